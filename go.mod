@@ -1,0 +1,3 @@
+module go.millstream.dev
+
+go 1.26
