@@ -1,0 +1,194 @@
+package benchfmt
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// Better says which direction of a figure is an improvement.
+type Better string
+
+// The two directions.
+const (
+	Lower  Better = "lower"
+	Higher Better = "higher"
+)
+
+// Units used by the benchmarks. Rates of bytes are decimal: 1 GB/s is 1e9
+// bytes per second.
+const (
+	UnitMicros    = "us"
+	UnitGBps      = "GB/s"
+	UnitMsgRate   = "msg/s"
+	UnitAllocs    = "allocs/op"
+	UnitCorePct   = "%core"
+	bytesPerGB    = 1e9
+	microsPerSec  = 1e6
+	bytesPerMebi  = 1 << 20
+	significantJS = 4
+)
+
+// Figure is one measured number, and the number of the peer it was measured
+// against when one ran. Its JSON form is the contract of `--json`: field
+// names and meaning never change, fields are only added.
+type Figure struct {
+	// Bench is the command that measured, e.g. "ucx".
+	Bench string `json:"bench"`
+	// Case is what was measured, e.g. "tag-lat".
+	Case string `json:"case"`
+	// Setting is what was asked for: "shm", "tcp", "auto", "cuda_ipc".
+	Setting string `json:"setting"`
+	// Lane is what was used, e.g. "posix" or "tcp/lo"; empty when unknown.
+	Lane string `json:"lane"`
+	// Mode is how the worker makes progress: "spin" or "adaptive".
+	Mode string `json:"mode"`
+	// Size is the payload of one message in bytes.
+	Size int64 `json:"size"`
+	// Unit is the unit of Ours and Theirs.
+	Unit string `json:"unit"`
+	// Ours is Millstream's number, best of all rounds.
+	Ours float64 `json:"ours"`
+	// Peer names the program compared with; empty when none ran.
+	Peer string `json:"peer"`
+	// Theirs is the peer's number, best of all rounds.
+	Theirs float64 `json:"theirs"`
+	// Better is the direction of improvement.
+	Better Better `json:"better"`
+	// Mem is the memory of the payload: "heap", "buffer" or "cuda".
+	Mem string `json:"mem"`
+	// Endpoint is how the endpoint was made, where it is not the default.
+	Endpoint string `json:"endpoint"`
+}
+
+// Ratio is Ours/Theirs. It is false when no peer ran or its number is zero.
+func (f Figure) Ratio() (float64, bool) {
+	if f.Peer == "" || f.Theirs == 0 || math.IsNaN(f.Theirs) {
+		return 0, false
+	}
+	return f.Ours / f.Theirs, true
+}
+
+// Wins reports whether Ours is at least as good as Theirs.
+func (f Figure) Wins() bool {
+	r, ok := f.Ratio()
+	if !ok {
+		return false
+	}
+	if f.Better == Higher {
+		return r >= 1
+	}
+	return r <= 1
+}
+
+// Validate reports what is missing from a figure that is about to be printed.
+func (f Figure) Validate() error {
+	for _, field := range []struct{ name, value string }{
+		{"bench", f.Bench}, {"case", f.Case}, {"setting", f.Setting}, {"unit", f.Unit},
+	} {
+		if field.value == "" {
+			return fmt.Errorf("benchfmt: figure without %q: %+v", field.name, f)
+		}
+	}
+	if f.Better != Lower && f.Better != Higher {
+		return fmt.Errorf("benchfmt: figure %s/%s has better=%q; it must be lower or higher", f.Bench, f.Case, f.Better)
+	}
+	for _, v := range []float64{f.Ours, f.Theirs} {
+		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+			return fmt.Errorf("benchfmt: figure %s/%s carries %v, which is no measurement", f.Bench, f.Case, v)
+		}
+	}
+	return nil
+}
+
+// jsonFigure fixes the order of the fields and leaves out the peer's when no
+// peer ran (a ratio of 0 would read as "infinitely faster").
+type jsonFigure struct {
+	Bench    string  `json:"bench"`
+	Case     string  `json:"case"`
+	Setting  string  `json:"setting"`
+	Lane     string  `json:"lane"`
+	Mode     string  `json:"mode"`
+	Size     int64   `json:"size"`
+	Unit     string  `json:"unit"`
+	Ours     number  `json:"ours"`
+	Peer     string  `json:"peer,omitempty"`
+	Theirs   *number `json:"theirs,omitempty"`
+	Ratio    *number `json:"ratio,omitempty"`
+	Better   Better  `json:"better"`
+	Mem      string  `json:"mem,omitempty"`
+	Endpoint string  `json:"endpoint,omitempty"`
+}
+
+// number is a float printed with four significant digits: more would suggest
+// a precision that a shared machine does not have.
+type number float64
+
+func (n number) MarshalJSON() ([]byte, error) {
+	v := float64(n)
+	if v != 0 {
+		scale := math.Pow(10, significantJS-1-math.Floor(math.Log10(math.Abs(v))))
+		if scale < 1 {
+			scale = 1 // integers stay whole
+		}
+		v = math.Round(v*scale) / scale
+	}
+	return strconv.AppendFloat(nil, v, 'f', -1, 64), nil
+}
+
+// MarshalJSON writes the line described at [Figure].
+func (f Figure) MarshalJSON() ([]byte, error) {
+	j := jsonFigure{
+		Bench: f.Bench, Case: f.Case, Setting: f.Setting, Lane: f.Lane, Mode: f.Mode, Size: f.Size,
+		Unit: f.Unit, Ours: number(f.Ours), Better: f.Better, Mem: f.Mem, Endpoint: f.Endpoint,
+	}
+	if f.Peer != "" {
+		theirs := number(f.Theirs)
+		j.Peer, j.Theirs = f.Peer, &theirs
+		if r, ok := f.Ratio(); ok {
+			ratio := number(r)
+			j.Ratio = &ratio
+		}
+	}
+	return json.Marshal(j)
+}
+
+// Sink receives figures as they are measured. Close writes what is buffered.
+type Sink interface {
+	Add(Figure) error
+	Close() error
+}
+
+// JSONWriter is a [Sink] that writes one JSON object per line, each as soon as
+// it is measured, so that an interrupted run keeps what it has.
+type JSONWriter struct{ w io.Writer }
+
+// NewJSONWriter writes to w.
+func NewJSONWriter(w io.Writer) *JSONWriter { return &JSONWriter{w: w} }
+
+// Add writes one line.
+func (j *JSONWriter) Add(f Figure) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	line, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	_, err = j.w.Write(append(line, '\n'))
+	return err
+}
+
+// Close does nothing: every line is already written.
+func (j *JSONWriter) Close() error { return nil }
+
+// GBps converts bytes moved in seconds to the unit GB/s.
+func GBps(bytes, seconds float64) float64 { return bytes / seconds / bytesPerGB }
+
+// GBpsFromMebi converts MiB/s, which ucx_perftest prints as "MB/s", to GB/s.
+func GBpsFromMebi(mebi float64) float64 { return mebi * bytesPerMebi / bytesPerGB }
+
+// Micros converts seconds to microseconds.
+func Micros(seconds float64) float64 { return seconds * microsPerSec }

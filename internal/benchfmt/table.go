@@ -1,0 +1,163 @@
+package benchfmt
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// even is how far a ratio may be from 1 and still be called equal: the spread
+// of repeated runs on a quiet machine.
+const even = 0.02
+
+// Table is a [Sink] for people. It keeps the figures and writes them on
+// Close, one aligned block per case, in the order in which the cases were
+// first seen.
+type Table struct {
+	w       io.Writer
+	figures []Figure
+}
+
+// NewTable writes to w on Close.
+func NewTable(w io.Writer) *Table { return &Table{w: w} }
+
+// Add keeps one figure.
+func (t *Table) Add(f Figure) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	t.figures = append(t.figures, f)
+	return nil
+}
+
+// Close writes the table. A second Close writes nothing.
+func (t *Table) Close() error {
+	figures := t.figures
+	t.figures = nil
+	var out strings.Builder
+	for i, c := range cases(figures) {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		writeBlock(&out, c)
+	}
+	_, err := io.WriteString(t.w, out.String())
+	return err
+}
+
+// cases groups figures that share a heading, keeping first-seen order.
+func cases(figures []Figure) [][]Figure {
+	var groups [][]Figure
+	for _, f := range figures {
+		i := slices.IndexFunc(groups, func(g []Figure) bool {
+			return g[0].Bench == f.Bench && g[0].Case == f.Case && g[0].Unit == f.Unit
+		})
+		if i < 0 {
+			groups = append(groups, nil)
+			i = len(groups) - 1
+		}
+		groups[i] = append(groups[i], f)
+	}
+	return groups
+}
+
+func writeBlock(out *strings.Builder, figures []Figure) {
+	head := figures[0]
+	fmt.Fprintf(out, "%s %s   %s, %s is better\n", head.Bench, head.Case, head.Unit, head.Better)
+	withPeer := slices.ContainsFunc(figures, func(f Figure) bool { return f.Peer != "" })
+	withEndpoint := slices.ContainsFunc(figures, func(f Figure) bool { return f.Endpoint != "" })
+
+	columns := []Column{{Name: "setting"}, {Name: "lane"}, {Name: "mode"}, {Name: "memory"}}
+	if withEndpoint {
+		columns = append(columns, Column{Name: "endpoint"})
+	}
+	columns = append(columns, Column{Name: "size", Right: true}, Column{Name: "ours", Right: true})
+	if withPeer {
+		columns = append(columns, Column{Name: "peer"}, Column{Name: "theirs", Right: true}, Column{Name: "ratio", Right: true}, Column{})
+	}
+	rows := make([][]string, 0, len(figures))
+	for _, f := range figures {
+		row := []string{f.Setting, f.Lane, f.Mode, f.Mem}
+		if withEndpoint {
+			row = append(row, f.Endpoint)
+		}
+		row = append(row, FormatSize(f.Size), FormatValue(f.Ours))
+		if r, ok := f.Ratio(); ok {
+			row = append(row, f.Peer, FormatValue(f.Theirs), strconv.FormatFloat(r, 'f', 2, 64), mark(f, r))
+		} else if f.Peer != "" {
+			row = append(row, f.Peer, FormatValue(f.Theirs))
+		}
+		rows = append(rows, row)
+	}
+	WriteColumns(out, "  ", columns, rows)
+}
+
+// mark tells at a glance who is ahead: the sign is for us, not for the ratio.
+func mark(f Figure, ratio float64) string {
+	switch {
+	case math.Abs(ratio-1) <= even:
+		return "="
+	case f.Wins():
+		return "✓ better"
+	default:
+		return "✗ worse"
+	}
+}
+
+// FormatValue writes a measurement with four significant digits and no
+// exponent: 0.4012, 12.35, 512300.
+func FormatValue(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	digits := significantJS - 1 - int(math.Floor(math.Log10(math.Abs(v))))
+	if digits < 0 {
+		scale := math.Pow(10, float64(-digits))
+		return strconv.FormatFloat(math.Round(v/scale)*scale, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64)
+}
+
+// Column is one column of [WriteColumns].
+type Column struct {
+	Name string
+	// Right aligns the cells to the right, for numbers.
+	Right bool
+}
+
+// WriteColumns writes a heading line and rows as aligned text. Width is
+// counted in characters, not bytes. A row may be shorter than the heading;
+// trailing blanks are left out.
+func WriteColumns(out io.Writer, indent string, columns []Column, rows [][]string) {
+	heading := make([]string, len(columns))
+	width := make([]int, len(columns))
+	for i, c := range columns {
+		heading[i] = c.Name
+		width[i] = utf8.RuneCountInString(c.Name)
+	}
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range append([][]string{heading}, rows...) {
+		var line strings.Builder
+		line.WriteString(indent)
+		for i, cell := range row {
+			if i > 0 {
+				line.WriteString("  ")
+			}
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if columns[i].Right {
+				line.WriteString(pad + cell)
+			} else {
+				line.WriteString(cell + pad)
+			}
+		}
+		fmt.Fprintln(out, strings.TrimRight(line.String(), " "))
+	}
+}
