@@ -1,0 +1,118 @@
+package mem
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// attachment is one cached value of a region. val and err are written before done is closed.
+type attachment struct {
+	key  any
+	done chan struct{}
+	val  any
+	err  error
+}
+
+func (a *attachment) ready() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *Region) find(key any) *attachment {
+	if list := r.attached.Load(); list != nil {
+		for _, a := range *list {
+			if a.key == key {
+				return a
+			}
+		}
+	}
+	return nil
+}
+
+// Attach returns the value cached under key, making it on first use: this is how a transport
+// registers a region once and finds the registration again in a few nanoseconds. make runs
+// once per key however many goroutines ask, and no lock is held while it runs; the others
+// wait for it. An error is given to all who waited and is not cached. key must be comparable
+// (a pointer is best). The caller holds a reference to the region. make must not call Attach
+// with the same key.
+//
+// The value is dropped, not closed, when the region is freed; use OnFree for that.
+func (r *Region) Attach(key any, make func() (any, error)) (any, error) {
+	a := r.find(key)
+	if a == nil {
+		var mine bool
+		if a, mine = r.claim(key); mine {
+			r.fill(a, make)
+		}
+	}
+	<-a.done
+	return a.val, a.err
+}
+
+// claim finds the attachment, or adds an empty one which the caller must fill.
+func (r *Region) claim(key any) (a *attachment, mine bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.find(key); a != nil {
+		return a, false
+	}
+	a = &attachment{key: key, done: make(chan struct{})}
+	if r.freed {
+		a.err = fmt.Errorf("mem: attach to a freed %v: %w", r, ErrReleased)
+		close(a.done)
+		return a, false
+	}
+	var list []*attachment
+	if old := r.attached.Load(); old != nil {
+		list = slices.Clone(*old)
+	}
+	list = append(list, a)
+	r.attached.Store(&list)
+	return a, true
+}
+
+func (r *Region) fill(a *attachment, mk func() (any, error)) {
+	finished := false
+	defer func() {
+		if !finished { // mk panicked: let the waiters go, the panic travels on
+			a.err = errors.New("mem: the function that makes an attachment panicked")
+		}
+		if a.err != nil {
+			r.remove(func(x *attachment) bool { return x == a })
+		}
+		close(a.done)
+	}()
+	a.val, a.err = mk()
+	finished = true
+}
+
+// Attached returns the value cached under key, if it is there and finished.
+func (r *Region) Attached(key any) (any, bool) {
+	a := r.find(key)
+	if a == nil || !a.ready() || a.err != nil {
+		return nil, false
+	}
+	return a.val, true
+}
+
+// Detach forgets the value cached under key, so that a later Attach makes it anew. It does
+// nothing when there is none.
+func (r *Region) Detach(key any) {
+	r.remove(func(x *attachment) bool { return x.key == key })
+}
+
+func (r *Region) remove(match func(*attachment) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.attached.Load()
+	if old == nil || !slices.ContainsFunc(*old, match) {
+		return
+	}
+	list := slices.DeleteFunc(slices.Clone(*old), match)
+	r.attached.Store(&list)
+}

@@ -1,0 +1,187 @@
+package mem
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// block is what views hold references to: a whole region, or one allocation of a pool.
+type block struct {
+	refs   atomic.Int64
+	region *Region
+	chunk  *chunk // the pool's bookkeeping; nil: the block is the region itself
+
+	mu   sync.Mutex
+	uses []Event // ready events of released views, for whoever recycles the memory
+}
+
+func (k *block) retain() {
+	if k.refs.Add(1) <= 1 {
+		k.refs.Add(-1)
+		panic("mem: retain of a freed " + k.region.String())
+	}
+}
+
+func (k *block) addUse(e Event) {
+	k.mu.Lock()
+	k.uses = append(k.uses, e)
+	k.mu.Unlock()
+}
+
+func (k *block) release() {
+	n := k.refs.Add(-1)
+	if n > 0 {
+		return
+	}
+	if n < 0 {
+		// Buffer counts its own references, so only a broken invariant gets here.
+		k.refs.Add(1)
+		panic("mem: reference count of a " + k.region.String() + " fell below zero")
+	}
+	if k.chunk != nil {
+		k.chunk.slab.pool.put(k.chunk, k.uses)
+		return
+	}
+	k.region.release(k.uses)
+}
+
+// Buffer is a counted view of a Region: a range, the kind and device of its memory, and the
+// event of its last write. Its methods are safe for concurrent use; the bytes are not.
+//
+// Whoever gets a *Buffer from Alloc, Slice, Retain or a receive owns one reference and
+// releases it once. The memory is given back when no view of the allocation is left.
+type Buffer struct {
+	refs  atomic.Int64
+	blk   *block
+	off   int // from the start of the region
+	n     int
+	ready atomic.Pointer[Event]
+	dbg   debugState
+}
+
+// newBuffer makes a view that takes over one reference of blk.
+func newBuffer(blk *block, off, n int) *Buffer {
+	b := new(Buffer)
+	b.init(blk, off, n)
+	return b
+}
+
+func (b *Buffer) init(blk *block, off, n int) {
+	b.blk, b.off, b.n = blk, off, n
+	b.refs.Store(1)
+	b.dbg.born(b)
+}
+
+// Retain adds a reference and returns b. It panics if b is already released.
+func (b *Buffer) Retain() *Buffer {
+	if b.refs.Add(1) <= 1 {
+		b.refs.Add(-1)
+		b.dbg.misuse("Retain")
+	}
+	return b
+}
+
+// Release drops one reference. The memory goes back to where it came from with the last
+// reference to the last view. One Release too many panics, and never frees anything twice.
+func (b *Buffer) Release() {
+	n := b.refs.Add(-1)
+	if n > 0 {
+		return
+	}
+	if n < 0 {
+		b.refs.Add(1)
+		b.dbg.misuse("Release")
+	}
+	b.dbg.died()
+	if e := b.ready.Load(); e != nil {
+		b.blk.addUse(*e)
+	}
+	b.blk.release()
+}
+
+func (b *Buffer) check(op string) {
+	if invariants && b.refs.Load() <= 0 {
+		b.dbg.misuse(op)
+	}
+}
+
+// Slice returns a new view of n bytes from off, with a reference of its own: b and the slice
+// are released independently, in any order. The slice starts with b's ready event; later
+// SetReady calls on one are not seen by the other. It panics if the range is not within b.
+func (b *Buffer) Slice(off, n int) *Buffer {
+	b.check("Slice")
+	if off < 0 || n < 0 || off > b.n-n {
+		panic(fmt.Sprintf("mem: Slice(%d, %d) of a buffer of %d bytes", off, n, b.n))
+	}
+	b.blk.retain()
+	s := newBuffer(b.blk, b.off+off, n)
+	s.ready.Store(b.ready.Load())
+	return s
+}
+
+// Len is the length of the view in bytes.
+func (b *Buffer) Len() int { b.check("Len"); return b.n }
+
+// Addr is the address of the view's first byte.
+func (b *Buffer) Addr() uintptr { b.check("Addr"); return b.blk.region.addr + uintptr(b.off) }
+
+// Offset is the position of the view within its Region in bytes.
+func (b *Buffer) Offset() int { b.check("Offset"); return b.off }
+
+// Kind is the sort of memory.
+func (b *Buffer) Kind() Kind { b.check("Kind"); return b.blk.region.kind }
+
+// Device is the GPU ordinal, or -1 for host memory.
+func (b *Buffer) Device() int { b.check("Device"); return b.blk.region.device }
+
+// Region is the allocation that the view lies in. All buffers of one pool slab share it.
+func (b *Buffer) Region() *Region { b.check("Region"); return b.blk.region }
+
+// ReadOnly reports whether the memory must not be written.
+func (b *Buffer) ReadOnly() bool { b.check("ReadOnly"); return b.blk.region.readOnly }
+
+// Bytes returns the view's memory without a copy. The slice is valid until b is released,
+// and must not be written when ReadOnly. It panics for Device memory.
+func (b *Buffer) Bytes() []byte {
+	b.check("Bytes")
+	if r := b.blk.region; !r.kind.HostAccessible() {
+		panic(fmt.Sprintf("mem: Bytes of %v memory on device %d: the CPU cannot touch it; copy it to the host with package cuda first", r.kind, r.device))
+	}
+	return b.blk.region.bytes(b.off, b.n)
+}
+
+// Ready is the event of the last write to the view, or nil when nothing is outstanding.
+// Readers wait for it, see WaitReady.
+func (b *Buffer) Ready() Event {
+	b.check("Ready")
+	if e := b.ready.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// SetReady says that the view's memory is being written until e completes; nil says that it
+// is ready now. A pool does not hand the memory out again before e has completed.
+func (b *Buffer) SetReady(e Event) {
+	b.check("SetReady")
+	if e == nil {
+		b.ready.Store(nil)
+		return
+	}
+	b.ready.Store(&e)
+}
+
+// WaitReady waits until the last write has finished. It returns at once when there is none.
+func (b *Buffer) WaitReady(ctx context.Context) error {
+	if e := b.Ready(); e != nil {
+		return e.Wait(ctx)
+	}
+	return nil
+}
+
+// String describes the view for error messages and logs.
+func (b *Buffer) String() string {
+	return fmt.Sprintf("buffer [%d:%d] of %v", b.off, b.off+b.n, b.blk.region)
+}

@@ -1,0 +1,66 @@
+//go:build invariants
+
+package mem
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+)
+
+const invariants = true
+
+// debugState remembers where a Buffer was made and released.
+type debugState struct {
+	life *lifeRecord
+}
+
+type lifeRecord struct {
+	what     string
+	born     string
+	released atomic.Pointer[string]
+}
+
+// leakReport is replaced by tests.
+var leakReport atomic.Pointer[func(msg string)]
+
+func (d *debugState) born(b *Buffer) {
+	d.life = &lifeRecord{what: b.String(), born: string(debug.Stack())}
+	if b.blk.region.heap != nil && b.blk.chunk == nil {
+		return // the collector frees it: forgetting it loses nothing
+	}
+	// Only a report: C memory is never freed from here, its user may still be running.
+	runtime.AddCleanup(b, func(l *lifeRecord) {
+		if l.released.Load() != nil {
+			return
+		}
+		msg := fmt.Sprintf("mem: leak: a %s was never released; made at:\n%s", l.what, l.born)
+		if f := leakReport.Load(); f != nil {
+			(*f)(msg)
+			return
+		}
+		fmt.Fprintln(os.Stderr, msg)
+	}, d.life)
+}
+
+func (d *debugState) died() {
+	s := string(debug.Stack())
+	d.life.released.Store(&s)
+}
+
+func (d *debugState) misuse(op string) {
+	where := "(release still running)"
+	if s := d.life.released.Load(); s != nil {
+		where = *s
+	}
+	panic(fmt.Sprintf("mem: %s of a released %s; first released at:\n%s", op, d.life.what, where))
+}
+
+// poison makes stale reads of recycled memory visible.
+func poison(b []byte) {
+	for i := range b {
+		b[i] = 0xdb
+	}
+}

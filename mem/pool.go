@@ -1,0 +1,275 @@
+package mem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// PoolConfig sets up a Pool. The zero value is an unbounded pool with 64 MiB slabs.
+type PoolConfig struct {
+	// SlabBytes is how much is taken from upstream at a time; a larger request gets a slab
+	// of its own. Default 64 MiB.
+	SlabBytes int
+	// MaxBytes bounds what is taken from upstream in all. Default 0: no bound.
+	MaxBytes int64
+	// Align is the alignment of every buffer, a power of two. Sizes are rounded up to it.
+	// Default 256, what CUDA guarantees for its allocations.
+	Align int
+	// Wait makes Alloc wait for memory, until its context is done, when the pool is at
+	// MaxBytes. Default: Alloc fails with ErrOutOfMemory.
+	Wait bool
+	// InitialBytes is taken from upstream by NewPool. Default 0: the first slab comes with
+	// the first Alloc, so that an unused pool costs nothing.
+	InitialBytes int
+}
+
+// Pool carves buffers out of large regions of an upstream resource, so that a transport
+// registers each region once and an allocation costs no system or driver call. It is a
+// Resource. Its memory is not zeroed.
+//
+// Memory returns to the pool with the last reference to the last view of a buffer, and not
+// before the ready events of those views have completed.
+type Pool struct {
+	upstream Resource
+	cfg      PoolConfig
+
+	mu       sync.Mutex
+	free     freeList
+	slabs    []*slab
+	growing  int // slabs being asked for upstream
+	waiters  []*waiter
+	quaran   []quarantined
+	checking int // entries of quaran that a goroutine has taken out to query
+	closed   bool
+	stats    PoolStats
+}
+
+// PoolStats is a snapshot of a Pool. Sizes are in bytes.
+type PoolStats struct {
+	Slabs       int   // regions taken from upstream
+	Reserved    int64 // bytes in those regions
+	InUse       int64 // bytes handed out, rounded up to the alignment
+	Peak        int64 // largest InUse so far
+	Quarantined int64 // bytes released but still being written by a device
+	Outstanding int   // buffers handed out
+	LargestFree int   // largest request that needs no growth
+	Waiting     int   // Alloc calls that wait for memory
+	Allocs      int64 // successful Alloc calls
+	Frees       int64 // allocations that came back
+}
+
+type waiter struct {
+	size int
+	ch   chan *chunk // capacity 1; nil means try again
+}
+
+type quarantined struct {
+	c      *chunk
+	events []Event
+}
+
+// pooled is one allocation: its block and the first view in one piece of Go memory. It is
+// never recycled, so a stale *Buffer can never reach another owner's memory.
+type pooled struct {
+	buf Buffer
+	blk block
+}
+
+// NewPool makes a pool on upstream, which must outlive it.
+func NewPool(upstream Resource, cfg PoolConfig) (*Pool, error) {
+	if upstream == nil {
+		return nil, errors.New("mem: NewPool: no upstream resource; use mem.Heap or mem.NewMmap")
+	}
+	if cfg.SlabBytes == 0 {
+		cfg.SlabBytes = 64 << 20
+	}
+	if cfg.Align == 0 {
+		cfg.Align = 256
+	}
+	if cfg.Align < 0 || cfg.Align&(cfg.Align-1) != 0 {
+		return nil, fmt.Errorf("mem: NewPool: alignment %d is not a power of two", cfg.Align)
+	}
+	if cfg.SlabBytes < 0 || cfg.MaxBytes < 0 || cfg.InitialBytes < 0 {
+		return nil, fmt.Errorf("mem: NewPool: negative size in %+v", cfg)
+	}
+	if cfg.MaxBytes > 0 && int64(cfg.InitialBytes) > cfg.MaxBytes {
+		return nil, fmt.Errorf("mem: NewPool: InitialBytes %d is more than MaxBytes %d", cfg.InitialBytes, cfg.MaxBytes)
+	}
+	p := &Pool{upstream: upstream, cfg: cfg}
+	if cfg.InitialBytes > 0 {
+		p.reserve(cfg.InitialBytes)
+		if err := p.grow(context.Background(), cfg.InitialBytes, cfg.Align); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Kind is the sort of memory of the upstream resource.
+func (p *Pool) Kind() Kind { return p.upstream.Kind() }
+
+// Device is the GPU ordinal of the upstream resource, or -1.
+func (p *Pool) Device() int { return p.upstream.Device() }
+
+// Alloc returns a buffer of n bytes. When no free memory is large enough it takes another
+// slab from upstream; at MaxBytes it fails with ErrOutOfMemory or, with PoolConfig.Wait,
+// waits for memory. Released memory that a device is still writing is waited for in both
+// cases. Among waiters, those that fit are served in order of arrival; a small request may
+// overtake a large one, since making it wait could make both wait for ever.
+func (p *Pool) Alloc(ctx context.Context, n int) (*Buffer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := checkSize("pool", n); err != nil {
+		return nil, err
+	}
+	c, err := p.get(ctx, p.round(n))
+	if err != nil {
+		return nil, err
+	}
+	x := &pooled{}
+	x.blk.refs.Store(1)
+	x.blk.region, x.blk.chunk = c.slab.buf.blk.region, c
+	x.buf.init(&x.blk, c.off, n)
+	return &x.buf, nil
+}
+
+// round gives every buffer, also an empty one, a range of its own.
+func (p *Pool) round(n int) int { return max(n+p.cfg.Align-1, p.cfg.Align) &^ (p.cfg.Align - 1) }
+
+func (p *Pool) get(ctx context.Context, size int) (*chunk, error) {
+	if m := p.cfg.MaxBytes; m > 0 && int64(size) > m {
+		return nil, fmt.Errorf("mem: pool: %d bytes is more than the pool's MaxBytes of %d: %w", size, m, ErrOutOfMemory)
+	}
+	for {
+		p.mu.Lock()
+		if p.closed {
+			p.mu.Unlock()
+			return nil, fmt.Errorf("mem: pool: alloc of %d bytes: %w", size, ErrClosed)
+		}
+		if c := p.take(size); c != nil {
+			p.mu.Unlock()
+			return c, nil
+		}
+		if len(p.quaran) > 0 {
+			p.sweepLocked()
+			if c := p.take(size); c != nil {
+				p.mu.Unlock()
+				return c, nil
+			}
+		}
+		// One slab at a time: many callers that start together must not take one each.
+		if p.growing == 0 {
+			if want, drop, ok := p.planGrow(size); ok {
+				p.mu.Unlock()
+				for _, s := range drop {
+					s.buf.Release()
+				}
+				if err := p.growOrLess(ctx, want, size); err != nil {
+					return nil, err
+				}
+				continue
+			}
+		}
+		if !p.cfg.Wait && p.growing == 0 && len(p.quaran)+p.checking == 0 {
+			err := fmt.Errorf("mem: pool: %d bytes: %d of at most %d bytes are in use, largest free piece %d: %w",
+				size, p.stats.InUse, p.cfg.MaxBytes, p.free.largest(), ErrOutOfMemory)
+			p.mu.Unlock()
+			return nil, err
+		}
+		c, err := p.waitLocked(ctx, size)
+		if c != nil || err != nil {
+			return c, err
+		}
+	}
+}
+
+// take hands out a chunk of exactly size bytes if one is free.
+func (p *Pool) take(size int) *chunk {
+	c := p.free.take(size)
+	if c != nil {
+		p.stats.InUse += int64(c.size)
+		p.stats.Peak = max(p.stats.Peak, p.stats.InUse)
+		p.stats.Outstanding++
+		p.stats.Allocs++
+	}
+	return c
+}
+
+// put takes back an allocation whose last view was released.
+func (p *Pool) put(c *chunk, uses []Event) {
+	events := stillPending(uses)
+	if len(events) == 0 && invariants && (p.Kind() == Host || p.Kind() == Pinned) {
+		poison(c.slab.buf.blk.region.bytes(c.off, c.size))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.InUse -= int64(c.size)
+	p.stats.Outstanding--
+	p.stats.Frees++
+	if len(events) > 0 {
+		p.stats.Quarantined += int64(c.size)
+		p.quaran = append(p.quaran, quarantined{c, events})
+		p.kick() // a waiter has to poll for it
+		return
+	}
+	p.free.give(c)
+	p.serve()
+}
+
+// Stats returns a snapshot.
+func (p *Pool) Stats() PoolStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.stats
+	s.Slabs, s.LargestFree, s.Waiting = len(p.slabs), p.free.largest(), len(p.waiters)
+	return s
+}
+
+// Trim gives slabs without a buffer back to upstream and returns the number of bytes.
+func (p *Pool) Trim() int64 {
+	p.mu.Lock()
+	if len(p.quaran) > 0 {
+		p.sweepLocked()
+	}
+	drop, n := p.dropEmpty(func(int64) bool { return true })
+	p.mu.Unlock()
+	for _, s := range drop {
+		s.buf.Release()
+	}
+	return n
+}
+
+// Close gives all memory back to upstream. While buffers are out, or a device still writes
+// to released ones, it changes nothing and returns an error that wraps ErrBusy; call it again
+// then. Closing a closed pool does nothing.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	if len(p.quaran) > 0 {
+		p.sweepLocked()
+	}
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	if n := p.stats.Outstanding; n > 0 {
+		defer p.mu.Unlock()
+		return fmt.Errorf("mem: pool: close: %d buffers (%d bytes) are not released: %w", n, p.stats.InUse, ErrBusy)
+	}
+	if len(p.quaran)+p.checking > 0 || p.growing > 0 {
+		defer p.mu.Unlock()
+		return fmt.Errorf("mem: pool: close: a device still writes to %d released bytes, or a slab is being allocated: %w", p.stats.Quarantined, ErrBusy)
+	}
+	p.closed = true
+	slabs := slices.Clone(p.slabs)
+	p.slabs, p.free, p.stats.Reserved = nil, freeList{}, 0
+	p.kick()
+	p.mu.Unlock()
+	for _, s := range slabs {
+		s.buf.Release()
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package mem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// No lock is held over a call to the upstream resource or to an Event: both may be driver
+// calls. The pool's counters are changed first, the call is made, the result is entered.
+
+// errMisaligned: the slab begins at an address that leaves too little of it.
+var errMisaligned = errors.New("upstream is aligned to less than the pool")
+
+// reserve enters a slab of n bytes in the counters, if MaxBytes allows it.
+func (p *Pool) reserve(n int) bool {
+	if m := p.cfg.MaxBytes; m > 0 && p.stats.Reserved+int64(n) > m {
+		return false
+	}
+	p.stats.Reserved += int64(n)
+	p.growing++
+	return true
+}
+
+// planGrow decides how large a slab to ask for, and which empty slabs to give back first to
+// stay within MaxBytes. On success it has entered the new slab in the counters.
+func (p *Pool) planGrow(size int) (want int, drop []*slab, ok bool) {
+	want = max(p.cfg.SlabBytes, size)
+	if m := p.cfg.MaxBytes; m > 0 {
+		if room := m - p.stats.Reserved; int64(want) > room {
+			want = max(size, int(min(room, int64(want))))
+			if int64(want) > room {
+				// Empty slabs that are each too small may make room together.
+				if p.emptyBytes()+room < int64(want) {
+					return 0, nil, false
+				}
+				drop, _ = p.dropEmpty(func(freed int64) bool { return freed+room < int64(want) })
+			}
+		}
+	}
+	return want, drop, p.reserve(want)
+}
+
+func (s *slab) empty() bool { return s.head.free && s.head.next == nil }
+
+func (p *Pool) emptyBytes() (n int64) {
+	for _, s := range p.slabs {
+		if s.empty() {
+			n += int64(s.buf.n)
+		}
+	}
+	return n
+}
+
+// dropEmpty takes empty slabs out of the pool for as long as more says so. The caller
+// releases them after unlocking.
+func (p *Pool) dropEmpty(more func(freed int64) bool) (drop []*slab, n int64) {
+	p.slabs = slices.DeleteFunc(p.slabs, func(s *slab) bool {
+		if !s.empty() || !more(n) {
+			return false
+		}
+		p.free.remove(s.head)
+		n += int64(s.buf.n)
+		drop = append(drop, s)
+		return true
+	})
+	p.stats.Reserved -= n
+	return drop, n
+}
+
+// growOrLess adds a slab of want bytes, already reserved, with room for need. If upstream is
+// nearly full it tries again with what is needed now, if it is badly aligned with a little
+// more.
+func (p *Pool) growOrLess(ctx context.Context, want, need int) error {
+	err := p.grow(ctx, want, need)
+	switch {
+	case errors.Is(err, errMisaligned):
+		want += p.cfg.Align
+	case errors.Is(err, ErrOutOfMemory) && want > need:
+		want = need
+	default:
+		return err
+	}
+	p.mu.Lock()
+	ok := p.reserve(want)
+	p.mu.Unlock()
+	if !ok {
+		return err
+	}
+	return p.grow(ctx, want, need)
+}
+
+// grow adds a slab of n bytes, which is already reserved, with room for need.
+func (p *Pool) grow(ctx context.Context, n, need int) error {
+	buf, err := p.upstream.Alloc(ctx, n)
+	var unused *Buffer
+	defer func() { // runs after the unlock: releasing may be a driver call
+		if unused != nil {
+			unused.Release()
+		}
+	}()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.growing--
+	defer p.kick()
+	if err != nil {
+		p.stats.Reserved -= int64(n)
+		return fmt.Errorf("mem: pool: slab of %d bytes: %w", n, err)
+	}
+	// Align addresses, not offsets: upstream's own alignment may be smaller.
+	skip := int(-buf.Addr() & uintptr(p.cfg.Align-1))
+	size := (n - skip) &^ (p.cfg.Align - 1)
+	if size < need {
+		p.stats.Reserved -= int64(n)
+		unused = buf
+		return fmt.Errorf("mem: pool: slab of %d bytes at %#x for alignment %d: %w: %w", n, buf.Addr(), p.cfg.Align, errMisaligned, ErrOutOfMemory)
+	}
+	s := &slab{pool: p, buf: buf}
+	s.head = &chunk{slab: s, off: buf.off + skip, size: size}
+	p.slabs = append(p.slabs, s)
+	p.free.insert(s.head)
+	p.serve()
+	return nil
+}
+
+// serve hands free memory to the waiters that it fits, in order of arrival.
+func (p *Pool) serve() {
+	p.waiters = slices.DeleteFunc(p.waiters, func(w *waiter) bool {
+		c := p.take(w.size)
+		if c == nil {
+			return false
+		}
+		w.ch <- c
+		return true
+	})
+}
+
+// kick makes every waiter look again at the state of the pool.
+func (p *Pool) kick() {
+	for _, w := range p.waiters {
+		w.ch <- nil
+	}
+	p.waiters = nil
+}
+
+// waitLocked waits for a chunk; nil without an error means: try again. It is called with the
+// lock held and returns without it.
+func (p *Pool) waitLocked(ctx context.Context, size int) (*chunk, error) {
+	w := &waiter{size: size, ch: make(chan *chunk, 1)}
+	p.waiters = append(p.waiters, w)
+	poll := len(p.quaran)+p.checking > 0
+	p.mu.Unlock()
+
+	var tick <-chan time.Time
+	if poll { // the device tells nobody when it is done
+		t := time.NewTimer(100 * time.Microsecond)
+		defer t.Stop()
+		tick = t.C
+	}
+	select {
+	case c := <-w.ch:
+		return c, nil
+	case <-tick:
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	i := slices.Index(p.waiters, w)
+	if i >= 0 {
+		p.waiters = slices.Delete(p.waiters, i, i+1)
+	}
+	p.mu.Unlock()
+	if i < 0 {
+		if c := <-w.ch; c != nil { // served at the same moment
+			return c, nil
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("mem: pool: waiting for %d bytes: %w", size, err)
+	}
+	return nil, nil
+}
+
+// stillPending returns the events that have not completed. One that reports an error counts
+// as completed: its context is broken, and with it whatever was writing.
+func stillPending(events []Event) []Event {
+	var out []Event
+	for _, e := range events {
+		if done, err := e.Query(); !done && err == nil {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// sweepLocked returns quarantined memory whose events have completed. It unlocks while it
+// asks the device.
+func (p *Pool) sweepLocked() {
+	work := p.quaran
+	p.quaran = nil
+	p.checking += len(work)
+	p.mu.Unlock()
+	for i := range work {
+		work[i].events = stillPending(work[i].events)
+	}
+	p.mu.Lock()
+	p.checking -= len(work)
+	for _, q := range work {
+		if len(q.events) > 0 {
+			p.quaran = append(p.quaran, q)
+			continue
+		}
+		p.stats.Quarantined -= int64(q.c.size)
+		p.free.give(q.c)
+	}
+	p.serve()
+}

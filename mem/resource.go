@@ -1,0 +1,89 @@
+package mem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+var (
+	// ErrOutOfMemory: the resource cannot give that much memory (now).
+	ErrOutOfMemory = errors.New("out of memory")
+	// ErrClosed: the pool is closed.
+	ErrClosed = errors.New("pool is closed")
+	// ErrBusy: the pool cannot be closed because buffers of it are in use.
+	ErrBusy = errors.New("buffers are still in use")
+	// ErrReleased: the memory was released before the call.
+	ErrReleased = errors.New("memory is released")
+)
+
+// Resource is a source of memory. Alloc returns a Buffer of exactly n bytes (n may be 0)
+// with one reference, which the caller releases. Alloc is safe for concurrent use.
+type Resource interface {
+	Alloc(ctx context.Context, n int) (*Buffer, error)
+	// Kind is the sort of memory that Alloc returns.
+	Kind() Kind
+	// Device is the GPU ordinal, or -1 for host memory.
+	Device() int
+}
+
+// Heap allocates zeroed Go memory. Its buffers need not be released.
+var Heap Resource = heap{}
+
+type heap struct{}
+
+// maxAlloc is larger than any address space in use and smaller than what makes the Go runtime
+// panic instead of reporting.
+const maxAlloc = 1 << 46
+
+// checkSize refuses sizes that no resource can serve.
+func checkSize(what string, n int) error {
+	if n < 0 {
+		return fmt.Errorf("mem: %s: negative size %d", what, n)
+	}
+	if n > maxAlloc {
+		return fmt.Errorf("mem: %s: %d bytes is beyond the address space: %w", what, n, ErrOutOfMemory)
+	}
+	return nil
+}
+
+func (heap) Alloc(ctx context.Context, n int) (*Buffer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := checkSize("heap", n); err != nil {
+		return nil, err
+	}
+	return FromBytes(make([]byte, n)), nil
+}
+
+func (heap) Kind() Kind  { return Host }
+func (heap) Device() int { return -1 }
+
+// FromBytes wraps Go memory without a copy and keeps it alive. The buffer need not be
+// released. b must be memory of the Go heap; C or mmapped memory goes through NewRegion.
+func FromBytes(b []byte) *Buffer {
+	if b == nil {
+		b = []byte{}
+	}
+	return NewRegion(RegionConfig{Heap: b}).Buffer()
+}
+
+// Numeric is an element type without pointers, whose slices may be sent as bytes.
+type Numeric interface {
+	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint |
+		~float32 | ~float64 | ~complex64 | ~complex128
+}
+
+// FromSlice wraps a slice of numbers without a copy, in this machine's byte order. See
+// FromBytes.
+func FromSlice[T Numeric](s []T) *Buffer {
+	if len(s) == 0 {
+		return FromBytes(nil)
+	}
+	n := len(s) * int(unsafe.Sizeof(s[0]))
+	return FromBytes(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), n))
+}
+
+func addrOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
