@@ -1,0 +1,43 @@
+# shellcheck shell=bash
+# The Go toolchain and the tools that are built with it.
+
+STATICCHECK_VERSION=v0.8.2
+
+check_go() {
+	local want have_version
+	want=$(sed -n 's/^go //p' "$ROOT/go.mod")
+	have go || die "no go command in PATH; Go $want or newer is needed" \
+		"install Go from https://go.dev/dl and put its bin folder in PATH"
+	# Run inside the module: with GOTOOLCHAIN=auto an older go fetches the version that go.mod asks for.
+	have_version=$(cd "$ROOT" && go env GOVERSION 2>&1) || die "go cannot load this module: $have_version" \
+		"install Go $want or newer from https://go.dev/dl (or set GOTOOLCHAIN=auto)"
+	have_version=${have_version#go}
+	have_version=${have_version%%[!0-9.]*}
+	if [ "$(printf '%s\n%s\n' "$want" "$have_version" | sort -V | head -1)" != "$want" ]; then
+		die "Go $have_version is too old; Go $want or newer is needed" "install it from https://go.dev/dl"
+	fi
+}
+
+check_cc() {
+	[ "${CGO_ENABLED:-1}" = 0 ] || has_cc || say "setup: no C compiler (${CC:-gcc}) with libc headers: building with CGO_ENABLED=0, ucx is off; apt-get install gcc libc6-dev turns it on"
+}
+
+# need_cc: for what makes no sense without cgo.
+need_cc() {
+	has_cc || die "$1 needs a C compiler (${CC:-gcc}) with libc headers: the race detector and the ucx package use cgo" \
+		"apt-get install gcc libc6-dev"
+}
+
+setup_staticcheck() {
+	local stamp
+	stamp=$(stamp_of "$STATICCHECK_VERSION" "$(cd "$ROOT" && go env GOVERSION)")
+	if stamp_ok staticcheck "$stamp" && [ -x "$LOCAL/bin/staticcheck" ]; then
+		return 0
+	fi
+	say "setup: building staticcheck $STATICCHECK_VERSION (about a minute, once)"
+	mkdir -p "$LOCAL/bin"
+	# Outside the module, so that go.mod stays free of tools.
+	(cd / && GOBIN=$LOCAL/bin CGO_ENABLED=0 GOFLAGS=-buildvcs=false quietly staticcheck.log go install "honnef.co/go/tools/cmd/staticcheck@$STATICCHECK_VERSION") ||
+		die "staticcheck $STATICCHECK_VERSION could not be built" "read the lines above; the Go module proxy must be reachable the first time"
+	stamp_put staticcheck "$stamp"
+}

@@ -1,0 +1,69 @@
+# shellcheck shell=bash
+# Python: an interpreter new enough for the peers, a pip, and the virtual environment of the interop tests.
+
+PYTHON_MIN=3.11
+
+python_ok() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+
+# find_python sets PYTHON to an interpreter that is new enough.
+find_python() {
+	local p
+	for p in python3 python3.14 python3.13 python3.12 python3.11; do
+		if have "$p" && python_ok "$p"; then
+			PYTHON=$(command -v "$p")
+			return 0
+		fi
+	done
+	return 1
+}
+
+need_python() {
+	find_python && return 0
+	apt_install python3 python3-venv || true
+	find_python || die "no Python $PYTHON_MIN or newer found (${1:-it is needed by the interop tests})" \
+		"apt-get install python3 python3-venv, or put a newer python3 first in PATH"
+}
+
+# make_venv DIR: python3 on Debian comes without venv and pip.
+make_venv() {
+	quietly venv.log "$PYTHON" -m venv "$1" 2>/dev/null && return 0
+	rm -rf "$1"
+	apt_install python3-venv || true
+	quietly venv.log "$PYTHON" -m venv "$1" || die "$PYTHON cannot make a virtual environment" "apt-get install python3-venv"
+}
+
+# need_pip sets PIP to a command that can download wheels.
+need_pip() {
+	need_python "it fetches libucx"
+	if "$PYTHON" -m pip --version >/dev/null 2>&1; then
+		PIP=("$PYTHON" -m pip)
+		return 0
+	fi
+	[ -x "$LOCAL/pip/bin/pip" ] || make_venv "$LOCAL/pip"
+	PIP=("$LOCAL/pip/bin/python" -m pip)
+}
+
+# download FOLDER ARGS...: one wheel per requirement, never built from source.
+download() {
+	local dir=$1
+	shift
+	mkdir -p "$dir"
+	quietly pip.log "${PIP[@]}" download -q --disable-pip-version-check --no-deps --only-binary=:all: -d "$dir" "$@"
+}
+
+setup_peers() {
+	local req=$ROOT/tests/interop/requirements.txt stamp
+	need_python
+	stamp=$(stamp_of "$(cat "$req")" "$("$PYTHON" -c 'import sys; print(sys.version, sys.executable)')")
+	if stamp_ok peers "$stamp" && [ -x "$VENV/bin/python" ]; then
+		return 0
+	fi
+	say "setup: Python peers into ${VENV#"$ROOT"/} (some 450 MB, once)"
+	rm -rf "$VENV"
+	make_venv "$VENV"
+	quietly pip.log "$VENV/bin/python" -m pip install -q --disable-pip-version-check --only-binary=:all: -r "$req" ||
+		die "the Python peers could not be installed" "read the lines above; the Python package index must be reachable the first time"
+	quietly peers.log timeout 120 "$VENV/bin/python" "$ROOT/tests/interop/check_peers.py" ||
+		die "the Python peers are installed but do not work" "read the lines above, then rm -rf $VENV and run again"
+	stamp_put peers "$stamp"
+}
