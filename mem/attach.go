@@ -4,23 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 )
 
-// attachment is one cached value of a region. val and err are written before done is closed.
+// attachment is one cached value of a region. val and err are written before done is closed
+// and, for a value, before ok is set: readers look at ok, since receiving from a closed
+// channel takes the channel's lock.
 type attachment struct {
 	key  any
+	ok   atomic.Bool
 	done chan struct{}
 	val  any
 	err  error
-}
-
-func (a *attachment) ready() bool {
-	select {
-	case <-a.done:
-		return true
-	default:
-		return false
-	}
 }
 
 func (r *Region) find(key any) *attachment {
@@ -44,6 +39,9 @@ func (r *Region) find(key any) *attachment {
 // The value is dropped, not closed, when the region is freed; use OnFree for that.
 func (r *Region) Attach(key any, make func() (any, error)) (any, error) {
 	a := r.find(key)
+	if a != nil && a.ok.Load() {
+		return a.val, nil
+	}
 	if a == nil {
 		var mine bool
 		if a, mine = r.claim(key); mine {
@@ -89,12 +87,13 @@ func (r *Region) fill(a *attachment, mk func() (any, error)) {
 	}()
 	a.val, a.err = mk()
 	finished = true
+	a.ok.Store(a.err == nil)
 }
 
 // Attached returns the value cached under key, if it is there and finished.
 func (r *Region) Attached(key any) (any, bool) {
 	a := r.find(key)
-	if a == nil || !a.ready() || a.err != nil {
+	if a == nil || !a.ok.Load() {
 		return nil, false
 	}
 	return a.val, true
