@@ -1,0 +1,113 @@
+package doctor
+
+import "cmp"
+
+// Severity says how much a finding matters.
+type Severity string
+
+// The severities, from harmless to fatal.
+const (
+	// OK: checked and right.
+	OK Severity = "ok"
+	// Info: nothing is wrong, but a faster lane is not available here.
+	Info Severity = "info"
+	// Warn: it works, slower or less safely than this machine could.
+	Warn Severity = "warn"
+	// Fail: something that was asked for does not work.
+	Fail Severity = "fail"
+)
+
+func (s Severity) rank() int {
+	switch s {
+	case OK:
+		return 0
+	case Info:
+		return 1
+	case Warn:
+		return 2
+	default:
+		return 3
+	}
+}
+
+// Finding is the result of one check.
+type Finding struct {
+	// ID is stable across releases, for scripts: "ucx-library".
+	ID       string   `json:"id"`
+	Severity Severity `json:"severity"`
+	// Title is one line: what is so.
+	Title string `json:"title"`
+	// Detail says why it matters; may be empty.
+	Detail string `json:"detail,omitempty"`
+	// Fix is what to type or change; empty only when nothing needs fixing.
+	Fix string `json:"fix,omitempty"`
+}
+
+// Check is one rule. It returns at least one finding.
+type Check struct {
+	ID  string
+	Run func(*Host) []Finding
+}
+
+// Checks is every rule, in the order of the report.
+func Checks() []Check {
+	return []Check{
+		{"ucx-library", checkLibrary},
+		{"ucx-duplicates", checkDuplicates},
+		{"ucx-env", checkEnvironment},
+		{"gpu", checkGPU},
+		{"ucx-cuda", checkCUDASupport},
+		{"rdma", checkRDMA},
+		{"rdma-libraries", checkRDMALibraries},
+		{"gpudirect", checkGPUDirect},
+		{"namespaces", checkNamespaces},
+		{"ptrace-scope", checkPtrace},
+		{"dev-shm", checkSharedMemory},
+		{"locked-memory", checkLockedMemory},
+		{"open-files", checkOpenFiles},
+		{"cpus", checkCPUs},
+	}
+}
+
+// Report is every finding of one examination.
+type Report struct {
+	Findings []Finding `json:"findings"`
+}
+
+// Examine runs all checks on a host.
+func Examine(h *Host) Report {
+	var r Report
+	for _, c := range Checks() {
+		for _, f := range c.Run(h) {
+			f.ID = cmp.Or(f.ID, c.ID)
+			r.Findings = append(r.Findings, f)
+		}
+	}
+	return r
+}
+
+// Worst is the highest severity in the report; OK when it is empty.
+func (r Report) Worst() Severity {
+	worst := OK
+	for _, f := range r.Findings {
+		if f.Severity.rank() > worst.rank() {
+			worst = f.Severity
+		}
+	}
+	return worst
+}
+
+// Count is the number of findings of one severity.
+func (r Report) Count(s Severity) int {
+	n := 0
+	for _, f := range r.Findings {
+		if f.Severity == s {
+			n++
+		}
+	}
+	return n
+}
+
+func one(s Severity, title, detail, fix string) []Finding {
+	return []Finding{{Severity: s, Title: title, Detail: detail, Fix: fix}}
+}

@@ -1,0 +1,162 @@
+package doctor
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+)
+
+// libucp is the soname of the library Millstream loads.
+const libucp = "libucp.so.0"
+
+// minUCX is the oldest UCX release that Millstream works with.
+var minUCX = [2]int{1, 13}
+
+var ucxPackages = packages{debian: "libucx0", enterprise: "ucx", suse: "libucp0"}
+
+// checkLibrary: is there a libucp that can be used?
+func checkLibrary(h *Host) []Finding {
+	if h.NoCgo {
+		return one(Fail, "this binary was built without cgo, so UCX is off",
+			"Only tcp, tls and inproc communication work.",
+			"install gcc and rebuild with CGO_ENABLED=1")
+	}
+	if lib := h.UCX; lib != nil {
+		title := fmt.Sprintf("UCX %s at %s", lib.Version, lib.Path)
+		var major, minor int
+		if _, err := fmt.Sscanf(lib.Version, "%d.%d", &major, &minor); err == nil && older(major, minor) {
+			return one(Fail, title+" is too old",
+				fmt.Sprintf("Millstream needs UCX %d.%d or newer.", minUCX[0], minUCX[1]), h.installUCX())
+		}
+		return one(OK, title, strings.Join(lib.PassedOver, "; "), "")
+	}
+	cause := ""
+	if h.UCXError != nil {
+		cause = h.UCXError.Error()
+	}
+	if asked := h.env("MILLSTREAM_UCX_LIBRARY"); asked != "" {
+		if !h.exists(rel(asked)) {
+			return one(Fail, fmt.Sprintf("MILLSTREAM_UCX_LIBRARY names %s, which does not exist", asked), cause,
+				"set MILLSTREAM_UCX_LIBRARY to an existing libucp.so.0, or unset it to search for one")
+		}
+		return one(Fail, fmt.Sprintf("MILLSTREAM_UCX_LIBRARY names %s, which cannot be loaded", asked), cause,
+			"unset MILLSTREAM_UCX_LIBRARY to search for another one, or run `ldd "+asked+"` and install what is missing")
+	}
+	if found := h.ucxLibraries(); len(found) > 0 {
+		return one(Fail, "a UCX library exists but cannot be loaded: "+strings.Join(found, ", "), cause,
+			"run `ldd "+found[0]+"` and install what is missing, or set MILLSTREAM_UCX_LIBRARY to another libucp.so.0")
+	}
+	return one(Fail, "no UCX library found", cause, h.installUCX())
+}
+
+func older(major, minor int) bool {
+	return major < minUCX[0] || major == minUCX[0] && minor < minUCX[1]
+}
+
+func (h *Host) installUCX() string {
+	wheel := "libucx-cu12 (or libucx-cu13)"
+	return fmt.Sprintf("%s (with RDMA, without CUDA); or pip install %s (with CUDA, without RDMA); or set MILLSTREAM_UCX_LIBRARY=/path/to/%s",
+		h.install(ucxPackages), wheel, libucp)
+}
+
+// ucxLibraries are all libucp on this machine's search path, each file once.
+func (h *Host) ucxLibraries() []string {
+	candidates := []string{}
+	for _, dir := range h.libraryDirs() {
+		candidates = append(candidates, dir+"/"+libucp)
+	}
+	for _, prefix := range []string{h.env("VIRTUAL_ENV"), h.env("CONDA_PREFIX"), h.env("HOME") + "/.local", "/usr/local", "/usr"} {
+		if prefix == "" {
+			continue
+		}
+		for _, packages := range []string{"site-packages", "dist-packages"} {
+			candidates = append(candidates, h.glob(rel(prefix)+"/lib/python3*/"+packages+"/libucx/lib/"+libucp)...)
+		}
+	}
+	var found []string
+	var infos []fs.FileInfo
+	for _, name := range candidates {
+		name = h.mergedUsr(name)
+		info, err := fs.Stat(h.FS, name)
+		if err != nil || slices.Contains(found, "/"+name) ||
+			slices.ContainsFunc(infos, func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {
+			continue
+		}
+		found = append(found, "/"+name)
+		infos = append(infos, info)
+	}
+	return found
+}
+
+// mergedUsr follows /lib -> usr/lib and /lib64 -> usr/lib64.
+func (h *Host) mergedUsr(name string) string {
+	first, rest, _ := strings.Cut(name, "/")
+	if target := h.link(first); target != "" {
+		return rel(target) + "/" + rest
+	}
+	return name
+}
+
+// checkDuplicates: two UCX libraries in one process patch the same memory
+// functions and fight over the same settings.
+func checkDuplicates(h *Host) []Finding {
+	var loaded []string
+	for line := range strings.Lines(h.read("proc/self/maps")) {
+		fields := strings.Fields(line)
+		if len(fields) < 6 {
+			continue
+		}
+		file := fields[5]
+		if base := file[strings.LastIndex(file, "/")+1:]; strings.HasPrefix(base, "libucp") && strings.Contains(base, ".so") && !slices.Contains(loaded, file) {
+			loaded = append(loaded, file)
+		}
+	}
+	if len(loaded) > 1 {
+		return one(Warn, fmt.Sprintf("%d UCX libraries are loaded in one process", len(loaded)),
+			strings.Join(loaded, ", ")+": both replace the memory functions of the process and read the same UCX_* settings; crashes and wrong transports follow.",
+			"set MILLSTREAM_UCX_LIBRARY="+loaded[0]+" so that all parts of the process share one")
+	}
+	found := h.ucxLibraries()
+	if len(found) < 2 {
+		return one(OK, "one UCX library at most on the search path", "", "")
+	}
+	chosen := found[0]
+	if h.UCX != nil {
+		chosen = h.UCX.Path
+	}
+	return one(Info, fmt.Sprintf("%d UCX libraries on the search path", len(found)),
+		strings.Join(found, ", ")+". A Python process beside this one may use another than "+chosen+"; different releases talk to each other, but choose transports differently.",
+		"export MILLSTREAM_UCX_LIBRARY="+chosen+" to fix the choice")
+}
+
+// checkEnvironment: UCX ignores a variable it does not know, so a misspelt one
+// silently has no effect.
+func checkEnvironment(h *Host) []Finding {
+	set := 0
+	for _, kv := range h.Env {
+		if strings.HasPrefix(kv, "UCX_") {
+			set++
+		}
+	}
+	if set == 0 {
+		return one(OK, "no UCX_* variable is set: UCX chooses the transports", "", "")
+	}
+	if h.LintEnv == nil {
+		return one(Info, fmt.Sprintf("%d UCX_* variables are set and could not be checked", set),
+			"Their names are compared with the options of the UCX library, and none is loaded.", h.installUCX())
+	}
+	var findings []Finding
+	for _, p := range h.LintEnv(h.Env) {
+		fix := p.Suggestion
+		if fix == "" {
+			fix = "unset " + p.Name + ", or look for its right name in `millstream info --config`"
+		}
+		findings = append(findings, Finding{Severity: Warn, Title: p.Message, Detail: "UCX ignores what it does not know.", Fix: fix})
+	}
+	if findings == nil {
+		return one(OK, fmt.Sprintf("%d UCX_* variables are set, all known", set), "", "")
+	}
+	return findings
+}
