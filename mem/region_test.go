@@ -123,13 +123,3 @@ func TestFreeAfterGetsPendingEvents(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
-
-func TestHooks(t *testing.T) {
-	if _, ok := mem.Hooks(); ok {
-		t.Fatal("hooks registered without a device package")
-	}
-	mem.RegisterDeviceHooks(mem.DeviceHooks{SetCurrent: 1, EventQuery: 2})
-	if h, ok := mem.Hooks(); !ok || h.SetCurrent != 1 || h.EventQuery != 2 {
-		t.Errorf("%+v %v", h, ok)
-	}
-}
