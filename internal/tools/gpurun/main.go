@@ -1,0 +1,125 @@
+// Gpurun is the GPU test bundle's runner. On the machine that builds the bundle, `gpurun list` names the
+// packages that have GPU tests; on the machine with the GPU, where there is no Go, `gpurun run` runs
+// their test binaries and writes the record that is kept as docs/gpu-run.json.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.millstream.dev/internal/tools/gpurecord"
+	"go.millstream.dev/internal/tools/testfuncs"
+	"go.millstream.dev/internal/tools/tree"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	switch {
+	case len(os.Args) == 2 && os.Args[1] == "list":
+		err = list()
+	case len(os.Args) >= 2 && os.Args[1] == "run":
+		err = run(ctx, os.Args[2:])
+	default:
+		err = fmt.Errorf("usage: gpurun list | gpurun run [-dir FOLDER] [-out FILE] [-run PATTERN] [-timeout DURATION]")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gpurun:", err)
+		os.Exit(1)
+	}
+}
+
+// list prints a line for each package with GPU tests: its folder under the root.
+func list() error {
+	root, err := tree.Root(".")
+	if err != nil {
+		return err
+	}
+	module, err := tree.Module(root)
+	if err != nil {
+		return err
+	}
+	funcs, err := testfuncs.Find(root, testfuncs.GPU)
+	if err != nil {
+		return err
+	}
+	for _, pkg := range testfuncs.Packages(funcs) {
+		fmt.Println(path.Join(".", strings.TrimPrefix(pkg, module)))
+	}
+	return nil
+}
+
+// bundle is the content of bundle.json, written when the bundle is made.
+type bundle struct {
+	// Commit is the source revision, with "-dirty" where the tree had changes.
+	Commit string `json:"commit"`
+	// Module is the module path; a test binary's folder under tests/ completes it to an import path.
+	Module string `json:"module"`
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("run", flag.ExitOnError)
+	dir := flags.String("dir", ".", "the unpacked bundle")
+	out := flags.String("out", "gpu-run.json", "where the record goes")
+	pattern := flags.String("run", "^"+testfuncs.GPU, "tests to run; the record is complete only with the default")
+	timeout := flags.Duration("timeout", 8*time.Minute, "limit of each package")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(filepath.Join(*dir, "bundle.json"))
+	if err != nil {
+		return fmt.Errorf("%w: -dir must name the unpacked bundle", err)
+	}
+	var b bundle
+	if err := json.Unmarshal(data, &b); err != nil {
+		return fmt.Errorf("bundle.json: %w", err)
+	}
+	record := &gpurecord.Record{Commit: b.Commit, Date: time.Now().UTC().Format(time.DateOnly), Tests: []gpurecord.Test{}}
+	if err := describe(ctx, record); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%s, driver %s, CUDA %s, UCX %s\n", record.Device, record.Driver, record.CUDA, record.UCX)
+	binaries, err := findBinaries(filepath.Join(*dir, "tests"))
+	if err != nil {
+		return err
+	}
+	var bad []string
+	for _, binary := range binaries {
+		res, err := runBinary(ctx, binary.file, *pattern, *timeout, os.Stderr)
+		pkg := path.Join(b.Module, binary.pkg)
+		for _, t := range res.passed {
+			t.Package = pkg
+			record.Tests = append(record.Tests, t)
+		}
+		for _, name := range res.failed {
+			bad = append(bad, pkg+" "+name+" failed")
+		}
+		for _, name := range res.skipped {
+			bad = append(bad, pkg+" "+name+" was skipped on a machine with a GPU")
+		}
+		if err != nil && len(res.failed) == 0 {
+			bad = append(bad, fmt.Sprintf("%s: %v", pkg, err))
+		}
+	}
+	if err := record.Save(*out); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%d GPU tests passed; record in %s\n", len(record.Tests), *out)
+	if len(bad) > 0 {
+		return fmt.Errorf("%d problems:\n  %s", len(bad), strings.Join(bad, "\n  "))
+	}
+	if len(record.Tests) == 0 {
+		return fmt.Errorf("no test ran")
+	}
+	return nil
+}

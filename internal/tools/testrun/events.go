@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// event is one line of `go test -json` (see `go doc test2json` and `go help buildjson`).
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string
+	Test        string
+	Elapsed     float64
+	Output      string
+	FailedBuild string
+}
+
+// skip is a test that did not run, with what it said about it.
+type skip struct {
+	Package, Test, Reason string
+}
+
+// results is what a run of tests came to. The zero value is ready for use.
+type results struct {
+	passed, failed int
+	skipped        []skip
+	// started holds every test that began, as package and name: what an entry of the skip list may mean.
+	started map[[2]string]bool
+	// packages counts those that ended well or badly; notests those without a test file.
+	packages, notests int
+	badPackages       []string
+
+	mu      sync.Mutex // held for each event; the heartbeat reads running
+	running map[[2]string]bool
+	output  map[[2]string][]string // of tests that have not ended; the empty name is the package's own
+	builds  map[string][]string    // output of the compiler, by build id
+	tally   map[string]*tally
+	out     io.Writer
+}
+
+type tally struct{ passed, failed, skipped int }
+
+func newResults(out io.Writer) *results {
+	return &results{
+		started: map[[2]string]bool{}, running: map[[2]string]bool{}, output: map[[2]string][]string{},
+		builds: map[string][]string{}, tally: map[string]*tally{}, out: out,
+	}
+}
+
+// read takes in the events of one `go test -json`. Lines that are no events (the go command's own
+// complaints) are passed on as they are.
+func (r *results) read(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			var e event
+			if json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
+				fmt.Fprint(r.out, line)
+			} else {
+				r.add(e)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *results) add(e event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := [2]string{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		r.builds[e.ImportPath] = append(r.builds[e.ImportPath], e.Output)
+	case "start":
+		delete(r.tally, e.Package) // a further pass counts anew
+	case "run":
+		r.started[key] = true
+		r.running[key] = true
+	case "output":
+		r.output[key] = append(r.output[key], e.Output)
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			r.endPackage(e)
+			return
+		}
+		r.endTest(e)
+	}
+}
+
+func (r *results) endTest(e event) {
+	key := [2]string{e.Package, e.Test}
+	t := r.of(e.Package)
+	switch e.Action {
+	case "pass":
+		r.passed++
+		t.passed++
+	case "fail":
+		r.failed++
+		t.failed++
+		fmt.Fprintf(r.out, "--- FAIL: %s %s\n%s", e.Package, e.Test, strings.Join(r.output[key], ""))
+	case "skip":
+		t.skipped++
+		r.skipped = append(r.skipped, skip{e.Package, e.Test, reason(r.output[key])})
+	}
+	delete(r.running, key)
+	delete(r.output, key)
+}
+
+func (r *results) endPackage(e event) {
+	t := r.of(e.Package)
+	switch e.Action {
+	case "skip":
+		r.notests++
+	case "pass":
+		r.packages++
+		fmt.Fprintf(r.out, "ok    %-44s %6.1fs  %s\n", e.Package, e.Elapsed, t)
+	case "fail":
+		r.packages++
+		r.badPackages = append(r.badPackages, e.Package)
+		r.lost(e.Package)
+		own := r.output[[2]string{e.Package, ""}]
+		fmt.Fprintf(r.out, "%s%s", strings.Join(r.builds[e.FailedBuild], ""), strings.Join(own, ""))
+		fmt.Fprintf(r.out, "FAIL  %-44s %6.1fs  %s\n", e.Package, e.Elapsed, t)
+	}
+	delete(r.output, [2]string{e.Package, ""})
+}
+
+// lost counts the tests that a crash or a timeout cut off: they have begun and will never end.
+func (r *results) lost(pkg string) {
+	for _, key := range r.runningIn(pkg) {
+		r.failed++
+		r.of(pkg).failed++
+		fmt.Fprintf(r.out, "--- FAIL: %s %s (did not end)\n%s", key[0], key[1], strings.Join(r.output[key], ""))
+		delete(r.running, key)
+		delete(r.output, key)
+	}
+}
+
+// runningIn lists the tests that have begun and not ended; the empty package means all.
+func (r *results) runningIn(pkg string) [][2]string {
+	var keys [][2]string
+	for key := range r.running {
+		if pkg == "" || key[0] == pkg {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b [2]string) int { return strings.Compare(a[0]+" "+a[1], b[0]+" "+b[1]) })
+	return keys
+}
+
+func (r *results) of(pkg string) *tally {
+	t := r.tally[pkg]
+	if t == nil {
+		t = new(tally)
+		r.tally[pkg] = t
+	}
+	return t
+}
+
+func (t *tally) String() string {
+	s := fmt.Sprintf("%d passed", t.passed)
+	if t.failed > 0 {
+		s += fmt.Sprintf(", %d failed", t.failed)
+	}
+	if t.skipped > 0 {
+		s += fmt.Sprintf(", %d skipped", t.skipped)
+	}
+	return s
+}
+
+// reason takes from a skipped test's output what it said: the last line that is not the framework's.
+func reason(output []string) string {
+	for _, line := range slices.Backward(output) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---") {
+			continue
+		}
+		return line
+	}
+	return "no reason given"
+}

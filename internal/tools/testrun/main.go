@@ -1,0 +1,173 @@
+// Testrun runs the test suite as `make test` wants it: every skip is printed, one that tests/skips.txt
+// does not list fails the run, as does a run without tests and a GPU test without a recorded run.
+//
+//	go run ./internal/tools/testrun [flags] [packages] [-- arguments of go test]
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.millstream.dev/internal/tools/gpurecord"
+	"go.millstream.dev/internal/tools/testfuncs"
+	"go.millstream.dev/internal/tools/tree"
+)
+
+type options struct {
+	race     bool
+	timeout  time.Duration
+	also     []string // further passes, as TAG=PATTERN
+	packages []string
+	args     []string
+	skips    string
+	gpu      string
+}
+
+func main() {
+	var o options
+	flag.BoolVar(&o.race, "race", true, "run with the race detector")
+	flag.DurationVar(&o.timeout, "timeout", 10*time.Minute, "limit of each package")
+	flag.Func("also", "`TAG=PATTERN`: a further pass over the packages with a build tag, e.g. invariants=./mem/...", func(s string) error {
+		if tag, pattern, ok := strings.Cut(s, "="); !ok || tag == "" || pattern == "" {
+			return fmt.Errorf("want TAG=PATTERN")
+		}
+		o.also = append(o.also, s)
+		return nil
+	})
+	flag.StringVar(&o.skips, "skips", "tests/skips.txt", "list of the skips that are allowed")
+	flag.StringVar(&o.gpu, "gpu", "docs/gpu-run.json", "record of the last run of the GPU tests")
+	flag.Parse()
+	o.packages = flag.Args()
+	if i := slices.Index(o.packages, "--"); i >= 0 {
+		o.packages, o.args = o.packages[:i], o.packages[i+1:]
+	}
+	if len(o.packages) == 0 {
+		o.packages = []string{"./..."}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ok, err := run(ctx, o, os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testrun:", err)
+	}
+	if !ok || err != nil {
+		os.Exit(1)
+	}
+}
+
+// run does all passes in the current folder, the tree's root, and prints the verdict; ok is false if
+// anything fails.
+func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
+	root, err := tree.Root(".")
+	if err != nil {
+		return false, err
+	}
+	module, err := tree.Module(root)
+	if err != nil {
+		return false, err
+	}
+	skips, err := loadSkips(o.skips, module)
+	if err != nil {
+		return false, err
+	}
+	var w sync.Mutex
+	locked := lockedWriter{&w, out}
+	r := newResults(locked)
+	problems := pass(ctx, r, locked, o, o.packages, nil)
+	for _, also := range o.also {
+		tag, pattern, _ := strings.Cut(also, "=")
+		if _, err := os.Stat(strings.TrimSuffix(pattern, "/...")); err != nil {
+			fmt.Fprintf(locked, "note  %s: no such folder, its pass with the tag %s is left out\n", pattern, tag)
+			continue
+		}
+		fmt.Fprintf(locked, "again with the tag %s: %s\n", tag, pattern)
+		problems = append(problems, pass(ctx, r, locked, o, []string{pattern}, []string{"-tags", tag})...)
+	}
+	for _, s := range r.skipped {
+		fmt.Fprintf(locked, "skip  %s %s: %s\n", s.Package, s.Test, s.Reason)
+	}
+	problems = append(problems, skips.check(r)...)
+	if len(r.started) == 0 {
+		problems = append(problems, "no test ran at all")
+	}
+	gpu, err := checkGPU(root, o.gpu, locked)
+	if err != nil {
+		return false, err
+	}
+	problems = append(problems, gpu...)
+	for _, p := range problems {
+		fmt.Fprintln(locked, "error:", p)
+	}
+	fmt.Fprintf(locked, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skipped))
+	return len(problems) == 0 && r.failed == 0, nil
+}
+
+// pass is one `go test`. What it returns are the reasons to fail beyond the failed tests.
+func pass(ctx context.Context, r *results, out io.Writer, o options, packages, extra []string) []string {
+	// -count=1: the go command does not know that libucx or a Python peer has changed.
+	args := []string{"test", "-json", "-count=1", "-timeout", o.timeout.String()}
+	if o.race {
+		args = append(args, "-race")
+	}
+	args = append(args, extra...)
+	args = append(args, packages...)
+	args = append(args, o.args...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	// An interrupt goes to the go command, which passes it to the tests; they get a moment to end their children.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
+	cmd.Stderr = out
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	bad := len(r.badPackages)
+	if err := cmd.Start(); err != nil {
+		return []string{err.Error()}
+	}
+	stop := r.heartbeat(out, 30*time.Second)
+	readErr := r.read(stdout)
+	stop()
+	err = cmd.Wait()
+	var problems []string
+	if readErr != nil {
+		problems = append(problems, "reading the events of go test: "+readErr.Error())
+	}
+	for _, p := range r.badPackages[bad:] {
+		problems = append(problems, p+" failed")
+	}
+	if err != nil && len(problems) == 0 {
+		problems = append(problems, "go "+strings.Join(args, " ")+": "+err.Error())
+	}
+	return problems
+}
+
+// checkGPU compares the record of the last GPU run with the GPU tests of the tree.
+func checkGPU(root, file string, out io.Writer) ([]string, error) {
+	tests, err := testfuncs.Find(root, testfuncs.GPU)
+	if err != nil {
+		return nil, err
+	}
+	record, err := gpurecord.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	if len(tests) > 0 && (record == nil || len(record.Tests) == 0) {
+		fmt.Fprintf(out, "note  %d GPU tests have no recorded run yet: make gpu-test-bundle, run it on a machine with a GPU, keep its gpu-run.json as %s\n", len(tests), file)
+	}
+	if err := record.Check(tests); err != nil {
+		return []string{fmt.Sprintf("%s: %s\n  fix: make gpu-test-bundle, run it on a machine with a GPU, and keep its gpu-run.json there",
+			file, strings.ReplaceAll(err.Error(), "\n", "\n  "))}, nil
+	}
+	return nil, nil
+}

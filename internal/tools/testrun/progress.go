@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// lockedWriter lets the heartbeat, the go command's stderr and the results print whole lines.
+type lockedWriter struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (l lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+// heartbeat says what is running whenever a period goes by: a long silence looks like a hang, and after a
+// real one the last line says which test it was. stop ends it and waits until it has ended.
+func (r *results) heartbeat(out io.Writer, every time.Duration) (stop func()) {
+	quit := make(chan struct{})
+	var done sync.WaitGroup
+	begin := time.Now()
+	done.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				fmt.Fprintf(out, "…     %s: %s\n", time.Since(begin).Round(time.Second), r.nowRunning())
+			}
+		}
+	})
+	return func() {
+		close(quit)
+		done.Wait()
+	}
+}
+
+// nowRunning names the tests in progress, deepest names only.
+func (r *results) nowRunning() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var names []string
+	keys := r.runningIn("")
+	for i, key := range keys {
+		if i+1 < len(keys) && keys[i+1][0] == key[0] && strings.HasPrefix(keys[i+1][1], key[1]+"/") {
+			continue
+		}
+		names = append(names, key[0][strings.LastIndex(key[0], "/")+1:]+"."+key[1])
+	}
+	switch {
+	case len(names) == 0:
+		return "compiling"
+	case len(names) > 4:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:4], ", "), len(names)-4)
+	}
+	return strings.Join(names, ", ")
+}

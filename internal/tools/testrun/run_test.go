@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const passing = `package p
+import "testing"
+func TestOne(t *testing.T) {}
+func TestGPUTwo(t *testing.T) { t.Skip("no device") }
+`
+
+// TestRun runs the real go command over small modules.
+func TestRun(t *testing.T) {
+	record := `{"device":"d","driver":"1","cuda":"13","ucx":"1.21","commit":"c","date":"2026-01-01","tests":[{"package":"example.org/m/p","name":"NAME"}]}`
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		also  []string
+		ok    bool
+		want  []string
+	}{
+		{"good", map[string]string{"p/p_test.go": passing}, nil, true,
+			[]string{"ok    example.org/m/p", "skip  example.org/m/p TestGPUTwo: p_test.go:4: no device", "no recorded run", "\n1 passed, 0 failed, 1 skipped\n"}},
+		{"unlisted skip", map[string]string{"p/p_test.go": strings.ReplaceAll(passing, "TestGPUTwo", "TestTwo")}, nil, false,
+			[]string{"TestTwo was skipped (p_test.go:4: no device)", "\n1 passed, 0 failed, 1 skipped\n"}},
+		{"failure", map[string]string{"p/p_test.go": "package p\nimport \"testing\"\nfunc TestBad(t *testing.T) { t.Error(\"the cause\") }\n"}, nil, false,
+			[]string{"the cause", "error: example.org/m/p failed", "\n0 passed, 1 failed, 0 skipped\n"}},
+		{"does not compile", map[string]string{"p/p_test.go": "package p\nfunc f() { undefinedThing() }\n"}, nil, false,
+			[]string{"undefinedThing", "error: example.org/m/p failed"}},
+		{"no tests", map[string]string{"p/p.go": "package p\n"}, nil, false, []string{"no test ran at all"}},
+		{"gpu test not in the record", map[string]string{"p/p_test.go": passing, "docs/gpu-run.json": strings.ReplaceAll(record, "NAME", "TestGPUOld")}, nil, false,
+			[]string{"docs/gpu-run.json: TestGPUTwo (p/p_test.go) is missing"}},
+		{"gpu test in the record", map[string]string{"p/p_test.go": passing, "docs/gpu-run.json": strings.ReplaceAll(record, "NAME", "TestGPUTwo")}, nil, true,
+			[]string{"\n1 passed, 0 failed, 1 skipped\n"}},
+		{"also with a tag", map[string]string{"p/p_test.go": passing, "p/t_test.go": "//go:build strict\n\npackage p\nimport \"testing\"\nfunc TestStrict(t *testing.T) { t.Error(\"only strict\") }\n"},
+			[]string{"strict=./p/...", "strict=./nothere/..."}, false, []string{"only strict", "./nothere/...: no such folder", "2 passed, 1 failed, 2 skipped"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			c.files["go.mod"] = "module example.org/m\n\ngo 1.26\n"
+			c.files["tests/skips.txt"] = "* TestGPU* GPU: none here\n"
+			for name, text := range c.files {
+				p := filepath.Join(dir, name)
+				if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Chdir(dir)
+			var out bytes.Buffer
+			ok, err := run(t.Context(), options{timeout: time.Minute, also: c.also, packages: []string{"./..."}, skips: "tests/skips.txt", gpu: "docs/gpu-run.json"}, &out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok != c.ok {
+				t.Errorf("ok = %t, want %t", ok, c.ok)
+			}
+			for _, s := range c.want {
+				if !strings.Contains(out.String(), s) {
+					t.Errorf("output lacks %q", s)
+				}
+			}
+			if t.Failed() {
+				t.Log(out.String())
+			}
+		})
+	}
+}
