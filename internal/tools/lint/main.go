@@ -1,0 +1,27 @@
+// Lint runs the project's own rules (internal/lint) over the tree.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"go.millstream.dev/internal/lint"
+	"go.millstream.dev/internal/tools/tree"
+)
+
+func main() {
+	root, err := tree.Root(".")
+	if err == nil {
+		var problems []lint.Problem
+		if problems, err = lint.Check(root); err == nil && len(problems) > 0 {
+			for _, p := range problems {
+				fmt.Println(p)
+			}
+			err = fmt.Errorf("%d problems", len(problems))
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lint:", err)
+		os.Exit(1)
+	}
+}
