@@ -76,6 +76,7 @@ func TestRDMA(t *testing.T) {
 		{name: "no device file in container", files: with(active, ".dockerenv"), want: want{Warn, []string{"--device=/dev/infiniband"}}},
 		{name: "wheel without verbs", files: with(active, uverbs), want: want{Warn, []string{"no RDMA transports", "apt-get install libucx0", "PyPI"}}},
 		{name: "complete", files: with(active, uverbs), change: verbs, want: want{OK, []string{"active: mlx5_0"}}},
+		{name: "module beside the library", files: with(active, uverbs), change: func(h *Host) { h.UCX.RDMA = true }, want: want{OK, nil}},
 		{name: "ports down", files: with(down, uverbs), change: verbs, want: want{Warn, []string{"no port of mlx5_0 is active", "ibstat"}}},
 		{name: "no library", files: with(active, uverbs), change: noUCX(nil), want: want{OK, nil}},
 	})

@@ -44,8 +44,7 @@ type Host struct {
 	UCX *Library
 	// UCXError is why none was.
 	UCXError error
-	// LintEnv reports suspicious UCX_* variables; nil when there is no UCX
-	// library to compare with.
+	// LintEnv reports suspicious UCX_* variables; nil skips the check.
 	LintEnv func(env []string) []EnvProblem
 }
 
@@ -55,22 +54,24 @@ type Library struct {
 	Path string
 	// Version is "1.21.0".
 	Version string
-	// CUDA says whether it was built with CUDA support.
-	CUDA bool
+	// CUDA and RDMA say whether it was built with support for them.
+	CUDA, RDMA bool
 	// Transports it offers on this machine: "self", "tcp", "posix", "rc_mlx5" …
 	Transports []string
 	// PassedOver are other libraries of the search, with the reason.
 	PassedOver []string
 }
 
-// EnvProblem is a variable that UCX will not understand.
+// EnvProblem is something wrong with a UCX_* variable.
 type EnvProblem struct {
+	// Severity of it.
+	Severity Severity
 	// Name is the variable, e.g. "UCX_TSL".
 	Name string
-	// Message says what is wrong with it.
+	// Message says what is wrong with it and what UCX does.
 	Message string
-	// Suggestion is the fix; empty when none is known.
-	Suggestion string
+	// Fix is what to do; empty when none is known.
+	Fix string
 }
 
 // ThisHost is the machine this process runs on. UCX, UCXError, LintEnv and

@@ -132,7 +132,7 @@ func checkDuplicates(h *Host) []Finding {
 }
 
 // checkEnvironment: UCX ignores a variable it does not know, so a misspelt one
-// silently has no effect.
+// silently has no effect; other values make it fail or lose a lane.
 func checkEnvironment(h *Host) []Finding {
 	set := 0
 	for _, kv := range h.Env {
@@ -140,20 +140,19 @@ func checkEnvironment(h *Host) []Finding {
 			set++
 		}
 	}
-	if set == 0 {
-		return one(OK, "no UCX_* variable is set: UCX chooses the transports", "", "")
-	}
 	if h.LintEnv == nil {
-		return one(Info, fmt.Sprintf("%d UCX_* variables are set and could not be checked", set),
-			"Their names are compared with the options of the UCX library, and none is loaded.", h.installUCX())
+		return one(Info, fmt.Sprintf("%d UCX_* variables are set and were not checked", set), "", "")
 	}
 	var findings []Finding
 	for _, p := range h.LintEnv(h.Env) {
-		fix := p.Suggestion
+		fix := p.Fix
 		if fix == "" {
 			fix = "unset " + p.Name + ", or look for its right name in `millstream info --config`"
 		}
-		findings = append(findings, Finding{Severity: Warn, Title: p.Message, Detail: "UCX ignores what it does not know.", Fix: fix})
+		findings = append(findings, Finding{Severity: p.Severity, Title: p.Name + ": " + p.Message, Fix: fix})
+	}
+	if findings == nil && set == 0 {
+		return one(OK, "no UCX_* variable is set: UCX chooses the transports", "", "")
 	}
 	if findings == nil {
 		return one(OK, fmt.Sprintf("%d UCX_* variables are set, all known", set), "", "")

@@ -45,9 +45,9 @@ func TestEnvironment(t *testing.T) {
 			for _, kv := range env {
 				switch kv {
 				case "UCX_TSL=tcp":
-					bad = append(bad, EnvProblem{"UCX_TSL", "UCX_TSL is no UCX option", "did you mean UCX_TLS?"})
+					bad = append(bad, EnvProblem{Warn, "UCX_TSL", "UCX ignores it", "did you mean UCX_TLS?"})
 				case "UCX_FOO=1":
-					bad = append(bad, EnvProblem{"UCX_FOO", "UCX_FOO is no UCX option", ""})
+					bad = append(bad, EnvProblem{Fail, "UCX_FOO", "UCX ends the process", ""})
 				}
 			}
 			return bad
@@ -58,8 +58,8 @@ func TestEnvironment(t *testing.T) {
 		{name: "none set", change: lint, want: want{OK, []string{"UCX chooses"}}},
 		{name: "known", change: with("UCX_TLS=tcp"), want: want{OK, []string{"1 UCX_* variables"}}},
 		{name: "misspelt", change: with("UCX_TSL=tcp"), want: want{Warn, []string{"UCX_TSL", "UCX_TLS", "ignores"}}},
-		{name: "unknown", change: with("UCX_FOO=1"), want: want{Warn, []string{"unset UCX_FOO", "millstream info --config"}}},
-		{name: "no library to compare", change: func(h *Host) { setenv("UCX_TLS=tcp")(h); h.LintEnv = nil }, want: want{Info, []string{"could not be checked"}}},
+		{name: "unknown", change: with("UCX_FOO=1"), want: want{Fail, []string{"UCX_FOO: UCX ends", "unset UCX_FOO", "millstream info --config"}}},
+		{name: "no lint", change: func(h *Host) { setenv("UCX_TLS=tcp")(h); h.LintEnv = nil }, want: want{Info, []string{"not checked"}}},
 	})
 	if got := checkEnvironment(machine(nil, with("UCX_TSL=tcp", "UCX_FOO=1"))); len(got) != 2 {
 		t.Errorf("two problems give %d findings", len(got))

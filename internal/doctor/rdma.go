@@ -48,9 +48,9 @@ func checkRDMA(h *Host) []Finding {
 		findings = append(findings, Finding{Severity: Warn, Title: "no port of " + names + " is active",
 			Detail: "UCX falls back to TCP.", Fix: "check cable and subnet manager (`ibstat`), or bring the interface up (`ip link set … up`)"})
 	}
-	if h.UCX != nil && len(h.UCX.Transports) > 0 && !hasRDMA(h.UCX.Transports) {
+	if h.UCX != nil && !h.UCX.RDMA && !hasRDMA(h.UCX.Transports) {
 		findings = append(findings, Finding{Severity: Warn, Title: "there is RDMA hardware, but this UCX has no RDMA transports",
-			Detail: h.UCX.Path + " offers only " + strings.Join(h.UCX.Transports, ", ") + ". PyPI's libucx is built without verbs.",
+			Detail: h.UCX.Path + " has no InfiniBand module. PyPI's libucx is built without verbs.",
 			Fix:    h.install(ucxPackages) + " (or use HPC-X or conda), and set MILLSTREAM_UCX_LIBRARY to its " + libucp})
 	}
 	if findings == nil {
