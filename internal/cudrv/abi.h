@@ -1,0 +1,128 @@
+// What this package knows of the CUDA driver's binary interface: types, constants and the
+// functions it looks up. No CUDA header is needed to build. Every value below is the one of
+// <cuda.h>; TestABI compares all of them, and the prototypes, with the real header where
+// one is installed.
+#ifndef CUDRV_ABI_H
+#define CUDRV_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef CUDRV_WITH_CUDA_H // TestABI: the same table in terms of the real types
+typedef CUresult cudrv_result;
+typedef CUdevice cudrv_device;
+typedef CUcontext cudrv_context;
+typedef CUstream cudrv_stream;
+typedef CUevent cudrv_event;
+typedef CUdeviceptr cudrv_ptr;
+typedef CUuuid cudrv_uuid;
+typedef CUdevice_attribute cudrv_device_attribute;
+typedef CUpointer_attribute cudrv_pointer_attribute;
+typedef CUipcMemHandle cudrv_ipc_mem;
+typedef CUipcEventHandle cudrv_ipc_event;
+#else
+typedef int cudrv_result;                                 // CUresult, an enum
+typedef int cudrv_device;                                 // CUdevice
+typedef struct cudrv_context_st *cudrv_context;           // CUcontext
+typedef struct cudrv_stream_st *cudrv_stream;             // CUstream
+typedef struct cudrv_event_st *cudrv_event;               // CUevent
+typedef unsigned long long cudrv_ptr;                     // CUdeviceptr (_v2, 64 bit)
+typedef struct { char bytes[16]; } cudrv_uuid;            // CUuuid
+typedef int cudrv_device_attribute;                       // CUdevice_attribute, an enum
+typedef int cudrv_pointer_attribute;                      // CUpointer_attribute, an enum
+typedef struct { char reserved[64]; } cudrv_ipc_mem;      // CUipcMemHandle, CU_IPC_HANDLE_SIZE
+typedef struct { char reserved[64]; } cudrv_ipc_event;    // CUipcEventHandle
+#endif
+
+enum {
+	// CUresult
+	CUDRV_SUCCESS = 0,                 // CUDA_SUCCESS
+	CUDRV_ERROR_INVALID_DEVICE = 101,  // CUDA_ERROR_INVALID_DEVICE
+	CUDRV_ERROR_INVALID_CONTEXT = 201, // CUDA_ERROR_INVALID_CONTEXT
+	CUDRV_ERROR_NOT_READY = 600,       // CUDA_ERROR_NOT_READY
+	CUDRV_ERROR_UNKNOWN = 999,         // CUDA_ERROR_UNKNOWN
+
+	// CUdevice_attribute
+	CUDRV_DEVICE_MULTIPROCESSOR_COUNT = 16,       // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+	CUDRV_DEVICE_INTEGRATED = 18,                 // CU_DEVICE_ATTRIBUTE_INTEGRATED
+	CUDRV_DEVICE_UNIFIED_ADDRESSING = 41,         // CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING
+	CUDRV_DEVICE_CC_MAJOR = 75,                   // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+	CUDRV_DEVICE_CC_MINOR = 76,                   // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+	CUDRV_DEVICE_MANAGED_MEMORY = 83,             // CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY
+	CUDRV_DEVICE_PAGEABLE_MEMORY_ACCESS = 88,     // CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS
+	CUDRV_DEVICE_CONCURRENT_MANAGED_ACCESS = 89,  // CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
+	CUDRV_DEVICE_MEMORY_POOLS_SUPPORTED = 115,    // CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
+	CUDRV_DEVICE_GPU_DIRECT_RDMA_SUPPORTED = 116, // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED
+	CUDRV_DEVICE_IPC_EVENT_SUPPORTED = 125,       // CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED
+	CUDRV_DEVICE_HOST_NUMA_ID = 134,              // CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID
+
+	// CUpointer_attribute
+	CUDRV_POINTER_MEMORY_TYPE = 2,        // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+	CUDRV_POINTER_HOST_POINTER = 4,       // CU_POINTER_ATTRIBUTE_HOST_POINTER
+	CUDRV_POINTER_IS_MANAGED = 8,         // CU_POINTER_ATTRIBUTE_IS_MANAGED
+	CUDRV_POINTER_DEVICE_ORDINAL = 9,     // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+	CUDRV_POINTER_IPC_CAPABLE = 10,       // CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
+	CUDRV_POINTER_RANGE_START_ADDR = 11,  // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
+	CUDRV_POINTER_RANGE_SIZE = 12,        // CU_POINTER_ATTRIBUTE_RANGE_SIZE
+
+	// CUmemorytype
+	CUDRV_MEMORYTYPE_HOST = 1,   // CU_MEMORYTYPE_HOST
+	CUDRV_MEMORYTYPE_DEVICE = 2, // CU_MEMORYTYPE_DEVICE
+
+	// Flags
+	CUDRV_STREAM_NON_BLOCKING = 1,      // CU_STREAM_NON_BLOCKING
+	CUDRV_EVENT_DISABLE_TIMING = 2,     // CU_EVENT_DISABLE_TIMING
+	CUDRV_EVENT_INTERPROCESS = 4,       // CU_EVENT_INTERPROCESS
+	CUDRV_MEM_ATTACH_GLOBAL = 1,        // CU_MEM_ATTACH_GLOBAL
+	CUDRV_MEMHOSTALLOC_PORTABLE = 1,    // CU_MEMHOSTALLOC_PORTABLE
+	CUDRV_IPC_LAZY_PEER_ACCESS = 1,     // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+};
+
+// The functions: CUDRV_FUNCTION(required, exported symbol, parameter types...). The suffix _v2
+// is part of the symbol; <cuda.h> hides it behind macros. A function that is not required is
+// missing from some driver that is still in use (from 10.2 on).
+#define CUDRV_FUNCTIONS(F) \
+	F(1, cuInit, unsigned) \
+	F(1, cuDriverGetVersion, int *) \
+	F(1, cuGetErrorName, cudrv_result, const char **) \
+	F(1, cuGetErrorString, cudrv_result, const char **) \
+	F(1, cuDeviceGetCount, int *) \
+	F(1, cuDeviceGet, cudrv_device *, int) \
+	F(1, cuDeviceGetName, char *, int, cudrv_device) \
+	F(1, cuDeviceGetUuid, cudrv_uuid *, cudrv_device) \
+	F(0, cuDeviceGetUuid_v2, cudrv_uuid *, cudrv_device) \
+	F(1, cuDeviceGetPCIBusId, char *, int, cudrv_device) \
+	F(1, cuDeviceTotalMem_v2, size_t *, cudrv_device) \
+	F(1, cuDeviceGetAttribute, int *, cudrv_device_attribute, cudrv_device) \
+	F(1, cuDeviceCanAccessPeer, int *, cudrv_device, cudrv_device) \
+	F(1, cuDevicePrimaryCtxRetain, cudrv_context *, cudrv_device) \
+	F(1, cuDevicePrimaryCtxGetState, cudrv_device, unsigned *, int *) \
+	F(1, cuCtxGetCurrent, cudrv_context *) \
+	F(1, cuCtxSetCurrent, cudrv_context) \
+	F(1, cuMemGetInfo_v2, size_t *, size_t *) \
+	F(1, cuMemAlloc_v2, cudrv_ptr *, size_t) \
+	F(1, cuMemFree_v2, cudrv_ptr) \
+	F(1, cuMemAllocManaged, cudrv_ptr *, size_t, unsigned) \
+	F(1, cuMemHostAlloc, void **, size_t, unsigned) \
+	F(1, cuMemFreeHost, void *) \
+	F(0, cuMemAllocAsync, cudrv_ptr *, size_t, cudrv_stream) \
+	F(0, cuMemFreeAsync, cudrv_ptr, cudrv_stream) \
+	F(1, cuMemGetAddressRange_v2, cudrv_ptr *, size_t *, cudrv_ptr) \
+	F(1, cuMemcpyAsync, cudrv_ptr, cudrv_ptr, size_t, cudrv_stream) \
+	F(1, cuMemsetD8Async, cudrv_ptr, unsigned char, size_t, cudrv_stream) \
+	F(1, cuPointerGetAttributes, unsigned, cudrv_pointer_attribute *, void **, cudrv_ptr) \
+	F(1, cuStreamCreateWithPriority, cudrv_stream *, unsigned, int) \
+	F(1, cuStreamDestroy_v2, cudrv_stream) \
+	F(1, cuStreamWaitEvent, cudrv_stream, cudrv_event, unsigned) \
+	F(1, cuEventCreate, cudrv_event *, unsigned) \
+	F(1, cuEventDestroy_v2, cudrv_event) \
+	F(1, cuEventRecord, cudrv_event, cudrv_stream) \
+	F(1, cuEventQuery, cudrv_event) \
+	F(1, cuEventElapsedTime, float *, cudrv_event, cudrv_event) \
+	F(1, cuIpcGetMemHandle, cudrv_ipc_mem *, cudrv_ptr) \
+	F(1, cuIpcOpenMemHandle_v2, cudrv_ptr *, cudrv_ipc_mem, unsigned) \
+	F(1, cuIpcCloseMemHandle, cudrv_ptr) \
+	F(1, cuIpcGetEventHandle, cudrv_ipc_event *, cudrv_event) \
+	F(1, cuIpcOpenEventHandle, cudrv_event *, cudrv_ipc_event)
+
+#endif
