@@ -1,0 +1,70 @@
+package ucxenv
+
+import (
+	"cmp"
+	"slices"
+)
+
+// distance is the number of insertions, deletions, replacements and swaps of
+// neighbours that turn a into b (optimal string alignment).
+func distance(a, b string) int {
+	// Three rows are enough: a swap looks two rows back.
+	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		cur[0] = i
+		for j := 1; j <= len(b); j++ {
+			replace := prev[j-1]
+			if a[i-1] != b[j-1] {
+				replace++
+			}
+			cur[j] = min(prev[j]+1, cur[j-1]+1, replace)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				cur[j] = min(cur[j], before[j-2]+1)
+			}
+		}
+		before, prev, cur = prev, cur, before
+	}
+	return prev[len(b)]
+}
+
+// nearest returns up to three of names that are so near to name that it may be a
+// misspelling of them, nearest first.
+func nearest(name string, names []string) []string {
+	// One slip in a short name, three in a long one: more would suggest names that
+	// have nothing to do with what was written.
+	limit := 3
+	switch {
+	case len(name) <= 4:
+		limit = 1
+	case len(name) <= 8:
+		limit = 2
+	}
+	type candidate struct {
+		name string
+		d    int
+	}
+	var near []candidate
+	for _, n := range names {
+		if d := len(n) - len(name); d > limit || -d > limit {
+			continue
+		}
+		if d := distance(name, n); d <= limit {
+			near = append(near, candidate{n, d})
+		}
+	}
+	slices.SortFunc(near, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.d, b.d), cmp.Compare(a.name, b.name))
+	})
+	var out []string
+	for _, c := range near {
+		// Only as near as the nearest: a name two slips away is no help when another
+		// is one slip away.
+		if c.d == near[0].d && len(out) < 3 && !slices.Contains(out, c.name) {
+			out = append(out, c.name)
+		}
+	}
+	return out
+}
