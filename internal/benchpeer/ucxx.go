@@ -1,0 +1,160 @@
+package benchpeer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Names of the Python peers on the command line and in figures.
+const (
+	UCXXAsyncName = "ucxx-async"
+	UCXXCoreName  = "ucxx-core"
+)
+
+// ucxxScript is the peer program, relative to the repository.
+const ucxxScript = "tests/interop/peers/bench_ucxx.py"
+
+// UCXX is an installed Python UCXX with the script that measures it.
+type UCXX struct {
+	name    string
+	python  string
+	script  string
+	environ []string
+}
+
+// FindUCXX looks for the script in the repository around the working folder
+// or the running program, and for a Python with UCXX: MILLSTREAM_PEER_PYTHON,
+// then the repository's .local/venv. The error is a [*MissingError].
+func FindUCXX(name string, environ []string) (*UCXX, error) {
+	missing := &MissingError{Peer: name, Fix: "scripts/setup peers"}
+	root, ok := findRepository()
+	if !ok {
+		missing.Reason = "no " + ucxxScript + " above the working folder or the program"
+		missing.Fix = "cd to the repository"
+		return nil, missing
+	}
+	python := getenv(environ, "MILLSTREAM_PEER_PYTHON")
+	if python == "" {
+		python = filepath.Join(root, ".local/venv/bin/python")
+	}
+	if _, err := os.Stat(python); err != nil {
+		missing.Reason = fmt.Sprintf("no Python with UCXX at %s", python)
+		return nil, missing
+	}
+	return &UCXX{name: name, python: python, script: filepath.Join(root, ucxxScript), environ: environ}, nil
+}
+
+// findRepository walks up from the working folder, then from the program.
+func findRepository() (string, bool) {
+	var starts []string
+	if dir, err := os.Getwd(); err == nil {
+		starts = append(starts, dir)
+	}
+	if exe, err := os.Executable(); err == nil {
+		starts = append(starts, filepath.Dir(exe))
+	}
+	for _, dir := range starts {
+		for {
+			if _, err := os.Stat(filepath.Join(dir, ucxxScript)); err == nil {
+				return dir, true
+			}
+			up := filepath.Dir(dir)
+			if up == dir {
+				break
+			}
+			dir = up
+		}
+	}
+	return "", false
+}
+
+// Name is the peer's name.
+func (u *UCXX) Name() string { return u.name }
+
+// UCXXRun is one measurement.
+type UCXXRun struct {
+	// Case is tag-lat, tag-bw or idle-cpu.
+	Case string
+	// Size of a message in bytes.
+	Size int64
+	// Iterations measured and, before them, warm-up iterations.
+	Iterations, Warmup int
+	// Window is the number of outstanding operations of tag-bw.
+	Window int
+	// Seconds of idle-cpu.
+	Seconds float64
+	// Memory is "host" or "cuda".
+	Memory string
+	// Env are the variables of the setting, as "NAME=value".
+	Env []string
+}
+
+// maxUCXXIterations keeps a run short: an operation of UCXX takes ten to a
+// hundred times as long as ours, whose count the caller passes.
+const maxUCXXIterations = 20_000
+
+// ucxxResult is the last line the script prints.
+type ucxxResult struct {
+	Value *float64 `json:"value"`
+	Unit  string   `json:"unit"`
+	Error string   `json:"error"`
+}
+
+// Run measures once and returns microseconds (tag-lat), GB/s (tag-bw) or
+// per cent of a core (idle-cpu).
+func (u *UCXX) Run(ctx context.Context, r UCXXRun) (float64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	iterations := min(r.Iterations, maxUCXXIterations)
+	args := []string{
+		u.script, "--api", strings.TrimPrefix(u.name, "ucxx-"), "--case", r.Case, "--size", strconv.FormatInt(r.Size, 10),
+		"--iterations", strconv.Itoa(iterations), "--warmup", strconv.Itoa(min(r.Warmup, iterations/10+1)),
+		"--window", strconv.Itoa(max(r.Window, 1)), "--seconds", strconv.FormatFloat(r.Seconds, 'f', -1, 64), "--mem", r.Memory,
+	}
+	fail := func(err error) (float64, error) {
+		return 0, fmt.Errorf("%s %s of %d bytes: %w", u.name, r.Case, r.Size, err)
+	}
+	p, err := start(ctx, append(slices.Clone(u.environ), r.Env...), u.python, args...)
+	if err != nil {
+		return fail(err)
+	}
+	if err := p.wait(); err != nil {
+		if ctx.Err() != nil {
+			return fail(context.Cause(ctx))
+		}
+		return fail(err)
+	}
+	v, err := parseUCXX(p.stdout.String())
+	if err != nil {
+		return fail(err)
+	}
+	return v, nil
+}
+
+// parseUCXX reads the last line that is a JSON object; UCX may log before it.
+func parseUCXX(text string) (float64, error) {
+	for _, line := range slices.Backward(strings.Split(text, "\n")) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "{") {
+			continue
+		}
+		var r ucxxResult
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return 0, fmt.Errorf("result %q: %w", line, err)
+		}
+		switch {
+		case r.Error != "":
+			return 0, errors.New(r.Error)
+		case r.Value == nil:
+			return 0, fmt.Errorf("result %q has no value", line)
+		}
+		return *r.Value, nil
+	}
+	return 0, fmt.Errorf("no result in its output %q", strings.TrimSpace(text))
+}

@@ -1,0 +1,268 @@
+package ucxbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/benchpeer"
+)
+
+// Bench is the name of these figures.
+const Bench = "ucx"
+
+// Run measures everything the options ask for and hands each figure to sink
+// as soon as it is known. A figure that cannot be measured does not stop the
+// others; Run returns an error that names it. A missing peer is an error
+// before anything is measured.
+func Run(ctx context.Context, starter Starter, o Options, sink benchfmt.Sink, progress *benchfmt.Progress) error {
+	if err := o.Complete(); err != nil {
+		return err
+	}
+	jobs, err := o.jobs()
+	if err != nil {
+		return err
+	}
+	r := &runner{starter: starter, options: o, sink: sink, progress: progress}
+	defer r.close()
+	for i, j := range jobs {
+		progress.Step(i, len(jobs), "%s", j)
+		if err := r.job(ctx, j); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			var missing *benchpeer.MissingError
+			if errors.As(err, &missing) {
+				return err
+			}
+			r.failed = append(r.failed, fmt.Errorf("%s: %w", j, err))
+			r.closePair() // it may be in any state
+		}
+	}
+	progress.Clear()
+	return r.verdict(len(jobs))
+}
+
+type runner struct {
+	starter  Starter
+	options  Options
+	sink     benchfmt.Sink
+	progress *benchfmt.Progress
+
+	pair    *Pair
+	of      group
+	env     []string
+	peers   []peer
+	library string
+	failed  []error
+}
+
+// verdict sums up what could not be measured.
+func (r *runner) verdict(total int) error {
+	switch len(r.failed) {
+	case 0:
+		return nil
+	case 1:
+		return r.failed[0]
+	default:
+		return fmt.Errorf("%d of %d measurements failed; the first: %w", len(r.failed), total, r.failed[0])
+	}
+}
+
+// open makes sure that a pair for the job runs.
+func (r *runner) open(ctx context.Context, j Job) error {
+	if r.pair != nil && r.of == j.group() {
+		return nil
+	}
+	r.closePair()
+	env, err := SettingEnv(j.Setting, j.Mem)
+	if err != nil {
+		return err
+	}
+	pair, err := StartPair(ctx, r.starter, env, OpenArgs{Mode: j.Mode, Endpoint: j.Endpoint, Device: deviceOf(j, r.options.Device)})
+	if err != nil {
+		return err
+	}
+	r.pair, r.of, r.env = pair, j.group(), env
+	return r.findPeers(pair.Library)
+}
+
+// findPeers looks for the peer programs once the library is known that they
+// must share.
+func (r *runner) findPeers(library string) error {
+	if r.peers != nil || len(r.options.Peers) == 0 {
+		return nil
+	}
+	r.library = library
+	for _, name := range r.options.Peers {
+		switch name {
+		case benchpeer.PerftestName:
+			tool, err := benchpeer.FindPerftest(library, r.starter.Environ)
+			if err != nil {
+				return err
+			}
+			r.peers = append(r.peers, perftestPeer{tool})
+		case PeerModeNone:
+			r.peers = append(r.peers, &modeNonePeer{starter: r.starter, device: r.options.Device})
+		default:
+			tool, err := benchpeer.FindUCXX(name, r.starter.Environ)
+			if err != nil {
+				return err
+			}
+			r.peers = append(r.peers, ucxxPeer{tool})
+		}
+	}
+	return nil
+}
+
+// job measures one figure in alternating rounds: ours, each peer, ours, …
+func (r *runner) job(ctx context.Context, j Job) error {
+	if err := r.open(ctx, j); err != nil {
+		return err
+	}
+	spec, err := r.calibrate(ctx, j)
+	if err != nil {
+		return err
+	}
+	ours := benchfmt.Rounds{Better: j.Case.Better()}
+	allocs := benchfmt.Rounds{Better: benchfmt.Lower}
+	theirs := make([]benchfmt.Rounds, len(r.peers))
+	broken := make([]error, len(r.peers))
+	rounds := r.options.Rounds
+	if j.Case.Kind == Idle {
+		rounds = 1 // long, and a mean by itself
+	}
+	for range rounds {
+		spec.Seed = rand.Uint64()
+		s, err := r.pair.Run(ctx, spec)
+		if err != nil {
+			return err
+		}
+		v, err := value(j, s)
+		if err != nil {
+			return err
+		}
+		ours.Add(v)
+		if s.Operations > 0 {
+			allocs.Add(float64(s.Allocs) / float64(s.Operations))
+		}
+		for i, p := range r.peers {
+			if broken[i] != nil || !p.applies(j) {
+				continue
+			}
+			theirs[i].Better = j.Case.Better()
+			v, err := p.measure(ctx, j, spec, r.env)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil {
+				broken[i] = err
+				continue
+			}
+			theirs[i].Add(v)
+		}
+	}
+	if err := r.report(j, &ours, theirs); err != nil {
+		return err
+	}
+	if j.Case.Kind == Rate {
+		f := r.figure(j)
+		f.Case, f.Unit, f.Better, f.Ours = j.Case.Name+"-allocs", benchfmt.UnitAllocs, benchfmt.Lower, allocs.Best()
+		if err := r.sink.Add(f); err != nil {
+			return err
+		}
+	}
+	for i, err := range broken {
+		if err != nil {
+			r.failed = append(r.failed, fmt.Errorf("%s: peer %s: %w", j, r.peers[i].name(), err))
+		}
+	}
+	return nil
+}
+
+func (r *runner) figure(j Job) benchfmt.Figure {
+	f := benchfmt.Figure{
+		Bench: Bench, Case: j.Case.Name, Setting: j.Setting, Lane: r.pair.Lane(), Mode: j.Mode, Size: j.Size,
+		Unit: j.Case.Unit(), Better: j.Case.Better(), Mem: j.Mem,
+	}
+	if j.Endpoint != EndpointLifeline {
+		f.Endpoint = j.Endpoint
+	}
+	return f
+}
+
+// report writes one line per peer that ran, or one line alone.
+func (r *runner) report(j Job, ours *benchfmt.Rounds, theirs []benchfmt.Rounds) error {
+	f := r.figure(j)
+	f.Ours = ours.Best()
+	compared := false
+	for i := range theirs {
+		if theirs[i].Len() == 0 {
+			continue
+		}
+		compared = true
+		f.Peer, f.Theirs = r.peers[i].name(), theirs[i].Best()
+		r.progress.Clear()
+		if err := r.sink.Add(f); err != nil {
+			return err
+		}
+	}
+	if compared {
+		return nil
+	}
+	r.progress.Clear()
+	return r.sink.Add(f)
+}
+
+// Bounds of the number of iterations in a round.
+const (
+	minIterations = 10
+	maxIterations = 2_000_000
+)
+
+// calibrate finds how many iterations fill one round, with two short runs:
+// the first also warms caches and memory registrations.
+func (r *runner) calibrate(ctx context.Context, j Job) (Spec, error) {
+	spec := Spec{
+		Case: j.Case.Name, Size: j.Size, Mem: j.Mem, Window: r.options.Window, Goroutines: r.options.Goroutines,
+		Seconds: r.options.IdleTime.Seconds(), Seed: rand.Uint64(),
+	}
+	if j.Case.Kind == Idle {
+		return spec, nil
+	}
+	spec.Iterations = minIterations
+	if j.Case.Kind == Rate {
+		spec.Iterations *= spec.Goroutines
+	}
+	for range 2 {
+		s, err := r.pair.Run(ctx, spec)
+		if err != nil {
+			return Spec{}, err
+		}
+		if s.Seconds <= 0 || s.Operations <= 0 {
+			return Spec{}, fmt.Errorf("an empty sample: %+v", s)
+		}
+		perOperation := s.Seconds / float64(s.Operations)
+		// The first run is slow: grow by 100 at most, then to the wanted time.
+		wanted := int(r.options.RoundTime.Seconds() / perOperation)
+		spec.Iterations = min(max(wanted, minIterations), maxIterations, spec.Iterations*100)
+	}
+	spec.Warmup = max(spec.Iterations/10, 1)
+	return spec, nil
+}
+
+func (r *runner) closePair() {
+	if r.pair != nil {
+		r.pair.Close()
+		r.pair = nil
+	}
+}
+
+func (r *runner) close() {
+	r.closePair()
+	for _, p := range r.peers {
+		p.close()
+	}
+}
