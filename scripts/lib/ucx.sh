@@ -37,19 +37,20 @@ setup_libucx() {
 	printf '%s\n' "$UCX_DIR/$UCX_DEFAULT/lib/libucp.so.0" >"$LOCAL/ucx-library"
 }
 
-# setup_ucx_version PACKAGE VERSION [FOLDER]: unpacks one pinned wheel to .local/ucx/VERSION.
+# setup_ucx_version PACKAGE VERSION [BASE]: unpacks one pinned wheel to BASE/VERSION, by default .local/ucx/VERSION.
 setup_ucx_version() {
-	local package=$1 version=$2 dest=$UCX_DIR/${3:-$2} pin stamp tmp
+	local package=$1 version=$2 base=${3:-$UCX_DIR} dest pin stamp tmp
+	dest=$base/$version
 	pin=$(grep "^$package==$version " "$UCX_PINS") || die "UCX $version ($package) has no pinned checksum" \
 		"choose one of: $(ucx_versions | tr '\n' ' ')or add it to scripts/ucx-versions.txt"
 	stamp=$(stamp_of "$pin")
-	if stamp_ok "${dest##*/}.$package" "$stamp" && [ -e "$dest/lib/libucp.so.0" ]; then
+	if stamp_ok "$package-$version" "$stamp" && [ -e "$dest/lib/libucp.so.0" ]; then
 		return 0
 	fi
 	say "setup: $package $version into ${dest#"$ROOT"/}"
 	need_pip
-	mkdir -p "$UCX_DIR"
-	tmp=$(mktemp -d "$UCX_DIR/.new.XXXXXX")
+	mkdir -p "$base"
+	tmp=$(mktemp -d "$base/.new.XXXXXX")
 	printf '%s\n' "$pin" >"$tmp/pin.txt"
 	if ! download "$tmp" --require-hashes -r "$tmp/pin.txt"; then
 		rm -rf "$tmp"
@@ -58,12 +59,12 @@ setup_ucx_version() {
 	"$PYTHON" -m zipfile -e "$tmp"/*.whl "$tmp"
 	tidy_ucx "$tmp/libucx"
 	# The libraries' run path leads two folders up to PACKAGE.libs; its file names carry hashes, so releases share it.
-	mkdir -p "$UCX_DIR/${package//-/_}.libs"
-	[ ! -d "$tmp/${package//-/_}.libs" ] || cp -f "$tmp/${package//-/_}.libs"/* "$UCX_DIR/${package//-/_}.libs/"
+	mkdir -p "$base/${package//-/_}.libs"
+	[ ! -d "$tmp/${package//-/_}.libs" ] || cp -f "$tmp/${package//-/_}.libs"/* "$base/${package//-/_}.libs/"
 	rm -rf "$dest"
 	mv "$tmp/libucx" "$dest"
 	rm -rf "$tmp"
-	stamp_put "${dest##*/}.$package" "$stamp"
+	stamp_put "$package-$version" "$stamp"
 }
 
 # tidy_ucx FOLDER: wheels carry static libraries, and three copies where a link was.
@@ -79,7 +80,7 @@ tidy_ucx() {
 	# The binaries have no run path to their own libraries: without this they would take the system's.
 	cat >"$1/perftest" <<-'E'
 		#!/bin/sh
-		here=$(cd "$(dirname "$0")" && pwd -P)
+		here=$(dirname "$(readlink -f "$0")")
 		LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} exec "$here/bin/ucx_perftest" "$@"
 	E
 	chmod +x "$1/perftest"

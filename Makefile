@@ -1,0 +1,68 @@
+# Every target does its own set-up through scripts/setup; a second run finds it done. All state is under
+# .local/, results are in bin/ and dist/.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+RUN := scripts/in-env
+# Limit of each package's tests.
+TEST_TIMEOUT ?= 10m
+# How long `make fuzz` works on each target, and which (a regular expression on package.Name).
+FUZZ_TIME ?= 30s
+FUZZ ?=
+# Arguments of `millstream bench`.
+BENCH ?= ucx --peers
+# How long each test of `make soak` goes on.
+SOAK_TIME ?= 10m
+
+.PHONY: help build demo test lint fuzz bench gpu-test-bundle ucx-matrix soak clean
+
+help: ## this list
+	@echo 'Millstream: make TARGET'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
+
+build: ## build bin/millstream (without a C compiler: CGO_ENABLED=0, ucx off)
+	@scripts/setup
+	@$(RUN) scripts/build
+
+demo: build ## two processes find each other and move memory: the short tour
+	@$(RUN) bin/millstream demo
+
+test: ## lint, then the whole test suite under the race detector; prints and checks every skip
+	@scripts/setup test
+	@$(RUN) scripts/lint
+	@$(RUN) scripts/build
+	@$(RUN) go run ./internal/tools/testrun -timeout $(TEST_TIMEOUT) -also invariants=./mem/... ./...
+	@echo 'without cgo: build and vet'
+	@CGO_ENABLED=0 $(RUN) go build ./...
+	@CGO_ENABLED=0 $(RUN) go vet ./...
+
+lint: ## gofmt, vet, staticcheck, go mod tidy, layers, file sizes, words, shell scripts
+	@scripts/setup lint
+	@$(RUN) scripts/lint
+
+fuzz: ## every fuzz target for FUZZ_TIME=30s each; FUZZ=regexp picks some
+	@scripts/setup
+	@$(RUN) go run ./internal/tools/fuzzall -time $(FUZZ_TIME) -run '$(FUZZ)'
+
+bench: build ## millstream bench against ucx_perftest and Python UCXX; BENCH='ucx --quick' for other arguments
+	@scripts/setup perftest
+	@scripts/setup peers
+	@$(RUN) bin/millstream bench $(BENCH)
+
+gpu-test-bundle: ## dist/gpu-bundle.tar.xz: GPU tests for a machine without Go and network
+	@$(RUN) scripts/gpu-test-bundle
+
+ucx-matrix: build ## one binary against every release of UCX, and each release talking to each other
+	@scripts/setup ucx all
+	@scripts/setup perftest
+	@MILLSTREAM_UCX_MATRIX=all $(RUN) go test -count=1 -v -timeout 60m ./tests/matrix/...
+
+soak: ## the long form of every TestSoak, SOAK_TIME=10m each
+	@scripts/setup test
+	@MILLSTREAM_SOAK=$(SOAK_TIME) $(RUN) go test -count=1 -v -timeout 0 -run '^TestSoak' ./...
+
+clean: ## remove bin/, dist/ and .local/
+	@if [ -d .local ]; then chmod -R u+w .local; fi
+	@rm -rf bin dist .local
