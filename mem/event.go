@@ -27,6 +27,9 @@ type DeviceHooks struct {
 	SetCurrent uintptr
 	// EventQuery is int (*)(void *event): 0 finished, 1 not finished, negative: error.
 	EventQuery uintptr
+	// CopyIn copies host bytes to device memory and returns when they are there. It serves
+	// bindings that find themselves with host data for a device buffer.
+	CopyIn func(ctx context.Context, device int, dst uintptr, src []byte) error
 }
 
 var hooks atomic.Pointer[DeviceHooks]

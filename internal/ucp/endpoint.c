@@ -1,0 +1,421 @@
+/* Endpoints, listeners, active-message arrival: calls that run under the token. */
+#define _GNU_SOURCE
+#include "shim.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void on_error(void *arg, void *h, ux_status st)
+{
+    ms_ep *ep = arg;
+    ms_event *e;
+
+    (void)h;
+    ep->worker->stats.ep_errors++;
+    if (ep->err != 0 || ep->closed) {
+        if (ep->err == 0)
+            ep->err = st;
+        if (!ep->closed)
+            ms_ep_fail(ep, st);
+        return;
+    }
+    ms_ep_fail(ep, st);
+    e = calloc(1, sizeof *e);
+    if (e == NULL)
+        return; /* the endpoint's operations still fail; only the early notice is lost */
+    e->type = MS_EV_EP_ERROR;
+    e->status = st;
+    e->id = ep->id;
+    ms_push_event(ep->worker, e);
+}
+
+/* ep_create: buf = worker address | sockaddr | connection request, by arg[0] 0|1|2;
+ * len = sockaddr length; tag = Go's endpoint number; flags&1 peer error mode;
+ * hdr/hdrlen = local sockaddr or none; rtag out = ms_ep. */
+static void call_ep_create(ms_worker *w, ms_slot *s)
+{
+    ux_ep_params p;
+    ms_ep *ep = calloc(1, sizeof *ep);
+
+    if (ep == NULL) {
+        s->status = UX_ERR_NO_MEMORY;
+        return;
+    }
+    ep->worker = w;
+    ep->id = s->tag;
+    memset(&p, 0, sizeof p);
+    p.field_mask = UX_EP_PARAM_ERR_MODE | UX_EP_PARAM_ERR_HANDLER;
+    p.err_mode = s->arg[1] & 1 ? UX_ERR_MODE_PEER : UX_ERR_MODE_NONE;
+    p.err_handler.cb = on_error;
+    p.err_handler.arg = ep;
+    switch (s->arg[0]) {
+    case 0:
+        p.field_mask |= UX_EP_PARAM_REMOTE_ADDRESS;
+        p.address = s->buf;
+        break;
+    case 1:
+        p.field_mask |= UX_EP_PARAM_SOCK_ADDR | UX_EP_PARAM_FLAGS;
+        p.flags = UX_EP_FLAG_CLIENT_SERVER;
+        p.sockaddr.addr = s->buf;
+        p.sockaddr.addrlen = (socklen_t)s->len;
+        if (s->hdrlen != 0) {
+            p.field_mask |= UX_EP_PARAM_LOCAL_SOCK_ADDR;
+            p.local_sockaddr.addr = s->hdr;
+            p.local_sockaddr.addrlen = (socklen_t)s->hdrlen;
+        }
+        break;
+    default:
+        p.field_mask |= UX_EP_PARAM_CONN_REQUEST;
+        p.conn_request = s->buf;
+    }
+    s->status = ux_ucp_ep_create(w->h, &p, &ep->h);
+    if (s->status != UX_OK) {
+        free(ep);
+        return;
+    }
+    w->stats.ep_created++;
+    s->rtag = (uint64_t)(uintptr_t)ep;
+    ms_mark_cloexec();
+}
+
+/* ms_ep_borrow wraps a reply endpoint that UCX owns. */
+ms_ep *ms_ep_borrow(ms_worker *w, void *h)
+{
+    ms_ep *ep = calloc(1, sizeof *ep);
+
+    if (ep != NULL) {
+        ep->worker = w;
+        ep->h = h;
+        ep->borrowed = 1;
+    }
+    return ep;
+}
+
+/* ep_fail: buf = ms_ep, arg[0] = status. Used when the peer's death or an abort is
+ * known from elsewhere. The endpoint is force-closed before the call returns. */
+static void call_ep_fail(ms_worker *w, ms_slot *s)
+{
+    ms_ep *ep = s->buf;
+
+    if (ep->closed)
+        return;
+    ms_ep_fail(ep, (int)(int64_t)s->arg[0]);
+    ms_run_failed(w);
+}
+
+/* ep_free: buf = ms_ep, after its close has completed and its list is empty. */
+static void call_ep_free(ms_worker *w, ms_slot *s)
+{
+    ms_ep *ep = s->buf;
+    ms_slot *o, *next;
+    ms_ep **l;
+
+    for (o = ep->ops; o != NULL; o = next) { /* abandoned operations outlive the endpoint */
+        next = o->ep_next;
+        o->ep_prev = o->ep_next = NULL;
+        o->on_ep = 0;
+        o->ep = NULL;
+    }
+    for (l = &w->failed; *l != NULL; l = &(*l)->next_failed) {
+        if (*l == ep) {
+            *l = ep->next_failed;
+            break;
+        }
+    }
+    free(ep);
+}
+
+/* ep_handle: buf = ms_ep; rtag out = ucp_ep_h, to recognise reply endpoints. */
+static void call_ep_handle(ms_worker *w, ms_slot *s)
+{
+    (void)w;
+    s->rtag = (uint64_t)(uintptr_t)((ms_ep *)s->buf)->h;
+}
+
+/* ep_query: buf = ms_ep, hdr = char[] of hdrlen for "transport/device\n" lines,
+ * inl receives local then remote sockaddr_storage; rlen = number of lanes. */
+static void call_ep_query(ms_worker *w, ms_slot *s)
+{
+    enum { MAX = 64 };
+    ms_ep *ep = s->buf;
+    ux_ep_attr a;
+    ux_transport_entry t[MAX];
+    char *out = s->hdr;
+    size_t room = s->hdrlen, used = 0;
+
+    (void)w;
+    s->rlen = 0;
+    memset(s->inl, 0, 256);
+    if (out != NULL && room > 0)
+        out[0] = 0;
+    if (ep->closed) {
+        s->status = UX_ERR_NOT_CONNECTED;
+        return;
+    }
+    memset(&a, 0, sizeof a);
+    a.field_mask = UX_EP_ATTR_LOCAL_SOCKADDR | UX_EP_ATTR_REMOTE_SOCKADDR;
+    if (ux_ucp_ep_query(ep->h, &a) == UX_OK) { /* fails for endpoints without a socket address */
+        memcpy(s->inl, &a.local_sockaddr, 128);
+        memcpy(s->inl + 128, &a.remote_sockaddr, 128);
+    }
+    memset(&a, 0, sizeof a);
+    a.field_mask = UX_EP_ATTR_TRANSPORTS;
+    a.transports.entries = t;
+    a.transports.num_entries = MAX;
+    a.transports.entry_size = sizeof t[0];
+    s->status = ux_ucp_ep_query(ep->h, &a);
+    if (s->status != UX_OK || a.transports.num_entries > MAX)
+        return;
+    /* A library before 1.14 ignores the field and leaves num_entries as it was. */
+    if (s->arg[0] == 0)
+        return;
+    for (unsigned i = 0; i < a.transports.num_entries && used < room; i++) {
+        int n = snprintf(out + used, room - used, "%s/%s\n", t[i].transport_name, t[i].device_name);
+        if (n < 0)
+            break;
+        used += (size_t)n;
+        s->rlen++;
+    }
+}
+
+/* Text dumps: buf = handle (0: the worker's own), rtag out = malloc'd text. */
+static void call_ep_text(ms_worker *w, ms_slot *s)
+{
+    ms_ep *ep = s->buf;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f;
+
+    (void)w;
+    if (ep->closed) {
+        s->status = UX_ERR_NOT_CONNECTED;
+        return;
+    }
+    if ((f = open_memstream(&text, &n)) == NULL) {
+        s->status = UX_ERR_NO_MEMORY;
+        return;
+    }
+    ux_ucp_ep_print_info(ep->h, f);
+    fclose(f);
+    s->rtag = (uint64_t)(uintptr_t)text;
+    s->rlen = n;
+}
+
+static void call_worker_text(ms_worker *w, ms_slot *s)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+
+    if (f == NULL) {
+        s->status = UX_ERR_NO_MEMORY;
+        return;
+    }
+    ux_ucp_worker_print_info(w->h, f);
+    fclose(f);
+    s->rtag = (uint64_t)(uintptr_t)text;
+    s->rlen = n;
+}
+
+/* worker_address: hdr = bytes of hdrlen; rlen out = length (also when too long). */
+static void call_worker_address(ms_worker *w, ms_slot *s)
+{
+    void *a = NULL;
+    size_t n = 0;
+
+    s->status = ux_ucp_worker_get_address(w->h, &a, &n);
+    if (s->status != UX_OK)
+        return;
+    s->rlen = n;
+    if (n <= s->hdrlen)
+        memcpy(s->hdr, a, n);
+    ux_ucp_worker_release_address(w->h, a);
+}
+
+static void call_fence(ms_worker *w, ms_slot *s) { s->status = ux_ucp_worker_fence(w->h); }
+
+/* cancel: buf = slot to cancel, arg[0] = the serial it had. */
+static void call_cancel(ms_worker *w, ms_slot *s)
+{
+    ms_slot *o = s->buf;
+
+    if (o->serial == (uint32_t)s->arg[0])
+        ms_cancel(w, o);
+}
+
+/* probe: tag, mask, arg[0] remove; rtag, rlen out; hdr out = message or NULL. */
+static void call_probe(ms_worker *w, ms_slot *s)
+{
+    ux_tag_info info = {0, 0};
+
+    s->hdr = ux_ucp_tag_probe_nb(w->h, s->tag, s->mask, s->arg[0] != 0, &info);
+    s->rtag = info.sender_tag;
+    s->rlen = info.length;
+}
+
+/* rkey_unpack: ep, buf = packed key; rtag out = rkey. */
+static void call_rkey_unpack(ms_worker *w, ms_slot *s)
+{
+    ms_ep *ep = s->hdr;
+    void *rkey = NULL;
+
+    (void)w;
+    if (ep->closed || ep->err != 0) {
+        s->status = ep->err != 0 ? ep->err : UX_ERR_NOT_CONNECTED;
+        return;
+    }
+    s->status = ux_ucp_ep_rkey_unpack(ep->h, s->buf, &rkey);
+    s->rtag = (uint64_t)(uintptr_t)rkey;
+}
+
+static void call_rkey_destroy(ms_worker *w, ms_slot *s)
+{
+    (void)w;
+    ux_ucp_rkey_destroy(s->buf);
+}
+
+typedef struct {
+    ms_worker *worker;
+    uint64_t id;
+    void *h;
+    uint32_t backlog, pending;
+} ms_listener;
+
+static void on_connect(void *req, void *arg)
+{
+    ms_listener *l = arg;
+    ux_conn_request_attr a;
+    ms_event *e = NULL;
+
+    if (l->h != NULL && (l->pending >= l->backlog || (e = calloc(1, sizeof *e)) == NULL)) {
+        ux_ucp_listener_reject(l->h, req);
+        return;
+    }
+    if (e == NULL && (e = calloc(1, sizeof *e)) == NULL)
+        return;
+    memset(&a, 0, sizeof a);
+    a.field_mask = UX_CONN_REQ_ATTR_CLIENT_ADDR;
+    if (ux_ucp_conn_request_query(req, &a) == UX_OK) {
+        e->addr = a.client_address;
+        e->addrlen = sizeof a.client_address;
+    }
+    l->pending++;
+    e->type = MS_EV_CONN_REQUEST;
+    e->id = l->id;
+    e->ptr = req;
+    ms_push_event(l->worker, e);
+}
+
+/* listen: buf/len = sockaddr, tag = Go's listener number, arg[0] backlog; rtag out =
+ * ms_listener; inl out = bound address. */
+static void call_listen(ms_worker *w, ms_slot *s)
+{
+    ux_listener_params p;
+    ux_listener_attr a;
+    ms_listener *l = calloc(1, sizeof *l);
+
+    if (l == NULL) {
+        s->status = UX_ERR_NO_MEMORY;
+        return;
+    }
+    l->worker = w;
+    l->id = s->tag;
+    l->backlog = (uint32_t)s->arg[0];
+    memset(&p, 0, sizeof p);
+    p.field_mask = UX_LISTENER_PARAM_SOCK_ADDR | UX_LISTENER_PARAM_CONN_HANDLER;
+    p.sockaddr.addr = s->buf;
+    p.sockaddr.addrlen = (socklen_t)s->len;
+    p.conn_handler.cb = on_connect;
+    p.conn_handler.arg = l;
+    s->status = ux_ucp_listener_create(w->h, &p, &l->h);
+    if (s->status != UX_OK) {
+        free(l);
+        return;
+    }
+    memset(&a, 0, sizeof a);
+    a.field_mask = UX_LISTENER_ATTR_SOCKADDR;
+    s->status = ux_ucp_listener_query(l->h, &a);
+    memcpy(s->inl, &a.sockaddr, sizeof a.sockaddr);
+    s->rtag = (uint64_t)(uintptr_t)l;
+    ms_mark_cloexec();
+}
+
+/* conn_taken: buf = ms_listener: one pending request was accepted or rejected. */
+static void call_conn_taken(ms_worker *w, ms_slot *s)
+{
+    ms_listener *l = s->buf;
+
+    (void)w;
+    if (l->pending > 0)
+        l->pending--;
+}
+
+/* conn_reject: buf = ms_listener, hdr = connection request. */
+static void call_conn_reject(ms_worker *w, ms_slot *s)
+{
+    ms_listener *l = s->buf;
+
+    (void)w;
+    if (l->pending > 0)
+        l->pending--;
+    s->status = ux_ucp_listener_reject(l->h, s->hdr);
+}
+
+static void call_listener_close(ms_worker *w, ms_slot *s)
+{
+    ms_listener *l = s->buf;
+
+    (void)w;
+    ux_ucp_listener_destroy(l->h);
+    free(l);
+}
+
+/* request_text: buf = slot of the request, arg[0] = its serial; hdr/hdrlen = text buffer. */
+static void call_request_text(ms_worker *w, ms_slot *s)
+{
+    ms_slot *o = s->buf;
+    ux_request_attr a;
+
+    (void)w;
+    if (o->serial != (uint32_t)s->arg[0] || o->state != MS_PENDING || o->req == NULL) {
+        s->status = UX_ERR_NO_MESSAGE;
+        return;
+    }
+    memset(&a, 0, sizeof a);
+    a.field_mask = UX_REQ_ATTR_INFO_STRING | UX_REQ_ATTR_INFO_STRING_SIZE;
+    a.debug_string = s->hdr;
+    a.debug_string_size = s->hdrlen;
+    s->status = ux_ucp_request_query(o->req, &a);
+}
+
+/* perf: buf = ms_ep, len = message size; arg[0] out = seconds as double bits. */
+static void call_perf(ms_worker *w, ms_slot *s)
+{
+    ms_ep *ep = s->buf;
+    ux_perf_param p = {1, s->len};
+    ux_perf_attr a = {1, 0};
+
+    (void)w;
+    if (ep->closed) {
+        s->status = UX_ERR_NOT_CONNECTED;
+        return;
+    }
+    if (ux_ucp_ep_evaluate_perf == NULL) {
+        s->status = UX_ERR_UNSUPPORTED;
+        return;
+    }
+    s->status = ux_ucp_ep_evaluate_perf(ep->h, &p, &a);
+    memcpy(&s->arg[0], &a.estimated_time, 8);
+}
+
+void ms_call_am_handler(ms_worker *, ms_slot *);
+void ms_call_am_release(ms_worker *, ms_slot *);
+
+/* Keep in step with the Call constants in op.go. */
+static const ms_call calls[] = {
+    call_ep_create,  call_ep_fail,     call_ep_free,        call_ep_query,     call_ep_text,
+    call_worker_text, call_worker_address, call_fence,    call_cancel,         call_probe,        call_rkey_unpack,
+    call_rkey_destroy, call_listen,     call_conn_taken,  call_conn_reject,    call_listener_close, call_request_text,
+    call_perf,       ms_call_am_handler, ms_call_am_release, call_ep_handle,
+};
+
+ms_call ms_call_by_number(int n) { return calls[n]; }

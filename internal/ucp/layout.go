@@ -1,0 +1,244 @@
+package ucp
+
+import "unsafe"
+
+// Sizes of the payload and header areas of a slot, in bytes.
+const (
+	InlineSize = 1024
+	HeaderSize = 128
+)
+
+// Op numbers the operations of a slot. Same order as in shim.h.
+type Op uint16
+
+// The operations.
+const (
+	OpNone Op = iota
+	OpTagSend
+	OpTagSendSync
+	OpTagRecv
+	OpTagMsgRecv
+	OpStreamSend
+	OpStreamRecv
+	OpAMSend
+	OpAMRecv
+	OpPut
+	OpGet
+	OpAtomic
+	OpEPFlush
+	OpWorkerFlush
+	OpEPClose
+	OpCall
+	OpCount
+)
+
+var opNames = [OpCount]string{
+	"none", "tag send", "tag sync send", "tag receive", "tag message receive", "stream send", "stream receive",
+	"am send", "am receive", "put", "get", "atomic", "endpoint flush", "worker flush", "endpoint close", "call",
+}
+
+// String returns the operation as it appears in errors and statistics.
+func (o Op) String() string {
+	if o < OpCount {
+		return opNames[o]
+	}
+	return "unknown"
+}
+
+// States of a slot.
+const (
+	Free = iota
+	Queued
+	Submitting
+	Pending
+	Done
+)
+
+// Flags of a slot.
+const (
+	FlagIOV uint32 = 1 << iota
+	FlagWaitAll
+	FlagReply
+	FlagEager
+	FlagRndv
+	FlagForce
+	FlagCanceled
+	FlagMultiSend
+)
+
+// Slot mirrors ms_slot: one operation, in C memory. Pointers to C memory are kept
+// as pointers, addresses of payloads as uintptr (the payload may be pinned Go memory).
+type Slot struct {
+	Next    *Slot
+	Worker  *Worker
+	Index   uint32
+	Op      Op
+	State   uint8
+	Notify  uint8
+	EP      *EP
+	Buf     uintptr
+	Len     uint64
+	Tag     uint64
+	Mask    uint64
+	Memh    unsafe.Pointer
+	MemType int32
+	Flags   uint32
+	Hdr     uintptr
+	HdrLen  uint64
+	Event   uintptr
+	Device  int32
+	Status  int32
+	RTag    uint64
+	RLen    uint64
+	Req     unsafe.Pointer
+	epPrev  unsafe.Pointer
+	epNext  unsafe.Pointer
+	Arg     [3]uint64
+	Fn      unsafe.Pointer
+	onEP    uint8
+	_       [3]byte
+	Serial  uint32
+	HdrBuf  [HeaderSize]byte
+	Inline  [InlineSize]byte
+}
+
+// EP mirrors the head of ms_ep; only C looks inside.
+type EP struct {
+	H unsafe.Pointer
+}
+
+// Event types.
+const (
+	EventEPError = 1 + iota
+	EventConnRequest
+	EventAM
+	EventAMOverflow
+)
+
+// How the data of an active message is held.
+const (
+	AMCopy = iota // in the event's own allocation
+	AMDesc        // lent by UCX until released
+	AMRndv        // not here yet: a descriptor to receive with
+)
+
+// Event mirrors ms_event.
+type Event struct {
+	Next    *Event
+	Type    uint32
+	Status  int32
+	ID      uint64
+	Ptr     unsafe.Pointer
+	Len     uint64
+	ReplyEP unsafe.Pointer
+	HdrLen  uint32
+	AMKind  uint32
+	AddrLen uint32
+	_       uint32
+	Hdr     *byte
+	Addr    [128]byte
+}
+
+// Stats mirrors ms_stats: counters that the token holder writes.
+type Stats struct {
+	Ops           [OpCount]uint64
+	Bytes         [OpCount]uint64
+	Errors        uint64
+	ProgressCalls uint64
+	ProgressHits  uint64
+	Drives        uint64
+	SpinsWon      uint64
+	SpinsLost     uint64
+	Arms          uint64
+	ArmBusy       uint64
+	RingSubmits   uint64
+	AMReceived    uint64
+	AMBytes       uint64
+	AMDropped     uint64
+	EPErrors      uint64
+	EPCreated     uint64
+	EPClosed      uint64
+}
+
+// Worker mirrors ms_worker. Token and Submissions are shared and accessed with
+// sync/atomic; everything else belongs to the token holder.
+type Worker struct {
+	Token       uint32
+	_           [60]byte
+	Submissions unsafe.Pointer // *Slot
+	_           [56]byte
+	H           unsafe.Pointer
+	DoneHead    *Slot
+	DoneTail    *Slot
+	EvHead      *Event
+	EvTail      *Event
+	WaitHead    *Slot
+	Failed      unsafe.Pointer
+	EFD         int32
+	Device      int32
+	Inflight    int64
+	Unarmed     uint32
+	WakeFDPlus1 uint32
+	AMQueued    uint64
+	AMLimit     uint64
+	Activity    uint64
+	amArgs      unsafe.Pointer
+	Stats       Stats
+}
+
+// What Drive and Leave return, as bits.
+const (
+	ResultOwn = 1 << iota
+	ResultWork
+	ResultTimeout
+	ResultReleased
+	ResultNoArm
+)
+
+// Call numbers a rare operation that runs under the token. Same order as the
+// table at the end of endpoint.c, which also says which slot fields each uses.
+type Call int
+
+// The calls.
+const (
+	CallEPCreate Call = iota
+	CallEPFail
+	CallEPFree
+	CallEPQuery
+	CallEPText
+	CallWorkerText
+	CallWorkerAddress
+	CallFence
+	CallCancel
+	CallProbe
+	CallRkeyUnpack
+	CallRkeyDestroy
+	CallListen
+	CallConnTaken
+	CallConnReject
+	CallListenerClose
+	CallRequestText
+	CallPerf
+	CallAMHandler
+	CallAMRelease
+	CallEPHandle
+	callCount
+)
+
+// Features of a context (ucp.h's bits).
+const (
+	FeatureTag    = 1 << 0
+	FeatureRMA    = 1 << 1
+	FeatureAMO32  = 1 << 2
+	FeatureAMO64  = 1 << 3
+	FeatureWakeup = 1 << 4
+	FeatureStream = 1 << 5
+	FeatureAM     = 1 << 6
+)
+
+// Thread modes.
+const (
+	ThreadSingle = iota
+	ThreadSerialized
+	ThreadMulti
+)

@@ -1,0 +1,259 @@
+//go:build cgo
+
+package ucp
+
+/*
+#cgo CFLAGS: -O2 -std=gnu11 -Wall
+#cgo LDFLAGS: -ldl
+#cgo noescape ms_drive
+#cgo nocallback ms_drive
+#cgo noescape ms_leave
+#cgo nocallback ms_leave
+#cgo noescape ms_block
+#cgo nocallback ms_block
+#include <stdlib.h>
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+)
+
+// Cgo says whether native code was compiled in.
+const Cgo = true
+
+var loadMu sync.Mutex
+
+// Load opens libucp at path ("" is not allowed; a bare name goes through the
+// system's search). With onlyLoaded it finds a library that is in the process
+// already and fails otherwise. The first success wins for the process's life.
+func Load(path string, onlyLoaded bool) error {
+	loadMu.Lock()
+	defer loadMu.Unlock()
+	cpath := C.CString(path)
+	defer C.free(unsafe.Pointer(cpath))
+	var msg [512]C.char
+	only := C.int(0)
+	if onlyLoaded {
+		only = 1
+	}
+	if C.ms_load(cpath, only, &msg[0], C.size_t(len(msg))) != 0 {
+		return fmt.Errorf("%s: %s", path, C.GoString(&msg[0]))
+	}
+	return nil
+}
+
+// Setenv sets a variable in C's environment, which libraries read. Go's own
+// os.Setenv does so too, but a variable that was set before main is seen here as C sees it.
+func Setenv(name, value string) {
+	n, v := C.CString(name), C.CString(value)
+	C.setenv(n, v, 1)
+	C.free(unsafe.Pointer(n))
+	C.free(unsafe.Pointer(v))
+}
+
+// LoadedPath returns the absolute path of the loaded library.
+func LoadedPath() string {
+	var buf [4096]C.char
+	if C.ms_loaded_path(&buf[0], C.size_t(len(buf))) != 0 {
+		return ""
+	}
+	return C.GoString(&buf[0])
+}
+
+// Version returns the loaded library's version.
+func Version() (major, minor, release int) {
+	var a, b, c C.uint
+	C.ms_version(&a, &b, &c)
+	return int(a), int(b), int(c)
+}
+
+// DeviceHooks hands C function pointers of package cuda to the shim.
+func DeviceHooks(setCurrent, eventQuery uintptr) {
+	C.ms_device_hooks(cptr(setCurrent), cptr(eventQuery))
+}
+
+// MarkCloseOnExec marks every descriptor above stderr close-on-exec.
+func MarkCloseOnExec() { C.ms_mark_cloexec() }
+
+// cptr turns a C address that Go holds as an integer into a C pointer.
+func cptr(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
+
+// Config is a ucp_config_t.
+type Config struct{ h unsafe.Pointer }
+
+// ReadConfig reads the effective options from defaults, files and UCX_* variables.
+func ReadConfig() (*Config, int) {
+	var h unsafe.Pointer
+	if s := C.ms_config_read(&h); s != 0 {
+		return nil, int(s)
+	}
+	return &Config{h}, 0
+}
+
+// Modify sets one option, named without the UCX_ prefix.
+func (c *Config) Modify(name, value string) int {
+	n, v := C.CString(name), C.CString(value)
+	defer C.free(unsafe.Pointer(n))
+	defer C.free(unsafe.Pointer(v))
+	return int(C.ms_config_modify(c.h, n, v))
+}
+
+// Text prints the options as UCX does, one NAME=value per line.
+func (c *Config) Text() string { return takeText(C.ms_config_text(c.h)) }
+
+// Release frees the configuration.
+func (c *Config) Release() { C.ms_config_release(c.h) }
+
+func takeText(p *C.char) string {
+	if p == nil {
+		return ""
+	}
+	defer C.free(unsafe.Pointer(p))
+	return C.GoString(p)
+}
+
+// TakeText copies and frees a malloc'd text whose address a call put into a slot.
+func TakeText(addr uint64) string { return takeText((*C.char)(cptr(uintptr(addr)))) }
+
+// Context is a ucp_context_h.
+type Context struct{ h unsafe.Pointer }
+
+// NewContext makes a context; status is a ucs_status_t.
+func NewContext(cfg *Config, features uint64, name string, numEPs int) (*Context, int) {
+	var cname *C.char
+	if name != "" {
+		cname = C.CString(name)
+		defer C.free(unsafe.Pointer(cname))
+	}
+	var h unsafe.Pointer
+	s := C.ms_context_new(cfg.h, C.uint64_t(features), cname, C.uint64_t(numEPs), &h)
+	C.ms_mark_cloexec()
+	if s != 0 {
+		return nil, int(s)
+	}
+	return &Context{h}, 0
+}
+
+// Free destroys the context; its workers must be gone.
+func (c *Context) Free() { C.ms_context_free(c.h) }
+
+// Text prints the context's memory domains and transports.
+func (c *Context) Text() string { return takeText(C.ms_context_text(c.h)) }
+
+// Query returns the memory types as a bit set, the thread mode and the name.
+func (c *Context) Query() (memoryTypes uint64, threadMode int, name string, status int) {
+	var mt C.uint64_t
+	var tm C.uint32_t
+	var n [32]C.char
+	s := C.ms_context_query(c.h, &mt, &tm, &n[0])
+	return uint64(mt), int(tm), C.GoString(&n[0]), int(s)
+}
+
+// MemMap registers [addr, addr+n), or allocates n bytes when allocate is set.
+// memType -1 lets UCX find out.
+func (c *Context) MemMap(addr uintptr, n uint64, memType int, allocate, nonblock bool) (memh unsafe.Pointer, base uintptr, size uint64, status int) {
+	var flags C.uint32_t
+	if allocate {
+		flags |= 1
+	}
+	if nonblock {
+		flags |= 2
+	}
+	var h, out unsafe.Pointer
+	var outLen C.uint64_t
+	s := C.ms_mem_map(c.h, cptr(addr), C.uint64_t(n), C.int32_t(memType), flags, &h, &out, &outLen)
+	return h, uintptr(out), uint64(outLen), int(s)
+}
+
+// MemUnmap ends a registration.
+func (c *Context) MemUnmap(memh unsafe.Pointer) int { return int(C.ms_mem_unmap(c.h, memh)) }
+
+// RkeyPack returns the bytes that let a peer reach the registered memory.
+func (c *Context) RkeyPack(memh unsafe.Pointer) ([]byte, int) {
+	var buf unsafe.Pointer
+	var n C.size_t
+	if s := C.ms_rkey_pack(c.h, memh, &buf, &n); s != 0 {
+		return nil, int(s)
+	}
+	defer C.ms_rkey_buffer_release(buf)
+	return C.GoBytes(buf, C.int(n)), 0
+}
+
+// NewWorker makes a worker in the given thread mode; wakeup asks for its event descriptor.
+func NewWorker(c *Context, threadMode int, name string, wakeup bool) (*Worker, int) {
+	var cname *C.char
+	if name != "" {
+		cname = C.CString(name)
+		defer C.free(unsafe.Pointer(cname))
+	}
+	wake := C.int(0)
+	if wakeup {
+		wake = 1
+	}
+	var w *C.ms_worker
+	s := C.ms_worker_new(c.h, C.uint32_t(threadMode), cname, wake, &w)
+	C.ms_mark_cloexec()
+	if s != 0 {
+		return nil, int(s)
+	}
+	return (*Worker)(unsafe.Pointer(w)), 0
+}
+
+// FreeWorker destroys a worker. The caller holds the token for ever.
+func FreeWorker(w *Worker) { C.ms_worker_free((*C.ms_worker)(unsafe.Pointer(w))) }
+
+// QueryWorker returns the granted thread mode and the longest active-message header.
+func QueryWorker(w *Worker) (threadMode int, maxAMHeader uint64, status int) {
+	var tm C.uint32_t
+	var h C.uint64_t
+	s := C.ms_worker_query((*C.ms_worker)(unsafe.Pointer(w)), &tm, &h)
+	return int(tm), uint64(h), int(s)
+}
+
+// Drive is ms_drive.
+func Drive(w *Worker, own *Slot, spinNS int64) int {
+	return int(C.ms_drive((*C.ms_worker)(unsafe.Pointer(w)), (*C.ms_slot)(unsafe.Pointer(own)), C.int64_t(spinNS)))
+}
+
+// Leave is ms_leave.
+func Leave(w *Worker) int { return int(C.ms_leave((*C.ms_worker)(unsafe.Pointer(w)))) }
+
+// Block is ms_block.
+func Block(w *Worker, timeoutMS int) int {
+	return int(C.ms_block((*C.ms_worker)(unsafe.Pointer(w)), C.int(timeoutMS)))
+}
+
+// NewSlots allocates n slots with consecutive indices, contiguous in memory.
+func NewSlots(w *Worker, first, n int) []Slot {
+	p := C.ms_slots_new((*C.ms_worker)(unsafe.Pointer(w)), C.uint32_t(first), C.uint32_t(n))
+	if p == nil {
+		return nil
+	}
+	return unsafe.Slice((*Slot)(unsafe.Pointer(p)), n)
+}
+
+// FreeSlots frees what NewSlots returned.
+func FreeSlots(s []Slot) { C.ms_slots_free((*C.ms_slot)(unsafe.Pointer(&s[0]))) }
+
+// FreeEvent frees an event; the caller holds the token.
+func FreeEvent(w *Worker, e *Event) {
+	C.ms_event_free((*C.ms_worker)(unsafe.Pointer(w)), (*C.ms_event)(unsafe.Pointer(e)))
+}
+
+// BorrowEP wraps a ucp_ep_h that UCX owns; the caller holds the token.
+func BorrowEP(w *Worker, h unsafe.Pointer) *EP {
+	return (*EP)(unsafe.Pointer(C.ms_ep_borrow((*C.ms_worker)(unsafe.Pointer(w)), h)))
+}
+
+// CallPointer returns the C function of a call.
+func CallPointer(c Call) unsafe.Pointer { return unsafe.Pointer(C.ms_call_by_number(C.int(c))) }
+
+// Malloc allocates C memory; it never returns nil.
+func Malloc(n int) unsafe.Pointer { return C.malloc(C.size_t(max(n, 1))) }
+
+// FreeMemory frees what Malloc returned.
+func FreeMemory(p unsafe.Pointer) { C.free(p) }

@@ -1,0 +1,325 @@
+/* From slot to UCX call, and UCX's completion callbacks. */
+#include "shim.h"
+#include <string.h>
+
+static void send_cb(void *req, ux_status st, void *user)
+{
+    ms_slot *s = user;
+
+    if (s->op == MS_OP_GET || s->op == MS_OP_PUT || s->op == MS_OP_ATOMIC)
+        s->rlen = s->len;
+    ms_complete(s, st);
+    ux_ucp_request_free(req);
+}
+
+static void tag_recv_cb(void *req, ux_status st, const ux_tag_info *info, void *user)
+{
+    ms_slot *s = user;
+
+    s->rtag = info->sender_tag;
+    s->rlen = info->length;
+    ms_complete(s, st);
+    ux_ucp_request_free(req);
+}
+
+static void stream_recv_cb(void *req, ux_status st, size_t length, void *user)
+{
+    ms_slot *s = user;
+
+    s->rlen = length;
+    ms_complete(s, st);
+    ux_ucp_request_free(req);
+}
+
+/* attach puts an operation on its endpoint's list, so that the endpoint's failure
+ * can end it. */
+static void attach(ms_slot *s)
+{
+    ms_ep *ep = s->ep;
+
+    s->ep_prev = NULL;
+    s->ep_next = ep->ops;
+    if (ep->ops != NULL)
+        ep->ops->ep_prev = s;
+    ep->ops = s;
+    s->on_ep = 1;
+}
+
+void ms_ep_detach(ms_slot *s)
+{
+    if (s->ep_prev != NULL)
+        s->ep_prev->ep_next = s->ep_next;
+    else
+        s->ep->ops = s->ep_next;
+    if (s->ep_next != NULL)
+        s->ep_next->ep_prev = s->ep_prev;
+    s->ep_prev = s->ep_next = NULL;
+    s->on_ep = 0;
+}
+
+static int needs_live_ep(int op)
+{
+    return op != MS_OP_WORKER_FLUSH && op != MS_OP_CALL && op != MS_OP_TAG_MSG_RECV && op != MS_OP_AM_RECV &&
+           op != MS_OP_EP_CLOSE;
+}
+
+static void cancel_slot(ms_worker *w, ms_slot *s)
+{
+    if (s->state != MS_PENDING || s->req == NULL)
+        return;
+    s->flags |= MS_F_CANCELED;
+    ux_ucp_request_cancel(w->h, s->req);
+}
+
+void ms_cancel(ms_worker *w, ms_slot *s)
+{
+    if (s->event != NULL) { /* still waiting for its device event: it never reached UCX */
+        for (ms_slot **l = &w->wait_head; *l != NULL; l = &(*l)->next) {
+            if (*l == s) {
+                *l = s->next;
+                s->event = NULL;
+                ms_complete(s, UX_ERR_CANCELED);
+                return;
+            }
+        }
+    }
+    cancel_slot(w, s);
+}
+
+/* ms_cancel_tied ends the receives of an endpoint that UCX itself ties to the
+ * worker only. Cancelling one completes at most that one, so next stays valid. */
+static void cancel_tied(ms_worker *w, ms_ep *ep)
+{
+    ms_slot *s, *next;
+
+    for (s = ep->ops; s != NULL; s = next) {
+        next = s->ep_next;
+        if (s->op == MS_OP_TAG_RECV || s->op == MS_OP_TAG_MSG_RECV || s->op == MS_OP_AM_RECV)
+            cancel_slot(w, s);
+    }
+}
+
+static void internal_close_cb(void *req, ux_status st, void *user)
+{
+    (void)st;
+    (void)user;
+    ux_ucp_request_free(req);
+}
+
+/* ms_run_failed force-closes endpoints that failed since the last turn. It runs
+ * outside UCX's callbacks, where closing is not allowed. */
+void ms_run_failed(ms_worker *w)
+{
+    ms_ep *ep;
+
+    while ((ep = w->failed) != NULL) {
+        w->failed = ep->next_failed;
+        ep->next_failed = NULL;
+        ep->failing = 0;
+        if (!ep->closed && !ep->borrowed) {
+            ux_request_param p;
+            void *r;
+
+            memset(&p, 0, sizeof p);
+            p.op_attr_mask = UX_OP_FLAGS | UX_OP_CALLBACK;
+            p.flags = UX_EP_CLOSE_FORCE;
+            p.cb.send = internal_close_cb;
+            ep->closed = 1;
+            r = ux_ucp_ep_close_nbx(ep->h, &p);
+            (void)r;
+            w->stats.ep_closed++;
+        }
+        cancel_tied(w, ep);
+    }
+}
+
+/* account notes what an operation moves; called once per submit. */
+static inline void account(ms_worker *w, ms_slot *s)
+{
+    w->stats.ops[s->op]++;
+    if ((s->flags & MS_F_IOV) == 0)
+        w->stats.bytes[s->op] += s->len;
+    w->activity++;
+}
+
+/* ms_submit turns a slot into a UCX request. It always leads to one ms_complete. */
+void ms_submit(ms_worker *w, ms_slot *s)
+{
+    ux_request_param p;
+    ms_ep *ep = s->ep;
+    void *r;
+    uint64_t count = s->len;
+    size_t stream_len = 0;
+
+    if (s->event != NULL) {
+        if (s->device >= 0) {
+            w->device = s->device;
+            ms_set_current(w->device);
+        }
+        if (ms_event_query(s->event) == 1) {
+            ms_slot **l = &w->wait_head;
+            while (*l != NULL)
+                l = &(*l)->next;
+            s->next = NULL;
+            *l = s;
+            return;
+        }
+        s->event = NULL;
+    }
+    account(w, s);
+    if (s->op == MS_OP_CALL) {
+        s->state = MS_SUBMITTING;
+        s->status = 0;
+        s->fn(w, s);
+        ms_complete(s, s->status);
+        return;
+    }
+    if (ep != NULL && (ep->closed || ep->err != 0) && s->op == MS_OP_TAG_RECV) {
+        /* What has arrived before the endpoint ended can still be received. */
+        ux_tag_info info;
+        if (ux_ucp_tag_probe_nb(w->h, s->tag, s->mask, 0, &info) != NULL)
+            s->ep = ep = NULL;
+    }
+    if (ep != NULL && needs_live_ep(s->op) && (ep->closed || ep->err != 0)) {
+        ms_complete(s, ep->err != 0 ? ep->err : UX_ERR_NOT_CONNECTED);
+        return;
+    }
+    if (s->device >= 0 && s->device != w->device) {
+        w->device = s->device;
+        ms_set_current(w->device);
+    }
+    p.op_attr_mask = UX_OP_CALLBACK | UX_OP_USER_DATA;
+    p.user_data = s;
+    p.flags = 0;
+    if (s->memtype >= 0) {
+        p.op_attr_mask |= UX_OP_MEMORY_TYPE;
+        p.memory_type = (uint32_t)s->memtype;
+    }
+    if (s->memh != NULL) {
+        p.op_attr_mask |= UX_OP_MEMH;
+        p.memh = s->memh;
+    }
+    if (s->flags & MS_F_IOV) {
+        p.op_attr_mask |= UX_OP_DATATYPE;
+        p.datatype = UX_DT_IOV;
+    }
+    if (s->flags & MS_F_MULTI_SEND)
+        p.op_attr_mask |= UX_OP_MULTI_SEND;
+    s->state = MS_SUBMITTING;
+    if (ep != NULL)
+        attach(s);
+    p.cb.send = send_cb;
+    switch (s->op) {
+    case MS_OP_TAG_SEND:
+        r = ux_ucp_tag_send_nbx(ep->h, s->buf, count, s->tag, &p);
+        break;
+    case MS_OP_TAG_SEND_SYNC:
+        r = ux_ucp_tag_send_sync_nbx(ep->h, s->buf, count, s->tag, &p);
+        break;
+    case MS_OP_TAG_RECV:
+        /* Only a callback reports tag and length in every release. */
+        p.op_attr_mask |= UX_OP_NO_IMM_CMPL;
+        p.cb.recv = tag_recv_cb;
+        r = ux_ucp_tag_recv_nbx(w->h, s->buf, count, s->tag, s->mask, &p);
+        break;
+    case MS_OP_TAG_MSG_RECV:
+        p.op_attr_mask |= UX_OP_NO_IMM_CMPL;
+        p.cb.recv = tag_recv_cb;
+        r = ux_ucp_tag_msg_recv_nbx(w->h, s->buf, count, s->hdr, &p);
+        break;
+    case MS_OP_STREAM_SEND:
+        r = ux_ucp_stream_send_nbx(ep->h, s->buf, count, &p);
+        break;
+    case MS_OP_STREAM_RECV:
+        p.cb.recv_stream = stream_recv_cb;
+        if (s->flags & MS_F_WAITALL) {
+            p.op_attr_mask |= UX_OP_FLAGS;
+            p.flags = UX_STREAM_RECV_WAITALL;
+        }
+        r = ux_ucp_stream_recv_nbx(ep->h, s->buf, count, &stream_len, &p);
+        if (r == NULL)
+            s->rlen = stream_len;
+        break;
+    case MS_OP_AM_SEND:
+        p.op_attr_mask |= UX_OP_FLAGS;
+        p.flags = (s->flags & MS_F_REPLY ? UX_AM_SEND_REPLY : 0) | (s->flags & MS_F_EAGER ? UX_AM_SEND_EAGER : 0) |
+                  (s->flags & MS_F_RNDV ? UX_AM_SEND_RNDV : 0);
+        r = ux_ucp_am_send_nbx(ep->h, (unsigned)s->tag, s->hdr, s->hdrlen, s->buf, count, &p);
+        break;
+    case MS_OP_AM_RECV:
+        p.cb.recv_am = stream_recv_cb; /* the same shape: a length */
+        r = ux_ucp_am_recv_data_nbx(w->h, s->hdr, s->buf, count, &p);
+        if (r == NULL)
+            s->rlen = count;
+        break;
+    case MS_OP_PUT:
+        r = ux_ucp_put_nbx(ep->h, s->buf, count, s->tag, (void *)s->mask, &p);
+        break;
+    case MS_OP_GET:
+        r = ux_ucp_get_nbx(ep->h, s->buf, count, s->tag, (void *)s->mask, &p);
+        break;
+    case MS_OP_ATOMIC:
+        /* arg[0] opcode | fetch<<8 | size<<16, arg[1] operand, arg[2] result (compare-and-swap: new value in) */
+        p.op_attr_mask = UX_OP_CALLBACK | UX_OP_USER_DATA | UX_OP_DATATYPE;
+        p.datatype = UX_DT_CONTIG((s->arg[0] >> 16) & 0xff);
+        if (s->arg[0] & 0x100) {
+            p.op_attr_mask |= UX_OP_REPLY_BUFFER;
+            p.reply_buffer = &s->arg[2];
+        }
+        r = ux_ucp_atomic_op_nbx(ep->h, (int)(s->arg[0] & 0xff), &s->arg[1], 1, s->tag, (void *)s->mask, &p);
+        break;
+    case MS_OP_EP_FLUSH:
+        p.op_attr_mask = UX_OP_CALLBACK | UX_OP_USER_DATA;
+        r = ux_ucp_ep_flush_nbx(ep->h, &p);
+        break;
+    case MS_OP_WORKER_FLUSH:
+        p.op_attr_mask = UX_OP_CALLBACK | UX_OP_USER_DATA;
+        r = ux_ucp_worker_flush_nbx(w->h, &p);
+        break;
+    case MS_OP_EP_CLOSE:
+        ms_ep_detach(s); /* a close is not one of the operations that a close ends */
+        if (ep->closed || ep->borrowed) {
+            ep->closed = 1;
+            r = NULL;
+            break;
+        }
+        ep->closed = 1;
+        p.op_attr_mask = UX_OP_CALLBACK | UX_OP_USER_DATA | UX_OP_FLAGS;
+        p.flags = s->flags & MS_F_FORCE ? UX_EP_CLOSE_FORCE : 0;
+        w->stats.ep_closed++;
+        r = ux_ucp_ep_close_nbx(ep->h, &p);
+        if (s->state != MS_DONE)
+            cancel_tied(w, ep);
+        break;
+    default:
+        r = (void *)(intptr_t)UX_ERR_INVALID_PARAM;
+    }
+    if (s->state == MS_DONE)
+        return; /* the callback ran inside the call; r is freed */
+    if (r == NULL) {
+        if (s->op == MS_OP_GET || s->op == MS_OP_PUT || s->op == MS_OP_ATOMIC)
+            s->rlen = count;
+        ms_complete(s, UX_OK);
+    } else if (UX_IS_ERR(r)) {
+        ms_complete(s, UX_PTR_STATUS(r));
+    } else {
+        s->req = r;
+        s->state = MS_PENDING;
+        w->inflight++;
+        w->unarmed = 1;
+    }
+}
+
+/* ms_ep_fail marks an endpoint as failed; ms_run_failed does the rest. */
+void ms_ep_fail(ms_ep *ep, int status)
+{
+    ms_worker *w = ep->worker;
+
+    if (ep->err == 0)
+        ep->err = status != 0 ? status : UX_ERR_CONNECTION_RESET;
+    if (ep->failing)
+        return;
+    ep->failing = 1;
+    ep->next_failed = w->failed;
+    w->failed = ep;
+}

@@ -1,0 +1,308 @@
+/* The worker: driving progress under the token, completion and event lists. */
+#define _GNU_SOURCE
+#include "shim.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int ms_worker_new(void *ctx, uint32_t thread_mode, const char *name, int wakeup, ms_worker **out)
+{
+    ux_worker_params p;
+    ms_worker *w;
+    int s;
+
+    if (posix_memalign((void **)&w, 64, sizeof *w) != 0)
+        return UX_ERR_NO_MEMORY;
+    memset(w, 0, sizeof *w);
+    w->efd = -1;
+    w->device = -1;
+    memset(&p, 0, sizeof p);
+    p.field_mask = UX_WORKER_PARAM_THREAD_MODE | UX_WORKER_PARAM_FLAGS;
+    p.thread_mode = thread_mode;
+    p.flags = UX_WORKER_FLAG_IGNORE_REQUEST_LEAK; /* Go reports leaks itself */
+    if (name != NULL) {
+        p.field_mask |= UX_WORKER_PARAM_NAME;
+        p.name = name;
+    }
+    s = ux_ucp_worker_create(ctx, &p, &w->h);
+    if (s != UX_OK) {
+        free(w);
+        return s;
+    }
+    if (wakeup) {
+        int fd = -1;
+        s = ux_ucp_worker_get_efd(w->h, &fd);
+        if (s != UX_OK) {
+            ux_ucp_worker_destroy(w->h);
+            free(w);
+            return s;
+        }
+        w->efd = fd;
+    }
+    *out = w;
+    return UX_OK;
+}
+
+void ms_worker_free(ms_worker *w)
+{
+    ms_event *e, *next;
+
+    for (e = w->ev_head; e != NULL; e = next) {
+        next = e->next;
+        ms_event_free(w, e);
+    }
+    ux_ucp_worker_destroy(w->h);
+    ms_am_args_free(w);
+    free(w);
+}
+
+int ms_worker_query(ms_worker *w, uint32_t *thread_mode, uint64_t *max_am_header)
+{
+    ux_worker_attr a;
+    int s;
+
+    memset(&a, 0, sizeof a);
+    a.field_mask = UX_WORKER_ATTR_THREAD_MODE | UX_WORKER_ATTR_MAX_AM_HEADER;
+    s = ux_ucp_worker_query(w->h, &a);
+    *thread_mode = a.thread_mode;
+    *max_am_header = a.max_am_header;
+    return s;
+}
+
+ms_slot *ms_slots_new(ms_worker *w, uint32_t first_index, uint32_t n)
+{
+    ms_slot *s;
+
+    if (posix_memalign((void **)&s, 64, n * sizeof *s) != 0)
+        return NULL;
+    memset(s, 0, n * sizeof *s);
+    for (uint32_t i = 0; i < n; i++) {
+        s[i].worker = w;
+        s[i].index = first_index + i;
+        s[i].device = -1;
+        s[i].memtype = -1;
+    }
+    return s;
+}
+
+void ms_slots_free(ms_slot *s) { free(s); }
+
+void ms_push_event(ms_worker *w, ms_event *e)
+{
+    e->next = NULL;
+    if (w->ev_tail != NULL)
+        w->ev_tail->next = e;
+    else
+        w->ev_head = e;
+    w->ev_tail = e;
+}
+
+/* ms_complete ends an operation: exactly once for each submit. */
+void ms_complete(ms_slot *s, int status)
+{
+    ms_worker *w = s->worker;
+
+    if (s->state == MS_PENDING)
+        w->inflight--;
+    if (s->on_ep)
+        ms_ep_detach(s);
+    s->status = status;
+    s->req = NULL;
+    if (status < 0)
+        w->stats.errors++;
+    s->state = MS_DONE;
+    if (s->notify) {
+        s->next = NULL;
+        if (w->done_tail != NULL)
+            w->done_tail->next = s;
+        else
+            w->done_head = s;
+        w->done_tail = s;
+    }
+}
+
+/* drain_submissions empties the stack that Go pushes on. The stack is taken whole
+ * and reversed, so operations are submitted in the order they were pushed. */
+static void drain_submissions(ms_worker *w)
+{
+    ms_slot *s, *next, *fifo = NULL;
+
+    if (__atomic_load_n(&w->submissions, __ATOMIC_RELAXED) == NULL)
+        return;
+    for (s = __atomic_exchange_n(&w->submissions, NULL, __ATOMIC_ACQUIRE); s != NULL; s = next) {
+        next = s->next;
+        s->next = fifo;
+        fifo = s;
+    }
+    for (s = fifo; s != NULL; s = next) {
+        next = s->next;
+        w->stats.ring_submits++;
+        ms_submit(w, s);
+    }
+}
+
+/* poll_events submits slots whose device event has become ready, in order. */
+static void poll_events(ms_worker *w)
+{
+    ms_slot **link = &w->wait_head;
+
+    while (*link != NULL) {
+        ms_slot *s = *link;
+        int r = ms_event_query(s->event);
+        if (r == 1) {
+            link = &s->next;
+            continue;
+        }
+        *link = s->next;
+        s->event = NULL;
+        if (r < 0)
+            ms_complete(s, UX_ERR_INVALID_PARAM);
+        else
+            ms_submit(w, s);
+    }
+}
+
+static inline unsigned turn(ms_worker *w)
+{
+    unsigned n = ux_ucp_worker_progress(w->h);
+
+    w->stats.progress_calls++;
+    drain_submissions(w);
+    if (__builtin_expect(w->wait_head != NULL, 0))
+        poll_events(w);
+    if (__builtin_expect(w->failed != NULL, 0))
+        ms_run_failed(w);
+    return n;
+}
+
+/* ms_drive is called by the token holder. It submits what is queued, then own (if
+ * it was not submitted yet), and progresses until own is done, something is there
+ * for Go to deliver, or nothing happened for spin_ns (0: one pass until quiet). */
+int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
+{
+    int64_t deadline = 0;
+    unsigned idle = 0;
+
+    w->stats.drives++;
+    if (__builtin_expect(w->device >= 0, 0))
+        ms_set_current(w->device);
+    drain_submissions(w);
+    if (own != NULL) {
+        if (own->state == MS_QUEUED)
+            ms_submit(w, own);
+        if (own->state == MS_DONE)
+            return MS_R_OWN | (w->done_head != NULL || w->ev_head != NULL ? MS_R_WORK : 0);
+    }
+    for (;;) {
+        unsigned n = turn(w);
+        int r = 0;
+
+        if (own != NULL && own->state == MS_DONE)
+            r = MS_R_OWN;
+        if (w->done_head != NULL || w->ev_head != NULL)
+            r |= MS_R_WORK;
+        if (r != 0) {
+            w->stats.spins_won++;
+            w->activity++;
+            return r;
+        }
+        if (n != 0) {
+            w->stats.progress_hits++;
+            idle = 0;
+            continue;
+        }
+        if (spin_ns == 0)
+            return MS_R_TIMEOUT;
+        if ((++idle & 31) == 0) {
+            int64_t t = now_ns();
+            if (deadline == 0)
+                deadline = t + spin_ns;
+            else if (t > deadline) {
+                w->stats.spins_lost++;
+                return MS_R_TIMEOUT;
+            }
+        }
+    }
+}
+
+/* ms_leave drains, arms the event descriptor and gives the token back. A submitter
+ * that failed to take the token has pushed before it tried, so looking at the stack
+ * once more after the release makes sure nobody is left behind. */
+int ms_leave(ms_worker *w)
+{
+    if (__builtin_expect(w->device >= 0, 0))
+        ms_set_current(w->device);
+    for (;;) {
+        int armed = 0;
+
+        while (turn(w) != 0)
+            ;
+        drain_submissions(w);
+        if (w->done_head != NULL || w->ev_head != NULL)
+            return MS_R_WORK;
+        if (w->efd >= 0 && w->wait_head == NULL) {
+            ux_status s = ux_ucp_worker_arm(w->h);
+            if (s == UX_ERR_BUSY) {
+                w->stats.arm_busy++;
+                continue;
+            }
+            if (s == UX_OK) {
+                armed = 1;
+                w->unarmed = 0;
+                w->stats.arms++;
+            }
+        }
+        __atomic_store_n(&w->token, 0, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&w->submissions, __ATOMIC_SEQ_CST) != NULL) {
+            uint32_t zero = 0;
+            if (__atomic_compare_exchange_n(&w->token, &zero, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+                continue;
+        }
+        return MS_R_RELEASED | (armed ? 0 : MS_R_NOARM);
+    }
+}
+
+/* ms_block is the sleep of a dedicated progress thread: it keeps the token, arms,
+ * and waits for UCX's descriptor or the wake descriptor that Go writes to. */
+int ms_block(ms_worker *w, int timeout_ms)
+{
+    struct pollfd f[2];
+    int n = 0;
+
+    while (turn(w) != 0)
+        ;
+    if (w->done_head != NULL || w->ev_head != NULL)
+        return MS_R_WORK;
+    if (w->wait_head != NULL)
+        timeout_ms = 0;
+    if (w->efd >= 0) {
+        ux_status s = ux_ucp_worker_arm(w->h);
+        if (s != UX_OK)
+            return MS_R_TIMEOUT;
+        w->stats.arms++;
+        f[n].fd = w->efd;
+        f[n++].events = POLLIN;
+    } else if (timeout_ms < 0 || timeout_ms > 1) {
+        timeout_ms = 1; /* no descriptor to wait for: look once a millisecond */
+    }
+    f[n].fd = (int)w->wakefd_plus1 - 1;
+    f[n].events = POLLIN;
+    f[n++].revents = 0;
+    if (poll(f, (nfds_t)n, timeout_ms) > 0 && f[n - 1].revents != 0) {
+        uint64_t v;
+        ssize_t r = read(f[n - 1].fd, &v, sizeof v);
+        (void)r;
+    }
+    return MS_R_TIMEOUT;
+}

@@ -1,0 +1,342 @@
+package ucx
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/mem"
+)
+
+// AMOptions are the choices of one active message.
+type AMOptions struct {
+	Reply      bool // let the receiver answer through AM.ReplyTo
+	Eager      bool // never use rendezvous
+	Rendezvous bool // never send eagerly: the receiver chooses where the data goes
+}
+
+// reservedAM is where Millstream's own message ids begin; see the doc of SendAM.
+const (
+	reservedAM = 1024
+	amControl  = reservedAM
+	amConn     = reservedAM + 1
+	amMulti    = reservedAM + 2
+	reservedTo = reservedAM + 15
+)
+
+// SendAM sends an active message: it arrives at the peer's handler or RecvAM for id,
+// with a header (up to Worker.MaxHeader bytes, copied) and data. Several views are
+// gathered into one message. Ids 1024 to 1039 are Millstream's own; UCXX uses 0.
+func (ep *Endpoint) SendAM(ctx context.Context, id uint16, header []byte, opts AMOptions, data ...View) error {
+	if err := checkAMID(id); err != nil {
+		return &OpError{Op: ucp.OpAMSend.String(), Peer: ep.peer, Err: err}
+	}
+	return ep.sendAM(ctx, id, header, opts, data)
+}
+
+func (ep *Endpoint) sendAM(ctx context.Context, id uint16, header []byte, opts AMOptions, data []View) error {
+	w := ep.w
+	s, r, err := w.prepare(ucp.OpAMSend, ep)
+	if err != nil {
+		return err
+	}
+	if err := w.bindAM(s, r, id, header, opts, data); err != nil {
+		return w.unbind(s, r, err)
+	}
+	return w.finishBlocking(ctx, s, r)
+}
+
+// StartSendAM is SendAM as a Request.
+func (ep *Endpoint) StartSendAM(id uint16, header []byte, opts AMOptions, data ...View) *Request {
+	if err := checkAMID(id); err != nil {
+		return failedRequest(ucp.OpAMSend, ep, err)
+	}
+	return ep.startAM(id, header, opts, data)
+}
+
+func (ep *Endpoint) startAM(id uint16, header []byte, opts AMOptions, data []View) *Request {
+	s, r, err := ep.w.startOn(ucp.OpAMSend, ep)
+	if err != nil {
+		return failedRequest(ucp.OpAMSend, ep, err)
+	}
+	if err := ep.w.bindAM(s, r, id, header, opts, data); err != nil {
+		return failedRequest(ucp.OpAMSend, ep, ep.w.unbind(s, r, err))
+	}
+	ep.w.launch(s, r)
+	return r
+}
+
+func checkAMID(id uint16) error {
+	if id >= reservedAM && id <= reservedTo {
+		return fmt.Errorf("ucx: active-message id %d is reserved (%d to %d)", id, reservedAM, reservedTo)
+	}
+	return nil
+}
+
+func (w *Worker) bindAM(s *ucp.Slot, r *Request, id uint16, header []byte, opts AMOptions, data []View) error {
+	s.Tag = uint64(id)
+	if opts.Reply {
+		s.Flags |= ucp.FlagReply
+	}
+	if opts.Eager {
+		s.Flags |= ucp.FlagEager
+	}
+	if opts.Rendezvous {
+		s.Flags |= ucp.FlagRndv
+	}
+	if len(header) > w.maxH {
+		return fmt.Errorf("ucx: header of %d bytes exceeds this worker's limit of %d; send it as data: %w", len(header), w.maxH, ErrExceedsLimit)
+	}
+	vector := 0
+	if len(data) > 1 {
+		vector = len(data) * int(unsafe.Sizeof(iov{}))
+	}
+	if err := w.bindHeader(s, r, header, vector); err != nil {
+		return err
+	}
+	switch len(data) {
+	case 0:
+		return w.bind(s, r, View{device: -1}, false, false)
+	case 1:
+		return w.bind(s, r, data[0], false, false)
+	}
+	return w.bindVector(s, r, data, unsafe.Add(r.malloc, (len(header)+15)&^15))
+}
+
+// iov is UCX's ucp_dt_iov_t.
+type iov struct {
+	addr uintptr
+	n    uint64
+}
+
+// bindHeader copies the header into the slot, or with a vector behind it into C memory.
+func (w *Worker) bindHeader(s *ucp.Slot, r *Request, header []byte, vector int) error {
+	if len(header) <= ucp.HeaderSize && vector == 0 {
+		copy(s.HdrBuf[:], header)
+		s.Hdr = uintptr(unsafe.Pointer(&s.HdrBuf))
+	} else {
+		r.malloc = ucp.Malloc((len(header)+15)&^15 + vector)
+		copy(unsafe.Slice((*byte)(r.malloc), len(header)), header)
+		s.Hdr = uintptr(r.malloc)
+	}
+	s.HdrLen = uint64(len(header))
+	return nil
+}
+
+// bindVector gathers views. UCX wants all parts of one memory type.
+func (w *Worker) bindVector(s *ucp.Slot, r *Request, data []View, at unsafe.Pointer) error {
+	parts := unsafe.Slice((*iov)(at), len(data))
+	r.views = make([]View, 0, len(data))
+	for i, v := range data {
+		if v.bad != nil {
+			return v.bad
+		}
+		if v.memType() != data[0].memType() {
+			return fmt.Errorf("ucx: parts 0 and %d lie in different kinds of memory (%s, %s); send them as messages of their own", i, data[0].kind, v.kind)
+		}
+		if v.buf != nil {
+			v.buf.Retain()
+		}
+		r.views = append(r.views, v)
+		switch {
+		case v.n == 0:
+			parts[i] = iov{}
+			continue
+		case !v.goHeap():
+			parts[i] = iov{v.base(), uint64(v.n)}
+		case w.ctx.pinOK:
+			r.pinner.Pin(v.goPointer())
+			r.pinned = true
+			parts[i] = iov{uintptr(v.goPointer()), uint64(v.n)}
+		default:
+			b, err := w.stagingBuffer(v.n)
+			if err != nil {
+				return err
+			}
+			copy(b.Bytes(), v.bytes())
+			r.views = append(r.views, Buffer(b)) // released with the request
+			parts[i] = iov{b.Addr(), uint64(v.n)}
+		}
+	}
+	s.Buf, s.Len, s.MemType = uintptr(at), uint64(len(data)), data[0].memType()
+	s.Flags |= ucp.FlagIOV
+	if data[0].onDevice() {
+		s.Device = data[0].device
+	}
+	return nil
+}
+
+// AM is a received active message. Receive its data once, or Release it.
+type AM struct {
+	ID      uint16
+	Header  []byte    // copied; the receiver's
+	Len     int       // length of the data in bytes
+	ReplyTo *Endpoint // set if the sender asked for replies; valid while the sender lives
+
+	w     *Worker
+	mu    sync.Mutex
+	data  []byte     // eager and short: in Go memory already
+	event *ucp.Event // lent by UCX, or a rendezvous descriptor
+	rndv  bool
+}
+
+// Rendezvous reports that the data is still at the sender, so that it can be received
+// in place; otherwise it has arrived in host memory and receiving copies it.
+func (m *AM) Rendezvous() bool { return m.rndv }
+
+// take gives the message's content to one caller.
+func (m *AM) take() ([]byte, *ucp.Event, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.data == nil && m.event == nil {
+		return nil, nil, &OpError{Op: ucp.OpAMRecv.String(), Err: fmt.Errorf("ucx: message was received or released before: %w", ErrNoMessage)}
+	}
+	d, e := m.data, m.event
+	m.data, m.event = nil, nil
+	return d, e, nil
+}
+
+// Recv receives the data into v, which must be long enough.
+func (m *AM) Recv(ctx context.Context, v View) error {
+	if v.n < m.Len {
+		return &OpError{Op: ucp.OpAMRecv.String(), Err: &TruncatedError{Message: m.Len, Buffer: v.n}}
+	}
+	data, e, err := m.take()
+	if err != nil {
+		return err
+	}
+	if m.rndv {
+		// The descriptor is given to UCX; a blocking wait could not take the memory
+		// back, so the wait alone ends with ctx, and the memory follows: see Wait.
+		return m.startRndv(v, e).waitOrAbort(ctx)
+	}
+	defer m.free(e)
+	if e != nil {
+		data = unsafe.Slice((*byte)(e.Ptr), m.Len)
+	}
+	return m.copyTo(ctx, v, data)
+}
+
+// StartRecv is Recv as a Request. Data that has arrived already is copied at once.
+func (m *AM) StartRecv(v View) *Request {
+	if m.rndv && v.n >= m.Len {
+		_, e, err := m.take()
+		if err != nil {
+			return failedRequest(ucp.OpAMRecv, nil, err)
+		}
+		return m.startRndv(v, e)
+	}
+	if err := m.Recv(background, v); err != nil {
+		return failedRequest(ucp.OpAMRecv, nil, err)
+	}
+	r := &Request{w: m.w, op: ucp.OpAMRecv, n: m.Len}
+	r.state.Store(reqDone)
+	return r
+}
+
+func (m *AM) startRndv(v View, e *ucp.Event) *Request {
+	w := m.w
+	v.n = m.Len
+	desc := uintptr(e.Ptr)
+	s, r, err := w.startOn(ucp.OpAMRecv, m.ReplyTo.ownedOrNil())
+	if err == nil {
+		err = w.bind(s, r, v, true, false)
+		if err != nil {
+			err = w.unbind(s, r, err)
+		}
+	}
+	if err != nil {
+		m.free(e)
+		return failedRequest(ucp.OpAMRecv, nil, err)
+	}
+	s.Hdr = desc
+	e.Ptr = nil // UCX takes the descriptor with the receive
+	m.free(e)
+	w.launch(s, r)
+	return r
+}
+
+// ownedOrNil returns the endpoint if its failure is known to Millstream.
+func (ep *Endpoint) ownedOrNil() *Endpoint {
+	if ep == nil || ep.kind == borrowed {
+		return nil
+	}
+	return ep
+}
+
+// waitOrAbort waits; if ctx ends, it makes UCX give the memory back where it can.
+func (r *Request) waitOrAbort(ctx context.Context) error {
+	err := r.Wait(ctx)
+	if err == nil || r.state.Load() == reqDone {
+		return err
+	}
+	r.Cancel()
+	if r.state.Load() != reqDone && r.ep != nil {
+		r.ep.abort(&abortError{ctx.Err()})
+	}
+	if r.state.Load() != reqDone && (r.ep != nil || r.view.n > 0) {
+		wait, cancel := context.WithTimeout(background, forceWait)
+		defer cancel()
+		if r.ep != nil && r.Wait(wait) != nil && r.state.Load() != reqDone {
+			logf("%v", errMemoryKept(r.op.String()))
+		}
+	}
+	return err
+}
+
+func (m *AM) copyTo(ctx context.Context, v View, data []byte) error {
+	if !v.onDevice() {
+		if v.readOnly {
+			return &OpError{Op: ucp.OpAMRecv.String(), Err: fmt.Errorf("ucx: cannot receive into read-only memory (%d bytes)", v.n)}
+		}
+		copy(v.bytes(), data)
+		return nil
+	}
+	return m.w.copyToDevice(ctx, v, data)
+}
+
+// Bytes receives the data into a new slice. limit bounds what a peer can make this
+// side allocate.
+func (m *AM) Bytes(ctx context.Context, limit int) ([]byte, error) {
+	if m.Len > limit {
+		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: &TruncatedError{Message: m.Len, Buffer: limit}}
+	}
+	m.mu.Lock()
+	if d := m.data; d != nil {
+		m.data = nil
+		m.mu.Unlock()
+		return d, nil
+	}
+	m.mu.Unlock()
+	b := make([]byte, m.Len)
+	return b, m.Recv(ctx, Bytes(b))
+}
+
+// Buffer receives the data into memory from the given resource, which may be device
+// memory: the receiver chooses. The caller releases the buffer.
+func (m *AM) Buffer(ctx context.Context, res mem.Resource) (*mem.Buffer, error) {
+	b, err := res.Alloc(ctx, m.Len)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Recv(ctx, Buffer(b)); err != nil {
+		b.Release()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Release gives back a message that is not wanted. Releasing again does nothing.
+func (m *AM) Release() {
+	if _, e, err := m.take(); err == nil {
+		m.free(e)
+	}
+}
+
+func (m *AM) free(e *ucp.Event) {
+	if e != nil {
+		_ = m.w.internalCall("release message", ucp.CallAMRelease, func(s *ucp.Slot) { s.Buf = uintptr(unsafe.Pointer(e)) }, nil)
+	}
+}

@@ -1,0 +1,328 @@
+package ucx
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"go.millstream.dev/internal/obs"
+	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/mem"
+)
+
+// Features a context can have. The zero value of Config.Features means all.
+type Features uint64
+
+// The features of UCX. Wakeup gives workers a descriptor to sleep on.
+const (
+	Tag        Features = ucp.FeatureTag
+	RMA        Features = ucp.FeatureRMA
+	Atomic32   Features = ucp.FeatureAMO32
+	Atomic64   Features = ucp.FeatureAMO64
+	Wakeup     Features = ucp.FeatureWakeup
+	Stream     Features = ucp.FeatureStream
+	ActiveMsg  Features = ucp.FeatureAM
+	AllFeature          = Tag | RMA | Atomic32 | Atomic64 | Wakeup | Stream | ActiveMsg
+)
+
+// Events hears of endpoints, registrations and drops; see [obs.Events].
+type Events = obs.Events
+
+// Config configures a [Context]. The zero value is useful.
+type Config struct {
+	// Name appears in UCX's own output. Default: "millstream".
+	Name string
+	// Library is the path of a libucp.so.0. Default: searched for, see [Library].
+	Library string
+	// Features to ask for. Default: all. Asking for less can be faster and lets
+	// UCX use transports that cannot wake a sleeper.
+	Features Features
+	// Options are UCX settings without the UCX_ prefix, such as {"TLS": "tcp,self"}.
+	// A UCX_* variable in the environment wins over an option of the same name, and
+	// the difference is logged.
+	Options map[string]string
+	// EstimatedEndpoints helps UCX choose transports for large meshes. Default: UCX's.
+	EstimatedEndpoints int
+	// Events hears of what happens. Default: nothing.
+	Events Events
+}
+
+// Context is a UCX context: a choice of transports and the memory registered with
+// them. It is safe for any number of goroutines. Close it after its workers.
+type Context struct {
+	lib    *LibraryInfo
+	cfg    Config
+	h      *ucp.Context
+	text   string // configuration as UCX prints it, taken at creation
+	pinOK  bool   // Go memory may be handed to UCX for the length of an operation
+	lanes  []string
+	warned sync.Once
+
+	mu      sync.Mutex // guards the fields below; never held across a C call that can block
+	workers map[*Worker]struct{}
+	regs    map[*registration]struct{}
+	closed  bool
+}
+
+// defaults are set unless the user set the variable. With them, endpoints that
+// report peer errors still use shared memory; UCX leaves it out otherwise and falls
+// to tcp on one host. See the package comment about how death is noticed.
+var defaultOptions = map[string]string{
+	"POSIX_ERROR_HANDLING": "y",
+	"SYSV_ERROR_HANDLING":  "y",
+}
+
+// NewContext makes a context. Settings come from, in falling order: UCX_* variables,
+// cfg.Options, Millstream's defaults, UCX's defaults.
+func NewContext(cfg Config) (*Context, error) {
+	lib, err := loadLibrary(cfg.Library)
+	if err != nil {
+		return nil, err
+	}
+	installDeviceHooks()
+	if cfg.Features == 0 {
+		cfg.Features = AllFeature
+	}
+	if cfg.Name == "" {
+		cfg.Name = "millstream"
+	}
+	uc, st := ucp.ReadConfig()
+	if st != 0 {
+		return nil, &OpError{Op: "read configuration", Err: Status(st)}
+	}
+	defer uc.Release()
+	for name, value := range defaultOptions {
+		if _, set := os.LookupEnv("UCX_" + name); !set {
+			uc.Modify(name, value) // a library without that transport has no such option
+		}
+	}
+	for _, name := range sortedKeys(cfg.Options) {
+		if err := applyOption(uc, name, cfg.Options[name]); err != nil {
+			return nil, err
+		}
+	}
+	h, st := ucp.NewContext(uc, uint64(cfg.Features), cfg.Name, cfg.EstimatedEndpoints)
+	if st != 0 {
+		return nil, &OpError{Op: "create context", Err: fmt.Errorf("%w (UCX %s; UCX_TLS=%q: `millstream doctor` lints the settings)", Status(st), lib.Version, os.Getenv("UCX_TLS"))}
+	}
+	c := &Context{lib: lib, cfg: cfg, h: h, text: uc.Text(), workers: map[*Worker]struct{}{}, regs: map[*registration]struct{}{}}
+	c.lanes = parseResources(h.Text())
+	c.pinOK = pinSafe(c.lanes)
+	return c, nil
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+func applyOption(uc *ucp.Config, name, value string) error {
+	name = strings.TrimPrefix(name, "UCX_")
+	if env, set := os.LookupEnv("UCX_" + name); set {
+		if env != value {
+			logf("option %s=%s is not applied: UCX_%s=%s is set in the environment and wins", name, value, name, env)
+		}
+		return nil
+	}
+	switch st := Status(uc.Modify(name, value)); st {
+	case OK:
+		return nil
+	case ErrNoElem:
+		return &OpError{Op: "configure", Err: fmt.Errorf("ucx: no option named %q (UCX_%s); `millstream info --config` lists them: %w", name, name, st)}
+	default:
+		return &OpError{Op: "configure", Err: fmt.Errorf("ucx: %q is no valid value for option %s: %w", value, name, st)}
+	}
+}
+
+// Library describes the libucp in use.
+func (c *Context) Library() LibraryInfo { return *c.lib }
+
+// Name returns the context's name.
+func (c *Context) Name() string { return c.cfg.Name }
+
+// Features returns the features that were asked for.
+func (c *Context) Features() Features { return c.cfg.Features }
+
+// Option is one effective UCX setting.
+type Option struct {
+	Name  string // with prefix: "UCX_TLS"
+	Value string
+}
+
+// Config returns the effective options of the context, sorted by name.
+func (c *Context) Config() []Option { return parseOptions(c.text) }
+
+func parseOptions(text string) []Option {
+	var out []Option
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if name, value, ok := strings.Cut(line, "="); ok && strings.HasPrefix(name, "UCX_") {
+			out = append(out, Option{name, value})
+		}
+	}
+	slices.SortFunc(out, func(a, b Option) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Info returns UCX's description of the context: memory domains and transports.
+func (c *Context) Info() (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return "", &OpError{Op: "context info", Err: ErrClosed}
+	}
+	return c.h.Text(), nil
+}
+
+// Transports returns the transports and devices the context may use, "tcp/eth0".
+func (c *Context) Transports() []string { return slices.Clone(c.lanes) }
+
+// SupportsMemory reports whether UCX can move memory of that kind.
+func (c *Context) SupportsMemory(k mem.Kind) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	types, _, _, st := c.h.Query()
+	if st != 0 {
+		return false
+	}
+	switch k {
+	case mem.Device:
+		return types&(1<<1) != 0
+	case mem.Managed:
+		return types&(1<<2) != 0
+	}
+	return types&1 != 0
+}
+
+var resourceLine = regexp.MustCompile(`(?m)^#\s+resource\s+\d+\s*:\s+md\s+\d+\s+dev\s+\d+\s+flags\s+\S+\s+(\S+)\s*$`)
+
+// parseResources reads "tl/device" from UCX's context description.
+func parseResources(text string) []string {
+	var out []string
+	for _, m := range resourceLine.FindAllStringSubmatch(text, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// pinSafe reports whether no transport of the context caches registrations of
+// ordinary memory: UCX does not see Go's own munmap and madvise, so a cached
+// registration of Go memory could outlive the pages.
+func pinSafe(lanes []string) bool {
+	if len(lanes) == 0 {
+		return false // unknown format: stay on the safe side
+	}
+	for _, l := range lanes {
+		tl, _, _ := strings.Cut(l, "/")
+		switch tl {
+		case "self", "tcp", "posix", "sysv", "cma":
+		default:
+			if !strings.HasPrefix(tl, "cuda_") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Close frees the context. Its workers must be closed before; otherwise Close
+// returns an error that counts them and changes nothing.
+func (c *Context) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	if n := len(c.workers); n > 0 {
+		c.mu.Unlock()
+		return &OpError{Op: "close context", Err: fmt.Errorf("ucx: %d workers are still open; close them first", n)}
+	}
+	c.closed = true
+	regs := c.regs
+	c.regs = nil
+	c.mu.Unlock()
+	for r := range regs {
+		r.region.Detach(c)
+		c.h.MemUnmap(r.memh)
+	}
+	c.h.Free()
+	return nil
+}
+
+// registration is one region registered with one context. It is made at the first
+// use of the region and ended by the region's end or the context's, whichever comes first.
+type registration struct {
+	region *mem.Region
+	memh   unsafe.Pointer
+	took   time.Duration
+}
+
+// register returns the registration of a region, making it if needed.
+func (c *Context) register(r *mem.Region) (*registration, error) {
+	v, err := r.Attach(c, func() (any, error) { return c.newRegistration(r) })
+	if err != nil {
+		return nil, err
+	}
+	return v.(*registration), nil
+}
+
+func (c *Context) newRegistration(r *mem.Region) (any, error) {
+	start := time.Now()
+	kind := View{kind: r.Kind()}
+	memh, _, _, st := c.h.MemMap(r.Addr(), uint64(r.Len()), int(kind.memType()), false, false)
+	if st != 0 {
+		return nil, &OpError{Op: "register memory", Err: fmt.Errorf("%w (%d bytes of %s memory)", Status(st), r.Len(), r.Kind())}
+	}
+	reg := &registration{region: r, memh: memh, took: time.Since(start)}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		c.h.MemUnmap(memh)
+		return nil, &OpError{Op: "register memory", Err: ErrClosed}
+	}
+	c.regs[reg] = struct{}{}
+	c.mu.Unlock()
+	if f := c.cfg.Events.Registered; f != nil {
+		f(obs.Registration{Bytes: r.Len(), Kind: r.Kind().String(), Took: reg.took})
+	}
+	r.OnFree(func() { c.unregister(reg) })
+	return reg, nil
+}
+
+func (c *Context) unregister(reg *registration) {
+	c.mu.Lock()
+	_, mine := c.regs[reg]
+	delete(c.regs, reg)
+	c.mu.Unlock()
+	if !mine {
+		return
+	}
+	c.h.MemUnmap(reg.memh)
+	if f := c.cfg.Events.Deregistered; f != nil {
+		f(obs.Registration{Bytes: reg.region.Len(), Kind: reg.region.Kind().String()})
+	}
+}
+
+// Registrations returns how many regions are registered with the context.
+func (c *Context) Registrations() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.regs)
+}
+
+// background is the context of internal steps that end by themselves.
+var background = context.Background()

@@ -1,0 +1,50 @@
+package ucx
+
+import (
+	"go.millstream.dev/internal/obs"
+	"go.millstream.dev/internal/ucp"
+)
+
+// handleEvent tells Go what happened inside UCX's callbacks. The caller holds the
+// token: nothing here may block or call into UCX other than to free the event.
+func (w *Worker) handleEvent(e *ucp.Event) {
+	switch e.Type {
+	case ucp.EventEPError:
+		w.mu.Lock()
+		ep := w.eps[e.ID]
+		w.mu.Unlock()
+		if ep != nil {
+			ep.fail(Status(e.Status))
+		}
+		ucp.FreeEvent(w.c, e)
+	case ucp.EventConnRequest:
+		w.mu.Lock()
+		l := w.listeners[e.ID]
+		w.mu.Unlock()
+		if l != nil {
+			l.deliver(e)
+			return
+		}
+		ucp.FreeEvent(w.c, e)
+	case ucp.EventAM:
+		w.deliverMessage(e)
+	case ucp.EventAMOverflow:
+		w.dropped(e)
+		ucp.FreeEvent(w.c, e)
+	}
+}
+
+// dropped reports a message that exceeded the worker's limit and fails its sender's
+// endpoint, so that neither side believes it was delivered.
+func (w *Worker) dropped(e *ucp.Event) {
+	if f := w.ctx.cfg.Events.MessageDropped; f != nil {
+		f(obs.Drop{Worker: w.name(), ID: uint16(e.ID), Bytes: int(e.Len)})
+	}
+	w.mu.Lock()
+	ep := w.handles[e.ReplyEP]
+	w.mu.Unlock()
+	logf("active message %d of %d bytes refused: more than %d bytes are queued on the worker (WorkerConfig.MaxQueuedMessages)", e.ID, e.Len, w.cfg.MaxQueuedMessages)
+	if ep != nil {
+		go ep.abort(ErrExceedsLimit) // abort needs the token, which the caller holds
+	}
+}

@@ -1,0 +1,228 @@
+package ucx
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"go.millstream.dev/internal/obs"
+	"go.millstream.dev/internal/ucp"
+)
+
+// inbox queues the active messages of one id. Messages enter with the token held;
+// the queue has its own lock, never held across a call into UCX.
+type inbox struct {
+	sink func(*AM) // internal receivers: called with the token held, must not block
+
+	mu      sync.Mutex
+	queue   []*AM
+	waiting []*Request // receivers that came before their message
+	bytes   int64
+	closed  bool
+}
+
+// openInbox installs the receiving side of an id once.
+func (w *Worker) openInbox(id uint16, sink func(*AM)) (*inbox, error) {
+	w.mu.Lock()
+	b := w.inboxes[id]
+	fresh := b == nil
+	if fresh {
+		b = &inbox{sink: sink}
+		w.inboxes[id] = b
+	}
+	closed := w.closed
+	w.mu.Unlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	if fresh {
+		err := w.call("set active-message handler", ucp.CallAMHandler, func(s *ucp.Slot) { s.Tag, s.Arg[0] = uint64(id), 1 }, nil)
+		if err != nil {
+			w.mu.Lock()
+			delete(w.inboxes, id)
+			w.mu.Unlock()
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// ReceiveAM opens the receiving side of an id, so that messages that arrive before
+// the first RecvAM are kept. UCX drops messages of ids that nobody opened.
+func (w *Worker) ReceiveAM(id uint16) error {
+	if err := checkAMID(id); err != nil {
+		return &OpError{Op: ucp.OpAMRecv.String(), Err: err}
+	}
+	_, err := w.openInbox(id, nil)
+	return err
+}
+
+// RecvAM waits for the next active message of an id. Messages of one sender arrive
+// in order. The first call opens the id, as ReceiveAM does.
+func (w *Worker) RecvAM(ctx context.Context, id uint16) (*AM, error) {
+	if err := checkAMID(id); err != nil {
+		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
+	}
+	b, err := w.openInbox(id, nil)
+	if err != nil {
+		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
+	}
+	return w.recvInbox(ctx, b)
+}
+
+func (w *Worker) recvInbox(ctx context.Context, b *inbox) (*AM, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
+	}
+	b.mu.Lock()
+	if len(b.queue) > 0 {
+		m := b.pop()
+		b.mu.Unlock()
+		return m, nil
+	}
+	if b.closed {
+		b.mu.Unlock()
+		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: ErrClosed}
+	}
+	r := &Request{w: w, op: ucp.OpAMRecv}
+	b.waiting = append(b.waiting, r)
+	b.mu.Unlock()
+	if err := w.awaitRequest(ctx, r); err != nil {
+		b.mu.Lock()
+		if i := slices.Index(b.waiting, r); i >= 0 {
+			b.waiting = slices.Delete(b.waiting, i, i+1)
+			b.mu.Unlock()
+			return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
+		}
+		b.mu.Unlock() // a message came in the same moment: it is not lost
+		<-r.Done()
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return r.message, nil
+}
+
+func (b *inbox) pop() *AM {
+	m := b.queue[0]
+	b.queue[0] = nil
+	if b.queue = b.queue[1:]; len(b.queue) == 0 {
+		b.queue = nil
+	}
+	b.bytes -= int64(len(m.data))
+	return m
+}
+
+func (b *inbox) close() {
+	b.mu.Lock()
+	b.closed = true
+	waiting, queue := b.waiting, b.queue
+	b.waiting, b.queue = nil, nil
+	b.mu.Unlock()
+	for _, r := range waiting {
+		r.err = &OpError{Op: ucp.OpAMRecv.String(), Err: ErrClosed}
+		r.finish()
+	}
+	for _, m := range queue {
+		m.Release()
+	}
+}
+
+// HandleAM calls h for each message of an id, one after the other in the order of
+// arrival, on a goroutine of its own, until ctx ends or the worker is closed. h may
+// block and may use the worker. It returns after the id is open.
+func (w *Worker) HandleAM(ctx context.Context, id uint16, h func(context.Context, *AM)) error {
+	if err := w.ReceiveAM(id); err != nil {
+		return err
+	}
+	go func() {
+		for {
+			m, err := w.RecvAM(ctx, id)
+			if err != nil {
+				return
+			}
+			h(ctx, m)
+		}
+	}()
+	return nil
+}
+
+// deliverMessage turns an arrived message into an AM. The token is held.
+func (w *Worker) deliverMessage(e *ucp.Event) {
+	w.mu.Lock()
+	b := w.inboxes[uint16(e.ID)]
+	ep := w.handles[e.ReplyEP]
+	w.mu.Unlock()
+	if b == nil {
+		ucp.FreeEvent(w.c, e)
+		return
+	}
+	m := &AM{ID: uint16(e.ID), Len: int(e.Len), w: w, ReplyTo: ep, rndv: e.AMKind == ucp.AMRndv}
+	if e.HdrLen > 0 {
+		m.Header = append([]byte(nil), unsafe.Slice(e.Hdr, e.HdrLen)...)
+	}
+	if ep == nil && e.ReplyEP != nil {
+		m.ReplyTo = w.borrow(e.ReplyEP)
+	}
+	if e.AMKind == ucp.AMCopy {
+		m.data = append(make([]byte, 0, max(e.Len, 1)), unsafe.Slice((*byte)(e.Ptr), e.Len)...)
+		ucp.FreeEvent(w.c, e)
+	} else {
+		m.event = e
+	}
+	if b.sink != nil {
+		b.sink(m)
+		return
+	}
+	b.put(w, m)
+}
+
+func (b *inbox) put(w *Worker, m *AM) {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		go m.Release() // needs the token, which the caller holds
+		return
+	}
+	if len(b.waiting) > 0 {
+		r := b.waiting[0]
+		b.waiting = b.waiting[1:]
+		b.mu.Unlock()
+		r.message = m
+		r.finish()
+		return
+	}
+	if b.bytes+int64(len(m.data)) > w.cfg.MaxQueuedMessages {
+		b.mu.Unlock()
+		w.refuse(m)
+		return
+	}
+	b.bytes += int64(len(m.data))
+	b.queue = append(b.queue, m)
+	b.mu.Unlock()
+}
+
+// borrow wraps a reply endpoint that UCX made for a peer Millstream has no endpoint
+// for. UCX keeps it as long as the worker, so it is remembered. The token is held.
+func (w *Worker) borrow(h unsafe.Pointer) *Endpoint {
+	ep := &Endpoint{w: w, c: ucp.BorrowEP(w.c, h), peer: "sender of an active message", kind: borrowed, done: make(chan struct{})}
+	w.mu.Lock()
+	w.handles[h] = ep
+	w.mu.Unlock()
+	return ep
+}
+
+// refuse drops a message for want of room, with the sender's endpoint. The token is held.
+func (w *Worker) refuse(m *AM) {
+	if f := w.ctx.cfg.Events.MessageDropped; f != nil {
+		f(obs.Drop{Worker: w.name(), ID: m.ID, Bytes: m.Len})
+	}
+	logf("active message %d of %d bytes refused: more than %d bytes are queued on the worker (WorkerConfig.MaxQueuedMessages)", m.ID, m.Len, w.cfg.MaxQueuedMessages)
+	go func() { // both need the token, which the caller holds
+		m.Release()
+		if m.ReplyTo.ownedOrNil() != nil {
+			m.ReplyTo.abort(ErrExceedsLimit)
+		}
+	}()
+}

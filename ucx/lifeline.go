@@ -1,0 +1,220 @@
+package ucx
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// A lifeline is the Unix or TCP connection over which two Millstream workers found
+// each other. It stays open as long as their endpoints: its end tells of the peer's
+// death at once (UCX's own keepalive takes 20 s, and never notices on shared memory
+// while a large send is pending), and it carries the notices below. Payload never
+// goes over it.
+type lifeline struct {
+	conn   net.Conn
+	ep     *Endpoint
+	local  uint64 // this end's number; the peer's control messages carry it
+	remote uint64 // the peer's
+
+	mu      sync.Mutex // serialises writes; held across a write with a deadline only
+	acked   chan struct{}
+	ackOnce sync.Once
+	bye     bool // the peer said that it closes; owner: the reader
+}
+
+// ErrPeerClosed is the error of an endpoint whose peer closed it in peace. It is
+// [net.ErrClosed] and [io.EOF] for errors.Is.
+var ErrPeerClosed error = peerClosedError{}
+
+type peerClosedError struct{}
+
+func (peerClosedError) Error() string { return "ucx: closed by the peer" }
+func (peerClosedError) Is(target error) bool {
+	return target == net.ErrClosed || target == io.EOF
+}
+
+// Notices, one byte each.
+const (
+	noticeBye   = 'B' // the sender closes in peace
+	noticeAck   = 'K' // the in-band farewell has arrived: everything before it has, too
+	noticeAbort = 'A' // the sender force-closed its endpoint
+)
+
+// Handshake: magic, version, oldest version understood, features, flags, number of
+// this end, cookie, length of name, name, length of address, address.
+const (
+	lineMagic      = "MSUX"
+	lineVersion    = 1
+	lineMinVersion = 1
+	maxPeerName    = 256
+	helloFixed     = 4 + 2 + 2 + 4 + 8 + 2 + 4
+	// writeTimeout bounds a notice: a peer that does not read 64 one-byte notices is as good as dead.
+	writeTimeout = time.Second
+)
+
+// Features a side announces in its handshake.
+const featureFarewell = 1 // answers an in-band farewell (active messages are on)
+
+type hello struct {
+	version, min uint16
+	features     uint32
+	number       uint64
+	name         string
+	address      WorkerAddress
+}
+
+func (h *hello) append(b []byte) ([]byte, error) {
+	addr, err := h.address.MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	name := h.name[:min(len(h.name), maxPeerName)]
+	b = append(b, lineMagic...)
+	b = binary.LittleEndian.AppendUint16(b, h.version)
+	b = binary.LittleEndian.AppendUint16(b, h.min)
+	b = binary.LittleEndian.AppendUint32(b, h.features)
+	b = binary.LittleEndian.AppendUint64(b, h.number)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(name)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(addr)))
+	b = append(b, name...)
+	return append(b, addr...), nil
+}
+
+// readHello reads a handshake from a peer that may be anyone.
+func readHello(r io.Reader) (*hello, error) {
+	var fixed [helloFixed]byte
+	if _, err := io.ReadFull(r, fixed[:]); err != nil {
+		return nil, fmt.Errorf("ucx: handshake cut off: %w", err)
+	}
+	if string(fixed[:4]) != lineMagic {
+		return nil, fmt.Errorf("ucx: the peer does not speak Millstream's handshake (starts with %q); UCX listeners are dialed with DialSocket", fixed[:4])
+	}
+	h := &hello{
+		version: binary.LittleEndian.Uint16(fixed[4:]), min: binary.LittleEndian.Uint16(fixed[6:]),
+		features: binary.LittleEndian.Uint32(fixed[8:]), number: binary.LittleEndian.Uint64(fixed[12:]),
+	}
+	nameLen, addrLen := int(binary.LittleEndian.Uint16(fixed[20:])), int(binary.LittleEndian.Uint32(fixed[22:]))
+	if h.min > lineVersion || h.version < lineMinVersion {
+		return nil, fmt.Errorf("ucx: the peer speaks handshake versions %d to %d, this side %d to %d; upgrade the older one", h.min, h.version, lineMinVersion, lineVersion)
+	}
+	if nameLen > maxPeerName || addrLen > maxWorkerAddress+8 {
+		return nil, fmt.Errorf("ucx: handshake promises a name of %d and an address of %d bytes (at most %d, %d)", nameLen, addrLen, maxPeerName, maxWorkerAddress+8)
+	}
+	rest := make([]byte, nameLen+addrLen)
+	if _, err := io.ReadFull(r, rest); err != nil {
+		return nil, fmt.Errorf("ucx: handshake cut off: %w", err)
+	}
+	h.name = string(rest[:nameLen])
+	return h, h.address.UnmarshalBinary(rest[nameLen:])
+}
+
+// run reads notices until the connection ends.
+func (l *lifeline) run() {
+	var b [64]byte
+	for {
+		n, err := l.conn.Read(b[:])
+		for _, c := range b[:n] {
+			l.notice(c)
+		}
+		if err == nil {
+			continue
+		}
+		l.ackOnce.Do(func() { close(l.acked) })
+		if l.bye {
+			l.ep.abort(ErrPeerClosed)
+		} else {
+			l.ep.abort(ErrConnectionReset)
+		}
+		_ = l.conn.Close()
+		l.ep.w.dropLine(l)
+		return
+	}
+}
+
+func (l *lifeline) notice(c byte) {
+	switch c {
+	case noticeBye:
+		l.bye = true
+	case noticeAck:
+		l.ackOnce.Do(func() { close(l.acked) })
+	case noticeAbort:
+		l.ep.abort(ErrConnectionReset)
+	}
+}
+
+func (l *lifeline) write(c byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err := l.conn.Write([]byte{c})
+	return err
+}
+
+// farewell makes sure that what was sent on the endpoint has arrived: an in-band
+// message behind everything else is acknowledged by the peer's worker. Without it a
+// closing socket could discard what the peer has not read yet.
+func (l *lifeline) farewell(ctx context.Context, ep *Endpoint) error {
+	if l.remote != 0 {
+		if err := ep.sendAM(ctx, amControl, controlHeader(controlBye, l.remote), AMOptions{Eager: true}, nil); err != nil {
+			return err
+		}
+		select {
+		case <-l.acked:
+		case <-ep.done:
+		case <-ctx.Done():
+			return &OpError{Op: "endpoint close", Peer: ep.peer, Err: ctx.Err()}
+		}
+	}
+	_ = l.write(noticeBye)
+	return nil
+}
+
+// close ends the lifeline of an endpoint that was closed here.
+func (l *lifeline) close() { _ = l.conn.Close() }
+
+// abort tells a live peer, which would wait for ever otherwise, and hangs up.
+func (l *lifeline) abort() {
+	_ = l.write(noticeAbort)
+	_ = l.conn.Close()
+}
+
+// lost hangs up after UCX reported the peer's failure.
+func (l *lifeline) lost() { _ = l.conn.Close() }
+
+// Control messages: kind (1 byte), receiver's number (8 bytes).
+const (
+	controlBye  = 1
+	controlSize = 9
+)
+
+func controlHeader(kind byte, number uint64) []byte {
+	b := make([]byte, 1, controlSize)
+	b[0] = kind
+	return binary.LittleEndian.AppendUint64(b, number)
+}
+
+// control handles an arrived control message. The token is held.
+func (w *Worker) control(m *AM) {
+	if len(m.Header) == controlSize && m.Header[0] == controlBye {
+		w.mu.Lock()
+		l := w.lines[binary.LittleEndian.Uint64(m.Header[1:])]
+		w.mu.Unlock()
+		if l != nil {
+			go l.write(noticeAck)
+		}
+	}
+	if m.event != nil {
+		go m.Release()
+	}
+}
+
+func (w *Worker) dropLine(l *lifeline) {
+	w.mu.Lock()
+	delete(w.lines, l.local)
+	w.mu.Unlock()
+}

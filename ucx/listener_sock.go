@@ -1,0 +1,239 @@
+package ucx
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"unsafe"
+
+	"go.millstream.dev/internal/ucp"
+)
+
+// DialSocket connects to a UCX listener at "host:port" (IPv4, IPv6 or a name): how
+// UCX-Py, UCXX and other UCX programs listen. All addresses of a name are tried.
+// The endpoint is returned when UCX has exchanged a first flush with the peer.
+// UCX notices the peer's death by itself on such an endpoint.
+func (w *Worker) DialSocket(ctx context.Context, hostport string, cfg *EndpointConfig) (*Endpoint, error) {
+	addrs, err := resolve(ctx, hostport)
+	if err != nil {
+		return nil, &OpError{Op: "connect", Peer: hostport, Err: err}
+	}
+	var last error
+	for _, a := range addrs {
+		ep, err := w.dialSockaddr(ctx, hostport, a, cfg)
+		if err == nil {
+			return ep, nil
+		}
+		last = err
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if last == nil {
+		last = &OpError{Op: "connect", Peer: hostport, Err: ErrUnreachable}
+	}
+	return nil, last
+}
+
+func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort, cfg *EndpointConfig) (*Endpoint, error) {
+	if cfg != nil && cfg.Name != "" {
+		name = cfg.Name
+	}
+	var local netip.Addr
+	if cfg != nil && cfg.Local != "" {
+		var err error
+		if local, err = netip.ParseAddr(cfg.Local); err != nil {
+			return nil, &OpError{Op: "connect", Peer: name, Err: fmt.Errorf("ucx: local address %q: %w", cfg.Local, err)}
+		}
+	}
+	ep, err := w.newEndpoint(bySockaddr, name, cfg.mode(w), nil, func(s *ucp.Slot) {
+		s.Arg[0] = 1
+		s.Buf, s.Len = uintptr(unsafe.Pointer(&s.Inline)), uint64(putSockaddr(s.Inline[:64], a))
+		if local.IsValid() {
+			s.Hdr = uintptr(unsafe.Pointer(&s.Inline[128]))
+			s.HdrLen = uint64(putSockaddr(s.Inline[128:192], netip.AddrPortFrom(local, 0)))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := ep.Flush(ctx); err != nil {
+		ep.abort(ErrCanceled)
+		_ = ep.Close()
+		return nil, &OpError{Op: "connect", Peer: name, Err: err}
+	}
+	return ep, nil
+}
+
+// SockListener accepts connections of UCX's own kind, from UCXX and other UCX
+// programs as well as from DialSocket.
+type SockListener struct {
+	w    *Worker
+	id   uint64
+	c    uintptr // ms_listener
+	addr netip.AddrPort
+
+	mu     sync.Mutex
+	queue  []*ConnRequest
+	ready  chan struct{} // capacity 1
+	closed bool
+	done   chan struct{}
+}
+
+// defaultBacklog is how many connection requests wait; more are rejected.
+const defaultBacklog = 1024
+
+// ListenSocket listens on "host:port" (port 0: any) the way UCX programs do.
+func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListener, error) {
+	addrs, err := resolve(ctx, hostport)
+	if err != nil {
+		return nil, &OpError{Op: "listen", Peer: hostport, Err: err}
+	}
+	if len(addrs) == 0 {
+		return nil, &OpError{Op: "listen", Peer: hostport, Err: ErrInvalidAddr}
+	}
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return nil, &OpError{Op: "listen", Peer: hostport, Err: ErrClosed}
+	}
+	w.nextID++
+	l := &SockListener{w: w, id: w.nextID, ready: make(chan struct{}, 1), done: make(chan struct{})}
+	w.listeners[l.id] = l
+	w.mu.Unlock()
+	err = w.call("listen", ucp.CallListen, func(s *ucp.Slot) {
+		s.Tag, s.Arg[0] = l.id, defaultBacklog
+		s.Buf, s.Len = uintptr(unsafe.Pointer(&s.Inline[256])), uint64(putSockaddr(s.Inline[256:], addrs[0]))
+	}, func(s *ucp.Slot) {
+		l.c = uintptr(s.RTag)
+		l.addr, _ = parseSockaddr(s.Inline[:128])
+	})
+	if err != nil {
+		w.mu.Lock()
+		delete(w.listeners, l.id)
+		w.mu.Unlock()
+		return nil, &OpError{Op: "listen", Peer: hostport, Err: fmt.Errorf("%w (is the port in use, and is tcp or rdmacm among UCX_TLS / UCX_SOCKADDR_TLS_PRIORITY?)", err)}
+	}
+	return l, nil
+}
+
+// Addr returns the bound address.
+func (l *SockListener) Addr() net.Addr { return tcpAddr(l.addr) }
+
+// deliver queues a connection request; the token is held.
+func (l *SockListener) deliver(e *ucp.Event) {
+	peer, _ := parseSockaddr(e.Addr[:])
+	r := &ConnRequest{l: l, h: uintptr(e.Ptr), peer: peer}
+	ucp.FreeEvent(l.w.c, e)
+	l.mu.Lock()
+	l.queue = append(l.queue, r)
+	l.mu.Unlock()
+	select {
+	case l.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Next waits for a connection request, to look at before Accept or Reject.
+func (l *SockListener) Next(ctx context.Context) (*ConnRequest, error) {
+	for {
+		l.mu.Lock()
+		if l.closed {
+			l.mu.Unlock()
+			return nil, &OpError{Op: "accept", Peer: l.addr.String(), Err: ErrClosed}
+		}
+		if len(l.queue) > 0 {
+			r := l.queue[0]
+			l.queue = l.queue[1:]
+			more := len(l.queue) > 0
+			l.mu.Unlock()
+			if more {
+				select {
+				case l.ready <- struct{}{}:
+				default:
+				}
+			}
+			return r, nil
+		}
+		l.mu.Unlock()
+		select {
+		case <-l.ready:
+		case <-l.done:
+		case <-ctx.Done():
+			return nil, &OpError{Op: "accept", Peer: l.addr.String(), Err: ctx.Err()}
+		}
+	}
+}
+
+// Accept waits for a connection and accepts it.
+func (l *SockListener) Accept(ctx context.Context) (*Endpoint, error) {
+	r, err := l.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.Accept(nil)
+}
+
+// Close stops listening and rejects requests that wait. Accepted endpoints live on.
+func (l *SockListener) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	queue := l.queue
+	l.queue = nil
+	l.mu.Unlock()
+	close(l.done)
+	for _, r := range queue {
+		_ = r.Reject()
+	}
+	err := l.w.internalCall("close listener", ucp.CallListenerClose, func(s *ucp.Slot) { s.Buf = l.c }, nil)
+	l.w.mu.Lock()
+	delete(l.w.listeners, l.id)
+	l.w.mu.Unlock()
+	return err
+}
+
+// ConnRequest is a peer that wants to connect. Accept or Reject it, once.
+type ConnRequest struct {
+	l    *SockListener
+	h    uintptr
+	peer netip.AddrPort
+	used sync.Once
+}
+
+// RemoteAddr returns the peer's address.
+func (r *ConnRequest) RemoteAddr() net.Addr { return tcpAddr(r.peer) }
+
+// Accept makes the endpoint.
+func (r *ConnRequest) Accept(cfg *EndpointConfig) (ep *Endpoint, err error) {
+	err = &OpError{Op: "accept", Peer: r.peer.String(), Err: ErrClosed}
+	r.used.Do(func() {
+		name := r.peer.String()
+		if cfg != nil && cfg.Name != "" {
+			name = cfg.Name
+		}
+		l := r.l
+		ep, err = l.w.newEndpoint(accepted, name, cfg.mode(l.w), nil, func(s *ucp.Slot) { s.Buf, s.Arg[0] = r.h, 2 })
+		l.mu.Lock()
+		open := !l.closed
+		l.mu.Unlock()
+		if open {
+			_ = l.w.internalCall("accept", ucp.CallConnTaken, func(s *ucp.Slot) { s.Buf = l.c }, nil)
+		}
+	})
+	return ep, err
+}
+
+// Reject refuses the peer, whose endpoint fails with ErrRejected or ErrUnreachable.
+func (r *ConnRequest) Reject() error {
+	err := error(&OpError{Op: "reject", Peer: r.peer.String(), Err: ErrClosed})
+	r.used.Do(func() {
+		err = r.l.w.internalCall("reject", ucp.CallConnReject, func(s *ucp.Slot) { s.Buf, s.Hdr = r.l.c, r.h }, nil)
+	})
+	return err
+}

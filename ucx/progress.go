@@ -1,0 +1,426 @@
+package ucx
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"go.millstream.dev/internal/ucp"
+)
+
+// Who may call UCX. The right is a token, one atomic word in the worker; it is tried
+// for, never waited for.
+//
+//   - A goroutine that gets it submits its operation, drives progress and delivers
+//     completions, for itself and for everybody else.
+//   - One that does not pushes its operation on a lock-free stack, which the holder
+//     empties at every turn and once more after giving the token back, and sleeps.
+//   - When nobody drives, the poller goroutine sleeps on UCX's descriptor.
+//
+// The poller is in one of two states. polled: UCX was armed while the token was
+// held and the poller is on its way into, or inside, Go's network poller; the next
+// event wakes it. napping: it found the token taken and looks again shortly. A
+// holder that leaves operations behind which were started after the last arming
+// arms again if the poller is polled, and otherwise leaves it to the nap's end. A
+// goroutine that goes to sleep cuts the nap short.
+const (
+	napping = iota
+	polled
+)
+
+// Nap lengths: with sleepers the poller looks often, as someone's latency depends on it.
+const (
+	napSleepers = 50 * time.Microsecond
+	napQuiet    = 200 * time.Microsecond
+	napNoFD     = time.Millisecond // cap without a descriptor to sleep on
+)
+
+func (w *Worker) tryToken() bool { return atomic.CompareAndSwapUint32(&w.c.Token, 0, 1) }
+
+// push puts a slot on the submission stack.
+func (w *Worker) push(s *ucp.Slot) {
+	for {
+		old := atomic.LoadPointer(&w.c.Submissions)
+		s.Next = (*ucp.Slot)(old)
+		if atomic.CompareAndSwapPointer(&w.c.Submissions, old, unsafe.Pointer(s)) {
+			break
+		}
+	}
+	if w.wakeFile != nil {
+		w.wakeThread()
+		return
+	}
+	if w.tryToken() { // the holder may have left without seeing the push
+		w.service()
+	}
+}
+
+// service does one pass as holder and leaves.
+func (w *Worker) service() {
+	if ucp.Drive(w.c, nil, 0)&ucp.ResultWork != 0 {
+		w.dispatch()
+	}
+	w.leaveFast()
+}
+
+// leaveFast gives the token back without arming where that is allowed.
+func (w *Worker) leaveFast() {
+	c := w.c
+	for {
+		if c.DoneHead != nil || c.EvHead != nil {
+			w.dispatch()
+		}
+		if c.Inflight == 0 {
+			c.Unarmed = 0
+		} else if c.Unarmed != 0 && w.pollState.Load() == polled {
+			w.leaveArmed()
+			return
+		}
+		rel := w.released
+		w.released = nil
+		atomic.StoreUint32(&c.Token, 0)
+		for _, r := range rel {
+			r.release()
+		}
+		if atomic.LoadPointer(&c.Submissions) == nil || !w.tryToken() {
+			return
+		}
+		ucp.Drive(c, nil, 0)
+	}
+}
+
+// leaveArmed drains, arms and gives the token back. It reports whether UCX is armed.
+func (w *Worker) leaveArmed() bool {
+	for {
+		res := ucp.Leave(w.c)
+		if res&ucp.ResultWork != 0 {
+			w.dispatch()
+			rel := w.released
+			w.released = nil
+			if len(rel) > 0 {
+				go releaseAll(rel) // the token is still held: owners' code must not run here
+			}
+			continue
+		}
+		return res&ucp.ResultNoArm == 0
+	}
+}
+
+func releaseAll(rs []*Request) {
+	for _, r := range rs {
+		r.release()
+	}
+}
+
+// leaveToSleep is for a holder about to sleep until something completes.
+func (w *Worker) leaveToSleep() {
+	if w.pollState.Load() == polled {
+		if w.leaveArmed() {
+			return
+		}
+	} else {
+		w.leaveFast()
+	}
+	w.kickPoller()
+}
+
+func (w *Worker) kickPoller() {
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
+// run carries out one blocking operation whose slot is filled. When it returns nil
+// the operation is finished and the slot is the caller's. Otherwise ctx ended, and
+// the slot is the caller's too unless the operation had to be abandoned (slot kept).
+func (w *Worker) run(ctx context.Context, s *ucp.Slot, r *Request) error {
+	s.State = ucp.Queued
+	if w.tryToken() {
+		s.Notify = 0
+		for {
+			res := ucp.Drive(w.c, s, w.spin.next())
+			if res&ucp.ResultOwn != 0 {
+				w.spin.won()
+				w.leaveFast()
+				return nil
+			}
+			if res&ucp.ResultWork != 0 {
+				w.dispatch()
+			}
+			if res&ucp.ResultTimeout != 0 {
+				w.spin.lost()
+				if w.cfg.Progress != Polling {
+					break
+				}
+			}
+			if ctx.Err() != nil {
+				break
+			}
+			if w.cfg.Progress == Polling {
+				w.yieldToken()
+			}
+		}
+		s.Notify = 1
+		w.leaveToSleep()
+	} else {
+		s.Notify = 1
+		w.push(s)
+	}
+	return w.sleep(ctx, s, r)
+}
+
+// yieldToken lets other operations' owners in between two spins of a polling waiter.
+func (w *Worker) yieldToken() {
+	rel := w.released
+	w.released = nil
+	if len(rel) > 0 {
+		go releaseAll(rel)
+	}
+}
+
+func (w *Worker) sleep(ctx context.Context, s *ucp.Slot, r *Request) error {
+	w.parks.Add(1)
+	w.parked.Add(1)
+	select {
+	case <-r.ch:
+		w.parked.Add(-1)
+		return nil
+	case <-ctx.Done():
+		w.parked.Add(-1)
+		return w.abandon(ctx, s, r)
+	}
+}
+
+// awaitRequest waits for a request that is not tied to a goroutine of its own.
+func (w *Worker) awaitRequest(ctx context.Context, r *Request) error {
+	for w.wakeFile == nil && r.state.Load() != reqDone {
+		if !w.tryToken() {
+			if w.cfg.Progress == Polling {
+				runtime.Gosched()
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				continue
+			}
+			break
+		}
+		res := ucp.Drive(w.c, nil, w.spin.next())
+		if res&ucp.ResultWork != 0 {
+			w.dispatch()
+		}
+		if r.state.Load() == reqDone {
+			w.spin.won()
+			w.leaveFast()
+			return nil
+		}
+		if res&ucp.ResultTimeout != 0 {
+			w.spin.lost()
+			if w.cfg.Progress != Polling {
+				w.leaveToSleep()
+				break
+			}
+		}
+		w.leaveFast()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if r.state.Load() == reqDone {
+		return nil
+	}
+	w.parks.Add(1)
+	w.parked.Add(1)
+	defer w.parked.Add(-1)
+	select {
+	case <-r.Done():
+		return nil
+	case <-ctx.Done():
+		if r.state.Load() == reqDone {
+			return nil
+		}
+		return ctx.Err()
+	}
+}
+
+// dispatch delivers completions and events to Go. The caller holds the token.
+func (w *Worker) dispatch() {
+	c := w.c
+	for c.DoneHead != nil {
+		s := c.DoneHead
+		if c.DoneHead = s.Next; c.DoneHead == nil {
+			c.DoneTail = nil
+		}
+		ch, k := w.slots.at(s.Index)
+		if r := ch.cur[k]; r != nil {
+			ch.cur[k] = nil
+			w.deliverStarted(r, s)
+		} else {
+			w.deliverBlocking(&ch.own[k], s)
+		}
+	}
+	for c.EvHead != nil {
+		e := c.EvHead
+		if c.EvHead = e.Next; c.EvHead == nil {
+			c.EvTail = nil
+		}
+		w.handleEvent(e)
+	}
+}
+
+func (w *Worker) deliverBlocking(r *Request, s *ucp.Slot) {
+	if r.state.CompareAndSwap(reqPending, reqDone) {
+		r.ch <- struct{}{} // capacity 1 and empty: never blocks
+		return
+	}
+	// Its goroutine has gone: clean up for it.
+	r.settle(s)
+	w.released = append(w.released, detach(r))
+	w.putSlot(s)
+}
+
+// detach moves what must be released out of a reusable request.
+func detach(r *Request) *Request {
+	d := &Request{view: r.view, staging: r.staging, views: r.views}
+	r.view, r.staging, r.views = View{}, nil, nil
+	return d
+}
+
+func (w *Worker) deliverStarted(r *Request, s *ucp.Slot) {
+	r.settle(s)
+	w.putSlot(s)
+	if r.view.buf != nil || r.staging != nil || r.views != nil {
+		w.released = append(w.released, detach(r))
+	}
+	r.finish()
+}
+
+// startPoller starts the goroutine that drives an otherwise idle worker.
+func (w *Worker) startPoller() error {
+	if w.c.EFD >= 0 {
+		// UCX owns its descriptor; Go's poller gets a duplicate of it.
+		fd, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(w.c.EFD), syscall.F_DUPFD_CLOEXEC, 0)
+		if errno != 0 {
+			return &OpError{Op: "create worker", Err: os.NewSyscallError("dup", errno)}
+		}
+		if err := syscall.SetNonblock(int(fd), true); err != nil {
+			return &OpError{Op: "create worker", Err: err}
+		}
+		w.pollFile = os.NewFile(fd, "ucx-worker")
+		raw, err := w.pollFile.SyscallConn()
+		if err != nil {
+			return &OpError{Op: "create worker", Err: err}
+		}
+		w.raw = raw
+		go w.poll()
+		return nil
+	}
+	go w.pollWithoutFD()
+	return nil
+}
+
+func (w *Worker) poll() {
+	defer close(w.pollDone)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		again := false
+		err := w.raw.Read(func(uintptr) bool {
+			if w.stop.Load() {
+				return true
+			}
+			if !w.tryToken() {
+				again = true
+				return true
+			}
+			w.pollState.Store(polled)
+			ucp.MarkCloseOnExec() // connections that peers opened have brought descriptors
+			if !w.leaveArmed() {
+				again = true
+				return true
+			}
+			return false
+		})
+		w.pollState.Store(napping)
+		if err != nil || w.stop.Load() {
+			return
+		}
+		if again {
+			w.nap(timer)
+		}
+	}
+}
+
+// nap waits while others are active, at most until a kick.
+func (w *Worker) nap(timer *time.Timer) {
+	for !w.stop.Load() {
+		before := atomic.LoadUint64(&w.c.Activity)
+		d := napQuiet
+		if w.parked.Load() > 0 {
+			d = napSleepers
+		}
+		timer.Reset(d)
+		select {
+		case <-w.kick:
+			return
+		case <-timer.C:
+		}
+		if atomic.LoadUint64(&w.c.Activity) == before {
+			return
+		}
+	}
+}
+
+// pollWithoutFD serves a context without the Wakeup feature: it looks at growing
+// intervals, up to a millisecond.
+func (w *Worker) pollWithoutFD() {
+	defer close(w.pollDone)
+	d := napSleepers
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for !w.stop.Load() {
+		select {
+		case <-w.kick:
+			d = napSleepers
+		case <-timer.C:
+		}
+		before := atomic.LoadUint64(&w.c.Activity)
+		if w.tryToken() {
+			w.service()
+		}
+		if atomic.LoadUint64(&w.c.Activity) != before {
+			d = napSleepers
+		} else {
+			d = min(d*2, napNoFD)
+		}
+		timer.Reset(d)
+	}
+}
+
+// stopDriver ends poller or thread and frees the UCX worker. Nobody else uses it.
+func (w *Worker) stopDriver() {
+	w.stop.Store(true)
+	if w.wakeFile != nil {
+		w.stopThread()
+		return
+	}
+	w.kickPoller()
+	if w.pollFile != nil {
+		_ = w.pollFile.Close()
+	}
+	<-w.pollDone
+	for !w.tryToken() { // a service pass that a push started may still run
+		runtime.Gosched()
+	}
+	w.freeNative()
+}
+
+func (w *Worker) freeNative() {
+	w.dispatch()
+	ucp.FreeWorker(w.c)
+	releaseAll(w.released)
+}

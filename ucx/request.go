@@ -1,0 +1,246 @@
+package ucx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/mem"
+)
+
+// Request is an operation under way, returned by the Start functions. It keeps its
+// memory (a Go slice stays borrowed, a mem.Buffer retained) until it is done.
+// All methods are safe for any number of goroutines.
+type Request struct {
+	w      *Worker
+	ep     *Endpoint // whose failure ends the operation; nil for worker-level ones
+	op     ucp.Op
+	slot   *ucp.Slot // of a started operation; valid while serial matches
+	serial uint32
+
+	state atomic.Uint32 // reqPending, reqDone, reqAbandoned
+	ch    chan struct{} // blocking operations: capacity 1, reused
+	mu    sync.Mutex    // guards done, for the lazily made channel
+	done  chan struct{}
+
+	view    View
+	copyOut bool           // the slot's inline area or staging holds what was received
+	staging *mem.Buffer    // C memory that stands in for Go memory
+	malloc  unsafe.Pointer // header or vector that did not fit the slot
+	pinner  runtime.Pinner
+	pinned  bool
+	views   []View // vector operations keep all their memory
+	onDone  func(*Request)
+
+	status  Status
+	n       int
+	tag     uint64
+	arg     uint64
+	err     error
+	message *AM // of an active-message receive
+}
+
+const (
+	reqPending = iota
+	reqDone
+	reqAbandoned
+)
+
+// RecvInfo describes a received message.
+type RecvInfo struct {
+	Tag uint64 // the sender's tag
+	Len int    // bytes received
+}
+
+// Done returns a channel that is closed when the operation has ended.
+func (r *Request) Done() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done == nil {
+		r.done = make(chan struct{})
+		if r.state.Load() == reqDone {
+			close(r.done)
+		}
+	}
+	return r.done
+}
+
+// Err returns nil while the operation is under way or when it succeeded, otherwise
+// why it failed.
+func (r *Request) Err() error {
+	if r.state.Load() != reqDone {
+		return nil
+	}
+	return r.err
+}
+
+// Info returns tag and length of a finished receive.
+func (r *Request) Info() RecvInfo {
+	if r.state.Load() != reqDone {
+		return RecvInfo{}
+	}
+	return RecvInfo{Tag: r.tag, Len: r.n}
+}
+
+// Wait waits until the operation has ended and returns its error. When ctx ends
+// first, Wait returns its error and the operation goes on, keeping its memory.
+func (r *Request) Wait(ctx context.Context) error {
+	if r.state.Load() == reqDone {
+		return r.err
+	}
+	if err := r.w.awaitRequest(ctx, r); err != nil {
+		return &OpError{Op: r.op.String(), Peer: r.peer(), Err: err}
+	}
+	return r.err
+}
+
+// Cancel asks UCX to end the operation. Only a receive that no message has matched
+// yet ends at once, with ErrCanceled; anything else goes on until it completes or
+// its endpoint is closed. Cancel returns without waiting; watch Done.
+func (r *Request) Cancel() {
+	if r.state.Load() == reqDone || r.slot == nil {
+		return
+	}
+	r.w.cancel(r)
+}
+
+// Debug returns UCX's description of a request under way (protocol, lanes, memory).
+// It is empty for a finished one, and in UCX built without debug data.
+func (r *Request) Debug() string { return r.w.requestText(r) }
+
+func (r *Request) peer() string {
+	if r.ep == nil {
+		return ""
+	}
+	return r.ep.peer
+}
+
+// reset prepares a reusable request for the next blocking operation.
+func (r *Request) reset(op ucp.Op, ep *Endpoint) {
+	r.ep, r.op = ep, op
+	r.view = View{}
+	r.status, r.n, r.tag, r.err = 0, 0, 0, nil
+	r.copyOut = false
+	r.state.Store(reqPending)
+}
+
+// settle takes the result out of the slot. The slot's operation is finished; the
+// caller owns the slot or holds the token.
+func (r *Request) settle(s *ucp.Slot) {
+	r.status, r.n, r.tag, r.arg = Status(s.Status), int(s.RLen), s.RTag, s.Arg[2]
+	if r.copyOut && r.state.Load() != reqAbandoned {
+		r.copyReceived(s)
+	}
+	if r.pinned {
+		r.pinner.Unpin()
+		r.pinned = false
+	}
+	if r.malloc != nil {
+		ucp.FreeMemory(r.malloc)
+		r.malloc = nil
+	}
+	if r.status != OK {
+		r.err = r.failure(s)
+	}
+}
+
+func (r *Request) copyReceived(s *ucp.Slot) {
+	if r.status != OK || r.n == 0 {
+		return
+	}
+	dst := r.view.bytes()
+	n := min(r.n, len(dst))
+	if r.staging != nil {
+		copy(dst, r.staging.Bytes()[:n])
+		return
+	}
+	copy(dst, s.Inline[:n])
+}
+
+// failure turns a status into the error the user gets. An operation that ended
+// because its endpoint failed reports the endpoint's reason.
+func (r *Request) failure(s *ucp.Slot) error {
+	var err error = r.status
+	switch r.status {
+	case ErrMessageTruncated:
+		err = &TruncatedError{Message: truncatedLength(r, s), Buffer: r.view.n}
+	case ErrCanceled, ErrNotConnected, ErrEndpointTimeout, ErrConnectionReset:
+		if r.ep != nil {
+			if e := r.ep.reason(); e != nil {
+				err = e
+			}
+		}
+	}
+	return &OpError{Op: r.op.String(), Peer: r.peer(), Err: err}
+}
+
+// truncatedLength is the length of the message as far as UCX says it: some releases
+// report the bytes that fitted instead.
+func truncatedLength(r *Request, s *ucp.Slot) int {
+	if n := int(s.RLen); n > r.view.n {
+		return n
+	}
+	return 0
+}
+
+// release drops what the request held for the operation. Run without the token:
+// the last reference to a buffer may run the owner's code.
+func (r *Request) release() {
+	if r.view.buf != nil {
+		b := r.view.buf
+		r.view.buf = nil
+		b.Release()
+	}
+	if r.staging != nil {
+		b := r.staging
+		r.staging = nil
+		b.Release()
+	}
+	for i := range r.views {
+		if b := r.views[i].buf; b != nil {
+			b.Release()
+		}
+	}
+	r.views = nil
+	r.view = View{}
+}
+
+// finish marks the request done and wakes whoever waits.
+func (r *Request) finish() {
+	r.mu.Lock()
+	r.state.Store(reqDone)
+	if r.done != nil {
+		close(r.done)
+	}
+	r.mu.Unlock()
+	if r.onDone != nil {
+		r.onDone(r)
+	}
+}
+
+// failedRequest is a request that was refused before it reached UCX.
+func failedRequest(op ucp.Op, ep *Endpoint, err error) *Request {
+	r := &Request{op: op, ep: ep}
+	var oe *OpError
+	if !errors.As(err, &oe) {
+		err = &OpError{Op: op.String(), Peer: r.peer(), Err: err}
+	}
+	r.err = err
+	r.state.Store(reqDone)
+	return r
+}
+
+// forceWait is how long a cancelled operation may take to give its memory back
+// after its endpoint was force-closed. UCX needs well under a millisecond; reaching
+// this means a fault in the library, and the memory is then kept for ever.
+const forceWait = 10 * time.Second
+
+func errMemoryKept(op string) error {
+	return fmt.Errorf("ucx: %s was cancelled but UCX did not give its memory back within %v; the memory is kept", op, forceWait)
+}

@@ -1,0 +1,155 @@
+package ucx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+)
+
+// Status is one of UCX's status codes (ucs_status_t). Negative values are errors.
+// errors.Is relates them to the standard library: see [Status.Is].
+type Status int32
+
+// UCX's status codes.
+const (
+	OK                      Status = 0
+	StatusInProgress        Status = 1
+	ErrNoMessage            Status = -1
+	ErrNoResource           Status = -2
+	ErrIO                   Status = -3
+	ErrNoMemory             Status = -4
+	ErrInvalidParam         Status = -5
+	ErrUnreachable          Status = -6
+	ErrInvalidAddr          Status = -7
+	ErrNotImplemented       Status = -8
+	ErrMessageTruncated     Status = -9
+	ErrNoProgress           Status = -10
+	ErrBufferTooSmall       Status = -11
+	ErrNoElem               Status = -12
+	ErrSomeConnectsFailed   Status = -13
+	ErrNoDevice             Status = -14
+	ErrBusy                 Status = -15
+	ErrCanceled             Status = -16
+	ErrShmemSegment         Status = -17
+	ErrAlreadyExists        Status = -18
+	ErrOutOfRange           Status = -19
+	ErrTimedOut             Status = -20
+	ErrExceedsLimit         Status = -21
+	ErrUnsupported          Status = -22
+	ErrRejected             Status = -23
+	ErrNotConnected         Status = -24
+	ErrConnectionReset      Status = -25
+	ErrFirstLinkFailure     Status = -40
+	ErrLastLinkFailure      Status = -59
+	ErrFirstEndpointFailure Status = -60
+	ErrEndpointTimeout      Status = -80
+	ErrLastEndpointFailure  Status = -89
+)
+
+var statusText = map[Status]string{
+	OK: "success", StatusInProgress: "operation in progress", ErrNoMessage: "no pending message",
+	ErrNoResource: "no resources are available to initiate the operation", ErrIO: "input/output error",
+	ErrNoMemory: "out of memory", ErrInvalidParam: "invalid parameter", ErrUnreachable: "destination is unreachable",
+	ErrInvalidAddr: "address not valid", ErrNotImplemented: "function not implemented",
+	ErrMessageTruncated: "message truncated", ErrNoProgress: "no progress", ErrBufferTooSmall: "provided buffer is too small",
+	ErrNoElem: "no such element", ErrSomeConnectsFailed: "failed to connect some of the requested endpoints",
+	ErrNoDevice: "no such device", ErrBusy: "device is busy", ErrCanceled: "request canceled",
+	ErrShmemSegment: "shared memory error", ErrAlreadyExists: "element already exists", ErrOutOfRange: "index out of range",
+	ErrTimedOut: "operation timed out", ErrExceedsLimit: "user-defined limit was reached",
+	ErrUnsupported: "unsupported operation", ErrRejected: "operation rejected by remote peer",
+	ErrNotConnected: "endpoint is not connected", ErrConnectionReset: "connection reset by remote peer",
+	ErrFirstLinkFailure: "link failure", ErrLastLinkFailure: "link failure",
+	ErrFirstEndpointFailure: "endpoint failure", ErrEndpointTimeout: "endpoint timeout", ErrLastEndpointFailure: "endpoint failure",
+}
+
+// Error returns UCX's description of the status.
+func (s Status) Error() string {
+	if t, ok := statusText[s]; ok {
+		return "ucx: " + t
+	}
+	switch {
+	case s <= ErrFirstLinkFailure && s >= ErrLastLinkFailure:
+		return fmt.Sprintf("ucx: link failure (status %d)", int32(s))
+	case s <= ErrFirstEndpointFailure && s >= ErrLastEndpointFailure:
+		return fmt.Sprintf("ucx: endpoint failure (status %d)", int32(s))
+	}
+	return fmt.Sprintf("ucx: status %d", int32(s))
+}
+
+// Is makes errors.Is relate a status to the standard errors: canceled to
+// [context.Canceled]; not connected and connection reset to [net.ErrClosed]; timed
+// out and endpoint timeout to [os.ErrDeadlineExceeded]; truncated to [ErrTruncated].
+func (s Status) Is(target error) bool {
+	switch target {
+	case context.Canceled:
+		return s == ErrCanceled
+	case net.ErrClosed:
+		return s == ErrNotConnected || s == ErrConnectionReset
+	case os.ErrDeadlineExceeded:
+		return s == ErrTimedOut || s == ErrEndpointTimeout
+	}
+	return false
+}
+
+// Errors that no UCX status expresses.
+var (
+	// ErrClosed is returned by operations on a closed context, worker, endpoint or
+	// listener. It is [net.ErrClosed] for errors.Is.
+	ErrClosed error = closedError{}
+	// ErrTruncated says that a message was longer than the buffer given for it. The
+	// error wrapping it is a *[TruncatedError] with both lengths.
+	ErrTruncated = errors.New("ucx: message truncated")
+	// ErrTooManyRequests says that a worker has as many unfinished operations as it takes.
+	ErrTooManyRequests = errors.New("ucx: too many operations in flight on this worker (65536); wait for some to finish")
+)
+
+type closedError struct{}
+
+func (closedError) Error() string        { return "ucx: use of closed object" }
+func (closedError) Is(target error) bool { return target == net.ErrClosed }
+
+// TruncatedError reports a message that did not fit its buffer. Nothing was lost
+// of other messages; this one is gone.
+type TruncatedError struct {
+	Message int // bytes that were sent; 0 when the peer's library did not say
+	Buffer  int // bytes that the receive offered
+}
+
+func (e *TruncatedError) Error() string {
+	if e.Message == 0 {
+		return fmt.Sprintf("ucx: message truncated: longer than the receive buffer of %d bytes", e.Buffer)
+	}
+	return fmt.Sprintf("ucx: message truncated: %d bytes arrived for a buffer of %d", e.Message, e.Buffer)
+}
+
+// Is makes errors.Is true for ErrTruncated and for the UCX status.
+func (e *TruncatedError) Is(target error) bool {
+	return target == ErrTruncated || target == ErrMessageTruncated
+}
+
+// OpError is what operations return: which operation failed, towards whom, and why.
+type OpError struct {
+	Op   string // "tag send", "connect", …
+	Peer string // address or name of the peer; empty for worker-level operations
+	Err  error  // a Status, ErrClosed, a context's error, …
+}
+
+func (e *OpError) Error() string {
+	if e.Peer == "" {
+		return e.Op + ": " + e.Err.Error()
+	}
+	return e.Op + " " + e.Peer + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// Timeout reports whether the operation ended at a deadline, as in [net.Error].
+func (e *OpError) Timeout() bool {
+	return errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, os.ErrDeadlineExceeded)
+}
+
+// Temporary is part of [net.Error]; nothing here is temporary.
+func (e *OpError) Temporary() bool { return false }

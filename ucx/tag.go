@@ -1,0 +1,231 @@
+package ucx
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"go.millstream.dev/internal/ucp"
+)
+
+// FullMask makes a receive match only its exact tag; AnyTag, used as mask, makes it
+// match every tag.
+const (
+	FullMask uint64 = ^uint64(0)
+	AnyTag   uint64 = 0
+)
+
+// Send sends a message with a tag and returns when the memory may be used again.
+// That the peer has received it is not implied: see SendSync and Flush.
+func (ep *Endpoint) Send(ctx context.Context, v View, tag uint64) error {
+	return ep.sendTag(ctx, ucp.OpTagSend, v, tag)
+}
+
+// SendSync is Send that returns only after the peer has matched the message with a receive.
+func (ep *Endpoint) SendSync(ctx context.Context, v View, tag uint64) error {
+	return ep.sendTag(ctx, ucp.OpTagSendSync, v, tag)
+}
+
+func (ep *Endpoint) sendTag(ctx context.Context, op ucp.Op, v View, tag uint64) error {
+	w := ep.w
+	s, r, err := w.prepare(op, ep)
+	if err != nil {
+		return err
+	}
+	s.Tag = tag
+	if err := w.bind(s, r, v, false, false); err != nil {
+		return w.unbind(s, r, err)
+	}
+	return w.finishBlocking(ctx, s, r)
+}
+
+// StartSend is Send as a Request.
+func (ep *Endpoint) StartSend(v View, tag uint64) *Request {
+	return ep.w.startView(ucp.OpTagSend, ep, v, false, func(s *ucp.Slot) { s.Tag = tag })
+}
+
+// StartSendSync is SendSync as a Request.
+func (ep *Endpoint) StartSendSync(v View, tag uint64) *Request {
+	return ep.w.startView(ucp.OpTagSendSync, ep, v, false, func(s *ucp.Slot) { s.Tag = tag })
+}
+
+// Recv receives a message whose tag equals tag in the bits of mask, from any peer of
+// the worker, and fails when this endpoint fails: UCX matches tags per worker, so
+// give each connection tags of its own where that matters. A message longer than v
+// is lost and reported as ErrTruncated.
+func (ep *Endpoint) Recv(ctx context.Context, v View, tag, mask uint64) (RecvInfo, error) {
+	return ep.w.recvTag(ctx, ep, v, tag, mask)
+}
+
+// StartRecv is Recv as a Request; see Request.Info for tag and length.
+func (ep *Endpoint) StartRecv(v View, tag, mask uint64) *Request {
+	return ep.w.startView(ucp.OpTagRecv, ep, v, true, func(s *ucp.Slot) { s.Tag, s.Mask = tag, mask })
+}
+
+// Recv receives a message from any endpoint of the worker; no endpoint's failure ends it.
+//
+// Host memory above 1 KiB goes through a staging copy here: a message that has been
+// matched cannot be taken back from UCX without closing its endpoint, which this
+// call does not know. Use Endpoint.Recv or StartRecv to receive in place.
+func (w *Worker) Recv(ctx context.Context, v View, tag, mask uint64) (RecvInfo, error) {
+	return w.recvTag(ctx, nil, v, tag, mask)
+}
+
+// StartRecv is Recv as a Request, received in place.
+func (w *Worker) StartRecv(v View, tag, mask uint64) *Request {
+	return w.startView(ucp.OpTagRecv, nil, v, true, func(s *ucp.Slot) { s.Tag, s.Mask = tag, mask })
+}
+
+func (w *Worker) recvTag(ctx context.Context, ep *Endpoint, v View, tag, mask uint64) (RecvInfo, error) {
+	s, r, err := w.prepare(ucp.OpTagRecv, ep)
+	if err != nil {
+		return RecvInfo{}, err
+	}
+	s.Tag, s.Mask = tag, mask
+	if err := w.bind(s, r, v, true, ep == nil); err != nil {
+		return RecvInfo{}, w.unbind(s, r, err)
+	}
+	return w.finishInfo(ctx, s, r)
+}
+
+// Probe reports whether a message has arrived that a receive with this tag and mask
+// would match, without taking it. It makes progress first.
+func (w *Worker) Probe(tag, mask uint64) (RecvInfo, bool, error) {
+	var info RecvInfo
+	found := false
+	err := w.call("tag probe", ucp.CallProbe, func(s *ucp.Slot) { s.Tag, s.Mask = tag, mask }, func(s *ucp.Slot) {
+		found = s.Hdr != 0
+		info = RecvInfo{Tag: s.RTag, Len: int(s.RLen)}
+	})
+	if !found {
+		info = RecvInfo{}
+		if err == nil {
+			w.nudge()
+		}
+	}
+	return info, found, err
+}
+
+// nudge makes one pass of progress unless someone is at it already.
+func (w *Worker) nudge() {
+	if w.wakeFile == nil && w.tryToken() {
+		w.service()
+	}
+}
+
+// Message is an arrived tag message that was removed from matching by ProbeRemove.
+// It must be received, once.
+type Message struct {
+	w    *Worker
+	h    uintptr
+	info RecvInfo
+}
+
+// Info returns tag and length of the message.
+func (m *Message) Info() RecvInfo { return m.info }
+
+// ProbeRemove takes an arrived message out of matching, or returns nil. The message
+// holds UCX's memory until it is received: this is how to receive what has a length
+// not known before.
+func (w *Worker) ProbeRemove(tag, mask uint64) (*Message, error) {
+	var m *Message
+	err := w.call("tag probe", ucp.CallProbe, func(s *ucp.Slot) { s.Tag, s.Mask, s.Arg[0] = tag, mask, 1 }, func(s *ucp.Slot) {
+		if s.Hdr != 0 {
+			m = &Message{w: w, h: s.Hdr, info: RecvInfo{Tag: s.RTag, Len: int(s.RLen)}}
+		}
+	})
+	if m == nil && err == nil {
+		w.nudge()
+	}
+	return m, err
+}
+
+// StartRecv receives the message. A second receive of the same message is refused.
+func (m *Message) StartRecv(v View) *Request {
+	h := m.h
+	if h == 0 {
+		return failedRequest(ucp.OpTagMsgRecv, nil, ErrNoMessage)
+	}
+	m.h = 0
+	return m.w.startView(ucp.OpTagMsgRecv, nil, v, true, func(s *ucp.Slot) { s.Hdr = h })
+}
+
+// Recv receives the message into v. When ctx ends first the receive goes on in the
+// background into memory of its own.
+func (m *Message) Recv(ctx context.Context, v View) (RecvInfo, error) {
+	h := m.h
+	if h == 0 {
+		return RecvInfo{}, &OpError{Op: ucp.OpTagMsgRecv.String(), Err: ErrNoMessage}
+	}
+	w := m.w
+	s, r, err := w.prepare(ucp.OpTagMsgRecv, nil)
+	if err != nil {
+		return RecvInfo{}, err
+	}
+	if err := w.bind(s, r, v, true, true); err != nil {
+		return RecvInfo{}, w.unbind(s, r, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return RecvInfo{}, w.unbind(s, r, err)
+	}
+	m.h = 0
+	s.Hdr = h
+	return w.finishInfo(ctx, s, r)
+}
+
+// RecvAlloc receives a message of unknown length: it waits for one that matches, then
+// takes it into a new slice. limit bounds what a peer can make this side allocate.
+func (w *Worker) RecvAlloc(ctx context.Context, tag, mask uint64, limit int) ([]byte, RecvInfo, error) {
+	var pause time.Duration
+	for {
+		m, err := w.ProbeRemove(tag, mask)
+		if err != nil {
+			return nil, RecvInfo{}, err
+		}
+		if m != nil {
+			return m.alloc(ctx, limit)
+		}
+		if err := w.waitActivity(ctx, &pause); err != nil {
+			return nil, RecvInfo{}, &OpError{Op: "tag receive", Err: err}
+		}
+	}
+}
+
+func (m *Message) alloc(ctx context.Context, limit int) ([]byte, RecvInfo, error) {
+	if m.info.Len > limit {
+		// Taken out of matching, it must be received: into nothing, so that UCX drops it.
+		r := m.StartRecv(View{device: -1})
+		_ = r.Wait(ctx)
+		return nil, m.info, &OpError{Op: "tag receive", Err: &TruncatedError{Message: m.info.Len, Buffer: limit}}
+	}
+	b := make([]byte, m.info.Len)
+	r := m.StartRecv(Bytes(b))
+	if err := r.Wait(ctx); err != nil {
+		return nil, m.info, err // b stays with the request until it is done
+	}
+	return b, r.Info(), nil
+}
+
+// waitActivity waits a little for something to arrive. UCX has no event for a message
+// that matches no receive, so this looks at growing intervals up to a millisecond.
+func (w *Worker) waitActivity(ctx context.Context, pause *time.Duration) error {
+	if *pause == 0 {
+		*pause = time.Microsecond
+	}
+	if *pause < w.cfg.MaxSpin {
+		runtime.Gosched()
+		if *pause *= 2; ctx.Err() == nil {
+			return nil
+		}
+		return ctx.Err()
+	}
+	t := time.NewTimer(*pause)
+	defer t.Stop()
+	*pause = min(*pause*2, time.Millisecond)
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

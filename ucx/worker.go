@@ -1,0 +1,414 @@
+package ucx
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/mem"
+)
+
+// ProgressMode says who makes a worker's progress.
+type ProgressMode int
+
+const (
+	// Adaptive is the default: a waiting goroutine drives progress itself, spins for
+	// a time learned from recent waits, then sleeps on UCX's descriptor through
+	// Go's poller. An idle worker costs nothing.
+	Adaptive ProgressMode = iota
+	// Polling never sleeps while an operation is waited for: lowest latency, one
+	// core per waiting worker.
+	Polling
+	// Thread gives the worker an OS thread of its own. It is chosen by itself when
+	// the library grants only single-threaded workers.
+	Thread
+)
+
+// String returns the mode's name as the command line spells it.
+func (m ProgressMode) String() string {
+	switch m {
+	case Adaptive:
+		return "adaptive"
+	case Polling:
+		return "spin"
+	case Thread:
+		return "thread"
+	}
+	return fmt.Sprintf("ProgressMode(%d)", int(m))
+}
+
+// ThreadMode is UCX's thread mode of a worker.
+type ThreadMode int
+
+// UCX's thread modes, shifted by one so that the zero value means Millstream's default.
+const (
+	ThreadDefault    ThreadMode = iota // Serialized
+	ThreadSingle                       // only one OS thread ever touches the worker
+	ThreadSerialized                   // any thread, one at a time
+	ThreadMulti                        // any thread at any time (slower; not needed here)
+)
+
+// ErrorMode says whether an endpoint notices its peer's failure.
+type ErrorMode int
+
+const (
+	// ErrorPeer is the default: a dead peer fails the endpoint and its operations.
+	ErrorPeer ErrorMode = iota
+	// ErrorNone leaves failures unnoticed; slightly cheaper.
+	ErrorNone
+)
+
+// WorkerConfig configures a [Worker]. The zero value is useful.
+type WorkerConfig struct {
+	Name     string       // appears in UCX's output and in errors; default: UCX's own
+	Progress ProgressMode // default Adaptive
+	Threads  ThreadMode   // default ThreadSerialized; ThreadSingle forces Progress to Thread
+	// MaxSpin bounds how long an adaptive wait spins before it sleeps.
+	// Default 50 µs; on a machine with one CPU there is no spinning.
+	MaxSpin time.Duration
+	// MaxQueuedMessages bounds the bytes of active messages that arrived and were
+	// not taken yet. Beyond it the sender's endpoint is failed. Default 256 MiB.
+	MaxQueuedMessages int64
+	// Errors is the error mode of endpoints that do not choose one. Default ErrorPeer.
+	Errors ErrorMode
+}
+
+const (
+	defaultMaxSpin   = 50 * time.Microsecond
+	defaultMaxQueued = 256 << 20
+)
+
+// Worker is a UCX worker: a set of connections that make progress together. It is
+// safe for any number of goroutines, whatever the library's thread mode. A context
+// may have several; more workers mean less contention, not more correctness.
+type Worker struct {
+	ctx  *Context
+	c    *ucp.Worker // token and submission stack shared; the rest belongs to the token holder
+	cfg  WorkerConfig
+	mode ThreadMode // granted by the library
+	maxH int        // longest active-message header
+
+	slots    slotTable
+	closing  atomic.Bool // no new operations
+	released []*Request  // owner: token holder; to be released after the token is given back
+
+	spin      spinBudget // owner: token holder
+	pollState atomic.Uint32
+	kick      chan struct{}
+	parked    atomic.Int32 // goroutines that sleep for a completion
+	parks     atomic.Uint64
+	pollFile  *os.File
+	raw       syscall.RawConn
+	pollDone  chan struct{}
+	stop      atomic.Bool
+	wakeFile  *os.File // thread mode: eventfd that interrupts the thread's sleep
+	asleep    atomic.Uint32
+
+	poolMu sync.Mutex // guards pool
+	pool   *mem.Pool  // staging for Go memory that must not be handed to UCX
+
+	mu        sync.Mutex // guards the maps; never held across a C call
+	eps       map[uint64]*Endpoint
+	handles   map[unsafe.Pointer]*Endpoint // by ucp_ep_h, for reply endpoints
+	listeners map[uint64]*SockListener
+	lifelines map[*Listener]struct{}
+	lines     map[uint64]*lifeline // by this end's number
+	inboxes   map[uint16]*inbox
+	nextID    uint64
+	closed    bool
+	sealed    bool // all slots were collected: no call can be made any more
+	closeDone chan struct{}
+}
+
+// NewWorker makes a worker.
+func (c *Context) NewWorker(cfg WorkerConfig) (*Worker, error) {
+	if cfg.MaxSpin == 0 {
+		cfg.MaxSpin = defaultMaxSpin
+	}
+	if cfg.MaxQueuedMessages == 0 {
+		cfg.MaxQueuedMessages = defaultMaxQueued
+	}
+	if cfg.Threads == ThreadDefault {
+		cfg.Threads = ThreadSerialized
+	}
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return nil, &OpError{Op: "create worker", Err: ErrClosed}
+	}
+	wakeup := c.cfg.Features&Wakeup != 0
+	w := &Worker{
+		ctx: c, cfg: cfg, kick: make(chan struct{}, 1), pollDone: make(chan struct{}), closeDone: make(chan struct{}),
+		eps: map[uint64]*Endpoint{}, handles: map[unsafe.Pointer]*Endpoint{}, listeners: map[uint64]*SockListener{},
+		lifelines: map[*Listener]struct{}{}, lines: map[uint64]*lifeline{}, inboxes: map[uint16]*inbox{},
+	}
+	w.spin.init(cfg.MaxSpin, cfg.Progress == Polling)
+	if cfg.Threads == ThreadSingle || cfg.Progress == Thread {
+		if err := w.startThread(wakeup); err != nil {
+			return nil, err
+		}
+	} else if err := w.create(wakeup); err != nil {
+		return nil, err
+	} else if w.mode == ThreadSingle {
+		// The library serialises nothing and wants one thread: start over with one.
+		ucp.FreeWorker(w.c)
+		if err := w.startThread(wakeup); err != nil {
+			return nil, err
+		}
+	} else if err := w.startPoller(); err != nil {
+		ucp.FreeWorker(w.c)
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		go w.Close()
+		return nil, &OpError{Op: "create worker", Err: ErrClosed}
+	}
+	c.workers[w] = struct{}{}
+	return w, nil
+}
+
+// create makes the UCX worker on the calling thread.
+func (w *Worker) create(wakeup bool) error {
+	c, st := ucp.NewWorker(w.ctx.h, int(w.cfg.Threads)-1, w.cfg.Name, wakeup)
+	if st != 0 {
+		err := fmt.Errorf("%w", Status(st))
+		if wakeup {
+			err = fmt.Errorf("%w (the Wakeup feature needs a transport that can signal, such as tcp: add it to UCX_TLS or leave Wakeup out of Config.Features)", Status(st))
+		}
+		return &OpError{Op: "create worker", Err: err}
+	}
+	mode, maxHeader, st := ucp.QueryWorker(c)
+	if st != 0 {
+		ucp.FreeWorker(c)
+		return &OpError{Op: "query worker", Err: Status(st)}
+	}
+	c.AMLimit = uint64(w.cfg.MaxQueuedMessages)
+	w.c, w.mode, w.maxH = c, ThreadMode(mode+1), int(maxHeader)
+	return nil
+}
+
+// Context returns the worker's context.
+func (w *Worker) Context() *Context { return w.ctx }
+
+// ThreadMode returns the mode that the library granted.
+func (w *Worker) ThreadMode() ThreadMode { return w.mode }
+
+// Progress returns the progress mode in force.
+func (w *Worker) Progress() ProgressMode {
+	if w.wakeFile != nil {
+		return Thread
+	}
+	return w.cfg.Progress
+}
+
+// MaxHeader returns the longest active-message header in bytes.
+func (w *Worker) MaxHeader() int { return w.maxH }
+
+func (w *Worker) name() string { return w.cfg.Name }
+
+// Info returns UCX's description of the worker.
+func (w *Worker) Info() (string, error) {
+	var text string
+	err := w.call("worker info", ucp.CallWorkerText, nil, func(s *ucp.Slot) { text = ucp.TakeText(s.RTag) })
+	return text, err
+}
+
+// Flush waits until all operations of the worker that were started before are
+// complete at their targets.
+func (w *Worker) Flush(ctx context.Context) error {
+	s, r, err := w.prepare(ucp.OpWorkerFlush, nil)
+	if err != nil {
+		return err
+	}
+	return w.finishBlocking(ctx, s, r)
+}
+
+// StartFlush is Flush as a Request.
+func (w *Worker) StartFlush() *Request {
+	return w.startPlain(ucp.OpWorkerFlush, nil)
+}
+
+// Fence orders: RMA and atomic operations started after it take effect after those
+// started before it, per endpoint.
+func (w *Worker) Fence() error { return w.call("fence", ucp.CallFence, nil, nil) }
+
+// callPointers are the C functions of the calls, looked up once.
+var callPointers = sync.OnceValue(func() (p [64]unsafe.Pointer) {
+	for c := ucp.CallEPCreate; c <= ucp.CallEPHandle; c++ {
+		p[c] = ucp.CallPointer(c)
+	}
+	return p
+})
+
+// call runs one of the shim's rare functions under the token. It ends by itself, at
+// the latest one spin of the present holder later. set fills the slot, get reads it.
+func (w *Worker) call(op string, fn ucp.Call, set, get func(*ucp.Slot)) error {
+	s, r, err := w.takeSlot()
+	if err != nil {
+		return &OpError{Op: op, Err: err}
+	}
+	return w.callWith(op, fn, s, r, set, get)
+}
+
+func (w *Worker) callWith(op string, fn ucp.Call, s *ucp.Slot, r *Request, set, get func(*ucp.Slot)) error {
+	r.reset(ucp.OpCall, nil)
+	resetSlot(s, ucp.OpCall, nil)
+	s.Fn = callPointers()[fn]
+	s.Tag, s.Mask, s.Arg = 0, 0, [3]uint64{}
+	if set != nil {
+		set(s)
+	}
+	_ = w.run(background, s, r)
+	st := Status(s.Status)
+	if get != nil && st == OK {
+		get(s)
+	}
+	w.putSlot(s)
+	if st != OK {
+		return &OpError{Op: op, Err: st}
+	}
+	return nil
+}
+
+// internalCall is call for the closing side: it works while the worker closes.
+func (w *Worker) internalCall(op string, fn ucp.Call, set, get func(*ucp.Slot)) error {
+	i, ok := w.slots.pop()
+	for ; !ok; i, ok = w.slots.pop() {
+		if err := w.growSlots(true); err != nil {
+			return &OpError{Op: op, Err: err}
+		}
+	}
+	c, k := w.slots.at(i)
+	return w.callWith(op, fn, &c.slots[k], &c.own[k], set, get)
+}
+
+func resetSlot(s *ucp.Slot, op ucp.Op, ep *ucp.EP) {
+	s.Op, s.EP = op, ep
+	s.Buf, s.Len, s.Hdr, s.HdrLen = 0, 0, 0, 0
+	s.Memh, s.MemType, s.Flags = nil, -1, 0
+	s.Event, s.Device, s.Status = 0, -1, 0
+	s.RTag, s.RLen = 0, 0
+}
+
+// Close closes listeners and endpoints (by force: close endpoints yourself to flush
+// them), ends every operation with ErrCanceled or ErrClosed, and frees the worker.
+func (w *Worker) Close() error {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		<-w.closeDone
+		return nil
+	}
+	w.closed = true
+	eps, listeners, lifelines, inboxes := w.eps, w.listeners, w.lifelines, w.inboxes
+	w.mu.Unlock()
+	defer close(w.closeDone)
+
+	for l := range clone(lifelines) {
+		l.Close()
+	}
+	for _, l := range cloneMap(listeners) {
+		l.Close()
+	}
+	for _, ep := range cloneMap(eps) {
+		ep.abort(ErrClosed)
+	}
+	w.closing.Store(true)
+	for _, b := range cloneMap(inboxes) {
+		b.close()
+	}
+	w.cancelAll()
+	leaked := w.collectSlots(time.Now().Add(forceWait))
+	w.destroy(leaked)
+	w.ctx.mu.Lock()
+	delete(w.ctx.workers, w)
+	w.ctx.mu.Unlock()
+	if leaked > 0 {
+		return &OpError{Op: "close worker", Err: fmt.Errorf("ucx: %d operations did not end within %v; their memory is kept", leaked, forceWait)}
+	}
+	return nil
+}
+
+func clone[K comparable](m map[K]struct{}) map[K]struct{} {
+	out := make(map[K]struct{}, len(m))
+	for k := range m {
+		out[k] = struct{}{}
+	}
+	return out
+}
+
+func cloneMap[K comparable, V any](m map[K]V) map[K]V {
+	out := make(map[K]V, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+// cancelAll asks every unfinished receive to end.
+func (w *Worker) cancelAll() {
+	for n := range w.slots.count.Load() {
+		c := w.slots.chunks[n].Load()
+		for k := range c.slots {
+			s := &c.slots[k]
+			if s.State == ucp.Pending || s.State == ucp.Queued {
+				w.cancelSlot(s, s.Serial)
+			}
+		}
+	}
+}
+
+// collectSlots takes all slots off the free list: when it has them all, nobody uses
+// the worker any more. It returns how many did not come back in time.
+func (w *Worker) collectSlots(deadline time.Time) int {
+	have := 0
+	for pause := time.Microsecond; ; {
+		for {
+			if _, ok := w.slots.pop(); !ok {
+				break
+			}
+			have++
+		}
+		w.mu.Lock()
+		missing := int(w.slots.count.Load())*chunkSlots - have
+		w.sealed = missing == 0 || time.Now().After(deadline)
+		sealed := w.sealed
+		w.mu.Unlock()
+		if sealed {
+			return missing
+		}
+		if w.wakeFile == nil && w.tryToken() {
+			if ucp.Drive(w.c, nil, 0)&ucp.ResultWork != 0 {
+				w.dispatch()
+			}
+			w.leaveFast()
+		}
+		time.Sleep(pause)
+		pause = min(pause*2, time.Millisecond)
+	}
+}
+
+func (w *Worker) destroy(leaked int) {
+	w.stopDriver() // takes the token for good; thread mode frees the worker on its thread
+	if leaked == 0 {
+		for n := range w.slots.count.Load() {
+			ucp.FreeSlots(w.slots.chunks[n].Load().slots)
+		}
+	}
+	w.poolMu.Lock()
+	if w.pool != nil && leaked == 0 {
+		_ = w.pool.Close()
+	}
+	w.poolMu.Unlock()
+	runtime.KeepAlive(w.ctx)
+}
