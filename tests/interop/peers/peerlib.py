@@ -1,0 +1,120 @@
+"""What the UCXX peers of the interop tests share: the line protocol and test data.
+
+A peer is a child process. Its parent writes one JSON object a line to its standard
+input and reads one JSON object a line from its standard output:
+
+    > {"id": 1, "op": "listen"}
+    < {"id": 1, "ok": true, "port": 34567}
+    < {"event": "accepted", "ep": "ep1", ...}
+    > {"id": 2, "op": "recv", "ep": "ep1", "size": 8}
+    < {"id": 2, "ok": false, "error": "UCXCanceledError", "message": "..."}
+
+Every command is answered exactly once, with its id, in the order in which they
+finish; events carry no id. The peer ends when its standard input ends.
+
+Data is never put on the lines. A command names what to send as {"size": n, "seed":
+s} (see pattern) or {"hex": "..."}, and the answer to a receive describes what came
+as {"size": n, "sha256": "..."}.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import threading
+import traceback
+
+import numpy as np
+
+
+def take_stdout():
+    """Return a private stream to the parent and send everything else to stderr.
+
+    UCX logs to standard output, which would end up between the answers. Call it
+    before ucxx is imported.
+    """
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    return out
+
+
+def pattern(size, seed):
+    """Return the test data of a seed: byte i is (seed + 7*i + (i >> 8)) mod 256."""
+    i = np.arange(size, dtype=np.uint64)
+    return ((seed + 7 * i + (i >> np.uint64(8))) & np.uint64(0xFF)).astype(np.uint8)
+
+
+def make_data(spec, kind="numpy"):
+    """Return the buffer that a command's data names, as numpy array or bytearray."""
+    if "hex" in spec:
+        data = np.frombuffer(bytes.fromhex(spec["hex"]), dtype=np.uint8).copy()
+    else:
+        data = pattern(spec["size"], spec.get("seed", 0))
+    return bytearray(data.tobytes()) if kind == "bytearray" else data
+
+
+def make_room(size, kind="numpy"):
+    """Return a buffer to receive into, filled with a byte that no sender chose."""
+    if kind == "bytearray":
+        return bytearray(b"\xee" * size)
+    return np.full(size, 0xEE, dtype=np.uint8)
+
+
+def describe(data):
+    """Return what an answer says about received data."""
+    raw = memoryview(data).cast("B") if data is not None else b""
+    return {"size": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
+
+
+class Lines:
+    """Answers and events to the parent; any thread may use it."""
+
+    def __init__(self, out):
+        self._out = out
+        self._lock = threading.Lock()
+
+    def write(self, **fields):
+        line = json.dumps(fields)
+        with self._lock:
+            try:
+                self._out.write(line + "\n")
+            except BrokenPipeError:
+                # The parent has gone, and with it everybody who wants an answer.
+                os._exit(0)
+
+    def answer(self, command, **fields):
+        self.write(id=command.get("id"), ok=True, **fields)
+
+    def fail(self, command, error):
+        traceback.print_exception(error, file=sys.stderr)
+        self.write(
+            id=command.get("id"),
+            ok=False,
+            error=type(error).__name__,
+            message=str(error),
+        )
+
+    def event(self, name, **fields):
+        self.write(event=name, **fields)
+
+
+def read_commands(deliver):
+    """Read standard input in a thread and call deliver for each command, then None."""
+
+    def run():
+        for line in sys.stdin:
+            if line.strip():
+                deliver(json.loads(line))
+        deliver(None)
+
+    threading.Thread(target=run, name="commands", daemon=True).start()
+
+
+def leave():
+    """End the process now.
+
+    UCXX's destructors wait for threads and for endpoints whose peers have gone; the
+    parent has its answers and must not wait for them.
+    """
+    sys.stderr.flush()
+    os._exit(0)
