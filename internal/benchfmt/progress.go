@@ -81,8 +81,8 @@ func (p *Progress) Clear() {
 	if p.drawn {
 		io.WriteString(p.w, "\r\x1b[K")
 		p.drawn = false
+		p.last = time.Time{} // what comes next may draw at once
 	}
-	p.last = time.Time{}
 }
 
 func percent(done, total int) int {

@@ -134,8 +134,10 @@ type Pair struct {
 	server, client *child
 	// Library and Version of UCX that both use.
 	Library, Version string
-	// Lanes of the client's endpoint.
+	// Lanes of the client's endpoint, as "transport/device".
 	Lanes []string
+	// PIDs of server and client.
+	PIDs [2]int
 }
 
 // openTimeout bounds UCX's start-up and connection, with GPUs seconds.
@@ -167,9 +169,10 @@ func StartPair(ctx context.Context, s Starter, env []string, args OpenArgs) (_ *
 		return nil, err
 	}
 	p.Library, p.Version = opened.Library, opened.Version
+	p.PIDs = [2]int{opened.PID, other.PID}
 	var connected Connected
 	if err := both(
-		func() error { return p.server.call(ctx, "connect", "", nil) },
+		func() error { return p.server.call(ctx, "connect", other.Address, nil) },
 		func() error { return p.client.call(ctx, "connect", opened.Address, &connected) },
 	); err != nil {
 		return nil, err
@@ -193,12 +196,13 @@ func (p *Pair) Run(ctx context.Context, spec Spec) (Sample, error) {
 	return client, nil
 }
 
-// Lane is the first lane, which carries the data.
+// Lane is the transport of the first lane, which carries messages.
 func (p *Pair) Lane() string {
 	if len(p.Lanes) == 0 {
 		return ""
 	}
-	return p.Lanes[0]
+	transport, _, _ := strings.Cut(p.Lanes[0], "/")
+	return transport
 }
 
 // Close ends both children and waits until they are gone.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"go.millstream.dev/internal/benchfmt"
@@ -122,7 +123,7 @@ func (r *runner) job(ctx context.Context, j Job) error {
 	if err := r.open(ctx, j); err != nil {
 		return err
 	}
-	spec, err := r.calibrate(ctx, j)
+	spec, err := r.pair.calibrate(ctx, j, r.options)
 	if err != nil {
 		return err
 	}
@@ -168,8 +169,9 @@ func (r *runner) job(ctx context.Context, j Job) error {
 		return err
 	}
 	if j.Case.Kind == Rate {
-		f := r.figure(j)
-		f.Case, f.Unit, f.Better, f.Ours = j.Case.Name+"-allocs", benchfmt.UnitAllocs, benchfmt.Lower, allocs.Best()
+		f := r.pair.figure(j)
+		f.Case, f.Unit, f.Better = j.Case.Name+"-allocs", benchfmt.UnitAllocs, benchfmt.Lower
+		f.Ours = math.Round(allocs.Best()*100) / 100 // a hundredth is the runtime's own
 		if err := r.sink.Add(f); err != nil {
 			return err
 		}
@@ -182,20 +184,9 @@ func (r *runner) job(ctx context.Context, j Job) error {
 	return nil
 }
 
-func (r *runner) figure(j Job) benchfmt.Figure {
-	f := benchfmt.Figure{
-		Bench: Bench, Case: j.Case.Name, Setting: j.Setting, Lane: r.pair.Lane(), Mode: j.Mode, Size: j.Size,
-		Unit: j.Case.Unit(), Better: j.Case.Better(), Mem: j.Mem,
-	}
-	if j.Endpoint != EndpointLifeline {
-		f.Endpoint = j.Endpoint
-	}
-	return f
-}
-
 // report writes one line per peer that ran, or one line alone.
 func (r *runner) report(j Job, ours *benchfmt.Rounds, theirs []benchfmt.Rounds) error {
-	f := r.figure(j)
+	f := r.pair.figure(j)
 	f.Ours = ours.Best()
 	compared := false
 	for i := range theirs {
@@ -214,43 +205,6 @@ func (r *runner) report(j Job, ours *benchfmt.Rounds, theirs []benchfmt.Rounds) 
 	}
 	r.progress.Clear()
 	return r.sink.Add(f)
-}
-
-// Bounds of the number of iterations in a round.
-const (
-	minIterations = 10
-	maxIterations = 2_000_000
-)
-
-// calibrate finds how many iterations fill one round, with two short runs:
-// the first also warms caches and memory registrations.
-func (r *runner) calibrate(ctx context.Context, j Job) (Spec, error) {
-	spec := Spec{
-		Case: j.Case.Name, Size: j.Size, Mem: j.Mem, Window: r.options.Window, Goroutines: r.options.Goroutines,
-		Seconds: r.options.IdleTime.Seconds(), Seed: rand.Uint64(),
-	}
-	if j.Case.Kind == Idle {
-		return spec, nil
-	}
-	spec.Iterations = minIterations
-	if j.Case.Kind == Rate {
-		spec.Iterations *= spec.Goroutines
-	}
-	for range 2 {
-		s, err := r.pair.Run(ctx, spec)
-		if err != nil {
-			return Spec{}, err
-		}
-		if s.Seconds <= 0 || s.Operations <= 0 {
-			return Spec{}, fmt.Errorf("an empty sample: %+v", s)
-		}
-		perOperation := s.Seconds / float64(s.Operations)
-		// The first run is slow: grow by 100 at most, then to the wanted time.
-		wanted := int(r.options.RoundTime.Seconds() / perOperation)
-		spec.Iterations = min(max(wanted, minIterations), maxIterations, spec.Iterations*100)
-	}
-	spec.Warmup = max(spec.Iterations/10, 1)
-	return spec, nil
 }
 
 func (r *runner) closePair() {

@@ -32,8 +32,11 @@ const (
 
 // Opened is what a side says after opening.
 type Opened struct {
-	// Address the client connects to; only from the server.
+	// Address the other side connects to; empty from a side that is not
+	// connected to.
 	Address string `json:"address,omitempty"`
+	// PID of the process.
+	PID int `json:"pid"`
 	// Library and Version of UCX.
 	Library string `json:"library"`
 	Version string `json:"version"`
@@ -80,8 +83,7 @@ type Sample struct {
 type Side interface {
 	// Open sets UCX up.
 	Open(ctx context.Context, args OpenArgs) (Opened, error)
-	// Connect makes the endpoint: address is the server's for the client, ""
-	// for the server, which waits for the client.
+	// Connect makes the endpoint. address is what the other side's Open gave.
 	Connect(ctx context.Context, address string) (Connected, error)
 	// Run measures; both sides must be told to.
 	Run(ctx context.Context, spec Spec) (Sample, error)

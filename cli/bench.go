@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/ucxbench"
+)
+
+func benchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "bench",
+		Short:   "Measure Millstream, alone or against its peers",
+		GroupID: groupMeasure,
+		Long: `Benchmarks run Millstream and, with --peers, the programs it is compared with
+in one run, in alternating rounds, and print the best of each and their ratio.
+
+With --json every figure is one line:
+  {"bench":"ucx","case":"tag-lat","setting":"shm","lane":"posix","mode":"spin",
+   "size":8,"unit":"us","ours":0.40,"peer":"ucx_perftest","theirs":0.26,
+   "ratio":1.54,"better":"lower"}
+peer, theirs and ratio are there only where a peer ran; ratio is ours/theirs.
+setting is what was asked for, lane is what the endpoint used.`,
+		Args: noSuchCommand,
+		RunE: showHelp,
+	}
+	cmd.AddCommand(benchUCXCommand())
+	return cmd
+}
+
+type benchUCXFlags struct {
+	options ucxbench.Options
+	sizes   string
+	peers   []string
+	json    bool
+}
+
+// allPeers is the value of a bare --peers.
+const allPeers = "all"
+
+func benchUCXCommand() *cobra.Command { return benchUCXFlagsCommand(&benchUCXFlags{}) }
+
+func benchUCXFlagsCommand(f *benchUCXFlags) *cobra.Command {
+	o := &f.options
+	cmd := &cobra.Command{
+		Use:   "ucx",
+		Short: "Latency, bandwidth and message rate of the ucx package between two processes",
+		Long: `Measures the ucx package between two processes of this host, through its public
+functions, with a context in every call. Payloads are verified outside the
+timed part. Each setting runs in two fresh processes, because UCX reads its
+environment once.
+
+Cases
+` + caseList() + `
+Settings
+  shm       UCX_TLS=self,shm
+  tcp       UCX_TLS=self,tcp
+  auto      nothing set: UCX chooses
+  cuda_ipc  device memory between two processes of one GPU host
+
+Peers
+  ucx_perftest     UCX's own C benchmark, with the same library
+  ucxx-async       Python's UCXX, asyncio interface
+  ucxx-core        Python's UCXX, core interface, polling
+  error-mode-none  Millstream without noticing a dead peer (not part of "all")
+
+--peers fails when a peer is missing and names the command that installs it.`,
+		Example: `  millstream bench ucx --quick
+  millstream bench ucx --quick --peers --json
+  millstream bench ucx --case tag-lat,tag-bw --setting shm --size 8,1KiB-1MiB*8 --peers=ucx_perftest`,
+		Args: func(_ *cobra.Command, args []string) error { return f.peerArguments(args) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringSliceVar(&o.Cases, "case", nil, "cases to run (default: all but idle-cpu)")
+	flags.StringSliceVar(&o.Settings, "setting", nil, "transports: "+strings.Join(ucxbench.SettingNames, ", ")+" (default shm,tcp,auto)")
+	flags.StringSliceVar(&o.Modes, "mode", nil, "progress modes: "+strings.Join(ucxbench.ModeNames, ", ")+" (default spin)")
+	flags.StringSliceVar(&o.Mems, "mem", nil, "payload memory: "+strings.Join(ucxbench.MemNames, ", ")+" (default heap,buffer)")
+	flags.StringSliceVar(&o.Endpoints, "endpoint", nil, "how the pair connects: "+strings.Join(ucxbench.EndpointNames, ", ")+" (default lifeline)")
+	flags.StringVar(&f.sizes, "size", "", "message sizes, such as 8,1KiB-1MiB or 1KiB-1MiB*4 (default: by case)")
+	flags.StringSliceVar(&f.peers, "peers", nil, "compare with these programs; without a value, with all")
+	flags.Lookup("peers").NoOptDefVal = allPeers
+	flags.IntVar(&o.Rounds, "rounds", 0, "alternating rounds per figure; the best counts (default 5, quick 2)")
+	flags.DurationVar(&o.RoundTime, "round-time", 0, "length of one round (default 200ms, quick 50ms)")
+	flags.DurationVar(&o.IdleTime, "idle-time", 0, "length of idle-cpu (default 5s, quick 1s)")
+	flags.IntVar(&o.Window, "window", 0, "outstanding operations in bandwidth cases (default 32)")
+	flags.IntVar(&o.Goroutines, "goroutines", 0, "goroutines of tag-rate (default 64)")
+	flags.IntVar(&o.Device, "device", 0, "CUDA device for --mem cuda")
+	flags.BoolVar(&o.Quick, "quick", false, "a run of less than 30 s: fewer cases, sizes and rounds")
+	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
+	complete := func(values []string) cobra.CompletionFunc {
+		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	}
+	for flag, values := range map[string][]string{
+		"case": ucxbench.CaseNames(), "setting": ucxbench.SettingNames, "mode": ucxbench.ModeNames, "mem": ucxbench.MemNames,
+		"endpoint": ucxbench.EndpointNames, "peers": ucxbench.PeerNames,
+	} {
+		// It fails only for a flag that does not exist.
+		if err := cmd.RegisterFlagCompletionFunc(flag, complete(values)); err != nil {
+			panic(err)
+		}
+	}
+	return cmd
+}
+
+func caseList() string {
+	var out strings.Builder
+	for _, c := range ucxbench.Cases() {
+		fmt.Fprintf(&out, "  %-11s %s\n", c.Name, c.About)
+	}
+	return out.String()
+}
+
+// peerArguments takes `--peers ucx_perftest` (with a blank) as meant: a flag
+// that may stand alone cannot take the next word, so the word arrives here.
+func (f *benchUCXFlags) peerArguments(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	bare := slices.Index(f.peers, allPeers)
+	var names []string
+	for _, arg := range args {
+		for name := range strings.SplitSeq(arg, ",") {
+			if bare < 0 || !slices.Contains(ucxbench.PeerNames, name) {
+				return usagef("unexpected argument %q", arg)
+			}
+			names = append(names, name)
+		}
+	}
+	f.peers = slices.Replace(f.peers, bare, bare+1, names...)
+	return nil
+}
+
+func (f *benchUCXFlags) complete() error {
+	for _, name := range f.peers {
+		if name == allPeers {
+			f.options.Peers = append(f.options.Peers, ucxbench.DefaultPeers...)
+		} else {
+			f.options.Peers = append(f.options.Peers, name)
+		}
+	}
+	slices.Sort(f.options.Peers)
+	f.options.Peers = slices.Compact(f.options.Peers)
+	if f.sizes != "" {
+		sizes, err := benchfmt.ParseSizes(f.sizes)
+		if err != nil {
+			return err
+		}
+		f.options.Sizes = sizes
+	}
+	return f.options.Complete()
+}
+
+func (f *benchUCXFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if err := f.complete(); err != nil {
+		return usageError{err}
+	}
+	var sink benchfmt.Sink = benchfmt.NewTable(stdout)
+	if f.json {
+		sink = benchfmt.NewJSONWriter(stdout)
+	}
+	progress := benchfmt.NewProgress(stderr)
+	begin := time.Now()
+	err := ucxbench.Run(ctx, ucxbench.SelfStarter(benchPeerName), f.options, sink, progress)
+	progress.Clear()
+	// What was measured before an error or Ctrl-C is worth having.
+	err = errors.Join(err, sink.Close())
+	if err == nil && !f.json {
+		fmt.Fprintf(stdout, "\nbest of %d rounds, %v in all\n", f.options.Rounds, time.Since(begin).Round(100*time.Millisecond))
+	}
+	return err
+}
+
+const benchPeerName = "bench-peer"
+
+// benchPeerCommand is one of the two processes of a benchmark; the parent
+// talks to it over standard input and output.
+func benchPeerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    benchPeerName,
+		Short:  "One process of a benchmark pair; started by `bench` and `demo`",
+		Hidden: true,
+		Args:   noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return ucxbench.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), ucxbench.NewSide())
+		},
+	}
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/ucx"
+)
+
+// infoReport is what `millstream info --json` prints.
+type infoReport struct {
+	Version string      `json:"version"`
+	UCX     *ucxReport  `json:"ucx,omitempty"`
+	Error   string      `json:"error,omitempty"`
+	GPUs    []gpuReport `json:"gpus"`
+	// GPUNote says why there are none.
+	GPUNote string `json:"gpu_note,omitempty"`
+}
+
+type ucxReport struct {
+	Path       string            `json:"path"`
+	Version    string            `json:"version"`
+	CUDA       bool              `json:"cuda"`
+	RDMA       bool              `json:"rdma"`
+	PassedOver []string          `json:"passed_over,omitempty"`
+	Transports []transportReport `json:"transports"`
+	Config     map[string]string `json:"config,omitempty"`
+}
+
+type transportReport struct {
+	Transport string   `json:"transport"`
+	Devices   []string `json:"devices"`
+}
+
+type gpuReport struct {
+	Index  int    `json:"index"`
+	Name   string `json:"name"`
+	UUID   string `json:"uuid"`
+	Memory int64  `json:"memory"`
+}
+
+func infoCommand() *cobra.Command {
+	var asJSON, config bool
+	var match string
+	cmd := &cobra.Command{
+		Use:     "info",
+		Short:   "Show the UCX library, its transports and devices, the GPUs and the settings",
+		GroupID: groupStart,
+		Long: `Shows which UCX library Millstream uses and what it offers on this machine.
+
+Exit code: 1 when UCX cannot be used, else 0.`,
+		Example: `  millstream info
+  millstream info --config
+  millstream info --config --match RNDV
+  UCX_TLS=tcp millstream info`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if match != "" && !config {
+				return usagef("--match needs --config")
+			}
+			report, err := collectInfo(config, match)
+			if asJSON {
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetIndent("", "  ")
+				if jerr := enc.Encode(report); jerr != nil {
+					return jerr
+				}
+			} else {
+				report.write(cmd.OutOrStdout(), config)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print everything as JSON")
+	cmd.Flags().BoolVar(&config, "config", false, "also show UCX's effective settings")
+	cmd.Flags().StringVar(&match, "match", "", "with --config: only settings whose name contains this text")
+	return cmd
+}
+
+// collectInfo asks UCX and the CUDA driver. The error is why UCX cannot be
+// used; the report then still says what there is.
+func collectInfo(config bool, match string) (infoReport, error) {
+	r := infoReport{Version: Version()}
+	r.GPUs, r.GPUNote = findGPUs()
+	lib, err := ucx.Library()
+	if err != nil {
+		r.Error = err.Error()
+		return r, err
+	}
+	r.UCX = &ucxReport{Path: lib.Path, Version: lib.Version, CUDA: lib.CUDA, RDMA: lib.RDMA, PassedOver: lib.PassedOver}
+	c, err := ucx.NewContext(ucx.Config{})
+	if err != nil {
+		r.Error = err.Error()
+		return r, err
+	}
+	defer c.Close()
+	r.UCX.Transports = groupTransports(c.Transports())
+	if config {
+		r.UCX.Config = map[string]string{}
+		for _, option := range c.Config() {
+			if strings.Contains(strings.ToUpper(option.Name), strings.ToUpper(match)) {
+				r.UCX.Config[option.Name] = option.Value
+			}
+		}
+	}
+	return r, nil
+}
+
+// groupTransports turns "tcp/lo", "tcp/eth0" into one entry, in order.
+func groupTransports(resources []string) []transportReport {
+	var groups []transportReport
+	for _, name := range transportNames(resources) {
+		g := transportReport{Transport: name, Devices: []string{}}
+		for _, r := range resources {
+			if t, device, ok := strings.Cut(r, "/"); ok && t == name {
+				g.Devices = append(g.Devices, device)
+			}
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+func (r infoReport) write(w io.Writer, config bool) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("millstream", "%s", r.Version)
+	if r.UCX == nil {
+		line("ucx", "not available")
+	} else {
+		line("ucx", "%s", r.UCX.Version)
+		line("library", "%s", r.UCX.Path)
+		line("built with", "%s", strings.Join(builtWith(r.UCX), ", "))
+		for _, other := range r.UCX.PassedOver {
+			line("passed over", "%s", other)
+		}
+		for i, t := range r.UCX.Transports {
+			name := ""
+			if i == 0 {
+				name = "transports"
+			}
+			line(name, "%-10s %s", t.Transport, strings.Join(t.Devices, " "))
+		}
+	}
+	if len(r.GPUs) == 0 {
+		line("gpus", "none (%s)", r.GPUNote)
+	}
+	for _, g := range r.GPUs {
+		line(fmt.Sprintf("gpu %d", g.Index), "%s, %s, %s", g.Name, benchfmt.FormatSize(g.Memory), g.UUID)
+	}
+	if config && r.UCX != nil {
+		fmt.Fprintln(w)
+		for _, name := range sortedKeys(r.UCX.Config) {
+			fmt.Fprintf(w, "%s=%s\n", name, r.UCX.Config[name])
+		}
+	}
+}
+
+func builtWith(u *ucxReport) []string {
+	with := func(name string, on bool) string {
+		if on {
+			return name
+		}
+		return "no " + name
+	}
+	return []string{with("CUDA", u.CUDA), with("RDMA", u.RDMA)}
+}

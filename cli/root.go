@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const rootLong = `Millstream is the RAPIDS communications stack for Go: UCX for moving host and
+GPU memory between processes and machines.
+
+Start with
+  millstream demo      two processes find each other and move memory
+  millstream doctor    what this machine lacks, and how to fix it
+  millstream info      which UCX library is used and what it can do
+
+Environment
+  MILLSTREAM_UCX_LIBRARY  path of the libucp.so to use
+  MILLSTREAM_IFNAME       network interface whose address is advertised
+  UCX_*                   UCX's own settings; never overridden
+  NO_COLOR                no colour in reports
+
+Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted (Ctrl-C).
+The first Ctrl-C cancels, the second ends the process at once.`
+
+// Command returns a new command tree. Every call returns a tree of its own,
+// so that tests and embedding programs do not share flag values.
+func Command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "millstream",
+		Short:         "The RAPIDS communications stack for Go",
+		Long:          rootLong,
+		Version:       Version(),
+		Args:          noSuchCommand,
+		RunE:          showHelp,
+		SilenceErrors: true, // Run prints the one line
+		SilenceUsage:  true, // a failed command is no reason to print its manual
+	}
+	root.SetVersionTemplate("millstream {{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddGroup(
+		&cobra.Group{ID: groupStart, Title: "Start here:"},
+		&cobra.Group{ID: groupMeasure, Title: "Measure:"},
+	)
+	root.AddCommand(infoCommand(), doctorCommand(), demoCommand(), benchCommand(), benchPeerCommand())
+	root.SetHelpCommandGroupID("")
+	return root
+}
+
+// Groups of the root's help.
+const (
+	groupStart   = "start"
+	groupMeasure = "measure"
+)
+
+// showHelp is the action of a command that only holds others.
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+// noSuchCommand rejects an argument where a command name belongs.
+func noSuchCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	msg := "unknown command %q"
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		msg += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usagef(msg, args[0])
+}
+
+// noArgs rejects any argument, as a usage error.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q", args[0])
+	}
+	return nil
+}

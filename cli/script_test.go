@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The test binary is the millstream command too: scripts and the children of
+// bench and demo run it.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"millstream": func() { os.Exit(Main()) }})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			for _, name := range []string{"MILLSTREAM_UCX_LIBRARY", "MILLSTREAM_PERFTEST", "LD_LIBRARY_PATH", "GORACE"} {
+				if v, ok := os.LookupEnv(name); ok {
+					env.Setenv(name, v)
+				}
+			}
+			return nil
+		},
+	})
+}

@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// release is set by the release build:
+// -ldflags "-X go.millstream.dev/cli.release=v1.2.3".
+var release string
+
+// Version is the release (or the module version, or "devel"), the commit
+// where the build recorded one, and the Go version and platform.
+func Version() string {
+	version, commit := release, ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if version == "" && info.Main.Version != "(devel)" {
+			version = info.Main.Version
+		}
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				commit = " " + s.Value[:12]
+			}
+		}
+	}
+	if version == "" {
+		version = "devel"
+	}
+	return fmt.Sprintf("%s%s (%s %s/%s)", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

@@ -1,0 +1,11 @@
+// Command millstream is the RAPIDS communications stack for Go in one binary.
+// Run `millstream help` for the commands.
+package main
+
+import (
+	"os"
+
+	"go.millstream.dev/cli"
+)
+
+func main() { os.Exit(cli.Main()) }

@@ -1,0 +1,171 @@
+package ucxbench
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx"
+)
+
+// guard bytes lie on both sides of a payload: a transfer that writes outside
+// its memory is found.
+const (
+	guard     = 64
+	guardByte = 0xA5
+)
+
+// payload is memory to send from or receive into.
+type payload struct {
+	view ucx.View
+	size int
+	// all is guard, payload, guard in host memory; for device memory it is a
+	// copy, moved by load and store.
+	all     []byte
+	load    func() error // device to all
+	store   func() error // all to device
+	release func()
+}
+
+// newPayload allocates memory of one kind. device is the CUDA device.
+func newPayload(ctx context.Context, memory string, size int64, device int) (*payload, error) {
+	p := &payload{size: int(size), load: func() error { return nil }, store: func() error { return nil }, release: func() {}}
+	total := p.size + 2*guard
+	switch memory {
+	case MemHeap:
+		p.all = make([]byte, total)
+		p.view = ucx.Bytes(p.inner())
+	case MemBuffer:
+		pool, err := mem.NewPool(mem.NewMmap(mem.MmapConfig{Populate: true}), mem.PoolConfig{SlabBytes: total})
+		if err != nil {
+			return nil, err
+		}
+		whole, err := pool.Alloc(ctx, total)
+		if err != nil {
+			return nil, err
+		}
+		part := whole.Slice(guard, p.size)
+		p.all = whole.Bytes()
+		p.view = ucx.Buffer(part)
+		p.release = func() {
+			part.Release()
+			whole.Release()
+			pool.Close()
+		}
+	case MemCUDA:
+		return newDevicePayload(ctx, p, device)
+	default:
+		return nil, unknown("memory", memory, MemNames)
+	}
+	p.guards()
+	return p, nil
+}
+
+// small is the size up to which every operation under way has memory of its
+// own. Larger ones share one buffer, as in ucx_perftest: a window of separate
+// large buffers would measure the cache.
+const small = 1 << 10
+
+// payloadSize is how much memory a case needs.
+func payloadSize(c Case, spec Spec) int64 {
+	if spec.Size > small {
+		return spec.Size
+	}
+	return spec.Size * int64(places(c, spec))
+}
+
+func places(c Case, spec Spec) int {
+	switch c.Kind {
+	case Rate:
+		return spec.Goroutines
+	case Bandwidth:
+		return spec.Window
+	}
+	return 1
+}
+
+// part is the memory of one place in a window, or of one goroutine.
+func (p *payload) part(spec Spec, place int) ucx.View {
+	if spec.Size > small {
+		return p.view
+	}
+	return p.view.Slice(place*int(spec.Size), int(spec.Size))
+}
+
+func (p *payload) inner() []byte { return p.all[guard : guard+p.size : guard+p.size] }
+
+func (p *payload) guards() {
+	for i := range guard {
+		p.all[i], p.all[len(p.all)-1-i] = guardByte, guardByte
+	}
+}
+
+// fill writes the pattern of a seed.
+func (p *payload) fill(seed uint64) error {
+	pattern(p.inner(), seed)
+	return p.store()
+}
+
+// clear makes sure that a later check sees only what arrived since.
+func (p *payload) clear() error {
+	clear(p.inner())
+	return p.store()
+}
+
+// check compares with the pattern of a seed, and looks at the guards.
+func (p *payload) check(seed uint64) error {
+	if err := p.load(); err != nil {
+		return err
+	}
+	if i := firstDifference(p.inner(), seed); i >= 0 {
+		return fmt.Errorf("payload of %d bytes is wrong from byte %d on", p.size, i)
+	}
+	for i := range guard {
+		if p.all[i] != guardByte || p.all[len(p.all)-1-i] != guardByte {
+			return errors.New("memory outside the payload was overwritten")
+		}
+	}
+	return nil
+}
+
+// pattern is a cheap generator with a long period: a shifted, repeated or
+// missing piece of a message never looks right.
+func pattern(b []byte, seed uint64) {
+	x := seed | 1
+	for len(b) >= 8 {
+		x = step(x)
+		binary.LittleEndian.PutUint64(b, x)
+		b = b[8:]
+	}
+	var last [8]byte
+	binary.LittleEndian.PutUint64(last[:], step(x))
+	copy(b, last[:])
+}
+
+func step(x uint64) uint64 {
+	x ^= x << 13
+	x ^= x >> 7
+	return x ^ x<<17
+}
+
+// firstDifference is the first byte that is not the pattern's, -1 when all are.
+func firstDifference(b []byte, seed uint64) int {
+	var want [8]byte
+	x := seed | 1
+	for at := 0; at < len(b); at += 8 {
+		x = step(x)
+		binary.LittleEndian.PutUint64(want[:], x)
+		part := b[at:min(at+8, len(b))]
+		if !bytes.Equal(part, want[:len(part)]) {
+			for i := range part {
+				if part[i] != want[i] {
+					return at + i
+				}
+			}
+		}
+	}
+	return -1
+}

@@ -1,0 +1,152 @@
+package ucxbench
+
+import (
+	"context"
+	"time"
+
+	"go.millstream.dev/ucx"
+)
+
+// Tags of the benchmark. Directions differ, so that a side never receives
+// what it sent.
+const (
+	tagData    = uint64(0x100) << 32 // + goroutine
+	tagControl = uint64(0x200) << 32
+	tagIdle    = uint64(0x300) << 32
+	fromClient = uint64(1) << 24
+)
+
+// to and from are the tags of messages that this side sends and receives.
+func (s *side) to(tag uint64) uint64 {
+	if !s.args.Server {
+		return tag | fromClient
+	}
+	return tag
+}
+
+func (s *side) from(tag uint64) uint64 {
+	if s.args.Server {
+		return tag | fromClient
+	}
+	return tag
+}
+
+// sync returns when both sides have come here.
+func (s *side) sync(ctx context.Context) error {
+	r := s.ep.StartRecv(ucx.Bytes(s.control[:8]), s.from(tagControl), ucx.FullMask)
+	if err := s.ep.Send(ctx, ucx.Bytes(s.control[8:]), s.to(tagControl)); err != nil {
+		r.Cancel()
+		return err
+	}
+	return r.Wait(ctx)
+}
+
+// rendezvous is the size from which a receive is posted before the send: a
+// large message that finds no receive costs a round trip more. ucx_perftest
+// posts all its receives first.
+const rendezvous = 4 << 10
+
+func (s *side) tagLatency(ctx context.Context, spec Spec, out, in *payload) (Sample, error) {
+	to, from := s.to(tagData), s.from(tagData)
+	send := func(ctx context.Context) error { return s.ep.Send(ctx, out.view, to) }
+	recv := func(ctx context.Context) error {
+		_, err := s.ep.Recv(ctx, in.view, from, ucx.FullMask)
+		return err
+	}
+	if spec.Size < rendezvous {
+		return latency(ctx, !s.args.Server, spec, pingpong{send, recv})
+	}
+	// The receive of the answer is under way while the message is sent.
+	var posted *ucx.Request
+	post := func() { posted = s.ep.StartRecv(in.view, from, ucx.FullMask) }
+	collect := func(ctx context.Context) error { return posted.Wait(ctx) }
+	if !s.args.Server {
+		return latency(ctx, true, spec, pingpong{
+			send: func(ctx context.Context) error { post(); return send(ctx) },
+			recv: collect,
+		})
+	}
+	left := spec.Warmup + spec.Iterations
+	post()
+	return latency(ctx, false, spec, pingpong{
+		recv: func(ctx context.Context) error {
+			err := collect(ctx)
+			if left--; left > 0 && err == nil {
+				post()
+			}
+			return err
+		},
+		send: send,
+	})
+}
+
+func (s *side) tagBandwidth(ctx context.Context, spec Spec, out, in *payload) (Sample, error) {
+	to, from := s.to(tagData), s.from(tagData)
+	start := func(place int) *ucx.Request { return s.ep.StartSend(out.part(spec, place), to) }
+	if s.args.Server {
+		start = func(place int) *ucx.Request { return s.ep.StartRecv(in.part(spec, place), from, ucx.FullMask) }
+	}
+	return bandwidth(ctx, spec, oneWay{
+		transfer: func(ctx context.Context, n int) error { return windowed(ctx, n, spec.Window, start) },
+		done:     s.sync,
+	})
+}
+
+func (s *side) tagRate(ctx context.Context, spec Spec, out, in *payload) (Sample, error) {
+	one := func(ctx context.Context, g, n int) error {
+		tag, view := s.to(tagData+uint64(g)), out.part(spec, g)
+		for range n {
+			if err := s.ep.Send(ctx, view, tag); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if s.args.Server {
+		one = func(ctx context.Context, g, n int) error {
+			tag, view := s.from(tagData+uint64(g)), in.part(spec, g)
+			for range n {
+				if _, err := s.ep.Recv(ctx, view, tag, ucx.FullMask); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	return rate(ctx, spec, one, s.sync)
+}
+
+// idle posts a receive, sleeps, and says what that cost.
+func (s *side) idle(ctx context.Context, spec Spec) (Sample, error) {
+	var message [8]byte
+	r := s.ep.StartRecv(ucx.Bytes(message[:]), s.from(tagIdle), ucx.FullMask)
+	waited := make(chan error, 1)
+	go func() { waited <- r.Wait(ctx) }()
+	if err := s.sync(ctx); err != nil {
+		return Sample{}, err
+	}
+	// What the last messages stirred up has settled by then.
+	if err := sleep(ctx, 100*time.Millisecond); err != nil {
+		return Sample{}, err
+	}
+	m := startMeter()
+	if err := sleep(ctx, time.Duration(spec.Seconds*float64(time.Second))); err != nil {
+		return Sample{}, err
+	}
+	sample := m.stop(0)
+	if err := s.ep.Send(ctx, ucx.Bytes(message[:]), s.to(tagIdle)); err != nil {
+		return Sample{}, err
+	}
+	return sample, <-waited
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
