@@ -11,6 +11,7 @@ check_go() {
 	# Run inside the module: with GOTOOLCHAIN=auto an older go fetches the version that go.mod asks for.
 	have_version=$(cd "$ROOT" && go env GOVERSION 2>&1) || die "go cannot load this module: $have_version" \
 		"install Go $want or newer from https://go.dev/dl (or set GOTOOLCHAIN=auto)"
+	[[ $have_version != devel* ]] || return 0
 	have_version=${have_version#go}
 	have_version=${have_version%%[!0-9.]*}
 	if [ "$(printf '%s\n%s\n' "$want" "$have_version" | sort -V | head -1)" != "$want" ]; then
