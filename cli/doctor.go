@@ -25,7 +25,7 @@ func doctorCommand() *cobra.Command {
 		Long: `Examines the machine and the process: UCX library, GPU, RDMA, containers, limits,
 UCX_* variables. Every finding says what to do.
 
-  ✓ right   · a faster lane is not available here   ! slower or less safe   ✗ broken
+  ✓ right   · no faster lane here   ! slower or less safe   ✗ broken
 
 Exit code: 1 when there is a failure (✗), else 0.`,
 		Example: `  millstream doctor

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -23,6 +24,13 @@ func TestScripts(t *testing.T) {
 				}
 			}
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "gpu" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			gpus, _ := findGPUs()
+			return len(gpus) > 0, nil
 		},
 	})
 }
