@@ -71,12 +71,27 @@ type Context struct {
 	closed  bool
 }
 
-// defaults are set unless the user set the variable. With them, endpoints that
+// defaultOptions are set unless the user set the variable. With them, endpoints that
 // report peer errors still use shared memory; UCX leaves it out otherwise and falls
 // to tcp on one host. See the package comment about how death is noticed.
-var defaultOptions = map[string]string{
-	"POSIX_ERROR_HANDLING": "y",
-	"SYSV_ERROR_HANDLING":  "y",
+//
+// UCX 1.13 takes only the common name, newer ones only the transports' own.
+var defaultOptions = []struct {
+	name, value string
+	unlessSet   []string // variables whose presence means that the user has decided
+}{
+	{"POSIX_ERROR_HANDLING", "y", []string{"UCX_POSIX_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+	{"SYSV_ERROR_HANDLING", "y", []string{"UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+	{"MM_ERROR_HANDLING", "y", []string{"UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+}
+
+func applyDefaults(uc *ucp.Config) {
+	for _, o := range defaultOptions {
+		isSet := func(name string) bool { _, set := os.LookupEnv(name); return set }
+		if !slices.ContainsFunc(o.unlessSet, isSet) {
+			uc.Modify(o.name, o.value) // a library without that transport has no such option
+		}
+	}
 }
 
 // NewContext makes a context. Settings come from, in falling order: UCX_* variables,
@@ -98,11 +113,7 @@ func NewContext(cfg Config) (*Context, error) {
 		return nil, &OpError{Op: "read configuration", Err: Status(st)}
 	}
 	defer uc.Release()
-	for name, value := range defaultOptions {
-		if _, set := os.LookupEnv("UCX_" + name); !set {
-			uc.Modify(name, value) // a library without that transport has no such option
-		}
-	}
+	applyDefaults(uc)
 	for _, name := range sortedKeys(cfg.Options) {
 		if err := applyOption(uc, name, cfg.Options[name]); err != nil {
 			return nil, err
