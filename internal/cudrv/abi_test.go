@@ -3,6 +3,7 @@
 package cudrv
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,9 @@ import (
 	"strings"
 	"testing"
 )
+
+//go:embed abi.h
+var abiHeader string
 
 // cudaHeaders returns the <cuda.h> files of this machine: of CUDA itself, of the distribution,
 // and of the PyPI package in a project-local environment.
@@ -50,15 +54,12 @@ func compiler(t *testing.T) string {
 // constants reads the numbers of abi.h and the names that they have in <cuda.h>.
 func constants(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("abi.h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := abiHeader
 	m := map[string]string{}
-	for _, f := range regexp.MustCompile(`(?m)^\t(CUDRV_\w+) = \d+, +// (CU\w+)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, f := range regexp.MustCompile(`(?m)^\t(CUDRV_\w+) = \d+, +// (CU\w+)$`).FindAllStringSubmatch(text, -1) {
 		m[f[1]] = f[2]
 	}
-	if n := strings.Count(string(text), " = "); len(m) != n {
+	if n := strings.Count(text, " = "); len(m) != n {
 		t.Fatalf("%d constants have their origin named in abi.h, %d are there", len(m), n)
 	}
 	return m
@@ -70,12 +71,8 @@ func TestABI(t *testing.T) {
 	if len(headers) == 0 {
 		t.Skip("no cuda.h: set CUDA_HOME or install CUDA's headers")
 	}
-	here, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var src strings.Builder
-	fmt.Fprintf(&src, "#include <cuda.h>\n#define CUDRV_WITH_CUDA_H\n#include %q\n", here+"/abi.h")
+	fmt.Fprintf(&src, "#include <cuda.h>\n#define CUDRV_WITH_CUDA_H\n%s\n", abiHeader)
 	for ours, theirs := range constants(t) {
 		fmt.Fprintf(&src, "_Static_assert((int)%s == (int)%s, %q);\n", ours, theirs, theirs)
 	}

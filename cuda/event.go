@@ -1,0 +1,258 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.millstream.dev/internal/cudrv"
+	"go.millstream.dev/mem"
+)
+
+// EventConfig says what an event is for. The zero value is right for ordering work.
+type EventConfig struct {
+	// Timing makes Elapsed work, at some cost.
+	Timing bool
+	// IPC makes Export work. It excludes Timing.
+	IPC bool
+}
+
+// Event marks a point in a stream. It implements mem.Event: as the ready event of a buffer it
+// stands for the buffer's last write. An Event need not be closed: when it is no longer
+// reachable its native event is used again for another one.
+type Event struct {
+	handle  uint64
+	device  int
+	flags   uint
+	closed  atomic.Bool
+	cleanup runtime.Cleanup
+	stream  atomic.Pointer[Stream] // on which it was recorded last
+	held    *holding               // set before the event is shared
+}
+
+var _ mem.Event = (*Event)(nil)
+
+// native is a CUevent without an owner.
+type native struct {
+	handle uint64
+	device int
+	flags  uint
+}
+
+// spare holds native events for reuse, by device, and others to destroy. The garbage
+// collector's cleanups only append to it: destroying is a driver call, and waits for the next
+// NewEvent.
+var spare struct {
+	sync.Mutex
+	plain   map[int][]uint64
+	dead    []native
+	created int // plain native events so far
+	collect int // how many there may be before the collector is called
+}
+
+func (n native) keep() {
+	spare.Lock()
+	defer spare.Unlock()
+	if n.flags != cudrv.EventDisableTiming {
+		spare.dead = append(spare.dead, n)
+		return
+	}
+	if spare.plain == nil {
+		spare.plain = map[int][]uint64{}
+	}
+	spare.plain[n.device] = append(spare.plain[n.device], n.handle)
+}
+
+// reuse returns a spare plain event of the device that has completed.
+func reuse(device int) (uint64, bool) {
+	spare.Lock()
+	dead := spare.dead
+	spare.dead = nil
+	var h uint64
+	list := spare.plain[device]
+	if len(list) > 0 { // the oldest: the likeliest to be done
+		h, spare.plain[device] = list[0], list[1:]
+	}
+	spare.Unlock()
+	for _, n := range dead {
+		logFailure("destroy event", n.device, cudrv.EventDestroy(n.device, n.handle))
+	}
+	if h == 0 {
+		return 0, false
+	}
+	if done, r := cudrv.EventQuery(h); !done || r != cudrv.Success {
+		native{h, device, cudrv.EventDisableTiming}.keep() // a new event must look completed until it is recorded
+		return 0, false
+	}
+	return h, true
+}
+
+// countCreated calls the collector when many native events exist: to the Go heap an Event is
+// a few words, so the collector alone would not see why it should run.
+func countCreated() {
+	spare.Lock()
+	defer spare.Unlock()
+	spare.created++
+	if spare.created > max(spare.collect, 4096) {
+		spare.collect = 2 * spare.created
+		go runtime.GC()
+	}
+}
+
+// NewEvent makes an event on a device. Until it is recorded it counts as completed.
+func NewEvent(device int, cfg EventConfig) (*Event, error) {
+	if cfg.IPC && cfg.Timing {
+		return nil, fmt.Errorf("cuda: event on device %d: IPC and Timing exclude each other", device)
+	}
+	var flags uint = cudrv.EventDisableTiming
+	if cfg.Timing {
+		flags = 0
+	}
+	if cfg.IPC {
+		flags |= cudrv.EventInterprocess
+	}
+	if flags == cudrv.EventDisableTiming {
+		if h, ok := reuse(device); ok {
+			return wrapEvent(native{h, device, flags}), nil
+		}
+	}
+	h, r := cudrv.EventCreate(device, flags)
+	if err := check("create event", device, r); err != nil {
+		return nil, err
+	}
+	countCreated()
+	return wrapEvent(native{h, device, flags}), nil
+}
+
+func wrapEvent(n native) *Event {
+	e := &Event{handle: n.handle, device: n.device, flags: n.flags}
+	e.cleanup = runtime.AddCleanup(e, native.keep, n)
+	return e
+}
+
+// Device is the ordinal of the event's device.
+func (e *Event) Device() int { return e.device }
+
+// Handle is the CUevent. Keep e reachable while it is used.
+func (e *Event) Handle() uintptr { return uintptr(e.handle) }
+
+func (e *Event) open(op string) error {
+	if e.closed.Load() {
+		return fmt.Errorf("cuda: %s: event is %w", op, ErrClosed)
+	}
+	return nil
+}
+
+// Record marks the work enqueued on s so far. Recording again replaces the earlier mark.
+func (e *Event) Record(s *Stream) error {
+	if err := e.open("record event"); err != nil {
+		return err
+	}
+	if e.device != s.device {
+		return fmt.Errorf("cuda: record event: the event is of device %d, the stream of device %d: %w", e.device, s.device, ErrInvalidHandle)
+	}
+	if err := s.acquire(); err != nil {
+		return err
+	}
+	defer s.release()
+	e.stream.Store(s)
+	r := cudrv.EventRecord(e.device, e.handle, s.handle)
+	runtime.KeepAlive(e)
+	return check("record event", e.device, r)
+}
+
+// Query reports whether the marked work has finished. It does not block.
+func (e *Event) Query() (bool, error) {
+	if err := e.open("query event"); err != nil {
+		return false, err
+	}
+	done, r := cudrv.EventQuery(e.handle)
+	runtime.KeepAlive(e)
+	if done || r != cudrv.Success {
+		e.letGo()
+	}
+	return done, check("query event", e.device, r)
+}
+
+// Wait waits until the marked work has finished. It asks again and again, first in a short
+// spin, then with pauses of up to a millisecond, so ctx is honoured and no stream or device
+// is synchronised. When it returns nil, all copies and fills of that work have let go of
+// their buffers.
+func (e *Event) Wait(ctx context.Context) error {
+	if err := poll(ctx, e.Query); err != nil {
+		return err
+	}
+	if e.held != nil {
+		<-e.held.finished
+	}
+	if s := e.stream.Load(); s != nil {
+		s.reap(true)
+	}
+	return nil
+}
+
+// poll calls query until it is done, fails, or ctx ends.
+func poll(ctx context.Context, query func() (bool, error)) error {
+	const (
+		spins = 100
+		first = 10 * time.Microsecond
+		last  = time.Millisecond
+	)
+	var timer *time.Timer
+	pause := first
+	for i := 0; ; i++ {
+		if done, err := query(); done || err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if i < spins {
+			runtime.Gosched()
+			continue
+		}
+		if timer == nil {
+			timer = time.NewTimer(pause)
+			defer timer.Stop()
+		} else {
+			timer.Reset(pause)
+		}
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		pause = min(pause*2, last)
+	}
+}
+
+// Close gives the native event up early. The caller must be the only holder: an event that is
+// some buffer's Ready must not be closed. Closing twice does nothing.
+func (e *Event) Close() error {
+	if e.closed.Swap(true) {
+		return nil
+	}
+	e.cleanup.Stop()
+	r := cudrv.EventDestroy(e.device, e.handle)
+	e.letGo()
+	return check("destroy event", e.device, r)
+}
+
+// Elapsed returns the device's time between two completed events made with Timing.
+func Elapsed(start, end *Event) (time.Duration, error) {
+	for _, e := range []*Event{start, end} {
+		if err := e.open("elapsed time"); err != nil {
+			return 0, err
+		}
+		if e.flags&cudrv.EventDisableTiming != 0 {
+			return 0, fmt.Errorf("cuda: elapsed time: the event was not made with EventConfig.Timing: %w", ErrInvalidHandle)
+		}
+	}
+	ms, r := cudrv.EventElapsed(end.device, start.handle, end.handle)
+	runtime.KeepAlive(start)
+	runtime.KeepAlive(end)
+	return time.Duration(float64(ms) * float64(time.Millisecond)), check("elapsed time", end.device, r)
+}

@@ -1,0 +1,17 @@
+//go:build cgo
+
+package cuda_test
+
+import (
+	"testing"
+
+	"go.millstream.dev/mem"
+)
+
+// Importing this package is enough for other bindings to find the hooks.
+func TestHooksRegistered(t *testing.T) {
+	h, ok := mem.Hooks()
+	if !ok || h.SetCurrent == 0 || h.EventQuery == 0 || h.SetCurrent == h.EventQuery {
+		t.Errorf("%+v %v", h, ok)
+	}
+}

@@ -1,0 +1,146 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"go.millstream.dev/internal/cudrv"
+	"go.millstream.dev/mem"
+)
+
+// StreamConfig says how a stream behaves. The zero value is good.
+type StreamConfig struct {
+	// Priority: lower numbers are served first. Default 0.
+	Priority int
+	// WithDefaultStream makes the stream wait for, and be waited for by, CUDA's legacy
+	// default stream. Default: the two are independent.
+	WithDefaultStream bool
+}
+
+// Stream is a queue of work on one device. Its methods are safe for concurrent use; work runs
+// in the order of the calls.
+type Stream struct {
+	handle uint64
+	device int
+	state  atomic.Int64 // calls in progress, plus closedBit
+
+	mu      sync.Mutex
+	work    []*Event // enqueued work that holds buffers, in order
+	watched bool     // guarded by the watcher
+}
+
+// closedBit marks a closed stream; the last call in progress then destroys it.
+const closedBit = math.MinInt64
+
+// NewStream makes a stream, and the device's context if there is none.
+func NewStream(device int, cfg StreamConfig) (*Stream, error) {
+	var flags uint = cudrv.StreamNonBlocking
+	if cfg.WithDefaultStream {
+		flags = 0
+	}
+	h, r := cudrv.StreamCreate(device, flags, cfg.Priority)
+	if err := check("create stream", device, r); err != nil {
+		return nil, err
+	}
+	return &Stream{handle: h, device: device}, nil
+}
+
+// acquire keeps the stream open until release.
+func (s *Stream) acquire() error {
+	for {
+		v := s.state.Load()
+		if v < 0 {
+			return fmt.Errorf("cuda: stream on device %d is %w", s.device, ErrClosed)
+		}
+		if s.state.CompareAndSwap(v, v+1) {
+			return nil
+		}
+	}
+}
+
+func (s *Stream) release() {
+	if s.state.Add(-1) == closedBit {
+		s.destroy()
+	}
+}
+
+func (s *Stream) destroy() {
+	logFailure("destroy stream", s.device, cudrv.StreamDestroy(s.device, s.handle))
+}
+
+// Close gives the stream up. Work that is enqueued still runs, and memory of NewAsyncResource
+// can still be released. Closing twice does nothing.
+func (s *Stream) Close() error {
+	for {
+		v := s.state.Load()
+		if v < 0 {
+			return nil
+		}
+		if s.state.CompareAndSwap(v, v|closedBit) {
+			if v == 0 {
+				return check("destroy stream", s.device, cudrv.StreamDestroy(s.device, s.handle))
+			}
+			return nil
+		}
+	}
+}
+
+// Device is the ordinal of the stream's device.
+func (s *Stream) Device() int { return s.device }
+
+// Handle is the CUstream, for other CUDA libraries. It is valid until Close.
+func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
+
+// Record returns a new event that marks the work enqueued so far.
+func (s *Stream) Record() (*Event, error) {
+	e, err := NewEvent(s.device, EventConfig{})
+	if err != nil {
+		return nil, err
+	}
+	return e, e.Record(s)
+}
+
+// WaitEvent makes later work of the stream wait for e on the device; the call itself returns
+// at once. A nil or completed event is nothing to wait for.
+func (s *Stream) WaitEvent(e mem.Event) error {
+	h, err := pendingHandle(e)
+	if err != nil || h == 0 {
+		return err
+	}
+	if err := s.acquire(); err != nil {
+		return err
+	}
+	defer s.release()
+	r := cudrv.StreamWait(s.device, s.handle, h)
+	runtime.KeepAlive(e)
+	return check("wait for event", s.device, r)
+}
+
+// Wait waits until all work enqueued so far has finished, or ctx is done.
+func (s *Stream) Wait(ctx context.Context) error {
+	e, err := s.Record()
+	if err != nil {
+		return err
+	}
+	return e.Wait(ctx)
+}
+
+// pendingHandle returns the native event to wait for, or 0 when there is nothing to wait for.
+func pendingHandle(e mem.Event) (uint64, error) {
+	if e == nil {
+		return 0, nil
+	}
+	done, err := e.Query()
+	if done || err != nil {
+		return 0, err
+	}
+	h := e.Handle()
+	if h == 0 {
+		return 0, fmt.Errorf("cuda: event %T has no CUDA handle that a stream could wait for: wait for it before", e)
+	}
+	return uint64(h), nil
+}
