@@ -14,6 +14,7 @@ import (
 
 	"go.millstream.dev/internal/obs"
 	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/internal/ucxenv"
 	"go.millstream.dev/mem"
 )
 
@@ -114,8 +115,12 @@ func NewContext(cfg Config) (*Context, error) {
 	}
 	defer uc.Release()
 	applyDefaults(uc)
+	var names []string
+	for _, o := range parseOptions(uc.Text()) {
+		names = append(names, o.Name)
+	}
 	for _, name := range sortedKeys(cfg.Options) {
-		if err := applyOption(uc, name, cfg.Options[name]); err != nil {
+		if err := applyOption(uc, lib, names, name, cfg.Options[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -138,7 +143,7 @@ func sortedKeys(m map[string]string) []string {
 	return keys
 }
 
-func applyOption(uc *ucp.Config, name, value string) error {
+func applyOption(uc *ucp.Config, lib *LibraryInfo, names []string, name, value string) error {
 	name = strings.TrimPrefix(name, "UCX_")
 	if env, set := os.LookupEnv("UCX_" + name); set {
 		if env != value {
@@ -146,11 +151,12 @@ func applyOption(uc *ucp.Config, name, value string) error {
 		}
 		return nil
 	}
+	if f := ucxenv.CheckName("UCX_"+name, value, ucxenv.Host{Version: lib.Version, Options: names}); f != nil {
+		return &OpError{Op: "configure", Err: fmt.Errorf("ucx: option %s: %s; %s: %w", name, f.Problem, f.Fix, ErrNoElem)}
+	}
 	switch st := Status(uc.Modify(name, value)); st {
 	case OK:
 		return nil
-	case ErrNoElem:
-		return &OpError{Op: "configure", Err: fmt.Errorf("ucx: no option named %q (UCX_%s); `millstream info --config` lists them: %w", name, name, st)}
 	default:
 		return &OpError{Op: "configure", Err: fmt.Errorf("ucx: %q is no valid value for option %s: %w", value, name, st)}
 	}

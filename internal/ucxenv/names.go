@@ -116,6 +116,16 @@ func lintNames(env map[string]string, h Host) []Finding {
 	return found
 }
 
+// CheckName looks at one option by its name with prefix. Nil means that the library
+// knows it; UCX itself accepts any name and ignores what it does not know.
+func CheckName(name, value string, h Host) *Finding {
+	found := lintNames(map[string]string{name: value}, h)
+	if len(found) == 0 || found[0].Level == Note {
+		return nil
+	}
+	return &found[0]
+}
+
 // nearestName compares without the prefix: it is right already, and would make a
 // short name look longer than it is.
 func nearestName(name string, options []string) []string {

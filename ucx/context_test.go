@@ -1,0 +1,117 @@
+package ucx
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.millstream.dev/mem"
+)
+
+func TestContextDescribesItself(t *testing.T) {
+	c, err := NewContext(Config{Name: "describer", Options: map[string]string{"TLS": "tcp,self", "UCX_KEEPALIVE_INTERVAL": "7s"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.Name() != "describer" {
+		t.Errorf("name %q", c.Name())
+	}
+	if lib := c.Library(); lib.Path == "" || !lib.AtLeast(1, 13) || lib.AtLeast(9, 0) {
+		t.Errorf("library %+v", lib)
+	}
+	for _, tl := range c.Transports() {
+		if !strings.HasPrefix(tl, "tcp/") && !strings.HasPrefix(tl, "self/") {
+			t.Errorf("transport %q with TLS=tcp,self", tl)
+		}
+	}
+	if len(c.Transports()) < 2 {
+		t.Errorf("transports %v", c.Transports())
+	}
+	i := slices.IndexFunc(c.Config(), func(o Option) bool { return o.Name == "UCX_TLS" })
+	if i < 0 || c.Config()[i].Value != "tcp,self" {
+		t.Errorf("effective options lack UCX_TLS=tcp,self")
+	}
+	info, err := c.Info()
+	if err != nil || !strings.Contains(info, "tcp") {
+		t.Errorf("info %q, %v", info, err)
+	}
+	if !c.SupportsMemory(mem.Host) {
+		t.Error("host memory is not supported")
+	}
+	if c.SupportsMemory(mem.Device) && !c.Library().CUDA {
+		t.Error("device memory without CUDA transports: the host's bit was read")
+	}
+}
+
+func TestContextRefusesUnknownOption(t *testing.T) {
+	_, err := NewContext(Config{Options: map[string]string{"RNDV_TRESH": "1k"}})
+	if !errors.Is(err, ErrNoElem) || !strings.Contains(err.Error(), "UCX_RNDV_THRESH") {
+		t.Errorf("misspelt option: %v, want an error that names UCX_RNDV_THRESH", err)
+	}
+	_, err = NewContext(Config{Options: map[string]string{"RNDV_THRESH": "many"}})
+	if !errors.Is(err, ErrInvalidParam) || !strings.Contains(err.Error(), "many") {
+		t.Errorf("bad value: %v", err)
+	}
+}
+
+func TestContextEnvironmentWins(t *testing.T) {
+	t.Setenv("UCX_KEEPALIVE_INTERVAL", "11s")
+	c, err := NewContext(Config{Options: map[string]string{"KEEPALIVE_INTERVAL": "3s"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, o := range c.Config() {
+		if o.Name == "UCX_KEEPALIVE_INTERVAL" && !strings.HasPrefix(o.Value, "11") {
+			t.Errorf("the option %s=%s overrode the user's 11s", o.Name, o.Value)
+		}
+	}
+}
+
+func TestContextClosesAfterWorkers(t *testing.T) {
+	c, err := NewContext(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := c.NewWorker(WorkerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err == nil {
+		t.Fatal("closed with an open worker")
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+	if _, err := c.NewWorker(WorkerConfig{}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("worker of a closed context: %v", err)
+	}
+	if _, err := c.Info(); !errors.Is(err, ErrClosed) {
+		t.Errorf("info of a closed context: %v", err)
+	}
+}
+
+func TestUnsafeTransportsStage(t *testing.T) {
+	for _, c := range []struct {
+		lanes []string
+		want  bool
+	}{
+		{[]string{"self/memory", "tcp/lo", "posix/memory", "cma/memory"}, true},
+		{[]string{"tcp/lo", "cuda_ipc/cuda", "cuda_copy/cuda"}, true},
+		{[]string{"tcp/lo", "rc_mlx5/mlx5_0:1"}, false},
+		{nil, false},
+	} {
+		if got := pinSafe(c.lanes); got != c.want {
+			t.Errorf("pinSafe(%v) = %v", c.lanes, got)
+		}
+	}
+}
