@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"go.millstream.dev/internal/stdio"
 )
 
 // Exit codes of the millstream binary.
@@ -25,7 +27,7 @@ const (
 func Main() int {
 	ctx, stop := signalContext(context.Background(), os.Exit)
 	defer stop()
-	return Run(ctx, os.Args[1:], os.Stdin, claimStdout(), os.Stderr)
+	return Run(ctx, os.Args[1:], os.Stdin, stdio.Claim(), os.Stderr)
 }
 
 // Run runs one command line and returns the exit code. An error is written

@@ -138,6 +138,8 @@ type Pair struct {
 	Lanes []string
 	// PIDs of server and client.
 	PIDs [2]int
+
+	closeOnce sync.Once
 }
 
 // openTimeout bounds UCX's start-up and connection, with GPUs seconds.
@@ -205,12 +207,15 @@ func (p *Pair) Lane() string {
 	return transport
 }
 
-// Close ends both children and waits until they are gone.
+// Close ends both children and waits until they are gone. Closing again does
+// nothing.
 func (p *Pair) Close() {
-	both(
-		func() error { p.server.end(); return nil },
-		func() error { p.client.end(); return nil },
-	)
+	p.closeOnce.Do(func() {
+		both(
+			func() error { p.server.end(); return nil },
+			func() error { p.client.end(); return nil },
+		)
+	})
 }
 
 func (c *child) end() {
