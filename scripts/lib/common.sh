@@ -14,7 +14,10 @@ die() {
 	[ $# -lt 2 ] || printf '  fix: %s\n' "$2" >&2
 	exit 1
 }
-have() { command -v "$1" >/dev/null 2>&1; }
+have() {
+	local p
+	p=$(type -P "$1") && [ -x "$p" ]
+}
 is_root() { [ "$(id -u)" = 0 ]; }
 
 # quietly LOG COMMAND...: a second run prints nothing, a failed one prints everything.
