@@ -17,6 +17,7 @@ var layers = [][]string{
 	{"cmd"},
 	{"."},
 	{"cli"},
+	{"internal/ucxbench"}, // the engine of `millstream bench`: part of cli, kept out of the public API
 	{"dashboard"},
 	{"frame"},
 	{"clique"},

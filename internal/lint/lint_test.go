@@ -72,6 +72,8 @@ func TestLayers(t *testing.T) {
 		{"down", "ucx/a.go", imports("ucx", m+"/mem", m+"/internal/ucp", "fmt"), nil},
 		{"up", "mem/a.go", imports("mem", m+"/ucx"), []string{"mem/a.go:3: mem imports ucx, which is above it"}},
 		{"internal up", "internal/obs/a.go", imports("obs", m+"/mem"), []string{"internal imports mem, which is above it"}},
+		{"internal above", "internal/ucxbench/a.go", imports("ucxbench", m+"/ucx", m+"/internal/obs"), nil},
+		{"internal below the one above", "internal/obs/a.go", imports("obs", m+"/internal/ucxbench"), []string{"internal imports internal/ucxbench"}},
 		{"neighbours", "ucx/a.go", imports("ucx", m+"/nccl"), []string{"ucx imports its neighbour nccl"}},
 		{"own children", "cli/a.go", imports("cli", m+"/cli/bench", m+"/cli/internal/x"), nil},
 		{"children inherit", "ucx/internal/x/a.go", imports("x", m+"/ucx", m+"/cli"), []string{"ucx imports cli"}},
