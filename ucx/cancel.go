@@ -17,6 +17,8 @@ import (
 //     cleans up when it completes. The endpoint stays usable.
 //   - the caller's memory: the endpoint is force-closed, which makes UCX give the
 //     memory back at once, and the call returns then.
+//   - a stream receive ends its endpoint in any case: left behind, it would take the
+//     bytes that the next receive should get.
 //
 // It returns nil if the operation finished after all.
 func (w *Worker) abandon(ctx context.Context, s *ucp.Slot, r *Request) error {
@@ -30,7 +32,7 @@ func (w *Worker) abandon(ctx context.Context, s *ucp.Slot, r *Request) error {
 	}
 	ep := r.ep
 	op, peer := r.op.String(), r.peer()
-	if !r.borrows() {
+	if !r.borrows() && r.op != ucp.OpStreamRecv {
 		if r.state.CompareAndSwap(reqPending, reqAbandoned) {
 			return &OpError{Op: op, Peer: peer, Err: cause}
 		}
