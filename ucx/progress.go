@@ -39,10 +39,17 @@ const (
 	napNoFD     = time.Millisecond // cap without a descriptor to sleep on
 )
 
-func (w *Worker) tryToken() bool { return atomic.CompareAndSwapUint32(&w.c.Token, 0, 1) }
+func (w *Worker) tryToken() bool {
+	if !atomic.CompareAndSwapUint32(&w.c.Token, 0, 1) {
+		return false
+	}
+	w.raceAcquire()
+	return true
+}
 
 // push puts a slot on the submission stack.
 func (w *Worker) push(s *ucp.Slot) {
+	w.raceRelease()
 	for {
 		old := atomic.LoadPointer(&w.c.Submissions)
 		s.Next = (*ucp.Slot)(old)
@@ -82,6 +89,7 @@ func (w *Worker) leaveFast() {
 		}
 		rel := w.released
 		w.released = nil
+		w.raceRelease()
 		atomic.StoreUint32(&c.Token, 0)
 		for _, r := range rel {
 			r.release()
@@ -96,6 +104,7 @@ func (w *Worker) leaveFast() {
 // leaveArmed drains, arms and gives the token back. It reports whether UCX is armed.
 func (w *Worker) leaveArmed() bool {
 	for {
+		w.raceRelease()
 		res := ucp.Leave(w.c)
 		if res&ucp.ResultWork != 0 {
 			w.dispatch()
@@ -249,6 +258,7 @@ func (w *Worker) awaitRequest(ctx context.Context, r *Request) error {
 
 // dispatch delivers completions and events to Go. The caller holds the token.
 func (w *Worker) dispatch() {
+	w.raceAcquire() // of operations that were pushed while the token was held
 	c := w.c
 	for c.DoneHead != nil {
 		s := c.DoneHead

@@ -108,6 +108,7 @@ type Worker struct {
 	raw       syscall.RawConn
 	pollDone  chan struct{}
 	stop      atomic.Bool
+	raceWord  byte     // stands for token and submission stack in the race detector's eyes
 	wakeFile  *os.File // thread mode: eventfd that interrupts the thread's sleep
 	asleep    atomic.Uint32
 

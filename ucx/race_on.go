@@ -1,0 +1,17 @@
+//go:build race
+
+package ucx
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// The token and the submission stack lie in C memory, whose atomics the race detector
+// ignores, and ms_leave gives the token back in C. These tell it what orders what.
+
+// raceAcquire: everything before a raceRelease on w happens before what follows.
+func (w *Worker) raceAcquire() { runtime.RaceAcquire(unsafe.Pointer(&w.raceWord)) }
+
+// raceRelease comes before giving the token back and before pushing an operation.
+func (w *Worker) raceRelease() { runtime.RaceReleaseMerge(unsafe.Pointer(&w.raceWord)) }
