@@ -127,6 +127,9 @@ func (d *demo) runAll(ctx context.Context, lanes []demoLane) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
+			if errors.Is(err, ucxbench.ErrUnavailable) {
+				return err
+			}
 			d.progress.Clear()
 			fmt.Fprintf(d.out, "%-9s failed: %s\n", lane.title(), oneLine(err))
 			failed = append(failed, fmt.Errorf("lane %s: %w", lane.title(), err))

@@ -98,7 +98,7 @@ type UCXXRun struct {
 
 // maxUCXXIterations keeps a run short: an operation of UCXX takes ten to a
 // hundred times as long as ours, whose count the caller passes.
-const maxUCXXIterations = 20_000
+const maxUCXXIterations = 4_000
 
 // ucxxResult is the last line the script prints.
 type ucxxResult struct {

@@ -3,6 +3,7 @@ package ucxbench
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -145,6 +146,19 @@ type Pair struct {
 // openTimeout bounds UCX's start-up and connection, with GPUs seconds.
 const openTimeout = 60 * time.Second
 
+// ErrUnavailable says that no UCX library can be used, so that no other
+// setting will work either.
+var ErrUnavailable = errors.New("UCX is not available")
+
+// unavailable recognises ErrUnavailable after it came through a reply as text,
+// and drops the name of the child, which does not matter.
+func unavailable(err error) error {
+	if _, why, found := strings.Cut(err.Error(), ErrUnavailable.Error()+": "); found {
+		return fmt.Errorf("%w: %s", ErrUnavailable, why)
+	}
+	return err
+}
+
 // StartPair starts two children with extra variables and connects them.
 func StartPair(ctx context.Context, s Starter, env []string, args OpenArgs) (_ *Pair, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, fmt.Errorf("no connection within %v", openTimeout))
@@ -168,7 +182,7 @@ func StartPair(ctx context.Context, s Starter, env []string, args OpenArgs) (_ *
 		func() error { return p.server.call(ctx, "open", asServer, &opened) },
 		func() error { return p.client.call(ctx, "open", asClient, &other) },
 	); err != nil {
-		return nil, err
+		return nil, unavailable(err)
 	}
 	p.Library, p.Version = opened.Library, opened.Version
 	p.PIDs = [2]int{opened.PID, other.PID}

@@ -148,6 +148,10 @@ func TestStartPairErrors(t *testing.T) {
 			t.Errorf("%+v: %v, %v; want %q", tc, p, err, want)
 		}
 	}
+	_, err := StartPair(t.Context(), testStarter(), []string{"MILLSTREAM_UCX_LIBRARY=/nowhere/libucp.so.0"}, OpenArgs{Mode: "spin", Endpoint: EndpointLifeline})
+	if !errors.Is(err, ErrUnavailable) || strings.Contains(err.Error(), "bench server") {
+		t.Errorf("error %v", err)
+	}
 	missing := Starter{Path: "/nowhere/program", Args: []string{"x"}}
 	if _, err := StartPair(t.Context(), missing, nil, OpenArgs{}); err == nil || !strings.Contains(err.Error(), "/nowhere/program") {
 		t.Errorf("error %v", err)

@@ -3,6 +3,7 @@ package ucxbench
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"go.millstream.dev/internal/benchfmt"
 	"go.millstream.dev/internal/benchpeer"
@@ -11,6 +12,10 @@ import (
 // PeerModeNone is the name of our own endpoint in error mode none, as a peer:
 // it shows what noticing a dead peer costs.
 const PeerModeNone = "error-mode-none"
+
+// peerTimeout bounds one round of a peer: a peer that hangs is a failed
+// measurement, not the end of the run.
+const peerTimeout = 60 * time.Second
 
 // PeerNames are the programs to compare with.
 var PeerNames = []string{benchpeer.PerftestName, benchpeer.UCXXAsyncName, benchpeer.UCXXCoreName, PeerModeNone}

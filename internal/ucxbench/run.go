@@ -35,7 +35,7 @@ func Run(ctx context.Context, starter Starter, o Options, sink benchfmt.Sink, pr
 				return context.Cause(ctx)
 			}
 			var missing *benchpeer.MissingError
-			if errors.As(err, &missing) {
+			if errors.As(err, &missing) || errors.Is(err, ErrUnavailable) {
 				return err
 			}
 			r.failed = append(r.failed, fmt.Errorf("%s: %w", j, err))
@@ -154,7 +154,9 @@ func (r *runner) job(ctx context.Context, j Job) error {
 				continue
 			}
 			theirs[i].Better = j.Case.Better()
-			v, err := p.measure(ctx, j, spec, r.env)
+			limited, cancel := context.WithTimeoutCause(ctx, peerTimeout, fmt.Errorf("no result within %v", peerTimeout))
+			v, err := p.measure(limited, j, spec, r.env)
+			cancel()
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

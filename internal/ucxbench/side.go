@@ -34,6 +34,9 @@ func (s *side) Open(ctx context.Context, args OpenArgs) (Opened, error) {
 		return Opened{}, unknown("mode", args.Mode, ModeNames)
 	}
 	s.args = args
+	if err := ucx.Available(); err != nil {
+		return Opened{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
 	c, err := ucx.NewContext(ucx.Config{Name: "millstream-bench"})
 	if err != nil {
 		return Opened{}, err
@@ -153,6 +156,10 @@ func (s *side) measure(ctx context.Context, c Case, spec Spec, out, in *payload)
 		return s.amLatency(ctx, spec, out, in)
 	case "am-bw":
 		return s.amBandwidth(ctx, spec, out, in)
+	case "stream-lat":
+		return s.streamLatency(ctx, spec, out, in)
+	case "stream-bw":
+		return s.streamBandwidth(ctx, spec, out, in)
 	}
 	return Sample{}, fmt.Errorf("case %s has no program", c.Name)
 }
