@@ -1,6 +1,7 @@
 package mem_test
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -177,9 +178,21 @@ func TestPoolStress(t *testing.T) {
 	}
 }
 
+// gated is an upstream whose allocations wait until the gate opens.
+type gated struct {
+	mem.Resource
+	gate chan struct{}
+}
+
+func (g *gated) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
+	<-g.gate
+	return g.Resource.Alloc(ctx, n)
+}
+
 // TestPoolStartsTogether: callers that find an empty pool at once share its first slab.
 func TestPoolStartsTogether(t *testing.T) {
-	p := newPool(t, mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{SlabBytes: 1 << 20})
+	up := &gated{mem.NewMmap(mem.MmapConfig{}), make(chan struct{})}
+	p := newPool(t, up, mem.PoolConfig{SlabBytes: 1 << 20})
 	var wg sync.WaitGroup
 	for range 32 {
 		wg.Go(func() {
@@ -191,6 +204,14 @@ func TestPoolStartsTogether(t *testing.T) {
 			b.Release()
 		})
 	}
+	// One asks upstream, the others wait for what it gets.
+	for deadline := time.Now().Add(10 * time.Second); p.Stats().Waiting != 31; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Errorf("%d callers wait, want 31", p.Stats().Waiting)
+			break
+		}
+	}
+	close(up.gate)
 	wg.Wait()
 	if s := p.Stats(); s.Slabs != 1 || s.Allocs != 32 {
 		t.Errorf("%+v", s)
