@@ -66,9 +66,11 @@ type Context struct {
 	lanes  []string
 	warned sync.Once
 
-	mu      sync.Mutex // guards the fields below; never held across a C call that can block
+	calls   sync.WaitGroup // calls into UCX's memory functions; added to under mu while not closed
+	mu      sync.Mutex     // guards the fields below; never held across a C call that can block
 	workers map[*Worker]struct{}
 	regs    map[*registration]struct{}
+	allocs  int // buffers from Alloc: their memory goes with the context
 	closed  bool
 }
 
@@ -256,8 +258,9 @@ func pinSafe(lanes []string) bool {
 	return true
 }
 
-// Close frees the context. Its workers must be closed before; otherwise Close
-// returns an error that counts them and changes nothing.
+// Close frees the context. Its workers must be closed and the buffers from Alloc
+// released before; otherwise Close returns an error that counts them and changes
+// nothing.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -268,13 +271,18 @@ func (c *Context) Close() error {
 		c.mu.Unlock()
 		return &OpError{Op: "close context", Err: fmt.Errorf("ucx: %d workers are still open; close them first", n)}
 	}
+	if n := c.allocs; n > 0 {
+		c.mu.Unlock()
+		return &OpError{Op: "close context", Err: fmt.Errorf("ucx: %d buffers that Context.Alloc made are in use; release them first", n)}
+	}
 	c.closed = true
 	regs := c.regs
 	c.regs = nil
 	c.mu.Unlock()
+	c.calls.Wait()
 	for r := range regs {
 		r.region.Detach(c)
-		c.h.MemUnmap(r.memh)
+		c.h.MemUnmap(r.memh, r.region.Device())
 	}
 	c.h.Free()
 	return nil
@@ -298,9 +306,13 @@ func (c *Context) register(r *mem.Region) (*registration, error) {
 }
 
 func (c *Context) newRegistration(r *mem.Region) (any, error) {
+	if err := c.enter(); err != nil {
+		return nil, &OpError{Op: "register memory", Err: err}
+	}
+	defer c.calls.Done()
 	start := time.Now()
 	kind := View{kind: r.Kind()}
-	memh, _, _, st := c.h.MemMap(r.Addr(), uint64(r.Len()), int(kind.memType()), false, false)
+	memh, _, st := c.h.MemMap(r.Addr(), uint64(r.Len()), int(kind.memType()), r.Device(), false)
 	if st != 0 {
 		return nil, &OpError{Op: "register memory", Err: fmt.Errorf("%w (%d bytes of %s memory)", Status(st), r.Len(), r.Kind())}
 	}
@@ -308,7 +320,7 @@ func (c *Context) newRegistration(r *mem.Region) (any, error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		c.h.MemUnmap(memh)
+		c.h.MemUnmap(memh, r.Device())
 		return nil, &OpError{Op: "register memory", Err: ErrClosed}
 	}
 	c.regs[reg] = struct{}{}
@@ -320,15 +332,31 @@ func (c *Context) newRegistration(r *mem.Region) (any, error) {
 	return reg, nil
 }
 
+// enter begins a call into UCX's memory functions, which Close waits for. The caller
+// ends it with calls.Done.
+func (c *Context) enter() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	c.calls.Add(1)
+	return nil
+}
+
 func (c *Context) unregister(reg *registration) {
 	c.mu.Lock()
 	_, mine := c.regs[reg]
 	delete(c.regs, reg)
+	if mine {
+		c.calls.Add(1)
+	}
 	c.mu.Unlock()
 	if !mine {
-		return
+		return // the context has closed and ended it
 	}
-	c.h.MemUnmap(reg.memh)
+	defer c.calls.Done()
+	c.h.MemUnmap(reg.memh, reg.region.Device())
 	if f := c.cfg.Events.Deregistered; f != nil {
 		f(obs.Registration{Bytes: reg.region.Len(), Kind: reg.region.Kind().String()})
 	}
@@ -338,7 +366,7 @@ func (c *Context) unregister(reg *registration) {
 func (c *Context) Registrations() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.regs)
+	return len(c.regs) + c.allocs
 }
 
 // background is the context of internal steps that end by themselves.

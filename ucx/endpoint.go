@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -19,7 +20,8 @@ import (
 type Endpoint struct {
 	w    *Worker
 	id   uint64
-	c    *ucp.EP // owner: token holder; freed by Close
+	c    *ucp.EP        // owner: token holder; freed when nobody can name this Endpoint any more
+	h    unsafe.Pointer // ucp_ep_h, the key in Worker.handles; guarded by Worker.mu
 	peer string
 	kind endpointKind
 	line *lifeline // nil for endpoints that rely on UCX to notice death
@@ -28,8 +30,8 @@ type Endpoint struct {
 	mu    sync.Mutex    // guards the fields below
 	err   error         // why it failed; nil while alive and after a peaceful close
 	ended bool
-	freed bool
 	rkeys map[*RemoteKey]struct{}
+	parts []endpointPart
 
 	closeOnce sync.Once
 	closeErr  error
@@ -94,6 +96,7 @@ const addressPadding = 4096
 
 // newEndpoint creates the UCX endpoint and enters it.
 func (w *Worker) newEndpoint(kind endpointKind, peer string, mode ErrorMode, line *lifeline, set func(*ucp.Slot)) (*Endpoint, error) {
+	w.freeDead()
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -106,28 +109,34 @@ func (w *Worker) newEndpoint(kind endpointKind, peer string, mode ErrorMode, lin
 	}
 	w.eps[ep.id] = ep // before creation: its error event may come first
 	w.mu.Unlock()
+	var c *ucp.EP
+	var h unsafe.Pointer
 	err := w.call("connect", ucp.CallEPCreate, func(s *ucp.Slot) {
 		s.Tag = ep.id
 		if mode == ErrorPeer {
 			s.Arg[1] = 1
 		}
 		set(s)
-	}, func(s *ucp.Slot) { ep.c = (*ucp.EP)(foreign(uintptr(s.RTag))) })
+	}, func(s *ucp.Slot) { c, h = (*ucp.EP)(foreign(uintptr(s.RTag))), foreign(uintptr(s.RLen)) })
 	if err != nil {
 		w.forget(ep)
 		return nil, &OpError{Op: "connect", Peer: peer, Err: errors.Unwrap(err)}
 	}
-	var h unsafe.Pointer
-	_ = w.internalCall("endpoint handle", ucp.CallEPHandle, func(s *ucp.Slot) { s.Buf = uintptr(unsafe.Pointer(ep.c)) },
-		func(s *ucp.Slot) { h = foreign(uintptr(s.RTag)) })
-	w.mu.Lock()
-	w.handles[h] = ep
-	closed := w.closed
-	w.mu.Unlock()
-	if closed { // Close has passed meanwhile and does not know this one
-		ep.abort(ErrClosed)
-		return nil, &OpError{Op: "connect", Peer: peer, Err: ErrClosed}
+	runtime.AddCleanup(ep, w.buryEndpoint, c)
+	ep.mu.Lock()
+	ep.c = c
+	ended := ep.ended
+	ep.mu.Unlock()
+	if ended { // failed, or the worker was closed, while it was made
+		ep.failNative(ErrCanceled)
+		reason := ep.reason()
+		_ = ep.Close()
+		return nil, &OpError{Op: "connect", Peer: peer, Err: reason}
 	}
+	w.mu.Lock()
+	ep.h = h
+	w.handles[h] = ep
+	w.mu.Unlock()
 	if f := w.ctx.cfg.Events.EndpointOpened; f != nil {
 		f(ep.describe())
 	}
@@ -141,12 +150,40 @@ func (ep *Endpoint) describe() obs.Endpoint {
 func (w *Worker) forget(ep *Endpoint) {
 	w.mu.Lock()
 	delete(w.eps, ep.id)
-	for h, e := range w.handles {
-		if e == ep {
-			delete(w.handles, h)
-		}
-	}
+	w.dropHandleLocked(ep)
 	w.mu.Unlock()
+}
+
+// dropHandle makes sure that a message with UCX's handle of a dead endpoint, which UCX
+// gives to others, is not taken for this one's.
+func (w *Worker) dropHandle(ep *Endpoint) {
+	w.mu.Lock()
+	w.dropHandleLocked(ep)
+	w.mu.Unlock()
+}
+
+func (w *Worker) dropHandleLocked(ep *Endpoint) {
+	if w.handles[ep.h] == ep {
+		delete(w.handles, ep.h)
+	}
+}
+
+// buryEndpoint takes the C half of an endpoint that no goroutine and no operation can
+// name any more. It is freed with the next endpoint's creation or with the worker.
+func (w *Worker) buryEndpoint(c *ucp.EP) {
+	w.mu.Lock()
+	w.dead = append(w.dead, c)
+	w.mu.Unlock()
+}
+
+func (w *Worker) freeDead() {
+	w.mu.Lock()
+	dead := w.dead
+	w.dead = nil
+	w.mu.Unlock()
+	for _, c := range dead {
+		_ = w.internalCall("endpoint free", ucp.CallEPFree, func(s *ucp.Slot) { s.Buf = uintptr(unsafe.Pointer(c)) }, nil)
+	}
 }
 
 // Worker returns the endpoint's worker.
@@ -178,6 +215,26 @@ func (ep *Endpoint) reason() error {
 	return nil
 }
 
+// endpointPart is what the layers above hang on an endpoint: queues of arrived messages.
+type endpointPart interface {
+	// ended says that nothing more will come, and why. What has arrived can still be
+	// taken. The token may be held: it must not block or call into UCX.
+	ended(reason error)
+	// discard gives back what nobody took. The token is not held.
+	discard()
+}
+
+// addPart hangs a part on the endpoint. If it has ended, the part hears of it at once.
+func (ep *Endpoint) addPart(p endpointPart) {
+	ep.mu.Lock()
+	ep.parts = append(ep.parts, p)
+	over := ep.ended
+	ep.mu.Unlock()
+	if over {
+		p.ended(ep.reason())
+	}
+}
+
 // end marks the endpoint as over, once. It reports whether this call did it.
 func (ep *Endpoint) end(err error) bool {
 	ep.mu.Lock()
@@ -186,9 +243,26 @@ func (ep *Endpoint) end(err error) bool {
 		return false
 	}
 	ep.ended, ep.err = true, err
+	parts := ep.parts
 	ep.mu.Unlock()
 	close(ep.done)
+	if len(parts) > 0 {
+		reason := ep.reason()
+		for _, p := range parts {
+			p.ended(reason)
+		}
+	}
 	return true
+}
+
+func (ep *Endpoint) discardParts() {
+	ep.mu.Lock()
+	parts := ep.parts
+	ep.parts = nil
+	ep.mu.Unlock()
+	for _, p := range parts {
+		p.discard()
+	}
 }
 
 // fail is told by UCX that the peer is gone; the shim has force-closed the endpoint.
@@ -197,6 +271,7 @@ func (ep *Endpoint) fail(err error) {
 	if !ep.end(err) {
 		return
 	}
+	ep.w.dropHandle(ep)
 	if ep.line != nil {
 		go ep.line.lost() // closing a socket may block
 	}
@@ -221,14 +296,27 @@ func (ep *Endpoint) abort(reason error) {
 			st = s
 		}
 		ep.destroyKeys()
-		_ = ep.w.internalCall("endpoint abort", ucp.CallEPFail, func(x *ucp.Slot) {
-			x.Buf = uintptr(unsafe.Pointer(ep.c))
-			x.Arg[0] = uint64(int64(st))
-		}, nil)
+		ep.failNative(st)
+		ep.w.dropHandle(ep)
 	}
 	if f := ep.w.ctx.cfg.Events.EndpointClosed; f != nil {
 		f(ep.describe(), reason)
 	}
+}
+
+// failNative force-closes the UCX endpoint, if it exists yet: newEndpoint looks again.
+func (ep *Endpoint) failNative(st Status) {
+	ep.mu.Lock()
+	c := ep.c
+	ep.mu.Unlock()
+	if c == nil {
+		return
+	}
+	_ = ep.w.internalCall("endpoint abort", ucp.CallEPFail, func(x *ucp.Slot) {
+		x.Buf = uintptr(unsafe.Pointer(c))
+		x.Arg[0] = uint64(int64(st))
+	}, nil)
+	runtime.KeepAlive(ep)
 }
 
 // Flush waits until all operations started on the endpoint are complete at the peer.
@@ -279,6 +367,7 @@ func (ep *Endpoint) close(ctx context.Context) error {
 		ep.line.close()
 	}
 	ep.destroyKeys()
+	ep.discardParts()
 	if cerr := ep.closeNative(); err == nil {
 		err = cerr
 	}
@@ -288,7 +377,7 @@ func (ep *Endpoint) close(ctx context.Context) error {
 	return err
 }
 
-// closeNative closes the UCX endpoint by force (it has been flushed) and frees it.
+// closeNative closes the UCX endpoint by force (it has been flushed).
 func (ep *Endpoint) closeNative() error {
 	w := ep.w
 	s, r, err := w.takeSlot()
@@ -303,14 +392,7 @@ func (ep *Endpoint) closeNative() error {
 	s.Flags = ucp.FlagForce
 	_ = w.run(background, s, r)
 	w.putSlot(s)
-	ep.mu.Lock()
-	free := !ep.freed
-	ep.freed = true
-	ep.mu.Unlock()
-	if free {
-		_ = w.internalCall("endpoint free", ucp.CallEPFree, func(s *ucp.Slot) { s.Buf = uintptr(unsafe.Pointer(ep.c)) }, nil)
-		w.forget(ep)
-	}
+	w.forget(ep)
 	return nil
 }
 
@@ -349,6 +431,7 @@ func (ep *Endpoint) query() (lanes []Lane, local, remote netip.AddrPort, err err
 		local, _ = parseSockaddr(s.Inline[:128])
 		remote, _ = parseSockaddr(s.Inline[128:256])
 	})
+	runtime.KeepAlive(ep)
 	if err != nil {
 		return nil, local, remote, err
 	}
@@ -393,6 +476,7 @@ func (ep *Endpoint) Info() (string, error) {
 	var text string
 	err := ep.w.call("endpoint info", ucp.CallEPText, func(s *ucp.Slot) { s.Buf = uintptr(unsafe.Pointer(ep.c)) },
 		func(s *ucp.Slot) { text = ucp.TakeText(s.RTag) })
+	runtime.KeepAlive(ep)
 	return text, err
 }
 
@@ -429,6 +513,7 @@ func (ep *Endpoint) EstimateTime(n int) (time.Duration, error) {
 	}, func(s *ucp.Slot) {
 		d = time.Duration(*(*float64)(unsafe.Pointer(&s.Arg[0])) * float64(time.Second))
 	})
+	runtime.KeepAlive(ep)
 	return d, err
 }
 

@@ -2,6 +2,7 @@ package ucx
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"unsafe"
@@ -163,7 +164,7 @@ func (w *Worker) deliverMessage(e *ucp.Event) {
 		m.Header = append([]byte(nil), unsafe.Slice(e.Hdr, e.HdrLen)...)
 	}
 	if ep == nil && e.ReplyEP != nil {
-		m.ReplyTo = w.borrow(e.ReplyEP)
+		m.ReplyTo = w.replyEndpoint(e.ReplyEP)
 	}
 	if e.AMKind == ucp.AMCopy {
 		m.data = append(make([]byte, 0, max(e.Len, 1)), unsafe.Slice((*byte)(e.Ptr), e.Len)...)
@@ -203,11 +204,27 @@ func (b *inbox) put(w *Worker, m *AM) {
 	b.mu.Unlock()
 }
 
+// replyEndpoint finds the endpoint behind a handle that is not entered: one that is just
+// being made, or one of UCX's own. The token is held.
+func (w *Worker) replyEndpoint(h unsafe.Pointer) *Endpoint {
+	if id := ucp.EPNumber(w.c, h); id != 0 {
+		w.mu.Lock()
+		ep := w.eps[id]
+		w.mu.Unlock()
+		if ep != nil {
+			return ep
+		}
+	}
+	return w.borrow(h)
+}
+
 // borrow wraps a reply endpoint that UCX made for a peer Millstream has no endpoint
 // for. UCX keeps it as long as the worker, so it is remembered. The token is held.
 func (w *Worker) borrow(h unsafe.Pointer) *Endpoint {
 	ep := &Endpoint{w: w, c: ucp.BorrowEP(w.c, h), peer: "sender of an active message", kind: borrowed, done: make(chan struct{})}
+	runtime.AddCleanup(ep, w.buryEndpoint, ep.c)
 	w.mu.Lock()
+	ep.h = h
 	w.handles[h] = ep
 	w.mu.Unlock()
 	return ep

@@ -2,10 +2,12 @@ package ucx
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"go.millstream.dev/internal/ucp"
@@ -72,7 +74,6 @@ func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort
 type SockListener struct {
 	w    *Worker
 	id   uint64
-	c    uintptr // ms_listener
 	addr netip.AddrPort
 
 	mu     sync.Mutex
@@ -107,7 +108,6 @@ func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListen
 		s.Tag, s.Arg[0] = l.id, defaultBacklog
 		s.Buf, s.Len = uintptr(unsafe.Pointer(&s.Inline[256])), uint64(putSockaddr(s.Inline[256:], addrs[0]))
 	}, func(s *ucp.Slot) {
-		l.c = uintptr(s.RTag)
 		l.addr, _ = parseSockaddr(s.Inline[:128])
 	})
 	if err != nil {
@@ -125,9 +125,13 @@ func (l *SockListener) Addr() net.Addr { return tcpAddr(l.addr) }
 // deliver queues a connection request; the token is held.
 func (l *SockListener) deliver(e *ucp.Event) {
 	peer, _ := parseSockaddr(e.Addr[:])
-	r := &ConnRequest{l: l, h: uintptr(e.Ptr), peer: peer}
+	r := &ConnRequest{l: l, number: e.Len, peer: peer}
 	ucp.FreeEvent(l.w.c, e)
 	l.mu.Lock()
+	if l.closed { // the shim rejects it with the listener
+		l.mu.Unlock()
+		return
+	}
 	l.queue = append(l.queue, r)
 	l.mu.Unlock()
 	select {
@@ -176,7 +180,8 @@ func (l *SockListener) Accept(ctx context.Context) (*Endpoint, error) {
 	return r.Accept(nil)
 }
 
-// Close stops listening and rejects requests that wait. Accepted endpoints live on.
+// Close stops listening and rejects requests that wait, also those that Next has
+// returned and nobody has decided. Accepted endpoints live on.
 func (l *SockListener) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -184,14 +189,10 @@ func (l *SockListener) Close() error {
 		return nil
 	}
 	l.closed = true
-	queue := l.queue
 	l.queue = nil
 	l.mu.Unlock()
 	close(l.done)
-	for _, r := range queue {
-		_ = r.Reject()
-	}
-	err := l.w.internalCall("close listener", ucp.CallListenerClose, func(s *ucp.Slot) { s.Buf = l.c }, nil)
+	err := l.w.internalCall("close listener", ucp.CallListenerClose, func(s *ucp.Slot) { s.Tag = l.id }, nil)
 	l.w.mu.Lock()
 	delete(l.w.listeners, l.id)
 	l.w.mu.Unlock()
@@ -200,40 +201,48 @@ func (l *SockListener) Close() error {
 
 // ConnRequest is a peer that wants to connect. Accept or Reject it, once.
 type ConnRequest struct {
-	l    *SockListener
-	h    uintptr
-	peer netip.AddrPort
-	used sync.Once
+	l      *SockListener
+	number uint64
+	peer   netip.AddrPort
+	used   atomic.Bool
 }
 
 // RemoteAddr returns the peer's address.
 func (r *ConnRequest) RemoteAddr() net.Addr { return tcpAddr(r.peer) }
 
 // Accept makes the endpoint.
-func (r *ConnRequest) Accept(cfg *EndpointConfig) (ep *Endpoint, err error) {
-	err = &OpError{Op: "accept", Peer: r.peer.String(), Err: ErrClosed}
-	r.used.Do(func() {
-		name := r.peer.String()
-		if cfg != nil && cfg.Name != "" {
-			name = cfg.Name
-		}
-		l := r.l
-		ep, err = l.w.newEndpoint(accepted, name, cfg.mode(l.w), nil, func(s *ucp.Slot) { s.Buf, s.Arg[0] = r.h, 2 })
-		l.mu.Lock()
-		open := !l.closed
-		l.mu.Unlock()
-		if open {
-			_ = l.w.internalCall("accept", ucp.CallConnTaken, func(s *ucp.Slot) { s.Buf = l.c }, nil)
-		}
+func (r *ConnRequest) Accept(cfg *EndpointConfig) (*Endpoint, error) {
+	if r.used.Swap(true) {
+		return nil, r.late("accept")
+	}
+	name := r.peer.String()
+	if cfg != nil && cfg.Name != "" {
+		name = cfg.Name
+	}
+	w := r.l.w
+	ep, err := w.newEndpoint(accepted, name, cfg.mode(w), nil, func(s *ucp.Slot) {
+		s.Arg[0], s.Len, s.Mask = 2, r.l.id, r.number
 	})
+	if errors.Is(err, ErrNotConnected) {
+		return nil, r.late("accept")
+	}
 	return ep, err
 }
 
 // Reject refuses the peer, whose endpoint fails with ErrRejected or ErrUnreachable.
 func (r *ConnRequest) Reject() error {
-	err := error(&OpError{Op: "reject", Peer: r.peer.String(), Err: ErrClosed})
-	r.used.Do(func() {
-		err = r.l.w.internalCall("reject", ucp.CallConnReject, func(s *ucp.Slot) { s.Buf, s.Hdr = r.l.c, r.h }, nil)
-	})
+	if r.used.Swap(true) {
+		return r.late("reject")
+	}
+	err := r.l.w.internalCall("reject", ucp.CallConnReject, func(s *ucp.Slot) { s.Tag, s.Mask = r.l.id, r.number }, nil)
+	if errors.Is(err, ErrNotConnected) {
+		return r.late("reject")
+	}
 	return err
+}
+
+// late is the error of a request that was decided before, by its owner or by the
+// listener's end.
+func (r *ConnRequest) late(op string) error {
+	return &OpError{Op: op, Peer: r.peer.String(), Err: fmt.Errorf("%w: the connection request was decided before, or its listener is closed", ErrClosed)}
 }

@@ -431,6 +431,6 @@ func (w *Worker) stopDriver() {
 
 func (w *Worker) freeNative() {
 	w.dispatch()
-	ucp.FreeWorker(w.c)
+	ucp.DestroyWorker(w.c)
 	releaseAll(w.released)
 }

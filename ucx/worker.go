@@ -3,6 +3,7 @@ package ucx
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"sync"
@@ -118,6 +119,7 @@ type Worker struct {
 	mu        sync.Mutex // guards the maps; never held across a C call
 	eps       map[uint64]*Endpoint
 	handles   map[unsafe.Pointer]*Endpoint // by ucp_ep_h, for reply endpoints
+	dead      []*ucp.EP                    // C halves of endpoints that have gone, to be freed
 	listeners map[uint64]*SockListener
 	lifelines map[*Listener]struct{}
 	lines     map[uint64]*lifeline // by this end's number
@@ -160,14 +162,18 @@ func (c *Context) NewWorker(cfg WorkerConfig) (*Worker, error) {
 		return nil, err
 	} else if w.mode == ThreadSingle {
 		// The library serialises nothing and wants one thread: start over with one.
+		ucp.DestroyWorker(w.c)
 		ucp.FreeWorker(w.c)
 		if err := w.startThread(wakeup); err != nil {
 			return nil, err
 		}
 	} else if err := w.startPoller(); err != nil {
+		ucp.DestroyWorker(w.c)
 		ucp.FreeWorker(w.c)
 		return nil, err
 	}
+	runtime.AddCleanup(w, buryWorker, w.c)
+	freeDeadWorkers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -190,12 +196,37 @@ func (w *Worker) create(wakeup bool) error {
 	}
 	mode, maxHeader, st := ucp.QueryWorker(c)
 	if st != 0 {
+		ucp.DestroyWorker(c)
 		ucp.FreeWorker(c)
 		return &OpError{Op: "query worker", Err: Status(st)}
 	}
 	c.AMLimit = uint64(w.cfg.MaxQueuedMessages)
 	w.c, w.mode, w.maxH = c, ThreadMode(mode+1), int(maxHeader)
 	return nil
+}
+
+// deadWorkers are C structs of workers that nobody can name any more. A closed worker's
+// struct must outlive every goroutine that might still look at its token, so only the
+// collector knows when it can go; it is freed when the next worker is made.
+var deadWorkers struct {
+	sync.Mutex
+	list []*ucp.Worker
+}
+
+func buryWorker(c *ucp.Worker) {
+	deadWorkers.Lock()
+	deadWorkers.list = append(deadWorkers.list, c)
+	deadWorkers.Unlock()
+}
+
+func freeDeadWorkers() {
+	deadWorkers.Lock()
+	list := deadWorkers.list
+	deadWorkers.list = nil
+	deadWorkers.Unlock()
+	for _, c := range list {
+		ucp.FreeWorker(c)
+	}
 }
 
 // Context returns the worker's context.
@@ -245,7 +276,7 @@ func (w *Worker) Fence() error { return w.call("fence", ucp.CallFence, nil, nil)
 
 // callPointers are the C functions of the calls, looked up once.
 var callPointers = sync.OnceValue(func() (p [64]unsafe.Pointer) {
-	for c := ucp.CallEPCreate; c <= ucp.CallEPHandle; c++ {
+	for c := ucp.CallEPCreate; c < ucp.CallCount; c++ {
 		p[c] = ucp.CallPointer(c)
 	}
 	return p
@@ -311,23 +342,25 @@ func (w *Worker) Close() error {
 		return nil
 	}
 	w.closed = true
-	eps, listeners, lifelines, inboxes := w.eps, w.listeners, w.lifelines, w.inboxes
+	eps, listeners := maps.Clone(w.eps), maps.Clone(w.listeners)
+	lifelines, inboxes := maps.Clone(w.lifelines), maps.Clone(w.inboxes)
 	w.mu.Unlock()
 	defer close(w.closeDone)
 
-	for l := range clone(lifelines) {
+	for l := range lifelines {
 		l.Close()
 	}
-	for _, l := range cloneMap(listeners) {
+	for _, l := range listeners {
 		l.Close()
 	}
-	for _, ep := range cloneMap(eps) {
+	for _, ep := range eps {
 		ep.abort(ErrClosed)
 	}
 	w.closing.Store(true)
-	for _, b := range cloneMap(inboxes) {
+	for _, b := range inboxes {
 		b.close()
 	}
+	w.discardQueued()
 	w.cancelAll()
 	leaked := w.collectSlots(time.Now().Add(forceWait))
 	w.destroy(leaked)
@@ -340,20 +373,20 @@ func (w *Worker) Close() error {
 	return nil
 }
 
-func clone[K comparable](m map[K]struct{}) map[K]struct{} {
-	out := make(map[K]struct{}, len(m))
-	for k := range m {
-		out[k] = struct{}{}
+// discardQueued gives back what arrived for endpoints and was never taken.
+func (w *Worker) discardQueued() {
+	w.mu.Lock()
+	eps := make([]*Endpoint, 0, len(w.eps)+len(w.handles))
+	for _, ep := range w.eps {
+		eps = append(eps, ep)
 	}
-	return out
-}
-
-func cloneMap[K comparable, V any](m map[K]V) map[K]V {
-	out := make(map[K]V, len(m))
-	for k, v := range m {
-		out[k] = v
+	for _, ep := range w.handles { // among them those that only UCX made
+		eps = append(eps, ep)
 	}
-	return out
+	w.mu.Unlock()
+	for _, ep := range eps {
+		ep.discardParts()
+	}
 }
 
 // cancelAll asks every unfinished receive to end.

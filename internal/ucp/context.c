@@ -76,14 +76,23 @@ int ms_context_query(void *ctx, uint64_t *memory_types, uint32_t *thread_mode, c
     return s;
 }
 
-/* flags: bit 0 allocate, bit 1 non-blocking registration. */
-int ms_mem_map(void *ctx, void *addr, uint64_t len, int32_t memtype, uint32_t flags, void **memh, void **out_addr,
-               uint64_t *out_len)
+/* The memory calls of UCX ask the driver about device memory, which answers only on a
+ * thread with a current context. */
+static void use_device(int32_t device)
+{
+    if (device >= 0)
+        ms_set_current(device);
+}
+
+/* flags: bit 0 allocate, bit 1 non-blocking registration; device -1: host memory. */
+int ms_mem_map(void *ctx, void *addr, uint64_t len, int32_t memtype, int32_t device, uint32_t flags, void **memh,
+               void **out_addr, uint64_t *out_len)
 {
     ux_mem_map_params p;
     ux_mem_attr a;
     int s;
 
+    use_device(device);
     memset(&p, 0, sizeof p);
     p.field_mask = UX_MEM_PARAM_LENGTH;
     p.length = len;
@@ -117,8 +126,16 @@ int ms_mem_map(void *ctx, void *addr, uint64_t len, int32_t memtype, uint32_t fl
     return UX_OK;
 }
 
-int ms_mem_unmap(void *ctx, void *memh) { return ux_ucp_mem_unmap(ctx, memh); }
+int ms_mem_unmap(void *ctx, void *memh, int32_t device)
+{
+    use_device(device);
+    return ux_ucp_mem_unmap(ctx, memh);
+}
 
-int ms_rkey_pack(void *ctx, void *memh, void **buf, size_t *len) { return ux_ucp_rkey_pack(ctx, memh, buf, len); }
+int ms_rkey_pack(void *ctx, void *memh, int32_t device, void **buf, size_t *len)
+{
+    use_device(device);
+    return ux_ucp_rkey_pack(ctx, memh, buf, len);
+}
 
 void ms_rkey_buffer_release(void *buf) { ux_ucp_rkey_buffer_release(buf); }

@@ -1,4 +1,4 @@
-/* Endpoints, listeners, active-message arrival: calls that run under the token. */
+/* Endpoints and the rare calls that run under the token. */
 #define _GNU_SOURCE
 #include "shim.h"
 #include <stdlib.h>
@@ -28,9 +28,21 @@ static void on_error(void *arg, void *h, ux_status st)
     ms_push_event(ep->worker, e);
 }
 
-/* ep_create: buf = worker address | sockaddr | connection request, by arg[0] 0|1|2;
- * len = sockaddr length; tag = Go's endpoint number; flags&1 peer error mode;
- * hdr/hdrlen = local sockaddr or none; rtag out = ms_ep. */
+static void enter(ms_ep *ep)
+{
+    ms_worker *w = ep->worker;
+
+    ep->all_prev = NULL;
+    ep->all_next = w->eps;
+    if (w->eps != NULL)
+        w->eps->all_prev = ep;
+    w->eps = ep;
+}
+
+/* ep_create: by arg[0]: 0 buf = worker address; 1 buf/len = sockaddr, hdr/hdrlen =
+ * local sockaddr or none; 2 len = listener number, mask = number of the connection
+ * request. tag = Go's endpoint number; arg[1]&1 peer error mode; rtag out = ms_ep,
+ * rlen out = ucp_ep_h, by which reply endpoints are recognised. */
 static void call_ep_create(ms_worker *w, ms_slot *s)
 {
     ux_ep_params p;
@@ -65,15 +77,22 @@ static void call_ep_create(ms_worker *w, ms_slot *s)
         break;
     default:
         p.field_mask |= UX_EP_PARAM_CONN_REQUEST;
-        p.conn_request = s->buf;
+        p.conn_request = ms_conn_take(w, s->len, s->mask);
+        if (p.conn_request == NULL) { /* the listener was closed, which rejected it */
+            s->status = UX_ERR_NOT_CONNECTED;
+            free(ep);
+            return;
+        }
     }
     s->status = ux_ucp_ep_create(w->h, &p, &ep->h);
     if (s->status != UX_OK) {
         free(ep);
         return;
     }
+    enter(ep);
     w->stats.ep_created++;
     s->rtag = (uint64_t)(uintptr_t)ep;
+    s->rlen = (uint64_t)(uintptr_t)ep->h;
     ms_mark_cloexec();
 }
 
@@ -86,8 +105,30 @@ ms_ep *ms_ep_borrow(ms_worker *w, void *h)
         ep->worker = w;
         ep->h = h;
         ep->borrowed = 1;
+        enter(ep);
     }
     return ep;
+}
+
+/* ms_ep_id returns Go's number of the open endpoint with UCX's handle h, 0 if Go made
+ * none. Handles are used again by UCX, so closed ones do not count. */
+uint64_t ms_ep_id(ms_worker *w, void *h)
+{
+    for (ms_ep *ep = w->eps; ep != NULL; ep = ep->all_next)
+        if (ep->h == h && !ep->closed && !ep->borrowed)
+            return ep->id;
+    return 0;
+}
+
+/* ms_eps_free frees what Go did not, after the UCX worker has gone. */
+void ms_eps_free(ms_worker *w)
+{
+    ms_ep *ep;
+
+    while ((ep = w->eps) != NULL) {
+        w->eps = ep->all_next;
+        free(ep);
+    }
 }
 
 /* ep_fail: buf = ms_ep, arg[0] = status. Used when the peer's death or an abort is
@@ -102,7 +143,7 @@ static void call_ep_fail(ms_worker *w, ms_slot *s)
     ms_run_failed(w);
 }
 
-/* ep_free: buf = ms_ep, after its close has completed and its list is empty. */
+/* ep_free: buf = ms_ep that was closed and that Go cannot name any more. */
 static void call_ep_free(ms_worker *w, ms_slot *s)
 {
     ms_ep *ep = s->buf;
@@ -121,14 +162,13 @@ static void call_ep_free(ms_worker *w, ms_slot *s)
             break;
         }
     }
+    if (ep->all_prev != NULL)
+        ep->all_prev->all_next = ep->all_next;
+    else
+        w->eps = ep->all_next;
+    if (ep->all_next != NULL)
+        ep->all_next->all_prev = ep->all_prev;
     free(ep);
-}
-
-/* ep_handle: buf = ms_ep; rtag out = ucp_ep_h, to recognise reply endpoints. */
-static void call_ep_handle(ms_worker *w, ms_slot *s)
-{
-    (void)w;
-    s->rtag = (uint64_t)(uintptr_t)((ms_ep *)s->buf)->h;
 }
 
 /* ep_query: buf = ms_ep, hdr = char[] of hdrlen for "transport/device\n" lines,
@@ -252,123 +292,6 @@ static void call_probe(ms_worker *w, ms_slot *s)
     s->rlen = info.length;
 }
 
-/* rkey_unpack: ep, buf = packed key; rtag out = rkey. */
-static void call_rkey_unpack(ms_worker *w, ms_slot *s)
-{
-    ms_ep *ep = s->hdr;
-    void *rkey = NULL;
-
-    (void)w;
-    if (ep->closed || ep->err != 0) {
-        s->status = ep->err != 0 ? ep->err : UX_ERR_NOT_CONNECTED;
-        return;
-    }
-    s->status = ux_ucp_ep_rkey_unpack(ep->h, s->buf, &rkey);
-    s->rtag = (uint64_t)(uintptr_t)rkey;
-}
-
-static void call_rkey_destroy(ms_worker *w, ms_slot *s)
-{
-    (void)w;
-    ux_ucp_rkey_destroy(s->buf);
-}
-
-typedef struct {
-    ms_worker *worker;
-    uint64_t id;
-    void *h;
-    uint32_t backlog, pending;
-} ms_listener;
-
-static void on_connect(void *req, void *arg)
-{
-    ms_listener *l = arg;
-    ux_conn_request_attr a;
-    ms_event *e = NULL;
-
-    if (l->h != NULL && (l->pending >= l->backlog || (e = calloc(1, sizeof *e)) == NULL)) {
-        ux_ucp_listener_reject(l->h, req);
-        return;
-    }
-    if (e == NULL && (e = calloc(1, sizeof *e)) == NULL)
-        return;
-    memset(&a, 0, sizeof a);
-    a.field_mask = UX_CONN_REQ_ATTR_CLIENT_ADDR;
-    if (ux_ucp_conn_request_query(req, &a) == UX_OK) {
-        e->addr = a.client_address;
-        e->addrlen = sizeof a.client_address;
-    }
-    l->pending++;
-    e->type = MS_EV_CONN_REQUEST;
-    e->id = l->id;
-    e->ptr = req;
-    ms_push_event(l->worker, e);
-}
-
-/* listen: buf/len = sockaddr, tag = Go's listener number, arg[0] backlog; rtag out =
- * ms_listener; inl out = bound address. */
-static void call_listen(ms_worker *w, ms_slot *s)
-{
-    ux_listener_params p;
-    ux_listener_attr a;
-    ms_listener *l = calloc(1, sizeof *l);
-
-    if (l == NULL) {
-        s->status = UX_ERR_NO_MEMORY;
-        return;
-    }
-    l->worker = w;
-    l->id = s->tag;
-    l->backlog = (uint32_t)s->arg[0];
-    memset(&p, 0, sizeof p);
-    p.field_mask = UX_LISTENER_PARAM_SOCK_ADDR | UX_LISTENER_PARAM_CONN_HANDLER;
-    p.sockaddr.addr = s->buf;
-    p.sockaddr.addrlen = (socklen_t)s->len;
-    p.conn_handler.cb = on_connect;
-    p.conn_handler.arg = l;
-    s->status = ux_ucp_listener_create(w->h, &p, &l->h);
-    if (s->status != UX_OK) {
-        free(l);
-        return;
-    }
-    memset(&a, 0, sizeof a);
-    a.field_mask = UX_LISTENER_ATTR_SOCKADDR;
-    s->status = ux_ucp_listener_query(l->h, &a);
-    memcpy(s->inl, &a.sockaddr, sizeof a.sockaddr);
-    s->rtag = (uint64_t)(uintptr_t)l;
-    ms_mark_cloexec();
-}
-
-/* conn_taken: buf = ms_listener: one pending request was accepted or rejected. */
-static void call_conn_taken(ms_worker *w, ms_slot *s)
-{
-    ms_listener *l = s->buf;
-
-    (void)w;
-    if (l->pending > 0)
-        l->pending--;
-}
-
-/* conn_reject: buf = ms_listener, hdr = connection request. */
-static void call_conn_reject(ms_worker *w, ms_slot *s)
-{
-    ms_listener *l = s->buf;
-
-    (void)w;
-    if (l->pending > 0)
-        l->pending--;
-    s->status = ux_ucp_listener_reject(l->h, s->hdr);
-}
-
-static void call_listener_close(ms_worker *w, ms_slot *s)
-{
-    ms_listener *l = s->buf;
-
-    (void)w;
-    ux_ucp_listener_destroy(l->h);
-    free(l);
-}
-
 /* request_text: buf = slot of the request, arg[0] = its serial; hdr/hdrlen = text buffer. */
 static void call_request_text(ms_worker *w, ms_slot *s)
 {
@@ -409,13 +332,18 @@ static void call_perf(ms_worker *w, ms_slot *s)
 
 void ms_call_am_handler(ms_worker *, ms_slot *);
 void ms_call_am_release(ms_worker *, ms_slot *);
+void ms_call_rkey_unpack(ms_worker *, ms_slot *);
+void ms_call_rkey_destroy(ms_worker *, ms_slot *);
+void ms_call_listen(ms_worker *, ms_slot *);
+void ms_call_conn_reject(ms_worker *, ms_slot *);
+void ms_call_listener_close(ms_worker *, ms_slot *);
 
-/* Keep in step with the Call constants in op.go. */
+/* Keep in step with the Call constants in layout.go. */
 static const ms_call calls[] = {
-    call_ep_create,  call_ep_fail,     call_ep_free,        call_ep_query,     call_ep_text,
-    call_worker_text, call_worker_address, call_fence,    call_cancel,         call_probe,        call_rkey_unpack,
-    call_rkey_destroy, call_listen,     call_conn_taken,  call_conn_reject,    call_listener_close, call_request_text,
-    call_perf,       ms_call_am_handler, ms_call_am_release, call_ep_handle,
+    call_ep_create, call_ep_fail, call_ep_free, call_ep_query, call_ep_text, call_worker_text,
+    call_worker_address, call_fence, call_cancel, call_probe, ms_call_rkey_unpack, ms_call_rkey_destroy,
+    ms_call_listen, ms_call_conn_reject, ms_call_listener_close, call_request_text, call_perf,
+    ms_call_am_handler, ms_call_am_release,
 };
 
 ms_call ms_call_by_number(int n) { return calls[n]; }

@@ -96,7 +96,8 @@ type Slot struct {
 	Arg     [3]uint64
 	Fn      unsafe.Pointer
 	onEP    uint8
-	_       [3]byte
+	onRkey  uint8
+	_       [2]byte
 	Serial  uint32
 	HdrBuf  [HeaderSize]byte
 	Inline  [InlineSize]byte
@@ -183,6 +184,10 @@ type Worker struct {
 	AMLimit     uint64
 	Activity    uint64
 	amArgs      unsafe.Pointer
+	rkeys       [3]unsafe.Pointer
+	rkeySerial  uint64
+	eps         unsafe.Pointer
+	listeners   unsafe.Pointer
 	Stats       Stats
 }
 
@@ -214,15 +219,13 @@ const (
 	CallRkeyUnpack
 	CallRkeyDestroy
 	CallListen
-	CallConnTaken
 	CallConnReject
 	CallListenerClose
 	CallRequestText
 	CallPerf
 	CallAMHandler
 	CallAMRelease
-	CallEPHandle
-	callCount
+	CallCount
 )
 
 // Features of a context (ucp.h's bits).

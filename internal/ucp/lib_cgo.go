@@ -154,29 +154,28 @@ func (c *Context) Query() (memoryTypes uint64, threadMode int, name string, stat
 }
 
 // MemMap registers [addr, addr+n), or allocates n bytes when allocate is set.
-// memType -1 lets UCX find out.
-func (c *Context) MemMap(addr uintptr, n uint64, memType int, allocate, nonblock bool) (memh unsafe.Pointer, base uintptr, size uint64, status int) {
+// memType -1 lets UCX find out; device -1 is host memory.
+func (c *Context) MemMap(addr uintptr, n uint64, memType, device int, allocate bool) (memh unsafe.Pointer, base uintptr, status int) {
 	var flags C.uint32_t
 	if allocate {
 		flags |= 1
 	}
-	if nonblock {
-		flags |= 2
-	}
 	var h, out unsafe.Pointer
 	var outLen C.uint64_t
-	s := C.ms_mem_map(c.h, cptr(addr), C.uint64_t(n), C.int32_t(memType), flags, &h, &out, &outLen)
-	return h, uintptr(out), uint64(outLen), int(s)
+	s := C.ms_mem_map(c.h, cptr(addr), C.uint64_t(n), C.int32_t(memType), C.int32_t(device), flags, &h, &out, &outLen)
+	return h, uintptr(out), int(s)
 }
 
-// MemUnmap ends a registration.
-func (c *Context) MemUnmap(memh unsafe.Pointer) int { return int(C.ms_mem_unmap(c.h, memh)) }
+// MemUnmap ends a registration, and frees the memory if MemMap allocated it.
+func (c *Context) MemUnmap(memh unsafe.Pointer, device int) int {
+	return int(C.ms_mem_unmap(c.h, memh, C.int32_t(device)))
+}
 
 // RkeyPack returns the bytes that let a peer reach the registered memory.
-func (c *Context) RkeyPack(memh unsafe.Pointer) ([]byte, int) {
+func (c *Context) RkeyPack(memh unsafe.Pointer, device int) ([]byte, int) {
 	var buf unsafe.Pointer
 	var n C.size_t
-	if s := C.ms_rkey_pack(c.h, memh, &buf, &n); s != 0 {
+	if s := C.ms_rkey_pack(c.h, memh, C.int32_t(device), &buf, &n); s != 0 {
 		return nil, int(s)
 	}
 	defer C.ms_rkey_buffer_release(buf)
@@ -203,7 +202,11 @@ func NewWorker(c *Context, threadMode int, name string, wakeup bool) (*Worker, i
 	return (*Worker)(unsafe.Pointer(w)), 0
 }
 
-// FreeWorker destroys a worker. The caller holds the token for ever.
+// DestroyWorker destroys the UCX worker. The caller holds the token for ever; the
+// struct stays until FreeWorker, so that latecomers find the token taken.
+func DestroyWorker(w *Worker) { C.ms_worker_destroy((*C.ms_worker)(unsafe.Pointer(w))) }
+
+// FreeWorker frees the struct of a destroyed worker that nobody knows any more.
 func FreeWorker(w *Worker) { C.ms_worker_free((*C.ms_worker)(unsafe.Pointer(w))) }
 
 // QueryWorker returns the granted thread mode and the longest active-message header.
@@ -247,6 +250,12 @@ func FreeEvent(w *Worker, e *Event) {
 // BorrowEP wraps a ucp_ep_h that UCX owns; the caller holds the token.
 func BorrowEP(w *Worker, h unsafe.Pointer) *EP {
 	return (*EP)(unsafe.Pointer(C.ms_ep_borrow((*C.ms_worker)(unsafe.Pointer(w)), h)))
+}
+
+// EPNumber returns the number of the open endpoint that has UCX's handle h, or 0; the
+// caller holds the token.
+func EPNumber(w *Worker, h unsafe.Pointer) uint64 {
+	return uint64(C.ms_ep_id((*C.ms_worker)(unsafe.Pointer(w)), h))
 }
 
 // CallPointer returns the C function of a call.

@@ -18,7 +18,9 @@ func Version() (major, minor, release int)                 { return 0, 0, 0 }
 func DeviceHooks(uintptr, uintptr)                         {}
 func MarkCloseOnExec()                                     {}
 func TakeText(uint64) string                               { return "" }
+func DestroyWorker(*Worker)                                {}
 func FreeWorker(*Worker)                                   {}
+func EPNumber(*Worker, unsafe.Pointer) uint64              { return 0 }
 func QueryWorker(*Worker) (int, uint64, int)               { return 0, 0, unsupported }
 func Drive(*Worker, *Slot, int64) int                      { return ResultTimeout }
 func Leave(*Worker) int                                    { return ResultReleased }
@@ -47,8 +49,8 @@ func NewContext(*Config, uint64, string, int) (*Context, int) { return nil, unsu
 func (*Context) Free()                                        {}
 func (*Context) Text() string                                 { return "" }
 func (*Context) Query() (uint64, int, string, int)            { return 0, 0, "", unsupported }
-func (*Context) MemUnmap(unsafe.Pointer) int                  { return unsupported }
-func (*Context) RkeyPack(unsafe.Pointer) ([]byte, int)        { return nil, unsupported }
-func (*Context) MemMap(uintptr, uint64, int, bool, bool) (unsafe.Pointer, uintptr, uint64, int) {
-	return nil, 0, 0, unsupported
+func (*Context) MemUnmap(unsafe.Pointer, int) int             { return unsupported }
+func (*Context) RkeyPack(unsafe.Pointer, int) ([]byte, int)   { return nil, unsupported }
+func (*Context) MemMap(uintptr, uint64, int, int, bool) (unsafe.Pointer, uintptr, int) {
+	return nil, 0, unsupported
 }

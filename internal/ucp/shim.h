@@ -53,6 +53,7 @@ enum {
 typedef struct ms_worker ms_worker;
 typedef struct ms_ep ms_ep;
 typedef struct ms_slot ms_slot;
+typedef struct ms_rkey ms_rkey;
 
 struct ms_slot {
     ms_slot *next;
@@ -65,11 +66,11 @@ struct ms_slot {
     void *buf;
     uint64_t len;
     uint64_t tag;  /* tag, active-message id, remote address */
-    uint64_t mask; /* tag mask, rkey handle */
+    uint64_t mask; /* tag mask, ms_rkey */
     void *memh;
     int32_t memtype; /* -1: not given */
     uint32_t flags;
-    void *hdr;
+    void *hdr; /* header, its own use by calls, serial number of the ms_rkey */
     uint64_t hdrlen;
     void *event; /* device event that must be ready before submission */
     int32_t device;
@@ -80,8 +81,8 @@ struct ms_slot {
     ms_slot *ep_prev, *ep_next; /* the endpoint's list of unfinished operations */
     uint64_t arg[3];            /* atomics: opcode, operand, result; calls: free use */
     void (*fn)(ms_worker *, ms_slot *);
-    uint8_t on_ep;
-    uint8_t pad_[3];
+    uint8_t on_ep, on_rkey;
+    uint8_t pad_[2];
     uint32_t serial; /* which use of the slot this is; guards late cancels */
     uint8_t hdrbuf[MS_HEADER];
     uint8_t inl[MS_INLINE];
@@ -96,6 +97,19 @@ struct ms_ep {
     uint8_t failing, borrowed;
     ms_ep *next_failed;
     ms_slot *ops;
+    ms_ep *all_prev, *all_next; /* the worker's list of all endpoints that are not freed */
+};
+
+/* An unpacked remote key. UCX follows its handle until the last operation on it has
+ * ended, so a release that comes earlier only marks it. The memory stays with the
+ * worker and serves again under a new serial number, by which an operation that was
+ * queued before the release is told apart. */
+struct ms_rkey {
+    void *h; /* NULL: free for the next unpack */
+    uint64_t serial;
+    uint32_t refs, dead;
+    ms_rkey *next; /* free or dead list */
+    ms_rkey *all;
 };
 
 /* Things that happened and that Go must hear of. */
@@ -143,6 +157,10 @@ struct ms_worker {
     uint64_t am_queued, am_limit;
     uint64_t activity;
     struct ms_am_arg *am_args;
+    ms_rkey *rkeys_free, *rkeys_dead, *rkeys_all;
+    uint64_t rkey_serial;
+    ms_ep *eps;
+    struct ms_listener *listeners;
     ms_stats stats;
 };
 
@@ -165,14 +183,15 @@ int ms_context_new(void *cfg, uint64_t features, const char *name, uint64_t num_
 void ms_context_free(void *ctx);
 int ms_context_query(void *ctx, uint64_t *memory_types, uint32_t *thread_mode, char name[32]);
 char *ms_context_text(void *ctx);
-int ms_mem_map(void *ctx, void *addr, uint64_t len, int32_t memtype, uint32_t flags, void **memh, void **out_addr,
-               uint64_t *out_len);
-int ms_mem_unmap(void *ctx, void *memh);
-int ms_rkey_pack(void *ctx, void *memh, void **buf, size_t *len);
+int ms_mem_map(void *ctx, void *addr, uint64_t len, int32_t memtype, int32_t device, uint32_t flags, void **memh,
+               void **out_addr, uint64_t *out_len);
+int ms_mem_unmap(void *ctx, void *memh, int32_t device);
+int ms_rkey_pack(void *ctx, void *memh, int32_t device, void **buf, size_t *len);
 void ms_rkey_buffer_release(void *buf);
 
 /* Worker. */
 int ms_worker_new(void *ctx, uint32_t thread_mode, const char *name, int wakeup, ms_worker **out);
+void ms_worker_destroy(ms_worker *w);
 void ms_worker_free(ms_worker *w);
 int ms_worker_query(ms_worker *w, uint32_t *thread_mode, uint64_t *max_am_header);
 int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns);
@@ -182,6 +201,7 @@ ms_slot *ms_slots_new(ms_worker *w, uint32_t first_index, uint32_t n);
 void ms_slots_free(ms_slot *s);
 void ms_event_free(ms_worker *w, ms_event *e);
 ms_ep *ms_ep_borrow(ms_worker *w, void *h);
+uint64_t ms_ep_id(ms_worker *w, void *h);
 
 /* Calls that run under the token as MS_OP_CALL. Arguments travel in slot fields. */
 typedef void (*ms_call)(ms_worker *, ms_slot *);
@@ -196,6 +216,12 @@ void ms_push_event(ms_worker *w, ms_event *e);
 void ms_run_failed(ms_worker *w);
 void ms_cancel(ms_worker *w, ms_slot *s);
 void ms_am_args_free(ms_worker *w);
+int ms_rkey_take(ms_slot *s);
+void ms_rkey_drop(ms_slot *s);
+void ms_rkeys_sweep(ms_worker *w);
+void ms_rkeys_free(ms_worker *w);
+void ms_eps_free(ms_worker *w);
+void *ms_conn_take(ms_worker *w, uint64_t listener, uint64_t number);
 int ms_event_query(void *event);
 void ms_set_current(int device);
 

@@ -2,11 +2,13 @@
 #include "shim.h"
 #include <string.h>
 
+static inline int is_rma(int op) { return op == MS_OP_PUT || op == MS_OP_GET || op == MS_OP_ATOMIC; }
+
 static void send_cb(void *req, ux_status st, void *user)
 {
     ms_slot *s = user;
 
-    if (s->op == MS_OP_GET || s->op == MS_OP_PUT || s->op == MS_OP_ATOMIC)
+    if (is_rma(s->op))
         s->rlen = s->len;
     ms_complete(s, st);
     ux_ucp_request_free(req);
@@ -184,6 +186,10 @@ void ms_submit(ms_worker *w, ms_slot *s)
         ms_complete(s, ep->err != 0 ? ep->err : UX_ERR_NOT_CONNECTED);
         return;
     }
+    if (is_rma(s->op) && !ms_rkey_take(s)) {
+        ms_complete(s, UX_ERR_CANCELED);
+        return;
+    }
     if (s->device >= 0 && s->device != w->device) {
         w->device = s->device;
         ms_set_current(w->device);
@@ -253,20 +259,24 @@ void ms_submit(ms_worker *w, ms_slot *s)
             s->rlen = count;
         break;
     case MS_OP_PUT:
-        r = ux_ucp_put_nbx(ep->h, s->buf, count, s->tag, (void *)s->mask, &p);
+        r = ux_ucp_put_nbx(ep->h, s->buf, count, s->tag, ((ms_rkey *)s->mask)->h, &p);
         break;
     case MS_OP_GET:
-        r = ux_ucp_get_nbx(ep->h, s->buf, count, s->tag, (void *)s->mask, &p);
+        r = ux_ucp_get_nbx(ep->h, s->buf, count, s->tag, ((ms_rkey *)s->mask)->h, &p);
         break;
     case MS_OP_ATOMIC:
         /* arg[0] opcode | fetch<<8 | size<<16, arg[1] operand, arg[2] result (compare-and-swap: new value in) */
-        p.op_attr_mask = UX_OP_CALLBACK | UX_OP_USER_DATA | UX_OP_DATATYPE;
+        p.op_attr_mask = UX_OP_CALLBACK | UX_OP_USER_DATA | UX_OP_DATATYPE | UX_OP_MEMORY_TYPE;
+        p.memory_type = 0;
         p.datatype = UX_DT_CONTIG((s->arg[0] >> 16) & 0xff);
         if (s->arg[0] & 0x100) {
             p.op_attr_mask |= UX_OP_REPLY_BUFFER;
             p.reply_buffer = &s->arg[2];
+        } else {
+            /* UCX would report OK at once and go on using operand and key. */
+            p.op_attr_mask |= UX_OP_NO_IMM_CMPL;
         }
-        r = ux_ucp_atomic_op_nbx(ep->h, (int)(s->arg[0] & 0xff), &s->arg[1], 1, s->tag, (void *)s->mask, &p);
+        r = ux_ucp_atomic_op_nbx(ep->h, (int)(s->arg[0] & 0xff), &s->arg[1], 1, s->tag, ((ms_rkey *)s->mask)->h, &p);
         break;
     case MS_OP_EP_FLUSH:
         p.op_attr_mask = UX_OP_CALLBACK | UX_OP_USER_DATA;
@@ -297,7 +307,7 @@ void ms_submit(ms_worker *w, ms_slot *s)
     if (s->state == MS_DONE)
         return; /* the callback ran inside the call; r is freed */
     if (r == NULL) {
-        if (s->op == MS_OP_GET || s->op == MS_OP_PUT || s->op == MS_OP_ATOMIC)
+        if (is_rma(s->op))
             s->rlen = count;
         ms_complete(s, UX_OK);
     } else if (UX_IS_ERR(r)) {

@@ -54,7 +54,9 @@ int ms_worker_new(void *ctx, uint32_t thread_mode, const char *name, int wakeup,
     return UX_OK;
 }
 
-void ms_worker_free(ms_worker *w)
+/* ms_worker_destroy ends the UCX worker. The caller holds the token and never gives
+ * it back, so whoever still knows the struct finds the token taken for ever. */
+void ms_worker_destroy(ms_worker *w)
 {
     ms_event *e, *next;
 
@@ -62,10 +64,16 @@ void ms_worker_free(ms_worker *w)
         next = e->next;
         ms_event_free(w, e);
     }
+    w->ev_head = w->ev_tail = NULL;
+    ms_rkeys_free(w);
     ux_ucp_worker_destroy(w->h);
+    w->h = NULL;
     ms_am_args_free(w);
-    free(w);
+    ms_eps_free(w);
 }
+
+/* ms_worker_free frees the struct, when nobody can know it any more. */
+void ms_worker_free(ms_worker *w) { free(w); }
 
 int ms_worker_query(ms_worker *w, uint32_t *thread_mode, uint64_t *max_am_header)
 {
@@ -117,6 +125,8 @@ void ms_complete(ms_slot *s, int status)
         w->inflight--;
     if (s->on_ep)
         ms_ep_detach(s);
+    if (s->on_rkey)
+        ms_rkey_drop(s);
     s->status = status;
     s->req = NULL;
     if (status < 0)
@@ -183,6 +193,8 @@ static inline unsigned turn(ms_worker *w)
         poll_events(w);
     if (__builtin_expect(w->failed != NULL, 0))
         ms_run_failed(w);
+    if (__builtin_expect(w->rkeys_dead != NULL, 0))
+        ms_rkeys_sweep(w);
     return n;
 }
 
