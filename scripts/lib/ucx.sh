@@ -4,7 +4,7 @@
 UCX_DEFAULT=1.21.0
 # The releases of `make test`: oldest, middle, newest. 1.21.0 comes with the Python peers.
 # shellcheck disable=SC2034 # used by scripts/setup
-UCX_TESTED=(1.14.1.post2 1.18.1 1.22.0)
+UCX_TESTED=(1.14.1.post2 1.21.0 1.22.0)
 UCX_PINS=$ROOT/scripts/ucx-versions.txt
 
 ucx_versions() { sed -n 's/^libucx-cu12==\([^ ]*\) .*/\1/p' "$UCX_PINS"; }
