@@ -77,7 +77,8 @@ func checkAMID(id uint16) error {
 
 func (w *Worker) bindAM(s *ucp.Slot, r *Request, id uint16, header []byte, opts AMOptions, data []View) error {
 	s.Tag = uint64(id)
-	if opts.Reply {
+	// A receiver that wants to give up a transfer has to know whose it is.
+	if opts.Reply || totalLen(data) > ucp.InlineSize {
 		s.Flags |= ucp.FlagReply
 	}
 	if opts.Eager {
@@ -103,6 +104,13 @@ func (w *Worker) bindAM(s *ucp.Slot, r *Request, id uint16, header []byte, opts 
 		return w.bind(s, r, data[0], false, false)
 	}
 	return w.bindVector(s, r, data, unsafe.Add(r.malloc, (len(header)+15)&^15))
+}
+
+func totalLen(data []View) (n int) {
+	for _, v := range data {
+		n += v.n
+	}
+	return n
 }
 
 // iov is UCX's ucp_dt_iov_t.
@@ -173,7 +181,7 @@ type AM struct {
 	ID      uint16
 	Header  []byte    // copied; the receiver's
 	Len     int       // length of the data in bytes
-	ReplyTo *Endpoint // set if the sender asked for replies; valid while the sender lives
+	ReplyTo *Endpoint // set if the sender asked for replies, and for messages above 1 KiB from Millstream; valid while the sender lives
 
 	w     *Worker
 	mu    sync.Mutex
@@ -199,18 +207,23 @@ func (m *AM) take() ([]byte, *ucp.Event, error) {
 }
 
 // Recv receives the data into v, which must be long enough.
+//
+// When ctx ends while data still comes from the sender, the sender's endpoint is
+// closed by force, as with other operations. Where it is not known (the sender's UCX
+// did not say) host memory goes through a staging copy instead.
 func (m *AM) Recv(ctx context.Context, v View) error {
-	if v.n < m.Len {
-		return &OpError{Op: ucp.OpAMRecv.String(), Err: &TruncatedError{Message: m.Len, Buffer: v.n}}
+	if err := m.refuses(v); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return &OpError{Op: ucp.OpAMRecv.String(), Err: contextError(ctx)}
 	}
 	data, e, err := m.take()
 	if err != nil {
 		return err
 	}
 	if m.rndv {
-		// The descriptor is given to UCX; a blocking wait could not take the memory
-		// back, so the wait alone ends with ctx, and the memory follows: see Wait.
-		return m.startRndv(v, e).waitOrAbort(ctx)
+		return m.recvRndv(ctx, v, e)
 	}
 	defer m.free(e)
 	if e != nil {
@@ -219,9 +232,35 @@ func (m *AM) Recv(ctx context.Context, v View) error {
 	return m.copyTo(ctx, v, data)
 }
 
+// refuses says why v cannot take the data; the message is untouched then.
+func (m *AM) refuses(v View) error {
+	var err error
+	switch {
+	case v.bad != nil:
+		err = v.bad
+	case v.readOnly:
+		err = fmt.Errorf("ucx: cannot receive into read-only memory (%d bytes)", v.n)
+	case v.n < m.Len:
+		err = &TruncatedError{Message: m.Len, Buffer: v.n}
+	default:
+		return nil
+	}
+	return &OpError{Op: ucp.OpAMRecv.String(), Peer: m.peer(), Err: err}
+}
+
+func (m *AM) peer() string {
+	if m.ReplyTo == nil {
+		return ""
+	}
+	return m.ReplyTo.peer
+}
+
 // StartRecv is Recv as a Request. Data that has arrived already is copied at once.
 func (m *AM) StartRecv(v View) *Request {
-	if m.rndv && v.n >= m.Len {
+	if err := m.refuses(v); err != nil {
+		return failedRequest(ucp.OpAMRecv, nil, err)
+	}
+	if m.rndv {
 		_, e, err := m.take()
 		if err != nil {
 			return failedRequest(ucp.OpAMRecv, nil, err)
@@ -236,26 +275,44 @@ func (m *AM) StartRecv(v View) *Request {
 	return r
 }
 
+func (m *AM) recvRndv(ctx context.Context, v View, e *ucp.Event) error {
+	w, ep := m.w, m.ReplyTo.ownedOrNil()
+	s, r, err := w.prepare(ucp.OpAMRecv, ep)
+	if err != nil {
+		m.free(e)
+		return err
+	}
+	v.n = m.Len
+	if err := w.bind(s, r, v, true, ep == nil); err != nil {
+		m.free(e)
+		return w.unbind(s, r, err)
+	}
+	m.hand(s, e)
+	return w.finishSubmitted(ctx, s, r)
+}
+
 func (m *AM) startRndv(v View, e *ucp.Event) *Request {
 	w := m.w
-	v.n = m.Len
-	desc := uintptr(e.Ptr)
 	s, r, err := w.startOn(ucp.OpAMRecv, m.ReplyTo.ownedOrNil())
-	if err == nil {
-		err = w.bind(s, r, v, true, false)
-		if err != nil {
-			err = w.unbind(s, r, err)
-		}
-	}
 	if err != nil {
 		m.free(e)
 		return failedRequest(ucp.OpAMRecv, nil, err)
 	}
-	s.Hdr = desc
-	e.Ptr = nil // UCX takes the descriptor with the receive
-	m.free(e)
+	v.n = m.Len
+	if err := w.bind(s, r, v, true, false); err != nil {
+		m.free(e)
+		return failedRequest(ucp.OpAMRecv, nil, w.unbind(s, r, err))
+	}
+	m.hand(s, e)
 	w.launch(s, r)
 	return r
+}
+
+// hand gives the rendezvous descriptor to a receive, which consumes it in any case.
+func (m *AM) hand(s *ucp.Slot, e *ucp.Event) {
+	s.Hdr = uintptr(e.Ptr)
+	e.Ptr = nil
+	m.free(e)
 }
 
 // ownedOrNil returns the endpoint if its failure is known to Millstream.
@@ -266,31 +323,8 @@ func (ep *Endpoint) ownedOrNil() *Endpoint {
 	return ep
 }
 
-// waitOrAbort waits; if ctx ends, it makes UCX give the memory back where it can.
-func (r *Request) waitOrAbort(ctx context.Context) error {
-	err := r.Wait(ctx)
-	if err == nil || r.state.Load() == reqDone {
-		return err
-	}
-	r.Cancel()
-	if r.state.Load() != reqDone && r.ep != nil {
-		r.ep.abort(&abortError{ctx.Err()})
-	}
-	if r.state.Load() != reqDone && (r.ep != nil || r.view.n > 0) {
-		wait, cancel := context.WithTimeout(background, forceWait)
-		defer cancel()
-		if r.ep != nil && r.Wait(wait) != nil && r.state.Load() != reqDone {
-			logf("%v", errMemoryKept(r.op.String()))
-		}
-	}
-	return err
-}
-
 func (m *AM) copyTo(ctx context.Context, v View, data []byte) error {
 	if !v.onDevice() {
-		if v.readOnly {
-			return &OpError{Op: ucp.OpAMRecv.String(), Err: fmt.Errorf("ucx: cannot receive into read-only memory (%d bytes)", v.n)}
-		}
 		copy(v.bytes(), data)
 		return nil
 	}

@@ -3,6 +3,8 @@ package ucx
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"time"
 	"unsafe"
 
@@ -22,10 +24,7 @@ import (
 //
 // It returns nil if the operation finished after all.
 func (w *Worker) abandon(ctx context.Context, s *ucp.Slot, r *Request) error {
-	cause := context.Cause(ctx)
-	if err := ctx.Err(); cause == nil || err == context.DeadlineExceeded {
-		cause = err
-	}
+	cause := contextError(ctx)
 	w.cancelSlot(s, s.Serial)
 	if r.state.Load() == reqDone {
 		return w.cancelled(s, r, cause)
@@ -77,6 +76,15 @@ func (w *Worker) cancelledTaken(s *ucp.Slot, r *Request, cause error) error {
 	r.release()
 	w.putSlot(s)
 	return &OpError{Op: op, Peer: peer, Err: cause}
+}
+
+// contextError is why a context ended: its error, and the cause that was given for it.
+func contextError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == nil || errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // abortError is why an endpoint failed whose operation was cancelled.

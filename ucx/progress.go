@@ -104,18 +104,16 @@ func (w *Worker) leaveFast() {
 // leaveArmed drains, arms and gives the token back. It reports whether UCX is armed.
 func (w *Worker) leaveArmed() bool {
 	for {
+		if rel := w.released; len(rel) > 0 {
+			w.released = nil
+			go releaseAll(rel) // the token is still held: owners' code must not run here
+		}
 		w.raceRelease()
 		res := ucp.Leave(w.c)
-		if res&ucp.ResultWork != 0 {
-			w.dispatch()
-			rel := w.released
-			w.released = nil
-			if len(rel) > 0 {
-				go releaseAll(rel) // the token is still held: owners' code must not run here
-			}
-			continue
+		if res&ucp.ResultWork == 0 {
+			return res&ucp.ResultNoArm == 0
 		}
-		return res&ucp.ResultNoArm == 0
+		w.dispatch()
 	}
 }
 
@@ -211,8 +209,8 @@ func (w *Worker) awaitRequest(ctx context.Context, r *Request) error {
 		if !w.tryToken() {
 			if w.cfg.Progress == Polling {
 				runtime.Gosched()
-				if err := ctx.Err(); err != nil {
-					return err
+				if ctx.Err() != nil {
+					return contextError(ctx)
 				}
 				continue
 			}
@@ -235,8 +233,8 @@ func (w *Worker) awaitRequest(ctx context.Context, r *Request) error {
 			}
 		}
 		w.leaveFast()
-		if err := ctx.Err(); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return contextError(ctx)
 		}
 	}
 	if r.state.Load() == reqDone {
@@ -252,7 +250,7 @@ func (w *Worker) awaitRequest(ctx context.Context, r *Request) error {
 		if r.state.Load() == reqDone {
 			return nil
 		}
-		return ctx.Err()
+		return contextError(ctx)
 	}
 }
 

@@ -146,9 +146,20 @@ func (w *Worker) finishBlocking(ctx context.Context, s *ucp.Slot, r *Request) er
 }
 
 func (w *Worker) finishInfo(ctx context.Context, s *ucp.Slot, r *Request) (RecvInfo, error) {
-	if err := ctx.Err(); err != nil {
-		return RecvInfo{}, w.unbind(s, r, err)
+	if ctx.Err() != nil {
+		return RecvInfo{}, w.unbind(s, r, contextError(ctx))
 	}
+	return w.finishRun(ctx, s, r)
+}
+
+// finishSubmitted is finishBlocking for an operation that consumes something even when
+// ctx has ended: it is submitted in any case.
+func (w *Worker) finishSubmitted(ctx context.Context, s *ucp.Slot, r *Request) error {
+	_, err := w.finishRun(ctx, s, r)
+	return err
+}
+
+func (w *Worker) finishRun(ctx context.Context, s *ucp.Slot, r *Request) (RecvInfo, error) {
 	if err := w.run(ctx, s, r); err != nil {
 		return RecvInfo{}, err
 	}
