@@ -235,7 +235,8 @@ func (ep *Endpoint) addPart(p endpointPart) {
 	}
 }
 
-// end marks the endpoint as over, once. It reports whether this call did it.
+// end marks the endpoint as over, once. It reports whether this call did it; the
+// caller then closes done, when no operation can start on the endpoint any more.
 func (ep *Endpoint) end(err error) bool {
 	ep.mu.Lock()
 	if ep.ended {
@@ -245,7 +246,6 @@ func (ep *Endpoint) end(err error) bool {
 	ep.ended, ep.err = true, err
 	parts := ep.parts
 	ep.mu.Unlock()
-	close(ep.done)
 	if len(parts) > 0 {
 		reason := ep.reason()
 		for _, p := range parts {
@@ -271,6 +271,7 @@ func (ep *Endpoint) fail(err error) {
 	if !ep.end(err) {
 		return
 	}
+	close(ep.done)
 	ep.w.dropHandle(ep)
 	if ep.line != nil {
 		go ep.line.lost() // closing a socket may block
@@ -299,6 +300,7 @@ func (ep *Endpoint) abort(reason error) {
 		ep.failNative(st)
 		ep.w.dropHandle(ep)
 	}
+	close(ep.done)
 	if f := ep.w.ctx.cfg.Events.EndpointClosed; f != nil {
 		f(ep.describe(), reason)
 	}
@@ -358,11 +360,7 @@ func (ep *Endpoint) close(ctx context.Context) error {
 			err = ep.line.farewell(ctx, ep)
 		}
 	}
-	if ep.end(nil) {
-		if f := ep.w.ctx.cfg.Events.EndpointClosed; f != nil {
-			f(ep.describe(), nil)
-		}
-	}
+	ended := ep.end(nil)
 	if ep.line != nil {
 		ep.line.close()
 	}
@@ -370,6 +368,12 @@ func (ep *Endpoint) close(ctx context.Context) error {
 	ep.discardParts()
 	if cerr := ep.closeNative(); err == nil {
 		err = cerr
+	}
+	if ended {
+		close(ep.done)
+		if f := ep.w.ctx.cfg.Events.EndpointClosed; f != nil {
+			f(ep.describe(), nil)
+		}
 	}
 	if errors.Is(err, ErrConnectionReset) || errors.Is(err, ErrNotConnected) && !alive {
 		err = nil // the peer left first: nothing of ours was pending
