@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -77,7 +79,8 @@ func (w *Worker) attach(ctx context.Context, conn net.Conn, peer string) (*Endpo
 	if err != nil {
 		return nil, err
 	}
-	if theirs.features&featureFarewell != 0 && mine.features&featureFarewell != 0 {
+	l.features = theirs.features & mine.features
+	if l.features&featureFarewell != 0 {
 		l.remote = theirs.number
 	}
 	// The line is known before the peer can send anything that names it.
@@ -118,25 +121,32 @@ func (w *Worker) hello(l *lifeline) (*hello, error) {
 		if _, err := w.openInbox(amControl, w.control); err != nil {
 			return nil, err
 		}
-		h.features |= featureFarewell
+		if _, err := w.openInbox(amMulti, w.framesArrived); err != nil {
+			return nil, err
+		}
+		h.features |= featureFarewell | featureFrames
 	}
 	return h, nil
 }
 
-// exchange sends one handshake and reads the other. Both sides write first: a
-// handshake fits any socket buffer.
+// exchange sends one handshake and reads the other. Both sides write first, so the
+// write runs beside the read: not every connection has a buffer that takes it.
 func exchange(ctx context.Context, conn net.Conn, mine *hello) (*hello, error) {
 	defer deadline(ctx, conn)()
 	b, err := mine.append(nil)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.Write(b); err != nil {
-		return nil, err
-	}
+	written := writeBeside(conn, b)
 	h, err := readHello(conn)
+	if err != nil {
+		_ = conn.SetDeadline(time.Unix(1, 0)) // ends the write
+	}
+	if werr := <-written; err == nil {
+		err = werr
+	}
 	if err != nil && ctx.Err() != nil {
-		err = ctx.Err()
+		err = contextError(ctx)
 	}
 	return h, err
 }
@@ -145,13 +155,18 @@ func exchange(ctx context.Context, conn net.Conn, mine *hello) (*hello, error) {
 // of the other through UCX before it is ready.
 func barrier(ctx context.Context, conn net.Conn) error {
 	defer deadline(ctx, conn)()
-	if _, err := conn.Write([]byte{'R'}); err != nil {
-		return err
-	}
+	written := writeBeside(conn, []byte{'R'})
 	var b [1]byte
-	if _, err := conn.Read(b[:]); err != nil {
+	_, err := conn.Read(b[:])
+	if err != nil {
+		_ = conn.SetDeadline(time.Unix(1, 0))
+	}
+	if werr := <-written; err == nil {
+		err = werr
+	}
+	if err != nil {
 		if ctx.Err() != nil {
-			err = ctx.Err()
+			err = contextError(ctx)
 		}
 		return fmt.Errorf("ucx: the peer hung up during the handshake: %w", err)
 	}
@@ -161,6 +176,15 @@ func barrier(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
+func writeBeside(conn net.Conn, b []byte) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.Write(b)
+		done <- err
+	}()
+	return done
+}
+
 // deadline applies ctx to a connection and returns the undo.
 func deadline(ctx context.Context, conn net.Conn) (undo func()) {
 	d, ok := ctx.Deadline()
@@ -168,9 +192,15 @@ func deadline(ctx context.Context, conn net.Conn) (undo func()) {
 		d = limit
 	}
 	_ = conn.SetDeadline(d)
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = conn.SetDeadline(time.Unix(1, 0))
+		close(ended)
+	})
 	return func() {
-		stop()
+		if !stop() {
+			<-ended // or it would strike a connection that is already in use
+		}
 		_ = conn.SetDeadline(time.Time{})
 	}
 }
@@ -181,10 +211,12 @@ type Listener struct {
 	w  *Worker
 	ln net.Listener
 
-	once  sync.Once
-	queue chan *Endpoint
-	done  chan struct{}
-	slots chan struct{} // bounds handshakes under way
+	once   sync.Once
+	queue  chan *Endpoint
+	done   chan struct{}
+	ctx    context.Context // of handshakes: ends with the listener
+	cancel context.CancelFunc
+	slots  chan struct{} // bounds handshakes under way
 }
 
 // maxHandshakes bounds connections that have not finished their handshake.
@@ -208,9 +240,11 @@ func (w *Worker) Listen(ctx context.Context, addr string) (*Listener, error) {
 // ListenOn serves handshakes on a listener of the caller's, which Close closes.
 func (w *Worker) ListenOn(ln net.Listener) (*Listener, error) {
 	l := &Listener{w: w, ln: ln, queue: make(chan *Endpoint), done: make(chan struct{}), slots: make(chan struct{}, maxHandshakes)}
+	l.ctx, l.cancel = context.WithCancel(background)
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
+		l.cancel()
 		_ = ln.Close()
 		return nil, &OpError{Op: "listen", Peer: ln.Addr().String(), Err: ErrClosed}
 	}
@@ -224,8 +258,11 @@ func (l *Listener) serve() {
 	for {
 		conn, err := l.ln.Accept()
 		if err != nil {
-			l.Close()
-			return
+			if !l.retry(err) {
+				l.Close()
+				return
+			}
+			continue
 		}
 		select {
 		case l.slots <- struct{}{}:
@@ -237,9 +274,27 @@ func (l *Listener) serve() {
 	}
 }
 
+// retry waits after an Accept that failed for want of descriptors or memory, or
+// because the peer left at once: the listener is fine then. Others end it.
+func (l *Listener) retry(err error) bool {
+	for _, passing := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR} {
+		if errors.Is(err, passing) {
+			select {
+			case <-time.After(acceptPause):
+				return true
+			case <-l.done:
+				return false
+			}
+		}
+	}
+	return false
+}
+
+const acceptPause = 20 * time.Millisecond
+
 func (l *Listener) handshake(conn net.Conn) {
 	defer func() { <-l.slots }()
-	ctx, cancel := context.WithTimeout(background, handshakeTimeout)
+	ctx, cancel := context.WithTimeout(l.ctx, handshakeTimeout)
 	defer cancel()
 	peer := conn.RemoteAddr().String()
 	if peer == "" || peer == "@" {
@@ -265,7 +320,7 @@ func (l *Listener) Accept(ctx context.Context) (*Endpoint, error) {
 	case <-l.done:
 		return nil, &OpError{Op: "accept", Peer: l.ln.Addr().String(), Err: ErrClosed}
 	case <-ctx.Done():
-		return nil, &OpError{Op: "accept", Peer: l.ln.Addr().String(), Err: ctx.Err()}
+		return nil, &OpError{Op: "accept", Peer: l.ln.Addr().String(), Err: contextError(ctx)}
 	}
 }
 
@@ -276,6 +331,7 @@ func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 func (l *Listener) Close() error {
 	l.once.Do(func() {
 		close(l.done)
+		l.cancel()
 		_ = l.ln.Close()
 		l.w.mu.Lock()
 		delete(l.w.lifelines, l)
