@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/benchpeer"
 )
 
 // Options choose what [Run] measures. The zero value of a list means its
@@ -39,10 +40,19 @@ type Options struct {
 	IdleTime time.Duration
 	// Device is the CUDA device of device memory.
 	Device int
-	// Quick makes the whole run short: fewer cases, sizes and rounds where
-	// they were not chosen.
+	// Quick makes the whole run short: fewer cases, sizes, rounds and peers
+	// where they were not chosen, and a second round only while time is left.
 	Quick bool
+
+	// spare leaves out comparisons that say little, to stay within QuickTime:
+	// a spinning peer is compared with the spinning mode, Python with the
+	// adaptive one.
+	spare bool
 }
+
+// QuickTime is what a quick run of the default choice takes at most, when the
+// machine is not overloaded.
+const QuickTime = 25 * time.Second
 
 // Job is one figure to measure.
 type Job struct {
@@ -75,6 +85,7 @@ func defaultTo[T any](list *[]T, values ...T) {
 // second call changes nothing.
 func (o *Options) Complete() error {
 	if o.Quick {
+		o.spare = o.spare || len(o.Modes) == 0 && len(o.Cases) == 0
 		defaultTo(&o.Cases, "tag-lat", "tag-bw", "tag-rate", "am-lat")
 		defaultTo(&o.Mems, MemHeap)
 		defaultTo(&o.Modes, "spin", "adaptive")
@@ -205,6 +216,18 @@ func (o *Options) jobs() ([]Job, error) {
 		return nil, errors.New("nothing to measure: the chosen cases, settings, memory and sizes exclude each other")
 	}
 	return jobs, nil
+}
+
+// compares says whether a peer is worth its time for a job.
+func (o *Options) compares(peer string, j Job) bool {
+	switch {
+	case !o.spare:
+		return true
+	case peer == benchpeer.UCXXAsyncName || peer == benchpeer.UCXXCoreName:
+		return j.Mode == "adaptive" && j.Case.Kind == Latency
+	default:
+		return j.Mode == "spin"
+	}
 }
 
 func (j Job) sortKey(o *Options) int {

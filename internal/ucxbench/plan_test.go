@@ -31,6 +31,37 @@ func TestOptionsDefaults(t *testing.T) {
 	}
 }
 
+// A quick run of the default choice leaves out comparisons; one with a choice
+// of its own never does.
+func TestQuickSparesPeers(t *testing.T) {
+	lat, _ := FindCase("tag-lat")
+	bw, _ := FindCase("tag-bw")
+	spin, adaptive := Job{Case: lat, Mode: "spin"}, Job{Case: lat, Mode: "adaptive"}
+	quick := Options{Quick: true}
+	for range 2 {
+		if err := quick.Complete(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct {
+		peer string
+		job  Job
+		want bool
+	}{
+		{"ucx_perftest", spin, true}, {"ucx_perftest", adaptive, false}, {"ucxx-async", spin, false}, {"ucxx-async", adaptive, true},
+		{"ucxx-core", Job{Case: bw, Mode: "adaptive"}, false},
+	} {
+		if got := quick.compares(tc.peer, tc.job); got != tc.want {
+			t.Errorf("%s %v: %v", tc.peer, tc.job, got)
+		}
+	}
+	for _, o := range []Options{{}, {Quick: true, Cases: []string{"tag-lat"}}, {Quick: true, Modes: []string{"adaptive"}}} {
+		if err := o.Complete(); err != nil || !o.compares("ucx_perftest", adaptive) || !o.compares("ucxx-async", spin) {
+			t.Errorf("%+v leaves out a peer (%v)", o, err)
+		}
+	}
+}
+
 func TestOptionsNameTheMistake(t *testing.T) {
 	for want, o := range map[string]Options{
 		`unknown case "tag-latency"; known: tag-lat`: {Cases: []string{"tag-latency"}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"time"
 
 	"go.millstream.dev/internal/benchfmt"
 	"go.millstream.dev/internal/benchpeer"
@@ -28,8 +29,12 @@ func Run(ctx context.Context, starter Starter, o Options, sink benchfmt.Sink, pr
 	}
 	r := &runner{starter: starter, options: o, sink: sink, progress: progress}
 	defer r.close()
+	end := time.Now().Add(QuickTime)
 	for i, j := range jobs {
 		progress.Step(i, len(jobs), "%s", j)
+		if o.Quick {
+			r.stop = time.Now().Add(time.Until(end) / time.Duration(len(jobs)-i))
+		}
 		if err := r.job(ctx, j); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -52,12 +57,12 @@ type runner struct {
 	sink     benchfmt.Sink
 	progress *benchfmt.Progress
 
-	pair    *Pair
-	of      group
-	env     []string
-	peers   []peer
-	library string
-	failed  []error
+	pair   *Pair
+	of     group
+	env    []string
+	peers  []peer
+	stop   time.Time // quick: no further round of a job after that
+	failed []error
 }
 
 // verdict sums up what could not be measured.
@@ -96,7 +101,6 @@ func (r *runner) findPeers(library string) error {
 	if r.peers != nil || len(r.options.Peers) == 0 {
 		return nil
 	}
-	r.library = library
 	for _, name := range r.options.Peers {
 		switch name {
 		case benchpeer.PerftestName:
@@ -135,7 +139,10 @@ func (r *runner) job(ctx context.Context, j Job) error {
 	if j.Case.Kind == Idle {
 		rounds = 1 // long, and a mean by itself
 	}
-	for range rounds {
+	for round := range rounds {
+		if round > 0 && !r.stop.IsZero() && time.Now().After(r.stop) {
+			break
+		}
 		spec.Seed = rand.Uint64()
 		s, err := r.pair.Run(ctx, spec)
 		if err != nil {
@@ -150,7 +157,7 @@ func (r *runner) job(ctx context.Context, j Job) error {
 			allocs.Add(float64(s.Allocs) / float64(s.Operations))
 		}
 		for i, p := range r.peers {
-			if broken[i] != nil || !p.applies(j) {
+			if broken[i] != nil || !p.applies(j) || !r.options.compares(p.name(), j) {
 				continue
 			}
 			theirs[i].Better = j.Case.Better()
