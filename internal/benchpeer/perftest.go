@@ -147,6 +147,9 @@ func (p *Perftest) run(ctx context.Context, r PerftestRun) (PerftestResult, erro
 		if ctx.Err() != nil {
 			return fail(context.Cause(ctx))
 		}
+		if strings.Contains(err.Error(), "connect() failed") {
+			err = errPortTaken // what listened there was not our server
+		}
 		return fail(err)
 	}
 	result, err := parsePerftest(client.stdout.String())

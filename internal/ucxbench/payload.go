@@ -30,35 +30,41 @@ type payload struct {
 	release func()
 }
 
-// newPayload allocates memory of one kind. device is the CUDA device.
-func newPayload(ctx context.Context, memory string, size int64, device int) (*payload, error) {
+// newPayload allocates memory of one kind. device is the CUDA device. shared
+// is where host memory that the peer reaches by itself must come from: such
+// memory cannot be Go's, so the kind heap then applies to the other side only.
+func newPayload(ctx context.Context, memory string, size int64, device int, shared mem.Resource) (*payload, error) {
 	p := &payload{size: int(size), load: func() error { return nil }, store: func() error { return nil }, release: func() {}}
 	total := p.size + 2*guard
-	switch memory {
-	case MemHeap:
+	switch {
+	case memory == MemCUDA:
+		return newDevicePayload(ctx, p, device)
+	case shared != nil:
+		return newHostPayload(ctx, p, shared)
+	case memory == MemBuffer:
+		return newHostPayload(ctx, p, mem.NewMmap(mem.MmapConfig{Populate: true}))
+	case memory == MemHeap:
 		p.all = make([]byte, total)
 		p.view = ucx.Bytes(p.inner())
-	case MemBuffer:
-		pool, err := mem.NewPool(mem.NewMmap(mem.MmapConfig{Populate: true}), mem.PoolConfig{SlabBytes: total})
-		if err != nil {
-			return nil, err
-		}
-		whole, err := pool.Alloc(ctx, total)
-		if err != nil {
-			return nil, err
-		}
-		part := whole.Slice(guard, p.size)
-		p.all = whole.Bytes()
-		p.view = ucx.Buffer(part)
-		p.release = func() {
-			part.Release()
-			whole.Release()
-			pool.Close()
-		}
-	case MemCUDA:
-		return newDevicePayload(ctx, p, device)
+		p.guards()
+		return p, nil
 	default:
 		return nil, unknown("memory", memory, MemNames)
+	}
+}
+
+// newHostPayload gives p memory of a resource.
+func newHostPayload(ctx context.Context, p *payload, from mem.Resource) (*payload, error) {
+	whole, err := from.Alloc(ctx, p.size+2*guard)
+	if err != nil {
+		return nil, err
+	}
+	part := whole.Slice(guard, p.size)
+	p.all = whole.Bytes()
+	p.view = ucx.Buffer(part)
+	p.release = func() {
+		part.Release()
+		whole.Release()
 	}
 	p.guards()
 	return p, nil

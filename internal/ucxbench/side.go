@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx"
 )
 
@@ -96,12 +97,12 @@ func (s *side) Run(ctx context.Context, spec Spec) (Sample, error) {
 		return s.idle(ctx, spec)
 	}
 	size := payloadSize(c, spec)
-	out, err := newPayload(ctx, spec.Mem, size, s.args.Device)
+	out, err := newPayload(ctx, spec.Mem, size, s.args.Device, s.sharedIf(c.API == "get" && s.args.Server))
 	if err != nil {
 		return Sample{}, err
 	}
 	defer out.release()
-	in, err := newPayload(ctx, spec.Mem, size, s.args.Device)
+	in, err := newPayload(ctx, spec.Mem, size, s.args.Device, s.sharedIf(c.API == "put" && s.receives(c)))
 	if err != nil {
 		return Sample{}, err
 	}
@@ -122,6 +123,14 @@ func (s *side) Run(ctx context.Context, spec Spec) (Sample, error) {
 		}
 	}
 	return sample, s.sync(ctx) // memory may go
+}
+
+// sharedIf is where memory comes from that the peer reaches by itself.
+func (s *side) sharedIf(reached bool) mem.Resource {
+	if !reached {
+		return nil
+	}
+	return s.context.Resource(mem.Host, -1)
 }
 
 // seed of the pattern that this side sends, or of the other's.
@@ -160,6 +169,14 @@ func (s *side) measure(ctx context.Context, c Case, spec Spec, out, in *payload)
 		return s.streamLatency(ctx, spec, out, in)
 	case "stream-bw":
 		return s.streamBandwidth(ctx, spec, out, in)
+	case "put-lat":
+		return s.putLatency(ctx, spec, out, in)
+	case "put-bw":
+		return s.putBandwidth(ctx, spec, out, in)
+	case "get-lat":
+		return s.getLatency(ctx, spec, out, in)
+	case "get-bw":
+		return s.getBandwidth(ctx, spec, out, in)
 	}
 	return Sample{}, fmt.Errorf("case %s has no program", c.Name)
 }
