@@ -51,10 +51,14 @@ func (p *Pair) figure(j Job) benchfmt.Figure {
 	return f
 }
 
-// Bounds of the number of iterations in a round.
+// Bounds of the number of iterations in a round. Small messages have a higher
+// lower bound: on a machine that others use, the short runs of the calibration
+// can take a thousand times too long, and a round of a few messages would
+// measure only how long it takes to begin.
 const (
-	minIterations = 10
-	maxIterations = 2_000_000
+	minIterations      = 10
+	minSmallIterations = 1000
+	maxIterations      = 2_000_000
 )
 
 // calibrate finds how many iterations fill one round, with two short runs:
@@ -83,6 +87,9 @@ func (p *Pair) calibrate(ctx context.Context, j Job, o Options) (Spec, error) {
 		// The first run is slow: grow by 100 at most, then to the wanted time.
 		wanted := int(o.RoundTime.Seconds() / perOperation)
 		spec.Iterations = min(max(wanted, minIterations), maxIterations, spec.Iterations*100)
+	}
+	if j.Size <= small {
+		spec.Iterations = max(spec.Iterations, minSmallIterations)
 	}
 	spec.Warmup = max(spec.Iterations/10, 1)
 	return spec, nil
