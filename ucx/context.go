@@ -58,13 +58,14 @@ type Config struct {
 // Context is a UCX context: a choice of transports and the memory registered with
 // them. It is safe for any number of goroutines. Close it after its workers.
 type Context struct {
-	lib    *LibraryInfo
-	cfg    Config
-	h      *ucp.Context
-	text   string // configuration as UCX prints it, taken at creation
-	pinOK  bool   // Go memory may be handed to UCX for the length of an operation
-	lanes  []string
-	warned sync.Once
+	lib      *LibraryInfo
+	cfg      Config
+	h        *ucp.Context
+	text     string // configuration as UCX prints it, taken at creation
+	pinOK    bool   // Go memory may be handed to UCX for the length of an operation
+	amoOK    bool   // endpoints in peer error mode have atomic operations
+	lanes    []string
+	sockaddr error // why socket addresses cannot be used; UCX would end the process
 
 	calls   sync.WaitGroup // calls into UCX's memory functions; added to under mu while not closed
 	mu      sync.Mutex     // guards the fields below; never held across a C call that can block
@@ -81,15 +82,19 @@ type Context struct {
 // UCX 1.13 takes only the common name, newer ones only the transports' own.
 var defaultOptions = []struct {
 	name, value string
+	transport   string
 	unlessSet   []string // variables whose presence means that the user has decided
 }{
-	{"POSIX_ERROR_HANDLING", "y", []string{"UCX_POSIX_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
-	{"SYSV_ERROR_HANDLING", "y", []string{"UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
-	{"MM_ERROR_HANDLING", "y", []string{"UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+	{"POSIX_ERROR_HANDLING", "y", "posix", []string{"UCX_POSIX_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+	{"SYSV_ERROR_HANDLING", "y", "sysv", []string{"UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+	{"MM_ERROR_HANDLING", "y", "posix", []string{"UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
 }
 
-func applyDefaults(uc *ucp.Config) {
+func applyDefaults(uc *ucp.Config, tls string) {
 	for _, o := range defaultOptions {
+		if !selects(tls, o.transport) {
+			continue // UCX warns of options that no transport of the context takes
+		}
 		isSet := func(name string) bool { _, set := os.LookupEnv(name); return set }
 		if !slices.ContainsFunc(o.unlessSet, isSet) {
 			uc.Modify(o.name, o.value) // a library without that transport has no such option
@@ -116,7 +121,7 @@ func NewContext(cfg Config) (*Context, error) {
 		return nil, &OpError{Op: "read configuration", Err: Status(st)}
 	}
 	defer uc.Release()
-	applyDefaults(uc)
+	applyDefaults(uc, effectiveTLS(cfg.Options))
 	var names []string
 	for _, o := range parseOptions(uc.Text()) {
 		names = append(names, o.Name)
@@ -133,7 +138,35 @@ func NewContext(cfg Config) (*Context, error) {
 	c := &Context{lib: lib, cfg: cfg, h: h, text: uc.Text(), workers: map[*Worker]struct{}{}, regs: map[*registration]struct{}{}}
 	c.lanes = parseResources(h.Text())
 	c.pinOK = pinSafe(c.lanes)
+	c.sockaddr = checkSockaddr(c.Config())
+	c.amoOK = slices.Contains(c.Config(), Option{"UCX_PROTO_ENABLE", "n"}) // see Atomic
 	return c, nil
+}
+
+// effectiveTLS is the value of UCX_TLS that the context will see.
+func effectiveTLS(options map[string]string) string {
+	if v, set := os.LookupEnv("UCX_TLS"); set {
+		return v
+	}
+	for _, name := range []string{"TLS", "UCX_TLS"} {
+		if v, ok := options[name]; ok {
+			return v
+		}
+	}
+	return "all"
+}
+
+// selects tells whether a UCX_TLS value lets a shared-memory transport in.
+func selects(tls, transport string) bool {
+	list, negated := strings.CutPrefix(strings.TrimSpace(tls), "^")
+	named := false
+	for name := range strings.SplitSeq(list, ",") {
+		switch strings.TrimSpace(name) {
+		case transport, "all", "sm", "shm", "mm":
+			named = true
+		}
+	}
+	return named != negated
 }
 
 func sortedKeys(m map[string]string) []string {
@@ -181,6 +214,18 @@ type Option struct {
 
 // Config returns the effective options of the context, sorted by name.
 func (c *Context) Config() []Option { return parseOptions(c.text) }
+
+// checkSockaddr finds settings with which UCX's socket connections end the process
+// instead of failing: no connection manager is left.
+func checkSockaddr(options []Option) error {
+	for _, o := range options {
+		if o.Name == "UCX_SOCKADDR_TLS_PRIORITY" {
+			_, rdma := ucxenv.ReadNetDevices(os.DirFS("/sys"))
+			return ucxenv.CheckSockaddr(o.Value, rdma)
+		}
+	}
+	return nil
+}
 
 func parseOptions(text string) []Option {
 	var out []Option

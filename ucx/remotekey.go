@@ -1,23 +1,99 @@
 package ucx
 
 import (
-	"sync"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
 
 	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/mem"
 )
 
 // RemoteKey lets operations of one endpoint reach memory that the peer registered.
-// It ends with its endpoint at the latest.
+// It is made by [Endpoint.Unpack], ends with its endpoint at the latest, and is safe
+// for any number of goroutines.
 type RemoteKey struct {
-	ep   *Endpoint
-	addr uint64 // start of the peer's memory
-	size uint64
-
-	mu sync.Mutex
-	h  uintptr // ucp_rkey_h; 0 after Release
+	ep       *Endpoint
+	addr     uint64 // start of the peer's memory
+	size     uint64
+	kind     mem.Kind
+	readOnly bool
+	h        uintptr // ms_rkey
+	serial   uint64  // which use of the ms_rkey this is
+	peerErrs bool    // the endpoint has error mode ErrorPeer
+	released atomic.Bool
 }
 
-// Release gives the key back. Releasing again does nothing.
+// keyPadding follows the packed key in memory. UCX gets no length: what a damaged key
+// makes it read beyond lies in here. All ones end the list of device distances that
+// newer releases look for, and are the longest entry of the memory domains.
+const keyPadding = 64*256 + 256
+
+// Unpack opens a peer's memory for the operations of this endpoint. The key must be
+// of memory that this endpoint's peer registered. A key to device memory makes
+// UCX look at the worker's device, or device 0 if it has used none yet.
+func (ep *Endpoint) Unpack(key MemoryKey) (*RemoteKey, error) {
+	fail := func(err error) (*RemoteKey, error) {
+		return nil, &OpError{Op: "unpack remote key", Peer: ep.peer, Err: err}
+	}
+	if err := key.check(); err != nil {
+		return fail(err)
+	}
+	if err := ep.reason(); err != nil {
+		return fail(err)
+	}
+	n := len(key.packed)
+	buf := ucp.Malloc(n + keyPadding)
+	defer ucp.FreeMemory(buf)
+	b := unsafe.Slice((*byte)(buf), n+keyPadding)
+	for i := copy(b, key.packed); i < len(b); i++ {
+		b[i] = 0xff
+	}
+	k := &RemoteKey{ep: ep, addr: key.addr, size: key.size, kind: key.kind, readOnly: key.readOnly}
+	s, r, err := ep.w.takeSlot()
+	if err != nil {
+		return fail(err)
+	}
+	err = ep.w.callWith("unpack remote key", ucp.CallRkeyUnpack, s, r, func(s *ucp.Slot) {
+		s.Buf, s.Hdr = uintptr(buf), uintptr(unsafe.Pointer(ep.c))
+		if (View{kind: key.kind}).onDevice() {
+			s.Device = 0
+		}
+	}, func(s *ucp.Slot) { k.h, k.serial, k.peerErrs = uintptr(s.RTag), s.RLen, s.Arg[0] != 0 })
+	if err != nil {
+		if e := ep.reason(); e != nil {
+			return fail(e)
+		}
+		return nil, err
+	}
+	ep.mu.Lock()
+	if ep.ended { // its keys were released already
+		ep.mu.Unlock()
+		k.destroy()
+		return fail(ep.reason())
+	}
+	if ep.rkeys == nil {
+		ep.rkeys = map[*RemoteKey]struct{}{}
+	}
+	ep.rkeys[k] = struct{}{}
+	ep.mu.Unlock()
+	return k, nil
+}
+
+// Len returns the length of the peer's memory in bytes.
+func (k *RemoteKey) Len() int64 { return int64(k.size) }
+
+// Kind returns where the peer's memory is.
+func (k *RemoteKey) Kind() mem.Kind { return k.kind }
+
+// ReadOnly reports memory that may be read but not written.
+func (k *RemoteKey) ReadOnly() bool { return k.readOnly }
+
+// Endpoint returns the endpoint the key belongs to.
+func (k *RemoteKey) Endpoint() *Endpoint { return k.ep }
+
+// Release gives the key back. Operations under way finish first; new ones are
+// refused. Releasing again does nothing.
 func (k *RemoteKey) Release() {
 	k.ep.mu.Lock()
 	delete(k.ep.rkeys, k)
@@ -26,16 +102,14 @@ func (k *RemoteKey) Release() {
 }
 
 func (k *RemoteKey) destroy() {
-	k.mu.Lock()
-	h := k.h
-	k.h = 0
-	k.mu.Unlock()
-	if h != 0 {
-		_ = k.ep.w.internalCall("release remote key", ucp.CallRkeyDestroy, func(s *ucp.Slot) { s.Buf = h }, nil)
+	if k.released.Swap(true) {
+		return
 	}
+	_ = k.ep.w.internalCall("release remote key", ucp.CallRkeyDestroy, func(s *ucp.Slot) { s.Buf, s.Arg[0] = k.h, k.serial }, nil)
 }
 
-// destroyKeys releases all keys of an endpoint: UCX wants that before the close.
+// destroyKeys releases all keys of an endpoint. Those that operations still use end
+// with the last of them.
 func (ep *Endpoint) destroyKeys() {
 	ep.mu.Lock()
 	keys := ep.rkeys
@@ -44,4 +118,30 @@ func (ep *Endpoint) destroyKeys() {
 	for k := range keys {
 		k.destroy()
 	}
+}
+
+// reach returns the remote address of n bytes at off, or why an operation of ep must
+// not go there.
+func (k *RemoteKey) reach(ep *Endpoint, off int64, n int, write bool) (uint64, error) {
+	switch {
+	case k == nil:
+		return 0, fmt.Errorf("ucx: nil *RemoteKey: %w", ErrInvalidParam)
+	case k.ep != ep:
+		return 0, fmt.Errorf("ucx: the remote key belongs to %v, not to %v: Unpack it there: %w", k.ep, ep, ErrInvalidParam)
+	case off < 0 || uint64(off) > k.size || uint64(n) > k.size-uint64(off):
+		return 0, fmt.Errorf("ucx: %d bytes at offset %d do not lie within the remote memory of %d bytes: %w", n, off, k.size, ErrOutOfRange)
+	case write && k.readOnly:
+		return 0, fmt.Errorf("ucx: the remote memory of %d bytes is read-only: %w", k.size, ErrInvalidParam)
+	case k.released.Load():
+		if err := ep.reason(); err != nil {
+			return 0, err
+		}
+		return 0, fmt.Errorf("ucx: the remote key was released: %w", ErrClosed)
+	}
+	return k.addr + uint64(off), nil
+}
+
+// aim points a slot at remote memory.
+func (k *RemoteKey) aim(s *ucp.Slot, addr uint64) {
+	s.Tag, s.Mask, s.Hdr = addr, uint64(k.h), uintptr(k.serial)
 }

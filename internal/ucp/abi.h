@@ -71,7 +71,10 @@ enum {
 #define UX_ATTR_NAME UX_BIT(3)
 
 #define UX_WORKER_ATTR_THREAD_MODE UX_BIT(0)
+#define UX_WORKER_ATTR_ADDRESS UX_BIT(1)
+#define UX_WORKER_ATTR_ADDRESS_FLAGS UX_BIT(2)
 #define UX_WORKER_ATTR_MAX_AM_HEADER UX_BIT(3)
+#define UX_WORKER_ADDRESS_NET_ONLY UX_BIT(0)
 
 #define UX_EP_ATTR_NAME UX_BIT(0)
 #define UX_EP_ATTR_LOCAL_SOCKADDR UX_BIT(1)
@@ -295,7 +298,6 @@ typedef struct { uint64_t field_mask; double estimated_time; } ux_perf_attr;
     REQ(void, ucp_worker_destroy, (void *))                                                        \
     REQ(ux_status, ucp_worker_query, (void *, ux_worker_attr *))                                   \
     REQ(void, ucp_worker_print_info, (void *, FILE *))                                             \
-    REQ(ux_status, ucp_worker_get_address, (void *, void **, size_t *))                            \
     REQ(void, ucp_worker_release_address, (void *, void *))                                        \
     REQ(unsigned, ucp_worker_progress, (void *))                                                   \
     REQ(ux_status, ucp_worker_get_efd, (void *, int *))                                            \

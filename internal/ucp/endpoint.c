@@ -56,7 +56,8 @@ static void call_ep_create(ms_worker *w, ms_slot *s)
     ep->id = s->tag;
     memset(&p, 0, sizeof p);
     p.field_mask = UX_EP_PARAM_ERR_MODE | UX_EP_PARAM_ERR_HANDLER;
-    p.err_mode = s->arg[1] & 1 ? UX_ERR_MODE_PEER : UX_ERR_MODE_NONE;
+    ep->peer_errors = s->arg[1] & 1;
+    p.err_mode = ep->peer_errors ? UX_ERR_MODE_PEER : UX_ERR_MODE_NONE;
     p.err_handler.cb = on_error;
     p.err_handler.arg = ep;
     switch (s->arg[0]) {
@@ -256,19 +257,25 @@ static void call_worker_text(ms_worker *w, ms_slot *s)
     s->rlen = n;
 }
 
-/* worker_address: hdr = bytes of hdrlen; rlen out = length (also when too long). */
+/* worker_address: hdr = bytes of hdrlen, arg[0] = 1 for network devices only (no shared
+ * memory); rlen out = length (also when too long). */
 static void call_worker_address(ms_worker *w, ms_slot *s)
 {
-    void *a = NULL;
-    size_t n = 0;
+    ux_worker_attr a;
 
-    s->status = ux_ucp_worker_get_address(w->h, &a, &n);
+    memset(&a, 0, sizeof a);
+    a.field_mask = UX_WORKER_ATTR_ADDRESS;
+    if (s->arg[0] != 0) {
+        a.field_mask |= UX_WORKER_ATTR_ADDRESS_FLAGS;
+        a.address_flags = UX_WORKER_ADDRESS_NET_ONLY;
+    }
+    s->status = ux_ucp_worker_query(w->h, &a);
     if (s->status != UX_OK)
         return;
-    s->rlen = n;
-    if (n <= s->hdrlen)
-        memcpy(s->hdr, a, n);
-    ux_ucp_worker_release_address(w->h, a);
+    s->rlen = a.address_length;
+    if (a.address_length <= s->hdrlen)
+        memcpy(s->hdr, a.address, a.address_length);
+    ux_ucp_worker_release_address(w->h, a.address);
 }
 
 static void call_fence(ms_worker *w, ms_slot *s) { s->status = ux_ucp_worker_fence(w->h); }

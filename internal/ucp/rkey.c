@@ -12,7 +12,8 @@ static void recycle(ms_worker *w, ms_rkey *k)
 }
 
 /* rkey_unpack: hdr = ms_ep, buf = packed key, device = whose context the key of device
- * memory may need, -1 for none; rtag out = ms_rkey, rlen out = its serial. */
+ * memory may need, -1 for none; rtag out = ms_rkey, rlen out = its serial, arg[0] out =
+ * whether the endpoint has peer error mode. */
 void ms_call_rkey_unpack(ms_worker *w, ms_slot *s)
 {
     ms_ep *ep = s->hdr;
@@ -47,6 +48,7 @@ void ms_call_rkey_unpack(ms_worker *w, ms_slot *s)
     k->serial = ++w->rkey_serial;
     s->rtag = (uint64_t)(uintptr_t)k;
     s->rlen = k->serial;
+    s->arg[0] = ep->peer_errors;
 }
 
 /* rkey_destroy: buf = ms_rkey, arg[0] = its serial. */

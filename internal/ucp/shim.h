@@ -95,6 +95,7 @@ struct ms_ep {
     int32_t err;    /* first failure, 0 while alive */
     uint8_t closed; /* ucp_ep_close_nbx was called: never again, and h is dead */
     uint8_t failing, borrowed;
+    uint8_t peer_errors; /* made in peer error mode: UCX closes only these by force */
     ms_ep *next_failed;
     ms_slot *ops;
     ms_ep *all_prev, *all_next; /* the worker's list of all endpoints that are not freed */

@@ -1,0 +1,249 @@
+package ucx
+
+import (
+	"context"
+	"fmt"
+	"unsafe"
+
+	"go.millstream.dev/internal/ucp"
+)
+
+// Word is what atomic operations work on. Signed and other types of the same size
+// convert.
+type Word interface{ uint32 | uint64 }
+
+// Atomic is a word in a peer's memory on which atomic operations work, as those of
+// [sync/atomic] do on local memory. It is a small value that owns nothing:
+//
+//	counter := ucx.AtomicAt[uint64](rk, 0)
+//	old, err := counter.FetchAdd(ctx, 1)
+//
+// Operations are atomic against other UCX operations on the same word, of all peers.
+// The peer's own accesses are atomic against them only where UCX_ATOMIC_MODE is cpu.
+// Words are in the peer's byte order.
+//
+// Add, And, Or and Xor return when they were handed over; they have taken effect
+// after [Endpoint.Flush]. The others return the value from before, and have taken effect.
+//
+// UCX 1.16 to 1.22 have atomics only on endpoints that do not watch for their peer's
+// failure: connect with [EndpointConfig].Errors set to [ErrorNone], or give the context
+// the option PROTO_ENABLE=n, with which they use the protocols of older releases.
+type Atomic[T Word] struct {
+	rk  *RemoteKey
+	off int64
+}
+
+// AtomicAt names the word at byte offset off, which must leave the word aligned in
+// the peer's memory. Mistakes show when an operation is used.
+func AtomicAt[T Word](rk *RemoteKey, off int64) Atomic[T] { return Atomic[T]{rk, off} }
+
+// UCX's numbers of the operations.
+const (
+	atomicAdd = iota
+	atomicSwap
+	atomicCompareSwap
+	atomicAnd
+	atomicOr
+	atomicXor
+)
+
+// Add adds v.
+func (a Atomic[T]) Add(ctx context.Context, v T) error { return a.post(ctx, atomicAdd, v) }
+
+// And clears the bits that are not set in v.
+func (a Atomic[T]) And(ctx context.Context, v T) error { return a.post(ctx, atomicAnd, v) }
+
+// Or sets the bits that are set in v.
+func (a Atomic[T]) Or(ctx context.Context, v T) error { return a.post(ctx, atomicOr, v) }
+
+// Xor flips the bits that are set in v.
+func (a Atomic[T]) Xor(ctx context.Context, v T) error { return a.post(ctx, atomicXor, v) }
+
+// FetchAdd adds v and returns the value from before.
+func (a Atomic[T]) FetchAdd(ctx context.Context, v T) (old T, err error) {
+	return a.fetch(ctx, atomicAdd, v, 0)
+}
+
+// FetchAnd clears the bits that are not set in v and returns the value from before.
+func (a Atomic[T]) FetchAnd(ctx context.Context, v T) (old T, err error) {
+	return a.fetch(ctx, atomicAnd, v, 0)
+}
+
+// FetchOr sets the bits that are set in v and returns the value from before.
+func (a Atomic[T]) FetchOr(ctx context.Context, v T) (old T, err error) {
+	return a.fetch(ctx, atomicOr, v, 0)
+}
+
+// FetchXor flips the bits that are set in v and returns the value from before.
+func (a Atomic[T]) FetchXor(ctx context.Context, v T) (old T, err error) {
+	return a.fetch(ctx, atomicXor, v, 0)
+}
+
+// Swap stores v and returns the value from before.
+func (a Atomic[T]) Swap(ctx context.Context, v T) (old T, err error) {
+	return a.fetch(ctx, atomicSwap, v, 0)
+}
+
+// CompareSwap stores v if the word is equal to expected. It returns the value from
+// before: the swap was done if that is expected.
+func (a Atomic[T]) CompareSwap(ctx context.Context, expected, v T) (old T, err error) {
+	return a.fetch(ctx, atomicCompareSwap, expected, v)
+}
+
+// Load returns the value.
+func (a Atomic[T]) Load(ctx context.Context) (T, error) { return a.fetch(ctx, atomicAdd, 0, 0) }
+
+// StartAdd is Add as a Request.
+func (a Atomic[T]) StartAdd(v T) *Request { return a.start(atomicAdd, false, v, 0) }
+
+// StartAnd is And as a Request.
+func (a Atomic[T]) StartAnd(v T) *Request { return a.start(atomicAnd, false, v, 0) }
+
+// StartOr is Or as a Request.
+func (a Atomic[T]) StartOr(v T) *Request { return a.start(atomicOr, false, v, 0) }
+
+// StartXor is Xor as a Request.
+func (a Atomic[T]) StartXor(v T) *Request { return a.start(atomicXor, false, v, 0) }
+
+// StartFetchAdd is FetchAdd as a request.
+func (a Atomic[T]) StartFetchAdd(v T) *AtomicRequest[T] { return a.startFetch(atomicAdd, v, 0) }
+
+// StartFetchAnd is FetchAnd as a request.
+func (a Atomic[T]) StartFetchAnd(v T) *AtomicRequest[T] { return a.startFetch(atomicAnd, v, 0) }
+
+// StartFetchOr is FetchOr as a request.
+func (a Atomic[T]) StartFetchOr(v T) *AtomicRequest[T] { return a.startFetch(atomicOr, v, 0) }
+
+// StartFetchXor is FetchXor as a request.
+func (a Atomic[T]) StartFetchXor(v T) *AtomicRequest[T] { return a.startFetch(atomicXor, v, 0) }
+
+// StartSwap is Swap as a request.
+func (a Atomic[T]) StartSwap(v T) *AtomicRequest[T] { return a.startFetch(atomicSwap, v, 0) }
+
+// StartCompareSwap is CompareSwap as a request.
+func (a Atomic[T]) StartCompareSwap(expected, v T) *AtomicRequest[T] {
+	return a.startFetch(atomicCompareSwap, expected, v)
+}
+
+// AtomicRequest is a [Request] whose operation returns a value.
+type AtomicRequest[T Word] struct{ *Request }
+
+// Old returns the word's value from before the operation, once that has succeeded;
+// 0 until then.
+func (r *AtomicRequest[T]) Old() T {
+	if r.state.Load() != reqDone || r.err != nil {
+		return 0
+	}
+	return wordOf[T](&r.arg)
+}
+
+func (a Atomic[T]) size() int {
+	var v T
+	return int(unsafe.Sizeof(v))
+}
+
+// wordOf reads a word of either size where UCX put it: at the start of the eight bytes.
+func wordOf[T Word](p *uint64) T { return *(*T)(unsafe.Pointer(p)) }
+
+func setWord[T Word](p *uint64, v T) {
+	*p = 0
+	*(*T)(unsafe.Pointer(p)) = v
+}
+
+func (a Atomic[T]) target() (uint64, error) {
+	if a.rk == nil {
+		return 0, fmt.Errorf("ucx: nil *RemoteKey: %w", ErrInvalidParam)
+	}
+	size := a.size()
+	feature, name := Atomic64, "Atomic64"
+	if size == 4 {
+		feature, name = Atomic32, "Atomic32"
+	}
+	if a.rk.ep.w.ctx.cfg.Features&feature == 0 {
+		return 0, fmt.Errorf("ucx: the context does not have the feature %s; add it to Config.Features: %w", name, ErrUnsupported)
+	}
+	addr, err := a.rk.reach(a.rk.ep, a.off, size, true)
+	if err != nil {
+		return 0, err
+	}
+	if addr%uint64(size) != 0 {
+		return 0, fmt.Errorf("ucx: offset %d leaves a word of %d bytes unaligned in the remote memory at %#x: %w", a.off, size, a.rk.addr, ErrInvalidParam)
+	}
+	if c := a.rk.ep.w.ctx; a.rk.peerErrs && !c.amoOK && !c.lib.AtLeast(1, 23) {
+		return 0, fmt.Errorf("ucx: UCX %s has no atomics on endpoints with error mode ErrorPeer: connect with EndpointConfig.Errors = ErrorNone, or make the contexts with the option PROTO_ENABLE=n: %w", c.lib.Version, ErrUnsupported)
+	}
+	return addr, nil
+}
+
+func (a Atomic[T]) fill(s *ucp.Slot, addr uint64, op uint64, fetch bool, v, reply T) {
+	a.rk.aim(s, addr)
+	s.Len = uint64(a.size())
+	s.Arg[0] = op | uint64(a.size())<<16
+	if fetch {
+		s.Arg[0] |= 1 << 8
+	}
+	setWord(&s.Arg[1], v)
+	setWord(&s.Arg[2], reply)
+}
+
+func (a Atomic[T]) post(ctx context.Context, op uint64, v T) error {
+	_, err := a.do(ctx, op, false, v, 0)
+	return err
+}
+
+func (a Atomic[T]) fetch(ctx context.Context, op uint64, v, reply T) (T, error) {
+	return a.do(ctx, op, true, v, reply)
+}
+
+func (a Atomic[T]) do(ctx context.Context, op uint64, fetch bool, v, reply T) (T, error) {
+	addr, err := a.target()
+	if err != nil {
+		return 0, a.refusal(err)
+	}
+	w := a.rk.ep.w
+	s, r, err := w.prepare(ucp.OpAtomic, a.rk.ep)
+	if err != nil {
+		return 0, err
+	}
+	a.fill(s, addr, op, fetch, v, reply)
+	if err := ctx.Err(); err != nil {
+		return 0, w.unbind(s, r, err)
+	}
+	if err := w.run(ctx, s, r); err != nil {
+		return 0, err // operand and result lie in the slot, so nothing of the caller's is in use
+	}
+	r.settle(s)
+	old, err := r.arg, r.err
+	w.putSlot(s)
+	if err != nil {
+		return 0, err
+	}
+	return wordOf[T](&old), nil
+}
+
+func (a Atomic[T]) start(op uint64, fetch bool, v, reply T) *Request {
+	addr, err := a.target()
+	if err != nil {
+		return failedRequest(ucp.OpAtomic, nil, a.refusal(err))
+	}
+	w := a.rk.ep.w
+	s, r, err := w.startOn(ucp.OpAtomic, a.rk.ep)
+	if err != nil {
+		return failedRequest(ucp.OpAtomic, a.rk.ep, err)
+	}
+	a.fill(s, addr, op, fetch, v, reply)
+	w.launch(s, r)
+	return r
+}
+
+func (a Atomic[T]) startFetch(op uint64, v, reply T) *AtomicRequest[T] {
+	return &AtomicRequest[T]{a.start(op, true, v, reply)}
+}
+
+func (a Atomic[T]) refusal(err error) error {
+	peer := ""
+	if a.rk != nil {
+		peer = a.rk.ep.peer
+	}
+	return &OpError{Op: ucp.OpAtomic.String(), Peer: peer, Err: err}
+}

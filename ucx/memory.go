@@ -1,0 +1,181 @@
+package ucx
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.millstream.dev/internal/obs"
+	"go.millstream.dev/mem"
+)
+
+// Memory is memory that peers reach by themselves, with Put, Get and atomics, once
+// they have its key. It holds a reference to the memory until Release.
+//
+// UCX checks nothing on the owner's side: a peer with the key is trusted. Over
+// transports without hardware for it, this process carries the accesses out, and one
+// to memory that has been unmapped ends the process. So release only when the peers
+// are known to be done.
+type Memory struct {
+	c        *Context
+	buf      *mem.Buffer // a reference of its own
+	key      MemoryKey
+	released atomic.Bool
+}
+
+// Register makes memory reachable for peers. Go's own memory is refused, as the
+// garbage collector cannot be told of such a use: take [Context.Alloc],
+// [mem.NewMmap], a [mem.Pool] on it, or device memory.
+//
+// The whole region around v is registered with UCX, once, and stays so until it is
+// freed or the context is closed; this package keeps peers within v. Memory from
+// Alloc is the fastest between processes of one host.
+func (c *Context) Register(v View) (*Memory, error) {
+	buf, err := c.registrable(v)
+	if err != nil {
+		return nil, &OpError{Op: "register memory", Err: err}
+	}
+	m, err := c.registerBuffer(buf)
+	if err != nil {
+		buf.Release()
+		return nil, err
+	}
+	return m, nil
+}
+
+// registrable returns a reference to the memory of a view that may be registered.
+func (c *Context) registrable(v View) (*mem.Buffer, error) {
+	switch {
+	case v.bad != nil:
+		return nil, v.bad
+	case c.cfg.Features&(RMA|Atomic32|Atomic64) == 0:
+		return nil, fmt.Errorf("ucx: the context has none of the features RMA, Atomic32, Atomic64; add them to Config.Features")
+	case v.n == 0:
+		return nil, fmt.Errorf("ucx: there is nothing to register in an empty view: %w", ErrInvalidParam)
+	case v.goHeap():
+		return nil, fmt.Errorf("ucx: Go memory cannot be registered for remote access, the garbage collector may free it: use Context.Alloc, mem.NewMmap or a mem.Pool on it (%d bytes): %w", v.n, ErrInvalidParam)
+	case v.buf != nil:
+		return v.buf.Slice(int(v.addr), v.n), nil
+	}
+	// Memory that somebody else owns and keeps, such as a foreign array.
+	return mem.NewRegion(mem.RegionConfig{Addr: v.addr, Len: v.n, Kind: v.kind, Device: int(v.device), ReadOnly: v.readOnly}).Buffer(), nil
+}
+
+// registerBuffer takes over the caller's reference if it succeeds.
+func (c *Context) registerBuffer(buf *mem.Buffer) (*Memory, error) {
+	reg, err := c.register(buf.Region())
+	if err != nil {
+		return nil, err
+	}
+	if err := c.enter(); err != nil {
+		return nil, &OpError{Op: "pack remote key", Err: err}
+	}
+	packed, st := c.h.RkeyPack(reg.memh, buf.Device())
+	c.calls.Done()
+	if st != 0 {
+		return nil, &OpError{Op: "pack remote key", Err: Status(st)}
+	}
+	key := MemoryKey{addr: uint64(buf.Addr()), size: uint64(buf.Len()), kind: buf.Kind(), readOnly: buf.ReadOnly(), packed: packed}
+	if err := key.check(); err != nil {
+		return nil, &OpError{Op: "pack remote key", Err: err}
+	}
+	return &Memory{c: c, buf: buf, key: key}, nil
+}
+
+// Key returns what a peer needs to reach the memory.
+func (m *Memory) Key() MemoryKey { return m.key }
+
+// Len returns the length in bytes.
+func (m *Memory) Len() int { return int(m.key.size) }
+
+// Buffer returns the memory itself. It is valid until Release; Retain it to keep it.
+func (m *Memory) Buffer() *mem.Buffer { return m.buf }
+
+// Release drops the reference to the memory. What else refers to it keeps it, and
+// its registration, alive. Releasing again does nothing.
+func (m *Memory) Release() {
+	if !m.released.Swap(true) {
+		m.buf.Release()
+	}
+}
+
+// Alloc returns memory that UCX allocated and registered: shared memory where it can,
+// which peers on the same host then write and read without a copy by the kernel. It
+// is the caller's to release, before the context closes. Device and managed memory
+// is taken on device 0; see Resource for others.
+func (c *Context) Alloc(n int, kind mem.Kind) (*mem.Buffer, error) {
+	return c.Resource(kind, 0).Alloc(background, n)
+}
+
+// Resource returns the context's allocator as a [mem.Resource], so that a [mem.Pool]
+// can stand on it. device is the GPU for Device and Managed memory, else ignored.
+func (c *Context) Resource(kind mem.Kind, device int) mem.Resource {
+	if !(View{kind: kind}).onDevice() {
+		device = -1
+	}
+	return &allocator{c: c, kind: kind, device: device}
+}
+
+type allocator struct {
+	c      *Context
+	kind   mem.Kind
+	device int
+}
+
+func (a *allocator) Kind() mem.Kind { return a.kind }
+func (a *allocator) Device() int    { return a.device }
+
+// maxAlloc is beyond every address space, so that a wrong length does not reach UCX.
+const maxAlloc = 1 << 46
+
+func (a *allocator) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
+	c := a.c
+	fail := func(err error) (*mem.Buffer, error) { return nil, &OpError{Op: "allocate memory", Err: err} }
+	if err := ctx.Err(); err != nil {
+		return fail(err)
+	}
+	if n < 0 || n > maxAlloc {
+		return fail(fmt.Errorf("ucx: %d bytes cannot be allocated: %w", n, ErrInvalidParam))
+	}
+	if n == 0 {
+		return mem.NewRegion(mem.RegionConfig{Kind: a.kind, Device: a.device}).Buffer(), nil
+	}
+	if a.kind == mem.Pinned {
+		return fail(fmt.Errorf("ucx: UCX does not allocate pinned memory: take mem.NewMlocked or package cuda, and Register it: %w", ErrUnsupported))
+	}
+	if _, hooked := mem.Hooks(); a.device >= 0 && (!hooked || !c.SupportsMemory(a.kind)) {
+		return fail(fmt.Errorf("ucx: no %s memory here: it needs package go.millstream.dev/cuda imported and a libucp with CUDA support (%s has %v): %w", a.kind, c.lib.Path, c.lib.CUDA, ErrUnsupported))
+	}
+	if err := c.enter(); err != nil {
+		return fail(err)
+	}
+	defer c.calls.Done()
+	start := time.Now()
+	kind := View{kind: a.kind}
+	memh, addr, st := c.h.MemMap(0, uint64(n), int(kind.memType()), a.device, true)
+	if st != 0 {
+		return fail(fmt.Errorf("%w (%d bytes of %s memory)", Status(st), n, a.kind))
+	}
+	c.mu.Lock()
+	c.allocs++
+	c.mu.Unlock()
+	info := obs.Registration{Bytes: n, Kind: a.kind.String(), Took: time.Since(start)}
+	r := mem.NewRegion(mem.RegionConfig{Addr: addr, Len: n, Kind: a.kind, Device: a.device, Free: func() {
+		c.h.MemUnmap(memh, a.device) // the context waits for this one: see Close
+		c.mu.Lock()
+		c.allocs--
+		c.mu.Unlock()
+		if f := c.cfg.Events.Deregistered; f != nil {
+			f(obs.Registration{Bytes: info.Bytes, Kind: info.Kind})
+		}
+	}})
+	if _, err := r.Attach(c, func() (any, error) { return &registration{region: r, memh: memh, took: info.Took}, nil }); err != nil {
+		r.Buffer().Release()
+		return fail(err)
+	}
+	if f := c.cfg.Events.Registered; f != nil {
+		f(info)
+	}
+	return r.Buffer(), nil
+}

@@ -1,0 +1,525 @@
+package ucx
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/mem"
+)
+
+// rmaSettings are the ways by which one-sided operations travel in these tests. With
+// UCX's self transport alone a worker could not sleep, so tcp stands beside it.
+var rmaSettings = []struct {
+	name, tls string
+	lanes     []string // one of them must be in use
+}{
+	{"self", "self,tcp", []string{"self"}},
+	{"shm", "posix,sysv,cma,tcp,self", []string{"posix", "sysv", "cma"}},
+	{"tcp", "tcp,self", []string{"tcp"}},
+}
+
+// eachSetting runs a test for every setting with an endpoint and the context that owns
+// the memory at its far end. Self has no peer error mode and newer UCX no atomics in
+// it, so that it is used where it can be.
+func eachSetting(t *testing.T, atomics bool, f func(t *testing.T, ep *Endpoint, owner *Context)) {
+	for _, s := range rmaSettings {
+		t.Run(s.name, func(t *testing.T) {
+			cfg := Config{Options: map[string]string{"TLS": s.tls}}
+			var ep *Endpoint
+			var owner *Context
+			if s.name == "self" || atomics {
+				ep, owner = plainPair(t, cfg, s.name == "self")
+			} else {
+				ep, owner = rmaPair(t, cfg)
+			}
+			f(t, ep, owner)
+			lanes, err := ep.Transports()
+			if err != nil {
+				if ep.Err() != nil {
+					return
+				}
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(lanes, func(l Lane) bool { return slices.Contains(s.lanes, l.Transport) }) {
+				t.Errorf("the endpoint uses %v, none of %v", lanes, s.lanes)
+			}
+		})
+	}
+}
+
+// rmaPair returns an endpoint in peer error mode.
+func rmaPair(t testing.TB, cfg Config) (*Endpoint, *Context) {
+	t.Helper()
+	a, b := pair(t, cfg, WorkerConfig{})
+	return a, b.w.ctx
+}
+
+// plainPair returns an endpoint without error handling, made from a worker address: of
+// its own worker or of another.
+func plainPair(t testing.TB, cfg Config, self bool) (*Endpoint, *Context) {
+	t.Helper()
+	far := newWorker(t, cfg, WorkerConfig{})
+	near := far
+	if !self {
+		near = newWorker(t, cfg, WorkerConfig{})
+	}
+	addr, err := far.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mode := ErrorNone
+	ep, err := near.Connect(addr, &EndpointConfig{Errors: &mode})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ep, far.ctx
+}
+
+const guard = 64
+
+// exposed is registered memory between guard bytes, with the key to it.
+type exposed struct {
+	t      testing.TB
+	all    []byte
+	window []byte // what is registered
+	m      *Memory
+	rk     *RemoteKey
+}
+
+// expose registers n bytes of memory of the owner and unpacks the key on ep.
+func expose(t testing.TB, ep *Endpoint, owner *Context, n int, from mem.Resource) *exposed {
+	t.Helper()
+	buf, err := from.Alloc(context.Background(), n+2*guard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer buf.Release() // the registration keeps it
+	m, err := owner.Register(Buffer(buf).Slice(guard, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rk := unpack(t, ep, m.Key())
+	e := &exposed{t: t, all: buf.Bytes(), m: m, rk: rk}
+	e.window = e.all[guard : guard+n]
+	fill(e.all)
+	t.Cleanup(func() {
+		rk.Release()
+		m.Release()
+	})
+	return e
+}
+
+func unpack(t testing.TB, ep *Endpoint, key MemoryKey) *RemoteKey {
+	t.Helper()
+	b, err := key.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got MemoryKey
+	if err := got.UnmarshalBinary(b); err != nil {
+		t.Fatal(err)
+	}
+	rk, err := ep.Unpack(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rk
+}
+
+func fill(b []byte) {
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+}
+
+// resources are where the tests take the registered memory from: UCX itself, which
+// takes shared memory where it can, and private mappings.
+func resources(owner *Context) map[string]mem.Resource {
+	return map[string]mem.Resource{"alloc": owner.Resource(mem.Host, 0), "mmap": mem.NewMmap(mem.MmapConfig{})}
+}
+
+// local is memory on the near side, between guard bytes as well.
+func local(t testing.TB, kind string, n int) (View, []byte, []byte) {
+	t.Helper()
+	if kind == "heap" {
+		b := make([]byte, n+2*guard)
+		fill(b)
+		return Bytes(b[guard : guard+n]), b[guard : guard+n], b
+	}
+	buf, err := mem.NewMmap(mem.MmapConfig{}).Alloc(context.Background(), n+2*guard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(buf.Release)
+	fill(buf.Bytes())
+	return Buffer(buf).Slice(guard, n), buf.Bytes()[guard : guard+n], buf.Bytes()
+}
+
+// rmaSizes are around the limits that matter: empty, a word, what is copied into a
+// slot, shared memory's segments, several fragments.
+var rmaSizes = []int{0, 1, 8, ucp.InlineSize - 1, ucp.InlineSize, ucp.InlineSize + 1, 8191, 8192, 8193, 64 << 10, 1<<20 + 3}
+
+// rmaModes carry a transfer out in the blocking and in the started form.
+var rmaModes = map[string]struct {
+	put, get func(ctx context.Context, ep *Endpoint, v View, rk *RemoteKey, off int64) error
+}{
+	"blocking": {
+		func(ctx context.Context, ep *Endpoint, v View, rk *RemoteKey, off int64) error {
+			return ep.Put(ctx, v, rk, off)
+		},
+		func(ctx context.Context, ep *Endpoint, v View, rk *RemoteKey, off int64) error {
+			return ep.Get(ctx, v, rk, off)
+		},
+	},
+	"started": {
+		func(ctx context.Context, ep *Endpoint, v View, rk *RemoteKey, off int64) error {
+			return ep.StartPut(v, rk, off).Wait(ctx)
+		},
+		func(ctx context.Context, ep *Endpoint, v View, rk *RemoteKey, off int64) error {
+			return ep.StartGet(v, rk, off).Wait(ctx)
+		},
+	},
+}
+
+// TestMemoryPut and TestMemoryGet move random bytes of every size, from and to every
+// place, and look at the bytes around on both sides.
+func TestMemoryPut(t *testing.T) {
+	eachTransfer(t, func(ctx context.Context, t *testing.T, c transferCase) {
+		want := slices.Clone(c.far.all)
+		copy(want[guard+c.off:], c.bytes)
+		near := slices.Clone(c.around)
+		if err := c.mode.put(ctx, c.ep, c.v, c.far.rk, int64(c.off)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.ep.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(c.far.all, want) {
+			t.Fatalf("the peer's memory is wrong %s", firstDifference(c.far.all, want))
+		}
+		if !bytes.Equal(c.around, near) {
+			t.Fatal("a put has changed its source")
+		}
+	})
+}
+
+func TestMemoryGet(t *testing.T) {
+	eachTransfer(t, func(ctx context.Context, t *testing.T, c transferCase) {
+		want := slices.Clone(c.around)
+		copy(want[guard:], c.far.window[c.off:c.off+len(c.bytes)])
+		far := slices.Clone(c.far.all)
+		if err := c.mode.get(ctx, c.ep, c.v, c.far.rk, int64(c.off)); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(c.around, want) {
+			t.Fatalf("what came is wrong %s", firstDifference(c.around, want))
+		}
+		if !bytes.Equal(c.far.all, far) {
+			t.Fatal("a get has changed the peer's memory")
+		}
+	})
+}
+
+type transferCase struct {
+	ep            *Endpoint
+	far           *exposed
+	v             View
+	bytes, around []byte
+	off           int
+	mode          struct {
+		put, get func(ctx context.Context, ep *Endpoint, v View, rk *RemoteKey, off int64) error
+	}
+}
+
+// eachTransfer runs f for {self, shm, tcp} × {alloc, mmap} × {heap, buffer} ×
+// {blocking, started} × sizes × {start, odd offset, end}.
+func eachTransfer(t *testing.T, f func(ctx context.Context, t *testing.T, c transferCase)) {
+	eachSetting(t, false, func(t *testing.T, ep *Endpoint, owner *Context) {
+		ctx := testContext(t)
+		const odd = 13
+		largest := slices.Max(rmaSizes)
+		for place, from := range resources(owner) {
+			far := expose(t, ep, owner, largest+2*odd, from)
+			for _, kind := range []string{"heap", "buffer"} {
+				for name, mode := range rmaModes {
+					t.Run(fmt.Sprintf("%s/%s/%s", place, kind, name), func(t *testing.T) {
+						for _, n := range rmaSizes {
+							for _, off := range []int{0, odd, len(far.window) - n} {
+								v, b, around := local(t, kind, n)
+								f(ctx, t, transferCase{ep: ep, far: far, v: v, bytes: b, around: around, off: off, mode: mode})
+							}
+						}
+					})
+				}
+			}
+		}
+	})
+}
+
+func firstDifference(got, want []byte) string {
+	for i := range got {
+		if got[i] != want[i] {
+			return fmt.Sprintf("at byte %d of %d (guards are %d long): %#x, want %#x", i, len(got), guard, got[i], want[i])
+		}
+	}
+	return "nowhere"
+}
+
+// TestMemoryGetPreallocated reads into registered memory of this side.
+func TestMemoryGetPreallocated(t *testing.T) {
+	eachSetting(t, false, func(t *testing.T, ep *Endpoint, owner *Context) {
+		const n = 256 << 10 // above the size from which regions are registered
+		far := expose(t, ep, owner, n, owner.Resource(mem.Host, 0))
+		dst, err := ep.w.ctx.Alloc(n, mem.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dst.Release()
+		if err := ep.Get(testContext(t), Buffer(dst), far.rk, 0); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(dst.Bytes(), far.window) {
+			t.Error("what came is wrong", firstDifference(dst.Bytes(), far.window))
+		}
+	})
+}
+
+// TestRMAImplicit starts many puts, waits for none of them, and flushes.
+func TestRMAImplicit(t *testing.T) {
+	flushes := map[string]func(context.Context, *Endpoint) error{
+		"endpoint": func(ctx context.Context, ep *Endpoint) error { return ep.Flush(ctx) },
+		"worker":   func(ctx context.Context, ep *Endpoint) error { return ep.w.Flush(ctx) },
+		"request":  func(ctx context.Context, ep *Endpoint) error { return ep.StartFlush().Wait(ctx) },
+	}
+	eachSetting(t, false, func(t *testing.T, ep *Endpoint, owner *Context) {
+		ctx := testContext(t)
+		const piece, pieces = 1500, 64
+		far := expose(t, ep, owner, piece*pieces, owner.Resource(mem.Host, 0))
+		for name, flush := range flushes {
+			src := make([]byte, piece*pieces)
+			fill(src)
+			requests := make([]*Request, pieces)
+			for i := range requests {
+				requests[i] = ep.StartPut(Bytes(src[i*piece:(i+1)*piece]), far.rk, int64(i*piece))
+			}
+			if err := flush(ctx, ep); err != nil {
+				t.Fatal(name, err)
+			}
+			if !bytes.Equal(far.window, src) {
+				t.Fatalf("flush of the %s: %s", name, firstDifference(far.window, src))
+			}
+			for _, r := range requests {
+				if err := r.Wait(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// TestRMAFence writes data and then, after a fence, a flag: whoever sees the flag sees
+// the data.
+func TestRMAFence(t *testing.T) {
+	eachSetting(t, true, func(t *testing.T, ep *Endpoint, owner *Context) {
+		ctx := testContext(t)
+		const n = 32 << 10
+		far := expose(t, ep, owner, n+8, owner.Resource(mem.Host, 0))
+		flag := AtomicAt[uint64](far.rk, n)
+		for round := range uint64(20) {
+			src := make([]byte, n)
+			fill(src)
+			data := ep.StartPut(Bytes(src), far.rk, 0)
+			if err := ep.w.Fence(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := flag.Swap(ctx, round); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, n)
+			if err := ep.Get(ctx, Bytes(got), far.rk, 0); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, src) {
+				t.Fatalf("round %d: the flag was there before the data", round)
+			}
+			if err := data.Wait(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestRMARefuses: what cannot be right is refused before UCX sees it, by both forms.
+func TestRMARefuses(t *testing.T) {
+	ctx := testContext(t)
+	ep, owner := rmaPair(t, Config{})
+	other, _ := connectPair(t, ctx, ep.w, newWorker(t, Config{}, WorkerConfig{}))
+	far := expose(t, ep, owner, 100, owner.Resource(mem.Host, 0))
+	b := make([]byte, 101)
+	cases := []struct {
+		name string
+		ep   *Endpoint
+		v    View
+		rk   *RemoteKey
+		off  int64
+		want error
+		text string
+	}{
+		{"negative offset", ep, Bytes(b[:1]), far.rk, -1, ErrOutOfRange, "offset -1"},
+		{"offset at the end", ep, Bytes(b[:1]), far.rk, 100, ErrOutOfRange, "100 bytes"},
+		{"offset beyond the end", ep, Bytes(b[:0]), far.rk, 101, ErrOutOfRange, "offset 101"},
+		{"too long", ep, Bytes(b), far.rk, 0, ErrOutOfRange, "101 bytes"},
+		{"too long at an offset", ep, Bytes(b[:100]), far.rk, 1, ErrOutOfRange, "offset 1"},
+		{"offset that overflows", ep, Bytes(b[:8]), far.rk, 1<<63 - 4, ErrOutOfRange, ""},
+		{"key of another endpoint", other, Bytes(b[:8]), far.rk, 0, ErrInvalidParam, "belongs to"},
+		{"no key", ep, Bytes(b[:8]), nil, 0, ErrInvalidParam, "nil"},
+		{"bad view", ep, Bytes(b).Slice(5, 1000), far.rk, 0, nil, "slice"},
+	}
+	before := ep.w.c.Stats.Ops
+	for _, c := range cases {
+		for op, err := range map[string]error{
+			"put": c.ep.Put(ctx, c.v, c.rk, c.off), "get": c.ep.Get(ctx, c.v, c.rk, c.off),
+			"start put": c.ep.StartPut(c.v, c.rk, c.off).Wait(ctx), "start get": c.ep.StartGet(c.v, c.rk, c.off).Wait(ctx),
+		} {
+			var oe *OpError
+			if !errors.As(err, &oe) || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%s, %s: %v", c.name, op, err)
+			}
+		}
+	}
+	after := ep.w.c.Stats.Ops
+	if before[ucp.OpPut] != after[ucp.OpPut] || before[ucp.OpGet] != after[ucp.OpGet] {
+		t.Error("an operation that was refused has reached UCX")
+	}
+}
+
+func TestRMAWithoutFeature(t *testing.T) {
+	ctx := testContext(t)
+	ep, owner := plainPair(t, Config{Features: Tag | Wakeup | Atomic64}, false)
+	far := expose(t, ep, owner, 64, mem.NewMmap(mem.MmapConfig{}))
+	if err := ep.Put(ctx, Bytes(make([]byte, 8)), far.rk, 0); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "RMA") {
+		t.Errorf("put without the feature: %v", err)
+	}
+	if _, err := AtomicAt[uint32](far.rk, 0).Load(ctx); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "Atomic32") {
+		t.Errorf("32-bit atomic without the feature: %v", err)
+	}
+}
+
+// TestRMAReadOnly: peers can read read-only memory, and not write it.
+func TestRMAReadOnly(t *testing.T) {
+	ctx := testContext(t)
+	ep, owner := rmaPair(t, Config{})
+	buf, err := mem.NewMmap(mem.MmapConfig{}).Alloc(ctx, 4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer buf.Release()
+	fill(buf.Bytes())
+	v := View{addr: buf.Addr(), n: buf.Len(), device: -1, readOnly: true}
+	m, err := owner.Register(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Release()
+	rk := unpack(t, ep, m.Key())
+	defer rk.Release()
+	if !rk.ReadOnly() {
+		t.Error("the key has forgotten that the memory is read-only")
+	}
+	got := make([]byte, 4096)
+	if err := ep.Get(ctx, Bytes(got), rk, 0); err != nil || !bytes.Equal(got, buf.Bytes()) {
+		t.Errorf("get: %v", err)
+	}
+	if err := ep.Put(ctx, Bytes(got), rk, 0); !errors.Is(err, ErrInvalidParam) || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("put: %v", err)
+	}
+	if _, err := AtomicAt[uint64](rk, 0).FetchAdd(ctx, 1); !errors.Is(err, ErrInvalidParam) {
+		t.Errorf("atomic: %v", err)
+	}
+	if err := AtomicAt[uint64](rk, 0).StartAdd(1).Wait(ctx); !errors.Is(err, ErrInvalidParam) {
+		t.Errorf("started atomic: %v", err)
+	}
+	if err := ep.Get(ctx, View{addr: v.addr, n: 8, device: -1, readOnly: true}, rk, 0); err == nil {
+		t.Error("get into read-only memory is not refused")
+	}
+}
+
+// TestRMACancelled: a context that has ended stops an operation before it begins.
+func TestRMACancelled(t *testing.T) {
+	ep, owner := rmaPair(t, Config{})
+	far := expose(t, ep, owner, 1<<20, owner.Resource(mem.Host, 0))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	want := slices.Clone(far.window)
+	b := make([]byte, 1<<20)
+	if err := ep.Put(ctx, Bytes(b), far.rk, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("put: %v", err)
+	}
+	if err := ep.Get(ctx, Bytes(b), far.rk, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("get: %v", err)
+	}
+	if err := ep.Flush(testContext(t)); err != nil || ep.Err() != nil {
+		t.Errorf("the endpoint has suffered: %v, %v", err, ep.Err())
+	}
+	if !bytes.Equal(far.window, want) || bytes.ContainsFunc(b, func(r rune) bool { return r != 0 }) {
+		t.Error("bytes have moved")
+	}
+}
+
+// TestRMADeadline: the owner is stopped, so that operations which need its progress
+// cannot end. They return at the deadline, the memory is the caller's again, and
+// nothing is written to it when the owner goes on.
+func TestRMADeadline(t *testing.T) {
+	const n = 1 << 20
+	for _, op := range []string{"get", "put", "atomic"} {
+		t.Run(op, func(t *testing.T) {
+			mode := ErrorPeer
+			if op == "atomic" {
+				mode = ErrorNone
+			}
+			h, ep, rk := farProcess(t, "tcp,self", n, mode)
+			if err := ep.Get(testContext(t), Bytes(make([]byte, 8)), rk, 0); err != nil {
+				t.Fatal(err) // connected
+			}
+			h.signal(stopSignal)
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			defer cancel()
+			// Puts end when the kernel has taken the bytes: more than it takes are needed.
+			b := make([]byte, n)
+			var err error
+			start := time.Now()
+			switch op {
+			case "get":
+				err = ep.Get(ctx, Bytes(b), rk, 0)
+			case "put":
+				for err == nil {
+					err = ep.Put(ctx, Bytes(b), rk, 0)
+				}
+			case "atomic":
+				_, err = AtomicAt[uint64](rk, 0).FetchAdd(ctx, 1)
+			}
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("after %v: %v", time.Since(start), err)
+			}
+			if alive := ep.Err() == nil; alive != (op == "atomic") {
+				t.Errorf("endpoint: %v; it should fail exactly if memory was borrowed", ep.Err())
+			}
+			fill(b)
+			canary := slices.Clone(b)
+			h.signal(continueSignal)
+			h.say("sleep 100")
+			time.Sleep(100 * time.Millisecond)
+			if !bytes.Equal(b, canary) {
+				t.Error("memory was written after the call had returned")
+			}
+		})
+	}
+}
