@@ -22,13 +22,22 @@ const maxWorkerAddress = 64 << 10
 const textPrefix = "ucx1:"
 
 // Address returns the worker's address.
-func (w *Worker) Address() (WorkerAddress, error) {
+func (w *Worker) Address() (WorkerAddress, error) { return w.address(false) }
+
+// NetAddress returns an address without shared memory: who connects with it uses the
+// network even on this host.
+func (w *Worker) NetAddress() (WorkerAddress, error) { return w.address(true) }
+
+func (w *Worker) address(netOnly bool) (WorkerAddress, error) {
 	size := 1024
 	for {
 		buf := ucp.Malloc(size)
 		n := 0
 		err := w.call("worker address", ucp.CallWorkerAddress, func(s *ucp.Slot) {
 			s.Hdr, s.HdrLen = uintptr(buf), uint64(size)
+			if netOnly {
+				s.Arg[0] = 1
+			}
 		}, func(s *ucp.Slot) { n = int(s.RLen) })
 		if err != nil || n <= size {
 			var a WorkerAddress

@@ -92,7 +92,7 @@ func (w *Worker) attach(ctx context.Context, conn net.Conn, peer string) (*Endpo
 	w.lines[l.local] = l
 	w.mu.Unlock()
 	mode := ErrorPeer
-	ep, err := w.connect(theirs.address, &EndpointConfig{Name: peer, Errors: &mode}, l)
+	ep, err := w.connect(theirs.route(w.ctx.lib), &EndpointConfig{Name: peer, Errors: &mode}, l)
 	if err != nil {
 		w.dropLine(l)
 		return nil, err
@@ -116,7 +116,15 @@ func (w *Worker) hello(l *lifeline) (*hello, error) {
 	var n [8]byte
 	_, _ = rand.Read(n[:])
 	l.local = binary.LittleEndian.Uint64(n[:]) | 1
-	h := &hello{version: lineVersion, min: lineMinVersion, number: l.local, name: w.name(), address: addr}
+	netAddr, err := w.NetAddress()
+	if err != nil {
+		netAddr = nil // no network device: a namespace without interfaces
+	}
+	lib := w.ctx.lib
+	h := &hello{
+		version: lineVersion, min: lineMinVersion, number: l.local, name: w.name(), address: addr,
+		netAddress: netAddr, major: uint16(lib.Major), minor: uint16(lib.Minor),
+	}
 	if w.ctx.cfg.Features&ActiveMsg != 0 {
 		if _, err := w.openInbox(amControl, w.control); err != nil {
 			return nil, err

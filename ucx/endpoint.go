@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -32,6 +33,8 @@ type Endpoint struct {
 	ended bool
 	rkeys map[*RemoteKey]struct{}
 	parts []endpointPart
+
+	frames atomic.Pointer[frameConn] // messages of frames; made at first use
 
 	closeOnce sync.Once
 	closeErr  error

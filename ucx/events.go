@@ -34,6 +34,8 @@ func (w *Worker) handleEvent(e *ucp.Event) {
 	}
 }
 
+func dropOf(w *Worker, m *AM) obs.Drop { return obs.Drop{Worker: w.name(), ID: m.ID, Bytes: m.Len} }
+
 // dropped reports a message that exceeded the worker's limit and fails its sender's
 // endpoint, so that neither side believes it was delivered.
 func (w *Worker) dropped(e *ucp.Event) {

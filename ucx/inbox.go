@@ -14,7 +14,8 @@ import (
 // inbox queues the active messages of one id. Messages enter with the token held;
 // the queue has its own lock, never held across a call into UCX.
 type inbox struct {
-	sink func(*AM) // internal receivers: called with the token held, must not block
+	sink func(*AM)        // internal receivers: called with the token held, must not block
+	raw  func(*ucp.Event) // the same before anything is copied or allocated; frees the event
 
 	mu      sync.Mutex
 	queue   []*AM
@@ -25,11 +26,16 @@ type inbox struct {
 
 // openInbox installs the receiving side of an id once.
 func (w *Worker) openInbox(id uint16, sink func(*AM)) (*inbox, error) {
+	return w.openInboxFor(id, &inbox{sink: sink})
+}
+
+// openInboxFor is openInbox with a receiving side that is used if there is none yet.
+func (w *Worker) openInboxFor(id uint16, side *inbox) (*inbox, error) {
 	w.mu.Lock()
 	b := w.inboxes[id]
 	fresh := b == nil
 	if fresh {
-		b = &inbox{sink: sink}
+		b = side
 		w.inboxes[id] = b
 	}
 	closed := w.closed
@@ -157,6 +163,10 @@ func (w *Worker) deliverMessage(e *ucp.Event) {
 	w.mu.Unlock()
 	if b == nil {
 		ucp.FreeEvent(w.c, e)
+		return
+	}
+	if b.raw != nil {
+		b.raw(e)
 		return
 	}
 	m := &AM{ID: uint16(e.ID), Len: int(e.Len), w: w, ReplyTo: ep, rndv: e.AMKind == ucp.AMRndv}

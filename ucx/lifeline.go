@@ -21,6 +21,9 @@ type lifeline struct {
 	local  uint64 // this end's number; the peer's control messages carry it
 	remote uint64 // the peer's
 
+	features uint32 // that both sides have
+	stream   *Conn  // net.Conn over the endpoint; guarded by Worker.mu
+
 	mu      sync.Mutex // serialises writes; held across a write with a deadline only
 	acked   chan struct{}
 	ackOnce sync.Once
@@ -45,27 +48,33 @@ const (
 	noticeAbort = 'A' // the sender force-closed its endpoint
 )
 
-// Handshake: magic, version, oldest version understood, features, flags, number of
-// this end, cookie, length of name, name, length of address, address.
+// Handshake: magic, version, oldest version understood, features, number of this end,
+// release of UCX (major, minor), lengths of name, address and network-only address,
+// and those three.
 const (
 	lineMagic      = "MSUX"
 	lineVersion    = 1
 	lineMinVersion = 1
 	maxPeerName    = 256
-	helloFixed     = 4 + 2 + 2 + 4 + 8 + 2 + 4
+	helloFixed     = 4 + 2 + 2 + 4 + 8 + 2 + 2 + 2 + 4 + 4
 	// writeTimeout bounds a notice: a peer that does not read 64 one-byte notices is as good as dead.
 	writeTimeout = time.Second
 )
 
 // Features a side announces in its handshake.
-const featureFarewell = 1 // answers an in-band farewell (active messages are on)
+const (
+	featureFarewell = 1 // answers an in-band farewell (active messages are on)
+	featureFrames   = 2 // takes messages of frames
+)
 
 type hello struct {
 	version, min uint16
 	features     uint32
 	number       uint64
+	major, minor uint16 // UCX
 	name         string
 	address      WorkerAddress
+	netAddress   WorkerAddress // for a peer whose shared memory speaks another language
 }
 
 func (h *hello) append(b []byte) ([]byte, error) {
@@ -73,16 +82,26 @@ func (h *hello) append(b []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	var netAddr []byte
+	if len(h.netAddress) > 0 {
+		if netAddr, err = h.netAddress.MarshalBinary(); err != nil {
+			return nil, err
+		}
+	}
 	name := h.name[:min(len(h.name), maxPeerName)]
 	b = append(b, lineMagic...)
 	b = binary.LittleEndian.AppendUint16(b, h.version)
 	b = binary.LittleEndian.AppendUint16(b, h.min)
 	b = binary.LittleEndian.AppendUint32(b, h.features)
 	b = binary.LittleEndian.AppendUint64(b, h.number)
+	b = binary.LittleEndian.AppendUint16(b, h.major)
+	b = binary.LittleEndian.AppendUint16(b, h.minor)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(name)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(addr)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(netAddr)))
 	b = append(b, name...)
-	return append(b, addr...), nil
+	b = append(b, addr...)
+	return append(b, netAddr...), nil
 }
 
 // readHello reads a handshake from a peer that may be anyone.
@@ -97,20 +116,38 @@ func readHello(r io.Reader) (*hello, error) {
 	h := &hello{
 		version: binary.LittleEndian.Uint16(fixed[4:]), min: binary.LittleEndian.Uint16(fixed[6:]),
 		features: binary.LittleEndian.Uint32(fixed[8:]), number: binary.LittleEndian.Uint64(fixed[12:]),
+		major: binary.LittleEndian.Uint16(fixed[20:]), minor: binary.LittleEndian.Uint16(fixed[22:]),
 	}
-	nameLen, addrLen := int(binary.LittleEndian.Uint16(fixed[20:])), int(binary.LittleEndian.Uint32(fixed[22:]))
+	nameLen := int(binary.LittleEndian.Uint16(fixed[24:]))
+	addrLen, netLen := int(binary.LittleEndian.Uint32(fixed[26:])), int(binary.LittleEndian.Uint32(fixed[30:]))
 	if h.min > lineVersion || h.version < lineMinVersion {
 		return nil, fmt.Errorf("ucx: the peer speaks handshake versions %d to %d, this side %d to %d; upgrade the older one", h.min, h.version, lineMinVersion, lineVersion)
 	}
-	if nameLen > maxPeerName || addrLen > maxWorkerAddress+8 {
-		return nil, fmt.Errorf("ucx: handshake promises a name of %d and an address of %d bytes (at most %d, %d)", nameLen, addrLen, maxPeerName, maxWorkerAddress+8)
+	if nameLen > maxPeerName || addrLen > maxWorkerAddress+8 || netLen > maxWorkerAddress+8 {
+		return nil, fmt.Errorf("ucx: handshake promises a name of %d and addresses of %d and %d bytes (at most %d, %d)", nameLen, addrLen, netLen, maxPeerName, maxWorkerAddress+8)
 	}
-	rest := make([]byte, nameLen+addrLen)
+	rest := make([]byte, nameLen+addrLen+netLen)
 	if _, err := io.ReadFull(r, rest); err != nil {
 		return nil, fmt.Errorf("ucx: handshake cut off: %w", err)
 	}
 	h.name = string(rest[:nameLen])
-	return h, h.address.UnmarshalBinary(rest[nameLen:])
+	if netLen > 0 {
+		if err := h.netAddress.UnmarshalBinary(rest[nameLen+addrLen:]); err != nil {
+			return nil, err
+		}
+	}
+	return h, h.address.UnmarshalBinary(rest[nameLen : nameLen+addrLen])
+}
+
+// route picks the address to connect with. The shared memory of UCX up to 1.15 and
+// from 1.16 on do not understand each other (a process hangs or fails at the first
+// message), while tcp does: such a pair meets over the network.
+func (h *hello) route(mine *LibraryInfo) WorkerAddress {
+	theirsNew := h.major > 1 || h.major == 1 && h.minor >= 16
+	if theirsNew != mine.AtLeast(1, 16) && len(h.netAddress) > 0 {
+		return h.netAddress
+	}
+	return h.address
 }
 
 // run reads notices until the connection ends.

@@ -18,6 +18,9 @@ import (
 // The endpoint is returned when UCX has exchanged a first flush with the peer.
 // UCX notices the peer's death by itself on such an endpoint.
 func (w *Worker) DialSocket(ctx context.Context, hostport string, cfg *EndpointConfig) (*Endpoint, error) {
+	if err := w.ctx.sockaddr; err != nil {
+		return nil, &OpError{Op: "connect", Peer: hostport, Err: err}
+	}
 	addrs, err := resolve(ctx, hostport)
 	if err != nil {
 		return nil, &OpError{Op: "connect", Peer: hostport, Err: err}
@@ -88,6 +91,9 @@ const defaultBacklog = 1024
 
 // ListenSocket listens on "host:port" (port 0: any) the way UCX programs do.
 func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListener, error) {
+	if err := w.ctx.sockaddr; err != nil {
+		return nil, &OpError{Op: "listen", Peer: hostport, Err: err}
+	}
 	addrs, err := resolve(ctx, hostport)
 	if err != nil {
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: err}

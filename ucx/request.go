@@ -35,7 +35,8 @@ type Request struct {
 	malloc  unsafe.Pointer // header or vector that did not fit the slot
 	pinner  runtime.Pinner
 	pinned  bool
-	views   []View // vector operations keep all their memory
+	event   mem.Event // kept while UCX may ask for its handle
+	views   []View    // vector operations keep all their memory
 	onDone  func(*Request)
 
 	status  Status
@@ -208,6 +209,7 @@ func (r *Request) release() {
 		}
 	}
 	r.views = nil
+	r.event = nil
 	r.view = View{}
 }
 

@@ -60,7 +60,7 @@ func (w *Worker) bind(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
 		s.Device = v.device
 		if v.buf != nil {
 			if ev := v.buf.Ready(); ev != nil {
-				s.Event = ev.Handle()
+				s.Event, r.event = ev.Handle(), ev
 			}
 		}
 	}

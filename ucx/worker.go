@@ -200,6 +200,13 @@ func (w *Worker) create(wakeup bool) error {
 		ucp.FreeWorker(c)
 		return &OpError{Op: "query worker", Err: Status(st)}
 	}
+	if w.ctx.cfg.Features&ActiveMsg != 0 && !w.ctx.lib.AtLeast(1, 21) {
+		if st := ucp.ShutAMIDs(c); st != 0 {
+			ucp.DestroyWorker(c)
+			ucp.FreeWorker(c)
+			return &OpError{Op: "create worker", Err: Status(st)}
+		}
+	}
 	c.AMLimit = uint64(w.cfg.MaxQueuedMessages)
 	w.c, w.mode, w.maxH = c, ThreadMode(mode+1), int(maxHeader)
 	return nil

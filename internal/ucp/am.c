@@ -104,6 +104,24 @@ void ms_call_am_handler(ms_worker *w, ms_slot *s)
     s->status = ux_ucp_worker_set_am_recv_handler(w->h, &p);
 }
 
+/* ms_am_shut_ids makes every id known to UCX as one that nobody receives. Libraries
+ * before 1.21 look up the id of an arriving message without checking it (and before
+ * 1.17 leave the entries between known ids uninitialised), so that a stranger's id, or
+ * one that is not open yet, could end the process. */
+int ms_am_shut_ids(ms_worker *w)
+{
+    ux_am_handler_param p;
+    int s = UX_OK;
+
+    memset(&p, 0, sizeof p);
+    p.field_mask = UX_AM_HANDLER_ID | UX_AM_HANDLER_FLAGS | UX_AM_HANDLER_CB;
+    for (unsigned id = UINT16_MAX + 1u; id-- > 0 && s == UX_OK;) { /* the highest first: one allocation */
+        p.id = id;
+        s = ux_ucp_worker_set_am_recv_handler(w->h, &p);
+    }
+    return s;
+}
+
 void ms_am_args_free(ms_worker *w)
 {
     while (w->am_args != NULL) {

@@ -217,6 +217,9 @@ func QueryWorker(w *Worker) (threadMode int, maxAMHeader uint64, status int) {
 	return int(tm), uint64(h), int(s)
 }
 
+// ShutAMIDs is ms_am_shut_ids; for a worker that nobody else knows yet.
+func ShutAMIDs(w *Worker) int { return int(C.ms_am_shut_ids((*C.ms_worker)(unsafe.Pointer(w)))) }
+
 // Drive is ms_drive.
 func Drive(w *Worker, own *Slot, spinNS int64) int {
 	return int(C.ms_drive((*C.ms_worker)(unsafe.Pointer(w)), (*C.ms_slot)(unsafe.Pointer(own)), C.int64_t(spinNS)))

@@ -19,6 +19,7 @@ func DeviceHooks(uintptr, uintptr)                         {}
 func MarkCloseOnExec()                                     {}
 func TakeText(uint64) string                               { return "" }
 func DestroyWorker(*Worker)                                {}
+func ShutAMIDs(*Worker) int                                { return unsupported }
 func FreeWorker(*Worker)                                   {}
 func EPNumber(*Worker, unsafe.Pointer) uint64              { return 0 }
 func QueryWorker(*Worker) (int, uint64, int)               { return 0, 0, unsupported }

@@ -195,6 +195,7 @@ int ms_worker_new(void *ctx, uint32_t thread_mode, const char *name, int wakeup,
 void ms_worker_destroy(ms_worker *w);
 void ms_worker_free(ms_worker *w);
 int ms_worker_query(ms_worker *w, uint32_t *thread_mode, uint64_t *max_am_header);
+int ms_am_shut_ids(ms_worker *w);
 int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns);
 int ms_leave(ms_worker *w);
 int ms_block(ms_worker *w, int timeout_ms);

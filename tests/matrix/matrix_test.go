@@ -22,9 +22,9 @@ type library struct {
 	name, path, perftest string
 }
 
-// inMakeTest are the releases that `make test` tries besides the system's: the
-// oldest with the present protocols, the one that UCXX pins, the newest.
-var inMakeTest = []string{"1.18.1", "1.21.0", "1.22.0"}
+// inMakeTest are the releases that `make test` tries besides the system's: an old one
+// with the former shared-memory protocol, the one that UCXX pins, the newest.
+var inMakeTest = []string{"1.14.1.post2", "1.21.0", "1.22.0"}
 
 // libraries finds what scripts/setup unpacked. A missing one is a failure: the
 // matrix is the proof that one binary serves them all.
