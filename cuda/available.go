@@ -11,7 +11,7 @@ import (
 // Only addresses are handed over here; the driver is opened when somebody calls them.
 func init() {
 	if set, query := cudrv.Hooks(); set != 0 {
-		mem.RegisterDeviceHooks(mem.DeviceHooks{SetCurrent: set, EventQuery: query})
+		mem.RegisterDeviceHooks(mem.DeviceHooks{SetCurrent: set, EventQuery: query, CopyIn: copyIn})
 	}
 }
 

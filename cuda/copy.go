@@ -154,6 +154,17 @@ func CopyFromHost(ctx context.Context, dst *mem.Buffer, src []byte) error {
 	return Copy(ctx, dst, mem.FromBytes(src))
 }
 
+// copyIn is the hook for bindings that hold host bytes for device memory they know only
+// by its address.
+func copyIn(ctx context.Context, device int, dst uintptr, src []byte) error {
+	if len(src) == 0 {
+		return nil
+	}
+	b := mem.NewRegion(mem.RegionConfig{Addr: dst, Len: len(src), Kind: mem.Device, Device: device}).Buffer()
+	defer b.Release()
+	return CopyFromHost(ctx, b, src)
+}
+
 // spareStreams are for waiting calls: one each, so that they do not queue behind each other.
 var spareStreams struct {
 	sync.Mutex

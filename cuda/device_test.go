@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/mem"
 )
 
-func TestDevices(t *testing.T) {
+func TestGPUDevices(t *testing.T) {
 	requireGPU(t)
 	v := one(cuda.DriverVersion())(t)
 	if v < 10020 {
@@ -54,7 +54,7 @@ func TestDevices(t *testing.T) {
 
 // TestContextIsLazy: looking must not make a context, using memory must, and on the chosen
 // device only.
-func TestContextIsLazy(t *testing.T) {
+func TestGPUContextIsLazy(t *testing.T) {
 	requireGPU(t)
 	if out := runChild(t, "lazy-context", nil); !strings.Contains(out, "lazy") {
 		t.Error(out)
@@ -99,7 +99,7 @@ func childLazyContext() error {
 	return nil
 }
 
-func TestPrimaryContextIsOne(t *testing.T) {
+func TestGPUPrimaryContextIsOne(t *testing.T) {
 	requireGPU(t)
 	a, b := one(cuda.PrimaryContext(0))(t), one(cuda.PrimaryContext(0))(t)
 	if a == 0 || a != b {
@@ -111,7 +111,7 @@ func TestPrimaryContextIsOne(t *testing.T) {
 	}
 }
 
-func TestInvalidDevice(t *testing.T) {
+func TestGPUInvalidDevice(t *testing.T) {
 	requireGPU(t)
 	for _, dev := range []int{-1, 99, math.MaxInt32} {
 		_, err := cuda.NewDeviceResource(dev).Alloc(within(t), 1)
@@ -123,7 +123,7 @@ func TestInvalidDevice(t *testing.T) {
 	}
 }
 
-func TestOutOfMemory(t *testing.T) {
+func TestGPUOutOfMemory(t *testing.T) {
 	requireGPU(t)
 	_, err := cuda.NewDeviceResource(0).Alloc(within(t), 1<<45)
 	wantError(t, err, cuda.ErrOutOfMemory, "35184372088832 bytes", "bytes are free", "CUDA_ERROR_OUT_OF_MEMORY")

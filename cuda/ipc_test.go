@@ -23,7 +23,7 @@ type ipcJob struct {
 
 // TestIPC shares memory of a pool and an event with a second process, which reads what is
 // written behind the event and writes its own pattern. Guards around show stray writes.
-func TestIPC(t *testing.T) {
+func TestGPUIPC(t *testing.T) {
 	requireGPU(t)
 	if d := one(cuda.DeviceByOrdinal(0))(t); !d.IPC {
 		t.Skip("no GPU: the device has no IPC")

@@ -34,7 +34,7 @@ func checkGuarded(t testing.TB, whole *mem.Buffer, want []byte) {
 	checkSame(t, "guard behind", got[len(got)-guard:], edge)
 }
 
-func TestCopyPattern(t *testing.T) {
+func TestGPUCopyPattern(t *testing.T) {
 	requireGPU(t)
 	for _, c := range []struct {
 		name string
@@ -76,7 +76,7 @@ func TestCopyPattern(t *testing.T) {
 	}
 }
 
-func TestEmptyBuffers(t *testing.T) {
+func TestGPUEmptyBuffers(t *testing.T) {
 	requireGPU(t)
 	for _, r := range []mem.Resource{cuda.NewDeviceResource(0), cuda.NewManagedResource(0), cuda.NewPinnedResource(0), cuda.NewAsyncResource(newStream(t, 0))} {
 		b := alloc(t, r, 0)
@@ -89,7 +89,7 @@ func TestEmptyBuffers(t *testing.T) {
 	}
 }
 
-func TestManagedFromBothSides(t *testing.T) {
+func TestGPUManagedFromBothSides(t *testing.T) {
 	requireGPU(t)
 	b := alloc(t, cuda.NewManagedResource(0), 1<<16)
 	defer b.Release()
@@ -103,7 +103,7 @@ func TestManagedFromBothSides(t *testing.T) {
 	checkSame(t, "written by the GPU", b.Bytes(), bytes.Repeat([]byte{7}, b.Len()))
 }
 
-func TestPointerAttributes(t *testing.T) {
+func TestGPUPointerAttributes(t *testing.T) {
 	requireGPU(t)
 	const n = 1 << 20
 	for _, c := range []struct {
@@ -133,7 +133,7 @@ func TestPointerAttributes(t *testing.T) {
 	wantError(t, err, cuda.ErrInvalidValue, "does not know")
 }
 
-func TestFromPointer(t *testing.T) {
+func TestGPUFromPointer(t *testing.T) {
 	requireGPU(t)
 	owner := alloc(t, cuda.NewDeviceResource(0), 8192)
 	freed := false
@@ -153,7 +153,7 @@ func TestFromPointer(t *testing.T) {
 	}
 }
 
-func TestPoolOnDevice(t *testing.T) {
+func TestGPUPoolOnDevice(t *testing.T) {
 	requireGPU(t)
 	p, err := mem.NewPool(cuda.NewDeviceResource(0), mem.PoolConfig{SlabBytes: 8 << 20, MaxBytes: 16 << 20})
 	must(t, err)
@@ -185,7 +185,7 @@ func TestPoolOnDevice(t *testing.T) {
 
 // TestPoolKeepsMemoryInFlight: a buffer released right after an asynchronous write goes back
 // to the pool only when the write is done.
-func TestPoolKeepsMemoryInFlight(t *testing.T) {
+func TestGPUPoolKeepsMemoryInFlight(t *testing.T) {
 	requireGPU(t)
 	const n = 64 << 20
 	p, err := mem.NewPool(cuda.NewDeviceResource(0), mem.PoolConfig{SlabBytes: n, MaxBytes: n, Wait: true})
@@ -209,7 +209,7 @@ func TestPoolKeepsMemoryInFlight(t *testing.T) {
 }
 
 // TestManyThreads: goroutines move between OS threads, the current context does not.
-func TestManyThreads(t *testing.T) {
+func TestGPUManyThreads(t *testing.T) {
 	requireGPU(t)
 	devices := one(cuda.DeviceCount())(t)
 	var wg sync.WaitGroup
@@ -234,7 +234,7 @@ func TestManyThreads(t *testing.T) {
 	wg.Wait()
 }
 
-func TestCopyBetweenDevices(t *testing.T) {
+func TestGPUCopyBetweenDevices(t *testing.T) {
 	requireGPU(t)
 	if n := one(cuda.DeviceCount())(t); n < 2 {
 		t.Skip("no GPU: only one device")

@@ -34,7 +34,7 @@ func settle(t testing.TB) {
 
 const busyBytes = 256 << 20
 
-func TestReadyEventOrdersStreams(t *testing.T) {
+func TestGPUReadyEventOrdersStreams(t *testing.T) {
 	requireGPU(t)
 	writer, reader := newStream(t, 0), newStream(t, 0)
 	src := alloc(t, cuda.NewDeviceResource(0), busyBytes)
@@ -62,7 +62,7 @@ func TestReadyEventOrdersStreams(t *testing.T) {
 	}
 }
 
-func TestWaitHonoursContext(t *testing.T) {
+func TestGPUWaitHonoursContext(t *testing.T) {
 	requireGPU(t)
 	s := newStream(t, 0)
 	b := alloc(t, cuda.NewDeviceResource(0), busyBytes)
@@ -87,7 +87,7 @@ func TestWaitHonoursContext(t *testing.T) {
 
 // TestWorkHoldsItsBuffers: the caller may release right after enqueuing; the memory is given
 // back when the work is done, whether or not anybody waits.
-func TestWorkHoldsItsBuffers(t *testing.T) {
+func TestGPUWorkHoldsItsBuffers(t *testing.T) {
 	requireGPU(t)
 	settle(t)
 	regions, _ := mem.Live()
@@ -114,7 +114,7 @@ func TestWorkHoldsItsBuffers(t *testing.T) {
 	checkSame(t, "from forgotten Go memory", read(t, d), want)
 }
 
-func TestStreamClose(t *testing.T) {
+func TestGPUStreamClose(t *testing.T) {
 	requireGPU(t)
 	s := one(cuda.NewStream(0, cuda.StreamConfig{Priority: -1, WithDefaultStream: true}))(t)
 	if s.Handle() == 0 || s.Device() != 0 {
@@ -133,7 +133,7 @@ func TestStreamClose(t *testing.T) {
 	wantError(t, s.Wait(within(t)), cuda.ErrClosed)
 }
 
-func TestEvents(t *testing.T) {
+func TestGPUEvents(t *testing.T) {
 	requireGPU(t)
 	s := newStream(t, 0)
 	e := one(cuda.NewEvent(0, cuda.EventConfig{}))(t)
@@ -167,7 +167,7 @@ func TestEvents(t *testing.T) {
 }
 
 // TestEventsAreReused: millions of copies must not make millions of native events.
-func TestEventsAreReused(t *testing.T) {
+func TestGPUEventsAreReused(t *testing.T) {
 	requireGPU(t)
 	s := newStream(t, 0)
 	handles := map[uintptr]bool{}
@@ -184,7 +184,7 @@ func TestEventsAreReused(t *testing.T) {
 	}
 }
 
-func TestAsyncResource(t *testing.T) {
+func TestGPUAsyncResource(t *testing.T) {
 	requireGPU(t)
 	if d := one(cuda.DeviceByOrdinal(0))(t); !d.MemoryPools {
 		t.Skip("no GPU: the device has no memory pools")

@@ -29,7 +29,7 @@ func with(base files, more ...string) files {
 	return out
 }
 
-func TestGPU(t *testing.T) {
+func TestChecksOfGPU(t *testing.T) {
 	runCases(t, checkGPU, []checkCase{
 		{name: "none", want: want{Info, []string{"no NVIDIA GPU"}}},
 		{name: "no driver", files: board, want: want{Warn, []string{"1 NVIDIA GPU(s) on the bus, but no driver", "modprobe nvidia"}}},
@@ -55,7 +55,7 @@ func TestCUDASupport(t *testing.T) {
 	})
 }
 
-func TestGPUDirect(t *testing.T) {
+func TestChecksOfGPUDirect(t *testing.T) {
 	both := with(board, driverFile, nodeFile, cudaFile, "sys/class/infiniband/mlx5_0/ports/1/state")
 	runCases(t, checkGPUDirect, []checkCase{
 		{name: "no GPU", want: want{OK, []string{"does not apply"}}},

@@ -89,7 +89,7 @@ func TestMatrix(t *testing.T) {
 // converse runs the two ends and returns the lanes they used.
 func converse(t *testing.T, server, client library) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*talkTimeout)
 	defer cancel()
 	socket := "unix://" + filepath.Join(t.TempDir(), "s")
 	s, sOut, sErr := startEnd(t, ctx, "server", server, socket)
@@ -155,7 +155,7 @@ func perftestFails(t *testing.T, server, client library) bool {
 	}
 	port := fmt.Sprint(ln.Addr().(*net.TCPAddr).Port)
 	_ = ln.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	args := []string{"-t", "tag_lat", "-s", "8", "-n", "1000", "-p", port}
 	run := func(lib library, extra ...string) *exec.Cmd {

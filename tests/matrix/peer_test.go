@@ -20,7 +20,7 @@ const roleVariable = "MILLSTREAM_MATRIX_ROLE"
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), talkTimeout)
 		go func() { // the parent's end is ours
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(3)
@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 
 // sizes cross the borders between inline, eager and rendezvous.
 var sizes = []int{0, 1, 8, 1024, 1025, 8192, 65536, 1 << 20, 4<<20 + 3}
+
+// talkTimeout bounds a conversation: releases that do not understand each other hang.
+const talkTimeout = 15 * time.Second
 
 const (
 	echoTag = 7
