@@ -21,7 +21,7 @@ import (
 // process, or a process in which CUDA was not yet touched.
 const childRole = "CUDA_TEST_CHILD"
 
-func TestGPUMain(m *testing.M) {
+func TestMain(m *testing.M) {
 	if role := os.Getenv(childRole); role != "" {
 		if err := children[role](); err != nil {
 			os.Stderr.WriteString(role + ": " + err.Error() + "\n")
