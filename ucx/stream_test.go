@@ -3,6 +3,7 @@ package ucx
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -24,12 +25,24 @@ var streamSettings = []struct {
 }
 
 func testBytes(seed uint64, n int) []byte {
-	b := make([]byte, n)
+	b := make([]byte, n, n+8)
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
-	for i := range b {
-		b[i] = byte(r.Uint32())
+	for i := 0; i < n; i += 8 {
+		binary.LittleEndian.PutUint64(b[i:i+8:i+8], r.Uint64())
 	}
 	return b
+}
+
+// waitDone waits for the end of endpoints.
+func waitDone(t *testing.T, ctx context.Context, eps ...*Endpoint) {
+	t.Helper()
+	for _, ep := range eps {
+		select {
+		case <-ep.Done():
+		case <-ctx.Done():
+			t.Fatalf("%v is still open", ep)
+		}
+	}
 }
 
 func TestStreamOrderAndBoundaries(t *testing.T) {
@@ -118,15 +131,11 @@ func TestStreamCancelClosesEndpoint(t *testing.T) {
 					t.Fatalf("got %v", err)
 				}
 				after := bytes.Clone(buf)
-				select {
-				case <-b.Done():
-				case <-ctx.Done():
-					t.Fatal("the endpoint is still open")
-				}
+				waitDone(t, ctx, b)
 				if !errors.Is(b.Err(), context.DeadlineExceeded) {
 					t.Errorf("endpoint's error is %v", b.Err())
 				}
-				<-a.Done() // the peer is told
+				waitDone(t, ctx, a) // the peer is told
 				if err := a.SendStream(ctx, Bytes(testBytes(4, n))); err == nil {
 					t.Error("a send on the closed connection succeeded")
 				}

@@ -1,0 +1,235 @@
+package ucx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/mem"
+)
+
+// A message of frames travels as one active message with the frame table and all
+// small frames, and one contiguous active message for each other frame, which the
+// receiver fetches into memory of its choice. Each part carries the receiver's number
+// of the connection and the message's sequence number, so that parts of concurrent
+// messages never mix, in whatever order they arrive.
+const (
+	// frameInline is the longest frame that travels with the table.
+	frameInline = 8 << 10
+	// frameInlineTotal bounds the frames that travel with the table together: above,
+	// copying them twice costs more than messages of their own.
+	frameInlineTotal = 64 << 10
+	// frameWindow is how many frames of one message are in flight at once.
+	frameWindow = 64
+	// maxFrames is the most frames a message can have.
+	maxFrames = 1 << 16
+	// defaultMaxFrameBytes bounds a received message where Allocators does not: 64 GiB.
+	defaultMaxFrameBytes = 64 << 30
+)
+
+// Frames are the buffers of a received message. The receiver owns one reference to each.
+type Frames []*mem.Buffer
+
+// Release releases all frames.
+func (f Frames) Release() {
+	for _, b := range f {
+		if b != nil {
+			b.Release()
+		}
+	}
+}
+
+// Allocators says where received frames go: the receiver chooses, by the kind of
+// memory that the sender has them in. The zero value puts everything on Go's heap.
+type Allocators struct {
+	// Host gives memory for frames in host memory. Default: mem.Heap.
+	Host mem.Resource
+	// Device gives memory for frames that the sender has in device or managed memory.
+	// Default: they go to host memory too.
+	Device mem.Resource
+	// MaxFrames bounds the frames of one message. Default 65536.
+	MaxFrames int
+	// MaxBytes bounds the bytes of one message. Default 64 GiB.
+	MaxBytes int64
+}
+
+func (a *Allocators) resource(k mem.Kind) mem.Resource {
+	switch {
+	case (k == mem.Device || k == mem.Managed) && a.Device != nil:
+		return a.Device
+	case a.Host != nil:
+		return a.Host
+	}
+	return mem.Heap
+}
+
+// limits checks a message against the receiver's bounds, before anything is allocated.
+func (a *Allocators) limits(frames int, bytes int64) error {
+	limit := a.MaxFrames
+	if limit == 0 {
+		limit = maxFrames
+	}
+	if frames > limit {
+		return fmt.Errorf("%w: message of %d frames, at most %d (Allocators.MaxFrames)", ErrExceedsLimit, frames, limit)
+	}
+	most := a.MaxBytes
+	if most == 0 {
+		most = defaultMaxFrameBytes
+	}
+	if bytes > most {
+		return fmt.Errorf("%w: message of %d bytes, at most %d (Allocators.MaxBytes)", ErrExceedsLimit, bytes, most)
+	}
+	return nil
+}
+
+const opSendFrames, opRecvFrames = "frames send", "frames receive"
+
+// SendFrames sends frames as one message, which the peer takes with RecvFrames. It
+// keeps each frame's length and kind of memory; frames may be empty and there may be
+// none. Frames of device memory are sent from where they are. Messages of concurrent
+// calls do not mix and arrive in the order in which their sending began.
+//
+// It returns when the memory may be used again, which for frames above 8 KiB usually
+// means that the peer has them. When ctx ends while such a frame is on its way the
+// endpoint is force-closed, as with other operations. The endpoint must have been
+// made by Dial, Attach or a Listener.
+func (ep *Endpoint) SendFrames(ctx context.Context, frames ...View) error {
+	err := ep.sendFrames(ctx, frames)
+	var oe *OpError
+	if err != nil && !errors.As(err, &oe) {
+		err = &OpError{Op: opSendFrames, Peer: ep.peer, Err: err}
+	}
+	return err
+}
+
+func (ep *Endpoint) sendFrames(ctx context.Context, frames []View) error {
+	fc, err := ep.frameState()
+	if err != nil {
+		return err
+	}
+	plan, err := planFrames(frames)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if plan.separate == 0 {
+		s, r, err := ep.w.prepare(ucp.OpAMSend, ep)
+		if err != nil {
+			return err
+		}
+		if _, err := fc.bindTable(s, r, plan, frames); err != nil {
+			return err
+		}
+		_, err = ep.w.finishRun(ctx, s, r)
+		return err
+	}
+	s, r, err := ep.w.startOn(ucp.OpAMSend, ep)
+	if err != nil {
+		return err
+	}
+	seq, err := fc.bindTable(s, r, plan, frames)
+	if err != nil {
+		return err
+	}
+	ep.w.launch(s, r)
+	return fc.sendSeparate(ctx, r, seq, plan, frames)
+}
+
+// bindTable fills a slot with the table message. With the sequence number assigned
+// the message must be submitted: a gap would stop the receiver.
+func (fc *frameConn) bindTable(s *ucp.Slot, r *Request, plan framePlan, frames []View) (seq uint64, err error) {
+	ep := fc.ep
+	h := frameHeader{kind: frameTable, number: ep.line.remote, n: uint32(len(frames))}
+	var hdr [frameHeaderSize]byte
+	h.put(hdr[:])
+	if err := ep.w.bindAM(s, r, amMulti, hdr[:], AMOptions{Eager: true}, nil); err != nil {
+		return 0, ep.w.unbind(s, r, err)
+	}
+	if plan.size <= ucp.InlineSize {
+		s.Buf = uintptr(unsafe.Pointer(&s.Inline))
+		plan.write(s.Inline[:plan.size], frames)
+	} else {
+		b, err := ep.w.stagingBuffer(plan.size)
+		if err != nil {
+			return 0, ep.w.unbind(s, r, err)
+		}
+		plan.write(b.Bytes(), frames)
+		r.staging = b // goes back with the request; the caller's memory is not involved
+		s.Buf = b.Addr()
+	}
+	s.Len, s.MemType = uint64(plan.size), 0
+	seq = fc.sendSeq.Add(1)
+	putFrameSequence(s.HdrBuf[:], seq)
+	return seq, nil
+}
+
+// sendSeparate sends the frames that do not travel with the table, a window at a time.
+func (fc *frameConn) sendSeparate(ctx context.Context, table *Request, seq uint64, plan framePlan, frames []View) error {
+	ep := fc.ep
+	open := []*Request{table}
+	var hdr [frameHeaderSize]byte
+	for i, v := range frames {
+		if plan.inline[i] {
+			continue
+		}
+		if len(open) >= frameWindow {
+			if err := open[0].Wait(ctx); err != nil {
+				return ep.breakOff(err, open)
+			}
+			open = open[1:]
+		}
+		h := frameHeader{kind: frameData, number: ep.line.remote, seq: seq, n: uint32(i)}
+		h.put(hdr[:])
+		// An eager message arrives in host memory; device memory is fetched from device to device.
+		r := ep.startAM(amMulti, hdr[:], AMOptions{Rendezvous: v.onDevice()}, []View{v})
+		open = append(open, r)
+	}
+	for i, r := range open {
+		if err := r.Wait(ctx); err != nil {
+			return ep.breakOff(err, open[i:])
+		}
+	}
+	return nil
+}
+
+// breakOff ends an endpoint on which a message was cut off in the middle, and returns
+// err when UCX has given back the memory of the requests.
+func (ep *Endpoint) breakOff(err error, open []*Request) error {
+	ep.abort(&abortError{err})
+	ctx, cancel := context.WithTimeout(background, forceWait)
+	defer cancel()
+	for _, r := range open {
+		if r.Wait(ctx) != nil && r.state.Load() != reqDone {
+			logf("%v", errMemoryKept(r.op.String()))
+		}
+	}
+	return err
+}
+
+// frameState returns the endpoint's state for messages of frames.
+func (ep *Endpoint) frameState() (*frameConn, error) {
+	if ep.line == nil {
+		return nil, fmt.Errorf("ucx: messages of frames need an endpoint made by Dial, Attach or Listen; this one is of another kind (UCXX peers: see DialUCXX)")
+	}
+	if ep.line.remote == 0 || ep.line.features&featureFrames == 0 {
+		return nil, fmt.Errorf("ucx: one side's context lacks active messages (Config.Features) or its release knows no messages of frames")
+	}
+	return ep.frameConn(), nil
+}
+
+// frameConn returns the state, making it if needed. The token may be held.
+func (ep *Endpoint) frameConn() *frameConn {
+	if fc := ep.frames.Load(); fc != nil {
+		return fc
+	}
+	fc := &frameConn{ep: ep, next: 1, msgs: map[uint64]*frameMessage{}}
+	if !ep.frames.CompareAndSwap(nil, fc) {
+		return ep.frames.Load()
+	}
+	ep.addPart(fc)
+	return fc
+}

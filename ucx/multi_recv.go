@@ -1,0 +1,418 @@
+package ucx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"go.millstream.dev/mem"
+)
+
+// frameConn collects the parts of the messages of one connection.
+type frameConn struct {
+	ep      *Endpoint
+	sendSeq atomic.Uint64
+	ready   mailbox[*frameMessage] // whose tables have come, in sequence
+
+	mu     sync.Mutex
+	next   uint64 // the first sequence number whose table has not come
+	msgs   map[uint64]*frameMessage
+	queued int64 // what waits, as frameCost counts it
+	over   error // why nothing more comes
+	shut   bool
+}
+
+// frameMessage is a message under way. Its fields are guarded by frameConn.mu.
+type frameMessage struct {
+	seq   uint64
+	count int
+	table *AM
+	parts map[uint32]*AM
+	want  uint32   // the frame that the receiver waits for
+	wait  *Request // its wait
+	drop  bool     // the receiver gave up: frames that still come are released
+	left  int      // how many that are
+}
+
+// frameCost is what an arrived part counts for against WorkerConfig.MaxQueuedMessages.
+// The data of a rendezvous is still at the sender.
+func frameCost(m *AM) int64 {
+	if m.rndv {
+		return 512
+	}
+	return 128 + int64(m.Len)
+}
+
+// framesArrived takes in a part of a message. The token is held.
+func (w *Worker) framesArrived(m *AM) {
+	h, err := decodeFrameHeader(m.Header)
+	if err != nil {
+		w.strayMessage(m)
+		return
+	}
+	var ep *Endpoint
+	w.mu.Lock()
+	if l := w.lines[h.number]; l != nil {
+		ep = l.ep
+	}
+	w.mu.Unlock()
+	if ep == nil {
+		w.strayMessage(m) // its connection has ended, or never was
+		return
+	}
+	m.ReplyTo = ep // a rendezvous ends with the connection
+	if release, err := ep.frameConn().arrived(h, m); release || err != nil {
+		go func() { // both need the token, which the caller holds
+			m.Release()
+			if err != nil {
+				ep.abort(err)
+			}
+		}()
+	}
+}
+
+// strayMessage drops a message that belongs to no connection. The token is held.
+func (w *Worker) strayMessage(m *AM) {
+	if f := w.ctx.cfg.Events.MessageDropped; f != nil {
+		f(dropOf(w, m))
+	}
+	if m.event != nil {
+		go m.Release()
+	}
+}
+
+// arrived enters a part. It reports whether the part is not wanted, and an error when
+// the peer breaks the protocol.
+func (fc *frameConn) arrived(h frameHeader, m *AM) (release bool, err error) {
+	fc.mu.Lock()
+	defer fc.mu.Unlock()
+	if fc.shut {
+		return true, nil
+	}
+	msg := fc.msgs[h.seq]
+	if msg == nil {
+		if h.seq < fc.next {
+			return true, fmt.Errorf("ucx: the peer sent more of frame message %d, which is complete", h.seq)
+		}
+		msg = &frameMessage{seq: h.seq}
+		fc.msgs[h.seq] = msg
+	}
+	if msg.drop {
+		if msg.left--; msg.left == 0 {
+			delete(fc.msgs, h.seq)
+		}
+		return true, nil
+	}
+	limit := fc.ep.w.cfg.MaxQueuedMessages
+	if fc.queued += frameCost(m); fc.queued > limit {
+		fc.queued -= frameCost(m)
+		return true, fmt.Errorf("%w: frame messages of more than %d bytes wait for RecvFrames (WorkerConfig.MaxQueuedMessages)", ErrExceedsLimit, limit)
+	}
+	if h.kind == frameTable {
+		if msg.table != nil || h.seq < fc.next {
+			return true, fmt.Errorf("ucx: the peer sent the table of frame message %d twice", h.seq)
+		}
+		msg.table, msg.count = m, int(h.n)
+		for {
+			first := fc.msgs[fc.next]
+			if first == nil || first.table == nil {
+				return false, nil
+			}
+			fc.next++
+			fc.ready.put(first)
+		}
+	}
+	if _, twice := msg.parts[h.n]; twice {
+		return true, fmt.Errorf("ucx: the peer sent frame %d of frame message %d twice", h.n, h.seq)
+	}
+	if msg.parts == nil {
+		msg.parts = map[uint32]*AM{}
+	}
+	msg.parts[h.n] = m
+	if msg.wait != nil && msg.want == h.n {
+		msg.wait.finish()
+		msg.wait = nil
+	}
+	return false, nil
+}
+
+// ended is called when the endpoint is over; the token may be held.
+func (fc *frameConn) ended(reason error) {
+	fc.mu.Lock()
+	fc.over = reason
+	for _, msg := range fc.msgs {
+		if msg.wait != nil {
+			msg.wait.finish()
+			msg.wait = nil
+		}
+	}
+	fc.mu.Unlock()
+	fc.ready.fail(reason)
+}
+
+// discard gives back what nobody will take.
+func (fc *frameConn) discard() {
+	fc.mu.Lock()
+	fc.shut = true
+	msgs := fc.msgs
+	fc.msgs = map[uint64]*frameMessage{}
+	var ams []*AM
+	for _, msg := range msgs {
+		if msg.table != nil {
+			ams = append(ams, msg.table)
+		}
+		for _, m := range msg.parts {
+			ams = append(ams, m)
+		}
+		msg.parts = nil
+	}
+	fc.mu.Unlock()
+	fc.ready.close(ErrClosed)
+	for _, m := range ams {
+		m.Release()
+	}
+}
+
+// RecvFrames receives the next message that the peer sent with SendFrames, into
+// memory of the given allocators. The caller releases the frames. The small frames of
+// a message share one piece of memory when they go to Go's heap.
+//
+// A message beyond the allocators' limits, or one there is no memory for, is dropped
+// with an error and the next one can be received. When ctx ends after a message has
+// begun to arrive the endpoint is force-closed; before, nothing is lost. After the
+// peer has closed and everything was received the error is io.EOF for errors.Is.
+func (ep *Endpoint) RecvFrames(ctx context.Context, alloc Allocators) (Frames, error) {
+	fc, err := ep.frameState()
+	if err == nil {
+		var msg *frameMessage
+		if msg, err = fc.ready.recv(ctx, ep.w); err == nil {
+			var f Frames
+			if f, err = fc.receive(ctx, msg, &alloc); err == nil {
+				return f, nil
+			}
+		}
+	}
+	return nil, &OpError{Op: opRecvFrames, Peer: ep.peer, Err: inner(err)}
+}
+
+// inner takes off an OpError whose place another one takes.
+func inner(err error) error {
+	var oe *OpError
+	if errors.As(err, &oe) {
+		return oe.Err
+	}
+	return err
+}
+
+func (fc *frameConn) receive(ctx context.Context, msg *frameMessage, alloc *Allocators) (Frames, error) {
+	table := msg.table
+	fc.paid(table)
+	data, err := table.Bytes(ctx, maxFrames*(frameEntrySize+frameAlign)+frameInlineTotal)
+	if err != nil { // only of a peer that does not keep to the format, or is gone
+		table.Release()
+		return nil, fc.violation(err)
+	}
+	entries, separate, total, err := decodeFrameTable(data, msg.count)
+	if err != nil {
+		return nil, fc.violation(err)
+	}
+	r := frameReceiver{fc: fc, msg: msg, frames: make(Frames, len(entries))}
+	if err = alloc.limits(len(entries), total); err == nil {
+		err = r.takeInline(ctx, entries, data, alloc)
+	}
+	if err == nil {
+		err = r.takeSeparate(ctx, entries, alloc)
+	}
+	if err != nil {
+		r.frames.Release()
+		fc.giveUp(msg, separate-r.taken)
+		return nil, err
+	}
+	fc.mu.Lock()
+	delete(fc.msgs, msg.seq)
+	fc.mu.Unlock()
+	return r.frames, nil
+}
+
+// frameReceiver is one call of RecvFrames.
+type frameReceiver struct {
+	fc     *frameConn
+	msg    *frameMessage
+	frames Frames
+	taken  int // separate frames taken from the queue
+	open   []*Request
+}
+
+// takeInline makes buffers of the frames that came with the table.
+func (r *frameReceiver) takeInline(ctx context.Context, entries []frameEntry, data []byte, alloc *Allocators) error {
+	var shared *mem.Buffer
+	for i, e := range entries {
+		if e.offset < 0 {
+			continue
+		}
+		res := alloc.resource(e.kind)
+		if res == mem.Heap {
+			if shared == nil {
+				shared = mem.FromBytes(data)
+				defer shared.Release()
+			}
+			r.frames[i] = shared.Slice(e.offset, e.n)
+			continue
+		}
+		b, err := res.Alloc(ctx, e.n)
+		if err != nil {
+			return err
+		}
+		r.frames[i] = b
+		if err := r.fc.ep.w.fill(ctx, b, data[e.offset:e.offset+e.n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill copies arrived bytes into a buffer of any kind.
+func (w *Worker) fill(ctx context.Context, b *mem.Buffer, data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	if err := b.WaitReady(ctx); err != nil { // whoever had the memory before may still use it
+		return err
+	}
+	if b.Kind().HostAccessible() {
+		copy(b.Bytes(), data)
+		return nil
+	}
+	return w.copyToDevice(ctx, Buffer(b), data)
+}
+
+// takeSeparate receives the frames that travel alone. Memory is allocated when a frame
+// has come, not when it is promised.
+func (r *frameReceiver) takeSeparate(ctx context.Context, entries []frameEntry, alloc *Allocators) error {
+	for i, e := range entries {
+		if e.offset >= 0 {
+			continue
+		}
+		if len(r.open) >= frameWindow {
+			if err := r.first(ctx); err != nil {
+				return err
+			}
+		}
+		m, err := r.part(ctx, uint32(i))
+		if err != nil {
+			return r.fc.ep.breakOff(err, r.open)
+		}
+		r.taken++
+		if m.Len != e.n {
+			m.Release()
+			return r.fc.ep.breakOff(fmt.Errorf("ucx: frame %d of frame message %d has %d bytes, its table says %d", i, r.msg.seq, m.Len, e.n), r.open)
+		}
+		res := alloc.resource(e.kind)
+		if res == mem.Heap && !m.rndv {
+			b, err := m.Bytes(ctx, m.Len) // no further copy
+			if err != nil {
+				return r.fc.ep.breakOff(err, r.open)
+			}
+			r.frames[i] = mem.FromBytes(b)
+			continue
+		}
+		b, err := res.Alloc(ctx, e.n)
+		if err != nil {
+			m.Release()
+			r.finish(ctx)
+			return err
+		}
+		r.frames[i] = b
+		r.open = append(r.open, m.StartRecv(Buffer(b)))
+	}
+	for len(r.open) > 0 {
+		if err := r.first(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// first waits for the oldest receive under way.
+func (r *frameReceiver) first(ctx context.Context) error {
+	if err := r.open[0].Wait(ctx); err != nil {
+		return r.fc.ep.breakOff(err, r.open)
+	}
+	r.open = r.open[1:]
+	return nil
+}
+
+// finish waits for receives of a message that is dropped for another reason.
+func (r *frameReceiver) finish(ctx context.Context) {
+	for len(r.open) > 0 {
+		if r.first(ctx) != nil {
+			return
+		}
+	}
+}
+
+// part waits for a frame to come.
+func (r *frameReceiver) part(ctx context.Context, i uint32) (*AM, error) {
+	fc, msg := r.fc, r.msg
+	for {
+		fc.mu.Lock()
+		m := msg.parts[i]
+		over := fc.over
+		if m != nil && (over == nil || !m.rndv) {
+			delete(msg.parts, i)
+			fc.queued -= frameCost(m)
+			fc.mu.Unlock()
+			return m, nil
+		}
+		if over != nil { // and with it what was still at the sender
+			fc.mu.Unlock()
+			if errors.Is(over, io.EOF) {
+				return nil, fmt.Errorf("%w: frame %d of a message is missing: %v", io.ErrUnexpectedEOF, i, over)
+			}
+			return nil, fmt.Errorf("%w: frame %d of a message is missing: %w", io.ErrUnexpectedEOF, i, over)
+		}
+		wait := &Request{w: fc.ep.w}
+		msg.want, msg.wait = i, wait
+		fc.mu.Unlock()
+		if err := fc.ep.w.awaitRequest(ctx, wait); err != nil {
+			fc.mu.Lock()
+			msg.wait = nil
+			fc.mu.Unlock()
+			return nil, err
+		}
+	}
+}
+
+// paid takes a part off the account of what waits.
+func (fc *frameConn) paid(m *AM) {
+	fc.mu.Lock()
+	fc.queued -= frameCost(m)
+	fc.mu.Unlock()
+}
+
+// violation ends the endpoint of a peer that breaks the protocol.
+func (fc *frameConn) violation(err error) error {
+	fc.ep.abort(inner(err))
+	return err
+}
+
+// giveUp drops a message of which some frames, left in number, were not taken.
+func (fc *frameConn) giveUp(msg *frameMessage, left int) {
+	fc.mu.Lock()
+	var ams []*AM
+	for _, m := range msg.parts {
+		fc.queued -= frameCost(m)
+		ams = append(ams, m)
+	}
+	msg.parts, msg.drop, msg.left = nil, true, left-len(ams)
+	if msg.left <= 0 {
+		delete(fc.msgs, msg.seq)
+	}
+	fc.mu.Unlock()
+	for _, m := range ams {
+		m.Release()
+	}
+}
