@@ -92,7 +92,10 @@ func (w *Worker) attach(ctx context.Context, conn net.Conn, peer string) (*Endpo
 	w.lines[l.local] = l
 	w.mu.Unlock()
 	mode := ErrorPeer
-	ep, err := w.connect(theirs.route(w.ctx.lib), &EndpointConfig{Name: peer, Errors: &mode}, l)
+	addr := theirs.route(w.ctx.lib)
+	ep, err := w.paired(ctx, conn, mine, theirs, addr, func() (*Endpoint, error) {
+		return w.connect(addr, &EndpointConfig{Name: peer, Errors: &mode}, l)
+	})
 	if err != nil {
 		w.dropLine(l)
 		return nil, err

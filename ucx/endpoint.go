@@ -75,7 +75,12 @@ func (c *EndpointConfig) mode(w *Worker) ErrorMode {
 // Creation does not wait for the peer; the first operations do. Such an endpoint
 // notices a dead peer by UCX's keepalive only; [Worker.Dial] notices at once.
 func (w *Worker) Connect(addr WorkerAddress, cfg *EndpointConfig) (*Endpoint, error) {
-	return w.connect(addr, cfg, nil)
+	p := w.pairingWith(addr.owner())
+	if err := p.take(background); err != nil { // at most one handshake long
+		return nil, err
+	}
+	defer p.give()
+	return p.makeOne(func() (*Endpoint, error) { return w.connect(addr, cfg, nil) })
 }
 
 func (w *Worker) connect(addr WorkerAddress, cfg *EndpointConfig, line *lifeline) (*Endpoint, error) {

@@ -123,6 +123,7 @@ type Worker struct {
 	listeners map[uint64]*SockListener
 	lifelines map[*Listener]struct{}
 	lines     map[uint64]*lifeline // by this end's number
+	pairings  map[uint64]*pairing  // by the other worker's number
 	inboxes   map[uint16]*inbox
 	nextID    uint64
 	closed    bool
@@ -151,7 +152,7 @@ func (c *Context) NewWorker(cfg WorkerConfig) (*Worker, error) {
 	w := &Worker{
 		ctx: c, cfg: cfg, kick: make(chan struct{}, 1), pollDone: make(chan struct{}), closeDone: make(chan struct{}),
 		eps: map[uint64]*Endpoint{}, handles: map[unsafe.Pointer]*Endpoint{}, listeners: map[uint64]*SockListener{},
-		lifelines: map[*Listener]struct{}{}, lines: map[uint64]*lifeline{}, inboxes: map[uint16]*inbox{},
+		lifelines: map[*Listener]struct{}{}, lines: map[uint64]*lifeline{}, pairings: map[uint64]*pairing{}, inboxes: map[uint16]*inbox{},
 	}
 	w.spin.init(cfg.MaxSpin, cfg.Progress == Polling)
 	if cfg.Threads == ThreadSingle || cfg.Progress == Thread {
