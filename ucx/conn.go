@@ -1,0 +1,230 @@
+package ucx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ConnConfig configures a [Conn]. The zero value, and a nil pointer, are useful.
+type ConnConfig struct {
+	// Window is how many bytes the peer may send ahead of this side's Read: what a
+	// connection whose reader has stopped costs in memory, at each end. Default
+	// 1 MiB, at least 64 KiB.
+	Window int
+	// Linger is how long Close waits for the peer to confirm that everything has
+	// arrived, before it gives up and resets. Default 5 s.
+	Linger time.Duration
+}
+
+const (
+	defaultConnWindow = 1 << 20
+	minConnWindow     = 64 << 10
+)
+
+func (c *ConnConfig) filled() (out ConnConfig, err error) {
+	if c != nil {
+		out = *c
+	}
+	if out.Window == 0 {
+		out.Window = defaultConnWindow
+	}
+	if out.Linger == 0 {
+		out.Linger = closeTimeout
+	}
+	if out.Window < minConnWindow || out.Linger < 0 {
+		return out, fmt.Errorf("ucx: ConnConfig{Window: %d, Linger: %v}: want a window of at least %d bytes and no negative linger", out.Window, out.Linger, minConnWindow)
+	}
+	return out, nil
+}
+
+// Conn is a byte stream between two workers: a [net.Conn] whose bytes travel over
+// UCX's fastest lanes. Unlike UCX's own streams it has back-pressure: a writer stops
+// when the reader is a window behind. A killed peer is noticed at once through the
+// endpoint's lifeline.
+//
+// Write returns when the bytes are copied, as with a kernel socket; the memory may
+// be reused. Close waits until the peer has what was written. Errors of Read and
+// Write are *[net.OpError]; io.EOF is returned bare. Concurrent use is safe.
+type Conn struct {
+	w             *Worker
+	ep            *Endpoint
+	line          *lifeline
+	local, remote net.Addr
+
+	reading sync.Mutex // held by the one Read under way; taken before mu
+	writing sync.Mutex // held by the one Write under way; taken before mu
+
+	// mu guards everything below. It is taken with the progress token held, so it is
+	// never held across a call into UCX, nor while copying what a user handed in.
+	mu      sync.Mutex
+	cfg     ConnConfig
+	adopted bool  // a user has it; before, it only holds what arrived early
+	opened  bool  // the peer has one, too
+	closed  bool  // Close was called
+	failure error // why the connection broke; nil while it works
+	linger  time.Duration
+
+	in  connReceiver
+	out connSender
+
+	opening connWaiter // DialConn, for the peer's greeting
+	ending  connWaiter // Close, for the peer's confirmation
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var (
+	_ net.Conn     = (*Conn)(nil)
+	_ net.Listener = (*ConnListener)(nil)
+)
+
+// NewConn makes a byte stream of an endpoint that was made by [Worker.Dial],
+// [Listener.Accept] or [Worker.Attach]; both sides must do so. The stream takes over
+// the endpoint: closing it closes the endpoint. It waits for the peer's side, at
+// most ten seconds. On failure the endpoint stays as it is.
+//
+// The endpoint may be used for tag messages and the like meanwhile; only data of
+// the stream itself is confirmed before Close returns.
+func NewConn(ctx context.Context, ep *Endpoint, cfg *ConnConfig) (*Conn, error) {
+	if err := ep.w.openConns(); err != nil {
+		return nil, err
+	}
+	c, err := ep.w.adoptConn(ep, cfg)
+	if err != nil {
+		return nil, &OpError{Op: "connect", Peer: ep.peer, Err: err}
+	}
+	if err := c.awaitOpen(ctx); err != nil {
+		return nil, &OpError{Op: "connect", Peer: ep.peer, Err: err}
+	}
+	return c, nil
+}
+
+// adoptConn gives the user the connection of an endpoint, and greets the peer.
+func (w *Worker) adoptConn(ep *Endpoint, cfg *ConnConfig) (*Conn, error) {
+	filled, err := cfg.filled()
+	if err != nil {
+		return nil, err
+	}
+	l := ep.line
+	if l == nil {
+		return nil, errors.New("ucx: a net.Conn needs an endpoint with a lifeline; make it with Worker.Dial, Listener.Accept or Worker.Attach")
+	}
+	if l.remote == 0 {
+		return nil, errors.New("ucx: a net.Conn needs active messages; add ActiveMsg to Config.Features on both sides")
+	}
+	c := w.connOf(l.local)
+	if c == nil {
+		if err := ep.reason(); err != nil {
+			return nil, err
+		}
+		return nil, ErrClosed
+	}
+	c.mu.Lock()
+	if c.adopted {
+		c.mu.Unlock()
+		return nil, fmt.Errorf("ucx: %s has a net.Conn already", ep)
+	}
+	c.adopted = true
+	c.cfg, c.linger = filled, filled.Linger
+	c.in.window = uint64(filled.Window)
+	c.in.granted = c.in.window
+	c.mu.Unlock()
+	ep.addPart(c)
+	return c, c.send(connOpen, uint64(filled.Window), nil)
+}
+
+// awaitOpen waits for the peer's greeting.
+func (c *Conn) awaitOpen(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	c.mu.Lock()
+	if !c.opened && c.failure == nil && !c.closed {
+		c.opening.arm(c.w)
+		c.mu.Unlock()
+		err := c.w.awaitRequest(wait, &c.opening.req)
+		c.mu.Lock()
+		c.opening.on = false
+		if err != nil && !c.opened && c.failure == nil {
+			c.mu.Unlock()
+			if ctx.Err() == nil {
+				err = fmt.Errorf("ucx: the peer made no net.Conn of its end within %v; it must listen with Worker.ListenConn or call NewConn: %w", handshakeTimeout, err)
+			}
+			return err
+		}
+	}
+	defer c.mu.Unlock()
+	return c.failure
+}
+
+// Endpoint returns the endpoint underneath, to ask for its lanes for example.
+func (c *Conn) Endpoint() *Endpoint { return c.ep }
+
+// LocalAddr returns the local socket address of the lifeline.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr returns the peer's socket address of the lifeline.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// Buffered returns how many bytes have arrived and were not read yet.
+func (c *Conn) Buffered() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.in.queue.n + c.in.earlyBytes
+}
+
+// ended is told that the endpoint is over. It makes the Conn a part of the endpoint,
+// see endpointPart. The token may be held.
+func (c *Conn) ended(reason error) {
+	c.mu.Lock()
+	c.fail(reason)
+	c.mu.Unlock()
+}
+
+// discard has nothing to do: what has arrived is in Go's memory, and can be read
+// after the endpoint is gone.
+func (c *Conn) discard() {}
+
+// fail records why the connection broke and wakes everybody. mu is held.
+func (c *Conn) fail(reason error) {
+	if c.failure == nil {
+		c.failure = reason
+	}
+	c.in.wait.wake()
+	c.out.wait.wake()
+	c.opening.wake()
+	c.ending.wake()
+}
+
+// violation ends a connection whose peer does not keep to the protocol. mu is held.
+func (c *Conn) violation(format string, args ...any) {
+	err := fmt.Errorf("ucx: the peer broke the connection's protocol: "+format, args...)
+	c.fail(err)
+	go c.ep.abort(err) // needs the token, which the caller may hold
+}
+
+// broken turns the reason of a failure into what programs expect of a socket. mu is held.
+func (c *Conn) broken(op string) error {
+	var s Status
+	switch {
+	case errors.Is(c.failure, ErrPeerClosed) && op == "write":
+		return os.NewSyscallError(op, syscall.EPIPE)
+	case errors.Is(c.failure, ErrPeerClosed), errors.As(c.failure, &s):
+		return os.NewSyscallError(op, syscall.ECONNRESET)
+	}
+	return c.failure
+}
+
+func (c *Conn) opError(op string, err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return &net.OpError{Op: op, Net: "ucx", Source: c.local, Addr: c.remote, Err: err}
+}

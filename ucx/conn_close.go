@@ -1,0 +1,115 @@
+package ucx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// SetLinger sets what Close does, as [net.TCPConn.SetLinger]: with 0 it resets the
+// connection at once and drops what the peer has not received; with sec > 0 it waits
+// that long for the peer's confirmation; with sec < 0, the initial state, for
+// ConnConfig.Linger.
+func (c *Conn) SetLinger(sec int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case sec < 0:
+		c.linger = c.cfg.Linger
+	default:
+		c.linger = time.Duration(sec) * time.Second
+	}
+	return nil
+}
+
+// Close ends waiting calls with [net.ErrClosed], sends the end of the stream, waits
+// until the peer has everything that was written (not until it has read it), and
+// closes the endpoint. If that takes longer than the linger time, the connection is
+// reset and the error says that data may be lost. Closing again returns the first result.
+func (c *Conn) Close() error {
+	c.closeOnce.Do(func() { c.closeErr = c.opError("close", c.close()) })
+	return c.closeErr
+}
+
+func (c *Conn) close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.in.shut = true
+	c.in.deadline.stop()
+	c.out.deadline.stop()
+	c.in.wait.wake()
+	c.out.wait.wake()
+	linger := c.linger
+	c.mu.Unlock()
+	c.dropReceived()
+	c.writing.Lock()   // a Write that was on its way has handed over its last frame
+	c.writing.Unlock() //nolint:staticcheck // nothing to do inside: a meeting point
+	ctx, cancel := context.WithTimeout(background, linger)
+	defer cancel()
+	if linger == 0 {
+		c.ep.abort(ErrCanceled)
+		_ = c.ep.CloseContext(ctx)
+		return nil
+	}
+	err := c.farewell(ctx, linger)
+	if err != nil {
+		c.ep.abort(ErrCanceled)
+	}
+	if cerr := c.ep.CloseContext(ctx); err == nil && !c.confirmed() {
+		err = cerr
+	}
+	return err
+}
+
+func (c *Conn) confirmed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.confirmed || c.failure != nil
+}
+
+// farewell sends the end and waits for its confirmation.
+func (c *Conn) farewell(ctx context.Context, linger time.Duration) error {
+	c.mu.Lock()
+	total, ended, broken := c.out.offset, c.out.ended, c.failure != nil
+	c.out.ended = true
+	c.mu.Unlock()
+	if broken {
+		return nil // Read or Write has reported it, or there was nothing to lose
+	}
+	if !ended {
+		if err := c.send(connEnd, total, nil); err != nil {
+			return err
+		}
+	}
+	if err := c.send(connStop, 0, nil); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out.confirmed || c.failure != nil || !c.opened && total == 0 {
+		return nil
+	}
+	c.ending.arm(c.w)
+	c.mu.Unlock()
+	err := c.w.awaitRequest(ctx, &c.ending.req)
+	c.mu.Lock()
+	c.ending.on = false
+	switch {
+	case c.out.confirmed:
+		return nil
+	case c.out.stopped || errors.Is(c.failure, ErrPeerClosed):
+		return nil // the peer closed as well, and wants nothing more
+	case c.failure != nil:
+		return c.broken("close")
+	}
+	return fmt.Errorf("ucx: the peer did not confirm %d bytes within %v; data may be lost: %w", total, linger, timeoutOf(err))
+}
+
+func timeoutOf(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return os.ErrDeadlineExceeded
+	}
+	return err
+}
