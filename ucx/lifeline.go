@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,8 @@ type lifeline struct {
 	acked   chan struct{}
 	ackOnce sync.Once
 	bye     bool // the peer said that it closes; owner: the reader
+
+	farewelled atomic.Bool // the peer's in-band farewell has arrived: it closes in peace
 }
 
 // ErrPeerClosed is the error of an endpoint whose peer closed it in peace. It is
@@ -162,7 +165,7 @@ func (l *lifeline) run() {
 			continue
 		}
 		l.ackOnce.Do(func() { close(l.acked) })
-		if l.bye {
+		if l.bye || l.farewelled.Load() {
 			l.ep.abort(ErrPeerClosed)
 		} else {
 			l.ep.abort(ErrConnectionReset)
@@ -242,6 +245,7 @@ func (w *Worker) control(m *AM) {
 		l := w.lines[binary.LittleEndian.Uint64(m.Header[1:])]
 		w.mu.Unlock()
 		if l != nil {
+			l.farewelled.Store(true)
 			go l.write(noticeAck)
 		}
 	}

@@ -175,6 +175,8 @@ func (r *Request) failure(s *ucp.Slot) error {
 		if r.ep != nil {
 			if e := r.ep.reason(); e != nil {
 				err = e
+			} else if l := r.ep.line; l != nil && l.farewelled.Load() && r.status != ErrCanceled {
+				err = ErrPeerClosed
 			}
 		}
 	}
