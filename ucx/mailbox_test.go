@@ -1,0 +1,110 @@
+package ucx
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestMailbox(t *testing.T) {
+	ctx := testContext(t)
+	w := newWorker(t, Config{}, WorkerConfig{})
+	var b mailbox[int]
+	b.put(1)
+	b.put(2)
+	if b.len() != 2 {
+		t.Errorf("%d items", b.len())
+	}
+	for want := 1; want <= 2; want++ {
+		if got, err := b.recv(ctx, w); err != nil || got != want {
+			t.Fatalf("got %d, %v, want %d", got, err, want)
+		}
+	}
+	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if _, err := b.recv(short, w); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("empty box: %v", err)
+	}
+	b.put(3) // not lost to the receiver that has gone
+	b.fail(io.EOF)
+	if got, err := b.recv(ctx, w); err != nil || got != 3 {
+		t.Errorf("after fail: %d, %v", got, err)
+	}
+	if _, err := b.recv(ctx, w); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last: %v", err)
+	}
+	b.put(4)
+	if rest := b.close(ErrClosed); len(rest) != 1 || rest[0] != 4 {
+		t.Errorf("close returned %v", rest)
+	}
+	if b.put(5) {
+		t.Error("a shut box took an item")
+	}
+}
+
+// Every item goes to exactly one receiver, also to ones whose context ends meanwhile.
+func TestMailboxStress(t *testing.T) {
+	ctx := testContext(t)
+	w := newWorker(t, Config{}, WorkerConfig{})
+	var b mailbox[int]
+	const items = 2000
+	var mu sync.Mutex
+	seen := make([]int, items)
+	var wg sync.WaitGroup
+	all, done := context.WithCancel(ctx)
+	left := items
+	for range 8 {
+		wg.Go(func() {
+			for all.Err() == nil {
+				short, cancel := context.WithTimeout(all, 100*time.Microsecond)
+				v, err := b.recv(short, w)
+				cancel()
+				if err != nil {
+					continue
+				}
+				mu.Lock()
+				seen[v]++
+				if left--; left == 0 {
+					done()
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range items {
+		b.put(i)
+		if i%10 == 0 {
+			time.Sleep(50 * time.Microsecond)
+		}
+	}
+	wg.Wait()
+	done()
+	for i, n := range seen {
+		if n != 1 {
+			t.Fatalf("item %d was received %d times", i, n)
+		}
+	}
+}
+
+func TestMailboxFailWakes(t *testing.T) {
+	ctx := testContext(t)
+	w := newWorker(t, Config{}, WorkerConfig{})
+	var b mailbox[int]
+	got := make(chan error, 3)
+	for range 3 {
+		go func() {
+			_, err := b.recv(ctx, w)
+			got <- err
+		}()
+	}
+	time.Sleep(5 * time.Millisecond)
+	b.fail(io.EOF)
+	for range 3 {
+		if err := <-got; !errors.Is(err, io.EOF) {
+			t.Errorf("got %v", err)
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package ucx
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.millstream.dev/internal/obs"
+	"go.millstream.dev/mem"
+)
+
+// encodeTable is the table message's data of some frames.
+func encodeTable(t testing.TB, frames ...View) []byte {
+	t.Helper()
+	plan, err := planFrames(frames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bytes.Repeat([]byte{0xff}, plan.size) // write must clear what it does not fill
+	plan.write(b, frames)
+	return b
+}
+
+// The bytes of version 1: a later release that changes them must change the version.
+func TestFrameWireGolden(t *testing.T) {
+	h := frameHeader{kind: frameTable, number: 0x1122334455667788, seq: 9, n: 2}
+	hdr := make([]byte, frameHeaderSize)
+	h.put(hdr)
+	const wantHeader = "4d534652" + "01" + "01" + "0000" + "8877665544332211" + "0900000000000000" + "02000000"
+	if got := hex.EncodeToString(hdr); got != wantHeader {
+		t.Errorf("header %s, want %s", got, wantHeader)
+	}
+	if back, err := decodeFrameHeader(hdr); err != nil || back != h {
+		t.Errorf("decoded %+v, %v", back, err)
+	}
+	const wantTable = "0300000000000000" + "00" + "01" + "000000000000" +
+		"2923000000000000" + "00" + "00" + "000000000000" + "6162630000000000"
+	data := encodeTable(t, Bytes([]byte("abc")), Bytes(make([]byte, 9001)))
+	if got := hex.EncodeToString(data); got != wantTable {
+		t.Errorf("table %s, want %s", got, wantTable)
+	}
+	entries, separate, total, err := decodeFrameTable(data, 2)
+	if err != nil || separate != 1 || total != 9004 {
+		t.Fatalf("decoded %d separate, %d bytes, %v", separate, total, err)
+	}
+	want := []frameEntry{{n: 3, offset: 32}, {n: 9001, offset: -1}}
+	if entries[0] != want[0] || entries[1] != want[1] {
+		t.Errorf("decoded %+v", entries)
+	}
+}
+
+func TestFrameTableRefuses(t *testing.T) {
+	good := encodeTable(t, Bytes([]byte("abc")), Bytes(make([]byte, 9001)), Bytes(nil))
+	change := func(f func(b []byte)) []byte {
+		b := bytes.Clone(good)
+		f(b)
+		return b
+	}
+	for name, c := range map[string]struct {
+		data  []byte
+		count int
+		says  string
+	}{
+		"negative count":     {good, -1, "table of -1"},
+		"count over data":    {good, 400, "table of 400"},
+		"count over limit":   {make([]byte, 16*(maxFrames+1)), maxFrames + 1, "table of"},
+		"no data":            {nil, 1, "table of 1"},
+		"cut":                {good[:len(good)-1], 3, "beyond the message"},
+		"bytes behind":       {append(bytes.Clone(good), 0), 3, "behind the last"},
+		"huge inline":        {change(func(b []byte) { binary.LittleEndian.PutUint64(b, 1<<62) }), 3, "beyond the message"},
+		"wrapping length":    {change(func(b []byte) { binary.LittleEndian.PutUint64(b, 1<<63) }), 3, "frame 0 of"},
+		"sum wraps":          {change(func(b []byte) { binary.LittleEndian.PutUint64(b[16:], 1<<63-1) }), 3, "frame 1 of"},
+		"unknown kind":       {change(func(b []byte) { b[8] = 9 }), 3, "kind 9"},
+		"unknown flag":       {change(func(b []byte) { b[9] |= 2 }), 3, "unknown flags"},
+		"reserved byte":      {change(func(b []byte) { b[15] = 1 }), 3, "unknown flags"},
+		"empty but separate": {change(func(b []byte) { b[2*16+9] = 0 }), 3, "is empty"},
+	} {
+		if _, _, _, err := decodeFrameTable(c.data, c.count); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestFrameHeaderRefuses(t *testing.T) {
+	good := make([]byte, frameHeaderSize)
+	(&frameHeader{kind: frameData, number: 1, seq: 1, n: 5}).put(good)
+	for name, f := range map[string]func([]byte) []byte{
+		"short":       func(b []byte) []byte { return b[:27] },
+		"long":        func(b []byte) []byte { return append(b, 0) },
+		"magic":       func(b []byte) []byte { b[0] = 'X'; return b },
+		"version":     func(b []byte) []byte { b[4] = 2; return b },
+		"kind":        func(b []byte) []byte { b[5] = 3; return b },
+		"reserved":    func(b []byte) []byte { b[7] = 1; return b },
+		"sequence 0":  func(b []byte) []byte { putFrameSequence(b, 0); return b },
+		"frame index": func(b []byte) []byte { binary.LittleEndian.PutUint32(b[24:], maxFrames); return b },
+	} {
+		if _, err := decodeFrameHeader(f(bytes.Clone(good))); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := decodeFrameHeader(good); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFramePlan(t *testing.T) {
+	device := View{addr: 1 << 40, n: 100, kind: mem.Device}
+	plan, err := planFrames([]View{device, Bytes(make([]byte, 8192)), Bytes(make([]byte, 8193)), {kind: mem.Device}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := [4]bool{false, true, false, true}; [4]bool(plan.inline) != want || plan.separate != 2 {
+		t.Errorf("inline %v, %d separate", plan.inline, plan.separate)
+	}
+	var many []View
+	for range 20 {
+		many = append(many, Bytes(make([]byte, 8000)))
+	}
+	plan, err = planFrames(many)
+	if err != nil || plan.size > 20*frameEntrySize+frameInlineTotal || plan.separate != 12 {
+		t.Errorf("size %d, %d separate, %v", plan.size, plan.separate, err)
+	}
+	if _, err := planFrames(make([]View, maxFrames+1)); err == nil {
+		t.Error("too many frames were accepted")
+	}
+}
+
+// FuzzFrameTable: whatever a peer sends as a table, decoding allocates in proportion to
+// it and every frame lies inside it.
+func FuzzFrameTable(f *testing.F) {
+	f.Add(encodeTable(f), 0)
+	f.Add(encodeTable(f, Bytes([]byte("abc")), Bytes(make([]byte, 9001)), Bytes(nil)), 3)
+	f.Add(encodeTable(f, Bytes(make([]byte, 8192))), 1)
+	f.Fuzz(func(t *testing.T, data []byte, count int) {
+		entries, separate, total, err := decodeFrameTable(data, count)
+		if err != nil {
+			return
+		}
+		if len(entries) != count || count*frameEntrySize > len(data) {
+			t.Fatalf("%d entries of %d frames from %d bytes", len(entries), count, len(data))
+		}
+		var sum int64
+		alone, end := 0, count*frameEntrySize
+		for i, e := range entries {
+			sum += int64(e.n)
+			if e.offset < 0 {
+				alone++
+				continue
+			}
+			if e.offset < end || e.offset+e.n > len(data) {
+				t.Fatalf("frame %d at [%d, %d) of %d bytes, after %d", i, e.offset, e.offset+e.n, len(data), end)
+			}
+			end = e.offset + e.n
+		}
+		if sum != total || total < 0 || alone != separate {
+			t.Fatalf("total %d of %d, separate %d of %d", total, sum, separate, alone)
+		}
+	})
+}
+
+// FuzzFrameHeader: a header that is accepted is one that this side would write.
+func FuzzFrameHeader(f *testing.F) {
+	b := make([]byte, frameHeaderSize)
+	(&frameHeader{kind: frameTable, number: 7, seq: 1, n: 3}).put(b)
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := decodeFrameHeader(b)
+		if err != nil {
+			return
+		}
+		back := make([]byte, frameHeaderSize)
+		h.put(back)
+		if !bytes.Equal(b, back) {
+			t.Fatalf("%x decodes to %+v, which encodes to %x", b, h, back)
+		}
+	})
+}
+
+// rawPart sends a part of a message as a peer that keeps to no protocol would.
+func rawPart(t *testing.T, ctx context.Context, ep *Endpoint, h frameHeader, data []byte) {
+	t.Helper()
+	hdr := make([]byte, frameHeaderSize)
+	h.put(hdr)
+	if err := ep.sendAM(ctx, amMulti, hdr, AMOptions{Eager: true}, []View{Bytes(data)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A peer that breaks the protocol loses its connection, with an error on both sides.
+func TestFramesHostilePeer(t *testing.T) {
+	table := encodeTable(t, Bytes([]byte("abc")), Bytes(make([]byte, 9001)))
+	type part struct {
+		kind byte
+		seq  uint64
+		n    uint32
+		data []byte
+	}
+	for name, parts := range map[string][]part{
+		"bad table":              {{frameTable, 1, 2, []byte("nonsense")}},
+		"table with wrong count": {{frameTable, 1, 1, table}},
+		"table twice":            {{frameTable, 1, 2, table}, {frameTable, 1, 2, table}},
+		"frame twice":            {{frameData, 1, 1, table}, {frameData, 1, 1, table}},
+		"frame of wrong length":  {{frameTable, 1, 2, table}, {frameData, 1, 1, []byte("short")}},
+		"more of an old message": {{frameTable, 1, 0, nil}, {frameData, 1, 0, table}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testContext(t)
+			a, b := pair(t, Config{}, WorkerConfig{})
+			for i, p := range parts {
+				rawPart(t, ctx, a, frameHeader{kind: p.kind, number: a.line.remote, seq: p.seq, n: p.n}, p.data)
+				if name == "more of an old message" && i == 0 {
+					if _, err := b.RecvFrames(ctx, Allocators{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if f, err := b.RecvFrames(ctx, Allocators{}); err == nil {
+				t.Errorf("received %d frames", len(f))
+			}
+			waitDone(t, ctx, a, b)
+			if b.Err() == nil || errors.Is(b.Err(), ErrClosed) {
+				t.Errorf("endpoint's error is %v", b.Err())
+			}
+		})
+	}
+}
+
+// Parts that name no connection are dropped and counted; the connection lives.
+func TestFramesStray(t *testing.T) {
+	ctx := testContext(t)
+	drops := make(chan int, 10)
+	cfg := Config{Events: Events{MessageDropped: func(d obs.Drop) { drops <- d.Bytes }}}
+	a, b := pair(t, cfg, WorkerConfig{})
+	rawPart(t, ctx, a, frameHeader{kind: frameTable, number: a.line.remote + 2, seq: 1}, nil)
+	if err := a.sendAM(ctx, amMulti, []byte("no header"), AMOptions{}, []View{Bytes(make([]byte, 100_000))}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.SendFrames(ctx, Bytes([]byte("whole"))); err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.RecvFrames(ctx, Allocators{})
+	if err != nil || string(got[0].Bytes()) != "whole" {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for range 2 {
+		select {
+		case <-drops:
+		case <-ctx.Done():
+			t.Fatal("a dropped message was not told")
+		}
+	}
+}
+
+// Parts in an order that multi-rail transports could bring.
+func TestFramesOutOfOrder(t *testing.T) {
+	ctx := testContext(t)
+	a, b := pair(t, Config{}, WorkerConfig{})
+	big := testBytes(8, 9001)
+	first := encodeTable(t, Bytes([]byte("abc")), Bytes(big))
+	second := encodeTable(t, Bytes([]byte("second")))
+	to := a.line.remote
+	rawPart(t, ctx, a, frameHeader{kind: frameTable, number: to, seq: 2, n: 1}, second)
+	rawPart(t, ctx, a, frameHeader{kind: frameData, number: to, seq: 1, n: 1}, big)
+	rawPart(t, ctx, a, frameHeader{kind: frameTable, number: to, seq: 1, n: 2}, first)
+	got, err := b.RecvFrames(ctx, Allocators{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sameFrames(got, [][]byte{[]byte("abc"), big}); err != nil {
+		t.Error(err)
+	}
+	got, err = b.RecvFrames(ctx, Allocators{})
+	if err != nil || string(got[0].Bytes()) != "second" {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// A receiver that takes nothing is not filled without bound.
+func TestFramesQueueBound(t *testing.T) {
+	ctx := testContext(t)
+	a, b := pair(t, Config{}, WorkerConfig{MaxQueuedMessages: 1 << 20})
+	var err error
+	for i := 0; i < 10_000 && err == nil; i++ {
+		err = a.SendFrames(ctx, Bytes(make([]byte, 4000)))
+	}
+	if err == nil {
+		t.Fatal("40 MB were queued for nobody")
+	}
+	waitDone(t, ctx, a, b)
+	if !errors.Is(b.Err(), ErrExceedsLimit) {
+		t.Errorf("endpoint's error is %v", b.Err())
+	}
+	got := 0
+	for {
+		f, err := b.RecvFrames(ctx, Allocators{})
+		if err != nil {
+			break
+		}
+		f.Release()
+		got++
+	}
+	if got == 0 || got > 1<<20/4000 {
+		t.Errorf("%d messages had been queued", got)
+	}
+}
