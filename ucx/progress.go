@@ -149,35 +149,41 @@ func (w *Worker) run(ctx context.Context, s *ucp.Slot, r *Request) error {
 	s.State = ucp.Queued
 	if w.tryToken() {
 		s.Notify = 0
-		for {
-			res := ucp.Drive(w.c, s, w.spin.next())
-			if res&ucp.ResultOwn != 0 {
-				w.spin.won()
-				w.leaveFast()
-				return nil
-			}
-			if res&ucp.ResultWork != 0 {
-				w.dispatch()
-			}
-			if res&ucp.ResultTimeout != 0 {
-				w.spin.lost()
-				if w.cfg.Progress != Polling {
-					break
-				}
-			}
-			if ctx.Err() != nil {
+		return w.drive(ctx, s, r, ucp.Drive(w.c, s, w.spin.next()))
+	}
+	s.Notify = 1
+	w.push(s)
+	return w.sleep(ctx, s, r)
+}
+
+// drive goes on with a blocking operation after its first pass, whose result is res.
+// The caller holds the token.
+func (w *Worker) drive(ctx context.Context, s *ucp.Slot, r *Request, res int) error {
+	for {
+		if res&ucp.ResultOwn != 0 {
+			w.spin.won()
+			w.leaveFast()
+			return nil
+		}
+		if res&ucp.ResultWork != 0 {
+			w.dispatch()
+		}
+		if res&ucp.ResultTimeout != 0 {
+			w.spin.lost()
+			if w.cfg.Progress != Polling {
 				break
 			}
-			if w.cfg.Progress == Polling {
-				w.yieldToken()
-			}
 		}
-		s.Notify = 1
-		w.leaveToSleep()
-	} else {
-		s.Notify = 1
-		w.push(s)
+		if ctx.Err() != nil {
+			break
+		}
+		if w.cfg.Progress == Polling {
+			w.yieldToken()
+		}
+		res = ucp.Drive(w.c, s, w.spin.next())
 	}
+	s.Notify = 1
+	w.leaveToSleep()
 	return w.sleep(ctx, s, r)
 }
 

@@ -15,6 +15,9 @@ const registerAbove = 64 << 10
 
 // prepare takes a slot for a blocking operation.
 func (w *Worker) prepare(op ucp.Op, ep *Endpoint) (*ucp.Slot, *Request, error) {
+	if err := w.ctx.allows(op); err != nil {
+		return nil, nil, &OpError{Op: op.String(), Peer: peerOf(ep), Err: err}
+	}
 	s, r, err := w.takeSlot()
 	if err != nil {
 		return nil, nil, &OpError{Op: op.String(), Peer: peerOf(ep), Err: err}
@@ -98,8 +101,8 @@ func (w *Worker) bindHost(s *ucp.Slot, r *Request, v View, recv, stage bool) err
 }
 
 func (w *Worker) bindRegistered(s *ucp.Slot, v View) error {
-	if v.buf == nil || v.buf.Region().Len() < registerAbove || !w.ctx.lib.AtLeast(1, 16) {
-		return nil // older protocols ignore user handles and register by themselves
+	if v.buf == nil || !w.registers(v.buf.Region()) {
+		return nil
 	}
 	reg, err := w.ctx.register(v.buf.Region())
 	if err != nil {
@@ -107,6 +110,12 @@ func (w *Worker) bindRegistered(s *ucp.Slot, v View) error {
 	}
 	s.Memh = reg.memh
 	return nil
+}
+
+// registers reports whether a region is handed to UCX with a registration of its own.
+// Protocols before 1.16 ignore user handles and register by themselves.
+func (w *Worker) registers(r *mem.Region) bool {
+	return r.Len() >= registerAbove && w.ctx.lib.AtLeast(1, 16)
 }
 
 // stagingBuffer returns C memory that UCX may keep registered.
@@ -163,6 +172,11 @@ func (w *Worker) finishRun(ctx context.Context, s *ucp.Slot, r *Request) (RecvIn
 	if err := w.run(ctx, s, r); err != nil {
 		return RecvInfo{}, err
 	}
+	return w.conclude(s, r)
+}
+
+// conclude takes the result of a finished blocking operation and gives its slot back.
+func (w *Worker) conclude(s *ucp.Slot, r *Request) (RecvInfo, error) {
 	r.settle(s)
 	info, err := RecvInfo{Tag: r.tag, Len: r.n}, r.err
 	if r.view.buf != nil || r.staging != nil || r.views != nil {
@@ -176,6 +190,9 @@ func (w *Worker) finishRun(ctx context.Context, s *ucp.Slot, r *Request) (RecvIn
 
 // startOn makes a Request for a started operation and takes its slot.
 func (w *Worker) startOn(op ucp.Op, ep *Endpoint) (*ucp.Slot, *Request, error) {
+	if err := w.ctx.allows(op); err != nil {
+		return nil, nil, err
+	}
 	s, _, err := w.takeSlot()
 	if err != nil {
 		return nil, nil, err

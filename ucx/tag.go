@@ -28,6 +28,9 @@ func (ep *Endpoint) SendSync(ctx context.Context, v View, tag uint64) error {
 
 func (ep *Endpoint) sendTag(ctx context.Context, op ucp.Op, v View, tag uint64) error {
 	w := ep.w
+	if _, err, done := w.hotTag(ctx, op, ep, v, tag, 0); done {
+		return err
+	}
 	s, r, err := w.prepare(op, ep)
 	if err != nil {
 		return err
@@ -77,6 +80,9 @@ func (w *Worker) StartRecv(v View, tag, mask uint64) *Request {
 }
 
 func (w *Worker) recvTag(ctx context.Context, ep *Endpoint, v View, tag, mask uint64) (RecvInfo, error) {
+	if info, err, done := w.hotTag(ctx, ucp.OpTagRecv, ep, v, tag, mask); done {
+		return info, err
+	}
 	s, r, err := w.prepare(ucp.OpTagRecv, ep)
 	if err != nil {
 		return RecvInfo{}, err
@@ -91,6 +97,9 @@ func (w *Worker) recvTag(ctx context.Context, ep *Endpoint, v View, tag, mask ui
 // Probe reports whether a message has arrived that a receive with this tag and mask
 // would match, without taking it. It makes progress first.
 func (w *Worker) Probe(tag, mask uint64) (RecvInfo, bool, error) {
+	if err := w.ctx.allows(ucp.OpTagRecv); err != nil {
+		return RecvInfo{}, false, &OpError{Op: "tag probe", Err: err}
+	}
 	var info RecvInfo
 	found := false
 	err := w.call("tag probe", ucp.CallProbe, func(s *ucp.Slot) { s.Tag, s.Mask = tag, mask }, func(s *ucp.Slot) {
@@ -128,6 +137,9 @@ func (m *Message) Info() RecvInfo { return m.info }
 // holds UCX's memory until it is received: this is how to receive what has a length
 // not known before.
 func (w *Worker) ProbeRemove(tag, mask uint64) (*Message, error) {
+	if err := w.ctx.allows(ucp.OpTagRecv); err != nil {
+		return nil, &OpError{Op: "tag probe", Err: err}
+	}
 	var m *Message
 	err := w.call("tag probe", ucp.CallProbe, func(s *ucp.Slot) { s.Tag, s.Mask, s.Arg[0] = tag, mask, 1 }, func(s *ucp.Slot) {
 		if s.Hdr != 0 {

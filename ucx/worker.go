@@ -99,8 +99,10 @@ type Worker struct {
 	slots    slotTable
 	closing  atomic.Bool // no new operations
 	released []*Request  // owner: token holder; to be released after the token is given back
+	drops    uint64      // owner: token holder; messages refused for want of room
 
 	spin      spinBudget // owner: token holder
+	hot       *ucp.Slot  // owner: token holder; spares small operations the free list
 	pollState atomic.Uint32
 	kick      chan struct{}
 	parked    atomic.Int32 // goroutines that sleep for a completion
@@ -430,6 +432,7 @@ func (w *Worker) collectSlots(deadline time.Time) int {
 			return missing
 		}
 		if w.wakeFile == nil && w.tryToken() {
+			w.dropHot()
 			if ucp.Drive(w.c, nil, 0)&ucp.ResultWork != 0 {
 				w.dispatch()
 			}

@@ -5,14 +5,24 @@ package ucp
 /*
 #cgo CFLAGS: -O2 -std=gnu11 -Wall
 #cgo LDFLAGS: -ldl
-#cgo noescape ms_drive
-#cgo nocallback ms_drive
-#cgo noescape ms_leave
-#cgo nocallback ms_leave
+#cgo noescape ms_drive_at
+#cgo nocallback ms_drive_at
+#cgo noescape ms_leave_at
+#cgo nocallback ms_leave_at
 #cgo noescape ms_block
 #cgo nocallback ms_block
 #include <stdlib.h>
 #include "shim.h"
+
+static int ms_drive_at(uintptr_t w, uintptr_t own, int64_t spin_ns)
+{
+	return ms_drive((ms_worker *)w, (ms_slot *)own, spin_ns);
+}
+
+static int ms_leave_at(uintptr_t w)
+{
+	return ms_leave((ms_worker *)w);
+}
 */
 import "C"
 
@@ -220,13 +230,16 @@ func QueryWorker(w *Worker) (threadMode int, maxAMHeader uint64, status int) {
 // ShutAMIDs is ms_am_shut_ids; for a worker that nobody else knows yet.
 func ShutAMIDs(w *Worker) int { return int(C.ms_am_shut_ids((*C.ms_worker)(unsafe.Pointer(w)))) }
 
+// The worker and its slots are C memory. The hot calls take them as integers: cgo
+// examines every pointer argument, which costs as much as the whole rest of a call.
+
 // Drive is ms_drive.
 func Drive(w *Worker, own *Slot, spinNS int64) int {
-	return int(C.ms_drive((*C.ms_worker)(unsafe.Pointer(w)), (*C.ms_slot)(unsafe.Pointer(own)), C.int64_t(spinNS)))
+	return int(C.ms_drive_at(C.uintptr_t(uintptr(unsafe.Pointer(w))), C.uintptr_t(uintptr(unsafe.Pointer(own))), C.int64_t(spinNS)))
 }
 
 // Leave is ms_leave.
-func Leave(w *Worker) int { return int(C.ms_leave((*C.ms_worker)(unsafe.Pointer(w)))) }
+func Leave(w *Worker) int { return int(C.ms_leave_at(C.uintptr_t(uintptr(unsafe.Pointer(w))))) }
 
 // Block is ms_block.
 func Block(w *Worker, timeoutMS int) int {

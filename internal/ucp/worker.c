@@ -54,12 +54,37 @@ int ms_worker_new(void *ctx, uint32_t thread_mode, const char *name, int wakeup,
     return UX_OK;
 }
 
+/* settle lets UCX finish what it does by itself. Up to 1.13 it aborts the process when a
+ * worker goes while the answer to a peer's connection request waits for its socket, of
+ * which nothing can be asked: so it is driven until it has been quiet for a while. */
+static void settle(ms_worker *w)
+{
+    enum { QUIET_NS = 30000000, LONGEST_NS = 300000000 };
+    const struct timespec pause = {0, 50000};
+    unsigned major = 0, minor = 0, release = 0;
+    int64_t start = now_ns(), last = start, t;
+
+    ux_ucp_get_version(&major, &minor, &release);
+    if (major > 1 || minor > 13)
+        return;
+    if (ux_ucp_worker_progress(w->h) == 0 && w->stats.progress_hits == 0 && w->stats.ep_created == 0)
+        return; /* nobody has ever reached this worker */
+    do {
+        if (ux_ucp_worker_progress(w->h) != 0)
+            last = now_ns();
+        else
+            nanosleep(&pause, NULL);
+        t = now_ns();
+    } while (t - last < QUIET_NS && t - start < LONGEST_NS);
+}
+
 /* ms_worker_destroy ends the UCX worker. The caller holds the token and never gives
  * it back, so whoever still knows the struct finds the token taken for ever. */
 void ms_worker_destroy(ms_worker *w)
 {
     ms_event *e, *next;
 
+    settle(w);
     for (e = w->ev_head; e != NULL; e = next) {
         next = e->next;
         ms_event_free(w, e);
