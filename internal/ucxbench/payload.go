@@ -42,7 +42,7 @@ func newPayload(ctx context.Context, memory string, size int64, device int, shar
 	case shared != nil:
 		return newHostPayload(ctx, p, shared)
 	case memory == MemBuffer:
-		return newHostPayload(ctx, p, mem.NewMmap(mem.MmapConfig{Populate: true}))
+		return newHostPayload(ctx, p, mem.NewMmap(mem.MmapConfig{Populate: true, HugePages: true}))
 	case memory == MemHeap:
 		p.all = make([]byte, total)
 		p.view = ucx.Bytes(p.inner())
