@@ -77,14 +77,15 @@ func checkAMID(id uint16) error {
 
 func (w *Worker) bindAM(s *ucp.Slot, r *Request, id uint16, header []byte, opts AMOptions, data []View) error {
 	s.Tag = uint64(id)
+	n := totalLen(data)
 	// A receiver that wants to give up a transfer has to know whose it is.
-	if opts.Reply || totalLen(data) > ucp.InlineSize {
+	if opts.Reply || n > ucp.InlineSize {
 		s.Flags |= ucp.FlagReply
 	}
 	if opts.Eager {
 		s.Flags |= ucp.FlagEager
 	}
-	if opts.Rendezvous {
+	if opts.Rendezvous && n > 0 { // nothing to meet for
 		s.Flags |= ucp.FlagRndv
 	}
 	if len(header) > w.maxH {
@@ -222,11 +223,11 @@ func (m *AM) Recv(ctx context.Context, v View) error {
 	if err != nil {
 		return err
 	}
-	if m.rndv {
+	if m.rndv && m.Len > 0 { // UCX 1.13 loses the descriptor of an empty one
 		return m.recvRndv(ctx, v, e)
 	}
 	defer m.free(e)
-	if e != nil {
+	if e != nil && !m.rndv {
 		data = unsafe.Slice((*byte)(e.Ptr), m.Len)
 	}
 	return m.copyTo(ctx, v, data)
@@ -260,7 +261,7 @@ func (m *AM) StartRecv(v View) *Request {
 	if err := m.refuses(v); err != nil {
 		return failedRequest(ucp.OpAMRecv, nil, err)
 	}
-	if m.rndv {
+	if m.rndv && m.Len > 0 {
 		_, e, err := m.take()
 		if err != nil {
 			return failedRequest(ucp.OpAMRecv, nil, err)

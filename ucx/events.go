@@ -39,14 +39,22 @@ func dropOf(w *Worker, m *AM) obs.Drop { return obs.Drop{Worker: w.name(), ID: m
 // dropped reports a message that exceeded the worker's limit and fails its sender's
 // endpoint, so that neither side believes it was delivered.
 func (w *Worker) dropped(e *ucp.Event) {
-	if f := w.ctx.cfg.Events.MessageDropped; f != nil {
-		f(obs.Drop{Worker: w.name(), ID: uint16(e.ID), Bytes: int(e.Len)})
-	}
+	w.reportDrop(uint16(e.ID), int(e.Len))
 	w.mu.Lock()
 	ep := w.handles[e.ReplyEP]
 	w.mu.Unlock()
-	logf("active message %d of %d bytes refused: more than %d bytes are queued on the worker (WorkerConfig.MaxQueuedMessages)", e.ID, e.Len, w.cfg.MaxQueuedMessages)
 	if ep != nil {
 		go ep.abort(ErrExceedsLimit) // abort needs the token, which the caller holds
+	}
+}
+
+// reportDrop tells of a refused message: the hook of each, the log of the first and
+// then of every doubling, as a peer could fill the disk otherwise. The token is held.
+func (w *Worker) reportDrop(id uint16, n int) {
+	if f := w.ctx.cfg.Events.MessageDropped; f != nil {
+		f(obs.Drop{Worker: w.name(), ID: id, Bytes: n})
+	}
+	if w.drops++; w.drops&(w.drops-1) == 0 {
+		logf("active message %d of %d bytes refused: more than %d bytes are queued on the worker (WorkerConfig.MaxQueuedMessages); %d messages refused so far", id, n, w.cfg.MaxQueuedMessages, w.drops)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"unsafe"
 
-	"go.millstream.dev/internal/obs"
 	"go.millstream.dev/internal/ucp"
 )
 
@@ -31,6 +30,9 @@ func (w *Worker) openInbox(id uint16, sink func(*AM)) (*inbox, error) {
 
 // openInboxFor is openInbox with a receiving side that is used if there is none yet.
 func (w *Worker) openInboxFor(id uint16, side *inbox) (*inbox, error) {
+	if err := w.ctx.allows(ucp.OpAMRecv); err != nil {
+		return nil, err
+	}
 	w.mu.Lock()
 	b := w.inboxes[id]
 	fresh := b == nil
@@ -61,8 +63,10 @@ func (w *Worker) ReceiveAM(id uint16) error {
 	if err := checkAMID(id); err != nil {
 		return &OpError{Op: ucp.OpAMRecv.String(), Err: err}
 	}
-	_, err := w.openInbox(id, nil)
-	return err
+	if _, err := w.openInbox(id, nil); err != nil {
+		return &OpError{Op: ucp.OpAMRecv.String(), Err: err}
+	}
+	return nil
 }
 
 // RecvAM waits for the next active message of an id. Messages of one sender arrive
@@ -242,10 +246,7 @@ func (w *Worker) borrow(h unsafe.Pointer) *Endpoint {
 
 // refuse drops a message for want of room, with the sender's endpoint. The token is held.
 func (w *Worker) refuse(m *AM) {
-	if f := w.ctx.cfg.Events.MessageDropped; f != nil {
-		f(obs.Drop{Worker: w.name(), ID: m.ID, Bytes: m.Len})
-	}
-	logf("active message %d of %d bytes refused: more than %d bytes are queued on the worker (WorkerConfig.MaxQueuedMessages)", m.ID, m.Len, w.cfg.MaxQueuedMessages)
+	w.reportDrop(m.ID, m.Len)
 	go func() { // both need the token, which the caller holds
 		m.Release()
 		if m.ReplyTo.ownedOrNil() != nil {

@@ -1,0 +1,137 @@
+package ucx
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+
+	"go.millstream.dev/mem"
+)
+
+// eagerLimit is where the operation matrix makes UCX change from eager to rendezvous.
+const eagerLimit = 8192
+
+// matrixSizes are the message lengths of the operation matrix: nothing, the slot's own
+// memory and one more, the eager limit and its neighbours, fragments, many fragments.
+var matrixSizes = []int{0, 1, 8, 1024, 1025, eagerLimit - 1, eagerLimit, eagerLimit + 1, 64 << 10, 1<<20 + 3}
+
+// opSetting is one column of the operation matrix.
+type opSetting struct {
+	lane string // self, shm, tcp
+	mode string
+	w    WorkerConfig
+}
+
+var laneOptions = map[string]string{"self": "self", "shm": "posix,sysv,cma,self", "tcp": "tcp,self"}
+
+func opSettings() []opSetting {
+	var out []opSetting
+	for _, lane := range []string{"self", "shm", "tcp"} {
+		out = append(out,
+			opSetting{lane, "adaptive", WorkerConfig{}},
+			opSetting{lane, "polling", WorkerConfig{Progress: Polling}},
+			opSetting{lane, "thread", WorkerConfig{Progress: Thread}},
+			opSetting{lane, "single", WorkerConfig{Threads: ThreadSingle}})
+	}
+	return out
+}
+
+// laneConfig asks for one lane. UCX cannot sleep on "self" alone, so that one goes without.
+func laneConfig(lane string) Config {
+	c := Config{Options: map[string]string{"TLS": laneOptions[lane], "RNDV_THRESH": fmt.Sprint(eagerLimit)}}
+	if lane == "self" {
+		c.Features = AllFeature &^ Wakeup
+	}
+	return c
+}
+
+// lanePair connects two workers, or one with itself, over one lane.
+func lanePair(t testing.TB, lane string, wcfg WorkerConfig) (a, b *Endpoint) {
+	t.Helper()
+	if lane != "self" {
+		return pair(t, laneConfig(lane), wcfg)
+	}
+	w := newWorker(t, laneConfig(lane), wcfg)
+	addr, err := w.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := ErrorNone // the self transport cannot fail, and does not offer to report it
+	ep, err := w.Connect(addr, &EndpointConfig{Errors: &none})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ep.Close() })
+	return ep, ep
+}
+
+// payload is memory of one kind for one operation, with guard bytes behind it.
+type payload struct {
+	view  View
+	all   []byte // data and guard
+	n     int
+	free  func()
+	guard byte
+}
+
+const guardLen = 64
+
+// memoryKinds are where the matrix takes payloads from.
+var memoryKinds = []string{"heap", "mmap", "pool"}
+
+type payloads struct {
+	t    testing.TB
+	pool *mem.Pool
+}
+
+func newPayloads(t testing.TB) *payloads {
+	p, err := mem.NewPool(mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{SlabBytes: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("pool: %v", err)
+		}
+	})
+	return &payloads{t, p}
+}
+
+func (ps *payloads) get(kind string, n int) *payload {
+	p := &payload{n: n, guard: 0xa5, free: func() {}}
+	if kind == "heap" {
+		p.all = make([]byte, n+guardLen)
+		p.view = Bytes(p.all[:n])
+	} else {
+		var res mem.Resource = ps.pool
+		if kind == "mmap" {
+			res = mem.NewMmap(mem.MmapConfig{})
+		}
+		b, err := res.Alloc(context.Background(), n+guardLen)
+		if err != nil {
+			ps.t.Fatal(err)
+		}
+		p.all = b.Bytes()
+		p.view = Buffer(b).Slice(0, n)
+		p.free = b.Release
+	}
+	clear(p.all[:n])
+	for i := range guardLen {
+		p.all[n+i] = p.guard
+	}
+	return p
+}
+
+// check compares what arrived and looks at the bytes behind it.
+func (p *payload) check(want []byte) error {
+	if !bytes.Equal(p.all[:len(want)], want) {
+		return fmt.Errorf("%d bytes: content differs", len(want))
+	}
+	for i, c := range p.all[p.n:] {
+		if c != p.guard {
+			return fmt.Errorf("%d bytes: byte %d behind the buffer was overwritten", p.n, i)
+		}
+	}
+	return nil
+}
