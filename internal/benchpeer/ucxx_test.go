@@ -49,3 +49,36 @@ func TestFindUCXXMissing(t *testing.T) {
 		t.Errorf("%v, %v", u, err)
 	}
 }
+
+// The real Python peer measures something believable in each case; make test
+// installs it.
+func TestUCXXRealPeer(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		run  UCXXRun
+	}{
+		{UCXXAsyncName, UCXXRun{Case: "tag-lat", Size: 8}},
+		{UCXXCoreName, UCXXRun{Case: "tag-bw", Size: 64 << 10}},
+		{UCXXAsyncName, UCXXRun{Case: "idle-cpu", Size: 8, Seconds: 0.2}},
+	} {
+		t.Run(tc.name+"/"+tc.run.Case, func(t *testing.T) {
+			u, err := FindUCXX(tc.name, os.Environ())
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc.run.Iterations, tc.run.Warmup, tc.run.Window, tc.run.Memory = 50, 5, 4, "host"
+			tc.run.Env = []string{"UCX_TLS=self,tcp"}
+			v, err := u.Run(t.Context(), tc.run)
+			if err != nil || v <= 0 {
+				t.Errorf("%v, %v", v, err)
+			}
+		})
+	}
+	u, err := FindUCXX(UCXXAsyncName, os.Environ())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.Run(t.Context(), UCXXRun{Case: "no-such-case", Iterations: 1, Memory: "host"}); err == nil || !strings.Contains(err.Error(), "no-such-case") {
+		t.Errorf("error %v", err)
+	}
+}
