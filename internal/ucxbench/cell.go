@@ -42,7 +42,7 @@ func (p *Pair) Measure(ctx context.Context, c Cell, roundTime time.Duration) (be
 // figure is the heading of a measurement on this pair, without numbers.
 func (p *Pair) figure(j Job) benchfmt.Figure {
 	f := benchfmt.Figure{
-		Bench: Bench, Case: j.Case.Name, Setting: j.Setting, Lane: p.Lane(), Mode: j.Mode, Size: j.Size,
+		Bench: Bench, Case: j.Case.Name, Setting: j.Setting, Lane: p.Lane(j.Mem), Mode: j.Mode, Size: j.Size,
 		Unit: j.Case.Unit(), Better: j.Case.Better(), Mem: j.Mem,
 	}
 	if j.Endpoint != EndpointLifeline {

@@ -212,13 +212,20 @@ func (p *Pair) Run(ctx context.Context, spec Spec) (Sample, error) {
 	return client, nil
 }
 
-// Lane is the transport of the first lane, which carries messages.
-func (p *Pair) Lane() string {
-	if len(p.Lanes) == 0 {
-		return ""
+// Lane is the transport that carries messages of one kind of memory: for
+// device memory the endpoint's CUDA lane if it has one, else its first lane.
+func (p *Pair) Lane(memory string) string {
+	var first string
+	for i, lane := range p.Lanes {
+		transport, _, _ := strings.Cut(lane, "/")
+		if i == 0 {
+			first = transport
+		}
+		if memory == MemCUDA && strings.HasPrefix(transport, "cuda") {
+			return transport
+		}
 	}
-	transport, _, _ := strings.Cut(p.Lanes[0], "/")
-	return transport
+	return first
 }
 
 // Close ends both children and waits until they are gone. Closing again does

@@ -61,7 +61,7 @@ func TestEveryCase(t *testing.T) {
 			}
 			t.Run(setting+"/"+endpoint, func(t *testing.T) {
 				p := startTestPair(t, setting, OpenArgs{Mode: "adaptive", Endpoint: endpoint, Device: -1})
-				if lane := p.Lane(); (lane == "tcp") != (setting == "tcp") || lane == "" {
+				if lane := p.Lane(MemHeap); (lane == "tcp") != (setting == "tcp") || lane == "" {
 					t.Errorf("lanes %v", p.Lanes)
 				}
 				for _, c := range Cases() {
@@ -130,6 +130,22 @@ func TestPairErrors(t *testing.T) {
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", spec, err, want)
+		}
+	}
+}
+
+func TestLane(t *testing.T) {
+	for _, tc := range []struct {
+		lanes        []string
+		memory, want string
+	}{
+		{nil, MemHeap, ""},
+		{[]string{"sysv/memory", "cuda_ipc/cuda"}, MemHeap, "sysv"},
+		{[]string{"sysv/memory", "posix/memory", "cuda_ipc/cuda"}, MemCUDA, "cuda_ipc"},
+		{[]string{"tcp/lo"}, MemCUDA, "tcp"},
+	} {
+		if got := (&Pair{Lanes: tc.lanes}).Lane(tc.memory); got != tc.want {
+			t.Errorf("%v %s: %q", tc.lanes, tc.memory, got)
 		}
 	}
 }
