@@ -79,20 +79,25 @@ type Context struct {
 // report peer errors still use shared memory; UCX leaves it out otherwise and falls
 // to tcp on one host. See the package comment about how death is noticed.
 //
-// UCX 1.13 takes only the common name, newer ones only the transports' own.
+// UCX before 1.17 takes only the common name, newer ones only the transports' own;
+// the other kind is a warning on the user's terminal.
 var defaultOptions = []struct {
 	name, value string
-	transport   string
+	old         bool     // for UCX before 1.17
+	transports  []string // any of them takes the option
 	unlessSet   []string // variables whose presence means that the user has decided
 }{
-	{"POSIX_ERROR_HANDLING", "y", "posix", []string{"UCX_POSIX_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
-	{"SYSV_ERROR_HANDLING", "y", "sysv", []string{"UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
-	{"MM_ERROR_HANDLING", "y", "posix", []string{"UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+	{"POSIX_ERROR_HANDLING", "y", false, []string{"posix"}, []string{"UCX_POSIX_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+	{"SYSV_ERROR_HANDLING", "y", false, []string{"sysv"}, []string{"UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+	{"MM_ERROR_HANDLING", "y", true, []string{"posix", "sysv"}, []string{"UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
 }
 
-func applyDefaults(uc *ucp.Config, tls string) {
+func applyDefaults(uc *ucp.Config, lib *LibraryInfo, tls string) {
 	for _, o := range defaultOptions {
-		if !selects(tls, o.transport) {
+		if o.old == lib.AtLeast(1, 17) {
+			continue
+		}
+		if !slices.ContainsFunc(o.transports, func(t string) bool { return selects(tls, t) }) {
 			continue // UCX warns of options that no transport of the context takes
 		}
 		isSet := func(name string) bool { _, set := os.LookupEnv(name); return set }
@@ -121,7 +126,7 @@ func NewContext(cfg Config) (*Context, error) {
 		return nil, &OpError{Op: "read configuration", Err: Status(st)}
 	}
 	defer uc.Release()
-	applyDefaults(uc, effectiveTLS(cfg.Options))
+	applyDefaults(uc, lib, effectiveTLS(cfg.Options))
 	var names []string
 	for _, o := range parseOptions(uc.Text()) {
 		names = append(names, o.Name)
