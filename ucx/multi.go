@@ -146,7 +146,8 @@ func (fc *frameConn) bindTable(s *ucp.Slot, r *Request, plan framePlan, frames [
 	h := frameHeader{kind: frameTable, number: ep.line.remote, n: uint32(len(frames))}
 	var hdr [frameHeaderSize]byte
 	h.put(hdr[:])
-	if err := ep.w.bindAM(s, r, amMulti, hdr[:], AMOptions{Eager: true}, nil); err != nil {
+	// With a reply endpoint the peer can tell whose message it was if it must refuse it.
+	if err := ep.w.bindAM(s, r, amMulti, hdr[:], AMOptions{Eager: true, Reply: true}, nil); err != nil {
 		return 0, ep.w.unbind(s, r, err)
 	}
 	if plan.size <= ucp.InlineSize {
@@ -185,7 +186,7 @@ func (fc *frameConn) sendSeparate(ctx context.Context, table *Request, seq uint6
 		h := frameHeader{kind: frameData, number: ep.line.remote, seq: seq, n: uint32(i)}
 		h.put(hdr[:])
 		// An eager message arrives in host memory; device memory is fetched from device to device.
-		r := ep.startAM(amMulti, hdr[:], AMOptions{Rendezvous: v.onDevice()}, []View{v})
+		r := ep.startAM(amMulti, hdr[:], AMOptions{Rendezvous: v.onDevice(), Reply: true}, []View{v})
 		open = append(open, r)
 	}
 	for i, r := range open {
