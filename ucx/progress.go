@@ -2,6 +2,7 @@ package ucx
 
 import (
 	"context"
+	"errors"
 	"os"
 	"runtime"
 	"sync/atomic"
@@ -84,7 +85,9 @@ func (w *Worker) leaveFast() {
 		if c.Inflight == 0 {
 			c.Unarmed = 0
 		} else if c.Unarmed != 0 && w.pollState.Load() == polled {
-			w.leaveArmed()
+			if !w.leaveArmed() {
+				w.rousePoller()
+			}
 			return
 		}
 		rel := w.released
@@ -132,13 +135,22 @@ func (w *Worker) leaveToSleep() {
 	} else {
 		w.leaveFast()
 	}
-	w.kickPoller()
+	w.rousePoller()
 }
 
 func (w *Worker) kickPoller() {
 	select {
 	case w.kick <- struct{}{}:
 	default:
+	}
+}
+
+// rousePoller makes the poller look now, wherever it waits. It is for a holder that
+// left while UCX could not be armed: no event would wake a poller that sleeps.
+func (w *Worker) rousePoller() {
+	w.kickPoller()
+	if w.pollFile != nil && w.pollState.Load() == polled {
+		_ = w.pollFile.SetReadDeadline(time.Unix(1, 0)) // ends the sleep; poll takes it back
 	}
 }
 
@@ -341,6 +353,7 @@ func (w *Worker) poll() {
 	defer close(w.pollDone)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	refused := 0 // looks in a row at which UCX could not be armed
 	for {
 		again := false
 		err := w.raw.Read(func(uintptr) bool {
@@ -355,29 +368,36 @@ func (w *Worker) poll() {
 			ucp.MarkCloseOnExec() // connections that peers opened have brought descriptors
 			if !w.leaveArmed() {
 				again = true
+				refused++
 				return true
 			}
+			refused = 0
 			return false
 		})
 		w.pollState.Store(napping)
-		if err != nil || w.stop.Load() {
+		switch {
+		case w.stop.Load():
 			return
-		}
-		if again {
-			w.nap(timer)
+		case errors.Is(err, os.ErrDeadlineExceeded): // roused
+			_ = w.pollFile.SetReadDeadline(time.Time{})
+		case err != nil:
+			return
+		case again:
+			w.nap(timer, refused)
 		}
 	}
 }
 
-// nap waits while others are active, at most until a kick.
-func (w *Worker) nap(timer *time.Timer) {
+// nap waits while others are active, at most until a kick. A send that has been
+// waiting for room at the peer for long is looked after less often.
+func (w *Worker) nap(timer *time.Timer, refused int) {
 	for !w.stop.Load() {
 		before := atomic.LoadUint64(&w.c.Activity)
 		d := napQuiet
-		if w.parked.Load() > 0 {
+		if w.parked.Load() > 0 || refused > 0 {
 			d = napSleepers
 		}
-		timer.Reset(d)
+		timer.Reset(min(d<<(refused/64), napNoFD))
 		select {
 		case <-w.kick:
 			return

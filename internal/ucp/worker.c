@@ -59,7 +59,7 @@ int ms_worker_new(void *ctx, uint32_t thread_mode, const char *name, int wakeup,
  * which nothing can be asked: so it is driven until it has been quiet for a while. */
 static void settle(ms_worker *w)
 {
-    enum { QUIET_NS = 30000000, LONGEST_NS = 300000000 };
+    enum { QUIET_NS = 50000000, LONGEST_NS = 500000000 };
     const struct timespec pause = {0, 50000};
     unsigned major = 0, minor = 0, release = 0;
     int64_t start = now_ns(), last = start, t;
@@ -187,27 +187,6 @@ static void drain_submissions(ms_worker *w)
     }
 }
 
-/* poll_events submits slots whose device event has become ready, in order. */
-static void poll_events(ms_worker *w)
-{
-    ms_slot **link = &w->wait_head;
-
-    while (*link != NULL) {
-        ms_slot *s = *link;
-        int r = ms_event_query(s->event);
-        if (r == 1) {
-            link = &s->next;
-            continue;
-        }
-        *link = s->next;
-        s->event = NULL;
-        if (r < 0)
-            ms_complete(s, UX_ERR_INVALID_PARAM);
-        else
-            ms_submit(w, s);
-    }
-}
-
 static inline unsigned turn(ms_worker *w)
 {
     unsigned n = ux_ucp_worker_progress(w->h);
@@ -215,7 +194,7 @@ static inline unsigned turn(ms_worker *w)
     w->stats.progress_calls++;
     drain_submissions(w);
     if (__builtin_expect(w->wait_head != NULL, 0))
-        poll_events(w);
+        ms_poll_events(w);
     if (__builtin_expect(w->failed != NULL, 0))
         ms_run_failed(w);
     if (__builtin_expect(w->rkeys_dead != NULL, 0))
@@ -273,11 +252,17 @@ int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
     }
 }
 
+/* How often ms_leave tries to arm. Shared memory refuses as long as a send waits for
+ * room, for ever if the peer is stopped; the poller then looks from time to time. */
+enum { MAX_ARM_BUSY = 16 };
+
 /* ms_leave drains, arms the event descriptor and gives the token back. A submitter
  * that failed to take the token has pushed before it tried, so looking at the stack
  * once more after the release makes sure nobody is left behind. */
 int ms_leave(ms_worker *w)
 {
+    int busy = 0;
+
     if (__builtin_expect(w->device >= 0, 0))
         ms_set_current(w->device);
     for (;;) {
@@ -292,9 +277,9 @@ int ms_leave(ms_worker *w)
             ux_status s = ux_ucp_worker_arm(w->h);
             if (s == UX_ERR_BUSY) {
                 w->stats.arm_busy++;
-                continue;
-            }
-            if (s == UX_OK) {
+                if (++busy < MAX_ARM_BUSY)
+                    continue;
+            } else if (s == UX_OK) {
                 armed = 1;
                 w->unarmed = 0;
                 w->stats.arms++;
