@@ -44,6 +44,9 @@ func (w *Worker) abandon(ctx context.Context, s *ucp.Slot, r *Request) error {
 	defer timer.Stop()
 	select {
 	case <-r.ch:
+		if ep != nil && ep.line != nil {
+			ep.line.awaitHangup() // UCX lets go at once, but the peer may be reading
+		}
 		return w.cancelledTaken(s, r, cause)
 	case <-timer.C:
 	}

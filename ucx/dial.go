@@ -70,7 +70,7 @@ func (w *Worker) Attach(ctx context.Context, conn net.Conn, peer string) (*Endpo
 }
 
 func (w *Worker) attach(ctx context.Context, conn net.Conn, peer string) (*Endpoint, error) {
-	l := &lifeline{conn: conn, acked: make(chan struct{})}
+	l := &lifeline{conn: conn, acked: make(chan struct{}), over: make(chan struct{})}
 	mine, err := w.hello(l)
 	if err != nil {
 		return nil, err

@@ -27,6 +27,7 @@ type lifeline struct {
 
 	mu      sync.Mutex // serialises writes; held across a write with a deadline only
 	acked   chan struct{}
+	over    chan struct{} // closed by the reader at its end
 	ackOnce sync.Once
 	bye     bool // the peer said that it closes; owner: the reader
 
@@ -172,6 +173,7 @@ func (l *lifeline) run() {
 		}
 		_ = l.conn.Close()
 		l.ep.w.dropLine(l)
+		close(l.over)
 		return
 	}
 }
@@ -217,10 +219,29 @@ func (l *lifeline) farewell(ctx context.Context, ep *Endpoint) error {
 // close ends the lifeline of an endpoint that was closed here.
 func (l *lifeline) close() { _ = l.conn.Close() }
 
-// abort tells a live peer, which would wait for ever otherwise, and hangs up.
+// hangupWait is how long a side that aborts waits for the other to hang up.
+const hangupWait = 100 * time.Millisecond
+
+// abort tells a live peer, which would wait for ever otherwise, and leaves the line to
+// its reader until the peer hangs up: from then on the peer reads no memory of ours.
 func (l *lifeline) abort() {
 	_ = l.write(noticeAbort)
+	if c, ok := l.conn.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
+		_ = l.conn.SetReadDeadline(time.Now().Add(hangupWait))
+		return
+	}
 	_ = l.conn.Close()
+}
+
+// awaitHangup waits for the end of an aborted line. A peer that is stopped does not
+// hang up; it does not read memory either.
+func (l *lifeline) awaitHangup() {
+	t := time.NewTimer(2 * hangupWait)
+	defer t.Stop()
+	select {
+	case <-l.over:
+	case <-t.C:
+	}
 }
 
 // lost hangs up after UCX reported the peer's failure.
