@@ -51,13 +51,13 @@ const (
 func (a Atomic[T]) Add(ctx context.Context, v T) error { return a.post(ctx, atomicAdd, v) }
 
 // And clears the bits that are not set in v.
-func (a Atomic[T]) And(ctx context.Context, v T) error { return a.post(ctx, atomicAnd, v) }
+func (a Atomic[T]) And(ctx context.Context, v T) error { return a.postBits(ctx, atomicAnd, v) }
 
 // Or sets the bits that are set in v.
-func (a Atomic[T]) Or(ctx context.Context, v T) error { return a.post(ctx, atomicOr, v) }
+func (a Atomic[T]) Or(ctx context.Context, v T) error { return a.postBits(ctx, atomicOr, v) }
 
 // Xor flips the bits that are set in v.
-func (a Atomic[T]) Xor(ctx context.Context, v T) error { return a.post(ctx, atomicXor, v) }
+func (a Atomic[T]) Xor(ctx context.Context, v T) error { return a.postBits(ctx, atomicXor, v) }
 
 // FetchAdd adds v and returns the value from before.
 func (a Atomic[T]) FetchAdd(ctx context.Context, v T) (old T, err error) {
@@ -66,17 +66,17 @@ func (a Atomic[T]) FetchAdd(ctx context.Context, v T) (old T, err error) {
 
 // FetchAnd clears the bits that are not set in v and returns the value from before.
 func (a Atomic[T]) FetchAnd(ctx context.Context, v T) (old T, err error) {
-	return a.fetch(ctx, atomicAnd, v, 0)
+	return a.fetchBits(ctx, atomicAnd, v)
 }
 
 // FetchOr sets the bits that are set in v and returns the value from before.
 func (a Atomic[T]) FetchOr(ctx context.Context, v T) (old T, err error) {
-	return a.fetch(ctx, atomicOr, v, 0)
+	return a.fetchBits(ctx, atomicOr, v)
 }
 
 // FetchXor flips the bits that are set in v and returns the value from before.
 func (a Atomic[T]) FetchXor(ctx context.Context, v T) (old T, err error) {
-	return a.fetch(ctx, atomicXor, v, 0)
+	return a.fetchBits(ctx, atomicXor, v)
 }
 
 // Swap stores v and returns the value from before.
@@ -97,25 +97,25 @@ func (a Atomic[T]) Load(ctx context.Context) (T, error) { return a.fetch(ctx, at
 func (a Atomic[T]) StartAdd(v T) *Request { return a.start(atomicAdd, false, v, 0) }
 
 // StartAnd is And as a Request.
-func (a Atomic[T]) StartAnd(v T) *Request { return a.start(atomicAnd, false, v, 0) }
+func (a Atomic[T]) StartAnd(v T) *Request { return a.startPostBits(atomicAnd, v) }
 
 // StartOr is Or as a Request.
-func (a Atomic[T]) StartOr(v T) *Request { return a.start(atomicOr, false, v, 0) }
+func (a Atomic[T]) StartOr(v T) *Request { return a.startPostBits(atomicOr, v) }
 
 // StartXor is Xor as a Request.
-func (a Atomic[T]) StartXor(v T) *Request { return a.start(atomicXor, false, v, 0) }
+func (a Atomic[T]) StartXor(v T) *Request { return a.startPostBits(atomicXor, v) }
 
 // StartFetchAdd is FetchAdd as a request.
 func (a Atomic[T]) StartFetchAdd(v T) *AtomicRequest[T] { return a.startFetch(atomicAdd, v, 0) }
 
 // StartFetchAnd is FetchAnd as a request.
-func (a Atomic[T]) StartFetchAnd(v T) *AtomicRequest[T] { return a.startFetch(atomicAnd, v, 0) }
+func (a Atomic[T]) StartFetchAnd(v T) *AtomicRequest[T] { return a.startFetchBits(atomicAnd, v) }
 
 // StartFetchOr is FetchOr as a request.
-func (a Atomic[T]) StartFetchOr(v T) *AtomicRequest[T] { return a.startFetch(atomicOr, v, 0) }
+func (a Atomic[T]) StartFetchOr(v T) *AtomicRequest[T] { return a.startFetchBits(atomicOr, v) }
 
 // StartFetchXor is FetchXor as a request.
-func (a Atomic[T]) StartFetchXor(v T) *AtomicRequest[T] { return a.startFetch(atomicXor, v, 0) }
+func (a Atomic[T]) StartFetchXor(v T) *AtomicRequest[T] { return a.startFetchBits(atomicXor, v) }
 
 // StartSwap is Swap as a request.
 func (a Atomic[T]) StartSwap(v T) *AtomicRequest[T] { return a.startFetch(atomicSwap, v, 0) }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -80,8 +81,13 @@ func plainPair(t testing.TB, cfg Config, self bool) (*Endpoint, *Context) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	plainPeers.Store(ep, far)
+	t.Cleanup(func() { plainPeers.Delete(ep) })
 	return ep, far.ctx
 }
+
+// plainPeers knows the worker at the far end of an endpoint that plainPair made.
+var plainPeers sync.Map
 
 const guard = 64
 
