@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"sync"
 	"time"
 )
@@ -151,8 +152,11 @@ func (f *RemoteFile) Seek(offset int64, whence int) (int64, error) {
 	default:
 		return 0, &OpError{Op: "seek remote file", Peer: f.ep.peer, Err: fmt.Errorf("ucx: whence %d is none of io.SeekStart, io.SeekCurrent, io.SeekEnd: %w", whence, fs.ErrInvalid)}
 	}
+	if offset > math.MaxInt64-base {
+		return 0, &OpError{Op: "seek remote file", Peer: f.ep.peer, Err: fmt.Errorf("ucx: %d bytes from %d is no position: %w", offset, base, fs.ErrInvalid)}
+	}
 	pos := base + offset
-	if pos < 0 { // also when the sum overflows
+	if pos < 0 {
 		return 0, f.badOffset("seek", pos)
 	}
 	f.pos = pos
