@@ -83,18 +83,30 @@ type Context struct {
 // the other kind is a warning on the user's terminal.
 var defaultOptions = []struct {
 	name, value string
-	old         bool     // for UCX before 1.17
+	releases    releases // which releases of UCX take it by that name
 	transports  []string // any of them takes the option
 	unlessSet   []string // variables whose presence means that the user has decided
 }{
-	{"POSIX_ERROR_HANDLING", "y", false, []string{"posix"}, []string{"UCX_POSIX_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
-	{"SYSV_ERROR_HANDLING", "y", false, []string{"sysv"}, []string{"UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
-	{"MM_ERROR_HANDLING", "y", true, []string{"posix", "sysv"}, []string{"UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+	{"POSIX_ERROR_HANDLING", "y", from117, []string{"posix"}, []string{"UCX_POSIX_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+	{"SYSV_ERROR_HANDLING", "y", from117, []string{"sysv"}, []string{"UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+	// One copy instead of two for large messages. UCX offers this transport in peer error
+	// mode only to those who promise that memory is not touched after an error; here both
+	// sides close on any error, and the one that cancels waits for the other to do so.
+	{"CMA_MEMORY_INVALIDATE", "y", from117, []string{"cma"}, []string{"UCX_CMA_MEMORY_INVALIDATE"}},
+	{"MEMORY_INVALIDATE", "y", before117, []string{"cma"}, []string{"UCX_CMA_MEMORY_INVALIDATE"}},
+	{"MM_ERROR_HANDLING", "y", before117, []string{"posix", "sysv"}, []string{"UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
 }
+
+type releases int
+
+const (
+	before117 releases = iota
+	from117
+)
 
 func applyDefaults(uc *ucp.Config, lib *LibraryInfo, tls string) {
 	for _, o := range defaultOptions {
-		if o.old == lib.AtLeast(1, 17) {
+		if o.releases == before117 && lib.AtLeast(1, 17) || o.releases == from117 && !lib.AtLeast(1, 17) {
 			continue
 		}
 		if !slices.ContainsFunc(o.transports, func(t string) bool { return selects(tls, t) }) {
