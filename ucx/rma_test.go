@@ -529,3 +529,30 @@ func TestRMADeadline(t *testing.T) {
 		})
 	}
 }
+
+// TestRMAProgressModes: one-sided operations work whoever makes the progress.
+func TestRMAProgressModes(t *testing.T) {
+	for _, wcfg := range []WorkerConfig{{Progress: Adaptive}, {Progress: Polling}, {Progress: Thread}, {Threads: ThreadSingle}, {Threads: ThreadMulti}} {
+		t.Run(fmt.Sprintf("%v/threads %d", wcfg.Progress, wcfg.Threads), func(t *testing.T) {
+			ctx := testContext(t)
+			a, b := pair(t, Config{}, wcfg)
+			for name, mode := range rmaModes {
+				far := expose(t, a, b.w.ctx, 1<<18, b.w.ctx.Resource(mem.Host, 0))
+				src, dst := make([]byte, 1<<18), make([]byte, 1<<18)
+				fill(src)
+				if err := mode.put(ctx, a, Bytes(src), far.rk, 0); err != nil {
+					t.Fatal(name, err)
+				}
+				if err := a.Flush(ctx); err != nil {
+					t.Fatal(name, err)
+				}
+				if err := mode.get(ctx, a, Bytes(dst), far.rk, 0); err != nil {
+					t.Fatal(name, err)
+				}
+				if !bytes.Equal(far.window, src) || !bytes.Equal(dst, src) {
+					t.Errorf("%s: bytes are wrong", name)
+				}
+			}
+		})
+	}
+}
