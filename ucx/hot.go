@@ -16,7 +16,7 @@ import (
 func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, tag, mask uint64) (info RecvInfo, err error, done bool) {
 	recv := op == ucp.OpTagRecv
 	inline := v.ptr != nil && v.n <= ucp.InlineSize
-	if !inline && !w.hotBuffer(ep, v) || recv && v.readOnly || !w.tryToken() {
+	if !inline && !w.hotBuffer(ep, v) || recv && v.readOnly || w.ctx.cfg.Features&Tag == 0 || !w.tryToken() {
 		return info, nil, false
 	}
 	s := w.takeHot()
@@ -46,7 +46,7 @@ func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, ta
 			copy(unsafe.Slice((*byte)(v.ptr), v.n), s.Inline[:info.Len])
 		}
 		w.putHot(s)
-		w.spin.won()
+		w.spin.won(w.c.LastSpin)
 		w.leaveFast()
 		return info, nil, true
 	}
@@ -68,7 +68,7 @@ func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, ta
 // hotBuffer reports counted host memory that can be handed to UCX as it is. A receive
 // that no endpoint's closing can end is staged instead, and so takes the long way.
 func (w *Worker) hotBuffer(ep *Endpoint, v View) bool {
-	if v.buf == nil || v.n == 0 || ep == nil || v.bad != nil || v.onDevice() {
+	if v.buf == nil || v.n == 0 || ep == nil || v.bad != nil || v.onDevice() || v.buf.Ready() != nil {
 		return false
 	}
 	region := v.buf.Region()

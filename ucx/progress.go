@@ -173,7 +173,7 @@ func (w *Worker) run(ctx context.Context, s *ucp.Slot, r *Request) error {
 func (w *Worker) drive(ctx context.Context, s *ucp.Slot, r *Request, res int) error {
 	for {
 		if res&ucp.ResultOwn != 0 {
-			w.spin.won()
+			w.spin.won(w.c.LastSpin)
 			w.leaveFast()
 			return nil
 		}
@@ -239,7 +239,7 @@ func (w *Worker) awaitRequest(ctx context.Context, r *Request) error {
 			w.dispatch()
 		}
 		if r.state.Load() == reqDone {
-			w.spin.won()
+			w.spin.won(w.c.LastSpin)
 			w.leaveFast()
 			return nil
 		}

@@ -6,18 +6,23 @@ import (
 )
 
 // spinBudget learns how long a wait should spin before it sleeps. A wait that ended
-// while spinning doubles the budget, one that did not halves it; after a row of
-// losses one in sixteen tries the full budget again, so that a faster peer is
-// noticed. Owner: the token holder.
+// while spinning sets the budget to a few times what it took; one that did not
+// halves it. After a row of losses one in sixteen tries the full budget again: two
+// sides that both went to sleep answer each other slowly, and would stay asleep for
+// ever if neither looked longer. Owner: the token holder.
 type spinBudget struct {
 	max, cur int64
+	typical  int64 // moving average of spins that were won
 	losses   uint32
 	fixed    bool // a polling worker: always spin, the value only says how often to look at the context
 }
 
-const pollSlice = int64(100 * time.Microsecond)
-
-const minSpin = int64(2 * time.Microsecond)
+const (
+	minSpin   = int64(2 * time.Microsecond)
+	spinSlack = int64(10 * time.Microsecond)
+	pollSlice = int64(100 * time.Microsecond)
+	probeEach = 16
+)
 
 func (b *spinBudget) init(limit time.Duration, polling bool) {
 	b.max, b.fixed = int64(limit), polling
@@ -30,17 +35,23 @@ func (b *spinBudget) init(limit time.Duration, polling bool) {
 }
 
 func (b *spinBudget) next() int64 {
-	if b.losses != 0 && b.losses&15 == 0 {
+	if b.losses != 0 && b.losses%probeEach == 0 {
 		return b.max
 	}
 	return b.cur
 }
 
-func (b *spinBudget) won() {
-	b.losses = 0
-	if b.cur < b.max {
-		b.cur = min(max(b.cur*2, minSpin), b.max)
+// won is told of a wait that ended after spinning for took nanoseconds.
+func (b *spinBudget) won(took int64) {
+	if b.fixed || took < 0 {
+		return // took < 0: it was finished when it was submitted, and says nothing of waits
 	}
+	if b.losses != 0 {
+		b.losses, b.typical = 0, took
+	} else {
+		b.typical += (took - b.typical) / 4
+	}
+	b.cur = min(4*b.typical+spinSlack, b.max)
 }
 
 func (b *spinBudget) lost() {

@@ -44,7 +44,7 @@ func (w *Worker) threadLoop() {
 	for !w.stop.Load() {
 		res := ucp.Drive(w.c, nil, w.spin.next())
 		if res&ucp.ResultWork != 0 {
-			w.spin.won()
+			w.spin.won(w.c.LastSpin)
 			w.deliver()
 			continue
 		}

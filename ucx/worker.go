@@ -72,7 +72,8 @@ type WorkerConfig struct {
 	Progress ProgressMode // default Adaptive
 	Threads  ThreadMode   // default ThreadSerialized; ThreadSingle forces Progress to Thread
 	// MaxSpin bounds how long an adaptive wait spins before it sleeps.
-	// Default 50 µs; on a machine with one CPU there is no spinning.
+	// Default 200 µs, of which a wait uses as much as recent waits make sensible; on a
+	// machine with one CPU there is no spinning.
 	MaxSpin time.Duration
 	// MaxQueuedMessages bounds the bytes of active messages that arrived and were
 	// not taken yet. Beyond it the sender's endpoint is failed. Default 256 MiB.
@@ -82,7 +83,7 @@ type WorkerConfig struct {
 }
 
 const (
-	defaultMaxSpin   = 50 * time.Microsecond
+	defaultMaxSpin   = 200 * time.Microsecond
 	defaultMaxQueued = 256 << 20
 )
 
@@ -114,6 +115,8 @@ type Worker struct {
 	raceWord  byte     // stands for token and submission stack in the race detector's eyes
 	wakeFile  *os.File // thread mode: eventfd that interrupts the thread's sleep
 	asleep    atomic.Uint32
+
+	ucxx atomic.Pointer[ucxxMessages] // UCXX's active messages; made at first use
 
 	poolMu sync.Mutex // guards pool
 	pool   *mem.Pool  // staging for Go memory that must not be handed to UCX
@@ -282,7 +285,9 @@ func (w *Worker) StartFlush() *Request {
 
 // Fence orders: RMA and atomic operations started after it take effect after those
 // started before it, per endpoint.
-func (w *Worker) Fence() error { return w.call("fence", ucp.CallFence, nil, nil) }
+func (w *Worker) Fence() error {
+	return w.call("fence", ucp.CallFence, func(s *ucp.Slot) { s.Flags |= ucp.FlagOrdered }, nil)
+}
 
 // callPointers are the C functions of the calls, looked up once.
 var callPointers = sync.OnceValue(func() (p [64]unsafe.Pointer) {
@@ -371,6 +376,9 @@ func (w *Worker) Close() error {
 		b.close()
 	}
 	w.discardQueued()
+	if st := w.ucxx.Load(); st != nil {
+		st.closeHandlers()
+	}
 	w.cancelAll()
 	leaked := w.collectSlots(time.Now().Add(forceWait))
 	w.destroy(leaked)

@@ -22,6 +22,7 @@ enum {
     UX_INPROGRESS = 1,
     UX_ERR_NO_MESSAGE = -1,
     UX_ERR_NO_RESOURCE = -2,
+    UX_ERR_IO_ERROR = -3,
     UX_ERR_NO_MEMORY = -4,
     UX_ERR_INVALID_PARAM = -5,
     UX_ERR_TRUNCATED = -9,

@@ -64,6 +64,8 @@ const (
 	FlagForce
 	FlagCanceled
 	FlagMultiSend
+	FlagEvents
+	FlagOrdered
 )
 
 // Slot mirrors ms_slot: one operation, in C memory. Pointers to C memory are kept
@@ -183,6 +185,7 @@ type Worker struct {
 	AMQueued    uint64
 	AMLimit     uint64
 	Activity    uint64
+	LastSpin    int64
 	amArgs      unsafe.Pointer
 	rkeys       [3]unsafe.Pointer
 	rkeySerial  uint64

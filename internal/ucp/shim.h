@@ -47,7 +47,9 @@ enum {
     MS_F_RNDV = 16,       /* force rendezvous */
     MS_F_FORCE = 32,      /* endpoint close without flush */
     MS_F_CANCELED = 64,   /* a cancel was asked for (set by the shim) */
-    MS_F_MULTI_SEND = 128 /* optimise for bandwidth of many messages in flight */
+    MS_F_MULTI_SEND = 128, /* optimise for bandwidth of many messages in flight */
+    MS_F_EVENTS = 256,    /* event is a NULL-terminated array of events */
+    MS_F_ORDERED = 512    /* a call that must not overtake operations before it */
 };
 
 typedef struct ms_worker ms_worker;
@@ -72,7 +74,7 @@ struct ms_slot {
     uint32_t flags;
     void *hdr; /* header, its own use by calls, serial number of the ms_rkey */
     uint64_t hdrlen;
-    void *event; /* device event that must be ready before submission */
+    void *event; /* device event (MS_F_EVENTS: events) that must be ready before submission */
     int32_t device;
     int32_t status;
     uint64_t rtag;
@@ -148,7 +150,7 @@ struct ms_worker {
     void *h __attribute__((aligned(64)));
     ms_slot *done_head, *done_tail;
     ms_event *ev_head, *ev_tail;
-    ms_slot *wait_head; /* slots whose device event is not ready yet */
+    ms_slot *wait_head; /* slots that wait for a device event, or behind such, in order */
     ms_ep *failed;
     int32_t efd;
     int32_t device; /* make this device's context current; -1: none */
@@ -157,6 +159,7 @@ struct ms_worker {
     uint32_t wakefd_plus1;
     uint64_t am_queued, am_limit;
     uint64_t activity;
+    int64_t last_spin; /* how long the last successful drive had waited, in ns; -1: not at all */
     struct ms_am_arg *am_args;
     ms_rkey *rkeys_free, *rkeys_dead, *rkeys_all;
     uint64_t rkey_serial;
@@ -211,6 +214,7 @@ ms_call ms_call_by_number(int n);
 
 /* Used between the C files. */
 void ms_submit(ms_worker *w, ms_slot *s);
+void ms_poll_events(ms_worker *w);
 void ms_complete(ms_slot *s, int status);
 void ms_ep_fail(ms_ep *ep, int status);
 void ms_ep_detach(ms_slot *s);

@@ -73,32 +73,80 @@ static void cancel_slot(ms_worker *w, ms_slot *s)
     ux_ucp_request_cancel(w->h, s->req);
 }
 
-void ms_cancel(ms_worker *w, ms_slot *s)
+static inline int is_recv(int op) { return op == MS_OP_TAG_RECV || op == MS_OP_TAG_MSG_RECV || op == MS_OP_AM_RECV; }
+
+/* comes_before reports whether e, which waits for a device, must reach UCX before s:
+ * what keeps order among operations keeps it also when one of them has to wait. */
+static int comes_before(const ms_slot *e, const ms_slot *s)
 {
-    if (s->event != NULL) { /* still waiting for its device event: it never reached UCX */
-        for (ms_slot **l = &w->wait_head; *l != NULL; l = &(*l)->next) {
-            if (*l == s) {
-                *l = s->next;
-                s->event = NULL;
-                ms_complete(s, UX_ERR_CANCELED);
-                return;
-            }
-        }
-    }
-    cancel_slot(w, s);
+    if (s->op == MS_OP_TAG_RECV)
+        return e->op == MS_OP_TAG_RECV; /* receives match in the order of posting */
+    if (is_recv(s->op) || is_recv(e->op) || (s->op == MS_OP_EP_CLOSE && (s->flags & MS_F_FORCE)))
+        return 0;
+    if (s->op == MS_OP_CALL && !(s->flags & MS_F_ORDERED))
+        return 0;
+    return e->ep == s->ep || e->ep == NULL || s->ep == NULL; /* without: worker flush, fence */
 }
 
-/* ms_cancel_tied ends the receives of an endpoint that UCX itself ties to the
- * worker only. Cancelling one completes at most that one, so next stays valid. */
+static int query_events(const ms_slot *s)
+{
+    int r = 0;
+
+    if (s->event == NULL)
+        return 0;
+    if (!(s->flags & MS_F_EVENTS))
+        return ms_event_query(s->event);
+    for (void *const *e = s->event; r == 0 && *e != NULL; e++)
+        r = ms_event_query(*e);
+    return r;
+}
+
+/* must_wait: 1 if the slot waits for its device event, or for operations before it that
+ * do; negative if the device has failed. */
+static int must_wait(const ms_worker *w, const ms_slot *s)
+{
+    for (const ms_slot *e = w->wait_head; e != NULL && e != s; e = e->next)
+        if (comes_before(e, s))
+            return 1;
+    return query_events(s);
+}
+
+/* drop_waiting ends waiting operations of an endpoint, or one slot. */
+static void drop_waiting(ms_worker *w, const ms_ep *ep, const ms_slot *only, int status)
+{
+    for (ms_slot **l = &w->wait_head; *l != NULL;) {
+        ms_slot *s = *l;
+        if (only != NULL ? s != only : s->ep != ep || s->op == MS_OP_EP_CLOSE) {
+            l = &s->next;
+            continue;
+        }
+        *l = s->next;
+        s->event = NULL;
+        ms_complete(s, status);
+    }
+}
+
+void ms_cancel(ms_worker *w, ms_slot *s)
+{
+    if (s->state == MS_QUEUED) /* it never reached UCX */
+        drop_waiting(w, NULL, s, UX_ERR_CANCELED);
+    else
+        cancel_slot(w, s);
+}
+
+/* cancel_tied ends what UCX does not end with an endpoint: receives, which it ties to the
+ * worker only (cancelling one completes at most that one, so next stays valid), and what
+ * has not reached it yet. */
 static void cancel_tied(ms_worker *w, ms_ep *ep)
 {
     ms_slot *s, *next;
 
     for (s = ep->ops; s != NULL; s = next) {
         next = s->ep_next;
-        if (s->op == MS_OP_TAG_RECV || s->op == MS_OP_TAG_MSG_RECV || s->op == MS_OP_AM_RECV)
+        if (is_recv(s->op))
             cancel_slot(w, s);
     }
+    drop_waiting(w, ep, NULL, ep->err != 0 ? ep->err : UX_ERR_CANCELED);
 }
 
 /* close_unwaited closes by force, where the endpoint allows it, or lets UCX finish in
@@ -150,8 +198,8 @@ static inline void account(ms_worker *w, ms_slot *s)
     w->activity++;
 }
 
-/* ms_submit turns a slot into a UCX request. It always leads to one ms_complete. */
-void ms_submit(ms_worker *w, ms_slot *s)
+/* submit_now turns a slot into a UCX request. It always leads to one ms_complete. */
+static void submit_now(ms_worker *w, ms_slot *s)
 {
     ux_request_param p;
     ms_ep *ep = s->ep;
@@ -159,21 +207,6 @@ void ms_submit(ms_worker *w, ms_slot *s)
     uint64_t count = s->len;
     size_t stream_len = 0;
 
-    if (s->event != NULL) {
-        if (s->device >= 0) {
-            w->device = s->device;
-            ms_set_current(w->device);
-        }
-        if (ms_event_query(s->event) == 1) {
-            ms_slot **l = &w->wait_head;
-            while (*l != NULL)
-                l = &(*l)->next;
-            s->next = NULL;
-            *l = s;
-            return;
-        }
-        s->event = NULL;
-    }
     account(w, s);
     if (s->op == MS_OP_CALL) {
         s->state = MS_SUBMITTING;
@@ -329,6 +362,56 @@ void ms_submit(ms_worker *w, ms_slot *s)
         s->state = MS_PENDING;
         w->inflight++;
         w->unarmed = 1;
+    }
+}
+
+/* ms_submit submits a slot, or lets it wait until its device memory is ready. */
+void ms_submit(ms_worker *w, ms_slot *s)
+{
+    int r;
+
+    if (__builtin_expect(s->event == NULL && w->wait_head == NULL, 1)) {
+        submit_now(w, s);
+        return;
+    }
+    if (s->event != NULL && s->device >= 0 && s->device != w->device) {
+        w->device = s->device;
+        ms_set_current(w->device);
+    }
+    if ((r = must_wait(w, s)) == 1) {
+        ms_slot **l = &w->wait_head;
+        while (*l != NULL)
+            l = &(*l)->next;
+        s->next = NULL;
+        *l = s;
+        return;
+    }
+    s->event = NULL;
+    if (r < 0)
+        ms_complete(s, UX_ERR_IO_ERROR);
+    else
+        submit_now(w, s);
+}
+
+/* ms_poll_events submits what need not wait any more, in order. */
+void ms_poll_events(ms_worker *w)
+{
+    ms_slot **l = &w->wait_head;
+
+    while (*l != NULL) {
+        ms_slot *s = *l;
+        int r = must_wait(w, s);
+        if (r == 1) {
+            l = &s->next;
+            continue;
+        }
+        *l = s->next;
+        s->event = NULL;
+        if (r < 0)
+            ms_complete(s, UX_ERR_IO_ERROR);
+        else
+            submit_now(w, s);
+        l = &w->wait_head; /* submitting may have changed the list */
     }
 }
 

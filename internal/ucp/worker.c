@@ -217,8 +217,10 @@ int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
     if (own != NULL) {
         if (own->state == MS_QUEUED)
             ms_submit(w, own);
-        if (own->state == MS_DONE)
+        if (own->state == MS_DONE) {
+            w->last_spin = -1; /* no wait at all */
             return MS_R_OWN | (w->done_head != NULL || w->ev_head != NULL ? MS_R_WORK : 0);
+        }
     }
     for (;;) {
         unsigned n = turn(w);
@@ -231,6 +233,7 @@ int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
         if (r != 0) {
             w->stats.spins_won++;
             w->activity++;
+            w->last_spin = deadline != 0 ? now_ns() - (deadline - spin_ns) : 0;
             return r;
         }
         if (n != 0) {
