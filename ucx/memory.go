@@ -76,7 +76,7 @@ func (c *Context) registerBuffer(buf *mem.Buffer) (*Memory, error) {
 	if st != 0 {
 		return nil, &OpError{Op: "pack remote key", Err: Status(st)}
 	}
-	key := MemoryKey{addr: uint64(buf.Addr()), size: uint64(buf.Len()), kind: buf.Kind(), readOnly: buf.ReadOnly(), packed: packed}
+	key := MemoryKey{addr: uint64(buf.Addr()), size: uint64(buf.Len()), kind: buf.Kind(), readOnly: buf.ReadOnly(), lib: c.lib.api(), packed: packed}
 	if err := key.check(); err != nil {
 		return nil, &OpError{Op: "pack remote key", Err: err}
 	}

@@ -19,6 +19,7 @@ type MemoryKey struct {
 	addr, size uint64
 	kind       mem.Kind
 	readOnly   bool
+	lib        [2]uint8 // version of the UCX that packed it, major and minor
 	packed     []byte
 }
 
@@ -41,7 +42,7 @@ func (k MemoryKey) String() string {
 
 // The binary form, little endian:
 //
-//	"MSMK" version:1 flags:1 kind:1 zero:1 addr:8 size:8 n:4 packed:n checksum:8
+//	"MSMK" version:1 flags:1 kind:1 zero:1 addr:8 size:8 UCX major:1 minor:1 n:2 packed:n checksum:8
 const (
 	keyMagic    = "MSMK"
 	keyVersion  = 1
@@ -65,7 +66,8 @@ func (k MemoryKey) MarshalBinary() ([]byte, error) {
 	b = append(b, keyVersion, flags, byte(k.kind), 0)
 	b = binary.LittleEndian.AppendUint64(b, k.addr)
 	b = binary.LittleEndian.AppendUint64(b, k.size)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(k.packed)))
+	b = append(b, k.lib[0], k.lib[1])
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(k.packed)))
 	b = append(b, k.packed...)
 	return append(b, checksum(b)...), nil
 }
@@ -81,7 +83,7 @@ func (k *MemoryKey) UnmarshalBinary(b []byte) error {
 	if b[4] != keyVersion {
 		return fmt.Errorf("ucx: memory key of version %d; this side knows version %d: use the same Millstream release on both", b[4], keyVersion)
 	}
-	n := binary.LittleEndian.Uint32(b[24:])
+	n := binary.LittleEndian.Uint16(b[26:])
 	if n > maxPacked {
 		return fmt.Errorf("ucx: memory key is damaged: it claims %d bytes of key, more than %d", n, maxPacked)
 	}
@@ -97,7 +99,7 @@ func (k *MemoryKey) UnmarshalBinary(b []byte) error {
 	}
 	u := MemoryKey{
 		addr: binary.LittleEndian.Uint64(b[8:]), size: binary.LittleEndian.Uint64(b[16:]),
-		kind: mem.Kind(b[6]), readOnly: b[5]&keyReadOnly != 0,
+		kind: mem.Kind(b[6]), readOnly: b[5]&keyReadOnly != 0, lib: [2]uint8{b[24], b[25]},
 		packed: append([]byte(nil), body[keyHeader:]...),
 	}
 	if err := u.check(); err != nil {
@@ -120,6 +122,17 @@ func (k MemoryKey) check() error {
 	return checkPacked(k.packed)
 }
 
+// bare returns the packed key of the same memory without any transport's part, with
+// which UCX lets the peer's worker carry the accesses out.
+func (k MemoryKey) bare() []byte {
+	b := make([]byte, mapAndType)
+	b[mapAndType-1] = k.packed[mapAndType-1]
+	return b
+}
+
+// mapAndType is the length of what comes first in a packed key.
+const mapAndType = 9
+
 // checkPacked walks over UCX's packed remote key as UCX will, which gets no length:
 // a map of memory domains, a memory type, then for each domain a length byte and as
 // many bytes. The form is the same from UCX 1.13 to 1.22; newer releases append.
@@ -130,7 +143,6 @@ func checkPacked(b []byte) error {
 	bad := func(what string) error {
 		return fmt.Errorf("ucx: remote key is damaged: %s (%d bytes): %w", what, len(b), ErrInvalidParam)
 	}
-	const mapAndType = 9
 	if len(b) < mapAndType {
 		return bad("too short for its memory domains")
 	}

@@ -21,7 +21,7 @@ var (
 func plainKey() MemoryKey {
 	packed := binary.NativeEndian.AppendUint64(nil, 0b101)
 	packed = append(packed, 0, 3, 'a', 'b', 'c', 0)
-	return MemoryKey{addr: 0x7f00_0000_1000, size: 4096, kind: mem.Host, packed: packed}
+	return MemoryKey{addr: 0x7f00_0000_1000, size: 4096, kind: mem.Host, lib: [2]uint8{1, 13}, packed: packed}
 }
 
 func marshal(t testing.TB, k MemoryKey) []byte {
@@ -34,7 +34,7 @@ func marshal(t testing.TB, k MemoryKey) []byte {
 }
 
 func equalKeys(a, b MemoryKey) bool {
-	return a.addr == b.addr && a.size == b.size && a.kind == b.kind && a.readOnly == b.readOnly && bytes.Equal(a.packed, b.packed)
+	return a.addr == b.addr && a.size == b.size && a.kind == b.kind && a.readOnly == b.readOnly && a.lib == b.lib && bytes.Equal(a.packed, b.packed)
 }
 
 // TestSerialization: a key survives its bytes, alone and inside other formats.
@@ -63,9 +63,9 @@ func TestSerialization(t *testing.T) {
 
 // TestSerializationGolden pins the form: bytes of version 1 stay readable.
 func TestSerializationGolden(t *testing.T) {
-	const golden = "MSMK\x01\x01\x00\x00" + "\x00\x10\x00\x00\x00\x7f\x00\x00" + "\x00\x10\x00\x00\x00\x00\x00\x00" + "\x09\x00\x00\x00" +
-		"\x00\x00\x00\x00\x00\x00\x00\x00\x00" + "\xd0\x64\x08\x71\x24\xf5\xa5\x65"
-	k := MemoryKey{addr: 0x7f00_0000_1000, size: 4096, readOnly: true, packed: make([]byte, 9)}
+	const golden = "MSMK\x01\x01\x00\x00" + "\x00\x10\x00\x00\x00\x7f\x00\x00" + "\x00\x10\x00\x00\x00\x00\x00\x00" + "\x01\x15\x09\x00" +
+		"\x00\x00\x00\x00\x00\x00\x00\x00\x00" + "\x84\xc3\xd6\x5e\x86\xfc\xec\xcb"
+	k := MemoryKey{addr: 0x7f00_0000_1000, size: 4096, readOnly: true, lib: [2]uint8{1, 21}, packed: make([]byte, 9)}
 	if b := marshal(t, k); string(b) != golden {
 		t.Errorf("got %q", b)
 	}
@@ -145,7 +145,7 @@ func TestImpossibleKeys(t *testing.T) {
 			t.Errorf("%s: has bytes", name)
 		}
 		b := marshal(t, plainKey())
-		b = slices.Concat(b[:24], binary.LittleEndian.AppendUint32(nil, uint32(len(k.packed))), k.packed, make([]byte, 8))
+		b = slices.Concat(b[:26], binary.LittleEndian.AppendUint16(nil, uint16(len(k.packed))), k.packed, make([]byte, 8))
 		b[6] = byte(k.kind)
 		binary.LittleEndian.PutUint64(b[8:], k.addr)
 		binary.LittleEndian.PutUint64(b[16:], k.size)

@@ -1,6 +1,7 @@
 package ucx
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
@@ -32,6 +33,9 @@ const keyPadding = 64*256 + 256
 // Unpack opens a peer's memory for the operations of this endpoint. The key must be
 // of memory that this endpoint's peer registered. A key to device memory makes
 // UCX look at the worker's device, or device 0 if it has used none yet.
+//
+// Where the peer uses another UCX release whose key this one does not understand, the
+// peer's worker carries the accesses out, instead of hardware or shared memory.
 func (ep *Endpoint) Unpack(key MemoryKey) (*RemoteKey, error) {
 	fail := func(err error) (*RemoteKey, error) {
 		return nil, &OpError{Op: "unpack remote key", Peer: ep.peer, Err: err}
@@ -42,29 +46,21 @@ func (ep *Endpoint) Unpack(key MemoryKey) (*RemoteKey, error) {
 	if err := ep.reason(); err != nil {
 		return fail(err)
 	}
-	n := len(key.packed)
-	buf := ucp.Malloc(n + keyPadding)
-	defer ucp.FreeMemory(buf)
-	b := unsafe.Slice((*byte)(buf), n+keyPadding)
-	for i := copy(b, key.packed); i < len(b); i++ {
-		b[i] = 0xff
-	}
 	k := &RemoteKey{ep: ep, addr: key.addr, size: key.size, kind: key.kind, readOnly: key.readOnly}
-	s, r, err := ep.w.takeSlot()
-	if err != nil {
-		return fail(err)
+	lib := ep.w.ctx.lib
+	foreign := key.lib != lib.api()
+	err := errForeignKey
+	if !foreign || lib.AtLeast(1, 19) { // before, UCX crashed after a key that it refused
+		err = k.unpack(key.packed)
 	}
-	err = ep.w.callWith("unpack remote key", ucp.CallRkeyUnpack, s, r, func(s *ucp.Slot) {
-		s.Buf, s.Hdr = uintptr(buf), uintptr(unsafe.Pointer(ep.c))
-		if (View{kind: key.kind}).onDevice() {
-			s.Device = 0
-		}
-	}, func(s *ucp.Slot) { k.h, k.serial, k.peerErrs = uintptr(s.RTag), s.RLen, s.Arg[0] != 0 })
+	if err != nil && foreign && ep.reason() == nil {
+		err = k.unpack(key.bare())
+	}
 	if err != nil {
 		if e := ep.reason(); e != nil {
-			return fail(e)
+			err = e
 		}
-		return nil, err
+		return fail(err)
 	}
 	ep.mu.Lock()
 	if ep.ended { // its keys were released already
@@ -78,6 +74,27 @@ func (ep *Endpoint) Unpack(key MemoryKey) (*RemoteKey, error) {
 	ep.rkeys[k] = struct{}{}
 	ep.mu.Unlock()
 	return k, nil
+}
+
+var errForeignKey = errors.New("ucx: key of another UCX release")
+
+// api returns the library's version as keys carry it.
+func (l *LibraryInfo) api() [2]uint8 { return [2]uint8{uint8(l.Major), uint8(l.Minor)} }
+
+func (k *RemoteKey) unpack(packed []byte) error {
+	buf := ucp.Malloc(len(packed) + keyPadding)
+	defer ucp.FreeMemory(buf)
+	b := unsafe.Slice((*byte)(buf), len(packed)+keyPadding)
+	for i := copy(b, packed); i < len(b); i++ {
+		b[i] = 0xff
+	}
+	err := k.ep.w.call("unpack remote key", ucp.CallRkeyUnpack, func(s *ucp.Slot) {
+		s.Buf, s.Hdr = uintptr(buf), uintptr(unsafe.Pointer(k.ep.c))
+		if (View{kind: k.kind}).onDevice() {
+			s.Device = 0
+		}
+	}, func(s *ucp.Slot) { k.h, k.serial, k.peerErrs = uintptr(s.RTag), s.RLen, s.Arg[0] != 0 })
+	return errors.Unwrap(err)
 }
 
 // Len returns the length of the peer's memory in bytes.

@@ -44,6 +44,44 @@ func TestUnpackRefuses(t *testing.T) {
 	}
 }
 
+// TestRemoteKeyOfOtherRelease: a key that another UCX release packed opens the memory,
+// also where this one does not understand it.
+func TestRemoteKeyOfOtherRelease(t *testing.T) {
+	eachSetting(t, true, func(t *testing.T, ep *Endpoint, owner *Context) {
+		ctx := testContext(t)
+		far := expose(t, ep, owner, 50_000, owner.Resource(mem.Host, 0))
+		foreign := far.m.Key()
+		foreign.lib[1]++
+		odd := foreign
+		if odd.packed = foreign.bare(); bytes.Equal(odd.packed, foreign.packed) {
+			t.Error("the key has no transport's part")
+		}
+		for name, key := range map[string]MemoryKey{"foreign": foreign, "bare": odd} {
+			rk := unpack(t, ep, key)
+			src, got := make([]byte, 50_000), make([]byte, 50_000)
+			fill(src)
+			if err := ep.Put(ctx, Bytes(src), rk, 0); err != nil {
+				t.Fatal(name, err)
+			}
+			if err := ep.Flush(ctx); err != nil {
+				t.Fatal(name, err)
+			}
+			if !bytes.Equal(far.window, src) {
+				t.Fatal(name, firstDifference(far.window, src))
+			}
+			if err := ep.Get(ctx, Bytes(got), rk, 0); err != nil || !bytes.Equal(got, src) {
+				t.Fatal(name, err)
+			}
+			word := AtomicAt[uint64](rk, 8)
+			old, err := word.FetchAdd(ctx, 3)
+			if now, err2 := word.Load(ctx); err != nil || err2 != nil || now != old+3 {
+				t.Fatal(name, old, now, err, err2)
+			}
+			rk.Release()
+		}
+	})
+}
+
 // TestRemoteKeyRelease: releasing twice is once, and a released key opens nothing.
 func TestRemoteKeyRelease(t *testing.T) {
 	ctx := testContext(t)
