@@ -166,6 +166,15 @@ static void close_unwaited(ms_ep *ep)
     ep->worker->stats.ep_closed++;
 }
 
+/* take_down lets UCX finish what a forced close has begun. It takes lanes down, hangs up
+ * on the peer, and gives up what waited for it, in its next turns; no event announces
+ * those to a sleeper. The bound is for traffic that never ends. */
+static void take_down(ms_worker *w)
+{
+    for (int i = 0; i < 64 && ux_ucp_worker_progress(w->h) != 0; i++)
+        ;
+}
+
 /* ms_run_failed force-closes endpoints that failed since the last turn. It runs
  * outside UCX's callbacks, where closing is not allowed. */
 void ms_run_failed(ms_worker *w)
@@ -183,10 +192,8 @@ void ms_run_failed(ms_worker *w)
         cancel_tied(w, ep);
         closed = 1;
     }
-    /* UCX takes lanes down, and gives up what waited for the peer, in its next turns;
-     * no event announces those to a sleeper. The bound is for traffic that never ends. */
-    for (int i = 0; closed && i < 64 && ux_ucp_worker_progress(w->h) != 0; i++)
-        ;
+    if (closed)
+        take_down(w);
 }
 
 /* account notes what an operation moves; called once per submit. */
@@ -345,6 +352,8 @@ static void submit_now(ms_worker *w, ms_slot *s)
         r = ux_ucp_ep_close_nbx(ep->h, &p);
         if (s->state != MS_DONE)
             cancel_tied(w, ep);
+        if (s->flags & MS_F_FORCE)
+            take_down(w);
         break;
     default:
         r = (void *)(intptr_t)UX_ERR_INVALID_PARAM;
