@@ -155,14 +155,15 @@ func CopyFromHost(ctx context.Context, dst *mem.Buffer, src []byte) error {
 }
 
 // copyIn is the hook for bindings that hold host bytes for device memory they know only
-// by its address.
+// by its address. Once begun it ends with the copy, not with ctx: the caller owns the memory
+// again when it returns.
 func copyIn(ctx context.Context, device int, dst uintptr, src []byte) error {
-	if len(src) == 0 {
-		return nil
+	if err := ctx.Err(); err != nil || len(src) == 0 {
+		return err
 	}
 	b := mem.NewRegion(mem.RegionConfig{Addr: dst, Len: len(src), Kind: mem.Device, Device: device}).Buffer()
 	defer b.Release()
-	return CopyFromHost(ctx, b, src)
+	return CopyFromHost(context.WithoutCancel(ctx), b, src)
 }
 
 // spareStreams are for waiting calls: one each, so that they do not queue behind each other.

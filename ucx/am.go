@@ -92,8 +92,8 @@ func (w *Worker) bindAM(s *ucp.Slot, r *Request, id uint16, header []byte, opts 
 		return fmt.Errorf("ucx: header of %d bytes exceeds this worker's limit of %d; send it as data: %w", len(header), w.maxH, ErrExceedsLimit)
 	}
 	vector := 0
-	if len(data) > 1 {
-		vector = len(data) * int(unsafe.Sizeof(iov{}))
+	if len(data) > 1 { // the parts, and as many device events with a last empty one
+		vector = len(data)*int(unsafe.Sizeof(iov{})) + (len(data)+1)*int(unsafe.Sizeof(uintptr(0)))
 	}
 	if err := w.bindHeader(s, r, header, vector); err != nil {
 		return err
@@ -137,6 +137,8 @@ func (w *Worker) bindHeader(s *ucp.Slot, r *Request, header []byte, vector int) 
 // bindVector gathers views. UCX wants all parts of one memory type.
 func (w *Worker) bindVector(s *ucp.Slot, r *Request, data []View, at unsafe.Pointer) error {
 	parts := unsafe.Slice((*iov)(at), len(data))
+	handles := unsafe.Slice((*uintptr)(unsafe.Add(at, len(data)*int(unsafe.Sizeof(iov{})))), len(data)+1)
+	var events []mem.Event
 	r.views = make([]View, 0, len(data))
 	for i, v := range data {
 		if v.bad != nil {
@@ -149,6 +151,12 @@ func (w *Worker) bindVector(s *ucp.Slot, r *Request, data []View, at unsafe.Poin
 			v.buf.Retain()
 		}
 		r.views = append(r.views, v)
+		if v.buf != nil {
+			if ev := v.buf.Ready(); ev != nil && ev.Handle() != 0 {
+				handles[len(events)] = ev.Handle()
+				events = append(events, ev)
+			}
+		}
 		switch {
 		case v.n == 0:
 			parts[i] = iov{}
@@ -173,6 +181,11 @@ func (w *Worker) bindVector(s *ucp.Slot, r *Request, data []View, at unsafe.Poin
 	s.Flags |= ucp.FlagIOV
 	if data[0].onDevice() {
 		s.Device = data[0].device
+	}
+	if len(events) > 0 {
+		handles[len(events)] = 0
+		s.Event, r.event = uintptr(unsafe.Pointer(&handles[0])), events
+		s.Flags |= ucp.FlagEvents
 	}
 	return nil
 }
@@ -325,6 +338,11 @@ func (ep *Endpoint) ownedOrNil() *Endpoint {
 }
 
 func (m *AM) copyTo(ctx context.Context, v View, data []byte) error {
+	if v.buf != nil {
+		if err := v.buf.WaitReady(ctx); err != nil { // whoever had the memory before may still use it
+			return &OpError{Op: ucp.OpAMRecv.String(), Peer: m.peer(), Err: err}
+		}
+	}
 	if !v.onDevice() {
 		copy(v.bytes(), data)
 		return nil

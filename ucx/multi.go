@@ -116,6 +116,13 @@ func (ep *Endpoint) sendFrames(ctx context.Context, frames []View) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	for i, v := range frames {
+		if plan.inline[i] && v.buf != nil { // copied below; a device may still be writing it
+			if err := v.buf.WaitReady(ctx); err != nil {
+				return err
+			}
+		}
+	}
 	if plan.separate == 0 {
 		s, r, err := ep.w.prepare(ucp.OpAMSend, ep)
 		if err != nil {

@@ -35,8 +35,8 @@ type Request struct {
 	malloc  unsafe.Pointer // header or vector that did not fit the slot
 	pinner  runtime.Pinner
 	pinned  bool
-	event   mem.Event // kept while UCX may ask for its handle
-	views   []View    // vector operations keep all their memory
+	event   any    // mem.Event or a slice of them, kept while the shim may ask for handles
+	views   []View // vector operations keep all their memory
 	onDone  func(*Request)
 
 	status  Status

@@ -55,17 +55,17 @@ func (w *Worker) bind(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
 		s.Buf, s.MemType = uintptr(unsafe.Pointer(&s.Inline)), 0
 		return nil
 	}
+	if v.buf != nil { // host memory too: a device may be copying to or from it
+		if ev := v.buf.Ready(); ev != nil {
+			s.Event, r.event = ev.Handle(), ev
+		}
+	}
 	if v.goHeap() || stage && !v.onDevice() {
 		return w.bindHost(s, r, v, recv, stage)
 	}
 	s.Buf, s.MemType = v.base(), v.memType()
 	if v.onDevice() {
 		s.Device = v.device
-		if v.buf != nil {
-			if ev := v.buf.Ready(); ev != nil {
-				s.Event, r.event = ev.Handle(), ev
-			}
-		}
 	}
 	return w.bindRegistered(s, v)
 }

@@ -228,6 +228,7 @@ const (
 	CallPerf
 	CallAMHandler
 	CallAMRelease
+	CallEPUnsent
 	CallCount
 )
 
