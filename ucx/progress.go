@@ -84,7 +84,8 @@ func (w *Worker) leaveFast() {
 		}
 		if c.Inflight == 0 {
 			c.Unarmed = 0
-		} else if c.Unarmed != 0 && w.pollState.Load() == polled {
+		}
+		if (c.Unarmed != 0 || c.WaitHead != nil) && w.pollState.Load() == polled { // of devices UCX tells nothing
 			if !w.leaveArmed() {
 				w.rousePoller()
 			}
@@ -276,6 +277,14 @@ func (w *Worker) awaitRequest(ctx context.Context, r *Request) error {
 func (w *Worker) dispatch() {
 	w.raceAcquire() // of operations that were pushed while the token was held
 	c := w.c
+	// Events first: operations that ended with their endpoint report its reason.
+	for c.EvHead != nil {
+		e := c.EvHead
+		if c.EvHead = e.Next; c.EvHead == nil {
+			c.EvTail = nil
+		}
+		w.handleEvent(e)
+	}
 	for c.DoneHead != nil {
 		s := c.DoneHead
 		if c.DoneHead = s.Next; c.DoneHead == nil {
@@ -288,13 +297,6 @@ func (w *Worker) dispatch() {
 		} else {
 			w.deliverBlocking(&ch.own[k], s)
 		}
-	}
-	for c.EvHead != nil {
-		e := c.EvHead
-		if c.EvHead = e.Next; c.EvHead == nil {
-			c.EvTail = nil
-		}
-		w.handleEvent(e)
 	}
 }
 
