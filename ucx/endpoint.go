@@ -35,6 +35,7 @@ type Endpoint struct {
 	parts []endpointPart
 
 	frames atomic.Pointer[frameConn] // messages of frames; made at first use
+	ucxx   atomic.Pointer[ucxxBox]   // UCXX's active messages; made at first use
 
 	closeOnce sync.Once
 	closeErr  error
@@ -276,6 +277,9 @@ func (ep *Endpoint) discardParts() {
 // fail is told by UCX that the peer is gone; the shim has force-closed the endpoint.
 // The caller holds the token.
 func (ep *Endpoint) fail(err error) {
+	if ep.line != nil && ep.line.farewelled.Load() {
+		err = ErrPeerClosed // UCX saw the end of the close before the lifeline's reader did
+	}
 	if !ep.end(err) {
 		return
 	}
@@ -364,7 +368,10 @@ func (ep *Endpoint) close(ctx context.Context) error {
 	var err error
 	alive := ep.reason() == nil
 	if alive && ep.kind != borrowed {
-		if err = ep.Flush(ctx); err == nil && ep.line != nil {
+		if err = ep.drain(ctx); err == nil {
+			err = ep.Flush(ctx)
+		}
+		if err == nil && ep.line != nil {
 			err = ep.line.farewell(ctx, ep)
 		}
 	}
@@ -387,6 +394,31 @@ func (ep *Endpoint) close(ctx context.Context) error {
 		err = nil // the peer left first: nothing of ours was pending
 	}
 	return err
+}
+
+// drain waits until no operation that was started on the endpoint waits for the peer
+// any more. UCX's flush does not: a rendezvous send that the peer has not received yet
+// would be cut off.
+func (ep *Endpoint) drain(ctx context.Context) error {
+	for pause := 20 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+		n := uint64(0)
+		err := ep.w.call("endpoint close", ucp.CallEPUnsent, func(s *ucp.Slot) {
+			s.Buf, s.Flags = uintptr(unsafe.Pointer(ep.c)), ucp.FlagOrdered
+		}, func(s *ucp.Slot) { n = s.RLen })
+		if err != nil || n == 0 {
+			return err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ep.done:
+			t.Stop()
+			return nil // its operations have failed, each with its own error
+		case <-ctx.Done():
+			t.Stop()
+			return &OpError{Op: "endpoint close", Peer: ep.peer, Err: fmt.Errorf("ucx: %d operations are unfinished: %w", n, contextError(ctx))}
+		}
+	}
 }
 
 // closeNative closes the UCX endpoint by force (it has been flushed).

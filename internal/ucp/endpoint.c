@@ -144,6 +144,26 @@ static void call_ep_fail(ms_worker *w, ms_slot *s)
     ms_run_failed(w);
 }
 
+/* ep_unsent: buf = ms_ep; rlen out = operations on it that still need the peer: all but
+ * receives, which may wait for ever, and flushes. */
+static void call_ep_unsent(ms_worker *w, ms_slot *s)
+{
+    (void)w;
+    s->rlen = 0;
+    for (ms_slot *o = ((ms_ep *)s->buf)->ops; o != NULL; o = o->ep_next) {
+        switch (o->op) {
+        case MS_OP_TAG_SEND:
+        case MS_OP_TAG_SEND_SYNC:
+        case MS_OP_STREAM_SEND:
+        case MS_OP_AM_SEND:
+        case MS_OP_PUT:
+        case MS_OP_GET:
+        case MS_OP_ATOMIC:
+            s->rlen++;
+        }
+    }
+}
+
 /* ep_free: buf = ms_ep that was closed and that Go cannot name any more. */
 static void call_ep_free(ms_worker *w, ms_slot *s)
 {
@@ -350,7 +370,7 @@ static const ms_call calls[] = {
     call_ep_create, call_ep_fail, call_ep_free, call_ep_query, call_ep_text, call_worker_text,
     call_worker_address, call_fence, call_cancel, call_probe, ms_call_rkey_unpack, ms_call_rkey_destroy,
     ms_call_listen, ms_call_conn_reject, ms_call_listener_close, call_request_text, call_perf,
-    ms_call_am_handler, ms_call_am_release,
+    ms_call_am_handler, ms_call_am_release, call_ep_unsent,
 };
 
 ms_call ms_call_by_number(int n) { return calls[n]; }
