@@ -96,27 +96,46 @@ func openFirst(explicit string) (*LibraryInfo, error) {
 		}
 		return describeLibrary(nil)
 	}
-	if ucp.Load("libucp.so.0", true) == nil {
+	if ucp.Load(bareName, true) == nil {
 		return describeLibrary(nil)
 	}
 	var errs []error
-	cands, passed := candidates()
+	var passed []string
+	cands := candidates()
 	for i, c := range cands {
 		err := ucp.Load(c, false)
 		if err == nil {
-			for _, rest := range cands[i+1:] {
-				passed = append(passed, rest+": later in the search order")
-			}
-			return describeLibrary(passed)
+			return describeLibrary(append(passed, laterOnes(c, cands[i+1:])...))
 		}
 		errs = append(errs, err)
+		if c != bareName {
+			passed = append(passed, err.Error())
+		}
 	}
 	return nil, fmt.Errorf("ucx: no usable libucp found; install it with `apt-get install libucx0` or `pip install libucx-cu12`, or set MILLSTREAM_UCX_LIBRARY to a libucp.so.0 (%w)", errors.Join(errs...))
 }
 
+// bareName is tried last: ld.so may know places that are not listed here.
+const bareName = "libucp.so.0"
+
+// laterOnes says of each library behind the chosen one why it was not taken.
+func laterOnes(chosen string, rest []string) []string {
+	var out []string
+	for _, r := range rest {
+		switch {
+		case r == bareName:
+		case haveGPU() && hasModule(chosen, "cuda") && !hasModule(r, "cuda"):
+			out = append(out, r+": no CUDA support, and there is a GPU")
+		default:
+			out = append(out, r+": later in the search order")
+		}
+	}
+	return out
+}
+
 // candidates lists the libraries to try, best first. With a GPU, those with CUDA
 // transports come before the system's.
-func candidates() (paths, passed []string) {
+func candidates() []string {
 	var found []string
 	for _, pattern := range searchPatterns() {
 		m, _ := filepath.Glob(pattern)
@@ -129,8 +148,7 @@ func candidates() (paths, passed []string) {
 	if haveGPU() {
 		slices.SortStableFunc(found, func(a, b string) int { return boolOrder(hasModule(a, "cuda"), hasModule(b, "cuda")) })
 	}
-	// The bare name last: ld.so may know places that are not listed here.
-	return append(found, "libucp.so.0"), passed
+	return append(found, bareName)
 }
 
 func boolOrder(a, b bool) int {
