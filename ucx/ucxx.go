@@ -122,7 +122,9 @@ func (e *UCXXEndpoint) Done() <-chan struct{} { return e.ep.Done() }
 func (e *UCXXEndpoint) Err() error { return resetAsEOF(e.ep.Err()) }
 
 // Close flushes what was sent, within five seconds, and closes the endpoint. UCXX's
-// side learns of it as of a closed or reset connection.
+// side learns of it as of a closed or reset connection. UCX does not say when the peer
+// has taken in what was flushed, and a peer that hears of the end first may drop it:
+// where the last message matters, wait for an answer before closing, as with UCXX.
 func (e *UCXXEndpoint) Close() error { return e.ep.Close() }
 
 // CloseContext is Close with the caller's deadline.

@@ -54,7 +54,7 @@ func TestUCXXTags(t *testing.T) {
 		t.Run(set.name, func(t *testing.T) {
 			ctx := testContext(t)
 			c, s := ucxxPair(t, set.cfg, WorkerConfig{})
-			tags := []UCXXTag{DefaultTag, UserTag(7), UserTag(-1), UserTag(uint64(math.MaxUint64-1)), UserTag(int64(math.MinInt64)), ForceTag(99)}
+			tags := []UCXXTag{DefaultTag, UserTag(7), UserTag(-1), UserTag(uint64(math.MaxUint64 - 1)), UserTag(int64(math.MinInt64)), ForceTag(99)}
 			for _, n := range []int{0, 1, 1024, 8193, 1 << 20} {
 				for i, tag := range tags {
 					want := testBytes(uint64(i), n)
