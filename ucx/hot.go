@@ -16,7 +16,8 @@ import (
 func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, tag, mask uint64) (info RecvInfo, err error, done bool) {
 	recv := op == ucp.OpTagRecv
 	inline := v.ptr != nil && v.n <= ucp.InlineSize
-	if !inline && !w.hotBuffer(ep, v) || recv && v.readOnly || w.ctx.cfg.Features&Tag == 0 || !w.tryToken() {
+	pinned := v.ptr != nil && !inline && ep != nil && w.ctx.pinOK
+	if !inline && !pinned && !w.hotBuffer(ep, v) || recv && v.readOnly || w.ctx.cfg.Features&Tag == 0 || !w.tryToken() {
 		return info, nil, false
 	}
 	s := w.takeHot()
@@ -25,14 +26,20 @@ func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, ta
 		w.leaveFast()
 		return info, nil, false
 	}
+	c, k := w.slots.at(s.Index)
+	r := &c.own[k]
 	resetSlot(s, op, ep.native())
 	s.Tag, s.Mask, s.Len, s.MemType = tag, mask, uint64(v.n), 0
-	if inline {
+	switch {
+	case inline:
 		s.Buf = uintptr(unsafe.Pointer(&s.Inline))
 		if !recv {
 			copy(s.Inline[:], unsafe.Slice((*byte)(v.ptr), v.n))
 		}
-	} else {
+	case pinned:
+		r.pinner.Pin(v.ptr)
+		s.Buf = uintptr(v.ptr)
+	default:
 		s.Buf = v.base()
 		if reg, ok := v.buf.Region().Attached(w.ctx); ok {
 			s.Memh = reg.(*registration).memh
@@ -45,16 +52,17 @@ func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, ta
 		if inline && recv {
 			copy(unsafe.Slice((*byte)(v.ptr), v.n), s.Inline[:info.Len])
 		}
+		if pinned {
+			r.pinner.Unpin()
+		}
 		w.putHot(s)
 		w.spin.won(w.c.LastSpin)
 		w.leaveFast()
 		return info, nil, true
 	}
 	// It takes longer or failed: from here on it is an operation like any other.
-	c, k := w.slots.at(s.Index)
-	r := &c.own[k]
 	r.reset(op, ep)
-	r.view, r.copyOut = v, inline && recv
+	r.view, r.copyOut, r.pinned = v, inline && recv, pinned
 	if v.buf != nil {
 		v.buf.Retain()
 	}
