@@ -59,7 +59,7 @@ func (w *Worker) abandon(ctx context.Context, s *ucp.Slot, r *Request) error {
 
 // borrows reports whether UCX may still touch the caller's memory.
 func (r *Request) borrows() bool {
-	return r.view.n > 0 && r.staging == nil && (r.pinned || !r.copyOut && (r.view.buf != nil || r.view.addr != 0)) || len(r.views) > 0
+	return r.view.n > 0 && r.staging == nil && !r.copied && (r.pinned || !r.copyOut && (r.view.buf != nil || r.view.addr != 0)) || len(r.views) > 0
 }
 
 // cancelled takes the wake-up of a finished operation and its result.

@@ -2,6 +2,7 @@ package ucx
 
 import (
 	"context"
+	"runtime"
 	"unsafe"
 
 	"go.millstream.dev/internal/ucp"
@@ -12,12 +13,14 @@ import (
 // touches no other shared state. done is false if the long way must be taken; then
 // nothing has happened.
 //
+// Go memory is lent to C for the length of one call, in which nothing moves; only an
+// operation that outlives its first call is pinned. Small sends are copied, so that
+// one that has to wait can be given up without its endpoint.
+//
 //nolint:revive // the error is not last: done decides whether the others mean anything
 func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, tag, mask uint64) (info RecvInfo, err error, done bool) {
 	recv := op == ucp.OpTagRecv
-	inline := v.ptr != nil && v.n <= ucp.InlineSize
-	pinned := v.ptr != nil && !inline && ep != nil && w.ctx.pinOK
-	if !inline && !pinned && !w.hotBuffer(ep, v) || recv && v.readOnly || w.ctx.cfg.Features&Tag == 0 || !w.tryToken() {
+	if !w.hotView(ep, v, recv) || w.ctx.cfg.Features&Tag == 0 || !w.tryToken() {
 		return info, nil, false
 	}
 	s := w.takeHot()
@@ -26,45 +29,40 @@ func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, ta
 		w.leaveFast()
 		return info, nil, false
 	}
-	c, k := w.slots.at(s.Index)
-	r := &c.own[k]
 	resetSlot(s, op, ep.native())
 	s.Tag, s.Mask, s.Len, s.MemType = tag, mask, uint64(v.n), 0
-	switch {
-	case inline:
+	copied := v.ptr != nil && !recv && v.n <= ucp.InlineSize
+	if copied {
 		s.Buf = uintptr(unsafe.Pointer(&s.Inline))
-		if !recv {
-			copy(s.Inline[:], unsafe.Slice((*byte)(v.ptr), v.n))
-		}
-	case pinned:
-		r.pinner.Pin(v.ptr)
-		s.Buf = uintptr(v.ptr)
-	default:
+		copy(s.Inline[:], unsafe.Slice((*byte)(v.ptr), v.n))
+	} else {
 		s.Buf = v.base()
-		if reg, ok := v.buf.Region().Attached(w.ctx); ok {
-			s.Memh = reg.(*registration).memh
+		if v.buf != nil {
+			if reg, ok := v.buf.Region().Attached(w.ctx); ok {
+				s.Memh = reg.(*registration).memh
+			}
 		}
 	}
 	s.Notify, s.State = 0, ucp.Queued
 	res := ucp.Drive(w.c, s, w.spin.next())
 	if res&ucp.ResultOwn != 0 && s.Status == 0 {
 		info.Tag, info.Len = s.RTag, int(s.RLen)
-		if inline && recv {
-			copy(unsafe.Slice((*byte)(v.ptr), v.n), s.Inline[:info.Len])
-		}
-		if pinned {
-			r.pinner.Unpin()
-		}
 		w.putHot(s)
 		w.spin.won(w.c.LastSpin)
 		w.leaveFast()
+		runtime.KeepAlive(v.ptr)
 		return info, nil, true
 	}
 	// It takes longer or failed: from here on it is an operation like any other.
+	c, k := w.slots.at(s.Index)
+	r := &c.own[k]
 	r.reset(op, ep)
-	r.view, r.copyOut, r.pinned = v, inline && recv, pinned
+	r.view, r.copied = v, copied
 	if v.buf != nil {
 		v.buf.Retain()
+	} else if !copied && res&ucp.ResultOwn == 0 {
+		r.pinner.Pin(v.ptr)
+		r.pinned = true
 	}
 	if err := w.drive(ctx, s, r, res); err != nil {
 		return info, err, true
@@ -73,10 +71,21 @@ func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, ta
 	return info, err, true
 }
 
-// hotBuffer reports counted host memory that can be handed to UCX as it is. A receive
+// hotView reports memory that needs no preparation. A receive above the inline size
 // that no endpoint's closing can end is staged instead, and so takes the long way.
+func (w *Worker) hotView(ep *Endpoint, v View, recv bool) bool {
+	switch {
+	case v.n == 0 || v.bad != nil || recv && v.readOnly:
+		return false
+	case v.ptr != nil:
+		return w.ctx.pinOK && ep != nil || !recv && v.n <= ucp.InlineSize
+	}
+	return w.hotBuffer(ep, v)
+}
+
+// hotBuffer reports counted host memory that can be handed to UCX as it is.
 func (w *Worker) hotBuffer(ep *Endpoint, v View) bool {
-	if v.buf == nil || v.n == 0 || ep == nil || v.bad != nil || v.onDevice() || v.buf.Ready() != nil {
+	if v.buf == nil || ep == nil || v.onDevice() || v.buf.Ready() != nil {
 		return false
 	}
 	region := v.buf.Region()

@@ -30,6 +30,7 @@ type Request struct {
 	done  chan struct{}
 
 	view    View
+	copied  bool           // the payload was copied: UCX does not see the caller's memory
 	copyOut bool           // the slot's inline area or staging holds what was received
 	staging *mem.Buffer    // C memory that stands in for Go memory
 	malloc  unsafe.Pointer // header or vector that did not fit the slot
@@ -127,7 +128,7 @@ func (r *Request) reset(op ucp.Op, ep *Endpoint) {
 	r.ep, r.op = ep, op
 	r.view = View{}
 	r.status, r.n, r.tag, r.err = 0, 0, 0, nil
-	r.copyOut = false
+	r.copyOut, r.copied = false, false
 	r.state.Store(reqPending)
 }
 

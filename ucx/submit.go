@@ -78,6 +78,7 @@ func (w *Worker) bindHost(s *ucp.Slot, r *Request, v View, recv, stage bool) err
 		if recv {
 			r.copyOut = true
 		} else {
+			r.copied = true
 			copy(s.Inline[:], v.bytes())
 		}
 	case w.ctx.pinOK && !stage:

@@ -41,11 +41,6 @@ func (s *side) sync(ctx context.Context) error {
 	return r.Wait(ctx)
 }
 
-// rendezvous is the size from which a receive is posted before the send: a
-// large message that finds no receive costs a round trip more. ucx_perftest
-// posts all its receives first.
-const rendezvous = 4 << 10
-
 func (s *side) tagLatency(ctx context.Context, spec Spec, out, in *payload) (Sample, error) {
 	to, from := s.to(tagData), s.from(tagData)
 	send := func(ctx context.Context) error { return s.ep.Send(ctx, out.view, to) }
@@ -53,31 +48,7 @@ func (s *side) tagLatency(ctx context.Context, spec Spec, out, in *payload) (Sam
 		_, err := s.ep.Recv(ctx, in.view, from, ucx.FullMask)
 		return err
 	}
-	if spec.Size < rendezvous {
-		return latency(ctx, !s.args.Server, spec, pingpong{send, recv})
-	}
-	// The receive of the answer is under way while the message is sent.
-	var posted *ucx.Request
-	post := func() { posted = s.ep.StartRecv(in.view, from, ucx.FullMask) }
-	collect := func(ctx context.Context) error { return posted.Wait(ctx) }
-	if !s.args.Server {
-		return latency(ctx, true, spec, pingpong{
-			send: func(ctx context.Context) error { post(); return send(ctx) },
-			recv: collect,
-		})
-	}
-	left := spec.Warmup + spec.Iterations
-	post()
-	return latency(ctx, false, spec, pingpong{
-		recv: func(ctx context.Context) error {
-			err := collect(ctx)
-			if left--; left > 0 && err == nil {
-				post()
-			}
-			return err
-		},
-		send: send,
-	})
+	return latency(ctx, !s.args.Server, spec, pingpong{send, recv})
 }
 
 func (s *side) tagBandwidth(ctx context.Context, spec Spec, out, in *payload) (Sample, error) {
