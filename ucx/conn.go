@@ -69,6 +69,7 @@ type Conn struct {
 	opened  bool  // the peer has one, too
 	closed  bool  // Close was called
 	failure error // why the connection broke; nil while it works
+	told    bool  // the user has heard of it
 	linger  time.Duration
 
 	in  connReceiver
@@ -154,10 +155,7 @@ func (c *Conn) awaitOpen(ctx context.Context) error {
 		c.opening.on = false
 		if err != nil && !c.opened && c.failure == nil {
 			c.mu.Unlock()
-			if ctx.Err() == nil {
-				err = fmt.Errorf("ucx: the peer made no net.Conn of its end within %v; it must listen with Worker.ListenConn or call NewConn: %w", handshakeTimeout, err)
-			}
-			return err
+			return fmt.Errorf("ucx: the peer made no net.Conn of its end in time; it must listen with Worker.ListenConn or call NewConn: %w", err)
 		}
 	}
 	defer c.mu.Unlock()
@@ -212,14 +210,19 @@ func (c *Conn) violation(format string, args ...any) {
 
 // broken turns the reason of a failure into what programs expect of a socket. mu is held.
 func (c *Conn) broken(op string) error {
+	c.told = true
 	var s Status
 	switch {
 	case errors.Is(c.failure, ErrPeerClosed) && op == "write":
 		return os.NewSyscallError(op, syscall.EPIPE)
-	case errors.Is(c.failure, ErrPeerClosed), errors.As(c.failure, &s):
+	case errors.Is(c.failure, ErrPeerClosed):
+		return os.NewSyscallError(op, syscall.ECONNRESET)
+	case !errors.As(c.failure, &s):
+		return c.failure
+	case s == ErrConnectionReset, s == ErrNotConnected, s == ErrEndpointTimeout:
 		return os.NewSyscallError(op, syscall.ECONNRESET)
 	}
-	return c.failure
+	return fmt.Errorf("%s: %w: %w", op, syscall.ECONNRESET, c.failure)
 }
 
 func (c *Conn) opError(op string, err error) error {

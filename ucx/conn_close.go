@@ -27,7 +27,9 @@ func (c *Conn) SetLinger(sec int) error {
 // Close ends waiting calls with [net.ErrClosed], sends the end of the stream, waits
 // until the peer has everything that was written (not until it has read it), and
 // closes the endpoint. If that takes longer than the linger time, the connection is
-// reset and the error says that data may be lost. Closing again returns the first result.
+// reset and the error says that data may be lost; so does the error of a connection
+// that broke before the confirmation, unless Read or Write has returned it. Closing
+// again returns the first result.
 func (c *Conn) Close() error {
 	c.closeOnce.Do(func() { c.closeErr = c.opError("close", c.close()) })
 	return c.closeErr
@@ -44,8 +46,6 @@ func (c *Conn) close() error {
 	linger := c.linger
 	c.mu.Unlock()
 	c.dropReceived()
-	c.writing.Lock()   // a Write that was on its way has handed over its last frame
-	c.writing.Unlock() //nolint:staticcheck // nothing to do inside: a meeting point
 	ctx, cancel := context.WithTimeout(background, linger)
 	defer cancel()
 	if linger == 0 {
@@ -71,40 +71,49 @@ func (c *Conn) confirmed() bool {
 
 // farewell sends the end and waits for its confirmation.
 func (c *Conn) farewell(ctx context.Context, linger time.Duration) error {
+	total, err := c.sendEnd()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.out.confirmed && c.failure == nil && c.opened { // without the peer's greeting nothing could be sent
+		c.ending.arm(c.w)
+		c.mu.Unlock()
+		err = c.w.awaitRequest(ctx, &c.ending.req)
+		c.mu.Lock()
+		c.ending.on = false
+	}
+	switch {
+	case c.out.confirmed, total == 0 && c.failure != nil, !c.opened:
+		return nil
+	case c.out.stopped || errors.Is(c.failure, ErrPeerClosed):
+		return nil // the peer closed as well, and wants nothing more
+	case c.told:
+		return nil // Read or Write has reported it
+	case c.failure != nil:
+		return c.broken("close")
+	}
+	return fmt.Errorf("ucx: the peer did not confirm %d bytes within %v; data may be lost: %w", total, linger, timeoutOf(err))
+}
+
+// sendEnd sends what ends both directions and returns the length of the stream.
+func (c *Conn) sendEnd() (uint64, error) {
+	c.writing.Lock() // a Write that was on its way hands over its last frame before
+	defer c.writing.Unlock()
 	c.mu.Lock()
 	total, ended, broken := c.out.offset, c.out.ended, c.failure != nil
 	c.out.ended = true
 	c.mu.Unlock()
 	if broken {
-		return nil // Read or Write has reported it, or there was nothing to lose
+		return total, nil
 	}
 	if !ended {
 		if err := c.send(connEnd, total, nil); err != nil {
-			return err
+			return total, err
 		}
 	}
-	if err := c.send(connStop, 0, nil); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.out.confirmed || c.failure != nil || !c.opened && total == 0 {
-		return nil
-	}
-	c.ending.arm(c.w)
-	c.mu.Unlock()
-	err := c.w.awaitRequest(ctx, &c.ending.req)
-	c.mu.Lock()
-	c.ending.on = false
-	switch {
-	case c.out.confirmed:
-		return nil
-	case c.out.stopped || errors.Is(c.failure, ErrPeerClosed):
-		return nil // the peer closed as well, and wants nothing more
-	case c.failure != nil:
-		return c.broken("close")
-	}
-	return fmt.Errorf("ucx: the peer did not confirm %d bytes within %v; data may be lost: %w", total, linger, timeoutOf(err))
+	return total, c.send(connStop, 0, nil)
 }
 
 func timeoutOf(err error) error {

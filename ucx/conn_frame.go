@@ -171,6 +171,9 @@ func (c *Conn) submit(kind connKind, value uint64, data []byte) error {
 		return err
 	}
 	r.onDone = c.sent
+	if kind == connData {
+		r.onDone = c.dataSent
+	}
 	var h [connHeaderSize]byte
 	putConnHeader(&h, kind, c.line.remote, value)
 	parts := [1]View{v}
@@ -187,6 +190,18 @@ func (c *Conn) sent(r *Request) {
 	if r.err != nil {
 		c.sendFailed(r.err)
 	}
+}
+
+// dataSent is sent for a data frame. A Write that waits for others to go out goes on
+// when half of them have.
+func (c *Conn) dataSent(r *Request) {
+	c.mu.Lock()
+	c.out.flight--
+	if c.out.flight <= connFlight/2 {
+		c.out.wait.wake()
+	}
+	c.mu.Unlock()
+	c.sent(r)
 }
 
 func (c *Conn) sendFailed(err error) {

@@ -11,6 +11,7 @@ type connSender struct {
 	wait     connWaiter
 	deadline connDeadline
 
+	flight    int    // data frames that UCX has not taken yet
 	offset    uint64 // of the next byte to send
 	spent     uint64 // credit used so far
 	limit     uint64 // credit given so far
@@ -22,6 +23,10 @@ type connSender struct {
 // connChunk is the most that one frame carries. Longer frames make UCX put fragments
 // together, shorter ones cost more calls.
 const connChunk = 64 << 10
+
+// connFlight is the most data frames of a connection that may wait inside UCX, each
+// with a slot and its copy of the bytes. Enough for a window of full frames.
+const connFlight = 64
 
 // connWorth is the least room a Write goes on with, unless less is left to write.
 const connWorth = 4 << 10
@@ -38,7 +43,7 @@ func (out *connSender) raise(limit uint64) {
 func (out *connSender) room(n int) int {
 	left := int64(out.limit-out.spent) - connFrameCost
 	n = min(n, connChunk)
-	if left < int64(min(n, connWorth)) {
+	if out.flight >= connFlight || left < int64(min(n, connWorth)) {
 		return 0
 	}
 	return int(min(left, int64(n)))
@@ -87,6 +92,7 @@ func (c *Conn) reserve(n int) (int, uint64, error) {
 			offset := out.offset
 			out.offset += uint64(k)
 			out.spent += uint64(k) + connFrameCost
+			out.flight++
 			return k, offset, nil
 		}
 		c.park(&out.wait)
