@@ -132,6 +132,9 @@ func (w *Worker) hello(l *lifeline) (*hello, error) {
 		if _, err := w.openInbox(amControl, w.control); err != nil {
 			return nil, err
 		}
+		if err := w.openConns(); err != nil { // a peer's greeting may come before this side asks for a Conn
+			return nil, err
+		}
 		if _, err := w.openInbox(amMulti, w.framesArrived); err != nil {
 			return nil, err
 		}
