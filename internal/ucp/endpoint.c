@@ -28,15 +28,33 @@ static void on_error(void *arg, void *h, ux_status st)
     ms_push_event(ep->worker, e);
 }
 
+/* bucket finds the list of the endpoints whose handles hash alike. */
+static ms_ep **bucket(ms_worker *w, void *h)
+{
+    uintptr_t x = (uintptr_t)h >> 5;
+
+    return &w->eps[(x ^ x >> 8 ^ x >> 16) % MS_EP_BUCKETS];
+}
+
 static void enter(ms_ep *ep)
 {
-    ms_worker *w = ep->worker;
+    ms_ep **head = bucket(ep->worker, ep->h);
 
     ep->all_prev = NULL;
-    ep->all_next = w->eps;
-    if (w->eps != NULL)
-        w->eps->all_prev = ep;
-    w->eps = ep;
+    ep->all_next = *head;
+    if (*head != NULL)
+        (*head)->all_prev = ep;
+    *head = ep;
+}
+
+static void withdraw(ms_ep *ep)
+{
+    if (ep->all_prev != NULL)
+        ep->all_prev->all_next = ep->all_next;
+    else
+        *bucket(ep->worker, ep->h) = ep->all_next;
+    if (ep->all_next != NULL)
+        ep->all_next->all_prev = ep->all_prev;
 }
 
 /* ep_create: by arg[0]: 0 buf = worker address; 1 buf/len = sockaddr, hdr/hdrlen =
@@ -115,7 +133,7 @@ ms_ep *ms_ep_borrow(ms_worker *w, void *h)
  * none. Handles are used again by UCX, so closed ones do not count. */
 uint64_t ms_ep_id(ms_worker *w, void *h)
 {
-    for (ms_ep *ep = w->eps; ep != NULL; ep = ep->all_next)
+    for (ms_ep *ep = *bucket(w, h); ep != NULL; ep = ep->all_next)
         if (ep->h == h && !ep->closed && !ep->borrowed)
             return ep->id;
     return 0;
@@ -124,11 +142,13 @@ uint64_t ms_ep_id(ms_worker *w, void *h)
 /* ms_eps_free frees what Go did not, after the UCX worker has gone. */
 void ms_eps_free(ms_worker *w)
 {
-    ms_ep *ep;
+    for (int i = 0; i < MS_EP_BUCKETS; i++) {
+        ms_ep *ep;
 
-    while ((ep = w->eps) != NULL) {
-        w->eps = ep->all_next;
-        free(ep);
+        while ((ep = w->eps[i]) != NULL) {
+            w->eps[i] = ep->all_next;
+            free(ep);
+        }
     }
 }
 
@@ -183,12 +203,7 @@ static void call_ep_free(ms_worker *w, ms_slot *s)
             break;
         }
     }
-    if (ep->all_prev != NULL)
-        ep->all_prev->all_next = ep->all_next;
-    else
-        w->eps = ep->all_next;
-    if (ep->all_next != NULL)
-        ep->all_next->all_prev = ep->all_prev;
+    withdraw(ep);
     free(ep);
 }
 

@@ -2,10 +2,11 @@ package ucp
 
 import "unsafe"
 
-// Sizes of the payload and header areas of a slot, in bytes.
+// Sizes of the payload and header areas of a slot, in bytes, and of the endpoint table.
 const (
 	InlineSize = 1024
 	HeaderSize = 128
+	epBuckets  = 256
 )
 
 // Op numbers the operations of a slot. Same order as in shim.h.
@@ -189,7 +190,7 @@ type Worker struct {
 	amArgs      unsafe.Pointer
 	rkeys       [3]unsafe.Pointer
 	rkeySerial  uint64
-	eps         unsafe.Pointer
+	eps         [epBuckets]unsafe.Pointer
 	listeners   unsafe.Pointer
 	Stats       Stats
 }

@@ -12,6 +12,7 @@
 #include "abi.h"
 
 #define MS_INLINE 1024 /* payload bytes that fit into a slot */
+#define MS_EP_BUCKETS 256
 #define MS_HEADER 128  /* active-message header bytes that fit into a slot */
 
 /* Operations. Keep in step with op.go. */
@@ -163,7 +164,7 @@ struct ms_worker {
     struct ms_am_arg *am_args;
     ms_rkey *rkeys_free, *rkeys_dead, *rkeys_all;
     uint64_t rkey_serial;
-    ms_ep *eps;
+    ms_ep *eps[MS_EP_BUCKETS]; /* by handle: every active message with a reply endpoint asks */
     struct ms_listener *listeners;
     ms_stats stats;
 };
