@@ -53,6 +53,7 @@ const (
 	Submitting
 	Pending
 	Done
+	Waiting // for a device
 )
 
 // Flags of a slot.

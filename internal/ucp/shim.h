@@ -37,7 +37,7 @@ enum {
 };
 
 /* Slot states. */
-enum { MS_FREE = 0, MS_QUEUED, MS_SUBMITTING, MS_PENDING, MS_DONE };
+enum { MS_FREE = 0, MS_QUEUED, MS_SUBMITTING, MS_PENDING, MS_DONE, MS_WAITING };
 
 /* Slot flags. */
 enum {

@@ -128,7 +128,7 @@ static void drop_waiting(ms_worker *w, const ms_ep *ep, const ms_slot *only, int
 
 void ms_cancel(ms_worker *w, ms_slot *s)
 {
-    if (s->state == MS_QUEUED) /* it never reached UCX */
+    if (s->state == MS_WAITING) /* it never reached UCX */
         drop_waiting(w, NULL, s, UX_ERR_CANCELED);
     else
         cancel_slot(w, s);
@@ -393,6 +393,7 @@ void ms_submit(ms_worker *w, ms_slot *s)
             l = &(*l)->next;
         s->next = NULL;
         *l = s;
+        s->state = MS_WAITING;
         return;
     }
     s->event = NULL;
