@@ -49,6 +49,11 @@ type Config struct {
 	// A UCX_* variable in the environment wins over an option of the same name, and
 	// the difference is logged.
 	Options map[string]string
+	// PlainLanes leaves the choice of lanes to UCX as any UCX program does. Without it
+	// Millstream adds shared memory to endpoints that report errors, and programs that
+	// do not, such as Python's UCXX, refuse to be connected to by DialSocket and
+	// DialUCXX. With it, such endpoints use tcp between processes of one host.
+	PlainLanes bool
 	// EstimatedEndpoints helps UCX choose transports for large meshes. Default: UCX's.
 	EstimatedEndpoints int
 	// Events hears of what happens. Default: nothing.
@@ -138,7 +143,9 @@ func NewContext(cfg Config) (*Context, error) {
 		return nil, &OpError{Op: "read configuration", Err: Status(st)}
 	}
 	defer uc.Release()
-	applyDefaults(uc, lib, effectiveTLS(cfg.Options))
+	if !cfg.PlainLanes {
+		applyDefaults(uc, lib, effectiveTLS(cfg.Options))
+	}
 	var names []string
 	for _, o := range parseOptions(uc.Text()) {
 		names = append(names, o.Name)

@@ -45,6 +45,11 @@ func NewUCXXEndpoint(ep *Endpoint) (*UCXXEndpoint, error) {
 
 // DialUCXX connects to a listener of Python's UCXX, or of ListenUCXX, at "host:port"
 // and exchanges peer infos. It takes ten seconds at most, or what ctx allows.
+//
+// UCX connects by socket address only where both ends choose the same lanes: make the
+// context with Config.PlainLanes, and use the release of UCX that the peer uses (give
+// Config.Library the libucp.so.0 of its Python environment). Releases that differ
+// meet or not: 1.21 meets 1.19, but neither 1.20 nor 1.22 nor 1.18.
 func (w *Worker) DialUCXX(ctx context.Context, hostport string) (*UCXXEndpoint, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -53,9 +58,31 @@ func (w *Worker) DialUCXX(ctx context.Context, hostport string) (*UCXXEndpoint, 
 	}
 	ep, err := w.DialSocket(ctx, hostport, nil)
 	if err != nil {
-		return nil, err
+		return nil, w.lanesHint(err)
 	}
-	return newTagged(ctx, ep, false)
+	e, err := newTagged(ctx, ep, false)
+	if err != nil {
+		return nil, w.lanesHint(err)
+	}
+	return e, nil
+}
+
+// lanesHint adds what most often keeps two UCX programs apart.
+func (w *Worker) lanesHint(err error) error {
+	for _, st := range []Status{ErrConnectionReset, ErrUnreachable, ErrRejected, ErrInvalidParam} {
+		if !errors.Is(err, st) {
+			continue
+		}
+		hint := fmt.Sprintf("this side uses UCX %s; UCX connects only like releases", w.ctx.lib.Version)
+		if !w.ctx.cfg.PlainLanes {
+			hint += ", and needs Config.PlainLanes to reach other programs"
+		}
+		var oe *OpError
+		if errors.As(err, &oe) {
+			return &OpError{Op: oe.Op, Peer: oe.Peer, Err: fmt.Errorf("%w (%s)", oe.Err, hint)}
+		}
+	}
+	return err
 }
 
 // openUCXX makes a worker ready for UCXX's messages, before any can come.
