@@ -118,7 +118,7 @@ func TestWeClose(t *testing.T) {
 // A killed peer is noticed by idle endpoints, by pending receives, and by a large
 // send that the peer had not received.
 func TestPeerKilled(t *testing.T) {
-	bothWays(t, func(l *link) {
+	bothWaysAlone(t, func(l *link) {
 		ops := pendingOps(l)
 		send := async(func() error {
 			return l.ep.Send(l.ctx, ucx.Bytes(make([]byte, 64<<20)), ucx.UserTag(9))

@@ -32,10 +32,14 @@ func TestMain(m *testing.M) {
 // the peers have, as UCX connects only like ones by socket address.
 func config() ucx.Config {
 	cfg := ucx.Config{PlainLanes: true}
-	if python, err := pypeer.Python(); err == nil && os.Getenv("MILLSTREAM_UCX_LIBRARY") == "" {
-		found, _ := filepath.Glob(filepath.Join(filepath.Dir(python), "../lib/python3*/site-packages/libucx/lib/libucp.so.0"))
-		if len(found) > 0 {
+	python, err := pypeer.Python()
+	if err != nil {
+		return cfg // newRig reports it
+	}
+	for _, place := range []string{"lib/python3*/site-packages/libucx/lib/libucp.so.0", "lib/libucp.so.0"} { // pip, conda
+		if found, _ := filepath.Glob(filepath.Join(filepath.Dir(python), "..", place)); len(found) > 0 {
 			cfg.Library = found[0]
+			break
 		}
 	}
 	return cfg
@@ -168,19 +172,31 @@ func (r *rig) server() *link {
 	return &link{rig: r, ep: ep, name: a.EP, their: a}
 }
 
-// bothWays runs a test on a connection of each direction, with UCXX's asyncio
-// interface in its default progress mode.
+// bothWays runs a test on a connection of each direction, to one process of UCXX's
+// asyncio interface in its default progress mode.
 func bothWays(t *testing.T, f func(*link)) {
+	r := newRig(t, pypeer.Async)
 	for _, way := range []string{"client", "server"} {
-		t.Run(way, func(t *testing.T) {
-			r := newRig(t, pypeer.Async)
-			if way == "client" {
-				f(r.client())
-			} else {
-				f(r.server())
-			}
-		})
+		t.Run(way, func(t *testing.T) { f(r.sub(t).link(way)) })
 	}
+}
+
+// bothWaysAlone is bothWays for tests that end the peer.
+func bothWaysAlone(t *testing.T, f func(*link)) {
+	for _, way := range []string{"client", "server"} {
+		t.Run(way, func(t *testing.T) { f(newRig(t, pypeer.Async).link(way)) })
+	}
+}
+
+// sub is the rig of a subtest.
+func (r *rig) sub(t *testing.T) *rig { return &rig{T: t, ctx: r.ctx, peer: r.peer, w: r.w} }
+
+func (r *rig) link(way string) *link {
+	r.Helper()
+	if way == "client" {
+		return r.client()
+	}
+	return r.server()
 }
 
 func (l *link) command(c pypeer.Command) pypeer.Command {
