@@ -121,11 +121,11 @@ func (w *Worker) adoptConn(ep *Endpoint, cfg *ConnConfig) (*Conn, error) {
 	if l.remote == 0 {
 		return nil, errors.New("ucx: a net.Conn needs active messages; add ActiveMsg to Config.Features on both sides")
 	}
+	if err := ep.reason(); err != nil {
+		return nil, err
+	}
 	c := w.connOf(l.local)
 	if c == nil {
-		if err := ep.reason(); err != nil {
-			return nil, err
-		}
 		return nil, ErrClosed
 	}
 	c.mu.Lock()

@@ -96,6 +96,7 @@ func (w *Worker) connEvent(e *ucp.Event) {
 
 // frame handles one frame. The token is held: replies are queued for the holder.
 func (c *Conn) frame(kind connKind, value uint64, data []byte, whole bool) {
+	raceReceived()
 	ack, grant := false, uint64(0)
 	c.mu.Lock()
 	switch {
@@ -181,6 +182,7 @@ func (c *Conn) submit(kind connKind, value uint64, data []byte) error {
 	if err := w.bindAM(s, r, amConn, h[:], AMOptions{Eager: true, Reply: true}, parts[:]); err != nil {
 		return w.unbind(s, r, err)
 	}
+	raceSent()
 	w.launch(s, r)
 	return nil
 }
