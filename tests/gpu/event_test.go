@@ -31,19 +31,20 @@ func newLateness(t testing.TB, ctx context.Context) *lateness {
 	return &lateness{s, load}
 }
 
-// write enqueues a copy of a pinned pattern to b behind the work. It returns at once.
+// write enqueues a copy of a pattern to b behind the work. It returns at once.
 func (l *lateness) write(t testing.TB, ctx context.Context, b *mem.Buffer, pat uint64) {
 	t.Helper()
-	host, err := cuda.NewPinnedResource(device).Alloc(ctx, b.Len())
+	// From the device: a copy between two places in host memory makes its caller wait.
+	src, err := cuda.NewDeviceResource(device).Alloc(ctx, b.Len())
 	must(t, err)
-	copy(host.Bytes(), pattern(pat, b.Len()))
+	must(t, cuda.CopyFromHost(ctx, src, pattern(pat, b.Len())))
 	for range 300 {
 		_, err := l.stream.Fill(l.load, 1)
 		must(t, err)
 	}
-	_, err = l.stream.Copy(b, host)
+	_, err = l.stream.Copy(b, src)
 	must(t, err)
-	host.Release() // the copy holds it
+	src.Release() // the copy holds it
 	if done, err := b.Ready().Query(); err != nil || done {
 		t.Fatalf("the write is done already (%v): the test shows nothing", err)
 	}
