@@ -136,16 +136,23 @@ func (w *Worker) newEndpoint(kind endpointKind, peer string, mode ErrorMode, lin
 	ep.c = c
 	ended := ep.ended
 	ep.mu.Unlock()
-	if ended { // failed, or the worker was closed, while it was made
+	if ended { // by the worker's Close or the peer's, while it was made
 		ep.failNative(ErrCanceled)
-		reason := ep.reason()
-		_ = ep.Close()
-		return nil, &OpError{Op: "connect", Peer: peer, Err: reason}
 	}
 	w.mu.Lock()
+	closed := w.closed
 	ep.h = h
 	w.handles[h] = ep
 	w.mu.Unlock()
+	if ep.reason() != nil {
+		w.dropHandle(ep)
+	}
+	if closed {
+		ep.abort(ErrClosed) // Close may have passed before it was entered
+		return nil, &OpError{Op: "connect", Peer: peer, Err: ErrClosed}
+	}
+	// A peer that came, sent and left again gets an endpoint all the same, which says
+	// so: what it sent is there to be received.
 	if f := w.ctx.cfg.Events.EndpointOpened; f != nil {
 		f(ep.describe())
 	}

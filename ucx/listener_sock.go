@@ -53,6 +53,9 @@ func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort
 			return nil, &OpError{Op: "connect", Peer: name, Err: fmt.Errorf("ucx: local address %q: %w", cfg.Local, err)}
 		}
 	}
+	if err := w.ctx.checkFamily(ctx, a, local, false); err != nil {
+		return nil, &OpError{Op: "connect", Peer: name, Err: err}
+	}
 	ep, err := w.newEndpoint(bySockaddr, name, cfg.mode(w), nil, func(s *ucp.Slot) {
 		s.Arg[0] = 1
 		s.Buf, s.Len = uintptr(unsafe.Pointer(&s.Inline)), uint64(putSockaddr(s.Inline[:64], a))
@@ -101,6 +104,10 @@ func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListen
 	if len(addrs) == 0 {
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: ErrInvalidAddr}
 	}
+	at, err := w.listenAddress(ctx, addrs)
+	if err != nil {
+		return nil, &OpError{Op: "listen", Peer: hostport, Err: err}
+	}
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -112,7 +119,7 @@ func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListen
 	w.mu.Unlock()
 	err = w.call("listen", ucp.CallListen, func(s *ucp.Slot) {
 		s.Tag, s.Arg[0] = l.id, defaultBacklog
-		s.Buf, s.Len = uintptr(unsafe.Pointer(&s.Inline[256])), uint64(putSockaddr(s.Inline[256:], addrs[0]))
+		s.Buf, s.Len = uintptr(unsafe.Pointer(&s.Inline[256])), uint64(putSockaddr(s.Inline[256:], at))
 	}, func(s *ucp.Slot) {
 		l.addr, _ = parseSockaddr(s.Inline[:128])
 	})
@@ -123,6 +130,21 @@ func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListen
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: fmt.Errorf("%w (is the port in use, and is tcp or rdmacm among UCX_TLS / UCX_SOCKADDR_TLS_PRIORITY?)", err)}
 	}
 	return l, nil
+}
+
+// listenAddress picks the first address of a name that UCX can listen on.
+func (w *Worker) listenAddress(ctx context.Context, addrs []netip.AddrPort) (netip.AddrPort, error) {
+	var first error
+	for _, a := range addrs {
+		err := w.ctx.checkFamily(ctx, a, netip.Addr{}, true)
+		if err == nil {
+			return a, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return netip.AddrPort{}, first
 }
 
 // Addr returns the bound address.
@@ -177,13 +199,23 @@ func (l *SockListener) Next(ctx context.Context) (*ConnRequest, error) {
 	}
 }
 
-// Accept waits for a connection and accepts it.
+// Accept waits for a connection and accepts it. A peer with which no connection can be
+// made is logged and passed over: it must not end a server's loop.
 func (l *SockListener) Accept(ctx context.Context) (*Endpoint, error) {
-	r, err := l.Next(ctx)
-	if err != nil {
-		return nil, err
+	for {
+		r, err := l.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ep, err := r.Accept(nil)
+		if err == nil {
+			return ep, nil
+		}
+		if errors.Is(err, ErrClosed) {
+			return nil, err
+		}
+		logf("%v", err)
 	}
-	return r.Accept(nil)
 }
 
 // Close stops listening and rejects requests that wait, also those that Next has
