@@ -403,7 +403,9 @@ func TestUCXXBadHandshake(t *testing.T) {
 					return
 				}
 				if len(c.send) > 0 {
-					err = ep.SendStream(ctx, Bytes(c.send))
+					if err := ep.SendStream(ctx, Bytes(c.send)); err != nil {
+						t.Errorf("send: %v", err)
+					}
 				} else if c.send != nil {
 					time.Sleep(50 * time.Millisecond) // so that the client is connected
 					ep.abort(ErrCanceled)
