@@ -61,6 +61,9 @@ func resolve(ctx context.Context, hostport string) ([]netip.AddrPort, error) {
 	if host == "" {
 		return []netip.AddrPort{netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(p))}, nil
 	}
+	if ip, err := netip.ParseAddr(host); err == nil { // the resolver makes two of "::"
+		return []netip.AddrPort{netip.AddrPortFrom(ip.Unmap(), uint16(p))}, nil
+	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return nil, err

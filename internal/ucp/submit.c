@@ -175,6 +175,20 @@ static void take_down(ms_worker *w)
         ;
 }
 
+/* keeps_refused tells of an endpoint whose peer refused the connection, in a release
+ * before 1.18: when that is closed, UCX's next connection gets its descriptor and the
+ * events that are still on their way to it, and ends the process. UCX keeps it until the
+ * worker is destroyed instead. Its operations have failed by then. */
+static int keeps_refused(const ms_ep *ep)
+{
+    unsigned major, minor, release;
+
+    if (ep->err != UX_ERR_REJECTED || ep->closed)
+        return 0;
+    ux_ucp_get_version(&major, &minor, &release);
+    return major == 1 && minor < 18;
+}
+
 /* ms_run_failed force-closes endpoints that failed since the last turn. It runs
  * outside UCX's callbacks, where closing is not allowed. */
 void ms_run_failed(ms_worker *w)
@@ -186,9 +200,10 @@ void ms_run_failed(ms_worker *w)
         w->failed = ep->next_failed;
         ep->next_failed = NULL;
         ep->failing = 0;
-        if (!ep->closed && !ep->borrowed) {
+        if (keeps_refused(ep))
+            ep->closed = 1;
+        else if (!ep->closed && !ep->borrowed)
             close_unwaited(ep);
-        }
         cancel_tied(w, ep);
         closed = 1;
     }
