@@ -40,6 +40,11 @@ type pending struct {
 // startHelper starts the second process and opens UCX in it. It ends with the test at the latest.
 func startHelper(t testing.TB, options map[string]string, mode ucx.ProgressMode) *helper {
 	t.Helper()
+	return openHelper(t, order{Do: "open", Options: options, Progress: int(mode)})
+}
+
+func openHelper(t testing.TB, open order) *helper {
+	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), roleVariable+"=peer")
 	cmd.Stderr = os.Stderr
@@ -51,7 +56,7 @@ func startHelper(t testing.TB, options map[string]string, mode ucx.ProgressMode)
 	h := &helper{t: t, cmd: cmd, in: in, ended: make(chan struct{}), pending: map[int]*pending{}}
 	go h.read(out)
 	t.Cleanup(h.stop)
-	h.address = h.do(order{Do: "open", Options: options, Progress: int(mode)}).Address
+	h.address = h.do(open).Address
 	return h
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -138,6 +139,12 @@ func resource(kind string) (mem.Resource, error) {
 		return cuda.NewManagedResource(device), nil
 	case "pinned":
 		return cuda.NewPinnedResource(device), nil
+	case "async":
+		s, err := orderedStream()
+		if err != nil {
+			return nil, err
+		}
+		return cuda.NewAsyncResource(s), nil
 	case "heap":
 		return mem.Heap, nil
 	case "mmap":
@@ -145,6 +152,9 @@ func resource(kind string) (mem.Resource, error) {
 	}
 	return nil, fmt.Errorf("no kind of memory is called %q", kind)
 }
+
+// orderedStream is the stream in whose order "async" memory is allocated and freed.
+var orderedStream = sync.OnceValues(func() (*cuda.Stream, error) { return cuda.NewStream(device, cuda.StreamConfig{}) })
 
 // byteCount writes a size for a test's name.
 func byteCount(n int) string { return strings.ReplaceAll(fmt.Sprintf("%d B", n), " ", "") }

@@ -19,6 +19,7 @@ type peer struct {
 	c *ucx.Context
 	w *ucx.Worker
 	l *ucx.Listener
+	s *ucx.SockListener
 
 	mu       sync.Mutex
 	out      *json.Encoder
@@ -86,7 +87,7 @@ func (p *peer) do(ctx context.Context, o order) (answer, error) {
 	case "open":
 		return p.open(ctx, o)
 	case "accept":
-		return p.accept(ctx)
+		return p.accept(ctx, o)
 	case "send", "send-sync", "send-stream", "send-am":
 		return answer{}, p.send(ctx, o)
 	case "recv", "recv-stream":
@@ -118,14 +119,24 @@ func (p *peer) open(ctx context.Context, o order) (a answer, err error) {
 	if p.w, err = p.c.NewWorker(ucx.WorkerConfig{Progress: ucx.ProgressMode(o.Progress)}); err != nil {
 		return a, err
 	}
+	if o.Socket {
+		if p.s, err = p.w.ListenSocket(ctx, "127.0.0.1:0"); err != nil {
+			return a, err
+		}
+		return answer{Address: p.s.Addr().String()}, nil
+	}
 	if p.l, err = p.w.Listen(ctx, "127.0.0.1:0"); err != nil {
 		return a, err
 	}
 	return answer{Address: p.l.Addr().String()}, nil
 }
 
-func (p *peer) accept(ctx context.Context) (answer, error) {
-	ep, err := p.l.Accept(ctx)
+func (p *peer) accept(ctx context.Context, o order) (answer, error) {
+	accept := func() (*ucx.Endpoint, error) { return p.l.Accept(ctx) }
+	if o.Socket {
+		accept = func() (*ucx.Endpoint, error) { return p.s.Accept(ctx) }
+	}
+	ep, err := accept()
 	if err != nil {
 		return answer{}, err
 	}

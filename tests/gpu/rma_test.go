@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -94,6 +95,33 @@ func TestGPURemoteManaged(t *testing.T) {
 		putGet(t, h, ep, rk, block, "device", n)
 		putGet(t, h, ep, rk, block, "managed", n)
 	}
+	must(t, ep.Close())
+	h.quit()
+}
+
+// TestGPURemoteFile reads and writes device memory of the other process as a file.
+func TestGPURemoteFile(t *testing.T) {
+	requireGPU(t)
+	h, _, ep, _ := connected(t, ipc, ucx.Adaptive)
+	ctx := testContext(t)
+	const n = 300_001
+	rk, block := remote(t, h, ep, "device", n)
+	f := ucx.NewRemoteFile(ep, rk)
+	pat := seed()
+	h.do(order{Do: "fill", Block: block, Seed: pat})
+	got := make([]byte, n)
+	if k, err := f.ReadAtContext(ctx, got, 0); err != nil || k != n || !bytes.Equal(got, pattern(pat, n)) {
+		t.Errorf("read %d bytes, %v", k, err)
+	}
+	pat = seed()
+	want := pattern(pat, n)
+	for off := 0; off < n; off += 99_991 {
+		end := min(off+99_991, n)
+		if k, err := f.WriteAtContext(ctx, want[off:end], int64(off)); err != nil || k != end-off {
+			t.Fatalf("write at %d: %d bytes, %v", off, k, err)
+		}
+	}
+	h.do(order{Do: "check", Block: block, Seed: pat})
 	must(t, ep.Close())
 	h.quit()
 }
