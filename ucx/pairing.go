@@ -3,6 +3,7 @@ package ucx
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -63,8 +64,11 @@ func (p *pairing) give() { p.turn <- struct{}{} }
 // makeOne runs create and counts. The turn is taken.
 func (p *pairing) makeOne(create func() (*Endpoint, error)) (*Endpoint, error) {
 	ep, err := create()
-	if err == nil {
+	switch {
+	case err == nil:
 		p.made++
+	case errors.Is(err, ErrExceedsLimit):
+		err = fmt.Errorf("%w: UCX lets two workers make 65535 endpoints with each other in their lives while streams are on; make a new worker, or leave Stream out of Config.Features", err)
 	}
 	return ep, err
 }

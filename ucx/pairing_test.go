@@ -2,7 +2,9 @@ package ucx
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -151,5 +153,14 @@ func TestPairingRefusesWildCounts(t *testing.T) {
 	cancel()
 	if err := p.take(ctx); err == nil {
 		t.Error("took a turn that was taken")
+	}
+}
+
+// Making 65535 endpoints takes too long here; UCX then says only that a limit was reached.
+func TestPairingLimitIsExplained(t *testing.T) {
+	p := &pairing{}
+	_, err := p.makeOne(func() (*Endpoint, error) { return nil, &OpError{Op: "connect", Err: ErrExceedsLimit} })
+	if !errors.Is(err, ErrExceedsLimit) || !strings.Contains(err.Error(), "Config.Features") || p.made != 0 {
+		t.Errorf("%v, %d made", err, p.made)
 	}
 }
