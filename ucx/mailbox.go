@@ -43,7 +43,21 @@ func (b *mailbox[T]) put(item T) bool {
 	return true
 }
 
-// recv takes the next item. What is queued comes out also after fail.
+// unget returns an item that was taken and is not wanted now: it comes out next. It
+// reports false, and the item stays the caller's, when the box is shut.
+func (b *mailbox[T]) unget(item T) bool {
+	b.mu.Lock()
+	if b.shut || len(b.waiting) > 0 {
+		b.mu.Unlock()
+		return b.put(item)
+	}
+	b.queue = slices.Insert(b.queue, 0, item)
+	b.mu.Unlock()
+	return true
+}
+
+// recv takes the next item. What is queued comes out also after fail. When it returns
+// an error of ctx nothing was taken.
 func (b *mailbox[T]) recv(ctx context.Context, w *Worker) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -74,8 +88,15 @@ func (b *mailbox[T]) recv(ctx context.Context, w *Worker) (T, error) {
 			b.mu.Unlock()
 			return none, err
 		}
-		b.mu.Unlock() // an item came in the same moment: it is not lost
-		<-m.req.Done()
+		b.mu.Unlock()
+		<-m.req.Done() // an item, or the end, came in the same moment
+		if m.req.err != nil {
+			return none, m.req.err
+		}
+		if !b.unget(m.item) {
+			return m.item, nil // nobody else will give it back
+		}
+		return none, err
 	}
 	return m.item, m.req.err
 }

@@ -108,3 +108,73 @@ func TestMailboxFailWakes(t *testing.T) {
 		}
 	}
 }
+
+// An ended context takes nothing: what came in the same moment is for the next.
+func TestMailboxUnget(t *testing.T) {
+	ctx := testContext(t)
+	w := newWorker(t, Config{}, WorkerConfig{})
+	var b mailbox[int]
+	b.put(2)
+	if !b.unget(1) {
+		t.Fatal("an open box refused an item")
+	}
+	for want := 1; want <= 2; want++ {
+		if got, err := b.recv(ctx, w); err != nil || got != want {
+			t.Fatalf("got %d, %v, want %d", got, err, want)
+		}
+	}
+	got := make(chan int, 1)
+	go func() {
+		v, _ := b.recv(ctx, w)
+		got <- v
+	}()
+	for waiting := false; !waiting && ctx.Err() == nil; {
+		b.mu.Lock()
+		waiting = len(b.waiting) > 0
+		b.mu.Unlock()
+	}
+	if !b.unget(7) || <-got != 7 {
+		t.Error("a waiting receiver did not get what came back")
+	}
+	b.close(ErrClosed)
+	if b.unget(8) {
+		t.Error("a shut box took an item")
+	}
+}
+
+// With deadlines that end all the time, messages are neither lost nor do they cost the
+// connection.
+func TestFramesShortDeadlines(t *testing.T) {
+	ctx := testContext(t)
+	a, b := pair(t, Config{}, WorkerConfig{})
+	const n = 300
+	sent := make(chan error, 1)
+	go func() {
+		for i := range n {
+			if err := a.SendFrames(ctx, Bytes([]byte{byte(i), byte(i >> 8)})); err != nil {
+				sent <- err
+				return
+			}
+			time.Sleep(time.Duration(i%7) * 20 * time.Microsecond)
+		}
+		sent <- nil
+	}()
+	for i := 0; i < n; {
+		short, cancel := context.WithTimeout(ctx, time.Duration(200+10*(i%50))*time.Microsecond)
+		f, err := b.RecvFrames(short, Allocators{})
+		cancel()
+		if err != nil {
+			if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || b.Err() != nil {
+				t.Fatalf("message %d: %v, %v", i, err, b.Err())
+			}
+			continue
+		}
+		if p := f[0].Bytes(); int(p[0])|int(p[1])<<8 != i {
+			t.Fatalf("message %d came as number %d", int(p[0])|int(p[1])<<8, i)
+		}
+		i++
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+}
