@@ -75,6 +75,8 @@ type Conn struct {
 	in  connReceiver
 	out connSender
 
+	onSent, onDataSent func(*Request) // sent and dataSent, made once
+
 	opening connWaiter // DialConn, for the peer's greeting
 	ending  connWaiter // Close, for the peer's confirmation
 

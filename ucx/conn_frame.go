@@ -42,7 +42,7 @@ func (k connKind) String() string {
 }
 
 func putConnHeader(b *[connHeaderSize]byte, kind connKind, number, value uint64) {
-	b[0], b[1] = connVersion, byte(kind)
+	*b = [connHeaderSize]byte{connVersion, byte(kind)}
 	binary.LittleEndian.PutUint64(b[8:], number)
 	binary.LittleEndian.PutUint64(b[16:], value)
 }
@@ -74,7 +74,9 @@ func (w *Worker) connOf(number uint64) *Conn {
 		return nil
 	}
 	if l.stream == nil {
-		l.stream = &Conn{w: w, ep: l.ep, line: l, local: l.conn.LocalAddr(), remote: l.conn.RemoteAddr()}
+		c := &Conn{w: w, ep: l.ep, line: l, local: l.conn.LocalAddr(), remote: l.conn.RemoteAddr()}
+		c.onSent, c.onDataSent = c.sent, c.dataSent
+		l.stream = c
 	}
 	return l.stream
 }
@@ -171,15 +173,17 @@ func (c *Conn) submit(kind connKind, value uint64, data []byte) error {
 	if err != nil {
 		return err
 	}
-	r.onDone = c.sent
+	r.onDone = c.onSent
 	if kind == connData {
-		r.onDone = c.dataSent
+		r.onDone = c.onDataSent
 	}
-	var h [connHeaderSize]byte
-	putConnHeader(&h, kind, c.line.remote, value)
-	parts := [1]View{v}
+	// As bindAM does, without its slices: a frame costs one allocation, the request.
 	// Reply lets a worker that has to refuse the frame find whom to tell.
-	if err := w.bindAM(s, r, amConn, h[:], AMOptions{Eager: true, Reply: true}, parts[:]); err != nil {
+	s.Tag = amConn
+	s.Flags |= ucp.FlagEager | ucp.FlagReply
+	putConnHeader((*[connHeaderSize]byte)(s.HdrBuf[:]), kind, c.line.remote, value)
+	s.Hdr, s.HdrLen = uintptr(unsafe.Pointer(&s.HdrBuf)), connHeaderSize
+	if err := w.bind(s, r, v, false, false); err != nil {
 		return w.unbind(s, r, err)
 	}
 	raceSent()
