@@ -1,12 +1,15 @@
 package gpu
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
+	"go.millstream.dev/cuda"
+	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx"
 )
 
@@ -121,6 +124,35 @@ func TestGPUStreamOrderedMemory(t *testing.T) {
 			tagThere(t, h, ep, number, k[0], k[1], n, false)
 			tagBack(t, h, ep, number, k[0], k[1], n, false)
 		}
+	}
+	must(t, ep.Close())
+	h.quit()
+}
+
+// foreign gives memory that another library owns, as far as this one knows.
+type foreign struct{ mem.Resource }
+
+func (f foreign) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
+	owner, err := f.Resource.Alloc(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return cuda.FromPointer(owner.Addr(), n, owner.Release)
+}
+
+// TestGPUForeignMemory sends and receives memory that somebody else allocated, at addresses within it.
+func TestGPUForeignMemory(t *testing.T) {
+	requireGPU(t)
+	h, w, ep, number := connected(t, ipc, ucx.Adaptive)
+	before, _ := mem.Live()
+	for _, n := range []int{1, 5000, 200_001, 8<<20 + 3} {
+		for _, kind := range []string{"device", "managed", "foreign"} {
+			tagThere(t, h, ep, number, "foreign", kind, n, false)
+			tagBack(t, h, ep, number, kind, "foreign", n, false)
+		}
+	}
+	if after, _ := mem.Live(); after != before || w.Context().Registrations() != 0 {
+		t.Errorf("%d regions and %d registrations left", after-before, w.Context().Registrations())
 	}
 	must(t, ep.Close())
 	h.quit()

@@ -139,6 +139,8 @@ func resource(kind string) (mem.Resource, error) {
 		return cuda.NewManagedResource(device), nil
 	case "pinned":
 		return cuda.NewPinnedResource(device), nil
+	case "foreign":
+		return foreign{cuda.NewDeviceResource(device)}, nil
 	case "async":
 		s, err := orderedStream()
 		if err != nil {
