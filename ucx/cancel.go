@@ -22,6 +22,10 @@ import (
 //   - a stream receive ends its endpoint in any case: left behind, it would take the
 //     bytes that the next receive should get.
 //
+// A peer that reads memory by itself (cma, RDMA) may go on reading what a cancelled send
+// has given back, until it hears of the close: what it receives then is of no value, and
+// its endpoint fails.
+//
 // It returns nil if the operation finished after all.
 func (w *Worker) abandon(ctx context.Context, s *ucp.Slot, r *Request) error {
 	cause := contextError(ctx)

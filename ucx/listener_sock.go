@@ -194,7 +194,7 @@ func (l *SockListener) Next(ctx context.Context) (*ConnRequest, error) {
 		case <-l.ready:
 		case <-l.done:
 		case <-ctx.Done():
-			return nil, &OpError{Op: "accept", Peer: l.addr.String(), Err: ctx.Err()}
+			return nil, &OpError{Op: "accept", Peer: l.addr.String(), Err: contextError(ctx)}
 		}
 	}
 }

@@ -229,7 +229,7 @@ func (w *Worker) waitActivity(ctx context.Context, pause *time.Duration) error {
 		if *pause *= 2; ctx.Err() == nil {
 			return nil
 		}
-		return ctx.Err()
+		return contextError(ctx)
 	}
 	t := time.NewTimer(*pause)
 	defer t.Stop()
@@ -238,6 +238,6 @@ func (w *Worker) waitActivity(ctx context.Context, pause *time.Duration) error {
 	case <-t.C:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return contextError(ctx)
 	}
 }
