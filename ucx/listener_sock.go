@@ -227,8 +227,14 @@ func (l *SockListener) Close() error {
 		return nil
 	}
 	l.closed = true
+	queue := l.queue
 	l.queue = nil
 	l.mu.Unlock()
+	if !l.w.ctx.lib.AtLeast(1, 18) {
+		for _, r := range queue {
+			_ = r.Reject()
+		}
+	}
 	close(l.done)
 	err := l.w.internalCall("close listener", ucp.CallListenerClose, func(s *ucp.Slot) { s.Tag = l.id }, nil)
 	l.w.mu.Lock()
@@ -268,13 +274,35 @@ func (r *ConnRequest) Accept(cfg *EndpointConfig) (*Endpoint, error) {
 }
 
 // Reject refuses the peer, whose endpoint fails with ErrRejected or ErrUnreachable.
+//
+// In UCX before 1.18 a refusal leaves events behind that end the process when they meet
+// the worker's next connection. There the peer is let in and hung up on instead: its
+// endpoint fails with ErrConnectionReset, shortly after it was made.
 func (r *ConnRequest) Reject() error {
 	if r.used.Swap(true) {
 		return r.late("reject")
 	}
+	if !r.l.w.ctx.lib.AtLeast(1, 18) {
+		return r.hangUp()
+	}
 	err := r.l.w.internalCall("reject", ucp.CallConnReject, func(s *ucp.Slot) { s.Tag, s.Mask = r.l.id, r.number }, nil)
 	if errors.Is(err, ErrNotConnected) {
 		return r.late("reject")
+	}
+	return err
+}
+
+// hangUp accepts the peer and closes the connection once it has come about.
+func (r *ConnRequest) hangUp() error {
+	w := r.l.w
+	ep, err := w.newEndpoint(accepted, r.peer.String(), ErrorPeer, nil, func(s *ucp.Slot) {
+		s.Arg[0], s.Len, s.Mask = 2, r.l.id, r.number
+	})
+	if errors.Is(err, ErrNotConnected) {
+		return r.late("reject")
+	}
+	if err == nil {
+		go ep.Close()
 	}
 	return err
 }

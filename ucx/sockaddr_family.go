@@ -37,7 +37,7 @@ func (c *Context) familyOrder() []string {
 	}
 	order, set := os.LookupEnv("UCX_TCP_AF_PRIO")
 	for _, name := range []string{"TCP_AF_PRIO", "UCX_TCP_AF_PRIO"} {
-		if v, ok := c.cfg.Options[name]; ok && !set {
+		if v, ok := c.cfg.Options[name]; ok && !set && c.lib.AtLeast(1, 18) { // older ones look at the variable only
 			order = v
 		}
 	}
@@ -84,11 +84,11 @@ func familyError(a netip.Addr, ifc familyInterface, order, lanes []string, versi
 		where = " on " + ifc.name
 	}
 	if want == "inet" {
-		return fmt.Errorf("ucx: UCX's tcp transport uses IPv6%s and cannot connect by the IPv4 address %s: give an IPv6 address, or set the option TCP_AF_PRIO=inet,inet6: %w", where, a, ErrUnsupported)
+		return fmt.Errorf("ucx: UCX's tcp transport uses IPv6%s and cannot connect by the IPv4 address %s: give an IPv6 address, or set UCX_TCP_AF_PRIO=inet,inet6: %w", where, a, ErrUnsupported)
 	}
-	fix := "set the option TCP_AF_PRIO=inet6,inet on both sides"
+	fix := "set UCX_TCP_AF_PRIO=inet6,inet on both sides"
 	if !slices.Contains(order, "inet6") {
-		fix = "use UCX 1.14 or newer (this is " + version + ") with the option TCP_AF_PRIO=inet6,inet"
+		fix = "use UCX 1.14 or newer (this is " + version + ") with UCX_TCP_AF_PRIO=inet6,inet"
 	}
 	return fmt.Errorf("ucx: UCX's tcp transport uses IPv4%s and cannot connect by the IPv6 address %s: give an IPv4 address, meet with Dial and Listen instead, or %s: %w", where, a, fix, ErrUnsupported)
 }

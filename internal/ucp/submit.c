@@ -175,20 +175,6 @@ static void take_down(ms_worker *w)
         ;
 }
 
-/* keeps_refused tells of an endpoint whose peer refused the connection, in a release
- * before 1.18: when that is closed, UCX's next connection gets its descriptor and the
- * events that are still on their way to it, and ends the process. UCX keeps it until the
- * worker is destroyed instead. Its operations have failed by then. */
-static int keeps_refused(const ms_ep *ep)
-{
-    unsigned major, minor, release;
-
-    if (ep->err != UX_ERR_REJECTED || ep->closed)
-        return 0;
-    ux_ucp_get_version(&major, &minor, &release);
-    return major == 1 && minor < 18;
-}
-
 /* ms_run_failed force-closes endpoints that failed since the last turn. It runs
  * outside UCX's callbacks, where closing is not allowed. */
 void ms_run_failed(ms_worker *w)
@@ -200,9 +186,7 @@ void ms_run_failed(ms_worker *w)
         w->failed = ep->next_failed;
         ep->next_failed = NULL;
         ep->failing = 0;
-        if (keeps_refused(ep))
-            ep->closed = 1;
-        else if (!ep->closed && !ep->borrowed)
+        if (!ep->closed && !ep->borrowed)
             close_unwaited(ep);
         cancel_tied(w, ep);
         closed = 1;
@@ -218,6 +202,18 @@ static inline void account(ms_worker *w, ms_slot *s)
     if ((s->flags & MS_F_IOV) == 0)
         w->stats.bytes[s->op] += s->len;
     w->activity++;
+}
+
+/* stale_stream_status: since 1.16 UCX returns, for a stream receive that completes at
+ * once from several arrived pieces, the status that an earlier user of the request left
+ * in it: any byte, which may even look like a request. Those releases set the length
+ * only of receives that have succeeded. */
+static int stale_stream_status(void)
+{
+    unsigned major, minor, release;
+
+    ux_ucp_get_version(&major, &minor, &release);
+    return major > 1 || minor >= 16;
 }
 
 /* submit_now turns a slot into a UCX request. It always leads to one ms_complete. */
@@ -303,7 +299,10 @@ static void submit_now(ms_worker *w, ms_slot *s)
             p.op_attr_mask |= UX_OP_FLAGS;
             p.flags = UX_STREAM_RECV_WAITALL;
         }
+        stream_len = SIZE_MAX;
         r = ux_ucp_stream_recv_nbx(ep->h, s->buf, count, &stream_len, &p);
+        if (stream_len != SIZE_MAX && stale_stream_status())
+            r = NULL;
         if (r == NULL)
             s->rlen = stream_len;
         break;
