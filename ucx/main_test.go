@@ -94,6 +94,8 @@ func startHelperWith(t testing.TB, role string, attr *syscall.SysProcAttr, env .
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(append(os.Environ(), roleVariable+"="+role), env...)
+	// The race detector's runtime would sleep a second before each exit.
+	cmd.Env = append(cmd.Env, "GORACE="+strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = attr
 	in, err := cmd.StdinPipe()
