@@ -161,6 +161,11 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []frameEntry, 
 		}
 		b, err := res.Alloc(ctx, e.n)
 		if err != nil {
+			if ctx.Err() != nil {
+				// First the end of the endpoint: for UCX, giving a frame back is the same as
+				// receiving it, and the sender would believe that it has arrived.
+				err = r.fc.ep.breakOff(err, r.open)
+			}
 			m.Release()
 			r.finish(ctx)
 			return err
