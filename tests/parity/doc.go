@@ -1,0 +1,2 @@
+// Package parity keeps docs/parity.md true: each symbol and each test that it names exists.
+package parity
