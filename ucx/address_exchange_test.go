@@ -258,7 +258,7 @@ func TestAddressExchangeWithoutNetwork(t *testing.T) {
 					}
 				}()
 			}
-			h := startHelperWith(t, "exchange", noNetwork(), exchangeDir+"="+dir, exchangeKind+"="+kind, quickExit)
+			h := startHelperWith(t, "exchange", noNetwork(), exchangeDir+"="+dir, exchangeKind+"="+kind)
 			h.hear("moved")
 			h.quit()
 		})

@@ -75,7 +75,7 @@ func TestChildrenInheritNoDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sl.Close()
-	peer := startHelper(t, "descriptors-peer", quickExit)
+	peer := startHelper(t, "descriptors-peer")
 	peer.say("%s %s", l.Addr(), sl.Addr())
 	line, err := l.Accept(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func TestChildrenInheritNoDescriptors(t *testing.T) {
 func childDescriptors(t *testing.T) []string {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), roleVariable+"=descriptors", quickExit)
+	cmd.Env = append(os.Environ(), roleVariable+"=descriptors", "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -55,7 +55,7 @@ func firstUse(c *control) error {
 // A program that imports the package and does not use it has no UCX in it, and what is
 // set before the first use counts.
 func TestNothingBeforeFirstUse(t *testing.T) {
-	h := startHelper(t, "first-use", quickExit)
+	h := startHelper(t, "first-use")
 	if got := h.hear("early"); got[0] != "false" {
 		t.Error("UCX is loaded before it is used")
 	}
@@ -140,7 +140,7 @@ func TestUserSettingsStay(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			h := startHelper(t, "lanes", append(c.env, quickExit)...)
+			h := startHelper(t, "lanes", c.env...)
 			lanes := h.hear("lanes")
 			in := func(tl string) bool { return slices.Contains(lanes, tl) }
 			if !slices.ContainsFunc(c.want, in) || slices.ContainsFunc(c.not, in) {

@@ -2,14 +2,8 @@ package ucx
 
 import (
 	"context"
-	"os"
-	"strings"
 	"time"
 )
-
-// quickExit is for the environment of helpers: under the race detector every process
-// would sleep a second before it ends.
-var quickExit = strings.TrimSpace("GORACE=" + os.Getenv("GORACE") + " atexit_sleep_ms=0")
 
 // roleContext bounds a helper's waiting, as testContext does a test's.
 func roleContext() (context.Context, context.CancelFunc) {

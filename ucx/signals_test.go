@@ -73,7 +73,7 @@ func TestNilDereferenceStillPanics(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := startHelper(t, "signals", append(c.env, quickExit)...)
+			h := startHelper(t, "signals", c.env...)
 			words := h.hear("recovered")
 			if words[0] != "6" {
 				t.Errorf("recovered %s times, not 6", words[0])
