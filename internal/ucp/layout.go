@@ -53,6 +53,7 @@ const (
 	Submitting
 	Pending
 	Done
+	Waiting // for its device event; not with UCX yet
 	Waiting // for a device
 )
 

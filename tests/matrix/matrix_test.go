@@ -100,11 +100,12 @@ func converse(t *testing.T, server, client library) (string, error) {
 	}
 	c, cOut, cErr := startEnd(t, ctx, "client", client, socket)
 	out, _ := io.ReadAll(cOut)
-	err = c.Wait()
-	if err == nil {
-		err = s.Wait()
+	if err = c.Wait(); err != nil {
+		_ = s.Process.Kill()
 	}
-	_ = s.Process.Kill()
+	if serr := s.Wait(); err == nil { // its output is complete from here on
+		err = serr
+	}
 	if err != nil {
 		return "", fmt.Errorf("%w: client %s server %s", err, cErr, sErr)
 	}
