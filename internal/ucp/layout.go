@@ -54,7 +54,6 @@ const (
 	Pending
 	Done
 	Waiting // for its device event; not with UCX yet
-	Waiting // for a device
 )
 
 // Flags of a slot.
