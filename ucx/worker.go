@@ -413,7 +413,7 @@ func (w *Worker) cancelAll() {
 		c := w.slots.chunks[n].Load()
 		for k := range c.slots {
 			s := &c.slots[k]
-			if s.State == ucp.Pending || s.State == ucp.Queued || s.State == ucp.Waiting || s.State == ucp.Waiting {
+			if s.State == ucp.Pending || s.State == ucp.Queued || s.State == ucp.Waiting {
 				w.cancelSlot(s, s.Serial)
 			}
 		}
