@@ -27,6 +27,9 @@ type Endpoint struct {
 	kind endpointKind
 	line *lifeline // nil for endpoints that rely on UCX to notice death
 
+	connecting *Request  // first flush of an endpoint with a socket address: done when it is connected
+	born       time.Time // of those
+
 	done  chan struct{} // closed when the endpoint has failed or was closed
 	mu    sync.Mutex    // guards the fields below
 	err   error         // why it failed; nil while alive and after a peaceful close
@@ -279,6 +282,7 @@ func (ep *Endpoint) abort(reason error) {
 	if ep.line != nil {
 		ep.line.abort()
 	}
+	ep.settle()
 	if ep.kind != borrowed {
 		st := ErrCanceled
 		var s Status
@@ -292,6 +296,35 @@ func (ep *Endpoint) abort(reason error) {
 	close(ep.done)
 	if f := ep.w.ctx.cfg.Events.EndpointClosed; f != nil {
 		f(ep.describe(), reason)
+	}
+}
+
+// connectGrace is how long a forced close waits for a connection that is being made.
+const connectGrace = time.Second
+
+// connect starts the first flush of an endpoint with a socket address.
+func (ep *Endpoint) connect() {
+	ep.born = time.Now()
+	ep.connecting = ep.StartFlush()
+}
+
+// settle waits, for a short time after the endpoint's birth, until it is connected or has
+// failed. UCX's connection manager does not survive every force close in the middle of
+// its handshake: late events of the closed socket strike whoever gets its number next.
+func (ep *Endpoint) settle() {
+	if ep.connecting == nil {
+		return
+	}
+	select {
+	case <-ep.connecting.Done():
+		return
+	default:
+	}
+	t := time.NewTimer(time.Until(ep.born.Add(connectGrace)))
+	defer t.Stop()
+	select {
+	case <-ep.connecting.Done():
+	case <-t.C:
 	}
 }
 
@@ -408,6 +441,7 @@ func (ep *Endpoint) closeNative() error {
 		}
 		return &OpError{Op: "endpoint close", Peer: ep.peer, Err: err}
 	}
+	ep.settle()
 	r.reset(ucp.OpEPClose, ep)
 	resetSlot(s, ucp.OpEPClose, ep.c)
 	s.Flags = ucp.FlagForce

@@ -67,10 +67,13 @@ func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort
 	if err != nil {
 		return nil, err
 	}
-	if err := ep.Flush(ctx); err != nil {
-		ep.abort(ErrCanceled)
-		_ = ep.Close()
-		return nil, &OpError{Op: "connect", Peer: name, Err: err}
+	ep.connect()
+	if err := ep.connecting.Wait(ctx); err != nil {
+		go func() { // the handshake is not cut off at once, see settle
+			ep.abort(ErrCanceled)
+			_ = ep.Close()
+		}()
+		return nil, &OpError{Op: "connect", Peer: name, Err: errors.Unwrap(err)}
 	}
 	return ep, nil
 }
@@ -270,7 +273,11 @@ func (r *ConnRequest) Accept(cfg *EndpointConfig) (*Endpoint, error) {
 	if errors.Is(err, ErrNotConnected) {
 		return nil, r.late("accept")
 	}
-	return ep, err
+	if err != nil {
+		return nil, err
+	}
+	ep.connect()
+	return ep, nil
 }
 
 // Reject refuses the peer, whose endpoint fails with ErrRejected or ErrUnreachable.

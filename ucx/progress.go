@@ -85,7 +85,7 @@ func (w *Worker) leaveFast() {
 		if c.Inflight == 0 {
 			c.Unarmed = 0
 		}
-		if (c.Unarmed != 0 || c.WaitHead != nil) && w.pollState.Load() == polled { // of devices UCX tells nothing
+		if (c.Unarmed != 0 || c.WaitHead != nil || c.Failed != nil) && w.pollState.Load() == polled { // of devices UCX tells nothing
 			if !w.leaveArmed() {
 				w.rousePoller()
 			}

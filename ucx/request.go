@@ -172,7 +172,7 @@ func (r *Request) failure(s *ucp.Slot) error {
 	switch r.status {
 	case ErrMessageTruncated:
 		err = &TruncatedError{Message: truncatedLength(r, s), Buffer: r.view.n}
-	case ErrCanceled, ErrNotConnected, ErrEndpointTimeout, ErrConnectionReset, ErrIO:
+	case ErrCanceled, ErrNotConnected, ErrEndpointTimeout, ErrConnectionReset, ErrIO, ErrShmemSegment:
 		if r.ep != nil {
 			if e := r.ep.reason(); e != nil {
 				err = e

@@ -100,6 +100,7 @@ struct ms_ep {
     uint8_t failing, borrowed;
     uint8_t peer_errors; /* made in peer error mode: UCX closes only these by force */
     ms_ep *next_failed;
+    int64_t failed_at; /* when it failed, in ns */
     ms_slot *ops;
     ms_ep *all_prev, *all_next; /* the worker's list of all endpoints that are not freed */
 };
@@ -221,6 +222,7 @@ void ms_ep_fail(ms_ep *ep, int status);
 void ms_ep_detach(ms_slot *s);
 void ms_push_event(ms_worker *w, ms_event *e);
 void ms_run_failed(ms_worker *w);
+int64_t ms_now(void);
 void ms_cancel(ms_worker *w, ms_slot *s);
 void ms_am_args_free(ms_worker *w);
 int ms_rkey_take(ms_slot *s);

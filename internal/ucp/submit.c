@@ -175,22 +175,44 @@ static void take_down(ms_worker *w)
         ;
 }
 
+/* A flush must be over before its endpoint is closed by force: UCX may have scheduled the
+ * flush's next step, which it does not take back, and which would follow the endpoint into
+ * freed memory. On an endpoint that failed it ends by itself within a few turns; otherwise
+ * it gets this long, after which it is known to wait for the peer and is not scheduled. */
+enum { FLUSH_GRACE_NS = 100000000 };
+
+static int flush_in_the_way(const ms_ep *ep)
+{
+    for (const ms_slot *s = ep->ops; s != NULL; s = s->ep_next)
+        if (s->op == MS_OP_EP_FLUSH)
+            return ms_now() - ep->failed_at < FLUSH_GRACE_NS;
+    return 0;
+}
+
 /* ms_run_failed force-closes endpoints that failed since the last turn. It runs
  * outside UCX's callbacks, where closing is not allowed. */
 void ms_run_failed(ms_worker *w)
 {
-    ms_ep *ep;
+    ms_ep *ep, *later = NULL;
     int closed = 0;
 
     while ((ep = w->failed) != NULL) {
         w->failed = ep->next_failed;
         ep->next_failed = NULL;
+        if (!ep->closed && !ep->borrowed && flush_in_the_way(ep)) {
+            cancel_tied(w, ep);
+            ep->next_failed = later;
+            later = ep;
+            continue;
+        }
         ep->failing = 0;
-        if (!ep->closed && !ep->borrowed)
+        if (!ep->closed && !ep->borrowed) {
             close_unwaited(ep);
+        }
         cancel_tied(w, ep);
         closed = 1;
     }
+    w->failed = later;
     if (closed)
         take_down(w);
 }
@@ -353,21 +375,18 @@ static void submit_now(ms_worker *w, ms_slot *s)
             r = NULL;
             break;
         }
-        if ((s->flags & MS_F_FORCE) && !ep->peer_errors) {
-            close_unwaited(ep);
-            cancel_tied(w, ep);
+        if (s->flags & MS_F_FORCE) { /* now, or as soon as no flush is in the way */
+            ms_ep_fail(ep, UX_ERR_NOT_CONNECTED);
+            ms_run_failed(w);
             r = NULL;
             break;
         }
         ep->closed = 1;
-        p.op_attr_mask = UX_OP_CALLBACK | UX_OP_USER_DATA | UX_OP_FLAGS;
-        p.flags = s->flags & MS_F_FORCE ? UX_EP_CLOSE_FORCE : 0;
+        p.op_attr_mask = UX_OP_CALLBACK | UX_OP_USER_DATA;
         w->stats.ep_closed++;
         r = ux_ucp_ep_close_nbx(ep->h, &p);
         if (s->state != MS_DONE)
             cancel_tied(w, ep);
-        if (s->flags & MS_F_FORCE)
-            take_down(w);
         break;
     default:
         r = (void *)(intptr_t)UX_ERR_INVALID_PARAM;
@@ -444,8 +463,10 @@ void ms_ep_fail(ms_ep *ep, int status)
 {
     ms_worker *w = ep->worker;
 
-    if (ep->err == 0)
+    if (ep->err == 0) {
         ep->err = status != 0 ? status : UX_ERR_CONNECTION_RESET;
+        ep->failed_at = ms_now();
+    }
     if (ep->failing)
         return;
     ep->failing = 1;

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int64_t now_ns(void)
+int64_t ms_now(void)
 {
     struct timespec t;
 
@@ -62,7 +62,7 @@ static void settle(ms_worker *w)
     enum { QUIET_NS = 50000000, LONGEST_NS = 500000000 };
     const struct timespec pause = {0, 50000};
     unsigned major = 0, minor = 0, release = 0;
-    int64_t start = now_ns(), last = start, t;
+    int64_t start = ms_now(), last = start, t;
 
     ux_ucp_get_version(&major, &minor, &release);
     if (major > 1 || minor > 13)
@@ -71,10 +71,10 @@ static void settle(ms_worker *w)
         return; /* nobody has ever reached this worker */
     do {
         if (ux_ucp_worker_progress(w->h) != 0)
-            last = now_ns();
+            last = ms_now();
         else
             nanosleep(&pause, NULL);
-        t = now_ns();
+        t = ms_now();
     } while (t - last < QUIET_NS && t - start < LONGEST_NS);
 }
 
@@ -233,7 +233,7 @@ int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
         if (r != 0) {
             w->stats.spins_won++;
             w->activity++;
-            w->last_spin = deadline != 0 ? now_ns() - (deadline - spin_ns) : 0;
+            w->last_spin = deadline != 0 ? ms_now() - (deadline - spin_ns) : 0;
             return r;
         }
         if (n != 0) {
@@ -244,7 +244,7 @@ int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
         if (spin_ns == 0)
             return MS_R_TIMEOUT;
         if ((++idle & 31) == 0) {
-            int64_t t = now_ns();
+            int64_t t = ms_now();
             if (deadline == 0)
                 deadline = t + spin_ns;
             else if (t > deadline) {
@@ -276,7 +276,7 @@ int ms_leave(ms_worker *w)
         drain_submissions(w);
         if (w->done_head != NULL || w->ev_head != NULL)
             return MS_R_WORK;
-        if (w->efd >= 0 && w->wait_head == NULL) {
+        if (w->efd >= 0 && w->wait_head == NULL && w->failed == NULL) {
             ux_status s = ux_ucp_worker_arm(w->h);
             if (s == UX_ERR_BUSY) {
                 w->stats.arm_busy++;
@@ -309,7 +309,7 @@ int ms_block(ms_worker *w, int timeout_ms)
         ;
     if (w->done_head != NULL || w->ev_head != NULL)
         return MS_R_WORK;
-    if (w->wait_head != NULL)
+    if (w->wait_head != NULL || w->failed != NULL)
         timeout_ms = 0;
     if (w->efd >= 0) {
         ux_status s = ux_ucp_worker_arm(w->h);
