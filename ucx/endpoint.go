@@ -40,6 +40,8 @@ type Endpoint struct {
 	frames atomic.Pointer[frameConn] // messages of frames; made at first use
 	ucxx   atomic.Pointer[ucxxBox]   // UCXX's active messages; made at first use
 
+	overflowed atomic.Bool // the peer sent more than the worker keeps; the end is on its way
+
 	closeOnce sync.Once
 	closeErr  error
 }

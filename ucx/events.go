@@ -44,7 +44,15 @@ func (w *Worker) dropped(e *ucp.Event) {
 	ep := w.handles[e.ReplyEP]
 	w.mu.Unlock()
 	if ep != nil {
-		go ep.abort(ErrExceedsLimit) // abort needs the token, which the caller holds
+		ep.overflow()
+	}
+}
+
+// overflow fails an endpoint whose peer sent more than the worker keeps. Thousands of
+// its messages may be under way: the first begins the end. The token is held.
+func (ep *Endpoint) overflow() {
+	if ep.overflowed.CompareAndSwap(false, true) {
+		go ep.abort(ErrExceedsLimit) // needs the token, which the caller holds
 	}
 }
 

@@ -247,10 +247,10 @@ func (w *Worker) borrow(h unsafe.Pointer) *Endpoint {
 // refuse drops a message for want of room, with the sender's endpoint. The token is held.
 func (w *Worker) refuse(m *AM) {
 	w.reportDrop(m.ID, m.Len)
-	go func() { // both need the token, which the caller holds
-		m.Release()
-		if m.ReplyTo.ownedOrNil() != nil {
-			m.ReplyTo.abort(ErrExceedsLimit)
-		}
-	}()
+	if m.event != nil {
+		go m.Release() // needs the token, which the caller holds
+	}
+	if ep := m.ReplyTo.ownedOrNil(); ep != nil {
+		ep.overflow()
+	}
 }

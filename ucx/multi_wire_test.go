@@ -233,7 +233,7 @@ func TestFramesHostilePeer(t *testing.T) {
 func TestFramesStray(t *testing.T) {
 	ctx := testContext(t)
 	drops := make(chan int, 10)
-	cfg := Config{Events: Events{MessageDropped: func(d obs.Drop) { drops <- d.Bytes }}}
+	cfg := Config{Events: Events{MessageDropped: func(d obs.Drop) { drops <- d.Bytes }}} // room for all: a hook must not block
 	a, b := pair(t, cfg, WorkerConfig{})
 	rawPart(t, ctx, a, frameHeader{kind: frameTable, number: a.line.remote + 2, seq: 1}, nil)
 	if err := a.sendAM(ctx, amMulti, []byte("no header"), AMOptions{}, []View{Bytes(make([]byte, 100_000))}); err != nil {
