@@ -1,0 +1,75 @@
+package comm
+
+import (
+	"crypto/tls"
+	"time"
+
+	"go.millstream.dev/mem"
+)
+
+// DialConfig says how to connect. Its zero value is Dask's default.
+type DialConfig struct {
+	// TLS is the client's side of tls:// addresses; see package secure.
+	TLS *tls.Config
+	// Timeout bounds connecting, with all retries, and the handshake (default 30 s,
+	// distributed.comm.timeouts.connect). A context that ends sooner wins.
+	Timeout time.Duration
+	// Compression is what this side offers: "", "lz4", "zstd", "snappy", "zlib" or "auto"
+	// (default none, distributed.comm.compression).
+	Compression string
+	// Limits bound what the peer may send.
+	Limits Limits
+	// Device allocates what arrives for GPUs; without it such frames arrive in host memory.
+	Device mem.Resource
+	// Cookie is shown to a Millstream listener that asks for one (see ListenConfig.Cookies).
+	Cookie []byte
+}
+
+// ListenConfig says how to listen. Its zero value is Dask's default.
+type ListenConfig struct {
+	TLS         *tls.Config
+	Compression string
+	Limits      Limits
+	Device      mem.Resource
+	// Interface is the network interface whose address is announced (ib0, eth0).
+	Interface string
+	// Cookies, when set, admits only peers that show a cookie for which it returns true.
+	Cookies func(cookie []byte) bool
+}
+
+// Limits bound what a peer can make this side hold. The zero value is the default.
+type Limits struct {
+	// Message is the largest message in bytes (default 64 GiB: allocation follows the
+	// bytes that arrive, not those that are promised).
+	Message int64
+	// Frames is the largest number of frames of a message (default 1 Mi).
+	Frames int
+	// Handshake bounds a message before the handshake is done, in bytes (default 64 KiB).
+	Handshake int
+	// HandshakeTime bounds the handshake (default 10 s for listeners).
+	HandshakeTime time.Duration
+	// Pending bounds connections of one listener that have not finished their handshake
+	// (default 1024).
+	Pending int
+}
+
+// Info is what a handshake agreed on.
+type Info struct {
+	// Compression of frames, "" for none.
+	Compression string
+	// PickleProtocol is the highest that both sides read.
+	PickleProtocol int
+	// Python is the peer's version, empty when it is not Python.
+	Python []int
+	// Millstream is set when the peer is one too.
+	Millstream *PeerInfo
+	// SameHost reports whether both ends are on one host.
+	SameHost bool
+}
+
+// PeerInfo is what Millstream peers tell each other in the handshake's millstream key,
+// which Python ignores.
+type PeerInfo struct {
+	Version, Min int
+	Features     []string
+}
