@@ -1,0 +1,399 @@
+package msgpack
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// Error says what is wrong with encoded bytes, and where.
+type Error struct {
+	// Offset is the position in bytes of the value in question.
+	Offset int
+	// Text says what is wrong with it.
+	Text string
+}
+
+// Error returns both.
+func (e *Error) Error() string { return fmt.Sprintf("msgpack: at byte %d: %s", e.Offset, e.Text) }
+
+// Reader is a cursor over encoded bytes. It allocates nothing, except for errors. What it
+// returns as []byte shares the memory that it reads. After an error its position is that
+// of the value which it could not read. One goroutine uses it at a time.
+type Reader struct {
+	b   []byte
+	pos int
+}
+
+// NewReader reads b, which must not change meanwhile.
+func NewReader(b []byte) Reader { return Reader{b: b} }
+
+// Reset starts again on other bytes.
+func (r *Reader) Reset(b []byte) { r.b, r.pos = b, 0 }
+
+// Offset is the position of the next value in bytes.
+func (r *Reader) Offset() int { return r.pos }
+
+// Remaining is the number of bytes that have not been read.
+func (r *Reader) Remaining() int { return len(r.b) - r.pos }
+
+// Kind tells what the next value is without reading it; Invalid at the end.
+func (r *Reader) Kind() Kind {
+	if r.pos >= len(r.b) {
+		return Invalid
+	}
+	return kinds[r.b[r.pos]]
+}
+
+// End reports bytes behind the last value, which is an error to Python too.
+func (r *Reader) End() error {
+	if r.pos != len(r.b) {
+		return r.errorf("%d bytes follow the value", len(r.b)-r.pos)
+	}
+	return nil
+}
+
+func (r *Reader) errorf(format string, args ...any) error {
+	return &Error{Offset: r.pos, Text: fmt.Sprintf(format, args...)}
+}
+
+// wrong is the error of a value of another kind than the caller wants.
+func (r *Reader) wrong(want Kind) error {
+	if r.pos >= len(r.b) {
+		return r.errorf("the bytes end where there should be %v", want)
+	}
+	c := r.b[r.pos]
+	if kinds[c] == Invalid {
+		return r.errorf("%#02x starts no value of Dask's dialect", c)
+	}
+	if kinds[c] == want {
+		return r.errorf("%v is cut off by the end of the bytes", want)
+	}
+	return r.errorf("%v, want %v", kinds[c], want)
+}
+
+// ReadNil reads a nil.
+func (r *Reader) ReadNil() error {
+	if r.pos < len(r.b) && r.b[r.pos] == codeNil {
+		r.pos++
+		return nil
+	}
+	return r.wrong(Nil)
+}
+
+// TryNil reads a nil if there is one, and tells.
+func (r *Reader) TryNil() bool {
+	if r.pos < len(r.b) && r.b[r.pos] == codeNil {
+		r.pos++
+		return true
+	}
+	return false
+}
+
+// ReadBool reads a bool.
+func (r *Reader) ReadBool() (bool, error) {
+	if r.pos < len(r.b) {
+		switch r.b[r.pos] {
+		case codeFalse:
+			r.pos++
+			return false, nil
+		case codeTrue:
+			r.pos++
+			return true, nil
+		}
+	}
+	return false, r.wrong(Bool)
+}
+
+// integer reads any integer. If neg is not set the value is v's bits as unsigned.
+func (r *Reader) integer() (v int64, neg bool, err error) {
+	if r.pos >= len(r.b) {
+		return 0, false, r.wrong(Int)
+	}
+	c := r.b[r.pos]
+	if c < codeFixMap {
+		r.pos++
+		return int64(c), false, nil
+	}
+	if c >= codeNegFix {
+		r.pos++
+		return int64(int8(c)), true, nil
+	}
+	if c < codeUint8 || c > codeInt64 {
+		return 0, false, r.wrong(Int)
+	}
+	size := 1 << (c & 3)
+	if r.Remaining() <= size {
+		return 0, false, r.wrong(Int)
+	}
+	p := r.b[r.pos+1:]
+	switch c {
+	case codeUint8:
+		v = int64(p[0])
+	case codeUint16:
+		v = int64(binary.BigEndian.Uint16(p))
+	case codeUint32:
+		v = int64(binary.BigEndian.Uint32(p))
+	case codeUint64:
+		v = int64(binary.BigEndian.Uint64(p))
+	case codeInt8:
+		v = int64(int8(p[0]))
+	case codeInt16:
+		v = int64(int16(binary.BigEndian.Uint16(p)))
+	case codeInt32:
+		v = int64(int32(binary.BigEndian.Uint32(p)))
+	case codeInt64:
+		v = int64(binary.BigEndian.Uint64(p))
+	}
+	r.pos += 1 + size
+	return v, c >= codeInt8 && v < 0, nil
+}
+
+// ReadInt reads an integer in the range of int64.
+func (r *Reader) ReadInt() (int64, error) {
+	start := r.pos
+	v, neg, err := r.integer()
+	if err == nil && v < 0 && !neg {
+		r.pos = start
+		err = r.errorf("the integer %d is out of int64's range", uint64(v))
+	}
+	return v, err
+}
+
+// ReadUint reads an integer that is not negative.
+func (r *Reader) ReadUint() (uint64, error) {
+	start := r.pos
+	v, neg, err := r.integer()
+	if err == nil && neg {
+		r.pos = start
+		err = r.errorf("the integer %d is negative", v)
+	}
+	return uint64(v), err
+}
+
+// ReadFloat reads a float, or an integer as one: Python writes 1 for many a 1.0.
+func (r *Reader) ReadFloat() (float64, error) {
+	if r.Kind() == Int {
+		v, neg, err := r.integer()
+		if v < 0 && !neg {
+			return float64(uint64(v)), err
+		}
+		return float64(v), err
+	}
+	switch n := r.Remaining(); {
+	case n >= 9 && r.b[r.pos] == codeFloat64:
+		v := math.Float64frombits(binary.BigEndian.Uint64(r.b[r.pos+1:]))
+		r.pos += 9
+		return v, nil
+	case n >= 5 && r.b[r.pos] == codeFloat32:
+		v := math.Float32frombits(binary.BigEndian.Uint32(r.b[r.pos+1:]))
+		r.pos += 5
+		return float64(v), nil
+	}
+	return 0, r.wrong(Float)
+}
+
+// header reads a first byte with a count behind it: c8 and the two after it are the forms
+// with 8, 16 and 32 bits. It returns the count and where the contents start.
+func (r *Reader) header(c8 byte) (n uint64, at int, ok bool) {
+	size := 1 << (r.b[r.pos] - c8)
+	at = r.pos + 1 + size
+	if at > len(r.b) {
+		return 0, at, false
+	}
+	for _, c := range r.b[r.pos+1 : at] {
+		n = n<<8 | uint64(c)
+	}
+	return n, at, true
+}
+
+// take returns n bytes of contents at a position and moves behind them.
+func (r *Reader) take(at int, n uint64, kind Kind) ([]byte, error) {
+	if n > uint64(len(r.b)-at) {
+		return nil, r.errorf("%v of %d bytes, and %d are left", kind, n, len(r.b)-at)
+	}
+	end := at + int(n)
+	r.pos = end
+	return r.b[at:end:end], nil
+}
+
+// ReadStringBytes reads a string and returns its bytes, which are valid UTF-8.
+func (r *Reader) ReadStringBytes() ([]byte, error) {
+	start := r.pos
+	s, err := r.rawString()
+	if err == nil && !ascii(s) && !utf8.Valid(s) {
+		r.pos = start
+		err = r.errorf("a string is not UTF-8")
+	}
+	return s, err
+}
+
+// ascii is quicker than utf8.Valid for the short strings that messages are made of.
+func ascii(s []byte) bool {
+	var or byte
+	for len(s) >= 8 {
+		if binary.LittleEndian.Uint64(s)&0x8080808080808080 != 0 {
+			return false
+		}
+		s = s[8:]
+	}
+	for _, c := range s {
+		or |= c
+	}
+	return or < utf8.RuneSelf
+}
+
+func (r *Reader) rawString() ([]byte, error) {
+	if r.pos >= len(r.b) {
+		return nil, r.wrong(Str)
+	}
+	switch c := r.b[r.pos]; {
+	case c&0xe0 == codeFixStr:
+		at, n := r.pos+1, int(c&0x1f)
+		if n > len(r.b)-at {
+			return nil, r.wrong(Str)
+		}
+		r.pos = at + n
+		return r.b[at:r.pos:r.pos], nil
+	case c >= codeStr8 && c <= codeStr32:
+		if n, at, ok := r.header(codeStr8); ok {
+			return r.take(at, n, Str)
+		}
+	}
+	return nil, r.wrong(Str)
+}
+
+// ReadString reads a string. It allocates the result.
+func (r *Reader) ReadString() (string, error) {
+	s, err := r.ReadStringBytes()
+	return string(s), err
+}
+
+// ReadBytes reads bytes, which share the memory that is read.
+func (r *Reader) ReadBytes() ([]byte, error) {
+	if r.Kind() == Bin {
+		if n, at, ok := r.header(codeBin8); ok {
+			return r.take(at, n, Bin)
+		}
+	}
+	return nil, r.wrong(Bin)
+}
+
+// ReadArrayLen reads the start of an array; its elements follow. Their number is never
+// more than the bytes that are left can hold.
+func (r *Reader) ReadArrayLen() (int, error) {
+	if r.pos < len(r.b) {
+		switch c := r.b[r.pos]; {
+		case c&0xf0 == codeFixArray:
+			return r.count(r.pos+1, uint64(c&0xf), 1, Array)
+		case c == codeArray16 || c == codeArray32:
+			if n, at, ok := r.header(codeArray16 - 1); ok {
+				return r.count(at, n, 1, Array)
+			}
+		}
+	}
+	return 0, r.wrong(Array)
+}
+
+// ReadMapLen reads the start of a map; as many keys, each with its value, follow. Their
+// number is never more than the bytes that are left can hold.
+func (r *Reader) ReadMapLen() (int, error) {
+	if r.pos < len(r.b) {
+		switch c := r.b[r.pos]; {
+		case c&0xf0 == codeFixMap:
+			return r.count(r.pos+1, uint64(c&0xf), 2, MapKind)
+		case c == codeMap16 || c == codeMap32:
+			if n, at, ok := r.header(codeMap16 - 1); ok {
+				return r.count(at, n, 2, MapKind)
+			}
+		}
+	}
+	return 0, r.wrong(MapKind)
+}
+
+// count checks a container's promise against the bytes that are left: an element has one
+// byte at least.
+func (r *Reader) count(at int, n, per uint64, kind Kind) (int, error) {
+	if n*per > uint64(len(r.b)-at) {
+		return 0, r.errorf("%v of %d elements, and %d bytes are left", kind, n, len(r.b)-at)
+	}
+	r.pos = at
+	return int(n), nil
+}
+
+// ReadRaw reads one value of any kind and returns its encoded bytes.
+func (r *Reader) ReadRaw() ([]byte, error) {
+	start := r.pos
+	if err := r.Skip(); err != nil {
+		return nil, err
+	}
+	return r.b[start:r.pos:r.pos], nil
+}
+
+// Skip reads one value of any kind with all that is in it. It does not recurse, whatever
+// the nesting.
+func (r *Reader) Skip() error {
+	for left := uint64(1); left > 0; left-- {
+		if r.pos >= len(r.b) {
+			return r.errorf("the bytes end where there should be a value")
+		}
+		var n uint64
+		size := int(sizes[r.b[r.pos]])
+		if size > 0 {
+			if size > r.Remaining() {
+				return r.wrong(r.Kind())
+			}
+			r.pos += size
+			continue
+		}
+		switch r.Kind() {
+		case Str:
+			if _, err := r.rawString(); err != nil {
+				return err
+			}
+		case Bin:
+			if _, err := r.ReadBytes(); err != nil {
+				return err
+			}
+		case Array:
+			k, err := r.ReadArrayLen()
+			if err != nil {
+				return err
+			}
+			n = uint64(k)
+		case MapKind:
+			k, err := r.ReadMapLen()
+			if err != nil {
+				return err
+			}
+			n = 2 * uint64(k)
+		default:
+			return r.wrong(Invalid)
+		}
+		// Each of the values to come needs a byte, so that a chain of large headers
+		// ends at once.
+		if left += n; left-1 > uint64(r.Remaining()) {
+			return r.errorf("%d values to come, and %d bytes are left", left-1, r.Remaining())
+		}
+	}
+	return nil
+}
+
+// sizes are the lengths of values that the first byte alone tells; 0 for others.
+var sizes = func() (t [256]uint8) {
+	for c := range t {
+		switch {
+		case c < codeFixMap || c >= codeNegFix:
+			t[c] = 1
+		case c >= codeFixStr && c < codeNil:
+			t[c] = uint8(1 + c&0x1f)
+		}
+	}
+	t[codeNil], t[codeFalse], t[codeTrue] = 1, 1, 1
+	t[codeFloat32], t[codeFloat64] = 5, 9
+	for c := codeUint8; c <= codeInt64; c++ {
+		t[c] = uint8(1 + 1<<(c&3))
+	}
+	return t
+}()
