@@ -21,16 +21,22 @@ type DialConfig struct {
 	Limits Limits
 	// Device allocates what arrives for GPUs; without it such frames arrive in host memory.
 	Device mem.Resource
+	// RequireEncryption refuses schemes that have none (distributed.comm.require-encryption).
+	RequireEncryption bool
 	// Cookie is shown to a Millstream listener that asks for one (see ListenConfig.Cookies).
 	Cookie []byte
 }
 
 // ListenConfig says how to listen. Its zero value is Dask's default.
 type ListenConfig struct {
-	TLS         *tls.Config
+	// TLS is the server's side of tls:// addresses; see package secure.
+	TLS *tls.Config
+	// Compression, Limits and Device are as in DialConfig.
 	Compression string
 	Limits      Limits
 	Device      mem.Resource
+	// RequireEncryption refuses schemes that have none (distributed.comm.require-encryption).
+	RequireEncryption bool
 	// Interface is the network interface whose address is announced (ib0, eth0).
 	Interface string
 	// Cookies, when set, admits only peers that show a cookie for which it returns true.

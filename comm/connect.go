@@ -1,0 +1,114 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+)
+
+// DefaultConnectTimeout is DialConfig.Timeout where it is not set
+// (distributed.comm.timeouts.connect).
+const DefaultConnectTimeout = 30 * time.Second
+
+// ConnectError is a Dial that did not succeed in its time. errors.Is finds
+// os.ErrDeadlineExceeded in it, and the cause of the last attempt.
+type ConnectError struct {
+	// Address that was dialled.
+	Address string
+	// After is the time that was spent.
+	After time.Duration
+	// Attempts is how often it was tried.
+	Attempts int
+	// Last is what the last attempt failed with, nil if none ended.
+	Last error
+
+	ctx error // context.DeadlineExceeded if it was the context's time that was over
+}
+
+// Error is Dask's text with the cause.
+func (e *ConnectError) Error() string {
+	s := fmt.Sprintf("Timed out trying to connect to %s after %.3g s", e.Address, e.After.Seconds())
+	if e.Last != nil {
+		s += fmt.Sprintf(" (%d attempts): %v", e.Attempts, e.Last)
+	}
+	return s
+}
+
+// Unwrap makes both the time-out and the cause visible to errors.Is and errors.As.
+func (e *ConnectError) Unwrap() []error {
+	list := []error{os.ErrDeadlineExceeded}
+	for _, err := range []error{e.ctx, e.Last} {
+		if err != nil {
+			list = append(list, err)
+		}
+	}
+	return list
+}
+
+// permanent marks an error that another attempt cannot mend.
+type permanent struct{ error }
+
+func (p permanent) Unwrap() error { return p.error }
+
+// Permanent marks an error of a Backend's Dial that another attempt cannot mend: a wrong
+// address, a certificate that does not match, a peer that speaks something else.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanent{err}
+}
+
+// Connect calls dial until it succeeds, with Dask's pauses between attempts: random ones
+// below a limit that starts at 10 ms and doubles. It ends with a permanent error (see
+// Permanent), with ctx, or with a *ConnectError when cfg.Timeout is over. The first
+// attempt has a fifth of the time, as what helps against a lost packet or a slow name
+// server is a second attempt.
+func Connect(ctx context.Context, address string, cfg DialConfig, dial func(context.Context) (Comm, error)) (Comm, error) {
+	timeout := cfg.Timeout
+	if timeout <= 0 {
+		timeout = DefaultConnectTimeout
+	}
+	start := time.Now()
+	deadline := start.Add(timeout)
+	fail := &ConnectError{Address: address}
+	attemptCap := timeout / 5
+	pauseCap := 10 * time.Millisecond
+	for {
+		left := time.Until(deadline)
+		if left <= 0 {
+			break
+		}
+		attempt, cancel := context.WithTimeout(ctx, min(attemptCap, left))
+		c, err := dial(attempt)
+		cancel()
+		if err == nil {
+			return c, nil
+		}
+		fail.Attempts++
+		fail.Last = err
+		var p permanent
+		if errors.As(err, &p) {
+			return nil, fmt.Errorf("comm: connect to %s: %w", address, p.error)
+		}
+		attemptCap = timeout
+		pause := time.NewTimer(rand.N(min(pauseCap, max(time.Until(deadline), 0)) + 1))
+		pauseCap = min(2*pauseCap, timeout)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	fail.After, fail.ctx = time.Since(start), ctx.Err()
+	if fail.ctx != nil && !errors.Is(fail.ctx, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("comm: connect to %s: %w", address, context.Cause(ctx))
+	}
+	return nil, fail
+}

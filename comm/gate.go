@@ -1,0 +1,116 @@
+package comm
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Gate stands between a listening socket and Accept: it runs the handshakes of new
+// connections beside each other, each within Limits.HandshakeTime, at most Limits.Pending
+// of them. One connection too many ends the oldest unfinished one: an honest peer is done
+// in milliseconds, so those who only hold connections push out each other, not it.
+type Gate struct {
+	limits Limits
+	ctx    context.Context
+	cancel context.CancelFunc
+	ready  chan Comm     // admitted, waiting for Accept
+	places chan struct{} // one for each connection that Accept has not returned
+
+	mu      sync.Mutex // owns pending and closed
+	pending *list.List // of context.CancelFunc, oldest first
+	closed  bool
+	running sync.WaitGroup
+}
+
+// NewGate makes an open gate.
+func NewGate(l Limits) *Gate {
+	g := &Gate{limits: l.WithDefaults(), pending: list.New()}
+	g.places = make(chan struct{}, 2*g.limits.Pending)
+	g.ready = make(chan Comm, cap(g.places))
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	return g
+}
+
+// Admit runs the handshake of a new connection in a goroutine of its own; its comm then
+// comes out of Accept. handshake must end when its context ends, and free the connection
+// itself if it fails. refuse frees the connection if the gate is closed. Admit waits while
+// Accept is too far behind.
+func (g *Gate) Admit(handshake func(context.Context) (Comm, error), refuse func()) {
+	// Connections that nobody accepts must not pile up without bound: the socket's own
+	// backlog holds back the rest.
+	select {
+	case g.places <- struct{}{}:
+	case <-g.ctx.Done():
+		refuse()
+		return
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, g.limits.HandshakeTime)
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		cancel()
+		refuse()
+		return // Close has ended the gate: places do not matter any more
+	}
+	for g.pending.Len() >= g.limits.Pending {
+		oldest := g.pending.Front()
+		g.pending.Remove(oldest)
+		oldest.Value.(context.CancelFunc)()
+	}
+	place := g.pending.PushBack(cancel)
+	g.running.Add(1)
+	g.mu.Unlock()
+
+	go func() {
+		defer g.running.Done()
+		c, err := handshake(ctx)
+		g.mu.Lock()
+		g.pending.Remove(place)
+		g.mu.Unlock()
+		cancel()
+		if err != nil {
+			<-g.places
+			return
+		}
+		g.ready <- c // there is room: it has a place
+	}()
+}
+
+// Pending is how many handshakes are under way.
+func (g *Gate) Pending() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pending.Len()
+}
+
+// Accept returns the next comm whose handshake is done.
+func (g *Gate) Accept(ctx context.Context) (Comm, error) {
+	select {
+	case c := <-g.ready:
+		<-g.places
+		return c, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-g.ctx.Done():
+		return nil, fmt.Errorf("comm: accept: the listener is closed: %w", ErrClosed)
+	}
+}
+
+// Close ends all handshakes and the comms that nobody has accepted, and waits for them.
+func (g *Gate) Close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.cancel()
+	g.running.Wait()
+	for {
+		select {
+		case c := <-g.ready:
+			c.Abort()
+		default:
+			return
+		}
+	}
+}

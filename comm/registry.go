@@ -1,0 +1,125 @@
+package comm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Backend is one transport: what stands behind a scheme. It gets addresses without their
+// scheme.
+type Backend interface {
+	// Dial connects once, without retry, and does the handshake (see Handshake). An error
+	// that no retry can mend is made with Permanent.
+	Dial(ctx context.Context, loc string, cfg DialConfig) (Comm, error)
+	// Listen serves an address.
+	Listen(ctx context.Context, loc string, cfg ListenConfig) (Listener, error)
+	// Host is the host on which an address is located.
+	Host(loc string) (string, error)
+	// Resolve replaces names by what they stand for.
+	Resolve(ctx context.Context, loc string) (string, error)
+	// LocalFor is an address, without a port, to listen on for who is reached by loc.
+	LocalFor(ctx context.Context, loc string) (string, error)
+	// Encrypted reports whether what it carries cannot be read on the way.
+	Encrypted() bool
+}
+
+// registry owns the table of backends; packages fill it when they are initialised.
+var registry struct {
+	sync.RWMutex
+	backends map[string]Backend
+}
+
+// Register makes a backend known under a scheme. It is called by the init function of the
+// backend's package, and panics if the scheme is taken.
+func Register(scheme string, b Backend) {
+	registry.Lock()
+	defer registry.Unlock()
+	if _, taken := registry.backends[scheme]; taken {
+		panic("comm: two backends for scheme " + scheme)
+	}
+	if registry.backends == nil {
+		registry.backends = make(map[string]Backend)
+	}
+	registry.backends[scheme] = b
+}
+
+// Schemes lists the schemes that have a backend, sorted.
+func Schemes() []string {
+	registry.RLock()
+	defer registry.RUnlock()
+	return slices.Sorted(maps.Keys(registry.backends))
+}
+
+// homes are the packages that register a scheme.
+var homes = map[string]string{
+	"tcp": "tcp", "tls": "tcp", "inproc": "inproc", "ucx": "ucxcomm", "ucxx": "ucxcomm", "sim": "sim",
+}
+
+func backendOf(address string) (Backend, error) {
+	scheme, _ := ParseAddress(address)
+	registry.RLock()
+	b := registry.backends[scheme]
+	registry.RUnlock()
+	if b != nil {
+		return b, nil
+	}
+	reason := fmt.Sprintf("unknown scheme %q (known: %s)", scheme, strings.Join(Schemes(), ", "))
+	if home, ok := homes[scheme]; ok {
+		reason += fmt.Sprintf("; the program must import go.millstream.dev/comm/%s", home)
+	}
+	return nil, &AddressError{address, reason}
+}
+
+// Default is the network of this machine: all registered backends.
+var Default Network = machine{}
+
+// Dial connects to an address on the Default network.
+func Dial(ctx context.Context, address string, cfg DialConfig) (Comm, error) {
+	return Default.Dial(ctx, address, cfg)
+}
+
+// Listen serves an address on the Default network.
+func Listen(ctx context.Context, address string, cfg ListenConfig) (Listener, error) {
+	return Default.Listen(ctx, address, cfg)
+}
+
+type machine struct{}
+
+func (machine) Dial(ctx context.Context, address string, cfg DialConfig) (Comm, error) {
+	b, err := backendOf(address)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkEncryption(b, address, cfg.RequireEncryption); err != nil {
+		return nil, err
+	}
+	_, loc := ParseAddress(address)
+	return Connect(ctx, address, cfg, func(ctx context.Context) (Comm, error) { return b.Dial(ctx, loc, cfg) })
+}
+
+func (machine) Listen(ctx context.Context, address string, cfg ListenConfig) (Listener, error) {
+	// Like Dask, a listener with certificates and no scheme is an encrypted one.
+	if cfg.TLS != nil && !strings.Contains(address, "://") {
+		address = "tls://" + address
+	}
+	b, err := backendOf(address)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkEncryption(b, address, cfg.RequireEncryption); err != nil {
+		return nil, err
+	}
+	_, loc := ParseAddress(address)
+	return b.Listen(ctx, loc, cfg)
+}
+
+func checkEncryption(b Backend, address string, required bool) error {
+	if !required || b.Encrypted() {
+		return nil
+	}
+	return &AddressError{address, "encryption is required (distributed.comm.require-encryption), and its scheme has none: use tls://"}
+}
