@@ -1,0 +1,110 @@
+package sim
+
+import "time"
+
+// link is one direction between two hosts, guarded by the network's mu.
+type link struct {
+	net      *Network
+	from, to string
+	Link
+	cut  int           // generation of the cut, 0 when whole
+	cuts int           // generations so far
+	free time.Duration // when the transmitter is free again
+
+	// dropAfter breaks the connection that carries the byte of this number, counted from
+	// now; negative when nothing is to be dropped.
+	dropAfter int64
+
+	held []parcel // what arrived at the cut
+}
+
+// parcel is something on its way over a link.
+type parcel struct {
+	name    string // of the direction of the connection that it belongs to
+	order   *order
+	arrive  func()
+	expired func() bool // true when nobody waits for it any more
+}
+
+// order keeps the arrivals of one direction of a connection in the order of sending.
+type order struct {
+	last  time.Duration
+	count uint64
+}
+
+func (n *Network) link(from, to string) *link {
+	key := [2]string{from, to}
+	l := n.links[key]
+	if l == nil {
+		l = &link{net: n, from: from, to: to, Link: n.cfg.Link, dropAfter: -1}
+		n.links[key] = l
+	}
+	return l
+}
+
+// send puts size bytes on the link and calls p.arrive, with mu held, when they are there.
+// It returns when the first and the last byte arrive, as far as is known now.
+func (l *link) send(size int64, p parcel) (first, last time.Duration) {
+	n := l.net
+	begin := max(n.now(), l.free)
+	end := begin
+	if l.Bandwidth > 0 {
+		end += time.Duration(float64(size) / float64(l.Bandwidth) * float64(time.Second))
+		l.free = end
+	}
+	delay := l.delay(p)
+	last = max(end+delay, p.order.last)
+	p.order.last = last
+	l.fly(last, p)
+	return begin + delay, last
+}
+
+func (l *link) delay(p parcel) time.Duration {
+	d := l.Latency
+	p.order.count++
+	if l.Jitter > 0 {
+		d += time.Duration(l.net.chance("jitter "+p.name, p.order.count) % uint64(l.Jitter+1))
+	}
+	return d
+}
+
+// fly lets a parcel arrive, or wait at the cut.
+func (l *link) fly(due time.Duration, p parcel) {
+	l.net.at(due, p.name, func() {
+		switch {
+		case p.expired():
+		case l.cut != 0:
+			l.held = append(l.held, p)
+		default:
+			p.arrive()
+		}
+	})
+}
+
+// heal lets go of what the cut has held back.
+func (l *link) heal() {
+	if l.cut == 0 {
+		return
+	}
+	l.cut = 0
+	held := l.held
+	l.held = nil
+	now := l.net.now()
+	for _, p := range held {
+		p.order.last = max(now+l.delay(p), p.order.last)
+		l.fly(p.order.last, p)
+	}
+}
+
+// takeDrop counts size bytes against dropAfter and reports whether the break is in them.
+func (l *link) takeDrop(size int64) bool {
+	if l.dropAfter < 0 {
+		return false
+	}
+	if l.dropAfter < size {
+		l.dropAfter = -1
+		return true
+	}
+	l.dropAfter -= size
+	return false
+}
