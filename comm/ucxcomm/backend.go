@@ -1,0 +1,150 @@
+package ucxcomm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/ucx"
+)
+
+// Backend serves one scheme. Those of ucx and ucxx are registered with package comm; New
+// makes others, with settings of their own.
+type Backend struct {
+	scheme   string
+	settings func() Settings
+}
+
+var _ comm.Backend = (*Backend)(nil)
+
+func init() {
+	for _, scheme := range []string{"ucx", "ucxx"} {
+		comm.Register(scheme, &Backend{scheme: scheme, settings: configured})
+	}
+}
+
+// New makes a backend for the scheme ucx or ucxx, which are the same but for the
+// addresses' prefix, with its own settings.
+func New(scheme string, s Settings) *Backend {
+	return &Backend{scheme: scheme, settings: func() Settings { return s }}
+}
+
+// Dial connects once, without retry; comm.Dial is what retries.
+func (b *Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.Comm, error) {
+	host, port, err := comm.ParseHostPort(loc, comm.NoPort)
+	if err != nil {
+		return nil, comm.Permanent(err)
+	}
+	s := b.settings()
+	e, err := openEngine(ctx, s)
+	if err != nil {
+		return nil, comm.Permanent(err)
+	}
+	m, err := meet(ctx, e.meet, net.JoinHostPort(host, fmt.Sprint(port)))
+	if err != nil {
+		e.release()
+		return nil, err
+	}
+	peer := comm.UnparseAddress(b.scheme, comm.UnparseHostPort(host, port))
+	local := peer
+	if a := m.raw().LocalAddr(); a != nil {
+		local = b.address(a)
+	}
+	c := newConn(e, s, m, local, peer, cfg.Limits, cfg.Device)
+	if err := c.handshake(ctx, cfg.Compression, cfg.Cookie, nil, true); err != nil {
+		c.Abort()
+		return nil, err
+	}
+	return c, nil
+}
+
+// address makes an address of what UCX tells.
+func (b *Backend) address(a net.Addr) string {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	ap := tcp.AddrPort()
+	return comm.UnparseAddress(b.scheme, comm.UnparseHostPort(ap.Addr().Unmap().String(), int(ap.Port())))
+}
+
+// Host is the host of host:port.
+func (b *Backend) Host(loc string) (string, error) {
+	host, _, err := comm.ParseHostPort(loc, 0)
+	return host, err
+}
+
+// HostPort splits host:port.
+func (b *Backend) HostPort(loc string) (host string, port int, err error) {
+	return comm.ParseHostPort(loc, comm.NoPort)
+}
+
+// Resolve replaces the host by its IP address.
+func (b *Backend) Resolve(ctx context.Context, loc string) (string, error) {
+	host, port, err := comm.ParseHostPort(loc, comm.NoPort)
+	if err != nil {
+		return "", err
+	}
+	ip, err := comm.ResolveHost(ctx, host)
+	if err != nil {
+		return "", err
+	}
+	return comm.UnparseHostPort(ip, port), nil
+}
+
+// LocalFor is the address of this host on the way to loc.
+func (b *Backend) LocalFor(ctx context.Context, loc string) (string, error) {
+	host, _, err := comm.ParseHostPort(loc, 0)
+	if err != nil {
+		return "", err
+	}
+	ip, err := comm.ResolveHost(ctx, host)
+	if err != nil {
+		return "", err
+	}
+	return comm.UnparseHostPort(comm.LocalIP(ip), comm.NoPort), nil
+}
+
+// Encrypted is false: UCX has no encryption.
+func (b *Backend) Encrypted() bool { return false }
+
+// Listen serves an address: the host given and no other, any free port for port 0, the
+// first free one of a range.
+func (b *Backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
+	host, ports, err := comm.ParsePortRange(loc, comm.Ports{})
+	if err != nil {
+		return nil, err
+	}
+	announced := ""
+	if cfg.Interface != "" {
+		if announced, err = comm.InterfaceIP(cfg.Interface); err != nil {
+			return nil, err
+		}
+		if host == "" {
+			host = announced
+		}
+	}
+	s := b.settings()
+	e, err := openEngine(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var sock *ucx.SockListener
+	for port := ports.First; port <= ports.Last; port++ {
+		var perr error
+		if sock, perr = e.meet.ListenSocket(ctx, net.JoinHostPort(host, fmt.Sprint(port))); perr == nil {
+			break
+		}
+		err = perr
+		if errors.Is(err, ctx.Err()) {
+			break
+		}
+	}
+	if sock == nil {
+		e.release()
+		return nil, fmt.Errorf("ucxcomm: listen on %s://%s: %w", b.scheme, loc, err)
+	}
+	return newListener(b, e, s, sock, host, announced, cfg), nil
+}

@@ -1,0 +1,216 @@
+package ucxcomm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/mem"
+	"go.millstream.dev/wire"
+)
+
+// closeTime bounds Close.
+const closeTime = time.Second
+
+// link moves whole messages. An error that is not an *idleError means that the comm is over.
+type link interface {
+	write(ctx context.Context, m *wire.Message) error
+	read(ctx context.Context, b bounds) (*wire.Message, error)
+	// shutdown sends what was written and tells the peer.
+	shutdown(ctx context.Context) error
+}
+
+// conn is a comm over UCX. It owns its endpoints and a reference to the engine.
+type conn struct {
+	engine      *engine
+	settings    Settings
+	meeting     *meeting
+	local, peer string
+	limits      comm.Limits
+	device      mem.Resource
+
+	// Set by the handshake, before anybody else sees the conn.
+	info       comm.Info
+	handshaken bool
+	link       link
+	lane       *laneLink // the same as link between Millstream peers, else nil
+
+	reading, writing chan struct{} // turns: capacity 1, full while taken
+
+	done   chan struct{}
+	mu     sync.Mutex
+	err    error       // why it ended; set before done is closed
+	closed atomic.Bool // by this side
+	once   sync.Once   // of Close and Abort
+}
+
+func newConn(e *engine, s Settings, m *meeting, local, peer string, limits comm.Limits, device mem.Resource) *conn {
+	c := &conn{
+		engine: e, settings: s, meeting: m, local: local, peer: peer, limits: limits.WithDefaults(), device: device,
+		link:    &pythonLink{ep: m, multi: s.MultiBuffer, device: device},
+		reading: make(chan struct{}, 1), writing: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	go c.watch()
+	return c
+}
+
+// watch ends the comm with its connection.
+func (c *conn) watch() {
+	<-c.meeting.Done()
+	c.end(orClosed(c.meeting.Err()))
+}
+
+// watchLane ends the comm with its lane, which learns more of a peer's end.
+func (c *conn) watchLane(l *laneLink) {
+	<-l.ep.Done()
+	c.end(orClosed(l.ep.Err()))
+}
+
+// end marks the comm as over, for the first reason that is told.
+func (c *conn) end(reason error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = &endError{peer: c.peer, cause: reason}
+		close(c.done)
+	}
+}
+
+// endError is why a comm ended.
+type endError struct {
+	peer  string
+	cause error
+}
+
+func (e *endError) Error() string {
+	return fmt.Sprintf("ucxcomm: the comm with %s has ended: %v", e.peer, e.cause)
+}
+
+// Unwrap makes comm.ErrClosed and the cause visible to errors.Is.
+func (e *endError) Unwrap() []error { return []error{comm.ErrClosed, e.cause} }
+
+var errClosedHere = errors.New("closed by this side")
+
+func (c *conn) Done() <-chan struct{} { return c.done }
+
+func (c *conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+func (c *conn) LocalAddr() string { return c.local }
+func (c *conn) PeerAddr() string  { return c.peer }
+func (c *conn) Info() comm.Info   { return c.info }
+
+// take waits for a turn.
+func (c *conn) take(ctx context.Context, turn chan struct{}) error {
+	select {
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("ucxcomm: %s: %w", c.peer, context.Cause(ctx))
+	}
+	if c.closed.Load() {
+		<-turn
+		return c.Err()
+	}
+	return nil
+}
+
+// failed is what a caller hears of an error of the link.
+func (c *conn) failed(err error) error {
+	var idle *idleError
+	if errors.As(err, &idle) {
+		if c.closed.Load() {
+			return c.Err()
+		}
+		return fmt.Errorf("ucxcomm: %s: %w", c.peer, idle.cause)
+	}
+	c.end(err)
+	if c.closed.Load() {
+		return c.Err()
+	}
+	return &endError{peer: c.peer, cause: err}
+}
+
+func (c *conn) Write(ctx context.Context, m *wire.Message) error {
+	if err := c.take(ctx, c.writing); err != nil {
+		return err
+	}
+	err := c.link.write(ctx, m)
+	<-c.writing
+	if err != nil {
+		return c.failed(err)
+	}
+	return nil
+}
+
+func (c *conn) Read(ctx context.Context) (*wire.Message, error) {
+	if err := c.take(ctx, c.reading); err != nil {
+		return nil, err
+	}
+	m, err := c.link.read(ctx, c.bounds())
+	<-c.reading
+	if err != nil {
+		return nil, c.failed(err)
+	}
+	return m, nil
+}
+
+func (c *conn) bounds() bounds {
+	l := c.limits.AfterHandshake()
+	if !c.handshaken {
+		l = c.limits.BeforeHandshake()
+	}
+	return bounds{bytes: l.Message, frames: l.Frames}
+}
+
+func (c *conn) Close() error {
+	var err error
+	c.once.Do(func() {
+		c.closed.Store(true)
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		alive := c.Err() == nil
+		select {
+		case c.writing <- struct{}{}: // after the write that is under way
+			if err = c.link.shutdown(ctx); !alive || errors.Is(err, comm.ErrClosed) || c.Err() != nil {
+				err = nil // the peer has left: nothing of ours is lost that it wanted
+			}
+			c.end(errClosedHere)
+			<-c.writing
+		case <-ctx.Done():
+			err = errors.New("a write is still waiting for the peer")
+			c.end(errClosedHere)
+		}
+		c.free(ctx)
+		if err != nil {
+			err = fmt.Errorf("ucxcomm: close the comm with %s: what was written last may be lost: %w", c.peer, err)
+		}
+	})
+	return err
+}
+
+func (c *conn) Abort() {
+	c.once.Do(func() {
+		c.closed.Store(true)
+		c.end(errClosedHere)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		c.free(ctx)
+	})
+}
+
+// free closes what the comm owns, as peacefully as ctx allows.
+func (c *conn) free(ctx context.Context) {
+	if c.lane != nil {
+		_ = c.lane.ep.CloseContext(ctx)
+		c.lane.t.finish(ctx)
+	}
+	_ = c.meeting.CloseContext(ctx)
+	c.engine.release()
+}

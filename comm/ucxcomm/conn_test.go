@@ -1,0 +1,81 @@
+package ucxcomm
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/wire"
+)
+
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func pair(t *testing.T, b *Backend) (dialed, accepted comm.Comm) {
+	t.Helper()
+	ctx := testContext(t)
+	l, err := b.Listen(ctx, "127.0.0.1:0", comm.ListenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, loc := comm.ParseAddress(l.ContactAddr())
+	dialed, err = b.Dial(ctx, loc, comm.DialConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dialed.Close() })
+	accepted, err = l.Accept(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { accepted.Close() })
+	return dialed, accepted
+}
+
+var backends = map[string]*Backend{
+	"lane":         New("ucxx", Settings{}),
+	"lane, tcp":    New("ucxx", Settings{Options: map[string]string{"TLS": "tcp,self"}}),
+	"plain":        New("ucxx", Settings{NoLanes: true}),
+	"multi-buffer": New("ucxx", Settings{NoLanes: true, MultiBuffer: true}),
+}
+
+func msg(frames ...[]byte) *wire.Message {
+	m := &wire.Message{}
+	for _, f := range frames {
+		m.Frames = append(m.Frames, wire.HeapFrame(f))
+	}
+	return m
+}
+
+func TestEcho(t *testing.T) {
+	for name, b := range backends {
+		t.Run(name, func(t *testing.T) {
+			ctx := testContext(t)
+			a, z := pair(t, b)
+			t.Log(a.LocalAddr(), a.PeerAddr(), z.LocalAddr(), z.PeerAddr(), a.Info().Millstream)
+			for _, size := range []int{1, 100, 9000, 1 << 20, 10 << 20} {
+				data := bytes.Repeat([]byte{byte(size)}, size)
+				sent := make(chan error, 1)
+				go func() { sent <- a.Write(ctx, msg([]byte("body"), nil, data)) }()
+				m, err := z.Read(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := <-sent; err != nil {
+					t.Fatal(err)
+				}
+				if len(m.Frames) != 3 || string(m.Body()) != "body" || m.Frames[1].Len() != 0 || !bytes.Equal(m.Frames[2].Bytes(), data) {
+					t.Fatalf("got %d frames", len(m.Frames))
+				}
+				m.Release()
+			}
+		})
+	}
+}

@@ -1,0 +1,164 @@
+package ucxcomm
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.millstream.dev/ucx"
+)
+
+// engine is a process's UCX for one choice of settings: a context and a worker that
+// meet other UCX programs (UCX's own choice of lanes), and, once two Millstream
+// programs have met, a context and a worker with Millstream's lanes.
+//
+// Comms and listeners hold references. The engine ends engineLinger after the last is
+// given back, so that programs that dial one comm after the other do not start UCX
+// each time.
+type engine struct {
+	key     string
+	library string
+	options map[string]string
+
+	made chan struct{} // closed when worker or err is set
+	err  error
+	ctx  *ucx.Context
+	meet *ucx.Worker
+
+	lanes laneWorker
+
+	refs  int         // guarded by engines.mu
+	timer *time.Timer // ends it; guarded by engines.mu
+}
+
+const engineLinger = time.Second
+
+var engines struct {
+	mu sync.Mutex
+	m  map[string]*engine
+}
+
+// openEngine returns the engine for the settings with a reference of the caller's.
+func openEngine(ctx context.Context, s Settings) (*engine, error) {
+	key := s.key()
+	engines.mu.Lock()
+	e := engines.m[key]
+	first := e == nil
+	if first {
+		e = &engine{key: key, library: s.Library, options: s.options(), made: make(chan struct{})}
+		if engines.m == nil {
+			engines.m = map[string]*engine{}
+		}
+		engines.m[key] = e
+	}
+	e.refs++
+	if e.timer != nil {
+		e.timer.Stop()
+		e.timer = nil
+	}
+	engines.mu.Unlock()
+	if first {
+		e.ctx, e.meet, e.err = e.start(true, ucx.AllFeature)
+		close(e.made)
+	}
+	select {
+	case <-e.made:
+	case <-ctx.Done():
+		e.release()
+		return nil, context.Cause(ctx)
+	}
+	if e.err != nil {
+		e.release()
+		return nil, e.err
+	}
+	return e, nil
+}
+
+// retain takes another reference; the caller has one.
+func (e *engine) retain() *engine {
+	engines.mu.Lock()
+	e.refs++
+	engines.mu.Unlock()
+	return e
+}
+
+// start makes a context and a worker.
+func (e *engine) start(plain bool, features ucx.Features) (*ucx.Context, *ucx.Worker, error) {
+	c, err := ucx.NewContext(ucx.Config{
+		Name: "millstream-comm", Library: e.library, Options: e.options,
+		PlainLanes: plain, Features: features,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("ucxcomm: no UCX: %w", err)
+	}
+	w, err := c.NewWorker(ucx.WorkerConfig{})
+	if err != nil {
+		_ = c.Close()
+		return nil, nil, fmt.Errorf("ucxcomm: no UCX: %w", err)
+	}
+	return c, w, nil
+}
+
+// release gives a reference back.
+func (e *engine) release() {
+	engines.mu.Lock()
+	defer engines.mu.Unlock()
+	e.refs--
+	if e.refs > 0 {
+		return
+	}
+	if e.failed() { // not kept: the next one tries again
+		delete(engines.m, e.key)
+		return
+	}
+	e.timer = time.AfterFunc(engineLinger, e.expire)
+}
+
+func (e *engine) failed() bool {
+	select {
+	case <-e.made:
+		return e.err != nil
+	default:
+		return false // its maker holds a reference
+	}
+}
+
+// expire ends the engine unless somebody has come back.
+func (e *engine) expire() {
+	engines.mu.Lock()
+	if e.refs > 0 || engines.m[e.key] != e {
+		engines.mu.Unlock()
+		return
+	}
+	delete(engines.m, e.key)
+	engines.mu.Unlock()
+	e.lanes.close()
+	_ = e.meet.Close()
+	_ = e.ctx.Close()
+}
+
+// laneWorker is the engine's second half, made when it is first needed.
+type laneWorker struct {
+	once sync.Once
+	ctx  *ucx.Context
+	w    *ucx.Worker
+	err  error
+}
+
+// lane returns the worker of Millstream's lanes.
+func (e *engine) lane() (*ucx.Worker, error) {
+	l := &e.lanes
+	l.once.Do(func() {
+		// Without streams UCX does not bound how many endpoints two workers may make.
+		l.ctx, l.w, l.err = e.start(false, ucx.AllFeature&^ucx.Stream)
+	})
+	return l.w, l.err
+}
+
+func (l *laneWorker) close() {
+	if l.w != nil {
+		_ = l.w.Close()
+		_ = l.ctx.Close()
+	}
+}

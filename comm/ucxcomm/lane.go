@@ -1,0 +1,189 @@
+package ucxcomm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx"
+	"go.millstream.dev/wire"
+)
+
+const (
+	// laneWindow is how many bytes of messages the peer may be ahead of this side's
+	// reads; see laneLink.room.
+	laneWindow = 16 << 20
+	// minWindow is the least that a peer may offer: below, every message would wait.
+	minWindow = 64 << 10
+	// laneFrames is the most frames that ucx sends as one message. Dask messages with
+	// more travel in pieces: an empty frame, which no Dask message begins with, a frame of
+	// one byte, 1 if more pieces follow, and frames of the message.
+	laneFrames = 1 << 16
+)
+
+// laneLink moves messages between Millstream programs: over shared memory, NVLink,
+// InfiniBand or whatever UCX finds, one active message for all small frames of a
+// message and one for each large frame.
+type laneLink struct {
+	ep     *ucx.Endpoint
+	t      *tether
+	device mem.Resource
+	window uint64 // the peer's
+
+	mu    sync.Mutex
+	sent  uint64        // cost of what was written
+	taken uint64        // cost of what the peer's reads have taken, as far as it told
+	grown chan struct{} // capacity 1: taken has grown
+
+	// Owner: who has the comm's turn to read.
+	consumed, told uint64
+}
+
+// messageCost is what a message counts for against the window: what it makes the peer
+// keep at most.
+func messageCost(m *wire.Message) uint64 { return uint64(m.Size()) + 128*uint64(1+len(m.Frames)) }
+
+// credited is the tether's news.
+func (l *laneLink) credited(taken uint64) {
+	l.mu.Lock()
+	if taken > l.taken && taken <= l.sent {
+		l.taken = taken
+	}
+	l.mu.Unlock()
+	select {
+	case l.grown <- struct{}{}:
+	default:
+	}
+}
+
+// room waits until the peer can take a message. A reader tells what it took when that is
+// a quarter of the window, so a message that is longer than the window goes out when
+// less than half of it is used.
+func (l *laneLink) room(ctx context.Context, cost uint64) error {
+	for {
+		l.mu.Lock()
+		ahead := l.sent - l.taken
+		if ahead+cost <= l.window || ahead <= l.window/2 {
+			l.sent += cost
+			l.mu.Unlock()
+			return nil
+		}
+		l.mu.Unlock()
+		select {
+		case <-l.grown:
+		case <-l.ep.Done():
+			return fmt.Errorf("the lane has ended: %w", orClosed(l.ep.Err()))
+		case <-ctx.Done():
+			return &idleError{context.Cause(ctx)}
+		}
+	}
+}
+
+func orClosed(err error) error {
+	if err == nil {
+		return ucx.ErrClosed
+	}
+	return err
+}
+
+func (l *laneLink) write(ctx context.Context, m *wire.Message) error {
+	if len(m.Frames) == 0 || m.Frames[0].Len() == 0 {
+		return &idleError{errors.New("a message begins with a frame that is not empty")}
+	}
+	if err := ctx.Err(); err != nil {
+		return &idleError{err}
+	}
+	if err := l.room(ctx, messageCost(m)); err != nil {
+		return err
+	}
+	if len(m.Frames) <= laneFrames {
+		var few [8]ucx.View
+		views := few[:0]
+		for _, f := range m.Frames {
+			views = append(views, view(f))
+		}
+		return l.send(ctx, views)
+	}
+	for rest := m.Frames; len(rest) > 0; {
+		n := min(len(rest), laneFrames-2)
+		views := []ucx.View{ucx.Bytes(nil), ucx.Bytes([]byte{flag(n < len(rest))})}
+		for _, f := range rest[:n] {
+			views = append(views, view(f))
+		}
+		if err := l.send(ctx, views); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+func (l *laneLink) send(ctx context.Context, views []ucx.View) error {
+	err := l.ep.SendFrames(ctx, views...)
+	if err != nil {
+		abortEndpoint(l.ep) // whatever has gone out of the message, the rest will not
+	}
+	return err
+}
+
+func (l *laneLink) read(ctx context.Context, b bounds) (*wire.Message, error) {
+	m, more, err := l.piece(ctx, b)
+	for err == nil && more {
+		b.frames -= len(m.Frames)
+		b.bytes -= m.Size()
+		var next *wire.Message
+		if next, more, err = l.piece(ctx, b); err == nil {
+			m.Frames = append(m.Frames, next.Frames...)
+			continue
+		}
+		m.Release()
+		abortEndpoint(l.ep)
+		var idle *idleError
+		if errors.As(err, &idle) {
+			err = idle.cause
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.consumed += messageCost(m)
+	if l.consumed-l.told >= laneWindow/4 {
+		l.told = l.consumed
+		l.t.sendCredit(l.told)
+	}
+	return m, nil
+}
+
+// piece receives what was sent as one, and tells whether the message goes on.
+func (l *laneLink) piece(ctx context.Context, b bounds) (m *wire.Message, more bool, err error) {
+	frames, err := l.ep.RecvFrames(ctx, ucx.Allocators{Device: l.device, MaxFrames: min(b.frames+2, laneFrames), MaxBytes: b.bytes + 1})
+	switch {
+	case err == nil:
+	case ctx.Err() != nil && l.ep.Err() == nil:
+		return nil, false, &idleError{err}
+	default:
+		abortEndpoint(l.ep) // what is beyond the limits is dropped, and the peer should know
+		return nil, false, err
+	}
+	switch {
+	case len(frames) > 0 && frames[0].Len() > 0:
+		if len(frames) <= b.frames {
+			return message(frames), false, nil
+		}
+		err = b.framesError(uint64(len(frames)))
+	case len(frames) > 2 && frames[1].Len() == 1 && len(frames)-2 <= b.frames:
+		more = frames[1].Bytes()[0] == 1
+		frames[:2].Release()
+		return message(frames[2:]), more, nil
+	default:
+		err = fmt.Errorf("the peer sent a message of %d frames without a body", len(frames))
+	}
+	frames.Release()
+	abortEndpoint(l.ep)
+	return nil, false, err
+}
+
+// shutdown closes the lane: what was written is known to have arrived.
+func (l *laneLink) shutdown(ctx context.Context) error { return l.ep.CloseContext(ctx) }

@@ -1,0 +1,70 @@
+package ucxcomm
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Settings are those of UCX comms. The zero value is useful: UCX chooses the lanes.
+//
+// Comms and listeners with equal settings share one UCX context in the process.
+type Settings struct {
+	// Options are UCX settings, with or without the prefix UCX_, such as
+	// {"TLS": "tcp,cuda_copy"} (distributed-ucxx.tcp, .nvlink, .environment, …, as
+	// package config translates them). UCX_* variables of the environment win.
+	Options map[string]string
+	// Library is the path of a libucp.so.0; default: searched for, see ucx.Library. To
+	// talk to Python it must be of the release that Python's side uses: UCX connects
+	// only like releases by socket address. MILLSTREAM_UCX_LIBRARY works too.
+	Library string
+	// MultiBuffer sends and expects messages in distributed-ucxx's multi-buffer form
+	// (distributed-ucxx.multi-buffer, default false). Both ends must agree: the form is
+	// not negotiated, as it is that of the handshake already.
+	MultiBuffer bool
+	// NoLanes keeps comms between Millstream programs on distributed-ucxx's format and
+	// on UCX's socket connection, as if the peer were Python.
+	NoLanes bool
+}
+
+// options returns the options without prefix.
+func (s *Settings) options() map[string]string {
+	out := make(map[string]string, len(s.Options))
+	for k, v := range s.Options {
+		out[strings.TrimPrefix(strings.ToUpper(k), "UCX_")] = v
+	}
+	return out
+}
+
+// key tells apart settings that need UCX contexts of their own.
+func (s *Settings) key() string {
+	var b strings.Builder
+	b.WriteString(s.Library)
+	o := s.options()
+	for _, k := range slices.Sorted(maps.Keys(o)) {
+		b.WriteString("\x00" + k + "=" + o[k])
+	}
+	return b.String()
+}
+
+// process holds the settings that ucx:// and ucxx:// addresses use.
+var process struct {
+	mu       sync.Mutex
+	settings Settings
+}
+
+// Configure sets what ucx:// and ucxx:// addresses use from now on in this process, for
+// comms and listeners made later. A Backend of New has settings of its own.
+func Configure(s Settings) {
+	s.Options = maps.Clone(s.Options)
+	process.mu.Lock()
+	process.settings = s
+	process.mu.Unlock()
+}
+
+func configured() Settings {
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	return process.settings
+}
