@@ -1,0 +1,361 @@
+package pickle
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/big"
+)
+
+// Options say how Append writes. The zero Options are protocol 4, which every Python since
+// 3.4 reads, with everything in the pickle itself.
+type Options struct {
+	// Protocol is 4 or 5; 0 means 4.
+	Protocol int
+	// Buffers, if it is not nil, takes the memory of Buffer and Array values, which then
+	// travels out of band. It needs protocol 5. The memory is not copied: it must not
+	// change until it is sent.
+	Buffers *[][]byte
+	// Depth is the most levels of containers. Default 2,048. It also ends Go values that
+	// contain themselves.
+	Depth int
+}
+
+// Append appends the pickle of v to dst. v is a tree from Load, a Go value, or a mix:
+//
+//	nil, bool, all ints and floats, complex128, string, []byte, *big.Int     as they are
+//	[]any and other slices and arrays                    list
+//	map[string]any and other maps                        dict, its keys sorted
+//	Tuple, *List, *Dict, *Set, *FrozenSet, *ByteArray    as they are
+//	time.Time                                            aware datetime, with a fixed offset
+//	time.Duration                                        timedelta
+//	Global, *Object, *Buffer, *PersistentID              as they are
+//	what Decode makes (NaiveTime, Date, UUID, *Array, …) what it was
+//
+// Nodes that v has in more than one place are one object for Python too, and cycles are
+// what they were. Go's own slices and maps are written wherever they stand. datetime and
+// timedelta are exact to a microsecond; what is finer is cut off.
+//
+// After an error dst is as long as before.
+func Append(dst []byte, v any, opts Options) ([]byte, error) {
+	if opts.Protocol == 0 {
+		opts.Protocol = 4
+	}
+	if opts.Protocol < 4 || opts.Protocol > highestProtocol {
+		return dst, fmt.Errorf("pickle: cannot write protocol %d, only 4 and 5", opts.Protocol)
+	}
+	if opts.Buffers != nil && opts.Protocol < 5 {
+		return dst, fmt.Errorf("pickle: out-of-band buffers need protocol 5, not %d", opts.Protocol)
+	}
+	if opts.Depth <= 0 {
+		opts.Depth = Limits{}.withDefaults().Depth
+	}
+	w := writer{b: append(dst, opProto, byte(opts.Protocol)), opts: opts, budget: maxNodes}
+	w.count(v)
+	buffers := 0
+	if opts.Buffers != nil {
+		buffers = len(*opts.Buffers)
+	}
+	if err := w.value(v); err != nil {
+		if opts.Buffers != nil {
+			*opts.Buffers = (*opts.Buffers)[:buffers]
+		}
+		return dst, fmt.Errorf("pickle: %w", err)
+	}
+	return append(w.b, opStop), nil
+}
+
+// Dump is Append to a new slice, with the zero Options.
+func Dump(v any) ([]byte, error) { return Append(nil, v, Options{}) }
+
+// AppendGlobal appends the whole pickle of a global: what Dask's headers have for a class
+// under "type-serialized".
+func AppendGlobal(dst []byte, module, name string) []byte {
+	w := writer{b: append(dst, opProto, 4)}
+	w.string(module)
+	w.string(name)
+	return append(w.b, opStackGlobal, opStop)
+}
+
+// writer is one Append. It belongs to the goroutine that runs it.
+type writer struct {
+	b      []byte
+	opts   Options
+	depth  int
+	budget int          // nodes that may still be written
+	shared map[any]bool // identities that are there more than once
+	cyclic bool         // remember all that may be changed, see lateMemo
+	memo   map[any]int  // places of those that are written
+	places int          // of the memo
+}
+
+// count finds the nodes that are shared. Only they go into the memo.
+func (w *writer) count(v Value) {
+	n := 0
+	switch v.(type) {
+	case *List, Tuple, *Dict, *Set, *FrozenSet, *Object, *PersistentID, []any, map[string]any:
+		seen := make(map[any]struct{})
+		todo := []Value{v}
+		later := func(c Value) bool {
+			todo = append(todo, c)
+			return true
+		}
+		for len(todo) > 0 && n <= maxNodes { // value reports more than that
+			v := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			n++
+			if id, ok := identity(v); ok {
+				if _, there := seen[id]; there {
+					if w.shared == nil {
+						w.shared = make(map[any]bool)
+					}
+					w.shared[id] = true
+					w.cyclic = w.cyclic || lateMemo(v)
+					continue
+				}
+				seen[id] = struct{}{}
+			}
+			switch x := v.(type) {
+			case []any:
+				todo = append(todo, x...)
+			case map[string]any:
+				for _, c := range x {
+					later(c)
+				}
+			default:
+				children(v, later)
+			}
+		}
+	}
+	// A cycle through tuples writes some of them again; nothing honest does so often.
+	w.budget += 16 * n
+}
+
+// lateMemo reports whether a node that is shared gets into the memo only after containers
+// that are below it. It may be part of a cycle, which then has to be cut where it passes
+// through something that can be changed: a list, say, that is there only once.
+func lateMemo(v Value) bool {
+	var items []Value
+	switch x := v.(type) {
+	case Tuple:
+		items = x
+	case *FrozenSet:
+		items = x.Items
+	case *PersistentID:
+		items = []Value{x.ID}
+	case *Object:
+		if items = x.Args; x.Kwargs.Len() > 0 {
+			return true
+		}
+		if f, ok := x.Func.(*Object); ok {
+			items = append(items[:len(items):len(items)], f)
+		}
+	}
+	for _, it := range items {
+		switch it.(type) {
+		case *List, Tuple, *Dict, *Set, *FrozenSet, *Object, *PersistentID:
+			return true
+		}
+	}
+	return false
+}
+
+// uncounted writes a value that count has not seen, because it is inside of a Go type.
+func (w *writer) uncounted(v any) error {
+	w.count(v)
+	return w.value(v)
+}
+
+// maxNodes bounds what one Append writes beyond a multiple of what it was given.
+const maxNodes = 1 << 24
+
+// value writes one value and all below it.
+func (w *writer) value(v any) error {
+	switch x := v.(type) {
+	case nil:
+		w.op(opNone)
+		return nil
+	case bool:
+		if x {
+			w.op(opNewTrue)
+		} else {
+			w.op(opNewFalse)
+		}
+		return nil
+	case int64:
+		w.int(x)
+		return nil
+	case int:
+		w.int(int64(x))
+		return nil
+	case float64:
+		w.float(x)
+		return nil
+	}
+	if w.recall(v) {
+		return nil
+	}
+	if w.budget--; w.budget < 0 {
+		return fmt.Errorf("the value has more than %d nodes, or contains itself", maxNodes)
+	}
+	if w.depth++; w.depth > w.opts.Depth {
+		return fmt.Errorf("the value has more than %d levels (Options.Depth), or contains itself", w.opts.Depth)
+	}
+	defer func() { w.depth-- }()
+	switch x := v.(type) {
+	case string:
+		w.string(x)
+		w.remember(v)
+	case []byte:
+		w.bytes(x)
+		w.remember(v)
+	case *big.Int:
+		w.big(x)
+		w.remember(v)
+	case Global:
+		w.string(x.Module)
+		w.string(x.Name)
+		w.op(opStackGlobal)
+		w.remember(v)
+	case *ByteArray:
+		return w.byteArray(x)
+	case *Buffer:
+		return w.buffer(x)
+	case *PersistentID:
+		if err := w.value(x.ID); err != nil {
+			return err
+		}
+		if at, ok := w.memo[v]; ok { // see tuple
+			w.op(opPop)
+			w.get(at)
+			return nil
+		}
+		w.op(opBinPersID)
+		w.remember(v)
+	case Tuple:
+		return w.tuple(x)
+	case *FrozenSet:
+		return w.frozenSet(x)
+	case *List:
+		w.op(opEmptyList)
+		w.remember(v)
+		return w.marked(x.Items, opAppends)
+	case *Set:
+		w.op(opEmptySet)
+		w.remember(v)
+		return w.marked(x.Items, opAddItems)
+	case *Dict:
+		w.op(opEmptyDict)
+		w.remember(v)
+		return w.pairs(x.Items())
+	case *Object:
+		return w.object(x)
+	default:
+		return w.goValue(v)
+	}
+	return nil
+}
+
+func (w *writer) op(op byte) { w.b = append(w.b, op) }
+
+// recall writes a reference to v, if it is written already.
+func (w *writer) recall(v Value) bool {
+	if len(w.memo) == 0 {
+		return false
+	}
+	id, ok := identity(v)
+	if !ok {
+		return false
+	}
+	at, ok := w.memo[id]
+	if ok {
+		w.get(at)
+	}
+	return ok
+}
+
+func (w *writer) get(at int) {
+	if at < 256 {
+		w.b = append(w.b, opBinGet, byte(at))
+	} else {
+		w.b = binary.LittleEndian.AppendUint32(append(w.b, opLongBinGet), uint32(at))
+	}
+}
+
+// remember puts what was just written into the memo, if v is there again.
+func (w *writer) remember(v Value) {
+	if len(w.shared) == 0 {
+		return
+	}
+	id, ok := identity(v)
+	if !ok {
+		return
+	}
+	if w.cyclic && !w.shared[id] {
+		switch v.(type) {
+		case *List, *Dict, *Set, *Object:
+		default:
+			return
+		}
+	} else if !w.shared[id] {
+		return
+	}
+	w.memoize(id)
+}
+
+func (w *writer) memoize(id any) int {
+	if w.memo == nil {
+		w.memo = make(map[any]int)
+	}
+	at := w.places
+	w.memo[id] = at
+	w.places++
+	w.op(opMemoize)
+	return at
+}
+
+func (w *writer) int(x int64) {
+	switch {
+	case x >= 0 && x < 1<<8:
+		w.b = append(w.b, opBinInt1, byte(x))
+	case x >= 0 && x < 1<<16:
+		w.b = append(w.b, opBinInt2, byte(x), byte(x>>8))
+	case x >= math.MinInt32 && x <= math.MaxInt32:
+		w.b = binary.LittleEndian.AppendUint32(append(w.b, opBinInt), uint32(int32(x)))
+	default:
+		w.b = binary.LittleEndian.AppendUint64(append(w.b, opLong1, 8), uint64(x))
+	}
+}
+
+func (w *writer) float(x float64) {
+	w.b = binary.BigEndian.AppendUint64(append(w.b, opBinFloat), math.Float64bits(x))
+}
+
+// big writes two's complement, little-endian, one byte longer than the bits need at most.
+func (w *writer) big(x *big.Int) {
+	if x == nil {
+		w.op(opNone)
+		return
+	}
+	if x.IsInt64() {
+		w.int(x.Int64())
+		return
+	}
+	n := x.BitLen()/8 + 1
+	y := x
+	if x.Sign() < 0 {
+		y = new(big.Int).Add(x, new(big.Int).Lsh(big.NewInt(1), uint(8*n)))
+	}
+	if n < 256 {
+		w.b = append(w.b, opLong1, byte(n))
+	} else {
+		w.b = binary.LittleEndian.AppendUint32(append(w.b, opLong4), uint32(n))
+	}
+	at := len(w.b)
+	w.b = append(w.b, make([]byte, n)...)
+	raw := w.b[at:]
+	y.FillBytes(raw)
+	for i, j := 0, n-1; i < j; i, j = i+1, j-1 {
+		raw[i], raw[j] = raw[j], raw[i]
+	}
+}

@@ -1,0 +1,106 @@
+package pickle
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// memoize is MEMOIZE, PUT, BINPUT and LONG_BINPUT.
+func (l *loader) memoize(op byte) error {
+	var at uint64
+	var err error
+	switch op {
+	case opMemoize:
+		at = uint64(len(l.memo) + len(l.sparse))
+	case opBinPut:
+		at, err = l.uint(1)
+	case opLongBinPut:
+		at, err = l.uint(4)
+	case opPut:
+		at, err = l.decimal()
+	}
+	if err != nil {
+		return err
+	}
+	v, err := l.top()
+	if err != nil {
+		return err
+	}
+	switch {
+	case at < uint64(len(l.memo)):
+		l.memo[at] = v
+		return nil
+	case len(l.memo)+len(l.sparse) >= l.lim.Memo:
+		return limitError("Memo", l.lim.Memo)
+	case at == uint64(len(l.memo)) && len(l.sparse) == 0:
+		l.memo = append(l.memo, v)
+	default:
+		// A number far away must not cost memory up to there. Once there is one, the rest
+		// goes with it: the count of both is what MEMOIZE numbers by.
+		if l.sparse == nil {
+			l.sparse = make(map[uint64]Value)
+		}
+		l.sparse[at] = v
+	}
+	return nil
+}
+
+// recall is GET, BINGET and LONG_BINGET.
+func (l *loader) recall(op byte) error {
+	var at uint64
+	var err error
+	switch op {
+	case opBinGet:
+		at, err = l.uint(1)
+	case opLongBinGet:
+		at, err = l.uint(4)
+	case opGet:
+		at, err = l.decimal()
+	}
+	if err != nil {
+		return err
+	}
+	if at < uint64(len(l.memo)) {
+		return l.push(l.memo[at])
+	}
+	v, ok := l.sparse[at]
+	if !ok {
+		return fmt.Errorf("the memo has no entry %d", at)
+	}
+	return l.push(v)
+}
+
+// decimal reads a number that is not negative, in a line of its own.
+func (l *loader) decimal() (uint64, error) {
+	line, err := l.line()
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(line, 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("%.40q is not a place in the memo", line)
+	}
+	return n, nil
+}
+
+// readOnly is READONLY_BUFFER: another view of the same memory, while the memo keeps the
+// first one.
+func (l *loader) readOnly() error {
+	v, err := l.top()
+	if err != nil {
+		return err
+	}
+	switch b := v.(type) {
+	case []byte:
+	case *Buffer:
+		if !b.ReadOnly {
+			l.stack[len(l.stack)-1] = &Buffer{Data: b.Data, Index: b.Index, ReadOnly: true}
+		}
+	case *ByteArray:
+		l.stack[len(l.stack)-1] = &Buffer{Data: b.Data, Index: -1, ReadOnly: true}
+	default:
+		return errors.New("a " + TypeName(v) + " is not a buffer")
+	}
+	return nil
+}
