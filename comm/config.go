@@ -14,6 +14,9 @@ type DialConfig struct {
 	// Timeout bounds connecting, with all retries, and the handshake (default 30 s,
 	// distributed.comm.timeouts.connect). A context that ends sooner wins.
 	Timeout time.Duration
+	// TCPTimeout is how long a peer may be silent to the kernel, to probes or to data, before
+	// its connection is given up (default 30 s, at least 11 s, distributed.comm.timeouts.tcp).
+	TCPTimeout time.Duration
 	// Compression is what this side offers: "", "lz4", "zstd", "snappy", "zlib" or "auto"
 	// (default none, distributed.comm.compression).
 	Compression string
@@ -31,7 +34,8 @@ type DialConfig struct {
 type ListenConfig struct {
 	// TLS is the server's side of tls:// addresses; see package secure.
 	TLS *tls.Config
-	// Compression, Limits and Device are as in DialConfig.
+	// TCPTimeout, Compression, Limits and Device are as in DialConfig.
+	TCPTimeout  time.Duration
 	Compression string
 	Limits      Limits
 	Device      mem.Resource

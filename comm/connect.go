@@ -84,12 +84,16 @@ func Connect(ctx context.Context, address string, cfg DialConfig, dial func(cont
 		}
 		attempt, cancel := context.WithTimeout(ctx, min(attemptCap, left))
 		c, err := dial(attempt)
+		late := attempt.Err() != nil
 		cancel()
 		if err == nil {
 			return c, nil
 		}
 		fail.Attempts++
-		fail.Last = err
+		// The last attempt often has no time left; what one before it met says more.
+		if fail.Last == nil || !late {
+			fail.Last = err
+		}
 		var p permanent
 		if errors.As(err, &p) {
 			return nil, fmt.Errorf("comm: connect to %s: %w", address, p.error)

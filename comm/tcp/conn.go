@@ -1,0 +1,222 @@
+package tcp
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/wire"
+)
+
+// Causes of a comm's end.
+var (
+	errGone       = errors.New("closed on this side")
+	errAborted    = errors.New("aborted on this side")
+	errPeerClosed = errors.New("closed by the peer")
+	errCut        = errors.New("closed by the peer in the middle of a message")
+)
+
+// closeTime bounds Close.
+const closeTime = time.Second
+
+// conn is a comm over a TCP connection, plain or with TLS.
+type conn struct {
+	nc          net.Conn // raw, or TLS on it
+	raw         *net.TCPConn
+	encrypted   bool
+	local, peer string
+	info        comm.Info        // set by the handshake, before anybody else has the comm
+	limits      wire.FrameLimits // of messages from the peer; changed by the handshake
+	hangup      uint64           // number in the table of watched connections
+
+	rturn  turn // its holder owns rguard and in
+	rguard guard
+	in     input
+
+	wturn  turn // its holder owns wguard and out
+	wguard guard
+	out    output
+
+	gone     chan struct{} // closed when this side has ended the comm
+	goneOnce sync.Once
+	freed    atomic.Bool // the socket is closed
+
+	mu   sync.Mutex // owns err and the closing of done
+	err  error
+	done chan struct{}
+}
+
+// newConn wraps a connected socket. It takes over nc, also if it fails.
+func newConn(nc net.Conn, limits wire.FrameLimits) (*conn, error) {
+	c := &conn{
+		nc: nc, limits: limits, rturn: newTurn(), wturn: newTurn(),
+		gone: make(chan struct{}), done: make(chan struct{}),
+	}
+	scheme := "tcp"
+	switch n := nc.(type) {
+	case *net.TCPConn:
+		c.raw = n
+	case *tls.Conn:
+		scheme = "tls"
+		c.raw = n.NetConn().(*transport).TCPConn
+		c.encrypted = true
+	}
+	c.rguard.set, c.wguard.set = nc.SetReadDeadline, nc.SetWriteDeadline
+	c.local, c.peer = addressOf(scheme, c.raw.LocalAddr()), addressOf(scheme, c.raw.RemoteAddr())
+	if err := hangups.add(c); err != nil {
+		c.raw.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func addressOf(scheme string, a net.Addr) string {
+	ap := a.(*net.TCPAddr).AddrPort()
+	return comm.UnparseAddress(scheme, netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()).String())
+}
+
+// sameHost is Dask's rule: both ends have one address.
+func (c *conn) sameHost() bool {
+	l, r := c.raw.LocalAddr().(*net.TCPAddr), c.raw.RemoteAddr().(*net.TCPAddr)
+	return l.IP.Equal(r.IP)
+}
+
+func (c *conn) LocalAddr() string     { return c.local }
+func (c *conn) PeerAddr() string      { return c.peer }
+func (c *conn) Info() comm.Info       { return c.info }
+func (c *conn) Done() <-chan struct{} { return c.done }
+
+func (c *conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// end records why the comm has ended, and returns the reason that was first.
+func (c *conn) end(cause error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = &comm.ClosedError{Local: c.local, Peer: c.peer, Cause: cause}
+		close(c.done)
+	}
+	return c.err
+}
+
+// kill ends the comm and frees the socket.
+func (c *conn) kill(cause error) error {
+	err := c.end(cause)
+	c.free(func() { _ = c.raw.SetLinger(0) })
+	return err
+}
+
+// free closes the socket, once.
+func (c *conn) free(before func()) {
+	if !c.freed.CompareAndSwap(false, true) {
+		return
+	}
+	before()
+	hangups.remove(c)
+	_ = c.raw.Close()
+}
+
+// leave tells our own waiters that this side ends the comm.
+func (c *conn) leave(cause error) {
+	c.end(cause)
+	c.goneOnce.Do(func() { close(c.gone) })
+}
+
+// Abort ends the comm at once: the peer sees a reset, what is on the way is lost.
+func (c *conn) Abort() {
+	c.leave(errAborted)
+	c.free(func() { _ = c.raw.SetLinger(0) })
+}
+
+// Close lets a Write that is under way finish, for a second at most.
+func (c *conn) Close() error {
+	if c.freed.Load() {
+		c.leave(errGone)
+		return nil
+	}
+	deadline := time.NewTimer(closeTime / 2)
+	defer deadline.Stop()
+	select {
+	case c.wturn <- struct{}{}:
+		c.leave(errGone)
+		c.wguard.disarm()
+		c.sayGoodbye()
+		c.wturn.give()
+	case <-deadline.C: // the peer does not read
+		c.leave(errGone)
+	}
+	// A Read that is under way ends by the socket's closing; it then has nothing left.
+	c.free(func() {})
+	c.forget()
+	return nil
+}
+
+// sayGoodbye ends our direction. What the peer has sent and nobody has read is read away:
+// closing a socket that holds unread bytes sends a reset, which would overtake the last
+// message on its way to the peer.
+func (c *conn) sayGoodbye() {
+	if t, ok := c.nc.(*tls.Conn); ok {
+		t.NetConn().(*transport).closing.Store(true)
+		_ = t.CloseWrite()
+	}
+	_ = c.raw.CloseWrite()
+	_ = c.raw.SetReadDeadline(past)
+	select {
+	case c.rturn <- struct{}{}:
+		drain(c.raw)
+		c.rturn.give()
+	default: // its Read takes what there is
+	}
+}
+
+// forget lets go of the contexts that the guards are armed with.
+func (c *conn) forget() {
+	for _, d := range []struct {
+		turn
+		*guard
+	}{{c.rturn, &c.rguard}, {c.wturn, &c.wguard}} {
+		select {
+		case d.turn <- struct{}{}:
+			d.disarm()
+			d.give()
+		default: // its holder does it when it sees the end
+		}
+	}
+}
+
+// transport is the socket under TLS. TLS gives its goodbye five seconds; Close has one.
+type transport struct {
+	*net.TCPConn
+	closing atomic.Bool
+}
+
+func (t *transport) SetWriteDeadline(d time.Time) error {
+	if limit := time.Now().Add(closeTime / 2); t.closing.Load() && d.After(limit) {
+		d = limit
+	}
+	return t.TCPConn.SetWriteDeadline(d)
+}
+
+// ended turns an error of the socket into the comm's end.
+func (c *conn) ended(err error, inMessage bool) error {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		err = errPeerClosed
+		if inMessage {
+			err = errCut
+		}
+	case errors.Is(err, net.ErrClosed):
+		err = errGone
+	}
+	return c.kill(err)
+}

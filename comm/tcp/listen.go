@@ -1,0 +1,179 @@
+package tcp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.millstream.dev/comm"
+)
+
+// listener accepts connections and hands them to its gate.
+type listener struct {
+	ln              *net.TCPListener
+	tls             *tls.Config
+	cfg             comm.ListenConfig
+	gate            *comm.Gate
+	listen, contact string
+	once            sync.Once
+	ended           chan struct{} // closed when the accepting goroutine has ended
+}
+
+// Listen serves an address. Its port may be left out or 0, for one that is free, or a
+// range (8000:8100), of which the first free one is taken.
+func (b Backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
+	host, ports, err := comm.ParsePortRange(loc, comm.Ports{})
+	if err != nil {
+		return nil, err
+	}
+	if b.TLS && cfg.TLS == nil {
+		return nil, needTLS("ListenConfig", loc)
+	}
+	if _, err := comm.NewHello(cfg.Compression, false, nil); err != nil {
+		return nil, err
+	}
+	bind, announce, err := hosts(host, cfg.Interface)
+	if err != nil {
+		return nil, err
+	}
+	alive, err := keepAlive(cfg.TCPTimeout)
+	if err != nil {
+		return nil, err
+	}
+	ln, err := bindFirst(ctx, &net.ListenConfig{KeepAliveConfig: alive, Control: control(cfg.TCPTimeout)}, bind, ports)
+	if err != nil {
+		return nil, err
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	if bind == "" {
+		bind = "0.0.0.0" // and all of IPv6
+	}
+	l := &listener{
+		ln: ln, cfg: cfg, gate: comm.NewGate(cfg.Limits), ended: make(chan struct{}),
+		listen:  comm.UnparseAddress(b.scheme(), comm.UnparseHostPort(bind, port)),
+		contact: comm.UnparseAddress(b.scheme(), comm.UnparseHostPort(announce, port)),
+	}
+	if b.TLS {
+		l.tls = cfg.TLS
+	}
+	go l.run()
+	return l, nil
+}
+
+// hosts decides which host a listener binds and which one it announces.
+func hosts(host, iface string) (bind, announce string, err error) {
+	if iface == "" {
+		return host, comm.ConcreteHost(host), nil
+	}
+	ip, err := comm.InterfaceIP(iface)
+	if err != nil {
+		return "", "", err
+	}
+	switch host {
+	case "", ip:
+		return ip, ip, nil
+	case "0.0.0.0", "::":
+		return host, ip, nil
+	}
+	return "", "", &comm.AddressError{Address: host, Reason: fmt.Sprintf("give a host or an interface (%s, which is %s), not both", iface, ip)}
+}
+
+// bindFirst takes the first port of a range that is free.
+func bindFirst(ctx context.Context, lc *net.ListenConfig, host string, ports comm.Ports) (*net.TCPListener, error) {
+	network := "tcp"
+	switch host {
+	case "0.0.0.0":
+		network = "tcp4"
+	case "::":
+		network = "tcp6" // of IPv6 only, as Python binds it
+	}
+	for port := ports.First; ; port++ {
+		ln, err := lc.Listen(ctx, network, net.JoinHostPort(host, strconv.Itoa(port)))
+		if err == nil {
+			return ln.(*net.TCPListener), nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) || port >= ports.Last {
+			if ports.First != ports.Last {
+				err = fmt.Errorf("none of the ports %s is free: %w", ports, err)
+			}
+			return nil, fmt.Errorf("comm: listen on %s: %w", comm.UnparseHostPort(host, comm.NoPort), err)
+		}
+	}
+}
+
+func (l *listener) ListenAddr() string  { return l.listen }
+func (l *listener) ContactAddr() string { return l.contact }
+
+func (l *listener) Accept(ctx context.Context) (comm.Comm, error) {
+	c, err := l.gate.Accept(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("comm: %s: %w", l.listen, err)
+	}
+	return c, nil
+}
+
+// run accepts connections until the socket is closed.
+func (l *listener) run() {
+	defer close(l.ended)
+	pause := time.Duration(0)
+	for {
+		nc, err := l.ln.AcceptTCP()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			// Out of descriptors or memory, mostly: it passes when connections end.
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			time.Sleep(pause)
+			continue
+		}
+		pause = 0
+		l.gate.Admit(
+			func(ctx context.Context) (comm.Comm, error) { return l.greet(ctx, nc) },
+			func() { reset(nc) },
+		)
+	}
+}
+
+func (l *listener) greet(ctx context.Context, raw *net.TCPConn) (comm.Comm, error) {
+	var nc net.Conn = raw
+	if l.tls != nil {
+		t, err := secured(ctx, tls.Server(&transport{TCPConn: raw}, l.tls))
+		if err != nil {
+			reset(raw)
+			return nil, err
+		}
+		nc = t
+	}
+	c, hello, err := greet(ctx, nc, l.cfg.Limits, l.cfg.Compression, nil)
+	if err != nil {
+		return nil, err
+	}
+	if l.cfg.Cookies != nil && !l.cfg.Cookies(hello.Cookie) {
+		_ = c.Close() // the peer sees our hello and the end, no reset that looks like an accident
+		return nil, errors.New("comm: the peer's cookie is not valid")
+	}
+	return c, nil
+}
+
+// reset frees a connection with all that the kernel holds for it.
+func reset(nc *net.TCPConn) {
+	_ = nc.SetLinger(0)
+	_ = nc.Close()
+}
+
+// Close stops listening and ends unfinished handshakes.
+func (l *listener) Close() error {
+	l.once.Do(func() {
+		_ = l.ln.Close()
+		l.gate.Close()
+		<-l.ended
+	})
+	return nil
+}

@@ -1,0 +1,297 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"go.millstream.dev/wire"
+)
+
+const (
+	// smallBuffer is the read buffer of a comm that has had small messages only: thousands
+	// of idle comms must be cheap. It grows to largeBuffer when reads fill it.
+	smallBuffer = 4 << 10
+	largeBuffer = 64 << 10
+	// blockSize bounds the memory that neighbouring small frames of a message share. A
+	// larger frame has memory of its own.
+	blockSize = 64 << 10
+	// openStep is what a frame may have before any byte of it has arrived, growth the factor
+	// by which its memory then grows, as the bytes come.
+	openStep = 1 << 20
+	growth   = 4
+	// A comm that has received much may promise as much: its large frames are then read
+	// into their final memory without a copy. maxCredit bounds that.
+	maxCredit = 128 << 20
+)
+
+// input is the state of the reading side. The holder of the read turn owns it.
+type input struct {
+	buf  []byte
+	r, w int   // buf[r:w] has arrived and is not read
+	got  int64 // bytes received so far, in all
+	grow bool  // a read filled the buffer
+}
+
+// Read returns the next message.
+func (c *conn) Read(ctx context.Context) (*wire.Message, error) {
+	if err := c.rturn.take(ctx, c.gone); err != nil {
+		return nil, c.refused(ctx, err)
+	}
+	defer c.rturn.give()
+	select {
+	case <-c.gone:
+		c.rguard.disarm()
+		return nil, c.Err()
+	default:
+	}
+	if c.freed.Load() {
+		return nil, c.Err()
+	}
+	if err := c.rguard.arm(ctx); err != nil {
+		return nil, err
+	}
+	m, err := c.readMessage()
+	if err == nil {
+		return m, nil
+	}
+	return nil, c.readFailed(ctx, err)
+}
+
+// readFailed decides what an error means for the comm.
+func (c *conn) readFailed(ctx context.Context, err error) error {
+	var bad *badMessage
+	started := c.in.r < c.in.w
+	if errors.As(err, &bad) {
+		started, err = true, bad.err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		select {
+		case <-c.gone: // Close has ended the wait
+			c.rguard.disarm()
+			return c.Err()
+		default:
+		}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+			if !started {
+				return err // nothing was lost: the comm lives on
+			}
+			err = fmt.Errorf("the context of a read ended in the middle of a message: %w", err)
+		}
+	}
+	err = c.ended(err, started)
+	c.rguard.disarm()
+	return err
+}
+
+func (c *conn) refused(ctx context.Context, err error) error {
+	if errors.Is(err, errGone) && ctx.Err() == nil {
+		return c.Err()
+	}
+	return err
+}
+
+// badMessage is an error after which the place in the stream is lost.
+type badMessage struct{ err error }
+
+func (b *badMessage) Error() string { return b.err.Error() }
+func (b *badMessage) Unwrap() error { return b.err }
+
+// lost marks an error in the middle of a message.
+func lost(err error) error { return &badMessage{err} }
+
+// readMessage reads one message. Until its head has been taken from the buffer, an error
+// leaves everything as it was.
+func (c *conn) readMessage() (*wire.Message, error) {
+	in := &c.in
+	if err := c.need(wire.PreludeHead + 8); err != nil {
+		// The 8 bytes in front may already tell that nothing good follows.
+		if in.w-in.r >= wire.PreludeHead {
+			if _, bad := wire.FirstRead(in.buf[in.r:in.w], c.limits); bad != nil {
+				return nil, lost(bad)
+			}
+		}
+		return nil, err
+	}
+	first, err := wire.FirstRead(in.buf[in.r:in.w], c.limits)
+	if err != nil {
+		return nil, lost(err)
+	}
+	n, err := wire.NumFrames(in.buf[in.r+wire.PreludeHead:in.w], c.limits)
+	if err != nil {
+		return nil, lost(err)
+	}
+	table, err := c.prelude(8 * (1 + n))
+	if err != nil {
+		return nil, lost(err)
+	}
+	p, err := wire.ParsePrelude(table, first, c.limits)
+	if err != nil {
+		return nil, lost(err)
+	}
+	if p.Joined == n {
+		sum := int64(p.Size)
+		for _, k := range p.Lengths {
+			sum += k
+		}
+		if sum != first {
+			return nil, lost(fmt.Errorf("wire: the first read has %d bytes, its frames %d", first, sum))
+		}
+	}
+	m, err := c.frames(p.Lengths)
+	if err != nil {
+		return nil, lost(err)
+	}
+	return m, nil
+}
+
+// prelude takes the head and the prelude of size bytes from the stream. What it returns
+// is valid until the next read.
+func (c *conn) prelude(size int) ([]byte, error) {
+	in := &c.in
+	if all := wire.PreludeHead + size; all <= largeBuffer {
+		if err := c.need(all); err != nil {
+			return nil, err
+		}
+		table := in.buf[in.r+wire.PreludeHead : in.r+all]
+		in.r += all
+		return table, nil
+	}
+	in.r += wire.PreludeHead
+	return c.large(int64(size))
+}
+
+// need waits until n bytes, at most largeBuffer, are in the buffer.
+func (c *conn) need(n int) error {
+	in := &c.in
+	for in.w-in.r < n {
+		if err := c.fill(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill reads once into the buffer, which gets room for n bytes in all.
+func (c *conn) fill(n int) error {
+	in := &c.in
+	if in.r == in.w {
+		in.r, in.w = 0, 0
+	}
+	size := max(len(in.buf), smallBuffer)
+	if in.grow || n > size {
+		size = largeBuffer
+	}
+	if size > len(in.buf) {
+		buf := make([]byte, size)
+		in.w = copy(buf, in.buf[in.r:in.w])
+		in.buf, in.r, in.grow = buf, 0, false
+	} else if in.r > 0 && len(in.buf)-in.r < n {
+		in.w = copy(in.buf, in.buf[in.r:in.w])
+		in.r = 0
+	}
+	k, err := c.nc.Read(in.buf[in.w:])
+	in.w += k
+	in.got += int64(k)
+	if in.w == len(in.buf) && len(in.buf) < largeBuffer {
+		in.grow = true
+	}
+	if k > 0 {
+		return nil // an error comes again
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// message with room for the frames of most.
+type message struct {
+	wire.Message
+	room [2]wire.Frame
+}
+
+// frames reads the frames of a message.
+func (c *conn) frames(lengths []int64) (*wire.Message, error) {
+	m := new(message)
+	m.Frames = m.room[:0]
+	for i := 0; i < len(lengths); {
+		if lengths[i] > blockSize {
+			b, err := c.large(lengths[i])
+			if err != nil {
+				return nil, err
+			}
+			m.Frames = append(m.Frames, wire.HeapFrame(b))
+			i++
+			continue
+		}
+		// Neighbouring small frames share a block.
+		end, sum := i, int64(0)
+		for end < len(lengths) && sum+lengths[end] <= blockSize {
+			sum += lengths[end]
+			end++
+		}
+		block := make([]byte, sum)
+		if err := c.full(block); err != nil {
+			return nil, err
+		}
+		for ; i < end; i++ {
+			n := lengths[i]
+			m.Frames = append(m.Frames, wire.HeapFrame(block[:n:n]))
+			block = block[n:]
+		}
+	}
+	return &m.Message, nil
+}
+
+// full fills b from the stream. Short rests go through the buffer, as the next message may
+// come with them; long ones are read in place.
+func (c *conn) full(b []byte) error {
+	in := &c.in
+	for {
+		n := copy(b, in.buf[in.r:in.w])
+		in.r += n
+		b = b[n:]
+		if len(b) == 0 {
+			return nil
+		}
+		if len(b) < len(in.buf)/2 {
+			if err := c.fill(1); err != nil {
+				return err
+			}
+			continue
+		}
+		n, err := c.nc.Read(b)
+		in.got += int64(n)
+		b = b[n:]
+		if n == 0 {
+			if err == nil {
+				err = io.ErrNoProgress
+			}
+			return err
+		}
+	}
+}
+
+// large reads a frame whose memory grows with the bytes that arrive.
+func (c *conn) large(size int64) ([]byte, error) {
+	open := max(openStep, min(c.in.got, maxCredit))
+	have := min(size, open)
+	b := make([]byte, have)
+	if err := c.full(b); err != nil {
+		return nil, err
+	}
+	for have < size {
+		next := min(size, have*growth)
+		grown := make([]byte, next)
+		copy(grown, b)
+		if err := c.full(grown[have:]); err != nil {
+			return nil, err
+		}
+		b, have = grown, next
+	}
+	return b, nil
+}

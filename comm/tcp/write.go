@@ -1,0 +1,127 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"go.millstream.dev/wire"
+)
+
+const (
+	// joinBelow is the length of frames that are copied beside their neighbours, so that
+	// a message of small frames goes out in one write of one piece.
+	joinBelow = 16 << 10
+	// keepBuffer is the largest write buffer that stays for the next message.
+	keepBuffer = 256 << 10
+)
+
+// output is the state of the writing side. The holder of the write turn owns it.
+type output struct {
+	buf  []byte      // prelude and small frames
+	vec  [][]byte    // pieces: of buf, and large frames
+	bufs net.Buffers // what WriteTo uses up; here so that it is not allocated
+}
+
+// Write sends one message.
+func (c *conn) Write(ctx context.Context, m *wire.Message) error {
+	if err := checkFrames(m); err != nil {
+		return err
+	}
+	if err := c.wturn.take(ctx, c.done); err != nil {
+		return c.refused(ctx, err)
+	}
+	defer c.wturn.give()
+	select {
+	case <-c.done:
+		c.wguard.disarm()
+		return c.Err()
+	default:
+	}
+	if err := c.wguard.arm(ctx); err != nil {
+		return err
+	}
+	n, err := c.out.send(c.nc, m)
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = context.Cause(ctx)
+		if n == 0 && !c.encrypted {
+			return err // the peer has seen nothing of it
+		}
+		err = fmt.Errorf("the context of a write ended in the middle of a message: %w", err)
+	}
+	err = c.ended(err, true)
+	c.wguard.disarm()
+	return err
+}
+
+func checkFrames(m *wire.Message) error {
+	if len(m.Frames) == 0 {
+		return errors.New("comm: write: a message needs at least one frame, its body")
+	}
+	for i, f := range m.Frames {
+		if f.OnDevice() {
+			return fmt.Errorf("comm: write: frame %d is memory of a GPU, which tcp cannot send: copy it to the host, or use ucxx://", i)
+		}
+	}
+	return nil
+}
+
+// send writes a message and returns how many bytes of it went out.
+func (o *output) send(nc net.Conn, m *wire.Message) (int64, error) {
+	small := wire.PreludeHead + 8*(1+len(m.Frames))
+	large := 0
+	for _, f := range m.Frames {
+		if n := f.Len(); n < joinBelow {
+			small += n
+		} else {
+			large++
+		}
+	}
+	if cap(o.buf) < small {
+		o.buf = make([]byte, 0, max(small, smallBuffer))
+	}
+	// The buffer has room for everything, so pieces of it stay where they are.
+	buf := wire.AppendPrelude(o.buf[:0], m, wire.JoinedFrames(m))
+	if cap(buf) > keepBuffer {
+		o.buf = nil
+	}
+	if large == 0 {
+		for _, f := range m.Frames {
+			buf = append(buf, f.Bytes()...)
+		}
+		n, err := nc.Write(buf)
+		return int64(n), err
+	}
+	start := 0
+	vec := o.vec[:0]
+	for _, f := range m.Frames {
+		b := f.Bytes()
+		if len(b) < joinBelow {
+			buf = append(buf, b...)
+			continue
+		}
+		if start < len(buf) {
+			vec = append(vec, buf[start:])
+			start = len(buf)
+		}
+		vec = append(vec, b)
+	}
+	if start < len(buf) {
+		vec = append(vec, buf[start:])
+	}
+	o.bufs = vec
+	n, err := o.bufs.WriteTo(nc)
+	clear(vec) // the frames are the caller's again
+	o.bufs = nil
+	if cap(vec) <= 1024 {
+		o.vec = vec
+	} else {
+		o.vec = nil
+	}
+	return n, err
+}

@@ -1,0 +1,185 @@
+package interop
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/tests/interop/pypeer"
+)
+
+// commWays runs a test in each direction over each scheme, with one Python process.
+func commWays(t *testing.T, f func(*commLink)) {
+	r := newCommRig(t)
+	for _, scheme := range []string{"tcp"} {
+		for _, way := range []string{"client", "server"} {
+			t.Run(scheme+"/"+way, func(t *testing.T) {
+				f(r.sub(t, nil).link(way))
+			})
+		}
+	}
+}
+
+func TestCommHandshake(t *testing.T) {
+	commWays(t, func(l *commLink) {
+		info := l.c.Info()
+		if info.PickleProtocol != 5 || len(info.Python) != 3 || info.Python[0] != 3 || info.Millstream != nil || info.Compression != "" || !info.SameHost {
+			l.Errorf("we have agreed on %+v", info)
+		}
+		h := l.handshake()
+		if h.Options.Pickle != 5 || h.Options.Compression != nil || !h.SameHost {
+			l.Errorf("Python has agreed on %+v", h)
+		}
+		if h.Remote.Millstream["v"] != 1.0 || len(h.Remote.Python) != 0 {
+			l.Errorf("Python was told %+v", h.Remote)
+		}
+	})
+}
+
+func TestCommValues(t *testing.T) {
+	commWays(t, func(l *commLink) {
+		values := []map[string]any{{"kind": "small"}}
+		for _, size := range []int{0, 1, 5000, 100_000, 10 << 20, 70 << 20} {
+			for _, kind := range []string{"bytes", "array", "nested"} {
+				if size < 70<<20 || kind == "array" {
+					values = append(values, map[string]any{"kind": kind, "size": size, "seed": 3})
+				}
+			}
+		}
+		done := l.echo(len(values))
+		for _, v := range values {
+			l.do("check", pypeer.Command{"ep": l.name, "value": v})
+		}
+		if err := <-done; err != nil {
+			l.Error(err)
+		}
+	})
+}
+
+// Messages that we write are read by Python, and echoed by it.
+func TestCommOurMessages(t *testing.T) {
+	commWays(t, func(l *commLink) {
+		const small = "\x82\xa2op\xa4ping\xa1n\x07" // {"op": "ping", "n": 7}
+		p, err := l.peer.Post("echo", pypeer.Command{"ep": l.name, "count": 2})
+		if err != nil {
+			l.Fatal(err)
+		}
+		for range 2 {
+			if err := l.c.Write(l.ctx, body(small)); err != nil {
+				l.Fatal(err)
+			}
+			m, err := l.c.Read(l.ctx)
+			if err != nil {
+				l.Fatal(err)
+			}
+			if !bytes.Equal(m.Body(), []byte(small)) {
+				l.Errorf("Python sent back %q", m.Body())
+			}
+		}
+		if _, err := p.Wait(l.ctx); err != nil {
+			l.Fatal(err)
+		}
+		if err := l.c.Write(l.ctx, body(small)); err != nil {
+			l.Fatal(err)
+		}
+		if got := l.do("read", pypeer.Command{"ep": l.name}).Message; got != "{'op': 'ping', 'n': 7}" {
+			l.Errorf("Python has read %s", got)
+		}
+	})
+}
+
+func TestCommClose(t *testing.T) {
+	for _, how := range []string{"close", "abort"} {
+		t.Run(how, func(t *testing.T) {
+			commWays(t, func(l *commLink) {
+				l.do(how, pypeer.Command{"ep": l.name})
+				if _, err := l.c.Read(l.ctx); !errors.Is(err, comm.ErrClosed) {
+					l.Errorf("a read after Python's %s: %v", how, err)
+				}
+				select {
+				case <-l.c.Done():
+				case <-l.ctx.Done():
+					l.Errorf("the comm does not end")
+				}
+			})
+			commWays(t, func(l *commLink) {
+				if how == "close" {
+					if err := l.c.Close(); err != nil {
+						l.Error(err)
+					}
+				} else {
+					l.c.Abort()
+				}
+				_, err := l.peer.Do(l.ctx, "read", pypeer.Command{"ep": l.name})
+				var failed *pypeer.Failed
+				if !errors.As(err, &failed) || failed.Exception != "CommClosedError" {
+					l.Errorf("Python's read after our %s: %v", how, err)
+				}
+			})
+		})
+	}
+}
+
+// What Python cannot decode ends the comm on its side, and ours then.
+func TestCommReadError(t *testing.T) {
+	commWays(t, func(l *commLink) {
+		if err := l.c.Write(l.ctx, body("\xc1")); err != nil {
+			l.Fatal(err)
+		}
+		_, err := l.peer.Do(l.ctx, "read", pypeer.Command{"ep": l.name})
+		var failed *pypeer.Failed
+		if !errors.As(err, &failed) {
+			l.Fatalf("Python has read a message that is none: %v", err)
+		}
+		l.do("close", pypeer.Command{"ep": l.name})
+		if _, err := l.c.Read(l.ctx); !errors.Is(err, comm.ErrClosed) {
+			l.Errorf("a read: %v", err)
+		}
+	})
+}
+
+func TestCommUnreachable(t *testing.T) {
+	r := newCommRig(t)
+	l, err := comm.Listen(r.ctx, "tcp://127.0.0.1:0", comm.ListenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.ContactAddr()
+	l.Close()
+	_, err = comm.Dial(r.ctx, address, comm.DialConfig{Timeout: 300 * time.Millisecond})
+	if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "Timed out trying to connect to "+address) || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("our dial: %v", err)
+	}
+	_, err = r.peer.Do(r.ctx, "connect", pypeer.Command{"address": address, "timeout": 0.3})
+	if err == nil || !strings.Contains(err.Error(), "Timed out trying to connect to "+address) {
+		t.Errorf("Python's: %v", err)
+	}
+}
+
+// A listener that comes late is found by retries, as Python's connect does.
+func TestCommLateListener(t *testing.T) {
+	r := newCommRig(t)
+	l, err := comm.Listen(r.ctx, "tcp://127.0.0.1:0", comm.ListenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.ContactAddr()
+	l.Close()
+	dialled := make(chan error, 1)
+	go func() {
+		c, err := comm.Dial(r.ctx, address, comm.DialConfig{})
+		if err == nil {
+			c.Close()
+		}
+		dialled <- err
+	}()
+	time.Sleep(100 * time.Millisecond)
+	r.do("listen", pypeer.Command{"address": address})
+	if err := <-dialled; err != nil {
+		t.Error(err)
+	}
+}
