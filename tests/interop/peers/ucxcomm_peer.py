@@ -1,0 +1,142 @@
+"""A peer of Dask's own comms over UCX (distributed.comm with distributed-ucxx), driven
+by JSON lines (see peerlib).
+
+    python ucxcomm_peer.py
+
+distributed-ucxx is used as it is; its settings come from the environment
+(DASK_DISTRIBUTED_UCXX__MULTI_BUFFER, UCX_TLS, …).
+
+Operations (arguments; answer), ep being the name of a comm. Where addresses are told,
+address is the comm's peer_address, message its local_address, and matched tells whether
+the other side said that it is Millstream:
+    listen   (address; address), then events accepted (ep, address, message, matched);
+             with echo=true each message is sent back, and at the end an event closed (ep)
+    stop     ()
+    connect  (address, timeout=10; ep, address, message, matched)
+    write    (ep, frames=[{size, seed}], text) - {"op": text, "data": [Serialize(bytes), …]}
+    read     (ep; message=text, frames=[{size, sha256}])
+    rtt      (ep, count) - small messages, each answered by the other side
+    close, abort (ep)
+    closed   (ep; closed)
+    info     (; pid)
+"""
+
+import asyncio
+import os
+
+import numpy as np
+import peerlib
+
+OUT = peerlib.take_stdout()
+
+from distributed.comm import connect, listen  # noqa: E402
+from distributed.comm.core import CommClosedError  # noqa: E402
+from distributed.protocol import to_serialize  # noqa: E402
+
+
+def noise(size, seed):
+    """Return bytes that do not compress: distributed-ucxx compresses what it can,
+    whatever the handshake said. Word i is splitmix64 of seed * 2**32 + i."""
+    n = (size + 7) // 8
+    with np.errstate(over="ignore"):
+        z = np.uint64(seed << 32) + np.arange(n, dtype=np.uint64)
+        z = (z + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+    return z.tobytes()[:size]
+
+
+class Peer:
+    def __init__(self, lines):
+        self.lines = lines
+        self.comms = {}
+        self.listener = None
+
+    def keep(self, comm):
+        name = f"comm{len(self.comms) + 1}"
+        self.comms[name] = comm
+        return {
+            "ep": name,
+            "address": comm.peer_address,
+            "message": comm.local_address,
+            "matched": "millstream" in comm.remote_info,
+        }
+
+    async def op_listen(self, c):
+        async def accepted(comm):
+            kept = self.keep(comm)
+            self.lines.event("accepted", **kept)
+            if not c.get("echo"):
+                return
+            try:
+                while True:
+                    await comm.write(await comm.read())
+            except CommClosedError:
+                self.lines.event("closed", ep=kept["ep"])
+
+        self.listener = await listen(c["address"], accepted, deserialize=True)
+        return {"address": self.listener.contact_address}
+
+    async def op_stop(self, c):
+        self.listener.stop()
+
+    async def op_connect(self, c):
+        return self.keep(await connect(c["address"], timeout=c.get("timeout", 10)))
+
+    async def op_write(self, c):
+        frames = c.get("frames", [])
+        data = [to_serialize(noise(f["size"], f["seed"])) for f in frames]
+        await self.comms[c["ep"]].write({"op": c.get("text", ""), "data": data})
+
+    async def op_read(self, c):
+        message = await self.comms[c["ep"]].read()
+        return {
+            "message": message["op"],
+            "frames": [peerlib.describe(d) for d in message.get("data", ())],
+        }
+
+    async def op_rtt(self, c):
+        comm = self.comms[c["ep"]]
+        for i in range(c["count"]):
+            await comm.write({"op": "ping", "n": i})
+            answer = await comm.read()
+            if answer["n"] != i:
+                raise ValueError(f"{answer} instead of {i}")
+
+    async def op_close(self, c):
+        await self.comms[c["ep"]].close()
+
+    async def op_abort(self, c):
+        self.comms[c["ep"]].abort()
+
+    async def op_closed(self, c):
+        return {"closed": self.comms[c["ep"]].closed()}
+
+    async def op_info(self, c):
+        return {"pid": os.getpid()}
+
+
+async def main():
+    lines = peerlib.Lines(OUT)
+    peer = Peer(lines)
+    loop = asyncio.get_running_loop()
+    queue = asyncio.Queue()
+    peerlib.read_commands(lambda c: loop.call_soon_threadsafe(queue.put_nowait, c))
+    tasks = set()
+
+    async def run(c):
+        try:
+            answer = await getattr(peer, "op_" + c["op"])(c)
+            lines.answer(c, **(answer or {}))
+        except BaseException as e:  # the parent is told of everything
+            lines.fail(c, e)
+
+    while (c := await queue.get()) is not None:
+        task = asyncio.create_task(run(c))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+    peerlib.leave()
+
+
+asyncio.run(main())
