@@ -1,0 +1,189 @@
+package inproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"go.millstream.dev/comm"
+)
+
+func init() { comm.Register("inproc", Backend{}) }
+
+// Backend is the transport of inproc://. Its addresses are Dask's: ip/pid/number.
+type Backend struct{}
+
+// registry owns the listeners of this process.
+var registry struct {
+	sync.Mutex
+	listeners map[string]*listener // by address without scheme
+}
+
+var (
+	lastNumber atomic.Uint64
+	hostIP     = sync.OnceValue(func() string { return comm.LocalIP("") })
+)
+
+func newLoc() string {
+	return hostIP() + "/" + strconv.Itoa(os.Getpid()) + "/" + strconv.FormatUint(lastNumber.Add(1), 10)
+}
+
+// validate refuses addresses of other hosts and processes.
+func validate(loc string) error {
+	parts := strings.Split(loc, "/")
+	if len(parts) != 3 {
+		return &comm.AddressError{Address: "inproc://" + loc, Reason: "it must look like inproc://ip/pid/number"}
+	}
+	if parts[0] != hostIP() || parts[1] != strconv.Itoa(os.Getpid()) {
+		return &comm.AddressError{Address: "inproc://" + loc, Reason: fmt.Sprintf("it is of another process; this one is inproc://%s/%d", hostIP(), os.Getpid())}
+	}
+	return nil
+}
+
+// Encrypted is true: nothing leaves the process.
+func (Backend) Encrypted() bool { return true }
+
+// Host is this host's address.
+func (Backend) Host(loc string) (string, error) { return hostIP(), validate(loc) }
+
+// Resolve returns the address as it is.
+func (Backend) Resolve(_ context.Context, loc string) (string, error) { return loc, nil }
+
+// LocalFor is a new address.
+func (Backend) LocalFor(_ context.Context, loc string) (string, error) {
+	if err := validate(loc); err != nil {
+		return "", err
+	}
+	return newLoc(), nil
+}
+
+// Dial connects to a listener of this process.
+func (Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.Comm, error) {
+	if err := validate(loc); err != nil {
+		return nil, comm.Permanent(err)
+	}
+	registry.Lock()
+	l := registry.listeners[loc]
+	registry.Unlock()
+	if l == nil {
+		return nil, fmt.Errorf("comm: nobody listens at inproc://%s", loc)
+	}
+	ours, err := comm.NewHello(cfg.Compression, true, cfg.Cookie)
+	if err != nil {
+		return nil, comm.Permanent(err)
+	}
+	if l.cfg.Cookies != nil && !l.cfg.Cookies(cfg.Cookie) {
+		return nil, comm.Permanent(errors.New("comm: the listener does not accept the cookie"))
+	}
+	info, err := comm.Negotiate(ours, l.hello)
+	if err != nil {
+		return nil, comm.Permanent(err)
+	}
+	info.SameHost = true
+	a, b := newPair("inproc://"+newLoc(), "inproc://"+loc)
+	a.info, b.info = info, info
+	select {
+	case <-l.ended:
+		return nil, fmt.Errorf("comm: inproc://%s: the listener is closed", loc)
+	default:
+	}
+	select {
+	case l.ready <- b:
+		select {
+		case <-l.ended: // it was closed meanwhile, and may have looked through ready before
+			l.refuse()
+			return nil, fmt.Errorf("comm: inproc://%s: the listener is closed", loc)
+		default:
+			return a, nil
+		}
+	case <-l.ended:
+		return nil, fmt.Errorf("comm: inproc://%s: the listener is closed", loc)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("comm: inproc://%s: the listener does not accept: %w", loc, context.Cause(ctx))
+	}
+}
+
+// Listen makes a listener; without an address it gets a new one.
+func (Backend) Listen(_ context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
+	if loc == "" {
+		loc = newLoc()
+	} else if err := validate(loc); err != nil {
+		return nil, err
+	}
+	hello, err := comm.NewHello(cfg.Compression, true, nil)
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{
+		loc: loc, cfg: cfg, hello: hello,
+		ready: make(chan *conn, cfg.Limits.WithDefaults().Pending), ended: make(chan struct{}),
+	}
+	registry.Lock()
+	defer registry.Unlock()
+	if registry.listeners[loc] != nil {
+		return nil, &comm.AddressError{Address: "inproc://" + loc, Reason: "somebody listens there already"}
+	}
+	if registry.listeners == nil {
+		registry.listeners = make(map[string]*listener)
+	}
+	registry.listeners[loc] = l
+	return l, nil
+}
+
+// listener queues the accepting ends of new comms.
+type listener struct {
+	loc   string
+	cfg   comm.ListenConfig
+	hello comm.Hello
+	ready chan *conn
+	ended chan struct{}
+	once  sync.Once
+}
+
+func (l *listener) ListenAddr() string  { return "inproc://" + l.loc }
+func (l *listener) ContactAddr() string { return "inproc://" + l.loc }
+
+func (l *listener) Accept(ctx context.Context) (comm.Comm, error) {
+	select {
+	case <-l.ended:
+	default:
+		select {
+		case c := <-l.ready:
+			return c, nil
+		case <-l.ended:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	l.refuse()
+	return nil, fmt.Errorf("comm: accept on inproc://%s: the listener is closed: %w", l.loc, comm.ErrClosed)
+}
+
+// refuse ends the comms that nobody will accept.
+func (l *listener) refuse() {
+	for {
+		select {
+		case c := <-l.ready:
+			c.Abort()
+		default:
+			return
+		}
+	}
+}
+
+// Close stops listening. Comms that nobody has accepted end.
+func (l *listener) Close() error {
+	l.once.Do(func() {
+		registry.Lock()
+		delete(registry.listeners, l.loc)
+		registry.Unlock()
+		close(l.ended)
+		l.refuse()
+	})
+	return nil
+}

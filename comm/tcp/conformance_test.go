@@ -1,0 +1,16 @@
+package tcp_test
+
+import (
+	"testing"
+
+	"go.millstream.dev/comm/commtest"
+	_ "go.millstream.dev/comm/tcp"
+)
+
+func TestConformance(t *testing.T) {
+	commtest.Run(t, commtest.Factory{Address: "tcp://127.0.0.1:0"})
+}
+
+func TestConformanceIPv6(t *testing.T) {
+	commtest.Run(t, commtest.Factory{Address: "tcp://[::1]:0", Rounds: 10, Large: 1 << 20})
+}

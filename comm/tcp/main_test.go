@@ -1,0 +1,10 @@
+package tcp_test
+
+import (
+	"os"
+	"testing"
+
+	"go.millstream.dev/internal/leak"
+)
+
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
