@@ -39,6 +39,12 @@ func (w *writer) goValue(v any) error {
 		return w.value(tree)
 	case time.Duration:
 		return w.value(timedeltaTree(x))
+	case *big.Rat:
+		if x == nil {
+			w.op(opNone)
+			return nil
+		}
+		return w.value(rationalTree(x))
 	case error:
 		return w.value(NewException("builtins", "Exception", x.Error()))
 	}

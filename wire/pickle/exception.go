@@ -1,21 +1,37 @@
 package pickle
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Exception is a Python exception, as far as its pickle tells without running it.
 type Exception struct {
 	// Module and Type name its class: "builtins", "ValueError".
 	Module, Type string
 	// Args are its arguments, decoded.
 	Args []any
-	// Text is what str() of it would most likely be: the only argument's text, or all of them.
+	// Text is what str() of it most likely is: the only argument's text, or all of them.
 	Text string
-	// Cause is the exception it was raised from, nil if there is none or the pickle does
-	// not say: Python's own pickles do not, tblib's do.
+	// Cause is the exception it was raised from or, without one, the one that was being
+	// handled then. nil if there is none or the pickle does not say: Python's own pickles
+	// do not, those of tblib, which Dask uses, do.
 	Cause *Exception
+	// Traceback are the calls that led to it, outermost first, if the pickle says.
+	Traceback []TraceFrame
 
 	tree *Object // as it was read, to be written again unchanged
 }
 
-// NewException makes an exception to be sent to Python, with one argument, its text.
+// TraceFrame is one call of a traceback.
+type TraceFrame struct {
+	File     string
+	Line     int
+	Function string
+}
+
+// NewException makes an exception to be sent to Python, with one argument, its text:
+// NewException("builtins", "ValueError", "no such key").
 func NewException(module, typ, text string) *Exception {
 	return &Exception{Module: module, Type: typ, Args: []any{text}, Text: text}
 }
@@ -32,6 +48,7 @@ func (e *Exception) Error() string {
 	return name + ": " + e.Text
 }
 
+// Unwrap returns the cause.
 func (e *Exception) Unwrap() error {
 	if e.Cause == nil {
 		return nil
@@ -39,9 +56,173 @@ func (e *Exception) Unwrap() error {
 	return e.Cause
 }
 
+// pickleTree writes what was read, or Type(*Args).
 func (e *Exception) pickleTree(int) (Value, error) {
 	if e.tree != nil {
 		return e.tree, nil
 	}
 	return &Object{Func: Global{e.Module, e.Type}, Args: Tuple(e.Args)}, nil
+}
+
+// AsException reads a node as an exception whatever its class is called: for places where
+// there can be nothing else.
+func AsException(v Value) (*Exception, bool) {
+	o, ok := v.(*Object)
+	if !ok {
+		return nil, false
+	}
+	d := decoder{done: make(map[any]any), open: make(map[any]struct{})}
+	return d.exception(o, 0)
+}
+
+// looksLikeException knows exceptions by the names that they have by custom.
+func looksLikeException(g Global) bool {
+	if g.Module == "builtins" {
+		switch g.Name {
+		case "StopIteration", "StopAsyncIteration", "GeneratorExit", "SystemExit", "KeyboardInterrupt", "BaseException":
+			return true
+		}
+	}
+	if g.Is("distributed.scheduler", "KilledWorker") {
+		return true
+	}
+	for _, end := range []string{"Error", "Exception", "Warning"} {
+		if strings.HasSuffix(g.Name, end) {
+			return true
+		}
+	}
+	return false
+}
+
+func buildException(d *decoder, o *Object) (any, bool, error) {
+	e, ok := d.exception(o, 0)
+	return e, ok, nil
+}
+
+// maxCauses bounds a chain of causes, which hostile bytes may close to a circle.
+const maxCauses = 64
+
+// exception reads Class(*args), or one of the forms of tblib:
+//
+//	unpickle_exception(class, args, cause, tb, context, …)
+//	unpickle_exception_with_attrs(class, {"args": args, …}, cause, tb, context, …)
+func (d *decoder) exception(o *Object, depth int) (*Exception, bool) {
+	if depth > maxCauses || o.Kind != Reduce && o.Kind != NewObj {
+		return nil, false
+	}
+	g, ok := o.Class()
+	if !ok {
+		return nil, false
+	}
+	e := &Exception{tree: o}
+	args := o.Args
+	if g.Module == "tblib.pickling_support" {
+		if len(o.Args) < 4 {
+			return nil, false
+		}
+		if g.Name == "unpickle_exception" {
+			args, ok = o.Args[1].(Tuple)
+		} else if attrs, isDict := o.Args[1].(*Dict); isDict {
+			v, _ := attrs.Get("args")
+			args, ok = v.(Tuple)
+		} else {
+			ok = false
+		}
+		class, okc := o.Args[0].(Global)
+		if !ok || !okc {
+			return nil, false
+		}
+		g = class
+		e.Traceback = Traceback(o.Args[3])
+		for _, at := range []int{2, 4} {
+			if at < len(o.Args) && e.Cause == nil {
+				if c, ok := o.Args[at].(*Object); ok && c != o {
+					e.Cause, _ = d.exception(c, depth+1)
+				}
+			}
+		}
+	}
+	e.Module, e.Type = g.Module, g.Name
+	items, err := d.items(args)
+	if err != nil {
+		items = args // what Go values cannot hold stays a tree
+	}
+	e.Args = items
+	e.Text = exceptionText(g, items)
+	return e, true
+}
+
+func exceptionText(g Global, args []any) string {
+	switch len(args) {
+	case 0:
+		return ""
+	case 1:
+		if s, ok := args[0].(string); ok && !g.Is("builtins", "KeyError") { // str of a KeyError is its key's repr
+			return s
+		}
+		return Repr(args[0])
+	}
+	if errno, ok := args[0].(int64); ok && g.Module == "builtins" && strings.HasSuffix(g.Name, "Error") && len(args) <= 5 {
+		if text, ok := args[1].(string); ok && (len(args) > 2 || strings.Contains("OSError FileNotFoundError PermissionError ConnectionResetError "+
+			"ConnectionRefusedError BrokenPipeError FileExistsError IsADirectoryError NotADirectoryError TimeoutError", g.Name)) {
+			s := fmt.Sprintf("[Errno %d] %s", errno, text)
+			if len(args) > 2 && args[2] != nil {
+				s += ": " + Repr(args[2])
+			}
+			return s
+		}
+	}
+	return Repr(Tuple(args))
+}
+
+// maxFrames bounds the traceback that is read from one pickle.
+const maxFrames = 1024
+
+// Traceback reads the pickle of a traceback, as tblib writes it and Dask sends it, outermost
+// call first. It returns nil for anything else.
+func Traceback(v Value) []TraceFrame {
+	var frames []TraceFrame
+	for range maxFrames {
+		o, ok := v.(*Object)
+		if !ok {
+			return frames
+		}
+		g, _ := o.Class()
+		var frame, line, next Value
+		switch {
+		case g.Is("tblib.pickling_support", "unpickle_traceback") && len(o.Args) == 3:
+			frame, line, next = o.Args[0], o.Args[1], o.Args[2]
+		case g.Is("tblib", "Traceback"):
+			frame, line, next = attribute(o, "tb_frame"), attribute(o, "tb_lineno"), attribute(o, "tb_next")
+		default:
+			return frames
+		}
+		n, _ := line.(int64)
+		code := attribute(frame, "f_code")
+		file, _ := attribute(code, "co_filename").(string)
+		name, _ := attribute(code, "co_name").(string)
+		frames = append(frames, TraceFrame{File: file, Line: int(n), Function: name})
+		v = next
+	}
+	return frames
+}
+
+// attribute returns what the state of an object has under a name, nil if it has not.
+func attribute(v Value, name string) Value {
+	o, ok := v.(*Object)
+	if !ok {
+		return nil
+	}
+	state, _ := o.State()
+	if t, ok := state.(Tuple); ok && len(t) == 2 { // (dict, slots)
+		if d, ok := t[1].(*Dict); ok {
+			if a, ok := d.Get(name); ok {
+				return a
+			}
+		}
+		state = t[0]
+	}
+	d, _ := state.(*Dict)
+	a, _ := d.Get(name)
+	return a
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/big"
+	"time"
 )
 
 // keyBudget bounds the work that one key is worth, in bytes and items. A tuple beyond it
@@ -16,6 +17,11 @@ type (
 	bytesKey string
 	bigKey   string
 	tupleKey string
+	timeKey  struct {
+		sec int64
+		ns  int
+	}
+	naiveKey timeKey
 )
 
 // keyOf returns something comparable that is the same for all values that Python holds for
@@ -61,6 +67,12 @@ func keyOf(v Value, budget int) (k any, work int, ok bool) {
 		return bytesKey(x), 1 + len(x), true
 	case Global, *Object, *FrozenSet, *PersistentID, *Buffer:
 		return v, 1, true // the pointers are equal to themselves only
+	case time.Time:
+		return timeKey{x.Unix(), x.Nanosecond()}, 1, true
+	case time.Duration, Date, UUID, Decimal, TimeDelta, Timezone, Path, complex128: // what Decode makes of keys
+		return v, 1, true
+	case NaiveTime:
+		return naiveKey{x.Unix(), x.Nanosecond()}, 1, true
 	case Tuple:
 		b, left := appendTupleKey(nil, x, budget)
 		return tupleKey(b), 1 + budget - left, left >= 0
