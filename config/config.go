@@ -1,0 +1,210 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Options say what Load reads. The zero value reads what Dask and Millstream read by default.
+type Options struct {
+	// Paths are files and folders, weakest first. Default: SearchPaths(Env).
+	Paths []string
+	// Env is the environment as name=value. Default: that of the process.
+	Env []string
+	// Defaults are used for what no other source sets, the first the strongest. Default:
+	// those of the package; an empty slice means none.
+	Defaults []*Map
+	// Unchecked leaves out the check of the UCX, RMM and millstream sections; Config.Check
+	// reports it later.
+	Unchecked bool
+	// Warn hears of deprecated keys, now and at Set. Default: the standard logger.
+	Warn func(Warning)
+}
+
+// Config is a configuration. Any goroutine may use it.
+type Config struct {
+	env      environ
+	warn     func(Warning)
+	warnings []Warning // of Load; never changes after it
+
+	mu   sync.RWMutex
+	root *Map // replaced as a whole, never changed
+}
+
+// Load reads files and environment. It fails on a file that is no YAML, on a variable that
+// contradicts another, and on the first wrong key or value in the UCX, RMM and millstream
+// sections; other sections have other owners and are left alone.
+func Load(o Options) (*Config, error) {
+	if o.Env == nil {
+		o.Env = os.Environ()
+	}
+	if o.Paths == nil {
+		o.Paths = SearchPaths(o.Env)
+	}
+	if o.Defaults == nil {
+		o.Defaults = Defaults()
+	}
+	c := &Config{env: newEnviron(o.Env), warn: o.Warn, root: &Map{}}
+	if c.warn == nil {
+		c.warn = func(w Warning) { slog.Warn(w.String()) }
+	}
+	layers, err := c.layers(o.Paths)
+	if err != nil {
+		return nil, err
+	}
+	collected, err := c.collect(layers)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range o.Defaults {
+		update(c.root, d, oldWins)
+	}
+	update(c.root, collected, newWins)
+	c.warnings = append(c.warnings, nativeWarnings(c.root)...)
+	if !o.Unchecked {
+		if problems := c.Check(); len(problems) > 0 {
+			return nil, problems[0]
+		}
+	}
+	for _, w := range c.warnings {
+		c.warn(w)
+	}
+	return c, nil
+}
+
+// layers reads every source on its own, weakest first.
+func (c *Config) layers(paths []string) ([]*Map, error) {
+	var layers []*Map
+	for _, path := range configFiles(paths) {
+		text, warning, err := readFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if warning != nil {
+			c.warnings = append(c.warnings, *warning)
+			continue
+		}
+		m, err := ParseFile(path, text)
+		if err != nil {
+			return nil, err
+		}
+		if m != nil {
+			layers = append(layers, m)
+		}
+	}
+	env, warnings, err := collectEnv(c.env)
+	if err != nil {
+		return nil, err
+	}
+	c.warnings = append(c.warnings, warnings...)
+	return append(layers, env), nil
+}
+
+// collect renames and merges the layers. A renamed key is reported once, and not at all when
+// a stronger source has the new one.
+func (c *Config) collect(layers []*Map) (*Map, error) {
+	result := &Map{}
+	seen := map[string]bool{}
+	for _, layer := range slices.Backward(layers) {
+		found, err := rename(layer)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			if seen[f.key] {
+				continue
+			}
+			seen[f.key] = true
+			if _, ok := lookup(result, f.replacement); !ok && f.warning != nil {
+				c.warnings = append(c.warnings, *f.warning)
+			}
+		}
+		update(result, layer, oldWins)
+	}
+	return result, nil
+}
+
+// Default is the configuration of the process, loaded at the first call.
+var Default = sync.OnceValues(func() (*Config, error) { return Load(Options{}) })
+
+// Warnings returns what Load warned of.
+func (c *Config) Warnings() []Warning { return slices.Clone(c.warnings) }
+
+// Root returns all values. They do not change; a later Set makes a new Root.
+func (c *Config) Root() *Map {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.root
+}
+
+// Entry returns the value of a dotted key with its source. Hyphens and underscores are the
+// same. The Key of the entry is the last part as it was first written.
+func (c *Config) Entry(key string) (Entry, bool) { return lookup(c.Root(), key) }
+
+// Get returns the value of a dotted key, or otherwise when there is none. A key that is set
+// to null gives nil.
+func (c *Config) Get(key string, otherwise any) any {
+	if e, ok := c.Entry(key); ok {
+		return e.Value
+	}
+	return otherwise
+}
+
+// Set sets dotted keys, in the order of their names, and returns a function that takes that
+// back; calling it again does nothing. Values are those of the package, Go's integers, floats,
+// strings, durations, slices and maps with string keys. On an error nothing is set.
+func (c *Config) Set(values map[string]any) (restore func(), err error) {
+	return c.SetFrom(Source{Kind: KindSet}, values)
+}
+
+// SetFrom is Set for values that a user gave, such as those of a flag, which the source names.
+func (c *Config) SetFrom(src Source, values map[string]any) (restore func(), err error) {
+	var warnings []Warning
+	var changes []change
+	c.mu.Lock()
+	root := c.root.clone()
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		value, err := fromGo(values[key], src)
+		if err != nil {
+			c.mu.Unlock()
+			return nil, fmt.Errorf("config: %s: %w", key, err)
+		}
+		s := src
+		replacement, w := renamed(key, src)
+		if w != nil {
+			warnings = append(warnings, *w)
+		}
+		if replacement != key {
+			value, s = spelled(strings.ReplaceAll(key, "_", "-"), value, src)
+		}
+		change, err := assign(root, replacement, value, s)
+		if err != nil {
+			c.mu.Unlock()
+			return nil, fmt.Errorf("config: %w", err)
+		}
+		changes = append(changes, change)
+		warnings = append(warnings, nativeWarningsOf(replacement, Entry{Value: value, Source: s})...)
+	}
+	c.root = root
+	c.mu.Unlock()
+	for _, w := range warnings {
+		c.warn(w)
+	}
+	var once sync.Once
+	return func() { once.Do(func() { c.undo(changes) }) }, nil
+}
+
+func (c *Config) undo(changes []change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	root := c.root.clone()
+	for _, change := range slices.Backward(changes) {
+		change.undo(root)
+	}
+	c.root = root
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// inForm writes a key as the source has it: a variable's name for a variable.
+func inForm(key string, src Source) string {
+	if src.Kind != KindEnv || src.Name == inheritVar {
+		return key
+	}
+	return "DASK_" + strings.ToUpper(strings.NewReplacer(".", "__", "-", "_").Replace(key))
+}
+
+// newSpelling is the newest name of a setting of UCX or of the pool. It is empty for one that
+// has no effect any more.
+func newSpelling(key string) string {
+	key = strings.ReplaceAll(key, "_", "-")
+	for _, prefix := range []string{"distributed.comm.ucx.", "distributed.ucx.", "ucx."} {
+		rest, ok := strings.CutPrefix(key, prefix)
+		switch {
+		case !ok:
+		case rest == "net-devices":
+			return "distributed-ucxx.environment.net-devices"
+		case rest == "reuse-endpoints":
+			return ""
+		default:
+			return "distributed-ucxx." + rest
+		}
+	}
+	for _, prefix := range []string{"distributed.rmm.", "rmm."} {
+		if rest, ok := strings.CutPrefix(key, prefix); ok {
+			return "distributed-ucxx.rmm." + rest
+		}
+	}
+	return key
+}
+
+// replacement is what to write instead of a deprecated key, in the form of its source.
+func replacement(key string, src Source) string {
+	if key = newSpelling(key); key == "" {
+		return ""
+	}
+	return inForm(key, src)
+}
+
+// nativeWarnings names the replacement of every deprecated key of UCX and the pool that is
+// set, and of sections whose name is nearly one of ours.
+func nativeWarnings(root *Map) []Warning {
+	var warnings []Warning
+	for _, s := range sections() {
+		if s.key == "distributed-ucxx" || s.key == "millstream" {
+			continue
+		}
+		if e, ok := lookup(root, s.key); ok {
+			warnings = append(warnings, deprecated(s.key, e)...)
+		}
+	}
+	for e := range root.All() {
+		name, _ := e.Key.(string)
+		name = strings.ReplaceAll(name, "_", "-")
+		for _, ours := range []string{"distributed-ucxx", "millstream"} {
+			if d := distance(name, ours); d > 0 && d <= 2 {
+				warnings = append(warnings, Warning{name, inForm(ours, e.Source), e.Source,
+					fmt.Sprintf("section %s is not read by Millstream or Dask; is %s meant?", name, inForm(ours, e.Source))})
+			}
+		}
+	}
+	return warnings
+}
+
+// nativeWarningsOf is nativeWarnings of one key with its value.
+func nativeWarningsOf(key string, e Entry) []Warning {
+	root := &Map{}
+	if _, err := assign(root, key, e.Value, e.Source); err != nil {
+		return nil // nothing to stand in the way of it
+	}
+	return nativeWarnings(root)
+}
+
+func deprecated(key string, e Entry) []Warning {
+	if m, ok := e.Value.(*Map); ok {
+		var all []Warning
+		for child := range m.All() {
+			all = append(all, deprecated(key+"."+fmt.Sprint(child.Key), child)...)
+		}
+		return all
+	}
+	if e.Value == nil || e.Source.Kind == KindDefault {
+		return nil
+	}
+	old := written(key, e.Source)
+	w := Warning{Key: old, Replacement: replacement(old, e.Source), Source: e.Source}
+	if w.Replacement == "" {
+		w.Text = old + " has no effect any more; remove it"
+	} else {
+		w.Text = fmt.Sprintf("%s is deprecated; write %s instead", old, w.Replacement)
+	}
+	return []Warning{w}
+}

@@ -1,0 +1,228 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Switch is a setting that can be on, off, or left to others. Its zero value is Unset.
+type Switch int8
+
+// The positions of a Switch.
+const (
+	Unset Switch = iota
+	On
+	Off
+)
+
+// SwitchOf turns a boolean into a Switch.
+func SwitchOf(on bool) Switch {
+	if on {
+		return On
+	}
+	return Off
+}
+
+// String returns null, true or false.
+func (s Switch) String() string { return Format(s.value()) }
+
+func (s Switch) value() any {
+	if s == Unset {
+		return nil
+	}
+	return s == On
+}
+
+// UCX is what a user can say about UCX. The zero value leaves everything to UCX. The keys are
+// those of section distributed-ucxx; variables are DASK_DISTRIBUTED_UCXX__<KEY>.
+type UCX struct {
+	// TCP allows tcp (key tcp).
+	TCP Switch
+	// NVLink allows cuda_ipc, and with it cuda_copy and tcp (key nvlink).
+	NVLink Switch
+	// InfiniBand allows rc, and with it tcp and, unless CUDACopy is Off, cuda_copy (key infiniband).
+	InfiniBand Switch
+	// RDMACM connects by rdmacm and needs InfiniBand (key rdmacm).
+	RDMACM Switch
+	// CUDACopy allows cuda_copy, which moves GPU memory over any transport, and with it tcp
+	// (key cuda-copy).
+	CUDACopy Switch
+	// CreateCUDAContext makes a CUDA context before UCX starts (key create-cuda-context).
+	// Unset makes one if UCX_TLS names CUDA.
+	CreateCUDAContext Switch
+	// MultiBuffer sends the frames of a message as one (key multi-buffer, default off).
+	MultiBuffer Switch
+	// NetDevices are the network devices to use, such as mlx5_0:1 (key environment.net-devices,
+	// default all). "auto" leaves the choice to UCX and needs InfiniBand.
+	NetDevices string
+	// Environment holds other settings of UCX (key environment). "rndv-thresh" and "RNDV_THRESH"
+	// both are UCX_RNDV_THRESH.
+	Environment map[string]string
+	// Library is the path of a libucp.so.0 (key millstream.ucx.library, variable
+	// MILLSTREAM_UCX_LIBRARY, default: searched for).
+	Library string
+	// PlainLanes leaves the choice of lanes to UCX (key millstream.ucx.plain-lanes, default off).
+	PlainLanes Switch
+}
+
+// RMM is what a user can say about the pool of GPU memory.
+type RMM struct {
+	// PoolSize is the pool's first size in bytes (key distributed-ucxx.rmm.pool-size, default 0:
+	// no pool).
+	PoolSize int64
+}
+
+// Overrides are settings from flags or from a program, which win over the configuration.
+type Overrides struct {
+	// UCX and RMM are used where they are set.
+	UCX UCX
+	RMM RMM
+	// From names their source in reports (default "program").
+	From string
+}
+
+// Setting is one effective setting.
+type Setting struct {
+	// Key is the setting's newest name, for example distributed-ucxx.tcp.
+	Key string
+	// Value is the effective value, nil when nothing sets it.
+	Value any
+	// Source is where it came from.
+	Source Source
+}
+
+// Settings is what the configuration says about UCX and GPU memory, after precedence.
+type Settings struct {
+	// UCX and RMM are the effective values.
+	UCX UCX
+	RMM RMM
+	// Options are for ucx.Config.Options: names without UCX_. Those that a UCX_* variable
+	// sets are left out, as UCX reads them itself.
+	Options map[string]string
+	// Env are the UCX_* variables of the process, without UCX_.
+	Env map[string]string
+	// CUDAContext reports whether a CUDA context has to exist before UCX starts.
+	CUDAContext bool
+	// Values lists every setting of the two sections with its source, in the schema's order.
+	Values []Setting
+	// Warnings tell of settings that another one hides or contradicts.
+	Warnings []Warning
+}
+
+// Effective returns the value of a UCX option (without UCX_) from a variable or from Options,
+// and "" when UCX decides.
+func (s *Settings) Effective(option string) string {
+	if v, ok := s.Env[option]; ok {
+		return v
+	}
+	return s.Options[option]
+}
+
+// spelling is a key, and what it was called at what time.
+type spelling uint8
+
+const (
+	spellNew    spelling = iota // distributed-ucxx
+	spellLegacy                 // distributed.comm.ucx, distributed.rmm
+	spellOld                    // ucx, rmm, and distributed.ucx, where Dask moves the first
+)
+
+// Sections in which UCX's settings are looked for, newest first.
+var ucxSections = []string{"distributed-ucxx", "distributed.comm.ucx", "distributed.ucx"}
+
+// poolKeys are the names of the pool's size, newest first. The third is what a much copied
+// example shows; Dask never read it.
+var poolKeys = []string{"distributed-ucxx.rmm.pool-size", "distributed.rmm.pool-size", "distributed.comm.ucx.rmm.pool-size", "distributed.ucx.rmm.pool-size"}
+
+var switchKeys = []string{"cuda-copy", "tcp", "nvlink", "infiniband", "rdmacm", "create-cuda-context", "multi-buffer"}
+
+func (u *UCX) switchOf(key string) *Switch {
+	return map[string]*Switch{
+		"cuda-copy": &u.CUDACopy, "tcp": &u.TCP, "nvlink": &u.NVLink, "infiniband": &u.InfiniBand, "rdmacm": &u.RDMACM,
+		"create-cuda-context": &u.CreateCUDAContext, "multi-buffer": &u.MultiBuffer,
+	}[key]
+}
+
+// age tells how a key was spelled, before any rename.
+func age(key string, src Source) spelling {
+	if src.Key != "" {
+		key = src.Key
+	}
+	first, rest, _ := strings.Cut(strings.ReplaceAll(key, "_", "-"), ".")
+	switch {
+	case first == "distributed-ucxx" || first == "millstream":
+		return spellNew
+	case first == "distributed" && !strings.HasPrefix(rest, "ucx"):
+		return spellLegacy
+	}
+	return spellOld
+}
+
+// optionName is the UCX option of a key in environment, without UCX_.
+func optionName(key string) string {
+	return strings.TrimPrefix(strings.ToUpper(strings.ReplaceAll(key, "-", "_")), "UCX_")
+}
+
+// Translate turns settings into UCX options, without UCX_. It is what distributed-ucxx does,
+// except that infiniband alone and cuda-copy alone can move GPU memory, and that rdmacm without
+// infiniband and net-devices "auto" without it are errors. The warnings tell of settings
+// without effect.
+func (u UCX) Translate() (options map[string]string, warnings []Warning, err error) {
+	options = map[string]string{}
+	const section = "distributed-ucxx."
+	if u.RDMACM == On && u.InfiniBand != On {
+		return nil, nil, needs(section+"rdmacm", section+"infiniband")
+	}
+	warn := func(key, text string) {
+		warnings = append(warnings, Warning{Key: section + key, Text: section + key + text})
+	}
+	if u.TCP == On || u.NVLink == On || u.InfiniBand == On || u.CUDACopy == On {
+		var tls []string
+		if u.InfiniBand == On {
+			tls = append(tls, "rc")
+		}
+		tls = append(tls, "tcp")
+		if u.CUDACopy == On || u.NVLink == On || u.InfiniBand == On && u.CUDACopy != Off {
+			tls = append(tls, "cuda_copy")
+		}
+		if u.NVLink == On {
+			tls = append(tls, "cuda_ipc")
+		}
+		options["TLS"] = strings.Join(tls, ",")
+		options["SOCKADDR_TLS_PRIORITY"] = "tcp"
+		if u.RDMACM == On {
+			options["SOCKADDR_TLS_PRIORITY"] = "rdmacm"
+		}
+		if u.TCP == Off {
+			warn("tcp", " is false, and nvlink, infiniband or cuda-copy use tcp all the same; set UCX_TLS to leave it out")
+		}
+		if u.NVLink == On && u.CUDACopy == Off {
+			warn("cuda-copy", " is false, and nvlink uses cuda_copy all the same; set UCX_TLS to leave it out")
+		}
+	}
+	switch {
+	case u.NetDevices == "auto" && u.InfiniBand != On:
+		return nil, nil, needs(section+`environment.net-devices "auto"`, section+"infiniband")
+	case u.NetDevices != "" && u.NetDevices != "auto":
+		options["NET_DEVICES"] = u.NetDevices
+	}
+	for _, key := range slices.Sorted(maps.Keys(u.Environment)) {
+		name := optionName(key)
+		if have, ok := options[name]; ok && have != u.Environment[key] {
+			warn("environment."+key, " has no effect: other settings make UCX_"+name+"="+have)
+			continue
+		}
+		options[name] = u.Environment[key]
+	}
+	return options, warnings, nil
+}
+
+// needError is a setting that makes no sense without another.
+type needError struct{ key, needs string }
+
+func (e *needError) Error() string {
+	return e.key + " needs " + e.needs + ": set " + e.needs + " to true, or remove " + e.key
+}
+
+func needs(key, other string) error { return &needError{key, other} }
