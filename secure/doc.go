@@ -1,0 +1,15 @@
+// Package secure makes and checks what a cluster trusts: a certificate authority of its
+// own, certificates with roles, one-time tokens with which new processes get one, and
+// cookies that admit data lanes.
+//
+// A cluster's certificates are files that Dask's Security reads:
+//
+//	ca, err := secure.NewCA(secure.CAConfig{})
+//	files, err := ca.WriteFiles("certs")
+//	fmt.Println(files.Python()) // Security(require_encryption=True, tls_ca_file=…)
+//	dial, err := files.Dial(secure.Client)
+//	listen, err := files.Listen(secure.Scheduler)
+//
+// The two last are for comm.DialConfig.TLS and comm.ListenConfig.TLS. As in Dask, both
+// sides show a certificate, the chain to the CA is checked and host names are not.
+package secure
