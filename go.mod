@@ -12,8 +12,8 @@ require (
 )
 
 require (
-	github.com/klauspost/compress v1.19.2 // indirect
-	github.com/pierrec/lz4/v4 v4.1.29 // indirect
+	github.com/klauspost/compress v1.19.2
+	github.com/pierrec/lz4/v4 v4.1.29
 	go.yaml.in/yaml/v3 v3.0.5
 )
 

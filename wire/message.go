@@ -18,6 +18,7 @@ type Message struct {
 type Frame struct {
 	data []byte
 	buf  *mem.Buffer
+	cuda bool // flagged although it is host memory
 }
 
 // HeapFrame makes a frame of Go heap memory, which nobody changes from now on.
@@ -40,7 +41,8 @@ func (f Frame) Bytes() []byte {
 	if f.buf != nil {
 		return f.buf.Bytes()
 	}
-	return f.data
+	// What lies behind belongs to others: an append must not reach it.
+	return f.data[:len(f.data):len(f.data)]
 }
 
 // Buffer returns the counted buffer behind the frame, or nil for Go heap memory. The
@@ -49,6 +51,18 @@ func (f Frame) Buffer() *mem.Buffer { return f.buf }
 
 // OnDevice reports whether the frame is memory of a GPU, which the CPU must not touch.
 func (f Frame) OnDevice() bool { return f.buf != nil && f.buf.Kind() == mem.Device }
+
+// CUDA reports whether the frame is flagged as device memory on the wire: it is memory of a
+// GPU, or it was flagged so by WithCUDA. distributed-ucxx receives flagged frames into
+// device memory.
+func (f Frame) CUDA() bool { return f.cuda || f.OnDevice() }
+
+// WithCUDA returns the frame flagged as device memory: for one that arrived flagged on a
+// machine without a GPU and may be passed on to one that has one.
+func (f Frame) WithCUDA() Frame {
+	f.cuda = true
+	return f
+}
 
 // Retain returns the frame with a reference of its own.
 func (f Frame) Retain() Frame {

@@ -184,7 +184,7 @@ func (p *Prelude) SplitFirst(dst []Frame, first []byte) ([]Frame, error) {
 			return dst, fmt.Errorf("wire: frame %d of %d bytes is not whole", i, n)
 		}
 		end := at + int(n)
-		dst = append(dst, HeapFrame(first[at:end:end]))
+		dst = append(dst, HeapFrame(first[at:end])) // merge sees that they are neighbours
 		at = end
 	}
 	return dst, nil

@@ -111,3 +111,15 @@ func Equal(a, b any) bool {
 	}
 	return a == b
 }
+
+// MapOf makes a map of keys and values, in turns. It panics if there is an odd number.
+func MapOf(keysAndValues ...any) Map {
+	if len(keysAndValues)%2 != 0 {
+		panic("msgpack: MapOf: a key without a value")
+	}
+	m := make(Map, len(keysAndValues)/2)
+	for i := range m {
+		m[i] = Pair{keysAndValues[2*i], keysAndValues[2*i+1]}
+	}
+	return m
+}

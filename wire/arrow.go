@@ -1,0 +1,195 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// Arrow tables and record batches travel as one frame: an Arrow IPC stream.
+
+func isArrow(v any) bool {
+	switch v.(type) {
+	case arrow.Table, arrow.RecordBatch:
+		return true
+	}
+	return false
+}
+
+// encodeArrow writes the stream, which copies the data once.
+func encodeArrow(v any) (Dict, []Frame, error) {
+	var out bytes.Buffer
+	g := classRecordBatch
+	var err error
+	switch v := v.(type) {
+	case arrow.RecordBatch:
+		w := ipc.NewWriter(&out, ipc.WithSchema(v.Schema()))
+		err = errors.Join(w.Write(v), w.Close())
+	case arrow.Table:
+		g = classTable
+		w := ipc.NewWriter(&out, ipc.WithSchema(v.Schema()))
+		r := array.NewTableReader(v, 0)
+		for r.Next() && err == nil {
+			err = w.Write(r.RecordBatch())
+		}
+		err = errors.Join(err, r.Err(), w.Close())
+		r.Release()
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("wire: arrow: %w", err)
+	}
+	return daskHeader(g, nil), []Frame{HeapFrame(out.Bytes())}, nil
+}
+
+// decodeArrow reads a stream. The arrays share the frame's memory.
+func decodeArrow(table bool, frames []Frame) (v any, err error) {
+	if len(frames) == 0 || frames[0].OnDevice() {
+		return nil, fmt.Errorf("wire: an Arrow stream needs a frame in host memory")
+	}
+	b := frames[0].Bytes()
+	// The reader trusts its input in places where a panic is all that is left to it.
+	defer func() {
+		if p := recover(); p != nil {
+			v, err = nil, fmt.Errorf("wire: the Arrow stream is not valid: %v", p)
+		}
+	}()
+	mem := &boundedAllocator{left: arrowFactor*int64(len(b)) + 1<<20}
+	r, err := ipc.NewReaderFromMessageReader(&arrowMessages{b: b}, ipc.WithAllocator(mem))
+	if err != nil {
+		return nil, fmt.Errorf("wire: arrow: %w", err)
+	}
+	defer r.Release()
+	var batches []arrow.RecordBatch
+	defer func() {
+		for _, b := range batches {
+			b.Release()
+		}
+	}()
+	for r.Next() {
+		rec := r.RecordBatch()
+		// Offsets that point outside would panic in the hands of whoever reads them.
+		if err := array.ValidateRecordFull(rec); err != nil {
+			return nil, fmt.Errorf("wire: the Arrow stream is not valid: %w", err)
+		}
+		if !table {
+			rec.Retain()
+			return rec, nil
+		}
+		rec.Retain()
+		batches = append(batches, rec)
+	}
+	if err := r.Err(); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("wire: arrow: %w", err)
+	}
+	if !table {
+		return nil, fmt.Errorf("wire: an Arrow stream has no record batch")
+	}
+	return array.NewTableFromRecords(r.Schema(), batches), nil
+}
+
+// arrowMessages cuts an IPC stream into messages without copying their bodies.
+type arrowMessages struct {
+	b []byte
+}
+
+func (*arrowMessages) Retain()  {}
+func (*arrowMessages) Release() {}
+
+// Message returns the next message: a marker, the length of the metadata, the metadata,
+// which tells the length of the body, and the body.
+func (m *arrowMessages) Message() (*ipc.Message, error) {
+	const continuation = 0xffffffff
+	if len(m.b) == 0 {
+		return nil, io.EOF
+	}
+	n, err := m.u32()
+	if err == nil && n == continuation {
+		n, err = m.u32()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, io.EOF
+	}
+	meta, err := m.take(int64(n))
+	if err != nil {
+		return nil, err
+	}
+	// The metadata is a flatbuffer: it is read once for the length of the body.
+	msg := ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(nil))
+	size := msg.BodyLen()
+	msg.Release()
+	body, err := m.take(size)
+	if err != nil {
+		return nil, err
+	}
+	return ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(body)), nil
+}
+
+func (m *arrowMessages) u32() (uint32, error) {
+	b, err := m.take(4)
+	if err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint32(b), nil
+}
+
+func (m *arrowMessages) take(n int64) ([]byte, error) {
+	if n < 0 || n > int64(len(m.b)) {
+		return nil, fmt.Errorf("the stream promises %d bytes and has %d: %w", n, len(m.b), io.ErrUnexpectedEOF)
+	}
+	b := m.b[:n:n]
+	m.b = m.b[n:]
+	return b, nil
+}
+
+// arrowFactor bounds what the reader allocates, for compressed bodies and big-endian ones,
+// by the stream's length.
+const arrowFactor = 256
+
+// boundedAllocator ends a stream that wants more memory than its bytes justify. It belongs
+// to one reader.
+type boundedAllocator struct {
+	memory.GoAllocator
+	left int64
+}
+
+func (a *boundedAllocator) charge(n int) {
+	if a.left -= int64(n); a.left < 0 {
+		panic("it wants more memory than its length justifies")
+	}
+}
+
+// Allocate is memory.Allocator's.
+func (a *boundedAllocator) Allocate(size int) []byte {
+	a.charge(size)
+	return a.GoAllocator.Allocate(size)
+}
+
+// Reallocate is memory.Allocator's.
+func (a *boundedAllocator) Reallocate(size int, b []byte) []byte {
+	a.charge(max(0, size-len(b)))
+	return a.GoAllocator.Reallocate(size, b)
+}
+
+// cloneArrow copies by way of the stream, which needs nobody's memory but its own.
+func cloneArrow(v any) any {
+	_, frames, err := encodeArrow(v)
+	if err != nil {
+		return v
+	}
+	_, table := v.(arrow.Table)
+	c, err := decodeArrow(table, frames)
+	if err != nil {
+		return v
+	}
+	return c
+}

@@ -1,0 +1,165 @@
+package wire
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// Names of compressions, as the handshake and headers have them.
+const (
+	// LZ4 is a block with its length in 4 bytes, little-endian, in front.
+	LZ4 = "lz4"
+	// Zstd is a frame that tells its length.
+	Zstd = "zstd"
+	// Snappy is a raw block.
+	Snappy = "snappy"
+	// Zlib is a zlib stream.
+	Zlib = "zlib"
+	// Auto is the best of those that both ends have for sure: LZ4, Dask's choice where it
+	// is installed.
+	Auto = "auto"
+)
+
+// Compressions are the names of all compressions.
+func Compressions() []string { return []string{LZ4, Zstd, Snappy, Zlib} }
+
+// CompressionName resolves "auto" and checks the name: "" and "false" mean none. It is for
+// distributed.comm.compression and for what a peer offers.
+func CompressionName(name string) (string, error) {
+	switch name {
+	case "", "false", "False", "none", "None":
+		return "", nil
+	case Auto:
+		return LZ4, nil
+	case LZ4, Zstd, Snappy, Zlib:
+		return name, nil
+	}
+	return "", fmt.Errorf("wire: unknown compression %.40q (distributed.comm.compression): use lz4, zstd, snappy, zlib, auto or false", name)
+}
+
+// Dask's figures: what is smaller or larger is not compressed, five samples decide whether
+// it is worth it, and it is if at most 70 % is left.
+const (
+	compressMin   = 10_000
+	compressMax   = 1 << 31
+	sampleSize    = 10_000
+	samples       = 5
+	compressRatio = 0.7
+)
+
+// zstdLevel is Dask's default of distributed.comm.zstd.level.
+const zstdLevel = 3
+
+// compressor compresses frames of one message.
+type compressor struct {
+	name  string // "" for none
+	level int    // of zstd
+}
+
+// maybe compresses a payload if that pays, and returns the compression's name, or "" and
+// the payload itself.
+func (c compressor) maybe(payload []byte) (string, []byte, error) {
+	if c.name == "" || len(payload) < compressMin || len(payload) > compressMax {
+		return "", payload, nil
+	}
+	sample := byteSample(payload, sampleSize, samples)
+	out, err := c.compress(sample)
+	if err != nil {
+		return "", nil, err
+	}
+	if float64(len(out)) > compressRatio*float64(len(sample)) {
+		return "", payload, nil
+	}
+	if out, err = c.compress(payload); err != nil {
+		return "", nil, err
+	}
+	if float64(len(out)) > compressRatio*float64(len(payload)) {
+		return "", payload, nil
+	}
+	return c.name, out, nil
+}
+
+// byteSample joins n pieces of b from random places. A piece ends early where the next one
+// starts within it, as in Dask.
+func byteSample(b []byte, size, n int) []byte {
+	last := len(b) - size
+	out := make([]byte, 0, size*n)
+	start := rand.IntN(last + 1)
+	for range n - 1 {
+		next := rand.IntN(last + 1)
+		if end := min(start+size, next); end > start {
+			out = append(out, b[start:end]...)
+		}
+		start = next
+	}
+	return append(out, b[start:start+size]...)
+}
+
+func (c compressor) compress(b []byte) ([]byte, error) {
+	switch c.name {
+	case LZ4:
+		out := make([]byte, 4+lz4.CompressBlockBound(len(b)))
+		binary.LittleEndian.PutUint32(out, uint32(len(b)))
+		n, err := lz4.CompressBlock(b, out[4:], nil)
+		if err != nil {
+			return nil, fmt.Errorf("wire: lz4: %w", err)
+		}
+		if n == 0 && len(b) > 0 { // incompressible: a block of literals would be longer
+			return out, nil
+		}
+		return out[:4+n], nil
+	case Zstd:
+		e, err := zstdEncoder(c.level)
+		if err != nil {
+			return nil, err
+		}
+		return e.EncodeAll(b, nil), nil
+	case Snappy:
+		return snappy.Encode(nil, b), nil
+	case Zlib:
+		var out bytes.Buffer
+		w := zlib.NewWriter(&out)
+		_, _ = w.Write(b) // a bytes.Buffer takes everything
+		if err := w.Close(); err != nil {
+			return nil, fmt.Errorf("wire: zlib: %w", err)
+		}
+		return out.Bytes(), nil
+	}
+	return nil, fmt.Errorf("wire: unknown compression %.40q", c.name)
+}
+
+// zstdEncoders are shared by all messages: making one costs more than most frames, and
+// EncodeAll may be called by many.
+var zstdEncoders struct {
+	mu sync.Mutex
+	m  map[zstd.EncoderLevel]*zstd.Encoder
+}
+
+func zstdEncoder(level int) (*zstd.Encoder, error) {
+	if level == 0 {
+		level = zstdLevel
+	}
+	l := zstd.EncoderLevelFromZstd(level)
+	zstdEncoders.mu.Lock()
+	defer zstdEncoders.mu.Unlock()
+	if e := zstdEncoders.m[l]; e != nil {
+		return e, nil
+	}
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(l), zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, fmt.Errorf("wire: zstd: %w", err)
+	}
+	if zstdEncoders.m == nil {
+		zstdEncoders.m = make(map[zstd.EncoderLevel]*zstd.Encoder)
+	}
+	zstdEncoders.m[l] = e
+	return e, nil
+}

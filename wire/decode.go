@@ -1,0 +1,312 @@
+package wire
+
+import (
+	"fmt"
+
+	"go.millstream.dev/wire/msgpack"
+)
+
+// Decode builds the value of a message. What it returns borrows from the message's frames:
+// it is valid until the message is released, and Clone detaches it.
+//
+// Arrays of the body become []any and maps Dict; see the list of types at Dict.
+func Decode(m *Message, opt DecodeOptions) (any, error) {
+	if len(m.Frames) == 0 {
+		return nil, fmt.Errorf("wire: a message has no frame, not even a body")
+	}
+	if m.Frames[0].OnDevice() {
+		return nil, fmt.Errorf("wire: the body of a message is in memory of a GPU")
+	}
+	d, err := newDecoder(m.Frames, opt)
+	if err != nil {
+		return nil, err
+	}
+	body := msgpack.Decoder{Share: true, Hook: d.hook}
+	v, err := body.Decode(m.Body())
+	if err != nil {
+		return nil, fmt.Errorf("wire: body: %w", err)
+	}
+	return v, nil
+}
+
+// decoder is one Decode.
+type decoder struct {
+	opt     DecodeOptions
+	frames  []Frame
+	used    []bool // frames that a group has, made when there is one
+	inflate inflater
+}
+
+func newDecoder(frames []Frame, opt DecodeOptions) (*decoder, error) {
+	if len(frames) > DefaultMaxFrames {
+		return nil, fmt.Errorf("wire: %d frames, the limit is %d", len(frames), DefaultMaxFrames)
+	}
+	n := opt.budget(framesSize(frames))
+	return &decoder{opt: opt, frames: frames, inflate: inflater{left: n, limit: n}}, nil
+}
+
+// hook replaces the markers of the body by what they stand for.
+func (d *decoder) hook(m Dict) (any, error) {
+	// Markers have one entry, or are sets or enumerations: a quick look saves searching
+	// the maps that are no marker, which are nearly all.
+	if len(m) == 0 || len(m) > 4 {
+		return m, nil
+	}
+	if at, ok := marker(m, "__Serialized__"); ok {
+		header, frames, err := d.take(at)
+		if err != nil {
+			return nil, fmt.Errorf("__Serialized__: %w", err)
+		}
+		if d.opt.Keep {
+			return &Serialized{Header: header, Frames: frames}, nil
+		}
+		return d.group(header, frames)
+	}
+	if at, ok := marker(m, "__Pickled__"); ok {
+		header, frames, err := d.take(at)
+		if err != nil {
+			return nil, fmt.Errorf("__Pickled__: %w", err)
+		}
+		return d.pickled(header, frames)
+	}
+	return plainMarker(m)
+}
+
+// plainMarker handles the markers that need no frames.
+func plainMarker(m Dict) (any, error) {
+	if m.Has("__Set__") {
+		list, _ := m.Get("as-list")
+		items, ok := list.([]any)
+		if !ok {
+			return nil, fmt.Errorf("__Set__ has no list \"as-list\"")
+		}
+		return Set(items), nil
+	}
+	if m.Has("__Enum__") {
+		e := Enum{Module: m.GetString("__module__"), Class: m.GetString("__name__"), Name: m.GetString("name")}
+		if e.Module == "" || e.Class == "" || e.Name == "" {
+			return nil, fmt.Errorf("__Enum__ names no member of an enumeration")
+		}
+		return e, nil
+	}
+	return m, nil
+}
+
+// marker returns the frame that a marker names.
+func marker(m Dict, name string) (int64, bool) {
+	v, ok := m.Get(name)
+	if !ok {
+		return 0, false
+	}
+	at, ok := v.(int64)
+	return at, ok && at > 0
+}
+
+// take returns the header and the frames of the group at a frame. A frame belongs to one
+// group: a body that names it many times would cost many times its price.
+func (d *decoder) take(at int64) (header []byte, frames []Frame, err error) {
+	if at >= int64(len(d.frames)) {
+		return nil, nil, fmt.Errorf("frame %d of %d", at, len(d.frames))
+	}
+	f := d.frames[at]
+	if f.OnDevice() {
+		return nil, nil, fmt.Errorf("the header in frame %d is in memory of a GPU", at)
+	}
+	header = f.Bytes()
+	n, err := subFrames(header)
+	if err != nil {
+		return nil, nil, fmt.Errorf("frame %d: %w", at, err)
+	}
+	if n >= int64(len(d.frames))-at {
+		return nil, nil, fmt.Errorf("frame %d is a header of %d frames, and %d follow", at, n, int64(len(d.frames))-at-1)
+	}
+	if d.used == nil {
+		d.used = make([]bool, len(d.frames))
+	}
+	for i := at; i <= at+n; i++ {
+		if d.used[i] {
+			return nil, nil, fmt.Errorf("frame %d is part of two values", i)
+		}
+		d.used[i] = true
+	}
+	return header, d.frames[at+1 : at+1+n : at+1+n], nil
+}
+
+// subFrames reads num-sub-frames out of a header.
+func subFrames(header []byte) (int64, error) {
+	r := msgpack.NewReader(header)
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return 0, err
+	}
+	count := int64(-1)
+	for range n {
+		if r.Kind() != msgpack.Str {
+			if err := skip2(&r); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		k, err := r.ReadStringBytes()
+		if err != nil {
+			return 0, err
+		}
+		if string(k) != "num-sub-frames" {
+			if err := r.Skip(); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		if count, err = r.ReadInt(); err != nil {
+			return 0, err
+		}
+		if count < 0 {
+			return 0, fmt.Errorf("wire: num-sub-frames is %d", count)
+		}
+	}
+	if count < 0 {
+		return 0, fmt.Errorf("wire: a header has no num-sub-frames")
+	}
+	return count, r.End()
+}
+
+func skip2(r *msgpack.Reader) error {
+	if err := r.Skip(); err != nil {
+		return err
+	}
+	return r.Skip()
+}
+
+// header decodes the header of a group.
+func decodeHeader(b []byte) (Dict, error) {
+	dec := msgpack.Decoder{Share: true}
+	v, err := dec.Decode(b)
+	if err != nil {
+		return nil, fmt.Errorf("wire: header: %w", err)
+	}
+	h, ok := v.(Dict)
+	if !ok {
+		return nil, fmt.Errorf("wire: a header is a %T, want a map", v)
+	}
+	return h, nil
+}
+
+// group opens a serialized value.
+func (d *decoder) group(header []byte, frames []Frame) (any, error) {
+	h, err := decodeHeader(header)
+	if err != nil {
+		return nil, err
+	}
+	if frames, err = d.decompress(h, frames); err != nil {
+		return nil, err
+	}
+	if frames, err = rejoin(h, frames); err != nil {
+		return nil, err
+	}
+	return d.deserialize(h, frames, maxCollectionDepth)
+}
+
+// pickled opens a value that was sent as ToPickle.
+func (d *decoder) pickled(header []byte, frames []Frame) (any, error) {
+	h, err := decodeHeader(header)
+	if err != nil {
+		return nil, err
+	}
+	v, _ := h.Get("pickled-obj")
+	data, ok := v.([]byte)
+	if !ok {
+		return nil, headerError("pickled-obj", v, "bytes")
+	}
+	if frames, err = d.decompress(h, frames); err != nil {
+		return nil, err
+	}
+	p := &Pickled{Data: data, Buffers: frames}
+	if d.opt.KeepPickled {
+		return p, nil
+	}
+	bufs, err := hostBuffers(frames)
+	if err != nil {
+		return nil, err
+	}
+	v, known, err := d.unpickle(data, bufs)
+	if err != nil || known {
+		return v, err
+	}
+	return p, nil
+}
+
+// decompress replaces compressed frames. The slice that it gets stays as it is.
+func (d *decoder) decompress(h Dict, frames []Frame) ([]Frame, error) {
+	v, ok := h.Get("compression")
+	if !ok || v == nil {
+		return frames, nil
+	}
+	names, ok := v.([]any)
+	if !ok {
+		return nil, headerError("compression", v, "a list")
+	}
+	// Python pairs names and frames and drops what has no partner.
+	if len(names) != len(frames) {
+		return nil, fmt.Errorf("wire: a header has %d compressions for %d frames", len(names), len(frames))
+	}
+	var out []Frame
+	for i, name := range names {
+		if name == nil || name == false {
+			continue
+		}
+		s, ok := name.(string)
+		if !ok {
+			return nil, headerError("compression", v, "a list of names")
+		}
+		if frames[i].OnDevice() {
+			return nil, fmt.Errorf("wire: a compressed frame is in memory of a GPU")
+		}
+		b, err := d.inflate.decompress(s, frames[i].Bytes())
+		if err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = append(out, frames...)
+		}
+		out[i] = HeapFrame(b)
+	}
+	if out == nil {
+		return frames, nil
+	}
+	return out, nil
+}
+
+// rejoin merges the shards of large frames.
+func rejoin(h Dict, frames []Frame) ([]Frame, error) {
+	counts, ok, err := ints(h, "split-num-sub-frames")
+	if err != nil || !ok {
+		return frames, err
+	}
+	offsets, _, err := ints(h, "split-offsets")
+	if err != nil {
+		return nil, err
+	}
+	if len(counts) != len(offsets) {
+		return nil, fmt.Errorf("wire: a header has %d split-num-sub-frames and %d split-offsets", len(counts), len(offsets))
+	}
+	whole := len(counts) == len(frames)
+	at := 0
+	for i, n := range counts {
+		// Shards in any other order would let a small header copy frames many times.
+		if offsets[i] != at || n > len(frames)-at {
+			return nil, fmt.Errorf("wire: shards %d of %d at %d, where %d of %d frames are taken", i, n, offsets[i], at, len(frames))
+		}
+		at += n
+		whole = whole && n == 1
+	}
+	if whole {
+		return frames, nil
+	}
+	out := make([]Frame, len(counts))
+	for i, n := range counts {
+		if out[i], err = merge(frames[offsets[i] : offsets[i]+n]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

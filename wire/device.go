@@ -1,0 +1,126 @@
+package wire
+
+import (
+	"fmt"
+
+	"go.millstream.dev/wire/pickle"
+)
+
+// DeviceArray is an array in memory of a GPU: a cupy or numba array, or an RMM buffer. Over
+// ucx:// its frame is flagged CUDA and goes from device to device; elsewhere Dask copies it
+// through host memory, and so the frame may be host memory too.
+type DeviceArray struct {
+	// Class is the Python class: "cupy.ndarray" (the default, if empty),
+	// "numba.cuda.cudadrv.devicearray.DeviceNDArray" or
+	// "rmm.pylibrmm.device_buffer.DeviceBuffer".
+	Class string
+	// DType, Shape and Strides (in bytes; nil for C order) are those of the elements.
+	DType   DType
+	Shape   []int
+	Strides []int
+	// Frame is the memory, borrowed from the message in a decoded array.
+	Frame Frame
+}
+
+// Classes of DeviceArray.
+const (
+	CuPyArray  = "cupy.ndarray"
+	NumbaArray = "numba.cuda.cudadrv.devicearray.DeviceNDArray"
+	RMMBuffer  = "rmm.pylibrmm.device_buffer.DeviceBuffer"
+)
+
+// check reports whether the frame has what type and shape promise.
+func (d *DeviceArray) check() error {
+	a := NDArray{DType: d.DType, Shape: d.Shape, Strides: d.Strides}
+	item, err := d.DType.parse()
+	if err != nil {
+		return err
+	}
+	n, err := a.count()
+	if err != nil {
+		return err
+	}
+	if len(a.strides()) != len(d.Shape) {
+		return fmt.Errorf("wire: a device array has the shape %v and the strides %v", d.Shape, d.Strides)
+	}
+	// Dask's arrays are contiguous, in C or Fortran order: their bytes fill the frame.
+	size, ok := mul(item, n)
+	if !ok || size > d.Frame.Len() {
+		return fmt.Errorf("wire: a device array of shape %v and type %s has a frame of %d bytes", d.Shape, d.DType, d.Frame.Len())
+	}
+	if !a.COrder() && !a.FOrder() {
+		return fmt.Errorf("wire: a device array is neither in C nor in Fortran order: copy it first")
+	}
+	return nil
+}
+
+func decodeDevice(g pickle.Global, family string, h Dict, frames []Frame) (any, error) {
+	if len(frames) != 1 {
+		return nil, fmt.Errorf("wire: a device array has %d frames, want 1", len(frames))
+	}
+	d := &DeviceArray{Class: g.String(), DType: DType(h.GetString("typestr")), Frame: frames[0]}
+	var err error
+	if d.Shape, err = dims(h, "shape"); err != nil {
+		return nil, err
+	}
+	if v, _ := h.Get("strides"); v != nil {
+		if d.Strides, err = dims(h, "strides"); err != nil {
+			return nil, err
+		}
+	}
+	if family == "cuda" {
+		// It came as device memory, and goes on as such, wherever it was received to.
+		d.Frame = d.Frame.WithCUDA()
+	}
+	return d, d.check()
+}
+
+// encodeDevice is the array in family "cuda", or in "dask" if it is host memory.
+func encodeDevice(d *DeviceArray) (Dict, []Frame, error) {
+	if err := d.check(); err != nil {
+		return nil, nil, err
+	}
+	var g pickle.Global
+	switch d.Class {
+	case "", CuPyArray:
+		g = classCuPy
+	case NumbaArray:
+		g = classNumba
+	case RMMBuffer:
+		g = classRMM
+	default:
+		return nil, nil, fmt.Errorf("wire: unknown class %.60q of a device array", d.Class)
+	}
+	a := NDArray{DType: d.DType, Shape: d.Shape, Strides: d.Strides}
+	sub := NewDict(
+		"shape", d.Shape,
+		"typestr", string(d.DType),
+		"descr", []any{[]any{"", string(d.DType)}},
+		"version", 3,
+		"strides", a.strides(),
+		"data", []any{0, false}, // an address of ours means nothing to the receiver
+	)
+	if !d.Frame.CUDA() {
+		return daskHeader(g, sub), []Frame{d.Frame}, nil
+	}
+	h := NewDict(
+		"sub-header", sub,
+		"type-serialized", classPickle(g),
+		"serializer", "cuda",
+		"compression", []any{false},
+	)
+	return h, []Frame{d.Frame}, nil
+}
+
+// daskHeader is the header of a value in Dask's own family.
+func daskHeader(g pickle.Global, sub Dict) Dict {
+	if sub == nil {
+		sub = Dict{}
+	}
+	return NewDict(
+		"sub-header", sub,
+		"type", typeName(g),
+		"type-serialized", classPickle(g),
+		"serializer", "dask",
+	)
+}

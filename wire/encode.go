@@ -1,0 +1,218 @@
+package wire
+
+import (
+	"fmt"
+
+	"go.millstream.dev/wire/msgpack"
+)
+
+// Encode makes the message of a value: usually a map with "op" and its arguments, or a list
+// of such maps. Values in it that msgpack has no form for travel in frames of their own, in
+// the way that their marker (Serialize, ToPickle) or their type asks for.
+//
+// The message borrows the memory of arrays, bytes and heap frames, which must not change
+// before it is sent, and holds a reference to counted buffers until its Release.
+func Encode(v any, opt EncodeOptions) (*Message, error) {
+	e, err := newEncoder(opt)
+	if err != nil {
+		return nil, err
+	}
+	e.m.Frames = append(e.m.Frames, Frame{}) // the body, when it is known
+	enc := msgpack.Encoder{Default: e.other}
+	body, err := enc.Append(nil, v)
+	if err != nil {
+		e.m.Release()
+		return nil, fmt.Errorf("wire: encode: %w", err)
+	}
+	e.m.Frames[0] = HeapFrame(body)
+	return &e.m, nil
+}
+
+// EncodeValue serializes one value as a message would carry it: to keep it, or to pass it
+// on without encoding it again. It holds references to counted buffers until its Release.
+func EncodeValue(v any, opt EncodeOptions) (*Serialized, error) {
+	e, err := newEncoder(opt)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := e.serialized(v); err != nil {
+		e.m.Release()
+		return nil, fmt.Errorf("wire: encode: %w", err)
+	}
+	return &Serialized{Header: e.m.Frames[0].Bytes(), Frames: e.m.Frames[1:]}, nil
+}
+
+// encoder is one Encode.
+type encoder struct {
+	opt  EncodeOptions
+	comp compressor
+	m    Message // owns the references of its frames
+}
+
+func newEncoder(opt EncodeOptions) (*encoder, error) {
+	name, err := CompressionName(opt.Compression)
+	if err != nil {
+		return nil, err
+	}
+	if opt.ShardSize <= 0 {
+		opt.ShardSize = DefaultShardSize
+	}
+	if opt.PickleProtocol <= 0 || opt.PickleProtocol > 5 {
+		opt.PickleProtocol = 5
+	}
+	if opt.PickleProtocol < 4 {
+		return nil, fmt.Errorf("wire: pickle protocol %d is too old, want 4 or 5", opt.PickleProtocol)
+	}
+	return &encoder{opt: opt, comp: compressor{name, opt.ZstdLevel}}, nil
+}
+
+// other says how the body shows a value that msgpack has no form for.
+func (e *encoder) other(v any) (any, error) {
+	switch v := v.(type) {
+	case Tuple:
+		return []any(v), nil
+	case Set:
+		return NewDict("__Set__", true, "as-list", []any(v)), nil
+	case Enum:
+		return NewDict("__Enum__", true, "name", v.Name, "__module__", v.Module, "__name__", v.Class), nil
+	case Serialize:
+		return e.serialized(v.Value)
+	case *Serialize:
+		return e.serialized(v.Value)
+	case *Serialized:
+		at := len(e.m.Frames)
+		e.m.Frames = append(e.m.Frames, HeapFrame(v.Header))
+		e.m.Frames = append(e.m.Frames, retainFrames(v.Frames)...)
+		return mark("__Serialized__", at), nil
+	case ToPickle:
+		return e.toPickle(v.Value)
+	case *ToPickle:
+		return e.toPickle(v.Value)
+	case *Pickled:
+		return e.pickled(v.Data, v.Buffers)
+	}
+	if pickledInBody(v) {
+		return e.toPickle(v)
+	}
+	if serializedInBody(v) {
+		return e.serialized(v)
+	}
+	return v, nil // the encoder goes by its kind, or refuses it
+}
+
+func mark(name string, at int) Dict { return NewDict(name, int64(at)) }
+
+// serialized adds the group of a value and returns its marker.
+func (e *encoder) serialized(v any) (any, error) {
+	h, frames, err := e.serialize(v, true, maxCollectionDepth)
+	if err != nil {
+		if !e.opt.ErrorAsMessage {
+			return nil, err
+		}
+		h = NewDict("serializer", "error")
+		frames = []Frame{HeapFrame(fmt.Appendf(nil, "Could not serialize object of type %T", v)), HeapFrame([]byte(err.Error()))}
+	}
+	at := len(e.m.Frames)
+	e.m.Frames = append(e.m.Frames, Frame{})
+	names, err := frameCompressions(h, len(frames))
+	if err != nil {
+		return nil, err
+	}
+	h.Delete("compression")
+	counts, offsets := make([]int, len(frames)), make([]int, len(frames))
+	var compression []any
+	for i, f := range frames {
+		first := len(e.m.Frames)
+		offsets[i] = first - at - 1
+		if names[i] != nil || f.CUDA() {
+			e.m.Frames = append(e.m.Frames, f.Retain())
+			compression = append(compression, names[i])
+		} else if compression, err = e.addShards(f, compression); err != nil {
+			return nil, err
+		}
+		counts[i] = len(e.m.Frames) - first
+	}
+	h = append(h, Pair{Key: "split-num-sub-frames", Value: counts}, Pair{Key: "split-offsets", Value: offsets},
+		Pair{Key: "compression", Value: compression}, Pair{Key: "num-sub-frames", Value: len(e.m.Frames) - at - 1})
+	header, err := msgpack.Append(nil, h)
+	if err != nil {
+		return nil, err
+	}
+	e.m.Frames[at] = HeapFrame(header)
+	return mark("__Serialized__", at), nil
+}
+
+// frameCompressions are the compressions that a family's header already names for its
+// frames: false for those of GPUs, which nobody compresses.
+func frameCompressions(h Dict, n int) ([]any, error) {
+	v, _ := h.Get("compression")
+	list, ok := v.([]any)
+	if !ok {
+		return make([]any, n), nil
+	}
+	if len(list) != n {
+		return nil, fmt.Errorf("wire: a header has %d compressions for %d frames", len(list), n)
+	}
+	return list, nil
+}
+
+// addShards adds a frame in pieces, compressed where that pays.
+func (e *encoder) addShards(f Frame, compression []any) ([]any, error) {
+	first := len(e.m.Frames)
+	if f.Len() <= e.opt.ShardSize {
+		e.m.Frames = append(e.m.Frames, f.Retain())
+	} else {
+		e.m.Frames = split(e.m.Frames, f, e.opt.ShardSize)
+	}
+	return e.compress(e.m.Frames[first:], compression)
+}
+
+// compress compresses frames of the message where that pays and appends the names.
+func (e *encoder) compress(frames []Frame, names []any) ([]any, error) {
+	for i, f := range frames {
+		if e.comp.name == "" {
+			names = append(names, nil)
+			continue
+		}
+		name, b, err := e.comp.maybe(f.Bytes())
+		if err != nil {
+			return nil, err
+		}
+		if name == "" {
+			names = append(names, nil)
+			continue
+		}
+		f.Release()
+		frames[i] = HeapFrame(b)
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// toPickle adds the group of a value that travels pickled.
+func (e *encoder) toPickle(v any) (any, error) {
+	// The negotiated protocol is for the pickle family only; here Dask always writes the
+	// highest.
+	data, bufs, err := pickleValue(v, 5)
+	if err != nil {
+		return nil, err
+	}
+	return e.pickled(data, bufs)
+}
+
+func (e *encoder) pickled(data []byte, bufs []Frame) (any, error) {
+	at := len(e.m.Frames)
+	e.m.Frames = append(e.m.Frames, Frame{})
+	e.m.Frames = append(e.m.Frames, retainFrames(bufs)...)
+	names, err := e.compress(e.m.Frames[at+1:], []any{})
+	if err != nil {
+		return nil, err
+	}
+	h := NewDict("pickled-obj", data, "compression", names, "num-sub-frames", len(bufs))
+	header, err := msgpack.Append(nil, h)
+	if err != nil {
+		return nil, err
+	}
+	e.m.Frames[at] = HeapFrame(header)
+	return mark("__Pickled__", at), nil
+}

@@ -1,0 +1,172 @@
+package wire
+
+import (
+	"fmt"
+
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/wire/pickle"
+)
+
+// Serialize marks a value of a message that travels in frames of its own, in the family
+// that fits it: Dask's to_serialize. A scheduler passes it on unopened; workers and
+// clients get the value itself.
+type Serialize struct {
+	Value any
+}
+
+// Serialized is a value in its frames that nobody has opened: what DecodeOptions.Keep makes
+// of what a peer sent as Serialize. Encoding it again sends the same bytes.
+//
+// It borrows its frames from the message; Retain makes it independent.
+type Serialized struct {
+	// Header is the group's header, as msgpack.
+	Header []byte
+	// Frames are as they came: sharded and compressed as the header says.
+	Frames []Frame
+}
+
+// Retain returns a Serialized with references of its own, which outlives the message.
+func (s *Serialized) Retain() *Serialized {
+	return &Serialized{Header: s.Header, Frames: retainFrames(s.Frames)}
+}
+
+// Release gives the references of Retain back.
+func (s *Serialized) Release() { releaseFrames(s.Frames) }
+
+// Size is the length in bytes of header and frames.
+func (s *Serialized) Size() int64 { return int64(len(s.Header)) + framesSize(s.Frames) }
+
+// Decode opens it.
+func (s *Serialized) Decode(opt DecodeOptions) (any, error) {
+	d, err := newDecoder(s.Frames, opt)
+	if err != nil {
+		return nil, err
+	}
+	return d.group(s.Header, s.Frames)
+}
+
+// ToPickle marks a value of a message that travels pickled. The peer, even a scheduler,
+// gets the value itself.
+type ToPickle struct {
+	Value any
+}
+
+// Pickled is a pickle in a message that is not opened, because DecodeOptions.KeepPickled
+// says so or because it has objects that Go does not know. Encoding it again sends the
+// same pickle. It borrows from its message; Retain makes it independent.
+type Pickled struct {
+	// Data is the pickle, protocol 5 or less.
+	Data []byte
+	// Buffers are its out-of-band buffers.
+	Buffers []Frame
+}
+
+// Retain returns a Pickled with references of its own, which outlives the message.
+func (p *Pickled) Retain() *Pickled {
+	return &Pickled{Data: p.Data, Buffers: retainFrames(p.Buffers)}
+}
+
+// Release gives the references of Retain back.
+func (p *Pickled) Release() { releaseFrames(p.Buffers) }
+
+// Tree reads the pickle into an inert tree: nothing in it is executed.
+func (p *Pickled) Tree(lim pickle.Limits) (pickle.Value, error) {
+	bufs, err := hostBuffers(p.Buffers)
+	if err != nil {
+		return nil, err
+	}
+	return pickle.Load(p.Data, bufs, lim)
+}
+
+// Object is a Python object that Go knows nothing about, in the frames of its family. It
+// borrows from its message; Clone or Retain makes it independent.
+type Object struct {
+	// Type is the class's name where the family tells it, such as
+	// "pandas.core.frame.DataFrame"; for debugging.
+	Type string
+	// Header is the family's header: serializer, type-serialized, sub-header, ….
+	Header Dict
+	// Frames are the family's, merged and decompressed.
+	Frames []Frame
+}
+
+// Serializer is the name of the object's family: "dask", "pickle", "cuda", ….
+func (o *Object) Serializer() string { return o.Header.GetString("serializer") }
+
+// Retain returns an Object with references of its own, which outlives the message.
+func (o *Object) Retain() *Object {
+	return &Object{Type: o.Type, Header: o.Header, Frames: retainFrames(o.Frames)}
+}
+
+// Release gives the references of Retain back.
+func (o *Object) Release() { releaseFrames(o.Frames) }
+
+// Tree reads an object of the pickle family into an inert tree: nothing in it is executed.
+func (o *Object) Tree(lim pickle.Limits) (pickle.Value, error) {
+	if o.Serializer() != "pickle" || len(o.Frames) == 0 {
+		return nil, fmt.Errorf("wire: the object is in family %q, only pickle has a tree", o.Serializer())
+	}
+	bufs, err := hostBuffers(o.Frames)
+	if err != nil {
+		return nil, err
+	}
+	return pickle.Load(bufs[0], bufs[1:], lim)
+}
+
+// hostBuffers are the frames' memory, if the CPU may read it.
+func hostBuffers(frames []Frame) ([][]byte, error) {
+	out := make([][]byte, len(frames))
+	for i, f := range frames {
+		if f.OnDevice() {
+			return nil, fmt.Errorf("wire: frame %d is memory of a GPU, where host memory belongs", i)
+		}
+		out[i] = f.Bytes()
+	}
+	return out, nil
+}
+
+func retainFrames(frames []Frame) []Frame {
+	out := make([]Frame, len(frames))
+	for i, f := range frames {
+		out[i] = f.Retain()
+	}
+	return out
+}
+
+func releaseFrames(frames []Frame) {
+	for _, f := range frames {
+		f.Release()
+	}
+}
+
+func framesSize(frames []Frame) (n int64) {
+	for _, f := range frames {
+		n += int64(f.Len())
+	}
+	return n
+}
+
+// ints reads a header's list of small numbers that are not negative.
+func ints(h msgpack.Map, key string) ([]int, bool, error) {
+	v, ok := h.Get(key)
+	if !ok || v == nil {
+		return nil, false, nil
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, false, headerError(key, v, "a list of numbers")
+	}
+	out := make([]int, len(list))
+	for i, x := range list {
+		n, ok := x.(int64)
+		if !ok || n < 0 || n > DefaultMaxFrames {
+			return nil, false, headerError(key, v, "a list of numbers of frames")
+		}
+		out[i] = int(n)
+	}
+	return out, true, nil
+}
+
+func headerError(key string, v any, want string) error {
+	return fmt.Errorf("wire: %q of a header is %.60v, want %s", key, v, want)
+}

@@ -1,0 +1,69 @@
+package wire
+
+import "fmt"
+
+// DefaultShardSize is the length in bytes above which a frame is split (Dask's default of
+// distributed.comm.shard, 64 MiB).
+const DefaultShardSize = 64 << 20
+
+// split appends the shards of a frame: views of it with at most size bytes each. An empty
+// frame is one shard.
+func split(dst []Frame, f Frame, size int) []Frame {
+	n := f.Len()
+	if n <= size {
+		return append(dst, f)
+	}
+	for at := 0; at < n; at += size {
+		dst = append(dst, f.slice(at, min(at+size, n)))
+	}
+	return dst
+}
+
+// slice is a view of a part of the frame, with a reference of its own.
+func (f Frame) slice(from, to int) Frame {
+	if f.buf != nil {
+		f.buf = f.buf.Slice(from, to-from)
+		return f
+	}
+	f.data = f.data[from:to:to]
+	return f
+}
+
+// merge joins shards into one frame. Shards that lie one behind the other in memory, as
+// those that arrived in one read do, are joined without a copy.
+func merge(shards []Frame) (Frame, error) {
+	if len(shards) == 1 {
+		return shards[0], nil
+	}
+	total, adjacent := 0, true
+	for i, s := range shards {
+		if s.OnDevice() {
+			return Frame{}, fmt.Errorf("wire: a frame in memory of a GPU is in %d parts: its sender should not split it", len(shards))
+		}
+		total += s.Len()
+		adjacent = adjacent && s.buf == nil && (i == 0 || follows(shards[i-1].data, s.data))
+	}
+	if total == 0 {
+		return Frame{}, nil
+	}
+	if adjacent && cap(shards[0].data) >= total {
+		return HeapFrame(shards[0].data[:total]), nil
+	}
+	out := make([]byte, 0, total)
+	for _, s := range shards {
+		out = append(out, s.Bytes()...)
+	}
+	return HeapFrame(out), nil
+}
+
+// follows reports whether b lies directly behind a in one allocation. It does if a's
+// capacity reaches over it, which two allocations never do.
+func follows(a, b []byte) bool {
+	if len(b) == 0 {
+		return true
+	}
+	if cap(a)-len(a) < len(b) {
+		return false
+	}
+	return &a[:len(a)+1][len(a)] == &b[0]
+}

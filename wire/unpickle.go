@@ -1,0 +1,149 @@
+package wire
+
+import (
+	"math/big"
+	"time"
+	"unsafe"
+
+	"go.millstream.dev/wire/pickle"
+)
+
+// unpickle builds the value of a pickle, without executing anything in it. known is false
+// if there is something in it that Go has no type for: the pickle then stays closed.
+func (d *decoder) unpickle(data []byte, bufs [][]byte) (v any, known bool, err error) {
+	tree, err := pickle.Load(data, bufs, d.opt.Pickle)
+	if err != nil {
+		return nil, false, err
+	}
+	v, err = pickle.Decode(tree)
+	if err != nil {
+		return nil, false, nil // it contains itself, which a Go value cannot
+	}
+	u := unpickler{left: spelledOut*len(data) + 1<<16, depth: maxPickleDepth}
+	v, n := u.value(v)
+	if u.unknown || n > u.left {
+		return nil, false, nil
+	}
+	return v, true, nil
+}
+
+// spelledOut bounds the number of values of a pickle by its bytes. Shared parts make few
+// bytes stand for many values, and whoever walks over the result would walk for ever.
+const spelledOut = 8
+
+// maxPickleDepth bounds recursion, as pickle.Limits.Depth does.
+const maxPickleDepth = 2048
+
+// unpickler turns what package pickle decodes into this package's types.
+type unpickler struct {
+	done    map[sharedID]result
+	unknown bool // there is something without a type of ours
+	left    int  // values that the result may have, spelled out
+	depth   int
+}
+
+// sharedID tells containers apart: by their memory.
+type sharedID struct {
+	at unsafe.Pointer
+	n  int
+}
+
+// result is a converted container and the number of values in it, spelled out.
+type result struct {
+	v any
+	n int
+}
+
+// value converts v and counts the values in it.
+func (u *unpickler) value(v any) (any, int) {
+	switch x := v.(type) {
+	case nil, bool, int64, float64, complex128, string, []byte, *big.Int, *big.Rat, *Exception,
+		time.Time, time.Duration, NaiveTime, Date, TimeOfDay, pickle.TimeDelta, pickle.Timezone,
+		pickle.Decimal, pickle.UUID, pickle.Path, pickle.Range, pickle.Scalar:
+		return v, 1
+	case []any:
+		return u.list(x, func(l []any) any { return l })
+	case Tuple:
+		return u.list(x, func(l []any) any { return Tuple(l) })
+	case *pickle.Set:
+		return u.list(x.Items, func(l []any) any { return Set(l) })
+	case *pickle.FrozenSet:
+		return u.list(x.Items, func(l []any) any { return FrozenSet(l) })
+	case *pickle.ByteArray:
+		return ByteArray(x.Data), 1
+	case *pickle.Dict:
+		return u.dict(x)
+	}
+	if a, ok := fromPickleArray(v); ok {
+		return a, 1
+	}
+	u.unknown = true
+	return nil, 1
+}
+
+// list converts a sequence. One that is shared is converted once, so that the work is
+// bounded by the bytes.
+func (u *unpickler) list(in []any, wrap func([]any) any) (any, int) {
+	if len(in) == 0 {
+		return wrap([]any{}), 1
+	}
+	id := sharedID{unsafe.Pointer(&in[0]), len(in)}
+	if r, ok := u.done[id]; ok {
+		return wrap(r.v.([]any)), r.n
+	}
+	if !u.enter() {
+		return nil, 1
+	}
+	out, n := make([]any, len(in)), 1
+	for i, x := range in {
+		var k int
+		out[i], k = u.value(x)
+		n = u.add(n, k)
+	}
+	u.leave(id, out, n)
+	return wrap(out), n
+}
+
+func (u *unpickler) dict(in *pickle.Dict) (any, int) {
+	items := in.Items()
+	if len(items) == 0 {
+		return Dict{}, 1
+	}
+	id := sharedID{unsafe.Pointer(in), -1}
+	if r, ok := u.done[id]; ok {
+		return r.v, r.n
+	}
+	if !u.enter() {
+		return nil, 1
+	}
+	out, n := make(Dict, len(items)), 1
+	for i, it := range items {
+		k, a := u.value(it.Key)
+		v, b := u.value(it.Value)
+		out[i] = Pair{Key: k, Value: v}
+		n = u.add(n, u.add(a, b))
+	}
+	u.leave(id, out, n)
+	return out, n
+}
+
+// enter goes one level down, if there is anything left to find out.
+func (u *unpickler) enter() bool {
+	if u.unknown || u.depth == 0 {
+		u.unknown = true
+		return false
+	}
+	u.depth--
+	return true
+}
+
+func (u *unpickler) leave(id sharedID, v any, n int) {
+	u.depth++
+	if u.done == nil {
+		u.done = make(map[sharedID]result)
+	}
+	u.done[id] = result{v, n}
+}
+
+// add adds without running over.
+func (u *unpickler) add(a, b int) int { return min(a+b, u.left+1) }

@@ -1,0 +1,228 @@
+// Package wiretest is for tests of what speaks Dask's protocol: a text that describes a
+// value, the same in Go and in Python, and golden messages of the real packages.
+package wiretest
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/pickle"
+)
+
+// Describe returns a text that is the same for the same value, and the same as that of
+// describe in tests/interop/peers/wire_golden.py. loose does not tell lists from tuples,
+// as bodies of messages do not.
+func Describe(v any, loose bool) string {
+	d := func(x any) string { return Describe(x, loose) }
+	switch x := v.(type) {
+	case nil:
+		return "None"
+	case bool:
+		return fmt.Sprint(x)
+	case int64, int, uint64:
+		return fmt.Sprintf("i%d", x)
+	case *big.Int:
+		return "i" + x.String()
+	case float64:
+		return "f" + bits(x)
+	case complex128:
+		return "c" + bits(real(x)) + bits(imag(x))
+	case string:
+		return "s" + hex.EncodeToString([]byte(x))
+	case []byte:
+		return "b" + hexed(x)
+	case wire.ByteArray:
+		return "B" + hexed(x)
+	case []any:
+		if loose {
+			return "(" + row(x, d) + ")"
+		}
+		return "[" + row(x, d) + "]"
+	case wire.Tuple:
+		return "(" + row(x, d) + ")"
+	case wire.Set:
+		return "set<" + sorted(x, d) + ">"
+	case wire.FrozenSet:
+		return "frozen<" + sorted(x, d) + ">"
+	case wire.Dict:
+		parts := make([]string, len(x))
+		for i, p := range x {
+			parts[i] = d(p.Key) + "=" + d(p.Value)
+		}
+		return "{" + strings.Join(parts, ",") + "}"
+	case wire.Enum:
+		return "enum" + x.Module + "." + x.Class + "." + x.Name
+	case *wire.Exception:
+		return fmt.Sprintf("exception%s.%s(%s)", x.Module, x.Type, row(x.Args, d))
+	case *wire.NDArray:
+		return describeArray(x)
+	case arrow.RecordBatch:
+		return "batch" + describeColumns(x.Schema(), func(i int) []arrow.Array { return []arrow.Array{x.Column(i)} })
+	case arrow.Table:
+		return "table" + describeColumns(x.Schema(), func(i int) []arrow.Array { return x.Column(i).Data().Chunks() })
+	}
+	return describeTime(v)
+}
+
+func describeTime(v any) string {
+	const layout = "2006-01-02T15:04:05.000000"
+	switch x := v.(type) {
+	case time.Time:
+		_, offset := x.Zone()
+		return fmt.Sprintf("time%s%+d", x.Format(layout), offset)
+	case wire.NaiveTime:
+		return "naive" + x.Format(layout)
+	case wire.Date:
+		return fmt.Sprintf("date%d-%d-%d", x.Year, x.Month, x.Day)
+	case wire.TimeOfDay:
+		if x.Zone == nil {
+			return fmt.Sprintf("clock%d:%d:%d.%d", x.Hour, x.Minute, x.Second, x.Microsecond)
+		}
+	case time.Duration:
+		return fmt.Sprintf("delta%d", x.Microseconds())
+	case pickle.Decimal:
+		return "decimal" + string(x)
+	case pickle.UUID:
+		return "uuid" + x.String()
+	case pickle.Scalar:
+		return "scalar" + x.DType.String() + ":" + hexed(x.Data)
+	case pickle.Range:
+		return fmt.Sprintf("range%v:%v:%v", x.Start, x.Stop, x.Step)
+	}
+	return "opaque"
+}
+
+func bits(f float64) string {
+	if math.IsNaN(f) {
+		return "nan"
+	}
+	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, math.Float64bits(f)))
+}
+
+func hexed(b []byte) string {
+	if len(b) <= 64 {
+		return hex.EncodeToString(b)
+	}
+	return fmt.Sprintf("%d:%x", len(b), sha256.Sum256(b))
+}
+
+func row(items []any, d func(any) string) string {
+	parts := make([]string, len(items))
+	for i, x := range items {
+		parts[i] = d(x)
+	}
+	return strings.Join(parts, ",")
+}
+
+func sorted(items []any, d func(any) string) string {
+	parts := make([]string, len(items))
+	for i, x := range items {
+		parts[i] = d(x)
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ",")
+}
+
+func describeArray(a *wire.NDArray) string {
+	order := "-"
+	switch c, f := a.COrder(), a.FOrder(); {
+	case c && f:
+		order = "CF"
+	case c:
+		order = "C"
+	case f:
+		order = "F"
+	}
+	shape := make([]string, len(a.Shape))
+	for i, n := range a.Shape {
+		shape[i] = fmt.Sprint(n)
+	}
+	mode := "w"
+	if a.ReadOnly {
+		mode = "r"
+	}
+	return fmt.Sprintf("array%s,%s,%s,%s:%s", a.DType, strings.Join(shape, "x"), order, mode, hexed(elements(a)))
+}
+
+// elements are the bytes of all elements in C order, one index after the other.
+func elements(a *wire.NDArray) []byte {
+	item := a.DType.ItemSize()
+	strides := a.Strides
+	if strides == nil {
+		strides = make([]int, len(a.Shape))
+		n := item
+		for i := len(strides) - 1; i >= 0; i-- {
+			strides[i] = n
+			n *= a.Shape[i]
+		}
+	}
+	var out []byte
+	var walk func(dim, at int)
+	walk = func(dim, at int) {
+		if dim == len(a.Shape) {
+			out = append(out, a.Data[at:at+item]...)
+			return
+		}
+		for i := range a.Shape[dim] {
+			walk(dim+1, at+i*strides[dim])
+		}
+	}
+	walk(0, a.Offset)
+	return out
+}
+
+func describeColumns(s *arrow.Schema, chunks func(i int) []arrow.Array) string {
+	cols := make([]string, s.NumFields())
+	for i, f := range s.Fields() {
+		var cells []string
+		for _, c := range chunks(i) {
+			for k := range c.Len() {
+				cells = append(cells, Describe(cell(c, k), false))
+			}
+		}
+		cols[i] = f.Name + "=[" + strings.Join(cells, ",") + "]"
+	}
+	return "{" + strings.Join(cols, ",") + "}"
+}
+
+// cell is one element of a column as a Python value.
+func cell(a arrow.Array, i int) any {
+	if a.IsNull(i) {
+		return nil
+	}
+	switch a := a.(type) {
+	case *array.Int64:
+		return a.Value(i)
+	case *array.Int8:
+		return int64(a.Value(i))
+	case *array.Float64:
+		return a.Value(i)
+	case *array.String:
+		return strings.Clone(a.Value(i))
+	case *array.Boolean:
+		return a.Value(i)
+	case *array.Binary:
+		return a.Value(i)
+	case *array.Dictionary:
+		return cell(a.Dictionary(), a.GetValueIndex(i))
+	case *array.List:
+		from, to := a.ValueOffsets(i)
+		list := []any{}
+		for k := from; k < to; k++ {
+			list = append(list, cell(a.ListValues(), int(k)))
+		}
+		return list
+	}
+	return fmt.Sprintf("a %s", a.DataType())
+}
