@@ -110,6 +110,14 @@ func (e *end) wait(ctx context.Context) error {
 	return nil
 }
 
+// unsent is the error of a write of which nothing was sent, as package rpc asks.
+type unsent struct{ error }
+
+// Unsent reports that nothing was sent.
+func (unsent) Unsent() bool { return true }
+
+func (u unsent) Unwrap() error { return u.error }
+
 // wireSize is what a message takes on a wire: its frames and Dask's table of them.
 func wireSize(m *wire.Message) int64 { return m.Size() + 8*int64(2+len(m.Frames)) }
 
@@ -118,16 +126,19 @@ func (e *end) Write(ctx context.Context, m *wire.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if len(m.Frames) == 0 {
+		return fmt.Errorf("sim: %s: write: the message has no frame, not even a body", e.name)
+	}
 	n := e.net
 	size := wireSize(m)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for {
 		if e.err != nil {
-			return e.err
+			return unsent{e.err}
 		}
 		if e.fin != nil {
-			return e.fin
+			return unsent{e.fin}
 		}
 		if !e.host.stalled && !e.writing && (e.unread == 0 || e.unread+size <= n.cfg.Window) {
 			break
@@ -161,7 +172,7 @@ func (e *end) Write(ctx context.Context, m *wire.Message) error {
 			e.peer.inbox = slices.DeleteFunc(e.peer.inbox, func(x *flight) bool { return x == f })
 			e.abort("aborted: " + err.Error() + " in the middle of a message")
 			f.lose()
-			return fmt.Errorf("sim: %s: write: %w", e.name, err)
+			return fmt.Errorf("%w: %w", e.err, err)
 		}
 	}
 	return nil
@@ -229,9 +240,11 @@ func (e *end) Read(ctx context.Context) (*wire.Message, error) {
 			return e.take(), nil
 		}
 		if err := e.wait(ctx); err != nil {
-			if e.err == nil && len(e.inbox) == 0 && len(e.coming) > 0 && e.coming[0].first <= e.net.now() &&
-				e.net.link(e.peer.host.name, e.host.name).cut == 0 {
+			gone := e.err == nil && len(e.inbox) == 0 && len(e.coming) > 0 && e.coming[0].first <= e.net.now() &&
+				e.net.link(e.peer.host.name, e.host.name).cut == 0
+			if gone {
 				e.abort("aborted: " + err.Error() + " in the middle of a message")
+				return nil, fmt.Errorf("%w: %w", e.err, err)
 			}
 			return nil, fmt.Errorf("sim: %s: read: %w", e.name, err)
 		}

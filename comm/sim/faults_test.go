@@ -44,6 +44,17 @@ func TestPartitionDelays(t *testing.T) {
 		for i := range 3 {
 			mustRead(t, b, fmt.Sprint(i))
 		}
+		// What is on its way when the cut ends must not overtake what the cut held back.
+		n.SetLink("a", "b", Link{Latency: 10 * time.Millisecond})
+		n.Partition("a", "b")
+		mustWrite(t, a, "held")
+		time.Sleep(15 * time.Millisecond)
+		mustWrite(t, a, "on its way")
+		time.Sleep(time.Millisecond)
+		n.Heal("a", "b")
+		mustRead(t, b, "held")
+		mustRead(t, b, "on its way")
+
 		n.PartitionOneWay("a", "b")
 		mustWrite(t, b, "the other way is open")
 		mustRead(t, a, "the other way is open")

@@ -15,7 +15,7 @@ type link struct {
 	// now; negative when nothing is to be dropped.
 	dropAfter int64
 
-	held []parcel // what arrived at the cut
+	held []*parcel // what arrived at the cut
 }
 
 // parcel is something on its way over a link.
@@ -24,12 +24,27 @@ type parcel struct {
 	order   *order
 	arrive  func()
 	expired func() bool // true when nobody waits for it any more
+	here    bool
 }
 
-// order keeps the arrivals of one direction of a connection in the order of sending.
+// order keeps the arrivals of one direction of a connection in the order of sending, also
+// when a cut has held some of them back and not those behind them.
 type order struct {
-	last  time.Duration
-	count uint64
+	last    time.Duration
+	count   uint64
+	parcels []*parcel // on their way
+}
+
+// deliver hands over what has arrived, up to the first that has not.
+func (o *order) deliver() {
+	for len(o.parcels) > 0 && o.parcels[0].here {
+		p := o.parcels[0]
+		o.parcels[0] = nil
+		o.parcels = o.parcels[1:]
+		if !p.expired() {
+			p.arrive()
+		}
+	}
 }
 
 func (n *Network) link(from, to string) *link {
@@ -52,14 +67,15 @@ func (l *link) send(size int64, p parcel) (first, last time.Duration) {
 		end += time.Duration(float64(size) / float64(l.Bandwidth) * float64(time.Second))
 		l.free = end
 	}
-	delay := l.delay(p)
+	delay := l.delay(&p)
 	last = max(end+delay, p.order.last)
 	p.order.last = last
-	l.fly(last, p)
+	p.order.parcels = append(p.order.parcels, &p)
+	l.fly(last, &p)
 	return begin + delay, last
 }
 
-func (l *link) delay(p parcel) time.Duration {
+func (l *link) delay(p *parcel) time.Duration {
 	d := l.Latency
 	p.order.count++
 	if l.Jitter > 0 {
@@ -69,15 +85,14 @@ func (l *link) delay(p parcel) time.Duration {
 }
 
 // fly lets a parcel arrive, or wait at the cut.
-func (l *link) fly(due time.Duration, p parcel) {
+func (l *link) fly(due time.Duration, p *parcel) {
 	l.net.at(due, p.name, func() {
-		switch {
-		case p.expired():
-		case l.cut != 0:
+		if l.cut != 0 {
 			l.held = append(l.held, p)
-		default:
-			p.arrive()
+			return
 		}
+		p.here = true
+		p.order.deliver()
 	})
 }
 
