@@ -1,0 +1,140 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"strings"
+)
+
+var (
+	// ErrUnknownOp is an op that the server has no handler for. Dask's servers answer None
+	// to it, and so do ours to Python peers: only Millstream peers get this error.
+	ErrUnknownOp = errors.New("unknown op")
+	// ErrNilReply is an answer of None where a value was expected. A Dask server answers
+	// so to an op that it does not know.
+	ErrNilReply = errors.New("the peer answered None")
+	// ErrClosed is the use of a pool, server or batched stream that is closed.
+	ErrClosed = errors.New("rpc is closed")
+	// ErrFull is a send into a batched stream whose queue is full (BatchedConfig.Fail).
+	ErrFull = errors.New("queue is full")
+)
+
+// RemoteError is an error that a handler of the peer has returned or raised.
+type RemoteError struct {
+	// Type is the class of the Python exception, such as ValueError or
+	// distributed.core.RPCClosed.
+	Type string
+	// Message is its text.
+	Message string
+	// Traceback is the remote stack as text, Python's or Go's, "" if the peer sent none.
+	Traceback string
+	// Op and Peer say what was called where.
+	Op, Peer string
+
+	code string // what a Millstream peer says about it
+}
+
+// Error is one line, without the traceback.
+func (e *RemoteError) Error() string {
+	return fmt.Sprintf("%s at %s: %s: %s", e.Op, e.Peer, e.Type, e.Message)
+}
+
+// Format writes the traceback too for %+v.
+func (e *RemoteError) Format(s fmt.State, verb rune) {
+	text := e.Error()
+	if verb == 'q' {
+		text = fmt.Sprintf("%q", text)
+	}
+	_, _ = fmt.Fprint(s, text)
+	if verb == 'v' && s.Flag('+') && e.Traceback != "" {
+		_, _ = fmt.Fprintf(s, "\nremote traceback:\n%s", strings.TrimRight(e.Traceback, "\n"))
+	}
+}
+
+// Is finds Go's own errors in the remote one where both languages have the same: time-outs,
+// permissions, files. A CommClosedError of the peer is about its connections, not about
+// this one, and so is not comm.ErrClosed.
+func (e *RemoteError) Is(target error) bool {
+	short := e.Type[strings.LastIndexByte(e.Type, '.')+1:]
+	switch target {
+	case ErrUnknownOp:
+		return e.code == codeUnknownOp
+	case os.ErrDeadlineExceeded, context.DeadlineExceeded:
+		return short == "TimeoutError"
+	case context.Canceled:
+		return short == "CancelledError" || e.code == codeCancelled
+	case fs.ErrPermission:
+		return short == "PermissionError"
+	case fs.ErrNotExist:
+		return short == "FileNotFoundError"
+	case fs.ErrExist:
+		return short == "FileExistsError"
+	}
+	return false
+}
+
+// Codes that Millstream peers add to their errors.
+const (
+	codeUnknownOp = "unknown-op"
+	codeCancelled = "cancelled"
+)
+
+// CallError is a call that failed on the way.
+type CallError struct {
+	// Op and Peer say what was called where.
+	Op, Peer string
+	// Sent tells that the peer may have got the request, and so may have acted on it.
+	Sent bool
+	// Err is the cause; of a connection that broke it wraps comm.ErrClosed.
+	Err error
+}
+
+func (e *CallError) Error() string {
+	if e.Sent {
+		return fmt.Sprintf("rpc: %s at %s: %v (the request was sent: the peer may have acted on it)", e.Op, e.Peer, e.Err)
+	}
+	return fmt.Sprintf("rpc: %s at %s: %v", e.Op, e.Peer, e.Err)
+}
+
+func (e *CallError) Unwrap() error { return e.Err }
+
+// Exception is an error that Python peers get as an exception of a certain class. What
+// handlers return otherwise becomes a RuntimeError, a TimeoutError for a deadline, a
+// PermissionError for fs.ErrPermission.
+type Exception struct {
+	// Type is the name of one of Python's built-in exceptions.
+	Type string
+	// Message is its text.
+	Message string
+}
+
+func (e *Exception) Error() string { return e.Type + ": " + e.Message }
+
+// PanicError is the panic of a handler.
+type PanicError struct {
+	// Value is what it panicked with, Stack the stack of its goroutine then.
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// protect runs f and turns its panic into an error.
+func protect(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
