@@ -120,7 +120,7 @@ func (c *Config) collect(layers []*Map) (*Map, error) {
 				continue
 			}
 			seen[f.key] = true
-			if _, ok := lookup(result, f.replacement); !ok && f.warning != nil {
+			if _, ok := lookup(result, f.replacement); !ok {
 				c.warnings = append(c.warnings, *f.warning)
 			}
 		}

@@ -21,9 +21,6 @@ func collectEnv(env environ) (*Map, []Warning, error) {
 			warnings = append(warnings, *w)
 		}
 		if replacement != key {
-			if nativeKey(strings.ReplaceAll(key, "_", "-")) {
-				return reassign(root, strings.ReplaceAll(key, "_", "-"), Entry{Value: value, Source: src})
-			}
 			value, src = spelled(key, value, src)
 			for range renames { // a replacement may have been renamed too
 				replacement, _ = renamed(replacement, src)

@@ -90,13 +90,16 @@ var renames = [][2]string{
 var renameOf = func() map[string]string {
 	m := map[string]string{}
 	for _, r := range renames {
-		m[r[0]] = r[1]
+		if !nativeKey(r[0]) {
+			m[r[0]] = r[1]
+		}
 	}
 	return m
 }()
 
-// nativeKey reports whether a key belongs to UCX or the memory pool. Dask moves those to places
-// that nobody reads; Settings reads them all, and warns by itself with the right replacement.
+// nativeKey reports whether a key belongs to UCX or the memory pool. Dask moves those to
+// places that nobody reads, and wipes distributed.comm.ucx on the way. Here they stay where they
+// are: Settings reads every spelling, and nativeWarnings names the right replacement.
 func nativeKey(key string) bool {
 	return key == "ucx" || key == "rmm" || strings.HasPrefix(key, "ucx.") || strings.HasPrefix(key, "rmm.")
 }
@@ -111,9 +114,6 @@ func renamed(key string, src Source) (string, *Warning) {
 }
 
 func renameWarning(key, replacement string, src Source) *Warning {
-	if nativeKey(strings.ReplaceAll(key, "_", "-")) {
-		return nil
-	}
 	for range renames { // a replacement may have been renamed too
 		if next, ok := renameOf[replacement]; ok {
 			replacement = next
@@ -128,47 +128,29 @@ type moved struct {
 	warning          *Warning
 }
 
-// rename moves renamed keys of one source, in place, and returns what it moved.
+// rename moves renamed keys of one source, in place, and returns what it moved. As in Dask, an
+// old spelling replaces what the new one says in the same source.
 func rename(m *Map) ([]moved, error) {
 	var found []moved
 	for _, r := range renames {
+		if nativeKey(r[0]) {
+			continue
+		}
 		e, ok := pop(m, r[0])
 		if !ok {
 			continue
 		}
 		found = append(found, moved{r[0], r[1], renameWarning(r[0], r[1], e.Source)})
-		if err := reassign(m, r[0], e); err != nil {
+		key, src := r[1], e.Source
+		for range renames { // a replacement may have been renamed too
+			key, _ = renamed(key, src)
+		}
+		e.Value, e.Source = spelled(r[0], e.Value, e.Source)
+		if _, err := assign(m, key, e.Value, e.Source); err != nil {
 			return found, err
 		}
 	}
 	return found, nil
-}
-
-// reassign puts an entry where its key has moved to. In Dask the old spelling then replaces
-// what the new one said. For UCX and the memory pool the newer spelling wins here, and a
-// section is merged: in Dask an emptied `ucx` section wipes `distributed.comm.ucx`.
-func reassign(m *Map, old string, e Entry) error {
-	key, native := old, nativeKey(old)
-	e.Value, e.Source = spelled(old, e.Value, e.Source)
-	for range renames { // a replacement may have been renamed too
-		next, _ := renamed(key, e.Source)
-		if next == key {
-			break
-		}
-		key = next
-	}
-	if native {
-		if have, ok := lookup(m, key); ok && have.Value != nil {
-			into, isMap := have.Value.(*Map)
-			more, alsoMap := e.Value.(*Map)
-			if isMap && alsoMap {
-				update(into, more, oldWins)
-			}
-			return nil
-		}
-	}
-	_, err := assign(m, key, e.Value, e.Source)
-	return err
 }
 
 // spelled notes the old key in the sources of a value and of everything in it.

@@ -72,7 +72,9 @@ var sections = sync.OnceValue(func() []section {
 		{"distributed-ucxx", of("distributed-ucxx")},
 		{"distributed.comm.ucx", older},
 		{"distributed.ucx", older},
+		{"ucx", older},
 		{"distributed.rmm", of("distributed-ucxx.properties.rmm")},
+		{"rmm", of("distributed-ucxx.properties.rmm")},
 		{"millstream", of("millstream")},
 	}
 })
@@ -118,7 +120,7 @@ func check(schema *Map, key string, e Entry) []error {
 	types, _ := schema.Entry("type")
 	format, _ := schema.Entry("format")
 	if text := wrongType(types.Value, format.Value, e.Value); text != "" {
-		return []error{&Problem{Key: written(key, e.Source), Source: e.Source, Text: fmt.Sprintf("%s: %s", written(key, e.Source), text)}}
+		return []error{&Problem{Key: key, Source: e.Source, Text: fmt.Sprintf("%s: %s", key, text)}}
 	}
 	m, ok := e.Value.(*Map)
 	if !ok {
@@ -140,21 +142,13 @@ func check(schema *Map, key string, e Entry) []error {
 			problems = append(problems, check(any, full, child)...)
 		default:
 			problems = append(problems, &Problem{
-				Key: written(full, child.Source), Source: child.Source,
-				Text:    fmt.Sprintf("unknown key %s", written(full, child.Source)),
+				Key: full, Source: child.Source,
+				Text:    fmt.Sprintf("unknown key %s", full),
 				Nearest: inForm(key+"."+nearest(name, known), child.Source),
 			})
 		}
 	}
 	return problems
-}
-
-// written is the key as the user wrote it.
-func written(key string, src Source) string {
-	if src.Key != "" {
-		return src.Key
-	}
-	return key
 }
 
 // wrongType returns what is wrong with a value, or nothing.

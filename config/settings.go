@@ -72,25 +72,18 @@ func (r *resolver) find(keys []string) (candidate, bool) {
 		if newest == nil {
 			newest = &c
 		}
-		if !found || c.src.Kind > best.src.Kind || c.src.Kind == best.src.Kind && age(c.key, c.src) < age(best.key, best.src) {
+		if !found || c.src.Kind > best.src.Kind || c.src.Kind == best.src.Kind && age(c.key) < age(best.key) {
 			best, found = c, true
 		}
 	}
 	// Processes that run distributed-ucxx go by the spelling alone.
 	if found && newest.key != best.key && !equal(newest.value, best.value) {
 		r.s.Warnings = append(r.s.Warnings, Warning{
-			Key: best.written(), Replacement: replacement(best.written(), best.src), Source: best.src,
-			Text: fmt.Sprintf("%s wins over %s (%s); Python's distributed-ucxx decides by the spelling alone and takes the latter", best.written(), newest.key, newest.src),
+			Key: best.key, Replacement: replacement(best.key, best.src), Source: best.src,
+			Text: fmt.Sprintf("%s wins over %s (%s); Python's distributed-ucxx decides by the spelling alone and takes the latter", best.key, newest.key, newest.src),
 		})
 	}
 	return best, found
-}
-
-func (c candidate) written() string {
-	if c.src.Key != "" {
-		return c.src.Key
-	}
-	return c.key
 }
 
 // in lists a key in all sections.
@@ -120,7 +113,7 @@ func (r *resolver) switches() {
 		}
 		on, err := toBool(c.value)
 		if err != nil {
-			r.fail(c.written(), c.src, err)
+			r.fail(c.key, c.src, err)
 			continue
 		}
 		*field = SwitchOf(on)
@@ -164,7 +157,7 @@ func (r *resolver) environment() {
 		}
 		text, err := optionText(c.value)
 		if err != nil {
-			r.fail(c.written(), c.src, err)
+			r.fail(c.key, c.src, err)
 			continue
 		}
 		merged[name] = text
@@ -219,7 +212,7 @@ func (r *resolver) netDevices() {
 	}
 	text, err := optionText(c.value)
 	if err != nil {
-		r.fail(c.written(), c.src, err)
+		r.fail(c.key, c.src, err)
 		return
 	}
 	r.s.UCX.NetDevices = text
@@ -242,7 +235,7 @@ func (r *resolver) pool() {
 	}
 	size, err := poolSize(c.value)
 	if err != nil {
-		r.fail(c.written(), c.src, err)
+		r.fail(c.key, c.src, err)
 		return
 	}
 	r.s.RMM.PoolSize = size

@@ -48,15 +48,7 @@ func replacement(key string, src Source) string {
 // nativeWarnings names the replacement of every deprecated key of UCX and the pool that is
 // set, and of sections whose name is nearly one of ours.
 func nativeWarnings(root *Map) []Warning {
-	var warnings []Warning
-	for _, s := range sections() {
-		if s.key == "distributed-ucxx" || s.key == "millstream" {
-			continue
-		}
-		if e, ok := lookup(root, s.key); ok {
-			warnings = append(warnings, deprecated(s.key, e)...)
-		}
-	}
+	warnings := oldSpellings(root)
 	for e := range root.All() {
 		name, _ := e.Key.(string)
 		name = strings.ReplaceAll(name, "_", "-")
@@ -65,6 +57,17 @@ func nativeWarnings(root *Map) []Warning {
 				warnings = append(warnings, Warning{name, inForm(ours, e.Source), e.Source,
 					fmt.Sprintf("section %s is not read by Millstream or Dask; is %s meant?", name, inForm(ours, e.Source))})
 			}
+		}
+	}
+	return warnings
+}
+
+// oldSpellings lists the deprecated keys that are set.
+func oldSpellings(root *Map) []Warning {
+	var warnings []Warning
+	for _, s := range sections() {
+		if e, ok := lookup(root, s.key); ok && age(s.key) != spellNew {
+			warnings = append(warnings, deprecated(s.key, e)...)
 		}
 	}
 	return warnings
@@ -90,12 +93,11 @@ func deprecated(key string, e Entry) []Warning {
 	if e.Value == nil || e.Source.Kind == KindDefault {
 		return nil
 	}
-	old := written(key, e.Source)
-	w := Warning{Key: old, Replacement: replacement(old, e.Source), Source: e.Source}
+	w := Warning{Key: key, Replacement: replacement(key, e.Source), Source: e.Source}
 	if w.Replacement == "" {
-		w.Text = old + " has no effect any more; remove it"
+		w.Text = key + " has no effect any more; remove it"
 	} else {
-		w.Text = fmt.Sprintf("%s is deprecated; write %s instead", old, w.Replacement)
+		w.Text = fmt.Sprintf("%s is deprecated; write %s instead", key, w.Replacement)
 	}
 	return []Warning{w}
 }

@@ -102,7 +102,8 @@ type Settings struct {
 	Options map[string]string
 	// Env are the UCX_* variables of the process, without UCX_.
 	Env map[string]string
-	// CUDAContext reports whether a CUDA context has to exist before UCX starts.
+	// CUDAContext reports whether a CUDA context is to exist before UCX starts, if there is a
+	// GPU. Only when UCX.CreateCUDAContext is On is it an error that there is none.
 	CUDAContext bool
 	// Values lists every setting of the two sections with its source, in the schema's order.
 	Values []Setting
@@ -125,15 +126,18 @@ type spelling uint8
 const (
 	spellNew    spelling = iota // distributed-ucxx
 	spellLegacy                 // distributed.comm.ucx, distributed.rmm
-	spellOld                    // ucx, rmm, and distributed.ucx, where Dask moves the first
+	spellOld                    // ucx and rmm, and distributed.ucx, where Dask moves ucx
 )
 
 // Sections in which UCX's settings are looked for, newest first.
-var ucxSections = []string{"distributed-ucxx", "distributed.comm.ucx", "distributed.ucx"}
+var ucxSections = []string{"distributed-ucxx", "distributed.comm.ucx", "distributed.ucx", "ucx"}
 
 // poolKeys are the names of the pool's size, newest first. The third is what a much copied
 // example shows; Dask never read it.
-var poolKeys = []string{"distributed-ucxx.rmm.pool-size", "distributed.rmm.pool-size", "distributed.comm.ucx.rmm.pool-size", "distributed.ucx.rmm.pool-size"}
+var poolKeys = []string{
+	"distributed-ucxx.rmm.pool-size", "distributed.rmm.pool-size", "distributed.comm.ucx.rmm.pool-size", "distributed.ucx.rmm.pool-size",
+	"rmm.pool-size", "ucx.rmm.pool-size",
+}
 
 var switchKeys = []string{"cuda-copy", "tcp", "nvlink", "infiniband", "rdmacm", "create-cuda-context", "multi-buffer"}
 
@@ -144,11 +148,8 @@ func (u *UCX) switchOf(key string) *Switch {
 	}[key]
 }
 
-// age tells how a key was spelled, before any rename.
-func age(key string, src Source) spelling {
-	if src.Key != "" {
-		key = src.Key
-	}
+// age tells how old the spelling of a key is.
+func age(key string) spelling {
 	first, rest, _ := strings.Cut(strings.ReplaceAll(key, "_", "-"), ".")
 	switch {
 	case first == "distributed-ucxx" || first == "millstream":
