@@ -73,6 +73,9 @@ type Info struct {
 	Python []int
 	// Millstream is set when the peer is one too.
 	Millstream *PeerInfo
+	// TLS is the state of a tls:// comm, nil elsewhere: it has the peer's certificate and so
+	// its roles (secure.Allows).
+	TLS *tls.ConnectionState
 	// SameHost reports whether both ends are on one host.
 	SameHost bool
 }

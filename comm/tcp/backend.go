@@ -146,10 +146,12 @@ func greet(ctx context.Context, nc net.Conn, limits comm.Limits, compression str
 		return nil, comm.Hello{}, comm.Permanent(err)
 	}
 	info, remote, err := comm.Handshake(ctx, c, local)
-	if err == nil && info.Millstream != nil && c.encrypted {
+	if t, ok := nc.(*tls.Conn); ok && err == nil {
+		state := t.ConnectionState()
+		info.TLS = &state
 		// Only Python's side may have a reason for an older TLS.
-		if v := nc.(*tls.Conn).ConnectionState().Version; v < tls.VersionTLS13 {
-			err = comm.Permanent(&comm.HandshakeError{Reason: "Millstream peers use TLS 1.3, this connection has " + tls.VersionName(v)})
+		if info.Millstream != nil && state.Version < tls.VersionTLS13 {
+			err = comm.Permanent(&comm.HandshakeError{Reason: "Millstream peers use TLS 1.3, this connection has " + tls.VersionName(state.Version)})
 		}
 	}
 	if err != nil {

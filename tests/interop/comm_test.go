@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/secure"
 	"go.millstream.dev/tests/interop/pypeer"
 )
 
 // commWays runs a test in each direction over each scheme, with one Python process.
 func commWays(t *testing.T, f func(*commLink)) {
 	r := newCommRig(t)
-	for _, scheme := range []string{"tcp"} {
+	for scheme, tls := range map[string]*commTLS{"tcp": nil, "tls": newCommTLS(t, secure.CAConfig{})} {
 		for _, way := range []string{"client", "server"} {
 			t.Run(scheme+"/"+way, func(t *testing.T) {
-				f(r.sub(t, nil).link(way))
+				f(r.sub(t, tls).link(way))
 			})
 		}
 	}
