@@ -17,8 +17,7 @@ type Array struct {
 	Strides []int
 	// Data is the memory, not a copy of what was loaded. nil for an array of objects.
 	Data []byte
-	// Objects are the items of an array of objects, in C order, decoded; for one in Fortran
-	// order Strides tell.
+	// Objects are the items of an array of objects, in C order, decoded.
 	Objects []any
 	// ReadOnly tells that Python must not write to it.
 	ReadOnly bool
@@ -133,8 +132,8 @@ func buildArrayState(d *decoder, o *Object) (any, bool, error) {
 		if !ok || n != len(l.Items) {
 			return nil, false, nil
 		}
-		items, err := d.items(l.Items)
-		return &Array{DType: dt, Shape: shape, Strides: strides(shape, 8, fortran), Objects: items}, true, err
+		items, err := d.items(l.Items) // in C order, whatever the flag says
+		return &Array{DType: dt, Shape: shape, Strides: strides(shape, 8, false), Objects: items}, true, err
 	}
 	data, ok := AsBytes(state[4])
 	if !ok {
@@ -211,6 +210,10 @@ func buildArrayCall(_ *decoder, o *Object) (any, bool, error) {
 		return nil, false, nil
 	}
 	last := a.DType.ItemSize
+	if len(data) == 0 {
+		a.Strides = steps
+		return a, true, nil
+	}
 	for i, s := range steps {
 		hi, lo := bits.Mul64(uint64(s), uint64(max(shape[i]-1, 0)))
 		if hi != 0 || lo > uint64(len(data)) {
@@ -218,7 +221,7 @@ func buildArrayCall(_ *decoder, o *Object) (any, bool, error) {
 		}
 		last += int(lo)
 	}
-	if last > len(data) && len(data) > 0 {
+	if last > len(data) {
 		return nil, false, nil
 	}
 	a.Strides = steps
@@ -233,9 +236,8 @@ func (a *Array) pickleTree(protocol int) (Value, error) {
 		return nil, err
 	}
 	if a.DType.Kind == 'O' {
-		fortran := len(a.Shape) > 1 && a.Strides != nil && a.Strides[0] < a.Strides[len(a.Strides)-1]
 		o := Call(Global{"numpy.core.multiarray", "_reconstruct"}, Global{"numpy", "ndarray"}, Tuple{int64(0)}, []byte("b"))
-		return o.WithState(Tuple{int64(1), intTuple(a.Shape), dt, fortran, &List{Items: a.Objects}}), nil
+		return o.WithState(Tuple{int64(1), intTuple(a.Shape), dt, false, &List{Items: a.Objects}}), nil
 	}
 	steps := a.Strides
 	if steps == nil {

@@ -18,6 +18,9 @@ func FuncName(v Value) (name string, importable bool) {
 			if name, ok := codeName(x); ok {
 				return name, false
 			}
+			if name, ok := className(x); ok {
+				return name, false
+			}
 			inner, ok := wrapped(x)
 			if !ok {
 				return "", false
@@ -47,6 +50,20 @@ func wrapped(o *Object) (Value, bool) {
 		return o.Args[0], true
 	}
 	return nil, false
+}
+
+// className names a class that cloudpickle carries: _make_skeleton_class(type, name, bases,
+// {"__module__": …}, …).
+func className(o *Object) (string, bool) {
+	if g, _ := o.Class(); !isCloudpickle(g, "_make_skeleton_class") || len(o.Args) < 4 {
+		return "", false
+	}
+	name, ok := o.Args[1].(string)
+	kwargs, _ := o.Args[3].(*Dict)
+	if module, ok := stringOf(kwargs, "__module__"); ok {
+		name = module + "." + name
+	}
+	return name, ok
 }
 
 // codeName names a function that cloudpickle carries: by the name that it is given after

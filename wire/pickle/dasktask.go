@@ -261,7 +261,7 @@ func RefKey(v Value) (key Value, ok bool) {
 	}
 	g, _ := o.Class()
 	switch {
-	case g.Is(taskModule, "TaskRef"):
+	case g.Is(taskModule, "TaskRef"), g.Is("distributed.client", "Future"):
 		return o.Args[0], true
 	case g.Is(taskModule, "Alias") && len(o.Args) <= 2:
 		return o.Args[len(o.Args)-1], true

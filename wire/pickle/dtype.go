@@ -127,6 +127,15 @@ func dtype(v Value, depth int) (*DType, bool) {
 	if g, _ := o.Class(); !g.Is("numpy", "dtype") {
 		return nil, false
 	}
+	if len(o.Steps) == 0 {
+		switch spec := o.Args[0].(type) {
+		case Tuple:
+			d := new(DType)
+			return d, d.setSub(spec, depth)
+		case *Dict:
+			return record(o, spec, depth)
+		}
+	}
 	text, ok := o.Args[0].(string)
 	if !ok || len(text) < 2 || len(text) > 20 {
 		return nil, false
@@ -208,14 +217,50 @@ func (d *DType) setSub(v Value, depth int) bool {
 	}
 	shape, ok := shapeOf(t[1])
 	d.Base, d.SubShape = base, shape
+	if d.Kind == 0 { // not said elsewhere
+		d.Kind, d.Order = 'V', '|'
+		n, fits := elements(append([]int{base.ItemSize}, shape...))
+		d.ItemSize, ok = n, ok && fits
+	}
 	return ok
 }
+
+// record reads dtype({"names": …, "formats": …, "offsets": …, "itemsize": …}, align), which is
+// what Append writes for records.
+func record(o *Object, spec *Dict, depth int) (*DType, bool) {
+	list := func(name string) []Value {
+		v, _ := spec.Get(name)
+		l, ok := v.(*List)
+		if !ok {
+			return nil
+		}
+		return l.Items
+	}
+	names, formats, offsets := list("names"), list("formats"), list("offsets")
+	v, _ := spec.Get("itemsize")
+	size, ok := v.(int64)
+	if !ok || size < 0 || size > 1<<31-1 || len(names) != len(formats) || len(names) != len(offsets) || len(names) > maxFields {
+		return nil, false
+	}
+	d := &DType{Kind: 'V', Order: '|', ItemSize: int(size)}
+	if len(o.Args) > 1 {
+		d.Aligned, _ = o.Args[1].(bool)
+	}
+	fields := new(Dict)
+	for i, n := range names {
+		fields.Set(n, Tuple{formats[i], offsets[i]})
+	}
+	return d, d.setFields(Tuple(names), fields, depth)
+}
+
+// maxFields bounds the fields of one record.
+const maxFields = 1 << 14
 
 // setFields reads names and {name: (dtype, offset[, title])}.
 func (d *DType) setFields(names, fields Value, depth int) bool {
 	list, ok1 := names.(Tuple)
 	dict, ok2 := fields.(*Dict)
-	if !ok1 || !ok2 || len(list) > 1<<14 {
+	if !ok1 || !ok2 || len(list) > maxFields {
 		return false
 	}
 	d.Fields = make([]Field, 0, len(list))

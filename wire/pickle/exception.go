@@ -116,15 +116,17 @@ func (d *decoder) exception(o *Object, depth int) (*Exception, bool) {
 	}
 	e := &Exception{tree: o}
 	args := o.Args
+	var file Value // of an OSError, which is an argument but not one of args
 	if g.Module == "tblib.pickling_support" {
 		if len(o.Args) < 4 {
 			return nil, false
 		}
-		if g.Name == "unpickle_exception" {
+		if g.Name == "unpickle_exception" { // OSError's own arguments, with the file's name
 			args, ok = o.Args[1].(Tuple)
 		} else if attrs, isDict := o.Args[1].(*Dict); isDict {
 			v, _ := attrs.Get("args")
 			args, ok = v.(Tuple)
+			file, _ = attrs.Get("filename")
 		} else {
 			ok = false
 		}
@@ -143,16 +145,19 @@ func (d *decoder) exception(o *Object, depth int) (*Exception, bool) {
 		}
 	}
 	e.Module, e.Type = g.Module, g.Name
+	if isOSError(g) && len(args) > 2 && len(args) <= 5 {
+		file, args = args[2], args[:2]
+	}
 	items, err := d.items(args)
 	if err != nil {
 		items = args // what Go values cannot hold stays a tree
 	}
 	e.Args = items
-	e.Text = exceptionText(g, items)
+	e.Text = exceptionText(g, items, file)
 	return e, true
 }
 
-func exceptionText(g Global, args []any) string {
+func exceptionText(g Global, args []any, file Value) string {
 	switch len(args) {
 	case 0:
 		return ""
@@ -162,17 +167,29 @@ func exceptionText(g Global, args []any) string {
 		}
 		return Repr(args[0])
 	}
-	if errno, ok := args[0].(int64); ok && g.Module == "builtins" && strings.HasSuffix(g.Name, "Error") && len(args) <= 5 {
-		if text, ok := args[1].(string); ok && (len(args) > 2 || strings.Contains("OSError FileNotFoundError PermissionError ConnectionResetError "+
-			"ConnectionRefusedError BrokenPipeError FileExistsError IsADirectoryError NotADirectoryError TimeoutError", g.Name)) {
-			s := fmt.Sprintf("[Errno %d] %s", errno, text)
-			if len(args) > 2 && args[2] != nil {
-				s += ": " + Repr(args[2])
-			}
-			return s
+	if isOSError(g) && len(args) == 2 {
+		text := fmt.Sprintf("[Errno %v] %v", args[0], args[1])
+		if file != nil {
+			text += ": " + Repr(file)
 		}
+		return text
 	}
 	return Repr(Tuple(args))
+}
+
+// isOSError knows OSError and its subclasses, whose text is made of number, message and
+// file.
+func isOSError(g Global) bool {
+	if g.Module != "builtins" {
+		return false
+	}
+	switch g.Name {
+	case "OSError", "BlockingIOError", "ChildProcessError", "ConnectionError", "BrokenPipeError", "ConnectionAbortedError",
+		"ConnectionRefusedError", "ConnectionResetError", "FileExistsError", "FileNotFoundError", "InterruptedError",
+		"IsADirectoryError", "NotADirectoryError", "PermissionError", "ProcessLookupError", "TimeoutError":
+		return true
+	}
+	return false
 }
 
 // maxFrames bounds the traceback that is read from one pickle.

@@ -75,8 +75,10 @@ func (l *loader) pushIntText(s string) error {
 	if len(s) > maxDigits {
 		return fmt.Errorf("an int of %d digits: %w", len(s), limitError("IntBytes", maxDigits))
 	}
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return l.push(n)
+	if s != "" && s[0] >= '1' && s[0] <= '9' { // else a base may be in front, as in 0x10
+		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return l.push(n)
+		}
 	}
 	x, ok := new(big.Int).SetString(s, 0)
 	if !ok {
