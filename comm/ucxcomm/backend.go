@@ -40,7 +40,10 @@ func (b *Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (co
 	s := b.settings()
 	e, err := openEngine(ctx, s)
 	if err != nil {
-		return nil, comm.Permanent(err)
+		if ctx.Err() == nil {
+			err = comm.Permanent(err) // no UCX, or settings that it refuses
+		}
+		return nil, err
 	}
 	m, err := meet(ctx, e.meet, net.JoinHostPort(host, fmt.Sprint(port)))
 	if err != nil {

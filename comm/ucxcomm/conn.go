@@ -16,6 +16,10 @@ import (
 // closeTime bounds Close.
 const closeTime = time.Second
 
+// lateTime is how long after its close UCX may still deliver what was on its way to an
+// endpoint.
+const lateTime = 200 * time.Millisecond
+
 // link moves whole messages. An error that is not an *idleError means that the comm is over.
 type link interface {
 	write(ctx context.Context, m *wire.Message) error
@@ -75,23 +79,14 @@ func (c *conn) end(reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil {
-		c.err = &endError{peer: c.peer, cause: reason}
+		c.err = c.ended(reason)
 		close(c.done)
 	}
 }
 
-// endError is why a comm ended.
-type endError struct {
-	peer  string
-	cause error
+func (c *conn) ended(reason error) error {
+	return &comm.ClosedError{Local: c.local, Peer: c.peer, Cause: reason}
 }
-
-func (e *endError) Error() string {
-	return fmt.Sprintf("ucxcomm: the comm with %s has ended: %v", e.peer, e.cause)
-}
-
-// Unwrap makes comm.ErrClosed and the cause visible to errors.Is.
-func (e *endError) Unwrap() []error { return []error{comm.ErrClosed, e.cause} }
 
 var errClosedHere = errors.New("closed by this side")
 
@@ -116,9 +111,17 @@ func (c *conn) take(ctx context.Context, turn chan struct{}) error {
 	}
 	if c.closed.Load() {
 		<-turn
-		return c.Err()
+		return c.closing()
 	}
 	return nil
+}
+
+// closing is the error of calls that this side's Close or Abort has met.
+func (c *conn) closing() error {
+	if err := c.Err(); err != nil {
+		return err
+	}
+	return c.ended(errClosedHere) // Close is still telling the peer
 }
 
 // failed is what a caller hears of an error of the link.
@@ -126,22 +129,27 @@ func (c *conn) failed(err error) error {
 	var idle *idleError
 	if errors.As(err, &idle) {
 		if c.closed.Load() {
-			return c.Err()
+			return c.closing()
 		}
 		return fmt.Errorf("ucxcomm: %s: %w", c.peer, idle.cause)
 	}
-	c.end(err)
 	if c.closed.Load() {
-		return c.Err()
+		return c.closing()
 	}
-	return &endError{peer: c.peer, cause: err}
+	c.end(err)
+	return c.ended(err)
 }
 
 func (c *conn) Write(ctx context.Context, m *wire.Message) error {
 	if err := c.take(ctx, c.writing); err != nil {
 		return err
 	}
-	err := c.link.write(ctx, m)
+	err := c.Err() // a peer that left reads nothing more; what it sent can still be read
+	if err != nil {
+		<-c.writing
+		return err
+	}
+	err = c.link.write(ctx, m)
 	<-c.writing
 	if err != nil {
 		return c.failed(err)
@@ -212,5 +220,9 @@ func (c *conn) free(ctx context.Context) {
 		c.lane.t.finish(ctx)
 	}
 	_ = c.meeting.CloseContext(ctx)
-	c.engine.release()
+	c.meeting.drain()
+	time.AfterFunc(lateTime, func() {
+		c.meeting.drain()
+		c.engine.release()
+	})
 }

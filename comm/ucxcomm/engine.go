@@ -32,7 +32,8 @@ type engine struct {
 	timer *time.Timer // ends it; guarded by engines.mu
 }
 
-const engineLinger = time.Second
+// engineLinger is a variable for tests only.
+var engineLinger = time.Second
 
 var engines struct {
 	mu sync.Mutex

@@ -17,9 +17,9 @@ const (
 	laneWindow = 16 << 20
 	// minWindow is the least that a peer may offer: below, every message would wait.
 	minWindow = 64 << 10
-	// laneFrames is the most frames that ucx sends as one message. Dask messages with
-	// more travel in pieces: an empty frame, which no Dask message begins with, a frame of
-	// one byte, 1 if more pieces follow, and frames of the message.
+	// laneFrames is the most frames that ucx sends as one message. Messages with more,
+	// and those that begin with an empty frame, travel in pieces: an empty frame, a frame
+	// of one byte, 1 if more pieces follow, and frames of the message.
 	laneFrames = 1 << 16
 )
 
@@ -89,8 +89,8 @@ func orClosed(err error) error {
 }
 
 func (l *laneLink) write(ctx context.Context, m *wire.Message) error {
-	if len(m.Frames) == 0 || m.Frames[0].Len() == 0 {
-		return &idleError{errors.New("a message begins with a frame that is not empty")}
+	if len(m.Frames) == 0 {
+		return &idleError{errNoFrames}
 	}
 	if err := ctx.Err(); err != nil {
 		return &idleError{err}
@@ -98,7 +98,7 @@ func (l *laneLink) write(ctx context.Context, m *wire.Message) error {
 	if err := l.room(ctx, messageCost(m)); err != nil {
 		return err
 	}
-	if len(m.Frames) <= laneFrames {
+	if len(m.Frames) <= laneFrames && m.Frames[0].Len() > 0 {
 		var few [8]ucx.View
 		views := few[:0]
 		for _, f := range m.Frames {

@@ -36,6 +36,8 @@ func (b bounds) framesError(n uint64) error {
 	return &limitError{what: "frames", got: satAdd(0, n), limit: int64(b.frames), key: "Limits.Frames"}
 }
 
+var errNoFrames = errors.New("a message has at least one frame, its body")
+
 // errShutdown is a peer that closed in peace.
 var errShutdown = fmt.Errorf("closed by the peer: %w", io.EOF)
 
@@ -82,7 +84,7 @@ func ready(ctx context.Context, m *wire.Message) error {
 
 func (l *pythonLink) write(ctx context.Context, m *wire.Message) error {
 	if len(m.Frames) == 0 {
-		return &idleError{errors.New("a message has at least one frame")}
+		return &idleError{errNoFrames}
 	}
 	if err := ready(ctx, m); err != nil {
 		return &idleError{err}
@@ -148,12 +150,22 @@ func (l *pythonLink) room(ctx context.Context, n int) error {
 	return nil
 }
 
-// shutdown tells the peer that nothing more comes, after it has begun to receive all.
+// matchTime is how long a close waits for a peer that has not begun to read what was
+// written. UCX does not tell when it has arrived, only when a receive has met it, and a
+// peer that hears of the end first may drop it.
+const matchTime = 250 * time.Millisecond
+
+// shutdown tells the peer that nothing more comes.
 func (l *pythonLink) shutdown(ctx context.Context) error {
 	if l.multi {
 		return l.ep.SendMulti(ctx, ucx.ForceTag(l.ep.send), ucx.Bytes([]byte{1}))
 	}
-	err := l.room(ctx, 0)
+	matched, cancel := context.WithTimeout(ctx, matchTime)
+	defer cancel()
+	err := l.room(matched, 0)
+	if matched.Err() != nil {
+		err = nil // it reads later, or never
+	}
 	var b [leadSize]byte
 	lead{shutdown: true}.put(&b)
 	if serr := l.ep.Send(ctx, ucx.Bytes(b[:]), ucx.ForceTag(l.ep.send)); err == nil {

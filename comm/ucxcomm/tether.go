@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"sync"
+	"time"
 
 	"go.millstream.dev/ucx"
 )
@@ -42,6 +44,8 @@ type tether struct {
 	final  chan bool      // capacity 1
 	credit func(taken uint64)
 
+	parted sync.Once
+	ended  chan struct{} // closed when the peer's end of the lifeline is over
 	pumped chan struct{} // closed when nothing more is received
 	fed    chan struct{} // closed when nothing more is sent for the lifeline
 }
@@ -55,7 +59,7 @@ type readiness struct {
 func newTether(ep *meeting, credit func(uint64)) *tether {
 	t := &tether{
 		ep: ep, ready: make(chan readiness, 1), final: make(chan bool, 1), credit: credit,
-		pumped: make(chan struct{}), fed: make(chan struct{}),
+		ended: make(chan struct{}), pumped: make(chan struct{}), fed: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.line, t.inner = net.Pipe()
@@ -72,11 +76,22 @@ func (t *tether) close() {
 	<-t.pumped
 }
 
-// finish lets what the lifeline has written go out, then closes.
+// partTime is how long an end waits for the other one's last word.
+const partTime = 200 * time.Millisecond
+
+// finish lets what the lifeline has written go out, takes in the peer's last word, which
+// comes by itself, and closes.
 func (t *tether) finish(ctx context.Context) {
 	_ = t.line.Close() // the lane's close has done so in peace
+	ctx, cancel := context.WithTimeout(ctx, partTime)
+	defer cancel()
 	select {
 	case <-t.fed:
+	case <-ctx.Done():
+	}
+	select {
+	case <-t.ended:
+	case <-t.pumped:
 	case <-ctx.Done():
 	}
 	t.close()
@@ -150,6 +165,7 @@ func (t *tether) take(b []byte) error {
 		_, _ = t.inner.Write(p) // fails when this side's lifeline has ended; the rest still matters
 	case tetherEnd:
 		_ = t.inner.Close()
+		t.parted.Do(func() { close(t.ended) })
 	case tetherCredit:
 		if len(p) != 8 {
 			return errTether

@@ -1,0 +1,47 @@
+package ucxcomm
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/comm/commtest"
+	"go.millstream.dev/internal/leak"
+)
+
+func TestMain(m *testing.M) {
+	engineLinger = 20 * time.Millisecond // each test checks that nothing is left
+	// What UCX sets up once per process is no leak of a test.
+	if e, err := openEngine(context.Background(), Settings{}); err == nil {
+		_, _ = e.lane()
+		e.release()
+		e.expire()
+	}
+	os.Exit(leak.Main(m))
+}
+
+// network makes comms of one backend.
+type network struct{ b *Backend }
+
+func (n network) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
+	_, loc := comm.ParseAddress(address)
+	return comm.Connect(ctx, address, cfg, func(ctx context.Context) (comm.Comm, error) { return n.b.Dial(ctx, loc, cfg) })
+}
+
+func (n network) Listen(ctx context.Context, address string, cfg comm.ListenConfig) (comm.Listener, error) {
+	_, loc := comm.ParseAddress(address)
+	return n.b.Listen(ctx, loc, cfg)
+}
+
+func TestConformance(t *testing.T) {
+	for name, b := range backends {
+		t.Run(name, func(t *testing.T) {
+			commtest.Run(t, commtest.Factory{Network: network{b}, Address: b.scheme + "://127.0.0.1:0", Rounds: 100})
+		})
+	}
+	t.Run("registered", func(t *testing.T) {
+		commtest.Run(t, commtest.Factory{Address: "ucx://127.0.0.1:0", Rounds: 40, Large: 9 << 20})
+	})
+}
