@@ -30,14 +30,18 @@ var builtin = map[string]bool{
 // ErrorMessage is an error as Dask's error_message makes it: the reply to a request that
 // failed (status "uncaught-error"), or part of other messages (status "error"). Python
 // peers raise its exception, with the Go stack, where there is one, as a note.
+//
+// A *wire.Exception in err is sent as it is, whatever its class; see Exception for others.
 func ErrorMessage(err error, status string) (msgpack.Map, error) {
 	typ, text, trace, code := describe(err)
-	exception := pickle.Call(pickle.Global{Module: "builtins", Name: typ}, text)
-	if trace != "" {
-		// Python 3.11 and later print notes; earlier ones keep the attribute.
-		exception = exception.WithState(pickle.NewDict("__notes__", &pickle.List{Items: []pickle.Value{"remote traceback:\n" + trace}}))
+	var python *wire.Exception
+	var data []byte
+	if errors.As(err, &python) {
+		typ, text = python.Type, clip(python.Text)
+		data, err = wire.PickleException(python)
+	} else {
+		data, err = pickleError(typ, text, trace)
 	}
-	data, err := pickle.Dump(exception)
 	if err != nil {
 		return nil, fmt.Errorf("rpc: error %q cannot be sent: %w", text, err)
 	}
@@ -52,6 +56,16 @@ func ErrorMessage(err error, status string) (msgpack.Map, error) {
 		m.Set("millstream", msgpack.Map{{Key: "code", Value: code}})
 	}
 	return m, nil
+}
+
+// pickleError makes a Python exception of one of the built-in classes.
+func pickleError(typ, text, trace string) ([]byte, error) {
+	exception := pickle.Call(pickle.Global{Module: "builtins", Name: typ}, text)
+	if trace != "" {
+		// Python 3.11 and later print notes; earlier ones keep the attribute.
+		exception = exception.WithState(pickle.NewDict("__notes__", &pickle.List{Items: []pickle.Value{"remote traceback:\n" + trace}}))
+	}
+	return pickle.Append(nil, exception, pickle.Options{Protocol: 4})
 }
 
 // describe finds the exception that says the same as a Go error.
@@ -71,7 +85,7 @@ func describe(err error) (typ, text, trace, code string) {
 	case errors.As(err, &argument):
 		typ = "TypeError"
 	case errors.Is(err, ErrUnknownOp):
-		typ, code = "KeyError", codeUnknownOp
+		typ, code = "LookupError", codeUnknownOp
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		typ = "TimeoutError"
 	case errors.Is(err, context.Canceled):
@@ -133,54 +147,14 @@ func readException(x any) (typ, text string) {
 	if !ok {
 		return "", ""
 	}
-	v, err := pickle.Load(data, nil, pickle.Limits{})
+	e, err := wire.UnpickleException(data, pickle.Limits{})
 	if err != nil {
 		return "", ""
 	}
-	return exceptionTree(v)
-}
-
-// exceptionTree reads type and text of an exception: a call of its class with its
-// arguments. tblib, which Dask uses, calls its own function with class and arguments.
-func exceptionTree(v pickle.Value) (typ, text string) {
-	o, ok := v.(*pickle.Object)
-	if !ok {
-		return "", ""
+	if e.Module == "" || e.Module == "builtins" {
+		return e.Type, e.Text
 	}
-	class, ok := o.Func.(pickle.Global)
-	if !ok {
-		return "", ""
-	}
-	args := []pickle.Value(o.Args)
-	if class.Is("tblib.pickling_support", "unpickle_exception") || strings.HasPrefix(class.Name, "unpickle_exception") {
-		if len(args) < 2 {
-			return "", ""
-		}
-		inner, ok := args[0].(pickle.Global)
-		if !ok {
-			return "", ""
-		}
-		class = inner
-		switch given := args[1].(type) {
-		case pickle.Tuple: // unpickle_exception(class, args, …)
-			args = given
-		case *pickle.Dict: // unpickle_exception_with_attrs(class, attributes, …)
-			x, _ := given.Get("args")
-			t, _ := x.(pickle.Tuple)
-			args = t
-		}
-	}
-	typ = class.String()
-	if class.Module == "builtins" {
-		typ = class.Name
-	}
-	if len(args) > 0 {
-		if s, ok := args[0].(string); ok {
-			return typ, s
-		}
-		return typ, fmt.Sprint(args[0])
-	}
-	return typ, ""
+	return e.Module + "." + e.Type, e.Text
 }
 
 // splitRepr reads the repr of an exception: ValueError('no such key').

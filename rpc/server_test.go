@@ -14,6 +14,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/wire/pickle"
 )
 
 type pair struct{ X, Y int }
@@ -26,6 +27,9 @@ func addHandlers(s *Server) {
 	})
 	s.Handle("odd_error", func(context.Context, *Request) (any, error) {
 		return nil, &Exception{"os.system", "no such class may reach a peer"}
+	})
+	s.Handle("python_error", func(context.Context, *Request) (any, error) {
+		return nil, fmt.Errorf("a task failed: %w", pickle.NewException("my.module", "OddError", "seen in a task"))
 	})
 	s.Handle("timeout", func(context.Context, *Request) (any, error) { return nil, os.ErrDeadlineExceeded })
 	s.Handle("panic", func(context.Context, *Request) (any, error) { panic("out of cheese") })
@@ -64,13 +68,14 @@ func TestErrorsCarryOver(t *testing.T) {
 			typ, text, trace string
 			is               error
 		}{
-			"fail":        {"RuntimeError", "it's broken", "", nil},
-			"value_error": {"ValueError", "bad value", "", nil},
-			"odd_error":   {"RuntimeError", "os.system: no such class may reach a peer", "", nil},
-			"timeout":     {"TimeoutError", "i/o timeout", "", os.ErrDeadlineExceeded},
-			"panic":       {"RuntimeError", "panic: out of cheese", "addHandlers", nil},
-			"unsendable":  {"RuntimeError", "the result cannot be sent", "", nil},
-			"nonsense":    {"KeyError", `unknown op "nonsense"`, "", ErrUnknownOp},
+			"fail":         {"RuntimeError", "it's broken", "", nil},
+			"value_error":  {"ValueError", "bad value", "", nil},
+			"odd_error":    {"RuntimeError", "os.system: no such class may reach a peer", "", nil},
+			"python_error": {"my.module.OddError", "seen in a task", "", nil},
+			"timeout":      {"TimeoutError", "i/o timeout", "", os.ErrDeadlineExceeded},
+			"panic":        {"RuntimeError", "panic: out of cheese", "addHandlers", nil},
+			"unsendable":   {"RuntimeError", "the result cannot be sent", "", nil},
+			"nonsense":     {"LookupError", `unknown op "nonsense"`, "", ErrUnknownOp},
 		} {
 			err := r.pool.Call(r.Context(), r.addr, op, nil, nil)
 			var e *RemoteError
@@ -94,7 +99,7 @@ func TestErrorsCarryOver(t *testing.T) {
 				t.Errorf("%s: errors.Is finds ErrUnknownOp", op)
 			}
 		}
-		if s := r.server.Stats(); s.Unknown != 1 || s.Errors != 5 || s.Requests != 7 {
+		if s := r.server.Stats(); s.Unknown != 1 || s.Errors != 6 || s.Requests != 8 {
 			t.Errorf("stats %+v", s)
 		}
 		if s := r.pool.Stats(); s.Dials != 1 {
