@@ -104,6 +104,9 @@ func (c *conn) Info() comm.Info   { return c.info }
 
 // take waits for a turn.
 func (c *conn) take(ctx context.Context, turn chan struct{}) error {
+	if ctx.Err() != nil && !c.closed.Load() {
+		return fmt.Errorf("ucxcomm: %s: %w", c.peer, context.Cause(ctx))
+	}
 	select {
 	case turn <- struct{}{}:
 	case <-ctx.Done():
@@ -218,8 +221,10 @@ func (c *conn) free(ctx context.Context) {
 	if c.lane != nil {
 		_ = c.lane.ep.CloseContext(ctx)
 		c.lane.t.finish(ctx)
+		_ = c.meeting.CloseContext(ctx)
+	} else {
+		abortEndpoint(c.meeting.raw()) // the link has flushed it, and may have left more to the peer
 	}
-	_ = c.meeting.CloseContext(ctx)
 	c.meeting.drain()
 	time.AfterFunc(lateTime, func() {
 		c.meeting.drain()

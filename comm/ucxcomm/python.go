@@ -158,7 +158,10 @@ const matchTime = 250 * time.Millisecond
 // shutdown tells the peer that nothing more comes.
 func (l *pythonLink) shutdown(ctx context.Context) error {
 	if l.multi {
-		return l.ep.SendMulti(ctx, ucx.ForceTag(l.ep.send), ucx.Bytes([]byte{1}))
+		if err := l.ep.SendMulti(ctx, ucx.ForceTag(l.ep.send), ucx.Bytes([]byte{1})); err != nil {
+			return err
+		}
+		return l.ep.raw().Flush(ctx)
 	}
 	matched, cancel := context.WithTimeout(ctx, matchTime)
 	defer cancel()
@@ -170,6 +173,9 @@ func (l *pythonLink) shutdown(ctx context.Context) error {
 	lead{shutdown: true}.put(&b)
 	if serr := l.ep.Send(ctx, ucx.Bytes(b[:]), ucx.ForceTag(l.ep.send)); err == nil {
 		err = serr
+	}
+	if ferr := l.ep.raw().Flush(ctx); err == nil {
+		err = ferr
 	}
 	return err
 }

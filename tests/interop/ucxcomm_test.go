@@ -1,8 +1,17 @@
 package interop
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
 	"testing"
+	"time"
 
+	"go.millstream.dev/comm"
+	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/tests/interop/pypeer"
 )
 
@@ -54,4 +63,217 @@ func TestUCXCommMessages(t *testing.T) {
 			l.wait(write)
 		}
 	})
+}
+
+// Both ends' addresses are right on our side; distributed-ucxx's own are not.
+func TestUCXCommAddresses(t *testing.T) {
+	r := newUCXRig(t, "ucxx", ucxcomm.Settings{})
+	d := r.dial(false)
+	if d.c.PeerAddr() == d.c.LocalAddr() || !strings.HasPrefix(d.c.LocalAddr(), "ucxx://127.0.0.1:") {
+		t.Errorf("dialled %s from %s", d.c.PeerAddr(), d.c.LocalAddr())
+	}
+	a := r.listen(comm.ListenConfig{})
+	if a.c.PeerAddr() == a.c.LocalAddr() || !strings.HasPrefix(a.c.PeerAddr(), "ucxx://127.0.0.1:") {
+		t.Errorf("accepted %s on %s", a.c.PeerAddr(), a.c.LocalAddr())
+	}
+	if a.their.Address != a.c.LocalAddr() {
+		t.Errorf("the peer dialled %s, our side says %s", a.their.Address, a.c.LocalAddr())
+	}
+	if !d.c.Info().SameHost || !a.c.Info().SameHost {
+		t.Error("one host was taken for two")
+	}
+}
+
+// A comm that Python closes ends ours in peace after the last message; ours ends
+// Python's in the same way.
+func TestUCXCommShutdown(t *testing.T) {
+	eachUCXMode(t, func(l *ucxLink) {
+		l.do("write", l.command(pypeer.Command{"text": "last"}))
+		read := async(func() error {
+			m, err := l.c.Read(l.ctx)
+			if err == nil {
+				err = checkUCXMessage(m, "last", nil)
+			}
+			return err
+		})
+		if err := <-read; err != nil {
+			l.Fatal(err)
+		}
+		read = async(func() error { _, err := l.c.Read(l.ctx); return err })
+		l.do("close", l.command(nil))
+		if err := <-read; !errors.Is(err, comm.ErrClosed) || !errors.Is(err, io.EOF) {
+			l.Errorf("the read ended with %v", err)
+		}
+		select {
+		case <-l.c.Done():
+		case <-time.After(noticeWithin):
+			l.Error("the comm is not done")
+		}
+		if err := l.c.Err(); !errors.Is(err, comm.ErrClosed) {
+			l.Errorf("Err: %v", err)
+		}
+		if err := l.c.Write(l.ctx, ucxDaskMessage("late", nil)); !errors.Is(err, comm.ErrClosed) {
+			l.Errorf("a write afterwards: %v", err)
+		}
+		if err := l.c.Close(); err != nil {
+			l.Errorf("Close: %v", err)
+		}
+	})
+}
+
+// What we wrote before Close is read by Python, then its read ends with Dask's error.
+func TestUCXCommWeClose(t *testing.T) {
+	eachUCXMode(t, func(l *ucxLink) {
+		first, second := l.post("read", l.command(nil)), (*pypeer.Pending)(nil)
+		if err := l.c.Write(l.ctx, ucxDaskMessage("last", []int{100})); err != nil {
+			l.Fatal(err)
+		}
+		if a := l.wait(first); a.Message != "last" {
+			l.Errorf("the peer read %q", a.Message)
+		}
+		second = l.post("read", l.command(nil))
+		if err := l.c.Close(); err != nil {
+			l.Error(err)
+		}
+		var failed *pypeer.Failed
+		if _, err := second.Wait(l.ctx); !errors.As(err, &failed) || failed.Exception != "CommClosedError" {
+			l.Errorf("the peer's read ended with %v", err)
+		}
+		if !l.do("closed", l.command(nil)).Closed {
+			l.Error("the peer's comm is open")
+		}
+		if err := l.c.Write(l.ctx, ucxDaskMessage("late", nil)); !errors.Is(err, comm.ErrClosed) {
+			l.Errorf("a write afterwards: %v", err)
+		}
+		if _, err := l.c.Read(l.ctx); !errors.Is(err, comm.ErrClosed) {
+			l.Errorf("a read afterwards: %v", err)
+		}
+	})
+}
+
+// A killed process ends a read that waits, and a write of what it had not received.
+func TestUCXCommPeerKilled(t *testing.T) {
+	for _, m := range ucxModes {
+		for _, way := range []string{"we dial", "we listen"} {
+			t.Run(m.name+", "+way, func(t *testing.T) {
+				l := newUCXRig(t, "ucxx", m.settings, m.env...).link(way)
+				read := async(func() error { _, err := l.c.Read(l.ctx); return err })
+				write := async(func() error { return l.c.Write(l.ctx, ucxDaskMessage("big", []int{64 << 20})) })
+				time.Sleep(50 * time.Millisecond)
+				l.peer.Kill()
+				for name, ch := range map[string]<-chan error{"read": read, "write": write} {
+					select {
+					case err := <-ch:
+						if !errors.Is(err, comm.ErrClosed) {
+							t.Errorf("the %s ended with %v", name, err)
+						}
+					case <-time.After(noticeWithin):
+						t.Fatalf("the %s still waits", name)
+					}
+				}
+				<-l.c.Done()
+			})
+		}
+	}
+}
+
+// An abort of Python's in the middle of everything is an end like any other.
+func TestUCXCommPeerAborts(t *testing.T) {
+	eachUCXMode(t, func(l *ucxLink) {
+		read := async(func() error { _, err := l.c.Read(l.ctx); return err })
+		l.do("abort", l.command(nil))
+		if err := <-read; !errors.Is(err, comm.ErrClosed) {
+			l.Errorf("the read ended with %v", err)
+		}
+	})
+}
+
+// Our abort, and a message of ours that is cut off, end Python's read with Dask's error.
+func TestUCXCommWeAbort(t *testing.T) {
+	eachUCXMode(t, func(l *ucxLink) {
+		read := l.post("read", l.command(nil))
+		l.c.Abort()
+		var failed *pypeer.Failed
+		if _, err := read.Wait(l.ctx); !errors.As(err, &failed) || failed.Exception != "CommClosedError" {
+			l.Errorf("the peer's read ended with %v", err)
+		}
+	})
+}
+
+// Nobody listens: Dask's words, on both sides.
+func TestUCXCommUnreachable(t *testing.T) {
+	r := newUCXRig(t, "ucxx", ucxcomm.Settings{})
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free again
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := "ucxx://" + l.Addr().String()
+	l.Close()
+	ucxcomm.Configure(r.settings)
+	defer ucxcomm.Configure(ucxcomm.Settings{})
+	_, err = comm.Dial(r.ctx, address, comm.DialConfig{Timeout: 500 * time.Millisecond})
+	if err == nil || !strings.Contains(err.Error(), "Timed out trying to connect to "+address) {
+		t.Errorf("Dial: %v", err)
+	}
+	var failed *pypeer.Failed
+	if _, err := r.peer.Do(r.ctx, "connect", pypeer.Command{"address": address, "timeout": 0.5}); !errors.As(err, &failed) ||
+		!strings.Contains(failed.Message, "Timed out trying to connect to") {
+		t.Errorf("Python: %v", err)
+	}
+}
+
+// A reader that gives up before anything came loses nothing.
+func TestUCXCommReadGivesUp(t *testing.T) {
+	eachUCXMode(t, func(l *ucxLink) {
+		ctx, cancel := context.WithTimeout(l.ctx, 20*time.Millisecond)
+		defer cancel()
+		if _, err := l.c.Read(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, comm.ErrClosed) {
+			l.Fatalf("the read ended with %v", err)
+		}
+		l.do("write", l.command(pypeer.Command{"text": "after", "frames": frameSpecs([]int{3000})}))
+		m, err := l.c.Read(l.ctx)
+		if err != nil {
+			l.Fatal(err)
+		}
+		if err := checkUCXMessage(m, "after", []int{3000}); err != nil {
+			l.Error(err)
+		}
+	})
+}
+
+// Many small messages in a row, and round trips, with Python's side working as a server.
+func TestUCXCommEchoServer(t *testing.T) {
+	for _, m := range ucxModes {
+		t.Run(m.name, func(t *testing.T) {
+			l := newUCXRig(t, "ucxx", m.settings, m.env...).dial(true)
+			const n = 300
+			sent := async(func() error {
+				for i := range n {
+					if err := l.c.Write(l.ctx, ucxDaskMessage(fmt.Sprintf("message %d", i), nil)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			for i := range n {
+				m, err := l.c.Read(l.ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := checkUCXMessage(m, fmt.Sprintf("message %d", i), nil); err != nil {
+					t.Fatal(err)
+				}
+				m.Release()
+			}
+			if err := <-sent; err != nil {
+				t.Fatal(err)
+			}
+			if err := l.c.Close(); err != nil {
+				t.Error(err)
+			}
+			if _, err := l.peer.Event(l.ctx, "closed"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
