@@ -107,18 +107,16 @@ func lost(err error) error { return &badMessage{err} }
 // leaves everything as it was.
 func (c *conn) readMessage() (*wire.Message, error) {
 	in := &c.in
-	if err := c.need(wire.PreludeHead + 8); err != nil {
-		// The 8 bytes in front may already tell that nothing good follows.
-		if in.w-in.r >= wire.PreludeHead {
-			if _, bad := wire.FirstRead(in.buf[in.r:in.w], c.limits); bad != nil {
-				return nil, lost(bad)
-			}
-		}
+	if err := c.need(wire.PreludeHead); err != nil {
 		return nil, err
 	}
+	// It may be refused before anything else has come.
 	first, err := wire.FirstRead(in.buf[in.r:in.w], c.limits)
 	if err != nil {
 		return nil, lost(err)
+	}
+	if err := c.need(wire.PreludeHead + 8); err != nil {
+		return nil, err
 	}
 	n, err := wire.NumFrames(in.buf[in.r+wire.PreludeHead:in.w], c.limits)
 	if err != nil {

@@ -1,0 +1,327 @@
+package tcp_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/wire"
+)
+
+// server is a live listener that echoes, while one honest client keeps talking to it.
+type server struct {
+	*testing.T
+	address string // host:port
+	l       comm.Listener
+}
+
+// newServer starts both. When the test ends, the honest client must still have had answers.
+func newServer(t *testing.T, cfg comm.ListenConfig) *server {
+	t.Helper()
+	leak.Check(t, leak.Wait(30*time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	l, err := comm.Listen(ctx, "tcp://127.0.0.1:0", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			c, err := l.Accept(ctx)
+			if err != nil {
+				return
+			}
+			group.Go(func() { echo(ctx, c) })
+		}
+	})
+	stop := make(chan struct{})
+	honest := make(chan error, 1)
+	go func() { honest <- converse(ctx, l.ContactAddr(), stop) }()
+	t.Cleanup(func() {
+		close(stop)
+		if err := <-honest; err != nil {
+			t.Errorf("the honest client: %v", err)
+		}
+		l.Close()
+		cancel()
+		group.Wait()
+	})
+	return &server{t, strings.TrimPrefix(l.ContactAddr(), "tcp://"), l}
+}
+
+func echo(ctx context.Context, c comm.Comm) {
+	defer c.Close()
+	for {
+		m, err := c.Read(ctx)
+		if err != nil || c.Write(ctx, m) != nil {
+			return
+		}
+		m.Release()
+	}
+}
+
+// converse connects anew again and again, and has messages echoed.
+func converse(ctx context.Context, address string, stop chan struct{}) error {
+	body := bytes.Repeat([]byte("honest"), 1000)
+	for round := 0; ; round++ {
+		c, err := comm.Dial(ctx, address, comm.DialConfig{})
+		if err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+		for range 5 {
+			err := c.Write(ctx, &wire.Message{Frames: []wire.Frame{wire.HeapFrame(body)}})
+			if err != nil {
+				return fmt.Errorf("round %d: %w", round, err)
+			}
+			m, err := c.Read(ctx)
+			if err != nil {
+				return fmt.Errorf("round %d: %w", round, err)
+			}
+			if !bytes.Equal(m.Body(), body) {
+				return fmt.Errorf("round %d: another echo", round)
+			}
+		}
+		c.Close()
+		select {
+		case <-stop:
+			return nil
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (s *server) dial() net.Conn {
+	s.Helper()
+	nc, err := net.Dial("tcp", s.address)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { nc.Close() })
+	return nc
+}
+
+func u64(v ...uint64) (b []byte) {
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint64(b, x)
+	}
+	return b
+}
+
+// framed is a message of one frame as it travels.
+func framed(body []byte) []byte {
+	n := uint64(len(body))
+	return append(u64(16+n, 1, n), body...)
+}
+
+func pythonHello() []byte {
+	b, _ := hex.DecodeString("83ab636f6d7072657373696f6ec0a6707974686f6e93030b07af7069636b6c652d70726f746f636f6c05")
+	return framed(b)
+}
+
+// closed waits until the server has closed a connection. What it says before is ignored.
+func closed(nc net.Conn) error {
+	if err := nc.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, nc); errors.Is(err, os.ErrDeadlineExceeded) {
+		return errors.New("the server keeps the connection")
+	}
+	return nil
+}
+
+// Every one of these is refused as soon as it has come, long before the handshake's time
+// is over.
+func TestHostileHandshakes(t *testing.T) {
+	s := newServer(t, comm.ListenConfig{Limits: comm.Limits{HandshakeTime: time.Hour}})
+	pickled := append(u64(24+13+3, 2, 13, 3), "\x81\xab__Pickled__N)."...)
+	for name, b := range map[string][]byte{
+		"4 GiB in 8 bytes":         u64(4 << 30),
+		"everything":               u64(^uint64(0), ^uint64(0), ^uint64(0)),
+		"4 GiB in a frame":         u64(16, 1, 4<<30),
+		"many frames":              u64(1<<15, 1<<12),
+		"no frame":                 u64(16, 0),
+		"a frame that is cut":      u64(17, 1, 2),
+		"a first read too long":    append(u64(32, 1, 1), "x"...),
+		"no room for the prelude":  u64(8, 1),
+		"HTTP":                     []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+		"TLS":                      []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03abcdefgh"),
+		"zeros":                    make([]byte, 4096),
+		"msgpack bomb":             framed([]byte("\xdf\xff\xff\xff\xff")),
+		"msgpack array bomb":       framed([]byte("\x81\xa1x\xdd\xff\xff\xff\xff")),
+		"deep msgpack":             framed(append([]byte("\x81\xa1x"), bytes.Repeat([]byte{0x91}, 60_000)...)),
+		"a pickle in the hello":    framed([]byte("\x81\xab__Pickled__\x01")),
+		"a pickle behind it":       pickled,
+		"a pickle itself":          framed([]byte("\x80\x04cos\nsystem\n(S'true'\ntR.")),
+		"no pickle-protocol":       framed([]byte("\x80")),
+		"just above the limit":     framed(make([]byte, comm.DefaultHandshakeBytes+1)),
+		"hello, then 2^63":         append(pythonHello(), u64(1<<63)...),
+		"hello, then 1 Mi+1":       append(pythonHello(), u64(8*(2+1<<20), 1+1<<20)...),
+		"hello, then garbage":      append(pythonHello(), bytes.Repeat([]byte{0xa5}, 1000)...),
+		"hello, then above 64 GiB": append(pythonHello(), u64(16, 1, 65<<30)...),
+	} {
+		nc := s.dial()
+		if _, err := nc.Write(b); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := closed(nc); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// heap is what the Go heap holds in bytes.
+func heap() int64 {
+	var m runtime.MemStats
+	debug.FreeOSMemory()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Peers that have said hello may promise much; memory follows what they send.
+func TestHostilePromises(t *testing.T) {
+	s := newServer(t, comm.ListenConfig{})
+	before := heap()
+	const peers = 100
+	var conns []net.Conn
+	for i := range peers {
+		nc := s.dial()
+		b := pythonHello()
+		switch i % 4 {
+		case 0: // one frame of 4 GiB
+			b = append(b, u64(16+4<<30, 1, 4<<30)...)
+		case 1: // the same outside the first read, and a little of it
+			b = append(b, u64(16, 1, 4<<30)...)
+			b = append(b, make([]byte, 100_000)...)
+		case 2: // a million frames
+			b = append(b, u64(8*(1+1<<20), 1<<20)...)
+		case 3: // many small frames that add up
+			const n = 1000
+			b = append(b, u64(8*(1+n)+n*60_000, n)...)
+			for range n {
+				b = append(b, u64(60_000)...)
+			}
+		}
+		if _, err := nc.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, nc)
+	}
+	time.Sleep(300 * time.Millisecond) // let the server read all of it
+	grown := heap() - before
+	if most := int64(peers * 3 << 20); grown > most {
+		t.Errorf("%d peers that promise 4 GiB hold %d MiB of heap", peers, grown>>20)
+	}
+	for _, nc := range conns {
+		nc.Close()
+	}
+}
+
+// halfOpen is how many connections the next test opens: 5,000 when MILLSTREAM_HALF_OPEN
+// says so, which needs 10,000 descriptors.
+func halfOpen(t *testing.T) int {
+	n := 600
+	if text := os.Getenv("MILLSTREAM_HALF_OPEN"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// Connections that say nothing, or a byte now and then, push out each other and end with
+// the handshake's time.
+func TestHostileHalfOpen(t *testing.T) {
+	n := halfOpen(t)
+	limits := comm.Limits{Pending: n / 4, HandshakeTime: 2 * time.Second}
+	s := newServer(t, comm.ListenConfig{Limits: limits})
+	before, err := leak.RSS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	stop := make(chan struct{})
+	hello := pythonHello()
+	var conns []net.Conn
+	for i := range n {
+		nc := s.dial()
+		conns = append(conns, nc)
+		if i%3 != 0 { // slow loris
+			group.Go(func() {
+				for _, b := range hello {
+					if _, err := nc.Write([]byte{b}); err != nil {
+						return
+					}
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Second):
+					}
+				}
+			})
+		}
+	}
+	after, err := leak.RSS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The clients' side is in this process too: goroutines, sockets.
+	if grown := after - before; grown > int64(n)*64<<10 {
+		t.Errorf("%d connections made %d KiB resident", n, grown>>10)
+	}
+	for i, nc := range conns {
+		if err := closed(nc); err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+	}
+	close(stop)
+	group.Wait()
+}
+
+// A peer that has said hello and sends a byte a second of its next message is the
+// business of who reads with a context; it does not disturb others.
+func TestSlowMessage(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	l, err := comm.Listen(ctx, "tcp://127.0.0.1:0", comm.ListenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	nc, err := net.Dial("tcp", strings.TrimPrefix(l.ContactAddr(), "tcp://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := nc.Write(append(pythonHello(), 1, 2, 3)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Accept(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	short, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer stop()
+	if _, err := c.Read(short); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, comm.ErrClosed) {
+		t.Errorf("a message cut by the context's end: %v", err)
+	}
+	if err := closed(nc); err != nil {
+		t.Error(err)
+	}
+}
