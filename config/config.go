@@ -31,6 +31,7 @@ type Config struct {
 	env      environ
 	warn     func(Warning)
 	warnings []Warning // of Load; never changes after it
+	files    []string  // the same
 
 	mu   sync.RWMutex
 	root *Map // replaced as a whole, never changed
@@ -89,6 +90,7 @@ func (c *Config) layers(paths []string) ([]*Map, error) {
 			c.warnings = append(c.warnings, *warning)
 			continue
 		}
+		c.files = append(c.files, path)
 		m, err := ParseFile(path, text)
 		if err != nil {
 			return nil, err
@@ -134,6 +136,9 @@ var Default = sync.OnceValues(func() (*Config, error) { return Load(Options{}) }
 
 // Warnings returns what Load warned of.
 func (c *Config) Warnings() []Warning { return slices.Clone(c.warnings) }
+
+// Files returns the files that Load read, weakest first.
+func (c *Config) Files() []string { return slices.Clone(c.files) }
 
 // Root returns all values. They do not change; a later Set makes a new Root.
 func (c *Config) Root() *Map {

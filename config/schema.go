@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"slices"
@@ -100,53 +101,70 @@ func (p *Problem) Error() string {
 	return s
 }
 
-// Check returns what is wrong in the UCX, RMM and millstream sections, in the order of the
-// schema. Other sections are not looked at.
+// Check returns what is wrong in the UCX, RMM and millstream sections, by file and line. Other
+// sections are not looked at.
 func (c *Config) Check() []error {
-	var problems []error
+	var problems []*Problem
 	root := c.Root()
 	for _, s := range sections() {
 		if e, ok := lookup(root, s.key); ok {
 			problems = append(problems, check(s.schema, s.key, e)...)
 		}
 	}
-	return problems
+	slices.SortStableFunc(problems, func(a, b *Problem) int {
+		return cmp.Or(cmp.Compare(a.Source.Kind, b.Source.Kind), strings.Compare(a.Source.Name, b.Source.Name), cmp.Compare(a.Source.Line, b.Source.Line))
+	})
+	var all []error
+	for _, p := range problems {
+		all = append(all, p)
+	}
+	return all
 }
 
-func check(schema *Map, key string, e Entry) []error {
-	if e.Value == nil && strings.Count(key, ".") == 0 {
-		return nil // a section without anything in it
+// isUnset reports whether a value says nothing: null, or a variable that is empty.
+func isUnset(v any) bool { return v == nil || v == "" }
+
+// property returns the schema of one key of an object.
+func property(schema *Map, key any) (*Map, bool) {
+	properties, _ := schema.Entry("properties")
+	known, _ := properties.Value.(*Map)
+	if name, ok := key.(string); ok {
+		if sub, ok := known.Entry(strings.ReplaceAll(name, "_", "-")); ok {
+			return sub.Value.(*Map), true
+		}
+	}
+	additional, ok := schema.Entry("additionalProperties")
+	if !ok {
+		return nil, false
+	}
+	return additional.Value.(*Map), true
+}
+
+func check(schema *Map, key string, e Entry) []*Problem {
+	if isUnset(e.Value) {
+		return nil
 	}
 	types, _ := schema.Entry("type")
 	format, _ := schema.Entry("format")
 	if text := wrongType(types.Value, format.Value, e.Value); text != "" {
-		return []error{&Problem{Key: key, Source: e.Source, Text: fmt.Sprintf("%s: %s", key, text)}}
+		return []*Problem{{Key: key, Source: e.Source, Text: key + ": " + text}}
 	}
 	m, ok := e.Value.(*Map)
 	if !ok {
 		return nil
 	}
-	properties, _ := schema.Entry("properties")
-	known, _ := properties.Value.(*Map)
-	additional, _ := schema.Entry("additionalProperties")
-	any, _ := additional.Value.(*Map)
-	var problems []error
+	var problems []*Problem
 	for child := range m.All() {
-		name, isText := child.Key.(string)
-		full := key + "." + Format(child.Key)
-		sub, ok := known.Entry(strings.ReplaceAll(name, "_", "-"))
-		switch {
-		case ok && isText:
-			problems = append(problems, check(sub.Value.(*Map), full, child)...)
-		case any != nil:
-			problems = append(problems, check(any, full, child)...)
-		default:
-			problems = append(problems, &Problem{
-				Key: full, Source: child.Source,
-				Text:    fmt.Sprintf("unknown key %s", full),
-				Nearest: inForm(key+"."+nearest(name, known), child.Source),
-			})
+		full := key + "." + fmt.Sprint(child.Key)
+		if sub, ok := property(schema, child.Key); ok {
+			problems = append(problems, check(sub, full, child)...)
+			continue
 		}
+		properties, _ := schema.Entry("properties")
+		near := nearest(fmt.Sprint(child.Key), properties.Value.(*Map))
+		problems = append(problems, &Problem{
+			Key: full, Source: child.Source, Text: "unknown key " + full, Nearest: inForm(key+"."+near, child.Source),
+		})
 	}
 	return problems
 }

@@ -65,7 +65,7 @@ func (r *resolver) find(keys []string) (candidate, bool) {
 	var newest *candidate
 	for _, key := range keys {
 		e, ok := lookup(r.root, key)
-		if !ok || e.Value == nil {
+		if !ok || isUnset(e.Value) {
 			continue
 		}
 		c := candidate{key, e.Value, e.Source}

@@ -67,7 +67,7 @@ func oldSpellings(root *Map) []Warning {
 	var warnings []Warning
 	for _, s := range sections() {
 		if e, ok := lookup(root, s.key); ok && age(s.key) != spellNew {
-			warnings = append(warnings, deprecated(s.key, e)...)
+			warnings = append(warnings, deprecated(s.schema, s.key, e)...)
 		}
 	}
 	return warnings
@@ -82,15 +82,18 @@ func nativeWarningsOf(key string, e Entry) []Warning {
 	return nativeWarnings(root)
 }
 
-func deprecated(key string, e Entry) []Warning {
+// deprecated warns of the keys below one that are set. Unknown ones are Check's to report.
+func deprecated(schema *Map, key string, e Entry) []Warning {
 	if m, ok := e.Value.(*Map); ok {
 		var all []Warning
 		for child := range m.All() {
-			all = append(all, deprecated(key+"."+fmt.Sprint(child.Key), child)...)
+			if sub, ok := property(schema, child.Key); ok {
+				all = append(all, deprecated(sub, key+"."+fmt.Sprint(child.Key), child)...)
+			}
 		}
 		return all
 	}
-	if e.Value == nil || e.Source.Kind == KindDefault {
+	if isUnset(e.Value) || e.Source.Kind == KindDefault {
 		return nil
 	}
 	w := Warning{Key: key, Replacement: replacement(key, e.Source), Source: e.Source}
