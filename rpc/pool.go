@@ -17,8 +17,9 @@ type PoolConfig struct {
 	// Limit is how many comms may be open at once, to all addresses together (default
 	// 512).
 	Limit int
-	// Idle is how long a comm is kept that nobody uses (default for ever, as Dask does;
-	// unused comms are also closed when others need their place).
+	// Idle is how long a comm is kept that nobody uses (default for ever, as Dask does).
+	// Unused comms are also closed when others need their place, and within half a minute
+	// when the peer has ended them.
 	Idle time.Duration
 	// Dial says how to connect.
 	Dial comm.DialConfig
@@ -40,6 +41,7 @@ type Pool struct {
 	timer   *time.Timer // closes idle comms; nil when none is set
 	stats   PoolStats
 	dials   sync.WaitGroup
+	closing sync.WaitGroup
 }
 
 // peer is what the pool has with one address.
@@ -104,7 +106,7 @@ func (p *Pool) forget(x *peer) {
 }
 
 // Acquire returns a comm of the pool for the use of the caller alone, who gives it back
-// with Release. fresh asks for one that has not been used before.
+// with Release.
 func (p *Pool) Acquire(ctx context.Context, address string) (comm.Comm, error) {
 	t, err := p.acquire(ctx, address, false)
 	return t.c, err
@@ -131,7 +133,7 @@ func (p *Pool) acquire(ctx context.Context, address string, fresh bool) (taking,
 		c := x.idle[last].c
 		x.idle = x.idle[:last]
 		if c.Err() != nil {
-			p.open--
+			p.discard(c)
 			continue
 		}
 		x.busy[c] = struct{}{}
@@ -213,10 +215,20 @@ func (p *Pool) collectOne() bool {
 func (p *Pool) closeIdle(x *peer, i int) {
 	c := x.idle[i].c
 	x.idle = slices.Delete(x.idle, i, i+1)
-	p.open--
 	p.stats.Collected++
+	p.discard(c)
 	p.forget(x)
-	go c.Close() // which may take a second
+}
+
+// discard frees a comm that the pool has no more use for, also one that has ended: its
+// socket stays open until this side closes it. The caller holds mu.
+func (p *Pool) discard(c comm.Comm) {
+	p.open--
+	p.closing.Add(1)
+	go func() {
+		defer p.closing.Done()
+		_ = c.Close() // which may take a second
+	}()
 }
 
 // dial begins one attempt. The caller holds mu.
@@ -293,21 +305,17 @@ func (p *Pool) Release(address string, c comm.Comm) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	x := p.peers[address]
-	if x == nil {
-		go c.Close()
-		return
+	mine := false
+	if x != nil {
+		_, mine = x.busy[c]
 	}
-	if _, mine := x.busy[c]; !mine { // removed meanwhile
-		go c.Close()
+	if !mine { // Remove and Close have closed it
 		return
 	}
 	delete(x.busy, c)
 	if p.closed || c.Err() != nil {
-		p.open--
+		p.discard(c)
 		p.forget(x)
-		if p.closed {
-			go c.Close()
-		}
 		p.serve()
 		return
 	}
@@ -370,26 +378,40 @@ func (p *Pool) Collect() {
 	}
 }
 
-// watch sets the timer that closes idle comms. The caller holds mu.
+// endedTime is how often idle comms are looked at that the peer may have ended.
+const endedTime = 30 * time.Second
+
+// watch sets the timer that closes idle comms, for age or because the peer has ended them.
+// The caller holds mu.
 func (p *Pool) watch() {
-	if p.cfg.Idle <= 0 || p.timer != nil || p.closed {
+	if p.timer != nil || p.closed {
 		return
 	}
-	p.timer = time.AfterFunc(p.cfg.Idle, p.sweep)
+	wait := endedTime
+	if p.cfg.Idle > 0 {
+		wait = min(wait, p.cfg.Idle)
+	}
+	p.timer = time.AfterFunc(wait, p.sweep)
 }
 
 func (p *Pool) sweep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.timer = nil
+	if p.closed {
+		return
+	}
 	limit := time.Now().Add(-p.cfg.Idle)
 	left := false
 	for _, x := range p.peers {
-		for len(x.idle) > 0 && !x.idle[0].since.After(limit) {
-			p.closeIdle(x, 0)
+		for i := len(x.idle) - 1; i >= 0; i-- {
+			if x.idle[i].c.Err() != nil || p.cfg.Idle > 0 && !x.idle[i].since.After(limit) {
+				p.closeIdle(x, i)
+			}
 		}
 		left = left || len(x.idle) > 0
 	}
+	p.serve()
 	if left {
 		p.watch()
 	}
@@ -424,5 +446,6 @@ func (p *Pool) Close() error {
 	p.mu.Unlock()
 	closeAll(comms)
 	p.dials.Wait()
+	p.closing.Wait()
 	return nil
 }

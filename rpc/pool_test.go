@@ -108,6 +108,21 @@ func TestPoolIdleTime(t *testing.T) {
 	})
 }
 
+// TestEndedCommsAreFreed: an idle comm that the peer has ended is closed here too, without
+// anybody calling.
+func TestEndedCommsAreFreed(t *testing.T) {
+	bubble(t, Config{}, PoolConfig{}, func(r *rig) {
+		if err := r.pool.Call(r.Context(), r.addr, "identity", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		r.net.Kill("server")
+		time.Sleep(2 * time.Minute)
+		if s := r.pool.Stats(); s.Open != 0 || len(r.pool.peers) != 0 {
+			t.Errorf("kept: %+v", s)
+		}
+	})
+}
+
 // TestStaleComm: a kept comm that has ended is replaced without the caller's notice, also
 // when its end is found only by the write.
 func TestStaleComm(t *testing.T) {

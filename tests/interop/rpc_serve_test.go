@@ -1,0 +1,220 @@
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/tests/interop/pypeer"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// rpcServe serves Python on the loopback.
+func (r *rpcRig) rpcServe() (s *rpc.Server, address string) {
+	r.Helper()
+	s = rpc.NewServer(rpc.Config{Type: "GoServer", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Blocked: []string{"forbidden"}})
+	type pair struct{ X, Y int }
+	rpc.Handle(s, "add", func(_ context.Context, _ *rpc.Request, in pair) (int, error) { return in.X + in.Y, nil })
+	s.Handle("fail", func(context.Context, *rpc.Request) (any, error) { return nil, errors.New("it's broken") })
+	s.Handle("value_error", func(context.Context, *rpc.Request) (any, error) {
+		return nil, fmt.Errorf("in Go: %w", &rpc.Exception{Type: "ValueError", Message: "bad value"})
+	})
+	s.Handle("late", func(context.Context, *rpc.Request) (any, error) { return nil, context.DeadlineExceeded })
+	s.Handle("panic", func(context.Context, *rpc.Request) (any, error) { panic("out of cheese") })
+	l, err := comm.Listen(r.ctx, "tcp://127.0.0.1:0", comm.ListenConfig{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(context.WithoutCancel(r.ctx), l) }() // the context of a test ends before its cleanup
+	r.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			r.Error(err)
+		}
+		if err := <-served; !errors.Is(err, rpc.ErrClosed) {
+			r.Errorf("Serve: %v", err)
+		}
+	})
+	return s, l.ContactAddr()
+}
+
+// Python's rpc and ConnectionPool call a Go server.
+func TestRPCPythonCallsGo(t *testing.T) {
+	r := newRPCRig(t)
+	_, at := r.rpcServe()
+	for _, via := range []string{"rpc", "pool"} {
+		call := func(method string, args any, v any) {
+			t.Helper()
+			r.ask("call", pypeer.Command{"address": at, "method": method, "args": args, "via": via}, v)
+		}
+		var id struct{ Type, ID string }
+		if call("identity", nil, &id); id.Type != "GoServer" || !strings.HasPrefix(id.ID, "GoServer-") {
+			t.Errorf("identity %+v", id)
+		}
+		var sum int
+		if call("add", map[string]int{"x": 40, "y": 2}, &sum); sum != 42 {
+			t.Errorf("add %d", sum)
+		}
+		var text string
+		if call("echo", map[string]string{"data": "grüße"}, &text); text != "grüße" {
+			t.Errorf("echo %q", text)
+		}
+		var array struct {
+			DType string
+			List  []int
+		}
+		if call("echo", map[string]int{"array": 100_000}, &array); array.DType != "<i8" || len(array.List) != 100_000 || array.List[99_999] != 99_999 {
+			t.Errorf("echo of an array: %s, %d", array.DType, len(array.List))
+		}
+		var state struct{ Status, Address string }
+		if call("dump_state", nil, &state); state.Status != "running" || state.Address != at {
+			t.Errorf("dump_state %+v", state)
+		}
+		var none any = "something"
+		if call("nonsense", nil, &none); none != nil {
+			t.Errorf("an unknown op answers %v, Dask's servers None", none)
+		}
+	}
+	var sums []int
+	r.ask("crowd", pypeer.Command{"address": at, "count": 200}, &sums)
+	for i, s := range sums {
+		if s != 2*i {
+			t.Errorf("sum %d of 200 is %d", i, s)
+		}
+	}
+}
+
+// Errors of Go are raised in Python, with a class that says something and Go's stack.
+func TestRPCErrorsOfGo(t *testing.T) {
+	r := newRPCRig(t)
+	_, at := r.rpcServe()
+	for method, c := range map[string]struct {
+		args            any
+		typ, text, note string
+	}{
+		"fail":        {nil, "RuntimeError", "it's broken", ""},
+		"value_error": {nil, "ValueError", "bad value", ""},
+		"late":        {nil, "TimeoutError", "deadline exceeded", ""},
+		"panic":       {nil, "RuntimeError", "panic: out of cheese", "rpc_serve_test.go"},
+		"add":         {map[string]int{"x": 1}, "TypeError", `argument "y": missing a required argument`, ""},
+		"forbidden":   {nil, "ValueError", "explicitly disallowed", ""},
+	} {
+		for _, via := range []string{"rpc", "pool"} {
+			var got struct {
+				Type, Text string
+				Notes      []string
+			}
+			r.ask("catch", pypeer.Command{"address": at, "method": method, "args": c.args, "via": via}, &got)
+			if got.Type != c.typ || !strings.Contains(got.Text, c.text) || !strings.Contains(strings.Join(got.Notes, "\n"), c.note) {
+				t.Errorf("%s: Python raised %+v", method, got)
+			}
+		}
+	}
+}
+
+// Python's BatchedSend to a Go stream loop.
+func TestRPCStreamOfPython(t *testing.T) {
+	r := newRPCRig(t)
+	s, at := r.rpcServe()
+	const count = 3000
+	numbers := make(chan int, count)
+	s.HandleStream("note", func(_ context.Context, b *rpc.Body) error {
+		var in struct{ N int }
+		err := b.Args(&in)
+		numbers <- in.N
+		return err
+	})
+	for _, interval := range []string{"1ms", "10ms"} {
+		r.do("stream", pypeer.Command{"address": at, "count": count, "interval": interval})
+		for want := range count {
+			select {
+			case got := <-numbers:
+				if got != want {
+					t.Fatalf("message %d came where %d should be", got, want)
+				}
+			case <-r.ctx.Done():
+				t.Fatalf("message %d did not come", want)
+			}
+		}
+	}
+}
+
+// A Go batched stream to Dask's handle_stream, and to whoever asks a Go server for one.
+func TestRPCStreamToPython(t *testing.T) {
+	r := newRPCRig(t)
+	const count = 3000
+	check := func(numbers []int) {
+		t.Helper()
+		if len(numbers) != count {
+			t.Fatalf("Python got %d messages", len(numbers))
+		}
+		for want, got := range numbers {
+			if got != want {
+				t.Fatalf("Python got message %d where %d should be", got, want)
+			}
+		}
+	}
+	send := func(b *rpc.Batched, op string) error {
+		for i := range count {
+			if err := b.Send(r.ctx, msgpack.Map{{Key: "op", Value: op}, {Key: "n", Value: i}}); err != nil {
+				return err
+			}
+			if i%500 == 0 {
+				time.Sleep(3 * time.Millisecond)
+			}
+		}
+		return nil
+	}
+	at := r.do("serve", nil).Address
+	c, err := comm.Dial(r.ctx, at, comm.DialConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello, err := msgpack.Append(nil, map[string]any{"op": "connection_stream", "reply": false})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Write(r.ctx, body(string(hello))); err != nil {
+		t.Fatal(err)
+	}
+	b := rpc.NewBatched(c, rpc.BatchedConfig{})
+	if err := send(b, "note"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Numbers []int
+		Lists   int
+	}
+	r.ask("notes", pypeer.Command{"count": count}, &got)
+	check(got.Numbers)
+	if s := b.Stats(); s.Sent != count || s.Batches >= count {
+		t.Errorf("nothing was batched: %+v", s)
+	}
+
+	s, own := r.rpcServe()
+	s.Handle("subscribe", func(_ context.Context, q *rpc.Request) (any, error) {
+		q.Takeover()
+		b := rpc.NewBatched(q.Comm, rpc.BatchedConfig{Interval: 10 * time.Millisecond})
+		if err := send(b, "tick"); err != nil {
+			return nil, err
+		}
+		return rpc.NoReply, b.Close(r.ctx)
+	})
+	r.ask("listen_to", pypeer.Command{"address": own, "count": count}, &got)
+	check(got.Numbers)
+	if got.Lists >= count {
+		t.Errorf("nothing was batched: %d lists", got.Lists)
+	}
+}
