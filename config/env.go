@@ -95,7 +95,7 @@ func Deserialize(text string) (*Map, error) {
 	}
 	m, ok := v.(*Map)
 	if !ok {
-		return nil, fmt.Errorf("a configuration is a JSON object, not a %s", typeName(v))
+		return nil, fmt.Errorf("a configuration is a JSON object, not %s", aType(v))
 	}
 	return m, nil
 }

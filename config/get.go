@@ -95,7 +95,7 @@ func (c *Config) Duration(key string, otherwise time.Duration) (time.Duration, e
 			text, _ := toString(v)
 			return ParseDuration(text)
 		}
-		return 0, fmt.Errorf("a %s is not a time; write for example 30s, 500ms or 5 minutes", typeName(v))
+		return 0, fmt.Errorf("%s is not a time; write for example 30s, 500ms or 5 minutes", aType(v))
 	})
 }
 
@@ -147,7 +147,7 @@ func toString(v any) (string, error) {
 	case bool, int64, *big.Int, float64, Date, Time:
 		return Format(v), nil
 	}
-	return "", fmt.Errorf("a %s is not a text", typeName(v))
+	return "", fmt.Errorf("%s is not a text", aType(v))
 }
 
 func toBytes(v any) (int64, error) {
@@ -170,7 +170,7 @@ func describe(v any) string {
 	case string:
 		return fmt.Sprintf("the text %q", clip(v))
 	case *Map, List, Tuple, Set:
-		return "a " + typeName(v)
+		return aType(v)
 	}
 	return Format(v)
 }

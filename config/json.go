@@ -157,7 +157,7 @@ func writeJSON(b *bytes.Buffer, v any) error {
 			}
 			key, ok := e.Key.(string)
 			if !ok {
-				return fmt.Errorf("key %v is a %s, which JSON cannot hold", e.Key, typeName(e.Key))
+				return fmt.Errorf("key %v is %s, which JSON cannot hold", e.Key, aType(e.Key))
 			}
 			if err := writeJSON(b, key); err != nil {
 				return err
@@ -200,5 +200,5 @@ func writeJSON(b *bytes.Buffer, v any) error {
 	case Time:
 		return writeJSON(b, v.Format("2006-01-02T15:04:05.999999Z07:00"))
 	}
-	return fmt.Errorf("a %s cannot be written as JSON", typeName(v))
+	return fmt.Errorf("%s cannot be written as JSON", aType(v))
 }

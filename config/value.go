@@ -262,3 +262,13 @@ func typeName(v any) string {
 	}
 	return fmt.Sprintf("%T", v)
 }
+
+// aType is a value's type with its article.
+func aType(v any) string {
+	switch name := typeName(v); name[0] {
+	case 'a', 'e', 'i', 'o', 'u':
+		return "an " + name
+	default:
+		return "a " + name
+	}
+}

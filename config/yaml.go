@@ -59,7 +59,7 @@ func ParseFile(name string, text []byte) (*Map, error) {
 	}
 	m, ok := v.(*Map)
 	if !ok {
-		return nil, &FileError{name, 1, fmt.Errorf("the top of a configuration file must be keys with values, not a %s", typeName(v))}
+		return nil, &FileError{name, 1, fmt.Errorf("the top of a configuration file must be keys with values, not %s", aType(v))}
 	}
 	return m, mergeable(name, m)
 }
@@ -68,7 +68,7 @@ func ParseFile(name string, text []byte) (*Map, error) {
 func mergeable(name string, m *Map) error {
 	for e := range m.All() {
 		if _, ok := e.Key.(string); !ok {
-			return &FileError{name, e.Source.Line, fmt.Errorf("key %v is a %s in YAML, and keys are text; write it in quotes", e.Key, typeName(e.Key))}
+			return &FileError{name, e.Source.Line, fmt.Errorf("key %v is %s in YAML, and keys are text; write it in quotes", e.Key, aType(e.Key))}
 		}
 		if sub, ok := e.Value.(*Map); ok {
 			if err := mergeable(name, sub); err != nil {
@@ -252,7 +252,7 @@ func (b *builder) mapping(n *yaml.Node, depth int) (*Map, error) {
 			return nil, err
 		}
 		if !m.put(key, value, Source{Kind: KindFile, Name: b.name, Line: pairs[i].Line}) {
-			return nil, b.fail(keyNode, "a %s cannot be a key", typeName(key))
+			return nil, b.fail(keyNode, "%s cannot be a key", aType(key))
 		}
 	}
 	return m, nil
