@@ -150,13 +150,41 @@ func (r *rig) bothEnds(f func(r *rig, a, b comm.Comm)) {
 	}
 }
 
-// fill is the test data of a seed.
-func fill(n, seed int) []byte {
-	b := make([]byte, n)
+// period is the length after which test data repeats: a prime, so that frames that are
+// put together wrongly do not fit by chance.
+const period = 4099
+
+// base is one period of the test data of a seed.
+func base(seed int) []byte {
+	b := make([]byte, period)
 	for i := range b {
 		b[i] = byte(seed + 7*i + i>>8)
 	}
 	return b
+}
+
+// fill is n bytes of the test data of a seed.
+func fill(n, seed int) []byte {
+	b := make([]byte, n)
+	for done := copy(b, base(seed)); done > 0 && done < n; {
+		done += copy(b[done:], b[:done])
+	}
+	return b
+}
+
+// filled reports whether b is n bytes of that data.
+func filled(b []byte, n, seed int) bool {
+	if len(b) != n {
+		return false
+	}
+	want := base(seed)
+	for len(b) > period {
+		if !bytes.Equal(b[:period], want) {
+			return false
+		}
+		b = b[period:]
+	}
+	return bytes.Equal(b, want[:len(b)])
 }
 
 // message makes frames of the given sizes.
@@ -173,7 +201,7 @@ func check(m *wire.Message, seed int, sizes ...int) error {
 		return fmt.Errorf("got %d frames instead of %d", len(m.Frames), len(sizes))
 	}
 	for i, n := range sizes {
-		if !bytes.Equal(m.Frames[i].Bytes(), fill(n, seed+i)) {
+		if !filled(m.Frames[i].Bytes(), n, seed+i) {
 			return fmt.Errorf("frame %d has %d bytes instead of %d, or other ones", i, m.Frames[i].Len(), n)
 		}
 	}

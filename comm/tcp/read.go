@@ -278,13 +278,13 @@ func (c *conn) full(b []byte) error {
 func (c *conn) large(size int64) ([]byte, error) {
 	open := max(openStep, min(c.in.got, maxCredit))
 	have := min(size, open)
-	b := make([]byte, have)
+	b := uncleared(int(have))
 	if err := c.full(b); err != nil {
 		return nil, err
 	}
 	for have < size {
 		next := min(size, have*growth)
-		grown := make([]byte, next)
+		grown := uncleared(int(next))
 		copy(grown, b)
 		if err := c.full(grown[have:]); err != nil {
 			return nil, err
