@@ -37,7 +37,11 @@ func (b *Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (co
 	if err != nil {
 		return nil, comm.Permanent(err)
 	}
-	s := b.settings()
+	ip, err := comm.ResolveHost(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	s := b.settings().forHost(ip)
 	e, err := openEngine(ctx, s)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -45,7 +49,7 @@ func (b *Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (co
 		}
 		return nil, err
 	}
-	m, err := meet(ctx, e.meet, net.JoinHostPort(host, fmt.Sprint(port)))
+	m, err := meet(ctx, e.meet, net.JoinHostPort(ip, fmt.Sprint(port)))
 	if err != nil {
 		e.release()
 		return nil, err
@@ -129,7 +133,7 @@ func (b *Backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig)
 			host = announced
 		}
 	}
-	s := b.settings()
+	s := b.settings().forHost(host)
 	e, err := openEngine(ctx, s)
 	if err != nil {
 		return nil, err

@@ -1,26 +1,14 @@
+//go:build cgo
+
 package ucxcomm
 
 import (
 	"context"
-	"os"
 	"testing"
-	"time"
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/commtest"
-	"go.millstream.dev/internal/leak"
 )
-
-func TestMain(m *testing.M) {
-	engineLinger = 20 * time.Millisecond // each test checks that nothing is left
-	// What UCX sets up once per process is no leak of a test.
-	if e, err := openEngine(context.Background(), Settings{}); err == nil {
-		_, _ = e.lane()
-		e.release()
-		e.expire()
-	}
-	os.Exit(leak.Main(m))
-}
 
 // network makes comms of one backend.
 type network struct{ b *Backend }

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package ucxcomm
 
 import (
@@ -37,13 +39,6 @@ func pair(t *testing.T, b *Backend) (dialed, accepted comm.Comm) {
 	}
 	t.Cleanup(func() { accepted.Close() })
 	return dialed, accepted
-}
-
-var backends = map[string]*Backend{
-	"lane":         New("ucxx", Settings{}),
-	"lane, tcp":    New("ucxx", Settings{Options: map[string]string{"TLS": "tcp,self"}}),
-	"plain":        New("ucxx", Settings{NoLanes: true}),
-	"multi-buffer": New("ucxx", Settings{NoLanes: true, MultiBuffer: true}),
 }
 
 func msg(frames ...[]byte) *wire.Message {

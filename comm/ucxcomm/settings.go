@@ -2,6 +2,7 @@ package ucxcomm
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +36,21 @@ func (s *Settings) options() map[string]string {
 		out[strings.TrimPrefix(strings.ToUpper(k), "UCX_")] = v
 	}
 	return out
+}
+
+// forHost adds what UCX needs for connections by IPv6 addresses: its tcp devices speak one
+// family each, IPv4 where there is a choice. The peer's must be told too
+// (UCX_TCP_AF_PRIO), unless it is a Millstream program, which does the same.
+func (s Settings) forHost(host string) Settings {
+	a, err := netip.ParseAddr(host)
+	if err != nil || a.Unmap().Is4() {
+		return s
+	}
+	s.Options = s.options()
+	if _, set := s.Options["TCP_AF_PRIO"]; !set {
+		s.Options["TCP_AF_PRIO"] = "inet6,inet"
+	}
+	return s
 }
 
 // key tells apart settings that need UCX contexts of their own.

@@ -1,0 +1,69 @@
+package ucxcomm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/leak"
+)
+
+// roleVariable makes the test binary a process that echoes, instead of running tests. Its
+// value is the backend's name.
+const roleVariable = "MILLSTREAM_UCXCOMM_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		serve(role)
+		return
+	}
+	engineLinger = 20 * time.Millisecond // each test checks that nothing is left
+	// What UCX sets up once per process is no leak of a test.
+	if e, err := openEngine(context.Background(), Settings{}); err == nil {
+		_, _ = e.lane()
+		e.release()
+		e.expire()
+	}
+	os.Exit(leak.Main(m))
+}
+
+// serve tells its address and echoes until it is killed.
+func serve(backend string) {
+	ctx := context.Background()
+	l, err := backends[backend].Listen(ctx, "127.0.0.1:0", comm.ListenConfig{})
+	if err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+	fmt.Println(l.ContactAddr())
+	for {
+		c, err := l.Accept(ctx)
+		if err != nil {
+			os.Exit(1)
+		}
+		go func() {
+			defer c.Close()
+			for {
+				m, err := c.Read(ctx)
+				if err != nil {
+					return
+				}
+				if err := c.Write(ctx, m); err != nil {
+					return
+				}
+				m.Release()
+			}
+		}()
+	}
+}
+
+// backends are the forms in which the comms of this package work.
+var backends = map[string]*Backend{
+	"lane":         New("ucxx", Settings{}),
+	"lane, tcp":    New("ucxx", Settings{Options: map[string]string{"TLS": "tcp,self"}}),
+	"plain":        New("ucxx", Settings{NoLanes: true}),
+	"multi-buffer": New("ucxx", Settings{NoLanes: true, MultiBuffer: true}),
+}
