@@ -128,7 +128,11 @@ func buildDeque(d *decoder, o *Object) (any, bool, error) {
 		return nil, false, nil
 	}
 	var err error
-	q.Items, err = d.items(o.Items())
+	items := o.Items()
+	if q.MaxLen >= 0 && int64(len(items)) > q.MaxLen { // the first fell out at the other end
+		items = items[int64(len(items))-q.MaxLen:]
+	}
+	q.Items, err = d.items(items)
 	return q, true, err
 }
 

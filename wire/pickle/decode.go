@@ -266,5 +266,16 @@ func (d *decoder) setItems(o *Object) ([]any, bool, error) {
 		return nil, false, nil
 	}
 	items, err := d.items(l.Items)
-	return items, true, err
+	if err != nil {
+		return nil, false, err
+	}
+	unique := new(Dict)
+	for _, v := range items {
+		unique.Set(v, nil)
+	}
+	items = items[:0]
+	for v := range unique.All() {
+		items = append(items, v)
+	}
+	return items, true, nil
 }

@@ -3,6 +3,7 @@ package pickle
 import (
 	"encoding/hex"
 	"math/big"
+	"regexp"
 	"strings"
 )
 
@@ -89,8 +90,11 @@ func buildDecimal(_ *decoder, o *Object) (any, bool, error) {
 		return nil, false, nil
 	}
 	s, ok := o.Args[0].(string)
-	return Decimal(s), ok, nil
+	return Decimal(s), ok && decimalText.MatchString(s), nil
 }
+
+// decimalText is what Python's str of a Decimal looks like. Its constructor takes more.
+var decimalText = regexp.MustCompile(`^-?(?:[0-9]+(?:\.[0-9]+)?|[0-9](?:\.[0-9]+)?E[+-][0-9]+|s?NaN[0-9]*|Infinity)$`)
 
 // toBig returns an int node as a big.Int.
 func toBig(v Value) (*big.Int, bool) {

@@ -8,6 +8,7 @@ import collections
 import datetime
 import decimal
 import fractions
+import functools
 import pathlib
 import struct
 import types
@@ -57,7 +58,7 @@ class Describer:
 
     def __call__(self, x) -> str:
         shared = (list, dict, set, bytearray, collections.deque)
-        if self.shape and (isinstance(x, shared) or isinstance(x, tuple) and x or hasattr(x, "__dict__")):
+        if self.shape and (isinstance(x, shared) or isinstance(x, tuple) and x or hasattr(x, "__dict__") or hasattr(type(x), "__slots__")):
             if isinstance(x, (type, types.FunctionType, types.BuiltinFunctionType)):
                 return self.describe(x)
             if id(x) in self.seen:
@@ -161,8 +162,12 @@ class Describer:
             return f"{name}[{self.items(sorted(x, key=self) if isinstance(x, (set, frozenset)) else x)}]"
         if isinstance(x, dict):
             return f"{name}{{{self.pairs(x)}}}{self(vars(x)) if hasattr(x, '__dict__') else ''}"
+        if isinstance(x, functools.partial):
+            return f"{name}({self(x.func)}, {self(x.args)}, {self(x.keywords)})"
         if hasattr(x, "__dict__"):
             return f"{name}{self(vars(x))}"
+        if hasattr(t, "__slots__"):
+            return f"{name}({self.items(getattr(x, s, None) for s in t.__slots__)})"
         return f"{name}:{x!r}"
 
 
