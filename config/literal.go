@@ -71,6 +71,9 @@ func parseLiteral(text string) (any, error) {
 	if p.at != len(p.text) {
 		return nil, errNoLiteral
 	}
+	if p.unhashable {
+		return nil, fmt.Errorf("%w: %s", errUnhashable, clip(p.text))
+	}
 	return n.value, nil
 }
 
@@ -79,6 +82,8 @@ type literal struct {
 	text  string
 	at    int
 	depth int // open brackets; line ends count as spaces inside of them
+	// unhashable is set when a key cannot be one.
+	unhashable bool
 }
 
 // term is a value, and what arithmetic Python allows with it.
@@ -327,7 +332,7 @@ func (p *literal) braces() (term, error) {
 		if err != nil {
 			return term{}, err
 		}
-		return p.set(items)
+		return p.set(items), nil
 	}
 	m := &Map{}
 	for key := first; ; {
@@ -336,7 +341,7 @@ func (p *literal) braces() (term, error) {
 			return term{}, err
 		}
 		if !m.put(key.value, value.value, Source{}) {
-			return term{}, fmt.Errorf("%w: %s", errUnhashable, clip(p.text))
+			p.unhashable = true
 		}
 		if p.take('}') {
 			return term{value: m}, nil
@@ -357,7 +362,7 @@ func (p *literal) braces() (term, error) {
 }
 
 // set drops equal members.
-func (p *literal) set(items []any) (term, error) {
+func (p *literal) set(items []any) term {
 	seen := &Map{}
 	set := Set{}
 	for _, item := range items {
@@ -365,9 +370,9 @@ func (p *literal) set(items []any) (term, error) {
 			continue
 		}
 		if !seen.put(item, nil, Source{}) {
-			return term{}, fmt.Errorf("%w: %s", errUnhashable, clip(p.text))
+			p.unhashable = true
 		}
 		set = append(set, item)
 	}
-	return term{value: set}, nil
+	return term{value: set}
 }

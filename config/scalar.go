@@ -66,7 +66,7 @@ func scalar(tag, text string) (any, error) {
 	case tagTime:
 		return yamlTime(text)
 	case "!!binary":
-		b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
+		b, err := base64.StdEncoding.DecodeString(strings.Map(base64Only, text))
 		if err != nil {
 			return nil, fmt.Errorf("!!binary: %w", err)
 		}
@@ -75,6 +75,14 @@ func scalar(tag, text string) (any, error) {
 		return nil, fmt.Errorf("%q has a meaning of its own here; write %q in quotes", text, text)
 	}
 	return nil, fmt.Errorf("tag %s is not allowed in a configuration", tag)
+}
+
+// base64Only drops what Python's decoder passes over.
+func base64Only(r rune) rune {
+	if r < 0x80 && (isLetter(byte(r)) && r != '_' || r >= '0' && r <= '9' || r == '+' || r == '/' || r == '=') {
+		return r
+	}
+	return -1
 }
 
 // boolWord reads YAML 1.1's words for true and false in any case.

@@ -81,8 +81,9 @@ func splitUnit(text string, hasNumber bool) (number, unit string) {
 }
 
 // pythonFloat is Python's float of a text that ends in no letter: underscores may stand
-// between digits.
+// between digits, and spaces around them.
 func pythonFloat(text string) (float64, error) {
+	text = strings.TrimSpace(text)
 	if strings.Contains(text, "_") {
 		if !literalFloat.MatchString(text) && literalDigits.FindString(text) != text {
 			return 0, fmt.Errorf("%q is not a number", clip(text))

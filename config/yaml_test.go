@@ -51,7 +51,7 @@ func TestFileErrorsNameTheLine(t *testing.T) {
 		"a: !!pairs [1]\n":          "f.yaml:1: each item of !!pairs is one key with its value",
 		"a: !!foo {b: 1}\n":         "f.yaml:1: tag !!foo is not allowed on a map",
 		"a: !bar [1]\n":             "f.yaml:1: tag !bar is not allowed on a list",
-		"a: !!binary '*'\n":         "f.yaml:1: !!binary: ",
+		"a: !!binary 'a'\n":         "f.yaml:1: !!binary: ",
 		"a: !!bool 7\n":             `f.yaml:1: "7" is not a boolean`,
 		"a: 2001-01-01 1:2:3 +99\n": `f.yaml:1: "2001-01-01 1:2:3 +99" `,
 	} {
