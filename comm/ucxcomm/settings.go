@@ -29,11 +29,11 @@ type Settings struct {
 	NoLanes bool
 }
 
-// options returns the options without prefix.
+// options returns the options as UCX spells them, without prefix. Dask's YAML has hyphens.
 func (s *Settings) options() map[string]string {
 	out := make(map[string]string, len(s.Options))
 	for k, v := range s.Options {
-		out[strings.TrimPrefix(strings.ToUpper(k), "UCX_")] = v
+		out[strings.TrimPrefix(strings.ReplaceAll(strings.ToUpper(k), "-", "_"), "UCX_")] = v
 	}
 	return out
 }
