@@ -45,7 +45,7 @@ func parse(t *testing.T, text []byte) *x509.Certificate {
 }
 
 // talk connects two identities and returns what each side says.
-func talk(t *testing.T, dial, listen *tls.Config) (client, server error, roles []Role) {
+func talk(t *testing.T, dial, listen *tls.Config) (roles []Role, client, server error) {
 	t.Helper()
 	// Sockets, not net.Pipe: a side that refuses must be able to say so and go.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,7 +84,8 @@ func talk(t *testing.T, dial, listen *tls.Config) (client, server error, roles [
 		_, client = io.ReadFull(c, make([]byte, 1))
 	}
 	raw.Close()
-	return client, <-done, roles
+	server = <-done
+	return roles, client, server
 }
 
 func configs(t *testing.T, a, b *Identity) (dial, listen *tls.Config) {
@@ -106,7 +107,7 @@ func TestIdentitiesTrustEachOther(t *testing.T) {
 		w := issue(t, ca, Request{Roles: []Role{Worker}})
 		s := issue(t, ca, Request{Roles: []Role{Scheduler, Viewer}})
 		dial, listen := configs(t, w, s)
-		c, srv, roles := talk(t, dial, listen)
+		roles, c, srv := talk(t, dial, listen)
 		if c != nil || srv != nil || !slices.Equal(roles, []Role{Worker}) {
 			t.Errorf("ed25519=%v: client %v, server %v, roles %v", ed, c, srv, roles)
 		}
@@ -118,22 +119,22 @@ func TestStrangersAreRefused(t *testing.T) {
 	good := issue(t, ours, Request{Roles: []Role{Worker}})
 	bad := issue(t, theirs, Request{Roles: []Role{Worker}})
 	dial, listen := configs(t, bad, good)
-	if c, s, _ := talk(t, dial, listen); c == nil || s == nil {
+	if _, c, s := talk(t, dial, listen); c == nil || s == nil {
 		t.Errorf("certificates of two CAs: client %v, server %v", c, s)
 	}
 	// One that trusts us and shows a certificate of another CA, or none.
 	mixed := &Identity{Cert: bad.Cert, Key: bad.Key, CA: good.CA}
 	dial, listen = configs(t, mixed, good)
-	if c, s, _ := talk(t, dial, listen); c == nil || s == nil {
+	if _, c, s := talk(t, dial, listen); c == nil || s == nil {
 		t.Errorf("a client's certificate of another CA: client %v, server %v", c, s)
 	}
 	dial.Certificates = nil
-	if c, s, _ := talk(t, dial, listen); c == nil || s == nil {
+	if _, c, s := talk(t, dial, listen); c == nil || s == nil {
 		t.Errorf("a client without a certificate: client %v, server %v", c, s)
 	}
 	// And a listener that shows one of another CA.
 	dial, listen = configs(t, good, mixed)
-	c, _, _ := talk(t, dial, listen)
+	_, c, _ := talk(t, dial, listen)
 	var verification *tls.CertificateVerificationError
 	if !errors.As(c, &verification) {
 		t.Errorf("a listener's certificate of another CA: %v", c)
@@ -141,7 +142,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	// A certificate whose time is over.
 	old := issue(t, ours, Request{Roles: []Role{Worker}, Valid: time.Nanosecond})
 	dial, listen = configs(t, old, good)
-	if c, s, _ := talk(t, dial, listen); c == nil || s == nil {
+	if _, c, s := talk(t, dial, listen); c == nil || s == nil {
 		t.Errorf("an old certificate: client %v, server %v", c, s)
 	}
 	// A certificate must not issue others.
@@ -194,7 +195,7 @@ func TestLoadCA(t *testing.T) {
 		}
 		a, b := issue(t, ca, Request{}), issue(t, again, Request{})
 		dial, listen := configs(t, a, b)
-		if c, s, _ := talk(t, dial, listen); c != nil || s != nil {
+		if _, c, s := talk(t, dial, listen); c != nil || s != nil {
 			t.Errorf("certificates of a CA before and after loading: %v, %v", c, s)
 		}
 	}

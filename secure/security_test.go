@@ -44,7 +44,7 @@ func TestWriteFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, srv, roles := talk(t, dial, listen); c != nil || srv != nil || len(roles) != 1 || roles[0] != Client {
+	if roles, c, srv := talk(t, dial, listen); c != nil || srv != nil || len(roles) != 1 || roles[0] != Client {
 		t.Errorf("the files' identities: %v, %v, %v", c, srv, roles)
 	}
 	if dial.MinVersion != tls.VersionTLS12 || dial.MaxVersion != 0 {
@@ -134,7 +134,7 @@ func TestInline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, srv, roles := talk(t, dial, listen); c != nil || srv != nil || len(roles) != len(Roles()) {
+	if roles, c, srv := talk(t, dial, listen); c != nil || srv != nil || len(roles) != len(Roles()) {
 		t.Errorf("%v, %v, %v", c, srv, roles)
 	}
 }

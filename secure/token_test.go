@@ -33,7 +33,7 @@ func TestTokenGetsACertificate(t *testing.T) {
 		t.Errorf("roles %v", got)
 	}
 	dial, listen := configs(t, id, issue(t, ca, Request{}))
-	if c, s, _ := talk(t, dial, listen); c != nil || s != nil {
+	if _, c, s := talk(t, dial, listen); c != nil || s != nil {
 		t.Errorf("the new certificate: %v, %v", c, s)
 	}
 	if _, err := tokens.Redeem(text, csr); !errors.Is(err, ErrToken) {

@@ -124,6 +124,7 @@ func (c *conn) free(before func()) {
 	before()
 	hangups.remove(c)
 	_ = c.raw.Close()
+	c.forget()
 }
 
 // leave tells our own waiters that this side ends the comm.
@@ -157,7 +158,6 @@ func (c *conn) Close() error {
 	}
 	// A Read that is under way ends by the socket's closing; it then has nothing left.
 	c.free(func() {})
-	c.forget()
 	return nil
 }
 

@@ -184,3 +184,36 @@ func TestCommLateListener(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Between two hosts both sides want lz4, so they use it. A second address of the loopback
+// interface stands for another host, as it does for Python.
+func TestCommCompression(t *testing.T) {
+	r := newCommRig(t, "DASK_DISTRIBUTED__COMM__COMPRESSION=lz4")
+	for ours, want := range map[string]string{"lz4": "lz4", "auto": "lz4", "zstd": "", "": ""} {
+		at := r.do("listen", pypeer.Command{"address": "tcp://127.0.0.2:0"}).Address
+		c, err := comm.Dial(r.ctx, at, comm.DialConfig{Compression: ours})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := r.peer.Event(r.ctx, "accepted")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &commLink{commRig: r, c: c, name: a.EP}
+		h := l.handshake()
+		theirs := ""
+		if h.Options.Compression != nil {
+			theirs = *h.Options.Compression
+		}
+		if c.Info().Compression != want || theirs != want || h.SameHost || c.Info().SameHost {
+			t.Errorf("with %q we have agreed on %q, Python on %q; same host: %v, %v", ours, c.Info().Compression, theirs, c.Info().SameHost, h.SameHost)
+		}
+		// Compressed frames pass like others.
+		done := l.echo(1)
+		l.do("check", pypeer.Command{"ep": l.name, "value": map[string]any{"kind": "bytes", "size": 1 << 20}})
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		c.Close()
+	}
+}
