@@ -199,7 +199,7 @@ func TestAddressFunctions(t *testing.T) {
 		}
 	}
 	for address, want := range map[string]string{
-		"nope://x:1": "known: tcp, tls", "ucxx://x:1": "import go.millstream.dev/comm/ucxcomm",
+		"nope://x:1": "known: inproc, tcp, tls", "ucxx://x:1": "import go.millstream.dev/comm/ucxcomm",
 	} {
 		_, err := comm.Dial(ctx, address, comm.DialConfig{})
 		if err == nil || !strings.Contains(err.Error(), want) {

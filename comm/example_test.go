@@ -1,0 +1,71 @@
+package comm_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"go.millstream.dev/comm"
+	_ "go.millstream.dev/comm/inproc"
+	_ "go.millstream.dev/comm/tcp"
+	"go.millstream.dev/wire"
+)
+
+// A listener that echoes, and a client of it. The same works with tls://, inproc:// and
+// ucxx://, and with Python at either end.
+func Example() {
+	ctx := context.Background()
+	l, err := comm.Listen(ctx, "tcp://127.0.0.1:0", comm.ListenConfig{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := l.Accept(ctx)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		for {
+			m, err := c.Read(ctx)
+			if err != nil {
+				return // the client has closed
+			}
+			if err := c.Write(ctx, m); err != nil {
+				return
+			}
+			m.Release()
+		}
+	}()
+
+	c, err := comm.Dial(ctx, l.ContactAddr(), comm.DialConfig{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	hello := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("\xa5hello"))}}
+	if err := c.Write(ctx, hello); err != nil {
+		log.Fatal(err)
+	}
+	m, err := c.Read(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%q\n", m.Body())
+	m.Release()
+	// Output: "\xa5hello"
+}
+
+func ExampleParseAddress() {
+	fmt.Println(comm.ParseAddress("tls://10.0.0.1:8786"))
+	fmt.Println(comm.ParseAddress("10.0.0.1:8786"))
+	// Output:
+	// tls 10.0.0.1:8786
+	// tcp 10.0.0.1:8786
+}
+
+func ExampleListenAddress() {
+	// --host ::1 --port 9000:9100
+	fmt.Println(comm.ListenAddress("", "::1", "9000:9100", "", 8786))
+	// Output: tcp://[::1]:9000:9100 <nil>
+}
