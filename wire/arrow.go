@@ -123,6 +123,9 @@ func (m *arrowMessages) Message() (*ipc.Message, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := verifyArrow(meta); err != nil {
+		return nil, err
+	}
 	// The metadata is a flatbuffer: it is read once for the length of the body.
 	msg := ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(nil))
 	size := msg.BodyLen()

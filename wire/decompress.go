@@ -106,7 +106,7 @@ func (d *inflater) snappy(b []byte) ([]byte, error) {
 // zstdDecoder is shared: DecodeAll may be called by many. It writes no more than the
 // capacity that it is given.
 var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
-	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true),
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
 		zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(1<<33))
 })
 

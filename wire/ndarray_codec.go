@@ -8,7 +8,7 @@ import (
 // decodeNDArray makes an array of a frame, without a copy. It returns nil for types that
 // are not plain: structured ones and Python objects.
 func decodeNDArray(h Dict, frames []Frame) (any, error) {
-	if v, _ := h.Get("pickle"); v == true {
+	if v, _ := h.Get("pickle"); truthy(v) {
 		return nil, nil
 	}
 	v, _ := h.Get("dtype")
@@ -17,7 +17,7 @@ func decodeNDArray(h Dict, frames []Frame) (any, error) {
 		return nil, headerError("dtype", v, "a pair")
 	}
 	text, ok := pair[1].(string)
-	if custom := pair[0] != int64(0) && pair[0] != false; custom || !ok || DType(text).Check() != nil || h.Has("matrix") {
+	if custom := truthy(pair[0]); custom || !ok || DType(text).Check() != nil || matrix(h) {
 		return nil, nil
 	}
 	if len(frames) != 1 || frames[0].OnDevice() {
@@ -26,7 +26,7 @@ func decodeNDArray(h Dict, frames []Frame) (any, error) {
 	a := &NDArray{DType: DType(text), Data: frames[0].Bytes()}
 	var err error
 	shape := "shape"
-	if v, _ := h.Get("broadcast_to"); v != nil {
+	if v, _ := h.Get("broadcast_to"); truthy(v) {
 		shape = "broadcast_to"
 	}
 	if a.Shape, err = dims(h, shape); err != nil {
@@ -37,11 +37,40 @@ func decodeNDArray(h Dict, frames []Frame) (any, error) {
 	}
 	v, _ = h.Get("writeable")
 	w, _ := v.([]any)
-	a.ReadOnly = len(w) != 1 || w[0] != true
+	a.ReadOnly = len(w) != 1 || !truthy(w[0])
 	if err := a.Check(); err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+// matrix tells a numpy.matrix, which is not an array to Python.
+func matrix(h Dict) bool {
+	v, _ := h.Get("matrix")
+	return truthy(v)
+}
+
+// truthy is Python's idea of true.
+func truthy(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return false
+	case bool:
+		return v
+	case int64:
+		return v != 0
+	case float64:
+		return v != 0
+	case string:
+		return v != ""
+	case []byte:
+		return len(v) > 0
+	case []any:
+		return len(v) > 0
+	case Dict:
+		return len(v) > 0
+	}
+	return true
 }
 
 // dims reads a list of numbers, at most one for each dimension.

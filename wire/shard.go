@@ -25,7 +25,7 @@ func (f Frame) slice(from, to int) Frame {
 		f.buf = f.buf.Slice(from, to-from)
 		return f
 	}
-	f.data = f.data[from:to:to]
+	f.data = f.data[from:to] // its capacity tells merge what lies behind
 	return f
 }
 
@@ -36,18 +36,25 @@ func merge(shards []Frame) (Frame, error) {
 		return shards[0], nil
 	}
 	total, adjacent := 0, true
-	for i, s := range shards {
+	var first, last []byte // of the shards that are not empty
+	for _, s := range shards {
 		if s.OnDevice() {
 			return Frame{}, fmt.Errorf("wire: a frame in memory of a GPU is in %d parts: its sender should not split it", len(shards))
 		}
+		if s.Len() == 0 {
+			continue
+		}
 		total += s.Len()
-		adjacent = adjacent && s.buf == nil && (i == 0 || follows(shards[i-1].data, s.data))
+		adjacent = adjacent && s.buf == nil && (first == nil || follows(last, s.data))
+		if last = s.data; first == nil {
+			first = s.data
+		}
 	}
 	if total == 0 {
 		return Frame{}, nil
 	}
-	if adjacent && cap(shards[0].data) >= total {
-		return HeapFrame(shards[0].data[:total]), nil
+	if adjacent && cap(first) >= total {
+		return HeapFrame(first[:total]), nil
 	}
 	out := make([]byte, 0, total)
 	for _, s := range shards {
@@ -56,14 +63,8 @@ func merge(shards []Frame) (Frame, error) {
 	return HeapFrame(out), nil
 }
 
-// follows reports whether b lies directly behind a in one allocation. It does if a's
-// capacity reaches over it, which two allocations never do.
+// follows reports whether b, which is not empty, lies directly behind a in one allocation.
+// It does if a's capacity reaches over it, which two allocations never do.
 func follows(a, b []byte) bool {
-	if len(b) == 0 {
-		return true
-	}
-	if cap(a)-len(a) < len(b) {
-		return false
-	}
-	return &a[:len(a)+1][len(a)] == &b[0]
+	return cap(a)-len(a) >= len(b) && &a[:len(a)+1][len(a)] == &b[0]
 }

@@ -2,9 +2,10 @@ package interop
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 
 	"go.millstream.dev/wire"
@@ -83,6 +84,19 @@ func TestWireGoldenFile(t *testing.T) {
 	}
 }
 
+// wireSeed is the same in every run, unless MILLSTREAM_WIRE_SEED asks for other cases.
+func wireSeed(t *testing.T) uint64 {
+	text := os.Getenv("MILLSTREAM_WIRE_SEED")
+	if text == "" {
+		return 1
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seed
+}
+
 func seedAndCount(seed uint64, n int) []byte {
 	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, seed), uint64(n))
 }
@@ -90,7 +104,7 @@ func seedAndCount(seed uint64, n int) []byte {
 // TestWireRandomMessages: random messages of all kinds of values, in both directions.
 func TestWireRandomMessages(t *testing.T) {
 	p := newWirePeer(t)
-	a, frames := p.ask("random_messages", seedAndCount(rand.Uint64(), 300))
+	a, frames := p.ask("random_messages", seedAndCount(wireSeed(t), 300))
 	for i, c := range a.Cases {
 		m := asMessage(frames[:c.N])
 		frames = frames[c.N:]
@@ -126,7 +140,7 @@ func TestWireRandomMessages(t *testing.T) {
 // Python, unless Python refuses it; Go may refuse more.
 func TestWireDamagedMessages(t *testing.T) {
 	p := newWirePeer(t)
-	seed := rand.Uint64()
+	seed := wireSeed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	a, frames := p.ask("random_messages", seedAndCount(seed, 60))
 	accepted, both := 0, 0
@@ -160,5 +174,5 @@ func TestWireDamagedMessages(t *testing.T) {
 	if accepted == 0 || both == 0 {
 		t.Errorf("of all damaged messages Go accepted %d and both %d: the test tests nothing", accepted, both)
 	}
-	t.Log(fmt.Sprintf("Go accepted %d damaged messages, Python %d of them", accepted, both))
+	t.Logf("Go accepted %d damaged messages, Python %d of them", accepted, both)
 }

@@ -19,7 +19,7 @@ func hasOpaque(s string) bool { return strings.Contains(s, "opaque") }
 // same bytes.
 func TestWireMsgpackFromPython(t *testing.T) {
 	p := newWirePeer(t)
-	a, frames := p.ask("random_msgpack", seedAndCount(rand.Uint64(), 2000))
+	a, frames := p.ask("random_msgpack", seedAndCount(wireSeed(t), 2000))
 	for i, b := range frames {
 		v, err := msgpack.Decode(b)
 		if err != nil {
@@ -73,7 +73,7 @@ func randomTree(r *rand.Rand, depth int) any {
 // TestWireMsgpackFromGo: the other way round, and bytes that are no msgpack at all.
 func TestWireMsgpackFromGo(t *testing.T) {
 	p := newWirePeer(t)
-	seed := rand.Uint64()
+	seed := wireSeed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	var frames [][]byte
 	var texts []string
@@ -149,7 +149,7 @@ func repeats(v any) bool {
 // random places.
 func TestWirePrelude(t *testing.T) {
 	p := newWirePeer(t)
-	seed := rand.Uint64()
+	seed := wireSeed(t)
 	r := rand.New(rand.NewPCG(seed, 2))
 	for range 300 {
 		n := 1 + r.IntN(5)

@@ -1,0 +1,218 @@
+package wire_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/wire/wiretest"
+)
+
+// finished is a worker's report as Python writes it.
+func finished(i int) wire.Dict {
+	return wire.NewDict("op", "task-finished", "key", []any{"inc-0123456789abcdef0123456789abcdef", int64(i)}, "run_id", int64(100+i), "nbytes", int64(28),
+		"type", []byte("\x80\x05\x95\x14\x00\x00\x00\x00\x00\x00\x00\x8c\x08builtins\x94\x8c\x03int\x94\x93\x94."), "typename", "int", "metadata", wire.Dict{},
+		"thread", int64(140245678901234), "startstops", []any{wire.NewDict("action", "compute", "start", 1700000000.25, "stop", 1700000000.5)},
+		"status", "OK", "stimulus_id", fmt.Sprintf("task-finished-%d.5", 1700000000+i))
+}
+
+func body(t testing.TB, v any) []byte {
+	t.Helper()
+	b, err := msgpack.Append(nil, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// batchOf is a stream message of n reports.
+func batchOf(t testing.TB, n int) []byte {
+	var list []any
+	for i := range n {
+		list = append(list, finished(i))
+	}
+	return body(t, list)
+}
+
+func TestTaskFinished(t *testing.T) {
+	ops := wire.ReadOps(batchOf(t, 3))
+	var f wire.TaskFinished
+	n := 0
+	for ops.Next() {
+		if string(ops.Op()) != "task-finished" {
+			t.Fatalf("op %q", ops.Op())
+		}
+		if err := ops.TaskFinished(&f); err != nil {
+			t.Fatal(err)
+		}
+		key, err := msgpack.KeyBytes([]any{"inc-0123456789abcdef0123456789abcdef", n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(f.Key, key) || f.RunID != int64(100+n) || f.NBytes != 28 || string(f.TypeName) != "int" || f.Thread != 140245678901234 ||
+			string(f.Status) != "OK" || f.Start != 1700000000.25 || f.Stop != 1700000000.5 || len(f.Type) == 0 || len(f.StartStops) == 0 ||
+			!bytes.Equal(f.Metadata, []byte{0x80}) || string(f.StimulusID) != fmt.Sprintf("task-finished-%d.5", 1700000000+n) {
+			t.Errorf("message %d: %+v", n, f)
+		}
+		n++
+	}
+	if ops.Err() != nil || n != 3 {
+		t.Errorf("%d messages, %v", n, ops.Err())
+	}
+}
+
+// TestGoldenOps walks over what Python sent.
+func TestGoldenOps(t *testing.T) {
+	seen := make(map[string]int)
+	for _, c := range golden(t) {
+		if c.Kind != "message" {
+			continue
+		}
+		m := c.Message()
+		ops := wire.ReadOps(m.Body())
+		for ops.Next() {
+			var err error
+			switch op := string(ops.Op()); op {
+			case "task-finished":
+				var f wire.TaskFinished
+				if err = ops.TaskFinished(&f); err == nil && (f.RunID == 0 || f.Stop == 0 || len(f.Key) == 0) {
+					t.Errorf("%s: %+v", c.Name, f)
+				}
+				seen[op]++
+			case "compute-task":
+				var f wire.ComputeTask
+				if err = ops.ComputeTask(&f); err != nil {
+					break
+				}
+				v, err := wire.DecodeRef(m, f.RunSpec, wire.DecodeOptions{})
+				if err != nil || wiretest.Describe(v, false) != "(i1,s73706563)" || !f.RunSpec.Pickled || f.RunID != 21 || string(f.SpanID) != "u-1" || f.Actor || f.Annotations.Frame != 0 {
+					t.Errorf("%s: %+v, %v, %v", c.Name, f, v, err)
+				}
+				seen[op]++
+			case "update-graph":
+				var f wire.UpdateGraph
+				if err = ops.UpdateGraph(&f); err != nil {
+					break
+				}
+				var keys []string
+				err = wire.EachKey(f.Keys, func(k []byte) error { keys = append(keys, string(k)); return nil })
+				if fmt.Sprint(keys) != "[\xa5add-1]" || f.Expr.Frame != 1 || f.Expr.Pickled || f.SubmittingTask != nil || f.InternalPriority == nil || !f.Code.Pickled {
+					t.Errorf("%s: %+v, %q", c.Name, f, keys)
+				}
+				v, err2 := wire.DecodeRef(m, f.SpanMetadata, wire.DecodeOptions{})
+				if err2 != nil || v == nil {
+					t.Errorf("%s: %v, %v", c.Name, v, err2)
+				}
+				seen[op]++
+			default:
+				var raw []byte
+				if raw, err = ops.Raw(); err == nil {
+					_, err = msgpack.Decode(raw)
+				}
+			}
+			if err != nil {
+				t.Errorf("%s: %v", c.Name, err)
+			}
+		}
+	}
+	if seen["task-finished"] != 3 || seen["compute-task"] != 1 || seen["update-graph"] != 1 {
+		t.Errorf("seen %v", seen)
+	}
+}
+
+func TestOpsShapes(t *testing.T) {
+	// A bare map, an op that is not first, none at all, skipped messages, other keys.
+	list := []any{wire.NewDict("key", "a", "op", "x"), wire.NewDict("key", "b"), wire.NewDict(int64(5), 1, "op", "y"), wire.Dict{}}
+	ops := wire.ReadOps(body(t, list))
+	var got []string
+	for ops.Next() {
+		got = append(got, string(ops.Op()))
+	}
+	if fmt.Sprint(got) != "[x  y ]" || ops.Err() != nil {
+		t.Errorf("got %q, %v", got, ops.Err())
+	}
+	ops = wire.ReadOps(body(t, finished(1)))
+	n := 0
+	for ops.Next() {
+		if raw, err := ops.Raw(); err != nil || !bytes.Equal(raw, body(t, finished(1))) {
+			t.Errorf("raw: %v", err)
+		}
+		n++
+	}
+	if n != 1 || ops.Err() != nil {
+		t.Errorf("a bare map: %d messages, %v", n, ops.Err())
+	}
+	for _, bad := range [][]byte{nil, body(t, "OK"), body(t, []any{int64(1)}), append(batchOf(t, 1), 0), batchOf(t, 2)[:100], {0xdd, 0xff, 0xff, 0xff, 0xff}} {
+		ops := wire.ReadOps(bad)
+		for ops.Next() {
+			var f wire.TaskFinished
+			_ = ops.TaskFinished(&f)
+		}
+		if ops.Err() == nil {
+			t.Errorf("%.20q: no error", bad)
+		}
+	}
+	for _, wrong := range []wire.Dict{
+		wire.NewDict("op", "task-finished", "key", nil), wire.NewDict("op", "task-finished", "run_id", "x"), wire.NewDict("op", "task-finished", "startstops", []any{int64(1)}),
+	} {
+		ops := wire.ReadOps(body(t, wrong))
+		var f wire.TaskFinished
+		if !ops.Next() || ops.TaskFinished(&f) == nil || ops.Err() == nil {
+			t.Errorf("%v: no error", wrong)
+		}
+	}
+}
+
+// walk is what a scheduler does with a batch.
+func walk(t testing.TB, b []byte, f *wire.TaskFinished) (n int) {
+	ops := wire.ReadOps(b)
+	for ops.Next() {
+		if err := ops.TaskFinished(f); err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if ops.Err() != nil {
+		t.Fatal(ops.Err())
+	}
+	return n
+}
+
+func TestOpsAllocateNothing(t *testing.T) {
+	b := batchOf(t, 100)
+	var f wire.TaskFinished
+	if n := testing.AllocsPerRun(20, func() { walk(t, b, &f) }); n != 0 {
+		t.Errorf("%v allocations for a batch", n)
+	}
+	compute := body(t, []any{wire.NewDict("op", "compute-task", "key", "k", "run_spec", wire.NewDict("__Pickled__", 1), "who_has", wire.NewDict("a", []any{"x"}), "annotations", wire.Dict{})})
+	graph := body(t, []any{wire.NewDict("op", "update-graph", "keys", []any{"a", []any{"b", 1}}, "expr_ser", wire.NewDict("__Serialized__", 1), "submitting_task", nil)})
+	var c wire.ComputeTask
+	var u wire.UpdateGraph
+	if n := testing.AllocsPerRun(20, func() {
+		ops := wire.ReadOps(compute)
+		if !ops.Next() || ops.ComputeTask(&c) != nil || c.RunSpec.Frame != 1 {
+			t.Fatal("compute-task")
+		}
+		ops = wire.ReadOps(graph)
+		if !ops.Next() || ops.UpdateGraph(&u) != nil || u.Expr.Frame != 1 {
+			t.Fatal("update-graph")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkTaskFinished decodes batches of 100 reports.
+func BenchmarkTaskFinished(b *testing.B) {
+	batch := batchOf(b, 100)
+	var f wire.TaskFinished
+	b.SetBytes(int64(len(batch)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if walk(b, batch, &f) != 100 {
+			b.Fatal("lost some")
+		}
+	}
+}
