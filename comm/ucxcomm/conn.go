@@ -177,7 +177,7 @@ func (c *conn) bounds() bounds {
 	if !c.handshaken {
 		l = c.limits.BeforeHandshake()
 	}
-	return bounds{bytes: l.Message, frames: l.Frames}
+	return bounds{bytes: l.Message, frames: l.Frames, handshake: !c.handshaken}
 }
 
 func (c *conn) Close() error {

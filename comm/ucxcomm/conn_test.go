@@ -5,6 +5,7 @@ package ucxcomm
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -72,5 +73,24 @@ func TestEcho(t *testing.T) {
 				m.Release()
 			}
 		})
+	}
+}
+
+// Peers of which one uses multi-buffer mode are told so.
+func TestFormsDiffer(t *testing.T) {
+	ctx := testContext(t)
+	for _, names := range [][2]string{{"plain", "multi-buffer"}, {"multi-buffer", "plain"}} {
+		l, err := backends[names[0]].Listen(ctx, "127.0.0.1:0", comm.ListenConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, loc := comm.ParseAddress(l.ContactAddr())
+		_, err = backends[names[1]].Dial(ctx, loc, comm.DialConfig{})
+		// Whichever side is faster finds out; the other one sees the connection end.
+		if err == nil || !errors.Is(err, errForm) && !errors.Is(err, comm.ErrClosed) {
+			t.Errorf("%v: %v", names, err)
+		}
+		t.Log(err)
 	}
 }

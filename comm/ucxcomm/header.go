@@ -31,7 +31,7 @@ func (l lead) put(b *[leadSize]byte) {
 // struct's native layout, so it is not looked at.
 func decodeLead(b []byte) (lead, error) {
 	if len(b) != leadSize {
-		return lead{}, fmt.Errorf("a message begins with %d bytes instead of %d: does the peer use multi-buffer mode, and this side not?", len(b), leadSize)
+		return lead{}, fmt.Errorf("%w (it begins with %d bytes instead of %d)", errForm, len(b), leadSize)
 	}
 	return lead{shutdown: b[0] != 0, frames: binary.NativeEndian.Uint64(b[8:])}, nil
 }

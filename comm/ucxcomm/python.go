@@ -41,6 +41,9 @@ var errNoFrames = errors.New("a message has at least one frame, its body")
 // errShutdown is a peer that closed in peace.
 var errShutdown = fmt.Errorf("closed by the peer: %w", io.EOF)
 
+// errForm is a message in the other of distributed-ucxx's two forms.
+var errForm = errors.New("no message of the expected form: is multi-buffer mode (distributed-ucxx.multi-buffer, Settings.MultiBuffer) on at one side only?")
+
 // idleError is a read whose context ended before anything had arrived: the comm lives.
 type idleError struct{ cause error }
 
@@ -210,7 +213,10 @@ func (l *pythonLink) read(ctx context.Context, b bounds) (*wire.Message, error) 
 		select {
 		case <-l.leading.Done():
 			l.leading = nil
-			return nil, err
+			if errors.Is(err, ucx.ErrTruncated) {
+				err = fmt.Errorf("%w: %w", errForm, err)
+			}
+			return nil, l.cut(err, nil)
 		default:
 			return nil, &idleError{err}
 		}
@@ -323,8 +329,11 @@ func (l *pythonLink) readMulti(ctx context.Context, b bounds) (*wire.Message, er
 		Device: l.device, MaxFrames: b.frames + 1, MaxBytes: b.bytes + 1,
 	})
 	if err != nil {
-		if ctx.Err() != nil && l.ep.Err() == nil {
+		switch {
+		case ctx.Err() != nil && l.ep.Err() == nil:
 			err = &idleError{err}
+		case b.handshake && !errors.Is(err, io.EOF):
+			err = fmt.Errorf("%w: %w", errForm, err)
 		}
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package ucxcomm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,6 +27,9 @@ func (c *conn) handshake(ctx context.Context, compression string, cookie []byte,
 	}
 	info, remote, err := comm.Handshake(ctx, c, hello)
 	if err != nil {
+		if errors.Is(err, errForm) {
+			err = comm.Permanent(err)
+		}
 		return err
 	}
 	if cookies != nil && !cookies(remote.Cookie) {

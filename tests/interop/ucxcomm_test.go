@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -275,5 +276,109 @@ func TestUCXCommEchoServer(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Python as the client of a Go server that passes messages on: round trips, and values of
+// all kinds that come back as they were. Several clients at once.
+func TestUCXCommEchoClient(t *testing.T) {
+	for _, m := range ucxModes {
+		t.Run(m.name, func(t *testing.T) {
+			r := newUCXRig(t, "ucxx", m.settings, m.env...)
+			l, err := r.b.Listen(r.ctx, "127.0.0.1:0", comm.ListenConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			served := make(chan error, 3)
+			for range cap(served) {
+				go func() {
+					c, err := l.Accept(r.ctx)
+					if err == nil {
+						defer c.Close()
+						err = echo(r.ctx, c)
+					}
+					served <- err
+				}()
+			}
+			var eps []string
+			for range cap(served) {
+				eps = append(eps, r.do("connect", pypeer.Command{"address": l.ContactAddr()}).EP)
+			}
+			var waiting []*pypeer.Pending
+			for _, ep := range eps {
+				waiting = append(waiting, r.post("rtt", pypeer.Command{"ep": ep, "count": 100}))
+			}
+			for _, w := range waiting {
+				r.wait(w)
+			}
+			if a := r.do("values", pypeer.Command{"ep": eps[0]}); a.Message != "" {
+				t.Errorf("came back changed: %s", a.Message)
+			}
+			for _, ep := range eps {
+				r.do("close", pypeer.Command{"ep": ep})
+			}
+			for range cap(served) {
+				if err := <-served; !errors.Is(err, comm.ErrClosed) || !errors.Is(err, io.EOF) {
+					t.Errorf("a client's end: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func echo(ctx context.Context, c comm.Comm) error {
+	for {
+		m, err := c.Read(ctx)
+		if err != nil {
+			return err
+		}
+		if err := c.Write(ctx, m); err != nil {
+			return err
+		}
+		m.Release()
+	}
+}
+
+// A listener that asks for cookies refuses Python, which has none, and says so to nobody
+// but Python's connect.
+func TestUCXCommCookies(t *testing.T) {
+	r := newUCXRig(t, "ucxx", ucxcomm.Settings{})
+	l, err := r.b.Listen(r.ctx, "127.0.0.1:0", comm.ListenConfig{Cookies: func([]byte) bool { return false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := r.peer.Do(r.ctx, "connect", pypeer.Command{"address": l.ContactAddr(), "timeout": 2})
+	if err == nil { // both sides send their hello first, so Python may think that it is in
+		_, err = r.peer.Do(r.ctx, "read", pypeer.Command{"ep": a.EP})
+	}
+	var failed *pypeer.Failed
+	if !errors.As(err, &failed) {
+		t.Errorf("a peer without a cookie was let in: %v", err)
+	}
+}
+
+// Both schemes are known to package comm, and IPv6 works with this release of UCX.
+func TestUCXCommRegistered(t *testing.T) {
+	for _, scheme := range []string{"ucx", "ucxx"} {
+		if !slices.Contains(comm.Schemes(), scheme) {
+			t.Errorf("%s is not registered", scheme)
+		}
+	}
+	r := newUCXRig(t, "ucx", ucxcomm.Settings{})
+	l, err := r.b.Listen(r.ctx, "[::1]:0", comm.ListenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, loc := comm.ParseAddress(l.ContactAddr())
+	c, err := r.b.Dial(r.ctx, loc, comm.DialConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if !strings.HasPrefix(c.LocalAddr(), "ucx://[::1]:") || !strings.HasPrefix(c.PeerAddr(), "ucx://[::1]:") {
+		t.Errorf("connected from %s to %s", c.LocalAddr(), c.PeerAddr())
 	}
 }

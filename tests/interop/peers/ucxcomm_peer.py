@@ -16,6 +16,8 @@ the other side said that it is Millstream:
     write    (ep, frames=[{size, seed}], text) - {"op": text, "data": [Serialize(bytes), …]}
     read     (ep; message=text, frames=[{size, sha256}])
     rtt      (ep, count) - small messages, each answered by the other side
+    values   (ep; message) - sends values of many kinds to a side that sends all back,
+             and compares; message names what came back changed
     close, abort (ep)
     closed   (ep; closed)
     info     (; pid)
@@ -25,13 +27,15 @@ import asyncio
 import os
 
 import numpy as np
+import pandas as pd
 import peerlib
 
 OUT = peerlib.take_stdout()
 
 from distributed.comm import connect, listen  # noqa: E402
 from distributed.comm.core import CommClosedError  # noqa: E402
-from distributed.protocol import to_serialize  # noqa: E402
+from distributed.protocol import Serialize, to_serialize  # noqa: E402
+from distributed.protocol.serialize import ToPickle  # noqa: E402
 
 
 def noise(size, seed):
@@ -45,6 +49,29 @@ def noise(size, seed):
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
     return z.tobytes()[:size]
+
+
+def unwrap(value):
+    """Return what the receiver of a value sees."""
+    if isinstance(value, (Serialize, ToPickle)):
+        return unwrap(value.data)
+    if isinstance(value, dict):
+        return {k: unwrap(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(unwrap(v) for v in value)
+    return value
+
+
+def same(a, b):
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and (a == b).all()
+    if isinstance(a, pd.DataFrame):
+        return a.equals(b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+    return a == b
 
 
 class Peer:
@@ -103,6 +130,29 @@ class Peer:
             answer = await comm.read()
             if answer["n"] != i:
                 raise ValueError(f"{answer} instead of {i}")
+
+    async def op_values(self, c):
+        comm = self.comms[c["ep"]]
+        big = np.random.default_rng(1).random((300, 1000))
+        values = {
+            "numpy": to_serialize(big),
+            "numpy, transposed": to_serialize(big.T),
+            "numpy, empty": to_serialize(np.empty((0, 3), dtype="i4")),
+            "numpy, strings": to_serialize(np.array(["a", "bc"], dtype=object)),
+            "pandas": to_serialize(pd.DataFrame({"x": np.arange(1000), "y": ["é"] * 1000})),
+            "nested": {"a": [to_serialize(b"x" * 100_000), to_serialize({"k": (1, 2)})]},
+            "pickled": ToPickle({"set": {1, 2}, "big": 2**100}),
+            "zeros": to_serialize(bytes(10_000_000)),
+            "tuple keys": {(1, "a"): 1.5, "list": list(range(100)), "none": None},
+            "many": [to_serialize(bytes([i]) * i) for i in range(40)],
+        }
+        changed = []
+        for name, value in values.items():
+            await comm.write({"op": name, "value": value})
+            answer = await comm.read()
+            if not same(unwrap(value), answer["value"]):
+                changed.append(name)
+        return {"message": ", ".join(changed)}
 
     async def op_close(self, c):
         await self.comms[c["ep"]].close()
