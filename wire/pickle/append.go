@@ -201,7 +201,13 @@ func (w *writer) value(v any) error {
 	if w.depth++; w.depth > w.opts.Depth {
 		return fmt.Errorf("the value has more than %d levels (Options.Depth), or contains itself", w.opts.Depth)
 	}
-	defer func() { w.depth-- }()
+	err := w.node(v)
+	w.depth--
+	return err
+}
+
+// node writes what is more than a number.
+func (w *writer) node(v any) error {
 	switch x := v.(type) {
 	case string:
 		w.string(x)

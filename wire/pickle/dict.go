@@ -95,12 +95,7 @@ func (d *Dict) set(key, value Value, k any, ok bool) {
 			d.index[k] = len(d.items) - 1
 		}
 	case len(d.items) > few:
-		d.index = make(map[any]int, 2*len(d.items))
-		for i, it := range d.items {
-			if k, _, ok := keyOf(it.Key, keyBudget); ok {
-				d.index[k] = i
-			}
-		}
+		d.reindex()
 	}
 }
 

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"math"
 	"math/big"
+	"reflect"
 )
 
 // Equal reports whether two trees say the same. An int is equal to an int of the same value
 // only, not to a float or bool, and NaN is equal to NaN: it compares what is written, not
 // what Python would hold for equal. dicts are equal in any order of their items and sets in
 // any order, as far as Go can tell items apart; those it cannot (objects as keys) are
-// compared in order. It ends for cycles too: two that cannot be told apart are equal.
+// compared in order. What is no node is compared as Go does. It ends for cycles too: two that cannot be told apart are equal.
 func Equal(a, b Value) bool {
 	e := equality{done: make(map[[2]any]struct{})}
 	return e.equal(a, b)
@@ -74,7 +75,7 @@ func (e *equality) equal(a, b Value) bool {
 		y, ok := b.(*Object)
 		return ok && e.objects(x, y)
 	}
-	return false
+	return reflect.DeepEqual(a, b) // no nodes: what Decode makes, or Go's own types
 }
 
 func (e *equality) all(a, b []Value) bool {

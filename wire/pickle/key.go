@@ -35,6 +35,8 @@ func keyOf(v Value, budget int) (k any, work int, ok bool) {
 		return v, 1 + len(x), true
 	case int64:
 		return v, 1, true
+	case int: // of trees that Go made
+		return int64(x), 1, true
 	case bool:
 		if x {
 			return int64(1), 1, true
