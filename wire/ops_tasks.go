@@ -115,7 +115,7 @@ func readStartStops(r *msgpack.Reader) (raw []byte, start, stop float64, err err
 		raw, err = r.ReadRaw()
 		return raw, 0, 0, err
 	}
-	all := *r
+	from := r.Offset()
 	n, err := r.ReadArrayLen()
 	if err != nil {
 		return nil, 0, 0, err
@@ -129,8 +129,7 @@ func readStartStops(r *msgpack.Reader) (raw []byte, start, stop float64, err err
 			start, stop = a, b
 		}
 	}
-	raw, err = all.ReadRaw()
-	return raw, start, stop, err
+	return r.Since(from), start, stop, nil
 }
 
 func readStartStop(r *msgpack.Reader) (start, stop float64, compute bool, err error) {

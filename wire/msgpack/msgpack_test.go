@@ -209,6 +209,23 @@ func TestReaderKinds(t *testing.T) {
 	}
 }
 
+// TestASCII puts a byte that is not ASCII at each place of strings of each length.
+func TestASCII(t *testing.T) {
+	for n := range 40 {
+		s := bytes.Repeat([]byte("a"), n)
+		if !ascii(s) {
+			t.Errorf("%d letters are not ASCII", n)
+		}
+		for i := range n {
+			s[i] = 0x80
+			if ascii(s) {
+				t.Errorf("a byte at %d of %d was not seen", i, n)
+			}
+			s[i] = 'a'
+		}
+	}
+}
+
 func TestReaderAllocatesNothing(t *testing.T) {
 	b, err := Append(nil, Map{{"key", "x-1"}, {"priority", []any{int64(1), 2.5}}, {"nested", Map{{"a", []any{nil}}}}})
 	if err != nil {

@@ -35,6 +35,10 @@ func (r *Reader) Reset(b []byte) { r.b, r.pos = b, 0 }
 // Offset is the position of the next value in bytes.
 func (r *Reader) Offset() int { return r.pos }
 
+// Since returns the bytes from an earlier offset up to here: the encoded form of what was
+// read in between.
+func (r *Reader) Since(offset int) []byte { return r.b[offset:r.pos:r.pos] }
+
 // Remaining is the number of bytes that have not been read.
 func (r *Reader) Remaining() int { return len(r.b) - r.pos }
 
@@ -229,15 +233,22 @@ func (r *Reader) ReadStringBytes() ([]byte, error) {
 	return s, err
 }
 
-// ascii is quicker than utf8.Valid for the short strings that messages are made of.
+// ascii is quicker than utf8.Valid for the short strings that messages are made of. The
+// last words overlap, so that there is no loop over single bytes but for the shortest.
 func ascii(s []byte) bool {
-	var or byte
-	for len(s) >= 8 {
-		if binary.LittleEndian.Uint64(s)&0x8080808080808080 != 0 {
-			return false
+	const high = 0x8080808080808080
+	n := len(s)
+	if n >= 8 {
+		or := binary.LittleEndian.Uint64(s[n-8:])
+		for i := 0; i < n-8; i += 8 {
+			or |= binary.LittleEndian.Uint64(s[i:])
 		}
-		s = s[8:]
+		return or&high == 0
 	}
+	if n >= 4 {
+		return (binary.LittleEndian.Uint32(s)|binary.LittleEndian.Uint32(s[n-4:]))&(high>>32) == 0
+	}
+	var or byte
 	for _, c := range s {
 		or |= c
 	}
