@@ -2,6 +2,7 @@ package inproc
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	"go.millstream.dev/wire"
@@ -22,6 +23,8 @@ type queue struct {
 	count  int
 	bytes  int64
 	closed bool // no push succeeds any more
+	takers int  // readers that wait, or are about to
+	givers int  // writers that do
 
 	filled chan struct{} // holds a token when a reader may find something
 	freed  chan struct{} // holds a token when a writer may find room
@@ -43,31 +46,63 @@ func signal(ch chan struct{}) {
 // the queue is closed, and ctx's cause if that ends first.
 func (q *queue) push(ctx context.Context, m *wire.Message) (bool, error) {
 	size := m.Size()
-	for {
+	for waited := false; ; waited = true {
 		q.mu.Lock()
+		if waited {
+			q.givers--
+		}
 		if q.closed {
 			q.mu.Unlock()
 			return false, nil
 		}
 		if q.count < window && (q.bytes < windowBytes || q.count == 0) {
-			q.append(m.Retain())
+			q.append(retain(m))
 			q.bytes += size
-			room := q.count < window && q.bytes < windowBytes
+			wake := q.takers > 0
+			// A token may have been given for more room than one message takes.
+			next := q.givers > 0 && q.count < window && q.bytes < windowBytes
 			q.mu.Unlock()
-			signal(q.filled)
-			if room {
-				signal(q.freed) // for the next writer that waits
+			if wake {
+				signal(q.filled)
+			}
+			if next {
+				signal(q.freed)
 			}
 			return true, nil
 		}
+		q.givers++
 		q.mu.Unlock()
 		select {
 		case <-q.freed:
 		case <-q.ended:
 		case <-ctx.Done():
+			q.mu.Lock()
+			q.givers--
+			// A token that was meant for this writer is good for another.
+			next := q.givers > 0
+			q.mu.Unlock()
+			if next {
+				signal(q.freed)
+			}
 			return false, context.Cause(ctx)
 		}
 	}
+}
+
+// handed is a message with room for the frames of most.
+type handed struct {
+	wire.Message
+	room [2]wire.Frame
+}
+
+// retain is wire.Message.Retain with one allocation.
+func retain(m *wire.Message) *wire.Message {
+	h := new(handed)
+	h.Frames = h.room[:0]
+	for _, f := range m.Frames {
+		h.Frames = append(h.Frames, f.Retain())
+	}
+	return &h.Message
 }
 
 func (q *queue) append(m *wire.Message) {
@@ -81,34 +116,62 @@ func (q *queue) append(m *wire.Message) {
 	q.count++
 }
 
+// yields is how often a reader lets others run before it waits: an answer is often made by
+// the goroutine that runs next, and parking costs more than the message.
+const yields = 2
+
 // pop takes the oldest message, and waits for one. It returns nil if the queue is closed
 // and empty, or when gone is closed.
 func (q *queue) pop(ctx context.Context, gone <-chan struct{}) (*wire.Message, error) {
-	for {
+	waited := false
+	for spin := 0; ; spin++ {
 		q.mu.Lock()
+		if waited {
+			q.takers--
+			waited = false
+		}
 		if q.count > 0 {
 			m := q.take()
-			more := q.count > 0
+			wake, next := q.givers > 0, q.takers > 0 && q.count > 0
 			q.mu.Unlock()
-			signal(q.freed)
-			if more {
-				signal(q.filled) // for the next reader that waits
+			if wake {
+				signal(q.freed)
+			}
+			if next {
+				signal(q.filled)
 			}
 			return m, nil
 		}
-		closed := q.closed
-		q.mu.Unlock()
-		if closed {
+		if q.closed {
+			q.mu.Unlock()
 			return nil, nil
 		}
+		if spin < yields {
+			q.mu.Unlock()
+			runtime.Gosched()
+			continue
+		}
+		q.takers++
+		waited = true
+		q.mu.Unlock()
+		var err error
 		select {
 		case <-q.filled:
+			continue
 		case <-q.ended:
+			continue
 		case <-gone:
-			return nil, nil
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			err = context.Cause(ctx)
 		}
+		q.mu.Lock()
+		q.takers--
+		next := q.takers > 0 && q.count > 0
+		q.mu.Unlock()
+		if next { // a token that was meant for this reader is good for another
+			signal(q.filled)
+		}
+		return nil, err
 	}
 }
 
