@@ -74,6 +74,10 @@ func LoadedPath() string {
 	return C.GoString(&buf[0])
 }
 
+// Quarantined returns how many of UCX's ways to free were led through quarantine.c; 0
+// means that the library works as it came.
+func Quarantined() int { return int(C.ms_quarantined()) }
+
 // Version returns the loaded library's version.
 func Version() (major, minor, release int) {
 	var a, b, c C.uint

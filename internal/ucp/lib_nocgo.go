@@ -14,6 +14,7 @@ const unsupported = -22
 func Load(string, bool) error                              { return ErrNoCgo }
 func Setenv(string, string)                                {}
 func LoadedPath() string                                   { return "" }
+func Quarantined() int                                     { return 0 }
 func Version() (major, minor, release int)                 { return 0, 0, 0 }
 func DeviceHooks(uintptr, uintptr)                         {}
 func MarkCloseOnExec()                                     {}

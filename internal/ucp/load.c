@@ -12,6 +12,7 @@
 UX_FUNCS(UX_DEFINE, UX_DEFINE)
 
 static void *handle;
+static int quarantined; /* entries for free in UCX's tables of imported functions */
 
 /* ms_load opens the library once; Go serialises calls. RTLD_LOCAL keeps a second
  * UCX in the process apart; the library is never closed (UCM patches code and
@@ -36,8 +37,11 @@ int ms_load(const char *path, int only_loaded, char *err, size_t errlen)
 #define UX_OPTIONAL(ret, name, args) ux_##name = (ret(*) args)dlsym(h, #name);
     UX_FUNCS(UX_REQUIRE, UX_OPTIONAL)
     handle = h;
+    quarantined = ms_quarantine();
     return 0;
 }
+
+int ms_quarantined(void) { return quarantined; }
 
 int ms_loaded_path(char *buf, size_t n)
 {

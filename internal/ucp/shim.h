@@ -175,6 +175,9 @@ enum { MS_R_OWN = 1, MS_R_WORK = 2, MS_R_TIMEOUT = 4, MS_R_RELEASED = 8, MS_R_NO
 
 /* Library. */
 int ms_load(const char *path, int only_loaded, char *err, size_t errlen);
+int ms_quarantine(void);
+unsigned ms_progress(ms_worker *w);
+int ms_quarantined(void);
 int ms_loaded_path(char *buf, size_t n);
 void ms_version(unsigned *major, unsigned *minor, unsigned *release);
 void ms_device_hooks(void *set_current, void *event_query);

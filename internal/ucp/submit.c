@@ -171,7 +171,7 @@ static void close_unwaited(ms_ep *ep)
  * those to a sleeper. The bound is for traffic that never ends. */
 static void take_down(ms_worker *w)
 {
-    for (int i = 0; i < 64 && ux_ucp_worker_progress(w->h) != 0; i++)
+    for (int i = 0; i < 64 && ms_progress(w) != 0; i++)
         ;
 }
 

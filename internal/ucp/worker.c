@@ -67,10 +67,10 @@ static void settle(ms_worker *w)
     ux_ucp_get_version(&major, &minor, &release);
     if (major > 1 || minor > 13)
         return;
-    if (ux_ucp_worker_progress(w->h) == 0 && w->stats.progress_hits == 0 && w->stats.ep_created == 0)
+    if (ms_progress(w) == 0 && w->stats.progress_hits == 0 && w->stats.ep_created == 0)
         return; /* nobody has ever reached this worker */
     do {
-        if (ux_ucp_worker_progress(w->h) != 0)
+        if (ms_progress(w) != 0)
             last = ms_now();
         else
             nanosleep(&pause, NULL);
@@ -189,7 +189,7 @@ static void drain_submissions(ms_worker *w)
 
 static inline unsigned turn(ms_worker *w)
 {
-    unsigned n = ux_ucp_worker_progress(w->h);
+    unsigned n = ms_progress(w);
 
     w->stats.progress_calls++;
     drain_submissions(w);
