@@ -297,7 +297,7 @@ func TestSoakConnectClose(t *testing.T) {
 			connectRounds(t, wa, kind, addr, 100) // UCX's pools and Go's heap reach their size
 			settled(t, wa, wb)
 			t.Run("rounds", func(t *testing.T) {
-				leak.Check(t, leak.MaxRSS(24<<20))
+				leak.Check(t, leak.MaxRSS(rssAllowance))
 				for n := 0; n < rounds || time.Now().Before(end); n += 200 {
 					connectRounds(t, wa, kind, addr, 200)
 				}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package ucx
+
+// rssAllowance is the growth of memory that thousands of rounds may leave.
+const rssAllowance = 24 << 20
