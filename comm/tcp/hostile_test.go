@@ -3,6 +3,7 @@ package tcp_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -31,11 +32,16 @@ type server struct {
 }
 
 // newServer starts both. When the test ends, the honest client must still have had answers.
-func newServer(t *testing.T, cfg comm.ListenConfig) *server {
+func newServer(t *testing.T, cfg comm.ListenConfig, clientTLS *tls.Config) *server {
 	t.Helper()
 	leak.Check(t, leak.Wait(30*time.Second))
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
-	l, err := comm.Listen(ctx, "tcp://127.0.0.1:0", cfg)
+	scheme, dial := "tcp", comm.DialConfig{}
+	if cfg.TLS != nil {
+		scheme = "tls"
+		dial.TLS = clientTLS
+	}
+	l, err := comm.Listen(ctx, scheme+"://127.0.0.1:0", cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +57,7 @@ func newServer(t *testing.T, cfg comm.ListenConfig) *server {
 	})
 	stop := make(chan struct{})
 	honest := make(chan error, 1)
-	go func() { honest <- converse(ctx, l.ContactAddr(), stop) }()
+	go func() { honest <- converse(ctx, l.ContactAddr(), dial, stop) }()
 	t.Cleanup(func() {
 		close(stop)
 		if err := <-honest; err != nil {
@@ -61,7 +67,7 @@ func newServer(t *testing.T, cfg comm.ListenConfig) *server {
 		cancel()
 		group.Wait()
 	})
-	return &server{t, strings.TrimPrefix(l.ContactAddr(), "tcp://"), l}
+	return &server{t, strings.TrimPrefix(l.ContactAddr(), scheme+"://"), l}
 }
 
 func echo(ctx context.Context, c comm.Comm) {
@@ -76,10 +82,10 @@ func echo(ctx context.Context, c comm.Comm) {
 }
 
 // converse connects anew again and again, and has messages echoed.
-func converse(ctx context.Context, address string, stop chan struct{}) error {
+func converse(ctx context.Context, address string, cfg comm.DialConfig, stop chan struct{}) error {
 	body := bytes.Repeat([]byte("honest"), 1000)
 	for round := 0; ; round++ {
-		c, err := comm.Dial(ctx, address, comm.DialConfig{})
+		c, err := comm.Dial(ctx, address, cfg)
 		if err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
@@ -147,7 +153,7 @@ func closed(nc net.Conn) error {
 // Every one of these is refused as soon as it has come, long before the handshake's time
 // is over.
 func TestHostileHandshakes(t *testing.T) {
-	s := newServer(t, comm.ListenConfig{Limits: comm.Limits{HandshakeTime: time.Hour}})
+	s := newServer(t, comm.ListenConfig{Limits: comm.Limits{HandshakeTime: time.Hour}}, nil)
 	pickled := append(u64(24+13+3, 2, 13, 3), "\x81\xab__Pickled__N)."...)
 	for name, b := range map[string][]byte{
 		"4 GiB in 8 bytes":         u64(4 << 30),
@@ -194,7 +200,7 @@ func heap() int64 {
 
 // Peers that have said hello may promise much; memory follows what they send.
 func TestHostilePromises(t *testing.T) {
-	s := newServer(t, comm.ListenConfig{})
+	s := newServer(t, comm.ListenConfig{}, nil)
 	before := heap()
 	const peers = 100
 	var conns []net.Conn
@@ -249,7 +255,7 @@ func halfOpen(t *testing.T) int {
 func TestHostileHalfOpen(t *testing.T) {
 	n := halfOpen(t)
 	limits := comm.Limits{Pending: n / 4, HandshakeTime: 2 * time.Second}
-	s := newServer(t, comm.ListenConfig{Limits: limits})
+	s := newServer(t, comm.ListenConfig{Limits: limits}, nil)
 	before, err := leak.RSS()
 	if err != nil {
 		t.Fatal(err)
@@ -323,5 +329,34 @@ func TestSlowMessage(t *testing.T) {
 	}
 	if err := closed(nc); err != nil {
 		t.Error(err)
+	}
+}
+
+// Before TLS is up, a peer can do no more than wait until its time is over.
+func TestHostileTLS(t *testing.T) {
+	dial, listen := identity(t, newCA(t))
+	listen.Limits = comm.Limits{HandshakeTime: 2 * time.Second}
+	s := newServer(t, listen, dial.TLS)
+	var conns []net.Conn
+	for _, b := range [][]byte{
+		nil, []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03abcdefgh"), pythonHello(), u64(4 << 30),
+		[]byte("GET / HTTP/1.1\r\n\r\n"), bytes.Repeat([]byte{0x16, 3, 3, 0x40, 0}, 20_000),
+	} {
+		nc := s.dial()
+		_, _ = nc.Write(b) // it may be refused before all is written
+		conns = append(conns, nc)
+	}
+	// One who has TLS and no certificate.
+	strange := dial.TLS.Clone()
+	strange.Certificates = nil
+	raw := s.dial()
+	c := tls.Client(raw, strange)
+	if err := c.HandshakeContext(t.Context()); err == nil {
+		_, _ = c.Write(pythonHello())
+	}
+	for i, nc := range append(conns, raw) {
+		if err := closed(nc); err != nil {
+			t.Errorf("connection %d: %v", i, err)
+		}
 	}
 }
