@@ -362,21 +362,54 @@ func kindOf(v any) string {
 	return fmt.Sprintf("a %T", v)
 }
 
-// argument is a field's value as it travels: times are seconds in Dask, structs are maps.
-func argument(f reflect.Value) any {
-	for f.Kind() == reflect.Pointer {
-		if f.IsNil() {
+// outgoing is a value as it travels: times are seconds in Dask, and structs with rpc tags
+// are maps. What is in lists and maps is left as it is.
+func outgoing(v any) any {
+	x := reflect.ValueOf(v)
+	for x.Kind() == reflect.Pointer {
+		if x.IsNil() {
 			return nil
 		}
-		if f.Elem().Kind() == reflect.Struct && len(params(f.Elem().Type())) == 0 {
-			break // a value of package wire
+		if e := x.Elem(); e.Kind() == reflect.Struct && !tagged(e.Type()) {
+			return v // a value of package wire, or nothing that travels
 		}
-		f = f.Elem()
+		x = x.Elem()
 	}
-	if f.Type() == durationType {
-		return time.Duration(f.Int()).Seconds()
+	switch {
+	case !x.IsValid():
+		return nil
+	case x.Type() == durationType:
+		return time.Duration(x.Int()).Seconds()
+	case tagged(x.Type()):
+		return structMap(x)
 	}
-	return f.Interface()
+	return x.Interface()
+}
+
+// structMap makes a map of a struct. Optional fields that are zero are left out.
+func structMap(x reflect.Value) msgpack.Map {
+	var m msgpack.Map
+	for _, p := range params(x.Type()) {
+		f := x.FieldByIndex(p.index)
+		if p.optional && f.IsZero() {
+			continue
+		}
+		m = append(m, msgpack.Pair{Key: p.name, Value: outgoing(f.Interface())})
+	}
+	return m
+}
+
+// tagged reports whether a type is a struct with an rpc tag.
+func tagged(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct {
+		return false
+	}
+	for i := range t.NumField() {
+		if _, ok := t.Field(i).Tag.Lookup("rpc"); ok {
+			return true
+		}
+	}
+	return false
 }
 
 func sortedKeys(m reflect.Value) []reflect.Value {

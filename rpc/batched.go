@@ -89,7 +89,9 @@ func (e *UnsentError) Error() string {
 
 func (e *UnsentError) Unwrap() error { return e.Err }
 
-// NewBatched begins to send on a comm, which it closes in the end.
+// NewBatched begins to send on a comm, which Close and Abort end. Somebody else may read
+// from the comm meanwhile: if the peer ends it, the stream fails, and what the peer has
+// sent before can still be read.
 func NewBatched(c comm.Comm, cfg BatchedConfig) *Batched {
 	if cfg.Interval == 0 {
 		cfg.Interval = 2 * time.Millisecond
@@ -339,9 +341,10 @@ func (b *Batched) list(batch []queued) (*wire.Message, error) {
 	return &wire.Message{Frames: []wire.Frame{wire.HeapFrame(body)}}, nil
 }
 
-// fail ends the stream with the messages that it leaves.
+// fail ends the stream with the messages that it leaves. A comm that the peer has ended is
+// left to Close: whoever reads from it may not be through with it.
 func (b *Batched) fail(err error) {
-	if b.leave(err) {
+	if b.leave(err) && b.c.Err() == nil {
 		b.c.Abort()
 	}
 }
@@ -382,10 +385,11 @@ func (b *Batched) Close(ctx context.Context) error {
 	b.mu.Lock()
 	err := b.err
 	b.mu.Unlock()
-	if err == nil {
-		err = b.c.Close()
-	}
 	b.cancel(ErrClosed)
+	if err == nil {
+		return b.c.Close()
+	}
+	b.c.Abort()
 	return err
 }
 

@@ -251,6 +251,42 @@ func TestCloseDeadline(t *testing.T) {
 	})
 }
 
+// TestPeersLastWords: a stream that the peer has ended fails, and what the peer said before
+// can still be read.
+func TestPeersLastWords(t *testing.T) {
+	streamPair(t, sim.Config{}, func(t *testing.T, _ *sim.Network, a, b comm.Comm) {
+		s := NewBatched(a, BatchedConfig{})
+		for i := range 3 {
+			if err := b.Write(t.Context(), raw(t, numbered(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = b.Close()
+		time.Sleep(time.Second)
+		if err := s.Send(t.Context(), numbered(0)); err == nil {
+			// Written before the end was noticed; the next one is not.
+			time.Sleep(time.Second)
+			err = s.Send(t.Context(), numbered(1))
+			if !errors.Is(err, comm.ErrClosed) {
+				t.Errorf("send to a peer that has gone: %v", err)
+			}
+		}
+		for i := range 3 {
+			m, err := a.Read(t.Context())
+			if err != nil {
+				t.Fatalf("message %d was lost: %v", i, err)
+			}
+			m.Release()
+		}
+		if err := s.Close(t.Context()); err != nil && !errors.As(err, new(*UnsentError)) {
+			t.Error(err)
+		}
+		if a.Err() == nil {
+			t.Error("the comm is open")
+		}
+	})
+}
+
 // TestBatchedNeverLosesOrReorders sends from several goroutines under random faults. What
 // the peer gets is, for each sender, a beginning of what was sent, in order, without a
 // gap; what was written, what is in doubt and what is handed back are together everything.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/wire"
@@ -24,7 +25,7 @@ type Unsent interface {
 // args is nil, a msgpack.Map, a map with string keys or a struct (see Handle for its
 // tags; zero optional fields are left out). reply may be nil if the answer does not
 // matter; *any and *msgpack.Map take whatever comes, a struct the keys that it has fields
-// for. What is decoded shares no memory with the message.
+// for. What is decoded is the caller's.
 //
 // An error of the handler is a *RemoteError. One on the way is a *CallError. A comm that
 // was kept from an earlier call and turns out to have ended before anything was sent is
@@ -53,8 +54,8 @@ func (p *Pool) Notify(ctx context.Context, address, op string, args any) error {
 }
 
 // Do sends a request that is made already, a map with op and reply or a *wire.Message, and
-// returns the answer, which the caller releases and looks into for errors. op is for
-// messages.
+// returns the answer, which the caller releases and looks into for errors (ReplyError). op
+// is for messages.
 func (p *Pool) Do(ctx context.Context, address, op string, request any) (*wire.Message, error) {
 	return p.do(ctx, address, op, request, true)
 }
@@ -120,6 +121,20 @@ func Call(ctx context.Context, c comm.Comm, op string, args, reply any) error {
 	return decodeReply(op, c.PeerAddr(), m, reply)
 }
 
+// Notify sends one request on a comm and asks for no answer: the way that streams begin,
+// with connection_stream, register-client and the like. If it fails the comm is aborted.
+func Notify(ctx context.Context, c comm.Comm, op string, args any) error {
+	request, err := request(op, args, false)
+	if err != nil {
+		return err
+	}
+	if _, sent, err := roundTrip(ctx, c, request, false); err != nil {
+		c.Abort()
+		return &CallError{Op: op, Peer: c.PeerAddr(), Sent: sent, Err: err}
+	}
+	return nil
+}
+
 // request makes the map of a request, in Dask's order: op, arguments, reply.
 func request(op string, args any, reply bool) (msgpack.Map, error) {
 	m := msgpack.Map{{Key: "op", Value: op}}
@@ -151,12 +166,8 @@ func request(op string, args any, reply bool) (msgpack.Map, error) {
 	}
 	switch {
 	case v.Kind() == reflect.Struct:
-		for _, p := range params(v.Type()) {
-			f := v.FieldByIndex(p.index)
-			if p.optional && f.IsZero() {
-				continue
-			}
-			if err := add(p.name, argument(f)); err != nil {
+		for _, p := range structMap(v) {
+			if err := add(p.Key.(string), p.Value); err != nil {
 				return nil, err
 			}
 		}
@@ -178,7 +189,7 @@ func decodeReply(op, peer string, m *wire.Message, reply any) error {
 	if err != nil {
 		return &CallError{Op: op, Peer: peer, Sent: true, Err: fmt.Errorf("the answer cannot be read: %w", err)}
 	}
-	if err := remoteError(op, peer, v); err != nil {
+	if err := ReplyError(op, peer, v); err != nil {
 		return err
 	}
 	if reply == nil {
@@ -197,8 +208,16 @@ func decodeReply(op, peer string, m *wire.Message, reply any) error {
 		}
 		return &CallError{Op: op, Peer: peer, Sent: true, Err: fmt.Errorf("%w, as Dask's servers do to an op that they do not know; wanted %v", ErrNilReply, target.Type())}
 	}
-	if err := assign(wire.Clone(v), target); err != nil {
+	if counted(m) {
+		v = wire.Clone(v) // the memory goes back with the message
+	}
+	if err := assign(v, target); err != nil {
 		return &CallError{Op: op, Peer: peer, Sent: true, Err: fmt.Errorf("the answer does not fit: %w", err)}
 	}
 	return nil
+}
+
+// counted reports whether a message has memory that is given back when it is released.
+func counted(m *wire.Message) bool {
+	return slices.ContainsFunc(m.Frames, func(f wire.Frame) bool { return f.Buffer() != nil })
 }

@@ -122,6 +122,9 @@ func (n *session) loop() error {
 // one answers one request, and reports whether the comm is to be read on.
 func (n *session) one(m *wire.Message) (more bool, err error) {
 	s := n.server
+	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
+		return false, &ProtocolError{"it has no body in host memory"}
+	}
 	body, err := parseBody(m.Body(), m, nil)
 	var protocol *ProtocolError
 	if errors.As(err, &protocol) {
@@ -145,6 +148,7 @@ func (n *session) one(m *wire.Message) (more bool, err error) {
 	s.stats.requests.Add(1)
 	result, err := n.run(r)
 	if err != nil && n.comm.Err() != nil {
+		releaseResult(result)
 		return false, nil // nobody is left to be told
 	}
 	if _, none := result.(noReply); err == nil && none || !r.Reply {

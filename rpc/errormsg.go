@@ -119,8 +119,9 @@ func pythonRepr(s string) string {
 	return q + strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`, q, `\`+q).Replace(s) + q
 }
 
-// remoteError makes the error of an answer whose status says that it is one, else nil.
-func remoteError(op, peer string, v any) error {
+// ReplyError makes a *RemoteError of an answer whose status says that it is one, and nil of
+// others. It is for answers that Pool.Do returned, decoded.
+func ReplyError(op, peer string, v any) error {
 	m, ok := v.(msgpack.Map)
 	if !ok || m.GetString("status") != "uncaught-error" {
 		return nil

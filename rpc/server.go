@@ -49,8 +49,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Handler answers a request: with a value (see Encode), a *wire.Message that is sent as it
-// is and then released, or NoReply. Its error is sent as an exception.
+// Handler answers a request: with a value that wire.Encode takes or a struct with rpc tags
+// (see Handle), a *wire.Message that is sent as it is and then released, or NoReply. Its
+// error is sent as an exception (see Exception).
 type Handler func(ctx context.Context, r *Request) (any, error)
 
 // NoReply is the result of a handler that has answered itself, or takes no answer: Dask's
@@ -65,8 +66,9 @@ type Request struct {
 	// Reply tells that the peer waits for an answer, Close that it wants the comm closed
 	// after it.
 	Reply, Close bool
-	// Serializers are the families that the peer can read, in the order of its liking;
-	// nil is all.
+	// Serializers are the families that the peer asks for, in the order of its liking; nil
+	// is all. It is for handlers that choose the family of what they send: the server
+	// itself does not.
 	Serializers []string
 	// Comm is where it came from. A handler may read and write on it as its op demands;
 	// the server does not, while the handler runs.
@@ -241,7 +243,7 @@ func (s *Server) stopping() bool {
 // Shutdown stops accepting, closes idle comms, and lets running handlers finish and
 // answer. Comms that were taken over are ended at once. When ctx ends before all is done,
 // the contexts of the handlers are cancelled and the comms aborted, and Shutdown returns
-// ctx's error without waiting for handlers that do not heed theirs.
+// ctx's error; it waits a second at most for handlers that do not heed theirs.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.life.Lock()
 	s.life.stopping = true
@@ -269,14 +271,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for _, c := range sessions {
 		c.comm.Abort()
 	}
+	left := s.stats.runningNow.Load()
+	grace := time.NewTimer(time.Second)
+	defer grace.Stop()
 	select {
 	case <-done:
-	default:
+	case <-grace.C:
 	}
-	return fmt.Errorf("rpc: shutdown: %w: %d handlers were still running", context.Cause(ctx), s.stats.runningNow.Load())
+	return fmt.Errorf("rpc: shutdown: %w: %d handlers were still running", context.Cause(ctx), left)
 }
 
-// Close ends the server at once.
+// Close ends the server at once: contexts of handlers are cancelled, comms aborted.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

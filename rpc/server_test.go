@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/mem"
+	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/wire/pickle"
 )
@@ -57,6 +59,57 @@ func TestTypedCall(t *testing.T) {
 			if !errors.As(err, &remote) || remote.Type != "TypeError" || !strings.Contains(remote.Message, c.says) {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	})
+}
+
+// TestStructs: structs with tags travel as maps, in arguments and in results.
+func TestStructs(t *testing.T) {
+	type inner struct {
+		Name string        `rpc:"name"`
+		Wait time.Duration `rpc:"wait,optional"`
+	}
+	type outer struct {
+		In   inner  `rpc:"in"`
+		Also *inner `rpc:"also"`
+		None *inner `rpc:"none"`
+	}
+	bubble(t, Config{}, PoolConfig{}, func(r *rig) {
+		Handle(r.server, "same", func(_ context.Context, _ *Request, in outer) (*outer, error) { return &in, nil })
+		sent := outer{In: inner{"a", time.Minute}, Also: &inner{"b", 0}}
+		var got outer
+		if err := r.pool.Call(r.Context(), r.addr, "same", sent, &got); err != nil || got.In != sent.In || got.Also == nil || *got.Also != *sent.Also || got.None != nil {
+			t.Errorf("%+v became %+v, %v", sent, got, err)
+		}
+		var raw any
+		if err := r.pool.Call(r.Context(), r.addr, "same", sent, &raw); err != nil {
+			t.Fatal(err)
+		}
+		if s := fmt.Sprint(raw); s != "[{in [{name a} {wait 60}]} {also [{name b}]}]" {
+			t.Errorf("on the wire it is %s", s)
+		}
+	})
+}
+
+// TestRawHandlers: a message is sent as it is, and given back whether it is sent or not.
+func TestRawHandlers(t *testing.T) {
+	bubble(t, Config{}, PoolConfig{}, func(r *rig) {
+		var freed atomic.Int32
+		r.server.Handle("raw", func(_ context.Context, q *Request) (any, error) {
+			buffer := mem.NewRegion(mem.RegionConfig{Heap: []byte("payload"), Free: func() { freed.Add(1) }}).Buffer()
+			return &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte{7}), wire.BufferFrame(buffer)}}, nil
+		})
+		m, err := r.pool.Do(r.Context(), r.addr, "raw", obj{"op": "raw"})
+		if err != nil || len(m.Frames) != 2 || string(m.Frames[1].Bytes()) != "payload" {
+			t.Fatalf("%v, %v", m, err)
+		}
+		m.Release()
+		if err := r.pool.Notify(r.Context(), r.addr, "raw", nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if freed.Load() != 2 {
+			t.Errorf("%d of 2 answers were given back", freed.Load())
 		}
 	})
 }

@@ -110,7 +110,9 @@ func TestConnectionStream(t *testing.T) {
 			return err
 		})
 		c := r.dial("client")
-		r.say(c, obj{"op": "connection_stream", "reply": false})
+		if err := Notify(r.Context(), c, "connection_stream", nil); err != nil {
+			t.Fatal(err)
+		}
 		s := NewBatched(c, BatchedConfig{})
 		for _, name := range []string{"a", "b", "c"} {
 			if err := s.Send(r.Context(), obj{"op": "hello", "name": name}); err != nil {

@@ -34,8 +34,7 @@ type end struct {
 	unread  int64     // bytes sent from here that the peer has not read
 	writing bool      // a large message waits to be read, alone
 	onEnd   func()    // the listener's, until it has admitted the connection
-	fin     error     // nothing more will arrive, and why: the end ends when inbox is empty
-	err     error
+	err     error     // set when either side has ended; what is in inbox can still be read
 	done    chan struct{}
 	changed chan struct{} // closed and replaced whenever a waiting Read or Write should look again
 }
@@ -137,9 +136,6 @@ func (e *end) Write(ctx context.Context, m *wire.Message) error {
 		if e.err != nil {
 			return unsent{e.err}
 		}
-		if e.fin != nil {
-			return unsent{e.fin}
-		}
 		if !e.host.stalled && !e.writing && (e.unread == 0 || e.unread+size <= n.cfg.Window) {
 			break
 		}
@@ -186,7 +182,7 @@ func (e *end) launch(m *wire.Message, size int64) (*flight, error) {
 		told := n.chance("told "+e.name, e.order.count)%2 == 0
 		e.conn.drop("connection reset in the middle of a message")
 		if told {
-			return nil, e.fin
+			return nil, e.err
 		}
 		return nil, nil // as a kernel does that had taken the bytes
 	}
@@ -205,7 +201,7 @@ func (e *end) launch(m *wire.Message, size int64) (*flight, error) {
 // receive takes a message that has arrived. The caller holds mu.
 func (e *end) receive(f *flight) {
 	e.coming = slices.DeleteFunc(e.coming, func(x *flight) bool { return x == f })
-	if e.err != nil || e.fin != nil {
+	if e.err != nil {
 		f.lose()
 		return
 	}
@@ -233,11 +229,11 @@ func (e *end) Read(ctx context.Context) (*wire.Message, error) {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
 	for {
-		if e.err != nil {
-			return nil, e.err
-		}
 		if !e.host.stalled && len(e.inbox) > 0 {
 			return e.take(), nil
+		}
+		if e.err != nil && len(e.inbox) == 0 {
+			return nil, e.err
 		}
 		if err := e.wait(ctx); err != nil {
 			gone := e.err == nil && len(e.inbox) == 0 && len(e.coming) > 0 && e.coming[0].first <= e.net.now() &&
@@ -259,9 +255,6 @@ func (e *end) take() *wire.Message {
 	f.read = true
 	e.peer.unread -= f.size
 	e.peer.wake()
-	if len(e.inbox) == 0 && e.fin != nil {
-		e.finish(e.fin)
-	}
 	return f.m
 }
 
@@ -269,6 +262,7 @@ func (e *end) take() *wire.Message {
 func (e *end) Close() error {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
+	e.empty()
 	if e.err != nil {
 		return nil
 	}
@@ -285,6 +279,7 @@ func (e *end) Abort() {
 }
 
 func (e *end) abort(why string) {
+	e.empty()
 	if e.err != nil {
 		return
 	}
@@ -296,26 +291,31 @@ func (e *end) abort(why string) {
 // tell sends the end of the connection after all that was sent before.
 func (e *end) tell(why string, cause error) {
 	p := e.peer
-	if p.err != nil || p.fin != nil {
+	if p.err != nil {
 		return
 	}
 	e.net.link(e.host.name, p.host.name).send(64, parcel{name: e.name, order: &e.order,
-		expired: func() bool { return p.err != nil || p.fin != nil },
+		expired: func() bool { return p.err != nil },
 		arrive:  func() { p.hangUp(fmt.Errorf("%w: %w", p.closed(why), cause)) },
 	})
 }
 
-// hangUp ends the end once its inbox has been read: nothing more will arrive.
+// hangUp ends the end from the other side: nothing more will arrive, but what has arrived
+// can be read.
 func (e *end) hangUp(err error) {
-	if e.err != nil || e.fin != nil {
+	if e.err != nil {
 		return
 	}
-	e.fin = err
 	e.loseComing()
-	if len(e.inbox) == 0 {
-		e.finish(err)
+	e.finish(err)
+}
+
+// empty gives back what nobody will read.
+func (e *end) empty() {
+	for _, f := range e.inbox {
+		f.lose()
 	}
-	e.wake()
+	e.inbox = nil
 }
 
 func (e *end) loseComing() {
@@ -333,10 +333,6 @@ func (e *end) finish(err error) {
 	}
 	e.err = err
 	e.net.tracef("%s ended: %v", e.name, err)
-	for _, f := range e.inbox {
-		f.lose()
-	}
-	e.inbox = nil
 	if e.onEnd != nil {
 		e.onEnd()
 	}

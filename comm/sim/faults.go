@@ -219,6 +219,7 @@ func (n *Network) kill(host string, silent bool) {
 				e.abort("the host is dead")
 				continue
 			}
+			e.empty()
 			e.finish(e.closed("the host is dead"))
 			e.peer.loseComing()
 			if n.cfg.Timeout < 0 {

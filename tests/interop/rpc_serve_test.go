@@ -179,11 +179,7 @@ func TestRPCStreamToPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hello, err := msgpack.Append(nil, map[string]any{"op": "connection_stream", "reply": false})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Write(r.ctx, body(string(hello))); err != nil {
+	if err := rpc.Notify(r.ctx, c, "connection_stream", nil); err != nil {
 		t.Fatal(err)
 	}
 	b := rpc.NewBatched(c, rpc.BatchedConfig{})
