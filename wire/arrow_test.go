@@ -90,7 +90,7 @@ func TestArrowDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 3000 {
+	for range 1000 {
 		b := bytes.Clone(frames[0].Bytes())
 		b[r.IntN(len(b))] ^= 1 << r.IntN(8)
 		if r.IntN(4) == 0 {

@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"go.millstream.dev/mem"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// onDevice is memory that the CPU must not touch: it is at an address where nothing is, so
+// that a test that does ends at once.
+func onDevice(t *testing.T, n int) (*mem.Buffer, *bool) {
+	t.Helper()
+	freed := new(bool)
+	r := mem.NewRegion(mem.RegionConfig{Addr: 1 << 20, Len: n, Kind: mem.Device, Free: func() { *freed = true }})
+	return r.Buffer(), freed
+}
+
+func TestDeviceMemoryIsNotTouched(t *testing.T) {
+	buf, freed := onDevice(t, 400_000)
+	in := &DeviceArray{DType: Float32, Shape: []int{100_000}, Frame: BufferFrame(buf)}
+	for _, opt := range []EncodeOptions{{}, {Compression: LZ4, ShardSize: 1000}} {
+		m, err := Encode(NewDict("data", Serialize{NewDict("x", in, "y", []byte("host"))}), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Frames) != 4 || !m.Frames[2].OnDevice() || !m.Frames[2].CUDA() {
+			t.Fatalf("%d frames", len(m.Frames))
+		}
+		for _, keep := range []bool{false, true} {
+			v, err := Decode(m, DecodeOptions{Keep: keep})
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := Encode(v, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !again.Frames[2].OnDevice() {
+				t.Error("passed on, the array is not on the device any more")
+			}
+			again.Release()
+			if keep {
+				continue
+			}
+			d, _ := v.(Dict).Get("data")
+			x, _ := d.(Dict).Get("x")
+			if a := x.(*DeviceArray); !a.Frame.OnDevice() || a.Frame.Buffer().Addr() != 1<<20 {
+				t.Errorf("got %+v", a)
+			}
+		}
+		m.Release()
+	}
+	if *freed {
+		t.Error("the memory is free, and the array still has it")
+	}
+	in.Frame.Release()
+	if !*freed {
+		t.Error("a reference is left")
+	}
+}
+
+// TestDeviceMemoryWhereHostBelongs sends frames of a GPU for what only the CPU can read.
+func TestDeviceMemoryWhereHostBelongs(t *testing.T) {
+	buf, _ := onDevice(t, 100)
+	dev := BufferFrame(buf)
+	defer dev.Release()
+	header := func(h Dict) Frame {
+		h.Set("num-sub-frames", 1)
+		b, err := msgpack.Append(nil, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return HeapFrame(b)
+	}
+	body := HeapFrame(mustPack(t, NewDict("__Serialized__", 1)))
+	pickled := HeapFrame(mustPack(t, NewDict("__Pickled__", 1)))
+	array := NewDict("dtype", []any{0, "|u1"}, "shape", []int{100}, "strides", []int{1}, "writeable", []any{true})
+	for name, frames := range map[string][]Frame{
+		"body":            {dev},
+		"header":          {body, dev},
+		"bytes":           {body, header(daskHeader(classBytes, nil)), dev},
+		"array":           {body, header(daskHeader(classNDArray, array)), dev},
+		"table":           {body, header(daskHeader(classTable, nil)), dev},
+		"pickle":          {body, header(NewDict("serializer", "pickle")), dev},
+		"msgpack":         {body, header(NewDict("serializer", "msgpack")), dev},
+		"error":           {body, header(NewDict("serializer", "error")), dev},
+		"compressed":      {body, header(NewDict("serializer", "cuda", "compression", []any{LZ4})), dev},
+		"shards":          {body, HeapFrame(mustPack(t, NewDict("serializer", "cuda", "num-sub-frames", 2, "split-num-sub-frames", []int{2}, "split-offsets", []int{0}))), dev, dev},
+		"buffer of value": {pickled, header(NewDict("pickled-obj", []byte("\x80\x05N."))), dev},
+	} {
+		if _, err := Decode(&Message{Frames: frames}, DecodeOptions{}); err == nil || !strings.Contains(err.Error(), "GPU") && !strings.Contains(err.Error(), "host memory") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
