@@ -153,7 +153,8 @@ func zstdEncoder(level int) (*zstd.Encoder, error) {
 	if e := zstdEncoders.m[l]; e != nil {
 		return e, nil
 	}
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(l), zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true))
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(l), zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true),
+		zstd.WithAllLitEntropyCompression(true)) // numbers in few bits have no matches, and Dask compresses them
 	if err != nil {
 		return nil, fmt.Errorf("wire: zstd: %w", err)
 	}
