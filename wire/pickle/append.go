@@ -84,7 +84,7 @@ type writer struct {
 	depth  int
 	budget int          // nodes that may still be written
 	shared map[any]bool // identities that are there more than once
-	cyclic bool         // remember all that may be changed, see lateMemo
+	cyclic bool         // remember all there is, see lateMemo
 	memo   map[any]int  // places of those that are written
 	places int          // of the memo
 }
@@ -127,13 +127,14 @@ func (w *writer) count(v Value) {
 			}
 		}
 	}
-	// A cycle through tuples writes some of them again; nothing honest does so often.
+	// A cycle through tuples writes some of them again, but nothing honest does so often.
 	w.budget += 16 * n
 }
 
 // lateMemo reports whether a node that is shared gets into the memo only after containers
-// that are below it. It may be part of a cycle, which then has to be cut where it passes
-// through something that can be changed: a list, say, that is there only once.
+// that are below it. It may be part of a cycle, and is then written again inside of itself:
+// until something that can be changed ends it, which must be in the memo, though it is
+// there only once. So must be all the rest, or it would be written as often.
 func lateMemo(v Value) bool {
 	var items []Value
 	switch x := v.(type) {
@@ -171,6 +172,9 @@ const maxNodes = 1 << 24
 
 // value writes one value and all below it.
 func (w *writer) value(v any) error {
+	if w.budget--; w.budget < 0 {
+		return fmt.Errorf("the value has more than %d nodes, or contains itself", maxNodes)
+	}
 	switch x := v.(type) {
 	case nil:
 		w.op(opNone)
@@ -194,9 +198,6 @@ func (w *writer) value(v any) error {
 	}
 	if w.recall(v) {
 		return nil
-	}
-	if w.budget--; w.budget < 0 {
-		return fmt.Errorf("the value has more than %d nodes, or contains itself", maxNodes)
 	}
 	if w.depth++; w.depth > w.opts.Depth {
 		return fmt.Errorf("the value has more than %d levels (Options.Depth), or contains itself", w.opts.Depth)
@@ -297,13 +298,7 @@ func (w *writer) remember(v Value) {
 	if !ok {
 		return
 	}
-	if w.cyclic && !w.shared[id] {
-		switch v.(type) {
-		case *List, *Dict, *Set, *Object:
-		default:
-			return
-		}
-	} else if !w.shared[id] {
+	if !w.cyclic && !w.shared[id] {
 		return
 	}
 	w.memoize(id)

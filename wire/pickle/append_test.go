@@ -217,3 +217,80 @@ func TestAppendCyclicPersistentID(t *testing.T) {
 		}
 	}
 }
+
+// TestAppendTupleBomb: a tuple of lists that each contain it would be written once for each
+// of them, with all else that is in it. Python's own pickler gives up on it.
+func TestAppendTupleBomb(t *testing.T) {
+	bomb := func(lists int) Tuple {
+		v := make(Tuple, lists, lists+3)
+		for i := range v {
+			v[i] = &List{}
+		}
+		v = append(v, strings.Repeat("x", 1<<16), make([]byte, 1<<16), &Buffer{Data: make([]byte, 1<<16)})
+		for _, l := range v[:lists] {
+			l.(*List).Items = []Value{v}
+		}
+		return v
+	}
+	data, err := Dump(bomb(400))
+	if err != nil || len(data) > 2<<20 {
+		t.Fatalf("%d bytes, %v", len(data), err)
+	}
+	var out [][]byte
+	if !Equal(again(t, bomb(400), Options{Protocol: 5, Buffers: &out}), bomb(400)) || len(out) != 1 {
+		t.Errorf("it is not what it was, or its buffer is there %d times", len(out))
+	}
+	if _, err := Dump(bomb(5000)); err == nil || !strings.Contains(err.Error(), "levels") {
+		t.Error(err)
+	}
+	wide := append(bomb(900), make(Tuple, 1<<16)...) // the lists still have the narrow one
+	for _, l := range wide[:900] {
+		l.(*List).Items = []Value{wide}
+	}
+	if data, err := Dump(wide); err == nil || !strings.Contains(err.Error(), "nodes") {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}
+
+func TestAppendWithin(t *testing.T) {
+	bad := make(chan int)
+	for name, v := range map[string]any{
+		"list": &List{Items: []Value{bad}}, "tuple": Tuple{bad}, "long tuple": Tuple{1, 2, 3, bad}, "set": &Set{Items: []Value{bad}}, "frozenset": &FrozenSet{Items: []Value{bad}},
+		"key": NewDict(bad, 1), "value": NewDict(1, bad), "func": Call(bad), "args": Call(Global{"m", "f"}, bad), "state": New(Global{"m", "C"}).WithState(bad),
+		"kwargs": &Object{Kind: NewObj, Func: Global{"m", "C"}, Kwargs: NewDict("a", bad)}, "item": &Object{Func: Global{"m", "f"}, Steps: []Step{{Kind: AppendItem, Value: bad}}},
+		"set item": &Object{Func: Global{"m", "f"}, Steps: []Step{{SetItem, bad, nil}}}, "side": &Object{Func: Global{"m", "f"}, Steps: []Step{{SideCall, bad, Tuple{}}}},
+		"side args": &Object{Func: Global{"m", "f"}, Steps: []Step{{SideCall, Global{"m", "g"}, Tuple{bad}}}}, "id": &PersistentID{ID: bad}, "slice": []chan int{bad},
+		"map key": map[any]any{bad: 1}, "map value": map[string]chan int{"a": bad}, "range": Range{bad, 1, 1}, "deque": Deque{Items: []any{bad}}, "naive": NaiveTime{},
+		"ordered": OrderedDict{NewDict("a", bad)}, "objects": &Array{DType: &DType{Kind: 'O'}, Shape: []int{1}, Objects: []any{bad}}, "pointer": &bad,
+	} {
+		if data, err := Dump(v); name == "naive" {
+			if err != nil { // the year 1 is Python's first
+				t.Error(err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), "chan int has no form") {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
+	}
+}
+
+func TestAppendRarely(t *testing.T) {
+	type text string
+	nested := map[int][]map[string]any{1: {{"a": Tuple{1}}}}
+	for _, c := range []struct {
+		v    any
+		want Value
+	}{
+		{Counter{}, Call(Global{"collections", "Counter"})}, {text("x"), "x"}, {struct{ b bool }{true}.b, true}, {complex64(1), Call(Global{"builtins", "complex"}, 1.0, 0.0)},
+		{nested, NewDict(int64(1), &List{Items: []Value{NewDict("a", Tuple{int64(1)})}})}, {map[bool]int{true: 1, false: 0}, NewDict(false, int64(0), true, int64(1))},
+		{(*big.Rat)(nil), nil}, {big.NewRat(1, 3), Call(Global{"fractions", "Fraction"}, int64(1), int64(3))}, {json("bytes"), []byte("bytes")},
+		{UUID{15: 7}, New(Global{"uuid", "UUID"}).WithState(NewDict("int", int64(7)))}, {Deque{MaxLen: -1}, Call(Global{"collections", "deque"})},
+		{time.FixedZone("x", 1).String(), "x"}, {Slice{}, Call(Global{"builtins", "slice"}, nil, nil, nil)}, {any(&[]string{"p"}), &List{Items: []Value{"p"}}},
+	} {
+		if got := again(t, c.v, Options{}); !Equal(got, c.want) {
+			t.Errorf("%#v: %s, want %s", c.v, Repr(got), Repr(c.want))
+		}
+	}
+}
+
+// json is a type of bytes, as there are many.
+type json []byte

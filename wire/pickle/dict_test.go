@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 	"time"
 )
@@ -102,7 +103,7 @@ func TestDictOrder(t *testing.T) {
 			t.Error("a key without a value is no error")
 		}
 	}()
-	NewDict("a")
+	NewDict(slices.Repeat([]Value{"a"}, d.Len())...)
 }
 
 func TestSetHas(t *testing.T) {

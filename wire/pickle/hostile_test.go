@@ -136,3 +136,22 @@ func TestLargeSet(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestDepthOfGraphs: the depth of what is shared or cyclic is that of its longest way.
+func TestDepthOfGraphs(t *testing.T) {
+	ladder := bomb("N\x85", repeat("2\x86", 99)) // 100 levels, 2^99 ways
+	ring := bomb("]\x94", repeat("]", 99), repeat("a", 98), "h\x00a")
+	// A part that is deep by itself is met a second time further down.
+	twice := bomb("(N", repeat("\x85", 60), "\x94h\x00", repeat("\x85", 60), "t")
+	for name, c := range map[string]struct {
+		data  []byte
+		depth int
+	}{"ladder": {ladder, 100}, "ring": {ring, 99}, "twice": {twice, 121}} {
+		if _, err := Load(c.data, nil, Limits{Depth: c.depth}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := Load(c.data, nil, Limits{Depth: c.depth - 1}); !errors.Is(err, ErrLimit) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
