@@ -54,7 +54,7 @@ func (b *Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (co
 		e.release()
 		return nil, err
 	}
-	peer := comm.UnparseAddress(b.scheme, comm.UnparseHostPort(host, port))
+	peer := comm.UnparseAddress(b.scheme, comm.UnparseHostPort(ip, port))
 	local := peer
 	if a := m.raw().LocalAddr(); a != nil {
 		local = b.address(a)

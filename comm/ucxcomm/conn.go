@@ -55,7 +55,7 @@ type conn struct {
 func newConn(e *engine, s Settings, m *meeting, local, peer string, limits comm.Limits, device mem.Resource) *conn {
 	c := &conn{
 		engine: e, settings: s, meeting: m, local: local, peer: peer, limits: limits.WithDefaults(), device: device,
-		link:    &pythonLink{ep: m, multi: s.MultiBuffer, device: device},
+		link:    &pythonLink{ep: m, multi: s.MultiBuffer, host: s.host(), device: device},
 		reading: make(chan struct{}, 1), writing: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	go c.watch()

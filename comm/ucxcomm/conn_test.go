@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
 
@@ -92,5 +93,43 @@ func TestFormsDiffer(t *testing.T) {
 			t.Errorf("%v: %v", names, err)
 		}
 		t.Log(err)
+	}
+}
+
+// Large frames arrive in memory of the resource given, and go back to it.
+func TestHostMemory(t *testing.T) {
+	for _, s := range []Settings{{}, {NoLanes: true}, {NoLanes: true, MultiBuffer: true}} {
+		pool, err := mem.NewPool(mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{SlabBytes: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Host = pool
+		a, z := pair(t, New("ucxx", s))
+		ctx := testContext(t)
+		data := bytes.Repeat([]byte("0123456789"), 50_000)
+		sent := make(chan error, 1)
+		go func() { sent <- a.Write(ctx, msg([]byte("body"), data, nil, []byte("small"))) }()
+		m, err := z.Read(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{"body", string(data), "", "small"} {
+			if got := m.Frames[i]; string(got.Bytes()) != want || (got.Buffer() != nil) != (len(want) >= pooledFrom) {
+				t.Errorf("%+v: frame %d has %d bytes in %v", s, i, got.Len(), got.Buffer())
+			}
+		}
+		if n := pool.Stats().Outstanding; n != 1 {
+			t.Errorf("%d buffers of the pool are in use", n)
+		}
+		m.Release()
+		if n := pool.Stats().Outstanding; n != 0 {
+			t.Errorf("%d buffers of the pool are in use after the release", n)
+		}
+		if err := pool.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -29,8 +29,9 @@ const (
 type laneLink struct {
 	ep     *ucx.Endpoint
 	t      *tether
-	device mem.Resource
 	window uint64 // the peer's
+
+	host, device mem.Resource // nil: Go's heap
 
 	mu    sync.Mutex
 	sent  uint64        // cost of what was written
@@ -158,7 +159,7 @@ func (l *laneLink) read(ctx context.Context, b bounds) (*wire.Message, error) {
 
 // piece receives what was sent as one, and tells whether the message goes on.
 func (l *laneLink) piece(ctx context.Context, b bounds) (m *wire.Message, more bool, err error) {
-	frames, err := l.ep.RecvFrames(ctx, ucx.Allocators{Device: l.device, MaxFrames: min(b.frames+2, laneFrames), MaxBytes: b.bytes + 1})
+	frames, err := l.ep.RecvFrames(ctx, ucx.Allocators{Host: l.host, Device: l.device, MaxFrames: min(b.frames+2, laneFrames), MaxBytes: b.bytes + 1})
 	switch {
 	case err == nil:
 	case ctx.Err() != nil && l.ep.Err() == nil:

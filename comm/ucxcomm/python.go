@@ -52,9 +52,9 @@ func (e *idleError) Unwrap() error { return e.cause }
 
 // pythonLink moves messages in distributed-ucxx's format.
 type pythonLink struct {
-	ep     *meeting
-	multi  bool
-	device mem.Resource
+	ep           *meeting
+	multi        bool
+	host, device mem.Resource // nil: Go's heap
 
 	// Owner: who has the comm's turn to read.
 	lead    [leadSize]byte
@@ -310,10 +310,14 @@ func (l *pythonLink) readFrames(ctx context.Context, parts []part) (*wire.Messag
 
 // frame allocates a frame's memory.
 func (l *pythonLink) frame(ctx context.Context, p part) (wire.Frame, error) {
-	if !p.device || l.device == nil {
+	res := l.host
+	if p.device && l.device != nil {
+		res = l.device
+	}
+	if res == nil || res == l.host && p.size < pooledFrom {
 		return wire.HeapFrame(make([]byte, p.size)), nil
 	}
-	b, err := l.device.Alloc(ctx, int(p.size))
+	b, err := res.Alloc(ctx, int(p.size))
 	if err != nil {
 		return wire.Frame{}, err
 	}
@@ -326,7 +330,7 @@ func (l *pythonLink) frame(ctx context.Context, p part) (wire.Frame, error) {
 
 func (l *pythonLink) readMulti(ctx context.Context, b bounds) (*wire.Message, error) {
 	frames, err := l.ep.RecvMulti(ctx, ucx.ForceTag(l.ep.recv), ucx.Allocators{
-		Device: l.device, MaxFrames: b.frames + 1, MaxBytes: b.bytes + 1,
+		Host: l.host, Device: l.device, MaxFrames: b.frames + 1, MaxBytes: b.bytes + 1,
 	})
 	if err != nil {
 		switch {

@@ -1,11 +1,14 @@
 package ucxcomm
 
 import (
+	"context"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
+
+	"go.millstream.dev/mem"
 )
 
 // Settings are those of UCX comms. The zero value is useful: UCX chooses the lanes.
@@ -24,6 +27,10 @@ type Settings struct {
 	// (distributed-ucxx.multi-buffer, default false). Both ends must agree: the form is
 	// not negotiated, as it is that of the handshake already.
 	MultiBuffer bool
+	// Host gives the memory that frames of 64 KiB and more arrive in, such as a mem.Pool
+	// of mapped memory: a pool's pages are there already, and messages must then be
+	// released, or the pool grows. Default: Go's heap.
+	Host mem.Resource
 	// NoLanes keeps comms between Millstream programs on distributed-ucxx's format and
 	// on UCX's socket connection, as if the peer were Python.
 	NoLanes bool
@@ -83,4 +90,25 @@ func configured() Settings {
 	process.mu.Lock()
 	defer process.mu.Unlock()
 	return process.settings
+}
+
+// pooledFrom is the length from which frames go to Settings.Host.
+const pooledFrom = 64 << 10
+
+// hostMemory puts large frames into a resource and small ones on the heap.
+type hostMemory struct{ mem.Resource }
+
+func (h hostMemory) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
+	if n < pooledFrom {
+		return mem.Heap.Alloc(ctx, n)
+	}
+	return h.Resource.Alloc(ctx, n)
+}
+
+// host is where frames of host memory go; nil is Go's heap.
+func (s *Settings) host() mem.Resource {
+	if s.Host == nil {
+		return nil
+	}
+	return hostMemory{s.Host}
 }

@@ -54,7 +54,7 @@ func (c *conn) handshake(ctx context.Context, compression string, cookie []byte,
 // cannot have a lane is none: then everything stays as it is.
 func (c *conn) upgrade(ctx context.Context, dialer bool) error {
 	w, laneErr := c.engine.lane()
-	l := &laneLink{device: c.device, grown: make(chan struct{}, 1)}
+	l := &laneLink{host: c.settings.host(), device: c.device, grown: make(chan struct{}, 1)}
 	l.t = newTether(c.meeting, l.credited)
 	err := c.agree(ctx, l, w, laneErr, dialer)
 	if err != nil || l.ep == nil {
