@@ -96,6 +96,9 @@ func Elements[T Element](a *NDArray) ([]T, error) {
 	if n == 0 {
 		return []T{}, nil
 	}
+	if err := a.spelled(); err != nil {
+		return nil, err
+	}
 	var zero T
 	size := int(unsafe.Sizeof(zero))
 	b := a.Data
@@ -244,6 +247,23 @@ func mul(a, b int) (int, bool) {
 	}
 	return a * b, true
 }
+
+// maxSpelled is what a broadcast array may become when its elements are copied, in bytes:
+// a few bytes from a peer can stand for more elements than there is memory.
+const maxSpelled = 16 << 30
+
+// spelled refuses an array of which a copy is far larger than the memory it came with. The
+// array has been checked.
+func (a *NDArray) spelled() error {
+	n, _ := a.count()
+	if size, ok := mul(n, max(1, a.DType.ItemSize())); !ok || size > len(a.Data) && size > maxSpelled {
+		return fmt.Errorf("wire: a broadcast array of shape %v is too large to copy", a.Shape)
+	}
+	return nil
+}
+
+// broadcast reports whether the array repeats elements.
+func (a *NDArray) broadcast() bool { return slices.Contains(a.Strides, 0) && a.Len() > 1 }
 
 // compact copies the elements in C order. The array has been checked.
 func (a *NDArray) compact() []byte {

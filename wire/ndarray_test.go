@@ -171,10 +171,20 @@ func TestNDArrayHostile(t *testing.T) {
 	if _, err := decodeNDArray(reread(t, header()), nil); err == nil {
 		t.Error("an array without a frame")
 	}
-	// A broadcast far beyond memory costs nothing.
+	// A broadcast far beyond memory costs nothing, also when it is passed on or cloned.
 	v, err := decodeNDArray(reread(t, header("broadcast_to", []int{1 << 40, 2}, "strides", []int{0, 8})), []Frame{HeapFrame(make([]byte, 16))})
 	if err != nil || v.(*NDArray).Len() != 1<<41 {
 		t.Errorf("a large broadcast: %v", err)
+	}
+	m, err := Encode(Serialize{[]any{[]any{"first", Clone(v)}}}, EncodeOptions{})
+	if err != nil || m.Size() > 2000 {
+		t.Errorf("a large broadcast passed on: %v", err)
+	}
+	if _, err := Encode(ToPickle{v}, EncodeOptions{}); err == nil {
+		t.Error("a large broadcast was pickled")
+	}
+	if _, err := Elements[float64](v.(*NDArray)); err == nil {
+		t.Error("a large broadcast was copied")
 	}
 }
 

@@ -20,6 +20,9 @@ func toPickleArray(a *NDArray) (any, error) {
 	if err := a.Check(); err != nil {
 		return nil, err
 	}
+	if err := a.spelled(); err != nil {
+		return nil, err
+	}
 	dt, err := pickle.ParseDType(string(a.DType))
 	if err != nil {
 		return nil, err

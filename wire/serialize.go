@@ -117,9 +117,11 @@ func daskType(v any, depth int) bool {
 
 // opaque reports whether a value, or a member of it, has no form in a pickle of ours.
 func opaque(v any, depth int) bool {
-	switch v.(type) {
+	switch v := v.(type) {
 	case *Object, *Serialized, *DeviceArray, Serialize, *Serialize:
 		return true
+	case *NDArray:
+		return v.broadcast() // a pickle would spell it out
 	}
 	if isArrow(v) || depth <= 0 {
 		return isArrow(v)
