@@ -360,3 +360,44 @@ func TestHostileTLS(t *testing.T) {
 		}
 	}
 }
+
+// The limits of messages hold after the handshake too, and are the listener's own choice.
+func TestMessageLimits(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	l, err := comm.Listen(ctx, "tcp://127.0.0.1:0", comm.ListenConfig{Limits: comm.Limits{Message: 1000, Frames: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for name, c := range map[string]struct {
+		sizes []int
+		want  string // of the error, empty if it is read
+	}{
+		"as large as may be": {[]int{500, 400, 100}, ""},
+		"too large":          {[]int{500, 400, 101}, "the limit is 1000"},
+		"too many frames":    {[]int{1, 1, 1, 1}, "the limit is 3"},
+	} {
+		a, err := comm.Dial(ctx, l.ContactAddr(), comm.DialConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := l.Accept(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := new(wire.Message)
+		for _, n := range c.sizes {
+			m.Frames = append(m.Frames, wire.HeapFrame(make([]byte, n)))
+		}
+		if err := a.Write(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.Read(ctx)
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, comm.ErrClosed) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		a.Close()
+		b.Close()
+	}
+}
