@@ -68,8 +68,12 @@ func Load(o Options) (*Config, error) {
 	update(c.root, collected, newWins)
 	c.warnings = append(c.warnings, nativeWarnings(c.root)...)
 	if !o.Unchecked {
-		if problems := c.Check(); len(problems) > 0 {
+		switch problems := c.Check(); len(problems) {
+		case 0:
+		case 1:
 			return nil, problems[0]
+		default:
+			return nil, fmt.Errorf("%w (and %d more: `millstream config check` lists them)", problems[0], len(problems)-1)
 		}
 	}
 	for _, w := range c.warnings {

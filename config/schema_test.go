@@ -39,6 +39,13 @@ func TestWrongKeysAndValues(t *testing.T) {
 	}
 }
 
+func TestLoadCountsProblems(t *testing.T) {
+	_, err := tryLoad(t, "distributed-ucxx:\n  a: 1\n  b: 2\n  c: 3\n")
+	if err == nil || !strings.HasSuffix(err.Error(), "(and 2 more: `millstream config check` lists them)") || !strings.Contains(err.Error(), "c.yaml:2: ") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // What others own is left alone, and what is right passes.
 func TestRightAndForeignKeysPass(t *testing.T) {
 	for _, text := range []string{

@@ -353,13 +353,17 @@ func TestConfigSerializeAsDask(t *testing.T) {
 	cfgCompareLoads(t, back)
 }
 
+// All of Dask's renames are known here, in Dask's order; an older Dask may know fewer.
 func TestConfigRenamesAsDask(t *testing.T) {
-	a := askDask(t, []daskCase{{Op: "renames"}})
-	var want []any
-	for _, r := range config.Renames() {
-		want = append(want, []any{r[0], r[1]})
+	var theirs [][2]string
+	if err := json.Unmarshal(askDask(t, []daskCase{{Op: "renames"}})[0].Value, &theirs); err != nil {
+		t.Fatal(err)
 	}
-	if got, want, ok := cfgSame(t, a[0].Value, want); !ok {
-		t.Errorf("ours %s, Dask's %s", got, want)
+	if len(theirs) < 40 {
+		t.Fatalf("only %d renames", len(theirs))
+	}
+	ours := slices.DeleteFunc(config.Renames(), func(r [2]string) bool { return !slices.Contains(theirs, r) })
+	if !slices.Equal(ours, theirs) {
+		t.Errorf("ours %v\nDask's %v", ours, theirs)
 	}
 }
