@@ -46,6 +46,7 @@ type pickleAnswer struct {
 	Answers []string    `json:"answers"`
 	Judged  []judgement `json:"judged"`
 	Token   string      `json:"token"`
+	Graphs  [][]pickled `json:"graphs"`
 }
 
 func startPickle(t *testing.T) *picklePeer {
@@ -295,5 +296,43 @@ func TestPickleFunction(t *testing.T) {
 	again := p.written(tree, 5, false)
 	if got := p.ask("function", map[string]any{"pickle": again.Pickle}).Answers[0]; got != pickletest.Describe(int64(42)) {
 		t.Errorf("the function returned %s", got)
+	}
+}
+
+// TestPickleCollections: Go knows each task of the graphs that Dask's arrays, dataframes and
+// bags become, and Dask computes the same after Go has written them again.
+func TestPickleCollections(t *testing.T) {
+	p := startPickle(t)
+	graphs := p.ask("collections", nil).Graphs
+	n := 0
+	for _, graph := range graphs {
+		for i, c := range graph {
+			tree, err := pickle.Load(c.Pickle, c.Buffers, pickle.Limits{})
+			if err != nil {
+				t.Fatalf("%q: %v", c.Pickle, err)
+			}
+			pair, ok := tree.(pickle.Tuple)
+			if !ok || len(pair) != 2 {
+				t.Fatal(pickle.Repr(tree))
+			}
+			task, ok := pickle.AsTask(pair[1])
+			if !ok || !pickle.Equal(task.Key, pair[0]) {
+				t.Errorf("no task %s: %.500s", pickle.Repr(pair[0]), pickle.Repr(pair[1]))
+				continue
+			}
+			if name, _ := pickle.FuncName(task.Func); name == "" && task.Func != nil {
+				t.Errorf("%s: a function without a name: %.500s", pickle.Repr(task.Key), pickle.Repr(task.Func))
+			}
+			graph[i] = *p.written(tree, 4+i%2, false)
+			n++
+		}
+	}
+	if n < 30 || len(graphs) != 5 {
+		t.Fatalf("%d tasks in %d graphs", n, len(graphs))
+	}
+	for i, answer := range p.ask("collections", map[string]any{"graphs": graphs}).Answers {
+		if answer != "" {
+			t.Errorf("collection %d: %s", i, answer)
+		}
 	}
 }

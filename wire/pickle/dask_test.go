@@ -149,8 +149,9 @@ func TestFuncName(t *testing.T) {
 		{function(state(NewDict("__name__", "f", "__qualname__", "g.<locals>.f"))), "mod.g.<locals>.f", false}, {cp("_make_function"), "<function>", false},
 		{cp("_make_function", code), "co_name", false},
 		{cp("_make_skeleton_class", Global{"builtins", "type"}, "C", Tuple{}, NewDict("__module__", "__main__")), "__main__.C", false},
-		{call("builtins", "getattr", Global{"m", "C"}, "method"), "m.C.method", true}, {call("builtins", "getattr", "x", "method"), "", false},
-		{nil, "", false}, {"f", "", false}, {call("m", "f"), "", false}, {deep, "", false},
+		{call("builtins", "getattr", Global{"m", "C"}, "method"), "m.C.method", true}, {call("builtins", "getattr", "x", "method"), "builtins.getattr", false},
+		{call("dask.utils", "methodcaller", "sum"), "sum", false}, {call("operator", "itemgetter", int64(1)), "operator.itemgetter", false}, {Call(Call(Global{"m", "f"})), "", false},
+		{nil, "", false}, {"f", "", false}, {call("m", "f"), "m.f", false}, {deep, "", false},
 	} {
 		if name, importable := FuncName(c.v); name != c.want || importable != c.importable {
 			t.Errorf("%s: %q, %v; want %q", Repr(c.v), name, importable, c.want)

@@ -8,7 +8,8 @@ func isCloudpickle(g Global, name string) bool {
 // FuncName names a function for logs and prefixes of keys, and tells whether Python could
 // import it by that name: "operator.add", or for functions that cloudpickle carries with
 // their code "__main__.f". functools.partial, and what toolz makes of several functions,
-// have the name of the function inside. It is "" for what is no function.
+// have the name of the function inside, methodcaller that of the method, other objects
+// that of their class. It is "" for what cannot be called.
 func FuncName(v Value) (name string, importable bool) {
 	for range 16 { // partials of partials
 		switch x := v.(type) {
@@ -23,7 +24,7 @@ func FuncName(v Value) (name string, importable bool) {
 			}
 			inner, ok := wrapped(x)
 			if !ok {
-				return "", false
+				return instanceName(x), false
 			}
 			v = inner
 		default:
@@ -41,7 +42,7 @@ func wrapped(o *Object) (Value, bool) {
 	}
 	switch {
 	case g.Is("functools", "partial"), g.Is("builtins", "getattr"),
-		g.Is("toolz.functoolz", "Compose"), g.Is("toolz.functoolz", "curry"), g.Is("dask.utils", "methodcaller"), g.Is("dask.utils", "apply"):
+		g.Is("toolz.functoolz", "Compose"), g.Is("toolz.functoolz", "curry"):
 		if len(o.Args) == 2 && g.Is("builtins", "getattr") { // a method of a class
 			class, ok1 := o.Args[0].(Global)
 			name, ok2 := o.Args[1].(string)
@@ -50,6 +51,20 @@ func wrapped(o *Object) (Value, bool) {
 		return o.Args[0], true
 	}
 	return nil, false
+}
+
+// instanceName names an object that is called like a function.
+func instanceName(o *Object) string {
+	g, ok := o.Class()
+	if !ok {
+		return ""
+	}
+	if (g.Is("dask.utils", "methodcaller") || g.Is("operator", "methodcaller")) && len(o.Args) > 0 {
+		if name, ok := o.Args[0].(string); ok {
+			return name
+		}
+	}
+	return g.String()
 }
 
 // className names a class that cloudpickle carries: _make_skeleton_class(type, name, bases,

@@ -20,9 +20,15 @@ import sys
 import uuid
 
 import cloudpickle
+import dask
+import dask.array as da
+import dask.bag as db
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 from dask._expr import LLGExpr
-from dask._task_spec import DataNode, List, Task, TaskRef
+from dask._task_spec import DataNode, List, Task, TaskRef, convert_legacy_graph
+from distributed.protocol.pickle import dumps as dask_dumps
 from pickle_describe import describe
 
 # A broken pickle may ask for any memory, and CPython would try: it gets 256 MiB more than it has now.
@@ -305,6 +311,31 @@ def op_function(m: dict) -> dict:
         return {"cases": [{"pickle": b64(cloudpickle.dumps(lambda x: x * factor + len(str(Plain))))}]}
     data, _ = unb64(m)
     return {"answers": [describe(pickle.loads(data)(14) - len(str(Plain)))]}
+
+
+@functools.cache
+def graphs() -> list:
+    """Graphs of Dask's collections, as a scheduler has them."""
+    x = da.arange(12, chunks=4).reshape(3, 4)
+    frame = dd.from_pandas(pd.DataFrame({"a": range(8), "b": list("abababab")}), npartitions=2)
+    squares = db.from_sequence(range(10), npartitions=3).map(lambda n: n * n).filter(lambda n: n % 2)
+    late = dask.delayed(sorted)([3, dask.delayed(operator.add)(1, 1)], reverse=True)
+    with dask.config.set({"dataframe.shuffle.method": "tasks"}):
+        collections = [(x + x.T.dot(x).sum()).mean(axis=0), frame.groupby("b").a.sum(), frame.merge(frame, on="b"), squares.fold(operator.add), late]
+        return [dict(convert_legacy_graph(dask.base.collections_to_expr([c]).optimize().__dask_graph__())) for c in collections]
+
+
+def op_collections(m: dict) -> dict:
+    """The graphs, task by task; or the comparison with tasks that Go has written again, by what they compute."""
+    if "graphs" not in m:
+        return {"graphs": [[{"pickle": b64(dask_dumps((key, node)))} for key, node in graph.items()] for graph in graphs()]}
+    out = []
+    for original, tasks in zip(graphs(), m["graphs"]):
+        again = dict(pickle.loads(unb64(t)[0]) for t in tasks)
+        want, got = (dask.get(g, list(g)) for g in (original, again))
+        same = list(original) == list(again) and all(describe(a, shape=True) == describe(b, shape=True) for a, b in zip(want, got))
+        out.append("" if same else f"{want} became {got}"[:1000])
+    return {"answers": out}
 
 
 def main() -> None:
