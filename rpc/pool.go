@@ -127,6 +127,7 @@ func (p *Pool) acquire(ctx context.Context, address string, fresh bool) (taking,
 		for len(x.idle) > 0 {
 			p.closeIdle(x, 0)
 		}
+		x = p.peer(address) // which closeIdle may have forgotten
 	}
 	for len(x.idle) > 0 {
 		last := len(x.idle) - 1

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/wire"
 )
 
 // slow sets a handler that takes a second and counts how often it ran.
@@ -137,6 +138,80 @@ func TestStaleComm(t *testing.T) {
 		}
 		if n.Load() != 2 {
 			t.Errorf("the handler ran %d times", n.Load())
+		}
+	})
+}
+
+// flaky is a network whose comms fail the next write, before or after they have sent it.
+type flaky struct {
+	comm.Network
+	fail *atomic.Int32 // 0 no, 1 before, 2 after
+}
+
+type flakyComm struct {
+	comm.Comm
+	fail *atomic.Int32
+}
+
+type notSent struct{ error }
+
+func (notSent) Unsent() bool { return true }
+
+func (f flaky) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
+	c, err := f.Network.Dial(ctx, address, cfg)
+	return &flakyComm{c, f.fail}, err
+}
+
+func (c *flakyComm) Write(ctx context.Context, m *wire.Message) error {
+	switch c.fail.Swap(0) {
+	case 1:
+		return notSent{comm.ErrClosed}
+	case 2:
+		if err := c.Comm.Write(ctx, m); err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond) // the peer has it
+		return fmt.Errorf("lost: %w", comm.ErrClosed)
+	}
+	return c.Comm.Write(ctx, m)
+}
+
+// TestSecondTry: a used comm that says that nothing was sent is replaced, once; one that
+// does not say so is not, and neither is a fresh one.
+func TestSecondTry(t *testing.T) {
+	bubble(t, Config{}, PoolConfig{}, func(r *rig) {
+		n := r.slow()
+		fail := new(atomic.Int32)
+		pool := NewPool(flaky{r.net.Host("client"), fail}, PoolConfig{})
+		defer pool.Close()
+		call := func() error { return pool.Call(r.Context(), r.addr, "slow", nil, nil) }
+		fail.Store(1)
+		var e *CallError
+		if err := call(); !errors.As(err, &e) || e.Sent {
+			t.Errorf("a fresh comm that fails at once: %v", err)
+		}
+		for range 3 { // the first makes the comm used
+			if err := call(); err != nil {
+				t.Errorf("a used comm that fails at once: %v", err)
+			}
+			fail.Store(1)
+		}
+		fail.Store(2)
+		if err := call(); !errors.As(err, &e) || !e.Sent {
+			t.Errorf("a comm that fails late: %v", err)
+		}
+		time.Sleep(5 * time.Second)
+		if n.Load() != 4 {
+			t.Errorf("the handler ran %d times, want 4", n.Load())
+		}
+		if s := pool.Stats(); s.Open != s.Idle || s.Active != 0 {
+			t.Errorf("left over: %+v", s)
+		}
+		if err := call(); err != nil {
+			t.Error(err)
+		}
+		if s := pool.Stats(); s.Open != 1 || s.Idle != 1 {
+			t.Errorf("in the end: %+v", s)
 		}
 	})
 }

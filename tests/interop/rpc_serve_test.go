@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/rpc"
+	"go.millstream.dev/secure"
 	"go.millstream.dev/tests/interop/pypeer"
 	"go.millstream.dev/wire/msgpack"
 )
@@ -19,7 +21,13 @@ import (
 // rpcServe serves Python on the loopback.
 func (r *rpcRig) rpcServe() (s *rpc.Server, address string) {
 	r.Helper()
-	s = rpc.NewServer(rpc.Config{Type: "GoServer", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Blocked: []string{"forbidden"}})
+	return r.rpcServeAt("tcp://127.0.0.1:0", rpc.Config{}, comm.ListenConfig{})
+}
+
+func (r *rpcRig) rpcServeAt(at string, cfg rpc.Config, listen comm.ListenConfig) (s *rpc.Server, address string) {
+	r.Helper()
+	cfg.Type, cfg.Logger, cfg.Blocked = "GoServer", slog.New(slog.NewTextHandler(io.Discard, nil)), []string{"forbidden"}
+	s = rpc.NewServer(cfg)
 	type pair struct{ X, Y int }
 	rpc.Handle(s, "add", func(_ context.Context, _ *rpc.Request, in pair) (int, error) { return in.X + in.Y, nil })
 	s.Handle("fail", func(context.Context, *rpc.Request) (any, error) { return nil, errors.New("it's broken") })
@@ -28,7 +36,7 @@ func (r *rpcRig) rpcServe() (s *rpc.Server, address string) {
 	})
 	s.Handle("late", func(context.Context, *rpc.Request) (any, error) { return nil, context.DeadlineExceeded })
 	s.Handle("panic", func(context.Context, *rpc.Request) (any, error) { panic("out of cheese") })
-	l, err := comm.Listen(r.ctx, "tcp://127.0.0.1:0", comm.ListenConfig{})
+	l, err := comm.Listen(r.ctx, at, listen)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -118,6 +126,44 @@ func TestRPCErrorsOfGo(t *testing.T) {
 				t.Errorf("%s: Python raised %+v", method, got)
 			}
 		}
+	}
+}
+
+// A table of roles holds for Python's certificates, and for ours.
+func TestRPCRoles(t *testing.T) {
+	r := newRPCRig(t)
+	certs := newCommTLS(t, secure.CAConfig{})
+	roles := rpc.Roles{"add": {secure.Client}, "identity": {secure.Client, secure.Worker}, "": {secure.Scheduler}}
+	_, at := r.rpcServeAt("tls://127.0.0.1:0", rpc.Config{Authorize: roles.Authorize}, certs.listen)
+	for _, c := range []struct {
+		role, method string
+		args         any
+		allowed      bool
+	}{
+		{"client", "add", map[string]int{"x": 1, "y": 2}, true},
+		{"worker", "add", map[string]int{"x": 1, "y": 2}, false},
+		{"worker", "identity", nil, true},
+		{"scheduler", "identity", nil, false},
+		{"scheduler", "echo", map[string]int{"data": 1}, true},
+		{"client", "echo", map[string]int{"data": 1}, false},
+	} {
+		command := pypeer.Command{"address": at, "method": c.method, "args": c.args, "via": "pool", "tls": certs.python, "role": c.role}
+		if c.allowed {
+			r.do("call", command)
+			continue
+		}
+		var got struct{ Type, Text string }
+		if r.ask("catch", command, &got); got.Type != "PermissionError" || !strings.Contains(got.Text, c.method) {
+			t.Errorf("%s as %s: Python raised %+v", c.method, c.role, got)
+		}
+	}
+	pool := rpc.NewPool(comm.Default, rpc.PoolConfig{Dial: certs.dial}) // a worker's
+	defer pool.Close()
+	if err := pool.Call(r.ctx, at, "identity", nil, nil); err != nil {
+		t.Error(err)
+	}
+	if err := pool.Call(r.ctx, at, "add", map[string]int{"x": 1, "y": 2}, nil); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a worker that adds: %v", err)
 	}
 }
 

@@ -4,7 +4,8 @@ See peerlib for the line protocol. Operations:
 
     serve     {}                              -> address: a distributed.core.Server with the handlers below
     scheduler {}                              -> address: a real Scheduler
-    call      {address, method, args, via}    -> message: JSON of what came; via is "rpc" or "pool"
+    call      {address, method, args, via}    -> message: JSON of what came; via is "rpc" or "pool"; for tls://
+                                              also tls, arguments of Security, and the role to call as
     catch     {address, method, args, via}    -> message: JSON of the exception: type, text, notes
     crowd     {address, count}                -> message: JSON of the sums; calls of add at once, over one pool
     stream    {address, count, interval}      sends count notes over a BatchedSend and closes it
@@ -26,6 +27,7 @@ from distributed.batched import BatchedSend  # noqa: E402
 from distributed.comm import connect  # noqa: E402
 from distributed.core import ConnectionPool, Server, rpc  # noqa: E402
 from distributed.protocol import to_serialize  # noqa: E402
+from distributed.security import Security  # noqa: E402
 
 lines = Lines(out)
 
@@ -96,10 +98,14 @@ class Peer:
         args = dict(command.get("args") or {})
         if "array" in args:  # {"array": n} stands for data that JSON has not
             args["data"] = to_serialize(np.arange(args.pop("array"), dtype="i8"))
+        how = {}
+        if "tls" in command:
+            security = Security(require_encryption=True, **command["tls"])
+            how["connection_args"] = security.get_connection_args(command["role"])
         if command["via"] == "rpc":
-            async with rpc(command["address"]) as remote:
+            async with rpc(command["address"], **how) as remote:
                 return await getattr(remote, command["method"])(**args)
-        async with ConnectionPool() as pool:
+        async with ConnectionPool(**how) as pool:
             return await getattr(pool(command["address"]), command["method"])(**args)
 
     async def op_call(self, command):
