@@ -67,6 +67,8 @@ func Describe(v any, loose bool) string {
 		return fmt.Sprintf("exception%s.%s(%s)", x.Module, x.Type, row(x.Args, d))
 	case *wire.NDArray:
 		return describeArray(x)
+	case *wire.DeviceArray:
+		return describeDevice(x)
 	case arrow.RecordBatch:
 		return "batch" + describeColumns(x.Schema(), func(i int) []arrow.Array { return []arrow.Array{x.Column(i)} })
 	case arrow.Table:
@@ -134,6 +136,21 @@ func sorted(items []any, d func(any) string) string {
 	return strings.Join(parts, ",")
 }
 
+// describeDevice reads the array's memory, which must be the host's: in tests without a GPU
+// it is.
+func describeDevice(a *wire.DeviceArray) string {
+	return fmt.Sprintf("device%s,%s,%s:%s", a.DType, times(a.Shape), times(a.Strides), hexed(a.Frame.Bytes()))
+}
+
+// times writes 2x3.
+func times(n []int) string {
+	parts := make([]string, len(n))
+	for i, k := range n {
+		parts[i] = fmt.Sprint(k)
+	}
+	return strings.Join(parts, "x")
+}
+
 func describeArray(a *wire.NDArray) string {
 	order := "-"
 	switch c, f := a.COrder(), a.FOrder(); {
@@ -144,15 +161,11 @@ func describeArray(a *wire.NDArray) string {
 	case f:
 		order = "F"
 	}
-	shape := make([]string, len(a.Shape))
-	for i, n := range a.Shape {
-		shape[i] = fmt.Sprint(n)
-	}
 	mode := "w"
 	if a.ReadOnly {
 		mode = "r"
 	}
-	return fmt.Sprintf("array%s,%s,%s,%s:%s", a.DType, strings.Join(shape, "x"), order, mode, hexed(elements(a)))
+	return fmt.Sprintf("array%s,%s,%s,%s:%s", a.DType, times(a.Shape), order, mode, hexed(elements(a)))
 }
 
 // elements are the bytes of all elements in C order, one index after the other.

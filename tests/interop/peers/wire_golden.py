@@ -17,6 +17,7 @@ import hashlib
 import json
 import struct
 import sys
+import types
 import uuid
 import warnings
 
@@ -24,10 +25,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-import dask
 from distributed.core import Status
 from distributed.protocol import Serialize, ToPickle, dumps, loads, serialize
-from distributed.protocol.serialize import Serialized
+from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
+from distributed.protocol.serialize import Serialized, dask_deserialize, dask_serialize
 
 
 def hexed(b):
@@ -104,6 +105,8 @@ def describe(x, loose=False):
         name = "table" if t is pa.Table else "batch"
         cols = ",".join(f"{n}=[{','.join(map(describe, c.to_pylist()))}]" for n, c in zip(x.schema.names, x.columns))
         return f"{name}{{{cols}}}"
+    if t is DeviceArray:
+        return f"device{x.x.dtype.str},{'x'.join(map(str, x.x.shape))},{'x'.join(map(str, x.x.strides))}:{hexed(x.x.tobytes(order='A'))}"
     if isinstance(x, enum.Enum):
         return f"enum{t.__module__}.{t.__name__}.{x.name}"
     if isinstance(x, BaseException):
@@ -122,6 +125,41 @@ class Opaque:
 
 
 Opaque.__module__ = "wire_golden"
+
+
+class DeviceArray:
+    """What stands for cupy.ndarray where there is no GPU: the real cuda family serializes it,
+    in host memory, with functions like those that Dask has for cupy."""
+
+    def __init__(self, x):
+        self.x = x
+
+    @property
+    def __cuda_array_interface__(self):
+        i = self.x.__array_interface__
+        return {"shape": i["shape"], "typestr": i["typestr"], "descr": i["descr"], "stream": 1, "version": 3, "data": (0, False), "strides": None}
+
+
+DeviceArray.__module__, DeviceArray.__name__, DeviceArray.__qualname__ = "cupy", "ndarray", "ndarray"
+sys.modules["cupy"] = types.ModuleType("cupy")
+sys.modules["cupy"].ndarray = DeviceArray
+for dispatch in (cuda_serialize, cuda_deserialize, dask_serialize, dask_deserialize):
+    dispatch._lazy.pop("cupy", None)
+
+
+@cuda_serialize.register(DeviceArray)
+@dask_serialize.register(DeviceArray)
+def serialize_device(x):
+    header = x.__cuda_array_interface__.copy()
+    header["strides"] = tuple(x.x.strides)
+    return header, [memoryview(x.x.ravel(order="K").view("u1"))]
+
+
+@cuda_deserialize.register(DeviceArray)
+@dask_deserialize.register(DeviceArray)
+def deserialize_device(header, frames):
+    (frame,) = frames
+    return DeviceArray(np.ndarray(header["shape"], dtype=header["typestr"], buffer=frame, strides=header["strides"]))
 
 
 def same(a, b):
@@ -351,6 +389,12 @@ def special():
     yield "family-msgpack-list", [1, 2, [3]], {"serializers": ("msgpack",)}
     yield "family-pickle-only", np.arange(10), {"serializers": ("pickle",)}
     yield "family-pickle-bytes", b"x" * 100, {"serializers": ("pickle",)}
+    cuda = {"serializers": ("cuda", "dask", "pickle", "error"), "context": {"compression": "lz4"}}
+    yield "cuda", DeviceArray(np.arange(6, dtype="f4").reshape(2, 3)), dict(cuda)
+    yield "cuda-fortran", DeviceArray(np.asfortranarray(np.arange(6).reshape(2, 3))), dict(cuda)
+    yield "cuda-large", DeviceArray(np.zeros(5000)), {**cuda, "frame_split_size": 1000}
+    yield "cuda-collection", {"gpu": DeviceArray(np.arange(3)), "cpu": np.zeros(4000), "both": [DeviceArray(np.zeros(2, "u1")), 1]}, dict(cuda)
+    yield "cuda-by-host", DeviceArray(np.arange(4)), {"serializers": ("dask", "pickle")}
     yield "protocol-4", {"a": np.arange(3), "b": "x"}, {"context": {"pickle-protocol": 4}}
 
 
