@@ -1,0 +1,16 @@
+package ucxcomm
+
+import "go.millstream.dev/config"
+
+// FromConfig takes the settings of UCX comms out of those that package config has read from
+// Dask's files and variables:
+//
+//	cfg, err := config.Default()
+//	s, err := cfg.Settings(config.Overrides{})
+//	ucxcomm.Configure(ucxcomm.FromConfig(s))
+func FromConfig(s *config.Settings) Settings {
+	return Settings{
+		Options: s.Options, Library: s.UCX.Library,
+		MultiBuffer: s.UCX.MultiBuffer == config.On, NoLanes: s.UCX.PlainLanes == config.On,
+	}
+}
