@@ -11,12 +11,11 @@ import (
 	"testing"
 )
 
-// effectSource is one way to say a setting to a process.
+// effectSource is one way to say settings to a process: a place and a spelling.
 type effectSource struct {
-	name    string
-	section string // of the switches, or "" for flags
-	// say adds keys under a section to the process.
-	say func(p *effectProcess, section string, keys map[string]string)
+	section string // of UCX's settings
+	pool    string // of the pool's
+	say     func(p *effectProcess, key, value string)
 }
 
 // effectProcess is a process to be started.
@@ -26,37 +25,28 @@ type effectProcess struct {
 	args []string
 }
 
-func (p *effectProcess) yaml(section string, keys map[string]string) {
-	for key, value := range keys {
-		var b strings.Builder
-		parts := strings.Split(section+"."+key, ".")
-		for i, part := range parts {
-			b.WriteString(strings.Repeat("  ", i) + part + ":")
-			if i < len(parts)-1 {
-				b.WriteString("\n")
-			}
+func (p *effectProcess) file(key, value string) {
+	var b strings.Builder
+	parts := strings.Split(key, ".")
+	for i, part := range parts {
+		b.WriteString(strings.Repeat("  ", i) + part + ":")
+		if i < len(parts)-1 {
+			b.WriteString("\n")
 		}
-		b.WriteString(" " + value + "\n")
-		file := filepath.Join(p.t.TempDir(), "c.yaml")
-		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-			p.t.Fatal(err)
-		}
-		p.args = append(p.args, "--file", file)
 	}
+	b.WriteString(" " + value + "\n")
+	name := filepath.Join(p.t.TempDir(), "c.yaml")
+	if err := os.WriteFile(name, []byte(b.String()), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	p.args = append(p.args, "--file", name)
 }
 
-func (p *effectProcess) variables(section string, keys map[string]string) {
-	for key, value := range keys {
-		name := strings.ToUpper(strings.NewReplacer(".", "__", "-", "_").Replace(section + "." + key))
-		p.env = append(p.env, "DASK_"+name+"="+value)
-	}
+func (p *effectProcess) variable(key, value string) {
+	p.env = append(p.env, "DASK_"+strings.ToUpper(strings.NewReplacer(".", "__", "-", "_").Replace(key))+"="+value)
 }
 
-func (p *effectProcess) set(section string, keys map[string]string) {
-	for key, value := range keys {
-		p.args = append(p.args, "--set", section+"."+key+"="+value)
-	}
-}
+func (p *effectProcess) set(key, value string) { p.args = append(p.args, "--set", key+"="+value) }
 
 func (p *effectProcess) run() configReport {
 	p.t.Helper()
@@ -81,79 +71,88 @@ func (p *effectProcess) run() configReport {
 }
 
 // effectSources are all spellings in files, variables and Set.
-func effectSources() []effectSource {
-	var all []effectSource
-	for _, section := range []string{"distributed-ucxx", "distributed.comm.ucx", "distributed.ucx", "ucx"} {
-		all = append(all,
-			effectSource{"file " + section, section, (*effectProcess).yaml},
-			effectSource{"variable " + section, section, (*effectProcess).variables},
-			effectSource{"Set " + section, section, (*effectProcess).set})
-	}
-	return all
-}
-
-// onlyTCP reports whether UCX found nothing but tcp, as told.
-func onlyTCP(r configReport) bool {
-	return len(r.Transports) > 0 && !slices.ContainsFunc(r.Transports, func(t string) bool { return !strings.HasPrefix(t, "tcp/") })
+var effectSources = map[string]effectSource{
+	"new, file":             {"distributed-ucxx", "distributed-ucxx.rmm", (*effectProcess).file},
+	"new, variable":         {"distributed-ucxx", "distributed-ucxx.rmm", (*effectProcess).variable},
+	"new, Set":              {"distributed-ucxx", "distributed-ucxx.rmm", (*effectProcess).set},
+	"legacy, file":          {"distributed.comm.ucx", "distributed.rmm", (*effectProcess).file},
+	"legacy, variable":      {"distributed.comm.ucx", "distributed.rmm", (*effectProcess).variable},
+	"legacy, Set":           {"distributed.comm.ucx", "distributed.rmm", (*effectProcess).set},
+	"old, file":             {"ucx", "rmm", (*effectProcess).file},
+	"old, variable":         {"ucx", "rmm", (*effectProcess).variable},
+	"old, Set":              {"ucx", "rmm", (*effectProcess).set},
+	"moved by Dask, inside": {"distributed.ucx", "distributed.comm.ucx.rmm", (*effectProcess).variable},
 }
 
 // Every setting from every source shows in a process: UCX's own settings and transports, the
-// wish for a CUDA context, and the pool.
+// wish for a CUDA context, and the pool. Settings that do not touch each other share a process.
 func TestConfigEffects(t *testing.T) {
-	pools := map[string]string{"distributed-ucxx": "distributed-ucxx.rmm", "distributed.comm.ucx": "distributed.rmm", "distributed.ucx": "distributed.comm.ucx.rmm", "ucx": "rmm"}
+	type effects map[string]func(configReport) bool
+	tls := func(want string, context bool) func(configReport) bool {
+		return func(r configReport) bool { return r.UCX["TLS"] == want && r.CUDAContext == context }
+	}
 	for _, c := range []struct {
-		name     string
-		keys     map[string]string
-		flags    []string
-		variable string // of UCX, that says the same
-		effect   func(configReport) bool
+		name      string
+		keys      map[string]string
+		flags     []string
+		variables []string // of UCX, that say the same as far as they can
+		effects   effects
+		native    effects // those that have no variable of UCX
 	}{
-		{"tcp", map[string]string{"tcp": "true"}, []string{"--enable-tcp-over-ucx"}, "UCX_TLS=tcp",
-			func(r configReport) bool { return r.UCX["TLS"] == "tcp" && onlyTCP(r) && !r.CUDAContext }},
-		{"nvlink", map[string]string{"nvlink": "true"}, []string{"--enable-nvlink"}, "UCX_TLS=tcp,cuda_copy,cuda_ipc",
-			func(r configReport) bool { return r.UCX["TLS"] == "tcp,cuda_copy,cuda_ipc" && r.CUDAContext }},
-		{"infiniband", map[string]string{"infiniband": "true"}, []string{"--enable-infiniband"}, "UCX_TLS=rc,tcp,cuda_copy",
-			func(r configReport) bool { return r.UCX["TLS"] == "rc,tcp,cuda_copy" && r.CUDAContext }},
-		{"rdmacm", map[string]string{"rdmacm": "true", "infiniband": "true"}, []string{"--enable-rdmacm", "--enable-infiniband"}, "UCX_SOCKADDR_TLS_PRIORITY=rdmacm",
-			func(r configReport) bool { return r.UCX["SOCKADDR_TLS_PRIORITY"] == "rdmacm" }},
-		{"cuda-copy", map[string]string{"cuda-copy": "true"}, []string{"--enable-cuda-copy"}, "UCX_TLS=tcp,cuda_copy",
-			func(r configReport) bool { return r.UCX["TLS"] == "tcp,cuda_copy" && r.CUDAContext }},
-		{"create-cuda-context", map[string]string{"create-cuda-context": "true"}, []string{"--enable-cuda-context"}, "",
-			func(r configReport) bool { return r.UCX["TLS"] == "all" && r.CUDAContext }},
-		{"no CUDA context", map[string]string{"create-cuda-context": "false", "nvlink": "true"}, []string{"--disable-cuda-context", "--enable-nvlink"}, "",
-			func(r configReport) bool { return r.UCX["TLS"] == "tcp,cuda_copy,cuda_ipc" && !r.CUDAContext }},
-		{"multi-buffer", map[string]string{"multi-buffer": "true"}, []string{"--enable-multi-buffer"}, "",
-			func(r configReport) bool { return r.MultiBuffer && r.UCX["TLS"] == "all" }},
-		{"net-devices", map[string]string{"environment.net-devices": "lo", "tcp": "true"}, []string{"--net-devices=lo", "--enable-tcp-over-ucx"}, "UCX_NET_DEVICES=lo",
-			func(r configReport) bool {
-				return r.UCX["NET_DEVICES"] == "lo" && slices.Contains(r.Transports, "tcp/lo") && !slices.ContainsFunc(r.Transports, func(t string) bool { return strings.HasPrefix(t, "tcp/") && t != "tcp/lo" })
+		{"tcp, net-devices, environment, multi-buffer, pool",
+			map[string]string{"tcp": "true", "environment.net-devices": "lo", "environment.rndv-thresh": "8192", "multi-buffer": "true", "rmm.pool-size": "1GB"},
+			[]string{"--enable-tcp-over-ucx", "--net-devices=lo", "--ucx-option=RNDV_THRESH=8192", "--enable-multi-buffer", "--rmm-pool-size=1GB"},
+			[]string{"UCX_TLS=tcp", "UCX_NET_DEVICES=lo", "UCX_RNDV_THRESH=8192"},
+			effects{
+				"tcp": tls("tcp", false),
+				"net-devices": func(r configReport) bool {
+					return r.UCX["NET_DEVICES"] == "lo" && slices.Equal(r.Transports, []string{"tcp/lo"})
+				},
+				"environment": func(r configReport) bool { return r.UCX["RNDV_THRESH"] == "8K" || r.UCX["RNDV_THRESH"] == "8192" },
+			},
+			effects{
+				"multi-buffer": func(r configReport) bool { return r.MultiBuffer },
+				"pool":         func(r configReport) bool { return r.PoolBytes == 1_000_000_000 },
 			}},
-		{"environment", map[string]string{"environment.rndv-thresh": "8192"}, []string{"--ucx-option=RNDV_THRESH=8192"}, "UCX_RNDV_THRESH=8192",
-			func(r configReport) bool { return r.UCX["RNDV_THRESH"] == "8K" || r.UCX["RNDV_THRESH"] == "8192" }},
-		{"pool", map[string]string{"pool-size": "1GB"}, []string{"--rmm-pool-size=1GB"}, "",
-			func(r configReport) bool { return r.PoolBytes == 1_000_000_000 }},
+		{"nvlink", map[string]string{"nvlink": "true"}, []string{"--enable-nvlink"}, []string{"UCX_TLS=tcp,cuda_copy,cuda_ipc"},
+			effects{"nvlink": tls("tcp,cuda_copy,cuda_ipc", true)}, nil},
+		{"infiniband, rdmacm", map[string]string{"infiniband": "true", "rdmacm": "true"}, []string{"--enable-infiniband", "--enable-rdmacm"},
+			[]string{"UCX_TLS=rc,tcp,cuda_copy", "UCX_SOCKADDR_TLS_PRIORITY=rdmacm"},
+			effects{"infiniband": tls("rc,tcp,cuda_copy", true), "rdmacm": func(r configReport) bool { return r.UCX["SOCKADDR_TLS_PRIORITY"] == "rdmacm" }}, nil},
+		{"cuda-copy without a context", map[string]string{"cuda-copy": "true", "create-cuda-context": "false"}, []string{"--enable-cuda-copy", "--disable-cuda-context"}, nil,
+			nil, effects{"cuda-copy": tls("tcp,cuda_copy", false)}},
+		{"create-cuda-context", map[string]string{"create-cuda-context": "true"}, []string{"--enable-cuda-context"}, nil,
+			nil, effects{"create-cuda-context": tls("all", true)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if nothing := (&effectProcess{t: t}).run(); c.effect(nothing) {
-				t.Fatalf("the effect is there without the setting: %+v", nothing)
-			}
-			try := func(source string, p *effectProcess) {
-				if r := p.run(); !c.effect(r) {
-					t.Errorf("%s has no effect: UCX %v, transports %v, context %v, pool %d", source, r.UCX, r.Transports, r.CUDAContext, r.PoolBytes)
+			nothing := (&effectProcess{t: t}).run()
+			try := func(source string, p *effectProcess, all ...effects) {
+				r := p.run()
+				for _, e := range all {
+					for name, effect := range e {
+						if !effect(r) {
+							t.Errorf("%s: %s has no effect: UCX %v, transports %v, context %v, pool %d", source, name, r.UCX, r.Transports, r.CUDAContext, r.PoolBytes)
+						}
+						if effect(nothing) {
+							t.Errorf("the effect of %s is there without it", name)
+						}
+					}
 				}
 			}
-			for _, s := range effectSources() {
+			for name, s := range effectSources {
 				p := &effectProcess{t: t}
-				section := s.section
-				if c.name == "pool" {
-					section = pools[section]
+				for key, value := range c.keys {
+					if rest, ok := strings.CutPrefix(key, "rmm."); ok {
+						s.say(p, s.pool+"."+rest, value)
+					} else {
+						s.say(p, s.section+"."+key, value)
+					}
 				}
-				s.say(p, section, c.keys)
-				try(s.name, p)
+				try(name, p, c.effects, c.native)
 			}
-			try("flags", &effectProcess{t: t, args: c.flags})
-			if c.variable != "" {
-				try(c.variable, &effectProcess{t: t, env: []string{c.variable}})
+			try("flags", &effectProcess{t: t, args: c.flags}, c.effects, c.native)
+			if c.variables != nil {
+				try("UCX's variables", &effectProcess{t: t, env: c.variables}, c.effects)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 
@@ -41,7 +42,7 @@ type valueReport struct {
 
 func configShowCommand() *cobra.Command {
 	var source configSource
-	var asJSON, withUCX bool
+	var asJSON, withUCX, secrets bool
 	var flags *ucxFlags
 	cmd := &cobra.Command{
 		Use:   "show [KEY]...",
@@ -67,7 +68,7 @@ With --ucx a UCX context is opened with the result, and UCX itself says what it 
 			if err != nil {
 				return err
 			}
-			r := newConfigReport(cfg, settings, keys)
+			r := newConfigReport(cfg, settings, keys, secrets)
 			if withUCX {
 				if err := r.ask(settings); err != nil {
 					return err
@@ -87,11 +88,12 @@ With --ucx a UCX context is opened with the result, and UCX itself says what it 
 	source.flags(cmd)
 	flags = addUCXFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print everything as JSON")
+	cmd.Flags().BoolVar(&secrets, "secrets", false, "also show passwords, tokens and the like")
 	cmd.Flags().BoolVar(&withUCX, "ucx", false, "open a UCX context and show what UCX itself uses")
 	return cmd
 }
 
-func newConfigReport(cfg *config.Config, s *config.Settings, keys []string) *configReport {
+func newConfigReport(cfg *config.Config, s *config.Settings, keys []string, secrets bool) *configReport {
 	r := &configReport{
 		Files: append([]string{}, cfg.Files()...), Values: []valueReport{}, Settings: []valueReport{},
 		Options: s.Options, Env: s.Env, CUDAContext: s.CUDAContext,
@@ -106,7 +108,7 @@ func newConfigReport(cfg *config.Config, s *config.Settings, keys []string) *con
 		}
 		return len(keys) == 0
 	}
-	r.values("", cfg.Root(), wanted)
+	r.values("", cfg.Root(), wanted, secrets)
 	for _, v := range s.Values {
 		if wanted(v.Key) {
 			r.Settings = append(r.Settings, newValueReport(v.Key, v.Value, v.Source))
@@ -119,8 +121,12 @@ func newValueReport(key string, value any, src config.Source) valueReport {
 	return valueReport{key, jsonValue(value), src.String(), src.Kind.String(), config.Format(value)}
 }
 
+// secretKey is a key whose value is not for a report that is pasted somewhere. The second half
+// is the variable that holds all of a parent's configuration.
+var secretKey = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|api[-_]?key)[^.]*$|^internal[-_]inherit[-_]config$`)
+
 // values lists the leaves in order.
-func (r *configReport) values(prefix string, m *config.Map, wanted func(string) bool) {
+func (r *configReport) values(prefix string, m *config.Map, wanted func(string) bool, secrets bool) {
 	for e := range m.All() {
 		name, ok := e.Key.(string)
 		if !ok {
@@ -128,8 +134,11 @@ func (r *configReport) values(prefix string, m *config.Map, wanted func(string) 
 		}
 		key := prefix + name
 		if sub, ok := e.Value.(*config.Map); ok && sub.Len() > 0 {
-			r.values(key+".", sub, wanted)
+			r.values(key+".", sub, wanted, secrets)
 			continue
+		}
+		if !secrets && e.Value != nil && secretKey.MatchString(key) {
+			e.Value = "(hidden; --secrets shows it)"
 		}
 		if wanted(key) {
 			r.Values = append(r.Values, newValueReport(key, e.Value, e.Source))

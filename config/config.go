@@ -33,8 +33,9 @@ type Config struct {
 	warnings []Warning // of Load; never changes after it
 	files    []string  // the same
 
-	mu   sync.RWMutex
-	root *Map // replaced as a whole, never changed
+	mu       sync.RWMutex
+	root     *Map // replaced as a whole, never changed
+	defaults *Map // all defaults so far; the same
 }
 
 // Load reads files and environment. It fails on a file that is no YAML, on a variable that
@@ -50,7 +51,7 @@ func Load(o Options) (*Config, error) {
 	if o.Defaults == nil {
 		o.Defaults = Defaults()
 	}
-	c := &Config{env: newEnviron(o.Env), warn: o.Warn, root: &Map{}}
+	c := &Config{env: newEnviron(o.Env), warn: o.Warn, root: &Map{}, defaults: &Map{}}
 	if c.warn == nil {
 		c.warn = func(w Warning) { slog.Warn(w.String()) }
 	}
@@ -64,6 +65,7 @@ func Load(o Options) (*Config, error) {
 	}
 	for _, d := range o.Defaults {
 		update(c.root, d, oldWins)
+		update(c.defaults, d, newWins)
 	}
 	update(c.root, collected, newWins)
 	c.warnings = append(c.warnings, nativeWarnings(c.root)...)
@@ -206,6 +208,17 @@ func (c *Config) SetFrom(src Source, values map[string]any) (restore func(), err
 	}
 	var once sync.Once
 	return func() { once.Do(func() { c.undo(changes) }) }, nil
+}
+
+// AddDefaults adds the defaults of a library, as Dask's update_defaults does: they fill in what
+// is not set, and replace what is still an earlier default.
+func (c *Config) AddDefaults(d *Map) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	root, defaults := c.root.clone(), c.defaults.clone()
+	updateDefaults(root, d, defaultsWin, c.defaults)
+	update(defaults, d, newWins)
+	c.root, c.defaults = root, defaults
 }
 
 func (c *Config) undo(changes []change) {

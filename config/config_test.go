@@ -193,6 +193,22 @@ func TestSetAndRestore(t *testing.T) {
 	}
 }
 
+// A library's defaults fill in, and move what is still a default.
+func TestAddDefaults(t *testing.T) {
+	c := load(t, "distributed: {comm: {shard: 1MiB}}\n")
+	before := c.Root()
+	c.AddDefaults(mustParse("distributed: {comm: {shard: 2MiB, offload: 20MiB, own: 1}}"))
+	c.AddDefaults(mustParse("distributed: {comm: {own: 2}}"))
+	for key, want := range map[string]any{"shard": "1MiB", "offload": "20MiB", "own": int64(2), "default-scheme": "tcp"} {
+		if got := c.Get("distributed.comm."+key, nil); got != want {
+			t.Errorf("%s is %v, want %v", key, got, want)
+		}
+	}
+	if e, _ := lookup(before, "distributed.comm.own"); e.Value != nil {
+		t.Error("a root that was handed out has changed")
+	}
+}
+
 // Goroutines that set, restore and read leave what was there, and readers see whole values.
 func TestConcurrentUse(t *testing.T) {
 	c := load(t, "a: {b: 0, c: 0}\n")

@@ -28,11 +28,16 @@ type priority uint8
 const (
 	newWins priority = iota
 	oldWins
+	// defaultsWin replaces only what is still the default.
+	defaultsWin
 )
 
 // update merges maps into old as Dask does. A map takes the place of what is no map, whoever
 // has priority.
-func update(old, more *Map, p priority) {
+func update(old, more *Map, p priority) { updateDefaults(old, more, p, nil) }
+
+// updateDefaults is update that knows the defaults so far, for defaultsWin.
+func updateDefaults(old, more *Map, p priority, defaults *Map) {
 	for e := range more.All() {
 		key := canonical(e.Key, old)
 		if sub, ok := e.Value.(*Map); ok {
@@ -42,10 +47,14 @@ func update(old, more *Map, p priority) {
 				into = &Map{}
 				old.put(key, into, e.Source)
 			}
-			update(into, sub, p)
+			below, _ := defaults.Entry(key)
+			known, _ := below.Value.(*Map)
+			updateDefaults(into, sub, p, known)
 			continue
 		}
-		if p == newWins || !old.has(key) {
+		have, ok := old.Entry(key)
+		before, isDefault := defaults.Entry(key)
+		if p == newWins || !ok || p == defaultsWin && isDefault && equal(before.Value, have.Value) {
 			old.put(key, e.Value, e.Source)
 		}
 	}

@@ -300,6 +300,47 @@ func TestConfigGetAsDask(t *testing.T) {
 	})
 }
 
+// Libraries add defaults one after the other; a value that is still a default follows them.
+func TestConfigAddDefaultsAsDask(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	var cases []daskCase
+	for range 300 {
+		c := daskCase{Op: "layered", Text: cfgFile(r, 1)}
+		for range 1 + r.IntN(4) {
+			c.Defaults = append(c.Defaults, cfgFile(r, 1))
+		}
+		cases = append(cases, c)
+	}
+	for i, a := range askDask(t, cases) {
+		c := cases[i]
+		start := filepath.Join(t.TempDir(), "start.yaml")
+		// The keys are those of one section, so that Dask's renames stay out of it.
+		if err := os.WriteFile(start, []byte("s:\n"+c.Text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(config.Options{Paths: []string{start}, Env: []string{}, Defaults: []*config.Map{}, Unchecked: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range c.Defaults {
+			d, err := config.ParseFile("d", []byte("s:\n"+text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.AddDefaults(d)
+		}
+		if a.Error != "" {
+			if !strings.Contains(a.Error, "is not iterable") && !strings.Contains(a.Error, "indices must be") && !strings.Contains(a.Error, "has no attribute 'get'") {
+				t.Errorf("%q %q: Python says %s", c.Text, c.Defaults, a.Error)
+			}
+			continue // a default that is no section meets one that is: Python stops
+		}
+		if got, want, ok := cfgSame(t, a.Value, cfgEncode(cfg.Get("s", nil))); !ok {
+			t.Fatalf("%q %q:\n got %s\nwant %s", c.Text, c.Defaults, got, want)
+		}
+	}
+}
+
 // Ours are Dask's search paths with /etc/millstream and the like in between.
 func TestConfigPathsAsDask(t *testing.T) {
 	var cases []daskCase

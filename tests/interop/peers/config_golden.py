@@ -76,6 +76,15 @@ def scopes(case):
     return states
 
 
+def layered(case):
+    """Adds one set of defaults after the other to a configuration."""
+    config = yaml.safe_load(case["text"])
+    known = []
+    for text in case["defaults"]:
+        dask.config.update_defaults(yaml.safe_load(text), config=config, defaults=known)
+    return encode(config)
+
+
 def answer(case):
     op = case["op"]
     if op == "yaml":
@@ -90,6 +99,8 @@ def answer(case):
         return collect(case)
     if op == "scopes":
         return scopes(case)
+    if op == "layered":
+        return layered(case)
     if op == "get":
         return encode(dask.config.get(case["key"], "absent", config=yaml.safe_load(case["text"])))
     if op == "paths":
