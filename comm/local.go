@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // InterfaceIP returns the IP address of a network interface (ib0, eth0): its IPv4 one, or
@@ -57,7 +58,8 @@ const (
 )
 
 // LocalIP returns the address by which this host is known on the way to an IP address, or
-// in general if it is empty. Nothing is sent.
+// in general if it is empty. Nothing is sent, except that without a route the host's own
+// name is looked up, for two seconds at most.
 func LocalIP(ip string) string {
 	if ip == "" {
 		ip = anyHost4
@@ -75,11 +77,12 @@ func LocalIP(ip string) string {
 	}
 	// No route, as on a machine without a network: the host's own name may say more.
 	if name, err := os.Hostname(); err == nil {
-		if ips, err := net.LookupIP(name); err == nil {
-			for _, i := range ips {
-				if is4 := i.To4() != nil; is4 == (network == "udp4") && !i.IsUnspecified() {
-					return i.String()
-				}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		ips, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+		for _, ip := range ips {
+			if ip = ip.Unmap(); ip.Is4() == (network == "udp4") && !ip.IsUnspecified() {
+				return ip.String()
 			}
 		}
 	}

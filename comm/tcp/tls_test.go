@@ -43,7 +43,7 @@ func newCA(t testing.TB) *secure.CA {
 func TestConformanceTLS(t *testing.T) {
 	dial, listen := identity(t, newCA(t), secure.Worker)
 	dial.RequireEncryption, listen.RequireEncryption = true, true
-	commtest.Run(t, commtest.Factory{Address: "tls://127.0.0.1:0", Dial: dial, Listen: listen, Rounds: 200})
+	commtest.Run(t, commtest.Factory{Address: "tls://127.0.0.1:0", Dial: dial, Listen: listen, Rounds: 100})
 }
 
 // connect tries a connection and returns what both sides say.

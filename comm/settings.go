@@ -1,0 +1,50 @@
+package comm
+
+import (
+	"errors"
+	"fmt"
+
+	"go.millstream.dev/config"
+	"go.millstream.dev/secure"
+)
+
+// FromConfig makes both configurations for a role of what Dask's settings say:
+// distributed.comm.timeouts.connect and .tcp, distributed.comm.compression,
+// distributed.comm.require-encryption and distributed.comm.tls.*. Without certificates
+// for the role, TLS stays nil.
+func FromConfig(c *config.Config, role secure.Role) (DialConfig, ListenConfig, error) {
+	var d DialConfig
+	var errs [4]error
+	d.Timeout, errs[0] = c.Duration("distributed.comm.timeouts.connect", DefaultConnectTimeout)
+	d.TCPTimeout, errs[1] = c.Duration("distributed.comm.timeouts.tcp", 0)
+	switch v := c.Get("distributed.comm.compression", nil).(type) {
+	case nil:
+	case bool:
+		if v {
+			errs[2] = errors.New("comm: distributed.comm.compression is true: name one, such as lz4, or auto")
+		}
+	case string:
+		d.Compression = v
+		_, errs[2] = NewHello(v, false, nil)
+	default:
+		errs[2] = fmt.Errorf("comm: distributed.comm.compression is %v, which names none", v)
+	}
+	s, err := secure.FromConfig(c)
+	errs[3] = err
+	if err := errors.Join(errs[:]...); err != nil {
+		return DialConfig{}, ListenConfig{}, err
+	}
+	d.RequireEncryption = s.RequireEncryption
+	l := ListenConfig{TCPTimeout: d.TCPTimeout, Compression: d.Compression, RequireEncryption: d.RequireEncryption}
+	if s.Available(role) {
+		if d.TLS, err = s.Dial(role); err != nil {
+			return DialConfig{}, ListenConfig{}, err
+		}
+		if l.TLS, err = s.Listen(role); err != nil {
+			return DialConfig{}, ListenConfig{}, err
+		}
+	} else if s.RequireEncryption {
+		return DialConfig{}, ListenConfig{}, fmt.Errorf("comm: distributed.comm.require-encryption is set, but there is no certificate for a %s (distributed.comm.tls.ca-file, distributed.comm.tls.%s.cert)", role, role)
+	}
+	return d, l, nil
+}
