@@ -89,7 +89,7 @@ func findOp(r msgpack.Reader, fields int) ([]byte, error) {
 			}
 			continue
 		}
-		k, err := r.ReadStringBytes()
+		k, err := r.ReadName()
 		if err != nil {
 			return nil, err
 		}

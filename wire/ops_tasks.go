@@ -38,7 +38,7 @@ func (o *Ops) TaskFinished(t *TaskFinished) error {
 	*t = TaskFinished{Scratch: t.Scratch[:0]}
 	r := o.r // on the stack: a function value would put it on the heap
 	for range o.fields {
-		k, err := r.ReadStringBytes()
+		k, err := r.ReadName()
 		if err == nil {
 			err = t.field(k, &r)
 		}
@@ -138,7 +138,7 @@ func readStartStop(r *msgpack.Reader) (start, stop float64, compute bool, err er
 		return 0, 0, false, err
 	}
 	for range fields {
-		k, err := r.ReadStringBytes()
+		k, err := r.ReadName()
 		if err != nil {
 			return 0, 0, false, err
 		}
@@ -191,7 +191,7 @@ func (o *Ops) ComputeTask(c *ComputeTask) error {
 	*c = ComputeTask{Scratch: c.Scratch[:0]}
 	r := o.r // on the stack: a function value would put it on the heap
 	for range o.fields {
-		k, err := r.ReadStringBytes()
+		k, err := r.ReadName()
 		if err == nil {
 			err = c.field(k, &r)
 		}
@@ -263,7 +263,7 @@ func (o *Ops) UpdateGraph(u *UpdateGraph) error {
 	*u = UpdateGraph{Scratch: u.Scratch[:0]}
 	r := o.r // on the stack: a function value would put it on the heap
 	for range o.fields {
-		k, err := r.ReadStringBytes()
+		k, err := r.ReadName()
 		if err == nil {
 			err = u.field(k, &r)
 		}
@@ -324,7 +324,7 @@ func EachKey(raw []byte, f func(key []byte) error) error {
 			return err
 		}
 		for range n {
-			k, err := r.ReadStringBytes()
+			k, err := r.ReadName()
 			if err != nil {
 				return err
 			}

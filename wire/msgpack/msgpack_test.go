@@ -209,6 +209,22 @@ func TestReaderKinds(t *testing.T) {
 	}
 }
 
+func TestReadName(t *testing.T) {
+	for _, n := range []int{0, 1, 31, 32, 300, 70000} {
+		want := strings.Repeat("n", n)
+		r := NewReader(AppendString(nil, want))
+		if got, err := r.ReadName(); err != nil || string(got) != want || cap(got) != n || r.End() != nil {
+			t.Errorf("a name of %d bytes: %v", n, err)
+		}
+	}
+	for _, bad := range []string{"", "a5616263", "c0", "d9ff", "db00"} {
+		r := NewReader(unhex(bad))
+		if got, err := r.ReadName(); err == nil || r.Offset() != 0 {
+			t.Errorf("%s: the name %q", bad, got)
+		}
+	}
+}
+
 // TestASCII puts a byte that is not ASCII at each place of strings of each length.
 func TestASCII(t *testing.T) {
 	for n := range 40 {

@@ -233,6 +233,18 @@ func (r *Reader) ReadStringBytes() ([]byte, error) {
 	return s, err
 }
 
+// ReadName reads a string that the caller compares with names it knows: it is not checked
+// to be UTF-8, and is the quickest to read if it is short.
+func (r *Reader) ReadName() ([]byte, error) {
+	if p := r.pos; p < len(r.b) && r.b[p]&0xe0 == codeFixStr {
+		if end := p + 1 + int(r.b[p]&0x1f); end <= len(r.b) {
+			r.pos = end
+			return r.b[p+1 : end : end], nil
+		}
+	}
+	return r.rawString()
+}
+
 // ascii is quicker than utf8.Valid for the short strings that messages are made of. The
 // last words overlap, so that there is no loop over single bytes but for the shortest.
 func ascii(s []byte) bool {
