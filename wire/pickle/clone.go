@@ -76,7 +76,7 @@ func (c *cloner) empty(v Value) Value {
 			for i, it := range x.items {
 				r.items[i] = Item{c.node(it.Key), c.node(it.Value)}
 			}
-			if len(r.items) > few {
+			if x.index != nil {
 				c.dicts = append(c.dicts, r)
 			}
 		})

@@ -83,7 +83,7 @@ func buildOrderedDict(d *decoder, o *Object) (any, bool, error) {
 	if o.Kind != Reduce || len(o.Args) > 0 || !o.onlySteps(SetItem) {
 		return nil, false, nil
 	}
-	dict, err := d.dict(o.Pairs())
+	dict, err := d.pairs(o)
 	return OrderedDict{dict}, true, err
 }
 
@@ -95,7 +95,7 @@ func buildDefaultDict(d *decoder, o *Object) (any, bool, error) {
 	if len(o.Args) == 1 {
 		factory = o.Args[0]
 	}
-	dict, err := d.dict(o.Pairs())
+	dict, err := d.pairs(o)
 	return DefaultDict{dict, factory}, true, err
 }
 

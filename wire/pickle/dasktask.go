@@ -273,16 +273,26 @@ func RefKey(v Value) (key Value, ok bool) {
 // which they stand there. It looks into everything, as a worker has to that replaces them.
 func References(v Value) []Value {
 	var keys []Value
-	seen := new(Dict)
+	seen := make(map[any]struct{})
+	same := make(map[any]struct{}) // by identity: a long key is looked at once
 	Walk(v, func(n Value) bool {
 		key, ok := RefKey(n)
 		if !ok {
 			return true
 		}
-		if _, there := seen.Get(key); !there {
-			seen.Set(key, nil)
-			keys = append(keys, key)
+		if id, ok := identity(key); ok {
+			if _, there := same[id]; there {
+				return false
+			}
+			same[id] = struct{}{}
 		}
+		if k, _, ok := keyOf(key, keyBudget); ok {
+			if _, there := seen[k]; there {
+				return false
+			}
+			seen[k] = struct{}{}
+		}
+		keys = append(keys, key)
 		return false
 	})
 	return keys

@@ -39,6 +39,7 @@ type decoder struct {
 	done  map[any]any      // results by the identity of nodes
 	open  map[any]struct{} // containers that the current place is inside of
 	depth int
+	work  int // see keyWork
 }
 
 var errCycle = errors.New("a container contains itself: Go values cannot, use the tree")
@@ -134,9 +135,47 @@ func (d *decoder) dict(x *Dict) (*Dict, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Set(key, value)
+		if err := d.set(out, key, value); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
+}
+
+// pairs decodes what is set in an object, as a dict.
+func (d *decoder) pairs(o *Object) (*Dict, error) {
+	out := new(Dict)
+	for _, s := range o.Steps {
+		if s.Kind != SetItem {
+			continue
+		}
+		key, err := d.value(s.Key)
+		if err != nil {
+			return nil, err
+		}
+		value, err := d.value(s.Value)
+		if err != nil {
+			return nil, err
+		}
+		if err := d.set(out, key, value); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// keyWork bounds what one Decode spends on the comparison of keys, in bytes and items: a
+// long key costs its length each time, but a reference to it is only two bytes of pickle.
+const keyWork = 1 << 30
+
+// set is Dict.Set within keyWork.
+func (d *decoder) set(dict *Dict, key, value Value) error {
+	k, work, ok := keyOf(key, keyBudget)
+	if d.work += work; d.work > keyWork {
+		return fmt.Errorf("%w of %d for the comparison of keys", ErrLimit, keyWork)
+	}
+	dict.set(key, value, k, ok)
+	return nil
 }
 
 // builder makes the value of an object whose class it is listed for. ok is false if the
@@ -271,7 +310,9 @@ func (d *decoder) setItems(o *Object) ([]any, bool, error) {
 	}
 	unique := new(Dict)
 	for _, v := range items {
-		unique.Set(v, nil)
+		if err := d.set(unique, v, nil); err != nil {
+			return nil, false, err
+		}
 	}
 	items = items[:0]
 	for v := range unique.All() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/big"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -29,7 +30,7 @@ func TestDecode(t *testing.T) {
 		{delta(0, 1, 500_000), 1500 * time.Millisecond},
 		{delta(200_000, 0, 0), TimeDelta{Days: 200_000}},
 		{call("fractions", "Fraction", "-7/14"), big.NewRat(-1, 2)}, {call("fractions", "Fraction", "3"), big.NewRat(3, 1)},
-		{call("collections", "OrderedDict"), OrderedDict{&Dict{items: []Item{}}}},
+		{call("collections", "OrderedDict"), OrderedDict{&Dict{}}},
 		{call("builtins", "set"), &Set{}}, {call("builtins", "frozenset", &List{}), &FrozenSet{Items: []Value{}}},
 		{call("builtins", "bytes"), []byte{}}, {call("builtins", "bytearray", call("_codecs", "encode", "é", "latin1")), &ByteArray{Data: []byte{0xe9}}},
 		{call("pathlib._local", "PosixPath", "/", "a"), Path{"PosixPath", "/a"}}, {call("pathlib", "PureWindowsPath", `C:\`, "a", "b"), Path{"PureWindowsPath", `C:\a\b`}},
@@ -157,5 +158,23 @@ func TestTimezoneLocation(t *testing.T) {
 	}
 	if _, err := (Timezone{Name: "No/Where", Zoneinfo: true}).Location(); err == nil {
 		t.Error("there is a zone No/Where")
+	}
+}
+
+// TestDecodeKeyWork: long keys that are there many times end a Decode, not the machine.
+func TestDecodeKeyWork(t *testing.T) {
+	key := strings.Repeat("x", 1<<20)
+	o := call("collections", "OrderedDict")
+	for i := range 5000 {
+		o.Steps = append(o.Steps, Step{SetItem, key, nil}, Step{SetItem, int64(i % 20), nil})
+	}
+	set := &List{}
+	for range 5000 {
+		set.Items = append(set.Items, key)
+	}
+	for _, v := range []Value{o, call("builtins", "set", set)} {
+		if _, err := Decode(v); !errors.Is(err, ErrLimit) {
+			t.Error(err)
+		}
 	}
 }

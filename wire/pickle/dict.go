@@ -1,6 +1,9 @@
 package pickle
 
-import "iter"
+import (
+	"iter"
+	"math/big"
+)
 
 // Item is one key and its value.
 type Item struct {
@@ -94,9 +97,18 @@ func (d *Dict) set(key, value Value, k any, ok bool) {
 		if ok {
 			d.index[k] = len(d.items) - 1
 		}
-	case len(d.items) > few:
+	case len(d.items) > few || dear(key):
 		d.reindex()
 	}
+}
+
+// dear keys are not compared one by one: each time would cost as much as the first.
+func dear(key Value) bool {
+	switch key.(type) {
+	case Tuple, []byte, *big.Int:
+		return true
+	}
+	return false
 }
 
 // find returns the place of a key, or -1.

@@ -65,6 +65,8 @@ func TestHostile(t *testing.T) {
 		"keys that double":     {bomb("}N\x85", repeat("2\x86", 40), "Ns"), Limits{}, ""},
 		"long keys": {bomb("X\x00\x00\x10\x00", make([]byte, 1<<20), "\x94(", repeat("h\x00N", 1<<16), "d"), Limits{},
 			"comparison of keys"},
+		// Seven keys of 2^15 items, and an eighth that is set again and again.
+		"few long keys": {bomb("}", sevenKeys(), repeat("K\x01Ns", 1<<16)), Limits{}, ""},
 		"long keys in a set": {bomb("X\x00\x00\x10\x00", make([]byte, 1<<20), "\x94\x8f", repeat("(h\x00\x90", 1<<16)), Limits{},
 			"comparison of keys"},
 	} {
@@ -83,6 +85,14 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v is not ErrLimit", name, err)
 		}
 	}
+}
+
+func sevenKeys() []byte {
+	var b []byte
+	for i := range 7 {
+		b = append(append(append(b, '(', 'K', byte(i)), repeat("N", 1<<15)...), "tNs"...)
+	}
+	return b
 }
 
 // use does with a tree all that the package can do with one: none of it may panic or hang.
