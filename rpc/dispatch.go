@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/wire"
@@ -146,7 +147,14 @@ func (n *session) one(m *wire.Message) (more bool, err error) {
 		return false, n.answer("OK", nil)
 	}
 	s.stats.requests.Add(1)
+	began := time.Now()
 	result, err := n.run(r)
+	if s.cfg.Observe != nil {
+		s.cfg.Observe(Observation{Op: r.Op, Peer: n.comm.PeerAddr(), Took: time.Since(began), Err: err})
+	}
+	if errors.Is(err, ErrUnknownOp) && n.comm.Info().Millstream == nil {
+		err = nil // a Dask server answers None, and Python peers expect it
+	}
 	if err != nil && n.comm.Err() != nil {
 		releaseResult(result)
 		return false, nil // nobody is left to be told
@@ -170,9 +178,6 @@ func (n *session) run(r *Request) (result any, err error) {
 	if h == nil {
 		s.stats.unknown.Add(1)
 		s.cfg.Logger.Warn("no handler", "server", s.id, "op", r.Op, "peer", n.comm.PeerAddr())
-		if n.comm.Info().Millstream == nil {
-			return nil, nil // what a Dask server answers, and Python peers expect
-		}
 		return nil, fmt.Errorf("%w %q: %s has no such handler", ErrUnknownOp, r.Op, s.cfg.Type)
 	}
 	select {

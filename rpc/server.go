@@ -45,8 +45,21 @@ type Config struct {
 	WriteTimeout time.Duration
 	// Decode says how arguments are opened: a scheduler keeps values closed (Keep).
 	Decode wire.DecodeOptions
+	// Observe, when set, is called after each request, by the goroutine that served it: it
+	// must return quickly. A request that took its comm over is over when its stream is.
+	Observe func(Observation)
 	// Logger gets what Dask's server logs (default slog.Default).
 	Logger *slog.Logger
+}
+
+// Observation is one request that was served.
+type Observation struct {
+	// Op and Peer say what was called by whom.
+	Op, Peer string
+	// Took is the time from its arrival to the end of its handler.
+	Took time.Duration
+	// Err is the handler's, ErrUnknownOp without one.
+	Err error
 }
 
 // Handler answers a request: with a value that wire.Encode takes or a struct with rpc tags

@@ -292,6 +292,23 @@ func TestBlockedAndAuthorized(t *testing.T) {
 	})
 }
 
+func TestObserve(t *testing.T) {
+	var seen []string
+	cfg := Config{Observe: func(o Observation) {
+		seen = append(seen, fmt.Sprintf("%s %v %v %v", o.Op, strings.HasPrefix(o.Peer, "sim://client:"), o.Took, o.Err != nil))
+	}}
+	bubble(t, cfg, PoolConfig{}, func(r *rig) {
+		r.slow()
+		for _, op := range []string{"identity", "slow", "nonsense"} {
+			_ = r.pool.Call(r.Context(), r.addr, op, nil, nil)
+		}
+		synctest.Wait()
+	})
+	if got, want := fmt.Sprint(seen), "[identity true 0s false slow true 1s false nonsense true 0s true]"; got != want {
+		t.Errorf("saw %s, want %s", got, want)
+	}
+}
+
 func TestMaxRunning(t *testing.T) {
 	bubble(t, Config{MaxRunning: 3}, PoolConfig{}, func(r *rig) {
 		var now, most atomic.Int32
