@@ -18,6 +18,7 @@ type commRig struct {
 	ctx  context.Context
 	peer *pypeer.Peer
 	tls  *commTLS // certificates for both sides, nil for tcp://
+	host string   // to listen on, 127.0.0.1 if empty
 }
 
 // commTLS is what both sides need for tls://.
@@ -69,11 +70,16 @@ func (r *commRig) withTLS(c pypeer.Command) pypeer.Command {
 	return out
 }
 
-func (r *commRig) scheme() string {
+// address is what either side listens on.
+func (r *commRig) address() string {
+	scheme, host := "tcp", "127.0.0.1"
 	if r.tls != nil {
-		return "tls"
+		scheme = "tls"
 	}
-	return "tcp"
+	if r.host != "" {
+		host = r.host
+	}
+	return scheme + "://" + host + ":0"
 }
 
 func (r *commRig) configs() (comm.DialConfig, comm.ListenConfig) {
@@ -94,7 +100,7 @@ type commLink struct {
 // client connects us to a Python listener.
 func (r *commRig) client() *commLink {
 	r.Helper()
-	at := r.do("listen", pypeer.Command{"address": r.scheme() + "://127.0.0.1:0"}).Address
+	at := r.do("listen", pypeer.Command{"address": r.address()}).Address
 	cfg, _ := r.configs()
 	c, err := comm.Dial(r.ctx, at, cfg)
 	if err != nil {
@@ -115,7 +121,7 @@ func (r *commRig) client() *commLink {
 func (r *commRig) server() *commLink {
 	r.Helper()
 	_, cfg := r.configs()
-	l, err := comm.Listen(r.ctx, r.scheme()+"://127.0.0.1:0", cfg)
+	l, err := comm.Listen(r.ctx, r.address(), cfg)
 	if err != nil {
 		r.Fatal(err)
 	}

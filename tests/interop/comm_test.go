@@ -217,3 +217,22 @@ func TestCommCompression(t *testing.T) {
 		c.Close()
 	}
 }
+
+func TestCommIPv6(t *testing.T) {
+	r := newCommRig(t)
+	for _, way := range []string{"client", "server"} {
+		t.Run(way, func(t *testing.T) {
+			s := r.sub(t, nil)
+			s.host = "[::1]"
+			l := s.link(way) // compares the addresses of both sides
+			if !l.c.Info().SameHost || !l.handshake().SameHost {
+				t.Error("both sides are one host")
+			}
+			done := l.echo(1)
+			l.do("check", pypeer.Command{"ep": l.name, "value": map[string]any{"kind": "small"}})
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
