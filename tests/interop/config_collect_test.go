@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/config"
+	daskconfig "go.millstream.dev/config"
 )
 
 // Keys that meet in many ways: both spellings of hyphens, sections and values of one name,
@@ -150,11 +150,11 @@ func daskWarned(t *testing.T, messages []string) []string {
 	return keys
 }
 
-func cfgLoad(t *testing.T, c daskCase) (*config.Map, []string, error) {
+func cfgLoad(t *testing.T, c daskCase) (*daskconfig.Map, []string, error) {
 	t.Helper()
-	o := config.Options{Paths: append([]string{}, c.Paths...), Env: []string{}, Defaults: []*config.Map{}, Unchecked: true}
+	o := daskconfig.Options{Paths: append([]string{}, c.Paths...), Env: []string{}, Defaults: []*daskconfig.Map{}, Unchecked: true}
 	warnings := []string{}
-	o.Warn = func(w config.Warning) {
+	o.Warn = func(w daskconfig.Warning) {
 		if w.Key != "" && !slices.Contains(warnings, w.Key) {
 			warnings = append(warnings, w.Key)
 		}
@@ -163,13 +163,13 @@ func cfgLoad(t *testing.T, c daskCase) (*config.Map, []string, error) {
 		o.Env = append(o.Env, kv[0]+"="+kv[1])
 	}
 	for _, text := range c.Defaults {
-		m, err := config.ParseFile("defaults", []byte(text))
+		m, err := daskconfig.ParseFile("defaults", []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
 		o.Defaults = append(o.Defaults, m)
 	}
-	cfg, err := config.Load(o)
+	cfg, err := daskconfig.Load(o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -226,11 +226,11 @@ func TestConfigScopesAsDask(t *testing.T) {
 	stops := 0
 	for i, a := range askDask(t, cases) {
 		c := cases[i]
-		start, err := config.ParseFile("start", []byte(c.Text))
+		start, err := daskconfig.ParseFile("start", []byte(c.Text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := config.Load(config.Options{Paths: []string{}, Env: []string{}, Defaults: []*config.Map{start}, Unchecked: true, Warn: func(config.Warning) {}})
+		cfg, err := daskconfig.Load(daskconfig.Options{Paths: []string{}, Env: []string{}, Defaults: []*daskconfig.Map{start}, Unchecked: true, Warn: func(daskconfig.Warning) {}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func TestConfigScopesAsDask(t *testing.T) {
 				done[s.Restore] = true
 				restores[s.Restore]()
 			} else {
-				v, err := config.ParseYAML("value", []byte(s.Value))
+				v, err := daskconfig.ParseYAML("value", []byte(s.Value))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -288,11 +288,11 @@ func TestConfigGetAsDask(t *testing.T) {
 		cases = append(cases, daskCase{Op: "get", Text: text, Key: key})
 	}
 	cfgCompare(t, cases, func(c daskCase) (any, error) {
-		start, err := config.ParseFile("start", []byte(c.Text))
+		start, err := daskconfig.ParseFile("start", []byte(c.Text))
 		if err != nil {
 			return nil, err
 		}
-		cfg, err := config.Load(config.Options{Paths: []string{}, Env: []string{}, Defaults: []*config.Map{start}, Unchecked: true})
+		cfg, err := daskconfig.Load(daskconfig.Options{Paths: []string{}, Env: []string{}, Defaults: []*daskconfig.Map{start}, Unchecked: true})
 		if err != nil {
 			return nil, err
 		}
@@ -318,12 +318,12 @@ func TestConfigAddDefaultsAsDask(t *testing.T) {
 		if err := os.WriteFile(start, []byte("s:\n"+c.Text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := config.Load(config.Options{Paths: []string{start}, Env: []string{}, Defaults: []*config.Map{}, Unchecked: true})
+		cfg, err := daskconfig.Load(daskconfig.Options{Paths: []string{start}, Env: []string{}, Defaults: []*daskconfig.Map{}, Unchecked: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, text := range c.Defaults {
-			d, err := config.ParseFile("d", []byte("s:\n"+text))
+			d, err := daskconfig.ParseFile("d", []byte("s:\n"+text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -355,7 +355,7 @@ func TestConfigPathsAsDask(t *testing.T) {
 		for _, kv := range cases[i].Env {
 			env = append(env, kv[0]+"="+kv[1])
 		}
-		got := slices.DeleteFunc(config.SearchPaths(env), func(p string) bool { return strings.Contains(p, "millstream") })
+		got := slices.DeleteFunc(daskconfig.SearchPaths(env), func(p string) bool { return strings.Contains(p, "millstream") })
 		if got, want, ok := cfgSame(t, a.Value, got); !ok {
 			t.Errorf("%v: %s, want %s", cases[i].Env, got, want)
 		}
@@ -374,18 +374,18 @@ func TestConfigSerializeAsDask(t *testing.T) {
 		if err := json.Unmarshal(a.Value, &theirs); err != nil {
 			t.Fatal(err)
 		}
-		want, err := config.ParseFile("x", []byte(texts[i]))
+		want, err := daskconfig.ParseFile("x", []byte(texts[i]))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := config.Deserialize(theirs)
+		got, err := daskconfig.Deserialize(theirs)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if g, w := cfgPythonJSON(cfgEncode(got)), cfgPythonJSON(cfgEncode(want)); g != w {
 			t.Errorf("%s, want %s", g, w)
 		}
-		ours, err := config.Serialize(want)
+		ours, err := daskconfig.Serialize(want)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -403,7 +403,7 @@ func TestConfigRenamesAsDask(t *testing.T) {
 	if len(theirs) < 40 {
 		t.Fatalf("only %d renames", len(theirs))
 	}
-	ours := slices.DeleteFunc(config.Renames(), func(r [2]string) bool { return !slices.Contains(theirs, r) })
+	ours := slices.DeleteFunc(daskconfig.Renames(), func(r [2]string) bool { return !slices.Contains(theirs, r) })
 	if !slices.Equal(ours, theirs) {
 		t.Errorf("ours %v\nDask's %v", ours, theirs)
 	}

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/config"
+	daskconfig "go.millstream.dev/config"
 	"go.millstream.dev/tests/interop/pypeer"
 )
 
@@ -110,24 +110,24 @@ func cfgEncode(v any) any {
 		return map[string]any{"c": []any{cfgBits(real(v)), cfgBits(imag(v))}}
 	case []byte:
 		return map[string]any{"b": hex.EncodeToString(v)}
-	case config.List:
+	case daskconfig.List:
 		return list(v)
-	case config.Tuple:
+	case daskconfig.Tuple:
 		return map[string]any{"t": list(v)}
-	case config.Set:
+	case daskconfig.Set:
 		items := list(v)
 		slices.SortFunc(items, func(a, b any) int { return strings.Compare(cfgPythonJSON(a), cfgPythonJSON(b)) })
 		return map[string]any{"set": items}
-	case *config.Map:
+	case *daskconfig.Map:
 		pairs := []any{}
 		for e := range v.All() {
 			pairs = append(pairs, []any{cfgEncode(e.Key), cfgEncode(e.Value)})
 		}
 		return map[string]any{"m": pairs}
-	case config.Time:
+	case daskconfig.Time:
 		_, offset := v.Zone()
 		return map[string]any{"time": v.Format("2006-01-02T15:04:05.000000"), "naive": v.Naive, "offset": float64(offset)}
-	case config.Date:
+	case daskconfig.Date:
 		return map[string]any{"date": v.String()}
 	}
 	return fmt.Sprintf("%T", v)

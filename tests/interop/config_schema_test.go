@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/config"
+	daskconfig "go.millstream.dev/config"
 )
 
 // cfgLeaves lists dotted keys and values of an encoded tree.
@@ -49,7 +49,7 @@ func TestConfigDefaultsAsPython(t *testing.T) {
 		theirs[k] = v
 	}
 	mine := map[string]string{}
-	for _, d := range config.Defaults() {
+	for _, d := range daskconfig.Defaults() {
 		raw, err := json.Marshal(cfgEncode(d))
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func TestConfigSchemaAsPython(t *testing.T) {
 	if a.Error != "" {
 		t.Fatal(a.Error)
 	}
-	schema, err := config.ParseYAML("schema", []byte(config.SchemaYAML()))
+	schema, err := daskconfig.ParseYAML("schema", []byte(daskconfig.SchemaYAML()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/config"
+	daskconfig "go.millstream.dev/config"
 )
 
 var updateDocs = flag.Bool("update", false, "write docs/ucx-settings.md")
@@ -52,7 +52,7 @@ func askUCXX(t *testing.T, cases []ucxxCase) []ucxxAnswer {
 }
 
 // cfgOurs is what Millstream makes of the same case.
-func cfgOurs(t *testing.T, c ucxxCase) (*config.Settings, error) {
+func cfgOurs(t *testing.T, c ucxxCase) (*daskconfig.Settings, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(file, []byte(c.YAML), 0o600); err != nil {
@@ -62,11 +62,11 @@ func cfgOurs(t *testing.T, c ucxxCase) (*config.Settings, error) {
 	for k, v := range c.Env {
 		env = append(env, k+"="+v)
 	}
-	cfg, err := config.Load(config.Options{Paths: []string{file}, Env: env, Warn: func(config.Warning) {}})
+	cfg, err := daskconfig.Load(daskconfig.Options{Paths: []string{file}, Env: env, Warn: func(daskconfig.Warning) {}})
 	if err != nil {
 		return nil, err
 	}
-	return cfg.Settings(config.Overrides{})
+	return cfg.Settings(daskconfig.Overrides{})
 }
 
 var ucxxSwitches = []string{"tcp", "nvlink", "infiniband", "rdmacm", "cuda-copy"}

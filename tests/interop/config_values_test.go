@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/config"
+	daskconfig "go.millstream.dev/config"
 )
 
 // cfgScalars are texts on which YAML 1.1, YAML 1.2 and Python differ, and their neighbours.
@@ -90,7 +90,7 @@ func TestConfigYAMLAsPyYAML(t *testing.T) {
 		cases = append(cases, daskCase{Op: "yaml", Text: text})
 	}
 	cfgCompare(t, cases, func(c daskCase) (any, error) {
-		v, err := config.ParseYAML("test.yaml", []byte(c.Text))
+		v, err := daskconfig.ParseYAML("test.yaml", []byte(c.Text))
 		return cfgEncode(v), err
 	})
 }
@@ -129,7 +129,7 @@ func TestConfigLiteralsAsPython(t *testing.T) {
 		cases = append(cases, daskCase{Op: "interpret", Text: text})
 	}
 	cfgCompare(t, cases, func(c daskCase) (any, error) {
-		v, err := config.Interpret(c.Text)
+		v, err := daskconfig.Interpret(c.Text)
 		return cfgEncode(v), err
 	})
 }
@@ -152,11 +152,11 @@ func TestConfigUnitsAsDask(t *testing.T) {
 		}
 	}
 	cfgCompare(t, sizes, func(c daskCase) (any, error) {
-		n, err := config.ParseBytes(c.Text)
+		n, err := daskconfig.ParseBytes(c.Text)
 		return cfgEncode(n), err
 	})
 	for i, a := range askDask(t, times) {
-		d, err := config.ParseDuration(times[i].Text)
+		d, err := daskconfig.ParseDuration(times[i].Text)
 		if (err != nil) != (a.Error != "") {
 			t.Errorf("%q: %v; Python: %s", times[i].Text, err, a.Error)
 			continue
