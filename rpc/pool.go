@@ -100,7 +100,7 @@ func (p *Pool) peer(address string) *peer {
 // forget drops a peer that the pool has nothing with, so that the table does not grow with
 // every address ever called.
 func (p *Pool) forget(x *peer) {
-	if len(x.idle) == 0 && len(x.busy) == 0 && len(x.dials) == 0 && x.wanted == 0 {
+	if len(x.idle) == 0 && len(x.busy) == 0 && len(x.dials) == 0 && x.wanted == 0 && p.peers[x.address] == x {
 		delete(p.peers, x.address)
 	}
 }
