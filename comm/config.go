@@ -43,6 +43,9 @@ type ListenConfig struct {
 	RequireEncryption bool
 	// Interface is the network interface whose address is announced (ib0, eth0).
 	Interface string
+	// Refused, when set, is told of each connection that did not get through its handshake:
+	// who it was and what was wrong. It must not block. Without it nobody hears of them.
+	Refused func(peer string, err error)
 	// Cookies, when set, admits only peers that show a cookie for which it returns true.
 	Cookies func(cookie []byte) bool
 }

@@ -17,6 +17,7 @@ import (
 // listener accepts connections and hands them to its gate.
 type listener struct {
 	ln              *net.TCPListener
+	scheme          string
 	tls             *tls.Config
 	cfg             comm.ListenConfig
 	gate            *comm.Gate
@@ -55,7 +56,7 @@ func (b Backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) 
 		bind = "0.0.0.0" // and all of IPv6
 	}
 	l := &listener{
-		ln: ln, cfg: cfg, gate: comm.NewGate(cfg.Limits), ended: make(chan struct{}),
+		ln: ln, scheme: b.scheme(), cfg: cfg, gate: comm.NewGate(cfg.Limits), ended: make(chan struct{}),
 		listen:  comm.UnparseAddress(b.scheme(), comm.UnparseHostPort(bind, port)),
 		contact: comm.UnparseAddress(b.scheme(), comm.UnparseHostPort(announce, port)),
 	}
@@ -135,7 +136,13 @@ func (l *listener) run() {
 		}
 		pause = 0
 		l.gate.Admit(
-			func(ctx context.Context) (comm.Comm, error) { return l.greet(ctx, nc) },
+			func(ctx context.Context) (comm.Comm, error) {
+				c, err := l.greet(ctx, nc)
+				if err != nil && l.cfg.Refused != nil {
+					l.cfg.Refused(addressOf(l.scheme, nc.RemoteAddr()), err)
+				}
+				return c, err
+			},
 			func() { reset(nc) },
 		)
 	}

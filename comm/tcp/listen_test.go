@@ -164,3 +164,38 @@ func TestCookies(t *testing.T) {
 		c.Close()
 	}
 }
+
+// Who is refused, and why, can be known.
+func TestRefused(t *testing.T) {
+	type refusal struct {
+		peer string
+		err  error
+	}
+	refused := make(chan refusal, 10)
+	cfg := comm.ListenConfig{
+		Refused: func(peer string, err error) { refused <- refusal{peer, err} },
+		Cookies: func(c []byte) bool { return false },
+		Limits:  comm.Limits{HandshakeTime: 100 * time.Millisecond},
+	}
+	l, err := comm.Listen(t.Context(), "tcp://127.0.0.1:0", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for text, want := range map[string]string{
+		"GET / HTTP/1.1\r\n\r\n": "the limit is", string(framed([]byte("\x80"))): "pickle-protocol", string(pythonHello()): "cookie", "": "deadline",
+	} {
+		nc, err := net.Dial("tcp", strings.TrimPrefix(l.ContactAddr(), "tcp://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := nc.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		r := <-refused
+		if r.peer != "tcp://"+nc.LocalAddr().String() || !strings.Contains(r.err.Error(), want) {
+			t.Errorf("%.10q: %s: %v", text, r.peer, r.err)
+		}
+		nc.Close()
+	}
+}
