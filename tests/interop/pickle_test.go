@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+	_ "time/tzdata" // the golden dates have zones that the machine may not have
 
 	"go.millstream.dev/tests/interop/pypeer"
 	"go.millstream.dev/wire/pickle"
@@ -165,8 +166,8 @@ func TestPickleRandom(t *testing.T) {
 	}
 }
 
-// TestPickleValues: what Go decodes of Python's objects and writes as Go values is what it
-// was to Python.
+// TestPickleGolden: what Go reads of each golden pickle is to Python what it was, written
+// again as a tree and as Go values.
 func TestPickleGolden(t *testing.T) {
 	text, err := os.ReadFile("../../wire/pickle/testdata/golden.json")
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	_ "time/tzdata" // the golden dates have zones that the machine may not have
 
 	"go.millstream.dev/wire/pickle"
 	"go.millstream.dev/wire/pickle/pickletest"
