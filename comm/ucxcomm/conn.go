@@ -50,6 +50,9 @@ type conn struct {
 	err    error       // why it ended; set before done is closed
 	closed atomic.Bool // by this side
 	once   sync.Once   // of Close and Abort
+
+	peace context.Context // ends with Abort: a Close under way hurries
+	abort context.CancelFunc
 }
 
 func newConn(e *engine, s Settings, m *meeting, local, peer string, limits comm.Limits, device mem.Resource) *conn {
@@ -58,6 +61,7 @@ func newConn(e *engine, s Settings, m *meeting, local, peer string, limits comm.
 		link:    &pythonLink{ep: m, multi: s.MultiBuffer, host: s.host(), device: device},
 		reading: make(chan struct{}, 1), writing: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	c.peace, c.abort = context.WithCancel(context.Background())
 	go c.watch()
 	return c
 }
@@ -184,7 +188,7 @@ func (c *conn) Close() error {
 	var err error
 	c.once.Do(func() {
 		c.closed.Store(true)
-		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		ctx, cancel := context.WithTimeout(c.peace, closeTime)
 		defer cancel()
 		alive := c.Err() == nil
 		select {
@@ -198,7 +202,11 @@ func (c *conn) Close() error {
 			err = errors.New("a write is still waiting for the peer")
 			c.end(errClosedHere)
 		}
+		aborted := c.peace.Err() != nil // on purpose: nobody asks what is lost
 		c.free(ctx)
+		if aborted {
+			err = nil
+		}
 		if err != nil {
 			err = fmt.Errorf("ucxcomm: close the comm with %s: what was written last may be lost: %w", c.peer, err)
 		}
@@ -207,17 +215,17 @@ func (c *conn) Close() error {
 }
 
 func (c *conn) Abort() {
+	c.abort()
 	c.once.Do(func() {
 		c.closed.Store(true)
 		c.end(errClosedHere)
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		c.free(ctx)
+		c.free(c.peace)
 	})
 }
 
 // free closes what the comm owns, as peacefully as ctx allows.
 func (c *conn) free(ctx context.Context) {
+	defer c.abort() // gives the context's memory back
 	if c.lane != nil {
 		_ = c.lane.ep.CloseContext(ctx)
 		c.lane.t.finish(ctx)

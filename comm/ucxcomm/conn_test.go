@@ -133,3 +133,23 @@ func TestHostMemory(t *testing.T) {
 		}
 	}
 }
+
+// An Abort does not wait for a Close that does.
+func TestAbortHurriesClose(t *testing.T) {
+	a, _ := pair(t, backends["lane"])
+	ctx := testContext(t)
+	go a.Write(ctx, msg(make([]byte, 64<<20))) // nobody reads it
+	time.Sleep(20 * time.Millisecond)
+	done := make(chan error, 1)
+	go func() { done <- a.Close() }()
+	time.Sleep(20 * time.Millisecond)
+	a.Abort()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		t.Fatal("Close still waits")
+	}
+	if !errors.Is(a.Err(), comm.ErrClosed) {
+		t.Error(a.Err())
+	}
+}
