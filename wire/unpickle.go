@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"math/big"
 	"time"
 	"unsafe"
@@ -14,6 +15,11 @@ func (d *decoder) unpickle(data []byte, bufs [][]byte) (v any, known bool, err e
 	tree, err := pickle.Load(data, bufs, d.opt.Pickle)
 	if err != nil {
 		return nil, false, err
+	}
+	// pandas' Timestamp has nanoseconds and a class that a time of Go would lose on its
+	// way back.
+	if bytes.Contains(data, []byte("_unpickle_timestamp")) {
+		return nil, false, nil
 	}
 	v, err = pickle.Decode(tree)
 	if err != nil {

@@ -99,6 +99,17 @@ func describeTime(v any) string {
 		return "uuid" + x.String()
 	case pickle.Scalar:
 		return "scalar" + x.DType.String() + ":" + hexed(x.Data)
+	case *big.Rat:
+		return "fraction" + x.String()
+	case pickle.Path:
+		if x.Class == "PurePosixPath" {
+			return "path" + x.Text
+		}
+	case pickle.Timezone:
+		return fmt.Sprintf("zone%d", int(x.Offset.Seconds()))
+	case pickle.TimeDelta:
+		us := new(big.Int).Mul(big.NewInt(x.Days), big.NewInt(24*60*60*1_000_000))
+		return "delta" + us.Add(us, big.NewInt(x.Seconds*1_000_000+x.Microseconds)).String()
 	case pickle.Range:
 		return fmt.Sprintf("range%v:%v:%v", x.Start, x.Stop, x.Step)
 	}

@@ -13,13 +13,16 @@ import base64
 import datetime as dt
 import decimal
 import enum
+import fractions
 import hashlib
 import json
+import pathlib
 import struct
 import sys
 import types
 import uuid
 import warnings
+from collections import OrderedDict
 
 import numpy as np
 import pandas as pd
@@ -93,6 +96,12 @@ def describe(x, loose=False):
         return f"decimal{x}"
     if t is uuid.UUID:
         return f"uuid{x}"
+    if t is fractions.Fraction:
+        return f"fraction{x}"
+    if t is pathlib.PurePosixPath:
+        return f"path{x}"
+    if t is dt.timezone:
+        return f"zone{int(x.utcoffset(None).total_seconds())}"
     if t is range:
         return f"range{x.start}:{x.stop}:{x.step}"
     if isinstance(x, np.generic) and x.dtype.kind in "biufcmMSU":
@@ -211,6 +220,10 @@ def times():
     yield "decimal", decimal.Decimal("1.50")
     yield "uuid", uuid.UUID(int=0x12345678123456781234567812345678)
     yield "range", range(0, 10, 3)
+    yield "fraction", fractions.Fraction(-1, 3)
+    yield "path", pathlib.PurePosixPath("/a/b.c")
+    yield "timezone", dt.timezone(dt.timedelta(hours=2))
+    yield "timedelta-longest", dt.timedelta.max
 
 
 def collections():
@@ -307,6 +320,8 @@ def others():
     yield "opaque-in-list", [1, Opaque(6), 2]
     yield "opaque-in-dict", {"a": Opaque(7), "b": 1}
     yield "dataframe", pd.DataFrame({"a": np.arange(10), "b": np.linspace(0, 1, 10)})
+    yield "timestamp", pd.Timestamp("2020-01-01 00:00:00.123456789")
+    yield "ordered-dict", [OrderedDict(a=1)]
     yield "series", pd.Series(["a", "b"])
     yield "dataframes", {"x": pd.DataFrame({"a": [1]}), "y": [pd.DataFrame({"b": [2.5]})]}
     yield "global", len
