@@ -6,9 +6,9 @@ import (
 )
 
 // uncleared returns n bytes of Go heap memory that hold anything. Every byte of a large
-// frame is overwritten by what arrives, or the memory is dropped; to clear it before
-// costs a fifth of the time that receiving it takes. strings.Builder is the one
-// part of the standard library that hands out such memory.
+// frame is overwritten by what arrives, or the memory is dropped; clearing it before was a
+// fifth of the CPU time of echoing 100 MiB over the loopback interface. strings.Builder is
+// the one part of the standard library that hands out such memory.
 func uncleared(n int) []byte {
 	if n < 1<<15 {
 		return make([]byte, n)
