@@ -57,7 +57,7 @@ func (p *effectProcess) run() configReport {
 		}
 	}
 	// UCX says which of the transports it lacks; that is not what is tested.
-	cmd.Env = append(append(cmd.Env, "HOME="+p.t.TempDir(), "DASK_ROOT_CONFIG=/nowhere", "UCX_LOG_LEVEL=error"), p.env...)
+	cmd.Env = append(append(cmd.Env, "HOME="+p.t.TempDir(), "DASK_ROOT_CONFIG="+p.t.TempDir(), "UCX_LOG_LEVEL=error"), p.env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

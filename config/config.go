@@ -45,15 +45,16 @@ func Load(o Options) (*Config, error) {
 	if o.Env == nil {
 		o.Env = os.Environ()
 	}
-	if o.Paths == nil {
-		o.Paths = SearchPaths(o.Env)
-	}
 	if o.Defaults == nil {
 		o.Defaults = Defaults()
 	}
 	c := &Config{env: newEnviron(o.Env), warn: o.Warn, root: &Map{}, defaults: &Map{}}
 	if c.warn == nil {
 		c.warn = func(w Warning) { slog.Warn(w.String()) }
+	}
+	if o.Paths == nil {
+		o.Paths = SearchPaths(o.Env)
+		c.warnings = missingPaths(c.env)
 	}
 	layers, err := c.layers(o.Paths)
 	if err != nil {

@@ -124,6 +124,18 @@ func TestUnreadableFileIsLeftOut(t *testing.T) {
 	}
 }
 
+// A path in a variable that leads nowhere is a mistake worth a word.
+func TestMissingPathIsReported(t *testing.T) {
+	dir := t.TempDir()
+	c, err := Load(Options{Env: []string{"HOME=" + dir, "VIRTUAL_ENV=" + dir, "DASK_ROOT_CONFIG=" + dir, "DASK_CONFIG=" + dir + "/typo.yaml", "MILLSTREAM_CONFIG="}, Warn: func(Warning) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := c.Warnings(); len(w) != 1 || w[0].String() != "DASK_CONFIG: "+dir+"/typo.yaml does not exist; nothing is read from there" {
+		t.Errorf("warnings %v", w)
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	var heard []string
 	file := filepath.Join(t.TempDir(), "c.yaml")

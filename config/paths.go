@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// environ is a process environment in its order. The last of two equal names counts, at the
-// place of the first, as in Python.
+// environ is a process environment in its order. The first of two equal names counts, as in
+// Python and C.
 type environ struct {
 	names  []string
 	values map[string]string
@@ -27,7 +27,7 @@ func newEnviron(env []string) environ {
 		}
 		if _, seen := e.values[name]; !seen {
 			e.names = append(e.names, name)
-			e.values[name] = value // a C program sees the first of two, and so does Python
+			e.values[name] = value
 		}
 	}
 	return e
@@ -83,6 +83,22 @@ func SearchPaths(env []string) []string {
 		}
 	}
 	return unique
+}
+
+// missingPaths warns of variables that name a file or folder that is not there. Dask passes
+// over them in silence.
+func missingPaths(e environ) []Warning {
+	var warnings []Warning
+	for _, name := range []string{"DASK_ROOT_CONFIG", "MILLSTREAM_ROOT_CONFIG", "DASK_CONFIG", "MILLSTREAM_CONFIG"} {
+		path, ok := e.values[name]
+		if !ok || path == "" {
+			continue
+		}
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			warnings = append(warnings, Warning{Source: Source{Kind: KindEnv, Name: name}, Text: path + " does not exist; nothing is read from there"})
+		}
+	}
+	return warnings
 }
 
 // configFiles lists the files of the paths, weakest first.
