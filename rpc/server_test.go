@@ -423,6 +423,40 @@ func TestShutdownDeadline(t *testing.T) {
 	})
 }
 
+// TestServeEnds: Serve says why it has ended, and its context is that of its handlers.
+func TestServeEnds(t *testing.T) {
+	bubble(t, Config{}, PoolConfig{}, func(r *rig) {
+		r.server.Handle("hang", func(ctx context.Context, _ *Request) (any, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		ctx, cancel := context.WithCancel(r.Context())
+		l, err := r.net.Host("server").Listen(ctx, "sim://server:1", comm.ListenConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		served, called := make(chan error, 1), make(chan error, 1)
+		go func() { served <- r.server.Serve(ctx, l) }()
+		go func() { called <- r.pool.Call(r.Context(), l.ContactAddr(), "hang", nil, nil) }()
+		time.Sleep(time.Second)
+		cancel()
+		if err := <-served; !errors.Is(err, context.Canceled) {
+			t.Errorf("Serve with an ended context: %v", err)
+		}
+		if err := <-called; err == nil {
+			t.Error("a call that was cut off succeeded")
+		}
+		// The other listener goes on, until its host dies.
+		if err := r.pool.Call(r.Context(), r.addr, "identity", nil, nil); err != nil {
+			t.Error(err)
+		}
+		r.net.Kill("server")
+		if err := <-r.served; !errors.Is(err, comm.ErrClosed) || errors.Is(err, ErrClosed) {
+			t.Errorf("Serve without its listener: %v", err)
+		}
+	})
+}
+
 // TestPeerGoesAway: a handler whose caller has gone may run on; nothing is left after it.
 func TestPeerGoesAway(t *testing.T) {
 	bubble(t, Config{}, PoolConfig{}, func(r *rig) {
