@@ -32,7 +32,8 @@ func demoCommand() *cobra.Command {
 		Long: `Starts two processes that find each other, shows the lanes they use, and moves
 host memory (and, with a GPU, device memory) between them over each lane that
 this machine has. Every payload is verified. The table shows the latency of one
-message and the bandwidth of a stream of them.
+message and the bandwidth of a stream of them. Without --lane it then talks to a
+Python process in Dask's messages, if Dask is there.
 
 For figures to compare with, use ` + "`millstream bench ucx`" + `.`,
 		Example: `  millstream demo
@@ -84,6 +85,9 @@ func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	err = d.runAll(ctx, lanes)
 	d.progress.Clear()
 	d.table()
+	if err == nil && !f.json && len(f.lanes) == 0 {
+		return demoPython(ctx, stdout)
+	}
 	return err
 }
 

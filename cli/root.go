@@ -42,7 +42,7 @@ func Command() *cobra.Command {
 		&cobra.Group{ID: groupStart, Title: "Start here:"},
 		&cobra.Group{ID: groupMeasure, Title: "Measure:"},
 	)
-	root.AddCommand(infoCommand(), doctorCommand(), demoCommand(), configCommand(), benchCommand(), benchPeerCommand())
+	root.AddCommand(infoCommand(), doctorCommand(), demoCommand(), configCommand(), benchCommand(), benchPeerCommand(), benchCommPeerCommand())
 	root.SetHelpCommandGroupID("")
 	return root
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -18,6 +19,11 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
+			repository, err := filepath.Abs("..") // where the programs of the peers are
+			if err != nil {
+				return err
+			}
+			env.Setenv("REPOSITORY", repository)
 			for _, name := range []string{"MILLSTREAM_UCX_LIBRARY", "MILLSTREAM_PERFTEST", "LD_LIBRARY_PATH", "GORACE"} {
 				if v, ok := os.LookupEnv(name); ok {
 					env.Setenv(name, v)

@@ -29,26 +29,35 @@ type UCXX struct {
 	environ []string
 }
 
-// FindUCXX looks for the script in the repository around the working folder
-// or the running program, and for a Python with UCXX: MILLSTREAM_PEER_PYTHON,
-// then the repository's .local/venv. The error is a [*MissingError].
+// FindUCXX looks for the script and for a Python with UCXX; see FindPython.
 func FindUCXX(name string, environ []string) (*UCXX, error) {
+	python, script, err := FindPython(name, ucxxScript, environ)
+	if err != nil {
+		return nil, err
+	}
+	return &UCXX{name: name, python: python, script: script, environ: environ}, nil
+}
+
+// FindPython looks for a peer's script in the repository around the working folder or
+// the running program, and for the Python of the peers: MILLSTREAM_PEER_PYTHON, then the
+// repository's .local/venv. The error is a [*MissingError].
+func FindPython(name, script string, environ []string) (python, path string, err error) {
 	missing := &MissingError{Peer: name, Fix: "scripts/setup peers"}
 	root, ok := findRepository()
 	if !ok {
-		missing.Reason = "no " + ucxxScript + " above the working folder or the program"
+		missing.Reason = "no " + script + " above the working folder or the program"
 		missing.Fix = "cd to the repository"
-		return nil, missing
+		return "", "", missing
 	}
-	python := getenv(environ, "MILLSTREAM_PEER_PYTHON")
+	python = getenv(environ, "MILLSTREAM_PEER_PYTHON")
 	if python == "" {
 		python = filepath.Join(root, ".local/venv/bin/python")
 	}
 	if _, err := os.Stat(python); err != nil {
-		missing.Reason = fmt.Sprintf("no Python with UCXX at %s", python)
-		return nil, missing
+		missing.Reason = fmt.Sprintf("no Python with its packages at %s", python)
+		return "", "", missing
 	}
-	return &UCXX{name: name, python: python, script: filepath.Join(root, ucxxScript), environ: environ}, nil
+	return python, filepath.Join(root, script), nil
 }
 
 // findRepository walks up from the working folder, then from the program.

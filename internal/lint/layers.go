@@ -17,7 +17,7 @@ var layers = [][]string{
 	{"cmd"},
 	{"."},
 	{"cli"},
-	{"internal/ucxbench"}, // the engine of `millstream bench`: part of cli, kept out of the public API
+	{"internal/ucxbench", "internal/commbench"}, // the engines of `millstream bench`: part of cli, kept out of the public API
 	{"dashboard"},
 	{"frame"},
 	{"clique"},

@@ -1,0 +1,181 @@
+package commbench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"go.millstream.dev/comm"
+	_ "go.millstream.dev/comm/inproc"  // inproc://
+	_ "go.millstream.dev/comm/tcp"     // tcp://
+	_ "go.millstream.dev/comm/ucxcomm" // ucxx://
+	"go.millstream.dev/wire"
+)
+
+// side is one process of a pair: a server, a client, or both.
+type side struct {
+	listener comm.Listener
+	comms    []comm.Comm // of a client; the first is the one that is measured
+	serving  sync.WaitGroup
+}
+
+// Serve answers commands until the input ends.
+func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &side{}
+	defer s.close()
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		var c command
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			return fmt.Errorf("command %q: %w", lines.Text(), err)
+		}
+		a, err := s.do(ctx, c)
+		if err != nil {
+			a.Error = err.Error()
+		}
+		if err := json.NewEncoder(out).Encode(a); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func (s *side) close() {
+	for _, c := range s.comms {
+		_ = c.Close()
+	}
+	if s.listener != nil {
+		_ = s.listener.Close()
+	}
+	s.serving.Wait()
+}
+
+func (s *side) do(ctx context.Context, c command) (answer, error) {
+	switch c.Do {
+	case "listen":
+		return s.listen(ctx, c.Address)
+	case "connect", "idle":
+		for range max(c.N, 1) {
+			conn, err := comm.Dial(ctx, c.Address, comm.DialConfig{})
+			if err != nil {
+				return answer{}, err
+			}
+			s.comms = append(s.comms, conn)
+		}
+		return answer{}, nil
+	case "rtt":
+		return s.timed(ctx, c.N, wire.NewDict("op", "ping", "n", int64(1)), nil)
+	case "echo":
+		data := make([]byte, c.Size)
+		for i := range data {
+			data[i] = byte(i * 31)
+		}
+		return s.timed(ctx, c.N, wire.NewDict("op", "echo", "data", wire.Serialize{Value: data}), data)
+	}
+	return answer{}, fmt.Errorf("unknown command %q", c.Do)
+}
+
+// listen starts a server that sends every message back.
+func (s *side) listen(ctx context.Context, address string) (answer, error) {
+	l, err := comm.Listen(ctx, address, comm.ListenConfig{})
+	if err != nil {
+		return answer{}, err
+	}
+	s.listener = l
+	s.serving.Go(func() {
+		for {
+			c, err := l.Accept(ctx)
+			if err != nil {
+				return
+			}
+			s.serving.Go(func() {
+				defer c.Close()
+				for reflect(ctx, c) == nil {
+				}
+			})
+		}
+	})
+	return answer{Address: l.ContactAddr()}, nil
+}
+
+// reflect takes one message, opens it as a worker would, and sends its content back.
+func reflect(ctx context.Context, c comm.Comm) error {
+	m, err := c.Read(ctx)
+	if err != nil {
+		return err
+	}
+	defer m.Release()
+	v, err := wire.Decode(m, wire.DecodeOptions{})
+	if err != nil {
+		return err
+	}
+	if d, ok := v.(wire.Dict); ok {
+		if data, ok := d.Get("data"); ok {
+			v = wire.NewDict("op", "echo", "data", wire.Serialize{Value: data})
+		}
+	}
+	back, err := wire.Encode(v, wire.EncodeOptions{Compression: c.Info().Compression})
+	if err != nil {
+		return err
+	}
+	return c.Write(ctx, back)
+}
+
+// timed sends a value n times and takes what comes back. The content is compared after
+// the clock has stopped.
+func (s *side) timed(ctx context.Context, n int, v any, data []byte) (answer, error) {
+	if len(s.comms) == 0 {
+		return answer{}, errors.New("not connected")
+	}
+	c := s.comms[0]
+	begin := time.Now()
+	for i := range n {
+		m, err := wire.Encode(v, wire.EncodeOptions{Compression: c.Info().Compression})
+		if err != nil {
+			return answer{}, err
+		}
+		if err := c.Write(ctx, m); err != nil {
+			return answer{}, err
+		}
+		reply, err := c.Read(ctx)
+		if err != nil {
+			return answer{}, err
+		}
+		back, err := wire.Decode(reply, wire.DecodeOptions{})
+		if err != nil {
+			return answer{}, err
+		}
+		if i == n-1 {
+			took := time.Since(begin)
+			err = compare(back, data)
+			reply.Release()
+			return answer{Seconds: took.Seconds()}, err
+		}
+		reply.Release()
+	}
+	return answer{}, nil
+}
+
+func compare(back any, data []byte) error {
+	d, ok := back.(wire.Dict)
+	if !ok {
+		return fmt.Errorf("%T came back", back)
+	}
+	if data == nil {
+		return nil
+	}
+	got, _ := d.Get("data")
+	b, ok := got.([]byte)
+	if !ok || !bytes.Equal(b, data) {
+		return fmt.Errorf("the echo differs: %T of %d bytes", got, len(b))
+	}
+	return nil
+}
