@@ -28,6 +28,8 @@ type Body struct {
 	msg  *wire.Message // whose frames it refers to
 	opts wire.DecodeOptions
 	all  msgpack.Map // decoded, once it was asked for
+
+	reply, close, serializers []byte // encoded; nil if they are not there
 }
 
 // ProtocolError is a message that is none of Dask's: whoever sent it speaks something else.
@@ -71,8 +73,17 @@ func parseBody(raw []byte, msg *wire.Message, known func([]byte) (string, bool))
 			return b, err
 		}
 		if string(key) != "op" {
-			if err := r.Skip(); err != nil {
+			value, err := r.ReadRaw()
+			if err != nil {
 				return b, err
+			}
+			switch string(key) {
+			case "reply":
+				b.reply = value
+			case "close":
+				b.close = value
+			case "serializers":
+				b.serializers = value
 			}
 			continue
 		}
@@ -138,10 +149,9 @@ func (b *Body) Field(name string) (raw []byte, ok bool) {
 	return raw, ok
 }
 
-// flag reads a bool, with Python's idea of what is true.
-func (b *Body) flag(name string, otherwise bool) bool {
-	raw, ok := b.Field(name)
-	if !ok {
+// truth reads a bool, with Python's idea of what is true.
+func truth(raw []byte, otherwise bool) bool {
+	if raw == nil {
 		return otherwise
 	}
 	v, err := msgpack.Decode(raw)

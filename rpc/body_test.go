@@ -77,14 +77,14 @@ func TestFlags(t *testing.T) {
 		{nil, false}, {true, true}, {false, false}, {0, false}, {1, true}, {0.0, false}, {0.5, true}, {"", false}, {"no", true},
 		{[]any{}, false}, {[]any{nil}, true}, {[]byte{}, false}, {[]byte{0}, true}, {obj{}, false}, {obj{"a": 1}, true}, {uint64(math.MaxUint64), true},
 	} {
-		b, err := parse(t, obj{"op": "x", "flag": c.v})
+		b, err := parse(t, obj{"op": "x", "reply": c.v})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := b.flag("flag", !c.want); got != c.want {
+		if got := truth(b.reply, !c.want); got != c.want {
 			t.Errorf("%v is %v", c.v, got)
 		}
-		if got := b.flag("other", c.want); got != c.want {
+		if got := truth(b.close, c.want); got != c.want {
 			t.Errorf("the default of %v is %v", c.want, got)
 		}
 	}
@@ -229,10 +229,8 @@ func FuzzRequest(f *testing.F) {
 			if n != b.n {
 				t.Errorf("%d fields, %d were counted", n, b.n)
 			}
-			b.flag("reply", true)
-			if raw, ok := b.Field("serializers"); ok {
-				stringList(raw)
-			}
+			truth(b.reply, true)
+			stringList(b.serializers)
 			var in everything
 			_ = b.Args(&in)
 			_, _ = b.Values()

@@ -136,9 +136,9 @@ func (n *session) one(m *wire.Message) (more bool, err error) {
 		return true, n.answer(nil, err)
 	}
 	body.opts = s.cfg.Decode
-	r := &Request{Body: body, Comm: n.comm, Server: s, Reply: body.flag("reply", true), Close: body.flag("close", false)}
-	if raw, ok := body.Field("serializers"); ok {
-		r.Serializers = stringList(raw)
+	r := &Request{Body: body, Comm: n.comm, Server: s, Reply: truth(body.reply, true), Close: truth(body.close, false)}
+	if body.serializers != nil {
+		r.Serializers = stringList(body.serializers)
 	}
 	if r.Op == "close" {
 		if !r.Reply {
