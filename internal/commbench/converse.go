@@ -108,3 +108,32 @@ func (t *Conversation) array(ctx context.Context, c comm.Comm) error {
 	}
 	return nil
 }
+
+// ServePython lets a Python process connect to a listener in this one, and exchange small
+// messages and bytes objects with it, which Python compares.
+func ServePython(ctx context.Context, python Starter, setting Setting) error {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &side{}
+	defer s.close()
+	defer cancel()
+	here, err := s.listen(ctx, setting.Address)
+	if err != nil {
+		return err
+	}
+	p, err := startProcess(ctx, python, setting.Env)
+	if err != nil {
+		return err
+	}
+	defer p.stop()
+	for _, c := range []command{
+		{Do: "connect", Address: here.Address},
+		{Do: "rtt", N: 20},
+		{Do: "echo", N: 2, Size: 10},
+		{Do: "echo", N: 2, Size: 10 << 20},
+	} {
+		if _, err := p.ask(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -67,3 +67,23 @@ setup_peers() {
 		die "the Python peers are installed but do not work" "read the lines above, then rm -rf $VENV and run again"
 	stamp_put peers "$stamp"
 }
+
+# setup_dask: the releases of Dask that the interop tests speak with, each in a folder of its own that stands before
+# the virtual environment's packages.
+setup_dask() {
+	local version dest stamp
+	while read -r version; do
+		case $version in '' | '#'*) continue ;; esac
+		dest=$LOCAL/dask/$version
+		stamp=$(stamp_of "$version" "$("$VENV/bin/python" -c 'import sys; print(sys.version)')")
+		if stamp_ok "dask-$version" "$stamp" && [ -d "$dest/distributed" ]; then
+			continue
+		fi
+		say "setup: Dask $version into ${dest#"$ROOT"/}"
+		rm -rf "$dest"
+		quietly pip.log "$VENV/bin/python" -m pip install -q --disable-pip-version-check --only-binary=:all: --no-deps --target "$dest" \
+			"dask==$version" "distributed==$version" ||
+			die "Dask $version could not be installed" "read the lines above; the Python package index must be reachable the first time"
+		stamp_put "dask-$version" "$stamp"
+	done <"$ROOT/tests/interop/dask-versions.txt"
+}
