@@ -123,6 +123,29 @@ func TestWireMsgpackFromGo(t *testing.T) {
 	}
 }
 
+// number makes of a key the one of Python's equal keys that stands for all: 1, 1.0 and
+// True are one.
+func number(v any) any {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return int64(1)
+		}
+		return int64(0)
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<62 {
+			return int64(v)
+		}
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = number(x)
+		}
+		return out
+	}
+	return v
+}
+
 // repeats tells whether a map has keys that are one key to Python.
 func repeats(v any) bool {
 	switch v := v.(type) {
@@ -135,7 +158,7 @@ func repeats(v any) bool {
 	case msgpack.Map:
 		seen := make(map[string]bool)
 		for _, p := range v {
-			k := wiretest.Describe(p.Key, true)
+			k := wiretest.Describe(number(p.Key), true)
 			if seen[k] || repeats(p.Value) {
 				return true
 			}
