@@ -88,6 +88,8 @@ type Options struct {
 	IdleTime time.Duration
 	// Quick is a run of less than a minute with peers.
 	Quick bool
+
+	echo int64 // another size of the echo, for tests
 }
 
 // Complete checks names and sets defaults.

@@ -9,62 +9,44 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
-	"syscall"
 	"time"
+
+	"go.millstream.dev/internal/childproc"
 )
 
 // Starter makes the command of one process of a pair.
 type Starter func(ctx context.Context) *exec.Cmd
 
-// process is one of a pair. It dies with this process.
+// process is one of a pair.
 type process struct {
+	*childproc.Child
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	lines  chan string
 	stderr bytes.Buffer
-	gone   chan struct{}
 }
 
 func startProcess(ctx context.Context, start Starter, env []string) (*process, error) {
-	p := &process{lines: make(chan string, 1), gone: make(chan struct{})}
-	begun := make(chan error)
-	go func() {
-		// Pdeathsig counts from the thread that forked: it stays as long as the child.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(p.gone)
-		cmd := start(ctx)
-		cmd.Env = append(cmd.Environ(), env...)
-		cmd.Stderr = &p.stderr
-		cmd.WaitDelay = 2 * time.Second
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			begun <- err
-			return
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			begun <- err
-			return
-		}
-		if err := cmd.Start(); err != nil {
-			begun <- err
-			return
-		}
-		p.cmd, p.stdin = cmd, in
-		begun <- nil
-		s := bufio.NewScanner(out)
-		for s.Scan() {
+	cmd := start(ctx)
+	p := &process{cmd: cmd, lines: make(chan string, 1)}
+	cmd.Env = append(cmd.Environ(), env...)
+	cmd.Stderr = &p.stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if p.stdin, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	p.Child, err = childproc.Start(cmd, func() {
+		for s := bufio.NewScanner(out); s.Scan(); {
 			if strings.HasPrefix(s.Text(), "{") { // libraries print warnings, too
 				p.lines <- s.Text()
 			}
 		}
-		_ = cmd.Wait()
-	}()
-	if err := <-begun; err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -89,7 +71,7 @@ func (p *process) ask(ctx context.Context, c command) (answer, error) {
 			return a, fmt.Errorf("%s: %s", c.Do, a.Error)
 		}
 		return a, nil
-	case <-p.gone:
+	case <-p.Done:
 		return answer{}, p.died(io.ErrUnexpectedEOF)
 	case <-ctx.Done():
 		return answer{}, ctx.Err()
@@ -97,7 +79,7 @@ func (p *process) ask(ctx context.Context, c command) (answer, error) {
 }
 
 func (p *process) died(err error) error {
-	<-p.gone
+	<-p.Done
 	text := strings.TrimSpace(p.stderr.String())
 	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
 		text = text[i+1:]
@@ -109,10 +91,10 @@ func (p *process) died(err error) error {
 func (p *process) stop() {
 	_ = p.stdin.Close()
 	select {
-	case <-p.gone:
+	case <-p.Done:
 	case <-time.After(10 * time.Second):
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-		<-p.gone
+		_ = childproc.Kill(p.cmd)
+		<-p.Done
 	}
 }
 

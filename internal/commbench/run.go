@@ -67,6 +67,9 @@ func runContest(ctx context.Context, s Setting, k contest, o Options, sink bench
 		if !slices.Contains(o.Cases, c.Name) || c.Name == "idle-cpu" && (k.name != "" || s.Name == inproc) {
 			continue
 		}
+		if c.Size > 0 && o.echo > 0 {
+			c.Size = o.echo
+		}
 		progress.Step(i, len(Cases()), "%s %s %s", s.Name, k.name, c.Name)
 		f, err := measure(ctx, c, pairs, o)
 		if err != nil {

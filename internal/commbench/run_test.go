@@ -41,7 +41,7 @@ func run(t *testing.T, p Programs, o Options) figures {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	o.Quick, o.Rounds, o.RoundTime, o.IdleTime = true, 1, 10*time.Millisecond, 200*time.Millisecond
+	o.Quick, o.Rounds, o.RoundTime, o.IdleTime, o.echo = true, 1, 10*time.Millisecond, 200*time.Millisecond, 4<<20
 	if err := o.Complete(); err != nil {
 		t.Fatal(err)
 	}
