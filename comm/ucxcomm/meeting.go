@@ -80,31 +80,24 @@ func exchangeTags(ctx context.Context, ep *ucx.Endpoint) (*meeting, error) {
 	return newMeeting(u, theirs.Tag, mine.Tag), nil
 }
 
-// drainBelow is the length up to which messages that nobody has asked for are taken out
-// of UCX. Longer ones are still at their sender, who is gone.
-const drainBelow = 8 << 10
-
 // drain drops what has arrived for a closed connection and was not read: its last words,
-// mostly. UCX would keep them until the worker ends.
+// mostly, and announcements of large frames, which a receive that is too short refuses.
+// UCX would keep them until the worker ends.
 func (m *meeting) drain() {
 	w := m.raw().Worker()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	var b []byte
 	for _, tag := range []uint64{m.recv, m.sideRecv} {
 		for {
-			info, found, err := w.Probe(tag, ucx.FullMask)
-			if err != nil || !found || info.Len > drainBelow {
+			_, found, err := w.Probe(tag, ucx.FullMask)
+			if err != nil || !found {
 				break
 			}
 			msg, err := w.ProbeRemove(tag, ucx.FullMask)
 			if err != nil || msg == nil {
 				break
 			}
-			if b == nil {
-				b = make([]byte, drainBelow)
-			}
-			if msg.StartRecv(ucx.Bytes(b)).Wait(ctx) != nil && ctx.Err() != nil {
+			if msg.StartRecv(ucx.Bytes(make([]byte, 1))).Wait(ctx) != nil && ctx.Err() != nil {
 				return
 			}
 		}

@@ -117,6 +117,36 @@ func TestDeath(t *testing.T) {
 	}
 }
 
+// What a process that is dead now had announced and nobody has read is dropped, and the
+// worker goes on.
+func TestUnreadOfTheDead(t *testing.T) {
+	for name, b := range backends {
+		t.Run(name, func(t *testing.T) {
+			ctx := testContext(t)
+			for range 2 {
+				p := startEcho(t, name)
+				c, err := b.Dial(ctx, p.loc, comm.DialConfig{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Abort()
+				// It comes back, and stays unread.
+				if err := c.Write(ctx, msg([]byte("hello"), make([]byte, 1<<20))); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(50 * time.Millisecond)
+				p.kill()
+				select {
+				case <-c.Done():
+				case <-ctx.Done():
+					t.Fatal("the comm lives on")
+				}
+				c.Close()
+			}
+		})
+	}
+}
+
 // Between two processes of one host a lane uses shared memory, unless UCX was told not to.
 func TestLaneTransports(t *testing.T) {
 	for _, name := range []string{"lane", "lane, tcp"} {
