@@ -17,15 +17,17 @@ const configLong = `Shows and checks the configuration that Millstream shares wi
 
 Values come from these places; a later one wins:
   defaults
-  YAML and JSON files   /etc/dask, /etc/millstream, etc/dask of the Python environment,
-                        ~/.config/dask, ~/.config/millstream, $DASK_CONFIG, $MILLSTREAM_CONFIG
+  YAML and JSON files   /etc/dask, /etc/millstream, etc/dask of the Python
+                        environment, ~/.config/dask, ~/.config/millstream,
+                        $DASK_CONFIG, $MILLSTREAM_CONFIG
   DASK_* variables      DASK_DISTRIBUTED_UCXX__TCP=true is distributed-ucxx.tcp
   the program           config.Set; here --set
   flags
   UCX_* variables       for UCX's own settings
 
-Within one place the newest spelling wins: distributed-ucxx over distributed.comm.ucx and
-distributed.rmm over ucx and rmm. The older ones work, and a warning names what to write instead.`
+Within one place the newest spelling wins: distributed-ucxx over
+distributed.comm.ucx and distributed.rmm over ucx and rmm. The older ones work,
+and a warning names what to write instead.`
 
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
