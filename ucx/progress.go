@@ -10,6 +10,8 @@ import (
 	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"go.millstream.dev/internal/ucp"
 )
 
@@ -330,15 +332,15 @@ func (w *Worker) deliverStarted(r *Request, s *ucp.Slot) {
 // startPoller starts the goroutine that drives an otherwise idle worker.
 func (w *Worker) startPoller() error {
 	if w.c.EFD >= 0 {
-		// UCX owns its descriptor; Go's poller gets a duplicate of it.
-		fd, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(w.c.EFD), syscall.F_DUPFD_CLOEXEC, 0)
-		if errno != 0 {
-			return &OpError{Op: "create worker", Err: os.NewSyscallError("dup", errno)}
+		fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+		if err != nil {
+			return &OpError{Op: "create worker", Err: os.NewSyscallError("epoll_create1", err)}
 		}
-		if err := syscall.SetNonblock(int(fd), true); err != nil {
+		if err := syscall.SetNonblock(fd, true); err != nil {
+			_ = unix.Close(fd)
 			return &OpError{Op: "create worker", Err: err}
 		}
-		w.pollFile = os.NewFile(fd, "ucx-worker")
+		w.pollFile = os.NewFile(uintptr(fd), "ucx-worker")
 		raw, err := w.pollFile.SyscallConn()
 		if err != nil {
 			return &OpError{Op: "create worker", Err: err}
@@ -358,7 +360,7 @@ func (w *Worker) poll() {
 	refused := 0 // looks in a row at which UCX could not be armed
 	for {
 		again := false
-		err := w.raw.Read(func(uintptr) bool {
+		err := w.raw.Read(func(fd uintptr) bool {
 			if w.stop.Load() {
 				return true
 			}
@@ -366,6 +368,7 @@ func (w *Worker) poll() {
 				again = true
 				return true
 			}
+			w.watch(fd, true)
 			w.pollState.Store(polled)
 			ucp.MarkCloseOnExec() // connections that peers opened have brought descriptors
 			if !w.leaveArmed() {
@@ -377,6 +380,7 @@ func (w *Worker) poll() {
 			return false
 		})
 		w.pollState.Store(napping)
+		_ = w.raw.Control(func(fd uintptr) { w.watch(fd, false) })
 		switch {
 		case w.stop.Load():
 			return
@@ -390,14 +394,32 @@ func (w *Worker) poll() {
 	}
 }
 
+// watch makes UCX's descriptor wake the poller, or not. Go's network poller waits for a
+// descriptor of ours that holds UCX's only while the poller sleeps: UCX's tcp transport
+// signals every arrival, and each would wake a thread for nothing while others drive.
+func (w *Worker) watch(fd uintptr, on bool) {
+	if on == w.watching {
+		return
+	}
+	w.watching = on
+	op := unix.EPOLL_CTL_DEL
+	if on {
+		op = unix.EPOLL_CTL_ADD
+	}
+	_ = unix.EpollCtl(int(fd), op, int(w.c.EFD), &unix.EpollEvent{Events: unix.EPOLLIN})
+}
+
 // nap waits while others are active, at most until a kick. A send that has been
 // waiting for room at the peer for long is looked after less often.
 func (w *Worker) nap(timer *time.Timer, refused int) {
+	quiet := napQuiet
 	for !w.stop.Load() {
 		before := atomic.LoadUint64(&w.c.Activity)
-		d := napQuiet
+		d := quiet
 		if w.parked.Load() > 0 || refused > 0 {
 			d = napSleepers
+		} else {
+			quiet = min(2*quiet, napNoFD) // each look takes a core from those who are active
 		}
 		timer.Reset(min(d<<(refused/64), napNoFD))
 		select {

@@ -109,6 +109,7 @@ type Worker struct {
 	parked    atomic.Int32 // goroutines that sleep for a completion
 	parks     atomic.Uint64
 	pollFile  *os.File
+	watching  bool // pollFile holds UCX's descriptor; owner: the poller
 	raw       syscall.RawConn
 	pollDone  chan struct{}
 	stop      atomic.Bool
