@@ -31,7 +31,8 @@ func benchCommCommand() *cobra.Command {
 		Use:   "comm",
 		Short: "Round trips, echoes and idle cost of Dask messages between two processes",
 		Long: `Measures Dask messages over package comm between two processes of this host: each
-message is encoded, sent, decoded, encoded again and sent back. With --peers the
+message is encoded, sent, decoded, encoded again and sent back (within one process
+nothing is encoded, as in Dask). With --peers the
 same is done by two Python processes with distributed.comm, in alternating rounds,
 and by Go and Python together (endpoint go-client and python-client in the
 figures), which is compared with Python and Python as well.

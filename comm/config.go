@@ -2,9 +2,11 @@ package comm
 
 import (
 	"crypto/tls"
+	"math"
 	"time"
 
 	"go.millstream.dev/mem"
+	"go.millstream.dev/wire"
 )
 
 // DialConfig says how to connect. Its zero value is Dask's default.
@@ -81,6 +83,16 @@ type Info struct {
 	TLS *tls.ConnectionState
 	// SameHost reports whether both ends are on one host.
 	SameHost bool
+}
+
+// EncodeOptions are those that suit the peer. Frames to a Millstream peer are not split:
+// it reads what is large as it comes, and would have to put the shards together again.
+func (i Info) EncodeOptions() wire.EncodeOptions {
+	o := wire.EncodeOptions{Compression: i.Compression, PickleProtocol: i.PickleProtocol}
+	if i.Millstream != nil {
+		o.ShardSize = math.MaxInt
+	}
+	return o
 }
 
 // PeerInfo is what Millstream peers tell each other in the handshake's millstream key,

@@ -189,3 +189,14 @@ func FuzzHello(f *testing.F) {
 		_, _ = comm.Negotiate(h, again)
 	})
 }
+
+// A Millstream peer gets frames whole; Python gets Dask's shards.
+func TestEncodeOptions(t *testing.T) {
+	python := comm.Info{Compression: "lz4", PickleProtocol: 4}
+	if o := python.EncodeOptions(); o.Compression != "lz4" || o.PickleProtocol != 4 || o.ShardSize != 0 {
+		t.Errorf("to Python: %+v", o)
+	}
+	if o := (comm.Info{Millstream: &comm.PeerInfo{Version: 1}}).EncodeOptions(); o.ShardSize < 1<<40 {
+		t.Errorf("to Millstream: %+v", o)
+	}
+}

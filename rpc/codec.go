@@ -12,7 +12,7 @@ func encode(v any, info comm.Info) (*wire.Message, error) {
 	if m, ok := v.(*wire.Message); ok {
 		return m, nil
 	}
-	return wire.Encode(outgoing(v), wire.EncodeOptions{Compression: info.Compression, PickleProtocol: info.PickleProtocol})
+	return wire.Encode(outgoing(v), info.EncodeOptions())
 }
 
 // Values decodes the whole map, without the keys that are the protocol's own: op, reply,

@@ -57,7 +57,7 @@ func Converse(ctx context.Context, python Starter, setting Setting) (*Conversati
 }
 
 func ask(ctx context.Context, c comm.Comm, v any) (*wire.Message, error) {
-	m, err := wire.Encode(v, wire.EncodeOptions{Compression: c.Info().Compression})
+	m, err := wire.Encode(v, c.Info().EncodeOptions())
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package commbench
 import (
 	"context"
 	"errors"
+	"syscall"
 	"time"
 )
 
@@ -39,10 +40,23 @@ func startPair(ctx context.Context, server, client Starter, s Setting) (*pair, e
 }
 
 func (p *pair) stop() {
+	p.pause(false)
 	if p.client != p.server {
 		p.client.stop()
 	}
 	p.server.stop()
+}
+
+// pause stops the processes, or lets them go on. A pair that waits for its round must not
+// take the cores of the other: comms of distributed-ucxx poll while they wait.
+func (p *pair) pause(on bool) {
+	sig := syscall.SIGCONT
+	if on {
+		sig = syscall.SIGSTOP
+	}
+	for _, proc := range []*process{p.server, p.client} {
+		_ = proc.cmd.Process.Signal(sig)
+	}
 }
 
 // round measures a case for about the given time and returns its figure.

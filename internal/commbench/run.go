@@ -61,6 +61,7 @@ func runContest(ctx context.Context, s Setting, k contest, o Options, sink bench
 		if err != nil {
 			return err
 		}
+		p.pause(true)
 		pairs = append(pairs, p)
 	}
 	for i, c := range Cases() {
@@ -92,6 +93,7 @@ func measure(ctx context.Context, c Case, pairs []*pair, o Options) (benchfmt.Fi
 	for range n {
 		for i, p := range pairs {
 			rounds[i].Better = c.Better
+			p.pause(false)
 			var v float64
 			var err error
 			if c.Name == "idle-cpu" {
@@ -102,6 +104,7 @@ func measure(ctx context.Context, c Case, pairs []*pair, o Options) (benchfmt.Fi
 			if err != nil {
 				return benchfmt.Figure{}, err
 			}
+			p.pause(true)
 			rounds[i].Add(v)
 		}
 	}
