@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"time"
 )
@@ -84,7 +85,8 @@ func Connect(ctx context.Context, address string, cfg DialConfig, dial func(cont
 		}
 		attempt, cancel := context.WithTimeout(ctx, min(attemptCap, left))
 		c, err := dial(attempt)
-		late := attempt.Err() != nil
+		var timed net.Error // a dialler may look at the clock a moment before the context does
+		late := attempt.Err() != nil || errors.As(err, &timed) && timed.Timeout()
 		cancel()
 		if err == nil {
 			return c, nil
