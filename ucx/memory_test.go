@@ -232,7 +232,7 @@ func TestMemoryContextClose(t *testing.T) {
 // TestMemoryConcurrent registers, allocates and releases from many goroutines while
 // the context is closed under them: each call works or says closed.
 func TestMemoryConcurrent(t *testing.T) {
-	for range 10 {
+	for range 4 {
 		c, err := NewContext(Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -240,7 +240,7 @@ func TestMemoryConcurrent(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				for range 50 {
+				for range 20 {
 					b, err := mem.NewMmap(mem.MmapConfig{}).Alloc(context.Background(), 4096)
 					if err != nil {
 						t.Error(err)

@@ -125,6 +125,10 @@ func TestHostMemory(t *testing.T) {
 			t.Errorf("%d buffers of the pool are in use", n)
 		}
 		m.Release()
+		// The sender's last reference goes when UCX's completion has been delivered.
+		for end := time.Now().Add(30 * time.Second); pool.Stats().Outstanding != 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
 		if n := pool.Stats().Outstanding; n != 0 {
 			t.Errorf("%d buffers of the pool are in use after the release", n)
 		}
