@@ -158,6 +158,11 @@ func (a *allocator) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 		return fail(fmt.Errorf("%w (%d bytes of %s memory)", Status(st), n, a.kind))
 	}
 	c.mu.Lock()
+	if c.closed { // Close came after enter, saw no allocation, and waits for this call
+		c.mu.Unlock()
+		c.h.MemUnmap(memh, a.device)
+		return fail(ErrClosed)
+	}
 	c.allocs++
 	c.mu.Unlock()
 	info := obs.Registration{Bytes: n, Kind: a.kind.String(), Took: time.Since(start)}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.millstream.dev/internal/obs"
 	"go.millstream.dev/mem"
@@ -229,10 +230,38 @@ func TestMemoryContextClose(t *testing.T) {
 	buf.Release()
 }
 
+// A context does not close under an allocation that is being made: the allocation, or the
+// close, is refused.
+func TestAllocWhileClosing(t *testing.T) {
+	for round := range 200 {
+		c, err := NewContext(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			close(begun)
+			b, err := c.Alloc(100, mem.Host)
+			if err == nil {
+				b.Bytes()[0] = 1
+				b.Release()
+			} else if !errors.Is(err, ErrClosed) {
+				t.Error(err)
+			}
+		}()
+		<-begun
+		time.Sleep(time.Duration(round) * time.Microsecond)
+		for c.Close() != nil { // refused while the allocation is alive
+		}
+		<-done
+	}
+}
+
 // TestMemoryConcurrent registers, allocates and releases from many goroutines while
 // the context is closed under them: each call works or says closed.
 func TestMemoryConcurrent(t *testing.T) {
-	for range 4 {
+	for range 10 {
 		c, err := NewContext(Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -240,7 +269,7 @@ func TestMemoryConcurrent(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				for range 20 {
+				for range 50 {
 					b, err := mem.NewMmap(mem.MmapConfig{}).Alloc(context.Background(), 4096)
 					if err != nil {
 						t.Error(err)
