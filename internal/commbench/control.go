@@ -3,12 +3,11 @@ package commbench
 // command is a line to a process of a pair.
 type command struct {
 	// Do is listen (Address; answers with Address), connect (Address), rtt and echo (N,
-	// Size; answer with Seconds), idle (N more comms), inproc (as rtt, both ends here).
-	Do      string  `json:"do"`
-	Address string  `json:"address,omitempty"`
-	N       int     `json:"n,omitempty"`
-	Size    int64   `json:"size,omitempty"`
-	Seconds float64 `json:"seconds,omitempty"` // a bound for the answer, for people who read logs
+	// Size; answer with Seconds), idle (N more comms).
+	Do      string `json:"do"`
+	Address string `json:"address,omitempty"`
+	N       int    `json:"n,omitempty"`
+	Size    int64  `json:"size,omitempty"`
 }
 
 // answer is the line that comes back.

@@ -47,10 +47,8 @@ func config() ucx.Config {
 
 // rig is one Python peer and one worker of ours.
 type rig struct {
-	*testing.T
-	ctx  context.Context
-	peer *pypeer.Peer
-	w    *ucx.Worker
+	asker
+	w *ucx.Worker
 }
 
 // lockedBuffer keeps a peer's log, which two goroutines of os/exec may write.
@@ -102,34 +100,7 @@ func newRig(t *testing.T, program string, args ...string) *rig {
 			t.Error(err)
 		}
 	})
-	return &rig{T: t, ctx: ctx, peer: peer, w: w}
-}
-
-func (r *rig) do(op string, c pypeer.Command) pypeer.Answer {
-	r.Helper()
-	a, err := r.peer.Do(r.ctx, op, c)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return a
-}
-
-func (r *rig) post(op string, c pypeer.Command) *pypeer.Pending {
-	r.Helper()
-	w, err := r.peer.Post(op, c)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return w
-}
-
-func (r *rig) wait(w *pypeer.Pending) pypeer.Answer {
-	r.Helper()
-	a, err := w.Wait(r.ctx)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return a
+	return &rig{asker: asker{t, ctx, peer}, w: w}
 }
 
 // link is one connection: our end and the name of the peer's.
@@ -189,7 +160,7 @@ func bothWaysAlone(t *testing.T, f func(*link)) {
 }
 
 // sub is the rig of a subtest.
-func (r *rig) sub(t *testing.T) *rig { return &rig{T: t, ctx: r.ctx, peer: r.peer, w: r.w} }
+func (r *rig) sub(t *testing.T) *rig { return &rig{asker: asker{t, r.ctx, r.peer}, w: r.w} }
 
 func (r *rig) link(way string) *link {
 	r.Helper()

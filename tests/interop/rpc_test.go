@@ -20,9 +20,7 @@ import (
 
 // rpcRig is one Python process with distributed.core, and our pool.
 type rpcRig struct {
-	*testing.T
-	ctx  context.Context
-	peer *pypeer.Peer
+	asker
 	pool *rpc.Pool
 }
 
@@ -45,16 +43,7 @@ func newRPCRig(t *testing.T) *rpcRig {
 			t.Logf("log of the peer:\n%s", log)
 		}
 	})
-	return &rpcRig{T: t, ctx: ctx, peer: peer, pool: pool}
-}
-
-func (r *rpcRig) do(op string, c pypeer.Command) pypeer.Answer {
-	r.Helper()
-	a, err := r.peer.Do(r.ctx, op, c)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return a
+	return &rpcRig{asker: asker{t, ctx, peer}, pool: pool}
 }
 
 // ask is do for operations whose answer is JSON.

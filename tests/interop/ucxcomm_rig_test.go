@@ -21,9 +21,7 @@ const ucxCommPeer = "ucxcomm_peer.py"
 
 // ucxRig is one process of Dask's comms and a backend of ours.
 type ucxRig struct {
-	*testing.T
-	ctx    context.Context
-	peer   *pypeer.Peer
+	asker
 	b      *ucxcomm.Backend
 	scheme string
 
@@ -57,7 +55,7 @@ func newUCXRig(t *testing.T, scheme string, s ucxcomm.Settings, env ...string) *
 		}
 	})
 	s.Library = config().Library
-	return &ucxRig{T: t, ctx: ctx, peer: peer, b: ucxcomm.New(scheme, s), scheme: scheme, settings: s}
+	return &ucxRig{asker: asker{t, ctx, peer}, b: ucxcomm.New(scheme, s), scheme: scheme, settings: s}
 }
 
 // eachUCXMode runs a test in every mode, in both directions.
@@ -74,33 +72,6 @@ func eachUCXMode(t *testing.T, f func(*ucxLink)) {
 			}
 		})
 	}
-}
-
-func (r *ucxRig) do(op string, c pypeer.Command) pypeer.Answer {
-	r.Helper()
-	a, err := r.peer.Do(r.ctx, op, c)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return a
-}
-
-func (r *ucxRig) post(op string, c pypeer.Command) *pypeer.Pending {
-	r.Helper()
-	w, err := r.peer.Post(op, c)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return w
-}
-
-func (r *ucxRig) wait(w *pypeer.Pending) pypeer.Answer {
-	r.Helper()
-	a, err := w.Wait(r.ctx)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return a
 }
 
 // ucxLink is one comm: our end and the name of the peer's.

@@ -17,6 +17,7 @@ s} (see pattern) or {"hex": "..."}, and the answer to a receive describes what c
 as {"size": n, "sha256": "..."}.
 """
 
+import asyncio
 import hashlib
 import json
 import os
@@ -108,6 +109,30 @@ def read_commands(deliver):
         deliver(None)
 
     threading.Thread(target=run, name="commands", daemon=True).start()
+
+
+async def serve(do, lines):
+    """Answer commands with what the coroutine do returns for each, until the input ends.
+
+    Each runs in a task of its own: a receive must not keep a send waiting.
+    """
+    loop = asyncio.get_running_loop()
+    commands = asyncio.Queue()
+    read_commands(lambda c: loop.call_soon_threadsafe(commands.put_nowait, c))
+    tasks = set()
+
+    async def run(command):
+        try:
+            answer = await do(command)
+        except BaseException as error:  # the parent is told of everything
+            lines.fail(command, error)
+        else:
+            lines.answer(command, **(answer or {}))
+
+    while (command := await commands.get()) is not None:
+        task = asyncio.create_task(run(command))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
 
 def leave():

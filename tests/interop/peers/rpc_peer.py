@@ -17,7 +17,7 @@ See peerlib for the line protocol. Operations:
 import asyncio
 import json
 
-from peerlib import Lines, leave, read_commands, take_stdout
+from peerlib import Lines, leave, serve, take_stdout
 
 out = take_stdout()
 
@@ -170,24 +170,7 @@ class Peer:
 
 
 async def main():
-    loop = asyncio.get_running_loop()
-    commands = asyncio.Queue()
-    read_commands(lambda c: loop.call_soon_threadsafe(commands.put_nowait, c))
-    peer = Peer()
-    tasks = set()
-
-    async def run(command):
-        try:
-            answer = await peer.do(command)
-        except Exception as error:
-            lines.fail(command, error)
-        else:
-            lines.answer(command, **answer)
-
-    while (command := await commands.get()) is not None:
-        task = asyncio.create_task(run(command))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+    await serve(Peer().do, lines)
 
 
 asyncio.run(main())

@@ -170,22 +170,7 @@ class Peer:
 async def main():
     lines = peerlib.Lines(OUT)
     peer = Peer(lines)
-    loop = asyncio.get_running_loop()
-    queue = asyncio.Queue()
-    peerlib.read_commands(lambda c: loop.call_soon_threadsafe(queue.put_nowait, c))
-    tasks = set()
-
-    async def run(c):
-        try:
-            answer = await getattr(peer, "op_" + c["op"])(c)
-            lines.answer(c, **(answer or {}))
-        except BaseException as e:  # the parent is told of everything
-            lines.fail(c, e)
-
-    while (c := await queue.get()) is not None:
-        task = asyncio.create_task(run(c))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+    await peerlib.serve(lambda c: getattr(peer, "op_" + c["op"])(c), lines)
     peerlib.leave()
 
 
