@@ -1,0 +1,250 @@
+package journal
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// open takes the lock, replays, mends the torn end and begins a segment.
+func (j *Journal) open(replay func(Record) error) error {
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return err
+	}
+	var err error
+	if j.lock, err = takeLock(j.dir); err != nil {
+		return err
+	}
+	c, err := list(j.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range c.garbage {
+		if err := os.Remove(filepath.Join(j.dir, name)); err != nil {
+			return err
+		}
+	}
+	record := func(r Record) error {
+		j.stats.Replayed++
+		if replay == nil {
+			return nil
+		}
+		return replay(r)
+	}
+	if c.snapshot > 0 {
+		s, err := readFile(j.dir, fileName(snapshotPrefix, c.snapshot), header{typ: typeSnapshot, number: c.snapshot}, j.opts.MaxRecord, record)
+		if err != nil {
+			return err
+		}
+		if !s.sealed {
+			return fmt.Errorf("%w: %s at byte %d: it ends before its seal", ErrCorrupt, fileName(snapshotPrefix, c.snapshot), s.end)
+		}
+		j.epoch, j.stats.SnapshotBytes = s.header.epoch, s.end
+	}
+	for i, n := range c.logs {
+		if err := j.replayLog(n, i == len(c.logs)-1, record); err != nil {
+			return err
+		}
+	}
+	j.base = c.snapshot
+	j.oldest = max(c.snapshot, 1)
+	j.epoch++
+	j.stats.Epoch = j.epoch
+	next := uint64(1)
+	if len(c.logs) > 0 {
+		next = c.logs[len(c.logs)-1] + 1
+	}
+	j.salt = newSalt()
+	return j.begin(next, j.salt)
+}
+
+// replayLog reads one segment. Only the last may have a torn end, which is cut off here, so that the
+// segment is a sealed one like all others from now on.
+func (j *Journal) replayLog(n uint64, last bool, record func(Record) error) error {
+	name := fileName(logPrefix, n)
+	s, err := readFile(j.dir, name, header{typ: typeLog, number: n}, j.opts.MaxRecord, record)
+	if err != nil {
+		return err
+	}
+	if s.header.epoch < j.epoch {
+		return fmt.Errorf("%w: %s is of epoch %d, a file before it of %d", ErrCorrupt, name, s.header.epoch, j.epoch)
+	}
+	j.epoch = s.header.epoch
+	if !s.sealed {
+		if !last {
+			return fmt.Errorf("%w: %s at byte %d: it ends before its seal, and is not the last", ErrCorrupt, name, s.end)
+		}
+		if err := mend(filepath.Join(j.dir, name), s); err != nil {
+			return err
+		}
+		j.stats.TornBytes = s.torn
+		s.end += markSize
+	}
+	j.stats.Segments++
+	j.stats.LogBytes += s.end
+	return nil
+}
+
+// mend cuts off the torn end of a segment and seals it.
+func mend(path string, s scanned) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Truncate(s.end); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(appendOwn(nil, s.header.salt, kindSeal, s.records), s.end); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// begin makes the segment that is written from now on.
+func (j *Journal) begin(number, salt uint64) error {
+	name := fileName(logPrefix, number)
+	f, err := os.OpenFile(filepath.Join(j.dir, name+tmpSuffix), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(header{typ: typeLog, epoch: j.epoch, number: number, salt: salt}.encode())
+	if err == nil {
+		err = publish(j.dir, name+tmpSuffix, name, f, j.opts.NoSync)
+	}
+	if err != nil {
+		f.Close()
+		return err
+	}
+	j.seg = segment{file: f, number: number, salt: salt, size: headerSize}
+	j.mu.Lock()
+	j.stats.Segments++
+	j.stats.LogBytes += headerSize
+	j.mu.Unlock()
+	return nil
+}
+
+// group is what the committer writes at once.
+type group struct {
+	frames []byte
+	n      uint64
+	cut    bool   // the segment ends here because a compaction has begun
+	rotate bool   // the segment ends with this group
+	salt   uint64 // of the next segment, if it does
+	last   bool   // the journal is being closed
+}
+
+// take waits for work and takes all of it.
+func (j *Journal) take(free []byte) group {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for j.pendingN == 0 && !j.cutting && !j.closing {
+		j.work.Wait()
+	}
+	if j.cutting {
+		g := group{frames: j.cut, n: j.cutN, cut: true, rotate: true, salt: j.salt}
+		j.cut, j.cutN, j.cutting = nil, 0, false
+		return g
+	}
+	g := group{frames: j.pending, n: j.pendingN, last: j.closing}
+	j.pending, j.pendingN = free[:0], 0
+	if !g.last && j.seg.size+int64(len(g.frames)) >= j.opts.SegmentBytes {
+		g.rotate, g.salt = true, newSalt()
+		j.salt = g.salt // what is appended from now on belongs to the next segment
+	}
+	return g
+}
+
+// commit is the committer's goroutine: the only one that writes the log.
+func (j *Journal) commit() {
+	var buf, free []byte
+	for {
+		g := j.take(free)
+		var err error
+		buf, err = j.write(g, buf[:0])
+		if err == nil && g.rotate {
+			j.seg.file.Close()
+			err = j.begin(j.seg.number+1, g.salt)
+		}
+		if err != nil {
+			err = fmt.Errorf("journal %s: %s: %w; records since the last commit may be lost: free space or replace the disk, then start again",
+				j.dir, fileName(logPrefix, j.seg.number), err)
+		}
+		free = g.frames
+		if cap(free) > 16<<20 {
+			free = nil // a large graph passed; its buffer is not kept
+		}
+		if j.report(g, err) {
+			return
+		}
+	}
+}
+
+// write appends one group to the segment and syncs it.
+func (j *Journal) write(g group, buf []byte) ([]byte, error) {
+	s := &j.seg
+	start := s.size
+	if g.n > 0 {
+		buf = appendOwn(buf, s.salt, kindMark, uint64(s.size))
+	}
+	s.records += g.n
+	var tail []byte
+	if g.rotate || g.last {
+		tail = appendOwn(make([]byte, 0, markSize), s.salt, kindSeal, s.records)
+	}
+	for _, part := range [][]byte{buf, g.frames, tail} {
+		n, err := s.file.WriteAt(part, s.size)
+		s.size += int64(n)
+		if err != nil {
+			return buf, err
+		}
+	}
+	j.mu.Lock()
+	j.stats.LogBytes += s.size - start
+	j.mu.Unlock()
+	if s.size == start || j.opts.NoSync {
+		return buf, nil
+	}
+	return buf, fdatasync(s.file)
+}
+
+// fdatasync is enough: it syncs the length of the file too, which is what reading it back needs.
+func fdatasync(f *os.File) error {
+	for {
+		err := unix.Fdatasync(int(f.Fd()))
+		if err != unix.EINTR {
+			return os.NewSyscallError("fdatasync", err)
+		}
+	}
+}
+
+// report tells the others what has become of a group, and whether the committer ends.
+func (j *Journal) report(g group, err error) (end bool) {
+	j.mu.Lock()
+	if err != nil {
+		j.failed = err
+		j.pending, j.pendingN, j.cut, j.cutN, j.cutting = nil, 0, nil, 0, false
+	} else {
+		j.committed += Ticket(g.n)
+		if g.n > 0 {
+			j.stats.Syncs++
+		}
+		if g.cut {
+			j.cutAt, j.cutBytes = j.seg.number, j.stats.LogBytes-headerSize
+		}
+	}
+	end = err != nil || g.last
+	if end {
+		j.seg.file.Close()
+		j.stopped = true
+	}
+	upTo := j.committed
+	j.done.Broadcast()
+	j.mu.Unlock()
+	if j.opts.OnCommit != nil && (err != nil || g.n > 0) {
+		j.opts.OnCommit(upTo, err)
+	}
+	return end
+}
