@@ -1,0 +1,109 @@
+package worker
+
+import (
+	"log/slog"
+	"time"
+
+	"go.millstream.dev/comm"
+)
+
+// Config describes a worker. Only Scheduler must be set.
+type Config struct {
+	// Scheduler is the address of the scheduler, such as tls://10.0.0.1:8786.
+	Scheduler string
+	// Listen is the address to serve, such as tcp://0.0.0.0:0 (default: the scheduler's
+	// scheme, the interface that faces it, any port).
+	Listen string
+	// Contact is what others use to reach the worker (default: what the listener says).
+	Contact string
+	// Name is the worker's name, unique in the cluster (default: its address). A whole
+	// number travels as one, as Dask's clusters number their workers.
+	Name string
+	// Threads is how many tasks run at once (default: the processors of the machine).
+	Threads int
+	// MemoryLimit is what the process may use in bytes; 0 is no limit. See AutoMemory for
+	// Dask's default.
+	MemoryLimit int64
+	// Memory are the fractions of the limit at which something is done.
+	Memory Memory
+	// Resources that tasks may ask for (distributed.worker.resources).
+	Resources map[string]float64
+	// LocalDirectory is where data is spilled to, in a folder of its own that is removed at
+	// the end (default: the system's folder for temporary files; temporary-directory).
+	LocalDirectory string
+	// DeathTimeout ends a worker that has had no scheduler for so long, at the start and
+	// after the connection was lost (default: it waits for ever; --death-timeout).
+	DeathTimeout time.Duration
+	// Lifetime ends the worker gracefully after so long, 0 never
+	// (distributed.worker.lifetime.duration).
+	Lifetime time.Duration
+	// Nanny is the address of a nanny, for Dask's dashboards; usually empty.
+	Nanny string
+	// Lanes says which second connections for data are used.
+	Lanes Lanes
+	// Incoming and Outgoing bound how many transfers of data run at once (default 10 and
+	// 50, distributed.worker.connections.incoming and outgoing).
+	Incoming, Outgoing int
+	// MessageBytes is how much is asked for in one transfer (default 50 MB,
+	// distributed.worker.transfer.message-bytes-limit).
+	MessageBytes int64
+	// Blocked are ops that the worker refuses (distributed.worker.blocked-handlers).
+	Blocked []string
+	// Dashboard is the host:port of the HTTP server with /metrics, /health and
+	// /millstream/…; "" is none (--dashboard-address).
+	Dashboard string
+	// OwnProcess tells that nothing but the worker lives in the process: it then gives Go's
+	// garbage collector the memory limit, and ends itself above Memory.Terminate.
+	OwnProcess bool
+	// Network is what it connects through (default comm.Default).
+	Network comm.Network
+	// Dial and Accept say how, with the certificates.
+	Dial   comm.DialConfig
+	Accept comm.ListenConfig
+	// Validate checks every invariant of the state after each event
+	// (distributed.worker.validate).
+	Validate bool
+	// Records is how many transfers and how many tasks are remembered (default 10,000).
+	Records int
+	// Logger gets what the worker has to say (default slog.Default).
+	Logger *slog.Logger
+}
+
+// Memory are fractions of the memory limit; 0 stands for the default and a negative one
+// turns the step off (false in Dask).
+type Memory struct {
+	// Target of data that is kept: above it the least recently used goes to disk (default
+	// 0.6, distributed.worker.memory.target).
+	Target float64
+	// Spill is when the process's memory makes data go to disk (default 0.7,
+	// distributed.worker.memory.spill).
+	Spill float64
+	// Pause is when no more tasks are started (default 0.8,
+	// distributed.worker.memory.pause).
+	Pause float64
+	// Terminate is when the worker ends (default 0.95, distributed.worker.memory.terminate).
+	Terminate float64
+	// Transfer bounds what is under way to the worker (default 0.1,
+	// distributed.worker.memory.transfer).
+	Transfer float64
+	// MaxSpill bounds the bytes on disk; 0 is no bound (distributed.worker.memory.max-spill).
+	MaxSpill int64
+	// Compression of what is spilled (default auto,
+	// distributed.worker.memory.spill-compression).
+	Compression string
+	// Interval is how often the process's memory is looked at (default 100 ms,
+	// distributed.worker.memory.monitor-interval).
+	Interval time.Duration
+	// Usage measures the process's memory in bytes (default: what the system says). It is
+	// for workers that share a process.
+	Usage func() int64
+}
+
+// Lanes says which second connections for data are used among Millstream workers.
+type Lanes struct {
+	// Listen is the address of the worker's own lane, such as ucxx://127.0.0.1:0; "" is
+	// none.
+	Listen string
+	// Trusted allows lanes to other hosts. They are not encrypted.
+	Trusted bool
+}

@@ -1,0 +1,29 @@
+// Package worker is the server that computes: it registers with a scheduler, Millstream's
+// or Dask's, runs the tasks that it is given, keeps their results and hands them to others.
+//
+//	cfg, err := worker.FromConfig(settings) // Dask's keys and variables
+//	cfg.Scheduler = "tcp://10.0.0.1:8786"
+//	cfg.Threads = 4
+//	w, err := worker.Start(ctx, cfg)
+//	…
+//	err = w.Retire(ctx) // data moves to peers first
+//	err = w.Close()
+//
+// # How it is built
+//
+// One goroutine owns the state machine of package worker/state. What others have for it,
+// batches of the scheduler's stream, finished tasks, arrived data, waits in an inbox; what
+// it says to the scheduler in one turn leaves as one message. Tasks run in goroutines of
+// their own, never more than Config.Threads at once but for those that seceded.
+//
+// Results stay live Go values in the process and are encoded only for a peer, a client or
+// the disk. A peer fetches them with Dask's get_data; Millstream workers on one host do so
+// over a second connection, a lane (shared memory through UCX), to which a cookie admits
+// that the peer hands out over the first one.
+//
+// # Memory
+//
+// The four thresholds are Dask's: data that is kept goes to disk above Memory.Target of the
+// limit, or when the process is above Memory.Spill; above Memory.Pause no task is started;
+// above Memory.Terminate the worker ends itself, so that its parent can start another.
+package worker

@@ -1,0 +1,213 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/config"
+	"go.millstream.dev/secure"
+)
+
+// FromConfig reads what Dask's settings say about a worker: distributed.worker.*,
+// distributed.comm.* (see comm.FromConfig), temporary-directory and scheduler-address. The
+// memory limit is left to the caller, as in Dask it is a flag's.
+func FromConfig(c *config.Config) (Config, error) {
+	out := Config{}
+	r := reader{c: c}
+	out.Scheduler = r.text("scheduler-address")
+	out.LocalDirectory = r.text("temporary-directory")
+	out.Incoming = r.count("distributed.worker.connections.incoming")
+	out.Outgoing = r.count("distributed.worker.connections.outgoing")
+	out.MessageBytes = r.bytes("distributed.worker.transfer.message-bytes-limit")
+	out.Resources = r.resources("distributed.worker.resources")
+	var err error
+	out.Blocked, err = c.Strings("distributed.worker.blocked-handlers", nil)
+	r.add(err)
+	out.Validate, err = c.Bool("distributed.worker.validate", false)
+	r.add(err)
+	out.Memory = Memory{
+		Target:    r.fraction("distributed.worker.memory.target"),
+		Spill:     r.fraction("distributed.worker.memory.spill"),
+		Pause:     r.fraction("distributed.worker.memory.pause"),
+		Terminate: r.fraction("distributed.worker.memory.terminate"),
+		Transfer:  r.fraction("distributed.worker.memory.transfer"),
+		MaxSpill:  r.bytes("distributed.worker.memory.max-spill"),
+	}
+	if v := c.Get("distributed.worker.memory.spill-compression", nil); v != nil {
+		out.Memory.Compression = r.text("distributed.worker.memory.spill-compression")
+	}
+	out.Memory.Interval, err = c.Duration("distributed.worker.memory.monitor-interval", 0)
+	r.add(err)
+	if v := c.Get("distributed.worker.lifetime.duration", nil); v != nil {
+		out.Lifetime, err = c.Duration("distributed.worker.lifetime.duration", 0)
+		r.add(err)
+	}
+	out.Dial, out.Accept, err = comm.FromConfig(c, secure.Worker)
+	r.add(err)
+	return out, errors.Join(r.errs...)
+}
+
+// reader reads keys and keeps what was wrong with them.
+type reader struct {
+	c    *config.Config
+	errs []error
+}
+
+func (r *reader) add(err error) {
+	if err != nil {
+		r.errs = append(r.errs, err)
+	}
+}
+
+func (r *reader) text(key string) string {
+	if v := r.c.Get(key, nil); v == nil || v == false {
+		return ""
+	}
+	s, err := r.c.String(key, "")
+	r.add(err)
+	return s
+}
+
+func (r *reader) count(key string) int {
+	n, err := r.c.Int(key, 0)
+	if err == nil && (n < 0 || n > math.MaxInt32) {
+		err = fmt.Errorf("worker: %s is %d: give a number that is not negative", key, n)
+	}
+	r.add(err)
+	return int(n)
+}
+
+func (r *reader) bytes(key string) int64 {
+	if v := r.c.Get(key, nil); v == nil || v == false {
+		return 0
+	}
+	n, err := r.c.Bytes(key, 0)
+	r.add(err)
+	return n
+}
+
+// fraction reads one of the thresholds, which Dask turns off with false.
+func (r *reader) fraction(key string) float64 {
+	v := r.c.Get(key, nil)
+	if v == nil {
+		return 0
+	}
+	if v == false {
+		return -1
+	}
+	f, err := r.c.Float(key, 0)
+	if err == nil && (f <= 0 || math.IsNaN(f) || f > 1e6) {
+		err = fmt.Errorf("worker: %s is %v: give a fraction of the memory limit, such as 0.6, or false", key, f)
+	}
+	r.add(err)
+	return f
+}
+
+func (r *reader) resources(key string) map[string]float64 {
+	m, ok := r.c.Get(key, nil).(*config.Map)
+	if !ok || m.Len() == 0 {
+		return nil
+	}
+	out := map[string]float64{}
+	for e := range m.All() {
+		name, ok := e.Key.(string)
+		if !ok {
+			r.add(fmt.Errorf("worker: %s: the name %v of a resource must be text", key, e.Key))
+			continue
+		}
+		switch v := e.Value.(type) {
+		case int64:
+			out[name] = float64(v)
+		case float64:
+			out[name] = v
+		default:
+			r.add(fmt.Errorf("worker: %s.%s is %v: give a number", key, name, e.Value))
+		}
+	}
+	return out
+}
+
+// ParseResources reads the text of --resources: "GPU=2 MEM=10e9", with spaces or commas
+// between.
+func ParseResources(text string) (map[string]float64, error) {
+	out := map[string]float64{}
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' }) {
+		name, value, ok := strings.Cut(part, "=")
+		amount, err := strconv.ParseFloat(value, 64)
+		if !ok || name == "" || err != nil || amount < 0 || math.IsInf(amount, 0) || math.IsNaN(amount) {
+			return nil, fmt.Errorf("worker: resource %q: write NAME=AMOUNT, such as GPU=2", part)
+		}
+		out[name] = amount
+	}
+	return out, nil
+}
+
+// ParseMemoryLimit reads the text of --memory-limit as Dask does: "auto" is the share of
+// the machine's memory that belongs to so many threads, a fraction up to 1 is that part of
+// the memory, "0" and "none" are no limit, else it is a number of bytes such as "4 GiB".
+func ParseMemoryLimit(text string, threads int) (int64, error) {
+	total := SystemMemory()
+	switch t := strings.ToLower(strings.TrimSpace(text)); t {
+	case "", "auto":
+		return AutoMemory(threads), nil
+	case "0", "none", "false":
+		return 0, nil
+	default:
+		if f, err := strconv.ParseFloat(t, 64); err == nil && f > 0 && f <= 1 {
+			return int64(f * float64(total)), nil
+		}
+		n, err := config.ParseBytes(t)
+		if err != nil || n < 0 {
+			return 0, fmt.Errorf("worker: memory limit %q: write auto, 0 for none, a fraction such as 0.5 or bytes such as 4GiB", text)
+		}
+		if total > 0 {
+			n = min(n, total)
+		}
+		return n, nil
+	}
+}
+
+// AutoMemory is Dask's default of a memory limit: the part of the machine's memory, or of
+// the container's, that so many threads of its processors stand for.
+func AutoMemory(threads int) int64 {
+	share := min(1, float64(threads)/float64(runtime.NumCPU()))
+	return int64(share * float64(SystemMemory()))
+}
+
+// SystemMemory is the memory of the machine in bytes, or the limit of the control group if
+// that is less; 0 if the system does not say.
+func SystemMemory() int64 {
+	total := memTotal()
+	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 && (total == 0 || n < total) {
+			total = n
+		}
+	}
+	return total
+}
+
+func memTotal() int64 {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			if err == nil {
+				return kb << 10
+			}
+		}
+	}
+	return 0
+}
