@@ -25,6 +25,8 @@ const (
 	UnitMsgRate   = "msg/s"
 	UnitAllocs    = "allocs/op"
 	UnitCorePct   = "%core"
+	UnitTaskRate  = "tasks/s"
+	UnitBytes     = "B"
 	bytesPerGB    = 1e9
 	microsPerSec  = 1e6
 	bytesPerMebi  = 1 << 20
@@ -61,6 +63,13 @@ type Figure struct {
 	Mem string `json:"mem"`
 	// Endpoint is how the endpoint was made, where it is not the default.
 	Endpoint string `json:"endpoint"`
+	// Tasks is the number of tasks of a graph that ran.
+	Tasks int64 `json:"tasks"`
+	// OursMedian and TheirsMedian are the medians of the rounds, 0 where they are not told.
+	OursMedian   float64 `json:"ours_median"`
+	TheirsMedian float64 `json:"theirs_median"`
+	// Bar is what the figure has to reach, nil where there is none.
+	Bar *Bar `json:"bar"`
 }
 
 // Ratio is Ours/Theirs. It is false when no peer ran or its number is zero.
@@ -95,7 +104,7 @@ func (f Figure) Validate() error {
 	if f.Better != Lower && f.Better != Higher {
 		return fmt.Errorf("benchfmt: figure %s/%s has better=%q; it must be lower or higher", f.Bench, f.Case, f.Better)
 	}
-	for _, v := range []float64{f.Ours, f.Theirs} {
+	for _, v := range []float64{f.Ours, f.Theirs, f.OursMedian, f.TheirsMedian} {
 		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 			return fmt.Errorf("benchfmt: figure %s/%s carries %v, which is no measurement", f.Bench, f.Case, v)
 		}
@@ -120,6 +129,13 @@ type jsonFigure struct {
 	Better   Better  `json:"better"`
 	Mem      string  `json:"mem,omitempty"`
 	Endpoint string  `json:"endpoint,omitempty"`
+
+	Tasks        int64   `json:"tasks,omitempty"`
+	OursMedian   *number `json:"ours_median,omitempty"`
+	TheirsMedian *number `json:"theirs_median,omitempty"`
+	Bar          *number `json:"bar,omitempty"`
+	BarOf        string  `json:"bar_of,omitempty"` // ratio or ours
+	Met          *bool   `json:"met,omitempty"`
 }
 
 // number is a float printed with four significant digits: more would suggest
@@ -142,7 +158,18 @@ func (n number) MarshalJSON() ([]byte, error) {
 func (f Figure) MarshalJSON() ([]byte, error) {
 	j := jsonFigure{
 		Bench: f.Bench, Case: f.Case, Setting: f.Setting, Lane: f.Lane, Mode: f.Mode, Size: f.Size,
-		Unit: f.Unit, Ours: number(f.Ours), Better: f.Better, Mem: f.Mem, Endpoint: f.Endpoint,
+		Unit: f.Unit, Ours: number(f.Ours), Better: f.Better, Mem: f.Mem, Endpoint: f.Endpoint, Tasks: f.Tasks,
+		OursMedian: told(f.OursMedian), TheirsMedian: told(f.TheirsMedian),
+	}
+	if f.Bar != nil {
+		bar := number(f.Bar.Value)
+		j.Bar, j.BarOf = &bar, "ours"
+		if f.Bar.Ratio {
+			j.BarOf = "ratio"
+		}
+		if met, known := f.Met(); known {
+			j.Met = &met
+		}
 	}
 	if f.Peer != "" {
 		theirs := number(f.Theirs)
@@ -153,6 +180,15 @@ func (f Figure) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(j)
+}
+
+// told is a number that is left out when there is none.
+func told(v float64) *number {
+	if v == 0 {
+		return nil
+	}
+	n := number(v)
+	return &n
 }
 
 // Sink receives figures as they are measured. Close writes what is buffered.

@@ -68,33 +68,74 @@ func cases(figures []Figure) [][]Figure {
 func writeBlock(out *strings.Builder, figures []Figure) {
 	head := figures[0]
 	fmt.Fprintf(out, "%s %s   %s, %s is better\n", head.Bench, head.Case, head.Unit, head.Better)
-	withPeer := slices.ContainsFunc(figures, func(f Figure) bool { return f.Peer != "" })
-	withEndpoint := slices.ContainsFunc(figures, func(f Figure) bool { return f.Endpoint != "" })
-
-	columns := []Column{{Name: "setting"}, {Name: "lane"}, {Name: "mode"}, {Name: "memory"}}
-	if withEndpoint {
-		columns = append(columns, Column{Name: "endpoint"})
+	with := func(has func(Figure) bool) bool { return slices.ContainsFunc(figures, has) }
+	columns := []tableColumn{
+		{Column{Name: "setting"}, func(f Figure) string { return f.Setting }, true},
+		{Column{Name: "lane"}, func(f Figure) string { return f.Lane }, true},
+		{Column{Name: "mode"}, func(f Figure) string { return f.Mode }, with(func(f Figure) bool { return f.Mode != "" || f.Tasks == 0 })},
+		{Column{Name: "memory"}, func(f Figure) string { return f.Mem }, with(func(f Figure) bool { return f.Mem != "" || f.Tasks == 0 })},
+		{Column{Name: "endpoint"}, func(f Figure) string { return f.Endpoint }, with(func(f Figure) bool { return f.Endpoint != "" })},
+		{Column{Name: "size", Right: true}, func(f Figure) string { return FormatSize(f.Size) }, with(func(f Figure) bool { return f.Size != 0 || f.Tasks == 0 })},
+		{Column{Name: "tasks", Right: true}, func(f Figure) string { return strconv.FormatInt(f.Tasks, 10) }, with(func(f Figure) bool { return f.Tasks != 0 })},
+		{Column{Name: "ours", Right: true}, func(f Figure) string { return FormatValue(f.Ours) }, true},
+		{Column{Name: "median", Right: true}, func(f Figure) string { return median(f.OursMedian) }, with(func(f Figure) bool { return f.OursMedian != 0 })},
 	}
-	columns = append(columns, Column{Name: "size", Right: true}, Column{Name: "ours", Right: true})
-	if withPeer {
-		columns = append(columns, Column{Name: "peer"}, Column{Name: "theirs", Right: true}, Column{Name: "ratio", Right: true}, Column{})
+	withPeer := with(func(f Figure) bool { return f.Peer != "" })
+	theirs := func(text func(Figure) string) func(Figure) string {
+		return func(f Figure) string {
+			if f.Peer == "" {
+				return ""
+			}
+			return text(f)
+		}
+	}
+	ratio := func(text func(Figure, float64) string) func(Figure) string {
+		return func(f Figure) string {
+			if r, ok := f.Ratio(); ok {
+				return text(f, r)
+			}
+			return ""
+		}
+	}
+	columns = append(columns,
+		tableColumn{Column{Name: "peer"}, func(f Figure) string { return f.Peer }, withPeer},
+		tableColumn{Column{Name: "theirs", Right: true}, theirs(func(f Figure) string { return FormatValue(f.Theirs) }), withPeer},
+		tableColumn{Column{Name: "median", Right: true}, theirs(func(f Figure) string { return median(f.TheirsMedian) }), with(func(f Figure) bool { return f.TheirsMedian != 0 })},
+		tableColumn{Column{Name: "ratio", Right: true}, ratio(func(_ Figure, r float64) string { return strconv.FormatFloat(r, 'f', 2, 64) }), withPeer},
+		tableColumn{Column{}, ratio(mark), withPeer},
+		tableColumn{Column{Name: "bar"}, Figure.barText, with(func(f Figure) bool { return f.Bar != nil })})
+	columns = slices.DeleteFunc(columns, func(c tableColumn) bool { return !c.shown })
+	heads := make([]Column, len(columns))
+	for i, c := range columns {
+		heads[i] = c.Column
 	}
 	rows := make([][]string, 0, len(figures))
 	for _, f := range figures {
-		row := []string{f.Setting, f.Lane, f.Mode, f.Mem}
-		if withEndpoint {
-			row = append(row, f.Endpoint)
-		}
-		row = append(row, FormatSize(f.Size), FormatValue(f.Ours))
-		if r, ok := f.Ratio(); ok {
-			row = append(row, f.Peer, FormatValue(f.Theirs), strconv.FormatFloat(r, 'f', 2, 64), mark(f, r))
-		} else if f.Peer != "" {
-			row = append(row, f.Peer, FormatValue(f.Theirs))
+		row := make([]string, len(columns))
+		for i, c := range columns {
+			row[i] = c.cell(f)
 		}
 		rows = append(rows, row)
 	}
-	WriteColumns(out, "  ", columns, rows)
+	WriteColumns(out, "  ", heads, rows)
 }
+
+// tableColumn is a column of figures.
+type tableColumn struct {
+	Column
+	cell  func(Figure) string
+	shown bool
+}
+
+func median(v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return FormatValue(v)
+}
+
+// trimValue is FormatValue without zeros that say nothing: 50, 0.05.
+func trimValue(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // mark tells at a glance who is ahead: the sign is for us, not for the ratio.
 func mark(f Figure, ratio float64) string {

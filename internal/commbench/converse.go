@@ -29,7 +29,7 @@ func Converse(ctx context.Context, python Starter, setting Setting) (*Conversati
 	if err != nil {
 		return nil, err
 	}
-	defer p.stop()
+	defer p.Stop()
 	a, err := p.ask(ctx, command{Do: "listen", Address: setting.Address})
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func ServePython(ctx context.Context, python Starter, setting Setting) error {
 	if err != nil {
 		return err
 	}
-	defer p.stop()
+	defer p.Stop()
 	for _, c := range []command{
 		{Do: "connect", Address: here.Address},
 		{Do: "rtt", N: 20},

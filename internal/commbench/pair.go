@@ -23,7 +23,7 @@ func startPair(ctx context.Context, server, client Starter, s Setting) (*pair, e
 	p.client = p.server
 	if s.Name != inproc {
 		if p.client, err = startProcess(ctx, client, s.Env); err != nil {
-			p.server.stop()
+			p.server.Stop()
 			return nil, err
 		}
 	}
@@ -42,9 +42,9 @@ func startPair(ctx context.Context, server, client Starter, s Setting) (*pair, e
 func (p *pair) stop() {
 	p.pause(false)
 	if p.client != p.server {
-		p.client.stop()
+		p.client.Stop()
 	}
-	p.server.stop()
+	p.server.Stop()
 }
 
 // pause stops the processes, or lets them go on. A pair that waits for its round must not
@@ -55,7 +55,7 @@ func (p *pair) pause(on bool) {
 		sig = syscall.SIGSTOP
 	}
 	for _, proc := range []*process{p.server, p.client} {
-		_ = proc.cmd.Process.Signal(sig)
+		_ = proc.Cmd().Process.Signal(sig)
 	}
 }
 
@@ -109,7 +109,7 @@ func (p *pair) idle(ctx context.Context, length time.Duration) (float64, error) 
 	if err := sleep(time.Second); err != nil { // what connecting began comes to rest
 		return 0, err
 	}
-	before, err := cpu(p.server.cmd.Process.Pid)
+	before, err := cpu(p.server.Cmd().Process.Pid)
 	if err != nil {
 		return 0, err
 	}
@@ -117,7 +117,7 @@ func (p *pair) idle(ctx context.Context, length time.Duration) (float64, error) 
 	if err := sleep(length); err != nil {
 		return 0, err
 	}
-	after, err := cpu(p.server.cmd.Process.Pid)
+	after, err := cpu(p.server.Cmd().Process.Pid)
 	if err != nil {
 		return 0, err
 	}

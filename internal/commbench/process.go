@@ -1,101 +1,37 @@
 package commbench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/benchpeer"
 )
 
 // Starter makes the command of one process of a pair.
-type Starter func(ctx context.Context) *exec.Cmd
+type Starter = benchpeer.Starter
 
 // process is one of a pair.
-type process struct {
-	*childproc.Child
-	cmd    *exec.Cmd
-	stdin  io.WriteCloser
-	lines  chan string
-	stderr bytes.Buffer
-}
+type process struct{ *benchpeer.Lines }
 
 func startProcess(ctx context.Context, start Starter, env []string) (*process, error) {
-	cmd := start(ctx)
-	p := &process{cmd: cmd, lines: make(chan string, 1)}
-	cmd.Env = append(cmd.Environ(), env...)
-	cmd.Stderr = &p.stderr
-	out, err := cmd.StdoutPipe()
+	p, err := benchpeer.StartLines(ctx, start, env)
 	if err != nil {
 		return nil, err
 	}
-	if p.stdin, err = cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	p.Child, err = childproc.Start(cmd, func() {
-		for s := bufio.NewScanner(out); s.Scan(); {
-			if strings.HasPrefix(s.Text(), "{") { // libraries print warnings, too
-				p.lines <- s.Text()
-			}
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	return &process{p}, nil
 }
 
 // ask sends a command and waits for its answer.
 func (p *process) ask(ctx context.Context, c command) (answer, error) {
-	line, err := json.Marshal(c)
-	if err != nil {
-		return answer{}, err
+	var a answer
+	if err := p.Ask(ctx, c, &a); err != nil {
+		return answer{}, fmt.Errorf("%s: %w", c.Do, err)
 	}
-	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
-		return answer{}, p.died(err)
-	}
-	select {
-	case text := <-p.lines:
-		var a answer
-		if err := json.Unmarshal([]byte(text), &a); err != nil {
-			return answer{}, fmt.Errorf("answer %q: %w", text, err)
-		}
-		if a.Error != "" {
-			return a, fmt.Errorf("%s: %s", c.Do, a.Error)
-		}
-		return a, nil
-	case <-p.Done:
-		return answer{}, p.died(io.ErrUnexpectedEOF)
-	case <-ctx.Done():
-		return answer{}, ctx.Err()
-	}
-}
-
-func (p *process) died(err error) error {
-	<-p.Done
-	text := strings.TrimSpace(p.stderr.String())
-	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
-		text = text[i+1:]
-	}
-	return fmt.Errorf("%s ended (%w): %s", p.cmd.Path, err, text)
-}
-
-// stop ends the process, gently if it lets itself.
-func (p *process) stop() {
-	_ = p.stdin.Close()
-	select {
-	case <-p.Done:
-	case <-time.After(10 * time.Second):
-		_ = childproc.Kill(p.cmd)
-		<-p.Done
-	}
+	return a, nil
 }
 
 // ticks is a hundredth of a second in /proc, on every Linux that Go runs on.

@@ -92,7 +92,7 @@ func TestErrorsAreTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.stop()
+	defer p.Stop()
 	for c, want := range map[command]string{
 		{Do: "dance"}:                            `unknown command "dance"`,
 		{Do: "rtt", N: 1}:                        "not connected",

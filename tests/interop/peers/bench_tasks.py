@@ -1,0 +1,386 @@
+"""Dask's side of `millstream bench tasks`, driven by JSON lines as internal/taskbench
+says: start, map-noop, tree, random-dag, submit-latency, fetch, shuffle, stop.
+
+    python bench_tasks.py
+
+The functions that tasks run are found by name (module bench_tasks) in the workers, which
+is the cheapest way that Dask has.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+
+import peerlib
+
+MASK = (1 << 64) - 1
+# Values of tasks stay in the range that both sides compute alike.
+VALUE_MASK = (1 << 40) - 1
+DAG_ROOTS = 16
+DAG_WINDOW = 1000
+
+_lock = threading.Lock()
+_ran = 0
+
+
+def count():
+    """Count a task that ran in this process."""
+    global _ran
+    with _lock:
+        _ran += 1
+
+
+def ran():
+    """Tell how many tasks ran here since the last time, and where here is."""
+    global _ran
+    with _lock:
+        n, _ran = _ran, 0
+    return os.getpid(), n
+
+
+def noop(i):
+    count()
+    return i
+
+
+def leaf(i):
+    count()
+    return i
+
+
+def add(a, b):
+    count()
+    return a + b
+
+
+def mix(i, *deps):
+    count()
+    v = i
+    for d in deps:
+        v = (v * 31 + d) & VALUE_MASK
+    return v
+
+
+def blob(n, seed):
+    return bytes([seed & 255]) * n
+
+
+def length(b):
+    return len(b)
+
+
+def spin(seconds):
+    """Compute, and tell from when to when."""
+    begin = time.time()
+    end = begin + seconds
+    n = 0
+    while time.time() < end:
+        for _ in range(1000):
+            n = (n * 31 + 7) & VALUE_MASK
+    return begin, time.time()
+
+
+class SplitMix:
+    """The generator of internal/taskbench: both sides draw the same graph."""
+
+    def __init__(self, seed):
+        self.state = seed & MASK
+
+    def next(self):
+        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
+        z = self.state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        return z ^ (z >> 31)
+
+    def below(self, n):
+        return self.next() % n
+
+
+def random_dag(n, seed):
+    """The dependencies of each task: 2 to 4 among the 1000 before it, none for the first."""
+    rng = SplitMix(seed)
+    dag = []
+    for i in range(n):
+        deps = []
+        if i >= DAG_ROOTS:
+            for _ in range(2 + rng.below(3)):
+                d = i - 1 - rng.below(min(i, DAG_WINDOW))
+                if d not in deps:
+                    deps.append(d)
+            while len(deps) < 2:
+                d = (deps[-1] + 1) % i
+                if d not in deps:
+                    deps.append(d)
+        dag.append(deps)
+    return dag
+
+
+def make_rows(partition, rows, seed):
+    """A partition of the shuffle: a key and three columns, 32 bytes a row."""
+    import numpy as np
+    import pandas as pd
+
+    rng = np.random.default_rng(seed + partition)
+    return pd.DataFrame(
+        {
+            "key": rng.integers(0, 1 << 40, rows, dtype=np.int64),
+            "a": np.arange(rows, dtype=np.int64),
+            "b": np.full(rows, partition, dtype=np.int64),
+            "c": rng.random(rows),
+        }
+    )
+
+
+def summarize(frame):
+    """What is checked of a partition that came out: its rows and the sum of its keys."""
+    return len(frame), int(frame["key"].sum() & VALUE_MASK)
+
+
+class Side:
+    """One cluster with its client."""
+
+    def __init__(self):
+        self.cluster = self.client = None
+
+    def do(self, c):
+        what = c["do"].replace("-", "_")
+        method = getattr(self, "do_" + what, None)
+        if method is None:
+            raise ValueError(f"unknown command {c['do']!r}")
+        return method(c)
+
+    def do_start(self, c):
+        import dask
+        import distributed
+        from distributed import Client, LocalCluster
+        from distributed.security import Security
+
+        dask.config.set({"distributed.p2p.storage.disk": bool(c.get("disk", True))})
+        files = {}
+        for role in ("scheduler", "worker", "client"):
+            for part in ("cert", "key"):
+                files[f"tls_{role}_{part}"] = os.path.join(c["certs"], f"{role}-{part}.pem")
+        security = Security(require_encryption=True, tls_ca_file=os.path.join(c["certs"], "ca.pem"), **files)
+        self.workers, self.threads = c["workers"], c["threads"]
+        self.cluster = LocalCluster(
+            n_workers=self.workers,
+            threads_per_worker=self.threads,
+            processes=True,
+            protocol="tls://",
+            security=security,
+            dashboard_address=None,
+            worker_dashboard_address=None,
+            local_directory=c.get("directory") or None,
+            silence_logs=50,
+        )
+        self.client = Client(self.cluster, security=security)
+        self.client.wait_for_workers(self.workers)
+        pids = [pid for pid, _ in self.client.run(funcs().ran).values()]
+        if len(set(pids)) != self.workers or os.getpid() in pids:
+            raise RuntimeError(f"workers run in processes {pids}, the client in {os.getpid()}")
+        # Connections, imports and the first maps of everything are not what is measured.
+        self.client.gather(self.client.map(funcs().noop, range(200), pure=False))
+        self.client.run(funcs().ran)
+        return {"version": "distributed " + distributed.__version__, "pids": pids, "pid": os.getpid()}
+
+    def counted(self, n):
+        """Fail unless exactly n tasks ran, all of them in workers."""
+        got = self.client.run(funcs().ran)
+        if sum(k for _, k in got.values()) != n:
+            raise RuntimeError(f"{n} tasks were sent, but {got} ran")
+        if ran()[1] != 0:
+            raise RuntimeError("tasks ran in the client's process")
+
+    def in_memory(self, keys):
+        """Fail unless the scheduler holds each key as a task of its own with a result."""
+        tasks = self.cluster.scheduler.tasks
+        n = sum(1 for k in keys if k in tasks and tasks[k].state == "memory")
+        if n != len(keys):
+            raise RuntimeError(f"the scheduler has {n} of {len(keys)} keys in memory")
+
+    def do_map_noop(self, c):
+        n = c["n"]
+        begin = time.perf_counter()
+        futures = self.client.map(funcs().noop, range(n), pure=False)
+        results = self.client.gather(futures)
+        took = time.perf_counter() - begin
+        keys = {f.key for f in futures}
+        if len(keys) != n:
+            raise RuntimeError(f"{n} tasks have {len(keys)} keys")
+        if results != list(range(n)):
+            raise RuntimeError("results differ from what went in")
+        self.in_memory(keys)
+        self.counted(n)
+        return {"seconds": took, "tasks": n, "check": str(sum(results))}
+
+    def graph(self, dsk, want):
+        """Run a graph of low-level tasks, as it is, and gather the wanted keys."""
+        begin = time.perf_counter()
+        results = self.client.get(dsk, want, sync=True)
+        return results, time.perf_counter() - begin
+
+    def do_tree(self, c):
+        from dask._task_spec import Task, TaskRef
+
+        f, leaves = funcs(), c["n"]
+        begin = time.perf_counter()
+        dsk = {}
+        for i in range(leaves):
+            k = f"leaf-{i}"
+            dsk[k] = Task(k, f.leaf, i)
+        level, width, prefix = 0, leaves, "leaf"
+        while width > 1:
+            level += 1
+            above = f"add{level}"
+            for i in range(width // 2):
+                k = f"{above}-{i}"
+                dsk[k] = Task(k, f.add, TaskRef(f"{prefix}-{2 * i}"), TaskRef(f"{prefix}-{2 * i + 1}"))
+            prefix, width = above, width // 2
+        built = time.perf_counter() - begin
+        results, took = self.graph(dsk, [f"{prefix}-0"])
+        if results[0] != leaves * (leaves - 1) // 2:
+            raise RuntimeError(f"the tree's sum is {results[0]}")
+        self.counted(len(dsk))
+        return {"seconds": built + took, "tasks": len(dsk), "check": str(results[0])}
+
+    def do_random_dag(self, c):
+        from dask._task_spec import Task, TaskRef
+
+        f, n = funcs(), c["n"]
+        dag = random_dag(n, c["seed"])
+        wanted = sorted(set(range(n)) - {d for deps in dag for d in deps})
+        begin = time.perf_counter()
+        dsk = {}
+        for i, deps in enumerate(dag):
+            k = f"mix-{i}"
+            dsk[k] = Task(k, f.mix, i, *[TaskRef(f"mix-{d}") for d in deps])
+        built = time.perf_counter() - begin
+        results, took = self.graph(dsk, [f"mix-{i}" for i in wanted])
+        self.counted(n)
+        check = 0
+        for v in results:
+            check = (check * 31 + v) & VALUE_MASK
+        return {"seconds": built + took, "tasks": n, "check": f"{len(wanted)} sinks {check}"}
+
+    def do_submit_latency(self, c):
+        f, times = funcs(), []
+        for i in range(c["n"]):
+            begin = time.perf_counter()
+            v = self.client.submit(f.noop, i, pure=False).result()
+            times.append(time.perf_counter() - begin)
+            if v != i:
+                raise RuntimeError(f"noop({i}) is {v}")
+        times.sort()
+        self.counted(c["n"])
+        return {"seconds": times[len(times) // 2], "tasks": c["n"]}
+
+    def do_fetch(self, c):
+        """Fetch a value from one worker to another, while every slot computes or none."""
+        f, size = funcs(), c["size"]
+        source, target = sorted(self.client.scheduler_info(-1)["workers"])[:2]
+        best = None
+        for i in range(c["n"]):
+            value = self.client.submit(f.blob, size, i, workers=[source], pure=False)
+            self.client.submit(f.length, value, workers=[source], pure=False).result()
+            spins = []
+            if c.get("busy"):
+                for w in (source, target):
+                    spins += [
+                        self.client.submit(f.spin, c["spin"], workers=[w], pure=False)
+                        for _ in range(self.threads)
+                    ]
+                time.sleep(0.3)
+            got = self.client.submit(f.length, value, workers=[target], pure=False).result()
+            if got != size:
+                raise RuntimeError(f"{got} bytes of {size} arrived")
+            log = self.client.run(transfers, workers=[target])[target]
+            move = next(t for t in reversed(log) if t["total"] >= size)
+            for begin, end in self.client.gather(spins):
+                if move["start"] < begin or move["stop"] > end:
+                    raise RuntimeError("the fetch was not wholly within the time that every slot computed")
+            best = min(best or move["duration"], move["duration"])
+            del value, spins
+        return {"seconds": best, "bytes": size, "lane": "tls"}
+
+    def do_shuffle(self, c):
+        import dask
+        import dask.dataframe as dd
+        from distributed import wait
+
+        f, parts = funcs(), c["parts"]
+        rows = c["size"] // 32 // parts
+        frame = dd.from_map(
+            f.make_rows, range(parts), rows=rows, seed=c["seed"], meta=f.make_rows(0, 1, 0), enforce_metadata=False
+        ).persist()
+        wait(frame)
+        before = self.summary(frame)
+        begin = time.perf_counter()
+        with dask.config.set({"dataframe.shuffle.method": "p2p"}):
+            out = frame.shuffle("key", npartitions=parts).persist()
+        wait(out)
+        took = time.perf_counter() - begin
+        if "shuffle-barrier" not in self.cluster.scheduler.task_prefixes:
+            raise RuntimeError("Dask did not shuffle by p2p")
+        after = self.summary(out)
+        if before != after or before[0] != rows * parts:
+            raise RuntimeError(f"{before} went in and {after} came out")
+        return {"seconds": took, "bytes": rows * parts * 32, "check": f"{after[0]} rows", "lane": "tls"}
+
+    def summary(self, frame):
+        futures = [self.client.submit(funcs().summarize, p, pure=False) for p in futures_of(frame)]
+        got = self.client.gather(futures)
+        return sum(r for r, _ in got), sum(s for _, s in got) & VALUE_MASK
+
+    def do_stop(self, c):
+        self.close()
+        return {}
+
+    def close(self):
+        if self.client is not None:
+            self.client.close()
+            self.client = None
+        if self.cluster is not None:
+            self.cluster.close()
+            self.cluster = None
+
+
+def transfers(dask_worker):
+    """What the worker has fetched."""
+    return [
+        {"start": t["start"], "stop": t["stop"], "duration": t["duration"], "total": t["total"]}
+        for t in dask_worker.transfer_incoming_log
+    ]
+
+
+def futures_of(frame):
+    from distributed import futures_of
+
+    return sorted(futures_of(frame), key=lambda f: str(f.key))
+
+
+def funcs():
+    """This module under the name by which workers import it."""
+    import bench_tasks
+
+    return bench_tasks
+
+
+def main():
+    out = peerlib.take_stdout()
+    side = Side()
+    try:
+        for line in sys.stdin:
+            try:
+                answer = side.do(json.loads(line))
+            except Exception as e:  # noqa: BLE001 - the parent reports it
+                answer = {"error": f"{type(e).__name__}: {e}"}
+            print(json.dumps(answer), file=out, flush=True)
+    finally:
+        side.close()
+
+
+if __name__ == "__main__":
+    main()
