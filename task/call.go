@@ -1,0 +1,112 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"go.millstream.dev/wire/msgpack"
+)
+
+// Call is a spec that has been read: a function of this process and its arguments, still
+// encoded. It borrows from the spec.
+type Call struct {
+	// Func is what is called.
+	Func *Func
+	// Deps are the keys of the results that Run needs, in its order.
+	Deps []Key
+	args []byte
+}
+
+// ParseCall reads a spec for a function of this process: an *UnknownFuncError if it is not
+// one, a *SpecError if the bytes are no call.
+func ParseCall(spec []byte) (*Call, error) {
+	c := new(Call)
+	if err := c.Parse(spec); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Parse is ParseCall into memory that is there.
+func (c *Call) Parse(spec []byte) error {
+	r, err := specReader(spec)
+	if err != nil {
+		return err
+	}
+	name, err := r.ReadStringBytes()
+	if err != nil {
+		return &SpecError{Reason: "a call without a name", Err: err}
+	}
+	f, ok := lookupBytes(name)
+	if !ok {
+		if len(name) > MaxName {
+			name = name[:MaxName]
+		}
+		return &UnknownFuncError{Name: string(name)}
+	}
+	deps, err := readDeps(&r)
+	if err != nil {
+		return err
+	}
+	n, err := r.ReadUint()
+	if err != nil {
+		return &SpecError{Reason: "a call without its number of arguments", Err: err}
+	}
+	if n != uint64(len(f.params)) {
+		return &SpecError{Reason: fmt.Sprintf("a call of %s with %d arguments, and it takes %d", f.name, n, len(f.params))}
+	}
+	*c = Call{Func: f, Deps: deps, args: spec[len(spec)-r.Remaining():]}
+	return nil
+}
+
+// Run decodes the arguments and calls the function. deps are the results that Deps names, in
+// the same order. A panic of the function is a *PanicError; wrong arguments are a
+// *TypeError or *SpecError; other errors are the function's own.
+func (c *Call) Run(ctx context.Context, deps []*Value) (result any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = nil, &PanicError{Func: c.Func.name, Value: p, Stack: debug.Stack()}
+		}
+	}()
+	if len(deps) != len(c.Deps) {
+		return nil, &SpecError{Reason: fmt.Sprintf("%s needs %d results and got %d", c.Func.name, len(c.Deps), len(deps))}
+	}
+	return c.Func.run(ctx, c, deps)
+}
+
+// reader reads arguments.
+type reader struct {
+	msgpack.Reader
+	deps  []*Value
+	depth int
+}
+
+func (c *Call) reader(deps []*Value) reader {
+	return reader{Reader: msgpack.NewReader(c.args), deps: deps}
+}
+
+// argError says whose argument could not be read.
+func (c *Call) argError(i int, err error) error {
+	if t, ok := err.(*TypeError); ok && t.Func == "" {
+		e := *t
+		e.Func, e.Arg = c.Func.name, i
+		return &e
+	}
+	return &SpecError{Reason: fmt.Sprintf("argument %d of %s (%v)", i, c.Func.name, c.Func.params[i]), Err: err}
+}
+
+// ref reads the index of a reference and returns its value.
+func (r *reader) ref() (*Value, error) {
+	i, err := r.ReadUint()
+	if err != nil {
+		return nil, err
+	}
+	if i >= uint64(len(r.deps)) {
+		return nil, &SpecError{Reason: fmt.Sprintf("reference %d of %d", i, len(r.deps))}
+	}
+	if v := r.deps[i]; v != nil {
+		return v, nil
+	}
+	return nil, &SpecError{Reason: fmt.Sprintf("the result of reference %d is missing", i)}
+}

@@ -1,0 +1,102 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// ErrUnknownFunc is found by errors.Is in the error of a call of a function that this
+// process has not registered.
+var ErrUnknownFunc = errors.New("function is not registered")
+
+// UnknownFuncError is a call of a function that this process does not have.
+type UnknownFuncError struct {
+	// Name is the function's.
+	Name string
+}
+
+func (e *UnknownFuncError) Error() string {
+	return fmt.Sprintf("task: function %q is not registered in this process: make it with Func at package level, in a package that both client and worker import", e.Name)
+}
+
+// Unwrap returns ErrUnknownFunc.
+func (e *UnknownFuncError) Unwrap() error { return ErrUnknownFunc }
+
+// EncodeError is a value that has no form outside of its process.
+type EncodeError struct {
+	// Type is the Go type that is in the way, Path where it stands in the value, such as
+	// ".Rows[3].Lock".
+	Type reflect.Type
+	Path string
+	// Reason says what is wrong and what helps.
+	Reason string
+}
+
+func (e *EncodeError) Error() string {
+	at := ""
+	if e.Path != "" {
+		at = " at " + e.Path
+	}
+	return fmt.Sprintf("task: a value of type %v%s cannot be serialised: %s", e.Type, at, e.Reason)
+}
+
+// TypeError is a value of another type than the function takes, or the caller asked for.
+type TypeError struct {
+	// Func and Arg say whose argument it is, counted from 0; Func is "" for results.
+	Func string
+	Arg  int
+	// Want is the type that is needed, Got the one that is there.
+	Want, Got string
+	// Err says more, if there is more to say.
+	Err error
+}
+
+func (e *TypeError) Error() string {
+	what := "value"
+	if e.Func != "" {
+		what = fmt.Sprintf("argument %d of %s", e.Arg, e.Func)
+	}
+	s := fmt.Sprintf("task: %s must be %s, and is %s", what, e.Want, e.Got)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns Err.
+func (e *TypeError) Unwrap() error { return e.Err }
+
+// SpecError is an encoded call or graph that cannot be read.
+type SpecError struct {
+	// Reason says what is wrong with it.
+	Reason string
+	// Err is the cause, if there is one.
+	Err error
+}
+
+func (e *SpecError) Error() string {
+	if e.Err != nil {
+		return "task: " + e.Reason + ": " + e.Err.Error()
+	}
+	return "task: " + e.Reason
+}
+
+// Unwrap returns Err.
+func (e *SpecError) Unwrap() error { return e.Err }
+
+// PanicError is the panic of a function.
+type PanicError struct {
+	// Func is the function's name, Value what it panicked with, Stack its goroutine's stack.
+	Func  string
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.Func, e.Value) }
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}

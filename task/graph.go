@@ -1,0 +1,254 @@
+package task
+
+import (
+	"fmt"
+
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// GraphSerializer is the family of graphs that Go clients send in update-graph's expr_ser.
+const GraphSerializer = "millstream-graph"
+
+// graphVersion is that of the frames' layout. The first frame is a map:
+//
+//	{"v": 1, "nodes": n, "annotations": [map, …]}
+//
+// the others, put together, n nodes:
+//
+//	[key, spec (bin, nil for a key that is known already), [dependency, …], index of annotations or nil, order or nil]
+//
+// A dependency is the index of a node (int) or a key. A key that is a number, which would
+// look like an index, is {"k": key}.
+const graphVersion = 1
+
+// Annotations are what a client says about tasks, with Dask's names.
+type Annotations struct {
+	// Workers are addresses, names or hosts of those that may run the task; empty: all.
+	Workers []string
+	// AllowOtherWorkers lets others run it if none of Workers is there.
+	AllowOtherWorkers bool
+	// Resources is what the task takes of its worker while it runs.
+	Resources map[string]float64
+	// Priority: higher runs first. HasPriority tells that it was given.
+	Priority    float64
+	HasPriority bool
+	// Retries is how often a task that failed is run again.
+	Retries int
+	// Raw is the whole map as msgpack, of a graph that was read: it goes to the worker.
+	Raw []byte
+}
+
+// IsZero tells whether nothing is annotated.
+func (a *Annotations) IsZero() bool {
+	return a == nil || len(a.Workers) == 0 && !a.AllowOtherWorkers && len(a.Resources) == 0 && !a.HasPriority && a.Retries == 0
+}
+
+// Append appends the map as msgpack.
+func (a *Annotations) Append(dst []byte) []byte {
+	n := 0
+	for _, there := range []bool{len(a.Workers) > 0, a.AllowOtherWorkers, len(a.Resources) > 0, a.HasPriority, a.Retries != 0} {
+		if there {
+			n++
+		}
+	}
+	dst = msgpack.AppendMapHeader(dst, n)
+	if len(a.Workers) > 0 {
+		dst = msgpack.AppendString(dst, "workers")
+		dst = msgpack.AppendArrayHeader(dst, len(a.Workers))
+		for _, w := range a.Workers {
+			dst = msgpack.AppendString(dst, w)
+		}
+	}
+	if a.AllowOtherWorkers {
+		dst = msgpack.AppendString(dst, "allow_other_workers")
+		dst = msgpack.AppendBool(dst, true)
+	}
+	if len(a.Resources) > 0 {
+		dst = msgpack.AppendString(dst, "resources")
+		dst = msgpack.AppendMapHeader(dst, len(a.Resources))
+		for _, k := range sortedKeys(a.Resources) {
+			dst = msgpack.AppendString(dst, k)
+			dst = msgpack.AppendFloat(dst, a.Resources[k])
+		}
+	}
+	if a.HasPriority {
+		dst = msgpack.AppendString(dst, "priority")
+		dst = msgpack.AppendFloat(dst, a.Priority)
+	}
+	if a.Retries != 0 {
+		dst = msgpack.AppendString(dst, "retries")
+		dst = msgpack.AppendInt(dst, int64(a.Retries))
+	}
+	return dst
+}
+
+// GraphWriter makes the expr_ser of an update-graph. Its zero value is an empty graph. One
+// goroutine uses it.
+type GraphWriter struct {
+	frames [][]byte // full ones
+	buf    []byte   // the one that is being written
+	nodes  int
+	notes  []byte
+	nnotes int
+
+}
+
+// graphFrame is the length in bytes at which a frame of nodes ends.
+const graphFrame = 4 << 20
+
+// Annotations adds a set of annotations and returns its index.
+func (w *GraphWriter) Annotations(a *Annotations) int {
+	w.notes = a.Append(w.notes)
+	w.nnotes++
+	return w.nnotes - 1
+}
+
+// None is no annotations, or no order, of a node.
+const None = -1
+
+// Len is the number of nodes.
+func (w *GraphWriter) Len() int { return w.nodes }
+
+// Grow makes room for n bytes more, to save copies of what is written already.
+func (w *GraphWriter) Grow(n int) {
+	if n = min(n, graphFrame+graphFrame/8); cap(w.buf)-len(w.buf) < n {
+		b := make([]byte, len(w.buf), len(w.buf)+n)
+		copy(b, w.buf)
+		w.buf = b
+	}
+}
+
+// Call adds a node that calls what the builder holds, and returns its index. annotations and
+// order may be None.
+func (w *GraphWriter) Call(key Key, b *Builder, annotations int, order int64) int {
+	w.node(key)
+	at := len(w.buf)
+	// The length of the spec is known only when it is written: a header of fixed size.
+	w.buf = append(w.buf, 0xc6, 0, 0, 0, 0)
+	w.buf = b.Append(w.buf)
+	n := len(w.buf) - at - 5
+	w.buf[at+1], w.buf[at+2], w.buf[at+3], w.buf[at+4] = byte(n>>24), byte(n>>16), byte(n>>8), byte(n)
+	w.buf = msgpack.AppendArrayHeader(w.buf, len(b.deps))
+	for _, k := range b.deps {
+		w.buf = appendDep(w.buf, k)
+	}
+	return w.end(annotations, order)
+}
+
+// Spec adds a node whose call is encoded already; deps are its keys.
+func (w *GraphWriter) Spec(key Key, spec []byte, deps []Key, annotations int, order int64) int {
+	w.node(key)
+	if spec == nil {
+		w.buf = msgpack.AppendNil(w.buf)
+	} else {
+		w.buf = msgpack.AppendBytes(w.buf, spec)
+	}
+	w.buf = msgpack.AppendArrayHeader(w.buf, len(deps))
+	for _, k := range deps {
+		w.buf = appendDep(w.buf, k)
+	}
+	return w.end(annotations, order)
+}
+
+func (w *GraphWriter) node(key Key) {
+	if len(w.buf) >= graphFrame {
+		w.frames, w.buf = append(w.frames, w.buf), make([]byte, 0, graphFrame+graphFrame/8)
+	}
+	w.buf = append(w.buf, 0x95) // an array of five
+	w.buf = append(w.buf, key...)
+}
+
+func (w *GraphWriter) end(annotations int, order int64) int {
+	if annotations < 0 {
+		w.buf = msgpack.AppendNil(w.buf)
+	} else {
+		w.buf = msgpack.AppendUint(w.buf, uint64(annotations))
+	}
+	if order < 0 {
+		w.buf = msgpack.AppendNil(w.buf)
+	} else {
+		w.buf = msgpack.AppendInt(w.buf, order)
+	}
+	w.nodes++
+	return w.nodes - 1
+}
+
+func appendDep(dst []byte, k Key) []byte {
+	r := msgpack.NewReader([]byte(k))
+	switch r.Kind() {
+	case msgpack.Str, msgpack.Bin, msgpack.Array:
+		return append(dst, k...)
+	}
+	dst = msgpack.AppendMapHeader(dst, 1)
+	dst = msgpack.AppendString(dst, "k")
+	return append(dst, k...)
+}
+
+// Serialized is the finished graph, which calls functions of this process's registry.
+func (w *GraphWriter) Serialized() *wire.Serialized { return w.serialized(Hash()) }
+
+func (w *GraphWriter) serialized(registry string) *wire.Serialized {
+	head := msgpack.AppendMapHeader(nil, 3)
+	head = msgpack.AppendString(head, "v")
+	head = msgpack.AppendInt(head, graphVersion)
+	head = msgpack.AppendString(head, "nodes")
+	head = msgpack.AppendInt(head, int64(w.nodes))
+	head = msgpack.AppendString(head, "annotations")
+	head = msgpack.AppendArrayHeader(head, w.nnotes)
+	head = append(head, w.notes...)
+	frames := []wire.Frame{wire.HeapFrame(head)}
+	for _, f := range w.frames {
+		frames = append(frames, wire.HeapFrame(f))
+	}
+	if len(w.buf) > 0 {
+		frames = append(frames, wire.HeapFrame(w.buf))
+	}
+	return &wire.Serialized{
+		Header: mustHeader(wire.NewDict("serializer", GraphSerializer, "v", graphVersion, "registry", registry, "num-sub-frames", len(frames))),
+		Frames: frames,
+	}
+}
+
+// IsGraph tells whether the header of an expr_ser is that of a Go client's graph.
+func IsGraph(header []byte) bool {
+	h, err := readGraphHeader(header)
+	return err == nil && h.serializer == GraphSerializer
+}
+
+type graphHeader struct {
+	serializer, registry string
+	version              int64
+}
+
+func readGraphHeader(b []byte) (graphHeader, error) {
+	var h graphHeader
+	r := msgpack.NewReader(b)
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return h, err
+	}
+	for range n {
+		k, err := r.ReadName()
+		if err != nil {
+			return h, err
+		}
+		switch string(k) {
+		case "serializer":
+			h.serializer, err = r.ReadString()
+		case "registry":
+			h.registry, err = r.ReadString()
+		case "v":
+			h.version, err = r.ReadInt()
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return h, err
+		}
+	}
+	if len(h.registry) > 128 {
+		return h, fmt.Errorf("a registry of %d bytes", len(h.registry))
+	}
+	return h, r.End()
+}

@@ -1,0 +1,335 @@
+package task
+
+import (
+	"fmt"
+
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// MaxNodes bounds the nodes of one graph, MaxAnnotations its sets of annotations.
+const (
+	MaxNodes       = 1 << 26
+	MaxAnnotations = 1 << 20
+)
+
+// Node is one node of a graph that is being read. Everything borrows from the frames.
+type Node struct {
+	// Key is canonical.
+	Key []byte
+	// Spec is the call; nil for a key that the scheduler knows already.
+	Spec []byte
+	// Deps are what it needs; the slice is used again by the next node.
+	Deps []Dep
+	// Annotations is an index into GraphReader.Annotations, or None.
+	Annotations int
+	// Order is its place in the graph, or None.
+	Order int64
+}
+
+// Dep is a dependency: a node of the same graph, or a key.
+type Dep struct {
+	// Node is the index of a node, None for a key.
+	Node int
+	// Key is canonical; nil for a node.
+	Key []byte
+}
+
+// GraphReader walks over a graph, a node at a time and without allocating for each.
+//
+//	g, err := task.ReadGraph(s)
+//	var n task.Node
+//	for g.Next(&n) {
+//		…
+//	}
+//	err = g.Err()
+type GraphReader struct {
+	// Registry is the hash of the client's functions.
+	Registry string
+	// Nodes is the number of nodes, as promised: allocate by what arrives.
+	Nodes int
+	// Annotations are the sets that nodes refer to.
+	Annotations []Annotations
+
+	frames []wire.Frame
+	r      msgpack.Reader
+	read   int
+	err    error
+}
+
+// ReadGraph begins to read a graph of a Go client. The frames must be in host memory, and
+// not compressed.
+func ReadGraph(s *wire.Serialized) (*GraphReader, error) {
+	h, err := readGraphHeader(s.Header)
+	if err != nil {
+		return nil, &SpecError{Reason: "a graph's header", Err: err}
+	}
+	if h.serializer != GraphSerializer {
+		return nil, &SpecError{Reason: fmt.Sprintf("a graph in family %.40q, want %q", h.serializer, GraphSerializer)}
+	}
+	if h.version != graphVersion {
+		return nil, &SpecError{Reason: fmt.Sprintf("a graph of version %d, and this release reads %d: use the same release everywhere", h.version, graphVersion)}
+	}
+	var size int64
+	for _, f := range s.Frames {
+		if f.OnDevice() {
+			return nil, &SpecError{Reason: "a graph in memory of a GPU"}
+		}
+		size += int64(f.Len())
+	}
+	if len(s.Frames) == 0 {
+		return nil, &SpecError{Reason: "a graph without frames"}
+	}
+	g := &GraphReader{Registry: h.registry, frames: s.Frames[1:]}
+	if err := g.head(s.Frames[0].Bytes()); err != nil {
+		return nil, &SpecError{Reason: "a graph's first frame", Err: err}
+	}
+	if int64(g.Nodes) > size/6 { // the shortest node has six bytes
+		return nil, &SpecError{Reason: fmt.Sprintf("a graph of %d nodes in %d bytes", g.Nodes, size)}
+	}
+	return g, nil
+}
+
+func (g *GraphReader) head(b []byte) error {
+	r := msgpack.NewReader(b)
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return err
+	}
+	for range n {
+		k, err := r.ReadName()
+		if err != nil {
+			return err
+		}
+		switch string(k) {
+		case "nodes":
+			var nodes uint64
+			if nodes, err = r.ReadUint(); nodes > MaxNodes {
+				return fmt.Errorf("%d nodes, %d are allowed", nodes, MaxNodes)
+			}
+			g.Nodes = int(nodes)
+		case "annotations":
+			err = g.annotations(&r)
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.End()
+}
+
+func (g *GraphReader) annotations(r *msgpack.Reader) error {
+	n, err := r.ReadArrayLen()
+	if err != nil {
+		return err
+	}
+	if n > MaxAnnotations {
+		return fmt.Errorf("%d sets of annotations, %d are allowed", n, MaxAnnotations)
+	}
+	for range n {
+		a, err := ReadAnnotations(r)
+		if err != nil {
+			return fmt.Errorf("annotations: %w", err)
+		}
+		g.Annotations = append(g.Annotations, a)
+	}
+	return nil
+}
+
+// ReadAnnotations reads a map of annotations; Raw borrows from the reader's bytes.
+func ReadAnnotations(r *msgpack.Reader) (Annotations, error) {
+	var a Annotations
+	from := r.Offset()
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return a, err
+	}
+	for range n {
+		k, err := r.ReadName()
+		if err != nil {
+			return a, err
+		}
+		switch {
+		case r.Kind() == msgpack.Nil:
+			err = r.ReadNil()
+		case string(k) == "workers":
+			a.Workers, err = readNames(r)
+		case string(k) == "allow_other_workers":
+			a.AllowOtherWorkers, err = r.ReadBool()
+		case string(k) == "resources":
+			a.Resources, err = readResources(r)
+		case string(k) == "priority":
+			a.HasPriority = true
+			a.Priority, err = r.ReadFloat()
+		case string(k) == "retries":
+			var retries int64
+			if retries, err = r.ReadInt(); err == nil && (retries < 0 || retries > 1<<31) {
+				err = fmt.Errorf("%d retries", retries)
+			}
+			a.Retries = int(retries)
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return a, fmt.Errorf("%.40s: %w", k, err)
+		}
+	}
+	a.Raw = r.Since(from)
+	return a, nil
+}
+
+// readNames reads one name or a list of them.
+func readNames(r *msgpack.Reader) ([]string, error) {
+	if r.Kind() == msgpack.Str {
+		s, err := r.ReadString()
+		return []string{s}, err
+	}
+	n, err := r.ReadArrayLen()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for range n {
+		s, err := r.ReadString()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func readResources(r *msgpack.Reader) (map[string]float64, error) {
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]float64)
+	for range n {
+		k, err := r.ReadString()
+		if err != nil {
+			return nil, err
+		}
+		if out[k], err = r.ReadFloat(); err != nil {
+			return nil, err
+		}
+		if !(out[k] >= 0) {
+			return nil, fmt.Errorf("%g of resource %.40q", out[k], k)
+		}
+	}
+	return out, nil
+}
+
+// Next reads the next node into n, and tells whether there is one.
+func (g *GraphReader) Next(n *Node) bool {
+	if g.err != nil || g.read >= g.Nodes {
+		return false
+	}
+	for g.r.Remaining() == 0 {
+		if len(g.frames) == 0 {
+			g.err = &SpecError{Reason: fmt.Sprintf("a graph of %d nodes ends after %d", g.Nodes, g.read)}
+			return false
+		}
+		g.r, g.frames = msgpack.NewReader(g.frames[0].Bytes()), g.frames[1:]
+	}
+	if err := g.node(n); err != nil {
+		g.err = &SpecError{Reason: fmt.Sprintf("node %d of a graph", g.read), Err: err}
+		return false
+	}
+	g.read++
+	return true
+}
+
+func (g *GraphReader) node(n *Node) error {
+	*n = Node{Deps: n.Deps[:0], Annotations: None, Order: None}
+	parts, err := g.r.ReadArrayLen()
+	if err != nil {
+		return err
+	}
+	if parts != 5 {
+		return fmt.Errorf("it has %d parts, want 5", parts)
+	}
+	if n.Key, err = g.key(); err != nil {
+		return err
+	}
+	if !g.r.TryNil() {
+		if n.Spec, err = g.r.ReadBytes(); err != nil {
+			return err
+		}
+	}
+	deps, err := g.r.ReadArrayLen()
+	if err != nil {
+		return err
+	}
+	for range deps {
+		d, err := g.dep()
+		if err != nil {
+			return err
+		}
+		n.Deps = append(n.Deps, d)
+	}
+	if !g.r.TryNil() {
+		i, err := g.r.ReadUint()
+		if err != nil {
+			return err
+		}
+		if i >= uint64(len(g.Annotations)) {
+			return fmt.Errorf("annotations %d of %d", i, len(g.Annotations))
+		}
+		n.Annotations = int(i)
+	}
+	if !g.r.TryNil() {
+		if n.Order, err = g.r.ReadInt(); err != nil {
+			return err
+		}
+		if n.Order < 0 {
+			return fmt.Errorf("order %d", n.Order)
+		}
+	}
+	return nil
+}
+
+func (g *GraphReader) dep() (Dep, error) {
+	switch g.r.Kind() {
+	case msgpack.Int:
+		i, err := g.r.ReadUint()
+		if err != nil {
+			return Dep{}, err
+		}
+		if i >= uint64(g.Nodes) {
+			return Dep{}, fmt.Errorf("dependency on node %d of %d", i, g.Nodes)
+		}
+		return Dep{Node: int(i)}, nil
+	case msgpack.MapKind:
+		n, err := g.r.ReadMapLen()
+		if err != nil {
+			return Dep{}, err
+		}
+		name, err := g.r.ReadName()
+		if err != nil {
+			return Dep{}, err
+		}
+		if n != 1 || string(name) != "k" {
+			return Dep{}, fmt.Errorf("a dependency is a map")
+		}
+	}
+	k, err := g.key()
+	return Dep{Node: None, Key: k}, err
+}
+
+// key reads a canonical key. It allocates only for one that is not, which clients of ours
+// never send.
+func (g *GraphReader) key() ([]byte, error) { return g.r.ReadKey(nil) }
+
+// Err is what ended the walk, nil at the end of the graph.
+func (g *GraphReader) Err() error {
+	if g.err != nil {
+		return g.err
+	}
+	if g.read == g.Nodes && (g.r.Remaining() > 0 || len(g.frames) > 0) {
+		return &SpecError{Reason: fmt.Sprintf("a graph goes on after its %d nodes", g.Nodes)}
+	}
+	return nil
+}

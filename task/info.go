@@ -1,0 +1,110 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.millstream.dev/comm"
+)
+
+// Info is what a running task can know about itself and its worker. The worker puts it into
+// the context of each call.
+type Info struct {
+	// Key is the task's.
+	Key Key
+	// Host is the worker, shared by its tasks.
+	Host *Host
+	// Secede tells the worker that the task no longer takes one of its threads, as it will
+	// wait for other tasks: another task starts in its place. nil outside of a task.
+	Secede func(ctx context.Context) error
+	// Rejoin waits for a thread again.
+	Rejoin func(ctx context.Context) error
+}
+
+// Host is what the tasks of a worker have in common. The worker makes one, and closes it when
+// it ends.
+type Host struct {
+	// Scheduler is the scheduler's address, Worker the worker's own, Name its name.
+	Scheduler, Worker, Name string
+	// Network and Dial say how to connect to the scheduler and to other workers.
+	Network comm.Network
+	Dial    comm.DialConfig
+	// Resolve, when set, gives results that are in this worker's memory.
+	Resolve func(Key) (*Value, bool)
+
+	mu     sync.Mutex // owns all below
+	shared map[any]*sharedThing
+	closed bool
+}
+
+type sharedThing struct {
+	once  sync.Once
+	v     any
+	close func() error
+	err   error
+}
+
+// ErrHostClosed is the use of a worker's Host after its end.
+var ErrHostClosed = errors.New("task: the worker has ended")
+
+// Shared returns the thing of a key that the tasks of the worker share, and makes it when it
+// is first asked for. close, when not nil, is called when the worker ends. An error is not
+// kept: the next caller tries again.
+func (h *Host) Shared(key any, make func() (v any, close func() error, err error)) (any, error) {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil, ErrHostClosed
+	}
+	if h.shared == nil {
+		h.shared = map[any]*sharedThing{}
+	}
+	s := h.shared[key]
+	if s == nil {
+		s = new(sharedThing)
+		h.shared[key] = s
+	}
+	h.mu.Unlock()
+	s.once.Do(func() { s.v, s.close, s.err = make() })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.err != nil {
+		if h.shared[key] == s {
+			delete(h.shared, key)
+		}
+		return nil, s.err
+	}
+	return s.v, nil
+}
+
+// Close ends what the tasks shared. It is idempotent.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	things := h.shared
+	h.shared = nil
+	h.mu.Unlock()
+	var errs []error
+	for _, s := range things {
+		s.once.Do(func() { s.err = ErrHostClosed }) // or wait for the one who makes it
+		if s.close != nil {
+			errs = append(errs, s.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type infoKey struct{}
+
+// WithInfo is the context of a running task.
+func WithInfo(ctx context.Context, i *Info) context.Context {
+	return context.WithValue(ctx, infoKey{}, i)
+}
+
+// FromContext is what is known about the running task whose context it is; nil outside of
+// one.
+func FromContext(ctx context.Context) *Info {
+	i, _ := ctx.Value(infoKey{}).(*Info)
+	return i
+}

@@ -1,0 +1,170 @@
+package task
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Func is a registered function without its types: what a worker runs.
+type Func struct {
+	name      string
+	signature string
+	params    []reflect.Type
+	result    reflect.Type
+	where     string // file:line of the registration
+	run       func(ctx context.Context, c *Call, deps []*Value) (any, error)
+	method    func(ctx context.Context, state any, args []*Value) (any, error) // nil for what is not one
+}
+
+// Name is the name under which it is registered.
+func (f *Func) Name() string { return f.name }
+
+// Signature is its parameters and result as text, with the fields of structs: what Hash is
+// made of.
+func (f *Func) Signature() string { return f.signature }
+
+// Params is the number of parameters, without the context.
+func (f *Func) Params() int { return len(f.params) }
+
+// Result is the type of its result.
+func (f *Func) Result() reflect.Type { return f.result }
+
+// funcs is the registry of the process. Functions are added by initialisers and looked up
+// for every task: after Freeze without a lock.
+var funcs struct {
+	sync.Mutex // owns byName until it is frozen
+	byName map[string]*Func
+	frozen atomic.Pointer[frozenFuncs]
+}
+
+type frozenFuncs struct {
+	byName map[string]*Func
+	hash   string
+}
+
+// register adds a function. It panics, at the start of the program, where a mistake of the
+// programmer would otherwise show in the cluster.
+func register(f *Func) *Func {
+	f.where = caller()
+	if f.name == "" {
+		panic("task: a function registered at " + f.where + " has no name")
+	}
+	if len(f.name) > MaxName {
+		panic(fmt.Sprintf("task: the name of a function registered at %s has %d bytes, %d are allowed", f.where, len(f.name), MaxName))
+	}
+	f.signature = signature(f.params, f.result)
+	for _, t := range f.params {
+		noteType(t)
+	}
+	noteType(f.result)
+	funcs.Lock()
+	defer funcs.Unlock()
+	if funcs.frozen.Load() != nil {
+		panic(fmt.Sprintf("task: function %q is registered at %s after the registry was frozen: make functions in package-level variables, so that every process of the cluster has the same ones before millstream.Main", f.name, f.where))
+	}
+	if old := funcs.byName[f.name]; old != nil {
+		panic(fmt.Sprintf("task: function %q is registered twice, at %s and at %s: give one of them another name", f.name, old.where, f.where))
+	}
+	if funcs.byName == nil {
+		funcs.byName = make(map[string]*Func)
+	}
+	funcs.byName[f.name] = f
+	return f
+}
+
+// MaxName is the longest name of a function in bytes.
+const MaxName = 1024
+
+// caller is the place outside of Millstream's own packages where a function is made.
+func caller() string {
+	for skip := 3; ; skip++ {
+		pc, file, line, ok := runtime.Caller(skip)
+		if !ok {
+			return "an unknown place"
+		}
+		if name := runtime.FuncForPC(pc).Name(); !within(name, "task") && !within(name, "client") && !within(name, "") {
+			return fmt.Sprintf("%s:%d", file, line)
+		}
+	}
+}
+
+// within tells whether a function belongs to one of our packages that registration passes
+// through.
+func within(function, pkg string) bool {
+	p := "go.millstream.dev"
+	if pkg != "" {
+		p += "/" + pkg
+	}
+	return len(function) > len(p) && function[:len(p)] == p && function[len(p)] == '.'
+}
+
+// Freeze ends registration: later attempts panic. millstream.Main calls it. It is
+// idempotent.
+func Freeze() {
+	funcs.Lock()
+	defer funcs.Unlock()
+	if funcs.frozen.Load() == nil {
+		funcs.frozen.Store(&frozenFuncs{byName: maps.Clone(funcs.byName), hash: hashOf(funcs.byName)})
+	}
+}
+
+// Frozen tells whether Freeze was called.
+func Frozen() bool { return funcs.frozen.Load() != nil }
+
+// Lookup finds a function by its name.
+func Lookup(name string) (*Func, bool) {
+	if z := funcs.frozen.Load(); z != nil {
+		f, ok := z.byName[name]
+		return f, ok
+	}
+	funcs.Lock()
+	defer funcs.Unlock()
+	f, ok := funcs.byName[name]
+	return f, ok
+}
+
+// lookupBytes is Lookup without making a string of the name.
+func lookupBytes(name []byte) (*Func, bool) {
+	if z := funcs.frozen.Load(); z != nil {
+		f, ok := z.byName[string(name)]
+		return f, ok
+	}
+	funcs.Lock()
+	defer funcs.Unlock()
+	f, ok := funcs.byName[string(name)]
+	return f, ok
+}
+
+// Names lists the functions, sorted.
+func Names() []string {
+	funcs.Lock()
+	defer funcs.Unlock()
+	return slices.Sorted(maps.Keys(funcs.byName))
+}
+
+// Hash stands for all names and signatures. Workers advertise it and graphs carry it: a task
+// goes only to workers with the same. It is 32 hex digits.
+func Hash() string {
+	if z := funcs.frozen.Load(); z != nil {
+		return z.hash
+	}
+	funcs.Lock()
+	defer funcs.Unlock()
+	return hashOf(funcs.byName)
+}
+
+func hashOf(byName map[string]*Func) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		fmt.Fprintf(h, "%d:%s %s\n", len(name), name, byName[name].signature)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

@@ -1,0 +1,128 @@
+package task
+
+import (
+	"reflect"
+
+	"go.millstream.dev/wire"
+)
+
+// SizeOf estimates the memory of a value in bytes, as Dask's sizeof does: it is what the
+// scheduler's accounts and the memory limits go by. Of long containers it looks at some
+// elements only.
+func SizeOf(v any) int64 {
+	switch v := v.(type) {
+	case nil:
+		return 16
+	case bool, int, int64, float64, uint64, int32, uint32, float32:
+		return 16
+	case string:
+		return 16 + int64(len(v))
+	case []byte:
+		return 24 + int64(cap(v))
+	case []float64:
+		return 24 + 8*int64(cap(v))
+	case []int:
+		return 24 + 8*int64(cap(v))
+	case *wire.NDArray:
+		return 96 + int64(len(v.Data))
+	case *wire.DeviceArray:
+		return 96 + int64(v.Frame.Len())
+	case *wire.Serialized:
+		return v.Size()
+	case *wire.Object:
+		n := int64(96)
+		for _, f := range v.Frames {
+			n += int64(f.Len())
+		}
+		return n
+	case interface{ SizeOf() int64 }:
+		return v.SizeOf()
+	}
+	budget := 1000
+	return sizeOf(reflect.ValueOf(v), &budget, 0) + 16
+}
+
+// sizeOf is what a value has besides itself, and itself.
+func sizeOf(v reflect.Value, budget *int, depth int) int64 {
+	t := v.Type()
+	return int64(t.Size()) + sizeBehind(v, budget, depth)
+}
+
+// sizeBehind is what a value points to.
+func sizeBehind(v reflect.Value, budget *int, depth int) int64 {
+	if *budget--; *budget < 0 || depth > 20 {
+		return 0
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return int64(v.Len())
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return 0
+		}
+		return sizeOf(v.Elem(), budget, depth+1)
+	case reflect.Slice:
+		n := int64(v.Cap()) * int64(v.Type().Elem().Size())
+		return n + sampled(v, budget, depth)
+	case reflect.Array:
+		return sampled(v, budget, depth)
+	case reflect.Map:
+		per, n := int64(0), 0
+		for it := v.MapRange(); n < 10 && it.Next(); n++ {
+			per += sizeOf(it.Key(), budget, depth+1) + sizeOf(it.Value(), budget, depth+1)
+		}
+		if n == 0 {
+			return 48
+		}
+		return 48 + per*int64(v.Len())/int64(n)
+	case reflect.Struct:
+		var n int64
+		for i := range v.NumField() {
+			n += sizeBehind(v.Field(i), budget, depth+1)
+		}
+		return n
+	}
+	return 0
+}
+
+// sampled is what a list's elements point to, from ten of them.
+func sampled(v reflect.Value, budget *int, depth int) int64 {
+	switch v.Type().Elem().Kind() {
+	case reflect.String, reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map, reflect.Struct, reflect.Array:
+	default:
+		return 0
+	}
+	const most = 10
+	n := min(v.Len(), most)
+	if n == 0 {
+		return 0
+	}
+	var sum int64
+	for i := range n {
+		sum += sizeBehind(v.Index(i*v.Len()/n), budget, depth+1)
+	}
+	return sum * int64(v.Len()) / int64(n)
+}
+
+// TypeName is a value's type for people, as Python would call it where it has such a type.
+func TypeName(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "NoneType"
+	case bool:
+		return "bool"
+	case int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+		return "int"
+	case float64, float32:
+		return "float"
+	case string:
+		return "str"
+	case []byte:
+		return "bytes"
+	case *wire.NDArray:
+		return "numpy.ndarray"
+	case *wire.Object:
+		return v.Type
+	}
+	return fullName(reflect.TypeOf(v))
+}

@@ -1,0 +1,209 @@
+package task
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"time"
+	"unicode/utf8"
+	"unsafe"
+
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/pickle"
+)
+
+func validText(s string) bool { return utf8.ValidString(s) }
+
+// Millstream runs on machines whose int has 64 bits.
+func asInt64(v []int) []int64 {
+	if len(v) == 0 {
+		if v == nil {
+			return nil
+		}
+		return []int64{}
+	}
+	return unsafe.Slice((*int64)(unsafe.Pointer(&v[0])), len(v))
+}
+
+func asUint64(v []uint) []uint64 {
+	if len(v) == 0 {
+		if v == nil {
+			return nil
+		}
+		return []uint64{}
+	}
+	return unsafe.Slice((*uint64)(unsafe.Pointer(&v[0])), len(v))
+}
+
+const _ = uint(unsafe.Sizeof(int(0)) - 8) // does not compile where int is shorter
+
+// toTree turns a Go value into what package pickle writes.
+func toTree(v reflect.Value, depth int) (any, error) {
+	if !v.IsValid() {
+		return nil, nil
+	}
+	t := v.Type()
+	if depth > maxDepth {
+		return nil, &EncodeError{Type: t, Reason: "it is nested too deeply, or contains itself"}
+	}
+	if reflect.PointerTo(t).Implements(refType) {
+		return toTree(addressable(v).Addr().Interface().(treeRef).treeValue(), depth+1)
+	}
+	switch x := v.Interface().(type) {
+	case time.Time:
+		if x = x.Round(0); exact(int64(x.Nanosecond())) {
+			return x, nil
+		}
+		return x.Format(time.RFC3339Nano), nil
+	case time.Duration:
+		if exact(int64(x)) {
+			return x, nil
+		}
+		return int64(x), nil
+	case []byte:
+		if x == nil {
+			return nil, nil
+		}
+		return x, nil
+	case wire.Date, wire.NaiveTime, wire.TimeOfDay, wire.Tuple:
+		return x, nil
+	case *wire.NDArray:
+		if x == nil {
+			return nil, nil
+		}
+		return pickledArray(x)
+	}
+	if isWire(t) && t != bigIntType || t.Implements(arrowTableType) || t.Implements(arrowBatchType) {
+		return nil, &EncodeError{Type: t, Reason: "within another value it has no form: return it as a result of its own"}
+	}
+	if t == bigIntType {
+		return v.Interface(), nil
+	}
+	if a := numberArray(v.Interface()); a != nil {
+		return pickledArray(a)
+	}
+	pt := reflect.PointerTo(t)
+	if t.Kind() != reflect.Pointer && pt.Implements(marshalerType) && pt.Implements(unmarshalerType) {
+		data, err := addressable(v).Addr().Interface().(encoding.BinaryMarshaler).MarshalBinary()
+		if err != nil {
+			return nil, &EncodeError{Type: t, Reason: err.Error()}
+		}
+		if data == nil {
+			data = []byte{}
+		}
+		return data, nil
+	}
+	return kindTree(v, depth)
+}
+
+func pickledArray(a *wire.NDArray) (any, error) {
+	if !a.COrder() || a.Offset != 0 {
+		a = a.Clone()
+	}
+	if !a.COrder() || a.Offset != 0 {
+		return nil, &EncodeError{Type: reflect.TypeFor[*wire.NDArray](), Reason: "within another value an array must be in C order"}
+	}
+	out, err := pickle.NewArray(string(a.DType), a.Shape, a.Data[:a.Len()*a.DType.ItemSize()])
+	if err != nil {
+		return nil, &EncodeError{Type: reflect.TypeFor[*wire.NDArray](), Reason: err.Error()}
+	}
+	return out, nil
+}
+
+func kindTree(v reflect.Value, depth int) (any, error) {
+	t := v.Type()
+	switch t.Kind() {
+	case reflect.Bool:
+		return v.Bool(), nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return v.Int(), nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return v.Uint(), nil
+	case reflect.Float32, reflect.Float64:
+		return v.Float(), nil
+	case reflect.Complex64, reflect.Complex128:
+		return v.Complex(), nil
+	case reflect.String:
+		if s := v.String(); validText(s) {
+			return s, nil
+		}
+		return []byte(v.String()), nil
+	case reflect.Interface:
+		if t.NumMethod() > 0 && !v.IsNil() {
+			return nil, noForm(t)
+		}
+		return toTree(v.Elem(), depth+1)
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil, nil
+		}
+		return toTree(v.Elem(), depth+1)
+	case reflect.Slice, reflect.Array:
+		return listTree(v, depth)
+	case reflect.Map:
+		return mapTree(v, depth)
+	case reflect.Struct:
+		return structTree(v, depth)
+	}
+	return nil, noForm(t)
+}
+
+func listTree(v reflect.Value, depth int) (any, error) {
+	if v.Kind() == reflect.Slice && v.IsNil() {
+		return nil, nil
+	}
+	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
+		return v.Bytes(), nil
+	}
+	items := make([]any, v.Len())
+	for i := range items {
+		x, err := toTree(v.Index(i), depth+1)
+		if err != nil {
+			return nil, inPath(err, fmt.Sprintf("[%d]", i))
+		}
+		items[i] = x
+	}
+	return &pickle.List{Items: items}, nil
+}
+
+// mapTree writes the keys in the order that makes equal maps equal bytes.
+func mapTree(v reflect.Value, depth int) (any, error) {
+	if v.IsNil() {
+		return nil, nil
+	}
+	d := new(pickle.Dict)
+	for _, k := range sortedMapKeys(v) {
+		key, err := toTree(k, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		x, err := toTree(v.MapIndex(k), depth+1)
+		if err != nil {
+			return nil, inPath(err, fmt.Sprintf("[%v]", k))
+		}
+		switch k := key.(type) {
+		case *pickle.List: // an array: Python's keys are tuples
+			key = pickle.Tuple(k.Items)
+		case *pickle.Dict:
+			return nil, &EncodeError{Type: v.Type(), Reason: "a struct as key of a map has no form in Python: use text or a number"}
+		}
+		d.Set(key, x)
+	}
+	return d, nil
+}
+
+func structTree(v reflect.Value, depth int) (any, error) {
+	fields, err := fieldsOf(v.Type())
+	if err != nil {
+		return nil, err
+	}
+	d := new(pickle.Dict)
+	for _, f := range fields {
+		x, err := toTree(v.Field(f.index), depth+1)
+		if err != nil {
+			return nil, inPath(err, "."+f.name)
+		}
+		d.Set(f.name, x)
+	}
+	return d, nil
+}

@@ -1,0 +1,246 @@
+package task
+
+import (
+	"fmt"
+	"math/big"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+var (
+	bigIntType     = reflect.TypeFor[*big.Int]()
+	arrowTableType = reflect.TypeFor[arrow.Table]()
+	arrowBatchType = reflect.TypeFor[arrow.RecordBatch]()
+)
+
+// types maps names to types that a value of type any may have: those of Go that everybody
+// knows, those of registered functions, and what RegisterType adds.
+var types struct {
+	sync.RWMutex
+	byName map[string]reflect.Type
+}
+
+// RegisterType makes a type known by its name, so that values of it can stand where a
+// function takes any. The parameter and result types of functions are known already, and so
+// are Go's own.
+func RegisterType[T any]() { noteType(reflect.TypeFor[T]()) }
+
+// noteType registers a type with what it is made of.
+func noteType(t reflect.Type) {
+	types.Lock()
+	defer types.Unlock()
+	note(t)
+}
+
+// note is noteType for a caller that holds the lock.
+func note(t reflect.Type) {
+	if t == nil || t.Kind() == reflect.Interface {
+		return
+	}
+	name := fullName(t)
+	if _, ok := types.byName[name]; ok {
+		return
+	}
+	if types.byName == nil {
+		types.byName = make(map[string]reflect.Type)
+	}
+	types.byName[name] = t
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		note(t.Elem())
+	case reflect.Map:
+		note(t.Key())
+		note(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); f.IsExported() {
+				note(f.Type)
+			}
+		}
+	}
+}
+
+// typeByName finds a type.
+func typeByName(name []byte) (reflect.Type, bool) {
+	types.RLock()
+	defer types.RUnlock()
+	t, ok := types.byName[string(name)]
+	return t, ok
+}
+
+// fullName is a type's name with the paths of packages: the same in every process.
+func fullName(t reflect.Type) string {
+	if n := typeName(t); n != "" {
+		return n
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return "*" + fullName(t.Elem())
+	case reflect.Slice:
+		return "[]" + fullName(t.Elem())
+	case reflect.Array:
+		return fmt.Sprintf("[%d]%s", t.Len(), fullName(t.Elem()))
+	case reflect.Map:
+		return "map[" + fullName(t.Key()) + "]" + fullName(t.Elem())
+	}
+	return t.String()
+}
+
+func init() {
+	for _, v := range []any{
+		false, 0, int8(0), int16(0), int32(0), int64(0), uint(0), uint8(0), uint16(0), uint32(0), uint64(0), uintptr(0),
+		float32(0), float64(0), complex64(0), complex128(0), "", time.Time{}, time.Duration(0),
+		[]bool(nil), []int(nil), []int8(nil), []int16(nil), []int32(nil), []int64(nil), []uint(nil), []byte(nil), []uint16(nil),
+		[]uint32(nil), []uint64(nil), []float32(nil), []float64(nil), []complex64(nil), []complex128(nil), []string(nil), []any(nil),
+		[][]byte(nil), [][]float64(nil), [][]int(nil), [][]string(nil),
+		map[string]any(nil), map[string]string(nil), map[string]int(nil), map[string]int64(nil), map[string]float64(nil), map[int]int(nil), map[int]string(nil),
+		(*wire.NDArray)(nil), (*wire.DeviceArray)(nil), (*wire.Object)(nil), wire.Dict(nil), wire.Tuple(nil), wire.Set(nil), wire.FrozenSet(nil),
+		wire.ByteArray(nil), wire.NaiveTime{}, wire.Date{}, wire.TimeOfDay{}, (*big.Int)(nil),
+	} {
+		t := reflect.TypeOf(v)
+		if isWire(t) { // not what they are made of
+			types.byName[fullName(t)] = t
+			continue
+		}
+		noteType(t)
+	}
+}
+
+// appendAny writes the name of the dynamic type and the value.
+func appendAny(b *Builder, v reflect.Value) error {
+	if v.IsNil() {
+		b.args = msgpack.AppendNil(b.args)
+		return nil
+	}
+	v = v.Elem()
+	name := fullName(v.Type())
+	if _, ok := typeByName([]byte(name)); !ok {
+		return &EncodeError{Type: v.Type(), Reason: "where any stands the type must be known to the other side: register it with RegisterType, or as the type of a function's parameter or result"}
+	}
+	if err := b.deeper(v.Type()); err != nil {
+		return err
+	}
+	b.args = msgpack.AppendString(b.args, name)
+	err := planOf(v.Type()).append(b, v)
+	b.depth--
+	return err
+}
+
+func readAny(r *reader, v reflect.Value) error {
+	if r.TryNil() {
+		v.SetZero()
+		return nil
+	}
+	name, err := r.ReadStringBytes()
+	if err != nil {
+		return err
+	}
+	t, ok := typeByName(name)
+	if !ok {
+		if len(name) > MaxName {
+			name = name[:MaxName]
+		}
+		return &SpecError{Reason: fmt.Sprintf("a value of type %s, which this process does not know: register it with RegisterType", name)}
+	}
+	if err := r.deeper(); err != nil {
+		return err
+	}
+	x := reflect.New(t).Elem()
+	if err := planOf(t).read(r, x); err != nil {
+		return err
+	}
+	r.depth--
+	v.Set(x)
+	return nil
+}
+
+// wirePlan is for values that only package wire knows how to write.
+func wirePlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader, reflect.Value) error) {
+	return func(b *Builder, v reflect.Value) error {
+			switch v.Kind() {
+			case reflect.Pointer, reflect.Interface, reflect.Slice:
+				if v.IsNil() {
+					b.args = msgpack.AppendNil(b.args)
+					return nil
+				}
+			}
+			s, err := wire.EncodeValue(v.Interface(), wire.EncodeOptions{})
+			if err != nil {
+				return &EncodeError{Type: t, Reason: err.Error()}
+			}
+			defer s.Release()
+			return b.serialized(t, s)
+		}, func(r *reader, v reflect.Value) error {
+			if r.TryNil() {
+				v.SetZero()
+				return nil
+			}
+			s, err := r.serialized()
+			if err != nil {
+				return err
+			}
+			x, err := s.Decode(wire.DecodeOptions{})
+			if err != nil {
+				return err
+			}
+			return setFrom(v, wire.Clone(x))
+		}
+}
+
+// serialized writes header and frames.
+func (b *Builder) serialized(t reflect.Type, s *wire.Serialized) error {
+	b.args = msgpack.AppendArrayHeader(b.args, 1+len(s.Frames))
+	b.args = msgpack.AppendBytes(b.args, s.Header)
+	for _, f := range s.Frames {
+		if f.OnDevice() {
+			return &EncodeError{Type: t, Reason: "it is in memory of a GPU: scatter it and pass the future"}
+		}
+		if f.Len() > msgpack.MaxLen {
+			return tooLarge(t)
+		}
+		b.args = msgpack.AppendBytes(b.args, f.Bytes())
+	}
+	return nil
+}
+
+func (r *reader) serialized() (*wire.Serialized, error) {
+	n, err := r.ReadArrayLen()
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, &SpecError{Reason: "a serialised value without a header"}
+	}
+	s := new(wire.Serialized)
+	for i := range n {
+		p, err := r.ReadBytes()
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			s.Header = p
+		} else {
+			s.Frames = append(s.Frames, wire.HeapFrame(p))
+		}
+	}
+	return s, nil
+}
+
+// setFrom sets v to a decoded value whose type only wire knows.
+func setFrom(v reflect.Value, x any) error {
+	if x == nil {
+		v.SetZero()
+		return nil
+	}
+	if xv := reflect.ValueOf(x); xv.Type().AssignableTo(v.Type()) {
+		v.Set(xv)
+		return nil
+	}
+	return fromTree(x, v, 0)
+}

@@ -1,0 +1,163 @@
+package task
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+
+	"go.millstream.dev/wire"
+)
+
+// Value is a result as a worker or client keeps it: the live Go value, the same in its
+// frames, or both. Each is made of the other when it is first needed. Any number of
+// goroutines may use it; what it holds is immutable.
+type Value struct {
+	mu      sync.Mutex // owns all below
+	live    any
+	decoded bool // live is valid
+	encoded *wire.Serialized
+	size    int64 // -1: not known yet
+}
+
+// NewValue holds a live value.
+func NewValue(v any) *Value { return &Value{live: v, decoded: true, size: -1} }
+
+// NewEncoded holds a value in its frames, of which it takes over the caller's reference: a
+// value that borrows from a message must be retained, or cloned, before.
+func NewEncoded(s *wire.Serialized) *Value { return &Value{encoded: s, size: -1} }
+
+// Live returns the live value if it is there already.
+func (v *Value) Live() (any, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.live, v.decoded
+}
+
+// Encoded returns the value in its frames, and makes them if they are not there. They stay
+// the Value's: retain them to keep them. A value that has no form outside of its process is
+// an *EncodeError.
+func (v *Value) Encoded() (*wire.Serialized, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.encoded != nil {
+		return v.encoded, nil
+	}
+	s, err := EncodeValue(v.live)
+	if err != nil {
+		return nil, err
+	}
+	v.encoded = s
+	return s, nil
+}
+
+// DropEncoded forgets the frames if the live value is there, to save memory.
+func (v *Value) DropEncoded() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.decoded && v.encoded != nil {
+		v.encoded.Release()
+		v.encoded = nil
+	}
+}
+
+// AppendBody appends the value as a message's body can carry it, and tells whether it can:
+// see AppendBody.
+func (v *Value) AppendBody(dst []byte) ([]byte, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.decoded {
+		return dst, false
+	}
+	return AppendBody(dst, v.live)
+}
+
+// Size estimates the memory of the value in bytes, for the scheduler's accounts.
+func (v *Value) Size() int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.size < 0 {
+		if v.decoded {
+			v.size = SizeOf(v.live)
+		} else {
+			v.size = v.encoded.Size()
+		}
+	}
+	return v.size
+}
+
+// Type names the value's type for people and for the scheduler's statistics; "" if it has
+// not been opened.
+func (v *Value) Type() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.decoded {
+		return ""
+	}
+	return TypeName(v.live)
+}
+
+// As returns the value as a T: the live one itself, or one that is decoded now and kept. It
+// is a *TypeError if the value is something else.
+func As[T any](v *Value) (T, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var out T
+	if v.decoded {
+		if x, ok := v.live.(T); ok {
+			return x, nil
+		}
+		err := convert(v.live, reflect.ValueOf(&out).Elem())
+		return out, err
+	}
+	if err := DecodeInto(v.encoded, &out); err != nil {
+		return out, err
+	}
+	v.live, v.decoded = out, true
+	return out, nil
+}
+
+// into is As by reflection.
+func (v *Value) into(dst reflect.Value) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.decoded {
+		return convert(v.live, dst)
+	}
+	if err := decodeInto(v.encoded, dst); err != nil {
+		return err
+	}
+	v.live, v.decoded = dst.Interface(), true
+	return nil
+}
+
+// convert sets dst to a live value: one of its type, or one that came out of a message and
+// so has the type that stands for Python's.
+func convert(live any, dst reflect.Value) error {
+	if live == nil {
+		switch dst.Kind() {
+		case reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map:
+			dst.SetZero()
+			return nil
+		}
+		return &TypeError{Want: dst.Type().String(), Got: "nothing (None)"}
+	}
+	lv := reflect.ValueOf(live)
+	if lv.Type().AssignableTo(dst.Type()) {
+		dst.Set(lv)
+		return nil
+	}
+	if err := fromTree(live, dst, 0); err != nil {
+		return &TypeError{Want: dst.Type().String(), Got: fmt.Sprintf("a %T", live), Err: err}
+	}
+	return nil
+}
+
+// Release gives the frames' references back. The value must not be used after it.
+func (v *Value) Release() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.encoded != nil {
+		v.encoded.Release()
+		v.encoded = nil
+	}
+}
