@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/comm"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx"
 )
@@ -20,6 +21,8 @@ type peer struct {
 	w *ucx.Worker
 	l *ucx.Listener
 	s *ucx.SockListener
+
+	comms comm.Listener // open-comm
 
 	mu       sync.Mutex
 	out      *json.Encoder
@@ -86,6 +89,10 @@ func (p *peer) do(ctx context.Context, o order) (answer, error) {
 	switch o.Do {
 	case "open":
 		return p.open(ctx, o)
+	case "open-comm":
+		return p.openComm(ctx, o)
+	case "echo-comm":
+		return answer{}, p.echoComm(ctx)
 	case "accept":
 		return p.accept(ctx, o)
 	case "send", "send-sync", "send-stream", "send-am":
