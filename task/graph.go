@@ -91,7 +91,6 @@ type GraphWriter struct {
 	nodes  int
 	notes  []byte
 	nnotes int
-
 }
 
 // graphFrame is the length in bytes at which a frame of nodes ends.

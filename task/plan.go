@@ -44,7 +44,6 @@ type refField interface {
 	readRef(r *reader) error
 }
 
-
 var (
 	refType         = reflect.TypeFor[refField]()
 	marshalerType   = reflect.TypeFor[encoding.BinaryMarshaler]()
@@ -57,7 +56,9 @@ func makePlan(t reflect.Type) *plan {
 	pt := reflect.PointerTo(t)
 	switch {
 	case pt.Implements(refType):
-		p.append = func(b *Builder, v reflect.Value) error { return addressable(v).Addr().Interface().(refField).appendRef(b) }
+		p.append = func(b *Builder, v reflect.Value) error {
+			return addressable(v).Addr().Interface().(refField).appendRef(b)
+		}
 		p.read = func(r *reader, v reflect.Value) error { return v.Addr().Interface().(refField).readRef(r) }
 	case isWire(t):
 		p.append, p.read = wirePlan(t)

@@ -41,8 +41,8 @@ func (f *Func) Result() reflect.Type { return f.result }
 // for every task: after Freeze without a lock.
 var funcs struct {
 	sync.Mutex // owns byName until it is frozen
-	byName map[string]*Func
-	frozen atomic.Pointer[frozenFuncs]
+	byName     map[string]*Func
+	frozen     atomic.Pointer[frozenFuncs]
 }
 
 type frozenFuncs struct {
