@@ -1,0 +1,119 @@
+package state
+
+import "time"
+
+// A run cannot be stopped at will, and a transfer carries several keys: a task that is no
+// longer wanted stays Cancelled until its run or transfer has ended. If it is wanted again
+// before, in the same way, nothing has happened; in another way, it is Resumed.
+
+func (s *State) cancelledFetch(t *Task) {
+	switch {
+	case t.previous != Flight:
+		t.next = Fetch
+		s.setState(t, Resumed)
+	case t.done: // the transfer of a key that nobody wants has ended without it
+		s.release(t)
+	default:
+		t.previous = noState
+		s.setState(t, Flight)
+	}
+}
+
+func (s *State) cancelledWaiting(t *Task) {
+	previous := t.previous
+	if previous == Flight {
+		t.next = Waiting
+		s.setState(t, Resumed)
+		return
+	}
+	t.previous = noState
+	s.setState(t, previous)
+	if previous == LongRunning {
+		s.tell(SendLongRunning, t) // it may have seceded while it was cancelled
+	}
+}
+
+func (s *State) resumedFetch(t *Task) {
+	switch {
+	case t.previous != Flight: // it is so already
+	case t.done: // the transfer failed: run it, as the scheduler wants
+		s.restart(t, Waiting)
+	default:
+		t.previous, t.next = noState, noState
+		s.setState(t, Flight)
+	}
+}
+
+// resumedMemory sends the message that the scheduler expects, which is not that of what was
+// done.
+func (s *State) resumedMemory(t *Task) {
+	fetched := t.previous == Flight
+	t.previous, t.next = noState, noState
+	if !fetched {
+		s.added = append(s.added, t)
+	}
+	s.toMemory(t)
+	if fetched {
+		s.tell(SendTaskFinished, t)
+	}
+}
+
+// restart begins anew with a task whose run or transfer has ended in vain.
+func (s *State) restart(t *Task, finish TaskState) {
+	s.dropValue(t)
+	t.done, t.previous, t.next, t.failure = false, noState, noState, nil
+	t.aborted, t.rerun, t.orphaned, t.scattered = false, false, false, false
+	s.setState(t, Released)
+	s.recommend(t, finish)
+}
+
+// secede takes a running task from those that count against the threads.
+func (s *State) secede(t *Task, after time.Duration) {
+	switch {
+	case t.state == Executing:
+		s.executing.remove(t)
+		s.setState(t, LongRunning)
+		s.longRunning.add(t)
+		s.log.add(s, t, Executing, LongRunning)
+		if t.orphaned {
+			return
+		}
+		if a := s.tell(SendLongRunning, t); a != nil {
+			a.After, a.HasState = after, true
+		}
+	case t.previous == Executing:
+		// The scheduler thinks that this run does not exist; it is told if it wants it again.
+		s.executing.remove(t)
+		t.previous = LongRunning
+		s.longRunning.add(t)
+	}
+}
+
+// schedulerLost forgets what the scheduler ordered, but for what has begun.
+func (s *State) schedulerLost() {
+	s.detached = true
+	for _, t := range s.sorted() {
+		switch t.state {
+		case Waiting, Ready, Constrained, Fetch, Missing, Erred, Flight:
+			s.recommend(t, Released)
+		case Executing, LongRunning:
+			t.orphaned = true
+			if t.rerun {
+				s.recommend(t, Released)
+			}
+		case Resumed:
+			if t.previous == Flight || t.rerun {
+				s.recommend(t, Released)
+				continue
+			}
+			previous := t.previous
+			t.previous, t.next, t.orphaned = noState, noState, true
+			s.setState(t, previous)
+		}
+	}
+}
+
+func (s *State) reattach() {
+	s.detached = false
+	s.tellList(SendAddKeys, s.inMemory.tasks)
+}

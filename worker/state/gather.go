@@ -1,0 +1,241 @@
+package state
+
+import "slices"
+
+// This file decides what is fetched from whom, and draws the consequences of transfers.
+
+// throttled tells that no other transfer may be started now.
+func (s *State) throttled() bool {
+	return s.inBytes >= s.cfg.IncomingBytes || s.flights >= s.cfg.IncomingCount && s.inBytes >= s.cfg.IncomingThrottle
+}
+
+// candidate is a peer that can be asked, with what it is preferred for.
+type candidate struct {
+	peer   *Peer
+	top    *Task
+	needed int
+	tie    uint64
+}
+
+// compare orders peers: first the one with the most urgent task, then those on this host,
+// then by how much they have. What is then equal is decided by a number that differs from
+// worker to worker, lest all ask the same peer.
+func (c candidate) compare(d candidate) int {
+	switch {
+	case c.top != d.top && c.top.before(d.top):
+		return -1
+	case c.top != d.top && d.top.before(c.top):
+		return 1
+	case c.peer.remote != d.peer.remote:
+		if d.peer.remote {
+			return -1
+		}
+		return 1
+	case c.needed != d.needed:
+		return d.needed - c.needed
+	case c.tie < d.tie:
+		return -1
+	}
+	return 1
+}
+
+func (s *State) candidate(p *Peer) candidate {
+	z := p.hash + s.inTotal*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	return candidate{p, p.needed.top(), p.needed.len(), z ^ z>>27}
+}
+
+// ensureCommunicating starts transfers while there are keys to fetch and peers to ask. It
+// comes after all that an event has changed, so that many keys go into one transfer.
+func (s *State) ensureCommunicating() {
+	if !s.running || len(s.askable) == 0 || s.throttled() {
+		return
+	}
+	queue := s.candidates[:0]
+	for _, p := range s.askable {
+		queue = append(queue, s.candidate(p))
+	}
+	if len(queue) > 1 {
+		slices.SortFunc(queue, candidate.compare)
+	}
+	for i := 0; i < len(queue); i++ {
+		c := queue[i]
+		switch n := c.peer.needed.len(); {
+		case n == 0: // a better peer had it all
+			continue
+		case n != c.needed: // a better peer had some of it
+			c.top, c.needed = c.peer.needed.top(), n
+			j, _ := slices.BinarySearchFunc(queue[i+1:], c, candidate.compare)
+			copy(queue[i:], queue[i+1:i+1+j])
+			queue[i+j] = c
+			if j > 0 {
+				i-- // look at the one that is here now
+				continue
+			}
+		}
+		if !s.gather(c.peer) || s.throttled() {
+			break
+		}
+	}
+	clear(queue)
+	s.candidates = queue[:0]
+}
+
+// gather starts a transfer of the most urgent keys that a peer has, as many as fit into one
+// message. It reports whether there was room for any.
+func (s *State) gather(p *Peer) bool {
+	p.inFlight, p.inBytes = p.inFlight[:0], 0
+	for p.needed.len() > 0 {
+		t := p.needed.top()
+		size := s.sizeOf(t)
+		if s.tooMuch(size, p.inBytes, len(p.inFlight)) {
+			break
+		}
+		p.inFlight = append(p.inFlight, t)
+		p.inBytes += size
+		t.done = false
+		s.transition(t, Flight)
+		t.comingFrom = p
+	}
+	if len(p.inFlight) == 0 {
+		return false
+	}
+	p.flying = true
+	s.enlist(p)
+	s.flights++
+	s.inTotal++
+	s.inBytes += p.inBytes
+	a := s.out.add(DoGather)
+	a.Peer, a.Tasks, a.NBytes, a.Stimulus = p, s.out.keep(p.inFlight), p.inBytes, s.ev.stimulus()
+	return true
+}
+
+func (s *State) sizeOf(t *Task) int64 {
+	if t.nbytes < 0 {
+		return s.cfg.DefaultSize
+	}
+	return t.nbytes
+}
+
+// tooMuch tells whether a key of some size would exceed the limits of a message that has n
+// keys and message bytes already. Without other traffic, one key is never too much.
+func (s *State) tooMuch(size, message int64, n int) bool {
+	if n == 0 {
+		return s.inBytes > 0 && size > s.cfg.IncomingBytes-s.inBytes
+	}
+	return size > min(s.cfg.IncomingBytes-s.inBytes, s.cfg.MessageBytes)-message
+}
+
+// landed ends the transfer from a peer and returns what was asked for, nil if there was none.
+func (s *State) landed(address string) (*Peer, []*Task) {
+	p := s.peers[address]
+	if p == nil || !p.flying {
+		return nil, nil
+	}
+	p.flying = false
+	s.flights--
+	s.inBytes -= p.inBytes
+	p.inBytes = 0
+	for _, t := range p.inFlight {
+		t.done = true
+	}
+	s.enlist(p)
+	return p, p.inFlight
+}
+
+// left is what a task does whose transfer has ended without it.
+func (s *State) left(t *Task, finish TaskState) {
+	t.comingFrom = nil
+	if t.scattered {
+		finish = Memory
+	}
+	s.recommend(t, finish)
+}
+
+func (s *State) gatherSuccess(ev *GatherSuccess) {
+	p, tasks := s.landed(ev.Peer)
+	for i := range ev.Data {
+		d := &ev.Data[i]
+		t := s.tasks[d.Key]
+		if p == nil || t == nil || t.comingFrom != p {
+			s.stale(d, t)
+			continue
+		}
+		t.stored, t.nbytes, t.typeName = true, d.NBytes, d.TypeName
+		t.comingFrom = nil
+		s.recommend(t, Memory)
+	}
+	for _, t := range tasks {
+		if t.comingFrom != p {
+			continue
+		}
+		if slot := t.holderOf(p); slot >= 0 {
+			s.removeHolder(t, slot)
+		}
+		s.left(t, Fetch)
+	}
+}
+
+func (s *State) gatherBusy(ev *GatherBusy) {
+	p, tasks := s.landed(ev.Peer)
+	if p == nil {
+		return
+	}
+	p.busy = true
+	s.enlist(p)
+	stuck := s.taskScratch[:0]
+	for _, t := range tasks {
+		s.left(t, Fetch)
+		if t.state == Flight && !slices.ContainsFunc(t.whoHas, func(h holder) bool { return !h.peer.busy }) {
+			stuck = append(stuck, t)
+		}
+	}
+	a := s.out.add(DoRetryBusy)
+	a.Peer, a.After, a.Stimulus = p, s.cfg.BusyRetry, ev.Stimulus
+	s.requestRefresh(stuck)
+	clear(stuck)
+	s.taskScratch = stuck[:0]
+}
+
+func (s *State) gatherNetworkFailure(ev *GatherNetworkFailure) {
+	p, tasks := s.landed(ev.Peer)
+	if p == nil {
+		return
+	}
+	for _, t := range tasks {
+		s.left(t, Fetch)
+	}
+	s.losePeer(p)
+}
+
+// gatherFailure fails the tasks that wait for data which cannot be read.
+func (s *State) gatherFailure(ev *GatherFailure) {
+	_, tasks := s.landed(ev.Peer)
+	for _, t := range tasks {
+		if t.state != Flight || t.scattered {
+			s.left(t, Erred)
+			continue
+		}
+		for _, b := range t.dependents {
+			if u := b.task; u.state == Waiting && u.deps[b.slot].waiting {
+				u.failure = ev.Failure
+				s.transition(u, Erred)
+			}
+		}
+		s.left(t, Released)
+	}
+}
+
+// losePeer forgets all that a peer was known to hold. A transfer from it ends by itself.
+func (s *State) losePeer(p *Peer) {
+	for n := len(p.has); n > 0; n = len(p.has) {
+		t := p.has[n-1].task
+		s.removeHolder(t, p.has[n-1].slot)
+		if t.state == Fetch && len(t.whoHas) == 0 {
+			s.recommend(t, Missing)
+		}
+	}
+	p.busy = false
+	s.enlist(p)
+	s.dropPeer(p)
+}

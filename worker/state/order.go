@@ -1,0 +1,184 @@
+package state
+
+import "bytes"
+
+// This file has what the scheduler orders.
+
+func (s *State) computeTask(ev *ComputeTask) {
+	t := s.tasks[ev.Key]
+	same := true
+	if t == nil {
+		t = s.newTaskWithSpec(ev.Key, ev.Spec)
+	} else {
+		same = t.state != Memory && bytes.Equal(t.spec, ev.Spec)
+	}
+	t.runID = ev.RunID
+	switch {
+	case t.state == Memory:
+		s.tell(SendTaskFinished, t)
+		return
+	case unstarted(t.state) && same:
+		return
+	case unstarted(t.state):
+		s.transition(t, Released)
+		t.rec = noState
+	case (t.state == Executing || t.state == LongRunning) && same:
+		if t.orphaned && t.state == LongRunning {
+			s.tell(SendLongRunning, t)
+		}
+		t.orphaned = false
+		return
+	}
+
+	if !same {
+		t.spec = cloneBytes(ev.Spec)
+	}
+	s.generation--
+	t.priority, t.generation, t.hasPrio = ev.Priority, s.generation, true
+	t.actor, t.failure = ev.Actor, nil
+	t.annotations, t.spanID, t.data = cloneBytes(ev.Annotations), cloneString(ev.SpanID), ev.Data
+	set, err := s.needSetFor(ev.Resources)
+	switch {
+	case t.running() && same: // the run holds what it was given
+	case t.running():
+		s.replace(t, set)
+	case err != nil:
+		t.failure = &Failure{ExceptionText: err.Error()}
+		s.recommend(t, Erred)
+		return
+	default:
+		s.useNeeds(t, set)
+	}
+	s.linkDeps(t, ev.Deps)
+	if t.state == Executing || t.state == LongRunning {
+		t.orphaned = false
+		return
+	}
+	s.recommend(t, Waiting)
+}
+
+// replace notes that the run that is under way is not the one that is wanted: another one
+// follows it.
+func (s *State) replace(t *Task, set *needSet) {
+	if set != nil {
+		set.users++
+	}
+	if t.nextNeeds != nil {
+		t.nextNeeds.users--
+	}
+	t.rerun, t.nextNeeds = true, set
+	s.abort(t)
+}
+
+func (s *State) freeKeys(ev *FreeKeys) {
+	for _, key := range ev.Keys {
+		if t := s.tasks[key]; t != nil {
+			s.recommend(t, Released)
+		}
+	}
+}
+
+func (s *State) removeReplicas(ev *RemoveReplicas) {
+	for _, key := range ev.Keys {
+		t := s.tasks[key]
+		if t == nil || t.state != Memory {
+			continue
+		}
+		if t.actor || t.needed() {
+			s.added = append(s.added, t)
+		} else {
+			s.recommend(t, Released)
+		}
+	}
+}
+
+// needed tells that a task here uses the value or is about to.
+func (t *Task) needed() bool {
+	for _, b := range t.dependents {
+		if st := b.task.state; unstarted(st) || st == Executing || st == LongRunning {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *State) acquireReplicas(ev *AcquireReplicas) {
+	for i := range ev.Deps {
+		d := &ev.Deps[i]
+		t := s.ensureTask(d.Key, replicaPriority, 0)
+		own := unstarted(t.state) || t.state == Executing || t.state == LongRunning || t.state == Resumed && t.next == Waiting
+		if t.state == Memory || own { // it is here, or will be
+			continue
+		}
+		s.setDep(t, d)
+		t.acquired = true
+		s.recommend(t, Fetch)
+	}
+}
+
+func (s *State) refreshWhoHas(ev *RefreshWhoHas) {
+	for i := range ev.Deps {
+		if t := s.tasks[ev.Deps[i].Key]; t != nil {
+			s.updateHolders(t, ev.Deps[i].WhoHas)
+		}
+	}
+}
+
+func (s *State) stealRequest(ev *StealRequest) {
+	t := s.tasks[ev.Key]
+	if !s.detached {
+		a := s.out.add(SendStealResponse)
+		a.Key, a.Stimulus = ev.Key, ev.Stimulus
+		if t != nil {
+			a.Task, a.Key, a.State, a.HasState = t, t.key, t.state, true
+		}
+	}
+	if t != nil && unstarted(t.state) {
+		s.recommend(t, Released)
+	}
+}
+
+func (s *State) updateData(ev *UpdateData) {
+	for i := range ev.Data {
+		d := &ev.Data[i]
+		t := s.tasks[d.Key]
+		if t == nil {
+			t = s.newTask(d.Key)
+		}
+		if t.state == Memory {
+			s.nbytes += d.NBytes - t.nbytes
+		}
+		t.stored, t.typeName = true, d.TypeName
+		switch {
+		case t.state == Memory:
+			t.nbytes = d.NBytes
+		case t.running():
+			t.scattered, t.nbytes = true, d.NBytes
+			if t.state == Cancelled { // wanted again, and not by an order
+				t.orphaned = true
+				previous := t.previous
+				t.previous = noState
+				s.setState(t, previous)
+			}
+		case t.flying():
+			t.scattered, t.nbytes = true, d.NBytes
+			if t.state == Cancelled {
+				t.previous = noState
+				s.setState(t, Flight)
+			}
+		default:
+			ordered := unstarted(t.state)
+			if t.state != Released {
+				t.stored = false // not to be deleted on the way
+				s.transition(t, Released)
+				t.stored = true
+			}
+			t.rec = noState
+			t.nbytes = d.NBytes
+			s.transition(t, Memory)
+			if ordered {
+				s.tell(SendTaskFinished, t)
+			}
+		}
+	}
+}
