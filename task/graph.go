@@ -35,19 +35,22 @@ type Annotations struct {
 	HasPriority bool
 	// Retries is how often a task that failed is run again.
 	Retries int
+	// Timeout is how long the function may run in seconds before its context ends; 0: for
+	// ever. Dask has no such annotation.
+	Timeout float64
 	// Raw is the whole map as msgpack, of a graph that was read: it goes to the worker.
 	Raw []byte
 }
 
 // IsZero tells whether nothing is annotated.
 func (a *Annotations) IsZero() bool {
-	return a == nil || len(a.Workers) == 0 && !a.AllowOtherWorkers && len(a.Resources) == 0 && !a.HasPriority && a.Retries == 0
+	return a == nil || len(a.Workers) == 0 && !a.AllowOtherWorkers && len(a.Resources) == 0 && !a.HasPriority && a.Retries == 0 && a.Timeout == 0
 }
 
 // Append appends the map as msgpack.
 func (a *Annotations) Append(dst []byte) []byte {
 	n := 0
-	for _, there := range []bool{len(a.Workers) > 0, a.AllowOtherWorkers, len(a.Resources) > 0, a.HasPriority, a.Retries != 0} {
+	for _, there := range []bool{len(a.Workers) > 0, a.AllowOtherWorkers, len(a.Resources) > 0, a.HasPriority, a.Retries != 0, a.Timeout != 0} {
 		if there {
 			n++
 		}
@@ -79,6 +82,10 @@ func (a *Annotations) Append(dst []byte) []byte {
 	if a.Retries != 0 {
 		dst = msgpack.AppendString(dst, "retries")
 		dst = msgpack.AppendInt(dst, int64(a.Retries))
+	}
+	if a.Timeout != 0 {
+		dst = msgpack.AppendString(dst, "timeout")
+		dst = msgpack.AppendFloat(dst, a.Timeout)
 	}
 	return dst
 }

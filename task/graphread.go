@@ -169,6 +169,8 @@ func ReadAnnotations(r *msgpack.Reader) (Annotations, error) {
 				err = fmt.Errorf("%d retries", retries)
 			}
 			a.Retries = int(retries)
+		case string(k) == "timeout":
+			a.Timeout, err = r.ReadFloat()
 		default:
 			err = r.Skip()
 		}

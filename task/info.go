@@ -108,3 +108,31 @@ func FromContext(ctx context.Context) *Info {
 	i, _ := ctx.Value(infoKey{}).(*Info)
 	return i
 }
+
+// ErrOutside is what only a running task can do, done outside of one.
+var ErrOutside = errors.New("task: this is not the context of a running task")
+
+// Secede gives up the thread of the running task whose context it is: for tasks that wait
+// for others.
+func Secede(ctx context.Context) error {
+	if i := FromContext(ctx); i != nil && i.Secede != nil {
+		return i.Secede(ctx)
+	}
+	return ErrOutside
+}
+
+// Rejoin waits for a thread again after Secede.
+func Rejoin(ctx context.Context) error {
+	if i := FromContext(ctx); i != nil && i.Rejoin != nil {
+		return i.Rejoin(ctx)
+	}
+	return ErrOutside
+}
+
+// CurrentKey is the key of the running task whose context it is, "" outside of one.
+func CurrentKey(ctx context.Context) Key {
+	if i := FromContext(ctx); i != nil {
+		return i.Key
+	}
+	return ""
+}
