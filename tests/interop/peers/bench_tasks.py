@@ -1,5 +1,6 @@
 """Dask's side of `millstream bench tasks`, driven by JSON lines as internal/taskbench
-says: start, map-noop, tree, random-dag, submit-latency, fetch, shuffle, stop.
+says: start, map-noop, tree, random-dag, submit-latency, fetch, shuffle, stop; and for a
+scheduler whose workers do nothing: scheduler, usage, flood, release, empty.
 
     python bench_tasks.py
 
@@ -143,7 +144,8 @@ class Side:
     """One cluster with its client."""
 
     def __init__(self):
-        self.cluster = self.client = None
+        self.cluster = self.client = self.flood = self.loop = None
+        self.futures = []
 
     def do(self, c):
         what = c["do"].replace("-", "_")
@@ -153,12 +155,10 @@ class Side:
         return method(c)
 
     def do_start(self, c):
-        import dask
         import distributed
         from distributed import Client, LocalCluster
         from distributed.security import Security
 
-        dask.config.set({"distributed.p2p.storage.disk": bool(c.get("disk", True))})
         files = {}
         for role in ("scheduler", "worker", "client"):
             for part in ("cert", "key"):
@@ -334,6 +334,51 @@ class Side:
         got = self.client.gather(futures)
         return sum(r for r, _ in got), sum(s for _, s in got) & VALUE_MASK
 
+    def do_scheduler(self, c):
+        """A scheduler alone, over tcp, in a thread of its own."""
+        import asyncio
+
+        from distributed import Scheduler
+
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+
+        async def start():
+            return await Scheduler(protocol="tcp", host="127.0.0.1", port=0, dashboard=False)
+
+        self.scheduler = asyncio.run_coroutine_threadsafe(start(), self.loop).result()
+        return {"address": self.scheduler.address, "pid": os.getpid()}
+
+    def do_usage(self, c):
+        n = c.get("n", 0)
+        self.wait_for_tasks(lambda: sum(t.state == "memory" for t in list(self.scheduler.tasks.values())) >= n)
+        return usage()
+
+    def do_empty(self, c):
+        self.wait_for_tasks(lambda: not self.scheduler.tasks)
+        return usage()
+
+    def wait_for_tasks(self, done):
+        deadline = time.monotonic() + 60
+        while not done():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the scheduler has {len(self.scheduler.tasks)} tasks")
+            time.sleep(0.05)
+
+    def do_flood(self, c):
+        from distributed import Client, wait
+
+        if self.flood is None:
+            self.flood = Client(c["address"])
+        begin = time.perf_counter()
+        self.futures = self.flood.map(funcs().noop, range(c["n"]), pure=False)
+        wait(self.futures)
+        return {"seconds": time.perf_counter() - begin, "tasks": c["n"]}
+
+    def do_release(self, c):
+        self.futures = []
+        return {}
+
     def do_stop(self, c):
         self.close()
         return {}
@@ -345,6 +390,23 @@ class Side:
         if self.cluster is not None:
             self.cluster.close()
             self.cluster = None
+        if self.flood is not None:
+            self.flood.close()
+            self.flood = None
+        if self.loop is not None:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.loop = None
+
+
+def usage():
+    """What this process has used and holds."""
+    import resource
+
+    r = resource.getrusage(resource.RUSAGE_SELF)
+    with open("/proc/self/statm") as f:
+        pages = int(f.read().split()[1])
+    cpu = r.ru_utime + r.ru_stime
+    return {"cpu": cpu, "cpu_after": cpu, "rss": pages * os.sysconf("SC_PAGE_SIZE")}
 
 
 def transfers(dask_worker):
