@@ -128,7 +128,7 @@ func (w *GraphWriter) Grow(n int) {
 // Call adds a node that calls what the builder holds, and returns its index. annotations and
 // order may be None.
 func (w *GraphWriter) Call(key Key, b *Builder, annotations int, order int64) int {
-	w.node(key)
+	w.node([]byte(key))
 	at := len(w.buf)
 	// The length of the spec is known only when it is written: a header of fixed size.
 	w.buf = append(w.buf, 0xc6, 0, 0, 0, 0)
@@ -144,6 +144,11 @@ func (w *GraphWriter) Call(key Key, b *Builder, annotations int, order int64) in
 
 // Spec adds a node whose call is encoded already; deps are its keys.
 func (w *GraphWriter) Spec(key Key, spec []byte, deps []Key, annotations int, order int64) int {
+	return w.SpecBytes([]byte(key), spec, deps, annotations, order)
+}
+
+// SpecBytes is Spec for a key that is there as bytes.
+func (w *GraphWriter) SpecBytes(key []byte, spec []byte, deps []Key, annotations int, order int64) int {
 	w.node(key)
 	if spec == nil {
 		w.buf = msgpack.AppendNil(w.buf)
@@ -157,7 +162,7 @@ func (w *GraphWriter) Spec(key Key, spec []byte, deps []Key, annotations int, or
 	return w.end(annotations, order)
 }
 
-func (w *GraphWriter) node(key Key) {
+func (w *GraphWriter) node(key []byte) {
 	if len(w.buf) >= graphFrame {
 		w.frames, w.buf = append(w.frames, w.buf), make([]byte, 0, graphFrame+graphFrame/8)
 	}

@@ -1,0 +1,197 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire/pickle"
+)
+
+// Config describes a client. Its zero value is useful.
+type Config struct {
+	// Network makes the comms (default comm.Default).
+	Network comm.Network
+	// Dial says how to connect, to the scheduler and to workers, TLS included.
+	Dial comm.DialConfig
+	// Name is the beginning of the client's id (default "Client-go").
+	Name string
+	// Reconnect is how long a lost scheduler is looked for before all futures fail (default
+	// 60 s; negative: not at all). A Millstream scheduler that was restarted from its journal
+	// takes up where it was.
+	Reconnect time.Duration
+	// Heartbeat is the time between signs of life (default 5 s,
+	// distributed.client.heartbeat).
+	Heartbeat time.Duration
+	// Logger gets what Dask's client logs (default slog.Default).
+	Logger *slog.Logger
+
+	submitting task.Key // of a client within a task
+}
+
+// Client is a connection to a scheduler. Any number of goroutines may use it.
+type Client struct {
+	cfg     Config
+	address string
+	id      string
+	pool    *rpc.Pool
+	log     *slog.Logger
+
+	mu        sync.Mutex // owns all below but the channels
+	keys      map[task.Key]*keyState
+	out       []outItem
+	graphs    map[*graphOut]struct{} // that have tasks which have not ended
+	seq       int                    // of the last graph
+	releasing []task.Key             // keys whose last future is gone
+	addresses []string               // of workers, by index
+	addressAt map[string]int32
+	watch     func(*keyState)
+	events    map[string][]func(Event)
+	closed    error // why nothing more is said; nil while the client lives
+	stream    *stream
+	identity  schedulerID
+
+	wake   chan struct{} // holds a token: something is queued
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	done   chan struct{} // the goroutines have ended
+}
+
+// schedulerID tells a scheduler from the one that was there before it.
+type schedulerID struct {
+	id    string
+	epoch int64
+}
+
+var pickleLimits = pickle.Limits{}
+
+// Connect connects to a scheduler. It tries until ctx ends or Config.Dial.Timeout is over.
+func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
+	if cfg.Network == nil {
+		cfg.Network = comm.Default
+	}
+	if cfg.Name == "" {
+		cfg.Name = "Client-go"
+	}
+	if cfg.Reconnect == 0 {
+		cfg.Reconnect = time.Minute
+	}
+	if cfg.Heartbeat <= 0 {
+		cfg.Heartbeat = 5 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	c := &Client{
+		cfg: cfg, address: comm.NormalizeAddress(address), id: cfg.Name + "-" + randomHex(8), log: cfg.Logger,
+		pool: rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: cfg.Dial}),
+		keys: make(map[task.Key]*keyState), graphs: make(map[*graphOut]struct{}), addressAt: make(map[string]int32),
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	s, err := c.register(ctx)
+	if err != nil {
+		c.cancel(ErrClosed)
+		_ = c.pool.Close()
+		return nil, fmt.Errorf("client: scheduler at %s: %w", c.address, err)
+	}
+	c.stream, c.identity = s, s.identity
+	go c.run(s)
+	return c, nil
+}
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// ID names the client to the scheduler.
+func (c *Client) ID() string { return c.id }
+
+// Address is the scheduler's.
+func (c *Client) Address() string { return c.address }
+
+// Done is closed when the client has ended: closed, or without a scheduler for too long. Err
+// says why.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Err is nil while the client lives.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// Close releases all futures and leaves the scheduler. It waits until what was said before
+// has been sent, or ctx ends. It is idempotent.
+func (c *Client) Close(ctx context.Context) error {
+	c.mu.Lock()
+	s := c.stream
+	if c.closed == nil {
+		c.closed = ErrClosed
+		for _, ks := range c.keys {
+			if !ks.status.ended() {
+				c.settle(ks, Cancelled, &cancelledError{key: ks.key, cause: ErrClosed})
+			}
+		}
+		c.say(opMessage("close-client"))
+		c.say(opMessage("close-stream"))
+	}
+	c.mu.Unlock()
+	var err error
+	if s != nil {
+		select {
+		case <-s.comm.Done(): // the scheduler has heard it, or is gone
+		case <-c.done:
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-time.After(closeTime):
+		}
+	}
+	c.cancel(ErrClosed)
+	<-c.done
+	return errors.Join(err, c.pool.Close())
+}
+
+// closeTime bounds how long a scheduler may take to hear that the client leaves.
+const closeTime = 2 * time.Second
+
+// fail ends the client: nothing more will be said or heard.
+func (c *Client) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed == nil {
+		c.closed = err
+	}
+	for _, ks := range c.keys {
+		if !ks.status.ended() {
+			c.settle(ks, Cancelled, &cancelledError{key: ks.key, cause: c.closed})
+		}
+	}
+}
+
+// call asks the scheduler.
+func (c *Client) call(ctx context.Context, op string, args, reply any) error {
+	if err := c.Err(); err != nil {
+		return err
+	}
+	ctx, stop := c.within(ctx)
+	defer stop()
+	return c.pool.Call(ctx, c.address, op, args, reply)
+}
+
+// within is ctx, ended also by the client's end.
+func (c *Client) within(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })
+	return ctx, func() { stop(); cancel(nil) }
+}

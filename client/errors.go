@@ -1,0 +1,141 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+)
+
+// Errors that errors.Is finds in what futures return.
+var (
+	// ErrCancelled is the result of a task that was cancelled, or whose scheduler no longer
+	// knows it.
+	ErrCancelled = errors.New("the task was cancelled")
+	// ErrLostData is the result that was lost with its worker and that nobody can compute
+	// again, such as scattered data.
+	ErrLostData = errors.New("the result was lost with its worker")
+	// ErrKilledWorker is the result of a task that was on too many workers when they died
+	// (distributed.scheduler.allowed-failures).
+	ErrKilledWorker = errors.New("the task's workers died")
+	// ErrReleased is the use of a future after its Release.
+	ErrReleased = errors.New("the future has been released")
+	// ErrClosed is the use of a client after its Close, or after it lost its scheduler.
+	ErrClosed = errors.New("the client is closed")
+)
+
+// TaskError is the error of a task: what its function returned or panicked with, or why it
+// could not be run.
+type TaskError struct {
+	// Key is the task's.
+	Key task.Key
+	// Exception is the remote error; errors.As finds it. Its type is RuntimeError for
+	// errors of Go functions.
+	Exception *wire.Exception
+	// Text is the remote error's text, Stack the remote stack where there is one.
+	Text, Stack string
+}
+
+// Error names the task and the remote error.
+func (e *TaskError) Error() string { return fmt.Sprintf("task %s: %s", e.Key, e.Text) }
+
+// Format adds the remote stack for %+v.
+func (e *TaskError) Format(s fmt.State, verb rune) {
+	_, _ = io.WriteString(s, e.Error())
+	if verb == 'v' && s.Flag('+') && e.Stack != "" {
+		_, _ = io.WriteString(s, "\n"+e.Stack)
+	}
+}
+
+// Unwrap returns the remote error.
+func (e *TaskError) Unwrap() error {
+	if e.Exception == nil {
+		return nil
+	}
+	return e.Exception
+}
+
+// Is finds ErrKilledWorker.
+func (e *TaskError) Is(target error) bool {
+	return target == ErrKilledWorker && e.Exception != nil && e.Exception.Type == "KilledWorker"
+}
+
+// newTaskError reads what task-erred carries.
+func newTaskError(key task.Key, exception, traceback any) *TaskError {
+	e := &TaskError{Key: key}
+	switch x := exception.(type) {
+	case []byte:
+		if exc, err := wire.UnpickleException(x, pickleLimits); err == nil {
+			e.Exception = exc
+		} else {
+			e.Text = "an error that cannot be read: " + err.Error()
+		}
+	case *wire.Exception:
+		e.Exception = x
+	case string:
+		e.Text = x
+	case nil:
+		e.Text = "an error without a text"
+	default:
+		e.Text = fmt.Sprintf("an error of type %T", x)
+	}
+	if e.Exception != nil {
+		e.Text = exceptionText(e.Exception)
+	}
+	e.Stack = stackText(traceback)
+	if e.Stack == "" && e.Exception != nil {
+		for _, f := range e.Exception.Traceback {
+			e.Stack += fmt.Sprintf("%s\n\t%s:%d\n", f.Function, f.File, f.Line)
+		}
+	}
+	return e
+}
+
+// exceptionText leaves RuntimeError, the name of all errors of Go functions, out.
+func exceptionText(x *wire.Exception) string {
+	if x.Type == "RuntimeError" {
+		return x.Text
+	}
+	return x.Error()
+}
+
+func stackText(traceback any) string {
+	switch x := traceback.(type) {
+	case string:
+		return x
+	case []byte:
+		if s, ok := pickledString(x); ok {
+			return s
+		}
+	case *wire.Exception:
+		return x.Text
+	}
+	return ""
+}
+
+// cancelledError says why a task was cancelled.
+type cancelledError struct {
+	key          task.Key
+	reason, text string
+	cause        error
+}
+
+func (e *cancelledError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "task %s: %v", e.key, e.cause)
+	if e.reason != "" {
+		b.WriteString(": " + e.reason)
+	}
+	if e.text != "" {
+		b.WriteString(": " + e.text)
+	}
+	return b.String()
+}
+
+func (e *cancelledError) Unwrap() error { return e.cause }
+
+// Is makes every lost result a cancelled one too: nobody computes it.
+func (e *cancelledError) Is(target error) bool { return target == ErrCancelled }

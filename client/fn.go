@@ -1,0 +1,211 @@
+package client
+
+import (
+	"context"
+
+	"go.millstream.dev/task"
+)
+
+// Arg is an argument for a parameter of type T: Val, a Future[T], List, Dict, or a Ref[T].
+type Arg[T any] = task.Arg[T]
+
+// Ref is a field of an argument that stands for the result of a task: see Future.Ref.
+type Ref[T any] = task.Ref[T]
+
+// Key names a task.
+type Key = task.Key
+
+// Val is an argument that is there.
+func Val[T any](v T) Arg[T] { return task.Val(v) }
+
+// List is a slice with futures in it, for a parameter of type []T.
+func List[T any](args ...Arg[T]) Arg[[]T] { return task.List(args...) }
+
+// ListOf is a slice of futures, for a parameter of type []T.
+func ListOf[T any](futures []*Future[T]) Arg[[]T] {
+	args := make([]Arg[T], len(futures))
+	for i, f := range futures {
+		args[i] = f
+	}
+	return task.List(args...)
+}
+
+// Dict is a map with futures in it, for a parameter of type map[string]T.
+func Dict[T any](args map[string]Arg[T]) Arg[map[string]T] { return task.Dict(args) }
+
+// Fn0 is a registered function without parameters: see Func0.
+type Fn0[R any] struct{ f *task.Func }
+
+// Fn1 is a registered function of one parameter: see Func.
+type Fn1[A, R any] struct {
+	f *task.Func
+	a task.Param[A]
+}
+
+// Fn2 is a registered function of two parameters: see Func2.
+type Fn2[A, B, R any] struct {
+	f *task.Func
+	a task.Param[A]
+	b task.Param[B]
+}
+
+// Fn3 is a registered function of three parameters: see Func3.
+type Fn3[A, B, C, R any] struct {
+	f *task.Func
+	a task.Param[A]
+	b task.Param[B]
+	c task.Param[C]
+}
+
+// Fn4 is a registered function of four parameters: see Func4.
+type Fn4[A, B, C, D, R any] struct {
+	f *task.Func
+	a task.Param[A]
+	b task.Param[B]
+	c task.Param[C]
+	d task.Param[D]
+}
+
+// Func registers a function of one parameter under a name. It is called in a package-level
+// variable, in a package that client and workers share, and panics if the name is taken.
+func Func[A, R any](name string, f func(context.Context, A) (R, error)) *Fn1[A, R] {
+	return &Fn1[A, R]{task.Register1(name, f), task.NewParam[A]()}
+}
+
+// Func0 is Func for a function without parameters.
+func Func0[R any](name string, f func(context.Context) (R, error)) *Fn0[R] {
+	return &Fn0[R]{task.Register0(name, f)}
+}
+
+// Func2 is Func for two parameters.
+func Func2[A, B, R any](name string, f func(context.Context, A, B) (R, error)) *Fn2[A, B, R] {
+	return &Fn2[A, B, R]{task.Register2(name, f), task.NewParam[A](), task.NewParam[B]()}
+}
+
+// Func3 is Func for three parameters.
+func Func3[A, B, C, R any](name string, f func(context.Context, A, B, C) (R, error)) *Fn3[A, B, C, R] {
+	return &Fn3[A, B, C, R]{task.Register3(name, f), task.NewParam[A](), task.NewParam[B](), task.NewParam[C]()}
+}
+
+// Func4 is Func for four parameters.
+func Func4[A, B, C, D, R any](name string, f func(context.Context, A, B, C, D) (R, error)) *Fn4[A, B, C, D, R] {
+	return &Fn4[A, B, C, D, R]{task.Register4(name, f), task.NewParam[A](), task.NewParam[B](), task.NewParam[C](), task.NewParam[D]()}
+}
+
+// Name is the name under which it is registered.
+func (f *Fn0[R]) Name() string { return f.f.Name() }
+
+// Name is the name under which it is registered.
+func (f *Fn1[A, R]) Name() string { return f.f.Name() }
+
+// Name is the name under which it is registered.
+func (f *Fn2[A, B, R]) Name() string { return f.f.Name() }
+
+// Name is the name under which it is registered.
+func (f *Fn3[A, B, C, R]) Name() string { return f.f.Name() }
+
+// Name is the name under which it is registered.
+func (f *Fn4[A, B, C, D, R]) Name() string { return f.f.Name() }
+
+func (f *Fn0[R]) build(b *task.Builder) error {
+	b.Begin(f.f)
+	return nil
+}
+
+func (f *Fn1[A, R]) build(b *task.Builder, x Arg[A]) error {
+	b.Begin(f.f)
+	return f.a.Arg(b, x)
+}
+
+func (f *Fn2[A, B, R]) build(b *task.Builder, x Arg[A], y Arg[B]) error {
+	b.Begin(f.f)
+	if err := f.a.Arg(b, x); err != nil {
+		return err
+	}
+	return f.b.Arg(b, y)
+}
+
+func (f *Fn3[A, B, C, R]) build(b *task.Builder, x Arg[A], y Arg[B], z Arg[C]) error {
+	b.Begin(f.f)
+	if err := f.a.Arg(b, x); err != nil {
+		return err
+	}
+	if err := f.b.Arg(b, y); err != nil {
+		return err
+	}
+	return f.c.Arg(b, z)
+}
+
+func (f *Fn4[A, B, C, D, R]) build(b *task.Builder, x Arg[A], y Arg[B], z Arg[C], u Arg[D]) error {
+	b.Begin(f.f)
+	if err := f.a.Arg(b, x); err != nil {
+		return err
+	}
+	if err := f.b.Arg(b, y); err != nil {
+		return err
+	}
+	if err := f.c.Arg(b, z); err != nil {
+		return err
+	}
+	return f.d.Arg(b, u)
+}
+
+// Submit runs the function on some worker. An error in the arguments is the future's.
+func (f *Fn0[R]) Submit(ctx context.Context, c *Client, opts ...Option) *Future[R] {
+	return submit[R](ctx, c, f.f, opts, f.build)
+}
+
+// Submit runs the function on some worker. An error in the arguments is the future's.
+func (f *Fn1[A, R]) Submit(ctx context.Context, c *Client, a Arg[A], opts ...Option) *Future[R] {
+	return submit[R](ctx, c, f.f, opts, func(b *task.Builder) error { return f.build(b, a) })
+}
+
+// Submit runs the function on some worker. An error in the arguments is the future's.
+func (f *Fn2[A, B, R]) Submit(ctx context.Context, c *Client, x Arg[A], y Arg[B], opts ...Option) *Future[R] {
+	return submit[R](ctx, c, f.f, opts, func(b *task.Builder) error { return f.build(b, x, y) })
+}
+
+// Submit runs the function on some worker. An error in the arguments is the future's.
+func (f *Fn3[A, B, C, R]) Submit(ctx context.Context, c *Client, x Arg[A], y Arg[B], z Arg[C], opts ...Option) *Future[R] {
+	return submit[R](ctx, c, f.f, opts, func(b *task.Builder) error { return f.build(b, x, y, z) })
+}
+
+// Submit runs the function on some worker. An error in the arguments is the future's.
+func (f *Fn4[A, B, C, D, R]) Submit(ctx context.Context, c *Client, x Arg[A], y Arg[B], z Arg[C], u Arg[D], opts ...Option) *Future[R] {
+	return submit[R](ctx, c, f.f, opts, func(b *task.Builder) error { return f.build(b, x, y, z, u) })
+}
+
+// Map runs the function once for each input. Of an input that cannot be encoded the future
+// has the error.
+func (f *Fn1[A, R]) Map(ctx context.Context, c *Client, inputs []A, opts ...Option) []*Future[R] {
+	return mapCalls[R](ctx, c, f.f, len(inputs), opts, func(b *task.Builder, i int) error {
+		b.Begin(f.f)
+		return f.a.Val(b, inputs[i])
+	})
+}
+
+// MapArgs is Map for arguments such as futures.
+func (f *Fn1[A, R]) MapArgs(ctx context.Context, c *Client, inputs []Arg[A], opts ...Option) []*Future[R] {
+	return mapCalls[R](ctx, c, f.f, len(inputs), opts, func(b *task.Builder, i int) error { return f.build(b, inputs[i]) })
+}
+
+// MapFutures is Map over the results of other tasks.
+func (f *Fn1[A, R]) MapFutures(ctx context.Context, c *Client, inputs []*Future[A], opts ...Option) []*Future[R] {
+	return mapCalls[R](ctx, c, f.f, len(inputs), opts, func(b *task.Builder, i int) error { return f.build(b, inputs[i]) })
+}
+
+// Map runs the function once for each pair of inputs, as many as both have.
+func (f *Fn2[A, B, R]) Map(ctx context.Context, c *Client, as []A, bs []B, opts ...Option) []*Future[R] {
+	return mapCalls[R](ctx, c, f.f, min(len(as), len(bs)), opts, func(b *task.Builder, i int) error {
+		b.Begin(f.f)
+		if err := f.a.Val(b, as[i]); err != nil {
+			return err
+		}
+		return f.b.Val(b, bs[i])
+	})
+}
+
+// MapArgs is Map for arguments such as futures.
+func (f *Fn2[A, B, R]) MapArgs(ctx context.Context, c *Client, as []Arg[A], bs []Arg[B], opts ...Option) []*Future[R] {
+	return mapCalls[R](ctx, c, f.f, min(len(as), len(bs)), opts, func(b *task.Builder, i int) error { return f.build(b, as[i], bs[i]) })
+}

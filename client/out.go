@@ -1,0 +1,239 @@
+package client
+
+import (
+	"context"
+
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// What the client says to the scheduler goes through one queue, in the order in which the
+// client's state changed: a key that is released and wanted again must not be released in
+// the end. The client's mu owns the queue; the writer, a goroutine, empties it.
+
+// outItem is one message: encoded, or a graph that may still grow.
+type outItem struct {
+	raw   msgpack.Raw
+	graph *graphOut
+}
+
+// graphOptions are what update-graph says about all of its tasks. Tasks with equal ones may
+// go together.
+type graphOptions struct {
+	fifo       string
+	actors     bool
+	submitting task.Key
+	priority   float64
+}
+
+// graphOut is an update-graph: open while it is the last in the queue, so that tasks that
+// are submitted one by one travel together, then kept until its tasks have ended in case the
+// scheduler has to be told again.
+type graphOut struct {
+	opts   graphOptions
+	seq    int // graphs may refer to earlier ones
+	w      task.GraphWriter
+	wanted []byte // keys, one behind the other
+	n      int    // of them
+	left   int    // of them that have not ended
+	notes  map[string]int
+	sealed *wire.Serialized
+}
+
+// growNodes is how many tasks a graph may have and still take more.
+const growNodes = 16384
+
+// graphFor returns a graph that tasks with these options can join. The caller holds mu.
+func (c *Client) graphFor(opts graphOptions) *graphOut {
+	c.flushReleases()
+	if n := len(c.out); n > 0 {
+		if g := c.out[n-1].graph; g != nil && g.sealed == nil && g.opts == opts && g.w.Len() < growNodes {
+			return g
+		}
+	}
+	g := &graphOut{opts: opts}
+	c.queue(g)
+	return g
+}
+
+// queue adds a graph to what is said. The caller holds mu.
+func (c *Client) queue(g *graphOut) {
+	c.flushReleases()
+	c.seq++
+	g.seq = c.seq
+	c.out = append(c.out, outItem{graph: g})
+	c.graphs[g] = struct{}{}
+}
+
+// annotate adds annotations once.
+func (g *graphOut) annotate(a *task.Annotations) int {
+	if a.IsZero() {
+		return task.None
+	}
+	text := string(a.Append(nil))
+	if i, ok := g.notes[text]; ok {
+		return i
+	}
+	if g.notes == nil {
+		g.notes = make(map[string]int)
+	}
+	i := g.w.Annotations(a)
+	g.notes[text] = i
+	return i
+}
+
+// want adds a key to those that are wanted.
+func (g *graphOut) want(ks *keyState) {
+	g.wanted = append(g.wanted, ks.key...)
+	g.n++
+	if ks.graph == nil && !ks.status.ended() {
+		ks.graph = g
+		g.left++
+	}
+}
+
+// done notes that a key of the graph has ended.
+func (g *graphOut) done(ks *keyState) {
+	ks.graph = nil
+	g.left--
+}
+
+// append appends the message; its frames go to f.
+func (g *graphOut) append(body []byte, f []wire.Frame) ([]byte, []wire.Frame) {
+	if g.sealed == nil {
+		g.sealed = g.w.Serialized()
+		g.w = task.GraphWriter{}
+	}
+	body = msgpack.AppendMapHeader(body, 10)
+	body = appendField(body, "op", "update-graph")
+	body = msgpack.AppendString(body, "expr_ser")
+	body = msgpack.AppendMapHeader(body, 1)
+	body = msgpack.AppendString(body, "__Serialized__")
+	body = msgpack.AppendInt(body, int64(len(f)))
+	f = append(f, wire.HeapFrame(g.sealed.Header))
+	f = append(f, g.sealed.Frames...)
+	body = msgpack.AppendString(body, "keys")
+	body = msgpack.AppendArrayHeader(body, g.n)
+	body = append(body, g.wanted...)
+	body = msgpack.AppendString(body, "internal_priority")
+	body = msgpack.AppendNil(body)
+	body = msgpack.AppendString(body, "submitting_task")
+	if g.opts.submitting == "" {
+		body = msgpack.AppendNil(body)
+	} else {
+		body = append(body, g.opts.submitting...)
+	}
+	body = appendField(body, "fifo_timeout", g.opts.fifo)
+	body = msgpack.AppendString(body, "actors")
+	body = msgpack.AppendBool(body, g.opts.actors)
+	body = msgpack.AppendString(body, "user_priority")
+	body = msgpack.AppendFloat(body, g.opts.priority)
+	body = msgpack.AppendString(body, "annotations")
+	body = msgpack.AppendMapHeader(body, 0)
+	body = msgpack.AppendString(body, "span_metadata")
+	body = msgpack.AppendMapHeader(body, 1)
+	body = msgpack.AppendString(body, "collections")
+	return msgpack.AppendArrayHeader(body, 0), f
+}
+
+func appendField(b []byte, name, value string) []byte {
+	return msgpack.AppendString(msgpack.AppendString(b, name), value)
+}
+
+// flushReleases turns what was released into a message, before what is said next. The caller
+// holds mu.
+func (c *Client) flushReleases() {
+	if len(c.releasing) == 0 {
+		return
+	}
+	c.out = append(c.out, outItem{raw: keysMessage("client-releases-keys", c.releasing, c.id)})
+	c.releasing = c.releasing[:0]
+}
+
+// keysMessage is an op about keys.
+func keysMessage(op string, keys []task.Key, client string) msgpack.Raw {
+	n := 64 + len(client)
+	for _, k := range keys {
+		n += len(k)
+	}
+	b := make([]byte, 0, n)
+	b = msgpack.AppendMapHeader(b, 3)
+	b = appendField(b, "op", op)
+	b = msgpack.AppendString(b, "keys")
+	b = task.AppendKeys(b, keys)
+	return appendField(b, "client", client)
+}
+
+// say queues a message. The caller holds mu.
+func (c *Client) say(raw msgpack.Raw) {
+	c.flushReleases()
+	c.out = append(c.out, outItem{raw: raw})
+	c.poke()
+}
+
+func (c *Client) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the queue into one message.
+func (c *Client) take() ([]outItem, *wire.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flushReleases()
+	if len(c.out) == 0 {
+		return nil, nil
+	}
+	items := c.out
+	c.out = nil
+	for g := range c.graphs { // those whose tasks have all ended need not be said again
+		if g.left <= 0 && g.sealed != nil {
+			delete(c.graphs, g)
+		}
+	}
+	return items, encodeItems(items)
+}
+
+// encodeItems makes one message, a list of maps.
+func encodeItems(items []outItem) *wire.Message {
+	frames := []wire.Frame{{}}
+	n := 8
+	for _, it := range items {
+		n += len(it.raw) + 256
+		if it.graph != nil {
+			n += len(it.graph.wanted)
+		}
+	}
+	body := msgpack.AppendArrayHeader(make([]byte, 0, n), len(items))
+	for _, it := range items {
+		if it.graph != nil {
+			body, frames = it.graph.append(body, frames)
+		} else {
+			body = append(body, it.raw...)
+		}
+	}
+	frames[0] = wire.HeapFrame(body)
+	return &wire.Message{Frames: frames}
+}
+
+// write sends what is queued, until ctx or the comm ends. It returns what it had taken and
+// could not send.
+func (c *Client) write(ctx context.Context, s *stream) ([]outItem, error) {
+	for {
+		items, m := c.take()
+		if m == nil {
+			select {
+			case <-c.wake:
+				continue
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		if err := s.comm.Write(ctx, m); err != nil {
+			return items, err
+		}
+	}
+}
