@@ -25,7 +25,7 @@ const (
 
 	// SendTaskFinished: Task's result is here, run as RunID. (task-finished)
 	SendTaskFinished
-	// SendTaskErred: Task, run as RunID, has failed with Task.Failure. (task-erred)
+	// SendTaskErred: Task, run as RunID, has failed with Failure. (task-erred)
 	SendTaskErred
 	// SendAddKeys: replicas of Tasks are here. (add-keys)
 	SendAddKeys
@@ -72,6 +72,8 @@ type Action struct {
 	NBytes int64
 	RunID  int64
 	After  time.Duration
+	// Failure may be kept.
+	Failure *Failure
 	// Stimulus is that of the event, and borrowed like it.
 	Stimulus string
 }

@@ -6,6 +6,15 @@ import "time"
 // longer wanted stays Cancelled until its run or transfer has ended. If it is wanted again
 // before, in the same way, nothing has happened; in another way, it is Resumed.
 
+func (s *State) cancel(t *Task) {
+	s.dropValue(t) // it was scattered
+	t.scattered, t.acquired = false, false
+	s.setState(t, Cancelled)
+	if t.nwaiters > 0 {
+		s.recommend(t, Fetch)
+	}
+}
+
 func (s *State) cancelledFetch(t *Task) {
 	switch {
 	case t.previous != Flight:
@@ -94,20 +103,24 @@ func (s *State) schedulerLost() {
 	s.detached = true
 	for _, t := range s.sorted() {
 		switch t.state {
-		case Waiting, Ready, Constrained, Fetch, Missing, Erred, Flight:
+		case Waiting, Ready, Constrained, Fetch, Missing, Erred:
 			s.recommend(t, Released)
+		case Flight:
+			if !t.scattered {
+				s.recommend(t, Released)
+			}
 		case Executing, LongRunning:
 			t.orphaned = true
-			if t.rerun {
+			if t.rerun && !t.scattered {
 				s.recommend(t, Released)
 			}
 		case Resumed:
-			if t.previous == Flight || t.rerun {
+			if !t.scattered && (t.previous == Flight || t.rerun) {
 				s.recommend(t, Released)
 				continue
 			}
 			previous := t.previous
-			t.previous, t.next, t.orphaned = noState, noState, true
+			t.previous, t.next, t.orphaned = noState, noState, previous != Flight
 			s.setState(t, previous)
 		}
 	}

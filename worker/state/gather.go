@@ -216,7 +216,8 @@ func (s *State) gatherFailure(ev *GatherFailure) {
 			s.left(t, Erred)
 			continue
 		}
-		for _, b := range t.dependents {
+		for i := len(t.dependents) - 1; i >= 0; i-- { // those that fail leave the list
+			b := t.dependents[i]
 			if u := b.task; u.state == Waiting && u.deps[b.slot].waiting {
 				u.failure = ev.Failure
 				s.transition(u, Erred)

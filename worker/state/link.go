@@ -88,6 +88,12 @@ func (s *State) linkDeps(t *Task, deps []Dep) {
 	}
 }
 
+func (s *State) unlinkAll(t *Task) {
+	for n := len(t.deps); n > 0; n-- {
+		s.unlink(t, int32(n-1))
+	}
+}
+
 // unlink takes a dependency from a task.
 func (s *State) unlink(t *Task, slot int32) {
 	e := t.deps[slot]

@@ -19,7 +19,7 @@ func (s *State) computeTask(ev *ComputeTask) {
 		return
 	case unstarted(t.state) && same:
 		return
-	case unstarted(t.state):
+	case unstarted(t.state), t.state == Erred, t.state == Fetch, t.state == Missing:
 		s.transition(t, Released)
 		t.rec = noState
 	case (t.state == Executing || t.state == LongRunning) && same:
@@ -37,17 +37,17 @@ func (s *State) computeTask(ev *ComputeTask) {
 	t.priority, t.generation, t.hasPrio = ev.Priority, s.generation, true
 	t.actor, t.failure = ev.Actor, nil
 	t.annotations, t.spanID, t.data = cloneBytes(ev.Annotations), cloneString(ev.SpanID), ev.Data
-	set, err := s.needSetFor(ev.Resources)
-	switch {
-	case t.running() && same: // the run holds what it was given
-	case t.running():
-		s.replace(t, set)
-	case err != nil:
-		t.failure = &Failure{ExceptionText: err.Error()}
-		s.recommend(t, Erred)
-		return
-	default:
-		s.useNeeds(t, set)
+	if running := t.running(); !running || !same { // a run keeps what it was given
+		set, err := s.needSetFor(ev.Resources)
+		switch {
+		case err != nil:
+			s.refuse(t, &Failure{ExceptionText: err.Error()})
+			return
+		case running:
+			s.replace(t, set)
+		default:
+			s.useNeeds(t, set)
+		}
 	}
 	s.linkDeps(t, ev.Deps)
 	if t.state == Executing || t.state == LongRunning {
@@ -57,15 +57,28 @@ func (s *State) computeTask(ev *ComputeTask) {
 	s.recommend(t, Waiting)
 }
 
+// refuse fails an order. What the task is here for otherwise, as data of others, goes on.
+func (s *State) refuse(t *Task, why *Failure) {
+	switch t.state {
+	case Released:
+		t.failure = why
+		s.recommend(t, Erred)
+		return
+	case Executing, LongRunning:
+		s.transition(t, Released)
+	}
+	if a := s.tell(SendTaskErred, t); a != nil {
+		a.Failure = why
+	}
+}
+
 // replace notes that the run that is under way is not the one that is wanted: another one
 // follows it.
 func (s *State) replace(t *Task, set *needSet) {
 	if set != nil {
 		set.users++
 	}
-	if t.nextNeeds != nil {
-		t.nextNeeds.users--
-	}
+	s.unuse(t.nextNeeds)
 	t.rerun, t.nextNeeds = true, set
 	s.abort(t)
 }
@@ -109,6 +122,9 @@ func (s *State) acquireReplicas(ev *AcquireReplicas) {
 		own := unstarted(t.state) || t.state == Executing || t.state == LongRunning || t.state == Resumed && t.next == Waiting
 		if t.state == Memory || own { // it is here, or will be
 			continue
+		}
+		if t.state == Erred {
+			s.transition(t, Released)
 		}
 		s.setDep(t, d)
 		t.acquired = true

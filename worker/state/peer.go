@@ -124,6 +124,12 @@ func (s *State) removeHolder(t *Task, slot int32) {
 	t.whoHas = t.whoHas[:end]
 }
 
+func (s *State) removeHolders(t *Task) {
+	for i := int32(len(t.whoHas)) - 1; i >= 0; i-- {
+		s.removeHolder(t, i)
+	}
+}
+
 // holderOf is the slot of a peer among the holders of a task, or -1.
 func (t *Task) holderOf(p *Peer) int32 {
 	for i := range t.whoHas {

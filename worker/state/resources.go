@@ -60,13 +60,17 @@ func (s *State) useNeeds(t *Task, set *needSet) {
 	if set != nil {
 		set.users++
 	}
-	if old := t.needs; old != nil {
-		old.users--
-		if old.users == 0 {
-			s.needSets = slices.DeleteFunc(s.needSets, func(x *needSet) bool { return x == old })
-		}
-	}
+	s.unuse(t.needs)
 	t.needs = set
+}
+
+func (s *State) unuse(set *needSet) {
+	if set == nil {
+		return
+	}
+	if set.users--; set.users == 0 {
+		s.needSets = slices.DeleteFunc(s.needSets, func(x *needSet) bool { return x == set })
+	}
 }
 
 func (s *State) satisfied(set *needSet) bool {

@@ -189,8 +189,11 @@ func (s *State) requestRefresh(tasks []*Task) { s.tellList(SendRequestRefresh, t
 
 // recommend says which state a task is to go to, instead of what was said before.
 func (s *State) recommend(t *Task, finish TaskState) {
-	if t.rec == noState {
+	switch {
+	case t.rec == noState:
 		s.recs = append(s.recs, t)
+	case t.rec == Memory && finish == Fetch: // it has just come
+		return
 	}
 	t.rec = finish
 }

@@ -137,7 +137,7 @@ func (t *Task) SetData(v any) { t.data = v }
 // NumDeps is how many dependencies it has.
 func (t *Task) NumDeps() int { return len(t.deps) }
 
-// Dep is one of its dependencies. They are forgotten once the result is here.
+// Dep is one of its dependencies. They are forgotten once it has run or is released.
 func (t *Task) Dep(i int) *Task { return t.deps[i].task }
 
 // NumDependents is how many tasks here depend on it.

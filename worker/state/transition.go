@@ -45,6 +45,9 @@ func (s *State) setState(t *Task, st TaskState) {
 func (s *State) transition(t *Task, finish TaskState) {
 	start := t.state
 	if start == finish {
+		if start == Fetch && len(t.whoHas) == 0 {
+			s.recommend(t, Missing)
+		}
 		return
 	}
 	s.transitions++
@@ -109,8 +112,10 @@ func (s *State) step(t *Task, finish TaskState) bool {
 		s.fetchCount--
 		s.setState(t, Flight)
 	case pair(Fetch, Missing):
-		s.fetchCount--
-		s.toMissing(t)
+		if len(t.whoHas) == 0 { // or a holder was found since
+			s.fetchCount--
+			s.toMissing(t)
+		}
 	case pair(Released, Missing):
 		s.toMissing(t)
 	case pair(Flight, Memory):
@@ -131,7 +136,7 @@ func (s *State) step(t *Task, finish TaskState) bool {
 			return true
 		}
 		t.previous = t.state
-		s.setState(t, Cancelled)
+		s.cancel(t)
 		s.abort(t)
 	case pair(Flight, Released):
 		if t.done {
@@ -139,12 +144,15 @@ func (s *State) step(t *Task, finish TaskState) bool {
 			return true
 		}
 		t.previous = Flight
-		s.setState(t, Cancelled)
+		s.cancel(t)
 
 	case pair(Executing, Erred), pair(LongRunning, Erred), pair(Released, Erred):
 		t.done = false
 		s.setState(t, Erred)
-		s.tell(SendTaskErred, t)
+		s.unlinkAll(t)
+		if a := s.tell(SendTaskErred, t); a != nil {
+			a.Failure = t.failure
+		}
 	case pair(Executing, Rescheduled), pair(LongRunning, Rescheduled):
 		s.tell(SendReschedule, t)
 		s.release(t)
@@ -167,7 +175,7 @@ func (s *State) step(t *Task, finish TaskState) bool {
 		s.restart(t, t.next)
 	case pair(Resumed, Released):
 		t.next = noState
-		s.setState(t, Cancelled)
+		s.cancel(t)
 	default:
 		return false
 	}
@@ -213,9 +221,7 @@ func (s *State) endRun(t *Task) {
 		next := t.nextNeeds
 		s.useNeeds(t, next)
 		t.nextNeeds = nil
-		if next != nil {
-			next.users-- // nextNeeds was one, too
-		}
+		s.unuse(next) // nextNeeds was a user, too
 	}
 	t.done = true
 	s.executed++
@@ -237,9 +243,7 @@ func (s *State) toMemory(t *Task) {
 	}
 	s.nbytes += t.nbytes
 	s.setState(t, Memory)
-	for len(t.deps) > 0 {
-		s.unlink(t, int32(len(t.deps)-1))
-	}
+	s.unlinkAll(t)
 	if t.nwaiters == 0 {
 		return
 	}
@@ -283,22 +287,12 @@ func (s *State) memoryReleased(t *Task) {
 	}
 }
 
-// release forgets all about a task but its place in the graph.
+// release forgets all about a task but who depends on it and who has it.
 func (s *State) release(t *Task) {
 	s.dropValue(t)
-	for i := int32(len(t.whoHas)) - 1; i >= 0; i-- {
-		s.removeHolder(t, i)
-	}
 	s.setState(t, Released)
-	for i := range t.deps {
-		e := &t.deps[i]
-		if e.waiting {
-			e.waiting = false
-			e.task.nwaiters--
-		}
-		s.unwanted(e.task)
-	}
-	t.nwaiting, t.nbytes = 0, -1
+	s.unlinkAll(t)
+	t.nbytes = -1
 	t.previous, t.next, t.comingFrom, t.failure = noState, noState, nil, nil
 	t.done, t.scattered, t.aborted, t.rerun = false, false, false, false
 	t.orphaned, t.asked, t.acquired = false, false, false
@@ -333,9 +327,8 @@ func (s *State) unwanted(dep *Task) {
 }
 
 func (s *State) releasedForgotten(t *Task) {
-	for len(t.deps) > 0 {
-		s.unlink(t, int32(len(t.deps)-1))
-	}
+	s.unlinkAll(t)
+	s.removeHolders(t)
 	s.useNeeds(t, nil)
 	delete(s.tasks, t.key)
 	s.counts[Released]--
