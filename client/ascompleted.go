@@ -1,0 +1,84 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"runtime"
+)
+
+// AsCompleted goes over futures in the order in which they end, with their errors: nil for
+// those that have a result. It ends early when ctx does; the last pair then has a nil future
+// and ctx's error.
+func AsCompleted[T any](ctx context.Context, futures []*Future[T]) iter.Seq2[*Future[T], error] {
+	return func(yield func(*Future[T], error) bool) {
+		byClient := make(map[*Client][]int)
+		for i, f := range futures {
+			if f.err != nil {
+				if !yield(f, f.err) {
+					return
+				}
+				continue
+			}
+			byClient[f.c] = append(byClient[f.c], i)
+		}
+		for c, which := range byClient { // one, but for very odd programs
+			if !completed(ctx, c, futures, which, yield) {
+				return
+			}
+		}
+		runtime.KeepAlive(futures)
+	}
+}
+
+func completed[T any](ctx context.Context, c *Client, futures []*Future[T], which []int, yield func(*Future[T], error) bool) bool {
+	keys := make([]*keyState, len(which))
+	for i, at := range which {
+		keys[i] = futures[at].h.ks
+	}
+	w := &waiter{collect: true}
+	c.mu.Lock()
+	c.wait(w, keys)
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.unwait(w, keys)
+		c.mu.Unlock()
+	}()
+	for seen := 0; seen < len(which); {
+		c.mu.Lock()
+		news := w.order[seen:]
+		c.mu.Unlock()
+		for _, i := range news {
+			f := futures[which[i]]
+			if !yield(f, f.Err()) {
+				return false
+			}
+		}
+		if seen += len(news); len(news) > 0 {
+			continue
+		}
+		select {
+		case <-w.ch:
+		case <-ctx.Done():
+			yield(nil, ctx.Err())
+			return false
+		}
+	}
+	return true
+}
+
+// Results goes over the results of futures in the order in which they end: AsCompleted with
+// each result fetched.
+func Results[T any](ctx context.Context, futures []*Future[T]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for f, err := range AsCompleted(ctx, futures) {
+			var v T
+			if err == nil {
+				v, err = f.Result(ctx)
+			}
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
+}

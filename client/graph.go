@@ -1,0 +1,257 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"go.millstream.dev/task"
+)
+
+// Graph is a set of calls with keys of the user's choice, which is submitted as a whole: the
+// scheduler orders it, and only results that are wanted are kept. Nodes may refer to nodes
+// that are added later (RefTo). One goroutine builds it.
+type Graph struct {
+	b     task.Builder
+	nodes []graphNode
+	index map[task.Key]int
+	specs []byte
+	err   error
+}
+
+type graphNode struct {
+	key      task.Key
+	from, to int // in specs
+	deps     []task.Key
+	notes    task.Annotations
+}
+
+// NewGraph makes an empty graph.
+func NewGraph() *Graph { return &Graph{index: make(map[task.Key]int)} }
+
+// Node is a call in a graph, and an argument of others.
+type Node[T any] struct{ key task.Key }
+
+// Key is the node's.
+func (n Node[T]) Key() task.Key { return n.key }
+
+// ArgOf makes a node an Arg.
+func (n Node[T]) ArgOf(T) {}
+
+// AppendArg writes the node as an argument: a reference to its result.
+func (n Node[T]) AppendArg(b *task.Builder) error {
+	b.Ref(n.key)
+	return nil
+}
+
+// Ref is the node as a field of a struct that is an argument.
+func (n Node[T]) Ref() task.Ref[T] { return task.RefTo[T](n.key) }
+
+// RefTo is the result of a key: of a node that is added later, or of a task that the
+// scheduler knows.
+func RefTo[T any](key string) Ref[T] { return task.RefTo[T](task.NewKey(key)) }
+
+// CycleError is a graph whose nodes wait for each other.
+type CycleError struct {
+	// Keys are the cycle; the first needs the second and the last the first.
+	Keys []task.Key
+}
+
+func (e *CycleError) Error() string {
+	names := make([]string, 0, len(e.Keys)+1)
+	for _, k := range e.Keys {
+		names = append(names, k.String())
+	}
+	if len(e.Keys) > 0 {
+		names = append(names, e.Keys[0].String())
+	}
+	return "client: the graph has a cycle: " + strings.Join(names, " needs ")
+}
+
+// Len is the number of nodes.
+func (g *Graph) Len() int { return len(g.nodes) }
+
+// add adds what the builder holds.
+func (g *Graph) add(key task.Key, opts []Option, err error) {
+	if err != nil {
+		g.fail(fmt.Errorf("client: node %s: %w", key, err))
+		return
+	}
+	if _, ok := g.index[key]; ok {
+		g.fail(fmt.Errorf("client: node %s is twice in the graph", key))
+		return
+	}
+	o := newOptions(opts)
+	from := len(g.specs)
+	g.specs = g.b.Append(g.specs)
+	g.index[key] = len(g.nodes)
+	g.nodes = append(g.nodes, graphNode{key: key, from: from, to: len(g.specs), deps: append([]task.Key(nil), g.b.Deps()...), notes: o.notes})
+}
+
+// fail keeps the first error; Submit returns it.
+func (g *Graph) fail(err error) {
+	if g.err == nil {
+		g.err = err
+	}
+}
+
+// Node adds a call. What is wrong with it is the error of Submit.
+func (f *Fn0[R]) Node(g *Graph, key string, opts ...Option) Node[R] {
+	k := task.NewKey(key)
+	g.add(k, opts, f.build(&g.b))
+	return Node[R]{k}
+}
+
+// Node adds a call. What is wrong with it is the error of Submit.
+func (f *Fn1[A, R]) Node(g *Graph, key string, x Arg[A], opts ...Option) Node[R] {
+	k := task.NewKey(key)
+	g.add(k, opts, f.build(&g.b, x))
+	return Node[R]{k}
+}
+
+// Node adds a call. What is wrong with it is the error of Submit.
+func (f *Fn2[A, B, R]) Node(g *Graph, key string, x Arg[A], y Arg[B], opts ...Option) Node[R] {
+	k := task.NewKey(key)
+	g.add(k, opts, f.build(&g.b, x, y))
+	return Node[R]{k}
+}
+
+// Node adds a call. What is wrong with it is the error of Submit.
+func (f *Fn3[A, B, C, R]) Node(g *Graph, key string, x Arg[A], y Arg[B], z Arg[C], opts ...Option) Node[R] {
+	k := task.NewKey(key)
+	g.add(k, opts, f.build(&g.b, x, y, z))
+	return Node[R]{k}
+}
+
+// Node adds a call. What is wrong with it is the error of Submit.
+func (f *Fn4[A, B, C, D, R]) Node(g *Graph, key string, x Arg[A], y Arg[B], z Arg[C], u Arg[D], opts ...Option) Node[R] {
+	k := task.NewKey(key)
+	g.add(k, opts, f.build(&g.b, x, y, z, u))
+	return Node[R]{k}
+}
+
+// Compute submits a graph and returns the futures of the nodes that are wanted.
+func Compute[T any](ctx context.Context, c *Client, g *Graph, wanted ...Node[T]) ([]*Future[T], error) {
+	keys := make([]task.Key, len(wanted))
+	for i, n := range wanted {
+		keys[i] = n.key
+	}
+	return submitGraph[T](ctx, c, g, keys)
+}
+
+// Submit submits the graph and returns the futures of the keys that are wanted. See As for
+// their types.
+func (g *Graph) Submit(ctx context.Context, c *Client, wanted ...task.Key) ([]*Future[any], error) {
+	return submitGraph[any](ctx, c, g, wanted)
+}
+
+// As is a future whose type is not known as one of a type. Both hold the task.
+func As[T any](f AnyFuture) *Future[T] {
+	c, ks, err := f.state()
+	if err != nil {
+		return failed[T](c, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ks.refs++
+	return newFuture[T](c, ks)
+}
+
+func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.Key) ([]*Future[T], error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if g.err != nil {
+		return nil, g.err
+	}
+	if err := g.check(wanted); err != nil {
+		return nil, err
+	}
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	out := &graphOut{opts: graphOptions{fifo: "60s", submitting: c.cfg.submitting}}
+	for i := range g.nodes {
+		n := &g.nodes[i]
+		out.w.Spec(n.key, g.specs[n.from:n.to], n.deps, out.annotate(&n.notes), task.None)
+	}
+	slab := make([]Future[T], len(wanted))
+	handles := make([]handle, len(wanted))
+	futures := make([]*Future[T], len(wanted))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed != nil {
+		return nil, c.closed
+	}
+	for i, k := range wanted {
+		ks, fresh := c.hold(k)
+		if !fresh && ks.status == Cancelled {
+			ks.status, ks.err = Pending, nil
+		}
+		handles[i].ks = ks
+		slab[i] = Future[T]{c: c, h: &handles[i]}
+		futures[i] = &slab[i]
+		out.want(ks)
+	}
+	c.queue(out)
+	c.poke()
+	runtime.AddCleanup(&slab[0], func(hs []handle) { c.releaseAll(hs) }, handles)
+	return futures, nil
+}
+
+// check refuses graphs that cannot be computed, on the side that can mend them.
+func (g *Graph) check(wanted []task.Key) error {
+	for _, k := range wanted {
+		if _, ok := g.index[k]; !ok {
+			return fmt.Errorf("client: key %s is wanted and not in the graph", k)
+		}
+	}
+	return g.cycle()
+}
+
+// cycle looks for nodes that wait for each other: a walk in depth without recursion, as
+// graphs may be long chains.
+func (g *Graph) cycle() error {
+	const (
+		fresh = iota
+		open
+		done
+	)
+	color := make([]uint8, len(g.nodes))
+	type step struct{ node, dep int }
+	var path []step
+	for start := range g.nodes {
+		if color[start] != fresh {
+			continue
+		}
+		path = append(path[:0], step{node: start})
+		color[start] = open
+		for len(path) > 0 {
+			top := &path[len(path)-1]
+			deps := g.nodes[top.node].deps
+			if top.dep == len(deps) {
+				color[top.node] = done
+				path = path[:len(path)-1]
+				continue
+			}
+			next, ok := g.index[deps[top.dep]]
+			top.dep++
+			if !ok || color[next] == done {
+				continue
+			}
+			if color[next] == open {
+				e := new(CycleError)
+				for i := range path {
+					if len(e.Keys) > 0 || path[i].node == next {
+						e.Keys = append(e.Keys, g.nodes[path[i].node].key)
+					}
+				}
+				return e
+			}
+			color[next] = open
+			path = append(path, step{node: next})
+		}
+	}
+	return nil
+}
