@@ -1,6 +1,25 @@
 package worker
 
-import "errors"
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/secure"
+	"go.millstream.dev/task"
+	"go.millstream.dev/worker/state"
+)
 
 // Why a worker has ended, found by errors.Is in Err.
 var (
@@ -15,3 +34,295 @@ var (
 	// ErrMemory is a process that went above Memory.Terminate.
 	ErrMemory = errors.New("the process exceeded its memory limit")
 )
+
+// Names of a worker's status, Dask's.
+const (
+	statusInit     = "init"
+	statusRunning  = "running"
+	statusPaused   = "paused"
+	statusRetiring = "closing_gracefully"
+	statusClosing  = "closing"
+	statusClosed   = "closed"
+)
+
+// Worker is a running worker. Any goroutine may use it.
+type Worker struct {
+	cfg     Config
+	id      string
+	name    any // what travels: a string, or a number
+	address string
+	log     *slog.Logger
+	logs    *logRing
+	dir     string // of its own, removed at the end
+	host    task.Host
+
+	server      *rpc.Server
+	laneServer  *rpc.Server
+	laneAddress string
+	cookies     *secure.Cookies
+	pool        *rpc.Pool
+	lanes       *lanes
+	data        *data
+	usage       *usage
+	net         traffic
+	http        *httpServer
+	transfers   *ring[Transfer]
+	timelines   *ring[ran]
+	status      atomic.Value // string
+	active      atomic.Int64 // runs that are under way now
+
+	runs    chan *run
+	leave   chan chan struct{} // who rejoins takes the place of an executor
+	threads atomic.Int64       // executors that were ever started: numbers them
+	inbox   *inbox
+
+	// turn is held by whoever is at work on what follows; see loop.go.
+	turn         sync.Mutex
+	state        *state.State
+	actions      state.Actions
+	in           streamReader
+	out          batch
+	items        []item
+	success      state.ExecuteSuccess
+	session      *session // nil without a scheduler
+	executing    map[task.Key]*run
+	actors       map[task.Key]*actor
+	by           *executor
+	running      int // runs that count against the threads
+	now          time.Time
+	turns        int64
+	stimulus     string
+	stimulusText []byte
+	// paused and retiring say why nothing is started.
+	paused, retiring bool
+	lastGC           time.Time // of the memory monitor alone
+
+	tasks    sync.WaitGroup  // every goroutine of the worker
+	ctx      context.Context // of all but tasks; ends first when the worker does
+	cancel   context.CancelCauseFunc
+	taskCtx  context.Context // of tasks
+	stopTask context.CancelCauseFunc
+	stopped  chan struct{} // no more turns
+	ending   sync.Once
+	done     chan struct{} // all is over
+	err      error         // why; set before done is closed
+}
+
+// Start starts a worker and returns when the scheduler has registered it. ctx bounds the
+// start only.
+func Start(ctx context.Context, cfg Config) (*Worker, error) {
+	cfg, err := cfg.check()
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{
+		cfg: cfg, data: newData(), inbox: newInbox(), executing: map[task.Key]*run{}, actors: map[task.Key]*actor{},
+		runs: make(chan *run, 2*cfg.Threads+64), leave: make(chan chan struct{}),
+		transfers: newRing[Transfer](cfg.Records), timelines: newRing[ran](cfg.Records),
+		stopped: make(chan struct{}), done: make(chan struct{}),
+	}
+	w.id = "Worker-" + randomText()
+	w.status.Store(statusInit)
+	w.logs = newLogRing(cfg.Logger.Handler())
+	w.log = slog.New(w.logs)
+	w.ctx, w.cancel = context.WithCancelCause(context.Background())
+	w.taskCtx, w.stopTask = context.WithCancelCause(context.Background())
+	if err := w.start(ctx); err != nil {
+		w.end(err)
+		<-w.done
+		return nil, err
+	}
+	return w, nil
+}
+
+func randomText() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func (w *Worker) start(ctx context.Context) error {
+	var err error
+	w.usage = newUsage(w.cfg.Memory.Usage)
+	if w.dir, err = w.makeDirectory(); err != nil {
+		return err
+	}
+	w.pool = rpc.NewPool(w.cfg.Network, rpc.PoolConfig{Dial: w.cfg.Dial})
+	w.server = rpc.NewServer(rpc.Config{Type: "Worker", ID: w.id, Identity: w.identity, Authorize: roles.Authorize, Blocked: w.cfg.Blocked, Decode: decodeKeep, Logger: w.log})
+	w.addHandlers()
+	listener, err := w.listen(ctx)
+	if err != nil {
+		return err
+	}
+	w.address = listener.ContactAddr()
+	if w.cfg.Contact != "" {
+		w.address = w.cfg.Contact
+	}
+	w.name = nameValue(w.cfg.Name, w.address)
+	w.tasks.Go(func() { _ = w.server.Serve(w.ctx, listener) })
+	if err := w.listenLane(ctx); err != nil {
+		return err
+	}
+	if w.cfg.Dashboard != "" {
+		if w.http, err = w.startHTTP(); err != nil {
+			return err
+		}
+	}
+	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Network: w.cfg.Network, Dial: w.cfg.Dial, Resolve: w.resolve}
+	w.state = state.New(w.stateConfig())
+	for range w.cfg.Threads {
+		w.startExecutor()
+	}
+	w.tasks.Go(w.loop)
+	s, err := w.connect(ctx)
+	if err != nil {
+		return err
+	}
+	w.attach(s, true)
+	w.tasks.Go(func() { w.supervise(s) })
+	w.tasks.Go(w.heartbeats)
+	w.tasks.Go(w.housekeep)
+	w.watchMemory()
+	if w.cfg.Lifetime > 0 {
+		w.tasks.Go(w.live)
+	}
+	w.log.Info("worker started", "address", w.address, "name", w.name, "threads", w.cfg.Threads, "memory", w.cfg.MemoryLimit, "scheduler", w.cfg.Scheduler, "lane", w.laneAddress)
+	return nil
+}
+
+// check fills defaults in and refuses what cannot be.
+func (c Config) check() (Config, error) {
+	if c.Scheduler == "" {
+		return c, errors.New("worker: Config.Scheduler is empty: give the address of a scheduler, such as tcp://10.0.0.1:8786")
+	}
+	c.Scheduler = comm.NormalizeAddress(c.Scheduler)
+	def := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	if c.Threads < 0 {
+		return c, fmt.Errorf("worker: Config.Threads is %d: at least one task must be able to run", c.Threads)
+	}
+	def(&c.Threads, runtime.NumCPU())
+	def(&c.Incoming, 10)
+	def(&c.Outgoing, 50)
+	def(&c.Records, 10_000)
+	if c.MessageBytes <= 0 {
+		c.MessageBytes = 50_000_000
+	}
+	if c.MemoryLimit < 0 {
+		return c, fmt.Errorf("worker: Config.MemoryLimit is %d: give bytes, or 0 for none", c.MemoryLimit)
+	}
+	for name, amount := range c.Resources {
+		if !(amount >= 0 && amount < 1e300) {
+			return c, fmt.Errorf("worker: resource %s is %v: give an amount that is not negative", name, amount)
+		}
+	}
+	c.Memory = c.Memory.withDefaults()
+	if c.Network == nil {
+		c.Network = comm.Default
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c, nil
+}
+
+func (w *Worker) stateConfig() state.Config {
+	cfg := state.Config{Address: w.address, Threads: w.cfg.Threads, IncomingCount: w.cfg.Incoming, MessageBytes: w.cfg.MessageBytes, Validate: w.cfg.Validate}
+	for name, amount := range w.cfg.Resources {
+		cfg.Resources = append(cfg.Resources, state.Resource{Name: name, Amount: amount})
+	}
+	if f := w.cfg.Memory.Transfer; f > 0 && w.cfg.MemoryLimit > 0 {
+		cfg.IncomingBytes = int64(f * float64(w.cfg.MemoryLimit))
+	}
+	return cfg
+}
+
+// listen serves the worker's own address.
+func (w *Worker) listen(ctx context.Context) (comm.Listener, error) {
+	address := w.cfg.Listen
+	if address == "" {
+		local, err := comm.LocalAddressFor(ctx, w.cfg.Scheduler)
+		if err != nil {
+			return nil, fmt.Errorf("worker: no address to listen on for a scheduler at %s: %w", w.cfg.Scheduler, err)
+		}
+		address = local
+	}
+	l, err := w.cfg.Network.Listen(ctx, address, w.cfg.Accept)
+	if err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	return l, nil
+}
+
+// makeDirectory makes the worker's own folder.
+func (w *Worker) makeDirectory() (string, error) {
+	base := w.cfg.LocalDirectory
+	if base == "" {
+		base = os.TempDir()
+	}
+	base = filepath.Join(base, "dask-scratch-space")
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		return "", fmt.Errorf("worker: no folder for data (--local-directory): %w", err)
+	}
+	dir, err := os.MkdirTemp(base, "worker-")
+	if err != nil {
+		return "", fmt.Errorf("worker: no folder for data (--local-directory): %w", err)
+	}
+	return dir, nil
+}
+
+// Address is what others use to reach the worker.
+func (w *Worker) Address() string { return w.address }
+
+// Name is the worker's name.
+func (w *Worker) Name() string { return fmt.Sprint(w.name) }
+
+// ID names the server.
+func (w *Worker) ID() string { return w.id }
+
+// Lanes are the addresses of its lanes for data.
+func (w *Worker) Lanes() []string {
+	if w.laneAddress == "" {
+		return nil
+	}
+	return []string{w.laneAddress}
+}
+
+// Dashboard is the host:port of its HTTP server, "" without one.
+func (w *Worker) Dashboard() string {
+	if w.http == nil {
+		return ""
+	}
+	return w.http.address
+}
+
+// Status is Dask's name of what it does: init, running, paused, closing_gracefully, closing
+// or closed.
+func (w *Worker) Status() string { return w.status.Load().(string) }
+
+// Done is closed when the worker has ended and nothing of it is left.
+func (w *Worker) Done() <-chan struct{} { return w.done }
+
+// Err says why the worker has ended; nil while it lives.
+func (w *Worker) Err() error {
+	select {
+	case <-w.done:
+		return w.err
+	default:
+		return nil
+	}
+}
+
+// resolve gives tasks results that are here.
+func (w *Worker) resolve(k task.Key) (*task.Value, bool) {
+	e := w.data.hold(k)
+	if e == nil {
+		return nil, false
+	}
+	defer w.data.release(e)
+	v, err := e.open()
+	return v, err == nil
+}

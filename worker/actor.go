@@ -1,0 +1,133 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// actor is a result that stays here and is changed by calls of its methods, one at a time.
+type actor struct {
+	value *task.Value
+	busy  chan struct{} // holds one token while a method runs
+}
+
+func newActor(v *task.Value) *actor { return &actor{v, make(chan struct{}, 1)} }
+
+// findActor finds the actor of a request, by its key.
+func (w *Worker) findActor(r *rpc.Request) (*actor, task.Key, error) {
+	raw, ok := r.Field("actor")
+	if !ok {
+		return nil, "", &rpc.ArgumentError{Op: r.Op, Name: "actor", Reason: "missing"}
+	}
+	key, err := task.ParseKey(raw)
+	if err != nil {
+		return nil, "", &rpc.ArgumentError{Op: r.Op, Name: "actor", Reason: err.Error()}
+	}
+	var a *actor
+	if !w.do(func() { a = w.actors[key] }) {
+		return nil, "", errEnded
+	}
+	if a == nil {
+		return nil, key, &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("there is no actor %v on %s: it was released, or its worker was lost", key, w.address)}
+	}
+	return a, key, nil
+}
+
+// actorExecute calls a method of an actor.
+func (w *Worker) actorExecute(ctx context.Context, r *rpc.Request) (any, error) {
+	a, key, err := w.findActor(r)
+	if err != nil {
+		return actorError(err)
+	}
+	var method string
+	if _, err := r.Arg("function", &method); err != nil {
+		return nil, err
+	}
+	args, err := actorArgs(r)
+	if err != nil {
+		return actorError(err)
+	}
+	select {
+	case a.busy <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-a.busy }()
+	live, _ := a.value.Live()
+	v, err := task.CallMethod(task.WithInfo(ctx, &task.Info{Key: key, Host: &w.host}), method, live, args)
+	if err != nil {
+		return actorError(err)
+	}
+	return resultMessage(v)
+}
+
+// actorArgs are the arguments of a call, which must be positional.
+func actorArgs(r *rpc.Request) ([]*task.Value, error) {
+	if raw, ok := r.Field("kwargs"); ok {
+		k := msgpack.NewReader(raw)
+		if !k.TryNil() {
+			if n, err := k.ReadMapLen(); err != nil || n > 0 {
+				return nil, &rpc.ArgumentError{Op: r.Op, Name: "kwargs", Reason: "methods of Go take no keyword arguments"}
+			}
+		}
+	}
+	raw, ok := r.Field("args")
+	if !ok {
+		return nil, nil
+	}
+	list := msgpack.NewReader(raw)
+	if list.TryNil() {
+		return nil, nil
+	}
+	n, err := list.ReadArrayLen()
+	if err != nil {
+		return nil, &rpc.ArgumentError{Op: r.Op, Name: "args", Reason: err.Error()}
+	}
+	args := make([]*task.Value, 0, n)
+	for range n {
+		item, err := list.ReadRaw()
+		if err != nil {
+			return nil, &rpc.ArgumentError{Op: r.Op, Name: "args", Reason: err.Error()}
+		}
+		v, err := readValue(r.Message(), item)
+		if err != nil {
+			return nil, &rpc.ArgumentError{Op: r.Op, Name: "args", Reason: err.Error()}
+		}
+		args = append(args, v)
+	}
+	return args, nil
+}
+
+// actorAttribute is for Python's getattr: a Go actor is changed and read by methods only.
+func (w *Worker) actorAttribute(_ context.Context, r *rpc.Request) (any, error) {
+	var attribute string
+	if _, err := r.Arg("attribute", &attribute); err != nil {
+		return nil, err
+	}
+	return actorError(&rpc.Exception{Type: "AttributeError", Message: fmt.Sprintf("attribute %q: an actor of a Go worker has methods only", attribute)})
+}
+
+// actorError is {status: error, exception}: unlike other errors of Dask the exception is an
+// object, not the bytes of one.
+func actorError(err error) (any, error) {
+	m, err := rpc.ErrorMessage(withStack(err), "error")
+	if err != nil {
+		return nil, err
+	}
+	x, _ := m.Get("exception")
+	if s, ok := x.(wire.Serialize); ok {
+		if b, ok := s.Value.([]byte); ok {
+			header, err := msgpack.Append(nil, msgpack.MapOf("serializer", "pickle", "writeable", []any{}, "num-sub-frames", 1))
+			if err != nil {
+				return nil, err
+			}
+			m.Set("exception", &wire.Serialized{Header: header, Frames: []wire.Frame{wire.HeapFrame(b)}})
+		}
+	}
+	return m, nil
+}

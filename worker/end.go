@@ -1,0 +1,146 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"go.millstream.dev/wire/msgpack"
+)
+
+// closeTime bounds the parts of the end that wait for others: what was said last to the
+// scheduler, answers under way, and tasks that do not heed their context.
+const closeTime = 5 * time.Second
+
+// Close ends the worker: tasks are cancelled, data is dropped, the scheduler is told. It is
+// idempotent and waits until nothing is left, but not for tasks that do not heed their
+// context: of them the error tells.
+func (w *Worker) Close() error {
+	w.end(ErrClosed)
+	<-w.done
+	if errors.Is(w.err, errTasksLeft) {
+		return w.err
+	}
+	return nil
+}
+
+// Retire ends the worker gracefully: it takes no more tasks, the scheduler moves its data
+// to other workers, then it closes. If ctx ends before, it closes at once and returns the
+// reason: then data may be lost, and is computed again. It is what SIGTERM asks for.
+func (w *Worker) Retire(ctx context.Context) error {
+	w.log.Info("retiring: data moves to other workers first", "address", w.address)
+	err := w.pool.Call(ctx, w.cfg.Scheduler, "retire_workers", msgpack.MapOf(
+		"workers", []any{w.address}, "close_workers", false, "remove", true, "stimulus_id", "worker-close-gracefully-"+w.id), nil)
+	select {
+	case <-w.done: // somebody was faster
+		return nil
+	default:
+	}
+	if err != nil {
+		err = fmt.Errorf("worker: %s ended without moving its data: %w", w.address, err)
+	}
+	return errors.Join(err, w.Close())
+}
+
+// live retires the worker at the end of its lifetime.
+func (w *Worker) live() {
+	t := time.NewTimer(w.cfg.Lifetime)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		go func() { // Retire waits for this goroutine
+			ctx, cancel := context.WithTimeout(context.Background(), 10*closeTime)
+			defer cancel()
+			_ = w.Retire(ctx)
+		}()
+	case <-w.ctx.Done():
+	}
+}
+
+// endLater ends the worker from one of its own goroutines, which the end waits for.
+func (w *Worker) endLater(err error) { go w.end(err) }
+
+var errTasksLeft = errors.New("tasks that do not heed their context are still running")
+
+// end ends the worker, once, in the reverse order of its start.
+func (w *Worker) end(err error) {
+	w.ending.Do(func() {
+		left := w.stop(err)
+		w.err = err
+		if left > 0 {
+			w.err = errors.Join(err, fmt.Errorf("worker: %d %w", left, errTasksLeft))
+		}
+		w.status.Store(statusClosed)
+		w.log.Info("worker ended", "address", w.address, "reason", w.err)
+		close(w.done)
+	})
+}
+
+func (w *Worker) stop(reason error) (left int64) {
+	w.status.Store(statusClosing)
+	w.stopTask(reason)
+	// The last words: what is queued, and that the stream is over.
+	w.turn.Lock()
+	s := w.session
+	w.session = nil
+	if s != nil {
+		w.out.n++
+		w.out.body = msgpack.AppendString(name(msgpack.AppendMapHeader(w.out.body, 1), "op"), "close-stream")
+		s.send.add(&w.out, true)
+	}
+	w.out.reset()
+	w.turn.Unlock()
+	if s != nil {
+		s.send.close(closeTime)
+	}
+	w.cancel(reason)
+	if w.http != nil {
+		w.http.close()
+	}
+	if w.server != nil {
+		_ = w.server.Close()
+	}
+	if w.laneServer != nil {
+		_ = w.laneServer.Close()
+	}
+	_ = w.host.Close()
+	if w.lanes != nil {
+		_ = w.lanes.pool.Close()
+	}
+	if w.pool != nil {
+		_ = w.pool.Close()
+	}
+	close(w.stopped)
+	left = w.wait()
+	for _, i := range w.inbox.close() {
+		if i.msg != nil {
+			i.msg.Release()
+		}
+	}
+	w.data.close()
+	if w.dir != "" {
+		if err := os.RemoveAll(w.dir); err != nil {
+			w.log.Warn("the worker's folder could not be removed", "folder", w.dir, "error", err)
+		}
+	}
+	return left
+}
+
+// wait waits for all goroutines, and returns how many tasks do not end.
+func (w *Worker) wait() int64 {
+	all := make(chan struct{})
+	go func() {
+		w.tasks.Wait()
+		close(all)
+	}()
+	t := time.NewTimer(closeTime)
+	defer t.Stop()
+	select {
+	case <-all:
+		return 0
+	case <-t.C:
+		return max(1, w.active.Load())
+	}
+}

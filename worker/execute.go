@@ -1,0 +1,287 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/state"
+)
+
+var (
+	errPickled   = errors.New("worker: the task is a pickle of Python's, which a Go worker does not run: keep such tasks on Python workers (workers= or resources=), or submit a registered Go function")
+	errCancelled = errors.New("worker: nobody waits for the task any more")
+)
+
+// run is one run of a task. The turn makes it and takes it back at its end; between these it
+// belongs to the executor that runs it.
+type run struct {
+	w           *Worker
+	key         task.Key
+	spec        []byte
+	annotations []byte
+	actor       bool
+	broken      error // why it cannot be run
+	deps        []*entry
+	values      []*task.Value
+
+	info   task.Info
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	seceded  atomic.Bool
+	rejoined atomic.Bool
+
+	name        string // of the function
+	result      *task.Value
+	nbytes      int64
+	typeName    string
+	err         error
+	start, stop int64 // ns since 1970
+	load        int64 // when it began to open its dependencies
+	queued      int64 // when it was ready
+	thread      int64
+}
+
+// executor is one of the goroutines that run tasks.
+type executor struct {
+	thread int64
+	next   *run // given to it in its own turn
+}
+
+// execute starts a task. The caller holds the turn.
+func (w *Worker) execute(t *state.Task) {
+	r := &run{w: w, key: t.Key(), spec: t.Spec(), annotations: t.Annotations(), actor: t.Actor(), queued: w.now.UnixNano()}
+	if err, ok := t.Data().(error); ok {
+		r.broken = err
+	}
+	if n := t.NumDeps(); n > 0 {
+		r.deps = make([]*entry, n)
+		for i := range r.deps {
+			if r.deps[i] = w.data.hold(t.Dep(i).Key()); r.deps[i] == nil {
+				r.broken = fmt.Errorf("worker: the result of %v, which %v needs, is not here", t.Dep(i).Key(), r.key)
+			}
+		}
+	}
+	r.info = task.Info{Key: r.key, Host: &w.host, Secede: r.secede, Rejoin: r.rejoin}
+	r.ctx, r.cancel = context.WithCancelCause(task.WithInfo(w.taskCtx, &r.info))
+	t.SetData(r)
+	w.running++
+	w.executing[r.key] = r
+	if w.by != nil && w.by.next == nil {
+		w.by.next = r
+		return
+	}
+	w.dispatch(r)
+}
+
+// dispatch hands a run to the executors. It never blocks: the state starts no more than
+// there are threads, for which the channel has room.
+func (w *Worker) dispatch(r *run) {
+	select {
+	case w.runs <- r:
+	default:
+		w.tasks.Go(func() {
+			select {
+			case w.runs <- r:
+			case <-w.stopped:
+			}
+		})
+	}
+}
+
+// executor runs tasks until the worker ends, or its place is given to another.
+func (w *Worker) executor(e *executor) {
+	for {
+		r := e.next
+		e.next = nil
+		if r == nil {
+			select {
+			case r = <-w.runs:
+			case place := <-w.leave:
+				close(place)
+				return
+			case <-w.stopped:
+				return
+			}
+		} else {
+			select {
+			case place := <-w.leave:
+				w.dispatch(r)
+				close(place)
+				return
+			default:
+			}
+		}
+		r.thread = e.thread
+		r.run()
+		if r.seceded.Load() && !r.rejoined.Load() {
+			w.post(item{run: r}) // another executor has its place
+			return
+		}
+		// Who finishes a task looks at once whether there is another one, unless somebody
+		// else is at it.
+		if w.turn.TryLock() {
+			w.begin(e)
+			w.runEnded(r)
+			w.drain(e)
+			w.finish()
+			w.turn.Unlock()
+		} else {
+			w.post(item{run: r})
+		}
+	}
+}
+
+// run calls the function. Nothing that it does gets past here but the result.
+func (r *run) run() {
+	w := r.w
+	w.active.Add(1)
+	defer w.active.Add(-1)
+	r.err = r.call()
+	if r.stop == 0 {
+		r.stop = time.Now().UnixNano()
+	}
+	r.cancel(nil)
+	for _, e := range r.deps {
+		if e != nil {
+			w.data.release(e)
+		}
+	}
+	r.deps, r.values = nil, nil
+	status := "OK"
+	if r.err != nil {
+		status = "error"
+	}
+	w.timelines.add(ran{key: string(r.key), name: r.name, thread: r.thread, status: status, nbytes: r.nbytes, queued: r.queued, load: r.load, start: r.start, stop: r.stop})
+}
+
+// call is not inlined: callStack finds it on the goroutine's stack.
+//
+//go:noinline
+func (r *run) call() error {
+	r.start = time.Now().UnixNano()
+	r.load = r.start
+	if r.broken != nil {
+		return r.broken
+	}
+	var call task.Call
+	if err := call.Parse(r.spec); err != nil {
+		return err
+	}
+	r.name = call.Func.Name()
+	if err := r.arrange(&call); err != nil {
+		return err
+	}
+	ctx := r.ctx
+	if r.annotations != nil {
+		limit, err := timeout(r.annotations)
+		if err != nil {
+			return err
+		}
+		if limit > 0 {
+			var stop context.CancelFunc
+			ctx, stop = context.WithTimeoutCause(ctx, limit, fmt.Errorf("worker: %s took longer than its limit of %v: %w", r.name, limit, context.DeadlineExceeded))
+			defer stop()
+		}
+	}
+	r.start = time.Now().UnixNano()
+	v, err := call.Run(ctx, r.values)
+	r.stop = time.Now().UnixNano()
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, cause) {
+			err = errors.Join(err, cause)
+		}
+		return err
+	}
+	r.result = task.NewValue(v)
+	r.nbytes, r.typeName = r.result.Size(), r.result.Type()
+	return nil
+}
+
+// arrange puts the values of the dependencies into the order of the call.
+func (r *run) arrange(call *task.Call) error {
+	if len(call.Deps) == 0 {
+		return nil
+	}
+	opened := make([]*task.Value, len(r.deps))
+	for i, e := range r.deps {
+		v, err := e.open() // which may read from disk
+		if err != nil {
+			return fmt.Errorf("worker: %v needs %v: %w", r.key, e.key, err)
+		}
+		opened[i] = v
+	}
+	r.values = make([]*task.Value, len(call.Deps))
+	var index map[task.Key]int
+	for i, k := range call.Deps {
+		if i < len(r.deps) && r.deps[i].key == k { // the usual case
+			r.values[i] = opened[i]
+			continue
+		}
+		if index == nil {
+			index = make(map[task.Key]int, len(r.deps))
+			for j, e := range r.deps {
+				index[e.key] = j
+			}
+		}
+		j, ok := index[k]
+		if !ok {
+			return fmt.Errorf("worker: %v refers to %v, which the scheduler did not name among its dependencies", r.key, k)
+		}
+		r.values[i] = opened[j]
+	}
+	return nil
+}
+
+// timeout reads the annotation of that name: seconds that the task may take.
+func timeout(annotations []byte) (time.Duration, error) {
+	m := msgpack.NewReader(annotations)
+	n, err := m.ReadMapLen()
+	for ; err == nil && n > 0; n-- {
+		var k []byte
+		if k, err = m.ReadName(); err != nil {
+			break
+		}
+		if string(k) != "timeout" {
+			err = m.Skip()
+			continue
+		}
+		s, err := m.ReadFloat()
+		if err != nil || !(s > 0 && s < 1e9) {
+			return 0, fmt.Errorf("worker: the annotation timeout must be a positive number of seconds")
+		}
+		return time.Duration(s * float64(time.Second)), nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("worker: annotations: %w", err)
+	}
+	return 0, nil
+}
+
+// runEnded tells the state of a run that is over. The caller holds the turn.
+func (w *Worker) runEnded(r *run) {
+	if !r.seceded.Load() {
+		w.running--
+	}
+	if w.executing[r.key] == r {
+		delete(w.executing, r.key)
+	}
+	switch {
+	case r.err == nil:
+		w.data.put(r.key, r.result, r.nbytes)
+		w.success = state.ExecuteSuccess{Stimulus: w.stimulus, Stored: state.Stored{Key: r.key, NBytes: r.nbytes, TypeName: r.typeName}, Start: r.start, Stop: r.stop, Thread: r.thread}
+		if r.actor {
+			w.actors[r.key] = newActor(r.result)
+		}
+		w.apply(&w.success)
+	case errors.Is(r.err, task.ErrReschedule):
+		w.apply(&state.Reschedule{Stimulus: w.stimulus, Key: r.key})
+	default:
+		w.apply(&state.ExecuteFailure{Stimulus: w.stimulus, Key: r.key, Failure: failure(r.err), Start: r.start, Stop: r.stop, Thread: r.thread})
+	}
+}

@@ -1,0 +1,149 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// getData serves results: {status, data}, after which the peer thanks with a bare "OK". What
+// is not here is left out. A peer that comes when too many are served already is told that
+// the worker is busy, and comes again.
+func (w *Worker) getData(ctx context.Context, r *rpc.Request) (any, error) {
+	limit := int64(w.cfg.Outgoing)
+	if r.Comm.Info().SameHost {
+		limit *= 2
+	}
+	if w.Status() == statusPaused {
+		limit = 1
+	}
+	if w.net.outgoing.Add(1) > limit {
+		w.net.outgoing.Add(-1)
+		return msgpack.MapOf("status", "busy"), nil
+	}
+	defer w.net.outgoing.Add(-1)
+	w.net.outgoingTotal.Add(1)
+
+	raw, ok := r.Field("keys")
+	if !ok {
+		return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: "missing"}
+	}
+	record := Transfer{Start: time.Now()}
+	record.Lane, _ = comm.ParseAddress(r.Comm.PeerAddr())
+	var who string
+	if _, err := r.Arg("who", &who); err != nil || who == "" {
+		who = r.Comm.PeerAddr()
+	}
+	record.Peer = who
+	var held []*entry
+	defer func() { w.data.releaseAll(held) }()
+	if err := wire.EachKey(raw, func(k []byte) error {
+		if e := w.data.hold(task.Key(k)); e != nil {
+			held = append(held, e)
+		}
+		return nil
+	}); err != nil {
+		return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: err.Error()}
+	}
+	m, nbytes, err := w.dataMessage(held)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Release()
+	w.net.outgoingBytes.Add(nbytes)
+	w.net.outgoingBytesTotal.Add(nbytes)
+	defer w.net.outgoingBytes.Add(-nbytes)
+	err = thanked(ctx, r.Comm, m)
+	record.Keys, record.Bytes = len(held), m.Size()
+	record.end(false, err)
+	w.transferred(&record)
+	if err != nil {
+		r.Comm.Abort() // the peer may be in the middle of the answer
+		return rpc.NoReply, fmt.Errorf("worker: data for %s: %w", who, err)
+	}
+	return rpc.NoReply, nil
+}
+
+// thanked sends the answer and waits for the thanks.
+func thanked(ctx context.Context, c comm.Comm, m *wire.Message) error {
+	if err := c.Write(ctx, m); err != nil {
+		return err
+	}
+	reply, err := c.Read(ctx)
+	if err != nil {
+		return err
+	}
+	defer reply.Release()
+	if r := msgpack.NewReader(reply.Body()); r.Kind() == msgpack.Str {
+		if s, err := r.ReadStringBytes(); err == nil && string(s) == "OK" {
+			return nil
+		}
+	}
+	return fmt.Errorf("the peer answered %.40q instead of OK", reply.Body())
+}
+
+// dataMessage makes the answer to get_data: small values in the body, others in frames.
+func (w *Worker) dataMessage(held []*entry) (m *wire.Message, nbytes int64, err error) {
+	b := msgpack.AppendMapHeader(make([]byte, 0, 64+32*len(held)), 2)
+	b = msgpack.AppendString(name(b, "status"), "OK")
+	b = msgpack.AppendMapHeader(name(b, "data"), len(held))
+	m = &wire.Message{Frames: make([]wire.Frame, 1, 1+2*len(held))}
+	defer func() {
+		if err != nil {
+			m.Release()
+		}
+	}()
+	for _, e := range held {
+		nbytes += e.nbytes
+		b = append(b, e.key...)
+		v, err := e.open()
+		if err != nil {
+			return nil, 0, err
+		}
+		var plain bool
+		if b, plain = v.AppendBody(b); plain {
+			continue
+		}
+		s, err := v.Encoded()
+		if err != nil {
+			// Only who opens this value is to fail, not all who asked with it.
+			if s, err = errorValue(e.key, err); err != nil {
+				return nil, 0, err
+			}
+		}
+		b = appendSerialized(b, m, s)
+	}
+	m.Frames[0] = wire.HeapFrame(b)
+	return m, nbytes, nil
+}
+
+// appendSerialized adds the frames of a value to a message and appends its marker.
+func appendSerialized(b []byte, m *wire.Message, s *wire.Serialized) []byte {
+	b = msgpack.AppendMapHeader(b, 1)
+	b = msgpack.AppendString(b, "__Serialized__")
+	b = msgpack.AppendInt(b, int64(len(m.Frames)))
+	m.Frames = append(m.Frames, wire.HeapFrame(s.Header))
+	for _, f := range s.Frames {
+		m.Frames = append(m.Frames, f.Retain())
+	}
+	return b
+}
+
+// errorValue stands for a value that has no form outside of its process: Dask's family
+// "error", which whoever opens it gets as an error.
+func errorValue(key task.Key, cause error) (*wire.Serialized, error) {
+	header, err := msgpack.Append(nil, msgpack.MapOf("serializer", "error", "compression", []any{nil, nil}, "num-sub-frames", 2))
+	if err != nil {
+		return nil, err
+	}
+	return &wire.Serialized{Header: header, Frames: []wire.Frame{
+		wire.HeapFrame(fmt.Appendf(nil, "the result of %v cannot leave its worker", key)),
+		wire.HeapFrame([]byte(cause.Error())),
+	}}, nil
+}

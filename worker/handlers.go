@@ -1,0 +1,299 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/secure"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/state"
+)
+
+// roles says who may ask what, on connections whose peers are known by certificate.
+var roles = rpc.Roles{
+	"get_data":         {secure.Worker, secure.Client, secure.Scheduler},
+	"millstream-lanes": {secure.Worker},
+	"actor_execute":    {secure.Worker, secure.Client, secure.Scheduler},
+	"actor_attribute":  {secure.Worker, secure.Client, secure.Scheduler},
+	"identity":         {secure.Worker, secure.Client, secure.Scheduler, secure.Viewer},
+	"ping":             {secure.Worker, secure.Client, secure.Scheduler, secure.Viewer},
+	"":                 {secure.Client, secure.Scheduler},
+}
+
+// addHandlers sets what the worker answers: all that Dask's workers do. What needs Python
+// is refused with a reason, as no answer at all would leave the caller waiting.
+func (w *Worker) addHandlers() {
+	s := w.server
+	s.Handle("get_data", w.getData)
+	s.Handle("update_data", w.updateData)
+	s.Handle("gather", w.gatherOp)
+	s.Handle("free_keys", w.freeKeys)
+	s.Handle("millstream-lanes", w.tellLanes)
+	s.Handle("run", w.runOp)
+	s.Handle("run_coroutine", w.runOp)
+	s.Handle("actor_execute", w.actorExecute)
+	s.Handle("actor_attribute", w.actorAttribute)
+	s.Handle("call_stack", w.callStack)
+	s.Handle("get_story", w.story)
+	s.Handle("keys", func(context.Context, *rpc.Request) (any, error) { return keyValues(w.data.keys()), nil })
+	s.Handle("ping", func(context.Context, *rpc.Request) (any, error) { return "pong", nil })
+	s.Handle("versions", func(context.Context, *rpc.Request) (any, error) { return versions(), nil })
+	s.Handle("profile", func(context.Context, *rpc.Request) (any, error) { return emptyProfile, nil })
+	s.Handle("profile_metadata", func(context.Context, *rpc.Request) (any, error) {
+		return msgpack.MapOf("counts", []any{}, "keys", []any{}), nil
+	})
+	rpc.Handle(s, "get_logs", func(_ context.Context, _ *rpc.Request, in logsArgs) ([]any, error) {
+		return w.logs.list(in.Start, in.N, in.Timestamps), nil
+	})
+	rpc.Handle(s, "get_monitor_info", func(_ context.Context, _ *rpc.Request, in monitorArgs) (msgpack.Map, error) {
+		return w.usage.info(in.Recent, in.Start), nil
+	})
+	s.Handle("terminate", func(_ context.Context, r *rpc.Request) (any, error) {
+		// The answer must leave before the server ends.
+		w.after(50*time.Millisecond, func() {
+			w.endLater(fmt.Errorf("worker: %w: terminate from %s", ErrSchedulerClosed, r.Comm.PeerAddr()))
+		})
+		return "OK", nil
+	})
+	for op, why := range map[string]string{
+		"plugin-add":          "plugins are Python objects",
+		"plugin-remove":       "plugins are Python objects",
+		"upload_file":         "a file of Python code is of no use to it",
+		"benchmark_disk":      "use `millstream bench`",
+		"benchmark_memory":    "use `millstream bench`",
+		"benchmark_network":   "use `millstream bench`",
+		"shuffle_receive":     "P2P shuffles are Python's (set dataframe.shuffle.method to tasks)",
+		"shuffle_inputs_done": "P2P shuffles are Python's (set dataframe.shuffle.method to tasks)",
+	} {
+		s.Handle(op, func(context.Context, *rpc.Request) (any, error) {
+			return rpc.ErrorMessage(&rpc.Exception{Type: "NotImplementedError", Message: fmt.Sprintf("%s is a Go worker and has no %s: %s", w.address, op, why)}, "error")
+		})
+	}
+}
+
+type logsArgs struct {
+	Start      int  `rpc:"start,optional"`
+	N          *int `rpc:"n"`
+	Timestamps bool `rpc:"timestamps,optional"`
+}
+
+type monitorArgs struct {
+	Recent bool `rpc:"recent,optional"`
+	Start  int  `rpc:"start,optional"`
+}
+
+// emptyProfile is the root of Dask's statistical profile: Go's is at /debug/pprof.
+var emptyProfile = msgpack.MapOf("count", 0, "children", msgpack.Map{}, "identifier", "root",
+	"description", msgpack.MapOf("filename", "", "name", "", "line_number", 0, "line", ""))
+
+func (w *Worker) identity() msgpack.Map {
+	var limit any
+	if w.cfg.MemoryLimit > 0 {
+		limit = w.cfg.MemoryLimit
+	}
+	return msgpack.MapOf("scheduler", w.cfg.Scheduler, "nthreads", w.cfg.Threads, "memory_limit", limit,
+		"address", w.address, "name", w.name, "status", w.Status(), "millstream", msgpack.MapOf("registry", task.Hash(), "functions", task.Names()))
+}
+
+func keyValues(keys []task.Key) []any {
+	out := make([]any, len(keys))
+	for i, k := range keys {
+		out[i] = k.Value()
+	}
+	return out
+}
+
+var errEnded = fmt.Errorf("worker: %w", ErrClosed)
+
+// updateData takes values from a client or the scheduler: scatter.
+func (w *Worker) updateData(_ context.Context, r *rpc.Request) (any, error) {
+	raw, ok := r.Field("data")
+	if !ok {
+		return nil, &rpc.ArgumentError{Op: r.Op, Name: "data", Reason: "missing"}
+	}
+	fields := msgpack.NewReader(raw)
+	values, stored, err := readValues(r.Message(), &fields, nil)
+	if err != nil {
+		return nil, &rpc.ArgumentError{Op: r.Op, Name: "data", Reason: err.Error()}
+	}
+	sizes := make(msgpack.Map, len(stored))
+	for i, s := range stored {
+		sizes[i] = msgpack.Pair{Key: s.Key.Value(), Value: s.NBytes}
+	}
+	if !w.store(values, stored) {
+		return nil, errEnded
+	}
+	return msgpack.MapOf("nbytes", sizes, "status", "OK"), nil
+}
+
+// store puts values from outside into the data and tells the state.
+func (w *Worker) store(values []*task.Value, stored []state.Stored) bool {
+	return w.do(func() {
+		for i, v := range values {
+			w.data.put(stored[i].Key, v, stored[i].NBytes)
+		}
+		w.apply(&state.UpdateData{Stimulus: w.stimulus, Data: stored})
+	})
+}
+
+// gatherOp fetches keys from those who have them: what Dask's scheduler asks for to
+// replicate and rebalance.
+func (w *Worker) gatherOp(ctx context.Context, r *rpc.Request) (any, error) {
+	raw, ok := r.Field("who_has")
+	if !ok {
+		return nil, &rpc.ArgumentError{Op: r.Op, Name: "who_has", Reason: "missing"}
+	}
+	var in streamReader
+	deps, err := in.readDeps(raw, nil)
+	if err != nil {
+		return nil, &rpc.ArgumentError{Op: r.Op, Name: "who_has", Reason: err.Error()}
+	}
+	var failed []any
+	for _, d := range deps {
+		key := task.Key(append([]byte(nil), d.Key...)) // it borrows from the request
+		if e := w.data.hold(key); e != nil {
+			w.data.release(e)
+			continue
+		}
+		if !w.gatherOne(ctx, key, d.WhoHas) {
+			failed = append(failed, key.Value())
+		}
+	}
+	if len(failed) > 0 {
+		return msgpack.MapOf("status", "partial-fail", "keys", failed), nil
+	}
+	return msgpack.MapOf("status", "OK"), nil
+}
+
+// busyPause is how long a busy peer is left alone, Dask's.
+const busyPause = 150 * time.Millisecond
+
+func (w *Worker) gatherOne(ctx context.Context, key task.Key, holders []string) bool {
+	for _, peer := range holders {
+		for peer != w.address {
+			values, stored, busy, err := w.fetchFrom(ctx, peer, []task.Key{key})
+			if busy {
+				select {
+				case <-time.After(busyPause):
+					continue
+				case <-ctx.Done():
+					return false
+				}
+			}
+			if err == nil && len(values) == 1 {
+				return w.store(values, stored)
+			}
+			break
+		}
+	}
+	return false
+}
+
+func (w *Worker) freeKeys(_ context.Context, r *rpc.Request) (any, error) {
+	raw, ok := r.Field("keys")
+	if !ok {
+		return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: "missing"}
+	}
+	var err error
+	if !w.do(func() {
+		err = w.withKeys(raw, func(keys []task.Key) { w.apply(&state.FreeKeys{Stimulus: w.stimulus, Keys: keys}) })
+	}) {
+		err = errEnded
+	}
+	return nil, err
+}
+
+// runOp runs a registered function now, beside the tasks: Client.Run.
+func (w *Worker) runOp(ctx context.Context, r *rpc.Request) (any, error) {
+	var spec []byte
+	if _, err := r.Arg("function", &spec); err != nil {
+		return nil, err
+	}
+	if !task.IsSpec(spec) {
+		return rpc.ErrorMessage(&rpc.Exception{Type: "TypeError", Message: w.address + " is a Go worker: it runs functions that are registered in its program, not pickled Python ones (choose Python workers with workers=)"}, "error")
+	}
+	v, err := w.runNow(ctx, spec)
+	if err != nil {
+		return rpc.ErrorMessage(withStack(err), "error")
+	}
+	return resultMessage(v)
+}
+
+func (w *Worker) runNow(ctx context.Context, spec []byte) (any, error) {
+	call, err := task.ParseCall(append([]byte(nil), spec...))
+	if err != nil {
+		return nil, err
+	}
+	if len(call.Deps) > 0 {
+		return nil, fmt.Errorf("worker: Run takes no futures: %s was given %d", call.Func.Name(), len(call.Deps))
+	}
+	return call.Run(task.WithInfo(ctx, &task.Info{Host: &w.host}), nil)
+}
+
+// resultMessage is {status, result} of a live value.
+func resultMessage(v any) (any, error) {
+	s, err := task.EncodeValue(v)
+	if err != nil {
+		return rpc.ErrorMessage(err, "error")
+	}
+	return msgpack.MapOf("status", "OK", "result", s), nil
+}
+
+// withStack turns the panic of a function into one whose stack package rpc sends.
+func withStack(err error) error {
+	var panicked *task.PanicError
+	if errors.As(err, &panicked) {
+		return &stackError{PanicError: rpc.PanicError{Value: panicked.Value, Stack: panicked.Stack}, text: err.Error()}
+	}
+	return err
+}
+
+// stackError is a panic with the text that users know.
+type stackError struct {
+	rpc.PanicError
+	text string
+}
+
+func (e *stackError) Error() string { return e.text }
+func (e *stackError) Unwrap() error { return &e.PanicError }
+
+// replyError makes an error of an answer that is one.
+func replyError(v any) error {
+	if err := rpc.ReplyError("get_data", "the peer", v); err != nil {
+		return err
+	}
+	return fmt.Errorf("unexpected answer %.200q", fmt.Sprint(v))
+}
+
+// story tells what happened to keys, or by events: Dask's get_story.
+func (w *Worker) story(_ context.Context, r *rpc.Request) (any, error) {
+	var names []any
+	if _, err := r.Arg("keys_or_stimuli", &names); err != nil {
+		return nil, err
+	}
+	var keys []task.Key
+	var stimuli []string
+	for _, n := range names {
+		if s, ok := n.(string); ok {
+			stimuli = append(stimuli, s)
+		}
+		if k, err := task.KeyOf(n); err == nil {
+			keys = append(keys, k)
+		}
+	}
+	out := []any{}
+	w.do(func() {
+		for _, t := range w.state.Story(keys, stimuli) {
+			out = append(out, storyRow(t))
+		}
+	})
+	return out, nil
+}
+
+// decodeKeep leaves values closed.
+var decodeKeep = wire.DecodeOptions{Keep: true}

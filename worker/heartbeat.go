@@ -1,0 +1,167 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/state"
+)
+
+// counts is what a turn copies out of the state for metrics.
+type counts struct {
+	tasks     [len(stateList)]int
+	stats     state.Stats
+	turns     int64
+	executing map[task.Key]int64 // since when, ns since 1970
+}
+
+// stateList are the states that metrics tell of.
+var stateList = [...]state.TaskState{state.Released, state.Waiting, state.Fetch, state.Flight, state.Missing, state.Ready, state.Constrained,
+	state.Executing, state.LongRunning, state.Memory, state.Erred, state.Cancelled, state.Resumed}
+
+func (w *Worker) counts() counts {
+	var c counts
+	w.do(func() {
+		for i, st := range stateList {
+			c.tasks[i] = w.state.Count(st)
+		}
+		c.stats, c.turns = w.state.Stats(), w.turns
+		c.executing = make(map[task.Key]int64, len(w.executing))
+		for k, r := range w.executing {
+			c.executing[k] = r.queued
+		}
+	})
+	return c
+}
+
+// metrics are those of Dask's heartbeats: its scheduler and its dashboards read them all.
+func (w *Worker) metrics() msgpack.Map {
+	var c counts
+	if w.state != nil {
+		c = w.counts()
+	}
+	return w.metricsOf(&c)
+}
+
+func (w *Worker) metricsOf(c *counts) msgpack.Map {
+	tasks := msgpack.Map{}
+	for i, st := range stateList {
+		if c.tasks[i] > 0 {
+			tasks = append(tasks, msgpack.Pair{Key: st.String(), Value: c.tasks[i]})
+		}
+	}
+	spilled := w.data.spilled()
+	m := msgpack.MapOf(
+		"task_counts", tasks,
+		"bandwidth", w.net.bandwidths(),
+		"digests_total_since_heartbeat", msgpack.Map{},
+		"managed_bytes", c.stats.NBytes,
+		"spilled_bytes", msgpack.MapOf("memory", spilled.memory, "disk", spilled.disk),
+		"transfer", msgpack.MapOf(
+			"incoming_bytes", c.stats.IncomingBytes, "incoming_count", c.stats.IncomingCount, "incoming_count_total", c.stats.IncomingTotal,
+			"outgoing_bytes", w.net.outgoingBytes.Load(), "outgoing_count", w.net.outgoing.Load(), "outgoing_count_total", w.net.outgoingTotal.Load()),
+		"event_loop_interval", 0.02,
+	)
+	return append(m, w.usage.recent()...)
+}
+
+// heartbeats tells the scheduler that the worker lives and how it is, as often as it wants
+// to be told.
+func (w *Worker) heartbeats() {
+	for {
+		wait := time.Duration(w.net.interval.Load())
+		if wait <= 0 {
+			wait = time.Second
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-w.ctx.Done():
+			t.Stop()
+			return
+		}
+		var s *session
+		w.do(func() { s = w.session })
+		if s == nil {
+			continue
+		}
+		if err := w.heartbeat(); err != nil && w.ctx.Err() == nil {
+			w.log.Warn("heartbeat failed", "error", err)
+		}
+	}
+}
+
+type heartbeatReply struct {
+	Status   string  `rpc:"status"`
+	Interval float64 `rpc:"heartbeat-interval,optional"`
+}
+
+// heartbeatTime bounds one heartbeat: the scheduler may be busy, but not for ever.
+const heartbeatTime = 30 * time.Second
+
+func (w *Worker) heartbeat() error {
+	c := w.counts()
+	now := time.Now()
+	executing := msgpack.Map{}
+	for k, since := range c.executing {
+		executing = append(executing, msgpack.Pair{Key: k.Value(), Value: seconds(now.UnixNano() - since)})
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, heartbeatTime)
+	defer cancel()
+	var reply heartbeatReply
+	err := w.pool.Call(ctx, w.cfg.Scheduler, "heartbeat_worker", msgpack.MapOf(
+		"address", w.address, "now", unix(now), "metrics", w.metricsOf(&c), "executing", executing, "extensions", msgpack.Map{}), &reply)
+	if err != nil {
+		var remote *rpc.RemoteError
+		if !errors.As(err, &remote) {
+			return err // the stream's end tells whether the scheduler is gone
+		}
+		return fmt.Errorf("the scheduler: %w", err)
+	}
+	w.net.latency(time.Since(now))
+	if reply.Interval > 0 {
+		w.net.interval.Store(int64(reply.Interval * float64(time.Second)))
+	}
+	if reply.Status == "missing" {
+		w.unknown()
+	}
+	return nil
+}
+
+// unknown is the scheduler's word that it does not know the worker: it took it for dead, or
+// was restarted. The session ends, and Millstream's scheduler gets a new registration.
+func (w *Worker) unknown() {
+	w.do(func() {
+		if w.session != nil {
+			w.session.fail(errors.New("the scheduler does not know this worker"))
+		}
+	})
+}
+
+// housekeep does what comes round: missing data is asked for, the stream is kept alive, the
+// system's counters are sampled.
+func (w *Worker) housekeep() {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-t.C:
+		case <-w.ctx.Done():
+			return
+		}
+		w.usage.update()
+		w.do(func() {
+			if w.state.Count(state.Missing) > 0 {
+				w.apply(&state.FindMissing{Stimulus: w.stimulus})
+			}
+			if n%60 == 0 && w.session != nil {
+				w.sayKeepAlive()
+			}
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"go.millstream.dev/task"
+)
+
+// httpServer is the worker's HTTP side: /metrics, /health, /millstream/….
+type httpServer struct {
+	address string
+	port    int
+	server  *http.Server
+}
+
+func (w *Worker) startHTTP() (*httpServer, error) {
+	address := w.cfg.Dashboard
+	if _, err := strconv.Atoi(address); err == nil {
+		address = ":" + address // Dask's flag takes a bare port
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("worker: HTTP server at %q (--dashboard-address): %w", w.cfg.Dashboard, err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collector{w})
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/health", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/plain")
+		_, _ = rw.Write([]byte("ok"))
+	})
+	mux.HandleFunc("/millstream/transfers", func(rw http.ResponseWriter, r *http.Request) { writeJSON(rw, r, w.Transfers()) })
+	mux.HandleFunc("/millstream/tasks", func(rw http.ResponseWriter, r *http.Request) { writeJSON(rw, r, w.Timelines()) })
+	mux.HandleFunc("/millstream/worker", func(rw http.ResponseWriter, _ *http.Request) { reply(rw, w.summary()) })
+	s := &httpServer{address: l.Addr().String(), server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}}
+	if a, ok := l.Addr().(*net.TCPAddr); ok {
+		s.port = a.Port
+	}
+	w.tasks.Go(func() {
+		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			w.log.Warn("the HTTP server ended", "error", err)
+		}
+	})
+	return s, nil
+}
+
+func (s *httpServer) close() { _ = s.server.Close() }
+
+// writeJSON writes the last n of a list (?n=, default all).
+func writeJSON[T any](rw http.ResponseWriter, r *http.Request, list []T) {
+	if text := r.URL.Query().Get("n"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			http.Error(rw, "n must be a number that is not negative", http.StatusBadRequest)
+			return
+		}
+		list = list[len(list)-min(n, len(list)):]
+	}
+	reply(rw, list)
+}
+
+func reply(rw http.ResponseWriter, v any) {
+	rw.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(rw).Encode(v) // who has gone needs no answer
+}
+
+// summary is the worker at a glance.
+type summary struct {
+	Address   string         `json:"address"`
+	Name      string         `json:"name"`
+	Status    string         `json:"status"`
+	Threads   int            `json:"threads"`
+	Lanes     []string       `json:"lanes"`
+	Scheduler string         `json:"scheduler"`
+	Registry  string         `json:"registry"`
+	Tasks     map[string]int `json:"tasks"`
+	Memory    int64          `json:"memory"`
+	Limit     int64          `json:"memory_limit"`
+	Managed   int64          `json:"managed"`
+	Spilled   int64          `json:"spilled"`
+	Executed  uint64         `json:"executed"`
+}
+
+func (w *Worker) summary() summary {
+	c := w.counts()
+	s := summary{Address: w.address, Name: w.Name(), Status: w.Status(), Threads: w.cfg.Threads, Lanes: w.Lanes(), Scheduler: w.cfg.Scheduler,
+		Registry: task.Hash(), Tasks: map[string]int{}, Memory: w.cfg.Memory.Usage(), Limit: w.cfg.MemoryLimit,
+		Managed: c.stats.NBytes, Spilled: w.data.spilled().disk, Executed: c.stats.Executed}
+	for i, st := range stateList {
+		s.Tasks[st.String()] = c.tasks[i]
+	}
+	return s
+}

@@ -1,0 +1,155 @@
+package worker
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"go.millstream.dev/worker/state"
+)
+
+var errStreamClosed = errors.New("the scheduler ended the stream")
+
+// The turn: whoever holds w.turn owns the state machine, the stream's reader and the
+// outgoing batch. That is the loop's goroutine, or an executor that has just finished a
+// task: it then takes the next one itself, without waking anybody.
+
+// loop handles what is in the inbox until the worker ends.
+func (w *Worker) loop() {
+	for {
+		select {
+		case <-w.inbox.wake:
+		case <-w.stopped:
+			return
+		}
+		w.turn.Lock()
+		w.begin(nil)
+		w.drain(nil)
+		w.finish()
+		w.turn.Unlock()
+	}
+}
+
+// post leaves an item for the loop.
+func (w *Worker) post(i item) bool { return w.inbox.put(i) }
+
+// do runs a function in a turn and waits for it. It reports false when the worker has ended.
+func (w *Worker) do(f func()) bool {
+	select {
+	case <-w.stopped:
+		return false
+	default:
+	}
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	w.begin(nil)
+	f()
+	w.finish()
+	return true
+}
+
+// drain handles all items that are there. The caller holds the turn.
+func (w *Worker) drain(by *executor) {
+	for by == nil || by.next == nil { // one that has a task to run leaves the rest to the loop
+		w.items = w.inbox.take(w.items)
+		if len(w.items) == 0 {
+			break
+		}
+		for i := range w.items {
+			w.handle(&w.items[i])
+		}
+	}
+}
+
+// begin starts a turn. Its stimulus names it in the scheduler's log.
+func (w *Worker) begin(by *executor) {
+	w.by = by
+	w.now = time.Now()
+	w.turns++
+	b := append(w.stimulusText[:0], "worker-"...)
+	b = strconv.AppendInt(b, w.turns, 10)
+	w.stimulusText = b
+	w.stimulus = borrow(b) // every use of it copies
+}
+
+// finish ends a turn and sends what was said. While every thread has a task to run it may wait for more, half
+// a millisecond: nobody here is idle for want of an answer.
+func (w *Worker) finish() {
+	if w.out.n > 0 {
+		if w.session != nil {
+			w.session.send.add(&w.out, w.running < w.cfg.Threads)
+		}
+		w.out.reset()
+	}
+	w.by = nil
+}
+
+func (w *Worker) handle(i *item) {
+	switch {
+	case i.msg != nil:
+		if i.session == w.session {
+			if err := w.walk(i.msg); err != nil {
+				i.session.fail(err)
+			}
+		}
+		i.msg.Release()
+		<-i.session.credit
+	case i.run != nil:
+		w.runEnded(i.run)
+	case i.fetch != nil:
+		w.fetchEnded(i.fetch)
+	case i.call != nil:
+		i.call()
+	}
+}
+
+// apply tells the state of an event and does what it answers.
+func (w *Worker) apply(ev state.Event) {
+	w.state.Apply(w.now, ev, &w.actions)
+	list := w.actions.List()
+	for i := range list {
+		w.act(&list[i])
+	}
+}
+
+func (w *Worker) act(a *state.Action) {
+	switch a.Kind {
+	case state.DoExecute:
+		w.execute(a.Task)
+	case state.DoCancel:
+		if r, ok := a.Task.Data().(*run); ok {
+			r.cancel(errCancelled)
+		}
+	case state.DoGather:
+		w.gather(a)
+	case state.DoRetryBusy:
+		w.retryBusy(a.Peer.Address(), a.After)
+	case state.DoDelete:
+		w.data.delete(a.Key)
+		if w.actors != nil {
+			delete(w.actors, a.Key)
+		}
+	default:
+		if w.session != nil {
+			w.say(a)
+		}
+	}
+}
+
+// retryBusy asks a peer again that was busy.
+func (w *Worker) retryBusy(peer string, after time.Duration) {
+	w.after(after, func() { w.apply(&state.RetryBusy{Stimulus: w.stimulus, Peer: peer}) })
+}
+
+// after runs a function in a turn, later, unless the worker has ended.
+func (w *Worker) after(d time.Duration, f func()) {
+	w.tasks.Go(func() {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			w.post(item{call: f})
+		case <-w.ctx.Done():
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package worker
+
+import (
+	"fmt"
+	"math"
+	"runtime/debug"
+	"time"
+
+	"go.millstream.dev/worker/state"
+)
+
+func (m Memory) withDefaults() Memory {
+	set := func(v *float64, d float64) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	set(&m.Target, 0.60)
+	set(&m.Spill, 0.70)
+	set(&m.Pause, 0.80)
+	set(&m.Terminate, 0.95)
+	set(&m.Transfer, 0.10)
+	if m.Compression == "" {
+		m.Compression = "auto"
+	}
+	if m.Interval <= 0 {
+		m.Interval = 100 * time.Millisecond
+	}
+	if m.Usage == nil {
+		m.Usage = RSS
+	}
+	return m
+}
+
+// above tells whether memory is above a fraction of the limit; never if that is turned off.
+func (w *Worker) above(memory int64, fraction float64) bool {
+	return fraction > 0 && float64(memory) > fraction*float64(w.cfg.MemoryLimit)
+}
+
+// watchMemory starts the monitor, if there is a limit.
+func (w *Worker) watchMemory() {
+	if w.cfg.MemoryLimit <= 0 {
+		return
+	}
+	if w.cfg.OwnProcess && w.cfg.Memory.Spill > 0 {
+		// The collector works harder before data goes to disk for want of a collection. The
+		// limit is the process's; it is put back for those who start another worker.
+		old := debug.SetMemoryLimit(int64(math.Min(1, w.cfg.Memory.Spill) * float64(w.cfg.MemoryLimit)))
+		w.tasks.Go(func() {
+			<-w.ctx.Done()
+			debug.SetMemoryLimit(old)
+		})
+	}
+	w.tasks.Go(func() {
+		t := time.NewTicker(w.cfg.Memory.Interval)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				w.lookAtMemory()
+			case <-w.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// lookAtMemory does what the process's memory asks for, as Dask's memory manager does.
+func (w *Worker) lookAtMemory() {
+	m := w.cfg.Memory
+	used := m.Usage()
+	if w.above(used, m.Spill) {
+		used = w.spill(used)
+	}
+	if w.above(used, m.Pause) {
+		used = w.freeMemory(used)
+	}
+	w.setPaused(w.above(used, m.Pause), used)
+	if w.cfg.OwnProcess && w.above(used, m.Terminate) {
+		w.endLater(fmt.Errorf("worker: %w: %d of %d bytes (distributed.worker.memory.terminate)", ErrMemory, used, w.cfg.MemoryLimit))
+	}
+}
+
+// spill moves data to disk until the process is below the target, or nothing more can be
+// moved.
+func (w *Worker) spill(used int64) int64 {
+	goal := w.cfg.Memory.Target
+	if goal < 0 {
+		goal = w.cfg.Memory.Spill
+	}
+	var moved int64
+	for need := used; w.above(used, goal) && w.ctx.Err() == nil; {
+		n := w.data.evict()
+		if n <= 0 {
+			break
+		}
+		moved += n
+		if moved > need-int64(goal*float64(w.cfg.MemoryLimit)) {
+			// As much as was asked for: now the collector must give it back before the
+			// next look can mean anything.
+			used = w.freeMemory(used)
+			need, moved = used, 0
+		}
+	}
+	return w.cfg.Memory.Usage()
+}
+
+// gcPause is the least time between two forced collections: they stop nothing, but cost a
+// processor.
+const gcPause = 250 * time.Millisecond
+
+// freeMemory makes the collector give back what it can, but not too often.
+func (w *Worker) freeMemory(used int64) int64 {
+	if time.Since(w.lastGC) < gcPause {
+		return used
+	}
+	debug.FreeOSMemory()
+	w.lastGC = time.Now()
+	return w.cfg.Memory.Usage()
+}
+
+// setPaused stops or resumes the start of tasks.
+func (w *Worker) setPaused(paused bool, used int64) {
+	w.do(func() {
+		if w.paused == paused {
+			return
+		}
+		w.paused = paused
+		if paused {
+			w.log.Warn("memory is short: no task is started until it is freed", "used", used, "limit", w.cfg.MemoryLimit)
+		} else {
+			w.log.Info("memory is there again: tasks are started", "used", used, "limit", w.cfg.MemoryLimit)
+		}
+		if w.retiring {
+			return
+		}
+		if paused {
+			w.setStatus(statusPaused)
+			w.apply(&state.Pause{Stimulus: w.stimulus})
+		} else {
+			w.setStatus(statusRunning)
+			w.apply(&state.Unpause{Stimulus: w.stimulus})
+		}
+		w.sayStatus(w.Status())
+	})
+}
+
+// setStatus changes the status, but never back from the end.
+func (w *Worker) setStatus(status string) {
+	for {
+		old := w.status.Load()
+		if old == statusClosing || old == statusClosed || w.status.CompareAndSwap(old, status) {
+			return
+		}
+	}
+}
+
+// orderedStatus is the scheduler's worker-status-change: it stops the worker from taking
+// work before it retires, or lets it go on. The caller holds the turn.
+func (w *Worker) orderedStatus(status string) {
+	switch status {
+	case statusRetiring:
+		w.retiring = true
+		w.setStatus(statusRetiring)
+		w.apply(&state.Pause{Stimulus: w.stimulus})
+	case statusRunning, statusPaused:
+		w.retiring = false
+		if status == statusPaused || w.paused {
+			w.setStatus(statusPaused)
+			w.apply(&state.Pause{Stimulus: w.stimulus})
+		} else {
+			w.setStatus(statusRunning)
+			w.apply(&state.Unpause{Stimulus: w.stimulus})
+		}
+	default:
+		w.log.Warn("the scheduler sent a status that a worker cannot take", "status", status)
+		return
+	}
+	w.sayStatus(w.Status())
+}
+
+// orderedClose is the scheduler's close. The caller holds the turn.
+func (w *Worker) orderedClose(reason string) {
+	if reason == "" {
+		reason = "no reason given"
+	}
+	w.endLater(fmt.Errorf("worker: %w: %s", ErrSchedulerClosed, string(append([]byte(nil), reason...))))
+}

@@ -1,0 +1,183 @@
+package worker
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// batch is a list of messages that leave together: their maps, one behind the other, and
+// the frames that they refer to.
+type batch struct {
+	body   []byte
+	n      int
+	frames []wire.Frame
+}
+
+func (b *batch) reset() { b.body, b.n, b.frames = b.body[:0], 0, nil }
+
+// serialized appends the marker of a value whose frames travel with the batch.
+func (b *batch) serialized(s *wire.Serialized) {
+	b.body = msgpack.AppendMapHeader(b.body, 1)
+	b.body = msgpack.AppendString(b.body, "__Serialized__")
+	b.body = msgpack.AppendInt(b.body, int64(1+len(b.frames))) // the body itself is frame 0
+	b.frames = append(b.frames, wire.HeapFrame(s.Header))
+	b.frames = append(b.frames, s.Frames...)
+}
+
+// listHead is the length of a msgpack list's head in its longest form: how many messages a
+// batch has is known at its end.
+const listHead = 5
+
+// sender writes batches to the scheduler in a goroutine of its own. What the loop adds
+// while a write is under way goes together with the next.
+type sender struct {
+	comm comm.Comm
+
+	mu      sync.Mutex // owns what follows
+	queue   []*wire.Message
+	counts  []int // messages in each
+	closing bool
+	hurry   bool // somebody waits for what is queued
+	sent    int64
+	batches int64
+
+	wake chan struct{} // holds one token: there is something, or it became urgent
+	done chan struct{}
+}
+
+// linger is how long a message may wait for others that nobody is in a hurry for. Dask's
+// workers let 2 ms pass between any two.
+const linger = 500 * time.Microsecond
+
+func newSender(c comm.Comm) *sender {
+	s := &sender{comm: c, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go s.run()
+	return s
+}
+
+// add queues a copy of the batch, which stays the caller's. Without hurry it may linger.
+func (s *sender) add(b *batch, hurry bool) {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		return
+	}
+	wake := len(s.queue) == 0 || hurry && !s.hurry
+	s.hurry = s.hurry || hurry
+	// The indices of markers count from the start of a message's frames, so only one of two
+	// that go together may have frames.
+	if last := len(s.queue) - 1; last >= 0 && (len(b.frames) == 0 || len(s.queue[last].Frames) == 1) {
+		m := s.queue[last]
+		m.Frames[0] = wire.HeapFrame(append(m.Frames[0].Bytes(), b.body...))
+		m.Frames = append(m.Frames, b.frames...)
+		s.counts[last] += b.n
+	} else {
+		// The memory is not used again: a receiver in this process may hold it.
+		body := make([]byte, listHead, listHead+len(b.body))
+		m := &wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(append(body, b.body...))}, b.frames...)}
+		s.queue = append(s.queue, m)
+		s.counts = append(s.counts, b.n)
+	}
+	s.mu.Unlock()
+	if wake {
+		s.poke()
+	}
+}
+
+func (s *sender) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next takes the oldest message out of the queue; none if it may linger.
+func (s *sender) next(lingered bool) (m *wire.Message, n int, wait time.Duration, closing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		s.hurry = false
+		return nil, 0, 0, s.closing
+	}
+	if !lingered && !s.hurry && !s.closing {
+		return nil, 0, linger, false
+	}
+	m, n = s.queue[0], s.counts[0]
+	s.queue, s.counts = s.queue[1:], s.counts[1:]
+	if len(s.queue) == 0 {
+		s.queue, s.counts, s.hurry = nil, nil, false
+	}
+	return m, n, 0, false
+}
+
+func (s *sender) run() {
+	defer close(s.done)
+	t := time.NewTimer(time.Hour)
+	defer t.Stop()
+	lingered := false
+	for {
+		m, n, wait, closing := s.next(lingered)
+		lingered = false
+		switch {
+		case wait > 0:
+			t.Reset(wait)
+			select {
+			case <-t.C:
+				lingered = true
+			case <-s.wake: // look again
+			case <-s.comm.Done():
+				return
+			}
+		case m != nil:
+			head := m.Frames[0].Bytes()
+			head[0] = 0xdd // a list whose length is in the four bytes that follow
+			binary.BigEndian.PutUint32(head[1:listHead], uint32(n))
+			if err := s.comm.Write(context.Background(), m); err != nil {
+				s.comm.Abort() // the reader notices, and the session ends
+				return
+			}
+			s.mu.Lock()
+			s.sent += int64(n)
+			s.batches++
+			s.mu.Unlock()
+		case closing:
+			return
+		default:
+			select {
+			case <-s.wake:
+			case <-s.comm.Done():
+				return
+			}
+		}
+	}
+}
+
+// close sends what is queued, for as long as that takes but not longer than a limit, and
+// closes the comm.
+func (s *sender) close(limit time.Duration) {
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	s.poke()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-s.done:
+		_ = s.comm.Close()
+	case <-t.C:
+		s.comm.Abort()
+		<-s.done
+	}
+}
+
+// abort ends the comm at once.
+func (s *sender) abort() {
+	s.comm.Abort()
+	<-s.done
+}

@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// collector makes the metrics of Dask's workers, under their names, when they are asked for.
+type collector struct{ w *Worker }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("dask_worker_"+name, help, labels, nil)
+}
+
+var (
+	descTasks         = desc("tasks", "Number of tasks at worker.", "state")
+	descGC            = desc("gc_collection_seconds_total", "Total time spent on garbage collection")
+	descThreads       = desc("threads", "Number of worker threads")
+	descLatency       = desc("latency_seconds", "Latency of worker connection")
+	descMemory        = desc("memory_bytes", "Memory breakdown", "type")
+	descInBytes       = desc("transfer_incoming_bytes", "Total size of open data transfers from other workers")
+	descInCount       = desc("transfer_incoming_count", "Number of open data transfers from other workers")
+	descInTotal       = desc("transfer_incoming_count_total", "Total number of data transfers from other workers since the worker was started")
+	descOutBytes      = desc("transfer_outgoing_bytes", "Total size of open data transfers to other workers")
+	descOutCount      = desc("transfer_outgoing_count", "Number of open data transfers to other workers")
+	descOutBytesTotal = desc("transfer_outgoing_bytes_total", "Total size of data transfers to other workers since the worker was started (including in-progress and failed transfers)")
+	descOutTotal      = desc("transfer_outgoing_count_total", "Total number of data transfers to other workers since the worker was started")
+	descExecuted      = desc("tasks_executed_total", "Total number of task runs that ended since the worker was started")
+	descTicks         = desc("tick_count_total", "Total number of ticks observed since the server started")
+)
+
+// Describe lists the metrics.
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descTasks, descGC, descThreads, descLatency, descMemory, descInBytes, descInCount, descInTotal,
+		descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks} {
+		out <- d
+	}
+}
+
+// Collect reads them.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	w := c.w
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	counts, spilled := w.counts(), w.data.spilled()
+	for i, st := range stateList {
+		n := counts.tasks[i]
+		if st.String() == "memory" {
+			onDisk := min(n, spilled.keys)
+			gauge(descTasks, float64(onDisk), "disk")
+			n -= onDisk
+		}
+		gauge(descTasks, float64(n), st.String())
+	}
+	var gc debug.GCStats
+	debug.ReadGCStats(&gc)
+	counter(descGC, gc.PauseTotal.Seconds())
+	gauge(descThreads, float64(w.cfg.Threads))
+	gauge(descLatency, w.net.latencySeconds())
+	process := w.cfg.Memory.Usage()
+	managed := min(process, counts.stats.NBytes-spilled.memory)
+	gauge(descMemory, float64(managed), "managed")
+	gauge(descMemory, float64(process-managed), "unmanaged")
+	gauge(descMemory, float64(spilled.disk), "spilled")
+	gauge(descInBytes, float64(counts.stats.IncomingBytes))
+	gauge(descInCount, float64(counts.stats.IncomingCount))
+	counter(descInTotal, float64(counts.stats.IncomingTotal))
+	gauge(descOutBytes, float64(w.net.outgoingBytes.Load()))
+	gauge(descOutCount, float64(w.net.outgoing.Load()))
+	counter(descOutBytesTotal, float64(w.net.outgoingBytesTotal.Load()))
+	counter(descOutTotal, float64(w.net.outgoingTotal.Load()))
+	counter(descExecuted, float64(counts.stats.Executed))
+	counter(descTicks, float64(counts.turns))
+}

@@ -1,0 +1,86 @@
+package worker
+
+import (
+	"time"
+
+	"go.millstream.dev/task"
+)
+
+// Transfer is one transfer of data between this worker and a peer or a client.
+type Transfer struct {
+	// Peer is the other side's address, as far as it told one.
+	Peer string `json:"peer"`
+	// Incoming tells that this worker fetched; otherwise it served.
+	Incoming bool `json:"incoming"`
+	// Lane is the scheme of the connection: tcp, tls, inproc, ucxx, …
+	Lane string `json:"lane"`
+	// Keys is how many keys were moved, Bytes their size.
+	Keys  int   `json:"keys"`
+	Bytes int64 `json:"bytes"`
+	// Start is when it began, Took how long it lasted, in seconds in JSON.
+	Start    time.Time     `json:"start"`
+	Took     time.Duration `json:"-"`
+	Duration float64       `json:"duration"`
+	// Error says why it failed, "" if it did not; "busy" if the peer had no room.
+	Error string `json:"error,omitempty"`
+}
+
+// Span is a part of a task's time on the worker.
+type Span struct {
+	// Action is Dask's: transfer, disk-read, disk-write, deserialize or compute.
+	Action string `json:"action"`
+	// Start and Stop are seconds since 1970.
+	Start float64 `json:"start"`
+	Stop  float64 `json:"stop"`
+}
+
+// Timeline is one run of a task.
+type Timeline struct {
+	// Key names the task, Name the function.
+	Key  string `json:"key"`
+	Name string `json:"name"`
+	// Thread numbers the goroutine that ran it, from 0.
+	Thread int64 `json:"thread"`
+	// Status is OK, error, cancelled or reschedule.
+	Status string `json:"status"`
+	// NBytes is the size of the result.
+	NBytes int64 `json:"nbytes"`
+	// Spans are in order.
+	Spans []Span `json:"spans"`
+}
+
+// Transfers returns the last transfers, oldest first (see Config.Records).
+func (w *Worker) Transfers() []Transfer { return w.transfers.all() }
+
+// Timelines returns the last runs of tasks, oldest first (see Config.Records).
+func (w *Worker) Timelines() []Timeline {
+	runs := w.timelines.all()
+	out := make([]Timeline, len(runs))
+	for i := range runs {
+		out[i] = runs[i].timeline()
+	}
+	return out
+}
+
+// ran is a Timeline as it is kept: small, as there is one for every task.
+type ran struct {
+	key         string // canonical
+	name        string
+	thread      int64
+	status      string
+	nbytes      int64
+	queued      int64 // ns since 1970: when it was given to an executor
+	load        int64 // when its dependencies began to be opened
+	start, stop int64
+}
+
+func (r *ran) timeline() Timeline {
+	t := Timeline{Key: task.Key(r.key).String(), Name: r.name, Thread: r.thread, Status: r.status, NBytes: r.nbytes}
+	if r.load > 0 && r.start-r.load > int64(time.Millisecond) {
+		t.Spans = append(t.Spans, Span{"disk-read", seconds(r.load), seconds(r.start)})
+	}
+	t.Spans = append(t.Spans, Span{"compute", seconds(r.start), seconds(r.stop)})
+	return t
+}
+
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }

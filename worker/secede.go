@@ -1,0 +1,52 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.millstream.dev/worker/state"
+)
+
+// secede takes the task from those that count against the worker's threads: another
+// executor takes the place of this one, which ends with the task.
+func (r *run) secede(context.Context) error {
+	w := r.w
+	if !r.seceded.CompareAndSwap(false, true) {
+		return nil
+	}
+	w.startExecutor()
+	took := time.Duration(time.Now().UnixNano() - r.start)
+	if !w.do(func() {
+		w.running--
+		w.apply(&state.Secede{Stimulus: w.stimulus, Key: r.key, Duration: took})
+	}) {
+		return ErrClosed
+	}
+	return nil
+}
+
+// rejoin waits until another executor gives its place up. To the scheduler the task stays a
+// long-running one, as in Dask.
+func (r *run) rejoin(ctx context.Context) error {
+	if !r.seceded.Load() || r.rejoined.Load() {
+		return nil
+	}
+	place := make(chan struct{})
+	select {
+	case r.w.leave <- place:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-r.w.stopped:
+		return errors.Join(ErrClosed, ctx.Err())
+	}
+	<-place
+	r.rejoined.Store(true)
+	return nil
+}
+
+// startExecutor starts one more of the goroutines that run tasks.
+func (w *Worker) startExecutor() {
+	e := &executor{thread: w.threads.Add(1) - 1}
+	w.tasks.Go(func() { w.executor(e) })
+}
