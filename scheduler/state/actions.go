@@ -1,0 +1,128 @@
+package state
+
+import "go.millstream.dev/task"
+
+// ActionKind says what an Action asks for and which of its fields are set.
+type ActionKind uint8
+
+const (
+	// ActionNone is nothing: an order that was taken back within the same event.
+	ActionNone ActionKind = iota
+
+	// To Worker:
+
+	// ComputeTask: run Task as RunID. What else the message needs is in the Task.
+	ComputeTask
+	// FreeKeys: forget Keys.
+	FreeKeys
+	// RemoveReplicas: drop the replicas of Keys; the state has forgotten them already.
+	RemoveReplicas
+	// AcquireReplicas: fetch Tasks from their holders.
+	AcquireReplicas
+	// StealRequest: give Task back if it has not started; Number must come back in StealResponse.
+	StealRequest
+	// RefreshWhoHas: the holders of Tasks, possibly none, are as they are now.
+	RefreshWhoHas
+	// ForgetPeer: the worker with the address Text has gone. (remove-worker)
+	ForgetPeer
+	// StatusChange: take Status.
+	StatusChange
+	// CloseWorker: end; Text is the reason.
+	CloseWorker
+
+	// To Client:
+
+	// KeyInMemory: Task is done.
+	KeyInMemory
+	// KeyErred: Key has failed with Failure. Task is nil if there never was one. (task-erred)
+	KeyErred
+	// LostData: Task's result is lost and is being computed again, if it can be.
+	LostData
+	// CancelledKeys: Keys are cancelled; Text is the reason, Msg the message of who cancelled.
+	CancelledKeys
+	// TaskRetried: Task runs again.
+	TaskRetried
+	// ClientRestart: all futures are void. (restart)
+	ClientRestart
+
+	// To the server itself:
+
+	// RequestDone: the request Number has ended; Keys are those for which it could not be met.
+	RequestDone
+	// WorkerRemoved: Worker has been removed by the state itself (RetireWorkers.Remove).
+	WorkerRemoved
+	// LogEvent: Text happened to Worker, Client or Task as far as they are set: for people.
+	LogEvent
+)
+
+var actionNames = [...]string{"none", "compute-task", "free-keys", "remove-replicas", "acquire-replicas", "steal-request", "refresh-who-has",
+	"remove-worker", "worker-status-change", "close", "key-in-memory", "task-erred", "lost-data", "cancelled-keys", "task-retried", "restart",
+	"request-done", "worker-removed", "log-event"}
+
+// String is Dask's name of the message, where there is one.
+func (k ActionKind) String() string {
+	if int(k) < len(actionNames) {
+		return actionNames[k]
+	}
+	return "unknown"
+}
+
+// Action is something that the server is to do: see ActionKind for the fields that are set.
+type Action struct {
+	Kind   ActionKind
+	Status WorkerStatus
+	// Worker or Client is the receiver; the other is -1. For ActionKinds to the server, what it is about.
+	Worker WorkerID
+	Client ClientID
+	Task   *Task
+	// Key is Task's.
+	Key task.Key
+	// RunID is that of the run: Task may have got another one since.
+	RunID   int64
+	Number  uint64
+	Keys    []task.Key
+	Tasks   []*Task
+	Failure *Failure
+	Text    string
+	Msg     string
+}
+
+// Actions is what Apply wants to be done, in order. It may be used again and again. It points into the state:
+// read it before the next Apply.
+type Actions struct {
+	list  []Action
+	keys  []task.Key // what the actions' Keys are slices of
+	tasks []*Task    // the same for Tasks
+}
+
+// List is the actions in order. Those of kind ActionNone are to be passed over.
+func (a *Actions) List() []Action { return a.list }
+
+// Reset empties the list. Apply does so itself.
+func (a *Actions) Reset() {
+	clear(a.list)
+	a.list = a.list[:0]
+	a.keys = emptied(a.keys)
+	a.tasks = emptied(a.tasks)
+}
+
+// emptied keeps the memory of a slice for the next time, unless it is a lot.
+func emptied[T any](s []T) []T {
+	const most = 1 << 14
+	if cap(s) > most {
+		return nil
+	}
+	clear(s)
+	return s[:0]
+}
+
+func (a *Actions) add(kind ActionKind) *Action {
+	if n := len(a.list); n < cap(a.list) {
+		a.list = a.list[:n+1] // Reset has cleared it
+	} else {
+		a.list = append(a.list, Action{})
+	}
+	act := &a.list[len(a.list)-1]
+	act.Kind, act.Worker, act.Client = kind, NoWorker, NoClient
+	return act
+}

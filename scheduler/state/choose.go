@@ -1,0 +1,187 @@
+package state
+
+// sampled is how many workers a choice looks at that has no reason to prefer one over the other.
+const sampled = 16
+
+// queueable tells that a task is one of many that bring data into the cluster: root-ish in Dask's words. It
+// may wait on the scheduler, so that what depends on the earlier ones goes first.
+func (s *State) queueable(t *Task) bool {
+	if n := t.notes; n != nil && (n.restricted || n.NotQueued) || t.actor {
+		return false
+	}
+	if s.cfg.WorkerSaturation > maxSaturation {
+		return false
+	}
+	g := t.group
+	if g.total <= 2*s.threadsFor(t.pool) || len(g.deps) >= s.cfg.RootishGroups {
+		return false
+	}
+	sum := 0
+	for _, d := range g.deps {
+		sum += d.total
+	}
+	return sum < s.cfg.RootishTasks
+}
+
+// maxSaturation is from where on the queue is as good as switched off.
+const maxSaturation = 1e6
+
+func (s *State) threadsFor(p *pool) int {
+	if p == s.anyPool {
+		return s.threads
+	}
+	return p.threads
+}
+
+// leastLoaded is the running worker of a pool that has the least to do; nil without any.
+func (s *State) leastLoaded(p *pool) *Worker {
+	var best *Worker
+	if len(p.heap) > 0 {
+		best = p.heap[0]
+	}
+	if p == s.anyPool {
+		for _, q := range s.poolList {
+			if len(q.heap) > 0 && (best == nil || q.heap[0].before(best)) {
+				best = q.heap[0]
+			}
+		}
+	}
+	return best
+}
+
+// canTake tells whether a running worker has the functions of a task.
+func (s *State) canTake(w *Worker, t *Task) bool {
+	return w.running() && (t.pool == s.anyPool || w.pool == t.pool)
+}
+
+// choose finds the worker where a ready task is likely to start first: among those that hold its
+// dependencies, else among all that may run it. nil when none may.
+func (s *State) choose(t *Task) *Worker {
+	if s.held || s.numRunning == 0 {
+		return nil
+	}
+	if n := t.notes; n != nil && n.restricted {
+		if w := s.chooseValid(t, n); w != nil || !n.AllowOtherWorkers {
+			return w
+		}
+	}
+	best := chosen{s: s, t: t}
+	if !t.actor && len(t.deps) > 0 {
+		best.considerHolders(nil)
+	}
+	if best.w == nil {
+		best.considerPool(t.pool)
+	}
+	return best.w
+}
+
+// chooseValid chooses among the workers that meet the task's restrictions.
+func (s *State) chooseValid(t *Task, n *notes) *Worker {
+	best := chosen{s: s, t: t}
+	if !t.actor && len(t.deps) > 0 {
+		best.considerHolders(n)
+	}
+	if best.w != nil {
+		return best.w
+	}
+	valid := s.validWorkers(n)
+	// Equals take turns: each choice starts where the last has ended.
+	for i, seen := 0, 0; i < len(valid) && seen < sampled; i++ {
+		if n.turn++; n.turn >= len(valid) {
+			n.turn = 0
+		}
+		if w := valid[n.turn]; s.canTake(w, t) {
+			best.consider(w)
+			seen++
+		}
+	}
+	return best.w
+}
+
+// chosen is the best worker so far.
+type chosen struct {
+	s     *State
+	t     *Task
+	w     *Worker
+	start float64 // when the task would start there, in seconds from now
+	total int64   // bytes of all dependencies that have few holders
+}
+
+// considerHolders looks at the workers that hold dependencies, under restrictions if there are any. A
+// dependency that very many workers hold is no reason to look at each of them.
+func (b *chosen) considerHolders(n *notes) {
+	s, t := b.s, b.t
+	if len(t.deps) == 1 && len(t.deps[0].t.holders) == 1 { // the usual case
+		if w := t.deps[0].t.holders[0].w; s.canTake(w, t) && (n == nil || n.allows(w)) {
+			b.w = w
+		}
+		return
+	}
+	s.walk++
+	found := s.scratch.workers[:0]
+	for i := range t.deps {
+		d := t.deps[i].t
+		if len(d.holders) > 4*manyHolders {
+			continue
+		}
+		size := s.size(d)
+		b.total += size
+		for j := range d.holders {
+			w := d.holders[j].w
+			if w.mark != s.walk {
+				w.mark, w.local = s.walk, 0
+				if s.canTake(w, t) && (n == nil || n.allows(w)) {
+					found = append(found, w)
+				}
+			}
+			w.local += size
+		}
+	}
+	if len(found) == 1 {
+		b.w = found[0]
+	} else {
+		for _, w := range found {
+			b.considerAt(w, b.total-w.local)
+		}
+	}
+	s.scratch.workers = emptied(found)
+}
+
+func (b *chosen) considerPool(p *pool) {
+	b.considerHeap(p)
+	if p == b.s.anyPool {
+		for _, q := range b.s.poolList {
+			b.considerHeap(q)
+		}
+	}
+}
+
+func (b *chosen) considerHeap(p *pool) {
+	for _, w := range p.heap[:min(len(p.heap), sampled)] {
+		b.consider(w)
+	}
+}
+
+func (b *chosen) consider(w *Worker) { b.considerAt(w, b.total) }
+
+// considerAt compares by the time the task would start after fetching so many bytes; then by the bytes that the
+// worker holds, then by whose turn it is.
+func (b *chosen) considerAt(w *Worker, fetch int64) {
+	start := b.s.Occupancy(w)/float64(w.threads) + float64(fetch)/b.s.bandwidth
+	if b.w == nil || b.better(w, start) {
+		b.w, b.start = w, start
+	}
+}
+
+func (b *chosen) better(w *Worker, start float64) bool {
+	if b.t.actor && w.actors != b.w.actors {
+		return w.actors < b.w.actors
+	}
+	switch {
+	case start != b.start:
+		return start < b.start
+	case w.nbytes != b.w.nbytes:
+		return w.nbytes < b.w.nbytes
+	}
+	return w.assigned < b.w.assigned
+}

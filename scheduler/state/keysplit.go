@@ -1,0 +1,105 @@
+package state
+
+import (
+	"strings"
+
+	"go.millstream.dev/task"
+)
+
+// groupName is the name of a key's group, as Dask's key_split_group finds it: the first part of a tuple, and
+// for a text the prefix. It borrows from the key.
+func groupName(k task.Key) string {
+	text, tuple := keyText(string(k))
+	switch {
+	case tuple:
+		return text
+	case text == "":
+		return "Other"
+	case text[0] == '(':
+		head, _, _ := strings.Cut(text, ",")
+		return strings.Trim(head, `()"'`)
+	}
+	return prefixName(text)
+}
+
+// keyText is the text of a key, or that of the first part of a tuple, from its msgpack.
+func keyText(k string) (text string, tuple bool) {
+	if k != "" && k[0] >= 0x91 && k[0] <= 0x9f {
+		k, tuple = k[1:], true
+	}
+	n, head := 0, 0
+	switch {
+	case k == "":
+		return "", tuple
+	case k[0] >= 0xa0 && k[0] <= 0xbf:
+		n, head = int(k[0]&0x1f), 1
+	case k[0] == 0xd9 && len(k) > 1:
+		n, head = int(k[1]), 2
+	case k[0] == 0xda && len(k) > 2:
+		n, head = int(k[1])<<8|int(k[2]), 3
+	default: // bytes, numbers and texts of more than 64 KiB
+		return "", tuple
+	}
+	return k[head:min(head+n, len(k))], tuple
+}
+
+// prefixName is the function's name within a key, as Dask's key_split finds it: the words before the first
+// that is a number or a hash.
+func prefixName(text string) string {
+	if text == "" {
+		return "Other"
+	}
+	text = strings.TrimLeft(text, `_'()"`)
+	end := strings.IndexByte(text, '-')
+	if end < 0 {
+		end = len(text)
+	}
+	first := text[:end]
+	if i := strings.IndexByte(first, ','); i >= 0 {
+		return strings.Trim(first[:i], `_'()"`)
+	}
+	for end < len(text) {
+		word := text[end+1:]
+		if i := strings.IndexByte(word, '-'); i >= 0 {
+			word = word[:i]
+		}
+		if !isAlpha(word) || len(word) == 8 && isHex(word) {
+			break
+		}
+		end += 1 + len(word)
+	}
+	name := text[:end]
+	switch {
+	case len(name) == 32 && isHex(name):
+		return "data"
+	case name == "":
+		return "Other"
+	case name[0] == '<':
+		name = strings.Trim(name, "<>")
+		if i := strings.IndexByte(name, ' '); i >= 0 {
+			name = name[:i]
+		}
+		return name[strings.LastIndexByte(name, '.')+1:]
+	}
+	return name
+}
+
+func isAlpha(w string) bool {
+	for i := range len(w) {
+		if c := w[i] | 0x20; (c < 'a' || c > 'z') && w[i] < 0x80 {
+			return false
+		}
+	}
+	return w != ""
+}
+
+func isHex(w string) bool {
+	for i := range len(w) {
+		if c := w[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return w != ""
+}
+
+func cloneString(s string) string { return strings.Clone(s) }

@@ -1,0 +1,238 @@
+package state
+
+import "math"
+
+// enterProcessing assigns a ready task to a worker, without the order to compute it.
+func (s *State) enterProcessing(t *Task, w *Worker) {
+	t.worker = w
+	s.setState(t, Processing)
+	s.count(w, t.group.prefix, 1)
+	for i := range t.deps {
+		d := t.deps[i].t
+		if w.holdsTask(d) {
+			continue
+		}
+		n, ok := w.needs[d]
+		if !ok {
+			n.nbytes = s.size(d)
+			w.netBytes += n.nbytes
+			s.netBytes += n.nbytes
+			if w.needs == nil {
+				w.needs = map[*Task]need{}
+			}
+		}
+		n.tasks++
+		w.needs[d] = n
+	}
+	t.list = s.stealLevel(t)
+	w.lists[t.list].push(t)
+	w.processing++
+	w.take(t.notes, 1)
+	if t.actor {
+		w.actors++
+	}
+	s.assignments++
+	w.assigned = s.assignments
+	s.reload(w)
+}
+
+// exitProcessing takes a task from the worker that processes it. The caller sets the next state.
+func (s *State) exitProcessing(t *Task) {
+	w := t.worker
+	t.worker = nil
+	s.endSteal(t)
+	w.lists[t.list].remove(t)
+	w.processing--
+	if t.seceded {
+		t.seceded = false
+		w.seceded--
+	} else {
+		s.count(w, t.group.prefix, -1)
+	}
+	for i := range t.deps {
+		d := t.deps[i].t
+		if n, ok := w.needs[d]; ok {
+			if n.tasks--; n.tasks == 0 {
+				s.fetched(w, d, n)
+			} else {
+				w.needs[d] = n
+			}
+		}
+	}
+	w.take(t.notes, -1)
+	s.reload(w)
+}
+
+// count changes how many tasks of a prefix a worker processes.
+func (s *State) count(w *Worker, p *Prefix, by int) {
+	w.counts = bump(w.counts, p, by)
+	s.processing = bump(s.processing, p, by)
+}
+
+func bump(counts []prefixCount, p *Prefix, by int) []prefixCount {
+	for i := range counts {
+		if counts[i].p != p {
+			continue
+		}
+		if counts[i].n += by; counts[i].n == 0 {
+			last := len(counts) - 1
+			counts[i] = counts[last]
+			counts[last] = prefixCount{}
+			return counts[:last]
+		}
+		return counts
+	}
+	return append(counts, prefixCount{p, by})
+}
+
+// reload brings the worker's place in its pool up to date.
+func (s *State) reload(w *Worker) {
+	w.load = float64(w.active()) / float64(w.threads)
+	if w.place >= 0 {
+		w.pool.fix(w)
+	}
+}
+
+// Tasks shorter than shortTask are sent ahead of time, as many as take aheadTime but no more than
+// aheadMost per thread: a thread that had to ask for each would spend most of its time waiting. Large results are
+// never produced ahead.
+const (
+	shortTask   = 0.005 // seconds
+	aheadTime   = 0.010 // seconds
+	aheadMost   = 512
+	aheadNBytes = 64 << 10
+)
+
+// slots is how many tasks of a prefix a worker may have before others of its root tasks wait in the queue:
+// base by the worker-saturation, depth if the tasks are short.
+func (s *State) slotsFor(w *Worker, p *Prefix) (base, depth int) {
+	if math.IsInf(s.cfg.WorkerSaturation, 1) {
+		return math.MaxInt, math.MaxInt
+	}
+	base = max(int(math.Ceil(s.cfg.WorkerSaturation*float64(w.threads))), 1)
+	if p.average >= 0 && p.average < shortTask && p.nbytes < aheadNBytes {
+		ahead := aheadMost
+		if d := aheadTime / p.average; d < aheadMost {
+			ahead = int(d)
+		}
+		return base, max(base, ahead*w.threads)
+	}
+	return base, base
+}
+
+// assign sends a ready task to a worker, or puts it where it waits for one.
+func (s *State) assign(t *Task) {
+	switch t.state {
+	case Waiting:
+		if t.waitingOn > 0 {
+			return
+		}
+		if s.queueable(t) {
+			w := s.leastLoaded(t.pool)
+			if w == nil || s.held {
+				s.enqueue(t)
+				return
+			}
+			if base, _ := s.slotsFor(w, t.group.prefix); w.active() >= base {
+				s.enqueue(t)
+				return
+			}
+			s.send(t, w)
+			return
+		}
+		w := s.choose(t)
+		if w == nil {
+			s.strand(t)
+			return
+		}
+		s.send(t, w)
+	case NoWorkerState:
+		if w := s.choose(t); w != nil {
+			s.stranded.remove(t)
+			s.send(t, w)
+		}
+	}
+}
+
+func (s *State) enqueue(t *Task) {
+	s.setState(t, Queued)
+	t.pool.queue.push(t)
+	s.noteEmpty(t.pool)
+}
+
+func (s *State) strand(t *Task) {
+	s.setState(t, NoWorkerState)
+	t.since = s.nowNs
+	s.stranded.push(t)
+	s.noteEmpty(t.pool)
+	if !s.held && s.numRunning > 0 {
+		a := s.logEvent("no running worker can take the task: " + t.why())
+		a.Task, a.Key = t, t.key
+	}
+}
+
+// send makes a worker compute a task.
+func (s *State) send(t *Task, w *Worker) {
+	s.enterProcessing(t, w)
+	if s.cfg.MemoryTerminate && w.memoryLimit > 0 && len(t.deps) > 0 {
+		var need int64
+		for i := range t.deps {
+			need += s.size(t.deps[i].t)
+		}
+		if need > w.memoryLimit {
+			s.fail(t, tooLarge(t, w, need))
+			return
+		}
+	}
+	s.compute(t)
+}
+
+// fillSlots takes tasks from the queues as long as workers have slots for them. Workers that run short tasks
+// are filled when they are half empty, so that orders go out in batches.
+func (s *State) fillSlots() {
+	if s.counts[Queued] == 0 || s.held {
+		return
+	}
+	s.fillPool(s.anyPool)
+	for _, p := range s.poolList {
+		s.fillPool(p)
+	}
+}
+
+func (s *State) fillPool(p *pool) {
+	for len(p.heap) > 0 {
+		w := p.heap[0]
+		t := s.nextQueued(p)
+		if t == nil {
+			return
+		}
+		base, depth := s.slotsFor(w, t.group.prefix)
+		n := base - w.active()
+		if depth > base && w.active() <= depth/2 {
+			// Not more than a fair share of what is left, so that no worker is left without.
+			share := (t.pool.queue.n + 2*len(p.heap) - 1) / (2 * len(p.heap))
+			n = max(n, min(depth-w.active(), share))
+		}
+		if n <= 0 {
+			return
+		}
+		prefix := t.group.prefix
+		for ; n > 0 && t != nil && t.group.prefix == prefix; n-- {
+			t.pool.queue.remove(t)
+			s.send(t, w)
+			t = s.nextQueued(p)
+		}
+		s.drain() // a task that is too large for its worker has failed
+	}
+}
+
+// nextQueued is the task that a worker of the pool would get next.
+func (s *State) nextQueued(p *pool) *Task {
+	t := p.queue.peek()
+	if p != s.anyPool {
+		if u := s.anyPool.queue.peek(); u != nil && (t == nil || u.prio.Compare(t.prio) < 0) {
+			return u
+		}
+	}
+	return t
+}

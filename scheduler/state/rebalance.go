@@ -1,0 +1,57 @@
+package state
+
+import (
+	"slices"
+
+	"go.millstream.dev/task"
+)
+
+// rebalance moves results from the fullest workers to the emptiest until all are within a twentieth of the mean.
+// Only results with a single replica move: they are copied, and the first holder drops its own afterwards.
+func (s *State) rebalance(ev *Rebalance) {
+	r := s.newRequest(ev.Request)
+	workers := s.among(ev.Workers)
+	var only map[task.Key]bool
+	if len(ev.Keys) > 0 {
+		only = make(map[task.Key]bool, len(ev.Keys))
+		for _, k := range ev.Keys {
+			only[k] = true
+		}
+	}
+	var sum int64
+	for _, w := range workers {
+		sum += w.nbytes
+	}
+	if len(workers) > 1 {
+		mean := sum / int64(len(workers))
+		gap := mean / 20
+		s.moveAround(r, workers, mean, gap, only)
+	}
+	s.step(r)
+}
+
+func (s *State) moveAround(r *request, workers []*Worker, mean, gap int64, only map[task.Key]bool) {
+	senders := slices.Clone(workers)
+	slices.SortStableFunc(senders, func(a, b *Worker) int { return int(min(max(b.nbytes-a.nbytes, -1), 1)) })
+	targets := newFillers(workers)
+	var ask acquire
+	for _, from := range senders {
+		left := from.nbytes
+		for i := 0; i < len(from.holds) && left > mean+gap; i++ {
+			t := from.holds[i].t
+			size := s.size(t)
+			if t.actor || len(t.holders) > 1 || only != nil && !only[t.key] || size > left-mean+gap {
+				continue
+			}
+			// Filling it must not make it a sender itself.
+			if f := targets[0]; f.w == from || f.nbytes+size > mean+gap {
+				break
+			}
+			to := targets.next(size, func(w *Worker) bool { return w != from })
+			r.expect(t, to, from)
+			ask.add(t, to)
+			left -= size
+		}
+	}
+	ask.send(s)
+}

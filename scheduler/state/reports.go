@@ -1,0 +1,217 @@
+package state
+
+import (
+	"strings"
+
+	"go.millstream.dev/task"
+)
+
+// This file: what workers report about tasks.
+
+func (s *State) taskFinished(ev *TaskFinished) {
+	w := s.Worker(ev.Worker)
+	if w == nil {
+		return
+	}
+	t := s.tasks[ev.Key]
+	if t == nil {
+		s.freeKey(w, task.Key(strings.Clone(string(ev.Key))))
+		return
+	}
+	if t.runID != ev.RunID {
+		s.staleFinish(t, w, ev)
+		return
+	}
+	switch t.state {
+	case Processing:
+		if t.worker != w { // another worker echoes the run of this one: believe neither
+			s.freeKey(w, t.key)
+			return
+		}
+		t.nbytes = max(ev.NBytes, 0)
+		if ev.Duration > 0 {
+			t.group.prefix.learn(ev.Duration.Seconds(), t.nbytes)
+		}
+		t.kind = s.typeOf(ev.TypeName, ev.Type, t.kind)
+		s.remember(t, w)
+	case Memory:
+		s.addReplica(t, w)
+	case Waiting:
+		// The run was taken back: the order to forget it is on its way.
+	default:
+		s.freeKey(w, t.key)
+	}
+}
+
+// staleFinish is the report of a run that is not the latest.
+func (s *State) staleFinish(t *Task, w *Worker, ev *TaskFinished) {
+	switch {
+	case ev.RunID>>32 != int64(s.cfg.Epoch) && t.state != Erred && t.state != Released && t.needed():
+		// A run of the scheduler's former life. Nobody has taken it back, and its result is as good as any.
+		s.adopt(t, w, ev.NBytes)
+	case t.state == Processing && t.worker == w:
+		s.release(t)
+	case t.state == Memory && w.holdsTask(t):
+		// The late report of a run whose result was taken in another way.
+	default:
+		s.freeKey(w, t.key)
+	}
+}
+
+// typeOf returns the shared description of a type. It grows with the number of types, not of tasks; a peer that
+// invents types is stopped.
+func (s *State) typeOf(name string, pickle []byte, last *ResultType) *ResultType {
+	const most = 10_000
+	if last != nil && last.Name == name {
+		return last
+	}
+	r := s.types[name]
+	if r == nil {
+		if len(s.types) >= most {
+			return last
+		}
+		r = &ResultType{Name: strings.Clone(name), Pickle: append([]byte(nil), pickle...)}
+		s.types[r.Name] = r
+	}
+	return r
+}
+
+func (s *State) taskErred(ev *TaskErred) {
+	t, w := s.tasks[ev.Key], s.Worker(ev.Worker)
+	if t == nil || w == nil || t.state != Processing || t.worker != w {
+		return
+	}
+	switch {
+	case t.runID != ev.RunID:
+		s.release(t)
+	case t.retries > 0:
+		t.retries--
+		s.release(t)
+	default:
+		text := ev.ExceptionText
+		if text == "" {
+			text = "task failed without a word"
+		}
+		s.fail(t, &Failure{Kind: TaskFailed, Key: t.key, Exception: ev.Exception, Traceback: ev.Traceback, Worker: w.address,
+			ExceptionText: strings.Clone(text), TracebackText: strings.Clone(ev.TracebackText)})
+	}
+}
+
+func (s *State) reschedule(ev *Reschedule) {
+	t := s.tasks[ev.Key]
+	if t == nil || t.state != Processing || t.worker.id != ev.Worker || ev.RunID != 0 && ev.RunID != t.runID {
+		return
+	}
+	s.release(t)
+}
+
+func (s *State) longRunning(ev *LongRunning) {
+	t := s.tasks[ev.Key]
+	if t == nil || t.state != Processing || t.worker.id != ev.Worker || t.runID != ev.RunID || t.seceded {
+		return
+	}
+	s.endSteal(t)
+	w := t.worker
+	t.relist(unstealable)
+	t.seceded = true
+	w.seceded++
+	p := t.group.prefix
+	if ev.Duration >= 0 {
+		if d := ev.Duration.Seconds(); p.average < 0 {
+			p.average = d
+		} else {
+			p.average = (p.average + d) / 2
+		}
+	}
+	s.count(w, p, -1)
+	s.reload(w)
+}
+
+func (s *State) addKeys(ev *AddKeys) {
+	w := s.Worker(ev.Worker)
+	if w == nil {
+		return
+	}
+	redundant := s.scratch.keys[:0]
+	for i, k := range ev.Keys {
+		t := s.tasks[k]
+		switch {
+		case t != nil && t.state == Memory && !t.actor:
+			s.addReplica(t, w)
+			s.copied(k, w)
+		case ev.Adopt && t != nil && t.state != Memory && t.state != Erred && !t.actor && t.needed():
+			n := int64(-1)
+			if i < len(ev.NBytes) {
+				n = ev.NBytes[i]
+			}
+			s.adopt(t, w, n)
+		case t != nil && t.state == Memory && w.holdsTask(t):
+		default:
+			redundant = append(redundant, task.Key(strings.Clone(string(k))))
+		}
+	}
+	if len(redundant) > 0 {
+		a := s.out.add(RemoveReplicas)
+		a.Worker, a.Keys = w.id, s.out.copyKeys(redundant)
+	}
+	s.scratch.keys = emptied(redundant)
+}
+
+// adopt takes a result that is there although no run of this life has made it.
+func (s *State) adopt(t *Task, w *Worker, nbytes int64) {
+	if t.state == Memory {
+		s.addReplica(t, w)
+		return
+	}
+	if old := t.worker; old != nil && old != w {
+		s.free(old, t)
+	}
+	if nbytes >= 0 {
+		t.nbytes = nbytes
+	}
+	s.remember(t, w)
+}
+
+func (s *State) releaseWorkerData(ev *ReleaseWorkerData) {
+	t, w := s.tasks[ev.Key], s.Worker(ev.Worker)
+	if t == nil || w == nil || t.state != Memory || !w.holdsTask(t) {
+		return
+	}
+	if len(t.holders) == 1 {
+		s.lose(t, w)
+		return
+	}
+	if t.actor {
+		w.actors--
+	}
+	s.dropReplica(t, w)
+}
+
+// lose accepts that the last replica of a result is gone.
+func (s *State) lose(t *Task, w *Worker) {
+	if t.actor {
+		w.actors--
+	}
+	s.dropReplica(t, w)
+	s.release(t)
+}
+
+func (s *State) refreshWhoHas(ev *RequestRefreshWhoHas) {
+	w := s.Worker(ev.Worker)
+	if w == nil {
+		return
+	}
+	known := s.scratch.tasks[:0]
+	for _, k := range ev.Keys {
+		if t := s.tasks[k]; t != nil {
+			known = append(known, t)
+		} else {
+			s.freeKey(w, task.Key(strings.Clone(string(k))))
+		}
+	}
+	if len(known) > 0 {
+		a := s.out.add(RefreshWhoHas)
+		a.Worker, a.Tasks = w.id, s.out.copyTasks(known)
+	}
+	s.scratch.tasks = emptied(known)
+}

@@ -1,0 +1,269 @@
+package state
+
+import (
+	"slices"
+	"time"
+
+	"go.millstream.dev/task"
+)
+
+// request is a Replicate, Rebalance or RetireWorkers that goes on until its copies are there.
+type request struct {
+	number   uint64
+	deadline time.Time
+	again    time.Time // when what is missing is asked for again
+	copies   map[copyID]*Worker
+	order    []copyID // of copies, as they were asked for; some may have come
+	retire   *retirement
+	failed   []task.Key
+	done     bool
+}
+
+// copyID is a replica that is to come to a worker. Its value in request.copies is the worker that drops its
+// own replica then; nil for none.
+type copyID struct {
+	key task.Key
+	to  *Worker
+}
+
+// retirement is what RetireWorkers has that the others have not.
+type retirement struct {
+	workers       []*Worker
+	close, remove bool
+}
+
+// askAgain is how long a copy may take before it is looked at again.
+const askAgain = 5 * time.Second
+
+func (s *State) newRequest(number uint64) *request {
+	r := &request{number: number, deadline: s.now.Add(s.cfg.MaxReplicateTime), again: s.now.Add(askAgain), copies: map[copyID]*Worker{}}
+	s.requests = append(s.requests, r)
+	return r
+}
+
+// expect notes that a copy of a task is to come to a worker.
+func (r *request) expect(t *Task, to, from *Worker) {
+	id := copyID{t.key, to}
+	if _, ok := r.copies[id]; !ok {
+		r.order = append(r.order, id)
+	}
+	r.copies[id] = from
+}
+
+// acquire sends the orders for copies that have been collected per worker.
+type acquire struct {
+	workers []*Worker
+	tasks   map[*Worker][]*Task // looked up only
+}
+
+func (a *acquire) add(t *Task, w *Worker) {
+	if a.tasks == nil {
+		a.tasks = map[*Worker][]*Task{}
+	}
+	if len(a.tasks[w]) == 0 {
+		a.workers = append(a.workers, w)
+	}
+	a.tasks[w] = append(a.tasks[w], t)
+}
+
+func (a *acquire) send(s *State) {
+	for _, w := range a.workers {
+		act := s.out.add(AcquireReplicas)
+		act.Worker, act.Tasks = w.id, s.out.copyTasks(a.tasks[w])
+	}
+}
+
+// copied notes that a worker has got a replica that somebody may wait for.
+func (s *State) copied(k task.Key, w *Worker) {
+	for i := 0; i < len(s.requests); i++ {
+		r := s.requests[i]
+		id := copyID{k, w}
+		from, ok := r.copies[id]
+		if !ok || r.done {
+			continue
+		}
+		delete(r.copies, id)
+		if t := s.tasks[k]; from != nil && !from.removed && t != nil && len(t.holders) > 1 && from.holdsTask(t) {
+			s.removeReplica(t, from)
+		}
+		if len(r.copies) == 0 {
+			s.step(r)
+		}
+	}
+}
+
+// removeReplica makes a worker drop a replica that is not the last.
+func (s *State) removeReplica(t *Task, w *Worker) {
+	s.dropReplica(t, w)
+	a := s.out.add(RemoveReplicas)
+	a.Worker, a.Keys = w.id, s.out.copyKeys([]task.Key{t.key})
+}
+
+// stepRequests looks at all requests: after time has passed, or workers have changed.
+func (s *State) stepRequests() {
+	for i := 0; i < len(s.requests); i++ {
+		s.step(s.requests[i])
+	}
+}
+
+// step drives a request on.
+func (s *State) step(r *request) {
+	if r.done {
+		return
+	}
+	late := s.now.After(r.deadline)
+	again := s.now.After(r.again)
+	if again {
+		r.again = s.now.Add(askAgain)
+	}
+	var ask acquire
+	kept := r.order[:0]
+	for _, id := range r.order {
+		from, ok := r.copies[id]
+		if !ok {
+			continue
+		}
+		t := s.tasks[id.key]
+		switch {
+		case t == nil || t.state != Memory || id.to.removed: // there is nothing to be copied, or nobody to do so
+			delete(r.copies, id)
+			if r.retire == nil {
+				r.failed = append(r.failed, id.key)
+			}
+			continue
+		case late:
+			delete(r.copies, id)
+			r.failed = append(r.failed, id.key)
+			continue
+		case again && !id.to.holdsTask(t):
+			ask.add(t, id.to)
+		}
+		r.copies[id] = from
+		kept = append(kept, id)
+	}
+	clear(r.order[len(kept):])
+	r.order = kept
+	ask.send(s)
+	switch {
+	case len(r.copies) > 0:
+	case r.retire == nil:
+		s.endRequest(r, r.failed)
+	case late:
+		s.retired(r, r.failed)
+	default:
+		s.stepRetire(r)
+	}
+}
+
+// endRequest answers. The request stays in the list until the event is over: somebody may be walking over it.
+func (s *State) endRequest(r *request, failed []task.Key) {
+	r.done = true
+	a := s.out.add(RequestDone)
+	a.Number, a.Keys = r.number, s.out.copyKeys(failed)
+}
+
+// among returns the running workers of a list, of all workers if it is empty.
+func (s *State) among(ids []WorkerID) []*Worker {
+	var ws []*Worker
+	if len(ids) == 0 {
+		for w := range s.Workers() {
+			if w.running() {
+				ws = append(ws, w)
+			}
+		}
+		return ws
+	}
+	for _, id := range ids {
+		if w := s.Worker(id); w != nil && w.running() && !slices.Contains(ws, w) {
+			ws = append(ws, w)
+		}
+	}
+	return ws
+}
+
+func (s *State) replicate(ev *Replicate) {
+	r := s.newRequest(ev.Request)
+	targets := newFillers(s.among(ev.Workers))
+	n := ev.N
+	if n <= 0 || n > len(targets) {
+		n = len(targets)
+	}
+	var ask acquire
+	for _, k := range ev.Keys {
+		t := s.tasks[k]
+		if t == nil || t.state != Memory || t.actor || len(targets) == 0 {
+			r.failed = append(r.failed, task.Key([]byte(k)))
+			continue
+		}
+		have := 0
+		for i := range targets {
+			if targets[i].w.holdsTask(t) {
+				have++
+			}
+		}
+		if have > n && ev.Delete {
+			s.thin(t, targets, have-n)
+		}
+		for ; have < n; have++ {
+			w := targets.next(s.size(t), func(w *Worker) bool { return !w.holdsTask(t) && !r.expects(t, w) })
+			if w == nil {
+				break
+			}
+			r.expect(t, w, nil)
+			ask.add(t, w)
+		}
+	}
+	ask.send(s)
+	s.step(r)
+}
+
+func (r *request) expects(t *Task, w *Worker) bool {
+	_, ok := r.copies[copyID{t.key, w}]
+	return ok
+}
+
+// thin removes replicas: from the fullest workers first.
+func (s *State) thin(t *Task, among fillers, n int) {
+	var holders []*Worker
+	for _, f := range among {
+		if f.w.holdsTask(t) {
+			holders = append(holders, f.w)
+		}
+	}
+	slices.SortStableFunc(holders, func(a, b *Worker) int { return int(min(max(b.nbytes-a.nbytes, -1), 1)) })
+	for _, w := range holders[:min(n, len(t.holders)-1, len(holders))] {
+		s.removeReplica(t, w)
+	}
+}
+
+// fillers are workers that are being filled, as a heap: the emptiest first.
+type fillers []filler
+
+type filler struct {
+	w      *Worker
+	nbytes int64 // what it holds and what is on its way
+}
+
+func newFillers(ws []*Worker) fillers {
+	f := make(fillers, len(ws))
+	for i, w := range ws {
+		f[i] = filler{w, w.nbytes}
+	}
+	slices.SortStableFunc(f, func(a, b filler) int { return int(min(max(a.nbytes-b.nbytes, -1), 1)) })
+	return f
+}
+
+// next returns the emptiest worker that will do, and fills it by so many bytes. It looks at those in front only, unless
+// none of them will do.
+func (f fillers) next(nbytes int64, ok func(*Worker) bool) *Worker {
+	for i := range f {
+		if w := f[i].w; ok(w) {
+			f[i].nbytes += nbytes
+			for ; i+1 < len(f) && f[i+1].nbytes < f[i].nbytes; i++ {
+				f[i], f[i+1] = f[i+1], f[i]
+			}
+			return w
+		}
+	}
+	return nil
+}

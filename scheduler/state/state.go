@@ -1,0 +1,117 @@
+package state
+
+import (
+	"slices"
+	"time"
+
+	"go.millstream.dev/task"
+)
+
+// State is the whole scheduler but its network. One goroutine owns it.
+type State struct {
+	cfg     Config
+	unknown float64 // seconds of a task of which nothing is known
+
+	tasks     map[task.Key]*Task
+	groups    map[string]*Group
+	groupList []*Group // in an order that depends on events only
+	prefixes  map[string]*Prefix
+	types     map[string]*ResultType
+	counts    [numTaskStates]int
+
+	workers     []*Worker // by id; nil where one has left
+	freeWorkers []WorkerID
+	leftWorkers []WorkerID // free from the next event on
+	byAddress   map[string]*Worker
+	byName      map[string]*Worker
+	numWorkers  int
+	numRunning  int
+	threads     int    // of all workers
+	workersGen  uint64 // changes when a restriction may mean other workers
+
+	clients     []*Client // by id; nil where one has left
+	freeClients []ClientID
+	leftClients []ClientID
+	byClient    map[string]*Client
+
+	pools    map[string]*pool // by registry
+	poolList []*pool          // those with a registry, in the order of their making
+	anyPool  *pool            // of tasks without a registry: its heap is empty
+	notes    map[string]*notes
+	stranded list // tasks without a worker, oldest first
+
+	bandwidth   float64
+	netBytes    int64 // of all workers
+	processing  []prefixCount
+	runs        int64 // low half of the latest run id
+	assignments uint64
+	generation  float64
+	lastGraph   time.Time
+	graphSeen   bool
+	held        bool // see Hold
+
+	steals    uint64
+	inFlight  int
+	lastSteal time.Time
+	requests  []*request
+
+	// Of the event that is being applied:
+	out    *Actions
+	now    time.Time
+	nowNs  int64
+	events uint64
+	cause  string
+	stack  []*Task   // with recommendations
+	box    []*Worker // with keys to be freed
+	walk   uint32
+	gone   []*Task // forgotten in this event
+	spare  []*Task // to be used again
+	log    transitionLog
+
+	transitions uint64
+	added       uint64
+	removed     uint64
+	scratch     scratch
+}
+
+// New makes an empty state.
+func New(cfg Config) *State {
+	cfg.setDefaults()
+	s := &State{
+		cfg:       cfg,
+		unknown:   cfg.UnknownTaskDuration.Seconds(),
+		bandwidth: cfg.Bandwidth,
+		tasks:     map[task.Key]*Task{},
+		groups:    map[string]*Group{},
+		prefixes:  map[string]*Prefix{},
+		types:     map[string]*ResultType{},
+		byAddress: map[string]*Worker{},
+		byName:    map[string]*Worker{},
+		byClient:  map[string]*Client{},
+		pools:     map[string]*pool{},
+		notes:     map[string]*notes{},
+		anyPool:   &pool{emptySince: -1},
+	}
+	if cfg.TransitionLog > 0 {
+		s.log.limit = cfg.TransitionLog
+	}
+	s.addClient(&AddClient{Name: "fire-and-forget"})
+	return s
+}
+
+// Apply takes an event in and writes to out what is to be done about it, in order. now must not go back; the
+// state has no other clock. What out held before is gone.
+func (s *State) Apply(now time.Time, ev Event, out *Actions) {
+	out.Reset()
+	s.begin(now, out)
+	s.handle(ev)
+	s.drain()
+	s.fillSlots()
+	s.flush()
+	if len(s.requests) > 0 {
+		s.requests = slices.DeleteFunc(s.requests, func(r *request) bool { return r.done })
+	}
+	if s.cfg.Validate {
+		s.check(ev)
+	}
+}

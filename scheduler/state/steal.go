@@ -1,0 +1,277 @@
+package state
+
+import (
+	"math"
+	"slices"
+)
+
+// stealing is a request to a worker to give a task back, so that another one gets it.
+type stealing struct {
+	id                    uint64
+	victim, thief         *Worker
+	victimTime, thiefTime float64 // seconds of occupancy that move
+}
+
+const (
+	stealLevels = 15
+	// unstealable is the list of what is not to be stolen: it is long-running, about to be stolen, or
+	// moving it would cost more than waiting.
+	unstealable = stealLevels
+	numLists    = stealLevels + 1
+
+	// stealLatency is what moving a task costs beside its data, in seconds.
+	stealLatency = 0.1
+	// mostSteals bounds the tasks that one balancing round looks at.
+	mostSteals = 10_000
+)
+
+// stealLevel is the list that a task belongs to: the lower, the cheaper it is to move, compared with
+// computing it.
+func (s *State) stealLevel(t *Task) uint8 {
+	p := t.group.prefix
+	if p.fast || t.actor || s.cfg.NoStealing {
+		return unstealable
+	}
+	if len(t.deps) == 0 {
+		return 0
+	}
+	compute := s.duration(p)
+	if compute <= 0 {
+		return unstealable
+	}
+	var nbytes int64
+	for i := range t.deps {
+		nbytes += s.size(t.deps[i].t)
+	}
+	transfer := float64(nbytes)/s.bandwidth + stealLatency
+	level := int(math.Round(math.Log2(transfer/compute) + 6))
+	if level >= stealLevels {
+		return unstealable
+	}
+	return uint8(max(level, 1))
+}
+
+// relist moves a processing task to another list of its worker.
+func (t *Task) relist(to uint8) {
+	t.worker.lists[t.list].remove(t)
+	t.list = to
+	t.worker.lists[to].push(t)
+}
+
+// balance asks busy workers to give tasks to idle ones.
+func (s *State) balance() {
+	if s.cfg.NoStealing || s.held || s.numRunning < 2 || s.counts[Processing] == 0 {
+		return
+	}
+	total := s.TotalOccupancy()
+	b := balancer{s: s, total: total}
+	var candidates []victim
+	for w := range s.Workers() {
+		occupancy := s.Occupancy(w)
+		if w.running() && s.unoccupied(w, occupancy+w.inFlightS, w.processing+w.inFlight, total) {
+			b.thieves = append(b.thieves, w)
+			continue
+		}
+		if w.processing+w.inFlight > w.threads && occupancy+w.inFlightS > 0.2 {
+			candidates = append(candidates, victim{w, occupancy + w.inFlightS, s.saturated(w, occupancy, total)})
+		}
+	}
+	if len(b.thieves) == 0 || len(candidates) == 0 {
+		return
+	}
+	slices.SortStableFunc(candidates, func(x, y victim) int {
+		switch {
+		case x.saturated != y.saturated:
+			if x.saturated {
+				return -1
+			}
+			return 1
+		case x.occupancy > y.occupancy:
+			return -1
+		case x.occupancy < y.occupancy:
+			return 1
+		}
+		return 0
+	})
+	b.victims = candidates
+	if len(b.victims) > 10 && !b.victims[10].saturated {
+		b.victims = b.victims[:10]
+	}
+	b.sortThieves()
+	b.run()
+}
+
+type victim struct {
+	w         *Worker
+	occupancy float64
+	saturated bool
+}
+
+// balancer is one balancing round.
+type balancer struct {
+	s       *State
+	total   float64
+	thieves []*Worker // the one that will be idle first leads
+	victims []victim
+	looked  int
+}
+
+func (b *balancer) run() {
+	for level := range stealLevels {
+		for _, v := range b.victims {
+			// The latest task first: it would start last.
+			for t := v.w.lists[level].tail; t != nil; {
+				if len(b.thieves) == 0 || b.looked >= mostSteals {
+					return
+				}
+				b.looked++
+				before := t.prev
+				b.consider(t, v.w)
+				t = before
+			}
+		}
+	}
+}
+
+func (b *balancer) combined(w *Worker) float64 { return b.s.Occupancy(w) + w.inFlightS }
+
+// fetchTime is the time a worker needs to fetch a task's dependencies, in seconds.
+func (s *State) fetchTime(t *Task, w *Worker) float64 {
+	var nbytes int64
+	for i := range t.deps {
+		if d := t.deps[i].t; !w.holdsTask(d) {
+			nbytes += s.size(d)
+		}
+	}
+	return float64(nbytes) / s.bandwidth
+}
+
+// consider asks for a task if a thief would start it clearly sooner than its worker.
+func (b *balancer) consider(t *Task, victim *Worker) {
+	s := b.s
+	thief := b.thiefFor(t)
+	if thief == nil || thief == victim {
+		return
+	}
+	compute := s.duration(t.group.prefix)
+	victimTime, thiefTime := compute+s.fetchTime(t, victim), compute+s.fetchTime(t, thief)
+	if b.combined(thief)+thiefTime > b.combined(victim)-victimTime/2 {
+		return
+	}
+	s.steals++
+	t.steal = &stealing{s.steals, victim, thief, victimTime, thiefTime}
+	s.inFlight++
+	victim.inFlight--
+	thief.inFlight++
+	victim.inFlightS -= victimTime
+	thief.inFlightS += thiefTime
+	t.relist(unstealable)
+	a := s.out.add(StealRequest)
+	a.Worker, a.Task, a.Key, a.RunID, a.Number = victim.id, t, t.key, t.runID, s.steals
+	i := slices.Index(b.thieves, thief)
+	if s.unoccupied(thief, b.combined(thief), thief.processing+thief.inFlight, b.total) {
+		b.sinkThief(i)
+	} else {
+		b.thieves = slices.Delete(b.thieves, i, i+1)
+	}
+}
+
+// thiefFor finds the thief where the task would start first, among the leading ones and those that hold its
+// dependencies.
+func (b *balancer) thiefFor(t *Task) *Worker {
+	s := b.s
+	n := t.notes
+	if n != nil && (!n.restricted || n.AllowOtherWorkers) {
+		n = nil
+	}
+	var best *Worker
+	var bestStart float64
+	look := func(w *Worker) {
+		start := b.combined(w)/float64(w.threads) + s.fetchTime(t, w)
+		if best == nil || start < bestStart || start == bestStart && w.nbytes < best.nbytes {
+			best, bestStart = w, start
+		}
+	}
+	seen := 0
+	for _, w := range b.thieves {
+		if s.canTake(w, t) && (n == nil || n.allows(w)) {
+			look(w)
+			if seen++; seen >= sampled {
+				break
+			}
+		}
+	}
+	return best
+}
+
+func (b *balancer) sortThieves() {
+	slices.SortStableFunc(b.thieves, func(v, w *Worker) int {
+		x, y := b.combined(v)/float64(v.threads), b.combined(w)/float64(w.threads)
+		switch {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+}
+
+// sinkThief moves a thief that has got a task behind those that are idle earlier.
+func (b *balancer) sinkThief(i int) {
+	w := b.thieves[i]
+	key := b.combined(w) / float64(w.threads)
+	for ; i+1 < len(b.thieves); i++ {
+		next := b.thieves[i+1]
+		if b.combined(next)/float64(next.threads) >= key {
+			break
+		}
+		b.thieves[i] = next
+	}
+	b.thieves[i] = w
+}
+
+// endSteal ends a request, however it has ended.
+func (s *State) endSteal(t *Task) *stealing {
+	st := t.steal
+	if st == nil {
+		return nil
+	}
+	t.steal = nil
+	s.inFlight--
+	st.victim.inFlight++
+	st.thief.inFlight--
+	st.victim.inFlightS += st.victimTime
+	st.thief.inFlightS -= st.thiefTime
+	if s.inFlight == 0 {
+		for w := range s.Workers() {
+			w.inFlightS = 0 // what rounding has left
+		}
+	}
+	return st
+}
+
+// stealResponse is a victim's answer.
+func (s *State) stealResponse(ev *StealResponse) {
+	t := s.tasks[ev.Key]
+	if t == nil || t.steal == nil || t.steal.id != ev.Steal || t.steal.victim.id != ev.Worker {
+		return // the request has been overtaken by something else
+	}
+	st := s.endSteal(t)
+	switch ev.State {
+	case "ready", "constrained", "waiting": // the victim has given it up
+		if !s.canTake(st.thief, t) || s.held {
+			s.release(t)
+			return
+		}
+		s.exitProcessing(t)
+		if t.actor {
+			st.victim.actors--
+		}
+		s.enterProcessing(t, st.thief)
+		s.compute(t)
+	case "", "released", "error", "missing", "forgotten": // it does not have it: nobody knows what became of it
+		s.release(t)
+	default: // it has started: executing, long-running, memory, cancelled, resumed
+	}
+}

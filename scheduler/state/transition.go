@@ -1,0 +1,391 @@
+package state
+
+import (
+	"slices"
+
+	"go.millstream.dev/task"
+)
+
+// recommend asks for a transition of a task when those before it are done. The latest recommendation
+// replaces an earlier one and goes first; toUnneeded gives way to every other, and nothing follows on
+// toForgotten.
+func (s *State) recommend(t *Task, to target) {
+	if t.target == toForgotten || to == toUnneeded && t.target != none || t.state == Forgotten {
+		return
+	}
+	t.target = to
+	t.turn = int32(len(s.stack))
+	s.stack = append(s.stack, t)
+}
+
+// drain carries out recommendations until none is left.
+func (s *State) drain() {
+	for len(s.stack) > 0 {
+		last := len(s.stack) - 1
+		t := s.stack[last]
+		s.stack[last] = nil
+		s.stack = s.stack[:last]
+		if int(t.turn) != last || t.target == none { // a later one has replaced it
+			continue
+		}
+		to := t.target
+		t.target = none
+		s.transition(t, to)
+	}
+	if cap(s.stack) > 1<<16 {
+		s.stack = nil
+	}
+}
+
+func (s *State) transition(t *Task, to target) {
+	switch to {
+	case toUnneeded:
+		switch {
+		case t.needed() || t.state == Forgotten:
+		case len(t.dependents) == 0:
+			s.forget(t)
+		case t.state != Released && t.state != Erred:
+			s.release(t)
+		}
+	case toProcessing:
+		s.assign(t)
+	case toWaiting:
+		switch t.state {
+		case Released:
+			s.wait(t)
+		case Waiting, Forgotten:
+		default:
+			s.release(t)
+		}
+	case toReleased:
+		if t.state != Released && t.state != Forgotten {
+			s.release(t)
+		}
+	case toErred:
+		if t.state != Erred && t.state != Forgotten && t.state != Memory && t.failure != nil {
+			s.fail(t, t.failure)
+		}
+	case toForgotten:
+		if t.state != Forgotten {
+			s.forget(t)
+		}
+	}
+}
+
+// setState changes the state and everything that counts states.
+func (s *State) setState(t *Task, to TaskState) {
+	s.transitions++
+	if s.log.limit > 0 {
+		s.log.add(logged{t.key, s.nowNs, s.events, s.cause, t.state, to})
+	}
+	s.counts[t.state]--
+	s.counts[to]++
+	g := t.group
+	g.states[t.state]--
+	g.states[to]++
+	if to == Memory {
+		g.nbytes += s.size(t)
+	} else if t.state == Memory {
+		g.nbytes -= s.size(t)
+	}
+	t.state = to
+}
+
+// wait takes a released task into play: its dependencies are computed as far as they are not there.
+func (s *State) wait(t *Task) {
+	if t.orphan || len(t.spec) == 0 {
+		s.recommend(t, toForgotten)
+		return
+	}
+	for i := range t.deps {
+		if d := t.deps[i].t; d.state == Erred {
+			s.fail(t, d.failure)
+			return
+		}
+	}
+	t.failure = nil
+	s.setState(t, Waiting)
+	t.waitingOn = 0
+	// From the last to the first: the stack then starts with the first.
+	for i := len(t.deps) - 1; i >= 0; i-- {
+		d := t.deps[i].t
+		d.waiters++
+		if d.state != Memory {
+			t.waitingOn++
+			if d.state == Released {
+				s.recommend(d, toWaiting)
+			}
+		}
+	}
+	if t.waitingOn == 0 {
+		s.recommend(t, toProcessing)
+	}
+}
+
+// leavePlay tells the dependencies that the task does not need them any more.
+func (s *State) leavePlay(t *Task) {
+	for i := range t.deps {
+		d := t.deps[i].t
+		d.waiters--
+		if !d.needed() {
+			s.recommend(d, toUnneeded)
+		}
+	}
+	t.waitingOn = 0
+}
+
+// withdraw takes a task out of whatever structure its state keeps it in, and out of play. freed tells whether
+// the worker that processed it is to forget it.
+func (s *State) withdraw(t *Task, freed bool) {
+	switch t.state {
+	case Queued:
+		t.pool.queue.remove(t)
+	case NoWorkerState:
+		s.stranded.remove(t)
+	case Processing:
+		w := t.worker
+		s.exitProcessing(t)
+		if t.actor {
+			w.actors--
+		}
+		if freed {
+			s.free(w, t)
+		}
+	}
+	if t.state.inPlay() {
+		s.leavePlay(t)
+	}
+}
+
+// release takes a task back: what it was doing or holding is given up. If it is needed it starts anew.
+func (s *State) release(t *Task) {
+	switch t.state {
+	case Memory:
+		s.releaseMemory(t)
+		if t.state != Released {
+			return
+		}
+	case Erred:
+		s.freeErred(t)
+		t.failure = nil
+		s.setState(t, Released)
+		s.tellAll(TaskRetried, t)
+		for i := len(t.dependents) - 1; i >= 0; i-- {
+			if d := t.dependents[i].t; d.state == Erred {
+				s.recommend(d, toWaiting)
+			}
+		}
+	default:
+		s.withdraw(t, true)
+		s.setState(t, Released)
+	}
+	switch {
+	case t.orphan || len(t.spec) == 0:
+		s.recommend(t, toForgotten)
+	case t.needed():
+		s.recommend(t, toWaiting)
+	case len(t.dependents) == 0:
+		s.recommend(t, toUnneeded)
+	}
+}
+
+// releaseMemory gives a result up, or accepts that it is lost: tasks that were to use it go back to waiting.
+func (s *State) releaseMemory(t *Task) {
+	if t.actor && len(t.wants) > 0 {
+		s.fail(t, &Failure{Kind: ActorLost, Key: t.key, ExceptionText: "the worker that held the actor " + t.key.String() + " was lost"})
+		return
+	}
+	s.dropActor(t)
+	s.freeReplicas(t)
+	s.setState(t, Released)
+	s.tellAll(LostData, t)
+	s.unready(t)
+}
+
+// unready tells the dependents in play that a task's result is not there any more.
+func (s *State) unready(t *Task) {
+	for i := range t.dependents {
+		switch d := t.dependents[i].t; d.state {
+		case Waiting:
+			d.waitingOn++
+		case Queued, NoWorkerState, Processing:
+			s.recommend(d, toReleased)
+		}
+	}
+}
+
+// dropActor notes that the workers that hold an actor do so no longer.
+func (s *State) dropActor(t *Task) {
+	if t.actor {
+		for i := range t.holders {
+			t.holders[i].w.actors--
+		}
+	}
+}
+
+// freeErred orders the worker on which a task failed to forget it.
+func (s *State) freeErred(t *Task) {
+	if f := t.failure; f != nil && f.Kind == TaskFailed && f.Key == t.key {
+		if w := s.byAddress[f.Worker]; w != nil {
+			s.free(w, t)
+		}
+	}
+}
+
+// remember is the transition to memory: a result is on its first worker.
+func (s *State) remember(t *Task, w *Worker) {
+	s.withdraw(t, false)
+	t.failure = nil
+	s.addReplica(t, w)
+	s.setState(t, Memory)
+	if t.actor {
+		w.actors++
+	}
+	ready := s.scratch.tasks[:0]
+	for i := range t.dependents {
+		if d := t.dependents[i].t; d.state == Waiting {
+			if d.waitingOn--; d.waitingOn == 0 {
+				ready = append(ready, d)
+			}
+		}
+	}
+	if len(ready) > 1 { // the stack starts with the last
+		slices.SortStableFunc(ready, func(a, b *Task) int { return b.prio.Compare(a.prio) })
+	}
+	for _, d := range ready {
+		s.recommend(d, toProcessing)
+	}
+	s.scratch.tasks = emptied(ready)
+	s.tellAll(KeyInMemory, t)
+	s.ranOnce(t)
+	if !t.needed() && len(t.spec) > 0 {
+		s.recommend(t, toUnneeded)
+	}
+}
+
+// ranOnce ends the interest of FireAndForget.
+func (s *State) ranOnce(t *Task) {
+	if t.dropWant(s.clients[FireAndForget]) && !t.needed() {
+		s.recommend(t, toUnneeded)
+	}
+}
+
+// fail is the transition to erred, from any state.
+func (s *State) fail(t *Task, f *Failure) {
+	if t.state == Memory {
+		s.dropActor(t)
+		s.freeReplicas(t)
+		s.unready(t)
+	} else {
+		s.withdraw(t, f.Key != t.key || f.Kind != TaskFailed)
+	}
+	t.failure = f
+	s.setState(t, Erred)
+	for i := len(t.dependents) - 1; i >= 0; i-- {
+		if d := t.dependents[i].t; d.state.inPlay() {
+			d.failure = f
+			s.recommend(d, toErred)
+		}
+	}
+	s.tellAll(KeyErred, t)
+	s.ranOnce(t)
+	if !t.needed() && len(t.dependents) == 0 {
+		s.recommend(t, toUnneeded)
+	}
+}
+
+// forget is the end of a task. Tasks that depend on it and are not done can never run: they go with it.
+func (s *State) forget(t *Task) {
+	wasMemory := t.state == Memory
+	switch t.state {
+	case Memory:
+		s.dropActor(t)
+		s.freeReplicas(t)
+	case Erred:
+		s.freeErred(t)
+	default:
+		s.withdraw(t, true)
+	}
+	s.setState(t, Forgotten)
+	for i := range t.dependents {
+		e := t.dependents[i]
+		d := e.t
+		d.orphan = true
+		if d.state == Waiting && !wasMemory {
+			d.waitingOn--
+		}
+		d.dropDep(int(e.back))
+		if d.state != Memory && d.state != Erred {
+			s.recommend(d, toForgotten)
+		}
+	}
+	for i := range t.deps {
+		e := t.deps[i]
+		e.t.dropDependent(int(e.back))
+		if !e.t.needed() && len(e.t.dependents) == 0 {
+			s.recommend(e.t, toUnneeded)
+		}
+	}
+	for n := len(t.wants); n > 0; n = len(t.wants) {
+		c := t.wants[n-1].c
+		t.dropWantAt(n - 1)
+		s.cancelled(c, []task.Key{t.key}, "already forgotten", "")
+	}
+	t.dependents, t.deps = t.dependents[:0], t.deps[:0]
+	s.dropTask(t)
+}
+
+// dropDep removes the i-th dependency from this side alone.
+func (t *Task) dropDep(i int) {
+	last := len(t.deps) - 1
+	if moved := t.deps[last]; i != last {
+		t.deps[i] = moved
+		moved.t.dependents[moved.back].back = int32(i)
+	}
+	t.deps[last] = edge{}
+	t.deps = t.deps[:last]
+}
+
+// dropDependent removes the i-th dependent from this side alone.
+func (t *Task) dropDependent(i int) {
+	last := len(t.dependents) - 1
+	if moved := t.dependents[last]; i != last {
+		t.dependents[i] = moved
+		moved.t.deps[moved.back].back = int32(i)
+	}
+	t.dependents[last] = edge{}
+	t.dependents = t.dependents[:last]
+}
+
+// newTask makes a task of which nothing but the key is known, in state released.
+func (s *State) newTask(k task.Key, p *pool) *Task {
+	var t *Task
+	if n := len(s.spare); n > 0 {
+		t = s.spare[n-1]
+		s.spare[n-1] = nil
+		s.spare = s.spare[:n-1]
+	} else {
+		t = &Task{}
+	}
+	t.key, t.pool, t.group = k, p, s.groupOf(k)
+	t.nbytes, t.place = -1, -1
+	p.tasks++
+	s.counts[Released]++
+	t.group.states[Released]++
+	t.group.total++
+	s.tasks[k] = t
+	return t
+}
+
+// dropTask takes a forgotten task out of all tables. It is used again after the next event has begun.
+func (s *State) dropTask(t *Task) {
+	delete(s.tasks, t.key)
+	if t.pool.tasks--; t.pool.tasks == 0 && t.pool.workers == 0 {
+		s.dropPool(t.pool)
+	}
+	s.dropNotes(t.notes)
+	if g := t.group; g.states[Forgotten] == g.total {
+		s.dropGroup(g)
+	}
+	s.gone = append(s.gone, t)
+}

@@ -1,0 +1,316 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.millstream.dev/task"
+)
+
+// grapher takes one graph in. Tasks are made first, as if all were well, and those that turn out to be of no use
+// are taken back before anybody has seen them: so a graph costs one look-up per key.
+type grapher struct {
+	s     *State
+	ev    *UpdateGraph
+	c     *Client
+	pool  *pool
+	nodes []*Task // by the graph's index; nil where the key was known before
+	fresh []*Task // made for this graph
+	lost  []bool  // by the graph's index: it needs something unknown
+	bad   bool    // whether any is lost
+}
+
+func (s *State) updateGraph(ev *UpdateGraph) {
+	ev.NewTasks, ev.Err = 0, nil
+	c := s.Client(ev.Client)
+	if c == nil {
+		ev.Err = fmt.Errorf("scheduler: graph of unknown client %d", ev.Client)
+		return
+	}
+	g := &grapher{s: s, ev: ev, c: c, pool: s.poolOf(ev.Graph.Registry)}
+	// The pool must not go with the first task that is taken back.
+	g.pool.tasks++
+	g.run()
+	if g.pool.tasks--; g.pool.tasks == 0 && g.pool.workers == 0 {
+		s.dropPool(g.pool)
+	}
+}
+
+func (g *grapher) run() {
+	err := g.makeTasks()
+	if err == nil {
+		err = g.findDeps()
+	}
+	var wanted []*Task
+	if err == nil {
+		wanted, err = g.explore()
+	}
+	if err != nil {
+		for _, t := range g.fresh {
+			g.takeBack(t)
+		}
+		g.ev.Err = err
+		f := &Failure{Kind: BadGraph, ExceptionText: err.Error()}
+		for _, k := range g.ev.Keys {
+			a := g.s.out.add(KeyErred)
+			a.Client, a.Failure, a.Key = g.c.id, f, task.Key(strings.Clone(string(k)))
+		}
+		return
+	}
+	g.link()
+	g.prioritise()
+	g.start(wanted)
+}
+
+// makeTasks makes the tasks of all nodes that are not known.
+func (g *grapher) makeTasks() error {
+	s, nodes := g.s, g.ev.Graph.Nodes
+	g.nodes = make([]*Task, len(nodes))
+	g.lost = make([]bool, len(nodes))
+	g.fresh = make([]*Task, 0, len(nodes))
+	for i := range nodes {
+		n := &nodes[i]
+		t := s.tasks[n.Key]
+		if t != nil {
+			if t.turn < 0 { // made a moment ago
+				return fmt.Errorf("scheduler: the graph has two nodes with the key %s", n.Key)
+			}
+			continue
+		}
+		t = s.newTask(n.Key, g.pool)
+		t.spec = n.Spec
+		t.turn = int32(-1 - i) // the node's index until the graph is in
+		g.nodes[i] = t
+		g.fresh = append(g.fresh, t)
+		if len(n.Spec) == 0 {
+			g.lost[i], g.bad = true, true
+		}
+	}
+	return nil
+}
+
+// node is the index of a fresh task's node.
+func (t *Task) node() int { return int(-1 - t.turn) }
+
+// findDeps looks the dependencies of the new tasks up. The other end does not know of them yet.
+func (g *grapher) findDeps() error {
+	s, nodes := g.s, g.ev.Graph.Nodes
+	total := 0
+	for _, t := range g.fresh {
+		n := &nodes[t.node()]
+		total += len(n.Deps) + len(n.DepNodes)
+	}
+	var slab []edge
+	for _, t := range g.fresh {
+		i := t.node()
+		n := &nodes[i]
+		need := len(n.Deps) + len(n.DepNodes)
+		if need == 0 {
+			continue
+		}
+		if cap(t.deps) < need {
+			// Small pieces are cut from slabs; none is so large that one task keeps much alive.
+			const slabSize = 256
+			if need > slabSize/4 {
+				t.deps = make([]edge, 0, need)
+			} else {
+				if len(slab) < need {
+					slab = make([]edge, min(slabSize, max(total, need)))
+				}
+				t.deps, slab = slab[:0:need], slab[need:]
+			}
+		}
+		total -= need
+		s.walk++
+		for _, j := range n.DepNodes {
+			if j < 0 || int(j) >= len(nodes) {
+				return fmt.Errorf("scheduler: node %s of the graph depends on node number %d of %d", n.Key, j, len(nodes))
+			}
+			d := g.nodes[j]
+			if d == nil {
+				d = s.tasks[nodes[j].Key]
+			}
+			t.addDep(d, s.walk)
+		}
+		for _, k := range n.Deps {
+			if d := s.tasks[k]; d != nil {
+				t.addDep(d, s.walk)
+			} else {
+				g.lost[i], g.bad = true, true
+			}
+		}
+	}
+	return nil
+}
+
+// addDep adds a dependency once: those that are there bear the mark.
+func (t *Task) addDep(d *Task, mark uint32) {
+	if d.mark != mark {
+		d.mark = mark
+		t.deps = append(t.deps, edge{d, -1})
+	}
+}
+
+// explore walks from the wanted keys through the new tasks. It finds cycles and what is lost, orders the tasks
+// if the graph does not, and takes back what is of no use. It returns the wanted tasks that can be computed.
+func (g *grapher) explore() ([]*Task, error) {
+	s := g.s
+	wanted := make([]*Task, 0, len(g.ev.Keys))
+	var unknown []task.Key
+	for _, k := range g.ev.Keys {
+		if t := s.tasks[k]; t != nil {
+			wanted = append(wanted, t)
+		} else {
+			unknown = append(unknown, task.Key(strings.Clone(string(k))))
+		}
+	}
+	w := newWalker(g)
+	if err := w.visitAll(wanted); err != nil {
+		return nil, err
+	}
+	if g.bad {
+		good := wanted[:0]
+		for _, t := range wanted {
+			if t.turn < 0 && g.lost[t.node()] {
+				unknown = append(unknown, t.key)
+			} else {
+				good = append(good, t)
+			}
+		}
+		wanted = good
+		w.reset()
+		if err := w.visitAll(wanted); err != nil {
+			return nil, err
+		}
+	}
+	s.cancelled(g.c, unknown, "lost dependencies", "the graph needs keys that the scheduler does not know: submit it again with all that it needs")
+	if w.seen < len(g.fresh) {
+		kept := g.fresh[:0]
+		for _, t := range g.fresh {
+			if w.done(t) {
+				kept = append(kept, t)
+			} else {
+				g.takeBack(t)
+			}
+		}
+		clear(g.fresh[len(kept):])
+		g.fresh = kept
+	}
+	if !g.ev.Graph.Ordered {
+		orderTasks(g, w, wanted)
+	}
+	return wanted, nil
+}
+
+// takeBack undoes newTask.
+func (g *grapher) takeBack(t *Task) {
+	s := g.s
+	s.counts[Released]--
+	t.group.states[Released]--
+	t.group.total--
+	delete(s.tasks, t.key)
+	t.pool.tasks--
+	if gr := t.group; gr.states[Forgotten] == gr.total {
+		s.dropGroup(gr)
+	}
+	t.state = Forgotten
+	t.deps = t.deps[:0]
+	s.gone = append(s.gone, t)
+}
+
+// link tells the dependencies of the new tasks about them.
+func (g *grapher) link() {
+	s := g.s
+	for _, t := range g.fresh {
+		for i := range t.deps {
+			e := &t.deps[i]
+			e.back = int32(len(e.t.dependents))
+			e.t.dependents = append(e.t.dependents, edge{t, int32(i)})
+			t.group.dependOn(e.t.group, s.cfg.RootishGroups)
+			if e.t.state == Forgotten {
+				t.orphan = true
+			}
+		}
+	}
+}
+
+// prioritise gives the new tasks their priorities and annotations.
+func (g *grapher) prioritise() {
+	s, ev := g.s, g.ev
+	var generation float64
+	switch parent := s.tasks[ev.SubmittingTask]; {
+	case ev.SubmittingTask != "" && parent != nil:
+		generation = parent.prio.User - 0.01 // before all that is there, as Dask has it
+	case ev.SubmittingTask != "":
+		generation = s.generation
+	default:
+		if !s.graphSeen || s.now.Sub(s.lastGraph) > ev.FIFOTimeout {
+			s.generation++
+			s.lastGraph, s.graphSeen = s.now, true
+		}
+		generation = s.generation
+	}
+	var lastGiven *Annotations
+	var last *notes
+	for _, t := range g.fresh {
+		n := &ev.Graph.Nodes[t.node()]
+		user := ev.UserPriority
+		if n.Annotations != nil {
+			if n.Annotations == lastGiven {
+				last.refs++
+			} else {
+				lastGiven, last = n.Annotations, s.notesOf(n.Annotations)
+			}
+			t.notes = last
+			t.retries = int32(min(last.Retries, 1<<30))
+			if last.HasPriority {
+				user = last.Priority
+			}
+		}
+		order := t.prio.Order
+		if ev.Graph.Ordered {
+			order = n.Order
+		}
+		t.prio = Priority{-user, generation, order}
+		t.turn = 0
+	}
+}
+
+// start makes the client want its keys and sets them going.
+func (g *grapher) start(wanted []*Task) {
+	s, ev := g.s, g.ev
+	ev.NewTasks = len(g.fresh)
+	if ev.Actors {
+		for _, t := range wanted {
+			t.makeActor()
+		}
+	}
+	for _, k := range ev.ActorKeys {
+		if t := s.tasks[k]; t != nil {
+			t.makeActor()
+		}
+	}
+	released := make([]*Task, 0, len(wanted))
+	for _, t := range wanted {
+		s.desire(t, g.c)
+		if t.state == Released {
+			released = append(released, t)
+		}
+	}
+	if slices.IsSortedFunc(released, func(a, b *Task) int { return a.prio.Compare(b.prio) }) {
+		slices.Reverse(released)
+	} else {
+		slices.SortStableFunc(released, func(a, b *Task) int { return b.prio.Compare(a.prio) })
+	}
+	for _, t := range released {
+		s.recommend(t, toWaiting)
+	}
+}
+
+// makeActor marks a task that has not run as one that makes an actor.
+func (t *Task) makeActor() {
+	if t.state == Released {
+		t.actor = true
+	}
+}
