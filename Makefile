@@ -15,8 +15,11 @@ FUZZ ?=
 BENCH ?= ucx --peers
 # How long each test of `make soak` goes on.
 SOAK_TIME ?= 10m
+# How many seeds `make nightly` simulates, and the first of them.
+SIM_SEEDS ?= 10000
+SIM_FROM ?= 1
 
-.PHONY: help build demo test lint fuzz bench gpu-test-bundle ucx-matrix soak clean
+.PHONY: help build demo test lint fuzz bench gpu-test-bundle ucx-matrix soak chaos nightly sim-scale clean
 
 help: ## this list
 	@echo 'Millstream: make TARGET'
@@ -62,6 +65,16 @@ ucx-matrix: build ## one binary against every release of UCX, and each release t
 soak: ## the long form of every TestSoak, SOAK_TIME=10m each
 	@scripts/setup test
 	@MILLSTREAM_SOAK=$(SOAK_TIME) $(RUN) go test -count=1 -v -timeout 0 -run '^TestSoak' ./...
+
+chaos: build ## workers, scheduler, network, disk and memory fail under a running cluster; prints what it counted
+	@MILLSTREAM_CHAOS=full $(RUN) go test -count=1 -v -timeout 60m ./tests/chaos/...
+
+nightly: ## SIM_SEEDS=10000 simulated clusters with every invariant on, then a thousand workers with a million tasks
+	@$(RUN) go test -count=1 -v -timeout 0 -run '^TestSeeds$$' ./internal/sim -sim.seeds=$(SIM_SEEDS) -sim.from=$(SIM_FROM)
+	@$(MAKE) sim-scale
+
+sim-scale: ## CPU per event of the scheduler's state with 10 and with 1,000 simulated workers, a million tasks each
+	@$(RUN) go test -count=1 -v -timeout 0 -run '^TestScale$$' ./internal/sim -sim.scale=1000000
 
 clean: ## remove bin/, dist/ and .local/
 	@if [ -d .local ]; then chmod -R u+w .local; fi

@@ -1,0 +1,92 @@
+package sim
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"go.millstream.dev/task"
+)
+
+// Scale is the cost of a large cluster.
+type Scale struct {
+	Report
+	// Workers that were simulated.
+	Workers int
+	// Wall is how long it took, CPU what the process used, simulation and garbage collection included.
+	Wall, CPU time.Duration
+}
+
+// PerEvent is what the scheduler's state takes for an event on the mean.
+func (s Scale) PerEvent() time.Duration {
+	return time.Duration(float64(s.SchedulerCPU) / float64(max(s.SchedulerEvents, 1)))
+}
+
+// PerTask is what the scheduler's state takes for a task's whole life on the mean.
+func (s Scale) PerTask() time.Duration {
+	return time.Duration(float64(s.SchedulerCPU) / float64(max(s.Tasks, 1)))
+}
+
+// String is a line of a table.
+func (s Scale) String() string {
+	return fmt.Sprintf("%5d workers, %d tasks: scheduler %v per event (%d events), %v per task; worker %v per event (%d events); %d transfers; %v virtual, %v wall, %v CPU",
+		s.Workers, s.Tasks, s.PerEvent(), s.SchedulerEvents, s.PerTask(), time.Duration(float64(s.WorkerCPU)/float64(max(s.WorkerEvents, 1))), s.WorkerEvents,
+		s.Transfers, s.Virtual.Round(time.Millisecond), s.Wall.Round(time.Millisecond), s.CPU.Round(time.Millisecond))
+}
+
+// RunScale simulates a large cluster without faults and without validation: so many tasks in graphs of
+// 50,000, each task with up to four dependencies. Tasks take the longer the more workers there are, so that
+// the same number of them is done in a second of virtual time.
+func RunScale(workers, tasks int) (Scale, error) {
+	const perGraph = 50_000
+	cfg := Config{
+		Seed: 1, Workers: workers, Threads: 2, Clients: 1, Graphs: (tasks + perGraph - 1) / perGraph,
+		Latency: 200 * time.Microsecond, Bandwidth: 1e9,
+		Tasks: Tasks{Duration: time.Duration(workers) * 200 * time.Microsecond, Size: 1000},
+	}
+	cfg.graph = func(w *world, i int) submission {
+		return w.layered(fmt.Sprintf("scale-%d", i), min(perGraph, tasks-i*perGraph))
+	}
+	start, cpu := time.Now(), processCPU()
+	report, err := Run(cfg)
+	return Scale{Report: report, Workers: workers, Wall: time.Since(start), CPU: processCPU() - cpu}, err
+}
+
+// layered is a graph of many short chains that meet now and then: 100 layers.
+func (w *world) layered(name string, n int) submission {
+	const layers = 100
+	r := w.rnd
+	var s submission
+	width := max(n/layers, 1)
+	for i := range n {
+		var deps []*node
+		layer, place := i/width, i%width
+		if layer > 0 {
+			deps = append(deps, s.nodes[(layer-1)*width+place])
+			for range r.IntN(4) {
+				d := s.nodes[(layer-1)*width+(place+r.IntN(8))%width]
+				if !contains(deps, d) {
+					deps = append(deps, d)
+				}
+			}
+		}
+		x := w.add(task.NewKey(fmt.Sprintf("%s-%d-%d", name, layer, place)), deps)
+		x.duration = time.Duration((0.5 + r.Float64()) * float64(w.cfg.Tasks.Duration))
+		x.size = w.cfg.Tasks.Size
+		s.nodes = append(s.nodes, x)
+	}
+	for _, x := range s.nodes {
+		if len(x.dependent) == 0 {
+			s.wanted = append(s.wanted, x)
+		}
+	}
+	return s
+}
+
+func processCPU() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
