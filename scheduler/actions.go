@@ -1,0 +1,378 @@
+package scheduler
+
+import (
+	"strconv"
+	"time"
+
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/wire/pickle"
+)
+
+// stateEvents are the events that the loop uses again and again.
+type stateEvents struct {
+	finished  state.TaskFinished
+	addKeys   state.AddKeys
+	release   state.ReleaseWorkerData
+	desires   state.ClientDesires
+	releases  state.ClientReleases
+	heartbeat state.Heartbeat
+	tick      state.Tick
+}
+
+// apply puts an event to the state and says what comes of it. Only the loop calls it.
+func (s *Scheduler) apply(ev state.Event) {
+	s.state.Apply(s.now, ev, &s.actions)
+	list := s.actions.List()
+	for i := range list {
+		s.act(&list[i])
+	}
+}
+
+// stimulus is the stimulus_id of what is said in this turn, as msgpack.
+func (s *Scheduler) stimulus(name string) []byte {
+	b := append(s.scratch.stimulus[:0], name...)
+	b = append(b, '-')
+	b = strconv.AppendFloat(b, seconds(s.now), 'f', 3, 64)
+	s.scratch.stimulus = b
+	return b
+}
+
+// seconds is a time as Python's time() has it.
+func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+
+func (s *Scheduler) act(a *state.Action) {
+	switch a.Kind {
+	case state.ActionNone:
+	case state.LogEvent:
+		s.logAction(a)
+	case state.RequestDone:
+		s.requestDone(a.Number, a.Keys)
+	case state.WorkerRemoved:
+		s.forgetWorker(s.worker(a.Worker), "retired", true)
+	case state.KeyInMemory, state.KeyErred, state.LostData, state.CancelledKeys, state.TaskRetried, state.ClientRestart:
+		if c := s.client(a.Client); c != nil && c.st != nil && !c.st.gone {
+			s.toClient(c.st, a)
+		}
+	default:
+		if w := s.worker(a.Worker); w != nil && w.st != nil && !w.st.gone {
+			s.toWorker(w.st, a)
+		}
+	}
+}
+
+func (s *Scheduler) worker(id state.WorkerID) *worker {
+	if sw := s.state.Worker(id); sw != nil {
+		w, _ := sw.Data.(*worker)
+		return w
+	}
+	return nil
+}
+
+func (s *Scheduler) client(id state.ClientID) *client {
+	if sc := s.state.Client(id); sc != nil {
+		c, _ := sc.Data.(*client)
+		return c
+	}
+	return nil
+}
+
+// fixed is a piece of a message that is always the same, as msgpack.
+func fixed(fields int, strs ...string) string {
+	var b []byte
+	if fields > 0 {
+		b = msgpack.AppendMapHeader(nil, fields)
+	}
+	for _, s := range strs {
+		b = msgpack.AppendString(b, s)
+	}
+	return string(b)
+}
+
+var (
+	computeHead  = fixed(12, "op", "compute-task", "key")
+	fieldRunID   = fixed(0, "run_id")
+	fieldPrio    = fixed(0, "priority")
+	fieldStim    = fixed(0, "stimulus_id")
+	fieldWhoHas  = fixed(0, "who_has")
+	fieldNBytes  = fixed(0, "nbytes")
+	fieldRunSpec = fixed(0, "run_spec")
+	fieldRes     = fixed(0, "resource_restrictions")
+	fieldActor   = fixed(0, "actor")
+	fieldNotes   = fixed(0, "annotations")
+	fieldSpan    = fixed(0, "span_id")
+
+	memoryHead    = fixed(2, "op", "key-in-memory", "key")
+	memoryTyped   = fixed(3, "op", "key-in-memory", "key")
+	memoryHeld    = memoryTyped
+	fieldWorkers  = fixed(0, "workers")
+	fieldType     = fixed(0, "type")
+	erredHead     = fixed(4, "op", "task-erred", "key")
+	fieldExc      = fixed(0, "exception")
+	fieldTrace    = fixed(0, "traceback")
+	freeHead      = fixed(3, "op", "free-keys", "keys")
+	removeHead    = fixed(3, "op", "remove-replicas", "keys")
+	acquireHead   = fixed(4, "op", "acquire-replicas", "who_has")
+	refreshHead   = fixed(3, "op", "refresh-who-has", "who_has")
+	stealHead     = fixed(3, "op", "steal-request", "key")
+	peerHead      = fixed(3, "op", "remove-worker", "worker")
+	statusHead    = fixed(3, "op", "worker-status-change", "status")
+	lostHead      = fixed(2, "op", "lost-data", "key")
+	retriedHead   = fixed(2, "op", "task-retried", "key")
+	cancelledHead = fixed(4, "op", "cancelled-keys", "keys")
+	fieldReason   = fixed(0, "reason")
+	fieldMsg      = fixed(0, "msg")
+	restartMsg    = fixed(1, "op", "restart")
+)
+
+// computeTask appends Dask's compute-task message: the hottest of all.
+func (s *Scheduler) computeTask(b []byte, t *state.Task, runID int64) []byte {
+	b = append(b, computeHead...)
+	b = append(b, t.Key()...)
+	b = append(b, fieldRunID...)
+	b = msgpack.AppendInt(b, runID)
+	b = append(b, fieldPrio...)
+	p := t.Priority()
+	b = append(b, 0x93)
+	b = appendNumber(b, p.User)
+	b = appendNumber(b, p.Generation)
+	b = msgpack.AppendInt(b, p.Order)
+	b = append(b, fieldStim...)
+	b = msgpack.AppendStringBytes(b, s.stimulus("compute-task"))
+	n := t.NumDeps()
+	b = append(b, fieldWhoHas...)
+	b = msgpack.AppendMapHeader(b, n)
+	for i := range n {
+		b = appendHolders(b, t.Dep(i))
+	}
+	b = append(b, fieldNBytes...)
+	b = msgpack.AppendMapHeader(b, n)
+	for i := range n {
+		d := t.Dep(i)
+		b = append(b, d.Key()...)
+		b = msgpack.AppendInt(b, d.NBytes())
+	}
+	b = append(b, fieldRunSpec...)
+	b = msgpack.AppendBytes(b, t.Spec())
+	notes := t.Annotations()
+	b = append(b, fieldRes...)
+	if notes == nil || len(notes.Resources) == 0 {
+		b = msgpack.AppendNil(b)
+	} else {
+		b = msgpack.AppendMapHeader(b, len(notes.Resources))
+		for _, r := range notes.Resources {
+			b = msgpack.AppendString(b, r.Name)
+			b = appendNumber(b, r.Amount)
+		}
+	}
+	b = append(b, fieldActor...)
+	b = msgpack.AppendBool(b, t.Actor())
+	b = append(b, fieldNotes...)
+	if notes == nil || len(notes.Raw) == 0 {
+		b = msgpack.AppendMapHeader(b, 0)
+	} else {
+		b = append(b, notes.Raw...)
+	}
+	b = append(b, fieldSpan...)
+	return msgpack.AppendNil(b)
+}
+
+// appendNumber writes whole numbers as integers, as Python has them.
+func appendNumber(b []byte, v float64) []byte {
+	if i := int64(v); float64(i) == v {
+		return msgpack.AppendInt(b, i)
+	}
+	return msgpack.AppendFloat(b, v)
+}
+
+// appendHolders appends a key and the list of those who hold it.
+func appendHolders(b []byte, t *state.Task) []byte {
+	b = append(b, t.Key()...)
+	n := t.NumHolders()
+	b = msgpack.AppendArrayHeader(b, n)
+	for i := range n {
+		b = msgpack.AppendString(b, t.Holder(i).Address())
+	}
+	return b
+}
+
+func appendKeys(b []byte, keys []task.Key) []byte {
+	b = msgpack.AppendArrayHeader(b, len(keys))
+	for _, k := range keys {
+		b = append(b, k...)
+	}
+	return b
+}
+
+func (s *Scheduler) appendStimulus(b []byte, name string) []byte {
+	b = append(b, fieldStim...)
+	return msgpack.AppendStringBytes(b, s.stimulus(name))
+}
+
+// toWorker says one action to a worker.
+func (s *Scheduler) toWorker(st *stream, a *state.Action) {
+	out := st.begin()
+	b := out.body
+	switch a.Kind {
+	case state.ComputeTask:
+		b = s.computeTask(b, a.Task, a.RunID)
+	case state.FreeKeys:
+		b = appendKeys(append(b, freeHead...), a.Keys)
+		b = s.appendStimulus(b, "free-keys")
+	case state.RemoveReplicas:
+		b = appendKeys(append(b, removeHead...), a.Keys)
+		b = s.appendStimulus(b, "remove-replicas")
+	case state.AcquireReplicas:
+		b = append(b, acquireHead...)
+		b = appendWhoHas(b, a.Tasks)
+		b = append(b, fieldNBytes...)
+		b = msgpack.AppendMapHeader(b, len(a.Tasks))
+		for _, t := range a.Tasks {
+			b = append(b, t.Key()...)
+			b = msgpack.AppendInt(b, t.NBytes())
+		}
+		b = s.appendStimulus(b, "acquire-replicas")
+	case state.RefreshWhoHas:
+		b = appendWhoHas(append(b, refreshHead...), a.Tasks)
+		b = s.appendStimulus(b, "refresh-who-has")
+	case state.StealRequest:
+		// The number of the request comes back in the answer's stimulus_id.
+		b = append(b, stealHead...)
+		b = append(b, a.Key...)
+		b = append(b, fieldStim...)
+		b = msgpack.AppendString(b, stealPrefix+strconv.FormatUint(a.Number, 10))
+	case state.ForgetPeer:
+		b = msgpack.AppendString(append(b, peerHead...), a.Text)
+		b = s.appendStimulus(b, "remove-worker")
+	case state.StatusChange:
+		b = msgpack.AppendString(append(b, statusHead...), a.Status.String())
+		b = s.appendStimulus(b, "worker-status-change")
+	case state.CloseWorker:
+		b = appendClose(b, a.Text)
+	}
+	out.body = b
+}
+
+const stealPrefix = "steal-"
+
+func appendWhoHas(b []byte, tasks []*state.Task) []byte {
+	b = msgpack.AppendMapHeader(b, len(tasks))
+	for _, t := range tasks {
+		b = appendHolders(b, t)
+	}
+	return b
+}
+
+func appendClose(b []byte, reason string) []byte {
+	b = append(b, fixed(2, "op", "close", "reason")...)
+	return msgpack.AppendString(b, reason)
+}
+
+// sendClose tells a worker to end.
+func (st *stream) sendClose(reason string) {
+	out := st.begin()
+	out.body = appendClose(out.body, reason)
+}
+
+// send says an op without arguments.
+func (st *stream) send(op string) {
+	out := st.begin()
+	out.body = append(out.body, fixed(1, "op", op)...)
+}
+
+// toClient says one action to a client.
+func (s *Scheduler) toClient(st *stream, a *state.Action) {
+	out := st.begin()
+	switch a.Kind {
+	case state.KeyInMemory:
+		if st.ours {
+			// One of ours asks a holder at once, and has no use for a Python class.
+			out.body = append(append(out.body, memoryHeld...), a.Task.Key()...)
+			out.body = append(out.body, fieldWorkers...)
+			n := min(a.Task.NumHolders(), 1)
+			out.body = msgpack.AppendArrayHeader(out.body, n)
+			if n > 0 {
+				out.body = msgpack.AppendString(out.body, a.Task.Holder(0).Address())
+			}
+			return
+		}
+		typ := a.Task.Type()
+		if typ == nil || len(typ.Pickle) == 0 {
+			out.body = append(append(out.body, memoryHead...), a.Task.Key()...)
+			return
+		}
+		out.body = append(append(out.body, memoryTyped...), a.Task.Key()...)
+		out.body = append(out.body, fieldType...)
+		out.body = msgpack.AppendBytes(out.body, typ.Pickle)
+	case state.KeyErred:
+		exc, trace := s.exception(a.Failure, st.ours)
+		out.body = append(append(out.body, erredHead...), a.Key...)
+		out.body = append(out.body, fieldExc...)
+		out.serialized(exc)
+		out.body = append(out.body, fieldTrace...)
+		out.serialized(trace)
+	case state.LostData:
+		out.body = append(append(out.body, lostHead...), a.Task.Key()...)
+	case state.TaskRetried:
+		out.body = append(append(out.body, retriedHead...), a.Task.Key()...)
+	case state.CancelledKeys:
+		out.body = appendKeys(append(out.body, cancelledHead...), a.Keys)
+		out.body = append(out.body, fieldReason...)
+		out.body = msgpack.AppendString(out.body, a.Text)
+		out.body = append(out.body, fieldMsg...)
+		out.body = msgpack.AppendString(out.body, a.Msg)
+	case state.ClientRestart:
+		out.body = append(out.body, restartMsg...)
+	}
+}
+
+// madeException is the last exception that was made of a failure: many tasks share one.
+type madeException struct {
+	of   *state.Failure
+	ours bool
+	is   *wire.Serialized
+}
+
+// failureClasses are Dask's classes of the failures that the scheduler finds itself.
+var failureClasses = map[state.FailureKind][2]string{
+	state.KilledWorker:  {"distributed.scheduler", "KilledWorker"},
+	state.NoValidWorker: {"distributed.scheduler", "NoValidWorkerError"},
+	state.NoWorkers:     {"distributed.scheduler", "NoWorkerError"},
+	state.ActorLost:     {"builtins", "RuntimeError"},
+	state.TooLarge:      {"builtins", "MemoryError"},
+	state.BadGraph:      {"builtins", "ValueError"},
+	state.TaskFailed:    {"builtins", "RuntimeError"},
+}
+
+// exception is a failure as Dask's messages have it: what the worker sent or, where no
+// worker did, an exception that is made here. Ours get Dask's class by name with a text;
+// Python could not build these of a text, and gets a RuntimeError.
+func (s *Scheduler) exception(f *state.Failure, ours bool) (exc, trace *wire.Serialized) {
+	if f == nil {
+		return nil, nil
+	}
+	if e, ok := f.Exception.(*wire.Serialized); ok {
+		t, _ := f.Traceback.(*wire.Serialized)
+		return e, t
+	}
+	if s.made.of == f && s.made.ours == ours {
+		return s.made.is, nil
+	}
+	class := failureClasses[f.Kind]
+	text := f.ExceptionText
+	if class[0] != "builtins" && !ours {
+		class, text = [2]string{"builtins", "RuntimeError"}, class[1]+": "+text
+	}
+	data, err := wire.PickleException(pickle.NewException(class[0], class[1], text))
+	if err == nil {
+		exc, err = wire.EncodeValue(data, wire.EncodeOptions{})
+	}
+	if err != nil {
+		s.log.Error("an exception cannot be sent", "error", err)
+		return nil, nil
+	}
+	s.made = madeException{f, ours, exc}
+	return exc, nil
+}

@@ -1,0 +1,152 @@
+package scheduler
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// client is one who wants keys: a client, or a part of the scheduler, such as a variable,
+// which has no stream. The loop owns it.
+type client struct {
+	id       state.ClientID
+	name     string
+	versions any
+	st       *stream // nil while it is away, and for parts of the scheduler
+	part     bool    // a part of the scheduler
+	lastSeen time.Time
+	awayFrom time.Time // when it lost its connection; zero while it is there
+}
+
+// registerClient takes a client in. The comm becomes its stream.
+func (s *Scheduler) registerClient(ctx context.Context, r *rpc.Request) (any, error) {
+	var in struct {
+		Client   string `rpc:"client"`
+		Versions any    `rpc:"versions,optional"`
+	}
+	if err := r.Args(&in); err != nil {
+		return nil, err
+	}
+	if in.Client == "" || isPart(in.Client) {
+		return nil, &rpc.Exception{Type: "ValueError", Message: "register-client: a client needs a name of its own, got " + strings.Clone(in.Client)}
+	}
+	r.Takeover()
+	st := s.newStream(r.Comm)
+	name, versions := strings.Clone(in.Client), wire.Clone(in.Versions)
+	if err := s.do(ctx, func() { s.addClient(name, versions, st) }); err != nil {
+		return nil, err
+	}
+	st.out.start()
+	s.streamEnded(st, st.read(ctx))
+	return rpc.NoReply, nil
+}
+
+// isPart tells names that parts of the scheduler have as clients.
+func isPart(name string) bool {
+	return name == "fire-and-forget" || strings.HasPrefix(name, "variable-") || strings.HasPrefix(name, "queue-") || strings.HasPrefix(name, "published-")
+}
+
+// addClient runs in the loop.
+func (s *Scheduler) addClient(name string, versions any, st *stream) {
+	c := s.clientNamed(name)
+	if c.st != nil && !c.st.gone {
+		// It has come back before we noticed that it had gone.
+		c.st.gone = true
+		c.st.out.finish()
+	}
+	c.st, c.versions, c.lastSeen, c.awayFrom = st, versions, s.now, time.Time{}
+	st.client = c
+	s.totals.clientsAdded++
+	out := st.begin()
+	hello := append(msgpack.MapOf("op", "stream-start"), s.versionCheck(versions, "Client")...)
+	if st.ours {
+		hello.Set("millstream", msgpack.MapOf("id", s.id, "epoch", s.epoch()))
+	}
+	out.body, _ = msgpack.Append(out.body, hello)
+	s.logEvent(msgpack.MapOf("action", "add-client", "client", name), "all", name)
+	s.log.Info("client connected", "client", name)
+}
+
+// clientNamed returns a client, new if need be.
+func (s *Scheduler) clientNamed(name string) *client {
+	if c := s.clients[name]; c != nil {
+		return c
+	}
+	c := &client{name: name, part: isPart(name), lastSeen: s.now}
+	ev := state.AddClient{Name: name, Data: c}
+	s.apply(&ev)
+	c.id = ev.Client
+	s.clients[name] = c
+	s.record(recordClient, name, nil)
+	return c
+}
+
+// clientEnded is the end of a client's stream. One of ours that did not say goodbye may
+// come back.
+func (s *Scheduler) clientEnded(st *stream) {
+	c := st.client
+	st.gone = true
+	s.totals.clientsRemoved++
+	if c.st != st {
+		return
+	}
+	c.st = nil
+	s.prims.clientGone(s, c.name)
+	if st.ours && !st.leaving && s.cfg.Forget > 0 {
+		c.awayFrom = s.now
+		s.log.Info("client is away", "client", c.name, "kept", s.cfg.Forget)
+		return
+	}
+	s.removeClient(c)
+}
+
+// removeClient forgets a client and releases what only it wanted.
+func (s *Scheduler) removeClient(c *client) {
+	if s.clients[c.name] != c {
+		return
+	}
+	delete(s.clients, c.name)
+	s.unsubscribeAll(c.name)
+	s.apply(&state.RemoveClient{Client: c.id})
+	s.record(recordClientGone, c.name, nil)
+	if !c.part {
+		s.logEvent(msgpack.MapOf("action", "remove-client", "client", c.name), "all", c.name)
+		s.log.Info("remove client", "client", c.name)
+	}
+}
+
+// checkClients forgets clients that have been away for too long.
+func (s *Scheduler) checkClients() {
+	for _, c := range s.clients {
+		if !c.awayFrom.IsZero() && s.now.Sub(c.awayFrom) > s.cfg.Forget {
+			s.removeClient(c)
+		}
+	}
+}
+
+// desire makes a client want keys; its name is enough.
+func (s *Scheduler) desire(name string, keys ...task.Key) {
+	c := s.clientNamed(name)
+	s.record(recordDesire, name, keys)
+	ev := &s.events.desires
+	*ev = state.ClientDesires{Client: c.id, Keys: keys}
+	s.apply(ev)
+}
+
+// release takes keys back that a client wanted.
+func (s *Scheduler) release(name string, keys ...task.Key) {
+	c := s.clients[name]
+	if c == nil || len(keys) == 0 {
+		return
+	}
+	s.record(recordRelease, name, keys)
+	ev := &s.events.releases
+	*ev = state.ClientReleases{Client: c.id, Keys: keys}
+	s.apply(ev)
+}

@@ -1,0 +1,203 @@
+package scheduler
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/config"
+	"go.millstream.dev/secure"
+)
+
+// Config describes a scheduler. Its zero value listens on tcp://:8786 with Dask's
+// defaults and without TLS.
+type Config struct {
+	// Listen are the addresses to serve, such as tcp://:8786 or inproc:// (default
+	// tcp://:8786).
+	Listen []string
+	// Contact is the address that others are told to use (default that of the first
+	// listener; distributed.scheduler.contact-address).
+	Contact string
+	// Network makes the comms (default comm.Default).
+	Network comm.Network
+	// ListenConfig and Dial say how comms are made, TLS included.
+	ListenConfig comm.ListenConfig
+	Dial         comm.DialConfig
+	// ID names the scheduler (default "Scheduler-" and a random part).
+	ID string
+	// Dashboard is where the HTTP server listens, host:port, with /health, /metrics and
+	// /millstream/…; "" for none (dask scheduler --dashboard-address, whose default is
+	// :8787).
+	Dashboard string
+	// Journal is the directory of the journal; "" for none.
+	Journal string
+	// Reattach is how long a scheduler that has read a journal waits for its workers to
+	// come back before it computes again what they may still have (default 5 s, or until
+	// all are there), and Forget how long clients may stay away before their futures are
+	// released (default 5 min).
+	Reattach, Forget time.Duration
+	// AllowedFailures is how often a task may be on a worker that dies before it is given
+	// up (default 3, negative: none; distributed.scheduler.allowed-failures).
+	AllowedFailures int
+	// WorkerTTL is how long a worker may be silent before it is taken to be dead (default
+	// 5 min, negative: for ever; distributed.scheduler.worker-ttl).
+	WorkerTTL time.Duration
+	// IdleTimeout ends a scheduler that has had nothing to do for so long (default never;
+	// distributed.scheduler.idle-timeout).
+	IdleTimeout time.Duration
+	// NoWorkersTimeout fails tasks that no worker could run for so long (default never;
+	// distributed.scheduler.no-workers-timeout).
+	NoWorkersTimeout time.Duration
+	// NoStealing turns work stealing off (distributed.scheduler.work-stealing), and
+	// StealingInterval is the time between two rounds of it (default 1 s, at least 10 ms;
+	// distributed.scheduler.work-stealing-interval).
+	NoStealing       bool
+	StealingInterval time.Duration
+	// Saturation is how many root tasks a worker gets per thread before the rest is queued
+	// (default 1.1, math.Inf(1) for no queue; distributed.scheduler.worker-saturation).
+	Saturation float64
+	// Bandwidth between workers that is assumed at first, in bytes per second (default
+	// 100 MB/s; distributed.scheduler.bandwidth).
+	Bandwidth float64
+	// DataSize is what a result is taken to have whose size nobody knows, in bytes
+	// (default 1 KiB; distributed.scheduler.default-data-size).
+	DataSize int64
+	// TaskDuration is what a task is taken to last before the first of its kind has run
+	// (default 500 ms; distributed.scheduler.unknown-task-duration), and TaskDurations are
+	// those of known kinds (distributed.scheduler.default-task-durations).
+	TaskDuration  time.Duration
+	TaskDurations map[string]time.Duration
+	// LeaseTimeout is how long a lease of a semaphore or lock lives that nobody refreshes,
+	// where its owner has not said (default 30 s; distributed.scheduler.locks.lease-timeout),
+	// and LeaseInterval how often that is looked at (default 10 s;
+	// distributed.scheduler.locks.lease-validation-interval).
+	LeaseTimeout, LeaseInterval time.Duration
+	// LogLength is how many events are kept for each topic, and how many transitions of
+	// tasks (default 1000; distributed.admin.low-level-log-length).
+	LogLength int
+	// EventsDelay is how long the events of a peer that has left are kept (default 1 h;
+	// distributed.scheduler.events-cleanup-delay).
+	EventsDelay time.Duration
+	// TaskStream and Transfers are how many ends of tasks and how many transfers between
+	// workers are kept for the dashboard (default 100,000, as
+	// distributed.scheduler.dashboard.tasks.task-stream-length, and 10,000).
+	TaskStream, Transfers int
+	// Blocked are ops that are refused (distributed.scheduler.blocked-handlers).
+	Blocked []string
+	// Validate checks all of the state after each event: for tests
+	// (distributed.scheduler.validate).
+	Validate bool
+	// Outgoing is how many bytes may wait for one peer that does not read before it is
+	// dropped (default 1 GiB).
+	Outgoing int64
+	// Logger gets what Dask's scheduler logs (default slog.Default).
+	Logger *slog.Logger
+}
+
+// FromConfig makes a Config of Dask's settings. Flags, such as those of addresses and of
+// the journal, are the caller's.
+func FromConfig(c *config.Config) (Config, error) {
+	var out Config
+	var errs []error
+	duration := func(key string, to *time.Duration) {
+		if c.Get(key, nil) == nil {
+			return
+		}
+		d, err := c.Duration(key, 0)
+		errs = append(errs, err)
+		*to = d
+	}
+	const at = "distributed.scheduler."
+	duration(at+"worker-ttl", &out.WorkerTTL)
+	if e, ok := c.Entry(at + "worker-ttl"); ok && e.Value == nil {
+		out.WorkerTTL = -1 // Dask's null: workers may be silent for ever
+	}
+	duration(at+"idle-timeout", &out.IdleTimeout)
+	duration(at+"no-workers-timeout", &out.NoWorkersTimeout)
+	duration(at+"work-stealing-interval", &out.StealingInterval)
+	duration(at+"unknown-task-duration", &out.TaskDuration)
+	duration(at+"locks.lease-timeout", &out.LeaseTimeout)
+	duration(at+"locks.lease-validation-interval", &out.LeaseInterval)
+	duration(at+"events-cleanup-delay", &out.EventsDelay)
+
+	var err error
+	add := func() { errs = append(errs, err) }
+	out.Contact, err = c.String(at+"contact-address", "")
+	if c.Get(at+"contact-address", nil) == nil {
+		out.Contact, err = "", nil
+	}
+	add()
+	failures, err := c.Int(at+"allowed-failures", 3)
+	add()
+	out.AllowedFailures = int(failures)
+	if failures == 0 {
+		out.AllowedFailures = -1
+	}
+	out.Bandwidth, err = c.Float(at+"bandwidth", 0)
+	add()
+	out.DataSize, err = c.Bytes(at+"default-data-size", 0)
+	add()
+	steal, err := c.Bool(at+"work-stealing", true)
+	add()
+	out.NoStealing = !steal
+	out.Saturation, err = c.Float(at+"worker-saturation", 0)
+	add()
+	out.Validate, err = c.Bool(at+"validate", false)
+	add()
+	out.Blocked, err = c.Strings(at+"blocked-handlers", nil)
+	add()
+	log, err := c.Int("distributed.admin.low-level-log-length", 0)
+	add()
+	out.LogLength = int(log)
+	length, err := c.Int(at+"dashboard.tasks.task-stream-length", 0)
+	add()
+	out.TaskStream = int(length)
+	if m, ok := c.Get(at+"default-task-durations", nil).(*config.Map); ok {
+		out.TaskDurations = map[string]time.Duration{}
+		for e := range m.All() {
+			name, _ := e.Key.(string)
+			d, err := c.Duration(at+"default-task-durations."+name, 0)
+			errs = append(errs, err)
+			out.TaskDurations[name] = d
+		}
+	}
+	out.Dial, out.ListenConfig, err = comm.FromConfig(c, secure.Scheduler)
+	add()
+	if err := errors.Join(errs...); err != nil {
+		return Config{}, fmt.Errorf("scheduler: configuration: %w", err)
+	}
+	return out, nil
+}
+
+// withDefaults fills what is not set.
+func (c Config) withDefaults() Config {
+	if len(c.Listen) == 0 {
+		c.Listen = []string{"tcp://:8786"}
+	}
+	if c.Network == nil {
+		c.Network = comm.Default
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	c.Reattach = cmp.Or(c.Reattach, 5*time.Second)
+	c.Forget = cmp.Or(c.Forget, 5*time.Minute)
+	c.AllowedFailures = cmp.Or(c.AllowedFailures, 3)
+	c.WorkerTTL = cmp.Or(c.WorkerTTL, 5*time.Minute)
+	c.StealingInterval = max(cmp.Or(c.StealingInterval, time.Second), 10*time.Millisecond)
+	c.Saturation = cmp.Or(c.Saturation, 1.1)
+	c.Bandwidth = cmp.Or(c.Bandwidth, 100e6)
+	c.DataSize = cmp.Or(c.DataSize, 1024)
+	c.TaskDuration = cmp.Or(c.TaskDuration, 500*time.Millisecond)
+	c.LeaseTimeout = cmp.Or(c.LeaseTimeout, 30*time.Second)
+	c.LeaseInterval = cmp.Or(c.LeaseInterval, 10*time.Second)
+	c.LogLength = cmp.Or(c.LogLength, 1000)
+	c.EventsDelay = cmp.Or(c.EventsDelay, time.Hour)
+	c.TaskStream = cmp.Or(c.TaskStream, 100_000)
+	c.Transfers = cmp.Or(c.Transfers, 10_000)
+	c.Outgoing = cmp.Or(c.Outgoing, 1<<30)
+	return c
+}

@@ -1,0 +1,411 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"sync"
+	"time"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// gather collects results from workers and passes them on unopened.
+func (s *Scheduler) gather(ctx context.Context, r *rpc.Request, in keysArg) (any, error) {
+	missing, err := keyList(in.Keys)
+	if err != nil {
+		return nil, err
+	}
+	var a answers
+	data := msgpack.Map{}
+	failed := []any{}
+	bad := map[string]bool{} // workers that did not answer, or not with all that they should have
+	for len(missing) > 0 {
+		plan, lost, err := s.gatherPlan(ctx, missing, bad)
+		if err != nil {
+			a.release()
+			return nil, err
+		}
+		failed = append(failed, rawKeys(lost)...)
+		missing = s.gatherFrom(ctx, plan, &a, &data, bad)
+		if err := ctx.Err(); err != nil {
+			a.release()
+			return nil, err
+		}
+	}
+	_ = s.do(ctx, func() { s.logEvent(msgpack.MapOf("action", "gather", "count", len(in.Keys)), "all") })
+	if len(failed) > 0 {
+		a.release()
+		s.log.Warn("results could not be gathered", "keys", len(failed))
+		return msgpack.MapOf("status", "error", "keys", failed), nil
+	}
+	return a.reply(r.Comm, msgpack.MapOf("status", "OK", "data", data))
+}
+
+// gatherPlan says which worker to ask for which keys; lost are those that nobody has.
+func (s *Scheduler) gatherPlan(ctx context.Context, keys []task.Key, bad map[string]bool) (plan map[string][]task.Key, lost []task.Key, err error) {
+	plan = map[string][]task.Key{}
+	err = s.do(ctx, func() {
+		for _, k := range keys {
+			t := s.state.Task(k)
+			best := ""
+			for i := range holderCount(t) {
+				// Of several the one that is asked for the least so far.
+				w := t.Holder(i).Address()
+				if !bad[w] && (best == "" || len(plan[w]) < len(plan[best])) {
+					best = w
+				}
+			}
+			if best == "" {
+				lost = append(lost, k)
+			} else {
+				plan[best] = append(plan[best], k)
+			}
+		}
+	})
+	return plan, lost, err
+}
+
+func holderCount(t *state.Task) int {
+	if t == nil {
+		return 0
+	}
+	return t.NumHolders()
+}
+
+// gatherFrom asks the workers of a plan and returns the keys that did not come.
+func (s *Scheduler) gatherFrom(ctx context.Context, plan map[string][]task.Key, a *answers, data *msgpack.Map, bad map[string]bool) (missing []task.Key) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for address, keys := range plan {
+		wg.Go(func() {
+			got, err := s.getData(ctx, address, keys, a)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				s.log.Warn("a worker did not give its results", "worker", address, "error", err)
+				bad[address] = true
+				missing = append(missing, keys...)
+				return
+			}
+			found := map[task.Key]bool{}
+			for _, p := range got {
+				if k, err := task.KeyOf(p.Key); err == nil && !found[k] {
+					found[k] = true
+					*data = append(*data, p)
+				}
+			}
+			for _, k := range keys {
+				if !found[k] {
+					bad[address] = true
+					missing = append(missing, k)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return missing
+}
+
+// getData fetches results of one worker: Dask's get_data, which the caller confirms with a
+// bare "OK".
+func (s *Scheduler) getData(ctx context.Context, address string, keys []task.Key, a *answers) (msgpack.Map, error) {
+	for {
+		got, busy, err := s.getDataOnce(ctx, address, keys, a)
+		if err != nil || !busy {
+			return got, err
+		}
+		t := time.NewTimer(150 * time.Millisecond) // as Dask's workers do
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (s *Scheduler) getDataOnce(ctx context.Context, address string, keys []task.Key, a *answers) (got msgpack.Map, busy bool, err error) {
+	c, err := s.pool.Acquire(ctx, address)
+	if err != nil {
+		return nil, false, err
+	}
+	done := false
+	defer func() {
+		if !done {
+			c.Abort()
+		}
+		s.pool.Release(address, c)
+	}()
+	if err := s.say(ctx, c, msgpack.MapOf("op", "get_data", "keys", rawKeys(keys), "who", nil, "reply", true)); err != nil {
+		return nil, false, err
+	}
+	m, err := c.Read(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	a.keep(m)
+	v, err := wire.Decode(m, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	if err != nil {
+		return nil, false, err
+	}
+	d, _ := v.(msgpack.Map)
+	status := d.GetString("status")
+	switch status {
+	case "OK":
+		// Only an answer with data is confirmed.
+		if err := s.say(ctx, c, "OK"); err != nil {
+			return nil, false, err
+		}
+		inner, _ := d.Get("data")
+		got, _ = inner.(msgpack.Map)
+	case "busy":
+		busy = true
+	default:
+		err = rpc.ReplyError("get_data", address, v)
+		if err == nil {
+			err = fmt.Errorf("%s answered get_data with status %q", address, status)
+		}
+		return nil, false, err
+	}
+	done = true
+	return got, busy, nil
+}
+
+// scatter sends data to workers in turns and takes it in.
+func (s *Scheduler) scatter(ctx context.Context, _ *rpc.Request, in struct {
+	Data      msgpack.Map `rpc:"data"`
+	Workers   []any       `rpc:"workers,optional"`
+	Client    string      `rpc:"client,optional"`
+	Broadcast any         `rpc:"broadcast,optional"`
+	Timeout   any         `rpc:"timeout,optional"`
+}) ([]any, error) {
+	if in.Timeout == nil {
+		in.Timeout = 2.0
+	}
+	keys := make([]any, len(in.Data))
+	list := make([]task.Key, len(in.Data))
+	for i, p := range in.Data {
+		var err error
+		if list[i], err = task.KeyOf(p.Key); err != nil {
+			return nil, &rpc.Exception{Type: "TypeError", Message: err.Error()}
+		}
+		keys[i] = list[i].Raw()
+	}
+	var to []string
+	first := 0
+	ok, err := await(ctx, s, in.Timeout, func() (<-chan struct{}, error) {
+		to = to[:0]
+		s.eachWorker(in.Workers, func(w *worker, sw *state.Worker) {
+			if sw.Status() == state.StatusRunning {
+				to = append(to, w.address)
+			}
+		})
+		if len(to) == 0 {
+			return s.prims.workers.wait(), nil
+		}
+		first = s.robin
+		s.robin += len(keys)
+		return nil, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, &rpc.Exception{Type: "TimeoutError", Message: "No valid workers found"}
+	}
+	sort.Strings(to)
+	if err := s.scatterTo(ctx, in.Data, list, to, first, string([]byte(in.Client))); err != nil {
+		return nil, err
+	}
+	if n := copies(in.Broadcast, len(to)); n > 1 {
+		names := make([]any, len(to))
+		for i, w := range to {
+			names[i] = w
+		}
+		if _, err := s.replicateKeys(ctx, list, n, names, false); err != nil {
+			return nil, err
+		}
+	}
+	_ = s.do(ctx, func() {
+		s.logEvent(msgpack.MapOf("action", "scatter", "client", string([]byte(in.Client)), "count", len(keys)), in.Client, "all")
+	})
+	return keys, nil
+}
+
+// copies is how many replicas broadcast means.
+func copies(v any, workers int) int {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return workers
+		}
+	case int64:
+		return min(int(max(v, 0)), workers)
+	}
+	return 1
+}
+
+func (s *Scheduler) scatterTo(ctx context.Context, data msgpack.Map, keys []task.Key, to []string, first int, client string) error {
+	parts := make([]msgpack.Map, len(to))
+	for i, p := range data {
+		at := (first + i) % len(to)
+		parts[at] = append(parts[at], p)
+	}
+	var a answers
+	defer a.release()
+	var mu sync.Mutex
+	sizes := map[task.Key]int64{}
+	errs := make([]error, len(to))
+	var wg sync.WaitGroup
+	for i, part := range parts {
+		if len(part) == 0 {
+			continue
+		}
+		wg.Go(func() {
+			v, err := s.call(ctx, to[i], msgpack.MapOf("op", "update_data", "data", part), &a)
+			if errs[i] = err; err != nil {
+				return
+			}
+			d, _ := v.(msgpack.Map)
+			n, _ := d.Get("nbytes")
+			m, _ := n.(msgpack.Map)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, p := range m {
+				if k, err := task.KeyOf(p.Key); err == nil {
+					sizes[k], _ = integer(p.Value)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil {
+			return fmt.Errorf("scatter to %s: %w", to[i], err)
+		}
+	}
+	return s.do(ctx, func() {
+		var in []newData
+		for i, k := range keys {
+			size, known := sizes[k]
+			if !known {
+				size = -1
+			}
+			in = append(in, newData{k, size, []any{to[(first+i)%len(to)]}})
+		}
+		s.updateData(client, in)
+	})
+}
+
+// newData is data that came from outside, and who holds it.
+type newData struct {
+	key     task.Key
+	size    int64
+	holders []any
+}
+
+// updateData runs in the loop. Workers that have left meanwhile hold nothing.
+func (s *Scheduler) updateData(name string, in []newData) {
+	ev := state.UpdateData{Client: state.NoClient}
+	if name != "" {
+		ev.Client = s.clientNamed(name).id
+	}
+	var keys []task.Key
+	for _, d := range in {
+		n := state.NewData{Key: d.key, NBytes: d.size}
+		for _, h := range d.holders {
+			if w := s.find(h); w != nil {
+				n.Workers = append(n.Workers, w.id)
+			}
+		}
+		if len(n.Workers) > 0 {
+			ev.Data = append(ev.Data, n)
+			keys = append(keys, d.key)
+		}
+	}
+	if name != "" {
+		s.record(recordDesire, name, keys)
+	}
+	s.apply(&ev)
+	s.prims.tasks.fire()
+}
+
+// newDataOf reads who_has and nbytes of update_data.
+func newDataOf(whoHas, nbytes msgpack.Map) ([]newData, error) {
+	sizes := map[task.Key]int64{}
+	for _, p := range nbytes {
+		k, err := task.KeyOf(p.Key)
+		if err != nil {
+			return nil, err
+		}
+		sizes[k], _ = integer(p.Value)
+	}
+	out := make([]newData, 0, len(whoHas))
+	for _, p := range whoHas {
+		k, err := task.KeyOf(p.Key)
+		if err != nil {
+			return nil, err
+		}
+		size, known := sizes[k]
+		if !known {
+			size = -1
+		}
+		list, _ := p.Value.([]any)
+		out = append(out, newData{k, size, list})
+	}
+	return out, nil
+}
+
+func (s *Scheduler) updateDataRPC(ctx context.Context, _ *rpc.Request, in struct {
+	WhoHas msgpack.Map `rpc:"who_has"`
+	NBytes msgpack.Map `rpc:"nbytes"`
+	Client string      `rpc:"client,optional"`
+}) (any, error) {
+	list, err := newDataOf(in.WhoHas, in.NBytes)
+	if err != nil {
+		return nil, err
+	}
+	client := string([]byte(in.Client))
+	return nil, s.do(ctx, func() { s.updateData(client, list) })
+}
+
+func (s *Scheduler) updateDataOp(c *client, ops *wire.Ops, m *wire.Message) error {
+	values, err := opValues(ops, m)
+	if err != nil {
+		return err
+	}
+	who, _ := values.Get("who_has")
+	sizes, _ := values.Get("nbytes")
+	w, _ := who.(msgpack.Map)
+	n, _ := sizes.(msgpack.Map)
+	list, err := newDataOf(w, n)
+	if err != nil {
+		return err
+	}
+	s.updateData(c.name, list)
+	return nil
+}
+
+func (s *Scheduler) addKeysRPC(ctx context.Context, _ *rpc.Request, in struct {
+	Worker   string `rpc:"worker"`
+	Keys     []any  `rpc:"keys,optional"`
+	Stimulus string `rpc:"stimulus_id,optional"`
+}) (string, error) {
+	keys, err := keyList(in.Keys)
+	if err != nil {
+		return "", err
+	}
+	return ask(ctx, s, func() (string, error) {
+		w := s.find(in.Worker)
+		if w == nil {
+			return "not found", nil
+		}
+		s.apply(&state.AddKeys{Worker: w.id, Keys: keys})
+		return "OK", nil
+	})
+}

@@ -1,0 +1,30 @@
+// Package scheduler is the process in the middle of a cluster: it knows every task, gives
+// tasks to workers and tells clients of their ends. It speaks Dask's messages, to Go peers
+// and to Python ones.
+//
+//	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"tcp://127.0.0.1:0"}})
+//	if err != nil {
+//		return err
+//	}
+//	defer s.Close()
+//	fmt.Println("scheduler at", s.Addr())
+//
+// [FromConfig] reads Dask's settings (distributed.scheduler.*, distributed.comm.*).
+//
+// # How it works
+//
+// One goroutine, the loop, owns the state machine of package scheduler/state and
+// everything beside it: peers, locks, queues, events. Readers of streams post whole
+// messages to it; it walks over them without allocating, and what it says in return
+// gathers in one buffer per peer, which leaves at the end of the turn from a goroutine of
+// the peer's own. A peer that does not read is dropped when its buffer is full; it holds
+// up nobody else. Handlers of requests run in goroutines of their own and enter the loop
+// for as long as they look at the state.
+//
+// # Unlike Dask
+//
+// Config.Journal keeps graphs, wishes of clients and coordination primitives in a
+// directory. A scheduler that is killed and started again with the same directory goes on:
+// Millstream clients and workers come back by themselves. Workers whose heartbeats stop
+// are told so when they speak again, and what they say late is not heard.
+package scheduler

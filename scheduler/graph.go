@@ -1,0 +1,241 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"go.millstream.dev/config"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// graph is an update-graph that a reader has decoded for the loop. It owns its memory.
+type graph struct {
+	ev    state.UpdateGraph
+	graph state.Graph
+	err   error            // why it cannot be run
+	raw   []byte           // the whole map; borrows from the message
+	expr  *wire.Serialized // borrows from the message
+}
+
+// arena keeps small pieces in chunks, so that a graph costs few allocations and its memory
+// still goes as its tasks do.
+type arena struct{ chunk []byte }
+
+// arenaChunk is the length of a chunk in bytes.
+const arenaChunk = 32 << 10
+
+func (a *arena) keep(b []byte) []byte {
+	if len(b) > arenaChunk/4 {
+		return slices.Clone(b)
+	}
+	if cap(a.chunk)-len(a.chunk) < len(b) {
+		a.chunk = make([]byte, 0, arenaChunk)
+	}
+	at := len(a.chunk)
+	a.chunk = append(a.chunk, b...)
+	return a.chunk[at:len(a.chunk):len(a.chunk)]
+}
+
+func (a *arena) key(b []byte) task.Key { return task.Key(borrow(a.keep(b))) }
+
+var errPickled = errors.New("the graph is a Python expression, which this scheduler does not open: submit it to Dask's scheduler, or submit Go functions")
+
+// decodeGraph reads the current message of ops, outside of the loop. Its error is one of
+// the protocol, which ends the stream; a graph that makes no sense is told to the client.
+func (s *Scheduler) decodeGraph(m *wire.Message, ops *wire.Ops) (*graph, error) {
+	g, expr, err := readUpdate(ops)
+	if err == nil && g.err == nil {
+		g.err = g.decode(m, expr)
+	}
+	return g, err
+}
+
+// readUpdate reads all of an update-graph but its graph.
+func readUpdate(ops *wire.Ops) (*graph, wire.Ref, error) {
+	var u wire.UpdateGraph
+	if err := ops.UpdateGraph(&u); err != nil {
+		return nil, wire.Ref{}, err
+	}
+	raw, err := ops.Raw()
+	if err != nil {
+		return nil, wire.Ref{}, err
+	}
+	g := &graph{raw: raw}
+	err = wire.EachKey(u.Keys, func(k []byte) error {
+		g.ev.Keys = append(g.ev.Keys, task.Key(k))
+		return nil
+	})
+	if err != nil {
+		return nil, wire.Ref{}, fmt.Errorf("keys: %w", err)
+	}
+	g.err = g.options(&u)
+	return g, u.Expr, nil
+}
+
+// options reads what stands beside the graph.
+func (g *graph) options(u *wire.UpdateGraph) (err error) {
+	if g.ev.FIFOTimeout, err = duration(u.FIFOTimeout); err != nil {
+		return fmt.Errorf("fifo_timeout: %w", err)
+	}
+	if u.UserPriority != nil {
+		r := msgpack.NewReader(u.UserPriority)
+		if g.ev.UserPriority, err = r.ReadFloat(); err != nil || math.IsNaN(g.ev.UserPriority) {
+			return fmt.Errorf("user_priority: no number: %w", err)
+		}
+	}
+	if len(u.SubmittingTask) > 0 {
+		g.ev.SubmittingTask = task.Key(u.SubmittingTask)
+	}
+	if u.Actors == nil {
+		return nil
+	}
+	r := msgpack.NewReader(u.Actors)
+	if r.Kind() == msgpack.Bool {
+		g.ev.Actors, err = r.ReadBool()
+		return err
+	}
+	return wire.EachKey(u.Actors, func(k []byte) error {
+		g.ev.ActorKeys = append(g.ev.ActorKeys, task.Key(k))
+		return nil
+	})
+}
+
+// duration reads a number of seconds or a text such as "100 ms".
+func duration(raw []byte) (time.Duration, error) {
+	if raw == nil {
+		return 0, nil
+	}
+	r := msgpack.NewReader(raw)
+	if r.Kind() == msgpack.Str {
+		text, err := r.ReadString()
+		if err != nil {
+			return 0, err
+		}
+		return config.ParseDuration(text)
+	}
+	f, err := r.ReadFloat()
+	if err != nil {
+		return 0, err
+	}
+	if !(f >= 0 && f < math.MaxInt64/float64(time.Second)) {
+		return 0, fmt.Errorf("%v is no time", f)
+	}
+	return time.Duration(f * float64(time.Second)), nil
+}
+
+// decode reads the nodes.
+func (g *graph) decode(m *wire.Message, ref wire.Ref) error {
+	v, err := wire.DecodeRef(m, ref, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	if err != nil {
+		return err
+	}
+	expr, ok := v.(*wire.Serialized)
+	if !ok || !task.IsGraph(expr.Header) {
+		return errPickled
+	}
+	g.expr = expr
+	return g.read(expr)
+}
+
+func (g *graph) read(expr *wire.Serialized) error {
+	r, err := task.ReadGraph(expr)
+	if err != nil {
+		return err
+	}
+	var mem, depMem arena // keys of dependencies are only looked up
+	notes := make([]*state.Annotations, len(r.Annotations))
+	for i := range r.Annotations {
+		notes[i] = annotations(&r.Annotations[i])
+	}
+	g.graph = state.Graph{Registry: strings.Clone(r.Registry), Nodes: make([]state.Node, 0, min(r.Nodes, 1<<16)), Ordered: true}
+	var deps []task.Key
+	var edges []int32
+	var n task.Node
+	for r.Next(&n) {
+		node := state.Node{Key: mem.key(n.Key), Order: n.Order}
+		if n.Spec != nil {
+			node.Spec = mem.keep(n.Spec)
+		}
+		if n.Annotations >= 0 {
+			node.Annotations = notes[n.Annotations]
+		}
+		if n.Order < 0 {
+			g.graph.Ordered = false
+		}
+		for _, d := range n.Deps {
+			if d.Node >= 0 {
+				edges = append(room(edges), int32(d.Node))
+				node.DepNodes = grown(node.DepNodes, edges)
+			} else {
+				deps = append(room(deps), depMem.key(d.Key))
+				node.Deps = grown(node.Deps, deps)
+			}
+		}
+		g.graph.Nodes = append(g.graph.Nodes, node)
+	}
+	return r.Err()
+}
+
+// room returns a list with place for one more element that others do not refer to.
+func room[T any](list []T) []T {
+	if len(list) == cap(list) {
+		return make([]T, 0, 1024)
+	}
+	return list
+}
+
+// grown is the part of a node's dependencies with the last element of list added. As long
+// as they lie one behind the other nothing is copied.
+func grown[T any](part, list []T) []T {
+	n := len(part)
+	if len(list) > n {
+		return list[len(list)-n-1 : len(list) : len(list)]
+	}
+	// The list has begun anew in the middle of a node.
+	return append(slices.Clip(part), list[len(list)-1])
+}
+
+func annotations(a *task.Annotations) *state.Annotations {
+	out := &state.Annotations{
+		Workers: a.Workers, AllowOtherWorkers: a.AllowOtherWorkers, Priority: a.Priority, HasPriority: a.HasPriority, Retries: a.Retries, Raw: slices.Clone(a.Raw),
+	}
+	for name, amount := range a.Resources {
+		out.Resources = append(out.Resources, state.Resource{Name: name, Amount: amount})
+	}
+	slices.SortFunc(out.Resources, func(x, y state.Resource) int { return strings.Compare(x.Name, y.Name) })
+	return out
+}
+
+// updateGraph submits a graph. It runs in the loop.
+func (s *Scheduler) updateGraph(c *client, g *graph) {
+	if g.err != nil {
+		s.badGraph(c, g.ev.Keys, g.err)
+		return
+	}
+	s.recordGraph(c.name, g)
+	g.ev.Client, g.ev.Graph = c.id, &g.graph
+	s.apply(&g.ev)
+	s.prims.tasks.fire()
+	if g.ev.Err != nil {
+		s.log.Warn("a graph cannot be run", "client", c.name, "error", g.ev.Err)
+	}
+}
+
+// badGraph tells a client that what it wants cannot be computed.
+func (s *Scheduler) badGraph(c *client, keys []task.Key, why error) {
+	s.log.Warn("a graph cannot be run", "client", c.name, "error", why)
+	if c.st == nil || c.st.gone {
+		return
+	}
+	f := &state.Failure{Kind: state.BadGraph, ExceptionText: why.Error()}
+	for _, k := range keys {
+		s.toClient(c.st, &state.Action{Kind: state.KeyErred, Key: k, Failure: f})
+	}
+}

@@ -1,0 +1,170 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// maxExecuting bounds what of a heartbeat's list of running tasks is looked at.
+const maxExecuting = 4096
+
+// heartbeatWorker is heartbeat_worker: what a worker says about itself from time to time.
+func (s *Scheduler) heartbeatWorker(ctx context.Context, _ *rpc.Request, in struct {
+	Address    string      `rpc:"address"`
+	Resolve    any         `rpc:"resolve_address,optional"`
+	Now        float64     `rpc:"now,optional"`
+	Resources  msgpack.Map `rpc:"resources,optional"`
+	HostInfo   any         `rpc:"host_info,optional"`
+	Metrics    any         `rpc:"metrics,optional"`
+	Executing  msgpack.Map `rpc:"executing,optional"`
+	Extensions any         `rpc:"extensions,optional"`
+}) (msgpack.Map, error) {
+	supply, err := resources(in.Resources)
+	if err != nil {
+		return nil, &rpc.Exception{Type: "ValueError", Message: "heartbeat_worker: resources: " + err.Error()}
+	}
+	var executing []state.Executing
+	for k, v := range in.Executing.All() {
+		key, err := task.KeyOf(k)
+		d, ok := number(v)
+		if err == nil && ok && len(executing) < maxExecuting {
+			executing = append(executing, state.Executing{Key: key, For: time.Duration(d * float64(time.Second))})
+		}
+	}
+	metrics := wire.Clone(in.Metrics)
+	transfers := transfersOf(in.Extensions)
+	return ask(ctx, s, func() (msgpack.Map, error) {
+		w := s.workers[comm.NormalizeAddress(in.Address)]
+		if w == nil {
+			s.log.Warn("heartbeat of a worker that is not registered", "address", in.Address)
+			return msgpack.MapOf("status", "missing"), nil
+		}
+		if in.Now > 0 {
+			w.delay = seconds(s.now) - in.Now
+		}
+		if len(supply) > 0 {
+			s.apply(&state.SetResources{Worker: w.id, Resources: supply})
+		}
+		s.heartbeat(w, metrics, executing)
+		s.transfer.add(w.address, transfers)
+		return msgpack.MapOf("status", "OK", "time", seconds(s.now), "heartbeat-interval", s.heartbeatInterval()), nil
+	})
+}
+
+// heartbeat puts a worker's metrics to the state. It runs in the loop.
+func (s *Scheduler) heartbeat(w *worker, metrics any, executing []state.Executing) {
+	w.lastSeen = s.now
+	ev := &s.events.heartbeat
+	*ev = state.Heartbeat{Worker: w.id, Executing: executing}
+	m, _ := metrics.(msgpack.Map)
+	if m != nil {
+		w.metrics = m
+		ev.Memory = field(m, "memory")
+		ev.Managed = field(m, "managed_bytes")
+		if spilled, ok := m.Get("spilled_bytes"); ok {
+			d, _ := spilled.(msgpack.Map)
+			ev.Spilled = field(d, "disk")
+		}
+		if b, ok := m.Get("bandwidth"); ok {
+			d, _ := b.(msgpack.Map)
+			total, _ := d.Get("total")
+			ev.Bandwidth, _ = number(total)
+		}
+	}
+	s.apply(ev)
+}
+
+func field(m msgpack.Map, name string) int64 {
+	v, _ := m.Get(name)
+	n, _ := integer(v)
+	return n
+}
+
+// tickInterval is how often time passes for the state.
+func (s *Scheduler) tickInterval() time.Duration {
+	return min(100*time.Millisecond, s.cfg.StealingInterval)
+}
+
+// tick lets time pass. It runs in the loop.
+func (s *Scheduler) tick() {
+	if s.state == nil {
+		return
+	}
+	s.totals.ticks++
+	s.apply(&s.events.tick)
+	s.checkTTL()
+	s.checkLeases()
+	s.checkClients()
+	s.checkIdle()
+	s.recovery.tick(s)
+	s.maybeCompact()
+	for address, at := range s.removed {
+		if s.now.Sub(at) > s.cfg.EventsDelay {
+			delete(s.removed, address)
+			delete(s.topics, address)
+		}
+	}
+}
+
+// checkTTL removes workers that have been silent for too long. Those that only slept are
+// told to end when they wake; until then their messages are not heard.
+func (s *Scheduler) checkTTL() {
+	if s.cfg.WorkerTTL < 0 {
+		return
+	}
+	ttl := max(s.cfg.WorkerTTL, time.Duration(4*s.heartbeatInterval()*float64(time.Second)))
+	var late []*worker
+	for _, w := range s.workers {
+		if s.now.Sub(w.lastSeen) > ttl {
+			late = append(late, w)
+		}
+	}
+	if len(late) == 0 {
+		return
+	}
+	var addresses []any
+	for _, w := range late {
+		addresses = append(addresses, w.address)
+		s.removeWorker(w, "it has not sent a heartbeat for "+s.now.Sub(w.lastSeen).Round(time.Second).String(), false, true)
+		w.st.out.finish()
+	}
+	s.logEvent(msgpack.MapOf("action", "worker-ttl-timed-out", "workers", addresses, "ttl", ttl.Seconds()), "scheduler")
+}
+
+// idleWatch notices that nothing happens.
+type idleWatch struct {
+	since       time.Time
+	transitions uint64
+}
+
+// checkIdle ends the scheduler when it has had nothing to do for long enough.
+func (s *Scheduler) checkIdle() {
+	n := s.state.Counters().Transitions
+	if n != s.idle.transitions || !s.state.Idle() {
+		s.idle = idleWatch{transitions: n}
+		return
+	}
+	if s.idle.since.IsZero() {
+		s.idle.since = s.now
+	}
+	if s.cfg.IdleTimeout > 0 && s.now.Sub(s.idle.since) > s.cfg.IdleTimeout {
+		s.log.Info("scheduler closes after being idle", "for", s.cfg.IdleTimeout)
+		s.cfg.IdleTimeout = 0
+		s.end("idle-timeout-exceeded")
+	}
+}
+
+// end closes the scheduler from within, workers and all.
+func (s *Scheduler) end(reason string) {
+	s.life.Lock()
+	s.life.reason = reason
+	s.life.Unlock()
+	go func() { _ = s.close(context.Background(), true) }()
+}

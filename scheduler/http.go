@@ -1,0 +1,196 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.millstream.dev/wire/msgpack"
+)
+
+// httpServer serves /health, /metrics, /info/… and /millstream/….
+type httpServer struct {
+	server *http.Server
+	addr   string
+	port   int
+	done   chan struct{}
+}
+
+// DashboardAddress is where the HTTP server listens, host:port; "" without one.
+func (s *Scheduler) DashboardAddress() string {
+	if s.http == nil {
+		return ""
+	}
+	return s.http.addr
+}
+
+// serveHTTP listens on host:port; port 0 lets the system choose.
+func (s *Scheduler) serveHTTP(address string) (*httpServer, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(s.ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: dashboard address %s: %w", address, err)
+	}
+	h := &httpServer{addr: l.Addr().String(), done: make(chan struct{})}
+	if a, ok := l.Addr().(*net.TCPAddr); ok {
+		h.port = a.Port
+	}
+	h.server = &http.Server{
+		Handler: s.routes(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 16,
+		BaseContext: func(net.Listener) context.Context { return s.ctx },
+	}
+	go func() {
+		defer close(h.done)
+		if err := h.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("the HTTP server has ended", "error", err)
+		}
+	}()
+	s.log.Info("dashboard at", "address", h.addr)
+	return h, nil
+}
+
+func (h *httpServer) close(ctx context.Context) {
+	if h == nil {
+		return
+	}
+	if err := h.server.Shutdown(ctx); err != nil {
+		_ = h.server.Close()
+	}
+	<-h.done
+}
+
+func (s *Scheduler) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
+		// Healthy is a scheduler whose loop turns.
+		if err := s.do(r.Context(), func() {}); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = w.Write([]byte("ok"))
+	})
+	mux.Handle("GET /metrics", s.metricsHandler())
+	mux.HandleFunc("GET /json/identity.json", s.answerJSON(func(r *http.Request) ([]byte, error) {
+		id, err := ask(r.Context(), s, func() (msgpack.Map, error) { return s.identity(-1), nil })
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(plain(id))
+	}))
+	mux.HandleFunc("GET /json/counts.json", s.answerJSON(s.countsJSON))
+	mux.HandleFunc("GET /millstream/tasks", s.answerJSON(func(r *http.Request) ([]byte, error) {
+		from, err := queryInt(r, "since", 0)
+		if err != nil {
+			return nil, err
+		}
+		n, err := queryInt(r, "count", 0)
+		if err != nil {
+			return nil, err
+		}
+		return s.tasksJSON(r.Context(), from, int(n))
+	}))
+	mux.HandleFunc("GET /millstream/transfers", s.answerJSON(func(r *http.Request) ([]byte, error) { return s.transfersJSON(r.Context()) }))
+	mux.HandleFunc("GET /millstream/events", s.answerJSON(func(r *http.Request) ([]byte, error) {
+		topic := r.URL.Query().Get("topic")
+		list, err := ask(r.Context(), s, func() ([]any, error) {
+			if t := s.topics[orText(topic, "all")]; t != nil {
+				return t.list(), nil
+			}
+			return []any{}, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(map[string]any{"events": plain(list)})
+	}))
+	return mux
+}
+
+// badQuery is a request that makes no sense.
+type badQuery struct{ error }
+
+func queryInt(r *http.Request, name string, otherwise int64) (int64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, badQuery{fmt.Errorf("%s=%s: want a number", name, text)}
+	}
+	return n, nil
+}
+
+func (s *Scheduler) answerJSON(f func(*http.Request) ([]byte, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		b, err := f(r)
+		var bad badQuery
+		switch {
+		case errors.As(err, &bad):
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(b)
+		}
+	}
+}
+
+// plain makes what encoding/json can write of what msgpack reads.
+func plain(v any) any {
+	switch v := v.(type) {
+	case msgpack.Map:
+		out := make(map[string]any, len(v))
+		for _, p := range v {
+			key, ok := p.Key.(string)
+			if !ok {
+				key = fmt.Sprint(p.Key)
+			}
+			out[key] = plain(p.Value)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = plain(x)
+		}
+		return out
+	case msgpack.Raw:
+		d, err := msgpack.Decode(v)
+		if err != nil {
+			return nil
+		}
+		return plain(d)
+	case nil, bool, string, int, int64, uint64:
+		return v
+	case float64:
+		if v != v || v > 1e308 || v < -1e308 {
+			return nil
+		}
+		return v
+	}
+	return fmt.Sprint(v)
+}
+
+// countsJSON is Dask's /json/counts.json.
+func (s *Scheduler) countsJSON(r *http.Request) ([]byte, error) {
+	counts, err := ask(r.Context(), s, func() (map[string]any, error) {
+		m := s.sample()
+		return map[string]any{
+			"workers": len(s.workers), "clients": m.clients, "tasks": s.state.NumTasks(), "cores": s.state.TotalThreads(),
+			"processing": m.tasks["processing"], "in-memory": m.tasks["memory"], "erred": m.tasks["erred"], "idle": m.workers["idle"],
+			"saturated": m.workers["saturated"], "bytes": m.bytes,
+		}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(counts)
+}

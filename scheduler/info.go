@@ -1,0 +1,428 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+func (s *Scheduler) identityRPC(ctx context.Context, _ *rpc.Request, in struct {
+	Workers *int `rpc:"n_workers"`
+}) (msgpack.Map, error) {
+	n := -1
+	if in.Workers != nil {
+		n = *in.Workers
+	}
+	return ask(ctx, s, func() (msgpack.Map, error) { return s.identity(n), nil })
+}
+
+// identity runs in the loop. n bounds the workers that are listed; -1 lists all.
+func (s *Scheduler) identity(n int) msgpack.Map {
+	var memory int64
+	workers := msgpack.Map{}
+	for sw := range s.state.Workers() {
+		memory += sw.MemoryLimit()
+		if w, ok := sw.Data.(*worker); ok && (n < 0 || len(workers) < n) {
+			workers = append(workers, msgpack.Pair{Key: w.address, Value: s.workerIdentity(w)})
+		}
+	}
+	services := msgpack.Map{}
+	if s.http != nil {
+		services = append(services, msgpack.Pair{Key: "dashboard", Value: s.http.port})
+	}
+	return msgpack.MapOf("type", "Scheduler", "id", s.id, "address", s.contact, "services", services, "started", seconds(s.started),
+		"n_workers", len(s.workers), "total_threads", s.state.TotalThreads(), "total_memory", memory, "workers", workers)
+}
+
+func (s *Scheduler) workerIdentity(w *worker) msgpack.Map {
+	m := msgpack.MapOf("type", "Worker", "id", w.name, "host", w.host)
+	if sw := s.state.Worker(w.id); sw != nil && sw.Data == w {
+		supplied, _ := sw.Resources()
+		res := msgpack.Map{}
+		for _, r := range supplied {
+			res = append(res, msgpack.Pair{Key: r.Name, Value: r.Amount})
+		}
+		m = append(m, msgpack.MapOf("resources", res, "nthreads", sw.Threads(), "memory_limit", sw.MemoryLimit(), "status", sw.Status().String())...)
+	}
+	m = append(m, msgpack.MapOf("local_directory", w.dir, "name", w.name, "last_seen", seconds(w.lastSeen), "services", w.services,
+		"metrics", w.metrics, "nanny", w.nanny)...)
+	return append(m, w.extra...)
+}
+
+type keysArg struct {
+	Keys []any `rpc:"keys,optional"`
+}
+
+type workersArg struct {
+	Workers []any `rpc:"workers,optional"`
+}
+
+// find is the worker that an address, a name or an alias means.
+func (s *Scheduler) find(v any) *worker {
+	if b, err := msgpack.Append(nil, v); err == nil {
+		if w := s.aliases[string(b)]; w != nil {
+			return w
+		}
+	}
+	if text, ok := v.(string); ok {
+		if w := s.workers[text]; w != nil {
+			return w
+		}
+		if w := s.workers[comm.NormalizeAddress(text)]; w != nil {
+			return w
+		}
+		if sw := s.state.FindWorker(text); sw != nil {
+			w, _ := sw.Data.(*worker)
+			return w
+		}
+	}
+	return nil
+}
+
+// eachWorker calls f for the workers that are named, or for all, in the order of their
+// registration.
+func (s *Scheduler) eachWorker(names []any, f func(*worker, *state.Worker)) {
+	if names == nil {
+		for sw := range s.state.Workers() {
+			if w, ok := sw.Data.(*worker); ok {
+				f(w, sw)
+			}
+		}
+		return
+	}
+	for _, v := range names {
+		if w := s.find(v); w != nil {
+			f(w, s.state.Worker(w.id))
+		}
+	}
+}
+
+func (s *Scheduler) whoHas(ctx context.Context, _ *rpc.Request, in keysArg) (msgpack.Map, error) {
+	keys, err := keyList(in.Keys)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, s, func() (msgpack.Map, error) {
+		out := make(msgpack.Map, 0, len(keys))
+		if in.Keys == nil {
+			for t := range s.state.Tasks() {
+				out = append(out, msgpack.Pair{Key: t.Key().Value(), Value: holders(t)})
+			}
+			return out, nil
+		}
+		for i, k := range keys {
+			out = append(out, msgpack.Pair{Key: in.Keys[i], Value: holders(s.state.Task(k))})
+		}
+		return out, nil
+	})
+}
+
+func holders(t *state.Task) []any {
+	out := []any{}
+	if t != nil {
+		for i := range t.NumHolders() {
+			out = append(out, t.Holder(i).Address())
+		}
+	}
+	return out
+}
+
+func (s *Scheduler) hasWhat(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
+	return s.perWorker(ctx, in.Workers, func(_ *worker, sw *state.Worker) any {
+		keys := make([]any, sw.NumHeld())
+		for i := range keys {
+			keys[i] = sw.Held(i).Key().Raw()
+		}
+		return keys
+	})
+}
+
+func (s *Scheduler) perWorker(ctx context.Context, names []any, f func(*worker, *state.Worker) any) (msgpack.Map, error) {
+	return ask(ctx, s, func() (msgpack.Map, error) {
+		out := msgpack.Map{}
+		s.eachWorker(names, func(w *worker, sw *state.Worker) {
+			if v := f(w, sw); v != nil {
+				out = append(out, msgpack.Pair{Key: w.address, Value: v})
+			}
+		})
+		return out, nil
+	})
+}
+
+func (s *Scheduler) ncores(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
+	return s.perWorker(ctx, in.Workers, func(_ *worker, sw *state.Worker) any { return sw.Threads() })
+}
+
+func (s *Scheduler) ncoresRunning(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
+	return s.perWorker(ctx, in.Workers, func(_ *worker, sw *state.Worker) any {
+		if sw.Status() != state.StatusRunning {
+			return nil
+		}
+		return sw.Threads()
+	})
+}
+
+func (s *Scheduler) processing(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
+	return s.perWorker(ctx, in.Workers, func(_ *worker, sw *state.Worker) any {
+		keys := []any{}
+		for t := range sw.Processing() {
+			keys = append(keys, t.Key().Raw())
+		}
+		return keys
+	})
+}
+
+func (s *Scheduler) nbytes(ctx context.Context, _ *rpc.Request, in struct {
+	Keys    []any `rpc:"keys,optional"`
+	Summary *bool `rpc:"summary"`
+}) (msgpack.Map, error) {
+	keys, err := keyList(in.Keys)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, s, func() (msgpack.Map, error) {
+		out := msgpack.Map{}
+		sums := map[string]int64{}
+		add := func(t *state.Task) {
+			if in.Summary == nil || *in.Summary {
+				sums[t.Prefix().Name()] += t.NBytes()
+			} else {
+				out = append(out, msgpack.Pair{Key: t.Key().Value(), Value: t.NBytes()})
+			}
+		}
+		if in.Keys == nil {
+			for t := range s.state.Tasks() {
+				if t.NBytes() >= 0 {
+					add(t)
+				}
+			}
+		}
+		for _, k := range keys {
+			t := s.state.Task(k)
+			if t == nil {
+				return nil, &rpc.Exception{Type: "KeyError", Message: k.String()}
+			}
+			add(t)
+		}
+		for name, n := range sums {
+			out = append(out, msgpack.Pair{Key: name, Value: n})
+		}
+		return out, nil
+	})
+}
+
+func (s *Scheduler) taskStatus(ctx context.Context, _ *rpc.Request, in keysArg) (msgpack.Map, error) {
+	keys, err := keyList(in.Keys)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, s, func() (msgpack.Map, error) {
+		out := make(msgpack.Map, len(keys))
+		for i, k := range keys {
+			out[i].Key = in.Keys[i]
+			if t := s.state.Task(k); t != nil {
+				out[i].Value = t.State().String()
+			}
+		}
+		return out, nil
+	})
+}
+
+// prefixCounts are the tasks of each prefix by state.
+func (s *Scheduler) prefixCounts() map[string][]int {
+	states := state.TaskStates()
+	out := map[string][]int{}
+	for g := range s.state.Groups() {
+		counts := out[g.Prefix().Name()]
+		if counts == nil {
+			counts = make([]int, len(states))
+			out[g.Prefix().Name()] = counts
+		}
+		for i, st := range states {
+			counts[i] += g.Count(st)
+		}
+	}
+	return out
+}
+
+func (s *Scheduler) prefixStates(ctx context.Context, _ *rpc.Request, _ struct{}) (msgpack.Map, error) {
+	return ask(ctx, s, func() (msgpack.Map, error) {
+		out := msgpack.Map{}
+		for name, counts := range s.prefixCounts() {
+			m := msgpack.Map{}
+			for i, st := range state.TaskStates() {
+				m = append(m, msgpack.Pair{Key: st.String(), Value: counts[i]})
+			}
+			out = append(out, msgpack.Pair{Key: name, Value: m})
+		}
+		return out, nil
+	})
+}
+
+// errorCause is the task that is to blame for the first of the keys that is erred.
+func (s *Scheduler) errorCause(ctx context.Context, _ *rpc.Request, in keysArg) (any, error) {
+	keys, err := keyList(in.Keys)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, s, func() (any, error) {
+		for _, k := range keys {
+			if t := s.state.Task(k); t != nil && t.Failure() != nil {
+				return t.Failure().Key.Raw(), nil
+			}
+		}
+		return nil, nil
+	})
+}
+
+func (s *Scheduler) runspec(ctx context.Context, _ *rpc.Request, in struct {
+	Key any `rpc:"key"`
+}) (msgpack.Map, error) {
+	key, err := task.KeyOf(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, s, func() (msgpack.Map, error) {
+		t := s.state.Task(key)
+		if t == nil {
+			return nil, &rpc.Exception{Type: "KeyError", Message: key.String()}
+		}
+		deps := make([]any, t.NumDeps())
+		for i := range deps {
+			deps[i] = t.Dep(i).Key().Raw()
+		}
+		return msgpack.MapOf("task", t.Spec(), "deps", deps), nil
+	})
+}
+
+func (s *Scheduler) story(ctx context.Context, _ *rpc.Request, in struct {
+	Keys []any `rpc:"keys_or_stimuli"`
+}) ([]any, error) {
+	keys, err := keyList(in.Keys)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, s, func() ([]any, error) {
+		out := []any{}
+		if len(keys) == 0 {
+			return out, nil
+		}
+		for _, t := range s.state.Story(keys...) {
+			out = append(out, []any{t.Key.Raw(), t.From.String(), t.To.String(), msgpack.Map{}, t.Cause + "-" + fmt.Sprint(t.Event), seconds(t.When)})
+		}
+		return out, nil
+	})
+}
+
+// getMetadata walks down a path of names; a name that is not there is a KeyError, or the
+// default where the caller has given one.
+func (s *Scheduler) getMetadata(ctx context.Context, r *rpc.Request, in struct {
+	Keys    []any `rpc:"keys"`
+	Default any   `rpc:"default,optional"`
+}) (any, error) {
+	raw, given := r.Field("default")
+	if given && strings.Contains(string(raw), "no_default") {
+		given = false // Python's way to say that there is none
+	}
+	return ask(ctx, s, func() (any, error) {
+		var at any = s.metadata
+		for _, k := range in.Keys {
+			m, _ := at.(msgpack.Map)
+			found := false
+			for _, p := range m {
+				if msgpack.Equal(p.Key, k) {
+					at, found = p.Value, true
+				}
+			}
+			if found {
+				continue
+			}
+			if given {
+				return in.Default, nil
+			}
+			return nil, &rpc.Exception{Type: "KeyError", Message: fmt.Sprint(k)}
+		}
+		return at, nil
+	})
+}
+
+func (s *Scheduler) setMetadata(ctx context.Context, _ *rpc.Request, in struct {
+	Keys  []any `rpc:"keys"`
+	Value any   `rpc:"value,optional"`
+}) (any, error) {
+	keys, _ := wire.Clone(in.Keys).([]any)
+	value := wire.Clone(in.Value)
+	if len(keys) == 0 {
+		return nil, &rpc.Exception{Type: "IndexError", Message: "set_metadata needs at least one key"}
+	}
+	return nil, s.do(ctx, func() { s.metadata = setPath(s.metadata, keys, value) })
+}
+
+// setPath sets a value below a path of names. Maps that are there already are not changed:
+// answers that are being sent may still have them.
+func setPath(m msgpack.Map, keys []any, value any) msgpack.Map {
+	out := append(msgpack.Map(nil), m...)
+	at := -1
+	for i, p := range out {
+		if msgpack.Equal(p.Key, keys[0]) {
+			at = i
+		}
+	}
+	if at < 0 {
+		out = append(out, msgpack.Pair{Key: keys[0]})
+		at = len(out) - 1
+	}
+	if len(keys) > 1 {
+		below, _ := out[at].Value.(msgpack.Map)
+		value = setPath(below, keys[1:], value)
+	}
+	out[at].Value = value
+	return out
+}
+
+func (s *Scheduler) getEvents(ctx context.Context, _ *rpc.Request, in struct {
+	Topic any `rpc:"topic,optional"`
+}) (any, error) {
+	return ask(ctx, s, func() (any, error) {
+		if name, ok := in.Topic.(string); ok {
+			if t := s.topics[name]; t != nil {
+				return t.list(), nil
+			}
+			return []any{}, nil
+		}
+		out := msgpack.Map{}
+		for name, t := range s.topics {
+			if len(t.events) > 0 {
+				out = append(out, msgpack.Pair{Key: name, Value: t.list()})
+			}
+		}
+		return out, nil
+	})
+}
+
+func (s *Scheduler) logEventRPC(ctx context.Context, _ *rpc.Request, in struct {
+	Topic any `rpc:"topic"`
+	Msg   any `rpc:"msg"`
+}) (any, error) {
+	topic, msg := wire.Clone(in.Topic), wire.Clone(in.Msg)
+	_, err := ask(ctx, s, func() (any, error) { return nil, s.logFrom(topic, msg, "") })
+	return nil, err
+}
+
+// checkIdleRPC is since when nothing happens, None if something does.
+func (s *Scheduler) checkIdleRPC(ctx context.Context, _ *rpc.Request, _ struct{}) (any, error) {
+	return ask(ctx, s, func() (any, error) {
+		s.checkIdle()
+		if s.idle.since.IsZero() {
+			return nil, nil
+		}
+		return seconds(s.idle.since), nil
+	})
+}

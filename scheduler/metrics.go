@@ -1,0 +1,206 @@
+package scheduler
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"go.millstream.dev/scheduler/state"
+)
+
+// sample is what the metrics are made of, as it is at one moment.
+type sample struct {
+	clients   int
+	desired   int
+	tasks     map[string]int
+	forgotten int
+	groups    int
+	bytes     int64
+	workers   map[string]int
+	prefixes  []prefixSample
+	lanes     map[string]laneTotal
+	sems      map[string]semaphore
+	totals    totals
+	counters  state.Counters
+	journal   journalSample
+}
+
+type prefixSample struct {
+	name       string
+	suspicious int64
+	compute    float64
+	bytes      int64
+}
+
+type journalSample struct {
+	there          bool
+	records, syncs uint64
+	bytes          int64
+}
+
+// sample runs in the loop.
+func (s *Scheduler) sample() sample {
+	m := sample{tasks: map[string]int{}, workers: map[string]int{}, lanes: map[string]laneTotal{}, sems: map[string]semaphore{}, totals: s.totals, counters: s.state.Counters()}
+	for _, c := range s.clients {
+		if !c.part {
+			m.clients++
+		}
+	}
+	m.desired = s.state.AdaptiveTarget(0)
+	for _, st := range state.TaskStates() {
+		m.tasks[st.String()] = s.state.Count(st)
+	}
+	m.forgotten = s.state.Count(state.Forgotten)
+	for _, name := range []string{"idle", "partially_saturated", "saturated", "paused", "retiring"} {
+		m.workers[name] = 0
+	}
+	for w := range s.state.Workers() {
+		m.bytes += w.NBytes()
+		switch {
+		case w.Status() == state.StatusPaused:
+			m.workers["paused"]++
+		case w.Status() != state.StatusRunning:
+			m.workers["retiring"]++
+		case s.state.Unoccupied(w):
+			m.workers["idle"]++
+		case s.state.Saturated(w):
+			m.workers["saturated"]++
+		default:
+			m.workers["partially_saturated"]++
+		}
+	}
+	bytes := map[string]int64{}
+	for g := range s.state.Groups() {
+		m.groups++
+		bytes[g.Prefix().Name()] += g.NBytes()
+	}
+	for p := range s.state.Prefixes() {
+		_, total := p.Finished()
+		m.prefixes = append(m.prefixes, prefixSample{p.Name(), p.Suspicious(), total.Seconds(), bytes[p.Name()]})
+	}
+	for lane, t := range s.transfer.lanes {
+		m.lanes[lane] = t
+	}
+	for name, x := range s.prims.semaphores {
+		m.sems[label(name)] = semaphore{max: x.max, leases: nil, acquired: x.acquired, released: x.released, pending: x.pending}
+	}
+	if s.journal != nil {
+		st := s.journal.Stats()
+		m.journal = journalSample{true, st.Records, st.Syncs, st.LogBytes}
+	}
+	return m
+}
+
+// collector makes Dask's metrics of a sample at each scrape.
+type collector struct {
+	s   *Scheduler
+	ctx context.Context
+}
+
+// descriptions of the metrics; names and texts are Dask's where Dask has them.
+var (
+	descClients    = desc("clients", "Number of clients connected")
+	descAddedC     = desc("client_connections_added_total", "Total number of client connections added")
+	descRemovedC   = desc("client_connections_removed_total", "Total number of client connections removed")
+	descDesired    = desc("desired_workers", "Number of workers scheduler needs for task graph")
+	descWorkers    = desc("workers", "Number of workers known by scheduler", "state")
+	descAddedW     = desc("workers_added_total", "Total number of workers added")
+	descRemovedW   = desc("workers_removed_total", "Total number of workers removed")
+	descTasks      = desc("tasks", "Number of tasks known by scheduler", "state")
+	descSuspicious = desc("tasks_suspicious_total", "Total number of times a task has been marked suspicious", "task_prefix_name")
+	descForgotten  = desc("tasks_forgotten_total", "Total number of processed tasks no longer in memory and already removed from the scheduler job queue")
+	descGroups     = desc("task_groups", "Number of task groups known by scheduler")
+	descCompute    = desc("tasks_compute_seconds_total", "Total amount of compute time spent in each prefix", "task_prefix_name")
+	descOutput     = desc("tasks_output_bytes", "Current number of bytes in memory (without duplicates) for each prefix", "task_prefix_name")
+	descTicks      = desc("tick_count_total", "Total number of ticks observed since the server started")
+	descSteal      = prometheus.NewDesc("dask_stealing_request_count_total", "Total number of stealing requests", nil, nil)
+	descSemMax     = prometheus.NewDesc("dask_semaphore_max_leases", "Maximum leases allowed per semaphore, this will be constant for each semaphore during its lifetime.", []string{"name"}, nil)
+	descSemPending = prometheus.NewDesc("dask_semaphore_pending_leases", "Total number of currently pending leases per semaphore", []string{"name"}, nil)
+	descSemAcq     = prometheus.NewDesc("dask_semaphore_acquire_total", "Total number of leases acquired per semaphore", []string{"name"}, nil)
+	descSemRel     = prometheus.NewDesc("dask_semaphore_release_total", "Total number of leases released per semaphore", []string{"name"}, nil)
+
+	descTransitions = own("transitions_total", "Total number of transitions of tasks")
+	descTransBytes  = own("transfer_bytes_total", "Total bytes moved between workers, by lane", "lane")
+	descTransCount  = own("transfers_total", "Total number of transfers between workers, by lane", "lane")
+	descTransTime   = own("transfer_seconds_total", "Total time of transfers between workers, by lane", "lane")
+	descJRecords    = own("journal_records_total", "Total number of records appended to the journal")
+	descJSyncs      = own("journal_syncs_total", "Total number of group commits of the journal")
+	descJBytes      = own("journal_bytes", "Size of the journal's segments")
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("dask_scheduler_"+name, help, labels, nil)
+}
+
+func own(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("millstream_scheduler_"+name, help, labels, nil)
+}
+
+// Describe sends nothing: what there is depends on the tasks, so nothing can be checked
+// beforehand.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect takes a sample in the loop and sends it.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	m, err := ask(c.ctx, c.s, func() (sample, error) { return c.s.sample(), nil })
+	if err != nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	count := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	gauge(descClients, float64(m.clients))
+	count(descAddedC, float64(m.totals.clientsAdded))
+	count(descRemovedC, float64(m.totals.clientsRemoved))
+	gauge(descDesired, float64(m.desired))
+	for name, n := range m.workers {
+		gauge(descWorkers, float64(n), name)
+	}
+	count(descAddedW, float64(m.totals.workersAdded))
+	count(descRemovedW, float64(m.totals.workersRemoved))
+	for name, n := range m.tasks {
+		gauge(descTasks, float64(n), name)
+	}
+	count(descForgotten, float64(m.forgotten))
+	gauge(descGroups, float64(m.groups))
+	for _, p := range m.prefixes {
+		count(descSuspicious, float64(p.suspicious), p.name)
+		count(descCompute, p.compute, p.name)
+		gauge(descOutput, float64(p.bytes), p.name)
+	}
+	count(descTicks, float64(m.totals.ticks))
+	count(descSteal, float64(m.counters.Steals))
+	count(descTransitions, float64(m.counters.Transitions))
+	for name, x := range m.sems {
+		gauge(descSemMax, float64(x.max), name)
+		gauge(descSemPending, float64(x.pending), name)
+		count(descSemAcq, float64(x.acquired), name)
+		count(descSemRel, float64(x.released), name)
+	}
+	for lane, t := range m.lanes {
+		count(descTransBytes, float64(t.bytes), lane)
+		count(descTransCount, float64(t.transfers), lane)
+		count(descTransTime, t.seconds, lane)
+	}
+	if m.journal.there {
+		count(descJRecords, float64(m.journal.records))
+		count(descJSyncs, float64(m.journal.syncs))
+		gauge(descJBytes, float64(m.journal.bytes))
+	}
+}
+
+// metricsHandler serves /metrics. Each scheduler has a registry of its own: a process may
+// run several.
+func (s *Scheduler) metricsHandler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reg := prometheus.NewRegistry()
+		reg.MustRegister(&collector{s, r.Context()}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		promhttp.HandlerFor(reg, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}).ServeHTTP(w, r)
+	})
+}

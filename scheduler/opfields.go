@@ -1,0 +1,171 @@
+package scheduler
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// opFields are the fields of the short messages of streams. All borrow from the message.
+type opFields struct {
+	key      task.Key
+	keys     []task.Key
+	sizes    []int64
+	adopt    bool
+	force    bool
+	runID    int64
+	duration time.Duration
+	state    string
+	status   string
+	stimulus string
+	reason   string
+	msg      string
+	topic    string
+}
+
+// fields reads the current message without allocating: the list of keys is the loop's,
+// until the next call.
+func (s *Scheduler) fields(ops *wire.Ops) (f opFields, err error) {
+	raw, err := ops.Raw()
+	if err != nil {
+		return f, err
+	}
+	f.duration = -1
+	r := msgpack.NewReader(raw)
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return f, err
+	}
+	for range n {
+		name, err := r.ReadName()
+		if err != nil {
+			return f, err
+		}
+		if err := s.opField(&f, name, &r); err != nil {
+			return f, fmt.Errorf("field %q: %w", name, err)
+		}
+	}
+	if f.sizes != nil && len(f.sizes) != len(f.keys) {
+		return f, fmt.Errorf("%d sizes for %d keys", len(f.sizes), len(f.keys))
+	}
+	return f, nil
+}
+
+// keyFields is fields for a message that must have a key.
+func (s *Scheduler) keyFields(ops *wire.Ops) (opFields, error) {
+	f, err := s.fields(ops)
+	if err == nil && f.key == "" {
+		err = errNoKey
+	}
+	return f, err
+}
+
+func (s *Scheduler) opField(f *opFields, name []byte, r *msgpack.Reader) (err error) {
+	switch string(name) {
+	case "key":
+		var k []byte
+		k, err = r.ReadKey(nil)
+		f.key = task.Key(borrow(k))
+	case "keys":
+		f.keys, err = s.readKeys(r)
+	case "nbytes":
+		f.sizes, err = readSizes(r)
+	case "adopt":
+		f.adopt, err = r.ReadBool()
+	case "force":
+		if !r.TryNil() {
+			f.force, err = r.ReadBool()
+		}
+	case "run_id":
+		if !r.TryNil() {
+			f.runID, err = r.ReadInt()
+		}
+	case "compute_duration":
+		if !r.TryNil() {
+			var d float64
+			if d, err = r.ReadFloat(); d >= 0 && d < math.MaxInt64/float64(time.Second) {
+				f.duration = time.Duration(d * float64(time.Second))
+			}
+		}
+	case "state":
+		f.state, err = readText(r)
+	case "status":
+		f.status, err = readText(r)
+	case "stimulus_id":
+		f.stimulus, err = readText(r)
+	case "reason":
+		f.reason, err = readText(r)
+	case "msg":
+		if r.Kind() == msgpack.Str || r.Kind() == msgpack.Nil {
+			f.msg, err = readText(r)
+		} else {
+			err = r.Skip()
+		}
+	case "topic":
+		f.topic, err = readText(r)
+	default:
+		err = r.Skip()
+	}
+	return err
+}
+
+func readText(r *msgpack.Reader) (string, error) {
+	if r.TryNil() {
+		return "", nil
+	}
+	b, err := r.ReadStringBytes()
+	return borrow(b), err
+}
+
+// readKeys reads a list or set of keys into the loop's own list.
+func (s *Scheduler) readKeys(r *msgpack.Reader) ([]task.Key, error) {
+	raw, err := r.ReadRaw()
+	if err != nil {
+		return nil, err
+	}
+	keys := s.scratch.keys[:0]
+	err = wire.EachKey(raw, func(k []byte) error {
+		if within(raw, k) {
+			keys = append(keys, task.Key(borrow(k)))
+		} else {
+			keys = append(keys, task.Key(k)) // it was rewritten into memory that is used again
+		}
+		return nil
+	})
+	s.scratch.keys = keys
+	return keys, err
+}
+
+// within tells whether b is a part of whole, which it is if it was not rewritten.
+func within(whole, b []byte) bool {
+	if len(b) == 0 || len(whole) == 0 {
+		return true
+	}
+	from := uintptrOf(whole)
+	at := uintptrOf(b)
+	return at >= from && at+uintptr(len(b)) <= from+uintptr(len(whole))
+}
+
+// readSizes reads a list of sizes, of one number each.
+func readSizes(r *msgpack.Reader) ([]int64, error) {
+	if r.TryNil() {
+		return nil, nil
+	}
+	n, err := r.ReadArrayLen()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]int64, 0, n)
+	for range n {
+		v, err := r.ReadInt()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}

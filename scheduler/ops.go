@@ -1,0 +1,317 @@
+package scheduler
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// message does what the messages of one post say. It runs in the loop. What it reads
+// borrows from the message, which is released after it.
+func (s *Scheduler) message(p *post) {
+	st := p.from
+	ops := wire.ReadOps(p.msg.Body())
+	var err error
+	for err == nil && !st.gone && ops.Next() {
+		if st.worker != nil {
+			err = s.workerOp(st, &ops, p.msg)
+		} else {
+			err = s.clientOp(st, &ops, p)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", ops.Op(), err)
+		}
+	}
+	if err == nil {
+		err = ops.Err()
+	}
+	if err != nil {
+		s.badMessage(st, err)
+	}
+}
+
+// badMessage ends the stream of a peer that does not speak the protocol: what it meant is
+// not known, and a part of it may be lost already.
+func (s *Scheduler) badMessage(st *stream, err error) {
+	s.log.Error("a peer sent what cannot be read; its stream ends", "peer", st.comm.PeerAddr(), "error", err)
+	if st.worker != nil {
+		s.removeWorker(st.worker, err.Error(), false, true)
+	} else {
+		st.leaving = true
+		s.clientEnded(st)
+	}
+	st.out.finish()
+	go st.closeWhenSent()
+}
+
+// closeWhenSent closes the comm when what was said has left, or after a second.
+func (st *stream) closeWhenSent() {
+	t := time.NewTimer(time.Second)
+	defer t.Stop()
+	select {
+	case <-st.out.done:
+	case <-t.C:
+	}
+	st.comm.Abort()
+}
+
+// borrow makes a string of bytes that stay as they are for as long as it is used.
+func borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+func uintptrOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// finish is task-finished, the hottest message of all.
+func (s *Scheduler) finish(w *worker, ops *wire.Ops) error {
+	f := &s.scratch.finished
+	if err := ops.TaskFinished(f); err != nil {
+		return err
+	}
+	if len(f.Key) == 0 {
+		return errNoKey
+	}
+	ev := &s.events.finished
+	*ev = state.TaskFinished{
+		Worker: w.id, Key: task.Key(borrow(f.Key)), RunID: f.RunID, NBytes: f.NBytes, Type: f.Type, TypeName: borrow(f.TypeName),
+	}
+	if f.Stop > f.Start {
+		ev.Duration = time.Duration((f.Stop - f.Start) * float64(time.Second))
+	}
+	s.stream.finished(s, w, f)
+	s.apply(ev)
+	return nil
+}
+
+var errNoKey = fmt.Errorf("it has no key")
+
+// workerOp does one message of a worker.
+func (s *Scheduler) workerOp(st *stream, ops *wire.Ops, m *wire.Message) error {
+	w := st.worker
+	switch string(ops.Op()) {
+	case "task-finished":
+		return s.finish(w, ops)
+	case "task-erred":
+		return s.taskErred(w, ops, m)
+	case "add-keys":
+		f, err := s.fields(ops)
+		if err != nil {
+			return err
+		}
+		ev := &s.events.addKeys
+		*ev = state.AddKeys{Worker: w.id, Keys: f.keys, Adopt: f.adopt, NBytes: f.sizes}
+		s.apply(ev)
+	case "release-worker-data":
+		f, err := s.keyFields(ops)
+		if err != nil {
+			return err
+		}
+		ev := &s.events.release
+		*ev = state.ReleaseWorkerData{Worker: w.id, Key: f.key}
+		s.apply(ev)
+	case "long-running":
+		f, err := s.keyFields(ops)
+		if err != nil {
+			return err
+		}
+		s.apply(&state.LongRunning{Worker: w.id, Key: f.key, RunID: f.runID, Duration: f.duration})
+	case "reschedule":
+		f, err := s.keyFields(ops)
+		if err != nil {
+			return err
+		}
+		s.apply(&state.Reschedule{Worker: w.id, Key: f.key, RunID: f.runID})
+	case "request-refresh-who-has":
+		f, err := s.fields(ops)
+		if err != nil {
+			return err
+		}
+		s.apply(&state.RequestRefreshWhoHas{Worker: w.id, Keys: f.keys})
+	case "steal-response":
+		f, err := s.keyFields(ops)
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseUint(strings.TrimPrefix(f.stimulus, stealPrefix), 10, 64)
+		if err != nil {
+			return fmt.Errorf("stimulus_id %q is none of ours", f.stimulus)
+		}
+		s.apply(&state.StealResponse{Worker: w.id, Key: f.key, Steal: n, State: f.state})
+	case "worker-status-change":
+		f, err := s.fields(ops)
+		if err != nil {
+			return err
+		}
+		return s.statusChange(w, f.status)
+	case "log-event":
+		return s.streamLogEvent(ops, m, w.address)
+	case "close-stream":
+		st.leaving = true
+	case "keep-alive":
+	default:
+		return s.primitiveOp(st, ops, m)
+	}
+	return nil
+}
+
+func (s *Scheduler) statusChange(w *worker, name string) error {
+	status, ok := state.ParseStatus(name)
+	if !ok {
+		return fmt.Errorf("status %q is not known", name)
+	}
+	before := s.state.Worker(w.id).Status()
+	if before == status {
+		return nil
+	}
+	s.apply(&state.WorkerStatusChange{Worker: w.id, Status: status})
+	s.logEvent(msgpack.MapOf("action", "worker-status-change", "prev-status", before.String(), "status", status.String()), w.address)
+	s.signalWorkers()
+	return nil
+}
+
+// clientOp does one message of a client.
+func (s *Scheduler) clientOp(st *stream, ops *wire.Ops, p *post) error {
+	c := st.client
+	switch string(ops.Op()) {
+	case "update-graph":
+		if len(p.graphs) == 0 {
+			return fmt.Errorf("it was not decoded")
+		}
+		g := p.graphs[0]
+		p.graphs = p.graphs[1:]
+		s.updateGraph(c, g)
+	case "client-desires-keys":
+		f, err := s.fields(ops)
+		if err != nil {
+			return err
+		}
+		s.desire(c.name, f.keys...)
+	case "client-releases-keys":
+		f, err := s.fields(ops)
+		if err != nil {
+			return err
+		}
+		s.release(c.name, f.keys...)
+	case "cancel-keys":
+		f, err := s.fields(ops)
+		if err != nil {
+			return err
+		}
+		s.record(recordRelease, c.name, f.keys)
+		s.apply(&state.CancelKeys{Client: c.id, Keys: f.keys, Force: f.force, Reason: strings.Clone(f.reason), Msg: strings.Clone(f.msg)})
+	case "report-key":
+		f, err := s.keyFields(ops)
+		if err != nil {
+			return err
+		}
+		s.apply(&state.ReportKey{Client: c.id, Key: f.key})
+	case "heartbeat-client":
+		c.lastSeen = s.now
+		out := st.begin()
+		out.body, _ = msgpack.Append(out.body, msgpack.MapOf("op", "adjust-heartbeat-interval", "interval", 10*intervalFor(len(s.clients))))
+	case "update-data":
+		return s.updateDataOp(c, ops, p.msg)
+	case "close-client", "close-stream":
+		st.leaving = true
+	case "subscribe-topic":
+		f, err := s.fields(ops)
+		if err != nil {
+			return err
+		}
+		s.subscribe(strings.Clone(f.topic), c.name)
+	case "unsubscribe-topic":
+		f, err := s.fields(ops)
+		if err != nil {
+			return err
+		}
+		s.unsubscribe(f.topic, c.name)
+	case "log-event":
+		return s.streamLogEvent(ops, p.msg, "")
+	default:
+		return s.primitiveOp(st, ops, p.msg)
+	}
+	return nil
+}
+
+// taskErred keeps the worker's exception, closed, for the clients.
+func (s *Scheduler) taskErred(w *worker, ops *wire.Ops, m *wire.Message) error {
+	values, err := opValues(ops, m)
+	if err != nil {
+		return err
+	}
+	ev := &state.TaskErred{Worker: w.id}
+	if ev.Key, err = keyOf(values, "key"); err != nil {
+		return err
+	}
+	ev.RunID = field(values, "run_id")
+	ev.ExceptionText, ev.TracebackText = values.GetString("exception_text"), values.GetString("traceback_text")
+	if v, ok := values.Get("exception"); ok {
+		ev.Exception = s.keepClosed(v)
+	}
+	if v, ok := values.Get("traceback"); ok {
+		ev.Traceback = s.keepClosed(v)
+	}
+	if v, ok := values.Get("startstops"); ok {
+		s.stream.erred(s, w, ev.Key, v, values)
+	}
+	s.apply(ev)
+	return nil
+}
+
+// keepClosed makes a value that outlives its message, still closed.
+func (s *Scheduler) keepClosed(v any) any {
+	if v == nil {
+		return nil
+	}
+	if c, ok := v.(*wire.Serialized); ok {
+		c = c.Retain()
+		c.Header = append([]byte(nil), c.Header...)
+		return detach(c)
+	}
+	c, err := wire.EncodeValue(wire.Clone(v), wire.EncodeOptions{})
+	if err != nil {
+		s.log.Warn("an exception cannot be kept", "error", err)
+		return nil
+	}
+	return c
+}
+
+// detach copies frames of counted memory to the heap: exceptions are small and live long.
+func detach(c *wire.Serialized) *wire.Serialized {
+	for i, f := range c.Frames {
+		if f.OnDevice() {
+			continue
+		}
+		c.Frames[i] = wire.HeapFrame(append([]byte(nil), f.Bytes()...))
+		f.Release()
+	}
+	return c
+}
+
+// opValues decodes a message that is rare enough, values of others kept closed.
+func opValues(ops *wire.Ops, m *wire.Message) (msgpack.Map, error) {
+	raw, err := ops.Raw()
+	if err != nil {
+		return nil, err
+	}
+	view := wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(raw)}, m.Frames[1:]...)}
+	v, err := wire.Decode(&view, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	if err != nil {
+		return nil, err
+	}
+	values, _ := v.(msgpack.Map)
+	return values, nil
+}
+
+func keyOf(m msgpack.Map, name string) (task.Key, error) {
+	v, ok := m.Get(name)
+	if !ok {
+		return "", fmt.Errorf("it has no %s", name)
+	}
+	return task.KeyOf(v)
+}

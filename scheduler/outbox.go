@@ -1,0 +1,266 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// listHead is the length in bytes of a msgpack list's head of the longest form, which
+// every batch begins with: how many messages follow is known only at its end.
+const listHead = 5
+
+// batch is one message on the wire: a list of maps, and the frames that they refer to.
+type batch struct {
+	body   []byte
+	n      int
+	frames []wire.Frame
+	after  uint64 // the journal's position that must be on disk before it leaves
+}
+
+// marker appends a reference to a group of frames, which the batch takes over.
+func (b *batch) serialized(s *wire.Serialized) {
+	if s == nil {
+		b.body = msgpack.AppendNil(b.body)
+		return
+	}
+	b.body = msgpack.AppendMapHeader(b.body, 1)
+	b.body = msgpack.AppendString(b.body, "__Serialized__")
+	b.body = msgpack.AppendInt(b.body, int64(1+len(b.frames)))
+	b.frames = append(b.frames, wire.HeapFrame(s.Header))
+	for _, f := range s.Frames {
+		b.frames = append(b.frames, f.Retain())
+	}
+}
+
+// size is what it takes in memory, in bytes.
+func (b *batch) size() int64 {
+	n := int64(len(b.body))
+	for _, f := range b.frames {
+		n += int64(f.Len())
+	}
+	return n
+}
+
+// outbox sends what the loop says to one peer. The loop appends to the open batch, which
+// is its own, and hands it over at the end of a turn; the sender, a goroutine, merges what
+// has gathered meanwhile and writes it.
+type outbox struct {
+	comm  comm.Comm
+	limit int64
+	// commit, when set, waits until the journal is on disk up to a position.
+	commit func(ctx context.Context, position uint64) error
+	reuse  bool // the transport has copied what it wrote when Write returns
+
+	open *batch // the loop's
+
+	mu      sync.Mutex // owns all below
+	queue   []*batch
+	free    []*batch
+	bytes   int64
+	closing bool
+	sent    int64
+	batches int64
+
+	wake   chan struct{}
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+}
+
+func newOutbox(c comm.Comm, limit int64, commit func(context.Context, uint64) error) *outbox {
+	scheme, _ := comm.ParseAddress(c.LocalAddr())
+	o := &outbox{
+		comm: c, limit: limit, commit: commit, reuse: scheme == "tcp" || scheme == "tls",
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	o.ctx, o.cancel = context.WithCancelCause(context.Background())
+	return o
+}
+
+// start starts the sender. What was said before waits for it: a stream begins with an
+// answer that somebody else sends.
+func (o *outbox) start() { go o.run() }
+
+// begin returns the open batch with one more message in it, whose map the caller appends.
+// Only the loop calls it.
+func (o *outbox) begin() *batch {
+	if o.open == nil {
+		o.open = o.fresh()
+	}
+	o.open.n++
+	return o.open
+}
+
+func (o *outbox) fresh() *batch {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n := len(o.free); n > 0 {
+		b := o.free[n-1]
+		o.free = o.free[:n-1]
+		return b
+	}
+	return &batch{body: make([]byte, listHead, 4096)}
+}
+
+var errOutgoing = errors.New("the peer does not read what it is sent")
+
+// flush hands the open batch to the sender. It reports whether the peer has been dropped
+// because too much waits for it. Only the loop calls it.
+func (o *outbox) flush(after uint64) error {
+	b := o.open
+	if b == nil {
+		return nil
+	}
+	o.open = nil
+	b.after = after
+	o.mu.Lock()
+	o.bytes += b.size()
+	full := o.bytes > o.limit && len(o.queue) > 0
+	if o.closing || full {
+		o.mu.Unlock()
+		releaseFrames(b.frames)
+		if full {
+			o.abort(errOutgoing)
+			return fmt.Errorf("%w: more than %d bytes wait for %s", errOutgoing, o.limit, o.comm.PeerAddr())
+		}
+		return nil
+	}
+	o.queue = append(o.queue, b)
+	o.mu.Unlock()
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// run is the sender.
+func (o *outbox) run() {
+	defer close(o.done)
+	for {
+		b, closing := o.take()
+		if b == nil && closing {
+			return
+		}
+		if b == nil {
+			select {
+			case <-o.wake:
+				continue
+			case <-o.comm.Done():
+			case <-o.ctx.Done():
+			}
+			o.drop()
+			return
+		}
+		if err := o.write(b); err != nil {
+			if o.comm.Err() == nil {
+				o.comm.Abort()
+			}
+			o.drop()
+			return
+		}
+	}
+}
+
+// mergeBytes is up to where batches that wait are sent as one.
+const mergeBytes = 1 << 20
+
+// take returns the next batch, with those merged into it that have no frames.
+func (o *outbox) take() (b *batch, closing bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.queue) == 0 {
+		return nil, o.closing
+	}
+	b = o.queue[0]
+	o.bytes -= b.size()
+	n := 1
+	for ; n < len(o.queue) && len(b.frames) == 0; n++ {
+		next := o.queue[n]
+		if len(next.frames) > 0 || len(b.body)+len(next.body) > mergeBytes {
+			break
+		}
+		o.bytes -= next.size()
+		b.body = append(b.body, next.body[listHead:]...)
+		b.n += next.n
+		b.after = max(b.after, next.after)
+		o.recycle(next)
+	}
+	o.queue = append(o.queue[:0], o.queue[n:]...)
+	return b, o.closing
+}
+
+// keepBuffers and keepBytes bound the buffers that are kept for later.
+const (
+	keepBuffers = 8
+	keepBytes   = 1 << 20
+)
+
+// recycle keeps a batch's memory for another one. The caller holds mu.
+func (o *outbox) recycle(b *batch) {
+	if len(o.free) < keepBuffers && cap(b.body) <= keepBytes {
+		o.free = append(o.free, &batch{body: b.body[:listHead]})
+	}
+}
+
+func (o *outbox) write(b *batch) error {
+	if o.commit != nil && b.after > 0 {
+		if err := o.commit(o.ctx, b.after); err != nil {
+			return err
+		}
+	}
+	b.body[0] = 0xdd // a list whose length has four bytes
+	binary.BigEndian.PutUint32(b.body[1:listHead], uint32(b.n))
+	m := &wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(b.body)}, b.frames...)}
+	err := o.comm.Write(o.ctx, m)
+	releaseFrames(b.frames)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sent += int64(b.n)
+	o.batches++
+	if o.reuse && err == nil {
+		o.recycle(b)
+	}
+	return err
+}
+
+// drop forgets what nobody will send.
+func (o *outbox) drop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closing = true
+	for _, b := range o.queue {
+		releaseFrames(b.frames)
+	}
+	o.queue, o.free, o.bytes = nil, nil, 0
+}
+
+// finish lets the sender end when all is sent. It does not wait: done tells.
+func (o *outbox) finish() {
+	o.mu.Lock()
+	o.closing = true
+	o.mu.Unlock()
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// abort ends the sender and the comm at once.
+func (o *outbox) abort(why error) {
+	o.cancel(why)
+	o.comm.Abort()
+}
+
+func releaseFrames(frames []wire.Frame) {
+	for _, f := range frames {
+		f.Release()
+	}
+}

@@ -1,0 +1,112 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// plugins are what workers and nannies get when they register: pickled Python, which only
+// Python workers open. The loop owns them.
+type plugins struct {
+	worker, nanny pluginSet
+}
+
+func (p *plugins) init() { p.worker, p.nanny = pluginSet{}, pluginSet{} }
+
+type pluginSet map[string]any
+
+func (p pluginSet) asMap() msgpack.Map {
+	m := msgpack.Map{}
+	for name, plugin := range p {
+		m = append(m, msgpack.Pair{Key: name, Value: plugin})
+	}
+	return m
+}
+
+type pluginArgs struct {
+	Plugin     any    `rpc:"plugin"`
+	Name       string `rpc:"name"`
+	Idempotent bool   `rpc:"idempotent,optional"`
+}
+
+func (s *Scheduler) registerWorkerPlugin(ctx context.Context, _ *rpc.Request, in pluginArgs) (any, error) {
+	return s.addPlugin(ctx, s.plugins.worker, in, "plugin-add", false)
+}
+
+func (s *Scheduler) registerNannyPlugin(ctx context.Context, _ *rpc.Request, in pluginArgs) (any, error) {
+	return s.addPlugin(ctx, s.plugins.nanny, in, "plugin_add", true)
+}
+
+// addPlugin keeps a plugin for those who come, and gives it to those who are there.
+func (s *Scheduler) addPlugin(ctx context.Context, set pluginSet, in pluginArgs, op string, nanny bool) (any, error) {
+	name, plugin := string([]byte(in.Name)), wire.Clone(in.Plugin)
+	known, err := ask(ctx, s, func() (bool, error) {
+		if set[name] != nil && in.Idempotent {
+			return true, nil
+		}
+		set[name] = plugin
+		return false, nil
+	})
+	if err != nil || known {
+		return msgpack.Map{}, err
+	}
+	return s.broadcast(ctx, broadcast{msg: msgpack.MapOf("op", op, "plugin", plugin, "name", name), nanny: nanny, onError: "raise"})
+}
+
+func (s *Scheduler) unregisterWorkerPlugin(ctx context.Context, _ *rpc.Request, in struct {
+	Name string `rpc:"name"`
+}) (any, error) {
+	return s.dropPlugin(ctx, s.plugins.worker, in.Name, "plugin-remove", false)
+}
+
+func (s *Scheduler) unregisterNannyPlugin(ctx context.Context, _ *rpc.Request, in struct {
+	Name string `rpc:"name"`
+}) (any, error) {
+	return s.dropPlugin(ctx, s.plugins.nanny, in.Name, "plugin_remove", true)
+}
+
+func (s *Scheduler) dropPlugin(ctx context.Context, set pluginSet, name, op string, nanny bool) (any, error) {
+	_, err := ask(ctx, s, func() (any, error) {
+		if set[name] == nil {
+			return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("The plugin %s does not exist", name)}
+		}
+		delete(set, name)
+		return nil, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.broadcast(ctx, broadcast{msg: msgpack.MapOf("op", op, "name", name), nanny: nanny, onError: "raise"})
+}
+
+// registerNanny is register_nanny: a nanny is told of its plugins and says when its worker
+// has been started.
+func (s *Scheduler) registerNanny(ctx context.Context, r *rpc.Request) (any, error) {
+	var in struct {
+		Address string `rpc:"address"`
+	}
+	if err := r.Args(&in); err != nil {
+		return nil, err
+	}
+	address := string([]byte(in.Address))
+	r.Takeover()
+	reply, err := ask(ctx, s, func() (msgpack.Map, error) {
+		s.nannies[address] = true
+		return msgpack.MapOf("status", "OK", "nanny-plugins", s.plugins.nanny.asMap()), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err = s.say(ctx, r.Comm, reply); err == nil {
+		var m *wire.Message
+		if m, err = r.Comm.Read(ctx); err == nil {
+			m.Release()
+		}
+	}
+	_ = s.do(context.WithoutCancel(ctx), func() { delete(s.nannies, address) })
+	return rpc.NoReply, nil
+}

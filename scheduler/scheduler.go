@@ -1,0 +1,356 @@
+package scheduler
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/journal"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/secure"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// Scheduler is a scheduler. Make it with New; all methods may be called from any goroutine.
+type Scheduler struct {
+	cfg     Config
+	id      string
+	log     *slog.Logger
+	lines   *logLines
+	server  *rpc.Server
+	pool    *rpc.Pool
+	started time.Time
+
+	listeners []comm.Listener // set by Start
+	contact   string          // set by Start
+	http      *httpServer     // set by Start; nil without one
+	journal   *journal.Journal
+	serving   sync.WaitGroup
+
+	inbox    inbox
+	stop     chan struct{} // closed to end the loop
+	loopDone chan struct{}
+	ctx      context.Context // of what the scheduler does by itself
+	cancel   context.CancelFunc
+
+	life struct {
+		sync.Mutex
+		begun, closing bool
+		err            error
+		reason         string
+	}
+	done chan struct{} // closed when all has ended
+
+	// All below belongs to the loop.
+
+	now      time.Time
+	position uint64 // of the journal's last record
+	state    *state.State
+	actions  state.Actions
+	events   stateEvents
+	scratch  scratch
+	made     madeException
+	dirty    []*stream // those that something was said to in this turn
+
+	workers  map[string]*worker // by address
+	aliases  map[string]*worker // by name, as msgpack
+	removed  map[string]time.Time
+	clients  map[string]*client
+	nannies  map[string]bool
+	requests map[uint64]chan<- requestDone
+	lastReq  uint64
+	robin    int // where the next scatter begins
+	topics   map[string]*topic
+	watchers map[*watcher]bool
+	metadata msgpack.Map
+	plugins  plugins
+	prims    primitives
+	stream   taskStream
+	transfer transferLog
+	totals   totals
+	idle     idleWatch
+	recovery recovery
+}
+
+// totals are counts since the start.
+type totals struct {
+	workersAdded, workersRemoved, clientsAdded, clientsRemoved, refused, ticks int64
+}
+
+// scratch is memory of the loop that is used from one message to the next.
+type scratch struct {
+	finished wire.TaskFinished
+	keys     []task.Key
+	stimulus []byte
+	record   []byte
+}
+
+// requestDone is how a request that took the state some time has ended.
+type requestDone struct{ failed []task.Key }
+
+// New makes a scheduler. Start starts it.
+func New(cfg Config) *Scheduler {
+	cfg = cfg.withDefaults()
+	ring := newLogRing(cfg.Logger.Handler())
+	cfg.Logger = slog.New(ring)
+	s := &Scheduler{
+		cfg: cfg, id: cfg.ID, log: cfg.Logger, lines: ring.lines,
+		stop: make(chan struct{}), loopDone: make(chan struct{}), done: make(chan struct{}),
+		workers: map[string]*worker{}, aliases: map[string]*worker{}, removed: map[string]time.Time{},
+		clients: map[string]*client{}, nannies: map[string]bool{}, requests: map[uint64]chan<- requestDone{},
+		topics: map[string]*topic{}, watchers: map[*watcher]bool{},
+	}
+	if s.id == "" {
+		var b [16]byte
+		_, _ = rand.Read(b[:])
+		s.id = "Scheduler-" + hex.EncodeToString(b[:])
+	}
+	s.inbox.wake = make(chan struct{}, 1)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.plugins.init()
+	s.prims.init()
+	s.stream.init(cfg.TaskStream)
+	s.transfer.init(cfg.Transfers)
+	s.pool = rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: cfg.Dial})
+	s.server = rpc.NewServer(rpc.Config{
+		Type: "Scheduler", ID: s.id, Blocked: cfg.Blocked, Logger: cfg.Logger, Authorize: roles.Authorize,
+		// Values pass through here unopened, and nothing that is pickled is looked into.
+		Decode: wire.DecodeOptions{Keep: true, KeepPickled: true},
+	})
+	s.handlers()
+	return s
+}
+
+// roles says who may call what. On comms without TLS nobody is known and all is allowed.
+var roles = rpc.Roles{
+	"register-worker":  {secure.Worker},
+	"heartbeat_worker": {secure.Worker},
+	"register_nanny":   {secure.Worker, secure.Client},
+	"identity":         {secure.Client, secure.Worker, secure.Scheduler, secure.Viewer},
+	"":                 {secure.Client, secure.Worker, secure.Scheduler},
+}
+
+// Start reads the journal, if there is one, listens and serves. It returns when peers can
+// connect. ctx bounds the start alone.
+func (s *Scheduler) Start(ctx context.Context) (err error) {
+	s.life.Lock()
+	again := s.life.begun || s.life.closing
+	s.life.begun = true
+	s.life.Unlock()
+	if again {
+		return fmt.Errorf("scheduler %s: it was started before", s.id)
+	}
+	s.started = time.Now()
+	s.now = s.started
+	defer func() {
+		if err != nil {
+			s.setErr(err)
+			_ = s.Close(context.WithoutCancel(ctx))
+		}
+	}()
+	go s.run0()
+	if err := s.do(ctx, func() { err = s.open() }); err != nil {
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	for _, address := range s.cfg.Listen {
+		l, err := s.cfg.Network.Listen(ctx, address, s.cfg.ListenConfig)
+		if err != nil {
+			return fmt.Errorf("scheduler: listen on %s: %w", address, err)
+		}
+		s.listeners = append(s.listeners, l)
+	}
+	s.contact = s.listeners[0].ContactAddr()
+	if s.cfg.Contact != "" {
+		s.contact = s.cfg.Contact
+	}
+	if s.cfg.Dashboard != "" {
+		if s.http, err = s.serveHTTP(s.cfg.Dashboard); err != nil {
+			return err
+		}
+	}
+	for _, l := range s.listeners {
+		s.serving.Go(func() { _ = s.server.Serve(s.ctx, l) })
+		s.log.Info("scheduler at", "address", l.ContactAddr())
+	}
+	return nil
+}
+
+// Start makes a scheduler and starts it.
+func Start(ctx context.Context, cfg Config) (*Scheduler, error) {
+	s := New(cfg)
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// run0 is the loop with its state.
+func (s *Scheduler) run0() {
+	defer func() {
+		// A panic of the loop is a fault of the scheduler, whose state may be broken. The
+		// process goes on without it, and whoever waits for Done is told.
+		if v := recover(); v != nil {
+			s.panicked(v)
+		}
+	}()
+	s.run()
+}
+
+// open makes the state, of the journal where there is one. It runs in the loop.
+func (s *Scheduler) open() error {
+	if s.cfg.Journal == "" {
+		s.state = state.New(s.stateConfig(0))
+		return nil
+	}
+	return s.recover()
+}
+
+func (s *Scheduler) stateConfig(epoch uint32) state.Config {
+	c := s.cfg
+	return state.Config{
+		Epoch: epoch, Validate: c.Validate, WorkerSaturation: c.Saturation, AllowedFailures: c.AllowedFailures,
+		NoWorkersTimeout: c.NoWorkersTimeout, UnknownTaskDuration: c.TaskDuration, DefaultTaskDurations: c.TaskDurations,
+		Bandwidth: c.Bandwidth, DefaultDataSize: c.DataSize, NoStealing: c.NoStealing, StealInterval: c.StealingInterval,
+		TransitionLog: c.LogLength,
+	}
+}
+
+// Address is how others reach the scheduler, such as tcp://10.0.0.1:8786.
+func (s *Scheduler) Address() string { return s.contact }
+
+// Addresses are those of all listeners.
+func (s *Scheduler) Addresses() []string {
+	out := make([]string, len(s.listeners))
+	for i, l := range s.listeners {
+		out[i] = l.ContactAddr()
+	}
+	return out
+}
+
+// ID names the scheduler.
+func (s *Scheduler) ID() string { return s.id }
+
+// Identity is the answer to identity, as Dask's scheduler files have it.
+func (s *Scheduler) Identity() msgpack.Map {
+	m, _ := ask(context.Background(), s, func() (msgpack.Map, error) { return s.identity(-1), nil })
+	return m
+}
+
+// Done is closed when the scheduler has ended: by Close, by a client's terminate, by
+// idleness or by a fault. Err tells of the last.
+func (s *Scheduler) Done() <-chan struct{} { return s.done }
+
+// Err is why the scheduler has ended by itself; nil while it lives and after Close.
+func (s *Scheduler) Err() error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	return s.life.err
+}
+
+func (s *Scheduler) setErr(err error) {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.life.err == nil {
+		s.life.err = err
+	}
+}
+
+func (s *Scheduler) panicked(v any) {
+	err := fmt.Errorf("scheduler %s: fault: %v", s.id, v)
+	s.log.Error("the scheduler has a fault and ends", "panic", v, "stack", stack())
+	s.setErr(err)
+	go func() { _ = s.Close(context.Background()) }()
+}
+
+// Close ends the scheduler: workers are told to end, unless a journal lets them wait for
+// the next one; comms are closed. It is idempotent. What is not said when ctx ends, or
+// after two seconds, is not said.
+func (s *Scheduler) Close(ctx context.Context) error { return s.close(ctx, s.cfg.Journal == "") }
+
+func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
+	s.life.Lock()
+	first := !s.life.closing
+	s.life.closing = true
+	begun := s.life.begun
+	s.life.Unlock()
+	if !first {
+		select {
+		case <-s.done:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	defer close(s.done)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	for _, l := range s.listeners {
+		_ = l.Close()
+	}
+	if begun {
+		s.farewell(ctx, workersToo)
+	}
+	s.cancel()
+	err := s.server.Close()
+	s.serving.Wait()
+	if begun {
+		close(s.stop)
+		<-s.loopDone
+	}
+	s.http.close(ctx)
+	err = errors.Join(err, s.pool.Close())
+	if s.journal != nil {
+		err = errors.Join(err, s.journal.Close())
+	}
+	s.log.Info("scheduler closed", "id", s.id)
+	return err
+}
+
+// farewell tells all peers that it is over and waits until they have been told.
+func (s *Scheduler) farewell(ctx context.Context, workersToo bool) {
+	streams, err := ask(ctx, s, func() ([]*stream, error) {
+		var out []*stream
+		for _, w := range s.workers {
+			if w.st == nil {
+				continue
+			}
+			if workersToo {
+				w.st.sendClose("scheduler-close")
+				w.st.send("close-stream")
+			}
+			out = append(out, w.st)
+		}
+		for _, c := range s.clients {
+			if c.st != nil {
+				out = append(out, c.st)
+			}
+		}
+		s.flush()
+		return out, nil
+	})
+	if err != nil {
+		return
+	}
+	for _, st := range streams {
+		st.out.finish()
+	}
+	for _, st := range streams {
+		select {
+		case <-st.out.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/wire"
+)
+
+// streamCredits is how many messages of one stream may wait for the loop. A peer that
+// sends more waits; others are served meanwhile.
+const streamCredits = 8
+
+// stream is the comm of a client or a worker after it has registered.
+type stream struct {
+	s    *Scheduler
+	comm comm.Comm
+	out  *outbox
+	// client or worker is whose it is.
+	client *client
+	worker *worker
+	// ours tells that the peer is Millstream's.
+	ours bool
+	// credits holds a token for each message that waits for the loop.
+	credits chan struct{}
+
+	// The loop's:
+	gone    bool // nothing that still arrives is heard
+	dirty   bool // it is in Scheduler.dirty
+	leaving bool // the peer has said that it leaves
+}
+
+func (s *Scheduler) newStream(c comm.Comm) *stream {
+	var commit func(context.Context, uint64) error
+	if s.journal != nil {
+		commit = s.commit
+	}
+	return &stream{s: s, comm: c, ours: c.Info().Millstream != nil, out: newOutbox(c, s.cfg.Outgoing, commit), credits: make(chan struct{}, streamCredits)}
+}
+
+func (st *stream) credit() { <-st.credits }
+
+// begin starts a message to the peer. Only the loop calls it, and only while the stream is
+// not gone.
+func (st *stream) begin() *batch {
+	if !st.dirty {
+		st.dirty = true
+		st.s.dirty = append(st.s.dirty, st)
+	}
+	return st.out.begin()
+}
+
+// flush lets go of what was said in this turn. What was said to clients leaves when the
+// journal has what they were told of.
+func (s *Scheduler) flush() {
+	for i, st := range s.dirty {
+		st.dirty = false
+		s.dirty[i] = nil
+		var after uint64
+		if st.client != nil {
+			after = s.position
+		}
+		if err := st.out.flush(after); err != nil {
+			s.log.Warn("peer dropped", "peer", st.comm.PeerAddr(), "error", err)
+		}
+	}
+	s.dirty = s.dirty[:0]
+}
+
+// read posts the peer's messages to the loop until the comm or ctx ends, the peer says
+// close-stream or sends what is no message.
+func (st *stream) read(ctx context.Context) error {
+	for {
+		m, err := st.comm.Read(ctx)
+		if errors.Is(err, comm.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p := post{from: st, msg: m}
+		var last bool
+		if p.graphs, last, err = st.prepare(m); err != nil {
+			m.Release()
+			return err
+		}
+		select {
+		case st.credits <- struct{}{}:
+		case <-ctx.Done():
+			m.Release()
+			return context.Cause(ctx)
+		case <-st.s.loopDone:
+			m.Release()
+			return st.s.closedError()
+		}
+		if !st.s.inbox.put(p) {
+			m.Release()
+			return st.s.closedError()
+		}
+		if last {
+			return nil
+		}
+	}
+}
+
+// prepare looks at a message outside of the loop: graphs are decoded, and the end of the
+// stream is seen. It checks that all of the body is well-formed.
+func (st *stream) prepare(m *wire.Message) (graphs []*graph, last bool, err error) {
+	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
+		return nil, false, errNoBody
+	}
+	ops := wire.ReadOps(m.Body())
+	for ops.Next() {
+		switch string(ops.Op()) {
+		case "update-graph":
+			if st.client == nil {
+				continue
+			}
+			g, err := st.s.decodeGraph(m, &ops)
+			if err != nil {
+				return nil, false, err
+			}
+			graphs = append(graphs, g)
+		case "close-stream":
+			last = true
+		}
+	}
+	return graphs, last, ops.Err()
+}
+
+var errNoBody = errors.New("the message has no body in host memory")

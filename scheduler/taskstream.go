@@ -1,0 +1,184 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// taskStream is a ring of the latest ends of tasks: where, when, how long each part took.
+// Its slots keep their memory, so that it costs no allocation once it has gone round. The
+// loop owns it.
+type taskStream struct {
+	slots []taskEnd
+	limit int
+	count int64 // of all that ever ended
+}
+
+// taskEnd is one end of a task.
+type taskEnd struct {
+	key         []byte
+	worker      string
+	thread      int64
+	nbytes      int64
+	start, stop float64 // of the computation, in seconds since 1970
+	parts       []byte  // all parts, as msgpack; empty if there is only the computation
+	erred       bool
+}
+
+func (t *taskStream) init(limit int) { t.limit = max(limit, 0) }
+
+// next returns the slot to fill.
+func (t *taskStream) next() *taskEnd {
+	if len(t.slots) < t.limit {
+		t.slots = append(t.slots, taskEnd{})
+	}
+	e := &t.slots[t.count%int64(t.limit)]
+	t.count++
+	return e
+}
+
+func (t *taskStream) finished(_ *Scheduler, w *worker, f *wire.TaskFinished) {
+	if t.limit == 0 {
+		return
+	}
+	e := t.next()
+	*e = taskEnd{key: append(e.key[:0], f.Key...), worker: w.address, thread: f.Thread, nbytes: f.NBytes, start: f.Start, stop: f.Stop, parts: e.parts[:0]}
+	// A list of one is the computation alone.
+	if len(f.StartStops) > 0 && f.StartStops[0] != 0x91 && len(f.StartStops) <= maxParts {
+		e.parts = append(e.parts, f.StartStops...)
+	}
+}
+
+// maxParts bounds what is kept of one task's parts, in bytes.
+const maxParts = 4096
+
+func (t *taskStream) erred(_ *Scheduler, w *worker, key task.Key, startstops any, values msgpack.Map) {
+	if t.limit == 0 {
+		return
+	}
+	e := t.next()
+	*e = taskEnd{key: append(e.key[:0], key...), worker: w.address, thread: field(values, "thread"), parts: e.parts[:0], erred: true}
+	if b, err := msgpack.Append(e.parts, startstops); err == nil && len(b) <= maxParts {
+		e.parts = b
+	}
+}
+
+// part is one action of a task's life: compute, transfer, disk-read, disk-write, deserialize.
+type part struct {
+	Action string  `json:"action"`
+	Start  float64 `json:"start"`
+	Stop   float64 `json:"stop"`
+}
+
+// actions are the parts of a task.
+func (e *taskEnd) actions() []part {
+	if len(e.parts) == 0 {
+		return []part{{"compute", e.start, e.stop}}
+	}
+	v, err := msgpack.Decode(e.parts)
+	list, _ := v.([]any)
+	if err != nil {
+		return nil
+	}
+	out := make([]part, 0, len(list))
+	for _, x := range list {
+		m, _ := x.(msgpack.Map)
+		start, _ := m.Get("start")
+		stop, _ := m.Get("stop")
+		p := part{Action: m.GetString("action")}
+		p.Start, _ = number(start)
+		p.Stop, _ = number(stop)
+		out = append(out, p)
+	}
+	return out
+}
+
+// since calls f for the ends from an index on, at most n of them, the latest if n cuts.
+func (t *taskStream) since(from int64, n int, f func(index int64, e *taskEnd)) {
+	from = max(from, t.count-int64(len(t.slots)), 0)
+	if n > 0 {
+		from = max(from, t.count-int64(n))
+	}
+	for i := from; i < t.count; i++ {
+		f(i, &t.slots[i%int64(t.limit)])
+	}
+}
+
+func (s *Scheduler) getTaskStreamIndex(ctx context.Context, _ *rpc.Request, _ struct{}) (int64, error) {
+	return ask(ctx, s, func() (int64, error) { return s.stream.count, nil })
+}
+
+// getTaskStream is get_task_stream: Dask's records of tasks that ended.
+func (s *Scheduler) getTaskStream(ctx context.Context, _ *rpc.Request, in struct {
+	Start any  `rpc:"start,optional"`
+	Stop  any  `rpc:"stop,optional"`
+	Count *int `rpc:"count"`
+	Index any  `rpc:"start_index,optional"`
+}) ([]any, error) {
+	from, _ := integer(in.Index)
+	start, hasStart := number(in.Start)
+	stop, hasStop := number(in.Stop)
+	n := 0
+	if in.Count != nil {
+		n = *in.Count
+	}
+	return ask(ctx, s, func() ([]any, error) {
+		out := []any{}
+		s.stream.since(from, n, func(_ int64, e *taskEnd) {
+			parts := e.actions()
+			if len(parts) > 0 && (hasStart && parts[len(parts)-1].Stop < start || hasStop && parts[0].Start > stop) {
+				return
+			}
+			list := make([]any, len(parts))
+			for i, p := range parts {
+				list[i] = msgpack.MapOf("action", p.Action, "start", p.Start, "stop", p.Stop)
+			}
+			status := "OK"
+			if e.erred {
+				status = "error"
+			}
+			out = append(out, msgpack.MapOf("key", msgpack.Raw(append([]byte(nil), e.key...)), "worker", e.worker, "thread", e.thread,
+				"nbytes", e.nbytes, "status", status, "startstops", list, "metadata", msgpack.Map{}))
+		})
+		return out, nil
+	})
+}
+
+// taskJSON is a task's end as the HTTP server shows it.
+type taskJSON struct {
+	Index   int64  `json:"index"`
+	Key     string `json:"key"`
+	Worker  string `json:"worker"`
+	Thread  int64  `json:"thread"`
+	NBytes  int64  `json:"nbytes"`
+	Status  string `json:"status"`
+	Actions []part `json:"actions"`
+}
+
+// tasksJSON lists the ends of tasks from an index on.
+func (s *Scheduler) tasksJSON(ctx context.Context, from int64, n int) ([]byte, error) {
+	type answer struct {
+		Next  int64      `json:"next"`
+		Tasks []taskJSON `json:"tasks"`
+	}
+	out, err := ask(ctx, s, func() (answer, error) {
+		a := answer{Next: s.stream.count, Tasks: []taskJSON{}}
+		s.stream.since(from, n, func(i int64, e *taskEnd) {
+			t := taskJSON{Index: i, Key: task.Key(e.key).String(), Worker: e.worker, Thread: e.thread, NBytes: e.nbytes, Status: "OK", Actions: e.actions()}
+			if e.erred {
+				t.Status = "error"
+			}
+			a.Tasks = append(a.Tasks, t)
+		})
+		return a, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(out)
+}

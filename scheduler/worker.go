@@ -1,0 +1,347 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// worker is what the server knows of a worker beside the state. The loop owns it.
+type worker struct {
+	id       state.WorkerID
+	address  string
+	name     any    // a text or a number, as the worker sent it
+	alias    string // the name as msgpack
+	host     string
+	serverID string
+	nanny    any
+	pid      int64
+	dir      string
+	services any
+	versions any
+	extra    msgpack.Map
+	metrics  any
+	lastSeen time.Time
+	delay    float64 // seconds that its clock is behind ours
+	st       *stream
+}
+
+// registration is what register-worker carries.
+type registration struct {
+	Address     string      `rpc:"address"`
+	Status      string      `rpc:"status,optional"`
+	ServerID    string      `rpc:"server_id,optional"`
+	Threads     int         `rpc:"nthreads"`
+	Name        any         `rpc:"name,optional"`
+	Resolve     any         `rpc:"resolve_address,optional"`
+	Now         float64     `rpc:"now,optional"`
+	Resources   msgpack.Map `rpc:"resources,optional"`
+	HostInfo    any         `rpc:"host_info,optional"`
+	MemoryLimit any         `rpc:"memory_limit,optional"`
+	Metrics     any         `rpc:"metrics,optional"`
+	PID         int64       `rpc:"pid,optional"`
+	Services    any         `rpc:"services,optional"`
+	Directory   string      `rpc:"local_directory,optional"`
+	Versions    any         `rpc:"versions,optional"`
+	Nanny       any         `rpc:"nanny,optional"`
+	Extra       msgpack.Map `rpc:"extra,optional"`
+	Stimulus    string      `rpc:"stimulus_id,optional"`
+}
+
+// registerWorker takes a worker in. The comm becomes its stream for as long as it lives.
+func (s *Scheduler) registerWorker(ctx context.Context, r *rpc.Request) (any, error) {
+	var in registration
+	if err := r.Args(&in); err != nil {
+		return nil, err
+	}
+	w, ev, err := s.newWorker(ctx, &in)
+	if err != nil {
+		return nil, err
+	}
+	r.Takeover()
+	st := s.newStream(r.Comm)
+	st.worker, w.st = w, st
+	reply, err := ask(ctx, s, func() (msgpack.Map, error) { return s.addWorker(w, ev, &in) })
+	var taken *nameTaken
+	if errors.As(err, &taken) {
+		// Dask's workers look at the status, not for an exception.
+		s.log.Warn("a worker has a name that is taken", "worker", w.address, "name", w.name)
+		return rpc.NoReply, s.say(ctx, r.Comm, msgpack.MapOf("status", "error", "message", err.Error(), "time", seconds(time.Now())))
+	}
+	if err != nil {
+		st.out.start() // so that it can end
+		st.out.finish()
+		return rpc.NoReply, errors.Join(err, s.refuse(ctx, r.Comm, err))
+	}
+	if err = s.say(ctx, r.Comm, reply); err == nil {
+		st.out.start()
+		err = st.read(ctx)
+	} else {
+		st.out.start()
+	}
+	s.streamEnded(st, err)
+	return rpc.NoReply, nil
+}
+
+// refuse answers a registration with an error, both as Dask's workers and as ours read it.
+func (s *Scheduler) refuse(ctx context.Context, c comm.Comm, why error) error {
+	m, err := rpc.ErrorMessage(why, "uncaught-error")
+	if err != nil {
+		return err
+	}
+	return s.say(ctx, c, m)
+}
+
+func (s *Scheduler) say(ctx context.Context, c comm.Comm, v any) error {
+	m, err := wire.Encode(v, c.Info().EncodeOptions())
+	if err != nil {
+		return err
+	}
+	defer m.Release()
+	return c.Write(ctx, m)
+}
+
+// nameTaken is a worker's name that another worker has.
+type nameTaken struct{ name any }
+
+func (e *nameTaken) Error() string { return fmt.Sprintf("name taken, %v", e.name) }
+
+// newWorker checks a registration. It runs outside of the loop and copies what is kept.
+func (s *Scheduler) newWorker(ctx context.Context, in *registration) (*worker, *state.AddWorker, error) {
+	bad := func(format string, args ...any) (*worker, *state.AddWorker, error) {
+		return nil, nil, &rpc.Exception{Type: "ValueError", Message: "register-worker: " + fmt.Sprintf(format, args...)}
+	}
+	address := comm.NormalizeAddress(in.Address)
+	host, err := comm.AddressHost(address)
+	if err != nil {
+		return bad("address %q: %v", in.Address, err)
+	}
+	if in.Threads < 1 {
+		return bad("nthreads is %d, a worker needs at least 1", in.Threads)
+	}
+	status, ok := state.ParseStatus(orText(in.Status, "running"))
+	if !ok {
+		return bad("status %q is not known", in.Status)
+	}
+	w := &worker{
+		address: strings.Clone(address), host: strings.Clone(host), serverID: strings.Clone(in.ServerID), pid: in.PID, dir: strings.Clone(in.Directory),
+		name: wire.Clone(in.Name), nanny: wire.Clone(in.Nanny), services: wire.Clone(in.Services), versions: wire.Clone(in.Versions), metrics: wire.Clone(in.Metrics),
+	}
+	w.extra, _ = wire.Clone(in.Extra).(msgpack.Map)
+	if w.name == nil {
+		w.name = w.address
+	}
+	alias, err := msgpack.Append(nil, w.name)
+	if err != nil {
+		return bad("name %v: %v", w.name, err)
+	}
+	w.alias = string(alias)
+	ev := &state.AddWorker{Address: w.address, Name: nameText(w.name), Host: w.host, Threads: in.Threads, Status: status, Data: w}
+	if ev.MemoryLimit, ok = integer(in.MemoryLimit); !ok && in.MemoryLimit != nil {
+		return bad("memory_limit is %v, want a number of bytes or None", in.MemoryLimit)
+	}
+	if ev.Resources, err = resources(in.Resources); err != nil {
+		return bad("resources: %v", err)
+	}
+	if ours, ok := w.extra.Get("millstream"); ok {
+		m, _ := ours.(msgpack.Map)
+		ev.Registry = strings.Clone(m.GetString("registry"))
+	}
+	if in.Now > 0 {
+		w.delay = seconds(time.Now()) - in.Now
+	}
+	return w, ev, nil
+}
+
+func orText(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// nameText is a worker's name as restrictions write it.
+func nameText(name any) string {
+	if t, ok := name.(string); ok {
+		return t
+	}
+	return fmt.Sprint(name)
+}
+
+// integer reads a number that Python may have written as a float.
+func integer(v any) (int64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return v, true
+	case float64:
+		if v >= 0 && v < math.MaxInt64 {
+			return int64(v), true
+		}
+	}
+	return 0, false
+}
+
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+func resources(m msgpack.Map) ([]state.Resource, error) {
+	var out []state.Resource
+	for name, v := range m.All() {
+		n, ok := name.(string)
+		amount, ok2 := number(v)
+		if !ok || !ok2 || amount < 0 || math.IsNaN(amount) {
+			return nil, fmt.Errorf("%v: %v is no amount", name, v)
+		}
+		out = append(out, state.Resource{Name: strings.Clone(n), Amount: amount})
+	}
+	return out, nil
+}
+
+// addWorker puts a worker into the state and makes the answer. It runs in the loop.
+func (s *Scheduler) addWorker(w *worker, ev *state.AddWorker, in *registration) (msgpack.Map, error) {
+	if old := s.workers[w.address]; old != nil {
+		if old.serverID != w.serverID && old.st.comm.Err() == nil {
+			return nil, &rpc.Exception{Type: "ValueError", Message: "Worker already exists " + w.address}
+		}
+		// The same process has lost its connection before we noticed, or another one has
+		// got the address of a dead one.
+		s.removeWorker(old, "it registered again", old.serverID == w.serverID, false)
+	}
+	if other := s.aliases[w.alias]; other != nil {
+		if other.serverID != w.serverID && other.st.comm.Err() == nil {
+			return nil, &nameTaken{w.name}
+		}
+		s.removeWorker(other, "it registered again with another address", true, false)
+	}
+	s.apply(ev)
+	if ev.Err != nil {
+		return nil, &rpc.Exception{Type: "ValueError", Message: ev.Err.Error()}
+	}
+	w.id, w.lastSeen = ev.Worker, s.now
+	s.workers[w.address], s.aliases[w.alias] = w, w
+	delete(s.removed, w.address)
+	s.totals.workersAdded++
+	s.heartbeat(w, in.Metrics, nil)
+	s.logEvent(msgpack.MapOf("action", "add-worker"), w.address)
+	s.logEvent(msgpack.MapOf("action", "add-worker", "worker", w.address), "all")
+	s.watch(w, true)
+	s.recordWorker(w.address, true)
+	s.recovery.back(s, w.address)
+	s.log.Info("register worker", "address", w.address, "name", w.name, "threads", ev.Threads)
+	reply := msgpack.MapOf("status", "OK", "time", seconds(s.now), "heartbeat-interval", s.heartbeatInterval(),
+		"worker-plugins", s.plugins.worker.asMap())
+	for _, p := range s.versionCheck(w.versions, w.serverID) {
+		reply = append(reply, p)
+	}
+	// Our own workers learn which life of the scheduler this is.
+	reply.Set("millstream", msgpack.MapOf("id", s.id, "epoch", s.epoch()))
+	return reply, nil
+}
+
+// heartbeatInterval is how often workers are asked to report, in seconds: Dask's rule, and
+// four times within the time after which a silent worker is taken to be dead.
+func (s *Scheduler) heartbeatInterval() float64 {
+	d := intervalFor(len(s.workers))
+	if ttl := s.cfg.WorkerTTL.Seconds(); ttl > 0 {
+		d = min(d, ttl/4)
+	}
+	return d
+}
+
+// intervalFor is Dask's heartbeat interval for so many peers, in seconds.
+func intervalFor(n int) float64 {
+	switch {
+	case n <= 10:
+		return 0.5
+	case n < 50:
+		return 1
+	case n < 200:
+		return 2
+	}
+	return float64(n)/200 + 1
+}
+
+// streamEnded tells the loop that a stream is over. It returns when the loop knows.
+func (s *Scheduler) streamEnded(st *stream, err error) {
+	why := "its connection was lost"
+	if err != nil {
+		why = err.Error()
+	}
+	_ = s.do(context.Background(), func() {
+		switch {
+		case st.gone:
+		case st.worker != nil:
+			s.removeWorker(st.worker, why, st.leaving, false)
+		case st.client != nil:
+			s.clientEnded(st)
+		}
+	})
+	st.out.finish()
+	// A comm that is still open gets what waits for it, within reason.
+	t := time.NewTimer(time.Second)
+	defer t.Stop()
+	select {
+	case <-st.out.done:
+	case <-t.C:
+		st.out.abort(errOutgoing)
+		<-st.out.done
+	}
+}
+
+// removeWorker takes a worker out: what it processed runs elsewhere. It runs in the loop.
+// safe tells that its tasks are not to blame, tell that it gets the order to end.
+func (s *Scheduler) removeWorker(w *worker, why string, safe, tell bool) {
+	if s.workers[w.address] != w {
+		return
+	}
+	var processing, lost int
+	if sw := s.state.Worker(w.id); sw != nil {
+		processing = sw.NumProcessing()
+		for i := range sw.NumHeld() {
+			if sw.Held(i).NumHolders() == 1 {
+				lost++
+			}
+		}
+	}
+	event := msgpack.MapOf("action", "remove-worker", "processing-tasks", processing, "lost-tasks", lost, "expected", safe, "reason", why)
+	s.logEvent(event, w.address)
+	s.logEvent(append(event[:len(event):len(event)], msgpack.Pair{Key: "worker", Value: w.address}), "all")
+	s.apply(&state.RemoveWorker{Worker: w.id, Safe: safe, Close: tell, Reason: why})
+	s.forgetWorker(w, why, safe)
+}
+
+// forgetWorker removes what the server knows of a worker that the state has removed.
+func (s *Scheduler) forgetWorker(w *worker, why string, safe bool) {
+	if w == nil || s.workers[w.address] != w {
+		return
+	}
+	delete(s.workers, w.address)
+	delete(s.aliases, w.alias)
+	s.removed[w.address] = s.now
+	s.totals.workersRemoved++
+	s.recordWorker(w.address, false)
+	w.st.gone = true
+	s.watch(w, false)
+	level := s.log.Warn
+	if safe {
+		level = s.log.Info
+	}
+	level("remove worker", "address", w.address, "name", w.name, "reason", why)
+	go s.pool.Remove(w.address) // dials are given up, which may take a moment
+}
