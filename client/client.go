@@ -33,8 +33,6 @@ type Config struct {
 	Heartbeat time.Duration
 	// Logger gets what Dask's client logs (default slog.Default).
 	Logger *slog.Logger
-
-	submitting task.Key // of a client within a task
 }
 
 // Client is a connection to a scheduler. Any number of goroutines may use it.

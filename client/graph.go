@@ -171,7 +171,7 @@ func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.
 	if len(wanted) == 0 {
 		return nil, nil
 	}
-	out := &graphOut{opts: graphOptions{fifo: "60s", submitting: c.cfg.submitting}}
+	out := &graphOut{opts: graphOptions{fifo: "60s", submitting: task.CurrentKey(ctx)}}
 	for i := range g.nodes {
 		n := &g.nodes[i]
 		out.w.Spec(n.key, g.specs[n.from:n.to], n.deps, out.annotate(&n.notes), task.None)

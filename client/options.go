@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"time"
 
 	"go.millstream.dev/task"
@@ -70,8 +71,8 @@ func FIFO(d time.Duration) Option { return func(o *options) { o.fifo = d } }
 // Timeout ends the context of the function after a time.
 func Timeout(d time.Duration) Option { return func(o *options) { o.notes.Timeout = d.Seconds() } }
 
-func (o *options) graph(c *Client) graphOptions {
-	return graphOptions{fifo: durationText(o.fifo), actors: o.actor, submitting: c.cfg.submitting}
+func (o *options) graph(ctx context.Context) graphOptions {
+	return graphOptions{fifo: durationText(o.fifo), actors: o.actor, submitting: task.CurrentKey(ctx)}
 }
 
 // durationText is a time as Dask's settings write it.

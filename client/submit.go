@@ -48,7 +48,7 @@ func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option, 
 		if !fresh {
 			ks.status, ks.err = Pending, nil
 		}
-		g := c.graphFor(o.graph(c))
+		g := c.graphFor(o.graph(ctx))
 		g.w.Spec(key, s.spec, s.b.Deps(), g.annotate(&o.notes), int64(g.w.Len()))
 		g.want(ks)
 		c.poke()
@@ -100,7 +100,7 @@ func mapSlab[R any](ctx context.Context, c *Client, f *task.Func, s *scratch, o 
 	slab := make([]Future[R], n)
 	handles := make([]handle, n)
 	states := make([]keyState, n)
-	g := &graphOut{opts: o.graph(c)}
+	g := &graphOut{opts: o.graph(ctx)}
 	notes := g.annotate(&o.notes)
 	var keys []byte // all of the slab, in one piece of memory
 	ends := make([]int32, n)

@@ -1,0 +1,250 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// keysOf are the keys of futures as an argument.
+func keysOf(futures []AnyFuture) ([]any, error) {
+	keys := make([]any, 0, len(futures))
+	for _, f := range futures {
+		_, ks, err := f.state()
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, ks.key.Raw())
+	}
+	return keys, nil
+}
+
+// Futures are futures of one type as those of any.
+func Futures[T any](futures []*Future[T]) []AnyFuture {
+	out := make([]AnyFuture, len(futures))
+	for i, f := range futures {
+		out[i] = f
+	}
+	return out
+}
+
+// WhoHas tells which workers have the results of futures, of all that the scheduler knows if
+// there are none.
+func (c *Client) WhoHas(ctx context.Context, futures ...AnyFuture) (map[task.Key][]string, error) {
+	keys, err := keysOf(futures)
+	if err != nil {
+		return nil, err
+	}
+	args := wire.Dict{}
+	if len(keys) > 0 {
+		args.Set("keys", keys)
+	}
+	var reply msgpack.Map
+	if err := c.call(ctx, "who_has", args, &reply); err != nil {
+		return nil, err
+	}
+	out := make(map[task.Key][]string, len(reply))
+	for _, p := range reply {
+		k, err := task.KeyOf(keyValue(p.Key))
+		if err != nil {
+			return nil, err
+		}
+		out[k] = textList(p.Value)
+	}
+	return out, nil
+}
+
+// keyValue is a key of a decoded map: tuples of Python are lists in Go's keys.
+func keyValue(v any) any {
+	if t, ok := v.(wire.Tuple); ok {
+		return []any(t)
+	}
+	return v
+}
+
+func textList(v any) []string {
+	list, _ := v.([]any)
+	out := make([]string, 0, len(list))
+	for _, x := range list {
+		if s, ok := x.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// HasWhat tells which keys workers have, all workers if none is named.
+func (c *Client) HasWhat(ctx context.Context, workers ...string) (map[string][]task.Key, error) {
+	args := wire.Dict{}
+	if len(workers) > 0 {
+		args.Set("workers", workers)
+	}
+	var reply msgpack.Map
+	if err := c.call(ctx, "has_what", args, &reply); err != nil {
+		return nil, err
+	}
+	out := make(map[string][]task.Key, len(reply))
+	for _, p := range reply {
+		address, _ := p.Key.(string)
+		list, _ := p.Value.([]any)
+		keys := make([]task.Key, 0, len(list))
+		for _, x := range list {
+			k, err := task.KeyOf(keyValue(x))
+			if err != nil {
+				return nil, err
+			}
+			keys = append(keys, k)
+		}
+		out[address] = keys
+	}
+	return out, nil
+}
+
+// Replicate copies results to n workers, of those named or of all.
+func (c *Client) Replicate(ctx context.Context, n int, workers []string, futures ...AnyFuture) error {
+	if err := waitFutures(ctx, futures); err != nil {
+		return err
+	}
+	keys, err := keysOf(futures)
+	if err != nil {
+		return err
+	}
+	args := wire.NewDict("keys", keys, "n", n)
+	if len(workers) > 0 {
+		args.Set("workers", workers)
+	}
+	return c.call(ctx, "replicate", args, nil)
+}
+
+// Rebalance moves results so that workers have about the same amount: of the futures, or of
+// all that there are.
+func (c *Client) Rebalance(ctx context.Context, workers []string, futures ...AnyFuture) error {
+	if err := waitFutures(ctx, futures); err != nil {
+		return err
+	}
+	args := wire.Dict{}
+	if len(futures) > 0 {
+		keys, err := keysOf(futures)
+		if err != nil {
+			return err
+		}
+		args.Set("keys", keys)
+	}
+	if len(workers) > 0 {
+		args.Set("workers", workers)
+	}
+	var reply msgpack.Map
+	if err := c.call(ctx, "rebalance", args, &reply); err != nil {
+		return err
+	}
+	if s := reply.GetString("status"); s != "" && s != "OK" {
+		missing, _ := reply.Get("keys")
+		return fmt.Errorf("client: rebalance: %s: %v", s, missing)
+	}
+	return nil
+}
+
+func waitFutures(ctx context.Context, futures []AnyFuture) error {
+	for _, f := range futures {
+		if err := f.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Retry runs tasks that failed again, with those that failed because of them.
+func (c *Client) Retry(ctx context.Context, futures ...AnyFuture) error {
+	keys, err := keysOf(futures)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, "retry", wire.NewDict("keys", keys, "client", c.id), nil)
+}
+
+// Restart makes the cluster forget all tasks and starts the workers anew, those that have a
+// nanny. All futures of all clients are cancelled. It waits for the workers, timeout at most
+// (default 30 s).
+func (c *Client) Restart(ctx context.Context, timeout time.Duration) error {
+	if timeout <= 0 {
+		timeout = 30 * time.Second
+	}
+	return c.call(ctx, "restart", wire.NewDict("client", c.id, "timeout", timeout.Seconds(), "wait_for_workers", true), nil)
+}
+
+// Shutdown ends the scheduler and its workers.
+func (c *Client) Shutdown(ctx context.Context) error {
+	c.mu.Lock()
+	c.cfg.Reconnect = -1
+	c.mu.Unlock()
+	return c.call(ctx, "terminate", wire.Dict{}, nil)
+}
+
+// Worker is what the scheduler tells about a worker.
+type Worker struct {
+	// Address and Name say which, Host where it is.
+	Address, Name, Host string
+	// Threads is how many tasks it runs at once, Memory its limit in bytes.
+	Threads int
+	Memory  int64
+	// Status is running, paused, closing_gracefully, ….
+	Status string
+	// Resources are those of its tasks.
+	Resources map[string]float64
+}
+
+// Workers lists the workers by address.
+func (c *Client) Workers(ctx context.Context) (map[string]Worker, error) {
+	var reply msgpack.Map
+	if err := c.call(ctx, "identity", wire.NewDict("n_workers", -1), &reply); err != nil {
+		return nil, err
+	}
+	v, _ := reply.Get("workers")
+	list, _ := v.(msgpack.Map)
+	out := make(map[string]Worker, len(list))
+	for _, p := range list {
+		address, _ := p.Key.(string)
+		d, ok := p.Value.(msgpack.Map)
+		if !ok {
+			continue
+		}
+		w := Worker{Address: address, Host: d.GetString("host"), Status: d.GetString("status")}
+		if n, ok := d.Get("name"); ok {
+			w.Name = fmt.Sprint(n)
+		}
+		if n, ok := d.Get("nthreads"); ok {
+			i, _ := n.(int64)
+			w.Threads = int(i)
+		}
+		if n, ok := d.Get("memory_limit"); ok {
+			w.Memory, _ = n.(int64)
+		}
+		if r, ok := d.Get("resources"); ok {
+			w.Resources, _ = task.FromPlain[map[string]float64](r)
+		}
+		out[address] = w
+	}
+	return out, nil
+}
+
+// WaitForWorkers waits until there are n workers.
+func (c *Client) WaitForWorkers(ctx context.Context, n int) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		w, err := c.Workers(ctx)
+		if err != nil {
+			return err
+		}
+		if len(w) >= n {
+			return nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return fmt.Errorf("client: there are %d workers, want %d: %w", len(w), n, ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.millstream.dev/wire"
+)
+
+// ErrNotHeld is the release of a lock or semaphore that is not held.
+var ErrNotHeld = errors.New("client: it is not held")
+
+// Semaphore lets a number of holders in the cluster in at a time: Dask's Semaphore. While it
+// is held the client refreshes its leases; those of a client that died end after a time
+// (distributed.scheduler.locks.lease-timeout).
+type Semaphore struct {
+	c    *Client
+	name string
+	max  int
+
+	mu         sync.Mutex // owns all below
+	registered bool
+	leases     []string
+	stop       chan struct{} // ends the refreshing; nil while nothing is held
+}
+
+// NewSemaphore is the semaphore of a name, with room for max holders; all who use it must say
+// the same number.
+func NewSemaphore(c *Client, name string, max int) *Semaphore {
+	return &Semaphore{c: c, name: name, max: max}
+}
+
+// Name is its name.
+func (s *Semaphore) Name() string { return s.name }
+
+func (s *Semaphore) register(ctx context.Context) error {
+	s.mu.Lock()
+	done := s.registered
+	s.mu.Unlock()
+	if done {
+		return nil
+	}
+	if err := s.c.call(ctx, "semaphore_register", wire.NewDict("name", s.name, "max_leases", s.max, "lease_timeout", nil), nil); err != nil {
+		return fmt.Errorf("client: semaphore %s: %w", s.name, err)
+	}
+	s.mu.Lock()
+	s.registered = true
+	s.mu.Unlock()
+	return nil
+}
+
+// Acquire waits until there is room, and takes it.
+func (s *Semaphore) Acquire(ctx context.Context) error {
+	ok, err := s.acquire(ctx, timeoutOf(ctx))
+	if err == nil && !ok {
+		err = fmt.Errorf("client: semaphore %s: %w", s.name, context.DeadlineExceeded)
+	}
+	return err
+}
+
+// TryAcquire takes room if there is some, and tells whether it has.
+func (s *Semaphore) TryAcquire(ctx context.Context) (bool, error) { return s.acquire(ctx, 0) }
+
+func (s *Semaphore) acquire(ctx context.Context, timeout any) (bool, error) {
+	if err := s.register(ctx); err != nil {
+		return false, err
+	}
+	lease := randomHex(16)
+	var ok bool
+	err := s.c.call(ctx, "semaphore_acquire", wire.NewDict("name", s.name, "timeout", timeout, "lease_id", lease), &ok)
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		return false, fmt.Errorf("client: semaphore %s: %w", s.name, err)
+	}
+	if !ok {
+		return false, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leases = append(s.leases, lease)
+	if s.stop == nil {
+		s.stop = make(chan struct{})
+		go s.refresh(s.stop)
+	}
+	return true, nil
+}
+
+// leaseRefresh is how often leases are refreshed: a third of what Dask lets pass.
+const leaseRefresh = 10 * time.Second
+
+// refresh keeps the leases while something is held.
+func (s *Semaphore) refresh(stop chan struct{}) {
+	t := time.NewTicker(leaseRefresh)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-stop:
+			return
+		case <-s.c.done:
+			return
+		}
+		s.mu.Lock()
+		leases := append([]string(nil), s.leases...)
+		s.mu.Unlock()
+		if len(leases) == 0 {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(s.c.ctx, leaseRefresh)
+		if err := s.c.call(ctx, "semaphore_refresh_leases", wire.NewDict("name", s.name, "lease_ids", leases), nil); err != nil {
+			s.c.log.Warn("leases could not be refreshed", "semaphore", s.name, "error", err)
+		}
+		cancel()
+	}
+}
+
+// Release gives room back.
+func (s *Semaphore) Release(ctx context.Context) error {
+	s.mu.Lock()
+	if len(s.leases) == 0 {
+		s.mu.Unlock()
+		return fmt.Errorf("semaphore %s: %w", s.name, ErrNotHeld)
+	}
+	lease := s.leases[0]
+	s.leases = s.leases[1:]
+	if len(s.leases) == 0 {
+		close(s.stop)
+		s.stop = nil
+	}
+	s.mu.Unlock()
+	return s.c.call(ctx, "semaphore_release", wire.NewDict("name", s.name, "lease_id", lease), nil)
+}
+
+// Value is how many hold it now.
+func (s *Semaphore) Value(ctx context.Context) (int, error) {
+	var n int
+	err := s.c.call(ctx, "semaphore_value", wire.NewDict("name", s.name), &n)
+	return n, err
+}
+
+// Delete makes the scheduler forget it.
+func (s *Semaphore) Delete(ctx context.Context) error {
+	return s.c.call(ctx, "semaphore_close", wire.NewDict("name", s.name), nil)
+}
+
+// Lock lets one holder in the cluster in at a time: Dask's Lock.
+type Lock struct{ s *Semaphore }
+
+// NewLock is the lock of a name.
+func NewLock(c *Client, name string) *Lock { return &Lock{NewSemaphore(c, name, 1)} }
+
+// Lock waits for the lock and takes it.
+func (l *Lock) Lock(ctx context.Context) error { return l.s.Acquire(ctx) }
+
+// TryLock takes the lock if it is free, and tells whether it has.
+func (l *Lock) TryLock(ctx context.Context) (bool, error) { return l.s.TryAcquire(ctx) }
+
+// Unlock gives the lock back.
+func (l *Lock) Unlock(ctx context.Context) error { return l.s.Release(ctx) }
+
+// Locked tells whether somebody holds it.
+func (l *Lock) Locked(ctx context.Context) (bool, error) {
+	n, err := l.s.Value(ctx)
+	return n > 0, err
+}
+
+// MultiLock takes several locks at once, or none: Dask's MultiLock. Its names are apart from
+// those of Lock.
+type MultiLock struct {
+	c     *Client
+	names []string
+	id    string
+}
+
+// NewMultiLock is a lock on all of the names.
+func NewMultiLock(c *Client, names ...string) *MultiLock {
+	return &MultiLock{c, names, randomHex(16)}
+}
+
+// Lock waits for all locks and takes them.
+func (l *MultiLock) Lock(ctx context.Context) error {
+	var ok bool
+	err := l.c.call(ctx, "multi_lock_acquire", wire.NewDict("locks", l.names, "id", l.id, "timeout", timeoutOf(ctx), "num_locks", len(l.names)), &ok)
+	if err == nil && !ok {
+		err = fmt.Errorf("client: locks %v: %w", l.names, context.DeadlineExceeded)
+	}
+	return err
+}
+
+// Unlock gives them back.
+func (l *MultiLock) Unlock(ctx context.Context) error {
+	return l.c.call(ctx, "multi_lock_release", wire.NewDict("id", l.id), nil)
+}

@@ -1,0 +1,135 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// ProgressEvent is how far a set of futures is.
+type ProgressEvent struct {
+	// Total is the number of futures; Finished, Failed and Cancelled of them have ended.
+	Total, Finished, Failed, Cancelled int
+	// Elapsed is the time since the beginning.
+	Elapsed time.Duration
+	// Err is that of the context, in the last event, if it ended first.
+	Err error
+}
+
+// Ended is how many have ended.
+func (e ProgressEvent) Ended() int { return e.Finished + e.Failed + e.Cancelled }
+
+// Done tells whether all have ended.
+func (e ProgressEvent) Done() bool { return e.Ended() == e.Total }
+
+// progressPause is the least time between two events.
+const progressPause = 50 * time.Millisecond
+
+// Progress tells how far futures are: at once, whenever some have ended, at most twenty times
+// a second, and when all have. The last event is Done, or has ctx's error.
+func Progress(ctx context.Context, futures ...AnyFuture) iter.Seq[ProgressEvent] {
+	return func(yield func(ProgressEvent) bool) {
+		start := time.Now()
+		e := ProgressEvent{Total: len(futures)}
+		byClient := make(map[*Client][]*keyState)
+		for _, f := range futures {
+			c, ks, err := f.state()
+			if err != nil {
+				e.Failed++
+				continue
+			}
+			byClient[c] = append(byClient[c], ks)
+		}
+		if !yield(e) || e.Done() {
+			return
+		}
+		for c, keys := range byClient {
+			w := &waiter{collect: true}
+			c.mu.Lock()
+			c.wait(w, keys)
+			c.mu.Unlock()
+			ok := c.progress(ctx, w, keys, &e, start, yield)
+			c.mu.Lock()
+			c.unwait(w, keys)
+			c.mu.Unlock()
+			if !ok {
+				return
+			}
+		}
+		runtime.KeepAlive(futures)
+	}
+}
+
+func (c *Client) progress(ctx context.Context, w *waiter, keys []*keyState, e *ProgressEvent, start time.Time, yield func(ProgressEvent) bool) bool {
+	for seen := 0; seen < len(keys); {
+		select {
+		case <-w.ch:
+		case <-ctx.Done():
+			e.Elapsed, e.Err = time.Since(start), ctx.Err()
+			yield(*e)
+			return false
+		}
+		c.mu.Lock()
+		for _, i := range w.order[seen:] {
+			switch keys[i].status {
+			case Failed:
+				e.Failed++
+			case Cancelled:
+				e.Cancelled++
+			default:
+				e.Finished++
+			}
+		}
+		seen = len(w.order)
+		c.mu.Unlock()
+		e.Elapsed = time.Since(start)
+		if !yield(*e) {
+			return false
+		}
+		if seen < len(keys) {
+			select {
+			case <-time.After(progressPause):
+			case <-ctx.Done():
+			}
+		}
+	}
+	return true
+}
+
+// ProgressBar draws the progress of futures on a terminal until all have ended, and returns
+// ctx's error if it ended first.
+func ProgressBar(ctx context.Context, w io.Writer, futures ...AnyFuture) error {
+	var last ProgressEvent
+	for e := range Progress(ctx, futures...) {
+		last = e
+		if _, err := io.WriteString(w, "\r"+e.bar(40)); err != nil {
+			return err
+		}
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return last.Err
+}
+
+// bar is the event as one line.
+func (e ProgressEvent) bar(width int) string {
+	full := width
+	percent := 100.0
+	if e.Total > 0 {
+		full = width * e.Ended() / e.Total
+		percent = 100 * float64(e.Ended()) / float64(e.Total)
+	}
+	s := fmt.Sprintf("[%s%s] %5.1f %% | %d of %d | %.1f s", strings.Repeat("#", full), strings.Repeat(" ", width-full), percent, e.Ended(), e.Total, e.Elapsed.Seconds())
+	if e.Failed > 0 {
+		s += fmt.Sprintf(" | %d failed", e.Failed)
+	}
+	if e.Cancelled > 0 {
+		s += fmt.Sprintf(" | %d cancelled", e.Cancelled)
+	}
+	return s
+}

@@ -1,0 +1,69 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// Run runs the function on workers, all or those named by address, outside of the task
+// system, and returns the results by address.
+func (f *Fn0[R]) Run(ctx context.Context, c *Client, workers ...string) (map[string]R, error) {
+	return run[R](ctx, c, f.f, workers, f.build)
+}
+
+// Run runs the function on workers, all or those named by address, outside of the task
+// system, and returns the results by address. The argument must be a value.
+func (f *Fn1[A, R]) Run(ctx context.Context, c *Client, a A, workers ...string) (map[string]R, error) {
+	return run[R](ctx, c, f.f, workers, func(b *task.Builder) error { return f.build(b, Val(a)) })
+}
+
+// Run runs the function on workers, all or those named by address, outside of the task
+// system, and returns the results by address.
+func (f *Fn2[A, B, R]) Run(ctx context.Context, c *Client, x A, y B, workers ...string) (map[string]R, error) {
+	return run[R](ctx, c, f.f, workers, func(b *task.Builder) error { return f.build(b, Val(x), Val(y)) })
+}
+
+func run[R any](ctx context.Context, c *Client, f *task.Func, workers []string, build func(*task.Builder) error) (map[string]R, error) {
+	var b task.Builder
+	if err := build(&b); err != nil {
+		return nil, err
+	}
+	if len(b.Deps()) > 0 {
+		return nil, fmt.Errorf("client: run %s: futures cannot be arguments here, as nothing waits for them", f.Name())
+	}
+	msg := wire.NewDict("op", "run", "function", b.Append(nil), "args", nil, "kwargs", nil, "wait", true)
+	args := wire.NewDict("msg", msg, "workers", nil)
+	if len(workers) > 0 {
+		args.Set("workers", workers)
+	}
+	var reply msgpack.Map
+	if err := c.call(ctx, "broadcast", args, &reply); err != nil {
+		return nil, fmt.Errorf("client: run %s: %w", f.Name(), err)
+	}
+	out := make(map[string]R, len(reply))
+	for _, p := range reply {
+		address, _ := p.Key.(string)
+		d, ok := p.Value.(msgpack.Map)
+		if !ok {
+			return nil, fmt.Errorf("client: run %s: worker %s answered %.100v", f.Name(), address, p.Value)
+		}
+		if s := d.GetString("status"); s != "OK" {
+			if err := rpc.ReplyError("run", address, p.Value); err != nil {
+				return nil, fmt.Errorf("client: run %s: %w", f.Name(), err)
+			}
+			return nil, fmt.Errorf("client: run %s: worker %s answered status %q", f.Name(), address, s)
+		}
+		v, _ := d.Get("result")
+		r, err := task.FromPlain[R](v)
+		if err != nil {
+			return nil, fmt.Errorf("client: run %s: result of %s: %w", f.Name(), address, err)
+		}
+		out[address] = r
+	}
+	return out, nil
+}
