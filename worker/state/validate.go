@@ -49,6 +49,8 @@ func (s *State) Check() error {
 	var nbytes int64
 	for key, t := range s.tasks {
 		c.that(t, t.key == key, "it is known as %v", key)
+	}
+	for _, t := range s.sorted() {
 		c.that(t, int(t.state) < numStates && t.state != Forgotten && t.state != Rescheduled, "no task stays in this state")
 		c.that(t, t.rec == noState && !t.done, "something was left undone: rec %v, done %v", t.rec, t.done)
 		counts[min(int(t.state), numStates-1)]++
@@ -215,7 +217,7 @@ func (c *checker) transfers() {
 		}
 		can := p.needed.len() > 0 && !p.flying && !p.busy
 		c.that(nil, can == (p.pos >= 0), "peer %s can be asked: %v, at %d", address, can, p.pos)
-		if can {
+		if can && p.pos >= 0 {
 			askable++
 			c.that(nil, s.askable[p.pos] == p, "peer %s is not at %d", address, p.pos)
 		}
