@@ -1,0 +1,101 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/task"
+)
+
+var errSpoilt = errors.New("the milk is spoilt")
+
+// The functions of the tests, registered as a program's are.
+var (
+	inc  = task.Register1("worker_test.inc", func(_ context.Context, x int) (int, error) { return x + 1, nil })
+	add  = task.Register2("worker_test.add", func(_ context.Context, x, y int) (int, error) { return x + y, nil })
+	fill = task.Register1("worker_test.fill", func(_ context.Context, n int) ([]byte, error) {
+		return []byte(strings.Repeat("x", n)), nil
+	})
+	length = task.Register1("worker_test.length", func(_ context.Context, b []byte) (int, error) { return len(b), nil })
+	spoil  = task.Register0("worker_test.spoil", func(context.Context) (int, error) { return 0, errSpoilt })
+	fall   = task.Register0("worker_test.fall", func(context.Context) (int, error) { panic("over the edge") })
+	wait   = task.Register0("worker_test.wait", func(ctx context.Context) (int, error) {
+		<-ctx.Done()
+		return 0, context.Cause(ctx)
+	})
+	nap = task.Register1("worker_test.nap", func(ctx context.Context, d time.Duration) (int, error) {
+		select {
+		case <-time.After(d):
+			return 1, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	})
+	handle = task.Register0("worker_test.handle", func(context.Context) (chan int, error) { return make(chan int), nil })
+	back   = task.Register0("worker_test.back", func(context.Context) (int, error) { return 0, task.ErrReschedule })
+	gate   = task.Register1("worker_test.gate", func(ctx context.Context, name string) (string, error) {
+		select {
+		case <-gates(name):
+			return name, nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	})
+	secede = task.Register1("worker_test.secede", func(ctx context.Context, name string) (string, error) {
+		info := task.FromContext(ctx)
+		if err := info.Secede(ctx); err != nil {
+			return "", err
+		}
+		select {
+		case <-gates(name):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		return string(info.Key), info.Rejoin(ctx)
+	})
+	counter = task.Register1("worker_test.counter", func(_ context.Context, start int) (*count, error) { return &count{start}, nil })
+	grow    = task.RegisterMethod("worker_test.counter.grow", func(_ context.Context, c *count, by int) (int, error) {
+		c.N += by
+		return c.N, nil
+	})
+)
+
+type count struct{ N int }
+
+// gateSet lets tests hold tasks until they say so.
+var gateSet = make(chan map[string]chan struct{}, 1)
+
+func init() { gateSet <- map[string]chan struct{}{} }
+
+func gates(name string) chan struct{} {
+	m := <-gateSet
+	defer func() { gateSet <- m }()
+	if m[name] == nil {
+		m[name] = make(chan struct{})
+	}
+	return m[name]
+}
+
+// spec writes a call.
+func spec(t testing.TB, f *task.Func, args ...func(*task.Builder) error) []byte {
+	t.Helper()
+	var b task.Builder
+	b.Begin(f)
+	for _, a := range args {
+		if err := a(&b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Append(nil)
+}
+
+func val[T any](v T) func(*task.Builder) error {
+	return func(b *task.Builder) error { return task.NewParam[T]().Val(b, v) }
+}
+
+func ref[T any](key string) func(*task.Builder) error {
+	return func(b *task.Builder) error { return task.NewParam[T]().Arg(b, task.RefTo[T](task.NewKey(key))) }
+}

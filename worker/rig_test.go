@@ -1,0 +1,275 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.millstream.dev/comm"
+	_ "go.millstream.dev/comm/inproc"
+	_ "go.millstream.dev/comm/tcp"
+	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker"
+)
+
+// patience is how long a test waits for something that must come. Nothing is asserted about
+// how long it takes.
+const patience = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	task.Freeze()
+	os.Exit(leak.Main(m))
+}
+
+func testContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func quiet() *slog.Logger {
+	if os.Getenv("LOUD") != "" {
+		return slog.Default()
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+// director is a scheduler in the hands of a test: it answers what workers ask and sends
+// what the test says. It knows nothing about tasks.
+type director struct {
+	t       testing.TB
+	server  *rpc.Server
+	pool    *rpc.Pool
+	address string
+
+	mu      sync.Mutex
+	workers map[string]*directed
+	arrived chan *directed
+	beats   chan msgpack.Map
+	retired chan msgpack.Map
+	missing bool // answer heartbeats as if nobody was known
+}
+
+// directed is a worker as the director sees it.
+type directed struct {
+	address string
+	hello   msgpack.Map
+	send    *rpc.Batched
+	ops     chan msgpack.Map // what it says
+	gone    chan struct{}
+}
+
+func direct(t testing.TB, listen string) *director {
+	t.Helper()
+	ctx := testContext(t)
+	l, err := comm.Listen(ctx, listen, comm.ListenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return directOn(t, l)
+}
+
+func directOn(t testing.TB, l comm.Listener) *director {
+	d := &director{t: t, workers: map[string]*directed{}, arrived: make(chan *directed, 16), beats: make(chan msgpack.Map, 1024), retired: make(chan msgpack.Map, 16), address: l.ContactAddr()}
+	d.server = rpc.NewServer(rpc.Config{Type: "Scheduler", Logger: quiet(), Decode: wire.DecodeOptions{Keep: true}})
+	d.pool = rpc.NewPool(comm.Default, rpc.PoolConfig{})
+	d.server.Handle("register-worker", d.register)
+	d.server.Handle("heartbeat_worker", func(_ context.Context, r *rpc.Request) (any, error) {
+		m, err := r.Values()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case d.beats <- wire.Clone(m).(msgpack.Map):
+		default:
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.missing {
+			return msgpack.MapOf("status", "missing"), nil
+		}
+		return msgpack.MapOf("status", "OK", "time", 0.0, "heartbeat-interval", 0.02), nil
+	})
+	d.server.Handle("retire_workers", func(_ context.Context, r *rpc.Request) (any, error) {
+		m, err := r.Values()
+		d.retired <- wire.Clone(m).(msgpack.Map)
+		return msgpack.Map{}, err
+	})
+	go func() { _ = d.server.Serve(context.Background(), l) }()
+	t.Cleanup(d.close)
+	return d
+}
+
+func (d *director) close() {
+	_ = d.server.Close()
+	_ = d.pool.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range d.workers {
+		w.send.Abort()
+	}
+}
+
+func (d *director) register(ctx context.Context, r *rpc.Request) (any, error) {
+	r.Takeover()
+	m, err := r.Values()
+	if err != nil {
+		return nil, err
+	}
+	hello := wire.Clone(m).(msgpack.Map)
+	if hello.GetString("name") == "taken" {
+		return rpc.NoReply, write(ctx, r.Comm, msgpack.MapOf("status", "error", "message", "name taken, taken", "time", 0.0))
+	}
+	if err := write(ctx, r.Comm, msgpack.MapOf("status", "OK", "time", 0.0, "heartbeat-interval", 0.02, "worker-plugins", msgpack.Map{})); err != nil {
+		return nil, err
+	}
+	w := &directed{address: hello.GetString("address"), hello: hello, send: rpc.NewBatched(r.Comm, rpc.BatchedConfig{Interval: -1}), ops: make(chan msgpack.Map, 10000), gone: make(chan struct{})}
+	defer close(w.gone)
+	d.mu.Lock()
+	d.workers[w.address] = w
+	d.mu.Unlock()
+	d.arrived <- w
+	return rpc.NoReply, rpc.ServeStream(ctx, r.Comm, rpc.StreamConfig{Decode: wire.DecodeOptions{}, Default: func(_ context.Context, b *rpc.Body) error {
+		m, err := b.Values()
+		if err != nil {
+			return err
+		}
+		m = wire.Clone(m).(msgpack.Map)
+		m.Set("op", b.Op)
+		w.ops <- m
+		return nil
+	}})
+}
+
+func write(ctx context.Context, c comm.Comm, v any) error {
+	m, err := wire.Encode(v, c.Info().EncodeOptions())
+	if err != nil {
+		return err
+	}
+	defer m.Release()
+	return c.Write(ctx, m)
+}
+
+// worker starts a worker of the director's and returns both views of it.
+func (d *director) worker(t testing.TB, cfg worker.Config) (*worker.Worker, *directed) {
+	t.Helper()
+	cfg.Scheduler = d.address
+	if cfg.Logger == nil {
+		cfg.Logger = quiet()
+	}
+	if cfg.Threads == 0 {
+		cfg.Threads = 1
+	}
+	cfg.Validate = true
+	cfg.LocalDirectory = t.TempDir()
+	w, err := worker.Start(testContext(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w, d.next(t)
+}
+
+func (d *director) next(t testing.TB) *directed {
+	t.Helper()
+	select {
+	case w := <-d.arrived:
+		return w
+	case <-time.After(patience):
+		t.Fatal("no worker has registered")
+		return nil
+	}
+}
+
+// tell sends messages on a worker's stream.
+func (w *directed) tell(t testing.TB, messages ...msgpack.Map) {
+	t.Helper()
+	list := make([]any, len(messages))
+	for i, m := range messages {
+		list[i] = m
+	}
+	if err := w.send.Send(testContext(t), list...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hear waits for the next message with an op, and passes over others.
+func (w *directed) hear(t testing.TB, op string) msgpack.Map {
+	t.Helper()
+	var seen []string
+	for {
+		select {
+		case m := <-w.ops:
+			if m.GetString("op") == op {
+				return m
+			}
+			seen = append(seen, fmt.Sprint(m))
+		case <-time.After(patience):
+			t.Fatalf("the worker did not say %s, but %v", op, seen)
+		}
+	}
+}
+
+// compute is the order to run a call.
+func compute(key string, run int64, spec []byte, whoHas map[string][]string) msgpack.Map {
+	deps, sizes := msgpack.Map{}, msgpack.Map{}
+	for k, list := range whoHas {
+		deps.Set(k, list)
+		sizes.Set(k, 100)
+	}
+	return msgpack.MapOf("op", "compute-task", "key", key, "run_id", run, "priority", []any{0, 1, run}, "stimulus_id", "test",
+		"who_has", deps, "nbytes", sizes, "run_spec", spec, "resource_restrictions", msgpack.Map{}, "actor", false, "annotations", msgpack.Map{}, "span_id", "s")
+}
+
+// call calls a worker's op.
+func (d *director) call(t testing.TB, address, op string, args msgpack.Map, reply any) {
+	t.Helper()
+	if err := d.pool.Call(testContext(t), address, op, args, reply); err != nil {
+		t.Fatalf("%s: %v", op, err)
+	}
+}
+
+// fetch gets values from a worker as a client does: get_data, then thanks.
+func (d *director) fetch(t testing.TB, address string, keys ...string) msgpack.Map {
+	t.Helper()
+	ctx := testContext(t)
+	c, err := d.pool.Acquire(ctx, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.pool.Release(address, c)
+	var reply msgpack.Map
+	if err := rpc.Call(ctx, c, "get_data", msgpack.MapOf("keys", keys, "who", nil), &reply); err != nil {
+		t.Fatal(err)
+	}
+	if reply.GetString("status") != "OK" {
+		t.Fatalf("get_data: %v", reply)
+	}
+	if err := write(ctx, c, "OK"); err != nil {
+		t.Fatal(err)
+	}
+	data, _ := reply.Get("data")
+	return data.(msgpack.Map)
+}
+
+// value of a key in such data.
+func value(t testing.TB, data msgpack.Map, key string) any {
+	t.Helper()
+	v, ok := data.Get(key)
+	if !ok {
+		t.Fatalf("no %s in %v", key, data)
+	}
+	return v
+}

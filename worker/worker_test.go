@@ -1,0 +1,178 @@
+package worker_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker"
+)
+
+// transports runs a test over each transport that needs nothing installed.
+func transports(t *testing.T, f func(t *testing.T, d *director)) {
+	for _, listen := range []string{"inproc://", "tcp://127.0.0.1:0"} {
+		t.Run(listen[:strings.Index(listen, ":")], func(t *testing.T) { f(t, direct(t, listen)) })
+	}
+}
+
+func TestRegistersAndBeats(t *testing.T) {
+	transports(t, func(t *testing.T, d *director) {
+		w, seen := d.worker(t, worker.Config{Name: "7", Threads: 3, MemoryLimit: 1 << 40, Resources: map[string]float64{"GPU": 2}})
+		for name, want := range map[string]any{"address": w.Address(), "name": int64(7), "nthreads": int64(3), "memory_limit": int64(1 << 40), "status": "running"} {
+			if got, _ := seen.hello.Get(name); got != want {
+				t.Errorf("registered with %s=%v, want %v", name, got, want)
+			}
+		}
+		metrics, _ := seen.hello.Get("metrics")
+		for _, name := range []string{"task_counts", "bandwidth", "digests_total_since_heartbeat", "managed_bytes", "spilled_bytes", "transfer", "event_loop_interval",
+			"cpu", "memory", "time", "host_net_io", "host_disk_io", "num_fds"} {
+			if !metrics.(msgpack.Map).Has(name) {
+				t.Errorf("no %s among the metrics", name)
+			}
+		}
+		beat := <-d.beats
+		if beat.GetString("address") != w.Address() {
+			t.Errorf("heartbeat of %v", beat)
+		}
+		var id msgpack.Map
+		d.call(t, w.Address(), "identity", nil, &id)
+		if id.GetString("type") != "Worker" || id.GetString("scheduler") != d.address {
+			t.Errorf("identity %v", id)
+		}
+	})
+}
+
+func TestRefused(t *testing.T) {
+	d := direct(t, "tcp://127.0.0.1:0")
+	_, err := worker.Start(testContext(t), worker.Config{Scheduler: d.address, Name: "taken", Threads: 1, Logger: quiet(), LocalDirectory: t.TempDir()})
+	if !errors.Is(err, worker.ErrRefused) || !strings.Contains(err.Error(), "name taken") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestComputes(t *testing.T) {
+	transports(t, func(t *testing.T, d *director) {
+		w, seen := d.worker(t, worker.Config{Threads: 2})
+		seen.tell(t, compute("a", 11, spec(t, inc, val(1)), nil), compute("b", 12, spec(t, inc, val(10)), nil))
+		want := map[string]int64{"a": 11, "b": 12, "c": 13}
+		for i := range 3 {
+			if i == 2 {
+				here := []string{w.Address()}
+				seen.tell(t, compute("c", 13, spec(t, add, ref[int]("b"), ref[int]("a")), map[string][]string{"a": here, "b": here}))
+			}
+			m := seen.hear(t, "task-finished")
+			run, _ := m.Get("run_id")
+			if want[m.GetString("key")] != run || m.GetString("status") != "OK" || m.GetString("typename") != "int" {
+				t.Errorf("finished %v", m)
+			}
+			starts, _ := m.Get("startstops")
+			first := starts.([]any)[0].(msgpack.Map)
+			if first.GetString("action") != "compute" || !first.Has("start") || !first.Has("stop") {
+				t.Errorf("startstops %v", starts)
+			}
+		}
+		if got := value(t, d.fetch(t, w.Address(), "c", "nothing"), "c"); got != int64(13) {
+			t.Errorf("c is %v", got)
+		}
+		var keys []any
+		d.call(t, w.Address(), "keys", nil, &keys)
+		if len(keys) != 3 {
+			t.Errorf("keys %v", keys)
+		}
+		seen.tell(t, msgpack.MapOf("op", "free-keys", "keys", []any{"a", "b", "c"}, "stimulus_id", "x"), compute("d", 14, spec(t, inc, val(0)), nil))
+		seen.hear(t, "task-finished")
+		d.call(t, w.Address(), "keys", nil, &keys)
+		if len(keys) != 1 || keys[0] != "d" {
+			t.Errorf("keys %v after free-keys", keys)
+		}
+	})
+}
+
+// Results of one worker are fetched by another, which announces them.
+func TestFetchesFromPeers(t *testing.T) {
+	transports(t, func(t *testing.T, d *director) {
+		listen, _ := comm.ParseAddress(d.address)
+		a, seenA := d.worker(t, worker.Config{Listen: listen + "://" + map[string]string{"tcp": "127.0.0.1:0"}[listen]})
+		b, seenB := d.worker(t, worker.Config{})
+		seenA.tell(t, compute("small", 1, spec(t, inc, val(4)), nil), compute("large", 2, spec(t, fill, val(3_000_000)), nil))
+		seenA.hear(t, "task-finished")
+		seenA.hear(t, "task-finished")
+		seenB.tell(t, compute("n", 3, spec(t, length, ref[[]byte]("large")), map[string][]string{"large": {a.Address()}}),
+			compute("m", 4, spec(t, inc, ref[int]("small")), map[string][]string{"small": {a.Address()}}))
+		seenB.hear(t, "add-keys")
+		seenB.hear(t, "task-finished")
+		seenB.hear(t, "task-finished")
+		data := d.fetch(t, b.Address(), "n", "m")
+		if value(t, data, "n") != int64(3_000_000) || value(t, data, "m") != int64(6) {
+			t.Errorf("got %v", data)
+		}
+		in := b.Transfers()
+		var bytes int64
+		for _, x := range in {
+			if x.Incoming {
+				bytes += x.Bytes
+			}
+		}
+		if bytes < 3_000_000 {
+			t.Errorf("transfers %+v", in)
+		}
+		if len(a.Transfers()) == 0 || a.Transfers()[0].Incoming {
+			t.Errorf("the other side has %+v", a.Transfers())
+		}
+		lines := b.Timelines()
+		if len(lines) != 2 || lines[0].Spans[0].Action != "compute" || lines[0].Name == "" {
+			t.Errorf("timelines %+v", lines)
+		}
+	})
+}
+
+// A peer that is gone is reported; the scheduler is asked who else has the key.
+func TestPeerGone(t *testing.T) {
+	d := direct(t, "tcp://127.0.0.1:0")
+	_, seen := d.worker(t, worker.Config{Dial: comm.DialConfig{Timeout: 200e6}})
+	other, _ := d.worker(t, worker.Config{})
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	seen.tell(t, compute("x", 1, spec(t, inc, ref[int]("lost")), map[string][]string{"lost": {other.Address()}}))
+	ask := seen.hear(t, "request-refresh-who-has")
+	if keys, _ := ask.Get("keys"); len(keys.([]any)) != 1 {
+		t.Errorf("asked %v", ask)
+	}
+}
+
+func TestTaskErrors(t *testing.T) {
+	d := direct(t, "tcp://127.0.0.1:0")
+	_, seen := d.worker(t, worker.Config{})
+	cases := []struct {
+		key  string
+		spec any
+		want string
+	}{
+		{"own", spec(t, spoil), "the milk is spoilt"},
+		{"panic", spec(t, fall), "over the edge"},
+		{"unknown", []byte("MS\x01\xa7no.such\x90\x00"), "is not registered"},
+		{"broken", []byte("MS\x01\xff"), "call"},
+		{"pickled", wire.ToPickle{Value: "x"}, "Python"},
+	}
+	for i, c := range cases {
+		m := compute(c.key, int64(i), nil, nil)
+		m.Set("run_spec", c.spec)
+		seen.tell(t, m)
+		e := seen.hear(t, "task-erred")
+		raw, _ := e.Get("exception")
+		x, err := wire.UnpickleException(raw.([]byte), wire.DecodeOptions{}.Pickle)
+		if err != nil {
+			t.Fatalf("%s: exception %v: %v", c.key, raw, err)
+		}
+		if e.GetString("key") != c.key || !strings.Contains(x.Text, c.want) || !strings.Contains(e.GetString("exception_text"), c.want) {
+			t.Errorf("%s: %v: %q", c.key, e, x.Text)
+		}
+		if c.key == "panic" && !strings.Contains(e.GetString("traceback_text"), "funcs_test.go") {
+			t.Errorf("no stack in %q", e.GetString("traceback_text"))
+		}
+	}
+}
