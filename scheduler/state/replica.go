@@ -54,7 +54,7 @@ func (s *State) setNBytes(t *Task, n int64) {
 
 // addReplica notes that a worker holds a task's result. It tells whether that is new.
 func (s *State) addReplica(t *Task, w *Worker) bool {
-	if w.holdsTask(t) {
+	if w.holdsTask(t) || t.actor && len(t.holders) > 0 { // there is one of each actor
 		return false
 	}
 	if len(t.holders) == 0 {

@@ -38,6 +38,10 @@ func (s *State) drain() {
 }
 
 func (s *State) transition(t *Task, to target) {
+	// Interest may have ended since the recommendation: it took the place of the word that would have said so.
+	if (to == toProcessing || to == toWaiting && t.state == Released) && !t.needed() {
+		to = toUnneeded
+	}
 	switch to {
 	case toUnneeded:
 		switch {

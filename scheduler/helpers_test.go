@@ -1,0 +1,27 @@
+package scheduler
+
+import (
+	"testing"
+
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/wire/pickle"
+)
+
+func unpickle(t testing.TB, b []byte) *wire.Exception {
+	t.Helper()
+	e, err := wire.UnpickleException(b, pickle.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// pickled is an expression as a Python client sends it.
+func pickled() *wire.Serialized {
+	h, err := msgpack.Append(nil, msgpack.MapOf("serializer", "pickle", "writeable", []any{}, "num-sub-frames", 1))
+	if err != nil {
+		panic(err)
+	}
+	return &wire.Serialized{Header: h, Frames: []wire.Frame{wire.HeapFrame([]byte("\x80\x04N."))}}
+}
