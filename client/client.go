@@ -54,7 +54,6 @@ type Client struct {
 	watch     func(*keyState)
 	events    map[string][]func(Event)
 	closed    error // why nothing more is said; nil while the client lives
-	stream    *stream
 	identity  schedulerID
 
 	wake   chan struct{} // holds a token: something is queued
@@ -101,7 +100,7 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 		_ = c.pool.Close()
 		return nil, fmt.Errorf("client: scheduler at %s: %w", c.address, err)
 	}
-	c.stream, c.identity = s, s.identity
+	c.identity = s.identity
 	go c.run(s)
 	return c, nil
 }
@@ -133,7 +132,6 @@ func (c *Client) Err() error {
 // has been sent, or ctx ends. It is idempotent.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
-	s := c.stream
 	if c.closed == nil {
 		c.closed = ErrClosed
 		for _, ks := range c.keys {
@@ -146,14 +144,11 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	var err error
-	if s != nil {
-		select {
-		case <-s.comm.Done(): // the scheduler has heard it, or is gone
-		case <-c.done:
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-time.After(closeTime):
-		}
+	select {
+	case <-c.done: // the scheduler has heard it, or is gone
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-time.After(closeTime):
 	}
 	c.cancel(ErrClosed)
 	<-c.done

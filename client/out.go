@@ -225,6 +225,9 @@ func (c *Client) write(ctx context.Context, s *stream) ([]outItem, error) {
 	for {
 		items, m := c.take()
 		if m == nil {
+			if err := c.Err(); err != nil { // all has been said
+				return nil, err
+			}
 			select {
 			case <-c.wake:
 				continue

@@ -46,7 +46,7 @@ func (c *Client) reconnect(unsent []outItem, why error) *stream {
 func (c *Client) resume(s *stream, unsent []outItem) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stream, c.identity = s, s.identity
+	c.identity = s.identity
 	old := append(unsent, c.out...)
 	c.out = nil
 	queued := make(map[*graphOut]bool)

@@ -81,7 +81,7 @@ func (c *Client) run(s *stream) {
 	for s != nil {
 		unsent, err := c.serve(s)
 		if c.ctx.Err() != nil || c.Err() != nil {
-			s.comm.Abort()
+			_ = s.comm.Close() // what was said before still goes out
 			break
 		}
 		s.comm.Abort()
@@ -348,6 +348,9 @@ func (c *Client) taskErred(m *wire.Message, raw []byte) error {
 	}
 	exc, _ := d.Get("exception")
 	trace, _ := d.Get("traceback")
+	if text := d.GetString("traceback_text"); text != "" {
+		trace = text
+	}
 	c.settle(held, Failed, newTaskError(held.key, wire.Clone(exc), wire.Clone(trace)))
 	return nil
 }

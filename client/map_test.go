@@ -1,0 +1,43 @@
+package client_test
+
+import (
+	"errors"
+	"testing"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/scheduler"
+)
+
+func TestMapGather(t *testing.T) {
+	for _, address := range transports {
+		r := newRigWith(t, address, 2, scheduler.Config{}) // to look at 20,000 tasks after each event takes too long
+		const n = 20000
+		in := make([]int, n)
+		for i := range in {
+			in[i] = i
+		}
+		futures := inc.Map(r.ctx, r.c, in)
+		out := must[[]int](t)(client.Gather(r.ctx, futures))
+		for i, v := range out {
+			if v != i+1 {
+				t.Fatalf("result %d is %d", i, v)
+			}
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	eachTransport(t, 1, func(t *testing.T, r *rig) {
+		f := fail.Submit(r.ctx, r.c, client.Val("out of cheese"))
+		_, err := f.Result(r.ctx)
+		var te *client.TaskError
+		if !errors.As(err, &te) || te.Text != "out of cheese" {
+			t.Fatalf("%v", err)
+		}
+		_, err = explode.Submit(r.ctx, r.c, client.Val("bang")).Result(r.ctx)
+		if !errors.As(err, &te) || te.Stack == "" {
+			t.Fatalf("%+v: %q", err, te.Stack)
+		}
+		t.Log(te.Error(), te.Exception)
+	})
+}
