@@ -101,6 +101,20 @@ func (b *Buffer) Release() {
 	b.blk.release()
 }
 
+// ReleaseShared drops one reference unless it is the last, and reports whether it did. It
+// never runs an owner's code, so it may be called where that must not run.
+func (b *Buffer) ReleaseShared() bool {
+	for {
+		n := b.refs.Load()
+		if n <= 1 {
+			return false
+		}
+		if b.refs.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+}
+
 func (b *Buffer) check(op string) {
 	if invariants && b.refs.Load() <= 0 {
 		b.dbg.misuse(op)

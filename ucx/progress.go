@@ -50,13 +50,17 @@ func (w *Worker) tryToken() bool {
 	return true
 }
 
-// push puts a slot on the submission stack.
-func (w *Worker) push(s *ucp.Slot) {
+// push puts slots on the submission stack, to be submitted in their order.
+func (w *Worker) push(slots ...*ucp.Slot) {
 	w.raceRelease()
+	last := len(slots) - 1
+	for i := last; i > 0; i-- {
+		slots[i].Next = slots[i-1]
+	}
 	for {
 		old := atomic.LoadPointer(&w.c.Submissions)
-		s.Next = (*ucp.Slot)(old)
-		if atomic.CompareAndSwapPointer(&w.c.Submissions, old, unsafe.Pointer(s)) {
+		slots[0].Next = (*ucp.Slot)(old)
+		if atomic.CompareAndSwapPointer(&w.c.Submissions, old, unsafe.Pointer(slots[last])) {
 			break
 		}
 	}
@@ -97,9 +101,7 @@ func (w *Worker) leaveFast() {
 		w.released = nil
 		w.raceRelease()
 		atomic.StoreUint32(&c.Token, 0)
-		for _, r := range rel {
-			r.release()
-		}
+		releaseAll(rel)
 		if atomic.LoadPointer(&c.Submissions) == nil || !w.tryToken() {
 			return
 		}
@@ -123,9 +125,9 @@ func (w *Worker) leaveArmed() bool {
 	}
 }
 
-func releaseAll(rs []*Request) {
-	for _, r := range rs {
-		r.release()
+func releaseAll(list []held) {
+	for i := range list {
+		list[i].release()
 	}
 }
 
@@ -226,6 +228,12 @@ func (w *Worker) sleep(ctx context.Context, s *ucp.Slot, r *Request) error {
 
 // awaitRequest waits for a request that is not tied to a goroutine of its own.
 func (w *Worker) awaitRequest(ctx context.Context, r *Request) error {
+	return w.awaitAmong(ctx, r, 1)
+}
+
+// awaitAmong is awaitRequest for a caller who wants several requests, which are better
+// collected together.
+func (w *Worker) awaitAmong(ctx context.Context, r *Request, several int) error {
 	for w.wakeFile == nil && r.state.Load() != reqDone {
 		if !w.tryToken() {
 			if w.cfg.Progress == Polling {
@@ -237,7 +245,9 @@ func (w *Worker) awaitRequest(ctx context.Context, r *Request) error {
 			}
 			break
 		}
+		w.c.Gather = uint32(several)
 		res := ucp.Drive(w.c, nil, w.spin.next())
+		w.c.Gather = 0
 		if res&ucp.ResultWork != 0 {
 			w.dispatch()
 		}
@@ -309,23 +319,26 @@ func (w *Worker) deliverBlocking(r *Request, s *ucp.Slot) {
 	}
 	// Its goroutine has gone: clean up for it.
 	r.settle(s)
-	w.released = append(w.released, detach(r))
+	w.drop(r)
 	w.putSlot(s)
 }
 
-// detach moves what must be released out of a reusable request.
-func detach(r *Request) *Request {
-	d := &Request{view: r.view, staging: r.staging, views: r.views}
-	r.view, r.staging, r.views = View{}, nil, nil
-	return d
+// drop lets go of what a finished request held. The caller holds the token, so the last
+// reference to a buffer, which may run its owner's code, is left to be dropped later.
+func (w *Worker) drop(r *Request) {
+	if b := r.view.buf; b != nil && b.ReleaseShared() {
+		r.view.buf = nil
+	}
+	if r.view.buf != nil || r.staging != nil || r.views != nil {
+		w.released = append(w.released, held{r.view.buf, r.staging, r.views})
+	}
+	r.view, r.staging, r.views, r.event = View{}, nil, nil, nil
 }
 
 func (w *Worker) deliverStarted(r *Request, s *ucp.Slot) {
 	r.settle(s)
 	w.putSlot(s)
-	if r.view.buf != nil || r.staging != nil || r.views != nil {
-		w.released = append(w.released, detach(r))
-	}
+	w.drop(r)
 	r.finish()
 }
 

@@ -96,7 +96,11 @@ func (r *Request) Wait(ctx context.Context) error {
 	if r.state.Load() == reqDone {
 		return r.err
 	}
-	if err := r.w.awaitRequest(ctx, r); err != nil {
+	return r.await(ctx, 1)
+}
+
+func (r *Request) await(ctx context.Context, several int) error {
+	if err := r.w.awaitAmong(ctx, r, several); err != nil {
 		return &OpError{Op: r.op.String(), Peer: r.peer(), Err: err}
 	}
 	return r.err
@@ -196,24 +200,29 @@ func truncatedLength(r *Request, s *ucp.Slot) int {
 // release drops what the request held for the operation. Run without the token:
 // the last reference to a buffer may run the owner's code.
 func (r *Request) release() {
-	if r.view.buf != nil {
-		b := r.view.buf
-		r.view.buf = nil
-		b.Release()
+	h := held{r.view.buf, r.staging, r.views}
+	r.view, r.staging, r.views, r.event = View{}, nil, nil, nil
+	h.release()
+}
+
+// held is the memory of a finished operation that somebody has yet to let go.
+type held struct {
+	buf, staging *mem.Buffer
+	views        []View
+}
+
+func (h held) release() {
+	if h.buf != nil {
+		h.buf.Release()
 	}
-	if r.staging != nil {
-		b := r.staging
-		r.staging = nil
-		b.Release()
+	if h.staging != nil {
+		h.staging.Release()
 	}
-	for i := range r.views {
-		if b := r.views[i].buf; b != nil {
+	for i := range h.views {
+		if b := h.views[i].buf; b != nil {
 			b.Release()
 		}
 	}
-	r.views = nil
-	r.event = nil
-	r.view = View{}
 }
 
 // finish marks the request done and wakes whoever waits.
@@ -232,13 +241,28 @@ func (r *Request) finish() {
 // failedRequest is a request that was refused before it reached UCX.
 func failedRequest(op ucp.Op, ep *Endpoint, err error) *Request {
 	r := &Request{op: op, ep: ep}
+	r.refuse(err)
+	return r
+}
+
+// refuse ends a request that never reached UCX.
+func (r *Request) refuse(err error) {
 	var oe *OpError
 	if !errors.As(err, &oe) {
-		err = &OpError{Op: op.String(), Peer: r.peer(), Err: err}
+		err = &OpError{Op: r.op.String(), Peer: r.peer(), Err: err}
 	}
 	r.err = err
 	r.state.Store(reqDone)
-	return r
+}
+
+// reuse makes an ended request of a batch ready for the next operation.
+func (r *Request) reuse() {
+	r.mu.Lock()
+	r.done = nil
+	r.mu.Unlock()
+	r.slot, r.serial = nil, 0
+	r.arg, r.message = 0, nil
+	r.reset(0, nil)
 }
 
 // forceWait is how long a cancelled operation may take to give its memory back

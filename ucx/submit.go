@@ -191,25 +191,27 @@ func (w *Worker) conclude(s *ucp.Slot, r *Request) (RecvInfo, error) {
 
 // startOn makes a Request for a started operation and takes its slot.
 func (w *Worker) startOn(op ucp.Op, ep *Endpoint) (*ucp.Slot, *Request, error) {
-	if err := w.ctx.allows(op); err != nil {
-		return nil, nil, err
+	r := &Request{w: w, op: op, ep: ep}
+	s, err := w.slotFor(r)
+	return s, r, err
+}
+
+// slotFor takes a slot for a started operation.
+func (w *Worker) slotFor(r *Request) (*ucp.Slot, error) {
+	if err := w.ctx.allows(r.op); err != nil {
+		return nil, err
 	}
 	s, _, err := w.takeSlot()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	r := &Request{w: w, op: op, ep: ep}
-	resetSlot(s, op, ep.native())
-	return s, r, nil
+	resetSlot(s, r.op, r.ep.native())
+	return s, nil
 }
 
 // launch hands a started operation over. The request finishes by itself.
 func (w *Worker) launch(s *ucp.Slot, r *Request) {
-	c, k := w.slots.at(s.Index)
-	c.cur[k] = r
-	r.slot, r.serial = s, s.Serial
-	s.Notify = 1
-	s.State = ucp.Queued
+	w.entrust(s, r)
 	if !w.tryToken() {
 		w.push(s)
 		return
@@ -218,6 +220,15 @@ func (w *Worker) launch(s *ucp.Slot, r *Request) {
 		w.dispatch()
 	}
 	w.leaveFast()
+}
+
+// entrust makes a slot's completion the request's.
+func (w *Worker) entrust(s *ucp.Slot, r *Request) {
+	c, k := w.slots.at(s.Index)
+	c.cur[k] = r
+	r.slot, r.serial = s, s.Serial
+	s.Notify = 1
+	s.State = ucp.Queued
 }
 
 func (w *Worker) startPlain(op ucp.Op, ep *Endpoint) *Request {

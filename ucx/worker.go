@@ -99,7 +99,7 @@ type Worker struct {
 
 	slots    slotTable
 	closing  atomic.Bool // no new operations
-	released []*Request  // owner: token holder; to be released after the token is given back
+	released []held      // owner: token holder; to be released after the token is given back
 	drops    uint64      // owner: token holder; messages refused for want of room
 
 	spin      spinBudget // owner: token holder

@@ -187,6 +187,8 @@ type Worker struct {
 	AMQueued    uint64
 	AMLimit     uint64
 	Activity    uint64
+	Gather      uint32
+	Gathered    uint32
 	LastSpin    int64
 	amArgs      unsafe.Pointer
 	rkeys       [3]unsafe.Pointer

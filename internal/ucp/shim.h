@@ -161,6 +161,8 @@ struct ms_worker {
     uint32_t wakefd_plus1;
     uint64_t am_queued, am_limit;
     uint64_t activity;
+    uint32_t gather;   /* completions that a drive collects before it returns, while they keep coming; 0: one */
+    uint32_t gathered; /* by the drive under way */
     int64_t last_spin; /* how long the last successful drive had waited, in ns; -1: not at all */
     struct ms_am_arg *am_args;
     ms_rkey *rkeys_free, *rkeys_dead, *rkeys_all;

@@ -164,6 +164,7 @@ void ms_complete(ms_slot *s, int status)
         else
             w->done_head = s;
         w->done_tail = s;
+        w->gathered++;
     }
 }
 
@@ -204,13 +205,15 @@ static inline unsigned turn(ms_worker *w)
 
 /* ms_drive is called by the token holder. It submits what is queued, then own (if
  * it was not submitted yet), and progresses until own is done, something is there
- * for Go to deliver, or nothing happened for spin_ns (0: one pass until quiet). */
+ * for Go to deliver, or nothing happened for spin_ns (0: one pass until quiet). Whoever
+ * waits for several operations sets gather, and is not called back for each of them. */
 int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
 {
     int64_t deadline = 0;
     unsigned idle = 0;
 
     w->stats.drives++;
+    w->gathered = 0;
     if (__builtin_expect(w->device >= 0, 0))
         ms_set_current(w->device);
     drain_submissions(w);
@@ -228,7 +231,7 @@ int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
 
         if (own != NULL && own->state == MS_DONE)
             r = MS_R_OWN;
-        if (w->done_head != NULL || w->ev_head != NULL)
+        if (w->ev_head != NULL || (w->done_head != NULL && (n == 0 || w->gathered >= w->gather)))
             r |= MS_R_WORK;
         if (r != 0) {
             w->stats.spins_won++;

@@ -61,6 +61,27 @@ func windowed(ctx context.Context, n, window int, start func(place int) *ucx.Req
 	return drain(ctx, ring)
 }
 
+// batched is windowed for operations that can be started together: two batches of half a
+// window take turns. add puts the operation of a place in the window into a batch.
+func batched(ctx context.Context, w *ucx.Worker, n, window int, add func(b *ucx.Batch, place int)) error {
+	half := (window + 1) / 2
+	batches := [2]*ucx.Batch{w.NewBatch(half), w.NewBatch(window - half)}
+	for turn := 0; n > 0; turn = 1 - turn {
+		b := batches[turn]
+		if err := b.Wait(ctx); err != nil {
+			return errors.Join(err, batches[1-turn].Wait(ctx))
+		}
+		b.Reset()
+		first := turn * half
+		for place := first; place < window && place < first+half && n > 0; place++ {
+			add(b, place)
+			n--
+		}
+		b.Start()
+	}
+	return errors.Join(batches[0].Wait(ctx), batches[1].Wait(ctx))
+}
+
 // drain waits for what is under way, so that no memory is in use afterwards.
 func drain(ctx context.Context, ring []*ucx.Request) error {
 	var failed error

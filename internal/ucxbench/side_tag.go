@@ -53,12 +53,12 @@ func (s *side) tagLatency(ctx context.Context, spec Spec, out, in *payload) (Sam
 
 func (s *side) tagBandwidth(ctx context.Context, spec Spec, out, in *payload) (Sample, error) {
 	to, from := s.to(tagData), s.from(tagData)
-	start := func(place int) *ucx.Request { return s.ep.StartSend(out.part(spec, place), to) }
+	add := func(b *ucx.Batch, place int) { b.Send(s.ep, out.part(spec, place), to) }
 	if s.args.Server {
-		start = func(place int) *ucx.Request { return s.ep.StartRecv(in.part(spec, place), from, ucx.FullMask) }
+		add = func(b *ucx.Batch, place int) { b.Recv(s.ep, in.part(spec, place), from, ucx.FullMask) }
 	}
 	return bandwidth(ctx, spec, oneWay{
-		transfer: func(ctx context.Context, n int) error { return windowed(ctx, n, spec.Window, start) },
+		transfer: func(ctx context.Context, n int) error { return batched(ctx, s.ep.Worker(), n, spec.Window, add) },
 		done:     s.sync,
 	})
 }

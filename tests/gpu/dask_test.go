@@ -120,11 +120,13 @@ func startDask(t *testing.T, env string, args ...string) string {
 	if args[0] != "listen" {
 		return ""
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("the Python peer did not say where it listens: %v", err)
+	for lines := bufio.NewScanner(out); lines.Scan(); { // UCX says things, too
+		if strings.HasPrefix(lines.Text(), "ucxx://") {
+			return lines.Text()
+		}
 	}
-	return strings.TrimSpace(line)
+	t.Fatal("the Python peer did not say where it listens")
+	return ""
 }
 
 // daskRound sends one array and checks what Python saw and sends back.
