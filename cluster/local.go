@@ -1,0 +1,212 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+
+	"go.millstream.dev/comm"
+	_ "go.millstream.dev/comm/inproc"  // inproc://
+	_ "go.millstream.dev/comm/tcp"     // tcp:// and tls://
+	_ "go.millstream.dev/comm/ucxcomm" // ucx:// and ucxx://
+	"go.millstream.dev/config"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler"
+	"go.millstream.dev/secure"
+)
+
+// member is one worker of a cluster: a Nanny, or a worker in this process.
+type member interface {
+	Info() WorkerInfo
+	Ready(ctx context.Context) error
+	Close(ctx context.Context) error
+	Done() <-chan struct{}
+	Err() error
+}
+
+// Cluster is a scheduler in this process and its workers. Any goroutine may use it.
+type Cluster struct {
+	opts      Options
+	scheduler *scheduler.Scheduler
+	ca        *secure.CA // nil where control is not encrypted
+	dial      comm.DialConfig
+	pool      *rpc.Pool // to the scheduler, for scaling
+
+	scaling sync.Mutex // held by Scale and Adapt's steps, one at a time
+
+	mu       sync.Mutex
+	members  map[string]member
+	next     int // name of the next worker
+	adaptive *Adaptive
+	closing  bool
+
+	closeOnce sync.Once
+	closed    chan struct{}
+}
+
+// Local starts a cluster on this machine and returns when all its workers are there. ctx
+// bounds the start alone; Close ends the cluster. With workers in processes the program
+// must call Main first.
+func Local(ctx context.Context, opts Options) (*Cluster, error) {
+	opts, err := opts.complete()
+	if err != nil {
+		return nil, err
+	}
+	if opts.Mode == Processes && !mainCalled.Load() {
+		return nil, ErrNoMain
+	}
+	c := &Cluster{opts: opts, members: map[string]member{}, closed: make(chan struct{})}
+	if err := c.startScheduler(ctx); err != nil {
+		return nil, err
+	}
+	c.pool = rpc.NewPool(comm.Default, rpc.PoolConfig{Dial: c.dial})
+	if err := c.Scale(ctx, opts.Workers); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// startScheduler makes what the cluster trusts, and its scheduler.
+func (c *Cluster) startScheduler(ctx context.Context) error {
+	settings, err := config.Default()
+	if err != nil {
+		return err
+	}
+	cfg, err := scheduler.FromConfig(settings)
+	if err != nil {
+		return err
+	}
+	o := c.opts
+	cfg.Listen = []string{"inproc://"}
+	if o.Protocol != "inproc" {
+		cfg.Listen[0] = o.Protocol + "://" + net.JoinHostPort(o.Host, strconv.Itoa(o.Port))
+	}
+	cfg.Dashboard, cfg.Logger, cfg.Validate = o.Dashboard, o.Logger, o.Validate || cfg.Validate
+	c.dial, _, err = comm.FromConfig(settings, secure.Client)
+	if err != nil {
+		return err
+	}
+	if o.Protocol == "tls" {
+		if err := c.makeTrust(&cfg); err != nil {
+			return err
+		}
+	}
+	if o.Scheduler != nil {
+		o.Scheduler(&cfg)
+	}
+	c.scheduler, err = scheduler.Start(ctx, cfg)
+	return err
+}
+
+// makeTrust makes a CA that lives as long as the cluster, and the certificates of the
+// scheduler and of this process as its client. Keys stay in memory.
+func (c *Cluster) makeTrust(cfg *scheduler.Config) error {
+	var err error
+	if c.ca, err = secure.NewCA(secure.CAConfig{}); err != nil {
+		return err
+	}
+	id, err := c.ca.Issue(secure.Request{Roles: []secure.Role{secure.Scheduler}, Hosts: []string{c.opts.Host}})
+	if err != nil {
+		return err
+	}
+	if cfg.ListenConfig.TLS, err = id.Listen(); err != nil {
+		return err
+	}
+	if cfg.Dial.TLS, err = id.Dial(); err != nil {
+		return err
+	}
+	if id, err = c.ca.Issue(secure.Request{Roles: []secure.Role{secure.Client}}); err != nil {
+		return err
+	}
+	c.dial.TLS, err = id.Dial()
+	return err
+}
+
+// Address is the scheduler's.
+func (c *Cluster) Address() string { return c.scheduler.Address() }
+
+// Scheduler is the scheduler itself.
+func (c *Cluster) Scheduler() *scheduler.Scheduler { return c.scheduler }
+
+// Dial is how a client of this process connects to Address, certificates included.
+func (c *Cluster) Dial() comm.DialConfig { return c.dial }
+
+// WriteCredentials writes certificates for other programs into a folder, which it makes:
+// other Go clients, and Python's, for which Security.Python is the expression. Without TLS
+// there are none, and it is an error.
+func (c *Cluster) WriteCredentials(dir string) (*secure.Security, error) {
+	if c.ca == nil {
+		return nil, fmt.Errorf("cluster: %s needs no certificates", c.Address())
+	}
+	return c.ca.WriteFiles(dir, c.opts.Host)
+}
+
+// Workers describes the workers, in the order of their names.
+func (c *Cluster) Workers() []WorkerInfo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	infos := make([]WorkerInfo, 0, len(c.members))
+	for _, m := range c.members {
+		infos = append(infos, m.Info())
+	}
+	slices.SortFunc(infos, func(a, b WorkerInfo) int { return compareNames(a.Name, b.Name) })
+	return infos
+}
+
+// compareNames puts numbers in their order.
+func compareNames(a, b string) int {
+	x, errX := strconv.Atoi(a)
+	y, errY := strconv.Atoi(b)
+	if errX == nil && errY == nil {
+		return x - y
+	}
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// Done is closed when the scheduler has ended, by Close or by a client's terminate.
+func (c *Cluster) Done() <-chan struct{} { return c.scheduler.Done() }
+
+// Close ends the workers, those that do not end within Options.CloseTimeout by force, and
+// then the scheduler. Nothing of the cluster is left when it returns. It is idempotent.
+func (c *Cluster) Close() error {
+	c.closeOnce.Do(func() {
+		defer close(c.closed)
+		c.mu.Lock()
+		c.closing = true
+		adaptive, members := c.adaptive, c.members
+		c.members = map[string]member{}
+		c.mu.Unlock()
+		if adaptive != nil {
+			adaptive.Close()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), c.opts.CloseTimeout)
+		defer cancel()
+		closeAll(ctx, members)
+		_ = c.pool.Close()
+		// Its errors are those of peers that went away first.
+		_ = c.scheduler.Close(ctx)
+	})
+	<-c.closed
+	return nil
+}
+
+func closeAll(ctx context.Context, members map[string]member) {
+	var all sync.WaitGroup
+	for _, m := range members {
+		all.Go(func() { _ = m.Close(ctx) })
+	}
+	all.Wait()
+}
+
+var errClosing = errors.New("cluster: it is closed")

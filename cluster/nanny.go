@@ -1,0 +1,232 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// State is where a worker is in its life.
+type State string
+
+// The states of a worker that is looked after.
+const (
+	Starting   State = "starting"   // its process runs, or is about to; it is not registered yet
+	Running    State = "running"    // registered with the scheduler
+	Restarting State = "restarting" // its process has died, another one is started after a pause
+	Closed     State = "closed"     // ended, and no other is started
+	Failed     State = "failed"     // given up
+)
+
+// WorkerInfo describes one worker of a cluster.
+type WorkerInfo struct {
+	// Name is the worker's.
+	Name string
+	// State is where it is in its life.
+	State State
+	// Address is how the scheduler knows it, "" before it has registered.
+	Address string
+	// Lanes are the addresses of its data lanes.
+	Lanes []string
+	// HTTP is the host:port of its metrics, "" without.
+	HTTP string
+	// PID is the process's, this one's for a worker that is a goroutine.
+	PID int
+	// Starts counts its processes: 1 until one has died.
+	Starts int
+}
+
+// NannyConfig says how a worker's process is looked after. Its zero value is useful.
+type NannyConfig struct {
+	// Stdout and Stderr are those of the process (default: this process's).
+	Stdout, Stderr io.Writer
+	// Env are further variables of the process, NAME=value.
+	Env []string
+	// MaxFailures is how many processes in a row may die before they are registered, or
+	// within a second after, until the nanny gives up (default 10, negative: never). Before
+	// a first one has ever been registered it is at most 3.
+	MaxFailures int
+	// StartTimeout is how long a process may take to be registered (default 60 s; with a
+	// DeathTimeout of the worker's, that is what ends it).
+	StartTimeout time.Duration
+	// Terminate is the part of the worker's memory limit at which its process is killed and
+	// replaced (default 0.95, negative: never; distributed.worker.memory.terminate). The
+	// worker looks itself too; this holds when it is too busy to.
+	Terminate float64
+	// Interval is how often its memory is looked at (default 100 ms;
+	// distributed.worker.memory.monitor-interval).
+	Interval time.Duration
+	// Logger gets what happens (default slog.Default).
+	Logger *slog.Logger
+	// Changed, when set, is called after each change of the worker's state, one call at a
+	// time. It must not block.
+	Changed func(WorkerInfo)
+
+	role   string        // of the process: tests have others
+	settle time.Duration // how long a process must live to count as good
+	pause  time.Duration // before the second try; doubles from there
+}
+
+func (c NannyConfig) withDefaults() NannyConfig {
+	if c.Stdout == nil {
+		c.Stdout = os.Stdout
+	}
+	if c.Stderr == nil {
+		c.Stderr = os.Stderr
+	}
+	if c.MaxFailures == 0 {
+		c.MaxFailures = 10
+	}
+	if c.StartTimeout <= 0 {
+		c.StartTimeout = time.Minute
+	}
+	if c.Terminate == 0 {
+		c.Terminate = 0.95
+	}
+	if c.Interval <= 0 {
+		c.Interval = 100 * time.Millisecond
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.role == "" {
+		c.role = roleWorker
+	}
+	if c.settle == 0 {
+		c.settle = time.Second
+	}
+	if c.pause == 0 {
+		c.pause = 100 * time.Millisecond
+	}
+	return c
+}
+
+// Nanny keeps one worker process alive: it starts it, starts another when it dies, after a
+// pause that grows while they die young, and ends it. Processes that end themselves in
+// peace, because the scheduler has closed or retired the worker, are not replaced.
+//
+// The goroutine of run owns the process and everything about it; info is a copy for others.
+type Nanny struct {
+	spec WorkerSpec
+	cfg  NannyConfig
+
+	stop chan string   // the first order to end: "close" or "retire"
+	kill chan struct{} // closed when there is no time left for orders
+	done chan struct{}
+
+	stopOnce, killOnce sync.Once
+
+	mu      sync.Mutex
+	info    WorkerInfo
+	err     error
+	changed chan struct{} // closed and replaced at each change of info
+}
+
+// StartNanny starts a worker's process and looks after it until Close. It does not wait for
+// the worker: see Ready.
+func StartNanny(spec WorkerSpec, cfg NannyConfig) (*Nanny, error) {
+	if err := spec.check(); err != nil {
+		return nil, err
+	}
+	if !mainCalled.Load() {
+		return nil, ErrNoMain
+	}
+	n := &Nanny{
+		spec: spec, cfg: cfg.withDefaults(),
+		stop: make(chan string, 1), kill: make(chan struct{}), done: make(chan struct{}),
+		info: WorkerInfo{Name: spec.Name, State: Starting}, changed: make(chan struct{}),
+	}
+	n.cfg.Logger = n.cfg.Logger.With("worker", spec.Name)
+	go n.run()
+	return n, nil
+}
+
+// Info describes the worker now.
+func (n *Nanny) Info() WorkerInfo {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.info
+}
+
+// Done is closed when the worker has ended and is not replaced; Err says why.
+func (n *Nanny) Done() <-chan struct{} { return n.done }
+
+// Err is nil while the nanny works, after Close and when the worker has ended in peace.
+func (n *Nanny) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
+}
+
+// Ready waits until the worker is registered with its scheduler. It fails when the nanny
+// gives up or is closed before.
+func (n *Nanny) Ready(ctx context.Context) error {
+	for {
+		n.mu.Lock()
+		state, err, changed := n.info.State, n.err, n.changed
+		n.mu.Unlock()
+		switch state {
+		case Running:
+			return nil
+		case Closed, Failed:
+			if err == nil {
+				err = fmt.Errorf("cluster: worker %s was closed before it was ready", n.spec.Name)
+			}
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("cluster: worker %s is %s: %w", n.spec.Name, state, context.Cause(ctx))
+		}
+	}
+}
+
+// Close ends the worker's process: it is asked to, and killed when ctx ends before it has.
+// It returns when the process is gone. It is idempotent.
+func (n *Nanny) Close(ctx context.Context) error { return n.end(ctx, "close") }
+
+// Retire is Close after the worker has handed its data to others.
+func (n *Nanny) Retire(ctx context.Context) error { return n.end(ctx, "retire") }
+
+func (n *Nanny) end(ctx context.Context, op string) error {
+	n.stopOnce.Do(func() { n.stop <- op })
+	select {
+	case <-n.done:
+	case <-ctx.Done():
+		n.killOnce.Do(func() { close(n.kill) })
+		<-n.done
+	}
+	return nil
+}
+
+// update changes the copy that others see, and tells them.
+func (n *Nanny) update(f func(*WorkerInfo)) {
+	n.mu.Lock()
+	f(&n.info)
+	info := n.info
+	close(n.changed)
+	n.changed = make(chan struct{})
+	n.mu.Unlock()
+	if n.cfg.Changed != nil {
+		n.cfg.Changed(info)
+	}
+}
+
+// finish is the last thing that run does.
+func (n *Nanny) finish(err error) {
+	n.mu.Lock()
+	n.err = err
+	n.mu.Unlock()
+	n.update(func(i *WorkerInfo) {
+		i.State, i.PID, i.Address, i.Lanes = Closed, 0, "", nil
+		if err != nil {
+			i.State = Failed
+		}
+	})
+	close(n.done)
+}

@@ -1,0 +1,205 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// ending is how one process of a worker ended.
+type ending struct {
+	ready   bool          // it had registered
+	lived   time.Duration // since then
+	stopped bool          // the nanny was told to end it
+	code    int           // exit code, -1 when a signal or the nanny ended it
+	err     error         // in words
+}
+
+// run starts process after process until one ends in peace, the nanny is stopped or gives up.
+func (n *Nanny) run() {
+	failures, everReady := 0, false
+	for {
+		end := n.once()
+		everReady = everReady || end.ready
+		switch {
+		case end.stopped:
+			n.finish(nil)
+			return
+		case end.code == exitDone:
+			n.cfg.Logger.Info("worker has ended")
+			n.finish(nil)
+			return
+		case end.code == exitLost:
+			n.finish(fmt.Errorf("cluster: worker %s: %w", n.spec.Name, end.err))
+			return
+		case end.code == exitRestart:
+			failures = 0
+			n.cfg.Logger.Info("worker asks for another one in its place")
+		case end.ready && end.lived >= n.cfg.settle:
+			failures = 0
+			n.cfg.Logger.Warn("worker has died, starting another", "cause", end.err)
+		default:
+			failures++
+			if n.tooMany(failures, everReady) {
+				err := fmt.Errorf("cluster: worker %s: given up after %d processes: %w", n.spec.Name, failures, end.err)
+				n.cfg.Logger.Error("worker does not stay alive, given up", "processes", failures, "cause", end.err)
+				n.finish(err)
+				return
+			}
+			n.cfg.Logger.Warn("worker did not start, trying again", "failures", failures, "cause", end.err)
+		}
+		n.update(func(i *WorkerInfo) { i.State, i.PID, i.Address, i.Lanes = Restarting, 0, "", nil })
+		if !n.rest(failures) {
+			n.finish(nil)
+			return
+		}
+	}
+}
+
+// firstFailures is how many processes may fail before the first that works: what is wrong
+// then is usually wrong for good, such as an address.
+const firstFailures = 3
+
+func (n *Nanny) tooMany(failures int, everReady bool) bool {
+	limit := n.cfg.MaxFailures
+	if limit < 0 {
+		return false
+	}
+	if !everReady {
+		limit = min(limit, firstFailures)
+	}
+	return failures >= limit
+}
+
+// rest pauses before the next process: not at all after one that was good, then 100 ms,
+// doubled each time up to 10 s. It reports whether there is to be a next one.
+func (n *Nanny) rest(failures int) bool {
+	var pause time.Duration
+	if failures > 0 {
+		pause = min(n.cfg.pause<<min(failures-1, 10), 100*n.cfg.pause)
+	}
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-n.stop:
+	case <-n.kill:
+	}
+	return false
+}
+
+// once runs one process from its start to its end.
+func (n *Nanny) once() ending {
+	p, err := spawn(n.cfg.role, n.spec.Name, n.spec, n.cfg.Env, n.cfg.Stdout, n.cfg.Stderr)
+	if err != nil {
+		return ending{code: -1, err: err}
+	}
+	n.update(func(i *WorkerInfo) { i.State, i.PID, i.Starts = Starting, p.pid(), i.Starts+1 })
+	end, cause := n.watch(p)
+	err = p.wait()
+	end.code = exitCode(err)
+	if end.err = cause; cause == nil {
+		end.err = describe(end.code, err)
+	}
+	if cause != nil && end.code == exitDone {
+		end.code = exitFailed // ended in peace while it was being killed
+	}
+	return end
+}
+
+// watch returns when the process has ended, having killed it where it had to be; cause is
+// then what for.
+func (n *Nanny) watch(p *process) (end ending, cause error) {
+	start := time.NewTimer(n.cfg.StartTimeout)
+	defer start.Stop()
+	if n.spec.DeathTimeout > 0 {
+		start.Stop()
+	}
+	memory := time.NewTicker(n.cfg.Interval)
+	defer memory.Stop()
+	limit := int64(-1)
+	if n.spec.MemoryLimit > 0 && n.cfg.Terminate > 0 {
+		limit = int64(n.cfg.Terminate * float64(n.spec.MemoryLimit))
+	} else {
+		memory.Stop()
+	}
+	var ready time.Time
+	events, stop := p.events, n.stop
+	defer func() {
+		if end.ready = !ready.IsZero(); end.ready {
+			end.lived = time.Since(ready)
+		}
+	}()
+	for {
+		select {
+		case e, ok := <-events:
+			switch {
+			case !ok:
+				events = nil // it is about to end
+			case e.Event == "ready":
+				ready = time.Now()
+				start.Stop()
+				n.update(func(i *WorkerInfo) { i.State, i.Address, i.Lanes, i.HTTP = Running, e.Address, e.Lanes, e.HTTP })
+			case e.Event == "failed":
+				cause = errors.New(e.Error)
+			}
+		case <-p.child.Done:
+			return end, n.lastWords(events, cause)
+		case op := <-stop:
+			end.stopped, stop = true, nil
+			p.order(op)
+		case <-n.kill:
+			end.stopped = true
+			p.kill()
+			return end, cause
+		case <-start.C:
+			p.kill()
+			return end, fmt.Errorf("not registered with %s after %v", n.spec.Scheduler, n.cfg.StartTimeout)
+		case <-memory.C:
+			if used, err := residentMemory(p.pid()); err == nil && used > limit {
+				p.kill()
+				return end, fmt.Errorf("process of %d MiB exceeded %.0f%% of its memory limit of %d MiB", used>>20, 100*n.cfg.Terminate, n.spec.MemoryLimit>>20)
+			}
+		}
+	}
+}
+
+// lastWords reads what a process told right before it ended.
+func (n *Nanny) lastWords(events <-chan event, cause error) error {
+	if events == nil {
+		return cause
+	}
+	for e := range events {
+		if e.Event == "failed" {
+			cause = errors.New(e.Error)
+		}
+	}
+	return cause
+}
+
+// exitCode is -1 for a process that a signal ended.
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	default:
+		return -1
+	}
+}
+
+func describe(code int, err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+			return fmt.Errorf("process ended by signal %d (%v)", int(s.Signal()), s.Signal())
+		}
+		return fmt.Errorf("process ended with exit code %d", code)
+	}
+	return err
+}

@@ -1,0 +1,262 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/comm/ucxcomm"
+	"go.millstream.dev/config"
+	"go.millstream.dev/ucx"
+	"go.millstream.dev/worker"
+)
+
+// config is the specification as the worker takes it, on top of what Dask's settings say.
+func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
+	if err := s.check(); err != nil {
+		return worker.Config{}, err
+	}
+	settings, err := config.Default()
+	if err != nil {
+		return worker.Config{}, err
+	}
+	cfg, err := worker.FromConfig(settings)
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Scheduler, cfg.Name, cfg.Listen, cfg.Contact = s.Scheduler, s.Name, s.Listen, s.Contact
+	cfg.Threads, cfg.MemoryLimit, cfg.DeathTimeout, cfg.Dashboard = s.Threads, s.MemoryLimit, s.DeathTimeout, s.Dashboard
+	cfg.LocalDirectory = cmp.Or(s.LocalDirectory, cfg.LocalDirectory)
+	cfg.Validate = cfg.Validate || s.Validate
+	cfg.Logger = log
+	if len(s.Resources) > 0 {
+		cfg.Resources = s.Resources
+	}
+	cfg.Accept.Interface = s.Interface
+	if s.Identity != nil {
+		if cfg.Dial.TLS, err = s.Identity.Dial(); err != nil {
+			return cfg, err
+		}
+		if cfg.Accept.TLS, err = s.Identity.Listen(); err != nil {
+			return cfg, err
+		}
+	}
+	cfg.Lanes = worker.Lanes{Listen: s.lane(log), Trusted: s.LanesTrusted}
+	return cfg, nil
+}
+
+// lane is the address of the data lane, "" for none.
+func (s *WorkerSpec) lane(log *slog.Logger) string {
+	scheme, _ := comm.ParseAddress(cmp.Or(s.Listen, s.Scheduler))
+	switch {
+	case s.Lane == "":
+		return ""
+	case s.Lane != "auto":
+		return s.Lane
+	case scheme == "inproc" || scheme == "ucx" || scheme == "ucxx":
+		return "" // what there is already is as fast
+	}
+	if err := ucx.Available(); err != nil {
+		log.Info("no lane for data, it goes over the control connection", "reason", err)
+		return ""
+	}
+	host := "127.0.0.1"
+	if h, _, err := comm.AddressHostPort(s.Listen); s.LanesTrusted && err == nil && h != "" {
+		host = h
+	}
+	return "ucxx://" + net.JoinHostPort(host, "0")
+}
+
+// configureUCX makes UCX comms of this process obey the specification.
+func (s *WorkerSpec) configureUCX() error {
+	if s.UCX != nil {
+		ucxcomm.Configure(ucxcomm.Settings{Options: s.UCX.Options, Library: s.UCX.Library, MultiBuffer: s.UCX.MultiBuffer, NoLanes: s.UCX.PlainLanes})
+		return nil
+	}
+	c, err := config.Default()
+	if err != nil {
+		return err
+	}
+	settings, err := c.Settings(config.Overrides{})
+	if err != nil {
+		return err
+	}
+	ucxcomm.Configure(ucxcomm.FromConfig(settings))
+	return nil
+}
+
+// ErrRestart is the end of a worker that wants another one in its place.
+var ErrRestart = errors.New("cluster: the worker is to be started again")
+
+// RunWorker runs a worker in this process until it ends: ctx does it by force, orders of
+// the channel, which may be nil, in peace: "retire" moves data to other workers first,
+// "close" does not. ready is told when it is registered. The error is nil for an end that
+// was asked for, by this side or by the scheduler. The process should have nothing else to
+// do: settings of UCX and of Go's runtime are changed.
+func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-chan string, ready func(WorkerInfo)) error {
+	if err := spec.configureUCX(); err != nil {
+		return err
+	}
+	cfg, err := spec.config(log)
+	if err != nil {
+		return err
+	}
+	cfg.OwnProcess = true
+	if os.Getenv("GOMAXPROCS") == "" && cfg.Threads > 0 {
+		// With all processors computing, a goroutine that waits for the network wakes 17 ms
+		// late; with two more threads, after 1.5 ms.
+		runtime.GOMAXPROCS(cfg.Threads + 2)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := startWorker(ctx, cfg, orders)
+	if err != nil || w == nil {
+		return err
+	}
+	ready(WorkerInfo{Name: w.Name(), State: Running, Address: w.Address(), Lanes: w.Lanes(), HTTP: w.Dashboard(), PID: os.Getpid(), Starts: 1})
+	return serve(ctx, w, spec, orders)
+}
+
+// startWorker starts the worker unless an order to end comes first: then there is none.
+func startWorker(ctx context.Context, cfg worker.Config, orders <-chan string) (*worker.Worker, error) {
+	type result struct {
+		w   *worker.Worker
+		err error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	started := make(chan result, 1)
+	go func() {
+		w, err := worker.Start(ctx, cfg)
+		started <- result{w, err}
+	}()
+	select {
+	case r := <-started:
+		return r.w, r.err
+	case <-orders:
+		cancel()
+		if r := <-started; r.err == nil {
+			return nil, r.w.Close()
+		}
+		return nil, nil
+	}
+}
+
+// serve waits for the end of a worker, and brings it about when it is told to.
+func serve(ctx context.Context, w *worker.Worker, spec WorkerSpec, orders <-chan string) error {
+	var lifetime <-chan time.Time
+	if spec.Lifetime > 0 {
+		t := time.NewTimer(spec.Lifetime)
+		defer t.Stop()
+		lifetime = t.C
+	}
+	retired := make(chan error, 1)
+	retiring, restart := false, false
+	retire := func() {
+		if !retiring {
+			retiring = true
+			go func() { retired <- w.Retire(ctx) }()
+		}
+	}
+	for {
+		select {
+		case <-w.Done():
+			return outcome(w.Err(), restart)
+		case <-ctx.Done():
+			_ = w.Close()
+			return context.Cause(ctx)
+		case <-lifetime:
+			lifetime, restart = nil, spec.LifetimeRestart
+			retire()
+		case err := <-retired:
+			if err != nil && ctx.Err() == nil {
+				spec.log(w, err)
+			}
+			_ = w.Close()
+		case op := <-orders:
+			restart = false
+			if op == "retire" && !retiring {
+				retire()
+				continue
+			}
+			_ = w.Close()
+		}
+	}
+}
+
+func (s *WorkerSpec) log(w *worker.Worker, err error) {
+	slog.Warn("worker ends without having moved its data", "worker", w.Name(), "error", err)
+}
+
+// outcome is how a worker's end looks from outside.
+func outcome(err error, restart bool) error {
+	switch {
+	case restart:
+		return ErrRestart
+	case err == nil, errors.Is(err, worker.ErrClosed), errors.Is(err, worker.ErrSchedulerClosed):
+		return nil
+	}
+	return err
+}
+
+// workerRole is the process of a worker that a nanny has started.
+func workerRole() int {
+	c, err := newChild()
+	if err != nil {
+		childFailure("%v", err)
+		return exitUsage
+	}
+	var spec WorkerSpec
+	if err := c.orders.Decode(&spec); err != nil {
+		childFailure("the worker's specification: %v", err)
+		return exitUsage
+	}
+	log, err := spec.Log.New(os.Stderr)
+	if err != nil {
+		childFailure("%v", err)
+		return exitUsage
+	}
+	slog.SetDefault(log)
+	log = log.With("worker", spec.Name)
+	orders := make(chan string)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() {
+		for op := range c.await() {
+			if op == "" {
+				// The parent is gone, or wants no more of it. A worker that cannot end in a
+				// second is ended.
+				cancel(errors.New("the parent process has ended"))
+				time.AfterFunc(time.Second, func() { os.Exit(exitDone) })
+				return
+			}
+			select {
+			case orders <- op:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	err = RunWorker(ctx, spec, log, orders, func(i WorkerInfo) {
+		c.tell(event{Event: "ready", Address: i.Address, Lanes: i.Lanes, HTTP: i.HTTP})
+	})
+	switch {
+	case err == nil, ctx.Err() != nil:
+		return exitDone
+	case errors.Is(err, ErrRestart):
+		return exitRestart
+	case errors.Is(err, worker.ErrSchedulerLost):
+		c.tell(event{Event: "failed", Error: oneLine(err)})
+		return exitLost
+	}
+	c.tell(event{Event: "failed", Error: oneLine(err)})
+	return exitFailed
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(fmt.Sprint(err)), " ") }

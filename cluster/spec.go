@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.millstream.dev/secure"
+)
+
+// WorkerSpec is all that the process of a worker is told. It travels to the process as
+// JSON over its standard input, so keys never stand on a command line or in the
+// environment. Whatever it leaves open comes from Dask's configuration, which a process
+// inherits from the one that starts it.
+type WorkerSpec struct {
+	// Scheduler is the scheduler's address.
+	Scheduler string `json:"scheduler"`
+	// Name is the worker's, unique in the cluster (default: its address).
+	Name string `json:"name,omitempty"`
+	// Listen is the address to serve, such as tls://127.0.0.1:0 (default: the scheduler's
+	// scheme, the interface that faces it, any port), Contact what others use to reach it.
+	Listen  string `json:"listen,omitempty"`
+	Contact string `json:"contact,omitempty"`
+	// Interface is the network interface whose address is announced (ib0, eth0).
+	Interface string `json:"interface,omitempty"`
+	// Threads is how many tasks run at once (default: the processors of the machine).
+	Threads int `json:"threads,omitempty"`
+	// MemoryLimit in bytes; 0 is no limit.
+	MemoryLimit int64 `json:"memory_limit,omitempty"`
+	// Resources that tasks may ask for.
+	Resources map[string]float64 `json:"resources,omitempty"`
+	// LocalDirectory is where data is spilled to (default: the system's temporary folder).
+	LocalDirectory string `json:"local_directory,omitempty"`
+	// DeathTimeout ends a worker that has had no scheduler for so long (default: never).
+	DeathTimeout time.Duration `json:"death_timeout,omitempty"`
+	// Lifetime retires the worker after so long (default: never); with LifetimeRestart its
+	// nanny then starts another.
+	Lifetime        time.Duration `json:"lifetime,omitempty"`
+	LifetimeRestart bool          `json:"lifetime_restart,omitempty"`
+	// Lane is the address of its data lane, such as ucxx://127.0.0.1:0; "auto" is one over
+	// UCX on the host that it listens on, if UCX can be loaded; "" is none. LanesTrusted
+	// allows lanes to other hosts.
+	Lane         string `json:"lane,omitempty"`
+	LanesTrusted bool   `json:"lanes_trusted,omitempty"`
+	// Dashboard is the host:port of its HTTP server; "" is none.
+	Dashboard string `json:"dashboard,omitempty"`
+	// Identity is its certificate; without one the files that the configuration names.
+	Identity *secure.Identity `json:"identity,omitempty"`
+	// UCX are the settings of UCX comms (default: what the configuration says).
+	UCX *UCXSpec `json:"ucx,omitempty"`
+	// Log says what it logs.
+	Log LogSpec `json:"log"`
+	// Validate checks every invariant after each event: for tests.
+	Validate bool `json:"validate,omitempty"`
+}
+
+// UCXSpec are settings of UCX comms; see ucxcomm.Settings.
+type UCXSpec struct {
+	// Options are UCX's, without UCX_.
+	Options map[string]string `json:"options,omitempty"`
+	// Library is the path of a libucp.so.0.
+	Library string `json:"library,omitempty"`
+	// MultiBuffer is distributed-ucxx.multi-buffer.
+	MultiBuffer bool `json:"multi_buffer,omitempty"`
+	// PlainLanes leaves the choice of lanes to UCX.
+	PlainLanes bool `json:"plain_lanes,omitempty"`
+}
+
+// check finds what no worker can be started with.
+func (s *WorkerSpec) check() error {
+	switch {
+	case s.Scheduler == "":
+		return errors.New("cluster: a worker needs the address of a scheduler")
+	case s.Threads < 0:
+		return fmt.Errorf("cluster: a worker cannot have %d threads", s.Threads)
+	case s.MemoryLimit < 0:
+		return fmt.Errorf("cluster: a worker cannot have a memory limit of %d bytes", s.MemoryLimit)
+	}
+	return nil
+}
