@@ -39,6 +39,8 @@ func (s *State) updateData(ev *UpdateData) {
 		switch {
 		case len(t.holders) == 0 && len(t.spec) == 0: // its workers have gone meanwhile
 			s.recommend(t, toForgotten)
+		case t.state == Released:
+			s.recommend(t, toWaiting)
 		case !told && c != nil:
 			s.report(c, t)
 		}

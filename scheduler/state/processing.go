@@ -50,17 +50,23 @@ func (s *State) exitProcessing(t *Task) {
 		s.count(w, t.group.prefix, -1)
 	}
 	for i := range t.deps {
-		d := t.deps[i].t
-		if n, ok := w.needs[d]; ok {
-			if n.tasks--; n.tasks == 0 {
-				s.fetched(w, d, n)
-			} else {
-				w.needs[d] = n
-			}
-		}
+		s.unneed(w, t.deps[i].t)
 	}
 	w.take(t.notes, -1)
 	s.reload(w)
+}
+
+// unneed notes that one task less on a worker needs a dependency.
+func (s *State) unneed(w *Worker, d *Task) {
+	n, ok := w.needs[d]
+	if !ok {
+		return
+	}
+	if n.tasks--; n.tasks == 0 {
+		s.fetched(w, d, n)
+	} else {
+		w.needs[d] = n
+	}
 }
 
 // count changes how many tasks of a prefix a worker processes.

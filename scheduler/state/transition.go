@@ -7,10 +7,13 @@ import (
 )
 
 // recommend asks for a transition of a task when those before it are done. The latest recommendation
-// replaces an earlier one and goes first; toUnneeded gives way to every other, and nothing follows on
-// toForgotten.
+// replaces an earlier one and goes first; but toUnneeded and toProcessing give way to what was said before
+// them, and nothing follows on toForgotten.
 func (s *State) recommend(t *Task, to target) {
-	if t.target == toForgotten || to == toUnneeded && t.target != none || t.state == Forgotten {
+	switch {
+	case t.state == Forgotten, t.target == toForgotten:
+		return
+	case to == toUnneeded && t.target != none, to == toProcessing && t.target > toProcessing:
 		return
 	}
 	t.target = to
@@ -317,6 +320,9 @@ func (s *State) forget(t *Task) {
 		d.orphan = true
 		if d.state == Waiting && !wasMemory {
 			d.waitingOn--
+		}
+		if d.worker != nil {
+			s.unneed(d.worker, t)
 		}
 		d.dropDep(int(e.back))
 		if d.state != Memory && d.state != Erred {
