@@ -109,6 +109,9 @@ func (w *Worker) stop(reason error) (left int64) {
 	if w.lanes != nil {
 		_ = w.lanes.pool.Close()
 	}
+	if w.peers != nil {
+		_ = w.peers.Close()
+	}
 	if w.pool != nil {
 		_ = w.pool.Close()
 	}

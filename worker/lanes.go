@@ -53,6 +53,7 @@ const laneRetry = time.Minute
 func newLanes(w *Worker) *lanes {
 	l := &lanes{w: w, boot: bootID(), peers: map[string]*peerLane{}, owner: map[string]string{}}
 	dial := w.cfg.Dial
+	dial.Timeout = peerTimeout(dial.Timeout)
 	dial.RequireEncryption = false // the cookie admits, and lanes do not leave the machine unless they are trusted
 	l.pool = rpc.NewPool(laneNetwork{l}, rpc.PoolConfig{Dial: dial})
 	return l
@@ -108,7 +109,7 @@ func (l *lanes) spare(address string) (peer string, cookie []byte) {
 // ask asks a peer for its lane; the zero lane if it has none that may be used.
 func (l *lanes) ask(ctx context.Context, peer string) (lane, error) {
 	var reply lanesReply
-	if err := l.w.pool.Call(ctx, peer, "millstream-lanes", nil, &reply); err != nil {
+	if err := l.w.peers.Call(ctx, peer, "millstream-lanes", nil, &reply); err != nil {
 		return lane{}, err
 	}
 	for _, x := range reply.Lanes {
@@ -144,12 +145,12 @@ func (l *lanes) find(ctx context.Context, peer string) string {
 // discover asks a Millstream peer for its lane and remembers the answer; that a Python peer
 // has none is remembered too.
 func (l *lanes) discover(ctx context.Context, peer string) (string, error) {
-	c, err := l.w.pool.Acquire(ctx, peer)
+	c, err := l.w.peers.Acquire(ctx, peer)
 	if err != nil {
 		return "", err
 	}
 	millstream := c.Info().Millstream != nil
-	l.w.pool.Release(peer, c)
+	l.w.peers.Release(peer, c)
 	var found lane
 	if millstream {
 		if found, err = l.ask(ctx, peer); err != nil {
@@ -205,11 +206,11 @@ func (w *Worker) connectPeer(ctx context.Context, peer string, lane bool) (link,
 			w.lanes.failed(peer, err)
 		}
 	}
-	c, err := w.pool.Acquire(ctx, peer)
+	c, err := w.peers.Acquire(ctx, peer)
 	if err != nil {
 		return link{}, err
 	}
-	return w.link(w.pool, peer, c, func(error) {}), nil
+	return w.link(w.peers, peer, c, func(error) {}), nil
 }
 
 func (w *Worker) link(pool *rpc.Pool, address string, c comm.Comm, failed func(error)) link {
@@ -228,7 +229,7 @@ func (w *Worker) link(pool *rpc.Pool, address string, c comm.Comm, failed func(e
 // forgetPeer drops the connections to a worker that is gone. It does not block the turn.
 func (w *Worker) forgetPeer(peer string) {
 	w.tasks.Go(func() {
-		w.pool.Remove(peer)
+		w.peers.Remove(peer)
 		if w.lanes != nil {
 			w.lanes.forget(peer)
 		}

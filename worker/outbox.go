@@ -40,8 +40,7 @@ type sender struct {
 	comm comm.Comm
 
 	mu      sync.Mutex // owns what follows
-	queue   []*wire.Message
-	counts  []int // messages in each
+	queue   []batch    // each becomes a message; bodies begin with room for a list's head
 	closing bool
 	hurry   bool // somebody waits for what is queued
 	sent    int64
@@ -72,17 +71,15 @@ func (s *sender) add(b *batch, hurry bool) {
 	s.hurry = s.hurry || hurry
 	// The indices of markers count from the start of a message's frames, so only one of two
 	// that go together may have frames.
-	if last := len(s.queue) - 1; last >= 0 && (len(b.frames) == 0 || len(s.queue[last].Frames) == 1) {
-		m := s.queue[last]
-		m.Frames[0] = wire.HeapFrame(append(m.Frames[0].Bytes(), b.body...))
-		m.Frames = append(m.Frames, b.frames...)
-		s.counts[last] += b.n
+	if last := len(s.queue) - 1; last >= 0 && (len(b.frames) == 0 || len(s.queue[last].frames) == 0) {
+		q := &s.queue[last]
+		q.body = append(q.body, b.body...)
+		q.frames = append(q.frames, b.frames...)
+		q.n += b.n
 	} else {
 		// The memory is not used again: a receiver in this process may hold it.
 		body := make([]byte, listHead, listHead+len(b.body))
-		m := &wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(append(body, b.body...))}, b.frames...)}
-		s.queue = append(s.queue, m)
-		s.counts = append(s.counts, b.n)
+		s.queue = append(s.queue, batch{body: append(body, b.body...), n: b.n, frames: b.frames})
 	}
 	s.mu.Unlock()
 	if wake {
@@ -108,12 +105,14 @@ func (s *sender) next(lingered bool) (m *wire.Message, n int, wait time.Duration
 	if !lingered && !s.hurry && !s.closing {
 		return nil, 0, linger, false
 	}
-	m, n = s.queue[0], s.counts[0]
-	s.queue, s.counts = s.queue[1:], s.counts[1:]
+	b := s.queue[0]
+	s.queue = s.queue[1:]
 	if len(s.queue) == 0 {
-		s.queue, s.counts, s.hurry = nil, nil, false
+		s.queue, s.hurry = nil, false
 	}
-	return m, n, 0, false
+	b.body[0] = 0xdd // a list whose length is in the four bytes that follow
+	binary.BigEndian.PutUint32(b.body[1:listHead], uint32(b.n))
+	return &wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(b.body)}, b.frames...)}, b.n, 0, false
 }
 
 func (s *sender) run() {
@@ -135,9 +134,6 @@ func (s *sender) run() {
 				return
 			}
 		case m != nil:
-			head := m.Frames[0].Bytes()
-			head[0] = 0xdd // a list whose length is in the four bytes that follow
-			binary.BigEndian.PutUint32(head[1:listHead], uint32(n))
 			if err := s.comm.Write(context.Background(), m); err != nil {
 				s.comm.Abort() // the reader notices, and the session ends
 				return

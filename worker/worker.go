@@ -60,7 +60,8 @@ type Worker struct {
 	laneServer  *rpc.Server
 	laneAddress string
 	cookies     *secure.Cookies
-	pool        *rpc.Pool
+	pool        *rpc.Pool // to the scheduler
+	peers       *rpc.Pool // to other workers
 	lanes       *lanes
 	data        *data
 	usage       *usage
@@ -148,6 +149,9 @@ func (w *Worker) start(ctx context.Context) error {
 		return err
 	}
 	w.pool = rpc.NewPool(w.cfg.Network, rpc.PoolConfig{Dial: w.cfg.Dial})
+	peerDial := w.cfg.Dial
+	peerDial.Timeout = peerTimeout(peerDial.Timeout)
+	w.peers = rpc.NewPool(w.cfg.Network, rpc.PoolConfig{Dial: peerDial})
 	w.server = rpc.NewServer(rpc.Config{Type: "Worker", ID: w.id, Identity: w.identity, Authorize: roles.Authorize, Blocked: w.cfg.Blocked, Decode: decodeKeep, Logger: w.log})
 	w.addHandlers()
 	listener, err := w.listen(ctx)
@@ -188,6 +192,16 @@ func (w *Worker) start(ctx context.Context) error {
 	}
 	w.log.Info("worker started", "address", w.address, "name", w.name, "threads", w.cfg.Threads, "memory", w.cfg.MemoryLimit, "scheduler", w.cfg.Scheduler, "lane", w.laneAddress)
 	return nil
+}
+
+// peerTimeout is how long connecting to a peer may take. One that the scheduler knows
+// listens already, so that a refusal means that it is dead.
+func peerTimeout(configured time.Duration) time.Duration {
+	const limit = 3 * time.Second
+	if configured > 0 {
+		return min(configured, limit)
+	}
+	return limit
 }
 
 // check fills defaults in and refuses what cannot be.

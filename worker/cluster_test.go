@@ -1,0 +1,169 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/scheduler"
+	"go.millstream.dev/worker"
+)
+
+var (
+	double = client.Func("worker_test.double", func(_ context.Context, x int) (int, error) { return 2 * x, nil })
+	plus   = client.Func2("worker_test.plus", func(_ context.Context, x, y int) (int, error) { return x + y, nil })
+	text   = client.Func("worker_test.text", func(_ context.Context, n int) (string, error) { return strings.Repeat("x", n), nil })
+	size   = client.Func("worker_test.size", func(_ context.Context, s string) (int, error) { return len(s), nil })
+	breaks = client.Func("worker_test.breaks", func(_ context.Context, x int) (int, error) { return 0, fmt.Errorf("no %d", x) })
+	rest   = client.Func("worker_test.rest", func(ctx context.Context, d time.Duration) (int, error) {
+		select {
+		case <-time.After(d):
+			return int(d), nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	})
+)
+
+// cluster is a real scheduler with real workers and a real client.
+type cluster struct {
+	scheduler *scheduler.Scheduler
+	workers   []*worker.Worker
+	client    *client.Client
+}
+
+func start(t *testing.T, listen string, workers int, cfg worker.Config) *cluster {
+	t.Helper()
+	ctx := testContext(t)
+	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{listen}, Validate: true, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	c := &cluster{scheduler: s}
+	for range workers {
+		c.add(t, cfg)
+	}
+	if c.client, err = client.Connect(ctx, s.Address(), client.Config{Logger: quiet()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.client.Close(context.Background()) })
+	return c
+}
+
+func (c *cluster) add(t *testing.T, cfg worker.Config) *worker.Worker {
+	t.Helper()
+	cfg.Scheduler, cfg.Logger, cfg.Validate, cfg.LocalDirectory = c.scheduler.Address(), quiet(), true, t.TempDir()
+	if cfg.Threads == 0 {
+		cfg.Threads = 2
+	}
+	w, err := worker.Start(testContext(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c.workers = append(c.workers, w)
+	return w
+}
+
+func both(t *testing.T, f func(t *testing.T, listen string)) {
+	for _, listen := range []string{"inproc://", "tcp://127.0.0.1:0"} {
+		t.Run(listen[:strings.Index(listen, ":")], func(t *testing.T) { f(t, listen) })
+	}
+}
+
+func TestClusterSubmit(t *testing.T) {
+	both(t, func(t *testing.T, listen string) {
+		c := start(t, listen, 2, worker.Config{})
+		ctx := testContext(t)
+		a := double.Submit(ctx, c.client, client.Val(20))
+		b := plus.Submit(ctx, c.client, a, client.Val(2))
+		if v, err := b.Result(ctx); v != 42 || err != nil {
+			t.Fatalf("got %v, %v", v, err)
+		}
+		xs := make([]int, 200)
+		for i := range xs {
+			xs[i] = i
+		}
+		all, err := client.Gather(ctx, double.Map(ctx, c.client, xs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range all {
+			if v != 2*i {
+				t.Fatalf("%d: got %d", i, v)
+			}
+		}
+		if _, err := breaks.Submit(ctx, c.client, client.Val(7)).Result(ctx); err == nil || !strings.Contains(err.Error(), "no 7") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Data moves between workers, and a worker that retires leaves its data to the others.
+func TestClusterRetire(t *testing.T) {
+	both(t, func(t *testing.T, listen string) {
+		c := start(t, listen, 2, worker.Config{Threads: 1})
+		ctx := testContext(t)
+		ns := make([]int, 40)
+		for i := range ns {
+			ns[i] = 1000 + i
+		}
+		texts := text.Map(ctx, c.client, ns)
+		if err := client.Wait(ctx, texts); err != nil {
+			t.Fatal(err)
+		}
+		w := c.workers[0]
+		if err := w.Retire(ctx); err != nil {
+			t.Fatal(err)
+		}
+		<-w.Done()
+		if !errors.Is(w.Err(), worker.ErrClosed) && !errors.Is(w.Err(), worker.ErrSchedulerClosed) {
+			t.Errorf("ended with %v", w.Err())
+		}
+		ran := len(c.workers[1].Timelines())
+		got, err := client.Gather(ctx, texts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range got {
+			if len(s) != ns[i] {
+				t.Errorf("text %d has %d", i, len(s))
+			}
+		}
+		if now := len(c.workers[1].Timelines()); now != ran {
+			t.Errorf("%d tasks were computed again", now-ran)
+		}
+	})
+}
+
+// A worker that vanishes is replaced by what is left: results are computed again.
+func TestClusterWorkerLost(t *testing.T) {
+	c := start(t, "tcp://127.0.0.1:0", 3, worker.Config{Threads: 1})
+	ctx := testContext(t)
+	ns := make([]int, 60)
+	for i := range ns {
+		ns[i] = i
+	}
+	texts := text.Map(ctx, c.client, ns)
+	if err := client.Wait(ctx, texts); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.workers[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range texts {
+		v, err := size.Submit(ctx, c.client, f).Result(ctx)
+		if err != nil || v != ns[i] {
+			t.Fatalf("%d: got %v, %v", i, v, err)
+		}
+	}
+}
