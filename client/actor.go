@@ -78,7 +78,7 @@ func (m *Method[S, A, R]) Call(ctx context.Context, a *Actor[S], arg A) (R, erro
 	ctx, stop := c.within(ctx)
 	defer stop()
 	var reply msgpack.Map
-	if err := c.pool.Call(ctx, address, "actor_execute", args, &reply); err != nil {
+	if err := c.workers.Call(ctx, address, "actor_execute", args, &reply); err != nil {
 		return zero, fmt.Errorf("client: actor %s at %s: %w", ks.key, address, err)
 	}
 	if s := reply.GetString("status"); s != "OK" {

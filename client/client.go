@@ -40,7 +40,8 @@ type Client struct {
 	cfg     Config
 	address string
 	id      string
-	pool    *rpc.Pool
+	pool    *rpc.Pool // to the scheduler
+	workers *rpc.Pool // to workers, which listen or are dead: a refusal is not tried for long
 	log     *slog.Logger
 
 	mu        sync.Mutex // owns all below but the channels
@@ -93,11 +94,17 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 		keys: make(map[task.Key]*keyState), graphs: make(map[*graphOut]struct{}), addressAt: make(map[string]int32),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	near := cfg.Dial
+	if near.Timeout <= 0 || near.Timeout > workerDial {
+		near.Timeout = workerDial
+	}
+	c.workers = rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: near})
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	s, err := c.register(ctx)
 	if err != nil {
 		c.cancel(ErrClosed)
 		_ = c.pool.Close()
+		_ = c.workers.Close()
 		return nil, fmt.Errorf("client: scheduler at %s: %w", c.address, err)
 	}
 	c.identity = s.identity
@@ -152,8 +159,11 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.cancel(ErrClosed)
 	<-c.done
-	return errors.Join(err, c.pool.Close())
+	return errors.Join(err, c.pool.Close(), c.workers.Close())
 }
+
+// workerDial bounds how long a worker is dialled before its results are looked for elsewhere.
+const workerDial = 2 * time.Second
 
 // closeTime bounds how long a scheduler may take to hear that the client leaves.
 const closeTime = 2 * time.Second

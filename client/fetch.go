@@ -245,14 +245,14 @@ func (c *Client) getData(ctx context.Context, address string, keys []*keyState, 
 	defer stop()
 	request := keysRequest("get_data", keys, which)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		conn, err := c.pool.Acquire(ctx, address)
+		conn, err := c.workers.Acquire(ctx, address)
 		if err != nil {
-			return c.unreached(ctx, address, which, err)
+			return c.unreached(ctx, address, keys, which, err)
 		}
 		m, busy, err := exchange(ctx, conn, request)
-		c.pool.Release(address, conn)
+		c.workers.Release(address, conn)
 		if err != nil {
-			return c.unreached(ctx, address, which, err)
+			return c.unreached(ctx, address, keys, which, err)
 		}
 		if !busy {
 			defer m.Release()
@@ -268,10 +268,15 @@ func (c *Client) getData(ctx context.Context, address string, keys []*keyState, 
 }
 
 // unreached makes results missing whose worker did not answer, unless nobody waits any more.
-func (c *Client) unreached(ctx context.Context, address string, which []int, err error) ([]int, error) {
+func (c *Client) unreached(ctx context.Context, address string, keys []*keyState, which []int, err error) ([]int, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	c.mu.Lock()
+	for _, i := range which {
+		keys[i].where = -1
+	}
+	c.mu.Unlock()
 	c.log.Debug("worker did not hand its results over", "worker", address, "error", err)
 	return which, nil
 }

@@ -10,18 +10,22 @@ import (
 
 func TestMapGather(t *testing.T) {
 	for _, address := range transports {
-		r := newRigWith(t, address, 2, scheduler.Config{}) // to look at 20,000 tasks after each event takes too long
-		const n = 20000
-		in := make([]int, n)
-		for i := range in {
-			in[i] = i
-		}
-		futures := inc.Map(r.ctx, r.c, in)
-		out := must[[]int](t)(client.Gather(r.ctx, futures))
-		for i, v := range out {
-			if v != i+1 {
-				t.Fatalf("result %d is %d", i, v)
-			}
+		t.Run(address, func(t *testing.T) { testMapGather(t, address) })
+	}
+}
+
+func testMapGather(t *testing.T, address string) {
+	r := newRigWith(t, address, 2, scheduler.Config{}) // to look at 20,000 tasks after each event takes too long
+	const n = 20000
+	in := make([]int, n)
+	for i := range in {
+		in[i] = i
+	}
+	futures := inc.Map(r.ctx, r.c, in)
+	out := must[[]int](t)(client.Gather(r.ctx, futures))
+	for i, v := range out {
+		if v != i+1 {
+			t.Fatalf("result %d is %d", i, v)
 		}
 	}
 }

@@ -56,7 +56,10 @@ func run[R any](ctx context.Context, c *Client, f *task.Func, workers []string, 
 			if err := rpc.ReplyError("run", address, p.Value); err != nil {
 				return nil, fmt.Errorf("client: run %s: %w", f.Name(), err)
 			}
-			return nil, fmt.Errorf("client: run %s: worker %s answered status %q", f.Name(), address, s)
+			exc, _ := d.Get("exception")
+			text, _ := d.Get("traceback_text")
+			e := newTaskError(task.NewKey("run "+f.Name()), wire.Clone(exc), text)
+			return nil, fmt.Errorf("client: run %s: worker %s: %w", f.Name(), address, e)
 		}
 		v, _ := d.Get("result")
 		r, err := task.FromPlain[R](v)
