@@ -1,0 +1,48 @@
+package taskbench
+
+// command is a line to a process.
+type command struct {
+	// Do is start (Workers, Threads, Certs, Directory; answers with Pids), a case (N,
+	// Size, Parts, Seed, Busy, Spin), stop, or for Go alone: scheduler (Journal; answers with
+	// Address), usage (N: the tasks that must be in memory), empty (waits until no task is
+	// left, and answers as usage), zero (Address, Workers, Threads: workers that do nothing), flood
+	// (Address, N: no-op tasks), release, profile (Path: begins, or ends without one).
+	Do        string  `json:"do"`
+	Workers   int     `json:"workers,omitempty"`
+	Threads   int     `json:"threads,omitempty"`
+	Certs     string  `json:"certs,omitempty"`
+	Directory string  `json:"directory,omitempty"`
+	N         int     `json:"n,omitempty"`
+	Size      int64   `json:"size,omitempty"`
+	Parts     int     `json:"parts,omitempty"`
+	Seed      uint64  `json:"seed,omitempty"`
+	Busy      bool    `json:"busy,omitempty"`
+	Spin      float64 `json:"spin,omitempty"`
+	Address   string  `json:"address,omitempty"`
+	Journal   string  `json:"journal,omitempty"`
+	Path      string  `json:"path,omitempty"`
+}
+
+// answer is the line that comes back.
+type answer struct {
+	Version string `json:"version,omitempty"`
+	Pid     int    `json:"pid,omitempty"`
+	Pids    []int  `json:"pids,omitempty"`
+	Address string `json:"address,omitempty"`
+	// Seconds that a case took, for Tasks or Bytes. Check is equal on both sides.
+	Seconds float64 `json:"seconds,omitempty"`
+	Tasks   int64   `json:"tasks,omitempty"`
+	Bytes   int64   `json:"bytes,omitempty"`
+	Check   string  `json:"check,omitempty"`
+	Lane    string  `json:"lane,omitempty"`
+	// Ran is how many tasks each worker ran.
+	Ran []int64 `json:"ran,omitempty"`
+	// CPU is the processor time of the process in seconds, CPUAfter the same after what
+	// usage itself did. RSS and Heap are its memory in bytes: resident, and in use after a
+	// collection.
+	CPU      float64 `json:"cpu,omitempty"`
+	CPUAfter float64 `json:"cpu_after,omitempty"`
+	RSS      int64   `json:"rss,omitempty"`
+	Heap     int64   `json:"heap,omitempty"`
+	Error    string  `json:"error,omitempty"`
+}

@@ -1,0 +1,58 @@
+package taskbench
+
+import (
+	"context"
+
+	"go.millstream.dev/internal/benchfmt"
+)
+
+// spinSeconds is how long every slot computes around a fetch.
+const spinSeconds = 4
+
+// fetch measures a fetch between workers that compute and between ones that do not. What
+// counts is the ratio of the two; Dask's figures stand beside ours.
+func (b *bench) fetch(ctx context.Context, c Case, step func(string, ...any)) error {
+	sides := b.sides()
+	rounds := make([][2]benchfmt.Rounds, len(sides)) // idle, busy
+	var lane string
+	for round := range b.o.Rounds {
+		for i, s := range sides {
+			step("round %d of %d: %s", round+1, b.o.Rounds, s.name)
+			p, err := b.cluster(ctx, s, b.o.Workers)
+			if err != nil {
+				return err
+			}
+			for j, busy := range []bool{false, true} {
+				a, err := b.profiled(ctx, p, command{Do: c.Name, N: b.o.Fetches, Size: b.o.FetchBytes, Busy: busy, Spin: spinSeconds})
+				var v float64
+				if err == nil {
+					v, err = value(c, a)
+				}
+				if err != nil {
+					p.Stop()
+					return err
+				}
+				rounds[i][j].Better = c.Better
+				rounds[i][j].Add(v)
+				if i == 0 {
+					lane = a.Lane
+				}
+			}
+			p.Stop()
+		}
+	}
+	for j, setting := range []string{"idle", "busy"} {
+		f := b.figure(c, rounds[0][j], setting)
+		f.Lane, f.Size = lane, b.o.FetchBytes
+		if len(sides) > 1 {
+			f.Peer, f.Theirs, f.TheirsMedian = PeerName, rounds[1][j].Best(), rounds[1][j].Median()
+		}
+		if err := b.sink.Add(f); err != nil {
+			return err
+		}
+	}
+	f := b.figure(c, rounds[0][1], "busy")
+	f.Case, f.Lane, f.Size, f.Bar = c.Name+"-busy", lane, b.o.FetchBytes, ratio(0.3)
+	f.Peer, f.Theirs, f.TheirsMedian = "idle", rounds[0][0].Best(), rounds[0][0].Median()
+	return b.sink.Add(f)
+}

@@ -1,0 +1,96 @@
+package taskbench
+
+import (
+	"context"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"go.millstream.dev/client"
+)
+
+// functionsRan counts the functions below that ran in this process.
+var functionsRan atomic.Int64
+
+// count is what a worker says about itself.
+type count struct {
+	Pid int64
+	Ran int64
+}
+
+// rowsOf asks for a partition of the shuffle.
+type rowsOf struct {
+	Partition int64
+	Rows      int64
+	Seed      uint64
+}
+
+// target is one of the partitions that come out, -1 for one that goes in.
+type target struct {
+	Partition, Parts int64
+}
+
+// The functions of the benchmark's tasks. Python's, in bench_tasks.py, do the same.
+var (
+	noopFunc = client.Func("taskbench.noop", func(_ context.Context, i int64) (int64, error) {
+		functionsRan.Add(1)
+		return i, nil
+	})
+	leafFunc = client.Func("taskbench.leaf", func(_ context.Context, i int64) (int64, error) {
+		functionsRan.Add(1)
+		return i, nil
+	})
+	addFunc = client.Func2("taskbench.add", func(_ context.Context, a, b int64) (int64, error) {
+		functionsRan.Add(1)
+		return a + b, nil
+	})
+	mixFunc = client.Func2("taskbench.mix", func(_ context.Context, i int64, deps []int64) (int64, error) {
+		functionsRan.Add(1)
+		return mixed(i, deps), nil
+	})
+	// ranFunc tells how many functions ran here since the last time.
+	ranFunc = client.Func("taskbench.ran", func(context.Context, int64) (count, error) {
+		return count{int64(os.Getpid()), functionsRan.Swap(0)}, nil
+	})
+	// profileFunc begins a CPU profile of the worker, or ends it without a path.
+	profileFunc = client.Func("taskbench.profile", func(_ context.Context, path string) (bool, error) { return true, workerProfile.to(path) })
+	blobFunc    = client.Func2("taskbench.blob", func(_ context.Context, n, seed int64) ([]byte, error) {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(seed)
+		}
+		return b, nil
+	})
+	lengthFunc = client.Func("taskbench.length", func(_ context.Context, b []byte) (int64, error) { return int64(len(b)), nil })
+	// spinFunc computes for so many seconds, and tells from when to when.
+	spinFunc = client.Func("taskbench.spin", func(_ context.Context, seconds float64) ([]float64, error) {
+		begin := time.Now()
+		v := uint64(1)
+		for time.Since(begin).Seconds() < seconds {
+			for range 10000 {
+				v = v*31 + 7
+			}
+		}
+		spun.Store(v)
+		return []float64{unixSeconds(begin), now()}, nil
+	})
+	makeFunc = client.Func("taskbench.make-rows", func(_ context.Context, r rowsOf) ([]byte, error) {
+		return makeRows(r.Partition, int(r.Rows), r.Seed), nil
+	})
+	splitFunc = client.Func2("taskbench.split", func(_ context.Context, rows []byte, parts int64) ([][]byte, error) {
+		return splitRows(rows, int(parts)), nil
+	})
+	pickFunc      = client.Func2("taskbench.pick", func(_ context.Context, blocks [][]byte, i int64) ([]byte, error) { return blocks[i], nil })
+	joinFunc      = client.Func("taskbench.join", func(_ context.Context, blocks [][]byte) ([]byte, error) { return joinRows(blocks), nil })
+	summarizeFunc = client.Func2("taskbench.summarize", func(_ context.Context, rows []byte, t target) (summary, error) {
+		return summarize(rows, int(t.Partition), int(t.Parts))
+	})
+)
+
+// workerProfile belongs to the one task at a time that uses it.
+var workerProfile profile
+
+// spun keeps the compiler from leaving the computation out.
+var spun atomic.Uint64
+
+func unixSeconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }

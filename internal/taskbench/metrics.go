@@ -1,0 +1,63 @@
+package taskbench
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// scrape reads /metrics of a server: values by name and labels, as they are written there.
+func scrape(ctx context.Context, hostport string) (map[string]float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+hostport+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", req.URL, resp.Status)
+	}
+	return parseMetrics(resp.Body)
+}
+
+// parseMetrics reads the text format.
+func parseMetrics(r io.Reader) (map[string]float64, error) {
+	out := map[string]float64{}
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		text := strings.TrimSpace(lines.Text())
+		i := strings.LastIndexByte(text, ' ')
+		if text == "" || text[0] == '#' || i < 0 {
+			continue
+		}
+		v, err := strconv.ParseFloat(text[i+1:], 64)
+		if err != nil {
+			return nil, fmt.Errorf("metric %q: %w", text, err)
+		}
+		out[text[:i]] = v
+	}
+	return out, lines.Err()
+}
+
+// tasksIn is the number of tasks of a state that a scheduler's metrics tell.
+func tasksIn(metrics map[string]float64, state string) float64 {
+	return metrics[`dask_scheduler_tasks{state="`+state+`"}`]
+}
+
+// allTasks is the number of tasks of all states but forgotten, which are no more.
+func allTasks(metrics map[string]float64) float64 {
+	var n float64
+	for name, v := range metrics {
+		if strings.HasPrefix(name, "dask_scheduler_tasks{") && !strings.Contains(name, "forgotten") {
+			n += v
+		}
+	}
+	return n
+}

@@ -1,0 +1,103 @@
+package taskbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/scheduler"
+)
+
+// schedulerRole is the scheduler of scheduler-only, in a process of its own.
+type schedulerRole struct{ s *scheduler.Scheduler }
+
+func startSchedulerRole(ctx context.Context, journal string) (*schedulerRole, error) {
+	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"tcp://127.0.0.1:0"}, Dashboard: "127.0.0.1:0", Journal: journal})
+	if err != nil {
+		return nil, err
+	}
+	return &schedulerRole{s}, nil
+}
+
+func (r *schedulerRole) address() string { return r.s.Address() }
+
+func (r *schedulerRole) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	return r.s.Close(ctx)
+}
+
+// usage is what the process has used. As empty it waits until no task is left; with a
+// number it wants that many in memory.
+func (r *schedulerRole) usage(ctx context.Context, c command) (answer, error) {
+	for begin := time.Now(); ; {
+		metrics, err := scrape(ctx, r.s.DashboardAddress())
+		if err != nil {
+			return answer{}, err
+		}
+		left := allTasks(metrics)
+		held := tasksIn(metrics, "memory")
+		if c.Do != "empty" && held >= float64(c.N) || c.Do == "empty" && left == 0 {
+			return usage()
+		}
+		if time.Since(begin) > time.Minute {
+			return answer{}, fmt.Errorf("/metrics say that %v tasks are left, %v of them in memory", left, held)
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return answer{}, ctx.Err()
+		}
+	}
+}
+
+// floodRole is the client of scheduler-only.
+type floodRole struct {
+	client  *client.Client
+	futures []*client.Future[int64]
+}
+
+func startFlood(ctx context.Context, address string) (*floodRole, error) {
+	c, err := client.Connect(ctx, address, client.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return &floodRole{client: c}, nil
+}
+
+// run submits n tasks and waits until all have ended. There are no results to gather.
+func (r *floodRole) run(ctx context.Context, n int) (answer, error) {
+	if len(r.futures) > 0 {
+		return answer{}, errors.New("the tasks before are still held")
+	}
+	in := inputs(n)
+	begin := time.Now()
+	r.futures = noopFunc.Map(ctx, r.client, in, client.Impure())
+	if err := client.Wait(ctx, r.futures); err != nil {
+		return answer{}, err
+	}
+	took := time.Since(begin)
+	for i, f := range r.futures {
+		if err := f.Err(); err != nil {
+			return answer{}, fmt.Errorf("task %d: %w", i, err)
+		}
+	}
+	return answer{Seconds: took.Seconds(), Tasks: int64(n)}, nil
+}
+
+// release gives all tasks up.
+func (r *floodRole) release(context.Context) error {
+	client.ReleaseAll(r.futures)
+	r.futures = nil
+	runtime.GC()
+	return nil
+}
+
+func (r *floodRole) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	return r.client.Close(ctx)
+}

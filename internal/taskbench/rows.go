@@ -1,0 +1,104 @@
+package taskbench
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// The rows of the shuffle are 32 bytes: a key and three numbers, 8 bytes each, as Dask's
+// frames have them. A partition is rows one behind the other.
+const (
+	rowBytes = 32
+	keySpace = 1 << 40
+)
+
+// makeRows generates a partition: as many rows with random keys.
+func makeRows(partition int64, rows int, seed uint64) []byte {
+	rng := splitMix(seed + uint64(partition)*0x1000003)
+	out := make([]byte, rows*rowBytes)
+	for i := range rows {
+		row := out[i*rowBytes : (i+1)*rowBytes]
+		binary.LittleEndian.PutUint64(row, rng.next()%keySpace)
+		binary.LittleEndian.PutUint64(row[8:], uint64(i))
+		binary.LittleEndian.PutUint64(row[16:], uint64(partition))
+		binary.LittleEndian.PutUint64(row[24:], rng.next())
+	}
+	return out
+}
+
+// keyOf is a row's key.
+func keyOf(row []byte) uint64 { return binary.LittleEndian.Uint64(row) }
+
+// hashOf is the partition that a row goes to: keys that follow each other are spread.
+func hashOf(key uint64, parts int) int {
+	key = (key ^ key>>31) * 0x9e3779b97f4a7c15
+	return int((key >> 32) * uint64(parts) >> 32)
+}
+
+// splitRows moves the rows of a partition into one block per target, which share one
+// piece of memory.
+func splitRows(rows []byte, parts int) [][]byte {
+	n := len(rows) / rowBytes
+	at := make([]int, parts+1)
+	to := make([]uint16, n)
+	for i := range n {
+		h := hashOf(keyOf(rows[i*rowBytes:]), parts)
+		to[i] = uint16(h)
+		at[h+1]++
+	}
+	for i := range parts {
+		at[i+1] += at[i]
+	}
+	out := make([]byte, n*rowBytes)
+	next := make([]int, parts)
+	copy(next, at)
+	for i := range n {
+		h := to[i]
+		copy(out[next[h]*rowBytes:][:rowBytes], rows[i*rowBytes:][:rowBytes])
+		next[h]++
+	}
+	blocks := make([][]byte, parts)
+	for i := range blocks {
+		blocks[i] = out[at[i]*rowBytes : at[i+1]*rowBytes : at[i+1]*rowBytes]
+	}
+	return blocks
+}
+
+// joinRows puts blocks one behind the other.
+func joinRows(blocks [][]byte) []byte {
+	var n int
+	for _, b := range blocks {
+		n += len(b)
+	}
+	out := make([]byte, 0, n)
+	for _, b := range blocks {
+		out = append(out, b...)
+	}
+	return out
+}
+
+// summary is what is checked of partitions.
+type summary struct {
+	// Rows and the sum of their keys.
+	Rows int64
+	Sum  uint64
+}
+
+// summarize looks at every row. With a target, all of them must belong to it.
+func summarize(rows []byte, target, parts int) (summary, error) {
+	var s summary
+	if len(rows)%rowBytes != 0 {
+		return s, fmt.Errorf("%d bytes are no whole rows", len(rows))
+	}
+	for i := 0; i < len(rows); i += rowBytes {
+		k := keyOf(rows[i:])
+		if target >= 0 && hashOf(k, parts) != target {
+			return s, fmt.Errorf("row %d of partition %d belongs to %d", i/rowBytes, target, hashOf(k, parts))
+		}
+		s.Rows++
+		s.Sum += k
+	}
+	return s, nil
+}
+
+func (s summary) plus(o summary) summary { return summary{s.Rows + o.Rows, s.Sum + o.Sum} }

@@ -1,0 +1,153 @@
+package taskbench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/secure"
+)
+
+// Programs start the processes of each side. Python is nil when no peer was asked for.
+type Programs struct {
+	Go, Python benchpeer.Starter
+}
+
+// bench is one run.
+type bench struct {
+	programs Programs
+	o        Options
+	sink     benchfmt.Sink
+	progress *benchfmt.Progress
+	dir      string // temporary: certificates, Dask's files, journals
+	started  int    // processes so far, for names of profiles
+}
+
+// Run measures what the options say, alternating between the sides, and adds each figure
+// to the sink as soon as it is there.
+func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink, progress *benchfmt.Progress) (err error) {
+	b := &bench{programs: programs, o: o, sink: sink, progress: progress}
+	if b.dir, err = os.MkdirTemp("", "millstream-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	if o.Peer {
+		ca, err := secure.NewCA(secure.CAConfig{})
+		if err != nil {
+			return err
+		}
+		if _, err := ca.WriteFiles(filepath.Join(b.dir, "certs")); err != nil {
+			return err
+		}
+	}
+	for i, c := range Cases() {
+		if !slices.Contains(o.Cases, c.Name) {
+			continue
+		}
+		step := func(format string, args ...any) {
+			progress.Step(i, len(Cases()), "%s %s", c.Name, fmt.Sprintf(format, args...))
+		}
+		switch c.Name {
+		case schedulerOnly:
+			err = b.schedulerOnly(ctx, c, step)
+		case fetch:
+			err = b.fetch(ctx, c, step)
+		default:
+			err = b.versus(ctx, c, step)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// side is one of the two that are compared.
+type side struct {
+	name  string // in messages
+	start benchpeer.Starter
+}
+
+func (b *bench) sides() []side {
+	s := []side{{"millstream", b.programs.Go}}
+	if b.o.Peer {
+		s = append(s, side{PeerName, b.programs.Python})
+	}
+	return s
+}
+
+// process is a started one.
+type process struct {
+	*benchpeer.Lines
+	name string
+}
+
+// startProcess starts one, with a profile if profiles are wanted.
+func (b *bench) startProcess(ctx context.Context, s side) (*process, error) {
+	p, err := benchpeer.StartLines(ctx, s.start, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &process{p, s.name}, nil
+}
+
+func (p *process) ask(ctx context.Context, c command) (answer, error) {
+	var a answer
+	if err := p.Ask(ctx, c, &a); err != nil {
+		return answer{}, fmt.Errorf("%s: %s: %w", p.name, c.Do, err)
+	}
+	return a, nil
+}
+
+// cluster starts a side's process and, in it, a cluster.
+func (b *bench) cluster(ctx context.Context, s side, workers int) (*process, error) {
+	p, err := b.startProcess(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	a, err := p.ask(ctx, command{Do: "start", Workers: workers, Threads: b.o.Threads, Certs: filepath.Join(b.dir, "certs"), Directory: b.dir})
+	if err == nil {
+		err = otherProcesses(a, workers)
+	}
+	if err != nil {
+		p.Stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// otherProcesses checks that each worker is a process of its own.
+func otherProcesses(a answer, workers int) error {
+	pids := slices.Sorted(slices.Values(a.Pids))
+	if len(slices.Compact(pids)) != workers || slices.Contains(a.Pids, a.Pid) {
+		return fmt.Errorf("%d workers run in the processes %v, the client in %d", workers, a.Pids, a.Pid)
+	}
+	return nil
+}
+
+// profiled does something while the CPU profile of our process is taken, if one is wanted.
+func (b *bench) profiled(ctx context.Context, p *process, c command) (answer, error) {
+	if b.o.Profile == "" || p.name == PeerName {
+		return p.ask(ctx, c)
+	}
+	b.started++
+	path, err := filepath.Abs(filepath.Join(b.o.Profile, fmt.Sprintf("%s-%d-%s.pprof", c.Do, b.started, p.name)))
+	if err != nil {
+		return answer{}, err
+	}
+	if _, err := p.ask(ctx, command{Do: "profile", Path: path}); err != nil {
+		return answer{}, err
+	}
+	a, err := p.ask(ctx, c)
+	if err != nil {
+		return answer{}, err
+	}
+	_, err = p.ask(ctx, command{Do: "profile"})
+	return a, err
+}
+
+func (b *bench) setting(workers int) string { return fmt.Sprintf("%d x %d tls", workers, b.o.Threads) }

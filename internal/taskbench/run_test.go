@@ -1,0 +1,127 @@
+package taskbench
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/cluster"
+	"go.millstream.dev/internal/benchfmt"
+)
+
+// TestMain is also a process of the benchmark, and a worker of its clusters.
+func TestMain(m *testing.M) {
+	cluster.Main()
+	if os.Getenv("MILLSTREAM_TASKBENCH_PEER") != "" {
+		if err := Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
+			os.Stderr.WriteString(err.Error() + "\n")
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func goStarter(ctx context.Context) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Env = append(cmd.Environ(), "MILLSTREAM_TASKBENCH_PEER=1")
+	return cmd
+}
+
+type figures []benchfmt.Figure
+
+func (f *figures) Add(x benchfmt.Figure) error {
+	*f = append(*f, x)
+	return x.Validate()
+}
+func (f *figures) Close() error { return nil }
+
+// run measures with small graphs.
+func run(t *testing.T, p Programs, o Options) figures {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	o.Quick, o.Rounds, o.Tasks, o.Leaves, o.DAG, o.Submits = true, 1, 500, 64, 200, 10
+	o.Scheduler, o.FetchBytes, o.ShuffleBytes, o.ShuffleParts, o.ShuffleWorkers = []int{200, 400}, 4<<20, 4<<20, 4, 3
+	if err := o.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	var got figures
+	if err := Run(ctx, p, o, &got, nil); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// Every case gives its figures.
+func TestGo(t *testing.T) {
+	got := run(t, Programs{Go: goStarter}, Options{})
+	var names []string
+	for _, f := range got {
+		names = append(names, f.Case+"/"+f.Setting)
+		if f.Ours <= 0 && !strings.HasSuffix(f.Case, "-rss") && !strings.HasSuffix(f.Case, "-heap") {
+			t.Errorf("%+v", f)
+		}
+		if f.Peer != "" && f.Case != "fetch-busy" {
+			t.Errorf("a peer that did not run: %+v", f)
+		}
+	}
+	want := []string{"map-noop/2 x 1 tls", "tree/2 x 1 tls", "random-dag/2 x 1 tls", "submit-latency/2 x 1 tls"}
+	for _, setting := range []string{"tcp", "tcp, journal"} {
+		for range 2 {
+			want = append(want, "scheduler-only/"+setting, "scheduler-only-rss/"+setting, "scheduler-only-heap/"+setting)
+		}
+		want = append(want, "scheduler-only-linear/"+setting)
+	}
+	want = append(want, "fetch/idle", "fetch/busy", "fetch-busy/busy", "shuffle/3 x 1 tls")
+	if !slices.Equal(names, want) {
+		t.Errorf("figures\n%q, want\n%q", names, want)
+	}
+}
+
+// With a peer each figure has its number beside ours, and both computed the same.
+func TestAgainstDask(t *testing.T) {
+	got := run(t, Programs{Go: goStarter, Python: python(t).start}, Options{Peer: true, Cases: []string{randomDAG, shuffle}})
+	if len(got) != 2 {
+		t.Fatalf("%d figures: %+v", len(got), got)
+	}
+	for _, f := range got {
+		if f.Peer != PeerName || f.Theirs <= 0 || f.Ours <= 0 || f.Bar == nil {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// A process that cannot do what it is told says why.
+func TestErrorsAreTold(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	b := &bench{dir: t.TempDir()}
+	p, err := b.startProcess(ctx, side{"millstream", goStarter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	for _, tc := range []struct {
+		c    command
+		want string
+	}{
+		{command{Do: "dance"}, `unknown command "dance"`},
+		{command{Do: mapNoop, N: 1}, "start comes first"},
+		{command{Do: "usage"}, "no scheduler"},
+		{command{Do: "release"}, "no tasks"},
+		{command{Do: "zero", Address: "pigeon://coop", Workers: 1, Threads: 1}, "pigeon"},
+		{command{Do: "profile", Path: "/nowhere/x"}, "nowhere"},
+	} {
+		if _, err := p.ask(ctx, tc.c); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%+v: %v, want %q", tc.c, err, tc.want)
+		}
+	}
+	if err := otherProcesses(answer{Pid: 1, Pids: []int{1, 2}}, 2); err == nil {
+		t.Error("a worker in the client's process is taken")
+	}
+}

@@ -1,0 +1,127 @@
+package taskbench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// member is a process of the benchmark: a cluster with its client, or one of the three of
+// scheduler-only.
+type member struct {
+	local     *local
+	scheduler *schedulerRole
+	zero      *zeroWorkers
+	flood     *floodRole
+	profile   profile
+}
+
+// Serve answers commands until the input ends.
+func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m := &member{}
+	lines := bufio.NewScanner(in)
+	var failed error
+	for lines.Scan() {
+		var c command
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			failed = fmt.Errorf("command %q: %w", lines.Text(), err)
+			break
+		}
+		a, err := m.do(ctx, c)
+		if err != nil {
+			a = answer{Error: err.Error()}
+		}
+		if failed = json.NewEncoder(out).Encode(a); failed != nil {
+			break
+		}
+	}
+	return errors.Join(failed, lines.Err(), m.close())
+}
+
+func (m *member) do(ctx context.Context, c command) (a answer, err error) {
+	switch c.Do {
+	case "start":
+		if m.local != nil {
+			return a, errors.New("the cluster is there already")
+		}
+		m.local, err = startLocal(ctx, c)
+		if err != nil {
+			return a, err
+		}
+		return m.local.describe()
+	case "stop":
+		return a, m.close()
+	case "profile":
+		err := m.profile.to(c.Path)
+		if err == nil && m.local != nil {
+			err = m.local.profile(ctx, c.Path)
+		}
+		return a, err
+	case "scheduler":
+		if m.scheduler, err = startSchedulerRole(ctx, c.Journal); err != nil {
+			return a, err
+		}
+		return answer{Address: m.scheduler.address(), Pid: os.Getpid()}, nil
+	case "usage", "empty":
+		if m.scheduler == nil {
+			return a, errors.New("there is no scheduler here")
+		}
+		return m.scheduler.usage(ctx, c)
+	case "zero":
+		m.zero, err = startZero(ctx, c.Address, c.Workers, c.Threads)
+		return a, err
+	case "flood":
+		if m.flood == nil {
+			if m.flood, err = startFlood(ctx, c.Address); err != nil {
+				return a, err
+			}
+		}
+		return m.flood.run(ctx, c.N)
+	case "release":
+		if m.flood == nil {
+			return a, errors.New("there are no tasks")
+		}
+		return a, m.flood.release(ctx)
+	}
+	if m.local == nil {
+		if !isCase(c.Do) {
+			return a, fmt.Errorf("unknown command %q", c.Do)
+		}
+		return a, errors.New("there is no cluster: start comes first")
+	}
+	return m.local.do(ctx, c)
+}
+
+func isCase(name string) bool {
+	for _, c := range Cases() {
+		if c.Name == name && name != schedulerOnly {
+			return true
+		}
+	}
+	return false
+}
+
+// close ends what runs here, clients first.
+func (m *member) close() error {
+	errs := []error{m.profile.stop()}
+	if m.flood != nil {
+		errs = append(errs, m.flood.close())
+	}
+	if m.local != nil {
+		errs = append(errs, m.local.close())
+	}
+	if m.zero != nil {
+		m.zero.close()
+	}
+	if m.scheduler != nil {
+		errs = append(errs, m.scheduler.close())
+	}
+	*m = member{}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,239 @@
+package taskbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// zeroWorkers are workers that do no work: they report every task as finished as soon as
+// they are told of it, and hold nothing. What is left of a cluster with them is its
+// scheduler. They speak the worker protocol, each over a connection of its own.
+type zeroWorkers struct {
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	list    []*zeroWorker
+}
+
+// zeroWorker is one of them. Its goroutine owns it.
+type zeroWorker struct {
+	comm      comm.Comm
+	listener  comm.Listener
+	scheduler string
+	address   string
+	threads   int
+	interval  time.Duration
+
+	body  []byte // messages of the answer that is being made, without the list's head
+	count int
+	order wire.ComputeTask
+}
+
+// startZero registers workers with a scheduler.
+func startZero(ctx context.Context, scheduler string, workers, threads int) (*zeroWorkers, error) {
+	run, cancel := context.WithCancel(ctx)
+	z := &zeroWorkers{cancel: cancel}
+	for range workers {
+		w := &zeroWorker{scheduler: scheduler, threads: threads}
+		if err := w.register(ctx); err != nil {
+			w.close()
+			z.close()
+			return nil, err
+		}
+		z.list = append(z.list, w)
+		z.running.Go(func() { w.serve(run) })
+		z.running.Go(func() { w.beat(run) })
+	}
+	return z, nil
+}
+
+func (z *zeroWorkers) close() {
+	z.cancel()
+	for _, w := range z.list {
+		w.close()
+	}
+	z.running.Wait()
+}
+
+func (w *zeroWorker) close() {
+	if w.comm != nil {
+		w.comm.Abort()
+	}
+	if w.listener != nil {
+		_ = w.listener.Close()
+	}
+}
+
+// register says hello. The listener is there for the address alone.
+func (w *zeroWorker) register(ctx context.Context) (err error) {
+	if w.listener, err = comm.Listen(ctx, "tcp://127.0.0.1:0", comm.ListenConfig{}); err != nil {
+		return err
+	}
+	w.address = w.listener.ContactAddr()
+	if w.comm, err = comm.Dial(ctx, w.scheduler, comm.DialConfig{}); err != nil {
+		return err
+	}
+	err = rpc.Notify(ctx, w.comm, "register-worker", msgpack.MapOf(
+		"address", w.address, "status", "running", "nthreads", w.threads, "name", w.address, "now", now(), "pid", os.Getpid(),
+		"resources", msgpack.Map{}, "memory_limit", int64(1)<<40, "local_directory", "", "services", msgpack.Map{}, "nanny", nil,
+		"versions", msgpack.MapOf("packages", msgpack.Map{}), "metrics", w.metrics(), "server_id", w.address, "stimulus_id", "zero",
+		"extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash()))))
+	if err != nil {
+		return err
+	}
+	m, err := w.comm.Read(ctx)
+	if err != nil {
+		return fmt.Errorf("registering with %s: %w", w.scheduler, err)
+	}
+	defer m.Release()
+	v, err := wire.Decode(m, wire.DecodeOptions{KeepPickled: true})
+	if err != nil {
+		return err
+	}
+	reply, _ := v.(wire.Dict)
+	if status := reply.GetString("status"); status != "OK" {
+		return fmt.Errorf("the scheduler at %s answers %q: %s%s", w.scheduler, status, reply.GetString("message"), reply.GetString("exception_text"))
+	}
+	interval, _ := reply.Get("heartbeat-interval")
+	seconds, _ := interval.(float64)
+	w.interval = max(time.Duration(seconds*float64(time.Second)), 100*time.Millisecond)
+	return nil
+}
+
+func now() float64 { return unixSeconds(time.Now()) }
+
+// metrics are those of a worker that does nothing.
+func (w *zeroWorker) metrics() msgpack.Map {
+	none := msgpack.Map{}
+	return msgpack.MapOf(
+		"task_counts", none, "bandwidth", msgpack.MapOf("total", 1e8, "workers", none, "types", none), "digests_total_since_heartbeat", none,
+		"managed_bytes", 0, "spilled_bytes", msgpack.MapOf("memory", 0, "disk", 0), "transfer", msgpack.MapOf("incoming_bytes", 0, "incoming_count", 0,
+			"incoming_count_total", 0, "outgoing_bytes", 0, "outgoing_count", 0, "outgoing_count_total", 0),
+		"event_loop_interval", 0.02, "cpu", 0.0, "memory", int64(1)<<20, "time", now(), "num_fds", 8,
+		"host_net_io", msgpack.MapOf("read_bps", 0.0, "write_bps", 0.0), "host_disk_io", msgpack.MapOf("read_bps", 0.0, "write_bps", 0.0))
+}
+
+// beat sends heartbeats.
+func (w *zeroWorker) beat(ctx context.Context) {
+	pool := rpc.NewPool(comm.Default, rpc.PoolConfig{})
+	defer pool.Close()
+	tick := time.NewTicker(w.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		var reply msgpack.Map
+		err := pool.Call(ctx, w.scheduler, "heartbeat_worker", msgpack.MapOf("address", w.address, "now", now(), "metrics", w.metrics(),
+			"executing", msgpack.Map{}, "extensions", msgpack.Map{}), &reply)
+		if err != nil {
+			return // the stream has ended too
+		}
+	}
+}
+
+// serve answers until the comm ends.
+func (w *zeroWorker) serve(ctx context.Context) {
+	for {
+		m, err := w.comm.Read(ctx)
+		if err != nil {
+			return
+		}
+		err = w.answer(m.Body())
+		m.Release()
+		if err == nil && w.count > 0 {
+			head := msgpack.AppendArrayHeader(nil, w.count)
+			body := append(head, w.body...)
+			err = w.comm.Write(ctx, &wire.Message{Frames: []wire.Frame{wire.HeapFrame(body)}})
+			w.body, w.count = w.body[:0], 0
+		}
+		if err != nil {
+			w.comm.Abort()
+			return
+		}
+	}
+}
+
+var errClose = errors.New("the scheduler said close")
+
+// answer appends the answers to the messages of a body.
+func (w *zeroWorker) answer(body []byte) error {
+	ops := wire.ReadOps(body)
+	for ops.Next() {
+		switch string(ops.Op()) {
+		case "compute-task":
+			if err := ops.ComputeTask(&w.order); err != nil {
+				return err
+			}
+			w.finished()
+		case "steal-request":
+			if err := w.refuse(&ops); err != nil {
+				return err
+			}
+		case "close", "close-stream":
+			return errClose
+		}
+	}
+	return ops.Err()
+}
+
+func field(b []byte, name string) []byte { return msgpack.AppendString(b, name) }
+
+// finished reports the task of w.order as a worker does that has just computed it.
+func (w *zeroWorker) finished() {
+	w.count++
+	t := now()
+	b := msgpack.AppendMapHeader(w.body, 11)
+	b = msgpack.AppendString(field(b, "op"), "task-finished")
+	b = append(field(b, "stimulus_id"), w.stimulus()...)
+	b = append(field(b, "key"), w.order.Key...)
+	b = msgpack.AppendInt(field(b, "run_id"), w.order.RunID)
+	b = msgpack.AppendString(field(b, "status"), "OK")
+	b = msgpack.AppendInt(field(b, "nbytes"), 8)
+	b = msgpack.AppendNil(field(b, "type"))
+	b = msgpack.AppendString(field(b, "typename"), "int64")
+	b = msgpack.AppendMapHeader(field(b, "metadata"), 0)
+	b = msgpack.AppendInt(field(b, "thread"), 1)
+	b = msgpack.AppendArrayHeader(field(b, "startstops"), 1)
+	b = msgpack.AppendMapHeader(b, 3)
+	b = msgpack.AppendString(field(b, "action"), "compute")
+	b = msgpack.AppendFloat(field(b, "start"), t)
+	w.body = msgpack.AppendFloat(field(b, "stop"), t)
+}
+
+// stimulus is that of the order, as msgpack.
+func (w *zeroWorker) stimulus() []byte {
+	return msgpack.AppendStringBytes(nil, w.order.StimulusID)
+}
+
+// refuse answers a steal-request: the task is done already.
+func (w *zeroWorker) refuse(ops *wire.Ops) error {
+	raw, err := ops.Raw()
+	if err != nil {
+		return err
+	}
+	v, err := msgpack.Decode(raw)
+	if err != nil {
+		return err
+	}
+	m, _ := v.(msgpack.Map)
+	key, _ := m.Get("key")
+	stimulus, _ := m.Get("stimulus_id")
+	b, err := msgpack.Append(w.body, msgpack.MapOf("op", "steal-response", "key", key, "state", "memory", "stimulus_id", stimulus))
+	if err != nil {
+		return err
+	}
+	w.body, w.count = b, w.count+1
+	return nil
+}
