@@ -1,0 +1,89 @@
+package store
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// dirPrefix is what directories of stores begin with, lockName the file that the process
+// which owns one keeps locked.
+const (
+	dirPrefix = "millstream-storage-"
+	lockName  = "lock"
+)
+
+// directory is where the files of one store are. The lock goes with the process, however
+// that ends.
+type directory struct {
+	path string
+	lock *os.File
+	next uint64 // number of the next file; guarded by Store.mu
+}
+
+// openDirectory makes one below parent, and removes those whose owners are gone.
+func openDirectory(parent string) (*directory, error) {
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, fmt.Errorf("worker/store: the directory for spilled data (--local-directory): %w", err)
+	}
+	removeStale(parent)
+	path, err := os.MkdirTemp(parent, dirPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("worker/store: the directory for spilled data (--local-directory): %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
+		if lock != nil {
+			_ = lock.Close()
+		}
+		_ = os.RemoveAll(path)
+		return nil, fmt.Errorf("worker/store: the directory for spilled data %s: %w", path, err)
+	}
+	return &directory{path: path, lock: lock}, nil
+}
+
+// removeStale removes what killed processes have left. A directory that has no lock yet is
+// just being made.
+func removeStale(parent string) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return // those that can be read are tried the next time
+	}
+	for _, e := range entries {
+		if !e.IsDir() || len(e.Name()) <= len(dirPrefix) || e.Name()[:len(dirPrefix)] != dirPrefix {
+			continue
+		}
+		path := filepath.Join(parent, e.Name())
+		lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			_ = os.RemoveAll(path)
+		}
+		_ = lock.Close()
+	}
+}
+
+// name is the path of a new file. The caller holds Store.mu.
+func (d *directory) name() string {
+	d.next++
+	return filepath.Join(d.path, strconv.FormatUint(d.next, 10)+".spill")
+}
+
+func (d *directory) remove() error {
+	err := os.RemoveAll(d.path)
+	_ = d.lock.Close()
+	if err != nil {
+		return fmt.Errorf("worker/store: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+// Package store keeps a worker's results: in memory while there is room, on disk when there
+// is not. Any number of goroutines may use it.
+//
+//	s, err := store.New(store.Config{Target: 600 << 20, Dir: dir})
+//	s.Put(key, value, size)
+//	if e := s.Hold(key); e != nil {
+//		v, err := e.Open() // reads it back if it was on disk
+//		…
+//		s.Release(e)
+//	}
+//	s.Delete(key)
+//
+// Values are held by counted entries: one that is deleted while somebody holds it goes away
+// with its last holder. The least recently used value that nobody holds is the first to go
+// to disk. A value that was read back keeps its file, so that it costs nothing to let go of
+// it again.
+//
+// # Who waits for the disk
+//
+// Put, Hold, Release and Delete never do: a worker calls them in the goroutine that owns its
+// state. A goroutine of the store writes. Those who make data call MakeRoom before they hand
+// it over, and are slowed down to the speed of the disk.
+//
+// # When the disk is full
+//
+// What cannot be written stays in memory, and the error says what to do. MakeRoom returns it
+// to those whose data would not fit into memory either: their task can run elsewhere.
+//
+// # Files
+//
+// Each value is a file with magic, version and checksums. They are in a directory of the
+// store's own below Config.Dir, made when it is needed and removed by Close; what a killed
+// process has left there is removed by the next store that needs one.
+package store
