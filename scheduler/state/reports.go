@@ -146,6 +146,9 @@ func (s *State) addKeys(ev *AddKeys) {
 			}
 			s.adopt(t, w, n)
 		case t != nil && t.state == Memory && w.holdsTask(t):
+		case t != nil && t.worker == w:
+			// It had the result when it was told to compute it, and will say so, or has: an order to
+			// remove it would come after that word.
 		default:
 			redundant = append(redundant, task.Key(strings.Clone(string(k))))
 		}
