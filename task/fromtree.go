@@ -35,6 +35,12 @@ func fromTree(x any, v reflect.Value, depth int) error {
 	switch t {
 	case timeType:
 		return timeFrom(x, v)
+	case bigIntType:
+		if n, ok := wholeNumber(x); ok {
+			v.Set(reflect.ValueOf(new(big.Int).Set(n)))
+			return nil
+		}
+		return mismatch(x, t)
 	case reflect.TypeFor[time.Duration]():
 		if d, ok := x.(time.Duration); ok {
 			v.SetInt(int64(d))

@@ -87,7 +87,10 @@ func appendMarshaler(b *Builder, v reflect.Value) error {
 	if err != nil {
 		return &EncodeError{Type: v.Type(), Reason: err.Error()}
 	}
-	return appendBytes(b, slices.Concat([]byte{}, data))
+	if data == nil {
+		data = []byte{}
+	}
+	return appendBytes(b, data)
 }
 
 func readMarshaler(r *reader, v reflect.Value) error {

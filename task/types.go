@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"fmt"
 	"math/big"
 	"reflect"
@@ -66,12 +67,29 @@ func note(t reflect.Type) {
 	}
 }
 
-// typeByName finds a type.
+// typeByName finds a type: a known one, or slices of and pointers to one.
 func typeByName(name []byte) (reflect.Type, bool) {
 	types.RLock()
 	defer types.RUnlock()
-	t, ok := types.byName[string(name)]
-	return t, ok
+	return findType(name, 3)
+}
+
+// findType goes a few levels down only: reflect keeps every type that is made for ever.
+func findType(name []byte, depth int) (reflect.Type, bool) {
+	if t, ok := types.byName[string(name)]; ok || depth == 0 {
+		return t, ok
+	}
+	if elem, ok := bytes.CutPrefix(name, []byte("[]")); ok {
+		if t, ok := findType(elem, depth-1); ok {
+			return reflect.SliceOf(t), true
+		}
+	}
+	if elem, ok := bytes.CutPrefix(name, []byte("*")); ok {
+		if t, ok := findType(elem, depth-1); ok {
+			return reflect.PointerTo(t), true
+		}
+	}
+	return nil, false
 }
 
 // fullName is a type's name with the paths of packages: the same in every process.

@@ -1,0 +1,154 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func panics(t *testing.T, f func()) string {
+	t.Helper()
+	var text string
+	func() {
+		defer func() {
+			if p := recover(); p != nil {
+				text, _ = p.(string)
+			}
+		}()
+		f()
+		t.Error("no panic")
+	}()
+	return text
+}
+
+func TestRegistry(t *testing.T) {
+	if f, ok := Lookup("t.inc"); !ok || f != incF || f.Params() != 1 || f.Result() != reflect.TypeFor[int]() {
+		t.Errorf("%v %v", f, ok)
+	}
+	if _, ok := Lookup("nobody"); ok {
+		t.Error("nobody is registered")
+	}
+	text := panics(t, func() { Register0("t.inc", func(context.Context) (int, error) { return 0, nil }) })
+	if !strings.Contains(text, `"t.inc" is registered twice`) || !strings.Contains(text, ".go:") {
+		t.Errorf("twice: %s", text)
+	}
+	panics(t, func() { Register0("", func(context.Context) (int, error) { return 0, nil }) })
+	panics(t, func() {
+		Register0(strings.Repeat("x", MaxName+1), func(context.Context) (int, error) { return 0, nil })
+	})
+	before := Hash()
+	Register0("t.late", func(context.Context) (int, error) { return 0, nil })
+	if Hash() == before || len(before) != 32 {
+		t.Errorf("hash %s after a new function, %s before", Hash(), before)
+	}
+}
+
+func TestSignature(t *testing.T) {
+	type a struct{ X int }
+	type b struct{ Y int }
+	sig := func(t reflect.Type) string { return signature([]reflect.Type{t}, nil) }
+	if sig(reflect.TypeFor[a]()) == sig(reflect.TypeFor[b]()) {
+		t.Error("two structs have one signature")
+	}
+	s := sig(reflect.TypeFor[tree]())
+	if !strings.Contains(s, "Kids []*") || !strings.Contains(s, "Tags map[string]") {
+		t.Errorf("signature %s", s)
+	}
+}
+
+func TestMethods(t *testing.T) {
+	type state struct{ n int }
+	RegisterMethod("t.obj.add", func(_ context.Context, s *state, n int) (int, error) {
+		if n < 0 {
+			panic("negative")
+		}
+		s.n += n
+		return s.n, nil
+	})
+	ctx, s := context.Background(), &state{1}
+	if v, err := CallMethod(ctx, "t.obj.add", s, []*Value{NewValue(2)}); v != 3 || err != nil {
+		t.Error(v, err)
+	}
+	var pe *PanicError
+	if _, err := CallMethod(ctx, "t.obj.add", s, []*Value{NewValue(-1)}); !errors.As(err, &pe) {
+		t.Error(err)
+	}
+	var te *TypeError
+	if _, err := CallMethod(ctx, "t.obj.add", 5, []*Value{NewValue(1)}); !errors.As(err, &te) {
+		t.Error(err)
+	}
+	for _, name := range []string{"nobody", "t.inc"} {
+		if _, err := CallMethod(ctx, name, s, nil); err == nil {
+			t.Errorf("%s is a method", name)
+		}
+	}
+	if _, err := CallMethod(ctx, "t.obj.add", s, nil); err == nil {
+		t.Error("a call without its argument")
+	}
+}
+
+func TestKeys(t *testing.T) {
+	for _, c := range []struct {
+		v    any
+		text string
+	}{{"x", "x"}, {5, "5"}, {[]any{"a", 1}, "('a', 1)"}, {[]any{"a"}, "('a',)"}, {[]byte("b"), `b"b"`}, {2.5, "2.5"}} {
+		k, err := KeyOf(c.v)
+		if err != nil || k.String() != c.text {
+			t.Errorf("%v is %q: %v", c.v, k.String(), err)
+		}
+		again, err := ParseKey([]byte(k))
+		if err != nil || again != k {
+			t.Errorf("%v: %v", c.v, err)
+		}
+	}
+	if k := NewKey("a\xff"); k.String() != "a\ufffd" {
+		t.Errorf("%q", k.String())
+	}
+	if _, err := KeyOf(struct{}{}); err == nil {
+		t.Error("a struct is a key")
+	}
+	if _, err := ParseKey([]byte{0x01, 0x02}); err == nil {
+		t.Error("two keys are one")
+	}
+	if k, err := ParseKey([]byte{0xd9, 1, 'x'}); err != nil || k != NewKey("x") {
+		t.Errorf("%x %v", string(k), err)
+	}
+}
+
+func TestInfo(t *testing.T) {
+	ctx := context.Background()
+	if FromContext(ctx) != nil || CurrentKey(ctx) != "" || !errors.Is(Secede(ctx), ErrOutside) || !errors.Is(Rejoin(ctx), ErrOutside) {
+		t.Error("there is a task outside of tasks")
+	}
+	h := new(Host)
+	made, closed := 0, 0
+	thing := func() (any, error) {
+		return h.Shared("k", func() (any, func() error, error) {
+			made++
+			if made == 1 {
+				return nil, nil, errors.New("not yet")
+			}
+			return made, func() error { closed++; return nil }, nil
+		})
+	}
+	if _, err := thing(); err == nil {
+		t.Error("no error")
+	}
+	for range 2 {
+		if v, err := thing(); v != 2 || err != nil {
+			t.Error(v, err)
+		}
+	}
+	if err := errors.Join(h.Close(), h.Close()); err != nil || closed != 1 {
+		t.Error(err, closed)
+	}
+	if _, err := thing(); !errors.Is(err, ErrHostClosed) {
+		t.Error(err)
+	}
+	in := WithInfo(ctx, &Info{Key: NewKey("me"), Secede: func(context.Context) error { return nil }, Rejoin: func(context.Context) error { return nil }})
+	if CurrentKey(in) != NewKey("me") || Secede(in) != nil || Rejoin(in) != nil {
+		t.Error("the task is not known")
+	}
+}
