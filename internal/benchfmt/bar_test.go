@@ -67,8 +67,8 @@ func TestTableOfTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `tasks map   tasks/s, higher is better
-  setting  lane  tasks   ours  median  peer  theirs  median  ratio            bar
-  2 x 1           1000  100.0   100.0  dask   2.000   2.000  50.00  ✓ better  ≥ 50 × ✓
+  setting  lane  tasks   ours  median  peer  theirs  median  ratio    bar
+  2 x 1           1000  100.0   100.0  dask   2.000   2.000  50.00    ≥ 50 × ✓
   2 x 1           1000  5.000   5.000
 `
 	if got := out.String(); got != want {

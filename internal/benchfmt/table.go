@@ -140,6 +140,8 @@ func trimValue(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 // mark tells at a glance who is ahead: the sign is for us, not for the ratio.
 func mark(f Figure, ratio float64) string {
 	switch {
+	case f.Bar != nil && f.Bar.Ratio:
+		return "" // the bar says what the ratio is worth
 	case math.Abs(ratio-1) <= even:
 		return "="
 	case f.Wins():
