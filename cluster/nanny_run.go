@@ -48,7 +48,11 @@ func (n *Nanny) run() {
 				n.finish(err)
 				return
 			}
-			n.cfg.Logger.Warn("worker did not start, trying again", "failures", failures, "cause", end.err)
+			what := "worker did not start, trying again"
+			if end.ready {
+				what = "worker has died young, starting another"
+			}
+			n.cfg.Logger.Warn(what, "failures", failures, "cause", end.err)
 		}
 		n.update(func(i *WorkerInfo) { i.State, i.PID, i.Address, i.Lanes = Restarting, 0, "", nil })
 		if !n.rest(failures) {

@@ -1,0 +1,102 @@
+package millstream
+
+import (
+	"context"
+	"os"
+
+	"go.millstream.dev/cli"
+	"go.millstream.dev/client"
+	"go.millstream.dev/cluster"
+)
+
+// Main is the first line of main, or of TestMain. In a process that was started as a worker
+// it never returns. In a program that was called as `program worker …` or `program
+// scheduler …` it runs that command and ends the process; programs with such commands of
+// their own call cluster.Main instead, and may hang cli.Command into their tree. In all
+// others it returns, and no more functions can be registered.
+func Main() {
+	cluster.Main()
+	if len(os.Args) > 1 && (os.Args[1] == "worker" || os.Args[1] == "scheduler") {
+		os.Exit(cli.Main())
+	}
+}
+
+// Client is a connection to a scheduler; see package client.
+type Client = client.Client
+
+// Future is the result of a task, present or to come; see package client.
+type Future[T any] = client.Future[T]
+
+// Arg is an argument of a task: Val, a Future, List, Dict.
+type Arg[T any] = client.Arg[T]
+
+// Ref is a field of an argument that stands for the result of a task.
+type Ref[T any] = client.Ref[T]
+
+// Option is a wish about a task, such as client.Workers, client.Retries or client.Priority.
+type Option = client.Option
+
+// TaskError is the error of a task that failed, as its worker told it.
+type TaskError = client.TaskError
+
+// Cluster is a scheduler in this process and its workers; see package cluster.
+type Cluster = cluster.Cluster
+
+// Options describe a local cluster; see package cluster.
+type Options = cluster.Options
+
+// Where the workers of a local cluster live.
+const (
+	Processes  = cluster.Processes
+	Goroutines = cluster.Goroutines
+)
+
+// Local starts a cluster on this machine; see cluster.Local.
+func Local(ctx context.Context, o Options) (*Cluster, error) { return cluster.Local(ctx, o) }
+
+// Connect connects to a scheduler as Dask's configuration says; see cluster.Connect.
+func Connect(ctx context.Context, address string) (*Client, error) {
+	return cluster.Connect(ctx, address)
+}
+
+// Func registers a function of one parameter; see client.Func.
+func Func[A, R any](name string, f func(context.Context, A) (R, error)) *client.Fn1[A, R] {
+	return client.Func(name, f)
+}
+
+// Func0 registers a function without parameters; see client.Func0.
+func Func0[R any](name string, f func(context.Context) (R, error)) *client.Fn0[R] {
+	return client.Func0(name, f)
+}
+
+// Func2 registers a function of two parameters; see client.Func2.
+func Func2[A, B, R any](name string, f func(context.Context, A, B) (R, error)) *client.Fn2[A, B, R] {
+	return client.Func2(name, f)
+}
+
+// Func3 registers a function of three parameters; see client.Func3.
+func Func3[A, B, C, R any](name string, f func(context.Context, A, B, C) (R, error)) *client.Fn3[A, B, C, R] {
+	return client.Func3(name, f)
+}
+
+// Func4 registers a function of four parameters; see client.Func4.
+func Func4[A, B, C, D, R any](name string, f func(context.Context, A, B, C, D) (R, error)) *client.Fn4[A, B, C, D, R] {
+	return client.Func4(name, f)
+}
+
+// Val is an argument that is there.
+func Val[T any](v T) Arg[T] { return client.Val(v) }
+
+// List is a slice with futures in it, for a parameter of type []T.
+func List[T any](args ...Arg[T]) Arg[[]T] { return client.List(args...) }
+
+// ListOf is a slice of futures, for a parameter of type []T.
+func ListOf[T any](futures []*Future[T]) Arg[[]T] { return client.ListOf(futures) }
+
+// Dict is a map with futures in it, for a parameter of type map[string]T.
+func Dict[T any](args map[string]Arg[T]) Arg[map[string]T] { return client.Dict(args) }
+
+// Gather waits for tasks and returns their results, in order; see client.Gather.
+func Gather[T any](ctx context.Context, futures []*Future[T]) ([]T, error) {
+	return client.Gather(ctx, futures)
+}
