@@ -83,6 +83,8 @@ var buffers = sync.Pool{New: func() any {
 	return &b
 }}
 
+var compressors = sync.Pool{New: func() any { return new(lz4.Compressor) }}
+
 // writeTo writes a value. Frames on a GPU are an error.
 func writeTo(w io.Writer, key task.Key, v *wire.Serialized, c codec) (int64, error) {
 	var total uint64
@@ -111,6 +113,10 @@ func writeTo(w io.Writer, key task.Key, v *wire.Serialized, c codec) (int64, err
 	head = binary.LittleEndian.AppendUint32(head, uint32(len(v.Frames)))
 	head = binary.LittleEndian.AppendUint64(head, total)
 	bw := &blockWriter{w: w, codec: c}
+	if c == codecLZ4 {
+		bw.lz4 = compressors.Get().(*lz4.Compressor)
+		defer compressors.Put(bw.lz4)
+	}
 	bw.write(binary.LittleEndian.AppendUint32(head, crc32.Checksum(head, castagnoli)))
 	bw.write(binary.LittleEndian.AppendUint32(names, crc32.Checksum(names, castagnoli)))
 	for _, f := range v.Frames {
@@ -123,6 +129,7 @@ func writeTo(w io.Writer, key task.Key, v *wire.Serialized, c codec) (int64, err
 type blockWriter struct {
 	w     io.Writer
 	codec codec
+	lz4   *lz4.Compressor // its table is large
 	n     int64
 	err   error
 	skip  int // blocks that are not worth trying to compress
@@ -177,7 +184,7 @@ func (w *blockWriter) compress(raw, dst []byte) ([]byte, bool) {
 	var out []byte
 	switch w.codec {
 	case codecLZ4:
-		n, err := lz4.CompressBlock(raw, dst[:lz4.CompressBlockBound(len(raw))], nil)
+		n, err := w.lz4.CompressBlock(raw, dst[:lz4.CompressBlockBound(len(raw))])
 		if err == nil {
 			out = dst[:n]
 		}

@@ -63,8 +63,10 @@ func (s *Store) press() {
 
 // changed tells those who wait in MakeRoom. The caller holds mu.
 func (s *Store) changed() {
-	close(s.progress)
-	s.progress = make(chan struct{})
+	if s.waiting > 0 {
+		close(s.progress)
+		s.progress = make(chan struct{})
+	}
 }
 
 // kick wakes the spiller, and starts it the first time. The caller holds mu.
@@ -144,7 +146,8 @@ func (s *Store) MakeRoom(ctx context.Context, nbytes int64) error {
 		return nil
 	}
 	s.reserved += nbytes
-	defer func() { s.reserved -= nbytes }()
+	s.waiting++
+	defer func() { s.reserved -= nbytes; s.waiting-- }()
 	s.stuck = false
 	s.kick()
 	for !s.closed && s.memory+nbytes > s.cfg.Target && !s.stuck {

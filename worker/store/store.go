@@ -60,6 +60,7 @@ type Store struct {
 	memory       int64 // of what is resident
 	spilled      Spilled
 	reserved     int64 // what is waiting in MakeRoom
+	waiting      int   // how many are
 	dir          *directory
 	trash        []string      // files to be removed
 	err          error         // why the last file could not be written
