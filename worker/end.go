@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"go.millstream.dev/wire/msgpack"
@@ -80,6 +79,7 @@ func (w *Worker) end(err error) {
 
 func (w *Worker) stop(reason error) (left int64) {
 	w.status.Store(statusClosing)
+	w.closing.Store(true)
 	w.stopTask(reason)
 	// The last words: what is queued, and that the stream is over.
 	w.turn.Lock()
@@ -122,10 +122,9 @@ func (w *Worker) stop(reason error) (left int64) {
 			i.msg.Release()
 		}
 	}
-	w.data.close()
-	if w.dir != "" {
-		if err := os.RemoveAll(w.dir); err != nil {
-			w.log.Warn("the worker's folder could not be removed", "folder", w.dir, "error", err)
+	if w.data != nil {
+		if err := w.data.Close(); err != nil {
+			w.log.Warn("spilled data could not be removed", "folder", w.dir, "error", err)
 		}
 	}
 	return left

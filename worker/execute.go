@@ -10,6 +10,7 @@ import (
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/worker/state"
+	"go.millstream.dev/worker/store"
 )
 
 var (
@@ -26,7 +27,7 @@ type run struct {
 	annotations []byte
 	actor       bool
 	broken      error // why it cannot be run
-	deps        []*entry
+	deps        []*store.Entry
 	values      []*task.Value
 
 	info   task.Info
@@ -60,9 +61,9 @@ func (w *Worker) execute(t *state.Task) {
 		r.broken = err
 	}
 	if n := t.NumDeps(); n > 0 {
-		r.deps = make([]*entry, n)
+		r.deps = make([]*store.Entry, n)
 		for i := range r.deps {
-			if r.deps[i] = w.data.hold(t.Dep(i).Key()); r.deps[i] == nil {
+			if r.deps[i] = w.data.Hold(t.Dep(i).Key()); r.deps[i] == nil {
 				r.broken = fmt.Errorf("worker: the result of %v, which %v needs, is not here", t.Dep(i).Key(), r.key)
 			}
 		}
@@ -149,7 +150,7 @@ func (r *run) run() {
 	r.cancel(nil)
 	for _, e := range r.deps {
 		if e != nil {
-			w.data.release(e)
+			w.data.Release(e)
 		}
 	}
 	r.deps, r.values = nil, nil
@@ -200,6 +201,13 @@ func (r *run) call() error {
 	}
 	r.result = task.NewValue(v)
 	r.nbytes, r.typeName = r.result.Size(), r.result.Type()
+	if r.w.cfg.MemoryLimit > 0 && !r.actor {
+		// Who makes data waits for the disk, if that is where other data must go first.
+		if err := r.w.data.MakeRoom(r.ctx, r.nbytes); err != nil && r.ctx.Err() == nil {
+			r.w.log.Warn("no room for a result: the task is given back", "key", r.key.String(), "bytes", r.nbytes, "error", err)
+			return errors.Join(task.ErrReschedule, err)
+		}
+	}
 	return nil
 }
 
@@ -210,23 +218,23 @@ func (r *run) arrange(call *task.Call) error {
 	}
 	opened := make([]*task.Value, len(r.deps))
 	for i, e := range r.deps {
-		v, err := e.open() // which may read from disk
+		v, err := e.Open() // which may read from disk
 		if err != nil {
-			return fmt.Errorf("worker: %v needs %v: %w", r.key, e.key, err)
+			return fmt.Errorf("worker: %v needs %v: %w", r.key, e.Key(), err)
 		}
 		opened[i] = v
 	}
 	r.values = make([]*task.Value, len(call.Deps))
 	var index map[task.Key]int
 	for i, k := range call.Deps {
-		if i < len(r.deps) && r.deps[i].key == k { // the usual case
+		if i < len(r.deps) && r.deps[i].Key() == k { // the usual case
 			r.values[i] = opened[i]
 			continue
 		}
 		if index == nil {
 			index = make(map[task.Key]int, len(r.deps))
 			for j, e := range r.deps {
-				index[e.key] = j
+				index[e.Key()] = j
 			}
 		}
 		j, ok := index[k]
@@ -273,11 +281,13 @@ func (w *Worker) runEnded(r *run) {
 	}
 	switch {
 	case r.err == nil:
-		w.data.put(r.key, r.result, r.nbytes)
-		w.success = state.ExecuteSuccess{Stimulus: w.stimulus, Stored: state.Stored{Key: r.key, NBytes: r.nbytes, TypeName: r.typeName}, Start: r.start, Stop: r.stop, Thread: r.thread}
 		if r.actor {
+			w.data.PutPinned(r.key, r.result, r.nbytes)
 			w.actors[r.key] = newActor(r.result)
+		} else {
+			w.data.Put(r.key, r.result, r.nbytes)
 		}
+		w.success = state.ExecuteSuccess{Stimulus: w.stimulus, Stored: state.Stored{Key: r.key, NBytes: r.nbytes, TypeName: r.typeName}, Start: r.start, Stop: r.stop, Thread: r.thread}
 		w.apply(&w.success)
 	case errors.Is(r.err, task.ErrReschedule):
 		w.apply(&state.Reschedule{Stimulus: w.stimulus, Key: r.key})

@@ -40,10 +40,26 @@ func (w *Worker) gather(a *state.Action) {
 	bytes := a.NBytes
 	w.tasks.Go(func() {
 		f.values, f.stored, f.busy, f.err = w.fetchFrom(w.ctx, f.peer, f.keys)
+		if err := w.makeRoom(w.ctx, f.stored); err != nil && w.ctx.Err() == nil {
+			// It is here and tasks wait for it: better too much memory than none of them.
+			w.log.Warn("no room for data of a peer", "peer", f.peer, "error", err)
+		}
 		w.net.incoming.Add(-1)
 		w.net.incomingBytes.Add(-bytes)
 		w.post(item{fetch: f})
 	})
+}
+
+// makeRoom waits until values fit into memory.
+func (w *Worker) makeRoom(ctx context.Context, stored []state.Stored) error {
+	if w.cfg.MemoryLimit <= 0 {
+		return nil
+	}
+	var sum int64
+	for _, s := range stored {
+		sum += s.NBytes
+	}
+	return w.data.MakeRoom(ctx, sum)
 }
 
 // fetchEnded tells the state how a transfer ended. The caller holds the turn.
@@ -53,7 +69,7 @@ func (w *Worker) fetchEnded(f *fetch) {
 		w.apply(&state.GatherBusy{Stimulus: w.stimulus, Peer: f.peer})
 	case f.err == nil:
 		for i, v := range f.values {
-			w.data.put(f.stored[i].Key, v, f.stored[i].NBytes)
+			w.data.Put(f.stored[i].Key, v, f.stored[i].NBytes)
 		}
 		w.apply(&state.GatherSuccess{Stimulus: w.stimulus, Peer: f.peer, Data: f.stored})
 	case errors.Is(f.err, errUnreadable):

@@ -10,6 +10,7 @@ import (
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/store"
 )
 
 // getData serves results: {status, data}, after which the peer thanks with a bare "OK". What
@@ -41,10 +42,10 @@ func (w *Worker) getData(ctx context.Context, r *rpc.Request) (any, error) {
 		who = r.Comm.PeerAddr()
 	}
 	record.Peer = who
-	var held []*entry
-	defer func() { w.data.releaseAll(held) }()
+	var held []*store.Entry
+	defer func() { w.data.ReleaseAll(held) }()
 	if err := wire.EachKey(raw, func(k []byte) error {
-		if e := w.data.hold(task.Key(k)); e != nil {
+		if e := w.data.Hold(task.Key(k)); e != nil {
 			held = append(held, e)
 		}
 		return nil
@@ -89,7 +90,7 @@ func thanked(ctx context.Context, c comm.Comm, m *wire.Message) error {
 }
 
 // dataMessage makes the answer to get_data: small values in the body, others in frames.
-func (w *Worker) dataMessage(held []*entry) (m *wire.Message, nbytes int64, err error) {
+func (w *Worker) dataMessage(held []*store.Entry) (m *wire.Message, nbytes int64, err error) {
 	b := msgpack.AppendMapHeader(make([]byte, 0, 64+32*len(held)), 2)
 	b = msgpack.AppendString(name(b, "status"), "OK")
 	b = msgpack.AppendMapHeader(name(b, "data"), len(held))
@@ -100,9 +101,9 @@ func (w *Worker) dataMessage(held []*entry) (m *wire.Message, nbytes int64, err 
 		}
 	}()
 	for _, e := range held {
-		nbytes += e.nbytes
-		b = append(b, e.key...)
-		v, err := e.open()
+		nbytes += e.NBytes()
+		b = append(b, e.Key()...)
+		v, err := e.Open()
 		if err != nil {
 			return nil, 0, err
 		}
@@ -113,7 +114,7 @@ func (w *Worker) dataMessage(held []*entry) (m *wire.Message, nbytes int64, err 
 		s, err := v.Encoded()
 		if err != nil {
 			// Only who opens this value is to fail, not all who asked with it.
-			if s, err = errorValue(e.key, err); err != nil {
+			if s, err = errorValue(e.Key(), err); err != nil {
 				return nil, 0, err
 			}
 		}

@@ -40,7 +40,7 @@ func (w *Worker) addHandlers() {
 	s.Handle("actor_attribute", w.actorAttribute)
 	s.Handle("call_stack", w.callStack)
 	s.Handle("get_story", w.story)
-	s.Handle("keys", func(context.Context, *rpc.Request) (any, error) { return keyValues(w.data.keys()), nil })
+	s.Handle("keys", func(context.Context, *rpc.Request) (any, error) { return keyValues(w.data.Keys()), nil })
 	s.Handle("ping", func(context.Context, *rpc.Request) (any, error) { return "pong", nil })
 	s.Handle("versions", func(context.Context, *rpc.Request) (any, error) { return versions(), nil })
 	s.Handle("profile", func(context.Context, *rpc.Request) (any, error) { return emptyProfile, nil })
@@ -111,7 +111,7 @@ func keyValues(keys []task.Key) []any {
 var errEnded = fmt.Errorf("worker: %w", ErrClosed)
 
 // updateData takes values from a client or the scheduler: scatter.
-func (w *Worker) updateData(_ context.Context, r *rpc.Request) (any, error) {
+func (w *Worker) updateData(ctx context.Context, r *rpc.Request) (any, error) {
 	raw, ok := r.Field("data")
 	if !ok {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "data", Reason: "missing"}
@@ -125,6 +125,9 @@ func (w *Worker) updateData(_ context.Context, r *rpc.Request) (any, error) {
 	for i, s := range stored {
 		sizes[i] = msgpack.Pair{Key: s.Key.Value(), Value: s.NBytes}
 	}
+	if err := w.makeRoom(ctx, stored); err != nil {
+		return nil, fmt.Errorf("worker: %s has no room for scattered data: %w", w.address, err)
+	}
 	if !w.store(values, stored) {
 		return nil, errEnded
 	}
@@ -135,7 +138,7 @@ func (w *Worker) updateData(_ context.Context, r *rpc.Request) (any, error) {
 func (w *Worker) store(values []*task.Value, stored []state.Stored) bool {
 	return w.do(func() {
 		for i, v := range values {
-			w.data.put(stored[i].Key, v, stored[i].NBytes)
+			w.data.Put(stored[i].Key, v, stored[i].NBytes)
 		}
 		w.apply(&state.UpdateData{Stimulus: w.stimulus, Data: stored})
 	})
@@ -156,8 +159,7 @@ func (w *Worker) gatherOp(ctx context.Context, r *rpc.Request) (any, error) {
 	var failed []any
 	for _, d := range deps {
 		key := task.Key(append([]byte(nil), d.Key...)) // it borrows from the request
-		if e := w.data.hold(key); e != nil {
-			w.data.release(e)
+		if w.data.Has(key) {
 			continue
 		}
 		if !w.gatherOne(ctx, key, d.WhoHas) {

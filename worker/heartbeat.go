@@ -55,13 +55,13 @@ func (w *Worker) metricsOf(c *counts) msgpack.Map {
 			tasks = append(tasks, msgpack.Pair{Key: st.String(), Value: c.tasks[i]})
 		}
 	}
-	spilled := w.data.spilled()
+	spilled := w.data.Spilled()
 	m := msgpack.MapOf(
 		"task_counts", tasks,
 		"bandwidth", w.net.bandwidths(),
 		"digests_total_since_heartbeat", msgpack.Map{},
 		"managed_bytes", c.stats.NBytes,
-		"spilled_bytes", msgpack.MapOf("memory", spilled.memory, "disk", spilled.disk),
+		"spilled_bytes", msgpack.MapOf("memory", spilled.Memory, "disk", spilled.Disk),
 		"transfer", msgpack.MapOf(
 			"incoming_bytes", c.stats.IncomingBytes, "incoming_count", c.stats.IncomingCount, "incoming_count_total", c.stats.IncomingTotal,
 			"outgoing_bytes", w.net.outgoingBytes.Load(), "outgoing_count", w.net.outgoing.Load(), "outgoing_count_total", w.net.outgoingTotal.Load()),

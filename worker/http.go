@@ -41,6 +41,7 @@ func (w *Worker) startHTTP() (*httpServer, error) {
 	})
 	mux.HandleFunc("/millstream/transfers", func(rw http.ResponseWriter, r *http.Request) { writeJSON(rw, r, w.Transfers()) })
 	mux.HandleFunc("/millstream/tasks", func(rw http.ResponseWriter, r *http.Request) { writeJSON(rw, r, w.Timelines()) })
+	mux.HandleFunc("/millstream/disk", func(rw http.ResponseWriter, r *http.Request) { writeJSON(rw, r, w.DiskTransfers()) })
 	mux.HandleFunc("/millstream/worker", func(rw http.ResponseWriter, _ *http.Request) { reply(rw, w.summary()) })
 	s := &httpServer{address: l.Addr().String(), server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}}
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
@@ -95,7 +96,7 @@ func (w *Worker) summary() summary {
 	c := w.counts()
 	s := summary{Address: w.address, Name: w.Name(), Status: w.Status(), Threads: w.cfg.Threads, Lanes: w.Lanes(), Scheduler: w.cfg.Scheduler,
 		Registry: task.Hash(), Tasks: map[string]int{}, Memory: w.cfg.Memory.Usage(), Limit: w.cfg.MemoryLimit,
-		Managed: c.stats.NBytes, Spilled: w.data.spilled().disk, Executed: c.stats.Executed}
+		Managed: c.stats.NBytes, Spilled: w.data.Spilled().Disk, Executed: c.stats.Executed}
 	for i, st := range stateList {
 		s.Tasks[st.String()] = c.tasks[i]
 	}

@@ -125,7 +125,7 @@ func (w *Worker) act(a *state.Action) {
 	case state.DoRetryBusy:
 		w.retryBusy(a.Peer.Address(), a.After)
 	case state.DoDelete:
-		w.data.delete(a.Key)
+		w.data.Delete(a.Key)
 		if w.actors != nil {
 			delete(w.actors, a.Key)
 		}

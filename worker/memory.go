@@ -90,7 +90,7 @@ func (w *Worker) spill(used int64) int64 {
 	}
 	var moved int64
 	for need := used; w.above(used, goal) && w.ctx.Err() == nil; {
-		n := w.data.evict()
+		n := w.data.Evict()
 		if n <= 0 {
 			break
 		}

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"go.millstream.dev/comm"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
@@ -17,7 +19,7 @@ import (
 func TestScatterGather(t *testing.T) {
 	transports(t, func(t *testing.T, d *director) {
 		a, seen := d.worker(t, worker.Config{})
-		b, _ := d.worker(t, worker.Config{})
+		b, _ := d.worker(t, worker.Config{Dial: comm.DialConfig{Timeout: 200 * time.Millisecond}})
 		big := bytes.Repeat([]byte("m"), 1<<20)
 		data := msgpack.Map{{Key: "n", Value: 5}, {Key: "big", Value: wire.Serialize{Value: big}}, {Key: []any{"x", 1}, Value: wire.Serialize{Value: "tuple"}}}
 		var reply msgpack.Map

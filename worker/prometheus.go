@@ -27,13 +27,16 @@ var (
 	descOutBytesTotal = desc("transfer_outgoing_bytes_total", "Total size of data transfers to other workers since the worker was started (including in-progress and failed transfers)")
 	descOutTotal      = desc("transfer_outgoing_count_total", "Total number of data transfers to other workers since the worker was started")
 	descExecuted      = desc("tasks_executed_total", "Total number of task runs that ended since the worker was started")
+	descSpillBytes    = desc("spill_bytes_total", "Total size of disk accesses caused by managed data since the latest worker restart", "activity")
+	descSpillCount    = desc("spill_count_total", "Total number of disk accesses caused by managed data since the latest worker restart", "activity")
+	descSpillTime     = desc("spill_time_seconds_total", "Total time spent spilling/unspilling since the latest worker restart", "activity")
 	descTicks         = desc("tick_count_total", "Total number of ticks observed since the server started")
 )
 
 // Describe lists the metrics.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descTasks, descGC, descThreads, descLatency, descMemory, descInBytes, descInCount, descInTotal,
-		descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks} {
+		descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks, descSpillBytes, descSpillCount, descSpillTime} {
 		out <- d
 	}
 }
@@ -47,11 +50,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
-	counts, spilled := w.counts(), w.data.spilled()
+	counts, spilled := w.counts(), w.data.Spilled()
 	for i, st := range stateList {
 		n := counts.tasks[i]
 		if st.String() == "memory" {
-			onDisk := min(n, spilled.keys)
+			onDisk := min(n, spilled.Keys)
 			gauge(descTasks, float64(onDisk), "disk")
 			n -= onDisk
 		}
@@ -63,10 +66,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge(descThreads, float64(w.cfg.Threads))
 	gauge(descLatency, w.net.latencySeconds())
 	process := w.cfg.Memory.Usage()
-	managed := min(process, counts.stats.NBytes-spilled.memory)
+	managed := min(process, counts.stats.NBytes-spilled.Memory)
 	gauge(descMemory, float64(managed), "managed")
 	gauge(descMemory, float64(process-managed), "unmanaged")
-	gauge(descMemory, float64(spilled.disk), "spilled")
+	gauge(descMemory, float64(spilled.Disk), "spilled")
 	gauge(descInBytes, float64(counts.stats.IncomingBytes))
 	gauge(descInCount, float64(counts.stats.IncomingCount))
 	counter(descInTotal, float64(counts.stats.IncomingTotal))
@@ -75,5 +78,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	counter(descOutBytesTotal, float64(w.net.outgoingBytesTotal.Load()))
 	counter(descOutTotal, float64(w.net.outgoingTotal.Load()))
 	counter(descExecuted, float64(counts.stats.Executed))
+	for i, activity := range diskActivities {
+		counter(descSpillBytes, float64(w.disk.bytes[i].Load()), activity)
+		counter(descSpillCount, float64(w.disk.count[i].Load()), activity)
+		counter(descSpillTime, seconds(w.disk.time[i].Load()), activity)
+	}
 	counter(descTicks, float64(counts.turns))
 }

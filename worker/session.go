@@ -228,7 +228,7 @@ func (w *Worker) supervise(s *session) {
 	for {
 		err := w.read(s)
 		s.send.abort()
-		if w.ctx.Err() != nil {
+		if w.ctx.Err() != nil || w.closing.Load() {
 			return
 		}
 		w.do(func() {

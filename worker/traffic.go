@@ -16,8 +16,14 @@ type traffic struct {
 
 	mu        sync.Mutex // owns what follows
 	bandwidth float64    // bytes per second
-	peers     map[string]float64
+	peers     map[string]measured
 	delay     float64 // seconds to the scheduler and back
+}
+
+// measured is the bandwidth to one peer, in bytes per second, and of how many transfers.
+type measured struct {
+	rate  float64
+	count int64
 }
 
 // startBandwidth is Dask's guess (distributed.scheduler.bandwidth).
@@ -38,13 +44,13 @@ func (w *Worker) transferred(t *Transfer) {
 	rate := float64(t.Bytes) / max(t.Took.Seconds(), 1e-6)
 	n.bandwidth = 0.95*n.total() + 0.05*rate
 	if n.peers == nil || len(n.peers) >= maxPeers {
-		n.peers = map[string]float64{}
+		n.peers = map[string]measured{}
 	}
-	old, ok := n.peers[t.Peer]
-	if !ok {
-		old = rate
+	p := n.peers[t.Peer]
+	if p.count == 0 {
+		p.rate = rate
 	}
-	n.peers[t.Peer] = 0.95*old + 0.05*rate
+	n.peers[t.Peer] = measured{0.95*p.rate + 0.05*rate, p.count + 1}
 }
 
 func (n *traffic) total() float64 {
@@ -73,7 +79,7 @@ func (n *traffic) bandwidths() msgpack.Map {
 	defer n.mu.Unlock()
 	peers := msgpack.Map{}
 	for k, v := range n.peers {
-		peers = append(peers, msgpack.Pair{Key: k, Value: v})
+		peers = append(peers, msgpack.Pair{Key: k, Value: []any{v.rate, v.count}})
 	}
 	return msgpack.MapOf("total", n.total(), "workers", peers, "types", msgpack.Map{})
 }

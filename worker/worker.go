@@ -19,6 +19,7 @@ import (
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/worker/state"
+	"go.millstream.dev/worker/store"
 )
 
 // Why a worker has ended, found by errors.Is in Err.
@@ -53,7 +54,7 @@ type Worker struct {
 	address string
 	log     *slog.Logger
 	logs    *logRing
-	dir     string // of its own, removed at the end
+	dir     string // below which data is spilled
 	host    task.Host
 
 	server      *rpc.Server
@@ -63,10 +64,11 @@ type Worker struct {
 	pool        *rpc.Pool // to the scheduler
 	peers       *rpc.Pool // to other workers
 	lanes       *lanes
-	data        *data
+	data        *store.Store
 	usage       *usage
 	net         traffic
 	http        *httpServer
+	disk        diskCounts
 	transfers   *ring[Transfer]
 	timelines   *ring[ran]
 	status      atomic.Value // string
@@ -105,6 +107,7 @@ type Worker struct {
 	stopTask context.CancelCauseFunc
 	stopped  chan struct{} // no more turns
 	ending   sync.Once
+	closing  atomic.Bool   // the worker itself ends its session
 	done     chan struct{} // all is over
 	err      error         // why; set before done is closed
 }
@@ -117,11 +120,12 @@ func Start(ctx context.Context, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, data: newData(), inbox: newInbox(), executing: map[task.Key]*run{}, actors: map[task.Key]*actor{},
+		cfg: cfg, inbox: newInbox(), executing: map[task.Key]*run{}, actors: map[task.Key]*actor{},
 		runs: make(chan *run, 2*cfg.Threads+64), leave: make(chan chan struct{}),
 		transfers: newRing[Transfer](cfg.Records), timelines: newRing[ran](cfg.Records),
 		stopped: make(chan struct{}), done: make(chan struct{}),
 	}
+	w.disk.records.limit = cfg.Records
 	w.id = "Worker-" + randomText()
 	w.status.Store(statusInit)
 	w.logs = newLogRing(cfg.Logger.Handler())
@@ -145,7 +149,7 @@ func randomText() string {
 func (w *Worker) start(ctx context.Context) error {
 	var err error
 	w.usage = newUsage(w.cfg.Memory.Usage)
-	if w.dir, err = w.makeDirectory(); err != nil {
+	if err := w.makeStore(); err != nil {
 		return err
 	}
 	w.pool = rpc.NewPool(w.cfg.Network, rpc.PoolConfig{Dial: w.cfg.Dial})
@@ -271,21 +275,26 @@ func (w *Worker) listen(ctx context.Context) (comm.Listener, error) {
 	return l, nil
 }
 
-// makeDirectory makes the worker's own folder.
-func (w *Worker) makeDirectory() (string, error) {
+// makeStore makes the store, which spills into a folder of its own below the local directory.
+func (w *Worker) makeStore() error {
 	base := w.cfg.LocalDirectory
 	if base == "" {
 		base = os.TempDir()
 	}
-	base = filepath.Join(base, "dask-scratch-space")
-	if err := os.MkdirAll(base, 0o700); err != nil {
-		return "", fmt.Errorf("worker: no folder for data (--local-directory): %w", err)
+	w.dir = filepath.Join(base, "dask-scratch-space")
+	if err := os.MkdirAll(w.dir, 0o700); err != nil {
+		return fmt.Errorf("worker: no folder for data (--local-directory): %w", err)
 	}
-	dir, err := os.MkdirTemp(base, "worker-")
-	if err != nil {
-		return "", fmt.Errorf("worker: no folder for data (--local-directory): %w", err)
+	part := func(f float64) int64 {
+		if f <= 0 {
+			return 0
+		}
+		return int64(f * float64(w.cfg.MemoryLimit))
 	}
-	return dir, nil
+	m := w.cfg.Memory
+	var err error
+	w.data, err = store.New(store.Config{Target: part(m.Target), Ceiling: part(m.Pause), MaxSpill: m.MaxSpill, Dir: w.dir, Compression: m.Compression, Logger: w.log, OnDisk: w.onDisk})
+	return err
 }
 
 // Address is what others use to reach the worker.
@@ -332,11 +341,21 @@ func (w *Worker) Err() error {
 
 // resolve gives tasks results that are here.
 func (w *Worker) resolve(k task.Key) (*task.Value, bool) {
-	e := w.data.hold(k)
+	e := w.data.Hold(k)
 	if e == nil {
 		return nil, false
 	}
-	defer w.data.release(e)
-	v, err := e.open()
-	return v, err == nil
+	defer w.data.Release(e)
+	v, err := e.Open()
+	if err != nil {
+		return nil, false
+	}
+	if x, ok := v.Live(); ok {
+		return task.NewValue(x), true // which outlives the entry
+	}
+	s, err := v.Encoded()
+	if err != nil {
+		return nil, false
+	}
+	return task.NewEncoded(s.Retain()), true
 }

@@ -1,0 +1,56 @@
+package worker
+
+import (
+	"sync/atomic"
+
+	"go.millstream.dev/worker/store"
+)
+
+// DiskTransfer is one result that went to disk or came back.
+type DiskTransfer struct {
+	// Key names the result.
+	Key string `json:"key"`
+	// Action is disk-write or disk-read.
+	Action string `json:"action"`
+	// NBytes is the result's size in memory, Disk the file's.
+	NBytes int64 `json:"nbytes"`
+	Disk   int64 `json:"disk"`
+	// Start and Stop are seconds since 1970.
+	Start float64 `json:"start"`
+	Stop  float64 `json:"stop"`
+}
+
+// diskActivities are Dask's names for what diskCounts counts.
+var diskActivities = [...]string{"disk_read", "disk_write"}
+
+// diskCounts counts what the store has read and written.
+type diskCounts struct {
+	records            ring[store.Transfer]
+	bytes, count, time [len(diskActivities)]atomic.Int64
+}
+
+// onDisk notes what the store did.
+func (w *Worker) onDisk(t store.Transfer) {
+	i := 0
+	if t.Write {
+		i = 1
+	}
+	w.disk.bytes[i].Add(t.Disk)
+	w.disk.count[i].Add(1)
+	w.disk.time[i].Add(int64(t.Stop.Sub(t.Start)))
+	w.disk.records.add(t)
+}
+
+// DiskTransfers returns the last results that went to disk or came back, oldest first (see
+// Config.Records).
+func (w *Worker) DiskTransfers() []DiskTransfer {
+	list := w.disk.records.all()
+	out := make([]DiskTransfer, len(list))
+	for i, t := range list {
+		out[i] = DiskTransfer{Key: t.Key.String(), Action: "disk-read", NBytes: t.NBytes, Disk: t.Disk, Start: unix(t.Start), Stop: unix(t.Stop)}
+		if t.Write {
+			out[i].Action = "disk-write"
+		}
+	}
+	return out
+}
