@@ -14,7 +14,7 @@ const (
 	// of its dependencies are in the store now; take hold of them before the next event.
 	DoExecute ActionKind = iota
 	// DoCancel: nobody waits for the run of Task any more: its context may be cancelled. It
-	// must still end with an event.
+	// must still end with an event. Task.Data may already be that of the next order.
 	DoCancel
 	// DoGather: fetch Tasks, NBytes together, from Peer, then apply one of the Gather events.
 	DoGather
@@ -29,7 +29,7 @@ const (
 	SendTaskErred
 	// SendAddKeys: replicas of Tasks are here. (add-keys)
 	SendAddKeys
-	// SendReleaseData: Key is no longer here. (release-worker-data)
+	// SendReleaseData: Key is not here, or no longer. (release-worker-data)
 	SendReleaseData
 	// SendStealResponse: State is where Key was; HasState is false if it was not known: null.
 	// (steal-response)

@@ -35,6 +35,7 @@
 //     runs again; the scheduler never hears of a stale run.
 //   - A replica that tasks here wait for is not dropped; the scheduler hears of it again.
 //     Data that the scheduler frees nevertheless sends its dependents back to waiting.
+//   - If the scheduler thinks that data is here which is not, it is told so.
 //   - Missing data is asked for at once, then with every FindMissing.
 //   - Data that cannot be read fails the tasks that wait for it, not the data.
 //   - A task that needs a resource which the worker lacks fails at once.

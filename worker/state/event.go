@@ -151,6 +151,14 @@ type UpdateData struct {
 	Data     []Stored
 }
 
+// DataLost tells that the value of a key cannot be read any more, such as from a damaged
+// disk. It is deleted, and the scheduler is told that it is not here. A run that wanted it
+// is to end with Reschedule.
+type DataLost struct {
+	Stimulus string
+	Key      task.Key
+}
+
 // FindMissing asks for the holders of all missing keys again: to be applied once a second.
 // (find-missing)
 type FindMissing struct{ Stimulus string }

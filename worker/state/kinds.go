@@ -28,12 +28,13 @@ const (
 	evGatherBusy
 	evGatherNetwork
 	evGatherFailure
+	evDataLost
 )
 
 var eventNames = [...]string{"compute-task", "free-keys", "remove-replicas", "acquire-replicas", "steal-request", "cancel-compute",
 	"refresh-who-has", "remove-worker", "scheduler-lost", "reattach", "pause", "unpause", "set-resources", "update-data", "find-missing",
 	"retry-busy-worker", "execute-success", "execute-failure", "reschedule", "secede", "gather-dep-success", "gather-dep-busy",
-	"gather-dep-network-failure", "gather-dep-failure"}
+	"gather-dep-network-failure", "gather-dep-failure", "data-lost"}
 
 func (k eventKind) String() string { return eventNames[k] }
 
@@ -61,6 +62,7 @@ func (e *GatherSuccess) kind() eventKind        { return evGatherSuccess }
 func (e *GatherBusy) kind() eventKind           { return evGatherBusy }
 func (e *GatherNetworkFailure) kind() eventKind { return evGatherNetwork }
 func (e *GatherFailure) kind() eventKind        { return evGatherFailure }
+func (e *DataLost) kind() eventKind             { return evDataLost }
 
 func (e *ComputeTask) stimulus() string          { return e.Stimulus }
 func (e *FreeKeys) stimulus() string             { return e.Stimulus }
@@ -86,3 +88,4 @@ func (e *GatherSuccess) stimulus() string        { return e.Stimulus }
 func (e *GatherBusy) stimulus() string           { return e.Stimulus }
 func (e *GatherNetworkFailure) stimulus() string { return e.Stimulus }
 func (e *GatherFailure) stimulus() string        { return e.Stimulus }
+func (e *DataLost) stimulus() string             { return e.Stimulus }

@@ -43,7 +43,9 @@ func (s *State) setDep(t *Task, d *Dep) {
 
 // updateHolders sets the holders of a task and draws the consequence.
 func (s *State) updateHolders(t *Task, addresses []string) {
-	s.setHolders(t, addresses)
+	if s.setHolders(t, addresses) && t.state != Memory && !t.running() && !t.scattered {
+		s.tell(SendReleaseData, t) // the scheduler is mistaken, and would be for ever
+	}
 	switch {
 	case len(t.whoHas) > 0 && t.state == Missing:
 		s.recommend(t, Fetch)

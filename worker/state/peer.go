@@ -140,17 +140,20 @@ func (t *Task) holderOf(p *Peer) int32 {
 	return -1
 }
 
-// setHolders makes the holders of a task those at the addresses, without the worker itself.
-func (s *State) setHolders(t *Task, addresses []string) {
+// setHolders makes the holders of a task those at the addresses, without the worker itself,
+// and reports whether that was one of them.
+func (s *State) setHolders(t *Task, addresses []string) (self bool) {
 	s.mark += 2
 	wanted, there := s.mark, s.mark+1
 	peers := s.peerScratch[:0]
 	for _, a := range addresses {
-		if a != s.cfg.Address {
-			p := s.peer(a)
-			p.mark = wanted
-			peers = append(peers, p)
+		if a == s.cfg.Address {
+			self = true
+			continue
 		}
+		p := s.peer(a)
+		p.mark = wanted
+		peers = append(peers, p)
 	}
 	for i := int32(len(t.whoHas)) - 1; i >= 0; i-- {
 		if p := t.whoHas[i].peer; p.mark == wanted {
@@ -167,6 +170,7 @@ func (s *State) setHolders(t *Task, addresses []string) {
 	}
 	clear(peers)
 	s.peerScratch = peers[:0]
+	return self
 }
 
 // need and unneed put a task into the heap of one of its holders and take it out.

@@ -210,7 +210,9 @@ func (w *world) step(t *rapid.T) {
 			w.apply(t, &Unpause{})
 		}
 	case op == 21:
-		switch rapid.IntRange(0, 3).Draw(t, "which") {
+		switch rapid.IntRange(0, 4).Draw(t, "which") {
+		case 4:
+			w.apply(t, &DataLost{Key: key("key")})
 		case 0:
 			w.apply(t, &RemovePeer{Peer: addr("peer")})
 		case 1:

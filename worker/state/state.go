@@ -143,6 +143,13 @@ func (s *State) handle(ev Event) {
 		}
 	case *UpdateData:
 		s.updateData(ev)
+	case *DataLost:
+		if t := s.tasks[ev.Key]; t != nil && t.state == Memory {
+			if !s.cfg.AnnounceReleases {
+				s.tell(SendReleaseData, t)
+			}
+			s.recommend(t, Released)
+		}
 	case *Pause:
 		s.running = false
 	case *Unpause:

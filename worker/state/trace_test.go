@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write what the traces say into testdata
 //	ok x 10 · fail x boom · reschedule x · secede x
 //	got h1:1 a#100 b · busy h1:1 · netfail h1:1 · badfail h1:1 unreadable
 //	scatter x#5 · retry h1:1 · peer-gone h1:1 · pause · unpause · find-missing · lost · reattach
-//	resources R:2 · show
+//	data-lost x · resources R:2 · show
 func TestTraces(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.trace")
 	if err != nil || len(files) == 0 {
@@ -223,6 +223,8 @@ func traceEvent(t *testing.T, words []string) Event {
 		return &SetResources{stimulus, traceResources(t, first())}
 	case "scatter":
 		return &UpdateData{stimulus, traceStored(t, args)}
+	case "data-lost":
+		return &DataLost{stimulus, key()}
 	case "find-missing":
 		return &FindMissing{stimulus}
 	case "retry":
