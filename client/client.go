@@ -52,8 +52,7 @@ type Client struct {
 	releasing []task.Key             // keys whose last future is gone
 	addresses []string               // of workers, by index
 	addressAt map[string]int32
-	watch     func(*keyState)
-	events    map[string][]func(Event)
+	events    map[string][]*subscription
 	closed    error // why nothing more is said; nil while the client lives
 	identity  schedulerID
 
@@ -91,7 +90,7 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 	c := &Client{
 		cfg: cfg, address: comm.NormalizeAddress(address), id: cfg.Name + "-" + randomHex(8), log: cfg.Logger,
 		pool: rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: cfg.Dial}),
-		keys: make(map[task.Key]*keyState), graphs: make(map[*graphOut]struct{}), addressAt: make(map[string]int32),
+		keys: make(map[task.Key]*keyState), graphs: make(map[*graphOut]struct{}), addressAt: make(map[string]int32), events: make(map[string][]*subscription),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	near := cfg.Dial

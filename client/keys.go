@@ -150,9 +150,6 @@ func (c *Client) settle(ks *keyState, s Status, err error) {
 		n.w.tell(ks, n.index)
 	}
 	ks.waiters = nil
-	if c.watch != nil {
-		c.watch(ks)
-	}
 }
 
 // hold finds or makes the state of a key and counts a future of it. The caller holds mu.

@@ -80,5 +80,8 @@ func (c *Client) resume(s *stream, unsent []outItem) {
 	if len(wanted) > 0 {
 		c.say(keysMessage("client-desires-keys", wanted, c.id))
 	}
+	for topic := range c.events {
+		c.say(topicMessage("subscribe-topic", topic))
+	}
 	c.poke()
 }
