@@ -33,22 +33,6 @@ func (s *State) threadsFor(p *pool) int {
 	return p.threads
 }
 
-// leastLoaded is the running worker of a pool that has the least to do; nil without any.
-func (s *State) leastLoaded(p *pool) *Worker {
-	var best *Worker
-	if len(p.heap) > 0 {
-		best = p.heap[0]
-	}
-	if p == s.anyPool {
-		for _, q := range s.poolList {
-			if len(q.heap) > 0 && (best == nil || q.heap[0].before(best)) {
-				best = q.heap[0]
-			}
-		}
-	}
-	return best
-}
-
 // canTake tells whether a running worker has the functions of a task.
 func (s *State) canTake(w *Worker, t *Task) bool {
 	return w.running() && (t.pool == s.anyPool || w.pool == t.pool)

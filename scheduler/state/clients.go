@@ -182,6 +182,7 @@ func (s *State) retry(ev *Retry) {
 			}
 		}
 		ev.Retried = append(ev.Retried, t.key)
+		t.failures = 0 // who asks for it knows what it may do to workers
 		if root {
 			s.recommend(t, toWaiting)
 		}

@@ -134,16 +134,7 @@ func (s *State) assign(t *Task) {
 			return
 		}
 		if s.queueable(t) {
-			w := s.leastLoaded(t.pool)
-			if w == nil || s.held {
-				s.enqueue(t)
-				return
-			}
-			if base, _ := s.slotsFor(w, t.group.prefix); w.active() >= base {
-				s.enqueue(t)
-				return
-			}
-			s.send(t, w)
+			s.enqueue(t) // fillSlots takes it out again, if it is its turn
 			return
 		}
 		w := s.choose(t)

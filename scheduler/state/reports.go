@@ -134,6 +134,9 @@ func (s *State) addKeys(ev *AddKeys) {
 	}
 	redundant := s.scratch.keys[:0]
 	for i, k := range ev.Keys {
+		if w.removed { // the last copy that its retirement waited for was here
+			break
+		}
 		t := s.tasks[k]
 		switch {
 		case t != nil && t.state == Memory && !t.actor:
@@ -153,7 +156,7 @@ func (s *State) addKeys(ev *AddKeys) {
 			redundant = append(redundant, task.Key(strings.Clone(string(k))))
 		}
 	}
-	if len(redundant) > 0 {
+	if len(redundant) > 0 && !w.removed {
 		a := s.out.add(RemoveReplicas)
 		a.Worker, a.Keys = w.id, s.out.copyKeys(redundant)
 	}
@@ -190,13 +193,17 @@ func (s *State) releaseWorkerData(ev *ReleaseWorkerData) {
 	s.dropReplica(t, w)
 }
 
-// lose accepts that the last replica of a result is gone.
+// lose accepts that the last replica of a result is gone. Data from outside cannot be made again.
 func (s *State) lose(t *Task, w *Worker) {
 	if t.actor {
 		w.actors--
 	}
 	s.dropReplica(t, w)
-	s.release(t)
+	if len(t.spec) == 0 {
+		s.forget(t)
+	} else {
+		s.release(t)
+	}
 }
 
 func (s *State) refreshWhoHas(ev *RequestRefreshWhoHas) {

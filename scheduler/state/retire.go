@@ -71,7 +71,7 @@ func (s *State) stepRetire(r *request) {
 
 // retired ends a retirement. Workers whose data could not be moved stay, and go on.
 func (s *State) retired(r *request, stuck []task.Key) {
-	s.endRequest(r, stuck)
+	r.done = true              // what follows may come by here again
 	keep := map[*Worker]bool{} // looked up only
 	for _, k := range stuck {
 		if t := s.tasks[k]; t != nil {
@@ -94,12 +94,13 @@ func (s *State) retired(r *request, stuck []task.Key) {
 		}
 		switch {
 		case r.retire.remove:
+			s.removeWorker(w, &RemoveWorker{Worker: w.id, Safe: true, Close: r.retire.close, Reason: "retired"})
 			a := s.out.add(WorkerRemoved)
 			a.Worker, a.Text = w.id, w.address
-			s.removeWorker(w, &RemoveWorker{Worker: w.id, Safe: true, Close: r.retire.close, Reason: "retired"})
 		case r.retire.close:
 			a := s.out.add(CloseWorker)
 			a.Worker, a.Text = w.id, "retired"
 		}
 	}
+	s.endRequest(r, stuck)
 }

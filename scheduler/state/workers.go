@@ -121,6 +121,9 @@ func (s *State) noteEmpty(p *pool) {
 		p.emptySince = -1
 	} else if p.emptySince < 0 {
 		p.emptySince = s.nowNs
+		if s.numRunning > 0 && p.tasks > 0 {
+			s.logEvent("no running worker has the functions of registry " + p.registry + ": its tasks wait; start workers of the same program as the client")
+		}
 	}
 }
 
