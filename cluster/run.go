@@ -15,6 +15,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/gcfloor"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/worker"
 )
@@ -115,6 +116,7 @@ func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-
 		// late; with two more threads, after 1.5 ms.
 		runtime.GOMAXPROCS(cfg.Threads + 2)
 	}
+	gcfloor.Set(gcFloor(cfg.MemoryLimit))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w, err := startWorker(ctx, cfg, orders)
@@ -123,6 +125,16 @@ func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-
 	}
 	ready(WorkerInfo{Name: w.Name(), State: Running, Address: w.Address(), Lanes: w.Lanes(), HTTP: w.Dashboard(), PID: os.Getpid(), Starts: 1})
 	return serve(ctx, w, spec, orders)
+}
+
+// gcFloor is how far a worker's heap grows before the first collection, in bytes: a small
+// part of the memory that it may have, where that is limited.
+func gcFloor(limit int64) int64 {
+	const usual = 128 << 20
+	if limit <= 0 {
+		return usual
+	}
+	return min(usual, limit/16)
 }
 
 // startWorker starts the worker unless an order to end comes first: then there is none.

@@ -1,0 +1,89 @@
+// Package gcfloor lets small heaps grow before they are collected.
+//
+// Go collects when the heap has doubled. A process that makes garbage all the time and
+// keeps a few megabytes then marks those few megabytes hundreds of times a second: in
+// worker processes that ran tiny tasks, a quarter of all processor time. With a floor the
+// next collection is due when the heap has doubled or has reached the floor, whichever is
+// later.
+package gcfloor
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+)
+
+// usual is Go's own percentage.
+const usual = 100
+
+// most keeps the percentage of a heap that is nearly empty in bounds.
+const most = 100_000
+
+var (
+	mu      sync.Mutex // owns what follows
+	floor   int64      // in bytes
+	current = usual
+)
+
+// Set lets the heap of this process grow to so many bytes before it is collected. It is for
+// the processes that are Millstream's own, never for a user's. It does nothing if GOGC is
+// set: the user knows better. Zero ends it.
+func Set(bytes int64) {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	first := floor == 0 && bytes > 0
+	floor = bytes
+	adjust()
+	if first {
+		watch()
+	}
+}
+
+// sentinel is garbage from the start. Its end tells that there was a collection.
+type sentinel struct{ _ [16]byte }
+
+// watch adjusts after each collection.
+func watch() {
+	runtime.SetFinalizer(&sentinel{}, func(*sentinel) {
+		mu.Lock()
+		defer mu.Unlock()
+		adjust()
+		if floor > 0 {
+			watch()
+		}
+	})
+}
+
+// adjust sets the percentage for what is alive now. The caller holds mu.
+func adjust() {
+	p := percent(live(), floor)
+	// Every change stops the world for a moment.
+	if p == usual && current != usual || abs(p-current)*10 > current {
+		debug.SetGCPercent(p)
+		current = p
+	}
+}
+
+// percent is the one at which a heap of so many bytes is collected at the floor, or when it
+// has doubled.
+func percent(live, floor int64) int {
+	live = max(live, 1<<20)
+	return int(min(max(usual, (floor-live)*100/live), most))
+}
+
+func abs(v int) int { return max(v, -v) }
+
+// live is what the last collection found alive, in bytes.
+func live() int64 {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	if s[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return int64(s[0].Value.Uint64())
+}
