@@ -70,7 +70,6 @@ func (w *Worker) execute(t *state.Task) {
 	}
 	r.info = task.Info{Key: r.key, Host: &w.host, Secede: r.secede, Rejoin: r.rejoin}
 	r.ctx, r.cancel = context.WithCancelCause(task.WithInfo(w.taskCtx, &r.info))
-	t.SetData(r)
 	w.running++
 	w.executing[r.key] = r
 	if w.by != nil && w.by.next == nil {

@@ -117,7 +117,8 @@ func (w *Worker) act(a *state.Action) {
 	case state.DoExecute:
 		w.execute(a.Task)
 	case state.DoCancel:
-		if r, ok := a.Task.Data().(*run); ok {
+		// Not what the task says of itself: that may be of the next order already.
+		if r := w.executing[a.Key]; r != nil {
 			r.cancel(errCancelled)
 		}
 	case state.DoGather:

@@ -75,7 +75,8 @@ func (w *Worker) lookAtMemory() {
 	if w.above(used, m.Pause) {
 		used = w.freeMemory(used)
 	}
-	w.setPaused(w.above(used, m.Pause), used)
+	// A worker that had to give a task back, for its disk is full, must not be given it again.
+	w.setPaused(w.above(used, m.Pause) || w.data.Full(), used)
 	if w.cfg.OwnProcess && w.above(used, m.Terminate) {
 		w.endLater(fmt.Errorf("worker: %w: %d of %d bytes (distributed.worker.memory.terminate)", ErrMemory, used, w.cfg.MemoryLimit))
 	}

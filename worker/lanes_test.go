@@ -1,0 +1,95 @@
+package worker_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker"
+)
+
+// throughLane has one worker fetch a large value from another and returns the schemes that
+// were used, in order.
+func throughLane(t *testing.T, lane worker.Lanes) (from, to *worker.Worker, lanes []string) {
+	t.Helper()
+	d := direct(t, "tcp://127.0.0.1:0")
+	from, _ = d.worker(t, worker.Config{Lanes: lane})
+	to, seen := d.worker(t, worker.Config{Lanes: lane})
+	big := bytes.Repeat([]byte("lane"), 1<<20)
+	var reply msgpack.Map
+	for i, key := range []string{"one", "two", "three"} {
+		d.call(t, from.Address(), "update_data", msgpack.MapOf("data", msgpack.MapOf(key, wire.Serialize{Value: big})), &reply)
+		seen.tell(t, compute("n-"+key, int64(i), spec(t, length, ref[[]byte](key)), map[string][]string{key: {from.Address()}}))
+		seen.hear(t, "task-finished")
+		if n := value(t, d.fetch(t, to.Address(), "n-"+key), "n-"+key); n != int64(len(big)) {
+			t.Fatalf("%s has %v bytes", key, n)
+		}
+	}
+	for _, x := range to.Transfers() {
+		if x.Incoming && x.Error == "" {
+			lanes = append(lanes, x.Lane)
+		}
+	}
+	return from, to, lanes
+}
+
+// Data goes over the second connection, orders over the first. Any transport can be a lane.
+func TestLane(t *testing.T) {
+	from, _, lanes := throughLane(t, worker.Lanes{Listen: "inproc://"})
+	if len(from.Lanes()) != 1 || !strings.HasPrefix(from.Lanes()[0], "inproc://") {
+		t.Errorf("lanes %v", from.Lanes())
+	}
+	if strings.Join(lanes, " ") != "inproc inproc inproc" {
+		t.Errorf("data went over %v", lanes)
+	}
+}
+
+// A lane that cannot be opened is none, and a worker does without.
+func TestNoLane(t *testing.T) {
+	from, _, lanes := throughLane(t, worker.Lanes{Listen: "tcp://127.0.0.1:99999"})
+	if len(from.Lanes()) != 0 || strings.Join(lanes, " ") != "tcp tcp tcp" {
+		t.Errorf("lanes %v, data went over %v", from.Lanes(), lanes)
+	}
+}
+
+// The lane admits nobody without a cookie, each cookie once, and serves nothing but data.
+func TestLaneIsGuarded(t *testing.T) {
+	d := direct(t, "tcp://127.0.0.1:0")
+	w, _ := d.worker(t, worker.Config{Lanes: worker.Lanes{Listen: "tcp://127.0.0.1:0"}})
+	ctx := testContext(t)
+	dial := func(cookie []byte) (comm.Comm, error) {
+		c, err := comm.Dial(ctx, w.Lanes()[0], comm.DialConfig{Cookie: cookie, Timeout: 300e6})
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(c.Abort)
+		// Who is refused learns it with the first answer.
+		return c, rpc.Call(ctx, c, "identity", nil, nil)
+	}
+	if _, err := dial(nil); err == nil {
+		t.Error("admitted without a cookie")
+	}
+	if _, err := dial([]byte("guess")); err == nil {
+		t.Error("admitted with a guess")
+	}
+	var reply msgpack.Map
+	d.call(t, w.Address(), "millstream-lanes", nil, &reply)
+	list, _ := reply.Get("lanes")
+	cookie, _ := list.([]any)[0].(msgpack.Map).Get("cookie")
+	c, err := dial(cookie.([]byte))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dial(cookie.([]byte)); err == nil {
+		t.Error("admitted twice with one cookie")
+	}
+	for _, op := range []string{"run", "terminate", "update_data", "free_keys"} {
+		if err := rpc.Call(ctx, c, op, nil, nil); err == nil {
+			t.Errorf("%s was answered on the lane", op)
+		}
+	}
+}

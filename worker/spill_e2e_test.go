@@ -1,0 +1,158 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/worker"
+)
+
+// The functions make and check data that tells whose it is.
+var (
+	sow = client.Func2("worker_test.sow", func(_ context.Context, seed, n int) ([]byte, error) {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte((i*7 + seed*13) >> 2)
+		}
+		return b, nil
+	})
+	reap = client.Func2("worker_test.reap", func(_ context.Context, seed int, b []byte) (bool, error) {
+		for i := range b {
+			if b[i] != byte((i*7+seed*13)>>2) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+)
+
+// calm is a process whose memory is never short: the data's own size decides alone.
+func calm() int64 { return 0 }
+
+// Eight times as much data as the worker may keep goes through it, is read back and is right.
+func TestSpillThrough(t *testing.T) {
+	const limit, size, n = 8 << 20, 512 << 10, 128
+	for _, compression := range []string{"lz4", "zstd", "false"} {
+		t.Run(compression, func(t *testing.T) {
+			c := start(t, "inproc://", 1, worker.Config{MemoryLimit: limit, Memory: worker.Memory{Usage: calm, Compression: compression}})
+			ctx := testContext(t)
+			fields := make([]*client.Future[[]byte], n)
+			for i := range fields {
+				fields[i] = sow.Submit(ctx, c.client, client.Val(i), client.Val(size))
+			}
+			for _, f := range fields {
+				if err := f.Wait(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var wrote, read int
+			oks := make([]*client.Future[bool], n)
+			for i, f := range fields {
+				oks[i] = reap.Submit(ctx, c.client, client.Val(i), f)
+			}
+			for i, f := range oks {
+				if ok, err := f.Result(ctx); !ok || err != nil {
+					t.Fatalf("%d: %v, %v", i, ok, err)
+				}
+			}
+			for _, tr := range c.workers[0].DiskTransfers() {
+				if tr.Action == "disk-write" {
+					wrote++
+				} else {
+					read++
+				}
+			}
+			if least := n - limit/size; wrote < least || read < least {
+				t.Errorf("%d results were written and %d read: at least %d do not fit into memory", wrote, read, least)
+			}
+			// A client gets what is on disk like anything else.
+			if b, err := fields[0].Result(ctx); err != nil || len(b) != size || b[5] != byte(35>>2) {
+				t.Errorf("%d bytes, %v", len(b), err)
+			}
+		})
+	}
+}
+
+// A peer fetches what is on disk, and nothing is left of it in the end.
+func TestSpilledForPeer(t *testing.T) {
+	const limit, size, n = 2 << 20, 256 << 10, 16
+	d := direct(t, "tcp://127.0.0.1:0")
+	a, da := d.worker(t, worker.Config{MemoryLimit: limit, Memory: worker.Memory{Usage: calm}})
+	_, db := d.worker(t, worker.Config{})
+	key := func(i int) string { return string(rune('a' + i)) }
+	for i := range n {
+		da.tell(t, compute(key(i), int64(i+1), spec(t, fill, val(size+i)), nil))
+		da.hear(t, "task-finished")
+	}
+	if tr := a.DiskTransfers(); len(tr) == 0 {
+		t.Fatal("nothing was spilled")
+	}
+	want := bytes.Repeat([]byte("x"), size+n)
+	for i := range n {
+		db.tell(t, compute("length-"+key(i), int64(100+i), spec(t, length, ref[[]byte](key(i))), map[string][]string{key(i): {a.Address()}}))
+		db.hear(t, "task-finished")
+		got := value(t, d.fetch(t, a.Address(), key(i)), key(i))
+		if s, ok := got.(*wire.Serialized); ok {
+			v, err := s.Decode(wire.DecodeOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = v
+		}
+		if b, ok := got.([]byte); !ok || !bytes.Equal(b, want[:size+i]) {
+			t.Fatalf("%s: a %T", key(i), got)
+		}
+	}
+}
+
+// A worker that can neither keep nor spill what a task made gives the task back; it runs on
+// another one, and the first takes no more tasks until its data has gone.
+func TestNoRoomGivesTaskBack(t *testing.T) {
+	const limit, size = 4 << 20, 1 << 20
+	c := start(t, "inproc://", 0, worker.Config{})
+	full := c.add(t, worker.Config{Threads: 1, MemoryLimit: limit, Memory: worker.Memory{Usage: calm, MaxSpill: 1, Interval: 10 * time.Millisecond}})
+	ctx := testContext(t)
+	// While it is alone it takes what fits: three of four MiB is the ceiling.
+	var first []*client.Future[[]byte]
+	for i := range 3 {
+		f := sow.Submit(ctx, c.client, client.Val(i), client.Val(size))
+		if err := f.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		first = append(first, f)
+	}
+	next := sow.Submit(ctx, c.client, client.Val(3), client.Val(size))
+	for full.Status() != "paused" {
+		select {
+		case <-ctx.Done():
+			t.Fatal("the worker is not paused")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	roomy := c.add(t, worker.Config{Threads: 1})
+	if b, err := next.Result(ctx); err != nil || len(b) != size {
+		t.Fatalf("%d bytes, %v", len(b), err)
+	}
+	holders, err := c.client.WhoHas(ctx, next)
+	if err != nil || len(holders[next.Key()]) != 1 || holders[next.Key()][0] != roomy.Address() {
+		t.Errorf("it is at %v, want %s: %v", holders, roomy.Address(), err)
+	}
+	// What was there is there still, and when it has gone there is room again.
+	for i, f := range first {
+		if b, err := f.Result(ctx); err != nil || len(b) != size || b[9] != byte((63+i*13)>>2) {
+			t.Errorf("%d: %d bytes, %v", i, len(b), err)
+		}
+		f.Release()
+	}
+	for full.Status() != "running" {
+		select {
+		case <-ctx.Done():
+			t.Fatal("the worker stays paused")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
