@@ -32,7 +32,7 @@ setting is what was asked for, lane is what the endpoint used.`,
 		Args: noSuchCommand,
 		RunE: showHelp,
 	}
-	cmd.AddCommand(benchUCXCommand(), benchCommCommand())
+	cmd.AddCommand(benchUCXCommand(), benchCommCommand(), benchTasksCommand())
 	return cmd
 }
 
