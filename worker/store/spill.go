@@ -165,9 +165,23 @@ func (s *Store) MakeRoom(ctx context.Context, nbytes int64) error {
 		}
 	}
 	if s.err != nil && s.cfg.Ceiling > 0 && s.memory+nbytes > s.cfg.Ceiling {
+		s.full = true
 		return s.err
 	}
 	return nil
+}
+
+// Full tells that MakeRoom has turned somebody away, and that it would do so again: a worker
+// that is full takes no tasks. It has the disk tried again from time to time.
+func (s *Store) Full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.full {
+		return false
+	}
+	s.press()
+	s.full = s.err != nil && s.memory > s.cfg.Target
+	return s.full
 }
 
 // spillOne moves the least recently used result to disk. It returns 0 and no error if there

@@ -65,6 +65,7 @@ type Store struct {
 	trash        []string      // files to be removed
 	err          error         // why the last file could not be written
 	retry        time.Time     // when the disk is tried again after err
+	full         bool          // MakeRoom has turned somebody away since
 	stuck        bool          // there is nothing that can go to disk now
 	progress     chan struct{} // closed when something has changed for those in MakeRoom
 	wake         chan struct{} // for the spiller

@@ -260,12 +260,18 @@ func TestDiskFull(t *testing.T) {
 			t.Errorf("%d is lost", i)
 		}
 	}
-	if n := s.Evict(); n != 0 {
-		t.Errorf("the disk is left alone for a while: %d", n)
+	if n := s.Evict(); n != 0 || !s.Full() {
+		t.Errorf("the disk is left alone for a while: %d, full: %v", n, s.Full())
 	}
 	s.mu.Lock()
 	s.create, s.retry = good, time.Time{}
 	s.mu.Unlock()
+	for deadline := time.Now().Add(time.Minute); s.Full(); { // whoever asks has the disk tried again
+		if time.Now().After(deadline) {
+			t.Fatal("it stays full")
+		}
+		time.Sleep(time.Millisecond)
+	}
 	room(t, s, size)
 	if m := s.Memory(); m > 2*size || s.Err() != nil {
 		t.Errorf("%d bytes in memory: %v", m, s.Err())
