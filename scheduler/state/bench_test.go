@@ -56,6 +56,9 @@ func BenchmarkTaskLife(b *testing.B) {
 		b.Run(fmt.Sprintf("map/workers=%d", workers), func(b *testing.B) {
 			benchLife(b, workers, func() (*Graph, []task.Key) { return mapGraph("inc", 10_000) })
 		})
+		b.Run(fmt.Sprintf("large/workers=%d", workers), func(b *testing.B) {
+			benchLife(b, workers, func() (*Graph, []task.Key) { return mapGraph("inc", 300_000) })
+		})
 		b.Run(fmt.Sprintf("tree/workers=%d", workers), func(b *testing.B) {
 			benchLife(b, workers, func() (*Graph, []task.Key) { return treeGraph(1 << 13) })
 		})

@@ -68,7 +68,7 @@ func (s *State) clientDesires(ev *ClientDesires) {
 	}
 	var unknown []task.Key
 	for _, k := range ev.Keys {
-		t := s.tasks[k]
+		t := s.tasks.get(k)
 		if t == nil {
 			unknown = append(unknown, task.Key(strings.Clone(string(k))))
 			continue
@@ -87,7 +87,7 @@ func (s *State) clientReleases(ev *ClientReleases) {
 		return
 	}
 	for _, k := range ev.Keys {
-		if t := s.tasks[k]; t != nil {
+		if t := s.tasks.get(k); t != nil {
 			s.unwant(t, c)
 		}
 	}
@@ -98,7 +98,7 @@ func (s *State) reportKey(ev *ReportKey) {
 	if c == nil {
 		return
 	}
-	if t := s.tasks[ev.Key]; t != nil {
+	if t := s.tasks.get(ev.Key); t != nil {
 		s.report(c, t)
 	} else {
 		s.cancelled(c, []task.Key{task.Key(strings.Clone(string(ev.Key)))}, "unknown to the scheduler", "")
@@ -120,7 +120,7 @@ func (s *State) cancelKeys(ev *CancelKeys) {
 		}
 	}
 	for _, k := range ev.Keys {
-		if t := s.tasks[k]; t != nil {
+		if t := s.tasks.get(k); t != nil {
 			visit(t)
 		}
 	}
@@ -168,7 +168,7 @@ func (s *State) retry(ev *Retry) {
 		}
 	}
 	for _, k := range ev.Keys {
-		if t := s.tasks[k]; t != nil {
+		if t := s.tasks.get(k); t != nil {
 			visit(t)
 		}
 	}

@@ -12,9 +12,9 @@ func (s *State) updateData(ev *UpdateData) {
 	c := s.Client(ev.Client)
 	for i := range ev.Data {
 		d := &ev.Data[i]
-		t := s.tasks[d.Key]
+		t := s.tasks.get(d.Key)
 		if t == nil {
-			t = s.newTask(task.Key(strings.Clone(string(d.Key))), s.anyPool)
+			t = s.newTask(task.Key(strings.Clone(string(d.Key))), s.tasks.hash(d.Key), s.anyPool)
 		}
 		if c != nil {
 			t.addWant(c)
@@ -80,7 +80,7 @@ func (s *State) ScatterTargets(dst []WorkerID, n int, among []WorkerID) []Worker
 // setRestrictions changes where tasks may run that have not been sent to a worker.
 func (s *State) setRestrictions(ev *SetRestrictions) {
 	for _, k := range ev.Keys {
-		t := s.tasks[k]
+		t := s.tasks.get(k)
 		if t == nil {
 			continue
 		}

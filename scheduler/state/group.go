@@ -67,7 +67,11 @@ func (g *Group) Done() bool {
 // groupOf returns the group of a key, new if need be.
 func (s *State) groupOf(k task.Key) *Group {
 	name := groupName(k)
+	if g := s.lastGroup; g != nil && g.name == name {
+		return g
+	}
 	if g := s.groups[name]; g != nil {
+		s.lastGroup = g
 		return g
 	}
 	name = cloneString(name)
@@ -95,6 +99,9 @@ func (s *State) prefixOf(name string) *Prefix {
 // dropGroup forgets a group that has no tasks left. Its prefix stays, with what was learnt about durations.
 func (s *State) dropGroup(g *Group) {
 	delete(s.groups, g.name)
+	if s.lastGroup == g {
+		s.lastGroup = nil
+	}
 	last := s.groupList[len(s.groupList)-1]
 	s.groupList[g.place] = last
 	last.place = g.place

@@ -6,97 +6,166 @@ import "fmt"
 func (s *State) handle(ev Event) {
 	switch ev := ev.(type) {
 	case *TaskFinished:
-		s.cause = "task-finished"
+		s.cause = causeTaskFinished
 		s.taskFinished(ev)
 	case *TaskErred:
-		s.cause = "task-erred"
+		s.cause = causeTaskErred
 		s.taskErred(ev)
 	case *UpdateGraph:
-		s.cause = "update-graph"
+		s.cause = causeUpdateGraph
 		s.updateGraph(ev)
 	case *ClientReleases:
-		s.cause = "client-releases-keys"
+		s.cause = causeClientReleasesKeys
 		s.clientReleases(ev)
 	case *ClientDesires:
-		s.cause = "client-desires-keys"
+		s.cause = causeClientDesiresKeys
 		s.clientDesires(ev)
 	case *AddKeys:
-		s.cause = "add-keys"
+		s.cause = causeAddKeys
 		s.addKeys(ev)
 	case *ReleaseWorkerData:
-		s.cause = "release-worker-data"
+		s.cause = causeReleaseWorkerData
 		s.releaseWorkerData(ev)
 	case *RequestRefreshWhoHas:
-		s.cause = "request-refresh-who-has"
+		s.cause = causeRequestRefreshWhoHas
 		s.refreshWhoHas(ev)
 	case *StealResponse:
-		s.cause = "steal-response"
+		s.cause = causeStealResponse
 		s.stealResponse(ev)
 	case *Reschedule:
-		s.cause = "reschedule"
+		s.cause = causeReschedule
 		s.reschedule(ev)
 	case *LongRunning:
-		s.cause = "long-running"
+		s.cause = causeLongRunning
 		s.longRunning(ev)
 	case *Tick:
-		s.cause = "tick"
+		s.cause = causeTick
 		s.tick()
 	case *Heartbeat:
-		s.cause = "heartbeat"
+		s.cause = causeHeartbeat
 		s.heartbeat(ev)
 	case *AddWorker:
-		s.cause = "add-worker"
+		s.cause = causeAddWorker
 		s.addWorker(ev)
 	case *RemoveWorker:
-		s.cause = "remove-worker"
+		s.cause = causeRemoveWorker
 		if w := s.Worker(ev.Worker); w != nil {
 			s.removeWorker(w, ev)
 		}
 	case *WorkerStatusChange:
-		s.cause = "worker-status-change"
+		s.cause = causeWorkerStatusChange
 		if w := s.Worker(ev.Worker); w != nil {
 			s.setStatus(w, ev.Status)
 		}
 	case *SetResources:
-		s.cause = "set-resources"
+		s.cause = causeSetResources
 		s.setResources(ev)
 	case *AddClient:
-		s.cause = "add-client"
+		s.cause = causeAddClient
 		s.addClient(ev)
 	case *RemoveClient:
-		s.cause = "remove-client"
+		s.cause = causeRemoveClient
 		s.removeClient(ev)
 	case *ReportKey:
-		s.cause = "report-key"
+		s.cause = causeReportKey
 		s.reportKey(ev)
 	case *CancelKeys:
-		s.cause = "cancel-keys"
+		s.cause = causeCancelKeys
 		s.cancelKeys(ev)
 	case *Retry:
-		s.cause = "retry"
+		s.cause = causeRetry
 		s.retry(ev)
 	case *UpdateData:
-		s.cause = "update-data"
+		s.cause = causeUpdateData
 		s.updateData(ev)
 	case *Replicate:
-		s.cause = "replicate"
+		s.cause = causeReplicate
 		s.replicate(ev)
 	case *Rebalance:
-		s.cause = "rebalance"
+		s.cause = causeRebalance
 		s.rebalance(ev)
 	case *RetireWorkers:
-		s.cause = "retire-workers"
+		s.cause = causeRetireWorkers
 		s.retireWorkers(ev)
 	case *SetRestrictions:
-		s.cause = "set-restrictions"
+		s.cause = causeSetRestrictions
 		s.setRestrictions(ev)
 	case *Hold:
-		s.cause = "hold"
+		s.cause = causeHold
 		s.hold(ev)
 	case *Restart:
-		s.cause = "restart"
+		s.cause = causeRestart
 		s.restart(ev)
 	default:
 		panic(fmt.Sprintf("scheduler/state: unknown event %T", ev))
 	}
 }
+
+// cause is the name of an event in one byte: the log of transitions has many.
+type cause uint8
+
+const (
+	causeTaskFinished cause = iota
+	causeTaskErred
+	causeUpdateGraph
+	causeClientReleasesKeys
+	causeClientDesiresKeys
+	causeAddKeys
+	causeReleaseWorkerData
+	causeRequestRefreshWhoHas
+	causeStealResponse
+	causeReschedule
+	causeLongRunning
+	causeTick
+	causeHeartbeat
+	causeAddWorker
+	causeRemoveWorker
+	causeWorkerStatusChange
+	causeSetResources
+	causeAddClient
+	causeRemoveClient
+	causeReportKey
+	causeCancelKeys
+	causeRetry
+	causeUpdateData
+	causeReplicate
+	causeRebalance
+	causeRetireWorkers
+	causeSetRestrictions
+	causeHold
+	causeRestart
+)
+
+var causeNames = [...]string{
+	causeTaskFinished:         "task-finished",
+	causeTaskErred:            "task-erred",
+	causeUpdateGraph:          "update-graph",
+	causeClientReleasesKeys:   "client-releases-keys",
+	causeClientDesiresKeys:    "client-desires-keys",
+	causeAddKeys:              "add-keys",
+	causeReleaseWorkerData:    "release-worker-data",
+	causeRequestRefreshWhoHas: "request-refresh-who-has",
+	causeStealResponse:        "steal-response",
+	causeReschedule:           "reschedule",
+	causeLongRunning:          "long-running",
+	causeTick:                 "tick",
+	causeHeartbeat:            "heartbeat",
+	causeAddWorker:            "add-worker",
+	causeRemoveWorker:         "remove-worker",
+	causeWorkerStatusChange:   "worker-status-change",
+	causeSetResources:         "set-resources",
+	causeAddClient:            "add-client",
+	causeRemoveClient:         "remove-client",
+	causeReportKey:            "report-key",
+	causeCancelKeys:           "cancel-keys",
+	causeRetry:                "retry",
+	causeUpdateData:           "update-data",
+	causeReplicate:            "replicate",
+	causeRebalance:            "rebalance",
+	causeRetireWorkers:        "retire-workers",
+	causeSetRestrictions:      "set-restrictions",
+	causeHold:                 "hold",
+	causeRestart:              "restart",
+}
+
+func (c cause) String() string { return causeNames[c] }

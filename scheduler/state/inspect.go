@@ -9,19 +9,19 @@ import (
 )
 
 // Task returns the task with a key, nil if there is none.
-func (s *State) Task(k task.Key) *Task { return s.tasks[k] }
+func (s *State) Task(k task.Key) *Task { return s.tasks.get(k) }
 
 // TaskBytes is Task for a key that is there as bytes.
-func (s *State) TaskBytes(k []byte) *Task { return s.tasks[task.Key(k)] }
+func (s *State) TaskBytes(k []byte) *Task { return s.tasks.get(task.Key(k)) }
 
 // NumTasks is how many tasks there are.
-func (s *State) NumTasks() int { return len(s.tasks) }
+func (s *State) NumTasks() int { return s.tasks.n }
 
 // Tasks are all tasks, in no order: for people, never for decisions.
 func (s *State) Tasks() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
-		for _, t := range s.tasks {
-			if !yield(t) {
+		for i := range s.tasks.slots {
+			if t := s.tasks.slots[i].t; t != nil && !yield(t) {
 				return
 			}
 		}

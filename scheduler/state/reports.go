@@ -13,7 +13,7 @@ func (s *State) taskFinished(ev *TaskFinished) {
 	if w == nil {
 		return
 	}
-	t := s.tasks[ev.Key]
+	t := s.tasks.get(ev.Key)
 	if t == nil {
 		s.freeKey(w, task.Key(strings.Clone(string(ev.Key))))
 		return
@@ -77,7 +77,7 @@ func (s *State) typeOf(name string, pickle []byte, last *ResultType) *ResultType
 }
 
 func (s *State) taskErred(ev *TaskErred) {
-	t, w := s.tasks[ev.Key], s.Worker(ev.Worker)
+	t, w := s.tasks.get(ev.Key), s.Worker(ev.Worker)
 	if t == nil || w == nil || t.state != Processing || t.worker != w {
 		return
 	}
@@ -98,7 +98,7 @@ func (s *State) taskErred(ev *TaskErred) {
 }
 
 func (s *State) reschedule(ev *Reschedule) {
-	t := s.tasks[ev.Key]
+	t := s.tasks.get(ev.Key)
 	if t == nil || t.state != Processing || t.worker.id != ev.Worker || ev.RunID != 0 && ev.RunID != t.runID {
 		return
 	}
@@ -106,7 +106,7 @@ func (s *State) reschedule(ev *Reschedule) {
 }
 
 func (s *State) longRunning(ev *LongRunning) {
-	t := s.tasks[ev.Key]
+	t := s.tasks.get(ev.Key)
 	if t == nil || t.state != Processing || t.worker.id != ev.Worker || t.runID != ev.RunID || t.seceded {
 		return
 	}
@@ -137,7 +137,7 @@ func (s *State) addKeys(ev *AddKeys) {
 		if w.removed { // the last copy that its retirement waited for was here
 			break
 		}
-		t := s.tasks[k]
+		t := s.tasks.get(k)
 		switch {
 		case t != nil && t.state == Memory && !t.actor:
 			s.addReplica(t, w)
@@ -179,7 +179,7 @@ func (s *State) adopt(t *Task, w *Worker, nbytes int64) {
 }
 
 func (s *State) releaseWorkerData(ev *ReleaseWorkerData) {
-	t, w := s.tasks[ev.Key], s.Worker(ev.Worker)
+	t, w := s.tasks.get(ev.Key), s.Worker(ev.Worker)
 	if t == nil || w == nil || t.state != Memory || !w.holdsTask(t) {
 		return
 	}
@@ -213,7 +213,7 @@ func (s *State) refreshWhoHas(ev *RequestRefreshWhoHas) {
 	}
 	known := s.scratch.tasks[:0]
 	for _, k := range ev.Keys {
-		if t := s.tasks[k]; t != nil {
+		if t := s.tasks.get(k); t != nil {
 			known = append(known, t)
 		} else {
 			s.freeKey(w, task.Key(strings.Clone(string(k))))

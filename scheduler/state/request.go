@@ -83,7 +83,7 @@ func (s *State) copied(k task.Key, w *Worker) {
 			continue
 		}
 		delete(r.copies, id)
-		if t := s.tasks[k]; from != nil && !from.removed && t != nil && len(t.holders) > 1 && from.holdsTask(t) {
+		if t := s.tasks.get(k); from != nil && !from.removed && t != nil && len(t.holders) > 1 && from.holdsTask(t) {
 			s.removeReplica(t, from)
 		}
 		if len(r.copies) == 0 {
@@ -123,7 +123,7 @@ func (s *State) step(r *request) {
 		if !ok {
 			continue
 		}
-		t := s.tasks[id.key]
+		t := s.tasks.get(id.key)
 		switch {
 		case t == nil || t.state != Memory || id.to.removed: // there is nothing to be copied, or nobody to do so
 			delete(r.copies, id)
@@ -190,7 +190,7 @@ func (s *State) replicate(ev *Replicate) {
 	}
 	var ask acquire
 	for _, k := range ev.Keys {
-		t := s.tasks[k]
+		t := s.tasks.get(k)
 		if t == nil || t.state != Memory || t.actor || len(targets) == 0 {
 			r.failed = append(r.failed, task.Key([]byte(k)))
 			continue

@@ -74,7 +74,7 @@ func (s *State) retired(r *request, stuck []task.Key) {
 	r.done = true              // what follows may come by here again
 	keep := map[*Worker]bool{} // looked up only
 	for _, k := range stuck {
-		if t := s.tasks[k]; t != nil {
+		if t := s.tasks.get(k); t != nil {
 			for i := range t.holders {
 				keep[t.holders[i].w] = true
 			}

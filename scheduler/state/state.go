@@ -3,8 +3,6 @@ package state
 import (
 	"slices"
 	"time"
-
-	"go.millstream.dev/task"
 )
 
 // State is the whole scheduler but its network. One goroutine owns it.
@@ -12,9 +10,10 @@ type State struct {
 	cfg     Config
 	unknown float64 // seconds of a task of which nothing is known
 
-	tasks     map[task.Key]*Task
+	tasks     table
 	groups    map[string]*Group
 	groupList []*Group // in an order that depends on events only
+	lastGroup *Group   // that was asked for; nil when it is gone
 	prefixes  map[string]*Prefix
 	types     map[string]*ResultType
 	counts    [numTaskStates]int
@@ -60,12 +59,13 @@ type State struct {
 	now    time.Time
 	nowNs  int64
 	events uint64
-	cause  string
+	cause  cause
 	stack  []*Task   // with recommendations
 	box    []*Worker // with keys to be freed
 	walk   uint32
 	gone   []*Task // forgotten in this event
 	spare  []*Task // to be used again
+	chunk  []Task  // not used yet
 	log    transitionLog
 
 	transitions uint64
@@ -81,7 +81,7 @@ func New(cfg Config) *State {
 		cfg:       cfg,
 		unknown:   cfg.UnknownTaskDuration.Seconds(),
 		bandwidth: cfg.Bandwidth,
-		tasks:     map[task.Key]*Task{},
+		tasks:     newTable(),
 		groups:    map[string]*Group{},
 		prefixes:  map[string]*Prefix{},
 		types:     map[string]*ResultType{},

@@ -253,7 +253,7 @@ func (s *State) endSteal(t *Task) *stealing {
 
 // stealResponse is a victim's answer.
 func (s *State) stealResponse(ev *StealResponse) {
-	t := s.tasks[ev.Key]
+	t := s.tasks.get(ev.Key)
 	if t == nil || t.steal == nil || t.steal.id != ev.Steal || t.steal.victim.id != ev.Worker {
 		return // the request has been overtaken by something else
 	}

@@ -36,8 +36,8 @@ type logged struct {
 	key      task.Key
 	when     int64
 	event    uint64
-	cause    string
 	from, to TaskState
+	cause    cause
 }
 
 func (l *transitionLog) add(e logged) {
@@ -64,7 +64,7 @@ func (s *State) Story(keys ...task.Key) []Transition {
 			found = found || k == e.key
 		}
 		if found {
-			story = append(story, Transition{e.key, e.from, e.to, time.Unix(0, e.when), e.event, e.cause})
+			story = append(story, Transition{e.key, e.from, e.to, time.Unix(0, e.when), e.event, e.cause.String()})
 		}
 	}
 	return story

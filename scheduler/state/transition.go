@@ -83,7 +83,7 @@ func (s *State) transition(t *Task, to target) {
 func (s *State) setState(t *Task, to TaskState) {
 	s.transitions++
 	if s.log.limit > 0 {
-		s.log.add(logged{t.key, s.nowNs, s.events, s.cause, t.state, to})
+		s.log.add(logged{t.key, s.nowNs, s.events, t.state, to, s.cause})
 	}
 	s.counts[t.state]--
 	s.counts[to]++
@@ -368,28 +368,21 @@ func (t *Task) dropDependent(i int) {
 }
 
 // newTask makes a task of which nothing but the key is known, in state released.
-func (s *State) newTask(k task.Key, p *pool) *Task {
-	var t *Task
-	if n := len(s.spare); n > 0 {
-		t = s.spare[n-1]
-		s.spare[n-1] = nil
-		s.spare = s.spare[:n-1]
-	} else {
-		t = &Task{}
-	}
+func (s *State) newTask(k task.Key, hash uint64, p *pool) *Task {
+	t := s.blankTask()
 	t.key, t.pool, t.group = k, p, s.groupOf(k)
 	t.nbytes, t.place = -1, -1
 	p.tasks++
 	s.counts[Released]++
 	t.group.states[Released]++
 	t.group.total++
-	s.tasks[k] = t
+	s.tasks.put(t, hash)
 	return t
 }
 
 // dropTask takes a forgotten task out of all tables. It is used again after the next event has begun.
 func (s *State) dropTask(t *Task) {
-	delete(s.tasks, t.key)
+	s.tasks.remove(t)
 	if t.pool.tasks--; t.pool.tasks == 0 && t.pool.workers == 0 {
 		s.dropPool(t.pool)
 	}

@@ -71,14 +71,15 @@ func (g *grapher) makeTasks() error {
 	g.fresh = make([]*Task, 0, len(nodes))
 	for i := range nodes {
 		n := &nodes[i]
-		t := s.tasks[n.Key]
+		hash := s.tasks.hash(n.Key)
+		t := s.tasks.find(n.Key, hash)
 		if t != nil {
 			if t.turn < 0 { // made a moment ago
 				return fmt.Errorf("scheduler: the graph has two nodes with the key %s", n.Key)
 			}
 			continue
 		}
-		t = s.newTask(n.Key, g.pool)
+		t = s.newTask(n.Key, hash, g.pool)
 		t.spec = n.Spec
 		t.turn = int32(-1 - i) // the node's index until the graph is in
 		g.nodes[i] = t
@@ -129,12 +130,12 @@ func (g *grapher) findDeps() error {
 			}
 			d := g.nodes[j]
 			if d == nil {
-				d = s.tasks[nodes[j].Key]
+				d = s.tasks.get(nodes[j].Key)
 			}
 			t.addDep(d, s.walk)
 		}
 		for _, k := range n.Deps {
-			if d := s.tasks[k]; d != nil {
+			if d := s.tasks.get(k); d != nil {
 				t.addDep(d, s.walk)
 			} else {
 				g.lost[i], g.bad = true, true
@@ -158,8 +159,15 @@ func (g *grapher) explore() ([]*Task, error) {
 	s := g.s
 	wanted := make([]*Task, 0, len(g.ev.Keys))
 	var unknown []task.Key
-	for _, k := range g.ev.Keys {
-		if t := s.tasks[k]; t != nil {
+	nodes := g.ev.Graph.Nodes
+	for i, k := range g.ev.Keys {
+		var t *Task
+		if i < len(nodes) && g.nodes[i] != nil && nodes[i].Key == k { // clients mostly want all, in order
+			t = g.nodes[i]
+		} else {
+			t = s.tasks.get(k)
+		}
+		if t != nil {
 			wanted = append(wanted, t)
 		} else {
 			unknown = append(unknown, task.Key(strings.Clone(string(k))))
@@ -209,7 +217,7 @@ func (g *grapher) takeBack(t *Task) {
 	s.counts[Released]--
 	t.group.states[Released]--
 	t.group.total--
-	delete(s.tasks, t.key)
+	s.tasks.remove(t)
 	t.pool.tasks--
 	if gr := t.group; gr.states[Forgotten] == gr.total {
 		s.dropGroup(gr)
@@ -239,7 +247,7 @@ func (g *grapher) link() {
 func (g *grapher) prioritise() {
 	s, ev := g.s, g.ev
 	var generation float64
-	switch parent := s.tasks[ev.SubmittingTask]; {
+	switch parent := s.tasks.get(ev.SubmittingTask); {
 	case ev.SubmittingTask != "" && parent != nil:
 		generation = parent.prio.User - 0.01 // before all that is there, as Dask has it
 	case ev.SubmittingTask != "":
@@ -287,7 +295,7 @@ func (g *grapher) start(wanted []*Task) {
 		}
 	}
 	for _, k := range ev.ActorKeys {
-		if t := s.tasks[k]; t != nil {
+		if t := s.tasks.get(k); t != nil {
 			t.makeActor()
 		}
 	}

@@ -72,9 +72,10 @@ func (v *validator) run() {
 	groupBytes := map[*Group]int64{}
 	pools := map[*pool]int{}
 	refs := map[*notes]int{}
-	inFlight := 0
-	for k, t := range s.tasks {
-		v.want(t.key == k, t, "is known by the key %s", k)
+	inFlight, known := 0, 0
+	for t := range s.Tasks() {
+		v.want(s.tasks.get(t.key) == t, t, "is not found by its key")
+		known++
 		v.task(t)
 		counts[t.state]++
 		if groups[t.group] == nil {
@@ -92,6 +93,7 @@ func (v *validator) run() {
 			inFlight++
 		}
 	}
+	v.want(known == s.tasks.n, nil, "%d tasks are known, counted %d", known, s.tasks.n)
 	for st := range Forgotten {
 		v.want(counts[st] == s.counts[st], nil, "%d tasks are %s, counted %d", counts[st], st, s.counts[st])
 	}
@@ -129,7 +131,7 @@ func (v *validator) task(t *Task) {
 	waitingOn, waiters := 0, 0
 	for i, e := range t.deps {
 		d := e.t
-		v.want(s.tasks[d.key] == d, t, "depends on %s, which is not known", d.key)
+		v.want(s.tasks.get(d.key) == d, t, "depends on %s, which is not known", d.key)
 		v.want(int(e.back) < len(d.dependents) && d.dependents[e.back].t == t && int(d.dependents[e.back].back) == i, t, "is not among the dependents of %s", d.key)
 		if d.state != Memory {
 			waitingOn++
@@ -277,7 +279,7 @@ func (v *validator) worker(w *Worker) {
 		if h.t.actor {
 			actors++
 		}
-		v.want(s.tasks[h.t.key] == h.t && h.t.state == Memory, h.t, "is held by %s", w.address)
+		v.want(s.tasks.get(h.t.key) == h.t && h.t.state == Memory, h.t, "is held by %s", w.address)
 	}
 	v.want(nbytes == w.nbytes, nil, "worker %s holds %d bytes, counted %d", w.address, nbytes, w.nbytes)
 	v.want(actors == w.actors, nil, "worker %s has %d actors, counted %d", w.address, actors, w.actors)

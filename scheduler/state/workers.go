@@ -252,7 +252,7 @@ func (s *State) heartbeat(ev *Heartbeat) {
 		s.bandwidth += (ev.Bandwidth - s.bandwidth) * part
 	}
 	for _, e := range ev.Executing {
-		if t := s.tasks[e.Key]; t != nil && t.worker == w && !t.seceded {
+		if t := s.tasks.get(e.Key); t != nil && t.worker == w && !t.seceded {
 			t.group.prefix.running(e.For.Seconds())
 		}
 	}
