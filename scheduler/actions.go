@@ -31,13 +31,14 @@ func (s *Scheduler) apply(ev state.Event) {
 	}
 }
 
-// stimulus is the stimulus_id of what is said in this turn, as msgpack.
+// stimulus is the stimulus_id of what is said in this turn.
 func (s *Scheduler) stimulus(name string) []byte {
-	b := append(s.scratch.stimulus[:0], name...)
-	b = append(b, '-')
-	b = strconv.AppendFloat(b, seconds(s.now), 'f', 3, 64)
-	s.scratch.stimulus = b
-	return b
+	if !s.now.Equal(s.scratch.stamped) {
+		s.scratch.stamped = s.now
+		s.scratch.stamp = strconv.AppendFloat(append(s.scratch.stamp[:0], '-'), seconds(s.now), 'f', 3, 64)
+	}
+	s.scratch.stimulus = append(append(s.scratch.stimulus[:0], name...), s.scratch.stamp...)
+	return s.scratch.stimulus
 }
 
 // seconds is a time as Python's time() has it.
@@ -63,10 +64,14 @@ func (s *Scheduler) act(a *state.Action) {
 	}
 }
 
+// worker is the one with an id, also if the event that is being applied has removed it.
 func (s *Scheduler) worker(id state.WorkerID) *worker {
 	if sw := s.state.Worker(id); sw != nil {
 		w, _ := sw.Data.(*worker)
 		return w
+	}
+	if id >= 0 && int(id) < len(s.byID) {
+		return s.byID[id]
 	}
 	return nil
 }
@@ -104,27 +109,29 @@ var (
 	fieldNotes   = fixed(0, "annotations")
 	fieldSpan    = fixed(0, "span_id")
 
-	memoryHead    = fixed(2, "op", "key-in-memory", "key")
-	memoryTyped   = fixed(3, "op", "key-in-memory", "key")
-	memoryHeld    = memoryTyped
-	fieldWorkers  = fixed(0, "workers")
-	fieldType     = fixed(0, "type")
-	erredHead     = fixed(4, "op", "task-erred", "key")
-	fieldExc      = fixed(0, "exception")
-	fieldTrace    = fixed(0, "traceback")
-	freeHead      = fixed(3, "op", "free-keys", "keys")
-	removeHead    = fixed(3, "op", "remove-replicas", "keys")
-	acquireHead   = fixed(4, "op", "acquire-replicas", "who_has")
-	refreshHead   = fixed(3, "op", "refresh-who-has", "who_has")
-	stealHead     = fixed(3, "op", "steal-request", "key")
-	peerHead      = fixed(3, "op", "remove-worker", "worker")
-	statusHead    = fixed(3, "op", "worker-status-change", "status")
-	lostHead      = fixed(2, "op", "lost-data", "key")
-	retriedHead   = fixed(2, "op", "task-retried", "key")
-	cancelledHead = fixed(4, "op", "cancelled-keys", "keys")
-	fieldReason   = fixed(0, "reason")
-	fieldMsg      = fixed(0, "msg")
-	restartMsg    = fixed(1, "op", "restart")
+	memoryHead     = fixed(2, "op", "key-in-memory", "key")
+	memoryTyped    = fixed(3, "op", "key-in-memory", "key")
+	memoryHeld     = memoryTyped
+	fieldWorkers   = fixed(0, "workers")
+	fieldType      = fixed(0, "type")
+	erredHead      = fixed(4, "op", "task-erred", "key")
+	erredOurs      = fixed(5, "op", "task-erred", "key")
+	fieldExc       = fixed(0, "exception")
+	fieldTrace     = fixed(0, "traceback")
+	fieldTraceText = fixed(0, "traceback_text")
+	freeHead       = fixed(3, "op", "free-keys", "keys")
+	removeHead     = fixed(3, "op", "remove-replicas", "keys")
+	acquireHead    = fixed(4, "op", "acquire-replicas", "who_has")
+	refreshHead    = fixed(3, "op", "refresh-who-has", "who_has")
+	stealHead      = fixed(3, "op", "steal-request", "key")
+	peerHead       = fixed(3, "op", "remove-worker", "worker")
+	statusHead     = fixed(3, "op", "worker-status-change", "status")
+	lostHead       = fixed(2, "op", "lost-data", "key")
+	retriedHead    = fixed(2, "op", "task-retried", "key")
+	cancelledHead  = fixed(4, "op", "cancelled-keys", "keys")
+	fieldReason    = fixed(0, "reason")
+	fieldMsg       = fixed(0, "msg")
+	restartMsg     = fixed(1, "op", "restart")
 )
 
 // computeTask appends Dask's compute-task message: the hottest of all.
@@ -308,11 +315,19 @@ func (s *Scheduler) toClient(st *stream, a *state.Action) {
 		out.body = msgpack.AppendBytes(out.body, typ.Pickle)
 	case state.KeyErred:
 		exc, trace := s.exception(a.Failure, st.ours)
-		out.body = append(append(out.body, erredHead...), a.Key...)
+		head := erredHead
+		if st.ours {
+			head = erredOurs
+		}
+		out.body = append(append(out.body, head...), a.Key...)
 		out.body = append(out.body, fieldExc...)
 		out.serialized(exc)
 		out.body = append(out.body, fieldTrace...)
 		out.serialized(trace)
+		if st.ours {
+			out.body = append(out.body, fieldTraceText...)
+			out.body = msgpack.AppendString(out.body, a.Failure.TracebackText)
+		}
 	case state.LostData:
 		out.body = append(append(out.body, lostHead...), a.Task.Key()...)
 	case state.TaskRetried:

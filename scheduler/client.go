@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -30,11 +32,14 @@ func (s *Scheduler) registerClient(ctx context.Context, r *rpc.Request) (any, er
 		Client   string `rpc:"client"`
 		Versions any    `rpc:"versions,optional"`
 	}
-	if err := r.Args(&in); err != nil {
-		return nil, err
+	err := r.Args(&in)
+	if err == nil && (in.Client == "" || isPart(in.Client)) {
+		err = fmt.Errorf("register-client: a client needs a name of its own, got %q", in.Client)
 	}
-	if in.Client == "" || isPart(in.Client) {
-		return nil, &rpc.Exception{Type: "ValueError", Message: "register-client: a client needs a name of its own, got " + strings.Clone(in.Client)}
+	if err != nil {
+		// Clients do not ask for a reply: what they look at is this field.
+		hello := msgpack.MapOf("op", "stream-start", "warning", "", "error", err.Error())
+		return rpc.NoReply, errors.Join(s.say(ctx, r.Comm, []any{hello}), r.Comm.Close())
 	}
 	r.Takeover()
 	st := s.newStream(r.Comm)
@@ -57,8 +62,7 @@ func (s *Scheduler) addClient(name string, versions any, st *stream) {
 	c := s.clientNamed(name)
 	if c.st != nil && !c.st.gone {
 		// It has come back before we noticed that it had gone.
-		c.st.gone = true
-		c.st.out.finish()
+		c.st.end()
 	}
 	c.st, c.versions, c.lastSeen, c.awayFrom = st, versions, s.now, time.Time{}
 	st.client = c
@@ -91,7 +95,7 @@ func (s *Scheduler) clientNamed(name string) *client {
 // come back.
 func (s *Scheduler) clientEnded(st *stream) {
 	c := st.client
-	st.gone = true
+	st.end()
 	s.totals.clientsRemoved++
 	if c.st != st {
 		return

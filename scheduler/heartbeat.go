@@ -133,7 +133,6 @@ func (s *Scheduler) checkTTL() {
 	for _, w := range late {
 		addresses = append(addresses, w.address)
 		s.removeWorker(w, "it has not sent a heartbeat for "+s.now.Sub(w.lastSeen).Round(time.Second).String(), false, true)
-		w.st.out.finish()
 	}
 	s.logEvent(msgpack.MapOf("action", "worker-ttl-timed-out", "workers", addresses, "ttl", ttl.Seconds()), "scheduler")
 }

@@ -279,7 +279,6 @@ func (s *Scheduler) unregister(ctx context.Context, _ *rpc.Request, in struct {
 			return "already-removed", nil
 		}
 		s.removeWorker(w, "it was unregistered", in.Expected, in.Close == nil || *in.Close)
-		w.st.out.finish()
 		return "OK", nil
 	})
 }
@@ -351,7 +350,6 @@ func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack
 			w := s.workers[p.Key.(string)]
 			s.log.Warn("a worker without a nanny ends without being restarted", "worker", w.address)
 			s.removeWorker(w, "restart", true, true)
-			w.st.out.finish()
 		}
 	})
 	if err != nil {

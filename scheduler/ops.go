@@ -47,19 +47,6 @@ func (s *Scheduler) badMessage(st *stream, err error) {
 		st.leaving = true
 		s.clientEnded(st)
 	}
-	st.out.finish()
-	go st.closeWhenSent()
-}
-
-// closeWhenSent closes the comm when what was said has left, or after a second.
-func (st *stream) closeWhenSent() {
-	t := time.NewTimer(time.Second)
-	defer t.Stop()
-	select {
-	case <-st.out.done:
-	case <-t.C:
-	}
-	st.comm.Abort()
 }
 
 // borrow makes a string of bytes that stay as they are for as long as it is used.

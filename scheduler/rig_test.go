@@ -24,6 +24,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if journal := os.Getenv(childVariable); journal != "" {
+		childScheduler(journal)
+		return
+	}
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	os.Exit(leak.Main(m))
 }
@@ -306,8 +310,8 @@ func with(key string, value any) option {
 	}
 }
 
-// newWorker serves the worker's own address.
-func newWorker(t testing.TB, s *Scheduler, name string) *testWorker {
+// serveWorker serves the worker's own address.
+func serveWorker(t testing.TB, s *Scheduler, name string) *testWorker {
 	t.Helper()
 	listen := "tcp://127.0.0.1:0"
 	if strings.HasPrefix(s.Address(), "inproc") {
@@ -362,7 +366,7 @@ func (w *testWorker) register(options ...option) msgpack.Map {
 // join registers a worker that does its work.
 func join(t testing.TB, s *Scheduler, name string, options ...option) *testWorker {
 	t.Helper()
-	w := newWorker(t, s, name)
+	w := serveWorker(t, s, name)
 	if r := w.register(options...); r.GetString("status") != "OK" {
 		t.Fatalf("register-worker: %v", r)
 	}

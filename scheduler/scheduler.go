@@ -63,6 +63,7 @@ type Scheduler struct {
 
 	workers  map[string]*worker // by address
 	aliases  map[string]*worker // by name, as msgpack
+	byID     []*worker          // by the state's id; those that have left stay until the id is used again
 	removed  map[string]time.Time
 	clients  map[string]*client
 	nannies  map[string]bool
@@ -91,6 +92,8 @@ type scratch struct {
 	finished wire.TaskFinished
 	keys     []task.Key
 	stimulus []byte
+	stamp    []byte    // the time of the turn as text
+	stamped  time.Time // the turn that it is of
 	record   []byte
 }
 

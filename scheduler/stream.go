@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/wire"
@@ -51,6 +52,33 @@ func (st *stream) begin() *batch {
 	return st.out.begin()
 }
 
+// end lets the stream go: what was said leaves, nothing more is heard, and then the comm is
+// closed. Only the loop calls it.
+func (st *stream) end() {
+	if st.gone {
+		return
+	}
+	st.gone = true
+	if err := st.out.flush(0); err != nil {
+		st.s.log.Warn("peer dropped", "peer", st.comm.PeerAddr(), "error", err)
+	}
+	st.out.finish()
+	go st.closeWhenSent()
+}
+
+// closeWhenSent closes the comm when what was said has left. A peer that does not read is
+// not waited for.
+func (st *stream) closeWhenSent() {
+	t := time.NewTimer(2 * time.Second)
+	defer t.Stop()
+	select {
+	case <-st.out.done:
+		_ = st.comm.Close()
+	case <-t.C:
+		st.out.abort(errOutgoing)
+	}
+}
+
 // flush lets go of what was said in this turn. What was said to clients leaves when the
 // journal has what they were told of.
 func (s *Scheduler) flush() {
@@ -81,7 +109,13 @@ func (st *stream) read(ctx context.Context) error {
 		}
 		p := post{from: st, msg: m}
 		var last bool
-		if p.graphs, last, err = st.prepare(m); err != nil {
+		// Workers send no graphs, and so many messages that each is walked over once only.
+		if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
+			err = errNoBody
+		} else if st.client != nil {
+			p.graphs, last, err = st.prepare(m)
+		}
+		if err != nil {
 			m.Release()
 			return err
 		}
@@ -107,16 +141,10 @@ func (st *stream) read(ctx context.Context) error {
 // prepare looks at a message outside of the loop: graphs are decoded, and the end of the
 // stream is seen. It checks that all of the body is well-formed.
 func (st *stream) prepare(m *wire.Message) (graphs []*graph, last bool, err error) {
-	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
-		return nil, false, errNoBody
-	}
 	ops := wire.ReadOps(m.Body())
 	for ops.Next() {
 		switch string(ops.Op()) {
 		case "update-graph":
-			if st.client == nil {
-				continue
-			}
 			g, err := st.s.decodeGraph(m, &ops)
 			if err != nil {
 				return nil, false, err

@@ -14,10 +14,13 @@ import (
 // Its slots keep their memory, so that it costs no allocation once it has gone round. The
 // loop owns it.
 type taskStream struct {
-	slots []taskEnd
-	limit int
-	count int64 // of all that ever ended
+	chunks [][]taskEnd // of streamChunk slots each, made when they are needed
+	limit  int
+	count  int64 // of all that ever ended
 }
+
+// streamChunk is how many slots are made at once.
+const streamChunk = 1024
 
 // taskEnd is one end of a task.
 type taskEnd struct {
@@ -34,12 +37,18 @@ func (t *taskStream) init(limit int) { t.limit = max(limit, 0) }
 
 // next returns the slot to fill.
 func (t *taskStream) next() *taskEnd {
-	if len(t.slots) < t.limit {
-		t.slots = append(t.slots, taskEnd{})
+	i := t.count % int64(t.limit)
+	if int(i/streamChunk) == len(t.chunks) {
+		t.chunks = append(t.chunks, make([]taskEnd, streamChunk))
 	}
-	e := &t.slots[t.count%int64(t.limit)]
 	t.count++
-	return e
+	return t.at(i)
+}
+
+// at is the slot of the i-th end.
+func (t *taskStream) at(i int64) *taskEnd {
+	i %= int64(t.limit)
+	return &t.chunks[i/streamChunk][i%streamChunk]
 }
 
 func (t *taskStream) finished(_ *Scheduler, w *worker, f *wire.TaskFinished) {
@@ -100,12 +109,12 @@ func (e *taskEnd) actions() []part {
 
 // since calls f for the ends from an index on, at most n of them, the latest if n cuts.
 func (t *taskStream) since(from int64, n int, f func(index int64, e *taskEnd)) {
-	from = max(from, t.count-int64(len(t.slots)), 0)
+	from = max(from, t.count-int64(t.limit), 0)
 	if n > 0 {
 		from = max(from, t.count-int64(n))
 	}
 	for i := from; i < t.count; i++ {
-		f(i, &t.slots[i%int64(t.limit)])
+		f(i, t.at(i))
 	}
 }
 

@@ -58,47 +58,48 @@ type registration struct {
 }
 
 // registerWorker takes a worker in. The comm becomes its stream for as long as it lives.
+// Workers do not ask for a reply, but wait for one: errors are said by hand.
 func (s *Scheduler) registerWorker(ctx context.Context, r *rpc.Request) (any, error) {
 	var in registration
-	if err := r.Args(&in); err != nil {
-		return nil, err
+	err := r.Args(&in)
+	var w *worker
+	var ev *state.AddWorker
+	if err == nil {
+		w, ev, err = newWorker(&in)
 	}
-	w, ev, err := s.newWorker(ctx, &in)
 	if err != nil {
-		return nil, err
+		return rpc.NoReply, s.refuse(ctx, r.Comm, err)
 	}
 	r.Takeover()
 	st := s.newStream(r.Comm)
 	st.worker, w.st = w, st
 	reply, err := ask(ctx, s, func() (msgpack.Map, error) { return s.addWorker(w, ev, &in) })
-	var taken *nameTaken
-	if errors.As(err, &taken) {
-		// Dask's workers look at the status, not for an exception.
-		s.log.Warn("a worker has a name that is taken", "worker", w.address, "name", w.name)
-		return rpc.NoReply, s.say(ctx, r.Comm, msgpack.MapOf("status", "error", "message", err.Error(), "time", seconds(time.Now())))
-	}
 	if err != nil {
-		st.out.start() // so that it can end
-		st.out.finish()
-		return rpc.NoReply, errors.Join(err, s.refuse(ctx, r.Comm, err))
+		return rpc.NoReply, s.refuse(ctx, r.Comm, err)
 	}
-	if err = s.say(ctx, r.Comm, reply); err == nil {
-		st.out.start()
+	err = s.say(ctx, r.Comm, reply)
+	st.out.start()
+	if err == nil {
 		err = st.read(ctx)
-	} else {
-		st.out.start()
 	}
 	s.streamEnded(st, err)
 	return rpc.NoReply, nil
 }
 
-// refuse answers a registration with an error, both as Dask's workers and as ours read it.
+// refuse answers a registration with an error, both as Dask's workers and as ours read it,
+// and ends the comm.
 func (s *Scheduler) refuse(ctx context.Context, c comm.Comm, why error) error {
+	s.log.Warn("a worker is refused", "peer", c.PeerAddr(), "error", why)
 	m, err := rpc.ErrorMessage(why, "uncaught-error")
-	if err != nil {
-		return err
+	var taken *nameTaken
+	if errors.As(why, &taken) {
+		// Dask's workers look at the status, not for an exception.
+		m, err = msgpack.MapOf("status", "error", "message", why.Error(), "time", seconds(time.Now())), nil
 	}
-	return s.say(ctx, c, m)
+	if err == nil {
+		err = s.say(ctx, c, m)
+	}
+	return errors.Join(err, c.Close())
 }
 
 func (s *Scheduler) say(ctx context.Context, c comm.Comm, v any) error {
@@ -116,7 +117,7 @@ type nameTaken struct{ name any }
 func (e *nameTaken) Error() string { return fmt.Sprintf("name taken, %v", e.name) }
 
 // newWorker checks a registration. It runs outside of the loop and copies what is kept.
-func (s *Scheduler) newWorker(ctx context.Context, in *registration) (*worker, *state.AddWorker, error) {
+func newWorker(in *registration) (*worker, *state.AddWorker, error) {
 	bad := func(format string, args ...any) (*worker, *state.AddWorker, error) {
 		return nil, nil, &rpc.Exception{Type: "ValueError", Message: "register-worker: " + fmt.Sprintf(format, args...)}
 	}
@@ -234,6 +235,10 @@ func (s *Scheduler) addWorker(w *worker, ev *state.AddWorker, in *registration) 
 		return nil, &rpc.Exception{Type: "ValueError", Message: ev.Err.Error()}
 	}
 	w.id, w.lastSeen = ev.Worker, s.now
+	for len(s.byID) <= int(w.id) {
+		s.byID = append(s.byID, nil)
+	}
+	s.byID[w.id] = w
 	s.workers[w.address], s.aliases[w.alias] = w, w
 	delete(s.removed, w.address)
 	s.totals.workersAdded++
@@ -283,7 +288,7 @@ func (s *Scheduler) streamEnded(st *stream, err error) {
 	if err != nil {
 		why = err.Error()
 	}
-	_ = s.do(context.Background(), func() {
+	err = s.do(context.Background(), func() {
 		switch {
 		case st.gone:
 		case st.worker != nil:
@@ -292,16 +297,10 @@ func (s *Scheduler) streamEnded(st *stream, err error) {
 			s.clientEnded(st)
 		}
 	})
-	st.out.finish()
-	// A comm that is still open gets what waits for it, within reason.
-	t := time.NewTimer(time.Second)
-	defer t.Stop()
-	select {
-	case <-st.out.done:
-	case <-t.C:
-		st.out.abort(errOutgoing)
-		<-st.out.done
+	if err != nil { // the loop has ended, and nobody else lets it go
+		st.out.abort(err)
 	}
+	<-st.out.done
 }
 
 // removeWorker takes a worker out: what it processed runs elsewhere. It runs in the loop.
@@ -336,7 +335,7 @@ func (s *Scheduler) forgetWorker(w *worker, why string, safe bool) {
 	s.removed[w.address] = s.now
 	s.totals.workersRemoved++
 	s.recordWorker(w.address, false)
-	w.st.gone = true
+	w.st.end()
 	s.watch(w, false)
 	level := s.log.Warn
 	if safe {
