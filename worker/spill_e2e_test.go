@@ -14,29 +14,28 @@ import (
 // The functions make and check data that tells whose it is.
 var (
 	sow = client.Func2("worker_test.sow", func(_ context.Context, seed, n int) ([]byte, error) {
-		b := make([]byte, n)
-		for i := range b {
-			b[i] = byte((i*7 + seed*13) >> 2)
-		}
-		return b, nil
+		return crop(seed, n), nil
 	})
 	reap = client.Func2("worker_test.reap", func(_ context.Context, seed int, b []byte) (bool, error) {
-		for i := range b {
-			if b[i] != byte((i*7+seed*13)>>2) {
-				return false, nil
-			}
-		}
-		return true, nil
+		return bytes.Equal(b, crop(seed, len(b))), nil
 	})
 )
+
+func crop(seed, n int) []byte {
+	row := make([]byte, 1000)
+	for i := range row {
+		row[i] = byte((i*7 + seed*13) >> 2)
+	}
+	return bytes.Repeat(row, n/len(row)+1)[:n]
+}
 
 // calm is a process whose memory is never short: the data's own size decides alone.
 func calm() int64 { return 0 }
 
 // Eight times as much data as the worker may keep goes through it, is read back and is right.
 func TestSpillThrough(t *testing.T) {
-	const limit, size, n = 8 << 20, 512 << 10, 128
-	for _, compression := range []string{"lz4", "zstd", "false"} {
+	const limit, size, n = 2 << 20, 128 << 10, 128
+	for _, compression := range []string{"lz4", "false"} {
 		t.Run(compression, func(t *testing.T) {
 			c := start(t, "inproc://", 1, worker.Config{MemoryLimit: limit, Memory: worker.Memory{Usage: calm, Compression: compression}})
 			ctx := testContext(t)
