@@ -29,7 +29,7 @@ build: ## build bin/millstream (without a C compiler: CGO_ENABLED=0, ucx off)
 	@scripts/setup
 	@$(RUN) scripts/build
 
-demo: build ## two processes find each other and move memory: the short tour
+demo: build ## a cluster on this machine computes, memory moves over every lane: the short tour
 	@$(RUN) bin/millstream demo
 
 test: ## lint, then the whole test suite under the race detector; prints and checks every skip

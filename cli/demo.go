@@ -16,10 +16,14 @@ import (
 )
 
 type demoFlags struct {
+	parts []string
 	sizes string
 	lanes []string
 	json  bool
 }
+
+// demoParts are the parts of the demo, in their order.
+var demoParts = []string{"cluster", "lanes", "python"}
 
 const demoSizes = "8,1KiB,64KiB,1MiB,8MiB"
 
@@ -27,22 +31,29 @@ func demoCommand() *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:     "demo",
-		Short:   "Two processes find each other and move host and GPU memory over every lane",
+		Short:   "A cluster on this machine computes; memory moves over every lane",
 		GroupID: groupStart,
-		Long: `Starts two processes that find each other, shows the lanes they use, and moves
-host memory (and, with a GPU, device memory) between them over each lane that
-this machine has. Every payload is verified. The table shows the latency of one
-message and the bandwidth of a stream of them. Without --lane it then talks to a
-Python process in Dask's messages, if Dask is there.
+		Long: `Shows what works on this machine, in three parts.
 
-For figures to compare with, use ` + "`millstream bench ucx`" + `.`,
+cluster  Starts a cluster of worker processes, control over TLS and data over the
+         fastest lane, and lets it make, parse, shuffle and add up a log of web
+         requests. The result is checked against the rows themselves.
+lanes    Starts two processes that find each other and moves host memory (and,
+         with a GPU, device memory) between them over each lane that there is.
+         Every payload is verified. The table shows the latency of one message
+         and the bandwidth of a stream of them.
+python   Talks to a Python process in Dask's messages, if Dask is there.
+
+For figures to compare with, use ` + "`millstream bench`" + `.`,
 		Example: `  millstream demo
+  millstream demo --part cluster
   millstream demo --lane shm --size 8,1MiB-64MiB*8`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	cmd.Flags().StringSliceVar(&f.parts, "part", nil, "parts: "+strings.Join(demoParts, ", ")+" (default: all; with --lane or --json: lanes)")
 	cmd.Flags().StringSliceVar(&f.lanes, "lane", nil, "lanes: "+strings.Join(ucxbench.SettingNames, ", ")+" (default: all that this machine has)")
 	cmd.Flags().StringVar(&f.sizes, "size", demoSizes, "message sizes")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object per figure and line, as `bench` does")
@@ -65,6 +76,43 @@ func (l demoLane) title() string {
 }
 
 func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+	for _, p := range f.parts {
+		if !slices.Contains(demoParts, p) {
+			return usagef("--part %s: want %s", p, strings.Join(demoParts, ", "))
+		}
+	}
+	parts := f.parts
+	if len(parts) == 0 {
+		parts = demoParts
+		if f.json || len(f.lanes) > 0 {
+			parts = []string{"lanes"}
+		}
+	}
+	for i, p := range demoParts {
+		if !slices.Contains(parts, p) {
+			continue
+		}
+		if i > 0 && p != parts[0] {
+			fmt.Fprintln(stdout)
+		}
+		var err error
+		switch p {
+		case "cluster":
+			err = demoCluster(ctx, stdout, stderr)
+		case "lanes":
+			err = f.runLanes(ctx, stdout, stderr)
+		case "python":
+			err = demoPython(ctx, stdout)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runLanes is the part between two processes.
+func (f *demoFlags) runLanes(ctx context.Context, stdout, stderr io.Writer) error {
 	sizes, err := benchfmt.ParseSizes(f.sizes)
 	if err != nil {
 		return usageError{err}
@@ -85,9 +133,6 @@ func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	err = d.runAll(ctx, lanes)
 	d.progress.Clear()
 	d.table()
-	if err == nil && !f.json && len(f.lanes) == 0 {
-		return demoPython(ctx, stdout)
-	}
 	return err
 }
 

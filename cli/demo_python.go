@@ -17,14 +17,14 @@ func demoPython(ctx context.Context, out io.Writer) error {
 	python, script, err := benchpeer.FindPython(commbench.PeerName, commScript, os.Environ())
 	var missing *benchpeer.MissingError
 	if errors.As(err, &missing) {
-		fmt.Fprintf(out, "\nno Python with Dask to talk to: %s; `%s` brings one\n", missing.Reason, missing.Fix)
+		fmt.Fprintf(out, "no Python with Dask to talk to: %s; `%s` brings one\n", missing.Reason, missing.Fix)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	start := func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, python, script) }
-	fmt.Fprintf(out, "\nGo talks to Python, in Dask's messages\n")
+	fmt.Fprintf(out, "Go talks to Python, in Dask's messages\n")
 	t, err := commbench.Converse(ctx, start, commbench.Settings()[0])
 	if err != nil {
 		return fmt.Errorf("the conversation with Python: %w", err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"go.millstream.dev/cluster"
 	"go.millstream.dev/internal/stdio"
 )
 
@@ -25,6 +26,7 @@ const (
 // Main runs the command line of this process with Ctrl-C handling and
 // returns its exit code.
 func Main() int {
+	cluster.Main() // a process that is to be a worker goes no further
 	ctx, stop := signalContext(context.Background(), os.Exit)
 	defer stop()
 	return Run(ctx, os.Args[1:], os.Stdin, stdio.Claim(), os.Stderr)

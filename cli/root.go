@@ -7,12 +7,15 @@ import (
 )
 
 const rootLong = `Millstream is the RAPIDS communications stack for Go: UCX for moving host and
-GPU memory between processes and machines.
+GPU memory between processes and machines, and a cluster that runs Go functions
+with Dask's protocol.
 
 Start with
-  millstream demo      two processes find each other and move memory
-  millstream doctor    what this machine lacks, and how to fix it
-  millstream info      which UCX library is used and what it can do
+  millstream demo       a cluster on this machine computes; the lanes it uses
+  millstream doctor     what this machine lacks, and how to fix it
+  millstream info       which UCX library is used and what it can do
+  millstream scheduler  the scheduler of a cluster, and
+  millstream worker     its workers
 
 Environment
   MILLSTREAM_UCX_LIBRARY  path of the libucp.so to use
@@ -40,16 +43,20 @@ func Command() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddGroup(
 		&cobra.Group{ID: groupStart, Title: "Start here:"},
+		&cobra.Group{ID: groupCluster, Title: "Run a cluster:"},
 		&cobra.Group{ID: groupMeasure, Title: "Measure:"},
 	)
-	root.AddCommand(infoCommand(), doctorCommand(), demoCommand(), configCommand(), benchCommand(), benchPeerCommand(), benchCommPeerCommand())
+	root.AddCommand(infoCommand(), doctorCommand(), demoCommand(), configCommand(), schedulerCommand(), workerCommand(), benchCommand(), benchPeerCommand(), benchCommPeerCommand(), benchTasksPeerCommand())
 	root.SetHelpCommandGroupID("")
+	// Flags are wrapped to the width of a terminal.
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
 	return root
 }
 
 // Groups of the root's help.
 const (
 	groupStart   = "start"
+	groupCluster = "cluster"
 	groupMeasure = "measure"
 )
 

@@ -7,11 +7,14 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"go.millstream.dev/cluster"
 )
 
 // The test binary is the millstream command too: scripts and the children of
 // bench and demo run it.
 func TestMain(m *testing.M) {
+	cluster.Main() // workers of tests that run commands in this process
 	testscript.Main(m, map[string]func(){"millstream": func() { os.Exit(Main()) }})
 }
 

@@ -23,6 +23,8 @@ func TestMain(m *testing.M) {
 		roles[name] = func() int { return testRole(f) }
 	}
 	Main()
+	// Under the race detector a process waits a second at its end for reports of others.
+	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
 	os.Exit(m.Run())
 }
 

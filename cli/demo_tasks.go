@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"go.millstream.dev/client"
+)
+
+// The demo's data set is the log of a web server: lines of text that are made, parsed,
+// shuffled by host and added up, all on the workers. Columns are slices of numbers, which
+// travel as they lie in memory.
+var (
+	demoGenerate  = client.Func2("millstream.demo.generate", generateLog)
+	demoParse     = client.Func("millstream.demo.parse", parseLog)
+	demoBucket    = client.Func3("millstream.demo.bucket", bucketRows)
+	demoAggregate = client.Func("millstream.demo.aggregate", aggregateRows)
+	demoCombine   = client.Func("millstream.demo.combine", combineTotals)
+)
+
+const demoHosts = 5000
+
+// demoRow is row i of part seed: a host and a number of bytes. Few hosts have most of the
+// requests, as in life.
+func demoRow(seed, i int) (host, size int32) {
+	x := uint64(seed)<<32 + uint64(i) + 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	u := x % demoHosts
+	return int32(u * (x >> 32 % demoHosts) % demoHosts), int32(200 + x>>40%100_000)
+}
+
+// generateLog makes the text of one part.
+func generateLog(ctx context.Context, seed, rows int) ([]byte, error) {
+	text := make([]byte, 0, rows*56)
+	for i := range rows {
+		host, size := demoRow(seed, i)
+		text = append(text, demoTime...)
+		text = strconv.AppendInt(text, int64(host), 10)
+		text = append(text, demoPath...)
+		text = strconv.AppendInt(text, int64(i%977), 10)
+		text = append(text, demoStatus...)
+		text = strconv.AppendInt(text, int64(size), 10)
+		text = append(text, '\n')
+	}
+	return text, ctx.Err()
+}
+
+// parseLog reads host and size of each line, one after the other.
+func parseLog(_ context.Context, text []byte) ([]int32, error) {
+	rows := make([]int32, 0, bytes.Count(text, []byte("\n"))*2)
+	for n := 1; len(text) > 0; n++ {
+		end := bytes.IndexByte(text, '\n')
+		if end < 0 {
+			return nil, fmt.Errorf("line %d has no end", n)
+		}
+		line := text[:end]
+		text = text[end+1:]
+		at := bytes.Index(line, []byte(" host-"))
+		if at < 0 {
+			return nil, fmt.Errorf("line %d has no host: %q", n, line)
+		}
+		host, _ := number(line[at+len(" host-"):])
+		size, ok := number(line[bytes.LastIndexByte(line, ' ')+1:])
+		if !ok {
+			return nil, fmt.Errorf("line %d has no size: %q", n, line)
+		}
+		rows = append(rows, host, size)
+	}
+	return rows, nil
+}
+
+// number reads the digits at the beginning of a text.
+func number(text []byte) (n int32, ok bool) {
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			break
+		}
+		n, ok = n*10+int32(c-'0'), true
+	}
+	return n, ok
+}
+
+// bucketRows picks the rows of a part whose host belongs to bucket j of n.
+func bucketRows(_ context.Context, rows []int32, j, n int) ([]int32, error) {
+	out := make([]int32, 0, len(rows)/n+len(rows)/8)
+	for i := 0; i+1 < len(rows); i += 2 {
+		if int(rows[i])%n == j {
+			out = append(out, rows[i], rows[i+1])
+		}
+	}
+	return out, nil
+}
+
+// aggregateRows adds up one bucket of all parts: host, requests and bytes, one after the
+// other, by host.
+func aggregateRows(_ context.Context, parts [][]int32) ([]int64, error) {
+	var requests, sizes [demoHosts]int64
+	for _, rows := range parts {
+		for i := 0; i+1 < len(rows); i += 2 {
+			h := rows[i]
+			if h < 0 || h >= demoHosts {
+				return nil, fmt.Errorf("host %d", h)
+			}
+			requests[h]++
+			sizes[h] += int64(rows[i+1])
+		}
+	}
+	var out []int64
+	for h, n := range requests {
+		if n > 0 {
+			out = append(out, int64(h), n, sizes[h])
+		}
+	}
+	return out, nil
+}
+
+// combineTotals puts the totals of all buckets together, by host.
+func combineTotals(_ context.Context, buckets [][]int64) ([]int64, error) {
+	all := slices.Concat(buckets...)
+	type total [3]int64
+	totals := make([]total, 0, len(all)/3)
+	for i := 0; i+2 < len(all); i += 3 {
+		totals = append(totals, total(all[i:i+3]))
+	}
+	slices.SortFunc(totals, func(a, b total) int { return int(a[0] - b[0]) })
+	out := all[:0]
+	for _, t := range totals {
+		out = append(out, t[:]...)
+	}
+	return out, nil
+}
+
+// demoExpected is what the workers must find, worked out here, from the rows alone, and how
+// long all texts are together.
+func demoExpected(parts, rows int) (totals []int64, text int64) {
+	var requests, sizes [demoHosts]int64
+	for p := range parts {
+		for i := range rows {
+			host, size := demoRow(p, i)
+			text += int64(len(demoLine) + digits(int(host)) + digits(i%977) + digits(int(size)))
+			requests[host]++
+			sizes[host] += int64(size)
+		}
+	}
+	for h, n := range requests {
+		if n > 0 {
+			totals = append(totals, int64(h), n, sizes[h])
+		}
+	}
+	return totals, text
+}
+
+// demoLine is what all lines have in common.
+const demoLine = demoTime + demoPath + demoStatus + "\n"
+
+const (
+	demoTime   = "2026-03-01T12:00:00Z host-"
+	demoPath   = " GET /item/"
+	demoStatus = " 200 "
+)
+
+// digits is the length of a number that is not negative.
+func digits(n int) int {
+	d := 1
+	for ; n > 9; n /= 10 {
+		d++
+	}
+	return d
+}

@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/config"
+	"go.millstream.dev/scheduler"
+	"go.millstream.dev/secure"
+)
+
+const schedulerLong = `Runs a scheduler, to which workers and clients connect: those of Millstream, and
+Dask's, whose messages it speaks. The flags are those of ` + "`dask scheduler`" + `, and
+DASK_* variables and Dask's configuration files count.
+
+Security
+  --tls-dir DIR makes certificates for the cluster in DIR, or uses those that
+  are there, and prints what Python clients and workers need to use them.
+  Addresses without encryption are served on this machine alone, unless
+  --insecure says that the network can be trusted.
+
+Durability
+  --journal DIR keeps graphs and what clients wait for on disk. A scheduler that
+  is killed and started again with the same DIR goes on where it was; Millstream
+  clients and workers come back by themselves.
+
+Ctrl-C or SIGTERM ends the scheduler, and with it its workers (with --journal
+they wait for the next one); a second Ctrl-C ends it at once.`
+
+type schedulerFlags struct {
+	serverFlags
+	port        string
+	contact     string
+	prefix      string
+	jupyter     bool
+	journal     string
+	idleTimeout string
+}
+
+func schedulerCommand() *cobra.Command {
+	f := &schedulerFlags{}
+	cmd := &cobra.Command{
+		Use:     "scheduler",
+		Short:   "Run a scheduler",
+		GroupID: groupCluster,
+		Long:    schedulerLong,
+		Example: `  millstream scheduler --tls-dir certs
+  millstream scheduler --host 127.0.0.1 --port 0 --scheduler-file sched.json
+  millstream scheduler --protocol ucxx --interface ib0 --insecure`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	f.add(fs, secure.Scheduler)
+	fs.StringVar(&f.port, "port", "", "port to serve (default 8786; 0: any that is free)")
+	fs.StringVar(&f.contact, "contact-address", "", "address that others are told to use")
+	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "file to write the address to, for --scheduler-file of workers")
+	f.addDashboard(fs, ":8787", "where to serve HTTP")
+	fs.StringVar(&f.idleTimeout, "idle-timeout", "", "end after so long without work, such as 10m")
+	fs.StringVar(&f.journal, "journal", "", "folder of the journal (default: none is kept)")
+	fs.StringVar(&f.prefix, "dashboard-prefix", "", "not here yet")
+	fs.BoolVar(&f.jupyter, "jupyter", false, "not here: this process runs no Python")
+	fs.Bool("show", true, "")
+	fs.Bool("no-show", false, "")
+	fs.Bool("no-jupyter", false, "")
+	fs.String("use-xheaders", "", "")
+	for _, name := range []string{"dashboard-prefix", "jupyter", "no-jupyter", "show", "no-show", "use-xheaders"} {
+		_ = fs.MarkHidden(name)
+	}
+	f.ucx = addUCXFlags(fs)
+	return cmd
+}
+
+func (f *schedulerFlags) check() error {
+	switch {
+	case f.jupyter:
+		return usagef("--jupyter: this process runs no Python")
+	case f.prefix != "":
+		return usagef("--dashboard-prefix: put a proxy in front of --dashboard-address that removes the prefix")
+	}
+	return f.serverFlags.check()
+}
+
+func (f *schedulerFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	log, err := f.log.New(stderr)
+	if err != nil {
+		return usageError{err}
+	}
+	if f.tlsDir != "" {
+		if err := f.makeCertificates(stdout); err != nil {
+			return err
+		}
+	}
+	_, restore, err := f.apply()
+	if err != nil {
+		return err
+	}
+	defer restore()
+	if _, err := f.configureUCX(); err != nil {
+		return err
+	}
+	cfg, err := f.config(log)
+	if err != nil {
+		return err
+	}
+	removePID, err := f.writePID()
+	if err != nil {
+		return err
+	}
+	defer removePID()
+	raiseFileLimit()
+	return f.serve(ctx, cfg, log, stdout)
+}
+
+// config is the scheduler that the flags describe.
+func (f *schedulerFlags) config(log *slog.Logger) (scheduler.Config, error) {
+	c, err := config.Default()
+	if err != nil {
+		return scheduler.Config{}, err
+	}
+	cfg, err := scheduler.FromConfig(c)
+	if err != nil {
+		return cfg, err
+	}
+	if cfg.Listen, err = f.addresses(log); err != nil {
+		return cfg, err
+	}
+	cfg.Dashboard, cfg.Journal, cfg.Logger = f.http(), f.journal, log
+	cfg.ListenConfig.Interface = firstOf(f.iface)
+	if f.contact != "" {
+		cfg.Contact = f.contact
+	}
+	if f.idleTimeout != "" {
+		if cfg.IdleTimeout, err = parseTimeout("--idle-timeout", f.idleTimeout); err != nil {
+			return cfg, err
+		}
+	}
+	return cfg, nil
+}
+
+// addresses are those to serve. As with Dask, --protocol and --port may be lists.
+func (f *schedulerFlags) addresses(log *slog.Logger) ([]string, error) {
+	scheme, err := f.scheme()
+	if err != nil {
+		return nil, err
+	}
+	protocols, ports, ifaces := strings.Split(scheme, ","), strings.Split(f.port, ","), strings.Split(f.iface, ",")
+	if len(ports) > 1 && len(ports) != len(protocols) || len(protocols) > 1 && f.port != "" && len(ports) != len(protocols) {
+		return nil, usagef("--protocol %s and --port %s: give as many ports as protocols", f.protocol, f.port)
+	}
+	if len(ifaces) > 1 && len(ifaces) != len(protocols) {
+		return nil, usagef("--interface %s: give one, or as many as protocols", f.iface)
+	}
+	var out []string
+	for i, p := range protocols {
+		port, fallback := at(ports, i), 0
+		if i == 0 {
+			fallback = 8786
+		} else if len(ports) == 1 {
+			port = ""
+		}
+		address, err := comm.ListenAddress(p, f.host, port, at(ifaces, i), fallback)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		if err := f.guard(address, log); err != nil {
+			return nil, err
+		}
+		out = append(out, address)
+	}
+	return out, nil
+}
+
+// at is element i of a list, or its only one.
+func at(list []string, i int) string {
+	if i < len(list) {
+		return list[i]
+	}
+	return list[0]
+}
+
+func firstOf(list string) string {
+	first, _, _ := strings.Cut(list, ",")
+	return first
+}
+
+// serve runs the scheduler until it ends by itself or ctx does.
+func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *slog.Logger, stdout io.Writer) error {
+	s, err := scheduler.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close(context.Background()) }()
+	for _, a := range s.Addresses() {
+		fmt.Fprintf(stdout, "scheduler at %s\n", a)
+	}
+	if a := s.DashboardAddress(); a != "" {
+		fmt.Fprintf(stdout, "dashboard at http://%s/\n", a)
+	}
+	if f.schedulerFile != "" {
+		if err := writeSchedulerFile(f.schedulerFile, s.Identity()); err != nil {
+			return err
+		}
+		defer os.Remove(f.schedulerFile)
+	}
+	select {
+	case <-s.Done():
+		return s.Err()
+	case <-ctx.Done():
+		log.Info("scheduler ends", "cause", context.Cause(ctx))
+		closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		return s.Close(closing)
+	}
+}
+
+// makeCertificates makes the files of a cluster, unless they are there, and says how to use
+// them.
+func (f *schedulerFlags) makeCertificates(stdout io.Writer) error {
+	if exists(filepath.Join(f.tlsDir, "ca.pem")) {
+		return nil
+	}
+	ca, err := secure.NewCA(secure.CAConfig{})
+	if err != nil {
+		return err
+	}
+	s, err := ca.WriteFiles(f.tlsDir)
+	if err != nil {
+		return fmt.Errorf("--tls-dir: %w", err)
+	}
+	fmt.Fprintf(stdout, "certificates are in %s; give workers the folder with --tls-dir\nPython: %s\n", f.tlsDir, s.Python())
+	for _, v := range s.Env() {
+		fmt.Fprintf(stdout, "  export %s\n", v)
+	}
+	return nil
+}
+
+// raiseFileLimit lets the process have half of the descriptors that the system allows, as
+// Dask's scheduler does: each peer takes some.
+func raiseFileLimit() {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < limit.Max/2 {
+		limit.Cur = limit.Max / 2
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	}
+}
+
+// parseTimeout reads a time of a flag: "30s", or a number of seconds.
+func parseTimeout(flag, text string) (time.Duration, error) {
+	d, err := config.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = errors.New("it is negative")
+	}
+	if err != nil {
+		return 0, usagef("%s %s: want a time such as 30s, 10m or 2h (%v)", flag, text, err)
+	}
+	return d, nil
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"go.millstream.dev/cluster"
+	"go.millstream.dev/comm"
+	"go.millstream.dev/comm/ucxcomm"
+	"go.millstream.dev/config"
+	"go.millstream.dev/secure"
+)
+
+// serverFlags are those that `scheduler` and `worker` have in common, with Dask's names.
+type serverFlags struct {
+	role               secure.Role
+	host, iface        string
+	protocol           string
+	caFile, cert, key  string
+	tlsDir             string
+	insecure           bool
+	dashboardAddress   string
+	dashboard, without bool
+	pidFile            string
+	schedulerFile      string
+	preload            []string
+	log                cluster.LogSpec
+	ucx                *ucxFlags
+}
+
+func (f *serverFlags) add(fs *pflag.FlagSet, role secure.Role) {
+	f.role = role
+	fs.SortFlags = false
+	fs.StringVar(&f.host, "host", "", "URI, IP address or host name to serve")
+	fs.StringVar(&f.iface, "interface", "", "network interface to serve, like eth0 or ib0")
+	fs.StringVar(&f.protocol, "protocol", "", "tcp, tls, ucx or ucxx (default tls with certificates, else tcp)")
+	fs.StringVar(&f.caFile, "tls-ca-file", "", "certificate of the CA, in PEM format")
+	fs.StringVar(&f.cert, "tls-cert", "", "certificate of this process, in PEM format")
+	fs.StringVar(&f.key, "tls-key", "", "its private key, in PEM format")
+	fs.StringVar(&f.tlsDir, "tls-dir", "", "folder with the certificates of a cluster; the scheduler makes it")
+	fs.BoolVar(&f.insecure, "insecure", false, "serve a network without encryption: who reaches it runs code here")
+	fs.StringVar(&f.pidFile, "pid-file", "", "file to write the process number to")
+	fs.StringArrayVar(&f.preload, "preload", nil, "not here: it names a Python module")
+	_ = fs.MarkHidden("preload")
+	fs.StringVar(&f.log.Format, "log-format", "text", "text or json")
+	fs.StringVar(&f.log.Level, "log-level", "info", "debug, info, warning or error")
+}
+
+// addDashboard is apart, as the two commands have different defaults.
+func (f *serverFlags) addDashboard(fs *pflag.FlagSet, address, usage string) {
+	fs.StringVar(&f.dashboardAddress, "dashboard-address", address, usage)
+	fs.BoolVar(&f.dashboard, "dashboard", true, "serve /metrics, /health and JSON over HTTP")
+	fs.BoolVar(&f.without, "no-dashboard", false, "do not")
+}
+
+// http is the host:port of the HTTP server, "" for none.
+func (f *serverFlags) http() string {
+	if f.without || !f.dashboard {
+		return ""
+	}
+	return f.dashboardAddress
+}
+
+// check finds what is wrong without looking at the machine.
+func (f *serverFlags) check() error {
+	switch {
+	case len(f.preload) > 0:
+		return usagef("--preload %s: this process runs no Python; register Go functions in a program of your own and call millstream.Main in it, or use `dask %s --preload`", f.preload[0], f.role)
+	case f.tlsDir != "" && (f.caFile != "" || f.cert != "" || f.key != ""):
+		return usagef("--tls-dir names all files: leave out --tls-ca-file, --tls-cert and --tls-key")
+	case (f.caFile == "") != (f.cert == ""):
+		return usagef("--tls-ca-file and --tls-cert need each other")
+	case f.key != "" && f.cert == "":
+		return usagef("--tls-key needs --tls-cert")
+	}
+	if _, err := f.log.New(io.Discard); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// apply makes the flags part of the configuration of the process, until restore. The
+// variables do the same for its children.
+func (f *serverFlags) apply() (env []string, restore func(), err error) {
+	restore = func() {}
+	if f.tlsDir != "" {
+		f.caFile = filepath.Join(f.tlsDir, "ca.pem")
+		f.cert = filepath.Join(f.tlsDir, string(f.role)+"-cert.pem")
+		f.key = filepath.Join(f.tlsDir, string(f.role)+"-key.pem")
+	}
+	if f.caFile != "" {
+		c, err := config.Default()
+		if err != nil {
+			return nil, restore, err
+		}
+		base := "distributed.comm.tls."
+		values := map[string]any{base + "ca-file": f.caFile, base + string(f.role) + ".cert": f.cert}
+		if f.key != "" {
+			values[base+string(f.role)+".key"] = f.key
+		}
+		if restore, err = c.SetFrom(config.Source{Kind: config.KindFlag, Name: "flags"}, values); err != nil {
+			return nil, func() {}, err
+		}
+		s, err := secure.FromConfig(c)
+		if err == nil {
+			_, err = s.Dial(f.role) // a file that is not there is told now
+		}
+		if err != nil {
+			restore()
+			return nil, func() {}, err
+		}
+		env = s.Env()
+	}
+	return env, restore, nil
+}
+
+// configureUCX makes UCX comms obey the flags, and returns what children have to be told.
+func (f *serverFlags) configureUCX() (*cluster.UCXSpec, error) {
+	o, err := f.ucx.overrides()
+	if err != nil {
+		return nil, err
+	}
+	c, err := config.Default()
+	if err != nil {
+		return nil, err
+	}
+	settings, err := c.Settings(o)
+	if err != nil {
+		return nil, err
+	}
+	s := ucxcomm.FromConfig(settings)
+	ucxcomm.Configure(s)
+	return &cluster.UCXSpec{Options: s.Options, Library: s.Library, MultiBuffer: s.MultiBuffer, PlainLanes: s.NoLanes}, nil
+}
+
+// scheme is that of the addresses to serve when --protocol does not say.
+func (f *serverFlags) scheme() (string, error) {
+	if f.protocol != "" || strings.Contains(f.host, "://") {
+		return f.protocol, nil
+	}
+	c, err := config.Default()
+	if err != nil {
+		return "", err
+	}
+	s, err := secure.FromConfig(c)
+	if err != nil {
+		return "", err
+	}
+	if s.Available(f.role) {
+		return "tls", nil
+	}
+	return c.String("distributed.comm.default-scheme", comm.DefaultScheme)
+}
+
+// guard is the rule of plain addresses: on the loopback they may be, elsewhere only when
+// the user says so, and then everybody is told.
+func (f *serverFlags) guard(address string, log *slog.Logger) error {
+	scheme, loc := comm.ParseAddress(address)
+	switch {
+	case scheme == "inproc" || !slices.Contains(comm.Schemes(), scheme):
+		return usagef("protocol %s: want tcp, tls, ucx or ucxx", scheme)
+	case scheme == "tls":
+		return nil
+	}
+	host, _, err := comm.ParsePortRange(loc, comm.Ports{})
+	if err != nil {
+		return usageError{err}
+	}
+	if isLoopback(host) {
+		return nil
+	}
+	if !f.insecure {
+		return usagef("%s is not encrypted, and everybody who reaches it could run code here: use --tls-dir DIR, or --host 127.0.0.1 for this machine alone, or --insecure on a network that you trust", address)
+	}
+	log.Warn("INSECURE: " + address + " is not encrypted; everybody who reaches it can run code here and read all data")
+	return nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return ip != nil && ip.IsLoopback()
+}
+
+// writePID writes the process number to --pid-file, which remove removes.
+func (f *serverFlags) writePID() (remove func(), err error) {
+	if f.pidFile == "" {
+		return func() {}, nil
+	}
+	if err := os.WriteFile(f.pidFile, []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+		return nil, fmt.Errorf("--pid-file: %w", err)
+	}
+	return func() { _ = os.Remove(f.pidFile) }, nil
+}
+
+// exists tells whether there is a file.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.millstream.dev/cluster"
+	"go.millstream.dev/comm"
+	"go.millstream.dev/config"
+	"go.millstream.dev/worker"
+)
+
+// check finds what is wrong without looking at the machine.
+func (f *workerFlags) check() error {
+	alone := f.noNanny || !f.nanny
+	switch {
+	case len(f.preloadNanny) > 0:
+		return usagef("--preload-nanny %s: there is no Python here", f.preloadNanny[0])
+	case f.class != "" && f.class != "dask.distributed.Worker":
+		return usagef("--worker-class %s names a Python class: use `dask worker` for it", f.class)
+	case f.sni != "":
+		return usagef("--scheduler-sni: host names are not checked in a cluster's certificates, so there is none to replace")
+	case f.contact != "" && f.listen == "":
+		return usagef("--contact-address needs --listen-address")
+	case f.listen != "" && (f.workerPort != "" || f.host != "" || f.iface != ""):
+		return usagef("--listen-address says it all: leave out --host, --interface and --worker-port")
+	case f.nthreads < 0:
+		return usagef("--nthreads %d: want at least 1, or 0 for the default", f.nthreads)
+	case f.again && f.notAgain:
+		return usagef("--lifetime-restart and --no-lifetime-restart exclude each other")
+	case f.again && alone:
+		return usagef("--lifetime-restart needs a nanny: leave out --no-nanny")
+	case f.lanes != "auto" && f.lanes != "trusted" && f.lanes != "none":
+		return usagef("--lanes %s: want auto, trusted or none", f.lanes)
+	}
+	workers, _, err := f.numbers()
+	if err != nil {
+		return err
+	}
+	switch {
+	case workers > 1 && alone:
+		return usagef("--no-nanny is for one worker, not %d", workers)
+	case workers > 1 && f.listen != "":
+		return usagef("--listen-address is for one worker, not %d: use --host and --worker-port", workers)
+	}
+	return f.serverFlags.check()
+}
+
+// numbers are how many workers there are to be, with how many threads each.
+func (f *workerFlags) numbers() (workers, threads int, err error) {
+	cpus := cluster.CPUs()
+	if f.nworkers == "auto" {
+		workers, threads = cluster.Layout(cpus)
+		return workers, cmp.Or(f.nthreads, threads), nil
+	}
+	if workers, err = strconv.Atoi(f.nworkers); err != nil {
+		return 0, 0, usagef("--nworkers %s: want a number or auto", f.nworkers)
+	}
+	if workers < 0 {
+		workers = cpus + 1 + workers
+	}
+	if workers <= 0 {
+		return 0, 0, usagef("--nworkers %s: on %d processors that is no worker at all", f.nworkers, cpus)
+	}
+	return workers, cmp.Or(f.nthreads, max(1, cpus/workers)), nil
+}
+
+// specs describes the workers that the flags ask for.
+func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerSpec, error) {
+	workers, threads, err := f.numbers()
+	if err != nil {
+		return nil, err
+	}
+	spec := cluster.WorkerSpec{
+		Name: f.name, Listen: f.listen, Contact: f.contact, Interface: f.iface, Threads: threads,
+		LocalDirectory: f.localDirectory, Dashboard: f.http(), Log: f.log, LanesTrusted: f.lanes == "trusted",
+	}
+	if f.lanes != "none" {
+		spec.Lane = "auto"
+	}
+	if spec.MemoryLimit, err = worker.ParseMemoryLimit(f.memoryLimit, threads); err != nil {
+		return nil, usageError{fmt.Errorf("--memory-limit: %w", err)}
+	}
+	if f.resources != "" {
+		if spec.Resources, err = worker.ParseResources(f.resources); err != nil {
+			return nil, usageError{fmt.Errorf("--resources: %w", err)}
+		}
+	}
+	if spec.DeathTimeout, err = f.patience(); err != nil {
+		return nil, err
+	}
+	if spec.UCX, err = f.configureUCX(); err != nil {
+		return nil, err
+	}
+	if spec.Scheduler, err = f.scheduler(address); err != nil {
+		return nil, err
+	}
+	if err := f.listenAddress(&spec, log); err != nil {
+		return nil, err
+	}
+	specs := make([]cluster.WorkerSpec, workers)
+	for i := range specs {
+		specs[i] = spec
+		if spec.Name != "" && workers > 1 {
+			specs[i].Name = spec.Name + "-" + strconv.Itoa(i)
+		}
+		if specs[i].Lifetime, specs[i].LifetimeRestart, err = f.life(); err != nil {
+			return nil, err
+		}
+	}
+	return specs, nil
+}
+
+// patience is how long the worker waits for a scheduler; 0 is for ever.
+func (f *workerFlags) patience() (time.Duration, error) {
+	if f.deathTimeout == "" {
+		return 0, nil
+	}
+	return parseTimeout("--death-timeout", f.deathTimeout)
+}
+
+// fromFile is the address in the scheduler's file, for which it waits.
+func (f *workerFlags) fromFile(ctx context.Context, address string) (string, error) {
+	if address != "" {
+		return "", usagef("%s and --scheduler-file %s: give one of them", address, f.schedulerFile)
+	}
+	wait, err := f.patience()
+	if err != nil {
+		return "", err
+	}
+	return readSchedulerFile(ctx, f.schedulerFile, wait)
+}
+
+// scheduler is the address of the scheduler: the one that was given, or the configuration's.
+func (f *workerFlags) scheduler(address string) (string, error) {
+	if address == "" {
+		c, err := config.Default()
+		if err != nil {
+			return "", err
+		}
+		if address, err = c.String("scheduler-address", ""); err != nil {
+			return "", err
+		}
+	}
+	if address == "" || address == "null" {
+		return "", usagef("no scheduler: name its address, such as tls://10.0.0.1:8786, or use --scheduler-file or DASK_SCHEDULER_ADDRESS")
+	}
+	if !strings.Contains(address, "://") {
+		scheme, err := f.scheme()
+		if err != nil {
+			return "", err
+		}
+		address = cmp.Or(scheme, comm.DefaultScheme) + "://" + address
+	}
+	if _, _, err := comm.AddressHostPort(address); err != nil {
+		return "", usageError{fmt.Errorf("scheduler %s: %w", address, err)}
+	}
+	return address, nil
+}
+
+// listenAddress is where the worker serves. Without a word about it, it is the interface
+// that faces the scheduler, in the scheduler's scheme.
+func (f *workerFlags) listenAddress(spec *cluster.WorkerSpec, log *slog.Logger) error {
+	if f.listen != "" {
+		if _, _, err := comm.AddressHostPort(f.listen); err != nil {
+			return usageError{fmt.Errorf("--listen-address: %w", err)}
+		}
+		return f.guard(f.listen, log)
+	}
+	if f.host == "" && f.iface == "" && f.workerPort == "" && f.protocol == "" {
+		return f.guard(spec.Scheduler, log)
+	}
+	scheme, _ := comm.ParseAddress(spec.Scheduler)
+	host := f.host
+	if host == "" && f.iface == "" {
+		local, err := comm.LocalAddressFor(context.Background(), spec.Scheduler)
+		if err != nil {
+			return err
+		}
+		_, host = comm.ParseAddress(local)
+	}
+	if f.protocol != "" {
+		scheme = f.protocol
+	} else if strings.Contains(host, "://") {
+		scheme = ""
+	}
+	address, err := comm.ListenAddress(scheme, host, f.workerPort, f.iface, 0)
+	if err != nil {
+		return usageError{err}
+	}
+	spec.Listen, spec.Interface = address, f.iface
+	return f.guard(address, log)
+}
+
+// life is how long a worker lives: the flags', or the configuration's
+// distributed.worker.lifetime.
+func (f *workerFlags) life() (time.Duration, bool, error) {
+	c, err := config.Default()
+	if err != nil {
+		return 0, false, err
+	}
+	text := func(flag, key string) string {
+		if v := c.Get(key, nil); flag == "" && v != nil {
+			return fmt.Sprint(v)
+		}
+		return flag
+	}
+	lifetime := text(f.lifetime, "distributed.worker.lifetime.duration")
+	if lifetime == "" {
+		return 0, false, nil
+	}
+	d, err := parseTimeout("--lifetime", lifetime)
+	if err != nil {
+		return 0, false, err
+	}
+	if stagger := text(f.stagger, "distributed.worker.lifetime.stagger"); stagger != "" {
+		s, err := parseTimeout("--lifetime-stagger", stagger)
+		if err != nil {
+			return 0, false, err
+		}
+		d = max(time.Second, d+time.Duration((2*rand.Float64()-1)*float64(s)))
+	}
+	again, err := c.Bool("distributed.worker.lifetime.restart", false)
+	return d, (again || f.again) && !f.notAgain && f.nanny && !f.noNanny, err
+}
