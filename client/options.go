@@ -11,12 +11,11 @@ import (
 type Option func(*options)
 
 type options struct {
-	key      task.Key
-	impure   bool
-	actor    bool
-	fifo     time.Duration
-	priority float64
-	notes    task.Annotations
+	key    task.Key
+	impure bool
+	actor  bool
+	fifo   time.Duration
+	notes  task.Annotations
 }
 
 // defaultFIFO is Dask's fifo_timeout of submit and map: tasks that are submitted within it

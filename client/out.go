@@ -24,7 +24,6 @@ type graphOptions struct {
 	fifo       string
 	actors     bool
 	submitting task.Key
-	priority   float64
 }
 
 // graphOut is an update-graph: open while it is the last in the queue, so that tasks that
@@ -105,7 +104,7 @@ func (g *graphOut) append(body []byte, f []wire.Frame) ([]byte, []wire.Frame) {
 		g.sealed = g.w.Serialized()
 		g.w = task.GraphWriter{}
 	}
-	body = msgpack.AppendMapHeader(body, 10)
+	body = msgpack.AppendMapHeader(body, 9)
 	body = appendField(body, "op", "update-graph")
 	body = msgpack.AppendString(body, "expr_ser")
 	body = msgpack.AppendMapHeader(body, 1)
@@ -127,8 +126,6 @@ func (g *graphOut) append(body []byte, f []wire.Frame) ([]byte, []wire.Frame) {
 	body = appendField(body, "fifo_timeout", g.opts.fifo)
 	body = msgpack.AppendString(body, "actors")
 	body = msgpack.AppendBool(body, g.opts.actors)
-	body = msgpack.AppendString(body, "user_priority")
-	body = msgpack.AppendFloat(body, g.opts.priority)
 	body = msgpack.AppendString(body, "annotations")
 	body = msgpack.AppendMapHeader(body, 0)
 	body = msgpack.AppendString(body, "span_metadata")

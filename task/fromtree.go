@@ -60,7 +60,7 @@ func fromTree(x any, v reflect.Value, depth int) error {
 
 func mismatch(x any, t reflect.Type) error {
 	if x == nil {
-		return fmt.Errorf("None is no %v", t)
+		return fmt.Errorf("nothing (None) is no %v", t)
 	}
 	return fmt.Errorf("%s is no %v", describe(x), t)
 }

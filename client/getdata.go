@@ -1,0 +1,186 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// getData asks one worker for results. Those that it does not have, all of them if it cannot
+// be reached, are missing.
+func (c *Client) getData(ctx context.Context, address string, keys []*keyState, which []int, sink func(int, value) error) (missing []int, err error) {
+	ctx, stop := c.within(ctx)
+	defer stop()
+	request := keysRequest("get_data", keys, which)
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		conn, err := c.workers.Acquire(ctx, address)
+		if err != nil {
+			return c.unreached(ctx, address, keys, which, err)
+		}
+		m, busy, err := exchange(ctx, conn, request)
+		c.workers.Release(address, conn)
+		if err != nil {
+			return c.unreached(ctx, address, keys, which, err)
+		}
+		if !busy {
+			defer m.Release()
+			return takeData(m, keys, which, sink)
+		}
+		m.Release()
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// unreached makes results missing whose worker did not answer, unless nobody waits any more.
+func (c *Client) unreached(ctx context.Context, address string, keys []*keyState, which []int, err error) ([]int, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	c.mu.Lock()
+	for _, i := range which {
+		keys[i].where = -1
+	}
+	c.mu.Unlock()
+	c.log.Debug("worker did not hand its results over", "worker", address, "error", err)
+	return which, nil
+}
+
+// exchange does a get_data, whose answer is acknowledged.
+func exchange(ctx context.Context, conn interface {
+	Write(context.Context, *wire.Message) error
+	Read(context.Context) (*wire.Message, error)
+	Abort()
+}, request *wire.Message) (m *wire.Message, busy bool, err error) {
+	defer func() {
+		if err != nil {
+			conn.Abort() // in the middle of a conversation
+		}
+	}()
+	if err := conn.Write(ctx, request); err != nil {
+		return nil, false, err
+	}
+	if m, err = conn.Read(ctx); err != nil {
+		return nil, false, err
+	}
+	if err := replyError("get_data", "worker", m); err != nil {
+		m.Release()
+		return nil, false, err
+	}
+	status, err := fieldOf(m, "status")
+	if err != nil {
+		m.Release()
+		return nil, false, err
+	}
+	if r := msgpack.NewReader(status); r.Kind() == msgpack.Str {
+		text, _ := r.ReadStringBytes()
+		busy = string(text) == "busy"
+	}
+	if err := conn.Write(ctx, okMessage); err != nil {
+		m.Release()
+		return nil, false, err
+	}
+	return m, busy, nil
+}
+
+var okMessage = &wire.Message{Frames: []wire.Frame{wire.HeapFrame(msgpack.AppendString(nil, "OK"))}}
+
+// fieldOf is a field of a message that is a map, nil if it has none.
+func fieldOf(m *wire.Message, field string) ([]byte, error) {
+	r := msgpack.NewReader(m.Body())
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return nil, err
+	}
+	for range n {
+		name, err := r.ReadName()
+		if err != nil {
+			return nil, err
+		}
+		if string(name) == field {
+			return r.ReadRaw()
+		}
+		if err := r.Skip(); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// takeData hands the results of an answer to sink. They mostly come in the order in which
+// they were asked for.
+func takeData(m *wire.Message, keys []*keyState, which []int, sink func(int, value) error) (missing []int, err error) {
+	data, err := fieldOf(m, "data")
+	if err != nil {
+		return nil, err
+	}
+	r := msgpack.NewReader(data)
+	n := 0
+	if r.Kind() == msgpack.MapKind {
+		if n, err = r.ReadMapLen(); err != nil {
+			return nil, err
+		}
+	}
+	var index map[task.Key][]int // when the order is another
+	var got []bool
+	next := 0
+	for range n {
+		k, err := r.ReadKey(nil)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := r.ReadRaw()
+		if err != nil {
+			return nil, err
+		}
+		v, err := readValue(m, raw)
+		if err != nil {
+			return nil, err
+		}
+		if index == nil && next < len(which) && string(keys[which[next]].key) == string(k) {
+			if err := sink(which[next], v); err != nil {
+				return nil, fmt.Errorf("result of %s: %w", keys[which[next]].key, err)
+			}
+			next++
+			continue
+		}
+		if index == nil {
+			index, got = make(map[task.Key][]int), make([]bool, len(which))
+			for j := next; j < len(which); j++ {
+				key := keys[which[j]].key
+				index[key] = append(index[key], j)
+			}
+			for j := range next {
+				got[j] = true
+				key := keys[which[j]].key
+				index[key] = append(index[key], j)
+			}
+		}
+		for _, j := range index[task.Key(k)] {
+			if got[j] {
+				continue
+			}
+			got[j] = true
+			if err := sink(which[j], v); err != nil {
+				return nil, fmt.Errorf("result of %s: %w", keys[which[j]].key, err)
+			}
+		}
+	}
+	if index == nil {
+		return which[next:], nil
+	}
+	for j, ok := range got {
+		if !ok {
+			missing = append(missing, which[j])
+		}
+	}
+	return missing, nil
+}

@@ -1,0 +1,80 @@
+package task
+
+import (
+	"reflect"
+	"sync"
+)
+
+// field is one field of a struct that travels.
+type field struct {
+	index int
+	name  string
+	plan  *plan
+}
+
+var structFields sync.Map // reflect.Type to func() ([]field, error)
+
+// fieldsOf lists the fields of a struct that travel: exported ones without the tag
+// `task:"-"`. A field that is not exported has no way in or out.
+func fieldsOf(t reflect.Type) ([]field, error) {
+	f, ok := structFields.Load(t)
+	if !ok {
+		f, _ = structFields.LoadOrStore(t, sync.OnceValues(func() ([]field, error) { return listFields(t) }))
+	}
+	return f.(func() ([]field, error))()
+}
+
+func listFields(t reflect.Type) ([]field, error) {
+	var out []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := f.Tag.Get("task")
+		if tag == "-" {
+			continue
+		}
+		if !f.IsExported() {
+			return nil, &EncodeError{Type: t, Path: "." + f.Name,
+				Reason: "the field is not exported: export it, leave it out with the tag `task:\"-\"`, or give the type MarshalBinary and UnmarshalBinary"}
+		}
+		name := f.Name
+		if tag != "" {
+			name = tag
+		}
+		out = append(out, field{i, name, planOf(f.Type)})
+	}
+	return out, nil
+}
+
+func structPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader, reflect.Value) error) {
+	return func(b *Builder, v reflect.Value) error {
+			all, err := fieldsOf(t)
+			if err != nil {
+				return err
+			}
+			if err := b.deeper(t); err != nil {
+				return err
+			}
+			for _, f := range all {
+				if err := f.plan.append(b, v.Field(f.index)); err != nil {
+					return inPath(err, "."+f.name)
+				}
+			}
+			b.depth--
+			return nil
+		}, func(r *reader, v reflect.Value) error {
+			all, err := fieldsOf(t)
+			if err != nil {
+				return err
+			}
+			if err := r.deeper(); err != nil {
+				return err
+			}
+			for _, f := range all {
+				if err := f.plan.read(r, v.Field(f.index)); err != nil {
+					return inPath(err, "."+f.name)
+				}
+			}
+			r.depth--
+			return nil
+		}
+}
