@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/scheduler"
@@ -19,14 +18,6 @@ var (
 	text   = client.Func("worker_test.text", func(_ context.Context, n int) (string, error) { return strings.Repeat("x", n), nil })
 	size   = client.Func("worker_test.size", func(_ context.Context, s string) (int, error) { return len(s), nil })
 	breaks = client.Func("worker_test.breaks", func(_ context.Context, x int) (int, error) { return 0, fmt.Errorf("no %d", x) })
-	rest   = client.Func("worker_test.rest", func(ctx context.Context, d time.Duration) (int, error) {
-		select {
-		case <-time.After(d):
-			return int(d), nil
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	})
 )
 
 // cluster is a real scheduler with real workers and a real client.

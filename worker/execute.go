@@ -30,10 +30,11 @@ type run struct {
 	deps        []*store.Entry
 	values      []*task.Value
 
-	info   task.Info
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	info task.Info
+	base lazyContext
+	ctx  context.Context // base, with info
 
+	lost     task.Key // a dependency whose file is damaged
 	seceded  atomic.Bool
 	rejoined atomic.Bool
 
@@ -69,7 +70,8 @@ func (w *Worker) execute(t *state.Task) {
 		}
 	}
 	r.info = task.Info{Key: r.key, Host: &w.host, Secede: r.secede, Rejoin: r.rejoin}
-	r.ctx, r.cancel = context.WithCancelCause(task.WithInfo(w.taskCtx, &r.info))
+	r.base.parent = w.taskCtx
+	r.ctx = task.WithInfo(&r.base, &r.info)
 	w.running++
 	w.executing[r.key] = r
 	if w.by != nil && w.by.next == nil {
@@ -146,7 +148,7 @@ func (r *run) run() {
 	if r.stop == 0 {
 		r.stop = time.Now().UnixNano()
 	}
-	r.cancel(nil)
+	r.base.cancel(nil)
 	for _, e := range r.deps {
 		if e != nil {
 			w.data.Release(e)
@@ -219,7 +221,10 @@ func (r *run) arrange(call *task.Call) error {
 	for i, e := range r.deps {
 		v, err := e.Open() // which may read from disk
 		if err != nil {
-			return fmt.Errorf("worker: %v needs %v: %w", r.key, e.Key(), err)
+			// The file is damaged: the result is computed or fetched again, and the task runs
+			// elsewhere or later.
+			r.lost = e.Key()
+			return errors.Join(task.ErrReschedule, fmt.Errorf("worker: %v needs %v: %w", r.key, e.Key(), err))
 		}
 		opened[i] = v
 	}
@@ -289,6 +294,9 @@ func (w *Worker) runEnded(r *run) {
 		w.success = state.ExecuteSuccess{Stimulus: w.stimulus, Stored: state.Stored{Key: r.key, NBytes: r.nbytes, TypeName: r.typeName}, Start: r.start, Stop: r.stop, Thread: r.thread}
 		w.apply(&w.success)
 	case errors.Is(r.err, task.ErrReschedule):
+		if r.lost != "" {
+			w.dataLost(r.lost, r.err)
+		}
 		w.apply(&state.Reschedule{Stimulus: w.stimulus, Key: r.key})
 	default:
 		w.apply(&state.ExecuteFailure{Stimulus: w.stimulus, Key: r.key, Failure: failure(r.err), Start: r.start, Stop: r.stop, Thread: r.thread})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"go.millstream.dev/task"
 )
@@ -25,14 +24,6 @@ var (
 	wait   = task.Register0("worker_test.wait", func(ctx context.Context) (int, error) {
 		<-ctx.Done()
 		return 0, context.Cause(ctx)
-	})
-	nap = task.Register1("worker_test.nap", func(ctx context.Context, d time.Duration) (int, error) {
-		select {
-		case <-time.After(d):
-			return 1, nil
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
 	})
 	handle = task.Register0("worker_test.handle", func(context.Context) (chan int, error) { return make(chan int), nil })
 	back   = task.Register0("worker_test.back", func(context.Context) (int, error) { return 0, task.ErrReschedule })

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.millstream.dev/comm"
@@ -52,6 +53,7 @@ func (w *Worker) getData(ctx context.Context, r *rpc.Request) (any, error) {
 	}); err != nil {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: err.Error()}
 	}
+	held = w.opened(held)
 	m, nbytes, err := w.dataMessage(held)
 	if err != nil {
 		return nil, err
@@ -69,6 +71,18 @@ func (w *Worker) getData(ctx context.Context, r *rpc.Request) (any, error) {
 		return rpc.NoReply, fmt.Errorf("worker: data for %s: %w", who, err)
 	}
 	return rpc.NoReply, nil
+}
+
+// opened reads what is on disk, and leaves out what cannot be read: it is lost.
+func (w *Worker) opened(held []*store.Entry) []*store.Entry {
+	return slices.DeleteFunc(held, func(e *store.Entry) bool {
+		_, err := e.Open()
+		if err != nil {
+			w.data.Release(e)
+			w.do(func() { w.dataLost(e.Key(), err) })
+		}
+		return err != nil
+	})
 }
 
 // thanked sends the answer and waits for the thanks.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"go.millstream.dev/task"
 	"go.millstream.dev/worker/state"
 )
 
@@ -119,7 +120,7 @@ func (w *Worker) act(a *state.Action) {
 	case state.DoCancel:
 		// Not what the task says of itself: that may be of the next order already.
 		if r := w.executing[a.Key]; r != nil {
-			r.cancel(errCancelled)
+			r.base.cancel(errCancelled)
 		}
 	case state.DoGather:
 		w.gather(a)
@@ -135,6 +136,12 @@ func (w *Worker) act(a *state.Action) {
 			w.say(a)
 		}
 	}
+}
+
+// dataLost forgets a result that cannot be read back from disk. The caller holds the turn.
+func (w *Worker) dataLost(key task.Key, err error) {
+	w.log.Error("a spilled result is lost", "key", key.String(), "error", err)
+	w.apply(&state.DataLost{Stimulus: w.stimulus, Key: key})
 }
 
 // retryBusy asks a peer again that was busy.

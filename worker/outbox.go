@@ -37,14 +37,14 @@ const listHead = 5
 // sender writes batches to the scheduler in a goroutine of its own. What the loop adds
 // while a write is under way goes together with the next.
 type sender struct {
-	comm comm.Comm
+	comm  comm.Comm
+	reuse bool // Write has copied what it was given when it returns
 
 	mu      sync.Mutex // owns what follows
 	queue   []batch    // each becomes a message; bodies begin with room for a list's head
 	closing bool
-	hurry   bool // somebody waits for what is queued
-	sent    int64
-	batches int64
+	hurry   bool   // somebody waits for what is queued
+	free    []byte // memory of a message that has left, for the next
 
 	wake chan struct{} // holds one token: there is something, or it became urgent
 	done chan struct{}
@@ -55,7 +55,9 @@ type sender struct {
 const linger = 500 * time.Microsecond
 
 func newSender(c comm.Comm) *sender {
-	s := &sender{comm: c, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	scheme, _ := comm.ParseAddress(c.LocalAddr())
+	// Elsewhere a receiver may still hold what was written: in this process, or UCX.
+	s := &sender{comm: c, reuse: scheme == "tcp" || scheme == "tls", wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go s.run()
 	return s
 }
@@ -77,8 +79,11 @@ func (s *sender) add(b *batch, hurry bool) {
 		q.frames = append(q.frames, b.frames...)
 		q.n += b.n
 	} else {
-		// The memory is not used again: a receiver in this process may hold it.
-		body := make([]byte, listHead, listHead+len(b.body))
+		body := s.free
+		s.free = nil
+		if body == nil {
+			body = make([]byte, listHead, max(4096, 2*len(b.body)))
+		}
 		s.queue = append(s.queue, batch{body: append(body, b.body...), n: b.n, frames: b.frames})
 	}
 	s.mu.Unlock()
@@ -94,25 +99,23 @@ func (s *sender) poke() {
 	}
 }
 
-// next takes the oldest message out of the queue; none if it may linger.
-func (s *sender) next(lingered bool) (m *wire.Message, n int, wait time.Duration, closing bool) {
+// next takes the oldest batch out of the queue; none if it may linger.
+func (s *sender) next(lingered bool) (b batch, wait time.Duration, closing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) == 0 {
 		s.hurry = false
-		return nil, 0, 0, s.closing
+		return b, 0, s.closing
 	}
 	if !lingered && !s.hurry && !s.closing {
-		return nil, 0, linger, false
+		return b, linger, false
 	}
-	b := s.queue[0]
+	b = s.queue[0]
 	s.queue = s.queue[1:]
 	if len(s.queue) == 0 {
 		s.queue, s.hurry = nil, false
 	}
-	b.body[0] = 0xdd // a list whose length is in the four bytes that follow
-	binary.BigEndian.PutUint32(b.body[1:listHead], uint32(b.n))
-	return &wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(b.body)}, b.frames...)}, b.n, 0, false
+	return b, 0, false
 }
 
 func (s *sender) run() {
@@ -121,7 +124,7 @@ func (s *sender) run() {
 	defer t.Stop()
 	lingered := false
 	for {
-		m, n, wait, closing := s.next(lingered)
+		b, wait, closing := s.next(lingered)
 		lingered = false
 		switch {
 		case wait > 0:
@@ -133,15 +136,15 @@ func (s *sender) run() {
 			case <-s.comm.Done():
 				return
 			}
-		case m != nil:
+		case b.n > 0:
+			b.body[0] = 0xdd // a list whose length is in the four bytes that follow
+			binary.BigEndian.PutUint32(b.body[1:listHead], uint32(b.n))
+			m := &wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(b.body)}, b.frames...)}
 			if err := s.comm.Write(context.Background(), m); err != nil {
 				s.comm.Abort() // the reader notices, and the session ends
 				return
 			}
-			s.mu.Lock()
-			s.sent += int64(n)
-			s.batches++
-			s.mu.Unlock()
+			s.recycle(b.body)
 		case closing:
 			return
 		default:
@@ -152,6 +155,19 @@ func (s *sender) run() {
 			}
 		}
 	}
+}
+
+// maxFree is the largest memory that is kept for the next message.
+const maxFree = 1 << 20
+
+// recycle keeps the memory of a message that has left.
+func (s *sender) recycle(body []byte) {
+	if !s.reuse || cap(body) > maxFree {
+		return
+	}
+	s.mu.Lock()
+	s.free = body[:listHead]
+	s.mu.Unlock()
 }
 
 // close sends what is queued, for as long as that takes but not longer than a limit, and

@@ -8,7 +8,6 @@ type ring[T any] struct {
 	list  []T
 	limit int
 	next  int // where the next value goes once the list is full
-	total int64
 }
 
 func newRing[T any](limit int) *ring[T] { return &ring[T]{limit: max(limit, 1)} }
@@ -16,7 +15,6 @@ func newRing[T any](limit int) *ring[T] { return &ring[T]{limit: max(limit, 1)} 
 func (r *ring[T]) add(v T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.total++
 	if len(r.list) < r.limit {
 		r.list = append(r.list, v)
 		return
@@ -32,11 +30,4 @@ func (r *ring[T]) all() []T {
 	out := make([]T, 0, len(r.list))
 	out = append(out, r.list[r.next:]...)
 	return append(out, r.list[:r.next]...)
-}
-
-// count is how many values there ever were.
-func (r *ring[T]) count() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.total
 }

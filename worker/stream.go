@@ -153,17 +153,33 @@ func (w *Worker) obey(op string, o *order) error {
 }
 
 func (w *Worker) withKeys(raw []byte, f func([]task.Key)) error {
-	keys := w.in.keys[:0]
-	err := wire.EachKey(raw, func(k []byte) error {
-		keys = append(keys, task.Key(k)) // the walk may use the memory of k again
-		return nil
-	})
+	keys, err := appendKeys(w.in.keys[:0], raw)
 	if err == nil {
 		f(keys)
 	}
 	clear(keys)
 	w.in.keys = keys[:0]
 	return err
+}
+
+// appendKeys reads a list of keys, which borrow from it.
+func appendKeys(keys []task.Key, raw []byte) ([]task.Key, error) {
+	r := msgpack.NewReader(raw)
+	if r.Kind() != msgpack.Array { // a set of Python's
+		err := wire.EachKey(raw, func(k []byte) error {
+			keys = append(keys, task.Key(k)) // the walk may use the memory of k again
+			return nil
+		})
+		return keys, err
+	}
+	n, err := r.ReadArrayLen()
+	for ; err == nil && n > 0; n-- {
+		var k []byte
+		if k, err = r.ReadKey(nil); err == nil {
+			keys = append(keys, task.Key(borrow(k)))
+		}
+	}
+	return keys, err
 }
 
 // computeTask applies the order in w.in.compute.

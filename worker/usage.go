@@ -18,27 +18,23 @@ import (
 type usage struct {
 	memory func() int64
 
-	mu       sync.Mutex // owns what follows
-	last     sample
-	history  []sample // the last ones, a second apart at most
-	count    int
-	last100  time.Time
-	started  time.Time
-	firstRun bool
+	mu      sync.Mutex // owns what follows
+	last    sample
+	history []sample // the last ones, a second apart at most
+	count   int
 }
 
 // sample is one look.
 type sample struct {
-	at                   time.Time
-	cpu                  float64 // per cent of one processor since the last look
-	cpuTime              time.Duration
-	memory               int64
-	fds                  int
-	netRead, netWrite    float64 // bytes per second of the machine
-	diskRead, diskWrite  float64
-	netIn, netOut        int64 // counters
-	diskIn, diskOut      int64
-	busy, idle, waitDisk float64 // processors of the machine
+	at                  time.Time
+	cpu                 float64 // per cent of one processor since the last look
+	cpuTime             time.Duration
+	memory              int64
+	fds                 int
+	netRead, netWrite   float64 // bytes per second of the machine
+	diskRead, diskWrite float64
+	netIn, netOut       int64 // counters
+	diskIn, diskOut     int64
 }
 
 // historyLength is Dask's default of distributed.admin.system-monitor.log-length.
@@ -48,7 +44,7 @@ func newUsage(memory func() int64) *usage {
 	if memory == nil {
 		memory = RSS
 	}
-	u := &usage{memory: memory, started: time.Now()}
+	u := &usage{memory: memory}
 	u.update()
 	return u
 }

@@ -72,6 +72,7 @@ type Worker struct {
 	transfers   *ring[Transfer]
 	timelines   *ring[ran]
 	status      atomic.Value // string
+	ballast     []byte       // see makeBallast
 	active      atomic.Int64 // runs that are under way now
 
 	runs    chan *run
