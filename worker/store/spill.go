@@ -142,7 +142,34 @@ func (s *Store) Evict() int64 {
 func (s *Store) MakeRoom(ctx context.Context, nbytes int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cfg.Target <= 0 || s.memory+nbytes <= s.cfg.Target {
+	return s.makeRoom(ctx, nbytes)
+}
+
+// Reserve is MakeRoom for data that is still to be made: the room counts as taken until
+// Unreserve gives it back, which is after the data was Put, or was not made after all. It
+// fails only with ctx, and then nothing is reserved.
+func (s *Store) Reserve(ctx context.Context, nbytes int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.makeRoom(ctx, nbytes)
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
+	s.reserved += nbytes
+	return nil
+}
+
+// Unreserve gives back what was reserved.
+func (s *Store) Unreserve(nbytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reserved -= nbytes
+	s.changed()
+}
+
+// makeRoom is MakeRoom. The caller holds mu, which is given up during the wait.
+func (s *Store) makeRoom(ctx context.Context, nbytes int64) error {
+	if s.cfg.Target <= 0 || s.memory+s.reserved+nbytes <= s.cfg.Target {
 		return nil
 	}
 	s.reserved += nbytes
@@ -150,7 +177,7 @@ func (s *Store) MakeRoom(ctx context.Context, nbytes int64) error {
 	defer func() { s.reserved -= nbytes; s.waiting-- }()
 	s.stuck = false
 	s.kick()
-	for !s.closed && s.memory+nbytes > s.cfg.Target && !s.stuck {
+	for !s.closed && s.over() > 0 && !s.stuck {
 		wait := s.progress
 		s.mu.Unlock()
 		var err error
@@ -338,6 +365,11 @@ func (s *Store) read(e *Entry) (*task.Value, error) {
 	if closed || path == "" {
 		return nil, fmt.Errorf("worker/store: %v: %w", e.key, os.ErrClosed)
 	}
+	// Other data goes first, or there would be both. What cannot go is not waited for.
+	if err := s.Reserve(context.Background(), e.nbytes); err != nil {
+		return nil, err
+	}
+	defer s.Unreserve(e.nbytes)
 	start := time.Now()
 	data, err := readFile(path, disk, e.key, raw)
 	if err != nil {
@@ -350,7 +382,6 @@ func (s *Store) read(e *Entry) (*task.Value, error) {
 	s.memory += e.nbytes
 	s.spilled.Keys--
 	s.spilled.Memory -= e.nbytes
-	s.press()
 	s.mu.Unlock()
 	if s.cfg.OnDisk != nil {
 		s.cfg.OnDisk(Transfer{false, e.key, e.nbytes, disk, start, stop})

@@ -59,8 +59,8 @@ type Store struct {
 	large, small lru
 	memory       int64 // of what is resident
 	spilled      Spilled
-	reserved     int64 // what is waiting in MakeRoom
-	waiting      int   // how many are
+	reserved     int64 // for data that is being made or waits in MakeRoom
+	waiting      int   // how many wait
 	dir          *directory
 	trash        []string      // files to be removed
 	err          error         // why the last file could not be written

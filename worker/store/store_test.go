@@ -438,6 +438,58 @@ func TestMakeRoomIsCancelled(t *testing.T) {
 	}
 }
 
+// TestReserve: room that somebody was promised is not given to others.
+func TestReserve(t *testing.T) {
+	const size = 100 << 10
+	s := open(t, Config{Target: 4 * size})
+	ctx := context.Background()
+	for i := range 4 {
+		s.Put(key(i), task.NewValue(random(size)), size)
+	}
+	for i := range 3 {
+		if err := s.Reserve(ctx, size); err != nil {
+			t.Fatal(err)
+		}
+		if m := s.Memory(); m > int64(3-i)*size {
+			t.Fatalf("%d bytes in memory with %d reserved", m, i+1)
+		}
+	}
+	// What is read back needs room as well: the rest goes, and nobody waits for ever.
+	if b := get(t, s, key(0)); len(b) != size {
+		t.Errorf("%d bytes", len(b))
+	}
+	room(t, s, size)
+	if m := s.Memory(); m != 0 {
+		t.Errorf("%d bytes in memory with everything reserved", m)
+	}
+	gone, cancel := context.WithCancelCause(ctx)
+	why := errors.New("gone")
+	cancel(why)
+	held := []*Entry{s.Hold(key(1)), s.Hold(key(2))}
+	for _, e := range held {
+		if _, err := e.Open(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mu.Lock()
+	before := s.reserved
+	s.mu.Unlock()
+	if err := s.Reserve(gone, 10*size); err != nil && !errors.Is(err, why) {
+		t.Errorf("Reserve: %v", err)
+	} else if err == nil {
+		s.Unreserve(10 * size) // there was nothing to wait for
+	}
+	s.ReleaseAll(held)
+	for range 3 {
+		s.Unreserve(size)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before != 3*size || s.reserved != 0 {
+		t.Errorf("%d, then %d bytes are reserved", before, s.reserved)
+	}
+}
+
 // TestManyGoroutines: results are put, used and deleted by many at once while the spiller
 // works; nobody sees another's bytes, and nothing is left.
 func TestManyGoroutines(t *testing.T) {
