@@ -11,10 +11,10 @@ import (
 func groupName(k task.Key) string {
 	text, tuple := keyText(string(k))
 	switch {
-	case tuple:
-		return text
 	case text == "":
 		return "Other"
+	case tuple:
+		return text
 	case text[0] == '(':
 		head, _, _ := strings.Cut(text, ",")
 		return strings.Trim(head, `()"'`)
@@ -33,11 +33,11 @@ func keyText(k string) (text string, tuple bool) {
 		return "", tuple
 	case k[0] >= 0xa0 && k[0] <= 0xbf:
 		n, head = int(k[0]&0x1f), 1
-	case k[0] == 0xd9 && len(k) > 1:
+	case (k[0] == 0xd9 || k[0] == 0xc4) && len(k) > 1:
 		n, head = int(k[1]), 2
 	case k[0] == 0xda && len(k) > 2:
 		n, head = int(k[1])<<8|int(k[2]), 3
-	default: // bytes, numbers and texts of more than 64 KiB
+	default: // numbers, and what is longer than 64 KiB
 		return "", tuple
 	}
 	return k[head:min(head+n, len(k))], tuple
@@ -49,15 +49,16 @@ func prefixName(text string) string {
 	if text == "" {
 		return "Other"
 	}
-	text = strings.TrimLeft(text, `_'()"`)
 	end := strings.IndexByte(text, '-')
 	if end < 0 {
 		end = len(text)
 	}
 	first := text[:end]
-	if i := strings.IndexByte(first, ','); i >= 0 {
-		return strings.Trim(first[:i], `_'()"`)
+	if c := text[0] | 0x20; (c < 'a' || c > 'z') && c < 0x80 {
+		first, _, _ = strings.Cut(first, ",")
+		first = strings.Trim(first, `_'()"`)
 	}
+	start := end
 	for end < len(text) {
 		word := text[end+1:]
 		if i := strings.IndexByte(word, '-'); i >= 0 {
@@ -69,6 +70,9 @@ func prefixName(text string) string {
 		end += 1 + len(word)
 	}
 	name := text[:end]
+	if len(first) != start { // something was cut off
+		name = first + text[start:end]
+	}
 	switch {
 	case len(name) == 32 && isHex(name):
 		return "data"
