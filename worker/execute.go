@@ -208,6 +208,7 @@ func (r *run) call() error {
 			r.w.log.Warn("no room for a result: the task is given back", "key", r.key.String(), "bytes", r.nbytes, "error", err)
 			return errors.Join(task.ErrReschedule, err)
 		}
+		r.w.brake(r.ctx, r.nbytes)
 	}
 	return nil
 }

@@ -109,6 +109,12 @@ func TestOrderedToClose(t *testing.T) {
 	if w.Status() != "closed" {
 		t.Errorf("status %s", w.Status())
 	}
+	w, seen = d.worker(t, worker.Config{})
+	seen.tell(t, msgpack.MapOf("op", "close", "reason", "restart"))
+	<-w.Done()
+	if !errors.Is(w.Err(), worker.ErrSchedulerClosed) || !errors.Is(w.Err(), worker.ErrRestart) {
+		t.Errorf("ended with %v", w.Err())
+	}
 	w, _ = d.worker(t, worker.Config{})
 	d.call(t, w.Address(), "terminate", nil, nil)
 	<-w.Done()

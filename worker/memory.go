@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime/debug"
@@ -123,18 +125,49 @@ func (w *Worker) spill(used int64) int64 {
 	return w.cfg.Memory.Usage()
 }
 
-// gcPause is the least time between two forced collections: they stop nothing, but cost a
-// processor.
-const gcPause = 250 * time.Millisecond
-
-// freeMemory makes the collector give back what it can, but not too often.
+// freeMemory makes the collector give back what it can, but spends no more than a tenth of
+// the time with it. It returns what the process uses then.
 func (w *Worker) freeMemory(used int64) int64 {
-	if time.Since(w.lastGC) < gcPause {
+	if !w.gc.TryLock() {
+		return used
+	}
+	defer w.gc.Unlock()
+	begun := time.Now()
+	if begun.Sub(w.lastGC) < 10*w.tookGC {
 		return used
 	}
 	debug.FreeOSMemory()
 	w.lastGC = time.Now()
+	w.tookGC = w.lastGC.Sub(begun)
 	return w.cfg.Memory.Usage()
+}
+
+// largeResult is from which size a task that has made a result waits while memory is short.
+const largeResult = 1 << 20
+
+// brake holds a task back that has just made a large result while the process is above the
+// pause fraction: otherwise each thread could start another one before the next look at the
+// memory. It does not hold it for ever, as the memory may be the user's own.
+func (w *Worker) brake(ctx context.Context, nbytes int64) {
+	if w.cfg.MemoryLimit <= 0 || nbytes < largeResult {
+		return
+	}
+	for range 50 {
+		used := w.cfg.Memory.Usage()
+		if w.above(used, w.cfg.Memory.Pause) {
+			used = w.freeMemory(used)
+		}
+		if !w.above(used, w.cfg.Memory.Pause) {
+			return
+		}
+		t := time.NewTimer(20 * time.Millisecond)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+	}
 }
 
 // setPaused stops or resumes the start of tasks.
@@ -202,5 +235,9 @@ func (w *Worker) orderedClose(reason string) {
 	if reason == "" {
 		reason = "no reason given"
 	}
-	w.endLater(fmt.Errorf("worker: %w: %s", ErrSchedulerClosed, string(append([]byte(nil), reason...))))
+	err := fmt.Errorf("worker: %w: %s", ErrSchedulerClosed, reason) // a copy of the reason
+	if reason == "restart" {
+		err = errors.Join(err, ErrRestart)
+	}
+	w.endLater(err)
 }

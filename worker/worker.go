@@ -28,6 +28,8 @@ var (
 	ErrClosed = errors.New("worker is closed")
 	// ErrSchedulerClosed is an order of the scheduler to end.
 	ErrSchedulerClosed = errors.New("the scheduler closed the worker")
+	// ErrRestart is an order of the scheduler to end that wants another worker in its place.
+	ErrRestart = errors.New("the scheduler asks for another worker in its place")
 	// ErrSchedulerLost is a connection to the scheduler that ended and did not come back.
 	ErrSchedulerLost = errors.New("the connection to the scheduler is lost")
 	// ErrRefused is a registration that the scheduler refused.
@@ -99,7 +101,10 @@ type Worker struct {
 	stimulusText []byte
 	// paused and retiring say why nothing is started.
 	paused, retiring bool
-	lastGC           time.Time // of the memory monitor alone
+
+	gc     sync.Mutex // owns the two that follow
+	lastGC time.Time
+	tookGC time.Duration
 
 	tasks    sync.WaitGroup  // every goroutine of the worker
 	ctx      context.Context // of all but tasks; ends first when the worker does
