@@ -24,9 +24,15 @@ const (
 	recordOp         journal.Kind = 8 // a change of a primitive, as the request that makes it
 )
 
+// recording tells whether what happens is to be remembered: not what is being remembered,
+// nor what happens because the scheduler itself ends.
+func (s *Scheduler) recording() bool {
+	return s.journal != nil && !s.recovery.replaying && !s.ending
+}
+
 // record appends a record of a name and keys. It runs in the loop.
 func (s *Scheduler) record(kind journal.Kind, name string, keys []task.Key) {
-	if s.journal == nil || s.recovery.replaying {
+	if !s.recording() {
 		return
 	}
 	s.scratch.record = appendNameRecord(s.scratch.record[:0], name, keys)
@@ -88,7 +94,7 @@ func (s *Scheduler) epoch() int64 {
 //
 // in msgpack, and then these parts.
 func (s *Scheduler) recordGraph(client string, g *graph) {
-	if s.journal == nil || s.recovery.replaying {
+	if !s.recording() {
 		return
 	}
 	s.append(recordGraph, graphParts(client, g.raw, g.expr)...)
@@ -162,7 +168,7 @@ func readGraphRecord(data []byte) (client string, raw []byte, expr *wire.Seriali
 // recordChange appends a change of a primitive: the request that makes it, with the values
 // that it carries. It runs in the loop.
 func (s *Scheduler) recordChange(op string, args msgpack.Map) {
-	if s.journal == nil || s.recovery.replaying {
+	if !s.recording() {
 		return
 	}
 	parts, err := opParts(op, args)

@@ -151,10 +151,11 @@ func (s *Scheduler) statusChange(w *worker, name string) error {
 	if !ok {
 		return fmt.Errorf("status %q is not known", name)
 	}
-	before := s.state.Worker(w.id).Status()
-	if before == status {
+	sw := s.state.Worker(w.id)
+	if sw == nil || sw.Data != w || sw.Status() == status {
 		return nil
 	}
+	before := sw.Status()
 	s.apply(&state.WorkerStatusChange{Worker: w.id, Status: status})
 	s.logEvent(msgpack.MapOf("action", "worker-status-change", "prev-status", before.String(), "status", status.String()), w.address)
 	s.signalWorkers()

@@ -182,7 +182,9 @@ func (s *Scheduler) replayChange(op string, args msgpack.Map) error {
 // eachChange gives the changes that make all primitives what they are now.
 func (s *Scheduler) eachChange(f func(op string, args msgpack.Map)) {
 	for name, v := range s.prims.variables {
-		f("variable_set", v.record.args(name))
+		if v.set {
+			f("variable_set", v.record.args(name))
+		}
 	}
 	for name, q := range s.prims.queues {
 		for range q.refs {

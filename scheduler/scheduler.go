@@ -80,6 +80,7 @@ type Scheduler struct {
 	totals   totals
 	idle     idleWatch
 	recovery recovery
+	ending   bool // peers go because we do
 }
 
 // totals are counts since the start.
@@ -325,6 +326,7 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 func (s *Scheduler) farewell(ctx context.Context, workersToo bool) {
 	streams, err := ask(ctx, s, func() ([]*stream, error) {
 		var out []*stream
+		s.ending = true
 		for _, w := range s.workers {
 			if w.st == nil {
 				continue

@@ -20,6 +20,7 @@ type variable struct {
 	// there are some, the variable keeps the key for who is about to want it.
 	given   map[task.Key]map[string]bool
 	old     map[task.Key]bool // keys to release when nobody is about to want them
+	waiters int               // who wait until it is set
 	changed signal
 }
 
@@ -111,8 +112,13 @@ func (s *Scheduler) variableGetRPC(ctx context.Context, _ *rpc.Request, in struc
 		return nil, err
 	}
 	var out msgpack.Map
+	waiting := false
 	ok, err := await(ctx, s, in.Timeout, func() (<-chan struct{}, error) {
 		v := s.variable(name)
+		if !waiting {
+			waiting = true
+			v.waiters++
+		}
 		if !v.set {
 			return v.changed.wait(), nil
 		}
@@ -126,6 +132,13 @@ func (s *Scheduler) variableGetRPC(ctx context.Context, _ *rpc.Request, in struc
 			v.given[key][token] = true
 		}
 		return nil, nil
+	})
+	_ = s.do(context.WithoutCancel(ctx), func() {
+		if v := s.prims.variables[name]; v != nil && waiting {
+			if v.waiters--; v.waiters <= 0 && !v.set {
+				delete(s.prims.variables, name) // it only stood for those who waited
+			}
+		}
 	})
 	if err == nil && !ok {
 		err = &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("the variable %s is not set", label(name))}
@@ -157,8 +170,12 @@ func (s *Scheduler) variableDelete(name string) {
 		return
 	}
 	s.recordChange("variable_delete", msgpack.MapOf("name", raw(name)))
-	delete(s.prims.variables, name)
-	v.changed.fire() // who waits finds that it is not set, and waits on
+	v.set, v.record = false, record{}
+	clear(v.given)
+	clear(v.old)
+	if v.waiters <= 0 {
+		delete(s.prims.variables, name)
+	}
 	if c := s.clients["variable-"+label(name)]; c != nil {
 		s.removeClient(c)
 	}

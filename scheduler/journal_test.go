@@ -1,0 +1,268 @@
+package scheduler
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// crash ends a scheduler as if it had been killed, as far as its journal can tell: nothing
+// is said to anybody.
+func crash(t *testing.T, s *Scheduler) {
+	t.Helper()
+	if err := s.close(context.Background(), false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// journaled starts a scheduler with a journal that ends by crash.
+func journaled(t *testing.T, dir string) *Scheduler {
+	t.Helper()
+	s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, Journal: dir, Validate: true, StealingInterval: 20 * time.Millisecond, Reattach: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.close(context.Background(), false) })
+	return s
+}
+
+// A scheduler that is started again with its journal goes on: what is done is not done
+// again, what is not is, and who wanted what still does.
+func TestRestartFromJournal(t *testing.T) {
+	dir := t.TempDir()
+	s := journaled(t, dir)
+	a := join(t, s, "a")
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "x", spec: "x"}, {key: "y", spec: "y"}, {key: "gone", spec: "g"}})
+	for range 3 {
+		c.expectOp("key-in-memory")
+	}
+	c.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("gone")))
+	until(t, "it is freed", func() bool { return !a.holds("gone") })
+	c.submit([]node{{key: "z", spec: "hang", deps: []string{"x"}}})
+	a.expectKey("compute-task", "z")
+	crash(t, s)
+
+	s = journaled(t, dir)
+	c = connect(t, s, "client-1")
+	// Nothing is computed before the worker has said what it holds.
+	b := serveWorker(t, s, "a")
+	b.data = a.data
+	if r := b.register(with("server_id", "Worker-a"), with("address", a.address)); r.GetString("status") != "OK" {
+		t.Fatal(r)
+	}
+	b.on = b.work
+	go b.read()
+	b.send(msgpack.MapOf("op", "add-keys", "keys", names("x", "stray"), "nbytes", []any{1, 1}, "adopt", true, "stimulus_id", "back"))
+	m := b.expectOp("compute-task")
+	for m.GetString("key") != "z" { // y was lost with nobody to tell
+		if m.GetString("key") == "x" {
+			t.Error("x is computed again although it is there")
+		}
+		m = b.expectOp("compute-task")
+	}
+	if id, _ := m.Get("run_id"); id.(int64)>>32 != 2 {
+		t.Errorf("run id %x is of no second life", id)
+	}
+	c.send(msgpack.MapOf("op", "client-desires-keys", "keys", names("x", "y", "gone")))
+	seen := map[string]bool{}
+	for !seen["x"] || !seen["y"] || !seen["gone"] {
+		m := c.expect("news of x, y and gone", func(m msgpack.Map) bool {
+			op := m.GetString("op")
+			return op == "key-in-memory" || op == "cancelled-keys"
+		})
+		if m.GetString("op") == "cancelled-keys" {
+			seen["gone"] = true
+		} else {
+			seen[m.GetString("key")] = true
+		}
+	}
+}
+
+// Primitives survive.
+func TestPrimitivesFromJournal(t *testing.T) {
+	dir := t.TempDir()
+	s := journaled(t, dir)
+	c := connect(t, s, "client-1")
+	c.call("variable_set", "name", "v", "data", msgpack.MapOf("x", 1))
+	c.call("variable_set", "name", "deleted", "data", 1)
+	c.send(msgpack.MapOf("op", "variable_delete", "name", "deleted"))
+	c.call("queue_create", "name", "q", "maxsize", 3)
+	c.call("queue_put", "name", "q", "data", 1)
+	c.call("queue_put", "name", "q", "data", "two")
+	c.call("queue_get", "name", "q")
+	c.call("semaphore_register", "name", "l", "max_leases", 1, "lease_timeout", 3600)
+	c.call("semaphore_acquire", "name", "l", "lease_id", "mine")
+	c.call("event_set", "name", "e")
+	c.call("publish_put", "names", names("set"), "keys", []any{[]any{}}, "data", []any{pickled()})
+	until(t, "the variable is deleted", func() bool { _, err := c.try("variable_get", "name", "deleted", "timeout", 0.001); return err != nil })
+	check := func(c *testClient) {
+		t.Helper()
+		if m := c.call("variable_get", "name", "v", "timeout", 1).(msgpack.Map); m.GetString("type") != "msgpack" {
+			t.Errorf("variable %v", m)
+		}
+		c.fails("not set", "variable_get", "name", "deleted", "timeout", 0.01)
+		if n := c.call("queue_qsize", "name", "q"); n != int64(1) {
+			t.Errorf("queue has %v", n)
+		}
+		if ok := c.call("semaphore_acquire", "name", "l", "lease_id", "other", "timeout", 0.01); ok != false {
+			t.Error("the lock is free")
+		}
+		if ok := c.call("event_is_set", "name", "e"); ok != true {
+			t.Error("the event is not set")
+		}
+		if l := c.call("publish_get", "names", names("set")).([]any); l[0] == nil {
+			t.Error("the dataset has gone")
+		}
+	}
+	check(c)
+	crash(t, s)
+	s = journaled(t, dir)
+	check(connect(t, s, "client-2"))
+	// The snapshot says the same as what it stands for.
+	compact(t, s)
+	crash(t, s)
+	s = journaled(t, dir)
+	check(connect(t, s, "client-3"))
+}
+
+// compact writes a snapshot now.
+func compact(t *testing.T, s *Scheduler) {
+	t.Helper()
+	k, err := ask(t.Context(), s, func() (*kept, error) { return s.keep(), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := s.journal.Compact()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.write(t.Context(), snap); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A snapshot has the graphs that still matter and who wants what, and nothing else.
+func TestCompaction(t *testing.T) {
+	dir := t.TempDir()
+	s := journaled(t, dir)
+	join(t, s, "a")
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "x", spec: "x"}, {key: "old", spec: "o"}})
+	c.submit([]node{{key: "dead", spec: "d"}})
+	c.submit([]node{{key: "y", spec: "y", deps: []string{"x"}}})
+	for range 4 {
+		c.expectOp("key-in-memory")
+	}
+	c.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("old", "dead")))
+	status := func(c *testClient) map[string]bool {
+		out := map[string]bool{}
+		for _, p := range c.call("get_task_status", "keys", names("x", "y", "old", "dead")).(msgpack.Map) {
+			out[p.Key.(string)] = p.Value != nil
+		}
+		return out
+	}
+	until(t, "both are forgotten", func() bool { m := status(c); return !m["old"] && !m["dead"] })
+	compact(t, s)
+	crash(t, s)
+	s = journaled(t, dir)
+	c = connect(t, s, "client-1")
+	if m := status(c); !m["x"] || !m["y"] || m["old"] || m["dead"] {
+		t.Errorf("known are %v", m)
+	}
+}
+
+// Records that nobody has written are refused, whatever they are.
+func FuzzRecords(f *testing.F) {
+	name := appendNameRecord(nil, "client", []task.Key{task.NewKey("x")})
+	f.Add(name)
+	var w task.GraphWriter
+	w.Spec(task.NewKey("x"), []byte("spec"), nil, task.None, 0)
+	f.Add(bytes.Join(graphParts("client", []byte{0x80}, w.Serialized()), nil))
+	parts, err := opParts("variable_set", msgpack.MapOf("name", "v", "data", pickled()))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(bytes.Join(parts, nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if n, keys, err := readNameRecord(data); err == nil {
+			if again, k2, err := readNameRecord(appendNameRecord(nil, n, keys)); err != nil || again != n || len(k2) != len(keys) {
+				t.Errorf("a record is not read back: %v", err)
+			}
+		}
+		if c, raw, expr, err := readGraphRecord(data); err == nil {
+			c2, raw2, expr2, err := readGraphRecord(bytes.Join(graphParts(c, raw, expr), nil))
+			if err != nil || c != c2 || !bytes.Equal(raw, raw2) || len(expr.Frames) != len(expr2.Frames) {
+				t.Errorf("a record is not read back: %v", err)
+			}
+			g := &graph{}
+			_ = g.read(expr)
+			ops := wire.ReadOps(raw)
+			if ops.Next() {
+				_, _, _ = readUpdate(&ops)
+			}
+		}
+		_, _, _ = readOpRecord(data)
+	})
+}
+
+// The HTTP server tells what the scheduler knows.
+func TestHTTP(t *testing.T) {
+	s := start(t, Config{Dashboard: "127.0.0.1:0"})
+	w := join(t, s, "a")
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "inc-1", spec: "x"}, {key: "bad", spec: "fail"}})
+	c.expectKey("key-in-memory", "inc-1")
+	until(t, "the other has failed", func() bool {
+		st, _ := c.call("get_task_status", "keys", names("bad")).(msgpack.Map).Get("bad")
+		return st == "erred"
+	})
+	w.call("heartbeat_worker", "address", w.address, "metrics", msgpack.Map{}, "extensions",
+		msgpack.MapOf("millstream", msgpack.MapOf("transfers", []any{[]any{10.0, 12.5, 100, "shm", "tcp://b", "incoming", 3}, "nonsense", []any{1}})))
+	get := func(path string, status int) string {
+		t.Helper()
+		r, err := http.Get("http://" + s.DashboardAddress() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		b, _ := io.ReadAll(r.Body)
+		if r.StatusCode != status {
+			t.Errorf("%s: status %d: %s", path, r.StatusCode, b)
+		}
+		return string(b)
+	}
+	metrics := get("/metrics", 200)
+	for _, want := range []string{
+		`dask_scheduler_tasks{state="memory"} 1`, `dask_scheduler_tasks{state="erred"} 1`, `dask_scheduler_workers{state="idle"} 1`, "dask_scheduler_clients 1",
+		`dask_scheduler_tasks_suspicious_total{task_prefix_name="inc"} 0`, `millstream_scheduler_transfer_bytes_total{lane="shm"} 100`, "process_cpu_seconds_total",
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %s in the metrics", want)
+		}
+	}
+	for path, want := range map[string]string{
+		"/health":                    "ok",
+		"/json/identity.json":        `"type":"Scheduler"`,
+		"/json/counts.json":          `"in-memory":1`,
+		"/millstream/tasks":          `"action":"compute"`,
+		"/millstream/tasks?since=99": `"tasks":[]`,
+		"/millstream/transfers":      `"lane":"shm"`,
+		"/millstream/events":         "add-worker",
+	} {
+		if got := get(path, 200); !strings.Contains(got, want) {
+			t.Errorf("%s: %s has no %s", path, got, want)
+		}
+	}
+	get("/millstream/tasks?since=x", 400)
+	get("/nothing", 404)
+	http.DefaultClient.CloseIdleConnections()
+}

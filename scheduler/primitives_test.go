@@ -1,0 +1,260 @@
+package scheduler
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.millstream.dev/wire/msgpack"
+)
+
+func TestVariable(t *testing.T) {
+	s := start(t, Config{})
+	w := join(t, s, "a")
+	c, d := connect(t, s, "client-1"), connect(t, s, "client-2")
+	c.fails("is not set", "variable_get", "name", "v", "timeout", 0.02)
+	got := make(chan any, 1)
+	go func() {
+		v, err := d.try("variable_get", "name", "v", "timeout", 30)
+		if err != nil {
+			v = err
+		}
+		got <- v
+	}()
+	c.call("variable_set", "name", "v", "data", msgpack.MapOf("x", []any{1, "two"}))
+	if m, _ := (<-got).(msgpack.Map); m.GetString("type") != "msgpack" {
+		t.Errorf("got %v", m)
+	}
+	// A future that is set before its task is known waits for it.
+	set := make(chan error, 1)
+	go func() {
+		_, err := c.try("variable_set", "name", "v", "key", "x", "timeout", "30 s")
+		set <- err
+	}()
+	c.submit([]node{{key: "x", spec: "x"}})
+	if err := <-set; err != nil {
+		t.Fatal(err)
+	}
+	c.expectKey("key-in-memory", "x")
+	m := d.call("variable_get", "name", "v", "client", "client-2").(msgpack.Map)
+	if m.GetString("type") != "Future" || m.GetString("value") != "x" || m.GetString("state") != "memory" || m.GetString("token") == "" {
+		t.Errorf("got %v", m)
+	}
+	// The variable keeps the future, also when it is replaced, until who got it has it.
+	c.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("x")))
+	c.call("variable_set", "name", "v", "data", 1)
+	if !w.holds("x") {
+		t.Error("the future was released before it was confirmed")
+	}
+	d.send(msgpack.MapOf("op", "variable-future-received-confirm", "name", "v", "key", "x", "token", m.GetString("token")))
+	d.expectKey("key-in-memory", "x")
+	d.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("x")))
+	until(t, "x is freed", func() bool { return !w.holds("x") })
+	c.send(msgpack.MapOf("op", "variable_delete", "name", "v"))
+	until(t, "v is deleted", func() bool { _, err := c.try("variable_get", "name", "v", "timeout", 0.001); return err != nil })
+	c.fails("unknown to scheduler", "variable_set", "name", "v", "key", "nothing", "timeout", "10 ms")
+}
+
+func TestQueue(t *testing.T) {
+	s := start(t, Config{})
+	w := join(t, s, "a")
+	c, d := connect(t, s, "client-1"), connect(t, s, "client-2")
+	c.fails("q", "queue_put", "name", "q", "data", 1)
+	c.call("queue_create", "name", "q", "maxsize", 2)
+	d.call("queue_create", "name", "q", "maxsize", 2)
+	c.call("queue_put", "name", "q", "data", 1)
+	c.call("queue_put", "name", "q", "data", 2)
+	c.fails("is full", "queue_put", "name", "q", "data", 3, "timeout", 0.01)
+	if n := c.call("queue_qsize", "name", "q"); n != int64(2) {
+		t.Errorf("size %v", n)
+	}
+	put := make(chan error, 1)
+	go func() { _, err := c.try("queue_put", "name", "q", "data", 3, "timeout", 30); put <- err }()
+	for i := 1; i <= 3; i++ {
+		m := d.call("queue_get", "name", "q", "timeout", 30).(msgpack.Map)
+		if v, _ := m.Get("value"); v != int64(i) {
+			t.Errorf("got %v, want %d", v, i)
+		}
+	}
+	if err := <-put; err != nil {
+		t.Error(err)
+	}
+	d.fails("is empty", "queue_get", "name", "q", "timeout", 0.01)
+	if l := d.call("queue_get", "name", "q", "batch", true).([]any); len(l) != 0 {
+		t.Errorf("a batch of %v", l)
+	}
+	c.submit([]node{{key: "x", spec: "x"}})
+	c.call("queue_put", "name", "q", "key", "x")
+	c.call("queue_put", "name", "q", "data", "y")
+	c.expectKey("key-in-memory", "x")
+	c.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("x")))
+	l := d.call("queue_get", "name", "q", "batch", 2).([]any)
+	if len(l) != 2 || l[0].(msgpack.Map).GetString("state") != "memory" || !w.holds("x") {
+		t.Errorf("a batch of %v", l)
+	}
+	d.send(msgpack.MapOf("op", "queue-future-release", "name", "q", "key", "x"))
+	d.expectKey("key-in-memory", "x")
+	d.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("x")))
+	until(t, "x is freed", func() bool { return !w.holds("x") })
+	c.send(msgpack.MapOf("op", "queue_release", "name", "q"))
+	d.send(msgpack.MapOf("op", "queue_release", "name", "q"))
+	until(t, "q has gone", func() bool { _, err := c.try("queue_qsize", "name", "q"); return err != nil })
+}
+
+// Many who take a lock never hold it together.
+func TestLockExcludes(t *testing.T) {
+	s := start(t, Config{})
+	c := connect(t, s, "client-1")
+	c.fails("not known", "semaphore_acquire", "name", "l", "lease_id", "1")
+	c.call("semaphore_register", "name", "l", "max_leases", 1, "lease_timeout", 30)
+	c.fails("Inconsistent", "semaphore_register", "name", "l", "max_leases", 2, "lease_timeout", 30)
+	var wg sync.WaitGroup
+	inside, most := 0, 0
+	var mu sync.Mutex
+	for i := range 8 {
+		wg.Go(func() {
+			id := fmt.Sprint("lease-", i)
+			for range 5 {
+				if ok := c.call("semaphore_acquire", "name", "l", "timeout", 30, "lease_id", id); ok != true {
+					t.Errorf("acquire: %v", ok)
+					return
+				}
+				mu.Lock()
+				inside++
+				most = max(most, inside)
+				inside--
+				mu.Unlock()
+				c.call("semaphore_release", "name", "l", "lease_id", id)
+			}
+		})
+	}
+	wg.Wait()
+	if most != 1 {
+		t.Errorf("%d held the lock together", most)
+	}
+	if n := c.call("semaphore_value", "name", "l"); n != int64(0) {
+		t.Errorf("%v leases are left", n)
+	}
+}
+
+// Leases that nobody refreshes are taken back; those that are refreshed stay.
+func TestLeases(t *testing.T) {
+	s := start(t, Config{LeaseInterval: 10 * time.Millisecond})
+	c := connect(t, s, "client-1")
+	c.call("semaphore_register", "name", "dead", "max_leases", 1, "lease_timeout", 0.05)
+	c.call("semaphore_register", "name", "alive", "max_leases", 1, "lease_timeout", 3600)
+	for _, name := range []string{"dead", "alive"} {
+		if ok := c.call("semaphore_acquire", "name", name, "lease_id", "1", "timeout", 1); ok != true {
+			t.Fatalf("acquire: %v", ok)
+		}
+		if ok := c.call("semaphore_acquire", "name", name, "lease_id", "1", "timeout", 1); ok != true {
+			t.Error("a request that is sent again is not answered the same")
+		}
+	}
+	if ok := c.call("semaphore_acquire", "name", "alive", "lease_id", "2", "timeout", 0.02); ok != false {
+		t.Error("a lease too many")
+	}
+	if ok := c.call("semaphore_acquire", "name", "dead", "lease_id", "2", "timeout", 30); ok != true {
+		t.Error("the dead lease was not taken back")
+	}
+	c.call("semaphore_refresh_leases", "name", "alive", "lease_ids", names("1"))
+	c.call("semaphore_close", "name", "alive")
+	c.fails("not known", "semaphore_acquire", "name", "alive", "lease_id", "3")
+}
+
+func TestEventFlag(t *testing.T) {
+	s := start(t, Config{})
+	c, d := connect(t, s, "client-1"), connect(t, s, "client-2")
+	if v := c.call("event_wait", "name", "e", "timeout", 0.01); v != false {
+		t.Errorf("wait: %v", v)
+	}
+	got := make(chan any, 1)
+	go func() { v, _ := d.try("event_wait", "name", "e", "timeout", nil); got <- v }()
+	until(t, "d waits", func() bool {
+		ok, _ := ask(t.Context(), s, func() (bool, error) { return len(s.prims.events) == 1, nil })
+		return ok
+	})
+	c.call("event_set", "name", "e")
+	if v := <-got; v != true {
+		t.Errorf("wait: %v", v)
+	}
+	if v := c.call("event_is_set", "name", "e"); v != true {
+		t.Errorf("is set: %v", v)
+	}
+	c.call("event_clear", "name", "e")
+	if v := c.call("event_is_set", "name", "e"); v != false {
+		t.Errorf("is set: %v", v)
+	}
+	if n, _ := ask(t.Context(), s, func() (int, error) { return len(s.prims.events), nil }); n != 0 {
+		t.Errorf("%d events are left that say nothing", n)
+	}
+}
+
+func TestMultiLock(t *testing.T) {
+	s := start(t, Config{})
+	c := connect(t, s, "client-1")
+	if v := c.call("multi_lock_acquire", "locks", names("a", "b"), "id", "1", "num_locks", 2); v != true {
+		t.Fatalf("acquire: %v", v)
+	}
+	if v := c.call("multi_lock_acquire", "locks", names("b", "c"), "id", "2", "num_locks", 2, "timeout", 0.02); v != false {
+		t.Errorf("acquire: %v", v)
+	}
+	if v := c.call("multi_lock_acquire", "locks", names("b", "c"), "id", "2", "num_locks", 1); v != true {
+		t.Errorf("one of two: %v", v)
+	}
+	got := make(chan any, 1)
+	go func() {
+		v, _ := c.try("multi_lock_acquire", "locks", names("a", "c"), "id", "3", "num_locks", 2, "timeout", 30)
+		got <- v
+	}()
+	until(t, "3 waits", func() bool {
+		ok, _ := ask(t.Context(), s, func() (bool, error) { return s.prims.locks.users[string(msgpack.AppendString(nil, "3"))] != nil, nil })
+		return ok
+	})
+	c.call("multi_lock_release", "id", "1")
+	c.call("multi_lock_release", "id", "2")
+	if v := <-got; v != true {
+		t.Errorf("acquire: %v", v)
+	}
+	c.call("multi_lock_release", "id", "3")
+	c.call("multi_lock_release", "id", "never")
+	c.fails("num_locks", "multi_lock_acquire", "locks", names("a"), "id", "4", "num_locks", 2)
+	if n, _ := ask(t.Context(), s, func() (int, error) { return len(s.prims.locks.rows) + len(s.prims.locks.users), nil }); n != 0 {
+		t.Errorf("%d things are left", n)
+	}
+}
+
+// A published dataset keeps its keys without its client.
+func TestPublish(t *testing.T) {
+	s := start(t, Config{})
+	w := join(t, s, "a")
+	c, d := connect(t, s, "client-1"), connect(t, s, "client-2")
+	c.submit([]node{{key: "x", spec: "x"}})
+	put := func(override bool) (any, error) {
+		uid := []byte(fmt.Sprint("uid-", override))
+		c.send(msgpack.MapOf("op", "publish_flush_batched_send", "uid", uid))
+		return c.try("publish_put", "names", names("set"), "keys", []any{names("x")}, "data", []any{pickled()}, "override", override, "client", "client-1", "uid", uid)
+	}
+	if _, err := put(false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := put(true); err != nil {
+		t.Error(err)
+	}
+	c.fails("already exists", "publish_put", "names", names("set"), "keys", []any{names("x")}, "data", []any{1})
+	c.send(msgpack.MapOf("op", "close-client"), msgpack.MapOf("op", "close-stream"))
+	c.waitClosed()
+	if l := d.call("publish_list").([]any); len(l) != 1 || l[0] != "set" {
+		t.Errorf("list %v", l)
+	}
+	got := d.call("publish_get", "names", names("set", "other")).([]any)
+	if m, _ := got[0].(msgpack.Map); !m.Has("data") || !m.Has("keys") || got[1] != nil {
+		t.Errorf("get %v", got)
+	}
+	if !w.holds("x") {
+		until(t, "x is computed", func() bool { return w.holds("x") })
+	}
+	d.call("publish_delete", "names", names("set"), "client", "client-2")
+	until(t, "x is freed", func() bool { return !w.holds("x") })
+}
