@@ -183,12 +183,14 @@ func (s *State) releaseWorkerData(ev *ReleaseWorkerData) {
 	if t == nil || w == nil || t.state != Memory || !w.holdsTask(t) {
 		return
 	}
+	s.unhold(t, w)
+}
+
+// unhold accepts that a worker does not hold a result any more.
+func (s *State) unhold(t *Task, w *Worker) {
 	if len(t.holders) == 1 {
 		s.lose(t, w)
 		return
-	}
-	if t.actor {
-		w.actors--
 	}
 	s.dropReplica(t, w)
 }
@@ -213,7 +215,12 @@ func (s *State) refreshWhoHas(ev *RequestRefreshWhoHas) {
 	}
 	known := s.scratch.tasks[:0]
 	for _, k := range ev.Keys {
-		if t := s.tasks.get(k); t != nil {
+		t := s.tasks.get(k)
+		if t != nil && t.state == Memory && w.holdsTask(t) {
+			// Who asks where it is does not have it, whatever was believed.
+			s.unhold(t, w)
+		}
+		if t != nil && t.state != Forgotten {
 			known = append(known, t)
 		} else {
 			s.freeKey(w, task.Key(strings.Clone(string(k))))
