@@ -252,5 +252,9 @@ func startProfile() (stop func()) {
 	return func() {
 		pprof.StopCPUProfile()
 		_ = f.Close()
+		if f, err := os.Create(name + ".allocs"); err == nil {
+			_ = pprof.Lookup("allocs").WriteTo(f, 0)
+			_ = f.Close()
+		}
 	}
 }

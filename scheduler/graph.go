@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.millstream.dev/config"
@@ -15,7 +16,8 @@ import (
 	"go.millstream.dev/wire/msgpack"
 )
 
-// graph is an update-graph that a reader has decoded for the loop. It owns its memory.
+// graph is an update-graph that a reader has decoded for the loop. What the state keeps of
+// it is its own; all else is valid for as long as the message.
 type graph struct {
 	ev    state.UpdateGraph
 	graph state.Graph
@@ -68,8 +70,13 @@ func readUpdate(ops *wire.Ops) (*graph, wire.Ref, error) {
 		return nil, wire.Ref{}, err
 	}
 	g := &graph{raw: raw}
+	g.ev.Keys = slices.Grow(g.ev.Keys, min(len(u.Keys)/8, 1<<20))
 	err = wire.EachKey(u.Keys, func(k []byte) error {
-		g.ev.Keys = append(g.ev.Keys, task.Key(k))
+		if within(u.Keys, k) {
+			g.ev.Keys = append(g.ev.Keys, task.Key(borrow(k)))
+		} else {
+			g.ev.Keys = append(g.ev.Keys, task.Key(k)) // rewritten into memory that is used again
+		}
 		return nil
 	})
 	if err != nil {
@@ -154,7 +161,7 @@ func (g *graph) read(expr *wire.Serialized) error {
 	for i := range r.Annotations {
 		notes[i] = annotations(&r.Annotations[i])
 	}
-	g.graph = state.Graph{Registry: strings.Clone(r.Registry), Nodes: make([]state.Node, 0, min(r.Nodes, 1<<16)), Ordered: true}
+	g.graph = state.Graph{Registry: strings.Clone(r.Registry), Nodes: takeNodes(), Ordered: true}
 	var deps []task.Key
 	var edges []int32
 	var n task.Node
@@ -181,6 +188,26 @@ func (g *graph) read(expr *wire.Serialized) error {
 		g.graph.Nodes = append(g.graph.Nodes, node)
 	}
 	return r.Err()
+}
+
+// nodePool keeps the lists of nodes of graphs that have been submitted: the state has no
+// use for them afterwards.
+var nodePool sync.Pool
+
+func takeNodes() []state.Node {
+	if p, ok := nodePool.Get().(*[]state.Node); ok {
+		return (*p)[:0]
+	}
+	return make([]state.Node, 0, 64)
+}
+
+// done gives back what only the submission needed.
+func (g *graph) done() {
+	clear(g.graph.Nodes)
+	if nodes := g.graph.Nodes; cap(nodes) <= 1<<17 {
+		nodePool.Put(&nodes)
+	}
+	g.graph.Nodes = nil
 }
 
 // room returns a list with place for one more element that others do not refer to.
@@ -222,6 +249,7 @@ func (s *Scheduler) updateGraph(c *client, g *graph) {
 	s.recordGraph(c.name, g)
 	g.ev.Client, g.ev.Graph = c.id, &g.graph
 	s.apply(&g.ev)
+	g.done()
 	s.prims.tasks.fire()
 	if g.ev.Err != nil {
 		s.log.Warn("a graph cannot be run", "client", c.name, "error", g.ev.Err)

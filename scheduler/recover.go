@@ -111,6 +111,7 @@ func (s *Scheduler) replayGraph(data []byte) error {
 	c := s.clientNamed(client)
 	g.ev.Client, g.ev.Graph = c.id, &g.graph
 	s.apply(&g.ev)
+	g.done()
 	return nil
 }
 
