@@ -35,7 +35,7 @@ With --peers the same graphs run on Dask's LocalCluster with as many processes a
 threads, also with TLS. Sides take turns, each round with a fresh cluster.
 
 Cases
-` + aboutList(taskbench.Cases(), func(c taskbench.Case) (string, string) { return c.Name, c.About }) + `
+` + aboutList(taskbench.Cases(), func(c taskbench.Case) (string, string) { return fmt.Sprintf("%-14s", c.Name), c.About }) + `
 Every round is checked: each task has a key of its own and ran once, in a worker's
 process; the scheduler's /metrics count as many; both sides' results are equal.
 

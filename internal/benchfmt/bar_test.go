@@ -67,9 +67,9 @@ func TestTableOfTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `tasks map   tasks/s, higher is better
-  setting  lane  tasks   ours  median  peer  theirs  median  ratio    bar
-  2 x 1           1000  100.0   100.0  dask   2.000   2.000  50.00    ≥ 50 × ✓
-  2 x 1           1000  5.000   5.000
+  setting  tasks   ours  median  peer  theirs  median  ratio    bar
+  2 x 1     1000  100.0   100.0  dask   2.000   2.000  50.00    ≥ 50 × ✓
+  2 x 1     1000  5.000   5.000
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -71,9 +71,9 @@ func writeBlock(out *strings.Builder, figures []Figure) {
 	with := func(has func(Figure) bool) bool { return slices.ContainsFunc(figures, has) }
 	columns := []tableColumn{
 		{Column{Name: "setting"}, func(f Figure) string { return f.Setting }, true},
-		{Column{Name: "lane"}, func(f Figure) string { return f.Lane }, true},
-		{Column{Name: "mode"}, func(f Figure) string { return f.Mode }, with(func(f Figure) bool { return f.Mode != "" || f.Tasks == 0 })},
-		{Column{Name: "memory"}, func(f Figure) string { return f.Mem }, with(func(f Figure) bool { return f.Mem != "" || f.Tasks == 0 })},
+		{Column{Name: "lane"}, func(f Figure) string { return f.Lane }, with(func(f Figure) bool { return f.Lane != "" })},
+		{Column{Name: "mode"}, func(f Figure) string { return f.Mode }, with(func(f Figure) bool { return f.Mode != "" })},
+		{Column{Name: "memory"}, func(f Figure) string { return f.Mem }, with(func(f Figure) bool { return f.Mem != "" })},
 		{Column{Name: "endpoint"}, func(f Figure) string { return f.Endpoint }, with(func(f Figure) bool { return f.Endpoint != "" })},
 		{Column{Name: "size", Right: true}, func(f Figure) string { return FormatSize(f.Size) }, with(func(f Figure) bool { return f.Size != 0 || f.Tasks == 0 })},
 		{Column{Name: "tasks", Right: true}, func(f Figure) string { return strconv.FormatInt(f.Tasks, 10) }, with(func(f Figure) bool { return f.Tasks != 0 })},

@@ -39,7 +39,7 @@ func Cases() []Case {
 		{randomDAG, "a random graph whose tasks have 2 to 4 dependencies", benchfmt.UnitTaskRate, benchfmt.Higher, ratio(30)},
 		{submitLatency, "Submit and Result of one task, the median", benchfmt.UnitMicros, benchfmt.Lower, ratio(0.05)},
 		{schedulerOnly, "a scheduler whose workers do nothing: CPU and memory per task", benchfmt.UnitMicros, benchfmt.Lower, nil},
-		{fetch, "64 MiB from worker to worker while every task slot computes, and while none does", benchfmt.UnitGBps, benchfmt.Higher, nil},
+		{fetch, "64 MiB from worker to worker, idle and while every task slot computes", benchfmt.UnitGBps, benchfmt.Higher, nil},
 		{shuffle, "rows among 4 workers by the hash of a column, against Dask's p2p", benchfmt.UnitGBps, benchfmt.Higher, ratio(5)},
 	}
 }

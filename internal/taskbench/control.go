@@ -3,7 +3,7 @@ package taskbench
 // command is a line to a process.
 type command struct {
 	// Do is start (Workers, Threads, Certs, Directory; answers with Pids), a case (N,
-	// Size, Parts, Seed, Busy, Spin), stop, or for Go alone: scheduler (Journal; answers with
+	// Size, Parts, Seed, Busy, Spin, Directory), stop, or for Go alone: scheduler (Journal; answers with
 	// Address), usage (N: the tasks that must be in memory), empty (waits until no task is
 	// left, and answers as usage), zero (Address, Workers, Threads: workers that do nothing), flood
 	// (Address, N: no-op tasks), release, profile (Path: begins, or ends without one).

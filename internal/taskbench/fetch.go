@@ -6,8 +6,8 @@ import (
 	"go.millstream.dev/internal/benchfmt"
 )
 
-// spinSeconds is how long every slot computes around a fetch.
-const spinSeconds = 4
+// spinSeconds is how long every slot computes around a fetch at most.
+const spinSeconds = 60
 
 // fetch measures a fetch between workers that compute and between ones that do not. What
 // counts is the ratio of the two; Dask's figures stand beside ours.
@@ -23,7 +23,7 @@ func (b *bench) fetch(ctx context.Context, c Case, step func(string, ...any)) er
 				return err
 			}
 			for j, busy := range []bool{false, true} {
-				a, err := b.profiled(ctx, p, command{Do: c.Name, N: b.o.Fetches, Size: b.o.FetchBytes, Busy: busy, Spin: spinSeconds})
+				a, err := b.profiled(ctx, p, command{Do: c.Name, N: b.o.Fetches, Size: b.o.FetchBytes, Busy: busy, Spin: spinSeconds, Directory: b.dir})
 				var v float64
 				if err == nil {
 					v, err = value(c, a)

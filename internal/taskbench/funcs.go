@@ -62,19 +62,8 @@ var (
 		return b, nil
 	})
 	lengthFunc = client.Func("taskbench.length", func(_ context.Context, b []byte) (int64, error) { return int64(len(b)), nil })
-	// spinFunc computes for so many seconds, and tells from when to when.
-	spinFunc = client.Func("taskbench.spin", func(_ context.Context, seconds float64) ([]float64, error) {
-		begin := time.Now()
-		v := uint64(1)
-		for time.Since(begin).Seconds() < seconds {
-			for range 10000 {
-				v = v*31 + 7
-			}
-		}
-		spun.Store(v)
-		return []float64{unixSeconds(begin), now()}, nil
-	})
-	makeFunc = client.Func("taskbench.make-rows", func(_ context.Context, r rowsOf) ([]byte, error) {
+	spinFunc   = client.Func("taskbench.spin", func(ctx context.Context, s spinning) ([]float64, error) { return s.run(ctx) })
+	makeFunc   = client.Func("taskbench.make-rows", func(_ context.Context, r rowsOf) ([]byte, error) {
 		return makeRows(r.Partition, int(r.Rows), r.Seed), nil
 	})
 	splitFunc = client.Func2("taskbench.split", func(_ context.Context, rows []byte, parts int64) ([][]byte, error) {
@@ -89,8 +78,5 @@ var (
 
 // workerProfile belongs to the one task at a time that uses it.
 var workerProfile profile
-
-// spun keeps the compiler from leaving the computation out.
-var spun atomic.Uint64
 
 func unixSeconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }

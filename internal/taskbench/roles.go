@@ -33,26 +33,21 @@ func (r *schedulerRole) close() error {
 // usage is what the process has used. As empty it waits until no task is left; with a
 // number it wants that many in memory.
 func (r *schedulerRole) usage(ctx context.Context, c command) (answer, error) {
-	for begin := time.Now(); ; {
+	err := until(ctx, waitSeconds, "the scheduler had as many tasks as it should", func() (bool, error) {
 		metrics, err := scrape(ctx, r.s.DashboardAddress())
-		if err != nil {
-			return answer{}, err
+		if c.Do == "empty" {
+			return allTasks(metrics) == 0, err
 		}
-		left := allTasks(metrics)
-		held := tasksIn(metrics, "memory")
-		if c.Do != "empty" && held >= float64(c.N) || c.Do == "empty" && left == 0 {
-			return usage()
-		}
-		if time.Since(begin) > time.Minute {
-			return answer{}, fmt.Errorf("/metrics say that %v tasks are left, %v of them in memory", left, held)
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return answer{}, ctx.Err()
-		}
+		return tasksIn(metrics, "memory") >= float64(c.N), err
+	})
+	if err != nil {
+		return answer{}, err
 	}
+	return usage()
 }
+
+// waitSeconds is how long the scheduler's count of tasks may take to be what it should.
+const waitSeconds = 60
 
 // floodRole is the client of scheduler-only.
 type floodRole struct {

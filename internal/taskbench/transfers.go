@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -58,9 +60,6 @@ func (l *local) lane(ctx context.Context) (string, error) {
 	return strings.Join(names, "+"), nil
 }
 
-// settle is how long tasks that compute have to begin before the fetch does.
-const settle = 300 * time.Millisecond
-
 // fetch moves a value from the first worker to the second, while every slot of both
 // computes or none does, as often as asked. The best counts.
 func (l *local) fetch(ctx context.Context, c command) (answer, error) {
@@ -68,6 +67,10 @@ func (l *local) fetch(ctx context.Context, c command) (answer, error) {
 		return answer{}, errors.New("a fetch needs two workers")
 	}
 	best := answer{Bytes: c.Size}
+	// The first fetch connects, and is not counted.
+	if _, err := l.fetchOnce(ctx, command{Size: c.Size, Directory: c.Directory, Spin: c.Spin}, -1); err != nil {
+		return answer{}, err
+	}
 	for i := range c.N {
 		t, err := l.fetchOnce(ctx, c, int64(i))
 		if err != nil {
@@ -88,62 +91,50 @@ func (l *local) fetchOnce(ctx context.Context, c command, seed int64) (worker.Tr
 	if err := value.Wait(ctx); err != nil {
 		return none, err
 	}
-	spins, err := l.spin(ctx, c)
+	before, err := incoming(ctx, target, c.Size)
+	if err != nil {
+		return none, err
+	}
+	s := spinning{Marker: filepath.Join(c.Directory, fmt.Sprintf("spin-%d-%d", os.Getpid(), time.Now().UnixNano())), Seconds: c.Spin}
+	spins, err := l.spin(ctx, c, s)
 	if err != nil {
 		return none, err
 	}
 	defer client.ReleaseAll(spins)
+	defer s.stop()
 	length := lengthFunc.Submit(ctx, l.client, value, client.Workers(target.Address), client.Impure())
 	defer length.Release()
-	n, err := length.Result(ctx)
+	// The task itself has to wait for a slot.
+	var moved []worker.Transfer
+	err = until(ctx, c.Spin, "the value has arrived", func() (bool, error) {
+		moved, err = incoming(ctx, target, c.Size)
+		return len(moved) > len(before), err
+	})
+	if err == nil {
+		err = s.stop()
+	}
 	if err != nil {
 		return none, err
 	}
-	if n != c.Size {
-		return none, fmt.Errorf("%d bytes of %d arrived", n, c.Size)
-	}
-	list, err := transfers(ctx, target)
-	if err != nil {
-		return none, err
-	}
-	at := -1
-	for i, t := range list {
-		if t.Incoming && t.Error == "" && t.Bytes >= c.Size {
-			at = i // the last one
-		}
-	}
-	if at < 0 {
-		return none, fmt.Errorf("worker %s has no record of the fetch", target.Name)
+	if n, err := length.Result(ctx); err != nil || n != c.Size {
+		return none, fmt.Errorf("%d bytes of %d arrived: %w", n, c.Size, err)
 	}
 	times, err := client.Gather(ctx, spins)
 	if err != nil {
 		return none, err
 	}
-	begin := unixSeconds(list[at].Start)
+	move := moved[len(moved)-1]
+	begin := unixSeconds(move.Start)
 	for _, s := range times {
-		if len(s) != 2 || begin < s[0] || begin+list[at].Duration > s[1] {
-			return none, fmt.Errorf("the fetch, from %.3f for %.3f s, was not wholly within the time that every slot computed, %v", begin, list[at].Duration, s)
+		if len(s) != 2 || begin < s[0] || begin+move.Duration > s[1] {
+			return none, fmt.Errorf("the fetch, from %.3f for %.3f s, was not wholly within the time that every slot computed, %v", begin, move.Duration, s)
 		}
 	}
-	return list[at], nil
+	return move, nil
 }
 
-// spin makes every slot of the first two workers compute.
-func (l *local) spin(ctx context.Context, c command) ([]*client.Future[[]float64], error) {
-	if !c.Busy {
-		return nil, nil
-	}
-	var out []*client.Future[[]float64]
-	for _, w := range l.workers[:2] {
-		for range l.threads {
-			out = append(out, spinFunc.Submit(ctx, l.client, client.Val(c.Spin), client.Workers(w.Address), client.Impure()))
-		}
-	}
-	select {
-	case <-time.After(settle):
-		return out, nil
-	case <-ctx.Done():
-		client.ReleaseAll(out)
-		return nil, ctx.Err()
-	}
+// incoming are a worker's records of fetches of at least a size.
+func incoming(ctx context.Context, w cluster.WorkerInfo, size int64) ([]worker.Transfer, error) {
+	list, err := transfers(ctx, w)
+	return slices.DeleteFunc(list, func(t worker.Transfer) bool { return !t.Incoming || t.Error != "" || t.Bytes < size }), err
 }

@@ -8,6 +8,7 @@ The functions that tasks run are found by name (module bench_tasks) in the worke
 is the cheapest way that Dask has.
 """
 
+import glob
 import json
 import os
 import sys
@@ -72,13 +73,15 @@ def length(b):
     return len(b)
 
 
-def spin(seconds):
-    """Compute, and tell from when to when."""
+def spin(marker, seconds):
+    """Compute until there is a file marker + ".stop", and tell from when to when. A file of
+    its own tells that it has begun."""
     begin = time.time()
-    end = begin + seconds
+    with open(f"{marker}.{os.getpid()}-{threading.get_ident()}.begun", "w"):
+        pass
     n = 0
-    while time.time() < end:
-        for _ in range(1000):
+    while time.time() < begin + seconds and not os.path.exists(marker + ".stop"):
+        for _ in range(100_000):
             n = (n * 31 + 7) & VALUE_MASK
     return begin, time.time()
 
@@ -279,31 +282,39 @@ class Side:
 
     def do_fetch(self, c):
         """Fetch a value from one worker to another, while every slot computes or none."""
+        self.fetch_once({**c, "busy": False}, -1)  # it connects, and is not counted
+        best = min(self.fetch_once(c, i) for i in range(c["n"]))
+        return {"seconds": best, "bytes": c["size"], "lane": "tls"}
+
+    def fetch_once(self, c, i):
         f, size = funcs(), c["size"]
         source, target = sorted(self.client.scheduler_info(-1)["workers"])[:2]
-        best = None
-        for i in range(c["n"]):
-            value = self.client.submit(f.blob, size, i, workers=[source], pure=False)
-            self.client.submit(f.length, value, workers=[source], pure=False).result()
-            spins = []
-            if c.get("busy"):
-                for w in (source, target):
-                    spins += [
-                        self.client.submit(f.spin, c["spin"], workers=[w], pure=False)
-                        for _ in range(self.threads)
-                    ]
-                time.sleep(0.3)
-            got = self.client.submit(f.length, value, workers=[target], pure=False).result()
-            if got != size:
-                raise RuntimeError(f"{got} bytes of {size} arrived")
-            log = self.client.run(transfers, workers=[target])[target]
-            move = next(t for t in reversed(log) if t["total"] >= size)
-            for begin, end in self.client.gather(spins):
-                if move["start"] < begin or move["stop"] > end:
-                    raise RuntimeError("the fetch was not wholly within the time that every slot computed")
-            best = min(best or move["duration"], move["duration"])
-            del value, spins
-        return {"seconds": best, "bytes": size, "lane": "tls"}
+        value = self.client.submit(f.blob, size, i, workers=[source], pure=False)
+        self.client.submit(f.length, value, workers=[source], pure=False).result()
+        before = len(self.incoming(target, size))
+        spins, marker = [], os.path.join(c["directory"], f"spin-dask-{os.getpid()}-{time.monotonic_ns()}")
+        if c.get("busy"):
+            for w in (source, target):
+                for _ in range(self.threads):
+                    spins.append(self.client.submit(f.spin, marker, c["spin"], workers=[w], pure=False))
+            until(lambda: len(glob.glob(marker + ".*.begun")) == len(spins), "every slot computes", c["spin"])
+        got = self.client.submit(f.length, value, workers=[target], pure=False)
+        until(lambda: len(self.incoming(target, size)) > before, "the value has arrived", c["spin"])
+        if spins:
+            with open(marker + ".stop", "w"):
+                pass
+        if got.result() != size:
+            raise RuntimeError(f"{got.result()} bytes of {size} arrived")
+        move = self.incoming(target, size)[-1]
+        for begin, end in self.client.gather(spins):
+            if move["start"] < begin or move["stop"] > end:
+                raise RuntimeError("the fetch was not wholly within the time that every slot computed")
+        return move["duration"]
+
+    def incoming(self, worker, size):
+        """What a worker has recorded of fetches of at least a size."""
+        log = self.client.run(funcs().transfers, workers=[worker])[worker]
+        return [t for t in log if t["total"] >= size]
 
     def do_shuffle(self, c):
         import dask
@@ -359,11 +370,7 @@ class Side:
         return usage()
 
     def wait_for_tasks(self, done):
-        deadline = time.monotonic() + 60
-        while not done():
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the scheduler has {len(self.scheduler.tasks)} tasks")
-            time.sleep(0.05)
+        until(done, "the scheduler had as many tasks as it should", 60)
 
     def do_flood(self, c):
         from distributed import Client, wait
@@ -407,6 +414,15 @@ def usage():
         pages = int(f.read().split()[1])
     cpu = r.ru_utime + r.ru_stime
     return {"cpu": cpu, "cpu_after": cpu, "rss": pages * os.sysconf("SC_PAGE_SIZE")}
+
+
+def until(done, what, seconds):
+    """Wait for something to become true."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"it took more than {seconds} s until {what}")
+        time.sleep(0.02)
 
 
 def transfers(dask_worker):
