@@ -1,6 +1,9 @@
 package client
 
 import (
+	"strconv"
+	"strings"
+
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
 )
@@ -12,6 +15,23 @@ func (c *Client) Cancel(futures ...AnyFuture) error { return c.cancelKeys(false,
 
 // ForceCancel cancels tasks even if other clients want them.
 func (c *Client) ForceCancel(futures ...AnyFuture) error { return c.cancelKeys(true, futures) }
+
+// A cancellation is numbered, and the scheduler repeats reason and number: when its answer
+// comes, the key may have been submitted again.
+const (
+	cancelReason = "cancelled by "
+	cancelNumber = "request "
+)
+
+// stale tells whether an answer is about a cancellation that was asked for before the key was
+// submitted. The caller holds mu.
+func (c *Client) stale(ks *keyState, reason, text string) bool {
+	if reason != cancelReason+c.id {
+		return false
+	}
+	n, err := strconv.ParseInt(strings.TrimPrefix(text, cancelNumber), 10, 64)
+	return err == nil && n <= ks.born
+}
 
 func (c *Client) cancelKeys(force bool, futures []AnyFuture) error {
 	var keys []task.Key
@@ -35,8 +55,9 @@ func (c *Client) cancelKeys(force bool, futures []AnyFuture) error {
 	b = appendField(b, "client", c.id)
 	b = msgpack.AppendString(b, "force")
 	b = msgpack.AppendBool(b, force)
-	b = appendField(b, "reason", "cancelled by the client")
-	b = appendField(b, "msg", "")
+	c.cancels++
+	b = appendField(b, "reason", cancelReason+c.id)
+	b = appendField(b, "msg", cancelNumber+strconv.FormatInt(c.cancels, 10))
 	c.say(b)
 	for _, ks := range states {
 		c.cancelKey(ks, "", "")

@@ -47,12 +47,15 @@ type Client struct {
 	mu        sync.Mutex // owns all below but the channels
 	keys      map[task.Key]*keyState
 	out       []outItem
+	queued    int64                  // bytes of graphs in out
+	space     chan struct{}          // closed when out has been emptied; nil while nobody waits
 	graphs    map[*graphOut]struct{} // that have tasks which have not ended
 	seq       int                    // of the last graph
 	releasing []task.Key             // keys whose last future is gone
 	addresses []string               // of workers, by index
 	addressAt map[string]int32
 	events    map[string][]*subscription
+	cancels   int64 // calls of Cancel so far
 	closed    error // why nothing more is said; nil while the client lives
 	identity  schedulerID
 

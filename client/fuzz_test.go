@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"testing"
 
 	"go.millstream.dev/task"
@@ -190,6 +191,23 @@ func TestQueueKeepsOrder(t *testing.T) {
 		t.Errorf("ops %v, %v", names, ops.Err())
 	}
 	if err := msgpackOnly(m.Body()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	c := offline()
+	c.ctx = context.Background()
+	c.out, c.queued = []outItem{{raw: opMessage("x")}}, maxQueued
+	ctx, cancel := context.WithCancel(c.ctx)
+	cancel()
+	if err := c.room(ctx); err != context.Canceled {
+		t.Errorf("a full queue: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.room(c.ctx) }()
+	c.take()
+	if err := <-done; err != nil {
 		t.Error(err)
 	}
 }

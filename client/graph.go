@@ -171,6 +171,9 @@ func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.
 	if len(wanted) == 0 {
 		return nil, nil
 	}
+	if err := c.room(ctx); err != nil {
+		return nil, err
+	}
 	out := &graphOut{opts: graphOptions{fifo: "60s", submitting: task.CurrentKey(ctx)}}
 	for i := range g.nodes {
 		n := &g.nodes[i]
@@ -187,7 +190,7 @@ func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.
 	for i, k := range wanted {
 		ks, fresh := c.hold(k)
 		if !fresh && ks.status == Cancelled {
-			ks.status, ks.err = Pending, nil
+			c.again(ks)
 		}
 		handles[i].ks = ks
 		slab[i] = Future[T]{c: c, h: &handles[i]}

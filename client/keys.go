@@ -43,6 +43,7 @@ type keyState struct {
 	refs    int32
 	where   int32 // index of a worker that has the result in Client.addresses, -1 if not known
 	status  Status
+	born    int64 // how many cancellations had been asked for when it was submitted
 	err     error
 	graph   *graphOut // what has to be sent again if the scheduler forgets it; nil once it ended
 	waiters *waitNode
@@ -159,9 +160,15 @@ func (c *Client) hold(key task.Key) (ks *keyState, fresh bool) {
 		ks.refs++
 		return ks, false
 	}
-	ks = &keyState{key: key, refs: 1, where: -1}
+	ks = &keyState{key: key, refs: 1, where: -1, born: c.cancels}
 	c.keys[key] = ks
 	return ks, true
+}
+
+// again makes a key that was cancelled one that waits, for a new submission. The caller
+// holds mu.
+func (c *Client) again(ks *keyState) {
+	ks.status, ks.err, ks.where, ks.born = Pending, nil, -1, c.cancels
 }
 
 // release gives up a future's hold. The caller holds mu.

@@ -40,6 +40,33 @@ type graphOut struct {
 	sealed *wire.Serialized
 }
 
+// maxQueued is how many bytes of graphs may wait for the writer. Submitters wait beyond it: a
+// scheduler that is slow, or away, must not fill the client's memory.
+const maxQueued = 256 << 20
+
+// room waits until there is place in the queue.
+func (c *Client) room(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		if c.closed != nil || c.queued < maxQueued {
+			err := c.closed
+			c.mu.Unlock()
+			return err
+		}
+		if c.space == nil {
+			c.space = make(chan struct{})
+		}
+		space := c.space
+		c.mu.Unlock()
+		select {
+		case <-space:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.ctx.Done():
+		}
+	}
+}
+
 // growNodes is how many tasks a graph may have and still take more.
 const growNodes = 16384
 
@@ -61,6 +88,7 @@ func (c *Client) queue(g *graphOut) {
 	c.flushReleases()
 	c.seq++
 	g.seq = c.seq
+	c.queued += g.w.Size()
 	c.out = append(c.out, outItem{graph: g})
 	c.graphs[g] = struct{}{}
 }
@@ -185,7 +213,11 @@ func (c *Client) take() ([]outItem, *wire.Message) {
 		return nil, nil
 	}
 	items := c.out
-	c.out = nil
+	c.out, c.queued = nil, 0
+	if c.space != nil {
+		close(c.space)
+		c.space = nil
+	}
 	for g := range c.graphs { // those whose tasks have all ended need not be said again
 		if g.left <= 0 && g.sealed != nil {
 			delete(c.graphs, g)

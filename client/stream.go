@@ -360,7 +360,12 @@ func (c *Client) keysCancelled(m *wire.Message, raw []byte) error {
 	if err != nil {
 		return err
 	}
-	return c.eachKey(raw, "keys", func(ks *keyState) { c.cancelKey(ks, d.GetString("reason"), d.GetString("msg")) })
+	reason, text := d.GetString("reason"), d.GetString("msg")
+	return c.eachKey(raw, "keys", func(ks *keyState) {
+		if !c.stale(ks, reason, text) {
+			c.cancelKey(ks, reason, text)
+		}
+	})
 }
 
 // cancelKey ends a key that the scheduler will not compute. The caller holds mu.

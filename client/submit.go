@@ -26,6 +26,9 @@ func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option, 
 	if err := ctx.Err(); err != nil {
 		return failed[R](c, err)
 	}
+	if err := c.room(ctx); err != nil {
+		return failed[R](c, err)
+	}
 	o := newOptions(opts)
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
@@ -46,8 +49,9 @@ func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option, 
 	ks, fresh := c.hold(key)
 	if fresh || ks.status == Cancelled {
 		if !fresh {
-			ks.status, ks.err = Pending, nil
+			c.again(ks)
 		}
+		c.queued += int64(len(s.spec) + len(key))
 		g := c.graphFor(o.graph(ctx))
 		g.w.Spec(key, s.spec, s.b.Deps(), g.annotate(&o.notes), int64(g.w.Len()))
 		g.want(ks)
@@ -94,6 +98,9 @@ func mapCalls[R any](ctx context.Context, c *Client, f *task.Func, n int, opts [
 // mapSlab encodes and sends the calls from index at on.
 func mapSlab[R any](ctx context.Context, c *Client, f *task.Func, s *scratch, o *options, futures []*Future[R], at int, build func(*task.Builder, int) error) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := c.room(ctx); err != nil {
 		return err
 	}
 	n := len(futures)
@@ -143,10 +150,10 @@ func mapSlab[R any](ctx context.Context, c *Client, f *task.Func, s *scratch, o 
 		ks := c.keys[key]
 		if ks == nil {
 			ks = &states[i]
-			ks.key, ks.where = key, -1
+			ks.key, ks.where, ks.born = key, -1, c.cancels
 			c.keys[key] = ks
 		} else if ks.status == Cancelled {
-			ks.status, ks.err = Pending, nil
+			c.again(ks)
 		}
 		ks.refs++
 		handles[i].ks = ks

@@ -140,6 +140,15 @@ func TestCancelReleaseRetry(t *testing.T) {
 	if _, err := after.Result(r.ctx); !errors.Is(err, client.ErrCancelled) {
 		t.Errorf("what needs a cancelled task: %v", err)
 	}
+	for i := range 20 { // cancelled and wanted again: the answer to the first must not end the second
+		f := inc.Submit(r.ctx, r.c, client.Val(1000+i))
+		if err := f.Cancel(); err != nil {
+			t.Fatal(err)
+		}
+		if v := must[int](t)(inc.Submit(r.ctx, r.c, client.Val(1000+i)).Result(r.ctx)); v != 1001+i {
+			t.Errorf("submitted again: %d", v)
+		}
+	}
 	f := inc.Submit(r.ctx, r.c, client.Val(1))
 	if err := f.Wait(r.ctx); err != nil {
 		t.Fatal(err)

@@ -287,8 +287,17 @@ func sameMemory(a *wire.NDArray, v reflect.Value) (bool, error) {
 	return false, nil
 }
 
+// maxBroadcast is how many bytes an array may have beyond its memory when it is spelled out.
+const maxBroadcast = 256 << 20
+
 // elements are an array's elements as a slice of their own type.
 func elements(a *wire.NDArray) (reflect.Value, error) {
+	if err := a.Check(); err != nil {
+		return reflect.Value{}, err
+	}
+	if size := a.DType.ItemSize(); size > 0 && a.Len() > (len(a.Data)+maxBroadcast)/size {
+		return reflect.Value{}, fmt.Errorf("an array that repeats %d bytes %d times is too large for a slice: use *wire.NDArray", len(a.Data), a.Len())
+	}
 	switch a.DType {
 	case wire.Float64:
 		return slice(wire.Elements[float64](a))

@@ -116,6 +116,15 @@ const None = -1
 // Len is the number of nodes.
 func (w *GraphWriter) Len() int { return w.nodes }
 
+// Size is the length in bytes of what has been written.
+func (w *GraphWriter) Size() int64 {
+	n := int64(len(w.buf) + len(w.notes))
+	for _, f := range w.frames {
+		n += int64(len(f))
+	}
+	return n
+}
+
 // Grow makes room for n bytes more, to save copies of what is written already.
 func (w *GraphWriter) Grow(n int) {
 	if n = min(n, graphFrame+graphFrame/8); cap(w.buf)-len(w.buf) < n {

@@ -293,6 +293,25 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+func TestBroadcastIsBounded(t *testing.T) {
+	a := &wire.NDArray{DType: wire.Float64, Shape: []int{1 << 40}, Strides: []int{0}, Data: make([]byte, 8)}
+	s, err := EncodeValue(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []float64
+	if err := DecodeInto(s, &out); err == nil {
+		t.Errorf("8 bytes became %d elements", len(out))
+	}
+	a.Shape[0] = 100
+	if s, err = EncodeValue(a); err != nil {
+		t.Fatal(err)
+	}
+	if err := DecodeInto(s, &out); err != nil || len(out) != 100 {
+		t.Errorf("%d elements, %v", len(out), err)
+	}
+}
+
 func FuzzDecodeInto(f *testing.F) {
 	for _, v := range []any{1, "x", []float64{1}, point{1, 2}, sampleTree(), map[string]int{"a": 1}} {
 		s, err := EncodeValue(v)
