@@ -64,7 +64,7 @@ func (s *State) balance() {
 		return
 	}
 	total := s.TotalOccupancy()
-	b := balancer{s: s, total: total}
+	b := balancer{s: s}
 	var candidates []victim
 	for w := range s.Workers() {
 		occupancy := s.Occupancy(w)
@@ -110,7 +110,6 @@ type victim struct {
 // balancer is one balancing round.
 type balancer struct {
 	s       *State
-	total   float64
 	thieves []*Worker // the one that will be idle first leads
 	victims []victim
 	looked  int
@@ -119,14 +118,17 @@ type balancer struct {
 func (b *balancer) run() {
 	for level := range stealLevels {
 		for _, v := range b.victims {
-			// The latest task first: it would start last.
-			for t := v.w.lists[level].tail; t != nil; {
-				if len(b.thieves) == 0 || b.looked >= mostSteals {
+			// The latest task first: it would start last. When some in a row are not worth it, others of
+			// the same worker are hardly so.
+			for t, misses := v.w.lists[level].tail, 0; t != nil && misses < sampled; {
+				if b.looked >= mostSteals {
 					return
 				}
 				b.looked++
 				before := t.prev
-				b.consider(t, v.w)
+				if misses++; b.consider(t, v.w) {
+					misses = 0
+				}
 				t = before
 			}
 		}
@@ -146,17 +148,17 @@ func (s *State) fetchTime(t *Task, w *Worker) float64 {
 	return float64(nbytes) / s.bandwidth
 }
 
-// consider asks for a task if a thief would start it clearly sooner than its worker.
-func (b *balancer) consider(t *Task, victim *Worker) {
+// consider asks for a task if a thief would start it clearly sooner than its worker, and tells whether it did.
+func (b *balancer) consider(t *Task, victim *Worker) bool {
 	s := b.s
 	thief := b.thiefFor(t)
 	if thief == nil || thief == victim {
-		return
+		return false
 	}
 	compute := s.duration(t.group.prefix)
 	victimTime, thiefTime := compute+s.fetchTime(t, victim), compute+s.fetchTime(t, thief)
 	if b.combined(thief)+thiefTime > b.combined(victim)-victimTime/2 {
-		return
+		return false
 	}
 	s.steals++
 	t.steal = &stealing{s.steals, victim, thief, victimTime, thiefTime}
@@ -168,12 +170,8 @@ func (b *balancer) consider(t *Task, victim *Worker) {
 	t.relist(unstealable)
 	a := s.out.add(StealRequest)
 	a.Worker, a.Task, a.Key, a.RunID, a.Number = victim.id, t, t.key, t.runID, s.steals
-	i := slices.Index(b.thieves, thief)
-	if s.unoccupied(thief, b.combined(thief), thief.processing+thief.inFlight, b.total) {
-		b.sinkThief(i)
-	} else {
-		b.thieves = slices.Delete(b.thieves, i, i+1)
-	}
+	b.sinkThief(slices.Index(b.thieves, thief)) // it goes on until there is nothing to gain
+	return true
 }
 
 // thiefFor finds the thief where the task would start first, among the leading ones and those that hold its

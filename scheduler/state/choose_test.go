@@ -1,0 +1,247 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"go.millstream.dev/task"
+)
+
+// finish reports a processing task as done.
+func (r *rig) finish(t testing.TB, name string, nbytes int64, took time.Duration) []Action {
+	t.Helper()
+	x := r.Task(task.NewKey(name))
+	if x == nil || x.worker == nil {
+		t.Fatalf("%s is not processing", name)
+	}
+	return r.apply(&TaskFinished{Worker: x.worker.id, Key: x.key, RunID: x.runID, NBytes: nbytes, TypeName: "int", Duration: took})
+}
+
+// submit sends a graph of lines "key <- deps".
+func (r *rig) submit(t testing.TB, c ClientID, lines ...string) []Action {
+	t.Helper()
+	ev := &UpdateGraph{Client: c, Graph: &Graph{Nodes: nodes(lines...)}}
+	for _, n := range ev.Graph.Nodes {
+		ev.Keys = append(ev.Keys, n.Key)
+	}
+	list := r.apply(ev)
+	if ev.Err != nil {
+		t.Fatal(ev.Err)
+	}
+	return list
+}
+
+func (r *rig) where(name string) string {
+	x := r.Task(task.NewKey(name))
+	switch {
+	case x == nil:
+		return "unknown"
+	case x.worker != nil:
+		return x.worker.name
+	}
+	return x.state.String()
+}
+
+func TestTasksFollowTheirData(t *testing.T) {
+	r := newRig(Config{Validate: true})
+	r.addWorkers(30, 1)
+	c := r.addClient("c")
+	data := []NewData{
+		{Key: task.NewKey("big"), NBytes: 1 << 30, Workers: []WorkerID{7}},
+		{Key: task.NewKey("small"), NBytes: 10, Workers: []WorkerID{3}},
+		{Key: task.NewKey("both"), NBytes: 1 << 20, Workers: []WorkerID{3, 9}},
+	}
+	r.apply(&UpdateData{Client: c, Data: data})
+	r.submit(t, c, "a <- big small")
+	if w := r.where("a"); w != "w7" {
+		t.Errorf("a task with a gigabyte on w7 runs on %s", w)
+	}
+	r.submit(t, c, "b <- both")
+	r.submit(t, c, "d <- both")
+	if b, d := r.where("b"), r.where("d"); b == d || b != "w3" && b != "w9" || d != "w3" && d != "w9" {
+		t.Errorf("two tasks with data on w3 and w9 run on %s and %s", b, d)
+	}
+}
+
+func TestIdleWorkersTakeTurns(t *testing.T) {
+	r := newRig(Config{Validate: true})
+	r.addWorkers(25, 1)
+	c := r.addClient("c")
+	seen := map[string]bool{}
+	for i := range 25 {
+		r.submit(t, c, fmt.Sprintf("f%c", 'a'+i))
+		seen[r.where(fmt.Sprintf("f%c", 'a'+i))] = true
+	}
+	if len(seen) != 25 {
+		t.Errorf("25 tasks went to %d of 25 workers", len(seen))
+	}
+}
+
+func TestBroadcastDataDoesNotMatter(t *testing.T) {
+	r := newRig(Config{Validate: true})
+	r.addWorkers(100, 1)
+	c := r.addClient("c")
+	all := make([]WorkerID, 100)
+	for i := range all {
+		all[i] = WorkerID(i)
+	}
+	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: task.NewKey("model"), NBytes: 1 << 30, Workers: all}}})
+	for i := range 100 {
+		r.submit(t, c, fmt.Sprintf("use%c%c <- model", 'a'+i/10, 'a'+i%10))
+	}
+	for w := range r.Workers() {
+		if w.NumProcessing() != 1 {
+			t.Errorf("worker %s has %d of 100 tasks", w.Name(), w.NumProcessing())
+		}
+	}
+	// Holders that leave are forgotten one by one.
+	model := r.Task(task.NewKey("model"))
+	for i := range 95 {
+		r.apply(&RemoveWorker{Worker: WorkerID(i), Safe: true})
+	}
+	if model.NumHolders() != 5 || model.wide == nil && len(model.holders) > manyHolders {
+		t.Errorf("%d holders are left", model.NumHolders())
+	}
+}
+
+func TestManyRestrictedTasksSpread(t *testing.T) {
+	r := newRig(Config{Validate: true})
+	r.addWorkers(40, 1)
+	c := r.addClient("c")
+	a := &Annotations{Workers: []string{"h"}} // the host of all
+	g := &Graph{}
+	var keys []task.Key
+	for i := range 200 {
+		k := task.NewKey(fmt.Sprintf("x-%d", i))
+		g.Nodes = append(g.Nodes, Node{Key: k, Spec: []byte("f"), Annotations: a})
+		keys = append(keys, k)
+	}
+	r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
+	for w := range r.Workers() {
+		if n := w.NumProcessing(); n < 3 || n > 7 {
+			t.Errorf("worker %s has %d of 200 tasks on 40 workers", w.Name(), n)
+		}
+	}
+	if len(r.notes) != 1 {
+		t.Errorf("one annotation is kept %d times", len(r.notes))
+	}
+}
+
+func TestStealingEvensOut(t *testing.T) {
+	r := newRig(Config{Validate: true, WorkerSaturation: 1e9})
+	r.addWorkers(1, 1)
+	c := r.addClient("c")
+	g, keys := mapGraph("x", 40)
+	r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
+	r.finish(t, "x-0", 1, time.Second)
+	for i := 1; i < 4; i++ {
+		r.apply(&AddWorker{Address: fmt.Sprintf("tcp://w%d:1", i), Name: fmt.Sprintf("w%d", i), Threads: 1})
+	}
+	// The worker runs the first of what it has, and gives up the others when asked.
+	for range 30 {
+		r.now = r.now.Add(time.Second)
+		list := r.apply(&Tick{})
+		var asked []Action
+		for _, a := range list {
+			if a.Kind == StealRequest {
+				asked = append(asked, a)
+			}
+		}
+		for _, a := range asked {
+			state := "ready"
+			if a.Key == keys[1] {
+				state = "executing"
+			}
+			r.apply(&StealResponse{Worker: a.Worker, Key: a.Key, Steal: a.Number, State: state})
+		}
+	}
+	for w := range r.Workers() {
+		if n := w.NumProcessing(); n < 6 || n > 14 {
+			t.Errorf("worker %s has %d of 39 tasks on 4 workers", w.Name(), n)
+		}
+	}
+	if r.where("x-1") != "w0" {
+		t.Error("a task that runs was moved")
+	}
+}
+
+func TestStealingRespectsRestrictions(t *testing.T) {
+	r := newRig(Config{Validate: true, WorkerSaturation: 1e9})
+	r.addWorkers(1, 1)
+	c := r.addClient("c")
+	g, keys := mapGraph("x", 10)
+	for i := range g.Nodes {
+		g.Nodes[i].Annotations = &Annotations{Workers: []string{"w0"}}
+	}
+	r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
+	r.finish(t, "x-0", 1, time.Second)
+	r.apply(&AddWorker{Address: "tcp://w1:1", Name: "w1", Threads: 1})
+	r.now = r.now.Add(time.Second)
+	for _, a := range r.apply(&Tick{}) {
+		t.Errorf("unexpected %s", formatAction(r.State, &a))
+	}
+}
+
+func TestStealingSwitchedOff(t *testing.T) {
+	r := newRig(Config{Validate: true, WorkerSaturation: 1e9, NoStealing: true})
+	r.addWorkers(1, 1)
+	c := r.addClient("c")
+	g, keys := mapGraph("x", 10)
+	r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
+	r.finish(t, "x-0", 1, time.Second)
+	r.apply(&AddWorker{Address: "tcp://w1:1", Name: "w1", Threads: 1})
+	r.now = r.now.Add(time.Second)
+	for _, a := range r.apply(&Tick{}) {
+		t.Errorf("unexpected %s", formatAction(r.State, &a))
+	}
+}
+
+func TestDurations(t *testing.T) {
+	r := newRig(Config{Validate: true, DefaultTaskDurations: map[string]time.Duration{"known": 3 * time.Second, "fast": time.Microsecond}})
+	r.addWorkers(1, 1)
+	c := r.addClient("c")
+	r.submit(t, c, "known-1")
+	if o := r.Occupancy(r.Worker(0)); o != 3 {
+		t.Errorf("occupancy %g s, want the configured 3", o)
+	}
+	r.submit(t, c, "new-1")
+	if o := r.TotalOccupancy(); o != 3.5 {
+		t.Errorf("total occupancy %g s, want 3 and the guess for the unknown", o)
+	}
+	r.apply(&Heartbeat{Worker: 0, Executing: []Executing{{task.NewKey("new-1"), 4 * time.Second}}})
+	if o := r.TotalOccupancy(); o != 11 {
+		t.Errorf("total occupancy %g s, want 3 and twice what it has run", o)
+	}
+	r.finish(t, "new-1", 1, 2*time.Second)
+	r.submit(t, c, "new-2")
+	if o := r.TotalOccupancy(); o != 5 {
+		t.Errorf("total occupancy %g s, want 3 and what was learnt", o)
+	}
+	r.finish(t, "new-2", 1, 4*time.Second)
+	for p := range r.Prefixes() {
+		if p.Name() == "new" {
+			if d, ok := p.Duration(); !ok || d != 3*time.Second {
+				t.Errorf("average %v, want 3 s", d)
+			}
+			if runs, total := p.Finished(); runs != 2 || total != 6*time.Second {
+				t.Errorf("%d runs of %v", runs, total)
+			}
+		}
+	}
+	// What has to be fetched counts as well, once for all that need it.
+	r.apply(&AddWorker{Address: "tcp://w1:1", Name: "w1", Threads: 1})
+	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: task.NewKey("d"), NBytes: 2e8, Workers: []WorkerID{0}}}})
+	before := r.Occupancy(r.Worker(1))
+	a := &Annotations{Workers: []string{"w1"}}
+	g := &Graph{Nodes: nodes("known-2 <- d", "known-3 <- d")}
+	g.Nodes[0].Annotations, g.Nodes[1].Annotations = a, a
+	r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keysOf("known-2", "known-3")})
+	if o := r.Occupancy(r.Worker(1)) - before; o != 8 {
+		t.Errorf("two tasks of 3 s that fetch 2 s of data count as %g s", o)
+	}
+	r.apply(&AddKeys{Worker: 1, Keys: keysOf("d")})
+	if o := r.Occupancy(r.Worker(1)) - before; o != 6 {
+		t.Errorf("when the data is there they count as %g s", o)
+	}
+}
