@@ -12,6 +12,8 @@ type Prefix struct {
 	average    float64 // seconds that a task takes; negative when unknown
 	longest    float64 // seconds that one that still runs has taken
 	groups     int
+	processing int // tasks, without long-running
+	place      int // among those of which tasks are processing
 	suspicious int64
 	fast       bool // by the configuration so short that stealing is not worth it
 	finished   int64
@@ -96,7 +98,10 @@ func (s *State) prefixOf(name string) *Prefix {
 	return p
 }
 
-// dropGroup forgets a group that has no tasks left. Its prefix stays, with what was learnt about durations.
+// mostPrefixes is how many prefixes without tasks are remembered.
+const mostPrefixes = 10_000
+
+// dropGroup forgets a group that has no tasks left.
 func (s *State) dropGroup(g *Group) {
 	delete(s.groups, g.name)
 	if s.lastGroup == g {
@@ -106,7 +111,10 @@ func (s *State) dropGroup(g *Group) {
 	s.groupList[g.place] = last
 	last.place = g.place
 	s.groupList = s.groupList[:len(s.groupList)-1]
-	g.prefix.groups--
+	// What was learnt about a prefix is kept, unless there are so many that they cannot be functions.
+	if g.prefix.groups--; g.prefix.groups == 0 && len(s.prefixes) > mostPrefixes {
+		delete(s.prefixes, g.prefix.name)
+	}
 }
 
 // dependOn notes that a task of g depends on one of d. It remembers one more than rootish has to know.

@@ -116,16 +116,18 @@ func (s *State) Prefixes() iter.Seq[*Prefix] {
 
 // Occupancy is how long a worker will be busy with what it has, in seconds.
 func (s *State) Occupancy(w *Worker) float64 {
-	return s.occupancy(w.counts, w.netBytes)
+	sum := w.othersTime + float64(w.netBytes)/s.bandwidth
+	for i := range w.counts {
+		sum += float64(w.counts[i].n) * s.duration(w.counts[i].p)
+	}
+	return sum
 }
 
 // TotalOccupancy is the sum over all workers, in seconds.
-func (s *State) TotalOccupancy() float64 { return s.occupancy(s.processing, s.netBytes) }
-
-func (s *State) occupancy(counts []prefixCount, netBytes int64) float64 {
-	sum := float64(netBytes) / s.bandwidth
-	for i := range counts {
-		sum += float64(counts[i].n) * s.duration(counts[i].p)
+func (s *State) TotalOccupancy() float64 {
+	sum := float64(s.netBytes) / s.bandwidth
+	for _, p := range s.processing {
+		sum += float64(p.processing) * s.duration(p)
 	}
 	return sum
 }

@@ -6,7 +6,7 @@ import "math"
 func (s *State) enterProcessing(t *Task, w *Worker) {
 	t.worker = w
 	s.setState(t, Processing)
-	s.count(w, t.group.prefix, 1)
+	s.count(w, t)
 	for i := range t.deps {
 		d := t.deps[i].t
 		if w.holdsTask(d) {
@@ -47,7 +47,7 @@ func (s *State) exitProcessing(t *Task) {
 		t.seceded = false
 		w.seceded--
 	} else {
-		s.count(w, t.group.prefix, -1)
+		s.uncount(w, t)
 	}
 	for i := range t.deps {
 		s.unneed(w, t.deps[i].t)
@@ -69,26 +69,63 @@ func (s *State) unneed(w *Worker, d *Task) {
 	}
 }
 
-// count changes how many tasks of a prefix a worker processes.
-func (s *State) count(w *Worker, p *Prefix, by int) {
-	w.counts = bump(w.counts, p, by)
-	s.processing = bump(s.processing, p, by)
+// mostCounts is how many prefixes a worker's tasks are counted by. Tasks of further ones, which come of keys
+// that are all names and no numbers, count with what they were thought to take when they came.
+const mostCounts = 32
+
+// count notes that a worker has a task of a prefix more.
+func (s *State) count(w *Worker, t *Task) {
+	p := t.group.prefix
+	if p.processing++; p.processing == 1 {
+		p.place = len(s.processing)
+		s.processing = append(s.processing, p)
+	}
+	for i := range w.counts {
+		if w.counts[i].p == p {
+			w.counts[i].n++
+			return
+		}
+	}
+	if len(w.counts) < mostCounts {
+		w.counts = append(w.counts, prefixCount{p, 1})
+		return
+	}
+	t.other, t.estimate = true, float32(s.duration(p))
+	w.others++
+	w.othersTime += float64(t.estimate)
 }
 
-func bump(counts []prefixCount, p *Prefix, by int) []prefixCount {
-	for i := range counts {
-		if counts[i].p != p {
+// uncount undoes count.
+func (s *State) uncount(w *Worker, t *Task) {
+	p := t.group.prefix
+	if p.processing--; p.processing == 0 {
+		last := s.processing[len(s.processing)-1]
+		s.processing[p.place] = last
+		last.place = p.place
+		s.processing[len(s.processing)-1] = nil
+		s.processing = s.processing[:len(s.processing)-1]
+	}
+	if t.other {
+		t.other = false
+		if w.others--; w.others == 0 {
+			w.othersTime = 0
+		} else {
+			w.othersTime -= float64(t.estimate)
+		}
+		return
+	}
+	for i := range w.counts {
+		if w.counts[i].p != p {
 			continue
 		}
-		if counts[i].n += by; counts[i].n == 0 {
-			last := len(counts) - 1
-			counts[i] = counts[last]
-			counts[last] = prefixCount{}
-			return counts[:last]
+		if w.counts[i].n--; w.counts[i].n == 0 {
+			last := len(w.counts) - 1
+			w.counts[i] = w.counts[last]
+			w.counts[last] = prefixCount{}
+			w.counts = w.counts[:last]
 		}
-		return counts
+		return
 	}
-	return append(counts, prefixCount{p, by})
 }
 
 // reload brings the worker's place in its pool up to date.

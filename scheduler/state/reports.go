@@ -123,7 +123,7 @@ func (s *State) longRunning(ev *LongRunning) {
 			p.average = (p.average + d) / 2
 		}
 	}
-	s.count(w, p, -1)
+	s.uncount(w, t)
 	s.reload(w)
 }
 

@@ -129,3 +129,43 @@ func TestSteadyStateAllocations(t *testing.T) {
 		t.Errorf("100 lives allocate %.0f times", n)
 	}
 }
+
+// Keys that are names without numbers make every task a prefix of its own: that must cost no more than a
+// constant, on a worker that gets them all.
+func TestManyPrefixes(t *testing.T) {
+	r := newRig(Config{})
+	r.addWorkers(2, 1)
+	c := r.addClient("c")
+	const n = 30_000
+	g := &Graph{Nodes: make([]Node, n)}
+	keys := make([]task.Key, n)
+	for i := range n {
+		keys[i] = task.NewKey(fmt.Sprintf("name%d", i))
+		g.Nodes[i] = Node{Key: keys[i], Spec: []byte("f")}
+	}
+	list := r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
+	if p := r.Check(); p != "" {
+		t.Fatal(p)
+	}
+	if o := r.TotalOccupancy(); o != n/2 {
+		t.Errorf("occupancy %g s", o)
+	}
+	for w := range r.Workers() {
+		if len(w.counts) > mostCounts {
+			t.Errorf("%d counts", len(w.counts))
+		}
+	}
+	if ran := r.run(list); ran != n {
+		t.Fatalf("%d of %d ran", ran, n)
+	}
+	if o := r.TotalOccupancy() + r.Occupancy(r.Worker(0)) + r.Occupancy(r.Worker(1)); o != 0 {
+		t.Errorf("occupancy %g s when all is done", o)
+	}
+	r.apply(&ClientReleases{Client: c, Keys: keys})
+	if len(r.prefixes) > mostPrefixes+1 {
+		t.Errorf("%d prefixes are remembered", len(r.prefixes))
+	}
+	if p := r.Check(); p != "" {
+		t.Fatal(p)
+	}
+}

@@ -40,9 +40,9 @@ type State struct {
 	stranded list // tasks without a worker, oldest first
 
 	bandwidth   float64
-	netBytes    int64 // of all workers
-	processing  []prefixCount
-	runs        int64 // low half of the latest run id
+	netBytes    int64     // of all workers
+	processing  []*Prefix // of tasks that are processing
+	runs        int64     // low half of the latest run id
 	assignments uint64
 	generation  float64
 	lastGraph   time.Time

@@ -41,6 +41,7 @@ type Task struct {
 	retries   int32
 	failures  uint16 // workers that died while they processed it (suspicious)
 	mark      uint32 // of the last walk that came by
+	estimate  float32
 
 	state   TaskState
 	target  target // what is recommended for it, none mostly
@@ -48,7 +49,7 @@ type Task struct {
 	actor   bool
 	orphan  bool // one of its dependencies is forgotten: it can never run again
 	seceded bool // long-running
-	ordered bool // it has a priority
+	other   bool // it is counted by estimate, see count
 }
 
 // edge is one end of a dependency.

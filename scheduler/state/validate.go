@@ -36,7 +36,7 @@ func (s *State) Check() string {
 
 // problem finds a contradiction, and the task that it is about if it is about one.
 func (s *State) problem() (string, task.Key) {
-	v := &validator{s: s}
+	v := &validator{s: s, processing: map[*Prefix]int{}}
 	v.run()
 	if len(v.problems) == 0 {
 		return "", ""
@@ -48,6 +48,8 @@ type validator struct {
 	s        *State
 	problems []string
 	about    task.Key
+	// processing is how many tasks of each prefix workers have.
+	processing map[*Prefix]int
 }
 
 func (v *validator) want(ok bool, t *Task, format string, args ...any) {
@@ -219,12 +221,16 @@ func (v *validator) workers() {
 	}
 	v.want(all == s.numWorkers && running == s.numRunning && threads == s.threads, nil, "%d workers, %d running, %d threads; counted %d, %d, %d", all, running, threads, s.numWorkers, s.numRunning, s.threads)
 	v.want(len(s.byAddress) == all && len(s.byName) == all, nil, "%d workers have %d addresses and %d names", all, len(s.byAddress), len(s.byName))
+	v.want(len(v.processing) == len(s.processing), nil, "%d prefixes are processing, %d are listed", len(v.processing), len(s.processing))
+	for i, p := range s.processing {
+		v.want(p.place == i && p.processing == v.processing[p], nil, "prefix %s: %d tasks are processing, counted %d", p.name, v.processing[p], p.processing)
+	}
 	v.want(net == s.netBytes, nil, "workers fetch %d bytes, counted %d", net, s.netBytes)
 }
 
 func (v *validator) worker(w *Worker) {
 	s := v.s
-	processing, seceded, actors := 0, 0, 0
+	processing, seceded, actors, others := 0, 0, 0, 0
 	counts := map[*Prefix]int{}
 	needs := map[*Task]int32{}
 	used := make([]float64, len(w.used))
@@ -234,10 +240,16 @@ func (v *validator) worker(w *Worker) {
 			v.want(t.worker == w && int(t.list) == l, t, "is not processed by %s from list %d", w.address, l)
 			n++
 			processing++
-			if t.seceded {
+			switch {
+			case t.seceded:
 				seceded++
-			} else {
+			case t.other:
+				others++
+			default:
 				counts[t.group.prefix]++
+			}
+			if !t.seceded {
+				v.processing[t.group.prefix]++
 			}
 			if t.actor {
 				actors++
@@ -260,6 +272,7 @@ func (v *validator) worker(w *Worker) {
 		v.want(n == w.lists[l].n, nil, "worker %s has %d tasks in list %d, counted %d", w.address, n, l, w.lists[l].n)
 	}
 	v.want(processing == w.processing && seceded == w.seceded, nil, "worker %s processes %d (%d long-running), counted %d (%d)", w.address, processing, seceded, w.processing, w.seceded)
+	v.want(others == w.others, nil, "worker %s counts %d by estimate, %d", w.address, others, w.others)
 	v.want(len(counts) == len(w.counts), nil, "worker %s processes %d prefixes, counted %d", w.address, len(counts), len(w.counts))
 	for _, c := range w.counts {
 		v.want(counts[c.p] == c.n, nil, "worker %s processes %d of %s, counted %d", w.address, counts[c.p], c.p.name, c.n)

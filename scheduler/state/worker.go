@@ -27,6 +27,8 @@ type Worker struct {
 	processing int
 	seceded    int
 	counts     []prefixCount // what it processes, without long-running, by prefix
+	others     int           // what else it processes, see count
+	othersTime float64       // what it takes, in seconds
 	needs      map[*Task]need
 	netBytes   int64 // that it has yet to fetch
 	holds      []held
