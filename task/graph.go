@@ -209,7 +209,7 @@ func appendDep(dst []byte, k Key) []byte {
 func (w *GraphWriter) Serialized() *wire.Serialized { return w.serialized(Hash()) }
 
 func (w *GraphWriter) serialized(registry string) *wire.Serialized {
-	head := msgpack.AppendMapHeader(nil, 3)
+	head := msgpack.AppendMapHeader(make([]byte, 0, 40+len(w.notes)), 3)
 	head = msgpack.AppendString(head, "v")
 	head = msgpack.AppendInt(head, graphVersion)
 	head = msgpack.AppendString(head, "nodes")
@@ -217,17 +217,19 @@ func (w *GraphWriter) serialized(registry string) *wire.Serialized {
 	head = msgpack.AppendString(head, "annotations")
 	head = msgpack.AppendArrayHeader(head, w.nnotes)
 	head = append(head, w.notes...)
-	frames := []wire.Frame{wire.HeapFrame(head)}
+	frames := append(make([]wire.Frame, 0, 2+len(w.frames)), wire.HeapFrame(head))
 	for _, f := range w.frames {
 		frames = append(frames, wire.HeapFrame(f))
 	}
 	if len(w.buf) > 0 {
 		frames = append(frames, wire.HeapFrame(w.buf))
 	}
-	return &wire.Serialized{
-		Header: mustHeader(wire.NewDict("serializer", GraphSerializer, "v", graphVersion, "registry", registry, "num-sub-frames", len(frames))),
-		Frames: frames,
-	}
+	header := msgpack.AppendMapHeader(make([]byte, 0, 128), 4)
+	header = msgpack.AppendString(msgpack.AppendString(header, "serializer"), GraphSerializer)
+	header = msgpack.AppendInt(msgpack.AppendString(header, "v"), graphVersion)
+	header = msgpack.AppendString(msgpack.AppendString(header, "registry"), registry)
+	header = msgpack.AppendInt(msgpack.AppendString(header, "num-sub-frames"), int64(len(frames)))
+	return &wire.Serialized{Header: header, Frames: frames}
 }
 
 // IsGraph tells whether the header of an expr_ser is that of a Go client's graph.

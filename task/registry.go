@@ -40,8 +40,9 @@ func (f *Func) Result() reflect.Type { return f.result }
 // funcs is the registry of the process. Functions are added by initialisers and looked up
 // for every task: after Freeze without a lock.
 var funcs struct {
-	sync.Mutex // owns byName until it is frozen
+	sync.Mutex // owns byName and hash until it is frozen
 	byName     map[string]*Func
+	hash       string // "" when a function was added since it was asked for
 	frozen     atomic.Pointer[frozenFuncs]
 }
 
@@ -77,6 +78,7 @@ func register(f *Func) *Func {
 		funcs.byName = make(map[string]*Func)
 	}
 	funcs.byName[f.name] = f
+	funcs.hash = ""
 	return f
 }
 
@@ -158,7 +160,10 @@ func Hash() string {
 	}
 	funcs.Lock()
 	defer funcs.Unlock()
-	return hashOf(funcs.byName)
+	if funcs.hash == "" {
+		funcs.hash = hashOf(funcs.byName)
+	}
+	return funcs.hash
 }
 
 func hashOf(byName map[string]*Func) string {
