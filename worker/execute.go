@@ -39,6 +39,7 @@ type run struct {
 	rejoined atomic.Bool
 
 	name        string // of the function
+	reserved    int64  // room in the store
 	result      *task.Value
 	nbytes      int64
 	typeName    string
@@ -176,6 +177,13 @@ func (r *run) call() error {
 		return err
 	}
 	r.name = call.Func.Name()
+	limited := r.w.cfg.MemoryLimit > 0 && !r.actor
+	if limited {
+		if err := r.reserve(); err != nil {
+			return err
+		}
+		defer r.unreserve()
+	}
 	if err := r.arrange(&call); err != nil {
 		return err
 	}
@@ -194,6 +202,7 @@ func (r *run) call() error {
 	r.start = time.Now().UnixNano()
 	v, err := call.Run(ctx, r.values)
 	r.stop = time.Now().UnixNano()
+	r.unreserve()
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, cause) {
 			err = errors.Join(err, cause)
@@ -202,7 +211,8 @@ func (r *run) call() error {
 	}
 	r.result = task.NewValue(v)
 	r.nbytes, r.typeName = r.result.Size(), r.result.Type()
-	if r.w.cfg.MemoryLimit > 0 && !r.actor {
+	if limited {
+		r.w.sizes.observe(r.name, r.nbytes)
 		// Who makes data waits for the disk, if that is where other data must go first.
 		if err := r.w.data.MakeRoom(r.ctx, r.nbytes); err != nil && r.ctx.Err() == nil {
 			r.w.log.Warn("no room for a result: the task is given back", "key", r.key.String(), "bytes", r.nbytes, "error", err)
@@ -211,6 +221,32 @@ func (r *run) call() error {
 		r.w.brake(r.ctx, r.nbytes)
 	}
 	return nil
+}
+
+// reserve makes room for what the task will make, by what the function made before, and no
+// less than it reads: the data of all threads must fit beside what is kept.
+func (r *run) reserve() error {
+	n := r.w.sizes.of(r.name)
+	var inputs int64
+	for _, e := range r.deps {
+		inputs += e.NBytes()
+	}
+	if n = max(n, inputs); n < largeResult {
+		return nil
+	}
+	if err := r.w.data.Reserve(r.ctx, n); err != nil {
+		return err
+	}
+	r.reserved = n
+	r.w.brake(r.ctx, n)
+	return nil
+}
+
+func (r *run) unreserve() {
+	if r.reserved > 0 {
+		r.w.data.Unreserve(r.reserved)
+		r.reserved = 0
+	}
 }
 
 // arrange puts the values of the dependencies into the order of the call.

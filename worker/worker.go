@@ -102,6 +102,8 @@ type Worker struct {
 	// paused and retiring say why nothing is started.
 	paused, retiring bool
 
+	sizes expect // of results, by function
+
 	gc     sync.Mutex // owns the two that follow
 	lastGC time.Time
 	tookGC time.Duration
