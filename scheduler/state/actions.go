@@ -49,7 +49,8 @@ const (
 
 	// RequestDone: the request Number has ended; Keys are those for which it could not be met.
 	RequestDone
-	// WorkerRemoved: Worker has been removed by the state itself (RetireWorkers.Remove).
+	// WorkerRemoved: Worker has been removed by the state itself (RetireWorkers.Remove). Actions before it in
+	// the list may still be for it, though State.Worker does not know it any more.
 	WorkerRemoved
 	// LogEvent: Text happened to Worker, Client or Task as far as they are set: for people.
 	LogEvent

@@ -124,6 +124,7 @@ func (s *State) tick() {
 	}
 	if s.now.Sub(s.lastSteal) >= s.cfg.StealInterval {
 		s.lastSteal = s.now
+		s.evacuate()
 		s.balance()
 	}
 }

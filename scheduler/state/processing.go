@@ -40,6 +40,7 @@ func (s *State) enterProcessing(t *Task, w *Worker) {
 func (s *State) exitProcessing(t *Task) {
 	w := t.worker
 	t.worker = nil
+	t.refused = false
 	s.endSteal(t)
 	w.lists[t.list].remove(t)
 	w.processing--

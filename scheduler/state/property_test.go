@@ -23,6 +23,7 @@ type world struct {
 	requests  uint64
 	answered  map[uint64]bool
 	steals    []Action
+	leaving   map[WorkerID]bool // at the end of the event
 }
 
 func newWorld(t *rapid.T) *world {
@@ -38,7 +39,7 @@ func newWorld(t *rapid.T) *world {
 	plain := cfg
 	plain.Validate = false
 	return &world{t: t, s: New(cfg), twin: New(plain), now: time.Unix(1_700_000_000, 0),
-		views: map[string]map[task.Key]string{}, told: map[WorkerID]map[task.Key]int64{}, answered: map[uint64]bool{}}
+		views: map[string]map[task.Key]string{}, told: map[WorkerID]map[task.Key]int64{}, answered: map[uint64]bool{}, leaving: map[WorkerID]bool{}}
 }
 
 // apply gives both states an event. make is called twice, since events carry results.
@@ -50,6 +51,12 @@ func (w *world) apply(make func() Event) Event {
 	if a != b {
 		w.t.Fatalf("two states differ after %T:\n%s\nand\n%s", ev, a, b)
 	}
+	clear(w.leaving)
+	for _, a := range w.out.List() {
+		if a.Kind == WorkerRemoved {
+			w.leaving[a.Worker] = true
+		}
+	}
 	for i := range w.out.List() {
 		w.observe(&w.out.List()[i])
 	}
@@ -60,8 +67,8 @@ func (w *world) apply(make func() Event) Event {
 // observe is the receiving end of an action.
 func (w *world) observe(a *Action) {
 	switch a.Kind {
-	case ComputeTask, FreeKeys, RemoveReplicas, AcquireReplicas, StealRequest, RefreshWhoHas: // others may be for one that leaves in the same event
-		if w.s.Worker(a.Worker) == nil {
+	case ComputeTask, FreeKeys, RemoveReplicas, AcquireReplicas, StealRequest, RefreshWhoHas:
+		if w.s.Worker(a.Worker) == nil && !w.leaving[a.Worker] {
 			w.t.Fatalf("%s is for worker %d, which is not there", a.Kind, a.Worker)
 		}
 	}

@@ -3,6 +3,7 @@ package state
 import (
 	"math"
 	"slices"
+	"time"
 )
 
 // stealing is a request to a worker to give a task back, so that another one gets it.
@@ -160,6 +161,14 @@ func (b *balancer) consider(t *Task, victim *Worker) bool {
 	if b.combined(thief)+thiefTime > b.combined(victim)-victimTime/2 {
 		return false
 	}
+	s.askFor(t, thief, victimTime, thiefTime)
+	b.sinkThief(slices.Index(b.thieves, thief)) // it goes on until there is nothing to gain
+	return true
+}
+
+// askFor sends a task's worker the request to give it back.
+func (s *State) askFor(t *Task, thief *Worker, victimTime, thiefTime float64) {
+	victim := t.worker
 	s.steals++
 	t.steal = &stealing{s.steals, victim, thief, victimTime, thiefTime}
 	s.inFlight++
@@ -170,8 +179,36 @@ func (b *balancer) consider(t *Task, victim *Worker) bool {
 	t.relist(unstealable)
 	a := s.out.add(StealRequest)
 	a.Worker, a.Task, a.Key, a.RunID, a.Number = victim.id, t, t.key, t.runID, s.steals
-	b.sinkThief(slices.Index(b.thieves, thief)) // it goes on until there is nothing to gain
-	return true
+}
+
+// evacuateAfter is how long a worker must be paused before its tasks are taken from it: memory often comes
+// back at once.
+const evacuateAfter = time.Second
+
+// evacuate asks workers that do not run tasks at present for all that they have not started, if others can take
+// it: a worker whose memory and disk are full may pause for ever. It is not a matter of balance, and so NoStealing
+// does not switch it off. A task that was refused runs, and is not asked for again.
+func (s *State) evacuate() {
+	if s.numRunning == 0 || s.numRunning == s.numWorkers || s.held {
+		return
+	}
+	for w := range s.Workers() {
+		if w.running() || w.processing == w.seceded || w.retiring == nil && s.now.Sub(w.stopped) < evacuateAfter {
+			continue
+		}
+		for i := range w.lists {
+			for t := w.lists[i].head; t != nil; {
+				next := t.next
+				if t.steal == nil && !t.seceded && !t.actor && !t.refused {
+					if thief := s.choose(t); thief != nil {
+						compute := s.duration(t.group.prefix)
+						s.askFor(t, thief, compute+s.fetchTime(t, w), compute+s.fetchTime(t, thief))
+					}
+				}
+				t = next
+			}
+		}
+	}
 }
 
 // thiefFor finds the thief where the task would start first, among the leading ones and those that hold its
@@ -258,18 +295,20 @@ func (s *State) stealResponse(ev *StealResponse) {
 	st := s.endSteal(t)
 	switch ev.State {
 	case "ready", "constrained", "waiting": // the victim has given it up
-		if !s.canTake(st.thief, t) || s.held {
+		thief := st.thief
+		if !st.victim.running() { // many may leave it at once: each goes where there is least to do by now
+			thief = s.choose(t)
+		}
+		if thief == nil || !s.canTake(thief, t) || s.held {
 			s.release(t)
 			return
 		}
 		s.exitProcessing(t)
-		if t.actor {
-			st.victim.actors--
-		}
-		s.enterProcessing(t, st.thief)
+		s.enterProcessing(t, thief)
 		s.compute(t)
 	case "", "released", "error", "missing", "forgotten": // it does not have it: nobody knows what became of it
 		s.release(t)
 	default: // it has started: executing, long-running, memory, cancelled, resumed
+		t.refused = true
 	}
 }

@@ -49,6 +49,7 @@ type Task struct {
 	actor   bool
 	orphan  bool // one of its dependencies is forgotten: it can never run again
 	seceded bool // long-running
+	refused bool // its worker would not give it back
 	other   bool // it is counted by estimate, see count
 }
 

@@ -163,7 +163,7 @@ func (v *validator) task(t *Task) {
 	v.want((len(t.holders) > 0) == (t.state == Memory), t, "has %d holders", len(t.holders))
 	v.want((t.failure != nil) == (t.state == Erred), t, "has the failure %v", t.failure)
 	v.want((t.place != -1) == (t.state == Queued), t, "has the place %d in a queue", t.place)
-	v.want(!t.seceded || t.state == Processing, t, "is long-running")
+	v.want(!t.seceded && !t.refused || t.state == Processing, t, "is long-running or was refused to be stolen")
 	v.want(!t.orphan || t.state == Memory || t.state == Erred, t, "has lost a dependency for good")
 	if t.state.inPlay() || t.state == Memory && len(t.spec) > 0 {
 		v.want(t.needed(), t, "is not needed")

@@ -45,6 +45,7 @@ type Worker struct {
 	inFlight  int        // tasks that stealing is about to move here, negative: away
 	inFlightS float64    // the same in seconds of occupancy
 	retiring  *request
+	stopped   time.Time // when it last ceased to take tasks
 	removed   bool
 	mark      uint32 // of the last choice that came by
 	local     int64  // bytes that the choice found here

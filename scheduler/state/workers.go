@@ -92,6 +92,7 @@ func (s *State) startWorker(w *Worker) {
 
 // stopWorker keeps tasks from a worker.
 func (s *State) stopWorker(w *Worker) {
+	w.stopped = s.now
 	s.numRunning--
 	w.pool.remove(w)
 	s.noteEmpty(w.pool)
