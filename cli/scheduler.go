@@ -16,6 +16,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/gcfloor"
 	"go.millstream.dev/scheduler"
 	"go.millstream.dev/secure"
 )
@@ -202,6 +203,7 @@ func firstOf(list string) string {
 
 // serve runs the scheduler until it ends by itself or ctx does.
 func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *slog.Logger, stdout io.Writer) error {
+	gcfloor.Set(gcfloor.Scheduler)
 	s, err := scheduler.Start(ctx, cfg)
 	if err != nil {
 		return err

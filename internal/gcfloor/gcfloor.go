@@ -15,6 +15,9 @@ import (
 	"sync"
 )
 
+// Scheduler is the floor of a scheduler in a process of its own, in bytes.
+const Scheduler = 256 << 20
+
 // usual is Go's own percentage.
 const usual = 100
 
