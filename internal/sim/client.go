@@ -29,7 +29,6 @@ type client struct {
 	order    []*future // in the order of submission; released ones are taken out
 	left     int       // graphs yet to be submitted
 	released []task.Key
-	dead     bool
 }
 
 func (w *world) newClient(i int) *client {

@@ -22,7 +22,6 @@ type node struct {
 	hopeless  bool // every run fails
 	secede    bool // leaves the threads while it runs
 	give      bool // gives itself back once
-	data      bool // came by scatter: cannot be computed
 	notes     *sched.Annotations
 	value     uint64 // what a run must give
 	fails     bool   // it or something that it needs is hopeless
