@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"go.millstream.dev/comm"
@@ -143,8 +144,12 @@ func FromConfig(c *config.Config) (Config, error) {
 	steal, err := c.Bool(at+"work-stealing", true)
 	add()
 	out.NoStealing = !steal
-	out.Saturation, err = c.Float(at+"worker-saturation", 0)
-	add()
+	if text, ok := c.Get(at+"worker-saturation", nil).(string); ok && text == "inf" {
+		out.Saturation = math.Inf(1)
+	} else {
+		out.Saturation, err = c.Float(at+"worker-saturation", 0)
+		add()
+	}
 	out.Validate, err = c.Bool(at+"validate", false)
 	add()
 	out.Blocked, err = c.Strings(at+"blocked-handlers", nil)

@@ -28,7 +28,10 @@ type graph struct {
 
 // arena keeps small pieces in chunks, so that a graph costs few allocations and its memory
 // still goes as its tasks do.
-type arena struct{ chunk []byte }
+type arena struct {
+	chunk []byte
+	first int // the length of the first chunk, for graphs that need less than a whole one
+}
 
 // arenaChunk is the length of a chunk in bytes.
 const arenaChunk = 32 << 10
@@ -38,7 +41,11 @@ func (a *arena) keep(b []byte) []byte {
 		return slices.Clone(b)
 	}
 	if cap(a.chunk)-len(a.chunk) < len(b) {
-		a.chunk = make([]byte, 0, arenaChunk)
+		n := arenaChunk
+		if a.first > 0 {
+			n, a.first = max(min(n, a.first), len(b)), 0
+		}
+		a.chunk = make([]byte, 0, n)
 	}
 	at := len(a.chunk)
 	a.chunk = append(a.chunk, b...)
@@ -156,7 +163,11 @@ func (g *graph) read(expr *wire.Serialized) error {
 	if err != nil {
 		return err
 	}
-	var mem, depMem arena // keys of dependencies are only looked up
+	size := 0
+	for _, f := range expr.Frames[1:] { // the first is read
+		size += f.Len()
+	}
+	mem, depMem := arena{first: size}, arena{first: size} // keys of dependencies are only looked up
 	notes := make([]*state.Annotations, len(r.Annotations))
 	for i := range r.Annotations {
 		notes[i] = annotations(&r.Annotations[i])
@@ -213,7 +224,7 @@ func (g *graph) done() {
 // room returns a list with place for one more element that others do not refer to.
 func room[T any](list []T) []T {
 	if len(list) == cap(list) {
-		return make([]T, 0, 1024)
+		return make([]T, 0, min(max(4, 4*cap(list)), 1024))
 	}
 	return list
 }

@@ -106,7 +106,7 @@ func (o *outbox) fresh() *batch {
 		o.free = o.free[:n-1]
 		return b
 	}
-	return &batch{body: make([]byte, listHead, 4096)}
+	return &batch{body: make([]byte, listHead, 512)}
 }
 
 var errOutgoing = errors.New("the peer does not read what it is sent")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"time"
@@ -291,8 +292,10 @@ func (s *Scheduler) streamEnded(st *stream, err error) {
 	err = s.do(context.Background(), func() {
 		switch {
 		case st.gone:
+		case st.worker != nil && st.leaving:
+			s.removeWorker(st.worker, "it left", true, false)
 		case st.worker != nil:
-			s.removeWorker(st.worker, why, st.leaving, false)
+			s.removeWorker(st.worker, why, false, false)
 		case st.client != nil:
 			s.clientEnded(st)
 		}
@@ -337,10 +340,13 @@ func (s *Scheduler) forgetWorker(w *worker, why string, safe bool) {
 	s.recordWorker(w.address, false)
 	w.st.end()
 	s.watch(w, false)
-	level := s.log.Warn
-	if safe {
-		level = s.log.Info
+	level := slog.LevelWarn
+	switch {
+	case s.ending:
+		level = slog.LevelDebug
+	case safe:
+		level = slog.LevelInfo
 	}
-	level("remove worker", "address", w.address, "name", w.name, "reason", why)
+	s.log.Log(s.ctx, level, "remove worker", "address", w.address, "name", w.name, "reason", why)
 	go s.pool.Remove(w.address) // dials are given up, which may take a moment
 }

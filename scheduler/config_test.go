@@ -1,0 +1,82 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/config"
+)
+
+func load(t *testing.T, values map[string]any) *config.Config {
+	t.Helper()
+	c, err := config.Load(config.Options{Env: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Set(values); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Dask's keys become fields.
+func TestFromConfig(t *testing.T) {
+	c, err := FromConfig(load(t, map[string]any{
+		"distributed.scheduler.worker-ttl":                           "1 minute",
+		"distributed.scheduler.idle-timeout":                         "1h",
+		"distributed.scheduler.no-workers-timeout":                   "30s",
+		"distributed.scheduler.allowed-failures":                     0,
+		"distributed.scheduler.work-stealing":                        false,
+		"distributed.scheduler.work-stealing-interval":               "2s",
+		"distributed.scheduler.worker-saturation":                    "inf",
+		"distributed.scheduler.bandwidth":                            5e8,
+		"distributed.scheduler.default-data-size":                    "2kiB",
+		"distributed.scheduler.unknown-task-duration":                "100ms",
+		"distributed.scheduler.default-task-durations.rechunk-split": "1us",
+		"distributed.scheduler.locks.lease-timeout":                  "5s",
+		"distributed.scheduler.locks.lease-validation-interval":      "1s",
+		"distributed.scheduler.events-cleanup-delay":                 "1m",
+		"distributed.scheduler.dashboard.tasks.task-stream-length":   50,
+		"distributed.scheduler.blocked-handlers":                     []any{"feed"},
+		"distributed.scheduler.validate":                             true,
+		"distributed.scheduler.contact-address":                      "tcp://outside:1",
+		"distributed.admin.low-level-log-length":                     77,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.WorkerTTL != time.Minute || c.IdleTimeout != time.Hour || c.NoWorkersTimeout != 30*time.Second || c.AllowedFailures != -1 || !c.NoStealing ||
+		c.StealingInterval != 2*time.Second || c.Saturation < 1e300 || c.Bandwidth != 5e8 || c.DataSize != 2048 || c.TaskDuration != 100*time.Millisecond ||
+		c.TaskDurations["rechunk-split"] != time.Microsecond || c.LeaseTimeout != 5*time.Second || c.LeaseInterval != time.Second ||
+		c.EventsDelay != time.Minute || c.TaskStream != 50 || len(c.Blocked) != 1 || !c.Validate || c.Contact != "tcp://outside:1" || c.LogLength != 77 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// Nothing set is Dask's defaults, and null means never.
+func TestConfigDefaults(t *testing.T) {
+	c, err := FromConfig(load(t, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := c.withDefaults(); d.WorkerTTL != 5*time.Minute || d.AllowedFailures != 3 || d.Saturation != 1.1 || d.Listen[0] != "tcp://:8786" || d.NoStealing {
+		t.Errorf("got %+v", d)
+	}
+	if c, err = FromConfig(load(t, map[string]any{"distributed.scheduler.worker-ttl": nil})); err != nil || c.WorkerTTL != -1 {
+		t.Errorf("worker-ttl null is %v, %v", c.WorkerTTL, err)
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	_, err := FromConfig(load(t, map[string]any{"distributed.scheduler.worker-ttl": "soon"}))
+	if err == nil || !strings.Contains(err.Error(), "worker-ttl") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := Start(t.Context(), Config{Listen: []string{"smoke://signals"}}); err == nil || !strings.Contains(err.Error(), "smoke") {
+		t.Errorf("a bad address: %v", err)
+	}
+	if _, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, Dashboard: "256.0.0.1:x"}); err == nil {
+		t.Error("a bad dashboard address is taken")
+	}
+}

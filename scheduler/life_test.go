@@ -1,0 +1,166 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// Started and closed again and again, with peers in every state, nothing is left.
+func TestStartStop(t *testing.T) {
+	leak.Check(t)
+	for i := range 20 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0", "inproc://"}, Dashboard: "127.0.0.1:0"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(s.Addresses()) != 2 || s.DashboardAddress() == "" || s.ID() == "" {
+				t.Errorf("addresses %v, dashboard %q", s.Addresses(), s.DashboardAddress())
+			}
+			w := join(t, s, "a")
+			c := connect(t, s, "client-1")
+			c.submit([]node{{key: "x", spec: "hang"}})
+			w.expectOp("compute-task")
+			waiting := make(chan struct{})
+			go func() { defer close(waiting); _, _ = c.try("event_wait", "name", "never") }()
+			until(t, "somebody waits", func() bool {
+				ok, _ := ask(t.Context(), s, func() (bool, error) { return len(s.prims.events) == 1, nil })
+				return ok
+			})
+			for range 2 {
+				if err := s.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+			w.expectOp("close")
+			c.waitClosed()
+			<-waiting
+			<-s.Done()
+			if _, err := ask(t.Context(), s, func() (int, error) { return 0, nil }); err == nil {
+				t.Error("the loop still turns")
+			}
+			if err := s.Start(t.Context()); err == nil {
+				t.Error("it was started again")
+			}
+		})
+	}
+}
+
+func TestIdleTimeout(t *testing.T) {
+	s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, IdleTimeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.Done():
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+	if err := s.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A client that loses its connection and comes back finds its futures.
+func TestClientComesBack(t *testing.T) {
+	s := start(t, Config{})
+	w := join(t, s, "a")
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "x", spec: "x"}})
+	c.expectKey("key-in-memory", "x")
+	c.comm.Abort()
+	c.waitClosed()
+	c = connect(t, s, "client-1")
+	c.send(msgpack.MapOf("op", "client-desires-keys", "keys", names("x")))
+	c.expectKey("key-in-memory", "x")
+	if w.count("x") != 1 {
+		t.Errorf("x ran %d times", w.count("x"))
+	}
+	// One that says goodbye does not come back.
+	c.send(msgpack.MapOf("op", "close-client"), msgpack.MapOf("op", "close-stream"))
+	c.waitClosed()
+	until(t, "x is freed", func() bool { return !w.holds("x") })
+}
+
+// One that stays away is forgotten.
+func TestClientStaysAway(t *testing.T) {
+	s := start(t, Config{Forget: 30 * time.Millisecond})
+	w := join(t, s, "a")
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "x", spec: "x"}})
+	c.expectKey("key-in-memory", "x")
+	c.comm.Abort()
+	until(t, "x is freed", func() bool { return !w.holds("x") })
+}
+
+// Clients cannot take the names of parts of the scheduler.
+func TestClientNames(t *testing.T) {
+	s := start(t, Config{})
+	for _, name := range []string{"", "variable-x", "queue-x", "published-x", "fire-and-forget"} {
+		p := newPeer(t, s.Address())
+		if err := rpc.Notify(t.Context(), p.comm, "register-client", msgpack.MapOf("client", name, "versions", nil)); err != nil {
+			t.Fatal(err)
+		}
+		go p.read()
+		if m := p.expectOp("stream-start"); !strings.Contains(m.GetString("error"), "name of its own") {
+			t.Errorf("%q is answered %v", name, m)
+		}
+		p.waitClosed()
+	}
+}
+
+// Those who look are told of workers that come and go.
+func TestWorkerWatchers(t *testing.T) {
+	s := start(t, Config{})
+	p := newPeer(t, s.Address())
+	if err := rpc.Notify(t.Context(), p.comm, "subscribe_worker_status", msgpack.Map{}); err != nil {
+		t.Fatal(err)
+	}
+	go p.read()
+	p.expect("identity", func(m msgpack.Map) bool { return m.GetString("type") == "Scheduler" })
+	w := join(t, s, "a")
+	m := p.expectOp("add")
+	if v, _ := m.Get("workers"); !v.(msgpack.Map).Has(w.address) {
+		t.Errorf("told %v", m)
+	}
+	w.die()
+	if m := p.expectOp("remove"); m.GetString("worker") != w.address {
+		t.Errorf("told %v", m)
+	}
+}
+
+// A nanny is told of plugins, which workers get when they register.
+func TestPluginsAndNannies(t *testing.T) {
+	s := start(t, Config{})
+	c := connect(t, s, "client-1")
+	c.call("register_worker_plugin", "plugin", []byte("pickle"), "name", "p", "idempotent", false)
+	c.call("register_worker_plugin", "plugin", []byte("pickle"), "name", "p", "idempotent", true)
+	c.call("register_nanny_plugin", "plugin", []byte("pickle"), "name", "n", "idempotent", false)
+	w := serveWorker(t, s, "a")
+	r := w.register()
+	if p, _ := r.Get("worker-plugins"); !p.(msgpack.Map).Has("p") {
+		t.Errorf("registered with %v", r)
+	}
+	n, err := comm.Default.Dial(t.Context(), s.Address(), comm.DialConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Abort()
+	var reply msgpack.Map
+	if err := rpc.Call(t.Context(), n, "register_nanny", msgpack.MapOf("address", "tcp://127.0.0.1:1"), &reply); err != nil {
+		t.Fatal(err)
+	}
+	if p, _ := reply.Get("nanny-plugins"); !p.(msgpack.Map).Has("n") {
+		t.Errorf("the nanny is told %v", reply)
+	}
+	c.fails("does not exist", "unregister_worker_plugin", "name", "q")
+	c.call("unregister_nanny_plugin", "name", "n")
+}

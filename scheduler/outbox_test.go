@@ -1,0 +1,159 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// pipe is a comm and its other end.
+func pipe(t *testing.T) (near, far comm.Comm) {
+	t.Helper()
+	l, err := comm.Default.Listen(t.Context(), "inproc://", comm.ListenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if near, err = comm.Default.Dial(t.Context(), l.ContactAddr(), comm.DialConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	if far, err = l.Accept(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Abort(); far.Abort() })
+	return near, far
+}
+
+func value(t *testing.T, text string) *wire.Serialized {
+	t.Helper()
+	v, err := wire.EncodeValue([]byte(text), wire.EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// Messages come in order, those with frames with the right ones, however they are merged.
+func TestOutboxOrder(t *testing.T) {
+	near, far := pipe(t)
+	o := newOutbox(near, 1<<20, nil)
+	const n = 300
+	for i := range n {
+		b := o.begin()
+		b.body = msgpack.AppendMapHeader(b.body, 2)
+		b.body = msgpack.AppendString(b.body, "n")
+		b.body = msgpack.AppendInt(b.body, int64(i))
+		b.body = msgpack.AppendString(b.body, "value")
+		if i%7 == 0 {
+			b.serialized(value(t, fmt.Sprint("v", i)))
+		} else {
+			b.serialized(nil)
+		}
+		if i%5 == 0 {
+			if err := o.flush(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := o.flush(0); err != nil {
+		t.Fatal(err)
+	}
+	o.start()
+	o.finish()
+	for next := 0; next < n; {
+		m, err := far.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := wire.Decode(m, wire.DecodeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range v.([]any) {
+			d := x.(msgpack.Map)
+			i, _ := d.Get("n")
+			got, _ := d.Get("value")
+			var want any
+			if next%7 == 0 {
+				want = fmt.Sprint("v", next)
+			}
+			if b, ok := got.([]byte); ok {
+				got = string(b)
+			}
+			if i != int64(next) || got != want {
+				t.Fatalf("message %v has %v, want %d with %v", i, got, next, want)
+			}
+			next++
+		}
+		m.Release()
+	}
+	<-o.done
+}
+
+// A peer that does not read is dropped when too much waits for it, and holds up nobody.
+func TestOutboxFull(t *testing.T) {
+	near, _ := pipe(t)
+	o := newOutbox(near, 10_000, nil)
+	o.start()
+	var err error
+	for i := 0; err == nil && i < 10_000; i++ {
+		b := o.begin()
+		b.body = msgpack.AppendBytes(b.body, make([]byte, 4000))
+		err = o.flush(0)
+	}
+	if !errors.Is(err, errOutgoing) {
+		t.Fatalf("got %v", err)
+	}
+	<-o.done
+	if near.Err() == nil {
+		t.Error("the comm is still open")
+	}
+	o.begin()
+	if err := o.flush(0); err != nil {
+		t.Errorf("what is said to a peer that has gone: %v", err)
+	}
+}
+
+// What waits for the journal leaves when it is on disk, and never if it does not get there.
+func TestOutboxWaitsForCommit(t *testing.T) {
+	near, far := pipe(t)
+	committed := make(chan error)
+	o := newOutbox(near, 1<<20, func(_ context.Context, position uint64) error {
+		if position != 7 {
+			t.Errorf("position %d", position)
+		}
+		return <-committed
+	})
+	o.start()
+	say := func() {
+		b := o.begin()
+		b.body = msgpack.AppendNil(b.body)
+		if err := o.flush(7); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := far.Read(ctx); err == nil {
+		t.Fatal("it left before it was kept")
+	}
+	committed <- nil
+	m, err := far.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Release()
+	say()
+	committed <- errors.New("the disk is full")
+	if _, err := far.Read(t.Context()); err == nil {
+		t.Error("it left although it was not kept")
+	}
+	<-o.done
+}
