@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,13 +35,19 @@ func TestReattach(t *testing.T) {
 	if back.address != w.Address() {
 		t.Errorf("came back as %s", back.address)
 	}
-	if keys, _ := back.hear(t, "add-keys").Get("keys"); len(keys.([]any)) != 1 || keys.([]any)[0] != "a" {
-		t.Errorf("announced %v", keys)
+	announced := func(key string) {
+		t.Helper()
+		m := back.hear(t, "add-keys")
+		keys, _ := m.Get("keys")
+		sizes, _ := m.Get("nbytes")
+		adopt, _ := m.Get("adopt")
+		if fmt.Sprint(keys) != "["+key+"]" || len(sizes.([]any)) != 1 || adopt != true {
+			t.Errorf("announced %v, want %s with its size, to be adopted", m, key)
+		}
 	}
+	announced("a")
 	close(gates(name))
-	if keys, _ := back.hear(t, "add-keys").Get("keys"); keys.([]any)[0] != "running" {
-		t.Errorf("announced %v", keys)
-	}
+	announced("running")
 	back.tell(t, compute("b", 3, spec(t, inc, ref[int]("a")), map[string][]string{"a": {w.Address()}}))
 	back.hear(t, "task-finished")
 }

@@ -32,8 +32,7 @@ func (w *Worker) say(a *state.Action) {
 	case state.SendTaskErred:
 		w.sayErred(a.Task, a.RunID)
 	case state.SendAddKeys:
-		w.message("add-keys", 1)
-		w.sayKeys(a.Tasks)
+		w.sayAddKeys(a)
 	case state.SendRequestRefresh:
 		w.message("request-refresh-who-has", 1)
 		w.sayKeys(a.Tasks)
@@ -114,6 +113,23 @@ func (w *Worker) sayObject(v any) {
 	} else {
 		w.out.body = msgpack.AppendNil(w.out.body)
 	}
+}
+
+// sayAddKeys announces results. Sizes are said for a scheduler that is to adopt them: only
+// Millstream's is ever asked to.
+func (w *Worker) sayAddKeys(a *state.Action) {
+	if !a.Adopt {
+		w.message("add-keys", 1)
+		w.sayKeys(a.Tasks)
+		return
+	}
+	w.message("add-keys", 3)
+	w.sayKeys(a.Tasks)
+	b := msgpack.AppendArrayHeader(name(w.out.body, "nbytes"), len(a.Tasks))
+	for _, t := range a.Tasks {
+		b = msgpack.AppendInt(b, t.NBytes())
+	}
+	w.out.body = msgpack.AppendBool(name(b, "adopt"), true)
 }
 
 // sayStealResponse answers with the stimulus of the request, by which the scheduler knows

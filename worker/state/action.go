@@ -27,7 +27,9 @@ const (
 	SendTaskFinished
 	// SendTaskErred: Task, run as RunID, has failed with Failure. (task-erred)
 	SendTaskErred
-	// SendAddKeys: replicas of Tasks are here. (add-keys)
+	// SendAddKeys: replicas of Tasks are here. With Adopt they may be results that the
+	// scheduler does not know to have been made: those of runs that another scheduler, or the
+	// same before its restart, has ordered. (add-keys)
 	SendAddKeys
 	// SendReleaseData: Key is not here, or no longer. (release-worker-data)
 	SendReleaseData
@@ -63,7 +65,9 @@ type Action struct {
 	// State and HasState belong to SendStealResponse.
 	State    TaskState
 	HasState bool
-	Task     *Task
+	// Adopt belongs to SendAddKeys.
+	Adopt bool
+	Task  *Task
 	// Key is Task's. It may be kept.
 	Key   task.Key
 	Peer  *Peer

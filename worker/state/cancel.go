@@ -128,5 +128,7 @@ func (s *State) schedulerLost() {
 
 func (s *State) reattach() {
 	s.detached = false
-	s.tellList(SendAddKeys, s.inMemory.tasks)
+	if a := s.tellList(SendAddKeys, s.inMemory.tasks); a != nil {
+		a.Adopt = true
+	}
 }

@@ -127,7 +127,7 @@ type RemovePeer struct {
 type SchedulerLost struct{ Stimulus string }
 
 // Reattach tells that a scheduler is there again: all results that are here are announced
-// to it in SendAddKeys.
+// to it in SendAddKeys, and those of runs that go on will be, for it to adopt.
 type Reattach struct{ Stimulus string }
 
 // From the server itself:

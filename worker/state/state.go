@@ -42,12 +42,13 @@ type State struct {
 	log         ring
 
 	// Of the event that is being applied.
-	now   int64
-	ev    Event
-	out   *Actions
-	recs  []*Task // stack of tasks with a recommendation
-	added []*Task // to be announced at the end
-	lost  []*Task // newly missing
+	now     int64
+	ev      Event
+	out     *Actions
+	recs    []*Task // stack of tasks with a recommendation
+	added   []*Task // to be announced at the end
+	orphans []*Task // to be announced as well, for the scheduler to adopt
+	lost    []*Task // newly missing
 
 	dead, free  []*Task
 	mark        uint32
@@ -184,12 +185,13 @@ func (s *State) tell(kind ActionKind, t *Task) *Action {
 }
 
 // tellList makes a message to the scheduler about several tasks.
-func (s *State) tellList(kind ActionKind, tasks []*Task) {
+func (s *State) tellList(kind ActionKind, tasks []*Task) *Action {
 	if s.detached || len(tasks) == 0 {
-		return
+		return nil
 	}
 	a := s.out.add(kind)
 	a.Tasks, a.Stimulus = s.out.keep(tasks), s.ev.stimulus()
+	return a
 }
 
 func (s *State) requestRefresh(tasks []*Task) { s.tellList(SendRequestRefresh, tasks) }
@@ -220,29 +222,33 @@ func (s *State) settle() {
 
 // announce tells the scheduler what has arrived here and what cannot be found.
 func (s *State) announce() {
-	if len(s.added) > 0 {
-		n := 0
-		for _, t := range s.added {
-			if t.state == Memory {
-				s.added[n] = t
-				n++
-			}
-		}
-		s.tellList(SendAddKeys, s.added[:n])
-		clear(s.added)
-		s.added = s.added[:0]
+	s.tellList(SendAddKeys, still(s.added, Memory))
+	s.added = emptied(s.added)
+	if a := s.tellList(SendAddKeys, still(s.orphans, Memory)); a != nil {
+		a.Adopt = true
 	}
-	if len(s.lost) > 0 {
-		n := 0
-		for _, t := range s.lost {
-			if t.state == Missing {
-				t.asked = true
-				s.lost[n] = t
-				n++
-			}
-		}
-		s.requestRefresh(s.lost[:n])
-		clear(s.lost)
-		s.lost = s.lost[:0]
+	s.orphans = emptied(s.orphans)
+	lost := still(s.lost, Missing)
+	for _, t := range lost {
+		t.asked = true
 	}
+	s.requestRefresh(lost)
+	s.lost = emptied(s.lost)
+}
+
+// still keeps the tasks that are in a state.
+func still(list []*Task, st TaskState) []*Task {
+	n := 0
+	for _, t := range list {
+		if t.state == st {
+			list[n] = t
+			n++
+		}
+	}
+	return list[:n]
+}
+
+func emptied(list []*Task) []*Task {
+	clear(list)
+	return list[:0]
 }

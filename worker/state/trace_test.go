@@ -290,6 +290,9 @@ func traceAction(a Action) string {
 	case DoRetryBusy:
 		return fmt.Sprintf("%s %s after %v", name, strings.TrimPrefix(a.Peer.Address(), "tcp://"), a.After)
 	case SendAddKeys, SendRequestRefresh:
+		if a.Adopt {
+			name += " (adopt)"
+		}
 		return name + " " + traceKeys(a.Tasks)
 	case SendTaskFinished:
 		return fmt.Sprintf("%s %v run %d, %d bytes", name, a.Key, a.RunID, a.Task.NBytes())

@@ -83,10 +83,14 @@ func (s *State) step(t *Task, finish TaskState) bool {
 	case pair(Ready, Executing), pair(Constrained, Executing):
 		s.startRun(t)
 	case pair(Executing, Memory), pair(LongRunning, Memory):
-		if t.orphaned {
+		switch {
+		case t.orphaned && t.scattered: // the scheduler has it from who scattered it
 			s.added = append(s.added, t)
 			s.toMemory(t)
-		} else {
+		case t.orphaned:
+			s.orphans = append(s.orphans, t)
+			s.toMemory(t)
+		default:
 			s.toMemory(t)
 			s.tell(SendTaskFinished, t)
 		}

@@ -265,7 +265,7 @@ func (c *checker) resources() {
 func (c *checker) progress() {
 	s := c.s
 	c.that(nil, s.executing.len() <= s.cfg.Threads, "%d tasks run on %d threads", s.executing.len(), s.cfg.Threads)
-	c.that(nil, len(s.recs)+len(s.added)+len(s.lost) == 0, "recommendations are left")
+	c.that(nil, len(s.recs)+len(s.added)+len(s.orphans)+len(s.lost) == 0, "recommendations are left")
 	if !s.running {
 		return
 	}
