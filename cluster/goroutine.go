@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"sync"
@@ -16,9 +17,10 @@ type goroutine struct {
 	started chan struct{} // closed when the worker is there, or has failed to be
 	done    chan struct{}
 
-	mu  sync.Mutex
-	w   *worker.Worker
-	err error
+	mu     sync.Mutex
+	w      *worker.Worker
+	starts int
+	err    error
 }
 
 // startGoroutine begins to start a worker; Ready waits for it.
@@ -37,26 +39,42 @@ func startGoroutine(spec WorkerSpec, log *slog.Logger) (*goroutine, error) {
 
 func (g *goroutine) run(ctx context.Context, cfg worker.Config) {
 	defer close(g.done)
-	w, err := worker.Start(ctx, cfg)
-	g.mu.Lock()
-	g.w, g.err = w, err
-	g.mu.Unlock()
-	close(g.started)
-	if err != nil {
+	for first := true; ; first = false {
+		w, err := worker.Start(ctx, cfg)
+		g.mu.Lock()
+		g.w, g.err = w, err
+		g.starts++
+		g.mu.Unlock()
+		if first {
+			close(g.started)
+		}
+		if err != nil {
+			return
+		}
+		select {
+		case <-w.Done():
+		case <-ctx.Done():
+		}
+		_ = w.Close()
+		err = outcome(w.Err(), false)
+		if ctx.Err() == nil && errors.Is(err, ErrRestart) {
+			continue // the scheduler has asked for a fresh one
+		}
+		if errors.Is(err, ErrRestart) {
+			err = nil
+		}
+		g.mu.Lock()
+		g.err = err
+		g.mu.Unlock()
 		return
 	}
-	<-w.Done()
-	_ = w.Close()
-	g.mu.Lock()
-	g.err = outcome(w.Err(), false)
-	g.mu.Unlock()
 }
 
 // Info describes the worker.
 func (g *goroutine) Info() WorkerInfo {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	i := WorkerInfo{Name: g.name, State: Starting, PID: os.Getpid(), Starts: 1}
+	i := WorkerInfo{Name: g.name, State: Starting, PID: os.Getpid(), Starts: g.starts}
 	ended := false
 	select {
 	case <-g.done:
@@ -86,14 +104,7 @@ func (g *goroutine) Ready(ctx context.Context) error {
 
 // Close ends the worker and waits for it.
 func (g *goroutine) Close(ctx context.Context) error {
-	g.cancel() // of a start that is under way
-	<-g.started
-	g.mu.Lock()
-	w := g.w
-	g.mu.Unlock()
-	if w != nil {
-		_ = w.Close()
-	}
+	g.cancel()
 	select {
 	case <-g.done:
 		return nil

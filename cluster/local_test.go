@@ -101,6 +101,7 @@ func TestLocal(t *testing.T) {
 		{Workers: 2, Threads: 1},
 		{Workers: 2, Threads: 1, Lanes: "none"},
 		{Workers: 1, Threads: 2, Protocol: "tcp"},
+		{Workers: 2, Threads: 1, Protocol: "ucxx"},
 	} {
 		name := fmt.Sprintf("%v %s lanes=%s", o.Mode, o.Protocol, o.Lanes)
 		t.Run(strings.ReplaceAll(name, "  ", " default "), func(t *testing.T) {
@@ -197,6 +198,30 @@ func TestLocalKilled(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	where(ctx, t, c, cl)
+}
+
+// A restart gives every worker a fresh start and forgets all tasks.
+func TestLocalRestart(t *testing.T) {
+	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
+		t.Run(mode.String(), func(t *testing.T) {
+			leak.Check(t)
+			ctx, c, cl := start(t, cluster.Options{Mode: mode, Workers: 2, Threads: 1, Logger: quiet})
+			future := inc.Submit(ctx, cl, client.Val(1))
+			if err := future.Wait(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := cl.Restart(ctx, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			exercise(ctx, t, cl)
+			for _, w := range c.Workers() {
+				if w.Starts != 2 {
+					t.Errorf("%+v", w)
+				}
+			}
+			where(ctx, t, c, cl)
+		})
+	}
 }
 
 // Data survives the workers that had it.

@@ -211,7 +211,7 @@ func (s *WorkerSpec) log(w *worker.Worker, err error) {
 // outcome is how a worker's end looks from outside.
 func outcome(err error, restart bool) error {
 	switch {
-	case restart:
+	case restart, errors.Is(err, worker.ErrRestart):
 		return ErrRestart
 	case err == nil, errors.Is(err, worker.ErrClosed), errors.Is(err, worker.ErrSchedulerClosed):
 		return nil
