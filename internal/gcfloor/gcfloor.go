@@ -16,7 +16,7 @@ import (
 )
 
 // Scheduler is the floor of a scheduler in a process of its own, in bytes.
-const Scheduler = 256 << 20
+const Scheduler = 64 << 20
 
 // usual is Go's own percentage.
 const usual = 100

@@ -17,8 +17,8 @@ const (
 	memoryBar      = 1024 // bytes a task
 	linearBar      = 1.25 // time a task with the most tasks, over that with the fewest
 	warmTasks      = 2000
-	memoryBarTasks = 100_000 // fewer tasks than this do not drown what a process has anyway
-	daskMost       = 100_000 // more tasks than this take Dask's scheduler minutes and gigabytes
+	memoryBarTasks = 1_000_000 // fewer tasks do not drown what a process has anyway
+	daskMost       = 100_000   // more tasks than this take Dask's scheduler minutes and gigabytes
 )
 
 // load is what a scheduler had to spend.
