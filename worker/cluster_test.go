@@ -158,3 +158,63 @@ func TestClusterWorkerLost(t *testing.T) {
 		}
 	}
 }
+
+// nested submits tasks from within a task and waits for them: with one thread that works
+// only because the task gives it up meanwhile.
+var nested = client.Func("worker_test.nested", func(ctx context.Context, n int) (int, error) {
+	sum := 0
+	err := client.Inside(ctx, func(c *client.Client) error {
+		xs := make([]int, n)
+		for i := range xs {
+			xs[i] = i
+		}
+		all, err := client.Gather(ctx, double.Map(ctx, c, xs))
+		for _, v := range all {
+			sum += v
+		}
+		return err
+	})
+	return sum, err
+})
+
+func TestClusterNested(t *testing.T) {
+	both(t, func(t *testing.T, listen string) {
+		c := start(t, listen, 1, worker.Config{Threads: 1})
+		ctx := testContext(t)
+		if v, err := nested.Submit(ctx, c.client, client.Val(10)).Result(ctx); v != 90 || err != nil {
+			t.Errorf("got %v, %v", v, err)
+		}
+		// Its thread is free again.
+		if v, err := double.Submit(ctx, c.client, client.Val(4)).Result(ctx); v != 8 || err != nil {
+			t.Errorf("got %v, %v", v, err)
+		}
+	})
+}
+
+// Data that travels between Go workers over a lane, in a whole cluster.
+func TestClusterLane(t *testing.T) {
+	c := start(t, "tcp://127.0.0.1:0", 2, worker.Config{Threads: 1, Lanes: worker.Lanes{Listen: "inproc://"}})
+	ctx := testContext(t)
+	texts := text.Map(ctx, c.client, []int{1_000_000, 2_000_000, 3_000_000, 4_000_000})
+	want := 0
+	for i, f := range texts {
+		for j, w := range c.workers { // on each of them, so that one of two fetches
+			n, err := size.Submit(ctx, c.client, f, client.Workers(w.Address()), client.Impure()).Result(ctx)
+			if err != nil || n != (i+1)*1_000_000 {
+				t.Fatalf("%d on %d: %v, %v", i, j, n, err)
+			}
+		}
+		want++
+	}
+	lanes := 0
+	for _, w := range c.workers {
+		for _, x := range w.Transfers() {
+			if x.Incoming && x.Lane == "inproc" && x.Error == "" {
+				lanes++
+			}
+		}
+	}
+	if lanes < want {
+		t.Errorf("%d transfers went over the lane, want %d", lanes, want)
+	}
+}

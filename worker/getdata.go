@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -66,7 +67,12 @@ func (w *Worker) getData(ctx context.Context, r *rpc.Request) (any, error) {
 	record.Keys, record.Bytes = len(held), m.Size()
 	record.end(false, err)
 	w.transferred(&record)
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, comm.ErrClosed):
+		// It went away, with the data or without; if it still wants any, it asks again.
+		w.log.Debug("a peer went away before it thanked for data", "peer", who, "error", err)
+	default:
 		r.Comm.Abort() // the peer may be in the middle of the answer
 		return rpc.NoReply, fmt.Errorf("worker: data for %s: %w", who, err)
 	}
