@@ -55,8 +55,10 @@ type Client struct {
 	addresses []string               // of workers, by index
 	addressAt map[string]int32
 	events    map[string][]*subscription
-	cancels   int64 // calls of Cancel so far
-	closed    error // why nothing more is said; nil while the client lives
+	checked   map[string]bool // names of workers that were looked for
+	checks    sync.WaitGroup  // looks that are under way
+	cancels   int64           // calls of Cancel so far
+	closed    error           // why nothing more is said; nil while the client lives
 	identity  schedulerID
 
 	wake   chan struct{} // holds a token: something is queued
@@ -93,7 +95,7 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 	c := &Client{
 		cfg: cfg, address: comm.NormalizeAddress(address), id: cfg.Name + "-" + randomHex(8), log: cfg.Logger,
 		pool: rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: cfg.Dial}),
-		keys: make(map[task.Key]*keyState), graphs: make(map[*graphOut]struct{}), addressAt: make(map[string]int32), events: make(map[string][]*subscription),
+		keys: make(map[task.Key]*keyState), graphs: make(map[*graphOut]struct{}), addressAt: make(map[string]int32), events: make(map[string][]*subscription), checked: make(map[string]bool),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	near := cfg.Dial
@@ -161,6 +163,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.cancel(ErrClosed)
 	<-c.done
+	c.checks.Wait()
 	return errors.Join(err, c.pool.Close(), c.workers.Close())
 }
 

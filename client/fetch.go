@@ -34,6 +34,12 @@ func (c *Client) fetch(ctx context.Context, keys []*keyState, sink func(i int, v
 		if err != nil || len(missing) == 0 {
 			return err
 		}
+		if moved := c.forgetPlaces(keys, missing); moved { // ask where they are now
+			if missing, err = c.fetchOnce(ctx, keys, missing, sink); err != nil || len(missing) == 0 {
+				return err
+			}
+			c.forgetPlaces(keys, missing)
+		}
 		if left, err = c.throughScheduler(ctx, keys, missing, sink); err != nil || len(left) == 0 {
 			return err
 		}
@@ -45,6 +51,18 @@ func (c *Client) fetch(ctx context.Context, keys []*keyState, sink func(i int, v
 			return ctx.Err()
 		}
 	}
+}
+
+// forgetPlaces forgets where results are that were not there. It tells whether it was known of
+// any.
+func (c *Client) forgetPlaces(keys []*keyState, which []int) (known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, i := range which {
+		known = known || keys[i].where >= 0
+		keys[i].where = -1
+	}
+	return known
 }
 
 // askAgain takes back that keys are finished and asks the scheduler about them.

@@ -177,6 +177,7 @@ func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.
 	out := &graphOut{opts: graphOptions{fifo: "60s", submitting: task.CurrentKey(ctx)}}
 	for i := range g.nodes {
 		n := &g.nodes[i]
+		c.checkWorkers(&n.notes)
 		out.w.Spec(n.key, g.specs[n.from:n.to], n.deps, out.annotate(&n.notes), task.None)
 	}
 	slab := make([]Future[T], len(wanted))

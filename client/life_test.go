@@ -122,6 +122,22 @@ func TestLostData(t *testing.T) {
 	}
 }
 
+func TestMovedData(t *testing.T) {
+	r := newRig(t, "tcp://127.0.0.1:0", 2)
+	f := inc.Submit(r.ctx, r.c, client.Val(5), client.Workers("w0"))
+	if v := must[int](t)(f.Result(r.ctx)); v != 6 {
+		t.Fatalf("got %d", v)
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, 20*time.Second)
+	defer cancel()
+	if err := r.workers[0].Retire(ctx); err != nil { // what it has goes to the other
+		t.Fatal(err)
+	}
+	if v := must[int](t)(f.Result(r.ctx)); v != 6 {
+		t.Errorf("after it has moved: %d", v)
+	}
+}
+
 func TestEvents(t *testing.T) {
 	r := newRig(t, "inproc://", 0)
 	got := make(chan client.Event, 10)

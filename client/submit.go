@@ -36,6 +36,7 @@ func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option, 
 		return failed[R](c, err)
 	}
 	s.spec = s.b.Append(s.spec[:0])
+	c.checkWorkers(&o.notes)
 	key := o.key
 	if key == "" {
 		s.key = appendKey(s.key[:0], f.Name(), s.spec, o.impure || o.actor)
@@ -80,6 +81,7 @@ const mapChunk = 8192
 // mapCalls sends n calls. Futures and their states are in few allocations.
 func mapCalls[R any](ctx context.Context, c *Client, f *task.Func, n int, opts []Option, build func(*task.Builder, int) error) []*Future[R] {
 	o := newOptions(opts)
+	c.checkWorkers(&o.notes)
 	futures := make([]*Future[R], n)
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
