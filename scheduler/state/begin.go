@@ -11,7 +11,6 @@ type scratch struct {
 	id      []byte
 	pools   []*pool
 	tasks   []*Task
-	tasks2  []*Task
 	workers []*Worker
 	keys    []task.Key
 }

@@ -142,7 +142,7 @@ func TestOrderIsTopological(t *testing.T) {
 
 // Deep graphs must not need a deep stack.
 func TestDeepGraph(t *testing.T) {
-	const n = 200_000
+	const n = 50_000
 	g := &Graph{Nodes: make([]Node, n)}
 	for i := range n {
 		g.Nodes[i] = Node{Key: task.NewKey(fmt.Sprintf("d-%d", i)), Spec: []byte("f")}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,6 +10,15 @@ import (
 	"go.millstream.dev/task"
 	"pgregory.net/rapid"
 )
+
+// More than rapid's defaults, and nothing written into the tree; flags on the command line still win.
+func init() {
+	for name, value := range map[string]string{"rapid.checks": "300", "rapid.steps": "60", "rapid.nofailfile": "true"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+}
 
 // world drives two states with the same random events: one that validates itself after each, one that does not.
 // They must agree on every action. Beside them it keeps what the other side of each message believes.
@@ -19,7 +29,6 @@ type world struct {
 	now       time.Time
 	views     map[string]map[task.Key]string // what each client was told last of a key
 	told      map[WorkerID]map[task.Key]int64
-	names     int
 	requests  uint64
 	answered  map[uint64]bool
 	steals    []Action

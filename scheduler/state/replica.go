@@ -40,18 +40,6 @@ func (s *State) size(t *Task) int64 {
 	return t.nbytes
 }
 
-// setNBytes changes the size of a result, on all its holders.
-func (s *State) setNBytes(t *Task, n int64) {
-	old := s.size(t)
-	t.nbytes = n
-	for i := range t.holders {
-		t.holders[i].w.nbytes += s.size(t) - old
-	}
-	if t.state == Memory {
-		t.group.nbytes += s.size(t) - old
-	}
-}
-
 // addReplica notes that a worker holds a task's result. It tells whether that is new.
 func (s *State) addReplica(t *Task, w *Worker) bool {
 	if w.holdsTask(t) || t.actor && len(t.holders) > 0 { // there is one of each actor

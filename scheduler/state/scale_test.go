@@ -25,7 +25,7 @@ func TestMemoryPerTask(t *testing.T) {
 		"random": func(n int) (*Graph, []task.Key) { return randomGraph(n, 7) },
 	}
 	for name, shape := range shapes {
-		for _, n := range []int{20_000, 100_000} {
+		for _, n := range []int{10_000, 50_000} {
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 				g, keys := shape(n)
 				r := newRig(Config{TransitionLog: -1})
@@ -89,7 +89,7 @@ func TestWorkPerTask(t *testing.T) {
 		return float64(r.Counters().Transitions-before) / float64(n), float64(total) / float64(n)
 	}
 	smallT, smallA := count(10, 2000)
-	for _, c := range []struct{ workers, n int }{{10, 20_000}, {1000, 20_000}} {
+	for _, c := range []struct{ workers, n int }{{10, 10_000}, {1000, 10_000}} {
 		tr, ac := count(c.workers, c.n)
 		if tr > 1.1*smallT || ac > 3*smallA {
 			t.Errorf("%d workers, %d tasks: %.2f transitions and %.2f actions per task; with 10 and 2000: %.2f and %.2f", c.workers, c.n, tr, ac, smallT, smallA)
@@ -136,7 +136,7 @@ func TestManyPrefixes(t *testing.T) {
 	r := newRig(Config{})
 	r.addWorkers(2, 1)
 	c := r.addClient("c")
-	const n = 30_000
+	const n = 15_000
 	g := &Graph{Nodes: make([]Node, n)}
 	keys := make([]task.Key, n)
 	for i := range n {
