@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"strings"
 	"time"
@@ -252,9 +251,7 @@ func (s *Scheduler) addWorker(w *worker, ev *state.AddWorker, in *registration) 
 	s.log.Info("register worker", "address", w.address, "name", w.name, "threads", ev.Threads)
 	reply := msgpack.MapOf("status", "OK", "time", seconds(s.now), "heartbeat-interval", s.heartbeatInterval(),
 		"worker-plugins", s.plugins.worker.asMap())
-	for _, p := range s.versionCheck(w.versions, w.serverID) {
-		reply = append(reply, p)
-	}
+	reply = append(reply, s.versionCheck(w.versions, w.serverID)...)
 	// Our own workers learn which life of the scheduler this is.
 	reply.Set("millstream", msgpack.MapOf("id", s.id, "epoch", s.epoch()))
 	return reply, nil
@@ -281,72 +278,4 @@ func intervalFor(n int) float64 {
 		return 2
 	}
 	return float64(n)/200 + 1
-}
-
-// streamEnded tells the loop that a stream is over. It returns when the loop knows.
-func (s *Scheduler) streamEnded(st *stream, err error) {
-	why := "its connection was lost"
-	if err != nil {
-		why = err.Error()
-	}
-	err = s.do(context.Background(), func() {
-		switch {
-		case st.gone:
-		case st.worker != nil && st.leaving:
-			s.removeWorker(st.worker, "it left", true, false)
-		case st.worker != nil:
-			s.removeWorker(st.worker, why, false, false)
-		case st.client != nil:
-			s.clientEnded(st)
-		}
-	})
-	if err != nil { // the loop has ended, and nobody else lets it go
-		st.out.abort(err)
-	}
-	<-st.out.done
-}
-
-// removeWorker takes a worker out: what it processed runs elsewhere. It runs in the loop.
-// safe tells that its tasks are not to blame, tell that it gets the order to end.
-func (s *Scheduler) removeWorker(w *worker, why string, safe, tell bool) {
-	if s.workers[w.address] != w {
-		return
-	}
-	var processing, lost int
-	if sw := s.state.Worker(w.id); sw != nil {
-		processing = sw.NumProcessing()
-		for i := range sw.NumHeld() {
-			if sw.Held(i).NumHolders() == 1 {
-				lost++
-			}
-		}
-	}
-	event := msgpack.MapOf("action", "remove-worker", "processing-tasks", processing, "lost-tasks", lost, "expected", safe, "reason", why)
-	s.logEvent(event, w.address)
-	s.logEvent(append(event[:len(event):len(event)], msgpack.Pair{Key: "worker", Value: w.address}), "all")
-	s.apply(&state.RemoveWorker{Worker: w.id, Safe: safe, Close: tell, Reason: why})
-	s.forgetWorker(w, why, safe)
-}
-
-// forgetWorker removes what the server knows of a worker that the state has removed.
-func (s *Scheduler) forgetWorker(w *worker, why string, safe bool) {
-	if w == nil || s.workers[w.address] != w {
-		return
-	}
-	delete(s.workers, w.address)
-	delete(s.aliases, w.alias)
-	s.removed[w.address] = s.now
-	s.totals.workersRemoved++
-	s.recordWorker(w.address, false)
-	w.st.end()
-	s.watch(w, false)
-	level := slog.LevelWarn
-	switch {
-	case s.ending:
-		level = slog.LevelDebug
-	case safe:
-		level = slog.LevelInfo
-	}
-	s.log.Log(s.ctx, level, "remove worker", "address", w.address, "name", w.name, "reason", why)
-	go s.pool.Remove(w.address) // dials are given up, which may take a moment
 }

@@ -1,0 +1,89 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Close ends the scheduler: workers are told to end, unless a journal lets them wait for
+// the next one; comms are closed. It is idempotent. What is not said when ctx ends, or
+// after two seconds, is not said.
+func (s *Scheduler) Close(ctx context.Context) error { return s.close(ctx, s.cfg.Journal == "") }
+
+func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
+	s.life.Lock()
+	first := !s.life.closing
+	s.life.closing = true
+	begun := s.life.begun
+	s.life.Unlock()
+	if !first {
+		select {
+		case <-s.done:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	defer close(s.done)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	for _, l := range s.listeners {
+		_ = l.Close()
+	}
+	if begun {
+		s.farewell(ctx, workersToo)
+	}
+	s.cancel()
+	err := s.server.Close()
+	s.serving.Wait()
+	if begun {
+		close(s.stop)
+		<-s.loopDone
+	}
+	s.http.close(ctx)
+	err = errors.Join(err, s.pool.Close())
+	if s.journal != nil {
+		err = errors.Join(err, s.journal.Close())
+	}
+	s.log.Info("scheduler closed", "id", s.id)
+	return err
+}
+
+// farewell tells all peers that it is over and waits until they have been told.
+func (s *Scheduler) farewell(ctx context.Context, workersToo bool) {
+	streams, err := ask(ctx, s, func() ([]*stream, error) {
+		var out []*stream
+		s.ending = true
+		for _, w := range s.workers {
+			if w.st == nil {
+				continue
+			}
+			if workersToo {
+				w.st.sendClose("scheduler-close")
+				w.st.send("close-stream")
+			}
+			out = append(out, w.st)
+		}
+		for _, c := range s.clients {
+			if c.st != nil {
+				out = append(out, c.st)
+			}
+		}
+		s.flush()
+		return out, nil
+	})
+	if err != nil {
+		return
+	}
+	for _, st := range streams {
+		st.out.finish()
+	}
+	for _, st := range streams {
+		select {
+		case <-st.out.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// gather collects results from workers and passes them on unopened.
+func (s *Scheduler) gather(ctx context.Context, r *rpc.Request, in keysArg) (any, error) {
+	missing, err := keyList(in.Keys)
+	if err != nil {
+		return nil, err
+	}
+	var a answers
+	data := msgpack.Map{}
+	failed := []any{}
+	bad := map[string]bool{} // workers that did not answer, or not with all that they should have
+	for len(missing) > 0 {
+		plan, lost, err := s.gatherPlan(ctx, missing, bad)
+		if err != nil {
+			a.release()
+			return nil, err
+		}
+		failed = append(failed, rawKeys(lost)...)
+		missing = s.gatherFrom(ctx, plan, &a, &data, bad)
+		if err := ctx.Err(); err != nil {
+			a.release()
+			return nil, err
+		}
+	}
+	_ = s.do(ctx, func() { s.logEvent(msgpack.MapOf("action", "gather", "count", len(in.Keys)), "all") })
+	if len(failed) > 0 {
+		a.release()
+		s.log.Warn("results could not be gathered", "keys", len(failed))
+		return msgpack.MapOf("status", "error", "keys", failed), nil
+	}
+	return a.reply(r.Comm, msgpack.MapOf("status", "OK", "data", data))
+}
+
+// gatherPlan says which worker to ask for which keys; lost are those that nobody has.
+func (s *Scheduler) gatherPlan(ctx context.Context, keys []task.Key, bad map[string]bool) (plan map[string][]task.Key, lost []task.Key, err error) {
+	plan = map[string][]task.Key{}
+	err = s.do(ctx, func() {
+		for _, k := range keys {
+			t := s.state.Task(k)
+			best := ""
+			for i := range holderCount(t) {
+				// Of several the one that is asked for the least so far.
+				w := t.Holder(i).Address()
+				if !bad[w] && (best == "" || len(plan[w]) < len(plan[best])) {
+					best = w
+				}
+			}
+			if best == "" {
+				lost = append(lost, k)
+			} else {
+				plan[best] = append(plan[best], k)
+			}
+		}
+	})
+	return plan, lost, err
+}
+
+func holderCount(t *state.Task) int {
+	if t == nil {
+		return 0
+	}
+	return t.NumHolders()
+}
+
+// gatherFrom asks the workers of a plan and returns the keys that did not come.
+func (s *Scheduler) gatherFrom(ctx context.Context, plan map[string][]task.Key, a *answers, data *msgpack.Map, bad map[string]bool) (missing []task.Key) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for address, keys := range plan {
+		wg.Go(func() {
+			got, err := s.getData(ctx, address, keys, a)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				s.log.Warn("a worker did not give its results", "worker", address, "error", err)
+				bad[address] = true
+				missing = append(missing, keys...)
+				return
+			}
+			found := map[task.Key]bool{}
+			for _, p := range got {
+				if k, err := task.KeyOf(p.Key); err == nil && !found[k] {
+					found[k] = true
+					*data = append(*data, p)
+				}
+			}
+			for _, k := range keys {
+				if !found[k] {
+					bad[address] = true
+					missing = append(missing, k)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return missing
+}
+
+// getData fetches results of one worker: Dask's get_data, which the caller confirms with a
+// bare "OK".
+func (s *Scheduler) getData(ctx context.Context, address string, keys []task.Key, a *answers) (msgpack.Map, error) {
+	for {
+		got, busy, err := s.getDataOnce(ctx, address, keys, a)
+		if err != nil || !busy {
+			return got, err
+		}
+		t := time.NewTimer(150 * time.Millisecond) // as Dask's workers do
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (s *Scheduler) getDataOnce(ctx context.Context, address string, keys []task.Key, a *answers) (got msgpack.Map, busy bool, err error) {
+	c, err := s.pool.Acquire(ctx, address)
+	if err != nil {
+		return nil, false, err
+	}
+	done := false
+	defer func() {
+		if !done {
+			c.Abort()
+		}
+		s.pool.Release(address, c)
+	}()
+	if err := s.say(ctx, c, msgpack.MapOf("op", "get_data", "keys", rawKeys(keys), "who", nil, "reply", true)); err != nil {
+		return nil, false, err
+	}
+	m, err := c.Read(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	a.keep(m)
+	v, err := wire.Decode(m, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	if err != nil {
+		return nil, false, err
+	}
+	d, _ := v.(msgpack.Map)
+	status := d.GetString("status")
+	switch status {
+	case "OK":
+		// Only an answer with data is confirmed.
+		if err := s.say(ctx, c, "OK"); err != nil {
+			return nil, false, err
+		}
+		inner, _ := d.Get("data")
+		got, _ = inner.(msgpack.Map)
+	case "busy":
+		busy = true
+	default:
+		err = rpc.ReplyError("get_data", address, v)
+		if err == nil {
+			err = fmt.Errorf("%s answered get_data with status %q", address, status)
+		}
+		return nil, false, err
+	}
+	done = true
+	return got, busy, nil
+}

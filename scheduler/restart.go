@@ -1,0 +1,131 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// restart forgets all tasks and restarts the workers that have nannies; others end.
+func (s *Scheduler) restart(ctx context.Context, r *rpc.Request, in struct {
+	Client   any    `rpc:"client,optional"`
+	Timeout  any    `rpc:"timeout,optional"`
+	Wait     *bool  `rpc:"wait_for_workers"`
+	Stimulus string `rpc:"stimulus_id,optional"`
+}) (any, error) {
+	err := s.do(ctx, func() {
+		s.log.Info("restart: all keys are released")
+		for name, c := range s.clients {
+			if sc := s.state.Client(c.id); sc != nil {
+				var keys []task.Key
+				for i := range sc.NumWanted() {
+					keys = append(keys, sc.Wanted(i).Key())
+				}
+				s.record(recordRelease, name, keys)
+			}
+		}
+		s.apply(&state.Restart{Client: state.NoClient})
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.restartWorkers(ctx, restartArgs{Timeout: in.Timeout, Wait: in.Wait, OnError: "raise"})
+	return nil, err
+}
+
+type restartArgs struct {
+	Workers  []any  `rpc:"workers,optional"`
+	Client   any    `rpc:"client,optional"`
+	Timeout  any    `rpc:"timeout,optional"`
+	Wait     *bool  `rpc:"wait_for_workers"`
+	OnError  string `rpc:"on_error,optional"`
+	Stimulus string `rpc:"stimulus_id,optional"`
+}
+
+func (s *Scheduler) restartWorkersRPC(ctx context.Context, _ *rpc.Request, in restartArgs) (msgpack.Map, error) {
+	return s.restartWorkers(ctx, in)
+}
+
+func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack.Map, error) {
+	limit, limited, err := timeout(in.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	if !limited {
+		limit = 30 * time.Second
+	}
+	began := time.Now()
+	wctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var before int
+	var nannies []target
+	out := msgpack.Map{}
+	err = s.do(ctx, func() {
+		before = len(s.workers)
+		s.eachWorker(in.Workers, func(w *worker, _ *state.Worker) {
+			if nanny, _ := w.nanny.(string); nanny != "" {
+				nannies = append(nannies, target{w.address, nanny})
+				return
+			}
+			out = append(out, msgpack.Pair{Key: w.address, Value: "removed"})
+		})
+		for _, p := range out {
+			w := s.workers[p.Key.(string)]
+			s.log.Warn("a worker without a nanny ends without being restarted", "worker", w.address)
+			s.removeWorker(w, "restart", true, true)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	errs := make([]error, len(nannies))
+	var wg sync.WaitGroup
+	for i, n := range nannies {
+		wg.Go(func() { errs[i] = s.pool.Call(wctx, n.address, "kill", msgpack.MapOf("reason", "restart"), nil) })
+	}
+	wg.Wait()
+	var bad error
+	for i, n := range nannies {
+		status := "OK"
+		if errs[i] != nil {
+			status = "timed out"
+			bad = errors.Join(bad, fmt.Errorf("the nanny of %s: %w", n.worker, errs[i]))
+		}
+		out = append(out, msgpack.Pair{Key: n.worker, Value: status})
+	}
+	if bad != nil && in.OnError != "return" {
+		return nil, &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("%d nanny worker(s) did not shut down within %v: %v", len(nannies), limit, bad)}
+	}
+	if in.Wait != nil && !*in.Wait {
+		return out, nil
+	}
+	left := max(limit-time.Since(began), 0).Seconds()
+	ok, err := await(ctx, s, left, func() (<-chan struct{}, error) {
+		if len(s.workers) >= before {
+			return nil, nil
+		}
+		return s.prims.workers.wait(), nil
+	})
+	if err == nil && !ok && in.OnError != "return" {
+		err = &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("Waited for %d worker(s) to reconnect after restarting but, after %v, some have not returned. Consider a longer timeout, or wait_for_workers=False. Workers without a nanny are only shut down.", len(out), limit)}
+	}
+	return out, err
+}
+
+// terminate ends the scheduler and its workers: Client.shutdown.
+func (s *Scheduler) terminate(_ context.Context, _ *rpc.Request, in struct {
+	Timeout any    `rpc:"timeout,optional"`
+	Reason  string `rpc:"reason,optional"`
+}) (string, error) {
+	s.log.Info("scheduler closes", "reason", orText(in.Reason, "unknown"))
+	// The answer leaves before the comms do.
+	time.AfterFunc(50*time.Millisecond, func() { s.end("terminate") })
+	return "OK", nil
+}

@@ -1,0 +1,155 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// closing are Dask's arguments of workers_to_close.
+type closing struct {
+	Ratio     any    `rpc:"memory_ratio,optional"`
+	N         *int   `rpc:"n"`
+	Key       any    `rpc:"key,optional"`
+	Minimum   *int   `rpc:"minimum"`
+	Target    *int   `rpc:"target"`
+	Attribute string `rpc:"attribute,optional"`
+}
+
+// choose runs in the loop.
+func (in *closing) choose(s *Scheduler) ([]*worker, error) {
+	if in.Key != nil {
+		return nil, &rpc.Exception{Type: "NotImplementedError", Message: "workers_to_close: key is a Python function, which this scheduler does not run"}
+	}
+	n, minimum := 0, 0
+	if in.N != nil {
+		n = max(*in.N, 0)
+	} else if in.Target != nil {
+		n = max(len(s.workers)-*in.Target, 0)
+	}
+	if n == 0 && (in.N != nil || in.Target != nil) {
+		return nil, nil
+	}
+	if in.Minimum != nil {
+		minimum = *in.Minimum
+	}
+	var out []*worker
+	for _, id := range s.state.WorkersToClose(n, minimum) {
+		if w := s.worker(id); w != nil {
+			out = append(out, w)
+		}
+	}
+	return out, nil
+}
+
+func (s *Scheduler) workersToClose(ctx context.Context, _ *rpc.Request, in closing) ([]any, error) {
+	return ask(ctx, s, func() ([]any, error) {
+		list, err := in.choose(s)
+		out := []any{}
+		for _, w := range list {
+			switch in.Attribute {
+			case "", "address":
+				out = append(out, w.address)
+			case "name":
+				out = append(out, w.name)
+			case "host":
+				out = append(out, w.host)
+			default:
+				return nil, &rpc.Exception{Type: "AttributeError", Message: fmt.Sprintf("a worker has no attribute %q (address, name or host)", in.Attribute)}
+			}
+		}
+		return out, err
+	})
+}
+
+func (s *Scheduler) adaptiveTarget(ctx context.Context, _ *rpc.Request, in struct {
+	Duration any `rpc:"target_duration,optional"`
+}) (int, error) {
+	d, _, err := timeout(in.Duration)
+	if err != nil {
+		return 0, err
+	}
+	return ask(ctx, s, func() (int, error) { return s.state.AdaptiveTarget(d), nil })
+}
+
+// retireWorkers moves the data of workers elsewhere and lets them go.
+func (s *Scheduler) retireWorkers(ctx context.Context, _ *rpc.Request, in struct {
+	Workers  []any  `rpc:"workers,optional"`
+	Names    []any  `rpc:"names,optional"`
+	Close    bool   `rpc:"close_workers,optional"`
+	Remove   *bool  `rpc:"remove"`
+	Stimulus string `rpc:"stimulus_id,optional"`
+
+	Ratio     any    `rpc:"memory_ratio,optional"`
+	N         *int   `rpc:"n"`
+	Key       any    `rpc:"key,optional"`
+	Minimum   *int   `rpc:"minimum"`
+	Target    *int   `rpc:"target"`
+	Attribute string `rpc:"attribute,optional"`
+}) (msgpack.Map, error) {
+	if in.Workers != nil && in.Names != nil {
+		return nil, &rpc.Exception{Type: "TypeError", Message: "names and workers are mutually exclusive"}
+	}
+	var chosen []*worker
+	infos := map[string]msgpack.Map{}
+	choose := func() error {
+		switch {
+		case in.Names != nil:
+			for _, v := range in.Names {
+				for _, w := range s.workers {
+					if nameText(w.name) == nameText(v) {
+						chosen = append(chosen, w)
+					}
+				}
+			}
+		case in.Workers != nil:
+			for _, v := range in.Workers {
+				if w := s.find(v); w != nil {
+					chosen = append(chosen, w)
+				}
+			}
+		default:
+			var err error
+			c := closing{Ratio: in.Ratio, N: in.N, Key: in.Key, Minimum: in.Minimum, Target: in.Target}
+			if chosen, err = c.choose(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	remove := in.Remove == nil || *in.Remove
+	_, err := s.request(ctx, func(number uint64) (state.Event, error) {
+		if err := choose(); err != nil || len(chosen) == 0 {
+			return nil, err
+		}
+		ev := &state.RetireWorkers{Request: number, Close: in.Close, Remove: remove}
+		for _, w := range chosen {
+			ev.Workers = append(ev.Workers, w.id)
+			infos[w.address] = s.workerIdentity(w)
+		}
+		return ev, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, s, func() (msgpack.Map, error) {
+		out := msgpack.Map{}
+		var retired, kept []any
+		for _, w := range chosen {
+			sw := s.state.Worker(w.id)
+			if sw != nil && sw.Data == w && sw.Status() == state.StatusRunning {
+				kept = append(kept, w.address) // its data could go nowhere
+				continue
+			}
+			retired = append(retired, w.address)
+			out = append(out, msgpack.Pair{Key: w.address, Value: infos[w.address]})
+		}
+		if len(chosen) > 0 {
+			s.logEvent(msgpack.MapOf("action", "retire-workers", "retired", retired, "could-not-retire", kept), "all")
+		}
+		return out, nil
+	})
+}
