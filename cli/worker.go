@@ -147,6 +147,7 @@ func (f *workerFlags) run(ctx context.Context, address string, stdout, stderr io
 	return runNannies(ctx, specs, cluster.NannyConfig{
 		// Tasks may print; results of this command are what it says itself.
 		Stdout: stderr, Stderr: stderr, Env: env, Logger: log, Changed: say.changed,
+		StartTimeout: -1, // the scheduler may come later, as with `dask worker`
 	}, timeout)
 }
 

@@ -50,8 +50,8 @@ type NannyConfig struct {
 	// within a second after, until the nanny gives up (default 10, negative: never). Before
 	// a first one has ever been registered it is at most 3.
 	MaxFailures int
-	// StartTimeout is how long a process may take to be registered (default 60 s; with a
-	// DeathTimeout of the worker's, that is what ends it).
+	// StartTimeout is how long a process may take to be registered (default 60 s, negative:
+	// for ever; with a DeathTimeout of the worker's, that is what ends it).
 	StartTimeout time.Duration
 	// Terminate is the part of the worker's memory limit at which its process is killed and
 	// replaced (default 0.95, negative: never; distributed.worker.memory.terminate). The
@@ -81,7 +81,7 @@ func (c NannyConfig) withDefaults() NannyConfig {
 	if c.MaxFailures == 0 {
 		c.MaxFailures = 10
 	}
-	if c.StartTimeout <= 0 {
+	if c.StartTimeout == 0 {
 		c.StartTimeout = time.Minute
 	}
 	if c.Terminate == 0 {

@@ -119,7 +119,7 @@ func (n *Nanny) once() ending {
 func (n *Nanny) watch(p *process) (end ending, cause error) {
 	start := time.NewTimer(n.cfg.StartTimeout)
 	defer start.Stop()
-	if n.spec.DeathTimeout > 0 {
+	if n.spec.DeathTimeout > 0 || n.cfg.StartTimeout < 0 {
 		start.Stop()
 	}
 	memory := time.NewTicker(n.cfg.Interval)
