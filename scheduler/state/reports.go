@@ -35,7 +35,11 @@ func (s *State) taskFinished(ev *TaskFinished) {
 		t.kind = s.typeOf(ev.TypeName, ev.Type, t.kind)
 		s.remember(t, w)
 	case Memory:
-		s.addReplica(t, w)
+		// The result was taken from elsewhere meanwhile: this worker has been told to forget it, or never
+		// had it.
+		if !w.holdsTask(t) {
+			s.freeKey(w, t.key)
+		}
 	case Waiting:
 		// The run was taken back: the order to forget it is on its way.
 	default:
@@ -46,7 +50,7 @@ func (s *State) taskFinished(ev *TaskFinished) {
 // staleFinish is the report of a run that is not the latest.
 func (s *State) staleFinish(t *Task, w *Worker, ev *TaskFinished) {
 	switch {
-	case ev.RunID>>32 != int64(s.cfg.Epoch) && t.state != Erred && t.state != Released && t.needed():
+	case ev.RunID < int64(s.cfg.Epoch)<<32 && t.state != Erred && t.state != Released && t.needed():
 		// A run of the scheduler's former life. Nobody has taken it back, and its result is as good as any.
 		s.adopt(t, w, ev.NBytes)
 	case t.state == Processing && t.worker == w:

@@ -62,7 +62,7 @@ type State struct {
 	cause  cause
 	stack  []*Task   // with recommendations
 	box    []*Worker // with keys to be freed
-	walk   uint32
+	walk   uint64
 	gone   []*Task // forgotten in this event
 	spare  []*Task // to be used again
 	chunk  []Task  // not used yet

@@ -40,7 +40,7 @@ type Task struct {
 	turn      int32 // place of its latest recommendation on the stack
 	retries   int32
 	failures  uint16 // workers that died while they processed it (suspicious)
-	mark      uint32 // of the last walk that came by
+	mark      uint64 // of the last walk that came by
 	estimate  float32
 
 	state   TaskState

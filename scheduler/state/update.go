@@ -146,7 +146,7 @@ func (g *grapher) findDeps() error {
 }
 
 // addDep adds a dependency once: those that are there bear the mark.
-func (t *Task) addDep(d *Task, mark uint32) {
+func (t *Task) addDep(d *Task, mark uint64) {
 	if d.mark != mark {
 		d.mark = mark
 		t.deps = append(t.deps, edge{d, -1})

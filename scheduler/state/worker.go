@@ -47,7 +47,7 @@ type Worker struct {
 	retiring  *request
 	stopped   time.Time // when it last ceased to take tasks
 	removed   bool
-	mark      uint32 // of the last choice that came by
+	mark      uint64 // of the last choice that came by
 	local     int64  // bytes that the choice found here
 }
 

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -200,7 +201,7 @@ func (s *State) removeWorker(w *Worker, ev *RemoveWorker) {
 		// Only what may have been running is suspicious: long-running tasks and the first in line.
 		if !ev.Safe && (t.seceded || i < 2*w.threads) {
 			blamed++
-			t.failures++
+			t.failures = min(t.failures, math.MaxUint16-1) + 1
 			t.group.prefix.suspicious++
 			if int(t.failures) > s.cfg.AllowedFailures {
 				s.fail(t, killedWorker(t, w, s.cfg.AllowedFailures))
