@@ -54,7 +54,7 @@ func (s *Scheduler) registerClient(ctx context.Context, r *rpc.Request) (any, er
 
 // isPart tells names that parts of the scheduler have as clients.
 func isPart(name string) bool {
-	return name == "fire-and-forget" || strings.HasPrefix(name, "variable-") || strings.HasPrefix(name, "queue-") || strings.HasPrefix(name, "published-")
+	return name == fireAndForget || strings.HasPrefix(name, "variable-") || strings.HasPrefix(name, "queue-") || strings.HasPrefix(name, "published-")
 }
 
 // addClient runs in the loop.

@@ -37,8 +37,8 @@ type Config struct {
 	Journal string
 	// Reattach is how long a scheduler that has read a journal waits for its workers to
 	// come back before it computes again what they may still have (default 5 s, or until
-	// all are there), and Forget how long clients may stay away before their futures are
-	// released (default 5 min).
+	// all are there), and Forget how long one of our clients that has lost its connection,
+	// or its scheduler, may stay away before its futures are released (default 1 min).
 	Reattach, Forget time.Duration
 	// AllowedFailures is how often a task may be on a worker that dies before it is given
 	// up (default 3, negative: none; distributed.scheduler.allowed-failures).
@@ -189,7 +189,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.Default()
 	}
 	c.Reattach = cmp.Or(c.Reattach, 5*time.Second)
-	c.Forget = cmp.Or(c.Forget, 5*time.Minute)
+	c.Forget = cmp.Or(c.Forget, time.Minute)
 	c.AllowedFailures = cmp.Or(c.AllowedFailures, 3)
 	c.WorkerTTL = cmp.Or(c.WorkerTTL, 5*time.Minute)
 	c.StealingInterval = max(cmp.Or(c.StealingInterval, time.Second), 10*time.Millisecond)

@@ -80,6 +80,20 @@ func (s *Scheduler) commit(ctx context.Context, position uint64) error {
 	return err
 }
 
+// journalPending is how many bytes may wait for the disk before clients are not read any
+// more: who submits faster than the disk writes waits for it.
+const journalPending = 64 << 20
+
+// journalRoom waits until the journal can take what a client has sent.
+func (s *Scheduler) journalRoom(ctx context.Context, st *stream) error {
+	for st.client != nil && s.journal != nil && s.journal.Pending() > journalPending {
+		if err := s.commit(ctx, uint64(s.journal.Committed()+1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // epoch counts the lives of a scheduler with a journal, from 1; 0 without one.
 func (s *Scheduler) epoch() int64 {
 	if s.journal == nil {

@@ -25,6 +25,7 @@ type opFields struct {
 	reason   string
 	msg      string
 	topic    string
+	client   string
 }
 
 // fields reads the current message without allocating: the list of keys is the loop's,
@@ -107,6 +108,8 @@ func (s *Scheduler) opField(f *opFields, name []byte, r *msgpack.Reader) (err er
 		}
 	case "topic":
 		f.topic, err = readText(r)
+	case "client":
+		f.client, err = readText(r)
 	default:
 		err = r.Skip()
 	}

@@ -162,6 +162,10 @@ func (s *Scheduler) statusChange(w *worker, name string) error {
 	return nil
 }
 
+// fireAndForget is the client in whose name others make tasks run once that they do not
+// want to wait for.
+const fireAndForget = "fire-and-forget"
+
 // clientOp does one message of a client.
 func (s *Scheduler) clientOp(st *stream, ops *wire.Ops, p *post) error {
 	c := st.client
@@ -177,6 +181,10 @@ func (s *Scheduler) clientOp(st *stream, ops *wire.Ops, p *post) error {
 		f, err := s.fields(ops)
 		if err != nil {
 			return err
+		}
+		if f.client == fireAndForget {
+			s.desire(fireAndForget, f.keys...)
+			return nil
 		}
 		s.desire(c.name, f.keys...)
 	case "client-releases-keys":

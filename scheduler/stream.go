@@ -119,6 +119,10 @@ func (st *stream) read(ctx context.Context) error {
 			m.Release()
 			return err
 		}
+		if err := st.s.journalRoom(ctx, st); err != nil {
+			m.Release()
+			return err
+		}
 		select {
 		case st.credits <- struct{}{}:
 		case <-ctx.Done():
