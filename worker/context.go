@@ -43,6 +43,17 @@ func (c *lazyContext) cancel(cause error) {
 	}
 }
 
+// why is the cause of its end, nil while it has none.
+func (c *lazyContext) why() error {
+	c.mu.Lock()
+	real, cause := c.real, c.cause
+	c.mu.Unlock()
+	if real != nil {
+		return context.Cause(real)
+	}
+	return cause
+}
+
 // Deadline, Done, Err and Value are context.Context's.
 func (c *lazyContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 

@@ -30,6 +30,8 @@ func (w *Worker) Close() error {
 // reason: then data may be lost, and is computed again. It is what SIGTERM asks for.
 func (w *Worker) Retire(ctx context.Context) error {
 	w.log.Info("retiring: data moves to other workers first", "address", w.address)
+	// The scheduler forgets the worker and ends its stream: it is not to come back.
+	w.closing.Store(true)
 	err := w.pool.Call(ctx, w.cfg.Scheduler, "retire_workers", msgpack.MapOf(
 		"workers", []any{w.address}, "close_workers", false, "remove", true, "stimulus_id", "worker-close-gracefully-"+w.id), nil)
 	select {

@@ -157,7 +157,13 @@ func (r *run) run() {
 	}
 	r.deps, r.values = nil, nil
 	status := "OK"
-	if r.err != nil {
+	switch {
+	case r.err == nil:
+	case errors.Is(r.err, task.ErrReschedule):
+		status = "reschedule"
+	case errors.Is(r.base.why(), errCancelled):
+		status = "cancelled"
+	default:
 		status = "error"
 	}
 	w.timelines.add(ran{key: string(r.key), name: r.name, thread: r.thread, status: status, nbytes: r.nbytes, queued: r.queued, load: r.load, start: r.start, stop: r.stop})
@@ -171,6 +177,9 @@ func (r *run) call() error {
 	r.load = r.start
 	if r.broken != nil {
 		return r.broken
+	}
+	if why := r.base.why(); why != nil {
+		return why // it was cancelled before it began
 	}
 	var call task.Call
 	if err := call.Parse(r.spec); err != nil {
@@ -325,6 +334,7 @@ func (w *Worker) runEnded(r *run) {
 		if r.actor {
 			w.data.PutPinned(r.key, r.result, r.nbytes)
 			w.actors[r.key] = newActor(r.result)
+			w.actorKeys.Store(r.key, true)
 		} else {
 			w.data.Put(r.key, r.result, r.nbytes)
 		}

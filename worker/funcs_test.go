@@ -3,7 +3,9 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"go.millstream.dev/task"
@@ -90,3 +92,8 @@ func val[T any](v T) func(*task.Builder) error {
 func ref[T any](key string) func(*task.Builder) error {
 	return func(b *task.Builder) error { return task.NewParam[T]().Arg(b, task.RefTo[T](task.NewKey(key))) }
 }
+
+var gateCount atomic.Int64
+
+// gateName is a name that no other test has, nor this one when it is run again.
+func gateName(t testing.TB) string { return fmt.Sprint(t.Name(), "-", gateCount.Add(1)) }

@@ -123,6 +123,14 @@ func (w *Worker) dataMessage(held []*store.Entry) (m *wire.Message, nbytes int64
 	for _, e := range held {
 		nbytes += e.NBytes()
 		b = append(b, e.Key()...)
+		if _, ok := w.actorKeys.Load(e.Key()); ok {
+			s, err := errorValue(e.Key(), errActor)
+			if err != nil {
+				return nil, 0, err
+			}
+			b = appendSerialized(b, m, s)
+			continue
+		}
 		v, err := e.Open()
 		if err != nil {
 			return nil, 0, err
@@ -143,6 +151,8 @@ func (w *Worker) dataMessage(held []*store.Entry) (m *wire.Message, nbytes int64
 	m.Frames[0] = wire.HeapFrame(b)
 	return m, nbytes, nil
 }
+
+var errActor = errors.New("it is an actor, which stays where it is: call its methods")
 
 // appendSerialized adds the frames of a value to a message and appends its marker.
 func appendSerialized(b []byte, m *wire.Message, s *wire.Serialized) []byte {

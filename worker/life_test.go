@@ -20,7 +20,7 @@ import (
 // results of what was running.
 func TestReattach(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
-	name := t.Name()
+	name := gateName(t)
 	w, seen := d.worker(t, worker.Config{Threads: 2})
 	seen.tell(t, compute("a", 1, spec(t, inc, val(1)), nil), compute("running", 2, spec(t, gate, val(name)), nil))
 	seen.hear(t, "task-finished")

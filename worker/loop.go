@@ -128,8 +128,9 @@ func (w *Worker) act(a *state.Action) {
 		w.retryBusy(a.Peer.Address(), a.After)
 	case state.DoDelete:
 		w.data.Delete(a.Key)
-		if w.actors != nil {
+		if len(w.actors) > 0 {
 			delete(w.actors, a.Key)
+			w.actorKeys.Delete(a.Key)
 		}
 	default:
 		if w.session != nil {

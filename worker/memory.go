@@ -239,5 +239,6 @@ func (w *Worker) orderedClose(reason string) {
 	if reason == "restart" {
 		err = errors.Join(err, ErrRestart)
 	}
+	w.closing.Store(true) // the stream's end is not the loss of the scheduler
 	w.endLater(err)
 }

@@ -110,7 +110,7 @@ func TestOtherOps(t *testing.T) {
 		t.Errorf("logs %v", logs)
 	}
 
-	name := t.Name()
+	name := gateName(t)
 	seen.tell(t, compute("held", 1, spec(t, gate, val(name)), nil))
 	until(t, "the stack of the running task shows its function", func() bool {
 		var stacks msgpack.Map

@@ -232,10 +232,14 @@ func (w *Worker) supervise(s *session) {
 			return
 		}
 		w.do(func() {
+			w.drain(nil) // its last words, which may be that the worker is to end
 			w.session = nil
 			w.out.reset()
 			w.apply(&state.SchedulerLost{Stimulus: w.stimulus})
 		})
+		if w.closing.Load() {
+			return
+		}
 		if !s.millstream {
 			// Dask's scheduler has forgotten the worker and everything on it.
 			w.endLater(fmt.Errorf("worker: %w: %w", ErrSchedulerLost, err))

@@ -23,12 +23,16 @@ func until(t testing.TB, what string, f func() bool) {
 // A task that nobody wants any more is told through its context, and its thread is free.
 func TestCancel(t *testing.T) {
 	d := direct(t, "inproc://")
-	_, seen := d.worker(t, worker.Config{})
+	w, seen := d.worker(t, worker.Config{})
 	seen.tell(t, compute("w", 1, spec(t, wait), nil), msgpack.MapOf("op", "free-keys", "keys", []any{"w"}, "stimulus_id", "x"),
 		compute("next", 2, spec(t, inc, val(1)), nil))
 	if m := seen.hear(t, "task-finished"); m.GetString("key") != "next" {
 		t.Errorf("finished %v", m)
 	}
+	until(t, "the records tell the fate of both", func() bool {
+		list := w.Timelines()
+		return len(list) == 2 && list[0].Status == "cancelled" && list[1].Status == "OK"
+	})
 }
 
 func TestDeadline(t *testing.T) {
@@ -46,7 +50,7 @@ func TestDeadline(t *testing.T) {
 func TestSecede(t *testing.T) {
 	d := direct(t, "inproc://")
 	_, seen := d.worker(t, worker.Config{})
-	name := t.Name()
+	name := gateName(t)
 	seen.tell(t, compute("long", 1, spec(t, secede, val(name)), nil), compute("short", 2, spec(t, inc, val(1)), nil))
 	if m := seen.hear(t, "long-running"); m.GetString("key") != "long" {
 		t.Errorf("long-running %v", m)
@@ -79,7 +83,7 @@ func TestReschedule(t *testing.T) {
 func TestPriorityAndSteal(t *testing.T) {
 	d := direct(t, "inproc://")
 	_, seen := d.worker(t, worker.Config{})
-	name := t.Name()
+	name := gateName(t)
 	low, high := compute("low", 2, spec(t, inc, val(1)), nil), compute("high", 3, spec(t, inc, val(1)), nil)
 	low.Set("priority", []any{0, 5, 0})
 	high.Set("priority", []any{-1, 9, 0})
@@ -104,7 +108,7 @@ func TestPriorityAndSteal(t *testing.T) {
 func TestResources(t *testing.T) {
 	d := direct(t, "inproc://")
 	_, seen := d.worker(t, worker.Config{Threads: 4, Resources: map[string]float64{"GPU": 1}})
-	name := t.Name()
+	name := gateName(t)
 	one, two := compute("one", 1, spec(t, gate, val(name)), nil), compute("two", 2, spec(t, inc, val(1)), nil)
 	one.Set("resource_restrictions", msgpack.MapOf("GPU", 1))
 	two.Set("resource_restrictions", msgpack.MapOf("GPU", 1))
@@ -145,6 +149,15 @@ func TestActor(t *testing.T) {
 			t.Errorf("%s: answered %v", what, reply)
 		}
 	}
+	other, seenOther := d.worker(t, worker.Config{})
+	seenOther.tell(t, compute("copy", 2, spec(t, inc, ref[int]("counter")), map[string][]string{"counter": {w.Address()}}))
+	if m := seenOther.hear(t, "task-erred"); !strings.Contains(m.GetString("exception_text"), "is an actor") {
+		t.Errorf("erred %v", m)
+	}
+	until(t, "the record of the run says that it failed", func() bool {
+		list := other.Timelines()
+		return len(list) == 1 && list[0].Status == "error"
+	})
 	var reply msgpack.Map
 	d.call(t, w.Address(), "actor_attribute", msgpack.MapOf("actor", "counter", "attribute", "n"), &reply)
 	if reply.GetString("status") != "error" {

@@ -67,6 +67,7 @@ type Worker struct {
 	peers       *rpc.Pool // to other workers
 	lanes       *lanes
 	data        *store.Store
+	actorKeys   sync.Map // keys of actors, which do not travel
 	usage       *usage
 	net         traffic
 	http        *httpServer
