@@ -28,6 +28,20 @@
 // actions. One goroutine owns a State. Tasks, workers and clients that it hands out are its own; they may be
 // read until the next Apply and must not be kept.
 //
+// # Where it differs from Dask
+//
+//   - Root tasks that take less than 5 ms and make little are sent ahead, in batches, as far as about 10 ms of work: a
+//     worker that had to ask for each would mostly wait. Dask sends 1.1 per thread whatever they take.
+//   - Ready root tasks always go through the queue, by priority; Dask sends the first that it comes across.
+//   - When a worker dies, only what may have been running on it is suspicious: long-running tasks and the first two per
+//     thread by priority. Dask suspects everything that was sent to it.
+//   - A worker that stays paused for a second, or retires, is asked for all that it has not started.
+//   - Results that workers hold from before a restart of the scheduler are taken over (AddKeys.Adopt, run ids of an
+//     earlier epoch).
+//   - Keys that a graph or a client names and that nobody knows are reported as cancelled; a graph with a cycle errs all
+//     keys that it was to compute.
+//   - Without the queue (worker-saturation inf) siblings are not kept together on one worker.
+//
 // # Cost
 //
 // Every event costs what the tasks that it touches cost: nothing walks over all workers, but Tick, and adding

@@ -253,17 +253,40 @@ func newFillers(ws []*Worker) fillers {
 	return f
 }
 
-// next returns the emptiest worker that will do, and fills it by so many bytes. It looks at those in front only, unless
-// none of them will do.
+// next returns the emptiest worker that will do, and fills it by so many bytes. It looks at all of them only if the
+// first will not do.
 func (f fillers) next(nbytes int64, ok func(*Worker) bool) *Worker {
+	best := -1
 	for i := range f {
-		if w := f[i].w; ok(w) {
-			f[i].nbytes += nbytes
-			for ; i+1 < len(f) && f[i+1].nbytes < f[i].nbytes; i++ {
-				f[i], f[i+1] = f[i+1], f[i]
+		if (best < 0 || f[i].nbytes < f[best].nbytes) && ok(f[i].w) {
+			best = i
+			if i == 0 {
+				break
 			}
-			return w
 		}
 	}
-	return nil
+	if best < 0 {
+		return nil
+	}
+	w := f[best].w
+	f[best].nbytes += nbytes
+	f.down(best)
+	return w
+}
+
+func (f fillers) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(f) {
+			return
+		}
+		if child+1 < len(f) && f[child+1].nbytes < f[child].nbytes {
+			child++
+		}
+		if f[i].nbytes <= f[child].nbytes {
+			return
+		}
+		f[i], f[child] = f[child], f[i]
+		i = child
+	}
 }

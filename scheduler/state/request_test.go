@@ -1,0 +1,197 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"go.millstream.dev/task"
+)
+
+// requestRig has three workers and a result on the first.
+func requestRig(t *testing.T) (*rig, ClientID) {
+	r := newRig(Config{Validate: true, MaxReplicateTime: time.Minute})
+	r.addWorkers(3, 1)
+	c := r.addClient("c")
+	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: task.NewKey("k"), NBytes: 100, Workers: []WorkerID{0}}}})
+	return r, c
+}
+
+// done returns the keys that a request could not be met for, and whether it has ended.
+func done(list []Action, number uint64) ([]task.Key, bool) {
+	for _, a := range list {
+		if a.Kind == RequestDone && a.Number == number {
+			return a.Keys, true
+		}
+	}
+	return nil, false
+}
+
+func TestReplicateEnds(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		events []Event // after the request for three replicas
+		after  time.Duration
+		ended  bool
+		failed int
+	}{
+		{"when all are there", []Event{&AddKeys{Worker: 1, Keys: keysOf("k")}, &AddKeys{Worker: 2, Keys: keysOf("k")}}, 0, true, 0},
+		{"not before", []Event{&AddKeys{Worker: 1, Keys: keysOf("k")}}, 0, false, 0},
+		{"when a worker dies", []Event{&AddKeys{Worker: 1, Keys: keysOf("k")}, &RemoveWorker{Worker: 2}}, 0, true, 1},
+		{"when the result is lost", []Event{&RemoveWorker{Worker: 0}}, 0, true, 2},
+		{"when it takes too long", []Event{&AddKeys{Worker: 1, Keys: keysOf("k")}}, 2 * time.Minute, true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, _ := requestRig(t)
+			list := r.apply(&Replicate{Request: 7, Keys: keysOf("k"), N: 3})
+			if _, ended := done(list, 7); ended {
+				t.Fatal("it has ended before it began")
+			}
+			var failed []task.Key
+			ended := false
+			note := func(list []Action) {
+				if f, ok := done(list, 7); ok {
+					failed, ended = f, true
+				}
+			}
+			for _, ev := range c.events {
+				note(r.apply(ev))
+			}
+			if c.after > 0 {
+				r.now = r.now.Add(c.after)
+				note(r.apply(&Tick{}))
+			}
+			if ended != c.ended || len(failed) != c.failed {
+				t.Errorf("ended %v with %d failures, want %v with %d", ended, len(failed), c.ended, c.failed)
+			}
+		})
+	}
+}
+
+func TestReplicateAsksAgain(t *testing.T) {
+	r, _ := requestRig(t)
+	r.apply(&Replicate{Request: 1, Keys: keysOf("k"), N: 2})
+	r.now = r.now.Add(askAgain + time.Second)
+	asked := 0
+	for _, a := range r.apply(&Tick{}) {
+		if a.Kind == AcquireReplicas {
+			asked += len(a.Tasks)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("a copy that does not come is asked for %d times", asked)
+	}
+}
+
+func TestReplicateUnknownKeys(t *testing.T) {
+	r, c := requestRig(t)
+	r.submit(t, c, "running")
+	failed, ended := done(r.apply(&Replicate{Request: 3, Keys: keysOf("running", "nothing"), N: 2}), 3)
+	if !ended || len(failed) != 2 {
+		t.Errorf("ended %v, %d failures", ended, len(failed))
+	}
+	if failed, ended := done(r.apply(&Replicate{Request: 4, Keys: keysOf("k"), N: 1}), 4); !ended || len(failed) != 0 {
+		t.Errorf("what is there already: ended %v, %d failures", ended, len(failed))
+	}
+}
+
+func TestRetireMovesOnWhenTargetsDie(t *testing.T) {
+	r, _ := requestRig(t)
+	target := func(list []Action) WorkerID {
+		for _, a := range list {
+			if a.Kind == AcquireReplicas {
+				return a.Worker
+			}
+		}
+		return NoWorker
+	}
+	first := target(r.apply(&RetireWorkers{Request: 1, Workers: []WorkerID{0}, Remove: true}))
+	if first == NoWorker || !r.Worker(0).Retiring() {
+		t.Fatalf("the copy goes to %d", first)
+	}
+	list := r.apply(&RemoveWorker{Worker: first})
+	second := target(list)
+	if second == NoWorker || second == first || second == 0 {
+		t.Fatalf("after the death of %d the copy goes to %d", first, second)
+	}
+	// A worker that says it is running again has not heard yet that it is to leave.
+	r.apply(&WorkerStatusChange{Worker: 0, Status: StatusRunning})
+	if r.Worker(0).Status() != StatusClosingGracefully {
+		t.Error("a worker that retires runs again")
+	}
+	list = r.apply(&AddKeys{Worker: second, Keys: keysOf("k")})
+	if failed, ended := done(list, 1); !ended || len(failed) != 0 || r.Worker(0) != nil {
+		t.Errorf("ended %v, %d failures", ended, len(failed))
+	}
+	if k := r.Task(task.NewKey("k")); k.NumHolders() != 1 || k.Holder(0).ID() != second {
+		t.Error("the result was not moved")
+	}
+}
+
+func TestRetireSpreadsData(t *testing.T) {
+	r := newRig(Config{Validate: true})
+	r.addWorkers(5, 1)
+	c := r.addClient("c")
+	var data []NewData
+	for i := range 40 {
+		data = append(data, NewData{Key: task.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 100, Workers: []WorkerID{0}})
+	}
+	r.apply(&UpdateData{Client: c, Data: data})
+	list := r.apply(&RetireWorkers{Request: 1, Workers: []WorkerID{0}, Close: true, Remove: true})
+	var answers []*AddKeys
+	for _, a := range list {
+		if a.Kind == AcquireReplicas {
+			ev := &AddKeys{Worker: a.Worker}
+			for _, x := range a.Tasks {
+				ev.Keys = append(ev.Keys, x.Key())
+			}
+			answers = append(answers, ev)
+		}
+	}
+	for _, ev := range answers {
+		if len(ev.Keys) != 10 {
+			t.Errorf("worker %d gets %d of 40 results", ev.Worker, len(ev.Keys))
+		}
+		r.apply(ev)
+	}
+	if r.Worker(0) != nil {
+		t.Error("the worker has not left")
+	}
+}
+
+func TestRebalance(t *testing.T) {
+	r := newRig(Config{Validate: true})
+	r.addWorkers(4, 1)
+	c := r.addClient("c")
+	var data []NewData
+	for i := range 80 {
+		data = append(data, NewData{Key: task.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 100, Workers: []WorkerID{0}})
+	}
+	r.apply(&UpdateData{Client: c, Data: data})
+	list := r.apply(&Rebalance{Request: 1})
+	var answers []*AddKeys
+	for _, a := range list {
+		if a.Kind == AcquireReplicas {
+			for _, x := range a.Tasks {
+				answers = append(answers, &AddKeys{Worker: a.Worker, Keys: []task.Key{x.Key()}})
+			}
+		}
+	}
+	ended := false
+	for _, ev := range answers {
+		_, ok := done(r.apply(ev), 1)
+		ended = ended || ok
+	}
+	if !ended {
+		t.Error("it has not ended")
+	}
+	for w := range r.Workers() {
+		if w.NBytes() < 1800 || w.NBytes() > 2200 {
+			t.Errorf("worker %s holds %d of 8000 bytes", w.Name(), w.NBytes())
+		}
+	}
+	// What is even stays.
+	if list := r.apply(&Rebalance{Request: 2}); len(list) != 1 || list[0].Kind != RequestDone {
+		t.Errorf("actions:\n%s", formatActions(r.State, list))
+	}
+}
