@@ -31,6 +31,7 @@ type Config struct {
 	Trace io.Writer
 
 	graph func(w *world, i int) submission // another graph than a random one
+	cpu   func() time.Duration             // for the cost of Apply; nil: the time that passes
 }
 
 // Tasks says what the tasks of a simulation are like. Fractions are of all tasks.
@@ -83,7 +84,7 @@ func Random(seed uint64) Config {
 	c := Config{
 		Seed: seed, Validate: true,
 		Workers: 1 + r.IntN(6), Threads: 1 + r.IntN(3),
-		Clients: 1 + r.IntN(3), Graphs: 1 + r.IntN(4), Nodes: 5 + r.IntN(40),
+		Clients: 1 + r.IntN(3), Graphs: 1 + r.IntN(4), Nodes: 4 + r.IntN(26),
 		Latency: time.Duration(1+r.IntN(3000)) * time.Microsecond, Bandwidth: 1e6 * float64(1+r.IntN(200)),
 		NoStealing: r.IntN(4) == 0,
 		Tasks:      Tasks{Duration: time.Duration(1+r.IntN(300)) * time.Millisecond, Size: 1 << (6 + r.IntN(20))},

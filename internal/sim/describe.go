@@ -11,9 +11,6 @@ import (
 
 var started = time.Now()
 
-// cpuNow is a clock for the cost of Apply. One goroutine works at a time, so it is near the CPU time.
-func cpuNow() time.Duration { return time.Since(started) }
-
 // describe is an event as a line of a trace.
 func describe(ev any) string {
 	switch ev := ev.(type) { // those with pointers, which differ from run to run

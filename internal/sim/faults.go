@@ -19,7 +19,7 @@ func (w *world) poisson(rate float64, f func()) {
 		return
 	}
 	w.clock.after(wait, func() {
-		if !w.over {
+		if !w.over && w.faulty() {
 			f()
 			w.poisson(rate, f)
 		}

@@ -157,9 +157,9 @@ func (h *head) apply(ev sched.Event) {
 	if h.w.tracing {
 		h.w.trace("scheduler <- %s", describe(ev))
 	}
-	start := cpuNow()
+	start := h.w.cfg.cpu()
 	h.s.Apply(h.w.clock.time(), ev, &h.out)
-	h.cpu += cpuNow() - start
+	h.cpu += h.w.cfg.cpu() - start
 	h.events++
 	list := h.out.List()
 	for i := range list {

@@ -37,7 +37,6 @@ type proc struct {
 	runs     []*run
 	outgoing int
 	serving  []*transfer
-	adopting bool
 	cpu      time.Duration
 	events   uint64
 }
@@ -63,7 +62,7 @@ func (w *world) newProc(i int) *proc {
 // boot starts the process anew: nothing of its former life is left.
 func (p *proc) boot() {
 	p.life++
-	p.alive, p.met, p.detached, p.paused, p.closing, p.adopting = true, false, false, false, false, false
+	p.alive, p.met, p.detached, p.paused, p.closing = true, false, false, false, false
 	p.mute, p.frozen, p.slow, p.cutScheduler, p.cutPeers, p.outgoing = 0, 0, 1, 0, 0, 0
 	p.address = fmt.Sprintf("tcp://%s:%d", p.host, 10_000*(p.index+1)+p.life)
 	p.w.address[p.address] = p
@@ -133,9 +132,7 @@ func (p *proc) fromScheduler(c *conn, m any) {
 		}
 		if p.met {
 			p.detached = false
-			p.adopting = true
 			p.apply(&work.Reattach{})
-			p.adopting = false
 		}
 		p.met = true
 	case statusIs:
@@ -251,9 +248,9 @@ func (p *proc) apply(ev work.Event) {
 	if p.w.tracing {
 		p.w.trace("%s <- %s", p.name, describe(ev))
 	}
-	start := cpuNow()
+	start := p.w.cfg.cpu()
 	p.s.Apply(p.w.clock.time(), ev, &p.out)
-	p.cpu += cpuNow() - start
+	p.cpu += p.w.cfg.cpu() - start
 	p.events++
 	list := p.out.List()
 	for i := range list {
@@ -283,7 +280,7 @@ func (p *proc) do(a *work.Action) {
 	case work.SendTaskErred:
 		p.send(&sched.TaskErred{Key: a.Key, RunID: a.RunID, ExceptionText: a.Task.Failure().ExceptionText})
 	case work.SendAddKeys:
-		m := &sched.AddKeys{Adopt: p.adopting}
+		m := &sched.AddKeys{Adopt: a.Adopt}
 		for _, t := range a.Tasks {
 			m.Keys = append(m.Keys, t.Key())
 			m.NBytes = append(m.NBytes, t.NBytes())

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-var scaleFlag = flag.Int("sim.scale", 20_000, "how many tasks TestScale runs; a million for the real thing")
+var scaleFlag = flag.Int("sim.scale", 4000, "how many tasks TestScale runs; a million for the real thing")
 
 // TestScale prints what an event costs with ten workers and with a thousand (here fewer, unless -sim.scale
 // asks for a million tasks).

@@ -119,7 +119,7 @@ func (r *Report) add(o Report) {
 
 // The same seed gives the same run, line by line.
 func TestDeterministic(t *testing.T) {
-	for _, seed := range []uint64{1, 2, 3, 4, 5} {
+	for _, seed := range []uint64{1, 2} {
 		var sums []uint64
 		for range 2 {
 			h := fnv.New64a()
