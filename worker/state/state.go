@@ -201,8 +201,8 @@ func (s *State) recommend(t *Task, finish TaskState) {
 	switch {
 	case t.rec == noState:
 		s.recs = append(s.recs, t)
-	case t.rec == Memory && finish == Fetch: // it has just come
-		return
+	case t.rec == Memory && (finish == Fetch || finish == Released):
+		return // it has just come, and stays until the scheduler frees it
 	}
 	t.rec = finish
 }
