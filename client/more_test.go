@@ -1,0 +1,217 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/scheduler"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+)
+
+func TestNamesAndTexts(t *testing.T) {
+	r := newRig(t, "inproc://", 1)
+	if answer.Name() != "answer" || inc.Name() != "inc" || add.Name() != "add" || three.Name() != "three" || four.Name() != "four" {
+		t.Error("a function has another name")
+	}
+	if !strings.HasPrefix(r.c.ID(), "Client-") || r.c.Address() != r.scheduler.Address() || r.c.Err() != nil {
+		t.Errorf("%s at %s: %v", r.c.ID(), r.c.Address(), r.c.Err())
+	}
+	f := inc.Submit(r.ctx, r.c, client.Val(1), client.WithKey("k"))
+	if err := f.Wait(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s := f.String(); s != "Future(k, finished)" {
+		t.Errorf("a future is %s", s)
+	}
+	if client.Status(99).String() != "unknown" {
+		t.Error("a status that there is not")
+	}
+	bad := inc.Submit(r.ctx, r.c, nil)
+	if bad.Key() != "" || bad.Status() != client.Failed || bad.Err() == nil || bad.Wait(r.ctx) == nil || bad.Cancel() == nil {
+		t.Error("a future of nothing")
+	}
+	bad.Release()
+	if _, err := inc.Submit(r.ctx, r.c, bad).Result(r.ctx); err == nil {
+		t.Error("a future of nothing as an argument")
+	}
+	if err := r.c.Cancel(bad); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTaskErrorShowsAll(t *testing.T) {
+	r := newRig(t, "tcp://127.0.0.1:0", 1)
+	_, err := explode.Submit(r.ctx, r.c, client.Val("boom")).Result(r.ctx)
+	var te *client.TaskError
+	var exc *wire.Exception
+	if !errors.As(err, &te) || !errors.As(err, &exc) || exc.Type != "RuntimeError" {
+		t.Fatalf("%v", err)
+	}
+	if s := fmt.Sprintf("%+v", te); !strings.Contains(s, "rig_test.go") || strings.Contains(fmt.Sprintf("%v", te), "rig_test.go") {
+		t.Errorf("%s", s)
+	}
+	// What depends on a task that failed fails with its error.
+	_, err = inc.Submit(r.ctx, r.c, fail.Submit(r.ctx, r.c, client.Val("root"))).Result(r.ctx)
+	if !errors.As(err, &te) || te.Text != "root" {
+		t.Errorf("%v", err)
+	}
+	if errors.Is(err, client.ErrKilledWorker) {
+		t.Error("no worker died")
+	}
+}
+
+func TestKilledWorkerIsKnown(t *testing.T) {
+	r := newRigWith(t, "tcp://127.0.0.1:0", 0, scheduler.Config{NoWorkersTimeout: 50 * time.Millisecond})
+	_, err := inc.Submit(r.ctx, r.c, client.Val(1)).Result(r.ctx)
+	var te *client.TaskError
+	if !errors.As(err, &te) || !strings.Contains(te.Exception.Type, "NoWorker") && !strings.Contains(te.Exception.Type, "NoValidWorker") {
+		t.Errorf("a cluster without workers: %v", err)
+	}
+	killed := &client.TaskError{Key: task.NewKey("k"), Exception: &wire.Exception{Type: "KilledWorker"}}
+	if !errors.Is(killed, client.ErrKilledWorker) {
+		t.Error("a killed worker is not known")
+	}
+}
+
+func TestMapOfArguments(t *testing.T) {
+	r := newRig(t, "inproc://", 1)
+	one := inc.Submit(r.ctx, r.c, client.Val(0))
+	a := inc.MapArgs(r.ctx, r.c, []client.Arg[int]{one, client.Val(5)})
+	b := add.MapArgs(r.ctx, r.c, []client.Arg[int]{one, a[1]}, []client.Arg[int]{a[0], client.Val(1)})
+	if v := must[[]int](t)(client.Gather(r.ctx, append(a, b...))); !slices.Equal(v, []int{2, 6, 3, 7}) {
+		t.Errorf("got %v", v)
+	}
+	g := client.NewGraph()
+	n := three.Node(g, "t", client.Val(1), client.Val("b"), client.Val(2.5))
+	m := four.Node(g, "f", client.Val(1), client.Val(2), client.Val(3), client.Val(4))
+	j := doJob.Node(g, "j", client.Val(job{Base: m.Ref()}))
+	if g.Len() != 3 {
+		t.Errorf("%d nodes", g.Len())
+	}
+	s := must[[]*client.Future[string]](t)(client.Compute(r.ctx, r.c, g, n))
+	f := must[[]*client.Future[int]](t)(client.Compute(r.ctx, r.c, g, m, j))
+	if v := must[string](t)(s[0].Result(r.ctx)); v != "1b2.5" {
+		t.Errorf("got %s", v)
+	}
+	if v := must[[]int](t)(client.Gather(r.ctx, f)); !slices.Equal(v, []int{10, 10}) {
+		t.Errorf("got %v", v)
+	}
+	if ran := must[map[string]int](t)(add.Run(r.ctx, r.c, 1, 2)); len(ran) != 1 {
+		t.Errorf("ran %v", ran)
+	}
+}
+
+func TestForceCancel(t *testing.T) {
+	r := newRig(t, "inproc://", 1)
+	mine := nap.Submit(r.ctx, r.c, client.Val(time.Hour))
+	other := r.connect()
+	theirs := nap.Submit(r.ctx, other, client.Val(time.Hour))
+	if mine.Key() != theirs.Key() {
+		t.Fatal("two tasks")
+	}
+	// Publishing waits until the scheduler has read the client's stream up to here.
+	if err := client.Publish(r.ctx, other, "naps", []*client.Future[bool]{theirs}, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.c.ForceCancel(mine); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := theirs.Result(r.ctx); !errors.Is(err, client.ErrCancelled) {
+		t.Errorf("the other client's future: %v", err)
+	}
+}
+
+func TestQueueOfFutures(t *testing.T) {
+	r := newRig(t, "inproc://", 1)
+	q := must[*client.Queue[int]](t)(client.NewQueue[int](r.ctx, r.c, "q", 1))
+	defer q.Close()
+	if err := q.PutFuture(r.ctx, inc.Submit(r.ctx, r.c, client.Val(1))); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, 30*time.Millisecond)
+	defer cancel()
+	if err := q.Put(ctx, 5); err == nil {
+		t.Error("a full queue took one more")
+	}
+	f := must[*client.Future[int]](t)(q.GetFuture(r.ctx))
+	if v := must[int](t)(f.Result(r.ctx)); v != 2 {
+		t.Errorf("got %d", v)
+	}
+	if err := q.Put(r.ctx, 5); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.GetFuture(r.ctx); err == nil {
+		t.Error("a value is a future")
+	}
+	v := client.NewVariable[int](r.c, "v")
+	if err := v.Set(r.ctx, 5); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.GetFuture(r.ctx); err == nil {
+		t.Error("a value is a future")
+	}
+	if q.Name() != "q" || v.Name() != "v" {
+		t.Error("names")
+	}
+	s := client.NewSemaphore(r.c, "s", 1)
+	if err := errors.Join(s.Acquire(r.ctx), s.Release(r.ctx), s.Delete(r.ctx)); err != nil || s.Name() != "s" {
+		t.Error(err)
+	}
+	if err := client.NewSemaphore(r.c, "none", 0).Acquire(r.ctx); err == nil {
+		t.Error("a semaphore without room")
+	}
+}
+
+func TestShutdown(t *testing.T) {
+	r := newRig(t, "tcp://127.0.0.1:0", 1)
+	f := nap.Submit(r.ctx, r.c, client.Val(time.Hour))
+	if err := r.c.Shutdown(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Result(r.ctx); !errors.Is(err, client.ErrCancelled) {
+		t.Errorf("a task of a cluster that ended: %v", err)
+	}
+	<-r.scheduler.Done()
+}
+
+func TestClosedClient(t *testing.T) {
+	r := newRig(t, "inproc://", 1)
+	c := r.connect()
+	f := inc.Submit(r.ctx, c, client.Val(1))
+	if err := f.Wait(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Close(r.ctx), c.Close(r.ctx)); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"submit":  inc.Submit(r.ctx, c, client.Val(2)).Err(),
+		"map":     inc.Map(r.ctx, c, []int{1})[0].Err(),
+		"future":  client.FutureOf[int](c, f.Key()).Err(),
+		"cancel":  c.Cancel(f),
+		"call":    c.Restart(r.ctx, 0),
+		"publish": client.Publish(r.ctx, c, "x", []*client.Future[int]{f}, false),
+		"delete":  client.NewVariable[int](c, "v").Delete(),
+	} {
+		if !errors.Is(err, client.ErrClosed) {
+			t.Errorf("%s with a closed client: %v", what, err)
+		}
+	}
+	g := client.NewGraph()
+	if _, err := client.Compute(r.ctx, c, g, inc.Node(g, "a", client.Val(1))); !errors.Is(err, client.ErrClosed) {
+		t.Errorf("a graph with a closed client: %v", err)
+	}
+	if _, err := client.Scatter(r.ctx, c, []int{1}, client.ScatterOptions{}); !errors.Is(err, client.ErrClosed) {
+		t.Errorf("scatter with a closed client: %v", err)
+	}
+	if _, err := client.Gather(r.ctx, []*client.Future[int]{f, inc.Submit(r.ctx, r.c, client.Val(1))}); err == nil {
+		t.Error("futures of two clients")
+	}
+}
