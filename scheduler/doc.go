@@ -26,5 +26,21 @@
 // Config.Journal keeps graphs, wishes of clients and coordination primitives in a
 // directory. A scheduler that is killed and started again with the same directory goes on:
 // Millstream clients and workers come back by themselves. Workers whose heartbeats stop
-// are told so when they speak again, and what they say late is not heard.
+// are told so when they speak again, and what they say late is not heard. The journal has
+// no data: futures of scattered data are cancelled by a restart.
+//
+// # What Millstream peers say beside Dask's messages
+//
+// The scheduler's first words to a client or worker of ours carry millstream {id, epoch}:
+// another epoch is another life of a scheduler with a journal. key-in-memory names one
+// holder (workers), task-erred the stack as text (traceback_text). A worker that comes back
+// announces what it holds by add-keys with adopt and nbytes, one for each key: a task that
+// is not done is then done. Its heartbeat reports transfers in extensions.millstream.transfers,
+// a list of [start, stop, bytes, lane, peer, direction, number of keys].
+//
+// # HTTP
+//
+// Config.Dashboard serves /health, /metrics (Prometheus, Dask's names), /json/identity.json,
+// /json/counts.json, and /millstream/tasks?since=N&count=M (ends of tasks with their parts),
+// /millstream/transfers and /millstream/events?topic=T, all from rings of bounded length.
 package scheduler

@@ -1,0 +1,47 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"go.millstream.dev/comm"
+	_ "go.millstream.dev/comm/inproc"
+	"go.millstream.dev/config"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// A scheduler in this process, and a request to it.
+func ExampleStart() {
+	ctx := context.Background()
+	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"inproc://"}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close(ctx)
+	pool := rpc.NewPool(comm.Default, rpc.PoolConfig{})
+	defer pool.Close()
+	var set bool
+	_ = pool.Call(ctx, s.Address(), "event_set", msgpack.MapOf("name", "ready"), nil)
+	if err := pool.Call(ctx, s.Address(), "event_is_set", msgpack.MapOf("name", "ready"), &set); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("the event is set:", set)
+	// Output: the event is set: true
+}
+
+// Dask's settings say how long a silent worker is waited for.
+func ExampleFromConfig() {
+	c, err := config.Load(config.Options{Env: []string{"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL=30s"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	cfg, err := scheduler.FromConfig(c)
+	fmt.Println(cfg.WorkerTTL, err)
+	// Output: 30s <nil>
+}
