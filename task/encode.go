@@ -185,16 +185,46 @@ func encodeTree(v any) (*wire.Serialized, error) {
 
 // DecodeInto opens a value into what dst points to. What it makes shares no memory with the
 // frames, except for values of Arrow and of GPUs, which take references.
-func DecodeInto[T any](s *wire.Serialized, dst *T) error {
+func DecodeInto[T any](s *wire.Serialized, dst *T) error { return decodeAs(s, dst, wire.Clone) }
+
+func decodeAs[T any](s *wire.Serialized, dst *T, own func(any) any) error {
 	if len(s.Frames) == 1 && !s.Frames[0].OnDevice() && bytes.Equal(s.Header, pickleHeader) {
 		if ok := scalarInto(s.Frames[0].Bytes(), dst); ok {
 			return nil
 		}
 	}
-	return decodeInto(s, reflect.ValueOf(dst).Elem())
+	return decodeInto(s, reflect.ValueOf(dst).Elem(), own)
 }
 
-func decodeInto(s *wire.Serialized, dst reflect.Value) error {
+// shareFrom is the length in bytes from which decoded bytes may share the memory of their
+// frame. Smaller ones lie together in frames that they would keep alive.
+const shareFrom = 64 << 10
+
+// share is wire.Clone for values that nobody changes: long bytes and arrays in memory of
+// Go's heap stay where they are.
+func share(frames []wire.Frame) func(any) any {
+	for _, f := range frames {
+		if f.Buffer() != nil {
+			return wire.Clone // it goes back to its pool one day
+		}
+	}
+	return func(x any) any {
+		switch v := x.(type) {
+		case []byte:
+			if len(v) >= shareFrom {
+				return v[:len(v):len(v)]
+			}
+		case *wire.NDArray:
+			if len(v.Data) >= shareFrom {
+				return v
+			}
+		}
+		return wire.Clone(x)
+	}
+}
+
+// decodeInto decodes by reflection; own makes what it sets independent of the frames.
+func decodeInto(s *wire.Serialized, dst reflect.Value, own func(any) any) error {
 	x, err := s.Decode(wire.DecodeOptions{})
 	if err != nil {
 		return err
@@ -209,13 +239,13 @@ func decodeInto(s *wire.Serialized, dst reflect.Value) error {
 			return nil
 		}
 		dst.Set(reflect.ValueOf(&x).Elem())
-		return setAny(dst, wire.Clone(x))
+		return setAny(dst, own(x))
 	}
 	if x == nil {
 		return convert(nil, dst)
 	}
 	if reflect.TypeOf(x).AssignableTo(dst.Type()) {
-		dst.Set(reflect.ValueOf(wire.Clone(x)))
+		dst.Set(reflect.ValueOf(own(x)))
 		return nil
 	}
 	if err := fromTree(x, dst, 0); err != nil {

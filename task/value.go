@@ -109,7 +109,7 @@ func As[T any](v *Value) (T, error) {
 		err := convert(v.live, reflect.ValueOf(&out).Elem())
 		return out, err
 	}
-	if err := DecodeInto(v.encoded, &out); err != nil {
+	if err := decodeAs(v.encoded, &out, share(v.encoded.Frames)); err != nil {
 		return out, err
 	}
 	v.live, v.decoded = out, true
@@ -123,7 +123,7 @@ func (v *Value) into(dst reflect.Value) error {
 	if v.decoded {
 		return convert(v.live, dst)
 	}
-	if err := decodeInto(v.encoded, dst); err != nil {
+	if err := decodeInto(v.encoded, dst, share(v.encoded.Frames)); err != nil {
 		return err
 	}
 	v.live, v.decoded = dst.Interface(), true

@@ -6,11 +6,14 @@ import (
 	"math"
 	"math/big"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
+	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )
@@ -217,6 +220,49 @@ func TestValue(t *testing.T) {
 	}
 	if x, ok := NewValue(5).AppendBody(nil); !ok || !bytes.Equal(x, []byte{5}) {
 		t.Error(x, ok)
+	}
+}
+
+// Long bytes that arrived in Go's memory are not copied for a task, which does not change
+// them. Short ones would keep their neighbours alive, pools want their memory back, and
+// what a user gets of a client is the user's.
+func TestLongBytesAreShared(t *testing.T) {
+	for name, tc := range map[string]struct {
+		n      int
+		pool   bool
+		shared bool
+	}{
+		"long": {n: shareFrom, shared: true}, "short": {n: shareFrom - 1}, "of a pool": {n: shareFrom, pool: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := EncodeValue(bytes.Repeat([]byte{7}, tc.n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.pool {
+				for i, f := range s.Frames {
+					s.Frames[i] = wire.BufferFrame(mem.FromBytes(bytes.Clone(f.Bytes())))
+				}
+			}
+			inFrames := func(b []byte) bool {
+				return slices.ContainsFunc(s.Frames, func(f wire.Frame) bool {
+					at := uintptr(unsafe.Pointer(&f.Bytes()[0]))
+					return uintptr(unsafe.Pointer(&b[0]))-at < uintptr(f.Len())
+				})
+			}
+			a, err := As[[]byte](NewEncoded(s))
+			if err != nil || len(a) != tc.n || inFrames(a) != tc.shared {
+				t.Errorf("%d bytes, shared %v, %v", len(a), inFrames(a), err)
+			}
+			var b []byte
+			if err := NewEncoded(s).into(reflect.ValueOf(&b).Elem()); err != nil || len(b) != tc.n || inFrames(b) != tc.shared {
+				t.Errorf("%d bytes, shared %v, %v", len(b), inFrames(b), err)
+			}
+			var c []byte
+			if err := DecodeInto(s, &c); err != nil || !bytes.Equal(c, a) || inFrames(c) {
+				t.Errorf("a user's %d bytes, shared %v, %v", len(c), inFrames(c), err)
+			}
+		})
 	}
 }
 
