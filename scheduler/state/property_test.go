@@ -13,7 +13,7 @@ import (
 
 // More than rapid's defaults, and nothing written into the tree; flags on the command line still win.
 func init() {
-	for name, value := range map[string]string{"rapid.checks": "300", "rapid.steps": "60", "rapid.nofailfile": "true"} {
+	for name, value := range map[string]string{"rapid.checks": "200", "rapid.steps": "60", "rapid.nofailfile": "true"} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}

@@ -25,7 +25,7 @@ func TestMemoryPerTask(t *testing.T) {
 		"random": func(n int) (*Graph, []task.Key) { return randomGraph(n, 7) },
 	}
 	for name, shape := range shapes {
-		for _, n := range []int{10_000, 50_000} {
+		for _, n := range []int{5_000, 30_000} {
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 				g, keys := shape(n)
 				r := newRig(Config{TransitionLog: -1})
