@@ -13,11 +13,14 @@ import (
 // reconnect looks for the scheduler again and tells it, under the same id, what the client
 // holds. It returns nil when the client has ended instead.
 func (c *Client) reconnect(unsent []outItem, why error) *stream {
-	if c.cfg.Reconnect < 0 {
+	c.mu.Lock()
+	limit := c.cfg.Reconnect // Shutdown changes it
+	c.mu.Unlock()
+	if limit < 0 {
 		c.fail(fmt.Errorf("%w: the scheduler at %s is lost: %w", ErrClosed, c.address, why))
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Reconnect)
+	ctx, cancel := context.WithTimeout(c.ctx, limit)
 	defer cancel()
 	c.pool.Remove(c.address)
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
@@ -29,7 +32,7 @@ func (c *Client) reconnect(unsent []outItem, why error) *stream {
 		}
 		if ctx.Err() != nil {
 			if c.ctx.Err() == nil {
-				c.fail(fmt.Errorf("%w: the scheduler at %s has been lost for %v: %w", ErrClosed, c.address, c.cfg.Reconnect, err))
+				c.fail(fmt.Errorf("%w: the scheduler at %s has been lost for %v: %w", ErrClosed, c.address, limit, err))
 			}
 			return nil
 		}
