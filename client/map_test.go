@@ -16,7 +16,7 @@ func TestMapGather(t *testing.T) {
 
 func testMapGather(t *testing.T, address string) {
 	r := newRigWith(t, address, 2, scheduler.Config{}) // to look at all tasks after each event takes too long
-	n := 9000 // two messages
+	n := 9000                                          // two messages
 	if address == "inproc://" {
 		n = 1000
 	}
