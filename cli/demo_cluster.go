@@ -205,15 +205,13 @@ func demoLanes(ctx context.Context, out io.Writer, workers []cluster.WorkerInfo)
 		}
 	}
 	fmt.Fprintln(out)
-	columns := []benchfmt.Column{{Name: "lane between workers"}, {Name: "transfers", Right: true}, {Name: "data", Right: true}, {Name: "GB/s each", Right: true}}
+	columns := []benchfmt.Column{{Name: "lane between workers"}, {Name: "transfers", Right: true}, {Name: "data", Right: true}, {Name: "ms each", Right: true}}
 	var rows [][]string
 	for _, name := range slices.Sorted(maps.Keys(lanes)) {
 		l := lanes[name]
-		rate := "-"
-		if l.seconds > 0 {
-			rate = benchfmt.FormatValue(float64(l.bytes) / l.seconds / 1e9)
-		}
-		rows = append(rows, []string{name, fmt.Sprint(l.transfers), benchfmt.FormatSize(l.bytes), rate})
+		// While all processors compute: the time is that until the task could go on.
+		each := benchfmt.FormatValue(l.seconds / float64(l.transfers) * 1e3)
+		rows = append(rows, []string{name, fmt.Sprint(l.transfers), benchfmt.FormatSize(l.bytes), each})
 	}
 	benchfmt.WriteColumns(out, "  ", columns, rows)
 	return nil
