@@ -101,7 +101,6 @@ func (s *Scheduler) clientEnded(st *stream) {
 		return
 	}
 	c.st = nil
-	s.prims.clientGone(s, c.name)
 	if st.ours && !st.leaving && s.cfg.Forget > 0 {
 		c.awayFrom = s.now
 		s.log.Info("client is away", "client", c.name, "kept", s.cfg.Forget)

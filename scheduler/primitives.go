@@ -132,9 +132,6 @@ func (s *Scheduler) primitiveOp(st *stream, ops *wire.Ops, m *wire.Message) erro
 	return nil
 }
 
-// clientGone gives back what only the client could give back.
-func (p *primitives) clientGone(_ *Scheduler, _ string) {}
-
 // replayChange does a change of a primitive again, from the journal.
 func (s *Scheduler) replayChange(op string, args msgpack.Map) error {
 	v, _ := args.Get("name")

@@ -1,0 +1,228 @@
+package scheduler
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// idle registers a worker that only listens: the test speaks for it.
+func idle(t *testing.T, s *Scheduler, name string, options ...option) *testWorker {
+	t.Helper()
+	w := serveWorker(t, s, name)
+	if r := w.register(options...); r.GetString("status") != "OK" {
+		t.Fatalf("register-worker: %v", r)
+	}
+	go w.read()
+	return w
+}
+
+// finished reports a task that the worker was given.
+func (w *testWorker) finished(m msgpack.Map) {
+	runID, _ := m.Get("run_id")
+	key, _ := m.Get("key")
+	w.send(msgpack.MapOf("op", "task-finished", "key", key, "run_id", runID, "status", "OK", "nbytes", 8, "typename", "str", "stimulus_id", "x"))
+}
+
+// A task that has left the pool of threads makes room for others.
+func TestLongRunning(t *testing.T) {
+	s := start(t, Config{})
+	w := idle(t, s, "a")
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "x", spec: "x"}, {key: "y", spec: "y"}, {key: "z", spec: "z"}})
+	first := w.expectOp("compute-task")
+	runID, _ := first.Get("run_id")
+	w.send(msgpack.MapOf("op", "long-running", "key", first.GetString("key"), "run_id", runID, "compute_duration", 0.1, "stimulus_id", "x"))
+	for range 2 {
+		w.finished(w.expectOp("compute-task"))
+		c.expectOp("key-in-memory")
+	}
+	w.finished(first)
+	c.expectKey("key-in-memory", first.GetString("key"))
+}
+
+// A worker may give a task back; it runs again with another number, and the result of the
+// first run is not taken.
+func TestReschedule(t *testing.T) {
+	s := start(t, Config{})
+	w := idle(t, s, "a")
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "x", spec: "x"}})
+	first := w.expectOp("compute-task")
+	w.send(msgpack.MapOf("op", "reschedule", "key", "x", "stimulus_id", "x"))
+	second := w.expectOp("compute-task")
+	a, _ := first.Get("run_id")
+	b, _ := second.Get("run_id")
+	if a == b {
+		t.Errorf("both runs are number %v", a)
+	}
+	// As in Dask, a worker that reports another run than the one it was given is given the
+	// task once more.
+	w.finished(first)
+	w.finished(w.expectOp("compute-task"))
+	c.expectKey("key-in-memory", "x")
+}
+
+// Who holds what can be asked for on the stream; what nobody knows is to be freed.
+func TestRefreshWhoHas(t *testing.T) {
+	s := start(t, Config{})
+	a, b := idle(t, s, "a"), idle(t, s, "b", with("nthreads", 2))
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "x", spec: "x", notes: &task.Annotations{Workers: []string{"a"}}}})
+	a.finished(a.expectOp("compute-task"))
+	c.expectKey("key-in-memory", "x")
+	b.send(msgpack.MapOf("op", "request-refresh-who-has", "keys", names("x", "nothing"), "stimulus_id", "x"))
+	m := b.expectOp("refresh-who-has")
+	who, _ := m.Get("who_has")
+	if h, _ := who.(msgpack.Map).Get("x"); len(h.([]any)) != 1 || h.([]any)[0] != a.address {
+		t.Errorf("who has: %v", who)
+	}
+	// A replica more, and one less.
+	b.send(msgpack.MapOf("op", "add-keys", "keys", names("x", "stray"), "stimulus_id", "x"))
+	b.expectOp("remove-replicas")
+	a.send(msgpack.MapOf("op", "release-worker-data", "key", "x", "stimulus_id", "x"))
+	until(t, "b alone has it", func() bool {
+		h, _ := c.call("who_has", "keys", names("x")).(msgpack.Map).Get("x")
+		return len(h.([]any)) == 1 && h.([]any)[0] == b.address
+	})
+	b.send(msgpack.MapOf("op", "release-worker-data", "key", "x", "stimulus_id", "x"))
+	a.finished(a.expectKey("compute-task", "x"))
+	if r := c.call("add_keys", "worker", b.address, "keys", names("x")); r != "OK" {
+		t.Errorf("add_keys: %v", r)
+	}
+	if r := c.call("add_keys", "worker", "tcp://127.0.0.1:1", "keys", names("x")); r != "not found" {
+		t.Errorf("add_keys of a stranger: %v", r)
+	}
+}
+
+// What stands beside a graph reaches its tasks.
+func TestGraphOptions(t *testing.T) {
+	s := start(t, Config{})
+	c := connect(t, s, "client-1")
+	graph := func(key string, more ...any) {
+		var g task.GraphWriter
+		g.Spec(task.NewKey(key), []byte("spec"), nil, g.Annotations(&task.Annotations{Resources: map[string]float64{"GPU": 1.5}}), task.None)
+		c.send(append(msgpack.MapOf("op", "update-graph", "expr_ser", g.Serialized(), "keys", names(key)), msgpack.MapOf(more...)...))
+	}
+	graph("low", "user_priority", -5, "fifo_timeout", 0.1)
+	graph("actor", "actors", names("actor"), "fifo_timeout", nil)
+	graph("high", "user_priority", 7.5, "submitting_task", "low", "actors", false)
+	until(t, "all are known", func() bool {
+		n, _ := ask(t.Context(), s, func() (int, error) { return s.state.NumTasks(), nil })
+		return n == 3
+	})
+	w := idle(t, s, "a", with("resources", msgpack.MapOf("GPU", 10)), with("nthreads", 4))
+	seen := map[string]msgpack.Map{}
+	for range 3 {
+		m := w.expectOp("compute-task")
+		seen[m.GetString("key")] = m
+	}
+	priority := func(key string) float64 {
+		p, _ := seen[key].Get("priority")
+		f, _ := number(p.([]any)[0])
+		return f
+	}
+	if priority("low") != 5 || priority("high") != -7.5 {
+		t.Errorf("priorities %v and %v", priority("low"), priority("high"))
+	}
+	if a, _ := seen["actor"].Get("actor"); a != true {
+		t.Error("the actor is none")
+	}
+	if r, _ := seen["low"].Get("resource_restrictions"); len(r.(msgpack.Map)) != 1 || r.(msgpack.Map)[0].Value != 1.5 {
+		t.Errorf("resources %v", r)
+	}
+	graph("bad", "user_priority", "much")
+	c.expectKey("task-erred", "bad")
+	graph("bad2", "fifo_timeout", -1)
+	c.expectKey("task-erred", "bad2")
+}
+
+// A worker that is busy is asked again, one that lies is passed over.
+func TestGatherTroubles(t *testing.T) {
+	s := start(t, Config{})
+	w := join(t, s, "a")
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "x", spec: "x"}})
+	c.expectKey("key-in-memory", "x")
+	asked := 0
+	w.server.Handle("get_data", func(ctx context.Context, r *rpc.Request) (any, error) {
+		if asked++; asked == 1 {
+			return msgpack.MapOf("status", "busy"), nil
+		}
+		return w.getData(ctx, r)
+	})
+	if got := c.gather("x"); got["x"] != "x" || asked != 2 {
+		t.Errorf("gathered %v, asked %d times", got, asked)
+	}
+	w.server.Handle("get_data", func(context.Context, *rpc.Request) (any, error) { return msgpack.MapOf("status", "tired"), nil })
+	if d := c.call("gather", "keys", names("x")).(msgpack.Map); d.GetString("status") != "error" {
+		t.Errorf("gather: %v", d)
+	}
+}
+
+// Questions to workers about what they do are passed on.
+func TestCallStack(t *testing.T) {
+	s := start(t, Config{})
+	w := idle(t, s, "a")
+	rpc.Handle(w.server, "call_stack", func(_ context.Context, _ *rpc.Request, in struct {
+		Keys []any `rpc:"keys,optional"`
+	}) (msgpack.Map, error) {
+		return msgpack.MapOf("asked", len(in.Keys)), nil
+	})
+	rpc.Handle(w.server, "get_logs", func(_ context.Context, _ *rpc.Request, _ struct {
+		N any `rpc:"n,optional"`
+	}) ([]any, error) {
+		return []any{[]any{"INFO", "hello"}}, nil
+	})
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "x", spec: "x"}, {key: "y", spec: "y", deps: []string{"x"}}}, "y")
+	w.expectOp("compute-task")
+	for _, keys := range []any{nil, names("y")} {
+		out := c.call("call_stack", "keys", keys).(msgpack.Map)
+		if !out.Has(w.address) {
+			t.Errorf("call stacks %v", out)
+		}
+	}
+	c.fails("nothing", "call_stack", "keys", names("nothing"))
+	if out := c.call("worker_logs", "n", 3).(msgpack.Map); !out.Has(w.address) {
+		t.Errorf("logs %v", out)
+	}
+	if v := c.call("check_idle"); v != nil {
+		t.Errorf("idle since %v although a task runs", v)
+	}
+}
+
+// A fault of the scheduler itself ends it, and whoever waits is told.
+func TestFault(t *testing.T) {
+	s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := join(t, s, "a")
+	if err := s.do(t.Context(), func() { panic("a fault") }); err != nil {
+		t.Logf("the one who found it: %v", err)
+	}
+	<-s.Done()
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "a fault") {
+		t.Errorf("it ended with %v", err)
+	}
+	w.waitClosed()
+}
+
+// A journal that cannot be written ends the scheduler with words about it.
+func TestJournalFails(t *testing.T) {
+	s := journaled(t, t.TempDir())
+	c := connect(t, s, "client-1")
+	if err := s.journal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.send(msgpack.MapOf("op", "client-desires-keys", "keys", names("x")))
+	<-s.Done()
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "journal") {
+		t.Errorf("it ended with %v", err)
+	}
+}
