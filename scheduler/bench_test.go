@@ -200,7 +200,7 @@ func benchScheduler(b *testing.B, journal string) {
 		for i := range n {
 			k := task.NewKey(fmt.Sprintf("inc-%08x%08d", b.N, sent+i))
 			keys[i] = k.Raw()
-			w.Spec(k, spec, nil, task.None, int64(i))
+			w.Spec(k, spec, nil, task.None, int64(sent+i)) // one Map, sent in pieces
 		}
 		m, err := wire.Encode(msgpack.MapOf("op", "update-graph", "expr_ser", w.Serialized(), "keys", keys, "fifo_timeout", "100 ms"), wire.EncodeOptions{})
 		if err != nil {

@@ -172,7 +172,7 @@ func (g *graph) read(expr *wire.Serialized) error {
 	for i := range r.Annotations {
 		notes[i] = annotations(&r.Annotations[i])
 	}
-	g.graph = state.Graph{Registry: strings.Clone(r.Registry), Nodes: takeNodes(), Ordered: true}
+	g.graph = state.Graph{Registry: strings.Clone(r.Registry), Nodes: slices.Grow(takeNodes(), min(r.Nodes, 1<<16)), Ordered: true}
 	var deps []task.Key
 	var edges []int32
 	var n task.Node
