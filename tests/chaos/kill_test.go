@@ -68,7 +68,7 @@ func TestKilledWorkers(t *testing.T) {
 	calm := p.undisturbed(t, cl, false)
 	run := p.submit(t, cl, false)
 	start := time.Now()
-	k := &killer{t: t, c: c, every: every}
+	k := &killer{t: t, c: c, every: every, progress: run.progress}
 	k.start()
 	defer k.stop()
 	disturbed := run.collect()
@@ -88,6 +88,8 @@ type killer struct {
 	t     *testing.T
 	c     *cluster.Cluster
 	every time.Duration
+	// progress of the graph, for people who watch.
+	progress func() float64
 	// Kills, those that lost results which nobody else had, and how many results. Read them after stop.
 	killed, lost, results int
 
@@ -143,6 +145,9 @@ func (k *killer) run() {
 		k.results += n
 		if n > 0 {
 			k.lost++
+		}
+		if k.killed%10 == 0 {
+			k.t.Logf("%d kills, %d results lost, %.0f %% done", k.killed, k.results, 100*k.progress())
 		}
 	}
 }

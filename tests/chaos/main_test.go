@@ -96,7 +96,12 @@ func (p plan) build() built {
 				inputs = append(inputs, b.values[k])
 			}
 		}
-		key := fmt.Sprintf("step-%d-%v-%d", p.seed, p.quick, i)
+		// Each layer is a group of its own to the scheduler, as in graphs of real programs.
+		name := "step"
+		if p.quick {
+			name = "calm"
+		}
+		key := fmt.Sprintf("%s%c-%d-%d", name, 'a'+rune(layer), p.seed, i)
 		b.nodes = append(b.nodes, step.Node(b.graph, key, client.Val(seed), client.Val(ms), client.List(args...)))
 		b.values = append(b.values, hash(seed, inputs))
 		if layer == p.layers-1 {
