@@ -1,0 +1,122 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/scheduler"
+	"go.millstream.dev/worker"
+)
+
+// ran counts the runs of tally by its argument. Workers of these tests are in this process.
+var ran = struct {
+	sync.Mutex
+	times map[int]int
+}{times: map[int]int{}}
+
+var restarts atomic.Int64
+
+func timesRan(x int) int {
+	ran.Lock()
+	defer ran.Unlock()
+	return ran.times[x]
+}
+
+var (
+	// tally waits at the gate of its name from some argument on.
+	tally = client.Func3("worker_test.tally", func(ctx context.Context, x, from int, name string) (int, error) {
+		ran.Lock()
+		ran.times[x]++
+		ran.Unlock()
+		if x >= from {
+			select {
+			case <-gates(name):
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		}
+		return x * x, nil
+	})
+	total = client.Func2("worker_test.total", func(_ context.Context, x, y int) (int, error) { return x + y, nil })
+)
+
+// A scheduler with a journal ends in the middle of a graph and comes back: the workers are
+// there with all that they had, which is not computed again, and the graph goes on.
+func TestSchedulerRestarts(t *testing.T) {
+	ctx := testContext(t)
+	dir := t.TempDir()
+	begin := func(listen string) *scheduler.Scheduler {
+		s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{listen}, Journal: dir, Validate: true, Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	end := func(s *scheduler.Scheduler) {
+		if err := s.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	s := begin("tcp://127.0.0.1:0")
+	address := s.Address()
+	c := &cluster{scheduler: s}
+	for range 2 {
+		c.add(t, worker.Config{Threads: 4})
+	}
+	cl, err := client.Connect(ctx, address, client.Config{Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close(ctx)
+
+	// The last three leaves run until the gate opens, when the scheduler is back.
+	const n, done = 24, 21
+	base := int(1000 * restarts.Add(1)) // of this run of the test alone
+	name := fmt.Sprint(t.Name(), base)
+	leaves := make([]*client.Future[int], n)
+	for i := range leaves {
+		leaves[i] = tally.Submit(ctx, cl, client.Val(base+i), client.Val(base+done), client.Val(name))
+	}
+	var sums []*client.Future[int]
+	for i := 0; i < n; i += 2 {
+		sums = append(sums, total.Submit(ctx, cl, leaves[i], leaves[i+1]))
+	}
+	// No worker is without a free thread. What is submitted last comes to the scheduler last.
+	if err := client.Wait(ctx, leaves[:done]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := double.Submit(ctx, cl, client.Val(base)).Result(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 2 {
+		end(s)
+		s = begin(address)
+		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+			there, err := cl.Workers(ctx) // fails while the client has no scheduler
+			if err == nil && len(there) == 2 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("round %d: the workers are not back: %v, %v", round, there, err)
+			}
+		}
+	}
+	close(gates(name))
+	defer func() { end(s) }()
+	for i, f := range sums {
+		x, y := base+2*i, base+2*i+1
+		if v, err := f.Result(ctx); err != nil || v != x*x+y*y {
+			t.Errorf("sum %d is %d, %v", i, v, err)
+		}
+	}
+	for i := range n {
+		if times := timesRan(base + i); i < done && times != 1 || times == 0 {
+			t.Errorf("task %d ran %d times, and is %v", i, times, leaves[i].Status())
+		}
+	}
+}
