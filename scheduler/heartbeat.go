@@ -132,10 +132,14 @@ func (s *Scheduler) checkTTL() {
 	var addresses []any
 	for _, w := range late {
 		addresses = append(addresses, w.address)
-		s.removeWorker(w, "it has not sent a heartbeat for "+s.now.Sub(w.lastSeen).Round(time.Second).String(), false, true)
+		s.removeWorker(w, reasonTTL+": it has not sent a heartbeat for "+s.now.Sub(w.lastSeen).Round(time.Second).String(), false, true)
 	}
 	s.logEvent(msgpack.MapOf("action", "worker-ttl-timed-out", "workers", addresses, "ttl", ttl.Seconds()), "scheduler")
 }
+
+// reasonTTL begins the reason of an order to end that a worker gets whose heartbeats
+// stopped. One that lives all the same was only slow or stopped: its nanny starts another.
+const reasonTTL = "worker-ttl"
 
 // idleWatch notices that nothing happens.
 type idleWatch struct {

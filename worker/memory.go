@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"go.millstream.dev/worker/state"
@@ -236,7 +237,8 @@ func (w *Worker) orderedClose(reason string) {
 		reason = "no reason given"
 	}
 	err := fmt.Errorf("worker: %w: %s", ErrSchedulerClosed, reason) // a copy of the reason
-	if reason == "restart" {
+	if reason == "restart" || strings.HasPrefix(reason, "worker-ttl") {
+		// Given up for dead, but not: somebody has to take its place.
 		err = errors.Join(err, ErrRestart)
 	}
 	w.closing.Store(true) // the stream's end is not the loss of the scheduler
