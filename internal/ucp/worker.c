@@ -231,7 +231,7 @@ int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
 
         if (own != NULL && own->state == MS_DONE)
             r = MS_R_OWN;
-        if (w->ev_head != NULL || (w->done_head != NULL && (n == 0 || w->gathered >= w->gather)))
+        if (w->ev_head != NULL || (w->done_head != NULL && (n == 0 || w->gather <= 1 || w->gathered >= w->gather)))
             r |= MS_R_WORK;
         if (r != 0) {
             w->stats.spins_won++;
