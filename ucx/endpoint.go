@@ -27,8 +27,8 @@ type Endpoint struct {
 	kind endpointKind
 	line *lifeline // nil for endpoints that rely on UCX to notice death
 
-	connecting *Request  // first flush of an endpoint with a socket address: done when it is connected
-	born       time.Time // of those
+	connecting atomic.Pointer[Request] // first flush of an endpoint with a socket address: done when it is connected
+	born       time.Time               // of those
 
 	done  chan struct{} // closed when the endpoint has failed or was closed
 	mu    sync.Mutex    // guards the fields below
@@ -307,25 +307,26 @@ const connectGrace = time.Second
 // connect starts the first flush of an endpoint with a socket address.
 func (ep *Endpoint) connect() {
 	ep.born = time.Now()
-	ep.connecting = ep.StartFlush()
+	ep.connecting.Store(ep.StartFlush()) // the worker may be closing, and looks at it
 }
 
 // settle waits, for a short time after the endpoint's birth, until it is connected or has
 // failed. UCX's connection manager does not survive every force close in the middle of
 // its handshake: late events of the closed socket strike whoever gets its number next.
 func (ep *Endpoint) settle() {
-	if ep.connecting == nil {
+	connecting := ep.connecting.Load()
+	if connecting == nil {
 		return
 	}
 	select {
-	case <-ep.connecting.Done():
+	case <-connecting.Done():
 		return
 	default:
 	}
 	t := time.NewTimer(time.Until(ep.born.Add(connectGrace)))
 	defer t.Stop()
 	select {
-	case <-ep.connecting.Done():
+	case <-connecting.Done():
 	case <-t.C:
 	}
 }

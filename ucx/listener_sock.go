@@ -68,7 +68,7 @@ func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort
 		return nil, err
 	}
 	ep.connect()
-	if err := ep.connecting.Wait(ctx); err != nil {
+	if err := ep.connecting.Load().Wait(ctx); err != nil {
 		go func() { // the handshake is not cut off at once, see settle
 			ep.abort(ErrCanceled)
 			_ = ep.Close()
