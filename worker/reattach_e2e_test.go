@@ -46,8 +46,14 @@ var (
 )
 
 // A scheduler with a journal ends in the middle of a graph and comes back: the workers are
-// there with all that they had, which is not computed again, and the graph goes on.
+// there with all that they had, which is not computed again, and the graph goes on. The
+// graph's second half is known to the scheduler, or on its way when it ends.
 func TestSchedulerRestarts(t *testing.T) {
+	t.Run("known", func(t *testing.T) { restartScheduler(t, true) })
+	t.Run("on its way", func(t *testing.T) { restartScheduler(t, false) })
+}
+
+func restartScheduler(t *testing.T, known bool) {
 	ctx := testContext(t)
 	dir := t.TempDir()
 	begin := func(listen string) *scheduler.Scheduler {
@@ -78,20 +84,26 @@ func TestSchedulerRestarts(t *testing.T) {
 	const n, done = 24, 21
 	base := int(1000 * restarts.Add(1)) // of this run of the test alone
 	name := fmt.Sprint(t.Name(), base)
-	leaves := make([]*client.Future[int], n)
-	for i := range leaves {
-		leaves[i] = tally.Submit(ctx, cl, client.Val(base+i), client.Val(base+done), client.Val(name))
+	var leaves, sums []*client.Future[int]
+	for i := range n {
+		if i == done && !known {
+			if err := client.Wait(ctx, leaves); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leaves = append(leaves, tally.Submit(ctx, cl, client.Val(base+i), client.Val(base+done), client.Val(name)))
 	}
-	var sums []*client.Future[int]
 	for i := 0; i < n; i += 2 {
 		sums = append(sums, total.Submit(ctx, cl, leaves[i], leaves[i+1]))
 	}
-	// No worker is without a free thread. What is submitted last comes to the scheduler last.
-	if err := client.Wait(ctx, leaves[:done]); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := double.Submit(ctx, cl, client.Val(base)).Result(ctx); err != nil {
-		t.Fatal(err)
+	if known {
+		// No worker is without a free thread. What is submitted last comes to the scheduler last.
+		if err := client.Wait(ctx, leaves[:done]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := double.Submit(ctx, cl, client.Val(base)).Result(ctx); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for round := range 2 {
 		end(s)
