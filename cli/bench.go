@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -166,20 +164,9 @@ func (f *benchUCXFlags) run(ctx context.Context, stdout, stderr io.Writer) error
 	if err := f.complete(); err != nil {
 		return usageError{err}
 	}
-	var sink benchfmt.Sink = benchfmt.NewTable(stdout)
-	if f.json {
-		sink = benchfmt.NewJSONWriter(stdout)
-	}
-	progress := benchfmt.NewProgress(stderr)
-	begin := time.Now()
-	err := ucxbench.Run(ctx, ucxbench.SelfStarter(benchPeerName), f.options, sink, progress)
-	progress.Clear()
-	// What was measured before an error or Ctrl-C is worth having.
-	err = errors.Join(err, sink.Close())
-	if err == nil && !f.json {
-		fmt.Fprintf(stdout, "\nbest of %d rounds, %v in all\n", f.options.Rounds, time.Since(begin).Round(100*time.Millisecond))
-	}
-	return err
+	return benchReport{f.json, f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+		return ucxbench.Run(ctx, ucxbench.SelfStarter(benchPeerName), f.options, sink, progress)
+	})
 }
 
 const benchPeerName = "bench-peer"

@@ -2,14 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -135,19 +133,9 @@ func (f *benchCommFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	var sink benchfmt.Sink = benchfmt.NewTable(stdout)
-	if f.json {
-		sink = benchfmt.NewJSONWriter(stdout)
-	}
-	progress := benchfmt.NewProgress(stderr)
-	begin := time.Now()
-	err = commbench.Run(ctx, programs, f.options, sink, progress)
-	progress.Clear()
-	err = errors.Join(err, sink.Close())
-	if err == nil && !f.json {
-		fmt.Fprintf(stdout, "\nbest of %d rounds, %v in all\n", f.options.Rounds, time.Since(begin).Round(100*time.Millisecond))
-	}
-	return err
+	return benchReport{f.json, f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+		return commbench.Run(ctx, programs, f.options, sink, progress)
+	})
 }
 
 const benchCommPeerName = "bench-comm-peer"

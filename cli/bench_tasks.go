@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -119,20 +117,9 @@ func (f *benchTasksFlags) run(ctx context.Context, stdout, stderr io.Writer) err
 	if err != nil {
 		return err
 	}
-	var sink benchfmt.Sink = benchfmt.NewTable(stdout)
-	if f.json {
-		sink = benchfmt.NewJSONWriter(stdout)
-	}
-	progress := benchfmt.NewProgress(stderr)
-	begin := time.Now()
-	err = taskbench.Run(ctx, programs, f.options, sink, progress)
-	progress.Clear()
-	// What was measured before an error or Ctrl-C is worth having.
-	err = errors.Join(err, sink.Close())
-	if err == nil && !f.json {
-		fmt.Fprintf(stdout, "\nbest of %d rounds, %v in all\n", f.options.Rounds, time.Since(begin).Round(100*time.Millisecond))
-	}
-	return err
+	return benchReport{f.json, f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+		return taskbench.Run(ctx, programs, f.options, sink, progress)
+	})
 }
 
 const benchTasksPeerName = "bench-tasks-peer"

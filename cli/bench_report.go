@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"go.millstream.dev/internal/benchfmt"
+)
+
+// benchReport is how every benchmark shows its figures: a table, or JSON lines.
+type benchReport struct {
+	json   bool
+	rounds int
+}
+
+// of runs a benchmark and reports what it measures.
+func (r benchReport) of(stdout, stderr io.Writer, run func(benchfmt.Sink, *benchfmt.Progress) error) error {
+	var sink benchfmt.Sink = benchfmt.NewTable(stdout)
+	if r.json {
+		sink = benchfmt.NewJSONWriter(stdout)
+	}
+	progress := benchfmt.NewProgress(stderr)
+	begin := time.Now()
+	err := run(sink, progress)
+	progress.Clear()
+	// What was measured before an error or Ctrl-C is worth having.
+	err = errors.Join(err, sink.Close())
+	if err == nil && !r.json {
+		fmt.Fprintf(stdout, "\nbest of %d rounds, %v in all\n", r.rounds, time.Since(begin).Round(100*time.Millisecond))
+	}
+	return err
+}
