@@ -25,6 +25,7 @@ var layers = [][]string{
 	{"client"},
 	{"scheduler", "worker"},
 	{"scheduler/state", "worker/state"},
+	{"internal/pygraph"}, // Python's graphs as tasks, for the scheduler
 	{"task"},
 	{"rpc"},
 	{"comm/tcp", "comm/inproc", "comm/ucxcomm", "comm/sim"},
