@@ -54,11 +54,13 @@ const (
 	WorkerRemoved
 	// LogEvent: Text happened to Worker, Client or Task as far as they are set: for people.
 	LogEvent
+	// TaskMoved: Task, which is watched, went From one state To another.
+	TaskMoved
 )
 
 var actionNames = [...]string{"none", "compute-task", "free-keys", "remove-replicas", "acquire-replicas", "steal-request", "refresh-who-has",
 	"remove-worker", "worker-status-change", "close", "key-in-memory", "task-erred", "lost-data", "cancelled-keys", "task-retried", "restart",
-	"request-done", "worker-removed", "log-event"}
+	"request-done", "worker-removed", "log-event", "task-moved"}
 
 // String is Dask's name of the message, where there is one.
 func (k ActionKind) String() string {
@@ -70,8 +72,9 @@ func (k ActionKind) String() string {
 
 // Action is something that the server is to do: see ActionKind for the fields that are set.
 type Action struct {
-	Kind   ActionKind
-	Status WorkerStatus
+	Kind     ActionKind
+	Status   WorkerStatus
+	From, To TaskState
 	// Worker or Client is the receiver; the other is -1. For ActionKinds to the server, what it is about.
 	Worker WorkerID
 	Client ClientID

@@ -92,20 +92,7 @@ func (s *State) setRestrictions(ev *SetRestrictions) {
 		for i, w := range ev.Workers {
 			a.Workers[i] = strings.Clone(w)
 		}
-		if t.state == Processing { // its resources are in use
-			t.worker.take(t.notes, -1)
-		}
-		old := t.notes
-		t.notes = s.notesOf(&a)
-		s.dropNotes(old)
-		switch t.state {
-		case Processing:
-			t.worker.take(t.notes, 1)
-		case Queued:
-			s.release(t)
-		case NoWorkerState:
-			s.recommend(t, toProcessing)
-		}
+		s.renote(t, &a)
 	}
 }
 

@@ -37,6 +37,8 @@ func formatAction(s *State, a *Action) string {
 		if a.Kind == StealRequest {
 			words = append(words, fmt.Sprintf("n=%d", a.Number))
 		}
+	case TaskMoved:
+		words = append(words, a.Key.String(), a.From.String(), a.To.String())
 	case StatusChange:
 		words = append(words, a.Status.String())
 	case RequestDone:

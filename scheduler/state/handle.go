@@ -96,6 +96,15 @@ func (s *State) handle(ev Event) {
 	case *Restart:
 		s.cause = causeRestart
 		s.restart(ev)
+	case *Watch:
+		s.cause = causeWatch
+		s.watch(ev)
+	case *Rerun:
+		s.cause = causeRerun
+		s.rerun(ev)
+	case *Unqueue:
+		s.cause = causeUnqueue
+		s.unqueue(ev)
 	default:
 		panic(fmt.Sprintf("scheduler/state: unknown event %T", ev))
 	}
@@ -134,6 +143,9 @@ const (
 	causeSetRestrictions
 	causeHold
 	causeRestart
+	causeWatch
+	causeRerun
+	causeUnqueue
 )
 
 var causeNames = [...]string{
@@ -166,6 +178,9 @@ var causeNames = [...]string{
 	causeSetRestrictions:      "set-restrictions",
 	causeHold:                 "hold",
 	causeRestart:              "restart",
+	causeWatch:                "watch",
+	causeRerun:                "rerun",
+	causeUnqueue:              "unqueue",
 }
 
 func (c cause) String() string { return causeNames[c] }

@@ -405,6 +405,18 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			}
 			w.apply(func() Event { return &SetRestrictions{Keys: keys, Workers: to} })
 		},
+		"rerun": func(*rapid.T) {
+			keys := w.keys()
+			w.apply(func() Event { return &Rerun{Keys: keys} })
+		},
+		"watch": func(*rapid.T) {
+			keys, off := w.keys(), small("off", 1) == 0
+			w.apply(func() Event { return &Watch{Keys: keys, Off: off} })
+		},
+		"unqueue": func(*rapid.T) {
+			keys := w.keys()
+			w.apply(func() Event { return &Unqueue{Keys: keys} })
+		},
 		"resources": func(*rapid.T) {
 			id, n := w.worker(), float64(small("gpus", 3))
 			w.apply(func() Event { return &SetResources{Worker: id, Resources: []Resource{{"GPU", n}}} })

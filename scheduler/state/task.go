@@ -51,6 +51,7 @@ type Task struct {
 	seceded bool // long-running
 	refused bool // its worker would not give it back
 	other   bool // it is counted by estimate, see count
+	watched bool // the server is told of its changes, see Watch
 }
 
 // edge is one end of a dependency.

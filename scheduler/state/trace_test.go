@@ -334,6 +334,12 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 			to = strings.Split(opt["to"], ",")
 		}
 		return &SetRestrictions{Keys: rest(0), Workers: to}, nil
+	case "watch":
+		return &Watch{Keys: rest(0), Off: opt["off"] != ""}, nil
+	case "rerun":
+		return &Rerun{Keys: rest(0)}, nil
+	case "unqueue":
+		return &Unqueue{Keys: rest(0)}, nil
 	case "hold":
 		return &Hold{On: arg(0) == "on"}, nil
 	case "restart":

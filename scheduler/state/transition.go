@@ -85,6 +85,9 @@ func (s *State) setState(t *Task, to TaskState) {
 	if s.log.limit > 0 {
 		s.log.add(logged{t.key, s.nowNs, s.events, t.state, to, s.cause})
 	}
+	if t.watched {
+		s.moved(t, to)
+	}
 	s.counts[t.state]--
 	s.counts[to]++
 	g := t.group
