@@ -86,4 +86,20 @@ setup_dask() {
 			die "Dask $version could not be installed" "read the lines above; the Python package index must be reachable the first time"
 		stamp_put "dask-$version" "$stamp"
 	done <"$ROOT/tests/interop/dask-versions.txt"
+	while read -r version; do
+		case $version in '' | '#'*) continue ;; esac
+		dask_env "$LOCAL/dask/$version"
+	done <"$ROOT/tests/interop/dask-versions.txt"
+}
+
+# dask_env DIR: an interpreter, DIR/env/bin/python, that finds the release in DIR and then the packages of the virtual
+# environment, without any variable: children of a scheduler have an empty environment.
+dask_env() {
+	local env=$1/env site
+	[ ! -x "$env/bin/python" ] || return 0
+	site=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+	mkdir -p "$env/bin" "$env/lib/$(basename "$(dirname "$site")")/site-packages"
+	cp "$VENV/pyvenv.cfg" "$env/"
+	printf '%s\nimport site; site.addsitedir("%s")\n' "$1" "$site" >"$env/lib/$(basename "$(dirname "$site")")/site-packages/release.pth"
+	ln -sfn "$(readlink -f "$VENV/bin/python")" "$env/bin/python"
 }

@@ -1,0 +1,85 @@
+"""What the Python programs of the tests share: a client of a scheduler, and checks that are told as JSON lines.
+
+    from checks import check, raises, run
+
+    def main(client):
+        check("submit", client.submit(lambda x: x + 1, 1).result(), 2)
+
+    run(main)
+"""
+
+import json
+import sys
+import time
+import traceback
+
+
+def _equal(got, want):
+    same = got == want
+    if hasattr(same, "all"):  # arrays and frames
+        same = same.all()
+        if hasattr(same, "all"):
+            same = same.all()
+    return bool(same)
+
+
+def check(name, got, want=True):
+    """Tells whether got is want. A function as want is asked."""
+    try:
+        ok = bool(want(got)) if callable(want) and not isinstance(want, type) else _equal(got, want)
+    except Exception as e:  # noqa: BLE001
+        ok, got = False, f"{got!r}: {e!r}"
+    print(json.dumps({"check": name, "ok": ok, "got": repr(got)[:2000]}), flush=True)
+    return ok
+
+
+def raises(name, error, function, text=""):
+    """Tells whether a function raises an error, with a text in it."""
+    try:
+        got = function()
+    except BaseException as e:  # noqa: BLE001
+        ok = isinstance(e, error) and text in str(e)
+        print(json.dumps({"check": name, "ok": ok, "got": repr(e)[:2000]}), flush=True)
+        return e
+    print(json.dumps({"check": name, "ok": False, "got": "no error but " + repr(got)[:2000]}), flush=True)
+    return None
+
+
+def tell(name, value):
+    """Gives a value to the test."""
+    print(json.dumps({"tell": name, "value": value}), flush=True)
+
+
+def until(name, function, timeout=60):
+    """Waits until a function gives something true."""
+    limit = time.monotonic() + timeout
+    while True:
+        got = function()
+        if got or time.monotonic() > limit:
+            return check(name, got, bool)
+        time.sleep(0.02)
+
+
+def attempt(name, function, want=None):
+    """Checks what a function returns, so that its exception is one failed check and not the end of the program."""
+    try:
+        got = function()
+    except Exception as e:  # noqa: BLE001
+        traceback.print_exc()
+        print(json.dumps({"check": name, "ok": False, "got": repr(e)[:2000]}), flush=True)
+        return None
+    if want is None:
+        want = lambda _: True  # noqa: E731
+    check(name, got, want)
+    return got
+
+
+def connect(address=None, **kwargs):
+    from distributed import Client
+
+    return Client(address or sys.argv[1], timeout="60s", **kwargs)
+
+
+def run(main):
+    with connect() as client:
+        main(client)

@@ -1,0 +1,128 @@
+package rig
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/secure"
+)
+
+// Rig starts the processes of one test.
+type Rig struct {
+	testing.TB
+	Setting
+	// Context ends with the test, or when Patience is over three times.
+	Context context.Context
+	// Interpreter has the setting's release of Dask: what --python gets.
+	Interpreter string
+	// Env are further variables of all processes, as NAME=value.
+	Env []string
+
+	tls    *secure.Security // nil but for tls
+	tlsDir string
+	count  map[string]int // of processes, for their names
+}
+
+// New makes a rig in the setting that the environment chooses.
+func New(t testing.TB) *Rig {
+	t.Helper()
+	return With(t, Current())
+}
+
+// With makes a rig in a setting. One of ucxx must be the whole binary's.
+func With(t testing.TB, s Setting) *Rig {
+	t.Helper()
+	python, err := s.Python()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*Patience)
+	t.Cleanup(cancel)
+	r := &Rig{TB: t, Setting: s, Context: ctx, Interpreter: python, count: map[string]int{}}
+	switch s.Protocol {
+	case "tcp":
+	case "tls":
+		ca, err := secure.NewCA(secure.CAConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.tlsDir = t.TempDir()
+		if r.tls, err = ca.WriteFiles(r.tlsDir); err != nil {
+			t.Fatal(err)
+		}
+	case "ucxx":
+		if os.Getenv(insideVariable) == "" {
+			t.Fatalf("ucxx needs a network namespace of its own: set %s=ucxx for the whole binary", ProtocolVariable)
+		}
+	default:
+		t.Fatalf("protocol %q: want tcp, tls or ucxx", s.Protocol)
+	}
+	return r
+}
+
+// Sub is the rig of a subtest: what it starts ends with the subtest.
+func (r *Rig) Sub(t *testing.T) *Rig {
+	sub := *r
+	sub.TB = t
+	return &sub
+}
+
+// env is the environment of all processes.
+func (r *Rig) env() []string {
+	var env []string
+	for _, v := range os.Environ() {
+		// The tests' own settings are not those of the processes.
+		if !strings.HasPrefix(v, "DASK_") && !strings.HasPrefix(v, "PYTHON") {
+			env = append(env, v)
+		}
+	}
+	env = append(env, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1", "PYTHONPATH="+Root()+"/python:"+Root()+"/tests/dask/peers",
+		"DASK_TEMPORARY_DIRECTORY="+r.temp(), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=60s", "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE=false")
+	if r.tls != nil {
+		env = append(env, r.tls.Env()...)
+	}
+	if r.Protocol == "ucxx" {
+		env = append(env, "UCX_TLS=tcp,self")
+	}
+	return append(env, r.Env...)
+}
+
+// temp is the folder of the processes' files.
+func (r *Rig) temp() string {
+	if r.tlsDir != "" {
+		return r.tlsDir
+	}
+	return os.TempDir()
+}
+
+// Dial is how our own processes connect in a role.
+func (r *Rig) Dial(role secure.Role) comm.DialConfig {
+	r.Helper()
+	if r.tls == nil {
+		return comm.DialConfig{}
+	}
+	cfg, err := r.tls.Dial(role)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return comm.DialConfig{TLS: cfg}
+}
+
+// Listen is how our own processes serve in a role.
+func (r *Rig) Listen(role secure.Role) comm.ListenConfig {
+	r.Helper()
+	if r.tls == nil {
+		return comm.ListenConfig{}
+	}
+	cfg, err := r.tls.Listen(role)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return comm.ListenConfig{TLS: cfg}
+}
+
+// Anywhere is an address to listen on in the setting's protocol.
+func (r *Rig) Anywhere() string { return r.Protocol + "://127.0.0.1:0" }
