@@ -153,3 +153,18 @@ func (u *unpickler) leave(id sharedID, v any, n int) {
 
 // add adds without running over.
 func (u *unpickler) add(a, b int) int { return min(a+b, u.left+1) }
+
+// FromPickle turns what pickle.Decode made into a value of this package's types, and tells
+// whether it has one for everything in it. The values borrow from the pickle.
+func FromPickle(v any) (any, bool) {
+	u := unpickler{left: maxFromPickle, depth: maxPickleDepth}
+	out, n := u.value(v)
+	if u.unknown || n > u.left {
+		return nil, false
+	}
+	return out, true
+}
+
+// maxFromPickle bounds the values of a result, spelled out, where the length of the pickle
+// is not known.
+const maxFromPickle = 1 << 24

@@ -25,6 +25,7 @@ var layers = [][]string{
 	{"client"},
 	{"scheduler", "worker"},
 	{"scheduler/state", "worker/state"},
+	{"internal/gotask"}, // Go functions that Python graphs name, read by scheduler and worker
 	{"internal/pygraph"}, // Python's graphs as tasks, for the scheduler
 	{"task"},
 	{"rpc"},
