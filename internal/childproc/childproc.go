@@ -23,7 +23,10 @@ func Start(cmd *exec.Cmd, read func()) (*Child, error) {
 	done := make(chan struct{})
 	c := &Child{Done: done}
 	cmd.WaitDelay = 2 * time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 	if cmd.Cancel != nil { // made by exec.CommandContext
 		cmd.Cancel = func() error { return Kill(cmd) }
 	}

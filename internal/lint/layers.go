@@ -33,12 +33,14 @@ var layers = [][]string{
 	{"comm"},
 	{"secure"},
 	{"wire"},
+	{"internal/pyproc"},
 	{"wire/msgpack", "wire/pickle"},
 	{"config"},
 	{"topology"},
 	{"ucx", "nccl"},
 	{"cuda"},
 	{"mem"},
+	{"python"},
 	{"internal"},
 }
 

@@ -1,0 +1,127 @@
+package pyproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Interpreter is a Python that can import distributed.
+type Interpreter struct {
+	// Path to run it by.
+	Path string
+	// Python, Dask and Distributed are versions.
+	Python, Dask, Distributed string
+	// From says where the path came from: "--python", "MILLSTREAM_PYTHON", …
+	From string
+}
+
+// EnvPython names the interpreter of Python children.
+const EnvPython = "MILLSTREAM_PYTHON"
+
+// Find returns the interpreter for Python children: the explicit one (a flag or setting),
+// that of MILLSTREAM_PYTHON, of VIRTUAL_ENV, or the first python3 or python on PATH that
+// imports distributed. One that is named must work; the others are passed over. The error
+// says what was tried.
+func Find(ctx context.Context, explicit string) (Interpreter, error) {
+	named := []struct{ path, from string }{
+		{explicit, "--python"}, {os.Getenv(EnvPython), EnvPython},
+	}
+	for _, n := range named {
+		if n.path == "" {
+			continue
+		}
+		path, err := exec.LookPath(n.path)
+		if err == nil {
+			path, err = filepath.Abs(path)
+		}
+		if err != nil {
+			return Interpreter{}, fmt.Errorf("the Python of %s: %w", n.from, err)
+		}
+		in, err := probe(ctx, path, n.from)
+		if err != nil {
+			return Interpreter{}, fmt.Errorf("the Python of %s: %w", n.from, err)
+		}
+		return in, nil
+	}
+	var tried []string
+	for _, c := range candidates() {
+		in, err := probe(ctx, c.path, c.from)
+		if err == nil {
+			return in, nil
+		}
+		if ctx.Err() != nil {
+			return Interpreter{}, ctx.Err()
+		}
+		tried = append(tried, err.Error())
+	}
+	if len(tried) == 0 {
+		tried = []string{"there is no python3 or python on PATH"}
+	}
+	return Interpreter{}, fmt.Errorf("no Python that imports distributed (%s): install Dask (pip install distributed), or name an interpreter by --python or %s", strings.Join(tried, "; "), EnvPython)
+}
+
+type candidate struct{ path, from string }
+
+func candidates() []candidate {
+	var out []candidate
+	seen := map[string]bool{}
+	add := func(path, from string) {
+		if abs, err := filepath.Abs(path); err == nil {
+			path = abs
+		}
+		if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 || seen[path] {
+			return
+		}
+		seen[path] = true
+		out = append(out, candidate{path, from})
+	}
+	if v := os.Getenv("VIRTUAL_ENV"); v != "" {
+		add(filepath.Join(v, "bin", "python3"), "VIRTUAL_ENV")
+		add(filepath.Join(v, "bin", "python"), "VIRTUAL_ENV")
+	}
+	dirs := filepath.SplitList(os.Getenv("PATH"))
+	for _, name := range []string{"python3", "python"} {
+		for _, dir := range dirs {
+			if dir != "" {
+				add(filepath.Join(dir, name), "PATH")
+			}
+		}
+	}
+	return out
+}
+
+const probeProgram = `import sys, importlib.metadata as m, importlib.util as u
+for n in ("dask", "distributed", "msgpack"):
+    if u.find_spec(n) is None: sys.exit(f"it has no module {n}")
+print(sys.version.split()[0], m.version("dask"), m.version("distributed"))`
+
+// probe asks an interpreter for the versions without importing the packages, which would
+// take a second. Output is bounded by the program; time by 20 s.
+func probe(ctx context.Context, path, from string) (Interpreter, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "-c", probeProgram)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		text := err.Error()
+		if errors.As(err, &exit) {
+			if lines := strings.Split(strings.TrimSpace(string(exit.Stderr)), "\n"); lines[len(lines)-1] != "" {
+				text = lines[len(lines)-1]
+			}
+		}
+		return Interpreter{}, fmt.Errorf("%s: %s", path, text)
+	}
+	f := strings.Fields(string(out))
+	if len(f) != 3 {
+		return Interpreter{}, fmt.Errorf("%s: it answers %q", path, out)
+	}
+	return Interpreter{Path: path, Python: f[0], Dask: f[1], Distributed: f[2], From: from}, nil
+}

@@ -1,0 +1,130 @@
+"""The Python process of a Go worker: runs the tasks that are not Go's, and keeps what they make.
+
+What Go calls (see _child for the form of messages):
+
+    start   {config}                         make the Worker that tasks see; with the plugins of the scheduler
+    run     (number, key, …)                 run a task; its number is the handle of its result
+    get     [handle, …]                      results as header and frames
+    free    [handle, …]                      forget values; no answer
+    rpc     {"peer"}, message                a request to the worker that Python answers
+    order   message                          an order of the scheduler that Python obeys; no answer
+    beat                                     what plugins have for the heartbeat
+    trim                                     give memory back to the system
+    close                                    plugins go; the end of the socket ends the process
+"""
+
+import asyncio
+import ctypes
+import gc
+import logging
+import signal
+import warnings
+
+from distributed.actor import Actor
+
+from millstream import sidecar_tasks, sidecar_values
+from millstream._child import Reply
+from millstream.sidecar_worker import SidecarWorker
+
+
+class Sidecar:
+    def __init__(self, peer):
+        self.peer = peer
+        self.values = sidecar_values.Values()
+        self.tasks = sidecar_tasks.Tasks(peer, self.values)
+        self.worker = None
+
+    async def start(self, body, frames):
+        self.worker = SidecarWorker(self.peer, self.values, body)
+        await self.worker.start_facade()
+        self.tasks.worker = self.worker
+        failed = []
+        for (name, *_), pickled in zip(body["plugins"], frames):
+            result = await self.worker.plugin_add(plugin=bytes(pickled), name=name)
+            if result["status"] != "OK":
+                failed.append((name, result.get("exception_text", "")))
+        return {"failed": failed}
+
+    def get(self, body, frames):
+        lengths, out = [], []
+        for handle in body:
+            entry = self.values.get(handle)
+            value = entry.open()
+            if entry.actor:
+                value = Actor(type(value), self.worker.address, entry.key, worker=self.worker)
+            header, more = sidecar_values.serialize(value)
+            lengths.append(1 + len(more))
+            out += [header, *more]
+        return Reply(lengths, out)
+
+    def free(self, body, frames):
+        for entry in self.values.drop(body):
+            if entry.actor and self.worker.state.actors.get(entry.key) is entry.value:
+                del self.worker.state.actors[entry.key]
+
+    async def rpc(self, body, frames):
+        return Reply(None, await self.worker.answer(body["peer"], frames))
+
+    def order(self, body, frames):
+        self.peer.loop.call_soon_threadsafe(self.worker._ongoing_background_tasks.call_soon, self.worker.obey, frames)
+
+    async def beat(self, body, frames):
+        out = {}
+        for name, extension in self.worker.extensions.items():
+            if name == "shuffle" and hasattr(extension, "heartbeat"):
+                if data := extension.heartbeat():
+                    out[name] = data
+        return out
+
+    def trim(self, body, frames):
+        gc.collect()
+        try:
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+        except (OSError, AttributeError):
+            pass  # not glibc
+
+    async def close(self, body, frames):
+        await self.worker.end_facade()
+
+
+class Forward(logging.Handler):
+    """Hands log records to the Go worker, whose log they become part of."""
+
+    def __init__(self, peer):
+        super().__init__()
+        self.peer = peer
+
+    def emit(self, record):
+        try:
+            self.peer.notify("log", {"level": record.levelno, "name": record.name, "text": self.format(record)[:10_000]})
+        except Exception:
+            pass  # Go has gone
+
+
+def setup(peer):
+    warnings.filterwarnings("ignore", category=DeprecationWarning, module="tornado")
+    handler = Forward(peer)
+    root, distributed = logging.getLogger(), logging.getLogger("distributed")
+    for logger in (root, distributed):
+        logger.handlers[:] = [handler]
+    distributed.propagate = False
+    # The Go worker decides when this process ends, also if a signal goes to both. A function, not SIG_IGN, which
+    # programs that tasks start would inherit.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    peer.loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(peer.loop)
+    s = Sidecar(peer)
+    peer.handle("start", s.start)
+    peer.handle("run", s.tasks.start, inline=True)
+    peer.handle("get", s.get)
+    peer.handle("free", s.free, inline=True)
+    peer.handle("rpc", s.rpc)
+    peer.handle("order", s.order, inline=True)
+    peer.handle("beat", s.beat)
+    peer.handle("trim", s.trim)
+    peer.handle("close", s.close)
+
+
+def run(peer):
+    peer.loop.run_forever()

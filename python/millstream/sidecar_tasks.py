@@ -1,0 +1,253 @@
+"""Runs tasks for the Go worker, each in a thread of the worker's executors or on its event loop."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+import time
+
+import dask
+from dask.utils import typename
+from distributed import Reschedule
+from distributed.actor import Actor
+from distributed.core import error_message
+from distributed.diagnostics.plugin import WorkerPlugin
+from distributed.protocol import pickle
+from distributed.worker import _worker_cvar, thread_state
+
+from millstream import sidecar_values as values_
+from millstream._child import Reply
+
+# Values of these types go to Go as they are: it can hand them to anybody without asking here.
+PLAIN = frozenset((type(None), bool, int, float, str))
+PLAIN_TEXT = 1 << 10
+
+
+class Later(concurrent.futures.Future):
+    """A Future that has one waiter and is set once: all that an answer needs, at a tenth of the price."""
+
+    def __init__(self):
+        self.callback = self.value = None
+
+    def add_done_callback(self, fn):
+        self.callback = fn
+
+    def set_result(self, value):
+        self.value = value
+        self.callback(self)
+
+    def cancelled(self):
+        return False
+
+    def exception(self, timeout=None):
+        return None
+
+    def result(self, timeout=None):
+        return self.value
+
+
+class Run:
+    """One run of a task. The reader makes it; then it belongs to the thread that runs it."""
+
+    __slots__ = ("tasks", "number", "key", "spec", "buffers", "deps", "annotations", "actor", "later", "callback", "start")
+
+    def run(self):
+        """For executors' threads."""
+        self.tasks.execute(self)
+
+
+class Tasks:
+    def __init__(self, peer, values):
+        self.peer, self.values = peer, values
+        self.worker = None  # set once, before the first run
+        self.types = {}  # type -> (name, pickle)
+        self.plain = {}  # dtype of the value -> (name, pickle)
+
+    def start(self, body, frames):
+        """The op "run", in the reader's thread: body is (number, key, frames of the spec, deps, annotations, actor)."""
+        r = Run()
+        r.tasks = self
+        r.number, r.key, n, deps, r.annotations, r.actor = body
+        r.spec, r.buffers = frames[0], frames[1:n]
+        r.deps = []
+        for key, handle, value, count in deps:
+            if count:  # it comes with this message
+                self.values.put(handle, values_.Entry(key, None, frames[n], frames[n + 1 : n + count]))
+                n += count
+            r.deps.append((key, handle, value))
+        r.later = Later()
+        executor = self.worker.executors["default"]
+        name = r.annotations.get("executor", "default") if r.annotations else "default"
+        if name != "default":
+            executor = self.worker.executors.get(name)
+        if executor is None:
+            e = ValueError(f"Invalid executor {name!r}; expected one of: {sorted(self.worker.executors)}")
+            r.later.add_done_callback = lambda fn: (setattr(r.later, "callback", fn), self.erred(r, e, time.time()))
+        elif "ThreadPoolExecutor" in type(executor).__name__:
+            executor.submit(r.run)
+        else:
+            self.worker.loop.add_callback(self.elsewhere, r, executor)
+        return r.later
+
+    def prepare(self, r):
+        """The task and its data. Opening either may run code of users."""
+        task = pickle.loads(r.spec, buffers=r.buffers)
+        data = {}
+        for key, handle, value in r.deps:
+            if handle is None:
+                data[key] = value
+                continue
+            entry = self.values.get(handle)
+            data[key] = Actor(type(entry.value), self.worker.address, key, self.worker) if entry.actor else entry.open()
+        r.spec = r.buffers = r.deps = None
+        return task, data
+
+    def execute(self, r):
+        worker, ident, key = self.worker, threading.get_ident(), r.key
+        token = _worker_cvar.set(worker)
+        worker._by_key[key] = r.number
+        with worker.active_threads_lock:
+            worker.active_threads[ident] = key
+        start = r.start = time.time()
+        old = dict(thread_state.__dict__)
+        thread_state.start_time, thread_state.execution_state, thread_state.key = start, worker.execution_state, key
+        try:
+            self.transition(key, "ready", "executing")
+            task, data = self.prepare(r)
+            if task.is_coro:
+                worker.loop.add_callback(self.on_loop, r, task, data)
+                return
+            with self.span(r):
+                start = r.start = time.time()
+                value = task(data)
+            stop = time.time()
+            del task, data
+        except BaseException as e:
+            self.erred(r, e, start)
+        else:
+            self.finished(r, value, start, stop)
+        finally:
+            for name in ("start_time", "execution_state", "key"):
+                if name in old:
+                    setattr(thread_state, name, old[name])
+                else:
+                    thread_state.__dict__.pop(name, None)
+            with worker.active_threads_lock:
+                worker.active_threads.pop(ident, None)
+            _worker_cvar.reset(token)
+
+    def span(self, r):
+        if r.annotations and "span" in r.annotations:
+            return dask.annotate(span=r.annotations["span"])
+        return contextlib.nullcontext()
+
+    async def on_loop(self, r, task, data):
+        """A task that is a coroutine function."""
+        token = _worker_cvar.set(self.worker)
+        start = time.time()
+        try:
+            with self.span(r):
+                value = await task(data)
+        except BaseException as e:
+            self.erred(r, e, start)
+        else:
+            self.finished(r, value, start, time.time())
+        finally:
+            _worker_cvar.reset(token)
+
+    async def elsewhere(self, r, executor):
+        """A task for an executor that is not one of threads, such as a pool of processes."""
+        start = time.time()
+        try:
+            task, data = self.prepare(r)
+            value = await asyncio.get_running_loop().run_in_executor(executor, task, data)
+        except BaseException as e:
+            self.erred(r, e, start)
+        else:
+            self.finished(r, value, start, time.time())
+
+    # -- ends
+
+    def finished(self, r, value, start, stop):
+        kind = type(value)
+        try:
+            known = self.types.get(kind)
+            if known is None:
+                known = self.describe(kind)
+            nbytes = values_.size_of(value)
+            plain = kind in PLAIN and not r.actor and is_small(value)
+            if r.actor:
+                self.worker.state.actors[r.key] = value
+            if not plain:
+                self.values.add(r.number, values_.Entry(r.key, value, actor=r.actor))
+            self.transition(r.key, "executing", "memory")
+            self.worker._by_key.pop(r.key, None)
+            body = (0, start, stop, threading.get_ident(), nbytes, known[0], known[1], plain, value if plain else None)
+        except BaseException as e:
+            self.erred(r, e, start)
+            return
+        r.later.set_result(body)
+
+    def describe(self, kind):
+        try:
+            pickled = pickle.dumps(kind)
+        except Exception:
+            pickled = pickle.dumps(typename(kind))
+        known = typename(kind), pickled
+        if len(self.types) < 10_000:
+            self.types[kind] = known
+        return known
+
+    def erred(self, r, e, start):
+        stop = time.time()
+        self.worker._by_key.pop(r.key, None)
+        if isinstance(e, Reschedule):
+            r.later.set_result((2, start, stop, threading.get_ident()))
+            return
+        self.transition(r.key, "executing", "error")
+        try:
+            raise e  # error_message takes the traceback from the exception that is being handled
+        except BaseException:
+            msg = error_message(e)
+        frames, lengths = [], []
+        for name in ("exception", "traceback"):
+            if msg[name] is None:
+                lengths.append(0)
+                continue
+            header, more = values_.serialize_marked(msg[name])
+            lengths.append(1 + len(more))
+            frames += [header, *more]
+        body = (1, start, stop, threading.get_ident(), text(msg["exception_text"]), text(msg["traceback_text"]), *lengths)
+        r.later.set_result(Reply(body, frames))
+
+    def transition(self, key, start, finish):
+        """Tell the plugins that want to know."""
+        for plugin in list(self.worker.plugins.values()):
+            if getattr(type(plugin), "transition", WorkerPlugin.transition) is not WorkerPlugin.transition:
+                try:
+                    plugin.transition(key, start, finish)
+                except Exception:
+                    values_.logger.info("Plugin '%s' failed with exception", plugin, exc_info=True)
+
+
+def is_small(value):
+    kind = type(value)
+    if kind is int:
+        return -(1 << 63) <= value < 1 << 63
+    if kind is str:
+        return len(value) <= PLAIN_TEXT and is_text(value)
+    return True
+
+
+def is_text(value):
+    """Whether a str has a form in UTF-8: one half of a surrogate pair has none."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def text(value):
+    """A str that can travel."""
+    return value.encode("utf-8", "replace").decode()

@@ -1,0 +1,176 @@
+"""The Worker that code in a sidecar sees.
+
+It is one of distributed's, made but never started: the Go process has the address, the state machine and the
+stream to the scheduler. What tasks and plugins ask of it is answered here, or passed on.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import MutableMapping
+
+from distributed import Worker
+from distributed.comm.utils import from_frames
+from distributed.core import Status, _expects_comm, error_message
+from distributed.protocol import dumps
+from distributed.security import Security
+from distributed.worker_state_machine import SecedeEvent, UpdateDataEvent
+
+from millstream import sidecar_values as values_
+
+logger = logging.getLogger("distributed.worker")
+
+
+class Data(MutableMapping):
+    """worker.data: the values here, and those that Go holds."""
+
+    def __init__(self, peer, values):
+        self.peer, self.values = peer, values
+
+    def __getitem__(self, key):
+        entry = self.values.find(key)
+        if entry is None:
+            reply = self.peer.call("fetch", {"key": key})
+            if reply.body is None:
+                raise KeyError(key)
+            if "value" in reply.body:
+                return reply.body["value"]
+            return values_.deserialize(reply.frames[0], reply.frames[1:])
+        return entry.open()
+
+    def __contains__(self, key):
+        return self.values.find(key) is not None or bool(self.peer.call("has", {"key": key}).body)
+
+    def __iter__(self):
+        return iter(self.peer.call("keys").body)
+
+    def __len__(self):
+        return len(self.peer.call("keys").body)
+
+    def __setitem__(self, key, value):
+        handle = next(self.values.own)
+        self.values.put(handle, values_.Entry(key, value))
+        self.peer.call("put", {"key": key, "handle": handle, "nbytes": values_.size_of(value)})
+
+    def __delitem__(self, key):
+        raise TypeError("a worker's results are freed by the scheduler")
+
+
+class Caller:
+    """What handlers that want a comm get: who asks."""
+
+    def __init__(self, address):
+        self.peer_address = self._peer_addr = address
+        self.name = None
+
+    def closed(self):
+        return False
+
+    def abort(self):
+        pass
+
+
+class SidecarWorker(Worker):
+    """See the module."""
+
+    def __init__(self, peer, values, cfg):
+        self._peer = peer
+        self._values = values
+        self._by_key = {}  # of task -> number of its run; see sidecar.Tasks
+        super().__init__(
+            cfg["scheduler"],
+            nthreads=cfg["nthreads"],
+            name=cfg["name"],
+            local_directory=cfg["directory"],
+            memory_limit=cfg["memory_limit"] or 0,
+            data=Data(peer, values),
+            resources=dict(cfg["resources"]),
+            security=Security(**cfg["security"]) if cfg.get("security") else None,
+            contact_address=cfg["address"],
+            lifetime=None,
+            validate=False,
+        )
+        self.id = cfg["id"]
+        self._status = Status.running
+        self.state.address = cfg["address"]
+
+    async def start_facade(self):
+        await self.rpc.start()
+        await self.preloads.start()
+
+    def __repr__(self):
+        return f"<Worker {self.address!r}, name: {self.name}, status: {self.status.name}, in a sidecar of Millstream>"
+
+    # -- what the state machine would do
+
+    def handle_stimulus(self, *stims):
+        for event in stims:
+            if isinstance(event, SecedeEvent):
+                run = self._by_key.get(event.key)
+                if run is not None:
+                    self._peer.notify("secede", {"run": run})
+            elif isinstance(event, UpdateDataEvent):
+                for key, value in event.data.items():
+                    self.data[key] = value
+
+    def batched_send(self, msg):
+        self._peer.notify("stream", None, dumps(msg))
+
+    async def set_resources(self, **resources):
+        self.state.total_resources.update(resources)
+        self.state.available_resources.update(resources)
+        self._peer.call("resources", {k: float(v) for k, v in self.state.total_resources.items()})
+        await self.scheduler.set_resources(resources=self.state.total_resources, worker=self.address)
+
+    async def close(self, timeout=30, executor_wait=True, nanny=True, reason="worker-close"):
+        self._peer.notify("end", {"reason": str(reason), "graceful": False})
+        return "OK"
+
+    async def close_gracefully(self, restart=None, reason="worker-close-gracefully"):
+        self._peer.notify("end", {"reason": str(reason), "graceful": True})
+
+    # -- requests that Go passes on, with the frames of the message as they came
+
+    async def answer(self, peer_address, frames):
+        """Do a request and return the frames of the answer; None if there is to be none."""
+        msg = await from_frames(frames)
+        op = msg.pop("op")
+        serializers = msg.pop("serializers", None)
+        msg.pop("close", None)
+        msg.pop("reply", None)
+        handler = self.handlers.get(op)
+        try:
+            if handler is None:
+                raise NotImplementedError(f"{self.address} has no handler {op!r}")
+            result = handler(Caller(peer_address), **msg) if _expects_comm(handler) else handler(**msg)
+            if inspect.isawaitable(result):
+                result = await result
+        except asyncio.CancelledError:
+            raise
+        except Exception as e:
+            logger.warning("Exception while handling op %s", op, exc_info=True)
+            result = error_message(e, status="uncaught-error")
+        if result is Status.dont_reply:
+            result = None
+        return dumps(result, serializers=serializers)
+
+    async def obey(self, frames):
+        """An order of the scheduler's stream that Go does not know."""
+        msg = await from_frames(frames)
+        handler = self.stream_handlers.get(msg.pop("op", None))
+        if handler is None:
+            return False
+        result = handler(**msg)
+        if inspect.isawaitable(result):
+            await result
+        return True
+
+    async def end_facade(self):
+        """Let plugins and clients go, when the worker ends."""
+        for name in list(self.plugins):
+            await self.plugin_remove(name=name)
+        if self._client is not None:
+            await self._client._close(fast=True)
+        await self.rpc.close()
+        if self._workdir is not None:
+            self._workdir.release()
