@@ -17,6 +17,10 @@ type Value struct {
 	decoded bool // live is valid
 	encoded *wire.Serialized
 	size    int64 // -1: not known yet
+
+	remote   Remote        // a copy in another process, or nil
+	typeName string        // of a value that is only there
+	fetching chan struct{} // closed when the frames have come from there; nil if nobody fetches
 }
 
 // NewValue holds a live value.
@@ -37,10 +41,16 @@ func (v *Value) Live() (any, bool) {
 // the Value's: retain them to keep them. A value that has no form outside of its process is
 // an *EncodeError.
 func (v *Value) Encoded() (*wire.Serialized, error) {
+	if err := v.bring(); err != nil {
+		return nil, err
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.encoded != nil {
 		return v.encoded, nil
+	}
+	if !v.decoded {
+		return nil, errGone
 	}
 	s, err := EncodeValue(v.live)
 	if err != nil {
@@ -50,11 +60,12 @@ func (v *Value) Encoded() (*wire.Serialized, error) {
 	return s, nil
 }
 
-// DropEncoded forgets the frames if the live value is there, to save memory.
+// DropEncoded forgets the frames if the live value is there, or a copy elsewhere, to save
+// memory.
 func (v *Value) DropEncoded() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.decoded && v.encoded != nil {
+	if (v.decoded || v.remote != nil) && v.encoded != nil {
 		v.encoded.Release()
 		v.encoded = nil
 	}
@@ -78,11 +89,11 @@ func (v *Value) Size() int64 {
 	if v.size < 0 {
 		if v.decoded {
 			v.size = SizeOf(v.live)
-		} else {
+		} else if v.encoded != nil {
 			v.size = v.encoded.Size()
 		}
 	}
-	return v.size
+	return max(v.size, 0)
 }
 
 // Type names the value's type for people and for the scheduler's statistics; "" if it has
@@ -91,7 +102,7 @@ func (v *Value) Type() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.decoded {
-		return ""
+		return v.typeName
 	}
 	return TypeName(v.live)
 }
@@ -99,15 +110,21 @@ func (v *Value) Type() string {
 // As returns the value as a T: the live one itself, or one that is decoded now and kept. It
 // is a *TypeError if the value is something else.
 func As[T any](v *Value) (T, error) {
+	var out T
+	if err := v.bring(); err != nil {
+		return out, err
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var out T
 	if v.decoded {
 		if x, ok := v.live.(T); ok {
 			return x, nil
 		}
 		err := convert(v.live, reflect.ValueOf(&out).Elem())
 		return out, err
+	}
+	if v.encoded == nil {
+		return out, errGone
 	}
 	if err := decodeAs(v.encoded, &out, share(v.encoded.Frames)); err != nil {
 		return out, err
@@ -118,10 +135,16 @@ func As[T any](v *Value) (T, error) {
 
 // into is As by reflection.
 func (v *Value) into(dst reflect.Value) error {
+	if err := v.bring(); err != nil {
+		return err
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.decoded {
 		return convert(v.live, dst)
+	}
+	if v.encoded == nil {
+		return errGone
 	}
 	if err := decodeInto(v.encoded, dst, share(v.encoded.Frames)); err != nil {
 		return err
@@ -155,9 +178,14 @@ func convert(live any, dst reflect.Value) error {
 // Release gives the frames' references back. The value must not be used after it.
 func (v *Value) Release() {
 	v.mu.Lock()
-	defer v.mu.Unlock()
+	r := v.remote
+	v.remote = nil
 	if v.encoded != nil {
 		v.encoded.Release()
 		v.encoded = nil
+	}
+	v.mu.Unlock()
+	if r != nil {
+		r.Drop()
 	}
 }
