@@ -45,6 +45,37 @@ func (s *Serialized) Decode(opt DecodeOptions) (any, error) {
 	return d.group(s.Header, s.Frames)
 }
 
+// Pickle returns the pickle that a value of the family "pickle" is, with its buffers:
+// decompressed and whole, but not read. It borrows from s where nothing was compressed.
+func (s *Serialized) Pickle(opt DecodeOptions) (*Pickled, error) {
+	d, err := newDecoder(s.Frames, opt)
+	if err != nil {
+		return nil, err
+	}
+	h, err := decodeHeader(s.Header)
+	if err != nil {
+		return nil, err
+	}
+	if family := h.GetString("serializer"); family != "pickle" || h.Has("is-collection") {
+		return nil, fmt.Errorf("wire: data in family %.40q, not a pickle", family)
+	}
+	frames, err := d.decompress(h, s.Frames)
+	if err != nil {
+		return nil, err
+	}
+	if frames, err = rejoin(h, frames); err != nil {
+		return nil, err
+	}
+	if len(frames) == 0 {
+		return nil, fmt.Errorf("wire: family pickle without a frame")
+	}
+	data, err := hostBuffers(frames[:1])
+	if err != nil {
+		return nil, err
+	}
+	return &Pickled{Data: data[0], Buffers: frames[1:]}, nil
+}
+
 // ToPickle marks a value of a message that travels pickled. The peer, even a scheduler,
 // gets the value itself.
 type ToPickle struct {

@@ -25,8 +25,8 @@ var layers = [][]string{
 	{"client"},
 	{"scheduler", "worker"},
 	{"scheduler/state", "worker/state"},
-	{"internal/gotask"}, // Go functions that Python graphs name, read by scheduler and worker
 	{"internal/pygraph"}, // Python's graphs as tasks, for the scheduler
+	{"internal/gotask"},  // Go functions that Python graphs name, read by scheduler and worker
 	{"task"},
 	{"rpc"},
 	{"comm/tcp", "comm/inproc", "comm/ucxcomm", "comm/sim"},

@@ -1,9 +1,6 @@
 package pygraph
 
-import (
-	"go.millstream.dev/task"
-	"go.millstream.dev/wire"
-)
+import "go.millstream.dev/task"
 
 // Graph is a client's expression as tasks.
 type Graph struct {
@@ -27,6 +24,9 @@ type Node struct {
 	Order int64
 	// Go is the name of the Go function that the task calls, "" for a task of Python.
 	Go string
+	// Weak tells that Go is only a guess from the name of a Python function: it is meant if
+	// there is a Go function of that name, and else the task is Python's.
+	Weak bool
 }
 
 // Spec is a pickle of one of Dask's graph nodes, in two parts so that the tasks of one map
@@ -71,14 +71,4 @@ func (l Limits) withDefaults() Limits {
 		}
 	}
 	return l
-}
-
-// Split makes tasks of the expression that a client sent as expr_ser of an update-graph.
-// keys are those that the client wants; an LLGExpr is culled to what they need.
-//
-// ok is false where only Python can tell what the expression means. The error is for bytes
-// that are no pickle: Python would refuse them too.
-func Split(expr *wire.Serialized, keys []task.Key, lim Limits) (g *Graph, ok bool, err error) {
-	lim = lim.withDefaults()
-	return nil, false, nil
 }

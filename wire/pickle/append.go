@@ -19,6 +19,9 @@ type Options struct {
 	// Depth is the most levels of containers. Default 2,048. It also ends Go values that
 	// contain themselves.
 	Depth int
+	// Nodes bounds what is written beyond a small multiple of what v has. Default
+	// 16,777,216.
+	Nodes int
 }
 
 // Append appends the pickle of v to dst. v is a tree from Load, a Go value, or a mix:
@@ -50,7 +53,10 @@ func Append(dst []byte, v any, opts Options) ([]byte, error) {
 	if opts.Depth <= 0 {
 		opts.Depth = Limits{}.withDefaults().Depth
 	}
-	w := writer{b: append(dst, opProto, byte(opts.Protocol)), opts: opts, budget: maxNodes}
+	if opts.Nodes <= 0 {
+		opts.Nodes = maxNodes
+	}
+	w := writer{b: append(dst, opProto, byte(opts.Protocol)), opts: opts, budget: opts.Nodes}
 	w.count(v)
 	buffers := 0
 	if opts.Buffers != nil {
@@ -86,6 +92,7 @@ type writer struct {
 	shared map[any]bool // identities that are there more than once
 	cyclic bool         // remember all there is, see lateMemo
 	memo   map[any]int  // places of those that are written
+	base   map[any]int  // places of what others wrote before, see TaskWriter
 	places int          // of the memo
 }
 
@@ -267,7 +274,7 @@ func (w *writer) op(op byte) { w.b = append(w.b, op) }
 
 // recall writes a reference to v, if it is written already.
 func (w *writer) recall(v Value) bool {
-	if len(w.memo) == 0 {
+	if len(w.memo) == 0 && len(w.base) == 0 {
 		return false
 	}
 	id, ok := identity(v)
@@ -275,6 +282,9 @@ func (w *writer) recall(v Value) bool {
 		return false
 	}
 	at, ok := w.memo[id]
+	if !ok {
+		at, ok = w.base[id]
+	}
 	if ok {
 		w.get(at)
 	}
