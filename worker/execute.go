@@ -181,11 +181,39 @@ func (r *run) call() error {
 	if why := r.base.why(); why != nil {
 		return why // it was cancelled before it began
 	}
-	var call task.Call
-	if err := call.Parse(r.spec); err != nil {
+	if isPythonSpec(r.spec) {
+		return r.callPickled()
+	}
+	return r.callSpec(r.spec)
+}
+
+// callSpec calls what a Go client has encoded.
+func (r *run) callSpec(spec []byte) error {
+	c := new(specCall)
+	if err := c.Parse(spec); err != nil {
 		return err
 	}
-	r.name = call.Func.Name()
+	return r.invoke(c.Func.Name(), c)
+}
+
+// invocation is a function and its arguments, however the task says so.
+type invocation interface {
+	// arrange opens the dependencies and puts them where they belong.
+	arrange(r *run) error
+	// call calls the function.
+	call(ctx context.Context, r *run) (any, error)
+}
+
+// specCall is the call of a Go client.
+type specCall struct{ task.Call }
+
+func (c *specCall) arrange(r *run) error { return r.arrange(c.Deps) }
+
+func (c *specCall) call(ctx context.Context, r *run) (any, error) { return c.Run(ctx, r.values) }
+
+// invoke runs a Go function within the limits of memory and time, and keeps its result.
+func (r *run) invoke(name string, c invocation) error {
+	r.name = name
 	limited := r.w.cfg.MemoryLimit > 0 && !r.actor
 	if limited {
 		if err := r.reserve(); err != nil {
@@ -193,7 +221,7 @@ func (r *run) call() error {
 		}
 		defer r.unreserve()
 	}
-	if err := r.arrange(&call); err != nil {
+	if err := c.arrange(r); err != nil {
 		return err
 	}
 	ctx := r.ctx
@@ -209,7 +237,7 @@ func (r *run) call() error {
 		}
 	}
 	r.start = time.Now().UnixNano()
-	v, err := call.Run(ctx, r.values)
+	v, err := c.call(ctx, r)
 	r.stop = time.Now().UnixNano()
 	r.unreserve()
 	if err != nil {
@@ -258,9 +286,9 @@ func (r *run) unreserve() {
 	}
 }
 
-// arrange puts the values of the dependencies into the order of the call.
-func (r *run) arrange(call *task.Call) error {
-	if len(call.Deps) == 0 {
+// arrange opens the dependencies, and puts their values into the order of the call's keys.
+func (r *run) arrange(keys []task.Key) error {
+	if len(keys) == 0 {
 		return nil
 	}
 	opened := make([]*task.Value, len(r.deps))
@@ -274,9 +302,9 @@ func (r *run) arrange(call *task.Call) error {
 		}
 		opened[i] = v
 	}
-	r.values = make([]*task.Value, len(call.Deps))
+	r.values = make([]*task.Value, len(keys))
 	var index map[task.Key]int
-	for i, k := range call.Deps {
+	for i, k := range keys {
 		if i < len(r.deps) && r.deps[i].Key() == k { // the usual case
 			r.values[i] = opened[i]
 			continue

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/state"
 )
@@ -11,7 +12,7 @@ import (
 // failure is an error as the scheduler's messages have it: a pickled Python exception and
 // its text. Python clients raise it, Go clients read it.
 func failure(err error) *state.Failure {
-	m, encodeErr := rpc.ErrorMessage(withStack(err), "error")
+	m, encodeErr := rpc.ErrorMessage(withClass(withStack(err)), "error")
 	if encodeErr != nil {
 		m, _ = rpc.ErrorMessage(errors.New(encodeErr.Error()), "error") // plain text always has a form
 	}
@@ -23,4 +24,29 @@ func failure(err error) *state.Failure {
 		}
 	}
 	return f
+}
+
+// withClass chooses the class of Python's under which mistakes of the caller are raised.
+// Errors of functions choose themselves: a *wire.Exception is raised as it is, and so is
+// any error that has a method PythonType() string with the name of a built-in class.
+func withClass(err error) error {
+	var exception *rpc.Exception
+	var python *wire.Exception
+	var named interface{ PythonType() string }
+	var typed *task.TypeError
+	var spec *task.SpecError
+	class := ""
+	switch {
+	case errors.As(err, &exception), errors.As(err, &python):
+		return err
+	case errors.As(err, &named):
+		class = named.PythonType()
+	case errors.As(err, &typed), errors.As(err, &spec):
+		class = "TypeError"
+	case errors.Is(err, task.ErrUnknownFunc):
+		class = "LookupError"
+	default:
+		return err
+	}
+	return &rpc.Exception{Type: class, Message: err.Error()}
 }

@@ -202,8 +202,10 @@ func (w *Worker) computeTask(m *wire.Message) error {
 	r := msgpack.NewReader(c.RunSpec.Raw)
 	if c.RunSpec.Frame == 0 && r.Kind() == msgpack.Bin {
 		ev.Spec, err = r.ReadBytes()
+	} else if spec, bad := pickledSpec(m, c.RunSpec); bad == nil {
+		ev.Spec = spec
 	} else {
-		ev.Data = errPickled // it fails when it is run, with the reason
+		ev.Data = bad // it fails when it is run, with the reason
 	}
 	if err == nil {
 		w.apply(ev)

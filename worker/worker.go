@@ -246,6 +246,7 @@ func (c Config) check() (Config, error) {
 			return c, fmt.Errorf("worker: resource %s is %v: give an amount that is not negative", name, amount)
 		}
 	}
+	c.Resources = withGo(c.Resources, c.Threads)
 	c.Memory = c.Memory.withDefaults()
 	if c.Network == nil {
 		c.Network = comm.Default

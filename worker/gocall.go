@@ -1,0 +1,96 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"go.millstream.dev/internal/gotask"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire/pickle"
+)
+
+// Tasks of Python's graphs come as pickles. Some of them name a Go function: these run here,
+// the others in the sidecar.
+
+// callPickled runs a task that came as a pickle.
+func (r *run) callPickled() error {
+	data, buffers, err := unpackSpec(r.spec)
+	if err != nil {
+		return err
+	}
+	named, err := recognise(data, buffers, r.annotations)
+	switch {
+	case err != nil:
+		return err
+	case named == nil:
+		return r.callPython()
+	case named.Spec != nil:
+		return r.callSpec(named.Spec)
+	}
+	f, ok := task.Lookup(named.Name)
+	if !ok {
+		if named.Weak {
+			return r.callPython()
+		}
+		return &task.UnknownFuncError{Name: named.Name}
+	}
+	return r.invoke(named.Name, &namedCall{named: named, fn: f})
+}
+
+// recognise reads which Go function a pickled task names; nil if it names none.
+func recognise(data []byte, buffers [][]byte, annotations []byte) (*gotask.Call, error) {
+	if !gotask.Possible(data, annotations) {
+		return nil, nil
+	}
+	node, err := pickle.Load(data, buffers, pickle.Limits{})
+	if err != nil {
+		// Python may know more than we do: it is asked, and says what is wrong.
+		return nil, nil
+	}
+	return gotask.Recognise(node, annotations)
+}
+
+// namedCall is the call of a Go function that a Python graph names.
+type namedCall struct {
+	named *gotask.Call
+	fn    *task.Func
+	args  []*task.Value
+}
+
+func (c *namedCall) arrange(r *run) error {
+	if err := r.arrange(c.named.Deps); err != nil {
+		return err
+	}
+	at := make(map[task.Key]int, len(c.named.Deps))
+	for i, d := range c.named.Deps {
+		at[d] = i
+	}
+	var err error
+	c.args, err = c.named.Values(func(k task.Key) (*task.Value, error) {
+		if i, ok := at[k]; ok {
+			return r.values[i], nil
+		}
+		return nil, fmt.Errorf("the task refers to %v, which is not among its dependencies", k)
+	})
+	return err
+}
+
+func (c *namedCall) call(ctx context.Context, _ *run) (any, error) { return c.fn.Invoke(ctx, c.args) }
+
+// GoResource is the resource that every worker of Millstream has: as much as threads, unless
+// its configuration says otherwise. Tasks of Dask's graphs that need Go ask for it
+// (resources={"go": 1}), and Dask's own workers then do not get them.
+const GoResource = "go"
+
+func withGo(resources map[string]float64, threads int) map[string]float64 {
+	if _, ok := resources[GoResource]; ok {
+		return resources
+	}
+	out := maps.Clone(resources)
+	if out == nil {
+		out = map[string]float64{}
+	}
+	out[GoResource] = float64(threads)
+	return out
+}
