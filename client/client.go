@@ -58,6 +58,7 @@ type Client struct {
 	checked   map[string]bool // names of workers that were looked for
 	checks    sync.WaitGroup  // looks that are under way
 	cancels   int64           // calls of Cancel so far
+	unordered []*graphOut     // graphs that a scheduler of Dask's has to order
 	closed    error           // why nothing more is said; nil while the client lives
 	identity  schedulerID
 
@@ -72,6 +73,9 @@ type schedulerID struct {
 	id    string
 	epoch int64
 }
+
+// dask tells whether it is a scheduler of Dask's: ours say who they are.
+func (s schedulerID) dask() bool { return s.id == "" }
 
 var pickleLimits = pickle.Limits{}
 

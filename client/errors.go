@@ -8,6 +8,7 @@ import (
 
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/pickle"
 )
 
 // Errors that errors.Is finds in what futures return.
@@ -33,9 +34,10 @@ type TaskError struct {
 	// Key is the task's.
 	Key task.Key
 	// Exception is the remote error; errors.As finds it. Its type is RuntimeError for
-	// errors of Go functions.
+	// errors of Go functions, and that of the exception for Python's: "ValueError".
 	Exception *wire.Exception
-	// Text is the remote error's text, Stack the remote stack where there is one.
+	// Text is the remote error's text, with the exception's type but for RuntimeError. Stack
+	// is the remote stack where there is one: Go's, or Python's traceback.
 	Text, Stack string
 }
 
@@ -87,11 +89,23 @@ func newTaskError(key task.Key, exception, traceback any) *TaskError {
 	}
 	e.Stack = stackText(traceback)
 	if e.Stack == "" && e.Exception != nil {
-		for _, f := range e.Exception.Traceback {
-			e.Stack += fmt.Sprintf("%s\n\t%s:%d\n", f.Function, f.File, f.Line)
-		}
+		e.Stack = tracebackText(e.Exception.Traceback)
 	}
 	return e
+}
+
+// tracebackText is a traceback as Python prints it, without the lines of source, which do not
+// travel.
+func tracebackText(frames []pickle.TraceFrame) string {
+	if len(frames) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("Traceback (most recent call last):\n")
+	for _, f := range frames {
+		fmt.Fprintf(&b, "  File \"%s\", line %d, in %s\n", f.File, f.Line, f.Function)
+	}
+	return b.String()
 }
 
 // exceptionText leaves RuntimeError, the name of all errors of Go functions, out.
@@ -107,9 +121,14 @@ func stackText(traceback any) string {
 	case string:
 		return x
 	case []byte:
-		if s, ok := pickledString(x); ok {
+		v, err := pickle.Load(x, nil, pickleLimits)
+		if err != nil {
+			return ""
+		}
+		if s, ok := v.(string); ok {
 			return s
 		}
+		return tracebackText(pickle.Traceback(v))
 	case *wire.Exception:
 		return x.Text
 	}

@@ -17,6 +17,7 @@ type Graph struct {
 	nodes []graphNode
 	index map[task.Key]int
 	specs []byte
+	spec  []byte // of the node that is being added
 	err   error
 }
 
@@ -74,6 +75,17 @@ func (g *Graph) Len() int { return len(g.nodes) }
 
 // add adds what the builder holds.
 func (g *Graph) add(key task.Key, opts []Option, err error) {
+	o := newOptions(opts)
+	if err != nil {
+		g.addSpec(key, nil, nil, &o, err)
+		return
+	}
+	g.spec = g.b.Append(g.spec[:0])
+	g.addSpec(key, g.spec, append([]task.Key(nil), g.b.Deps()...), &o, nil)
+}
+
+// addSpec adds a call that is encoded.
+func (g *Graph) addSpec(key task.Key, spec []byte, deps []task.Key, o *options, err error) {
 	if err != nil {
 		g.fail(fmt.Errorf("client: node %s: %w", key, err))
 		return
@@ -82,11 +94,10 @@ func (g *Graph) add(key task.Key, opts []Option, err error) {
 		g.fail(fmt.Errorf("client: node %s is twice in the graph", key))
 		return
 	}
-	o := newOptions(opts)
 	from := len(g.specs)
-	g.specs = g.b.Append(g.specs)
+	g.specs = append(g.specs, spec...)
 	g.index[key] = len(g.nodes)
-	g.nodes = append(g.nodes, graphNode{key: key, from: from, to: len(g.specs), deps: append([]task.Key(nil), g.b.Deps()...), notes: o.notes})
+	g.nodes = append(g.nodes, graphNode{key: key, from: from, to: len(g.specs), deps: deps, notes: o.notes})
 }
 
 // fail keeps the first error; Submit returns it.
@@ -174,7 +185,7 @@ func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.
 	if err := c.room(ctx); err != nil {
 		return nil, err
 	}
-	out := &graphOut{opts: graphOptions{fifo: "60s", submitting: task.CurrentKey(ctx)}}
+	out := &graphOut{opts: graphOptions{fifo: "60s", submitting: task.CurrentKey(ctx)}, unordered: true}
 	for i := range g.nodes {
 		n := &g.nodes[i]
 		c.checkWorkers(&n.notes)

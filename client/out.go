@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
@@ -38,6 +40,9 @@ type graphOut struct {
 	left   int    // of them that have not ended
 	notes  map[string]int
 	sealed *wire.Serialized
+	// unordered leaves the order of the tasks to the scheduler.
+	unordered bool
+	dask      *daskGraph // the sealed graph as Dask's scheduler takes it; nil for one of ours
 }
 
 // maxQueued is how many bytes of graphs may wait for the writer. Submitters wait beyond it: a
@@ -126,11 +131,33 @@ func (g *graphOut) done(ks *keyState) {
 	g.left--
 }
 
-// append appends the message; its frames go to f.
+// seal ends the graph: nothing joins it any more. The caller holds the client's mu.
+func (c *Client) seal(g *graphOut) error {
+	if g.sealed != nil {
+		return nil
+	}
+	g.sealed = g.w.Serialized()
+	g.w = task.GraphWriter{}
+	if !c.identity.dask() {
+		return nil
+	}
+	// Dask's scheduler reads graphs one after the other, but in two steps if it has to order
+	// the tasks, and in one if not. Behind one that it orders all take two: none overtakes
+	// another that it depends on.
+	c.unordered = slices.DeleteFunc(c.unordered, func(x *graphOut) bool { return x.left <= 0 })
+	if g.unordered {
+		c.unordered = append(c.unordered, g)
+	}
+	var err error
+	g.dask, err = newDaskGraph(g.sealed, len(c.unordered) == 0)
+	return err
+}
+
+// append appends the message of a sealed graph; its frames go to f.
 func (g *graphOut) append(body []byte, f []wire.Frame) ([]byte, []wire.Frame) {
-	if g.sealed == nil {
-		g.sealed = g.w.Serialized()
-		g.w = task.GraphWriter{}
+	expr := g.sealed
+	if g.dask != nil {
+		expr = g.dask.expr
 	}
 	body = msgpack.AppendMapHeader(body, 9)
 	body = appendField(body, "op", "update-graph")
@@ -138,13 +165,17 @@ func (g *graphOut) append(body []byte, f []wire.Frame) ([]byte, []wire.Frame) {
 	body = msgpack.AppendMapHeader(body, 1)
 	body = msgpack.AppendString(body, "__Serialized__")
 	body = msgpack.AppendInt(body, int64(len(f)))
-	f = append(f, wire.HeapFrame(g.sealed.Header))
-	f = append(f, g.sealed.Frames...)
+	f = append(f, wire.HeapFrame(expr.Header))
+	f = append(f, expr.Frames...)
 	body = msgpack.AppendString(body, "keys")
 	body = msgpack.AppendArrayHeader(body, g.n)
 	body = append(body, g.wanted...)
 	body = msgpack.AppendString(body, "internal_priority")
-	body = msgpack.AppendNil(body)
+	if g.dask != nil && g.dask.priority != nil {
+		body = append(body, g.dask.priority...)
+	} else {
+		body = msgpack.AppendNil(body)
+	}
 	body = msgpack.AppendString(body, "submitting_task")
 	if g.opts.submitting == "" {
 		body = msgpack.AppendNil(body)
@@ -155,8 +186,24 @@ func (g *graphOut) append(body []byte, f []wire.Frame) ([]byte, []wire.Frame) {
 	body = msgpack.AppendString(body, "actors")
 	body = msgpack.AppendBool(body, g.opts.actors)
 	body = msgpack.AppendString(body, "annotations")
-	body = msgpack.AppendMapHeader(body, 0)
+	switch {
+	case g.dask == nil: // they are in the graph
+		body = msgpack.AppendMapHeader(body, 0)
+	case g.dask.pickled != nil:
+		body = msgpack.AppendMapHeader(body, 1)
+		body = msgpack.AppendString(body, "__Pickled__")
+		body = msgpack.AppendInt(body, int64(len(f)))
+		f = append(f, wire.HeapFrame(g.dask.pickled))
+	default:
+		body = append(body, g.dask.annotations...)
+	}
 	body = msgpack.AppendString(body, "span_metadata")
+	if g.dask != nil {
+		body = msgpack.AppendMapHeader(body, 1)
+		body = msgpack.AppendString(body, "__Pickled__")
+		body = msgpack.AppendInt(body, int64(len(f)))
+		return body, append(f, wire.HeapFrame(spanMetadata()))
+	}
 	body = msgpack.AppendMapHeader(body, 1)
 	body = msgpack.AppendString(body, "collections")
 	return msgpack.AppendArrayHeader(body, 0), f
@@ -214,6 +261,16 @@ func (c *Client) take() ([]outItem, *wire.Message) {
 	}
 	items := c.out
 	c.out, c.queued = nil, 0
+	items = slices.DeleteFunc(items, func(it outItem) bool {
+		if it.graph == nil {
+			return false
+		}
+		err := c.seal(it.graph)
+		if err != nil {
+			c.refuse(it.graph, err)
+		}
+		return err != nil
+	})
 	if c.space != nil {
 		close(c.space)
 		c.space = nil
@@ -223,10 +280,22 @@ func (c *Client) take() ([]outItem, *wire.Message) {
 			delete(c.graphs, g)
 		}
 	}
+	if len(items) == 0 {
+		return nil, nil
+	}
 	return items, encodeItems(items)
 }
 
-// encodeItems makes one message, a list of maps.
+// refuse ends the keys of a graph that cannot be said. The caller holds mu.
+func (c *Client) refuse(g *graphOut, err error) {
+	for _, ks := range c.keys {
+		if ks.graph == g {
+			c.settle(ks, Failed, fmt.Errorf("client: task %s: %w", ks.key, err))
+		}
+	}
+}
+
+// encodeItems makes one message, a list of maps. Its graphs are sealed.
 func encodeItems(items []outItem) *wire.Message {
 	frames := []wire.Frame{{}}
 	n := 8

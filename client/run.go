@@ -37,36 +37,51 @@ func run[R any](ctx context.Context, c *Client, f *task.Func, workers []string, 
 		return nil, fmt.Errorf("client: run %s: futures cannot be arguments here, as nothing waits for them", f.Name())
 	}
 	msg := wire.NewDict("op", "run", "function", b.Append(nil), "args", nil, "kwargs", nil, "wait", true)
+	return broadcast[R](ctx, c, f.Name(), msg, workers)
+}
+
+// broadcast sends a request to workers through the scheduler and returns their results.
+func broadcast[R any](ctx context.Context, c *Client, name string, msg wire.Dict, workers []string) (map[string]R, error) {
 	args := wire.NewDict("msg", msg, "workers", nil)
 	if len(workers) > 0 {
 		args.Set("workers", workers)
 	}
 	var reply msgpack.Map
 	if err := c.call(ctx, "broadcast", args, &reply); err != nil {
-		return nil, fmt.Errorf("client: run %s: %w", f.Name(), err)
+		return nil, fmt.Errorf("client: run %s: %w", name, err)
 	}
 	out := make(map[string]R, len(reply))
 	for _, p := range reply {
 		address, _ := p.Key.(string)
 		d, ok := p.Value.(msgpack.Map)
 		if !ok {
-			return nil, fmt.Errorf("client: run %s: worker %s answered %.100v", f.Name(), address, p.Value)
+			return nil, fmt.Errorf("client: run %s: worker %s answered %.100v", name, address, p.Value)
 		}
-		if s := d.GetString("status"); s != "OK" {
-			if err := rpc.ReplyError("run", address, p.Value); err != nil {
-				return nil, fmt.Errorf("client: run %s: %w", f.Name(), err)
-			}
-			exc, _ := d.Get("exception")
-			text, _ := d.Get("traceback_text")
-			e := newTaskError(task.NewKey("run "+f.Name()), wire.Clone(exc), text)
-			return nil, fmt.Errorf("client: run %s: worker %s: %w", f.Name(), address, e)
-		}
-		v, _ := d.Get("result")
-		r, err := task.FromPlain[R](v)
+		r, err := ranResult[R](name, address, d)
 		if err != nil {
-			return nil, fmt.Errorf("client: run %s: result of %s: %w", f.Name(), address, err)
+			return nil, err
 		}
 		out[address] = r
 	}
 	return out, nil
+}
+
+// ranResult is the result in the answer of a process that ran a function.
+func ranResult[R any](name, address string, d msgpack.Map) (R, error) {
+	var zero R
+	if s := d.GetString("status"); s != "OK" {
+		if err := rpc.ReplyError("run", address, d); err != nil {
+			return zero, fmt.Errorf("client: run %s: %w", name, err)
+		}
+		exc, _ := d.Get("exception")
+		text, _ := d.Get("traceback_text")
+		e := newTaskError(task.NewKey("run "+name), wire.Clone(exc), text)
+		return zero, fmt.Errorf("client: run %s at %s: %w", name, address, e)
+	}
+	v, _ := d.Get("result")
+	r, err := task.FromPlain[R](v)
+	if err != nil {
+		return zero, fmt.Errorf("client: run %s: result of %s: %w", name, address, err)
+	}
+	return r, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"go.millstream.dev/comm"
@@ -60,9 +61,6 @@ func (c *Client) begin(ctx context.Context, conn comm.Comm) (*stream, error) {
 	if text := start.GetString("error"); text != "" {
 		return nil, fmt.Errorf("the scheduler refuses the client: %s", text)
 	}
-	if text := start.GetString("warning"); text != "" {
-		c.log.Warn("scheduler", "warning", text)
-	}
 	s := &stream{comm: conn}
 	if v, ok := start.Get("millstream"); ok {
 		if d, ok := v.(wire.Dict); ok {
@@ -71,6 +69,13 @@ func (c *Client) begin(ctx context.Context, conn comm.Comm) (*stream, error) {
 				s.identity.epoch, _ = e.(int64)
 			}
 		}
+	}
+	if text := start.GetString("warning"); text != "" {
+		level := slog.LevelWarn
+		if s.identity.dask() {
+			level = slog.LevelDebug // it misses the Python packages of a client that has no Python
+		}
+		c.log.Log(ctx, level, "scheduler", "warning", text)
 	}
 	return s, nil
 }

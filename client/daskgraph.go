@@ -1,0 +1,218 @@
+package client
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"go.millstream.dev/internal/gotask"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/wire/pickle"
+)
+
+// Dask's scheduler wants graphs pickled: {key: Task} in an LLGExpr. What the client gathers is
+// a graph of ours (package task); a sealed one is turned into Dask's here. Calls of Python
+// functions are pickled Tasks already, those of Go functions become tasks that Millstream
+// workers recognise (internal/gotask).
+
+// goResource is what Millstream workers have at a scheduler of Dask's, so that tasks of Go
+// functions go to them. An amount of zero only asks that the worker has any, and never runs
+// out.
+const goResource = "go"
+
+// daskGraph is what update-graph says of a graph.
+type daskGraph struct {
+	expr        *wire.Serialized
+	priority    []byte // internal_priority as msgpack; nil: the scheduler orders the tasks
+	annotations []byte // as msgpack
+	pickled     []byte // those that differ between tasks: the header of a pickle
+}
+
+var exprHeader = sync.OnceValue(func() []byte {
+	b, err := msgpack.Append(nil, wire.NewDict("serializer", "pickle", "writeable", []any{}, "num-sub-frames", 1))
+	if err != nil {
+		panic(err)
+	}
+	return b
+})
+
+// newDaskGraph turns a graph of ours into Dask's. With order false the scheduler orders the
+// tasks.
+func newDaskGraph(s *wire.Serialized, order bool) (*daskGraph, error) {
+	r, err := task.ReadGraph(s)
+	if err != nil {
+		return nil, err
+	}
+	graph := new(pickle.Dict)
+	notes := newDaskNotes(r.Annotations)
+	out := new(daskGraph)
+	var n task.Node
+	var nodeKeys []pickle.Value // by index, for dependencies that are indices
+	load := pickle.Global{Module: "pickle", Name: "loads"}
+	for r.Next(&n) {
+		key, err := task.PyKey(task.Key(n.Key))
+		if err != nil {
+			return nil, err
+		}
+		nodeKeys = append(nodeKeys, key)
+		if n.Spec == nil {
+			continue
+		}
+		isGo := task.IsSpec(n.Spec)
+		if isGo {
+			info, err := task.ReadSpecInfo(n.Spec)
+			if err != nil {
+				return nil, err
+			}
+			deps := make([]pickle.Value, len(info.Deps))
+			for i, d := range info.Deps {
+				if deps[i], err = task.PyKey(d); err != nil {
+					return nil, err
+				}
+			}
+			graph.Set(key, gotask.NewTask(key, info.Name, n.Spec, deps))
+		} else {
+			graph.Set(key, pickle.Call(load, n.Spec))
+		}
+		notes.add(key, n.Annotations, isGo)
+		if order {
+			at := n.Order
+			if at == task.None {
+				at = int64(len(nodeKeys) - 1)
+			}
+			out.priority = msgpack.AppendInt(append(out.priority, n.Key...), at)
+		}
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	if order {
+		out.priority = append(msgpack.AppendMapHeader(nil, graph.Len()), out.priority...)
+	}
+	data, err := pickle.Dump(pickle.NewGraph(graph, ""))
+	if err != nil {
+		return nil, err
+	}
+	out.expr = &wire.Serialized{Header: exprHeader(), Frames: []wire.Frame{wire.HeapFrame(data)}}
+	out.annotations, out.pickled, err = notes.finish()
+	return out, err
+}
+
+// daskNotes collects the annotations of a graph's tasks.
+type daskNotes struct {
+	sets  []task.Annotations // the graph's own, each perhaps again for Go functions
+	which map[noteSet]int
+	list  []task.Annotations
+	keys  []pickle.Value
+	of    []int // index in list, by key
+}
+
+type noteSet struct {
+	at   int
+	isGo bool
+}
+
+func newDaskNotes(sets []task.Annotations) *daskNotes {
+	return &daskNotes{sets: sets, which: make(map[noteSet]int)}
+}
+
+func (d *daskNotes) add(key pickle.Value, at int, isGo bool) {
+	set := noteSet{at, isGo}
+	i, ok := d.which[set]
+	if !ok {
+		var a task.Annotations
+		if at >= 0 {
+			a = d.sets[at]
+		}
+		if isGo {
+			r := map[string]float64{goResource: 0}
+			for k, v := range a.Resources {
+				r[k] = v
+			}
+			a.Resources = r
+		}
+		i = len(d.list)
+		d.list = append(d.list, a)
+		d.which[set] = i
+	}
+	d.keys, d.of = append(d.keys, key), append(d.of, i)
+}
+
+// finish is the annotations of update-graph: a map if they are the same for all tasks. Else
+// each annotation is a function of the key, which Dask's schedulers call: the lookup in a
+// dict.
+func (d *daskNotes) finish() (plain, pickled []byte, err error) {
+	switch len(d.list) {
+	case 0:
+		return msgpack.AppendMapHeader(nil, 0), nil, nil
+	case 1:
+		return d.list[0].Append(nil), nil, nil
+	}
+	values := map[string]*pickle.Dict{}
+	for _, name := range []string{"workers", "allow_other_workers", "resources", "priority", "retries", "timeout"} {
+		values[name] = new(pickle.Dict)
+	}
+	used := map[string]bool{}
+	for i, key := range d.keys {
+		a := &d.list[d.of[i]]
+		workers := make([]pickle.Value, len(a.Workers))
+		for j, w := range a.Workers {
+			workers[j] = w
+		}
+		resources := new(pickle.Dict)
+		for _, k := range sortedNames(a.Resources) {
+			resources.Set(k, a.Resources[k])
+		}
+		for _, x := range []struct {
+			name  string
+			there bool
+			value pickle.Value
+		}{
+			{"workers", len(workers) > 0, &pickle.List{Items: workers}},
+			{"allow_other_workers", a.AllowOtherWorkers, a.AllowOtherWorkers},
+			{"resources", resources.Len() > 0, resources},
+			{"priority", a.HasPriority, a.Priority},
+			{"retries", a.Retries > 0, int64(a.Retries)},
+			{"timeout", a.Timeout > 0, a.Timeout},
+		} {
+			used[x.name] = used[x.name] || x.there
+			values[x.name].Set(key, x.value)
+		}
+	}
+	all := new(pickle.Dict)
+	for _, name := range sortedNames(values) {
+		if used[name] {
+			all.Set(name, pickle.Call(pickle.Global{Module: "builtins", Name: "getattr"}, values[name], "__getitem__"))
+		}
+	}
+	data, err := pickle.Dump(all)
+	if err != nil {
+		return nil, nil, err
+	}
+	pickled, err = pickledHeader(data)
+	return nil, pickled, err
+}
+
+// pickledHeader is the header of a pickle in a message that has all in itself.
+func pickledHeader(data []byte) ([]byte, error) {
+	return msgpack.Append(nil, wire.NewDict("pickled-obj", data, "compression", []any{}, "num-sub-frames", 0))
+}
+
+// spanMetadata is what Dask's client says about tasks that were submitted one by one. It has
+// to be pickled: the scheduler extends the list, which would be a tuple otherwise.
+var spanMetadata = sync.OnceValue(func() []byte {
+	kind := pickle.NewDict("type", "Future")
+	data, err := pickle.Dump(pickle.NewDict("collections", &pickle.List{Items: []pickle.Value{kind}}))
+	if err != nil {
+		panic(err)
+	}
+	h, err := pickledHeader(data)
+	if err != nil {
+		panic(err)
+	}
+	return h
+})
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

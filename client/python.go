@@ -1,0 +1,266 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
+
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// Opaque is a value of Python's that Go has no type for, such as a DataFrame of pandas, or one
+// that the program does not want to open. It can be passed on as an argument, and is then
+// what it was.
+type Opaque = wire.Object
+
+// PyFn is a function of Python's with results of type R: see Python. It never changes, and
+// any number of goroutines may use it.
+type PyFn[R any] struct {
+	f      task.PyFunc
+	err    error // the name is none
+	kwargs []task.PyKwarg
+	opts   []Option
+}
+
+// Python is a function of Python's by its module and name, such as "numpy:sum" or
+// "package.module:Class.method". The worker that runs a call looks it up: neither the client
+// nor the scheduler needs the module.
+//
+//	norm := client.Python[float64]("numpy.linalg:norm")
+//	f := norm.Kw("ord", 1).Submit(ctx, c, []float64{3, -4})
+//	v, err := f.Result(ctx) // 7
+//
+// R is what results are decoded to: Go's types for Python's own (any takes them as they come),
+// *wire.NDArray or a slice of numbers for numpy's arrays, arrow.Table for Arrow's tables, and
+// *Opaque for what stays closed.
+//
+// The tasks run on Dask's workers and on Millstream workers with Python. A name that cannot
+// be one is the error of the futures.
+func Python[R any](name string) *PyFn[R] {
+	f, err := task.NewPyFunc(name)
+	return &PyFn[R]{f: f, err: err}
+}
+
+// PythonSource is a function of Python's by its source: an expression such as
+// "lambda x: x + 1", or statements, of which the last function or class that they define
+// counts. The worker compiles it for each call.
+func PythonSource[R any](source string) *PyFn[R] {
+	f, err := task.PySource(source)
+	return &PyFn[R]{f: f, err: err}
+}
+
+// Kw is the function with a keyword argument: a value or a future, as in Submit.
+func (f *PyFn[R]) Kw(name string, value any) *PyFn[R] {
+	out := *f
+	out.kwargs = append(slices.Clip(f.kwargs), task.PyKwarg{Name: name, Value: value})
+	return &out
+}
+
+// With is the function with options for its tasks, such as Workers or Retries.
+func (f *PyFn[R]) With(opts ...Option) *PyFn[R] {
+	out := *f
+	out.opts = append(slices.Clip(f.opts), opts...)
+	return &out
+}
+
+// Name is the function's name without its module.
+func (f *PyFn[R]) Name() string { return f.f.Name() }
+
+// Submit runs the function on some worker. Arguments are values, futures of any type, and
+// slices, maps and structs with futures in them at any depth. An error in the arguments is
+// the future's.
+//
+// Python sees slices of numbers as numpy arrays and other slices as lists ([]any is always a
+// list), maps and structs as dicts, wire.Tuple and wire.Set as what they are.
+func (f *PyFn[R]) Submit(ctx context.Context, c *Client, args ...any) *Future[R] {
+	if err := ctx.Err(); err != nil {
+		return failed[R](c, err)
+	}
+	if err := c.room(ctx); err != nil {
+		return failed[R](c, err)
+	}
+	o := newOptions(f.opts)
+	key, spec, deps, err := f.encode(&o, args)
+	if err != nil {
+		return failed[R](c, err)
+	}
+	c.checkWorkers(&o.notes)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed != nil {
+		return failed[R](c, c.closed)
+	}
+	ks, fresh := c.hold(key)
+	if fresh || ks.status == Cancelled {
+		if !fresh {
+			c.again(ks)
+		}
+		c.queued += int64(len(spec) + len(key))
+		g := c.graphFor(o.graph(ctx))
+		g.w.Spec(key, spec, deps, g.annotate(&o.notes), int64(g.w.Len()))
+		g.want(ks)
+		c.poke()
+	}
+	runtime.KeepAlive(args) // futures among them are held until the task that needs them is queued
+	return newFuture[R](c, ks)
+}
+
+// encode makes key and spec of a call.
+func (f *PyFn[R]) encode(o *options, args []any) (task.Key, []byte, []task.Key, error) {
+	if f.err != nil {
+		return "", nil, nil, f.err
+	}
+	call, err := f.f.Call(args, f.kwargs)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	key := o.key
+	if key == "" {
+		h := randomHex(16)
+		if !o.impure && !o.actor {
+			if h, err = call.Hash(); err != nil {
+				return "", nil, nil, err
+			}
+		}
+		key = task.NewKey(f.f.Name() + "-" + h)
+	}
+	spec, err := call.Append(nil, key)
+	return key, spec, call.Deps(), err
+}
+
+// Map runs the function once for each element of a slice; with several slices once for each
+// position, as many as the shortest has. Elements are what Submit takes. What all calls have
+// in common are keyword arguments (Kw).
+func (f *PyFn[R]) Map(ctx context.Context, c *Client, slice any, more ...any) []*Future[R] {
+	columns := make([]reflect.Value, 1+len(more))
+	n := 0
+	for i, s := range append([]any{slice}, more...) {
+		v := reflect.ValueOf(s)
+		if k := v.Kind(); k != reflect.Slice && k != reflect.Array {
+			return []*Future[R]{failed[R](c, fmt.Errorf("client: Map of Python's %s wants slices, and argument %d is a %T", f.Name(), i, s))}
+		}
+		if columns[i] = v; i == 0 || v.Len() < n {
+			n = v.Len()
+		}
+	}
+	row := make([]any, len(columns))
+	futures := f.mapRows(ctx, c, n, func(i int) []any {
+		for j, v := range columns {
+			row[j] = v.Index(i).Interface()
+		}
+		return row
+	})
+	runtime.KeepAlive(more)
+	runtime.KeepAlive(slice)
+	return futures
+}
+
+// mapRows submits n calls, a graph for each mapChunk of them.
+func (f *PyFn[R]) mapRows(ctx context.Context, c *Client, n int, row func(int) []any) []*Future[R] {
+	o := newOptions(f.opts)
+	c.checkWorkers(&o.notes)
+	futures := make([]*Future[R], n)
+	base := o.key
+	for at := 0; at < n; at += mapChunk {
+		end := min(at+mapChunk, n)
+		err := ctx.Err()
+		if err == nil {
+			err = c.room(ctx)
+		}
+		g := &graphOut{opts: o.graph(ctx)}
+		notes := g.annotate(&o.notes)
+		keys := make([]task.Key, end)
+		for i := at; i < end && err == nil; i++ {
+			if base != "" {
+				o.key = task.NewKey(base.String() + "-" + strconv.Itoa(i))
+			}
+			key, spec, deps, bad := f.encode(&o, row(i))
+			if bad != nil {
+				futures[i] = failed[R](c, bad)
+				continue
+			}
+			keys[i] = key
+			g.w.Spec(key, spec, deps, notes, int64(i))
+		}
+		c.mu.Lock()
+		if err == nil {
+			err = c.closed
+		}
+		if err != nil {
+			c.mu.Unlock()
+			for i := at; i < n; i++ {
+				futures[i] = failed[R](c, err)
+			}
+			break
+		}
+		for i := at; i < end; i++ {
+			if futures[i] != nil {
+				continue
+			}
+			ks, fresh := c.hold(keys[i])
+			if !fresh && ks.status == Cancelled {
+				c.again(ks)
+			}
+			g.want(ks)
+			futures[i] = newFuture[R](c, ks)
+		}
+		if g.n > 0 {
+			c.queue(g)
+			c.poke()
+		}
+		c.mu.Unlock()
+	}
+	return futures
+}
+
+// Node adds a call to a graph. What is wrong with it is the error of Submit.
+func (f *PyFn[R]) Node(g *Graph, key string, args ...any) Node[R] {
+	o := newOptions(f.opts)
+	o.key = task.NewKey(key)
+	_, spec, deps, err := f.encode(&o, args)
+	g.addSpec(o.key, spec, deps, &o, err)
+	return Node[R]{o.key}
+}
+
+// Run runs the function on workers, all or those of the option Workers by address, outside of
+// the task system, and returns the results by address. Arguments must be values.
+func (f *PyFn[R]) Run(ctx context.Context, c *Client, args ...any) (map[string]R, error) {
+	msg, err := f.call(args)
+	if err != nil {
+		return nil, err
+	}
+	o := newOptions(f.opts)
+	return broadcast[R](ctx, c, f.Name(), append(wire.NewDict("op", "run"), msg...), o.notes.Workers)
+}
+
+// RunOnScheduler runs the function in the scheduler's process, Dask's run_on_scheduler. Its
+// module is needed there.
+func (f *PyFn[R]) RunOnScheduler(ctx context.Context, c *Client, args ...any) (R, error) {
+	var zero R
+	msg, err := f.call(args)
+	if err != nil {
+		return zero, err
+	}
+	var reply msgpack.Map
+	if err := c.call(ctx, "run_function", msg, &reply); err != nil {
+		return zero, fmt.Errorf("client: run %s on the scheduler: %w", f.Name(), err)
+	}
+	return ranResult[R](f.Name(), c.address, reply)
+}
+
+// call is what a request to run the function says.
+func (f *PyFn[R]) call(args []any) (wire.Dict, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	fn, list, kwargs, err := f.f.Request(args, f.kwargs)
+	if err != nil {
+		return nil, err
+	}
+	return wire.NewDict("function", fn, "args", list, "kwargs", kwargs, "wait", true), nil
+}
