@@ -12,6 +12,9 @@ func (s *State) queueable(t *Task) bool {
 	if s.cfg.WorkerSaturation > maxSaturation {
 		return false
 	}
+	if t.producer {
+		return true
+	}
 	g := t.group
 	if g.total <= 2*s.threadsFor(t.pool) || len(g.deps) >= s.cfg.RootishGroups {
 		return false
@@ -30,12 +33,16 @@ func (s *State) threadsFor(p *pool) int {
 	if p == s.anyPool {
 		return s.threads
 	}
-	return p.threads
+	n := 0
+	for _, q := range p.by {
+		n += q.threads
+	}
+	return n
 }
 
-// canTake tells whether a running worker has the functions of a task.
+// canTake tells whether a running worker has what a task needs.
 func (s *State) canTake(w *Worker, t *Task) bool {
-	return w.running() && (t.pool == s.anyPool || w.pool == t.pool)
+	return w.running() && (t.pool == s.anyPool || w.pool == t.pool || w.pool.runs(t.pool.poolKey))
 }
 
 // choose finds the worker where a ready task is likely to start first: among those that hold its
@@ -132,11 +139,8 @@ func (b *chosen) considerHolders(n *notes) {
 }
 
 func (b *chosen) considerPool(p *pool) {
-	b.considerHeap(p)
-	if p == b.s.anyPool {
-		for _, q := range b.s.poolList {
-			b.considerHeap(q)
-		}
+	for _, q := range p.by {
+		b.considerHeap(q)
 	}
 }
 

@@ -25,6 +25,8 @@ type AddWorker struct {
 	Resources []Resource
 	// Registry is the hash of its functions; empty: it runs tasks without a registry only.
 	Registry string
+	// Can is what sorts of tasks it runs.
+	Can Can
 	// Status is usually StatusRunning or StatusInit.
 	Status WorkerStatus
 	// Data is the server's own, see Worker.Data.

@@ -1,6 +1,10 @@
 package state
 
-import "go.millstream.dev/task"
+import (
+	"strings"
+
+	"go.millstream.dev/task"
+)
 
 // Graph is what a client wants to be computed. The state keeps the keys, specs and annotations that it needs
 // as they are: they must not change afterwards. The slices Nodes and Deps are free again after Apply.
@@ -20,6 +24,13 @@ type Node struct {
 	Key task.Key
 	// Spec is the call, opaque to the state. Empty when the node only stands for a key that is known already.
 	Spec []byte
+	// Shared is the first part of the call where many nodes have it in common, opaque as well; nil for none.
+	Shared *[]byte
+	// Needs is what the task's worker must be able to. A node that needs something may run on workers of any
+	// registry.
+	Needs Can
+	// Producer marks a task that brings data into the cluster, whatever its group looks like. (data_producer)
+	Producer bool
 	// Deps are the keys of the task's arguments, in the graph or known to the scheduler. Repetitions are fine.
 	Deps []task.Key
 	// DepNodes are further dependencies, as indices of the graph's nodes.
@@ -28,6 +39,29 @@ type Node struct {
 	Order int64
 	// Annotations are shared by many nodes; nil when there are none.
 	Annotations *Annotations
+}
+
+// Can is what a worker is able to run, beside functions of its registry.
+type Can uint8
+
+// The sorts of tasks that not every worker runs.
+const (
+	// Python runs pickled tasks of Python: Dask's own workers, and ours that have a Python.
+	Python Can = 1 << iota
+	// Go runs functions of Go that a graph names: our workers.
+	Go
+)
+
+// String says what it is in words.
+func (c Can) String() string {
+	var parts []string
+	if c&Python != 0 {
+		parts = append(parts, "Python")
+	}
+	if c&Go != 0 {
+		parts = append(parts, "functions of Go")
+	}
+	return strings.Join(parts, " and ")
 }
 
 // Annotations are what a user may say about tasks.

@@ -136,6 +136,9 @@ func (t *Task) why() string {
 	if t.pool.registry != "" {
 		parts = append(parts, fmt.Sprintf("a worker with the functions of registry %s", t.pool.registry))
 	}
+	if t.pool.can != 0 {
+		parts = append(parts, "a worker that runs "+t.pool.can.String())
+	}
 	if n := t.notes; n != nil {
 		if len(n.Workers) > 0 {
 			parts = append(parts, fmt.Sprintf("one of the workers or hosts %s", strings.Join(n.Workers, ", ")))

@@ -1,14 +1,27 @@
 package state
 
-// pool is the running workers that share a registry, as a heap: the least loaded first, among equals the one
-// that has waited longest. The queue holds root tasks for them.
-type pool struct {
+// poolKey is what the workers of a pool have, and what its tasks need.
+type poolKey struct {
 	registry string
-	heap     []*Worker
-	threads  int // of all its workers, running or not
-	workers  int
-	tasks    int // that need the registry
-	queue    queue
+	can      Can
+}
+
+// runs tells whether a worker with the one runs tasks with the other.
+func (k poolKey) runs(needs poolKey) bool {
+	return (needs.registry == "" || needs.registry == k.registry) && needs.can&^k.can == 0
+}
+
+// pool is the running workers that have the same, as a heap: the least loaded first, among equals the one that
+// has waited longest. The queue holds root tasks that need just that; others run them as well, see by.
+type pool struct {
+	poolKey
+	by      []*pool // whose workers run its tasks
+	takes   []*pool // whose tasks its workers run
+	heap    []*Worker
+	threads int // of all its workers, running or not
+	workers int
+	tasks   int // that need the registry
+	queue   queue
 	// emptySince is when the last running worker left while tasks waited, in nanoseconds; -1 otherwise.
 	emptySince int64
 }

@@ -245,7 +245,8 @@ func (s *State) fillPool(p *pool) {
 		n := base - w.active()
 		if depth > base && w.active() <= depth/2 {
 			// Not more than a fair share of what is left, so that no worker is left without.
-			share := (t.pool.queue.n + 2*len(p.heap) - 1) / (2 * len(p.heap))
+			workers := t.pool.numBy(t.pool.queue.n)
+			share := (t.pool.queue.n + 2*workers - 1) / (2 * workers)
 			n = max(n, min(depth-w.active(), share))
 		}
 		if n <= 0 {
@@ -263,10 +264,10 @@ func (s *State) fillPool(p *pool) {
 
 // nextQueued is the task that a worker of the pool would get next.
 func (s *State) nextQueued(p *pool) *Task {
-	t := p.queue.peek()
-	if p != s.anyPool {
-		if u := s.anyPool.queue.peek(); u != nil && (t == nil || u.prio.Compare(t.prio) < 0) {
-			return u
+	var t *Task
+	for _, q := range p.takes {
+		if u := q.queue.peek(); u != nil && (t == nil || u.prio.Compare(t.prio) < 0) {
+			t = u
 		}
 	}
 	return t

@@ -218,7 +218,8 @@ func (w *world) graph() {
 			continue
 		}
 		seen[k] = true
-		node := Node{Key: k, Spec: []byte("f"), Order: int64(i), Annotations: w.annotations()}
+		node := Node{Key: k, Spec: []byte("f"), Order: int64(i), Annotations: w.annotations(), Producer: rapid.IntRange(0, 9).Draw(w.t, "producer") == 0,
+			Needs: rapid.SampledFrom([]Can{0, 0, 0, Python, Go}).Draw(w.t, "needs")}
 		for range rapid.IntRange(0, 3).Draw(w.t, "deps") {
 			if len(keys) > 0 && rapid.IntRange(0, 9).Draw(w.t, "backwards") > 0 {
 				node.Deps = append(node.Deps, rapid.SampledFrom(keys).Draw(w.t, "dep"))
@@ -285,7 +286,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			name := fmt.Sprintf("w%d", small("name", 8))
 			ev := AddWorker{Address: "tcp://" + name + ":1", Name: name, Host: fmt.Sprintf("h%d", small("host", 1)), Threads: small("threads", 3),
 				Registry: rapid.SampledFrom([]string{"", "r1"}).Draw(w.t, "registry"), Status: rapid.SampledFrom([]WorkerStatus{StatusRunning, StatusRunning, StatusInit}).Draw(w.t, "status"),
-				MemoryLimit: int64(small("limit", 2) * 3000)}
+				MemoryLimit: int64(small("limit", 2) * 3000), Can: rapid.SampledFrom([]Can{0, Python, Go, Go | Python}).Draw(w.t, "can")}
 			if small("gpus", 1) > 0 {
 				ev.Resources = []Resource{{"GPU", 2}}
 			}
@@ -457,7 +458,7 @@ func (w *world) settle() {
 		name := fmt.Sprintf("w%d-last", i)
 		registry := []string{"", "r1", "r2"}[i]
 		w.apply(func() Event {
-			return &AddWorker{Address: "tcp://" + name + ":1", Name: name, Host: "h", Threads: 2, Registry: registry, Resources: []Resource{{"GPU", 5}}}
+			return &AddWorker{Address: "tcp://" + name + ":1", Name: name, Host: "h", Threads: 2, Registry: registry, Can: Python | Go, Resources: []Resource{{"GPU", 5}}}
 		})
 	}
 	w.apply(func() Event { return &SetRestrictions{Keys: keySpace} })

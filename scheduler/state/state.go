@@ -33,9 +33,9 @@ type State struct {
 	leftClients []ClientID
 	byClient    map[string]*Client
 
-	pools    map[string]*pool // by registry
-	poolList []*pool          // those with a registry, in the order of their making
-	anyPool  *pool            // of tasks without a registry: its heap is empty
+	pools    map[poolKey]*pool
+	poolList []*pool // all but anyPool, in the order of their making
+	anyPool  *pool   // of tasks that need nothing, and of workers that have nothing
 	notes    map[string]*notes
 	stranded list // tasks without a worker, oldest first
 
@@ -88,10 +88,11 @@ func New(cfg Config) *State {
 		byAddress: map[string]*Worker{},
 		byName:    map[string]*Worker{},
 		byClient:  map[string]*Client{},
-		pools:     map[string]*pool{},
+		pools:     map[poolKey]*pool{},
 		notes:     map[string]*notes{},
 		anyPool:   &pool{emptySince: -1},
 	}
+	s.anyPool.by, s.anyPool.takes = []*pool{s.anyPool}, []*pool{s.anyPool}
 	if cfg.TransitionLog > 0 {
 		s.log.limit = cfg.TransitionLog
 	}

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"iter"
+	"unsafe"
 
 	"go.millstream.dev/task"
 )
@@ -10,7 +11,8 @@ import (
 // Task is one task: what Dask calls TaskState. The State owns it; others read it, until the next Apply.
 type Task struct {
 	key     task.Key
-	spec    []byte
+	spec    string  // the bytes of Node.Spec, as a string because that is shorter
+	shared  *[]byte // the first part of the spec, if others have the same
 	group   *Group
 	pool    *pool  // of the workers that have its functions
 	notes   *notes // what the user said about it; nil for nothing
@@ -51,7 +53,9 @@ type Task struct {
 	seceded bool // long-running
 	refused bool // its worker would not give it back
 	other   bool // it is counted by estimate, see count
-	watched bool // the server is told of its changes, see Watch
+	// producer brings data into the cluster, whatever its group looks like.
+	producer bool
+	watched  bool // the server is told of its changes, see Watch
 }
 
 // edge is one end of a dependency.
@@ -104,7 +108,7 @@ type ResultType struct {
 func (t *Task) Key() task.Key { return t.key }
 
 // Spec is the call as the client sent it; empty for data that came from outside.
-func (t *Task) Spec() []byte { return t.spec }
+func (t *Task) Spec() []byte { return unsafe.Slice(unsafe.StringData(t.spec), len(t.spec)) }
 
 // State of the task.
 func (t *Task) State() TaskState { return t.state }
@@ -152,6 +156,17 @@ func (t *Task) Annotations() *Annotations {
 	}
 	return &t.notes.Annotations
 }
+
+// Shared is the first part of the task's spec, which other tasks have as well; nil when the spec is whole.
+func (t *Task) Shared() []byte {
+	if t.shared == nil {
+		return nil
+	}
+	return *t.shared
+}
+
+// Needs is what the task's worker must be able to.
+func (t *Task) Needs() Can { return t.pool.can }
 
 // Registry is the hash of functions that the task's worker must have.
 func (t *Task) Registry() string { return t.pool.registry }

@@ -268,7 +268,7 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 			status, _ = ParseStatus(st)
 		}
 		return &AddWorker{Address: "tcp://" + arg(0) + ":1", Name: arg(0), Host: opt["host"], Threads: int(num("threads", 1)), MemoryLimit: num("memory", 0),
-			Resources: resources(opt["resources"]), Registry: opt["registry"], Status: status}, nil
+			Resources: resources(opt["resources"]), Registry: opt["registry"], Can: abilities(opt["can"]), Status: status}, nil
 	case "remove":
 		return &RemoveWorker{Worker: tr.worker(arg(0)), Safe: opt["safe"] != "", Close: opt["close"] != "", Reason: "test"}, nil
 	case "status":
@@ -350,6 +350,15 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 	return nil, fmt.Errorf("unknown event")
 }
 
+// abilities reads "python,go".
+func abilities(text string) Can {
+	var c Can
+	for _, name := range strings.Split(text, ",") {
+		c |= map[string]Can{"python": Python, "go": Go}[name]
+	}
+	return c
+}
+
 // graph reads "graph CLIENT options: key <- dep dep {options}; key; …".
 func (tr *tracer) graph(line string) (Event, error) {
 	head, body, _ := strings.Cut(line, ":")
@@ -386,6 +395,7 @@ func (tr *tracer) graph(line string) (Event, error) {
 				a.Priority, _ = strconv.ParseFloat(p, 64)
 			}
 			n.Annotations = a
+			n.Needs, n.Producer = abilities(o["needs"]), o["producer"] != ""
 		}
 		ev.Graph.Nodes = append(ev.Graph.Nodes, n)
 	}

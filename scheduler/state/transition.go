@@ -386,7 +386,7 @@ func (s *State) newTask(k task.Key, hash uint64, p *pool) *Task {
 // dropTask takes a forgotten task out of all tables. It is used again after the next event has begun.
 func (s *State) dropTask(t *Task) {
 	s.tasks.remove(t)
-	if t.pool.tasks--; t.pool.tasks == 0 && t.pool.workers == 0 {
+	if t.pool.tasks--; t.pool.tasks == 0 {
 		s.dropPool(t.pool)
 	}
 	s.dropNotes(t.notes)

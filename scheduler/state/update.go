@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"go.millstream.dev/task"
 )
@@ -19,6 +20,10 @@ type grapher struct {
 	fresh []*Task // made for this graph
 	lost  []bool  // by the graph's index: it needs something unknown
 	bad   bool    // whether any is lost
+
+	needs  Can // of the last node that needed something
+	other  *pool
+	others []*pool // of nodes that need something
 }
 
 func (s *State) updateGraph(ev *UpdateGraph) {
@@ -28,12 +33,14 @@ func (s *State) updateGraph(ev *UpdateGraph) {
 		ev.Err = fmt.Errorf("scheduler: graph of unknown client %d", ev.Client)
 		return
 	}
-	g := &grapher{s: s, ev: ev, c: c, pool: s.poolOf(ev.Graph.Registry)}
+	g := &grapher{s: s, ev: ev, c: c, pool: s.poolOf(ev.Graph.Registry, 0)}
 	// The pool must not go with the first task that is taken back.
 	g.pool.tasks++
 	g.run()
-	if g.pool.tasks--; g.pool.tasks == 0 && g.pool.workers == 0 {
-		s.dropPool(g.pool)
+	g.pool.tasks--
+	s.dropPool(g.pool)
+	for _, p := range g.others {
+		s.dropPool(p)
 	}
 }
 
@@ -79,8 +86,9 @@ func (g *grapher) makeTasks() error {
 			}
 			continue
 		}
-		t = s.newTask(n.Key, hash, g.pool)
-		t.spec = n.Spec
+		t = s.newTask(n.Key, hash, g.poolFor(n.Needs))
+		t.spec = unsafe.String(unsafe.SliceData(n.Spec), len(n.Spec)) // it does not change, see Graph
+		t.shared, t.producer = n.Shared, n.Producer
 		t.turn = int32(-1 - i) // the node's index until the graph is in
 		g.nodes[i] = t
 		g.fresh = append(g.fresh, t)
@@ -89,6 +97,18 @@ func (g *grapher) makeTasks() error {
 		}
 	}
 	return nil
+}
+
+// poolFor is the pool of a node: that of the graph's registry, or that of what it needs.
+func (g *grapher) poolFor(needs Can) *pool {
+	if needs == 0 {
+		return g.pool
+	}
+	if needs != g.needs {
+		g.needs, g.other = needs, g.s.poolOf("", needs)
+		g.others = append(g.others, g.other)
+	}
+	return g.other
 }
 
 // node is the index of a fresh task's node.

@@ -7,27 +7,64 @@ import (
 	"strings"
 )
 
-// poolOf returns the pool of a registry, new if need be.
-func (s *State) poolOf(registry string) *pool {
-	if registry == "" {
+// poolOf returns the pool of a registry and abilities, new if need be.
+func (s *State) poolOf(registry string, can Can) *pool {
+	k := poolKey{registry, can}
+	if k == (poolKey{}) {
 		return s.anyPool
 	}
-	p := s.pools[registry]
+	p := s.pools[k]
 	if p == nil {
-		p = &pool{registry: strings.Clone(registry), emptySince: -1}
-		s.pools[p.registry] = p
+		k.registry = strings.Clone(registry)
+		p = &pool{poolKey: k, emptySince: -1}
+		s.pools[k] = p
 		s.poolList = append(s.poolList, p)
+		s.linkPool(p)
 	}
 	return p
 }
 
+// linkPool tells a new pool and the others of each other. There are few.
+func (s *State) linkPool(p *pool) {
+	link := func(q *pool) {
+		if q != p && q.runs(p.poolKey) {
+			p.by, q.takes = append(p.by, q), append(q.takes, p)
+		}
+		if p.runs(q.poolKey) {
+			q.by, p.takes = append(q.by, p), append(p.takes, q)
+		}
+	}
+	link(s.anyPool)
+	for _, q := range s.poolList {
+		link(q)
+	}
+}
+
+// dropPool forgets a pool that has neither workers nor tasks.
 func (s *State) dropPool(p *pool) {
-	if p == s.anyPool || s.pools[p.registry] != p {
+	if p == s.anyPool || s.pools[p.poolKey] != p || p.tasks > 0 || p.workers > 0 {
 		return
 	}
-	delete(s.pools, p.registry)
-	i := slices.Index(s.poolList, p)
-	s.poolList = slices.Delete(s.poolList, i, i+1)
+	delete(s.pools, p.poolKey)
+	without := func(list []*pool) []*pool {
+		return slices.DeleteFunc(list, func(q *pool) bool { return q == p })
+	}
+	s.poolList = without(s.poolList)
+	s.anyPool.by = without(s.anyPool.by) // nothing takes of one that has nothing
+	for _, q := range s.poolList {
+		q.by, q.takes = without(q.by), without(q.takes)
+	}
+}
+
+// numBy is how many running workers run the tasks of a pool, up to a number that is enough.
+func (p *pool) numBy(enough int) int {
+	n := 0
+	for _, q := range p.by {
+		if n += len(q.heap); n >= enough {
+			break
+		}
+	}
+	return n
 }
 
 func (s *State) addWorker(ev *AddWorker) {
@@ -64,7 +101,7 @@ func (s *State) addWorker(ev *AddWorker) {
 	}
 	s.byAddress[w.address] = w
 	s.byName[w.name] = w
-	w.pool = s.poolOf(ev.Registry)
+	w.pool = s.poolOf(ev.Registry, ev.Can)
 	w.registry = w.pool.registry
 	w.pool.workers++
 	w.pool.threads += w.threads
@@ -84,8 +121,9 @@ func (s *State) addWorker(ev *AddWorker) {
 func (s *State) startWorker(w *Worker) {
 	s.numRunning++
 	w.pool.add(w)
-	w.pool.emptySince = -1
-	s.anyPool.emptySince = -1
+	for _, p := range w.pool.takes {
+		p.emptySince = -1
+	}
 	s.retryStranded(func(t *Task) bool {
 		return s.canTake(w, t) && (t.notes == nil || !t.notes.restricted || t.notes.AllowOtherWorkers || t.notes.allows(w))
 	})
@@ -96,8 +134,9 @@ func (s *State) stopWorker(w *Worker) {
 	w.stopped = s.now
 	s.numRunning--
 	w.pool.remove(w)
-	s.noteEmpty(w.pool)
-	s.noteEmpty(s.anyPool)
+	for _, p := range w.pool.takes {
+		s.noteEmpty(p)
+	}
 }
 
 // retryStranded tries again to find workers for tasks that have none, the most urgent first.
@@ -119,12 +158,16 @@ func (s *State) retryStranded(which func(*Task) bool) {
 
 // noteEmpty notes since when tasks of a pool have had no running worker.
 func (s *State) noteEmpty(p *pool) {
-	if len(p.heap) > 0 || p == s.anyPool && s.numRunning > 0 {
+	if p.numBy(1) > 0 {
 		p.emptySince = -1
 	} else if p.emptySince < 0 {
 		p.emptySince = s.nowNs
-		if s.numRunning > 0 && p.tasks > 0 {
+		switch {
+		case s.numRunning == 0 || p.tasks == 0:
+		case p.registry != "":
 			s.logEvent("no running worker has the functions of registry " + p.registry + ": its tasks wait; start workers of the same program as the client")
+		default:
+			s.logEvent("no running worker runs " + p.can.String() + ": such tasks wait; start workers that do")
 		}
 	}
 }
@@ -229,9 +272,7 @@ func (s *State) removeWorker(w *Worker, ev *RemoveWorker) {
 	}
 	s.netBytes -= w.netBytes
 	w.netBytes, w.needs = 0, nil
-	if w.pool.workers == 0 && w.pool.tasks == 0 {
-		s.dropPool(w.pool)
-	}
+	s.dropPool(w.pool)
 	a := s.logEvent(fmt.Sprintf("worker %s removed (%s): %d tasks go elsewhere, %d of them suspicious; %d results are lost and computed again, %d pieces of data are lost for good",
 		w.address, ev.Reason, len(processing), blamed, lost, gone))
 	a.Worker = w.id
