@@ -3,6 +3,7 @@ package mem
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -14,7 +15,8 @@ type block struct {
 	chunk  *chunk // the pool's bookkeeping; nil: the block is the region itself
 
 	mu   sync.Mutex
-	uses []Event // ready events of released views, for whoever recycles the memory
+	uses []Event  // ready events of released views, for whoever recycles the memory
+	ends []func() // what adaptors want to run with the end of the allocation
 }
 
 func (k *block) retain() {
@@ -39,6 +41,9 @@ func (k *block) release() {
 		// Buffer counts its own references, so only a broken invariant gets here.
 		k.refs.Add(1)
 		panic("mem: reference count of a " + k.region.String() + " fell below zero")
+	}
+	for _, f := range slices.Backward(k.ends) {
+		f()
 	}
 	if k.chunk != nil {
 		k.chunk.slab.pool.put(k.chunk, k.uses)
@@ -193,6 +198,17 @@ func (b *Buffer) WaitReady(ctx context.Context) error {
 		return e.Wait(ctx)
 	}
 	return nil
+}
+
+// OnFree registers a function that runs when the last view of the allocation is released,
+// before its memory goes back to where it came from. A buffer of a pool has an end of its own
+// here; Region.OnFree waits for the end of the whole slab. Functions run in reverse order of
+// registration on the goroutine of the last Release, so they must not block.
+func (b *Buffer) OnFree(f func()) {
+	b.check("OnFree")
+	b.blk.mu.Lock()
+	b.blk.ends = append(b.blk.ends, f)
+	b.blk.mu.Unlock()
 }
 
 // String describes the view for error messages and logs.

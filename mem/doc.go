@@ -41,6 +41,16 @@
 //
 //	pool, err := mem.NewPool(mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{SlabBytes: 256 << 20})
 //
+// # Adaptors
+//
+// Resources stand on each other. [Limit] bounds what is out at a time, [Statistics] counts it,
+// [Tracking] knows each allocation and where it was made, [OnFailure] asks what to do when
+// memory runs out, [AllocLog] writes a line for each allocation and release. They are those of
+// RMM. [ArrowAllocator] gives Arrow for Go memory of any of them.
+//
+//	limit, err := mem.NewLimit(pool, 1<<30)
+//	stats, err := mem.NewStatistics(limit)
+//
 // # Device memory
 //
 // The CPU must not touch memory of kind [Device]: Bytes panics. Work on a GPU goes on after the

@@ -1,0 +1,94 @@
+package mem
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// AllocLog is a Resource that writes a line for every allocation, failure and release (RMM's
+// LoggingResourceAdaptor). The lines are RMM's, so that its tools replay them:
+//
+//	Thread,Time,Action,Pointer,Size,Stream
+//	0,12:04:03.000152,allocate,0x7f0100000000,1048576,0x0
+//
+// Go has no thread to name, and the order on a stream is that of the lines, so that both
+// columns are constant. A failure has RMM's action "allocate failure".
+type AllocLog struct {
+	upstream Resource
+	flush    bool
+
+	mu  sync.Mutex
+	w   *bufio.Writer
+	err error // the first of the writer; lines are dropped after it
+}
+
+// AllocLogConfig sets up an AllocLog.
+type AllocLogConfig struct {
+	// Flush writes each line at once. Default: in pieces of 64 KiB and by AllocLog.Flush.
+	Flush bool
+}
+
+// NewAllocLog logs the allocations of upstream to w.
+func NewAllocLog(upstream Resource, w io.Writer, cfg AllocLogConfig) (*AllocLog, error) {
+	if upstream == nil || w == nil {
+		return nil, errors.New("mem: NewAllocLog: give an upstream resource and a writer")
+	}
+	l := &AllocLog{upstream: upstream, flush: cfg.Flush, w: bufio.NewWriterSize(w, 64<<10)}
+	_, l.err = l.w.WriteString("Thread,Time,Action,Pointer,Size,Stream\n")
+	return l, l.err
+}
+
+// Alloc returns a buffer of n bytes of the upstream resource.
+func (l *AllocLog) Alloc(ctx context.Context, n int) (*Buffer, error) {
+	b, err := l.upstream.Alloc(ctx, n)
+	if err != nil {
+		l.line("allocate failure", 0, n)
+		return nil, err
+	}
+	addr := b.Addr()
+	l.line("allocate", addr, n)
+	b.OnFree(func() { l.line("free", addr, n) })
+	return b, nil
+}
+
+func (l *AllocLog) line(action string, addr uintptr, n int) {
+	var room [96]byte
+	line := append(room[:0], "0,"...)
+	line = time.Now().AppendFormat(line, "15:04:05.000000")
+	line = append(append(append(line, ','), action...), ",0x"...)
+	line = strconv.AppendUint(line, uint64(addr), 16)
+	line = append(strconv.AppendInt(append(line, ','), int64(n), 10), ",0x0\n"...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return
+	}
+	if _, l.err = l.w.Write(line); l.err == nil && l.flush {
+		l.err = l.w.Flush()
+	}
+}
+
+// Flush writes what is kept back and returns the first error of the writer.
+func (l *AllocLog) Flush() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = l.w.Flush()
+	}
+	if l.err != nil {
+		return fmt.Errorf("mem: allocation log: %w", l.err)
+	}
+	return nil
+}
+
+// Kind is the sort of memory of the upstream resource.
+func (l *AllocLog) Kind() Kind { return l.upstream.Kind() }
+
+// Device is the GPU ordinal of the upstream resource, or -1.
+func (l *AllocLog) Device() int { return l.upstream.Device() }

@@ -1,0 +1,101 @@
+package mem
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Counters are a Statistics' figures. Bytes are those asked for, without rounding.
+type Counters struct {
+	Bytes, PeakBytes, TotalBytes int64 // handed out now, at most at one time, in all
+	Count, PeakCount, TotalCount int64 // the same of allocations
+}
+
+func (c *Counters) add(n int64) {
+	c.Bytes += n
+	c.Count++
+	c.TotalBytes += n
+	c.TotalCount++
+	c.PeakBytes, c.PeakCount = max(c.PeakBytes, c.Bytes), max(c.PeakCount, c.Count)
+}
+
+func (c *Counters) drop(n int64) {
+	c.Bytes -= n
+	c.Count--
+}
+
+// Statistics is a Resource that counts what passes through it (RMM's
+// StatisticsResourceAdaptor).
+type Statistics struct {
+	upstream Resource
+
+	mu    sync.Mutex
+	stack []Counters // the first counts everything, each later one since its Push
+}
+
+// NewStatistics counts the allocations of upstream.
+func NewStatistics(upstream Resource) (*Statistics, error) {
+	if upstream == nil {
+		return nil, errors.New("mem: NewStatistics: no upstream resource")
+	}
+	return &Statistics{upstream: upstream, stack: make([]Counters, 1)}, nil
+}
+
+// Alloc returns a buffer of n bytes of the upstream resource.
+func (s *Statistics) Alloc(ctx context.Context, n int) (*Buffer, error) {
+	b, err := s.upstream.Alloc(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	for i := range s.stack {
+		s.stack[i].add(int64(n))
+	}
+	s.mu.Unlock()
+	b.OnFree(func() {
+		s.mu.Lock()
+		for i := range s.stack {
+			s.stack[i].drop(int64(n))
+		}
+		s.mu.Unlock()
+	})
+	return b, nil
+}
+
+// Kind is the sort of memory of the upstream resource.
+func (s *Statistics) Kind() Kind { return s.upstream.Kind() }
+
+// Device is the GPU ordinal of the upstream resource, or -1.
+func (s *Statistics) Device() int { return s.upstream.Device() }
+
+// Counters returns the figures since the last Push, or since the beginning.
+func (s *Statistics) Counters() Counters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stack[len(s.stack)-1]
+}
+
+// Push begins a count of its own, for a part of a program, and returns the figures of the one
+// it stands on. What was allocated before and is released within the part makes its Bytes and
+// Count fall below zero.
+func (s *Statistics) Push() Counters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.stack[len(s.stack)-1]
+	s.stack = append(s.stack, Counters{})
+	return c
+}
+
+// Pop ends the count that the last Push began and returns its figures. Without a Push it
+// returns those of the whole and changes nothing.
+func (s *Statistics) Pop() Counters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.stack) - 1
+	c := s.stack[last]
+	if last > 0 {
+		s.stack = s.stack[:last]
+	}
+	return c
+}
