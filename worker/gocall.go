@@ -15,11 +15,11 @@ import (
 
 // callPickled runs a task that came as a pickle.
 func (r *run) callPickled() error {
-	data, buffers, err := unpackSpec(r.spec)
+	parts, err := splitSpec(r.spec)
 	if err != nil {
 		return err
 	}
-	named, err := recognise(data, buffers, r.annotations)
+	named, err := recognise(parts[0], parts[1:], r.annotations)
 	switch {
 	case err != nil:
 		return err
