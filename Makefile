@@ -18,8 +18,13 @@ SOAK_TIME ?= 10m
 # How many seeds `make nightly` simulates, and the first of them.
 SIM_SEEDS ?= 10000
 SIM_FROM ?= 1
+# Limit of each setting of `make interop`.
+INTEROP_TIMEOUT ?= 20m
+# `make dask-suite`: how many clusters work at once, and further arguments of its runner, such as --every 10.
+SUITE_JOBS ?= 2
+SUITE_ARGS ?=
 
-.PHONY: help build demo test lint fuzz bench gpu-test-bundle ucx-matrix soak chaos nightly sim-scale clean
+.PHONY: help build demo test lint fuzz bench gpu-test-bundle ucx-matrix soak chaos interop dask-suite nightly sim-scale clean
 
 help: ## this list
 	@echo 'Millstream: make TARGET'
@@ -68,6 +73,19 @@ soak: ## the long form of every TestSoak, SOAK_TIME=10m each
 
 chaos: build ## workers, scheduler, network, disk and memory fail under a running cluster; prints what it counted
 	@MILLSTREAM_CHAOS=full $(RUN) go test -tags chaos -count=1 -v -timeout 60m ./tests/chaos/...
+
+interop: build ## the tests among Dask's processes: every release, then over tls and ucxx; prints the table of releases
+	@scripts/setup test
+	@$(RUN) go run ./internal/tools/interop -timeout $(INTEROP_TIMEOUT)
+
+dask-suite: build ## the test suites of dask and distributed on Dask's scheduler and on ours; prints each difference
+	@scripts/setup suite
+	@for suite in dask distributed; do \
+		.local/suite/env/bin/python tests/dask/suite/run.py run --suite $$suite -j $(SUITE_JOBS) --out .local/suite/results $(SUITE_ARGS); \
+	done
+	@for suite in dask distributed; do \
+		.local/suite/env/bin/python tests/dask/suite/run.py compare --suite $$suite --out .local/suite/results; \
+	done
 
 nightly: ## SIM_SEEDS=10000 simulated clusters with every invariant on, then a thousand workers with a million tasks
 	@$(RUN) go test -count=1 -v -timeout 0 -run '^TestSeeds$$' ./internal/sim -sim.seeds=$(SIM_SEEDS) -sim.from=$(SIM_FROM)

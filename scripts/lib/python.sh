@@ -92,14 +92,41 @@ setup_dask() {
 	done <"$ROOT/tests/interop/dask-versions.txt"
 }
 
-# dask_env DIR: an interpreter, DIR/env/bin/python, that finds the release in DIR and then the packages of the virtual
-# environment, without any variable: children of a scheduler have an empty environment.
+# DISTRIBUTED_TESTS is where the tests of distributed, which its wheel does not ship, come from.
+DISTRIBUTED_TESTS=${MILLSTREAM_DISTRIBUTED_SOURCE:-https://github.com/dask/distributed}
+
+# setup_suite: pytest, and the tests of the release of distributed that the peers have, for `make dask-suite`.
+setup_suite() {
+	local req=$ROOT/tests/dask/suite/requirements.txt dest=$LOCAL/suite stamp version site
+	version=$("$VENV/bin/python" -c 'import distributed; print(distributed.__version__)')
+	stamp=$(stamp_of "$(cat "$req")" "$version" "$("$VENV/bin/python" -c 'import sys; print(sys.version)')")
+	if ! stamp_ok suite "$stamp"; then
+		say "setup: pytest and the tests of distributed $version into ${dest#"$ROOT"/}"
+		rm -rf "$dest"
+		mkdir -p "$dest"
+		site=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+		quietly pip.log "$VENV/bin/python" -m pip install -q --disable-pip-version-check --only-binary=:all: --no-deps --target "$dest/packages" -r "$req" ||
+			die "pytest could not be installed" "read the lines above; the Python package index must be reachable the first time"
+		quietly suite.log git clone -q --depth 1 --branch "$version" "$DISTRIBUTED_TESTS" "$dest/clone" ||
+			die "the tests of distributed $version could not be fetched" "set MILLSTREAM_DISTRIBUTED_SOURCE to a clone of its repository"
+		# Functions of a test's module travel by its name, so the tests are where they belong.
+		cp -r "$site/distributed" "$dest/packages/"
+		mv "$dest/clone/distributed/tests" "$dest/packages/distributed/tests"
+		touch "$dest/packages/distributed/tests/__init__.py"
+		rm -rf "$dest/clone"
+		stamp_put suite "$stamp"
+	fi
+	dask_env "$dest" "$dest/packages"
+}
+
+# dask_env DIR [PACKAGES]: an interpreter, DIR/env/bin/python, that finds the packages in DIR and then those of the
+# virtual environment, without any variable: children of a scheduler have an empty environment.
 dask_env() {
 	local env=$1/env site
 	[ ! -x "$env/bin/python" ] || return 0
 	site=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 	mkdir -p "$env/bin" "$env/lib/$(basename "$(dirname "$site")")/site-packages"
 	cp "$VENV/pyvenv.cfg" "$env/"
-	printf '%s\nimport site; site.addsitedir("%s")\n' "$1" "$site" >"$env/lib/$(basename "$(dirname "$site")")/site-packages/release.pth"
+	printf '%s\nimport site; site.addsitedir("%s")\n' "${2:-$1}" "$site" >"$env/lib/$(basename "$(dirname "$site")")/site-packages/release.pth"
 	ln -sfn "$(readlink -f "$VENV/bin/python")" "$env/bin/python"
 }

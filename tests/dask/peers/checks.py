@@ -56,7 +56,7 @@ def until(name, function, timeout=60):
     while True:
         got = function()
         if got or time.monotonic() > limit:
-            return check(name, got, bool)
+            return check(name, bool(got))
         time.sleep(0.02)
 
 

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// setting is what the tests run under, as package tests/dask/rig reads it from the environment.
+type setting struct {
+	protocol, release string
+}
+
+func (s setting) String() string {
+	if s.release == "" {
+		return s.protocol
+	}
+	return s.protocol + "-" + s.release
+}
+
+// firstScheduler is the oldest release whose clients and workers our scheduler serves.
+const firstScheduler = "2025.7.0"
+
+// settings are all that are run: every release of a list over tcp, and the environment's own over the others.
+func settings(list string) []setting {
+	var out []setting
+	for line := range strings.Lines(list) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			out = append(out, setting{"tcp", line})
+		}
+	}
+	return append(out, setting{"tls", ""}, setting{"ucxx", ""})
+}
+
+// skip is the pattern of tests that a setting has no part in: the short form of all releases, and our scheduler under
+// releases that are older than it serves.
+func (s setting) skip() string {
+	skip := "^TestReleases$"
+	if s.old() {
+		skip += "|^TestScheduler"
+	}
+	return skip
+}
+
+func (s setting) old() bool {
+	return s.release != "" && slices.Compare(strings.Split(s.release, "."), strings.Split(firstScheduler, ".")) < 0
+}
+
+// roles are the columns of the table: the beginnings of the tests' names.
+var roles = []string{"Scheduler", "Worker", "Client"}
+
+// row is what the tests gave in one setting.
+type row struct {
+	setting
+	passed, broken map[string]int // by role; "" is the rest
+}
+
+var ended = regexp.MustCompile(`(?m)^--- (PASS|FAIL): Test(\w+)`)
+
+// row reads what the tests have printed. A run without any result has failed.
+func (s setting) row(text string) row {
+	r := row{s, map[string]int{}, map[string]int{}}
+	for _, m := range ended.FindAllStringSubmatch(text, -1) {
+		role := ""
+		for _, name := range roles {
+			if strings.HasPrefix(m[2], name) {
+				role = name
+			}
+		}
+		if m[1] == "PASS" {
+			r.passed[role]++
+		} else {
+			r.broken[role]++
+		}
+	}
+	return r
+}
+
+func (r row) failed() bool {
+	bad, good := 0, 0
+	for _, n := range r.broken {
+		bad += n
+	}
+	for _, n := range r.passed {
+		good += n
+	}
+	return bad > 0 || good == 0
+}
+
+func (r row) summary() string {
+	good, bad := 0, 0
+	for _, n := range r.passed {
+		good += n
+	}
+	for _, n := range r.broken {
+		bad += n
+	}
+	return fmt.Sprintf("%d passed, %d failed", good, bad)
+}
+
+// cell is one role in one setting.
+func (r row) cell(role string) string {
+	switch good, bad := r.passed[role], r.broken[role]; {
+	case role == "Scheduler" && r.old():
+		return "not served"
+	case good+bad == 0:
+		return "none run"
+	case bad > 0:
+		return fmt.Sprintf("%d of %d failed", bad, good+bad)
+	default:
+		return fmt.Sprintf("%d passed", good)
+	}
+}
+
+// tableOf is the table in Markdown.
+func tableOf(rows []row) string {
+	var b strings.Builder
+	b.WriteString("| release of Dask | protocol | our scheduler, Dask's clients and workers | our worker | our client |\n|---|---|---|---|---|\n")
+	for _, r := range rows {
+		release := r.release
+		if release == "" {
+			release = "that of the peers"
+		}
+		fmt.Fprintf(&b, "| %s | %s |", release, r.protocol)
+		for _, role := range roles {
+			fmt.Fprintf(&b, " %s |", r.cell(role))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Marks around the table in the document.
+const begin, end = "<!-- table: make interop -->\n", "<!-- end of table -->"
+
+// replace puts a table between the marks of a document.
+func replace(path, table string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(text), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s has no place for the table: a line %q and one %q", path, strings.TrimSpace(begin), end)
+	}
+	return os.WriteFile(path, []byte(head+begin+table+end+tail), 0o666)
+}
+
+func contains(list []string, s string) bool { return slices.Contains(list, s) }

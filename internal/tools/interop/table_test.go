@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestSettings(t *testing.T) {
+	var names []string
+	for _, s := range settings("# comment\n2025.4.1\n2026.8.0\n\n") {
+		names = append(names, s.String()+" "+s.skip())
+	}
+	want := "tcp-2025.4.1 ^TestReleases$|^TestScheduler,tcp-2026.8.0 ^TestReleases$,tls ^TestReleases$,ucxx ^TestReleases$"
+	if got := strings.Join(names, ","); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+const printed = `=== RUN   TestSchedulerSubmit
+--- PASS: TestSchedulerSubmit (1.00s)
+    --- FAIL: TestSchedulerSubmit/part (0.00s)
+--- FAIL: TestWorkerJoins (2.00s)
+--- PASS: TestWorkerLeaves (2.00s)
+--- PASS: TestRig (2.00s)
+`
+
+func TestTable(t *testing.T) {
+	r := setting{"tcp", "2025.7.0"}.row(printed)
+	if !r.failed() || r.summary() != "3 passed, 1 failed" {
+		t.Errorf("failed %v, %s", r.failed(), r.summary())
+	}
+	old := setting{"tcp", "2025.4.1"}.row("--- PASS: TestClientConnects (1.00s)\n")
+	if old.failed() {
+		t.Error("a run in which all passed has failed")
+	}
+	if nothing := (setting{"tls", ""}).row("panic"); !nothing.failed() {
+		t.Error("a run without results has not failed")
+	}
+	got := tableOf([]row{r, old})
+	for _, want := range []string{
+		"| 2025.7.0 | tcp | 1 passed | 1 of 2 failed | none run |\n",
+		"| 2025.4.1 | tcp | not served | none run | 1 passed |\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "x.md")
+	if err := os.WriteFile(path, []byte("a\n"+begin+"old\n"+end+"\nb\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(path, got); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(text) != "a\n"+begin+got+end+"\nb\n" {
+		t.Errorf("the document is\n%s", text)
+	}
+	if err := os.WriteFile(path, []byte("nothing"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(path, got); err == nil {
+		t.Error("a document without a place took the table")
+	}
+}

@@ -1,0 +1,101 @@
+"""Puts another scheduler under the suites: away with `assert_eq`'s synchronous one, and millstream's in place of
+Dask's in distributed.utils_test.cluster()."""
+
+import os
+import subprocess
+import tempfile
+import threading
+
+from suite_cluster import die_with_parent, scheduler_args
+
+# How often cluster() was entered: a test that changes it has used an external cluster.
+clusters = 0
+
+
+def patch_assert_eq():
+    """Makes every `assert_eq` that defaults to the synchronous scheduler use the default one."""
+    import importlib
+
+    patched = []
+    for name in (
+        "dask.array.utils", "dask.bag.utils", "dask.dataframe.utils", "dask.dataframe.dask_expr.tests._util", "dask.array._array_expr._utils",
+    ):
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        function = getattr(module, "assert_eq", None)
+        if function is None or not getattr(function, "__defaults__", None):
+            continue
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        defaults = list(function.__defaults__)
+        first = len(names) - len(defaults)
+        for i, value in enumerate(defaults):
+            if names[first + i] == "scheduler" and value in ("sync", "synchronous"):
+                defaults[i] = None
+                patched.append(name)
+        function.__defaults__ = tuple(defaults)
+    return patched
+
+
+def patch_cluster(ours):
+    """Counts uses of cluster(), and with ours makes it start millstream's scheduler."""
+    from distributed import utils_test
+
+    original = utils_test.run_scheduler
+
+    def counting(*args, **kwargs):
+        global clusters
+        clusters += 1
+        return whole(*args, **kwargs)
+
+    whole = utils_test.cluster
+    utils_test.cluster = counting
+    if ours:
+        assert original.__name__ == "run_scheduler"
+        utils_test.run_scheduler = run_scheduler
+
+
+def run_scheduler(q, nputs, config, port=0, **kwargs):
+    """In place of distributed.utils_test.run_scheduler, in a process that cluster() has started."""
+    try:
+        address = _start(config, kwargs)
+    except Exception as e:  # noqa: BLE001
+        for _ in range(nputs):
+            q.put(RuntimeError(f"millstream scheduler: {e}"))
+        return
+    for _ in range(nputs):
+        q.put(address)
+    threading.Event().wait()  # cluster() kills this process, and the scheduler goes with it
+
+
+def _start(config, kwargs):
+    import yaml
+
+    folder = tempfile.mkdtemp(prefix="suite-")
+    env = dict(os.environ)
+    env.pop("DASK_INTERNAL_INHERIT_CONFIG", None)
+    # The settings that config_for_cluster_tests makes, and the test's own.
+    settings = {"distributed.admin.tick.interval": "500 ms", **config}
+    nested = {}
+    for key, value in settings.items():
+        at = nested
+        *path, last = key.replace("__", ".").split(".")
+        for part in path:
+            at = at.setdefault(part, {})
+        at[last] = value
+    with open(os.path.join(folder, "test.yaml"), "w", encoding="utf-8") as f:
+        yaml.safe_dump(nested, f)
+    env["DASK_CONFIG"] = folder
+    args = scheduler_args(True, os.environ["SUITE_MILLSTREAM"], os.environ["SUITE_PYTHON"])
+    security = kwargs.get("security")
+    if security is not None:
+        args += ["--protocol", "tls", "--tls-ca-file", security.tls_ca_file, "--tls-cert", security.tls_scheduler_cert]
+        args += ["--tls-key", security.tls_scheduler_key]
+    log = open(os.path.join(os.environ.get("SUITE_LOGS", folder), "clusters.log"), "ab")  # noqa: SIM115
+    p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, env=env, preexec_fn=die_with_parent, text=True)
+    for line in p.stdout:
+        if line.startswith("scheduler at "):
+            threading.Thread(target=p.stdout.read, daemon=True).start()
+            return line.split()[2]
+    raise RuntimeError(f"it ended with {p.wait()}; its log is {log.name}")
