@@ -1,5 +1,22 @@
 """Python side of Millstream.
 
-For users: stubs for Go functions in Dask graphs. Modules whose name begins with an underscore, and the
-materialiser, service and sidecar, are the programs of Millstream's own Python children.
+For users: stubs for Go functions in Dask graphs, and what a cluster needs to place them::
+
+    import millstream
+
+    @millstream.go("sumsq")
+    def sumsq(x: float, y: float) -> float: ...
+
+    millstream.install(client)  # once per scheduler of Dask's
+    client.submit(sumsq, 3.0, 4.0).result()
+
+Modules whose name begins with an underscore, and the materialiser, service and sidecar, are the programs of
+Millstream's own Python children.
 """
+
+from .install import Installed, install, install_async
+from .stubs import GoFunction, go, go_name
+
+__version__ = "0.1.0"
+
+__all__ = ["GoFunction", "Installed", "__version__", "go", "go_name", "install", "install_async"]

@@ -63,7 +63,6 @@ async def install_async(client: Any) -> Installed:
 
 
 async def _register(client: Any) -> bool:
-    from distributed.core import Status  # noqa: F401  (the client's own import, cheap by now)
     from distributed.protocol.pickle import dumps
 
     from .plugin import GoPlugin
