@@ -22,6 +22,8 @@ type Node struct {
 	Spec Spec
 	// Order is the task's place among the others, if the graph is Ordered.
 	Order int64
+	// Producer tells that Dask holds the task for a source of data.
+	Producer bool
 	// Go is the name of the Go function that the task calls, "" for a task of Python.
 	Go string
 	// Weak tells that Go is only a guess from the name of a Python function: it is meant if

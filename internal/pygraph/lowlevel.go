@@ -137,7 +137,7 @@ func (s *splitter) emit(n *plainNode) (Node, error) {
 	if err := s.take(len(spec)); err != nil {
 		return Node{}, err
 	}
-	out := Node{Key: n.key, Deps: n.deps, Spec: Spec{Own: spec, Buffers: bufs}}
+	out := Node{Key: n.key, Deps: n.deps, Spec: Spec{Own: spec, Buffers: bufs}, Producer: n.task.DataProducer || n.task.Class == "DataNode"}
 	// A Go function that cannot be called as the task says is told by the worker that tries.
 	if call, err := gotask.FromTask(n.task); err == nil && call != nil {
 		out.Go, out.Weak = call.Name, call.Weak

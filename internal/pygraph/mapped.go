@@ -55,7 +55,6 @@ func (s *splitter) mapped(operands []pickle.Value) (*Graph, error) {
 	return m.all(keys, n)
 }
 
-
 // mapper writes the tasks of one map.
 type mapper struct {
 	*splitter
@@ -169,15 +168,15 @@ func (s *splitter) kwargs(v pickle.Value) (*pickle.Dict, []pickle.Value, error) 
 }
 
 // smallBytes is how large a keyword argument may be that stands in each task. Dask makes
-// those beyond 100,000 bytes, by its own estimate, tasks of their own.
-const smallBytes = 40_000
+// those beyond, by its own estimate, tasks of their own.
+const smallBytes = 100_000
 
 // small tells whether Dask, too, would hold v for small: by an estimate that is never below
 // Dask's own for what pickles hold.
 func small(v pickle.Value) bool {
 	left := smallBytes
 	pickle.Walk(v, func(n pickle.Value) bool {
-		left -= 64
+		left -= 96
 		switch x := n.(type) {
 		case string:
 			left -= 4 * len(x)
