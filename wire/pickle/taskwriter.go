@@ -71,7 +71,7 @@ func (t *TaskWriter) Buffers() [][]byte { return t.buffers }
 func (t *TaskWriter) Append(dst []byte, key Value, args, deps []Value, buffers *[][]byte) ([]byte, error) {
 	w := writer{b: dst, opts: Options{Protocol: 5, Buffers: buffers, Depth: Limits{}.withDefaults().Depth}, budget: taskNodes, base: t.memo, places: t.places}
 	for _, v := range args {
-		if isContainer(v) {
+		if isContainer(v) && !isSimpleRef(v) {
 			w.count(Tuple(args))
 			break
 		}
@@ -106,6 +106,24 @@ func (w *writer) taskState(t *TaskWriter, key Value, args, deps []Value) error {
 	w.op(opBuild)
 	w.op(opStop)
 	return nil
+}
+
+// isSimpleRef tells whether a node is a reference by a plain key, of which nothing is worth
+// a search for what it shares with others.
+func isSimpleRef(v Value) bool {
+	o, ok := v.(*Object)
+	if !ok || o.Kind != Reduce || len(o.Steps) > 0 || len(o.Args) > 2 {
+		return false
+	}
+	if g, _ := o.Func.(Global); g.Module != taskModule {
+		return false
+	}
+	for _, a := range o.Args {
+		if _, ok := a.(string); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // isContainer tells whether a node has others below it.
