@@ -138,8 +138,14 @@ func (b *builder) net(name, address, state string) {
 	b.link("sys/class/net/"+name, dir)
 }
 
+// machines are those that have been read: they do not change, and a tree is hundreds of files.
+var machines = map[string]*topology.Machine{}
+
 func read(t testing.TB, name string) *topology.Machine {
 	t.Helper()
+	if m := machines[name]; m != nil {
+		return m
+	}
 	all, err := topology.ParseCPUList("0-511")
 	if err != nil {
 		t.Fatal(err)
@@ -148,5 +154,6 @@ func read(t testing.TB, name string) *topology.Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	machines[name] = m
 	return m
 }
