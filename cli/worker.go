@@ -25,6 +25,11 @@ Each worker is a process of its own that is started again when it dies. It runs
 the functions that its program has registered: build your own program on package
 millstream, and ` + "`your-program worker ADDRESS`" + ` is this command with them.
 
+Tasks of Python, in a Dask cluster or from Python clients, run in one process of
+Python beside each worker, which starts with the first of them. Its interpreter
+is that of --python, MILLSTREAM_PYTHON or VIRTUAL_ENV, or the first python3 on
+PATH that has distributed. Without one, or with --no-python, they are refused.
+
 Ctrl-C or SIGTERM moves the data of the workers to others and ends them, after
 --retire-timeout by force; a second Ctrl-C ends everything at once.`
 
@@ -48,6 +53,8 @@ type workerFlags struct {
 	sni                   string
 	lanes                 string
 	retireTimeout         string
+	python                string
+	noPython              bool
 }
 
 func workerCommand() *cobra.Command { return workerCommandFor(&workerFlags{}) }
@@ -95,6 +102,8 @@ func workerCommandFor(f *workerFlags) *cobra.Command {
 	fs.BoolVar(&f.nanny, "nanny", true, "each worker in a process that is started again when it dies")
 	fs.BoolVar(&f.noNanny, "no-nanny", false, "one worker, in this process")
 	fs.StringVar(&f.retireTimeout, "retire-timeout", "30s", "how long data may take to move at the end")
+	fs.StringVar(&f.python, "python", "", "interpreter for tasks of Python (default: found, see --help)")
+	fs.BoolVar(&f.noPython, "no-python", false, "refuse tasks of Python")
 	f.addDashboard(fs, ":0", "where each worker serves HTTP")
 	fs.StringVar(&f.nannyPort, "nanny-port", "", "")
 	fs.StringVar(&f.class, "worker-class", "", "")

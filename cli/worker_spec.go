@@ -26,6 +26,8 @@ func (f *workerFlags) check() error {
 		return usagef("--worker-class %s names a Python class: use `dask worker` for it", f.class)
 	case f.sni != "":
 		return usagef("--scheduler-sni: host names are not checked in a cluster's certificates, so there is none to replace")
+	case f.python != "" && f.noPython:
+		return usagef("--python and --no-python exclude each other")
 	case f.contact != "" && f.listen == "":
 		return usagef("--contact-address needs --listen-address")
 	case f.listen != "" && (f.workerPort != "" || f.host != "" || f.iface != ""):
@@ -81,6 +83,7 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 		Name: f.name, Listen: f.listen, Contact: f.contact, Interface: f.iface, Threads: threads,
 		LocalDirectory: f.localDirectory, Dashboard: f.http(), Log: f.log, LanesTrusted: f.lanes == "trusted",
 	}
+	spec.Python, spec.Interpreter = !f.noPython, f.python
 	if f.lanes != "none" {
 		spec.Lane = "auto"
 	}

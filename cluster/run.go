@@ -42,7 +42,10 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 		cfg.Resources = s.Resources
 	}
 	cfg.Accept.Interface = s.Interface
+	cfg.Python.Enabled = s.Python
+	cfg.Python.Interpreter = cmp.Or(s.Interpreter, cfg.Python.Interpreter)
 	if s.Identity != nil {
+		cfg.Python.Security = worker.PythonSecurity(string(s.Identity.CA), string(s.Identity.Cert), string(s.Identity.Key))
 		if cfg.Dial.TLS, err = s.Identity.Dial(); err != nil {
 			return cfg, err
 		}

@@ -42,6 +42,10 @@ type WorkerSpec struct {
 	// allows lanes to other hosts.
 	Lane         string `json:"lane,omitempty"`
 	LanesTrusted bool   `json:"lanes_trusted,omitempty"`
+	// Python has the worker run tasks of Python too, in a process beside it (see
+	// worker.Python); Interpreter is that of Python (default: one that is found).
+	Python      bool   `json:"python,omitempty"`
+	Interpreter string `json:"interpreter,omitempty"`
 	// Dashboard is the host:port of its HTTP server; "" is none.
 	Dashboard string `json:"dashboard,omitempty"`
 	// Identity is its certificate; without one the files that the configuration names.

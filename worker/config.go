@@ -55,6 +55,8 @@ type Config struct {
 	// OwnProcess tells that nothing but the worker lives in the process: it then gives Go's
 	// garbage collector the memory limit, and ends itself above Memory.Terminate.
 	OwnProcess bool
+	// Python says how tasks of Python are run (default: they are refused).
+	Python Python
 	// Network is what it connects through (default comm.Default).
 	Network comm.Network
 	// Dial and Accept say how, with the certificates.

@@ -94,6 +94,9 @@ func (w *Worker) stop(reason error) (left int64) {
 	}
 	w.out.reset()
 	w.turn.Unlock()
+	if w.sidecar != nil {
+		w.sidecar.close(closeTime / 2)
+	}
 	if s != nil {
 		s.send.close(closeTime)
 	}

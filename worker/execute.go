@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,10 +14,7 @@ import (
 	"go.millstream.dev/worker/store"
 )
 
-var (
-	errPickled   = errors.New("worker: the task is a pickle of Python's, which a Go worker does not run: keep such tasks on Python workers (workers= or resources=), or submit a registered Go function")
-	errCancelled = errors.New("worker: nobody waits for the task any more")
-)
+var errCancelled = errors.New("worker: nobody waits for the task any more")
 
 // run is one run of a task. The turn makes it and takes it back at its end; between these it
 // belongs to the executor that runs it.
@@ -37,6 +35,10 @@ type run struct {
 	lost     task.Key // a dependency whose file is damaged
 	seceded  atomic.Bool
 	rejoined atomic.Bool
+
+	inSidecar atomic.Bool // it runs in the Python process
+	seceding  sync.Mutex  // owns over: the sidecar may say that it secedes while it ends
+	over      bool
 
 	name        string // of the function
 	reserved    int64  // room in the store
@@ -361,8 +363,10 @@ func (w *Worker) runEnded(r *run) {
 	case r.err == nil:
 		if r.actor {
 			w.data.PutPinned(r.key, r.result, r.nbytes)
-			w.actors[r.key] = newActor(r.result)
-			w.actorKeys.Store(r.key, true)
+			if !r.inSidecar.Load() { // those live in the sidecar, and travel as proxies
+				w.actors[r.key] = newActor(r.result)
+				w.actorKeys.Store(r.key, true)
+			}
 		} else {
 			w.data.Put(r.key, r.result, r.nbytes)
 		}

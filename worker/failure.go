@@ -12,6 +12,10 @@ import (
 // failure is an error as the scheduler's messages have it: a pickled Python exception and
 // its text. Python clients raise it, Go clients read it.
 func failure(err error) *state.Failure {
+	var raised *pythonError
+	if errors.As(err, &raised) {
+		return raised.failure
+	}
 	m, encodeErr := rpc.ErrorMessage(withClass(withStack(err)), "error")
 	if encodeErr != nil {
 		m, _ = rpc.ErrorMessage(errors.New(encodeErr.Error()), "error") // plain text always has a form

@@ -48,6 +48,9 @@ func FromConfig(c *config.Config) (Config, error) {
 		out.Lifetime, err = c.Duration("distributed.worker.lifetime.duration", 0)
 		r.add(err)
 	}
+	out.Python.AllowedFailures = r.count("distributed.scheduler.allowed-failures")
+	out.Python.Interpreter = r.text("millstream.python")
+	out.Python.Security = r.security()
 	out.Dial, out.Accept, err = comm.FromConfig(c, secure.Worker)
 	r.add(err)
 	return out, errors.Join(r.errs...)

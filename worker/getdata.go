@@ -54,7 +54,7 @@ func (w *Worker) getData(ctx context.Context, r *rpc.Request) (any, error) {
 	}); err != nil {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: err.Error()}
 	}
-	held = w.opened(held)
+	held = w.brought(w.opened(held))
 	m, nbytes, err := w.dataMessage(held)
 	if err != nil {
 		return nil, err
@@ -64,6 +64,7 @@ func (w *Worker) getData(ctx context.Context, r *rpc.Request) (any, error) {
 	w.net.outgoingBytesTotal.Add(nbytes)
 	defer w.net.outgoingBytes.Add(-nbytes)
 	err = thanked(ctx, r.Comm, m)
+	dropCopies(held)
 	record.Keys, record.Bytes = len(held), m.Size()
 	record.end(false, err)
 	w.transferred(&record)

@@ -34,15 +34,15 @@ func (w *Worker) addHandlers() {
 	s.Handle("gather", w.gatherOp)
 	s.Handle("free_keys", w.freeKeys)
 	s.Handle("millstream-lanes", w.tellLanes)
-	s.Handle("run", w.runOp)
-	s.Handle("run_coroutine", w.runOp)
-	s.Handle("actor_execute", w.actorExecute)
-	s.Handle("actor_attribute", w.actorAttribute)
-	s.Handle("call_stack", w.callStack)
+	s.Handle("run", w.inPython(w.runOp, runsPython))
+	s.Handle("run_coroutine", w.inPython(w.runOp, runsPython))
+	s.Handle("actor_execute", w.inPython(w.actorExecute, w.isPythonActor))
+	s.Handle("actor_attribute", w.inPython(w.actorAttribute, w.isPythonActor))
+	s.Handle("call_stack", w.inPython(w.callStack, w.onlyPythonRuns))
 	s.Handle("get_story", w.story)
 	s.Handle("keys", func(context.Context, *rpc.Request) (any, error) { return keyValues(w.data.Keys()), nil })
 	s.Handle("ping", func(context.Context, *rpc.Request) (any, error) { return "pong", nil })
-	s.Handle("versions", func(context.Context, *rpc.Request) (any, error) { return versions(), nil })
+	s.Handle("versions", w.inPython(func(context.Context, *rpc.Request) (any, error) { return versions(), nil }, nil))
 	s.Handle("profile", func(context.Context, *rpc.Request) (any, error) { return emptyProfile, nil })
 	s.Handle("profile_metadata", func(context.Context, *rpc.Request) (any, error) {
 		return msgpack.MapOf("counts", []any{}, "keys", []any{}), nil
@@ -70,9 +70,13 @@ func (w *Worker) addHandlers() {
 		"shuffle_receive":     "P2P shuffles are Python's (set dataframe.shuffle.method to tasks)",
 		"shuffle_inputs_done": "P2P shuffles are Python's (set dataframe.shuffle.method to tasks)",
 	} {
-		s.Handle(op, func(context.Context, *rpc.Request) (any, error) {
+		s.Handle(op, w.inPython(func(context.Context, *rpc.Request) (any, error) {
 			return rpc.ErrorMessage(&rpc.Exception{Type: "NotImplementedError", Message: fmt.Sprintf("%s is a Go worker and has no %s: %s", w.address, op, why)}, "error")
-		})
+		}, nil))
+	}
+	if w.sidecar != nil {
+		s.Handle("plugin-add", w.sidecar.pluginAdd)
+		s.Handle("plugin-remove", w.sidecar.pluginRemove)
 	}
 }
 

@@ -97,6 +97,9 @@ func (w *Worker) lookAtMemory() {
 	}
 	// A worker that had to give a task back, for its disk is full, must not be given it again.
 	w.setPaused(w.above(used, m.Pause) || w.data.Full(), used)
+	if w.sidecar != nil && w.above(used, m.Terminate) && w.sidecar.killForMemory(used) {
+		return
+	}
 	if w.cfg.OwnProcess && w.above(used, m.Terminate) {
 		w.endLater(fmt.Errorf("worker: %w: %d of %d bytes (distributed.worker.memory.terminate)", ErrMemory, used, w.cfg.MemoryLimit))
 	}
@@ -138,6 +141,9 @@ func (w *Worker) freeMemory(used int64) int64 {
 		return used
 	}
 	debug.FreeOSMemory()
+	if w.sidecar != nil {
+		w.sidecar.trim(w.ctx)
+	}
 	w.lastGC = time.Now()
 	w.tookGC = w.lastGC.Sub(begun)
 	return w.cfg.Memory.Usage()

@@ -72,7 +72,11 @@ func (w *Worker) sayFinished(t *state.Task, runID int64) {
 	b = msgpack.AppendInt(name(b, "run_id"), runID)
 	b = msgpack.AppendString(name(b, "status"), "OK")
 	b = msgpack.AppendInt(name(b, "nbytes"), max(0, t.NBytes()))
-	b = msgpack.AppendNil(name(b, "type")) // a pickled Python class, which there is none of
+	if class := w.pyTypes.of(t.TypeName()); class != nil {
+		b = msgpack.AppendBytes(name(b, "type"), class)
+	} else {
+		b = msgpack.AppendNil(name(b, "type")) // Go's types are no classes of Python
+	}
 	b = msgpack.AppendString(name(b, "typename"), t.TypeName())
 	b = msgpack.AppendMapHeader(name(b, "metadata"), 0)
 	b = msgpack.AppendInt(name(b, "thread"), thread)

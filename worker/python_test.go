@@ -130,7 +130,7 @@ func TestDaskScheduler(t *testing.T) {
 	if m := d.ask("fetch_made", map[string]any{"address": other.Address()}); !slices.Contains(m["holders"].([]any), any(other.Address())) || !slices.Contains(m["holders"].([]any), any(python)) {
 		t.Errorf("a result of Python is on %v", m["holders"])
 	}
-	if m := d.ask("submit", at); !strings.Contains(m["error"].(string), "Go worker does not run") {
+	if m := d.ask("submit", at); !strings.Contains(m["error"].(string), "Go worker that runs none") {
 		t.Errorf("a Python task on a Go worker: %v", m)
 	}
 	if m := d.ask("run", at); !strings.Contains(m["error"].(string), "Go worker") {

@@ -101,6 +101,7 @@ type registered struct {
 	status, message, warning string
 	interval                 time.Duration
 	time                     float64
+	plugins                  []pyPlugin
 }
 
 // register connects once and turns the connection into the worker's stream.
@@ -131,6 +132,9 @@ func (w *Worker) register(ctx context.Context) (*session, error) {
 	if reply.warning != "" {
 		w.log.Warn("the scheduler warns", "warning", reply.warning)
 	}
+	if w.sidecar != nil {
+		w.sidecar.registeredPlugins(reply.plugins)
+	}
 	w.net.latency(time.Since(begun))
 	w.net.interval.Store(int64(reply.interval))
 	return &session{comm: c, send: newSender(c), millstream: c.Info().Millstream != nil, credit: make(chan struct{}, maxBatches)}, nil
@@ -155,6 +159,16 @@ func readRegistered(m *wire.Message) (registered, error) {
 	}
 	if x, ok := d.Get("time"); ok {
 		r.time = number(x)
+	}
+	if x, ok := d.Get("worker-plugins"); ok {
+		list, _ := x.(wire.Dict)
+		for name, v := range list.All() {
+			if text, ok := name.(string); ok {
+				if b, ok := v.([]byte); ok {
+					r.plugins = append(r.plugins, pyPlugin{text, append([]byte(nil), b...)})
+				}
+			}
+		}
 	}
 	return r, nil
 }
@@ -192,7 +206,7 @@ func (w *Worker) registration() msgpack.Map {
 	if w.cfg.MemoryLimit > 0 {
 		limit = w.cfg.MemoryLimit
 	}
-	own := msgpack.MapOf("v", 1, "registry", task.Hash(), "functions", task.Names(), "lanes", len(w.Lanes()))
+	own := msgpack.MapOf("v", 1, "registry", task.Hash(), "functions", task.Names(), "lanes", len(w.Lanes()), "python", w.sidecar != nil)
 	return msgpack.MapOf(
 		"address", w.address, "status", status, "nthreads", w.cfg.Threads, "name", w.name, "now", unix(time.Now()),
 		"resources", resources, "memory_limit", limit, "local_directory", w.dir, "services", services, "nanny", nanny,

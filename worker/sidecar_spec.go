@@ -1,32 +1,108 @@
 package worker
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"go.millstream.dev/wire"
 )
 
+// A task of Python is a pickle and its out-of-band buffers. The state keeps one byte string
+// of a task: the pickle itself if it has no buffers, else packMagic, their number, all
+// lengths and all bytes.
+
+// packMagic begins neither a pickle nor a spec of Go.
+const packMagic = "PB\x01\x00"
+
+// maxBuffers bounds the buffers of one task.
+const maxBuffers = 1 << 20
+
 var errSpec = errors.New("worker: the task is not one that can be read")
 
 // isPythonSpec tells tasks of Python from those of Go.
-func isPythonSpec(spec []byte) bool { return len(spec) > 0 && spec[0] == 0x80 }
-
-// splitSpec returns the pickle and its buffers, which borrow from spec.
-func splitSpec(spec []byte) ([][]byte, error) { return [][]byte{spec}, nil }
-
-// pickledSpec is the run_spec of a compute-task that came as a pickle, as one byte string.
-func pickledSpec(m *wire.Message, ref wire.Ref) ([]byte, error) {
-	v, err := wire.DecodeRef(m, ref, wire.DecodeOptions{Keep: true, KeepPickled: true})
-	if err != nil {
-		return nil, fmt.Errorf("run_spec: %w", err)
-	}
-	p, ok := v.(*wire.Pickled)
-	if !ok || len(p.Buffers) > 0 || len(p.Data) == 0 || p.Data[0] != 0x80 {
-		return nil, errSpec
-	}
-	return append([]byte(nil), p.Data...), nil
+func isPythonSpec(spec []byte) bool {
+	return len(spec) > 0 && (spec[0] == 0x80 || len(spec) >= len(packMagic) && string(spec[:len(packMagic)]) == packMagic)
 }
 
-// callPython runs a task of Python's.
-func (r *run) callPython() error { return errPickled }
+// appendSpec packs a task of Python.
+func appendSpec(dst []byte, p *wire.Pickled) ([]byte, error) {
+	if len(p.Data) == 0 || p.Data[0] != 0x80 {
+		return dst, fmt.Errorf("%w: it does not begin as a pickle does", errSpec)
+	}
+	if len(p.Buffers) == 0 {
+		return append(dst, p.Data...), nil
+	}
+	if len(p.Buffers) > maxBuffers {
+		return dst, fmt.Errorf("%w: %d buffers", errSpec, len(p.Buffers))
+	}
+	dst = append(dst, packMagic...)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(1+len(p.Buffers)))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(p.Data)))
+	for _, b := range p.Buffers {
+		if b.OnDevice() {
+			return dst, fmt.Errorf("%w: a part of it is memory of a GPU", errSpec)
+		}
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(b.Len()))
+	}
+	dst = append(dst, p.Data...)
+	for _, b := range p.Buffers {
+		dst = append(dst, b.Bytes()...)
+	}
+	return dst, nil
+}
+
+// splitSpec returns the pickle and its buffers, which borrow from spec.
+func splitSpec(spec []byte) ([][]byte, error) {
+	if len(spec) > 0 && spec[0] == 0x80 {
+		return [][]byte{spec}, nil
+	}
+	rest := spec
+	word := func() (uint64, bool) {
+		if len(rest) < 8 {
+			return 0, false
+		}
+		v := binary.LittleEndian.Uint64(rest)
+		rest = rest[8:]
+		return v, true
+	}
+	if len(rest) < len(packMagic) || string(rest[:len(packMagic)]) != packMagic {
+		return nil, errSpec
+	}
+	rest = rest[len(packMagic):]
+	n, ok := word()
+	if !ok || n < 2 || n > maxBuffers+1 || n > uint64(len(rest))/8 {
+		return nil, errSpec
+	}
+	lengths := make([]uint64, n)
+	for i := range lengths {
+		lengths[i], _ = word()
+	}
+	parts := make([][]byte, n)
+	for i, l := range lengths {
+		if l > uint64(len(rest)) {
+			return nil, errSpec
+		}
+		parts[i], rest = rest[:l:l], rest[l:]
+	}
+	if len(rest) > 0 {
+		return nil, errSpec
+	}
+	return parts, nil
+}
+
+// pickledSpec packs the run_spec of a compute-task that came as a pickle.
+func pickledSpec(m *wire.Message, ref wire.Ref) ([]byte, error) {
+	x, err := wire.DecodeRef(m, ref, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	if err != nil {
+		return nil, err
+	}
+	p, ok := x.(*wire.Pickled)
+	if !ok {
+		return nil, fmt.Errorf("%w: it is a %T", errSpec, x)
+	}
+	if len(p.Buffers) == 0 && len(p.Data) > 0 && p.Data[0] == 0x80 {
+		return p.Data, nil // the state makes the copy
+	}
+	return appendSpec(nil, p)
+}

@@ -104,7 +104,7 @@ func (w *Worker) walk(m *wire.Message) error {
 		if err := w.in.order.read(raw); err != nil {
 			return fmt.Errorf("worker: %s: %w", ops.Op(), err)
 		}
-		if err := w.obey(string(ops.Op()), &w.in.order); err != nil {
+		if err := w.obey(string(ops.Op()), &w.in.order, raw, m); err != nil {
 			return fmt.Errorf("worker: %s: %w", ops.Op(), err)
 		}
 	}
@@ -112,7 +112,7 @@ func (w *Worker) walk(m *wire.Message) error {
 }
 
 // obey does what any message but compute-task says.
-func (w *Worker) obey(op string, o *order) error {
+func (w *Worker) obey(op string, o *order, raw []byte, m *wire.Message) error {
 	switch op {
 	case "free-keys":
 		return w.withKeys(o.keys, func(keys []task.Key) { w.apply(&state.FreeKeys{Stimulus: o.stimulus, Keys: keys}) })
@@ -146,6 +146,9 @@ func (w *Worker) obey(op string, o *order) error {
 	case "":
 		return fmt.Errorf("a message without an op")
 	default:
+		if w.sidecar != nil && w.sidecar.obey(raw, m) {
+			return nil
+		}
 		// Unknown orders are not worth a worker's data, as they are to Dask's workers.
 		w.log.Warn("the scheduler sent an order that this worker does not know", "op", op)
 	}

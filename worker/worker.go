@@ -59,6 +59,10 @@ type Worker struct {
 	dir     string // below which data is spilled
 	host    task.Host
 
+	sidecar  *sidecar // of Python; nil if there is none
+	noPython error    // why there is none
+	pyTypes  typePickles
+
 	server      *rpc.Server
 	laneServer  *rpc.Server
 	laneAddress string
@@ -157,6 +161,7 @@ func randomText() string {
 
 func (w *Worker) start(ctx context.Context) error {
 	var err error
+	w.findPython(ctx)
 	w.usage = newUsage(w.cfg.Memory.Usage)
 	if err := w.makeStore(); err != nil {
 		return err
@@ -199,6 +204,9 @@ func (w *Worker) start(ctx context.Context) error {
 	w.tasks.Go(func() { w.supervise(s) })
 	w.tasks.Go(w.heartbeats)
 	w.tasks.Go(w.housekeep)
+	if w.sidecar != nil {
+		w.tasks.Go(w.sidecar.sweeping)
+	}
 	w.watchMemory()
 	if w.cfg.Lifetime > 0 {
 		w.tasks.Go(w.live)
@@ -248,6 +256,7 @@ func (c Config) check() (Config, error) {
 	}
 	c.Resources = withGo(c.Resources, c.Threads)
 	c.Memory = c.Memory.withDefaults()
+	c.Python = c.Python.withDefaults()
 	if c.Network == nil {
 		c.Network = comm.Default
 	}

@@ -28,12 +28,26 @@ class Later(concurrent.futures.Future):
 
     def __init__(self):
         self.callback = self.value = None
+        self.done_ = False
+        self.once = [None]
 
     def add_done_callback(self, fn):
         self.callback = fn
+        if self.done_:
+            self.fire()
 
     def set_result(self, value):
         self.value = value
+        self.done_ = True
+        if self.callback is not None:
+            self.fire()
+
+    def fire(self):
+        """Of the two who may come here at once, pop lets one through."""
+        try:
+            self.once.pop()
+        except IndexError:
+            return
         self.callback(self)
 
     def cancelled(self):
@@ -49,7 +63,7 @@ class Later(concurrent.futures.Future):
 class Run:
     """One run of a task. The reader makes it; then it belongs to the thread that runs it."""
 
-    __slots__ = ("tasks", "number", "key", "spec", "buffers", "deps", "annotations", "actor", "later", "callback", "start")
+    __slots__ = ("tasks", "number", "key", "spec", "buffers", "deps", "annotations", "actor", "later", "start")
 
     def run(self):
         """For executors' threads."""
@@ -82,7 +96,7 @@ class Tasks:
             executor = self.worker.executors.get(name)
         if executor is None:
             e = ValueError(f"Invalid executor {name!r}; expected one of: {sorted(self.worker.executors)}")
-            r.later.add_done_callback = lambda fn: (setattr(r.later, "callback", fn), self.erred(r, e, time.time()))
+            self.erred(r, e, time.time())
         elif "ThreadPoolExecutor" in type(executor).__name__:
             executor.submit(r.run)
         else:
@@ -208,6 +222,7 @@ class Tasks:
         try:
             raise e  # error_message takes the traceback from the exception that is being handled
         except BaseException:
+            e.__traceback__ = without_us(e.__traceback__)
             msg = error_message(e)
         frames, lengths = [], []
         for name in ("exception", "traceback"):
@@ -228,6 +243,13 @@ class Tasks:
                     plugin.transition(key, start, finish)
                 except Exception:
                     values_.logger.info("Plugin '%s' failed with exception", plugin, exc_info=True)
+
+
+def without_us(trace):
+    """A traceback from where the users' code begins."""
+    while trace is not None and trace.tb_next is not None and "millstream" in trace.tb_frame.f_code.co_filename:
+        trace = trace.tb_next
+    return trace
 
 
 def is_small(value):

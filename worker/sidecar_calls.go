@@ -1,0 +1,259 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/state"
+)
+
+// handlers are what the sidecar may ask of the worker, on behalf of the code that runs in
+// it: that code is the users', and what comes from it is checked like a peer's.
+func (s *sidecar) handlers(inc *incarnation) map[string]pyproc.Handler {
+	return map[string]pyproc.Handler{
+		"secede":    s.onSecede,
+		"stream":    s.onStream,
+		"log":       s.onLog,
+		"end":       s.onEnd,
+		"has":       s.onHas,
+		"keys":      s.onKeys,
+		"fetch":     s.onFetch,
+		"put":       func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) { return s.onPut(ctx, inc, m) },
+		"resources": s.onResources,
+	}
+}
+
+// sideArgs are the arguments of its calls, all together.
+type sideArgs struct {
+	run      uint64
+	key      task.Key
+	handle   uint64
+	nbytes   int64
+	level    int64
+	name     string
+	text     string
+	reason   string
+	graceful bool
+}
+
+func (a *sideArgs) read(body []byte) error {
+	r := msgpack.NewReader(body)
+	n, err := r.ReadMapLen()
+	for ; err == nil && n > 0; n-- {
+		var k []byte
+		if k, err = r.ReadName(); err != nil {
+			break
+		}
+		switch string(k) {
+		case "run":
+			a.run, err = r.ReadUint()
+		case "key":
+			var b []byte
+			b, err = r.ReadKey(nil)
+			a.key = task.Key(b)
+		case "handle":
+			a.handle, err = r.ReadUint()
+		case "nbytes":
+			a.nbytes, err = r.ReadInt()
+		case "level":
+			a.level, err = r.ReadInt()
+		case "name":
+			a.name, err = r.ReadString()
+		case "text":
+			a.text, err = r.ReadString()
+		case "reason":
+			a.reason, err = r.ReadString()
+		case "graceful":
+			a.graceful, err = r.ReadBool()
+		default:
+			err = r.Skip()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("worker: a call of the Python process: %w", err)
+	}
+	return nil
+}
+
+func (s *sidecar) onSecede(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
+	var a sideArgs
+	err := a.read(m.Body)
+	if err == nil {
+		s.secede(ctx, a.run)
+	}
+	return nil, nil, err
+}
+
+// onLog makes a record of Python's part of the worker's log.
+func (s *sidecar) onLog(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
+	var a sideArgs
+	if err := a.read(m.Body); err != nil {
+		return nil, nil, err
+	}
+	level := slog.LevelDebug
+	switch {
+	case a.level >= 40:
+		level = slog.LevelError
+	case a.level >= 30:
+		level = slog.LevelWarn
+	case a.level >= 20:
+		level = slog.LevelInfo
+	}
+	s.w.log.Log(ctx, level, a.text, "logger", a.name)
+	return nil, nil, nil
+}
+
+// onStream sends a message of the worker that Python has made to the scheduler.
+func (s *sidecar) onStream(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
+	if len(m.Frames) == 0 {
+		return nil, nil, errors.New("worker: a message of the Python process to the scheduler has no body")
+	}
+	r := msgpack.NewReader(m.Frames[0])
+	if r.Kind() != msgpack.MapKind {
+		return nil, nil, errors.New("worker: a message of the Python process to the scheduler is not a map")
+	}
+	if err := r.Skip(); err != nil {
+		return nil, nil, err
+	}
+	if err := r.End(); err != nil {
+		return nil, nil, err
+	}
+	s.w.do(func() { // a turn's batch is empty at its start, so the markers of frames are right
+		s.w.out.n++
+		s.w.out.body = append(s.w.out.body, m.Frames[0]...)
+		for _, f := range m.Frames[1:] {
+			s.w.out.frames = append(s.w.out.frames, wire.HeapFrame(f))
+		}
+	})
+	return nil, nil, nil
+}
+
+// onEnd ends the worker, as code that has got hold of it asks for.
+func (s *sidecar) onEnd(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
+	var a sideArgs
+	if err := a.read(m.Body); err != nil {
+		return nil, nil, err
+	}
+	w := s.w
+	if !a.graceful {
+		w.endLater(fmt.Errorf("worker: %w: by code in its Python process: %s", ErrClosed, a.reason))
+		return nil, nil, nil
+	}
+	go func() { // which waits for this goroutine
+		ctx, cancel := context.WithTimeout(context.Background(), 10*closeTime)
+		defer cancel()
+		_ = w.Retire(ctx)
+	}()
+	return nil, nil, nil
+}
+
+func (s *sidecar) onHas(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
+	var a sideArgs
+	err := a.read(m.Body)
+	return s.w.data.Has(a.key), nil, err
+}
+
+func (s *sidecar) onKeys(context.Context, *pyproc.Message) (any, [][]byte, error) {
+	return keyValues(s.w.data.Keys()), nil, nil
+}
+
+// onFetch hands a value over that is not in the sidecar.
+func (s *sidecar) onFetch(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
+	var a sideArgs
+	if err := a.read(m.Body); err != nil {
+		return nil, nil, err
+	}
+	e := s.w.data.Hold(a.key)
+	if e == nil {
+		return nil, nil, nil
+	}
+	defer s.w.data.Release(e)
+	v, err := e.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	if b, ok := v.AppendBody(name(msgpack.AppendMapHeader(nil, 1), "value")); ok {
+		return msgpack.Raw(b), nil, nil
+	}
+	x, err := v.Encoded()
+	if err != nil {
+		return nil, nil, err
+	}
+	frames := [][]byte{x.Header}
+	for _, f := range x.Frames {
+		if f.OnDevice() {
+			return nil, nil, errors.New("worker: the value is memory of a GPU")
+		}
+		frames = append(frames, append([]byte(nil), f.Bytes()...)) // the entry is released before it is sent
+	}
+	return msgpack.Map{}, frames, nil
+}
+
+// onPut notes a value that code in the sidecar has put into the worker's data.
+func (s *sidecar) onPut(_ context.Context, inc *incarnation, m *pyproc.Message) (any, [][]byte, error) {
+	var a sideArgs
+	if err := a.read(m.Body); err != nil {
+		return nil, nil, err
+	}
+	if a.key == "" || a.handle%2 == 0 || a.nbytes < 0 {
+		return nil, nil, errors.New("worker: the Python process put a value without a key, or under a number that is not its own")
+	}
+	v := &pyValue{inc: inc, handle: a.handle, key: a.key}
+	v.value = task.NewRemote(v, a.nbytes, "")
+	if !inc.add(v) {
+		return nil, nil, pyproc.ErrExited
+	}
+	s.w.store([]*task.Value{v.value}, []state.Stored{{Key: a.key, NBytes: a.nbytes}})
+	return nil, nil, nil
+}
+
+// onResources changes what the worker has to offer.
+func (s *sidecar) onResources(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
+	v, err := msgpack.Decode(m.Body)
+	list, ok := v.(msgpack.Map)
+	if err != nil || !ok {
+		return nil, nil, fmt.Errorf("worker: resources of the Python process: %v", err)
+	}
+	var out []state.Resource
+	for k, v := range list.All() {
+		name, ok := k.(string)
+		amount := number(v)
+		if !ok || !(amount >= 0 && amount < 1e300) {
+			return nil, nil, fmt.Errorf("worker: resource %v of the Python process is %v", k, v)
+		}
+		out = append(out, state.Resource{Name: name, Amount: amount})
+	}
+	s.w.do(func() { s.w.apply(&state.SetResources{Stimulus: s.w.stimulus, Resources: out}) })
+	return nil, nil, nil
+}
+
+// sweep tells the sidecar of values to free that have waited for company.
+func (s *sidecar) sweep() {
+	if inc := s.running(); inc != nil {
+		inc.flush()
+	}
+}
+
+// sweepPause is how often.
+const sweepPause = 200 * time.Millisecond
+
+// sweeping sweeps until the worker ends.
+func (s *sidecar) sweeping() {
+	t := time.NewTicker(sweepPause)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			s.sweep()
+		case <-s.w.ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"go.millstream.dev/internal/pyproc"
+)
+
+// Python says whether and how the worker runs tasks of Python: in one process of Python
+// beside it, the sidecar, which is started when the first such task comes. The zero value
+// refuses them.
+type Python struct {
+	// Enabled has the worker take tasks of Python, if an interpreter is found that can
+	// import distributed (--no-python turns it off).
+	Enabled bool
+	// Interpreter is its path (default: MILLSTREAM_PYTHON, that of VIRTUAL_ENV, or the first
+	// on PATH that imports distributed; --python).
+	Interpreter string
+	// Env is the sidecar's environment, as os.Environ has it (default: this process's).
+	Env []string
+	// Security are the arguments of distributed.Security that its connections need, with
+	// PEM text or files: tls_ca_file, tls_worker_cert, … (default: Dask's configuration).
+	Security map[string]string
+	// AllowedFailures is in how many deaths of sidecars a task may have a part before it
+	// fails for good (default 3, distributed.scheduler.allowed-failures).
+	AllowedFailures int
+	// StartTimeout bounds the start of a sidecar (default 1 min).
+	StartTimeout time.Duration
+}
+
+func (p Python) withDefaults() Python {
+	p.AllowedFailures = cmp.Or(p.AllowedFailures, 3)
+	p.StartTimeout = cmp.Or(p.StartTimeout, time.Minute)
+	return p
+}
+
+// findPython makes the sidecar, which does not run yet. A worker without Python is a worker
+// nevertheless: why it has none is told to those whose tasks it cannot run.
+func (w *Worker) findPython(ctx context.Context) {
+	switch in, err := w.interpreter(ctx); {
+	case err != nil:
+		w.noPython = err
+		if w.cfg.Python.Enabled {
+			w.log.Warn("tasks of Python are refused", "error", err)
+		}
+	default:
+		w.sidecar = newSidecar(w, in)
+		base := w.cfg.Memory.Usage
+		w.cfg.Memory.Usage = func() int64 { return base() + w.sidecar.rss() }
+	}
+}
+
+func (w *Worker) interpreter(ctx context.Context) (pyproc.Interpreter, error) {
+	if !w.cfg.Python.Enabled {
+		return pyproc.Interpreter{}, fmt.Errorf("it was started without Python (leave out --no-python, or set Config.Python.Enabled)")
+	}
+	return pyproc.Find(ctx, w.cfg.Python.Interpreter)
+}
+
+// refusePython is the failure of a task of Python on a worker that has none.
+func (w *Worker) refusePython() error {
+	return fmt.Errorf("worker: the task is Python's, and %s is a Go worker that runs none: %w; or keep such tasks on other workers (workers= or resources=, or millstream.install(client))", w.address, w.noPython)
+}
+
+// PythonSecurity are the arguments of distributed.Security for one certificate, whatever
+// role it is used in: code in the sidecar connects as a worker, and as a client.
+func PythonSecurity(ca, cert, key string) map[string]string {
+	out := map[string]string{"tls_ca_file": ca}
+	for _, role := range []string{"worker", "client"} {
+		out["tls_"+role+"_cert"] = cert
+		if key != "" {
+			out["tls_"+role+"_key"] = key
+		}
+	}
+	return out
+}
+
+// security reads the certificates of Dask's settings.
+func (r *reader) security() map[string]string {
+	const base = "distributed.comm.tls."
+	ca, cert := r.text(base+"ca-file"), r.text(base+"worker.cert")
+	if ca == "" || cert == "" {
+		return nil
+	}
+	out := PythonSecurity(ca, cert, r.text(base+"worker.key"))
+	if c := r.text(base + "client.cert"); c != "" {
+		out["tls_client_cert"], out["tls_client_key"] = c, r.text(base+"client.key")
+	}
+	return out
+}

@@ -1,0 +1,86 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+
+	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/worker/state"
+)
+
+// maxSuspects bounds the memory of tasks that had a part in deaths.
+const maxSuspects = 10_000
+
+// notRun says what becomes of a run whose sidecar did not answer. If it died, the task is
+// given back to the scheduler, as if it had been on a worker that died; one that was
+// there too often fails, as Dask's KilledWorker says.
+func (r *run) notRun(inc *incarnation, err error) error {
+	w := r.w
+	var raised *pyproc.Exception
+	if errors.As(err, &raised) {
+		return badReply(raised)
+	}
+	if !errors.Is(err, pyproc.ErrExited) || w.taskCtx.Err() != nil {
+		return err
+	}
+	s := w.sidecar
+	s.mu.Lock()
+	if len(s.suspects) >= maxSuspects {
+		clear(s.suspects)
+	}
+	s.suspects[r.key]++
+	n := s.suspects[r.key]
+	if n > w.cfg.Python.AllowedFailures {
+		delete(s.suspects, r.key)
+	}
+	s.mu.Unlock()
+	if n > w.cfg.Python.AllowedFailures {
+		w.log.Error("a task fails: the Python process died again and again while it ran", "key", r.key.String(), "deaths", n)
+		return killedWorker(r.key, w.address, w.cfg.Python.AllowedFailures)
+	}
+	w.log.Warn("a task is given back: the Python process died while it ran", "key", r.key.String(), "deaths", n, "allowed", w.cfg.Python.AllowedFailures)
+	return errors.Join(task.ErrReschedule, err)
+}
+
+// cleared forgets that a task had a part in deaths, now that it has ended well.
+func (s *sidecar) cleared(key task.Key) {
+	s.mu.Lock()
+	if len(s.suspects) > 0 {
+		delete(s.suspects, key)
+	}
+	s.mu.Unlock()
+}
+
+// killedWorker is distributed.KilledWorker, as far as people read it: Dask's has the state
+// of the last worker there, of which it shows the address.
+func killedWorker(key task.Key, address string, allowed int) error {
+	last := pickle.Call(pickle.Global{Module: "types", Name: "SimpleNamespace"})
+	last.Steps = append(last.Steps, pickle.Step{Kind: pickle.Build, Value: pickle.NewDict("address", address)})
+	call := pickle.Call(pickle.Global{Module: "distributed.scheduler", Name: "KilledWorker"}, pickleKey(key.Value()), last, int64(allowed))
+	text := fmt.Sprintf("KilledWorker: the Python process of a worker died %d times while %v ran; the last was that of %s", allowed+1, key, address)
+	data, err := pickle.Dump(call)
+	if err != nil {
+		return errors.New(text)
+	}
+	s, err := wire.EncodeValue(data, wire.EncodeOptions{})
+	if err != nil {
+		return errors.New(text)
+	}
+	return &pythonError{&state.Failure{Exception: s, ExceptionText: text}}
+}
+
+// pickleKey is a task's key as pickles have it: lists of msgpack are tuples.
+func pickleKey(v any) pickle.Value {
+	list, ok := v.([]any)
+	if !ok {
+		return v
+	}
+	out := pickle.Tuple{}
+	for _, x := range list {
+		out = append(out, pickleKey(x))
+	}
+	return out
+}

@@ -1,0 +1,61 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+// rss is the resident memory of the sidecar in bytes, 0 without one.
+func (s *sidecar) rss() int64 {
+	inc := s.running()
+	if inc == nil {
+		return 0
+	}
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(inc.p.PID()) + "/statm")
+	fields := bytes.Fields(text)
+	if err != nil || len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+// errSidecarMemory is why a sidecar is killed that takes too much.
+var errSidecarMemory = errors.New("killed, since the worker exceeded its memory limit (distributed.worker.memory.terminate)")
+
+// killForMemory kills the sidecar if it has the larger part of the worker's memory: all of
+// the worker's memory is freed by the end of either, and the Go part has less to lose.
+func (s *sidecar) killForMemory(used int64) bool {
+	inc := s.running()
+	part := s.rss()
+	if inc == nil || 2*part < used {
+		return false
+	}
+	s.w.log.Error("the Python process is killed: the worker exceeded its memory limit", "python", part, "used", used, "limit", s.w.cfg.MemoryLimit)
+	inc.p.Kill(fmt.Errorf("%w: %d of %d bytes", errSidecarMemory, used, s.w.cfg.MemoryLimit))
+	return true
+}
+
+// trimPause is how often Python is asked to give memory back, at most: it takes time.
+const trimPause = time.Second
+
+// trim has Python give memory back to the system, once in a while.
+func (s *sidecar) trim(ctx context.Context) {
+	s.mu.Lock()
+	inc := s.current
+	if inc == nil || time.Since(s.lastTrim) < trimPause {
+		s.mu.Unlock()
+		return
+	}
+	s.lastTrim = time.Now()
+	s.mu.Unlock()
+	inc.flush()
+	ctx, cancel := context.WithTimeout(ctx, trimPause)
+	defer cancel()
+	_, _ = inc.p.Call(ctx, "trim", nil, nil) // what it cannot give it keeps
+}

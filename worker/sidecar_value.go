@@ -1,0 +1,208 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/store"
+)
+
+// pyValue is a value in a sidecar. It is the task.Remote of the value in the store.
+type pyValue struct {
+	inc    *incarnation
+	handle uint64
+	key    task.Key
+	value  *task.Value // set before anybody else sees it
+}
+
+// errSidecarLost is a value that was in a sidecar that has died.
+var errSidecarLost = errors.New("worker: the Python process that held the value has died")
+
+// pythonObject stands for the type of a value of Python in errors.
+type pythonObject struct{}
+
+// newHandle names one more value, or run.
+func (s *sidecar) newHandle() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handle += 2
+	return s.handle
+}
+
+// add notes a value that is, or will be at once, in the sidecar. It reports false if that
+// has died.
+func (i *incarnation) add(v *pyValue) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.dead {
+		return false
+	}
+	i.values[v.handle] = v
+	return true
+}
+
+// lose ends the incarnation and returns the values that are nowhere else.
+func (i *incarnation) lose() []*pyValue {
+	i.mu.Lock()
+	values := i.values
+	i.values, i.free, i.dead = nil, nil, true
+	i.mu.Unlock()
+	var lost []*pyValue
+	for _, v := range values {
+		if !v.value.Lose(v) {
+			lost = append(lost, v)
+		}
+	}
+	return lost
+}
+
+// Drop is task.Remote's. Python is told with others, when the next message goes there, or
+// by the housekeeper.
+func (v *pyValue) Drop() {
+	i := v.inc
+	i.mu.Lock()
+	if i.dead {
+		i.mu.Unlock()
+		return
+	}
+	delete(i.values, v.handle)
+	i.free = append(i.free, v.handle)
+	many := len(i.free) == freeBatch
+	i.mu.Unlock()
+	if many {
+		i.s.w.tasks.Go(i.flush)
+	}
+}
+
+// freeBatch is how many values wait to be freed in the sidecar before it is told at once.
+const freeBatch = 64
+
+// flush tells Python of the values that nobody needs any more.
+func (i *incarnation) flush() {
+	i.mu.Lock()
+	free := i.free
+	i.free = nil
+	i.mu.Unlock()
+	if len(free) == 0 {
+		return
+	}
+	b := msgpack.AppendArrayHeader(make([]byte, 0, 5+9*len(free)), len(free))
+	for _, h := range free {
+		b = msgpack.AppendUint(b, h)
+	}
+	if err := i.p.Notify(i.s.w.ctx, "free", msgpack.Raw(b), nil); err != nil && !errors.Is(err, pyproc.ErrExited) && i.s.w.ctx.Err() == nil {
+		i.s.w.log.Warn("the Python process was not told what to free", "error", err)
+	}
+}
+
+// Fetch is task.Remote's: it has Python serialise the value.
+func (v *pyValue) Fetch() (*wire.Serialized, error) {
+	body := msgpack.AppendUint(msgpack.AppendArrayHeader(nil, 1), v.handle)
+	reply, err := v.inc.p.Call(context.Background(), "get", msgpack.Raw(body), nil)
+	var raised *pyproc.Exception
+	switch {
+	case errors.As(err, &raised):
+		return nil, &task.EncodeError{Type: reflect.TypeFor[pythonObject](), Reason: raised.Error()}
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errSidecarLost, err)
+	}
+	return serializedOf(reply.Frames)
+}
+
+// serializedOf makes a value of its header and frames, which become the value's.
+func serializedOf(frames [][]byte) (*wire.Serialized, error) {
+	if len(frames) == 0 {
+		return nil, errors.New("worker: the Python process answered without a header")
+	}
+	r := msgpack.NewReader(frames[0])
+	if r.Kind() != msgpack.MapKind {
+		return nil, errors.New("worker: the Python process answered with a header that is none")
+	}
+	s := &wire.Serialized{Header: frames[0], Frames: make([]wire.Frame, len(frames)-1)}
+	for i, f := range frames[1:] {
+		s.Frames[i] = wire.HeapFrame(f)
+	}
+	return s, nil
+}
+
+// lostRemote forgets a key whose value has gone with the sidecar. The caller holds the turn.
+func (w *Worker) lostRemote(v *pyValue) {
+	e := w.data.Hold(v.key)
+	if e == nil {
+		return
+	}
+	held, err := e.Open()
+	w.data.Release(e)
+	if err == nil && held == v.value {
+		w.dataLost(v.key, errSidecarLost)
+	}
+}
+
+// maxFetches is how many values of Python are serialised at once for one peer.
+const maxFetches = 4
+
+// brought has Python serialise what a peer asks for, and leaves out what has been lost
+// with a sidecar: the scheduler hears of it and has it made again.
+func (w *Worker) brought(held []*store.Entry) []*store.Entry {
+	if w.sidecar == nil {
+		return held
+	}
+	var far []*store.Entry
+	for _, e := range held {
+		if v, err := e.Open(); err == nil && v.Remote() != nil {
+			far = append(far, e)
+		}
+	}
+	if len(far) == 0 {
+		return held
+	}
+	var mu sync.Mutex
+	lost := map[*store.Entry]bool{}
+	var all sync.WaitGroup
+	slots := make(chan struct{}, maxFetches)
+	for _, e := range far {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			v, err := e.Open()
+			if err == nil {
+				_, err = v.Encoded()
+			}
+			if errors.Is(err, errSidecarLost) {
+				mu.Lock()
+				lost[e] = true
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(lost) == 0 {
+		return held
+	}
+	kept := held[:0]
+	for _, e := range held {
+		if !lost[e] {
+			kept = append(kept, e)
+			continue
+		}
+		w.data.Release(e)
+		w.do(func() { w.dataLost(e.Key(), errSidecarLost) })
+	}
+	return kept
+}
+
+// dropCopies forgets the frames that were made for a peer of what Python has still.
+func dropCopies(held []*store.Entry) {
+	for _, e := range held {
+		if v, err := e.Open(); err == nil && v.Remote() != nil {
+			v.DropEncoded()
+		}
+	}
+}
