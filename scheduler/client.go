@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,6 +143,9 @@ func (s *Scheduler) desire(name string, keys ...task.Key) {
 	s.apply(ev)
 }
 
+// releaseStep is how many keys are let go of at once.
+const releaseStep = 4096
+
 // release takes keys back that a client wanted.
 func (s *Scheduler) release(name string, keys ...task.Key) {
 	c := s.clients[name]
@@ -149,7 +153,11 @@ func (s *Scheduler) release(name string, keys ...task.Key) {
 		return
 	}
 	s.record(recordRelease, name, keys)
-	ev := &s.events.releases
-	*ev = state.ClientReleases{Client: c.id, Keys: keys}
-	s.apply(ev)
+	// A client that lets go of a million results does so in steps: what comes of a step is
+	// said in memory that the next one uses again.
+	for part := range slices.Chunk(keys, releaseStep) {
+		ev := &s.events.releases
+		*ev = state.ClientReleases{Client: c.id, Keys: part}
+		s.apply(ev)
+	}
 }

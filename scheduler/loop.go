@@ -107,10 +107,11 @@ func (s *Scheduler) handle(p *post) {
 		p.do()
 		return
 	}
-	if !p.from.gone {
-		s.message(p)
+	if !p.from.gone && s.message(p) && p.from.out.reuse {
+		p.msg.Recycle()
+	} else {
+		p.msg.Release()
 	}
-	p.msg.Release()
 	p.from.credit()
 }
 

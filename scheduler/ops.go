@@ -14,15 +14,19 @@ import (
 )
 
 // message does what the messages of one post say. It runs in the loop. What it reads
-// borrows from the message, which is released after it.
-func (s *Scheduler) message(p *post) {
+// borrows from the message, which is released after it. It tells whether nothing of it was
+// kept for certain: reports of finished tasks are most of what arrives.
+func (s *Scheduler) message(p *post) (unkept bool) {
 	st := p.from
 	ops := wire.ReadOps(p.msg.Body())
 	var err error
+	unkept = true
 	for err == nil && !st.gone && ops.Next() {
 		if st.worker != nil {
+			unkept = unkept && string(ops.Op()) == finishedOp
 			err = s.workerOp(st, &ops, p.msg)
 		} else {
+			unkept = false
 			err = s.clientOp(st, &ops, p)
 		}
 		if err != nil {
@@ -34,8 +38,12 @@ func (s *Scheduler) message(p *post) {
 	}
 	if err != nil {
 		s.badMessage(st, err)
+		return false
 	}
+	return unkept
 }
+
+const finishedOp = "task-finished"
 
 // badMessage ends the stream of a peer that does not speak the protocol: what it meant is
 // not known, and a part of it may be lost already.
@@ -67,8 +75,10 @@ func (s *Scheduler) finish(w *worker, ops *wire.Ops) error {
 	*ev = state.TaskFinished{
 		Worker: w.id, Key: task.Key(borrow(f.Key)), RunID: f.RunID, NBytes: f.NBytes, Type: f.Type, TypeName: borrow(f.TypeName),
 	}
-	if f.Stop > f.Start {
-		ev.Duration = time.Duration((f.Stop - f.Start) * float64(time.Second))
+	if f.Stop >= f.Start && f.Start > 0 {
+		// A task that took no time by the worker's clock is a short one, not one of
+		// which nothing is known.
+		ev.Duration = max(time.Duration((f.Stop-f.Start)*float64(time.Second)), 1)
 	}
 	s.stream.finished(s, w, f)
 	s.apply(ev)
@@ -81,7 +91,7 @@ var errNoKey = fmt.Errorf("it has no key")
 func (s *Scheduler) workerOp(st *stream, ops *wire.Ops, m *wire.Message) error {
 	w := st.worker
 	switch string(ops.Op()) {
-	case "task-finished":
+	case finishedOp:
 		return s.finish(w, ops)
 	case "task-erred":
 		return s.taskErred(w, ops, m)

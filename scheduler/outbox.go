@@ -58,11 +58,12 @@ type outbox struct {
 	commit func(ctx context.Context, position uint64) error
 	reuse  bool // the transport has copied what it wrote when Write returns
 
-	open *batch // the loop's
+	// The loop's:
+	open   *batch
+	sealed []*batch // large enough to go, before open
 
 	mu      sync.Mutex // owns all below
 	queue   []*batch
-	free    []*batch
 	bytes   int64
 	closing bool
 	sent    int64
@@ -88,25 +89,41 @@ func newOutbox(c comm.Comm, limit int64, commit func(context.Context, uint64) er
 // answer that somebody else sends.
 func (o *outbox) start() { go o.run() }
 
+// batchBytes is from where on a batch is left as it is and another one begun. Long messages
+// save nothing any more, and memory of one length is easily used again.
+const batchBytes = 48 << 10
+
 // begin returns the open batch with one more message in it, whose map the caller appends.
 // Only the loop calls it.
 func (o *outbox) begin() *batch {
+	if o.open != nil && len(o.open.body) >= batchBytes {
+		o.sealed = append(o.sealed, o.open)
+		o.open = nil
+	}
 	if o.open == nil {
-		o.open = o.fresh()
+		o.open = freshBatch()
 	}
 	o.open.n++
 	return o.open
 }
 
-func (o *outbox) fresh() *batch {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if n := len(o.free); n > 0 {
-		b := o.free[n-1]
-		o.free = o.free[:n-1]
+// spareBatches are batches that have been sent, of all outboxes: what the collector does
+// not see does not make it run.
+var spareBatches sync.Pool
+
+func freshBatch() *batch {
+	if b, ok := spareBatches.Get().(*batch); ok {
 		return b
 	}
 	return &batch{body: make([]byte, listHead, 512)}
+}
+
+// recycle keeps a batch's memory for another one.
+func (b *batch) recycle() {
+	if cap(b.body) <= 4*batchBytes {
+		*b = batch{body: b.body[:listHead]}
+		spareBatches.Put(b)
+	}
 }
 
 var errOutgoing = errors.New("the peer does not read what it is sent")
@@ -119,20 +136,31 @@ func (o *outbox) flush(after uint64) error {
 		return nil
 	}
 	o.open = nil
-	b.after = after
+	o.sealed = append(o.sealed, b)
+	var size int64
+	for _, b := range o.sealed {
+		b.after = after
+		size += b.size()
+	}
+	defer func() {
+		clear(o.sealed)
+		o.sealed = o.sealed[:0]
+	}()
 	o.mu.Lock()
-	o.bytes += b.size()
+	o.bytes += size
 	full := o.bytes > o.limit && len(o.queue) > 0
 	if o.closing || full {
 		o.mu.Unlock()
-		releaseFrames(b.frames)
+		for _, b := range o.sealed {
+			releaseFrames(b.frames)
+		}
 		if full {
 			o.abort(errOutgoing)
 			return fmt.Errorf("%w: more than %d bytes wait for %s", errOutgoing, o.limit, o.comm.PeerAddr())
 		}
 		return nil
 	}
-	o.queue = append(o.queue, b)
+	o.queue = append(o.queue, o.sealed...)
 	o.mu.Unlock()
 	select {
 	case o.wake <- struct{}{}:
@@ -170,7 +198,7 @@ func (o *outbox) run() {
 }
 
 // mergeBytes is up to where batches that wait are sent as one.
-const mergeBytes = 1 << 20
+const mergeBytes = 2 * batchBytes
 
 // take returns the next batch, with those merged into it that have no frames.
 func (o *outbox) take() (b *batch, closing bool) {
@@ -191,23 +219,10 @@ func (o *outbox) take() (b *batch, closing bool) {
 		b.body = append(b.body, next.body[listHead:]...)
 		b.n += next.n
 		b.after = max(b.after, next.after)
-		o.recycle(next)
+		next.recycle()
 	}
 	o.queue = append(o.queue[:0], o.queue[n:]...)
 	return b, o.closing
-}
-
-// keepBuffers and keepBytes bound the buffers that are kept for later.
-const (
-	keepBuffers = 8
-	keepBytes   = 1 << 20
-)
-
-// recycle keeps a batch's memory for another one. The caller holds mu.
-func (o *outbox) recycle(b *batch) {
-	if len(o.free) < keepBuffers && cap(b.body) <= keepBytes {
-		o.free = append(o.free, &batch{body: b.body[:listHead]})
-	}
 }
 
 func (o *outbox) write(b *batch) error {
@@ -222,11 +237,11 @@ func (o *outbox) write(b *batch) error {
 	err := o.comm.Write(o.ctx, m)
 	releaseFrames(b.frames)
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.sent += int64(b.n)
 	o.batches++
+	o.mu.Unlock()
 	if o.reuse && err == nil {
-		o.recycle(b)
+		b.recycle()
 	}
 	return err
 }
@@ -239,7 +254,7 @@ func (o *outbox) drop() {
 	for _, b := range o.queue {
 		releaseFrames(b.frames)
 	}
-	o.queue, o.free, o.bytes = nil, nil, 0
+	o.queue, o.bytes = nil, 0
 }
 
 // finish lets the sender end when all is sent. It does not wait: done tells.

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -92,6 +93,66 @@ func TestOutboxOrder(t *testing.T) {
 			next++
 		}
 		m.Release()
+	}
+	<-o.done
+}
+
+// What is said in one turn may be long: it leaves in pieces, in order, and their memory
+// is used again only when they have left.
+func TestOutboxPieces(t *testing.T) {
+	l, err := comm.Default.Listen(t.Context(), "tcp://127.0.0.1:0", comm.ListenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	near, err := comm.Default.Dial(t.Context(), l.ContactAddr(), comm.DialConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Abort()
+	far, err := l.Accept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Abort()
+	o := newOutbox(near, 64<<20, nil)
+	o.start()
+	const turns, n, size = 5, 100, 3000
+	go func() {
+		for turn := range turns {
+			for i := range n {
+				b := o.begin()
+				b.body = msgpack.AppendBytes(b.body, bytes.Repeat([]byte{byte(turn*n + i)}, size))
+			}
+			if err := o.flush(0); err != nil {
+				t.Error(err)
+			}
+		}
+		o.finish()
+	}()
+	messages := 0
+	for next := 0; next < turns*n; messages++ {
+		m, err := far.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(m.Body()); got > mergeBytes+size+listHead {
+			t.Errorf("a message of %d bytes", got)
+		}
+		v, err := wire.Decode(m, wire.DecodeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range v.([]any) {
+			if !bytes.Equal(x.([]byte), bytes.Repeat([]byte{byte(next)}, size)) {
+				t.Fatalf("message %d is not what was said", next)
+			}
+			next++
+		}
+		m.Release()
+	}
+	if messages < turns*n*size/(mergeBytes+size) {
+		t.Errorf("only %d messages", messages)
 	}
 	<-o.done
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"go.millstream.dev/internal/leak"
 	"go.millstream.dev/task"
@@ -187,5 +188,58 @@ func TestRestrictions(t *testing.T) {
 	c.expectOp("key-in-memory")
 	if !d.holds("named") || !b.holds("gpu") {
 		t.Error("a task ran where it should not have")
+	}
+}
+
+// A client that lets go of very many keys at once gets rid of all of them.
+func TestReleaseInSteps(t *testing.T) {
+	s := start(t, Config{})
+	w := join(t, s, "a", with("nthreads", 64))
+	c := connect(t, s, "client-1")
+	var nodes []node
+	var keys []string
+	for i := range releaseStep + 7 {
+		keys = append(keys, fmt.Sprint("x-", i))
+		nodes = append(nodes, node{key: keys[i], spec: "x"})
+	}
+	c.submit(nodes, keys...)
+	for range keys {
+		c.expectOp("key-in-memory")
+	}
+	c.send(msgpack.MapOf("op", "client-releases-keys", "keys", names(keys...), "client", "client-1"))
+	until(t, "all are freed", func() bool {
+		for _, k := range keys {
+			if w.holds(k) {
+				return false
+			}
+		}
+		return true
+	})
+	if n, _ := ask(t.Context(), s, func() (int, error) { return s.state.NumTasks(), nil }); n != 0 {
+		t.Errorf("%d tasks are left", n)
+	}
+}
+
+// A task that took no time by its worker's clock is known to be short.
+func TestNoTimeIsShort(t *testing.T) {
+	s := start(t, Config{})
+	w := join(t, s, "a")
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "quick-1", spec: "hang"}}, "quick-1")
+	run, _ := w.expectKey("compute-task", "quick-1").Get("run_id")
+	step := msgpack.MapOf("action", "compute", "start", 1.5e9, "stop", 1.5e9)
+	w.send(msgpack.MapOf("op", "task-finished", "key", "quick-1", "run_id", run, "status", "OK", "nbytes", 8, "type", nil, "typename", "int",
+		"metadata", msgpack.Map{}, "thread", 1, "startstops", []any{step}, "stimulus_id", "s"))
+	c.expectKey("key-in-memory", "quick-1")
+	d, err := ask(t.Context(), s, func() (time.Duration, error) {
+		for p := range s.state.Prefixes() {
+			if d, ok := p.Duration(); p.Name() == "quick" && ok {
+				return d, nil
+			}
+		}
+		return -1, nil
+	})
+	if err != nil || d < 0 || d > time.Millisecond {
+		t.Errorf("a task of the kind takes %v, %v", d, err)
 	}
 }

@@ -232,7 +232,7 @@ func (c *conn) frames(lengths []int64) (*wire.Message, error) {
 			sum += lengths[end]
 			end++
 		}
-		block := make([]byte, sum)
+		block := wire.Block(int(sum))
 		if err := c.full(block); err != nil {
 			return nil, err
 		}

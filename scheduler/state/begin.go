@@ -24,6 +24,7 @@ func (s *State) begin(now time.Time, out *Actions) {
 	s.out, s.now, s.nowNs = out, now, now.UnixNano()
 	if len(s.gone) > 0 {
 		for i, t := range s.gone {
+			s.running.forget(t)
 			if len(s.spare) < maxSpare {
 				deps, dependents := t.deps[:0], t.dependents[:0]
 				*t = Task{}

@@ -67,6 +67,7 @@ func (s *State) compute(t *Task) {
 	s.flushWorker(w)
 	s.runs++
 	t.runID = int64(s.cfg.Epoch)<<32 + s.runs
+	s.running.note(t, s.counts[Processing])
 	a := s.out.add(ComputeTask)
 	a.Worker, a.Task, a.Key, a.RunID = w.id, t, t.key, t.runID
 	t.sent = int32(len(s.out.list))

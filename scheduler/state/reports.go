@@ -13,7 +13,7 @@ func (s *State) taskFinished(ev *TaskFinished) {
 	if w == nil {
 		return
 	}
-	t := s.tasks.get(ev.Key)
+	t := s.ran(ev.Key, ev.RunID)
 	if t == nil {
 		s.freeKey(w, task.Key(strings.Clone(string(ev.Key))))
 		return

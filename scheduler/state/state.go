@@ -11,6 +11,7 @@ type State struct {
 	unknown float64 // seconds of a task of which nothing is known
 
 	tasks     table
+	running   runTable
 	groups    map[string]*Group
 	groupList []*Group // in an order that depends on events only
 	lastGroup *Group   // that was asked for; nil when it is gone
