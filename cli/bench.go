@@ -30,7 +30,7 @@ setting is what was asked for, lane is what the endpoint used.`,
 		Args: noSuchCommand,
 		RunE: showHelp,
 	}
-	cmd.AddCommand(benchUCXCommand(), benchCommCommand(), benchTasksCommand())
+	cmd.AddCommand(benchUCXCommand(), benchCommCommand(), benchTasksCommand(), benchDaskCommand())
 	return cmd
 }
 
@@ -164,7 +164,7 @@ func (f *benchUCXFlags) run(ctx context.Context, stdout, stderr io.Writer) error
 	if err := f.complete(); err != nil {
 		return usageError{err}
 	}
-	return benchReport{f.json, f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+	return benchReport{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
 		return ucxbench.Run(ctx, ucxbench.SelfStarter(benchPeerName), f.options, sink, progress)
 	})
 }

@@ -133,7 +133,7 @@ func (f *benchCommFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	return benchReport{f.json, f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+	return benchReport{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
 		return commbench.Run(ctx, programs, f.options, sink, progress)
 	})
 }

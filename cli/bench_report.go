@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 type benchReport struct {
 	json   bool
 	rounds int
+	// counts is which of the rounds stands for all (default best).
+	counts string
 }
 
 // of runs a benchmark and reports what it measures.
@@ -28,7 +31,7 @@ func (r benchReport) of(stdout, stderr io.Writer, run func(benchfmt.Sink, *bench
 	// What was measured before an error or Ctrl-C is worth having.
 	err = errors.Join(err, sink.Close())
 	if err == nil && !r.json {
-		fmt.Fprintf(stdout, "\nbest of %d rounds, %v in all\n", r.rounds, time.Since(begin).Round(100*time.Millisecond))
+		fmt.Fprintf(stdout, "\n%s of %d rounds, %v in all\n", cmp.Or(r.counts, "best"), r.rounds, time.Since(begin).Round(100*time.Millisecond))
 	}
 	return err
 }

@@ -117,7 +117,7 @@ func (f *benchTasksFlags) run(ctx context.Context, stdout, stderr io.Writer) err
 	if err != nil {
 		return err
 	}
-	return benchReport{f.json, f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+	return benchReport{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
 		return taskbench.Run(ctx, programs, f.options, sink, progress)
 	})
 }

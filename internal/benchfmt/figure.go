@@ -27,6 +27,7 @@ const (
 	UnitCorePct   = "%core"
 	UnitTaskRate  = "tasks/s"
 	UnitBytes     = "B"
+	UnitSeconds   = "s"
 	bytesPerGB    = 1e9
 	microsPerSec  = 1e6
 	bytesPerMebi  = 1 << 20

@@ -4,6 +4,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import zipfile
 
 from checks import attempt, check, raises, run, until
 
@@ -21,6 +22,7 @@ def main(client):
     refused(client)
     events(client, worker)
     plugins(client, worker)
+    (worker,) = client.nthreads()  # Environ has restarted it
     files(client)
     data(client, worker)
     restarts(client, worker)
@@ -185,7 +187,7 @@ def plugins(client, worker):
     attempt("nanny plugin", lambda: client.register_plugin(Nannies()))
     attempt("nanny plugin has run", lambda: client.run(lambda dask_worker: dask_worker.mine, nanny=True), {worker: 3})
     attempt("Environ", lambda: client.register_plugin(Environ({"MILLSTREAM_TEST": "7"})))
-    attempt("shuffle plugin", lambda: client.run(lambda dask_worker: "shuffle" in dask_worker.plugins), {worker: True})
+    attempt("shuffle plugin", lambda: list(client.run(lambda dask_worker: "shuffle" in dask_worker.plugins).values()), [True])
 
 
 def files(client):
@@ -200,6 +202,23 @@ def files(client):
             return uploaded_module.x
 
         attempt("uploaded file", lambda: list(client.run(use).values()), [123])
+        attempt("uploaded file on the scheduler", lambda: client.run_on_scheduler(use), 123)
+        path.write_text("x = 124\n")
+        attempt("upload_file again", lambda: client.upload_file(str(path)))
+        attempt("newer file", lambda: list(client.run(use).values()) + [client.run_on_scheduler(use)], [124, 124])
+        path = pathlib.Path(d, "uploaded_package.zip")
+        with zipfile.ZipFile(path, "w") as z:
+            z.writestr("uploaded_package/__init__.py", "y = 5\n")
+        attempt("upload_file of an archive", lambda: client.upload_file(str(path)))
+        attempt("archive", lambda: client.run_on_scheduler(lambda: __import__("uploaded_package").y), 5)
+    installed(client)
+
+
+def installed(client):
+    from distributed.diagnostics.plugin import InstallPlugin
+
+    attempt("InstallPlugin", lambda: client.register_plugin(InstallPlugin(lambda: os.environ.update(MILLSTREAM_INSTALLED="8"), False), name="install"))
+    attempt("installed", lambda: list(client.run(lambda: os.environ.get("MILLSTREAM_INSTALLED")).values()), ["8"])
 
 
 def data(client, worker):
@@ -208,7 +227,7 @@ def data(client, worker):
     x = client.scatter(np.arange(5))
     attempt("gather", lambda: client.gather(x).sum(), 10)
     attempt("gather through the scheduler", lambda: client.gather(x, direct=False).sum(), 10)
-    attempt("who_has of data", lambda: client.who_has([x]), lambda g: list(g.values()) == [(worker,)])
+    attempt("who_has of data", lambda: client.who_has([x]), lambda g: [list(v) for v in g.values()] == [[worker]])
     attempt("nbytes of data", lambda: client.nbytes(summary=False), lambda g: list(g) == [x.key])
     attempt("tasks on the scheduler", lambda: client.run_on_scheduler(
         lambda dask_scheduler: [(k, t.state, len(t.who_has), t.nbytes) for k, t in dask_scheduler.tasks.items()]), [(x.key, "memory", 1, 40)])
@@ -233,7 +252,7 @@ def restarts(client, worker):
     after = client.run(os.getpid)
     check("another process", set(before.values()) != set(after.values()))
     attempt("plugins after a restart", lambda: list(client.run(lambda: os.environ.get("MILLSTREAM_TEST")).values()), ["7"])
-    attempt("files after a restart", lambda: list(client.run(lambda: __import__("uploaded_module").x).values()), [123])
+    attempt("files after a restart", lambda: list(client.run(lambda: __import__("uploaded_module").x).values()), [124])
     attempt("callbacks after a restart", lambda: list(client.run(lambda dask_worker: dask_worker.mine).values()), [9])
     attempt("restart", lambda: client.restart(timeout=60))
     check("workers are back", len(client.nthreads()), 1)

@@ -1,8 +1,10 @@
 """The plugin of pytest that a shard runs its tests with: it keeps a client of the shard's cluster as Dask's default
 scheduler, runs only the tests that are wanted, and records how each one ended and how many tasks it made."""
 
+import inspect
 import json
 import os
+import re
 import time
 
 import pytest
@@ -74,6 +76,24 @@ class Plugin:
             r["outcome"] = "passed"
 
 
+def external(item):
+    """Whether a test of distributed's, or of test_distributed.py, uses a cluster in other processes; the rest run
+    schedulers of Dask's in their own process. All tests of dask's count."""
+    if "distributed" not in item.nodeid:
+        return True
+    if {"cluster_fixture", "tls_cluster"} & set(item.fixturenames):
+        return True
+    try:
+        return re.search(r"(?<![\w.])cluster\(", inspect.getsource(item.function)) is not None
+    except (OSError, TypeError):
+        return False
+
+
+def fixtures(file):
+    """Arguments that make distributed's fixtures known to its tests, as the conftest.py of its repository does."""
+    return ["-p", "distributed.utils_test"] if "/distributed/tests/" in file else []
+
+
 def collect(files, ini, root):
     """The ids of all tests of some files."""
 
@@ -82,21 +102,21 @@ def collect(files, ini, root):
         broken = []
 
         def pytest_collection_finish(self, session):
-            self.ids = [i.nodeid for i in session.items]
+            self.ids = [i.nodeid for i in session.items if external(i)]
 
         def pytest_collectreport(self, report):
             if report.failed:
                 self.broken.append((report.nodeid, str(report.longrepr)[-500:]))
 
     c = Collector()
-    pytest.main([*files, "--collect-only", "-qq", "-c", ini, "--rootdir", root, "-p", "no:cacheprovider", "--capture=no"], plugins=[c])
+    pytest.main([*files, *fixtures(files[0]), "--collect-only", "-qq", "-c", ini, "--rootdir", root, "-p", "no:cacheprovider", "--capture=no"], plugins=[c])
     return c.ids, c.broken
 
 
 def run(file, wanted, shard, recorder, ini, root, timeout, slow):
     """Runs tests of a file in this process."""
     args = [
-        file, "-c", ini, "--rootdir", root, "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", f"--timeout={timeout}",
+        file, *fixtures(file), "-c", ini, "--rootdir", root, "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", f"--timeout={timeout}",
         "--timeout-method=signal", "--basetemp", os.path.join(os.environ["SUITE_TEMP"], "t"),
     ]
     return pytest.main(args, plugins=[Plugin(shard, recorder, wanted, slow)])

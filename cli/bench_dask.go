@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+
+	"github.com/spf13/cobra"
+
+	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/daskbench"
+)
+
+type benchDaskFlags struct {
+	options daskbench.Options
+	peers   string
+	json    bool
+}
+
+func benchDaskCommand() *cobra.Command {
+	f := &benchDaskFlags{}
+	o := &f.options
+	cmd := &cobra.Command{
+		Use:   "dask",
+		Short: "Python programs that use Dask, on our scheduler and on Dask's",
+		Long: `Runs unmodified Python clients and workers of Dask on this scheduler and, with
+--peers, on Dask's own. Scheduler, workers and client are processes of their
+own on the loopback, over tcp. Sides take turns, each round with fresh processes.
+
+Cases
+` + aboutList(daskbench.Cases(), func(c daskbench.Case) (string, string) { return fmt.Sprintf("%-14s", c.Name), c.About }) + `
+The median of the rounds counts. Both sides must compute the same. The time of
+a scheduler has that of its helper processes in it.
+
+Peers
+  dask         distributed; its packages come with scripts/setup peers
+
+Python is needed without --peers, too: it is what is served.`,
+		Example: `  millstream bench dask --quick --peers
+  millstream bench dask --case scheduler-cpu --peers --rounds 3 --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringSliceVar(&o.Cases, "case", nil, "cases to run (default: all)")
+	flags.StringVar(&f.peers, "peers", "", "compare with this program: "+daskbench.PeerName)
+	flags.Lookup("peers").NoOptDefVal = allPeers
+	flags.IntVar(&o.Rounds, "rounds", 0, "alternating rounds per figure; the median counts (default 7)")
+	flags.IntVar(&o.Workers, "workers", 0, "worker processes (default 2)")
+	flags.IntVar(&o.Threads, "threads", 0, "tasks at once in each worker (default 1)")
+	flags.IntVar(&o.Tasks, "tasks", 0, "tasks of scheduler-cpu and map-noop (default 20000)")
+	flags.IntVar(&o.DAG, "dag", 0, "tasks of random-dag (default 3001)")
+	flags.IntVar(&o.Leaves, "leaves", 0, "leaves of merge-tree (default 2048)")
+	flags.IntVar(&o.Rows, "rows", 0, "rows of each frame of df-merge (default 10000000)")
+	flags.IntVar(&o.Parts, "parts", 0, "partitions of each frame of df-merge (default 20)")
+	flags.IntVar(&o.Seed, "seed", 0, "of the random graph and rows (default 1)")
+	flags.BoolVar(&o.Quick, "quick", false, "small graphs, one round")
+	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
+	for flag, values := range map[string][]string{"case": daskbench.CaseNames(), "peers": {daskbench.PeerName}} {
+		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // only for a flag that does not exist
+		}
+	}
+	return cmd
+}
+
+// daskScript is the Python client, relative to the repository.
+const daskScript = "tests/dask/peers/bench_dask.py"
+
+func (f *benchDaskFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if err := f.options.Complete(); err != nil {
+		return usageError{err}
+	}
+	switch f.peers {
+	case "":
+	case allPeers, daskbench.PeerName:
+		f.options.Peer = true
+	default:
+		return usagef("unknown peer %q; there is %s", f.peers, daskbench.PeerName)
+	}
+	python, script, err := benchpeer.FindPython(daskbench.PeerName, daskScript, os.Environ())
+	if err != nil {
+		return err
+	}
+	programs := daskbench.Programs{Python: python, Client: script, Millstream: func(ctx context.Context, args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
+		cmd.Args[0] = os.Args[0] // a binary of several commands goes by its name
+		return cmd
+	}}
+	report := benchReport{json: f.json, rounds: f.options.Rounds, counts: "median"}
+	return report.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+		return daskbench.Run(ctx, programs, f.options, sink, progress)
+	})
+}

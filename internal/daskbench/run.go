@@ -1,0 +1,106 @@
+package daskbench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+
+	"go.millstream.dev/internal/benchfmt"
+)
+
+// Programs start the processes of a run.
+type Programs struct {
+	// Millstream is this program with some arguments.
+	Millstream func(ctx context.Context, args ...string) *exec.Cmd
+	// Python is the interpreter that has Dask, and Client the script of the Python client.
+	Python, Client string
+}
+
+// bench is one run.
+type bench struct {
+	programs Programs
+	o        Options
+	dir      string // temporary: the processes' files
+}
+
+// Run measures what the options say and adds each figure to the sink as soon as it is there.
+func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink, progress *benchfmt.Progress) (err error) {
+	b := &bench{programs: programs, o: o}
+	if b.dir, err = os.MkdirTemp("", "millstream-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	for i, c := range Cases() {
+		if !slices.Contains(o.Cases, c.Name) {
+			continue
+		}
+		step := func(round int, side string) {
+			progress.Step(i, len(Cases()), "%s round %d of %d: %s", c.Name, round+1, o.Rounds, side)
+		}
+		f, err := b.measure(ctx, c, step)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		if err := sink.Add(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measure runs the rounds of a case; the sides take turns, and the other one begins in every second round.
+func (b *bench) measure(ctx context.Context, c Case, step func(int, string)) (benchfmt.Figure, error) {
+	sides := []side{{name: "millstream", ours: true, goWorkers: c.Go}}
+	if b.o.Peer {
+		sides = append(sides, side{name: PeerName})
+	}
+	rounds := make([]benchfmt.Rounds, len(sides))
+	answers := make([]answer, len(sides))
+	for round := range b.o.Rounds {
+		for k := range sides {
+			i := (k + round) % len(sides)
+			step(round, sides[i].name)
+			a, err := b.once(ctx, c, sides[i])
+			if err != nil {
+				return benchfmt.Figure{}, fmt.Errorf("%s: %w", sides[i].name, err)
+			}
+			v, err := value(c, a)
+			if err != nil {
+				return benchfmt.Figure{}, fmt.Errorf("%s: %w", sides[i].name, err)
+			}
+			rounds[i].Better = c.Better
+			rounds[i].Add(v)
+			answers[i] = a
+		}
+		if len(sides) > 1 && answers[0].Check != answers[1].Check {
+			return benchfmt.Figure{}, fmt.Errorf("the sides computed different things: %q here, %q there", answers[0].Check, answers[1].Check)
+		}
+	}
+	f := benchfmt.Figure{
+		Bench: "dask", Case: c.Name, Setting: fmt.Sprintf("%d x %d tcp", b.o.Workers, b.o.Threads), Unit: c.Unit, Better: c.Better,
+		Tasks: answers[0].Tasks, Ours: rounds[0].Median(), OursMedian: rounds[0].Median(), Bar: c.Bar,
+	}
+	if len(sides) > 1 {
+		f.Peer, f.Theirs, f.TheirsMedian = PeerName, rounds[1].Median(), rounds[1].Median()
+	}
+	return f, nil
+}
+
+// value is the figure of an answer.
+func value(c Case, a answer) (float64, error) {
+	if a.Seconds <= 0 || a.Tasks <= 0 {
+		return 0, fmt.Errorf("%d tasks took %v s", a.Tasks, a.Seconds)
+	}
+	switch c.Unit {
+	case benchfmt.UnitTaskRate:
+		return float64(a.Tasks) / a.Seconds, nil
+	case benchfmt.UnitMicros:
+		if a.CPU <= 0 {
+			return 0, fmt.Errorf("the scheduler used no processor time")
+		}
+		return benchfmt.Micros(a.CPU) / float64(a.Tasks), nil
+	}
+	return a.Seconds, nil
+}
