@@ -110,6 +110,10 @@ func (w *Worker) register(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := w.checkRelease(ctx, c); err != nil {
+		c.Abort()
+		return nil, err
+	}
 	begun := time.Now()
 	if err := rpc.Notify(ctx, c, "register-worker", w.registration()); err != nil {
 		return nil, err

@@ -1,0 +1,35 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/daskver"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// checkRelease asks a scheduler of Dask's which release it is, before the connection becomes
+// the worker's stream: tasks have another form before those that were tested, and are then
+// misread rather than refused.
+func (w *Worker) checkRelease(ctx context.Context, c comm.Comm) error {
+	if c.Info().Millstream != nil {
+		return nil
+	}
+	var reply msgpack.Map
+	if err := rpc.Call(ctx, c, "versions", wire.Dict{}, &reply); err != nil {
+		return err
+	}
+	packages, _ := reply.Get("packages")
+	m, _ := packages.(msgpack.Map)
+	release := m.GetString("distributed")
+	switch text := daskver.Worker.Message("the scheduler at "+w.cfg.Scheduler, release); daskver.Worker.Check(release) {
+	case daskver.Older:
+		return fmt.Errorf("worker: %w: %s", ErrRefused, text)
+	case daskver.Newer, daskver.Unknown:
+		w.log.Warn(text)
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// daskComm is a comm whose peer is not of our kind.
+type daskComm struct{ comm.Comm }
+
+func (c daskComm) Info() comm.Info {
+	i := c.Comm.Info()
+	i.Millstream = nil
+	return i
+}
+
+// A worker looks at the release of a scheduler that is Dask's: an old one is refused in
+// words, and so is an answer that says nothing of the kind.
+func TestSchedulerRelease(t *testing.T) {
+	for _, c := range []struct{ release, want string }{
+		{"2026.8.0", ""}, {"2025.4.1", ""}, {"2031.1.0", ""}, {"", ""}, {"2025.3.1", "2025.4.1 to"}, {"2022.12.0", "2025.4.1 to"},
+	} {
+		t.Run(c.release, func(t *testing.T) {
+			l, err := comm.Default.Listen(t.Context(), "tcp://127.0.0.1:0", comm.ListenConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := rpc.NewServer(rpc.Config{Type: "Scheduler"})
+			s.Handle("versions", func(context.Context, *rpc.Request) (any, error) {
+				return msgpack.MapOf("packages", msgpack.MapOf("distributed", c.release)), nil
+			})
+			served := make(chan struct{})
+			go func() { defer close(served); _ = s.Serve(context.Background(), l) }()
+			defer func() { _ = s.Close(); <-served }()
+			conn, err := comm.Default.Dial(t.Context(), l.ContactAddr(), comm.DialConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Abort()
+			w := &Worker{cfg: Config{Scheduler: l.ContactAddr()}}
+			w.log = slog.New(slog.DiscardHandler)
+			err = w.checkRelease(t.Context(), daskComm{conn})
+			switch {
+			case c.want == "" && err != nil:
+				t.Error(err)
+			case c.want != "" && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
