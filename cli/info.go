@@ -45,23 +45,34 @@ type gpuReport struct {
 }
 
 func infoCommand() *cobra.Command {
-	var asJSON, config bool
+	var asJSON, config, wiring bool
 	var match string
 	cmd := &cobra.Command{
 		Use:     "info",
 		Short:   "Show the UCX library, its transports and devices, the GPUs and the settings",
 		GroupID: groupStart,
 		Long: `Shows which UCX library Millstream uses and what it offers on this machine.
+With --topology it shows instead how GPUs, network devices and processors are
+wired: the tree of nodes and PCI bridges, and for each GPU the processors and the
+InfiniBand port next to it with nvidia-smi's names of distances (PIX, PXB, PHB,
+NODE, SYS). Neither UCX nor a driver is needed for that.
 
 Exit code: 1 when UCX cannot be used, else 0.`,
 		Example: `  millstream info
   millstream info --config
   millstream info --config --match RNDV
+  millstream info --topology
   UCX_TLS=tcp millstream info`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if match != "" && !config {
 				return usagef("--match needs --config")
+			}
+			if wiring {
+				if config {
+					return usagef("--topology and --config are two reports: ask for one")
+				}
+				return writeTopology(cmd.OutOrStdout(), asJSON)
 			}
 			report, err := collectInfo(config, match)
 			if asJSON {
@@ -78,6 +89,7 @@ Exit code: 1 when UCX cannot be used, else 0.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print everything as JSON")
 	cmd.Flags().BoolVar(&config, "config", false, "also show UCX's effective settings")
+	cmd.Flags().BoolVar(&wiring, "topology", false, "show how GPUs, network devices and processors are wired")
 	cmd.Flags().StringVar(&match, "match", "", "with --config: only settings whose name contains this text")
 	return cmd
 }
