@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/gcfloor"
+	"go.millstream.dev/internal/pyproc"
 	"go.millstream.dev/scheduler"
 	"go.millstream.dev/secure"
 )
@@ -36,6 +37,13 @@ Durability
   is killed and started again with the same DIR goes on where it was; Millstream
   clients and workers come back by themselves.
 
+Python
+  Graphs of Python clients that are more than plain calls (dask.array,
+  dask.dataframe, dask.delayed, …) are opened by Python processes beside the
+  scheduler: other user, no network, nothing in the environment, where the
+  system allows; millstream doctor tells. They need what the clients' graphs
+  import, as Dask's own scheduler does.
+
 Ctrl-C or SIGTERM ends the scheduler, and with it its workers (with --journal
 they wait for the next one); a second Ctrl-C ends it at once.`
 
@@ -47,6 +55,7 @@ type schedulerFlags struct {
 	jupyter     bool
 	journal     string
 	idleTimeout string
+	python      pythonFlags
 }
 
 func schedulerCommand() *cobra.Command {
@@ -72,6 +81,7 @@ func schedulerCommand() *cobra.Command {
 	f.addDashboard(fs, ":8787", "where to serve HTTP")
 	fs.StringVar(&f.idleTimeout, "idle-timeout", "", "end after so long without work, such as 10m")
 	fs.StringVar(&f.journal, "journal", "", "folder of the journal (default: none is kept)")
+	f.python.add(fs)
 	fs.StringVar(&f.prefix, "dashboard-prefix", "", "not here yet")
 	fs.BoolVar(&f.jupyter, "jupyter", false, "not here: this process runs no Python")
 	fs.Bool("show", true, "")
@@ -126,6 +136,9 @@ func (f *schedulerFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	}
 	defer removePID()
 	raiseFileLimit()
+	if err := pyproc.Hide(); err != nil {
+		log.Warn("a Python process that a client has taken over might read this one's memory", "error", err)
+	}
 	return f.serve(ctx, cfg, log, stdout)
 }
 
@@ -152,7 +165,8 @@ func (f *schedulerFlags) config(log *slog.Logger) (scheduler.Config, error) {
 			return cfg, err
 		}
 	}
-	return cfg, nil
+	cfg.Python, err = f.python.config()
+	return cfg, err
 }
 
 // addresses are those to serve. As with Dask, --protocol and --port may be lists.

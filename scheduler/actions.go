@@ -133,8 +133,8 @@ var (
 )
 
 // computeTask appends Dask's compute-task message: the hottest of all.
-func (s *Scheduler) computeTask(b []byte, t *state.Task, runID int64) []byte {
-	b = append(b, computeHead...)
+func (s *Scheduler) computeTask(out *batch, t *state.Task, runID int64) []byte {
+	b := append(out.body, computeHead...)
 	b = append(b, t.Key()...)
 	b = append(b, fieldRunID...)
 	b = msgpack.AppendInt(b, runID)
@@ -160,7 +160,7 @@ func (s *Scheduler) computeTask(b []byte, t *state.Task, runID int64) []byte {
 		b = msgpack.AppendInt(b, d.NBytes())
 	}
 	b = append(b, fieldRunSpec...)
-	b = msgpack.AppendBytes(b, t.Spec())
+	b = out.runSpec(b, t)
 	notes := t.Annotations()
 	b = append(b, fieldRes...)
 	if notes == nil || len(notes.Resources) == 0 {
@@ -222,7 +222,7 @@ func (s *Scheduler) toWorker(st *stream, a *state.Action) {
 	b := out.body
 	switch a.Kind {
 	case state.ComputeTask:
-		b = s.computeTask(b, a.Task, a.RunID)
+		b = s.computeTask(out, a.Task, a.RunID)
 	case state.FreeKeys:
 		b = appendKeys(append(b, freeHead...), a.Keys)
 		b = s.appendStimulus(b, "free-keys")

@@ -37,6 +37,7 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 	s.cancel()
 	err := s.server.Close()
 	s.serving.Wait()
+	s.closeMaterialiser()
 	if begun {
 		close(s.stop)
 		<-s.loopDone

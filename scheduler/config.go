@@ -86,6 +86,8 @@ type Config struct {
 	// workers are kept for the dashboard (default 100,000, as
 	// distributed.scheduler.dashboard.tasks.task-stream-length, and 10,000).
 	TaskStream, Transfers int
+	// Python says how graphs of Python clients are opened.
+	Python PythonConfig
 	// Blocked are ops that are refused (distributed.scheduler.blocked-handlers).
 	Blocked []string
 	// Validate checks all of the state after each event: for tests
@@ -203,6 +205,7 @@ func (c Config) withDefaults() Config {
 	c.EventsDelay = cmp.Or(c.EventsDelay, time.Hour)
 	c.TaskStream = cmp.Or(c.TaskStream, 100_000)
 	c.Transfers = cmp.Or(c.Transfers, 10_000)
+	c.Python.GraphTimeout = cmp.Or(c.Python.GraphTimeout, 10*time.Minute)
 	c.Outgoing = cmp.Or(c.Outgoing, 1<<30)
 	return c
 }

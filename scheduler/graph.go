@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -52,29 +53,59 @@ func (a *arena) keep(b []byte) []byte {
 	return a.chunk[at:len(a.chunk):len(a.chunk)]
 }
 
-func (a *arena) key(b []byte) task.Key { return task.Key(borrow(a.keep(b))) }
+// make keeps what f appends, which is at most size bytes.
+func (a *arena) make(size int, f func(dst []byte) []byte) []byte {
+	if size > arenaChunk/4 {
+		return f(make([]byte, 0, size))
+	}
+	if cap(a.chunk)-len(a.chunk) < size {
+		a.chunk = make([]byte, 0, arenaChunk)
+	}
+	at := len(a.chunk)
+	a.chunk = f(a.chunk)
+	return a.chunk[at:len(a.chunk):len(a.chunk)]
+}
 
-var errPickled = errors.New("the graph is a Python expression, which this scheduler does not open: submit it to Dask's scheduler, or submit Go functions")
+func (a *arena) key(b []byte) task.Key { return task.Key(borrow(a.keep(b))) }
 
 // decodeGraph reads the current message of ops, outside of the loop. Its error is one of
 // the protocol, which ends the stream; a graph that makes no sense is told to the client.
-func (s *Scheduler) decodeGraph(m *wire.Message, ops *wire.Ops) (*graph, error) {
-	g, expr, err := readUpdate(ops)
+// A graph of Python's may take long: the client's later messages wait for it, so that
+// what it said stays in order; other clients do not.
+func (s *Scheduler) decodeGraph(ctx context.Context, st *stream, m *wire.Message, ops *wire.Ops) (*graph, error) {
+	var u wire.UpdateGraph
+	g, err := readUpdate(ops, &u)
 	if err == nil && g.err == nil {
-		g.err = g.decode(m, expr)
+		g.err = s.decodeExpr(ctx, st, g, m, &u)
 	}
 	return g, err
 }
 
+// decodeExpr reads the nodes, of a Go client's graph or of Python's.
+func (s *Scheduler) decodeExpr(ctx context.Context, st *stream, g *graph, m *wire.Message, u *wire.UpdateGraph) error {
+	v, err := wire.DecodeRef(m, u.Expr, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	if err != nil {
+		return err
+	}
+	expr, ok := v.(*wire.Serialized)
+	switch {
+	case !ok:
+		return errors.New("expr_ser is no serialized expression")
+	case task.IsGraph(expr.Header):
+		g.expr = expr
+		return g.read(expr)
+	}
+	return s.decodePickled(ctx, st, g, expr, m, u)
+}
+
 // readUpdate reads all of an update-graph but its graph.
-func readUpdate(ops *wire.Ops) (*graph, wire.Ref, error) {
-	var u wire.UpdateGraph
-	if err := ops.UpdateGraph(&u); err != nil {
-		return nil, wire.Ref{}, err
+func readUpdate(ops *wire.Ops, u *wire.UpdateGraph) (*graph, error) {
+	if err := ops.UpdateGraph(u); err != nil {
+		return nil, err
 	}
 	raw, err := ops.Raw()
 	if err != nil {
-		return nil, wire.Ref{}, err
+		return nil, err
 	}
 	g := &graph{raw: raw}
 	g.ev.Keys = slices.Grow(g.ev.Keys, min(len(u.Keys)/8, 1<<20))
@@ -87,10 +118,10 @@ func readUpdate(ops *wire.Ops) (*graph, wire.Ref, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, wire.Ref{}, fmt.Errorf("keys: %w", err)
+		return nil, fmt.Errorf("keys: %w", err)
 	}
-	g.err = g.options(&u)
-	return g, u.Expr, nil
+	g.err = g.options(u)
+	return g, nil
 }
 
 // options reads what stands beside the graph.
@@ -144,20 +175,7 @@ func duration(raw []byte) (time.Duration, error) {
 	return time.Duration(f * float64(time.Second)), nil
 }
 
-// decode reads the nodes.
-func (g *graph) decode(m *wire.Message, ref wire.Ref) error {
-	v, err := wire.DecodeRef(m, ref, wire.DecodeOptions{Keep: true, KeepPickled: true})
-	if err != nil {
-		return err
-	}
-	expr, ok := v.(*wire.Serialized)
-	if !ok || !task.IsGraph(expr.Header) {
-		return errPickled
-	}
-	g.expr = expr
-	return g.read(expr)
-}
-
+// read reads the nodes of a Go client's graph, or of one that the journal has kept.
 func (g *graph) read(expr *wire.Serialized) error {
 	r, err := task.ReadGraph(expr)
 	if err != nil {
@@ -180,6 +198,9 @@ func (g *graph) read(expr *wire.Serialized) error {
 		node := state.Node{Key: mem.key(n.Key), Order: n.Order}
 		if n.Spec != nil {
 			node.Spec = mem.keep(n.Spec)
+			if node.Needs, node.Producer, err = specNeeds(node.Spec); err != nil {
+				return fmt.Errorf("node %s: %w", node.Key, err)
+			}
 		}
 		if n.Annotations >= 0 {
 			node.Annotations = notes[n.Annotations]
@@ -273,7 +294,7 @@ func (s *Scheduler) badGraph(c *client, keys []task.Key, why error) {
 	if c.st == nil || c.st.gone {
 		return
 	}
-	f := &state.Failure{Kind: state.BadGraph, ExceptionText: why.Error()}
+	f := s.graphFailure(why)
 	for _, k := range keys {
 		s.toClient(c.st, &state.Action{Kind: state.KeyErred, Key: k, Failure: f})
 	}

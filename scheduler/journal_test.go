@@ -207,7 +207,7 @@ func FuzzRecords(f *testing.F) {
 			_ = g.read(expr)
 			ops := wire.ReadOps(raw)
 			if ops.Next() {
-				_, _, _ = readUpdate(&ops)
+				_, _ = readUpdate(&ops, &wire.UpdateGraph{})
 			}
 		}
 		_, _, _ = readOpRecord(data)

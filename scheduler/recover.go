@@ -98,7 +98,8 @@ func (s *Scheduler) replayGraph(data []byte) error {
 	if !ops.Next() {
 		return errRecord
 	}
-	g, _, err := readUpdate(&ops)
+	var u wire.UpdateGraph
+	g, err := readUpdate(&ops, &u)
 	if err != nil {
 		return err
 	}
@@ -303,7 +304,8 @@ func (k *kept) takeBack(r journal.Record, write func(journal.Kind, string, []tas
 	if !ops.Next() {
 		return errRecord
 	}
-	g, _, err := readUpdate(&ops)
+	var u wire.UpdateGraph
+	g, err := readUpdate(&ops, &u)
 	if err != nil {
 		return err
 	}

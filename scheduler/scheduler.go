@@ -49,6 +49,8 @@ type Scheduler struct {
 	}
 	done chan struct{} // closed when all has ended
 
+	materialiser materialiser
+
 	// All below belongs to the loop.
 
 	now      time.Time

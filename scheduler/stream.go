@@ -113,7 +113,7 @@ func (st *stream) read(ctx context.Context) error {
 		if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
 			err = errNoBody
 		} else if st.client != nil {
-			p.graphs, last, err = st.prepare(m)
+			p.graphs, last, err = st.prepare(ctx, m)
 		}
 		if err != nil {
 			m.Release()
@@ -144,12 +144,12 @@ func (st *stream) read(ctx context.Context) error {
 
 // prepare looks at a message outside of the loop: graphs are decoded, and the end of the
 // stream is seen. It checks that all of the body is well-formed.
-func (st *stream) prepare(m *wire.Message) (graphs []*graph, last bool, err error) {
+func (st *stream) prepare(ctx context.Context, m *wire.Message) (graphs []*graph, last bool, err error) {
 	ops := wire.ReadOps(m.Body())
 	for ops.Next() {
 		switch string(ops.Op()) {
 		case "update-graph":
-			g, err := st.s.decodeGraph(m, &ops)
+			g, err := st.s.decodeGraph(ctx, st, m, &ops)
 			if err != nil {
 				return nil, false, err
 			}

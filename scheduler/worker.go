@@ -153,9 +153,14 @@ func newWorker(in *registration) (*worker, *state.AddWorker, error) {
 	if ev.Resources, err = resources(in.Resources); err != nil {
 		return bad("resources: %v", err)
 	}
+	ev.Can = state.Python
 	if ours, ok := w.extra.Get("millstream"); ok {
 		m, _ := ours.(msgpack.Map)
 		ev.Registry = strings.Clone(m.GetString("registry"))
+		ev.Can = state.Go
+		if python, _ := m.Get("python"); python == true {
+			ev.Can |= state.Python
+		}
 	}
 	if in.Now > 0 {
 		w.delay = seconds(time.Now()) - in.Now

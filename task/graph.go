@@ -110,6 +110,14 @@ func (w *GraphWriter) Annotations(a *Annotations) int {
 	return w.nnotes - 1
 }
 
+// RawAnnotations is Annotations of a map as msgpack, with all that ReadAnnotations does not
+// know.
+func (w *GraphWriter) RawAnnotations(raw []byte) int {
+	w.notes = append(w.notes, raw...)
+	w.nnotes++
+	return w.nnotes - 1
+}
+
 // None is no annotations, or no order, of a node.
 const None = -1
 

@@ -40,6 +40,9 @@ type Supervisor struct {
 // steady is how long a child must live for its death to count as the first.
 const steady = 30 * time.Second
 
+// errIdle is why a child ends that a pool has no use for.
+var errIdle = errors.New("not needed any more")
+
 // ErrClosed is what a closed Supervisor or Pool answers.
 var ErrClosed = errors.New("pyproc: closed")
 

@@ -45,6 +45,7 @@ class Peer:
         self.sock = sock
         self.settings = settings
         self.executor = concurrent.futures.ThreadPoolExecutor(settings.get("threads") or 8, thread_name_prefix="millstream")
+        self.default = None  # msgpack's default
         self.loop = None  # set by run() of a module that has coroutine handlers
         self._handlers = {}
         self._calls = {}  # id -> Future; owned by _calls_lock
@@ -149,7 +150,7 @@ class Peer:
     def _send(self, head, frames):
         import msgpack
 
-        views = [memoryview(msgpack.packb(head, use_bin_type=True))]
+        views = [memoryview(msgpack.packb(head, use_bin_type=True, default=self.default))]
         for f in frames:
             v = memoryview(f)
             views.append(v if v.format == "B" and v.ndim == 1 and v.c_contiguous else v.cast("B") if v.c_contiguous else memoryview(bytes(v)))

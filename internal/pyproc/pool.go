@@ -1,0 +1,240 @@
+package pyproc
+
+import (
+	"cmp"
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// PoolConfig describes children that each serve one owner.
+type PoolConfig struct {
+	Config
+	// Size is how many may be there at once (default the number of CPUs, at least 2).
+	Size int
+	// Idle is how long a child without work is kept for its owner (default 1 min).
+	Idle time.Duration
+	// NoSpare does not start a child ahead of the next owner's first need.
+	NoSpare bool
+}
+
+// Pool keeps children of which each belongs to one owner: what it has seen of one is
+// never within reach of another.
+type Pool struct {
+	cfg    PoolConfig
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	all   []*lent       // guarded by mu
+	freed chan struct{} // closed and made anew when a place may have become free; guarded by mu
+}
+
+// lent is one child of a pool, or the place for one that is starting. The pool's lock
+// owns it.
+type lent struct {
+	owner string // "" for the spare one
+	p     *Process
+	busy  bool // in use, or starting
+	timer *time.Timer
+}
+
+// NewPool starts nothing yet.
+func NewPool(cfg PoolConfig) *Pool {
+	cfg.Size = cmp.Or(cfg.Size, max(runtime.GOMAXPROCS(0), 2))
+	cfg.Idle = cmp.Or(cfg.Idle, time.Minute)
+	p := &Pool{cfg: cfg, freed: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// Acquire returns a child that only owner has used and that nobody uses now. release gives
+// it back; it must be called once. When all places are taken, it takes that of a child
+// without work, or waits.
+func (l *Pool) Acquire(ctx context.Context, owner string) (p *Process, release func(), err error) {
+	for {
+		c, freed, err := l.take(owner)
+		if err != nil {
+			return nil, nil, err
+		}
+		if c == nil {
+			select {
+			case <-freed:
+				continue
+			case <-ctx.Done():
+				return nil, nil, ctx.Err()
+			}
+		}
+		if c.p == nil {
+			p, err := Start(ctx, l.cfg.Config)
+			if err != nil {
+				l.drop(c)
+				return nil, nil, err
+			}
+			l.put(c, p)
+		} else if c.p.Err() != nil { // it died while nobody looked
+			l.drop(c)
+			continue
+		}
+		l.spare()
+		return c.p, func() { l.give(c) }, nil
+	}
+}
+
+// take returns a child that is now the owner's, perhaps one that has yet to be started;
+// or nil and what to wait for.
+func (l *Pool) take(owner string) (*lent, <-chan struct{}, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return nil, nil, ErrClosed
+	}
+	var spare, idle *lent
+	for _, c := range l.all {
+		switch {
+		case c.busy:
+		case c.owner == owner:
+			c.use()
+			return c, nil, nil
+		case c.owner == "":
+			spare = c
+		case idle == nil:
+			idle = c // the one that has waited longest: give puts them at the end
+		}
+	}
+	if spare != nil {
+		spare.owner = owner
+		spare.use()
+		return spare, nil, nil
+	}
+	if len(l.all) >= l.cfg.Size {
+		if idle == nil {
+			return nil, l.freed, nil
+		}
+		l.remove(idle)
+	}
+	c := &lent{owner: owner, busy: true}
+	l.all = append(l.all, c)
+	return c, nil, nil
+}
+
+func (c *lent) use() {
+	c.busy = true
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+}
+
+// put sets the child that has been started for a place. A pool that was closed meanwhile
+// ends it.
+func (l *Pool) put(c *lent, p *Process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.p = p
+	if l.ctx.Err() != nil {
+		p.Kill(ErrClosed)
+	}
+}
+
+// give takes a child back.
+func (l *Pool) give(c *lent) {
+	if c.p.Err() != nil {
+		l.drop(c)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.busy = false
+	i := slices.Index(l.all, c)
+	if i < 0 { // the pool is closed
+		return
+	}
+	l.all = append(slices.Delete(l.all, i, i+1), c)
+	c.timer = time.AfterFunc(l.cfg.Idle, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if !c.busy && slices.Contains(l.all, c) {
+			l.remove(c)
+		}
+	})
+	l.wake()
+}
+
+// drop forgets a place whose child is gone or did not come.
+func (l *Pool) drop(c *lent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if slices.Contains(l.all, c) {
+		l.remove(c)
+	}
+}
+
+// remove ends a child and frees its place. The lock is held; the end is not waited for.
+func (l *Pool) remove(c *lent) {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if c.p != nil {
+		c.p.Kill(errIdle)
+	}
+	i := slices.Index(l.all, c)
+	l.all = slices.Delete(l.all, i, i+1)
+	l.wake()
+}
+
+func (l *Pool) wake() {
+	close(l.freed)
+	l.freed = make(chan struct{})
+}
+
+// spare starts a child for the next owner: a start takes long, since Dask is imported.
+func (l *Pool) spare() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cfg.NoSpare || l.ctx.Err() != nil || len(l.all) >= l.cfg.Size || slices.ContainsFunc(l.all, func(c *lent) bool { return c.owner == "" }) {
+		return
+	}
+	c := &lent{busy: true}
+	l.all = append(l.all, c)
+	l.wg.Go(func() {
+		p, err := Start(l.ctx, l.cfg.Config)
+		if err != nil {
+			l.drop(c) // whoever needs one is told
+			return
+		}
+		l.put(c, p)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		c.busy = false
+		l.wake()
+	})
+}
+
+// Close ends all children and waits. Who still uses one sees its end.
+func (l *Pool) Close() error {
+	l.cancel()
+	l.wg.Wait()
+	l.mu.Lock()
+	all := l.all
+	l.all = nil
+	for _, c := range all {
+		if c.timer != nil {
+			c.timer.Stop()
+		}
+	}
+	l.wake()
+	l.mu.Unlock()
+	for _, c := range all {
+		l.mu.Lock()
+		p := c.p
+		l.mu.Unlock()
+		if p != nil {
+			_ = p.Close()
+		}
+	}
+	return nil
+}

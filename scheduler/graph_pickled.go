@@ -1,0 +1,215 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/pygraph"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/wire/pickle"
+)
+
+// decodePickled makes the tasks of a Python client's expression: here, where it is one that
+// can be read without Python, else in a materialiser.
+func (s *Scheduler) decodePickled(ctx context.Context, st *stream, g *graph, expr *wire.Serialized, m *wire.Message, u *wire.UpdateGraph) error {
+	notes, err := wire.DecodeRef(m, u.Annotations, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	if err != nil {
+		return fmt.Errorf("annotations: %w", err)
+	}
+	short, err := g.split(expr, notes, u.InternalPriority)
+	if err != nil {
+		return err
+	}
+	if !short {
+		nodes, err := s.materialise(ctx, owner(st.comm), g, expr, notes, u.InternalPriority)
+		if err != nil {
+			return err
+		}
+		g.graph = state.Graph{Nodes: nodes, Ordered: true}
+	}
+	if s.journal != nil {
+		g.expr = g.record()
+	}
+	return nil
+}
+
+// owner is whose Python process opens a client's graphs: who the peer is known to be or,
+// where nobody is known, where it comes from.
+func owner(c comm.Comm) string {
+	host, err := comm.AddressHost(c.PeerAddr())
+	if err != nil {
+		host = c.PeerAddr()
+	}
+	return host
+}
+
+// split makes the tasks without Python, and reports whether it can.
+func (g *graph) split(expr *wire.Serialized, notes any, priority []byte) (bool, error) {
+	all, ok, err := shortNotes(notes)
+	if err != nil || !ok {
+		return false, err
+	}
+	p, ok, err := pygraph.Split(expr, g.ev.Keys, pygraph.Limits{})
+	if err != nil || !ok {
+		return false, err
+	}
+	orders, ok := map[task.Key]int64(nil), true
+	if !p.Ordered {
+		if orders, ok = readOrders(priority); !ok {
+			return false, nil
+		}
+	}
+	g.graph = state.Graph{Nodes: takeNodes(), Ordered: p.Ordered || len(orders) > 0}
+	var shared *[]byte
+	var mem arena
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		node := state.Node{Key: n.Key, Deps: n.Deps, Order: n.Order, Annotations: all, Needs: state.Python}
+		if !p.Ordered {
+			node.Order = orders[n.Key]
+		}
+		var flags byte
+		if n.Go != "" {
+			flags, node.Needs = flagGo, state.Go
+		}
+		if n.Spec.Shared != nil {
+			if shared == nil || len(*shared) != len(n.Spec.Shared) || &(*shared)[0] != &n.Spec.Shared[0] {
+				s := n.Spec.Shared
+				shared = &s
+			}
+			node.Shared = shared
+		}
+		if flags == 0 && len(n.Spec.Buffers) == 0 && node.Shared == nil {
+			node.Spec = n.Spec.Own
+		} else {
+			node.Spec = mem.make(specSize(n.Spec.Own, n.Spec.Buffers), func(dst []byte) []byte {
+				return appendSpec(dst, flags, n.Spec.Own, n.Spec.Buffers, node.Shared != nil)
+			})
+		}
+		g.graph.Nodes = append(g.graph.Nodes, node)
+	}
+	return true, nil
+}
+
+// shortNotes reads the annotations of a message if that needs no Python; nil for none.
+func shortNotes(notes any) (*state.Annotations, bool, error) {
+	var a task.Annotations
+	switch v := notes.(type) {
+	case nil:
+		return nil, true, nil
+	case *wire.Pickled:
+		if string(v.Data) == emptyDict {
+			return nil, true, nil
+		}
+		tree, err := v.Tree(pickle.Limits{})
+		if err != nil {
+			return nil, false, fmt.Errorf("annotations: %w", err)
+		}
+		var ok bool
+		if a, ok, err = pygraph.Annotations(tree); err != nil || !ok {
+			return nil, false, err
+		}
+	case msgpack.Map:
+		if len(v) == 0 {
+			return nil, true, nil
+		}
+		raw, err := msgpack.Append(nil, v)
+		if err != nil {
+			return nil, false, nil
+		}
+		r := msgpack.NewReader(raw)
+		if a, err = task.ReadAnnotations(&r); err != nil {
+			return nil, false, nil // Python knows more forms, and better words
+		}
+	default:
+		return nil, false, nil
+	}
+	if math.IsNaN(a.Priority) {
+		return nil, false, fmt.Errorf("annotations: the priority is no number")
+	}
+	if len(a.Raw) == 0 {
+		if a.IsZero() {
+			return nil, true, nil
+		}
+		a.Raw = a.Append(nil)
+	}
+	return annotations(&a), true, nil
+}
+
+// emptyDict is the pickle of {}, which nearly all clients send as annotations.
+const emptyDict = "\x80\x05}\x94."
+
+// readOrders reads internal_priority; nil where there is none.
+func readOrders(raw []byte) (map[task.Key]int64, bool) {
+	if raw == nil {
+		return nil, true
+	}
+	r := msgpack.NewReader(raw)
+	if r.TryNil() {
+		return nil, true
+	}
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return nil, false
+	}
+	out := make(map[task.Key]int64, n)
+	for range n {
+		k, err := r.ReadKey(nil)
+		if err != nil {
+			return nil, false
+		}
+		key := task.Key(k)
+		if out[key], err = r.ReadInt(); err != nil {
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+// record is the graph as the journal keeps it: its tasks, since what opened the expression
+// may be gone when the journal is read.
+func (g *graph) record() *wire.Serialized {
+	var w task.GraphWriter
+	var scratch []byte
+	notes := map[*state.Annotations]int{}
+	for i := range g.graph.Nodes {
+		n := &g.graph.Nodes[i]
+		at := task.None
+		if n.Annotations != nil {
+			known, ok := notes[n.Annotations]
+			if !ok {
+				known = w.RawAnnotations(n.Annotations.Raw)
+				notes[n.Annotations] = known
+			}
+			at = known
+		}
+		spec := n.Spec
+		if n.Shared != nil {
+			scratch = wholeSpec(scratch[:0], *n.Shared, spec)
+			spec = scratch
+		}
+		order := int64(task.None)
+		if g.graph.Ordered {
+			order = max(n.Order, 0)
+		}
+		w.Spec(n.Key, spec, n.Deps, at, order)
+	}
+	return w.Serialized()
+}
+
+// wholeSpec appends a spec with its shared part put in.
+func wholeSpec(dst, shared, spec []byte) []byte {
+	p, err := readSpec(spec)
+	if err != nil {
+		return append(dst, spec...)
+	}
+	var buffers [][]byte
+	p.each(func(b []byte) { buffers = append(buffers, b) })
+	whole := append(append(make([]byte, 0, len(shared)+len(p.pickle)), shared...), p.pickle...)
+	return appendSpec(dst, p.flags, whole, buffers, false)
+}
