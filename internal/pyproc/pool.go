@@ -16,6 +16,8 @@ type PoolConfig struct {
 	Size int
 	// Idle is how long a child without work is kept for its owner (default 1 min).
 	Idle time.Duration
+	// Setup is called with each new child before anybody gets it; an error ends the child.
+	Setup func(ctx context.Context, p *Process) error
 	// NoSpare does not start a child ahead of the next owner's first need.
 	NoSpare bool
 }
@@ -69,7 +71,7 @@ func (l *Pool) Acquire(ctx context.Context, owner string) (p *Process, release f
 			}
 		}
 		if c.p == nil {
-			p, err := Start(ctx, l.cfg.Config)
+			p, err := l.start(ctx)
 			if err != nil {
 				l.drop(c)
 				return nil, nil, err
@@ -82,6 +84,29 @@ func (l *Pool) Acquire(ctx context.Context, owner string) (p *Process, release f
 		l.spare()
 		return c.p, func() { l.give(c) }, nil
 	}
+}
+
+func (l *Pool) start(ctx context.Context) (*Process, error) {
+	p, err := Start(ctx, l.cfg.Config)
+	if err == nil && l.cfg.Setup != nil {
+		if err = l.cfg.Setup(ctx, p); err != nil {
+			_ = p.Close()
+		}
+	}
+	return p, err
+}
+
+// Current are the children that run now, in use or not.
+func (l *Pool) Current() []*Process {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []*Process
+	for _, c := range l.all {
+		if c.p != nil {
+			out = append(out, c.p)
+		}
+	}
+	return out
 }
 
 // take returns a child that is now the owner's, perhaps one that has yet to be started;
@@ -201,7 +226,7 @@ func (l *Pool) spare() {
 	c := &lent{busy: true}
 	l.all = append(l.all, c)
 	l.wg.Go(func() {
-		p, err := Start(l.ctx, l.cfg.Config)
+		p, err := l.start(l.ctx)
 		if err != nil {
 			l.drop(c) // whoever needs one is told
 			return
