@@ -34,6 +34,36 @@ func NewMethod[S, I, A, R any](t *ActorType[S, I], name string, f func(ctx conte
 	return &Method[S, A, R]{full}
 }
 
+// Method0 is a method of actors without parameters.
+type Method0[S, R any] struct{ name string }
+
+// NewMethod0 is NewMethod for a method without parameters.
+func NewMethod0[S, I, R any](t *ActorType[S, I], name string, f func(ctx context.Context, s S) (R, error)) *Method0[S, R] {
+	full := t.name + "." + name
+	task.RegisterMethod0(full, f)
+	return &Method0[S, R]{full}
+}
+
+// Method2 is a method of actors of two parameters.
+type Method2[S, A, B, R any] struct{ name string }
+
+// NewMethod2 is NewMethod for two parameters.
+func NewMethod2[S, I, A, B, R any](t *ActorType[S, I], name string, f func(ctx context.Context, s S, a A, b B) (R, error)) *Method2[S, A, B, R] {
+	full := t.name + "." + name
+	task.RegisterMethod2(full, f)
+	return &Method2[S, A, B, R]{full}
+}
+
+// Method3 is a method of actors of three parameters.
+type Method3[S, A, B, C, R any] struct{ name string }
+
+// NewMethod3 is NewMethod for three parameters.
+func NewMethod3[S, I, A, B, C, R any](t *ActorType[S, I], name string, f func(ctx context.Context, s S, a A, b B, c C) (R, error)) *Method3[S, A, B, C, R] {
+	full := t.name + "." + name
+	task.RegisterMethod3(full, f)
+	return &Method3[S, A, B, C, R]{full}
+}
+
 // Actor is one actor.
 type Actor[S any] struct{ f *Future[S] }
 
@@ -49,20 +79,97 @@ func ActorOf[S any](c *Client, key task.Key) *Actor[S] { return &Actor[S]{Future
 // Key is the actor's.
 func (a *Actor[S]) Key() task.Key { return a.f.Key() }
 
+// AppendArg makes an actor an argument of Python functions, which get Dask's proxy of it. To
+// tasks of Go functions give its Handle.
+func (a *Actor[S]) AppendArg(b *task.Builder) error { return a.f.AppendArg(b) }
+
 // Wait waits until the actor is there, and returns its error.
 func (a *Actor[S]) Wait(ctx context.Context) error { return a.f.Wait(ctx) }
 
 // Release gives the actor up: it ends with its last holder.
 func (a *Actor[S]) Release() { a.f.Release() }
 
+// Handle names the actor in arguments of tasks, on whatever worker they run: see
+// ActorHandle.Actor. It does not hold the actor, so keep the actor while tasks use it.
+func (a *Actor[S]) Handle() ActorHandle[S] { return ActorHandle[S]{Key: a.Key().String()} }
+
+// ActorHandle is an actor as an argument of tasks.
+type ActorHandle[S any] struct {
+	// Key is the actor's key, as text.
+	Key string
+}
+
+// Actor is the actor itself, within a task whose context it gets: calls of its methods go to
+// the worker that has it.
+func (h ActorHandle[S]) Actor(ctx context.Context) (*Actor[S], error) {
+	c, err := FromContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ActorOf[S](c, task.NewKey(h.Key)), nil
+}
+
+func (a *Actor[S]) future() AnyFuture { return a.f }
+
+// AnyActor is an actor of any type, of Go's or of Python's.
+type AnyActor interface {
+	Key() task.Key
+	Wait(ctx context.Context) error
+	Release()
+	future() AnyFuture
+}
+
 // Call calls the method of an actor and waits for its result. An error of the method is a
 // *TaskError.
 func (m *Method[S, A, R]) Call(ctx context.Context, a *Actor[S], arg A) (R, error) {
+	return callMethod[R](ctx, a, m.name, []any{arg}, nil)
+}
+
+// Call calls the method of an actor: see Method.Call.
+func (m *Method0[S, R]) Call(ctx context.Context, a *Actor[S]) (R, error) {
+	return callMethod[R](ctx, a, m.name, nil, nil)
+}
+
+// Call calls the method of an actor: see Method.Call.
+func (m *Method2[S, A, B, R]) Call(ctx context.Context, a *Actor[S], x A, y B) (R, error) {
+	return callMethod[R](ctx, a, m.name, []any{x, y}, nil)
+}
+
+// Call calls the method of an actor: see Method.Call.
+func (m *Method3[S, A, B, C, R]) Call(ctx context.Context, a *Actor[S], x A, y B, z C) (R, error) {
+	return callMethod[R](ctx, a, m.name, []any{x, y, z}, nil)
+}
+
+// callMethod calls a method where the actor is.
+func callMethod[R any](ctx context.Context, a AnyActor, name string, args []any, kwargs []task.PyKwarg) (R, error) {
 	var zero R
-	if err := a.f.Wait(ctx); err != nil {
+	list := make([]any, len(args))
+	for i, x := range args {
+		v, err := task.EncodeValue(x)
+		if err != nil {
+			return zero, fmt.Errorf("client: argument %d of method %s: %w", i, name, err)
+		}
+		list[i] = v
+	}
+	named := wire.Dict{}
+	for _, k := range kwargs {
+		v, err := task.EncodeValue(k.Value)
+		if err != nil {
+			return zero, fmt.Errorf("client: argument %s of method %s: %w", k.Name, name, err)
+		}
+		named.Set(k.Name, v)
+	}
+	return askActor[R](ctx, a, "actor_execute", wire.NewDict("function", name, "args", list, "kwargs", named))
+}
+
+// askActor asks the worker that has an actor.
+func askActor[R any](ctx context.Context, a AnyActor, op string, args wire.Dict) (R, error) {
+	var zero R
+	f := a.future()
+	if err := f.Wait(ctx); err != nil {
 		return zero, err
 	}
-	c, ks, err := a.f.state()
+	c, ks, err := f.state()
 	if err != nil {
 		return zero, err
 	}
@@ -70,15 +177,9 @@ func (m *Method[S, A, R]) Call(ctx context.Context, a *Actor[S], arg A) (R, erro
 	if err != nil {
 		return zero, err
 	}
-	v, err := task.EncodeValue(arg)
-	if err != nil {
-		return zero, err
-	}
-	args := wire.NewDict("actor", ks.key.Raw(), "function", m.name, "args", []any{v}, "kwargs", wire.Dict{})
-	ctx, stop := c.within(ctx)
-	defer stop()
+	args.Set("actor", ks.key.Raw())
 	var reply msgpack.Map
-	if err := c.workers.Call(ctx, address, "actor_execute", args, &reply); err != nil {
+	if err := c.callWorker(ctx, address, op, args, &reply); err != nil {
 		return zero, fmt.Errorf("client: actor %s at %s: %w", ks.key, address, err)
 	}
 	if s := reply.GetString("status"); s != "OK" {
@@ -87,7 +188,18 @@ func (m *Method[S, A, R]) Call(ctx context.Context, a *Actor[S], arg A) (R, erro
 		return zero, newTaskError(ks.key, exc, text)
 	}
 	x, _ := reply.Get("result")
-	return task.FromPlain[R](x)
+	return task.FromPlain[R](wire.Clone(x))
+}
+
+// callWorker asks a worker, with Config.NoDirect through the scheduler.
+func (c *Client) callWorker(ctx context.Context, address, op string, args wire.Dict, reply any) error {
+	if c.cfg.NoDirect {
+		args.Set("op", op)
+		return c.call(ctx, "proxy", wire.NewDict("worker", address, "msg", args), reply)
+	}
+	ctx, stop := c.within(ctx)
+	defer stop()
+	return c.workers.Call(ctx, address, op, args, reply)
 }
 
 // whereIs is the worker that has a result.

@@ -26,8 +26,13 @@ type Config struct {
 	Name string
 	// Reconnect is how long a lost scheduler is looked for before all futures fail (default
 	// 60 s; negative: not at all). A Millstream scheduler that was restarted from its journal
-	// takes up where it was.
+	// takes up where it was. One of Dask's forgets its clients: futures are cancelled at once,
+	// and the client can be used again when the scheduler is back.
 	Reconnect time.Duration
+	// NoDirect makes results and scattered data go through the scheduler, for clients that
+	// cannot reach the workers (Dask's direct_to_workers=False). Without it the scheduler is
+	// asked only for what workers did not hand over.
+	NoDirect bool
 	// Heartbeat is the time between signs of life (default 5 s,
 	// distributed.client.heartbeat).
 	Heartbeat time.Duration
@@ -109,6 +114,11 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 	c.workers = rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: near})
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	s, err := c.register(ctx)
+	if err == nil && s.identity.dask() {
+		if err = c.checkDask(ctx); err != nil {
+			s.comm.Abort()
+		}
+	}
 	if err != nil {
 		c.cancel(ErrClosed)
 		_ = c.pool.Close()

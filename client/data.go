@@ -163,7 +163,26 @@ func (c *Client) Retry(ctx context.Context, futures ...AnyFuture) error {
 	if err != nil {
 		return err
 	}
-	return c.call(ctx, "retry", wire.NewDict("keys", keys, "client", c.id), nil)
+	before := make([]int, len(futures))
+	c.mu.Lock()
+	for i, f := range futures {
+		_, ks, _ := f.state()
+		before[i] = ks.retried
+	}
+	c.mu.Unlock()
+	if err := c.call(ctx, "retry", wire.NewDict("keys", keys, "client", c.id), nil); err != nil {
+		return err
+	}
+	// The stream says so too, perhaps later: until then nobody must see the old error. If it
+	// has said so already, what the futures have now is news.
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, f := range futures {
+		if _, ks, _ := f.state(); ks.retried == before[i] && ks.status == Failed {
+			ks.status, ks.err, ks.where = Pending, nil, -1
+		}
+	}
+	return nil
 }
 
 // Restart makes the cluster forget all tasks and starts the workers anew, those that have a

@@ -30,11 +30,14 @@ func (c *Client) fetch(ctx context.Context, keys []*keyState, sink func(i int, v
 		if err := c.waitAll(ctx, keys, true); err != nil {
 			return err
 		}
-		missing, err := c.fetchOnce(ctx, keys, left, sink)
+		missing, err := left, error(nil)
+		if !c.cfg.NoDirect {
+			missing, err = c.fetchOnce(ctx, keys, left, sink)
+		}
 		if err != nil || len(missing) == 0 {
 			return err
 		}
-		if moved := c.forgetPlaces(keys, missing); moved { // ask where they are now
+		if moved := c.forgetPlaces(keys, missing); moved && !c.cfg.NoDirect { // ask where they are now
 			if missing, err = c.fetchOnce(ctx, keys, missing, sink); err != nil || len(missing) == 0 {
 				return err
 			}

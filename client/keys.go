@@ -44,6 +44,7 @@ type keyState struct {
 	where   int32 // index of a worker that has the result in Client.addresses, -1 if not known
 	status  Status
 	born    int64 // how many cancellations had been asked for when it was submitted
+	retried int   // how often the scheduler has said that it is run again
 	err     error
 	graph   *graphOut // what has to be sent again if the scheduler forgets it; nil once it ended
 	waiters *waitNode

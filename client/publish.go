@@ -2,44 +2,83 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"go.millstream.dev/rpc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/wire/pickle"
 )
 
 // Publish keeps futures under a name, so that other clients find them, also after this one is
-// gone. override replaces what is published under the name.
+// gone. override replaces what is published under the name. Python's clients get a list of
+// futures.
 func Publish[T any](ctx context.Context, c *Client, name string, futures []*Future[T], override bool) error {
 	keys, err := keysOf(Futures(futures))
 	if err != nil {
 		return err
 	}
-	// The futures' tasks were submitted on the stream: the scheduler reads it up to here first.
-	uid := randomHex(8)
-	c.mu.Lock()
-	b := msgpack.AppendMapHeader(nil, 2)
-	b = appendField(b, "op", "publish_flush_batched_send")
-	c.say(appendField(b, "uid", uid))
-	c.mu.Unlock()
-	args := wire.NewDict("names", []any{name}, "keys", []any{keys}, "data", []any{keys}, "override", override, "client", c.id, "uid", uid)
-	if err := c.call(ctx, "publish_put", args, nil); err != nil {
+	list := make([]any, len(futures))
+	for i, f := range futures {
+		k, err := task.PyKey(f.Key())
+		if err != nil {
+			return err
+		}
+		list[i] = pickle.Call(pickle.Global{Module: "distributed.client", Name: "Future"}, k)
+	}
+	data, err := pickle.Dump(list)
+	if err != nil {
+		return err
+	}
+	value := &wire.Serialized{Header: exprHeader(), Frames: []wire.Frame{wire.HeapFrame(data)}}
+	args := wire.NewDict("names", []any{name}, "keys", []any{keys}, "data", []any{value}, "override", override, "client", c.id, "uid", c.flush())
+	err = c.call(ctx, "publish_put", args, nil)
+	if signatureError(err) { // of a release of Dask before 2026.7
+		if err = c.call(ctx, "publish_wait_flush", wire.NewDict("uid", c.flush()), nil); err == nil {
+			err = c.call(ctx, "publish_put", wire.NewDict("name", name, "keys", keys, "data", value, "override", override, "client", c.id), nil)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("client: publish %s: %w", name, err)
 	}
 	return nil
 }
 
+// flush marks how far the stream is: tasks were submitted on it, and the scheduler reads it up
+// to here before it answers requests with the mark.
+func (c *Client) flush() string {
+	uid := randomHex(8)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := msgpack.AppendMapHeader(nil, 2)
+	b = appendField(b, "op", "publish_flush_batched_send")
+	c.say(appendField(b, "uid", uid))
+	return uid
+}
+
+// signatureError tells whether a server's function does not have such arguments, as in
+// another release of Dask.
+func signatureError(err error) bool {
+	var e *rpc.RemoteError
+	return errors.As(err, &e) && e.Type == "TypeError"
+}
+
 // Published returns the futures that are published under a name.
 func Published[T any](ctx context.Context, c *Client, name string) ([]*Future[T], error) {
-	var reply []any
-	if err := c.call(ctx, "publish_get", wire.NewDict("names", []any{name}), &reply); err != nil {
+	var reply any
+	err := c.call(ctx, "publish_get", wire.NewDict("names", []any{name}), &reply)
+	if signatureError(err) {
+		err = c.call(ctx, "publish_get", wire.NewDict("name", name, "client", c.id), &reply)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("client: dataset %s: %w", name, err)
 	}
-	if len(reply) != 1 {
-		return nil, fmt.Errorf("client: dataset %s: %d answers", name, len(reply))
+	if list, ok := reply.([]any); ok && len(list) == 1 {
+		reply = list[0]
 	}
-	d, ok := reply[0].(msgpack.Map)
+	d, ok := reply.(msgpack.Map)
 	if !ok {
 		return nil, fmt.Errorf("client: dataset %s is not published", name)
 	}
@@ -71,5 +110,14 @@ func (c *Client) Unpublish(ctx context.Context, names ...string) error {
 	for i, n := range names {
 		list[i] = n
 	}
-	return c.call(ctx, "publish_delete", wire.NewDict("names", list, "client", c.id), nil)
+	err := c.call(ctx, "publish_delete", wire.NewDict("names", list, "client", c.id, "uid", c.flush()), nil)
+	if !signatureError(err) {
+		return err
+	}
+	for _, n := range names {
+		if err := c.call(ctx, "publish_delete", wire.NewDict("name", n), nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }

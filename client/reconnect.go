@@ -15,6 +15,10 @@ import (
 func (c *Client) reconnect(unsent []outItem, why error) *stream {
 	c.mu.Lock()
 	limit := c.cfg.Reconnect // Shutdown changes it
+	if c.identity.dask() {
+		c.forget()
+		unsent = nil
+	}
 	c.mu.Unlock()
 	if limit < 0 {
 		c.fail(fmt.Errorf("%w: the scheduler at %s is lost: %w", ErrClosed, c.address, why))
@@ -43,12 +47,30 @@ func (c *Client) reconnect(unsent []outItem, why error) *stream {
 	}
 }
 
+// forget cancels all futures: a scheduler of Dask's forgets a client whose connection ends.
+// The caller holds mu.
+func (c *Client) forget() {
+	for _, ks := range c.keys {
+		c.cancelKey(ks, "scheduler-connection-lost", "the client lost the connection to the scheduler: submit the work again")
+	}
+	c.out, c.queued, c.releasing, c.unordered = nil, 0, c.releasing[:0], nil
+	clear(c.graphs)
+	if c.space != nil {
+		close(c.space)
+		c.space = nil
+	}
+}
+
 // resume queues what a scheduler that may know nothing has to be told: the graphs whose
 // tasks have not ended, then what was not sent, then the keys that are wanted. All of it may
 // be said twice.
 func (c *Client) resume(s *stream, unsent []outItem) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if s.identity.dask() && !c.identity.dask() { // another program took the address over
+		c.forget()
+		unsent = nil
+	}
 	c.identity = s.identity
 	old := append(unsent, c.out...)
 	c.out = nil

@@ -3,10 +3,13 @@ package client
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
 )
 
 // ScatterOptions say where data goes.
@@ -20,6 +23,9 @@ type ScatterOptions struct {
 	Unhashed bool
 	// Timeout is how long to wait for the first worker (default 30 s).
 	Timeout time.Duration
+	// Direct sends the data to the workers themselves, past the scheduler: for large data, and
+	// a client that reaches the workers.
+	Direct bool
 }
 
 // Scatter moves values to workers and returns futures of them: for data that many tasks use.
@@ -59,11 +65,11 @@ func Scatter[T any](ctx context.Context, c *Client, values []T, opts ScatterOpti
 		futures[i] = newFuture[T](c, ks)
 	}
 	c.mu.Unlock()
-	args := wire.NewDict("data", data, "client", c.id, "broadcast", opts.Broadcast, "timeout", opts.Timeout.Seconds(), "workers", nil)
-	if len(opts.Workers) > 0 {
-		args.Set("workers", opts.Workers)
+	send := c.scatter
+	if opts.Direct && !c.cfg.NoDirect {
+		send = c.scatterDirect
 	}
-	if err := c.call(ctx, "scatter", args, nil); err != nil {
+	if err := send(ctx, data, keys, opts); err != nil {
 		ReleaseAll(futures)
 		return nil, fmt.Errorf("client: scatter: %w", err)
 	}
@@ -75,6 +81,106 @@ func Scatter[T any](ctx context.Context, c *Client, values []T, opts ScatterOpti
 		}
 	}
 	return futures, nil
+}
+
+// scatter sends data through the scheduler.
+func (c *Client) scatter(ctx context.Context, data wire.Dict, _ []task.Key, opts ScatterOptions) error {
+	args := wire.NewDict("data", data, "client", c.id, "broadcast", opts.Broadcast, "timeout", opts.Timeout.Seconds(), "workers", nil)
+	if len(opts.Workers) > 0 {
+		args.Set("workers", opts.Workers)
+	}
+	return c.call(ctx, "scatter", args, nil)
+}
+
+// scatterDirect sends data to workers, a part to each, and tells the scheduler where it is.
+func (c *Client) scatterDirect(ctx context.Context, data wire.Dict, keys []task.Key, opts ScatterOptions) error {
+	workers, err := c.targets(ctx, opts)
+	if err != nil {
+		return err
+	}
+	parts := make([]wire.Dict, min(len(workers), len(data)))
+	for i, p := range data {
+		parts[i%len(parts)] = append(parts[i%len(parts)], p)
+	}
+	var mu sync.Mutex // owns the three below
+	var whoHas, sizes wire.Dict
+	var failed error
+	var wg sync.WaitGroup
+	for i, part := range parts {
+		wg.Go(func() {
+			d, err := c.updateData(ctx, workers[i], part)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = err
+				return
+			}
+			sizes = append(sizes, d...)
+			for _, p := range part {
+				whoHas = append(whoHas, wire.Pair{Key: p.Key, Value: []any{workers[i]}})
+			}
+		})
+	}
+	wg.Wait()
+	if failed != nil {
+		return failed
+	}
+	if err := c.call(ctx, "update_data", wire.NewDict("who_has", whoHas, "nbytes", sizes, "client", c.id), nil); err != nil || !opts.Broadcast {
+		return err
+	}
+	list := make([]any, len(keys))
+	for i, k := range keys {
+		list[i] = k.Raw()
+	}
+	return c.call(ctx, "replicate", wire.NewDict("keys", list, "n", len(workers), "workers", workers), nil)
+}
+
+// updateData puts values on a worker and returns their sizes.
+func (c *Client) updateData(ctx context.Context, worker string, part wire.Dict) (wire.Dict, error) {
+	ctx, stop := c.within(ctx)
+	defer stop()
+	var reply msgpack.Map
+	args := wire.NewDict("data", part, "stimulus_id", "client-scatter-"+randomHex(8))
+	if err := c.workers.Call(ctx, worker, "update_data", args, &reply); err != nil {
+		return nil, fmt.Errorf("worker %s: %w", worker, err)
+	}
+	n, _ := reply.Get("nbytes")
+	d, ok := n.(msgpack.Map)
+	if !ok || len(d) != len(part) {
+		return nil, fmt.Errorf("worker %s took %d of %d values", worker, len(d), len(part))
+	}
+	return d, nil
+}
+
+// targets are the addresses of workers that data goes to, those that run and are among
+// opts.Workers.
+func (c *Client) targets(ctx context.Context, opts ScatterOptions) ([]string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, opts.Timeout, fmt.Errorf("there is no worker to send the data to after %v", opts.Timeout))
+	defer cancel()
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		all, err := c.Workers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var out []string
+		for address, w := range all {
+			if w.Status != "" && w.Status != "running" {
+				continue
+			}
+			if len(opts.Workers) == 0 || slices.Contains(opts.Workers, address) || slices.Contains(opts.Workers, w.Name) || slices.Contains(opts.Workers, w.Host) {
+				out = append(out, address)
+			}
+		}
+		if len(out) > 0 {
+			slices.Sort(out)
+			return out, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // scatterKey is the type's name and a hash of the encoded value.

@@ -191,7 +191,10 @@ func (c *Client) heard(m *wire.Message) error {
 				}
 			})
 		case "task-retried":
-			err = c.eachKey(raw, "key", func(ks *keyState) { ks.status, ks.err, ks.where = Pending, nil, -1 })
+			err = c.eachKey(raw, "key", func(ks *keyState) {
+				ks.status, ks.err, ks.where = Pending, nil, -1
+				ks.retried++
+			})
 		case "cancelled-keys":
 			err = c.keysCancelled(m, raw)
 		case "restart":

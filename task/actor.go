@@ -13,9 +13,59 @@ import (
 
 // RegisterMethod registers a method of actors whose state is an S.
 func RegisterMethod[S, A, R any](name string, f func(context.Context, S, A) (R, error)) *Func {
-	ca := codecFor[A]()
+	return registerMethod[S, R](name, []reflect.Type{codecFor[A]().typ}, func(ctx context.Context, s S, args []*Value) (any, error) {
+		a, err := As[A](args[0])
+		if err != nil {
+			return nil, err
+		}
+		return f(ctx, s, a)
+	})
+}
+
+// RegisterMethod0 registers a method without parameters.
+func RegisterMethod0[S, R any](name string, f func(context.Context, S) (R, error)) *Func {
+	return registerMethod[S, R](name, nil, func(ctx context.Context, s S, _ []*Value) (any, error) { return f(ctx, s) })
+}
+
+// RegisterMethod2 registers a method of two parameters.
+func RegisterMethod2[S, A, B, R any](name string, f func(context.Context, S, A, B) (R, error)) *Func {
+	types := []reflect.Type{codecFor[A]().typ, codecFor[B]().typ}
+	return registerMethod[S, R](name, types, func(ctx context.Context, s S, args []*Value) (any, error) {
+		a, err := As[A](args[0])
+		if err != nil {
+			return nil, err
+		}
+		b, err := As[B](args[1])
+		if err != nil {
+			return nil, err
+		}
+		return f(ctx, s, a, b)
+	})
+}
+
+// RegisterMethod3 registers a method of three parameters.
+func RegisterMethod3[S, A, B, C, R any](name string, f func(context.Context, S, A, B, C) (R, error)) *Func {
+	types := []reflect.Type{codecFor[A]().typ, codecFor[B]().typ, codecFor[C]().typ}
+	return registerMethod[S, R](name, types, func(ctx context.Context, s S, args []*Value) (any, error) {
+		a, err := As[A](args[0])
+		if err != nil {
+			return nil, err
+		}
+		b, err := As[B](args[1])
+		if err != nil {
+			return nil, err
+		}
+		c, err := As[C](args[2])
+		if err != nil {
+			return nil, err
+		}
+		return f(ctx, s, a, b, c)
+	})
+}
+
+func registerMethod[S, R any](name string, params []reflect.Type, f func(context.Context, S, []*Value) (any, error)) *Func {
 	state := reflect.TypeFor[S]()
-	return register(&Func{name: name, params: []reflect.Type{state, ca.typ}, result: reflect.TypeFor[R](),
+	return register(&Func{name: name, params: append([]reflect.Type{state}, params...), result: reflect.TypeFor[R](),
 		run: func(context.Context, *Call, []*Value) (any, error) {
 			return nil, &SpecError{Reason: name + " is a method of an actor, and not called as a task"}
 		},
@@ -24,14 +74,10 @@ func RegisterMethod[S, A, R any](name string, f func(context.Context, S, A) (R, 
 			if !ok {
 				return nil, &TypeError{Func: name, Want: state.String(), Got: fmt.Sprintf("a %T", s)}
 			}
-			if len(args) != 1 {
-				return nil, &SpecError{Reason: fmt.Sprintf("a call of method %s with %d arguments, and it takes 1", name, len(args))}
+			if len(args) != len(params) {
+				return nil, &SpecError{Reason: fmt.Sprintf("a call of method %s with %d arguments, and it takes %d", name, len(args), len(params))}
 			}
-			a, err := As[A](args[0])
-			if err != nil {
-				return nil, err
-			}
-			return f(ctx, st, a)
+			return f(ctx, st, args)
 		}})
 }
 

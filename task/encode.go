@@ -225,6 +225,14 @@ func share(frames []wire.Frame) func(any) any {
 
 // decodeInto decodes by reflection; own makes what it sets independent of the frames.
 func decodeInto(s *wire.Serialized, dst reflect.Value, own func(any) any) error {
+	if dst.Type() == objectType {
+		o, err := s.Object(wire.DecodeOptions{})
+		if err != nil {
+			return err
+		}
+		dst.Set(reflect.ValueOf(own(o)))
+		return nil
+	}
 	x, err := s.Decode(wire.DecodeOptions{})
 	if err != nil {
 		return err

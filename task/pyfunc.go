@@ -37,7 +37,7 @@ func PySource(source string) (PyFunc, error) {
 		return PyFunc{}, &SpecError{Reason: "no source of a Python function: write lambda x: … or def f(x): …"}
 	}
 	eval := pickle.Global{Module: "builtins", Name: "eval"}
-	if name, ok := definition(text); ok {
+	if name, ok := definition(dedent(source)); ok {
 		globals := pickle.NewDict("source", dedent(source))
 		return PyFunc{name, eval, []pickle.Value{lastDefined, globals}}, nil
 	}
@@ -69,7 +69,7 @@ func definition(text string) (name string, ok bool) {
 
 // dedent removes the indentation of the first line from all, for source in a literal of Go.
 func dedent(s string) string {
-	lines := strings.Split(strings.Trim(s, "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(strings.TrimLeft(s, "\n"), " \t\n"), "\n")
 	indent := lines[0][:len(lines[0])-len(strings.TrimLeft(lines[0], " \t"))]
 	for i, l := range lines {
 		lines[i] = strings.TrimPrefix(l, indent)

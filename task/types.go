@@ -18,6 +18,7 @@ var (
 	bigIntType     = reflect.TypeFor[*big.Int]()
 	arrowTableType = reflect.TypeFor[arrow.Table]()
 	arrowBatchType = reflect.TypeFor[arrow.RecordBatch]()
+	objectType     = reflect.TypeFor[*wire.Object]()
 )
 
 // types maps names to types that a value of type any may have: those of Go that everybody

@@ -156,7 +156,7 @@ func (v *Value) into(dst reflect.Value) error {
 // convert sets dst to a live value: one of its type, or one that came out of a message and
 // so has the type that stands for Python's.
 func convert(live any, dst reflect.Value) error {
-	if live == nil {
+	if live == nil && dst.Type() != objectType {
 		switch dst.Kind() {
 		case reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map:
 			dst.SetZero()
@@ -164,10 +164,16 @@ func convert(live any, dst reflect.Value) error {
 		}
 		return &TypeError{Want: dst.Type().String(), Got: "nothing (None)"}
 	}
-	lv := reflect.ValueOf(live)
-	if lv.Type().AssignableTo(dst.Type()) {
+	if lv := reflect.ValueOf(live); live != nil && lv.Type().AssignableTo(dst.Type()) {
 		dst.Set(lv)
 		return nil
+	}
+	if dst.Type() == objectType { // it stays closed: see DecodeInto
+		s, err := EncodeValue(live)
+		if err != nil {
+			return err
+		}
+		return decodeInto(s, dst, wire.Clone)
 	}
 	if err := fromTree(live, dst, 0); err != nil {
 		return &TypeError{Want: dst.Type().String(), Got: fmt.Sprintf("a %T", live), Err: err}

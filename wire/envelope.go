@@ -76,6 +76,27 @@ func (s *Serialized) Pickle(opt DecodeOptions) (*Pickled, error) {
 	return &Pickled{Data: data[0], Buffers: frames[1:]}, nil
 }
 
+// Object is the value closed, whatever it is: its frames are merged and decompressed, and
+// nothing else. It borrows from the frames.
+func (s *Serialized) Object(opt DecodeOptions) (*Object, error) {
+	d, err := newDecoder(s.Frames, opt)
+	if err != nil {
+		return nil, err
+	}
+	h, err := decodeHeader(s.Header)
+	if err != nil {
+		return nil, err
+	}
+	frames, err := d.decompress(h, s.Frames)
+	if err != nil {
+		return nil, err
+	}
+	if frames, err = rejoin(h, frames); err != nil {
+		return nil, err
+	}
+	return object(h, frames), nil
+}
+
 // ToPickle marks a value of a message that travels pickled. The peer, even a scheduler,
 // gets the value itself.
 type ToPickle struct {

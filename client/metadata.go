@@ -1,0 +1,93 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// SetMetadata keeps a value at the scheduler under a path of names, for all clients and tasks
+// of the cluster: Dask's set_metadata. Values are those that task.Plain takes.
+func (c *Client) SetMetadata(ctx context.Context, value any, path ...string) error {
+	v, err := task.Plain(value)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, "set_metadata", wire.NewDict("keys", path, "value", v), nil)
+}
+
+// Metadata is what SetMetadata keeps under a path; it is an error if there is nothing.
+func Metadata[T any](ctx context.Context, c *Client, path ...string) (T, error) {
+	var reply any
+	if err := c.call(ctx, "get_metadata", wire.NewDict("keys", path), &reply); err != nil {
+		var zero T
+		return zero, fmt.Errorf("client: metadata %q: %w", path, err)
+	}
+	return task.FromPlain[T](wire.Clone(reply))
+}
+
+// Events are those that the scheduler has kept of a topic, oldest first.
+func (c *Client) Events(ctx context.Context, topic string) ([]Event, error) {
+	var reply []any
+	if err := c.call(ctx, "events", wire.NewDict("topic", topic), &reply); err != nil {
+		return nil, fmt.Errorf("client: events of %s: %w", topic, err)
+	}
+	out := make([]Event, 0, len(reply))
+	for _, x := range reply {
+		e := Event{Topic: topic}
+		pair, ok := x.([]any)
+		if !ok || len(pair) != 2 {
+			return nil, fmt.Errorf("client: an event of %s is %.100v", topic, x)
+		}
+		e.Time, _ = pair[0].(float64)
+		e.Value = wire.Clone(pair[1])
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// Versions are the releases of packages by name, such as "distributed" or "python", of the
+// processes of a cluster.
+type Versions struct {
+	// Scheduler are those of the scheduler.
+	Scheduler map[string]string
+	// Workers are those of the workers, by address.
+	Workers map[string]map[string]string
+}
+
+// Versions asks scheduler and workers for the packages that they have: Dask's get_versions.
+func (c *Client) Versions(ctx context.Context) (Versions, error) {
+	var out Versions
+	var reply msgpack.Map
+	if err := c.call(ctx, "versions", wire.Dict{}, &reply); err != nil {
+		return out, err
+	}
+	out.Scheduler = packagesOf(reply)
+	reply = nil
+	if err := c.call(ctx, "broadcast", wire.NewDict("msg", wire.NewDict("op", "versions")), &reply); err != nil {
+		return out, err
+	}
+	out.Workers = make(map[string]map[string]string, len(reply))
+	for _, p := range reply {
+		address, _ := p.Key.(string)
+		d, _ := p.Value.(msgpack.Map)
+		out.Workers[address] = packagesOf(d)
+	}
+	return out, nil
+}
+
+func packagesOf(d msgpack.Map) map[string]string {
+	v, _ := d.Get("packages")
+	list, _ := v.(msgpack.Map)
+	out := make(map[string]string, len(list))
+	for _, p := range list {
+		name, _ := p.Key.(string)
+		if release, ok := p.Value.(string); ok {
+			out[name] = release
+		}
+	}
+	return out
+}
