@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math"
 
@@ -41,6 +43,10 @@ func (s *Scheduler) decodePickled(ctx context.Context, st *stream, g *graph, exp
 // owner is whose Python process opens a client's graphs: who the peer is known to be or,
 // where nobody is known, where it comes from.
 func owner(c comm.Comm) string {
+	if t := c.Info().TLS; t != nil && len(t.PeerCertificates) > 0 {
+		sum := sha256.Sum256(t.PeerCertificates[0].Raw)
+		return "certificate " + hex.EncodeToString(sum[:])
+	}
 	host, err := comm.AddressHost(c.PeerAddr())
 	if err != nil {
 		host = c.PeerAddr()
