@@ -42,7 +42,7 @@ func (w *Worker) addHandlers() {
 	s.Handle("get_story", w.story)
 	s.Handle("keys", func(context.Context, *rpc.Request) (any, error) { return keyValues(w.data.Keys()), nil })
 	s.Handle("ping", func(context.Context, *rpc.Request) (any, error) { return "pong", nil })
-	s.Handle("versions", w.inPython(func(context.Context, *rpc.Request) (any, error) { return versions(), nil }, nil))
+	s.Handle("versions", w.inPython(func(context.Context, *rpc.Request) (any, error) { return w.versions(), nil }, nil))
 	s.Handle("profile", func(context.Context, *rpc.Request) (any, error) { return emptyProfile, nil })
 	s.Handle("profile_metadata", func(context.Context, *rpc.Request) (any, error) {
 		return msgpack.MapOf("counts", []any{}, "keys", []any{}), nil
@@ -60,13 +60,13 @@ func (w *Worker) addHandlers() {
 		})
 		return "OK", nil
 	})
+	s.Handle("plugin-add", w.pluginAdd)
+	s.Handle("plugin-remove", w.pluginRemove)
+	s.Handle("upload_file", w.inPython(w.uploadFile, nil))
+	s.Handle("benchmark_disk", w.benchmarkDisk)
+	s.Handle("benchmark_memory", w.benchmarkMemory)
+	rpc.Handle(s, "benchmark_network", w.benchmarkNetwork)
 	for op, why := range map[string]string{
-		"plugin-add":          "plugins are Python objects",
-		"plugin-remove":       "plugins are Python objects",
-		"upload_file":         "a file of Python code is of no use to it",
-		"benchmark_disk":      "use `millstream bench`",
-		"benchmark_memory":    "use `millstream bench`",
-		"benchmark_network":   "use `millstream bench`",
 		"shuffle_receive":     "P2P shuffles are Python's (set dataframe.shuffle.method to tasks)",
 		"shuffle_inputs_done": "P2P shuffles are Python's (set dataframe.shuffle.method to tasks)",
 	} {
@@ -221,7 +221,7 @@ func (w *Worker) runOp(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, err
 	}
 	if !task.IsSpec(spec) {
-		return rpc.ErrorMessage(&rpc.Exception{Type: "TypeError", Message: w.address + " is a Go worker: it runs functions that are registered in its program, not pickled Python ones (choose Python workers with workers=)"}, "error")
+		return w.notRun(r.Op)
 	}
 	v, err := w.runNow(ctx, spec)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -214,15 +213,8 @@ func (w *Worker) registration() msgpack.Map {
 	return msgpack.MapOf(
 		"address", w.address, "status", status, "nthreads", w.cfg.Threads, "name", w.name, "now", unix(time.Now()),
 		"resources", resources, "memory_limit", limit, "local_directory", w.dir, "services", services, "nanny", nanny,
-		"pid", os.Getpid(), "versions", versions(), "metrics", w.metrics(), "extra", msgpack.MapOf("millstream", own),
+		"pid", os.Getpid(), "versions", w.versions(), "metrics", w.metrics(), "extra", msgpack.MapOf("millstream", own),
 		"stimulus_id", "worker-connect-"+w.id, "server_id", w.id)
-}
-
-// versions is what Dask's get_versions returns, as far as Go has it.
-func versions() msgpack.Map {
-	return msgpack.MapOf(
-		"host", msgpack.MapOf("python", "", "OS", runtime.GOOS, "machine", runtime.GOARCH, "go", runtime.Version()),
-		"packages", msgpack.Map{})
 }
 
 // attach makes a session the worker's own.

@@ -103,7 +103,7 @@ func (s *sidecar) pause() time.Duration {
 	if s.failures == 0 {
 		return 0
 	}
-	return min(100*time.Millisecond<<min(s.failures, 6), 5*time.Second)
+	return min(50*time.Millisecond<<min(s.failures, 6), time.Second)
 }
 
 // quickDeath is how soon after its start a sidecar must die for the next start to wait.

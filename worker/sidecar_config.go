@@ -3,10 +3,16 @@ package worker
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"os/exec"
+	"runtime"
+	"slices"
 	"time"
 
 	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/wire/msgpack"
 )
 
 // Python says whether and how the worker runs tasks of Python: in one process of Python
@@ -47,10 +53,48 @@ func (w *Worker) findPython(ctx context.Context) {
 			w.log.Warn("tasks of Python are refused", "error", err)
 		}
 	default:
+		w.pyVersions = pythonVersions(ctx, in.Path)
 		w.sidecar = newSidecar(w, in)
 		base := w.cfg.Memory.Usage
 		w.cfg.Memory.Usage = func() int64 { return base() + w.sidecar.rss() }
 	}
+}
+
+// versionsProgram prints the versions that Dask compares among the processes of a cluster,
+// without importing anything heavy.
+const versionsProgram = `import json, sys, importlib.metadata as m
+out = {"python": ".".join(map(str, sys.version_info))}
+for n in ("dask", "distributed", "msgpack", "cloudpickle", "toolz", "tornado", "numpy", "pandas", "lz4"):
+    try: out[n] = m.version(n)
+    except m.PackageNotFoundError: out[n] = None
+print(json.dumps(out))`
+
+// pythonVersions asks an interpreter for its packages; it is nil if that fails.
+func pythonVersions(ctx context.Context, path string) map[string]any {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "-c", versionsProgram)
+	cmd.WaitDelay = time.Second
+	text, err := cmd.Output()
+	var out map[string]any
+	if err != nil || json.Unmarshal(text, &out) != nil {
+		return nil
+	}
+	return out
+}
+
+// versions is what Dask's get_versions returns, as far as the worker has it: the packages
+// are the sidecar's.
+func (w *Worker) versions() msgpack.Map {
+	packages := msgpack.Map{}
+	python := ""
+	for _, k := range slices.Sorted(maps.Keys(w.pyVersions)) {
+		packages.Set(k, w.pyVersions[k])
+		if k == "python" {
+			python, _ = w.pyVersions[k].(string)
+		}
+	}
+	return msgpack.MapOf("host", msgpack.MapOf("python", python, "OS", runtime.GOOS, "machine", runtime.GOARCH, "go", runtime.Version()), "packages", packages)
 }
 
 func (w *Worker) interpreter(ctx context.Context) (pyproc.Interpreter, error) {

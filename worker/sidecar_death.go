@@ -17,12 +17,8 @@ const maxSuspects = 10_000
 // notRun says what becomes of a run whose sidecar did not answer. If it died, the task is
 // given back to the scheduler, as if it had been on a worker that died; one that was
 // there too often fails, as Dask's KilledWorker says.
-func (r *run) notRun(inc *incarnation, err error) error {
+func (r *run) notRun(err error) error {
 	w := r.w
-	var raised *pyproc.Exception
-	if errors.As(err, &raised) {
-		return badReply(raised)
-	}
 	if !errors.Is(err, pyproc.ErrExited) || w.taskCtx.Err() != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func (r *run) callPython() error {
 	}
 	inc, err := s.get(w.taskCtx)
 	if err != nil {
-		return err
+		return r.notRun(err)
 	}
 	number := s.newHandle()
 	body, frames, sent, err := r.order(inc, number)
@@ -48,7 +48,7 @@ func (r *run) callPython() error {
 	reply, err := inc.p.Call(w.taskCtx, "run", msgpack.Raw(body), frames)
 	s.leave(number, r)
 	if err != nil {
-		return r.notRun(inc, err)
+		return r.notRun(err)
 	}
 	for _, v := range sent {
 		if v.Size() > keepBoth {
@@ -246,7 +246,7 @@ func (r *run) made(inc *incarnation, number uint64, m *msgpack.Reader) error {
 	v := &pyValue{inc: inc, handle: number, key: r.key}
 	v.value = task.NewRemote(v, nbytes, name)
 	if !inc.add(v) {
-		return r.notRun(inc, pyproc.ErrExited)
+		return r.notRun(pyproc.ErrExited)
 	}
 	r.result = v.value
 	return nil

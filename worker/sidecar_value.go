@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 
 	"go.millstream.dev/internal/pyproc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/state"
 	"go.millstream.dev/worker/store"
 )
 
@@ -25,8 +25,12 @@ type pyValue struct {
 // errSidecarLost is a value that was in a sidecar that has died.
 var errSidecarLost = errors.New("worker: the Python process that held the value has died")
 
-// pythonObject stands for the type of a value of Python in errors.
-type pythonObject struct{}
+// pyEncodeError is a value of Python that cannot be serialised, in Python's words. It is a
+// *task.EncodeError to those who ask.
+type pyEncodeError struct{ text string }
+
+func (e *pyEncodeError) Error() string { return e.text }
+func (e *pyEncodeError) Unwrap() error { return &task.EncodeError{Reason: e.text} }
 
 // newHandle names one more value, or run.
 func (s *sidecar) newHandle() uint64 {
@@ -109,7 +113,7 @@ func (v *pyValue) Fetch() (*wire.Serialized, error) {
 	var raised *pyproc.Exception
 	switch {
 	case errors.As(err, &raised):
-		return nil, &task.EncodeError{Type: reflect.TypeFor[pythonObject](), Reason: raised.Error()}
+		return nil, &pyEncodeError{raised.Error()}
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errSidecarLost, err)
 	}
@@ -141,7 +145,7 @@ func (w *Worker) lostRemote(v *pyValue) {
 	held, err := e.Open()
 	w.data.Release(e)
 	if err == nil && held == v.value {
-		w.dataLost(v.key, errSidecarLost)
+		w.apply(&state.DataLost{Stimulus: w.stimulus, Key: v.key})
 	}
 }
 
@@ -193,7 +197,7 @@ func (w *Worker) brought(held []*store.Entry) []*store.Entry {
 			continue
 		}
 		w.data.Release(e)
-		w.do(func() { w.dataLost(e.Key(), errSidecarLost) })
+		w.do(func() { w.apply(&state.DataLost{Stimulus: w.stimulus, Key: e.Key()}) })
 	}
 	return kept
 }

@@ -59,9 +59,10 @@ type Worker struct {
 	dir     string // below which data is spilled
 	host    task.Host
 
-	sidecar  *sidecar // of Python; nil if there is none
-	noPython error    // why there is none
-	pyTypes  typePickles
+	sidecar    *sidecar // of Python; nil if there is none
+	noPython   error    // why there is none
+	pyTypes    typePickles
+	pyVersions map[string]any // of the sidecar's packages
 
 	server      *rpc.Server
 	laneServer  *rpc.Server

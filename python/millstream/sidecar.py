@@ -24,7 +24,7 @@ from distributed.actor import Actor
 
 from millstream import sidecar_tasks, sidecar_values
 from millstream._child import Reply
-from millstream.sidecar_worker import SidecarWorker
+from millstream.sidecar_worker import Worker
 
 
 class Sidecar:
@@ -35,7 +35,7 @@ class Sidecar:
         self.worker = None
 
     async def start(self, body, frames):
-        self.worker = SidecarWorker(self.peer, self.values, body)
+        self.worker = Worker(self.peer, self.values, body)
         await self.worker.start_facade()
         self.tasks.worker = self.worker
         failed = []

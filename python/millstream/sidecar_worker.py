@@ -9,7 +9,7 @@ import inspect
 import logging
 from collections.abc import MutableMapping
 
-from distributed import Worker
+import distributed
 from distributed.comm.utils import from_frames
 from distributed.core import Status, _expects_comm, error_message
 from distributed.protocol import dumps
@@ -26,6 +26,7 @@ class Data(MutableMapping):
 
     def __init__(self, peer, values):
         self.peer, self.values = peer, values
+        self.ready = False  # a Worker is made with no data, and Go may have some of an earlier sidecar
 
     def __getitem__(self, key):
         entry = self.values.find(key)
@@ -45,7 +46,7 @@ class Data(MutableMapping):
         return iter(self.peer.call("keys").body)
 
     def __len__(self):
-        return len(self.peer.call("keys").body)
+        return len(self.peer.call("keys").body) if self.ready else 0
 
     def __setitem__(self, key, value):
         handle = next(self.values.own)
@@ -70,7 +71,7 @@ class Caller:
         pass
 
 
-class SidecarWorker(Worker):
+class Worker(distributed.Worker):
     """See the module."""
 
     def __init__(self, peer, values, cfg):
@@ -95,6 +96,7 @@ class SidecarWorker(Worker):
         self.state.address = cfg["address"]
 
     async def start_facade(self):
+        self.data.ready = True
         await self.rpc.start()
         await self.preloads.start()
 
