@@ -101,16 +101,16 @@ func workerCommandFor(f *workerFlags) *cobra.Command {
 	fs.BoolVar(&f.notAgain, "no-lifetime-restart", false, "do not")
 	fs.BoolVar(&f.nanny, "nanny", true, "each worker in a process that is started again when it dies")
 	fs.BoolVar(&f.noNanny, "no-nanny", false, "one worker, in this process")
+	fs.StringVar(&f.nannyPort, "nanny-port", "", "port of the nanny, or range first:last (default: any)")
 	fs.StringVar(&f.retireTimeout, "retire-timeout", "30s", "how long data may take to move at the end")
 	fs.StringVar(&f.python, "python", "", "interpreter for tasks of Python (default: found, see --help)")
 	fs.BoolVar(&f.noPython, "no-python", false, "refuse tasks of Python")
 	f.addDashboard(fs, ":0", "where each worker serves HTTP")
-	fs.StringVar(&f.nannyPort, "nanny-port", "", "")
 	fs.StringVar(&f.class, "worker-class", "", "")
 	fs.StringArrayVar(&f.preloadNanny, "preload-nanny", nil, "")
 	fs.StringVar(&f.sni, "scheduler-sni", "", "")
 	fs.String("dashboard-prefix", "", "")
-	for _, name := range []string{"no-lifetime-restart", "nanny-port", "worker-class", "preload-nanny", "scheduler-sni", "dashboard-prefix"} {
+	for _, name := range []string{"no-lifetime-restart", "worker-class", "preload-nanny", "scheduler-sni", "dashboard-prefix"} {
 		_ = fs.MarkHidden(name)
 	}
 	f.ucx = addUCXFlags(fs)
@@ -153,7 +153,12 @@ func (f *workerFlags) run(ctx context.Context, address string, stdout, stderr io
 	if f.noNanny || !f.nanny {
 		return runAlone(ctx, specs[0], log, timeout, say)
 	}
+	listen, err := f.nannyAddress(&specs[0])
+	if err != nil {
+		return err
+	}
 	return runNannies(ctx, specs, cluster.NannyConfig{
+		Listen: listen,
 		// Tasks may print; results of this command are what it says itself.
 		Stdout: stderr, Stderr: stderr, Env: env, Logger: log, Changed: say.changed,
 		StartTimeout: -1, // the scheduler may come later, as with `dask worker`

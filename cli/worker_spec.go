@@ -36,6 +36,8 @@ func (f *workerFlags) check() error {
 		return usagef("--nthreads %d: want at least 1, or 0 for the default", f.nthreads)
 	case f.again && f.notAgain:
 		return usagef("--lifetime-restart and --no-lifetime-restart exclude each other")
+	case f.nannyPort != "" && alone:
+		return usagef("--nanny-port needs a nanny: leave out --no-nanny")
 	case f.again && alone:
 		return usagef("--lifetime-restart needs a nanny: leave out --no-nanny")
 	case f.lanes != "auto" && f.lanes != "trusted" && f.lanes != "none":
@@ -199,6 +201,28 @@ func (f *workerFlags) listenAddress(spec *cluster.WorkerSpec, log *slog.Logger) 
 	}
 	spec.Listen, spec.Interface = address, f.iface
 	return f.guard(address, log)
+}
+
+// nannyAddress is where the nannies of workers serve: beside them, on --nanny-port.
+func (f *workerFlags) nannyAddress(spec *cluster.WorkerSpec) (string, error) {
+	scheme, host := comm.ParseAddress(cmp.Or(spec.Listen, spec.Scheduler))
+	if scheme == "inproc" {
+		return "", nil
+	}
+	if spec.Listen == "" {
+		local, err := comm.LocalAddressFor(context.Background(), spec.Scheduler)
+		if err != nil {
+			return "", err
+		}
+		_, host = comm.ParseAddress(local)
+	} else if h, _, err := comm.AddressHostPort(spec.Listen); err == nil {
+		host = h
+	}
+	address, err := comm.ListenAddress(scheme, host, f.nannyPort, "", 0)
+	if err != nil {
+		return "", usageError{fmt.Errorf("--nanny-port: %w", err)}
+	}
+	return address, nil
 }
 
 // life is how long a worker lives: the flags', or the configuration's

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -62,6 +63,10 @@ type NannyConfig struct {
 	Interval time.Duration
 	// Logger gets what happens (default slog.Default).
 	Logger *slog.Logger
+	// Listen is the address at which the nanny answers the scheduler, such as
+	// tls://10.0.0.1:0; "" is none. With one, Client.restart of Dask starts another process
+	// in the worker's place; without, it ends the worker for good.
+	Listen string
 	// Changed, when set, is called after each change of the worker's state, one call at a
 	// time. It must not block.
 	Changed func(WorkerInfo)
@@ -117,6 +122,12 @@ type Nanny struct {
 	stop chan string   // the first order to end: "close" or "retire"
 	kill chan struct{} // closed when there is no time left for orders
 	done chan struct{}
+	// redo is an order to replace the process; the channel in it is closed when the old one
+	// is gone.
+	redo  chan chan struct{}
+	final atomic.Bool // the process is not replaced any more
+
+	server *nannyServer // nil without
 
 	stopOnce, killOnce sync.Once
 
@@ -137,10 +148,15 @@ func StartNanny(spec WorkerSpec, cfg NannyConfig) (*Nanny, error) {
 	}
 	n := &Nanny{
 		spec: spec, cfg: cfg.withDefaults(),
-		stop: make(chan string, 1), kill: make(chan struct{}), done: make(chan struct{}),
+		stop: make(chan string, 1), kill: make(chan struct{}), done: make(chan struct{}), redo: make(chan chan struct{}),
 		info: WorkerInfo{Name: spec.Name, State: Starting}, changed: make(chan struct{}),
 	}
 	n.cfg.Logger = n.cfg.Logger.With("worker", spec.Name)
+	if n.cfg.Listen != "" {
+		if err := n.serve(); err != nil {
+			return nil, err
+		}
+	}
 	go n.run()
 	return n, nil
 }
@@ -219,6 +235,7 @@ func (n *Nanny) update(f func(*WorkerInfo)) {
 
 // finish is the last thing that run does.
 func (n *Nanny) finish(err error) {
+	n.server.close()
 	n.mu.Lock()
 	n.err = err
 	n.mu.Unlock()

@@ -10,11 +10,12 @@ import (
 
 // ending is how one process of a worker ended.
 type ending struct {
-	ready   bool          // it had registered
-	lived   time.Duration // since then
-	stopped bool          // the nanny was told to end it
-	code    int           // exit code, -1 when a signal or the nanny ended it
-	err     error         // in words
+	ready   bool            // it had registered
+	lived   time.Duration   // since then
+	stopped bool            // the nanny was told to end it
+	again   []chan struct{} // those who asked for another one in its place
+	code    int             // exit code, -1 when a signal or the nanny ended it
+	err     error           // in words
 }
 
 // run starts process after process until one ends in peace, the nanny is stopped or gives up.
@@ -25,6 +26,15 @@ func (n *Nanny) run() {
 		everReady = everReady || end.ready
 		switch {
 		case end.stopped:
+			n.finish(nil)
+			return
+		case len(end.again) > 0:
+			failures = 0
+			n.cfg.Logger.Info("worker is replaced by another, as it was asked for")
+			n.replaced(end.again)
+			continue
+		case n.final.Load():
+			n.cfg.Logger.Info("worker has ended, and is not to be replaced")
 			n.finish(nil)
 			return
 		case end.code == exitDone:
@@ -86,13 +96,18 @@ func (n *Nanny) rest(failures int) bool {
 	}
 	t := time.NewTimer(pause)
 	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-n.stop:
-	case <-n.kill:
+	for {
+		select {
+		case <-t.C:
+			return true
+		case down := <-n.redo:
+			close(down) // there is none, and the next one comes anyway
+		case <-n.stop:
+			return false
+		case <-n.kill:
+			return false
+		}
 	}
-	return false
 }
 
 // once runs one process from its start to its end.
@@ -131,6 +146,7 @@ func (n *Nanny) watch(p *process) (end ending, cause error) {
 		memory.Stop()
 	}
 	var ready time.Time
+	var overdue <-chan time.Time // when a process that is to be replaced has had time enough
 	events, stop := p.events, n.stop
 	defer func() {
 		if end.ready = !ready.IsZero(); end.ready {
@@ -155,6 +171,16 @@ func (n *Nanny) watch(p *process) (end ending, cause error) {
 		case op := <-stop:
 			end.stopped, stop = true, nil
 			p.order(op)
+		case down := <-n.redo:
+			if end.again = append(end.again, down); overdue == nil {
+				p.order("close")
+				t := time.NewTimer(killTime)
+				defer t.Stop()
+				overdue = t.C
+			}
+		case <-overdue:
+			p.kill()
+			return end, cause
 		case <-n.kill:
 			end.stopped = true
 			p.kill()

@@ -37,7 +37,7 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 	cfg.Threads, cfg.MemoryLimit, cfg.DeathTimeout, cfg.Dashboard = s.Threads, s.MemoryLimit, s.DeathTimeout, s.Dashboard
 	cfg.LocalDirectory = cmp.Or(s.LocalDirectory, cfg.LocalDirectory)
 	cfg.Validate = cfg.Validate || s.Validate
-	cfg.Logger = log
+	cfg.Logger, cfg.Nanny = log, s.Nanny
 	if len(s.Resources) > 0 {
 		cfg.Resources = s.Resources
 	}

@@ -48,6 +48,8 @@ type WorkerSpec struct {
 	Interpreter string `json:"interpreter,omitempty"`
 	// Dashboard is the host:port of its HTTP server; "" is none.
 	Dashboard string `json:"dashboard,omitempty"`
+	// Nanny is the address of its nanny, if that has one.
+	Nanny string `json:"nanny,omitempty"`
 	// Identity is its certificate; without one the files that the configuration names.
 	Identity *secure.Identity `json:"identity,omitempty"`
 	// UCX are the settings of UCX comms (default: what the configuration says).

@@ -80,7 +80,7 @@ func (w *Worker) benchmarkNetwork(ctx context.Context, _ *rpc.Request, in struct
 }) (msgpack.Map, error) {
 	address := string([]byte(in.Address))
 	return measure(ctx, networkSizes, func(data []byte) (int, error) {
-		m, err := w.peers.Do(ctx, address, "echo", msgpack.MapOf("data", wire.Serialize{Value: data}))
+		m, err := w.peers.Do(ctx, address, "echo", msgpack.MapOf("op", "echo", "data", wire.Serialize{Value: data}))
 		if err != nil {
 			return 0, err
 		}

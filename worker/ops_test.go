@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -63,8 +64,12 @@ func TestRun(t *testing.T) {
 	if v, _ := reply.Get("result"); reply.GetString("status") != "OK" || v != int64(5) {
 		t.Errorf("run: %v", reply)
 	}
+	// A function of Python's is not run, and that is no error: it would fail for all workers.
+	d.call(t, w.Address(), "run", msgpack.MapOf("function", []byte("\x80\x05\x8c\x02os\x94."), "wait", true), &reply)
+	if v, _ := reply.Get("result"); reply.GetString("status") != "OK" || !strings.Contains(fmt.Sprint(v), "without Python") {
+		t.Errorf("Python on a Go worker: %v", reply)
+	}
 	for what, function := range map[string][]byte{
-		"Go worker":          []byte("\x80\x05\x8c\x02os\x94."),
 		"the milk is spoilt": spec(t, spoil),
 		"over the edge":      spec(t, fall),
 		"takes no futures":   spec(t, inc, ref[int]("a")),
@@ -77,11 +82,30 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What needs Python is refused with a reason; what Dask's tools ask for is answered.
+// What needs Python is refused with a reason, or taken where a refusal would fail what a client
+// does to all workers; what Dask's tools ask for is answered.
 func TestOtherOps(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	w, seen := d.worker(t, worker.Config{})
-	for _, op := range []string{"plugin-add", "plugin-remove", "upload_file", "benchmark_disk", "benchmark_memory", "benchmark_network", "shuffle_receive", "shuffle_inputs_done"} {
+	for op, args := range map[string]msgpack.Map{
+		"plugin-add":    msgpack.MapOf("plugin", []byte{0x80}, "name", "p"),
+		"plugin-remove": msgpack.MapOf("name", "p"),
+		"upload_file":   msgpack.MapOf("filename", "a.py", "data", []byte("x = 1")),
+	} {
+		var reply msgpack.Map
+		d.call(t, w.Address(), op, args, &reply)
+		if reply.GetString("status") != "OK" {
+			t.Errorf("%s: %v", op, reply)
+		}
+	}
+	for op, args := range map[string]msgpack.Map{"benchmark_disk": nil, "benchmark_memory": nil, "benchmark_network": msgpack.MapOf("address", w.Address())} {
+		var reply msgpack.Map
+		d.call(t, w.Address(), op, args, &reply)
+		if v, _ := reply.Get("1 MiB"); !(v.(float64) > 0) {
+			t.Errorf("%s: %v", op, reply)
+		}
+	}
+	for _, op := range []string{"shuffle_receive", "shuffle_inputs_done"} {
 		var reply msgpack.Map
 		d.call(t, w.Address(), op, nil, &reply)
 		if reply.GetString("status") != "error" || !strings.Contains(reply.GetString("exception_text"), "Go worker") {

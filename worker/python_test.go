@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -133,7 +134,7 @@ func TestDaskScheduler(t *testing.T) {
 	if m := d.ask("submit", at); !strings.Contains(m["error"].(string), "Go worker that runs none") {
 		t.Errorf("a Python task on a Go worker: %v", m)
 	}
-	if m := d.ask("run", at); !strings.Contains(m["error"].(string), "Go worker") {
+	if m := d.ask("run", at); !strings.Contains(fmt.Sprint(m["result"]), "not run") {
 		t.Errorf("Client.run on a Go worker: %v", m)
 	}
 	if m := d.ask("tools", at); m["logs"].(float64) < 1 {

@@ -1,0 +1,139 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/secure"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// nannyServer answers the scheduler as Dask's nannies do: Client.restart, plugins for
+// nannies, and the like. Its goroutines end with it.
+type nannyServer struct {
+	n       *Nanny
+	address string
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup
+
+	mu   sync.Mutex // owns what follows
+	logs []any      // [level, text], the last ones
+}
+
+// nannyRoles says who may ask what.
+var nannyRoles = rpc.Roles{
+	"identity": {secure.Worker, secure.Client, secure.Scheduler, secure.Viewer},
+	"":         {secure.Worker, secure.Client, secure.Scheduler},
+}
+
+// serve begins to listen, and to tell the scheduler of the nanny.
+func (n *Nanny) serve() error {
+	if err := n.spec.configureUCX(); err != nil {
+		return err
+	}
+	cfg, err := n.spec.config(n.cfg.Logger)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := comm.Default.Listen(ctx, n.cfg.Listen, cfg.Accept)
+	if err != nil {
+		cancel()
+		return fmt.Errorf("cluster: the nanny of %s: %w", n.spec.Name, err)
+	}
+	s := &nannyServer{n: n, address: l.ContactAddr(), cancel: cancel}
+	n.server, n.spec.Nanny = s, s.address
+	server := rpc.NewServer(rpc.Config{Type: "Nanny", Identity: s.identity, Authorize: nannyRoles.Authorize, Logger: n.cfg.Logger})
+	s.handle(server)
+	s.tasks.Go(func() {
+		_ = server.Serve(ctx, l)
+		_ = server.Close()
+	})
+	s.tasks.Go(func() { s.register(ctx, cfg.Dial) })
+	return nil
+}
+
+// close ends the server. It does not wait for handlers, one of which may be waiting for it.
+func (s *nannyServer) close() {
+	if s != nil {
+		s.cancel()
+	}
+}
+
+func (s *nannyServer) identity() msgpack.Map {
+	i := s.n.Info()
+	return msgpack.MapOf("worker", i.Address, "pid", i.PID, "starts", i.Starts, "state", string(i.State))
+}
+
+// registerPause is the time between two attempts to find the scheduler, which may come late.
+const registerPause = time.Second
+
+// register tells the scheduler that there is a nanny, and when its worker has been started:
+// between these Dask's scheduler holds plugins for nannies back.
+func (s *nannyServer) register(ctx context.Context, dial comm.DialConfig) {
+	for {
+		err := s.registerOnce(ctx, dial)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		s.n.cfg.Logger.Debug("the nanny waits to register", "scheduler", s.n.spec.Scheduler, "error", err)
+		select {
+		case <-time.After(registerPause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *nannyServer) registerOnce(ctx context.Context, dial comm.DialConfig) error {
+	c, err := comm.Default.Dial(ctx, s.n.spec.Scheduler, dial)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	var reply msgpack.Map
+	if err := rpc.Call(ctx, c, "register_nanny", msgpack.MapOf("address", s.address), &reply); err != nil {
+		return err
+	}
+	if plugins, ok := reply.Get("nanny-plugins"); ok {
+		if m, ok := plugins.(msgpack.Map); ok {
+			for _, p := range m {
+				s.refusePlugin(fmt.Sprint(p.Key))
+			}
+		}
+	}
+	status := "ok"
+	if err := s.n.Ready(ctx); err != nil {
+		status = "error"
+	}
+	m, err := wire.Encode(msgpack.MapOf("status", status), wire.EncodeOptions{})
+	if err != nil {
+		return nil
+	}
+	_ = c.Write(ctx, m) // if the scheduler is gone by now the worker will notice
+	return nil
+}
+
+// refusePlugin notes a plugin that is not run. It is no error: one worker without Python
+// must not fail what a client installs in a whole cluster.
+func (s *nannyServer) refusePlugin(name string) {
+	s.note("WARNING", fmt.Sprintf("plugin %s is for nannies of Python's and is not run by a nanny of Go", name))
+}
+
+// maxNannyLogs is how many lines are kept for get_logs.
+const maxNannyLogs = 200
+
+func (s *nannyServer) note(level, text string) {
+	s.n.cfg.Logger.Info(text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.logs) == maxNannyLogs {
+		s.logs = append(s.logs[:0], s.logs[1:]...)
+	}
+	s.logs = append(s.logs, []any{level, text})
+}
