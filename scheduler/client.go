@@ -37,7 +37,11 @@ func (s *Scheduler) registerClient(ctx context.Context, r *rpc.Request) (any, er
 	if err == nil && (in.Client == "" || isPart(in.Client)) {
 		err = fmt.Errorf("register-client: a client needs a name of its own, got %q", in.Client)
 	}
+	if err == nil {
+		err = s.checkRelease(ctx, "client "+in.Client, in.Versions)
+	}
 	if err != nil {
+		s.log.Warn("a client is refused", "peer", r.Comm.PeerAddr(), "error", err)
 		// Clients do not ask for a reply: what they look at is this field.
 		hello := msgpack.MapOf("op", "stream-start", "warning", "", "error", err.Error())
 		return rpc.NoReply, errors.Join(s.say(ctx, r.Comm, []any{hello}), r.Comm.Close())

@@ -47,7 +47,7 @@ func TestBadRegistration(t *testing.T) {
 func TestRegistrationAnswer(t *testing.T) {
 	s := start(t, Config{WorkerTTL: 40 * time.Second})
 	w := serveWorker(t, s, "a")
-	r := w.register(with("name", 7), with("versions", msgpack.MapOf("packages", msgpack.MapOf("dask", "1.0"))))
+	r := w.register(with("name", 7), with("versions", releases("2026.7.1")))
 	for _, key := range []string{"status", "time", "heartbeat-interval", "worker-plugins", "warning", "error", "millstream"} {
 		if !r.Has(key) {
 			t.Errorf("no %s in %v", key, r)
@@ -57,7 +57,7 @@ func TestRegistrationAnswer(t *testing.T) {
 		t.Errorf("the heartbeat interval is %v", v)
 	}
 	b := serveWorker(t, s, "b")
-	if r := b.register(with("versions", msgpack.MapOf("packages", msgpack.MapOf("dask", "2.0")))); !strings.Contains(r.GetString("warning"), "dask") {
+	if r := b.register(with("versions", releases("2026.8.0"))); !strings.Contains(r.GetString("warning"), "dask") {
 		t.Errorf("other versions are not warned of: %v", r)
 	}
 }

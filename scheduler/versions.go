@@ -2,13 +2,11 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"runtime/debug"
-	"slices"
-	"sort"
 	"strings"
 
+	"go.millstream.dev/internal/daskver"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/wire/msgpack"
 )
@@ -31,45 +29,72 @@ func (s *Scheduler) versionsRPC(_ context.Context, _ *rpc.Request, _ struct {
 	return ourVersions(), nil
 }
 
-// versionCheck compares the packages of a peer with those of the workers: Dask's warning,
-// which clients show. It runs in the loop.
+// versionCheck compares the packages of a peer with those of the workers and of the
+// scheduler's Python: Dask's warning, which clients show and workers log. It runs in the
+// loop.
 func (s *Scheduler) versionCheck(versions any, who string) msgpack.Map {
 	mine := packagesOf(versions)
-	all := map[string]map[string]bool{} // package -> versions of workers
+	var warnings []string
+	if release := mine["distributed"]; daskver.Scheduler.Check(release) == daskver.Newer {
+		warnings = append(warnings, daskver.Scheduler.Message("this peer", release))
+	}
+	workers := make([]daskver.Packages, 0, len(s.workers))
 	for _, w := range s.workers {
-		for name, v := range packagesOf(w.versions) {
-			if all[name] == nil {
-				all[name] = map[string]bool{}
-			}
-			all[name][v] = true
-		}
+		workers = append(workers, packagesOf(w.versions))
 	}
-	var lines []string
-	for name, v := range mine {
-		theirs := all[name]
-		if v == "" || len(theirs) == 0 || len(theirs) == 1 && theirs[v] {
-			continue
-		}
-		var list []string
-		for t := range theirs {
-			list = append(list, t)
-		}
-		sort.Strings(list)
-		lines = append(lines, fmt.Sprintf("%s: %s has %s, workers have %s", name, who, v, strings.Join(list, ", ")))
+	if table := daskver.Mismatch(who, mine, s.pythonPackages(), workers); table != "" {
+		warnings = append(warnings, table)
 	}
-	warning := ""
-	if len(lines) > 0 {
-		slices.Sort(lines)
-		warning = "Mismatched versions found\n\n" + strings.Join(lines, "\n")
-	}
-	return msgpack.MapOf("warning", warning, "error", "")
+	return msgpack.MapOf("warning", strings.Join(warnings, "\n"), "error", "")
 }
 
-func packagesOf(versions any) map[string]string {
+// pythonPackages are those of the Python that opens graphs, as far as they are known; nil
+// without one.
+func (s *Scheduler) pythonPackages() daskver.Packages {
+	m := &s.materialiser
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.python == nil {
+		return nil
+	}
+	// Python's own form is (major, minor, micro, releaselevel, serial).
+	return daskver.Packages{"python": m.python.Python + ".final.0", "dask": m.python.Dask, "distributed": m.python.Distributed}
+}
+
+// oldRelease is a peer whose release of Dask is not served.
+type oldRelease struct{ text string }
+
+func (e *oldRelease) Error() string { return e.text }
+
+// checkRelease judges a peer's release of Dask: an error refuses it, a newer one is logged.
+// It also finds the scheduler's own Python, so that a peer can be compared with it. It runs
+// outside of the loop.
+func (s *Scheduler) checkRelease(ctx context.Context, peer string, versions any) error {
+	p := packagesOf(versions)
+	release, ok := p["distributed"]
+	if !ok {
+		if p["python"] != "" {
+			s.log.Warn(daskver.Scheduler.Message(peer, ""))
+		}
+		return nil // Go, or a program of somebody's own
+	}
+	switch text := daskver.Scheduler.Message(peer, release); daskver.Scheduler.Check(release) {
+	case daskver.Older:
+		return &oldRelease{text}
+	case daskver.Newer, daskver.Unknown:
+		s.log.Warn(text)
+	}
+	if !s.cfg.Python.Off {
+		_, _ = s.interpreter(ctx) // its absence is told to those whose graphs need it
+	}
+	return nil
+}
+
+func packagesOf(versions any) daskver.Packages {
 	m, _ := versions.(msgpack.Map)
 	v, _ := m.Get("packages")
 	p, _ := v.(msgpack.Map)
-	out := make(map[string]string, len(p))
+	out := make(daskver.Packages, len(p))
 	for _, e := range p {
 		name, ok := e.Key.(string)
 		text, _ := e.Value.(string)

@@ -67,6 +67,9 @@ func (s *Scheduler) registerWorker(ctx context.Context, r *rpc.Request) (any, er
 	if err == nil {
 		w, ev, err = newWorker(&in)
 	}
+	if err == nil {
+		err = s.checkRelease(ctx, "worker "+w.address, in.Versions)
+	}
 	if err != nil {
 		return rpc.NoReply, s.refuse(ctx, r.Comm, err)
 	}
@@ -92,7 +95,8 @@ func (s *Scheduler) refuse(ctx context.Context, c comm.Comm, why error) error {
 	s.log.Warn("a worker is refused", "peer", c.PeerAddr(), "error", why)
 	m, err := rpc.ErrorMessage(why, "uncaught-error")
 	var taken *nameTaken
-	if errors.As(why, &taken) {
+	var old *oldRelease
+	if errors.As(why, &taken) || errors.As(why, &old) {
 		// Dask's workers look at the status, not for an exception.
 		m, err = msgpack.MapOf("status", "error", "message", why.Error(), "time", seconds(time.Now())), nil
 	}
