@@ -164,6 +164,9 @@ func (s *Scheduler) materialise(ctx context.Context, client string, g *graph, ex
 	}
 	p, release, err := pool.Acquire(ctx, client)
 	if err != nil {
+		if context.Cause(ctx) == context.DeadlineExceeded {
+			return nil, s.tooLong()
+		}
 		return nil, fmt.Errorf("no Python process to open the graph: %w", err)
 	}
 	defer release()
@@ -180,7 +183,7 @@ func (s *Scheduler) materialise(ctx context.Context, client string, g *graph, ex
 		p.Kill(errors.New("killed, since it took too long to open a graph"))
 		<-p.Done()
 		if context.Cause(ctx) == context.DeadlineExceeded {
-			return nil, fmt.Errorf("opening the graph took longer than %v: make it smaller, or raise the scheduler's --graph-timeout", s.cfg.Python.GraphTimeout)
+			return nil, s.tooLong()
 		}
 		return nil, ctx.Err()
 	case errors.Is(err, pyproc.ErrExited):
@@ -277,6 +280,11 @@ func (s *Scheduler) graphFailure(why error) *state.Failure {
 		}
 	}
 	return f
+}
+
+// tooLong is what a client is told whose graph Python could not open in time.
+func (s *Scheduler) tooLong() error {
+	return fmt.Errorf("opening the graph took longer than %v: make it smaller, or raise the scheduler's --graph-timeout", s.cfg.Python.GraphTimeout)
 }
 
 // closeMaterialiser ends the processes.
