@@ -20,8 +20,6 @@ import logging
 import signal
 import warnings
 
-from distributed.actor import Actor
-
 from millstream import sidecar_tasks, sidecar_values
 from millstream._child import Reply
 from millstream.sidecar_worker import Worker
@@ -51,7 +49,7 @@ class Sidecar:
             entry = self.values.get(handle)
             value = entry.open()
             if entry.actor:
-                value = Actor(type(value), self.worker.address, entry.key, worker=self.worker)
+                value = self.tasks.proxy(entry)
             header, more = sidecar_values.serialize(value)
             lengths.append(1 + len(more))
             out += [header, *more]

@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import contextvars
 import threading
 import time
 
@@ -112,9 +113,13 @@ class Tasks:
                 data[key] = value
                 continue
             entry = self.values.get(handle)
-            data[key] = Actor(type(entry.value), self.worker.address, key, self.worker) if entry.actor else entry.open()
+            data[key] = self.proxy(entry) if entry.actor else entry.open()
         r.spec = r.buffers = r.deps = None
         return task, data
+
+    def proxy(self, entry):
+        """What tasks and others get of an actor. In a context of a task it would start a client for itself."""
+        return contextvars.Context().run(Actor, type(entry.value), self.worker.address, entry.key, self.worker)
 
     def execute(self, r):
         worker, ident, key = self.worker, threading.get_ident(), r.key
