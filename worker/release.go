@@ -25,6 +25,8 @@ func (w *Worker) checkRelease(ctx context.Context, c comm.Comm) error {
 	packages, _ := reply.Get("packages")
 	m, _ := packages.(msgpack.Map)
 	release := m.GetString("distributed")
+	theirs, _ := wire.Clone(m).(msgpack.Map)
+	w.packages.Store(&theirs)
 	switch text := daskver.Worker.Message("the scheduler at "+w.cfg.Scheduler, release); daskver.Worker.Check(release) {
 	case daskver.Older:
 		return fmt.Errorf("worker: %w: %s", ErrRefused, text)

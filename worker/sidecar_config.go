@@ -84,9 +84,14 @@ func pythonVersions(ctx context.Context, path string) map[string]any {
 }
 
 // versions is what Dask's get_versions returns, as far as the worker has it: the packages
-// are the sidecar's.
+// are the sidecar's. Without Python there are none that could differ from the scheduler's:
+// the worker then names the scheduler's own, as every client would otherwise be warned of
+// packages that are missing here and that nothing here needs.
 func (w *Worker) versions() msgpack.Map {
 	packages := msgpack.Map{}
+	if theirs := w.packages.Load(); theirs != nil && len(w.pyVersions) == 0 {
+		packages = *theirs
+	}
 	python := ""
 	for _, k := range slices.Sorted(maps.Keys(w.pyVersions)) {
 		packages.Set(k, w.pyVersions[k])

@@ -18,6 +18,7 @@ import (
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
+	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/worker/state"
 	"go.millstream.dev/worker/store"
 )
@@ -113,6 +114,9 @@ type Worker struct {
 	gc     sync.Mutex // owns the two that follow
 	lastGC time.Time
 	tookGC time.Duration
+
+	// packages are those of Dask's scheduler and their releases, nil before it was asked.
+	packages atomic.Pointer[msgpack.Map]
 
 	tasks    sync.WaitGroup  // every goroutine of the worker
 	ctx      context.Context // of all but tasks; ends first when the worker does
