@@ -10,6 +10,13 @@ type Graph struct {
 	// same numbers as internal_priority; of other graphs the order is to be found from
 	// internal_priority or by the scheduler.
 	Ordered bool
+	// Globals are the names that a worker imports to open the tasks, beyond those that each
+	// worker has: "module\x00name", or "module" alone; each once, sorted. A worker that lacks
+	// one loses its connection, so they are to be tried in another Python first.
+	Globals []string
+	// Code tells that there is code in the tasks, which only a Python of the client's version
+	// can open.
+	Code bool
 }
 
 // Node is one task.

@@ -74,13 +74,24 @@ func split(expr *wire.Serialized, keys []task.Key, lim Limits) (*Graph, error) {
 		return nil, doubt("an expression with cached properties")
 	}
 	operands := o.Args[1 : len(o.Args)-2]
+	var g *Graph
 	switch {
 	case o.Args[0] == pickle.Value(llgExpr) && len(operands) == 1:
-		return s.lowLevel(operands[0], keys)
+		if err = s.survey(tree); err == nil {
+			g, err = s.lowLevel(operands[0], keys)
+		}
 	case o.Args[0] == pickle.Value(mapExpr) && len(operands) == 7:
-		return s.mapped(operands)
+		if err = s.survey(tree); err == nil {
+			g, err = s.mapped(operands)
+		}
+	default:
+		err = doubt("an expression of %s", pickle.TypeName(o.Args[0]))
 	}
-	return nil, doubt("an expression of %s", pickle.TypeName(o.Args[0]))
+	if err != nil {
+		return nil, err
+	}
+	g.Globals, g.Code = s.globals, s.code
+	return g, nil
 }
 
 // splitter is one Split.
@@ -89,6 +100,9 @@ type splitter struct {
 	left int // bytes that may still be written
 	mem  arena
 	in   inputs
+
+	globals []string
+	code    bool
 }
 
 // take counts what is written.

@@ -121,7 +121,7 @@ func TestMapKeepsIdentity(t *testing.T) {
 // Buffers stay out of band, in each task those that it uses, in their order.
 func TestBuffers(t *testing.T) {
 	shared, one, two := []byte("shared"), []byte("one"), []byte("two")
-	fn := pickle.Call(add, &pickle.Buffer{Data: shared, ReadOnly: true})
+	fn := pickle.Call(pickle.Global{Module: "functools", Name: "partial"}, add).WithState(pickle.Tuple{add, pickle.Tuple{&pickle.Buffer{Data: shared, ReadOnly: true}}, new(pickle.Dict), nil})
 	e := mapOf(fn, pickle.Tuple{&pickle.List{Items: []pickle.Value{&pickle.Buffer{Data: one}, int64(5), &pickle.Buffer{Data: two}}}}, new(pickle.Dict), "a", "b", "c")
 	var bufs [][]byte
 	b, err := pickle.Append(nil, e, pickle.Options{Protocol: 5, Buffers: &bufs})
