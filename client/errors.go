@@ -44,11 +44,19 @@ type TaskError struct {
 // Error names the task and the remote error.
 func (e *TaskError) Error() string { return fmt.Sprintf("task %s: %s", e.Key, e.Text) }
 
-// Format adds the remote stack for %+v.
+// Format adds the remote stack, and the causes of a Python exception, for %+v.
 func (e *TaskError) Format(s fmt.State, verb rune) {
 	_, _ = io.WriteString(s, e.Error())
-	if verb == 'v' && s.Flag('+') && e.Stack != "" {
+	if verb != 'v' || !s.Flag('+') {
+		return
+	}
+	if e.Stack != "" {
 		_, _ = io.WriteString(s, "\n"+e.Stack)
+	}
+	if e.Exception != nil {
+		for c := e.Exception.Cause; c != nil; c = c.Cause {
+			_, _ = io.WriteString(s, "\ncaused by "+c.Error()+"\n"+tracebackText(c.Traceback))
+		}
 	}
 }
 

@@ -168,6 +168,12 @@ func (g *graphOut) append(body []byte, f []wire.Frame) ([]byte, []wire.Frame) {
 	f = append(f, wire.HeapFrame(expr.Header))
 	f = append(f, expr.Frames...)
 	body = msgpack.AppendString(body, "keys")
+	if g.dask != nil { // releases before 2025.7 want a set
+		body = msgpack.AppendMapHeader(body, 2)
+		body = msgpack.AppendString(body, "__Set__")
+		body = msgpack.AppendBool(body, true)
+		body = msgpack.AppendString(body, "as-list")
+	}
 	body = msgpack.AppendArrayHeader(body, g.n)
 	body = append(body, g.wanted...)
 	body = msgpack.AppendString(body, "internal_priority")

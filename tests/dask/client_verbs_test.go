@@ -239,7 +239,9 @@ func verbValues(t *testing.T, ctx context.Context, r *cluster) {
 	want(t, "array back", 6.0)(client.Python[float64]("numpy:sum").Submit(ctx, r.c, a).Result(ctx))
 	want(t, "type", "numpy.ndarray")(client.PythonSource[string]("lambda x: f'{type(x).__module__}.{type(x).__name__}'").Submit(ctx, r.c, []int{1}).Result(ctx))
 	want(t, "axis", []float64{2, 2, 2})(client.Python[[]float64]("numpy:sum").Kw("axis", 0).Submit(ctx, r.c, a).Result(ctx))
-	// Tables of Arrow both ways.
+	// Tables of Arrow both ways. (Releases before 2025.7 need the module, and do not import it.)
+	_, err = client.Python[any]("importlib:import_module").Run(ctx, r.c, "pyarrow.fs")
+	ok(t, "import", err)
 	table, err := client.PythonSource[arrow.Table]("lambda: __import__('pyarrow').table({'x': [1, 2, 3]})").Submit(ctx, r.c).Result(ctx)
 	ok(t, "table", err)
 	if table.NumRows() != 3 || table.Schema().Field(0).Name != "x" {

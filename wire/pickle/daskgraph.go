@@ -51,14 +51,9 @@ func NewTaskTuple(items ...Value) *Object { return taskNode("Tuple", items...) }
 // NewTaskSet makes a set in which references are replaced by results.
 func NewTaskSet(items ...Value) *Object { return taskNode("Set", items...) }
 
-// NewTaskDict makes a dict in which references are replaced by results, also among keys.
-func NewTaskDict(d *Dict) *Object {
-	pairs := make(Tuple, 0, d.Len())
-	for k, v := range d.All() {
-		pairs = append(pairs, Tuple{k, v})
-	}
-	return taskNode("Dict", pairs)
-}
+// NewTaskDict makes a dict in which references are replaced by results, also among keys. It
+// is written as Dict({…}), which all releases take.
+func NewTaskDict(d *Dict) *Object { return taskNode("Dict", d) }
 
 // NewGraph makes what a client sends as update-graph's expr_ser: the graph {key: node} as
 // an LLGExpr with a token. Without one the scheduler would hash the whole graph in its
