@@ -125,6 +125,7 @@ func TestConfigEffects(t *testing.T) {
 			nil, effects{"create-cuda-context": tls("all", true)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			nothing := (&effectProcess{t: t}).run()
 			try := func(source string, p *effectProcess, all ...effects) {
 				r := p.run()

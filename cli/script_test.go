@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -15,6 +16,8 @@ import (
 // bench and demo run it.
 func TestMain(m *testing.M) {
 	cluster.Main() // workers of tests that run commands in this process
+	// Commands that tests run do not sleep for a second when they end, as the race detector has it.
+	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
 	testscript.Main(m, map[string]func(){"millstream": func() { os.Exit(Main()) }})
 }
 

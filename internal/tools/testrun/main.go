@@ -120,9 +120,14 @@ func pass(ctx context.Context, r *results, out io.Writer, o options, packages, e
 		args = append(args, "-race")
 	}
 	args = append(args, extra...)
+	packages, err := longestFirst(ctx, packages)
+	if err != nil {
+		return []string{err.Error()}
+	}
 	args = append(args, packages...)
 	args = append(args, o.args...)
 	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = environment()
 	// An interrupt goes to the go command, which passes it to the tests; they get a moment to end their children.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
@@ -147,7 +152,7 @@ func pass(ctx context.Context, r *results, out io.Writer, o options, packages, e
 		problems = append(problems, p+" failed")
 	}
 	if err != nil && len(problems) == 0 {
-		problems = append(problems, "go "+strings.Join(args, " ")+": "+err.Error())
+		problems = append(problems, "go test: "+err.Error())
 	}
 	return problems
 }

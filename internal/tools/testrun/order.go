@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// longest are the packages whose tests take longest, those first that take most. They start first: one that
+// started last would run alone at the end, with the other processors idle.
+var longest = []string{
+	"tests/interop", "ucx", "tests/dask", "cli", "comm/ucxcomm", "tests/matrix", "internal/taskbench", "tests/chaos",
+	"internal/ucxbench", "internal/commbench", "comm/tcp", "internal/sim", "cluster", "worker",
+}
+
+// longestFirst lists the packages that patterns mean, in the order in which their tests are to start.
+func longestFirst(ctx context.Context, patterns []string) ([]string, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e", "-f", "{{.ImportPath}}"}, patterns...)...)
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w\n%s", err, exit.Stderr)
+		}
+		return nil, fmt.Errorf("go list %s: %w", strings.Join(patterns, " "), err)
+	}
+	packages := strings.Fields(string(out))
+	if len(packages) == 0 {
+		return patterns, nil // go test says what is wrong with them
+	}
+	slices.SortStableFunc(packages, func(a, b string) int { return rank(a) - rank(b) })
+	return packages, nil
+}
+
+// rank is the place of a package among the longest, behind all of them for any other.
+func rank(pkg string) int {
+	_, name, _ := strings.Cut(pkg, "/")
+	if i := slices.Index(longest, name); i >= 0 {
+		return i
+	}
+	return len(longest)
+}
+
+// environment is that of the tests. A program that was built with the race detector sleeps for a second when it
+// ends, so that goroutines may still be caught at it; a suite that starts hundreds of processes has them
+// all sleep. What a user says about it stays.
+func environment() []string {
+	race := os.Getenv("GORACE")
+	if strings.Contains(race, "atexit_sleep_ms") {
+		return os.Environ()
+	}
+	return append(os.Environ(), "GORACE="+strings.TrimSpace(race+" atexit_sleep_ms=0"))
+}
