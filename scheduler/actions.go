@@ -47,6 +47,8 @@ func (s *Scheduler) act(a *state.Action) {
 	case state.ActionNone:
 	case state.LogEvent:
 		s.logAction(a)
+	case state.TaskMoved:
+		s.taskMoved(a)
 	case state.RequestDone:
 		s.requestDone(a.Number, a.Keys)
 	case state.WorkerRemoved:

@@ -35,6 +35,7 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 		s.farewell(ctx, workersToo)
 	}
 	s.cancel()
+	s.closeHelpers()
 	err := s.server.Close()
 	s.serving.Wait()
 	s.closeMaterialiser()

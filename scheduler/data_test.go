@@ -172,7 +172,7 @@ func TestBroadcast(t *testing.T) {
 
 // What the scheduler knows can be asked for.
 func TestQuestions(t *testing.T) {
-	s := start(t, Config{})
+	s := start(t, Config{Python: PythonConfig{Off: true}})
 	w := join(t, s, "a")
 	c := connect(t, s, "client-1")
 	c.submit([]node{{key: "inc-1", spec: "x"}, {key: "hang", spec: "hang"}})
@@ -193,7 +193,7 @@ func TestQuestions(t *testing.T) {
 		t.Errorf("story %v", story)
 	}
 	spec := c.call("get_runspec", "key", "inc-1").(msgpack.Map)
-	if b, _ := spec.Get("task"); string(b.([]byte)) != "x" {
+	if b, _ := spec.Get("task"); string(b.([]byte)) != specHead+"x" {
 		t.Errorf("runspec %v", spec)
 	}
 	index := c.call("get_task_stream_index").(int64)
@@ -218,7 +218,7 @@ func TestQuestions(t *testing.T) {
 	if logs := c.call("get_logs").([]any); len(logs) == 0 {
 		t.Error("no logs")
 	}
-	c.fails("runs no Python", "run_function", "function", []byte("x"))
+	c.fails("--no-python", "run_function", "function", []byte("x"))
 	c.call("set_restrictions", "worker", msgpack.MapOf("hang", names("a")))
 	c.fails("nothing", "set_restrictions", "worker", msgpack.MapOf("nothing", names("a")))
 	c.call("set_resources", "worker", "a", "resources", msgpack.MapOf("GPU", 2))

@@ -26,7 +26,7 @@ var failureClasses = map[state.FailureKind][2]string{
 
 // exception is a failure as Dask's messages have it: what the worker sent or, where no
 // worker did, an exception that is made here. Ours get Dask's class by name with a text;
-// Python could not build these of a text, and gets a RuntimeError.
+// Python gets it with the arguments that its constructor takes.
 func (s *Scheduler) exception(f *state.Failure, ours bool) (exc, trace *wire.Serialized) {
 	if f == nil {
 		return nil, nil
@@ -38,12 +38,14 @@ func (s *Scheduler) exception(f *state.Failure, ours bool) (exc, trace *wire.Ser
 	if s.made.of == f && s.made.ours == ours {
 		return s.made.is, nil
 	}
-	class := failureClasses[f.Kind]
-	text := f.ExceptionText
-	if class[0] != "builtins" && !ours {
-		class, text = [2]string{"builtins", "RuntimeError"}, class[1]+": "+text
+	var data []byte
+	var err error
+	if call := s.pythonException(f); call != nil && !ours {
+		data, err = pickle.Dump(call)
+	} else {
+		class := failureClasses[f.Kind]
+		data, err = wire.PickleException(pickle.NewException(class[0], class[1], f.ExceptionText))
 	}
-	data, err := wire.PickleException(pickle.NewException(class[0], class[1], text))
 	if err == nil {
 		exc, err = wire.EncodeValue(data, wire.EncodeOptions{})
 	}
@@ -53,4 +55,49 @@ func (s *Scheduler) exception(f *state.Failure, ours bool) (exc, trace *wire.Ser
 	}
 	s.made = madeException{f, ours, exc}
 	return exc, nil
+}
+
+// pythonException is the call that makes Dask's own exception of a failure; nil for those
+// that are made of a text.
+func (s *Scheduler) pythonException(f *state.Failure) *pickle.Object {
+	class := failureClasses[f.Kind]
+	if class[0] == "builtins" {
+		return nil
+	}
+	call := func(args ...pickle.Value) *pickle.Object {
+		return pickle.Call(pickle.Global{Module: class[0], Name: class[1]}, append([]pickle.Value{pickleKey(f.Key.Value())}, args...)...)
+	}
+	wait := s.cfg.NoWorkersTimeout.Seconds()
+	switch f.Kind {
+	case state.KilledWorker:
+		// Dask's has the WorkerState there; people read its address.
+		last := pickle.Call(pickle.Global{Module: "types", Name: "SimpleNamespace"})
+		last.Steps = append(last.Steps, pickle.Step{Kind: pickle.Build, Value: pickle.NewDict("address", f.Worker)})
+		return call(last, int64(max(s.cfg.AllowedFailures, 0)))
+	case state.NoValidWorker:
+		workers, resources := &pickle.Set{}, pickle.NewDict()
+		if t := s.state.Task(f.Key); t != nil && t.Annotations() != nil {
+			for _, w := range t.Annotations().Workers {
+				workers.Items = append(workers.Items, w)
+			}
+			for _, r := range t.Annotations().Resources {
+				resources.Set(r.Name, r.Amount)
+			}
+		}
+		return call(&pickle.Set{}, workers, resources, wait)
+	}
+	return call(wait)
+}
+
+// pickleKey is a task's key as pickles have it: lists of msgpack are tuples.
+func pickleKey(v any) pickle.Value {
+	list, ok := v.([]any)
+	if !ok {
+		return v
+	}
+	out := pickle.Tuple{}
+	for _, x := range list {
+		out = append(out, pickleKey(x))
+	}
+	return out
 }

@@ -34,7 +34,7 @@ func FuzzStream(f *testing.F) {
 	seed(false, msgpack.MapOf("op", "update-data", "who_has", msgpack.MapOf("x", names("tcp://a")), "nbytes", msgpack.MapOf("x", 1)))
 	seed(false, msgpack.MapOf("op", "report-key", "key", []any{"x", 1}), msgpack.MapOf("op", "heartbeat-client"), msgpack.MapOf("op", "variable_delete", "name", "v"))
 	var w task.GraphWriter
-	w.Spec(task.NewKey("x"), []byte("spec"), []task.Key{task.NewKey("y")}, w.Annotations(&task.Annotations{Workers: []string{"a"}, Retries: 1}), 0)
+	w.Spec(task.NewKey("x"), []byte(specHead+"spec"), []task.Key{task.NewKey("y")}, w.Annotations(&task.Annotations{Workers: []string{"a"}, Retries: 1}), 0)
 	g := w.Serialized()
 	body, err := msgpack.Append(nil, msgpack.MapOf("op", "update-graph", "expr_ser", msgpack.MapOf("__Serialized__", 1), "keys", names("x"), "fifo_timeout", "1 s", "actors", names("x"), "user_priority", 3))
 	if err != nil {

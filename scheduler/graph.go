@@ -281,6 +281,7 @@ func (s *Scheduler) updateGraph(c *client, g *graph) {
 	s.recordGraph(c.name, g)
 	g.ev.Client, g.ev.Graph = c.id, &g.graph
 	s.apply(&g.ev)
+	s.graphAdded(g.ev.Keys)
 	g.done()
 	s.prims.tasks.fire()
 	if g.ev.Err != nil {

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"context"
 	"runtime/debug"
 
 	"go.millstream.dev/rpc"
@@ -66,9 +65,18 @@ func (s *Scheduler) handlers() {
 	rpc.Handle(r, "unregister_worker_plugin", s.unregisterWorkerPlugin)
 	rpc.Handle(r, "register_nanny_plugin", s.registerNannyPlugin)
 	rpc.Handle(r, "unregister_nanny_plugin", s.unregisterNannyPlugin)
-	for _, op := range []string{"run_function", "feed", "register_scheduler_plugin", "unregister_scheduler_plugin"} {
-		r.Handle(op, refusePython)
+	for op := range notYet {
+		r.Handle(op, notImplemented(op))
 	}
+	rpc.Handle(r, "register_scheduler_plugin", s.registerSchedulerPlugin)
+	rpc.Handle(r, "run_function", s.runFunction)
+	r.Handle("feed", s.feed)
+	rpc.Handle(r, "start_task_metadata", s.startTaskMetadata)
+	rpc.Handle(r, "stop_task_metadata", s.stopTaskMetadata)
+	rpc.Handle(r, "shuffle_get", s.shuffleGet)
+	rpc.Handle(r, "shuffle_get_or_create", s.shuffleGetOrCreate)
+	rpc.Handle(r, "shuffle_barrier", s.shuffleBarrier)
+	rpc.Handle(r, "shuffle_restrict_task", s.shuffleRestrict)
 
 	rpc.Handle(r, "variable_set", s.variableSetRPC)
 	rpc.Handle(r, "variable_get", s.variableGetRPC)
@@ -92,9 +100,4 @@ func (s *Scheduler) handlers() {
 	rpc.Handle(r, "publish_get", s.publishGet)
 	rpc.Handle(r, "publish_list", s.publishList)
 	rpc.Handle(r, "publish_delete", s.publishDelete)
-}
-
-// refusePython answers what would run a pickled function within the scheduler.
-func refusePython(_ context.Context, r *rpc.Request) (any, error) {
-	return nil, &rpc.Exception{Type: "NotImplementedError", Message: "this scheduler is written in Go and runs no Python code (" + r.Op + "): run it on a worker instead"}
 }

@@ -185,7 +185,7 @@ func FuzzRecords(f *testing.F) {
 	name := appendNameRecord(nil, "client", []task.Key{task.NewKey("x")})
 	f.Add(name)
 	var w task.GraphWriter
-	w.Spec(task.NewKey("x"), []byte("spec"), nil, task.None, 0)
+	w.Spec(task.NewKey("x"), []byte(specHead+"spec"), nil, task.None, 0)
 	f.Add(bytes.Join(graphParts("client", []byte{0x80}, w.Serialized()), nil))
 	parts, err := opParts("variable_set", msgpack.MapOf("name", "v", "data", pickled()))
 	if err != nil {

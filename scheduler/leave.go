@@ -49,7 +49,12 @@ func (s *Scheduler) removeWorker(w *worker, why string, safe, tell bool) {
 	event := msgpack.MapOf("action", "remove-worker", "processing-tasks", processing, "lost-tasks", lost, "expected", safe, "reason", why)
 	s.logEvent(event, w.address)
 	s.logEvent(append(event[:len(event):len(event)], msgpack.Pair{Key: "worker", Value: w.address}), "all")
+	// The workers that stay hear that a shuffle is over before they get its tasks again.
+	runs := s.shufflesLose(w.address)
 	s.apply(&state.RemoveWorker{Worker: w.id, Safe: safe, Close: tell, Reason: why})
+	for _, x := range runs {
+		s.restartShuffle(x)
+	}
 	s.forgetWorker(w, why, safe)
 }
 
@@ -64,6 +69,11 @@ func (s *Scheduler) forgetWorker(w *worker, why string, safe bool) {
 	s.totals.workersRemoved++
 	s.recordWorker(w.address, false)
 	w.st.end()
+	s.later(func() { // one that was retired
+		for _, x := range s.shufflesLose(w.address) {
+			s.restartShuffle(x)
+		}
+	})
 	s.watch(w, false)
 	level := slog.LevelWarn
 	switch {

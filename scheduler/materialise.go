@@ -82,7 +82,7 @@ func (s *Scheduler) materialisers(ctx context.Context) (*pyproc.Pool, error) {
 	case m.pool == nil:
 		c := s.cfg.Python
 		m.pool = pyproc.NewPool(pyproc.PoolConfig{
-			Size: c.Processes, Idle: c.Idle,
+			Size: c.Processes, Idle: c.Idle, Setup: s.setupChild,
 			Config: pyproc.Config{
 				Python: in.Path, Module: "millstream.materialiser", Name: "materialiser", Isolate: true,
 				Limits: pyproc.Limits{Memory: c.Memory}, Logger: s.log, MaxCalls: 4, Threads: 1,
@@ -183,7 +183,7 @@ func (s *Scheduler) materialise(ctx context.Context, client string, g *graph, ex
 		p.Kill(errors.New("killed, since it took too long to open a graph"))
 		<-p.Done()
 		if context.Cause(ctx) == context.DeadlineExceeded {
-			return nil, s.tooLong()
+			return nil, fmt.Errorf("opening the graph took longer than %v: make it smaller, or raise the scheduler's --graph-timeout", s.cfg.Python.GraphTimeout)
 		}
 		return nil, ctx.Err()
 	case errors.Is(err, pyproc.ErrExited):
@@ -280,6 +280,18 @@ func (s *Scheduler) graphFailure(why error) *state.Failure {
 		}
 	}
 	return f
+}
+
+// graphChildren are the processes that open graphs now.
+func (s *Scheduler) graphChildren() []*pyproc.Process {
+	m := &s.materialiser
+	m.mu.Lock()
+	pool := m.pool
+	m.mu.Unlock()
+	if pool == nil {
+		return nil
+	}
+	return pool.Current()
 }
 
 // tooLong is what a client is told whose graph Python could not open in time.

@@ -79,8 +79,13 @@ func setPath(m msgpack.Map, keys []any, value any) msgpack.Map {
 func (s *Scheduler) getEvents(ctx context.Context, _ *rpc.Request, in struct {
 	Topic any `rpc:"topic,optional"`
 }) (any, error) {
+	return s.eventsOf(ctx, in.Topic)
+}
+
+// eventsOf are the events of a topic, or of all.
+func (s *Scheduler) eventsOf(ctx context.Context, topic any) (any, error) {
 	return ask(ctx, s, func() (any, error) {
-		if name, ok := in.Topic.(string); ok {
+		if name, ok := topic.(string); ok {
 			if t := s.topics[name]; t != nil {
 				return t.list(), nil
 			}

@@ -81,6 +81,9 @@ func (s *Scheduler) finish(w *worker, ops *wire.Ops) error {
 		ev.Duration = max(time.Duration((f.Stop-f.Start)*float64(time.Second)), 1)
 	}
 	s.stream.finished(s, w, f)
+	for _, c := range s.collectors {
+		c.said(ev.Key, f.Metadata)
+	}
 	s.apply(ev)
 	return nil
 }

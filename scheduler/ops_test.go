@@ -105,7 +105,7 @@ func TestGraphOptions(t *testing.T) {
 	c := connect(t, s, "client-1")
 	graph := func(key string, more ...any) {
 		var g task.GraphWriter
-		g.Spec(task.NewKey(key), []byte("spec"), nil, g.Annotations(&task.Annotations{Resources: map[string]float64{"GPU": 1.5}}), task.None)
+		g.Spec(task.NewKey(key), []byte(specHead+"spec"), nil, g.Annotations(&task.Annotations{Resources: map[string]float64{"GPU": 1.5}}), task.None)
 		c.send(append(msgpack.MapOf("op", "update-graph", "expr_ser", g.Serialized(), "keys", names(key)), msgpack.MapOf(more...)...))
 	}
 	graph("low", "user_priority", -5, "fifo_timeout", 0.1)

@@ -15,7 +15,9 @@ type plugins struct {
 	worker, nanny pluginSet
 }
 
-func (p *plugins) init() { p.worker, p.nanny = pluginSet{}, pluginSet{} }
+func (p *plugins) init() {
+	p.worker, p.nanny = pluginSet{"shuffle": shufflePlugin()}, pluginSet{}
+}
 
 type pluginSet map[string]any
 

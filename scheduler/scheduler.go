@@ -34,6 +34,7 @@ type Scheduler struct {
 	http      *httpServer     // set by Start; nil without one
 	journal   *journal.Journal
 	serving   sync.WaitGroup
+	helpers   helpers
 
 	inbox    inbox
 	stop     chan struct{} // closed to end the loop
@@ -75,6 +76,11 @@ type Scheduler struct {
 	watchers map[*watcher]bool
 	metadata msgpack.Map
 	plugins  plugins
+	shuffles shuffles
+	progress map[*progress]bool // bars that are being drawn
+	// collectors are those of get_task_metadata, by their names.
+	collectors map[string]*gatherer
+
 	prims    primitives
 	stream   taskStream
 	transfer transferLog
@@ -113,6 +119,7 @@ func New(cfg Config) *Scheduler {
 		workers: map[string]*worker{}, aliases: map[string]*worker{}, removed: map[string]time.Time{},
 		clients: map[string]*client{}, nannies: map[string]bool{}, requests: map[uint64]chan<- requestDone{},
 		topics: map[string]*topic{}, watchers: map[*watcher]bool{},
+		progress: map[*progress]bool{}, collectors: map[string]*gatherer{},
 	}
 	if s.id == "" {
 		var b [16]byte
@@ -122,6 +129,7 @@ func New(cfg Config) *Scheduler {
 	s.inbox.wake = make(chan struct{}, 1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.plugins.init()
+	s.shuffles.init()
 	s.prims.init()
 	s.stream.init(cfg.TaskStream)
 	s.transfer.init(cfg.Transfers)

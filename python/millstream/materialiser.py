@@ -35,6 +35,9 @@ def setup(peer):
     import distributed.protocol
     import distributed.scheduler
 
+    from millstream import _upload
+
+    _upload.setup(peer)
     assert dask._expr and dask.order and distributed.protocol and distributed.scheduler
     peer.default = number
     peer.handle("materialise", lambda body, frames: materialise(peer, body, frames))

@@ -6,12 +6,14 @@ This module runs in a child of the scheduler, because a spec is pickled code of 
 
 import pickle
 
+from millstream import _upload
 from millstream._child import Reply
 
 
 def setup(peer):
     import distributed.shuffle  # noqa: F401  first, so that it does not count as time of the first shuffle
 
+    _upload.setup(peer)
     peer.handle("shuffle-create", create)
 
 

@@ -1,0 +1,167 @@
+"""Functions that clients send to the scheduler: Client.run_on_scheduler and progress bars.
+
+The scheduler is written in Go and runs no Python. Such functions run in this child of it, with a facade in place of
+the scheduler: it shows what people commonly look at, as it was a moment ago.
+"""
+
+import asyncio
+import inspect
+import itertools
+import pickle
+import threading
+
+from millstream import _upload
+from millstream._child import Reply
+from millstream._facade import Scheduler
+
+
+def setup(peer):
+    peer.loop = asyncio.new_event_loop()  # calls may come before it runs
+    _upload.setup(peer)
+    service = Service(peer)
+    peer.handle("register-plugin", service.register_plugin)
+    peer.handle("run-function", service.run_function)
+    peer.handle("feed-open", service.feed_open)
+    peer.handle("feed-groups", service.feed_groups)
+    peer.handle("feed-step", service.feed_step)
+    peer.handle("feed-close", service.feed_close, inline=True)
+
+
+def run(peer):
+    """The event loop, for coroutine functions. The main thread runs it."""
+    asyncio.set_event_loop(peer.loop)
+    peer.loop.run_forever()
+
+
+def encode(message):
+    """A message of Dask's protocol, in frames: Go sends it as it is."""
+    from distributed.protocol.core import dumps
+
+    return Reply(None, dumps(message))
+
+
+class Service:
+    def __init__(self, peer):
+        import distributed  # noqa: F401  not in the first call
+
+        self.peer = peer
+        self.scheduler = Scheduler(peer)
+        self.feeds = {}  # id -> Feed
+        self.ids = itertools.count(1)
+
+    def run_function(self, body, frames):
+        """Client.run_on_scheduler. frames: pickled function, args, kwargs. The answer is Dask's, encoded."""
+        from distributed.core import error_message
+        from distributed.protocol import to_serialize
+        from distributed.utils import has_arg
+
+        wait = body.get("wait", True)
+        try:
+            function = pickle.loads(frames[0])
+            args = pickle.loads(frames[1]) if len(frames[1]) else ()
+            kwargs = pickle.loads(frames[2]) if len(frames[2]) else {}
+            for name in ("dask_scheduler", "dask_worker"):
+                if has_arg(function, name):
+                    kwargs[name] = self.scheduler
+            coroutine = inspect.iscoroutinefunction(function)
+            if not (wait or coroutine):
+                raise ValueError("wait=False needs a coroutine function")
+            if not coroutine:
+                result = function(*args, **kwargs)
+                if inspect.isawaitable(result):
+                    result = self.wait_for(result)
+            elif wait:
+                result = self.wait_for(function(*args, **kwargs))
+            else:
+                asyncio.run_coroutine_threadsafe(function(*args, **kwargs), self.peer.loop)
+                result = None
+            return encode({"status": "OK", "result": to_serialize(result)})
+        except Exception as e:
+            return encode(error_message(e))
+
+    def register_plugin(self, body, frames):
+        """Client.register_plugin of a SchedulerPlugin: those of Dask's own that only bring something to the cluster.
+
+        Others want to hear of each transition of each task, which this scheduler does not tell Python.
+        """
+        from distributed.diagnostics import plugin as dask
+
+        plugin = pickle.loads(frames[0])
+        known = tuple(c for c in (getattr(dask, n, None) for n in ("SchedulerUploadFile", "InstallPlugin")) if c is not None)
+        if not isinstance(plugin, known):
+            raise NotImplementedError(
+                f"scheduler plugin {type(plugin).__name__}: this scheduler is Millstream's, written in Go, and takes no plugins in Python "
+                "but those that upload files and install packages; worker and nanny plugins work"
+            )
+        self.wait_for(plugin.start(self.scheduler))
+
+    def wait_for(self, awaitable):
+        async def wait():
+            return await awaitable
+
+        return asyncio.run_coroutine_threadsafe(wait(), self.peer.loop).result()
+
+    def feed_open(self, body, frames):
+        """Begin a feed: frames are the pickled function, setup and teardown, empty where there is none.
+
+        Dask's own progress bars are recognised and followed by the scheduler itself; the answer says what they want.
+        """
+        feed = Feed(*(pickle.loads(f) if len(f) else None for f in frames))
+        n = next(self.ids)
+        answer = {"id": n, **(feed.progress() or {})}
+        if "keys" not in answer and feed.setup is not None:
+            feed.state = feed.setup(self.scheduler)
+            if inspect.isawaitable(feed.state):
+                feed.state = self.wait_for(feed.state)
+        self.feeds[n] = feed
+        return answer
+
+    def feed_groups(self, body, frames):
+        """The groups of keys of a progress bar that has its own way of grouping."""
+        group = self.feeds[body["id"]].group_by
+        return [plain(group(k)) for k in body["keys"]]
+
+    def feed_step(self, body, frames):
+        feed = self.feeds[body["id"]]
+        with feed.lock:
+            args = (self.scheduler,) if feed.state is None else (self.scheduler, feed.state)
+            result = feed.function(*args)
+            if inspect.isawaitable(result):
+                result = self.wait_for(result)
+        return encode(result)
+
+    def feed_close(self, body, frames):
+        feed = self.feeds.pop(body["id"], None)
+        if feed is not None and feed.teardown is not None and "keys" not in (feed.progress() or {}):
+            self.peer.executor.submit(feed.teardown, self.scheduler, feed.state)
+
+
+class Feed:
+    def __init__(self, function, setup=None, teardown=None):
+        self.function, self.setup, self.teardown = function, setup, teardown
+        self.state = None
+        self.group_by = None
+        self.lock = threading.Lock()
+
+    def progress(self):
+        """What one of Dask's progress bars shows; None for other feeds."""
+        setup = self.setup
+        if getattr(setup, "__module__", "") != "distributed.diagnostics.progressbar":
+            return None
+        if getattr(setup, "__qualname__", "").partition(".")[0] not in ("ProgressBar", "MultiProgressBar"):
+            return None
+        seen = inspect.getclosurevars(setup).nonlocals
+        if "keys" not in seen or "complete" not in seen:
+            return None
+        answer = {"keys": list(seen["keys"]), "complete": bool(seen["complete"]), "multi": "group_by" in seen, "group": "prefix"}
+        group = seen.get("group_by")
+        if group == "spans":
+            answer["group"] = "spans"
+        elif callable(group) and (group.__module__, group.__name__) != ("dask.utils", "key_split"):
+            self.group_by = group
+            answer["group"] = "function"
+        return answer
+
+
+def plain(v):
+    return v if isinstance(v, (str, bytes, int, float, bool, type(None))) else str(v)

@@ -1,0 +1,55 @@
+package scheduler
+
+import (
+	"testing"
+
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/pickle"
+)
+
+// Python gets Dask's own exceptions, made with the arguments that their constructors take.
+func TestPythonExceptions(t *testing.T) {
+	s := start(t, Config{})
+	key, err := task.KeyOf([]any{"x", int64(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[state.FailureKind]string{
+		state.KilledWorker:  "KilledWorker(('x', 1), types.SimpleNamespace() | state {'address': 'tcp://a:1'}, 3)",
+		state.NoValidWorker: "NoValidWorkerError(('x', 1), set(), set(), {}, 0.0)",
+		state.NoWorkers:     "NoWorkerError(('x', 1), 0.0)",
+		state.ActorLost:     "RuntimeError('it says why')",
+	} {
+		err := s.do(t.Context(), func() {
+			exc, _ := s.exception(&state.Failure{Kind: kind, Key: key, Worker: "tcp://a:1", ExceptionText: "it says why"}, false)
+			v, err := exc.Decode(wire.DecodeOptions{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			tree, err := pickle.Load(v.([]byte), nil, pickle.Limits{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			o, _ := tree.(*pickle.Object)
+			if o == nil {
+				t.Errorf("%v: %s", kind, pickle.Repr(tree))
+				return
+			}
+			name, _ := o.Func.(pickle.Global)
+			args := pickle.Repr(o.Args)
+			if len(o.Args) == 1 {
+				args = "(" + pickle.Repr(o.Args[0]) + ")"
+			}
+			if got := name.Name + args; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// feed is the op of progress bars: the comm gets what a function says of the scheduler,
+// again and again. Dask's own bars are followed here; other functions run in the Python
+// helper.
+func (s *Scheduler) feed(ctx context.Context, r *rpc.Request) (any, error) {
+	var in feedArgs
+	if err := r.Args(&in); err != nil {
+		return nil, err
+	}
+	every, err := in.every()
+	if err != nil {
+		return nil, err
+	}
+	frames := [][]byte{slices.Clone(in.Function), slices.Clone(in.Setup), slices.Clone(in.Teardown)}
+	r.Takeover()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // who goes away says nothing more
+		defer cancel()
+		for {
+			m, err := r.Comm.Read(ctx)
+			if err != nil {
+				return
+			}
+			m.Release()
+		}
+	}()
+	if err := s.serveFeed(ctx, r.Comm, frames, every); err != nil && ctx.Err() == nil && !errors.Is(err, comm.ErrClosed) {
+		s.log.Warn("a feed has failed", "peer", r.Comm.PeerAddr(), "error", err)
+		// The reader draws what it gets, and knows the word for an end that is bad.
+		m, e := rpc.ErrorMessage(err, "error")
+		if e == nil {
+			_ = s.say(ctx, r.Comm, append(m, msgpack.MapOf("all", 0, "remaining", 0)...))
+		}
+	}
+	return rpc.NoReply, r.Comm.Close()
+}
+
+func (s *Scheduler) serveFeed(ctx context.Context, c comm.Comm, frames [][]byte, every time.Duration) error {
+	m, err := s.callHelper(ctx, moduleService, "feed-open", nil, frames)
+	if err != nil {
+		return err
+	}
+	v, err := msgpack.Decode(m.Body)
+	if err != nil {
+		return err
+	}
+	what, _ := v.(msgpack.Map)
+	id, _ := what.Get("id")
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_, _ = s.callHelper(ctx, moduleService, "feed-close", msgpack.MapOf("id", id), nil)
+	}()
+	step := func() (*wire.Message, bool, error) {
+		m, err := s.callHelper(ctx, moduleService, "feed-step", msgpack.MapOf("id", id), nil)
+		if err != nil {
+			return nil, false, err
+		}
+		out, err := encoded(m.Frames)
+		return out, false, err
+	}
+	if what.Has("keys") {
+		p, err := s.openProgress(ctx, what, id)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = s.do(context.WithoutCancel(ctx), func() { s.endProgress(p) }) }()
+		step = func() (*wire.Message, bool, error) {
+			answer, err := ask(ctx, s, func() (msgpack.Map, error) { return s.progressAnswer(p), nil })
+			if err != nil {
+				return nil, false, err
+			}
+			status, _ := answer.Get("status")
+			out, err := wire.Encode(answer, c.Info().EncodeOptions())
+			return out, status != nil, err
+		}
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		out, last, err := step()
+		if err != nil {
+			return err
+		}
+		err = c.Write(ctx, out)
+		out.Release()
+		if err != nil || last {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// openProgress follows what a progress bar shows.
+func (s *Scheduler) openProgress(ctx context.Context, what msgpack.Map, id any) (*progress, error) {
+	v, _ := what.Get("keys")
+	list, _ := v.([]any)
+	keys := make([]task.Key, 0, len(list))
+	for _, k := range list {
+		key, err := task.KeyOf(wire.Clone(k))
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	complete, _ := what.Get("complete")
+	multi, _ := what.Get("multi")
+	all, _ := complete.(bool)
+	several, _ := multi.(bool)
+	p, err := s.newProgress(ctx, keys, all, several)
+	if err == nil && several {
+		err = s.groupProgress(ctx, p, what.GetString("group"), id)
+	}
+	if err != nil {
+		_ = s.do(context.WithoutCancel(ctx), func() { s.endProgress(p) })
+		return nil, err
+	}
+	return p, nil
+}

@@ -1,0 +1,262 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// progress follows tasks for one of Dask's progress bars: distributed.progress. The loop
+// owns it.
+type progress struct {
+	want []task.Key
+	// all maps what is followed to its group, left is what is not done.
+	all, left map[task.Key]int
+	groups    []any // names, for a bar of several
+	multi     bool
+	status    any // nil, "finished" or "error"
+	failure   *state.Failure
+	failed    task.Key
+}
+
+// newProgress follows keys and all that they need, once the scheduler knows them. complete
+// also counts what is done already.
+func (s *Scheduler) newProgress(ctx context.Context, want []task.Key, complete, multi bool) (*progress, error) {
+	p := &progress{want: want, all: map[task.Key]int{}, left: map[task.Key]int{}, multi: multi}
+	_, err := await(ctx, s, nil, func() (<-chan struct{}, error) {
+		for _, k := range want {
+			if s.state.Task(k) == nil {
+				return s.prims.tasks.wait(), nil
+			}
+		}
+		s.follow(p, complete)
+		return nil, nil
+	})
+	return p, err
+}
+
+// follow finds the tasks. It runs in the loop.
+func (s *Scheduler) follow(p *progress, complete bool) {
+	for _, k := range p.want {
+		p.all[k] = 0
+	}
+	left, failed := s.needed(p.want, false)
+	all := left
+	if complete {
+		all, _ = s.needed(p.want, true)
+	}
+	watched := make([]task.Key, 0, len(all))
+	for _, t := range all {
+		p.all[t.Key()] = 0
+		watched = append(watched, t.Key())
+	}
+	for _, t := range left {
+		p.left[t.Key()] = 0
+	}
+	s.progress[p] = true
+	s.apply(&state.Watch{Keys: watched})
+	switch {
+	case failed != nil:
+		p.fail(failed.Key(), failed.Failure())
+	case len(p.left) == 0:
+		p.status = "finished"
+	}
+}
+
+// needed are the tasks that have to be computed for keys, themselves included, or with
+// complete also those that have been. failed is one that cannot be.
+func (s *Scheduler) needed(keys []task.Key, complete bool) (tasks []*state.Task, failed *state.Task) {
+	seen := map[*state.Task]bool{}
+	for _, k := range keys {
+		t := s.state.Task(k)
+		for todo := []*state.Task{t}; len(todo) > 0; {
+			t, todo = todo[len(todo)-1], todo[:len(todo)-1]
+			if seen[t] || !complete && t.NumHolders() > 0 {
+				continue
+			}
+			seen[t] = true
+			if t.Failure() != nil {
+				failed = t
+			}
+			tasks = append(tasks, t)
+			for i := range t.NumDeps() {
+				todo = append(todo, t.Dep(i))
+			}
+		}
+	}
+	return tasks, failed
+}
+
+// moved takes in that a task has changed its state.
+func (p *progress) moved(a *state.Action) {
+	if _, ok := p.all[a.Key]; !ok || p.status != nil {
+		return
+	}
+	switch a.To {
+	case state.Memory:
+		if delete(p.left, a.Key); len(p.left) == 0 {
+			p.status = "finished"
+		}
+	case state.Erred:
+		p.fail(a.Key, a.Task.Failure())
+	case state.Forgotten:
+		if _, ok := p.left[a.Key]; ok {
+			p.fail(a.Key, &state.Failure{Kind: state.TaskFailed, Key: a.Key, ExceptionText: "task " + a.Key.String() + " was cancelled"})
+		}
+	}
+}
+
+func (p *progress) fail(key task.Key, f *state.Failure) {
+	p.status, p.failed, p.failure = "error", key, f
+}
+
+// answer is what the bar draws.
+func (s *Scheduler) progressAnswer(p *progress) msgpack.Map {
+	var m msgpack.Map
+	if !p.multi {
+		m = msgpack.MapOf("all", len(p.all), "remaining", len(p.left), "status", p.status)
+	} else {
+		all, left := make([]int, len(p.groups)), make([]int, len(p.groups))
+		for k, g := range p.all {
+			all[g]++
+			if _, ok := p.left[k]; ok {
+				left[g]++
+			}
+		}
+		a, l := msgpack.Map{}, msgpack.Map{}
+		for i, g := range p.groups {
+			a = append(a, msgpack.Pair{Key: g, Value: all[i]})
+			l = append(l, msgpack.Pair{Key: g, Value: left[i]})
+		}
+		m = msgpack.MapOf("all", a, "remaining", l, "status", p.status)
+	}
+	if p.status == "error" {
+		exc, _ := s.exception(p.failure, false)
+		m = append(m, msgpack.MapOf("exception", orNil(exc), "key", p.failed.Raw())...)
+	}
+	return m
+}
+
+// endProgress stops following tasks that nobody else follows.
+func (s *Scheduler) endProgress(p *progress) {
+	delete(s.progress, p)
+	var off []task.Key
+	for k := range p.all {
+		if shuffleOf(k) == "" && !s.followed(k) {
+			off = append(off, k)
+		}
+	}
+	s.apply(&state.Watch{Keys: off, Off: true})
+}
+
+// followed tells whether somebody wants to hear of a task.
+func (s *Scheduler) followed(k task.Key) bool {
+	for p := range s.progress {
+		if _, ok := p.all[k]; ok {
+			return true
+		}
+	}
+	for _, c := range s.collectors {
+		if c.keys[k] {
+			return true
+		}
+	}
+	return false
+}
+
+// taskMoved tells those who follow a task of its new state. It runs in the loop, while
+// actions are being carried out.
+func (s *Scheduler) taskMoved(a *state.Action) {
+	s.barrierMoved(a)
+	for p := range s.progress {
+		p.moved(a)
+	}
+	for _, c := range s.collectors {
+		c.moved(a)
+	}
+}
+
+// groupProgress gives each task a group: the prefix of its key, or what a function of the
+// client says.
+func (s *Scheduler) groupProgress(ctx context.Context, p *progress, how string, feed any) error {
+	keys, names := make([]task.Key, 0, len(p.all)), []any(nil)
+	err := s.do(ctx, func() {
+		for k := range p.all {
+			keys = append(keys, k)
+			if t := s.state.Task(k); t != nil && how == "prefix" {
+				names = append(names, t.Prefix().Name())
+			} else {
+				names = append(names, "default")
+			}
+		}
+	})
+	if err == nil && how == "function" {
+		var m []any
+		if m, err = s.helperList(ctx, "feed-groups", msgpack.MapOf("id", feed, "keys", rawKeys(keys))); err == nil && len(m) != len(keys) {
+			err = fmt.Errorf("a function that groups tasks gave %d groups for %d", len(m), len(keys))
+		}
+		names = m
+	}
+	if err != nil {
+		return err
+	}
+	return s.do(ctx, func() {
+		for i, k := range keys {
+			g := -1
+			for j := range p.groups {
+				if msgpack.Equal(p.groups[j], names[i]) {
+					g = j
+				}
+			}
+			if g < 0 {
+				g = len(p.groups)
+				p.groups = append(p.groups, names[i])
+			}
+			p.all[k] = g
+		}
+	})
+}
+
+// helperList calls the service and returns the list that it answers.
+func (s *Scheduler) helperList(ctx context.Context, op string, body any) ([]any, error) {
+	m, err := s.callHelper(ctx, moduleService, op, body, nil)
+	if err != nil {
+		return nil, err
+	}
+	v, err := msgpack.Decode(m.Body)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: the answer is no list", op)
+	}
+	return list, nil
+}
+
+// feedArgs are the arguments of feed.
+type feedArgs struct {
+	Function []byte `rpc:"function,optional"`
+	Setup    []byte `rpc:"setup,optional"`
+	Teardown []byte `rpc:"teardown,optional"`
+	Interval any    `rpc:"interval,optional"`
+}
+
+// maxFeed is the shortest time between two answers of a feed.
+const maxFeed = 10 * time.Millisecond
+
+func (in *feedArgs) every() (time.Duration, error) {
+	d, limited, err := timeout(in.Interval)
+	if err != nil {
+		return 0, &rpc.Exception{Type: "TypeError", Message: "feed: interval: " + err.Error()}
+	}
+	if !limited {
+		d = time.Second
+	}
+	return max(d, maxFeed), nil
+}

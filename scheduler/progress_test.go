@@ -1,0 +1,127 @@
+package scheduler
+
+import (
+	"testing"
+
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// watching follows keys as a progress bar does, and returns what it would draw.
+func watching(t *testing.T, s *Scheduler, complete, multi bool, keys ...string) (*progress, func() msgpack.Map) {
+	t.Helper()
+	var want []task.Key
+	for _, k := range keys {
+		want = append(want, task.NewKey(k))
+	}
+	p, err := s.newProgress(t.Context(), want, complete, multi)
+	if err == nil && multi {
+		err = s.groupProgress(t.Context(), p, "prefix", nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, func() msgpack.Map {
+		m, err := ask(t.Context(), s, func() (msgpack.Map, error) { return s.progressAnswer(p), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+}
+
+func count(m msgpack.Map, name string) int64 {
+	v, _ := m.Get(name)
+	n, _ := v.(int)
+	return int64(n)
+}
+
+func numbersOf(m msgpack.Map) (all, left int64, status string) {
+	return count(m, "all"), count(m, "remaining"), m.GetString("status")
+}
+
+func TestProgress(t *testing.T) {
+	s := start(t, Config{})
+	w := idle(t, s, "w")
+	c := connect(t, s, "c")
+	c.submit([]node{{key: "a", spec: "x"}, {key: "b", spec: "x", deps: []string{"a"}}}, "b")
+	p, look := watching(t, s, false, false, "b")
+	if all, left, status := numbersOf(look()); all != 2 || left != 2 || status != "" {
+		t.Errorf("at first: %d, %d, %q", all, left, status)
+	}
+	w.finished(w.expectKey("compute-task", "a"))
+	second := w.expectKey("compute-task", "b")
+	if all, left, status := numbersOf(look()); all != 2 || left != 1 || status != "" {
+		t.Errorf("in the middle: %d, %d, %q", all, left, status)
+	}
+	w.finished(second)
+	c.expectKey("key-in-memory", "b")
+	if all, left, status := numbersOf(look()); all != 2 || left != 0 || status != "finished" {
+		t.Errorf("at the end: %d, %d, %q", all, left, status)
+	}
+	_ = s.do(t.Context(), func() { s.endProgress(p) })
+	// What is done already is finished at once, and counted only if it is asked for.
+	_, look = watching(t, s, true, true, "b")
+	m := look()
+	all, _ := m.Get("all")
+	if d, _ := all.(msgpack.Map); m.GetString("status") != "finished" || count(d, "b") != 1 || count(d, "a") != 1 {
+		t.Errorf("done before: %v", m)
+	}
+}
+
+func TestProgressFails(t *testing.T) {
+	s := start(t, Config{})
+	w := idle(t, s, "w")
+	c := connect(t, s, "c")
+	c.submit([]node{{key: "a", spec: "x"}, {key: "b", spec: "x", deps: []string{"a"}}}, "b")
+	_, look := watching(t, s, false, false, "b")
+	m := w.expectKey("compute-task", "a")
+	w.send(msgpack.MapOf("op", "task-erred", "key", "a", "run_id", field(m, "run_id"), "status", "error", "exception", pickled(), "traceback", nil,
+		"exception_text", "no", "traceback_text", "", "thread", 1, "startstops", []any{}, "stimulus_id", "x"))
+	c.expectKey("task-erred", "b")
+	answer := look()
+	if exc, _ := answer.Get("exception"); answer.GetString("status") != "error" || exc == nil {
+		t.Errorf("got %v", answer)
+	}
+	// A bar for what has failed before.
+	_, look = watching(t, s, false, false, "b")
+	if answer := look(); answer.GetString("status") != "error" {
+		t.Errorf("failed before: %v", answer)
+	}
+	// Cancelled while it is watched.
+	c.submit([]node{{key: "x", spec: "x"}})
+	_, look = watching(t, s, false, false, "x")
+	c.send(msgpack.MapOf("op", "cancel-keys", "keys", []any{"x"}, "force", true, "reason", "", "msg", ""))
+	c.expectOp("cancelled-keys")
+	if answer := look(); answer.GetString("status") != "error" {
+		t.Errorf("cancelled: %v", answer)
+	}
+}
+
+func TestTaskMetadata(t *testing.T) {
+	s := start(t, Config{})
+	w := idle(t, s, "w")
+	c := connect(t, s, "c")
+	c.fails("found 0", "stop_task_metadata", "name", "m")
+	c.submit([]node{{key: "before", spec: "x"}})
+	first := w.expectKey("compute-task", "before")
+	c.call("start_task_metadata", "name", "m")
+	c.submit([]node{{key: "a", spec: "x"}})
+	w.finished(first)
+	w.finished(w.expectKey("compute-task", "a"))
+	c.expectKey("key-in-memory", "a")
+	got, _ := c.call("stop_task_metadata", "name", "m").(msgpack.Map)
+	states, _ := got.Get("state")
+	if m, _ := states.(msgpack.Map); len(m) != 1 || m.GetString("a") != "memory" {
+		t.Errorf("got %v", got)
+	}
+}
+
+// What this scheduler does not have says so.
+func TestNotImplemented(t *testing.T) {
+	s := start(t, Config{})
+	c := connect(t, s, "c")
+	for op := range notYet {
+		c.fails("NotImplementedError", op)
+	}
+}

@@ -1,0 +1,231 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// shufflePlan is what a run of a shuffle is made of.
+type shufflePlan struct {
+	id       string
+	run      int64
+	barrier  task.Key
+	spec     []byte   // the barrier task, as the state has it, and its
+	shared   []byte   // first part
+	workers  []string // that may get partitions
+	existing [][]byte // maps of shuffles that share outputs with this one
+}
+
+// shuffleGetOrCreate is shuffle_get_or_create: a worker that has the first partition to
+// send asks for the run, which is made if there is none.
+func (s *Scheduler) shuffleGetOrCreate(ctx context.Context, _ *rpc.Request, in struct {
+	ID     string `rpc:"shuffle_id"`
+	Key    any    `rpc:"key"`
+	Worker string `rpc:"worker"`
+}) (msgpack.Map, error) {
+	id, worker := strings.Clone(in.ID), strings.Clone(in.Worker)
+	key, err := task.KeyOf(wire.Clone(in.Key))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		var plan *shufflePlan
+		var others <-chan struct{}
+		answer, err := ask(ctx, s, func() (msgpack.Map, error) {
+			x, err := s.takePart(id, worker)
+			if x != nil {
+				return x.answer(), nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			if ch := s.shuffles.creating[id]; ch != nil {
+				others = ch
+				return nil, nil
+			}
+			if plan, err = s.planShuffle(id, key); err == nil {
+				s.shuffles.creating[id] = make(chan struct{})
+			}
+			return nil, err
+		})
+		if err != nil || answer != nil {
+			return shuffleAnswer(answer, err)
+		}
+		if others == nil {
+			answer, err = s.createShuffle(ctx, plan, key, worker)
+			if err != nil || answer != nil {
+				return shuffleAnswer(answer, err)
+			}
+			continue // workers have left meanwhile
+		}
+		select {
+		case <-others:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-s.loopDone:
+			return nil, s.closedError()
+		}
+	}
+}
+
+// planShuffle finds what the new run of a shuffle needs. It runs in the loop.
+func (s *Scheduler) planShuffle(id string, key task.Key) (*shufflePlan, error) {
+	barrier := task.NewKey(barrierPrefix + id)
+	b := s.state.Task(barrier)
+	if b == nil {
+		return nil, inconsistent("Barrier task with key %q does not exist. This may be caused by task fusion during graph generation.", barrier)
+	}
+	t := s.state.Task(key)
+	if t == nil || t.State() != state.Processing {
+		return nil, inconsistent("Expected task %s to be processing", key)
+	}
+	p := &shufflePlan{id: id, barrier: barrier, spec: b.Spec(), shared: b.Shared()}
+	var only []any
+	if a := b.Annotations(); a != nil {
+		for _, w := range a.Workers {
+			only = append(only, w)
+		}
+	}
+	s.eachWorker(only, func(w *worker, _ *state.Worker) { p.workers = append(p.workers, w.address) })
+	if len(p.workers) == 0 {
+		return nil, inconsistent("no worker may take part in shuffle %s", id)
+	}
+	// Small shuffles that go on at the same time begin on different workers.
+	at := s.shuffles.shift % len(p.workers)
+	s.shuffles.shift++
+	p.workers = slices.Concat(p.workers[at:], p.workers[:at])
+	seen := map[*state.Task]bool{b: true}
+	for i := range b.NumDependents() {
+		for j, d := 0, b.Dependent(i); j < d.NumDeps(); j++ {
+			other := d.Dep(j)
+			if seen[other] {
+				continue
+			}
+			seen[other] = true
+			if x := s.shuffles.active[shuffleOf(other.Key())]; x != nil {
+				p.existing = append(p.existing, x.workerFor)
+			}
+		}
+	}
+	s.shuffles.lastRun++
+	p.run = s.shuffles.lastRun
+	return p, nil
+}
+
+// createShuffle makes a run. It returns nothing when the run that was made is of no use any
+// more, because workers have left.
+func (s *Scheduler) createShuffle(ctx context.Context, p *shufflePlan, key task.Key, worker string) (msgpack.Map, error) {
+	x, err := s.makeRun(ctx, p)
+	answer, e := ask(context.WithoutCancel(ctx), s, func() (msgpack.Map, error) {
+		close(s.shuffles.creating[p.id])
+		delete(s.shuffles.creating, p.id)
+		if err != nil {
+			return nil, err
+		}
+		for w := range x.workers {
+			if s.workers[w] == nil {
+				return nil, nil
+			}
+		}
+		b := s.state.Task(p.barrier)
+		if b == nil {
+			return nil, inconsistent("the barrier of shuffle %s is forgotten", p.id)
+		}
+		s.shuffles.active[p.id] = x
+		if _, err := s.takePart(p.id, worker); err != nil {
+			delete(s.shuffles.active, p.id)
+			return nil, err
+		}
+		s.apply(&state.Watch{Keys: []task.Key{p.barrier}})
+		s.apply(&state.Unqueue{Keys: dependents(s.state.Task(p.barrier))})
+		s.log.Info("a shuffle begins", "shuffle", p.id, "run", x.run, "task", key.String(), "worker", worker)
+		return x.answer(), nil
+	})
+	if e != nil {
+		return nil, e
+	}
+	return answer, nil
+}
+
+func dependents(t *state.Task) []task.Key {
+	keys := make([]task.Key, 0, t.NumDependents())
+	for i := range t.NumDependents() {
+		keys = append(keys, t.Dependent(i).Key())
+	}
+	return keys
+}
+
+// inputsDone tells the workers of a run that no more partitions come, and waits until they
+// have sent what they had. A worker that cannot be reached is asked again.
+func (s *Scheduler) inputsDone(ctx context.Context, x *shuffle) error {
+	left, err := ask(ctx, s, func() ([]string, error) { return slices.Sorted(maps.Keys(x.workers)), nil })
+	if err != nil {
+		return err
+	}
+	for stuck := 0; len(left) > 0; {
+		failed, err := s.askInputsDone(ctx, x, left)
+		if err != nil || len(failed) == 0 {
+			return err
+		}
+		gone, err := ask(ctx, s, func() ([]string, error) {
+			return slices.DeleteFunc(slices.Clone(failed), func(w string) bool { return s.workers[w] != nil }), nil
+		})
+		if err != nil {
+			return err
+		}
+		if len(gone) > 0 {
+			return fmt.Errorf("workers %s left during %v", strings.Join(gone, ", "), x)
+		}
+		if stuck++; len(failed) < len(left) {
+			stuck = 0
+		}
+		if stuck >= 3 {
+			return fmt.Errorf("%v makes no progress: workers %s cannot be reached; they may be overloaded, see distributed.comm.timeouts.connect", x, strings.Join(failed, ", "))
+		}
+		s.log.Warn("workers of a shuffle are asked again", "shuffle", x.id, "workers", failed)
+		left = failed
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// askInputsDone asks workers once. failed are those that could not be reached.
+func (s *Scheduler) askInputsDone(ctx context.Context, x *shuffle, workers []string) (failed []string, err error) {
+	errs := make([]error, len(workers))
+	var wg sync.WaitGroup
+	for i, w := range workers {
+		wg.Go(func() {
+			var a answers
+			_, errs[i] = s.call(ctx, w, msgpack.MapOf("op", "shuffle_inputs_done", "shuffle_id", x.id, "run_id", x.run), &a)
+			a.release()
+		})
+	}
+	wg.Wait()
+	for i, e := range errs {
+		var remote *rpc.RemoteError
+		switch {
+		case e == nil:
+		case errors.As(e, &remote):
+			err = errors.Join(err, fmt.Errorf("worker %s at the barrier of %v: %w", workers[i], x, e))
+		default:
+			failed = append(failed, workers[i])
+		}
+	}
+	return failed, err
+}

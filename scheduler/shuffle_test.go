@@ -1,0 +1,219 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/wire/pickle"
+)
+
+// shuffling is a graph of two transfers, a barrier and two outputs on two workers that do
+// nothing by themselves, with a run of the shuffle that was made without Python.
+func shuffling(t *testing.T) (s *Scheduler, c *testClient, a, b *testWorker) {
+	t.Helper()
+	s = start(t, Config{Validate: true})
+	a, b = idle(t, s, "a"), idle(t, s, "b")
+	c = connect(t, s, "c")
+	c.submit([]node{{key: "t1", spec: "x"}, {key: "t2", spec: "x"}, {key: "shuffle-barrier-x", spec: "x", deps: []string{"t1", "t2"}},
+		{key: "o1", spec: "x", deps: []string{"shuffle-barrier-x"}}, {key: "o2", spec: "x", deps: []string{"shuffle-barrier-x"}}}, "o1", "o2")
+	until(t, "the transfers run", func() bool {
+		return len(list(c.call("processing"), a.address))+len(list(c.call("processing"), b.address)) == 2
+	})
+	return s, c, a, b
+}
+
+func list(v any, key string) []any {
+	x, _ := v.(msgpack.Map).Get(key)
+	l, _ := x.([]any)
+	return l
+}
+
+// begin puts a run in place as createShuffle does.
+func begin(t *testing.T, s *Scheduler, run int64, workers ...string) {
+	t.Helper()
+	err := s.do(t.Context(), func() {
+		x := &shuffle{id: "x", run: run, barrier: task.NewKey(barrierPrefix + "x"), spec: &wire.Pickled{Data: []byte("\x80\x04N.")}, workers: map[string]bool{}}
+		for _, w := range workers {
+			x.workers[w] = true
+		}
+		s.shuffles.active["x"] = x
+		s.apply(&state.Watch{Keys: []task.Key{x.barrier}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestShuffleGet(t *testing.T) {
+	s, _, a, _ := shuffling(t)
+	answer, _ := a.call("shuffle_get", "id", "x", "worker", a.address).(msgpack.Map)
+	if answer.GetString("status") != "error" || !strings.Contains(answer.GetString("exception_text"), "No active shuffle") {
+		t.Errorf("no shuffle: %v", answer)
+	}
+	begin(t, s, 7)
+	if _, err := a.try("shuffle_get", "id", "x", "worker", a.address); err != nil {
+		t.Error(err)
+	}
+	answer, _ = a.call("shuffle_get_or_create", "shuffle_id", "x", "key", "t1", "worker", "tcp://nobody:1").(msgpack.Map)
+	if !strings.Contains(answer.GetString("exception_text"), "unaware") {
+		t.Errorf("a worker that is not there: %v", answer)
+	}
+	answer, _ = a.call("shuffle_get_or_create", "shuffle_id", "y", "key", "t1", "worker", a.address).(msgpack.Map)
+	if !strings.Contains(answer.GetString("exception_text"), "does not exist") {
+		t.Errorf("a shuffle without a barrier: %v", answer)
+	}
+	answer, _ = a.call("shuffle_get_or_create", "shuffle_id", "x", "key", "t1", "worker", a.address).(msgpack.Map)
+	if answer.GetString("status") != "OK" {
+		t.Errorf("the run that is there: %v", answer)
+	}
+	_ = s.do(t.Context(), func() {
+		if !s.shuffles.active["x"].workers[a.address] {
+			t.Error("a worker that asks for a run takes part in it")
+		}
+		delete(s.shuffles.active, "x")
+	})
+	// A barrier whose spec is none of Python's ends nothing but the shuffle.
+	if _, err := a.try("shuffle_get_or_create", "shuffle_id", "x", "key", "t1", "worker", a.address); err == nil {
+		t.Error("a run was made of nothing")
+	}
+	answer, _ = a.call("shuffle_get_or_create", "shuffle_id", "x", "key", "o1", "worker", a.address).(msgpack.Map)
+	if !strings.Contains(answer.GetString("exception_text"), "to be processing") {
+		t.Errorf("a task that does not run: %v", answer)
+	}
+}
+
+func TestShuffleRestrict(t *testing.T) {
+	s, c, a, b := shuffling(t)
+	begin(t, s, 2, a.address, b.address)
+	for run, want := range map[int]string{1: "stale", 3: "invalid"} {
+		answer, _ := a.call("shuffle_restrict_task", "id", "x", "run_id", run, "key", "o1", "worker", b.address).(msgpack.Map)
+		text := answer.GetString("exception_text")
+		if run == 1 && !strings.Contains(text, "stale") || run == 3 && !strings.Contains(text, "invalid") {
+			t.Errorf("run %d: got %q, want %s", run, text, want)
+		}
+	}
+	a.fails("nothing", "shuffle_restrict_task", "id", "x", "run_id", 2, "key", "nothing", "worker", b.address)
+	a.call("shuffle_restrict_task", "id", "x", "run_id", 2, "key", "o1", "worker", b.address)
+	a.call("shuffle_restrict_task", "id", "x", "run_id", 2, "key", "o1", "worker", a.address) // the other side of a join
+	restricted := func() (out []string) {
+		_ = s.do(t.Context(), func() {
+			if n := s.state.Task(task.NewKey("o1")).Annotations(); n != nil {
+				out = append(out, n.Workers...)
+			}
+		})
+		return out
+	}
+	if got := restricted(); len(got) != 1 || got[0] != b.address {
+		t.Errorf("o1 may run on %v, want the first that was said", got)
+	}
+	// The end of the run lets it go anywhere.
+	_ = s.do(t.Context(), func() { s.apply(&state.Rerun{Keys: []task.Key{task.NewKey(barrierPrefix + "x")}}) })
+	until(t, "o1 is free", func() bool { return len(restricted()) == 0 })
+	if fail := a.expectOp("shuffle-fail"); fail.GetString("shuffle_id") != "x" {
+		t.Errorf("the worker was told %v", fail)
+	}
+	b.expectOp("shuffle-fail")
+	c.call("identity")
+	_ = s.do(t.Context(), func() {
+		if len(s.shuffles.active)+len(s.shuffles.restricted) != 0 {
+			t.Errorf("left: %v %v", s.shuffles.active, s.shuffles.restricted)
+		}
+	})
+}
+
+func TestShuffleBarrier(t *testing.T) {
+	s, _, a, b := shuffling(t)
+	a.fails("KeyError", "shuffle_barrier", "id", "x", "run_id", 1, "consistent", true)
+	begin(t, s, 1, a.address, b.address)
+	a.fails("does not match", "shuffle_barrier", "id", "x", "run_id", 9, "consistent", true)
+	told := make(chan string, 4)
+	for _, w := range []*testWorker{a, b} {
+		w.server.Handle("shuffle_inputs_done", func(context.Context, *rpc.Request) (any, error) {
+			told <- w.name
+			return nil, nil
+		})
+	}
+	a.call("shuffle_barrier", "id", "x", "run_id", 1, "consistent", true)
+	if first, second := <-told, <-told; first == second {
+		t.Errorf("%s was told twice", first)
+	}
+	b.server.Handle("shuffle_inputs_done", func(context.Context, *rpc.Request) (any, error) { return nil, errors.New("disk full") })
+	a.fails("disk full", "shuffle_barrier", "id", "x", "run_id", 1, "consistent", true)
+	// Partitions of different runs: everything is sent again.
+	a.call("shuffle_barrier", "id", "x", "run_id", 1, "consistent", false)
+	a.expectOp("shuffle-fail")
+	until(t, "a transfer was taken back", func() bool {
+		var runs int64
+		_ = s.do(t.Context(), func() { runs = s.state.Task(task.NewKey("t1")).RunID() + s.state.Task(task.NewKey("t2")).RunID() })
+		return runs > 3
+	})
+}
+
+// A worker that leaves takes its shards with it: the run is over for those that stay, who
+// hear so before they get its tasks again.
+func TestShuffleLosesWorker(t *testing.T) {
+	s, _, a, b := shuffling(t)
+	begin(t, s, 1, a.address, b.address)
+	b.die()
+	seen := false
+	a.expect("both transfers on the worker that is left", func(m msgpack.Map) bool {
+		seen = seen || m.GetString("op") == "shuffle-fail"
+		return seen && m.GetString("op") == "compute-task"
+	})
+	if !seen {
+		t.Error("the tasks came before the end of the run")
+	}
+	a.call("retire_workers", "workers", []any{a.address}, "remove", true, "close_workers", false)
+	_ = s.do(t.Context(), func() {
+		if len(s.shuffles.active) != 0 {
+			t.Errorf("active: %v", s.shuffles.active)
+		}
+	})
+}
+
+// A worker that is retired in the middle of a shuffle is no different.
+func TestShuffleRetires(t *testing.T) {
+	s, c, a, b := shuffling(t)
+	begin(t, s, 1, a.address, b.address)
+	c.call("retire_workers", "workers", []any{b.address}, "remove", true, "close_workers", false)
+	a.expectOp("shuffle-fail")
+	until(t, "no shuffle", func() bool {
+		n := 0
+		_ = s.do(t.Context(), func() { n = len(s.shuffles.active) })
+		return n == 0
+	})
+}
+
+// Dask's workers get the plugin that takes part in shuffles when they register.
+func TestShufflePlugin(t *testing.T) {
+	tree, err := pickle.Load(shufflePlugin(), nil, pickle.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := pickle.Repr(tree); !strings.Contains(text, "ShuffleWorkerPlugin") {
+		t.Error(text)
+	}
+	s := start(t, Config{})
+	w := serveWorker(t, s, "w")
+	reply := w.register()
+	plugins, _ := reply.Get("worker-plugins")
+	if m, _ := plugins.(msgpack.Map); !m.Has("shuffle") {
+		t.Errorf("registration answers %v", reply)
+	}
+}
+
+func TestShuffleOf(t *testing.T) {
+	tuple, _ := task.KeyOf([]any{"shuffle-barrier-x", int64(1)})
+	for k, want := range map[task.Key]string{task.NewKey("shuffle-barrier-abc"): "abc", task.NewKey("x"): "", task.NewKey("shuffle-barrier-"): "", tuple: "", "": ""} {
+		if got := shuffleOf(k); got != want {
+			t.Errorf("%s: got %q, want %q", k, got, want)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package scheduler
+
+import (
+	"context"
+
+	"go.millstream.dev/rpc"
+)
+
+// notYet are ops of Dask's scheduler that this one does not have, and what to do instead.
+// A server answers None to an op that it does not know, which a caller takes for an answer;
+// these are refused in words.
+var notYet = map[string]string{
+	"amm_handler":                 "policies of the active memory manager do not run here; replicate, rebalance and retire_workers move data",
+	"benchmark_hardware":          "the scheduler measures no hardware; run `millstream bench` on the machines",
+	"dump_cluster_state_to_url":   "there are no cluster dumps; the dashboard's /info pages, Client.story and get_task_stream tell of tasks",
+	"get_cluster_state":           "there are no cluster dumps; the dashboard's /info pages, Client.story and get_task_stream tell of tasks",
+	"memory_sampler_start":        "memory is not sampled; the dashboard's /metrics has the workers' memory",
+	"memory_sampler_stop":         "memory is not sampled; the dashboard's /metrics has the workers' memory",
+	"performance_report":          "there are no performance reports; use Client.get_task_stream or the dashboard",
+	"profile":                     "profiles are not collected; profile a task on its worker, or use Client.call_stack",
+	"unregister_scheduler_plugin": "the scheduler is written in Go and takes no plugins in Python; worker and nanny plugins work",
+}
+
+// notImplemented answers an op that is not there.
+func notImplemented(op string) rpc.Handler {
+	return func(context.Context, *rpc.Request) (any, error) {
+		return nil, &rpc.Exception{Type: "NotImplementedError", Message: op + ": " + notYet[op]}
+	}
+}
