@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"strings"
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/pygraph"
@@ -23,7 +24,7 @@ func (s *Scheduler) decodePickled(ctx context.Context, st *stream, g *graph, exp
 	if err != nil {
 		return fmt.Errorf("annotations: %w", err)
 	}
-	short, err := g.split(expr, notes, u.InternalPriority)
+	short, err := g.split(expr, notes, u.InternalPriority, func(p *pygraph.Graph) bool { return s.opens(ctx, st, p) })
 	if err != nil {
 		return err
 	}
@@ -33,6 +34,7 @@ func (s *Scheduler) decodePickled(ctx context.Context, st *stream, g *graph, exp
 			return err
 		}
 		g.graph = state.Graph{Nodes: nodes, Ordered: true}
+		s.materialiser.learn(expr)
 	}
 	if s.journal != nil {
 		g.expr = g.record()
@@ -54,14 +56,64 @@ func owner(c comm.Comm) string {
 	return host
 }
 
+// opens tells whether a graph that can be read without Python will be opened by Python
+// workers, too. A task that cannot be opened costs a worker its connection, so what a graph
+// imports must have been opened here once, where a failure costs nothing.
+func (s *Scheduler) opens(ctx context.Context, st *stream, p *pygraph.Graph) bool {
+	if len(p.Globals) == 0 && !p.Code {
+		return true
+	}
+	if s.cfg.Python.Off {
+		return true // there is nobody to ask
+	}
+	if client := st.comm.Info().Python; p.Code && len(client) >= 2 {
+		// Code is that of one release of Python.
+		in, err := s.interpreter(ctx)
+		if err == nil && !strings.HasPrefix(in.Python, fmt.Sprintf("%d.%d.", client[0], client[1])) {
+			return false
+		}
+	}
+	return s.materialiser.knows(p.Globals)
+}
+
+// maxLearned is how many names of what graphs import are remembered.
+const maxLearned = 100_000
+
+// learn remembers what a graph imports that Python has opened.
+func (m *materialiser) learn(expr *wire.Serialized) {
+	names, err := pygraph.Globals(expr, pygraph.Limits{})
+	if err != nil || len(names) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil || len(m.known)+len(names) > maxLearned {
+		m.known = map[string]bool{}
+	}
+	for _, n := range names {
+		m.known[n] = true
+	}
+}
+
+func (m *materialiser) knows(names []string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range names {
+		if !m.known[n] {
+			return false
+		}
+	}
+	return true
+}
+
 // split makes the tasks without Python, and reports whether it can.
-func (g *graph) split(expr *wire.Serialized, notes any, priority []byte) (bool, error) {
+func (g *graph) split(expr *wire.Serialized, notes any, priority []byte, opens func(*pygraph.Graph) bool) (bool, error) {
 	all, ok, err := shortNotes(notes)
 	if err != nil || !ok {
 		return false, err
 	}
 	p, ok, err := pygraph.Split(expr, g.ev.Keys, pygraph.Limits{})
-	if err != nil || !ok {
+	if err != nil || !ok || !opens(p) {
 		return false, err
 	}
 	orders, ok := map[task.Key]int64(nil), true

@@ -24,6 +24,7 @@ type materialiser struct {
 	python  *pyproc.Interpreter     // guarded by mu; nil until it was looked for with success
 	closed  bool                    // guarded by mu
 	reading map[uint64]*pendingRead // guarded by mu
+	known   map[string]bool         // what graphs import and was opened here; guarded by mu
 }
 
 // pendingRead is a graph whose tasks are coming in. Its lock keeps chunks in a row.

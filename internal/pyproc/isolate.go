@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,6 +72,7 @@ func startIsolated(ctx context.Context, cfg Config) (*Process, error) {
 	for i := known.at; i < len(all); i++ {
 		p, err := start(ctx, cfg, all[i])
 		if err == nil {
+			missing = all[i].met(missing)
 			p.isolation.Missing = missing
 			if _, loaded := found.Swap(cfg.Python, remembered{i, missing}); !loaded && len(missing) > 0 {
 				cfg.Logger.Warn("the Python processes that open what clients send are not fully shut in", "in force", all[i].String(), "missing", missing)
@@ -83,20 +85,35 @@ func startIsolated(ctx context.Context, cfg Config) (*Process, error) {
 		if ctx.Err() != nil {
 			return nil, first
 		}
-		missing = append(missing, all[i].String()+": "+err.Error()+all[i].hint(err))
+		missing = all[i].missing(missing, err)
 	}
 	return nil, first
 }
 
-// hint says how a level can be had.
-func (l level) hint(err error) string {
+// missing adds what a level that failed would have given, in words, with a way to have it.
+// Each thing is named once, with the first reason.
+func (l level) missing(list []string, err error) []string {
+	add := func(what, hint string) {
+		if !slices.ContainsFunc(list, func(s string) bool { return strings.HasPrefix(s, what) }) {
+			list = append(list, fmt.Sprintf("%s: %v (%s)", what, err, hint))
+		}
+	}
 	switch {
 	case l.otherUser && errors.Is(err, os.ErrPermission):
-		return " (install Python and its packages where other users can read them, not under a home directory)"
+		add("another user id", "install Python and its packages where other users can read them, not under a home directory")
+	case l.otherUser:
+		add("another user id", "run the scheduler as a user of its own, not as root")
 	case l.userns:
-		return " (allow unprivileged user namespaces: sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)"
+		add("namespaces", "allow user namespaces: sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns")
 	}
-	return ""
+	return list
+}
+
+// met takes out what the level that worked has after all.
+func (l level) met(list []string) []string {
+	return slices.DeleteFunc(list, func(s string) bool {
+		return l.otherUser && strings.HasPrefix(s, "another user id") || (l.userns || l.namespaces) && strings.HasPrefix(s, "namespaces")
+	})
 }
 
 func (l level) settings(lim Limits) map[string]any {

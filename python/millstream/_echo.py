@@ -1,6 +1,8 @@
 """The smallest module of a child: for tests, and to see whether one can be started."""
 
 import os
+import socket
+import struct
 import time
 
 from millstream._child import Reply
@@ -13,11 +15,31 @@ def setup(peer):
     peer.handle("fail", fail)
     peer.handle("sleep", lambda body, frames: time.sleep(body))
     peer.handle("exit", lambda body, frames: os._exit(body))
+    peer.handle("say", lambda body, frames: print(body, flush=True))
+    peer.handle("break", lambda body, frames: misbehave(peer, body))
+    peer.handle("allocate", lambda body, frames: len(bytearray(body)))
     peer.handle("state", lambda body, frames: state())
 
 
 def fail(body, frames):
     raise ValueError(body)
+
+
+def misbehave(peer, how):
+    """Break the protocol."""
+    if how == "frames":
+        peer.sock.sendall(bytes(8))
+    elif how == "size":
+        peer.sock.sendall(struct.pack("<3Q", 2, 10, 1 << 40))
+    elif how == "nothing":
+        peer.sock.sendall(struct.pack("<2Q", 1, 1) + b"\x80")
+    elif how == "calls":
+        for _ in range(10):
+            peer.call_soon("hold")
+    elif how == "close":
+        os._exit = lambda status: time.sleep(1000)  # what the reader would do
+        peer.sock.shutdown(2)
+    time.sleep(1000)
 
 
 def state():
@@ -27,5 +49,20 @@ def state():
         "cwd": os.getcwd(),
         "uid": os.getuid(),
         "pid": os.getpid(),
+        "network": network(),
         "fds": sorted(int(n) for n in os.listdir("/proc/self/fd")),
     }
+
+
+def network():
+    """Whether anything can be reached."""
+    s = socket.socket()
+    try:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        socket.create_connection(s.getsockname(), timeout=5).close()
+        return True
+    except OSError:
+        return False
+    finally:
+        s.close()
