@@ -249,22 +249,35 @@ func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *s
 // makeCertificates makes the files of a cluster, unless they are there, and says how to use
 // them.
 func (f *schedulerFlags) makeCertificates(stdout io.Writer) error {
-	if exists(filepath.Join(f.tlsDir, "ca.pem")) {
-		return nil
+	if !exists(filepath.Join(f.tlsDir, "ca.pem")) {
+		ca, err := secure.NewCA(secure.CAConfig{})
+		if err != nil {
+			return err
+		}
+		if _, err := ca.WriteFiles(f.tlsDir); err != nil {
+			return fmt.Errorf("--tls-dir: %w", err)
+		}
 	}
-	ca, err := secure.NewCA(secure.CAConfig{})
-	if err != nil {
-		return err
-	}
-	s, err := ca.WriteFiles(f.tlsDir)
+	s, err := secure.FilesIn(f.tlsDir)
 	if err != nil {
 		return fmt.Errorf("--tls-dir: %w", err)
 	}
 	fmt.Fprintf(stdout, "certificates are in %s; give workers the folder with --tls-dir\nPython: %s\n", f.tlsDir, s.Python())
 	for _, v := range s.Env() {
-		fmt.Fprintf(stdout, "  export %s\n", v)
+		name, value, _ := strings.Cut(v, "=")
+		fmt.Fprintf(stdout, "  export %s=%s\n", name, shellQuote(value))
 	}
 	return nil
+}
+
+// shellQuote writes a value so that a shell reads it back.
+func shellQuote(s string) string {
+	if s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=@%+,", r))
+	}) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // raiseFileLimit lets the process have half of the descriptors that the system allows, as

@@ -39,6 +39,27 @@ func (ca *CA) WriteFiles(dir string, hosts ...string) (*Security, error) {
 	return s, nil
 }
 
+// FilesIn is what WriteFiles has returned for a folder: the files that are there, of roles
+// whose key may have been left out on this machine.
+func FilesIn(dir string) (*Security, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Security{RequireEncryption: true, CAFile: filepath.Join(dir, "ca.pem")}
+	if _, err := os.Stat(s.CAFile); err != nil {
+		return nil, fmt.Errorf("secure: %w: the folder has no certificates of a cluster", err)
+	}
+	for _, r := range []Role{Client, Scheduler, Worker} {
+		cert, key := filepath.Join(dir, string(r)+"-cert.pem"), filepath.Join(dir, string(r)+"-key.pem")
+		if _, err := os.Stat(key); err == nil {
+			p := s.pair(r)
+			p.Cert, p.Key = cert, key
+		}
+	}
+	return s, nil
+}
+
 // writeFile replaces a file at once: nobody sees half of it, and its mode holds from its
 // first byte on.
 func writeFile(name string, data []byte, mode os.FileMode) error {

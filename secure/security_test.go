@@ -58,6 +58,28 @@ func TestWriteFiles(t *testing.T) {
 	}
 }
 
+// What was written is found again, also where a machine has not all of the keys.
+func TestFilesIn(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := FilesIn(dir); err == nil {
+		t.Error("an empty folder has certificates")
+	}
+	s, err := newTestCA(t, CAConfig{}).WriteFiles(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := FilesIn(dir); err != nil || *found != *s {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if err := os.Remove(s.Scheduler.Key); err != nil {
+		t.Fatal(err)
+	}
+	found, err := FilesIn(dir)
+	if err != nil || found.Scheduler != (KeyPair{}) || found.Client != s.Client || found.CAFile != s.CAFile {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
 // What Env says is what FromConfig reads.
 func TestFromConfig(t *testing.T) {
 	ca := newTestCA(t, CAConfig{})
