@@ -36,8 +36,15 @@ func (in *closing) choose(s *Scheduler) ([]*worker, error) {
 	if in.Minimum != nil {
 		minimum = *in.Minimum
 	}
+	ratio := 0.0
+	if in.Ratio != nil {
+		var ok bool
+		if ratio, ok = number(in.Ratio); !ok || !(ratio > 0) {
+			return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("workers_to_close: memory_ratio is %v, want a number above 0", in.Ratio)}
+		}
+	}
 	var out []*worker
-	for _, id := range s.state.WorkersToClose(n, minimum) {
+	for _, id := range s.state.WorkersToClose(n, minimum, ratio) {
 		if w := s.worker(id); w != nil {
 			out = append(out, w)
 		}

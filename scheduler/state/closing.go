@@ -3,9 +3,12 @@ package state
 import "sort"
 
 // WorkersToClose proposes workers that the cluster can do without: idle ones whose data the others can
-// hold twice over (Dask's workers_to_close). n > 0 asks for so many, n = 0 for as many as can go; minimum
-// workers stay in any case.
-func (s *State) WorkersToClose(n, minimum int) []WorkerID {
+// hold ratio times over (Dask's workers_to_close and its memory_ratio); 0 means the default, 2. n > 0 asks for so
+// many, n = 0 for as many as can go; minimum workers stay in any case.
+func (s *State) WorkersToClose(n, minimum int, ratio float64) []WorkerID {
+	if ratio == 0 {
+		ratio = 2
+	}
 	if n <= 0 && s.counts[Queued]+s.counts[NoWorkerState] > 0 {
 		return nil
 	}
@@ -30,7 +33,7 @@ func (s *State) WorkersToClose(n, minimum int) []WorkerID {
 		}
 		if n <= 0 {
 			limit -= w.memoryLimit
-			if w.processing > 0 || used > 0 && limit < 2*used {
+			if w.processing > 0 || used > 0 && float64(limit) < ratio*float64(used) {
 				break
 			}
 		}

@@ -99,6 +99,7 @@ func (s *State) setRestrictions(ev *SetRestrictions) {
 func (s *State) hold(ev *Hold) {
 	s.held = ev.On
 	if !s.held {
+		s.expectNoMore()
 		s.retryStranded(func(*Task) bool { return true })
 	}
 }

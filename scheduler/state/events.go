@@ -292,6 +292,13 @@ type SetRestrictions struct {
 // for workers to announce what they hold.
 type Hold struct{ On bool }
 
+// ExpectData tells, while Hold is on, of data from outside that a client wants and that workers held in the
+// scheduler's former life: it is taken from those who announce it.
+type ExpectData struct {
+	Client ClientID
+	Keys   []task.Key
+}
+
 // Restart forgets all tasks: every client's futures are lost. Workers stay; the server restarts them.
 type Restart struct{ Client ClientID }
 
@@ -325,5 +332,6 @@ func (*Rebalance) event()            {}
 func (*RetireWorkers) event()        {}
 func (*SetRestrictions) event()      {}
 func (*Hold) event()                 {}
+func (*ExpectData) event()           {}
 func (*Restart) event()              {}
 func (*Tick) event()                 {}

@@ -93,6 +93,9 @@ func (s *State) handle(ev Event) {
 	case *Hold:
 		s.cause = causeHold
 		s.hold(ev)
+	case *ExpectData:
+		s.cause = causeExpectData
+		s.expectData(ev)
 	case *Restart:
 		s.cause = causeRestart
 		s.restart(ev)
@@ -142,6 +145,7 @@ const (
 	causeRetireWorkers
 	causeSetRestrictions
 	causeHold
+	causeExpectData
 	causeRestart
 	causeWatch
 	causeRerun
@@ -177,6 +181,7 @@ var causeNames = [...]string{
 	causeRetireWorkers:        "retire-workers",
 	causeSetRestrictions:      "set-restrictions",
 	causeHold:                 "hold",
+	causeExpectData:           "expect-data",
 	causeRestart:              "restart",
 	causeWatch:                "watch",
 	causeRerun:                "rerun",

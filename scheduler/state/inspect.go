@@ -212,7 +212,7 @@ func (s *State) AdaptiveTarget(target time.Duration) int {
 	if cpu >= s.numWorkers {
 		return cpu
 	}
-	return s.numWorkers - len(s.WorkersToClose(0, 0))
+	return s.numWorkers - len(s.WorkersToClose(0, 0, 0))
 }
 
 // Counters are sums since the start.

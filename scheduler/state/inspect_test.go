@@ -113,14 +113,14 @@ func TestAdaptive(t *testing.T) {
 	if n := r.AdaptiveTarget(5 * time.Second); n < 9 || n > 10 {
 		t.Errorf("with 4 workers they want %d", n)
 	}
-	if ids := r.WorkersToClose(0, 0); len(ids) != 0 {
+	if ids := r.WorkersToClose(0, 0, 0); len(ids) != 0 {
 		t.Errorf("%d workers can go while tasks are queued", len(ids))
 	}
 	r.apply(&ClientReleases{Client: c, Keys: keys})
-	if ids := r.WorkersToClose(0, 1); len(ids) != 3 {
+	if ids := r.WorkersToClose(0, 1, 0); len(ids) != 3 {
 		t.Errorf("%d idle workers can go, want all but one", len(ids))
 	}
-	if ids := r.WorkersToClose(2, 0); len(ids) != 2 {
+	if ids := r.WorkersToClose(2, 0, 0); len(ids) != 2 {
 		t.Errorf("%d workers, want 2", len(ids))
 	}
 	// Results that must be held keep workers.
@@ -130,8 +130,14 @@ func TestAdaptive(t *testing.T) {
 		r2.apply(&AddWorker{Address: "tcp://" + n + ":1", Name: n, Threads: 1, MemoryLimit: 100})
 	}
 	r2.apply(&UpdateData{Client: d, Data: []NewData{{Key: task.NewKey("k"), NBytes: 90, Workers: []WorkerID{0}}}})
-	if ids := r2.WorkersToClose(0, 0); len(ids) != 1 || ids[0] == 0 {
+	if ids := r2.WorkersToClose(0, 0, 0); len(ids) != 1 || ids[0] == 0 {
 		t.Errorf("%v can go, want one of the empty ones: 90 bytes want room for 180", ids)
+	}
+	if ids := r2.WorkersToClose(0, 0, 1); len(ids) != 2 {
+		t.Errorf("%v can go, want both of the empty ones: 90 bytes want room for 90", ids)
+	}
+	if ids := r2.WorkersToClose(0, 0, 3); len(ids) != 0 {
+		t.Errorf("%v can go although 90 bytes want room for 270", ids)
 	}
 	r2.apply(&UpdateData{Client: d, Data: []NewData{{Key: task.NewKey("l"), NBytes: 99, Workers: []WorkerID{1}}}})
 	if n := r2.AdaptiveTarget(0); n != 6 {

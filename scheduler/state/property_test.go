@@ -422,6 +422,10 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			id, n := w.worker(), float64(small("gpus", 3))
 			w.apply(func() Event { return &SetResources{Worker: id, Resources: []Resource{{"GPU", n}}} })
 		},
+		"expect": func(*rapid.T) {
+			id, keys := w.client(), w.keys()
+			w.apply(func() Event { return &ExpectData{Client: id, Keys: keys} })
+		},
 		"hold": func(*rapid.T) {
 			on := small("on", 2) == 0
 			w.apply(func() Event { return &Hold{On: on} })

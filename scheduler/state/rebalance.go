@@ -18,25 +18,34 @@ func (s *State) rebalance(ev *Rebalance) {
 			only[k] = true
 		}
 	}
-	var sum int64
+	var sum, data int64
 	for _, w := range workers {
-		sum += w.nbytes
+		sum += w.fill()
+		data += w.nbytes
 	}
-	if len(workers) > 1 {
-		mean := sum / int64(len(workers))
-		gap := mean / 20
-		s.moveAround(r, workers, mean, gap, only)
+	if n := int64(len(workers)); n > 1 {
+		s.moveAround(r, workers, sum/n, data/n/20, only)
 	}
 	s.step(r)
 }
 
+// fill is how full a worker is: the results that it holds, and what its process has beside them by the last
+// heartbeat. The latter counts from a tenth of its memory limit on, Dask's gap between sender and recipient: less
+// is what any process has, and moving a few bytes does not even that out.
+func (w *Worker) fill() int64 {
+	if other := w.memory - w.managed; w.memoryLimit > 0 && other > w.memoryLimit/10 {
+		return w.nbytes + other
+	}
+	return w.nbytes
+}
+
 func (s *State) moveAround(r *request, workers []*Worker, mean, gap int64, only map[task.Key]bool) {
 	senders := slices.Clone(workers)
-	slices.SortStableFunc(senders, func(a, b *Worker) int { return int(min(max(b.nbytes-a.nbytes, -1), 1)) })
-	targets := newFillers(workers)
+	slices.SortStableFunc(senders, func(a, b *Worker) int { return int(min(max(b.fill()-a.fill(), -1), 1)) })
+	targets := newFillers(workers, (*Worker).fill)
 	var ask acquire
 	for _, from := range senders {
-		left := from.nbytes
+		left := from.fill()
 		for i := 0; i < len(from.holds) && left > mean+gap; i++ {
 			t := from.holds[i].t
 			size := s.size(t)

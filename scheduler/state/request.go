@@ -125,7 +125,9 @@ func (s *State) step(r *request) {
 		}
 		t := s.tasks.get(id.key)
 		switch {
-		case t == nil || t.state != Memory || id.to.removed: // there is nothing to be copied, or nobody to do so
+		case t == nil || t.state != Memory || id.to.removed || r.retire != nil && id.to.retiring != nil:
+			// There is nothing to be copied, or nobody to do so; who is about to leave takes nothing from
+			// another who leaves.
 			delete(r.copies, id)
 			if r.retire == nil {
 				r.failed = append(r.failed, id.key)
@@ -183,7 +185,7 @@ func (s *State) among(ids []WorkerID) []*Worker {
 
 func (s *State) replicate(ev *Replicate) {
 	r := s.newRequest(ev.Request)
-	targets := newFillers(s.among(ev.Workers))
+	targets := newFillers(s.among(ev.Workers), (*Worker).NBytes)
 	n := ev.N
 	if n <= 0 || n > len(targets) {
 		n = len(targets)
@@ -244,10 +246,11 @@ type filler struct {
 	nbytes int64 // what it holds and what is on its way
 }
 
-func newFillers(ws []*Worker) fillers {
+// newFillers takes the workers with what they are filled with already.
+func newFillers(ws []*Worker, fill func(*Worker) int64) fillers {
 	f := make(fillers, len(ws))
 	for i, w := range ws {
-		f[i] = filler{w, w.nbytes}
+		f[i] = filler{w, fill(w)}
 	}
 	slices.SortStableFunc(f, func(a, b filler) int { return int(min(max(a.nbytes-b.nbytes, -1), 1)) })
 	return f

@@ -195,3 +195,83 @@ func TestRebalance(t *testing.T) {
 		t.Errorf("actions:\n%s", formatActions(r.State, list))
 	}
 }
+
+// What a process holds beside its results counts, if it is much.
+func TestRebalanceLooksAtProcesses(t *testing.T) {
+	for _, tc := range []struct {
+		beside int64
+		moves  bool
+	}{{99, false}, {900, true}} {
+		r := newRig(Config{Validate: true})
+		for _, n := range []string{"a", "b"} {
+			r.apply(&AddWorker{Address: "tcp://" + n + ":1", Name: n, Threads: 1, MemoryLimit: 1000})
+		}
+		c := r.addClient("c")
+		var data []NewData
+		for i := range 20 {
+			data = append(data, NewData{Key: task.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 10, Workers: []WorkerID{WorkerID(i % 2)}})
+		}
+		r.apply(&UpdateData{Client: c, Data: data})
+		r.apply(&Heartbeat{Worker: 0, Memory: 100 + tc.beside, Managed: 100})
+		r.apply(&Heartbeat{Worker: 1, Memory: 100, Managed: 100})
+		moved := false
+		for _, a := range r.apply(&Rebalance{Request: 1}) {
+			if a.Kind == AcquireReplicas {
+				moved = true
+				if a.Worker != 1 {
+					t.Errorf("data moves to the fuller worker")
+				}
+			}
+		}
+		if moved != tc.moves {
+			t.Errorf("%d bytes beside the results: data moves: %v", tc.beside, moved)
+		}
+	}
+}
+
+// Workers that leave one after the other do not hand their data to each other, and none is lost.
+func TestRetireeTakesNothing(t *testing.T) {
+	r := newRig(Config{Validate: true})
+	r.addWorkers(3, 1)
+	c := r.addClient("c")
+	var data []NewData
+	for i := range 30 {
+		data = append(data, NewData{Key: task.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 100, Workers: []WorkerID{0}})
+	}
+	r.apply(&UpdateData{Client: c, Data: data})
+	to := map[WorkerID]int{}
+	collect := func(list []Action) (keys []task.Key) {
+		for _, a := range list {
+			if a.Kind == AcquireReplicas {
+				to[a.Worker] += len(a.Tasks)
+				if a.Worker == 2 {
+					for _, x := range a.Tasks {
+						keys = append(keys, x.Key())
+					}
+				}
+			}
+		}
+		return keys
+	}
+	pending := collect(r.apply(&RetireWorkers{Request: 1, Workers: []WorkerID{0}, Remove: true}))
+	if to[1] == 0 || to[2] == 0 {
+		t.Fatalf("data goes to %v", to)
+	}
+	clear(to)
+	// The second leaves before it has got what it was to take.
+	pending = append(pending, collect(r.apply(&RetireWorkers{Request: 2, Workers: []WorkerID{1}, Remove: true}))...)
+	for len(pending) > 0 {
+		pending = collect(r.apply(&AddKeys{Worker: 2, Keys: pending}))
+	}
+	if to[1] != 0 || to[2] == 0 {
+		t.Errorf("what the second was to take goes to %v", to)
+	}
+	if all, _ := r.NumWorkers(); all != 1 {
+		t.Errorf("%d workers are left", all)
+	}
+	for i := range data {
+		if x := r.Task(data[i].Key); x == nil || x.NumHolders() != 1 {
+			t.Errorf("%s is lost", data[i].Key)
+		}
+	}
+}

@@ -26,6 +26,8 @@ func (s *State) retireWorkers(ev *RetireWorkers) {
 		a.Worker, a.Status = w.id, StatusClosingGracefully
 	}
 	s.stepRetire(r)
+	// Others that leave may have counted on these.
+	s.stepRequests()
 }
 
 // stepRetire asks for copies of what only retiring workers hold. When there is nothing left it ends the
@@ -34,7 +36,7 @@ func (s *State) stepRetire(r *request) {
 	var ask acquire
 	asked := map[*Task]bool{} // looked up only
 	var stuck []task.Key
-	targets := newFillers(s.among(nil))
+	targets := newFillers(s.among(nil), (*Worker).fill)
 	for _, w := range r.retire.workers {
 		if w.removed {
 			continue

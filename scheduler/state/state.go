@@ -3,6 +3,8 @@ package state
 import (
 	"slices"
 	"time"
+
+	"go.millstream.dev/task"
 )
 
 // State is the whole scheduler but its network. One goroutine owns it.
@@ -48,7 +50,8 @@ type State struct {
 	generation  float64
 	lastGraph   time.Time
 	graphSeen   bool
-	held        bool // see Hold
+	held        bool       // see Hold
+	expected    []task.Key // see ExpectData; some may have come
 
 	steals    uint64
 	inFlight  int

@@ -340,6 +340,8 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 		return &Rerun{Keys: rest(0)}, nil
 	case "unqueue":
 		return &Unqueue{Keys: rest(0)}, nil
+	case "expect":
+		return &ExpectData{Client: tr.client(arg(0)), Keys: rest(1)}, nil
 	case "hold":
 		return &Hold{On: arg(0) == "on"}, nil
 	case "restart":
