@@ -84,6 +84,15 @@ func Func4[A, B, C, D, R any](name string, f func(context.Context, A, B, C, D) (
 	return client.Func4(name, f)
 }
 
+// Python is a function of Python's by module and name, such as "numpy:sum"; see client.Python.
+func Python[R any](name string) *client.PyFn[R] { return client.Python[R](name) }
+
+// PythonSource is a function of Python's by its source; see client.PythonSource.
+func PythonSource[R any](source string) *client.PyFn[R] { return client.PythonSource[R](source) }
+
+// Opaque is a value of Python's that stays closed; see client.Opaque.
+type Opaque = client.Opaque
+
 // Val is an argument that is there.
 func Val[T any](v T) Arg[T] { return client.Val(v) }
 

@@ -6,7 +6,7 @@
 //	var inc = client.Func("inc", func(ctx context.Context, x int) (int, error) { return x + 1, nil })
 //	var add = client.Func2("add", func(ctx context.Context, x, y int) (int, error) { return x + y, nil })
 //
-// A client connects to a scheduler, Millstream's or Dask's protocol alike, and submits calls.
+// A client connects to a scheduler, Millstream's or Dask's, and submits calls.
 // Futures are arguments of other calls; data moves between workers, not through the client:
 //
 //	c, err := client.Connect(ctx, "tcp://scheduler:8786", client.Config{})
@@ -18,6 +18,14 @@
 //
 //	futures := inc.Map(ctx, c, []int{1, 2, 3})
 //	all, err := client.Gather(ctx, futures)
+//
+// # Functions of Python's
+//
+// Python and PythonSource name functions of Python's, which run on Dask's workers and on
+// Millstream workers with Python. Futures of both kinds of functions are arguments of both:
+//
+//	norm := client.Python[float64]("numpy.linalg:norm")
+//	n, err := norm.Kw("ord", 1).Submit(ctx, c, []float64{3, -4}).Result(ctx) // 7
 //
 // # Keys
 //
@@ -34,5 +42,6 @@
 // # A scheduler that comes back
 //
 // A client that loses its scheduler looks for it for Config.Reconnect and tells it again,
-// under the same id, what it waits for. Futures go on.
+// under the same id, what it waits for. Futures go on. A scheduler of Dask's forgets its
+// clients: their futures are cancelled, as those of Dask's own client are.
 package client
