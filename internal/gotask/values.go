@@ -15,7 +15,7 @@ const maxDepth = 200
 
 // maxValues bounds the values of one call, spelled out: shared parts of a tree make few
 // bytes stand for many values.
-const maxValues = 1 << 24
+const maxValues = 1 << 22
 
 var (
 	errDeep = errors.New("it is nested too deeply, or contains itself")
