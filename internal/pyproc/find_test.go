@@ -1,0 +1,69 @@
+package pyproc
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// script writes a program that stands for an interpreter.
+func script(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestFind(t *testing.T) {
+	ctx := testContext(t)
+	dir := t.TempDir()
+	real := interpreter(t)
+	good := script(t, dir, "good/python3", `echo 3.12.1 2026.1.0 2026.1.1`)
+	other := script(t, dir, "env/bin/python", `echo 3.13.0 2026.2.0 2026.2.0`)
+	script(t, dir, "bare/python3", `echo "it has no module distributed" >&2; exit 1`)
+	script(t, dir, "odd/python", `echo something else`)
+	clear := func() {
+		t.Setenv(EnvPython, "")
+		t.Setenv("VIRTUAL_ENV", "")
+		t.Setenv("PATH", "/bin:/usr/bin")
+	}
+	clear()
+	in, err := Find(ctx, real)
+	if err != nil || in.Path != real || in.From != "--python" || !strings.HasPrefix(in.Python, "3.") || in.Distributed == "" || in.Dask == "" {
+		t.Errorf("the real one: %+v, %v", in, err)
+	}
+	t.Setenv(EnvPython, good)
+	if in, err := Find(ctx, ""); err != nil || in.Path != good || in.From != EnvPython || in.Distributed != "2026.1.1" {
+		t.Errorf("by the variable: %+v, %v", in, err)
+	}
+	clear()
+	t.Setenv("VIRTUAL_ENV", filepath.Join(dir, "env"))
+	if in, err := Find(ctx, ""); err != nil || in.Path != other || in.From != "VIRTUAL_ENV" {
+		t.Errorf("by the environment: %+v, %v", in, err)
+	}
+	clear()
+	t.Setenv("PATH", filepath.Join(dir, "bare")+":"+filepath.Join(dir, "odd")+":"+filepath.Join(dir, "good"))
+	if in, err := Find(ctx, ""); err != nil || in.Path != good || in.From != "PATH" {
+		t.Errorf("by the path: %+v, %v", in, err)
+	}
+	t.Setenv("PATH", filepath.Join(dir, "bare")+":"+filepath.Join(dir, "odd"))
+	_, err = Find(ctx, "")
+	for _, text := range []string{"it has no module distributed", "it answers \"something else", "pip install distributed", "--python", EnvPython} {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v does not say %q", err, text)
+		}
+	}
+	t.Setenv("PATH", dir)
+	if _, err = Find(ctx, ""); err == nil || !strings.Contains(err.Error(), "no python3 or python on PATH") {
+		t.Errorf("got %v", err)
+	}
+	if _, err = Find(ctx, "/nowhere/python"); err == nil || !strings.Contains(err.Error(), "the Python of --python") {
+		t.Errorf("got %v", err)
+	}
+}

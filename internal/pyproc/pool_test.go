@@ -1,0 +1,149 @@
+package pyproc
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func newPool(t *testing.T, change func(*PoolConfig)) *Pool {
+	cfg := PoolConfig{Config: echoConfig(t), Size: 2, NoSpare: true}
+	if change != nil {
+		change(&cfg)
+	}
+	l := NewPool(cfg)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func acquire(t *testing.T, l *Pool, owner string) (*Process, func()) {
+	t.Helper()
+	p, release, err := l.Acquire(testContext(t), owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, release
+}
+
+// A child serves one owner only, and is used again by it.
+func TestPoolOwners(t *testing.T) {
+	l := newPool(t, nil)
+	a, release := acquire(t, l, "a")
+	release()
+	b, releaseB := acquire(t, l, "b")
+	again, releaseA := acquire(t, l, "a")
+	if again != a || b == a {
+		t.Error("a child was not used again, or by another")
+	}
+	// All places are taken, one by a child in use: who comes waits for the other.
+	got := make(chan *Process)
+	go func() {
+		p, release, err := l.Acquire(testContext(t), "c")
+		if err != nil {
+			t.Error(err)
+			close(got)
+			return
+		}
+		got <- p
+		release()
+	}()
+	releaseB()
+	c := <-got
+	if c == a || c == b {
+		t.Error("a child serves two owners")
+	}
+	<-b.Done()
+	if a.Err() != nil {
+		t.Error("a child in use was ended")
+	}
+	releaseA()
+	if n := len(l.Current()); n != 2 {
+		t.Errorf("%d children", n)
+	}
+}
+
+// Two of an owner's at once are two children; a child that has died is not given out.
+func TestPoolDeath(t *testing.T) {
+	l := newPool(t, nil)
+	a, releaseA := acquire(t, l, "a")
+	b, releaseB := acquire(t, l, "a")
+	if a == b {
+		t.Fatal("a child is used twice at once")
+	}
+	releaseB()
+	if _, err := b.Call(testContext(t), "exit", 1, nil); !errors.Is(err, ErrExited) {
+		t.Fatal(err)
+	}
+	<-b.Done()
+	c, releaseC := acquire(t, l, "a")
+	if c == b || c == a {
+		t.Error("a child that is gone was given out")
+	}
+	if _, err := c.Call(testContext(t), "echo", 1, nil); err != nil {
+		t.Error(err)
+	}
+	a.Kill(errors.New("enough"))
+	<-a.Done()
+	releaseA()
+	releaseC()
+	if n := len(l.Current()); n != 1 {
+		t.Errorf("%d children", n)
+	}
+}
+
+// A spare child is ready for the next owner; idle ones end.
+func TestPoolSpareAndIdle(t *testing.T) {
+	var setups atomic.Int64
+	l := newPool(t, func(c *PoolConfig) {
+		c.NoSpare, c.Idle = false, time.Millisecond
+		c.Setup = func(context.Context, *Process) error { setups.Add(1); return nil }
+	})
+	a, release := acquire(t, l, "a")
+	for {
+		list := l.Current()
+		if len(list) == 2 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	release()
+	<-a.Done()
+	if n := setups.Load(); n != 2 {
+		t.Errorf("%d children were set up", n)
+	}
+}
+
+// Errors of a start, the end of a context and of the pool reach who waits.
+func TestPoolErrors(t *testing.T) {
+	bad := errors.New("not this one")
+	l := newPool(t, func(c *PoolConfig) {
+		c.Size = 1
+		c.Setup = func(context.Context, *Process) error { return bad }
+	})
+	if _, _, err := l.Acquire(testContext(t), "a"); !errors.Is(err, bad) {
+		t.Errorf("got %v", err)
+	}
+	l = newPool(t, func(c *PoolConfig) { c.Size = 1 })
+	p, release := acquire(t, l, "a")
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if _, _, err := l.Acquire(ctx, "b"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, _, err := l.Acquire(testContext(t), "b"); !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v", err)
+		}
+	})
+	_ = l.Close()
+	wg.Wait()
+	<-p.Done()
+	release()
+	if _, _, err := l.Acquire(testContext(t), "a"); !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}
