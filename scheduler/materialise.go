@@ -154,23 +154,33 @@ func (m *materialiser) end(n uint64, p *pendingRead) *taskReader {
 	return &p.reader
 }
 
-// materialise has Python make the tasks of a graph. It runs outside of the loop and takes
-// as long as it takes, at most Config.Python.GraphTimeout.
-func (s *Scheduler) materialise(ctx context.Context, client string, g *graph, expr *wire.Serialized, notes any, priority []byte) ([]state.Node, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Python.GraphTimeout)
-	defer cancel()
-	pool, err := s.materialisers(ctx)
+// openAttempts is how many processes may die over one graph before it is to blame: memory
+// runs short for other reasons, too.
+const openAttempts = 3
+
+// materialise has Python make the tasks of a graph. It runs outside of the loop.
+func (s *Scheduler) materialise(ctx context.Context, owner string, g *graph, expr *wire.Serialized, notes any, priority []byte) ([]state.Node, error) {
+	for i := 1; ; i++ {
+		nodes, err := s.materialiseOnce(ctx, owner, g, expr, notes, priority)
+		if !errors.Is(err, pyproc.ErrExited) || ctx.Err() != nil {
+			return nodes, err
+		}
+		s.log.Warn("a Python process that opened a graph has died", "attempt", i, "owner", owner, "error", err)
+		if i == openAttempts {
+			return nil, fmt.Errorf("the Python processes that opened the graph have died, %d of them (does the graph crash or take too much memory?): %w", i, err)
+		}
+	}
+}
+
+// materialiseOnce is one attempt.
+func (s *Scheduler) materialiseOnce(ctx context.Context, owner string, g *graph, expr *wire.Serialized, notes any, priority []byte) ([]state.Node, error) {
+	p, release, err := s.acquire(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
-	p, release, err := pool.Acquire(ctx, client)
-	if err != nil {
-		if context.Cause(ctx) == context.DeadlineExceeded {
-			return nil, s.tooLong()
-		}
-		return nil, fmt.Errorf("no Python process to open the graph: %w", err)
-	}
 	defer release()
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Python.GraphTimeout)
+	defer cancel()
 	number, pending := s.materialiser.begin()
 	body, frames, err := materialiseRequest(number, g.ev.Keys, expr, notes, priority)
 	var reply *pyproc.Message
@@ -178,18 +188,15 @@ func (s *Scheduler) materialise(ctx context.Context, client string, g *graph, ex
 		reply, err = p.Call(ctx, "materialise", body, frames)
 	}
 	tasks := s.materialiser.end(number, pending)
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		// It may be in an endless loop, and it still has our frames.
 		p.Kill(errors.New("killed, since it took too long to open a graph"))
 		<-p.Done()
 		if context.Cause(ctx) == context.DeadlineExceeded {
-			return nil, fmt.Errorf("opening the graph took longer than %v: make it smaller, or raise the scheduler's --graph-timeout", s.cfg.Python.GraphTimeout)
+			err = s.tooLong()
 		}
-		return nil, ctx.Err()
-	case errors.Is(err, pyproc.ErrExited):
-		return nil, fmt.Errorf("the Python process that opened the graph has died (does the graph crash or take too much memory?): %w", err)
-	case err != nil:
+	}
+	if err != nil {
 		return nil, err
 	}
 	total, err := readMaterialised(reply.Body)
@@ -200,6 +207,28 @@ func (s *Scheduler) materialise(ctx context.Context, client string, g *graph, ex
 		err = fmt.Errorf("the materialiser speaks of %d tasks and has sent %d", total, len(tasks.nodes))
 	}
 	return tasks.nodes, err
+}
+
+// startGrace is what a process may take to start, beyond the time that graphs before this
+// one may take.
+const startGrace = time.Minute
+
+// acquire gets a process for a graph.
+func (s *Scheduler) acquire(ctx context.Context, owner string) (*pyproc.Process, func(), error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Python.GraphTimeout+startGrace)
+	defer cancel()
+	pool, err := s.materialisers(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, release, err := pool.Acquire(ctx, owner)
+	switch {
+	case err == nil:
+		return p, release, nil
+	case context.Cause(ctx) == context.DeadlineExceeded:
+		return nil, nil, s.tooLong()
+	}
+	return nil, nil, fmt.Errorf("no Python process to open the graph: %w", err)
 }
 
 func materialiseRequest(number uint64, keys []task.Key, expr *wire.Serialized, notes any, priority []byte) (msgpack.Raw, [][]byte, error) {

@@ -1,0 +1,245 @@
+package scheduler
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+func TestSpecs(t *testing.T) {
+	pickle := []byte("\x80\x05N.")
+	for name, c := range map[string]struct {
+		flags    byte
+		pickle   []byte
+		buffers  [][]byte
+		shared   bool
+		needs    state.Can
+		producer bool
+	}{
+		"bare":     {0, pickle, nil, false, state.Python, false},
+		"buffers":  {0, pickle, [][]byte{[]byte("one"), {}, []byte("three")}, false, state.Python, false},
+		"go":       {flagGo, pickle, nil, false, state.Go, false},
+		"producer": {flagProducer, pickle, [][]byte{{1}}, false, state.Python, true},
+		"shared":   {0, []byte("N."), nil, true, state.Python, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := appendSpec(nil, c.flags, c.pickle, c.buffers, c.shared)
+			if len(spec) > specSize(c.pickle, c.buffers) {
+				t.Errorf("%d bytes, at most %d were said", len(spec), specSize(c.pickle, c.buffers))
+			}
+			p, err := readSpec(spec)
+			if err != nil || !bytes.Equal(p.pickle, c.pickle) || p.flags != c.flags {
+				t.Fatalf("%+v, %v", p, err)
+			}
+			var got [][]byte
+			p.each(func(b []byte) { got = append(got, b) })
+			if !slices.EqualFunc(got, c.buffers, bytes.Equal) {
+				t.Errorf("buffers %q", got)
+			}
+			needs, producer, err := specNeeds(spec)
+			if needs != c.needs || producer != c.producer || err != nil {
+				t.Errorf("needs %v, producer %v, %v", needs, producer, err)
+			}
+			for i := range spec {
+				if i > 0 && spec[0] == specMore {
+					if _, err := readSpec(spec[:i]); err == nil {
+						t.Errorf("cut at %d it is read", i)
+					}
+				}
+			}
+		})
+	}
+	if _, _, err := specNeeds([]byte("anything")); err == nil {
+		t.Error("a spec of nobody's is taken")
+	}
+	whole, err := readSpec(wholeSpec(nil, []byte("\x80\x05"), appendSpec(nil, flagGo, []byte("N."), [][]byte{{7}}, true)))
+	if err != nil || string(whole.pickle) != "\x80\x05N." || whole.n != 1 || whole.flags != flagGo {
+		t.Errorf("put together: %+v, %v", whole, err)
+	}
+}
+
+// chunkOf is what a materialiser sends for some tasks.
+func chunkOf(notes []any, tasks ...[]any) msgpack.Raw {
+	list := make([]any, len(tasks))
+	for i, x := range tasks {
+		list[i] = x
+	}
+	b, err := msgpack.Append(nil, msgpack.MapOf("graph", 1, "notes", notes, "tasks", list))
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func TestChunks(t *testing.T) {
+	pickle := []byte("\x80\x05N.")
+	note, _ := msgpack.Append(nil, map[string]any{"workers": []any{"a"}, "priority": 2.5, "retries": 3, "allow_other_workers": true, "resources": map[string]any{"gpu": 1.0}, "else": "x"})
+	var c taskReader
+	err := c.chunk(&pyproc.Message{Body: chunkOf([]any{note}, []any{"a", []any{}, pickle, []any{}, 4, 0, 0}, []any{[]any{"x", 1}, []any{"a"}, 1, []any{0}, 5, nil, 3}), Frames: [][]byte{[]byte("buffer"), pickle}})
+	if err == nil {
+		err = c.chunk(&pyproc.Message{Body: chunkOf(nil, []any{7, []any{"a", []any{"x", 1}}, pickle, []any{}, 6, 0, 0})})
+	}
+	if err != nil || len(c.nodes) != 3 {
+		t.Fatalf("%d nodes, %v", len(c.nodes), err)
+	}
+	a, x, last := c.nodes[0], c.nodes[1], c.nodes[2]
+	if a.Key != task.NewKey("a") || a.Order != 4 || a.Needs != state.Python || a.Producer || a.Annotations == nil || a.Annotations.Retries != 3 || a.Annotations.Priority != 2.5 || string(a.Annotations.Raw) != string(note) {
+		t.Errorf("a: %+v", a)
+	}
+	if len(x.Deps) != 1 || x.Deps[0] != a.Key || x.Needs != state.Go || !x.Producer || x.Annotations != nil {
+		t.Errorf("x: %+v", x)
+	}
+	if p, err := readSpec(x.Spec); err != nil || string(p.buffers) != "buffer" || !bytes.Equal(p.pickle, pickle) {
+		t.Errorf("its spec: %+v, %v", p, err)
+	}
+	if last.Annotations != a.Annotations || len(last.Deps) != 2 || last.Deps[1] != x.Key {
+		t.Errorf("last: %+v", last)
+	}
+	for name, body := range map[string]msgpack.Raw{
+		"no pickle":    chunkOf(nil, []any{"k", []any{}, []byte("x"), []any{}, 0, nil, 0}),
+		"no frame":     chunkOf(nil, []any{"k", []any{}, 5, []any{}, 0, nil, 0}),
+		"no buffer":    chunkOf(nil, []any{"k", []any{}, pickle, []any{9}, 0, nil, 0}),
+		"no notes":     chunkOf(nil, []any{"k", []any{}, pickle, []any{}, 0, 99, 0}),
+		"odd flags":    chunkOf(nil, []any{"k", []any{}, pickle, []any{}, 0, nil, 77}),
+		"few parts":    chunkOf(nil, []any{"k", []any{}, pickle}),
+		"a key":        chunkOf(nil, []any{map[string]any{"x": 1}, []any{}, pickle, []any{}, 0, nil, 0}),
+		"a dependency": chunkOf(nil, []any{"k", []any{nil}, pickle, []any{}, 0, nil, 0}),
+		"notes":        chunkOf([]any{[]byte{0xc1}}),
+		"no map":       {0x91, 0x01},
+		"more":         append(chunkOf(nil), 0x01),
+	} {
+		var c taskReader
+		if err := c.chunk(&pyproc.Message{Body: body}); err == nil {
+			t.Errorf("%s: it is taken", name)
+		} else if c.chunk(&pyproc.Message{Body: chunkOf(nil)}) == nil {
+			t.Errorf("%s: the graph goes on after it", name)
+		}
+	}
+}
+
+// FuzzChunk reads whatever a materialiser that a client has taken over may send.
+func FuzzChunk(f *testing.F) {
+	pickle := []byte("\x80\x05N.")
+	note, _ := msgpack.Append(nil, map[string]any{"workers": "a", "retries": 1})
+	f.Add([]byte(chunkOf([]any{note}, []any{"a", []any{"b", []any{"x", 1}}, pickle, []any{0}, 4, 0, 1})), []byte("frame"))
+	f.Add([]byte(chunkOf(nil, []any{"a", []any{}, 0, []any{}, -4, nil, 2})), pickle)
+	answer, _ := msgpack.Append(nil, map[string]any{"error": map[string]any{"exception": []byte{1}, "traceback": nil, "exception_text": "x"}})
+	f.Add(answer, []byte{})
+	f.Fuzz(func(t *testing.T, body, frame []byte) {
+		var c taskReader
+		if c.chunk(&pyproc.Message{Body: body, Frames: [][]byte{frame}}) == nil {
+			for _, n := range c.nodes {
+				if _, err := readSpec(n.Spec); err != nil || n.Key == "" {
+					t.Fatalf("a node that cannot be sent: %+v", n)
+				}
+			}
+		}
+		_, _ = readMaterialised(body)
+		_, _ = graphNumber(body)
+		_, _, _ = specNeeds(frame)
+	})
+}
+
+// What the journal keeps of a graph of Python's is read back as the same tasks.
+func TestPickledRecord(t *testing.T) {
+	shared := []byte("\x80\x05")
+	note := &state.Annotations{Retries: 2, Raw: []byte("\x82\xa7retries\x02\xa1x\x01")}
+	g := &graph{graph: state.Graph{Ordered: true, Nodes: []state.Node{
+		{Key: task.NewKey("a"), Spec: []byte("\x80\x05N."), Order: 3, Needs: state.Python},
+		{Key: task.NewKey("b"), Spec: appendSpec(nil, flagGo, []byte("N."), [][]byte{[]byte("buf")}, true), Shared: &shared, Deps: []task.Key{task.NewKey("a"), anyKey(7)}, Order: 4, Annotations: note, Needs: state.Go},
+		{Key: task.NewKey("c"), Spec: appendSpec(nil, flagProducer, []byte("\x80\x05N."), nil, false), Annotations: note, Needs: state.Python, Producer: true},
+	}}}
+	back := &graph{}
+	if err := back.read(g.record()); err != nil {
+		t.Fatal(err)
+	}
+	if !back.graph.Ordered || len(back.graph.Nodes) != 3 {
+		t.Fatalf("%+v", back.graph)
+	}
+	for i, n := range back.graph.Nodes {
+		want := g.graph.Nodes[i]
+		if n.Key != want.Key || n.Needs != want.Needs || n.Producer != want.Producer || n.Order != want.Order || !slices.Equal(n.Deps, want.Deps) {
+			t.Errorf("node %d: %+v", i, n)
+		}
+	}
+	b := back.graph.Nodes[1]
+	p, err := readSpec(b.Spec)
+	if err != nil || string(p.pickle) != "\x80\x05N." || string(p.buffers) != "buf" || b.Annotations.Retries != 2 || string(b.Annotations.Raw) != string(note.Raw) {
+		t.Errorf("b: %+v %+v, %v", p, b.Annotations, err)
+	}
+}
+
+func TestOrders(t *testing.T) {
+	raw, _ := msgpack.Append(nil, msgpack.MapOf("a", 1, []any{"x", 2}, -5))
+	got, ok := readOrders(raw)
+	if !ok || got[task.NewKey("a")] != 1 || got[anyKey([]any{"x", 2})] != -5 {
+		t.Errorf("%v %v", got, ok)
+	}
+	for _, raw := range [][]byte{nil, {0xc0}} {
+		if got, ok := readOrders(raw); !ok || got != nil {
+			t.Errorf("%x: %v %v", raw, got, ok)
+		}
+	}
+	for _, raw := range [][]byte{{0x01}, {0x81, 0xa1, 'a', 0xc0}, {0x81, 0xc0, 0x01}} {
+		if _, ok := readOrders(raw); ok {
+			t.Errorf("%x is taken", raw)
+		}
+	}
+}
+
+func TestShortNotes(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   any
+		want *state.Annotations
+		ok   bool
+	}{
+		"none":       {nil, nil, true},
+		"empty":      {&wire.Pickled{Data: []byte(emptyDict)}, nil, true},
+		"empty map":  {msgpack.Map{}, nil, true},
+		"a map":      {msgpack.MapOf("retries", 2), &state.Annotations{Retries: 2}, true},
+		"a pickle":   {&wire.Pickled{Data: []byte("\x80\x04}\x8c\x08priorityK\x05s.")}, &state.Annotations{Priority: 5, HasPriority: true}, true},
+		"odd":        {msgpack.MapOf("retries", "often"), nil, false},
+		"no pickle":  {&wire.Pickled{Data: []byte("hello")}, nil, false},
+		"a number":   {7, nil, false},
+		"no letters": {msgpack.MapOf(struct{}{}, 1), nil, false},
+	} {
+		got, ok, err := shortNotes(c.in)
+		if ok != c.ok || ok && err != nil || (got == nil) != (c.want == nil) {
+			t.Errorf("%s: %+v %v %v", name, got, ok, err)
+			continue
+		}
+		if got != nil && (got.Retries != c.want.Retries || got.Priority != c.want.Priority || got.HasPriority != c.want.HasPriority || len(got.Raw) == 0) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// What Python has opened once is known, up to a bound.
+func TestLearn(t *testing.T) {
+	var m materialiser
+	if !m.knows(nil) || m.knows([]string{"a"}) {
+		t.Error("it knows what it was not told")
+	}
+	m.known = map[string]bool{"a": true, "b": true}
+	if !m.knows([]string{"a", "b"}) || m.knows([]string{"a", "c"}) {
+		t.Error("it does not know what it was told")
+	}
+	m.learn(&wire.Serialized{Header: []byte{0xc0}})
+	if len(m.known) != 2 {
+		t.Error("it has learned from nothing")
+	}
+}
+
+func anyKey(v any) task.Key {
+	b, err := msgpack.KeyBytes(v)
+	if err != nil {
+		panic(err)
+	}
+	return task.Key(b)
+}
