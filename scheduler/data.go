@@ -126,7 +126,7 @@ func (s *Scheduler) scatterTo(ctx context.Context, data msgpack.Map, keys []task
 			return fmt.Errorf("scatter to %s: %w", to[i], err)
 		}
 	}
-	return s.do(ctx, func() {
+	return s.change(ctx, func() error {
 		var in []newData
 		for i, k := range keys {
 			size, known := sizes[k]
@@ -136,6 +136,7 @@ func (s *Scheduler) scatterTo(ctx context.Context, data msgpack.Map, keys []task
 			in = append(in, newData{k, size, []any{to[(first+i)%len(to)]}})
 		}
 		s.updateData(client, in)
+		return nil
 	})
 }
 
@@ -166,7 +167,7 @@ func (s *Scheduler) updateData(name string, in []newData) {
 		}
 	}
 	if name != "" {
-		s.record(recordDesire, name, keys)
+		s.record(recordData, name, keys)
 	}
 	s.apply(&ev)
 	s.prims.tasks.fire()
@@ -208,7 +209,10 @@ func (s *Scheduler) updateDataRPC(ctx context.Context, _ *rpc.Request, in struct
 		return nil, err
 	}
 	client := string([]byte(in.Client))
-	return nil, s.do(ctx, func() { s.updateData(client, list) })
+	return nil, s.change(ctx, func() error {
+		s.updateData(client, list)
+		return nil
+	})
 }
 
 func (s *Scheduler) updateDataOp(c *client, ops *wire.Ops, m *wire.Message) error {

@@ -22,6 +22,7 @@ const (
 	recordWorker     journal.Kind = 6 // the address of one that is there
 	recordWorkerGone journal.Kind = 7
 	recordOp         journal.Kind = 8 // a change of a primitive, as the request that makes it
+	recordData       journal.Kind = 9 // a client and keys of data from outside that workers hold for it
 )
 
 // recording tells whether what happens is to be remembered: not what is being remembered,

@@ -102,6 +102,11 @@ func TestPrimitivesFromJournal(t *testing.T) {
 	c.call("semaphore_register", "name", "l", "max_leases", 1, "lease_timeout", 3600)
 	c.call("semaphore_acquire", "name", "l", "lease_id", "mine")
 	c.call("event_set", "name", "e")
+	c.call("multi_lock_acquire", "locks", names("ml1", "ml2"), "id", "holder", "num_locks", 2)
+	c.call("multi_lock_acquire", "locks", names("ml3"), "id", "done", "num_locks", 1)
+	c.call("multi_lock_release", "id", "done")
+	c.call("set_metadata", "keys", []any{"a", "b"}, "value", 7)
+	c.call("set_metadata", "keys", []any{"a", "c"}, "value", pickled())
 	c.call("publish_put", "names", names("set"), "keys", []any{[]any{}}, "data", []any{pickled()})
 	until(t, "the variable is deleted", func() bool { _, err := c.try("variable_get", "name", "deleted", "timeout", 0.001); return err != nil })
 	check := func(c *testClient) {
@@ -119,6 +124,16 @@ func TestPrimitivesFromJournal(t *testing.T) {
 		if ok := c.call("event_is_set", "name", "e"); ok != true {
 			t.Error("the event is not set")
 		}
+		if ok := c.call("multi_lock_acquire", "locks", names("ml2"), "id", "other", "num_locks", 1, "timeout", 0.01); ok != false {
+			t.Error("a lock of several is free")
+		}
+		if ok := c.call("multi_lock_acquire", "locks", names("ml3"), "id", "other", "num_locks", 1, "timeout", 1); ok != true {
+			t.Error("a lock that was released is not free")
+		}
+		c.call("multi_lock_release", "id", "other")
+		if v := c.call("get_metadata", "keys", []any{"a", "b"}); v != int64(7) {
+			t.Errorf("metadata %v", v)
+		}
 		if l := c.call("publish_get", "names", names("set")).([]any); l[0] == nil {
 			t.Error("the dataset has gone")
 		}
@@ -132,6 +147,62 @@ func TestPrimitivesFromJournal(t *testing.T) {
 	crash(t, s)
 	s = journaled(t, dir)
 	check(connect(t, s, "client-3"))
+}
+
+// Data that a client has scattered is found on the workers again, and what needs it runs.
+func TestScatteredDataFromJournal(t *testing.T) {
+	dir := t.TempDir()
+	s := journaled(t, dir)
+	a := join(t, s, "a")
+	c := connect(t, s, "client-1")
+	other := connect(t, s, "client-2")
+	for _, k := range []string{"d", "released", "theirs"} {
+		a.put(k, "value of "+k)
+	}
+	who := func(keys ...string) (m msgpack.Map) {
+		for _, k := range keys {
+			m = append(m, msgpack.Pair{Key: k, Value: []any{a.address}})
+		}
+		return m
+	}
+	c.call("update_data", "who_has", who("d", "released"), "nbytes", msgpack.MapOf("d", 10, "released", 10), "client", "client-1")
+	other.call("update_data", "who_has", who("theirs"), "nbytes", msgpack.MapOf("theirs", 10), "client", "client-2")
+	c.submit([]node{{key: "sum", spec: "hang", deps: []string{"d", "theirs"}}})
+	c.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("released")))
+	until(t, "it is freed", func() bool { return !a.holds("released") })
+	again := func(s *Scheduler, a *testWorker) (*Scheduler, *testWorker) {
+		t.Helper()
+		crash(t, s)
+		s = journaled(t, dir)
+		c = connect(t, s, "client-1")
+		b := serveWorker(t, s, "a")
+		b.data = a.data
+		if r := b.register(with("server_id", "Worker-a"), with("address", a.address)); r.GetString("status") != "OK" {
+			t.Fatal(r)
+		}
+		b.address = a.address
+		b.on = b.work
+		go b.read()
+		b.send(msgpack.MapOf("op", "add-keys", "keys", names("d", "theirs", "released"), "nbytes", []any{10, 10, 10}, "adopt", true, "stimulus_id", "back"))
+		m := b.expectKey("compute-task", "sum")
+		if who, _ := m.Get("who_has"); len(who.(msgpack.Map)) != 2 {
+			t.Errorf("sum comes with %v", who)
+		}
+		status := c.call("get_task_status", "keys", names("d", "theirs", "released")).(msgpack.Map)
+		if released, _ := status.Get("released"); status.GetString("d") != "memory" || status.GetString("theirs") != "memory" || released != nil {
+			t.Errorf("after the restart: %v", status)
+		}
+		return s, b
+	}
+	s, a = again(s, a)
+	// Nobody wants theirs any more, but sum needs it: the snapshot still tells of it.
+	_ = s.do(t.Context(), func() {
+		if c := s.clients["client-2"]; c != nil {
+			s.removeClient(c)
+		}
+	})
+	compact(t, s)
+	again(s, a)
 }
 
 // compact writes a snapshot now.

@@ -51,7 +51,11 @@ func (s *Scheduler) setMetadata(ctx context.Context, _ *rpc.Request, in struct {
 	if len(keys) == 0 {
 		return nil, &rpc.Exception{Type: "IndexError", Message: "set_metadata needs at least one key"}
 	}
-	return nil, s.do(ctx, func() { s.metadata = setPath(s.metadata, keys, value) })
+	return nil, s.change(ctx, func() error {
+		s.recordChange("set_metadata", msgpack.MapOf("keys", keys, "value", value))
+		s.metadata = setPath(s.metadata, keys, value)
+		return nil
+	})
 }
 
 // setPath sets a value below a path of names. Maps that are there already are not changed:

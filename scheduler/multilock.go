@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"go.millstream.dev/rpc"
+	"go.millstream.dev/wire/msgpack"
 )
 
 // multiLocks is Dask's MultiLock: a user asks for several locks at once and waits until it
@@ -46,6 +47,18 @@ func (m *multiLocks) ask(id string, locks []string, need int) (bool, error) {
 		}
 	}
 	return u.left == 0, nil
+}
+
+// hold makes a user the holder of locks that it held before the scheduler was started again.
+func (m *multiLocks) hold(id string, locks []string) {
+	if m.users[id] != nil {
+		return
+	}
+	u := &lockUser{locks: locks}
+	m.users[id] = u
+	for _, l := range locks {
+		m.rows[l] = append(m.rows[l], id)
+	}
 }
 
 // leave takes a user out of all its rows and wakes those who then have what they need.
@@ -96,6 +109,7 @@ func (s *Scheduler) multiLockAcquire(ctx context.Context, _ *rpc.Request, in str
 		need = *in.Need
 	}
 	asked := false
+	var position uint64
 	ok, err := await(ctx, s, in.Timeout, func() (<-chan struct{}, error) {
 		if !asked {
 			if _, err := s.prims.locks.ask(id, locks, need); err != nil {
@@ -106,12 +120,25 @@ func (s *Scheduler) multiLockAcquire(ctx context.Context, _ *rpc.Request, in str
 		if u := s.prims.locks.users[id]; u != nil && u.left > 0 {
 			return u.ready.wait(), nil
 		}
+		s.recordChange("multi_lock_acquire", lockArgs(id, s.prims.locks.users[id].locks))
+		position = s.position
 		return nil, nil
 	})
 	if asked && (!ok || err != nil) {
-		_ = s.do(context.WithoutCancel(ctx), func() { s.prims.locks.leave(id) })
+		_ = s.do(context.WithoutCancel(ctx), func() { s.multiLockLeave(id) })
 	}
-	return ok, err
+	if err != nil || !ok {
+		return false, err
+	}
+	return true, s.kept(ctx, position)
+}
+
+// multiLockLeave runs in the loop.
+func (s *Scheduler) multiLockLeave(id string) bool {
+	if u := s.prims.locks.users[id]; u != nil && u.left == 0 {
+		s.recordChange("multi_lock_release", msgpack.MapOf("id", raw(id)))
+	}
+	return s.prims.locks.leave(id)
 }
 
 func (s *Scheduler) multiLockRelease(ctx context.Context, _ *rpc.Request, in struct {
@@ -121,9 +148,10 @@ func (s *Scheduler) multiLockRelease(ctx context.Context, _ *rpc.Request, in str
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.do(ctx, func() {
-		if !s.prims.locks.leave(id) {
+	return nil, s.change(ctx, func() error {
+		if !s.multiLockLeave(id) {
 			s.log.Warn("a MultiLock was released that nobody holds", "id", label(id))
 		}
+		return nil
 	})
 }

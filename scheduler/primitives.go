@@ -134,6 +134,9 @@ func (s *Scheduler) primitiveOp(st *stream, ops *wire.Ops, m *wire.Message) erro
 
 // replayChange does a change of a primitive again, from the journal.
 func (s *Scheduler) replayChange(op string, args msgpack.Map) error {
+	if done, err := s.replaySetting(op, args); done {
+		return err
+	}
 	v, _ := args.Get("name")
 	name, err := nameOf(v)
 	if err != nil {
@@ -205,6 +208,7 @@ func (s *Scheduler) eachChange(f func(op string, args msgpack.Map)) {
 	for name, d := range s.prims.datasets {
 		f("publish_put", d.args(name))
 	}
+	s.eachSetting(f)
 }
 
 func raw(name string) msgpack.Raw { return msgpack.Raw(name) }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"go.millstream.dev/internal/journal"
@@ -79,6 +80,8 @@ func (s *Scheduler) replay(r journal.Record) error {
 		s.desire(name, keys...)
 	case recordRelease:
 		s.release(name, keys...)
+	case recordData:
+		s.apply(&state.ExpectData{Client: s.clientNamed(name).id, Keys: keys})
 	case recordWorker:
 		s.recovery.missing[name] = true
 	case recordWorkerGone:
@@ -176,6 +179,7 @@ func (s *Scheduler) maybeCompact() {
 // kept is what of a journal still matters, as the loop knows it at one moment.
 type kept struct {
 	live    map[task.Key]bool
+	data    map[task.Key]bool            // of live, those from outside
 	wants   map[string]map[task.Key]bool // by client
 	workers []string
 	changes [][][]byte // of primitives
@@ -183,9 +187,12 @@ type kept struct {
 
 // keep runs in the loop.
 func (s *Scheduler) keep() *kept {
-	k := &kept{live: make(map[task.Key]bool, s.state.NumTasks()), wants: map[string]map[task.Key]bool{}}
+	k := &kept{live: make(map[task.Key]bool, s.state.NumTasks()), data: map[task.Key]bool{}, wants: map[string]map[task.Key]bool{}}
 	for t := range s.state.Tasks() {
 		k.live[t.Key()] = true
+		if len(t.Spec()) == 0 {
+			k.data[t.Key()] = true
+		}
 	}
 	for name, c := range s.clients {
 		sc := s.state.Client(c.id)
@@ -221,6 +228,9 @@ func (k *kept) write(ctx context.Context, snap *journal.Snapshot) error {
 		}
 	}
 	strangers := map[string]bool{} // clients that have left, whose graphs still matter to others
+	if err := k.writeData(name, strangers); err != nil {
+		return err
+	}
 	err := snap.Prefix(ctx, func(r journal.Record) error {
 		if r.Kind != recordGraph {
 			return nil
@@ -273,6 +283,34 @@ func (k *kept) write(ctx context.Context, snap *journal.Snapshot) error {
 		}
 	}
 	return snap.Commit(ctx)
+}
+
+// dataKeeper wants, while a snapshot is read, the data from outside that no client wants
+// any more and a graph may still need.
+const dataKeeper = "data-of-clients-that-have-left"
+
+// writeData writes which data from outside is there, before the graphs that may need it.
+func (k *kept) writeData(write func(journal.Kind, string, []task.Key) error, strangers map[string]bool) error {
+	unwanted := maps.Clone(k.data)
+	for client, wants := range k.wants {
+		var keys []task.Key
+		for key := range wants {
+			if k.data[key] {
+				keys = append(keys, key)
+				delete(unwanted, key)
+			}
+		}
+		if len(keys) > 0 {
+			if err := write(recordData, client, keys); err != nil {
+				return err
+			}
+		}
+	}
+	if len(unwanted) == 0 {
+		return nil
+	}
+	strangers[dataKeeper] = true
+	return write(recordData, dataKeeper, keysOf(unwanted))
 }
 
 // alive tells whether a task of a graph is still known.

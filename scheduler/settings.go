@@ -1,0 +1,76 @@
+package scheduler
+
+import (
+	"go.millstream.dev/wire/msgpack"
+)
+
+// What is set once and holds from then on, as the journal has it: metadata and the locks of
+// MultiLock. Changes are recorded as the requests that make them.
+
+// replaySetting does a change again, from the journal. It tells whether it was one.
+func (s *Scheduler) replaySetting(op string, args msgpack.Map) (bool, error) {
+	switch op {
+	case "set_metadata":
+		v, _ := args.Get("keys")
+		keys, _ := v.([]any)
+		if len(keys) == 0 {
+			return true, errRecord
+		}
+		value, _ := args.Get("value")
+		s.metadata = setPath(s.metadata, keys, value)
+	case "multi_lock_acquire":
+		id, locks, err := lockRecord(args)
+		if err != nil {
+			return true, err
+		}
+		s.prims.locks.hold(id, locks)
+	case "multi_lock_release":
+		id, _, err := lockRecord(args)
+		if err != nil {
+			return true, err
+		}
+		s.prims.locks.leave(id)
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// eachSetting gives the changes that make all settings what they are now.
+func (s *Scheduler) eachSetting(f func(op string, args msgpack.Map)) {
+	for _, p := range s.metadata {
+		f("set_metadata", msgpack.MapOf("keys", []any{p.Key}, "value", p.Value))
+	}
+	for id, u := range s.prims.locks.users {
+		if u.left == 0 {
+			f("multi_lock_acquire", lockArgs(id, u.locks))
+		}
+	}
+}
+
+// lockArgs is what the journal has of a user that has got its locks. Who still waits is not
+// remembered: the request that waits ends with the scheduler.
+func lockArgs(id string, locks []string) msgpack.Map {
+	list := make([]any, len(locks))
+	for i, l := range locks {
+		list[i] = raw(l)
+	}
+	return msgpack.MapOf("id", raw(id), "locks", list)
+}
+
+func lockRecord(args msgpack.Map) (id string, locks []string, err error) {
+	v, _ := args.Get("id")
+	if id, err = nameOf(v); err != nil {
+		return "", nil, err
+	}
+	v, _ = args.Get("locks")
+	list, _ := v.([]any)
+	for _, l := range list {
+		name, err := nameOf(l)
+		if err != nil {
+			return "", nil, err
+		}
+		locks = append(locks, name)
+	}
+	return id, locks, nil
+}
