@@ -58,10 +58,12 @@ func (n *Nanny) serve() error {
 	return nil
 }
 
-// close ends the server. It does not wait for handlers, one of which may be waiting for it.
+// close ends the server and what it does: handlers that wait for the nanny end with the
+// context.
 func (s *nannyServer) close() {
 	if s != nil {
 		s.cancel()
+		s.tasks.Wait()
 	}
 }
 

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// A process that is killed through the nanny is replaced, and those who asked know when the
+// old one is gone and the new one is there.
+func TestNannyKill(t *testing.T) {
+	leak.Check(t)
+	n := startNanny(t, "steady", WorkerSpec{Name: "bob"}, NannyConfig{})
+	first := ready(t, n)
+	if err := n.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := ready(t, n)
+	if second.PID == first.PID || second.Starts != 2 {
+		t.Errorf("after %+v came %+v", first, second)
+	}
+	if err := n.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if third := n.Info(); third.Starts != 3 || third.State != Running {
+		t.Errorf("then %+v", third)
+	}
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Kill(t.Context()); err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// fakeScheduler takes the registrations of nannies.
+func fakeScheduler(t *testing.T, registered chan<- string) string {
+	t.Helper()
+	l, err := comm.Default.Listen(t.Context(), "tcp://127.0.0.1:0", comm.ListenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := rpc.NewServer(rpc.Config{Type: "Scheduler", Logger: quiet})
+	rpc.Handle(s, "register_nanny", func(_ context.Context, _ *rpc.Request, in struct {
+		Address string `rpc:"address"`
+	}) (msgpack.Map, error) {
+		registered <- string([]byte(in.Address))
+		return msgpack.MapOf("status", "OK", "nanny-plugins", msgpack.MapOf("env", []byte("pickle"))), nil
+	})
+	go func() { _ = s.Serve(t.Context(), l) }()
+	t.Cleanup(func() { _ = s.Close() })
+	return l.ContactAddr()
+}
+
+// What Dask's scheduler and clients ask of nannies.
+func TestNannyServer(t *testing.T) {
+	registered := make(chan string, 4)
+	spec := WorkerSpec{Name: "carol", Scheduler: fakeScheduler(t, registered)}
+	n, err := StartNanny(spec, NannyConfig{Listen: "tcp://127.0.0.1:0", Logger: quiet, role: "test-steady"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.Close(t.Context()) })
+	first := ready(t, n)
+	var address string
+	select {
+	case address = <-registered:
+	case <-time.After(time.Minute):
+		t.Fatal("the nanny did not register")
+	}
+	pool := rpc.NewPool(comm.Default, rpc.PoolConfig{})
+	t.Cleanup(func() { _ = pool.Close() })
+	ask := func(op string, args msgpack.Map) any {
+		t.Helper()
+		var reply any
+		if err := pool.Call(t.Context(), address, op, args, &reply); err != nil {
+			t.Errorf("%s: %v", op, err)
+		}
+		return reply
+	}
+	if id := ask("identity", nil).(msgpack.Map); id.GetString("type") != "Nanny" || id.GetString("worker") != first.Address {
+		t.Errorf("identity: %v", id)
+	}
+	if e, ok := ask("instantiate", nil).(wire.Enum); !ok || e.Name != "running" {
+		t.Errorf("instantiate: %v", e)
+	}
+	if v := ask("kill", msgpack.MapOf("reason", "a test", "timeout", 5)); v != nil {
+		t.Errorf("kill: %v", v)
+	}
+	ready(t, n)
+	if v := ask("restart", msgpack.MapOf("timeout", 60)); v != "OK" || n.Info().Starts != 3 {
+		t.Errorf("restart: %v, %+v", v, n.Info())
+	}
+	for op, args := range map[string]msgpack.Map{"plugin_add": msgpack.MapOf("plugin", []byte("x"), "name", "p"), "plugin_remove": msgpack.MapOf("name", "p")} {
+		if m, _ := ask(op, args).(msgpack.Map); m.GetString("status") != "OK" {
+			t.Errorf("%s: %v", op, m)
+		}
+	}
+	logs, _ := ask("get_logs", msgpack.MapOf("n", nil)).([]any)
+	if text := strings.ToLower(strings.Join(strings.Fields(fmt.Sprint(logs)), " ")); !strings.Contains(text, "killed: a test") || !strings.Contains(text, "plugin env") {
+		t.Errorf("logs: %v", logs)
+	}
+	var reply msgpack.Map
+	if err := pool.Call(t.Context(), address, "run", msgpack.MapOf("function", []byte("x")), &reply); err != nil || !strings.Contains(reply.GetString("exception_text"), "nanny of Go") {
+		t.Errorf("run: %v, %v", reply, err)
+	}
+	ask("close_gracefully", msgpack.MapOf("reason", "retired"))
+	if v := ask("terminate", msgpack.MapOf("reason", "enough")); v != "OK" {
+		t.Errorf("terminate: %v", v)
+	}
+	if err := ended(t, n); err != nil {
+		t.Error(err)
+	}
+}
