@@ -12,22 +12,26 @@ import (
 // plugins are what workers and nannies get when they register: pickled Python, which only
 // Python workers open. The loop owns them.
 type plugins struct {
-	worker, nanny pluginSet
+	worker, nanny *pluginSet
 }
 
 func (p *plugins) init() {
-	p.worker, p.nanny = pluginSet{"shuffle": shufflePlugin()}, pluginSet{}
+	p.worker, p.nanny = &pluginSet{}, &pluginSet{}
+	p.worker.set("shuffle", shufflePlugin())
 }
 
-type pluginSet map[string]any
+// pluginSet is plugins by name, in the order in which they came: a later one may replace
+// what an earlier one did.
+type pluginSet struct{ list msgpack.Map }
 
-func (p pluginSet) asMap() msgpack.Map {
-	m := msgpack.Map{}
-	for name, plugin := range p {
-		m = append(m, msgpack.Pair{Key: name, Value: plugin})
-	}
-	return m
-}
+func (p *pluginSet) has(name string) bool { return p.list.Has(name) }
+
+func (p *pluginSet) set(name string, plugin any) { p.list.Set(name, plugin) }
+
+func (p *pluginSet) delete(name string) { p.list.Delete(name) }
+
+// asMap is what those who register get.
+func (p *pluginSet) asMap() msgpack.Map { return append(msgpack.Map{}, p.list...) }
 
 type pluginArgs struct {
 	Plugin     any    `rpc:"plugin"`
@@ -44,13 +48,13 @@ func (s *Scheduler) registerNannyPlugin(ctx context.Context, _ *rpc.Request, in 
 }
 
 // addPlugin keeps a plugin for those who come, and gives it to those who are there.
-func (s *Scheduler) addPlugin(ctx context.Context, set pluginSet, in pluginArgs, op string, nanny bool) (any, error) {
+func (s *Scheduler) addPlugin(ctx context.Context, set *pluginSet, in pluginArgs, op string, nanny bool) (any, error) {
 	name, plugin := string([]byte(in.Name)), wire.Clone(in.Plugin)
 	known, err := ask(ctx, s, func() (bool, error) {
-		if set[name] != nil && in.Idempotent {
+		if set.has(name) && in.Idempotent {
 			return true, nil
 		}
-		set[name] = plugin
+		set.set(name, plugin)
 		return false, nil
 	})
 	if err != nil || known {
@@ -71,12 +75,12 @@ func (s *Scheduler) unregisterNannyPlugin(ctx context.Context, _ *rpc.Request, i
 	return s.dropPlugin(ctx, s.plugins.nanny, in.Name, "plugin_remove", true)
 }
 
-func (s *Scheduler) dropPlugin(ctx context.Context, set pluginSet, name, op string, nanny bool) (any, error) {
+func (s *Scheduler) dropPlugin(ctx context.Context, set *pluginSet, name, op string, nanny bool) (any, error) {
 	_, err := ask(ctx, s, func() (any, error) {
-		if set[name] == nil {
+		if !set.has(name) {
 			return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("The plugin %s does not exist", name)}
 		}
-		delete(set, name)
+		set.delete(name)
 		return nil, nil
 	})
 	if err != nil {

@@ -20,8 +20,9 @@ import (
 // loop owns it.
 type shuffles struct {
 	active map[string]*shuffle // by id
-	// creating are those whose run is being made; the channel is closed when it is.
-	creating map[string]chan struct{}
+	// creating is closed when the run that is being made is there; nil when none is. They
+	// are made one after the other, because the two of a join must agree on the workers.
+	creating chan struct{}
 	// restricted are output tasks that a shuffle has bound to a worker, with the
 	// restrictions that they had before.
 	restricted map[task.Key][]string
@@ -46,7 +47,7 @@ type shuffle struct {
 func (x *shuffle) String() string { return fmt.Sprintf("shuffle %s, run %d", x.id, x.run) }
 
 func (x *shuffles) init() {
-	x.active, x.creating, x.restricted = map[string]*shuffle{}, map[string]chan struct{}{}, map[task.Key][]string{}
+	x.active, x.restricted = map[string]*shuffle{}, map[task.Key][]string{}
 }
 
 // barrierPrefix begins the key of a shuffle's barrier; its id follows.

@@ -51,12 +51,11 @@ func (s *Scheduler) shuffleGetOrCreate(ctx context.Context, _ *rpc.Request, in s
 			if err != nil {
 				return nil, err
 			}
-			if ch := s.shuffles.creating[id]; ch != nil {
-				others = ch
+			if others = s.shuffles.creating; others != nil {
 				return nil, nil
 			}
 			if plan, err = s.planShuffle(id, key); err == nil {
-				s.shuffles.creating[id] = make(chan struct{})
+				s.shuffles.creating = make(chan struct{})
 			}
 			return nil, err
 		})
@@ -129,8 +128,8 @@ func (s *Scheduler) planShuffle(id string, key task.Key) (*shufflePlan, error) {
 func (s *Scheduler) createShuffle(ctx context.Context, p *shufflePlan, key task.Key, worker string) (msgpack.Map, error) {
 	x, err := s.makeRun(ctx, p)
 	answer, e := ask(context.WithoutCancel(ctx), s, func() (msgpack.Map, error) {
-		close(s.shuffles.creating[p.id])
-		delete(s.shuffles.creating, p.id)
+		close(s.shuffles.creating)
+		s.shuffles.creating = nil
 		if err != nil {
 			return nil, err
 		}

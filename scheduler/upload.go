@@ -97,7 +97,7 @@ func (s *Scheduler) setupChild(ctx context.Context, p *pyproc.Process) error {
 
 // facadePlugin registers a worker or nanny plugin for a scheduler plugin of Dask's. The
 // answers of the workers go back as a message of Dask's protocol.
-func (s *Scheduler) facadePlugin(ctx context.Context, m *pyproc.Message, set pluginSet, op string, nanny bool) (any, [][]byte, error) {
+func (s *Scheduler) facadePlugin(ctx context.Context, m *pyproc.Message, set *pluginSet, op string, nanny bool) (any, [][]byte, error) {
 	args, err := bodyMap(m)
 	if err != nil || len(m.Frames) != 1 {
 		return nil, nil, errors.Join(err, errNoBody)

@@ -23,10 +23,30 @@ func ourVersions() msgpack.Map {
 		"packages", msgpack.MapOf("millstream", version))
 }
 
-func (s *Scheduler) versionsRPC(_ context.Context, _ *rpc.Request, _ struct {
+// versionsRPC is versions. Python peers compare packages: they get those of the Python that
+// opens their graphs.
+func (s *Scheduler) versionsRPC(ctx context.Context, r *rpc.Request, in struct {
 	Packages any `rpc:"packages,optional"`
 }) (msgpack.Map, error) {
-	return ourVersions(), nil
+	ours := ourVersions()
+	if r.Comm.Info().Millstream != nil || s.cfg.Python.Off {
+		return ours, nil
+	}
+	m, err := s.callHelper(ctx, moduleService, "versions", msgpack.MapOf("packages", in.Packages), nil)
+	if err != nil {
+		s.log.Warn("the versions of Python's packages are not known", "error", err)
+		return ours, nil
+	}
+	theirs, err := bodyMap(m)
+	if err != nil {
+		return nil, err
+	}
+	packages, _ := theirs.Get("packages")
+	list, _ := packages.(msgpack.Map)
+	v, _ := ours.Get("packages")
+	mine, _ := v.(msgpack.Map)
+	theirs.Set("packages", append(list, mine...))
+	return theirs, nil
 }
 
 // versionCheck compares the packages of a peer with those of the workers and of the

@@ -20,6 +20,7 @@ def setup(peer):
     _upload.setup(peer)
     service = Service(peer)
     peer.handle("register-plugin", service.register_plugin)
+    peer.handle("versions", versions)
     peer.handle("run-function", service.run_function)
     peer.handle("feed-open", service.feed_open)
     peer.handle("feed-groups", service.feed_groups)
@@ -31,6 +32,13 @@ def run(peer):
     """The event loop, for coroutine functions. The main thread runs it."""
     asyncio.set_event_loop(peer.loop)
     peer.loop.run_forever()
+
+
+def versions(body, frames):
+    """Client.get_versions: the packages of this interpreter, and of others that are asked for."""
+    from distributed.versions import get_versions
+
+    return get_versions(packages=body.get("packages"))
 
 
 def encode(message):
