@@ -11,8 +11,8 @@ TEST_TIMEOUT ?= 10m
 # How long `make fuzz` works on each target, and which (a regular expression on package.Name).
 FUZZ_TIME ?= 30s
 FUZZ ?=
-# Arguments of `millstream bench`.
-BENCH ?= ucx --peers
+# Arguments of `millstream bench`; empty: everything that `make bench` measures.
+BENCH ?=
 # How long each test of `make soak` goes on.
 SOAK_TIME ?= 10m
 # How many seeds `make nightly` simulates, and the first of them.
@@ -54,10 +54,16 @@ fuzz: ## every fuzz target for FUZZ_TIME=30s each; FUZZ=regexp picks some
 	@scripts/setup
 	@$(RUN) go run ./internal/tools/fuzzall -time $(FUZZ_TIME) -run '$(FUZZ)'
 
-bench: build ## millstream bench against ucx_perftest and Python UCXX; BENCH='ucx --quick' for other arguments
+bench: build ## millstream bench against ucx_perftest, Python UCXX and Dask; BENCH='ucx --quick' for one with other arguments
 	@scripts/setup perftest
 	@scripts/setup peers
+ifeq ($(BENCH),)
+	@$(RUN) bin/millstream bench ucx --peers
+	@$(RUN) bin/millstream bench comm --peers
+	@$(RUN) bin/millstream bench tasks --quick --peers
+else
 	@$(RUN) bin/millstream bench $(BENCH)
+endif
 
 gpu-test-bundle: ## dist/gpu-bundle.tar.xz: GPU tests for a machine without Go and network
 	@$(RUN) scripts/gpu-test-bundle

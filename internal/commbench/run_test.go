@@ -29,15 +29,7 @@ func goStarter(ctx context.Context) *exec.Cmd {
 	return cmd
 }
 
-type figures []benchfmt.Figure
-
-func (f *figures) Add(x benchfmt.Figure) error {
-	*f = append(*f, x)
-	return x.Validate()
-}
-func (f *figures) Close() error { return nil }
-
-func run(t *testing.T, p Programs, o Options) figures {
+func run(t *testing.T, p Programs, o Options) benchfmt.Figures {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -45,7 +37,7 @@ func run(t *testing.T, p Programs, o Options) figures {
 	if err := o.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	var got figures
+	var got benchfmt.Figures
 	if err := Run(ctx, p, o, &got, nil); err != nil {
 		t.Fatal(err)
 	}

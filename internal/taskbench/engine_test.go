@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/benchfmt"
 	"go.millstream.dev/internal/benchpeer"
 )
 
@@ -62,7 +63,7 @@ func (s script) starter(t *testing.T) benchpeer.Starter {
 
 var started = answer{Pid: 1, Pids: []int{2, 3}}
 
-func measure(t *testing.T, o Options, ours, theirs script) (figures, error) {
+func measure(t *testing.T, o Options, ours, theirs script) (benchfmt.Figures, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -73,7 +74,7 @@ func measure(t *testing.T, o Options, ours, theirs script) (figures, error) {
 	if err := o.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	var got figures
+	var got benchfmt.Figures
 	err := Run(ctx, p, o, &got, nil)
 	return got, err
 }

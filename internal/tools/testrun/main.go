@@ -12,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -115,7 +117,8 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 // pass is one `go test`. What it returns are the reasons to fail beyond the failed tests.
 func pass(ctx context.Context, r *results, out io.Writer, o options, packages, extra []string) []string {
 	// -count=1: the go command does not know that libucx or a Python peer has changed.
-	args := []string{"test", "-json", "-count=1", "-timeout", o.timeout.String()}
+	// One package more than processors: many tests wait for other processes most of the time.
+	args := []string{"test", "-json", "-count=1", "-p", strconv.Itoa(runtime.NumCPU() + 1), "-timeout", o.timeout.String()}
 	if o.race {
 		args = append(args, "-race")
 	}
