@@ -50,6 +50,25 @@ func (v *Value) Lose(r Remote) (left bool) {
 	return v.decoded || v.encoded != nil || v.remote != nil
 }
 
+// Retained is Encoded with references of the caller's own, to be released: the frames stay
+// whatever becomes of the value, or of its frames by DropEncoded.
+func (v *Value) Retained() (*wire.Serialized, error) {
+	for {
+		if _, err := v.Encoded(); err != nil {
+			return nil, err
+		}
+		v.mu.Lock()
+		s := v.encoded
+		if s != nil {
+			s = s.Retain()
+		}
+		v.mu.Unlock()
+		if s != nil { // else somebody has dropped them again
+			return s, nil
+		}
+	}
+}
+
 // bring fetches the frames of a value that is only elsewhere. Only one caller does so, the
 // others wait for it; no lock is held meanwhile.
 func (v *Value) bring() error {

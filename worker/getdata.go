@@ -140,7 +140,7 @@ func (w *Worker) dataMessage(held []*store.Entry) (m *wire.Message, nbytes int64
 		if b, plain = v.AppendBody(b); plain {
 			continue
 		}
-		s, err := v.Encoded()
+		s, err := v.Retained()
 		if err != nil {
 			// Only who opens this value is to fail, not all who asked with it.
 			if s, err = errorValue(e.Key(), err); err != nil {
@@ -148,6 +148,7 @@ func (w *Worker) dataMessage(held []*store.Entry) (m *wire.Message, nbytes int64
 			}
 		}
 		b = appendSerialized(b, m, s)
+		s.Release()
 	}
 	m.Frames[0] = wire.HeapFrame(b)
 	return m, nbytes, nil

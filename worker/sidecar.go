@@ -39,10 +39,14 @@ type incarnation struct {
 	s *sidecar
 	p *pyproc.Process
 
-	mu     sync.Mutex // owns all below
-	values map[uint64]*pyValue
-	free   []uint64 // of which Python has not been told yet
-	dead   bool
+	mu      sync.Mutex // owns all below
+	values  map[uint64]*pyValue
+	free    []uint64 // of which Python has not been told yet
+	dead    bool
+	orders  [][][]byte // of the scheduler, to be passed on
+	sending bool       // some of them are on their way
+
+	turn chan struct{} // holds a token while orders are sent
 }
 
 // starting is a start that is under way. Its result is valid when done is closed.
@@ -150,7 +154,7 @@ func (s *sidecar) start(st *starting, wait time.Duration) {
 // spawn starts a process and makes it ready for tasks.
 func (s *sidecar) spawn() (*incarnation, error) {
 	w := s.w
-	inc := &incarnation{s: s, values: map[uint64]*pyValue{}}
+	inc := &incarnation{s: s, values: map[uint64]*pyValue{}, turn: make(chan struct{}, 1)}
 	begun := time.Now()
 	p, err := pyproc.Start(w.ctx, pyproc.Config{
 		Python: s.in.Path, Module: "millstream.sidecar", Name: "sidecar", Env: w.cfg.Python.Env,

@@ -182,10 +182,11 @@ func (s *sidecar) onFetch(_ context.Context, m *pyproc.Message) (any, [][]byte, 
 	if b, ok := v.AppendBody(name(msgpack.AppendMapHeader(nil, 1), "value")); ok {
 		return msgpack.Raw(b), nil, nil
 	}
-	x, err := v.Encoded()
+	x, err := v.Retained()
 	if err != nil {
 		return nil, nil, err
 	}
+	defer x.Release()
 	frames := [][]byte{x.Header}
 	for _, f := range x.Frames {
 		if f.OnDevice() {

@@ -157,8 +157,45 @@ func (s *sidecar) obey(raw []byte, m *wire.Message) bool {
 		}
 		frames = append(frames, append([]byte(nil), f.Bytes()...))
 	}
-	s.w.tasks.Go(func() { _ = inc.p.Notify(s.w.ctx, "order", nil, frames) })
+	inc.mu.Lock()
+	inc.orders = append(inc.orders, frames)
+	first := len(inc.orders) == 1
+	inc.mu.Unlock()
+	if first {
+		s.w.tasks.Go(func() { _ = inc.sendOrders(s.w.ctx) })
+	}
 	return true
+}
+
+// sendOrders passes on what has come, in order. A run that came after an order waits for
+// it: Python hears of the end of a shuffle before it runs the tasks of the next.
+func (i *incarnation) sendOrders(ctx context.Context) error {
+	i.mu.Lock()
+	waiting := len(i.orders) > 0 || i.sending
+	i.mu.Unlock()
+	if !waiting {
+		return nil
+	}
+	select {
+	case i.turn <- struct{}{}:
+		defer func() { <-i.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for {
+		i.mu.Lock()
+		orders := i.orders
+		i.orders, i.sending = nil, len(orders) > 0
+		i.mu.Unlock()
+		if len(orders) == 0 {
+			return nil
+		}
+		for _, frames := range orders {
+			if err := i.p.Notify(ctx, "order", nil, frames); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // runsPython tells a function of Python, which comes as a pickle, from the call of a

@@ -40,8 +40,16 @@ func (r *run) callPython() error {
 	}
 	number := s.newHandle()
 	body, frames, sent, err := r.order(inc, number)
+	defer func() {
+		for _, d := range sent {
+			d.frames.Release()
+		}
+	}()
 	if err != nil {
 		return err
+	}
+	if err := inc.sendOrders(w.taskCtx); err != nil {
+		return r.notRun(err)
 	}
 	s.enter(number, r)
 	r.start = time.Now().UnixNano()
@@ -50,9 +58,9 @@ func (r *run) callPython() error {
 	if err != nil {
 		return r.notRun(err)
 	}
-	for _, v := range sent {
-		if v.Size() > keepBoth {
-			v.DropEncoded()
+	for _, d := range sent {
+		if d.frames.Size() > keepBoth {
+			d.value.DropEncoded()
 		}
 	}
 	if err := r.ran(inc, number, reply); err != nil {
@@ -75,7 +83,7 @@ func (r *run) callPython() error {
 // order encodes the run for the sidecar: (number, key, frames of the task, dependencies,
 // annotations, actor). A dependency is (key, handle or nil, value, frames): Python has it,
 // or it is here in the body, or it comes with the message. It returns what was sent.
-func (r *run) order(inc *incarnation, number uint64) (body []byte, frames [][]byte, sent []*task.Value, err error) {
+func (r *run) order(inc *incarnation, number uint64) (body []byte, frames [][]byte, sent []sentValue, err error) {
 	parts, err := splitSpec(r.spec)
 	if err != nil {
 		return nil, nil, nil, err
@@ -88,24 +96,27 @@ func (r *run) order(inc *incarnation, number uint64) (body []byte, frames [][]by
 	b = msgpack.AppendArrayHeader(b, len(r.deps))
 	for _, e := range r.deps {
 		v, err := e.Open() // which may read from disk
-		var more [][]byte
+		var more *wire.Serialized
 		if err == nil {
 			b = append(msgpack.AppendArrayHeader(b, 4), e.Key()...)
 			b, more, err = r.dep(inc, b, e.Key(), v)
 		}
 		var cannot *task.EncodeError
 		if errors.As(err, &cannot) {
-			return nil, nil, nil, fmt.Errorf("worker: %v needs %v: %w", r.key, e.Key(), err)
+			return nil, nil, sent, fmt.Errorf("worker: %v needs %v: %w", r.key, e.Key(), err)
 		}
 		if err != nil {
 			// Its file is damaged, or it was in a sidecar that has died: it is computed or
 			// fetched again, and the task runs elsewhere or later.
 			r.lost = e.Key()
-			return nil, nil, nil, errors.Join(task.ErrReschedule, fmt.Errorf("worker: %v needs %v: %w", r.key, e.Key(), err))
+			return nil, nil, sent, errors.Join(task.ErrReschedule, fmt.Errorf("worker: %v needs %v: %w", r.key, e.Key(), err))
 		}
 		if more != nil {
-			sent = append(sent, v)
-			frames = append(frames, more...)
+			sent = append(sent, sentValue{v, more})
+			frames = append(frames, more.Header)
+			for _, f := range more.Frames {
+				frames = append(frames, f.Bytes())
+			}
 		}
 	}
 	if len(r.annotations) > 0 {
@@ -116,9 +127,15 @@ func (r *run) order(inc *incarnation, number uint64) (body []byte, frames [][]by
 	return msgpack.AppendBool(b, r.actor), frames, sent, nil
 }
 
+// sentValue is a value that goes to the sidecar, with references to its frames.
+type sentValue struct {
+	value  *task.Value
+	frames *wire.Serialized
+}
+
 // dep appends (handle, value, frames) of a dependency, and returns its frames if they must
 // be sent.
-func (r *run) dep(inc *incarnation, b []byte, key task.Key, v *task.Value) ([]byte, [][]byte, error) {
+func (r *run) dep(inc *incarnation, b []byte, key task.Key, v *task.Value) ([]byte, *wire.Serialized, error) {
 	// A few bytes that Go holds are cheaper sent than remembered.
 	at := len(b)
 	b = msgpack.AppendNil(b)
@@ -135,28 +152,28 @@ func (r *run) dep(inc *incarnation, b []byte, key task.Key, v *task.Value) ([]by
 		if remote != nil && !v.Lose(remote) {
 			return b, nil, errSidecarLost
 		}
-		s, err := v.Encoded()
+		s, err := v.Retained()
 		if err != nil {
 			return b, nil, err
 		}
-		frames := make([][]byte, 1, 1+len(s.Frames))
-		frames[0] = s.Header
 		for _, f := range s.Frames {
 			if f.OnDevice() {
+				s.Release()
 				return b, nil, &task.EncodeError{Reason: "it is memory of a GPU, which the Python process cannot read"}
 			}
-			frames = append(frames, f.Bytes())
 		}
 		mine := &pyValue{inc: inc, handle: inc.s.newHandle(), key: key, value: v}
 		if !inc.add(mine) {
+			s.Release()
 			return b, nil, pyproc.ErrExited
 		}
 		if v.Attach(mine) != nil {
 			inc.remove(mine) // another run was faster: look again
+			s.Release()
 			continue
 		}
 		b = msgpack.AppendUint(b, mine.handle)
-		return msgpack.AppendInt(msgpack.AppendNil(b), int64(len(frames))), frames, nil
+		return msgpack.AppendInt(msgpack.AppendNil(b), int64(1+len(s.Frames))), s, nil
 	}
 }
 

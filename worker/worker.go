@@ -377,9 +377,9 @@ func (w *Worker) resolve(k task.Key) (*task.Value, bool) {
 	if x, ok := v.Live(); ok {
 		return task.NewValue(x), true // which outlives the entry
 	}
-	s, err := v.Encoded()
+	s, err := v.Retained()
 	if err != nil {
 		return nil, false
 	}
-	return task.NewEncoded(s.Retain()), true
+	return task.NewEncoded(s), true
 }

@@ -8,7 +8,6 @@ What Go calls (see _child for the form of messages):
     free    [handle, …]                      forget values; no answer
     rpc     {"peer"}, message                a request to the worker that Python answers
     order   message                          an order of the scheduler that Python obeys; no answer
-    beat                                     what plugins have for the heartbeat
     trim                                     give memory back to the system
     close                                    plugins go; the end of the socket ends the process
 """
@@ -64,15 +63,7 @@ class Sidecar:
         return Reply(None, await self.worker.answer(body["peer"], frames))
 
     def order(self, body, frames):
-        self.peer.loop.call_soon_threadsafe(self.worker._ongoing_background_tasks.call_soon, self.worker.obey, frames)
-
-    async def beat(self, body, frames):
-        out = {}
-        for name, extension in self.worker.extensions.items():
-            if name == "shuffle" and hasattr(extension, "heartbeat"):
-                if data := extension.heartbeat():
-                    out[name] = data
-        return out
+        self.peer.loop.call_soon_threadsafe(self.worker.obey, frames)
 
     def trim(self, body, frames):
         gc.collect()
@@ -119,7 +110,6 @@ def setup(peer):
     peer.handle("free", s.free, inline=True)
     peer.handle("rpc", s.rpc)
     peer.handle("order", s.order, inline=True)
-    peer.handle("beat", s.beat)
     peer.handle("trim", s.trim)
     peer.handle("close", s.close)
 

@@ -12,7 +12,7 @@ from collections.abc import MutableMapping
 import distributed
 from distributed.comm.utils import from_frames
 from distributed.core import Status, _expects_comm, error_message
-from distributed.protocol import dumps
+from distributed.protocol import dumps, loads
 from distributed.security import Security
 from distributed.worker_state_machine import SecedeEvent, UpdateDataEvent
 
@@ -156,16 +156,18 @@ class Worker(distributed.Worker):
             result = None
         return dumps(result, serializers=serializers)
 
-    async def obey(self, frames):
-        """An order of the scheduler's stream that Go does not know."""
-        msg = await from_frames(frames)
-        handler = self.stream_handlers.get(msg.pop("op", None))
+    def obey(self, frames):
+        """An order of the scheduler's stream that Go does not know. On the loop, and done when it returns: what comes
+        after it must find it done."""
+        msg = loads(frames)
+        op = msg.pop("op", None)
+        handler = self.stream_handlers.get(op)
         if handler is None:
-            return False
+            logger.warning("the scheduler sent an order that this worker does not know: %s", op)
+            return
         result = handler(**msg)
         if inspect.isawaitable(result):
-            await result
-        return True
+            asyncio.ensure_future(result)
 
     async def end_facade(self):
         """Let plugins and clients go, when the worker ends."""

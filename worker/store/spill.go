@@ -292,11 +292,10 @@ func (s *Store) writeFile(e *Entry, v *task.Value) (path string, disk, raw int64
 	fail := func(dir string, err error) (string, int64, int64, error) {
 		return "", 0, 0, &SpillError{e.key, e.nbytes, dir, err}
 	}
-	data, err := v.Encoded()
+	data, err := v.Retained()
 	if err != nil {
 		return fail("", err)
 	}
-	data = data.Retain()
 	defer data.Release()
 	if path, err = s.newFile(data.Size()); err != nil {
 		return fail(s.cfg.Dir, err)

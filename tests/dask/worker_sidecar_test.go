@@ -1,0 +1,69 @@
+package dask
+
+import (
+	"strings"
+	"testing"
+
+	"go.millstream.dev/tests/dask/rig"
+)
+
+// Go workers with sidecars take the place of Dask's own: collections, shuffles, nested
+// clients, actors, plugins, all on workers that are Go's.
+func TestWorkerSidecar(t *testing.T) {
+	r := rig.New(t)
+	sidecars(r, r.DaskScheduler())
+}
+
+// The same under our scheduler: nothing of Dask's but what the user imports.
+func TestSchedulerSidecar(t *testing.T) {
+	r := rig.New(t)
+	sidecars(r, r.Scheduler())
+}
+
+func sidecars(r *rig.Rig, s *rig.Process) {
+	for range 2 {
+		r.Worker(s.Address, "--nthreads", "2", "--python", r.Interpreter)
+	}
+	r.Python(s.Address, "sidecar.py", "2")
+}
+
+// Sidecars die under load, by SIGKILL and by tasks that end their process: the results are
+// right, and a task that kills whoever runs it ends as Dask says.
+func TestWorkerSidecarKilled(t *testing.T) {
+	r := rig.New(t)
+	s := r.DaskScheduler()
+	for range 2 {
+		r.Worker(s.Address, "--nthreads", "2", "--python", r.Interpreter)
+	}
+	r.Script(s.Address, `
+import os, signal
+def slow(i):
+    time.sleep(0.05)
+    return np.full(1000, i)
+futures = client.map(slow, range(40))
+for n in range(4):
+    time.sleep(0.3)
+    pids = sorted(client.run(os.getpid).values())
+    os.kill(pids[n % 2], signal.SIGKILL)
+check("results", [int(x[0]) for x in client.gather(futures)], list(range(40)))
+total = client.submit(lambda xs: int(sum(x.sum() for x in xs)), futures)
+check("sum", total.result(60), 780000)
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+raises("killer", distributed.KilledWorker, client.submit(die).result, "die")
+check("after that", client.submit(lambda: 1).result(60), 1)
+`)
+}
+
+// Without Python a worker refuses such tasks in words.
+func TestWorkerWithoutPython(t *testing.T) {
+	r := rig.New(t)
+	s := r.DaskScheduler()
+	w := r.Worker(s.Address, "--no-python")
+	r.Script(s.Address, `
+raises("task", RuntimeError, client.submit(lambda: 1).result, "--no-python")
+`)
+	if log := w.Log(); strings.Contains(log, "panic") {
+		t.Error(log)
+	}
+}
