@@ -3,6 +3,7 @@ package scheduler
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -105,6 +106,10 @@ func TestPrimitivesFromJournal(t *testing.T) {
 	c.call("multi_lock_acquire", "locks", names("ml1", "ml2"), "id", "holder", "num_locks", 2)
 	c.call("multi_lock_acquire", "locks", names("ml3"), "id", "done", "num_locks", 1)
 	c.call("multi_lock_release", "id", "done")
+	c.call("register_worker_plugin", "plugin", pickled(), "name", "kept")
+	c.call("register_worker_plugin", "plugin", pickled(), "name", "dropped")
+	c.call("unregister_worker_plugin", "name", "dropped")
+	c.call("register_nanny_plugin", "plugin", pickled(), "name", "of nannies")
 	c.call("set_metadata", "keys", []any{"a", "b"}, "value", 7)
 	c.call("set_metadata", "keys", []any{"a", "c"}, "value", pickled())
 	c.call("publish_put", "names", names("set"), "keys", []any{[]any{}}, "data", []any{pickled()})
@@ -131,6 +136,15 @@ func TestPrimitivesFromJournal(t *testing.T) {
 			t.Error("a lock that was released is not free")
 		}
 		c.call("multi_lock_release", "id", "other")
+		plugins, err := ask(t.Context(), s, func() ([2]msgpack.Map, error) {
+			return [2]msgpack.Map{s.plugins.worker.asMap(), s.plugins.nanny.asMap()}, nil
+		})
+		if err != nil || len(plugins[0]) != 2 || !plugins[0].Has("kept") || !plugins[0].Has(ownPlugin) || len(plugins[1]) != 1 || !plugins[1].Has("of nannies") {
+			t.Errorf("plugins %v, %v", plugins, err)
+		}
+		if v, _ := plugins[0].Get("kept"); fmt.Sprintf("%T", v) != "*wire.Serialized" {
+			t.Errorf("the plugin is %T", v)
+		}
 		if v := c.call("get_metadata", "keys", []any{"a", "b"}); v != int64(7) {
 			t.Errorf("metadata %v", v)
 		}

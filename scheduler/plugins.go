@@ -17,7 +17,19 @@ type plugins struct {
 
 func (p *plugins) init() {
 	p.worker, p.nanny = &pluginSet{}, &pluginSet{}
-	p.worker.set("shuffle", shufflePlugin())
+	p.worker.set(ownPlugin, shufflePlugin())
+}
+
+// ownPlugin is one that is there from the start, and not in the journal: another release
+// has another.
+const ownPlugin = "shuffle"
+
+// of is the plugins of nannies, or those of workers.
+func (p *plugins) of(nanny bool) *pluginSet {
+	if nanny {
+		return p.nanny
+	}
+	return p.worker
 }
 
 // pluginSet is plugins by name, in the order in which they came: a later one may replace
@@ -50,12 +62,13 @@ func (s *Scheduler) registerNannyPlugin(ctx context.Context, _ *rpc.Request, in 
 // addPlugin keeps a plugin for those who come, and gives it to those who are there.
 func (s *Scheduler) addPlugin(ctx context.Context, set *pluginSet, in pluginArgs, op string, nanny bool) (any, error) {
 	name, plugin := string([]byte(in.Name)), wire.Clone(in.Plugin)
-	known, err := ask(ctx, s, func() (bool, error) {
-		if set.has(name) && in.Idempotent {
-			return true, nil
+	known := false
+	err := s.change(ctx, func() error {
+		if known = set.has(name) && in.Idempotent; !known {
+			s.recordChange(pluginAdded, msgpack.MapOf("name", name, "plugin", plugin, "nanny", nanny))
+			set.set(name, plugin)
 		}
-		set.set(name, plugin)
-		return false, nil
+		return nil
 	})
 	if err != nil || known {
 		return msgpack.Map{}, err
@@ -76,12 +89,13 @@ func (s *Scheduler) unregisterNannyPlugin(ctx context.Context, _ *rpc.Request, i
 }
 
 func (s *Scheduler) dropPlugin(ctx context.Context, set *pluginSet, name, op string, nanny bool) (any, error) {
-	_, err := ask(ctx, s, func() (any, error) {
+	err := s.change(ctx, func() error {
 		if !set.has(name) {
-			return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("The plugin %s does not exist", name)}
+			return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("The plugin %s does not exist", name)}
 		}
+		s.recordChange(pluginDropped, msgpack.MapOf("name", string([]byte(name)), "nanny", nanny))
 		set.delete(name)
-		return nil, nil
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -4,12 +4,26 @@ import (
 	"go.millstream.dev/wire/msgpack"
 )
 
-// What is set once and holds from then on, as the journal has it: metadata and the locks of
-// MultiLock. Changes are recorded as the requests that make them.
+// What is set once and holds from then on, as the journal has it: plugins, metadata and the
+// locks of MultiLock. Changes are recorded as the requests that make them.
+const (
+	pluginAdded   = "plugin-add"    // name, plugin, nanny
+	pluginDropped = "plugin-remove" // name, nanny
+)
 
 // replaySetting does a change again, from the journal. It tells whether it was one.
 func (s *Scheduler) replaySetting(op string, args msgpack.Map) (bool, error) {
 	switch op {
+	case pluginAdded, pluginDropped:
+		v, _ := args.Get("nanny")
+		nanny, _ := v.(bool)
+		set, name := s.plugins.of(nanny), args.GetString("name")
+		if op == pluginDropped {
+			set.delete(name)
+			break
+		}
+		plugin, _ := args.Get("plugin")
+		set.set(name, plugin)
 	case "set_metadata":
 		v, _ := args.Get("keys")
 		keys, _ := v.([]any)
@@ -38,6 +52,13 @@ func (s *Scheduler) replaySetting(op string, args msgpack.Map) (bool, error) {
 
 // eachSetting gives the changes that make all settings what they are now.
 func (s *Scheduler) eachSetting(f func(op string, args msgpack.Map)) {
+	for _, nanny := range []bool{false, true} {
+		for _, p := range s.plugins.of(nanny).asMap() {
+			if p.Key != ownPlugin {
+				f(pluginAdded, msgpack.MapOf("name", p.Key, "plugin", p.Value, "nanny", nanny))
+			}
+		}
+	}
 	for _, p := range s.metadata {
 		f("set_metadata", msgpack.MapOf("keys", []any{p.Key}, "value", p.Value))
 	}
