@@ -47,6 +47,7 @@ type Client struct {
 	id      string
 	pool    *rpc.Pool // to the scheduler
 	workers *rpc.Pool // to workers, which listen or are dead: a refusal is not tried for long
+	lanes   *lanes    // to workers of this machine, for large data
 	log     *slog.Logger
 
 	mu        sync.Mutex // owns all below but the channels
@@ -112,6 +113,7 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 		near.Timeout = workerDial
 	}
 	c.workers = rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: near})
+	c.lanes = newLanes(c, near)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	s, err := c.register(ctx)
 	if err == nil && s.identity.dask() {
@@ -123,6 +125,7 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 		c.cancel(ErrClosed)
 		_ = c.pool.Close()
 		_ = c.workers.Close()
+		_ = c.lanes.pool.Close()
 		return nil, fmt.Errorf("client: scheduler at %s: %w", c.address, err)
 	}
 	c.identity = s.identity
@@ -178,7 +181,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.cancel(ErrClosed)
 	<-c.done
 	c.checks.Wait()
-	return errors.Join(err, c.pool.Close(), c.workers.Close())
+	return errors.Join(err, c.lanes.pool.Close(), c.pool.Close(), c.workers.Close())
 }
 
 // workerDial bounds how long a worker is dialled before its results are looked for elsewhere.

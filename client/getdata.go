@@ -18,16 +18,22 @@ func (c *Client) getData(ctx context.Context, address string, keys []*keyState, 
 	defer stop()
 	request := keysRequest("get_data", keys, which)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		conn, err := c.workers.Acquire(ctx, address)
+		conn, lane, release, err := c.dataConn(ctx, address)
 		if err != nil {
 			return c.unreached(ctx, address, keys, which, err)
 		}
 		m, busy, err := exchange(ctx, conn, request)
-		c.workers.Release(address, conn)
+		release(err)
+		if err != nil && lane && ctx.Err() == nil {
+			continue // over the worker's own address
+		}
 		if err != nil {
 			return c.unreached(ctx, address, keys, which, err)
 		}
 		if !busy {
+			if !lane {
+				c.lanes.count(address, m.Size())
+			}
 			defer m.Release()
 			return takeData(m, keys, which, sink)
 		}

@@ -54,6 +54,32 @@ func TestClientGoFunctions(t *testing.T) {
 	r.Worker(s.Address, "--name", "go", "--no-python", "--nthreads", "2")
 	c, ctx := r.Client(s.Address), r.Context
 	goAndPython(t, ctx, c)
+	reconnects(t, r, s, c)
+}
+
+// reconnects kills a scheduler of Dask's, which takes all futures with it; the client goes on
+// with the next.
+func reconnects(t *testing.T, r *rig.Rig, s *rig.Process, c *client.Client) {
+	t.Helper()
+	ctx := r.Context
+	finished := pyAdd.With(client.Workers("python")).Submit(ctx, c, 1, 2)
+	want(t, "before", 3)(finished.Result(ctx))
+	running := pySlow.With(client.Workers("python")).Submit(ctx, c, 1)
+	s.Kill()
+	if err := running.Wait(ctx); !errors.Is(err, client.ErrCancelled) || !strings.Contains(err.Error(), "lost the connection") {
+		t.Errorf("a task whose scheduler ended has %v", err)
+	}
+	for finished.Status() != client.Cancelled {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("a finished future is not cancelled")
+		}
+	}
+	port := s.Address[strings.LastIndexByte(s.Address, ':')+1:]
+	s = r.DaskScheduler("--port", port)
+	r.DaskWorker(s.Address)
+	want(t, "after", 3)(pyAdd.Submit(ctx, c, 1, 2).Result(ctx))
 }
 
 // goAndPython runs functions of both kinds that use each other's results.
@@ -117,28 +143,3 @@ func TestClientPythonOnOurs(t *testing.T) {
 	a.Release()
 }
 
-// A scheduler of Dask's that ends takes all futures with it; the client goes on with the next.
-func TestClientReconnects(t *testing.T) {
-	r := rig.New(t)
-	s := r.DaskScheduler()
-	r.DaskWorker(s.Address)
-	c, ctx := r.Client(s.Address), r.Context
-	finished := pyAdd.Submit(ctx, c, 1, 2)
-	want(t, "before", 3)(finished.Result(ctx))
-	running := pySlow.Submit(ctx, c, 1)
-	s.Kill()
-	if err := running.Wait(ctx); !errors.Is(err, client.ErrCancelled) || !strings.Contains(err.Error(), "lost the connection") {
-		t.Errorf("a task whose scheduler ended has %v", err)
-	}
-	for finished.Status() != client.Cancelled {
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			t.Fatal("a finished future is not cancelled")
-		}
-	}
-	port := s.Address[strings.LastIndexByte(s.Address, ':')+1:]
-	s = r.DaskScheduler("--port", port)
-	r.DaskWorker(s.Address)
-	want(t, "after", 3)(pyAdd.Submit(ctx, c, 1, 2).Result(ctx))
-}
