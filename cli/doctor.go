@@ -18,12 +18,13 @@ import (
 func doctorCommand() *cobra.Command {
 	var asJSON bool
 	var connections int
+	var python string
 	cmd := &cobra.Command{
 		Use:     "doctor",
 		Short:   "Find what this machine lacks for fast communication, and how to fix it",
 		GroupID: groupStart,
 		Long: `Examines the machine and the process: UCX library, GPU, RDMA, containers, limits,
-UCX_* variables. Every finding says what to do.
+UCX_* variables, Python. Every finding says what to do.
 
   ✓ right   · no faster lane here   ! slower or less safe   ✗ broken
 
@@ -36,7 +37,9 @@ Exit code: 1 when there is a failure (✗), else 0.`,
 			if connections < 0 {
 				return usagef("--connections must not be negative")
 			}
-			report := doctor.Examine(examinedHost(connections))
+			host := examinedHost(connections)
+			host.Python = examinedPython(cmd.Context(), python)
+			report := doctor.Examine(host)
 			out := cmd.OutOrStdout()
 			var err error
 			if asJSON {
@@ -52,6 +55,7 @@ Exit code: 1 when there is a failure (✗), else 0.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	cmd.Flags().IntVar(&connections, "connections", 256, "peers this process is expected to talk to, for the open-file limit")
+	cmd.Flags().StringVar(&python, "python", "", "interpreter that the scheduler would use (default: found)")
 	return cmd
 }
 

@@ -1,8 +1,14 @@
 package cli
 
 import (
+	"context"
+	"log/slog"
+	"time"
+
 	"github.com/spf13/pflag"
 
+	"go.millstream.dev/internal/doctor"
+	"go.millstream.dev/internal/pyproc"
 	"go.millstream.dev/scheduler"
 )
 
@@ -28,4 +34,34 @@ func (f *pythonFlags) config() (c scheduler.PythonConfig, err error) {
 		c.GraphTimeout, err = parseTimeout("--graph-timeout", f.timeout)
 	}
 	return c, err
+}
+
+// examinedPython starts a Python process as the scheduler does, and tells how it is shut in.
+func examinedPython(ctx context.Context, path string) *doctor.Python {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	in, err := pyproc.Find(ctx, path)
+	out := &doctor.Python{Path: in.Path, Version: in.Python, Distributed: in.Distributed, Error: err}
+	if err != nil {
+		return out
+	}
+	p, err := pyproc.Start(ctx, pyproc.Config{Python: in.Path, Module: "millstream._echo", Isolate: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		out.Error = err
+		return out
+	}
+	defer p.Close()
+	i := p.Isolation()
+	if i.OtherUser {
+		out.Isolation = append(out.Isolation, "another user id")
+	}
+	for _, n := range i.Namespaces {
+		out.Isolation = append(out.Isolation, n+" namespace")
+	}
+	if i.NoNewPrivs {
+		out.Isolation = append(out.Isolation, "no new privileges")
+	}
+	out.Isolation = append(out.Isolation, "no environment", "no descriptors")
+	out.Missing = i.Missing
+	return out
 }

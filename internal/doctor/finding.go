@@ -66,6 +66,7 @@ func Checks() []Check {
 		{"locked-memory", checkLockedMemory},
 		{"open-files", checkOpenFiles},
 		{"cpus", checkCPUs},
+		{"python", checkPython},
 	}
 }
 

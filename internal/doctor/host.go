@@ -44,6 +44,8 @@ type Host struct {
 	UCX *Library
 	// UCXError is why none was.
 	UCXError error
+	// Python is the interpreter beside a scheduler; nil when nobody has looked.
+	Python *Python
 	// LintEnv reports suspicious UCX_* variables; nil skips the check.
 	LintEnv func(env []string) []EnvProblem
 }

@@ -1,0 +1,35 @@
+package doctor
+
+import "strings"
+
+// Python is the interpreter that opens what Python clients send, and how it is shut in.
+type Python struct {
+	// Path of the program; Distributed is the release of Dask's package there.
+	Path, Version, Distributed string
+	// Error is why there is none, or why it cannot be started.
+	Error error
+	// Isolation is what is in force, in words: "another user id", "net namespace".
+	Isolation []string
+	// Missing is what is not, each with a reason and a fix.
+	Missing []string
+}
+
+// checkPython: graphs of Python clients are opened by a Python beside the scheduler.
+func checkPython(h *Host) []Finding {
+	p := h.Python
+	switch {
+	case p == nil:
+		return one(Info, "Python was not looked for", "", "")
+	case p.Path == "":
+		return one(Info, "no Python with Dask: a scheduler here serves Go clients, and Python's submit and map only", p.Error.Error(),
+			"pip install distributed, or name an interpreter by --python or MILLSTREAM_PYTHON")
+	case p.Error != nil:
+		return one(Warn, "Python "+p.Path+" cannot be started for the graphs of Python clients", p.Error.Error(), "run it by hand: "+p.Path+" -c 'import distributed'")
+	}
+	title := "Python " + p.Version + " with distributed " + p.Distributed + " (" + p.Path + ")"
+	if len(p.Missing) > 0 {
+		return one(Warn, title+" opens the graphs of Python clients, not fully shut in", "In force: "+strings.Join(p.Isolation, ", ")+". Not in force: "+strings.Join(p.Missing, "; "),
+			"see the words in brackets; a graph is a program of the client's that runs there")
+	}
+	return one(OK, title+" opens the graphs of Python clients, shut in: "+strings.Join(p.Isolation, ", "), "", "")
+}
