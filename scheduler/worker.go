@@ -142,8 +142,11 @@ func newWorker(in *registration) (*worker, *state.AddWorker, error) {
 		name: wire.Clone(in.Name), nanny: wire.Clone(in.Nanny), services: wire.Clone(in.Services), versions: wire.Clone(in.Versions), metrics: wire.Clone(in.Metrics),
 	}
 	w.extra, _ = wire.Clone(in.Extra).(msgpack.Map)
-	if w.name == nil {
+	switch w.name.(type) {
+	case nil:
 		w.name = w.address
+	case msgpack.Map, []any:
+		return bad("name %v: want a text or a number", w.name)
 	}
 	alias, err := msgpack.Append(nil, w.name)
 	if err != nil {
