@@ -90,7 +90,7 @@ func (s setting) test(ctx context.Context, binary string, timeout time.Duration)
 	args := []string{"-test.v", "-test.count=1", "-test.timeout=" + timeout.String(), "-test.skip=" + s.skip()}
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Dir = "tests/dask"
-	cmd.Env = append(os.Environ(), "MILLSTREAM_DASK_PROTOCOL="+s.protocol, "MILLSTREAM_DASK_RELEASE="+s.release, "MILLSTREAM_DASK_WHOLE=1")
+	cmd.Env = append(os.Environ(), "MILLSTREAM_DASK_PROTOCOL="+s.protocol, "MILLSTREAM_DASK_RELEASE="+s.release)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

@@ -33,13 +33,14 @@ class Counter:
 
 
 def actors(client):
-    counter = attempt("actor", lambda: client.submit(Counter, actor=True).result(), lambda g: "Actor" in repr(g))
+    future = client.submit(Counter, actor=True)
+    counter = attempt("actor", future.result, lambda g: "Actor" in repr(g))
     attempt("method", lambda: counter.increment().result(), 1)
     attempt("again", lambda: counter.increment(by=2).result(), 3)
     attempt("attribute", lambda: counter.n, 3)
     raises("an actor's error", ValueError, lambda: counter.fail().result(), "an actor fails")
     attempt("actor in a task", lambda: client.submit(use_actor, counter).result(), 4)
-    check("an actor is on one worker", [len(w) for w in client.who_has([counter.key]).values()], [1])
+    check("an actor is on one worker", [len(w) for w in client.who_has([future]).values()], [1])
 
 
 def use_actor(counter):
@@ -99,7 +100,10 @@ def following(client):
     x.result()
     attempt("story", lambda: client.story("told"), lambda g: len(g) > 3)
     attempt("tasks of the scheduler", lambda: client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.tasks["told"].state), "memory")
-    attempt("call_stack", lambda: client.call_stack(client.submit(time.sleep, 0.2)))
+    x = client.submit(time.sleep, 2)
+    until("a task runs", lambda: any(x.key in keys for keys in client.processing().values()))
+    attempt("call_stack", lambda: client.call_stack([x]))
+    x.cancel()
 
 
 def bars(futures, group_by="prefix"):
@@ -130,7 +134,7 @@ def placing(client):
     attempt("rebalance", lambda: client.rebalance([x]))
     attempt("priority", lambda: client.submit(slowinc, 3, priority=10).result(), 4)
     attempt("retries", lambda: client.submit(flaky, client.id, retries=3).result(), "at last")
-    failed = client.submit(operator.truediv, 1, 0)
+    failed = client.submit(lambda: 1 / 0)
     raises("an error", ZeroDivisionError, failed.result, "division by zero")
     attempt("traceback", failed.traceback, lambda g: g is not None)
     attempt("retry", lambda: client.retry([failed]))

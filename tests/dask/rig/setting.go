@@ -22,8 +22,6 @@ type Setting struct {
 const (
 	ProtocolVariable = "MILLSTREAM_DASK_PROTOCOL"
 	ReleaseVariable  = "MILLSTREAM_DASK_RELEASE"
-	// WholeVariable makes every release run everything, not only the newest.
-	WholeVariable = "MILLSTREAM_DASK_WHOLE"
 )
 
 // Current is the setting that the environment chooses.

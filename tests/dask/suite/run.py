@@ -15,6 +15,7 @@ import json
 import os
 import queue
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -85,6 +86,20 @@ def environment():
     return env
 
 
+# Shards that are running, each the leader of a process group.
+running = set()
+
+
+def end_all(*_):
+    """Ends what the shards have started, however this process ends."""
+    for pid in list(running):
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    os._exit(130)
+
+
 class Run:
     """A run of tests in one mode."""
 
@@ -125,8 +140,18 @@ class Run:
             time.sleep(0.5)
             if self.args.limit and time.monotonic() - begin > self.args.limit:
                 print(f"{self.mode}: stopped after {self.args.limit} s; run it again to go on", flush=True)
+                self.stop()
                 return False
         return True
+
+    def stop(self):
+        while not self.units.empty():
+            self.units.get_nowait()
+        for pid in list(running):
+            try:
+                os.killpg(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
     def shard(self, number):
         """Hands units to a process; starts another one when it has ended or hangs."""
@@ -146,6 +171,7 @@ class Run:
                 [sys.executable, "-u", "-m", "suite_shard", json.dumps(s)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
                 env=environment(), cwd=s["folder"], preexec_fn=die_with_parent, start_new_session=True,
             )
+        running.add(p.pid)
         answers = queue.Queue()
         threading.Thread(target=lambda: [answers.put(x) for x in p.stdout] + [answers.put(None)], daemon=True).start()
         try:
@@ -175,6 +201,7 @@ class Run:
             except ProcessLookupError:
                 pass
             p.wait()
+            running.discard(p.pid)
 
     def wait(self, answers, s):
         """Waits for a unit's end as long as results come."""
@@ -221,6 +248,8 @@ def main():
     p.add_argument("--slow", action="store_true", help="also tests that are marked as slow")
     p.add_argument("--reasons", default=os.path.join(HERE, "reasons.toml"))
     args = p.parse_args()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end_all)
     args.out = os.path.abspath(args.out)
     os.makedirs(args.out, exist_ok=True)
     modes = args.mode or (MODES if args.suite == "dask" else MODES[:2])

@@ -58,6 +58,7 @@ def patch_cluster(ours):
 
 def run_scheduler(q, nputs, config, port=0, **kwargs):
     """In place of distributed.utils_test.run_scheduler, in a process that cluster() has started."""
+    die_with_parent()
     try:
         address = _start(config, kwargs)
     except Exception as e:  # noqa: BLE001

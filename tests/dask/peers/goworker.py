@@ -1,0 +1,164 @@
+"""Two workers of Go without Python beside one of Dask's: all that happens to a worker in its life.
+
+Arguments: the scheduler's address, its dashboard's host:port, the address of Dask's worker, and those of the two.
+"""
+
+import sys
+import urllib.parse
+import urllib.request
+
+import dask
+import distributed
+import millstream
+from checks import attempt, check, run, until
+
+
+def main(client):
+    dashboard, py, a, b = sys.argv[2:6]
+    place(client, py, a, b)
+    pages(client, dashboard, a)
+    broadcasts(client, py, a, b)
+    replicas(client, py, a, b)
+    steal(client, a, b)
+    retire(client, a, b)
+
+
+def state(client, key):
+    def ask(key, dask_scheduler):
+        return dask_scheduler.tasks[key].state if key in dask_scheduler.tasks else None
+
+    return client.run_on_scheduler(ask, key)
+
+
+def place(client, py, a, b):
+    """millstream.install: Python's tasks on Dask's worker, Go's on those that have the function."""
+    done = millstream.install(client)
+    check("install", (done.scheduler, done.changed, sorted(done.go_workers), done.python_workers), ("dask", True, sorted([a, b]), (py,)))
+    check("install says it", "Python tasks stay off" in str(done) and "2 Millstream workers (2 without Python)" in str(done))
+    check("install knows the functions", "upper" in done.functions)
+    check("install again", millstream.install(client).changed, False)
+    numbers = client.map(lambda x: x + 1, range(40), pure=False)
+    words = client.map(millstream.go("upper"), [f"w{i}" for i in range(10)], pure=False)
+    check("python", client.gather(numbers), list(range(1, 41)))
+    check("go", client.gather(words), [f"W{i}" for i in range(10)])
+    holders = client.who_has(numbers + words)
+    check("python ran on Dask's worker", {w for f in numbers for w in holders[f.key]}, {py})
+    check("go ran on Go's", {w for f in words for w in holders[f.key]} <= {a, b})
+    with dask.annotate(workers=[a]):
+        f = client.submit(millstream.go("upper"), "x", pure=False)
+    check("within what the user asks for", f.result(), "X")
+    check("on that one", set(client.who_has(f)[f.key]), {a})
+    f = client.submit(millstream.go("not there"), 1)
+    until("no worker has it, and it waits", lambda: state(client, f.key) == "no-worker")
+    f.cancel()
+    import dask.array as da
+
+    check("collections", int((da.ones((20, 20), chunks=5) + 1).sum().compute()), 800)
+
+
+def broadcasts(client, py, a, b):
+    """What is asked of all workers must not fail because of two."""
+    got = attempt("run", lambda: client.run(lambda: "ran"))
+    check("run on Dask's", got[py], "ran")
+    check("run on Go's", all("without Python" in got[w] for w in (a, b)))
+    attempt("plugin", lambda: client.register_plugin(Plugin(), name="p"))
+    attempt("plugin removed", lambda: client.unregister_worker_plugin("p"))
+    check("versions", attempt("get_versions", lambda: client.get_versions(check=True))["workers"][a]["host"]["go"], lambda v: v.startswith("go1"))
+    check("logs", len(client.get_worker_logs()[a]) > 0)
+    attempt("call_stack", client.call_stack)
+    attempt("profile", client.profile)
+    attempt("story", lambda: client.story("x"))
+    hardware = attempt("benchmark_hardware", client.benchmark_hardware)
+    check("hardware", set(hardware), {"disk", "memory", "network"})
+
+
+class Plugin(distributed.WorkerPlugin):
+    def setup(self, worker):
+        pass
+
+
+def replicas(client, py, a, b):
+    """Data between the kinds of workers: scatter, replicate, rebalance, the active memory manager."""
+    import numpy as np
+
+    x = np.arange(1000.0)
+    [f] = client.scatter([x], workers=[a], hash=False)
+    client.replicate([f], n=3)
+    until("replicate", lambda: set(client.who_has(f)[f.key]) == {py, a, b})
+    check("gathered", client.gather(f, direct=False).sum(), x.sum())
+    check("directly", client.gather(f, direct=True).sum(), x.sum())
+    client.amm.run_once()
+    client.amm.start()
+    until("the memory manager removes replicas", lambda: len(client.who_has(f)[f.key]) == 1)
+    client.amm.stop()
+    many = [client.scatter(np.ones(100) * i, workers=[a], hash=False) for i in range(8)]
+    attempt("rebalance", lambda: client.rebalance(many))
+    check("all there", [float(v[0]) for v in client.gather(many)], [float(i) for i in range(8)])
+    check("go reads python's", client.submit(millstream.go("total"), client.submit(np.arange, 4.0), pure=False).result(), 6.0)
+
+
+def steal(client, a, b):
+    """Tasks that all are given to one worker are stolen by the other."""
+    root = client.submit(millstream.go("linspace"), 0, 1, 1 << 18, workers=[a], pure=False)
+    distributed.wait(root)
+    slow = [client.submit(millstream.go("pause"), 0.1, root, pure=False) for _ in range(30)]
+    distributed.wait(slow)
+    where = client.who_has(slow)
+    check("both ran some", {w for f in slow for w in where[f.key]}, {a, b})
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=120) as r:
+        return r.status, r.read().decode()
+
+
+def update_all(dask_scheduler):
+    """Makes each part of the dashboard and updates it, as an open page does twice a second."""
+    import inspect
+
+    from distributed.dashboard.components import DashboardComponent, scheduler
+
+    done, failed = [], {}
+    for name, part in inspect.getmembers(scheduler, inspect.isclass):
+        # Those of GPUs want a library that may not be there, the others arguments of their own.
+        if "GPU" in name or "RMM" in name or name in ("Hardware", "Events", "ProfileServer", "ProfileTimePlot"):
+            continue
+        if not issubclass(part, DashboardComponent) or part is DashboardComponent:
+            continue
+        try:
+            made = part(dask_scheduler)
+            made.update()
+            made.update()
+            done.append(name)
+        except Exception as e:
+            failed[name] = repr(e)
+    return done, failed
+
+
+def pages(client, dashboard, worker):
+    """The dashboard, with workers of Go in the cluster."""
+    done, failed = client.run_on_scheduler(update_all)
+    check("parts that fail", failed, {})
+    check("parts of the dashboard", len(done) > 20 and "WorkerTable" in done)
+    name = urllib.parse.quote(worker, "")
+    # Not /json/identity.json and /sitemap.json: they fail in Dask, also without workers of Go.
+    for page in ["/status", "/workers", "/tasks", "/system", "/profile", "/graph", "/groups", "/info/main/workers.html",
+                 f"/info/worker/{name}.html", f"/info/logs/{name}.html", f"/info/call-stacks/{name}.html", "/info/main/logs.html",
+                 "/health", "/json/counts.json", "/individual-plots.json", "/metrics"]:
+        _, text = attempt(page, lambda page=page: get(f"http://{dashboard}{page}"), lambda r: r[0] == 200) or (0, "")
+        if page.endswith("workers.html"):
+            check(page + " names the worker", worker in text)
+
+
+def retire(client, a, b):
+    """A worker that is retired hands its data over."""
+    only = client.submit(millstream.go("upper"), "kept", workers=[b], pure=False)
+    distributed.wait(only)
+    client.retire_workers([b])
+    until("retired", lambda: b not in client.scheduler_info(n_workers=-1)["workers"])
+    check("its data is elsewhere", only.result(), "KEPT")
+    check("not on it", b not in client.who_has(only)[only.key])
+    check("the other goes on", client.submit(millstream.go("upper"), "on", pure=False).result(), "ON")
+
+
+run(main)
