@@ -69,7 +69,7 @@ func dialRaw(t *testing.T, s *Scheduler) net.Conn {
 
 // Bytes that are no handshake, or promise more than there is, end their connection only.
 func TestHostileHandshakes(t *testing.T) {
-	s, _, honest := hostile(t)
+	s, log, honest := hostile(t)
 	u64 := func(v ...uint64) (b []byte) {
 		for _, x := range v {
 			b = binary.LittleEndian.AppendUint64(b, x)
@@ -99,6 +99,9 @@ func TestHostileHandshakes(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, c) // until the scheduler hangs up
 		_ = c.Close()
+		if data != nil {
+			until(t, name+" is named in the log", func() bool { return log.has(c.LocalAddr().String()) })
+		}
 	}
 	honest()
 }

@@ -177,8 +177,14 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	listen := s.cfg.ListenConfig
+	if listen.Refused == nil {
+		listen.Refused = func(peer string, err error) {
+			s.log.Warn("a connection that does not speak the protocol is refused", "peer", peer, "error", err)
+		}
+	}
 	for _, address := range s.cfg.Listen {
-		l, err := s.cfg.Network.Listen(ctx, address, s.cfg.ListenConfig)
+		l, err := s.cfg.Network.Listen(ctx, address, listen)
 		if err != nil {
 			return fmt.Errorf("scheduler: listen on %s: %w", address, err)
 		}
