@@ -46,9 +46,10 @@ type run struct {
 	nbytes      int64
 	typeName    string
 	err         error
-	start, stop int64 // ns since 1970
-	load        int64 // when it began to open its dependencies
-	queued      int64 // when it was ready
+	start, stop int64  // ns since 1970
+	load        int64  // when it began to open its dependencies
+	queued      int64  // when it was ready
+	moved       period // when its dependencies came from peers, as far as nobody has used them before
 	thread      int64
 }
 
@@ -67,6 +68,7 @@ func (w *Worker) execute(t *state.Task) {
 	if n := t.NumDeps(); n > 0 {
 		r.deps = make([]*store.Entry, n)
 		for i := range r.deps {
+			w.arrived.use(t.Dep(i).Key(), &r.moved)
 			if r.deps[i] = w.data.Hold(t.Dep(i).Key()); r.deps[i] == nil {
 				r.broken = fmt.Errorf("worker: the result of %v, which %v needs, is not here", t.Dep(i).Key(), r.key)
 			}
@@ -168,7 +170,7 @@ func (r *run) run() {
 	default:
 		status = "error"
 	}
-	w.timelines.add(ran{key: string(r.key), name: r.name, thread: r.thread, status: status, nbytes: r.nbytes, queued: r.queued, load: r.load, start: r.start, stop: r.stop})
+	w.timelines.add(ran{key: string(r.key), name: r.name, thread: r.thread, status: status, nbytes: r.nbytes, queued: r.queued, moved: r.moved, load: r.load, start: r.start, stop: r.stop})
 }
 
 // call is not inlined: callStack finds it on the goroutine's stack.
@@ -359,6 +361,8 @@ func (w *Worker) runEnded(r *run) {
 	if w.executing[r.key] == r {
 		delete(w.executing, r.key)
 	}
+	w.ended = r
+	defer func() { w.ended = nil }()
 	switch {
 	case r.err == nil:
 		if r.actor {

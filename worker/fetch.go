@@ -22,6 +22,7 @@ type fetch struct {
 	values []*task.Value
 	busy   bool
 	err    error
+	took   period
 }
 
 // errUnreadable is found in the errors of answers that arrived but are no data: asking
@@ -39,7 +40,9 @@ func (w *Worker) gather(a *state.Action) {
 	w.net.incomingBytes.Add(a.NBytes)
 	bytes := a.NBytes
 	w.tasks.Go(func() {
+		f.took.start = time.Now().UnixNano()
 		f.values, f.stored, f.busy, f.err = w.fetchFrom(w.ctx, f.peer, f.keys)
+		f.took.stop = time.Now().UnixNano()
 		if err := w.makeRoom(w.ctx, f.stored); err != nil && w.ctx.Err() == nil {
 			// It is here and tasks wait for it: better too much memory than none of them.
 			w.log.Warn("no room for data of a peer", "peer", f.peer, "error", err)
@@ -71,6 +74,7 @@ func (w *Worker) fetchEnded(f *fetch) {
 		for i, v := range f.values {
 			w.data.Put(f.stored[i].Key, v, f.stored[i].NBytes)
 		}
+		w.arrived.add(f.stored, f.took)
 		w.apply(&state.GatherSuccess{Stimulus: w.stimulus, Peer: f.peer, Data: f.stored})
 	case errors.Is(f.err, errUnreadable):
 		w.apply(&state.GatherFailure{Stimulus: w.stimulus, Peer: f.peer, Failure: failure(f.err)})

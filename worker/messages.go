@@ -80,17 +80,8 @@ func (w *Worker) sayFinished(t *state.Task, runID int64) {
 	b = msgpack.AppendString(name(b, "typename"), t.TypeName())
 	b = msgpack.AppendMapHeader(name(b, "metadata"), 0)
 	b = msgpack.AppendInt(name(b, "thread"), thread)
-	w.out.body = appendStartStops(b, start, stop)
-}
-
-// appendStartStops tells when the task was computed, which the scheduler learns durations
-// from.
-func appendStartStops(b []byte, start, stop int64) []byte {
-	b = msgpack.AppendArrayHeader(name(b, "startstops"), 1)
-	b = msgpack.AppendMapHeader(b, 3)
-	b = msgpack.AppendString(name(b, "action"), "compute")
-	b = msgpack.AppendFloat(name(b, "start"), seconds(start))
-	return msgpack.AppendFloat(name(b, "stop"), seconds(stop))
+	p := w.partsOf(t, start, stop)
+	w.out.body = p.append(b)
 }
 
 func (w *Worker) sayErred(t *state.Task, runID int64) {
@@ -107,7 +98,8 @@ func (w *Worker) sayErred(t *state.Task, runID int64) {
 	b = msgpack.AppendString(name(w.out.body, "exception_text"), f.ExceptionText)
 	b = msgpack.AppendString(name(b, "traceback_text"), f.TracebackText)
 	b = msgpack.AppendInt(name(b, "thread"), thread)
-	w.out.body = appendStartStops(b, start, stop)
+	p := w.partsOf(t, start, stop)
+	w.out.body = p.append(b)
 }
 
 // sayObject appends an exception or traceback, which travel in frames of their own.

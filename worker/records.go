@@ -70,16 +70,17 @@ type ran struct {
 	status      string
 	nbytes      int64
 	queued      int64 // ns since 1970: when it was given to an executor
+	moved       period
 	load        int64 // when its dependencies began to be opened
 	start, stop int64
 }
 
 func (r *ran) timeline() Timeline {
 	t := Timeline{Key: task.Key(r.key).String(), Name: r.name, Thread: r.thread, Status: r.status, NBytes: r.nbytes}
-	if r.load > 0 && r.start-r.load > int64(time.Millisecond) {
-		t.Spans = append(t.Spans, Span{"disk-read", seconds(r.load), seconds(r.start)})
-	}
-	t.Spans = append(t.Spans, Span{"compute", seconds(r.start), seconds(r.stop)})
+	p := parts{moved: r.moved, load: r.load, start: r.start, stop: r.stop}
+	p.each(func(action string, start, stop int64) {
+		t.Spans = append(t.Spans, Span{action, seconds(start), seconds(stop)})
+	})
 	return t
 }
 

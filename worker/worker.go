@@ -99,6 +99,8 @@ type Worker struct {
 	success      state.ExecuteSuccess
 	session      *session // nil without a scheduler
 	executing    map[task.Key]*run
+	arrived      arrivals
+	ended        *run // the run whose end is being told
 	actors       map[task.Key]*actor
 	by           *executor
 	running      int // runs that count against the threads

@@ -103,8 +103,15 @@ func TestFetchesFromPeers(t *testing.T) {
 		seenB.tell(t, compute("n", 3, spec(t, length, ref[[]byte]("large")), map[string][]string{"large": {a.Address()}}),
 			compute("m", 4, spec(t, inc, ref[int]("small")), map[string][]string{"small": {a.Address()}}))
 		seenB.hear(t, "add-keys")
-		seenB.hear(t, "task-finished")
-		seenB.hear(t, "task-finished")
+		for range 2 {
+			// What was waited for is told with the task that has waited.
+			list, _ := seenB.hear(t, "task-finished").Get("startstops")
+			first, _ := list.([]any)[0].(msgpack.Map)
+			last, _ := list.([]any)[1].(msgpack.Map)
+			if first.GetString("action") != "transfer" || last.GetString("action") != "compute" {
+				t.Errorf("the parts of a task are %v", list)
+			}
+		}
 		data := d.fetch(t, b.Address(), "n", "m")
 		if value(t, data, "n") != int64(3_000_000) || value(t, data, "m") != int64(6) {
 			t.Errorf("got %v", data)
@@ -123,7 +130,7 @@ func TestFetchesFromPeers(t *testing.T) {
 			t.Errorf("the other side has %+v", a.Transfers())
 		}
 		lines := b.Timelines()
-		if len(lines) != 2 || lines[0].Spans[0].Action != "compute" || lines[0].Name == "" {
+		if len(lines) != 2 || lines[0].Spans[0].Action != "transfer" || lines[0].Spans[1].Action != "compute" || lines[0].Name == "" {
 			t.Errorf("timelines %+v", lines)
 		}
 	})
