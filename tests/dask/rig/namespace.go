@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -31,11 +32,35 @@ func Main(m *testing.M) {
 	os.Exit(leak.Main(m))
 }
 
+// ucxEnv is what our side needs to meet Python's over UCX: the release of UCX that Python has, since UCX connects
+// only like ones by socket address, and the same lanes.
+func ucxEnv() []string {
+	env := []string{"UCX_TLS=" + ucxLanes}
+	if os.Getenv("MILLSTREAM_UCX_LIBRARY") != "" {
+		return env
+	}
+	folders := []string{filepath.Join(Root(), ".local", "venv")}
+	if python, err := Current().Python(); err == nil {
+		folders = append([]string{filepath.Join(filepath.Dir(python), "..")}, folders...)
+	}
+	for _, folder := range folders {
+		for _, place := range []string{"lib/python3*/site-packages/libucx/lib/libucp.so.0", "lib/libucp.so.0"} { // pip, conda
+			if found, _ := filepath.Glob(filepath.Join(folder, place)); len(found) > 0 {
+				return append(env, "MILLSTREAM_UCX_LIBRARY="+found[0])
+			}
+		}
+	}
+	return env
+}
+
+// ucxLanes are those of all processes: in a namespace there is nothing but its loopback.
+const ucxLanes = "tcp,self"
+
 // again runs the binary with the same arguments in a namespace.
 func again() int {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(os.Environ(), insideVariable+"=1")
+	cmd.Env = append(append(os.Environ(), insideVariable+"=1"), ucxEnv()...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() != 0 {

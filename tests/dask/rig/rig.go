@@ -85,7 +85,7 @@ func (r *Rig) env() []string {
 		env = append(env, r.tls.Env()...)
 	}
 	if r.Protocol == "ucxx" {
-		env = append(env, "UCX_TLS=tcp,self")
+		env = append(env, "UCX_TLS="+ucxLanes)
 	}
 	return append(env, r.Env...)
 }
