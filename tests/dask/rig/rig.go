@@ -85,7 +85,8 @@ func (r *Rig) env() []string {
 		env = append(env, r.tls.Env()...)
 	}
 	if r.Protocol == "ucxx" {
-		env = append(env, "UCX_TLS="+ucxLanes)
+		// A scheduler that is started again on its port finds connections of the last one there.
+		env = append(env, "UCX_TLS="+ucxLanes, "UCX_TCP_CM_REUSEADDR=y")
 	}
 	return append(env, r.Env...)
 }
