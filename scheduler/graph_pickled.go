@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/gotask"
 	"go.millstream.dev/internal/pygraph"
 	"go.millstream.dev/scheduler/state"
 	"go.millstream.dev/task"
@@ -123,6 +124,7 @@ func (g *graph) split(expr *wire.Serialized, notes any, priority []byte, opens f
 		}
 	}
 	g.graph = state.Graph{Nodes: takeNodes(), Ordered: p.Ordered || len(orders) > 0}
+	annotated := all != nil && gotask.Annotated(all.Raw)
 	var shared *[]byte
 	var mem arena
 	for i := range p.Nodes {
@@ -132,7 +134,7 @@ func (g *graph) split(expr *wire.Serialized, notes any, priority []byte, opens f
 			node.Order = orders[n.Key]
 		}
 		var flags byte
-		if n.Go != "" {
+		if n.Go != "" && !n.Weak || annotated { // a name alone is no proof: resources say where such a task belongs
 			flags, node.Needs = flagGo, state.Go
 		}
 		if n.Spec.Shared != nil {

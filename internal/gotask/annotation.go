@@ -129,3 +129,10 @@ func nodeOf(v any, depth int) (pickle.Value, error) {
 	}
 	return v, nil
 }
+
+// Annotated tells whether annotations, as msgpack, name a Go function: all tasks that have
+// them are then calls of it, whatever else they say.
+func Annotated(annotations []byte) bool {
+	c, err := readAnnotation(annotations)
+	return c != nil && err == nil
+}

@@ -92,6 +92,9 @@ func TestRecognise(t *testing.T) {
 			if s := describe(got); s != c.want {
 				t.Errorf("got %q, want %q", s, c.want)
 			}
+			if gotask.Annotated(c.annotations) != (got != nil && got.Way == gotask.Annotation) {
+				t.Error("the annotations do not say so, or do")
+			}
 			data, _ := pickle.Dump(c.node)
 			if got != nil && !gotask.Possible(data, c.annotations) {
 				t.Error("a call was thought to be impossible")

@@ -72,6 +72,14 @@ var (
 	})
 	_ = task.Register1("fails", func(_ context.Context, text string) (int, error) { return 0, errors.New(text) })
 	_ = task.Register0("panics", func(context.Context) (int, error) { return deep(3) })
+	_ = task.Register2("pause", func(ctx context.Context, seconds float64, x []float64) (int, error) {
+		select {
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		case <-time.After(time.Duration(seconds * float64(time.Second))):
+			return len(x), nil
+		}
+	})
 	_ = task.Register1("sleeps", func(ctx context.Context, seconds float64) (string, error) {
 		select {
 		case <-ctx.Done():
@@ -101,6 +109,34 @@ func TestWorkerGoFunctions(t *testing.T) {
 	p := without.DaskWorker(s.Address, "--nthreads", "1")
 	w := r.StartWorker(s.Address, worker.Config{Threads: 2, Name: "go-0"})
 	r.Script(s.Address, goWays+goValues+goErrors, w.Address(), p.Address)
+}
+
+// The same on our scheduler, which places Go functions by itself: nobody says where they belong.
+func TestSchedulerGoFunctions(t *testing.T) {
+	r := rig.New(t)
+	s := r.Scheduler()
+	p := r.DaskWorker(s.Address, "--nthreads", "1")
+	w := r.StartWorker(s.Address, worker.Config{Threads: 1, Name: "go-0"})
+	r.Script(s.Address, `
+goaddr, pyaddr = args
+done = millstream.install(client)
+check("nothing to install", (done.scheduler, done.changed, done.go_workers, done.without_python, done.python_workers), ("millstream", False, (goaddr,), (goaddr,), (pyaddr,)))
+sumsq = millstream.go("sumsq")
+one = client.submit(operator.add, 0.5, 0.5)
+check("submit", client.submit(sumsq, one, 4).result(), 17.0)
+check("map", client.gather(client.map(sumsq, range(5), range(5))), [0.0, 2.0, 8.0, 18.0, 32.0])
+check("delayed", dask.delayed(operator.add)(dask.delayed(sumsq)(dask.delayed(sumsq)(1, 2), 2), 1).compute(), 30.0)
+check("python", client.gather(client.map(lambda x: x + 1, range(20), pure=False)), list(range(1, 21)))
+raises("error", RuntimeError, client.submit(millstream.go("fails"), "no luck").result, "no luck")
+
+@millstream.go("sumsq")
+def declared(x: float, y: float) -> float: ...
+check("by name of the parameter", client.submit(declared, 3, y=4).result(), 25.0)
+with dask.annotate(go={"fn": "sumsq", "args": [3, 4]}):
+    check("annotation", client.submit(lambda: None, pure=False).result(), 25.0)
+import types
+check("namespace", client.submit(types.SimpleNamespace, go="sumsq", args=[one, 2]).result(), 5.0)
+`, w.Address(), p.Address)
 }
 
 const goWays = `
