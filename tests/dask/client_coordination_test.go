@@ -14,7 +14,7 @@ func verbPrimitives(t *testing.T, ctx context.Context, r *cluster) {
 	v := client.NewVariable[map[string]int](r.c, "var")
 	ok(t, "set", v.Set(ctx, map[string]int{"x": 1}))
 	want(t, "variable", map[string]int{"x": 1})(v.Get(ctx))
-	r.Script(r.scheduler.Address, `check("variable", distributed.Variable("var").get(), {"x": 1})`)
+	want(t, "in Python", map[string]int{"x": 1})(client.PythonSource[map[string]int]("lambda: __import__('distributed').Variable('var').get()").Submit(ctx, r.c).Result(ctx))
 	f := pyAdd.Submit(ctx, r.c, 20, 3)
 	vf := client.NewVariable[int](r.c, "varf")
 	ok(t, "set a future", vf.SetFuture(ctx, f))
@@ -89,10 +89,15 @@ func verbDatasets(t *testing.T, ctx context.Context, r *cluster) {
 	got, err := client.Published[int](ctx, other, "set")
 	ok(t, "published", err)
 	want(t, "published", []int{101, 202})(client.Gather(ctx, got))
-	r.Script(r.scheduler.Address, `
-check("dataset", client.gather(client.get_dataset("set")), [101, 202])
-client.publish_dataset(python=client.map(lambda x: x + 1, range(3)))
-`)
+	// A client of Python's, which a task makes, finds it and publishes one itself.
+	python := client.PythonSource[[]int](`
+		from distributed import worker_client
+		def swap():
+			with worker_client() as c:
+				c.publish_dataset(python=c.map(lambda x: x + 1, range(3)))
+				return c.gather(c.get_dataset("set"))
+	`)
+	want(t, "in Python", []int{101, 202})(python.Submit(ctx, r.c).Result(ctx))
 	got, err = client.Published[int](ctx, r.c, "python")
 	ok(t, "published by Python", err)
 	want(t, "published by Python", []int{1, 2, 3})(client.Gather(ctx, got))

@@ -142,4 +142,3 @@ func TestClientPythonOnOurs(t *testing.T) {
 	want(t, "an actor of Python's", 3)(client.PythonMethod[int]("total").Call(ctx, a))
 	a.Release()
 }
-
