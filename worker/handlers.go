@@ -16,13 +16,16 @@ import (
 
 // roles says who may ask what, on connections whose peers are known by certificate.
 var roles = rpc.Roles{
-	"get_data":         {secure.Worker, secure.Client, secure.Scheduler},
-	"millstream-lanes": {secure.Worker},
-	"actor_execute":    {secure.Worker, secure.Client, secure.Scheduler},
-	"actor_attribute":  {secure.Worker, secure.Client, secure.Scheduler},
-	"identity":         {secure.Worker, secure.Client, secure.Scheduler, secure.Viewer},
-	"ping":             {secure.Worker, secure.Client, secure.Scheduler, secure.Viewer},
-	"":                 {secure.Client, secure.Scheduler},
+	"get_data":            {secure.Worker, secure.Client, secure.Scheduler},
+	"millstream-lanes":    {secure.Worker},
+	"shuffle_receive":     {secure.Worker, secure.Scheduler}, // the next two are of P2P shuffles
+	"shuffle_inputs_done": {secure.Worker, secure.Scheduler},
+	"update_data":         {secure.Worker, secure.Client, secure.Scheduler}, // clients within tasks scatter
+	"actor_execute":       {secure.Worker, secure.Client, secure.Scheduler},
+	"actor_attribute":     {secure.Worker, secure.Client, secure.Scheduler},
+	"identity":            {secure.Worker, secure.Client, secure.Scheduler, secure.Viewer},
+	"ping":                {secure.Worker, secure.Client, secure.Scheduler, secure.Viewer},
+	"":                    {secure.Client, secure.Scheduler},
 }
 
 // addHandlers sets what the worker answers: all that Dask's workers do. What needs Python
