@@ -65,6 +65,7 @@ func (s *Scheduler) handlers() {
 	rpc.Handle(r, "unregister_worker_plugin", s.unregisterWorkerPlugin)
 	rpc.Handle(r, "register_nanny_plugin", s.registerNannyPlugin)
 	rpc.Handle(r, "unregister_nanny_plugin", s.unregisterNannyPlugin)
+	rpc.Handle(r, "amm_handler", s.ammHandler)
 	for op := range notYet {
 		r.Handle(op, notImplemented(op))
 	}

@@ -124,4 +124,9 @@ func TestNotImplemented(t *testing.T) {
 	for op := range notYet {
 		c.fails("NotImplementedError", op)
 	}
+	c.fails("NotImplementedError", "amm_handler", "method", "start")
+	if v := c.call("amm_handler", "method", "running"); v != false {
+		t.Errorf("the memory manager runs: %v", v)
+	}
+	c.call("amm_handler", "method", "stop")
 }

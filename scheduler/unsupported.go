@@ -10,7 +10,6 @@ import (
 // A server answers None to an op that it does not know, which a caller takes for an answer;
 // these are refused in words.
 var notYet = map[string]string{
-	"amm_handler":                 "policies of the active memory manager do not run here; replicate, rebalance and retire_workers move data",
 	"benchmark_hardware":          "the scheduler measures no hardware; run `millstream bench` on the machines",
 	"dump_cluster_state_to_url":   "there are no cluster dumps; the dashboard's /info pages, Client.story and get_task_stream tell of tasks",
 	"get_cluster_state":           "there are no cluster dumps; the dashboard's /info pages, Client.story and get_task_stream tell of tasks",
@@ -19,6 +18,20 @@ var notYet = map[string]string{
 	"performance_report":          "there are no performance reports; use Client.get_task_stream or the dashboard",
 	"profile":                     "profiles are not collected; profile a task on its worker, or use Client.call_stack",
 	"unregister_scheduler_plugin": "the scheduler is written in Go and takes no plugins in Python; worker and nanny plugins work",
+}
+
+// ammHandler is amm_handler, Client.amm: there is no active memory manager that could run,
+// which is all that can be said of it.
+func (s *Scheduler) ammHandler(_ context.Context, _ *rpc.Request, in struct {
+	Method string `rpc:"method"`
+}) (any, error) {
+	switch in.Method {
+	case "running":
+		return false, nil
+	case "stop":
+		return nil, nil
+	}
+	return nil, &rpc.Exception{Type: "NotImplementedError", Message: "amm_handler: policies of the active memory manager do not run here; replicate, rebalance and retire_workers move data"}
 }
 
 // notImplemented answers an op that is not there.

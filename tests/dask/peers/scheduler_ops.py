@@ -115,6 +115,7 @@ def refused(client):
     raises("scheduler plugin", words, lambda: client.register_plugin(Plugin(), name="p"), "Go")
     raises("unregister_scheduler_plugin", words, lambda: client.unregister_scheduler_plugin("p"), "Go")
     raises("amm", words, client.amm.start, "memory manager")
+    attempt("amm does not run", client.amm.running, False)
     raises("dump_cluster_state", words, lambda: client.dump_cluster_state(os.path.join(tempfile.mkdtemp(), "dump")), "dump")
     raises("dump_cluster_state to a url", words, lambda: client.dump_cluster_state("memory://dump"), "dump")
     raises("benchmark_hardware", words, client.benchmark_hardware, "bench")
