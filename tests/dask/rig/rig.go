@@ -14,7 +14,7 @@ import (
 type Rig struct {
 	testing.TB
 	Setting
-	// Context ends with the test, or when Patience is over three times.
+	// Context ends with the test, or when Patience is over three times; over ucxx nine times.
 	Context context.Context
 	// Interpreter has the setting's release of Dask: what --python gets.
 	Interpreter string
@@ -39,7 +39,11 @@ func With(t testing.TB, s Setting) *Rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*Patience)
+	limit := 3 * Patience
+	if s.Protocol == "ucxx" {
+		limit *= 3 // Python's processes spin there, one core each
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	r := &Rig{TB: t, Setting: s, Context: ctx, Interpreter: python, count: map[string]int{}}
 	switch s.Protocol {
