@@ -238,7 +238,7 @@ func fromEncoded(args []pickle.Value) (*Call, error) {
 }
 
 // errKeyword is the refusal of arguments by name.
-var errKeyword = errors.New("Go functions take their arguments by position: declare the parameters in the stub (@millstream.go(name) above a def with their names), or pass them in order")
+var errKeyword = errors.New("functions of Go take their arguments by position: declare the parameters in the stub (@millstream.go(name) above a def with their names), or pass them in order")
 
 // finish binds the arguments and finds the references in them.
 func finish(c *Call, args []pickle.Value, kwargs *pickle.Dict, params []string) (*Call, error) {
