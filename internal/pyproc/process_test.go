@@ -50,6 +50,23 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// Buffers of Python's come whatever their shape: with several dimensions, with steps, empty.
+func TestShapesOfBuffers(t *testing.T) {
+	m, err := echo(t, nil).Call(testContext(t), "shapes", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"abcdef", "abcdef", "abcdef", "abcdef", "abcdef", "", "", "", ""}
+	if len(m.Frames) != len(want) {
+		t.Fatalf("%d frames came, want %d", len(m.Frames), len(want))
+	}
+	for i, f := range m.Frames {
+		if string(f) != want[i] {
+			t.Errorf("frame %d is %q, want %q", i, f, want[i])
+		}
+	}
+}
+
 // What Python raises comes as it is; what a handler of ours says reaches Python and comes
 // back through it.
 func TestExceptions(t *testing.T) {

@@ -152,8 +152,7 @@ class Peer:
 
         views = [memoryview(msgpack.packb(head, use_bin_type=True, default=self.default))]
         for f in frames:
-            v = memoryview(f)
-            views.append(v if v.format == "B" and v.ndim == 1 and v.c_contiguous else v.cast("B") if v.c_contiguous else memoryview(bytes(v)))
+            views.append(flat(memoryview(f)))
         prelude = struct.pack(f"<{1 + len(views)}Q", len(views), *[v.nbytes for v in views])
         rest = [memoryview(prelude), *(v for v in views if v.nbytes)]
         with self._write_lock:
@@ -215,6 +214,15 @@ class Peer:
             except Exception:
                 pass
         os._exit(status)
+
+
+def flat(v):
+    """The bytes of a memoryview in one dimension, copied only if they do not lie one behind the other."""
+    if not v.nbytes:
+        return memoryview(b"")  # cast refuses a zero in the shape
+    if v.format == "B" and v.ndim == 1 and v.c_contiguous:
+        return v
+    return v.cast("B") if v.c_contiguous else memoryview(bytes(v))
 
 
 class Reply:

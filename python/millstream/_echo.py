@@ -18,7 +18,28 @@ def setup(peer):
     peer.handle("say", lambda body, frames: print(body, flush=True))
     peer.handle("break", lambda body, frames: misbehave(peer, body))
     peer.handle("allocate", lambda body, frames: len(bytearray(body)))
+    peer.handle("shapes", lambda body, frames: Reply(None, shapes()))
     peer.handle("state", lambda body, frames: state())
+
+
+def shapes():
+    """Frames in every form that a buffer may have: b"abcdef" in the end, or nothing."""
+    import array
+    import ctypes
+
+    six = memoryview(b"abcdef")
+    letters = memoryview(b"a.b.c.d.e.f.")
+    return [
+        six,
+        six.cast("B", (2, 3)),
+        six.cast("c"),
+        letters[::2],
+        bytearray(b"abcdef"),
+        b"",
+        memoryview(array.array("d")),
+        six[:0],
+        memoryview((ctypes.c_double * 3 * 0)()),
+    ]
 
 
 def fail(body, frames):
