@@ -3,11 +3,13 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/scheduler/state"
 	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )
 
@@ -282,15 +284,20 @@ func (s *Scheduler) errorCause(ctx context.Context, _ *rpc.Request, in keysArg) 
 
 func (s *Scheduler) runspec(ctx context.Context, _ *rpc.Request, in struct {
 	Key any `rpc:"key"`
-}) (msgpack.Map, error) {
+}) (any, error) {
 	key, err := task.KeyOf(in.Key)
 	if err != nil {
 		return nil, err
 	}
-	return ask(ctx, s, func() (msgpack.Map, error) {
+	return ask(ctx, s, func() (any, error) {
 		t := s.state.Task(key)
 		if t == nil {
 			return nil, &rpc.Exception{Type: "KeyError", Message: key.String()}
+		}
+		if spec, err := readSpec(t.Spec()); err == nil { // Python's clients run it themselves
+			out := &wire.Pickled{Data: slices.Concat(t.Shared(), spec.pickle)}
+			spec.each(func(b []byte) { out.Buffers = append(out.Buffers, wire.HeapFrame(b)) })
+			return out, nil
 		}
 		deps := make([]any, t.NumDeps())
 		for i := range deps {

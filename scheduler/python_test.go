@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Dask's own client, workers and nanny are served: everything but graphs of Python code,
-// which are refused in words.
+// Dask's own client, workers and nanny are served. Graphs that only Python can open are
+// tested where there are processes that do so: tests/dask.
 func TestPython(t *testing.T) {
 	python := os.Getenv("MILLSTREAM_PEER_PYTHON")
 	if python == "" {

@@ -137,6 +137,8 @@ def placing(client):
     failed = client.submit(lambda: 1 / 0)
     raises("an error", ZeroDivisionError, failed.result, "division by zero")
     attempt("traceback", failed.traceback, lambda g: g is not None)
+    raises("recreate_error_locally", ZeroDivisionError, lambda: client.recreate_error_locally(failed))
+    attempt("recreate_task_locally", lambda: client.recreate_task_locally(client.submit(slowinc, x)), 12)
     attempt("retry", lambda: client.retry([failed]))
     raises("the same error", ZeroDivisionError, failed.result)
     until("fire_and_forget", lambda: forgotten(client))
