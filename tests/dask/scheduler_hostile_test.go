@@ -205,7 +205,7 @@ func TestSchedulerHostileGraphs(t *testing.T) {
 		{"a task that needs itself", dump(pickle.NewGraph(pickle.NewDict("k", hostileTask("k", neg, pickle.Tuple{pickle.NewTaskRef("k")}, "k")), "")), "cycle"},
 		{"a lost dependency", dump(pickle.NewGraph(pickle.NewDict("k", hostileTask("k", neg, pickle.Tuple{pickle.NewTaskRef("nobody")}, "nobody")), "")), "lost"},
 		{"memory", dump(call("builtins", "bytearray", int64(1)<<45)), "Error during deserialization"},
-		{"the end of the process", dump(call("os", "_exit", int64(3))), "has died"},
+		{"the end of the process", dump(call("os", "_exit", int64(3))), "have died"},
 		{"the end of the scheduler", dump(call("os", "kill", call("os", "getppid"), int64(9))), "error"},
 	} {
 		c.run(r, s)
