@@ -36,7 +36,7 @@ func TestSuiteCompares(t *testing.T) {
 		return map[string]any{"id": id, "outcome": outcome, "tasks": tasks, "cluster": false, "seconds": 1, "text": "E   because"}
 	}
 	write("dask", entry("a::same", "passed", 3), entry("a::local", "passed", 0), entry("a::known", "passed", 2), entry("a::new", "passed", 2), entry("a::better", "failed", 2), entry("a::hung", "passed", 2))
-	write("ours-python", entry("a::same", "passed", 3), entry("a::local", "failed", 0), entry("a::known", "failed", 2), entry("a::new", "failed", 2), entry("a::better", "passed", 2), map[string]any{"start": "a::hung"})
+	write("ours-python", entry("a::same", "passed", 3), entry("a::local", "failed", 0), entry("a::known", "failed", 2), entry("a::new", "failed", 2), entry("a::better", "passed", 2), map[string]any{"start": "a::hung"}, entry("a::hung", "crashed", 0), map[string]any{"start": "a::stopped"})
 	reasons := filepath.Join(dir, "reasons.toml")
 	if err := os.WriteFile(reasons, []byte("[[difference]]\ntest = \"::known$\"\nreason = \"it is late\"\n[[difference]]\ntest = \"::new$\"\nmodes = [\"ours-go\"]\nreason = \"another mode\"\n"), 0o666); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ type Rig struct {
 	// Env are further variables of all processes, as NAME=value.
 	Env []string
 
+	dir    string           // of the processes' files
 	tls    *secure.Security // nil but for tls
 	tlsDir string
 	count  map[string]int // of processes, for their names
@@ -45,7 +46,7 @@ func With(t testing.TB, s Setting) *Rig {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
-	r := &Rig{TB: t, Setting: s, Context: ctx, Interpreter: python, count: map[string]int{}}
+	r := &Rig{TB: t, Setting: s, Context: ctx, Interpreter: python, dir: t.TempDir(), count: map[string]int{}}
 	switch s.Protocol {
 	case "tcp":
 	case "tls":
@@ -95,13 +96,8 @@ func (r *Rig) env() []string {
 	return append(env, r.Env...)
 }
 
-// temp is the folder of the processes' files.
-func (r *Rig) temp() string {
-	if r.tlsDir != "" {
-		return r.tlsDir
-	}
-	return os.TempDir()
-}
+// temp is the folder of the processes' files: Dask looks through what others have left in a shared one.
+func (r *Rig) temp() string { return r.dir }
 
 // Dial is how our own processes connect in a role.
 func (r *Rig) Dial(role secure.Role) comm.DialConfig {

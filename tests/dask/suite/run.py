@@ -113,6 +113,7 @@ class Run:
         self.lock = threading.Lock()  # of done
         self.root, _ = paths(args.suite)
         self.units = queue.Queue()
+        self.stopped = False  # by the limit of time
         by_file = {}
         for id in self.todo:
             by_file.setdefault(id.split("::")[0], []).append(id)
@@ -145,6 +146,7 @@ class Run:
         return True
 
     def stop(self):
+        self.stopped = True
         while not self.units.empty():
             self.units.get_nowait()
         for pid in list(running):
@@ -179,7 +181,7 @@ class Run:
                 p.stdin.write(json.dumps(unit) + "\n")
                 p.stdin.flush()
                 if not self.wait(answers, s):
-                    return self.rest(unit, s, number)
+                    return self.rest(unit, s, number, p.pid)
                 with self.lock:
                     self.done += len(unit["ids"])
                     print(f"{self.mode}: {self.done}/{self.total}", flush=True)
@@ -189,7 +191,7 @@ class Run:
                     p.stdin.close()
                     return None
         except BrokenPipeError:
-            return self.rest(unit, s, number)
+            return self.rest(unit, s, number, p.pid)
         finally:
             if p.poll() is None:
                 try:
@@ -217,8 +219,15 @@ class Run:
             elif time.monotonic() - last > self.args.timeout + 150:
                 return False
 
-    def rest(self, unit, s, number):
+    def rest(self, unit, s, number, pid):
         """What is left of a unit whose process ended: without the test that it was at."""
+        if self.stopped:
+            return None
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        suite_results.crashed(s["results"])
         done = suite_results.load(self.folder)
         left = [i for i in unit["ids"] if i not in done]
         if len(left) == len(unit["ids"]) and not any(i in done for i in unit["ids"]):

@@ -7,24 +7,35 @@ import re
 
 
 def load(folder):
-    """{id: entry} of a run; the last word on a test counts. A test that was begun and not ended has crashed its shard."""
+    """{id: entry} of a run; the last word on a test counts. A test that was begun when a run was stopped has none."""
     out = {}
     for path in sorted(glob.glob(os.path.join(folder, "*.jsonl")), key=os.path.getmtime):
-        started = None
-        with open(path, encoding="utf-8") as f:
-            for line in f:
-                try:
-                    entry = json.loads(line)
-                except ValueError:
-                    continue  # cut off by the end of its writer
-                if "id" in entry:
-                    out[entry["id"]] = entry
-                    started = None
-                elif "start" in entry:
-                    started = entry["start"]
-        if started is not None and started not in out:
-            out[started] = {"id": started, "outcome": "crashed", "tasks": 0, "cluster": True, "seconds": 0, "text": "its process has ended or hung"}
+        for entry in entries(path):
+            if "id" in entry:
+                out[entry["id"]] = entry
     return out
+
+
+def entries(path):
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue  # cut off by the end of its writer
+
+
+def crashed(path):
+    """Writes down that the test which a shard was at when it ended or hung has crashed it."""
+    started = None
+    if os.path.exists(path):
+        for entry in entries(path):
+            started = entry.get("start", None)
+    if started is None:
+        return
+    entry = {"id": started, "outcome": "crashed", "tasks": 0, "cluster": True, "seconds": 0, "text": "its process has ended or hung"}
+    with open(path, "a", encoding="utf-8") as f:
+        f.write("\n" + json.dumps(entry) + "\n")
 
 
 def reasons(path, mode):
