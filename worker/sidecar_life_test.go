@@ -139,7 +139,9 @@ func TestSidecarActors(t *testing.T) {
 		t.Errorf("a task sees %v", v)
 	}
 	seen.tell(t, msgpack.MapOf("op", "free-keys", "keys", []any{"actor"}, "stimulus_id", "x"))
-	until(t, "the actor is gone", func() bool { return d.run(t, w.Address(), "lambda dask_worker: len(dask_worker.state.actors)") == int64(0) })
+	until(t, "the actor is gone", func() bool {
+		return d.run(t, w.Address(), "lambda dask_worker: len(dask_worker.state.actors)") == int64(0)
+	})
 }
 
 // A worker without Python says so, and what to do about it.

@@ -76,7 +76,6 @@ class Tasks:
         self.peer, self.values = peer, values
         self.worker = None  # set once, before the first run
         self.types = {}  # type -> (name, pickle)
-        self.plain = {}  # dtype of the value -> (name, pickle)
 
     def start(self, body, frames):
         """The op "run", in the reader's thread: body is (number, key, frames of the spec, deps, annotations, actor)."""
