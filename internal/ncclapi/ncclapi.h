@@ -1,0 +1,67 @@
+// The shim: NCCL's functions behind a table that is filled at run time. No call blocks on another
+// rank: communicators are made non-blocking, and callers ask ncclapi_async_error.
+#ifndef NCCLAPI_H
+#define NCCLAPI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Not a result of NCCL's: the library lacks the function.
+enum { NCCLAPI_NO_SYMBOL = -1, NCCLAPI_NOT_LOADED = -2 };
+
+// ncclapi_load opens a library, once: 0, or -1 and a message.
+int ncclapi_load(const char *path, int only_if_loaded, char *message, size_t n);
+const char *ncclapi_path(void);
+int ncclapi_version(void);
+const char *ncclapi_error_text(int result);
+const char *ncclapi_last_error(uint64_t comm);
+
+int ncclapi_unique_id(void *id128);
+
+// set_current is cuda's hook: it makes the device's context current on this thread, in the same
+// C call as what needs it.
+typedef int (*ncclapi_set_current)(int device);
+
+typedef struct ncclapi_settings {
+	int cga_cluster_size, min_ctas, max_ctas, split_share; // 0: NCCL's default
+	const char *net_name;                                  // NULL: NCCL's default
+} ncclapi_settings;
+
+int ncclapi_init(uintptr_t set_current, int device, int ranks, const void *id128, int rank, const ncclapi_settings *s, uint64_t *comm);
+// Split and shrink write the new communicator later, from a thread of NCCL's (seen with 2.28: the
+// old one's async error says success before). So it goes into memory of C's, a cell, which
+// ncclapi_peek looks into.
+int ncclapi_split(uintptr_t set_current, int device, uint64_t comm, int color, int key, const ncclapi_settings *s, uint64_t *cell);
+int ncclapi_shrink(uintptr_t set_current, int device, uint64_t comm, const int32_t *without, int n, int abort, const ncclapi_settings *s, uint64_t *cell);
+uint64_t ncclapi_peek(uint64_t cell);
+void ncclapi_free(uint64_t cell);
+int ncclapi_place(uint64_t comm, int *rank, int *ranks);
+int ncclapi_async_error(uint64_t comm, int *state);
+int ncclapi_finalize(uintptr_t set_current, int device, uint64_t comm);
+int ncclapi_destroy(uintptr_t set_current, int device, uint64_t comm);
+int ncclapi_abort(uintptr_t set_current, int device, uint64_t comm);
+int ncclapi_register(uintptr_t set_current, int device, uint64_t comm, uint64_t addr, size_t n, uint64_t *handle);
+int ncclapi_deregister(uintptr_t set_current, int device, uint64_t comm, uint64_t handle);
+int ncclapi_premul_sum(uint64_t comm, const void *scalar, int type, int *op);
+int ncclapi_redop_destroy(uint64_t comm, int op);
+
+enum {
+	NCCLAPI_ALL_REDUCE,
+	NCCLAPI_REDUCE,
+	NCCLAPI_BROADCAST,
+	NCCLAPI_ALL_GATHER,
+	NCCLAPI_REDUCE_SCATTER,
+	NCCLAPI_SEND,
+	NCCLAPI_RECV,
+};
+
+// One operation of a group.
+typedef struct ncclapi_op {
+	int32_t kind, type, redop, peer; // peer: of send and recv; the root of reduce and broadcast
+	uint64_t send, recv, count;
+} ncclapi_op;
+
+// ncclapi_run enqueues operations on a stream: one as it is, several as a group.
+int ncclapi_run(uintptr_t set_current, int device, uint64_t comm, uint64_t stream, const ncclapi_op *ops, int n);
+
+#endif

@@ -1,0 +1,188 @@
+//go:build cgo
+
+package ncclapi
+
+/*
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra
+#cgo LDFLAGS: -ldl -lpthread
+#include "ncclapi.h"
+#include <stdlib.h>
+
+// No function here calls back into Go or keeps a pointer that it is given.
+#cgo noescape ncclapi_load
+#cgo nocallback ncclapi_load
+#cgo noescape ncclapi_unique_id
+#cgo nocallback ncclapi_unique_id
+#cgo noescape ncclapi_init
+#cgo nocallback ncclapi_init
+#cgo noescape ncclapi_split
+#cgo nocallback ncclapi_split
+#cgo noescape ncclapi_shrink
+#cgo nocallback ncclapi_shrink
+#cgo noescape ncclapi_async_error
+#cgo nocallback ncclapi_async_error
+#cgo noescape ncclapi_place
+#cgo nocallback ncclapi_place
+#cgo noescape ncclapi_register
+#cgo nocallback ncclapi_register
+#cgo noescape ncclapi_premul_sum
+#cgo nocallback ncclapi_premul_sum
+#cgo noescape ncclapi_run
+#cgo nocallback ncclapi_run
+*/
+import "C"
+
+import (
+	"errors"
+	"unsafe"
+)
+
+// Cgo reports whether this binary can load NCCL.
+const Cgo = true
+
+// Load opens a library and looks its functions up. With onlyLoaded it takes one that is in the
+// process already, or fails. Call it until it succeeds once, from one goroutine.
+func Load(path string, onlyLoaded bool) error {
+	p := C.CString(path)
+	defer C.free(unsafe.Pointer(p))
+	var message [1024]C.char
+	var only C.int
+	if onlyLoaded {
+		only = 1
+	}
+	if C.ncclapi_load(p, only, &message[0], C.size_t(len(message))) != 0 {
+		return errors.New(C.GoString(&message[0]))
+	}
+	return nil
+}
+
+// Path is the loaded library's.
+func Path() string { return C.GoString(C.ncclapi_path()) }
+
+// Version is 10000*major + 100*minor + patch, or less than 1.
+func Version() int { return int(C.ncclapi_version()) }
+
+func libraryText(r Result) string { return C.GoString(C.ncclapi_error_text(C.int(r))) }
+
+// LastError is NCCL's own words on the last error of the process.
+func LastError(comm uint64) string { return C.GoString(C.ncclapi_last_error(C.uint64_t(comm))) }
+
+// UniqueID makes the id of a new communicator; it opens a socket that ranks connect to.
+func UniqueID(id *[128]byte) Result { return Result(C.ncclapi_unique_id(unsafe.Pointer(id))) }
+
+func (s *Settings) c() (c C.ncclapi_settings, free func()) {
+	c = C.ncclapi_settings{
+		cga_cluster_size: C.int(s.CGAClusterSize), min_ctas: C.int(s.MinCTAs), max_ctas: C.int(s.MaxCTAs), split_share: C.int(s.SplitShare),
+	}
+	if s.NetName == "" {
+		return c, func() {}
+	}
+	c.net_name = C.CString(s.NetName)
+	return c, func() { C.free(unsafe.Pointer(c.net_name)) }
+}
+
+// Init begins to make a communicator; AsyncError tells when it is made.
+func Init(setCurrent uintptr, device, ranks int, id *[128]byte, rank int, s *Settings) (comm uint64, r Result) {
+	c, free := s.c()
+	defer free()
+	var out C.uint64_t
+	r = Result(C.ncclapi_init(C.uintptr_t(setCurrent), C.int(device), C.int(ranks), unsafe.Pointer(id), C.int(rank), &c, &out))
+	return uint64(out), r
+}
+
+// Split begins to make a communicator of the ranks with the same color; negative: none. Peek
+// tells when it is there.
+func Split(setCurrent uintptr, device int, comm uint64, color, key int, s *Settings) (cell uint64, r Result) {
+	c, free := s.c()
+	defer free()
+	var out C.uint64_t
+	r = Result(C.ncclapi_split(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.int(color), C.int(key), &c, &out))
+	return uint64(out), r
+}
+
+// Shrink begins to make a communicator without some ranks, like Split.
+func Shrink(setCurrent uintptr, device int, comm uint64, without []int32, abort bool, s *Settings) (cell uint64, r Result) {
+	c, free := s.c()
+	defer free()
+	var out C.uint64_t
+	var force C.int
+	if abort {
+		force = 1
+	}
+	r = Result(C.ncclapi_shrink(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), (*C.int32_t)(unsafe.SliceData(without)), C.int(len(without)), force, &c, &out))
+	return uint64(out), r
+}
+
+// Peek returns the communicator of a cell, or 0 as long as there is none.
+func Peek(cell uint64) (comm uint64) { return uint64(C.ncclapi_peek(C.uint64_t(cell))) }
+
+// Free frees a cell, once NCCL has no use for it any more.
+func Free(cell uint64) { C.ncclapi_free(C.uint64_t(cell)) }
+
+// Place is which rank of how many a communicator is.
+func Place(comm uint64) (rank, ranks int, r Result) {
+	var a, b C.int
+	r = Result(C.ncclapi_place(C.uint64_t(comm), &a, &b))
+	return int(a), int(b), r
+}
+
+// AsyncError is the state of a communicator: Success, InProgress, or what has gone wrong.
+func AsyncError(comm uint64) Result {
+	var state C.int
+	if r := C.ncclapi_async_error(C.uint64_t(comm), &state); r != 0 {
+		return Result(r)
+	}
+	return Result(state)
+}
+
+// Finalize begins to end a communicator; AsyncError tells when it is ended.
+func Finalize(setCurrent uintptr, device int, comm uint64) Result {
+	return Result(C.ncclapi_finalize(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm)))
+}
+
+// Destroy frees a communicator that is finalized.
+func Destroy(setCurrent uintptr, device int, comm uint64) Result {
+	return Result(C.ncclapi_destroy(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm)))
+}
+
+// Abort ends what a communicator is doing and frees it.
+func Abort(setCurrent uintptr, device int, comm uint64) Result {
+	return Result(C.ncclapi_abort(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm)))
+}
+
+// Register makes memory known to a communicator.
+func Register(setCurrent uintptr, device int, comm uint64, addr uintptr, n int) (handle uint64, r Result) {
+	var out C.uint64_t
+	r = Result(C.ncclapi_register(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(addr), C.size_t(n), &out))
+	return uint64(out), r
+}
+
+// Deregister undoes Register.
+func Deregister(setCurrent uintptr, device int, comm, handle uint64) Result {
+	return Result(C.ncclapi_deregister(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(handle)))
+}
+
+// PreMulSum makes an operation that multiplies by the scalar, of the type's size, and adds.
+func PreMulSum(comm uint64, scalar []byte, dataType int) (op int, r Result) {
+	var out C.int
+	p := C.CBytes(scalar)
+	defer C.free(p)
+	r = Result(C.ncclapi_premul_sum(C.uint64_t(comm), p, C.int(dataType), &out))
+	return int(out), r
+}
+
+// RedOpDestroy frees an operation of PreMulSum.
+func RedOpDestroy(comm uint64, op int) Result {
+	return Result(C.ncclapi_redop_destroy(C.uint64_t(comm), C.int(op)))
+}
+
+// Run enqueues operations on a stream in one call: one as it is, several as a group.
+func Run(setCurrent uintptr, device int, comm uint64, stream uintptr, ops []Op) Result {
+	if len(ops) == 0 {
+		return Success
+	}
+	return Result(C.ncclapi_run(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(stream), (*C.ncclapi_op)(unsafe.Pointer(&ops[0])), C.int(len(ops))))
+}
+
+// opSize is compared with Go's by a test.
+const opSize = C.sizeof_ncclapi_op

@@ -1,0 +1,70 @@
+//go:build !cgo
+
+package ncclapi
+
+import "errors"
+
+// Cgo reports whether this binary can load NCCL.
+const Cgo = false
+
+// Load reports that this binary cannot use NCCL.
+func Load(string, bool) error { return errors.New("this binary was built without cgo") }
+
+// Path is always "".
+func Path() string { return "" }
+
+// Version is always 0.
+func Version() int { return 0 }
+
+func libraryText(Result) string { return "" }
+
+// LastError is always "".
+func LastError(uint64) string { return "" }
+
+// UniqueID fails.
+func UniqueID(*[128]byte) Result { return NotLoaded }
+
+// Init fails.
+func Init(uintptr, int, int, *[128]byte, int, *Settings) (uint64, Result) { return 0, NotLoaded }
+
+// Split fails.
+func Split(uintptr, int, uint64, int, int, *Settings) (uint64, Result) { return 0, NotLoaded }
+
+// Shrink fails.
+func Shrink(uintptr, int, uint64, []int32, bool, *Settings) (uint64, Result) { return 0, NotLoaded }
+
+// Peek returns nothing.
+func Peek(uint64) uint64 { return 0 }
+
+// Free does nothing.
+func Free(uint64) {}
+
+// Place fails.
+func Place(uint64) (rank, ranks int, r Result) { return 0, 0, NotLoaded }
+
+// AsyncError fails.
+func AsyncError(uint64) Result { return NotLoaded }
+
+// Finalize fails.
+func Finalize(uintptr, int, uint64) Result { return NotLoaded }
+
+// Destroy fails.
+func Destroy(uintptr, int, uint64) Result { return NotLoaded }
+
+// Abort fails.
+func Abort(uintptr, int, uint64) Result { return NotLoaded }
+
+// Register fails.
+func Register(uintptr, int, uint64, uintptr, int) (uint64, Result) { return 0, NotLoaded }
+
+// Deregister fails.
+func Deregister(uintptr, int, uint64, uint64) Result { return NotLoaded }
+
+// PreMulSum fails.
+func PreMulSum(uint64, []byte, int) (int, Result) { return 0, NotLoaded }
+
+// RedOpDestroy fails.
+func RedOpDestroy(uint64, int) Result { return NotLoaded }
+
+// Run fails.
+func Run(uintptr, int, uint64, uintptr, []Op) Result { return NotLoaded }

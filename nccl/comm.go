@@ -1,0 +1,231 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/ncclapi"
+	"go.millstream.dev/mem"
+)
+
+// Config says how a communicator is made. The zero value is device 0 with NCCL's defaults.
+type Config struct {
+	// Device is the GPU of this rank.
+	Device int
+	// CGAClusterSize, MinCTAs, MaxCTAs bound the blocks of a kernel (NCCL_CGA_CLUSTER_SIZE,
+	// NCCL_MIN_CTAS, NCCL_MAX_CTAS). Default 0: NCCL chooses.
+	CGAClusterSize, MinCTAs, MaxCTAs int
+	// NetName is the network plugin to use, such as "IB" or "Socket" (NCCL_NET). Default:
+	// NCCL chooses.
+	NetName string
+	// SplitShare lets communicators of Split and Shrink use this one's resources. Default off.
+	SplitShare bool
+}
+
+func (cfg *Config) settings() *ncclapi.Settings {
+	s := &ncclapi.Settings{CGAClusterSize: cfg.CGAClusterSize, MinCTAs: cfg.MinCTAs, MaxCTAs: cfg.MaxCTAs, NetName: cfg.NetName}
+	if cfg.SplitShare {
+		s.SplitShare = 1
+	}
+	return s
+}
+
+// Comm is one rank of a communicator. Its methods are safe for concurrent use, and take turns.
+type Comm struct {
+	cfg        Config
+	rank, size int
+	setCurrent uintptr
+
+	// turn holds one token: who has it may call NCCL for this communicator. It is a channel
+	// so that waiting for it ends with a context.
+	turn     chan struct{}
+	handle   uint64   // owned by the holder of turn; 0 when it is closed or aborted
+	cells    []uint64 // of Split and Shrink; owned by the holder of turn
+	aborting atomic.Bool
+
+	mu  sync.Mutex
+	err error // why it is of no use any more
+}
+
+// Init joins a communicator of size ranks as rank. All ranks call it with the same id, in any
+// order; it returns when all have joined. When ctx ends earlier this rank gives up and the
+// others do not get through either, until their own contexts end.
+func Init(ctx context.Context, cfg Config, id UniqueID, rank, size int) (*Comm, error) {
+	if size < 1 || rank < 0 || rank >= size {
+		return nil, fmt.Errorf("nccl: rank %d of %d: ranks are 0 to size-1", rank, size)
+	}
+	if err := Available(); err != nil {
+		return nil, err
+	}
+	c, err := newComm(cfg, rank, size)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	raw := [128]byte(id)
+	var r ncclapi.Result
+	c.handle, r = ncclapi.Init(c.setCurrent, cfg.Device, size, &raw, rank, cfg.settings())
+	return c.started(ctx, fmt.Sprintf("init of rank %d of %d", rank, size), r)
+}
+
+func newComm(cfg Config, rank, size int) (*Comm, error) {
+	if _, err := cuda.DeviceByOrdinal(cfg.Device); err != nil {
+		return nil, fmt.Errorf("nccl: %w", err)
+	}
+	hooks, ok := mem.Hooks()
+	if !ok {
+		return nil, errors.New("nccl: package cuda has no hooks: it was built without cgo")
+	}
+	c := &Comm{cfg: cfg, rank: rank, size: size, setCurrent: hooks.SetCurrent, turn: make(chan struct{}, 1)}
+	c.turn <- struct{}{}
+	return c, nil
+}
+
+// started waits for a communicator that is being made.
+func (c *Comm) started(ctx context.Context, op string, r ncclapi.Result) (*Comm, error) {
+	<-c.turn
+	defer func() { c.turn <- struct{}{} }()
+	if err := c.settle(ctx, op, r); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Rank is this process's number in the communicator, from 0.
+func (c *Comm) Rank() int { return c.rank }
+
+// Size is the number of ranks.
+func (c *Comm) Size() int { return c.size }
+
+// Device is the GPU of this rank.
+func (c *Comm) Device() int { return c.cfg.Device }
+
+// Err is why the communicator is of no use any more, or nil.
+func (c *Comm) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// fail keeps the first reason and returns it.
+func (c *Comm) fail(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+	return c.err
+}
+
+// acquire takes the right to call NCCL; the caller gives it back by release.
+func (c *Comm) acquire(ctx context.Context) error {
+	select {
+	case <-c.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := c.Err(); err != nil {
+		c.release()
+		return err
+	}
+	if c.aborting.Load() {
+		err := c.abort(ErrAborted)
+		c.release()
+		return err
+	}
+	return nil
+}
+
+func (c *Comm) release() { c.turn <- struct{}{} }
+
+// settle waits, with the turn, until NCCL has done what a call began. Another rank's failure,
+// the end of ctx and Abort end the communicator.
+func (c *Comm) settle(ctx context.Context, op string, r ncclapi.Result) error {
+	const longest = time.Millisecond
+	for pause := 5 * time.Microsecond; r == ncclapi.InProgress; pause = min(2*pause, longest) {
+		if c.handle == 0 {
+			break // nothing to ask: the call has failed without making one
+		}
+		if r = ncclapi.AsyncError(c.handle); r != ncclapi.InProgress {
+			break
+		}
+		if c.aborting.Load() {
+			return c.abort(ErrAborted)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return c.abort(fmt.Errorf("nccl: %s: %w: %w", op, context.Cause(ctx), ErrAborted))
+		case <-timer.C:
+		}
+	}
+	if r == ncclapi.Success {
+		return nil
+	}
+	err := &Error{Op: op, Result: Result(r), Detail: ncclapi.LastError(c.handle)}
+	if r == ncclapi.InvalidArgument || r == ncclapi.NoSymbol {
+		if c.handle != 0 && ncclapi.AsyncError(c.handle) == ncclapi.Success {
+			return err // refused before anything was begun: the communicator is as it was
+		}
+	}
+	return c.abort(err)
+}
+
+// abort frees the communicator, with the turn, and returns why.
+func (c *Comm) abort(why error) error {
+	if c.handle != 0 {
+		ncclapi.Abort(c.setCurrent, c.cfg.Device, c.handle)
+		c.handle = 0
+	}
+	return c.fail(why)
+}
+
+// Abort ends the communicator at once, with whatever is under way on this rank. Operations of
+// other ranks that wait for this one end when their contexts do, or when NCCL notices.
+func (c *Comm) Abort() {
+	c.aborting.Store(true) // whoever waits with the turn sees it
+	<-c.turn
+	if c.Err() == nil {
+		c.fail(c.abort(ErrAborted))
+	}
+	c.release()
+}
+
+// Close waits for what this rank has enqueued, ends the communicator and frees it. All ranks
+// should call it. When ctx ends earlier it aborts. Closing again does nothing; closing what has
+// failed frees nothing more and returns nil.
+func (c *Comm) Close(ctx context.Context) error {
+	if c.Err() != nil {
+		return nil
+	}
+	if err := c.acquire(ctx); err != nil {
+		if c.Err() != nil {
+			return nil
+		}
+		c.Abort()
+		return err
+	}
+	defer c.release()
+	if err := c.settle(ctx, "close", ncclapi.Finalize(c.setCurrent, c.cfg.Device, c.handle)); err != nil {
+		return err
+	}
+	r := ncclapi.Destroy(c.setCurrent, c.cfg.Device, c.handle)
+	c.handle = 0
+	for _, cell := range c.cells {
+		ncclapi.Free(cell)
+	}
+	c.cells = nil
+	c.fail(ErrClosed)
+	if r != ncclapi.Success {
+		return &Error{Op: "close", Result: Result(r)}
+	}
+	return nil
+}

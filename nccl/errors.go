@@ -1,0 +1,53 @@
+package nccl
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.millstream.dev/internal/ncclapi"
+)
+
+// Result is NCCL's answer to a call. It is an error to compare with by errors.Is.
+type Result int32
+
+// Results of NCCL, and NotSupported for what the loaded release lacks.
+const (
+	UnhandledCUDAError Result = Result(ncclapi.UnhandledCUDAError)
+	SystemError        Result = Result(ncclapi.SystemError)
+	InternalError      Result = Result(ncclapi.InternalError)
+	InvalidArgument    Result = Result(ncclapi.InvalidArgument)
+	InvalidUsage       Result = Result(ncclapi.InvalidUsage)
+	RemoteError        Result = Result(ncclapi.RemoteError)
+	NotSupported       Result = Result(ncclapi.NoSymbol)
+)
+
+// Error is NCCL's text of the result.
+func (r Result) Error() string { return ncclapi.Result(r).Text() }
+
+// Error is a failed operation of a communicator.
+type Error struct {
+	Op     string // what was to be done
+	Result Result
+	Detail string // NCCL's own words, if it has some
+}
+
+// Error describes the failure; with NCCL_DEBUG=WARN the library writes more to its log.
+func (e *Error) Error() string {
+	text := fmt.Sprintf("nccl: %s: %v", e.Op, e.Result)
+	if detail := strings.TrimSpace(e.Detail); detail != "" {
+		text += ": " + detail
+	} else if e.Result != NotSupported {
+		text += " (NCCL_DEBUG=WARN makes NCCL say more)"
+	}
+	return text
+}
+
+// Unwrap returns the Result.
+func (e *Error) Unwrap() error { return e.Result }
+
+// ErrClosed: the communicator is closed.
+var ErrClosed = errors.New("nccl: communicator is closed")
+
+// ErrAborted: the communicator was ended by Abort, here or by a context that ended.
+var ErrAborted = errors.New("nccl: communicator is aborted")

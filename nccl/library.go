@@ -1,0 +1,110 @@
+package nccl
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/ncclapi"
+)
+
+// ErrUnavailable: NCCL cannot be used in this process; the error says why.
+var ErrUnavailable = errors.New("NCCL is not available")
+
+// LibraryInfo describes the libnccl that this process uses.
+type LibraryInfo struct {
+	Path    string
+	Version Version
+}
+
+// Version is NCCL's: 10000*major + 100*minor + patch.
+type Version int
+
+// String returns "2.28.3" for 22803.
+func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100) }
+
+var library struct {
+	sync.Mutex
+	info *LibraryInfo
+}
+
+// Available returns nil when NCCL and a GPU can be used, or why not, with what to do about it.
+func Available() error {
+	if _, err := Library(); err != nil {
+		return err
+	}
+	if err := cuda.Available(); err != nil {
+		return fmt.Errorf("nccl: %w: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// Library opens libnccl, once per process, and describes it. It looks at
+// MILLSTREAM_NCCL_LIBRARY, which is final; then for one that is in the process already (PyTorch
+// brings its own), in LD_LIBRARY_PATH and the system's places, and in Python environments.
+func Library() (*LibraryInfo, error) {
+	library.Lock()
+	defer library.Unlock()
+	if library.info != nil {
+		return library.info, nil
+	}
+	if !ncclapi.Cgo {
+		return nil, fmt.Errorf("nccl: %w: this binary was built without cgo: build with CGO_ENABLED=1 and a C compiler", ErrUnavailable)
+	}
+	if err := open(); err != nil {
+		return nil, err // not kept: the user may install the library and try again
+	}
+	path := ncclapi.Path()
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	library.info = &LibraryInfo{Path: path, Version: Version(ncclapi.Version())}
+	return library.info, nil
+}
+
+const soname = "libnccl.so.2"
+
+func open() error {
+	if chosen := os.Getenv("MILLSTREAM_NCCL_LIBRARY"); chosen != "" {
+		if err := ncclapi.Load(chosen, false); err != nil {
+			return fmt.Errorf("nccl: %w: MILLSTREAM_NCCL_LIBRARY: %w: give the path of a %s", ErrUnavailable, err, soname)
+		}
+		return nil
+	}
+	if ncclapi.Load(soname, true) == nil || ncclapi.Load(soname, false) == nil {
+		return nil
+	}
+	var errs []error
+	for _, pattern := range places() {
+		found, _ := filepath.Glob(pattern)
+		for _, path := range found {
+			err := ncclapi.Load(path, false)
+			if err == nil {
+				return nil
+			}
+			errs = append(errs, err)
+		}
+	}
+	return fmt.Errorf("nccl: %w: no usable %s: install it with `apt-get install libnccl2` or `pip install nvidia-nccl-cu13`, or set MILLSTREAM_NCCL_LIBRARY to its path (%w)", ErrUnavailable, soname, errors.Join(errs...))
+}
+
+// places are where the dynamic linker does not look.
+func places() []string {
+	list := []string{"/usr/lib/*-linux-gnu/" + soname, "/usr/lib64/" + soname, "/usr/local/lib/" + soname, "/usr/local/cuda*/lib64/" + soname, "/opt/nccl/lib/" + soname}
+	if d := os.Getenv("CONDA_PREFIX"); d != "" {
+		list = append(list, filepath.Join(d, "lib", soname))
+	}
+	site := filepath.Join("lib/python3*/site-packages/nvidia/nccl/lib", soname)
+	for _, d := range []string{os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX")} {
+		if d != "" {
+			list = append(list, filepath.Join(d, site))
+		}
+	}
+	if d, err := os.UserHomeDir(); err == nil {
+		list = append(list, filepath.Join(d, ".local", site))
+	}
+	return append(list, "/usr/local/"+site, "/usr/local/lib/python3*/dist-packages/nvidia/nccl/lib/"+soname)
+}

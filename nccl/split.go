@@ -1,0 +1,95 @@
+package nccl
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.millstream.dev/internal/ncclapi"
+)
+
+// Split makes communicators of parts of this one: ranks that give the same color are together
+// in a new one, ordered by key, then by their rank here. All ranks call it. A negative color
+// takes part in none and returns nil. This communicator stays as it is. It needs NCCL 2.18.
+func (c *Comm) Split(ctx context.Context, color, key int, cfg Config) (*Comm, error) {
+	color = max(color, -1) // NCCL_SPLIT_NOCOLOR
+	return c.derive(ctx, fmt.Sprintf("split with color %d", color), cfg, color >= 0, func() (uint64, ncclapi.Result) {
+		return ncclapi.Split(c.setCurrent, c.cfg.Device, c.handle, color, key, cfg.settings())
+	})
+}
+
+// Shrink makes a communicator of all ranks but those given; only the ones that stay call it.
+// With abort, operations under way here (on a rank that is gone, say) are ended first; call it
+// then instead of waiting for them. It needs NCCL 2.27.
+func (c *Comm) Shrink(ctx context.Context, without []int, abort bool, cfg Config) (*Comm, error) {
+	list := make([]int32, len(without))
+	for i, rank := range without {
+		if err := c.checkRank("shrink", "rank", rank); err != nil {
+			return nil, err
+		}
+		if rank == c.rank {
+			return nil, fmt.Errorf("nccl: shrink without rank %d, which is this one: it does not take part", rank)
+		}
+		list[i] = int32(rank)
+	}
+	if len(list) == 0 || len(list) >= c.size {
+		return nil, fmt.Errorf("nccl: shrink of %d ranks without %d: name some, not all", c.size, len(list))
+	}
+	return c.derive(ctx, "shrink", cfg, true, func() (uint64, ncclapi.Result) {
+		return ncclapi.Shrink(c.setCurrent, c.cfg.Device, c.handle, list, abort, cfg.settings())
+	})
+}
+
+// derive makes a communicator out of this one, or none if this rank takes no part.
+func (c *Comm) derive(ctx context.Context, op string, cfg Config, part bool, begin func() (cell uint64, r ncclapi.Result)) (*Comm, error) {
+	if err := c.acquire(ctx); err != nil {
+		return nil, err
+	}
+	cell, r := begin()
+	err := c.settle(ctx, op, r)
+	if err == nil && part {
+		err = c.appears(ctx, op, cell)
+	}
+	handle := ncclapi.Peek(cell)
+	// NCCL may still use the cell, and tells nobody when it no longer does: for a rank without a
+	// part it writes NULL into it some time later (seen with 2.28). It goes with this communicator.
+	c.cells = append(c.cells, cell)
+	c.release()
+	if err != nil || !part {
+		return nil, err
+	}
+	cfg.Device = c.cfg.Device
+	made, err := newComm(cfg, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	made.handle = handle
+	if made, err = made.started(ctx, op, ncclapi.InProgress); err != nil {
+		return nil, err
+	}
+	if made.rank, made.size, r = ncclapi.Place(handle); r != ncclapi.Success {
+		made.Abort()
+		return nil, &Error{Op: op, Result: Result(r)}
+	}
+	return made, nil
+}
+
+// appears waits, with the turn, until NCCL has written the new communicator.
+func (c *Comm) appears(ctx context.Context, op string, cell uint64) error {
+	for pause := 5 * time.Microsecond; ncclapi.Peek(cell) == 0; pause = min(2*pause, time.Millisecond) {
+		if r := ncclapi.AsyncError(c.handle); r != ncclapi.Success && r != ncclapi.InProgress {
+			return c.settle(ctx, op, r)
+		}
+		if c.aborting.Load() {
+			return c.abort(ErrAborted)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return c.abort(fmt.Errorf("nccl: %s: %w: %w", op, context.Cause(ctx), ErrAborted))
+		case <-timer.C:
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package nccl
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"go.millstream.dev/internal/ncclapi"
+)
+
+// DataType is what the elements of a buffer are.
+type DataType int32
+
+// NCCL's types. Float8 types need NCCL 2.24 and a GPU of compute capability 9.0.
+const (
+	Int8 DataType = iota
+	Uint8
+	Int32
+	Uint32
+	Int64
+	Uint64
+	Float16
+	Float32
+	Float64
+	BFloat16
+	Float8E4M3
+	Float8E5M2
+)
+
+var typeNames = [...]string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"}
+
+var typeSizes = [...]int{1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}
+
+// Size is the length of an element in bytes, 0 for a type that does not exist.
+func (t DataType) Size() int {
+	if t < 0 || int(t) >= len(typeSizes) {
+		return 0
+	}
+	return typeSizes[t]
+}
+
+// String is numpy's name of the type.
+func (t DataType) String() string {
+	if t.Size() == 0 {
+		return fmt.Sprintf("DataType(%d)", int32(t))
+	}
+	return typeNames[t]
+}
+
+// Op is a reduction.
+type Op int32
+
+// NCCL's operations. Avg divides the sum by the number of ranks. [Comm.PreMulSum] makes more.
+const (
+	Sum Op = iota
+	Prod
+	Max
+	Min
+	Avg
+)
+
+// String names the operation.
+func (o Op) String() string {
+	if o >= 0 && o <= Avg {
+		return [...]string{"sum", "prod", "max", "min", "avg"}[o]
+	}
+	return fmt.Sprintf("Op(%d)", int32(o))
+}
+
+// UniqueID joins the ranks of one communicator: one rank makes it, all others get it from
+// there. Who has it can join, and it names an address of the rank that made it: treat it as a
+// secret until all have joined.
+type UniqueID [128]byte
+
+// NewUniqueID makes an id and opens the socket, in this process, that the ranks meet at. This
+// process must stay alive until all ranks have joined.
+func NewUniqueID() (UniqueID, error) {
+	if _, err := Library(); err != nil {
+		return UniqueID{}, err
+	}
+	var id [128]byte
+	if r := ncclapi.UniqueID(&id); r != ncclapi.Success {
+		return UniqueID{}, &Error{Op: "make a unique id", Result: Result(r), Detail: ncclapi.LastError(0)}
+	}
+	return UniqueID(id), nil
+}
+
+// MarshalText is 256 hexadecimal digits.
+func (id UniqueID) MarshalText() ([]byte, error) {
+	return hex.AppendEncode(nil, id[:]), nil
+}
+
+// UnmarshalText reads MarshalText's form.
+func (id *UniqueID) UnmarshalText(text []byte) error {
+	if len(text) != 2*len(id) {
+		return fmt.Errorf("nccl: a unique id has %d hexadecimal digits, not %d", 2*len(id), len(text))
+	}
+	if _, err := hex.Decode(id[:], text); err != nil {
+		return errors.Join(errors.New("nccl: a unique id is hexadecimal"), err)
+	}
+	return nil
+}
