@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/comm"
@@ -13,15 +14,26 @@ import (
 
 var bigOnes = client.Func("big-ones", func(_ context.Context, n int) ([]byte, error) { return make([]byte, n), nil })
 
-// servedOver are the schemes over which a worker handed data over, in order.
-func servedOver(w *worker.Worker) string {
-	var out []string
-	for _, x := range w.Transfers() {
-		if !x.Incoming && x.Error == "" {
-			out = append(out, x.Lane)
+// servedOver are the schemes over which a worker handed n results over, in order. It notes a
+// transfer when the client has acknowledged it, so the last may be on its way.
+func (r *rig) servedOver(w *worker.Worker, n int) string {
+	r.t.Helper()
+	for {
+		var out []string
+		for _, x := range w.Transfers() {
+			if !x.Incoming && x.Error == "" {
+				out = append(out, x.Lane)
+			}
+		}
+		if len(out) >= n {
+			return strings.Join(out, " ")
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-r.ctx.Done():
+			r.t.Fatalf("the worker handed over %v, want %d", out, n)
 		}
 	}
-	return strings.Join(out, " ")
 }
 
 // Large results come over the worker's lane once it pays.
@@ -35,7 +47,7 @@ func TestResultsOverLanes(t *testing.T) {
 			t.Fatalf("%d bytes, %v", len(b), err)
 		}
 	}
-	if got := servedOver(w); got != "tcp tcp inproc inproc" {
+	if got := r.servedOver(w, 4); got != "tcp tcp inproc inproc" {
 		t.Errorf("results came over %s", got)
 	}
 }
@@ -70,7 +82,7 @@ func TestResultsWithoutLanes(t *testing.T) {
 		}
 	}
 	for _, w := range []*worker.Worker{without, with} {
-		if got := servedOver(w); got != "tcp tcp tcp" {
+		if got := r.servedOver(w, 3); got != "tcp tcp tcp" {
 			t.Errorf("results of %s came over %s", w.Address(), got)
 		}
 	}
