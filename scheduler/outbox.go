@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/wire"
@@ -21,7 +22,31 @@ type batch struct {
 	body   []byte
 	n      int
 	frames []wire.Frame
+	marks  []int  // where body holds the index of a frame
 	after  uint64 // the journal's position that must be on disk before it leaves
+}
+
+// mark appends the index of the next frame to body, which goes on from b's: in a form of
+// fixed length, since it changes when batches are merged.
+func (b *batch) mark(body []byte) []byte {
+	b.marks = append(b.marks, len(body))
+	return binary.BigEndian.AppendUint32(append(body, 0xce), uint32(1+len(b.frames)))
+}
+
+// merge appends the messages of next, which is of no use afterwards.
+func (b *batch) merge(next *batch) {
+	at := len(b.body) - listHead
+	b.body = append(b.body, next.body[listHead:]...)
+	for _, m := range next.marks {
+		index := b.body[at+m+1 : at+m+5]
+		binary.BigEndian.PutUint32(index, binary.BigEndian.Uint32(index)+uint32(len(b.frames)))
+		b.marks = append(b.marks, at+m)
+	}
+	b.frames = append(b.frames, next.frames...)
+	b.n += next.n
+	b.after = max(b.after, next.after)
+	next.frames = nil
+	next.recycle()
 }
 
 // marker appends a reference to a group of frames, which the batch takes over.
@@ -32,7 +57,7 @@ func (b *batch) serialized(s *wire.Serialized) {
 	}
 	b.body = msgpack.AppendMapHeader(b.body, 1)
 	b.body = msgpack.AppendString(b.body, "__Serialized__")
-	b.body = msgpack.AppendInt(b.body, int64(1+len(b.frames)))
+	b.body = b.mark(b.body)
 	b.frames = append(b.frames, wire.HeapFrame(s.Header))
 	for _, f := range s.Frames {
 		b.frames = append(b.frames, f.Retain())
@@ -57,6 +82,9 @@ type outbox struct {
 	// commit, when set, waits until the journal is on disk up to a position.
 	commit func(ctx context.Context, position uint64) error
 	reuse  bool // the transport has copied what it wrote when Write returns
+	// interval is the least time from one message to the next; 0 sends at once. What is said
+	// after a pause always leaves at once.
+	interval time.Duration
 
 	// The loop's:
 	open   *batch
@@ -68,6 +96,8 @@ type outbox struct {
 	closing bool
 	sent    int64
 	batches int64
+
+	last time.Time // of the sender: when it last wrote
 
 	wake   chan struct{}
 	ctx    context.Context
@@ -121,7 +151,7 @@ func freshBatch() *batch {
 // recycle keeps a batch's memory for another one.
 func (b *batch) recycle() {
 	if cap(b.body) <= 4*batchBytes {
-		*b = batch{body: b.body[:listHead]}
+		*b = batch{body: b.body[:listHead], marks: b.marks[:0]}
 		spareBatches.Put(b)
 	}
 }
@@ -173,6 +203,7 @@ func (o *outbox) flush(after uint64) error {
 func (o *outbox) run() {
 	defer close(o.done)
 	for {
+		o.pace()
 		b, closing := o.take()
 		if b == nil && closing {
 			return
@@ -197,10 +228,41 @@ func (o *outbox) run() {
 	}
 }
 
-// mergeBytes is up to where batches that wait are sent as one.
-const mergeBytes = 2 * batchBytes
+// pace waits until the interval since the last message is over, or the peer is to be let go.
+func (o *outbox) pace() {
+	rest := o.interval - time.Since(o.last)
+	if o.interval == 0 || rest <= 0 {
+		return
+	}
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return
+		case <-o.comm.Done():
+			return
+		case <-o.ctx.Done():
+			return
+		case <-o.wake: // what has come is found by take
+			o.mu.Lock()
+			closing := o.closing
+			o.mu.Unlock()
+			if closing {
+				return
+			}
+		}
+	}
+}
 
-// take returns the next batch, with those merged into it that have no frames.
+const (
+	// mergeBytes is up to where batches that wait are sent as one.
+	mergeBytes = 2 * batchBytes
+	// mergeFrames and mergeFrameBytes bound the frames of what is sent as one.
+	mergeFrames, mergeFrameBytes = 2048, 4 << 20
+)
+
+// take returns the next batch, with what else waits merged into it.
 func (o *outbox) take() (b *batch, closing bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -208,19 +270,18 @@ func (o *outbox) take() (b *batch, closing bool) {
 		return nil, o.closing
 	}
 	b = o.queue[0]
-	o.bytes -= b.size()
+	size := b.size()
 	n := 1
-	for ; n < len(o.queue) && len(b.frames) == 0; n++ {
+	for ; n < len(o.queue); n++ {
 		next := o.queue[n]
-		if len(next.frames) > 0 || len(b.body)+len(next.body) > mergeBytes {
+		more := next.size()
+		if len(b.body)+len(next.body) > mergeBytes || len(b.frames)+len(next.frames) > mergeFrames || len(next.frames) > 0 && size+more > mergeFrameBytes {
 			break
 		}
-		o.bytes -= next.size()
-		b.body = append(b.body, next.body[listHead:]...)
-		b.n += next.n
-		b.after = max(b.after, next.after)
-		next.recycle()
+		size += more
+		b.merge(next)
 	}
+	o.bytes = max(0, o.bytes-size)
 	o.queue = append(o.queue[:0], o.queue[n:]...)
 	return b, o.closing
 }
@@ -234,6 +295,9 @@ func (o *outbox) write(b *batch) error {
 	b.body[0] = 0xdd // a list whose length has four bytes
 	binary.BigEndian.PutUint32(b.body[1:listHead], uint32(b.n))
 	m := &wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(b.body)}, b.frames...)}
+	if o.interval > 0 {
+		o.last = time.Now()
+	}
 	err := o.comm.Write(o.ctx, m)
 	releaseFrames(b.frames)
 	o.mu.Lock()

@@ -218,3 +218,50 @@ func TestOutboxWaitsForCommit(t *testing.T) {
 	}
 	<-o.done
 }
+
+// Between two messages to a process of Python's lies an interval, in which more gathers; frames
+// stay with their messages. Who is let go does not wait for it.
+func TestOutboxInterval(t *testing.T) {
+	near, far := pipe(t)
+	o := newOutbox(near, 1<<20, nil)
+	o.interval = time.Hour
+	o.start()
+	const n = 20
+	say := func(i int) {
+		b := o.begin()
+		b.serialized(value(t, fmt.Sprint("v", i)))
+		if err := o.flush(0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() []any {
+		m, err := far.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Release()
+		v, err := wire.Decode(m, wire.DecodeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.([]any)
+	}
+	say(0) // after a pause: at once
+	if got := read(); len(got) != 1 || string(got[0].([]byte)) != "v0" {
+		t.Fatalf("first %v", got)
+	}
+	for i := 1; i < n; i++ {
+		say(i)
+	}
+	o.finish()
+	got := read()
+	if len(got) != n-1 {
+		t.Fatalf("%d messages came at the end, want %d together", len(got), n-1)
+	}
+	for i, v := range got {
+		if string(v.([]byte)) != fmt.Sprint("v", i+1) {
+			t.Errorf("message %d has %q", i+1, v)
+		}
+	}
+	<-o.done
+}

@@ -151,7 +151,7 @@ func (b *batch) runSpec(body []byte, t *state.Task) []byte {
 	}
 	body = msgpack.AppendMapHeader(body, 1)
 	body = msgpack.AppendString(body, "__Pickled__")
-	body = msgpack.AppendInt(body, int64(1+len(b.frames)))
+	body = b.mark(body)
 	shared := t.Shared()
 	size := len(shared) + len(p.pickle)
 	h := make([]byte, 0, size+64+p.n)

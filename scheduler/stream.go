@@ -37,8 +37,17 @@ func (s *Scheduler) newStream(c comm.Comm) *stream {
 	if s.journal != nil {
 		commit = s.commit
 	}
-	return &stream{s: s, comm: c, ours: c.Info().Millstream != nil, out: newOutbox(c, s.cfg.Outgoing, commit), credits: make(chan struct{}, streamCredits)}
+	st := &stream{s: s, comm: c, ours: c.Info().Millstream != nil, out: newOutbox(c, s.cfg.Outgoing, commit), credits: make(chan struct{}, streamCredits)}
+	if !st.ours {
+		st.out.interval = pythonInterval
+	}
+	return st
 }
+
+// pythonInterval is how often Python's processes are sent something at most. Reading a message
+// costs them a turn of their event loop however little is in it, so Dask's scheduler waits too
+// (5 ms for workers, 2 ms for clients). Go's get everything at once.
+const pythonInterval = 2 * time.Millisecond
 
 func (st *stream) credit() { <-st.credits }
 

@@ -104,8 +104,10 @@ func (s *Scheduler) checkRelease(ctx context.Context, peer string, versions any)
 	case daskver.Newer, daskver.Unknown:
 		s.log.Warn(text)
 	}
-	if !s.cfg.Python.Off {
-		_, _ = s.interpreter(ctx) // its absence is told to those whose graphs need it
+	// Python will be needed soon, and takes a second or two to start. Its absence is told to
+	// those whose graphs need it.
+	if pool, err := s.materialisers(ctx); err == nil {
+		pool.Spare()
 	}
 	return nil
 }

@@ -42,6 +42,9 @@ type lent struct {
 	p     *Process
 	busy  bool // in use, or starting
 	timer *time.Timer
+	// starting, of a spare one that is being started, is closed when that has ended, well or
+	// not. Who needs it meanwhile takes it over and waits.
+	starting chan struct{}
 }
 
 // NewPool starts nothing yet.
@@ -70,6 +73,11 @@ func (l *Pool) Acquire(ctx context.Context, owner string) (p *Process, release f
 				return nil, nil, ctx.Err()
 			}
 		}
+		if ok, err := l.arrived(ctx, c); err != nil {
+			return nil, nil, err
+		} else if !ok {
+			continue
+		}
 		if c.p == nil {
 			p, err := l.start(ctx)
 			if err != nil {
@@ -81,7 +89,7 @@ func (l *Pool) Acquire(ctx context.Context, owner string) (p *Process, release f
 			l.drop(c)
 			continue
 		}
-		l.spare()
+		l.Spare()
 		return c.p, func() { l.give(c) }, nil
 	}
 }
@@ -117,9 +125,11 @@ func (l *Pool) take(owner string) (*lent, <-chan struct{}, error) {
 	if l.ctx.Err() != nil {
 		return nil, nil, ErrClosed
 	}
-	var spare, idle *lent
+	var spare, coming, idle *lent
 	for _, c := range l.all {
 		switch {
+		case c.busy && c.owner == "":
+			coming = c
 		case c.busy:
 		case c.owner == owner:
 			c.use()
@@ -130,7 +140,7 @@ func (l *Pool) take(owner string) (*lent, <-chan struct{}, error) {
 			idle = c // the one that has waited longest: give puts them at the end
 		}
 	}
-	if spare != nil {
+	if spare = cmp.Or(spare, coming); spare != nil {
 		spare.owner = owner
 		spare.use()
 		return spare, nil, nil
@@ -216,26 +226,59 @@ func (l *Pool) wake() {
 	l.freed = make(chan struct{})
 }
 
-// spare starts a child for the next owner: a start takes long, since Dask is imported.
-func (l *Pool) spare() {
+// arrived waits for a child that was taken over while it was being started. It reports
+// whether there is one to use, or a place to start one at.
+func (l *Pool) arrived(ctx context.Context, c *lent) (bool, error) {
+	l.mu.Lock()
+	starting := c.starting
+	l.mu.Unlock()
+	if starting == nil {
+		return true, nil
+	}
+	select {
+	case <-starting:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		c.starting = nil
+		return c.p != nil, nil
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.owner = "" // it is for the next one again
+	select {
+	case <-starting:
+		c.starting, c.busy = nil, false
+		l.wake()
+	default:
+	}
+	return false, ctx.Err()
+}
+
+// Spare starts a child for the next owner, if there is none: a start takes long, since Dask is
+// imported. It does not wait for it.
+func (l *Pool) Spare() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cfg.NoSpare || l.ctx.Err() != nil || len(l.all) >= l.cfg.Size || slices.ContainsFunc(l.all, func(c *lent) bool { return c.owner == "" }) {
 		return
 	}
-	c := &lent{busy: true}
+	c := &lent{busy: true, starting: make(chan struct{})}
 	l.all = append(l.all, c)
 	l.wg.Go(func() {
+		defer close(c.starting) // the field is nil only for those who have seen it closed
 		p, err := l.start(l.ctx)
 		if err != nil {
-			l.drop(c) // whoever needs one is told
+			l.drop(c) // whoever needs one starts it anew, and is told
 			return
 		}
 		l.put(c, p)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		c.busy = false
-		l.wake()
+		if c.owner == "" {
+			c.busy, c.starting = false, nil
+			l.wake()
+		}
 	})
 }
 

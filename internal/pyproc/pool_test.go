@@ -3,6 +3,7 @@ package pyproc
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -145,5 +146,40 @@ func TestPoolErrors(t *testing.T) {
 	release()
 	if _, _, err := l.Acquire(testContext(t), "a"); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A spare child that is still starting serves whoever comes first; one who gives up leaves it
+// to the next.
+func TestPoolTakesTheComingSpare(t *testing.T) {
+	l := NewPool(PoolConfig{Size: 1, Config: echoConfig(t)})
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	l.Spare()
+	l.Spare() // there is one
+	over, cancel := context.WithCancel(testContext(t))
+	cancel()
+	if _, _, err := l.Acquire(over, "hasty"); !errors.Is(err, context.Canceled) {
+		t.Errorf("without time: %v", err)
+	}
+	p, release, err := l.Acquire(testContext(t), "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := l.Current(); len(all) != 1 || all[0] != p {
+		t.Errorf("%d children run, the spare one is used: %v", len(all), all)
+	}
+	if _, err := p.Call(testContext(t), "echo", nil, nil); err != nil {
+		t.Error(err)
+	}
+	release()
+	broken := NewPool(PoolConfig{Size: 1, Config: Config{Python: interpreter(t), Module: "millstream.nothing", Logger: echoConfig(t).Logger}})
+	defer broken.Close()
+	broken.Spare()
+	if _, _, err := broken.Acquire(testContext(t), "first"); err == nil || !strings.Contains(err.Error(), "nothing") {
+		t.Errorf("a child that cannot start: %v", err)
 	}
 }
