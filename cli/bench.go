@@ -97,18 +97,10 @@ Peers
 	flags.IntVar(&o.Device, "device", 0, "CUDA device for --mem cuda")
 	flags.BoolVar(&o.Quick, "quick", false, "a run of less than 30 s: fewer cases, sizes and rounds")
 	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
-	complete := func(values []string) cobra.CompletionFunc {
-		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
-	}
-	for flag, values := range map[string][]string{
+	completeFlags(cmd, map[string][]string{
 		"case": ucxbench.CaseNames(), "setting": ucxbench.SettingNames, "mode": ucxbench.ModeNames, "mem": ucxbench.MemNames,
 		"endpoint": ucxbench.EndpointNames, "peers": ucxbench.PeerNames,
-	} {
-		// It fails only for a flag that does not exist.
-		if err := cmd.RegisterFlagCompletionFunc(flag, complete(values)); err != nil {
-			panic(err)
-		}
-	}
+	})
 	return cmd
 }
 

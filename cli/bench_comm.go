@@ -62,13 +62,9 @@ Peers
 	flags.DurationVar(&o.IdleTime, "idle-time", 0, "length of idle-cpu (default 5s, quick 2s)")
 	flags.BoolVar(&o.Quick, "quick", false, "fewer and shorter rounds")
 	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
-	for flag, values := range map[string][]string{
+	completeFlags(cmd, map[string][]string{
 		"case": commbench.CaseNames(), "setting": commbench.SettingNames(), "peers": {commbench.PeerName},
-	} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // only for a flag that does not exist
-		}
-	}
+	})
 	return cmd
 }
 
@@ -86,17 +82,10 @@ func aboutList[T any](list []T, about func(T) (name, text string)) string {
 const commScript = "tests/interop/peers/bench_comm.py"
 
 func (f *benchCommFlags) programs() (commbench.Programs, error) {
-	p := commbench.Programs{Go: func(ctx context.Context) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, "/proc/self/exe", benchCommPeerName)
-		cmd.Args[0] = os.Args[0] // a binary of several commands goes by its name
-		return cmd
-	}}
-	switch f.peers {
-	case "":
-		return p, nil
-	case allPeers, commbench.PeerName:
-	default:
-		return p, usagef("unknown peer %q; there is %s", f.peers, commbench.PeerName)
+	p := commbench.Programs{Go: func(ctx context.Context) *exec.Cmd { return ownCommand(ctx, benchCommPeerName) }}
+	wanted, err := onePeer(f.peers, commbench.PeerName)
+	if err != nil || !wanted {
+		return p, err
 	}
 	python, script, err := benchpeer.FindPython(commbench.PeerName, commScript, os.Environ())
 	if err != nil {

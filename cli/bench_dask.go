@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 
 	"github.com/spf13/cobra"
 
@@ -62,11 +61,7 @@ Python is needed without --peers, too: it is what is served.`,
 	flags.IntVar(&o.Seed, "seed", 0, "of the random graph and rows (default 1)")
 	flags.BoolVar(&o.Quick, "quick", false, "small graphs, one round")
 	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
-	for flag, values := range map[string][]string{"case": daskbench.CaseNames(), "peers": {daskbench.PeerName}} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // only for a flag that does not exist
-		}
-	}
+	completeFlags(cmd, map[string][]string{"case": daskbench.CaseNames(), "peers": {daskbench.PeerName}})
 	return cmd
 }
 
@@ -77,22 +72,15 @@ func (f *benchDaskFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	if err := f.options.Complete(); err != nil {
 		return usageError{err}
 	}
-	switch f.peers {
-	case "":
-	case allPeers, daskbench.PeerName:
-		f.options.Peer = true
-	default:
-		return usagef("unknown peer %q; there is %s", f.peers, daskbench.PeerName)
+	var err error
+	if f.options.Peer, err = onePeer(f.peers, daskbench.PeerName); err != nil {
+		return err
 	}
 	python, script, err := benchpeer.FindPython(daskbench.PeerName, daskScript, os.Environ())
 	if err != nil {
 		return err
 	}
-	programs := daskbench.Programs{Python: python, Client: script, Millstream: func(ctx context.Context, args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
-		cmd.Args[0] = os.Args[0] // a binary of several commands goes by its name
-		return cmd
-	}}
+	programs := daskbench.Programs{Python: python, Client: script, Millstream: ownCommand}
 	report := benchReport{json: f.json, rounds: f.options.Rounds, counts: "median"}
 	return report.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
 		return daskbench.Run(ctx, programs, f.options, sink, progress)

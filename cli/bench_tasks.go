@@ -69,11 +69,7 @@ A full run with Dask takes an hour, nearly all of it Dask's; --quick a few minut
 	flags.StringVar(&o.Profile, "profile", "", "folder for CPU profiles of our processes")
 	flags.BoolVar(&o.Quick, "quick", false, "smaller graphs, one round")
 	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
-	for flag, values := range map[string][]string{"case": taskbench.CaseNames(), "peers": {taskbench.PeerName}} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // only for a flag that does not exist
-		}
-	}
+	completeFlags(cmd, map[string][]string{"case": taskbench.CaseNames(), "peers": {taskbench.PeerName}})
 	return cmd
 }
 
@@ -81,17 +77,10 @@ A full run with Dask takes an hour, nearly all of it Dask's; --quick a few minut
 const tasksScript = "tests/interop/peers/bench_tasks.py"
 
 func (f *benchTasksFlags) programs() (taskbench.Programs, error) {
-	p := taskbench.Programs{Go: func(ctx context.Context) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, "/proc/self/exe", benchTasksPeerName)
-		cmd.Args[0] = os.Args[0] // a binary of several commands goes by its name
-		return cmd
-	}}
-	switch f.peers {
-	case "":
-		return p, nil
-	case allPeers, taskbench.PeerName:
-	default:
-		return p, usagef("unknown peer %q; there is %s", f.peers, taskbench.PeerName)
+	p := taskbench.Programs{Go: func(ctx context.Context) *exec.Cmd { return ownCommand(ctx, benchTasksPeerName) }}
+	wanted, err := onePeer(f.peers, taskbench.PeerName)
+	if err != nil || !wanted {
+		return p, err
 	}
 	python, script, err := benchpeer.FindPython(taskbench.PeerName, tasksScript, os.Environ())
 	if err != nil {
