@@ -32,10 +32,16 @@ type Host struct {
 	Dial    comm.DialConfig
 	// Resolve, when set, gives results that are in this worker's memory.
 	Resolve func(Key) (*Value, bool)
+	// Lanes tells that the worker has a second connection for data, which is not encrypted,
+	// and Trusted that such may leave the machine (--lanes=trusted). Boot identifies the
+	// machine since its start.
+	Lanes, Trusted bool
+	Boot           string
 
-	mu     sync.Mutex // owns all below
-	shared map[any]*sharedThing
-	closed bool
+	mu       sync.Mutex // owns all below
+	shared   map[any]*sharedThing
+	channels map[string]ChannelAcceptor
+	closed   bool
 }
 
 type sharedThing struct {
@@ -83,7 +89,7 @@ func (h *Host) Close() error {
 	h.mu.Lock()
 	h.closed = true
 	things := h.shared
-	h.shared = nil
+	h.shared, h.channels = nil, nil
 	h.mu.Unlock()
 	var errs []error
 	for _, s := range things {

@@ -18,6 +18,7 @@ import (
 var roles = rpc.Roles{
 	"get_data":            {secure.Worker, secure.Client, secure.Scheduler},
 	"millstream-lanes":    {secure.Worker},
+	task.ChannelOp:        {secure.Worker},
 	"shuffle_receive":     {secure.Worker, secure.Scheduler}, // the next two are of P2P shuffles
 	"shuffle_inputs_done": {secure.Worker, secure.Scheduler},
 	"update_data":         {secure.Worker, secure.Client, secure.Scheduler}, // clients within tasks scatter
@@ -37,6 +38,7 @@ func (w *Worker) addHandlers() {
 	s.Handle("gather", w.gatherOp)
 	s.Handle("free_keys", w.freeKeys)
 	s.Handle("millstream-lanes", w.tellLanes)
+	rpc.Handle(s, task.ChannelOp, w.channel)
 	s.Handle("run", w.inPython(w.runOp, runsPython))
 	s.Handle("run_coroutine", w.inPython(w.runOp, runsPython))
 	s.Handle("actor_execute", w.inPython(w.actorExecute, w.isPythonActor))

@@ -197,7 +197,8 @@ func (w *Worker) start(ctx context.Context) error {
 			return err
 		}
 	}
-	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Network: w.cfg.Network, Dial: w.cfg.Dial, Resolve: w.resolve}
+	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Network: w.cfg.Network, Dial: w.cfg.Dial, Resolve: w.resolve,
+		Lanes: w.laneAddress != "", Trusted: w.cfg.Lanes.Trusted, Boot: bootID()}
 	w.state = state.New(w.stateConfig())
 	for range w.cfg.Threads {
 		w.startExecutor()

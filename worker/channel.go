@@ -1,0 +1,45 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+)
+
+type channelArgs struct {
+	Kind  string `rpc:"kind"`
+	Hello []byte `rpc:"hello"`
+}
+
+// channel answers ChannelOp: it hands the comm to whoever accepts channels of the kind, for
+// as long as they want it (see task.Host.ServeChannels).
+func (w *Worker) channel(ctx context.Context, r *rpc.Request, in channelArgs) (any, error) {
+	if len(in.Hello) > task.MaxChannelHello {
+		return nil, &rpc.ArgumentError{Op: r.Op, Name: "hello", Reason: fmt.Sprintf("%d bytes, %d are allowed", len(in.Hello), task.MaxChannelHello)}
+	}
+	accept, err := w.host.Channels(in.Kind)
+	if err != nil {
+		return nil, err
+	}
+	// From here on it is no request any more: the acceptor may wait for what it belongs to.
+	r.Takeover()
+	serve, err := accept(ctx, append([]byte(nil), in.Hello...))
+	if err != nil {
+		return nil, err
+	}
+	defer r.Comm.Close()
+	m, err := wire.Encode("OK", r.Comm.Info().EncodeOptions())
+	if err != nil {
+		return nil, err
+	}
+	err = r.Comm.Write(ctx, m)
+	m.Release()
+	if err != nil {
+		r.Comm.Abort()
+	}
+	serve(ctx, r.Comm) // also of a comm that has ended: it finds out, and drops it
+	return rpc.NoReply, nil
+}
