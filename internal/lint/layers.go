@@ -17,7 +17,7 @@ var layers = [][]string{
 	{"cmd"},
 	{"."},
 	{"cli"},
-	{"internal/ucxbench", "internal/commbench", "internal/taskbench", "internal/daskbench", "internal/sim"}, // the engines of `millstream bench` and the simulated cluster: kept out of the public API
+	{"internal/ucxbench", "internal/commbench", "internal/taskbench", "internal/daskbench", "internal/collbench", "internal/sim"}, // the engines of `millstream bench` and the simulated cluster: kept out of the public API
 	{"dashboard"},
 	{"frame"},
 	{"clique"},
@@ -29,6 +29,7 @@ var layers = [][]string{
 	{"internal/gotask"},  // Go functions that Python graphs name, read by scheduler and worker
 	{"task"},
 	{"rpc"},
+	{"internal/collective"}, // the engine of cliques, over comm and ucx
 	{"comm/tcp", "comm/inproc", "comm/ucxcomm", "comm/sim"},
 	{"comm"},
 	{"secure"},

@@ -1,0 +1,93 @@
+package collective
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// Op says how the elements of the ranks are put together. Its zero value is no operation.
+//
+// Integers wrap around, as Go's do. F16 and bfloat16 are widened to float32 for each step and rounded
+// after it, so that the result does not depend on who took the step. Min and Max give NaN where any rank
+// has one.
+type Op struct {
+	code  opCode
+	kind  Kind   // of the scale; 0 where there is none
+	scale uint64 // PreMulSum's, as the bits of an element
+}
+
+type opCode uint8
+
+const (
+	opSum opCode = 1 + iota
+	opProd
+	opMin
+	opMax
+	opAvg
+	opPreMulSum
+)
+
+// The operations without a parameter.
+var (
+	Sum  = Op{code: opSum}  // the sum of the ranks' elements
+	Prod = Op{code: opProd} // their product
+	Min  = Op{code: opMin}  // the smallest
+	Max  = Op{code: opMax}  // the largest
+	// Avg is the sum divided by the number of ranks; that of integers is cut off towards zero.
+	Avg = Op{code: opAvg}
+)
+
+// PreMulSum multiplies this rank's elements by scale, each product rounded to the element's type, and
+// sums them up. Each rank may have a scale of its own. It is for elements of the type T.
+func PreMulSum[T Number](scale T) Op {
+	var bits [8]byte
+	copy(bits[:], View([]T{scale}))
+	return Op{code: opPreMulSum, kind: KindOf[T](), scale: binary.NativeEndian.Uint64(bits[:])}
+}
+
+// PreMulSumOf is PreMulSum for a kind that is known at run time only. The scale is rounded to it.
+func PreMulSumOf(k Kind, scale float64) Op {
+	switch k {
+	case Int8:
+		return PreMulSum(int8(scale))
+	case Int16:
+		return PreMulSum(int16(scale))
+	case Int32:
+		return PreMulSum(int32(scale))
+	case Int64:
+		return PreMulSum(int64(scale))
+	case Uint8:
+		return PreMulSum(uint8(scale))
+	case Uint16:
+		return PreMulSum(uint16(scale))
+	case Uint32:
+		return PreMulSum(uint32(scale))
+	case Uint64:
+		return PreMulSum(uint64(scale))
+	case Float16:
+		return PreMulSum(ToF16(float32(scale)))
+	case BFloat16:
+		return PreMulSum(ToBF16(float32(scale)))
+	case Float32:
+		return PreMulSum(float32(scale))
+	case Float64:
+		return PreMulSum(scale)
+	}
+	return Op{code: opPreMulSum, scale: math.Float64bits(scale)}
+}
+
+var opNames = [...]string{opSum: "sum", opProd: "prod", opMin: "min", opMax: "max", opAvg: "avg", opPreMulSum: "premulsum"}
+
+// Valid reports whether it is one of the operations.
+func (o Op) Valid() bool { return o.code >= opSum && o.code <= opPreMulSum }
+
+// String is the operation's name.
+func (o Op) String() string { return o.code.String() }
+
+func (c opCode) String() string {
+	if c < opSum || c > opPreMulSum {
+		return fmt.Sprintf("op(%d)", uint8(c))
+	}
+	return opNames[c]
+}
