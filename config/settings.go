@@ -299,10 +299,9 @@ func (r *resolver) native(env environ) {
 func (r *resolver) translate() error {
 	options, warnings, err := r.s.UCX.Translate()
 	if err != nil {
-		var need *needError
-		if errors.As(err, &need) {
-			return fmt.Errorf("%s: %w", r.sourceOf(need.key), err)
-		}
+		return r.locate(err)
+	}
+	if err := r.variableKeepsOut(); err != nil {
 		return err
 	}
 	for i, w := range warnings {
@@ -317,6 +316,29 @@ func (r *resolver) translate() error {
 	named := strings.Contains(tls, "cuda") && !strings.Contains(tls, "^cuda")
 	r.s.CUDAContext = r.s.UCX.CreateCUDAContext == On || r.s.UCX.CreateCUDAContext == Unset && named
 	return nil
+}
+
+// variableKeepsOut holds UCX_TLS, which wins over all settings, against the switches that are
+// off: they are a promise.
+func (r *resolver) variableKeepsOut() error {
+	tls, ok := r.s.Env["TLS"]
+	if !ok {
+		return nil
+	}
+	return r.locate(r.s.UCX.keepsOut(tls, "UCX_TLS"))
+}
+
+// locate says where a setting stands that contradicts others.
+func (r *resolver) locate(err error) error {
+	var need *needError
+	var forbid *forbidError
+	switch {
+	case errors.As(err, &need):
+		return fmt.Errorf("%s: %w", r.sourceOf(need.key), err)
+	case errors.As(err, &forbid):
+		return fmt.Errorf("%s: %w", r.sourceOf(forbid.key), err)
+	}
+	return err
 }
 
 func (r *resolver) sourceOf(key string) Source {

@@ -42,8 +42,6 @@ func TestSettingsErrorsNameBothKeysAndTheSource(t *testing.T) {
 
 func TestSettingsWithoutEffectAreReported(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"{nvlink: true, tcp: false}", "distributed-ucxx.tcp is false, and nvlink, infiniband or cuda-copy use tcp all the same"},
-		{"{nvlink: true, cuda-copy: false}", "distributed-ucxx.cuda-copy is false, and nvlink uses cuda_copy all the same"},
 		{"{tcp: true, environment: {tls: all}}", "distributed-ucxx.environment.TLS has no effect: other settings make UCX_TLS=tcp"},
 	} {
 		s, err := load(t, "distributed-ucxx: "+c.text+"\n").Settings(Overrides{})

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"maps"
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Switch is a setting that can be on, off, or left to others. Its zero value is Unset.
 type Switch int8
@@ -35,7 +31,9 @@ func (s Switch) value() any {
 }
 
 // UCX is what a user can say about UCX. The zero value leaves everything to UCX. The keys are
-// those of section distributed-ucxx; variables are DASK_DISTRIBUTED_UCXX__<KEY>.
+// those of section distributed-ucxx; variables are DASK_DISTRIBUTED_UCXX__<KEY>. A transport
+// whose Switch is Off is not used by any lane: UCX is told so, and a UCX_TLS that lets it in is
+// an error.
 type UCX struct {
 	// TCP allows tcp (key tcp).
 	TCP Switch
@@ -163,60 +161,6 @@ func age(key string) spelling {
 // optionName is the UCX option of a key in environment, without UCX_.
 func optionName(key string) string {
 	return strings.TrimPrefix(strings.ToUpper(strings.ReplaceAll(key, "-", "_")), "UCX_")
-}
-
-// Translate turns settings into UCX options, without UCX_. It is what distributed-ucxx does,
-// except that infiniband alone and cuda-copy alone can move GPU memory, and that rdmacm without
-// infiniband and net-devices "auto" without it are errors. The warnings tell of settings
-// without effect.
-func (u UCX) Translate() (options map[string]string, warnings []Warning, err error) {
-	options = map[string]string{}
-	const section = "distributed-ucxx."
-	if u.RDMACM == On && u.InfiniBand != On {
-		return nil, nil, needs(section+"rdmacm", section+"infiniband")
-	}
-	warn := func(key, text string) {
-		warnings = append(warnings, Warning{Key: section + key, Text: section + key + text})
-	}
-	if u.TCP == On || u.NVLink == On || u.InfiniBand == On || u.CUDACopy == On {
-		var tls []string
-		if u.InfiniBand == On {
-			tls = append(tls, "rc")
-		}
-		tls = append(tls, "tcp")
-		if u.CUDACopy == On || u.NVLink == On || u.InfiniBand == On && u.CUDACopy != Off {
-			tls = append(tls, "cuda_copy")
-		}
-		if u.NVLink == On {
-			tls = append(tls, "cuda_ipc")
-		}
-		options["TLS"] = strings.Join(tls, ",")
-		options["SOCKADDR_TLS_PRIORITY"] = "tcp"
-		if u.RDMACM == On {
-			options["SOCKADDR_TLS_PRIORITY"] = "rdmacm"
-		}
-		if u.TCP == Off {
-			warn("tcp", " is false, and nvlink, infiniband or cuda-copy use tcp all the same; set UCX_TLS to leave it out")
-		}
-		if u.NVLink == On && u.CUDACopy == Off {
-			warn("cuda-copy", " is false, and nvlink uses cuda_copy all the same; set UCX_TLS to leave it out")
-		}
-	}
-	switch {
-	case u.NetDevices == "auto" && u.InfiniBand != On:
-		return nil, nil, needs(section+`environment.net-devices "auto"`, section+"infiniband")
-	case u.NetDevices != "" && u.NetDevices != "auto":
-		options["NET_DEVICES"] = u.NetDevices
-	}
-	for _, key := range slices.Sorted(maps.Keys(u.Environment)) {
-		name := optionName(key)
-		if have, ok := options[name]; ok && have != u.Environment[key] {
-			warn("environment."+key, " has no effect: other settings make UCX_"+name+"="+have)
-			continue
-		}
-		options[name] = u.Environment[key]
-	}
-	return options, warnings, nil
 }
 
 // needError is a setting that makes no sense without another.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,10 +120,16 @@ func (r ucxxRow) reason() string {
 	switch {
 	case rdmacm && !ib:
 		return "rdmacm needs infiniband"
+	case nvlink && r.values[4] == "false":
+		return "nvlink needs cuda-copy"
+	case r.values[0] == "false" && (nvlink || ib || cuda):
+		return "tcp is kept out"
 	case ib && !nvlink && !cuda && r.values[4] != "false":
 		return "infiniband moves GPU memory"
 	case cuda && !tcp && !nvlink && !ib:
 		return "cuda-copy alone is a choice too"
+	case !tcp && !nvlink && !ib && slices.Contains(r.values[:], "false"):
+		return "what is false is kept out"
 	}
 	return ""
 }
@@ -164,7 +171,8 @@ A dash is a setting that is left to UCX. Cells that differ are **bold**.
 
 ## Every combination of the switches
 
-✓ is true; an empty cell is false or not set, except that ` + "`cuda-copy: false`" + ` beside infiniband leaves cuda_copy out, in both.
+✓ is true, an empty cell not set. What is set to false is kept out by Millstream: ` + "`tcp: false`" + ` takes tcp from the list, which distributed-ucxx leaves in; switches that
+are only false exclude (` + "`nvlink: false`" + ` is ` + "`UCX_TLS=^cuda_ipc`" + `), where distributed-ucxx sets nothing; a ` + "`UCX_TLS`" + ` that lets in what is false is an error.
 
 `)
 	writeCombinations(t, &b)
