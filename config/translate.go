@@ -146,4 +146,3 @@ type forbidError struct{ key, from, tls, transport string }
 func (e *forbidError) Error() string {
 	return fmt.Sprintf("%s is false, and %s=%s lets %s in: leave %s out of it, or %s unset", e.key, e.from, e.tls, e.transport, e.transport, e.key)
 }
-
