@@ -164,6 +164,12 @@ func (e *Event) Record(s *Stream) error {
 	return check("record event", e.device, r)
 }
 
+// RecordedOn tells whether the event marks work of s (mem.Pool asks).
+func (e *Event) RecordedOn(s mem.Stream) bool {
+	own, ok := s.(*Stream)
+	return ok && own != nil && e.stream.Load() == own
+}
+
 // Query reports whether the marked work has finished. It does not block.
 func (e *Event) Query() (bool, error) {
 	if err := e.open("query event"); err != nil {

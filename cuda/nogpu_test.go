@@ -150,3 +150,20 @@ func TestExportRefusesHostMemory(t *testing.T) {
 	_, err = cuda.FromPointer(1, -1, nil)
 	wantError(t, err, nil, "not a range")
 }
+
+// What a stream owes to pools when it ends: told once, and at once if it is too late. The
+// stream has no driver behind it, so that what Close returns is not looked at.
+func TestStreamOnClose(t *testing.T) {
+	var s cuda.Stream
+	told := 0
+	s.OnClose(func() { told++ })
+	s.OnClose(func() { told += 10 })
+	_ = s.Close()
+	_ = s.Close()
+	if told != 11 {
+		t.Errorf("told %d, want 11: each once", told)
+	}
+	if s.OnClose(func() { told += 100 }); told != 111 {
+		t.Errorf("told %d: a closed stream tells at once", told)
+	}
+}

@@ -30,8 +30,12 @@ type Stream struct {
 
 	mu      sync.Mutex
 	work    []*Event // enqueued work that holds buffers, in order
+	ends    []func() // of OnClose
+	ended   bool     // they have run
 	watched bool     // guarded by the watcher
 }
+
+var _ mem.Stream = (*Stream)(nil)
 
 // closedBit marks a closed stream; the last call in progress then destroys it.
 const closedBit = math.MinInt64
@@ -75,6 +79,7 @@ func (s *Stream) destroy() {
 // Close gives the stream up. Work that is enqueued still runs, and memory of NewAsyncResource
 // can still be released. Closing twice does nothing.
 func (s *Stream) Close() error {
+	s.end()
 	for {
 		v := s.state.Load()
 		if v < 0 {
@@ -102,6 +107,39 @@ func (s *Stream) Record() (*Event, error) {
 		return nil, err
 	}
 	return e, e.Record(s)
+}
+
+// Mark is Record for pools (mem.Stream).
+func (s *Stream) Mark() (mem.Event, error) {
+	e, err := s.Record()
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// OnClose registers a function that Close calls while the stream still takes work: pools mark
+// the end of theirs. On a closed stream it is called at once.
+func (s *Stream) OnClose(f func()) {
+	s.mu.Lock()
+	ended := s.ended
+	if !ended {
+		s.ends = append(s.ends, f)
+	}
+	s.mu.Unlock()
+	if ended {
+		f()
+	}
+}
+
+func (s *Stream) end() {
+	s.mu.Lock()
+	ends := s.ends
+	s.ends, s.ended = nil, true
+	s.mu.Unlock()
+	for _, f := range ends {
+		f()
+	}
 }
 
 // WaitEvent makes later work of the stream wait for e on the device; the call itself returns

@@ -160,7 +160,7 @@ func TestTracking(t *testing.T) {
 	if !strings.Contains(list[0].Stack, "TestTracking") || strings.Contains(list[0].Stack, "Tracking).Alloc") {
 		t.Errorf("the stack of an allocation:\n%s", list[0].Stack)
 	}
-	if r := tr.Report(); !strings.Contains(r, "333 bytes since ") || strings.Contains(r, "22 bytes") {
+	if r := tr.Report(); !strings.Contains(r, "333 bytes on stream 0x0 since ") || strings.Contains(r, "22 bytes") {
 		t.Errorf("report:\n%s", r)
 	}
 	a.Release()

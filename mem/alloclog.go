@@ -17,8 +17,9 @@ import (
 //	Thread,Time,Action,Pointer,Size,Stream
 //	0,12:04:03.000152,allocate,0x7f0100000000,1048576,0x0
 //
-// Go has no thread to name, and the order on a stream is that of the lines, so that both
-// columns are constant. A failure has RMM's action "allocate failure".
+// Go has no thread to name, so that the column is constant: the order is that of the lines.
+// Stream is the handle of the stream of AllocOn, 0x0 for Alloc, of a release that of its
+// allocation. A failure has RMM's action "allocate failure".
 type AllocLog struct {
 	upstream Resource
 	flush    bool
@@ -45,25 +46,30 @@ func NewAllocLog(upstream Resource, w io.Writer, cfg AllocLogConfig) (*AllocLog,
 }
 
 // Alloc returns a buffer of n bytes of the upstream resource.
-func (l *AllocLog) Alloc(ctx context.Context, n int) (*Buffer, error) {
-	b, err := l.upstream.Alloc(ctx, n)
+func (l *AllocLog) Alloc(ctx context.Context, n int) (*Buffer, error) { return l.AllocOn(ctx, n, nil) }
+
+// AllocOn is Alloc in the order of a stream, see StreamResource.
+func (l *AllocLog) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) {
+	stream := streamHandle(st)
+	b, err := AllocOn(ctx, l.upstream, n, st)
 	if err != nil {
-		l.line("allocate failure", 0, n)
+		l.line("allocate failure", 0, n, stream)
 		return nil, err
 	}
 	addr := b.Addr()
-	l.line("allocate", addr, n)
-	b.OnFree(func() { l.line("free", addr, n) })
+	l.line("allocate", addr, n, stream)
+	b.OnFree(func() { l.line("free", addr, n, stream) })
 	return b, nil
 }
 
-func (l *AllocLog) line(action string, addr uintptr, n int) {
-	var room [96]byte
+func (l *AllocLog) line(action string, addr uintptr, n int, stream uintptr) {
+	var room [128]byte
 	line := append(room[:0], "0,"...)
 	line = time.Now().AppendFormat(line, "15:04:05.000000")
 	line = append(append(append(line, ','), action...), ",0x"...)
 	line = strconv.AppendUint(line, uint64(addr), 16)
-	line = append(strconv.AppendInt(append(line, ','), int64(n), 10), ",0x0\n"...)
+	line = append(strconv.AppendInt(append(line, ','), int64(n), 10), ",0x"...)
+	line = append(strconv.AppendUint(line, uint64(stream), 16), '\n')
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {

@@ -45,8 +45,10 @@ func (k *block) release() {
 	for _, f := range slices.Backward(k.ends) {
 		f()
 	}
-	if k.chunk != nil {
-		k.chunk.slab.pool.put(k.chunk, k.uses)
+	if c := k.chunk; c != nil {
+		uses := k.uses
+		k.chunk, k.uses, k.ends = nil, nil, nil // its neighbours may keep it in memory
+		c.slab.pool.put(c, uses)
 		return
 	}
 	k.region.release(k.uses)
@@ -102,6 +104,7 @@ func (b *Buffer) Release() {
 	b.dbg.died()
 	if e := b.ready.Load(); e != nil {
 		b.blk.addUse(*e)
+		b.ready.Store(nil)
 	}
 	b.blk.release()
 }

@@ -1,6 +1,9 @@
 package mem
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // The pool's bookkeeping is a two-level segregated fit: free chunks are listed by size class
 // (eight classes per power of two) with bitmaps over the lists, so that allocating, freeing
@@ -26,10 +29,34 @@ type chunk struct {
 	slab      *slab
 	off, size int // off from the start of the slab's Region
 	free      bool
-	prev      *chunk
-	next      *chunk
-	prevFree  *chunk
-	nextFree  *chunk
+	// home is the arena in which a free chunk stands, and to which one that is handed out
+	// returns. Only neighbours of one home are joined.
+	home *arena
+	// after are events that work on the memory must wait for, beside the order of home's
+	// stream. Whoever has taken the chunk owns them.
+	after    []Event
+	view     *pooled // for the next owner, set when it is taken
+	prev     *chunk
+	next     *chunk
+	prevFree *chunk
+	nextFree *chunk
+}
+
+// chunks are spare ones, linked by nextFree: cutting and joining makes no garbage.
+type chunks struct{ first *chunk }
+
+func (s *chunks) get() *chunk {
+	c := s.first
+	if c == nil {
+		return new(chunk)
+	}
+	s.first, c.nextFree = c.nextFree, nil
+	return c
+}
+
+func (s *chunks) put(c *chunk) {
+	*c = chunk{nextFree: s.first}
+	s.first = c
 }
 
 // freeList is the index of free chunks. The zero value is empty.
@@ -99,14 +126,16 @@ func (f *freeList) find(size int) *chunk {
 }
 
 // take cuts size bytes out of a free chunk, or returns nil.
-func (f *freeList) take(size int) *chunk {
+func (f *freeList) take(size int, spare *chunks) *chunk {
 	c := f.find(size)
 	if c == nil {
 		return nil
 	}
 	f.remove(c)
 	if c.size > size {
-		rest := &chunk{slab: c.slab, off: c.off + size, size: c.size - size, prev: c, next: c.next}
+		rest := spare.get()
+		rest.slab, rest.home, rest.after = c.slab, c.home, c.after
+		rest.off, rest.size, rest.prev, rest.next = c.off+size, c.size-size, c, c.next
 		if rest.next != nil {
 			rest.next.prev = rest
 		}
@@ -116,24 +145,35 @@ func (f *freeList) take(size int) *chunk {
 	return c
 }
 
-// give returns a chunk, merging it with free neighbours.
-func (f *freeList) give(c *chunk) {
-	if n := c.next; n != nil && n.free {
+// give returns a chunk to its home, whose list f is, and joins it with free neighbours there.
+func (f *freeList) give(c *chunk, spare *chunks) {
+	if n := c.next; n != nil && n.free && n.home == c.home {
 		f.remove(n)
 		c.size += n.size
+		c.also(n.after)
 		if c.next = n.next; c.next != nil {
 			c.next.prev = c
 		}
+		spare.put(n)
 	}
-	if p := c.prev; p != nil && p.free {
+	if p := c.prev; p != nil && p.free && p.home == c.home {
 		f.remove(p)
 		p.size += c.size
+		p.also(c.after)
 		if p.next = c.next; p.next != nil {
 			p.next.prev = p
 		}
+		spare.put(c)
 		c = p
 	}
 	f.insert(c)
+}
+
+// also adds events to wait for. Pieces of one chunk share their list, so it is copied.
+func (c *chunk) also(events []Event) {
+	if len(events) > 0 {
+		c.after = slices.Concat(c.after, events)
+	}
 }
 
 // largest returns the size of the largest free chunk.

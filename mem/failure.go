@@ -24,8 +24,13 @@ func NewOnFailure(upstream Resource, retry func(ctx context.Context, n int, err 
 
 // Alloc returns a buffer of n bytes of the upstream resource.
 func (o *OnFailure) Alloc(ctx context.Context, n int) (*Buffer, error) {
+	return o.AllocOn(ctx, n, nil)
+}
+
+// AllocOn is Alloc in the order of a stream, see StreamResource.
+func (o *OnFailure) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) {
 	for {
-		b, err := o.upstream.Alloc(ctx, n)
+		b, err := AllocOn(ctx, o.upstream, n, st)
 		if err == nil || !errors.Is(err, ErrOutOfMemory) || ctx.Err() != nil || !o.retry(ctx, n, err) {
 			return b, err
 		}

@@ -4,6 +4,9 @@ package mem
 
 const invariants = false
 
+// viewBatch is how many views of pool buffers are made at a time.
+const viewBatch = 32
+
 // debugState is empty without the build tag invariants.
 type debugState struct{}
 

@@ -12,6 +12,9 @@ import (
 
 const invariants = true
 
+// viewBatch is 1: each view is watched by itself, and a batch lives as long as one of it.
+const viewBatch = 1
+
 // debugState remembers where a Buffer was made and released.
 type debugState struct {
 	life *lifeRecord

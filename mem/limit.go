@@ -28,7 +28,10 @@ func NewLimit(upstream Resource, max int64) (*Limit, error) {
 
 // Alloc returns a buffer of n bytes, or an error that wraps ErrOutOfMemory when the limit
 // would be passed.
-func (l *Limit) Alloc(ctx context.Context, n int) (*Buffer, error) {
+func (l *Limit) Alloc(ctx context.Context, n int) (*Buffer, error) { return l.AllocOn(ctx, n, nil) }
+
+// AllocOn is Alloc in the order of a stream, see StreamResource.
+func (l *Limit) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) {
 	if err := checkSize("limit", n); err != nil {
 		return nil, err
 	}
@@ -37,7 +40,7 @@ func (l *Limit) Alloc(ctx context.Context, n int) (*Buffer, error) {
 		l.inUse.Add(-size)
 		return nil, fmt.Errorf("mem: limit: %d bytes: %d of at most %d bytes are in use: %w", n, now-size, l.max, ErrOutOfMemory)
 	}
-	b, err := l.upstream.Alloc(ctx, n)
+	b, err := AllocOn(ctx, l.upstream, n, st)
 	if err != nil {
 		l.inUse.Add(-size)
 		return nil, err

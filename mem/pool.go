@@ -14,6 +14,7 @@ type PoolConfig struct {
 	// of its own. Default 64 MiB.
 	SlabBytes int
 	// MaxBytes bounds what is taken from upstream in all. Default 0: no bound.
+	// (rmm.maximum-pool-size)
 	MaxBytes int64
 	// Align is the alignment of every buffer, a power of two. Sizes are rounded up to it.
 	// Default 256, what CUDA guarantees for its allocations.
@@ -21,9 +22,14 @@ type PoolConfig struct {
 	// Wait makes Alloc wait for memory, until its context is done, when the pool is at
 	// MaxBytes. Default: Alloc fails with ErrOutOfMemory.
 	Wait bool
-	// InitialBytes is taken from upstream by NewPool. Default 0: the first slab comes with
-	// the first Alloc, so that an unused pool costs nothing.
+	// InitialBytes is taken from upstream by NewPool, as one slab: one region, which a
+	// transport registers once. Default 0: the first slab comes with the first Alloc, so that
+	// an unused pool costs nothing. (rmm.pool-size)
 	InitialBytes int
+	// Double makes the pool grow as RMM's does, so that it has few regions however large it
+	// gets: a new slab is as large as all before it or, with MaxBytes, half of what is left.
+	// SlabBytes is then the least. Default: slabs of SlabBytes.
+	Double bool
 }
 
 // Pool carves buffers out of large regions of an upstream resource, so that a transport
@@ -31,19 +37,23 @@ type PoolConfig struct {
 // Resource. Its memory is not zeroed.
 //
 // Memory returns to the pool with the last reference to the last view of a buffer, and not
-// before the ready events of those views have completed.
+// before the ready events of those views have completed. Memory of AllocOn is handed on in
+// the order of its stream instead, without waiting; see arena.go.
 type Pool struct {
 	upstream Resource
 	cfg      PoolConfig
 
-	mu       sync.Mutex
-	free     freeList
+	mu       sync.Mutex // guards all below; never held during a call of upstream or a device
+	common   arena      // free memory that anybody may use at once
+	streams  []*arena   // free memory in the order of a stream, in the order of their first use
 	slabs    []*slab
 	growing  int // slabs being asked for upstream
 	waiters  []*waiter
 	quaran   []quarantined
-	checking int // entries of quaran that a goroutine has taken out to query
+	checking int // chunks that a goroutine has taken out to ask a device about them
 	closed   bool
+	spare    chunks
+	views    []pooled // not yet used
 	stats    PoolStats
 }
 
@@ -54,6 +64,8 @@ type PoolStats struct {
 	InUse       int64 // bytes handed out, rounded up to the alignment
 	Peak        int64 // largest InUse so far
 	Quarantined int64 // bytes released but still being written by a device
+	Streams     int   // streams that memory was allocated on and that are not closed
+	StreamFree  int64 // bytes free in the order of those streams
 	Outstanding int   // buffers handed out
 	LargestFree int   // largest request that needs no growth
 	Waiting     int   // Alloc calls that wait for memory
@@ -63,6 +75,7 @@ type PoolStats struct {
 
 type waiter struct {
 	size int
+	home *arena
 	ch   chan *chunk // capacity 1; nil means try again
 }
 
@@ -72,7 +85,8 @@ type quarantined struct {
 }
 
 // pooled is one allocation: its block and the first view in one piece of Go memory. It is
-// never recycled, so a stale *Buffer can never reach another owner's memory.
+// never used again, so a stale *Buffer can never reach another owner's memory. They are made
+// viewBatch at a time: an allocation costs a slice of one.
 type pooled struct {
 	buf Buffer
 	blk block
@@ -126,11 +140,30 @@ func (p *Pool) Alloc(ctx context.Context, n int) (*Buffer, error) {
 	if err := checkSize("pool", n); err != nil {
 		return nil, err
 	}
-	c, err := p.get(ctx, p.round(n))
+	return p.alloc(ctx, n, nil)
+}
+
+// AllocOn returns a buffer of n bytes for work of s, see StreamResource. Memory that was
+// released by work of the same stream is used again without a driver call and without
+// waiting. What other streams have released is taken over by making s wait for them on the
+// device, before the pool takes more from upstream.
+func (p *Pool) AllocOn(ctx context.Context, n int, s Stream) (*Buffer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := checkSize("pool", n); err != nil {
+		return nil, err
+	}
+	return p.alloc(ctx, n, s)
+}
+
+func (p *Pool) alloc(ctx context.Context, n int, s Stream) (*Buffer, error) {
+	c, err := p.get(ctx, p.round(n), s)
 	if err != nil {
 		return nil, err
 	}
-	x := &pooled{}
+	x := c.view
+	c.view = nil
 	x.blk.refs.Store(1)
 	x.blk.region, x.blk.chunk = c.slab.buf.blk.region, c
 	x.buf.init(&x.blk, c.off, n)
@@ -140,7 +173,9 @@ func (p *Pool) Alloc(ctx context.Context, n int) (*Buffer, error) {
 // round gives every buffer, also an empty one, a range of its own.
 func (p *Pool) round(n int) int { return max(n+p.cfg.Align-1, p.cfg.Align) &^ (p.cfg.Align - 1) }
 
-func (p *Pool) get(ctx context.Context, size int) (*chunk, error) {
+// get finds memory: what is free for the caller, what a device has finished with, what other
+// streams have, more from upstream, and in the end what others give back.
+func (p *Pool) get(ctx context.Context, size int, s Stream) (*chunk, error) {
 	if m := p.cfg.MaxBytes; m > 0 && int64(size) > m {
 		return nil, fmt.Errorf("mem: pool: %d bytes is more than the pool's MaxBytes of %d: %w", size, m, ErrOutOfMemory)
 	}
@@ -150,16 +185,27 @@ func (p *Pool) get(ctx context.Context, size int) (*chunk, error) {
 			p.mu.Unlock()
 			return nil, fmt.Errorf("mem: pool: alloc of %d bytes: %w", size, ErrClosed)
 		}
-		if c := p.take(size); c != nil {
+		home, known := p.arenaOf(s)
+		if !known { // the stream's own code runs outside of the lock
 			p.mu.Unlock()
-			return c, nil
+			s.OnClose(func() { p.streamClosed(s) })
+			continue
 		}
-		if len(p.quaran) > 0 {
+		c := p.find(size, home)
+		if c == nil && len(p.quaran) > 0 {
 			p.sweepLocked()
-			if c := p.take(size); c != nil {
-				p.mu.Unlock()
-				return c, nil
-			}
+			c = p.find(size, home)
+		}
+		if c == nil && len(p.streams) > 0 {
+			c = p.fromStreams(size, home)
+		}
+		if c != nil {
+			p.mu.Unlock()
+			return p.inOrder(c, s)
+		}
+		if p.closed { // while a device was asked
+			p.mu.Unlock()
+			continue
 		}
 		// One slab at a time: many callers that start together must not take one each.
 		if p.growing == 0 {
@@ -173,51 +219,107 @@ func (p *Pool) get(ctx context.Context, size int) (*chunk, error) {
 				}
 				continue
 			}
+			if p.evacuate() {
+				p.mu.Unlock()
+				continue
+			}
 		}
 		if !p.cfg.Wait && p.growing == 0 && len(p.quaran)+p.checking == 0 {
 			err := fmt.Errorf("mem: pool: %d bytes: %d of at most %d bytes are in use, largest free piece %d: %w",
-				size, p.stats.InUse, p.cfg.MaxBytes, p.free.largest(), ErrOutOfMemory)
+				size, p.stats.InUse, p.cfg.MaxBytes, p.largest(), ErrOutOfMemory)
 			p.mu.Unlock()
 			return nil, err
 		}
-		c, err := p.waitLocked(ctx, size)
-		if c != nil || err != nil {
-			return c, err
+		c, err := p.waitLocked(ctx, size, home)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			return p.inOrder(c, s)
 		}
 	}
 }
 
-// take hands out a chunk of exactly size bytes if one is free.
-func (p *Pool) take(size int) *chunk {
-	c := p.free.take(size)
-	if c != nil {
-		p.stats.InUse += int64(c.size)
-		p.stats.Peak = max(p.stats.Peak, p.stats.InUse)
-		p.stats.Outstanding++
-		p.stats.Allocs++
+// find hands out a chunk that the owner of home may use at once.
+func (p *Pool) find(size int, home *arena) *chunk {
+	c := p.take(size, home, home)
+	if c == nil && home != &p.common {
+		c = p.take(size, &p.common, home)
 	}
 	return c
 }
 
+// take hands out a chunk of exactly size bytes of one arena, if one is free, which returns to
+// another.
+func (p *Pool) take(size int, from, home *arena) *chunk {
+	c := from.free.take(size, &p.spare)
+	if c == nil {
+		return nil
+	}
+	from.bytes -= int64(c.size)
+	c.home = home
+	home.out++
+	if len(p.views) == 0 {
+		p.views = make([]pooled, viewBatch)
+	}
+	c.view, p.views = &p.views[0], p.views[1:]
+	p.stats.InUse += int64(c.size)
+	p.stats.Peak = max(p.stats.Peak, p.stats.InUse)
+	p.stats.Outstanding++
+	p.stats.Allocs++
+	return c
+}
+
+// free enters a chunk that nobody has into its home.
+func (p *Pool) free(c *chunk) {
+	c.home.bytes += int64(c.size)
+	c.home.free.give(c, &p.spare)
+}
+
 // put takes back an allocation whose last view was released.
 func (p *Pool) put(c *chunk, uses []Event) {
+	if c.home != &p.common {
+		p.putInOrder(c, uses)
+		return
+	}
 	events := stillPending(uses)
 	if len(events) == 0 && invariants && (p.Kind() == Host || p.Kind() == Pinned) {
 		poison(c.slab.buf.blk.region.bytes(c.off, c.size))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stats.InUse -= int64(c.size)
-	p.stats.Outstanding--
-	p.stats.Frees++
+	p.back(c)
 	if len(events) > 0 {
-		p.stats.Quarantined += int64(c.size)
-		p.quaran = append(p.quaran, quarantined{c, events})
+		p.quarantine(c, events)
 		p.kick() // a waiter has to poll for it
 		return
 	}
-	p.free.give(c)
+	p.free(c)
 	p.serve()
+}
+
+// back notes that an allocation has come back.
+func (p *Pool) back(c *chunk) {
+	p.stats.InUse -= int64(c.size)
+	p.stats.Outstanding--
+	p.stats.Frees++
+	c.home.out--
+}
+
+// quarantine keeps a chunk until events have completed; then it is anybody's.
+func (p *Pool) quarantine(c *chunk, events []Event) {
+	c.home, c.after = &p.common, nil
+	p.stats.Quarantined += int64(c.size)
+	p.quaran = append(p.quaran, quarantined{c, events})
+}
+
+// largest is the largest free piece of all arenas.
+func (p *Pool) largest() int {
+	n := p.common.free.largest()
+	for _, a := range p.streams {
+		n = max(n, a.free.largest())
+	}
+	return n
 }
 
 // Stats returns a snapshot.
@@ -225,16 +327,24 @@ func (p *Pool) Stats() PoolStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
-	s.Slabs, s.LargestFree, s.Waiting = len(p.slabs), p.free.largest(), len(p.waiters)
+	s.Slabs, s.LargestFree, s.Waiting = len(p.slabs), p.largest(), len(p.waiters)
+	for _, a := range p.streams {
+		s.StreamFree += a.bytes
+		if !a.closed {
+			s.Streams++
+		}
+	}
 	return s
 }
 
-// Trim gives slabs without a buffer back to upstream and returns the number of bytes.
+// Trim gives slabs without a buffer back to upstream and returns the number of bytes. What a
+// stream has not finished with stays.
 func (p *Pool) Trim() int64 {
 	p.mu.Lock()
 	if len(p.quaran) > 0 {
 		p.sweepLocked()
 	}
+	p.reclaimIdle()
 	drop, n := p.dropEmpty(func(int64) bool { return true })
 	p.mu.Unlock()
 	for _, s := range drop {
@@ -243,14 +353,15 @@ func (p *Pool) Trim() int64 {
 	return n
 }
 
-// Close gives all memory back to upstream. While buffers are out, or a device still writes
-// to released ones, it changes nothing and returns an error that wraps ErrBusy; call it again
+// Close gives all memory back to upstream. While buffers are out, or a device still works on
+// released ones, it changes nothing and returns an error that wraps ErrBusy; call it again
 // then. Closing a closed pool does nothing.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	if len(p.quaran) > 0 {
 		p.sweepLocked()
 	}
+	p.reclaimIdle()
 	if p.closed {
 		p.mu.Unlock()
 		return nil
@@ -259,13 +370,13 @@ func (p *Pool) Close() error {
 		defer p.mu.Unlock()
 		return fmt.Errorf("mem: pool: close: %d buffers (%d bytes) are not released: %w", n, p.stats.InUse, ErrBusy)
 	}
-	if len(p.quaran)+p.checking > 0 || p.growing > 0 {
+	if len(p.quaran)+p.checking > 0 || p.growing > 0 || p.streamsBusy() {
 		defer p.mu.Unlock()
-		return fmt.Errorf("mem: pool: close: a device still writes to %d released bytes, or a slab is being allocated: %w", p.stats.Quarantined, ErrBusy)
+		return fmt.Errorf("mem: pool: close: a device still works on released memory (%d bytes), or a slab is being allocated: %w", p.stats.Quarantined, ErrBusy)
 	}
 	p.closed = true
 	slabs := slices.Clone(p.slabs)
-	p.slabs, p.free, p.stats.Reserved = nil, freeList{}, 0
+	p.slabs, p.common, p.streams, p.stats.Reserved = nil, arena{}, nil, 0
 	p.kick()
 	p.mu.Unlock()
 	for _, s := range slabs {

@@ -28,6 +28,13 @@ func (p *Pool) reserve(n int) bool {
 // stay within MaxBytes. On success it has entered the new slab in the counters.
 func (p *Pool) planGrow(size int) (want int, drop []*slab, ok bool) {
 	want = max(p.cfg.SlabBytes, size)
+	if p.cfg.Double {
+		more := p.stats.Reserved
+		if m := p.cfg.MaxBytes; m > 0 {
+			more = (m - p.stats.Reserved) / 2
+		}
+		want = max(want, int(min(more, maxAlloc))&^(p.cfg.Align-1))
+	}
 	if m := p.cfg.MaxBytes; m > 0 {
 		if room := m - p.stats.Reserved; int64(want) > room {
 			want = max(size, int(min(room, int64(want))))
@@ -43,7 +50,11 @@ func (p *Pool) planGrow(size int) (want int, drop []*slab, ok bool) {
 	return want, drop, p.reserve(want)
 }
 
-func (s *slab) empty() bool { return s.head.free && s.head.next == nil }
+// empty tells that nobody uses the slab, the devices included: what is free in the order of a
+// stream may still be worked on.
+func (s *slab) empty() bool {
+	return s.head.free && s.head.next == nil && s.head.home == &s.pool.common
+}
 
 func (p *Pool) emptyBytes() (n int64) {
 	for _, s := range p.slabs {
@@ -61,7 +72,8 @@ func (p *Pool) dropEmpty(more func(freed int64) bool) (drop []*slab, n int64) {
 		if !s.empty() || !more(n) {
 			return false
 		}
-		p.free.remove(s.head)
+		p.common.free.remove(s.head)
+		p.common.bytes -= int64(s.head.size)
 		n += int64(s.buf.n)
 		drop = append(drop, s)
 		return true
@@ -71,25 +83,27 @@ func (p *Pool) dropEmpty(more func(freed int64) bool) (drop []*slab, n int64) {
 }
 
 // growOrLess adds a slab of want bytes, already reserved, with room for need. If upstream is
-// nearly full it tries again with what is needed now, if it is badly aligned with a little
-// more.
+// nearly full it tries with half as much, down to what is needed now, if it is badly aligned
+// with a little more.
 func (p *Pool) growOrLess(ctx context.Context, want, need int) error {
-	err := p.grow(ctx, want, need)
-	switch {
-	case errors.Is(err, errMisaligned):
-		want += p.cfg.Align
-	case errors.Is(err, ErrOutOfMemory) && want > need:
-		want = need
-	default:
-		return err
+	for aligned := false; ; {
+		err := p.grow(ctx, want, need)
+		switch {
+		case errors.Is(err, errMisaligned) && !aligned:
+			aligned = true
+			want += p.cfg.Align
+		case errors.Is(err, ErrOutOfMemory) && want > need && !aligned:
+			want = max(want/2&^(p.cfg.Align-1), need)
+		default:
+			return err
+		}
+		p.mu.Lock()
+		ok := p.reserve(want)
+		p.mu.Unlock()
+		if !ok {
+			return err
+		}
 	}
-	p.mu.Lock()
-	ok := p.reserve(want)
-	p.mu.Unlock()
-	if !ok {
-		return err
-	}
-	return p.grow(ctx, want, need)
 }
 
 // grow adds a slab of n bytes, which is already reserved, with room for need.
@@ -118,9 +132,9 @@ func (p *Pool) grow(ctx context.Context, n, need int) error {
 		return fmt.Errorf("mem: pool: slab of %d bytes at %#x for alignment %d: %w: %w", n, buf.Addr(), p.cfg.Align, errMisaligned, ErrOutOfMemory)
 	}
 	s := &slab{pool: p, buf: buf}
-	s.head = &chunk{slab: s, off: buf.off + skip, size: size}
+	s.head = &chunk{slab: s, off: buf.off + skip, size: size, home: &p.common}
 	p.slabs = append(p.slabs, s)
-	p.free.insert(s.head)
+	p.free(s.head)
 	p.serve()
 	return nil
 }
@@ -128,7 +142,7 @@ func (p *Pool) grow(ctx context.Context, n, need int) error {
 // serve hands free memory to the waiters that it fits, in order of arrival.
 func (p *Pool) serve() {
 	p.waiters = slices.DeleteFunc(p.waiters, func(w *waiter) bool {
-		c := p.take(w.size)
+		c := p.find(w.size, w.home)
 		if c == nil {
 			return false
 		}
@@ -147,8 +161,8 @@ func (p *Pool) kick() {
 
 // waitLocked waits for a chunk; nil without an error means: try again. It is called with the
 // lock held and returns without it.
-func (p *Pool) waitLocked(ctx context.Context, size int) (*chunk, error) {
-	w := &waiter{size: size, ch: make(chan *chunk, 1)}
+func (p *Pool) waitLocked(ctx context.Context, size int, home *arena) (*chunk, error) {
+	w := &waiter{size: size, home: home, ch: make(chan *chunk, 1)}
 	p.waiters = append(p.waiters, w)
 	poll := len(p.quaran)+p.checking > 0
 	p.mu.Unlock()
@@ -212,7 +226,7 @@ func (p *Pool) sweepLocked() {
 			continue
 		}
 		p.stats.Quarantined -= int64(q.c.size)
-		p.free.give(q.c)
+		p.free(q.c)
 	}
 	p.serve()
 }

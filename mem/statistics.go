@@ -44,7 +44,12 @@ func NewStatistics(upstream Resource) (*Statistics, error) {
 
 // Alloc returns a buffer of n bytes of the upstream resource.
 func (s *Statistics) Alloc(ctx context.Context, n int) (*Buffer, error) {
-	b, err := s.upstream.Alloc(ctx, n)
+	return s.AllocOn(ctx, n, nil)
+}
+
+// AllocOn is Alloc in the order of a stream, see StreamResource.
+func (s *Statistics) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) {
+	b, err := AllocOn(ctx, s.upstream, n, st)
 	if err != nil {
 		return nil, err
 	}

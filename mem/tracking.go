@@ -13,10 +13,11 @@ import (
 
 // Allocation is one that a Tracking has seen and that is not released.
 type Allocation struct {
-	Addr  uintptr
-	Bytes int
-	When  time.Time
-	Stack string // of the Alloc call; empty without TrackingConfig.Stacks
+	Addr   uintptr
+	Bytes  int
+	Stream uintptr // handle of the stream in whose order it is, or 0
+	When   time.Time
+	Stack  string // of the Alloc call; empty without TrackingConfig.Stacks
 }
 
 // TrackingConfig sets up a Tracking.
@@ -37,10 +38,11 @@ type Tracking struct {
 }
 
 type tracked struct {
-	addr  uintptr
-	bytes int
-	when  time.Time
-	pcs   []uintptr
+	addr   uintptr
+	bytes  int
+	stream uintptr
+	when   time.Time
+	pcs    []uintptr
 }
 
 // NewTracking tracks the allocations of upstream.
@@ -53,14 +55,23 @@ func NewTracking(upstream Resource, cfg TrackingConfig) (*Tracking, error) {
 
 // Alloc returns a buffer of n bytes of the upstream resource.
 func (t *Tracking) Alloc(ctx context.Context, n int) (*Buffer, error) {
-	b, err := t.upstream.Alloc(ctx, n)
+	return t.alloc(ctx, n, nil)
+}
+
+// AllocOn is Alloc in the order of a stream, see StreamResource.
+func (t *Tracking) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) {
+	return t.alloc(ctx, n, st)
+}
+
+func (t *Tracking) alloc(ctx context.Context, n int, st Stream) (*Buffer, error) {
+	b, err := AllocOn(ctx, t.upstream, n, st)
 	if err != nil {
 		return nil, err
 	}
-	a := tracked{addr: b.Addr(), bytes: n, when: time.Now()}
+	a := tracked{addr: b.Addr(), bytes: n, stream: streamHandle(st), when: time.Now()}
 	if t.cfg.Stacks {
 		var pcs [32]uintptr
-		a.pcs = slices.Clone(pcs[:runtime.Callers(2, pcs[:])])
+		a.pcs = slices.Clone(pcs[:runtime.Callers(3, pcs[:])])
 	}
 	t.mu.Lock()
 	id := t.next
@@ -96,7 +107,7 @@ func (t *Tracking) Outstanding() []Allocation {
 	t.mu.Unlock()
 	list := make([]Allocation, len(found))
 	for i, a := range found {
-		list[i] = Allocation{Addr: a.addr, Bytes: a.bytes, When: a.when, Stack: stackText(a.pcs)}
+		list[i] = Allocation{Addr: a.addr, Bytes: a.bytes, Stream: a.stream, When: a.when, Stack: stackText(a.pcs)}
 	}
 	return list
 }
@@ -105,7 +116,7 @@ func (t *Tracking) Outstanding() []Allocation {
 func (t *Tracking) Report() string {
 	var text strings.Builder
 	for _, a := range t.Outstanding() {
-		fmt.Fprintf(&text, "%#x %d bytes since %s\n%s", a.Addr, a.Bytes, a.When.Format(time.RFC3339Nano), a.Stack)
+		fmt.Fprintf(&text, "%#x %d bytes on stream %#x since %s\n%s", a.Addr, a.Bytes, a.Stream, a.When.Format(time.RFC3339Nano), a.Stack)
 	}
 	return text.String()
 }
