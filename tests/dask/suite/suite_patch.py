@@ -89,6 +89,8 @@ def _start(config, kwargs):
         yaml.safe_dump(nested, f)
     env["DASK_CONFIG"] = folder
     args = scheduler_args(True, os.environ["SUITE_MILLSTREAM"], os.environ["SUITE_PYTHON"])
+    if "dashboard_address" in kwargs:
+        args += ["--dashboard-address", "127.0.0.1:" + str(kwargs["dashboard_address"]).rpartition(":")[2]]  # the last one counts
     security = kwargs.get("security")
     if security is not None:
         args += ["--protocol", "tls", "--tls-ca-file", security.tls_ca_file, "--tls-cert", security.tls_scheduler_cert]
