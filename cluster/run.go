@@ -15,6 +15,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
+	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/gcfloor"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/worker"
@@ -106,7 +107,7 @@ var ErrRestart = errors.New("cluster: the worker is to be started again")
 // was asked for, by this side or by the scheduler. The process should have nothing else to
 // do: settings of UCX and of Go's runtime are changed.
 func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-chan string, ready func(WorkerInfo)) error {
-	if err := spec.configureUCX(); err != nil {
+	if err := spec.prepare(ctx, log); err != nil {
 		return err
 	}
 	cfg, err := spec.config(log)
@@ -128,6 +129,25 @@ func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-
 	}
 	ready(WorkerInfo{Name: w.Name(), State: Running, Address: w.Address(), Lanes: w.Lanes(), HTTP: w.Dashboard(), PID: os.Getpid(), Starts: 1})
 	return serve(ctx, w, spec, orders)
+}
+
+// prepare makes the process what the worker needs, in this order: threads that start later
+// inherit the processors, and UCX looks at the GPU.
+func (s *WorkerSpec) prepare(ctx context.Context, log *slog.Logger) error {
+	if s.CPUs != "" {
+		if err := setAffinity(s.CPUs); err != nil {
+			return err
+		}
+	}
+	if s.Device != nil {
+		if err := s.Device.setUp(cuda.Devices); err != nil {
+			return err
+		}
+	}
+	if err := s.configureUCX(); err != nil {
+		return err
+	}
+	return warmUp(ctx, s.WarmUp, log)
 }
 
 // gcFloor is how far a worker's heap grows before the first collection, in bytes: a small

@@ -46,6 +46,14 @@ type WorkerSpec struct {
 	// worker.Python); Interpreter is that of Python (default: one that is found).
 	Python      bool   `json:"python,omitempty"`
 	Interpreter string `json:"interpreter,omitempty"`
+	// CPUs are the processors that the process runs on, such as 0-15,32-47 (default: those
+	// that it is given).
+	CPUs string `json:"cpus,omitempty"`
+	// Device is its GPU, and what is set up on it before the worker starts; nil is none.
+	Device *DeviceSpec `json:"device,omitempty"`
+	// WarmUp are names of registered functions without parameters that it calls before it
+	// joins the cluster.
+	WarmUp []string `json:"warm_up,omitempty"`
 	// Dashboard is the host:port of its HTTP server; "" is none.
 	Dashboard string `json:"dashboard,omitempty"`
 	// Nanny is the address of its nanny, if that has one.
