@@ -1,0 +1,248 @@
+package clique
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/task"
+	"go.millstream.dev/ucx"
+)
+
+// hub is what a worker has of cliques. Its tasks share it, and it ends with the worker.
+type hub struct {
+	host *task.Host
+	stop func() // no more channels
+
+	mu       sync.Mutex // owns what follows
+	sessions map[string]*session
+	closed   bool
+
+	ucx ucxContext
+}
+
+type hubKey struct{}
+
+// maxSessions bounds the cliques of a worker at a time.
+const maxSessions = 1024
+
+// channelKind is that of the connections between ranks.
+const channelKind = "clique"
+
+// hubOf is the hub of the worker whose context it is.
+func hubOf(ctx context.Context) (*hub, error) {
+	i := task.FromContext(ctx)
+	if i == nil || i.Host == nil {
+		return nil, fmt.Errorf("clique: %w: ranks live on workers, so give the context that the task's function got", task.ErrOutside)
+	}
+	v, err := i.Host.Shared(hubKey{}, func() (any, func() error, error) {
+		h := &hub{host: i.Host, sessions: map[string]*session{}}
+		stop, err := i.Host.ServeChannels(channelKind, h.accept)
+		if err != nil {
+			return nil, nil, err
+		}
+		h.stop = stop
+		return h, h.close, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.(*hub), nil
+}
+
+// hello is what a rank says first to another.
+type hello struct {
+	ID   string `json:"id"`
+	From int    `json:"from"`
+	To   int    `json:"to"`
+}
+
+// readHello reads what a peer said.
+func readHello(b []byte) (hello, error) {
+	var h hello
+	if err := json.Unmarshal(b, &h); err != nil {
+		return h, fmt.Errorf("clique: a rank's hello: %w", err)
+	}
+	if h.From < 0 || h.From >= maxRanks || h.To < 0 || h.To >= h.From {
+		return h, fmt.Errorf("clique: a hello from rank %d to rank %d: the higher one connects to the lower", h.From, h.To)
+	}
+	return h, checkID(h.ID)
+}
+
+// accept gives a connection of a rank to the session that it belongs to. That is prepared: no
+// worker hears of the others before all are.
+func (h *hub) accept(_ context.Context, b []byte) (func(context.Context, comm.Comm), error) {
+	in, err := readHello(b)
+	if err != nil {
+		return nil, err
+	}
+	s, err := h.session(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, c comm.Comm) { s.arrive(ctx, in, c) }, nil
+}
+
+func (h *hub) session(id string) (*session, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.sessions[id]; s != nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("clique %.80s: %w: worker %s does not know it; it was dissolved, was re-formed under another id, or stood unused for too long", id, ErrUnknown, h.host.Worker)
+}
+
+// prepare makes the session of a new clique.
+func (h *hub) prepare(_ context.Context, in prepareRequest) (prepared, error) {
+	if err := checkID(in.ID); err != nil {
+		return prepared{}, err
+	}
+	out := prepared{Member: describe(h.host.Worker, h.host.Name), Boot: h.host.Boot, Trusted: h.host.Trusted, Functions: task.Hash()}
+	s := newSession(h, in.ID)
+	switch {
+	case !in.UCX:
+		out.NoUCX = "it was not asked for"
+	case !h.host.Lanes:
+		out.NoUCX = "the worker has no lane for data (--lanes=none, or no libucp was found)"
+	default:
+		w, address, err := h.ucx.worker()
+		if err != nil {
+			out.NoUCX = err.Error()
+		} else {
+			s.worker, out.Address = w, address
+		}
+	}
+	if err := h.add(s, in.Keep); err != nil {
+		s.close(nil)
+		return prepared{}, err
+	}
+	return out, nil
+}
+
+func (h *hub) add(s *session, keep time.Duration) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.closed:
+		return task.ErrHostClosed
+	case h.sessions[s.id] != nil:
+		return fmt.Errorf("clique %s: worker %s knows a clique of this id already", s.id, h.host.Worker)
+	case len(h.sessions) >= maxSessions:
+		return fmt.Errorf("clique %s: worker %s has a part in %d cliques, which is as many as it may: dissolve those that are not used", s.id, h.host.Worker, maxSessions)
+	}
+	h.sessions[s.id] = s
+	s.expireAfter(max(keep, time.Second))
+	return nil
+}
+
+// form connects the session with the others.
+func (h *hub) form(ctx context.Context, in formRequest) (string, error) {
+	s, err := h.session(in.ID)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(in.Timeout, time.Second))
+	defer cancel()
+	backend, err := s.form(ctx, in)
+	if err != nil {
+		h.drop(s, err)
+		return "", err
+	}
+	return backend, nil
+}
+
+// drop forgets a session and ends it.
+func (h *hub) drop(s *session, why error) {
+	h.mu.Lock()
+	if h.sessions[s.id] == s {
+		delete(h.sessions, s.id)
+	}
+	h.mu.Unlock()
+	s.close(why)
+}
+
+func (h *hub) dissolve(id string) stateReply {
+	s, err := h.session(id)
+	if err != nil {
+		return stateReply{Failed: -1}
+	}
+	out := s.state()
+	h.drop(s, errDissolved)
+	return out
+}
+
+func (h *hub) state(id string) stateReply {
+	s, err := h.session(id)
+	if err != nil {
+		return stateReply{Failed: -1}
+	}
+	return s.state()
+}
+
+var (
+	errDissolved = errors.New("the clique was dissolved")
+	errExpired   = errors.New("nobody used the clique for too long")
+	errEnded     = errors.New("the worker has ended")
+)
+
+// close ends everything with the worker.
+func (h *hub) close() error {
+	h.stop()
+	h.mu.Lock()
+	h.closed = true
+	sessions := h.sessions
+	h.sessions = map[string]*session{}
+	h.mu.Unlock()
+	for _, s := range sessions {
+		s.close(errEnded)
+	}
+	h.ucx.close()
+	return nil
+}
+
+// ucxContext makes UCX workers. It is made when the first clique wants it, once for a worker.
+type ucxContext struct {
+	mu     sync.Mutex // owns what follows, and is held while it is made
+	ctx    *ucx.Context
+	closed bool
+}
+
+// worker is a UCX worker for one clique, as UCX matches messages by worker.
+func (u *ucxContext) worker() (*ucx.Worker, ucx.WorkerAddress, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return nil, nil, task.ErrHostClosed
+	}
+	if u.ctx == nil {
+		// Without streams UCX does not bound how many endpoints two workers may make.
+		c, err := ucx.NewContext(ucx.Config{Name: "millstream-clique", Features: ucx.AllFeature &^ ucx.Stream})
+		if err != nil {
+			return nil, nil, err
+		}
+		u.ctx = c
+	}
+	w, err := u.ctx.NewWorker(ucx.WorkerConfig{})
+	if err != nil {
+		return nil, nil, err
+	}
+	address, err := w.Address()
+	if err != nil {
+		_ = w.Close()
+		return nil, nil, err
+	}
+	return w, address, nil
+}
+
+func (u *ucxContext) close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closed = true
+	if u.ctx != nil {
+		_ = u.ctx.Close()
+	}
+}

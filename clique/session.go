@@ -1,0 +1,331 @@
+package clique
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/ucx"
+)
+
+// session is a worker's part in one clique, from prepare to dissolve.
+type session struct {
+	hub    *hub
+	id     string
+	worker *ucx.Worker // this clique's alone; nil without UCX. The engine owns it once it is formed.
+
+	ctx  context.Context // ends with the session
+	end  context.CancelCauseFunc
+	came chan arrival // connections of higher ranks, which accept has got
+
+	mu      sync.Mutex // owns what follows
+	forming bool       // a roster has come
+	engine  engine     // nil until it is formed
+	roster  formRequest
+	rank    int
+	idle    time.Duration
+	expiry  *time.Timer
+	joined  int
+	used    rounds
+	closed  bool
+}
+
+// arrival is a connection that another rank has made.
+type arrival struct {
+	from int
+	c    comm.Comm
+}
+
+// engine is one rank's communicator: what every backend has to offer. The one of this release
+// works on host memory over UCX or comms; others, for device memory, stand beside it.
+type engine interface {
+	// Lane is a communicator of the same ranks with an order of calls of its own. It is made
+	// without a word between the ranks; all of them use the same number.
+	Lane(n uint64) (*collective.Group, error)
+	// Backend names it, Err is why it has ended.
+	Backend() string
+	Err() error
+	// Abort ends it on all ranks, with an error that names this one.
+	Abort(err error)
+	Close() error
+}
+
+func newSession(h *hub, id string) *session {
+	s := &session{hub: h, id: id, came: make(chan arrival, 1)}
+	s.ctx, s.end = context.WithCancelCause(context.Background())
+	return s
+}
+
+// arrive hands a connection over to form, and keeps the server from it until the session ends.
+func (s *session) arrive(ctx context.Context, in hello, c comm.Comm) {
+	select {
+	case s.came <- arrival{in.From, c}:
+	case <-s.ctx.Done():
+		return
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-s.ctx.Done(): // the engine has said farewell
+	case <-ctx.Done():
+	case <-c.Done():
+	}
+}
+
+// expireAfter ends the session if nothing happens for so long. The caller holds no lock, or
+// that of the hub.
+func (s *session) expireAfter(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
+	if !s.closed {
+		s.expiry = time.AfterFunc(d, s.expire)
+	}
+}
+
+func (s *session) expire() {
+	s.mu.Lock()
+	busy := s.joined > 0
+	s.mu.Unlock()
+	if !busy {
+		s.hub.drop(s, errExpired)
+	}
+}
+
+// form connects this rank with all others and starts the engine.
+func (s *session) form(ctx context.Context, in formRequest) (string, error) {
+	rank, err := s.begin(in)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
+	peers, err := s.connect(ctx, rank, in)
+	if err != nil {
+		return "", err
+	}
+	g, err := s.start(ctx, rank, peers, in)
+	if err != nil {
+		return "", fmt.Errorf("clique %s: rank %d (%s): %w", s.id, rank, s.hub.host.Worker, err)
+	}
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.engine, s.rank, s.roster, s.idle = g, rank, in, in.Idle
+	}
+	s.mu.Unlock()
+	if closed {
+		_ = g.Close()
+		return "", context.Cause(s.ctx)
+	}
+	s.touch()
+	return g.Backend(), nil
+}
+
+// begin checks the roster and finds this worker in it.
+func (s *session) begin(in formRequest) (int, error) {
+	if len(in.Ranks) > maxRanks {
+		return 0, fmt.Errorf("clique %s: %d ranks, %d are allowed", s.id, len(in.Ranks), maxRanks)
+	}
+	rank := -1
+	for i, r := range in.Ranks {
+		if r.Rank != i {
+			return 0, fmt.Errorf("clique %s: the roster calls rank %d %d", s.id, i, r.Rank)
+		}
+		if r.Worker == s.hub.host.Worker {
+			rank = i
+		}
+	}
+	if rank < 0 {
+		return 0, fmt.Errorf("clique %s: worker %s is not in its roster", s.id, s.hub.host.Worker)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.forming {
+		return 0, fmt.Errorf("clique %s: worker %s has got its roster already", s.id, s.hub.host.Worker)
+	}
+	s.forming = true
+	return rank, nil
+}
+
+// connect dials the lower ranks and waits for the higher ones. On failure all are closed.
+func (s *session) connect(ctx context.Context, rank int, in formRequest) (peers []comm.Comm, err error) {
+	peers = make([]comm.Comm, len(in.Ranks))
+	ctx, cancel := context.WithCancelCause(ctx)
+	var dials sync.WaitGroup
+	dialled := make(chan arrival, rank)
+	defer func() {
+		cancel(nil)
+		dials.Wait()
+		close(dialled)
+		if err == nil {
+			return
+		}
+		for a := range dialled {
+			a.c.Abort()
+		}
+		for _, c := range peers {
+			if c != nil {
+				c.Abort()
+			}
+		}
+	}()
+	for to := range rank {
+		dials.Go(func() {
+			c, err := s.dial(ctx, rank, to, in.Ranks[to].Worker)
+			if err != nil {
+				cancel(fmt.Errorf("clique %s: rank %d (%s) does not reach rank %d (%s): %w", s.id, rank, s.hub.host.Worker, to, in.Ranks[to].Worker, err))
+				return
+			}
+			dialled <- arrival{to, c}
+		})
+	}
+	for missing := len(peers) - 1; missing > 0; missing-- {
+		var a arrival
+		select {
+		case a = <-s.came:
+			if a.from <= rank || a.from >= len(peers) || peers[a.from] != nil {
+				a.c.Abort() // of no rank that is waited for
+				missing++
+				continue
+			}
+		case a = <-dialled:
+		case <-ctx.Done():
+			return peers, s.notAll(ctx, rank, peers, in)
+		}
+		peers[a.from] = a.c
+	}
+	return peers, nil
+}
+
+func (s *session) dial(ctx context.Context, from, to int, address string) (comm.Comm, error) {
+	b, err := json.Marshal(hello{ID: s.id, From: from, To: to})
+	if err != nil {
+		return nil, err
+	}
+	return s.hub.host.OpenChannel(ctx, address, channelKind, b)
+}
+
+// notAll tells which ranks have not come.
+func (s *session) notAll(ctx context.Context, rank int, peers []comm.Comm, in formRequest) error {
+	cause := context.Cause(ctx)
+	if !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	var names []string
+	for i, c := range peers {
+		if c == nil && i != rank {
+			names = append(names, fmt.Sprintf("rank %d (%s)", i, in.Ranks[i].Worker))
+		}
+	}
+	return fmt.Errorf("clique %s: rank %d (%s) waited for %s in vain: %w", s.id, rank, s.hub.host.Worker, few(names), cause)
+}
+
+// start makes the engine, which owns the connections from then on, whatever happens.
+func (s *session) start(ctx context.Context, rank int, peers []comm.Comm, in formRequest) (engine, error) {
+	t, err := collective.NewComm(rank, peers)
+	if err != nil {
+		return nil, err
+	}
+	if Backend(in.Backend) == UCX {
+		w := s.takeWorker()
+		if w == nil {
+			_ = t.Close()
+			return nil, errors.New("it has no UCX worker for this clique")
+		}
+		addresses := make([]ucx.WorkerAddress, len(in.Ranks))
+		for i, r := range in.Ranks {
+			addresses[i] = r.Address
+		}
+		if t, err = collective.NewUCX(ctx, t, w, addresses); err != nil {
+			return nil, err
+		}
+	}
+	names := make([]string, len(in.Ranks))
+	for i, r := range in.Ranks {
+		names[i] = r.Worker
+	}
+	g, err := collective.New(ctx, t, collective.Config{Deterministic: in.Deterministic, Names: names})
+	if err != nil {
+		return nil, err
+	}
+	return group{g}, nil
+}
+
+func (s *session) takeWorker() *ucx.Worker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.worker
+	s.worker = nil
+	return w
+}
+
+func (s *session) state() stateReply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := stateReply{Known: true, Failed: -1, Joined: s.joined}
+	if s.engine == nil {
+		return out
+	}
+	if err := s.engine.Err(); err != nil {
+		out.Error = err.Error()
+		var rank *RankError
+		if errors.As(err, &rank) {
+			out.Failed = rank.Rank
+		}
+	}
+	return out
+}
+
+// touch starts the time anew after which nobody has used the session.
+func (s *session) touch() {
+	s.mu.Lock()
+	idle := s.idle
+	s.mu.Unlock()
+	if idle <= 0 {
+		idle = DefaultIdle
+	}
+	s.expireAfter(idle)
+}
+
+// close ends the session. Ranks that tasks have here fail with why. It is idempotent.
+func (s *session) close(why error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
+	g, w, joined := s.engine, s.worker, s.joined
+	s.worker = nil
+	s.mu.Unlock()
+	if g != nil {
+		if joined > 0 && why != nil {
+			g.Abort(why)
+		}
+		_ = g.Close()
+	}
+	s.end(why)
+	if w != nil {
+		_ = w.Close()
+	}
+	for {
+		select {
+		case a := <-s.came: // nobody has taken it
+			a.c.Abort()
+		default:
+			return
+		}
+	}
+}
