@@ -23,6 +23,10 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 			v, err := ask(ctx, s, func() (any, error) { return s.facadeTasks() })
 			return v, nil, err
 		},
+		"scheduler-computations": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {
+			v, err := ask(ctx, s, func() (any, error) { return s.facadeComputations(), nil })
+			return v, nil, err
+		},
 		"scheduler-log-event": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
 			args, err := bodyMap(m)
 			if err != nil {
@@ -95,7 +99,11 @@ func (s *Scheduler) facadeInfo() msgpack.Map {
 	for c := range s.state.Clients() {
 		clients = append(clients, c.Name())
 	}
-	return append(m, msgpack.MapOf("occupancy", s.state.TotalOccupancy(), "clients", clients, "metadata", s.metadata)...)
+	var ttl any // Python's None: a worker may be silent for ever
+	if s.cfg.WorkerTTL > 0 {
+		ttl = s.cfg.WorkerTTL.Seconds()
+	}
+	return append(m, msgpack.MapOf("occupancy", s.state.TotalOccupancy(), "clients", clients, "metadata", s.metadata, "worker_ttl", ttl)...)
 }
 
 // maxFacadeTasks bounds how many tasks a function is shown.

@@ -1,14 +1,15 @@
 """What a function gets for dask_scheduler in a scheduler that is written in Go."""
 
 import collections.abc
+import pickle
 import threading
 import time
+import uuid
 
 FRESH = 0.05  # seconds for which what was fetched is good: a function that looks at each task asks once
 
 # What Dask's scheduler has and a function may want, and this one cannot give.
 MISSING = {
-    "extensions": "extensions of Dask's scheduler do not exist here",
     "plugins": "scheduler plugins do not exist here; worker and nanny plugins work",
     "monitor": "the system monitor does not exist here; the dashboard's /metrics has the figures",
     "add_plugin": "scheduler plugins do not exist here; worker and nanny plugins work",
@@ -25,12 +26,40 @@ MISSING = {
 }
 
 
+# What of Dask's extensions clients and workers can use, by Dask's names.
+EXTENSIONS = ("events", "multi_locks", "publish", "queues", "replay-tasks", "semaphores", "shuffle", "stealing", "variables")
+
+
+class Extensions(collections.abc.Mapping):
+    """The names of what this scheduler serves of Dask's extensions. There is no object of Python behind a name."""
+
+    def __getitem__(self, name):
+        if name not in EXTENSIONS:
+            raise KeyError(name)
+        raise NotImplementedError(f"dask_scheduler.extensions[{name!r}]: it works, but there is no object to call: this scheduler is Millstream's, written in Go")
+
+    def __contains__(self, name):
+        return name in EXTENSIONS
+
+    def __iter__(self):
+        return iter(EXTENSIONS)
+
+    def __len__(self):
+        return len(EXTENSIONS)
+
+    def keys(self):
+        return dict.fromkeys(EXTENSIONS).keys()  # what a client without this package can unpickle
+
+    def __repr__(self):
+        return f"<Extensions: {', '.join(EXTENSIONS)}>"
+
+
 class Scheduler:
     """Shows a scheduler that is another process, as it was a moment ago.
 
-    It has address, id, name, type, status, workers, aliases, clients, tasks, task_prefixes, total_nthreads, n_workers,
-    identity(), log_event(topic, msg), get_events(topic) and get_worker_service_addr. What a function sets on it stays
-    for the next one, until this process is started again.
+    It has address, id, name, type, status, workers, aliases, clients, tasks, task_prefixes, computations,
+    total_nthreads, n_workers, worker_ttl, the names of extensions, identity(), log_event(topic, msg), get_events(topic) and
+    get_worker_service_addr. What a function sets on it stays for the next one, until this process is started again.
     """
 
     type = "Scheduler"
@@ -78,6 +107,10 @@ class Scheduler:
     clients = property(lambda self: {c: Client(c) for c in self._fetch()["clients"]})
     task_metadata = property(lambda self: self._fetch()["metadata"])
     tasks = property(lambda self: self._fetch_tasks())
+    worker_ttl = property(lambda self: self._fetch()["worker_ttl"])
+    extensions = Extensions()
+
+    computations = property(lambda self: collections.deque(map(Computation, self._peer.call("scheduler-computations").body)))
 
     @property
     def task_prefixes(self):
@@ -89,7 +122,7 @@ class Scheduler:
 
     def identity(self, n_workers=-1):
         info = dict(self._fetch())
-        for name in ("occupancy", "clients", "metadata"):
+        for name in ("occupancy", "clients", "metadata", "worker_ttl"):
             info.pop(name)
         if n_workers >= 0:
             info["workers"] = dict(list(info["workers"].items())[:n_workers])
@@ -152,6 +185,17 @@ class Client:
 
     def __repr__(self):
         return f"<Client {self.client_key!r}>"
+
+
+class Computation:
+    """The graphs that came while there was something to do: when the first did, and the clients' source code."""
+
+    def __init__(self, row):
+        self.id, self.start = uuid.UUID(row["id"]), row["start"]
+        self.code = sorted(set(map(pickle.loads, row["code"])))
+
+    def __repr__(self):
+        return f"<Computation {self.id}>"
 
 
 class Named:

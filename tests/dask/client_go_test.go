@@ -122,7 +122,7 @@ func goAndPython(t *testing.T, ctx context.Context, c *client.Client) {
 }
 
 // The same calls on our own scheduler, with one of Dask's workers for the Python functions.
-func TestClientPythonOnOurs(t *testing.T) {
+func TestSchedulerGoClient(t *testing.T) {
 	r := rig.New(t)
 	s := r.Scheduler("--no-python") // the client's own graphs need none
 	r.DaskWorker(s.Address, "--name", "python")

@@ -82,7 +82,9 @@ def on_scheduler(client, worker):
     attempt("coroutine", lambda: run(later), "async")
     attempt("log_event", lambda: client.get_events("from-scheduler"), lambda g: g[0][1] == {"n": 1})
     raises("an error of the function", ZeroDivisionError, lambda: run(lambda: 1 / 0), "division by zero")
-    raises("extensions", NotImplementedError, lambda: run(lambda dask_scheduler: dask_scheduler.extensions), "Go")
+    raises("an extension", NotImplementedError, lambda: run(lambda dask_scheduler: dask_scheduler.extensions["shuffle"]), "Go")
+    check("names of extensions", run(lambda dask_scheduler: "shuffle" in dask_scheduler.extensions and "amm" not in dask_scheduler.extensions))
+    check("worker_ttl", run(lambda dask_scheduler: dask_scheduler.worker_ttl), 300)
     raises("no such thing", AttributeError, lambda: run(lambda dask_scheduler: dask_scheduler.nonsense), "nonsense")
 
     def memory():

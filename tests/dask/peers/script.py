@@ -33,4 +33,6 @@ if __name__ == "__main__":
         for name, module in MODULES.items():
             if re.search(rf"\b{name}\.", source):
                 names[name] = importlib.import_module(module)
+        if "pa" in names:
+            importlib.import_module("pyarrow.fs")  # Dask 2025.4 uses it without importing it
         exec(compile(source, "<test>", "exec"), names)

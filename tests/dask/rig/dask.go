@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 )
 
 // python is a command of the setting's interpreter.
@@ -52,6 +53,18 @@ func (r *Rig) DaskWorker(scheduler string, args ...string) *Process {
 	})
 	p.Address = address
 	return p
+}
+
+// DaskCUDAWorker starts `dask cuda worker`, which has a nanny and a worker for each device. All of them are registered
+// when this returns.
+func (r *Rig) DaskCUDAWorker(scheduler string, devices int, args ...string) *Process {
+	r.Helper()
+	full := append([]string{"-m", "dask", "cuda", "worker", scheduler, "--protocol", r.Protocol, "--host", "127.0.0.1",
+		"--dashboard-address", "127.0.0.1:0", "--memory-limit", "0"}, args...)
+	var registered atomic.Int64 // both outputs are read at once
+	return r.launch(r.name("dask-cuda-worker"), r.python(full...), func(line string) bool {
+		return strings.Contains(line, "Registered to:") && registered.Add(1) == int64(devices)
+	})
 }
 
 func contains(args []string, flag string) bool {

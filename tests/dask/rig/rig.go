@@ -85,7 +85,13 @@ func (r *Rig) env() []string {
 		}
 	}
 	env = append(env, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1", "PYTHONPATH="+Root()+"/python:"+Root()+"/tests/dask/peers",
-		"DASK_TEMPORARY_DIRECTORY="+r.temp(), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=60s", "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE=false")
+		"DASK_TEMPORARY_DIRECTORY="+r.temp(), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=60s", "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE=false",
+		// Every two seconds Dask's client puts an identity without workers in the place of the one that scheduler_info
+		// is about to return.
+		"DASK_DISTRIBUTED__CLIENT__SCHEDULER_INFO_INTERVAL=1h")
+	if r.Older("2025.7.0") {
+		env = append(env, "DASK_DISTRIBUTED__WORKER__PRELOAD=pyarrow.fs") // Dask uses it there without importing it
+	}
 	if r.tls != nil {
 		env = append(env, r.tls.Env()...)
 	}
