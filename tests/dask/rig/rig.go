@@ -25,6 +25,7 @@ type Rig struct {
 	tls    *secure.Security // nil but for tls
 	tlsDir string
 	count  map[string]int // of processes, for their names
+	wrong  *failures
 }
 
 // New makes a rig in the setting that the environment chooses.
@@ -44,9 +45,10 @@ func With(t testing.TB, s Setting) *Rig {
 	if s.Protocol == "ucxx" {
 		limit *= 3 // Python's processes spin there, one core each
 	}
+	wrong := repeated(t)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
-	r := &Rig{TB: t, Setting: s, Context: ctx, Interpreter: python, dir: t.TempDir(), count: map[string]int{}}
+	r := &Rig{TB: t, Setting: s, Context: ctx, Interpreter: python, dir: t.TempDir(), count: map[string]int{}, wrong: wrong}
 	switch s.Protocol {
 	case "tcp":
 	case "tls":
@@ -71,7 +73,7 @@ func With(t testing.TB, s Setting) *Rig {
 // Sub is the rig of a subtest: what it starts ends with the subtest.
 func (r *Rig) Sub(t *testing.T) *Rig {
 	sub := *r
-	sub.TB = t
+	sub.TB, sub.wrong = t, repeated(t)
 	return &sub
 }
 
