@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/wire/pickle"
@@ -200,8 +202,8 @@ func decodeAs[T any](s *wire.Serialized, dst *T, own func(any) any) error {
 // frame. Smaller ones lie together in frames that they would keep alive.
 const shareFrom = 64 << 10
 
-// share is wire.Clone for values that nobody changes: long bytes and arrays in memory of
-// Go's heap stay where they are.
+// share is wire.Clone for values that nobody changes: long bytes, arrays and tables in memory
+// of Go's heap stay where they are.
 func share(frames []wire.Frame) func(any) any {
 	for _, f := range frames {
 		if f.Buffer() != nil {
@@ -216,6 +218,10 @@ func share(frames []wire.Frame) func(any) any {
 			}
 		case *wire.NDArray:
 			if len(v.Data) >= shareFrom {
+				return v
+			}
+		case arrow.RecordBatch, arrow.Table:
+			if len(frames) > 0 && frames[0].Len() >= shareFrom {
 				return v
 			}
 		}

@@ -49,49 +49,98 @@ func encodeArrow(v any) (Dict, []Frame, error) {
 }
 
 // decodeArrow reads a stream. The arrays share the frame's memory.
-func decodeArrow(table bool, frames []Frame) (v any, err error) {
+func decodeArrow(table bool, frames []Frame) (any, error) {
 	if len(frames) == 0 || frames[0].OnDevice() {
 		return nil, fmt.Errorf("wire: an Arrow stream needs a frame in host memory")
 	}
-	b := frames[0].Bytes()
+	most := 1
+	if table {
+		most = -1
+	}
+	schema, batches, err := readArrow(frames[0].Bytes(), most)
+	if err != nil {
+		return nil, err
+	}
+	if table {
+		defer releaseBatches(batches)
+		return array.NewTableFromRecords(schema, batches), nil
+	}
+	if len(batches) == 0 {
+		return nil, fmt.Errorf("wire: an Arrow stream has no record batch")
+	}
+	return batches[0], nil
+}
+
+// ReadArrow reads an Arrow IPC stream that may come from anyone: its schema and its record
+// batches, which are the caller's to release. They share the memory of b. What the stream
+// makes its reader allocate is bounded by its length, and every batch is validated.
+func ReadArrow(b []byte) (*arrow.Schema, []arrow.RecordBatch, error) { return readArrow(b, -1) }
+
+// readArrow reads at most so many batches, all if it is negative.
+func readArrow(b []byte, most int) (schema *arrow.Schema, batches []arrow.RecordBatch, err error) {
 	// The reader trusts its input in places where a panic is all that is left to it.
 	defer func() {
 		if p := recover(); p != nil {
-			v, err = nil, fmt.Errorf("wire: the Arrow stream is not valid: %v", p)
+			err = fmt.Errorf("wire: the Arrow stream is not valid: %v", p)
+		}
+		if err != nil {
+			releaseBatches(batches)
+			schema, batches = nil, nil
 		}
 	}()
 	mem := &boundedAllocator{left: arrowFactor*int64(len(b)) + 1<<20}
 	r, err := ipc.NewReaderFromMessageReader(&arrowMessages{b: b}, ipc.WithAllocator(mem))
 	if err != nil {
-		return nil, fmt.Errorf("wire: arrow: %w", err)
+		return nil, nil, fmt.Errorf("wire: arrow: %w", err)
 	}
 	defer r.Release()
-	var batches []arrow.RecordBatch
-	defer func() {
-		for _, b := range batches {
-			b.Release()
-		}
-	}()
-	for r.Next() {
+	for (most < 0 || len(batches) < most) && r.Next() {
 		rec := r.RecordBatch()
 		// Offsets that point outside would panic in the hands of whoever reads them.
 		if err := array.ValidateRecordFull(rec); err != nil {
-			return nil, fmt.Errorf("wire: the Arrow stream is not valid: %w", err)
-		}
-		if !table {
-			rec.Retain()
-			return rec, nil
+			return nil, batches, fmt.Errorf("wire: the Arrow stream is not valid: %w", err)
 		}
 		rec.Retain()
 		batches = append(batches, rec)
 	}
 	if err := r.Err(); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("wire: arrow: %w", err)
+		return nil, batches, fmt.Errorf("wire: arrow: %w", err)
 	}
-	if !table {
-		return nil, fmt.Errorf("wire: an Arrow stream has no record batch")
+	return r.Schema(), batches, nil
+}
+
+func releaseBatches(batches []arrow.RecordBatch) {
+	for _, b := range batches {
+		b.Release()
 	}
-	return array.NewTableFromRecords(r.Schema(), batches), nil
+}
+
+// ArrowMessage is what the metadata of one message of an Arrow IPC stream says.
+type ArrowMessage struct {
+	// Kind is ipc.MessageSchema, MessageDictionaryBatch or MessageRecordBatch.
+	Kind ipc.MessageType
+	// Body is the length of the body, which follows the metadata, in bytes.
+	Body int64
+}
+
+// ReadArrowMetadata reads the metadata of one message, which may come from anyone, for those
+// who walk over a stream without reading its bodies.
+func ReadArrowMetadata(meta []byte) (m ArrowMessage, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			m, err = ArrowMessage{}, errArrowMetadata
+		}
+	}()
+	if err := verifyArrow(meta); err != nil {
+		return ArrowMessage{}, err
+	}
+	msg := ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(nil))
+	defer msg.Release()
+	m = ArrowMessage{Kind: msg.Type(), Body: msg.BodyLen()}
+	if m.Body < 0 {
+		return ArrowMessage{}, errArrowMetadata
+	}
+	return m, nil
 }
 
 // arrowMessages cuts an IPC stream into messages without copying their bodies.
@@ -123,14 +172,11 @@ func (m *arrowMessages) Message() (*ipc.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := verifyArrow(meta); err != nil {
+	info, err := ReadArrowMetadata(meta)
+	if err != nil {
 		return nil, err
 	}
-	// The metadata is a flatbuffer: it is read once for the length of the body.
-	msg := ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(nil))
-	size := msg.BodyLen()
-	msg.Release()
-	body, err := m.take(size)
+	body, err := m.take(info.Body)
 	if err != nil {
 		return nil, err
 	}

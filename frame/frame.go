@@ -1,0 +1,220 @@
+package frame
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"go.millstream.dev/client"
+)
+
+// Frame is a table in parts on the workers of a cluster: an ordered set of futures of Arrow
+// record batches with one schema. It never changes: what is done to it makes another, whose
+// tasks run on the workers at once. Any number of goroutines may use it.
+//
+// A frame owns its futures: Release, or the garbage collector, gives them up. A frame that was
+// made of others stays whole when those are released.
+type Frame struct {
+	c        *client.Client
+	schema   *arrow.Schema
+	parts    []*client.Future[arrow.RecordBatch]
+	released atomic.Bool
+}
+
+// New is a frame of futures, which it takes over, of record batches with a schema. That they
+// have it is checked by tasks where the batches are; a partition of another schema is an error
+// of all that is made of it.
+func New(ctx context.Context, c *client.Client, schema *arrow.Schema, parts []*client.Future[arrow.RecordBatch]) (*Frame, error) {
+	if schema == nil {
+		return nil, fmt.Errorf("frame: New: there is no schema: Of asks the first partition for it")
+	}
+	return verified(ctx, c, schema, parts)
+}
+
+// Of is New with the schema of the first partition, for which it waits.
+func Of(ctx context.Context, c *client.Client, parts []*client.Future[arrow.RecordBatch]) (*Frame, error) {
+	if len(parts) == 0 {
+		return nil, fmt.Errorf("frame: Of: without partitions there is no schema: use New")
+	}
+	b, err := schemaOf.Submit(ctx, c, parts[0]).Result(ctx)
+	if err != nil {
+		return nil, typed(err)
+	}
+	schema, err := decodeSchema(b)
+	if err != nil {
+		return nil, err
+	}
+	return verified(ctx, c, schema, parts)
+}
+
+// verified puts a task that checks the schema behind each partition.
+func verified(ctx context.Context, c *client.Client, schema *arrow.Schema, parts []*client.Future[arrow.RecordBatch]) (*Frame, error) {
+	encoded, err := encodeSchema(schema)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*client.Future[arrow.RecordBatch], len(parts))
+	for i, p := range parts {
+		out[i] = checked.Submit(ctx, c, p, client.Val(encoded), client.Val(i))
+	}
+	client.ReleaseAll(parts)
+	return trusted(c, schema, out), nil
+}
+
+// trusted is a frame of futures that are known to have the schema.
+func trusted(c *client.Client, schema *arrow.Schema, parts []*client.Future[arrow.RecordBatch]) *Frame {
+	return &Frame{c: c, schema: schema, parts: parts}
+}
+
+// FromBatches moves record batches to the workers, a partition each. They stay the caller's.
+// Data that came from a client cannot be computed again: a worker that dies takes it along.
+func FromBatches(ctx context.Context, c *client.Client, batches []arrow.RecordBatch) (*Frame, error) {
+	if len(batches) == 0 {
+		return nil, fmt.Errorf("frame: FromBatches: there is no batch, so no schema: give at least an empty one")
+	}
+	schema := batches[0].Schema()
+	for i, b := range batches {
+		if err := check(b, schema, i); err != nil {
+			return nil, err
+		}
+	}
+	// Equal batches are partitions of their own, so keys are not hashes.
+	futures, err := client.Scatter(ctx, c, batches, client.ScatterOptions{Unhashed: true, Direct: true})
+	if err != nil {
+		return nil, fmt.Errorf("frame: FromBatches: %w", err)
+	}
+	return trusted(c, schema, futures), nil
+}
+
+// FromTable moves a table to the workers in n partitions of about equal length (n < 1: one
+// for each of its chunks).
+func FromTable(ctx context.Context, c *client.Client, t arrow.Table, n int) (*Frame, error) {
+	var size int64
+	if n > 0 {
+		size = max(1, (t.NumRows()+int64(n)-1)/int64(n))
+	}
+	r := array.NewTableReader(t, -1)
+	defer r.Release()
+	var batches []arrow.RecordBatch
+	defer func() { releaseAll(batches) }()
+	for r.Next() {
+		b := r.RecordBatch()
+		b.Retain()
+		batches = append(batches, b)
+	}
+	if len(batches) == 0 {
+		batches = append(batches, emptyBatch(t.Schema()))
+	}
+	if size > 0 {
+		whole, err := concat(t.Schema(), batches)
+		if err != nil {
+			return nil, err
+		}
+		defer whole.Release()
+		releaseAll(batches)
+		batches = nil
+		for from := int64(0); from == 0 || from < whole.NumRows(); from += size {
+			batches = append(batches, whole.NewSlice(from, min(whole.NumRows(), from+size)))
+		}
+	}
+	return FromBatches(ctx, c, batches)
+}
+
+// Client is the one that the frame was made with.
+func (f *Frame) Client() *client.Client { return f.c }
+
+// Schema is that of every partition.
+func (f *Frame) Schema() *arrow.Schema { return f.schema }
+
+// NumPartitions is the number of partitions.
+func (f *Frame) NumPartitions() int { return len(f.parts) }
+
+// Partitions are the futures of the partitions, in order. They stay the frame's: keep the
+// frame while they are used.
+func (f *Frame) Partitions() []*client.Future[arrow.RecordBatch] { return slices.Clone(f.parts) }
+
+// Release gives the partitions up: workers forget what nobody else holds. It is idempotent.
+func (f *Frame) Release() {
+	if !f.released.Swap(true) {
+		client.ReleaseAll(f.parts)
+	}
+}
+
+func (f *Frame) usable() error {
+	if f.released.Load() {
+		return fmt.Errorf("frame: %w", ErrClosed)
+	}
+	return nil
+}
+
+// Persist waits until every partition is in the memory of a worker, and returns the error of
+// the first, in order, that cannot be. (Tasks of frames start when they are submitted: there
+// is nothing else to do.)
+func (f *Frame) Persist(ctx context.Context) error {
+	if err := f.usable(); err != nil {
+		return err
+	}
+	if err := client.Wait(ctx, f.parts); err != nil {
+		return err
+	}
+	for _, p := range f.parts {
+		if err := p.Err(); err != nil {
+			return typed(err)
+		}
+	}
+	return nil
+}
+
+// Collect brings all partitions here, in order. The batches are the caller's to release.
+func (f *Frame) Collect(ctx context.Context) ([]arrow.RecordBatch, error) {
+	if err := f.usable(); err != nil {
+		return nil, err
+	}
+	batches, err := client.Gather(ctx, f.parts)
+	if err != nil {
+		return nil, typed(err)
+	}
+	for i, b := range batches {
+		// A worker of another's is not to be trusted with what it promised.
+		if err := check(b, f.schema, i); err != nil {
+			releaseAll(batches)
+			return nil, err
+		}
+	}
+	return batches, nil
+}
+
+// Table is Collect as one table, the caller's to release.
+func (f *Frame) Table(ctx context.Context) (arrow.Table, error) {
+	batches, err := f.Collect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer releaseAll(batches)
+	return array.NewTableFromRecords(f.schema, batches), nil
+}
+
+// Rows are the numbers of rows of the partitions.
+func (f *Frame) Rows(ctx context.Context) ([]int64, error) {
+	if err := f.usable(); err != nil {
+		return nil, err
+	}
+	futures := each(ctx, f, rowsOf)
+	defer client.ReleaseAll(futures)
+	rows, err := client.Gather(ctx, futures)
+	return rows, typed(err)
+}
+
+// NumRows is the number of rows of the whole frame.
+func (f *Frame) NumRows(ctx context.Context) (int64, error) {
+	rows, err := f.Rows(ctx)
+	var n int64
+	for _, r := range rows {
+		n += r
+	}
+	return n, err
+}

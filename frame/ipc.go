@@ -1,0 +1,145 @@
+package frame
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/wire"
+)
+
+// ipcSource is one partition of an IPC file: some bytes of it.
+type ipcSource struct {
+	Path      string
+	Stamp     Stamp
+	Spans     []span
+	Partition int
+}
+
+// ipcHead is what the client needs to know about a file.
+type ipcHead struct {
+	Schema []byte
+	Index  ipcIndex
+}
+
+var (
+	headIPC = client.Func("millstream.frame.ipc-head", func(_ context.Context, path string) (ipcHead, error) { return readIPCHead(path) })
+	readIPC = client.Func("millstream.frame.read-ipc", func(_ context.Context, s ipcSource) (arrow.RecordBatch, error) { return readIPCPart(s) })
+	saveIPC = client.Func2("millstream.frame.write-ipc", func(_ context.Context, b arrow.RecordBatch, path string) (written, error) { return writeIPC(b, path) })
+)
+
+// ReadIPC is a frame of files in Arrow's IPC format, file or stream (Feather version 2 is the
+// same): one file, those of a folder (*.arrow, *.feather, *.ipc, *.arrows), or those that match
+// a pattern. Every record batch is a partition; Repartition makes others. Workers read the
+// files, each its part, when the partitions are needed; the client sees their schemas alone,
+// which must be equal.
+func ReadIPC(ctx context.Context, c *client.Client, path string) (*Frame, error) {
+	paths, err := filesOf(ctx, c, path, ".arrow", ".feather", ".ipc", ".arrows")
+	if err != nil {
+		return nil, err
+	}
+	futures := headIPC.Map(ctx, c, paths, client.Impure())
+	defer client.ReleaseAll(futures)
+	heads, err := client.Gather(ctx, futures)
+	if err != nil {
+		return nil, typed(err)
+	}
+	var schema *arrow.Schema
+	var sources []ipcSource
+	for i, h := range heads {
+		s, err := decodeSchema(h.Schema)
+		if err != nil {
+			return nil, err
+		}
+		if schema == nil {
+			schema = s
+		} else if d := differ(schema, s); d != "" {
+			return nil, &Error{Kind: ErrSchema, Path: paths[i], Partition: len(sources), Reason: fmt.Sprintf("%s, as in %s", d, paths[0])}
+		}
+		for j := range h.Index.Batches {
+			sources = append(sources, ipcSource{Path: paths[i], Stamp: h.Index.Stamp, Spans: h.Index.spans(j), Partition: len(sources)})
+		}
+	}
+	if len(sources) == 0 { // files without rows: one empty partition
+		sources = append(sources, ipcSource{Path: paths[0], Stamp: heads[0].Index.Stamp, Spans: []span{heads[0].Index.Schema}})
+	}
+	return trusted(c, schema, readIPC.Map(ctx, c, sources)), nil
+}
+
+// readIPCHead looks at a file without its data.
+func readIPCHead(path string) (head ipcHead, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return head, fmt.Errorf("frame: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return head, fmt.Errorf("frame: %w", err)
+	}
+	ix, err := indexIPC(f, info.Size())
+	if err != nil {
+		return head, &Error{Kind: ErrCorrupt, Path: path, Partition: -1, Err: err}
+	}
+	ix.Stamp = stampOf(info)
+	b, err := readSpans(f, []span{ix.Schema})
+	if err == nil {
+		_, err = decodeSchema(b)
+	}
+	if err != nil {
+		return head, &Error{Kind: ErrCorrupt, Path: path, Partition: -1, Err: err}
+	}
+	return ipcHead{Schema: b, Index: *ix}, nil
+}
+
+func readIPCPart(s ipcSource) (arrow.RecordBatch, error) {
+	f, err := openStamped(s.Path, s.Stamp, s.Partition)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	corrupt := func(err error) error {
+		return &Error{Kind: ErrCorrupt, Path: s.Path, Partition: s.Partition, Err: err}
+	}
+	b, err := readSpans(f, s.Spans)
+	if err != nil {
+		return nil, corrupt(err)
+	}
+	schema, batches, err := wire.ReadArrow(b)
+	if err != nil {
+		return nil, corrupt(err)
+	}
+	defer releaseAll(batches)
+	return concat(schema, batches)
+}
+
+// writeIPC writes a batch as a file of the IPC format.
+func writeIPC(b arrow.RecordBatch, path string) (written, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return written{}, fmt.Errorf("frame: %w", err)
+	}
+	n, err := create(path, func(f *os.File) (err error) {
+		defer contain(&err)
+		w, err := ipc.NewFileWriter(f, ipc.WithSchema(b.Schema()))
+		if err != nil {
+			return err
+		}
+		return errors.Join(w.Write(b), w.Close())
+	})
+	return written{Path: path, Rows: b.NumRows(), Bytes: n}, err
+}
+
+// WriteIPC writes the frame as files of Arrow's IPC format, part-00000.arrow and so on, into a
+// folder, which is made. It returns the paths when all are written. Workers write them, each
+// under another name first, so that no half of a file is ever seen.
+func (f *Frame) WriteIPC(ctx context.Context, dir string) ([]string, error) {
+	return f.writeParts(ctx, dir, ".arrow", func(p *client.Future[arrow.RecordBatch], path string) *client.Future[written] {
+		return saveIPC.Submit(ctx, f.c, p, client.Val(path), client.Impure())
+	})
+}

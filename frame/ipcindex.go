@@ -1,0 +1,172 @@
+package frame
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+
+	"go.millstream.dev/wire"
+)
+
+// A file of Arrow's IPC format is a magic, a stream, and a footer that says again where the
+// stream's batches are. The footer is not needed, and so not trusted: the messages of the
+// stream are walked over, their bodies left where they are. The stream format is the same
+// without the magic.
+
+const (
+	ipcMagic = "ARROW1"
+	// maxMetadata bounds the metadata of one message: schemas of a million columns have less.
+	maxMetadata = 256 << 20
+	// maxBatches bounds the messages of one file.
+	maxBatches = 1 << 24
+)
+
+// span is a part of a file in bytes.
+type span struct {
+	From, To int64
+}
+
+// ipcIndex says where a file's messages are.
+type ipcIndex struct {
+	Stamp Stamp
+	// Schema is the first message.
+	Schema span
+	// Dictionaries are in their order, Batches too. Those before a batch count for it.
+	Dictionaries, Batches []span
+}
+
+// indexIPC walks over the messages of a file of a size.
+func indexIPC(r io.ReaderAt, size int64) (*ipcIndex, error) {
+	w := ipcWalk{r: r, size: size}
+	var head [8]byte
+	if size >= int64(len(head)) {
+		if err := w.read(head[:], 0); err != nil {
+			return nil, err
+		}
+		if string(head[:6]) == ipcMagic {
+			w.at = 8
+		}
+	}
+	ix := new(ipcIndex)
+	for n := 0; ; n++ {
+		if n == maxBatches {
+			return nil, fmt.Errorf("it has more than %d messages", maxBatches)
+		}
+		m, s, err := w.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if (m.Kind == ipc.MessageSchema) != (n == 0) {
+			return nil, fmt.Errorf("at byte %d is a %v: the schema must come first, and once", s.From, m.Kind)
+		}
+		switch m.Kind {
+		case ipc.MessageSchema:
+			ix.Schema = s
+		case ipc.MessageDictionaryBatch:
+			ix.Dictionaries = append(ix.Dictionaries, s)
+		case ipc.MessageRecordBatch:
+			ix.Batches = append(ix.Batches, s)
+		}
+	}
+	if ix.Schema.To == 0 {
+		return nil, fmt.Errorf("it has no schema: it is neither a file nor a stream of Arrow's IPC format")
+	}
+	return ix, nil
+}
+
+type ipcWalk struct {
+	r        io.ReaderAt
+	size, at int64
+}
+
+func (w *ipcWalk) read(b []byte, at int64) error {
+	if at < 0 || at > w.size-int64(len(b)) {
+		return fmt.Errorf("it ends at byte %d, in the middle of a message: %w", w.size, io.ErrUnexpectedEOF)
+	}
+	n, err := w.r.ReadAt(b, at)
+	if n == len(b) {
+		return nil
+	}
+	return err
+}
+
+// next is the next message: a marker, the length of the metadata, the metadata, the body.
+func (w *ipcWalk) next() (wire.ArrowMessage, span, error) {
+	const continuation = 0xffffffff
+	var m wire.ArrowMessage
+	from := w.at
+	if from == w.size {
+		return m, span{}, io.EOF
+	}
+	var word [4]byte
+	if err := w.read(word[:], w.at); err != nil {
+		return m, span{}, err
+	}
+	w.at += 4
+	n := int64(binary.LittleEndian.Uint32(word[:]))
+	if n == continuation {
+		if err := w.read(word[:], w.at); err != nil {
+			return m, span{}, err
+		}
+		w.at += 4
+		n = int64(binary.LittleEndian.Uint32(word[:]))
+	}
+	if n == 0 {
+		return m, span{}, io.EOF
+	}
+	if n > maxMetadata || n > w.size-w.at {
+		return m, span{}, fmt.Errorf("at byte %d are %d bytes of metadata promised and %d left: it is no Arrow IPC data, or cut off", from, n, w.size-w.at)
+	}
+	meta := make([]byte, n)
+	if err := w.read(meta, w.at); err != nil {
+		return m, span{}, err
+	}
+	w.at += n
+	m, err := wire.ReadArrowMetadata(meta)
+	if err != nil {
+		return m, span{}, fmt.Errorf("the message at byte %d: %w", from, err)
+	}
+	if m.Body > w.size-w.at {
+		return m, span{}, fmt.Errorf("the message at byte %d has a body of %d bytes and the file %d more: it is cut off", from, m.Body, w.size-w.at)
+	}
+	w.at += m.Body
+	return m, span{from, w.at}, nil
+}
+
+// spans are the parts of the file that batch number i needs, in their order.
+func (ix *ipcIndex) spans(i int) []span {
+	out := []span{ix.Schema}
+	for _, d := range ix.Dictionaries {
+		if d.From < ix.Batches[i].From {
+			out = append(out, d)
+		}
+	}
+	return append(out, ix.Batches[i])
+}
+
+// readSpans is the bytes of parts of a file, joined: a stream.
+func readSpans(r io.ReaderAt, spans []span) ([]byte, error) {
+	var n int64
+	for _, s := range spans {
+		if s.From < 0 || s.To < s.From {
+			return nil, fmt.Errorf("bytes %d to %d are no part of a file", s.From, s.To)
+		}
+		n += s.To - s.From
+	}
+	// The spans are within the file as it was looked at, so this is bounded by its size.
+	b := make([]byte, n)
+	at := int64(0)
+	for _, s := range spans {
+		part := b[at : at+s.To-s.From]
+		if n, err := r.ReadAt(part, s.From); n < len(part) {
+			return nil, err
+		}
+		at += int64(len(part))
+	}
+	return b, nil
+}

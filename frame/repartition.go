@@ -1,0 +1,111 @@
+package frame
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"go.millstream.dev/client"
+)
+
+// cut is the rows from From to To of partitions that follow each other.
+type cut struct {
+	First    int // partition
+	From, To int64
+}
+
+var joined = client.Func3("millstream.frame.join", func(_ context.Context, batches []arrow.RecordBatch, from, to int64) (arrow.RecordBatch, error) {
+	return join(batches, from, to)
+})
+
+// join is the rows from and to, which count through all batches.
+func join(batches []arrow.RecordBatch, from, to int64) (arrow.RecordBatch, error) {
+	if len(batches) == 0 {
+		return nil, fmt.Errorf("frame: there is nothing to join")
+	}
+	if from < 0 || to < from {
+		return nil, fmt.Errorf("frame: there are no rows %d to %d", from, to)
+	}
+	var slices []arrow.RecordBatch
+	defer func() { releaseAll(slices) }()
+	var at int64
+	for _, b := range batches {
+		n := b.NumRows()
+		if lo, hi := max(from-at, 0), min(to-at, n); lo < hi {
+			slices = append(slices, b.NewSlice(lo, hi))
+		}
+		at += n
+	}
+	if to > at {
+		return nil, fmt.Errorf("frame: rows up to %d are wanted and there are %d", to, at)
+	}
+	out, err := concat(batches[0].Schema(), slices)
+	if err != nil {
+		return nil, err
+	}
+	if out.NumRows() == 0 || len(slices) != 1 {
+		return out, nil
+	}
+	// A slice would keep the whole batch alive, and travel with it: a small one is copied.
+	if rows := batches[0].NumRows(); len(batches) == 1 && out.NumRows()*2 < rows {
+		defer out.Release()
+		return detach(out)
+	}
+	return out, nil
+}
+
+// detach is a copy that shares no memory.
+func detach(b arrow.RecordBatch) (arrow.RecordBatch, error) {
+	half := b.NumRows() / 2
+	lo, hi := b.NewSlice(0, half), b.NewSlice(half, b.NumRows())
+	defer lo.Release()
+	defer hi.Release()
+	return concat(b.Schema(), []arrow.RecordBatch{lo, hi})
+}
+
+// Repartition is the same rows in the same order in n partitions of equal length, but for a
+// row. It waits for the lengths of the partitions.
+func (f *Frame) Repartition(ctx context.Context, n int) (*Frame, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("frame: Repartition into %d partitions: there must be one at least", n)
+	}
+	if len(f.parts) == 0 {
+		return nil, fmt.Errorf("frame: Repartition: the frame has no partition")
+	}
+	rows, err := f.Rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cuts := cutEvenly(rows, n)
+	out := make([]*client.Future[arrow.RecordBatch], n)
+	for i, c := range cuts {
+		var args []client.Arg[arrow.RecordBatch]
+		for at, have := c.First, int64(0); at < len(f.parts) && (len(args) == 0 || have < c.To); at++ {
+			args = append(args, f.parts[at])
+			have += rows[at]
+		}
+		// An empty partition has a key of its own too: keys are hashes of the arguments.
+		out[i] = joined.Submit(ctx, f.c, client.List(args...), client.Val(c.From), client.Val(c.To))
+	}
+	return trusted(f.c, f.schema, out), nil
+}
+
+// cutEvenly divides partitions of so many rows among n.
+func cutEvenly(rows []int64, n int) []cut {
+	var total int64
+	for _, r := range rows {
+		total += r
+	}
+	cuts := make([]cut, n)
+	first, before := 0, int64(0) // rows of the partitions before first
+	for i := range cuts {
+		from, to := total*int64(i)/int64(n), total*int64(i+1)/int64(n)
+		for first < len(rows)-1 && before+rows[first] <= from {
+			before += rows[first]
+			first++
+		}
+		cuts[i] = cut{First: first, From: from - before, To: to - before}
+	}
+	return cuts
+}

@@ -1,0 +1,64 @@
+package frame
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/wire"
+)
+
+// encodeSchema is a schema as an Arrow IPC stream without batches: how it travels to tasks.
+func encodeSchema(s *arrow.Schema) ([]byte, error) {
+	var out bytes.Buffer
+	w := ipc.NewWriter(&out, ipc.WithSchema(s))
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("frame: the schema %s cannot be encoded: %w", columns(s), err)
+	}
+	return out.Bytes(), nil
+}
+
+func decodeSchema(b []byte) (*arrow.Schema, error) {
+	s, batches, err := wire.ReadArrow(b)
+	for _, r := range batches {
+		r.Release()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("frame: a schema: %w", err)
+	}
+	return s, nil
+}
+
+// Functions about schemas that workers run.
+var (
+	schemaOf = client.Func("millstream.frame.schema", func(_ context.Context, b arrow.RecordBatch) ([]byte, error) {
+		if b == nil {
+			return nil, schemaErrorf(-1, "the partition is nothing (nil): the function must return a record batch, an empty one if need be")
+		}
+		return encodeSchema(b.Schema())
+	})
+	// checked is its first argument if that has the schema. The batch passes as it is.
+	checked = client.Func3("millstream.frame.checked", func(_ context.Context, b arrow.RecordBatch, schema []byte, partition int) (arrow.RecordBatch, error) {
+		want, err := decodeSchema(schema)
+		if err != nil {
+			return nil, err
+		}
+		return b, check(b, want, partition)
+	})
+	rowsOf = client.Func("millstream.frame.rows", func(_ context.Context, b arrow.RecordBatch) (int64, error) { return b.NumRows(), nil })
+)
+
+// check tells what is wrong with a partition's schema.
+func check(b arrow.RecordBatch, want *arrow.Schema, partition int) error {
+	if b == nil {
+		return schemaErrorf(partition, "the partition is nothing (nil): the function must return a record batch, an empty one if need be")
+	}
+	if d := differ(want, b.Schema()); d != "" {
+		return schemaErrorf(partition, "%s", d)
+	}
+	return nil
+}
