@@ -19,6 +19,8 @@ type RankError struct {
 	Reason string
 	// Err is the cause where it is of this process; nil if it came from another rank.
 	Err error
+
+	left bool // in peace: only who still needs the rank has lost something
 }
 
 // Error names the rank and the reason.

@@ -1,6 +1,10 @@
 package collective
 
-import "context"
+import (
+	"context"
+	"errors"
+	"sync"
+)
 
 // SharedMemory says whether a group whose ranks are all on one host works in memory that they share.
 type SharedMemory int
@@ -29,41 +33,176 @@ type Config struct {
 // The context of a collective bounds it on this rank. A collective that one rank has left can never end on the
 // others, so when its context ends the whole group is aborted: every rank gets a *RankError that names this one.
 type Group struct {
+	hub   *hub
+	cfg   Config
+	id    uint64 // below 2⁴²; no two groups that two ranks have in common share one
+	rank  int
+	ranks []int // of the transport
+
+	turns turns
+	gone  chan struct{} // closed by Close
+	once  sync.Once
+
+	// What follows belongs to whoever has the turn.
+	cur     call
+	seq     uint32
+	parts   []part   // what the ranks have called
+	words   []byte   // the same as it came
+	ends    []int    // where each rank's words end
+	sources [][]byte // operands of a reduction
+	tmp     []byte
+	seg     *segment // nil without shared memory
+	// unshared says that the ranks could share memory and have not tried yet.
+	unshared bool
+
+	p2p p2p
 }
 
 // New makes the group of a transport's ranks; every rank calls it, with the same configuration. The group owns
 // the transport, also when New fails.
-func New(ctx context.Context, t Transport, cfg Config) (*Group, error) { return nil, ErrClosed }
+func New(ctx context.Context, t Transport, cfg Config) (*Group, error) {
+	ranks := make([]int, t.Size())
+	for i := range ranks {
+		ranks[i] = i
+	}
+	g := newGroup(newHub(t, cfg.Names), cfg, 0, t.Rank(), ranks)
+	if err := g.setup(ctx); err != nil {
+		_ = g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func newGroup(h *hub, cfg Config, id uint64, rank int, ranks []int) *Group {
+	g := &Group{hub: h, cfg: cfg, id: id, rank: rank, ranks: ranks, gone: make(chan struct{}),
+		parts: make([]part, len(ranks)), sources: make([][]byte, 0, len(ranks)), ends: make([]int, 0, len(ranks))}
+	g.words = make([]byte, len(ranks)*g.maxWords())
+	g.p2p.init(g)
+	return g
+}
 
 // Rank is this process's number, 0 … Size-1.
-func (g *Group) Rank() int { return 0 }
+func (g *Group) Rank() int { return g.rank }
 
 // Size is the number of ranks.
-func (g *Group) Size() int { return 0 }
+func (g *Group) Size() int { return len(g.ranks) }
 
 // Backend is what carries the data: the transport's name, with "shm+" in front where the ranks share memory.
-func (g *Group) Backend() string { return "" }
+func (g *Group) Backend() string {
+	if g.seg != nil {
+		return "shm+" + g.hub.t.Name()
+	}
+	return g.hub.t.Name()
+}
 
-// Done is closed when the group has failed or was closed; Err says why.
-func (g *Group) Done() <-chan struct{} { return nil }
+// Done is closed when the group has failed; Err says why.
+func (g *Group) Done() <-chan struct{} { return g.hub.done }
 
 // Err is nil while the group works; then a *RankError, or ErrClosed.
-func (g *Group) Err() error { return nil }
+func (g *Group) Err() error {
+	if err := g.hub.err(); err != nil {
+		return err
+	}
+	select {
+	case <-g.gone:
+		return ErrClosed
+	default:
+		return nil
+	}
+}
 
 // Abort ends the group on every rank, with an error that names this rank and has err's text. What was under way
 // fails. The group must still be closed.
-func (g *Group) Abort(err error) {}
+func (g *Group) Abort(err error) {
+	if err == nil {
+		err = errors.New("aborted")
+	}
+	g.hub.fail(&RankError{Rank: g.hub.t.Rank(), Reason: err.Error(), Err: err})
+}
 
 // Close leaves the group and frees what it holds. Others that still wait for this rank get an error that
 // names it; end with Barrier where that is possible. Sub-groups live on. It is idempotent.
-func (g *Group) Close() error { return nil }
+func (g *Group) Close() error {
+	var err error
+	g.once.Do(func() {
+		close(g.gone)
+		place := g.turns.ask()
+		if place != nil {
+			// A collective is under way here; the others could wait for it for ever.
+			g.Abort(errors.New("closed the group in the middle of a collective"))
+		}
+		g.turns.wait(context.Background(), place, nil, nil) // and keep it
+		if g.seg != nil {
+			g.seg.close()
+		}
+		g.p2p.close()
+		err = g.hub.release()
+	})
+	return err
+}
 
-// Split makes sub-groups: ranks that give the same colour are in one, ordered by key and then by their rank
-// here. A negative colour gives nil: no part in any. It is a collective. Sub-groups use the transport of
-// the group and fail with it, but have an order of calls of their own.
-func (g *Group) Split(ctx context.Context, colour, key int) (*Group, error) { return nil, ErrClosed }
+func (g *Group) do(ctx context.Context, c call) error {
+	return g.run(ctx, c, g.turns.ask())
+}
 
-func (g *Group) do(ctx context.Context, c call) error { return ErrClosed }
 func (g *Group) start(ctx context.Context, c call) *Request {
-	return background(func() (int, error) { return 0, g.do(ctx, c) })
+	r := newRequest()
+	place := g.turns.ask() // now: the order is that of the calls
+	go func() { r.finish(0, g.run(ctx, c, place)) }()
+	return r
+}
+
+// run waits for the turn and carries the call out.
+func (g *Group) run(ctx context.Context, c call, place *turn) error {
+	if !g.turns.wait(ctx, place, g.hub.done, g.gone) {
+		if err := g.Err(); err != nil {
+			return err
+		}
+		return g.hub.explain(ctx, context.Cause(ctx))
+	}
+	defer g.turns.done()
+	if err := g.Err(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return g.hub.explain(ctx, context.Cause(ctx))
+	}
+	g.cur = c
+	err := g.collect(ctx, &g.cur)
+	g.cur = call{} // its buffers are the caller's again
+	if err == nil {
+		return nil
+	}
+	var mismatch *MismatchError
+	if errors.As(err, &mismatch) {
+		return err
+	}
+	return g.hub.explain(ctx, err)
+}
+
+// collect is one collective from the header to the result.
+func (g *Group) collect(ctx context.Context, c *call) error {
+	if g.seg != nil {
+		return g.seg.collect(ctx, g, c)
+	}
+	if err := g.exchange(ctx, c); err != nil {
+		return err
+	}
+	if err := agree(g.parts); err != nil {
+		return err
+	}
+	if allInline(g.parts) {
+		g.finishSmall(c)
+		return nil
+	}
+	if g.unshared && c.flows() {
+		g.unshared = false
+		if err := g.share(ctx); err != nil {
+			return err
+		}
+		if g.seg != nil {
+			return g.seg.flowNow(ctx, g, c)
+		}
+	}
+	return g.large(ctx, c)
 }

@@ -2,20 +2,274 @@ package collective
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/ucx"
+	"go.millstream.dev/wire"
 )
+
+// Kinds of messages between ranks, the first byte of their head; the channel follows in eight.
+const (
+	msgData  byte = 1
+	msgAbort byte = 2 // data: the rank that failed in four bytes, the reason
+	msgBye   byte = 3 // the sender has left in peace; nothing follows
+)
+
+// maxReason bounds the text of an abort that a peer may send.
+const maxReason = 4096
+
+func putHead(h *[9]byte, kind byte, ch uint64) {
+	h[0] = kind
+	binary.LittleEndian.PutUint64(h[1:], ch)
+}
+
+func parseHead(b []byte) (kind byte, ch uint64, err error) {
+	if len(b) != 9 || b[0] < msgData || b[0] > msgBye {
+		return 0, 0, fmt.Errorf("not a message of a group (%d bytes)", len(b))
+	}
+	return b[0], binary.LittleEndian.Uint64(b[1:]), nil
+}
+
+func parseAbort(b []byte, size int) (*RankError, error) {
+	if len(b) < 4 || len(b) > 4+maxReason {
+		return nil, fmt.Errorf("abort of %d bytes", len(b))
+	}
+	rank := binary.LittleEndian.Uint32(b)
+	if int64(rank) >= int64(size) {
+		return nil, fmt.Errorf("abort for rank %d of %d", rank, size)
+	}
+	return &RankError{Rank: int(rank), Reason: string(b[4:])}, nil
+}
+
+func appendAbort(e *RankError) []byte {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(e.Rank))
+	reason := e.Reason
+	if len(reason) > maxReason {
+		reason = reason[:maxReason]
+	}
+	return append(b, reason...)
+}
+
+// mesh is the transport of plain comms: a connection between every two ranks.
+type mesh struct {
+	rank, size int
+	name       string
+	in         []*inbox
+	out        []*outbox // nil at the own rank
+	comms      []comm.Comm
+	failures   chan *RankError
+	readers    sync.WaitGroup
+	stop       context.CancelFunc // of the readers
+
+	mu      sync.Mutex
+	aborted bool
+	closed  chan struct{} // closed by the first Close when it is done
+	closing bool
+}
 
 // NewComm makes a transport of plain comms (tcp, tls, inproc): peers[r] is the connection with rank r, nil at
 // the own rank. The transport owns them, also when NewComm fails. A comm that ends without a farewell is the
 // death of its rank.
-func NewComm(rank int, peers []comm.Comm) (Transport, error) { return nil, ErrClosed }
+func NewComm(rank int, peers []comm.Comm) (Transport, error) {
+	fail := func(format string, args ...any) (Transport, error) {
+		for _, c := range peers {
+			if c != nil {
+				c.Abort()
+			}
+		}
+		return nil, fmt.Errorf("collective: "+format, args...)
+	}
+	if rank < 0 || rank >= len(peers) || len(peers) > maxRanks {
+		return fail("rank %d of %d: want 0 to one less than the number of ranks, at most %d", rank, len(peers), maxRanks)
+	}
+	m := &mesh{rank: rank, size: len(peers), name: "inproc", comms: peers, closed: make(chan struct{}),
+		failures: make(chan *RankError, 3*len(peers)+1)} // of each rank: lost, bye and one abort
+	for r, c := range peers {
+		if (c == nil) != (r == rank) {
+			return fail("rank %d has %d connections: want one with every other rank, none with itself", rank, len(peers))
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	for r, c := range peers {
+		m.in = append(m.in, &inbox{from: r})
+		if c == nil {
+			m.out = append(m.out, nil)
+			continue
+		}
+		scheme, _ := comm.ParseAddress(c.LocalAddr())
+		m.name = scheme
+		m.out = append(m.out, newOutbox(c, scheme != "tcp" && scheme != "tls"))
+	}
+	for r, c := range peers {
+		if c != nil {
+			m.readers.Add(1)
+			go m.read(ctx, r, c)
+		}
+	}
+	return m, nil
+}
 
-// NewUCX makes a transport whose data goes over UCX, while the given transport of NewComm stays open beside it for
-// farewells, aborts and the notice of death. worker must be this group's alone, as UCX matches tags by worker;
-// the transport closes it, also when NewUCX fails. addresses are all ranks' worker addresses, as the
-// cluster carried them; if nil they are exchanged over the mesh.
-func NewUCX(ctx context.Context, mesh Transport, worker *ucx.Worker, addresses []ucx.WorkerAddress) (Transport, error) {
-	return nil, ErrClosed
+func (m *mesh) Name() string                { return m.name }
+func (m *mesh) Rank() int                   { return m.rank }
+func (m *mesh) Size() int                   { return m.size }
+func (m *mesh) Failures() <-chan *RankError { return m.failures }
+
+func (m *mesh) Send(ctx context.Context, to int, ch uint64, b []byte) error {
+	_, err := m.StartSend(to, ch, b).Wait(ctx)
+	return err
+}
+
+func (m *mesh) Recv(ctx context.Context, from int, ch uint64, b []byte) (int, error) {
+	return m.in[from].start(ch, b).Wait(ctx)
+}
+
+func (m *mesh) StartRecv(from int, ch uint64, b []byte) Pending { return m.in[from].start(ch, b) }
+
+func (m *mesh) StartSend(to int, ch uint64, b []byte) Pending {
+	if to == m.rank {
+		data := append([]byte(nil), b...)
+		err := m.in[to].put(ch, data, func() {})
+		return finished{len(b), err}
+	}
+	return m.out[to].start(msgData, ch, b)
+}
+
+// finished is an operation that ended when it began.
+type finished struct {
+	n   int
+	err error
+}
+
+func (f finished) Wait(context.Context) (int, error) { return f.n, f.err }
+
+// read takes what one rank sends until its comm ends. It owns the rank's side of the inbox.
+func (m *mesh) read(ctx context.Context, from int, c comm.Comm) {
+	defer m.readers.Done()
+	err := m.readAll(ctx, from, c)
+	e := &RankError{Rank: from, Reason: "has left the group", left: true}
+	if err != nil {
+		e = &RankError{Rank: from, Reason: "connection lost: " + err.Error(), Err: err}
+	}
+	m.in[from].fail(e)
+	m.failures <- e
+}
+
+func (m *mesh) readAll(ctx context.Context, from int, c comm.Comm) error {
+	aborts := 0
+	for {
+		msg, err := c.Read(ctx)
+		if err != nil {
+			return err
+		}
+		bye, err := m.take(from, msg, &aborts)
+		if bye || err != nil {
+			return err
+		}
+	}
+}
+
+// take handles one message, and releases it now or when it is received.
+func (m *mesh) take(from int, msg *wire.Message, aborts *int) (bye bool, err error) {
+	kept := false
+	defer func() {
+		if !kept {
+			msg.Release()
+		}
+	}()
+	if len(msg.Frames) != 2 || msg.Frames[0].OnDevice() || msg.Frames[1].OnDevice() {
+		return false, errors.New("not a message of a group")
+	}
+	kind, ch, err := parseHead(msg.Frames[0].Bytes())
+	if err != nil {
+		return false, err
+	}
+	data := msg.Frames[1].Bytes()
+	switch kind {
+	case msgBye:
+		return true, nil
+	case msgAbort:
+		e, err := parseAbort(data, m.size)
+		if err != nil {
+			return false, err
+		}
+		if *aborts++; *aborts == 1 { // one is all that failures has room for
+			m.failures <- e
+		}
+		return false, nil
+	}
+	kept = true
+	return false, m.in[from].put(ch, data, msg.Release)
+}
+
+// Abort tells the others behind what is being written, and then ends what is still under way.
+func (m *mesh) Abort(e *RankError) {
+	m.mu.Lock()
+	if m.aborted || m.closing {
+		m.mu.Unlock()
+		return
+	}
+	m.aborted = true
+	m.mu.Unlock()
+	for _, b := range m.in {
+		b.fail(e)
+	}
+	notice := appendAbort(e)
+	for _, o := range m.out {
+		if o == nil {
+			continue
+		}
+		o.start(msgAbort, 0, notice)
+		time.AfterFunc(grace, o.cancel)
+	}
+}
+
+// Close implements Transport.
+func (m *mesh) Close() error {
+	m.mu.Lock()
+	if m.closing {
+		m.mu.Unlock()
+		<-m.closed
+		return nil
+	}
+	m.closing = true
+	m.mu.Unlock()
+	var all sync.WaitGroup
+	for r, o := range m.out {
+		if o == nil {
+			continue
+		}
+		all.Go(func() {
+			op := o.start(msgBye, 0, nil)
+			timer := time.NewTimer(grace)
+			defer timer.Stop()
+			said := false
+			select {
+			case <-op.done:
+				said = op.err == nil
+			case <-timer.C:
+			}
+			o.cancel()
+			if said {
+				_ = m.comms[r].Close() // errors are those of a peer that is gone
+			} else {
+				m.comms[r].Abort()
+			}
+			<-o.done
+		})
+	}
+	all.Wait()
+	m.stop()
+	m.readers.Wait()
+	for _, b := range m.in {
+		b.fail(ErrClosed)
+		b.clear()
+	}
+	close(m.failures)
+	close(m.closed)
+	return nil
 }

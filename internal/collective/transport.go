@@ -4,7 +4,7 @@ import "context"
 
 // Transport carries bytes between the ranks of a group. Messages from one rank to another on one channel
 // arrive in the order in which they were started; channels do not wait for each other. Channels are
-// numbers below 2⁴⁸ that the group gives out.
+// numbers below 2⁵² that the group gives out.
 //
 // A transport belongs to the group that was made of it, and the group's sub-groups; the last of them to be
 // closed closes it. All methods are safe for any number of goroutines.

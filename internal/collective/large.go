@@ -1,0 +1,223 @@
+package collective
+
+import "context"
+
+// The algorithms for what is too large to travel with the words of its call. All ranks have agreed by now: sizes, types
+// and roots are the same everywhere, so every message is met by its receive.
+
+// Sizes at which one algorithm takes over from another, in bytes of a rank's buffer.
+const (
+	doublingMax = 32 << 10 // AllReduce: recursive doubling up to here, a ring above
+	treeMax     = 32 << 10 // Broadcast, Reduce: binomial tree up to here, parts above
+)
+
+func (g *Group) large(ctx context.Context, c *call) error {
+	switch c.code {
+	case callAllReduce:
+		return g.largeAllReduce(ctx, c)
+	case callReduce:
+		return g.largeReduce(ctx, c)
+	case callBroadcast:
+		if len(c.send) <= treeMax || len(g.ranks) == 2 {
+			return g.treeBroadcast(ctx, c)
+		}
+		return g.splitBroadcast(ctx, c)
+	case callReduceScatter:
+		own, err := g.reduceScatter(ctx, c, len(c.send))
+		copy(c.recv, own)
+		return err
+	case callAllGather, callAllGatherV:
+		cuts := g.cutsOf(c, &g.parts[0])
+		copy(c.recv[cuts[g.rank]:cuts[g.rank+1]], c.send)
+		return g.ringGather(ctx, c.recv, cuts)
+	case callGather, callGatherV:
+		return g.gather(ctx, c)
+	case callScatter, callScatterV:
+		return g.scatter(ctx, c)
+	case callAllToAll, callAllToAllV:
+		return g.allToAll(ctx, c)
+	}
+	return nil
+}
+
+func (g *Group) send(ctx context.Context, to int, b []byte) error {
+	if err := g.hub.t.Send(ctx, g.ranks[to], g.channel(forData), b); err != nil {
+		return &opError{g.ranks[to], err}
+	}
+	return nil
+}
+
+func (g *Group) recv(ctx context.Context, from int, b []byte) error {
+	_, err := g.hub.t.Recv(ctx, g.ranks[from], g.channel(forData), b)
+	if err != nil {
+		return &opError{g.ranks[from], err}
+	}
+	return nil
+}
+
+// cuts divides n bytes of whole elements among the ranks as evenly as can be: part r is cuts[r] to cuts[r+1].
+func (g *Group) cuts(n, es int) []int {
+	size := len(g.ranks)
+	elems := n / es
+	cuts := make([]int, size+1)
+	for r := range size {
+		cuts[r+1] = (elems/size*(r+1) + min(r+1, elems%size)) * es
+	}
+	return cuts
+}
+
+// cutsOf are the parts of a call that gathers or scatters. counts is the words of the rank that says them for a V form.
+func (g *Group) cutsOf(c *call, counts *part) []int {
+	size, es := len(g.ranks), c.kind.Size()
+	cuts := make([]int, size+1)
+	for r := range size {
+		n := int(g.parts[0].count)
+		if counts.numbers() >= size {
+			n = counts.at(r) * es
+		}
+		cuts[r+1] = cuts[r] + n
+	}
+	return cuts
+}
+
+// scratch is memory that lasts until the next collective.
+func (g *Group) scratch(n int) []byte {
+	if cap(g.tmp) < n {
+		g.tmp = make([]byte, n)
+	}
+	return g.tmp[:n]
+}
+
+// ringGather completes buf, of which each rank has its own part: each passes on what it got last to its neighbour.
+func (g *Group) ringGather(ctx context.Context, buf []byte, cuts []int) error {
+	size := len(g.ranks)
+	next, prev := (g.rank+1)%size, (g.rank-1+size)%size
+	for step := range size - 1 {
+		s, r := (g.rank-step+size)%size, (g.rank-step-1+2*size)%size
+		if _, err := g.swap(ctx, next, buf[cuts[s]:cuts[s+1]], prev, buf[cuts[r]:cuts[r+1]], forData); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// treeBroadcast passes buf along a binomial tree.
+func (g *Group) treeBroadcast(ctx context.Context, c *call) error {
+	size := len(g.ranks)
+	v := (g.rank - c.root + size) % size // the root is 0 in the tree
+	mask := 1
+	for ; mask < size; mask <<= 1 {
+		if v&mask != 0 {
+			if err := g.recv(ctx, (v-mask+c.root)%size, c.recv); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	for mask >>= 1; mask > 0; mask >>= 1 {
+		if v+mask < size {
+			if err := g.send(ctx, (v+mask+c.root)%size, c.recv); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// splitBroadcast gives each rank a part and lets them pass the parts round: twice the steps, but no byte twice through
+// the root.
+func (g *Group) splitBroadcast(ctx context.Context, c *call) error {
+	cuts := g.cuts(len(c.recv), c.kind.Size())
+	if g.rank == c.root {
+		if err := g.sendParts(ctx, c.send, cuts); err != nil {
+			return err
+		}
+	} else if err := g.recv(ctx, c.root, c.recv[cuts[g.rank]:cuts[g.rank+1]]); err != nil {
+		return err
+	}
+	return g.ringGather(ctx, c.recv, cuts)
+}
+
+// sendParts sends every other rank its part, all at once.
+func (g *Group) sendParts(ctx context.Context, buf []byte, cuts []int) error {
+	ops := make([]Pending, len(g.ranks))
+	for i := 1; i < len(g.ranks); i++ {
+		r := (g.rank + i) % len(g.ranks)
+		ops[r] = g.hub.t.StartSend(g.ranks[r], g.channel(forData), buf[cuts[r]:cuts[r+1]])
+	}
+	return g.waitAll(ctx, ops)
+}
+
+// recvParts receives every other rank's part into its place.
+func (g *Group) recvParts(ctx context.Context, buf []byte, cuts []int) error {
+	ops := make([]Pending, len(g.ranks))
+	for i := 1; i < len(g.ranks); i++ {
+		r := (g.rank + i) % len(g.ranks)
+		ops[r] = g.hub.t.StartRecv(g.ranks[r], g.channel(forData), buf[cuts[r]:cuts[r+1]])
+	}
+	return g.waitAll(ctx, ops)
+}
+
+// waitAll waits for one operation with each rank; after a failure the others are given up.
+func (g *Group) waitAll(ctx context.Context, ops []Pending) error {
+	var first error
+	for r, op := range ops {
+		if op == nil {
+			continue
+		}
+		wait := ctx
+		if first != nil {
+			wait = ended
+		}
+		if _, err := op.Wait(wait); err != nil && first == nil {
+			first = &opError{g.ranks[r], err}
+		}
+	}
+	return first
+}
+
+func (g *Group) gather(ctx context.Context, c *call) error {
+	if g.rank != c.root {
+		return g.send(ctx, c.root, c.send)
+	}
+	cuts := g.cutsOf(c, &g.parts[c.root])
+	copy(c.recv[cuts[g.rank]:cuts[g.rank+1]], c.send)
+	return g.recvParts(ctx, c.recv, cuts)
+}
+
+func (g *Group) scatter(ctx context.Context, c *call) error {
+	if g.rank != c.root {
+		return g.recv(ctx, c.root, c.recv)
+	}
+	cuts := g.cutsOf(c, &g.parts[c.root])
+	copy(c.recv, c.send[cuts[g.rank]:cuts[g.rank+1]])
+	return g.sendParts(ctx, c.send, cuts)
+}
+
+// allToAll exchanges with one pair of ranks after the other.
+func (g *Group) allToAll(ctx context.Context, c *call) error {
+	size, es := len(g.ranks), c.kind.Size()
+	var out, in []int
+	if c.code == callAllToAll {
+		out = g.cutsOf(c, &g.parts[0])
+		in = out
+	} else {
+		out, in = sums(c.counts, es), sums(c.counts2, es)
+	}
+	copy(c.recv[in[g.rank]:in[g.rank+1]], c.send[out[g.rank]:out[g.rank+1]])
+	for step := 1; step < size; step++ {
+		to, from := (g.rank+step)%size, (g.rank-step+size)%size
+		if _, err := g.swap(ctx, to, c.send[out[to]:out[to+1]], from, c.recv[in[from]:in[from+1]], forData); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sums(counts []int, es int) []int {
+	s := make([]int, len(counts)+1)
+	for i, n := range counts {
+		s[i+1] = s[i] + n*es
+	}
+	return s
+}

@@ -1,0 +1,189 @@
+package collective
+
+import "context"
+
+// largeAllReduce is recursive doubling while the data is short and a ring when it is long; in deterministic mode parts
+// are exchanged directly instead, so that each is put together from rank 0 upwards.
+func (g *Group) largeAllReduce(ctx context.Context, c *call) error {
+	if !g.cfg.Deterministic && len(c.send) <= doublingMax {
+		return g.doubling(ctx, c)
+	}
+	own, err := g.reduceScatter(ctx, c, len(c.send))
+	if err != nil {
+		return err
+	}
+	cuts := g.cuts(len(c.recv), c.kind.Size())
+	copy(c.recv[cuts[g.rank]:cuts[g.rank+1]], own)
+	return g.ringGather(ctx, c.recv, cuts)
+}
+
+func (g *Group) largeReduce(ctx context.Context, c *call) error {
+	if !g.cfg.Deterministic && len(c.send) <= treeMax {
+		return g.treeReduce(ctx, c)
+	}
+	own, err := g.reduceScatter(ctx, c, len(c.send))
+	if err != nil {
+		return err
+	}
+	if g.rank != c.root {
+		return g.send(ctx, c.root, own)
+	}
+	cuts := g.cuts(len(c.recv), c.kind.Size())
+	copy(c.recv[cuts[g.rank]:cuts[g.rank+1]], own)
+	return g.recvParts(ctx, c.recv, cuts)
+}
+
+// doubling: in round k a rank has the result of the 2ᵏ ranks of its block, and exchanges it with that of the neighbouring
+// block. Ranks beyond the last power of two give theirs to a partner first and get the result in the end.
+func (g *Group) doubling(ctx context.Context, c *call) error {
+	size, n := len(g.ranks), len(c.send)
+	tmp := g.scratch(n)
+	acc := c.recv
+	prepare(acc, c.send, c.kind, c.op)
+	power := 1
+	for power*2 <= size {
+		power *= 2
+	}
+	extra := size - power // the first 2·extra ranks form pairs
+	v := g.rank - extra
+	switch {
+	case g.rank < 2*extra && g.rank%2 == 1:
+		if err := g.send(ctx, g.rank-1, acc); err != nil {
+			return err
+		}
+		v = -1
+	case g.rank < 2*extra:
+		if err := g.recv(ctx, g.rank+1, tmp); err != nil {
+			return err
+		}
+		fold(acc, acc, tmp, c.kind, c.op.code)
+		v = g.rank / 2
+	}
+	for mask := 1; v >= 0 && mask < power; mask <<= 1 {
+		w := v ^ mask
+		peer := w + extra
+		if w < extra {
+			peer = 2 * w
+		}
+		if _, err := g.swap(ctx, peer, acc, peer, tmp, forData); err != nil {
+			return err
+		}
+		if v < w { // the block of lower ranks is the left operand on both sides
+			fold(acc, acc, tmp, c.kind, c.op.code)
+		} else {
+			fold(acc, tmp, acc, c.kind, c.op.code)
+		}
+	}
+	if g.rank < 2*extra {
+		if v < 0 {
+			return g.recv(ctx, g.rank-1, acc)
+		}
+		conclude(acc, c.kind, c.op.code, size)
+		return g.send(ctx, g.rank+1, acc)
+	}
+	conclude(acc, c.kind, c.op.code, size)
+	return nil
+}
+
+// treeReduce puts blocks together along a binomial tree whose leaves are in the order of ranks, beginning with the root.
+func (g *Group) treeReduce(ctx context.Context, c *call) error {
+	size, n := len(g.ranks), len(c.send)
+	buf := g.scratch(2 * n)
+	acc, tmp := buf[:n], buf[n:]
+	prepare(acc, c.send, c.kind, c.op)
+	v := (g.rank - c.root + size) % size
+	for mask := 1; mask < size; mask <<= 1 {
+		if v&mask != 0 {
+			return g.send(ctx, (v-mask+c.root)%size, acc)
+		}
+		if v+mask < size {
+			if err := g.recv(ctx, (v+mask+c.root)%size, tmp); err != nil {
+				return err
+			}
+			fold(acc, acc, tmp, c.kind, c.op.code)
+		}
+	}
+	conclude(acc, c.kind, c.op.code, size)
+	copy(c.recv, acc)
+	return nil
+}
+
+// reduceScatter returns this rank's part of the result for n bytes of every rank's c.send. It is scratch memory.
+func (g *Group) reduceScatter(ctx context.Context, c *call, n int) ([]byte, error) {
+	cuts := g.cuts(n, c.kind.Size())
+	if g.cfg.Deterministic {
+		return g.directReduceScatter(ctx, c, cuts)
+	}
+	return g.ringReduceScatter(ctx, c, cuts)
+}
+
+// ringReduceScatter: part p starts at rank p+1 and goes round until it reaches rank p, each rank adding its own. So it is
+// ((x[p+1] ∘ x[p+2]) ∘ …) ∘ x[p].
+func (g *Group) ringReduceScatter(ctx context.Context, c *call, cuts []int) ([]byte, error) {
+	size := len(g.ranks)
+	widest := 0
+	for r := range size {
+		widest = max(widest, cuts[r+1]-cuts[r])
+	}
+	buf := g.scratch(3 * widest)
+	have, got, own := buf[:widest], buf[widest:2*widest], buf[2*widest:]
+	next, prev := (g.rank+1)%size, (g.rank-1+size)%size
+	part := func(p int) []byte { // this rank's share of part p, scaled
+		s := c.send[cuts[p]:cuts[p+1]]
+		if c.op.code == opPreMulSum {
+			prepare(own[:len(s)], s, c.kind, c.op)
+			return own[:len(s)]
+		}
+		return s
+	}
+	p := (g.rank - 1 + size) % size
+	out := part(p)
+	copy(have, out)
+	have = have[:len(out)]
+	for range size - 1 {
+		q := (p - 1 + size) % size
+		in := got[:cuts[q+1]-cuts[q]]
+		if _, err := g.swap(ctx, next, have, prev, in, forData); err != nil {
+			return nil, err
+		}
+		fold(in, in, part(q), c.kind, c.op.code)
+		have, got = in, have[:widest:widest]
+		p = q
+	}
+	conclude(have, c.kind, c.op.code, size)
+	return have, nil
+}
+
+// directReduceScatter sends every rank its part and puts the own part together from rank 0 upwards. It moves no more bytes
+// than the ring, but keeps every rank's share in memory at once.
+func (g *Group) directReduceScatter(ctx context.Context, c *call, cuts []int) ([]byte, error) {
+	size := len(g.ranks)
+	n := cuts[g.rank+1] - cuts[g.rank]
+	src := c.send
+	extra := 0
+	if c.op.code == opPreMulSum {
+		extra = len(src)
+	}
+	buf := g.scratch(size*n + extra)
+	if extra > 0 {
+		prepare(buf[size*n:], src, c.kind, c.op)
+		src = buf[size*n:]
+	}
+	for step := 1; step < size; step++ {
+		to, from := (g.rank+step)%size, (g.rank-step+size)%size
+		if _, err := g.swap(ctx, to, src[cuts[to]:cuts[to+1]], from, buf[from*n:(from+1)*n], forData); err != nil {
+			return nil, err
+		}
+	}
+	copy(buf[g.rank*n:], src[cuts[g.rank]:cuts[g.rank+1]])
+	g.sources = g.sources[:0]
+	for r := range size {
+		g.sources = append(g.sources, buf[r*n:(r+1)*n])
+	}
+	own := buf[:n]
+	if n > 0 {
+		foldAll(own, g.sources, c.kind, c.op.code)
+	}
+	conclude(own, c.kind, c.op.code, size)
+	return own, nil
+}

@@ -1,0 +1,339 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.millstream.dev/ucx"
+)
+
+// ucxTransport sends data as tag messages of UCX. The mesh beside it carries addresses, farewells and aborts, and its
+// connections are the lifelines: UCX notices a death late, or never while a large send waits.
+type ucxTransport struct {
+	mesh     *mesh
+	worker   *ucx.Worker
+	eps      []*ucx.Endpoint // nil at the own rank
+	failures chan *RankError
+	watched  chan struct{} // closed when watch has ended
+
+	mu      sync.Mutex
+	gone    []*RankError // why nothing comes from a rank any more
+	aborted *RankError
+	closing bool
+	closed  chan struct{}
+}
+
+// byeChannel is what a rank sends on last. Tag messages between two workers are matched in order, so everything before
+// it has arrived.
+const byeChannel = 1<<52 - 1
+
+// NewUCX makes a transport whose data goes over UCX, while the given transport of NewComm stays open beside it for
+// farewells, aborts and the notice of death. worker must be this group's alone, as UCX matches tags by worker;
+// the transport closes it, also when NewUCX fails. addresses are all ranks' worker addresses, as the
+// cluster carried them; if nil they are exchanged over the mesh.
+func NewUCX(ctx context.Context, over Transport, worker *ucx.Worker, addresses []ucx.WorkerAddress) (Transport, error) {
+	m, ok := over.(*mesh)
+	if !ok {
+		_ = over.Close()
+		_ = worker.Close()
+		return nil, fmt.Errorf("collective: a transport over UCX needs one of NewComm beside it, not %s", over.Name())
+	}
+	u := &ucxTransport{mesh: m, worker: worker, eps: make([]*ucx.Endpoint, m.size), gone: make([]*RankError, m.size),
+		failures: make(chan *RankError, cap(m.failures)), watched: make(chan struct{}), closed: make(chan struct{})}
+	fail := func(err error) (Transport, error) {
+		_ = m.Close()
+		_ = worker.Close()
+		return nil, fmt.Errorf("collective: UCX between the ranks: %w", err)
+	}
+	if addresses == nil {
+		var err error
+		if addresses, err = u.exchangeAddresses(ctx); err != nil {
+			return fail(err)
+		}
+	}
+	if len(addresses) != m.size {
+		return fail(fmt.Errorf("%d worker addresses for %d ranks", len(addresses), m.size))
+	}
+	for r, a := range addresses {
+		if r == m.rank {
+			continue
+		}
+		ep, err := worker.Connect(a, &ucx.EndpointConfig{Name: fmt.Sprintf("rank %d", r)})
+		if err != nil {
+			return fail(fmt.Errorf("rank %d: %w", r, err))
+		}
+		u.eps[r] = ep
+	}
+	go u.watch()
+	return u, nil
+}
+
+// maxAddress bounds a worker address, which grows with the devices of a host.
+const maxAddress = 256 << 10
+
+func (u *ucxTransport) exchangeAddresses(ctx context.Context) ([]ucx.WorkerAddress, error) {
+	own, err := u.worker.Address()
+	if err != nil {
+		return nil, err
+	}
+	m := u.mesh
+	all := make([]ucx.WorkerAddress, m.size)
+	all[m.rank] = own
+	sends := make([]Pending, m.size)
+	for r := range sends {
+		if r != m.rank {
+			sends[r] = m.StartSend(r, byeChannel, own)
+		}
+	}
+	buf := make([]byte, maxAddress)
+	var first error
+	for r := range all {
+		if r == m.rank {
+			continue
+		}
+		wait := ctx
+		if first != nil {
+			wait = ended
+		}
+		n, err := m.Recv(wait, r, byeChannel, buf)
+		if err != nil {
+			first = errors.Join(first, fmt.Errorf("address of rank %d: %w", r, err))
+			continue
+		}
+		all[r] = append(ucx.WorkerAddress(nil), buf[:n]...)
+	}
+	for r, s := range sends {
+		if s == nil {
+			continue
+		}
+		if _, err := s.Wait(ctx); err != nil && first == nil {
+			first = fmt.Errorf("address to rank %d: %w", r, err)
+		}
+	}
+	return all, first
+}
+
+func (u *ucxTransport) Name() string                { return "ucx" }
+func (u *ucxTransport) Rank() int                   { return u.mesh.rank }
+func (u *ucxTransport) Size() int                   { return u.mesh.size }
+func (u *ucxTransport) Failures() <-chan *RankError { return u.failures }
+
+// tag is the sender's rank and the channel.
+func tag(from int, ch uint64) uint64 { return uint64(from)<<52 | ch }
+
+// watch passes the mesh's failures on, when no message of the rank can come any more.
+func (u *ucxTransport) watch() {
+	defer close(u.watched)
+	for e := range u.mesh.Failures() {
+		if e.left {
+			u.drain(e.Rank)
+		}
+		if e.left || e.Err != nil { // the rank itself is gone
+			u.mu.Lock()
+			u.gone[e.Rank] = e
+			u.mu.Unlock()
+			cut(u.eps[e.Rank])
+		}
+		u.failures <- e
+	}
+	close(u.failures)
+}
+
+// drain waits for the last message of a rank that has left.
+func (u *ucxTransport) drain(rank int) {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	_, _ = u.eps[rank].Recv(ctx, ucx.Bytes(nil), tag(rank, byeChannel), ucx.FullMask)
+}
+
+// cut closes an endpoint by force, which ends its operations at once.
+func cut(ep *ucx.Endpoint) {
+	if ep != nil {
+		_ = ep.CloseContext(ended)
+	}
+}
+
+// reason is why an operation with a rank failed, if that is known better than by UCX.
+func (u *ucxTransport) reason(rank int, err error) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case err == nil:
+		return nil
+	case u.aborted != nil:
+		return u.aborted
+	case u.gone[rank] != nil:
+		return u.gone[rank]
+	}
+	return err
+}
+
+func (u *ucxTransport) Send(ctx context.Context, to int, ch uint64, b []byte) error {
+	if to == u.mesh.rank {
+		return u.mesh.Send(ctx, to, ch, b)
+	}
+	return u.reason(to, u.eps[to].Send(ctx, ucx.Bytes(b), tag(u.mesh.rank, ch)))
+}
+
+func (u *ucxTransport) Recv(ctx context.Context, from int, ch uint64, b []byte) (int, error) {
+	if from == u.mesh.rank {
+		return u.mesh.Recv(ctx, from, ch, b)
+	}
+	if p := u.late(from, ch, b); p != nil {
+		return p.Wait(ctx)
+	}
+	info, err := u.eps[from].Recv(ctx, ucx.Bytes(b), tag(from, ch), ucx.FullMask)
+	if err != nil && u.isGone(from) { // it may have arrived before the end
+		if p := u.late(from, ch, b); p != nil {
+			return p.Wait(ctx)
+		}
+	}
+	return info.Len, u.reason(from, err)
+}
+
+func (u *ucxTransport) isGone(rank int) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.gone[rank] != nil && u.aborted == nil
+}
+
+// late receives from a rank that has left what had arrived before. nil: it has not left.
+func (u *ucxTransport) late(from int, ch uint64, b []byte) Pending {
+	u.mu.Lock()
+	e, aborted := u.gone[from], u.aborted
+	u.mu.Unlock()
+	switch {
+	case aborted != nil:
+		return finished{0, aborted}
+	case e == nil:
+		return nil
+	}
+	m, err := u.worker.ProbeRemove(tag(from, ch), ucx.FullMask)
+	if err != nil || m == nil {
+		return finished{0, e}
+	}
+	info, err := m.Recv(context.Background(), ucx.Bytes(b)) // it is here
+	return finished{info.Len, err}
+}
+
+func (u *ucxTransport) StartSend(to int, ch uint64, b []byte) Pending {
+	if to == u.mesh.rank {
+		return u.mesh.StartSend(to, ch, b)
+	}
+	return &ucxOp{u: u, rank: to, n: len(b), r: u.eps[to].StartSend(ucx.Bytes(b), tag(u.mesh.rank, ch))}
+}
+
+func (u *ucxTransport) StartRecv(from int, ch uint64, b []byte) Pending {
+	if from == u.mesh.rank {
+		return u.mesh.StartRecv(from, ch, b)
+	}
+	if p := u.late(from, ch, b); p != nil {
+		return p
+	}
+	return &ucxOp{u: u, rank: from, ch: ch, buf: b, recv: true, r: u.eps[from].StartRecv(ucx.Bytes(b), tag(from, ch), ucx.FullMask)}
+}
+
+// ucxOp is a request of UCX.
+type ucxOp struct {
+	u    *ucxTransport
+	r    *ucx.Request
+	rank int
+	ch   uint64
+	buf  []byte
+	n    int
+	recv bool
+}
+
+// Wait implements Pending. UCX gives memory that is in use back only with the endpoint.
+func (o *ucxOp) Wait(ctx context.Context) (int, error) {
+	err := o.r.Wait(ctx)
+	if err != nil {
+		select {
+		case <-o.r.Done():
+			err = o.r.Err()
+		default: // ctx has ended, not the request
+			o.r.Cancel()
+			if o.recv && o.r.Wait(ended) != nil {
+				short, cancel := context.WithTimeout(context.Background(), grace/10)
+				_ = o.r.Wait(short)
+				cancel()
+			}
+			select {
+			case <-o.r.Done():
+			default:
+				cut(o.u.eps[o.rank])
+				<-o.r.Done()
+			}
+			if o.r.Err() != nil {
+				return 0, context.Cause(ctx)
+			}
+			err = nil
+		}
+	}
+	if err != nil && o.recv && o.u.isGone(o.rank) {
+		if p := o.u.late(o.rank, o.ch, o.buf); p != nil {
+			return p.Wait(ctx)
+		}
+	}
+	if err != nil {
+		return 0, o.u.reason(o.rank, err)
+	}
+	if o.recv {
+		return o.r.Info().Len, nil
+	}
+	return o.n, nil
+}
+
+// Abort implements Transport. The notices go first: who sees its endpoint fail then knows why, or hears it soon.
+func (u *ucxTransport) Abort(e *RankError) {
+	u.mu.Lock()
+	if u.aborted != nil || u.closing {
+		u.mu.Unlock()
+		return
+	}
+	u.aborted = e
+	u.mu.Unlock()
+	u.mesh.Abort(e)
+	for _, ep := range u.eps {
+		cut(ep)
+	}
+}
+
+// Close implements Transport.
+func (u *ucxTransport) Close() error {
+	u.mu.Lock()
+	if u.closing {
+		u.mu.Unlock()
+		<-u.closed
+		return nil
+	}
+	u.closing = true
+	aborted := u.aborted != nil
+	u.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	if !aborted {
+		var all sync.WaitGroup
+		for _, ep := range u.eps {
+			if ep == nil {
+				continue
+			}
+			all.Go(func() {
+				if ep.Send(ctx, ucx.Bytes(nil), tag(u.mesh.rank, byeChannel)) == nil {
+					_ = ep.Flush(ctx)
+				}
+			})
+		}
+		all.Wait()
+	}
+	err := u.mesh.Close()
+	<-u.watched
+	for _, ep := range u.eps {
+		cut(ep)
+	}
+	err = errors.Join(err, u.worker.Close())
+	close(u.closed)
+	return err
+}
