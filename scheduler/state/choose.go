@@ -152,8 +152,9 @@ func (b *chosen) considerHeap(p *pool) {
 
 func (b *chosen) consider(w *Worker) { b.considerAt(w, b.total) }
 
-// considerAt compares by the time the task would start after fetching so many bytes; then by the bytes that the
-// worker holds, then by whose turn it is.
+// considerAt compares by the time the task would start after fetching so many bytes; then, for a task with
+// dependencies or restrictions, by the bytes that the worker holds; then by whose turn it is. A task that could
+// run anywhere goes round, as with Dask: each try of one that fails at a worker's is another worker's.
 func (b *chosen) considerAt(w *Worker, fetch int64) {
 	start := b.s.Occupancy(w)/float64(w.threads) + float64(fetch)/b.s.bandwidth
 	if b.w == nil || b.better(w, start) {
@@ -168,7 +169,7 @@ func (b *chosen) better(w *Worker, start float64) bool {
 	switch {
 	case start != b.start:
 		return start < b.start
-	case w.nbytes != b.w.nbytes:
+	case w.nbytes != b.w.nbytes && (len(b.t.deps) > 0 || b.t.notes != nil && b.t.notes.restricted):
 		return w.nbytes < b.w.nbytes
 	}
 	return w.assigned < b.w.assigned

@@ -64,6 +64,25 @@ func TestTasksFollowTheirData(t *testing.T) {
 	}
 }
 
+// A program that retries a task counts on another worker for the next try, whoever holds more.
+func TestIdleWorkersTakeTurnsWhateverTheyHold(t *testing.T) {
+	r := newRig(Config{Validate: true})
+	r.addWorkers(2, 1)
+	c := r.addClient("c")
+	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: task.NewKey("held"), NBytes: 1 << 20, Workers: []WorkerID{1}}}})
+	last := ""
+	for i := range 6 {
+		name := fmt.Sprintf("f%c", 'a'+i)
+		r.submit(t, c, name)
+		w := r.where(name)
+		if w == last {
+			t.Errorf("task %d went to %s as the one before it", i, w)
+		}
+		last = w
+		r.finish(t, name, 10, time.Millisecond)
+	}
+}
+
 func TestIdleWorkersTakeTurns(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	r.addWorkers(25, 1)
