@@ -23,6 +23,10 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 			v, err := ask(ctx, s, func() (any, error) { return s.facadeTasks() })
 			return v, nil, err
 		},
+		"scheduler-computations": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {
+			v, err := ask(ctx, s, func() (any, error) { return s.facadeComputations(), nil })
+			return v, nil, err
+		},
 		"scheduler-log-event": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
 			args, err := bodyMap(m)
 			if err != nil {

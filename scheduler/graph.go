@@ -25,6 +25,7 @@ type graph struct {
 	err   error            // why it cannot be run
 	raw   []byte           // the whole map; borrows from the message
 	expr  *wire.Serialized // borrows from the message
+	code  []byte           // of the client's program, pickled; borrows from the message
 }
 
 // arena keeps small pieces in chunks, so that a graph costs few allocations and its memory
@@ -75,6 +76,9 @@ func (a *arena) key(b []byte) task.Key { return task.Key(borrow(a.keep(b))) }
 func (s *Scheduler) decodeGraph(ctx context.Context, st *stream, m *wire.Message, ops *wire.Ops) (*graph, error) {
 	var u wire.UpdateGraph
 	g, err := readUpdate(ops, &u)
+	if err == nil {
+		g.code = readCode(m, &u)
+	}
 	if err == nil && g.err == nil {
 		g.err = s.decodeExpr(ctx, st, g, m, &u)
 	}
@@ -278,6 +282,7 @@ func (s *Scheduler) updateGraph(c *client, g *graph) {
 		s.badGraph(c, g.ev.Keys, g.err)
 		return
 	}
+	s.noteComputation(g.code)
 	s.recordGraph(c.name, g)
 	g.ev.Client, g.ev.Graph = c.id, &g.graph
 	s.apply(&g.ev)

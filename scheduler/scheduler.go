@@ -79,7 +79,8 @@ type Scheduler struct {
 	shuffles shuffles
 	progress map[*progress]bool // bars that are being drawn
 	// collectors are those of get_task_metadata, by their names.
-	collectors map[string]*gatherer
+	collectors   map[string]*gatherer
+	computations []*computation // the oldest first
 
 	prims    primitives
 	stream   taskStream

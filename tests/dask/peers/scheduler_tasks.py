@@ -100,10 +100,36 @@ def following(client):
     x.result()
     attempt("story", lambda: client.story("told"), lambda g: len(g) > 3)
     attempt("tasks of the scheduler", lambda: client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.tasks["told"].state), "memory")
+    computations(client)
     x = client.submit(time.sleep, 2)
     until("a task runs", lambda: any(x.key in keys for keys in client.processing().values()))
     attempt("call_stack", lambda: client.call_stack([x]))
     x.cancel()
+
+
+def computations(client):
+    """Graphs that come while others run belong to one computation, which knows the lines that asked for them."""
+    import dask
+    from distributed import Event
+
+    def shown(dask_scheduler):
+        last = dask_scheduler.computations[-1]
+        return len(dask_scheduler.computations), last.start, [[frame.code for frame in frames] for frames in last.code]
+
+    client.submit(slowinc, 6, pure=False).result()
+    before, start, code = client.run_on_scheduler(shown)
+    check("a computation without code", code, [])
+    check("when a computation began", abs(time.time() - start) < 600)
+    with dask.config.set({"distributed.diagnostics.computations.nframes": 1}):
+        go = Event(client=client)
+        first = client.submit(go.wait, 60, pure=False)
+        second = client.submit(slowinc, 7, pure=False)
+    check("the second graph of a computation", second.result(), 8)
+    go.set()
+    check("the first graph of a computation", first.result(), True)
+    after, _, code = client.run_on_scheduler(shown)
+    check("two graphs, one computation", after, before + 1)
+    check("the computation's code", len(code) == 1 and "def computations(client):" in code[0][-1], True)
 
 
 def bars(futures, group_by="prefix"):
