@@ -98,6 +98,9 @@ type Config struct {
 	Outgoing int64
 	// Logger gets what Dask's scheduler logs (default slog.Default).
 	Logger *slog.Logger
+
+	// flood is how many messages of a client within a second the log tells of: less in tests.
+	flood int
 }
 
 // FromConfig makes a Config of Dask's settings. Flags, such as those of addresses and of
@@ -207,5 +210,6 @@ func (c Config) withDefaults() Config {
 	c.Transfers = cmp.Or(c.Transfers, 10_000)
 	c.Python.GraphTimeout = cmp.Or(c.Python.GraphTimeout, 10*time.Minute)
 	c.Outgoing = cmp.Or(c.Outgoing, 1<<30)
+	c.flood = cmp.Or(c.flood, floodRate)
 	return c
 }

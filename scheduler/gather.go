@@ -91,16 +91,24 @@ func (s *Scheduler) gatherFrom(ctx context.Context, plan map[string][]task.Key, 
 				missing = append(missing, keys...)
 				return
 			}
-			found := map[task.Key]bool{}
+			// What was not asked for is no answer: another worker has the result of that key.
+			waiting := make(map[task.Key]bool, len(keys))
+			for _, k := range keys {
+				waiting[k] = true
+			}
 			for _, p := range got {
-				if k, err := task.KeyOf(p.Key); err == nil && !found[k] {
-					found[k] = true
+				if k, err := task.KeyOf(p.Key); err == nil && waiting[k] {
+					delete(waiting, k)
 					*data = append(*data, p)
 				}
 			}
+			if len(waiting) == 0 {
+				return
+			}
+			s.log.Warn("a worker does not have the results that it has told of", "worker", address, "keys", len(waiting))
+			bad[address] = true
 			for _, k := range keys {
-				if !found[k] {
-					bad[address] = true
+				if waiting[k] {
 					missing = append(missing, k)
 				}
 			}

@@ -40,7 +40,7 @@ func (s *sayings) has(text string) bool {
 func hostile(t *testing.T) (*Scheduler, *sayings, func()) {
 	t.Helper()
 	log := &sayings{}
-	s := start(t, Config{Validate: true, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s := start(t, Config{Validate: true, Logger: slog.New(slog.NewTextHandler(log, nil)), flood: 50})
 	join(t, s, "honest")
 	c := connect(t, s, "honest")
 	n := 0
@@ -149,7 +149,7 @@ func TestHostileClient(t *testing.T) {
 
 // A client that sends without end is slowed down, not the others.
 func TestHostileFlood(t *testing.T) {
-	s, _, honest := hostile(t)
+	s, log, honest := hostile(t)
 	c := connect(t, s, "flood")
 	stop := make(chan struct{})
 	done := make(chan struct{})
@@ -173,6 +173,7 @@ func TestHostileFlood(t *testing.T) {
 	for range 5 {
 		honest()
 	}
+	until(t, "the log names the client", func() bool { return log.has("client=flood peer=" + c.comm.LocalAddr()) })
 	close(stop)
 	<-done
 	// Requests that nobody knows, with arguments that nobody takes, get an answer each.

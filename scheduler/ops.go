@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 	"unsafe"
 
 	"go.millstream.dev/scheduler/state"
@@ -73,12 +72,12 @@ func (s *Scheduler) finish(w *worker, ops *wire.Ops) error {
 	}
 	ev := &s.events.finished
 	*ev = state.TaskFinished{
-		Worker: w.id, Key: task.Key(borrow(f.Key)), RunID: f.RunID, NBytes: f.NBytes, Type: f.Type, TypeName: borrow(f.TypeName),
+		Worker: w.id, Key: task.Key(borrow(f.Key)), RunID: f.RunID, NBytes: s.believedSize(w, f.NBytes), Type: f.Type, TypeName: borrow(f.TypeName),
 	}
 	if f.Stop >= f.Start && f.Start > 0 {
 		// A task that took no time by the worker's clock is a short one, not one of
 		// which nothing is known.
-		ev.Duration = max(time.Duration((f.Stop-f.Start)*float64(time.Second)), 1)
+		ev.Duration = max(s.believedTime(w, f.Stop-f.Start), 1)
 	}
 	s.stream.finished(s, w, f)
 	for _, c := range s.collectors {
@@ -102,6 +101,9 @@ func (s *Scheduler) workerOp(st *stream, ops *wire.Ops, m *wire.Message) error {
 		f, err := s.fields(ops)
 		if err != nil {
 			return err
+		}
+		for i, n := range f.sizes {
+			f.sizes[i] = s.believedSize(w, n)
 		}
 		ev := &s.events.addKeys
 		*ev = state.AddKeys{Worker: w.id, Keys: f.keys, Adopt: f.adopt, NBytes: f.sizes}

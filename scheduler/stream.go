@@ -108,6 +108,7 @@ func (s *Scheduler) flush() {
 // read posts the peer's messages to the loop until the comm or ctx ends, the peer says
 // close-stream or sends what is no message.
 func (st *stream) read(ctx context.Context) error {
+	f := flood{since: time.Now()}
 	for {
 		m, err := st.comm.Read(ctx)
 		if errors.Is(err, comm.ErrClosed) {
@@ -115,6 +116,12 @@ func (st *stream) read(ctx context.Context) error {
 		}
 		if err != nil {
 			return err
+		}
+		if st.client != nil {
+			if rate, tell := f.message(st.s.cfg.flood); tell {
+				st.s.log.Warn("a client sends without end; it is slowed down, others are served as before",
+					"client", st.client.name, "peer", st.comm.PeerAddr(), "rate", int(rate))
+			}
 		}
 		p := post{from: st, msg: m}
 		var last bool

@@ -32,6 +32,7 @@ type worker struct {
 	metrics  any
 	lastSeen time.Time
 	delay    float64 // seconds that its clock is behind ours
+	doubted  bool    // the log has said that its figures cannot be
 	st       *stream
 }
 

@@ -79,14 +79,18 @@ func (r *Rig) checks(name string, cmd *exec.Cmd, source *string) Result {
 	if err != nil {
 		r.Fatal(err)
 	}
-	late := time.NewTimer(2 * Patience)
+	limit := 2 * Patience
+	if r.Protocol == "ucxx" {
+		limit *= 3 // as in With
+	}
+	late := time.NewTimer(limit)
 	defer late.Stop()
 	select {
 	case <-child.Done:
 	case <-late.C:
 		_ = childproc.Kill(cmd)
 		<-child.Done
-		r.Errorf("%s has not ended after %v", name, 2*Patience)
+		r.Errorf("%s has not ended after %v", name, limit)
 	}
 	for _, c := range res.Checks {
 		if !c.OK {

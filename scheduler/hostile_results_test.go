@@ -1,0 +1,110 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+func onlyOn(worker string) *task.Annotations { return &task.Annotations{Workers: []string{worker}} }
+
+// A worker that was given a task, and reports it with figures that cannot be: the figures are
+// cut, the worker is named, and sums over all tasks stay sums.
+func TestHostileFigures(t *testing.T) {
+	s, log, honest := hostile(t)
+	w := idle(t, s, "liar")
+	c := connect(t, s, "c")
+	now := seconds(time.Now())
+	figures := []struct {
+		nbytes      any
+		start, stop float64
+	}{
+		{int64(math.MaxInt64), now, now + 1}, {int64(math.MinInt64), now, now + 1}, {int64(1) << 62, now, 1e300}, {-5, now, math.Inf(1)}, {7, math.NaN(), math.NaN()}, {7, now, -1e300},
+	}
+	for i, f := range figures {
+		key := fmt.Sprintf("absurd-%d", i)
+		c.submit([]node{{key: key, spec: "x", notes: onlyOn("liar")}})
+		m := w.expectKey("compute-task", key)
+		run, _ := m.Get("run_id")
+		w.send(msgpack.MapOf("op", "task-finished", "key", key, "run_id", run, "status", "OK", "nbytes", f.nbytes, "type", nil, "typename", strings.Repeat("t", 1<<16),
+			"metadata", msgpack.Map{}, "thread", 1, "startstops", []any{msgpack.MapOf("action", "compute", "start", f.start, "stop", f.stop)}, "stimulus_id", "x"))
+		c.expectKey("key-in-memory", key)
+	}
+	w.send(msgpack.MapOf("op", "add-keys", "keys", names("absurd-0"), "nbytes", []any{int64(math.MaxInt64)}, "stimulus_id", "x"))
+	honest()
+	if !log.has("worker=" + w.address + " nbytes=") {
+		t.Error("the log does not name the worker")
+	}
+	sizes := c.call("nbytes", "keys", names("absurd-0", "absurd-1", "absurd-2"), "summary", false).(msgpack.Map)
+	for _, p := range sizes {
+		if n, ok := p.Value.(int64); !ok || n < 0 || n > maxResult {
+			t.Errorf("%v has %v bytes", p.Key, p.Value)
+		}
+	}
+	if len(sizes) != 3 {
+		t.Errorf("sizes: %v", sizes)
+	}
+	// Whatever was believed, a task of the same kind still finds its way.
+	c.submit([]node{{key: "absurd-again", spec: "x", notes: onlyOn("honest")}})
+	c.expectKey("key-in-memory", "absurd-again")
+}
+
+// A worker that has told of results that it does not have, or gives others in their place:
+// the client is told which could not be had, and results of others are theirs.
+func TestHostileData(t *testing.T) {
+	s, log, honest := hostile(t)
+	w := join(t, s, "liar")
+	c := connect(t, s, "c")
+	c.submit([]node{{key: "mine", spec: "m", notes: onlyOn("liar")}, {key: "theirs", spec: "t", notes: onlyOn("honest")}}, "mine", "theirs")
+	c.expectKey("key-in-memory", "mine")
+	c.expectKey("key-in-memory", "theirs")
+	answer := func(v any) rpc.Handler {
+		return func(ctx context.Context, r *rpc.Request) (any, error) {
+			m, err := wire.Encode(v, r.Comm.Info().EncodeOptions())
+			if err != nil {
+				return nil, err
+			}
+			defer m.Release()
+			if err := r.Comm.Write(ctx, m); err != nil {
+				return nil, err
+			}
+			if ok, err := r.Comm.Read(ctx); err == nil {
+				ok.Release()
+			}
+			return rpc.NoReply, nil
+		}
+	}
+	for name, v := range map[string]any{
+		"nothing":   msgpack.MapOf("status", "OK", "data", msgpack.Map{}),
+		"others":    msgpack.MapOf("status", "OK", "data", msgpack.MapOf("theirs", wire.Serialize{Value: "forged"}, "unknown", wire.Serialize{Value: "forged"})),
+		"a number":  msgpack.MapOf("status", "OK", "data", 7),
+		"no status": msgpack.MapOf("data", msgpack.MapOf("mine", wire.Serialize{Value: "m"})),
+		"a list":    []any{1, 2},
+		"keys":      msgpack.MapOf("status", "OK", "data", msgpack.Map{{Key: msgpack.Map{}, Value: 1}}),
+	} {
+		w.server.Handle("get_data", answer(v))
+		r := c.call("gather", "keys", names("mine", "theirs")).(msgpack.Map)
+		if keys, _ := r.Get("keys"); r.GetString("status") != "error" || fmt.Sprint(keys) != "[mine]" {
+			t.Errorf("%s: gather gives %v", name, r)
+		}
+		if got := c.gather("theirs"); got["theirs"] != "t" {
+			t.Errorf("%s: the honest worker's result is %v", name, got)
+		}
+	}
+	if !log.has("worker=" + w.address) {
+		t.Error("the log does not name the worker")
+	}
+	w.server.Handle("get_data", w.getData)
+	if got := c.gather("mine", "theirs"); got["mine"] != "m" || got["theirs"] != "t" {
+		t.Errorf("once it is honest the results are %v", got)
+	}
+	honest()
+}
