@@ -25,7 +25,10 @@ type arena struct {
 	free   freeList
 	bytes  int64 // in free
 	out    int   // chunks handed out that return here
-	closed bool  // the stream is
+	// mark is an event behind which all of free is, or nil if something was released since.
+	mark   Event
+	freed  int  // counts releases
+	closed bool // the stream is
 	last   Event // then: the end of its work
 	// stranded memory is that of a stream that could not be marked: nobody knows when it is
 	// done. It goes back to upstream with the pool.
@@ -72,9 +75,7 @@ func (p *Pool) borrow(size int, home *arena) *chunk {
 		if c == nil {
 			continue
 		}
-		p.mu.Unlock()
-		err := follow(home.stream, a.stream)
-		p.mu.Lock()
+		err := p.follow(home, a)
 		if err == nil {
 			return c
 		}
@@ -83,13 +84,37 @@ func (p *Pool) borrow(size int, home *arena) *chunk {
 	return nil
 }
 
-// follow makes later work of one stream wait for what is enqueued on another.
-func follow(s, before Stream) error {
-	e, err := before.Mark()
+// markOf returns an event behind which all is that was free in an arena when it was called. It
+// is called with the lock held, which it gives up to record one if there is none.
+func (p *Pool) markOf(a *arena) (Event, error) {
+	if a.mark != nil {
+		return a.mark, nil
+	}
+	before := a.freed
+	p.mu.Unlock()
+	e, err := a.stream.Mark()
+	p.mu.Lock()
+	if err != nil {
+		a.stranded = true
+		return nil, err
+	}
+	if a.freed == before {
+		a.mark = e
+	}
+	return e, nil
+}
+
+// follow makes later work of one stream wait for what is enqueued on another. It is called with
+// the lock held, which it gives up.
+func (p *Pool) follow(a, before *arena) error {
+	e, err := p.markOf(before)
 	if err != nil {
 		return err
 	}
-	return s.WaitEvent(e)
+	p.mu.Unlock()
+	err = a.stream.WaitEvent(e)
+	p.mu.Lock()
+	return err
 }
 
 // merge joins the free memory of others with that of home until a chunk is large enough.
@@ -102,25 +127,32 @@ func (p *Pool) merge(size int, home *arena) *chunk {
 	if total < int64(size) {
 		return nil
 	}
-	p.settle(p.detach(&p.common), home)
-	if c := p.find(size, home); c != nil {
+	if c := p.absorb(size, home); c != nil {
 		return c
 	}
 	for _, a := range others {
 		list := p.detach(a)
-		p.mu.Unlock()
-		err := follow(home.stream, a.stream)
-		p.mu.Lock()
-		if err != nil {
+		if err := p.follow(home, a); err != nil {
 			p.settle(list, a)
 			continue
 		}
+		home.released()
 		p.settle(list, home)
-		if c := p.find(size, home); c != nil {
+		if c := p.absorb(size, home); c != nil {
 			return c
 		}
 	}
 	return nil
+}
+
+// absorb joins the common memory with that of home, if home has any: else there is nothing to
+// join, and what was tried in vain would be tried again for ever.
+func (p *Pool) absorb(size int, home *arena) *chunk {
+	if home.bytes > 0 && p.common.bytes > 0 {
+		home.released()
+		p.settle(p.detach(&p.common), home)
+	}
+	return p.find(size, home)
 }
 
 // detach takes all free chunks out of an arena. Until settle or quarantine has them others
@@ -137,6 +169,12 @@ func (p *Pool) detach(a *arena) (list []*chunk) {
 	a.bytes = 0
 	p.checking += len(list)
 	return list
+}
+
+// released notes that the arena has memory that its mark does not cover.
+func (a *arena) released() {
+	a.mark = nil
+	a.freed++
 }
 
 // settle enters detached chunks into an arena.
@@ -161,11 +199,16 @@ func (p *Pool) untake(c *chunk, from *arena) {
 
 // inOrder makes the stream that has taken c wait for the other users of its memory.
 func (p *Pool) inOrder(c *chunk, s Stream) (*chunk, error) {
+	if len(c.after) == 0 {
+		return c, nil
+	}
+	c.after = stillPending(c.after)
 	for i, e := range c.after {
 		if err := s.WaitEvent(e); err != nil {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			c.after = c.after[i:]
+			c.home.released()
 			p.untake(c, c.home)
 			return nil, fmt.Errorf("mem: pool: the stream cannot wait for the last user of %d bytes: %w", c.size, err)
 		}
@@ -179,15 +222,14 @@ func (p *Pool) inOrder(c *chunk, s Stream) (*chunk, error) {
 func (p *Pool) reclaimIdle() {
 	for _, a := range p.others(nil) {
 		list := p.detach(a)
+		mark, err := p.markOf(a)
 		p.mu.Unlock()
-		mark, err := a.stream.Mark()
 		idle := err == nil && len(stillPending([]Event{mark})) == 0
 		for i := 0; idle && i < len(list); i++ {
 			idle = len(stillPending(list[i].after)) == 0
 		}
 		p.mu.Lock()
 		if !idle {
-			a.stranded = err != nil
 			p.settle(list, a)
 			continue
 		}
@@ -204,11 +246,8 @@ func (p *Pool) reclaimIdle() {
 func (p *Pool) evacuate() (moved bool) {
 	for _, a := range p.others(nil) {
 		list := p.detach(a)
-		p.mu.Unlock()
-		mark, err := a.stream.Mark()
-		p.mu.Lock()
+		mark, err := p.markOf(a)
 		if err != nil {
-			a.stranded = true
 			p.settle(list, a)
 			continue
 		}
@@ -242,6 +281,7 @@ func (p *Pool) putInOrder(c *chunk, uses []Event) {
 		p.forget(a)
 	} else {
 		c.after = events
+		a.released()
 		p.free(c)
 		p.serve()
 	}
