@@ -2,7 +2,6 @@ package clique
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -140,5 +139,3 @@ func (q *Clique) gone(ctx context.Context, pending map[int]bool) []int {
 	}
 	return out
 }
-
-var _ = errors.Is

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/task"
 	"go.millstream.dev/ucx"
 )
 
@@ -159,5 +158,3 @@ func checkID(id string) error {
 	}
 	return nil
 }
-
-var _ = task.Hash

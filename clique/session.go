@@ -257,7 +257,7 @@ func (s *session) start(ctx context.Context, rank int, peers []comm.Comm, in for
 	if err != nil {
 		return nil, err
 	}
-	return group{g}, nil
+	return g, nil
 }
 
 func (s *session) takeWorker() *ucx.Worker {

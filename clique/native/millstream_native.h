@@ -1,0 +1,112 @@
+/* The C interface of native algorithms: a shared library whose functions run on the ranks of a clique.
+ *
+ * An algorithm is a function of type ms_algorithm, exported under a name of its own. It gets this rank's
+ * partitions, works on them, calls the others through call->ops, and hands columns of results to call->emit. It
+ * runs in a thread of its own, and everything in its ms_call is valid until it returns. All ranks must call the
+ * same operations in the same order.
+ *
+ * A library also exports
+ *
+ *     const unsigned int millstream_native_abi = MS_NATIVE_ABI;
+ *
+ * (in C++ within extern "C", and declared extern) by which it is recognised.
+ */
+#ifndef MILLSTREAM_NATIVE_H
+#define MILLSTREAM_NATIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of this interface. Structs only ever grow at their ends: their size says what is there. */
+#define MS_NATIVE_ABI 1
+
+/* Types of elements. */
+enum {
+	MS_INT8 = 1, MS_INT16, MS_INT32, MS_INT64,
+	MS_UINT8, MS_UINT16, MS_UINT32, MS_UINT64,
+	MS_FLOAT16, MS_BFLOAT16, MS_FLOAT32, MS_FLOAT64
+};
+
+/* How elements are put together. */
+enum { MS_SUM = 1, MS_PROD, MS_MIN, MS_MAX, MS_AVG };
+
+/* Where memory is. */
+enum { MS_HOST = 0, MS_PINNED = 1, MS_DEVICE = 2, MS_MANAGED = 3 };
+
+/* What operations return: 0, or one of these. ops->error has the words. */
+enum {
+	MS_OK = 0,
+	MS_ERROR = 1,     /* see ops->error */
+	MS_MISMATCH = 2,  /* the ranks did not call the same; the clique lives on */
+	MS_RANK = 3,      /* a rank has died or given up: return, the clique has ended */
+	MS_CANCELLED = 4, /* nobody waits for the result any more: return */
+	MS_INVALID = 5    /* an argument cannot be */
+};
+
+/* A column: count elements of a kind, one behind the other. */
+typedef struct ms_column {
+	const void *data;
+	uint64_t count;
+	int32_t kind;
+	int32_t memory; /* MS_HOST ... */
+	int32_t device; /* of MS_DEVICE, else -1 */
+	int32_t reserved;
+} ms_column;
+
+/* A partition: columns of one length. */
+typedef struct ms_partition {
+	uint64_t rows;
+	uint64_t ncolumns;
+	const ms_column *columns;
+} ms_partition;
+
+/* The communicator of this rank, in this call. */
+typedef struct ms_comm ms_comm;
+
+/* Its operations. They block; counts are in elements. Only the algorithm's own thread may call them. */
+typedef struct ms_ops {
+	uint32_t size; /* sizeof(ms_ops) of the caller's side */
+	uint32_t reserved;
+	int (*barrier)(ms_comm *);
+	int (*all_reduce)(ms_comm *, const void *send, void *recv, uint64_t count, int kind, int op);
+	int (*reduce)(ms_comm *, const void *send, void *recv, uint64_t count, int kind, int op, int root);
+	int (*broadcast)(ms_comm *, void *buf, uint64_t count, int kind, int root);
+	int (*all_gather)(ms_comm *, const void *send, void *recv, uint64_t count, int kind);
+	int (*gather)(ms_comm *, const void *send, void *recv, uint64_t count, int kind, int root);
+	int (*scatter)(ms_comm *, const void *send, void *recv, uint64_t count, int kind, int root);
+	int (*reduce_scatter)(ms_comm *, const void *send, void *recv, uint64_t count, int kind, int op);
+	int (*all_to_all)(ms_comm *, const void *send, void *recv, uint64_t count, int kind);
+	int (*send)(ms_comm *, const void *buf, uint64_t bytes, int to, uint64_t tag);
+	int (*recv)(ms_comm *, void *buf, uint64_t bytes, int from, uint64_t tag, uint64_t *received);
+	const char *(*error)(ms_comm *); /* what went wrong last; "" if nothing did */
+} ms_ops;
+
+/* One call of an algorithm, on one rank. */
+typedef struct ms_call {
+	uint32_t abi;  /* MS_NATIVE_ABI */
+	uint32_t size; /* sizeof(ms_call) */
+	int32_t rank, ranks;
+	ms_comm *comm;
+	const ms_ops *ops;
+	void *stream; /* the CUstream that device memory is ordered by; NULL without a device */
+	uint64_t npartitions;
+	const ms_partition *partitions;
+	const void *parameters; /* what the caller passes on */
+	uint64_t parameter_bytes;
+	/* Hands one column of results over. It is copied. */
+	int (*emit)(ms_comm *, const ms_column *);
+	/* Says why the algorithm fails. It returns MS_ERROR, for `return call->fail(call->comm, "...")`. */
+	int (*fail)(ms_comm *, const char *why);
+} ms_call;
+
+/* An algorithm: 0, or anything else if it failed. */
+typedef int (*ms_algorithm)(const ms_call *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
