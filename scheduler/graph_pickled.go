@@ -30,10 +30,12 @@ func (s *Scheduler) decodePickled(ctx context.Context, st *stream, g *graph, exp
 		return err
 	}
 	if !short {
-		nodes, err := s.materialise(ctx, owner(st.comm), g, expr, notes, u.InternalPriority)
+		who := owner(st.comm)
+		nodes, err := s.materialise(ctx, who, g, expr, notes, u.InternalPriority)
 		if err != nil {
 			return err
 		}
+		s.materialiser.plans(who, nodes)
 		g.graph = state.Graph{Nodes: nodes, Ordered: true}
 		s.materialiser.learn(expr)
 	}

@@ -25,6 +25,7 @@ type materialiser struct {
 	closed  bool                    // guarded by mu
 	reading map[uint64]*pendingRead // guarded by mu
 	known   map[string]bool         // what graphs import and was opened here; guarded by mu
+	planner map[string]string       // whose process has opened the graph of a shuffle, by its id; guarded by mu
 }
 
 // pendingRead is a graph whose tasks are coming in. Its lock keeps chunks in a row.

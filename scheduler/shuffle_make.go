@@ -2,9 +2,12 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
+	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/scheduler/state"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )
@@ -26,7 +29,7 @@ func (s *Scheduler) makeRun(ctx context.Context, p *shufflePlan) (*shuffle, erro
 	for i, w := range p.workers {
 		workers[i] = w
 	}
-	m, err := s.callHelper(ctx, moduleShuffle, "shuffle-create", msgpack.MapOf("run_id", p.run, "workers", workers, "existing", existing), frames)
+	m, err := s.callPlanner(ctx, p.id, "shuffle-create", msgpack.MapOf("run_id", p.run, "workers", workers, "existing", existing), frames)
 	if err != nil {
 		return nil, fmt.Errorf("shuffle %s cannot be planned: %w", p.id, err)
 	}
@@ -51,4 +54,48 @@ func (s *Scheduler) makeRun(ctx context.Context, p *shufflePlan) (*shuffle, erro
 		x.workers[w] = true
 	}
 	return x, nil
+}
+
+// maxPlanners is of how many shuffles it is remembered whose process has opened the graph.
+const maxPlanners = 10_000
+
+// plans remembers whose process has opened the graph of the shuffles that are in it.
+func (m *materialiser) plans(owner string, nodes []state.Node) {
+	for i := range nodes {
+		id := shuffleOf(nodes[i].Key)
+		if id == "" {
+			continue
+		}
+		m.mu.Lock()
+		if m.planner == nil || len(m.planner) >= maxPlanners {
+			m.planner = map[string]string{}
+		}
+		m.planner[id] = owner
+		m.mu.Unlock()
+	}
+}
+
+// callPlanner calls a function of millstream.shuffle: in the process that has opened the
+// graph, which has imported what a spec needs, if it has nothing else to do now; else in the
+// helper for shuffles, whose start takes a second of a processor.
+func (s *Scheduler) callPlanner(ctx context.Context, id, op string, body any, frames [][]byte) (*pyproc.Message, error) {
+	m := &s.materialiser
+	m.mu.Lock()
+	pool, owner := m.pool, m.planner[id]
+	m.mu.Unlock()
+	if pool != nil && owner != "" {
+		if p, release := pool.AcquireIdle(owner); p != nil {
+			defer release()
+			reply, err := p.Call(ctx, op, body, frames)
+			switch {
+			case ctx.Err() != nil: // the next graph must not wait for what nobody waits for any more
+				p.Kill(errors.New("killed, since nobody waits for the shuffle that it plans"))
+				return nil, context.Cause(ctx)
+			case p.Err() == nil:
+				return reply, helperError(err)
+			}
+			s.log.Warn("the Python process that was to plan a shuffle has ended; another one plans it", "shuffle", id, "error", p.Err())
+		}
+	}
+	return s.callHelper(ctx, moduleShuffle, op, body, frames)
 }

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -215,5 +217,23 @@ func TestShuffleOf(t *testing.T) {
 		if got := shuffleOf(k); got != want {
 			t.Errorf("%s: got %q, want %q", k, got, want)
 		}
+	}
+}
+
+// The process that has opened the graph of a shuffle plans it: it is remembered by the key of the barrier, and
+// without end only of so many.
+func TestPlannersOfShuffles(t *testing.T) {
+	var m materialiser
+	m.plans("me", []state.Node{{Key: task.NewKey("x")}, {Key: task.NewKey(barrierPrefix + "a")}, {Key: task.NewKey(barrierPrefix)}})
+	m.plans("you", []state.Node{{Key: task.NewKey(barrierPrefix + "b")}})
+	if want := map[string]string{"a": "me", "b": "you"}; !maps.Equal(m.planner, want) {
+		t.Errorf("got %v, want %v", m.planner, want)
+	}
+	nodes := make([]state.Node, 2*maxPlanners)
+	for i := range nodes {
+		nodes[i].Key = task.NewKey(fmt.Sprint(barrierPrefix, i))
+	}
+	if m.plans("flood", nodes); len(m.planner) > maxPlanners {
+		t.Errorf("%d shuffles are remembered", len(m.planner))
 	}
 }

@@ -20,6 +20,9 @@ type PoolConfig struct {
 	Setup func(ctx context.Context, p *Process) error
 	// NoSpare does not start a child ahead of the next owner's first need.
 	NoSpare bool
+	// SpareAfter is how long after the last acquisition that is (default 10 s): an owner that
+	// has come has work to do, and a start takes half a second of a processor from it.
+	SpareAfter time.Duration
 }
 
 // Pool keeps children of which each belongs to one owner: what it has seen of one is
@@ -33,6 +36,7 @@ type Pool struct {
 	mu    sync.Mutex
 	all   []*lent       // guarded by mu
 	freed chan struct{} // closed and made anew when a place may have become free; guarded by mu
+	later *time.Timer   // starts the next spare one; nil before the first acquisition; guarded by mu
 }
 
 // lent is one child of a pool, or the place for one that is starting. The pool's lock
@@ -51,6 +55,7 @@ type lent struct {
 func NewPool(cfg PoolConfig) *Pool {
 	cfg.Size = cmp.Or(cfg.Size, max(runtime.GOMAXPROCS(0), 2))
 	cfg.Idle = cmp.Or(cfg.Idle, time.Minute)
+	cfg.SpareAfter = cmp.Or(cfg.SpareAfter, 10*time.Second)
 	p := &Pool{cfg: cfg, freed: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
@@ -89,9 +94,23 @@ func (l *Pool) Acquire(ctx context.Context, owner string) (p *Process, release f
 			l.drop(c)
 			continue
 		}
-		l.Spare()
+		l.spareLater()
 		return c.p, func() { l.give(c) }, nil
 	}
+}
+
+// AcquireIdle is Acquire for work that could be done elsewhere: it returns a child only if
+// the owner has one that runs and that nobody uses now, and else nil.
+func (l *Pool) AcquireIdle(owner string) (p *Process, release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.all {
+		if !c.busy && c.owner == owner && c.p.Err() == nil {
+			c.use()
+			return c.p, func() { l.give(c) }
+		}
+	}
+	return nil, nil
 }
 
 func (l *Pool) start(ctx context.Context) (*Process, error) {
@@ -255,6 +274,19 @@ func (l *Pool) arrived(ctx context.Context, c *lent) (bool, error) {
 	return false, ctx.Err()
 }
 
+// spareLater starts a spare child when nobody has come for a while.
+func (l *Pool) spareLater() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.cfg.NoSpare || l.ctx.Err() != nil:
+	case l.later == nil:
+		l.later = time.AfterFunc(l.cfg.SpareAfter, l.Spare)
+	default:
+		l.later.Reset(l.cfg.SpareAfter)
+	}
+}
+
 // Spare starts a child for the next owner, if there is none: a start takes long, since Dask is
 // imported. It does not wait for it.
 func (l *Pool) Spare() {
@@ -284,7 +316,12 @@ func (l *Pool) Spare() {
 
 // Close ends all children and waits. Who still uses one sees its end.
 func (l *Pool) Close() error {
-	l.cancel()
+	l.mu.Lock()
+	l.cancel() // under the lock: nothing is added to wg after it
+	if l.later != nil {
+		l.later.Stop()
+	}
+	l.mu.Unlock()
 	l.wg.Wait()
 	l.mu.Lock()
 	all := l.all

@@ -99,7 +99,7 @@ func TestPoolDeath(t *testing.T) {
 func TestPoolSpareAndIdle(t *testing.T) {
 	var setups atomic.Int64
 	l := newPool(t, func(c *PoolConfig) {
-		c.NoSpare, c.Idle = false, time.Millisecond
+		c.NoSpare, c.Idle, c.SpareAfter = false, time.Millisecond, time.Millisecond
 		c.Setup = func(context.Context, *Process) error { setups.Add(1); return nil }
 	})
 	a, release := acquire(t, l, "a")
@@ -114,6 +114,35 @@ func TestPoolSpareAndIdle(t *testing.T) {
 	<-a.Done()
 	if n := setups.Load(); n != 2 {
 		t.Errorf("%d children were set up", n)
+	}
+}
+
+// Only a child that runs, belongs to the owner and has nothing to do is lent for work that can be done elsewhere.
+func TestPoolAcquireIdle(t *testing.T) {
+	l := newPool(t, nil)
+	if p, _ := l.AcquireIdle("a"); p != nil {
+		t.Error("there was a child before the first was started")
+	}
+	a, release := acquire(t, l, "a")
+	if p, _ := l.AcquireIdle("a"); p != nil {
+		t.Error("one in use was lent")
+	}
+	release()
+	if p, _ := l.AcquireIdle("b"); p != nil {
+		t.Error("one of another owner was lent")
+	}
+	p, release := l.AcquireIdle("a")
+	if p != a {
+		t.Fatal("an idle one was not lent")
+	}
+	if again, _ := l.AcquireIdle("a"); again != nil {
+		t.Error("one was lent twice")
+	}
+	release()
+	a.Kill(errors.New("killed by the test"))
+	<-a.Done()
+	if p, _ := l.AcquireIdle("a"); p != nil {
+		t.Error("a dead one was lent")
 	}
 }
 
