@@ -60,6 +60,10 @@ func FindPython(name, script string, environ []string) (python, path string, err
 	return python, filepath.Join(root, script), nil
 }
 
+// Repository is the folder of Millstream's sources, where peers' programs are: around the working folder or the running
+// program.
+func Repository() (string, bool) { return findRepository() }
+
 // findRepository walks up from the working folder, then from the program.
 func findRepository() (string, bool) {
 	var starts []string

@@ -1,0 +1,69 @@
+package collbench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"go.millstream.dev/internal/benchpeer"
+)
+
+// setupCommand installs both peers.
+const setupCommand = "scripts/setup collectives"
+
+// FindOpenMPI returns Open MPI twice: as it is, and with processes that yield while they wait, which is what suits more
+// ranks than processors. Its folder is MILLSTREAM_OPENMPI or .local/openmpi of the repository.
+func FindOpenMPI(root string) ([]Competitor, error) {
+	dir := os.Getenv("MILLSTREAM_OPENMPI")
+	if dir == "" {
+		dir = filepath.Join(root, ".local", "openmpi")
+	}
+	run, bench := filepath.Join(dir, "mpirun"), filepath.Join(dir, "bench_allreduce")
+	for _, p := range []string{run, bench} {
+		if _, err := os.Stat(p); err != nil {
+			return nil, &benchpeer.MissingError{Peer: OpenMPI, Reason: "no " + p, Fix: setupCommand}
+		}
+	}
+	start := func(options ...string) func(context.Context, Options) *exec.Cmd {
+		return func(ctx context.Context, o Options) *exec.Cmd {
+			args := append([]string{"-n", strconv.Itoa(o.Ranks)}, options...)
+			return exec.CommandContext(ctx, run, append(append(args, bench), arguments(o)...)...)
+		}
+	}
+	return []Competitor{
+		{Name: OpenMPI, Variant: "default", measure: program(start())},
+		{Name: OpenMPI, Variant: "yield", measure: program(start("--mca", "mpi_yield_when_idle", "1"))},
+	}, nil
+}
+
+// glooScript is the program of the peer, relative to the repository.
+const glooScript = "tests/interop/peers/bench_allreduce.py"
+
+// FindGloo returns Gloo as torch has it. Its Python is MILLSTREAM_TORCH_PYTHON or that of .local/torch.
+func FindGloo(root string) (Competitor, error) {
+	python := os.Getenv("MILLSTREAM_TORCH_PYTHON")
+	if python == "" {
+		python = filepath.Join(root, ".local", "torch", "bin", "python")
+	}
+	script := filepath.Join(root, glooScript)
+	for _, p := range []string{python, script} {
+		if _, err := os.Stat(p); err != nil {
+			return Competitor{}, &benchpeer.MissingError{Peer: Gloo, Reason: "no " + p, Fix: setupCommand}
+		}
+	}
+	return Competitor{Name: Gloo, measure: program(func(ctx context.Context, o Options) *exec.Cmd {
+		return exec.CommandContext(ctx, python, append([]string{script, strconv.Itoa(o.Ranks)}, arguments(o)...)...)
+	})}, nil
+}
+
+// arguments of both programs: the time for each size, and the sizes.
+func arguments(o Options) []string {
+	args := []string{fmt.Sprintf("%g", o.RoundTime.Seconds())}
+	for _, n := range o.Sizes {
+		args = append(args, strconv.FormatInt(n, 10))
+	}
+	return args
+}
