@@ -15,7 +15,7 @@ Start with
   millstream doctor     what this machine lacks, and how to fix it
   millstream info       which UCX library is used and what it can do
   millstream scheduler  the scheduler of a cluster, and
-  millstream worker     its workers
+  millstream worker     its workers; cuda-worker: one on each GPU
 
 Environment
   MILLSTREAM_UCX_LIBRARY  path of the libucp.so to use
@@ -40,13 +40,13 @@ func Command() *cobra.Command {
 		SilenceUsage:  true, // a failed command is no reason to print its manual
 	}
 	root.SetVersionTemplate("millstream {{.Version}}\n")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{suggestFlag(cmd, err)} })
 	root.AddGroup(
 		&cobra.Group{ID: groupStart, Title: "Start here:"},
 		&cobra.Group{ID: groupCluster, Title: "Run a cluster:"},
 		&cobra.Group{ID: groupMeasure, Title: "Measure:"},
 	)
-	root.AddCommand(infoCommand(), doctorCommand(), demoCommand(), configCommand(), schedulerCommand(), workerCommand(), benchCommand(), benchPeerCommand(), benchCommPeerCommand(), benchTasksPeerCommand())
+	root.AddCommand(infoCommand(), doctorCommand(), demoCommand(), configCommand(), schedulerCommand(), workerCommand(), cudaWorkerCommand(), benchCommand(), benchPeerCommand(), benchCommPeerCommand(), benchTasksPeerCommand())
 	root.SetHelpCommandGroupID("")
 	// Flags are wrapped to the width of a terminal.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))

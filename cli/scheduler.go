@@ -123,7 +123,7 @@ func (f *schedulerFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 		return err
 	}
 	defer restore()
-	if _, err := f.configureUCX(); err != nil {
+	if _, err := f.configureUCX(log); err != nil {
 		return err
 	}
 	cfg, err := f.config(log)

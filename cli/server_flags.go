@@ -126,7 +126,7 @@ func (f *serverFlags) apply() (env []string, restore func(), err error) {
 }
 
 // configureUCX makes UCX comms obey the flags, and returns what children have to be told.
-func (f *serverFlags) configureUCX() (*cluster.UCXSpec, error) {
+func (f *serverFlags) configureUCX(log *slog.Logger) (*cluster.UCXSpec, error) {
 	o, err := f.ucx.overrides()
 	if err != nil {
 		return nil, err
@@ -138,6 +138,9 @@ func (f *serverFlags) configureUCX() (*cluster.UCXSpec, error) {
 	settings, err := c.Settings(o)
 	if err != nil {
 		return nil, err
+	}
+	if text := cluster.IgnoredPool(settings); text != "" {
+		log.Warn(text)
 	}
 	s := ucxcomm.FromConfig(settings)
 	ucxcomm.Configure(s)

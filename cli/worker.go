@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,9 +68,9 @@ func workerCommandFor(f *workerFlags) *cobra.Command {
 		Long:    workerLong,
 		Example: `  millstream worker tls://10.0.0.1:8786 --tls-dir certs --nworkers auto
   millstream worker --scheduler-file sched.json --resources "GPU=2 MEM=10e9"`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("unexpected argument %q: one scheduler is enough, and there is nothing to preload", args[1])
+				return extraArgument(cmd, args[1], "one scheduler is enough, and there is nothing to preload")
 			}
 			return nil
 		},
@@ -157,12 +158,17 @@ func (f *workerFlags) run(ctx context.Context, address string, stdout, stderr io
 	if err != nil {
 		return err
 	}
-	return runNannies(ctx, specs, cluster.NannyConfig{
+	return runNannies(ctx, specs, nil, nannyConfig(listen, env, log, stderr, say), timeout)
+}
+
+// nannyConfig is how the workers of a command are looked after.
+func nannyConfig(listen string, env []string, log *slog.Logger, stderr io.Writer, say *announcer) cluster.NannyConfig {
+	return cluster.NannyConfig{
 		Listen: listen,
 		// Tasks may print; results of this command are what it says itself.
 		Stdout: stderr, Stderr: stderr, Env: env, Logger: log, Changed: say.changed,
 		StartTimeout: -1, // the scheduler may come later, as with `dask worker`
-	}, timeout)
+	}
 }
 
 // announcer prints where workers are, once for each address.
@@ -208,11 +214,16 @@ func runAlone(ctx context.Context, spec cluster.WorkerSpec, log *slog.Logger, ti
 	return err
 }
 
-// runNannies looks after workers until they have all ended, or ctx ends.
-func runNannies(ctx context.Context, specs []cluster.WorkerSpec, cfg cluster.NannyConfig, timeout time.Duration) error {
+// runNannies looks after workers until they have all ended, or ctx ends. env, where it is not
+// nil, are the variables that each has beside those of cfg.
+func runNannies(ctx context.Context, specs []cluster.WorkerSpec, env [][]string, cfg cluster.NannyConfig, timeout time.Duration) error {
 	nannies := make([]*cluster.Nanny, len(specs))
 	for i, spec := range specs {
-		n, err := cluster.StartNanny(spec, cfg)
+		own := cfg
+		if env != nil {
+			own.Env = append(slices.Clone(cfg.Env), env[i]...)
+		}
+		n, err := cluster.StartNanny(spec, own)
 		if err != nil {
 			endNannies(nannies[:i], timeout)
 			return err

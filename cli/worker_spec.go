@@ -100,7 +100,7 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 	if spec.DeathTimeout, err = f.patience(); err != nil {
 		return nil, err
 	}
-	if spec.UCX, err = f.configureUCX(); err != nil {
+	if spec.UCX, err = f.configureUCX(log); err != nil {
 		return nil, err
 	}
 	if spec.Scheduler, err = f.scheduler(address); err != nil {

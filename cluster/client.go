@@ -17,7 +17,8 @@ func (c *Cluster) Client(ctx context.Context) (*client.Client, error) {
 
 // Connect connects a client to a scheduler, Millstream's or Dask's, as Dask's configuration
 // says: certificates (distributed.comm.tls.*), timeouts, and where address is empty the
-// scheduler's (scheduler-address, DASK_SCHEDULER_ADDRESS).
+// scheduler's (scheduler-address, DASK_SCHEDULER_ADDRESS). Where nobody has called Initialize,
+// what the configuration says about UCX is set up first.
 func Connect(ctx context.Context, address string) (*client.Client, error) {
 	c, err := config.Default()
 	if err != nil {
@@ -32,6 +33,9 @@ func Connect(ctx context.Context, address string) (*client.Client, error) {
 	}
 	if address == "" {
 		return nil, errors.New("cluster: no address of a scheduler: give one, or set DASK_SCHEDULER_ADDRESS; Local starts a cluster here")
+	}
+	if err := initializeOnce(); err != nil {
+		return nil, err
 	}
 	dial, _, err := comm.FromConfig(c, secure.Client)
 	if err != nil {

@@ -42,9 +42,10 @@ type CUDAWorker struct {
 	MemoryLimit int64 `json:"memory_limit,omitempty"`
 	// UCX are the settings of UCX in the process.
 	UCX UCXSpec `json:"ucx"`
-	// Set up before it starts: its GPU and what it calls first.
-	Setup  DeviceSpec `json:"setup"`
-	WarmUp []string   `json:"warm_up,omitempty"`
+	// Setup is what it does with its GPU before it starts; nil is nothing, not even a look.
+	Setup *DeviceSpec `json:"setup,omitempty"`
+	// WarmUp is what it calls then.
+	WarmUp []string `json:"warm_up,omitempty"`
 }
 
 // Plan works out which processes the options ask for on a machine. It changes nothing.
@@ -73,9 +74,9 @@ func (o CUDAOptions) Plan(m CUDAMachine) (*CUDAPlan, error) {
 	if err := o.checkNetwork(m.Topology); err != nil {
 		return nil, err
 	}
-	entries := make([]string, len(gpus))
-	for i, g := range gpus {
-		entries[i] = g.entry
+	entries, err := visible(gpus)
+	if err != nil {
+		return nil, err
 	}
 	for i, g := range gpus[:n] {
 		w := CUDAWorker{
@@ -85,11 +86,11 @@ func (o CUDAOptions) Plan(m CUDAMachine) (*CUDAPlan, error) {
 				MultiBuffer: settings.UCX.MultiBuffer == config.On, PlainLanes: settings.UCX.PlainLanes == config.On,
 			},
 		}
-		visible, err := topology.Rotate(entries, i)
+		rotated, err := topology.Rotate(entries, i)
 		if err != nil {
 			return nil, fmt.Errorf("cluster: %w", err)
 		}
-		w.Env = []string{"CUDA_VISIBLE_DEVICES=" + visible}
+		w.Env = []string{"CUDA_VISIBLE_DEVICES=" + rotated}
 		if _, ok := m.env("CUDA_DEVICE_ORDER"); !ok {
 			w.Env = append(w.Env, "CUDA_DEVICE_ORDER=PCI_BUS_ID") // what numbers mean here
 		}
@@ -101,9 +102,11 @@ func (o CUDAOptions) Plan(m CUDAMachine) (*CUDAPlan, error) {
 				return nil, err
 			}
 		}
-		if w.Setup, err = o.setup(sizes, g, sharers(gpus[:n], g)); err != nil {
+		setup, err := o.setup(sizes, g, sharers(gpus[:n], g))
+		if err != nil {
 			return nil, err
 		}
+		w.Setup = &setup
 		if o.RMM.LogDirectory != "" {
 			w.Setup.Log = filepath.Join(o.RMM.LogDirectory, "rmm_log_"+w.Name+".txt")
 		}
@@ -161,6 +164,25 @@ func (o *CUDAOptions) hostMemory(total int64, workers int) (int64, error) {
 		return 0, fmt.Errorf("cluster: memory-limit: %w", err)
 	}
 	return limit, nil
+}
+
+// visible are the entries of CUDA_VISIBLE_DEVICES: as listed, unless the list mixes numbers and
+// names, which CUDA does not take; then they are all names.
+func visible(gpus []plannedGPU) ([]string, error) {
+	numbers, entries, uuids := 0, make([]string, len(gpus)), make([]string, len(gpus))
+	for i, g := range gpus {
+		entries[i], uuids[i] = g.entry, g.uuid
+		if _, err := strconv.Atoi(g.entry); err == nil {
+			numbers++
+		}
+	}
+	if numbers == 0 || numbers == len(gpus) {
+		return entries, nil
+	}
+	if i := slices.Index(uuids, ""); i >= 0 {
+		return nil, fmt.Errorf("cluster: the list of devices mixes numbers and names, and the name of %v is not known: use numbers alone", gpus[i])
+	}
+	return uuids, nil
 }
 
 // sharers is how many workers have the same GPU.
@@ -273,9 +295,9 @@ func (p *CUDAPlan) nearestNIC(w *CUDAWorker, m *topology.Machine, g plannedGPU, 
 	return nil
 }
 
-// spec is the worker as its process is told, on top of what all workers have in common.
-func (w *CUDAWorker) spec(common WorkerSpec) WorkerSpec {
+// Spec is the worker as its process is told, on top of what all workers have in common.
+func (w *CUDAWorker) Spec(common WorkerSpec) WorkerSpec {
 	common.Name, common.Threads, common.MemoryLimit, common.CPUs = w.Name, w.Threads, w.MemoryLimit, w.CPUs
-	common.Device, common.WarmUp, common.UCX = &w.Setup, w.WarmUp, &w.UCX
+	common.Device, common.WarmUp, common.UCX = w.Setup, w.WarmUp, &w.UCX
 	return common
 }

@@ -31,6 +31,7 @@ type member interface {
 // Cluster is a scheduler in this process and its workers. Any goroutine may use it.
 type Cluster struct {
 	opts      Options
+	cuda      *CUDAPlan // of workers with GPUs; nil for others
 	scheduler *scheduler.Scheduler
 	ca        *secure.CA // nil where control is not encrypted
 	dial      comm.DialConfig
@@ -51,7 +52,9 @@ type Cluster struct {
 // Local starts a cluster on this machine and returns when all its workers are there. ctx
 // bounds the start alone; Close ends the cluster. With workers in processes the program
 // must call Main first.
-func Local(ctx context.Context, opts Options) (*Cluster, error) {
+func Local(ctx context.Context, opts Options) (*Cluster, error) { return local(ctx, opts, nil) }
+
+func local(ctx context.Context, opts Options, cuda *CUDAPlan) (*Cluster, error) {
 	opts, err := opts.complete()
 	if err != nil {
 		return nil, err
@@ -59,7 +62,7 @@ func Local(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Mode == Processes && !mainCalled.Load() {
 		return nil, ErrNoMain
 	}
-	c := &Cluster{opts: opts, members: map[string]member{}, closed: make(chan struct{})}
+	c := &Cluster{opts: opts, cuda: cuda, members: map[string]member{}, closed: make(chan struct{})}
 	if err := c.startScheduler(ctx); err != nil {
 		return nil, err
 	}

@@ -20,6 +20,9 @@ func (c *Cluster) Scale(ctx context.Context, n int) error {
 	if n < 0 {
 		return fmt.Errorf("cluster: %d workers", n)
 	}
+	if c.cuda != nil && n > len(c.cuda.Workers) {
+		return fmt.Errorf("cluster: %d workers, and %d GPUs are listed: ask for fewer, or list a GPU twice to share it", n, len(c.cuda.Workers))
+	}
 	c.scaling.Lock()
 	defer c.scaling.Unlock()
 	names := c.plan()
@@ -72,11 +75,11 @@ func (c *Cluster) choose(ctx context.Context, names []string, n int) ([]string, 
 func (c *Cluster) start(n int) (map[string]member, error) {
 	started := map[string]member{}
 	for range n {
-		c.mu.Lock()
-		name := strconv.Itoa(c.next)
-		c.next++
-		c.mu.Unlock()
-		m, err := c.startMember(name)
+		name, gpu, err := c.nextName()
+		if err != nil {
+			return started, err
+		}
+		m, err := c.startMember(name, gpu)
 		if err != nil {
 			return started, err
 		}
@@ -101,8 +104,24 @@ func (c *Cluster) start(n int) (map[string]member, error) {
 	return started, nil
 }
 
+// nextName is the name of the next worker, and its part of the plan where GPUs are planned.
+func (c *Cluster) nextName() (string, *CUDAWorker, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cuda != nil {
+		gpu, err := c.cuda.freeWorker(c.members)
+		if err != nil {
+			return "", nil, err
+		}
+		return gpu.Name, gpu, nil
+	}
+	name := strconv.Itoa(c.next)
+	c.next++
+	return name, nil, nil
+}
+
 // startMember starts one worker where the cluster's are.
-func (c *Cluster) startMember(name string) (member, error) {
+func (c *Cluster) startMember(name string, gpu *CUDAWorker) (member, error) {
 	o := c.opts
 	spec := WorkerSpec{
 		Scheduler: c.Address(), Name: name, Listen: "inproc://", Threads: o.Threads, MemoryLimit: o.MemoryLimit, Resources: o.Resources,
@@ -124,7 +143,12 @@ func (c *Cluster) startMember(name string) (member, error) {
 	if o.Mode == Goroutines {
 		return startGoroutine(spec, o.Logger)
 	}
-	return StartNanny(spec, o.Nanny)
+	nanny := o.Nanny
+	if gpu != nil {
+		spec = gpu.Spec(spec)
+		nanny.Env = append(slices.Clone(nanny.Env), gpu.Env...)
+	}
+	return StartNanny(spec, nanny)
 }
 
 // allReady waits for all, and fails with the first that fails.

@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/comm/ucxcomm"
+	"go.millstream.dev/scheduler"
+)
+
+// LocalCUDA starts a cluster on this machine with one worker process for each GPU (Dask-CUDA:
+// LocalCUDACluster). gpus govern scheduler and workers; clients of this process obey the
+// environment, see Initialize. opts have the rest; its Workers, Threads, MemoryLimit and Mode
+// must be left unset, as gpus say how many workers there are.
+//
+// Without a CUDA driver it is an error that says what is missing and wraps
+// cuda.ErrUnavailable. Scale takes up to as many workers as GPUs are listed.
+func LocalCUDA(ctx context.Context, gpus CUDAOptions, opts Options) (*Cluster, error) {
+	// What is wrong on any machine is told on any machine.
+	gpus.Protocol = cmp.Or(gpus.Protocol, opts.Protocol)
+	if err := gpus.Check(); err != nil {
+		return nil, err
+	}
+	machine, err := ThisCUDAMachine()
+	if err != nil {
+		return nil, err
+	}
+	plan, err := gpus.Plan(machine)
+	if err != nil {
+		return nil, err
+	}
+	return startPlan(ctx, plan, gpus, opts)
+}
+
+// startPlan starts the scheduler and the workers of a plan.
+func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAOptions, opts Options) (*Cluster, error) {
+	switch {
+	case opts.Workers > 0 || opts.Threads != 0 || opts.MemoryLimit != 0:
+		return nil, errors.New("cluster: CUDAOptions have the workers, threads and memory limit of workers with GPUs: leave those of Options unset")
+	case opts.Mode != Processes:
+		return nil, errors.New("cluster: workers with GPUs are processes, each with a GPU of its own: leave Mode unset")
+	case gpus.Interface != "" && opts.Host != "":
+		return nil, fmt.Errorf("cluster: give a host (%s) or an interface (%s), not both", opts.Host, gpus.Interface)
+	}
+	if gpus.Interface != "" {
+		ip, err := comm.InterfaceIP(gpus.Interface)
+		if err != nil {
+			return nil, err
+		}
+		opts.Host = ip
+	}
+	opts.Protocol = cmp.Or(gpus.Protocol, opts.Protocol)
+	opts.Workers, opts.Threads = len(plan.Workers), max(1, gpus.Threads)
+	if gpus.NoLanes {
+		opts.Lanes = "none"
+	}
+	// The scheduler has the workers' transports, whatever the environment says.
+	ucx := plan.Workers[0].UCX
+	own := newUCXNetwork(ucxcomm.Settings{Options: withoutDevices(ucx.Options), Library: ucx.Library, MultiBuffer: ucx.MultiBuffer, NoLanes: ucx.PlainLanes})
+	change := opts.Scheduler
+	opts.Scheduler = func(cfg *scheduler.Config) {
+		cfg.Network = own
+		if change != nil {
+			change(cfg)
+		}
+	}
+	return local(ctx, opts, plan)
+}
+
+// withoutDevices leaves the network device to UCX: that of one worker's GPU is not the
+// scheduler's.
+func withoutDevices(options map[string]string) map[string]string {
+	out := make(map[string]string, len(options))
+	for k, v := range options {
+		if k != "NET_DEVICES" {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// freeWorker is the first worker of the plan that has no process.
+func (p *CUDAPlan) freeWorker(taken map[string]member) (*CUDAWorker, error) {
+	for i := range p.Workers {
+		if _, ok := taken[p.Workers[i].Name]; !ok {
+			return &p.Workers[i], nil
+		}
+	}
+	return nil, fmt.Errorf("cluster: all %d GPUs of the list have a worker: list one twice to share it", len(p.Workers))
+}
+
+// ucxNetwork is the machine's network with settings of its own for UCX.
+type ucxNetwork struct{ backends map[string]*ucxcomm.Backend }
+
+func newUCXNetwork(s ucxcomm.Settings) ucxNetwork {
+	return ucxNetwork{map[string]*ucxcomm.Backend{"ucx": ucxcomm.New("ucx", s), "ucxx": ucxcomm.New("ucxx", s)}}
+}
+
+func (n ucxNetwork) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
+	scheme, loc := comm.ParseAddress(address)
+	b, ok := n.backends[scheme]
+	if !ok || cfg.RequireEncryption {
+		return comm.Default.Dial(ctx, address, cfg)
+	}
+	return comm.Connect(ctx, address, cfg, func(ctx context.Context) (comm.Comm, error) { return b.Dial(ctx, loc, cfg) })
+}
+
+func (n ucxNetwork) Listen(ctx context.Context, address string, cfg comm.ListenConfig) (comm.Listener, error) {
+	scheme, loc := comm.ParseAddress(address)
+	b, ok := n.backends[scheme]
+	if !ok || cfg.RequireEncryption {
+		return comm.Default.Listen(ctx, address, cfg)
+	}
+	return b.Listen(ctx, loc, cfg)
+}

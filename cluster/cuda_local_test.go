@@ -1,0 +1,116 @@
+package cluster_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/cluster"
+	"go.millstream.dev/config"
+	"go.millstream.dev/internal/leak"
+)
+
+// around is what a task sees of its process: its visible GPUs, and the processors of all threads.
+type around struct {
+	Visible string
+	CPUs    []string
+	Warm    int
+}
+
+var (
+	warmed = 0
+	_      = client.Func0("cluster_test.warming", func(context.Context) (int, error) { warmed++; return warmed, nil })
+	look   = client.Func("cluster_test.around", func(context.Context, int) (around, error) {
+		a := around{Visible: os.Getenv("CUDA_VISIBLE_DEVICES"), Warm: warmed}
+		tasks, err := os.ReadDir("/proc/self/task")
+		for _, t := range tasks {
+			text, err := os.ReadFile("/proc/self/task/" + t.Name() + "/status")
+			if err != nil {
+				continue // it has ended
+			}
+			_, rest, _ := strings.Cut(string(text), "Cpus_allowed_list:")
+			list, _, _ := strings.Cut(rest, "\n")
+			if list = strings.TrimSpace(list); !slices.Contains(a.CPUs, list) {
+				a.CPUs = append(a.CPUs, list)
+			}
+		}
+		return a, err
+	})
+)
+
+// The workers of a plan run as it says: names, environment, processors, warm-up. A worker that
+// was retired leaves its GPU to the next, and there are no more workers than GPUs.
+func TestStartPlan(t *testing.T) {
+	for _, protocol := range []string{"", "ucxx"} {
+		t.Run("protocol "+protocol, func(t *testing.T) {
+			leak.Check(t)
+			ctx := within(t, 2*time.Minute)
+			cpu := cluster.AllowedCPU(t)
+			plan := &cluster.CUDAPlan{Workers: []cluster.CUDAWorker{
+				{Name: "a", Env: []string{"CUDA_VISIBLE_DEVICES=0,1"}, Threads: 1, CPUs: cpu, WarmUp: []string{"cluster_test.warming"}},
+				{Name: "b", Env: []string{"CUDA_VISIBLE_DEVICES=1,0"}, Threads: 1, CPUs: cpu, UCX: cluster.UCXSpec{Options: map[string]string{"TLS": "^cuda_ipc,ib"}}},
+			}}
+			c, err := cluster.StartPlan(ctx, plan, cluster.CUDAOptions{Protocol: protocol}, cluster.Options{Validate: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			cl, err := c.Client(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cl.Close(context.Background())
+			check := func() {
+				t.Helper()
+				for _, w := range c.Workers() {
+					got, err := look.Submit(ctx, cl, client.Val(w.PID), client.Workers(w.Address), client.Impure()).Result(ctx)
+					want := map[string]around{"a": {"0,1", []string{cpu}, 1}, "b": {"1,0", []string{cpu}, 0}}[w.Name]
+					if err != nil || got.Visible != want.Visible || !slices.Equal(got.CPUs, want.CPUs) || got.Warm != want.Warm {
+						t.Errorf("worker %s: %+v, %v", w.Name, got, err)
+					}
+				}
+			}
+			check()
+			if protocol != "" {
+				return
+			}
+			if err := c.Scale(ctx, 3); err == nil || !strings.Contains(err.Error(), "3 workers, and 2 GPUs are listed") {
+				t.Error(err)
+			}
+			if err := c.Scale(ctx, 1); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Scale(ctx, 2); err != nil {
+				t.Fatal(err)
+			}
+			check()
+		})
+	}
+}
+
+func TestStartPlanRefusals(t *testing.T) {
+	plan := &cluster.CUDAPlan{Workers: []cluster.CUDAWorker{{Name: "a", Threads: 1}}}
+	for _, c := range []struct {
+		gpus cluster.CUDAOptions
+		opts cluster.Options
+		want string
+	}{
+		{cluster.CUDAOptions{}, cluster.Options{Threads: 2}, "leave those of Options unset"},
+		{cluster.CUDAOptions{}, cluster.Options{Mode: cluster.Goroutines}, "leave Mode unset"},
+		{cluster.CUDAOptions{Interface: "lo"}, cluster.Options{Host: "127.0.0.1"}, "a host (127.0.0.1) or an interface (lo), not both"},
+		{cluster.CUDAOptions{Interface: "ib0"}, cluster.Options{}, "ib0"},
+	} {
+		if _, err := cluster.StartPlan(t.Context(), plan, c.gpus, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	bad := &cluster.CUDAPlan{Workers: []cluster.CUDAWorker{{Name: "a", Threads: 1, WarmUp: []string{"cluster_test.nothing"}}}}
+	_, err := cluster.StartPlan(within(t, time.Minute), bad, cluster.CUDAOptions{UCX: config.UCX{}}, cluster.Options{Logger: quiet})
+	if err == nil || !strings.Contains(err.Error(), `warm-up "cluster_test.nothing": no function is registered`) {
+		t.Error(err)
+	}
+}
