@@ -125,7 +125,7 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 		c.cancel(ErrClosed)
 		_ = c.pool.Close()
 		_ = c.workers.Close()
-		_ = c.lanes.pool.Close()
+		_ = c.lanes.book.Close()
 		return nil, fmt.Errorf("client: scheduler at %s: %w", c.address, err)
 	}
 	c.identity = s.identity
@@ -181,7 +181,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.cancel(ErrClosed)
 	<-c.done
 	c.checks.Wait()
-	return errors.Join(err, c.lanes.pool.Close(), c.pool.Close(), c.workers.Close())
+	return errors.Join(err, c.lanes.book.Close(), c.pool.Close(), c.workers.Close())
 }
 
 // workerDial bounds how long a worker is dialled before its results are looked for elsewhere.

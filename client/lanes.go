@@ -1,199 +1,87 @@
 package client
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"os"
 	"sync"
-	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/rpc"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/lane"
 )
-
-// A Millstream worker may have a lane, a second connection for data, over shared memory say
-// (docs/adr/0010). The client asks for it when the worker has handed over so much that the
-// lane pays, and fetches over it from then on. Whatever goes wrong with a lane, data then
-// goes over the worker's own address.
 
 // laneAfter is how many bytes a worker has handed over before its lane is asked for.
 const laneAfter = 8 << 20
 
-// laneRetry is how long a lane that failed is left alone.
-const laneRetry = time.Minute
-
-// lanes are the lanes of workers. Any goroutine may use it.
+// lanes are the lanes of workers (package lane): a worker's is asked for when it has handed
+// over so much that it pays. Any goroutine may use it.
 type lanes struct {
-	c    *Client
-	pool *rpc.Pool
-	boot string // of this machine
+	book *lane.Book
 
-	mu    sync.Mutex // owns what follows
-	peers map[string]*workerLane
-	owner map[string]string // a lane's address to its worker's
-}
-
-// workerLane is what is known about the lane of a worker.
-type workerLane struct {
-	fetched int64 // bytes that came over its own address
-	asked   bool
-	address string    // "": none
-	retry   time.Time // not before then
-	spare   []byte    // a cookie that nobody has used yet
+	mu      sync.Mutex
+	fetched map[string]int64 // bytes that came over a worker's own address; guarded by mu
 }
 
 func newLanes(c *Client, dial comm.DialConfig) *lanes {
-	l := &lanes{c: c, peers: make(map[string]*workerLane), owner: make(map[string]string)}
-	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
-		l.boot = string(bytes.TrimSpace(b))
-	}
-	dial.RequireEncryption = false // a cookie admits, and lanes do not leave the machine
-	l.pool = rpc.NewPool(laneNetwork{l}, rpc.PoolConfig{Dial: dial})
-	return l
+	return &lanes{fetched: map[string]int64{}, book: lane.NewBook(lane.Config{Network: c.cfg.Network, Dial: dial,
+		Ask: func(ctx context.Context, worker string) (r lane.Reply, err error) {
+			err = c.workers.Call(ctx, worker, lane.Op, nil, &r)
+			return r, err
+		}})}
 }
 
 // count notes that a worker has handed over n bytes over its own address.
 func (l *lanes) count(worker string, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w := l.peers[worker]
-	if w == nil {
-		w = new(workerLane)
-		l.peers[worker] = w
-	}
-	w.fetched += n
+	l.fetched[worker] += n
 }
 
-// find is the address of a worker's lane, "" if there is none to be used.
-func (l *lanes) find(ctx context.Context, worker string, millstream bool) string {
-	l.mu.Lock()
-	w := l.peers[worker]
-	switch {
-	case w == nil || w.fetched < laneAfter || time.Now().Before(w.retry):
-		l.mu.Unlock()
-		return ""
-	case w.asked:
-		defer l.mu.Unlock()
-		return w.address
-	}
-	l.mu.Unlock()
-	var found laneOffer
-	if millstream {
-		var err error
-		if found, err = l.ask(ctx, worker); err != nil {
-			l.failed(worker, err)
-			return ""
-		}
-	}
+// pays tells whether a worker's lane is worth asking for.
+func (l *lanes) pays(worker string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w.asked, w.address, w.spare = true, found.address, found.cookie
-	if found.address != "" {
-		l.owner[found.address] = worker
-	}
-	return found.address
+	return l.fetched[worker] >= laneAfter
 }
 
-// laneOffer is a lane as its worker tells of it, with a cookie for one connection.
-type laneOffer struct {
-	address string
-	cookie  []byte
-}
-
-// ask asks a worker for its lane: one on this machine.
-func (l *lanes) ask(ctx context.Context, worker string) (laneOffer, error) {
-	var reply msgpack.Map
-	if err := l.c.workers.Call(ctx, worker, "millstream-lanes", nil, &reply); err != nil {
-		return laneOffer{}, err
-	}
-	v, _ := reply.Get("lanes")
-	list, _ := v.([]any)
-	for _, x := range list {
-		d, ok := x.(msgpack.Map)
-		if !ok || l.boot == "" || d.GetString("boot") != l.boot {
-			continue
-		}
-		cookie, _ := d.Get("cookie")
-		b, ok := cookie.([]byte)
-		if !ok {
-			return laneOffer{}, fmt.Errorf("client: a lane of %s without a cookie", worker)
-		}
-		return laneOffer{d.GetString("address"), bytes.Clone(b)}, nil
-	}
-	return laneOffer{}, nil
-}
-
-// failed leaves a worker's lane alone for a while. Then it is asked for again: the worker may
-// have been replaced.
-func (l *lanes) failed(worker string, err error) {
-	l.mu.Lock()
-	if w := l.peers[worker]; w != nil {
-		delete(l.owner, w.address)
-		*w = workerLane{fetched: w.fetched, retry: time.Now().Add(laneRetry)}
-	}
-	l.mu.Unlock()
-	l.c.log.Debug("a lane failed; data goes over the worker's own address", "worker", worker, "error", err)
-}
-
-// laneNetwork dials lanes: with a cookie of the worker for each connection.
-type laneNetwork struct{ l *lanes }
-
-// Dial connects to a lane that was asked for.
-func (n laneNetwork) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
-	l := n.l
-	l.mu.Lock()
-	worker := l.owner[address]
-	var cookie []byte
-	if w := l.peers[worker]; w != nil {
-		cookie, w.spare = w.spare, nil
-	}
-	l.mu.Unlock()
-	if worker == "" {
-		return nil, fmt.Errorf("client: no worker has a lane at %s", address)
-	}
-	if cookie == nil {
-		found, err := l.ask(ctx, worker)
-		if err != nil {
-			return nil, err
-		}
-		if found.address != address {
-			return nil, fmt.Errorf("client: the lane of %s is at %q now", worker, found.address)
-		}
-		cookie = found.cookie
-	}
-	cfg.Cookie = cookie
-	return l.c.cfg.Network.Dial(ctx, address, cfg)
-}
-
-// Listen is not for lanes.
-func (n laneNetwork) Listen(context.Context, string, comm.ListenConfig) (comm.Listener, error) {
-	return nil, errors.ErrUnsupported
+// laneFailed leaves a worker's lane alone for a while.
+func (c *Client) laneFailed(worker string, err error) {
+	c.lanes.book.Failed(worker)
+	c.log.Debug("a lane failed; data goes over the worker's own address", "worker", worker, "error", err)
 }
 
 // dataConn is a connection on which a worker hands over results. release ends its use; its
 // argument is what went wrong with it.
-func (c *Client) dataConn(ctx context.Context, worker string) (conn comm.Comm, lane bool, release func(error), err error) {
+func (c *Client) dataConn(ctx context.Context, worker string) (conn comm.Comm, through bool, release func(error), err error) {
 	own, err := c.workers.Acquire(ctx, worker)
 	if err != nil {
 		return nil, false, nil, err
 	}
-	address := c.lanes.find(ctx, worker, own.Info().Millstream != nil)
-	if address == "" {
-		return own, false, func(error) { c.workers.Release(worker, own) }, nil
-	}
-	through, err := c.lanes.pool.Acquire(ctx, address)
-	if err != nil {
-		c.lanes.failed(worker, err)
-		return own, false, func(error) { c.workers.Release(worker, own) }, nil
-	}
-	c.workers.Release(worker, own)
-	return through, true, func(err error) {
-		c.lanes.pool.Release(address, through)
-		if err != nil {
-			c.lanes.failed(worker, err)
+	if own.Info().Millstream != nil && c.lanes.pays(worker) {
+		if conn, address := c.laneTo(ctx, worker); conn != nil {
+			c.workers.Release(worker, own)
+			return conn, true, func(err error) {
+				c.lanes.book.Release(address, conn)
+				if err != nil {
+					c.laneFailed(worker, err)
+				}
+			}, nil
 		}
-	}, nil
+	}
+	return own, false, func(error) { c.workers.Release(worker, own) }, nil
+}
+
+// laneTo is a connection over a worker's lane, nil if there is none.
+func (c *Client) laneTo(ctx context.Context, worker string) (comm.Comm, string) {
+	address, err := c.lanes.book.Find(ctx, worker)
+	if err == nil && address == "" {
+		return nil, ""
+	}
+	var conn comm.Comm
+	if err == nil {
+		conn, err = c.lanes.book.Acquire(ctx, address)
+	}
+	if err != nil {
+		c.laneFailed(worker, err)
+		return nil, ""
+	}
+	return conn, address
 }

@@ -112,7 +112,7 @@ func (w *Worker) stop(reason error) (left int64) {
 	}
 	_ = w.host.Close()
 	if w.lanes != nil {
-		_ = w.lanes.pool.Close()
+		_ = w.lanes.Close()
 	}
 	if w.peers != nil {
 		_ = w.peers.Close()

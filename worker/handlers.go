@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
@@ -17,7 +18,7 @@ import (
 // roles says who may ask what, on connections whose peers are known by certificate.
 var roles = rpc.Roles{
 	"get_data":            {secure.Worker, secure.Client, secure.Scheduler},
-	"millstream-lanes":    {secure.Worker},
+	lane.Op:               {secure.Worker},
 	task.ChannelOp:        {secure.Worker},
 	"shuffle_receive":     {secure.Worker, secure.Scheduler}, // the next two are of P2P shuffles
 	"shuffle_inputs_done": {secure.Worker, secure.Scheduler},
@@ -37,7 +38,7 @@ func (w *Worker) addHandlers() {
 	s.Handle("update_data", w.updateData)
 	s.Handle("gather", w.gatherOp)
 	s.Handle("free_keys", w.freeKeys)
-	s.Handle("millstream-lanes", w.tellLanes)
+	s.Handle(lane.Op, w.tellLanes)
 	rpc.Handle(s, task.ChannelOp, w.channel)
 	s.Handle("run", w.inPython(w.runOp, runsPython))
 	s.Handle("run_coroutine", w.inPython(w.runOp, runsPython))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
@@ -71,7 +72,7 @@ type Worker struct {
 	cookies     *secure.Cookies
 	pool        *rpc.Pool // to the scheduler
 	peers       *rpc.Pool // to other workers
-	lanes       *lanes
+	lanes       *lane.Book
 	data        *store.Store
 	actorKeys   sync.Map // keys of actors, which do not travel
 	usage       *usage
@@ -198,7 +199,7 @@ func (w *Worker) start(ctx context.Context) error {
 		}
 	}
 	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Network: w.cfg.Network, Dial: w.cfg.Dial, Resolve: w.resolve,
-		Lanes: w.laneAddress != "", Trusted: w.cfg.Lanes.Trusted, Boot: bootID()}
+		Lanes: w.laneAddress != "", Trusted: w.cfg.Lanes.Trusted, Boot: lane.BootID()}
 	w.state = state.New(w.stateConfig())
 	for range w.cfg.Threads {
 		w.startExecutor()
@@ -320,7 +321,7 @@ func (w *Worker) makeStore() error {
 	}
 	m := w.cfg.Memory
 	var err error
-	w.data, err = store.New(store.Config{Target: part(m.Target), Ceiling: part(m.Pause), MaxSpill: m.MaxSpill, Dir: w.dir, Compression: m.Compression, Logger: w.log, OnDisk: w.onDisk})
+	w.data, err = store.New(store.Config{Target: part(m.Target), Ceiling: part(m.Pause), MaxSpill: m.MaxSpill, Dir: w.dir, Compression: m.Compression, Logger: w.log, OnDisk: w.onDisk, Device: w.cfg.Device})
 	return err
 }
 

@@ -28,6 +28,7 @@ var layers = [][]string{
 	{"internal/pygraph"}, // Python's graphs as tasks, for the scheduler
 	{"internal/gotask"},  // Go functions that Python graphs name, read by scheduler and worker
 	{"task"},
+	{"internal/lane"}, // data lanes of workers, for clients and workers
 	{"rpc"},
 	{"internal/collective"}, // the engine of cliques, over comm and ucx
 	{"comm/tcp", "comm/inproc", "comm/ucxcomm", "comm/sim"},
