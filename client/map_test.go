@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"go.millstream.dev/client"
@@ -47,4 +48,18 @@ func TestErrors(t *testing.T) {
 		}
 		t.Log(te.Error(), te.Exception)
 	})
+}
+
+// Equal inputs are one task, whose result all of their futures have.
+func TestMapOfEqualInputs(t *testing.T) {
+	r := newRig(t, "inproc://", 1)
+	futures := inc.Map(r.ctx, r.c, []int{1, 2, 1, 1})
+	got, err := client.Gather(r.ctx, futures)
+	if err != nil || !slices.Equal(got, []int{2, 3, 2, 2}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	futures[0].Release()
+	if v, err := futures[2].Result(r.ctx); v != 2 || err != nil {
+		t.Errorf("after another future of the key was released: %v, %v", v, err)
+	}
 }

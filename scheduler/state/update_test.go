@@ -19,7 +19,7 @@ func TestUpdateGraphErrors(t *testing.T) {
 		{"cycle by index", &Graph{Nodes: []Node{{Key: task.NewKey("a"), Spec: []byte("f"), DepNodes: []int32{0}}}}, "cycle: a is needed by a"},
 		{"index out of range", &Graph{Nodes: []Node{{Key: task.NewKey("a"), Spec: []byte("f"), DepNodes: []int32{1}}}}, "depends on node number 1 of 1"},
 		{"negative index", &Graph{Nodes: []Node{{Key: task.NewKey("a"), Spec: []byte("f"), DepNodes: []int32{-1}}}}, "depends on node number -1"},
-		{"two nodes with one key", &Graph{Nodes: nodes("a", "a")}, "two nodes with the key a"},
+		{"two nodes with one key", &Graph{Nodes: []Node{{Key: task.NewKey("a"), Spec: []byte("f")}, {Key: task.NewKey("a"), Spec: []byte("g")}}}, "two nodes with the key a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(Config{Validate: true})
@@ -155,5 +155,20 @@ func TestWorkersAreChecked(t *testing.T) {
 	}
 	if again := r.addClient("c2"); again != c1 {
 		t.Error("a client that comes back is another")
+	}
+}
+
+// A call that is in a graph twice is one task.
+func TestUpdateGraphRepeats(t *testing.T) {
+	r := newRig(Config{Validate: true})
+	r.addWorkers(1, 1)
+	id := r.addClient("c")
+	ev := &UpdateGraph{Client: id, Graph: &Graph{Nodes: nodes("a", "b <- a", "b <- a", "a")}, Keys: keysOf("b", "b", "a")}
+	if r.apply(ev); ev.Err != nil || ev.NewTasks != 2 || r.NumTasks() != 2 {
+		t.Fatalf("%d tasks of %d are new: %v", ev.NewTasks, r.NumTasks(), ev.Err)
+	}
+	r.apply(&ClientReleases{Client: id, Keys: keysOf("a", "b")})
+	if n := r.NumTasks(); n != 0 {
+		t.Errorf("%d tasks stay when nobody wants them", n)
 	}
 }
