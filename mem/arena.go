@@ -27,8 +27,8 @@ type arena struct {
 	out    int   // chunks handed out that return here
 	// mark is an event behind which all of free is, or nil if something was released since.
 	mark   Event
-	freed  int  // counts releases
-	closed bool // the stream is
+	freed  int   // counts releases
+	closed bool  // the stream is
 	last   Event // then: the end of its work
 	// stranded memory is that of a stream that could not be marked: nobody knows when it is
 	// done. It goes back to upstream with the pool.

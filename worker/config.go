@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/worker/store"
 )
 
 // Config describes a worker. Only Scheduler must be set.
@@ -24,6 +25,9 @@ type Config struct {
 	// MemoryLimit is what the process may use in bytes; 0 is no limit. See AutoMemory for
 	// Dask's default.
 	MemoryLimit int64
+	// Device, if not nil, is the memory of a device above the host's: results that are made
+	// there stay up to its limit. (--device-memory-limit)
+	Device *store.DeviceConfig
 	// Memory are the fractions of the limit at which something is done.
 	Memory Memory
 	// Resources that tasks may ask for (distributed.worker.resources).

@@ -252,6 +252,9 @@ func (r *run) invoke(name string, c invocation) error {
 	}
 	r.result = task.NewValue(v)
 	r.nbytes, r.typeName = r.result.Size(), r.result.Type()
+	if err := r.w.data.MakeRoomFor(r.ctx, r.result, r.nbytes); err != nil {
+		return err
+	}
 	if limited {
 		r.w.sizes.observe(r.name, r.nbytes)
 		// Who makes data waits for the disk, if that is where other data must go first.

@@ -43,6 +43,9 @@ func (w *Worker) gather(a *state.Action) {
 		f.took.start = time.Now().UnixNano()
 		f.values, f.stored, f.busy, f.err = w.fetchFrom(w.ctx, f.peer, f.keys)
 		f.took.stop = time.Now().UnixNano()
+		for i, v := range f.values {
+			_ = w.data.MakeRoomFor(w.ctx, v, f.stored[i].NBytes) // it ends only with the worker
+		}
 		if err := w.makeRoom(w.ctx, f.stored); err != nil && w.ctx.Err() == nil {
 			// It is here and tasks wait for it: better too much memory than none of them.
 			w.log.Warn("no room for data of a peer", "peer", f.peer, "error", err)

@@ -21,6 +21,13 @@
 // state. A goroutine of the store writes. Those who make data call MakeRoom before they hand
 // it over, and are slowed down to the speed of the disk.
 //
+// # Above the host's memory
+//
+// With Config.Device results that were made on a device stay there up to a limit; the least
+// recently used that nobody holds go to the host's memory, and from there to disk. Open brings
+// one back. Those who make data on the device call MakeRoomFor, so that it never has more
+// than the limit and what they have just made.
+//
 // # When the disk is full
 //
 // What cannot be written stays in memory, and the error says what to do. MakeRoom returns it

@@ -24,6 +24,11 @@ type Entry struct {
 	// pinned: it never goes to disk. For actors, and for what cannot be encoded.
 	pinned bool
 	gone   bool // deleted
+	// device: its place is the device. up: that is where the value is now.
+	device, up bool
+	// writing: the spiller reads the value. old is one that was replaced meanwhile.
+	writing bool
+	old     *task.Value
 
 	// prev and next are its neighbours in the list of what can go to disk; list is that list,
 	// or nil.
@@ -38,23 +43,31 @@ func (e *Entry) Key() task.Key { return e.key }
 func (e *Entry) NBytes() int64 { return e.nbytes }
 
 // Open returns the value, which is valid until Release. It reads the file if the value is on
-// disk only.
+// disk only, and brings a result of the device back to it.
 func (e *Entry) Open() (*task.Value, error) {
-	e.s.mu.Lock()
-	v := e.value
-	e.s.mu.Unlock()
-	if v != nil {
+	if v, there := e.ready(); there {
 		return v, nil
 	}
 	e.load.Lock()
 	defer e.load.Unlock()
-	e.s.mu.Lock()
-	v = e.value
-	e.s.mu.Unlock()
-	if v != nil { // somebody else has read it
+	v, there := e.ready()
+	if there { // somebody else has read it
 		return v, nil
 	}
-	return e.s.read(e)
+	if v == nil {
+		var err error
+		if v, err = e.s.read(e); err != nil || !e.device {
+			return v, err
+		}
+	}
+	return e.s.lift(e)
+}
+
+// ready returns the value if it is in memory, and tells whether that is its place.
+func (e *Entry) ready() (v *task.Value, there bool) {
+	e.s.mu.Lock()
+	defer e.s.mu.Unlock()
+	return e.value, e.value != nil && e.up == e.device
 }
 
 // lru is a list of entries, the least recently used first.

@@ -227,6 +227,7 @@ func (s *Store) spillOne() (int64, error) {
 		return e.nbytes, nil
 	}
 	e.refs++
+	e.writing = true
 	s.settle(e)
 	v := e.value
 	s.mu.Unlock()
@@ -247,9 +248,14 @@ func (s *Store) spillOne() (int64, error) {
 	default:
 		s.failed(e, err)
 	}
+	e.writing = false
+	if e.old != nil {
+		e.old.Release()
+		e.old = nil
+	}
 	e.refs--
 	moved := int64(0)
-	if err == nil && e.refs == 1 && !e.gone { // nobody has taken it meanwhile
+	if err == nil && e.refs == 1 && !e.gone && !e.up { // nobody has taken it meanwhile
 		s.letGo(e)
 		moved = e.nbytes
 	}

@@ -31,6 +31,8 @@ type Config struct {
 	// OnDisk, if not nil, is told of each file that was written or read: for the timelines of
 	// tasks. It is called by the goroutine that did it.
 	OnDisk func(Transfer)
+	// Device, if not nil, is a device's memory above the host's, with a limit of its own.
+	Device *DeviceConfig
 }
 
 // Transfer is a file that was written or read.
@@ -49,6 +51,7 @@ type Store struct {
 	cfg   Config
 	codec codec
 	log   *slog.Logger
+	dev   *device // nil if there is none
 	// create makes a file; tests have one on a disk that is full.
 	create func(path string) (*os.File, error)
 
@@ -89,7 +92,11 @@ func New(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, codec: c, log: cfg.Logger, entries: map[task.Key]*Entry{}, progress: make(chan struct{}), wake: make(chan struct{}, 1)}
+	dev, err := newDevice(cfg.Device)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, codec: c, dev: dev, log: cfg.Logger, entries: map[task.Key]*Entry{}, progress: make(chan struct{}), wake: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -106,6 +113,7 @@ func (s *Store) Put(key task.Key, v *task.Value, nbytes int64) { s.put(key, v, n
 func (s *Store) PutPinned(key task.Key, v *task.Value, nbytes int64) { s.put(key, v, nbytes, true) }
 
 func (s *Store) put(key task.Key, v *task.Value, nbytes int64, pinned bool) {
+	onDevice := s.dev != nil && s.dev.cfg.Tier.OnDevice(v) > 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -114,11 +122,12 @@ func (s *Store) put(key task.Key, v *task.Value, nbytes int64, pinned bool) {
 	if old := s.entries[key]; old != nil {
 		s.drop(old)
 	}
-	e := &Entry{s: s, key: key, nbytes: max(nbytes, 0), value: v, refs: 1, pinned: pinned}
+	e := &Entry{s: s, key: key, nbytes: max(nbytes, 0), value: v, refs: 1, pinned: pinned, device: onDevice, up: onDevice}
 	s.entries[key] = e
-	s.memory += e.nbytes
+	*s.where(e) += e.nbytes
 	s.settle(e)
 	s.press()
+	s.pressDevice()
 }
 
 // Hold finds a result and keeps it until Release; nil if it is not here.
@@ -146,6 +155,7 @@ func (s *Store) Release(e *Entry) {
 	defer s.mu.Unlock()
 	s.unref(e)
 	s.press()
+	s.pressDevice()
 }
 
 // ReleaseAll gives entries back.
@@ -156,6 +166,7 @@ func (s *Store) ReleaseAll(list []*Entry) {
 		s.unref(e)
 	}
 	s.press()
+	s.pressDevice()
 }
 
 // Delete forgets a result. Those who hold it still have it.
@@ -221,6 +232,10 @@ func (s *Store) Close() error {
 	}
 	s.trash = nil // they go with the directory
 	s.kick()
+	if s.dev != nil {
+		s.dev.stop()
+		s.kickMover()
+	}
 	s.changed()
 	s.mu.Unlock()
 	s.work.Wait()
@@ -249,7 +264,7 @@ func (s *Store) unref(e *Entry) {
 		return
 	}
 	if e.value != nil {
-		s.memory -= e.nbytes
+		*s.where(e) -= e.nbytes
 		e.value.Release()
 		e.value = nil
 	} else {
@@ -272,6 +287,14 @@ func (s *Store) dropFile(e *Entry) {
 	e.file, e.disk = "", 0
 }
 
+// where counts the bytes of the memory that an entry's value is in. The caller holds mu.
+func (s *Store) where(e *Entry) *int64 {
+	if e.up {
+		return &s.dev.used
+	}
+	return &s.memory
+}
+
 // smallSize is below which a result goes to disk last.
 const smallSize = 16 << 10
 
@@ -281,9 +304,12 @@ func (s *Store) settle(e *Entry) {
 	can := e.value != nil && e.refs == 1 && !e.gone && !e.pinned
 	switch {
 	case can && e.list == nil:
-		if e.nbytes < smallSize {
+		switch {
+		case e.up:
+			s.dev.list.push(e)
+		case e.nbytes < smallSize:
 			s.small.push(e)
-		} else {
+		default:
 			s.large.push(e)
 		}
 	case !can && e.list != nil:

@@ -1,0 +1,485 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"go.millstream.dev/mem"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+)
+
+// fakeDevice is memory that the CPU cannot touch: it has the bytes behind addresses of its own.
+type fakeDevice struct {
+	mu         sync.Mutex
+	next       uintptr
+	data       map[uintptr][]byte
+	used, peak int64
+	size       int64         // 0: no bound
+	fail       error         // of copies to the host
+	gate       chan struct{} // if there is one, copies to the host wait for it to be closed
+}
+
+func newFakeDevice() *fakeDevice { return &fakeDevice{next: 1 << 40, data: map[uintptr][]byte{}} }
+
+// put allocates and fills memory of the device.
+func (d *fakeDevice) put(b []byte) (*mem.Buffer, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := int64(len(b))
+	if d.size > 0 && d.used+n > d.size {
+		return nil, fmt.Errorf("device: %d of %d bytes are in use: %w", d.used, d.size, mem.ErrOutOfMemory)
+	}
+	addr := d.next
+	d.next += uintptr(n + 256)
+	d.data[addr] = bytes.Clone(b)
+	d.used += n
+	d.peak = max(d.peak, d.used)
+	return mem.NewRegion(mem.RegionConfig{Addr: addr, Len: int(n), Kind: mem.Device, Free: func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.data, addr)
+		d.used -= n
+	}}).Buffer(), nil
+}
+
+func (d *fakeDevice) get(b *mem.Buffer) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.data[b.Addr()]
+}
+
+func (d *fakeDevice) tier() *FrameTier {
+	return &FrameTier{
+		Down: func(ctx context.Context, b *mem.Buffer) (*mem.Buffer, error) {
+			if d.gate != nil {
+				select {
+				case <-d.gate:
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
+			d.mu.Lock()
+			err := d.fail
+			d.mu.Unlock()
+			if err != nil {
+				return nil, err
+			}
+			return mem.FromBytes(bytes.Clone(d.get(b))), nil
+		},
+		Up: func(_ context.Context, b *mem.Buffer) (*mem.Buffer, error) { return d.put(b.Bytes()) },
+	}
+}
+
+// value is a result on the device.
+func (d *fakeDevice) value(t interface{ Fatal(...any) }, b []byte) *task.Value {
+	buf, err := d.put(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// An array as Dask's "cuda" family has it.
+	s, err := wire.EncodeValue(&wire.DeviceArray{DType: "|u1", Shape: []int{len(b)}, Frame: wire.BufferFrame(buf)}, wire.EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf.Release() // the frames have a reference of their own
+	return task.NewEncoded(s)
+}
+
+// onDevice reads a result that must be on the device.
+func (d *fakeDevice) onDevice(t interface{ Fatalf(string, ...any) }, e *Entry) []byte {
+	v, err := e.Open()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	s, err := v.Encoded()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	for _, f := range s.Frames {
+		if f.OnDevice() {
+			return d.get(f.Buffer())
+		}
+	}
+	t.Fatalf("%v is not on the device", e.Key())
+	return nil
+}
+
+func fill(i, n int) []byte { return bytes.Repeat([]byte{byte(i)}, n) }
+
+// settled waits until nobody moves anything.
+func settled(t *testing.T, s *Store) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.MakeDeviceRoom(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Three times the limit of live results: the device never has more than the limit and one
+// buffer, the rest is in memory and on disk, and all come back to the device intact.
+func TestDeviceLimit(t *testing.T) {
+	const size, limit, n = 32 << 10, 8 * 32 << 10, 24
+	d := newFakeDevice()
+	var moves sync.Map
+	s := open(t, Config{Target: 6 * size, Device: &DeviceConfig{Tier: d.tier(), Limit: limit, OnMove: func(m Move) {
+		if m.NBytes != size || m.Stop.Before(m.Start) {
+			t.Errorf("%+v", m)
+		}
+		moves.Store(m.Down, true)
+	}}})
+	for i := range n {
+		v := d.value(t, fill(i, size))
+		if err := s.MakeRoomFor(t.Context(), v, size); err != nil {
+			t.Fatal(err)
+		}
+		s.Put(key(i), v, size)
+	}
+	settled(t, s)
+	quiesce(t, s)
+	if s.OnDevice() > limit || s.OnDevice()+s.Memory()+s.Spilled().Memory != n*size || s.Spilled().Keys == 0 {
+		t.Errorf("%d on the device, %d in memory, %+v", s.OnDevice(), s.Memory(), s.Spilled())
+	}
+	for round := range 2 {
+		for i := range n {
+			e := s.Hold(key(i))
+			if got := d.onDevice(t, e); len(got) != size || got[0] != byte(i) || got[size-1] != byte(i) {
+				t.Fatalf("round %d: %v came back wrong", round, e.Key())
+			}
+			s.Release(e)
+		}
+	}
+	if d.peak > limit+size {
+		t.Errorf("the device had %d bytes at a time, want at most %d", d.peak, limit+size)
+	}
+	for _, down := range []bool{true, false} {
+		if _, ok := moves.Load(down); !ok {
+			t.Errorf("nobody was told of moves, down: %v", down)
+		}
+	}
+	for i := range n {
+		s.Delete(key(i))
+	}
+	if d.used != 0 || s.OnDevice() != 0 || s.Memory() != 0 {
+		t.Errorf("%d bytes of the device are lost; %d, %d in the books", d.used, s.OnDevice(), s.Memory())
+	}
+}
+
+// The least recently used leaves first; a use makes a result the last to leave; one that
+// somebody holds does not leave at all.
+func TestDeviceOrder(t *testing.T) {
+	const size = 1000
+	d := newFakeDevice()
+	var mu sync.Mutex
+	var order []string
+	s := open(t, Config{Device: &DeviceConfig{Tier: d.tier(), Limit: 4 * size, OnMove: func(m Move) {
+		mu.Lock()
+		defer mu.Unlock()
+		if m.Down {
+			order = append(order, m.Key.String())
+		}
+	}}})
+	put := func(i int) {
+		v := d.value(t, fill(i, size))
+		if err := s.MakeRoomFor(t.Context(), v, size); err != nil {
+			t.Fatal(err)
+		}
+		s.Put(key(i), v, size)
+	}
+	for i := range 4 {
+		put(i)
+	}
+	held := s.Hold(key(1))
+	e := s.Hold(key(0)) // used: 2 is the oldest now
+	d.onDevice(t, e)
+	s.Release(e)
+	for i := 4; i < 7; i++ {
+		put(i)
+	}
+	settled(t, s)
+	mu.Lock()
+	got := strings.Join(order, " ")
+	mu.Unlock()
+	if want := fmt.Sprint(key(2), " ", key(3), " ", key(0)); got != want {
+		t.Errorf("left in the order %s, want %s", got, want)
+	}
+	if b := d.onDevice(t, held); b[0] != 1 {
+		t.Errorf("the held one has %d", b[0])
+	}
+	s.Release(held)
+}
+
+// Host results do not count against the device, nor do they move to it.
+func TestDeviceAndHost(t *testing.T) {
+	d := newFakeDevice()
+	s := open(t, Config{Device: &DeviceConfig{Tier: d.tier(), Limit: 100}})
+	s.Put(key(0), task.NewValue([]byte("host")), 50)
+	s.Put(key(1), d.value(t, fill(1, 80)), 80)
+	if s.OnDevice() != 80 || s.Memory() != 50 {
+		t.Errorf("%d on the device, %d in memory", s.OnDevice(), s.Memory())
+	}
+	if got := get(t, s, key(0)); string(got) != "host" {
+		t.Errorf("%q", got)
+	}
+	if err := s.MakeRoomFor(t.Context(), task.NewValue([]byte("x")), 1000); err != nil || s.OnDevice() != 80 {
+		t.Errorf("room for a host value: %v, %d left", err, s.OnDevice())
+	}
+	// One that is larger than the limit alone is kept while somebody holds it, and then leaves.
+	s.Put(key(2), d.value(t, fill(2, 500)), 500)
+	settled(t, s)
+	if s.OnDevice() > 100 {
+		t.Errorf("%d on the device", s.OnDevice())
+	}
+	e := s.Hold(key(2))
+	if b := d.onDevice(t, e); len(b) != 500 {
+		t.Errorf("%d bytes", len(b))
+	}
+	s.Release(e)
+	settled(t, s)
+	if s.OnDevice() > 100 {
+		t.Errorf("%d on the device after its use", s.OnDevice())
+	}
+}
+
+// A result that is taken while its copy is made stays on the device.
+func TestDeviceTakenMeanwhile(t *testing.T) {
+	d := newFakeDevice()
+	d.gate = make(chan struct{})
+	s := open(t, Config{Device: &DeviceConfig{Tier: d.tier(), Limit: 100}})
+	s.Put(key(0), d.value(t, fill(7, 80)), 80)
+	s.Put(key(1), d.value(t, fill(8, 80)), 80) // the mover begins with 0 and waits at the gate
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		begun := s.entries[key(0)].refs > 1
+		s.mu.Unlock()
+		if begun {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the mover does nothing")
+		}
+	}
+	e := s.Hold(key(0))
+	if b := d.onDevice(t, e); b[0] != 7 {
+		t.Errorf("%v", b[:1])
+	}
+	close(d.gate)
+	settled(t, s)
+	if b := d.onDevice(t, e); b[0] != 7 || s.OnDevice() != 80 {
+		t.Errorf("held: %v; %d on the device, want the other to have left", b[:1], s.OnDevice())
+	}
+	s.Release(e)
+}
+
+// A copy that fails leaves the result where it is, and the store says so once.
+func TestDeviceCopyFails(t *testing.T) {
+	d := newFakeDevice()
+	d.fail = errors.New("no pinned memory")
+	s := open(t, Config{Device: &DeviceConfig{Tier: d.tier(), Limit: 100}})
+	for i := range 3 {
+		s.Put(key(i), d.value(t, fill(i, 80)), 80)
+	}
+	settled(t, s) // gives up, and does not wait for ever
+	if s.OnDevice() != 240 || s.EvictDevice() != 0 {
+		t.Errorf("%d on the device", s.OnDevice())
+	}
+	d.mu.Lock()
+	d.fail = nil
+	d.mu.Unlock()
+	if s.EvictDevice() != 80 || s.OnDevice() != 160 || s.Memory() != 80 {
+		t.Errorf("%d on the device, %d in memory", s.OnDevice(), s.Memory())
+	}
+}
+
+// A device that others use too may be full below the limit: results make way.
+func TestDeviceFull(t *testing.T) {
+	d := newFakeDevice()
+	d.size = 200
+	s := open(t, Config{Device: &DeviceConfig{Tier: d.tier()}})
+	s.Put(key(0), d.value(t, fill(1, 80)), 80)
+	s.Put(key(1), d.value(t, fill(2, 80)), 80)
+	if s.EvictDevice() != 80 {
+		t.Fatal("nothing left")
+	}
+	other := d.value(t, fill(3, 100)) // nobody's result
+	e := s.Hold(key(0))
+	if b := d.onDevice(t, e); b[0] != 1 {
+		t.Errorf("%v", b[:1])
+	}
+	if s.OnDevice() != 80 || s.Memory() != 80 {
+		t.Errorf("%d on the device, %d in memory", s.OnDevice(), s.Memory())
+	}
+	f := s.Hold(key(1)) // no room, and what is there is held
+	if _, err := f.Open(); !errors.Is(err, mem.ErrOutOfMemory) || !strings.Contains(err.Error(), "brought back to the device") {
+		t.Errorf("%v", err)
+	}
+	s.ReleaseAll([]*Entry{e, f})
+	other.Release()
+	if d.used != 80 {
+		t.Errorf("%d bytes in use", d.used)
+	}
+}
+
+func TestDeviceConfig(t *testing.T) {
+	for _, c := range []DeviceConfig{{}, {Tier: &FrameTier{}, Limit: -1}} {
+		if _, err := New(Config{Device: &c}); err == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+	s := open(t, Config{}) // without a device all of it is nothing
+	if s.OnDevice() != 0 || s.EvictDevice() != 0 || s.MakeDeviceRoom(t.Context(), 1<<40) != nil || s.MakeRoomFor(t.Context(), task.NewValue(1), 8) != nil {
+		t.Error("a store without a device")
+	}
+	s.UnreserveDevice(1)
+	d := newFakeDevice()
+	d.gate = make(chan struct{})
+	g := open(t, Config{Device: &DeviceConfig{Tier: d.tier(), Limit: 10}})
+	g.Put(key(0), d.value(t, fill(1, 20)), 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := g.MakeDeviceRoom(ctx, 10); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	// Close ends the copy that waits at the gate.
+}
+
+// TestDeviceModel compares the store with a map, whatever happens in whatever order, with
+// values of host and device. At rest no tier has more than its limit.
+func TestDeviceModel(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(rt *rapid.T) {
+		const size, limit = 900, 2500
+		d := newFakeDevice()
+		s, err := New(Config{Target: int64(rapid.IntRange(0, 2).Draw(rt, "target")) * 1000, Dir: dir, Logger: quiet(), Device: &DeviceConfig{Tier: d.tier(), Limit: limit}})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		type result struct {
+			fill   byte
+			device bool
+		}
+		model := map[task.Key]result{}
+		type holding struct {
+			e *Entry
+			r result
+		}
+		var held []holding
+		check := func(h holding) {
+			var got []byte
+			if h.r.device {
+				got = d.onDevice(rt, h.e)
+			} else if v, err := h.e.Open(); err != nil {
+				rt.Fatal(err)
+			} else if got, err = task.As[[]byte](v); err != nil {
+				rt.Fatal(err)
+			}
+			if len(got) != size || got[0] != h.r.fill {
+				rt.Fatalf("%v: %v, want %d", h.e.Key(), got[:min(1, len(got))], h.r.fill)
+			}
+		}
+		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			k := key(rapid.IntRange(0, 7).Draw(rt, "key"))
+			switch rapid.IntRange(0, 5).Draw(rt, "op") {
+			case 0, 1:
+				r := result{byte(rapid.IntRange(0, 255).Draw(rt, "byte")), rapid.Bool().Draw(rt, "device")}
+				v := task.NewValue(fill(int(r.fill), size))
+				if r.device {
+					v = d.value(rt, fill(int(r.fill), size))
+				}
+				if err := s.MakeRoomFor(context.Background(), v, size); err != nil {
+					rt.Fatal(err)
+				}
+				s.Put(k, v, size)
+				model[k] = r
+			case 2:
+				s.Delete(k)
+				delete(model, k)
+			case 3:
+				if e := s.Hold(k); e != nil {
+					held = append(held, holding{e, model[k]})
+					check(held[len(held)-1])
+				} else if _, ok := model[k]; ok {
+					rt.Fatalf("%v is lost", k)
+				}
+			case 4:
+				if len(held) > 0 {
+					check(held[0])
+					s.Release(held[0].e)
+					held = held[1:]
+				}
+			case 5:
+				s.EvictDevice()
+			}
+		}
+		for _, h := range held {
+			check(h)
+			s.Release(h.e)
+		}
+		if err := s.MakeDeviceRoom(context.Background(), 0); err != nil {
+			rt.Fatal(err)
+		}
+		quiesce(rt, s)
+		if s.OnDevice() > limit {
+			rt.Fatalf("%d on the device at rest", s.OnDevice())
+		}
+		if sum := s.OnDevice() + s.Memory() + s.Spilled().Memory; sum != int64(len(model)*size) {
+			rt.Fatalf("%d bytes in the books, want %d", sum, len(model)*size)
+		}
+		if err := s.Close(); err != nil {
+			rt.Fatal(err)
+		}
+		if d.used != 0 {
+			rt.Fatalf("%d bytes of the device are lost", d.used)
+		}
+	})
+}
+
+// Many at once: all see what was put, the device ends empty.
+func TestDeviceConcurrent(t *testing.T) {
+	const size, keys = 4 << 10, 12
+	d := newFakeDevice()
+	s := open(t, Config{Target: 3 * size, Device: &DeviceConfig{Tier: d.tier(), Limit: 4 * size}})
+	for i := range keys {
+		s.Put(key(i), d.value(t, fill(i, size)), size)
+	}
+	var wg sync.WaitGroup
+	for g := range 6 {
+		wg.Go(func() {
+			for i := range 60 {
+				k := (g*7 + i*5) % keys
+				e := s.Hold(key(k))
+				if b := d.onDevice(reporter{t}, e); len(b) != size || b[0] != byte(k) {
+					t.Errorf("%v has %v", e.Key(), b[:min(1, len(b))])
+				}
+				s.Release(e)
+				if i%16 == 15 {
+					s.EvictDevice()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range keys {
+		s.Delete(key(i))
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if d.used != 0 {
+		t.Errorf("%d bytes of the device are lost", d.used)
+	}
+}
+
+// reporter is Fatalf for goroutines other than the test's.
+type reporter struct{ t *testing.T }
+
+func (r reporter) Fatalf(format string, args ...any) { r.t.Errorf(format, args...) }
