@@ -1,0 +1,85 @@
+package frame
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"go.millstream.dev/clique"
+	"go.millstream.dev/cluster"
+)
+
+var shares = arrow.NewSchema([]arrow.Field{{Name: "share", Type: arrow.PrimitiveTypes.Float64}}, nil)
+
+// testShare divides each id by the sum of all, which no rank has alone. A negative parameter
+// makes the rank that has the last partition fail.
+var testShare = NewNative("test.share", func(ctx context.Context, r *clique.Rank, parts Parts, p int) ([]arrow.RecordBatch, int, error) {
+	sum := []float64{0}
+	for i, b := range parts.Batches {
+		if p < 0 && parts.Index[i] == parts.Total-1 {
+			return nil, 0, schemaErrorf(parts.Index[i], "the last one is not liked")
+		}
+		for _, v := range b.Column(0).(*array.Int64).Int64Values() {
+			sum[0] += float64(v)
+		}
+	}
+	if err := clique.AllReduce(ctx, r, sum, sum, clique.Sum); err != nil {
+		return nil, 0, err
+	}
+	var out []arrow.RecordBatch
+	for _, b := range parts.Batches {
+		col := array.NewFloat64Builder(heap)
+		for _, v := range b.Column(0).(*array.Int64).Int64Values() {
+			col.Append(float64(v) / sum[0] * float64(p))
+		}
+		a := col.NewArray()
+		out = append(out, array.NewRecordBatch(shares, []arrow.Array{a}, int64(a.Len())))
+		a.Release()
+	}
+	return out, len(parts.Batches), nil
+})
+
+func TestNative(t *testing.T) {
+	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
+		t.Run(mode.String(), func(t *testing.T) {
+			ctx, c := connect(t, mode)
+			f := peopleFrame(t, ctx, c)
+			out, ranks, err := testShare.Run(ctx, f, 10, NativeOptions{Schema: shares})
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts := 0
+			for _, n := range ranks {
+				parts += n
+			}
+			if parts != 4 || len(ranks) != 2 {
+				t.Errorf("%v partitions on the ranks", ranks)
+			}
+			rows := must[[]int64](t)(out.Rows(ctx))
+			if len(rows) != 4 || rows[0] != 40 || rows[1] != 0 || rows[3] != 55 {
+				t.Errorf("rows %v", rows)
+			}
+			batches := must[[]arrow.RecordBatch](t)(out.Collect(ctx))
+			if got := batches[3].Column(0).(*array.Float64).Value(54); got != 99.0/4950*10 {
+				t.Errorf("the last share is %v", got)
+			}
+			// One rank fails, and the error is that rank's.
+			if _, _, err := testShare.Run(ctx, f, -1, NativeOptions{Schema: shares}); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "not liked") {
+				t.Errorf("a rank that fails: %v", err)
+			}
+			// A clique of the user's, on one worker: partitions move there.
+			q, err := clique.Form(ctx, c, clique.Options{Workers: []string{"0"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer q.Dissolve(ctx)
+			if _, ranks, err = testShare.Run(ctx, f, 1, NativeOptions{Clique: q}); err != nil || len(ranks) != 1 || ranks[0] != 4 {
+				t.Errorf("on one worker: %v, %v", ranks, err)
+			}
+		})
+	}
+}
