@@ -35,6 +35,11 @@ type results struct {
 	// packages counts those that ended well or badly; notests those without a test file.
 	packages, notests int
 	badPackages       []string
+	// failures are the tests that failed, failedTests their number with subtests, crashed the packages of which some
+	// did not end or that failed without a test.
+	failures    []failure
+	failedTests int
+	crashed     map[string]bool
 
 	mu      sync.Mutex // held for each event; the heartbeat reads running
 	running map[[2]string]bool
@@ -49,7 +54,7 @@ type tally struct{ passed, failed, skipped int }
 func newResults(out io.Writer) *results {
 	return &results{
 		started: map[[2]string]bool{}, running: map[[2]string]bool{}, output: map[[2]string][]string{},
-		builds: map[string][]string{}, tally: map[string]*tally{}, out: out,
+		builds: map[string][]string{}, tally: map[string]*tally{}, out: out, crashed: map[string]bool{},
 	}
 }
 
@@ -109,6 +114,7 @@ func (r *results) endTest(e event) {
 	case "fail":
 		r.failed++
 		t.failed++
+		r.noteFailure(e.Package, e.Test, r.output[key])
 		fmt.Fprintf(r.out, "--- FAIL: %s %s\n%s", e.Package, e.Test, strings.Join(r.output[key], ""))
 	case "skip":
 		t.skipped++
@@ -131,6 +137,9 @@ func (r *results) endPackage(e event) {
 		r.badPackages = append(r.badPackages, e.Package)
 		r.lost(e.Package)
 		own := r.output[[2]string{e.Package, ""}]
+		if t.failed == 0 || e.FailedBuild != "" || hasFinalWords(own) {
+			r.crashed[e.Package] = true
+		}
 		fmt.Fprintf(r.out, "%s%s", strings.Join(r.builds[e.FailedBuild], ""), strings.Join(own, ""))
 		fmt.Fprintf(r.out, "FAIL  %-44s %6.1fs  %s\n", e.Package, e.Elapsed, t)
 	}
@@ -142,6 +151,7 @@ func (r *results) lost(pkg string) {
 	for _, key := range r.runningIn(pkg) {
 		r.failed++
 		r.of(pkg).failed++
+		r.crashed[pkg] = true
 		fmt.Fprintf(r.out, "--- FAIL: %s %s (did not end)\n%s", key[0], key[1], strings.Join(r.output[key], ""))
 		delete(r.running, key)
 		delete(r.output, key)

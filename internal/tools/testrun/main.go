@@ -1,5 +1,6 @@
 // Testrun runs the test suite as `make test` wants it: every skip is printed, one that tests/skips.txt
-// does not list fails the run, as does a run without tests and a GPU test without a recorded run.
+// does not list fails the run, as does a run without tests and a GPU test without a recorded run. A test that
+// fails once among the others is run again by itself (again.go).
 //
 //	go run ./internal/tools/testrun [flags] [packages] [-- arguments of go test]
 package main
@@ -86,6 +87,10 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	locked := lockedWriter{&w, out}
 	r := newResults(locked)
 	problems := pass(ctx, r, locked, o, o.packages, nil)
+	unsteady := again(ctx, r, locked, o)
+	if unsteady > 0 {
+		problems = slices.DeleteFunc(problems, func(p string) bool { return strings.HasSuffix(p, packageFailed) })
+	}
 	for _, also := range o.also {
 		tag, pattern, _ := strings.Cut(also, "=")
 		if _, err := os.Stat(strings.TrimSuffix(pattern, "/...")); err != nil {
@@ -110,9 +115,16 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	for _, p := range problems {
 		fmt.Fprintln(locked, "error:", p)
 	}
-	fmt.Fprintf(locked, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skipped))
+	verdict := fmt.Sprintf("%d passed, %d failed, %d skipped", r.passed, r.failed, len(r.skipped))
+	if unsteady > 0 {
+		verdict += fmt.Sprintf(", %d unsteady", unsteady)
+	}
+	fmt.Fprintln(locked, verdict)
 	return len(problems) == 0 && r.failed == 0, nil
 }
+
+// packageFailed ends what is said of a package that failed.
+const packageFailed = " failed"
 
 // pass is one `go test`. What it returns are the reasons to fail beyond the failed tests.
 func pass(ctx context.Context, r *results, out io.Writer, o options, packages, extra []string) []string {
@@ -152,7 +164,7 @@ func pass(ctx context.Context, r *results, out io.Writer, o options, packages, e
 		problems = append(problems, "reading the events of go test: "+readErr.Error())
 	}
 	for _, p := range r.badPackages[bad:] {
-		problems = append(problems, p+" failed")
+		problems = append(problems, p+packageFailed)
 	}
 	if err != nil && len(problems) == 0 {
 		problems = append(problems, "go test: "+err.Error())

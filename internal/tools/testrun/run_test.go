@@ -15,6 +15,20 @@ func TestOne(t *testing.T) {}
 func TestGPUTwo(t *testing.T) { t.Skip("no device") }
 `
 
+// unsteadily is a test that does something wrong the first time it is run, and another one.
+func unsteadily(wrong string) string {
+	return `package p
+import ("os"; "testing")
+func TestOnce(t *testing.T) {
+	if _, err := os.Stat("been-here"); err != nil {
+		os.WriteFile("been-here", nil, 0o644)
+		` + wrong + `
+	}
+}
+func TestGood(t *testing.T) {}
+`
+}
+
 // TestRun runs the real go command over small modules.
 func TestRun(t *testing.T) {
 	record := `{"device":"d","driver":"1","cuda":"13","ucx":"1.21","commit":"c","date":"2026-01-01","tests":[{"package":"example.org/m/p","name":"NAME"}]}`
@@ -31,6 +45,13 @@ func TestRun(t *testing.T) {
 			[]string{"TestTwo was skipped (p_test.go:4: no device)", "\n1 passed, 0 failed, 1 skipped\n"}},
 		{"failure", map[string]string{"p/p_test.go": "package p\nimport \"testing\"\nfunc TestBad(t *testing.T) { t.Error(\"the cause\") }\n"}, nil, false,
 			[]string{"the cause", "error: example.org/m/p failed", "\n0 passed, 1 failed, 0 skipped\n"}},
+		{"failure among others", map[string]string{"p/p_test.go": unsteadily("t.Run(\"sub\", func(t *testing.T) { t.Error(\"once\") })")}, nil, true,
+			[]string{"once", "again example.org/m/p TestOnce, by itself", "unsteady  example.org/m/p TestOnce", "\n1 passed, 0 failed, 0 skipped, 1 unsteady\n"}},
+		{"panic among others", map[string]string{"p/p_test.go": unsteadily("panic(1)")}, nil, false, []string{"error: example.org/m/p failed", " 1 failed, "}},
+		{"words of the race detector", map[string]string{"p/p_test.go": unsteadily("t.Error(\"WARNING: DATA RACE\")")}, nil, false, []string{"\n1 passed, 1 failed, 0 skipped\n"}},
+		{"failure among others, and a leak elsewhere", map[string]string{"p/p_test.go": unsteadily("t.Error(1)"),
+			"q/q_test.go": "package q\nimport (\"os\"; \"testing\")\nfunc TestMain(m *testing.M) { m.Run(); os.Exit(1) }\nfunc TestGood(t *testing.T) {}\n"}, nil, false,
+			[]string{"error: example.org/m/p failed", "error: example.org/m/q failed"}},
 		{"does not compile", map[string]string{"p/p_test.go": "package p\nfunc f() { undefinedThing() }\n"}, nil, false,
 			[]string{"undefinedThing", "error: example.org/m/p failed"}},
 		{"no tests", map[string]string{"p/p.go": "package p\n"}, nil, false, []string{"no test ran at all"}},
