@@ -99,6 +99,7 @@ func (s *Scheduler) handlers() {
 	rpc.Handle(r, "multi_lock_release", s.multiLockRelease)
 	rpc.Handle(r, "publish_put", s.publishPut)
 	rpc.Handle(r, "publish_get", s.publishGet)
+	rpc.Handle(r, "publish_wait_flush", s.publishWait)
 	rpc.Handle(r, "publish_list", s.publishList)
 	rpc.Handle(r, "publish_delete", s.publishDelete)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/internal/daskver"
 	"go.millstream.dev/internal/pyproc"
 	"go.millstream.dev/scheduler/state"
 	"go.millstream.dev/task"
@@ -61,6 +62,12 @@ func (s *Scheduler) interpreter(ctx context.Context) (pyproc.Interpreter, error)
 	in, err := pyproc.Find(ctx, s.cfg.Python.Interpreter)
 	if err != nil {
 		return in, err
+	}
+	switch text := daskver.Scheduler.Message("the scheduler's own Python, "+in.Path+",", in.Distributed); daskver.Scheduler.Check(in.Distributed) {
+	case daskver.Older: // it would make other graphs of what clients send than they mean
+		return pyproc.Interpreter{}, errors.New(text)
+	case daskver.Newer, daskver.Unknown:
+		s.log.Warn(text)
 	}
 	s.log.Info("Python", "path", in.Path, "python", in.Python, "dask", in.Dask, "distributed", in.Distributed, "from", in.From)
 	m.mu.Lock()

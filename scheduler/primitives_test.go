@@ -258,3 +258,35 @@ func TestPublish(t *testing.T) {
 	d.call("publish_delete", "names", names("set"), "client", "client-2")
 	until(t, "x is freed", func() bool { return !w.holds("x") })
 }
+
+// Clients up to Dask 2026.3 publish one dataset at a time.
+func TestPublishOne(t *testing.T) {
+	s := start(t, Config{})
+	w := join(t, s, "a")
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "x", spec: "x"}})
+	c.expectKey("key-in-memory", "x")
+	c.send(msgpack.MapOf("op", "publish_flush_batched_send", "uid", "u"))
+	for range 2 { // all that are published at once wait for the same point
+		c.call("publish_wait_flush", "uid", "u")
+	}
+	r, _ := c.call("publish_put", "keys", names("x"), "name", "set", "data", pickled(), "override", false, "client", "client-1").(msgpack.Map)
+	if r.GetString("status") != "OK" || r.GetString("name") != "set" {
+		t.Errorf("put: %v", r)
+	}
+	c.fails("already exists", "publish_put", "keys", names("x"), "name", "set", "data", 1)
+	c.fails("", "publish_put", "keys", []any{msgpack.Map{}}, "name", "other", "data", 1)
+	c.fails("", "publish_put", "keys", names("x"), "data", 1)
+	c.fails("lists of keys", "publish_put", "names", names("a", "b"), "keys", []any{names("x")}, "data", []any{1})
+	c.fails("lists of keys", "publish_put", "names", names("a"), "keys", []any{names("x")}, "data", 1)
+	c.fails("no list", "publish_put", "names", names("a"), "keys", names("x"), "data", []any{1})
+	if m, _ := c.call("publish_get", "name", "set", "client", "client-1").(msgpack.Map); !m.Has("data") || fmt.Sprint(list(m, "keys")) != "[x]" {
+		t.Errorf("get: %v", m)
+	}
+	if v := c.call("publish_get", "name", "other", "client", "client-1"); v != nil {
+		t.Errorf("get of nothing: %v", v)
+	}
+	c.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("x"), "client", "client-1"))
+	c.call("publish_delete", "name", "set")
+	until(t, "x is freed", func() bool { return !w.holds("x") })
+}

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sort"
 
 	"go.millstream.dev/rpc"
@@ -44,6 +45,9 @@ func (s *Scheduler) flushPoint(uid string) *flush {
 	f := s.prims.flushed[uid]
 	if f == nil {
 		if len(s.prims.flushed) >= maxFlushes {
+			maps.DeleteFunc(s.prims.flushed, func(_ string, f *flush) bool { return f.received })
+		}
+		if len(s.prims.flushed) >= maxFlushes {
 			clear(s.prims.flushed)
 		}
 		f = &flush{}
@@ -61,10 +65,20 @@ func (s *Scheduler) flushReceived(uid string) {
 // caughtUp waits until the client's stream has been read up to the flush.
 func (s *Scheduler) caughtUp(ctx context.Context, client string, uid any) error {
 	id := fmt.Sprint(uid)
+	return s.flushed(ctx, id, func(f *flush) bool {
+		if !f.received && s.clients[client] != nil {
+			return false
+		}
+		delete(s.prims.flushed, id)
+		return true
+	})
+}
+
+// flushed waits until a flush is done, which the loop is asked each time that it changes.
+func (s *Scheduler) flushed(ctx context.Context, id string, done func(*flush) bool) error {
 	ok, err := await(ctx, s, 30.0, func() (<-chan struct{}, error) {
 		f := s.flushPoint(id)
-		if f.received || s.clients[client] == nil {
-			delete(s.prims.flushed, id)
+		if done(f) {
 			return nil, nil
 		}
 		return f.changed.wait(), nil
@@ -75,26 +89,46 @@ func (s *Scheduler) caughtUp(ctx context.Context, client string, uid any) error 
 	return err
 }
 
-func (s *Scheduler) publishPut(ctx context.Context, _ *rpc.Request, in struct {
-	Names    []any   `rpc:"names"`
-	Keys     [][]any `rpc:"keys"`
-	Data     []any   `rpc:"data"`
-	Override bool    `rpc:"override,optional"`
-	Client   string  `rpc:"client,optional"`
-	UID      any     `rpc:"uid,optional"`
-}) (any, error) {
-	if len(in.Names) != len(in.Keys) || len(in.Names) != len(in.Data) {
-		return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("%d names, %d lists of keys and %d values", len(in.Names), len(in.Keys), len(in.Data))}
+// publishArgs are those of publish_put. Clients up to Dask 2026.3 publish one dataset at a
+// time, under name, after publish_wait_flush; newer ones several, with names.
+type publishArgs struct {
+	Names    []any  `rpc:"names,optional"`
+	Name     any    `rpc:"name,optional"`
+	Keys     []any  `rpc:"keys"`
+	Data     any    `rpc:"data"`
+	Override bool   `rpc:"override,optional"`
+	Client   string `rpc:"client,optional"`
+	UID      any    `rpc:"uid,optional"`
+}
+
+func (in *publishArgs) lists() (names, keys, data []any, err error) {
+	if in.Names == nil {
+		return []any{in.Name}, []any{in.Keys}, []any{in.Data}, nil
 	}
-	names := make([]string, len(in.Names))
-	sets := make([]*dataset, len(in.Names))
+	data, ok := in.Data.([]any)
+	if !ok || len(in.Names) != len(in.Keys) || len(in.Names) != len(data) {
+		return nil, nil, nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("%d names, %d lists of keys and %d values", len(in.Names), len(in.Keys), len(data))}
+	}
+	return in.Names, in.Keys, data, nil
+}
+
+func (s *Scheduler) publishPut(ctx context.Context, _ *rpc.Request, in publishArgs) (any, error) {
+	called, keys, data, err := in.lists()
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(called))
+	sets := make([]*dataset, len(called))
 	for i := range names {
-		var err error
-		if names[i], err = nameOf(in.Names[i]); err != nil {
+		if names[i], err = nameOf(called[i]); err != nil {
 			return nil, err
 		}
-		sets[i] = &dataset{data: s.closedValue(in.Data[i])}
-		if sets[i].keys, err = keyList(in.Keys[i]); err != nil {
+		sets[i] = &dataset{data: s.closedValue(data[i])}
+		list, ok := keys[i].([]any)
+		if !ok {
+			return nil, &rpc.Exception{Type: "TypeError", Message: fmt.Sprintf("the keys of %s are no list", label(names[i]))}
+		}
+		if sets[i].keys, err = keyList(list); err != nil {
 			return nil, err
 		}
 	}
@@ -103,7 +137,7 @@ func (s *Scheduler) publishPut(ctx context.Context, _ *rpc.Request, in struct {
 			return nil, err
 		}
 	}
-	return nil, s.change(ctx, func() error {
+	err = s.change(ctx, func() error {
 		for i, name := range names {
 			if s.prims.datasets[name] != nil && !in.Override {
 				return &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("Dataset %s already exists", label(name))}
@@ -112,6 +146,18 @@ func (s *Scheduler) publishPut(ctx context.Context, _ *rpc.Request, in struct {
 		}
 		return nil
 	})
+	if err != nil || in.Names != nil {
+		return nil, err
+	}
+	return msgpack.MapOf("status", "OK", "name", in.Name), nil
+}
+
+// publishWait is publish_wait_flush of clients up to Dask 2026.3: several of their requests
+// may wait for the same point.
+func (s *Scheduler) publishWait(ctx context.Context, _ *rpc.Request, in struct {
+	UID any `rpc:"uid"`
+}) (any, error) {
+	return nil, s.flushed(ctx, fmt.Sprint(in.UID), func(f *flush) bool { return f.received })
 }
 
 // closedValue keeps a value beyond its message; one that came closed stays so.
@@ -167,10 +213,14 @@ func (s *Scheduler) replayPublish(name string, args msgpack.Map) error {
 }
 
 func (s *Scheduler) publishDelete(ctx context.Context, _ *rpc.Request, in struct {
-	Names  []any  `rpc:"names"`
+	Names  []any  `rpc:"names,optional"`
+	Name   any    `rpc:"name,optional"` // up to Dask 2026.3
 	Client string `rpc:"client,optional"`
 	UID    any    `rpc:"uid,optional"`
 }) (any, error) {
+	if in.Names == nil {
+		in.Names = []any{in.Name}
+	}
 	if in.UID != nil {
 		if err := s.caughtUp(ctx, in.Client, in.UID); err != nil {
 			return nil, err
@@ -204,9 +254,15 @@ func (s *Scheduler) publishList(ctx context.Context, _ *rpc.Request, _ struct{})
 }
 
 func (s *Scheduler) publishGet(ctx context.Context, _ *rpc.Request, in struct {
-	Names []any `rpc:"names"`
-}) ([]any, error) {
-	return ask(ctx, s, func() ([]any, error) {
+	Names  []any `rpc:"names,optional"`
+	Name   any   `rpc:"name,optional"` // up to Dask 2026.3
+	Client any   `rpc:"client,optional"`
+}) (any, error) {
+	one := in.Names == nil
+	if one {
+		in.Names = []any{in.Name}
+	}
+	out, err := ask(ctx, s, func() ([]any, error) {
 		out := make([]any, len(in.Names))
 		for i, v := range in.Names {
 			name, err := nameOf(v)
@@ -219,4 +275,8 @@ func (s *Scheduler) publishGet(ctx context.Context, _ *rpc.Request, in struct {
 		}
 		return out, nil
 	})
+	if err != nil || !one {
+		return out, err
+	}
+	return out[0], nil
 }

@@ -2,7 +2,10 @@ package scheduler
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -107,5 +110,35 @@ func TestMismatch(t *testing.T) {
 	}
 	if strings.Contains(w, "lz4") || strings.Contains(w, "python") {
 		t.Errorf("what is equal is named:\n%s", w)
+	}
+}
+
+// The scheduler's own Python makes graphs of what clients send: one that is too old is not
+// used, one that nobody has tested is warned of.
+func TestOwnPython(t *testing.T) {
+	for release, c := range map[string]struct{ failure, log string }{
+		"2026.7.1":  {"", ""},
+		"2025.4.1":  {"Python, PATH, has Dask 2025.4.1, and Millstream works with 2025.7.0 to", ""},
+		"2031.10.0": {"", "has Dask 2031.10.0, which is newer than all"},
+		"unknown":   {"", "which is no release"},
+	} {
+		t.Run(release, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "python")
+			if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\necho 3.11.7 %s %s\n", release, release), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			var log logBuffer
+			s := start(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Python: PythonConfig{Interpreter: path}})
+			in, err := s.interpreter(t.Context())
+			switch want := strings.ReplaceAll(c.failure, "PATH", path); {
+			case want == "" && (err != nil || in.Distributed != release):
+				t.Errorf("got %+v, %v", in, err)
+			case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+				t.Errorf("got %+v, %v, want %q", in, err, want)
+			}
+			if !log.has(c.log) {
+				t.Errorf("the log does not say %q", c.log)
+			}
+		})
 	}
 }

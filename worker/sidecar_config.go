@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"go.millstream.dev/internal/daskver"
 	"go.millstream.dev/internal/pyproc"
 	"go.millstream.dev/wire/msgpack"
 )
@@ -106,7 +108,17 @@ func (w *Worker) interpreter(ctx context.Context) (pyproc.Interpreter, error) {
 	if !w.cfg.Python.Enabled {
 		return pyproc.Interpreter{}, fmt.Errorf("it was started without Python (leave out --no-python, or set Config.Python.Enabled)")
 	}
-	return pyproc.Find(ctx, w.cfg.Python.Interpreter)
+	in, err := pyproc.Find(ctx, w.cfg.Python.Interpreter)
+	if err != nil {
+		return in, err
+	}
+	switch text := daskver.Worker.Message("the worker's own Python, "+in.Path+",", in.Distributed); daskver.Worker.Check(in.Distributed) {
+	case daskver.Older:
+		return pyproc.Interpreter{}, errors.New(text)
+	case daskver.Newer, daskver.Unknown:
+		w.log.Warn(text)
+	}
+	return in, nil
 }
 
 // refusePython is the failure of a task of Python on a worker that has none.

@@ -146,12 +146,17 @@ func TestSidecarActors(t *testing.T) {
 
 // A worker without Python says so, and what to do about it.
 func TestSidecarRefused(t *testing.T) {
+	old := filepath.Join(t.TempDir(), "python")
+	if err := os.WriteFile(old, []byte("#!/bin/sh\necho 3.11.7 2024.12.1 2024.12.1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		python worker.Python
 		want   string
 	}{
 		"none":      {worker.Python{}, "--no-python"},
 		"not there": {worker.Python{Enabled: true, Interpreter: "/nowhere/python"}, "/nowhere/python"},
+		"too old":   {worker.Python{Enabled: true, Interpreter: old}, "has Dask 2024.12.1, and Millstream works with 2025.4.1 to"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := direct(t, "tcp://127.0.0.1:0")
