@@ -23,17 +23,27 @@ func main() {
 	write := flag.Bool("write", false, "put the table into docs/dask-releases.md")
 	only := flag.String("only", "", "settings to run, such as tcp-2025.7.0,tls (default: all)")
 	race := flag.Bool("race", false, "build the tests with the race detector")
+	logs := flag.String("logs", "", "folder that keeps what each setting printed")
+	again := flag.Bool("again", false, "make the table of what -logs has, and run only what is missing there")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Stdout, *timeout, *write, *race, *only); err != nil {
+	o := options{timeout: *timeout, write: *write, race: *race, only: *only, logs: *logs, again: *again}
+	if err := o.run(ctx, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "interop:", err)
 		os.Exit(1)
 	}
 }
 
+// options are the flags.
+type options struct {
+	timeout            time.Duration
+	write, race, again bool
+	only, logs         string
+}
+
 // run runs all settings; it goes on after one that failed.
-func run(ctx context.Context, out io.Writer, timeout time.Duration, write, race bool, only string) error {
+func (o options) run(ctx context.Context, out io.Writer) error {
 	list, err := os.ReadFile("tests/interop/dask-versions.txt")
 	if err != nil {
 		return fmt.Errorf("%w; run it in the repository's folder", err)
@@ -43,24 +53,27 @@ func run(ctx context.Context, out io.Writer, timeout time.Duration, write, race 
 		return err
 	}
 	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "dask.test")
-	args := []string{"test", "-c", "-o", binary}
-	if race {
-		args = append(args, "-race")
-	}
-	build := exec.CommandContext(ctx, "go", append(args, "./tests/dask")...)
-	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("the tests do not build: %w", err)
-	}
+	binary := ""
 	var rows []row
 	failed := 0
 	for _, s := range settings(string(list)) {
-		if only != "" && !contains(strings.Split(only, ","), s.String()) {
+		if o.only != "" && !contains(strings.Split(o.only, ","), s.String()) {
 			continue
 		}
 		begin := time.Now()
-		text, err := s.test(ctx, binary, timeout)
+		text, kept := o.kept(s)
+		var err error
+		if !kept {
+			if binary == "" {
+				if binary, err = o.build(ctx, dir); err != nil {
+					return err
+				}
+			}
+			text, err = s.test(ctx, binary, o.timeout)
+			if err := o.keep(s, text); err != nil {
+				return err
+			}
+		}
 		r := s.row(text)
 		rows = append(rows, r)
 		fmt.Fprintf(out, "%-14s %s in %v\n", s, r.summary(), time.Since(begin).Round(time.Second))
@@ -74,7 +87,7 @@ func run(ctx context.Context, out io.Writer, timeout time.Duration, write, race 
 	}
 	table := tableOf(rows)
 	fmt.Fprintf(out, "\n%s", table)
-	if write {
+	if o.write {
 		if err := replace("docs/dask-releases.md", table); err != nil {
 			return err
 		}
@@ -83,6 +96,40 @@ func run(ctx context.Context, out io.Writer, timeout time.Duration, write, race 
 		return fmt.Errorf("%d of %d settings failed", failed, len(rows))
 	}
 	return nil
+}
+
+// build builds the tests into a folder.
+func (o options) build(ctx context.Context, dir string) (string, error) {
+	binary := filepath.Join(dir, "dask.test")
+	args := []string{"test", "-c", "-o", binary}
+	if o.race {
+		args = append(args, "-race")
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "./tests/dask")...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("the tests do not build: %w", err)
+	}
+	return binary, nil
+}
+
+// kept is what a setting has printed in a run before, if that is wanted.
+func (o options) kept(s setting) (text string, ok bool) {
+	if !o.again || o.logs == "" {
+		return "", false
+	}
+	b, err := os.ReadFile(filepath.Join(o.logs, s.String()+".log"))
+	return string(b), err == nil
+}
+
+func (o options) keep(s setting, text string) error {
+	if o.logs == "" {
+		return nil
+	}
+	if err := os.MkdirAll(o.logs, 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(o.logs, s.String()+".log"), []byte(text), 0o666)
 }
 
 // test runs the tests in a setting and returns what they print.

@@ -68,3 +68,41 @@ func TestTable(t *testing.T) {
 		t.Error("a document without a place took the table")
 	}
 }
+
+// Settings that were run before are not run again: the table comes from what they printed.
+func TestAgain(t *testing.T) {
+	t.Chdir("../../..")
+	list, err := os.ReadFile("tests/interop/dask-versions.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options{logs: t.TempDir(), again: true}
+	for _, s := range settings(string(list)) {
+		text := "--- PASS: TestWorkerJoins (1.00s)\n"
+		if s.protocol == "ucxx" {
+			text = printed
+		}
+		if err := o.keep(s, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	if err := o.run(t.Context(), &out); err == nil || err.Error() != "1 of 8 settings failed" {
+		t.Errorf("it ends with %v", err)
+	}
+	for _, want := range []string{
+		"| 2025.7.0 | tcp | none run | 1 passed | none run |\n",
+		"| that of the peers | ucxx | 1 passed | 1 of 2 failed | none run |\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+	o.only = "tls"
+	if err := o.run(t.Context(), &out); err != nil {
+		t.Error(err)
+	}
+	if _, ok := (options{logs: o.logs}).kept(setting{"tls", ""}); ok {
+		t.Error("what was kept is used without being asked for")
+	}
+}
