@@ -1,0 +1,158 @@
+package frame
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"go.millstream.dev/client"
+)
+
+// CSVOptions say how CSV files are read. The zero value is useful.
+type CSVOptions struct {
+	// Schema is that of the columns (default: inferred from the beginning of the first file).
+	// With a header the columns are found by name, and those that it does not name are left
+	// out.
+	Schema *arrow.Schema
+	// NoHeader tells that the first line has data; columns are then f0, f1 and so on.
+	NoHeader bool
+	// Comma separates the columns (default ',').
+	Comma rune
+	// Null are the texts that stand for no value, besides nothing at all (default NA, NaN,
+	// null, NULL, None; for text columns only nothing at all is none).
+	Null []string
+	// Sample is how many bytes of the first file the schema is inferred from (default 1 MiB).
+	Sample int64
+	// Block divides files into partitions of about so many bytes (default 64 MiB; negative:
+	// a partition for each file). Lines are never cut, but a quoted text with a line break in
+	// it may not stand across two blocks: files with such need a negative Block.
+	Block int64
+}
+
+// csvDialect is what the tasks need to know.
+type csvDialect struct {
+	Schema   []byte
+	NoHeader bool
+	Comma    rune
+	Null     []string
+}
+
+// csvSource is one partition of a CSV file: the lines that begin in a span.
+type csvSource struct {
+	Path      string
+	Stamp     Stamp
+	Span      span
+	Partition int
+	Dialect   csvDialect
+}
+
+// csvHead is what the client needs to know about a file.
+type csvHead struct {
+	Stamp  Stamp
+	Schema []byte // inferred, if it was asked for
+}
+
+// csvLook is the question for it.
+type csvLook struct {
+	Path    string
+	Infer   bool
+	Sample  int64
+	Dialect csvDialect
+}
+
+var (
+	headCSV = client.Func("millstream.frame.csv-head", func(_ context.Context, l csvLook) (csvHead, error) { return readCSVHead(l) })
+	readCSV = client.Func("millstream.frame.read-csv", func(_ context.Context, s csvSource) (arrow.RecordBatch, error) { return readCSVPart(s) })
+	saveCSV = client.Func2("millstream.frame.write-csv", func(_ context.Context, b arrow.RecordBatch, path string) (written, error) { return writeCSV(b, path) })
+)
+
+// ReadCSV is a frame of CSV files: one, those of a folder (*.csv), or those that match a
+// pattern. Workers read them, each its part. Columns are bool, int64, float64, timestamps in
+// UTC or text where they are inferred; Options.Schema names others: every type of whole and
+// floating-point number, bool, text, bytes, date32 and timestamps.
+func ReadCSV(ctx context.Context, c *client.Client, path string, opts CSVOptions) (*Frame, error) {
+	if opts.Sample <= 0 {
+		opts.Sample = 1 << 20
+	}
+	if opts.Block == 0 {
+		opts.Block = 64 << 20
+	}
+	if opts.Comma == 0 {
+		opts.Comma = ','
+	}
+	if opts.Null == nil {
+		opts.Null = []string{"NA", "NaN", "null", "NULL", "None"}
+	}
+	paths, err := filesOf(ctx, c, path, ".csv")
+	if err != nil {
+		return nil, err
+	}
+	d := csvDialect{NoHeader: opts.NoHeader, Comma: opts.Comma, Null: opts.Null}
+	looks := make([]csvLook, len(paths))
+	for i, p := range paths {
+		looks[i] = csvLook{Path: p, Infer: i == 0 && opts.Schema == nil, Sample: opts.Sample, Dialect: d}
+	}
+	futures := headCSV.Map(ctx, c, looks, client.Impure())
+	defer client.ReleaseAll(futures)
+	heads, err := client.Gather(ctx, futures)
+	if err != nil {
+		return nil, typed(err)
+	}
+	schema := opts.Schema
+	if schema == nil {
+		if schema, err = decodeSchema(heads[0].Schema); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range schema.Fields() {
+		if _, err := csvColumn(f, heap, nil); err != nil {
+			return nil, err
+		}
+	}
+	if d.Schema, err = encodeSchema(schema); err != nil {
+		return nil, err
+	}
+	var sources []csvSource
+	for i, h := range heads {
+		block := opts.Block
+		if block < 0 {
+			block = max(h.Stamp.Size, 1)
+		}
+		for at := int64(0); at == 0 || at < h.Stamp.Size; at += block {
+			sources = append(sources, csvSource{Path: paths[i], Stamp: h.Stamp, Span: span{at, min(h.Stamp.Size, at+block)}, Partition: len(sources), Dialect: d})
+		}
+	}
+	return trusted(c, schema, readCSV.Map(ctx, c, sources)), nil
+}
+
+// WriteCSV writes the frame as CSV files with a header, part-00000.csv and so on, into a
+// folder, which is made. It returns the paths when all are written.
+func (f *Frame) WriteCSV(ctx context.Context, dir string) ([]string, error) {
+	return f.writeParts(ctx, dir, ".csv", func(p *client.Future[arrow.RecordBatch], path string) *client.Future[written] {
+		return saveCSV.Submit(ctx, f.c, p, client.Val(path), client.Impure())
+	})
+}
+
+func readCSVHead(l csvLook) (head csvHead, err error) {
+	f, err := os.Open(l.Path)
+	if err != nil {
+		return head, fmt.Errorf("frame: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return head, fmt.Errorf("frame: %w", err)
+	}
+	head.Stamp = stampOf(info)
+	if !l.Infer {
+		return head, nil
+	}
+	schema, err := inferCSV(f, info.Size(), l)
+	if err != nil {
+		return head, &Error{Kind: ErrCorrupt, Path: l.Path, Partition: -1, Err: err}
+	}
+	head.Schema, err = encodeSchema(schema)
+	return head, err
+}

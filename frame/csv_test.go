@@ -1,0 +1,141 @@
+package frame
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"go.millstream.dev/cluster"
+)
+
+const csvText1 = `id,name,score,ok,day,at
+1,Ann,1.5,true,2024-02-29,2024-02-29T12:00:00.25Z
+2,"O'Neil, ""Bo""",,False,2023-01-01,2023-01-01 00:00:00
+3,,NaN,true,,
+-4,Ünal,-1e-3,TRUE,1969-12-31,1969-12-31T23:59:59Z
+`
+
+func TestCSVFiles(t *testing.T) {
+	ctx, c := connect(t, cluster.Goroutines)
+	dir := t.TempDir()
+	path := save(t, filepath.Join(dir, "a.csv"), []byte(csvText1))
+	f := must[*Frame](t)(ReadCSV(ctx, c, path, CSVOptions{}))
+	var types []string
+	for _, x := range f.Schema().Fields() {
+		types = append(types, x.Type.String())
+	}
+	if got := strings.Join(types, " "); got != "int64 utf8 float64 bool timestamp[us, tz=UTC] timestamp[us, tz=UTC]" {
+		t.Errorf("types %s", got)
+	}
+	b := must[[]arrow.RecordBatch](t)(f.Collect(ctx))[0]
+	if b.NumRows() != 4 || b.Column(1).(*array.String).Value(1) != `O'Neil, "Bo"` || b.Column(2).NullN() != 2 || b.Column(1).NullN() != 1 {
+		t.Errorf("rows %v", b)
+	}
+	// However small the blocks, every line is in one of them.
+	for _, block := range []int64{1, 7, 60, 100, 1 << 20, -1} {
+		again := must[*Frame](t)(ReadCSV(ctx, c, path, CSVOptions{Block: block}))
+		same(t, ctx, "blocks", again, b)
+		if block == 60 && again.NumPartitions() != (len(csvText1)+59)/60 {
+			t.Errorf("%d partitions", again.NumPartitions())
+		}
+		again.Release()
+	}
+	// Written and read again it is the same, into files of their own.
+	out := filepath.Join(dir, "out")
+	people4 := peopleFrame(t, ctx, c)
+	if paths := must[[]string](t)(people4.WriteCSV(ctx, out)); len(paths) != 4 {
+		t.Errorf("paths %v", paths)
+	}
+	back := must[*Frame](t)(ReadCSV(ctx, c, out, CSVOptions{Schema: people}))
+	same(t, ctx, "written", back, batchOf(0, 100))
+	// A schema chooses columns by name; without a header they have numbers.
+	narrow := arrow.NewSchema([]arrow.Field{{Name: "score", Type: arrow.PrimitiveTypes.Float32}, {Name: "id", Type: arrow.PrimitiveTypes.Int8}}, nil)
+	some := must[[]arrow.RecordBatch](t)(must[*Frame](t)(ReadCSV(ctx, c, path, CSVOptions{Schema: narrow})).Collect(ctx))[0]
+	if some.Column(0).(*array.Float32).Value(0) != 1.5 || some.Column(1).(*array.Int8).Value(3) != -4 {
+		t.Errorf("chosen columns %v", some)
+	}
+	bare := save(t, filepath.Join(dir, "bare.csv"), []byte("1;x\n2;y"))
+	g := must[*Frame](t)(ReadCSV(ctx, c, bare, CSVOptions{NoHeader: true, Comma: ';', Block: 2}))
+	if n := must[int64](t)(g.NumRows(ctx)); n != 2 || g.Schema().Field(1).Name != "f1" {
+		t.Errorf("%d rows without a header, %v", n, g.Schema())
+	}
+}
+
+func TestCSVErrors(t *testing.T) {
+	ctx, c := connect(t, cluster.Goroutines)
+	dir := t.TempDir()
+	at := func(name, text string) string { return save(t, filepath.Join(dir, name), []byte(text)) }
+	ints := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int8}}, nil)
+	if err := os.Mkdir(filepath.Join(dir, "two"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	at("two/a.csv", "x\n1\n")
+	at("two/b.csv", "y\n1\n")
+	for _, tc := range []struct {
+		path string
+		opts CSVOptions
+		kind error
+		text []string
+	}{
+		{at("columns.csv", "x,y\n1,2\n3\n"), CSVOptions{}, ErrCorrupt, []string{"partition 0", "columns.csv", "line 3 has 1 columns and the header 2"}},
+		{at("value.csv", "x\n1\nhello\n"), CSVOptions{Schema: ints}, ErrCorrupt, []string{"line 3", `column "x"`, `"hello" is no int8`}},
+		{at("large.csv", "x\n1\n300\n"), CSVOptions{Schema: ints}, ErrCorrupt, []string{"line 3", "out of range"}},
+		{at("quote.csv", "x\n\"never ends\n"), CSVOptions{}, ErrCorrupt, []string{"quote.csv"}},
+		{at("empty.csv", ""), CSVOptions{}, ErrCorrupt, []string{"empty.csv", "not even a header"}},
+		{filepath.Join(dir, "two"), CSVOptions{}, ErrSchema, []string{"partition 1", "b.csv", `no column "x"`}},
+		{at("type.csv", "x\n1\n"), CSVOptions{Schema: arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.ListOf(arrow.PrimitiveTypes.Int8)}}, nil)}, ErrSchema, []string{"there is no list"}},
+		{filepath.Join(dir, "missing.csv"), CSVOptions{}, nil, []string{"missing.csv"}},
+	} {
+		f, err := ReadCSV(ctx, c, tc.path, tc.opts)
+		if err == nil {
+			err = f.Persist(ctx)
+		}
+		if err == nil || tc.kind != nil && !errors.Is(err, tc.kind) {
+			t.Errorf("%s: %v", tc.path, err)
+			continue
+		}
+		for _, text := range tc.text {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %v says nothing of %q", tc.path, err, text)
+			}
+		}
+	}
+}
+
+// However a file is cut into blocks, they have the same lines, or the same fault.
+func FuzzCSV(f *testing.F) {
+	f.Add([]byte(csvText1), int64(10))
+	f.Add([]byte("a,b\n1,2\n\n3,4"), int64(3))
+	f.Fuzz(func(t *testing.T, b []byte, block int64) {
+		if block < 1 || len(b) > 1<<12 || strings.ContainsAny(string(b), "\"\r") {
+			return
+		}
+		path := save(t, filepath.Join(t.TempDir(), "x.csv"), b)
+		d := csvDialect{Comma: ',', Null: []string{"NA"}}
+		head, err := readCSVHead(csvLook{Path: path, Infer: true, Sample: 1 << 20, Dialect: d})
+		if err != nil {
+			return
+		}
+		d.Schema = head.Schema
+		whole, err := readCSVPart(csvSource{Path: path, Stamp: head.Stamp, Span: span{0, head.Stamp.Size}, Dialect: d})
+		var rows int64
+		for at := int64(0); at < head.Stamp.Size; at += max(block, head.Stamp.Size/50) {
+			part, partErr := readCSVPart(csvSource{Path: path, Stamp: head.Stamp, Span: span{at, min(head.Stamp.Size, at+max(block, head.Stamp.Size/50))}, Dialect: d})
+			if partErr != nil {
+				if err == nil {
+					t.Fatalf("a block at %d: %v; the whole can be read", at, partErr)
+				}
+				return
+			}
+			rows += part.NumRows()
+		}
+		if err == nil && rows != whole.NumRows() {
+			t.Fatalf("blocks have %d rows, the whole %d", rows, whole.NumRows())
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package frame
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+)
+
+func newCSVReader(r io.Reader, d csvDialect) *csv.Reader {
+	c := csv.NewReader(r)
+	c.Comma = d.Comma
+	c.ReuseRecord = true
+	c.FieldsPerRecord = -1 // counted here, for a better error
+	return c
+}
+
+// header is the names of a file's columns.
+func (d csvDialect) header(r io.Reader) ([]string, error) {
+	c := newCSVReader(r, d)
+	first, err := c.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("it is empty: there is not even a header")
+	}
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(first))
+	for i, name := range first {
+		if names[i] = name; d.NoHeader {
+			names[i] = fmt.Sprintf("f%d", i)
+		}
+	}
+	if !d.NoHeader {
+		names[0] = strings.TrimPrefix(names[0], "\ufeff")
+	}
+	return names, nil
+}
+
+// readCSVPart reads the lines that begin in a span.
+func readCSVPart(s csvSource) (_ arrow.RecordBatch, err error) {
+	f, err := openStamped(s.Path, s.Stamp, s.Partition)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	schema, err := decodeSchema(s.Dialect.Schema)
+	if err != nil {
+		return nil, err
+	}
+	corrupt := func(err error) error {
+		return &Error{Kind: ErrCorrupt, Path: s.Path, Partition: s.Partition, Err: err}
+	}
+	names, err := s.Dialect.header(io.NewSectionReader(f, 0, s.Stamp.Size))
+	if err != nil {
+		return nil, corrupt(err)
+	}
+	columns, err := csvOrder(schema, names)
+	if err != nil {
+		return nil, &Error{Kind: ErrSchema, Path: s.Path, Partition: s.Partition, Err: err}
+	}
+	at, err := lineStart(f, s.Span.From, s.Stamp.Size)
+	if err != nil {
+		return nil, corrupt(err)
+	}
+	end, err := lineStart(f, s.Span.To, s.Stamp.Size)
+	if err != nil {
+		return nil, corrupt(err)
+	}
+	c := newCSVReader(bufio.NewReaderSize(io.NewSectionReader(f, at, max(0, end-at)), 1<<16), s.Dialect)
+	b := array.NewRecordBuilder(heap, schema)
+	defer b.Release()
+	takers := make([]csvTaker, len(columns))
+	for i := range takers {
+		if takers[i], err = csvTakerOf(b.Field(i), schema.Field(i), s.Dialect.Null); err != nil {
+			return nil, err
+		}
+	}
+	for first := at == 0 && !s.Dialect.NoHeader; ; first = false {
+		line, err := c.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, corrupt(inBlock(err, at))
+		}
+		if first {
+			continue
+		}
+		if len(line) != len(names) {
+			n, _ := c.FieldPos(0)
+			return nil, corrupt(fmt.Errorf("line %d has %d columns and the header %d", n, len(line), len(names)))
+		}
+		for i, from := range columns {
+			if err := takers[i](line[from]); err != nil {
+				n, _ := c.FieldPos(from)
+				return nil, corrupt(inBlock(fmt.Errorf("line %d, column %q: %w", n, names[from], err), at))
+			}
+		}
+	}
+	return b.NewRecordBatch(), nil
+}
+
+// inBlock says where lines are counted from.
+func inBlock(err error, at int64) error {
+	if at == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (lines are counted from byte %d on)", err, at)
+}
+
+// csvOrder is which column of the file each column of the schema is.
+func csvOrder(s *arrow.Schema, names []string) ([]int, error) {
+	out := make([]int, s.NumFields())
+	for i, f := range s.Fields() {
+		out[i] = -1
+		for j, name := range names {
+			if name != f.Name {
+				continue
+			}
+			if out[i] >= 0 {
+				return nil, fmt.Errorf("there are two columns %q", name)
+			}
+			out[i] = j
+		}
+		if out[i] < 0 {
+			return nil, fmt.Errorf("there is no column %q; there are %s", f.Name, strings.Join(names[:min(len(names), 8)], ", "))
+		}
+	}
+	return out, nil
+}
+
+// lineStart is where the first line begins that begins at or after a place.
+func lineStart(r io.ReaderAt, at, size int64) (int64, error) {
+	if at == 0 || at >= size {
+		return min(at, size), nil
+	}
+	// A line begins behind a line break: that may be the byte just before.
+	b := bufio.NewReaderSize(io.NewSectionReader(r, at-1, size-at+1), 1<<12)
+	for at--; ; {
+		part, err := b.ReadSlice('\n')
+		at += int64(len(part))
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			return size, nil
+		case err != nil:
+			return 0, err
+		default:
+			return at, nil
+		}
+	}
+}
+
+// inferCSV finds types that fit the beginning of a file.
+func inferCSV(r io.ReaderAt, size int64, l csvLook) (*arrow.Schema, error) {
+	names, err := l.Dialect.header(io.NewSectionReader(r, 0, size))
+	if err != nil {
+		return nil, err
+	}
+	end, err := lineStart(r, min(size, l.Sample), size)
+	if err != nil {
+		return nil, err
+	}
+	c := newCSVReader(io.NewSectionReader(r, 0, end), l.Dialect)
+	kinds := make([]csvKind, len(names))
+	for first := !l.Dialect.NoHeader; ; first = false {
+		line, err := c.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := 0; i < len(names) && i < len(line) && !first; i++ {
+			kinds[i].see(line[i], l.Dialect.Null)
+		}
+	}
+	fields := make([]arrow.Field, len(names))
+	for i, name := range names {
+		fields[i] = arrow.Field{Name: name, Type: kinds[i].dataType(), Nullable: true}
+	}
+	return arrow.NewSchema(fields, nil), nil
+}

@@ -1,0 +1,191 @@
+package frame
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// csvKind is what the texts of a column can all be.
+type csvKind struct {
+	some                           bool
+	notInt, notFloat, notBool, not bool // not: no time
+}
+
+func (k *csvKind) see(s string, null []string) {
+	if s == "" || slices.Contains(null, s) {
+		return
+	}
+	k.some = true
+	if !k.notInt {
+		_, err := strconv.ParseInt(s, 10, 64)
+		k.notInt = err != nil
+	}
+	if !k.notFloat {
+		_, err := strconv.ParseFloat(s, 64)
+		k.notFloat = err != nil
+	}
+	if !k.notBool {
+		_, err := parseBool(s)
+		k.notBool = err != nil
+	}
+	if !k.not {
+		_, err := parseTime(s)
+		k.not = err != nil
+	}
+}
+
+func (k *csvKind) dataType() arrow.DataType {
+	switch {
+	case !k.some:
+		return arrow.BinaryTypes.String
+	case !k.notInt:
+		return arrow.PrimitiveTypes.Int64
+	case !k.notFloat:
+		return arrow.PrimitiveTypes.Float64
+	case !k.notBool:
+		return arrow.FixedWidthTypes.Boolean
+	case !k.not:
+		return &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}
+	}
+	return arrow.BinaryTypes.String
+}
+
+func parseBool(s string) (bool, error) {
+	switch s {
+	case "true", "True", "TRUE":
+		return true, nil
+	case "false", "False", "FALSE":
+		return false, nil
+	}
+	return false, errors.New("it is neither true nor false")
+}
+
+func parseTime(s string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", time.DateOnly} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, errors.New("it is no time such as 2006-01-02T15:04:05Z")
+}
+
+// csvTaker takes the text of one row.
+type csvTaker func(s string) error
+
+// csvColumn tells whether there are columns of a type.
+func csvColumn(f arrow.Field, mem memory.Allocator, null []string) (csvTaker, error) {
+	switch f.Type.ID() {
+	case arrow.BOOL, arrow.INT8, arrow.INT16, arrow.INT32, arrow.INT64, arrow.UINT8, arrow.UINT16, arrow.UINT32, arrow.UINT64,
+		arrow.FLOAT32, arrow.FLOAT64, arrow.STRING, arrow.LARGE_STRING, arrow.BINARY, arrow.DATE32, arrow.TIMESTAMP:
+		b := array.NewBuilder(mem, f.Type)
+		defer b.Release()
+		return csvTakerOf(b, f, null)
+	}
+	return nil, schemaErrorf(-1, "column %q: there is no %v in CSV files", f.Name, f.Type)
+}
+
+// csvTakerOf appends texts to a builder.
+func csvTakerOf(builder array.Builder, f arrow.Field, null []string) (csvTaker, error) {
+	var take csvTaker
+	switch b := builder.(type) {
+	case *array.StringBuilder:
+		take = func(s string) error { b.Append(s); return nil }
+		null = nil
+	case *array.LargeStringBuilder:
+		take = func(s string) error { b.Append(s); return nil }
+		null = nil
+	case *array.BinaryBuilder:
+		take = func(s string) error { b.Append([]byte(s)); return nil }
+		null = nil
+	case *array.BooleanBuilder:
+		take = taken(parseBool, b.Append)
+	case *array.Int8Builder:
+		take = taken(signed[int8](8), b.Append)
+	case *array.Int16Builder:
+		take = taken(signed[int16](16), b.Append)
+	case *array.Int32Builder:
+		take = taken(signed[int32](32), b.Append)
+	case *array.Int64Builder:
+		take = taken(signed[int64](64), b.Append)
+	case *array.Uint8Builder:
+		take = taken(unsigned[uint8](8), b.Append)
+	case *array.Uint16Builder:
+		take = taken(unsigned[uint16](16), b.Append)
+	case *array.Uint32Builder:
+		take = taken(unsigned[uint32](32), b.Append)
+	case *array.Uint64Builder:
+		take = taken(unsigned[uint64](64), b.Append)
+	case *array.Float32Builder:
+		take = taken(floating[float32](32), b.Append)
+	case *array.Float64Builder:
+		take = taken(floating[float64](64), b.Append)
+	case *array.Date32Builder:
+		take = taken(parseTime, func(t time.Time) { b.Append(arrow.Date32FromTime(t)) })
+	case *array.TimestampBuilder:
+		unit := f.Type.(*arrow.TimestampType).Unit
+		take = func(s string) error {
+			t, err := parseTime(s)
+			if err != nil {
+				return fmt.Errorf("%.100q: %w", s, err)
+			}
+			v, err := arrow.TimestampFromTime(t, unit)
+			if err != nil {
+				return err
+			}
+			b.Append(v)
+			return nil
+		}
+	default:
+		return nil, schemaErrorf(-1, "column %q: there is no %v in CSV files", f.Name, f.Type)
+	}
+	return func(s string) error {
+		if s == "" || slices.Contains(null, s) {
+			builder.AppendNull()
+			return nil
+		}
+		return take(s)
+	}, nil
+}
+
+func taken[T any](parse func(string) (T, error), add func(T)) csvTaker {
+	return func(s string) error {
+		v, err := parse(s)
+		if err != nil {
+			var n *strconv.NumError
+			if errors.As(err, &n) {
+				err = n.Err
+			}
+			return fmt.Errorf("%.100q is no %T: %w", s, v, err)
+		}
+		add(v)
+		return nil
+	}
+}
+
+func signed[T int8 | int16 | int32 | int64](bits int) func(string) (T, error) {
+	return func(s string) (T, error) {
+		v, err := strconv.ParseInt(s, 10, bits)
+		return T(v), err
+	}
+}
+
+func unsigned[T uint8 | uint16 | uint32 | uint64](bits int) func(string) (T, error) {
+	return func(s string) (T, error) {
+		v, err := strconv.ParseUint(s, 10, bits)
+		return T(v), err
+	}
+}
+
+func floating[T float32 | float64](bits int) func(string) (T, error) {
+	return func(s string) (T, error) {
+		v, err := strconv.ParseFloat(s, bits)
+		return T(v), err
+	}
+}

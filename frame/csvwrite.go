@@ -1,0 +1,73 @@
+package frame
+
+import (
+	"bufio"
+	"encoding/csv"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+)
+
+// writeCSV writes a batch with a header. Nulls are nothing at all, floats have as many digits as
+// it takes to read the same number again.
+func writeCSV(b arrow.RecordBatch, path string) (written, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return written{}, fmt.Errorf("frame: %w", err)
+	}
+	n, err := create(path, func(f *os.File) error {
+		buffered := bufio.NewWriterSize(f, 1<<16)
+		w := csv.NewWriter(buffered)
+		line := make([]string, b.NumCols())
+		texts := make([]func(row int) string, b.NumCols())
+		for i := range line {
+			line[i] = b.ColumnName(i)
+			texts[i] = csvText(b.Column(i))
+		}
+		if err := w.Write(line); err != nil {
+			return err
+		}
+		for row := range int(b.NumRows()) {
+			for i := range line {
+				if line[i] = ""; b.Column(i).IsValid(row) {
+					line[i] = texts[i](row)
+				}
+			}
+			if err := w.Write(line); err != nil {
+				return err
+			}
+		}
+		w.Flush()
+		if err := w.Error(); err != nil {
+			return err
+		}
+		return buffered.Flush()
+	})
+	return written{Path: path, Rows: b.NumRows(), Bytes: n}, err
+}
+
+// csvText gives the values of a column as text.
+func csvText(c arrow.Array) func(row int) string {
+	switch a := c.(type) {
+	case *array.Float64:
+		return func(row int) string { return strconv.FormatFloat(a.Value(row), 'g', -1, 64) }
+	case *array.Float32:
+		return func(row int) string { return strconv.FormatFloat(float64(a.Value(row)), 'g', -1, 32) }
+	case *array.Int64:
+		return func(row int) string { return strconv.FormatInt(a.Value(row), 10) }
+	case *array.String:
+		return a.Value
+	case *array.LargeString:
+		return a.Value
+	case *array.Binary:
+		return func(row int) string { return string(a.Value(row)) }
+	case *array.Timestamp:
+		unit := a.DataType().(*arrow.TimestampType).Unit
+		return func(row int) string { return a.Value(row).ToTime(unit).Format(time.RFC3339Nano) }
+	}
+	return c.ValueStr
+}
