@@ -151,6 +151,13 @@ func (f finished) Wait(context.Context) (int, error) { return f.n, f.err }
 func (m *mesh) read(ctx context.Context, from int, c comm.Comm) {
 	defer m.readers.Done()
 	err := m.readAll(ctx, from, c)
+	m.mu.Lock()
+	closing := m.closing
+	m.mu.Unlock()
+	if closing && err != nil { // it is this side that hung up
+		m.in[from].fail(ErrClosed)
+		return
+	}
 	e := &RankError{Rank: from, Reason: "has left the group", left: true}
 	if err != nil {
 		e = &RankError{Rank: from, Reason: "connection lost: " + err.Error(), Err: err}

@@ -301,6 +301,20 @@ func (u *ucxTransport) Abort(e *RankError) {
 	}
 }
 
+// sweep takes what has arrived and nobody wants, of which UCX would complain: farewells, mostly.
+func (u *ucxTransport) sweep() {
+	ctx, cancel := context.WithTimeout(context.Background(), grace/10)
+	defer cancel()
+	buf := make([]byte, 4<<10)
+	for ctx.Err() == nil {
+		m, err := u.worker.ProbeRemove(0, ucx.AnyTag)
+		if err != nil || m == nil {
+			return
+		}
+		_, _ = m.Recv(ctx, ucx.Bytes(buf)) // cut off or not
+	}
+}
+
 // Close implements Transport.
 func (u *ucxTransport) Close() error {
 	u.mu.Lock()
@@ -330,6 +344,7 @@ func (u *ucxTransport) Close() error {
 	}
 	err := u.mesh.Close()
 	<-u.watched
+	u.sweep()
 	for _, ep := range u.eps {
 		cut(ep)
 	}

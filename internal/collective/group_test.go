@@ -1,0 +1,256 @@
+package collective
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestSplit(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			ctx := testContext(t)
+			const n = 5
+			gs := b.groups(ctx, t, n)
+			each(t, n, func(r int) error {
+				colour := r % 2
+				if r == 4 {
+					colour = -1
+				}
+				sub, err := gs[r].Split(ctx, colour, -r) // in falling order
+				if err != nil {
+					return err
+				}
+				if r == 4 {
+					if sub != nil {
+						return fmt.Errorf("a group without a colour")
+					}
+					return nil
+				}
+				defer sub.Close()
+				if want := 1 - r/2; sub.Rank() != want || sub.Size() != 2 {
+					return fmt.Errorf("rank %d of %d, want %d of 2", sub.Rank(), sub.Size(), want)
+				}
+				for _, n := range []int{1, 30_000} {
+					x := make([]int32, n)
+					x[0] = int32(r)
+					if err := sub.AllReduce(ctx, View(x), View(x), Int32, Sum); err != nil {
+						return err
+					}
+					if want := int32(2 + 2*(r%2)); x[0] != want {
+						return fmt.Errorf("sum %d, want %d", x[0], want)
+					}
+				}
+				inner, err := sub.Split(ctx, sub.Rank(), 0)
+				if err != nil {
+					return err
+				}
+				defer inner.Close()
+				return inner.Barrier(ctx)
+			})
+			each(t, n, func(r int) error { return gs[r].Barrier(ctx) })
+		})
+	}
+}
+
+// TestLanes: each rank takes the lanes in another order, which would never end on one group.
+func TestLanes(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			ctx := testContext(t)
+			const n = 3
+			gs := b.groups(ctx, t, n)
+			each(t, n, func(r int) error {
+				var lanes []*Group
+				var reqs []*Request
+				var bufs [][]int64
+				for i := range n {
+					number := uint64((i + r) % n)
+					lane, err := gs[r].Lane(number)
+					if err != nil {
+						return err
+					}
+					lanes = append(lanes, lane)
+					for _, size := range []int{1, 20_000} {
+						x := make([]int64, size)
+						x[0] = int64(number)
+						bufs = append(bufs, x)
+						reqs = append(reqs, lane.StartAllReduce(ctx, View(x), View(x), Int64, Sum))
+					}
+				}
+				for i, req := range reqs {
+					if err := req.Wait(ctx); err != nil {
+						return err
+					}
+					if want := int64(n * ((i/2 + r) % n)); bufs[i][0] != want {
+						return fmt.Errorf("lane sum %d, want %d", bufs[i][0], want)
+					}
+				}
+				for _, l := range lanes {
+					if err := l.Close(); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			each(t, n, func(r int) error { return gs[r].Barrier(ctx) })
+			if _, err := gs[0].Lane(1 << 32); err == nil {
+				t.Error("a lane's number of 33 bits is accepted")
+			}
+		})
+	}
+}
+
+// TestStartKeepsOrder: requests run in the order of their calls, whatever the order of waiting.
+func TestStartKeepsOrder(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			ctx := testContext(t)
+			gs := b.groups(ctx, t, 3)
+			each(t, 3, func(r int) error {
+				x := make([][]int32, 20)
+				reqs := make([]*Request, len(x))
+				for i := range x {
+					x[i] = []int32{int32(i)}
+					reqs[i] = gs[r].StartAllReduce(ctx, View(x[i]), View(x[i]), Int32, Sum)
+				}
+				for i := len(x) - 1; i >= 0; i-- {
+					if err := reqs[i].Wait(ctx); err != nil {
+						return err
+					}
+					if x[i][0] != int32(3*i) || reqs[i].Err() != nil {
+						return fmt.Errorf("call %d: %d", i, x[i][0])
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// TestDeterministicBits: in deterministic mode, and in shared memory always, reductions have the bits of the plain loop from
+// rank 0 upwards, on every backend and for every size.
+func TestDeterministicBits(t *testing.T) {
+	const n = 5
+	rng := rand.New(rand.NewPCG(1, 2))
+	random := make([][]float32, n)
+	for r := range random {
+		random[r] = make([]float32, 40_000)
+		for i := range random[r] {
+			random[r][i] = float32(rng.NormFloat64() * math.Pow(10, float64(rng.IntN(12)-6)))
+		}
+	}
+	want := append([]float32(nil), random[0]...)
+	for r := 1; r < n; r++ {
+		for i, x := range random[r] {
+			want[i] += x
+		}
+	}
+	for _, b := range backends {
+		b.det = true
+		t.Run(b.name, func(t *testing.T) {
+			ctx := testContext(t)
+			gs := b.groups(ctx, t, n)
+			each(t, n, func(r int) error {
+				for _, size := range []int{10, 5000, 40_000} {
+					got := make([]float32, size)
+					if err := gs[r].AllReduce(ctx, View(random[r][:size]), View(got), Float32, Sum); err != nil {
+						return err
+					}
+					if !bytes.Equal(View(got), View(want[:size])) {
+						return fmt.Errorf("AllReduce of %d: other bits", size)
+					}
+					clear(got)
+					if err := gs[r].Reduce(ctx, View(random[r][:size]), View(got), Float32, Sum, 3); err != nil {
+						return err
+					}
+					if r == 3 && !bytes.Equal(View(got), View(want[:size])) {
+						return fmt.Errorf("Reduce of %d: other bits", size)
+					}
+					part := got[:size/n]
+					if err := gs[r].ReduceScatter(ctx, View(random[r][:size]), View(part), Float32, Sum); err != nil {
+						return err
+					}
+					if !bytes.Equal(View(part), View(want[r*len(part):(r+1)*len(part)])) {
+						return fmt.Errorf("ReduceScatter of %d: other bits", size)
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// TestSameBitsOnEveryRank: without deterministic mode all ranks still get the same bits.
+func TestSameBitsOnEveryRank(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			ctx := testContext(t)
+			const n = 5
+			gs := b.groups(ctx, t, n)
+			for _, size := range []int{10, 5000, 40_000} {
+				got := make([][]float32, n)
+				each(t, n, func(r int) error {
+					rng := rand.New(rand.NewPCG(7, uint64(r)))
+					got[r] = make([]float32, size)
+					for i := range got[r] {
+						got[r][i] = float32(rng.NormFloat64())
+					}
+					return gs[r].AllReduce(ctx, View(got[r]), View(got[r]), Float32, Avg)
+				})
+				for r := range got {
+					if !bytes.Equal(View(got[r]), View(got[0])) {
+						t.Errorf("size %d: rank %d has other bits than rank 0", size, r)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestNoAllocation: in shared memory a collective costs no garbage.
+func TestNoAllocation(t *testing.T) {
+	if raceEnabled {
+		return // its instrumentation allocates
+	}
+	ctx := testContext(t)
+	gs := backends[3].groups(ctx, t, 2)
+	const runs = 50
+	x, y := make([]float32, 100_000), make([]float32, 100_000)
+	call := func(g *Group, x []float32) {
+		for _, n := range []int{10, len(x)} {
+			if err := g.AllReduce(ctx, View(x[:n]), View(x[:n]), Float32, Sum); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	other := make(chan struct{})
+	go func() {
+		defer close(other)
+		for range runs + 1 {
+			call(gs[1], y)
+		}
+	}()
+	allocs := testing.AllocsPerRun(runs, func() { call(gs[0], x) })
+	<-other
+	if allocs > 1 { // of both ranks; the runtime has some of its own
+		t.Errorf("%v allocations for two collectives of two ranks", allocs)
+	}
+}
+
+func TestBackendNames(t *testing.T) {
+	for _, b := range backends {
+		ctx := testContext(t)
+		gs := b.groups(ctx, t, 2)
+		want := map[string]string{"deterministic": "inproc", "shm": "shm+inproc"}[b.name]
+		if want == "" {
+			want = b.name
+		}
+		if got := gs[0].Backend(); got != want {
+			t.Errorf("%s: %q, want %q", b.name, got, want)
+		}
+		closeAll(gs)
+	}
+}
