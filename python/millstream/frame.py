@@ -1,0 +1,77 @@
+"""Dask DataFrames as frames of Go programs, and back: partitions as Arrow record batches.
+
+    import millstream.frame
+
+    millstream.frame.from_dask(client, df, name="people")  # Go: frame.Open(ctx, c, "people")
+    df = millstream.frame.to_dask(client, "labels")        # Go: f.Publish(ctx, "labels", false)
+
+The package is needed by the client alone: its functions travel to the workers with their code. Workers need pyarrow.
+"""
+
+import sys
+
+import cloudpickle
+from distributed import Client, Future, wait
+
+__all__ = ["from_dask", "to_arrow", "to_dask", "to_pandas"]
+
+
+def _portable():
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+def to_arrow(part, schema=None):
+    """A partition, of pandas or of Arrow, as one record batch."""
+    import pyarrow
+
+    if isinstance(part, pyarrow.RecordBatch):
+        return part
+    if isinstance(part, pyarrow.Table):
+        batches = part.combine_chunks().to_batches()
+        return batches[0] if batches else pyarrow.RecordBatch.from_pylist([], schema=part.schema)
+    if schema is not None:
+        schema = schema.remove_metadata()
+    batch = pyarrow.RecordBatch.from_pandas(part, schema=schema, preserve_index=False)
+    return batch.replace_schema_metadata(None)
+
+
+def to_pandas(batch):
+    """A record batch, or table, as a DataFrame of pandas."""
+    return batch.to_pandas()
+
+
+def _empty(batch):
+    return to_pandas(batch.slice(0, 0))
+
+
+def from_dask(client: Client, df, name=None, override=False):
+    """The partitions of a Dask DataFrame as futures of Arrow record batches, in order and all of one schema.
+
+    With a name they are published, so that Go programs find them: frame.Open. The index is left out: reset_index()
+    makes a column of it.
+    """
+    import pyarrow
+
+    _portable()
+    schema = pyarrow.Schema.from_pandas(df._meta_nonempty, preserve_index=False)
+    df = df.persist()
+    wait(df)
+    parts = client.compute(df.to_delayed())
+    futures = client.map(to_arrow, parts, schema=schema, pure=False)
+    if name is not None:
+        # A published future that fails is found out by the reader: better here.
+        client.gather(client.map(lambda batch: batch.num_rows, futures, pure=False))
+        client.publish_dataset(futures, name=name, override=override)
+    return futures
+
+
+def to_dask(client: Client, frame):
+    """The Dask DataFrame of a published frame, by its name, or of futures of Arrow record batches."""
+    import dask.dataframe
+
+    _portable()
+    futures = client.get_dataset(frame) if isinstance(frame, str) else list(frame)
+    if not futures or not all(isinstance(f, Future) for f in futures):
+        raise ValueError(f"{frame!r} is not a frame: a list of futures of Arrow record batches")
+    meta = client.submit(_empty, futures[0]).result()
+    return dask.dataframe.from_delayed(client.map(to_pandas, futures), meta=meta, verify_meta=False)
