@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"go.millstream.dev/topology"
+	"go.millstream.dev/topology/nvml"
 )
 
 // topologyReport is what `millstream info --topology --json` prints.
@@ -19,23 +20,50 @@ type topologyReport struct {
 type gpuNeighbourhoods struct {
 	Address   string `json:"address"`
 	UUID      string `json:"uuid,omitempty"`
+	Memory    int64  `json:"memory,omitempty"`
 	Node      int    `json:"numa_node"`
 	Affinity  string `json:"affinity"`
 	NetDevice string `json:"net_device,omitempty"`
 	Distance  string `json:"distance,omitempty"`
 	// Note says why there is no net device.
 	Note string `json:"note,omitempty"`
+	// MIG are the parts that it is cut into.
+	MIG []migReport `json:"mig,omitempty"`
+}
+
+type migReport struct {
+	UUID   string `json:"uuid"`
+	Name   string `json:"name,omitempty"`
+	Memory int64  `json:"memory"`
+}
+
+// readMachine reads this machine, with the help of NVIDIA's library where it is built in and
+// there. Without, the kernel serves.
+func readMachine() (*topology.Machine, error) {
+	driver, err := nvml.Open()
+	if err != nil {
+		return topology.Read(topology.Config{})
+	}
+	defer driver.Close()
+	m, err := topology.Read(topology.Config{Driver: driver})
+	if err != nil { // a driver that does not answer
+		return topology.Read(topology.Config{})
+	}
+	return m, nil
 }
 
 // writeTopology prints how this machine's devices are wired.
 func writeTopology(w io.Writer, asJSON bool) error {
-	m, err := topology.Read(topology.Config{})
+	m, err := readMachine()
 	if err != nil {
 		return err
 	}
 	r := topologyReport{Online: m.Online.String(), Allowed: m.Allowed.String(), GPUs: []gpuNeighbourhoods{}}
 	for _, g := range m.GPUs {
-		n := gpuNeighbourhoods{Address: g.Address, UUID: g.UUID, Node: g.Node, Affinity: m.Affinity(g).String()}
+		n := gpuNeighbourhoods{Address: g.Address, UUID: g.UUID, Memory: g.Memory, Node: g.Node, Affinity: m.Affinity(g).String()}
+		for _, p := range g.MIG {
+			n.MIG = append(n.MIG, migReport{p.UUID, p.Name, p.Memory})
+		}
 		nic, device, err := m.ClosestInfiniBand(g)
 		if err != nil {
 			n.Note = err.Error()

@@ -10,6 +10,10 @@ type GPU struct {
 	Index int    // position in the order of PCI addresses
 	UUID  string // "GPU-…", empty without NVIDIA's driver
 	Model string // such as "NVIDIA H200", empty without the driver
+	// The rest is known with Config.Driver only.
+	Memory     int64 // bytes, 0 if not known
+	MIGEnabled bool
+	MIG        []MIG // the parts that it is cut into
 }
 
 const nvidia = 0x10de

@@ -19,6 +19,8 @@ type Config struct {
 	// Allowed, when not nil, stands for the processors that this process may use. Default:
 	// the kernel's answer for this process.
 	Allowed *CPUSet
+	// Driver, when not nil, is asked for what the kernel does not know: memory and MIG.
+	Driver Driver
 }
 
 // Node is a NUMA node.
@@ -68,6 +70,11 @@ func Read(cfg Config) (*Machine, error) {
 	}
 	m.readGPUs(fs)
 	m.readNICs(fs)
+	if cfg.Driver != nil {
+		if err := m.ask(cfg.Driver); err != nil {
+			return nil, err
+		}
+	}
 	return m, nil
 }
 

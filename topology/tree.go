@@ -46,7 +46,7 @@ func (m *Machine) branches(text *strings.Builder, node int) {
 		leaves[d.Address] = append(leaves[d.Address], line)
 	}
 	for _, g := range m.GPUs {
-		add(g.Device, fmt.Sprintf("GPU %d %s", g.Index, strings.TrimSpace(g.Model+" "+g.UUID)))
+		add(g.Device, fmt.Sprintf("GPU %d %s", g.Index, g.describe()))
 	}
 	for _, n := range m.NICs {
 		if n.Device != nil {
@@ -75,6 +75,24 @@ func (m *Machine) branches(text *strings.Builder, node int) {
 		}
 		last = d.Path
 	}
+}
+
+// describe is what is known of a GPU, with its parts behind it.
+func (g *GPU) describe() string {
+	text := strings.TrimSpace(g.Model + " " + g.UUID)
+	if g.Memory > 0 {
+		text += " " + gib(g.Memory)
+	}
+	if !g.MIGEnabled {
+		return text
+	}
+	if len(g.MIG) == 0 {
+		return text + ", MIG without an instance: nothing can run on it"
+	}
+	for _, p := range g.MIG {
+		text += fmt.Sprintf(", part %d %s %s", p.Index, p.UUID, gib(p.Memory))
+	}
+	return text
 }
 
 func (n *NIC) describe() string {
