@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"go.millstream.dev/client"
 )
 
 // ID names the clique in the cluster.
 func (q *Clique) ID() string { return q.id }
+
+// Client is the one that it was formed with.
+func (q *Clique) Client() *client.Client { return q.c }
 
 // Size is the number of ranks.
 func (q *Clique) Size() int { return len(q.members) }

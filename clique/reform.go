@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -18,9 +19,12 @@ type ReformOptions struct {
 	Timeout time.Duration
 }
 
-// probeTime is how long a worker may take to say that it lives. A process that is gone refuses
-// the connection at once, so that it is for those that hang.
-const probeTime = 2 * time.Second
+// probeTime is how long a worker that the scheduler still knows may take to say that it lives,
+// and probePause how often the scheduler is asked whether it still knows it.
+const (
+	probeTime  = 15 * time.Second
+	probePause = 200 * time.Millisecond
+)
 
 // Reform forms the clique anew, of those of its workers that live, and others if wanted, and
 // dissolves the old one. It does so whether the clique has failed or not. Ranks are numbered
@@ -60,7 +64,8 @@ func (q *Clique) Reform(ctx context.Context, r ReformOptions) (*Clique, error) {
 	return Form(ctx, q.c, opts)
 }
 
-// survivors dissolves the clique on all workers that answer, and returns them.
+// survivors dissolves the clique on all workers that answer, and returns them. It waits neither
+// for a worker that the scheduler has given up meanwhile nor longer than probeTime.
 func (q *Clique) survivors(ctx context.Context) ([]string, error) {
 	here, _, err := q.split(ctx)
 	if err != nil {
@@ -68,11 +73,48 @@ func (q *Clique) survivors(ctx context.Context) ([]string, error) {
 	}
 	probe, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	answers, _ := each(probe, q.c, dissolveFn, q.id, here)
+	var mu sync.Mutex
+	alive := map[string]bool{}
+	var all sync.WaitGroup
+	for _, w := range here {
+		all.Go(func() {
+			answers, _ := each(probe, q.c, dissolveFn, q.id, []string{w})
+			mu.Lock()
+			defer mu.Unlock()
+			_, alive[w] = answers[w]
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	for waiting := true; waiting; {
+		select {
+		case <-done:
+			waiting = false
+		case <-time.After(probePause):
+			known, err := q.c.Workers(probe)
+			if err != nil {
+				continue // probe ends it
+			}
+			mu.Lock()
+			lost := true
+			for _, w := range here {
+				_, answered := alive[w]
+				_, there := known[w]
+				lost = lost && (answered || !there)
+			}
+			mu.Unlock()
+			if lost {
+				cancel()
+			}
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("clique %s: %w", q.id, context.Cause(ctx))
 	}
-	return slices.DeleteFunc(here, func(w string) bool { _, ok := answers[w]; return !ok }), nil
+	return slices.DeleteFunc(here, func(w string) bool { return !alive[w] }), nil
 }
 
 // fillPause is how often new workers are looked for.

@@ -130,22 +130,31 @@ func (s *session) form(ctx context.Context, in formRequest) (string, error) {
 	return g.Backend(), nil
 }
 
-// begin checks the roster and finds this worker in it.
-func (s *session) begin(in formRequest) (int, error) {
+// check checks the roster and finds a worker in it.
+func (s *session) check(in formRequest, worker string) (rank int, err error) {
 	if len(in.Ranks) > maxRanks {
 		return 0, fmt.Errorf("clique %s: %d ranks, %d are allowed", s.id, len(in.Ranks), maxRanks)
 	}
-	rank := -1
+	rank = -1
 	for i, r := range in.Ranks {
 		if r.Rank != i {
 			return 0, fmt.Errorf("clique %s: the roster calls rank %d %d", s.id, i, r.Rank)
 		}
-		if r.Worker == s.hub.host.Worker {
+		if r.Worker == worker {
 			rank = i
 		}
 	}
 	if rank < 0 {
-		return 0, fmt.Errorf("clique %s: worker %s is not in its roster", s.id, s.hub.host.Worker)
+		return 0, fmt.Errorf("clique %s: worker %s is not in its roster", s.id, worker)
+	}
+	return rank, nil
+}
+
+// begin takes the roster, once.
+func (s *session) begin(in formRequest) (int, error) {
+	rank, err := s.check(in, s.hub.host.Worker)
+	if err != nil {
+		return 0, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

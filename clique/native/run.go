@@ -101,3 +101,18 @@ func search(file, folders string) (string, error) {
 	}
 	return "", fmt.Errorf("native: %s is in none of the folders of %s (%s)", file, PathVariable, folders)
 }
+
+// Submit runs an algorithm on all ranks of a clique, as Run does, each with the columns of its
+// own partition. The futures are in the order of ranks. The workers' programs need nothing but
+// this package.
+func Submit(ctx context.Context, q *clique.Clique, algorithm, parameters string, partitions []client.Arg[[][]float64]) ([]*client.Future[[][]float64], error) {
+	if len(partitions) != q.Size() {
+		return nil, fmt.Errorf("native: %d partitions for %d ranks: give one for each", len(partitions), q.Size())
+	}
+	t := q.Ticket()
+	out := make([]*client.Future[[][]float64], len(partitions))
+	for i, m := range q.Members() {
+		out[i] = Run.Submit(ctx, q.Client(), client.Val(t), client.Val(algorithm), client.Val(parameters), partitions[i], client.Workers(m.Worker), client.Impure())
+	}
+	return out, nil
+}

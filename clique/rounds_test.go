@@ -1,0 +1,219 @@
+package clique_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/clique"
+	"go.millstream.dev/cluster"
+	"go.millstream.dev/mem"
+)
+
+// many does one of each collective, and tells what came out as text.
+var many = clique.Func("test.many", func(ctx context.Context, r *clique.Rank, _ int) (string, error) {
+	n, me := r.Size(), r.Rank()
+	var out []string
+	note := func(what string, err error, v any) error {
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		out = append(out, fmt.Sprint(v))
+		return nil
+	}
+	mine := []int32{int32(me), int32(me * me)}
+	all := make([]int32, 2*n)
+	err := errors.Join(
+		note("all-gather", clique.AllGather(ctx, r, mine, all), all),
+		note("reduce", clique.Reduce(ctx, r, mine, mine, clique.Max, 0), n),
+		note("broadcast", clique.Broadcast(ctx, r, mine, 0), mine),
+		note("barrier", clique.Barrier(ctx, r), "together"),
+	)
+	part := make([]int32, 2)
+	err = errors.Join(err, note("scatter", clique.Scatter(ctx, r, all, part, n-1), part))
+	next, before := (me+1)%n, (me+n-1)%n
+	got, e := clique.SendRecv(ctx, r, next, 1<<63|7, mine[:1], before, 1<<63|7, part)
+	err = errors.Join(err, note("send and receive", e, got))
+	// The same on buffers, and as requests.
+	buf := mem.FromSlice([]float32{float32(me), 1})
+	defer buf.Release()
+	err = errors.Join(err, note("all-reduce", r.AllReduce(ctx, buf, buf, clique.Float32, clique.Sum), buf.Bytes()))
+	q, e := r.StartBroadcast(ctx, buf, clique.Float32, 0)
+	if e == nil {
+		e = q.Wait(ctx)
+	}
+	err = errors.Join(err, note("broadcast of a buffer", e, buf.Bytes()))
+	sums := []uint64{uint64(me)}
+	err = errors.Join(err, note("start", clique.StartAllReduce(ctx, r, sums, sums, clique.Sum).Wait(ctx), "waited"))
+	err = errors.Join(err, note("sum", nil, sums))
+	return strings.Join(out[1:5], " "), err
+})
+
+func TestCollectives(t *testing.T) {
+	_, c := local(t, cluster.Options{Workers: 3, Mode: cluster.Goroutines})
+	q := form(t, c, clique.Options{Deterministic: true})
+	out, err := many.RunAll(testContext(t), q, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "3 [2 4] together [0 0]"; out[0] != want {
+		t.Errorf("rank 0 says %q, want %q", out[0], want)
+	}
+}
+
+// Rounds that run at once, in whatever order the scheduler starts them on workers of one
+// thread, and several cliques on the same workers, do not disturb each other.
+func TestRoundsAtOnce(t *testing.T) {
+	_, c := local(t, cluster.Options{Workers: 3, Mode: cluster.Goroutines})
+	a, b := form(t, c, clique.Options{}), form(t, c, clique.Options{Name: "other"})
+	var all sync.WaitGroup
+	for i := range 12 {
+		q := []*clique.Clique{a, b}[i%2]
+		all.Go(func() {
+			in := [][]float64{{float64(i)}, {1}, {1}}
+			out, err := total.Run(testContext(t), q, in)
+			if err != nil || out[0][0] != float64(i+2) || out[2][0] != float64(i+2) {
+				t.Errorf("round %d: %v, %v", i, out, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Results stay on the workers and are the inputs of the next round.
+func TestChain(t *testing.T) {
+	_, c := local(t, cluster.Options{Workers: 2, Mode: cluster.Goroutines})
+	q := form(t, c, clique.Options{})
+	ctx := testContext(t)
+	first, err := total.Submit(ctx, q, []client.Arg[[]float64]{client.Val([]float64{1}), client.Val([]float64{2})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := total.Submit(ctx, q, []client.Arg[[]float64]{first[0], first[1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := client.Gather(ctx, second)
+	if err != nil || out[0][0] != 6 || out[1][0] != 6 {
+		t.Errorf("%v, %v", out, err)
+	}
+	if _, err := total.Run(ctx, q, [][]float64{{1}}); err == nil || !strings.Contains(err.Error(), "1 inputs for 2 ranks") {
+		t.Errorf("too few inputs: %v", err)
+	}
+}
+
+// split makes halves, in the opposite order of ranks.
+var split = clique.Func("test.split", func(ctx context.Context, r *clique.Rank, in float64) ([]float64, error) {
+	s, err := r.Split(ctx, r.Rank()%2, -r.Rank())
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	if s.Worker(s.Rank()) != r.Worker(r.Rank()) {
+		return nil, fmt.Errorf("rank %d of the sub-clique is %s, not %s", s.Rank(), s.Worker(s.Rank()), r.Worker(r.Rank()))
+	}
+	out := []float64{in}
+	if err := clique.AllReduce(ctx, s, out, out, clique.Sum); err != nil {
+		return nil, err
+	}
+	none, err := r.Split(ctx, -1, 0)
+	if none != nil || err != nil {
+		return nil, fmt.Errorf("no colour gives %v, %w", none, err)
+	}
+	return append(out, float64(s.Rank()), float64(s.Size())), nil
+})
+
+func TestSplit(t *testing.T) {
+	_, c := local(t, cluster.Options{Workers: 3, Mode: cluster.Goroutines})
+	q := form(t, c, clique.Options{})
+	out, err := split.Run(testContext(t), q, []float64{1, 2, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(out), "[[5 1 2] [2 0 1] [5 0 2]]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	sub, err := q.Sub(testContext(t), 2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, sub)
+	check(t, q)
+	if err := sub.Dissolve(testContext(t)); err != nil {
+		t.Error(err)
+	}
+	for _, ranks := range [][]int{{3}, {-1}, {}} {
+		if _, err := q.Sub(testContext(t), ranks...); err == nil {
+			t.Errorf("Sub(%v) has no error", ranks)
+		}
+	}
+}
+
+// join uses a ticket that a client made up or kept.
+var join = client.Func("test.join", func(ctx context.Context, t clique.Ticket) (int, error) {
+	r, err := clique.Join(ctx, t)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	return r.Size(), nil
+})
+
+func TestTickets(t *testing.T) {
+	_, c := local(t, cluster.Options{Workers: 1, Mode: cluster.Goroutines})
+	ctx := testContext(t)
+	q := form(t, c, clique.Options{})
+	ticket := q.Ticket()
+	run := func(t clique.Ticket) (int, error) {
+		return join.Submit(ctx, c, client.Val(t), client.Impure()).Result(ctx)
+	}
+	if n, err := run(ticket); n != 1 || err != nil {
+		t.Errorf("a ticket of a clique of one: %d, %v", n, err)
+	}
+	for _, tc := range []struct {
+		ticket clique.Ticket
+		want   string
+	}{
+		{ticket, "has joined with this ticket before"},
+		{"", "is no ticket"},
+		{"x", "is no ticket"},
+		{"x.-1", "is no ticket"},
+		{"x.100000000", "is no ticket"},
+		{clique.Ticket(strings.Repeat("x", 65) + ".1"), "is no ticket"},
+		{"elsewhere.1", "the worker has no part in this clique"},
+	} {
+		if _, err := run(tc.ticket); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("ticket %q: %v, want %q", tc.ticket, err, tc.want)
+		}
+	}
+	if err := q.Dissolve(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := run(q.Ticket()); err == nil || !strings.Contains(err.Error(), "the worker has no part in this clique") {
+		t.Errorf("a ticket of a clique that was dissolved: %v", err)
+	}
+	if _, err := clique.Join(ctx, ticket); err == nil || !strings.Contains(err.Error(), "ranks live on workers") {
+		t.Errorf("a ticket outside of a task: %v", err)
+	}
+}
+
+// A clique that nobody uses ends by itself.
+func TestIdle(t *testing.T) {
+	_, c := local(t, cluster.Options{Workers: 1, Mode: cluster.Goroutines})
+	ctx := testContext(t)
+	q := form(t, c, clique.Options{Idle: time.Millisecond})
+	for {
+		_, err := join.Submit(ctx, c, client.Val(q.Ticket()), client.Impure()).Result(ctx)
+		if err != nil {
+			if !strings.Contains(err.Error(), "the worker has no part in this clique") {
+				t.Error(err)
+			}
+			return
+		}
+	}
+}
