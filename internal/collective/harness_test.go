@@ -21,6 +21,7 @@ func TestMain(m *testing.M) { os.Exit(leak.Main(withUCX{m})) }
 type withUCX struct{ m *testing.M }
 
 func (w withUCX) Run() int {
+	sharedPiece = 4 << 10
 	code := w.m.Run()
 	if c, err := ucxContext(); err == nil {
 		_ = c.Close()

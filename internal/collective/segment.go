@@ -44,11 +44,15 @@ const (
 	sharedInline = 16 << 10
 )
 
+// sharedPiece is each rank's share of a round in bytes: what is in flight stays in the processors' caches, and a round is
+// long enough to pay for its two waits. Tests make it smaller, to have many rounds of little data.
+var sharedPiece = 64 << 10
+
 // layout sets the sizes that follow from the number of ranks, and returns the whole.
 func (s *segment) layout(size int) int {
 	s.size = size
 	s.slot = pages(headerLen + 16*size + sharedInline)
-	s.round = max(min(64<<10, 16<<20/size/size), 4<<10) &^ 63 * size
+	s.round = max(min(sharedPiece, 16<<20/size/size), 4<<10) &^ 63 * size
 	return s.outAt(2)
 }
 
