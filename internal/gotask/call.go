@@ -121,9 +121,16 @@ func FromTask(t *pickle.Task) (*Call, error) {
 }
 
 // unapply undoes dask.utils.apply(f, args, kwargs), which is how Dask writes keyword
-// arguments in places.
+// arguments in places, and dask.delayed._apply2(f, *args, dask_kwargs=kwargs), which is how
+// dask.delayed did before 2025.7.
 func unapply(t *pickle.Task) (fn pickle.Value, args []pickle.Value, kwargs *pickle.Dict) {
 	fn, args, kwargs = t.Func, t.Args, t.Kwargs
+	if g, ok := fn.(pickle.Global); ok && g.Is("dask.delayed", "_apply2") && len(args) > 0 && kwargs != nil && kwargs.Len() == 1 {
+		v, _ := kwargs.Get("dask_kwargs")
+		if named, ok := dictOf(v); ok {
+			return args[0], args[1:], named
+		}
+	}
 	if g, ok := fn.(pickle.Global); !ok || !g.Is("dask.utils", "apply") || len(args) < 2 || len(args) > 3 || kwargs != nil && kwargs.Len() > 0 {
 		return fn, args, kwargs
 	}

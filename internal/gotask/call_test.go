@@ -40,6 +40,7 @@ var (
 	add       = pickle.Global{Module: "operator", Name: "add"}
 	namespace = pickle.Global{Module: "types", Name: "SimpleNamespace"}
 	apply     = pickle.Global{Module: "dask.utils", Name: "apply"}
+	apply2    = pickle.Global{Module: "dask.delayed", Name: "_apply2"}
 )
 
 // byValue is a function as cloudpickle writes it, by its name.
@@ -79,6 +80,8 @@ func TestRecognise(t *testing.T) {
 		"another name":          {node: pickle.NewTask("key", byValue("gone"))},
 		"stub":                  {node: pickle.NewTask("key", gotask.Stub("f"), int64(1), ref), want: "f stub [1 TaskRef] [dep]"},
 		"stub by apply":         {node: pickle.NewTask("key", apply, gotask.Stub("f", "x", "y"), pickle.NewTaskList(int64(1)), pickle.NewDict("y", ref)), want: "f stub [1 TaskRef] [dep]"},
+		"stub by apply2":        {node: kwargsTask(apply2, pickle.NewDict("dask_kwargs", pickle.NewDict("y", ref)), gotask.Stub("f", "x", "y"), int64(1)), want: "f stub [1 TaskRef] [dep]"},
+		"apply2 of another":     {node: kwargsTask(apply2, pickle.NewDict("dask_kwargs", int64(1)), gotask.Stub("f", "x", "y"), int64(1))},
 		"stub with names":       {node: kwargsTask(gotask.Stub("f", "x", "y", "z"), pickle.NewDict("z", int64(3), "y", int64(2)), int64(1)), want: "f stub [1 2 3] []"},
 		"eval of another":       {node: pickle.NewTask("key", pickle.Call(pickle.Global{Module: "builtins", Name: "eval"}, "lambda: 1", pickle.NewDict("a", 1)))},
 		"encoded":               {node: gotask.NewTask("key", "gotasktest.add", spec, []pickle.Value{"dep"}), want: "gotasktest.add encoded [] [dep]"},

@@ -21,6 +21,7 @@ R = TypeVar("R")
 # internal/gotask/stub.py of Millstream's Go source has the same text; a test compares them.
 SOURCE = (
     "type('GoFunction', (), {"
+    "'__module__': 'millstream', "
     "'__name__': millstream_go, "
     "'__millstream_go__': millstream_go, "
     "'__reduce__': lambda self: (eval, (source, {'millstream_go': millstream_go, 'params': params, 'source': source})), "
@@ -136,6 +137,8 @@ def go_name(task: Any, annotations: Any = None, weak: bool = False) -> str | Non
     kwargs = getattr(task, "kwargs", None) or {}
     if getattr(func, "__module__", None) == "dask.utils" and getattr(func, "__name__", None) == "apply" and args:
         func, args, kwargs = args[0], (), _items(args[2]) if len(args) > 2 else {}
+    elif getattr(func, "__module__", None) == "dask.delayed" and getattr(func, "__name__", None) == "_apply2" and args:
+        func, args, kwargs = args[0], args[1:], _items(kwargs.get("dask_kwargs"))  # dask.delayed before 2025.7
     if func is None:
         return None
     name = getattr(func, "__millstream_go__", None)

@@ -174,6 +174,7 @@ raises("undeclared parameters", TypeError, client.submit(sumsq, 3, y=4, **R).res
 with dask.annotate(**R):
     d = dask.delayed(sumsq)(dask.delayed(sumsq)(1, 2), 2)
     check("delayed", d.compute(optimize_graph=False), 29.0)
+    check("delayed by name of the parameter", dask.delayed(declared)(3, y=dask.delayed(sumsq)(1, 1)).compute(optimize_graph=False), 13.0)
     graph = {"a": (sumsq, 1, 1), "b": (sumsq, "a", 2)}
     check("graph", client.get(graph, "b"), 8.0)
 

@@ -62,14 +62,18 @@ var ended = regexp.MustCompile(`(?m)^--- (PASS|FAIL): Test(\w+)`)
 // row reads what the tests have printed. A run without any result has failed.
 func (s setting) row(text string) row {
 	r := row{s, map[string]int{}, map[string]int{}}
+	last := map[string]string{} // a test that was run again counts as it ended last
 	for _, m := range ended.FindAllStringSubmatch(text, -1) {
+		last[m[2]] = m[1]
+	}
+	for test, end := range last {
 		role := ""
 		for _, name := range roles {
-			if strings.HasPrefix(m[2], name) {
+			if strings.HasPrefix(test, name) {
 				role = name
 			}
 		}
-		if m[1] == "PASS" {
+		if end == "PASS" {
 			r.passed[role]++
 		} else {
 			r.broken[role]++

@@ -31,6 +31,9 @@ func TestTable(t *testing.T) {
 	if !r.failed() || r.summary() != "3 passed, 1 failed" {
 		t.Errorf("failed %v, %s", r.failed(), r.summary())
 	}
+	if again := (setting{"tcp", "2025.7.0"}).row(printed + "--- PASS: TestWorkerJoins (3.00s)\n"); again.failed() || again.summary() != "4 passed, 0 failed" {
+		t.Errorf("after another try: %s", again.summary())
+	}
 	old := setting{"tcp", "2025.4.1"}.row("--- PASS: TestClientConnects (1.00s)\n")
 	if old.failed() {
 		t.Error("a run in which all passed has failed")

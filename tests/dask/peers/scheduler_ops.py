@@ -252,14 +252,14 @@ def data(client, worker):
 
 def restarts(client, worker):
     before = client.run(os.getpid)
-    attempt("restart_workers", lambda: client.restart_workers([worker], timeout=60), lambda g: list(g.values()) == ["OK"])
+    attempt("restart_workers", lambda: client.restart_workers([worker], timeout=240), lambda g: list(g.values()) == ["OK"])
     client.wait_for_workers(1, timeout=60)
     after = client.run(os.getpid)
     check("another process", set(before.values()) != set(after.values()))
     attempt("plugins after a restart", lambda: list(client.run(lambda: os.environ.get("MILLSTREAM_TEST")).values()), ["7"])
     attempt("files after a restart", lambda: list(client.run(lambda: __import__("uploaded_module").x).values()), [124])
     attempt("callbacks after a restart", lambda: list(client.run(lambda dask_worker: dask_worker.mine).values()), [9])
-    attempt("restart", lambda: client.restart(timeout=60))
+    attempt("restart", lambda: client.restart(timeout=240))
     check("workers are back", len(client.nthreads()), 1)
     attempt("retire_workers", lambda: client.retire_workers(), lambda g: len(g) == 1)
     until("nobody is left", lambda: not client.nthreads())
