@@ -60,6 +60,10 @@
 // writes parts on several streams sets the event of the whole when it hands the whole on. A
 // pool keeps released memory back until the events of all its views have completed.
 //
+// [Pool.AllocOn] gives memory for the work of one [Stream], and hands on what that stream has
+// released in the order of its work, without waiting and without a driver call. [ParseSize]
+// reads sizes as users write them: "12GB", "0.8" of a device.
+//
 // # For transports
 //
 // [Region.Attach] caches a value per region and key, such as a registration, and finds it again
