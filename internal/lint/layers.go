@@ -17,7 +17,7 @@ var layers = [][]string{
 	{"cmd"},
 	{"."},
 	{"cli"},
-	{"internal/ucxbench", "internal/commbench", "internal/taskbench", "internal/daskbench", "internal/collbench", "internal/sim"}, // the engines of `millstream bench` and the simulated cluster: kept out of the public API
+	{"internal/ucxbench", "internal/commbench", "internal/taskbench", "internal/daskbench", "internal/kmeansbench", "internal/collbench", "internal/sim"}, // the engines of `millstream bench` and the simulated cluster: kept out of the public API
 	{"dashboard"},
 	{"frame"},
 	{"clique"},

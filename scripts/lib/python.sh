@@ -130,3 +130,17 @@ dask_env() {
 	printf '%s\nimport site; site.addsitedir("%s")\n' "${2:-$1}" "$site" >"$env/lib/$(basename "$(dirname "$site")")/site-packages/release.pth"
 	ln -sfn "$(readlink -f "$VENV/bin/python")" "$env/bin/python"
 }
+
+# setup_sklearn: scikit-learn beside the peers, for `millstream bench kmeans --peers` and the golden files of k-means.
+setup_sklearn() {
+	local req=$ROOT/tests/interop/sklearn.txt dest=$LOCAL/sklearn stamp
+	stamp=$(stamp_of "$(cat "$req")" "$("$VENV/bin/python" -c 'import sys; print(sys.version)')")
+	if ! stamp_ok sklearn "$stamp"; then
+		say "setup: scikit-learn into ${dest#"$ROOT"/} (some 150 MB, once)"
+		rm -rf "$dest"
+		quietly pip.log "$VENV/bin/python" -m pip install -q --disable-pip-version-check --only-binary=:all: --no-deps --target "$dest/packages" -r "$req" ||
+			die "scikit-learn could not be installed" "read the lines above; the Python package index must be reachable the first time"
+		stamp_put sklearn "$stamp"
+	fi
+	dask_env "$dest" "$dest/packages"
+}

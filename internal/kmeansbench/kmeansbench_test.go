@@ -1,0 +1,164 @@
+package kmeansbench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"go.millstream.dev/cluster"
+	"go.millstream.dev/frame"
+	"go.millstream.dev/frame/kmeans"
+	"go.millstream.dev/internal/benchfmt"
+)
+
+// peerEnv makes the test binary the peer: one that answers as the variable says.
+const peerEnv = "KMEANSBENCH_TEST_PEER"
+
+func TestMain(m *testing.M) {
+	if inertia := os.Getenv(peerEnv); inertia != "" {
+		in := bufio.NewScanner(os.Stdin)
+		for in.Scan() {
+			var c command
+			if json.Unmarshal(in.Bytes(), &c) != nil {
+				os.Exit(1)
+			}
+			if c.Op == "load" {
+				_, _ = os.Stdout.WriteString("{\"rows\":1}\n")
+				continue
+			}
+			_, _ = os.Stdout.WriteString(inertia + "\n")
+		}
+		os.Exit(0)
+	}
+	cluster.Main()
+	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
+	os.Exit(m.Run())
+}
+
+// peer answers every fit with the same line.
+func peer(answer string) func(ctx context.Context) *exec.Cmd {
+	return func(ctx context.Context) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, "/proc/self/exe")
+		cmd.Env = append(os.Environ(), peerEnv+"="+answer)
+		return cmd
+	}
+}
+
+func TestRun(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	o := Options{Rows: 3000, Features: 3, K: []int{2, 4}, Types: []string{"float64"}, Iterations: 3, Rounds: 2}
+	if err := o.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	var figures benchfmt.Figures
+	if err := Run(ctx, nil, o, &figures, nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(figures) != 2 || figures[0].Case != "k=2" || figures[1].Setting != "float64" || figures[0].Ours <= 0 || figures[0].Size != 3000*3*8 {
+		t.Errorf("figures %+v", figures)
+	}
+	// A peer that finds something else is no peer.
+	o.K = []int{2}
+	err := Run(ctx, peer(`{"seconds":1,"inertia":5,"counts":[1,2999]}`), o, &figures, nil)
+	if err == nil || !strings.Contains(err.Error(), "different things") {
+		t.Errorf("a peer with another result: %v", err)
+	}
+	if err := Run(ctx, peer(`{"error":"no module named sklearn"}`), o, &figures, nil); err == nil || !strings.Contains(err.Error(), "no module") {
+		t.Errorf("a peer that fails: %v", err)
+	}
+}
+
+// Workers read what was written, and so fit what scikit-learn is given.
+func TestData(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	for _, dtype := range Types {
+		path := filepath.Join(t.TempDir(), dtype)
+		if err := generate(path, dtype, 1000, 2); err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Rows: 1000, Features: 2, K: []int{3}, Iterations: 5, Workers: 2}
+		if err := o.Complete(); err != nil {
+			t.Fatal(err)
+		}
+		b, err := start(ctx, nil, o, path, dtype)
+		if err != nil {
+			t.Fatal(err)
+		}
+		batches, err := b.frame.Collect(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(batches) != 2 || batches[1].NumRows() != 500 {
+			t.Fatalf("batches %v", batches)
+		}
+		var x float64
+		switch c := batches[0].Column(1).(type) {
+		case *array.Float64:
+			x = c.Value(2)
+		case *array.Float32:
+			x = float64(c.Value(2))
+		}
+		if x != b.first[2][1] {
+			t.Errorf("%s: the third row has %v and %v", dtype, x, b.first[2][1])
+		}
+		out, err := b.ours(ctx, 3)
+		if err != nil || out.Counts[0]+out.Counts[1]+out.Counts[2] != 1000 {
+			t.Errorf("%s: %+v, %v", dtype, out, err)
+		}
+		m, err := kmeans.Fit(ctx, b.frame, kmeans.Options{Init: b.first[:3], MaxIter: 5, Tol: -1})
+		if err != nil || m.Inertia != out.Inertia {
+			t.Errorf("%s: %+v, %v", dtype, m, err)
+		}
+		if _, err := frame.Of(ctx, b.client, b.frame.Partitions()); err != nil {
+			t.Error(err)
+		}
+		b.stop()
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for text, o := range map[string]Options{
+		"unknown type":  {Types: []string{"int8"}},
+		"groups":        {K: []int{5000}, Rows: 100},
+		"-1 rounds":     {Rounds: -1},
+		"-1 iterations": {Iterations: -1},
+	} {
+		if err := o.Complete(); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	p := Plot([]benchfmt.Figure{{Case: "k=8", Setting: "float64", Ours: 1, Peer: PeerName, Theirs: 2}, {Case: "k=16", Setting: "float64", Ours: 2}, {Case: "odd"}})
+	if len(p.Series) != 2 || len(p.Series[0].Points) != 2 || p.Series[1].Name != "sklearn float64" {
+		t.Errorf("plot %+v", p)
+	}
+}
+
+func TestAgree(t *testing.T) {
+	a := outcome{Inertia: 100, Counts: []int64{500, 500}}
+	for _, tc := range []struct {
+		b     outcome
+		dtype string
+		ok    bool
+	}{
+		{outcome{Inertia: 100.00001, Counts: []int64{500, 500}}, "float64", true},
+		{outcome{Inertia: 100.1, Counts: []int64{500, 500}}, "float64", false},
+		{outcome{Inertia: 100, Counts: []int64{499, 501}}, "float64", false},
+		{outcome{Inertia: 100, Counts: []int64{500, 500, 0}}, "float64", false},
+		{outcome{Inertia: 100, Counts: []int64{499, 501}}, "float32", true},
+	} {
+		rows := 2000
+		if err := agree(a, tc.b, tc.dtype, rows); (err == nil) != tc.ok {
+			t.Errorf("%+v: %v", tc.b, err)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+"""scikit-learn's side of `millstream bench kmeans`, driven by JSON lines as internal/kmeansbench says: load, fit.
+
+    python bench_kmeans.py
+"""
+
+import json
+import sys
+import time
+
+import numpy
+from sklearn.cluster import KMeans
+
+
+def load(c):
+    x = numpy.fromfile(c["path"], dtype=c["type"]).reshape(c["features"], c["rows"])
+    return numpy.ascontiguousarray(x.T)
+
+
+def fit(x, c):
+    k = c["k"]
+    model = KMeans(k, init=x[:k].copy(), n_init=1, max_iter=c["iterations"], tol=0, algorithm="lloyd")
+    begin = time.perf_counter()
+    model.fit(x)
+    seconds = time.perf_counter() - begin
+    # In double precision, a part at a time: its own is a sum of the numbers' type.
+    inertia, centres = 0.0, model.cluster_centers_.astype("float64")
+    for at in range(0, len(x), 1 << 16):
+        part = x[at : at + (1 << 16)].astype("float64")
+        inertia += float(((part - centres[model.labels_[at : at + (1 << 16)]]) ** 2).sum())
+    return {"seconds": seconds, "inertia": inertia, "counts": numpy.bincount(model.labels_, minlength=k).tolist()}
+
+
+def main():
+    x = None
+    for line in sys.stdin:
+        c = json.loads(line)
+        try:
+            if c["op"] == "load":
+                x = load(c)
+                answer = {"rows": len(x)}
+            else:
+                answer = fit(x, c)
+        except Exception as e:  # noqa: BLE001
+            answer = {"error": repr(e)}
+        print(json.dumps(answer), flush=True)
+
+
+main()
