@@ -24,7 +24,7 @@ INTEROP_TIMEOUT ?= 20m
 SUITE_JOBS ?= 2
 SUITE_ARGS ?=
 
-.PHONY: help build demo test lint fuzz bench gpu-test-bundle ucx-matrix soak chaos interop dask-suite nightly sim-scale clean
+.PHONY: help build demo test lint fuzz bench gpu-test-bundle ucx-matrix test-rdma soak chaos interop dask-suite nightly sim-scale clean
 
 help: ## this list
 	@echo 'Millstream: make TARGET'
@@ -72,6 +72,9 @@ ucx-matrix: build ## one binary against every release of UCX, and each release t
 	@scripts/setup ucx all
 	@scripts/setup perftest
 	@MILLSTREAM_UCX_MATRIX=all $(RUN) go test -count=1 -v -timeout 60m ./tests/matrix/...
+
+test-rdma: build ## every operation over InfiniBand's rc where there is a device; says NOT RUN elsewhere
+	@$(RUN) scripts/test-rdma
 
 soak: ## the long form of every TestSoak, SOAK_TIME=10m each
 	@scripts/setup test

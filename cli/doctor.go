@@ -9,37 +9,74 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"go.millstream.dev/config"
 	"go.millstream.dev/internal/benchfmt"
 	"go.millstream.dev/internal/doctor"
 	"go.millstream.dev/internal/ucxenv"
+	"go.millstream.dev/secure"
 	"go.millstream.dev/ucx"
 )
 
 func doctorCommand() *cobra.Command {
 	var asJSON bool
 	var connections int
-	var python string
+	var python, size string
+	var pids []int
+	trust := serverFlags{role: secure.Client}
 	cmd := &cobra.Command{
-		Use:     "doctor",
+		Use:     "doctor [SCHEDULER]",
 		Short:   "Find what this machine lacks for fast communication, and how to fix it",
 		GroupID: groupStart,
 		Long: `Examines the machine and the process: UCX library, GPU, RDMA, containers, limits,
 UCX_* variables, Python. Every finding says what to do.
+
+With the address of a scheduler it measures the lanes between the workers of its
+cluster instead: which one each pair uses, how fast it is, and why not a faster
+one. With two --pid it tells what two processes share, such as those of two
+containers, seen from the host.
 
   ✓ right   · no faster lane here   ! slower or less safe   ✗ broken
 
 Exit code: 1 when there is a failure (✗), else 0.`,
 		Example: `  millstream doctor
   millstream doctor --connections 5000
+  millstream doctor tls://10.0.0.1:8786 --tls-dir certs
+  millstream doctor --pid 4711 --pid 4712
   millstream doctor --json | jq '.findings[] | select(.severity == "warn")'`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 && !strings.Contains(args[0], "://") {
+				return usagef("unexpected argument %q: the address of a scheduler has a scheme, such as tcp://", args[0])
+			}
+			return noArgs(nil, args[min(1, len(args)):])
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if connections < 0 {
 				return usagef("--connections must not be negative")
 			}
-			host := examinedHost(connections)
-			host.Python = examinedPython(cmd.Context(), python)
-			report := doctor.Examine(host)
+			var report doctor.Report
+			switch {
+			case len(pids) > 0 && (len(pids) != 2 || len(args) > 0):
+				return usagef("--pid: give two processes, and no scheduler")
+			case len(pids) > 0:
+				report = doctor.Between(doctor.ThisHost(), pids[0], pids[1])
+			case len(args) > 0:
+				bytes, err := config.ParseBytes(size)
+				if err != nil || bytes < 1<<10 || bytes > 1<<30 {
+					return usagef("--size %s: want 1KiB to 1GiB", size)
+				}
+				_, restore, err := trust.apply()
+				if err != nil {
+					return err
+				}
+				defer restore()
+				if report, err = examineCluster(cmd.Context(), args[0], bytes); err != nil {
+					return err
+				}
+			default:
+				host := examinedHost(connections)
+				host.Python = examinedPython(cmd.Context(), python)
+				report = doctor.Examine(host)
+			}
 			out := cmd.OutOrStdout()
 			var err error
 			if asJSON {
@@ -56,6 +93,9 @@ Exit code: 1 when there is a failure (✗), else 0.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	cmd.Flags().IntVar(&connections, "connections", 256, "peers this process is expected to talk to, for the open-file limit")
 	cmd.Flags().StringVar(&python, "python", "", "interpreter that the scheduler would use (default: found)")
+	cmd.Flags().IntSliceVar(&pids, "pid", nil, "two processes: tell what they share, and with it their lanes")
+	cmd.Flags().StringVar(&size, "size", "16MiB", "how much is moved between each two workers of a scheduler")
+	cmd.Flags().StringVar(&trust.tlsDir, "tls-dir", "", "folder with the certificates of the scheduler's cluster")
 	return cmd
 }
 

@@ -40,6 +40,7 @@ func (w *Worker) addHandlers() {
 	s.Handle("free_keys", w.freeKeys)
 	s.Handle(lane.Op, w.tellLanes)
 	rpc.Handle(s, task.ChannelOp, w.channel)
+	s.Handle(DiagnosisOp, w.diagnosis)
 	s.Handle("run", w.inPython(w.runOp, runsPython))
 	s.Handle("run_coroutine", w.inPython(w.runOp, runsPython))
 	s.Handle("actor_execute", w.inPython(w.actorExecute, w.isPythonActor))

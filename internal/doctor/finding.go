@@ -60,6 +60,7 @@ func Checks() []Check {
 		{"rdma", checkRDMA},
 		{"rdma-libraries", checkRDMALibraries},
 		{"gpudirect", checkGPUDirect},
+		{"bar1", checkBAR1},
 		{"namespaces", checkNamespaces},
 		{"ptrace-scope", checkPtrace},
 		{"dev-shm", checkSharedMemory},

@@ -100,7 +100,31 @@ func checkGPUDirect(h *Host) []Finding {
 			return one(OK, "GPUDirect RDMA: "+module+" is loaded", "", "")
 		}
 	}
-	return one(Warn, "GPU and RDMA device present, but nvidia_peermem is not loaded",
-		"GPU memory goes through host memory on its way to the network, unless kernel and UCX both support dma-buf.",
-		"run `modprobe nvidia_peermem` on the host")
+	if why := h.noDMABuf(); why != "" {
+		return one(Warn, "GPU and RDMA device present, but nvidia_peermem is not loaded",
+			"GPU memory goes through host memory on its way to the network: dma-buf, the other way, needs "+why+".",
+			"run `modprobe nvidia_peermem` on the host")
+	}
+	return one(OK, "GPUDirect RDMA: by dma-buf (kernel, driver and UCX have it)", "", "")
+}
+
+// noDMABuf says what is missing for network cards to reach GPU memory by dma-buf, "" if nothing
+// is.
+func (h *Host) noDMABuf() string {
+	var major, minor int
+	_, _ = fmt.Sscanf(h.read("proc/sys/kernel/osrelease"), "%d.%d", &major, &minor)
+	switch {
+	case major < 5 || major == 5 && minor < 12:
+		return "Linux 5.12"
+	case !strings.Contains(h.read("proc/driver/nvidia/version"), "Open Kernel Module"):
+		return "NVIDIA's open kernel modules"
+	case h.UCX == nil:
+		return "UCX"
+	}
+	major, minor = 0, 0
+	_, _ = fmt.Sscanf(h.UCX.Version, "%d.%d", &major, &minor)
+	if major < 1 || major == 1 && minor < 14 {
+		return "UCX 1.14"
+	}
+	return ""
 }

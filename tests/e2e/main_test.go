@@ -39,6 +39,10 @@ func TestMain(m *testing.M) {
 		"client":       program(clientProgram),
 		"local-cuda":   program(localCUDAProgram),
 		"client-by-go": program(clientByGo),
+		"serve-file":   program(serveByFile),
+		"call-file":    program(callByFile),
+		"serve-socket": program(serveBySocket),
+		"call-socket":  program(callBySocket),
 	})
 }
 

@@ -1,0 +1,66 @@
+package worker
+
+import (
+	"context"
+	"os"
+
+	"go.millstream.dev/internal/lane"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/ucx"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// DiagnosisOp asks a worker where it is and how its last transfers went. It has no arguments;
+// the answer is a Diagnosis.
+const DiagnosisOp = "millstream-diagnosis"
+
+// Diagnosis is what doctor asks a worker: which lanes there can be to another, and which was
+// used.
+type Diagnosis struct {
+	// Boot identifies the machine since its start, IPC and PID the namespaces of the process.
+	Boot string `rpc:"boot"`
+	IPC  string `rpc:"ipc"`
+	PID  string `rpc:"pid"`
+	// Lanes are the addresses of its data lanes; Trusted allows them to other machines.
+	Lanes   []string `rpc:"lanes"`
+	Trusted bool     `rpc:"trusted"`
+	// UCX says why libucp cannot be used, "" if it can.
+	UCX string `rpc:"ucx"`
+	// Transfers are the last ones, oldest first.
+	Transfers []TransferNote `rpc:"transfers"`
+}
+
+// TransferNote is a Transfer in short: where from or to, how, how much, how long in seconds.
+type TransferNote struct {
+	Peer     string  `rpc:"peer"`
+	Incoming bool    `rpc:"incoming"`
+	Lane     string  `rpc:"lane"`
+	Bytes    int64   `rpc:"bytes"`
+	Seconds  float64 `rpc:"seconds"`
+	Error    string  `rpc:"error"`
+}
+
+// told is how many transfers an answer has.
+const told = 64
+
+func (w *Worker) diagnosis(context.Context, *rpc.Request) (any, error) {
+	reason := ""
+	if err := ucx.Available(); err != nil {
+		reason = err.Error()
+	}
+	namespace := func(name string) string {
+		target, _ := os.Readlink("/proc/self/ns/" + name)
+		return target
+	}
+	all := w.Transfers()
+	notes := []any{}
+	for _, t := range all[max(0, len(all)-told):] {
+		notes = append(notes, msgpack.MapOf("peer", t.Peer, "incoming", t.Incoming, "lane", t.Lane, "bytes", t.Bytes, "seconds", t.Duration, "error", t.Error))
+	}
+	lanes := []any{}
+	for _, l := range w.Lanes() {
+		lanes = append(lanes, l)
+	}
+	return msgpack.MapOf("boot", lane.BootID(), "ipc", namespace("ipc"), "pid", namespace("pid"), "lanes", lanes,
+		"trusted", w.cfg.Lanes.Trusted, "ucx", reason, "transfers", notes), nil
+}
