@@ -58,7 +58,11 @@ func (s *Scheduler) noteComputation(code []byte) {
 		_, _ = rand.Read(b[:])
 		s.computations = append(s.computations, &computation{id: hex.EncodeToString(b[:]), start: s.now})
 	}
-	c := s.computations[len(s.computations)-1]
+	s.computations[len(s.computations)-1].add(code)
+}
+
+// add keeps a copy of code that is new.
+func (c *computation) add(code []byte) {
 	if code == nil || len(c.code) >= maxCodes || slices.ContainsFunc(c.code, func(o []byte) bool { return bytes.Equal(o, code) }) {
 		return
 	}
