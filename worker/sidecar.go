@@ -25,8 +25,7 @@ type sidecar struct {
 	current  *incarnation
 	starting *starting
 	closed   bool
-	failures int       // starts in a row that failed, and deaths soon after a start
-	began    time.Time // the last one
+	failures int // starts in a row that failed, and deaths soon after a start
 	plugins  []pyPlugin
 	handle   uint64 // the last one that was given out; even, as Python's own are odd
 	runs     map[uint64]*run
@@ -36,8 +35,9 @@ type sidecar struct {
 
 // incarnation is one life of the sidecar, with the values that live in it.
 type incarnation struct {
-	s *sidecar
-	p *pyproc.Process
+	s     *sidecar
+	p     *pyproc.Process
+	began time.Time // does not change once it is the current one
 
 	mu      sync.Mutex // owns all below
 	values  map[uint64]*pyValue
@@ -76,10 +76,12 @@ func (s *sidecar) running() *incarnation {
 // get returns the sidecar, which it starts if need be.
 func (s *sidecar) get(ctx context.Context) (*incarnation, error) {
 	s.mu.Lock()
-	if s.current != nil {
-		inc := s.current
-		s.mu.Unlock()
-		return inc, nil
+	if inc := s.current; inc != nil {
+		if !inc.p.Ending() {
+			s.mu.Unlock()
+			return inc, nil
+		}
+		s.current = nil // died follows; a task that comes meanwhile is not to go down with it
 	}
 	if s.closed {
 		s.mu.Unlock()
@@ -133,7 +135,8 @@ func (s *sidecar) start(st *starting, wait time.Duration) {
 	case s.closed:
 		err = errEnded
 	default:
-		s.current, s.began = inc, time.Now()
+		inc.began = time.Now()
+		s.current = inc
 	}
 	st.inc, st.err = inc, err
 	s.mu.Unlock()
@@ -207,7 +210,7 @@ func (s *sidecar) died(inc *incarnation) {
 	if s.current == inc {
 		s.current = nil
 	}
-	if time.Since(s.began) < quickDeath {
+	if time.Since(inc.began) < quickDeath {
 		s.failures++
 	} else {
 		s.failures = 0

@@ -1,8 +1,10 @@
 package worker_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -88,16 +90,16 @@ func (w *directed) finished(t testing.TB, key string) msgpack.Map {
 func (w *directed) hear1(t testing.TB, ops ...string) msgpack.Map {
 	t.Helper()
 	ctx := testContext(t)
+	var seen []string
 	for {
 		select {
 		case m := <-w.ops:
-			for _, op := range ops {
-				if m.GetString("op") == op {
-					return m
-				}
+			if slices.Contains(ops, m.GetString("op")) {
+				return m
 			}
+			seen = append(seen, fmt.Sprint(m))
 		case <-ctx.Done():
-			t.Fatalf("the worker did not say %v", ops)
+			t.Fatalf("the worker did not say %v, but %v", ops, seen)
 		}
 	}
 }

@@ -120,6 +120,19 @@ func (p *Process) Err() error {
 	}
 }
 
+// Ending tells whether the child is gone or going: it was killed, or its end was noticed. Calls fail from then on,
+// which is some time before Done.
+func (p *Process) Ending() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err != nil
+}
+
 // PID of the child.
 func (p *Process) PID() int { return p.pid }
 

@@ -126,7 +126,13 @@ func TestDeath(t *testing.T) {
 	if _, err := p.Call(ctx, "say", "some words\nthe last words", nil); err != nil {
 		t.Fatal(err)
 	}
+	if p.Ending() {
+		t.Error("a child that lives is ending")
+	}
 	_, err := p.Call(ctx, "exit", 7, nil)
+	if !p.Ending() {
+		t.Error("a call has failed, and the child is not said to end")
+	}
 	for _, err := range []error{err, <-sleeping} {
 		if !errors.Is(err, ErrExited) || !strings.Contains(err.Error(), "exit status 7; it last said: the last words") {
 			t.Errorf("got %v", err)
