@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 )
 
@@ -100,14 +101,15 @@ func (g *Group) Done() <-chan struct{} { return g.hub.done }
 
 // Err is nil while the group works; then a *RankError, or ErrClosed.
 func (g *Group) Err() error {
-	if err := g.hub.err(); err != nil {
-		return err
-	}
+	err := g.hub.err()
 	select {
 	case <-g.gone:
+		if err != nil {
+			return fmt.Errorf("%w; before that, %w", ErrClosed, err)
+		}
 		return ErrClosed
 	default:
-		return nil
+		return err
 	}
 }
 

@@ -1,0 +1,128 @@
+package collbench
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/internal/benchfmt"
+)
+
+// TestMain is also one of the ranks.
+func TestMain(m *testing.M) {
+	if os.Getenv("MILLSTREAM_COLLBENCH_RANK") != "" {
+		if err := Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
+			_, _ = os.Stderr.WriteString(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func rankStarter(ctx context.Context) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Env = append(cmd.Environ(), "MILLSTREAM_COLLBENCH_RANK=1")
+	return cmd
+}
+
+// TestRanks measures in real processes, in every setting, with small and large arrays.
+func TestRanks(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	o := Options{Ranks: 3, Sizes: []int64{4, 1 << 20}, Rounds: 1, RoundTime: time.Millisecond, Settings: SettingNames()}
+	if err := o.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	var all []Competitor
+	for _, s := range o.Settings {
+		all = append(all, Ours(s, rankStarter))
+	}
+	var got benchfmt.Figures
+	if err := Run(ctx, all, o, &got, nil); err != nil {
+		t.Fatal(err)
+	}
+	lanes := map[string]string{"shm": "shm+tcp", "ucx": "ucx", "tcp": "tcp"}
+	if len(got) != 6 {
+		t.Errorf("%d figures, want 6", len(got))
+	}
+	for _, f := range got {
+		if f.Ours <= 0 || f.Peer != "" || f.Lane != lanes[f.Setting] {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func fake(name, variant string, us float64) Competitor {
+	return Competitor{Name: name, Variant: variant, Setting: "shm", measure: func(_ context.Context, o Options) ([]line, error) {
+		var lines []line
+		for _, n := range o.Sizes {
+			lines = append(lines, line{Size: n, Micros: us})
+		}
+		return lines, nil
+	}}
+}
+
+// TestBestVariantHasTheBar: of a peer that runs in two ways the faster is compared with.
+func TestBestVariantHasTheBar(t *testing.T) {
+	o := Options{Sizes: []int64{8}, Rounds: 2}
+	if err := o.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	var got benchfmt.Figures
+	all := []Competitor{fake("", "", 10), fake(OpenMPI, "default", 20), fake(OpenMPI, "yield", 12), fake(Gloo, "", 25)}
+	if err := Run(context.Background(), all, o, &got, nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 3 || got[0].Bar != nil || got[1].Bar == nil || got[1].Mode != "yield" || got[2].Bar == nil {
+		t.Fatalf("%+v", got)
+	}
+	if met, known := got[2].Met(); !met || !known {
+		t.Errorf("10 against 25 is at least twice as fast: %+v", got[2])
+	}
+	plot := Plot(got, 4)
+	if len(plot.Series) != 4 || plot.Series[0].Name != "Millstream shm" || len(plot.Series[0].Points) != 1 {
+		t.Errorf("%+v", plot.Series)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, o := range []Options{{Ranks: -1}, {Sizes: []int64{3}}, {Settings: []string{"carrier pigeon"}}} {
+		if err := o.Complete(); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+	quick := Options{Quick: true}
+	if err := quick.Complete(); err != nil || quick.Rounds != 2 || len(quick.Sizes) != 5 || quick.Ranks != 4 {
+		t.Errorf("%+v, %v", quick, err)
+	}
+}
+
+func TestParseLines(t *testing.T) {
+	out := "a word of the launcher\n{\"size\":4,\"us\":1.5}\n{\"size\":8,\"us\":2}\n"
+	lines, err := parseLines([]byte(out), []int64{4, 8})
+	if err != nil || len(lines) != 2 || lines[0].Micros != 1.5 {
+		t.Errorf("%+v, %v", lines, err)
+	}
+	if _, err := parseLines([]byte(out), []int64{4}); err == nil {
+		t.Error("a result too many is accepted")
+	}
+	if _, err := parseLines([]byte(out), []int64{8, 4}); err == nil {
+		t.Error("results of other sizes are accepted")
+	}
+}
+
+func TestMissingPeersAreNamed(t *testing.T) {
+	t.Setenv("MILLSTREAM_OPENMPI", "")
+	t.Setenv("MILLSTREAM_TORCH_PYTHON", "")
+	root := t.TempDir()
+	if _, err := FindOpenMPI(root); err == nil || !strings.Contains(err.Error(), "scripts/setup collectives") {
+		t.Error(err)
+	}
+	if _, err := FindGloo(root); err == nil || !strings.Contains(err.Error(), "scripts/setup collectives") {
+		t.Error(err)
+	}
+}

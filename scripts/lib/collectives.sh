@@ -1,0 +1,69 @@
+# shellcheck shell=bash
+# Open MPI and Gloo (of torch), the peers of `millstream bench allreduce`: Debian's packages, unpacked under .local.
+
+# unpack_debian FOLDER PACKAGE...: the packages and what they need and the system lacks. Nothing is installed.
+unpack_debian() {
+	local dest=$1 tmp names deb
+	shift
+	have apt-get && have dpkg || die "Debian's packages cannot be fetched here" "run it on Debian or Ubuntu"
+	names=$(apt-get install -y -q --no-install-recommends --print-uris "$@" 2>/dev/null | sed -n "s/^'[^']*' \([^_]*\)_.*/\1/p")
+	[ -n "$names" ] || die "the packages $* are not known, or installed already" "apt-get update"
+	tmp=$(mktemp -d "$LOCAL/.debs.XXXXXX")
+	# shellcheck disable=SC2086 # a list of names
+	(cd "$tmp" && quietly apt.log apt-get download -q $names) || die "$* could not be fetched" "read the lines above; a Debian mirror must be reachable"
+	rm -rf "$dest"
+	mkdir -p "$dest"
+	for deb in "$tmp"/*.deb; do
+		dpkg -x "$deb" "$dest"
+	done
+	rm -rf "$tmp"
+}
+
+# setup_openmpi: .local/openmpi/{mpirun,bench_allreduce}.
+setup_openmpi() {
+	local dest=$LOCAL/openmpi source=$ROOT/tests/interop/peers/bench_allreduce.c stamp lib
+	stamp=$(stamp_of "$(cat "$source" "$ROOT/scripts/lib/collectives.sh")")
+	if stamp_ok openmpi "$stamp" && [ -x "$dest/bench_allreduce" ]; then
+		return 0
+	fi
+	say "setup: Open MPI into ${dest#"$ROOT"/} (some 100 MB, once)"
+	unpack_debian "$dest" openmpi-bin libopenmpi-dev
+	lib=$(dirname "$(find "$dest/usr/lib" -name 'libmpi.so.40' | head -n 1)")
+	cat >"$dest/mpirun" <<-E
+		#!/bin/sh
+		# Open MPI has the places of its parts compiled in; here they are.
+		export OPAL_PREFIX=$dest/usr OPAL_BINDIR=$dest/usr/bin OPAL_LIBDIR=$lib OPAL_PKGLIBDIR=$lib/openmpi/lib/openmpi3
+		export OPAL_DATADIR=$dest/usr/share OPAL_PKGDATADIR=$dest/usr/share/openmpi OPAL_SYSCONFDIR=$dest/etc
+		export PMIX_INSTALL_PREFIX=$lib/pmix2 LD_LIBRARY_PATH=$lib:$lib/openmpi/lib
+		export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+		exec $dest/usr/bin/mpirun.openmpi --oversubscribe "\$@"
+	E
+	chmod +x "$dest/mpirun"
+	quietly openmpi.log "${CC:-gcc}" -O2 -I"$lib/openmpi/include" "$source" -o "$dest/bench_allreduce" \
+		-L"$lib/openmpi/lib" -L"$lib" -lmpi -Wl,-rpath-link,"$lib" -Wl,--allow-shlib-undefined ||
+		die "Open MPI's benchmark does not compile" "read the lines above"
+	quietly openmpi.log "$dest/mpirun" -n 2 "$dest/bench_allreduce" 0.01 4096 || die "Open MPI is unpacked but does not run" "read the lines above"
+	stamp_put openmpi "$stamp"
+}
+
+# setup_gloo: .local/torch/bin/python, an interpreter with Debian's torch, which is built for the processor alone.
+setup_gloo() {
+	local dest=$LOCAL/torch stamp lib
+	stamp=$(stamp_of "$(cat "$ROOT/scripts/lib/collectives.sh")")
+	if stamp_ok torch "$stamp" && [ -x "$dest/bin/python" ]; then
+		return 0
+	fi
+	say "setup: torch with Gloo into ${dest#"$ROOT"/} (some 600 MB, once)"
+	unpack_debian "$dest" python3-torch
+	lib=$(dirname "$(find "$dest/usr/lib" -name 'libgloo.so*' | head -n 1)")
+	mkdir -p "$dest/bin"
+	cat >"$dest/bin/python" <<-E
+		#!/bin/sh
+		export LD_LIBRARY_PATH=$lib:$lib/blas:$lib/lapack:$dest/usr/lib PYTHONPATH=$dest/usr/lib/python3/dist-packages
+		exec /usr/bin/python3 "\$@"
+	E
+	chmod +x "$dest/bin/python"
+	quietly torch.log "$dest/bin/python" -c 'import torch.distributed as d; assert d.is_gloo_available()' ||
+		die "torch is unpacked but does not work" "read the lines above"
+	stamp_put torch "$stamp"
+}
