@@ -57,6 +57,7 @@ For figures to compare with, use ` + "`millstream bench`" + `.`,
 	cmd.Flags().StringSliceVar(&f.lanes, "lane", nil, "lanes: "+strings.Join(ucxbench.SettingNames, ", ")+" (default: all that this machine has)")
 	cmd.Flags().StringVar(&f.sizes, "size", demoSizes, "message sizes")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object per figure and line, as `bench` does")
+	cmd.AddCommand(demoCliqueCommand())
 	return cmd
 }
 

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/clique"
+	"go.millstream.dev/clique/native"
+	"go.millstream.dev/cluster"
+)
+
+type demoCliqueFlags struct {
+	scheduler string
+	workers   int
+	rows      int
+	algorithm string
+}
+
+func demoCliqueCommand() *cobra.Command {
+	f := demoCliqueFlags{workers: 4, rows: 1_000_000}
+	cmd := &cobra.Command{
+		Use:   "clique",
+		Short: "Workers of a cluster reduce a frame across their ranks",
+		Long: `Forms a clique of the Millstream workers of a cluster and does what native
+algorithms do there: partitions on the workers, local sums, a collective reduce
+across the ranks, and the result as partitions again. Every total is checked.
+
+Without --scheduler it starts a cluster on this machine. With it, the scheduler
+may be Millstream's or Dask's; its Millstream workers become the ranks.
+
+--algorithm runs a function of a shared library instead of Go's, which the
+workers find in the folders of their MILLSTREAM_NATIVE_PATH.`,
+		Example: `  millstream demo clique
+  millstream demo clique --scheduler tcp://10.0.0.1:8786
+  millstream demo clique --algorithm libsums.so:sums`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&f.scheduler, "scheduler", "", "address of a running scheduler (default: a cluster here)")
+	cmd.Flags().IntVar(&f.workers, "workers", f.workers, "workers of the cluster that is started here")
+	cmd.Flags().IntVar(&f.rows, "rows", f.rows, "rows of each rank's partition")
+	cmd.Flags().StringVar(&f.algorithm, "algorithm", "", "library.so:name of a native algorithm (default: Go's)")
+	return cmd
+}
+
+var (
+	// demoPart makes the partition of a rank: consecutive numbers, and ones.
+	demoPart = client.Func2("millstream.demo.clique.part", func(_ context.Context, rank, rows int) ([][]float64, error) {
+		x, y := make([]float64, rows), make([]float64, rows)
+		for i := range rows {
+			x[i], y[i] = float64(rank*rows+i), 1
+		}
+		return [][]float64{x, y}, nil
+	})
+	// demoSums is the algorithm: local sums, a reduce to rank 0, one row of totals there.
+	demoSums = clique.Func("millstream.demo.clique.sums", func(ctx context.Context, r *clique.Rank, columns [][]float64) ([][]float64, error) {
+		sums := make([]float64, len(columns))
+		for c, column := range columns {
+			for _, x := range column {
+				sums[c] += x
+			}
+		}
+		if err := clique.Reduce(ctx, r, sums, sums, clique.Sum, 0); err != nil || r.Rank() != 0 {
+			return nil, err
+		}
+		out := make([][]float64, len(sums))
+		for i := range sums {
+			out[i] = sums[i : i+1]
+		}
+		return out, nil
+	})
+)
+
+func (f *demoCliqueFlags) run(ctx context.Context, out io.Writer) error {
+	if f.workers < 1 || f.rows < 1 {
+		return usagef("--workers and --rows: at least 1")
+	}
+	c, done, err := f.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	workers, err := goWorkers(ctx, c)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	q, err := clique.Form(ctx, c, clique.Options{Name: "demo", Workers: workers})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = q.Dissolve(context.WithoutCancel(ctx)) }()
+	fmt.Fprintf(out, "1. a clique of %d ranks, formed in %v, over %s\n", q.Size(), time.Since(begin).Round(time.Millisecond), q.Backend())
+	for _, m := range q.Members() {
+		fmt.Fprintf(out, "   rank %d  %s\n", m.Rank, m.Worker)
+	}
+	parts := make([]client.Arg[[][]float64], q.Size())
+	for i, m := range q.Members() {
+		parts[i] = demoPart.Submit(ctx, c, client.Val(i), client.Val(f.rows), client.Workers(m.Worker))
+	}
+	fmt.Fprintf(out, "2. a frame: %d partitions of %d rows, one on each rank's worker\n", q.Size(), f.rows)
+	begin = time.Now()
+	results, err := f.submit(ctx, q, parts)
+	if err != nil {
+		return err
+	}
+	if err := q.Wait(ctx, "the algorithm", client.Futures(results)); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "3. local sums and a reduce across the ranks: %v\n", time.Since(begin).Round(time.Millisecond))
+	frame, err := client.Gather(ctx, results)
+	if err != nil {
+		return err
+	}
+	n := float64(q.Size() * f.rows)
+	totals := frame[0]
+	if len(totals) != 2 || len(totals[0]) != 1 || totals[0][0] != n*(n-1)/2 || totals[1][0] != n {
+		return fmt.Errorf("the totals are %v, they must be %.0f and %.0f", totals, n*(n-1)/2, n)
+	}
+	fmt.Fprintf(out, "4. a frame of one row on rank 0: x %.0f, y %.0f (checked)\n", totals[0][0], totals[1][0])
+	return nil
+}
+
+// submit starts the algorithm on all ranks.
+func (f *demoCliqueFlags) submit(ctx context.Context, q *clique.Clique, parts []client.Arg[[][]float64]) ([]*client.Future[[][]float64], error) {
+	if f.algorithm == "" {
+		return demoSums.Submit(ctx, q, parts)
+	}
+	return native.Submit(ctx, q, f.algorithm, "", parts)
+}
+
+// connect connects to the scheduler, or starts a cluster.
+func (f *demoCliqueFlags) connect(ctx context.Context) (*client.Client, func(), error) {
+	if f.scheduler != "" {
+		c, err := cluster.Connect(ctx, f.scheduler)
+		if err != nil {
+			return nil, nil, err
+		}
+		return c, func() { _ = c.Close(context.WithoutCancel(ctx)) }, nil
+	}
+	k, err := cluster.Local(ctx, cluster.Options{Workers: f.workers, Threads: 1})
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := k.Client(ctx)
+	if err != nil {
+		_ = k.Close()
+		return nil, nil, err
+	}
+	return c, func() {
+		_ = c.Close(context.WithoutCancel(ctx))
+		_ = k.Close()
+	}, nil
+}
+
+// goWorkers are the workers of a cluster that can be ranks: Dask's own cannot.
+func goWorkers(ctx context.Context, c *client.Client) ([]string, error) {
+	all, err := c.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for address, w := range all {
+		if _, ok := w.Resources["go"]; ok {
+			out = append(out, address)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("the cluster has no Millstream worker: start some with `millstream worker ADDRESS`")
+	}
+	return out, nil
+}
