@@ -14,9 +14,10 @@ Modules whose name begins with an underscore, and the materialiser, service and 
 Millstream's own Python children.
 """
 
+from .clique import Clique, CliqueError, clique
 from .install import Installed, install, install_async
 from .stubs import GoFunction, go, go_name
 
 __version__ = "0.1.0"
 
-__all__ = ["GoFunction", "Installed", "__version__", "go", "go_name", "install", "install_async"]
+__all__ = ["Clique", "CliqueError", "GoFunction", "Installed", "__version__", "clique", "go", "go_name", "install", "install_async"]
