@@ -2,12 +2,13 @@ package scheduler
 
 import "time"
 
-// Bounds of what a worker can say of a result. Sizes are added up over all tasks, and times
+// Bounds of what a worker can say of results and transfers. Sizes are added up over all tasks, and times
 // become estimates for those of the same kind: one worker's nonsense must not become
 // everybody's.
 const (
 	maxResult = 1 << 50         // bytes
 	maxTime   = 100 * 24 * 3600 // seconds
+	maxRate   = 1e14            // bytes per second
 )
 
 // believedSize is the size of a result as far as it can be: -1 is not known. It runs in the
@@ -27,6 +28,16 @@ func (s *Scheduler) believedTime(w *worker, seconds float64) time.Duration {
 		seconds = maxTime
 	}
 	return time.Duration(seconds * float64(time.Second))
+}
+
+// believedRate is the bandwidth that a worker has measured, as far as it can be: 0 is not
+// known. It runs in the loop.
+func (s *Scheduler) believedRate(w *worker, rate float64) float64 {
+	if rate >= 0 && rate <= maxRate {
+		return rate
+	}
+	s.doubt(w, "bandwidth", rate)
+	return 0
 }
 
 // doubt names a worker in the log, once.

@@ -75,7 +75,8 @@ func (s *Scheduler) heartbeat(w *worker, metrics any, executing []state.Executin
 		if b, ok := m.Get("bandwidth"); ok {
 			d, _ := b.(msgpack.Map)
 			total, _ := d.Get("total")
-			ev.Bandwidth, _ = number(total)
+			rate, _ := number(total)
+			ev.Bandwidth = s.believedRate(w, rate)
 		}
 	}
 	s.apply(ev)

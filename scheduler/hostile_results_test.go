@@ -39,6 +39,13 @@ func TestHostileFigures(t *testing.T) {
 		c.expectKey("key-in-memory", key)
 	}
 	w.send(msgpack.MapOf("op", "add-keys", "keys", names("absurd-0"), "nbytes", []any{int64(math.MaxInt64)}, "stimulus_id", "x"))
+	for _, rate := range []float64{math.Inf(1), math.NaN(), -1, 1e300} {
+		w.call("heartbeat_worker", "address", w.address, "now", now, "metrics", msgpack.MapOf("bandwidth", msgpack.MapOf("total", rate), "memory", int64(math.MinInt64)))
+	}
+	bandwidth, err := ask(t.Context(), s, func() (float64, error) { return s.state.Bandwidth(), nil })
+	if err != nil || !(bandwidth > 0 && bandwidth <= maxRate) {
+		t.Errorf("the bandwidth is %v, %v", bandwidth, err)
+	}
 	honest()
 	if !log.has("worker=" + w.address + " nbytes=") {
 		t.Error("the log does not name the worker")
@@ -63,8 +70,9 @@ func TestHostileData(t *testing.T) {
 	s, log, honest := hostile(t)
 	w := join(t, s, "liar")
 	c := connect(t, s, "c")
-	c.submit([]node{{key: "mine", spec: "m", notes: onlyOn("liar")}, {key: "theirs", spec: "t", notes: onlyOn("honest")}}, "mine", "theirs")
+	c.submit([]node{{key: "mine", spec: "m", notes: onlyOn("liar")}})
 	c.expectKey("key-in-memory", "mine")
+	c.submit([]node{{key: "theirs", spec: "t", notes: onlyOn("honest")}})
 	c.expectKey("key-in-memory", "theirs")
 	answer := func(v any) rpc.Handler {
 		return func(ctx context.Context, r *rpc.Request) (any, error) {

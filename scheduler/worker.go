@@ -61,6 +61,7 @@ type registration struct {
 // registerWorker takes a worker in. The comm becomes its stream for as long as it lives.
 // Workers do not ask for a reply, but wait for one: errors are said by hand.
 func (s *Scheduler) registerWorker(ctx context.Context, r *rpc.Request) (any, error) {
+	arrived := time.Now()
 	var in registration
 	err := r.Args(&in)
 	var w *worker
@@ -81,6 +82,9 @@ func (s *Scheduler) registerWorker(ctx context.Context, r *rpc.Request) (any, er
 	if err != nil {
 		return rpc.NoReply, s.refuse(ctx, r.Comm, err)
 	}
+	// Dask's workers set their clocks by this, taken to be the middle of their wait. The first
+	// registration may have waited for Python to be found.
+	reply.Set("time", seconds(arrived.Add(time.Since(arrived)/2)))
 	err = s.say(ctx, r.Comm, reply)
 	st.out.start()
 	if err == nil {
