@@ -5,7 +5,9 @@
 unpack_debian() {
 	local dest=$1 tmp names deb
 	shift
-	have apt-get && have dpkg || die "Debian's packages cannot be fetched here" "run it on Debian or Ubuntu"
+	if ! have apt-get || ! have dpkg; then
+		die "Debian's packages cannot be fetched here" "run it on Debian or Ubuntu"
+	fi
 	names=$(apt-get install -y -q --no-install-recommends --print-uris "$@" 2>/dev/null | sed -n "s/^'[^']*' \([^_]*\)_.*/\1/p")
 	[ -n "$names" ] || die "the packages $* are not known, or installed already" "apt-get update"
 	tmp=$(mktemp -d "$LOCAL/.debs.XXXXXX")

@@ -1,0 +1,52 @@
+package collective_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.millstream.dev/comm"
+	_ "go.millstream.dev/comm/inproc"
+	"go.millstream.dev/internal/collective"
+)
+
+// Two ranks of one process add up what they have.
+func Example() {
+	ctx := context.Background()
+	l, err := comm.Listen(ctx, "inproc://", comm.ListenConfig{})
+	if err != nil {
+		panic(err)
+	}
+	defer l.Close()
+	dialled, err := comm.Dial(ctx, l.ContactAddr(), comm.DialConfig{})
+	if err != nil {
+		panic(err)
+	}
+	accepted, err := l.Accept(ctx)
+	if err != nil {
+		panic(err)
+	}
+	rank := func(r int, peers []comm.Comm) {
+		t, err := collective.NewComm(r, peers)
+		if err != nil {
+			panic(err)
+		}
+		g, err := collective.New(ctx, t, collective.Config{})
+		if err != nil {
+			panic(err)
+		}
+		defer g.Close()
+		x := []float32{1, float32(10 * r)}
+		if err := g.AllReduce(ctx, collective.View(x), collective.View(x), collective.Float32, collective.Sum); err != nil {
+			panic(err)
+		}
+		if r == 0 {
+			fmt.Println(x)
+		}
+	}
+	var both sync.WaitGroup
+	both.Go(func() { rank(0, []comm.Comm{nil, dialled}) })
+	both.Go(func() { rank(1, []comm.Comm{accepted, nil}) })
+	both.Wait()
+	// Output: [2 10]
+}
