@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"go.millstream.dev/internal/daskver"
 )
 
 // setting is what the tests run under, as package tests/dask/rig reads it from the environment.
@@ -45,7 +47,7 @@ func (s setting) skip() string {
 }
 
 func (s setting) old() bool {
-	return s.release != "" && slices.Compare(strings.Split(s.release, "."), strings.Split(firstScheduler, ".")) < 0
+	return s.release != "" && daskver.Compare(s.release, firstScheduler) < 0
 }
 
 // roles are the columns of the table: the beginnings of the tests' names.
