@@ -94,6 +94,9 @@ func (p *Pool) markOf(a *arena) (Event, error) {
 	p.mu.Unlock()
 	e, err := a.stream.Mark()
 	p.mu.Lock()
+	if a.last != nil { // it was closed meanwhile, or before
+		return a.last, nil
+	}
 	if err != nil {
 		a.stranded = true
 		return nil, err
@@ -181,8 +184,15 @@ func (a *arena) released() {
 func (p *Pool) settle(list []*chunk, home *arena) {
 	p.checking -= len(list)
 	for _, c := range list {
+		if home.last != nil { // the stream was closed meanwhile: nobody looks there any more
+			p.quarantine(c, append(slices.Clone(c.after), home.last))
+			continue
+		}
 		c.home = home
 		p.free(c)
+	}
+	if home.last != nil {
+		p.kick()
 	}
 	p.serve()
 }
@@ -195,6 +205,7 @@ func (p *Pool) untake(c *chunk, from *arena) {
 	p.stats.Allocs--
 	c.home, c.view = from, nil
 	p.free(c)
+	p.kick()
 }
 
 // inOrder makes the stream that has taken c wait for the other users of its memory.
@@ -256,6 +267,9 @@ func (p *Pool) evacuate() (moved bool) {
 			p.quarantine(c, append(slices.Clone(c.after), mark))
 		}
 		moved = moved || len(list) > 0
+	}
+	if moved {
+		p.kick() // who waited for a release has to poll now
 	}
 	return moved
 }
