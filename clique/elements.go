@@ -25,11 +25,11 @@ const (
 	Float64  = collective.Float64
 )
 
-// F16 is an IEEE 754 number of 16 bits, BF16 the upper half of a float32; both as their bits.
-type (
-	F16  = collective.F16
-	BF16 = collective.BF16
-)
+// F16 is an IEEE 754 number of 16 bits, as its bits.
+type F16 = collective.F16
+
+// BF16 is the upper half of a float32, as its bits.
+type BF16 = collective.BF16
 
 // Number is what slices of elements may hold, F16 and BF16 among them.
 type Number = collective.Number

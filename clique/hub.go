@@ -175,14 +175,6 @@ func (h *hub) dissolve(id string) stateReply {
 	return out
 }
 
-func (h *hub) state(id string) stateReply {
-	s, err := h.session(id)
-	if err != nil {
-		return stateReply{Failed: -1}
-	}
-	return s.state()
-}
-
 var (
 	errDissolved = errors.New("the clique was dissolved")
 	errExpired   = errors.New("nobody used the clique for too long")

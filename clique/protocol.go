@@ -90,9 +90,6 @@ var (
 	dissolveFn = remote("millstream.clique.dissolve", func(_ context.Context, h *hub, in idRequest) (stateReply, error) {
 		return h.dissolve(in.ID), nil
 	})
-	stateFn = remote("millstream.clique.state", func(_ context.Context, h *hub, in idRequest) (stateReply, error) {
-		return h.state(in.ID), nil
-	})
 )
 
 // remote registers a function that is given the worker's hub.
