@@ -234,7 +234,7 @@ func choose(wanted Backend, ranks []prepared) (Backend, error) {
 	apart := slices.ContainsFunc(ranks, func(r prepared) bool { return r.Boot == "" || r.Boot != ranks[0].Boot })
 	for _, r := range ranks {
 		why := r.NoUCX
-		if why == "" && len(r.Address) == 0 {
+		if why == "" && len(r.UCX.Address) == 0 {
 			why = "it has no UCX address"
 		}
 		if why == "" && apart && !r.Trusted {

@@ -109,11 +109,11 @@ func (h *hub) prepare(_ context.Context, in prepareRequest) (prepared, error) {
 	case !h.host.Lanes:
 		out.NoUCX = "the worker has no lane for data (--lanes=none, or no libucp was found)"
 	default:
-		w, address, err := h.ucx.worker()
+		w, contact, err := h.ucx.worker()
 		if err != nil {
 			out.NoUCX = err.Error()
 		} else {
-			s.worker, out.Address = w, address
+			s.worker, out.UCX = w, contact
 		}
 	}
 	if err := h.add(s, in.Keep); err != nil {
@@ -204,30 +204,30 @@ type ucxContext struct {
 }
 
 // worker is a UCX worker for one clique, as UCX matches messages by worker.
-func (u *ucxContext) worker() (*ucx.Worker, ucx.WorkerAddress, error) {
+func (u *ucxContext) worker() (*ucx.Worker, ucx.Contact, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
-		return nil, nil, task.ErrHostClosed
+		return nil, ucx.Contact{}, task.ErrHostClosed
 	}
 	if u.ctx == nil {
 		// Without streams UCX does not bound how many endpoints two workers may make.
 		c, err := ucx.NewContext(ucx.Config{Name: "millstream-clique", Features: ucx.AllFeature &^ ucx.Stream})
 		if err != nil {
-			return nil, nil, err
+			return nil, ucx.Contact{}, err
 		}
 		u.ctx = c
 	}
 	w, err := u.ctx.NewWorker(ucx.WorkerConfig{})
 	if err != nil {
-		return nil, nil, err
+		return nil, ucx.Contact{}, err
 	}
-	address, err := w.Address()
+	contact, err := w.Contact()
 	if err != nil {
 		_ = w.Close()
-		return nil, nil, err
+		return nil, ucx.Contact{}, err
 	}
-	return w, address, nil
+	return w, contact, nil
 }
 
 func (u *ucxContext) close() {

@@ -3,6 +3,8 @@ package clique
 import (
 	"strings"
 	"testing"
+
+	"go.millstream.dev/ucx"
 )
 
 func TestOrder(t *testing.T) {
@@ -43,11 +45,11 @@ func TestDescribe(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	here := prepared{Member: Member{Worker: "w"}, Boot: "a", Address: []byte{1}}
+	here := prepared{Member: Member{Worker: "w"}, Boot: "a", UCX: ucx.Contact{Address: []byte{1}}}
 	there, trusted, none := here, here, here
 	there.Boot = "b"
 	trusted.Trusted = true
-	none.Address, none.NoUCX = nil, "no libucp"
+	none.UCX.Address, none.NoUCX = nil, "no libucp"
 	far := there
 	far.Trusted = true
 	for _, tc := range []struct {

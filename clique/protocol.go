@@ -35,9 +35,9 @@ type prepared struct {
 	// Boot identifies the machine, Trusted tells that lanes may leave it.
 	Boot    string `json:"boot,omitempty"`
 	Trusted bool   `json:"trusted,omitempty"`
-	// Address is that of a UCX worker for this clique alone. Without one, NoUCX says why.
-	Address ucx.WorkerAddress `json:"address,omitempty"`
-	NoUCX   string            `json:"no_ucx,omitempty"`
+	// UCX is how to reach a UCX worker for this clique alone. Without one, NoUCX says why.
+	UCX   ucx.Contact `json:"ucx,omitzero"`
+	NoUCX string      `json:"no_ucx,omitempty"`
 	// Functions is the hash of the worker's functions.
 	Functions string `json:"functions,omitempty"`
 }

@@ -252,7 +252,7 @@ func (s *session) start(ctx context.Context, rank int, peers []comm.Comm, in for
 		}
 		addresses := make([]ucx.WorkerAddress, len(in.Ranks))
 		for i, r := range in.Ranks {
-			addresses[i] = r.Address
+			addresses[i] = w.Route(r.UCX)
 		}
 		if t, err = collective.NewUCX(ctx, t, w, addresses); err != nil {
 			return nil, err

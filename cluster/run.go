@@ -74,8 +74,11 @@ func (s *WorkerSpec) lane(log *slog.Logger) string {
 		return ""
 	}
 	host := "127.0.0.1"
-	if h, _, err := comm.AddressHostPort(s.Listen); s.LanesTrusted && err == nil && h != "" {
-		host = h
+	if s.LanesTrusted { // they may leave the machine; without a host the worker takes the one that it is known by
+		host = ""
+		if h, _, err := comm.AddressHostPort(s.Listen); err == nil {
+			host = h
+		}
 	}
 	return "ucxx://" + net.JoinHostPort(host, "0")
 }

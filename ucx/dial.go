@@ -92,7 +92,7 @@ func (w *Worker) attach(ctx context.Context, conn net.Conn, peer string) (*Endpo
 	w.lines[l.local] = l
 	w.mu.Unlock()
 	mode := ErrorPeer
-	addr := theirs.route(w.ctx.lib)
+	addr := w.Route(theirs.contact)
 	ep, err := w.paired(ctx, conn, mine, theirs, addr, func() (*Endpoint, error) {
 		return w.connect(addr, &EndpointConfig{Name: peer, Errors: &mode}, l)
 	})
@@ -112,22 +112,14 @@ func (w *Worker) attach(ctx context.Context, conn net.Conn, peer string) (*Endpo
 
 // hello describes this side.
 func (w *Worker) hello(l *lifeline) (*hello, error) {
-	addr, err := w.Address()
+	contact, err := w.Contact()
 	if err != nil {
 		return nil, err
 	}
 	var n [8]byte
 	_, _ = rand.Read(n[:])
 	l.local = binary.LittleEndian.Uint64(n[:]) | 1
-	netAddr, err := w.NetAddress()
-	if err != nil {
-		netAddr = nil // no network device: a namespace without interfaces
-	}
-	lib := w.ctx.lib
-	h := &hello{
-		version: lineVersion, min: lineMinVersion, number: l.local, name: w.name(), address: addr,
-		netAddress: netAddr, major: uint16(lib.Major), minor: uint16(lib.Minor),
-	}
+	h := &hello{version: lineVersion, min: lineMinVersion, number: l.local, name: w.name(), contact: contact}
 	if w.ctx.cfg.Features&ActiveMsg != 0 {
 		if _, err := w.openInbox(amControl, w.control); err != nil {
 			return nil, err

@@ -53,14 +53,14 @@ const (
 )
 
 // Handshake: magic, version, oldest version understood, features, number of this end,
-// release of UCX (major, minor), lengths of name, address and network-only address,
-// and those three.
+// release of UCX (major, minor), home (see Contact), lengths of name, address and
+// network-only address, and those three.
 const (
 	lineMagic      = "MSUX"
-	lineVersion    = 1
-	lineMinVersion = 1
+	lineVersion    = 2
+	lineMinVersion = 2
 	maxPeerName    = 256
-	helloFixed     = 4 + 2 + 2 + 4 + 8 + 2 + 2 + 2 + 4 + 4
+	helloFixed     = 4 + 2 + 2 + 4 + 8 + 2 + 2 + 8 + 2 + 4 + 4
 	// writeTimeout bounds a notice: a peer that does not read 64 one-byte notices is as good as dead.
 	writeTimeout = time.Second
 )
@@ -75,20 +75,18 @@ type hello struct {
 	version, min uint16
 	features     uint32
 	number       uint64
-	major, minor uint16 // UCX
 	name         string
-	address      WorkerAddress
-	netAddress   WorkerAddress // for a peer whose shared memory speaks another language
+	contact      Contact
 }
 
 func (h *hello) append(b []byte) ([]byte, error) {
-	addr, err := h.address.MarshalBinary()
+	addr, err := h.contact.Address.MarshalBinary()
 	if err != nil {
 		return nil, err
 	}
 	var netAddr []byte
-	if len(h.netAddress) > 0 {
-		if netAddr, err = h.netAddress.MarshalBinary(); err != nil {
+	if len(h.contact.Net) > 0 {
+		if netAddr, err = h.contact.Net.MarshalBinary(); err != nil {
 			return nil, err
 		}
 	}
@@ -98,8 +96,9 @@ func (h *hello) append(b []byte) ([]byte, error) {
 	b = binary.LittleEndian.AppendUint16(b, h.min)
 	b = binary.LittleEndian.AppendUint32(b, h.features)
 	b = binary.LittleEndian.AppendUint64(b, h.number)
-	b = binary.LittleEndian.AppendUint16(b, h.major)
-	b = binary.LittleEndian.AppendUint16(b, h.minor)
+	b = binary.LittleEndian.AppendUint16(b, h.contact.Major)
+	b = binary.LittleEndian.AppendUint16(b, h.contact.Minor)
+	b = binary.LittleEndian.AppendUint64(b, h.contact.Home)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(name)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(addr)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(netAddr)))
@@ -120,10 +119,10 @@ func readHello(r io.Reader) (*hello, error) {
 	h := &hello{
 		version: binary.LittleEndian.Uint16(fixed[4:]), min: binary.LittleEndian.Uint16(fixed[6:]),
 		features: binary.LittleEndian.Uint32(fixed[8:]), number: binary.LittleEndian.Uint64(fixed[12:]),
-		major: binary.LittleEndian.Uint16(fixed[20:]), minor: binary.LittleEndian.Uint16(fixed[22:]),
+		contact: Contact{Major: binary.LittleEndian.Uint16(fixed[20:]), Minor: binary.LittleEndian.Uint16(fixed[22:]), Home: binary.LittleEndian.Uint64(fixed[24:])},
 	}
-	nameLen := int(binary.LittleEndian.Uint16(fixed[24:]))
-	addrLen, netLen := int(binary.LittleEndian.Uint32(fixed[26:])), int(binary.LittleEndian.Uint32(fixed[30:]))
+	nameLen := int(binary.LittleEndian.Uint16(fixed[32:]))
+	addrLen, netLen := int(binary.LittleEndian.Uint32(fixed[34:])), int(binary.LittleEndian.Uint32(fixed[38:]))
 	if h.min > lineVersion || h.version < lineMinVersion {
 		return nil, fmt.Errorf("ucx: the peer speaks handshake versions %d to %d, this side %d to %d; upgrade the older one", h.min, h.version, lineMinVersion, lineVersion)
 	}
@@ -136,22 +135,11 @@ func readHello(r io.Reader) (*hello, error) {
 	}
 	h.name = string(rest[:nameLen])
 	if netLen > 0 {
-		if err := h.netAddress.UnmarshalBinary(rest[nameLen+addrLen:]); err != nil {
+		if err := h.contact.Net.UnmarshalBinary(rest[nameLen+addrLen:]); err != nil {
 			return nil, err
 		}
 	}
-	return h, h.address.UnmarshalBinary(rest[nameLen : nameLen+addrLen])
-}
-
-// route picks the address to connect with. The shared memory of UCX up to 1.15 and
-// from 1.16 on do not understand each other (a process hangs or fails at the first
-// message), while tcp does: such a pair meets over the network.
-func (h *hello) route(mine *LibraryInfo) WorkerAddress {
-	theirsNew := h.major > 1 || h.major == 1 && h.minor >= 16
-	if theirsNew != mine.AtLeast(1, 16) && len(h.netAddress) > 0 {
-		return h.netAddress
-	}
-	return h.address
+	return h, h.contact.Address.UnmarshalBinary(rest[nameLen : nameLen+addrLen])
 }
 
 // run reads notices until the connection ends.

@@ -93,7 +93,7 @@ func (p *pairing) catchUp(w *Worker, n uint64, addr WorkerAddress) error {
 
 // paired makes this side's endpoint of a handshake when it is its turn.
 func (w *Worker) paired(ctx context.Context, conn net.Conn, mine, theirs *hello, addr WorkerAddress, create func() (*Endpoint, error)) (*Endpoint, error) {
-	me, other := mine.address.owner(), theirs.address.owner()
+	me, other := mine.contact.Address.owner(), theirs.contact.Address.owner()
 	if me == other {
 		return create() // UCX connects an endpoint to the own worker with itself
 	}

@@ -107,7 +107,8 @@ type Memory struct {
 
 // Lanes says which second connections for data are used among Millstream workers.
 type Lanes struct {
-	// Listen is the address of the worker's own lane, such as ucxx://127.0.0.1:0; "" is
+	// Listen is the address of the worker's own lane, such as ucxx://127.0.0.1:0, or ucxx://:0
+	// on the host that the worker is known by; "" is
 	// none.
 	Listen string
 	// Trusted allows lanes to other hosts. They are not encrypted.

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"net"
+	"strings"
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/lane"
@@ -110,9 +112,15 @@ func (w *Worker) listenLane(ctx context.Context) error {
 	cfg := w.cfg.Accept
 	cfg.RequireEncryption = false // the cookie admits, and lanes do not leave the machine unless they are trusted
 	cfg.Cookies = w.cookies.Admit
-	l, err := w.cfg.Network.Listen(ctx, w.cfg.Lanes.Listen, cfg)
+	address := w.cfg.Lanes.Listen
+	if scheme, rest := comm.ParseAddress(address); strings.HasPrefix(rest, ":") {
+		if host, _, err := comm.AddressHostPort(w.address); err == nil {
+			address = scheme + "://" + net.JoinHostPort(host, rest[1:])
+		}
+	}
+	l, err := w.cfg.Network.Listen(ctx, address, cfg)
 	if err != nil {
-		w.log.Warn("no lane for data: it goes over the control connection", "address", w.cfg.Lanes.Listen, "error", err)
+		w.log.Warn("no lane for data: it goes over the control connection", "address", address, "error", err)
 		return nil
 	}
 	w.laneAddress = l.ContactAddr()

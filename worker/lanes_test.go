@@ -93,3 +93,12 @@ func TestLaneIsGuarded(t *testing.T) {
 		}
 	}
 }
+
+// A lane without a host is where the worker is.
+func TestLaneHost(t *testing.T) {
+	d := direct(t, "tcp://127.0.0.1:0")
+	w, _ := d.worker(t, worker.Config{Lanes: worker.Lanes{Listen: "tcp://:0"}})
+	if got := w.Lanes(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.1:") {
+		t.Errorf("lanes %v of %s", got, w.Address())
+	}
+}
