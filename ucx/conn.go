@@ -161,6 +161,9 @@ func (c *Conn) awaitOpen(ctx context.Context) error {
 		}
 	}
 	defer c.mu.Unlock()
+	if c.opened {
+		return nil // a peer that has said all and left meanwhile is for Read to tell, after what it said
+	}
 	return c.failure
 }
 

@@ -307,3 +307,63 @@ func TestConnWorkerClose(t *testing.T) {
 		t.Errorf("close: %v", err)
 	}
 }
+
+// A peer that says what it has to say and leaves at once is heard, however late this side looks.
+func TestConnPeerLeavesAtOnce(t *testing.T) {
+	ctx := testContext(t)
+	wa, wb := newWorker(t, Config{}, WorkerConfig{}), newWorker(t, Config{}, WorkerConfig{})
+	l, err := wb.Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	served := make(chan error)
+	go func() {
+		defer close(served)
+		for range 50 {
+			ep, err := l.Accept(ctx)
+			if err != nil {
+				served <- err
+				return
+			}
+			c, err := NewConn(ctx, ep, nil)
+			if err == nil {
+				_, err = c.Write([]byte("over UCX"))
+				err = errors.Join(err, c.Close())
+			}
+			if err != nil {
+				served <- err
+				return
+			}
+		}
+	}()
+	for i := range 50 {
+		ep, err := wa.Dial(ctx, l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := NewConn(ctx, ep, nil)
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		if b, err := io.ReadAll(c); string(b) != "over UCX" || err != nil {
+			t.Errorf("connection %d: %q, %v", i, b, err)
+		}
+		_ = c.Close()
+	}
+	for err := range served {
+		t.Error(err)
+	}
+}
+
+// A connection that was opened is one, even if the peer's end is known before anybody asks.
+func TestConnOpenedAndEnded(t *testing.T) {
+	c := &Conn{opened: true, failure: ErrPeerClosed}
+	if err := c.awaitOpen(t.Context()); err != nil {
+		t.Errorf("opened: %v", err)
+	}
+	c = &Conn{failure: ErrPeerClosed}
+	if err := c.awaitOpen(t.Context()); !errors.Is(err, ErrPeerClosed) {
+		t.Errorf("never opened: %v", err)
+	}
+}
