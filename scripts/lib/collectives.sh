@@ -57,7 +57,7 @@ setup_gloo() {
 	fi
 	say "setup: torch with Gloo into ${dest#"$ROOT"/} (some 600 MB, once)"
 	unpack_debian "$dest" python3-torch
-	lib=$(dirname "$(find "$dest/usr/lib" -name 'libgloo.so*' | head -n 1)")
+	lib=$(dirname "$(find "$dest/usr/lib" -name 'libtorch_python.so.*' -not -path '*/dist-packages/*' | head -n 1)")
 	mkdir -p "$dest/bin"
 	cat >"$dest/bin/python" <<-E
 		#!/bin/sh
