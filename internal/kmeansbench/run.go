@@ -216,9 +216,14 @@ func (b *bench) measure(ctx context.Context, k int, step func(round int)) (bench
 }
 
 // agree tells whether the sides found the same: the inertia to 1e-6 and groups of the same
-// sizes, but for a few rows at the borders where numbers have seven digits only.
+// sizes. Where numbers have seven digits only, a few rows at the borders may differ, and the
+// inertia in its sixth digit: scikit-learn adds such numbers as they are.
 func agree(ours, theirs outcome, dtype string, rows int) error {
-	if math.Abs(ours.Inertia-theirs.Inertia) > 1e-6*theirs.Inertia {
+	tolerance := 1e-6
+	if dtype == "float32" {
+		tolerance = 1e-5
+	}
+	if math.Abs(ours.Inertia-theirs.Inertia) > tolerance*theirs.Inertia {
 		return fmt.Errorf("the sides found different things: inertia %v here and %v there", ours.Inertia, theirs.Inertia)
 	}
 	var apart int64
