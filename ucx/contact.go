@@ -2,8 +2,9 @@ package ucx
 
 import (
 	"hash/fnv"
-	"os"
 	"sync"
+
+	"go.millstream.dev/internal/hostid"
 )
 
 // Contact is what another process needs to reach a worker by address, and to choose the address that works between
@@ -53,16 +54,11 @@ func (c Contact) route(mine *LibraryInfo, at uint64) WorkerAddress {
 
 // home identifies this machine since its start and this process' network namespace.
 var home = sync.OnceValue(func() uint64 {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return 0
-	}
-	space, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
+	id := hostid.In("net")
+	if id == "" {
 		return 0
 	}
 	h := fnv.New64a()
-	_, _ = h.Write(boot)
-	_, _ = h.Write([]byte(space))
+	_, _ = h.Write([]byte(id))
 	return h.Sum64()
 })

@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 
-	"go.millstream.dev/internal/lane"
+	"go.millstream.dev/internal/hostid"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/wire/msgpack"
@@ -61,6 +61,6 @@ func (w *Worker) diagnosis(context.Context, *rpc.Request) (any, error) {
 	for _, l := range w.Lanes() {
 		lanes = append(lanes, l)
 	}
-	return msgpack.MapOf("boot", lane.BootID(), "ipc", namespace("ipc"), "pid", namespace("pid"), "lanes", lanes,
+	return msgpack.MapOf("boot", hostid.Boot(), "ipc", namespace("ipc"), "pid", namespace("pid"), "lanes", lanes,
 		"trusted", w.cfg.Lanes.Trusted, "ucx", reason, "transfers", notes), nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/hostid"
 	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
@@ -95,7 +96,7 @@ func (w *Worker) tellLanes(_ context.Context, r *rpc.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		reply.Lanes = []lane.Offer{{Address: w.laneAddress, Cookie: cookie, Boot: lane.BootID()}}
+		reply.Lanes = []lane.Offer{{Address: w.laneAddress, Cookie: cookie, Boot: hostid.Boot()}}
 	}
 	return reply.Body(), nil
 }

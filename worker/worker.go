@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/hostid"
 	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
@@ -199,7 +200,7 @@ func (w *Worker) start(ctx context.Context) error {
 		}
 	}
 	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Network: w.cfg.Network, Dial: w.cfg.Dial, Resolve: w.resolve,
-		Lanes: w.laneAddress != "", Trusted: w.cfg.Lanes.Trusted, Boot: lane.BootID()}
+		Lanes: w.laneAddress != "", Trusted: w.cfg.Lanes.Trusted, Boot: hostid.Boot()}
 	w.state = state.New(w.stateConfig())
 	for range w.cfg.Threads {
 		w.startExecutor()

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
+
+	"go.millstream.dev/internal/hostid"
 )
 
 // engineVersion is told when a group is made: ranks of one group must order their messages in the same way.
@@ -20,7 +21,7 @@ func (g *Group) setup(ctx context.Context) error {
 	if g.cfg.Deterministic {
 		flags = 1
 	}
-	hello := append([]byte{engineVersion, flags, byte(g.cfg.SharedMemory)}, hostID()...)
+	hello := append([]byte{engineVersion, flags, byte(g.cfg.SharedMemory)}, hostid.In("pid")...)
 	if err := g.tell(ctx, hello); err != nil {
 		return err
 	}
@@ -99,18 +100,4 @@ func (g *Group) share(ctx context.Context) error {
 	s.policy = defaultPolicy(len(g.ranks))
 	g.seg = s
 	return nil
-}
-
-// hostID names the kernel and the process namespace that this process runs in: where a process id means the same.
-// Empty if it cannot be found out.
-func hostID() string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	ns, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(boot)) + ns
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/hostid"
 	"go.millstream.dev/rpc"
 )
 
@@ -48,7 +49,7 @@ type entry struct {
 func NewBook(cfg Config) *Book {
 	cfg.Retry = cmp.Or(cfg.Retry, time.Minute)
 	cfg.Dial.RequireEncryption = false
-	b := &Book{cfg: cfg, boot: BootID(), peers: map[string]*entry{}, owner: map[string]string{}}
+	b := &Book{cfg: cfg, boot: hostid.Boot(), peers: map[string]*entry{}, owner: map[string]string{}}
 	b.pool = rpc.NewPool(network{b}, rpc.PoolConfig{Dial: cfg.Dial})
 	return b
 }

@@ -13,6 +13,7 @@ import (
 
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/inproc"
+	"go.millstream.dev/internal/hostid"
 	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/rpc"
 )
@@ -63,7 +64,7 @@ func (s *server) ask(context.Context, string) (lane.Reply, error) {
 	s.mu.Lock()
 	s.left[cookie] = true
 	s.mu.Unlock()
-	return lane.Reply{Lanes: []lane.Offer{{Address: s.address, Cookie: []byte(cookie), Boot: lane.BootID()}}}, nil
+	return lane.Reply{Lanes: []lane.Offer{{Address: s.address, Cookie: []byte(cookie), Boot: hostid.Boot()}}}, nil
 }
 
 func newBook(t *testing.T, s *server, cfg lane.Config) *lane.Book {
@@ -107,7 +108,7 @@ func TestEachConnectionHasItsCookie(t *testing.T) {
 
 // Lanes of other machines are for those who trust them, and what is no lane is none.
 func TestWhichLanesAreUsed(t *testing.T) {
-	here := lane.BootID()
+	here := hostid.Boot()
 	far, near := lane.Offer{Address: "inproc://far", Cookie: []byte("c"), Boot: "elsewhere"}, lane.Offer{Address: "inproc://near", Cookie: []byte("c"), Boot: here}
 	for _, tc := range []struct {
 		about   string
@@ -162,7 +163,7 @@ func TestFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.reply = []lane.Offer{{Address: "inproc://moved", Cookie: []byte("c"), Boot: lane.BootID()}}
+	s.reply = []lane.Offer{{Address: "inproc://moved", Cookie: []byte("c"), Boot: hostid.Boot()}}
 	if _, err := soon.Acquire(t.Context(), s.address); err == nil || !strings.Contains(err.Error(), "inproc://moved") {
 		t.Errorf("a lane that has moved: %v", err)
 	}

@@ -1,8 +1,6 @@
 package lane
 
 import (
-	"bytes"
-	"os"
 	"slices"
 
 	"go.millstream.dev/wire/msgpack"
@@ -17,7 +15,7 @@ type Offer struct {
 	Address string `rpc:"address"`
 	// Cookie admits one connection.
 	Cookie []byte `rpc:"cookie"`
-	// Boot is the [BootID] of the worker's machine: a lane leaves it only if it is trusted.
+	// Boot is hostid.Boot of the worker's machine: a lane leaves it only if it is trusted.
 	Boot string `rpc:"boot,optional"`
 }
 
@@ -44,13 +42,4 @@ func (r Reply) usable(boot string, trusted bool) Offer {
 		}
 	}
 	return Offer{}
-}
-
-// BootID identifies this machine since its start; "" where the kernel does not tell.
-func BootID() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return string(bytes.TrimSpace(b))
 }
