@@ -4,20 +4,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/internal/childproc"
 )
 
 // The test binary is the millstream command too: scripts and the children of
 // bench and demo run it.
 func TestMain(m *testing.M) {
 	cluster.Main() // workers of tests that run commands in this process
-	// Commands that tests run do not sleep for a second when they end, as the race detector has it.
-	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
+	childproc.NoRaceSleep()
 	testscript.Main(m, map[string]func(){"millstream": func() { os.Exit(Main()) }})
 }
 

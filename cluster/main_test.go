@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/childproc"
 	"go.millstream.dev/internal/leak"
 )
 
@@ -23,8 +24,7 @@ func TestMain(m *testing.M) {
 		roles[name] = func() int { return testRole(f) }
 	}
 	Main()
-	// Under the race detector a process waits a second at its end for reports of others.
-	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
+	childproc.NoRaceSleep()
 	os.Exit(m.Run())
 }
 

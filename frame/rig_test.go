@@ -12,12 +12,12 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/internal/childproc"
 )
 
 func TestMain(m *testing.M) {
 	cluster.Main()
-	// Under the race detector a process waits a second at its end for reports of others.
-	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
+	childproc.NoRaceSleep()
 	os.Exit(m.Run())
 }
 

@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/frame"
 	"go.millstream.dev/frame/kmeans"
 	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/childproc"
 )
 
 // peerEnv makes the test binary the peer: one that answers as the variable says.
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	cluster.Main()
-	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
+	childproc.NoRaceSleep()
 	os.Exit(m.Run())
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/config"
 	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/childproc"
 )
 
 var square = millstream.Func("e2e.square", func(_ context.Context, x int) (int, error) { return x * x, nil })
@@ -23,7 +23,7 @@ var square = millstream.Func("e2e.square", func(_ context.Context, x int) (int, 
 // The test binary is the millstream command, with a function of its own, and the programs.
 func TestMain(m *testing.M) {
 	cluster.Main()
-	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
+	childproc.NoRaceSleep()
 	program := func(f func(context.Context, []string) error) func() {
 		return func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
