@@ -194,49 +194,27 @@ func writePlan(w io.Writer, plan *cluster.CUDAPlan, asJSON bool) error {
 // start runs the workers of a plan until they end.
 func (f *cudaFlags) start(ctx context.Context, plan *cluster.CUDAPlan, address string, cmd *cobra.Command) error {
 	stderr := cmd.ErrOrStderr()
-	log, err := f.log.New(stderr)
-	if err != nil {
-		return usageError{err}
-	}
 	if err := checkPorts("--worker-port", f.workerPort, len(plan.Workers)); err != nil {
 		return err
 	}
-	if f.schedulerFile != "" {
-		if address, err = f.fromFile(ctx, address); err != nil {
-			return err
-		}
-	}
-	inherited, restore, err := f.apply()
+	p, err := f.prepare(ctx, address, stderr)
 	if err != nil {
 		return err
 	}
-	defer restore()
-	common, err := f.specs(address, log)
-	if err != nil {
-		return err
-	}
-	timeout, err := parseTimeout("--retire-timeout", f.retireTimeout)
-	if err != nil {
-		return err
-	}
-	removePID, err := f.writePID()
-	if err != nil {
-		return err
-	}
-	defer removePID()
-	listen, err := f.nannyAddress(&common[0])
+	defer p.undo()
+	listen, err := f.nannyAddress(&p.specs[0])
 	if err != nil {
 		return err
 	}
 	specs, env := make([]cluster.WorkerSpec, len(plan.Workers)), make([][]string, len(plan.Workers))
 	for i, w := range plan.Workers {
-		specs[i], env[i] = w.Spec(common[0]), w.Env
+		specs[i], env[i] = w.Spec(p.specs[0]), w.Env
 		if f.name == "" {
 			specs[i].Name = "" // numbers would be those of other machines too
 		}
 	}
 	say := newAnnouncer(cmd.OutOrStdout())
-	return runNannies(ctx, specs, env, nannyConfig(listen, inherited, log, stderr, say), timeout)
+	return runNannies(ctx, specs, env, nannyConfig(listen, p.env, p.log, stderr, say), p.timeout)
 }
 
 // checkPorts wants a range of ports to have one for each process.

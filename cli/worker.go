@@ -122,43 +122,67 @@ func (f *workerFlags) run(ctx context.Context, address string, stdout, stderr io
 	if err := f.check(); err != nil {
 		return err
 	}
-	log, err := f.log.New(stderr)
+	p, err := f.prepare(ctx, address, stderr)
 	if err != nil {
-		return usageError{err}
+		return err
+	}
+	defer p.undo()
+	say := newAnnouncer(stdout)
+	if f.noNanny || !f.nanny {
+		return runAlone(ctx, p.specs[0], p.log, p.timeout, say)
+	}
+	listen, err := f.nannyAddress(&p.specs[0])
+	if err != nil {
+		return err
+	}
+	return runNannies(ctx, p.specs, nil, nannyConfig(listen, p.env, p.log, stderr, say), p.timeout)
+}
+
+// workerStart is what the flags of a command that runs workers come to.
+type workerStart struct {
+	log     *slog.Logger
+	env     []string // of the workers' processes
+	specs   []cluster.WorkerSpec
+	timeout time.Duration // for data to move at the end
+	undo    func()        // gives back what the flags have set and written
+}
+
+// prepare makes the settings of the flags count in this process, and writes its file.
+func (f *workerFlags) prepare(ctx context.Context, address string, stderr io.Writer) (p workerStart, err error) {
+	if p.log, err = f.log.New(stderr); err != nil {
+		return p, usageError{err}
 	}
 	// The scheduler writes its file when the certificates are there.
 	if f.schedulerFile != "" {
 		if address, err = f.fromFile(ctx, address); err != nil {
-			return err
+			return p, err
 		}
 	}
 	env, restore, err := f.apply()
 	if err != nil {
-		return err
+		return p, err
 	}
-	defer restore()
-	specs, err := f.specs(address, log)
-	if err != nil {
-		return err
+	defer func() {
+		if err != nil {
+			restore()
+		}
+	}()
+	p.env = env
+	if p.specs, err = f.specs(address, p.log); err != nil {
+		return p, err
 	}
-	timeout, err := parseTimeout("--retire-timeout", f.retireTimeout)
-	if err != nil {
-		return err
+	if p.timeout, err = parseTimeout("--retire-timeout", f.retireTimeout); err != nil {
+		return p, err
 	}
 	removePID, err := f.writePID()
 	if err != nil {
-		return err
+		return p, err
 	}
-	defer removePID()
-	say := newAnnouncer(stdout)
-	if f.noNanny || !f.nanny {
-		return runAlone(ctx, specs[0], log, timeout, say)
+	p.undo = func() {
+		removePID()
+		restore()
 	}
-	listen, err := f.nannyAddress(&specs[0])
-	if err != nil {
-		return err
-	}
-	return runNannies(ctx, specs, nil, nannyConfig(listen, env, log, stderr, say), timeout)
+	return p, nil
 }
 
 // nannyConfig is how the workers of a command are looked after.

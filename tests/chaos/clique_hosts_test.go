@@ -4,46 +4,14 @@ package chaos
 
 import (
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"go.millstream.dev/clique"
 	"go.millstream.dev/cluster"
 )
-
-// namedHost starts a worker on a host of its own, with its own network and name.
-func namedHost(t *testing.T, number int, address, tls, lanes string) host {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.Close() })
-	name := fmt.Sprintf("clique%d", number)
-	c := program(t, name, func(cmd *exec.Cmd) {
-		script := `read _ && hostname ` + name + ` && exec "$0" "$@"`
-		args := []string{"sh", "-c", script, self, "worker", address, "--tls-dir", tls, "--name", name,
-			"--nthreads", "1", "--no-nanny", "--no-dashboard", "--lanes", lanes, "--local-directory", t.TempDir()}
-		cmd.Path, cmd.Args, cmd.Stdin = "/bin/sh", args, r
-		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS
-	})
-	r.Close()
-	h := plug(t, number, c.cmd.Process.Pid)
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
 
 // Ranks on hosts with names and networks of their own: by comms, and by UCX where lanes are trusted, whose addresses
 // the cluster has carried.
@@ -59,7 +27,7 @@ func TestCliqueTwoHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 4 {
-		namedHost(t, i, c.Address(), tls, []string{"trusted", "trusted", "none", "none"}[i])
+		hostedWorker(t, i, fmt.Sprintf("clique%d", i), c.Address(), tls, "--nthreads", "1", "--lanes", []string{"trusted", "trusted", "none", "none"}[i])
 	}
 	await(t, "four workers are there", func() bool { return registered(t, c, "") == 4 })
 	for _, tc := range []struct {

@@ -20,6 +20,12 @@ import (
 // remoteWorker starts a worker in a network namespace of its own and plugs it into the bridge.
 func remoteWorker(t *testing.T, number int, address, tls string) host {
 	t.Helper()
+	return hostedWorker(t, number, fmt.Sprintf("ns%d", number), address, tls, "--nthreads", "2", "--lanes", "none", "--retire-timeout", "3s", "--log-level", "info")
+}
+
+// hostedWorker is a worker on a host of its own, with a network and a name; more are further flags.
+func hostedWorker(t *testing.T, number int, name, address, tls string, more ...string) host {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -30,11 +36,11 @@ func remoteWorker(t *testing.T, number int, address, tls string) host {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
-	c := program(t, fmt.Sprintf("worker %d", number), func(cmd *exec.Cmd) {
-		args := []string{"sh", "-c", `read _ && exec "$0" "$@"`, self, "worker", address, "--tls-dir", tls, "--name", fmt.Sprintf("ns%d", number),
-			"--nthreads", "2", "--no-nanny", "--no-dashboard", "--lanes", "none", "--local-directory", t.TempDir(), "--retire-timeout", "3s", "--log-level", "info"}
-		cmd.Path, cmd.Args, cmd.Stdin = "/bin/sh", args, r
-		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET
+	c := program(t, name, func(cmd *exec.Cmd) {
+		args := []string{"sh", "-c", `read _ && hostname "$1" && shift && exec "$0" "$@"`, self, name, "worker", address, "--tls-dir", tls, "--name", name,
+			"--no-nanny", "--no-dashboard", "--local-directory", t.TempDir()}
+		cmd.Path, cmd.Args, cmd.Stdin = "/bin/sh", append(args, more...), r
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS
 	})
 	r.Close()
 	h := plug(t, number, c.cmd.Process.Pid)
