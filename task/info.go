@@ -37,6 +37,8 @@ type Host struct {
 	// machine since its start.
 	Lanes, Trusted bool
 	Boot           string
+	// Device is the worker's GPU; nil without one. Tasks ask CurrentDevice.
+	Device *Device
 
 	mu       sync.Mutex // owns all below
 	shared   map[any]*sharedThing
