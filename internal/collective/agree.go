@@ -38,6 +38,14 @@ func differ(a, b *part, r int) string {
 	case a.code != b.code || a.seq != b.seq:
 		return fmt.Sprintf("rank 0 calls %v (its %dth collective), rank %d calls %v (its %dth): all ranks must call the same collectives in the same order",
 			a.code, a.seq+1, r, b.code, b.seq+1)
+	case a.flags&flagDevice != b.flags&flagDevice:
+		where := func(p *part) string {
+			if p.flags&flagDevice != 0 {
+				return "device memory"
+			}
+			return "host memory"
+		}
+		return text("buffers in", where(a), where(b))
 	case a.kind != b.kind:
 		return text("elements of", a.kind, b.kind)
 	case a.op != b.op:

@@ -46,6 +46,16 @@ type call struct {
 	root            int
 	send, recv      []byte
 	counts, counts2 []int
+	device          *DeviceCall // nil for host memory, else in place of send and recv
+}
+
+// extents are the memory of both sides, wherever it is.
+func (c *call) extents() (send, recv extent) {
+	if c.device != nil {
+		return extentOf(c.device.Send), extentOf(c.device.Recv)
+	}
+	at := func(b []byte) extent { return extent{uintptr(unsafe.Pointer(unsafe.SliceData(b))), len(b)} }
+	return at(c.send), at(c.recv)
 }
 
 func (c *call) reduces() bool {
@@ -75,7 +85,8 @@ func (c *call) describe(rank, size int) (h header, bad string) {
 		return h, fmt.Sprintf("root %d is not one of the %d ranks", c.root, size)
 	}
 	isRoot := c.rooted() && c.root == rank
-	var send, recv = len(c.send), len(c.recv)
+	from, to := c.extents()
+	send, recv := from.len, to.len
 	want := func(what string, have, need int) string {
 		if have == need {
 			return ""
@@ -135,7 +146,7 @@ func (c *call) describe(rank, size int) (h header, bad string) {
 	if bad == "" && h.count%uint64(es) != 0 {
 		bad = fmt.Sprintf("%d bytes are not a number of elements of %v", h.count, c.kind)
 	}
-	if bad == "" && overlap(c, rank, isRoot) {
+	if bad == "" && overlap(c, from, to, rank, isRoot) {
 		bad = "send and recv overlap"
 	}
 	return h, bad
@@ -160,12 +171,12 @@ func checkCounts(name string, counts []int, size int, buf string, have, es int) 
 }
 
 // overlap reports whether send and recv share memory in a way that the call does not allow.
-func overlap(c *call, rank int, isRoot bool) bool {
-	if len(c.send) == 0 || len(c.recv) == 0 {
+func overlap(c *call, send, recv extent, rank int, isRoot bool) bool {
+	if send.len == 0 || recv.len == 0 {
 		return false
 	}
-	s, r := uintptr(unsafe.Pointer(&c.send[0])), uintptr(unsafe.Pointer(&c.recv[0]))
-	if s >= r+uintptr(len(c.recv)) || r >= s+uintptr(len(c.send)) {
+	s, r := send.addr, recv.addr
+	if s >= recv.end() || r >= send.end() {
 		return false
 	}
 	switch c.code {
@@ -176,13 +187,13 @@ func overlap(c *call, rank int, isRoot bool) bool {
 	case callReduce:
 		return isRoot && s != r
 	case callAllGather:
-		return s != r+uintptr(rank*len(c.send))
+		return s != r+uintptr(rank*send.len)
 	case callGather:
-		return isRoot && s != r+uintptr(rank*len(c.send))
+		return isRoot && s != r+uintptr(rank*send.len)
 	case callScatter:
-		return isRoot && r != s+uintptr(rank*len(c.recv))
+		return isRoot && r != s+uintptr(rank*recv.len)
 	case callReduceScatter:
-		return r != s+uintptr(rank*len(c.recv))
+		return r != s+uintptr(rank*recv.len)
 	case callAllGatherV, callGatherV:
 		if c.code == callGatherV && !isRoot {
 			return false

@@ -48,7 +48,9 @@ func (g *Group) say(b []byte, c *call, limit int) int {
 			n += 8
 		}
 	}
-	if data := c.contributed(g.rank); len(data) <= limit {
+	if c.device != nil {
+		h.flags = flagDevice
+	} else if data := c.contributed(g.rank); len(data) <= limit {
 		h.flags, h.data = flagInline, uint32(len(data))
 		if c.reduces() {
 			prepare(b[n:n+len(data)], data, c.kind, c.op)

@@ -56,7 +56,8 @@ type Group struct {
 	// unshared says that the ranks could share memory and have not tried yet.
 	unshared bool
 
-	p2p p2p
+	p2p     p2p
+	carrier Carrier // of device memory; nil without. Set before the first use.
 }
 
 // New makes the group of a transport's ranks; every rank calls it, with the same configuration. The group owns
@@ -134,11 +135,14 @@ func (g *Group) Close() error {
 			g.Abort(errors.New("closed the group in the middle of a collective"))
 		}
 		g.turns.wait(context.Background(), place, nil, nil) // and keep it
+		if g.carrier != nil {
+			err = g.carrier.Close()
+		}
 		if g.seg != nil {
 			g.seg.close()
 		}
 		g.p2p.close()
-		err = g.hub.release()
+		err = errors.Join(err, g.hub.release())
 	})
 	return err
 }
@@ -192,6 +196,9 @@ func (g *Group) collect(ctx context.Context, c *call) error {
 	}
 	if err := agree(g.parts); err != nil {
 		return err
+	}
+	if c.device != nil {
+		return g.carrier.Run(ctx, c.device)
 	}
 	if allInline(g.parts) {
 		g.finishSmall(c)

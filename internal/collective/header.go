@@ -21,6 +21,7 @@ const (
 const (
 	flagBad    = 1 << iota // the data is a text: what is wrong with this rank's call
 	flagInline             // the data is all that the rank contributes
+	flagDevice             // the rank's memory is a device's
 )
 
 // header describes one rank's call.

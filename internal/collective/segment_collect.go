@@ -23,6 +23,8 @@ func (s *segment) collect(ctx context.Context, g *Group, c *call) error {
 		return err
 	}
 	switch {
+	case c.device != nil:
+		return g.carrier.Run(ctx, c.device)
 	case allInline(g.parts):
 		g.finishSmall(c)
 		return nil
@@ -34,6 +36,9 @@ func (s *segment) collect(ctx context.Context, g *Group, c *call) error {
 
 // flows reports whether large data of this collective goes through shared memory.
 func (c *call) flows() bool {
+	if c.device != nil {
+		return false
+	}
 	switch c.code {
 	case callAllReduce, callReduce, callReduceScatter, callBroadcast, callAllGather:
 		return true
