@@ -23,6 +23,10 @@ const (
 	ErrInvalidDevice      = Error(cudrv.InvalidDevice)
 	ErrInvalidContext     = Error(cudrv.InvalidContext)
 	ErrMapFailed          = Error(cudrv.MapFailed)
+	ErrNoBinaryForGPU     = Error(cudrv.NoBinaryForGPU)
+	ErrInvalidPTX         = Error(cudrv.InvalidPTX)
+	ErrUnsupportedPTX     = Error(cudrv.UnsupportedPTX)
+	ErrNotFound           = Error(cudrv.NotFound) // a module has no kernel of that name
 	ErrPeerUnsupported    = Error(cudrv.PeerUnsupported)
 	ErrInvalidHandle      = Error(cudrv.InvalidHandle)
 	ErrIllegalAddress     = Error(cudrv.IllegalAddress)

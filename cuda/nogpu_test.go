@@ -56,6 +56,7 @@ func childNoDriver() error {
 		"Copy to host":       cuda.Copy(ctx, heap, device),
 		"Fill":               cuda.Fill(ctx, device, 1),
 		"ExportMem":          second(cuda.ExportMem(device)),
+		"LoadModule":         second(cuda.LoadModule(0, []byte("// PTX"))),
 		"OpenEvent":          second(cuda.OpenEvent(0, cuda.EventHandle{})),
 	} {
 		if !errors.Is(err, cuda.ErrUnavailable) || strings.Count(err.Error(), "cuda: ") != 1 {

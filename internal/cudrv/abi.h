@@ -20,6 +20,10 @@ typedef CUdevice_attribute cudrv_device_attribute;
 typedef CUpointer_attribute cudrv_pointer_attribute;
 typedef CUipcMemHandle cudrv_ipc_mem;
 typedef CUipcEventHandle cudrv_ipc_event;
+typedef CUmodule cudrv_module;
+typedef CUfunction cudrv_function;
+typedef CUjit_option cudrv_jit_option;
+typedef CUfunction_attribute cudrv_function_attribute;
 #else
 typedef int cudrv_result;                                 // CUresult, an enum
 typedef int cudrv_device;                                 // CUdevice
@@ -32,11 +36,16 @@ typedef int cudrv_device_attribute;                       // CUdevice_attribute,
 typedef int cudrv_pointer_attribute;                      // CUpointer_attribute, an enum
 typedef struct { char reserved[64]; } cudrv_ipc_mem;      // CUipcMemHandle, CU_IPC_HANDLE_SIZE
 typedef struct { char reserved[64]; } cudrv_ipc_event;    // CUipcEventHandle
+typedef struct cudrv_module_st *cudrv_module;             // CUmodule
+typedef struct cudrv_function_st *cudrv_function;         // CUfunction
+typedef int cudrv_jit_option;                             // CUjit_option, an enum
+typedef int cudrv_function_attribute;                     // CUfunction_attribute, an enum
 #endif
 
 enum {
 	// CUresult
 	CUDRV_SUCCESS = 0,                 // CUDA_SUCCESS
+	CUDRV_ERROR_INVALID_VALUE = 1,     // CUDA_ERROR_INVALID_VALUE
 	CUDRV_ERROR_INVALID_DEVICE = 101,  // CUDA_ERROR_INVALID_DEVICE
 	CUDRV_ERROR_INVALID_CONTEXT = 201, // CUDA_ERROR_INVALID_CONTEXT
 	CUDRV_ERROR_NOT_READY = 600,       // CUDA_ERROR_NOT_READY
@@ -68,6 +77,18 @@ enum {
 	// CUmemorytype
 	CUDRV_MEMORYTYPE_HOST = 1,   // CU_MEMORYTYPE_HOST
 	CUDRV_MEMORYTYPE_DEVICE = 2, // CU_MEMORYTYPE_DEVICE
+
+	// CUjit_option
+	CUDRV_JIT_INFO_LOG_BUFFER = 3,             // CU_JIT_INFO_LOG_BUFFER
+	CUDRV_JIT_INFO_LOG_BUFFER_SIZE_BYTES = 4,  // CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES
+	CUDRV_JIT_ERROR_LOG_BUFFER = 5,            // CU_JIT_ERROR_LOG_BUFFER
+	CUDRV_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6, // CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
+
+	// CUfunction_attribute
+	CUDRV_FUNC_MAX_THREADS_PER_BLOCK = 0,         // CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+	CUDRV_FUNC_SHARED_SIZE_BYTES = 1,             // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+	CUDRV_FUNC_NUM_REGS = 4,                      // CU_FUNC_ATTRIBUTE_NUM_REGS
+	CUDRV_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 	// Flags
 	CUDRV_STREAM_NON_BLOCKING = 1,      // CU_STREAM_NON_BLOCKING
@@ -123,6 +144,13 @@ enum {
 	F(1, cuIpcOpenMemHandle_v2, cudrv_ptr *, cudrv_ipc_mem, unsigned) \
 	F(1, cuIpcCloseMemHandle, cudrv_ptr) \
 	F(1, cuIpcGetEventHandle, cudrv_ipc_event *, cudrv_event) \
-	F(1, cuIpcOpenEventHandle, cudrv_event *, cudrv_ipc_event)
+	F(1, cuIpcOpenEventHandle, cudrv_event *, cudrv_ipc_event) \
+	F(1, cuModuleLoadDataEx, cudrv_module *, const void *, unsigned, cudrv_jit_option *, void **) \
+	F(1, cuModuleUnload, cudrv_module) \
+	F(1, cuModuleGetFunction, cudrv_function *, cudrv_module, const char *) \
+	F(1, cuFuncGetAttribute, int *, cudrv_function_attribute, cudrv_function) \
+	F(1, cuFuncSetAttribute, cudrv_function, cudrv_function_attribute, int) \
+	F(1, cuOccupancyMaxActiveBlocksPerMultiprocessor, int *, cudrv_function, int, size_t) \
+	F(1, cuLaunchKernel, cudrv_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, cudrv_stream, void **, void **)
 
 #endif

@@ -395,3 +395,53 @@ int cudrv_ipc_open_event(int device, const unsigned char handle[64], uint64_t *e
 	memcpy(&h, handle, sizeof h);
 	IN_CONTEXT(device, cu.cuIpcOpenEventHandle((cudrv_event *)event, h));
 }
+
+int cudrv_module_load(int device, const void *image, uint64_t *module, char *log, size_t size) {
+	char info[4096] = "";
+	cudrv_jit_option options[] = {CUDRV_JIT_ERROR_LOG_BUFFER, CUDRV_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CUDRV_JIT_INFO_LOG_BUFFER, CUDRV_JIT_INFO_LOG_BUFFER_SIZE_BYTES};
+	void *values[] = {log, (void *)size, info, (void *)sizeof info};
+	*log = 0;
+	IN_CONTEXT(device, cu.cuModuleLoadDataEx((cudrv_module *)module, image, 4, options, values));
+}
+
+#define MODULE(h) ((cudrv_module)(uintptr_t)(h))
+#define FUNCTION(h) ((cudrv_function)(uintptr_t)(h))
+
+int cudrv_module_unload(int device, uint64_t module) { IN_CONTEXT(device, cu.cuModuleUnload(MODULE(module))); }
+
+int cudrv_module_function(int device, uint64_t module, const char *name, uint64_t *function) {
+	IN_CONTEXT(device, cu.cuModuleGetFunction((cudrv_function *)function, MODULE(module), name));
+}
+
+int cudrv_function_query(int device, uint64_t function, cudrv_function_info *info) {
+	IN_CONTEXT(device, (rc_ = cu.cuFuncGetAttribute(&info->max_threads, CUDRV_FUNC_MAX_THREADS_PER_BLOCK, FUNCTION(function))) ||
+	                   (rc_ = cu.cuFuncGetAttribute(&info->shared_bytes, CUDRV_FUNC_SHARED_SIZE_BYTES, FUNCTION(function))) ||
+	                   (rc_ = cu.cuFuncGetAttribute(&info->registers, CUDRV_FUNC_NUM_REGS, FUNCTION(function))) ||
+	                   (rc_ = cu.cuFuncGetAttribute(&info->dynamic_shared, CUDRV_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, FUNCTION(function))) ? rc_ : 0);
+}
+
+int cudrv_function_set_shared(int device, uint64_t function, int bytes) {
+	IN_CONTEXT(device, cu.cuFuncSetAttribute(FUNCTION(function), CUDRV_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes));
+}
+
+int cudrv_function_blocks(int device, uint64_t function, int block, size_t shared, int *blocks) {
+	IN_CONTEXT(device, cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, FUNCTION(function), block, shared));
+}
+
+static int launch(const cudrv_launch *l, const unsigned char *values, const uint64_t *waits) {
+	void *parameters[CUDRV_MAX_PARAMETERS];
+	int rc;
+	for (unsigned i = 0; i < l->parameters; i++)
+		parameters[i] = (void *)(values + l->at[i]);
+	for (unsigned i = 0; i < l->waits; i++)
+		if ((rc = wait_for(l->stream, waits[i])))
+			return rc;
+	rc = cu.cuLaunchKernel(FUNCTION(l->function), l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared, STREAM(l->stream), parameters, NULL);
+	return rc ? rc : record_on(l->stream, l->record);
+}
+
+int cudrv_launch_kernel(int device, const cudrv_launch *l, const unsigned char *values, const uint64_t *waits) {
+	if (l->parameters > CUDRV_MAX_PARAMETERS)
+		return CUDRV_ERROR_INVALID_VALUE;
+	IN_CONTEXT(device, launch(l, values, waits));
+}

@@ -83,4 +83,26 @@ int cudrv_ipc_close_mem(int device, uint64_t addr);
 int cudrv_ipc_get_event(int device, uint64_t event, unsigned char handle[64]);
 int cudrv_ipc_open_event(int device, const unsigned char handle[64], uint64_t *event);
 
+// Kernels. cudrv_module_load puts what the driver's compiler says into log, a text of at most size bytes.
+int cudrv_module_load(int device, const void *image, uint64_t *module, char *log, size_t size);
+int cudrv_module_unload(int device, uint64_t module);
+int cudrv_module_function(int device, uint64_t module, const char *name, uint64_t *function);
+
+typedef struct {
+	int max_threads, shared_bytes, registers, dynamic_shared;
+} cudrv_function_info;
+int cudrv_function_query(int device, uint64_t function, cudrv_function_info *info);
+int cudrv_function_set_shared(int device, uint64_t function, int bytes);
+int cudrv_function_blocks(int device, uint64_t function, int block, size_t shared, int *blocks);
+
+enum { CUDRV_MAX_PARAMETERS = 64 };
+typedef struct {
+	unsigned grid[3], block[3], shared;
+	unsigned parameters, waits;               // how many
+	unsigned short at[CUDRV_MAX_PARAMETERS];  // where each parameter begins in values
+	uint64_t function, stream, record;        // record: an event, 0: none
+} cudrv_launch;
+// Stream work like cudrv_copy: wait for events, launch, record. values are the parameters' bytes.
+int cudrv_launch_kernel(int device, const cudrv_launch *l, const unsigned char *values, const uint64_t *waits);
+
 #endif

@@ -76,6 +76,13 @@ func TestLoadMissingLibrary(t *testing.T) {
 		"IPCCloseMem":     IPCCloseMem(0, 4096),
 		"IPCGetEvent":     second(IPCGetEvent(0, 1)),
 		"IPCOpenEvent":    second(IPCOpenEvent(0, [64]byte{})),
+		"ModuleLoad":      third2(ModuleLoad(0, []byte{0})),
+		"ModuleUnload":    ModuleUnload(0, 0),
+		"ModuleFunction":  second(ModuleFunction(0, 0, "f")),
+		"FunctionQuery":   second(FunctionQuery(0, 0)),
+		"FunctionShared":  FunctionSetShared(0, 0, 0),
+		"FunctionBlocks":  second(FunctionBlocks(0, 0, 1, 0)),
+		"LaunchKernel":    LaunchKernel(0, &Launch{}, nil, nil),
 	} {
 		if r != NotLoaded {
 			t.Errorf("%s: %d, want NotLoaded", name, r)
@@ -90,6 +97,8 @@ func second[T any](_ T, r Result) Result { return r }
 func third[T any](_, _ T, r Result) Result {
 	return r
 }
+
+func third2[T, U any](_ T, _ U, r Result) Result { return r }
 
 func TestLoadWrongLibrary(t *testing.T) {
 	if os.Getenv(inChild) == "" {

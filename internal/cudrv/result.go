@@ -23,8 +23,12 @@ const (
 	InvalidDevice        Result = 101
 	InvalidContext       Result = 201
 	MapFailed            Result = 205
+	NoBinaryForGPU       Result = 209
 	PeerUnsupported      Result = 217
+	InvalidPTX           Result = 218
+	UnsupportedPTX       Result = 222
 	InvalidHandle        Result = 400
+	NotFound             Result = 500
 	NotReady             Result = 600
 	IllegalAddress       Result = 700
 	ContextIsDestroyed   Result = 709
@@ -46,6 +50,8 @@ var names = map[Result]string{
 	NotInitialized: "CUDA_ERROR_NOT_INITIALIZED", Deinitialized: "CUDA_ERROR_DEINITIALIZED",
 	StubLibrary: "CUDA_ERROR_STUB_LIBRARY", NoDevice: "CUDA_ERROR_NO_DEVICE", InvalidDevice: "CUDA_ERROR_INVALID_DEVICE",
 	InvalidContext: "CUDA_ERROR_INVALID_CONTEXT", MapFailed: "CUDA_ERROR_MAP_FAILED",
+	NoBinaryForGPU: "CUDA_ERROR_NO_BINARY_FOR_GPU", InvalidPTX: "CUDA_ERROR_INVALID_PTX",
+	UnsupportedPTX: "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", NotFound: "CUDA_ERROR_NOT_FOUND",
 	PeerUnsupported: "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", InvalidHandle: "CUDA_ERROR_INVALID_HANDLE",
 	NotReady: "CUDA_ERROR_NOT_READY", IllegalAddress: "CUDA_ERROR_ILLEGAL_ADDRESS",
 	ContextIsDestroyed: "CUDA_ERROR_CONTEXT_IS_DESTROYED", NotPermitted: "CUDA_ERROR_NOT_PERMITTED",
