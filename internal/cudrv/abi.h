@@ -24,6 +24,8 @@ typedef CUmodule cudrv_module;
 typedef CUfunction cudrv_function;
 typedef CUjit_option cudrv_jit_option;
 typedef CUfunction_attribute cudrv_function_attribute;
+typedef CUmemoryPool cudrv_mempool;
+typedef CUmemPool_attribute cudrv_mempool_attribute;
 #else
 typedef int cudrv_result;                                 // CUresult, an enum
 typedef int cudrv_device;                                 // CUdevice
@@ -40,6 +42,8 @@ typedef struct cudrv_module_st *cudrv_module;             // CUmodule
 typedef struct cudrv_function_st *cudrv_function;         // CUfunction
 typedef int cudrv_jit_option;                             // CUjit_option, an enum
 typedef int cudrv_function_attribute;                     // CUfunction_attribute, an enum
+typedef struct cudrv_mempool_st *cudrv_mempool;           // CUmemoryPool
+typedef int cudrv_mempool_attribute;                      // CUmemPool_attribute, an enum
 #endif
 
 enum {
@@ -90,6 +94,10 @@ enum {
 	CUDRV_FUNC_NUM_REGS = 4,                      // CU_FUNC_ATTRIBUTE_NUM_REGS
 	CUDRV_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
+	// CUmemPool_attribute
+	CUDRV_MEMPOOL_RELEASE_THRESHOLD = 4, // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+	CUDRV_MEMPOOL_RESERVED_CURRENT = 5,  // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+
 	// Flags
 	CUDRV_STREAM_NON_BLOCKING = 1,      // CU_STREAM_NON_BLOCKING
 	CUDRV_EVENT_DISABLE_TIMING = 2,     // CU_EVENT_DISABLE_TIMING
@@ -128,6 +136,9 @@ enum {
 	F(1, cuMemFreeHost, void *) \
 	F(0, cuMemAllocAsync, cudrv_ptr *, size_t, cudrv_stream) \
 	F(0, cuMemFreeAsync, cudrv_ptr, cudrv_stream) \
+	F(0, cuDeviceGetDefaultMemPool, cudrv_mempool *, cudrv_device) \
+	F(0, cuMemPoolSetAttribute, cudrv_mempool, cudrv_mempool_attribute, void *) \
+	F(0, cuMemPoolGetAttribute, cudrv_mempool, cudrv_mempool_attribute, void *) \
 	F(1, cuMemGetAddressRange_v2, cudrv_ptr *, size_t *, cudrv_ptr) \
 	F(1, cuMemcpyAsync, cudrv_ptr, cudrv_ptr, size_t, cudrv_stream) \
 	F(1, cuMemsetD8Async, cudrv_ptr, unsigned char, size_t, cudrv_stream) \

@@ -288,6 +288,30 @@ int cudrv_mem_free_async(int device, uint64_t addr, uint64_t stream) {
 	IN_CONTEXT(device, cu.cuMemFreeAsync(addr, STREAM(stream)));
 }
 
+static int default_pool(int device, cudrv_mempool *pool) {
+	cudrv_device d;
+	int rc = ready();
+	if (rc)
+		return rc;
+	if (!cu.cuDeviceGetDefaultMemPool || !cu.cuMemPoolSetAttribute || !cu.cuMemPoolGetAttribute)
+		return CUDRV_NO_SYMBOL;
+	if ((rc = cu.cuDeviceGet(&d, device)))
+		return rc;
+	return cu.cuDeviceGetDefaultMemPool(pool, d);
+}
+
+int cudrv_pool_keep(int device, uint64_t bytes) {
+	cudrv_mempool pool;
+	int rc = default_pool(device, &pool);
+	return rc ? rc : cu.cuMemPoolSetAttribute(pool, CUDRV_MEMPOOL_RELEASE_THRESHOLD, &bytes);
+}
+
+int cudrv_pool_reserved(int device, uint64_t *bytes) {
+	cudrv_mempool pool;
+	int rc = default_pool(device, &pool);
+	return rc ? rc : cu.cuMemPoolGetAttribute(pool, CUDRV_MEMPOOL_RESERVED_CURRENT, bytes);
+}
+
 int cudrv_address_range(int device, uint64_t addr, uint64_t *base, uint64_t *size) {
 	size_t n = 0;
 	IN_CONTEXT(device, (rc_ = cu.cuMemGetAddressRange_v2((cudrv_ptr *)base, &n, addr), *size = n, rc_));

@@ -202,6 +202,18 @@ func MemFreeAsync(device int, addr, stream uint64) Result {
 	return Result(C.cudrv_mem_free_async(C.int(device), C.uint64_t(addr), C.uint64_t(stream)))
 }
 
+// PoolKeep says how many unused bytes the device's default memory pool keeps.
+func PoolKeep(device int, bytes uint64) Result {
+	return Result(C.cudrv_pool_keep(C.int(device), C.uint64_t(bytes)))
+}
+
+// PoolReserved is how many bytes the device's default memory pool has, used or not.
+func PoolReserved(device int) (uint64, Result) {
+	var n C.uint64_t
+	r := Result(C.cudrv_pool_reserved(C.int(device), &n))
+	return uint64(n), r
+}
+
 // AddressRange returns the allocation that addr lies in.
 func AddressRange(device int, addr uint64) (base, size uint64, r Result) {
 	var b, n C.uint64_t

@@ -60,6 +60,12 @@ func MemFreeHost(int, uint64) Result { return NotLoaded }
 // MemFreeAsync fails.
 func MemFreeAsync(_ int, _, _ uint64) Result { return NotLoaded }
 
+// PoolKeep fails.
+func PoolKeep(int, uint64) Result { return NotLoaded }
+
+// PoolReserved fails.
+func PoolReserved(int) (uint64, Result) { return 0, NotLoaded }
+
 // AddressRange fails.
 func AddressRange(int, uint64) (base, size uint64, r Result) { return 0, 0, NotLoaded }
 

@@ -57,6 +57,8 @@ func TestLoadMissingLibrary(t *testing.T) {
 		"MemAllocManaged": second(MemAllocManaged(0, 1)),
 		"MemAllocHost":    second(MemAllocHost(0, 1)),
 		"MemAllocAsync":   second(MemAllocAsync(0, 1, 0, 0)),
+		"PoolKeep":        PoolKeep(0, 1),
+		"PoolReserved":    second(PoolReserved(0)),
 		"MemFree":         MemFree(0, 4096),
 		"MemFreeHost":     MemFreeHost(0, 4096),
 		"MemFreeAsync":    MemFreeAsync(0, 4096, 0),
