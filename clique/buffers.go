@@ -2,28 +2,27 @@ package clique
 
 import (
 	"context"
-	"fmt"
 
+	"go.millstream.dev/internal/collective"
 	"go.millstream.dev/mem"
 )
 
 // Collectives on buffers of package mem: the methods of Rank. They are those on slices, with
 // the kind of the elements as an argument. A buffer that only root looks at may be nil
 // elsewhere. Buffers are retained while the operation runs.
+//
+// On memory of a GPU everything is ordered by streams: an operation waits, on the device, for
+// the ready events of its buffers, and has set the ready event of its result when it returns,
+// or its Request is done. The data comes later: give the buffer to whatever waits for its event,
+// or call its WaitReady, which also tells if the clique failed meanwhile. The context then
+// bounds what happens until the operation is on its way.
 
 // held are the buffers of an operation.
 type held []*mem.Buffer
 
-// hold retains buffers and waits until what was written to them last is there.
+// hold retains buffers and waits until what was written last to those that the host reaches is
+// there.
 func hold(ctx context.Context, bufs ...*mem.Buffer) (held, error) {
-	for _, b := range bufs {
-		if b == nil {
-			continue
-		}
-		if !b.Kind().HostAccessible() {
-			return nil, fmt.Errorf("clique: a buffer of %s memory: this release's collectives work on memory that the host reaches; copy it first", b.Kind())
-		}
-	}
 	var out held
 	for _, b := range bufs {
 		if b != nil {
@@ -31,6 +30,9 @@ func hold(ctx context.Context, bufs ...*mem.Buffer) (held, error) {
 		}
 	}
 	for _, b := range out {
+		if !b.Kind().HostAccessible() {
+			continue
+		}
 		if err := b.WaitReady(ctx); err != nil {
 			out.release()
 			return nil, err
@@ -54,238 +56,141 @@ func (h held) after(q *Request) *Request {
 	return q
 }
 
-// bytesOf is the memory of a buffer, nothing of none.
-func bytesOf(b *mem.Buffer) []byte {
-	if b == nil {
-		return nil
+// do carries a collective out on whatever memory it has.
+func (r *Rank) do(ctx context.Context, c collective.DeviceCall) error {
+	h, err := hold(ctx, c.Send, c.Recv)
+	if err != nil {
+		return err
 	}
-	return b.Bytes()
+	defer h.release()
+	return r.g.Do(ctx, c)
+}
+
+// start is do as a Request.
+func (r *Rank) start(ctx context.Context, c collective.DeviceCall) (*Request, error) {
+	h, err := hold(ctx, c.Send, c.Recv)
+	if err != nil {
+		return nil, err
+	}
+	return h.after(r.g.StartDo(ctx, c)), nil
 }
 
 // AllReduce is the function AllReduce on buffers.
 func (r *Rank) AllReduce(ctx context.Context, send, recv *mem.Buffer, k Kind, op Op) error {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return err
-	}
-	defer h.release()
-	return r.g.AllReduce(ctx, bytesOf(send), bytesOf(recv), k, op)
+	return r.do(ctx, collective.DeviceCall{Code: collective.AllReduceCode, Kind: k, Op: op, Send: send, Recv: recv})
 }
 
 // StartAllReduce is the function StartAllReduce on buffers.
 func (r *Rank) StartAllReduce(ctx context.Context, send, recv *mem.Buffer, k Kind, op Op) (*Request, error) {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return nil, err
-	}
-	return h.after(r.g.StartAllReduce(ctx, bytesOf(send), bytesOf(recv), k, op)), nil
+	return r.start(ctx, collective.DeviceCall{Code: collective.AllReduceCode, Kind: k, Op: op, Send: send, Recv: recv})
 }
 
 // Reduce is the function Reduce on buffers.
 func (r *Rank) Reduce(ctx context.Context, send, recv *mem.Buffer, k Kind, op Op, root int) error {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return err
-	}
-	defer h.release()
-	return r.g.Reduce(ctx, bytesOf(send), bytesOf(recv), k, op, root)
+	return r.do(ctx, collective.DeviceCall{Code: collective.ReduceCode, Kind: k, Op: op, Root: root, Send: send, Recv: recv})
 }
 
 // StartReduce is the function StartReduce on buffers.
 func (r *Rank) StartReduce(ctx context.Context, send, recv *mem.Buffer, k Kind, op Op, root int) (*Request, error) {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return nil, err
-	}
-	return h.after(r.g.StartReduce(ctx, bytesOf(send), bytesOf(recv), k, op, root)), nil
+	return r.start(ctx, collective.DeviceCall{Code: collective.ReduceCode, Kind: k, Op: op, Root: root, Send: send, Recv: recv})
 }
 
 // Broadcast is the function Broadcast on buffers.
 func (r *Rank) Broadcast(ctx context.Context, buf *mem.Buffer, k Kind, root int) error {
-	h, err := hold(ctx, buf)
-	if err != nil {
-		return err
-	}
-	defer h.release()
-	return r.g.Broadcast(ctx, bytesOf(buf), k, root)
+	return r.do(ctx, collective.DeviceCall{Code: collective.BroadcastCode, Kind: k, Root: root, Send: buf, Recv: buf})
 }
 
 // StartBroadcast is the function StartBroadcast on buffers.
 func (r *Rank) StartBroadcast(ctx context.Context, buf *mem.Buffer, k Kind, root int) (*Request, error) {
-	h, err := hold(ctx, buf)
-	if err != nil {
-		return nil, err
-	}
-	return h.after(r.g.StartBroadcast(ctx, bytesOf(buf), k, root)), nil
+	return r.start(ctx, collective.DeviceCall{Code: collective.BroadcastCode, Kind: k, Root: root, Send: buf, Recv: buf})
 }
 
 // AllGather is the function AllGather on buffers.
 func (r *Rank) AllGather(ctx context.Context, send, recv *mem.Buffer, k Kind) error {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return err
-	}
-	defer h.release()
-	return r.g.AllGather(ctx, bytesOf(send), bytesOf(recv), k)
+	return r.do(ctx, collective.DeviceCall{Code: collective.AllGatherCode, Kind: k, Send: send, Recv: recv})
 }
 
 // StartAllGather is the function StartAllGather on buffers.
 func (r *Rank) StartAllGather(ctx context.Context, send, recv *mem.Buffer, k Kind) (*Request, error) {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return nil, err
-	}
-	return h.after(r.g.StartAllGather(ctx, bytesOf(send), bytesOf(recv), k)), nil
+	return r.start(ctx, collective.DeviceCall{Code: collective.AllGatherCode, Kind: k, Send: send, Recv: recv})
 }
 
 // AllGatherV is the function AllGatherV on buffers.
 func (r *Rank) AllGatherV(ctx context.Context, send, recv *mem.Buffer, k Kind, counts []int) error {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return err
-	}
-	defer h.release()
-	return r.g.AllGatherV(ctx, bytesOf(send), bytesOf(recv), counts, k)
+	return r.do(ctx, collective.DeviceCall{Code: collective.AllGatherVCode, Kind: k, Send: send, Recv: recv, Counts: counts})
 }
 
 // StartAllGatherV is the function StartAllGatherV on buffers.
 func (r *Rank) StartAllGatherV(ctx context.Context, send, recv *mem.Buffer, k Kind, counts []int) (*Request, error) {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return nil, err
-	}
-	return h.after(r.g.StartAllGatherV(ctx, bytesOf(send), bytesOf(recv), counts, k)), nil
+	return r.start(ctx, collective.DeviceCall{Code: collective.AllGatherVCode, Kind: k, Send: send, Recv: recv, Counts: counts})
 }
 
 // Gather is the function Gather on buffers.
 func (r *Rank) Gather(ctx context.Context, send, recv *mem.Buffer, k Kind, root int) error {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return err
-	}
-	defer h.release()
-	return r.g.Gather(ctx, bytesOf(send), bytesOf(recv), k, root)
+	return r.do(ctx, collective.DeviceCall{Code: collective.GatherCode, Kind: k, Root: root, Send: send, Recv: recv})
 }
 
 // StartGather is the function StartGather on buffers.
 func (r *Rank) StartGather(ctx context.Context, send, recv *mem.Buffer, k Kind, root int) (*Request, error) {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return nil, err
-	}
-	return h.after(r.g.StartGather(ctx, bytesOf(send), bytesOf(recv), k, root)), nil
+	return r.start(ctx, collective.DeviceCall{Code: collective.GatherCode, Kind: k, Root: root, Send: send, Recv: recv})
 }
 
 // GatherV is the function GatherV on buffers.
 func (r *Rank) GatherV(ctx context.Context, send, recv *mem.Buffer, k Kind, counts []int, root int) error {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return err
-	}
-	defer h.release()
-	return r.g.GatherV(ctx, bytesOf(send), bytesOf(recv), counts, k, root)
+	return r.do(ctx, collective.DeviceCall{Code: collective.GatherVCode, Kind: k, Root: root, Send: send, Recv: recv, Counts: counts})
 }
 
 // StartGatherV is the function StartGatherV on buffers.
 func (r *Rank) StartGatherV(ctx context.Context, send, recv *mem.Buffer, k Kind, counts []int, root int) (*Request, error) {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return nil, err
-	}
-	return h.after(r.g.StartGatherV(ctx, bytesOf(send), bytesOf(recv), counts, k, root)), nil
+	return r.start(ctx, collective.DeviceCall{Code: collective.GatherVCode, Kind: k, Root: root, Send: send, Recv: recv, Counts: counts})
 }
 
 // Scatter is the function Scatter on buffers.
 func (r *Rank) Scatter(ctx context.Context, send, recv *mem.Buffer, k Kind, root int) error {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return err
-	}
-	defer h.release()
-	return r.g.Scatter(ctx, bytesOf(send), bytesOf(recv), k, root)
+	return r.do(ctx, collective.DeviceCall{Code: collective.ScatterCode, Kind: k, Root: root, Send: send, Recv: recv})
 }
 
 // StartScatter is the function StartScatter on buffers.
 func (r *Rank) StartScatter(ctx context.Context, send, recv *mem.Buffer, k Kind, root int) (*Request, error) {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return nil, err
-	}
-	return h.after(r.g.StartScatter(ctx, bytesOf(send), bytesOf(recv), k, root)), nil
+	return r.start(ctx, collective.DeviceCall{Code: collective.ScatterCode, Kind: k, Root: root, Send: send, Recv: recv})
 }
 
 // ScatterV is the function ScatterV on buffers.
 func (r *Rank) ScatterV(ctx context.Context, send, recv *mem.Buffer, k Kind, counts []int, root int) error {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return err
-	}
-	defer h.release()
-	return r.g.ScatterV(ctx, bytesOf(send), bytesOf(recv), counts, k, root)
+	return r.do(ctx, collective.DeviceCall{Code: collective.ScatterVCode, Kind: k, Root: root, Send: send, Recv: recv, Counts: counts})
 }
 
 // StartScatterV is the function StartScatterV on buffers.
 func (r *Rank) StartScatterV(ctx context.Context, send, recv *mem.Buffer, k Kind, counts []int, root int) (*Request, error) {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return nil, err
-	}
-	return h.after(r.g.StartScatterV(ctx, bytesOf(send), bytesOf(recv), counts, k, root)), nil
+	return r.start(ctx, collective.DeviceCall{Code: collective.ScatterVCode, Kind: k, Root: root, Send: send, Recv: recv, Counts: counts})
 }
 
 // ReduceScatter is the function ReduceScatter on buffers.
 func (r *Rank) ReduceScatter(ctx context.Context, send, recv *mem.Buffer, k Kind, op Op) error {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return err
-	}
-	defer h.release()
-	return r.g.ReduceScatter(ctx, bytesOf(send), bytesOf(recv), k, op)
+	return r.do(ctx, collective.DeviceCall{Code: collective.ReduceScatterCode, Kind: k, Op: op, Send: send, Recv: recv})
 }
 
 // StartReduceScatter is the function StartReduceScatter on buffers.
 func (r *Rank) StartReduceScatter(ctx context.Context, send, recv *mem.Buffer, k Kind, op Op) (*Request, error) {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return nil, err
-	}
-	return h.after(r.g.StartReduceScatter(ctx, bytesOf(send), bytesOf(recv), k, op)), nil
+	return r.start(ctx, collective.DeviceCall{Code: collective.ReduceScatterCode, Kind: k, Op: op, Send: send, Recv: recv})
 }
 
 // AllToAll is the function AllToAll on buffers.
 func (r *Rank) AllToAll(ctx context.Context, send, recv *mem.Buffer, k Kind) error {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return err
-	}
-	defer h.release()
-	return r.g.AllToAll(ctx, bytesOf(send), bytesOf(recv), k)
+	return r.do(ctx, collective.DeviceCall{Code: collective.AllToAllCode, Kind: k, Send: send, Recv: recv})
 }
 
 // StartAllToAll is the function StartAllToAll on buffers.
 func (r *Rank) StartAllToAll(ctx context.Context, send, recv *mem.Buffer, k Kind) (*Request, error) {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return nil, err
-	}
-	return h.after(r.g.StartAllToAll(ctx, bytesOf(send), bytesOf(recv), k)), nil
+	return r.start(ctx, collective.DeviceCall{Code: collective.AllToAllCode, Kind: k, Send: send, Recv: recv})
 }
 
 // AllToAllV is the function AllToAllV on buffers.
 func (r *Rank) AllToAllV(ctx context.Context, send *mem.Buffer, sendCounts []int, recv *mem.Buffer, recvCounts []int, k Kind) error {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return err
-	}
-	defer h.release()
-	return r.g.AllToAllV(ctx, bytesOf(send), sendCounts, bytesOf(recv), recvCounts, k)
+	return r.do(ctx, collective.DeviceCall{Code: collective.AllToAllVCode, Kind: k, Send: send, Recv: recv, Counts: sendCounts, RecvCounts: recvCounts})
 }
 
 // StartAllToAllV is the function StartAllToAllV on buffers.
 func (r *Rank) StartAllToAllV(ctx context.Context, send *mem.Buffer, sendCounts []int, recv *mem.Buffer, recvCounts []int, k Kind) (*Request, error) {
-	h, err := hold(ctx, send, recv)
-	if err != nil {
-		return nil, err
-	}
-	return h.after(r.g.StartAllToAllV(ctx, bytesOf(send), sendCounts, bytesOf(recv), recvCounts, k)), nil
+	return r.start(ctx, collective.DeviceCall{Code: collective.AllToAllVCode, Kind: k, Send: send, Recv: recv, Counts: sendCounts, RecvCounts: recvCounts})
 }

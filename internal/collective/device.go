@@ -51,11 +51,19 @@ type Carrier interface {
 	Name() string
 	// Run begins one collective. The buffers are held by the caller until it returns; work that goes on holds them itself.
 	Run(ctx context.Context, c *DeviceCall) error
-	// Send and Recv are the Group's, on device memory. They do not wait for collectives.
-	Send(ctx context.Context, to int, tag uint64, b *mem.Buffer) error
-	Recv(ctx context.Context, from int, tag uint64, b *mem.Buffer) (int, error)
+	// Send and Recv begin the Group's Send and Recv on device memory: messages of one tag are in the order of these
+	// calls. wait is called once, and returns when the operation is done; the buffer is held until then. They do not
+	// wait for collectives.
+	Send(ctx context.Context, to int, tag uint64, b *mem.Buffer) (wait func() error)
+	Recv(ctx context.Context, from int, tag uint64, b *mem.Buffer) (wait func() (int, error))
 	// Close ends it when the group is closed. What is under way on the device may go on.
 	Close() error
+}
+
+// A Checker is a Carrier that cannot do everything. What it says is wrong with a call is told to all ranks, which then
+// all fail with it before anything is done; "" is nothing.
+type Checker interface {
+	Check(c *DeviceCall) (bad string)
 }
 
 // ErrNoCarrier is a collective on device memory in a group without a Carrier.
@@ -84,30 +92,103 @@ func (g *Group) StartDevice(ctx context.Context, c DeviceCall) *Request {
 	return g.start(ctx, c.call())
 }
 
+// Do carries a collective out on buffers of any kind: Device on those of a device, the method of the same name on what
+// the host reaches, whose last writes must be done. A call with both sorts is refused, on every rank.
+func (g *Group) Do(ctx context.Context, c DeviceCall) error {
+	if c.onDevice() {
+		return g.Device(ctx, c)
+	}
+	return g.do(ctx, c.host())
+}
+
+// StartDo is Do as a Request.
+func (g *Group) StartDo(ctx context.Context, c DeviceCall) *Request {
+	if c.onDevice() {
+		return g.StartDevice(ctx, c)
+	}
+	return g.start(ctx, c.host())
+}
+
+// onDevice reports whether the call has a buffer that the host does not reach.
+func (c *DeviceCall) onDevice() bool { return isDevice(c.Send) || isDevice(c.Recv) }
+
+func isDevice(b *mem.Buffer) bool { return b != nil && !b.Kind().HostAccessible() }
+
+// mixed says what is wrong with a call on memory of both sorts.
+func (c *DeviceCall) mixed() string {
+	if c.Send == nil || c.Recv == nil || isDevice(c.Send) == isDevice(c.Recv) {
+		return ""
+	}
+	return fmt.Sprintf("send is %v memory, recv is %v memory: both must be of one sort", c.Send.Kind(), c.Recv.Kind())
+}
+
+// host is the call on memory that the host reaches.
+func (c DeviceCall) host() call {
+	bytes := func(b *mem.Buffer) []byte {
+		if b == nil {
+			return nil
+		}
+		return b.Bytes()
+	}
+	return call{code: c.Code, kind: c.Kind, op: c.Op, root: c.Root, counts: c.Counts, counts2: c.RecvCounts, send: bytes(c.Send), recv: bytes(c.Recv)}
+}
+
 // SendDevice is Send of device memory.
 func (g *Group) SendDevice(ctx context.Context, to int, tag uint64, b *mem.Buffer) error {
-	if err := g.checkPeer(to); err != nil {
-		return err
+	return g.sendDevice(ctx, to, tag, b)()
+}
+
+// StartSendDevice is SendDevice as a Request.
+func (g *Group) StartSendDevice(ctx context.Context, to int, tag uint64, b *mem.Buffer) *Request {
+	wait := g.sendDevice(ctx, to, tag, b)
+	return background(func() (int, error) { return 0, wait() })
+}
+
+func (g *Group) sendDevice(ctx context.Context, to int, tag uint64, b *mem.Buffer) (wait func() error) {
+	err := g.checkPeer(to)
+	if err == nil && g.carrier == nil {
+		err = fmt.Errorf("collective: Send: %w", ErrNoCarrier)
 	}
-	if g.carrier == nil {
-		return fmt.Errorf("collective: Send: %w", ErrNoCarrier)
+	if err != nil {
+		return func() error { return err }
 	}
 	return g.carrier.Send(ctx, to, tag, b)
 }
 
 // RecvDevice is Recv into device memory.
 func (g *Group) RecvDevice(ctx context.Context, from int, tag uint64, b *mem.Buffer) (int, error) {
-	if err := g.checkPeer(from); err != nil {
-		return 0, err
+	return g.recvDevice(ctx, from, tag, b)()
+}
+
+// StartRecvDevice is RecvDevice as a Request; its Len is the length.
+func (g *Group) StartRecvDevice(ctx context.Context, from int, tag uint64, b *mem.Buffer) *Request {
+	return background(g.recvDevice(ctx, from, tag, b))
+}
+
+func (g *Group) recvDevice(ctx context.Context, from int, tag uint64, b *mem.Buffer) (wait func() (int, error)) {
+	err := g.checkPeer(from)
+	if err == nil && g.carrier == nil {
+		err = fmt.Errorf("collective: Recv: %w", ErrNoCarrier)
 	}
-	if g.carrier == nil {
-		return 0, fmt.Errorf("collective: Recv: %w", ErrNoCarrier)
+	if err != nil {
+		return func() (int, error) { return 0, err }
 	}
 	return g.carrier.Recv(ctx, from, tag, b)
 }
 
 func (c DeviceCall) call() call {
 	return call{code: c.Code, kind: c.Kind, op: c.Op, root: c.Root, counts: c.Counts, counts2: c.RecvCounts, device: &c}
+}
+
+// check says what is wrong with a device call beside its sizes.
+func (g *Group) check(c *DeviceCall) string {
+	if bad := c.mixed(); bad != "" {
+		return bad
+	}
+	if k, ok := g.carrier.(Checker); ok {
+		return k.Check(c)
+	}
+	return ""
 }
 
 // extent is where memory is, and how much.

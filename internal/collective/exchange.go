@@ -29,6 +29,9 @@ func (g *Group) maxWords() int {
 // say writes this rank's words for a call, with at most limit bytes of data, and returns their length. b has room.
 func (g *Group) say(b []byte, c *call, limit int) int {
 	h, bad := c.describe(g.rank, len(g.ranks))
+	if bad == "" && c.device != nil {
+		bad = g.check(c.device)
+	}
 	h.seq = g.seq
 	g.seq++
 	if bad != "" {

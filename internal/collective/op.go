@@ -79,6 +79,14 @@ func PreMulSumOf(k Kind, scale float64) Op {
 
 var opNames = [...]string{opSum: "sum", opProd: "prod", opMin: "min", opMax: "max", opAvg: "avg", opPreMulSum: "premulsum"}
 
+// Scale is PreMulSum's: an element of the kind, as its bytes in this machine's order. ok is false for other operations.
+func (o Op) Scale() (k Kind, element []byte, ok bool) {
+	if o.code != opPreMulSum {
+		return 0, nil, false
+	}
+	return o.kind, binary.NativeEndian.AppendUint64(nil, o.scale)[:o.kind.Size()], true
+}
+
 // Valid reports whether it is one of the operations.
 func (o Op) Valid() bool { return o.code >= opSum && o.code <= opPreMulSum }
 
