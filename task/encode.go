@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/wire/pickle"
@@ -110,9 +111,11 @@ func ReadBody[T any](raw []byte) (T, error) {
 }
 
 // EncodeValue makes the frames of a value: as Python knows it where Python has such a value
-// (None, bool, int, float, str, bytes, numpy arrays for slices of numbers, Arrow tables, and
-// package wire's types), else a pickle of dicts and lists whose header names the Go type in
-// "go-type": Python sees a dict. The frames borrow the value's memory.
+// (None, bool, int, float, str, bytes, numpy arrays for slices of numbers, Arrow tables, buffers
+// as RMM's, and package wire's types), else a pickle of dicts and lists whose header names the Go
+// type in "go-type": Python sees a dict. The frames borrow the value's memory, or have references
+// of their own where it is counted. Slices, maps and structs with device arrays in them travel as
+// Dask's lists and dicts do, each array in a frame of its own.
 //
 // Times and durations keep their nanoseconds: those that Python's types cannot hold travel
 // as text and as a count of nanoseconds.
@@ -130,9 +133,16 @@ func EncodeValue(v any) (*wire.Serialized, error) {
 		}
 	case *wire.Serialized:
 		return x.Retain(), nil
+	case *mem.Buffer:
+		if x != nil {
+			return encodeWire(bufferArray(x))
+		}
 	}
 	if v != nil {
 		t := reflect.TypeOf(v)
+		if t.Kind() == reflect.Pointer && (isWire(t) || t == bufferType) && reflect.ValueOf(v).IsNil() {
+			return scalar(nil)
+		}
 		if isWire(t) || t.Implements(arrowTableType) || t.Implements(arrowBatchType) {
 			return encodeWire(v)
 		}
@@ -164,6 +174,9 @@ func encodeTree(v any) (*wire.Serialized, error) {
 	tree, err := toTree(reflect.ValueOf(v), 0)
 	if err != nil {
 		return nil, err
+	}
+	if c, ok := collected(tree); ok {
+		return encodeWire(c)
 	}
 	var bufs [][]byte
 	data, err := pickle.Append(nil, tree, pickle.Options{Protocol: 5, Buffers: &bufs})

@@ -51,6 +51,10 @@ func fromTree(x any, v reflect.Value, depth int) error {
 		v.Set(reflect.ValueOf(wire.Clone(x)))
 		return nil
 	}
+	if a, ok := x.(*wire.DeviceArray); ok && t == bufferType {
+		v.Set(reflect.ValueOf(arrayBuffer(a)))
+		return nil
+	}
 	pt := reflect.PointerTo(t)
 	if b, ok := x.([]byte); ok && t.Kind() != reflect.Pointer && pt.Implements(unmarshalerType) && pt.Implements(marshalerType) {
 		return v.Addr().Interface().(encoding.BinaryUnmarshaler).UnmarshalBinary(bytes.Clone(b))

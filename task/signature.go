@@ -32,8 +32,8 @@ func writeType(b *strings.Builder, t reflect.Type, seen map[reflect.Type]bool) {
 	name := typeName(t)
 	if name != "" {
 		b.WriteString(name)
-		if seen[t] || t.PkgPath() == "" || t.Kind() == reflect.Interface {
-			return
+		if seen[t] || t.PkgPath() == "" || t.Kind() == reflect.Interface || t == bufferType.Elem() {
+			return // of a buffer the memory travels, whatever it is made of
 		}
 		seen[t] = true
 		b.WriteByte('=')

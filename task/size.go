@@ -1,8 +1,10 @@
 package task
 
 import (
+	"cmp"
 	"reflect"
 
+	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
 
@@ -24,9 +26,20 @@ func SizeOf(v any) int64 {
 	case []int:
 		return 24 + 8*int64(cap(v))
 	case *wire.NDArray:
-		return 96 + int64(len(v.Data))
+		if v != nil {
+			return 96 + int64(len(v.Data))
+		}
+		return 16
 	case *wire.DeviceArray:
-		return 96 + int64(v.Frame.Len())
+		if v != nil {
+			return 96 + int64(v.Frame.Len())
+		}
+		return 16
+	case *mem.Buffer:
+		if v != nil {
+			return 96 + int64(v.Len())
+		}
+		return 16
 	case *wire.Serialized:
 		return v.Size()
 	case *wire.Object:
@@ -39,7 +52,18 @@ func SizeOf(v any) int64 {
 		return v.SizeOf()
 	}
 	budget := 1000
-	return sizeOf(reflect.ValueOf(v), &budget, 0) + 16
+	n := sizeOf(reflect.ValueOf(v), &budget, 0) + 16
+	if mayCount(reflect.TypeOf(v)) {
+		eachCounted(v, func(x any) { // which reflection does not see behind
+			switch x := x.(type) {
+			case *wire.DeviceArray:
+				n += int64(x.Frame.Len())
+			case *mem.Buffer:
+				n += int64(x.Len())
+			}
+		})
+	}
+	return n
 }
 
 // sizeOf is what a value has besides itself, and itself.
@@ -121,6 +145,13 @@ func TypeName(v any) string {
 		return "bytes"
 	case *wire.NDArray:
 		return "numpy.ndarray"
+	case *wire.DeviceArray:
+		if v == nil {
+			return "NoneType"
+		}
+		return cmp.Or(v.Class, wire.CuPyArray)
+	case *mem.Buffer:
+		return wire.RMMBuffer
 	case *wire.Object:
 		return v.Type
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/pickle"
 )
@@ -72,6 +73,16 @@ func toTree(v reflect.Value, depth int) (any, error) {
 			return nil, nil
 		}
 		return pickledArray(x)
+	case *wire.DeviceArray:
+		if x == nil {
+			return nil, nil
+		}
+		return x, nil
+	case *mem.Buffer:
+		if x == nil {
+			return nil, nil
+		}
+		return bufferArray(x), nil
 	}
 	if isWire(t) && t != bigIntType || t.Implements(arrowTableType) || t.Implements(arrowBatchType) {
 		return nil, &EncodeError{Type: t, Reason: "within another value it has no form: return it as a result of its own"}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )
@@ -43,6 +44,9 @@ func noteType(t reflect.Type) {
 // note is noteType for a caller that holds the lock.
 func note(t reflect.Type) {
 	if t == nil || t.Kind() == reflect.Interface {
+		return
+	}
+	if t == deviceArrayType || t == bufferType { // known from the start, and not what they are made of
 		return
 	}
 	name := fullName(t)
@@ -119,11 +123,11 @@ func init() {
 		[]uint32(nil), []uint64(nil), []float32(nil), []float64(nil), []complex64(nil), []complex128(nil), []string(nil), []any(nil),
 		[][]byte(nil), [][]float64(nil), [][]int(nil), [][]string(nil),
 		map[string]any(nil), map[string]string(nil), map[string]int(nil), map[string]int64(nil), map[string]float64(nil), map[int]int(nil), map[int]string(nil),
-		(*wire.NDArray)(nil), (*wire.DeviceArray)(nil), (*wire.Object)(nil), wire.Dict(nil), wire.Tuple(nil), wire.Set(nil), wire.FrozenSet(nil),
+		(*wire.NDArray)(nil), (*wire.DeviceArray)(nil), (*mem.Buffer)(nil), (*wire.Object)(nil), wire.Dict(nil), wire.Tuple(nil), wire.Set(nil), wire.FrozenSet(nil),
 		wire.ByteArray(nil), wire.NaiveTime{}, wire.Date{}, wire.TimeOfDay{}, (*big.Int)(nil),
 	} {
 		t := reflect.TypeOf(v)
-		if isWire(t) { // not what they are made of
+		if isWire(t) || t == bufferType { // not what they are made of
 			types.byName[fullName(t)] = t
 			continue
 		}

@@ -5,25 +5,28 @@ import (
 	"reflect"
 	"sync"
 
+	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
 
 // Value is a result as a worker or client keeps it: the live Go value, the same in its
 // frames, or both. Each is made of the other when it is first needed. Any number of
-// goroutines may use it; what it holds is immutable.
+// goroutines may use it; what it holds is immutable. Both own the counted memory in them, that
+// of GPUs say: Release gives it back.
 type Value struct {
-	mu      sync.Mutex // owns all below
-	live    any
-	decoded bool // live is valid
-	encoded *wire.Serialized
-	size    int64 // -1: not known yet
+	mu       sync.Mutex // owns all below
+	live     any
+	decoded  bool // live is valid
+	released bool // the references of live are given back
+	encoded  *wire.Serialized
+	size     int64 // -1: not known yet
 
 	remote   Remote        // a copy in another process, or nil
 	typeName string        // of a value that is only there
 	fetching chan struct{} // closed when the frames have come from there; nil if nobody fetches
 }
 
-// NewValue holds a live value.
+// NewValue holds a live value, and takes over its references to counted memory.
 func NewValue(v any) *Value { return &Value{live: v, decoded: true, size: -1} }
 
 // NewEncoded holds a value in its frames, of which it takes over the caller's reference: a
@@ -58,6 +61,23 @@ func (v *Value) Encoded() (*wire.Serialized, error) {
 	}
 	v.encoded = s
 	return s, nil
+}
+
+// Share is the value once more, with references of its own to counted memory: it outlives the
+// first one, and is released by itself.
+func (v *Value) Share() (*Value, error) {
+	v.mu.Lock()
+	if v.decoded {
+		defer v.mu.Unlock()
+		eachCounted(v.live, retain)
+		return &Value{live: v.live, decoded: true, size: v.size}, nil
+	}
+	v.mu.Unlock()
+	s, err := v.Retained()
+	if err != nil {
+		return nil, err
+	}
+	return NewEncoded(s), nil
 }
 
 // DropEncoded forgets the frames if the live value is there, or a copy elsewhere, to save
@@ -108,7 +128,7 @@ func (v *Value) Type() string {
 }
 
 // As returns the value as a T: the live one itself, or one that is decoded now and kept. It
-// is a *TypeError if the value is something else.
+// is a *TypeError if the value is something else. Counted memory in it stays the Value's.
 func As[T any](v *Value) (T, error) {
 	var out T
 	if err := v.bring(); err != nil {
@@ -168,6 +188,9 @@ func convert(live any, dst reflect.Value) error {
 		dst.Set(lv)
 		return nil
 	}
+	if lent(live, dst) {
+		return nil
+	}
 	if dst.Type() == objectType { // it stays closed: see DecodeInto
 		s, err := EncodeValue(live)
 		if err != nil {
@@ -181,7 +204,26 @@ func convert(live any, dst reflect.Value) error {
 	return nil
 }
 
-// Release gives the frames' references back. The value must not be used after it.
+// lent sets a buffer to the memory of a live device array, or the other way round, and tells whether
+// they are that: both are borrowed from the Value.
+func lent(live any, dst reflect.Value) bool {
+	switch x := live.(type) {
+	case *wire.DeviceArray:
+		if dst.Type() == bufferType && x.Buffer() != nil {
+			dst.Set(reflect.ValueOf(x.Buffer()))
+			return true
+		}
+	case *mem.Buffer:
+		if dst.Type() == deviceArrayType {
+			dst.Set(reflect.ValueOf(bufferArray(x)))
+			return true
+		}
+	}
+	return false
+}
+
+// Release gives the references to counted memory back, of the frames and of the live value. The
+// value must not be used after it.
 func (v *Value) Release() {
 	v.mu.Lock()
 	r := v.remote
@@ -190,7 +232,12 @@ func (v *Value) Release() {
 		v.encoded.Release()
 		v.encoded = nil
 	}
+	var live any
+	if v.decoded && !v.released {
+		live, v.released = v.live, true // it stays for those who look at it still: an actor's is not counted
+	}
 	v.mu.Unlock()
+	Release(live)
 	if r != nil {
 		r.Drop()
 	}

@@ -2,13 +2,17 @@ package wire
 
 import (
 	"fmt"
+	"unsafe"
 
+	"go.millstream.dev/mem"
 	"go.millstream.dev/wire/pickle"
 )
 
 // DeviceArray is an array in memory of a GPU: a cupy or numba array, or an RMM buffer. Over
-// ucx:// its frame is flagged CUDA and goes from device to device; elsewhere Dask copies it
-// through host memory, and so the frame may be host memory too.
+// ucx:// its frame is flagged CUDA and goes from device to device; elsewhere it goes through host
+// memory, and so the frame may be host memory too.
+//
+// It is immutable once it is somebody's result, and counted: see Retain and Release.
 type DeviceArray struct {
 	// Class is the Python class: "cupy.ndarray" (the default, if empty),
 	// "numba.cuda.cudadrv.devicearray.DeviceNDArray" or
@@ -28,6 +32,38 @@ const (
 	NumbaArray = "numba.cuda.cudadrv.devicearray.DeviceNDArray"
 	RMMBuffer  = "rmm.pylibrmm.device_buffer.DeviceBuffer"
 )
+
+// NewDeviceArray makes an array of a buffer, in C order, and takes over the caller's reference to
+// it: the result of a task whose data is on a GPU. Without a shape it has one dimension, as long as
+// the buffer. Python sees a cupy.ndarray. The buffer's ready event travels with it: work that still
+// writes it may be under way.
+func NewDeviceArray[T Element](b *mem.Buffer, shape ...int) (*DeviceArray, error) {
+	var zero T
+	if len(shape) == 0 {
+		shape = []int{b.Len() / int(unsafe.Sizeof(zero))}
+	}
+	d := &DeviceArray{DType: DTypeOf[T](), Shape: shape, Frame: BufferFrame(b).WithCUDA()}
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Buffer is the counted memory of the array, nil if it is on Go's heap: where it arrived in a
+// process without a GPU, see Frame.Bytes then. The reference stays the array's.
+func (d *DeviceArray) Buffer() *mem.Buffer { return d.Frame.Buffer() }
+
+// Retain returns the array with a reference of its own to the same memory: to keep an argument of a
+// task beyond the task, or to return it with another shape.
+func (d *DeviceArray) Retain() *DeviceArray {
+	c := *d
+	c.Frame = d.Frame.Retain()
+	return &c
+}
+
+// Release gives the array's reference back. A client does so with what it has gathered; a task
+// neither with its arguments nor with what it returns.
+func (d *DeviceArray) Release() { d.Frame.Release() }
 
 // check reports whether the frame has what type and shape promise.
 func (d *DeviceArray) check() error {

@@ -250,7 +250,18 @@ func (r *run) invoke(name string, c invocation) error {
 		}
 		return err
 	}
+	task.Handover(v, r.values)
 	r.result = task.NewValue(v)
+	if err := r.keep(limited); err != nil {
+		r.result.Release() // of memory that is counted nobody else gives it back
+		r.result = nil
+		return err
+	}
+	return nil
+}
+
+// keep makes room for the result.
+func (r *run) keep(limited bool) error {
 	r.nbytes, r.typeName = r.result.Size(), r.result.Type()
 	if err := r.w.data.MakeRoomFor(r.ctx, r.result, r.nbytes); err != nil {
 		return err

@@ -21,6 +21,7 @@ type fetch struct {
 	stored []state.Stored
 	values []*task.Value
 	busy   bool
+	device bool // most of it came into memory of this worker's GPU
 	err    error
 	took   period
 }
@@ -41,7 +42,7 @@ func (w *Worker) gather(a *state.Action) {
 	bytes := a.NBytes
 	w.tasks.Go(func() {
 		f.took.start = time.Now().UnixNano()
-		f.values, f.stored, f.busy, f.err = w.fetchFrom(w.ctx, f.peer, f.keys)
+		f.err = w.fetchFrom(w.ctx, f)
 		f.took.stop = time.Now().UnixNano()
 		for i, v := range f.values {
 			_ = w.data.MakeRoomFor(w.ctx, v, f.stored[i].NBytes) // it ends only with the worker
@@ -78,7 +79,7 @@ func (w *Worker) fetchEnded(f *fetch) {
 			w.data.Put(f.stored[i].Key, v, f.stored[i].NBytes)
 		}
 		w.arrived.add(f.stored, f.took)
-		w.apply(&state.GatherSuccess{Stimulus: w.stimulus, Peer: f.peer, Data: f.stored})
+		w.apply(&state.GatherSuccess{Stimulus: w.stimulus, Peer: f.peer, Data: f.stored, Device: f.device})
 	case errors.Is(f.err, errUnreadable):
 		w.apply(&state.GatherFailure{Stimulus: w.stimulus, Peer: f.peer, Failure: failure(f.err)})
 	default:
@@ -87,16 +88,16 @@ func (w *Worker) fetchEnded(f *fetch) {
 	}
 }
 
-// fetchFrom asks a peer for results, over a lane if there is one. What it returns are those
-// that the peer has of the keys.
-func (w *Worker) fetchFrom(ctx context.Context, peer string, keys []task.Key) (values []*task.Value, stored []state.Stored, busy bool, err error) {
-	request := getDataRequest(keys, w.address)
-	record := Transfer{Peer: peer, Incoming: true, Keys: len(keys), Start: time.Now()}
+// fetchFrom asks a peer for results, over a lane if there is one, and fills f with those that the
+// peer has of the keys.
+func (w *Worker) fetchFrom(ctx context.Context, f *fetch) (err error) {
+	request := getDataRequest(f.keys, w.address)
+	record := Transfer{Peer: f.peer, Incoming: true, Start: time.Now()}
 	// A connection that was kept may have ended unnoticed, and a lane may fail: asking again
 	// does no harm. The last attempt is on the control connection.
 	for attempt := range 3 {
 		var l link
-		if l, err = w.connectPeer(ctx, peer, attempt < 2); err != nil {
+		if l, err = w.connectPeer(ctx, f.peer, attempt < 2); err != nil {
 			break
 		}
 		record.Lane = l.lane()
@@ -108,26 +109,33 @@ func (w *Worker) fetchFrom(ctx context.Context, peer string, keys []task.Key) (v
 			}
 			continue
 		}
-		values, stored, busy, err = readData(m, keys)
-		record.Bytes = m.Size()
+		record.arrived() // what follows is the thanks, and takes nobody's time
+		f.values, f.stored, f.busy, err = readData(m, f.keys)
+		record.count(m)
+		f.device = record.DeviceBytes > record.Bytes/2
 		m.Release()
-		if err == nil && !busy {
+		if err == nil && !f.busy {
 			err = l.comm.Write(ctx, okMessage)
 		}
 		l.release(err)
 		break
 	}
-	if err != nil && values != nil && !errors.Is(err, errUnreadable) {
+	if err != nil && f.values != nil && !errors.Is(err, errUnreadable) {
 		err = nil // all has arrived; only the thanks got lost
 	}
-	record.end(busy, err)
-	record.Keys = len(values)
+	record.end(f.busy, err)
+	record.Keys = len(f.values)
 	w.transferred(&record)
-	return values, stored, busy, err
+	return err
 }
 
+// arrived notes that the data is here.
+func (t *Transfer) arrived() { t.Took = time.Since(t.Start) }
+
 func (t *Transfer) end(busy bool, err error) {
-	t.Took = time.Since(t.Start)
+	if t.Took == 0 {
+		t.arrived()
+	}
 	t.Duration = t.Took.Seconds()
 	if busy {
 		t.Error = "busy"

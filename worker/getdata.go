@@ -65,7 +65,8 @@ func (w *Worker) getData(ctx context.Context, r *rpc.Request) (any, error) {
 	defer w.net.outgoingBytes.Add(-nbytes)
 	err = thanked(ctx, r.Comm, m)
 	dropCopies(held)
-	record.Keys, record.Bytes = len(held), m.Size()
+	record.Keys = len(held)
+	record.count(m)
 	record.end(false, err)
 	w.transferred(&record)
 	switch {

@@ -189,8 +189,9 @@ const busyPause = 150 * time.Millisecond
 func (w *Worker) gatherOne(ctx context.Context, key task.Key, holders []string) bool {
 	for _, peer := range holders {
 		for peer != w.address {
-			values, stored, busy, err := w.fetchFrom(ctx, peer, []task.Key{key})
-			if busy {
+			f := &fetch{peer: peer, keys: []task.Key{key}}
+			err := w.fetchFrom(ctx, f)
+			if f.busy {
 				select {
 				case <-time.After(busyPause):
 					continue
@@ -198,8 +199,8 @@ func (w *Worker) gatherOne(ctx context.Context, key task.Key, holders []string) 
 					return false
 				}
 			}
-			if err == nil && len(values) == 1 {
-				return w.store(values, stored)
+			if err == nil && len(f.values) == 1 {
+				return w.store(f.values, f.stored)
 			}
 			break
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
 )
 
 // Transfer is one transfer of data between this worker and a peer or a client.
@@ -14,15 +15,27 @@ type Transfer struct {
 	Incoming bool `json:"incoming"`
 	// Lane is the scheme of the connection: tcp, tls, inproc, ucxx, …
 	Lane string `json:"lane"`
-	// Keys is how many keys were moved, Bytes their size.
-	Keys  int   `json:"keys"`
-	Bytes int64 `json:"bytes"`
+	// Keys is how many keys were moved, Bytes their size, DeviceBytes what of it is in memory of
+	// this worker's GPU.
+	Keys        int   `json:"keys"`
+	Bytes       int64 `json:"bytes"`
+	DeviceBytes int64 `json:"device_bytes,omitempty"`
 	// Start is when it began, Took how long it lasted, in seconds in JSON.
 	Start    time.Time     `json:"start"`
 	Took     time.Duration `json:"-"`
 	Duration float64       `json:"duration"`
 	// Error says why it failed, "" if it did not; "busy" if the peer had no room.
 	Error string `json:"error,omitempty"`
+}
+
+// count notes what a message carries.
+func (t *Transfer) count(m *wire.Message) {
+	t.Bytes, t.DeviceBytes = m.Size(), 0
+	for _, f := range m.Frames {
+		if f.OnDevice() {
+			t.DeviceBytes += int64(f.Len())
+		}
+	}
 }
 
 // Span is a part of a task's time on the worker.

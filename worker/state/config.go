@@ -31,6 +31,10 @@ type Config struct {
 	// MessageBytes is up to which size keys of one peer are fetched together: 50 MB if not
 	// set. (distributed.worker.transfer.message-bytes-limit)
 	MessageBytes int64
+	// DeviceMessageBytes is MessageBytes for a peer whose last data went from GPU to GPU: 4 GiB
+	// if not set. A GPU takes that in milliseconds, and only within one transfer are many results
+	// under way at once.
+	DeviceMessageBytes int64
 	// DefaultSize is taken for a key of unknown size: 1 KiB if not set.
 	// (distributed.scheduler.default-data-size)
 	DefaultSize int64
@@ -62,6 +66,7 @@ func (c Config) withDefaults() Config {
 	}
 	set(&c.IncomingThrottle, 10_000_000)
 	set(&c.MessageBytes, 50_000_000)
+	set(&c.DeviceMessageBytes, 4<<30)
 	set(&c.DefaultSize, 1<<10)
 	if c.BusyRetry <= 0 {
 		c.BusyRetry = 150 * time.Millisecond

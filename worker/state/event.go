@@ -215,6 +215,9 @@ type GatherSuccess struct {
 	Stimulus string
 	Peer     string
 	Data     []Stored
+	// Device tells that most of it came into memory of the worker's GPU: the next transfer from
+	// the peer may be larger (Config.DeviceMessageBytes).
+	Device bool
 }
 
 // GatherBusy ends a transfer: the peer has no room for another one now.

@@ -88,7 +88,7 @@ func (s *State) gather(p *Peer) bool {
 	for p.needed.len() > 0 {
 		t := p.needed.top()
 		size := s.sizeOf(t)
-		if s.tooMuch(size, p.inBytes, len(p.inFlight)) {
+		if s.tooMuch(p, size, p.inBytes, len(p.inFlight)) {
 			break
 		}
 		p.inFlight = append(p.inFlight, t)
@@ -119,11 +119,15 @@ func (s *State) sizeOf(t *Task) int64 {
 
 // tooMuch tells whether a key of some size would exceed the limits of a message that has n
 // keys and message bytes already. Without other traffic, one key is never too much.
-func (s *State) tooMuch(size, message int64, n int) bool {
+func (s *State) tooMuch(p *Peer, size, message int64, n int) bool {
 	if n == 0 {
 		return s.inBytes > 0 && size > s.cfg.IncomingBytes-s.inBytes
 	}
-	return size > min(s.cfg.IncomingBytes-s.inBytes, s.cfg.MessageBytes)-message
+	limit := s.cfg.MessageBytes
+	if p.device {
+		limit = s.cfg.DeviceMessageBytes
+	}
+	return size > min(s.cfg.IncomingBytes-s.inBytes, limit)-message
 }
 
 // landed ends the transfer from a peer and returns what was asked for, nil if there was none.
@@ -154,6 +158,9 @@ func (s *State) left(t *Task, finish TaskState) {
 
 func (s *State) gatherSuccess(ev *GatherSuccess) {
 	p, tasks := s.landed(ev.Peer)
+	if p != nil {
+		p.device = ev.Device
+	}
 	for i := range ev.Data {
 		d := &ev.Data[i]
 		t := s.tasks[d.Key]

@@ -20,6 +20,7 @@ type Peer struct {
 	inFlight []*Task
 	inBytes  int64
 	busy     bool
+	device   bool // its last data went from GPU to GPU
 	mark     uint32
 }
 

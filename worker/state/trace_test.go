@@ -111,6 +111,8 @@ func traceConfig(t *testing.T, cfg *Config, words []string) {
 			cfg.Resources = traceResources(t, v)
 		case "message":
 			cfg.MessageBytes = int64(number(t, v))
+		case "device-message":
+			cfg.DeviceMessageBytes = int64(number(t, v))
 		case "incoming":
 			cfg.IncomingBytes = int64(number(t, v))
 		case "count":
@@ -238,7 +240,9 @@ func traceEvent(t *testing.T, words []string) Event {
 	case "secede":
 		return &Secede{stimulus, key(), time.Second}
 	case "got":
-		return &GatherSuccess{stimulus, peer(), traceStored(t, args[1:])}
+		return &GatherSuccess{Stimulus: stimulus, Peer: peer(), Data: traceStored(t, args[1:])}
+	case "got-device":
+		return &GatherSuccess{Stimulus: stimulus, Peer: peer(), Data: traceStored(t, args[1:]), Device: true}
 	case "busy":
 		return &GatherBusy{stimulus, peer()}
 	case "netfail":
