@@ -24,7 +24,7 @@ INTEROP_TIMEOUT ?= 20m
 SUITE_JOBS ?= 2
 SUITE_ARGS ?=
 
-.PHONY: help build demo test lint fuzz bench gpu-test-bundle ucx-matrix test-rdma soak chaos interop dask-suite nightly sim-scale clean
+.PHONY: help build demo test lint fuzz bench kernels gpu-test-bundle ucx-matrix test-rdma soak chaos interop dask-suite nightly sim-scale clean
 
 help: ## this list
 	@echo 'Millstream: make TARGET'
@@ -64,6 +64,10 @@ ifeq ($(BENCH),)
 else
 	@$(RUN) bin/millstream bench $(BENCH)
 endif
+
+kernels: ## the PTX of internal/kernels from its sources, after one was changed (needs no GPU)
+	@scripts/setup nvrtc
+	@MILLSTREAM_NVRTC_LIBRARY=.local/nvrtc/lib/libnvrtc.so.12 $(RUN) go run ./internal/tools/kernels
 
 gpu-test-bundle: ## dist/gpu-bundle.tar.xz: GPU tests for a machine without Go and network
 	@$(RUN) scripts/gpu-test-bundle

@@ -14,10 +14,10 @@ var layers = [][]string{
 	{"tests"},
 	{"bench"},
 	{"examples"},
-	{"cmd"},
+	{"cmd", "internal/tools/kernels"}, // the tool compiles by cuda/nvrtc
 	{"."},
 	{"cli"},
-	{"internal/ucxbench", "internal/commbench", "internal/taskbench", "internal/daskbench", "internal/kmeansbench", "internal/collbench", "internal/sim"}, // the engines of `millstream bench` and the simulated cluster: kept out of the public API
+	{"internal/ucxbench", "internal/commbench", "internal/taskbench", "internal/daskbench", "internal/kmeansbench", "internal/collbench", "internal/poolbench", "internal/sim"}, // the engines of `millstream bench` and the simulated cluster: kept out of the public API
 	{"dashboard"},
 	{"frame"},
 	{"clique"},
@@ -39,7 +39,10 @@ var layers = [][]string{
 	{"wire/msgpack", "wire/pickle"},
 	{"config"},
 	{"topology"},
+	{"internal/ucxdoor"}, // byte lines by worker address alone, for comm/ucxcomm
 	{"ucx", "nccl"},
+	{"internal/kernels"}, // device code, for collectives and algorithms
+	{"internal/devmem"}, // the GPU memory of a cluster's processes
 	{"cuda"},
 	{"mem"},
 	{"python"},

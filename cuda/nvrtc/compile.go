@@ -1,0 +1,99 @@
+package nvrtc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.millstream.dev/internal/nvrtcapi"
+)
+
+// Options say how a source is compiled. The zero value is PTX for compute_70.
+type Options struct {
+	// Name is what messages call the source. Default "kernel.cu".
+	Name string
+	// Arch is what to compile for: a virtual architecture (compute_70) gives PTX, a real one
+	// (sm_90) a cubin. Default compute_70, which every GPU from Volta on can run.
+	Arch string
+	// Flags are further options of the compiler, such as "--std=c++17" or "-DN=4".
+	Flags []string
+	// Headers are what #include finds, by name. There is no file system behind it.
+	Headers map[string]string
+}
+
+// Code is what cuda.LoadModule takes.
+type Code struct {
+	// Image is PTX text, without its zero byte, or a cubin.
+	Image []byte
+	// PTX says which.
+	PTX bool
+	// Log is what the compiler had to say: warnings.
+	Log string
+}
+
+// Error is a source that does not compile, with the compiler's words.
+type Error struct {
+	Name   string // of the source
+	Result string // such as NVRTC_ERROR_COMPILATION
+	Log    string
+}
+
+// Error returns all of it.
+func (e *Error) Error() string {
+	s := fmt.Sprintf("nvrtc: %s: %s", e.Name, e.Result)
+	if log := strings.TrimSpace(e.Log); log != "" {
+		s += ":\n" + log
+	}
+	return s
+}
+
+// Compile compiles one source. Kernels that Module.Function shall find by their own name are
+// extern "C". A compilation takes milliseconds to seconds and cannot be interrupted: ctx is
+// looked at before it.
+func Compile(ctx context.Context, source string, o Options) (*Code, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if _, err := Library(); err != nil {
+		return nil, err
+	}
+	if o.Name == "" {
+		o.Name = "kernel.cu"
+	}
+	if o.Arch == "" {
+		o.Arch = "compute_70"
+	}
+	virtual := strings.HasPrefix(o.Arch, "compute_")
+	if !virtual && !strings.HasPrefix(o.Arch, "sm_") {
+		return nil, fmt.Errorf("nvrtc: %s: no architecture is called %q: give compute_NN for PTX or sm_NN for a cubin", o.Name, o.Arch)
+	}
+	var names, bodies []string
+	for name := range o.Headers {
+		names = append(names, name)
+	}
+	slices.Sort(names) // the same input gives the same output
+	for _, name := range names {
+		bodies = append(bodies, o.Headers[name])
+	}
+	for i, text := range slices.Concat([]string{source, o.Name}, names, bodies, o.Flags) {
+		if strings.IndexByte(text, 0) >= 0 {
+			return nil, fmt.Errorf("nvrtc: %s: text %d of source, headers and flags has a zero byte", o.Name, i)
+		}
+	}
+	flags := append([]string{"--gpu-architecture=" + o.Arch}, o.Flags...)
+	image, log, r := nvrtcapi.Compile(source, o.Name, names, bodies, flags, !virtual)
+	switch r {
+	case 0:
+	case nvrtcapi.NoSymbol:
+		return nil, fmt.Errorf("nvrtc: %s: %s makes no cubin: compile to PTX (compute_…), or use NVRTC 11.1 or newer", o.Name, nvrtcapi.Path())
+	case nvrtcapi.NoMemory:
+		return nil, fmt.Errorf("nvrtc: %s: out of memory", o.Name)
+	default:
+		return nil, &Error{Name: o.Name, Result: r.Text(), Log: log}
+	}
+	if virtual && len(image) > 0 && image[len(image)-1] == 0 {
+		image = image[:len(image)-1]
+	}
+	return &Code{Image: image, PTX: virtual, Log: strings.TrimSpace(log)}, nil
+}

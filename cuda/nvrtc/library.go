@@ -1,0 +1,119 @@
+package nvrtc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"go.millstream.dev/internal/nvrtcapi"
+)
+
+// ErrUnavailable: NVRTC cannot be used in this process; the error says why.
+var ErrUnavailable = errors.New("NVRTC is not available")
+
+// LibraryInfo describes the libnvrtc that this process uses.
+type LibraryInfo struct {
+	Path    string
+	Version Version
+}
+
+// Version is NVRTC's: that of the CUDA toolkit it is part of.
+type Version struct{ Major, Minor int }
+
+// String returns "12.4".
+func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+
+// library is opened once; who holds the lock opens it.
+var library struct {
+	sync.Mutex
+	info *LibraryInfo
+}
+
+// Available returns nil when NVRTC can be used, or why not, with what to do about it.
+func Available() error {
+	_, err := Library()
+	return err
+}
+
+// Library opens libnvrtc, once per process, and describes it. It looks at
+// MILLSTREAM_NVRTC_LIBRARY, which is final; then for one that is in the process already, in
+// LD_LIBRARY_PATH and the system's places, in CUDA_HOME and CUDA_PATH, and in Python environments.
+func Library() (*LibraryInfo, error) {
+	library.Lock()
+	defer library.Unlock()
+	if library.info != nil {
+		return library.info, nil
+	}
+	if !nvrtcapi.Cgo {
+		return nil, fmt.Errorf("nvrtc: %w: this binary was built without cgo: build with CGO_ENABLED=1 and a C compiler", ErrUnavailable)
+	}
+	if err := open(); err != nil {
+		return nil, err // not kept: the user may install the library and try again
+	}
+	path := nvrtcapi.Path()
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	major, minor := nvrtcapi.Version()
+	library.info = &LibraryInfo{Path: path, Version: Version{major, minor}}
+	return library.info, nil
+}
+
+// sonames are those of the releases that this package works with, the newest first.
+var sonames = []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"}
+
+func open() error {
+	if chosen := os.Getenv("MILLSTREAM_NVRTC_LIBRARY"); chosen != "" {
+		if err := nvrtcapi.Load(chosen, false); err != nil {
+			return fmt.Errorf("nvrtc: %w: MILLSTREAM_NVRTC_LIBRARY: %w: give the path of a libnvrtc.so.12 or .13", ErrUnavailable, err)
+		}
+		return nil
+	}
+	for _, only := range []bool{true, false} {
+		for _, name := range sonames {
+			if nvrtcapi.Load(name, only) == nil {
+				return nil
+			}
+		}
+	}
+	var errs []error
+	for _, dir := range places() {
+		for _, name := range sonames {
+			found, _ := filepath.Glob(filepath.Join(dir, name))
+			for _, path := range found {
+				err := nvrtcapi.Load(path, false)
+				if err == nil {
+					return nil
+				}
+				errs = append(errs, err)
+			}
+		}
+	}
+	if len(errs) == 0 {
+		errs = append(errs, errors.New("none was found"))
+	}
+	return fmt.Errorf("nvrtc: %w: no usable libnvrtc.so: install it with `pip install nvidia-cuda-nvrtc-cu12`, or set MILLSTREAM_NVRTC_LIBRARY to its path (%w)", ErrUnavailable, errors.Join(errs...))
+}
+
+// places are folders where the dynamic linker does not look, as patterns.
+func places() []string {
+	var list []string
+	for _, v := range []string{"CUDA_HOME", "CUDA_PATH"} {
+		if d := os.Getenv(v); d != "" {
+			list = append(list, filepath.Join(d, "lib64"), filepath.Join(d, "targets/*/lib"))
+		}
+	}
+	list = append(list, "/usr/local/cuda*/lib64", "/opt/cuda/lib64", "/usr/lib/*-linux-gnu", "/usr/lib64")
+	const site = "lib/python3*/site-packages/nvidia/*/lib" // cuda_nvrtc, or cu13
+	for _, d := range []string{os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX")} {
+		if d != "" {
+			list = append(list, filepath.Join(d, "lib"), filepath.Join(d, site))
+		}
+	}
+	if d, err := os.UserHomeDir(); err == nil {
+		list = append(list, filepath.Join(d, ".local", site))
+	}
+	return append(list, "/usr/local/"+site, "/usr/local/lib/python3*/dist-packages/nvidia/*/lib", "/usr/lib/python3/dist-packages/nvidia/*/lib")
+}

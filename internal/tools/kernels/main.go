@@ -1,0 +1,72 @@
+// Command kernels makes the PTX of internal/kernels from its sources, by the NVRTC that is pinned there: `make kernels`.
+// It needs no GPU.
+//
+//	kernels [-o FOLDER] [IMAGE...]
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.millstream.dev/cuda/nvrtc"
+	"go.millstream.dev/internal/kernels"
+)
+
+func main() {
+	folder := flag.String("o", "internal/kernels", "folder of the .ptx files")
+	flag.Parse()
+	if err := run(*folder, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "kernels:", err)
+		os.Exit(1)
+	}
+}
+
+func run(folder string, only []string) error {
+	lib, err := nvrtc.Library()
+	if err != nil {
+		return err
+	}
+	if lib.Version.String() != kernels.Toolkit {
+		return fmt.Errorf("%s is of release %v: the images are made by %s (`make kernels` fetches it)", lib.Path, lib.Version, kernels.Toolkit)
+	}
+	done := 0
+	for _, s := range kernels.Specs() {
+		if len(only) > 0 && !slices.Contains(only, s.Name) {
+			continue
+		}
+		if err := compile(folder, s); err != nil {
+			return err
+		}
+		done++
+	}
+	if done < len(only) || done == 0 {
+		return fmt.Errorf("%d images are called %s", done, strings.Join(only, " or "))
+	}
+	fmt.Printf("%d images by NVRTC %v\n", done, lib.Version)
+	return nil
+}
+
+// compile writes one image. `go run` has the sources of the tree in the binary.
+func compile(folder string, s kernels.Spec) error {
+	source, err := s.Text()
+	if err != nil {
+		return err
+	}
+	stamp, err := s.Stamp()
+	if err != nil {
+		return err
+	}
+	code, err := nvrtc.Compile(context.Background(), source, nvrtc.Options{Name: s.Source, Arch: kernels.Arch, Flags: s.Flags})
+	if err != nil {
+		return err
+	}
+	if code.Log != "" {
+		return fmt.Errorf("%s: the compiler warns:\n%s", s.Source, code.Log)
+	}
+	return os.WriteFile(filepath.Join(folder, s.Name+".ptx"), append([]byte(stamp), code.Image...), 0o644)
+}
