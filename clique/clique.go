@@ -33,6 +33,10 @@ func (q *Clique) Workers() []string {
 // Backend is what carries the data, such as "ucx", "tcp" or "shm+tcp".
 func (q *Clique) Backend() string { return q.backend }
 
+// Devices is what carries the memory of GPUs, "nccl", "ucx" or "comm" (through the host's
+// memory), and why that, in words: which worker lacks what the faster one needs.
+func (q *Clique) Devices() (backend Backend, why string) { return Backend(q.devices), q.why }
+
 // Ticket admits one more round of tasks: see Join. Fn.Submit and Fn.Run take one themselves.
 func (q *Clique) Ticket() Ticket { return newTicket(q.id, q.tickets.Add(1)-1) }
 

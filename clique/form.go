@@ -22,8 +22,11 @@ type Backend string
 const (
 	// Auto is UCX if every rank has it and its lanes may go to all others, else Comm. A lane is
 	// not encrypted: it stays on one machine unless the workers were started with
-	// --lanes=trusted.
+	// --lanes=trusted. Device memory goes by NCCL if every rank has it and a GPU of its own,
+	// else as host memory does.
 	Auto Backend = ""
+	// NCCL carries device memory. Host memory goes as with Auto.
+	NCCL Backend = "nccl"
 	// UCX is shared memory on one host, and the best network that there is between hosts.
 	UCX Backend = "ucx"
 	// Comm is connections like those of the workers: tcp, tls or inproc.
@@ -62,6 +65,8 @@ type Clique struct {
 	id      string
 	members []Member
 	backend string
+	devices string // what carries device memory,
+	why     string // and why that
 	tickets atomic.Uint32
 
 	mu        sync.Mutex // owns dissolved
@@ -86,10 +91,10 @@ func Form(ctx context.Context, c *client.Client, opts Options) (*Clique, error) 
 	}
 	q, backend, err := form(ctx, c, opts, opts.Backend, workers)
 	var failed *FormError
-	if opts.Backend == Auto && backend == UCX && errors.As(err, &failed) && ctx.Err() == nil {
+	if (opts.Backend == Auto || opts.Backend == NCCL) && backend == UCX && errors.As(err, &failed) && ctx.Err() == nil {
 		// UCX was there, but its ranks did not reach each other: other releases, containers
 		// that share nothing, networks that do not meet.
-		if plain, _, again := form(ctx, c, opts, Comm, workers); again == nil {
+		if plain, _, again := formOver(ctx, c, opts, opts.Backend, Comm, workers); again == nil {
 			return plain, nil
 		}
 	}
@@ -155,9 +160,18 @@ func newID(name string) string {
 
 // form tries one backend, or chooses one, and tells which it was.
 func form(ctx context.Context, c *client.Client, opts Options, wanted Backend, workers []string) (*Clique, Backend, error) {
-	id, backend := newID(opts.Name), wanted
+	host := wanted
+	if wanted == NCCL {
+		host = Auto
+	}
+	return formOver(ctx, c, opts, wanted, host, workers)
+}
+
+// formOver is form with what is wanted for host memory apart. It tells which that was.
+func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host Backend, workers []string) (*Clique, Backend, error) {
+	id, backend := newID(opts.Name), host
 	deadline, _ := ctx.Deadline()
-	request := prepareRequest{ID: id, Keep: time.Until(deadline), UCX: wanted != Comm}
+	request := prepareRequest{ID: id, Keep: time.Until(deadline), UCX: host != Comm, Backend: wanted}
 	answers, err := ask[prepared](ctx, c, prepareFn, request, workers)
 	if err != nil {
 		undo(c, id, workers)
@@ -173,20 +187,25 @@ func form(ctx context.Context, c *client.Client, opts Options, wanted Backend, w
 		a.Worker = w // what the scheduler calls it
 		ranks = append(ranks, a)
 	}
-	backend, err = choose(wanted, ranks)
+	backend, err = choose(host, ranks)
+	var devices Backend
+	var why string
+	if err == nil {
+		devices, why, err = chooseDevices(wanted, backend, opts.Deterministic, ranks)
+	}
 	if err != nil {
 		undo(c, id, workers)
 		return nil, backend, fmt.Errorf("clique: %w", err)
 	}
 	ranks = ordered(ranks)
-	roster := formRequest{ID: id, Name: opts.Name, Backend: string(backend), Deterministic: opts.Deterministic,
+	roster := formRequest{ID: id, Name: opts.Name, Backend: string(backend), Devices: string(devices), Deterministic: opts.Deterministic,
 		Timeout: time.Until(deadline), Idle: opts.Idle, Ranks: ranks}
 	done, err := ask[formed](ctx, c, formFn, roster, workers)
 	if err != nil {
 		undo(c, id, workers)
 		return nil, backend, fmt.Errorf("clique: %w", err)
 	}
-	q := &Clique{c: c, opts: opts, id: id, members: make([]Member, len(ranks))}
+	q := &Clique{c: c, opts: opts, id: id, members: make([]Member, len(ranks)), devices: string(devices), why: why}
 	failed := map[string]string{}
 	for i, r := range ranks {
 		q.members[i] = r.Member
@@ -222,16 +241,20 @@ func ordered(ranks []prepared) []prepared {
 	return out
 }
 
-// choose is the backend for ranks.
+func onSeveralMachines(ranks []prepared) bool {
+	return slices.ContainsFunc(ranks, func(r prepared) bool { return r.Boot == "" || r.Boot != ranks[0].Boot })
+}
+
+// choose is the backend for the host memory of ranks.
 func choose(wanted Backend, ranks []prepared) (Backend, error) {
 	switch wanted {
 	case Comm:
 		return Comm, nil
 	case Auto, UCX:
 	default:
-		return "", fmt.Errorf("backend %q: want %q, %q or none", wanted, UCX, Comm)
+		return "", fmt.Errorf("backend %q: want %q, %q, %q or none", wanted, NCCL, UCX, Comm)
 	}
-	apart := slices.ContainsFunc(ranks, func(r prepared) bool { return r.Boot == "" || r.Boot != ranks[0].Boot })
+	apart := onSeveralMachines(ranks)
 	for _, r := range ranks {
 		why := r.NoUCX
 		if why == "" && len(r.UCX.Address) == 0 {

@@ -18,6 +18,8 @@ type record struct {
 	Name          string   `json:"name"`
 	Backend       string   `json:"backend"` // as it was asked for
 	Carrier       string   `json:"carrier"` // as it is
+	Devices       string   `json:"devices"` // what carries device memory, and why that
+	Why           string   `json:"why"`
 	Deterministic bool     `json:"deterministic"`
 	Timeout       float64  `json:"timeout"`
 	Idle          float64  `json:"idle"`
@@ -47,7 +49,7 @@ func seconds(s float64) time.Duration {
 
 // record is what Python keeps.
 func (q *Clique) record() record {
-	return record{ID: q.id, Name: q.opts.Name, Backend: string(q.opts.Backend), Carrier: q.backend, Deterministic: q.opts.Deterministic,
+	return record{ID: q.id, Name: q.opts.Name, Backend: string(q.opts.Backend), Carrier: q.backend, Devices: q.devices, Why: q.why, Deterministic: q.opts.Deterministic,
 		Timeout: q.opts.Timeout.Seconds(), Idle: q.opts.Idle.Seconds(), Members: q.members}
 }
 
@@ -59,7 +61,7 @@ func (r record) restore(c *client.Client) (*Clique, error) {
 	if len(r.Members) == 0 || len(r.Members) > maxRanks {
 		return nil, fmt.Errorf("clique %s: a record with %d members", r.ID, len(r.Members))
 	}
-	return &Clique{c: c, opts: r.options(), id: r.ID, members: r.Members, backend: r.Carrier}, nil
+	return &Clique{c: c, opts: r.options(), id: r.ID, members: r.Members, backend: r.Carrier, devices: r.Devices, why: r.Why}, nil
 }
 
 var (

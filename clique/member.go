@@ -25,15 +25,17 @@ type Member struct {
 	// GPU is the number of the GPU that the worker has for itself (the first of its
 	// CUDA_VISIBLE_DEVICES), -1 if it has none.
 	GPU int `json:"gpu"`
-	// UUID is that GPU's where CUDA_VISIBLE_DEVICES has one in place of a number.
+	// UUID is that GPU's, as nvidia-smi -L prints it.
 	UUID string `json:"uuid,omitempty"`
+	// PCI is where it sits, such as "0000:3b:00.0"; empty if the worker has none of its own.
+	PCI string `json:"pci,omitempty"`
 }
 
 // order sorts members by host, then GPU, then address, and numbers them: RAFT's order, so that
 // neighbours are near each other.
 func order(members []Member) {
 	slices.SortFunc(members, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.Worker, b.Worker))
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.PCI, b.PCI), cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.Worker, b.Worker))
 	})
 	for i := range members {
 		members[i].Rank = i

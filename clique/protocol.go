@@ -27,6 +27,8 @@ type prepareRequest struct {
 	Keep time.Duration `json:"keep"`
 	// UCX tells that the worker's UCX address is wanted.
 	UCX bool `json:"ucx"`
+	// Backend is what was asked for: it decides what of the worker's GPU is looked at.
+	Backend Backend `json:"backend,omitempty"`
 }
 
 // prepared is a worker's part of the roster.
@@ -38,6 +40,8 @@ type prepared struct {
 	// UCX is how to reach a UCX worker for this clique alone. Without one, NoUCX says why.
 	UCX   ucx.Contact `json:"ucx,omitzero"`
 	NoUCX string      `json:"no_ucx,omitempty"`
+	// Device is the worker's GPU.
+	Device gpu `json:"device"`
 	// Functions is the hash of the worker's functions.
 	Functions string `json:"functions,omitempty"`
 }
@@ -47,6 +51,7 @@ type formRequest struct {
 	ID            string        `json:"id"`
 	Name          string        `json:"name,omitempty"`
 	Backend       string        `json:"backend"`
+	Devices       string        `json:"devices,omitempty"` // what carries device memory
 	Deterministic bool          `json:"deterministic,omitempty"`
 	Timeout       time.Duration `json:"timeout"`
 	Idle          time.Duration `json:"idle,omitempty"`

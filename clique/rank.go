@@ -39,6 +39,7 @@ func newTicket(id string, round uint32) Ticket {
 type Rank struct {
 	s      *session // nil for a sub-clique's
 	g      *collective.Group
+	d      *devices
 	ticket Ticket
 	names  []string
 	leave  sync.Once
@@ -68,7 +69,7 @@ func Join(ctx context.Context, t Ticket) (*Rank, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rank{s: s, g: g, ticket: t, names: names}
+	r := &Rank{s: s, g: g, d: s.engine.Devices(), ticket: t, names: names}
 	if err := task.Secede(ctx); err != nil && !errors.Is(err, task.ErrOutside) {
 		r.Abort(err)
 		_ = r.Close()
@@ -168,6 +169,12 @@ func (r *Rank) Ticket() Ticket { return r.ticket }
 // Backend is what carries the data, such as "ucx", "tcp" or "shm+tcp".
 func (r *Rank) Backend() string { return r.g.Backend() }
 
+// Device is the ordinal of the GPU of this rank in this process, -1 without one.
+func (r *Rank) Device() int { return r.d.ordinal }
+
+// DeviceBackend is what carries the memory of GPUs: see Clique.Devices.
+func (r *Rank) DeviceBackend() Backend { return r.d.by }
+
 // Worker is the address of a rank's worker.
 func (r *Rank) Worker(rank int) string {
 	if rank < 0 || rank >= len(r.names) {
@@ -220,5 +227,6 @@ func (r *Rank) Split(ctx context.Context, colour, key int) (*Rank, error) {
 	if g == nil || err != nil {
 		return nil, err
 	}
-	return &Rank{g: g, ticket: r.ticket, names: splitNames(r.names, all, colour)}, nil
+	r.d.equip(g, true)
+	return &Rank{g: g, d: r.d, ticket: r.ticket, names: splitNames(r.names, all, colour)}, nil
 }

@@ -18,6 +18,8 @@ type session struct {
 	hub    *hub
 	id     string
 	worker *ucx.Worker // this clique's alone; nil without UCX. The engine owns it once it is formed.
+	// ordinal is the GPU of this rank in this process, -1 without one. Set when it is prepared.
+	ordinal int
 
 	ctx  context.Context // ends with the session
 	end  context.CancelCauseFunc
@@ -41,12 +43,14 @@ type arrival struct {
 	c    comm.Comm
 }
 
-// engine is one rank's communicator: what every backend has to offer. The one of this release
-// works on host memory over UCX or comms; others, for device memory, stand beside it.
+// engine is one rank's communicator: what every backend has to offer. It works on host memory
+// over UCX or comms, and its lanes carry device memory by what the clique has chosen for it.
 type engine interface {
 	// Lane is a communicator of the same ranks with an order of calls of its own. It is made
 	// without a word between the ranks; all of them use the same number.
 	Lane(n uint64) (*collective.Group, error)
+	// Devices is what it has for device memory.
+	Devices() *devices
 	// Backend names it, Err is why it has ended.
 	Backend() string
 	Err() error
@@ -266,7 +270,13 @@ func (s *session) start(ctx context.Context, rank int, peers []comm.Comm, in for
 	if err != nil {
 		return nil, err
 	}
-	return g, nil
+	d, err := newDevices(ctx, g, Backend(in.Devices), s.ordinal)
+	if err != nil {
+		g.Abort(err) // the others may wait for this rank in NCCL
+		_ = g.Close()
+		return nil, err
+	}
+	return &equipped{g, d}, nil
 }
 
 func (s *session) takeWorker() *ucx.Worker {

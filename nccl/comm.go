@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/ncclapi"
@@ -144,40 +143,6 @@ func (c *Comm) acquire(ctx context.Context) error {
 }
 
 func (c *Comm) release() { c.turn <- struct{}{} }
-
-// settle waits, with the turn, until NCCL has done what a call began. Another rank's failure,
-// the end of ctx and Abort end the communicator.
-func (c *Comm) settle(ctx context.Context, op string, r ncclapi.Result) error {
-	const longest = time.Millisecond
-	for pause := 5 * time.Microsecond; r == ncclapi.InProgress; pause = min(2*pause, longest) {
-		if c.handle == 0 {
-			break // nothing to ask: the call has failed without making one
-		}
-		if r = ncclapi.AsyncError(c.handle); r != ncclapi.InProgress {
-			break
-		}
-		if c.aborting.Load() {
-			return c.abort(ErrAborted)
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return c.abort(fmt.Errorf("nccl: %s: %w: %w", op, context.Cause(ctx), ErrAborted))
-		case <-timer.C:
-		}
-	}
-	if r == ncclapi.Success {
-		return nil
-	}
-	err := &Error{Op: op, Result: Result(r), Detail: ncclapi.LastError(c.handle)}
-	if r == ncclapi.InvalidArgument || r == ncclapi.NoSymbol {
-		if c.handle != 0 && ncclapi.AsyncError(c.handle) == ncclapi.Success {
-			return err // refused before anything was begun: the communicator is as it was
-		}
-	}
-	return c.abort(err)
-}
 
 // abort frees the communicator, with the turn, and returns why.
 func (c *Comm) abort(why error) error {

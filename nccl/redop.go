@@ -17,11 +17,20 @@ func (c *Comm) PreMulSum(ctx context.Context, t DataType, scalar float64) (Op, e
 	if err != nil {
 		return 0, err
 	}
+	return c.PreMulSumOf(ctx, t, raw)
+}
+
+// PreMulSumOf is PreMulSum by an element of the type, any of NCCL's, as its bytes in this
+// machine's order.
+func (c *Comm) PreMulSumOf(ctx context.Context, t DataType, element []byte) (Op, error) {
+	if len(element) == 0 || len(element) != t.Size() {
+		return 0, fmt.Errorf("nccl: a pre-multiplied sum of %v by %d bytes: give one element", t, len(element))
+	}
 	if err := c.acquire(ctx); err != nil {
 		return 0, err
 	}
 	defer c.release()
-	op, r := ncclapi.PreMulSum(c.handle, raw, int(t))
+	op, r := ncclapi.PreMulSum(c.handle, element, int(t))
 	if err := c.settle(ctx, "make a pre-multiplied sum", r); err != nil {
 		return 0, err
 	}

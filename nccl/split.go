@@ -3,7 +3,6 @@ package nccl
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"go.millstream.dev/internal/ncclapi"
 )
@@ -72,24 +71,4 @@ func (c *Comm) derive(ctx context.Context, op string, cfg Config, part bool, beg
 		return nil, &Error{Op: op, Result: Result(r)}
 	}
 	return made, nil
-}
-
-// appears waits, with the turn, until NCCL has written the new communicator.
-func (c *Comm) appears(ctx context.Context, op string, cell uint64) error {
-	for pause := 5 * time.Microsecond; ncclapi.Peek(cell) == 0; pause = min(2*pause, time.Millisecond) {
-		if r := ncclapi.AsyncError(c.handle); r != ncclapi.Success && r != ncclapi.InProgress {
-			return c.settle(ctx, op, r)
-		}
-		if c.aborting.Load() {
-			return c.abort(ErrAborted)
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return c.abort(fmt.Errorf("nccl: %s: %w: %w", op, context.Cause(ctx), ErrAborted))
-		case <-timer.C:
-		}
-	}
-	return nil
 }

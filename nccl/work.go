@@ -3,7 +3,6 @@ package nccl
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/ncclapi"
@@ -20,53 +19,6 @@ type Work struct {
 // Event is done when the operation is, for other streams to wait on. It is the ready event of
 // the buffers that the operation writes.
 func (w *Work) Event() *cuda.Event { return w.event }
-
-// Wait returns when the operation is done. When another rank fails, or ctx ends, it aborts the
-// communicator: the operation can then never end. What it was writing to is of no use then.
-func (w *Work) Wait(ctx context.Context) error {
-	const longest = 500 * time.Microsecond
-	for pause := 5 * time.Microsecond; ; pause = min(2*pause, longest) {
-		done, err := w.event.Query()
-		if err != nil {
-			return err
-		}
-		if done {
-			return w.event.Wait(ctx) // lets go of the buffers
-		}
-		if err := w.c.watch(ctx, w.op); err != nil {
-			return err
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return w.c.giveUp(fmt.Errorf("nccl: %s: %w: %w", w.op, context.Cause(ctx), ErrAborted))
-		case <-timer.C:
-		}
-	}
-}
-
-// watch looks whether the communicator still works.
-func (c *Comm) watch(ctx context.Context, op string) error {
-	select {
-	case <-c.turn:
-	default:
-		return c.Err() // somebody else is with NCCL and looks
-	}
-	defer c.release()
-	if err := c.Err(); err != nil {
-		return err
-	}
-	if c.aborting.Load() {
-		return c.abort(ErrAborted)
-	}
-	switch r := ncclapi.AsyncError(c.handle); r {
-	case ncclapi.Success, ncclapi.InProgress:
-		return ctx.Err()
-	default:
-		return c.abort(&Error{Op: op, Result: Result(r), Detail: ncclapi.LastError(c.handle)})
-	}
-}
 
 // giveUp aborts from outside of a turn.
 func (c *Comm) giveUp(why error) error {

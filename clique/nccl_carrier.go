@@ -1,0 +1,150 @@
+package clique
+
+import (
+	"context"
+	"fmt"
+
+	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/mem"
+	"go.millstream.dev/nccl"
+)
+
+// ncclCarrier moves the device memory of one lane, or sub-clique, by NCCL. It has a communicator
+// from its first collective on. Point-to-point messages go another way: NCCL has no tags, and its
+// messages wait for each other.
+type ncclCarrier struct {
+	collective.Carrier // of Send and Recv
+	p                  *ncclPool
+	g                  *collective.Group
+	sub                bool
+	c                  *ncclComm // nil before the first collective; its user has the group's turn
+}
+
+// Name is "nccl".
+func (n *ncclCarrier) Name() string { return string(NCCL) }
+
+var ncclTypes = map[Kind]nccl.DataType{Int8: nccl.Int8, Uint8: nccl.Uint8, Int32: nccl.Int32, Uint32: nccl.Uint32, Int64: nccl.Int64, Uint64: nccl.Uint64,
+	Float16: nccl.Float16, BFloat16: nccl.BFloat16, Float32: nccl.Float32, Float64: nccl.Float64}
+
+var ncclOps = map[Op]nccl.Op{Sum: nccl.Sum, Prod: nccl.Prod, Min: nccl.Min, Max: nccl.Max, Avg: nccl.Avg}
+
+// Check tells what NCCL cannot do, and what is not on this rank's GPU.
+func (n *ncclCarrier) Check(c *collective.DeviceCall) string {
+	switch c.Code {
+	case collective.AllReduceCode, collective.ReduceCode, collective.ReduceScatterCode:
+		if _, ok := ncclTypes[c.Kind]; !ok {
+			return fmt.Sprintf("NCCL has no elements of %v to put together: use another type, or a clique with Backend ucx", c.Kind)
+		}
+	}
+	for _, b := range []*mem.Buffer{c.Send, c.Recv} {
+		if b != nil && b.Device() != n.p.device {
+			return fmt.Sprintf("a buffer is on device %d, the rank's GPU is device %d", b.Device(), n.p.device)
+		}
+	}
+	return ""
+}
+
+// Run enqueues a collective.
+func (n *ncclCarrier) Run(ctx context.Context, c *collective.DeviceCall) error {
+	if err := n.begin(ctx); err != nil {
+		return err
+	}
+	w, err := n.enqueue(ctx, c)
+	if w == nil || err != nil {
+		return err
+	}
+	if n.writes(c) {
+		return n.c.track(w, c.Recv)
+	}
+	return n.c.track(w)
+}
+
+// begin leases a communicator, once. The ranks talk on a lane of their own meanwhile: this one's
+// turn is taken.
+func (n *ncclCarrier) begin(ctx context.Context) (err error) {
+	if n.c != nil {
+		return nil
+	}
+	side, err := n.g.Lane(ncclLane)
+	if err != nil {
+		return err
+	}
+	defer side.Close()
+	if n.sub {
+		n.c, err = n.p.add(ctx, side)
+	} else {
+		n.c, err = n.p.lease(ctx, side)
+	}
+	return err
+}
+
+// writes reports whether this rank gets a result.
+func (n *ncclCarrier) writes(c *collective.DeviceCall) bool {
+	switch c.Code {
+	case collective.ReduceCode, collective.GatherCode, collective.GatherVCode:
+		return c.Root == n.g.Rank()
+	}
+	return true
+}
+
+// enqueue begins a collective; without anything to do it returns nil.
+func (n *ncclCarrier) enqueue(ctx context.Context, c *collective.DeviceCall) (*nccl.Work, error) {
+	if length(c.Send) == 0 && length(c.Recv) == 0 {
+		return nil, nil
+	}
+	k, s := n.c.c, n.c.stream
+	bytes := nccl.Uint8 // what is only moved
+	switch c.Code {
+	case collective.AllReduceCode, collective.ReduceCode, collective.ReduceScatterCode:
+		t := ncclTypes[c.Kind]
+		op, free, err := n.operation(ctx, c.Op, t)
+		if err != nil {
+			return nil, err
+		}
+		defer free()
+		switch c.Code {
+		case collective.AllReduceCode:
+			return k.AllReduce(ctx, s, c.Send, c.Recv, t, op)
+		case collective.ReduceCode:
+			return k.Reduce(ctx, s, c.Send, c.Recv, t, op, c.Root)
+		}
+		return k.ReduceScatter(ctx, s, c.Send, c.Recv, t, op)
+	case collective.BroadcastCode:
+		return k.Broadcast(ctx, s, c.Send, c.Recv, bytes, c.Root)
+	case collective.AllGatherCode:
+		return k.AllGather(ctx, s, c.Send, c.Recv, bytes)
+	}
+	m := n.moves(c)
+	defer m.release()
+	return m.run(ctx, n.c)
+}
+
+// operation is NCCL's for one of ours, and what frees it.
+func (n *ncclCarrier) operation(ctx context.Context, op Op, t nccl.DataType) (nccl.Op, func(), error) {
+	_, element, ok := op.Scale()
+	if !ok {
+		return ncclOps[op], func() {}, nil
+	}
+	o, err := n.c.c.PreMulSumOf(ctx, t, element)
+	if err != nil {
+		return 0, nil, err
+	}
+	return o, func() { _ = n.c.c.FreeOp(ctx, o) }, nil // NCCL has read the scale by then
+}
+
+// Close gives the communicator to the next lane; that of a sub-clique ends.
+func (n *ncclCarrier) Close() error {
+	if n.c != nil && n.sub {
+		n.p.drop(n.c)
+	} else if n.c != nil {
+		n.p.giveBack(n.c)
+	}
+	return n.Carrier.Close()
+}
+
+func length(b *mem.Buffer) int {
+	if b == nil {
+		return 0
+	}
+	return b.Len()
+}

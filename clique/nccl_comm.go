@@ -1,0 +1,191 @@
+package clique
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/mem"
+	"go.millstream.dev/nccl"
+)
+
+// ncclComm is a communicator of NCCL's with the stream that its operations are ordered by.
+type ncclComm struct {
+	name   uint64 // the same on all its ranks
+	c      *nccl.Comm
+	stream *cuda.Stream
+
+	mu      sync.Mutex // owns what follows
+	pending []*outcome // in their order; those in front may be done
+	failed  error
+}
+
+// newNCCLComm makes a communicator of the ranks of a group. The id is made by rank 0 and goes
+// over the group's own connections. All ranks call it.
+func newNCCLComm(ctx context.Context, g *collective.Group, device int) (*ncclComm, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() { // a rank that does not get through must not keep the others
+		select {
+		case <-g.Done():
+			cancel(g.Err())
+		case <-stop:
+		}
+	}()
+	id, err := shareID(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	s, err := cuda.NewStream(device, cuda.StreamConfig{})
+	if err != nil {
+		return nil, err
+	}
+	c, err := nccl.Init(ctx, nccl.Config{Device: device}, id, g.Rank(), g.Size())
+	if err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(id[:])
+	return &ncclComm{name: h.Sum64(), c: c, stream: s}, nil
+}
+
+// shareID is the id that rank 0 has made, or why it could not.
+func shareID(ctx context.Context, g *collective.Group) (nccl.UniqueID, error) {
+	var id nccl.UniqueID
+	const textLen = 512
+	message := make([]byte, 2+len(id)+textLen) // the length of an error, the id, the error
+	if g.Rank() == 0 {
+		made, err := nccl.NewUniqueID()
+		copy(message[2:], made[:])
+		if err != nil {
+			n := copy(message[2+len(id):], err.Error())
+			binary.LittleEndian.PutUint16(message, uint16(n))
+		}
+	}
+	if err := g.Broadcast(ctx, message, collective.Uint8, 0); err != nil {
+		return id, err
+	}
+	if n := int(binary.LittleEndian.Uint16(message)); n > 0 {
+		return id, fmt.Errorf("rank 0 has no id for NCCL: %s", message[2+len(id):][:min(n, textLen)])
+	}
+	copy(id[:], message[2:])
+	return id, nil
+}
+
+// outcome is the ready event of what a collective writes. When the communicator is aborted the
+// device's event is done, too, but the data is not there: outcome tells.
+type outcome struct {
+	*cuda.Event
+	mu     sync.Mutex
+	failed error
+}
+
+// fail marks the operation as one that did not end well, unless it has.
+func (o *outcome) fail(err error) {
+	if done, _ := o.Event.Query(); done {
+		return
+	}
+	o.mu.Lock()
+	o.failed = err
+	o.mu.Unlock()
+}
+
+func (o *outcome) err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.failed
+}
+
+// Query is the event's, with the clique's failure.
+func (o *outcome) Query() (bool, error) {
+	done, err := o.Event.Query()
+	if done && err == nil {
+		err = o.err()
+	}
+	return done, err
+}
+
+// Wait is the event's, with the clique's failure.
+func (o *outcome) Wait(ctx context.Context) error {
+	if err := o.Event.Wait(ctx); err != nil {
+		return err
+	}
+	return o.err()
+}
+
+// track keeps an operation until it is done, and makes its event that of what it writes.
+func (c *ncclComm) track(w *nccl.Work, writes ...*mem.Buffer) error {
+	o := &outcome{Event: w.Event()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed != nil {
+		return c.failed
+	}
+	c.prune()
+	c.pending = append(c.pending, o)
+	for _, b := range writes {
+		if b != nil {
+			b.SetReady(o)
+		}
+	}
+	return nil
+}
+
+// prune forgets operations that are done. The caller holds mu.
+func (c *ncclComm) prune() {
+	n := 0
+	for n < len(c.pending) {
+		if done, err := c.pending[n].Event.Query(); !done && err == nil {
+			break
+		}
+		n++
+	}
+	c.pending = append(c.pending[:0], c.pending[n:]...)
+}
+
+// busy reports whether something is under way.
+func (c *ncclComm) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.prune()
+	return len(c.pending) > 0
+}
+
+// abort ends the communicator; what is under way fails with why.
+func (c *ncclComm) abort(why error) {
+	c.mu.Lock()
+	if c.failed == nil {
+		c.failed = why
+		for _, o := range c.pending {
+			o.fail(why)
+		}
+	}
+	c.mu.Unlock()
+	c.c.Abort()
+	_ = c.stream.Close()
+}
+
+// closeTime bounds how long a communicator waits for its other ranks at its end.
+const closeTime = 3 * time.Second
+
+// close ends the communicator in peace, with all ranks.
+func (c *ncclComm) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	c.mu.Lock()
+	if c.failed == nil {
+		c.failed = errors.New("the communicator was closed")
+	}
+	c.mu.Unlock()
+	_ = c.c.Close(ctx) // else it aborts
+	_ = c.stream.Close()
+}

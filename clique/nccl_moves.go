@@ -1,0 +1,123 @@
+package clique
+
+import (
+	"context"
+
+	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/mem"
+	"go.millstream.dev/nccl"
+)
+
+// moves is a collective that only moves memory, as messages between pairs of ranks that NCCL
+// carries as one group. Views of the buffers are its own until release.
+type moves struct {
+	sends, recvs []move
+}
+
+// move is a message to or from a rank.
+type move struct {
+	peer int
+	b    *mem.Buffer
+}
+
+// moves are those of a call on this rank.
+func (n *ncclCarrier) moves(c *collective.DeviceCall) *moves {
+	m := &moves{}
+	rank, size, es := n.g.Rank(), n.g.Size(), c.Kind.Size()
+	root := c.Root == rank
+	switch c.Code {
+	case collective.AllGatherVCode:
+		for r := range size {
+			m.send(r, c.Send, 0, length(c.Send))
+		}
+		m.recvs = cutUp(c.Recv, c.Counts, es)
+	case collective.GatherCode, collective.GatherVCode:
+		m.send(c.Root, c.Send, 0, length(c.Send))
+		if root {
+			m.recvs = cutUp(c.Recv, c.Counts, es, length(c.Send), size)
+		}
+	case collective.ScatterCode, collective.ScatterVCode:
+		if length(c.Recv) > 0 {
+			m.recvs = append(m.recvs, move{c.Root, c.Recv.Slice(0, c.Recv.Len())})
+		}
+		if root {
+			m.sends = cutUp(c.Send, c.Counts, es, length(c.Recv), size)
+		}
+	case collective.AllToAllCode:
+		part := length(c.Send) / size
+		m.sends = cutUp(c.Send, nil, es, part, size)
+		m.recvs = cutUp(c.Recv, nil, es, part, size)
+	case collective.AllToAllVCode:
+		m.sends = cutUp(c.Send, c.Counts, es)
+		m.recvs = cutUp(c.Recv, c.RecvCounts, es)
+	}
+	m.stay(rank)
+	return m
+}
+
+func (m *moves) send(to int, b *mem.Buffer, at, n int) {
+	if n > 0 {
+		m.sends = append(m.sends, move{to, b.Slice(at, n)})
+	}
+}
+
+// cutUp is the parts of a buffer for or from the ranks, by their counts in elements; without
+// counts equal has the length of each in bytes and their number. Parts of nothing are left out.
+func cutUp(b *mem.Buffer, counts []int, es int, equal ...int) []move {
+	var out []move
+	at := 0
+	add := func(r, n int) {
+		if n > 0 {
+			out = append(out, move{r, b.Slice(at, n)})
+		}
+		at += n
+	}
+	if counts == nil {
+		for r := range equal[1] {
+			add(r, equal[0])
+		}
+		return out
+	}
+	for r, n := range counts {
+		add(r, n*es)
+	}
+	return out
+}
+
+// stay drops what a rank would send to itself if it is in its place already.
+func (m *moves) stay(rank int) {
+	for i, s := range m.sends {
+		for j, r := range m.recvs {
+			if s.peer == rank && r.peer == rank && s.b.Addr() == r.b.Addr() {
+				s.b.Release()
+				r.b.Release()
+				m.sends = append(m.sends[:i], m.sends[i+1:]...)
+				m.recvs = append(m.recvs[:j], m.recvs[j+1:]...)
+				return
+			}
+		}
+	}
+}
+
+// run enqueues the messages as one group; without any it returns nil.
+func (m *moves) run(ctx context.Context, c *ncclComm) (*nccl.Work, error) {
+	if len(m.sends)+len(m.recvs) == 0 {
+		return nil, nil
+	}
+	g := c.c.Group()
+	for _, s := range m.sends {
+		g.Send(s.b, nccl.Uint8, s.peer)
+	}
+	for _, r := range m.recvs {
+		g.Recv(r.b, nccl.Uint8, r.peer)
+	}
+	return g.Run(ctx, c.stream)
+}
+
+func (m *moves) release() {
+	for _, list := range [2][]move{m.sends, m.recvs} {
+		for _, x := range list {
+			x.b.Release()
+		}
+	}
+}
