@@ -30,7 +30,7 @@ setting is what was asked for, lane is what the endpoint used.`,
 		Args: noSuchCommand,
 		RunE: showHelp,
 	}
-	cmd.AddCommand(benchUCXCommand(), benchCommCommand(), benchTasksCommand(), benchDaskCommand(), benchKMeansCommand(), benchAllReduceCommand(), benchAllReducePeerCommand())
+	cmd.AddCommand(benchUCXCommand(), benchCommCommand(), benchTasksCommand(), benchDaskCommand(), benchKMeansCommand(), benchAllReduceCommand(), benchPoolCommand(), benchAllReducePeerCommand())
 	return cmd
 }
 
@@ -81,7 +81,7 @@ Peers
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&o.Cases, "case", nil, "cases to run (default: all but idle-cpu)")
+	flags.StringSliceVar(&o.Cases, "case", nil, "cases to run (default: all but idle-cpu and ipc-map)")
 	flags.StringSliceVar(&o.Settings, "setting", nil, "transports: "+strings.Join(ucxbench.SettingNames, ", ")+" (default shm,tcp,auto)")
 	flags.StringSliceVar(&o.Modes, "mode", nil, "progress modes: "+strings.Join(ucxbench.ModeNames, ", ")+" (default spin)")
 	flags.StringSliceVar(&o.Mems, "mem", nil, "payload memory: "+strings.Join(ucxbench.MemNames, ", ")+" (default heap,buffer)")
@@ -94,7 +94,7 @@ Peers
 	flags.DurationVar(&o.IdleTime, "idle-time", 0, "length of idle-cpu (default 5s, quick 1s)")
 	flags.IntVar(&o.Window, "window", 0, "outstanding operations in bandwidth cases (default 32)")
 	flags.IntVar(&o.Goroutines, "goroutines", 0, "goroutines of tag-rate (default 64)")
-	flags.IntVar(&o.Device, "device", 0, "CUDA device for --mem cuda")
+	flags.IntVar(&o.Device, "device", 0, "CUDA device for --mem cuda and cuda-pool")
 	flags.BoolVar(&o.Quick, "quick", false, "a run of less than 30 s: fewer cases, sizes and rounds")
 	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
 	completeFlags(cmd, map[string][]string{

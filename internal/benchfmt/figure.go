@@ -28,6 +28,8 @@ const (
 	UnitTaskRate  = "tasks/s"
 	UnitBytes     = "B"
 	UnitSeconds   = "s"
+	UnitMappings  = "mappings"
+	UnitCalls     = "calls/op"
 	bytesPerGB    = 1e9
 	microsPerSec  = 1e6
 	bytesPerMebi  = 1 << 20

@@ -21,6 +21,9 @@ const (
 	Rate Kind = "rate"
 	// Idle is the processor time of a worker that waits for nothing to come.
 	Idle Kind = "idle"
+	// Mapping is the time of a first and a second transfer of device memory,
+	// and how often memory of the other process was opened for them.
+	Mapping Kind = "mapping"
 )
 
 // Case is one benchmark.
@@ -42,7 +45,7 @@ type Case struct {
 // Unit is the unit of the case's figure.
 func (c Case) Unit() string {
 	switch c.Kind {
-	case Latency:
+	case Latency, Mapping:
 		return benchfmt.UnitMicros
 	case Bandwidth:
 		return benchfmt.UnitGBps
@@ -74,6 +77,7 @@ var cases = []Case{
 	{"get-lat", Latency, "get", "ucp_get", false, "remote read, one at a time"},
 	{"get-bw", Bandwidth, "get", "ucp_get", false, "remote read with a window"},
 	{"idle-cpu", Idle, "tag", "", true, "processor time of a worker with a receive posted and no traffic"},
+	{ipcMap, Mapping, "tag", "", false, "first and second transfer of device memory, with IPC mappings"},
 }
 
 // Cases are all benchmarks, in the order of the report.

@@ -68,7 +68,7 @@ func (p *Pair) calibrate(ctx context.Context, j Job, o Options) (Spec, error) {
 		Case: j.Case.Name, Size: j.Size, Mem: j.Mem, Window: o.Window, Goroutines: o.Goroutines,
 		Seconds: o.IdleTime.Seconds(), Seed: rand.Uint64(),
 	}
-	if j.Case.Kind == Idle {
+	if j.Case.Kind == Idle || j.Case.Kind == Mapping {
 		return spec, nil
 	}
 	spec.Iterations = minIterations

@@ -209,6 +209,12 @@ func (p *Pair) Run(ctx context.Context, spec Spec) (Sample, error) {
 	}
 	client.Allocs = max(client.Allocs, server.Allocs)
 	client.CPUSeconds = max(client.CPUSeconds, server.CPUSeconds)
+	// Which side opens the other's memory is UCX's choice.
+	for i := range client.Steps {
+		if i < len(server.Steps) {
+			client.Steps[i].Mappings += server.Steps[i].Mappings
+		}
+	}
 	return client, nil
 }
 
@@ -221,7 +227,7 @@ func (p *Pair) Lane(memory string) string {
 		if i == 0 {
 			first = transport
 		}
-		if memory == MemCUDA && strings.HasPrefix(transport, "cuda") {
+		if onDevice(memory) && strings.HasPrefix(transport, "cuda") {
 			return transport
 		}
 	}

@@ -30,14 +30,14 @@ type payload struct {
 	release func()
 }
 
-// newPayload allocates memory of one kind. device is the CUDA device. shared
-// is where host memory that the peer reaches by itself must come from: such
+// newPayload allocates memory of one kind. device is where device memory comes
+// from, nil without a device. shared is where host memory that the peer reaches by itself must come from: such
 // memory cannot be Go's, so the kind heap then applies to the other side only.
-func newPayload(ctx context.Context, memory string, size int64, device int, shared mem.Resource) (*payload, error) {
+func newPayload(ctx context.Context, memory string, size int64, device, shared mem.Resource) (*payload, error) {
 	p := &payload{size: int(size), load: func() error { return nil }, store: func() error { return nil }, release: func() {}}
 	total := p.size + 2*guard
 	switch {
-	case memory == MemCUDA:
+	case onDevice(memory):
 		return newDevicePayload(ctx, p, device)
 	case shared != nil:
 		return newHostPayload(ctx, p, shared)

@@ -38,7 +38,7 @@ func TestPattern(t *testing.T) {
 func TestPayload(t *testing.T) {
 	for _, memory := range []string{MemHeap, MemBuffer} {
 		t.Run(memory, func(t *testing.T) {
-			p, err := newPayload(t.Context(), memory, 1000, -1, nil)
+			p, err := newPayload(t.Context(), memory, 1000, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func TestPayload(t *testing.T) {
 			}
 		})
 	}
-	if _, err := newPayload(t.Context(), "paper", 8, -1, nil); err == nil || !strings.Contains(err.Error(), `unknown memory "paper"`) {
+	if _, err := newPayload(t.Context(), "paper", 8, nil, nil); err == nil || !strings.Contains(err.Error(), `unknown memory "paper"`) {
 		t.Errorf("error %v", err)
 	}
 }

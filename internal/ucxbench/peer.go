@@ -52,7 +52,7 @@ func (p perftestPeer) measure(ctx context.Context, j Job, spec Spec, env []strin
 	case Latency:
 		run.Window = 1
 	}
-	if j.Mem == MemCUDA {
+	if onDevice(j.Mem) {
 		run.Memory = "cuda"
 	}
 	r, err := p.tool.Run(ctx, run)
@@ -108,7 +108,7 @@ func (p *modeNonePeer) close() {
 
 // deviceOf is the CUDA device a job needs; -1 keeps CUDA out of the process.
 func deviceOf(j Job, device int) int {
-	if j.Mem == MemCUDA {
+	if onDevice(j.Mem) {
 		return device
 	}
 	return -1

@@ -13,13 +13,13 @@ import (
 // Options choose what [Run] measures. The zero value of a list means its
 // default.
 type Options struct {
-	// Cases by name; default: all but idle-cpu.
+	// Cases by name; default: all but idle-cpu and ipc-map.
 	Cases []string
-	// Settings; default: shm, tcp, auto.
+	// Settings; default: shm, tcp, auto; of ipc-map alone: cuda_ipc.
 	Settings []string
 	// Modes; default: spin.
 	Modes []string
-	// Mems; default: heap, buffer.
+	// Mems; default: heap, buffer; of ipc-map alone: cuda, cuda-pool.
 	Mems []string
 	// Endpoints; default: lifeline.
 	Endpoints []string
@@ -64,11 +64,11 @@ type Job struct {
 // group says which jobs can share one pair of processes.
 type group struct {
 	setting, mode, endpoint string
-	cuda                    bool
+	cuda, counted           bool
 }
 
 func (j Job) group() group {
-	return group{j.Setting, j.Mode, j.Endpoint, j.Mem == MemCUDA}
+	return group{j.Setting, j.Mode, j.Endpoint, onDevice(j.Mem), j.Case.Kind == Mapping}
 }
 
 func (j Job) String() string {
@@ -84,6 +84,10 @@ func defaultTo[T any](list *[]T, values ...T) {
 // Complete fills in the defaults and checks every name. Run calls it too; a
 // second call changes nothing.
 func (o *Options) Complete() error {
+	if slices.Equal(o.Cases, []string{ipcMap}) { // it means nothing elsewhere
+		defaultTo(&o.Settings, "cuda_ipc")
+		defaultTo(&o.Mems, MemCUDA, MemPool)
+	}
 	if o.Quick {
 		o.spare = o.spare || len(o.Modes) == 0 && len(o.Cases) == 0
 		defaultTo(&o.Cases, "tag-lat", "tag-bw", "tag-rate", "am-lat")
@@ -92,7 +96,7 @@ func (o *Options) Complete() error {
 	}
 	if len(o.Cases) == 0 {
 		for _, c := range cases {
-			if c.Kind != Idle {
+			if c.Kind != Idle && c.Kind != Mapping {
 				o.Cases = append(o.Cases, c.Name)
 			}
 		}
@@ -167,6 +171,8 @@ func (o *Options) sizes(c Case) []int64 {
 		return o.Sizes
 	case c.Kind == Rate:
 		return []int64{8}
+	case c.Kind == Mapping && !o.Quick:
+		return []int64{1 << 20, 64 << 20}
 	case o.Quick && c.Kind == Latency:
 		return []int64{8}
 	case o.Quick:
@@ -195,7 +201,7 @@ func (o *Options) jobs() ([]Job, error) {
 							continue
 						}
 						for _, size := range o.sizes(c) {
-							if size == 0 && (c.Kind == Bandwidth || c.API == "put" || c.API == "stream") {
+							if size == 0 && (c.Kind == Bandwidth || c.Kind == Mapping || c.API == "put" || c.API == "stream") {
 								continue // nothing to move, or nothing to see arriving
 							}
 							jobs = append(jobs, Job{c, setting, mode, mem, endpoint, size})
@@ -234,8 +240,11 @@ func (j Job) sortKey(o *Options) int {
 	key := slices.Index(o.Settings, j.Setting)
 	key = key*len(o.Modes) + slices.Index(o.Modes, j.Mode)
 	key = key*len(o.Endpoints) + slices.Index(o.Endpoints, j.Endpoint)
-	key *= 2
-	if j.Mem == MemCUDA {
+	key *= 3
+	switch {
+	case j.Case.Kind == Mapping:
+		key += 2
+	case onDevice(j.Mem):
 		key++
 	}
 	return key
@@ -244,13 +253,15 @@ func (j Job) sortKey(o *Options) int {
 // skip leaves out combinations that mean nothing.
 func skip(c Case, setting, mem, endpoint string) bool {
 	switch {
-	case setting == "cuda_ipc" && mem != MemCUDA:
+	case setting == "cuda_ipc" && !onDevice(mem):
 		return true // host memory does not travel over cuda_ipc
 	case setting == "shm" && endpoint == EndpointSockaddr:
 		return true // shared memory has no connection manager
 	case c.Kind == Idle && mem != MemHeap:
 		return true // no payload moves
-	case c.API == "put" && c.Kind == Latency && mem == MemCUDA:
+	case c.Kind == Mapping && !onDevice(mem):
+		return true // host memory is not opened by IPC handles
+	case c.API == "put" && c.Kind == Latency && onDevice(mem):
 		return true // the CPU cannot poll device memory
 	}
 	return false

@@ -15,7 +15,7 @@ func TestOptionsDefaults(t *testing.T) {
 	if err := o.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	if slices.Contains(o.Cases, "idle-cpu") || len(o.Cases) != len(cases)-1 {
+	if slices.Contains(o.Cases, "idle-cpu") || len(o.Cases) != len(cases)-2 {
 		t.Errorf("cases %v", o.Cases)
 	}
 	if !slices.Equal(o.Settings, []string{"shm", "tcp", "auto"}) || !slices.Equal(o.Mems, []string{"heap", "buffer"}) || o.Rounds != 5 || o.Window != 32 || o.Goroutines != 64 || o.IdleTime != 5*time.Second {
@@ -102,8 +102,8 @@ func TestJobsAreGrouped(t *testing.T) {
 			seen[g], last = true, g
 		}
 		switch {
-		case j.Setting == "cuda_ipc" && j.Mem != MemCUDA, j.Setting == "shm" && j.Endpoint == EndpointSockaddr,
-			j.Case.Name == "put-lat" && j.Mem == MemCUDA:
+		case j.Setting == "cuda_ipc" && !onDevice(j.Mem), j.Setting == "shm" && j.Endpoint == EndpointSockaddr,
+			j.Case.Name == "put-lat" && onDevice(j.Mem):
 			t.Errorf("meaningless job %v", j)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	"go.millstream.dev/internal/benchfmt"
@@ -63,6 +64,10 @@ type runner struct {
 	peers  []peer
 	stop   time.Time // quick: no further round of a job after that
 	failed []error
+
+	// Of mapping cases: the library that counts driver calls, and the folder
+	// of its figures, which this run owns.
+	counter, counterDir string
 }
 
 // verdict sums up what could not be measured.
@@ -86,6 +91,13 @@ func (r *runner) open(ctx context.Context, j Job) error {
 	env, err := SettingEnv(j.Setting, j.Mem)
 	if err != nil {
 		return err
+	}
+	if j.Case.Kind == Mapping {
+		count, err := r.countEnv(ctx)
+		if err != nil {
+			return err
+		}
+		env = append(env, count...)
 	}
 	pair, err := StartPair(ctx, r.starter, env, OpenArgs{Mode: j.Mode, Endpoint: j.Endpoint, Device: deviceOf(j, r.options.Device)})
 	if err != nil {
@@ -126,6 +138,9 @@ func (r *runner) findPeers(library string) error {
 func (r *runner) job(ctx context.Context, j Job) error {
 	if err := r.open(ctx, j); err != nil {
 		return err
+	}
+	if j.Case.Kind == Mapping {
+		return r.mapping(ctx, j)
 	}
 	spec, err := r.pair.calibrate(ctx, j, r.options)
 	if err != nil {
@@ -227,5 +242,8 @@ func (r *runner) close() {
 	r.closePair()
 	for _, p := range r.peers {
 		p.close()
+	}
+	if r.counterDir != "" {
+		os.RemoveAll(r.counterDir)
 	}
 }

@@ -12,7 +12,7 @@ var SettingNames = []string{"shm", "tcp", "auto", "cuda_ipc"}
 var ModeNames = []string{"spin", "adaptive"}
 
 // MemNames are the kinds of payload memory.
-var MemNames = []string{MemHeap, MemBuffer, MemCUDA}
+var MemNames = []string{MemHeap, MemBuffer, MemCUDA, MemPool}
 
 // Kinds of payload memory.
 const (
@@ -20,9 +20,14 @@ const (
 	MemHeap = "heap"
 	// MemBuffer is a mem.Buffer of host memory.
 	MemBuffer = "buffer"
-	// MemCUDA is a mem.Buffer of device memory.
+	// MemCUDA is a mem.Buffer of device memory, an allocation of its own.
 	MemCUDA = "cuda"
+	// MemPool is a mem.Buffer out of a pool of device memory.
+	MemPool = "cuda-pool"
 )
+
+// onDevice says whether a kind of memory is a GPU's.
+func onDevice(memory string) bool { return memory == MemCUDA || memory == MemPool }
 
 // SettingEnv are the variables that make UCX use a setting, for this run's
 // children only. "auto" sets nothing: UCX chooses, or what the user exported.
@@ -41,7 +46,7 @@ func SettingEnv(setting, memory string) ([]string, error) {
 	default:
 		return nil, unknown("setting", setting, SettingNames)
 	}
-	if memory == MemCUDA || setting == "cuda_ipc" {
+	if onDevice(memory) || setting == "cuda_ipc" {
 		tls = append(tls, "cuda_copy")
 	}
 	return []string{"UCX_TLS=" + strings.Join(tls, ",")}, nil

@@ -18,6 +18,7 @@ type side struct {
 	door    door // how the server is found
 	ep      *ucx.Endpoint
 	control [16]byte
+	pool    *mem.Pool // of device memory, made when it is first asked for
 }
 
 // NewSide is the [Side] that the benchmark's children run.
@@ -90,19 +91,26 @@ func (s *side) Run(ctx context.Context, spec Spec) (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	if spec.Window < 1 || spec.Goroutines < 1 || spec.Size < 0 || spec.Iterations < 1 && c.Kind != Idle {
+	if spec.Window < 1 || spec.Goroutines < 1 || spec.Size < 0 || spec.Iterations < 1 && c.Kind != Idle && c.Kind != Mapping {
 		return Sample{}, fmt.Errorf("a measurement without iterations, window or goroutines: %+v", spec)
 	}
 	if c.Kind == Idle {
 		return s.idle(ctx, spec)
 	}
+	if c.Kind == Mapping {
+		return s.ipcMap(ctx, spec)
+	}
 	size := payloadSize(c, spec)
-	out, err := newPayload(ctx, spec.Mem, size, s.args.Device, s.sharedIf(c.API == "get" && s.args.Server))
+	device, err := s.deviceMemory(spec)
+	if err != nil {
+		return Sample{}, err
+	}
+	out, err := newPayload(ctx, spec.Mem, size, device, s.sharedIf(c.API == "get" && s.args.Server))
 	if err != nil {
 		return Sample{}, err
 	}
 	defer out.release()
-	in, err := newPayload(ctx, spec.Mem, size, s.args.Device, s.sharedIf(c.API == "put" && s.receives(c)))
+	in, err := newPayload(ctx, spec.Mem, size, device, s.sharedIf(c.API == "put" && s.receives(c)))
 	if err != nil {
 		return Sample{}, err
 	}
@@ -191,6 +199,9 @@ func (s *side) Close(ctx context.Context) error {
 	}
 	if s.worker != nil {
 		failed = append(failed, s.worker.Close())
+	}
+	if s.pool != nil {
+		failed = append(failed, s.pool.Close())
 	}
 	if s.context != nil {
 		failed = append(failed, s.context.Close())

@@ -77,6 +77,17 @@ type Sample struct {
 	Allocs uint64 `json:"allocs"`
 	// CPUSeconds is the processor time of the process in the timed part.
 	CPUSeconds float64 `json:"cpu_seconds"`
+	// Steps of a mapping case: the transfer that warms up, the first and the
+	// second from another buffer.
+	Steps []Step `json:"steps,omitempty"`
+}
+
+// Step is one transfer of a mapping case.
+type Step struct {
+	Seconds float64 `json:"seconds"`
+	// Mappings is how often the driver was called to open the other process's
+	// memory.
+	Mappings uint64 `json:"mappings"`
 }
 
 // Side is one end of a pair of processes.

@@ -26,7 +26,7 @@ func (p ucxxPeer) measure(ctx context.Context, j Job, spec Spec, env []string) (
 		Case: j.Case.Name, Size: j.Size, Iterations: spec.Iterations, Warmup: spec.Warmup, Window: spec.Window,
 		Seconds: spec.Seconds, Memory: "host", Env: env,
 	}
-	if j.Mem == MemCUDA {
+	if onDevice(j.Mem) {
 		run.Memory = "cuda"
 	}
 	return p.tool.Run(ctx, run)
