@@ -97,8 +97,9 @@ func TestFormWorkers(t *testing.T) {
 	}{
 		{[]string{address, "inproc://nobody"}, "", `worker "inproc://nobody": there is no such worker; the cluster has inproc://`},
 		{[]string{address, address}, "", "is named twice: a worker is one rank"},
-		{nil, "smoke", `backend "smoke": want "ucx", "comm" or none`},
+		{nil, "smoke", `backend "smoke": want "nccl", "ucx", "comm" or none`},
 		{nil, clique.UCX, "no UCX at worker inproc://"},
+		{nil, clique.NCCL, "no NCCL: worker"}, // the workers share a GPU, or have none
 	} {
 		_, err := clique.Form(testContext(t), c, clique.Options{Workers: tc.workers, Backend: tc.backend})
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
