@@ -75,6 +75,7 @@ Exit code: 1 when there is a failure (✗), else 0.`,
 			default:
 				host := examinedHost(connections)
 				host.Python = examinedPython(cmd.Context(), python)
+				examineGPUs(host)
 				report = doctor.Examine(host)
 			}
 			out := cmd.OutOrStdout()

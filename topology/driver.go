@@ -18,6 +18,7 @@ type DriverGPU struct {
 	UUID    string
 	Model   string
 	Memory  int64 // bytes
+	NVLinks int   // that are up; -1 if the driver does not say
 	// MIG are the parts that the GPU is cut into; MIGEnabled with none of them means that
 	// nothing can run on it.
 	MIGEnabled bool
@@ -46,7 +47,7 @@ func (m *Machine) ask(d Driver) error {
 			g = &GPU{Device: &Device{Address: shortAddress(known.Address), Vendor: nvidia, Node: -1, CPUs: m.Online, Path: []string{shortAddress(known.Address)}}, Index: len(m.GPUs)}
 			m.GPUs = append(m.GPUs, g)
 		}
-		g.UUID, g.Model, g.Memory = known.UUID, known.Model, known.Memory
+		g.UUID, g.Model, g.Memory, g.NVLinks = known.UUID, known.Model, known.Memory, known.NVLinks
 		g.MIGEnabled, g.MIG = known.MIGEnabled, known.MIG
 	}
 	return nil

@@ -12,6 +12,7 @@ type GPU struct {
 	Model string // such as "NVIDIA H200", empty without the driver
 	// The rest is known with Config.Driver only.
 	Memory     int64 // bytes, 0 if not known
+	NVLinks    int   // that are up, -1 if not known
 	MIGEnabled bool
 	MIG        []MIG // the parts that it is cut into
 }
@@ -26,7 +27,7 @@ func (m *Machine) readGPUs(fs files) {
 		if !ok || d.Vendor != nvidia || d.Class>>8 != 0x0300 && d.Class>>8 != 0x0302 {
 			continue
 		}
-		g := &GPU{Device: d, Index: len(m.GPUs)}
+		g := &GPU{Device: d, Index: len(m.GPUs), NVLinks: -1}
 		for line := range strings.Lines(fs.text("proc/driver/nvidia/gpus/" + address + "/information")) {
 			name, value, _ := strings.Cut(line, ":")
 			switch value = strings.TrimSpace(value); strings.TrimSpace(name) {

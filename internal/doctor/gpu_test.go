@@ -1,6 +1,12 @@
 package doctor
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
 
 // A board on the bus; NVIDIA's network card beside it is no GPU.
 var board = files{
@@ -41,6 +47,100 @@ func TestChecksOfGPU(t *testing.T) {
 		{name: "chosen, not hidden", files: with(board, driverFile, nodeFile, cudaFile), change: setenv("CUDA_VISIBLE_DEVICES=0"), want: want{OK, nil}},
 		{name: "wsl", files: with(nil, "dev/dxg", "usr/lib/wsl/lib/libcuda.so.1"), want: want{OK, []string{"/usr/lib/wsl/lib/libcuda.so.1"}}},
 		{name: "device files other than GPUs", files: with(nil, "dev/nvidiactl", "dev/nvidia-uvm"), want: want{Info, []string{"no NVIDIA GPU"}}},
+	})
+}
+
+// gpus is a machine of n GPUs of which each reaches each other.
+func gpus(n, links int, change ...func(*CUDA)) func(*Host) {
+	c := &CUDA{Library: "/lib/libcuda.so.1", Version: "13.0"}
+	for i := range n {
+		c.Devices = append(c.Devices, CUDADevice{Name: "NVIDIA H200", UUID: fmt.Sprintf("GPU-%d", i), Address: fmt.Sprintf("0000:0%d:00.0", i), Memory: 140 << 30, IPC: true, NVLinks: links, Node: i % 2})
+		c.Peers = append(c.Peers, slices.Repeat([]bool{true}, n))
+	}
+	for _, f := range change {
+		f(c)
+	}
+	return func(h *Host) { h.CUDA = c }
+}
+
+func TestChecksOfDevices(t *testing.T) {
+	gpu := with(board, nodeFile, cudaFile)
+	gpu[driverFile] = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\nGCC version: gcc 12.2.0\n"
+	runCases(t, checkDevices, []checkCase{
+		{name: "none", want: want{OK, []string{"none to look at"}}},
+		{name: "hidden", files: gpu, change: setenv("CUDA_VISIBLE_DEVICES=-1"), want: want{OK, nil}},
+		{name: "not asked", files: gpu, want: want{OK, []string{"not asked"}}},
+		{name: "broken", files: gpu, change: func(h *Host) { h.CUDAError = errors.New("CUDA_ERROR_SYSTEM_NOT_READY") }, want: want{Warn, []string{"does not work", "SYSTEM_NOT_READY", "nvidia-smi"}}},
+		{name: "two", files: gpu, change: gpus(2, 18), want: want{OK, []string{"driver 580.159.04 for CUDA 13.0, /lib/libcuda.so.1"}}},
+		{name: "release not told", files: with(gpu, driverFile), change: gpus(1, 18), want: want{OK, []string{"driver for CUDA 13.0"}}},
+	})
+	two := checkDevices(machine(gpu, gpus(2, 18)))
+	if len(two) != 3 || two[2].Title != "device 1: NVIDIA H200, 140.0 GiB, GPU-1 at 0000:01:00.0, NUMA node 1" {
+		t.Errorf("%+v", two)
+	}
+	if f := checkDevices(machine(gpu, gpus(1, 0, func(c *CUDA) { c.Devices[0].IPC = false }))); len(f) != 3 || f[2].Severity != Warn || !strings.Contains(f[2].Title, "cannot be shared") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestChecksOfPeers(t *testing.T) {
+	apart := func(c *CUDA) { c.Peers[0][1] = false }
+	runCases(t, checkPeers, []checkCase{
+		{name: "no GPU", want: want{OK, []string{"does not apply"}}},
+		{name: "one", change: gpus(1, 18), want: want{OK, []string{"one GPU", "CUDA IPC", "NVLinks up: 18 of GPU 0"}}},
+		{name: "two", change: gpus(2, 18), want: want{OK, []string{"each of 2 GPUs reaches", "18 of GPU 0, 18 of GPU 1"}}},
+		{name: "no NVLink", change: gpus(2, 0), want: want{OK, []string{"no NVLink is up"}}},
+		{name: "not told", change: gpus(2, -1), want: want{OK, []string{"not known to this build", "nvidia-smi nvlink"}}},
+		{name: "apart", change: gpus(2, 0, apart), want: want{Warn, []string{"cannot reach each other's memory: 0 → 1;", "through host memory", "nvidia-fabricmanager"}}},
+		{name: "many apart", change: gpus(8, 0, func(c *CUDA) { c.Peers = slices.Repeat([][]bool{make([]bool, 8)}, 8) }), want: want{Warn, []string{"and 44 more"}}},
+	})
+	if f := checkPeers(machine(nil, gpus(2, 18, func(c *CUDA) { c.Devices[1].NVLinks = 0 }))); len(f) != 2 || f[1].Severity != Warn {
+		t.Errorf("a GPU whose links are down: %+v", f)
+	}
+}
+
+func TestChecksOfPool(t *testing.T) {
+	pool := func(bytes int64, devices func(*Host)) func(*Host) {
+		return func(h *Host) {
+			devices(h)
+			h.PoolSize, h.PoolFrom = bytes, "DASK_RMM__POOL_SIZE"
+		}
+	}
+	tiny := gpus(1, 0, func(c *CUDA) { c.Devices[0].Memory = 2 << 30 })
+	runCases(t, checkPool, []checkCase{
+		{name: "no GPU", want: want{OK, []string{"does not apply"}}},
+		{name: "none asked for", change: gpus(1, 18), want: want{Info, []string{"no pool", "--rmm-pool-size 126GiB"}}},
+		{name: "smallest counts", change: gpus(2, 18, func(c *CUDA) { c.Devices[1].Memory = 40 << 30 }), want: want{Info, []string{"--rmm-pool-size 36GiB"}}},
+		{name: "good", change: pool(100<<30, gpus(1, 18)), want: want{OK, []string{"100.0 GiB", "DASK_RMM__POOL_SIZE"}}},
+		{name: "too large", change: pool(200<<30, gpus(1, 18)), want: want{Fail, []string{"200.0 GiB", "will not start", "DASK_RMM__POOL_SIZE", "--rmm-pool-size 126GiB"}}},
+		{name: "no room", change: pool(139<<30, gpus(1, 18)), want: want{Warn, []string{"half a GiB"}}},
+		{name: "tiny", change: tiny, want: want{Info, []string{"too little for a pool"}}},
+	})
+}
+
+func TestChecksOfOptionalLibraries(t *testing.T) {
+	gpu := with(board, driverFile, nodeFile, cudaFile)
+	missing := func(h *Host) {
+		h.NCCL, h.NVRTC = &Optional{Err: errors.New("libnccl.so.2 in /usr/lib")}, &Optional{Err: errors.New("libnvrtc.so.13 in /usr/lib")}
+	}
+	found := func(h *Host) {
+		h.NCCL, h.NVRTC = &Optional{Path: "/x/libnccl.so.2", Version: "2.28.3"}, &Optional{Path: "/x/libnvrtc.so.13", Version: "13.0", Chosen: "MILLSTREAM_NVRTC_LIBRARY"}
+	}
+	wrong := func(h *Host) {
+		h.NCCL = &Optional{Err: errors.New("no such file"), Chosen: "MILLSTREAM_NCCL_LIBRARY"}
+		h.NVRTC = &Optional{Err: errors.New("no such file"), Chosen: "MILLSTREAM_NVRTC_LIBRARY"}
+	}
+	runCases(t, checkNCCL, []checkCase{
+		{name: "not looked for", want: want{OK, []string{"not looked for"}}},
+		{name: "missing, no GPU", change: missing, want: want{OK, []string{"no GPU to use it with"}}},
+		{name: "missing", files: gpu, change: missing, want: want{Info, []string{"over UCX instead", "libnccl.so.2 in /usr/lib", "MILLSTREAM_NCCL_LIBRARY", "pip install nvidia-nccl-cu13"}}},
+		{name: "found", files: gpu, change: found, want: want{OK, []string{"NCCL 2.28.3 at /x/libnccl.so.2"}}},
+		{name: "wrong", change: wrong, want: want{Fail, []string{"MILLSTREAM_NCCL_LIBRARY names a library that cannot be used", "no such file", "unset"}}},
+	})
+	runCases(t, checkNVRTC, []checkCase{
+		{name: "missing", files: gpu, change: missing, want: want{Info, []string{"in the binary", "MILLSTREAM_NVRTC_LIBRARY"}}},
+		{name: "chosen", files: gpu, change: found, want: want{OK, []string{"NVRTC 13.0 at /x/libnvrtc.so.13 (MILLSTREAM_NVRTC_LIBRARY)"}}},
+		{name: "wrong", change: wrong, want: want{Fail, []string{"MILLSTREAM_NVRTC_LIBRARY"}}},
 	})
 }
 

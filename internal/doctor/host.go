@@ -44,6 +44,16 @@ type Host struct {
 	UCX *Library
 	// UCXError is why none was.
 	UCXError error
+	// CUDA is what the driver says; nil when it was not asked, or why it does not answer is
+	// in CUDAError.
+	CUDA      *CUDA
+	CUDAError error
+	// PoolSize is the size in bytes of the pool of GPU memory that the environment asks for, 0
+	// for none; PoolFrom is where it stands.
+	PoolSize int64
+	PoolFrom string
+	// NCCL and NVRTC are those libraries; nil when nobody has looked.
+	NCCL, NVRTC *Optional
 	// Python is the interpreter beside a scheduler; nil when nobody has looked.
 	Python *Python
 	// LintEnv reports suspicious UCX_* variables; nil skips the check.

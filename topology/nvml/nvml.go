@@ -87,7 +87,7 @@ func describe(dev nvml.Device) (g topology.DriverGPU, err error) {
 	if g.Model, r = dev.GetName(); r != nvml.SUCCESS {
 		g.Model = "" // a name is for people
 	}
-	g.Memory = memory(dev)
+	g.Memory, g.NVLinks = memory(dev), links(dev)
 	mode, _, r := dev.GetMigMode()
 	if r != nvml.SUCCESS || mode != nvml.DEVICE_MIG_ENABLE { // old GPUs have no such mode
 		return g, nil
@@ -139,6 +139,23 @@ func memory(dev nvml.Device) int64 {
 		return 0
 	}
 	return int64(m.Total)
+}
+
+// links counts the NVLinks that are up; -1 if the driver does not tell.
+func links(dev nvml.Device) (up int) {
+	for i := range nvml.NVLINK_MAX_LINKS {
+		switch state, r := dev.GetNvLinkState(i); r {
+		case nvml.SUCCESS:
+			if state == nvml.FEATURE_ENABLED {
+				up++
+			}
+		case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_INVALID_ARGUMENT:
+			return up // no NVLink at all, or no more of them
+		default:
+			return -1
+		}
+	}
+	return up
 }
 
 // text is a C string.

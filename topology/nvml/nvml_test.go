@@ -15,6 +15,16 @@ import (
 	"go.millstream.dev/topology/nvml"
 )
 
+// linksUp answers as a GPU with so many NVLinks, all up.
+func linksUp(n int) func(int) (gonvml.EnableState, gonvml.Return) {
+	return func(i int) (gonvml.EnableState, gonvml.Return) {
+		if i >= n {
+			return 0, gonvml.ERROR_INVALID_ARGUMENT
+		}
+		return gonvml.FEATURE_ENABLED, gonvml.SUCCESS
+	}
+}
+
 // server is go-nvml's DGX A100 with addresses, as the mock gives none, and with MIG on GPU 1.
 func server(t *testing.T) *dgxa100.Server {
 	t.Helper()
@@ -27,6 +37,7 @@ func server(t *testing.T) *dgxa100.Server {
 			}
 			return info, gonvml.SUCCESS
 		}
+		d.GetNvLinkStateFunc = linksUp(12)
 	}
 	cut := s.Devices[1].(*dgxa100.Device)
 	cut.MigMode = gonvml.DEVICE_MIG_ENABLE
@@ -61,7 +72,7 @@ func TestMockServer(t *testing.T) {
 	}
 	for i, g := range m.GPUs {
 		mocked := s.Devices[i].(*dgxa100.Device)
-		if g.UUID != mocked.UUID || g.Model != mocked.Name || g.Memory != 40<<30 || g.Address != fmt.Sprintf("0000:%02x:00.0", 0x10*(i+1)) || g.MIGEnabled != (i == 1) {
+		if g.UUID != mocked.UUID || g.Model != mocked.Name || g.Memory != 40<<30 || g.NVLinks != 12 || g.Address != fmt.Sprintf("0000:%02x:00.0", 0x10*(i+1)) || g.MIGEnabled != (i == 1) {
 			t.Errorf("GPU %d: %+v", i, g)
 		}
 		if found, ok := m.GPU(g.UUID); !ok || found != g || m.Affinity(g).Len() == 0 {
@@ -88,6 +99,41 @@ func TestMockServer(t *testing.T) {
 	}
 	if err := d.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The release of go-nvml that is pinned has no server with H100s, so its A100s are dressed as
+// such: 80 GiB and 18 links each, of which some are down, missing or not told.
+func TestLinks(t *testing.T) {
+	s := server(t)
+	for _, d := range s.Devices {
+		d := d.(*dgxa100.Device)
+		d.Name, d.MigMode = "NVIDIA H100 80GB HBM3", gonvml.DEVICE_MIG_DISABLE
+		d.GetMemoryInfoFunc = func() (gonvml.Memory, gonvml.Return) { return gonvml.Memory{Total: 80 << 30}, gonvml.SUCCESS }
+		d.GetNvLinkStateFunc = linksUp(18)
+	}
+	s.Devices[1].(*dgxa100.Device).GetNvLinkStateFunc = func(i int) (gonvml.EnableState, gonvml.Return) {
+		return gonvml.EnableState(i % 2), gonvml.SUCCESS // every other link is down
+	}
+	s.Devices[2].(*dgxa100.Device).GetNvLinkStateFunc = func(int) (gonvml.EnableState, gonvml.Return) { return 0, gonvml.ERROR_NOT_SUPPORTED }
+	s.Devices[3].(*dgxa100.Device).GetNvLinkStateFunc = func(int) (gonvml.EnableState, gonvml.Return) { return 0, gonvml.ERROR_UNKNOWN }
+	d, err := nvml.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	list, err := d.GPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range list {
+		want := 18
+		if i >= 1 && i <= 3 {
+			want = []int{9, 0, -1}[i-1]
+		}
+		if g.NVLinks != want || g.Memory != 80<<30 || g.Model != "NVIDIA H100 80GB HBM3" {
+			t.Errorf("GPU %d: %+v, want %d links", i, g, want)
+		}
 	}
 }
 
