@@ -42,6 +42,7 @@ func childNoDriver() error {
 		"Devices":             second(cuda.Devices()),
 		"DeviceByOrdinal":     second(cuda.DeviceByOrdinal(0)),
 		"HasContext":          second(cuda.HasContext(0)),
+		"WrongContexts":       second(cuda.WrongContexts(0)),
 		"PrimaryContext":      second(cuda.PrimaryContext(0)),
 		"SetCurrent":          cuda.SetCurrent(0),
 		"CanAccessPeer":       second(cuda.CanAccessPeer(0, 1)),

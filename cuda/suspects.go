@@ -1,0 +1,136 @@
+package cuda
+
+import (
+	"debug/elf"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// WrongContext is a primary context of this process on a device that it was not to use.
+type WrongContext struct {
+	Device Device
+	// Libraries are the files in the process that use CUDA by themselves, of which one has made
+	// the context unless the program asked this package for that device; see Users.
+	Libraries []string
+}
+
+// String says what is wrong, who may have done it, and what to do.
+func (w WrongContext) String() string {
+	who := "no library in the process is linked with CUDA: code that calls the driver by itself made it"
+	switch len(w.Libraries) {
+	case 0:
+	case 1:
+		who = w.Libraries[0] + " made it"
+	default:
+		who = "one of these made it: " + strings.Join(w.Libraries, ", ")
+	}
+	return fmt.Sprintf("this process has a CUDA context on %s, which is not its GPU, and takes memory there; %s; have it use device 0, or hide other GPUs from the process with CUDA_VISIBLE_DEVICES", w.Device, who)
+}
+
+// WrongContexts looks for primary contexts of this process on other devices than the one that
+// it is to use, as a library makes them that takes whichever device it likes. It makes none. A
+// context that is not a device's primary one cannot be seen. With -1 every context is one too many.
+func WrongContexts(device int) ([]WrongContext, error) {
+	devices, err := Devices()
+	if err != nil {
+		return nil, err
+	}
+	return wrongContexts(device, devices, HasContext, Users)
+}
+
+func wrongContexts(device int, devices []Device, has func(int) (bool, error), users func() []string) (wrong []WrongContext, err error) {
+	for _, d := range devices {
+		if d.Ordinal == device {
+			continue
+		}
+		there, err := has(d.Ordinal)
+		if err != nil {
+			return wrong, err
+		}
+		if there {
+			wrong = append(wrong, WrongContext{Device: d})
+		}
+	}
+	if len(wrong) > 0 {
+		libraries := users()
+		for i := range wrong {
+			wrong[i].Libraries = libraries
+		}
+	}
+	return wrong, nil
+}
+
+// Users lists the files that are loaded into this process and use CUDA: those that are linked
+// with the driver or the runtime, and those that are known to open it. Parts of the driver, and
+// this program, which asks before it makes a context, are left out.
+func Users() []string {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return nil
+	}
+	self, _ := os.Executable()
+	return users(string(maps), self, os.DirFS("/"))
+}
+
+// opens are beginnings of the names of libraries that open the driver without being linked
+// with it.
+var opens = []string{"libcudart.", "libcublas.", "libcudnn", "libtorch_cuda.", "libnccl.", "librmm.", "libcudf.", "libtensorflow", "libonnxruntime_providers_cuda", "libnvshmem"}
+
+// users reads the text of /proc/PID/maps.
+func users(maps, self string, root fs.FS) []string {
+	seen := map[string]bool{}
+	var found []string
+	for line := range strings.Lines(maps) {
+		f := strings.Fields(line)
+		// Code only: address, permissions, offset, device, inode, path.
+		if len(f) < 6 || !strings.Contains(f[1], "x") || !strings.HasPrefix(f[5], "/") {
+			continue
+		}
+		file := strings.TrimSpace(line[strings.Index(line, f[5]):]) // a path may have blanks
+		if seen[file] || file == self {
+			continue
+		}
+		seen[file] = true
+		name := path.Base(file)
+		if strings.HasPrefix(name, "libcuda.so") || strings.HasPrefix(name, "libnvidia-") {
+			continue
+		}
+		if opensCUDA(name) || linkedWithCUDA(root, file) {
+			found = append(found, file)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+func opensCUDA(name string) bool {
+	return slices.ContainsFunc(opens, func(begin string) bool { return strings.HasPrefix(name, begin) })
+}
+
+// linkedWithCUDA tells whether a file wants libcuda or libcudart. One that cannot be read, or is
+// none of ELF's, does not.
+func linkedWithCUDA(root fs.FS, file string) bool {
+	f, err := root.Open(strings.TrimPrefix(file, "/"))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	r, ok := f.(interface {
+		ReadAt(p []byte, off int64) (int, error)
+	})
+	if !ok {
+		return false
+	}
+	e, err := elf.NewFile(r)
+	if err != nil {
+		return false
+	}
+	libraries, err := e.ImportedLibraries()
+	return err == nil && slices.ContainsFunc(libraries, func(name string) bool {
+		return strings.HasPrefix(name, "libcuda.so") || strings.HasPrefix(name, "libcudart.")
+	})
+}
