@@ -158,10 +158,14 @@ func (f *Frame) Persist(ctx context.Context) error {
 	if err := f.usable(); err != nil {
 		return err
 	}
-	if err := client.Wait(ctx, f.parts); err != nil {
+	return persist(ctx, f.parts)
+}
+
+func persist[B any](ctx context.Context, parts []*client.Future[B]) error {
+	if err := client.Wait(ctx, parts); err != nil {
 		return err
 	}
-	for _, p := range f.parts {
+	for _, p := range parts {
 		if err := p.Err(); err != nil {
 			return typed(err)
 		}

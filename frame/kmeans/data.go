@@ -58,7 +58,7 @@ func newPart[T lloyd.Float](b arrow.RecordBatch, names []string, index int) (*pa
 		}
 		c := b.Column(at[0])
 		if n := c.NullN(); n > 0 {
-			return nil, &frame.Error{Kind: frame.ErrSchema, Partition: index, Reason: fmt.Sprintf("column %q has %d nulls, and k-means needs a number in every row: filter them out (frame.Col(%q).NotNull())", name, n, name)}
+			return nil, nullsError(index, name, n)
 		}
 		var err error
 		if p.columns[i], err = numbers[T](c); err != nil {
@@ -69,6 +69,10 @@ func newPart[T lloyd.Float](b arrow.RecordBatch, names []string, index int) (*pa
 		p.labels[i] = -1
 	}
 	return p, nil
+}
+
+func nullsError(partition int, name string, n int) error {
+	return &frame.Error{Kind: frame.ErrSchema, Partition: partition, Reason: fmt.Sprintf("column %q has %d nulls, and k-means needs a number in every row: filter them out (frame.Col(%q).NotNull())", name, n, name)}
 }
 
 // numbers is a column as a slice: its own memory, or a converted copy.

@@ -247,7 +247,7 @@ func TestPlusPlus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := newFitter(rankOf{&together{n: 1}, 0}, []*part[float64]{x}, 1, 1, p)
+		f := newFitter(rankOf{&together{n: 1}, 0}, newHost([]*part[float64]{x}, 1, p.K, len(p.Columns)), 1, p)
 		f.rows = int64(x.rows())
 		if err := f.plusPlus(context.Background(), []float64{float64(x.rows())}); err != nil {
 			t.Fatal(err)

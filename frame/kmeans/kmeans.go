@@ -56,7 +56,7 @@ func run[T lloyd.Float](ctx context.Context, w world, in frame.Parts, p params) 
 			return nil, result{}, err
 		}
 	}
-	out, err := newFitter(w, parts, in.Total, in.Threads, p).fit(ctx)
+	out, err := newFitter(w, newHost(parts, in.Threads, p.K, len(p.Columns)), in.Total, p).fit(ctx)
 	if err != nil {
 		return nil, result{}, err
 	}
@@ -91,56 +91,79 @@ func FitPredict(ctx context.Context, f *frame.Frame, opts Options) (*Model, *fra
 }
 
 func fit(ctx context.Context, f *frame.Frame, opts Options, labels bool) (*Model, *frame.Frame, error) {
-	columns := slices.Clone(opts.Columns)
-	if len(columns) == 0 {
-		for _, x := range f.Schema().Fields() {
-			columns = append(columns, x.Name)
-		}
-	}
-	p, err := opts.params(columns)
+	p, run, err := prepared(f.Schema(), opts, labels)
 	if err != nil {
 		return nil, nil, err
-	}
-	if _, err := isFloat32(f.Schema(), columns); err != nil {
-		return nil, nil, err
-	}
-	p.Labels = labels
-	run := frame.NativeOptions{Clique: opts.Clique, Form: opts.Form}
-	if labels {
-		run.Schema = LabelSchema
 	}
 	out, results, err := algorithm.Run(ctx, f, p, run)
 	if err != nil {
 		return nil, nil, err
 	}
-	r := results[0]
-	m := &Model{Columns: columns, Inertia: r.Inertia, Iterations: r.Iterations, Converged: r.Converged, Rows: r.Rows}
-	if len(r.Centres) != p.K*len(columns) {
-		return nil, nil, fmt.Errorf("kmeans: %d coordinates came back for %d centres", len(r.Centres), p.K)
+	m, err := modelOf(p, results[0])
+	return m, out, err
+}
+
+// prepared is what ranks are told, and how they run.
+func prepared(schema *arrow.Schema, opts Options, labels bool) (params, frame.NativeOptions, error) {
+	columns := slices.Clone(opts.Columns)
+	if len(columns) == 0 {
+		for _, x := range schema.Fields() {
+			columns = append(columns, x.Name)
+		}
+	}
+	run := frame.NativeOptions{Clique: opts.Clique, Form: opts.Form}
+	p, err := opts.params(columns)
+	if err != nil {
+		return p, run, err
+	}
+	if _, err := isFloat32(schema, columns); err != nil {
+		return p, run, err
+	}
+	if p.Labels = labels; labels {
+		run.Schema = LabelSchema
+	}
+	return p, run, nil
+}
+
+// modelOf is what a rank has found, for the user.
+func modelOf(p params, r result) (*Model, error) {
+	m := &Model{Columns: p.Columns, Inertia: r.Inertia, Iterations: r.Iterations, Converged: r.Converged, Rows: r.Rows}
+	d := len(p.Columns)
+	if len(r.Centres) != p.K*d {
+		return nil, fmt.Errorf("kmeans: %d coordinates came back for %d centres", len(r.Centres), p.K)
 	}
 	for c := range p.K {
-		m.Centres = append(m.Centres, r.Centres[c*len(columns):(c+1)*len(columns)])
+		m.Centres = append(m.Centres, r.Centres[c*d:(c+1)*d])
 	}
-	return m, out, nil
+	return m, nil
 }
 
 // Predict gives every row of a frame the number of the nearest centre: a frame of LabelSchema
 // with the same partitions. The frame needs the model's columns, and may have others.
 func (m *Model) Predict(ctx context.Context, f *frame.Frame) (*frame.Frame, error) {
-	if _, err := isFloat32(f.Schema(), m.Columns); err != nil {
+	a, err := m.assignment(f.Schema())
+	if err != nil {
 		return nil, err
 	}
+	return frame.MapWith(ctx, f, predicted, client.Val(a), LabelSchema)
+}
+
+// assignment is the model as it travels to workers.
+func (m *Model) assignment(schema *arrow.Schema) (assignment, error) {
 	a := assignment{Columns: m.Columns}
+	if _, err := isFloat32(schema, m.Columns); err != nil {
+		return a, err
+	}
 	for i, c := range m.Centres {
 		if len(c) != len(m.Columns) {
-			return nil, fmt.Errorf("kmeans: centre %d has %d coordinates and there are %d columns", i, len(c), len(m.Columns))
+			return a, fmt.Errorf("kmeans: centre %d has %d coordinates and there are %d columns", i, len(c), len(m.Columns))
 		}
 		a.Centres = append(a.Centres, c...)
 	}
 	if len(a.Centres) == 0 {
-		return nil, fmt.Errorf("kmeans: the model has no centres")
+		return a, fmt.Errorf("kmeans: the model has no centres")
 	}
-	return frame.MapWith(ctx, f, predicted, client.Val(a), LabelSchema)
+	return a, nil
 }
 
 type assignment struct {
@@ -148,18 +171,18 @@ type assignment struct {
 	Centres []float64
 }
 
-var predicted = client.Func2("millstream.kmeans.predict", func(_ context.Context, b arrow.RecordBatch, a assignment) (arrow.RecordBatch, error) {
+var predicted = client.Func2("millstream.kmeans.predict", func(ctx context.Context, b arrow.RecordBatch, a assignment) (arrow.RecordBatch, error) {
 	narrow, err := isFloat32(b.Schema(), a.Columns)
 	switch {
 	case err != nil:
 		return nil, err
 	case narrow:
-		return assign[float32](b, a)
+		return assign[float32](ctx, b, a)
 	}
-	return assign[float64](b, a)
+	return assign[float64](ctx, b, a)
 })
 
-func assign[T lloyd.Float](b arrow.RecordBatch, a assignment) (arrow.RecordBatch, error) {
+func assign[T lloyd.Float](ctx context.Context, b arrow.RecordBatch, a assignment) (arrow.RecordBatch, error) {
 	if n := len(a.Columns); n == 0 || len(a.Centres)%n != 0 {
 		return nil, fmt.Errorf("kmeans: %d coordinates of centres with %d columns", len(a.Centres), n)
 	}
@@ -167,8 +190,9 @@ func assign[T lloyd.Float](b arrow.RecordBatch, a assignment) (arrow.RecordBatch
 	if err != nil {
 		return nil, err
 	}
-	f := &fitter[T]{d: len(a.Columns), centres: a.Centres, p: params{K: len(a.Centres) / len(a.Columns)}}
-	f.setShift()
-	lloyd.Pass(x.columns, f.cast(), f.shift, x.labels, nil, nil)
+	h := newHost([]*part[T]{x}, 1, len(a.Centres)/len(a.Columns), len(a.Columns))
+	if err := h.relabel(ctx, shiftOf(h, a.Centres, h.d), cast(h, a.Centres)); err != nil {
+		return nil, err
+	}
 	return labelBatch(x.labels), nil
 }

@@ -41,8 +41,10 @@ var layers = [][]string{
 	{"topology"},
 	{"internal/ucxdoor"}, // byte lines by worker address alone, for comm/ucxcomm
 	{"ucx", "nccl"},
-	{"internal/kernels"}, // device code, for collectives and algorithms
-	{"internal/devmem"}, // the GPU memory of a cluster's processes
+	{"internal/gpulloyd"}, // k-means on a GPU, for frames
+	{"internal/kernels"},  // device code, for collectives and algorithms
+	{"internal/devmem"},   // the GPU memory of a cluster's processes
+	{"internal/staging"},  // memory of GPUs over networks that cannot touch it, for comm/tcp and comm/ucxcomm
 	{"cuda"},
 	{"mem"},
 	{"python"},

@@ -1,0 +1,207 @@
+package kmeans
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.millstream.dev/internal/lloyd"
+)
+
+// chunkRows is how many rows a thread takes at once.
+const chunkRows = 1 << 16
+
+// chunk is some rows of a partition.
+type chunk[T lloyd.Float] struct {
+	part     *part[T]
+	from, to int
+}
+
+// thread is what one of the rank's threads has: always the same chunks, so that the order of
+// sums is the same in every run, and their sums.
+type thread[T lloyd.Float] struct {
+	chunks  []chunk[T]
+	sums    []float64
+	counts  []int64
+	changed int
+	value   float64
+	moments []float64
+}
+
+// host is the engine of rows in host memory. Its threads work only within each.
+type host[T lloyd.Float] struct {
+	d       int
+	parts   []*part[T]
+	threads []*thread[T]
+}
+
+var _ engine = (*host[float32])(nil)
+
+func newHost[T lloyd.Float](parts []*part[T], threads, k, d int) *host[T] {
+	h := &host[T]{d: d, parts: parts}
+	var chunks []chunk[T]
+	for _, x := range parts {
+		for at := 0; at < x.rows(); at += chunkRows {
+			chunks = append(chunks, chunk[T]{x, at, min(x.rows(), at+chunkRows)})
+		}
+	}
+	threads = max(1, min(threads, len(chunks)))
+	for i := range threads {
+		h.threads = append(h.threads, &thread[T]{
+			chunks: chunks[len(chunks)*i/threads : len(chunks)*(i+1)/threads],
+			sums:   make([]float64, k*d), counts: make([]int64, k),
+		})
+	}
+	return h
+}
+
+// each runs work on all threads and waits for them.
+func (h *host[T]) each(work func(t *thread[T])) {
+	var wg sync.WaitGroup
+	for _, t := range h.threads[1:] {
+		wg.Go(func() { work(t) })
+	}
+	work(h.threads[0])
+	wg.Wait()
+}
+
+func (h *host[T]) partitions() []partition {
+	out := make([]partition, len(h.parts))
+	for i, p := range h.parts {
+		out[i] = partition{p.index, p.rows()}
+	}
+	return out
+}
+
+func (h *host[T]) round(v float64) float64 { return float64(T(v)) }
+
+// typed is numbers of the type, which they have been rounded to.
+func (h *host[T]) typed(v []float64) []T {
+	out := make([]T, len(v))
+	for i, x := range v {
+		out[i] = T(x)
+	}
+	return out
+}
+
+func (h *host[T]) pass(_ context.Context, shift, centres, all []float64) error {
+	s, at := h.typed(shift), h.typed(centres)
+	h.each(func(t *thread[T]) {
+		t.changed = 0
+		for _, c := range t.chunks {
+			t.changed += lloyd.Pass(c.part.slice(c.from, c.to), at, s, c.part.labels[c.from:c.to], t.sums, t.counts)
+		}
+	})
+	counts := all[len(centres):]
+	for _, t := range h.threads {
+		for i, s := range t.sums {
+			all[i] += s
+		}
+		for i, n := range t.counts {
+			counts[i] += float64(n)
+		}
+		all[len(all)-1] += float64(t.changed)
+	}
+	return nil
+}
+
+func (h *host[T]) relabel(_ context.Context, shift, centres []float64) error {
+	s, at := h.typed(shift), h.typed(centres)
+	h.each(func(t *thread[T]) {
+		for _, c := range t.chunks {
+			lloyd.Pass(c.part.slice(c.from, c.to), at, s, c.part.labels[c.from:c.to], nil, nil)
+		}
+	})
+	return nil
+}
+
+func (h *host[T]) inertia(_ context.Context, centres []float64) (sum float64, err error) {
+	at := h.typed(centres)
+	h.each(func(t *thread[T]) {
+		t.value = 0
+		for _, c := range t.chunks {
+			t.value += lloyd.Inertia(c.part.slice(c.from, c.to), at, c.part.labels[c.from:c.to])
+		}
+	})
+	for _, t := range h.threads {
+		sum += t.value
+	}
+	return sum, nil
+}
+
+func (h *host[T]) moments(_ context.Context, shift, out []float64) error {
+	s, d := h.typed(shift), h.d
+	h.each(func(t *thread[T]) {
+		t.moments = make([]float64, 2*d)
+		for _, c := range t.chunks {
+			for j := range d {
+				var sum, squares float64
+				for _, v := range c.part.columns[j][c.from:c.to] {
+					e := float64(v - s[j])
+					sum += e
+					squares += e * e
+				}
+				t.moments[j] += sum
+				t.moments[d+j] += squares
+			}
+		}
+	})
+	for _, t := range h.threads {
+		for i, v := range t.moments {
+			out[i] += v
+		}
+	}
+	return nil
+}
+
+func (h *host[T]) farthest(_ context.Context, centres []float64, n int) ([]far, error) {
+	var all []far
+	at := h.typed(centres)
+	for _, p := range h.parts {
+		// The distances to the centres of the labels: one centre after the other.
+		best := make([]float64, p.rows())
+		one := make([]float64, p.rows())
+		for c := range len(at) / h.d {
+			lloyd.Distances(p.columns, at[c*h.d:(c+1)*h.d], one)
+			for i, l := range p.labels {
+				if int(l) == c {
+					best[i] = one[i]
+				}
+			}
+		}
+		for i, e := range best {
+			all = among(all, far{e, p.index, i}, n)
+		}
+	}
+	return all, nil
+}
+
+func (h *host[T]) find(partition int) (*part[T], error) {
+	for _, p := range h.parts {
+		if p.index == partition {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("kmeans: partition %d is another rank's", partition)
+}
+
+func (h *host[T]) row(_ context.Context, partition, row int, out []float64) (int32, error) {
+	p, err := h.find(partition)
+	if err != nil {
+		return 0, err
+	}
+	for j, c := range p.columns {
+		out[j] = float64(c[row])
+	}
+	return p.labels[row], nil
+}
+
+func (h *host[T]) bad(context.Context) (int, error) {
+	at := -1
+	for _, x := range h.parts {
+		if j := lloyd.Finite(x.columns); j >= 0 && (at < 0 || x.index*h.d+j < at) {
+			at = x.index*h.d + j
+		}
+	}
+	return at, nil
+}

@@ -1,0 +1,82 @@
+package kmeans
+
+import (
+	"context"
+
+	"go.millstream.dev/internal/lloyd"
+)
+
+// hostSeeds are the squared distances of rows in host memory.
+type hostSeeds[T lloyd.Float] struct {
+	h       *host[T]
+	closest [][]float64   // by partition
+	tried   [][][]float64 // by trial: what closest would become
+}
+
+func (h *host[T]) seeds(_ context.Context, first []float64, trials int) (seeds, error) {
+	s := &hostSeeds[T]{h: h, closest: make([][]float64, len(h.parts)), tried: make([][][]float64, trials)}
+	at := h.typed(first)
+	for i, p := range h.parts {
+		s.closest[i] = make([]float64, p.rows())
+		lloyd.Distances(p.columns, at, s.closest[i])
+	}
+	for t := range s.tried {
+		s.tried[t] = make([][]float64, len(h.parts))
+		for i, p := range h.parts {
+			s.tried[t][i] = make([]float64, p.rows())
+		}
+	}
+	return s, nil
+}
+
+func (s *hostSeeds[T]) potentials(_ context.Context, out []float64) error {
+	for i, p := range s.h.parts {
+		for _, e := range s.closest[i] {
+			out[p.index] += e
+		}
+	}
+	return nil
+}
+
+func (s *hostSeeds[T]) find(_ context.Context, partition int, value float64) (int, error) {
+	for i, p := range s.h.parts {
+		if p.index == partition {
+			return reach(s.closest[i], value), nil
+		}
+	}
+	_, err := s.h.find(partition)
+	return 0, err
+}
+
+// reach is where the sum of numbers reaches a value, the last one if it never does.
+func reach(v []float64, value float64) int {
+	var sum float64
+	for i, e := range v {
+		if sum += e; sum >= value {
+			return i
+		}
+	}
+	return len(v) - 1
+}
+
+func (s *hostSeeds[T]) try(_ context.Context, points, left []float64) error {
+	d := s.h.d
+	for t := range s.tried {
+		at := s.h.typed(points[t*d : (t+1)*d])
+		for i, p := range s.h.parts {
+			now := s.tried[t][i]
+			lloyd.Distances(p.columns, at, now)
+			for r, e := range now {
+				now[r] = min(e, s.closest[i][r])
+				left[t] += now[r]
+			}
+		}
+	}
+	return nil
+}
+
+func (s *hostSeeds[T]) keep(trial int) {
+	s.closest, s.tried[trial] = s.tried[trial], s.closest
+}
+
+func (s *hostSeeds[T]) close() {}
