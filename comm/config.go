@@ -26,6 +26,8 @@ type DialConfig struct {
 	Limits Limits
 	// Device allocates what arrives for GPUs; without it such frames arrive in host memory.
 	Device mem.Resource
+	// Staged says what happens to frames on GPUs where no transport can touch them.
+	Staged StagedConfig
 	// RequireEncryption refuses schemes that have none (distributed.comm.require-encryption).
 	RequireEncryption bool
 	// Cookie is shown to a Millstream listener that asks for one (see ListenConfig.Cookies).
@@ -36,11 +38,12 @@ type DialConfig struct {
 type ListenConfig struct {
 	// TLS is the server's side of tls:// addresses; see package secure.
 	TLS *tls.Config
-	// TCPTimeout, Compression, Limits and Device are as in DialConfig.
+	// TCPTimeout, Compression, Limits, Device and Staged are as in DialConfig.
 	TCPTimeout  time.Duration
 	Compression string
 	Limits      Limits
 	Device      mem.Resource
+	Staged      StagedConfig
 	// RequireEncryption refuses schemes that have none (distributed.comm.require-encryption).
 	RequireEncryption bool
 	// Interface is the network interface whose address is announced (ib0, eth0).
@@ -83,6 +86,9 @@ type Info struct {
 	TLS *tls.ConnectionState
 	// SameHost reports whether both ends are on one host.
 	SameHost bool
+	// CUDA reports whether the peer is told which frames are memory of a GPU (wire.Frame.CUDA), and so can put them
+	// into its own. Without it they arrive as plain bytes, as Dask's tcp:// has them.
+	CUDA bool
 }
 
 // EncodeOptions are those that suit the peer. Frames to a Millstream peer are not split:

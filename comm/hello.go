@@ -33,6 +33,12 @@ type Hello struct {
 	Millstream *PeerInfo
 	// Cookie admits the dialling side to a listener that asks for one.
 	Cookie []byte
+	// Lines, of a listening side, admits further connections to the comm, which carry parts of large frames beside it;
+	// empty for none.
+	Lines []byte
+	// Join makes the connection such a further line: what the other side's Lines was, which line it is, and of how
+	// many in all (a byte each).
+	Join []byte
 }
 
 // NewHello is this process's hello. On one host nothing is compressed, as in Dask.

@@ -34,8 +34,10 @@ func (h Hello) Append(b []byte) []byte {
 	}
 	b = msgpack.AppendString(b, "millstream")
 	n = 3
-	if h.Cookie != nil {
-		n++
+	for _, v := range [][]byte{h.Cookie, h.Lines, h.Join} {
+		if v != nil {
+			n++
+		}
 	}
 	b = msgpack.AppendMapHeader(b, n)
 	b = msgpack.AppendInt(msgpack.AppendString(b, "v"), int64(h.Millstream.Version))
@@ -46,6 +48,12 @@ func (h Hello) Append(b []byte) []byte {
 	}
 	if h.Cookie != nil {
 		b = msgpack.AppendBytes(msgpack.AppendString(b, "cookie"), h.Cookie)
+	}
+	if h.Lines != nil {
+		b = msgpack.AppendBytes(msgpack.AppendString(b, "lines"), h.Lines)
+	}
+	if h.Join != nil {
+		b = msgpack.AppendBytes(msgpack.AppendString(b, "join"), h.Join)
 	}
 	return b
 }
@@ -92,7 +100,7 @@ func (d *helloReader) hello() (h Hello, err error) {
 			})
 		case "millstream":
 			h.Millstream = new(PeerInfo)
-			return d.millstream(h.Millstream, &h.Cookie)
+			return d.millstream(&h)
 		case "__Pickled__", "__Serialized__":
 			return errors.New("it wants something unpickled")
 		default:
@@ -103,7 +111,8 @@ func (d *helloReader) hello() (h Hello, err error) {
 	return h, err
 }
 
-func (d *helloReader) millstream(p *PeerInfo, cookie *[]byte) error {
+func (d *helloReader) millstream(h *Hello) error {
+	p := h.Millstream
 	return d.each(func(key string) (err error) {
 		switch key {
 		case "v":
@@ -117,14 +126,23 @@ func (d *helloReader) millstream(p *PeerInfo, cookie *[]byte) error {
 				return err
 			})
 		case "cookie":
-			b, err := d.ReadBytes()
-			*cookie = append([]byte{}, b...)
-			return err
+			return d.bytes(&h.Cookie)
+		case "lines":
+			return d.bytes(&h.Lines)
+		case "join":
+			return d.bytes(&h.Join)
 		default:
 			return d.Skip()
 		}
 		return err
 	})
+}
+
+// bytes reads bytes and keeps a copy.
+func (d *helloReader) bytes(into *[]byte) error {
+	b, err := d.ReadBytes()
+	*into = append([]byte{}, b...)
+	return err
 }
 
 // each calls f for every key of a map; f reads the value.

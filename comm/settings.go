@@ -11,10 +11,10 @@ import (
 // FromConfig makes both configurations for a role of what Dask's settings say:
 // distributed.comm.timeouts.connect and .tcp, distributed.comm.compression,
 // distributed.comm.require-encryption and distributed.comm.tls.*. Without certificates
-// for the role, TLS stays nil.
+// for the role, TLS stays nil. Of Millstream's own it reads millstream.comm.staged and .staged-lines.
 func FromConfig(c *config.Config, role secure.Role) (DialConfig, ListenConfig, error) {
 	var d DialConfig
-	var errs [4]error
+	var errs [5]error
 	d.Timeout, errs[0] = c.Duration("distributed.comm.timeouts.connect", DefaultConnectTimeout)
 	d.TCPTimeout, errs[1] = c.Duration("distributed.comm.timeouts.tcp", 0)
 	switch v := c.Get("distributed.comm.compression", nil).(type) {
@@ -29,13 +29,14 @@ func FromConfig(c *config.Config, role secure.Role) (DialConfig, ListenConfig, e
 	default:
 		errs[2] = fmt.Errorf("comm: distributed.comm.compression is %v, which names none", v)
 	}
+	d.Staged, errs[4] = stagedFromConfig(c)
 	s, err := secure.FromConfig(c)
 	errs[3] = err
 	if err := errors.Join(errs[:]...); err != nil {
 		return DialConfig{}, ListenConfig{}, err
 	}
 	d.RequireEncryption = s.RequireEncryption
-	l := ListenConfig{TCPTimeout: d.TCPTimeout, Compression: d.Compression, RequireEncryption: d.RequireEncryption}
+	l := ListenConfig{TCPTimeout: d.TCPTimeout, Compression: d.Compression, RequireEncryption: d.RequireEncryption, Staged: d.Staged}
 	if s.Available(role) {
 		if d.TLS, err = s.Dial(role); err != nil {
 			return DialConfig{}, ListenConfig{}, err
@@ -47,4 +48,29 @@ func FromConfig(c *config.Config, role secure.Role) (DialConfig, ListenConfig, e
 		return DialConfig{}, ListenConfig{}, fmt.Errorf("comm: distributed.comm.require-encryption is set, but there is no certificate for a %s (distributed.comm.tls.ca-file, distributed.comm.tls.%s.cert)", role, role)
 	}
 	return d, l, nil
+}
+
+func stagedFromConfig(c *config.Config) (s StagedConfig, err error) {
+	const mode, lines = "millstream.comm.staged", "millstream.comm.staged-lines"
+	switch v := c.Get(mode, nil).(type) {
+	case nil:
+	case bool: // YAML's on and off
+		s.Mode = StagedOff
+		if v {
+			s.Mode = StagedOn
+		}
+	case string:
+		s.Mode, err = ParseStagedMode(v)
+	default:
+		err = fmt.Errorf("comm: %s is %v: use auto, on or off", mode, v)
+	}
+	if err != nil {
+		return s, err
+	}
+	n, err := c.Int(lines, 0)
+	if err == nil && (n < 0 || n > MaxStagedLines) {
+		err = fmt.Errorf("comm: %s is %d: use 1 to %d", lines, n, MaxStagedLines)
+	}
+	s.Lines = int(n)
+	return s, err
 }

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/mem"
 )
 
 func init() {
@@ -86,19 +88,26 @@ func (b Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (com
 		return nil, comm.Permanent(err)
 	}
 	d := net.Dialer{KeepAliveConfig: alive, Control: control(cfg.TCPTimeout)}
-	nc, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	connect := func(ctx context.Context) (net.Conn, error) {
+		nc, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err != nil || !b.TLS {
+			return nc, err
+		}
+		return secured(ctx, tls.Client(&transport{TCPConn: nc.(*net.TCPConn)}, clientConfig(cfg.TLS, host)))
+	}
+	nc, err := connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if b.TLS {
-		nc, err = secured(ctx, tls.Client(&transport{TCPConn: nc.(*net.TCPConn)}, clientConfig(cfg.TLS, host)))
-		if err != nil {
+	c, remote, err := greet(ctx, nc, greeting{limits: cfg.Limits, compression: cfg.Compression, cookie: cfg.Cookie, device: cfg.Device, staged: cfg.Staged})
+	if err != nil {
+		return nil, err
+	}
+	if c.flags && cfg.Device != nil && len(remote.Lines) > 0 {
+		if err := c.addLines(ctx, connect, cfg.Limits, remote.Lines); err != nil {
+			c.Abort()
 			return nil, err
 		}
-	}
-	c, _, err := greet(ctx, nc, cfg.Limits, cfg.Compression, cfg.Cookie)
-	if err != nil {
-		return nil, err
 	}
 	return c, nil
 }
@@ -134,17 +143,35 @@ func secured(ctx context.Context, t *tls.Conn) (net.Conn, error) {
 	return nil, err
 }
 
+// stagedFeature in a hello says that its sender reads lengths with flags: see flagCUDA.
+const stagedFeature = "staged-1"
+
+// greeting is what one side brings to a handshake.
+type greeting struct {
+	limits      comm.Limits
+	compression string
+	cookie      []byte
+	device      mem.Resource
+	staged      comm.StagedConfig
+	lines, join []byte // of the hello
+}
+
 // greet does Dask's handshake on a new connection, which it takes over.
-func greet(ctx context.Context, nc net.Conn, limits comm.Limits, compression string, cookie []byte) (*conn, comm.Hello, error) {
-	c, err := newConn(nc, limits.BeforeHandshake())
+func greet(ctx context.Context, nc net.Conn, g greeting) (*conn, comm.Hello, error) {
+	c, err := newConn(nc, g.limits.BeforeHandshake())
 	if err != nil {
 		return nil, comm.Hello{}, err
 	}
-	local, err := comm.NewHello(compression, c.sameHost(), cookie)
+	var features []string
+	if g.staged.Mode != comm.StagedOff {
+		features = append(features, stagedFeature)
+	}
+	local, err := comm.NewHello(g.compression, c.sameHost(), g.cookie, features...)
 	if err != nil {
 		c.Abort()
 		return nil, comm.Hello{}, comm.Permanent(err)
 	}
+	local.Lines, local.Join = g.lines, g.join
 	info, remote, err := comm.Handshake(ctx, c, local)
 	if t, ok := nc.(*tls.Conn); ok && err == nil {
 		state := t.ConnectionState()
@@ -159,7 +186,10 @@ func greet(ctx context.Context, nc net.Conn, limits comm.Limits, compression str
 		return nil, comm.Hello{}, err
 	}
 	info.SameHost = c.sameHost()
+	c.flags = info.Millstream != nil && slices.Contains(info.Millstream.Features, stagedFeature)
+	info.CUDA = c.flags
 	c.info = info
-	c.limits = limits.AfterHandshake()
+	c.device, c.staged = g.device, g.staged
+	c.limits = g.limits.AfterHandshake()
 	return c, remote, nil
 }

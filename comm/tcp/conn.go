@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
 
@@ -42,6 +43,11 @@ type conn struct {
 	wturn  turn // its holder owns wguard and out
 	wguard guard
 	out    output
+
+	device mem.Resource      // for frames on GPUs; nil: they arrive in host memory
+	staged comm.StagedConfig // how they are sent
+	flags  bool              // lengths carry flags; set by the handshake like info
+	lines  lines
 
 	gone     chan struct{} // closed when this side has ended the comm
 	goneOnce sync.Once
@@ -124,6 +130,7 @@ func (c *conn) free(before func()) {
 	before()
 	hangups.remove(c)
 	_ = c.raw.Close()
+	c.lines.end()
 	c.forget()
 }
 
@@ -155,6 +162,9 @@ func (c *conn) Close() error {
 		c.wturn.give()
 	case <-deadline.C: // the peer does not read
 		c.leave(errGone)
+	}
+	for _, l := range c.lines.get() {
+		_ = l.Close()
 	}
 	// A Read that is under way ends by the socket's closing; it then has nothing left.
 	c.free(func() {})

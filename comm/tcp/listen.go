@@ -22,6 +22,7 @@ type listener struct {
 	cfg             comm.ListenConfig
 	gate            *comm.Gate
 	listen, contact string
+	desk            desk
 	once            sync.Once
 	ended           chan struct{} // closed when the accepting goroutine has ended
 }
@@ -138,7 +139,7 @@ func (l *listener) run() {
 		l.gate.Admit(
 			func(ctx context.Context) (comm.Comm, error) {
 				c, err := l.greet(ctx, nc)
-				if err != nil && l.cfg.Refused != nil {
+				if err != nil && !errors.Is(err, errJoined) && l.cfg.Refused != nil {
 					l.cfg.Refused(addressOf(l.scheme, nc.RemoteAddr()), err)
 				}
 				return c, err
@@ -158,16 +159,35 @@ func (l *listener) greet(ctx context.Context, raw *net.TCPConn) (comm.Comm, erro
 		}
 		nc = t
 	}
-	c, hello, err := greet(ctx, nc, l.cfg.Limits, l.cfg.Compression, nil)
+	g := greeting{limits: l.cfg.Limits, compression: l.cfg.Compression, device: l.cfg.Device, staged: l.cfg.Staged}
+	var entry *deskEntry
+	if l.cfg.Device != nil && l.cfg.Staged.Mode != comm.StagedOff {
+		entry = l.desk.open()
+		g.lines = entry.token[:]
+	}
+	c, hello, err := greet(ctx, nc, g)
+	if err == nil && hello.Join != nil {
+		entry.withdraw()
+		if err := l.desk.join(ctx, c, hello.Join); err != nil {
+			c.Abort()
+			return nil, err
+		}
+		return nil, errJoined
+	}
+	if err == nil && l.cfg.Cookies != nil && !l.cfg.Cookies(hello.Cookie) {
+		_ = c.Close() // the peer sees our hello and the end, no reset that looks like an accident
+		err = errors.New("comm: the peer's cookie is not valid")
+	}
 	if err != nil {
+		entry.withdraw()
 		return nil, err
 	}
-	if l.cfg.Cookies != nil && !l.cfg.Cookies(hello.Cookie) {
-		_ = c.Close() // the peer sees our hello and the end, no reset that looks like an accident
-		return nil, errors.New("comm: the peer's cookie is not valid")
-	}
+	entry.admit(c)
 	return c, nil
 }
+
+// errJoined is no failure: the connection has become a line of another comm.
+var errJoined = errors.New("comm: the connection is a line of another comm")
 
 // reset frees a connection with all that the kernel holds for it.
 func reset(nc *net.TCPConn) {

@@ -53,7 +53,7 @@ func (c *conn) Read(ctx context.Context) (*wire.Message, error) {
 	if err := c.rguard.arm(ctx); err != nil {
 		return nil, err
 	}
-	m, err := c.readMessage()
+	m, err := c.readMessage(ctx)
 	if err == nil {
 		return m, nil
 	}
@@ -67,7 +67,7 @@ func (c *conn) readFailed(ctx context.Context, err error) error {
 	if errors.As(err, &bad) {
 		started, err = true, bad.err
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	if errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		select {
 		case <-c.gone: // Close has ended the wait
 			c.rguard.disarm()
@@ -105,7 +105,7 @@ func lost(err error) error { return &badMessage{err} }
 
 // readMessage reads one message. Until its head has been taken from the buffer, an error
 // leaves everything as it was.
-func (c *conn) readMessage() (*wire.Message, error) {
+func (c *conn) readMessage(ctx context.Context) (*wire.Message, error) {
 	in := &c.in
 	if err := c.need(wire.PreludeHead); err != nil {
 		return nil, err
@@ -126,6 +126,12 @@ func (c *conn) readMessage() (*wire.Message, error) {
 	if err != nil {
 		return nil, lost(err)
 	}
+	var flags map[int]byte
+	if c.flags {
+		if flags, err = takeFlags(table, n); err != nil {
+			return nil, lost(err)
+		}
+	}
 	p, err := wire.ParsePrelude(table, first, c.limits)
 	if err != nil {
 		return nil, lost(err)
@@ -139,7 +145,7 @@ func (c *conn) readMessage() (*wire.Message, error) {
 			return nil, lost(fmt.Errorf("wire: the first read has %d bytes, its frames %d", first, sum))
 		}
 	}
-	m, err := c.frames(p.Lengths)
+	m, err := c.frames(ctx, p.Lengths, flags)
 	if err != nil {
 		return nil, lost(err)
 	}
@@ -212,14 +218,25 @@ type message struct {
 	room [2]wire.Frame
 }
 
-// frames reads the frames of a message.
-func (c *conn) frames(lengths []int64) (*wire.Message, error) {
+// frames reads the frames of a message. flags are those of frames that have any.
+func (c *conn) frames(ctx context.Context, lengths []int64, flags map[int]byte) (*wire.Message, error) {
 	m := new(message)
 	m.Frames = m.room[:0]
 	for i := 0; i < len(lengths); {
+		if f := flags[i]; f != 0 {
+			frame, err := c.flagged(ctx, lengths[i], f)
+			if err != nil {
+				m.Release()
+				return nil, err
+			}
+			m.Frames = append(m.Frames, frame)
+			i++
+			continue
+		}
 		if lengths[i] > blockSize {
 			b, err := c.large(lengths[i])
 			if err != nil {
+				m.Release()
 				return nil, err
 			}
 			m.Frames = append(m.Frames, wire.HeapFrame(b))
@@ -228,12 +245,13 @@ func (c *conn) frames(lengths []int64) (*wire.Message, error) {
 		}
 		// Neighbouring small frames share a block.
 		end, sum := i, int64(0)
-		for end < len(lengths) && sum+lengths[end] <= blockSize {
+		for end < len(lengths) && flags[end] == 0 && sum+lengths[end] <= blockSize {
 			sum += lengths[end]
 			end++
 		}
 		block := wire.Block(int(sum))
 		if err := c.full(block); err != nil {
+			m.Release()
 			return nil, err
 		}
 		for ; i < end; i++ {

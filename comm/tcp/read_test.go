@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -97,12 +98,12 @@ func TestReadPieces(t *testing.T) {
 			}
 			c, _ := reader(stream(joined, list...), func() int { return piece })
 			for i, want := range list {
-				got, err := c.readMessage()
+				got, err := c.readMessage(context.Background())
 				if err != nil || !equal(got, want) {
 					t.Fatalf("joined %d, pieces of %d: message %d: %v", joined, piece, i, err)
 				}
 			}
-			if _, err := c.readMessage(); !errors.Is(err, io.EOF) {
+			if _, err := c.readMessage(context.Background()); !errors.Is(err, io.EOF) {
 				t.Errorf("at the end: %v", err)
 			}
 		}
@@ -117,7 +118,7 @@ func TestReadCalls(t *testing.T) {
 	}
 	c, s := reader(stream(1, list...), nil)
 	for range list {
-		if _, err := c.readMessage(); err != nil {
+		if _, err := c.readMessage(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,7 +131,7 @@ func TestReadCalls(t *testing.T) {
 	// A large frame is read into its own memory at once, when the comm has earned it.
 	c.in.got = 10 << 20
 	s.data, s.reads = stream(2, frames(1, 50, 8<<20)), 0
-	if _, err := c.readMessage(); err != nil {
+	if _, err := c.readMessage(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if s.reads != 2 {
@@ -145,7 +146,7 @@ func TestReadBufferGrows(t *testing.T) {
 	}
 	c, s := reader(stream(1, list...), nil)
 	for i := range list {
-		if m, err := c.readMessage(); err != nil || !equal(m, list[i]) {
+		if m, err := c.readMessage(context.Background()); err != nil || !equal(m, list[i]) {
 			t.Fatalf("message %d: %v", i, err)
 		}
 	}
@@ -157,11 +158,11 @@ func TestReadBufferGrows(t *testing.T) {
 // The messages that were read do not share the buffer.
 func TestReadOwnMemory(t *testing.T) {
 	c, _ := reader(stream(9, frames(1, 100, 3), frames(2, 100, 3)), nil)
-	a, err := c.readMessage()
+	a, err := c.readMessage(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.readMessage(); err != nil {
+	if _, err := c.readMessage(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if !equal(a, frames(1, 100, 3)) {
@@ -187,7 +188,7 @@ func TestReadAllocates(t *testing.T) {
 		c, _ := reader(append(promise(4<<30), make([]byte, sent)...), nil)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, err := c.readMessage(); !errors.Is(err, io.EOF) {
+		if _, err := c.readMessage(context.Background()); !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 		runtime.ReadMemStats(&after)
@@ -200,7 +201,7 @@ func TestReadAllocates(t *testing.T) {
 	// Who has sent much is believed more, up to a bound.
 	c, _ := reader(promise(4<<30), nil)
 	c.in.got = 1 << 40
-	if _, err := c.readMessage(); !errors.Is(err, io.EOF) {
+	if _, err := c.readMessage(context.Background()); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 }
@@ -215,7 +216,7 @@ func TestReadRefuses(t *testing.T) {
 			data[0]++
 		}
 		c, _ := reader(data, nil)
-		_, err := c.readMessage()
+		_, err := c.readMessage(context.Background())
 		var bad *badMessage
 		if !errors.As(err, &bad) || errors.Is(err, io.EOF) {
 			t.Errorf("%s: %v", name, err)
@@ -225,7 +226,7 @@ func TestReadRefuses(t *testing.T) {
 	whole := stream(1, frames(1, 10, 20))
 	for n := 1; n < len(whole); n++ {
 		c, _ := reader(whole[:n], nil)
-		_, err := c.readMessage()
+		_, err := c.readMessage(context.Background())
 		var bad *badMessage
 		if !errors.Is(err, io.EOF) || !(errors.As(err, &bad) || c.in.r < c.in.w) {
 			t.Errorf("%d bytes: %v", n, err)
@@ -242,7 +243,7 @@ func FuzzRead(f *testing.F) {
 		c.limits = wire.FrameLimits{Message: 1 << 30}
 		var list []*wire.Message
 		for {
-			m, err := c.readMessage()
+			m, err := c.readMessage(context.Background())
 			if err != nil {
 				break
 			}
@@ -251,7 +252,7 @@ func FuzzRead(f *testing.F) {
 		// What was understood is understood again, in another cut.
 		again, _ := reader(stream(1, list...), nil)
 		for i := range list {
-			if m, err := again.readMessage(); err != nil || !equal(m, list[i]) {
+			if m, err := again.readMessage(context.Background()); err != nil || !equal(m, list[i]) {
 				t.Fatalf("message %d: %v", i, err)
 			}
 		}

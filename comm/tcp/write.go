@@ -27,7 +27,8 @@ type output struct {
 
 // Write sends one message.
 func (c *conn) Write(ctx context.Context, m *wire.Message) error {
-	if err := checkFrames(m); err != nil {
+	st, err := c.plan(m)
+	if err != nil {
 		return err
 	}
 	if err := c.wturn.take(ctx, c.done); err != nil {
@@ -43,11 +44,16 @@ func (c *conn) Write(ctx context.Context, m *wire.Message) error {
 	if err := c.wguard.arm(ctx); err != nil {
 		return err
 	}
-	n, err := c.out.send(c.nc, m)
+	var n int64
+	if st != nil {
+		n, err = c.sendStaged(ctx, m, st)
+	} else {
+		n, err = c.out.send(c.nc, m, c.flags)
+	}
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+	if ctx.Err() != nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.Cause(ctx))) {
 		err = context.Cause(ctx)
 		if n == 0 && !c.encrypted {
 			return err // the peer has seen nothing of it
@@ -59,20 +65,8 @@ func (c *conn) Write(ctx context.Context, m *wire.Message) error {
 	return err
 }
 
-func checkFrames(m *wire.Message) error {
-	if len(m.Frames) == 0 {
-		return errors.New("comm: write: a message needs at least one frame, its body")
-	}
-	for i, f := range m.Frames {
-		if f.OnDevice() {
-			return fmt.Errorf("comm: write: frame %d is memory of a GPU, which tcp cannot send: copy it to the host, or use ucxx://", i)
-		}
-	}
-	return nil
-}
-
 // send writes a message and returns how many bytes of it went out.
-func (o *output) send(nc net.Conn, m *wire.Message) (int64, error) {
+func (o *output) send(nc net.Conn, m *wire.Message, flags bool) (int64, error) {
 	small := wire.PreludeHead + 8*(1+len(m.Frames))
 	large := 0
 	for _, f := range m.Frames {
@@ -87,6 +81,9 @@ func (o *output) send(nc net.Conn, m *wire.Message) (int64, error) {
 	}
 	// The buffer has room for everything, so pieces of it stay where they are.
 	buf := wire.AppendPrelude(o.buf[:0], m, wire.JoinedFrames(m))
+	if flags {
+		flagFrames(buf, m, nil)
+	}
 	if cap(buf) > keepBuffer {
 		o.buf = nil
 	}

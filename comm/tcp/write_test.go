@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"bytes"
+	"context"
 	"net"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestSend(t *testing.T) {
 	for i, sizes := range append(shapes, []int{100, 20_000, 100, 100, 20_000}, make([]int, 3000)) {
 		m := frames(i, sizes...)
 		s := new(sink)
-		n, err := o.send(s, m)
+		n, err := o.send(s, m, false)
 		if err != nil || n != int64(s.Len()) {
 			t.Fatalf("%d bytes of %d, %v", n, s.Len(), err)
 		}
@@ -41,13 +42,13 @@ func TestSend(t *testing.T) {
 			t.Errorf("a message of small frames took %d writes", s.writes)
 		}
 		c := &conn{nc: s}
-		got, err := c.readMessage()
+		got, err := c.readMessage(context.Background())
 		if err != nil || !equal(got, m) {
 			t.Errorf("%.10v: %v", sizes, err)
 		}
 	}
 	s := new(sink)
-	if _, err := o.send(s, frames(0, 100, 20_000, 100, 100, 20_000, 7)); err != nil || s.writes != 5 || s.sizes[2] != 200 {
+	if _, err := o.send(s, frames(0, 100, 20_000, 100, 100, 20_000, 7), false); err != nil || s.writes != 5 || s.sizes[2] != 200 {
 		t.Errorf("pieces of %v, %v", s.sizes, err)
 	}
 	for _, v := range o.vec[:cap(o.vec)] {
@@ -60,11 +61,11 @@ func TestSend(t *testing.T) {
 func TestSendAllocates(t *testing.T) {
 	var o output
 	small, large := frames(1, 50, 1000), frames(1, 50, 1<<20, 100)
-	if _, err := o.send(discard{}, large); err != nil {
+	if _, err := o.send(discard{}, large, false); err != nil {
 		t.Fatal(err)
 	}
 	for name, m := range map[string]*wire.Message{"small": small, "large": large} {
-		if n := testing.AllocsPerRun(100, func() { _, _ = o.send(discard{}, m) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { _, _ = o.send(discard{}, m, false) }); n != 0 {
 			t.Errorf("a %s message costs %v allocations", name, n)
 		}
 	}

@@ -1,0 +1,219 @@
+package tcp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/staging"
+	"go.millstream.dev/mem"
+	"go.millstream.dev/wire"
+)
+
+// Between Millstream peers that both say staged-1, the length of a frame in the prelude carries two flags in its highest
+// bits, which no length needs.
+const (
+	flagCUDA   = 1 << 63 // the frame is, or was, memory of a GPU
+	flagSpread = 1 << 62 // its chunks are spread over the comm's lines
+
+	// The same as they are kept for a frame.
+	isCUDA   = 1
+	isSpread = 2
+)
+
+// spreadFrom is the length from which a frame is worth more than one connection.
+const spreadFrom = 4 * staging.Unit
+
+// stage is how the frames on GPUs of a message are sent.
+type stage struct {
+	engines []*staging.Engine // by frame; nil for those in host memory
+	lines   []*conn           // nil: the comm's own connection alone
+}
+
+// spread reports whether frame i goes over all lines.
+func (s *stage) spread(m *wire.Message, i int) bool {
+	return s.engines[i] != nil && s.lines != nil && m.Frames[i].Len() >= spreadFrom
+}
+
+// plan checks a message before anything of it goes out, and returns how its frames on GPUs are sent, nil if it has none.
+func (c *conn) plan(m *wire.Message) (*stage, error) {
+	if len(m.Frames) == 0 {
+		return nil, errors.New("comm: write: a message needs at least one frame, its body")
+	}
+	var s *stage
+	for i, f := range m.Frames {
+		if !f.OnDevice() {
+			continue
+		}
+		if c.staged.Mode == comm.StagedOff {
+			return nil, fmt.Errorf("comm: write: frame %d is memory of a GPU, and sending that through host memory is switched off (millstream.comm.staged): copy it to the host, or use ucxx://", i)
+		}
+		if s == nil {
+			s = &stage{engines: make([]*staging.Engine, len(m.Frames)), lines: c.lines.get()}
+		}
+		var err error
+		if s.engines[i], err = staging.ForDevice(f.Buffer().Device()); err != nil {
+			return nil, fmt.Errorf("comm: write: frame %d is memory of a GPU: %w", i, err)
+		}
+	}
+	return s, nil
+}
+
+// flagFrames flags lengths in a prelude.
+func flagFrames(prelude []byte, m *wire.Message, s *stage) {
+	for i, f := range m.Frames {
+		if !f.CUDA() {
+			continue
+		}
+		at := prelude[wire.PreludeHead+8*(1+i):]
+		n := binary.LittleEndian.Uint64(at) | flagCUDA
+		if s != nil && s.spread(m, i) {
+			n |= flagSpread
+		}
+		binary.LittleEndian.PutUint64(at, n)
+	}
+}
+
+// takeFlags removes the flags from the lengths of a prelude of n frames, without its head, and returns those that were
+// set. A frame that is spread is one on a GPU.
+func takeFlags(table []byte, n int) (flags map[int]byte, err error) {
+	for i := range n {
+		at := table[8*(1+i):]
+		k := binary.LittleEndian.Uint64(at)
+		if k&(flagCUDA|flagSpread) == 0 {
+			continue
+		}
+		if k&flagCUDA == 0 {
+			return nil, fmt.Errorf("comm: the length of frame %d has flags that make no sense", i)
+		}
+		if flags == nil {
+			flags = map[int]byte{}
+		}
+		flags[i] = isCUDA
+		if k&flagSpread != 0 {
+			flags[i] |= isSpread
+		}
+		binary.LittleEndian.PutUint64(at, k&^(flagCUDA|flagSpread))
+	}
+	return flags, nil
+}
+
+// sendStaged writes a message with frames on GPUs, and returns whether anything went out (1) or not.
+func (c *conn) sendStaged(ctx context.Context, m *wire.Message, s *stage) (int64, error) {
+	head := wire.AppendPrelude(nil, m, wire.JoinedFrames(m))
+	if c.flags {
+		flagFrames(head, m, s)
+	}
+	own := []staging.Writer{staging.ToWriter(c.nc)}
+	all := own
+	for _, l := range s.lines {
+		all = append(all, staging.ToWriter(l.nc))
+	}
+	pieces := net.Buffers{head} // of host memory, on their way
+	for i, f := range m.Frames {
+		if s.engines[i] == nil {
+			pieces = append(pieces, f.Bytes())
+			continue
+		}
+		if n, err := pieces.WriteTo(c.nc); err != nil {
+			if i > 0 || n > 0 {
+				n = 1
+			}
+			return n, err
+		}
+		pieces = nil
+		over := own
+		if c.flags && s.spread(m, i) {
+			over = all
+		}
+		if err := s.engines[i].Send(ctx, f.Buffer(), over, c.cut); err != nil {
+			return 1, err
+		}
+	}
+	_, err := pieces.WriteTo(c.nc)
+	return 1, err
+}
+
+// cut ends what waits for the comm's connections: the message in the middle of which it happens is lost, and the comm with
+// it.
+func (c *conn) cut() {
+	abortAll(c.lines.get())
+	_ = c.nc.SetDeadline(past)
+}
+
+// flagged reads a frame whose length has flags: into memory of the GPU if there is any for it.
+func (c *conn) flagged(ctx context.Context, size int64, flags byte) (wire.Frame, error) {
+	var over []*conn
+	if flags&isSpread != 0 {
+		if over = c.lines.get(); over == nil {
+			return wire.Frame{}, errors.New("comm: the peer spreads a frame over lines that do not exist")
+		}
+	}
+	b, e := c.roomFor(ctx, size)
+	if b == nil {
+		data, err := c.spreadToHost(size, over)
+		return wire.HeapFrame(data).WithCUDA(), err
+	}
+	readers := []staging.Reader{lineReader{c}}
+	for _, l := range over {
+		readers = append(readers, lineReader{l})
+	}
+	if err := e.Recv(ctx, b, readers, c.cut); err != nil {
+		b.Release()
+		return wire.Frame{}, err
+	}
+	return wire.BufferFrame(b), nil
+}
+
+// roomFor allocates memory of the GPU for a frame, nil where it goes to the host: there is no GPU, or it is full, in which case the
+// value is at least not lost.
+func (c *conn) roomFor(ctx context.Context, size int64) (*mem.Buffer, *staging.Engine) {
+	if c.device == nil || c.device.Kind() != mem.Device {
+		return nil, nil
+	}
+	e, err := staging.ForDevice(c.device.Device())
+	if err != nil {
+		return nil, nil
+	}
+	b, err := c.device.Alloc(ctx, int(size))
+	if err != nil {
+		return nil, nil
+	}
+	return b, e
+}
+
+// lineReader fills chunks from a connection, first with what its buffer has.
+type lineReader struct{ c *conn }
+
+func (l lineReader) Recv(_ context.Context, chunk *mem.Buffer) (staging.Pending, error) {
+	return nil, l.c.full(chunk.Bytes())
+}
+
+// spreadToHost reads a frame into host memory, which grows with what arrives.
+func (c *conn) spreadToHost(size int64, over []*conn) ([]byte, error) {
+	if over == nil {
+		return c.large(size)
+	}
+	open := max(openStep, min(c.in.got, maxCredit))
+	b := uncleared(int(min(size, open)))
+	for at, i := int64(0), 0; at < size; i++ {
+		end := min(at+staging.Unit, size)
+		if end > int64(len(b)) {
+			grown := uncleared(int(min(size, max(end, int64(len(b))*growth))))
+			copy(grown, b[:at])
+			b = grown
+		}
+		from := c
+		if k := i % (len(over) + 1); k > 0 {
+			from = over[k-1]
+		}
+		if err := from.full(b[at:end]); err != nil {
+			return nil, err
+		}
+		at = end
+	}
+	return b, nil
+}

@@ -1,0 +1,302 @@
+package tcp
+
+import (
+	"bytes"
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/staging"
+	"go.millstream.dev/internal/staging/stagetest"
+	"go.millstream.dev/mem"
+	"go.millstream.dev/secure"
+	"go.millstream.dev/wire"
+)
+
+// fakes numbers the devices of tests: real GPUs have lower ordinals.
+var fakes atomic.Int32
+
+// fakeDevice is a device that the comms of this process stage for. All its memory must have come back in the end.
+func fakeDevice(t *testing.T) *stagetest.Device {
+	t.Helper()
+	d := stagetest.NewDevice(1000 + int(fakes.Add(1)))
+	e, err := d.Engine(staging.Unit, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	undo := staging.Use(d.Ordinal(), e)
+	t.Cleanup(func() {
+		undo()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			d.Drain()
+			e.Trim()
+			if d.Live() == 0 {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("%d bytes of a device and of pinned memory are still allocated", d.Live())
+				return
+			}
+		}
+	})
+	return d
+}
+
+// stagedPair connects two comms. TLS makes certificates.
+func stagedPair(t *testing.T, scheme string, dial comm.DialConfig, listen comm.ListenConfig) (a, b *conn) {
+	t.Helper()
+	if scheme == "tls" {
+		ca, err := secure.NewCA(secure.CAConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := ca.Issue(secure.Request{Roles: []secure.Role{secure.Worker}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var errs [2]error
+		dial.TLS, errs[0] = id.Dial()
+		listen.TLS, errs[1] = id.Listen()
+		if err := errors.Join(errs[:]...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	backend := Backend{TLS: scheme == "tls"}
+	l, err := backend.Listen(t.Context(), "127.0.0.1:0", listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	accepted := make(chan comm.Comm, 1)
+	go func() {
+		c, _ := l.Accept(ctx)
+		accepted <- c
+	}()
+	dialled, err := backend.Dial(ctx, strings.TrimPrefix(l.ContactAddr(), scheme+"://"), dial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ = dialled.(*conn)
+	b, _ = (<-accepted).(*conn)
+	if b == nil {
+		t.Fatal("nobody was accepted")
+	}
+	t.Cleanup(func() { _ = a.Close(); _ = b.Close() })
+	return a, b
+}
+
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	var seed [32]byte
+	_, _ = crand.Read(seed[:])
+	_, _ = rand.NewChaCha8(seed).Read(b)
+	return b
+}
+
+// onDevice is a frame of a device's memory with the data.
+func onDevice(t *testing.T, d *stagetest.Device, data []byte) wire.Frame {
+	t.Helper()
+	b, err := d.Memory().Alloc(context.Background(), len(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stagetest.Fill(b, data)
+	return wire.BufferFrame(b)
+}
+
+func exchange(t *testing.T, from, to comm.Comm, m *wire.Message) *wire.Message {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	sent := make(chan error, 1)
+	go func() { sent <- from.Write(ctx, m) }()
+	got, err := to.Read(ctx)
+	if err := errors.Join(err, <-sent); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func contents(t *testing.T, f wire.Frame) []byte {
+	t.Helper()
+	if !f.OnDevice() {
+		return f.Bytes()
+	}
+	if err := f.Buffer().WaitReady(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return stagetest.Bytes(f.Buffer())
+}
+
+var stagedSizes = []int{0, 1, 100, 20_000, 64<<10 + 1, staging.Unit - 1, staging.Unit, spreadFrom - 1, spreadFrom, 2*spreadFrom + 13, 9*staging.Unit + 1}
+
+// TestStagedFrames sends frames on GPUs among others, both ways, over one connection and over several.
+func TestStagedFrames(t *testing.T) {
+	for _, scheme := range []string{"tcp", "tls"} {
+		for _, lines := range []int{1, 4} {
+			t.Run(fmt.Sprint(scheme, " ", lines), func(t *testing.T) {
+				leak.Check(t, leak.Wait(30*time.Second))
+				da, db := fakeDevice(t), fakeDevice(t)
+				a, b := stagedPair(t, scheme,
+					comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: lines}}, comm.ListenConfig{Device: db.Memory()})
+				if len(a.lines.get()) != lines-1 || len(b.lines.get()) != lines-1 || !a.Info().CUDA || !b.Info().CUDA {
+					t.Fatalf("%d and %d further lines", len(a.lines.get()), len(b.lines.get()))
+				}
+				for i, n := range stagedSizes {
+					if scheme == "tls" && i%3 != 2 {
+						continue // the same code above the cipher
+					}
+					data, host := randomBytes(n), randomBytes(n/3+1)
+					m := &wire.Message{Frames: []wire.Frame{
+						wire.HeapFrame([]byte("body")), onDevice(t, da, data), wire.HeapFrame(host), onDevice(t, da, data[:n/2]), wire.HeapFrame(host).WithCUDA(),
+					}}
+					there := exchange(t, a, b, m)
+					m.Release()
+					back := exchange(t, b, a, there)
+					there.Release()
+					for i, want := range [][]byte{[]byte("body"), data, host, data[:n/2], host} {
+						f := back.Frames[i]
+						if f.OnDevice() != (i%2 == 1 || i == 4) {
+							t.Errorf("%d bytes: frame %d on a device: %v", n, i, f.OnDevice())
+						}
+						if !bytes.Equal(contents(t, f), want) {
+							t.Errorf("%d bytes: frame %d came as others", n, i)
+						}
+					}
+					if back.Frames[1].Buffer().Device() != da.Ordinal() {
+						t.Error("on another device")
+					}
+					back.Release()
+				}
+				_ = a.Close()
+				_ = b.Close()
+			})
+		}
+	}
+}
+
+// full is a device without room.
+type fullDevice struct{ mem.Resource }
+
+func (fullDevice) Alloc(context.Context, int) (*mem.Buffer, error) { return nil, mem.ErrOutOfMemory }
+
+// TestStagedToHost: where the receiver has no GPU, a full one, or does not know of staging, the bytes arrive in host memory.
+func TestStagedToHost(t *testing.T) {
+	d := fakeDevice(t)
+	for _, tc := range []struct {
+		about  string
+		listen comm.ListenConfig
+		flag   bool
+		lines  int
+	}{
+		{"no GPU", comm.ListenConfig{}, true, 0},
+		{"a full one", comm.ListenConfig{Device: fullDevice{d.Memory()}}, true, 3},
+		{"a peer that does not know", comm.ListenConfig{Staged: comm.StagedConfig{Mode: comm.StagedOff}}, false, 0},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory()}, tc.listen)
+			if n := len(a.lines.get()); n != tc.lines {
+				t.Errorf("%d further lines", n)
+			}
+			for _, n := range stagedSizes {
+				data := randomBytes(n)
+				m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), onDevice(t, d, data), wire.HeapFrame([]byte("end"))}}
+				got := exchange(t, a, b, m)
+				m.Release()
+				if f := got.Frames[1]; f.OnDevice() || f.CUDA() != tc.flag || !bytes.Equal(f.Bytes(), data) {
+					t.Errorf("%d bytes: on a device %v, flagged %v, or others", n, f.OnDevice(), f.CUDA())
+				}
+				if string(got.Frames[2].Bytes()) != "end" || got.Frames[2].CUDA() {
+					t.Error("the frame behind is another")
+				}
+				got.Release()
+			}
+		})
+	}
+}
+
+// TestStagedOff refuses, before anything is sent.
+func TestStagedOff(t *testing.T) {
+	d := fakeDevice(t)
+	a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: comm.StagedConfig{Mode: comm.StagedOff}}, comm.ListenConfig{Device: d.Memory()})
+	m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), onDevice(t, d, randomBytes(10))}}
+	defer m.Release()
+	if err := a.Write(t.Context(), m); err == nil || !strings.Contains(err.Error(), "millstream.comm.staged") {
+		t.Errorf("sent, %v", err)
+	}
+	after := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body"))}}
+	exchange(t, a, b, after).Release()
+}
+
+// TestStagedEnds: the end of the peer, of the context or of the device in the middle of a frame ends the comm on both
+// sides, and all memory comes back (fakeDevice looks).
+func TestStagedEnds(t *testing.T) {
+	gone := errors.New("the device is gone")
+	for _, tc := range []struct {
+		about string
+		do    func(a, b *conn, da, db *stagetest.Device, cancel func())
+		want  error // in the sender's error
+	}{
+		{"peer aborts", func(_, b *conn, _, _ *stagetest.Device, _ func()) { b.Abort() }, comm.ErrClosed},
+		{"a line ends", func(_, b *conn, _, _ *stagetest.Device, _ func()) { b.lines.get()[0].Abort() }, comm.ErrClosed},
+		{"context", func(_, _ *conn, _, _ *stagetest.Device, cancel func()) { cancel() }, context.Canceled},
+		{"copy", func(_, b *conn, da, _ *stagetest.Device, _ func()) {
+			da.FailCopy(3, gone)
+			go func() { _, _ = b.Read(context.Background()) }()
+		}, gone},
+		{"copy of the receiver", func(_, b *conn, _, db *stagetest.Device, _ func()) {
+			db.FailCopy(3, gone)
+			go func() { _, _ = b.Read(context.Background()) }()
+		}, comm.ErrClosed},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			leak.Check(t, leak.Wait(30*time.Second))
+			da, db := fakeDevice(t), fakeDevice(t)
+			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: 2}}, comm.ListenConfig{Device: db.Memory()})
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			data := randomBytes(32 << 20) // more than the sockets of two lines hold
+			m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), onDevice(t, da, data)}}
+			if tc.want == gone {
+				tc.do(a, b, da, db, cancel)
+			}
+			done := make(chan error, 1)
+			go func() { done <- a.Write(ctx, m) }()
+			if tc.want != gone {
+				for b.lines.get()[0].waiting() == 0 { // the transfer is under way
+					time.Sleep(time.Millisecond)
+				}
+				tc.do(a, b, da, db, cancel)
+			}
+			select {
+			case err := <-done:
+				if !errors.Is(err, tc.want) {
+					t.Errorf("the sender heard %v", err)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("the sender still waits")
+			}
+			m.Release()
+			if a.Err() == nil {
+				t.Error("the comm lives on in the middle of a message")
+			}
+			select {
+			case <-b.Done():
+			case <-time.After(time.Minute):
+				t.Error("the receiver does not notice")
+			}
+			_ = a.Close()
+			_ = b.Close()
+		})
+	}
+}

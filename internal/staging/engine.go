@@ -1,0 +1,125 @@
+package staging
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.millstream.dev/mem"
+)
+
+// Unit is the chunk of the comms' protocol: both ends of a transfer must cut it alike.
+const Unit = 1 << 20
+
+// DefaultDepth is Config.Depth where it is not set.
+const DefaultDepth = 4
+
+// idleTime is how long pinned memory that nobody uses is kept.
+const idleTime = 30 * time.Second
+
+// Copier is a queue of copies of one device. cuda.Stream is one (see ForDevice).
+type Copier interface {
+	// Copy enqueues a copy of src to dst, behind the ready events of both, and holds both until it is done.
+	Copy(dst, src *mem.Buffer) (mem.Event, error)
+	// Mark returns an event that is done when all copies enqueued so far are.
+	Mark() (mem.Event, error)
+}
+
+// Config says what an engine works with.
+type Config struct {
+	// Down copies from the device to the host, Up to the device. They should be two queues, so that the directions do
+	// not wait for each other.
+	Down, Up Copier
+	// Pinned gives the memory of chunks. The engine puts a pool on it.
+	Pinned mem.Resource
+	// Chunk is the length of a chunk in bytes (default Unit). Both ends of a transfer must have the same.
+	Chunk int
+	// Depth is how many chunks of a line may be under way on this side (default 4, at least 2).
+	Depth int
+}
+
+// Engine moves memory of one device. Any goroutine may use it; transfers do not wait for each other but share the copy
+// engine.
+type Engine struct {
+	down, up     Copier
+	pool         *mem.Pool
+	chunk, depth int
+
+	mu     sync.Mutex  // guards what follows
+	active int         // transfers under way
+	idle   *time.Timer // frees the pinned memory; nil while a transfer is under way
+}
+
+// New makes an engine. No memory is pinned before the first transfer.
+func New(cfg Config) (*Engine, error) {
+	e := &Engine{down: cfg.Down, up: cfg.Up, chunk: cmp.Or(cfg.Chunk, Unit), depth: cmp.Or(cfg.Depth, DefaultDepth)}
+	if e.down == nil || e.up == nil || cfg.Pinned == nil {
+		return nil, errors.New("staging: an engine needs Down, Up and Pinned")
+	}
+	if e.chunk < 1 || e.depth < 2 {
+		return nil, fmt.Errorf("staging: chunks of %d bytes, %d under way: need at least 1 and 2", e.chunk, e.depth)
+	}
+	var err error
+	// A slab holds the chunks of one transfer: pinning costs about a millisecond for each 4 MiB.
+	e.pool, err = mem.NewPool(cfg.Pinned, mem.PoolConfig{SlabBytes: e.chunk * e.depth})
+	return e, err
+}
+
+// Chunk is the length of a chunk in bytes.
+func (e *Engine) Chunk() int { return e.chunk }
+
+// PinnedBytes is how much pinned memory the engine has, used or kept for the next transfer.
+func (e *Engine) PinnedBytes() int64 { return e.pool.Stats().Reserved }
+
+// Trim frees the pinned memory that is not in use, which otherwise happens after half a minute without transfers.
+func (e *Engine) Trim() { e.pool.Trim() }
+
+// begin and end count the transfers, so that pinned memory goes back when there have been none for a while.
+func (e *Engine) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.active++
+	if e.idle != nil {
+		e.idle.Stop()
+		e.idle = nil
+	}
+}
+
+func (e *Engine) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.active--
+	if e.active == 0 {
+		e.idle = time.AfterFunc(idleTime, e.Trim)
+	}
+}
+
+// slot takes pinned memory for n bytes. It may be used at once.
+func (e *Engine) slot(ctx context.Context, n int) (*mem.Buffer, error) {
+	b, err := e.pool.Alloc(ctx, n)
+	if err != nil {
+		return nil, fmt.Errorf("staging: pinned memory for a chunk of %d bytes: %w", n, err)
+	}
+	return b, nil
+}
+
+// plan is which chunks of a transfer go over one line.
+type plan struct {
+	total, chunk int
+	line, lines  int
+}
+
+// count is how many chunks the line has.
+func (p plan) count() int {
+	all := (p.total + p.chunk - 1) / p.chunk
+	return (all - p.line + p.lines - 1) / p.lines
+}
+
+// at is where the line's chunk k lies.
+func (p plan) at(k int) (off, n int) {
+	off = (p.line + k*p.lines) * p.chunk
+	return off, min(p.chunk, p.total-off)
+}
