@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -19,6 +20,8 @@ type Member struct {
 	Trusted bool
 	// NoUCX says why UCX cannot be used there, "" if it can.
 	NoUCX string
+	// GPU is the UUID of its GPU, "" without one.
+	GPU string
 }
 
 // Flow is a transfer from one worker to another that was measured.
@@ -26,6 +29,11 @@ type Flow struct {
 	From, To Member
 	// Lane is the scheme of the connection that was used, "" if nobody told.
 	Lane string
+	// Transports are those of UCX between them, as far as somebody told.
+	Transports []string
+	// Device tells that what was moved lay in the memory of a GPU, Landed that it came to lie in
+	// one.
+	Device, Landed bool
 	// Rate is in bytes per second; 0 if it was not measured.
 	Rate float64
 	// Err is why nothing arrived.
@@ -37,11 +45,17 @@ func Judge(flows []Flow) Report {
 	var r Report
 	for _, f := range flows {
 		name := fmt.Sprintf("%s → %s: ", f.From.Name, f.To.Name)
+		if f.Device {
+			name += "device memory, "
+		}
 		if f.Err != nil {
 			r.Findings = append(r.Findings, Finding{ID: "lane", Severity: Fail, Title: name + "nothing arrived", Detail: f.Err.Error(), Fix: "look at the logs of both workers"})
 			continue
 		}
 		title := name + cmp.Or(f.Lane, "lane not told")
+		if len(f.Transports) > 0 {
+			title += " (" + strings.Join(f.Transports, ", ") + ")"
+		}
 		if f.Rate > 0 {
 			title += fmt.Sprintf(", %.2f GB/s", f.Rate/1e9)
 		}
@@ -49,6 +63,32 @@ func Judge(flows []Flow) Report {
 		r.Findings = append(r.Findings, Finding{ID: "lane", Severity: severity, Title: title, Detail: why, Fix: fix})
 	}
 	return r
+}
+
+// sharedMemory are UCX's transports between processes of one machine.
+var sharedMemory = []string{"posix", "sysv", "cma", "knem", "xpmem"}
+
+// inner looks at the transports that UCX has chosen for a lane.
+func (f *Flow) inner(here bool) (s Severity, why, fix string) {
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(f.Transports, name) })
+	}
+	rdma := slices.ContainsFunc(f.Transports, func(t string) bool {
+		return strings.HasPrefix(t, "rc") || strings.HasPrefix(t, "dc") || strings.HasPrefix(t, "ud") || strings.HasPrefix(t, "gdr")
+	})
+	switch {
+	case len(f.Transports) == 0:
+		return OK, "", ""
+	case f.Device && here && !has("cuda_ipc"):
+		return Warn, "Device memory goes through host memory: UCX has no cuda_ipc between them although they are on one machine. UCX_TLS or --disable-nvlink keeps it out, or the GPUs cannot reach each other.",
+			"unset UCX_TLS, leave --enable-nvlink to UCX, and run `millstream doctor` on the machine (gpu-peers)"
+	case f.Device && !here && !rdma:
+		return Info, "Device memory goes through host memory to the other machine: there is no InfiniBand or RoCE between them.", "with such a network, start workers with --enable-infiniband and run `millstream doctor` there (rdma, gpudirect)"
+	case !f.Device && here && !has(sharedMemory...):
+		return Warn, "UCX uses " + strings.Join(f.Transports, ", ") + " and no shared memory between two processes of one machine: UCX_TLS keeps it out, /dev/shm is missing, or the two have different releases of UCX.",
+			"unset UCX_TLS in the environment of both, and run `millstream doctor` there"
+	}
+	return OK, "", ""
 }
 
 // faster says why a flow did not take a faster lane.
@@ -74,13 +114,13 @@ func (f *Flow) faster() (s Severity, why, fix string) {
 	switch {
 	case f.Lane == "inproc":
 		return OK, "", ""
+	case f.Device && !f.Landed && !overUCX:
+		return Warn, "Memory of a GPU arrived in host memory: " + cmp.Or(f.Lane, "their connection") + " moves no device memory.", "start workers with --protocol ucxx, or with --lanes auto"
 	case here && len(borders) > 0:
 		return Warn, "They are on one machine in different " + strings.Join(borders, " and ") + " namespaces: shared memory, CMA and CUDA IPC stop there, and UCX uses TCP.",
 			"share the namespaces: `--ipc=container:NAME --pid=container:NAME`, or one pod"
-	case overUCX && here:
-		return OK, "", ""
 	case overUCX:
-		return OK, "", ""
+		return f.inner(here)
 	case here && !fast(f.From):
 		return Warn, f.From.Name + " was started without lanes for data.", "start it with `--lanes auto`, or with an address of ucxx://"
 	case here && !fast(f.To):
