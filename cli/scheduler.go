@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/cluster"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/gcfloor"
 	"go.millstream.dev/internal/pyproc"
@@ -67,7 +68,8 @@ func schedulerCommand() *cobra.Command {
 		Long:    schedulerLong,
 		Example: `  millstream scheduler --tls-dir certs
   millstream scheduler --host 127.0.0.1 --port 0 --scheduler-file sched.json
-  millstream scheduler --protocol ucxx --interface ib0 --insecure`,
+  millstream scheduler --protocol ucxx --interface ib0 --insecure
+  millstream scheduler --address-file $XDG_RUNTIME_DIR/scheduler`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -123,13 +125,17 @@ func (f *schedulerFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 		return err
 	}
 	defer restore()
-	if _, err := f.configureUCX(log); err != nil {
+	_, settings, err := f.configureUCX()
+	if err != nil {
 		return err
 	}
 	cfg, err := f.config(log)
 	if err != nil {
 		return err
 	}
+	pool, closePool := cluster.SchedulerPool(settings, log)
+	defer closePool()
+	cfg.ListenConfig.Device, cfg.Dial.Device = pool, pool
 	removePID, err := f.writePID()
 	if err != nil {
 		return err
@@ -155,7 +161,7 @@ func (f *schedulerFlags) config(log *slog.Logger) (scheduler.Config, error) {
 	if cfg.Listen, err = f.addresses(log); err != nil {
 		return cfg, err
 	}
-	cfg.Dashboard, cfg.Journal, cfg.Logger = f.http(), f.journal, log
+	cfg.Dashboard, cfg.Journal, cfg.Logger = f.httpBeside(cfg.Listen[0]), f.journal, log
 	cfg.ListenConfig.Interface = firstOf(f.iface)
 	if f.contact != "" {
 		cfg.Contact = f.contact
@@ -171,6 +177,12 @@ func (f *schedulerFlags) config(log *slog.Logger) (scheduler.Config, error) {
 
 // addresses are those to serve. As with Dask, --protocol and --port may be lists.
 func (f *schedulerFlags) addresses(log *slog.Logger) ([]string, error) {
+	if address, err := f.byFile(); err != nil || address != "" {
+		if f.port != "" {
+			return nil, usagef("--address-file does without IP addresses: leave out --port")
+		}
+		return []string{address}, err
+	}
 	scheme, err := f.scheme()
 	if err != nil {
 		return nil, err

@@ -31,6 +31,8 @@ type serverFlags struct {
 	tlsDir             string
 	insecure           bool
 	dashboardAddress   string
+	dashboardDefault   string
+	addressFile        string
 	dashboard, without bool
 	pidFile            string
 	schedulerFile      string
@@ -43,6 +45,7 @@ func (f *serverFlags) add(fs *pflag.FlagSet, role secure.Role) {
 	f.role = role
 	fs.SortFlags = false
 	fs.StringVar(&f.host, "host", "", "URI, IP address or host name to serve")
+	fs.StringVar(&f.addressFile, "address-file", "", "no IP: the scheduler's UCX worker address is in this file")
 	fs.StringVar(&f.iface, "interface", "", "network interface to serve, like eth0 or ib0")
 	fs.StringVar(&f.protocol, "protocol", "", "tcp, tls, ucx or ucxx (default tls with certificates, else tcp)")
 	fs.StringVar(&f.caFile, "tls-ca-file", "", "certificate of the CA, in PEM format")
@@ -59,6 +62,7 @@ func (f *serverFlags) add(fs *pflag.FlagSet, role secure.Role) {
 
 // addDashboard is apart, as the two commands have different defaults.
 func (f *serverFlags) addDashboard(fs *pflag.FlagSet, address, usage string) {
+	f.dashboardDefault = address
 	fs.StringVar(&f.dashboardAddress, "dashboard-address", address, usage)
 	fs.BoolVar(&f.dashboard, "dashboard", true, "serve /metrics, /health and JSON over HTTP")
 	fs.BoolVar(&f.without, "no-dashboard", false, "do not")
@@ -125,26 +129,24 @@ func (f *serverFlags) apply() (env []string, restore func(), err error) {
 	return env, restore, nil
 }
 
-// configureUCX makes UCX comms obey the flags, and returns what children have to be told.
-func (f *serverFlags) configureUCX(log *slog.Logger) (*cluster.UCXSpec, error) {
+// configureUCX makes UCX comms obey the flags, and returns what children have to be told, and
+// the settings that it comes from.
+func (f *serverFlags) configureUCX() (*cluster.UCXSpec, *config.Settings, error) {
 	o, err := f.ucx.overrides()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c, err := config.Default()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	settings, err := c.Settings(o)
 	if err != nil {
-		return nil, err
-	}
-	if text := cluster.IgnoredPool(settings); text != "" {
-		log.Warn(text)
+		return nil, nil, err
 	}
 	s := ucxcomm.FromConfig(settings)
 	ucxcomm.Configure(s)
-	return &cluster.UCXSpec{Options: s.Options, Library: s.Library, MultiBuffer: s.MultiBuffer, PlainLanes: s.NoLanes}, nil
+	return &cluster.UCXSpec{Options: s.Options, Library: s.Library, MultiBuffer: s.MultiBuffer, PlainLanes: s.NoLanes}, settings, nil
 }
 
 // scheme is that of the addresses to serve when --protocol does not say.
@@ -173,7 +175,7 @@ func (f *serverFlags) guard(address string, log *slog.Logger) error {
 	switch {
 	case scheme == "inproc" || !slices.Contains(comm.Schemes(), scheme):
 		return usagef("protocol %s: want tcp, tls, ucx or ucxx", scheme)
-	case scheme == "tls":
+	case scheme == "tls" || scheme == ucxcomm.FileScheme: // a file admits who can read it
 		return nil
 	}
 	host, _, err := comm.ParsePortRange(loc, comm.Ports{})

@@ -12,6 +12,7 @@ import (
 
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/comm"
+	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/worker"
 )
@@ -83,7 +84,7 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 	}
 	spec := cluster.WorkerSpec{
 		Name: f.name, Listen: f.listen, Contact: f.contact, Interface: f.iface, Threads: threads,
-		LocalDirectory: f.localDirectory, Dashboard: f.http(), Log: f.log, LanesTrusted: f.lanes == "trusted",
+		LocalDirectory: f.localDirectory, Log: f.log, LanesTrusted: f.lanes == "trusted",
 	}
 	spec.Python, spec.Interpreter = !f.noPython, f.python
 	if f.lanes != "none" {
@@ -100,7 +101,7 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 	if spec.DeathTimeout, err = f.patience(); err != nil {
 		return nil, err
 	}
-	if spec.UCX, err = f.configureUCX(log); err != nil {
+	if spec.UCX, _, err = f.configureUCX(); err != nil {
 		return nil, err
 	}
 	if spec.Scheduler, err = f.scheduler(address); err != nil {
@@ -109,6 +110,7 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 	if err := f.listenAddress(&spec, log); err != nil {
 		return nil, err
 	}
+	spec.Dashboard = f.httpBeside(cmp.Or(spec.Listen, spec.Scheduler))
 	specs := make([]cluster.WorkerSpec, workers)
 	for i := range specs {
 		specs[i] = spec
@@ -144,6 +146,14 @@ func (f *workerFlags) fromFile(ctx context.Context, address string) (string, err
 
 // scheduler is the address of the scheduler: the one that was given, or the configuration's.
 func (f *workerFlags) scheduler(address string) (string, error) {
+	file, err := f.byFile()
+	if err != nil {
+		return "", err
+	}
+	if file != "" && address != "" {
+		return "", usagef("%s and --address-file %s: give one of them", address, f.addressFile)
+	}
+	address = cmp.Or(address, file)
 	if address == "" {
 		c, err := config.Default()
 		if err != nil {
@@ -163,6 +173,9 @@ func (f *workerFlags) scheduler(address string) (string, error) {
 		}
 		address = cmp.Or(scheme, comm.DefaultScheme) + "://" + address
 	}
+	if isFile(address) {
+		return address, nil
+	}
 	if _, _, err := comm.AddressHostPort(address); err != nil {
 		return "", usageError{fmt.Errorf("scheduler %s: %w", address, err)}
 	}
@@ -173,7 +186,7 @@ func (f *workerFlags) scheduler(address string) (string, error) {
 // that faces the scheduler, in the scheduler's scheme.
 func (f *workerFlags) listenAddress(spec *cluster.WorkerSpec, log *slog.Logger) error {
 	if f.listen != "" {
-		if _, _, err := comm.AddressHostPort(f.listen); err != nil {
+		if _, _, err := comm.AddressHostPort(f.listen); err != nil && !isFile(f.listen) {
 			return usageError{fmt.Errorf("--listen-address: %w", err)}
 		}
 		return f.guard(f.listen, log)
@@ -209,8 +222,8 @@ func (f *workerFlags) nannyAddress(spec *cluster.WorkerSpec) (string, error) {
 	if scheme == "inproc" {
 		return "", nil
 	}
-	if spec.Listen == "" {
-		local, err := comm.LocalAddressFor(context.Background(), spec.Scheduler)
+	if spec.Listen == "" || scheme == ucxcomm.FileScheme {
+		local, err := comm.LocalAddressFor(context.Background(), cmp.Or(spec.Listen, spec.Scheduler))
 		if err != nil {
 			return "", err
 		}

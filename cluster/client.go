@@ -10,9 +10,17 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// Client connects a new client to the cluster. The caller closes it.
+// Client connects a new client to the cluster. The caller closes it. In a cluster of workers
+// with GPUs it obeys the environment, as Connect does.
 func (c *Cluster) Client(ctx context.Context) (*client.Client, error) {
-	return client.Connect(ctx, c.Address(), client.Config{Dial: c.dial, Logger: c.opts.Logger})
+	if c.cuda != nil {
+		if err := initializeOnce(); err != nil {
+			return nil, err
+		}
+	}
+	dial := c.dial
+	dial.Device = clientDevice()
+	return client.Connect(ctx, c.Address(), client.Config{Dial: dial, Logger: c.opts.Logger})
 }
 
 // Connect connects a client to a scheduler, Millstream's or Dask's, as Dask's configuration
@@ -41,5 +49,6 @@ func Connect(ctx context.Context, address string) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	dial.Device = clientDevice()
 	return client.Connect(ctx, address, client.Config{Dial: dial})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
@@ -60,14 +61,22 @@ func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAOptions, opts Optio
 	// The scheduler has the workers' transports, whatever the environment says.
 	ucx := plan.Workers[0].UCX
 	own := newUCXNetwork(ucxcomm.Settings{Options: withoutDevices(ucx.Options), Library: ucx.Library, MultiBuffer: ucx.MultiBuffer, NoLanes: ucx.PlainLanes})
+	pool, closePool := plan.schedulerPool(thisGPUMachine, cmp.Or(opts.Logger, slog.Default()))
 	change := opts.Scheduler
 	opts.Scheduler = func(cfg *scheduler.Config) {
 		cfg.Network = own
+		cfg.ListenConfig.Device, cfg.Dial.Device = pool, pool
 		if change != nil {
 			change(cfg)
 		}
 	}
-	return local(ctx, opts, plan)
+	c, err := local(ctx, opts, plan)
+	if err != nil {
+		closePool()
+		return nil, err
+	}
+	c.onClose = closePool
+	return c, nil
 }
 
 // withoutDevices leaves the network device to UCX: that of one worker's GPU is not the

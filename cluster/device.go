@@ -1,18 +1,25 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
-	"strings"
+	"log/slog"
 
 	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/devmem"
+	"go.millstream.dev/mem"
+	"go.millstream.dev/task"
+	"go.millstream.dev/worker"
+	"go.millstream.dev/worker/store"
 )
 
-// DeviceSpec is the GPU of a worker process, its device 0, and what is to be set up on it
-// before the worker starts.
+// DeviceSpec is the GPU of a worker process, its device 0, and what is set up on it before the
+// worker starts.
 type DeviceSpec struct {
 	// UUID is the GPU's, "" if the driver has not told: GPU-… or MIG-….
 	UUID string `json:"uuid,omitempty"`
-	// MemoryLimit is how many bytes of it results may take; 0 is no limit.
+	// MemoryLimit is how many bytes of it the worker takes before results move to host memory;
+	// 0 is no limit.
 	MemoryLimit int64 `json:"memory_limit,omitempty"`
 	// PoolSize and MaximumPoolSize are in bytes; 0 is no pool, and no bound.
 	PoolSize        int64 `json:"pool_size,omitempty"`
@@ -26,38 +33,82 @@ type DeviceSpec struct {
 	Log     string `json:"log,omitempty"`
 }
 
-// memory names what is asked of the GPU's memory, "" for nothing.
-func (d *DeviceSpec) memory() string {
-	var asked []string
-	for _, a := range []struct {
-		set  bool
-		name string
-	}{
-		{d.PoolSize > 0, "rmm-pool-size"}, {d.Managed, "rmm-managed-memory"}, {d.Async, "rmm-async"},
-		{d.Log != "", "rmm-log-directory"}, {d.Track, "rmm-track-allocations"},
-	} {
-		if a.set {
-			asked = append(asked, a.name)
-		}
+// config is how the memory is made.
+func (d *DeviceSpec) config() devmem.Config {
+	return devmem.Config{
+		PoolSize: d.PoolSize, MaximumPoolSize: d.MaximumPoolSize, ReleaseThreshold: d.ReleaseThreshold,
+		Managed: d.Managed, Async: d.Async, Track: d.Track, Log: d.Log,
 	}
-	return strings.Join(asked, ", ")
 }
 
-// setUp makes sure that the process has the GPU that was planned for it. devices are those
-// that the process sees. It runs before UCX does, in the worker's process.
-func (d *DeviceSpec) setUp(devices func() ([]cuda.Device, error)) error {
-	all, err := devices()
+// gpuMachine is what setUp asks of CUDA. Tests have one without a GPU.
+type gpuMachine struct {
+	devices func() ([]cuda.Device, error)
+	// wrong are the contexts on other devices than the process's own.
+	wrong func(device int) ([]cuda.WrongContext, error)
+	open  func(devmem.Config) (*devmem.Memory, error)
+}
+
+var thisGPUMachine = gpuMachine{devices: cuda.Devices, wrong: cuda.WrongContexts, open: devmem.Open}
+
+// gpu is a worker's GPU once it is set up. The worker's process owns it, and closes it after
+// the worker.
+type gpu struct {
+	memory *devmem.Memory
+	limit  *store.DeviceMemory
+}
+
+// setUp makes the primary context of the process's device 0, which must be the GPU that was
+// planned, and its memory. It runs before UCX does, in the worker's process: UCX looks at the
+// context that there is.
+func (d *DeviceSpec) setUp(m gpuMachine, log *slog.Logger) (*gpu, error) {
+	all, err := m.devices()
 	if err != nil {
-		return fmt.Errorf("cluster: the worker's GPU: %w", err)
+		return nil, fmt.Errorf("cluster: the worker's GPU: %w", err)
 	}
 	switch {
 	case len(all) == 0:
-		return fmt.Errorf("cluster: the worker's GPU: %w: CUDA_VISIBLE_DEVICES hides all", cuda.ErrUnavailable)
+		return nil, fmt.Errorf("cluster: the worker's GPU: %w: CUDA_VISIBLE_DEVICES hides all", cuda.ErrUnavailable)
 	case d.UUID != "" && all[0].UUID != d.UUID && all[0].GPUUUID != d.UUID:
-		return fmt.Errorf("cluster: device 0 of the worker is %s (%s), and %s was planned: name GPUs by UUID in the list of devices, and leave CUDA_DEVICE_ORDER unset", all[0].UUID, all[0].Name, d.UUID)
+		return nil, fmt.Errorf("cluster: device 0 of the worker is %s (%s), and %s was planned: name GPUs by UUID in the list of devices, and leave CUDA_DEVICE_ORDER unset", all[0].UUID, all[0].Name, d.UUID)
 	}
-	if asked := d.memory(); asked != "" {
-		return fmt.Errorf("cluster: %s: workers of this release do not allocate GPU memory by themselves yet; leave it out", asked)
+	if wrong, err := m.wrong(0); err == nil {
+		for _, w := range wrong {
+			log.Warn(w.String())
+		}
 	}
-	return nil
+	memory, err := m.open(d.config())
+	if err != nil {
+		return nil, fmt.Errorf("cluster: the worker's GPU: %w", err)
+	}
+	limit, err := store.NewDeviceMemory(memory.Resource(), d.MemoryLimit)
+	if err != nil {
+		return nil, err
+	}
+	log.Info("GPU memory", "device", memory.Device().String(), "pool", d.PoolSize, "maximum", d.MaximumPoolSize, "managed", d.Managed, "async", d.Async, "limit", d.MemoryLimit)
+	return &gpu{memory: memory, limit: limit}, nil
+}
+
+// apply has a worker use the GPU's memory: for its tasks, for what it receives, for its results.
+func (g *gpu) apply(cfg *worker.Config) {
+	if g == nil {
+		return
+	}
+	up := func(ctx context.Context, b *mem.Buffer) (*mem.Buffer, error) { return g.memory.Up(ctx, g.limit, b) }
+	cfg.Device = &store.DeviceConfig{Tier: &store.FrameTier{Down: g.memory.Down, Up: up}, Limit: g.limit.Limit(), Memory: g.limit}
+	d := g.memory.Device()
+	cfg.GPU = &task.Device{Ordinal: d.Ordinal, UUID: d.UUID, Name: d.Name, Memory: g.limit, Pinned: g.memory.Pinned(), Stream: g.memory.Stream()}
+}
+
+// close reports what was not given back, where that is watched, and gives the memory back.
+func (g *gpu) close(log *slog.Logger) {
+	if g == nil {
+		return
+	}
+	if text := g.memory.Leaks(); text != "" {
+		log.Warn("GPU memory that was not released (rmm-track-allocations)", "allocations", text)
+	}
+	if err := g.memory.Close(); err != nil {
+		log.Info("GPU memory goes with the process", "error", err)
+	}
 }

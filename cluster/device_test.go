@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,33 +10,102 @@ import (
 	"testing"
 
 	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/devmem"
+	"go.millstream.dev/internal/devmem/devmemtest"
+	"go.millstream.dev/worker"
 )
 
 var discard = slog.New(slog.NewTextHandler(io.Discard, nil))
 
+// fakeMachine is a machine with one such GPU.
+func fakeMachine(g *devmemtest.GPU) gpuMachine {
+	return gpuMachine{
+		devices: func() ([]cuda.Device, error) {
+			if g.NoDriver != nil {
+				return nil, g.NoDriver
+			}
+			return []cuda.Device{g.Info}, nil
+		},
+		wrong: func(int) ([]cuda.WrongContext, error) { return nil, nil },
+		open:  func(cfg devmem.Config) (*devmem.Memory, error) { return devmem.OpenWith(cfg, g) },
+	}
+}
+
 // A worker's process wants the GPU that was planned for it, and says what is missing.
 func TestDeviceSetUp(t *testing.T) {
 	right := cuda.Device{Name: "NVIDIA A100", UUID: "GPU-1", GPUUUID: "GPU-1"}
+	other := cuda.Device{Ordinal: 1, Name: "NVIDIA A100", UUID: "GPU-7", GPUUUID: "GPU-7"}
 	for _, c := range []struct {
 		name    string
 		spec    DeviceSpec
 		devices []cuda.Device
 		err     error
 		want    string
+		warn    string
 	}{
-		{"right", DeviceSpec{UUID: "GPU-1", MemoryLimit: 1}, []cuda.Device{right}, nil, ""},
-		{"instance", DeviceSpec{UUID: "GPU-1"}, []cuda.Device{{UUID: "MIG-5", GPUUUID: "GPU-1"}}, nil, ""},
-		{"not told", DeviceSpec{}, []cuda.Device{right}, nil, ""},
-		{"wrong", DeviceSpec{UUID: "GPU-2"}, []cuda.Device{right}, nil, "device 0 of the worker is GPU-1 (NVIDIA A100), and GPU-2 was planned"},
-		{"hidden", DeviceSpec{}, nil, nil, "CUDA_VISIBLE_DEVICES hides all"},
-		{"no driver", DeviceSpec{}, nil, fmt.Errorf("%w: no libcuda", cuda.ErrUnavailable), "the worker's GPU: CUDA is not available: no libcuda"},
-		{"pool", DeviceSpec{PoolSize: 1, Track: true}, []cuda.Device{right}, nil, "rmm-pool-size, rmm-track-allocations: workers of this release do not allocate"},
+		{"right", DeviceSpec{UUID: "GPU-1", MemoryLimit: 1}, []cuda.Device{right}, nil, "", ""},
+		{"instance", DeviceSpec{UUID: "GPU-1"}, []cuda.Device{{UUID: "MIG-5", GPUUUID: "GPU-1"}}, nil, "", ""},
+		{"not told", DeviceSpec{}, []cuda.Device{right}, nil, "", ""},
+		{"wrong", DeviceSpec{UUID: "GPU-2"}, []cuda.Device{right}, nil, "device 0 of the worker is GPU-1 (NVIDIA A100), and GPU-2 was planned", ""},
+		{"hidden", DeviceSpec{}, nil, nil, "CUDA_VISIBLE_DEVICES hides all", ""},
+		{"no driver", DeviceSpec{}, nil, fmt.Errorf("%w: no libcuda", cuda.ErrUnavailable), "the worker's GPU: CUDA is not available: no libcuda", ""},
+		{"pool", DeviceSpec{PoolSize: 1 << 20, Track: true}, []cuda.Device{right}, nil, "", ""},
+		{"pool too large", DeviceSpec{PoolSize: 1 << 30}, []cuda.Device{right}, nil, "the worker's GPU: devmem: a pool of 1073741824 bytes (rmm-pool-size)", ""},
+		{"async and managed", DeviceSpec{Async: true, Managed: true}, []cuda.Device{right}, nil, "exclude each other", ""},
+		{"context elsewhere", DeviceSpec{}, []cuda.Device{right, other}, nil, "", "libelsewhere.so"},
 	} {
-		err := c.spec.setUp(func() ([]cuda.Device, error) { return c.devices, c.err })
+		g := devmemtest.New(100 << 20)
+		m := fakeMachine(g)
+		m.devices = func() ([]cuda.Device, error) { return c.devices, c.err }
+		m.wrong = func(int) ([]cuda.WrongContext, error) {
+			if len(c.devices) < 2 {
+				return nil, nil
+			}
+			return []cuda.WrongContext{{Device: other, Libraries: []string{"libelsewhere.so"}}}, nil
+		}
+		var log bytes.Buffer
+		device, err := c.spec.setUp(m, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v", c.name, err)
 		}
+		if c.warn == "" && log.Len() > 0 || !strings.Contains(log.String(), c.warn) || c.warn != "" && !strings.Contains(log.String(), "GPU-7") {
+			t.Errorf("%s: the log says %q", c.name, log.String())
+		}
+		device.close(discard)
+		if used, _ := g.Used(); used != 0 {
+			t.Errorf("%s: %d bytes are left", c.name, used)
+		}
 	}
+}
+
+// A worker is given the GPU's memory for its tasks, its connections and its results, with the
+// limit; what was not released is told.
+func TestDeviceApply(t *testing.T) {
+	g := devmemtest.New(100 << 20)
+	spec := DeviceSpec{MemoryLimit: 10 << 20, PoolSize: 20 << 20, Track: true}
+	device, err := spec.setUp(fakeMachine(g), discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cfg worker.Config
+	device.apply(&cfg)
+	if cfg.GPU.UUID != "GPU-fake" || cfg.GPU.Memory != cfg.Device.Memory || cfg.Device.Limit != 10<<20 || cfg.Device.Memory.Limit() != 10<<20 || cfg.GPU.Pinned == nil {
+		t.Errorf("%+v, %+v", cfg.GPU, cfg.Device)
+	}
+	b, err := cfg.GPU.Memory.Alloc(t.Context(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	device.close(slog.New(slog.NewTextHandler(&log, nil)))
+	if !strings.Contains(log.String(), "not released (rmm-track-allocations)") || !strings.Contains(log.String(), "device_test.go") {
+		t.Errorf("the log says %q", log.String())
+	}
+	b.Release()
+	device.close(discard)
+	var none *gpu
+	none.apply(&worker.Config{})
+	none.close(discard)
 }
 
 // Without a driver the error says what is missing, before anything is started.

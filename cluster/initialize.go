@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -25,8 +24,14 @@ var initialized atomic.Bool
 // where nobody has.
 //
 // Where options name transports or network devices, UCX is loaded and asked for them now: an
-// error says what it does not have. A pool of GPU memory on a machine without a GPU is ignored,
-// with a line in the log (default slog.Default) that says so.
+// error says what it does not have.
+//
+// With rmm.pool-size, in any spelling, a pool of GPU memory is made on device 0 now, and device
+// results that this process gathers over UCX arrive there; without it they arrive in host
+// memory, and no CUDA context is made unless distributed-ucxx.create-cuda-context is true. The
+// pool's figures are in Prometheus's default registry (millstream_device_memory_bytes). On a
+// machine without a GPU the pool is ignored, with a line in the log (default slog.Default) that
+// says so. Calling it again with another size makes another pool, if the first is not in use.
 func Initialize(o config.Overrides, log *slog.Logger) (*config.Settings, error) {
 	if log == nil {
 		log = slog.Default()
@@ -43,12 +48,12 @@ func Initialize(o config.Overrides, log *slog.Logger) (*config.Settings, error) 
 		log.Warn(w.Text, "source", w.Source.String())
 	}
 	if s.UCX.CreateCUDAContext == config.On {
-		if err := cuda.Available(); err != nil {
+		if _, err := cuda.PrimaryContext(0); err != nil {
 			return nil, fmt.Errorf("cluster: distributed-ucxx.create-cuda-context is true: %w", err)
 		}
 	}
-	if text := IgnoredPool(s); text != "" {
-		log.Warn(text)
+	if err := makeClientPool(s, thisGPUMachine, log); err != nil {
+		return nil, err
 	}
 	settings := ucxcomm.FromConfig(s)
 	if len(s.Options) > 0 {
@@ -80,25 +85,6 @@ func probe(s ucxcomm.Settings) error {
 		}
 	}
 	return nil
-}
-
-// IgnoredPool says why the pool of GPU memory that the settings ask for is not made in this
-// process, "" where none is asked for. A scheduler or a client without a GPU needs none.
-func IgnoredPool(s *config.Settings) string {
-	if s.RMM.PoolSize == 0 {
-		return ""
-	}
-	source := ""
-	for _, v := range s.Values {
-		if strings.HasSuffix(v.Key, "rmm.pool-size") {
-			source = v.Source.String()
-		}
-	}
-	reason := "this release makes no pool in a process by itself yet"
-	if err := cuda.Available(); errors.Is(err, cuda.ErrUnavailable) {
-		reason = "there is no GPU here: " + err.Error()
-	}
-	return fmt.Sprintf("rmm.pool-size of %d bytes (%s) is ignored: %s", s.RMM.PoolSize, source, reason)
 }
 
 // initializeOnce is what Connect does in a process that nobody has initialized.

@@ -45,6 +45,7 @@ type Cluster struct {
 	adaptive *Adaptive
 	closing  bool
 
+	onClose   func() // after the scheduler has ended; may be nil
 	closeOnce sync.Once
 	closed    chan struct{}
 }
@@ -199,6 +200,9 @@ func (c *Cluster) Close() error {
 		_ = c.pool.Close()
 		// Its errors are those of peers that went away first.
 		_ = c.scheduler.Close(ctx)
+		if c.onClose != nil {
+			c.onClose()
+		}
 	})
 	<-c.closed
 	return nil

@@ -15,7 +15,6 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
-	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/gcfloor"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/worker"
@@ -66,7 +65,7 @@ func (s *WorkerSpec) lane(log *slog.Logger) string {
 		return ""
 	case s.Lane != "auto":
 		return s.Lane
-	case scheme == "inproc" || scheme == "ucx" || scheme == "ucxx":
+	case scheme == "inproc" || scheme == "ucx" || scheme == "ucxx" || scheme == ucxcomm.FileScheme:
 		return "" // what there is already is as fast
 	}
 	if err := ucx.Available(); err != nil {
@@ -110,13 +109,16 @@ var ErrRestart = errors.New("cluster: the worker is to be started again")
 // was asked for, by this side or by the scheduler. The process should have nothing else to
 // do: settings of UCX and of Go's runtime are changed.
 func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-chan string, ready func(WorkerInfo)) error {
-	if err := spec.prepare(ctx, log); err != nil {
+	device, err := spec.prepare(ctx, log)
+	defer device.close(log)
+	if err != nil {
 		return err
 	}
 	cfg, err := spec.config(log)
 	if err != nil {
 		return err
 	}
+	device.apply(&cfg)
 	cfg.OwnProcess = true
 	if os.Getenv("GOMAXPROCS") == "" && cfg.Threads > 0 {
 		// With all processors computing, a goroutine that waits for the network wakes 17 ms
@@ -135,22 +137,32 @@ func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-
 }
 
 // prepare makes the process what the worker needs, in this order: threads that start later
-// inherit the processors, and UCX looks at the GPU.
-func (s *WorkerSpec) prepare(ctx context.Context, log *slog.Logger) error {
+// inherit the processors, and UCX looks at the GPU. The GPU, nil without one, is the caller's
+// to close, also with an error.
+func (s *WorkerSpec) prepare(ctx context.Context, log *slog.Logger) (*gpu, error) {
 	if s.CPUs != "" {
 		if err := setAffinity(s.CPUs); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if s.Device != nil {
-		if err := s.Device.setUp(cuda.Devices); err != nil {
-			return err
+	spec := s.Device
+	if spec == nil {
+		var err error
+		if spec, err = configuredDevice(thisGPUMachine, log); err != nil {
+			return nil, err
+		}
+	}
+	var device *gpu
+	if spec != nil {
+		var err error
+		if device, err = spec.setUp(thisGPUMachine, log); err != nil {
+			return nil, err
 		}
 	}
 	if err := s.configureUCX(); err != nil {
-		return err
+		return device, err
 	}
-	return warmUp(ctx, s.WarmUp, log)
+	return device, warmUp(ctx, s.WarmUp, log)
 }
 
 // gcFloor is how far a worker's heap grows before the first collection, in bytes: a small

@@ -6,6 +6,7 @@ import (
 
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/wire"
 )
 
 // Device is the GPU of a worker, as its tasks use it. It is the worker's: a task closes
@@ -48,4 +49,39 @@ func CurrentDevice(ctx context.Context) (*Device, error) {
 		return nil, ErrNoDevice
 	}
 	return i.Host.Device, nil
+}
+
+// DeviceBytes is how many bytes of GPU memory a value holds, in its live form if it is there,
+// else in its frames. It encodes nothing.
+func (v *Value) DeviceBytes() int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var n int64
+	add := func(frames ...wire.Frame) {
+		for _, f := range frames {
+			if f.OnDevice() {
+				n += int64(f.Len())
+			}
+		}
+	}
+	switch {
+	case v.decoded:
+		eachCounted(v.live, func(x any) {
+			switch x := x.(type) {
+			case *wire.DeviceArray:
+				add(x.Frame)
+			case *mem.Buffer:
+				if x.Kind() == mem.Device {
+					n += int64(x.Len())
+				}
+			case *wire.Object:
+				add(x.Frames...)
+			case *wire.Serialized:
+				add(x.Frames...)
+			}
+		})
+	case v.encoded != nil:
+		add(v.encoded.Frames...)
+	}
+	return n
 }

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"testing"
 
+	"go.millstream.dev/mem"
 	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
 )
 
 func TestCurrentDevice(t *testing.T) {
@@ -20,4 +22,44 @@ func TestCurrentDevice(t *testing.T) {
 	if d, err := task.CurrentDevice(ctx); err != nil || d != host.Device {
 		t.Errorf("with a GPU: %v, %v", d, err)
 	}
+}
+
+// A value says how much of a GPU's memory it holds, live or in frames, and wherever in it.
+func TestDeviceBytes(t *testing.T) {
+	device := func(n int) *mem.Buffer {
+		return mem.NewRegion(mem.RegionConfig{Addr: 1 << 20, Len: n, Kind: mem.Device}).Buffer()
+	}
+	array := func(n int) *wire.DeviceArray {
+		return &wire.DeviceArray{DType: wire.Uint8, Shape: []int{n}, Frame: wire.BufferFrame(device(n))}
+	}
+	for _, c := range []struct {
+		name string
+		v    any
+		want int64
+	}{
+		{"nothing", nil, 0},
+		{"number", 7, 0},
+		{"host", mem.FromBytes(make([]byte, 10)), 0},
+		{"buffer", device(10), 10},
+		{"array", array(20), 20},
+		{"list", []any{array(20), "x", device(3)}, 23},
+		{"field", struct{ A, B *wire.DeviceArray }{array(1), array(2)}, 3},
+	} {
+		v := task.NewValue(c.v)
+		if got := v.DeviceBytes(); got != c.want {
+			t.Errorf("%s: %d bytes, want %d", c.name, got, c.want)
+		}
+		v.Release()
+	}
+	v := task.NewValue(array(20))
+	s, err := v.Retained()
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames := task.NewEncoded(s)
+	if got := frames.DeviceBytes(); got != 20 {
+		t.Errorf("in frames: %d bytes", got)
+	}
+	frames.Release()
+	v.Release()
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/task"
 	"go.millstream.dev/worker/store"
 )
 
@@ -27,7 +28,10 @@ type Config struct {
 	MemoryLimit int64
 	// Device, if not nil, is the memory of a device above the host's: results that are made
 	// there stay up to its limit. (--device-memory-limit)
+	// If it has a Memory, what others send to that device is received into it.
 	Device *store.DeviceConfig
+	// GPU, if not nil, is what tasks are given by task.CurrentDevice.
+	GPU *task.Device
 	// Memory are the fractions of the limit at which something is done.
 	Memory Memory
 	// Resources that tasks may ask for (distributed.worker.resources).

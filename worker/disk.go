@@ -41,6 +41,29 @@ func (w *Worker) onDisk(t store.Transfer) {
 	w.disk.records.add(t)
 }
 
+// moveCounts counts what the store has moved to a device [0] and from it [1].
+type moveCounts struct{ count, bytes [2]atomic.Int64 }
+
+// device is the configuration of the store's device, which also counts.
+func (w *Worker) device() *store.DeviceConfig {
+	if w.cfg.Device == nil {
+		return nil
+	}
+	d := *w.cfg.Device
+	d.OnMove = func(m store.Move) {
+		i := 0
+		if m.Down {
+			i = 1
+		}
+		w.moves.count[i].Add(1)
+		w.moves.bytes[i].Add(m.NBytes)
+		if told := w.cfg.Device.OnMove; told != nil {
+			told(m)
+		}
+	}
+	return &d
+}
+
 // DiskTransfers returns the last results that went to disk or came back, oldest first (see
 // Config.Records).
 func (w *Worker) DiskTransfers() []DiskTransfer {

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"go.millstream.dev/internal/devmem"
+
 	"go.millstream.dev/task"
 )
 
@@ -32,7 +34,7 @@ func (w *Worker) startHTTP() (*httpServer, error) {
 		return nil, fmt.Errorf("worker: HTTP server at %q (--dashboard-address): %w", w.cfg.Dashboard, err)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{w})
+	registry.MustRegister(collector{w}, devmem.Collector{})
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/health", func(rw http.ResponseWriter, _ *http.Request) {

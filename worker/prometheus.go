@@ -30,13 +30,16 @@ var (
 	descSpillBytes    = desc("spill_bytes_total", "Total size of disk accesses caused by managed data since the latest worker restart", "activity")
 	descSpillCount    = desc("spill_count_total", "Total number of disk accesses caused by managed data since the latest worker restart", "activity")
 	descSpillTime     = desc("spill_time_seconds_total", "Total time spent spilling/unspilling since the latest worker restart", "activity")
+	descOnDevice      = prometheus.NewDesc("millstream_worker_device_bytes", "GPU memory of the worker: results are kept there, allocated is all that it has handed out, peak the most at one time, limit what --device-memory-limit allows", []string{"type"}, nil)
+	descMoves         = prometheus.NewDesc("millstream_worker_device_moves_total", "Results that went from the GPU to the host's memory (down) or back (up)", []string{"direction"}, nil)
+	descMoveBytes     = prometheus.NewDesc("millstream_worker_device_move_bytes_total", "Size of results that went from the GPU to the host's memory (down) or back (up)", []string{"direction"}, nil)
 	descTicks         = desc("tick_count_total", "Total number of ticks observed since the server started")
 )
 
 // Describe lists the metrics.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descTasks, descGC, descThreads, descLatency, descMemory, descInBytes, descInCount, descInTotal,
-		descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks, descSpillBytes, descSpillCount, descSpillTime} {
+		descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks, descSpillBytes, descSpillCount, descSpillTime, descOnDevice, descMoves, descMoveBytes} {
 		out <- d
 	}
 }
@@ -84,4 +87,18 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		counter(descSpillTime, seconds(w.disk.time[i].Load()), activity)
 	}
 	counter(descTicks, float64(counts.turns))
+	d := w.cfg.Device
+	if d == nil {
+		return
+	}
+	gauge(descOnDevice, float64(w.data.OnDevice()), "results")
+	gauge(descOnDevice, float64(d.Limit), "limit")
+	if d.Memory != nil {
+		gauge(descOnDevice, float64(d.Memory.Used()), "allocated")
+		gauge(descOnDevice, float64(d.Memory.Peak()), "peak")
+	}
+	for i, direction := range []string{"up", "down"} {
+		counter(descMoves, float64(w.moves.count[i].Load()), direction)
+		counter(descMoveBytes, float64(w.moves.bytes[i].Load()), direction)
+	}
 }

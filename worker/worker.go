@@ -80,6 +80,7 @@ type Worker struct {
 	net         traffic
 	http        *httpServer
 	disk        diskCounts
+	moves       moveCounts
 	transfers   *ring[Transfer]
 	timelines   *ring[ran]
 	status      atomic.Value // string
@@ -200,7 +201,7 @@ func (w *Worker) start(ctx context.Context) error {
 		}
 	}
 	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Network: w.cfg.Network, Dial: w.cfg.Dial, Resolve: w.resolve,
-		Lanes: w.laneAddress != "", Trusted: w.cfg.Lanes.Trusted, Boot: hostid.Boot()}
+		Lanes: w.laneAddress != "", Trusted: w.cfg.Lanes.Trusted, Boot: hostid.Boot(), Device: w.cfg.GPU}
 	w.state = state.New(w.stateConfig())
 	for range w.cfg.Threads {
 		w.startExecutor()
@@ -270,6 +271,14 @@ func (c Config) check() (Config, error) {
 	if c.Network == nil {
 		c.Network = comm.Default
 	}
+	if c.Device != nil && c.Device.Memory != nil {
+		if c.Dial.Device == nil {
+			c.Dial.Device = c.Device.Memory
+		}
+		if c.Accept.Device == nil {
+			c.Accept.Device = c.Device.Memory
+		}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -322,7 +331,7 @@ func (w *Worker) makeStore() error {
 	}
 	m := w.cfg.Memory
 	var err error
-	w.data, err = store.New(store.Config{Target: part(m.Target), Ceiling: part(m.Pause), MaxSpill: m.MaxSpill, Dir: w.dir, Compression: m.Compression, Logger: w.log, OnDisk: w.onDisk, Device: w.cfg.Device})
+	w.data, err = store.New(store.Config{Target: part(m.Target), Ceiling: part(m.Pause), MaxSpill: m.MaxSpill, Dir: w.dir, Compression: m.Compression, Logger: w.log, OnDisk: w.onDisk, Device: w.device()})
 	return err
 }
 
@@ -379,12 +388,6 @@ func (w *Worker) resolve(k task.Key) (*task.Value, bool) {
 	if err != nil {
 		return nil, false
 	}
-	if x, ok := v.Live(); ok {
-		return task.NewValue(x), true // which outlives the entry
-	}
-	s, err := v.Retained()
-	if err != nil {
-		return nil, false
-	}
-	return task.NewEncoded(s), true
+	shared, err := v.Share() // which outlives the entry
+	return shared, err == nil
 }

@@ -31,6 +31,9 @@ type DeviceConfig struct {
 	// Limit is how many bytes of results are kept on the device; 0 is no bound.
 	// (--device-memory-limit)
 	Limit int64
+	// Memory, if not nil, is what data on the device is allocated from: it has results move
+	// when it runs out. (see DeviceMemory)
+	Memory *DeviceMemory
 	// OnMove, if not nil, is told of each result that was moved: for the timelines of tasks.
 	// It is called by the goroutine that did it.
 	OnMove func(Move)
@@ -51,11 +54,14 @@ type device struct {
 	cfg      DeviceConfig
 	ctx      context.Context // ends with the store
 	stop     context.CancelFunc
-	list     lru   // what can leave: on the device, and held by nobody but the store
-	used     int64 // of results on the device
-	reserved int64 // for results that are being made or brought back
-	stuck    bool  // there is nothing that can leave now
-	running  bool  // the mover
+	list     lru           // what can leave: on the device, and held by nobody but the store
+	used     int64         // of results on the device
+	reserved int64         // for results that are being made or brought back
+	stuck    bool          // there is nothing that can leave now
+	moving   int           // results that are being copied to the host, or given back to the device
+	moves    int64         // how often some were given back
+	dead     []*task.Value // of results that are gone: the device's memory to be given back
+	running  bool          // the mover
 	wake     chan struct{}
 	err      error     // why the last result could not leave
 	retry    time.Time // when it is tried again
@@ -175,6 +181,7 @@ func (s *Store) EvictDevice() int64 {
 	}
 	s.work.Add(1) // Close waits
 	defer s.work.Done()
+	s.bury()
 	for {
 		n, err := s.demoteOne()
 		if err != nil {
@@ -218,10 +225,13 @@ func (s *Store) mover() {
 	d := s.dev
 	for range d.wake {
 		s.mu.Lock()
+		s.bury()
 		for !s.closed && d.over() > 0 && !time.Now().Before(d.retry) {
 			if n, err := s.demoteOne(); n == 0 || err != nil {
 				break
 			}
+		}
+		for s.bury() { // what was deleted meanwhile too: nobody comes after the end
 		}
 		d.stuck = d.over() > 0
 		s.changed()
@@ -246,6 +256,7 @@ func (s *Store) demoteOne() (int64, error) {
 	}
 	e.refs++
 	s.settle(e)
+	d.moving++
 	v := e.value
 	s.mu.Unlock()
 	start := time.Now()
@@ -260,6 +271,7 @@ func (s *Store) demoteOne() (int64, error) {
 	}
 	s.mu.Lock()
 	e.refs--
+	d.moving--
 	moved := int64(taken)
 	switch {
 	case err != nil:
@@ -268,7 +280,7 @@ func (s *Store) demoteOne() (int64, error) {
 		e.value, e.up = host, false
 		d.used -= e.nbytes
 		s.memory += e.nbytes
-		v.Release()
+		d.dead = append(d.dead, v)
 		d.err = nil
 		moved = max(e.nbytes, 1)
 	default:
@@ -277,8 +289,31 @@ func (s *Store) demoteOne() (int64, error) {
 	e.refs++
 	s.unref(e)
 	s.press()
+	s.bury()
 	s.changed()
 	return moved, err
+}
+
+// bury gives memory of the device back that belongs to nobody. The driver may make that wait
+// for the device's work, so that mu, which the caller holds, is given up meanwhile. It tells
+// whether there was any.
+func (s *Store) bury() bool {
+	d := s.dev
+	dead := d.dead
+	if len(dead) == 0 {
+		return false
+	}
+	d.dead = nil
+	d.moving++
+	s.mu.Unlock()
+	for _, v := range dead {
+		v.Release()
+	}
+	s.mu.Lock()
+	d.moving--
+	d.moves++
+	s.changed()
+	return true
 }
 
 // stays notes that a result could not leave the device. The caller holds mu.

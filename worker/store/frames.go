@@ -18,31 +18,8 @@ type FrameTier struct {
 	Down, Up func(ctx context.Context, b *mem.Buffer) (*mem.Buffer, error)
 }
 
-// OnDevice is how many bytes of the value's frames are on a device. A live value counts if it
-// is a wire.DeviceArray: others would have to be encoded to know.
-func (t *FrameTier) OnDevice(v *task.Value) int64 {
-	if live, ok := v.Live(); ok {
-		if a, ok := live.(*wire.DeviceArray); ok && a.Frame.OnDevice() {
-			return int64(a.Frame.Len())
-		}
-		return 0
-	}
-	if v.Remote() != nil { // in a process of Python's: its frames are fetched when needed
-		return 0
-	}
-	s, err := v.Retained()
-	if err != nil {
-		return 0
-	}
-	defer s.Release()
-	var n int64
-	for _, f := range s.Frames {
-		if f.OnDevice() {
-			n += int64(f.Len())
-		}
-	}
-	return n
-}
+// OnDevice is how many bytes of the value are on a device.
+func (t *FrameTier) OnDevice(v *task.Value) int64 { return v.DeviceBytes() }
 
 // ToHost copies the frames that are on a device.
 func (t *FrameTier) ToHost(ctx context.Context, v *task.Value) (*task.Value, error) {

@@ -100,6 +100,9 @@ func New(cfg Config) (*Store, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	if dev != nil && dev.cfg.Memory != nil {
+		dev.cfg.Memory.bind(s)
+	}
 	s.create = func(path string) (*os.File, error) {
 		return os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	}
@@ -265,7 +268,12 @@ func (s *Store) unref(e *Entry) {
 	}
 	if e.value != nil {
 		*s.where(e) -= e.nbytes
-		e.value.Release()
+		if e.up && !s.closed {
+			s.dev.dead = append(s.dev.dead, e.value)
+			s.kickMover()
+		} else {
+			e.value.Release()
+		}
 		e.value = nil
 	} else {
 		s.spilled.Keys--

@@ -1,0 +1,204 @@
+package cluster
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"go.millstream.dev/config"
+	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/devmem/devmemtest"
+)
+
+// settingsOf reads settings of an environment.
+func settingsOf(t *testing.T, env ...string) *config.Settings {
+	t.Helper()
+	s, err := configured(t, env...).Settings(config.Overrides{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func noGPU() *devmemtest.GPU {
+	g := devmemtest.New(0)
+	g.NoDriver = cuda.ErrUnavailable
+	return g
+}
+
+// The pool is made in a scheduler, in any spelling; one without a GPU says so in one line.
+func TestSchedulerPool(t *testing.T) {
+	for _, c := range []struct {
+		env  string
+		gpu  *devmemtest.GPU
+		pool int64
+		want string
+	}{
+		{"", devmemtest.New(100 << 20), 0, ""},
+		{"DASK_RMM__POOL_SIZE=20MiB", devmemtest.New(100 << 20), 20 << 20, ""},
+		{"DASK_DISTRIBUTED__RMM__POOL_SIZE=20MiB", devmemtest.New(100 << 20), 20 << 20, ""},
+		{"DASK_DISTRIBUTED_UCXX__RMM__POOL_SIZE=20MiB", devmemtest.New(100 << 20), 20 << 20, ""},
+		{"DASK_RMM__POOL_SIZE=20MiB", noGPU(), 0, "rmm.pool-size of 20971520 bytes (DASK_RMM__POOL_SIZE) is ignored: there is no GPU here"},
+		{"DASK_RMM__POOL_SIZE=20GiB", devmemtest.New(100 << 20), 0, "is ignored: devmem: a pool of 21474836480 bytes"},
+	} {
+		var env []string
+		if c.env != "" {
+			env = []string{c.env}
+		}
+		var log bytes.Buffer
+		s := settingsOf(t, env...)
+		pool, done := schedulerPool(s.RMM.PoolSize, poolSource(s), fakeMachine(c.gpu), slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+		if used, _ := c.gpu.Used(); used != c.pool || (pool != nil) != (c.pool > 0) {
+			t.Errorf("%q: pool %v, %d bytes", c.env, pool, used)
+		}
+		if c.want == "" && log.Len() > 0 || !strings.Contains(log.String(), c.want) || strings.Count(log.String(), "\n") > 1 {
+			t.Errorf("%q: the log says %q", c.env, log.String())
+		}
+		if contexts, _, _ := c.gpu.Contexts(); c.env == "" && contexts > 0 {
+			t.Error("a scheduler that was asked for nothing has made a context")
+		}
+		done()
+		if used, _ := c.gpu.Used(); used != 0 {
+			t.Errorf("%q: %d bytes are left", c.env, used)
+		}
+	}
+}
+
+// The scheduler of LocalCUDA has a pool of the size of its workers', where they leave room.
+func TestPlannedSchedulerPool(t *testing.T) {
+	worker := CUDAWorker{Setup: &DeviceSpec{UUID: "GPU-fake", PoolSize: 40 << 20}}
+	for _, c := range []struct {
+		workers []CUDAWorker
+		pool    int64
+		want    string
+	}{
+		{[]CUDAWorker{{Setup: &DeviceSpec{}}}, 0, ""},
+		{[]CUDAWorker{{}}, 0, ""},
+		{[]CUDAWorker{worker}, 40 << 20, ""},
+		{[]CUDAWorker{worker, worker}, 0, "whose workers' pools leave no room"},
+	} {
+		g := devmemtest.New(100 << 20)
+		var log bytes.Buffer
+		p := &CUDAPlan{Workers: c.workers}
+		_, done := p.schedulerPool(fakeMachine(g), slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+		if used, _ := g.Used(); used != c.pool || !strings.Contains(log.String(), c.want) {
+			t.Errorf("%d bytes, %q", used, log.String())
+		}
+		done()
+	}
+}
+
+// A worker without a plan has the pool of the configuration.
+func TestConfiguredDevice(t *testing.T) {
+	restore := setConfig(t, "distributed-ucxx.rmm.pool-size", "20MiB")
+	defer restore()
+	d, err := configuredDevice(fakeMachine(devmemtest.New(100<<20)), discard)
+	if err != nil || d == nil || d.PoolSize != 20<<20 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	var log bytes.Buffer
+	d, err = configuredDevice(fakeMachine(noGPU()), slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil || d != nil || !strings.Contains(log.String(), "is ignored: there is no GPU here") {
+		t.Errorf("%+v, %v, %q", d, err, log.String())
+	}
+	restore()
+	if d, err := configuredDevice(fakeMachine(devmemtest.New(100<<20)), discard); err != nil || d != nil {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func setConfig(t *testing.T, key string, value any) func() {
+	t.Helper()
+	c, err := config.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore, err := c.SetFrom(config.Source{Kind: config.KindFlag, Name: "test"}, map[string]any{key: value})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return restore
+}
+
+// Initialize makes the pool of a client's process, seen in Prometheus's default registry, and
+// another when another size is asked for.
+func TestInitializePool(t *testing.T) {
+	g := devmemtest.New(100 << 20)
+	saved := thisGPUMachine
+	thisGPUMachine = fakeMachine(g)
+	wasInitialized := initialized.Load()
+	defer func() {
+		thisGPUMachine = saved
+		initialized.Store(wasInitialized)
+	}()
+	set := func(size string) error {
+		t.Helper()
+		restore := setConfig(t, "distributed-ucxx.rmm.pool-size", size)
+		defer restore()
+		_, err := Initialize(config.Overrides{}, discard)
+		return err
+	}
+	if err := set("20MiB"); err != nil {
+		t.Fatal(err)
+	}
+	if clientDevice() == nil || !strings.Contains(gathered(t), `millstream_device_memory_bytes{device="GPU-fake",type="pool"} 2.097152e+07`) {
+		t.Errorf("the metrics are\n%s", gathered(t))
+	}
+	if err := set("20MiB"); err != nil {
+		t.Error(err)
+	}
+	b, err := clientDevice().Alloc(t.Context(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := set("30MiB"); err == nil || !strings.Contains(err.Error(), "release what is in the first") {
+		t.Errorf("a pool in use: %v", err)
+	}
+	b.Release()
+	if err := set("200MiB"); err == nil || !strings.Contains(err.Error(), "rmm-pool-size) on") {
+		t.Errorf("a pool larger than the GPU: %v", err)
+	}
+	g.NoDriver = cuda.ErrUnavailable
+	if err := set("30MiB"); err != nil || clientDevice() != nil {
+		t.Errorf("without a GPU: %v, %v", err, clientDevice())
+	}
+	g.NoDriver = nil
+	if err := set("30MiB"); err != nil || clientDevice() == nil {
+		t.Errorf("%v", err)
+	}
+	if err := set("0"); err != nil || clientDevice() != nil {
+		t.Errorf("no more: %v", err)
+	}
+	if used, _ := g.Used(); used != 0 {
+		t.Errorf("%d bytes are left", used)
+	}
+}
+
+// gathered is Prometheus's default registry as text.
+func gathered(t *testing.T) string {
+	t.Helper()
+	families, err := prometheus.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "millstream_device") {
+			continue
+		}
+		for _, m := range f.Metric {
+			b.WriteString(f.GetName() + "{")
+			for i, l := range m.Label {
+				if i > 0 {
+					b.WriteString(",")
+				}
+				b.WriteString(l.GetName() + `="` + l.GetValue() + `"`)
+			}
+			b.WriteString("} " + strings.TrimSpace(strings.TrimPrefix(m.GetGauge().String(), "value:")) + "\n")
+		}
+	}
+	return b.String()
+}
