@@ -23,6 +23,8 @@ type hub struct {
 	left   map[int]bool  // ranks that have left in peace
 	news   chan struct{} // closed, and made anew, when left changes
 	nextID uint32
+
+	maps mappings // other ranks' device memory
 }
 
 func newHub(t Transport, names []string) *hub {
@@ -145,6 +147,7 @@ func (h *hub) release() error {
 	if !last {
 		return nil
 	}
+	h.maps.close()
 	err := h.t.Close()
 	<-h.ended
 	return err

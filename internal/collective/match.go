@@ -29,7 +29,7 @@ type pen struct {
 
 // post is a Recv that waits. Who takes it out of posted finishes it.
 type post struct {
-	buf  []byte
+	buf  memory
 	done chan struct{}
 	n    int
 	err  error
@@ -142,25 +142,25 @@ func (m *p2p) take(p *pen, e envelope) {
 }
 
 // open puts the message of an envelope into memory, fetching it if need be.
-func (m *p2p) open(p *pen, e envelope, buf []byte) (int, error) {
+func (m *p2p) open(p *pen, e envelope, buf memory) (int, error) {
 	var short error
-	if e.length > uint64(len(buf)) {
-		short = &TruncatedError{From: p.rank, To: m.g.rank, Tag: e.tag, Have: len(buf), Want: int(e.length)}
+	if e.length > uint64(buf.len()) {
+		short = &TruncatedError{From: p.rank, To: m.g.rank, Tag: e.tag, Have: buf.len(), Want: int(e.length)}
 	}
 	if e.kind == envEager {
 		if short != nil {
 			return 0, short
 		}
-		return copy(buf, e.data), nil
+		return buf.put(m.ctx, e.data)
 	}
 	t, from := m.g.hub.t, m.g.ranks[p.rank]
 	answer := envelope{kind: envGo, slot: e.slot, tag: e.tag, length: e.length}
 	if short != nil {
-		answer.kind, answer.length = envNo, uint64(len(buf))
+		answer.kind, answer.length = envNo, uint64(buf.len())
 	}
 	var got Pending
 	if short == nil {
-		got = t.StartRecv(from, m.g.channel(forPayload|uint64(e.slot)), buf[:e.length])
+		got = buf.startRecv(m.ctx, t, from, m.g.channel(forPayload|uint64(e.slot)), int(e.length))
 	}
 	if err := t.Send(m.ctx, from, m.g.channel(forEnvelopes), answer.append(nil)); err != nil {
 		if got != nil {
@@ -206,7 +206,7 @@ func (m *p2p) fail(p *pen, err error) {
 }
 
 // recv posts a receive and returns how to wait for it.
-func (m *p2p) recv(ctx context.Context, from int, tag uint64, buf []byte) func() (int, error) {
+func (m *p2p) recv(ctx context.Context, from int, tag uint64, buf memory) func() (int, error) {
 	failed := func(err error) func() (int, error) { return func() (int, error) { return 0, err } }
 	if err := m.g.checkPeer(from); err != nil {
 		return failed(err)
@@ -273,15 +273,19 @@ func (m *p2p) await(ctx context.Context, p *pen, tag uint64, w *post) (int, erro
 }
 
 // send begins a message and returns how to wait for its end.
-func (m *p2p) send(ctx context.Context, to int, tag uint64, b []byte) func() error {
+func (m *p2p) send(ctx context.Context, to int, tag uint64, b memory) func() error {
 	failed := func(err error) func() error { return func() error { return err } }
 	if err := m.g.checkPeer(to); err != nil {
 		return failed(err)
 	}
 	t, rank, ch := m.g.hub.t, m.g.ranks[to], m.g.channel(forEnvelopes)
-	e := envelope{kind: envEager, tag: tag, length: uint64(len(b)), data: b}
-	if len(b) <= eagerMax {
-		sent := t.StartSend(rank, ch, e.append(make([]byte, 0, envelopeLen+len(b))))
+	e := envelope{kind: envEager, tag: tag, length: uint64(b.len())}
+	if b.len() <= eagerMax {
+		var err error
+		if e.data, err = b.get(ctx); err != nil {
+			return failed(err)
+		}
+		sent := t.StartSend(rank, ch, e.append(make([]byte, 0, envelopeLen+b.len())))
 		return func() error { return m.sent(ctx, rank, sent) }
 	}
 	p, err := m.peer(to)
@@ -297,7 +301,7 @@ func (m *p2p) send(ctx context.Context, to int, tag uint64, b []byte) func() err
 	case <-m.ctx.Done():
 		return failed(ErrClosed)
 	}
-	e.kind, e.data = envAsk, nil
+	e.kind = envAsk
 	asked := t.StartSend(rank, ch, e.append(nil))
 	return func() error {
 		if err := m.sent(ctx, rank, asked); err != nil {
@@ -307,9 +311,9 @@ func (m *p2p) send(ctx context.Context, to int, tag uint64, b []byte) func() err
 		case a := <-p.answers[e.slot]:
 			defer func() { p.free <- e.slot }()
 			if a.kind == envNo {
-				return &TruncatedError{From: m.g.rank, To: to, Tag: tag, Have: int(a.length), Want: len(b)}
+				return &TruncatedError{From: m.g.rank, To: to, Tag: tag, Have: int(a.length), Want: b.len()}
 			}
-			return m.sent(ctx, rank, t.StartSend(rank, m.g.channel(forPayload|uint64(e.slot)), b))
+			return m.sent(ctx, rank, b.startSend(ctx, t, rank, m.g.channel(forPayload|uint64(e.slot))))
 		case <-ctx.Done():
 			return m.g.hub.explain(ctx, context.Cause(ctx))
 		case <-m.g.hub.done:

@@ -10,12 +10,12 @@ import (
 // the other rank has it. A rank may send to itself, if it receives meanwhile. When ctx ends before that the
 // group is aborted, as for a collective.
 func (g *Group) Send(ctx context.Context, to int, tag uint64, b []byte) error {
-	return g.p2p.send(ctx, to, tag, b)()
+	return g.p2p.send(ctx, to, tag, memory{bytes: b})()
 }
 
 // StartSend is Send as a Request.
 func (g *Group) StartSend(ctx context.Context, to int, tag uint64, b []byte) *Request {
-	wait := g.p2p.send(ctx, to, tag, b)
+	wait := g.p2p.send(ctx, to, tag, memory{bytes: b})
 	return background(func() (int, error) { return 0, wait() })
 }
 
@@ -23,13 +23,13 @@ func (g *Group) StartSend(ctx context.Context, to int, tag uint64, b []byte) *Re
 // than b is lost, with a *TruncatedError on both sides. When ctx ends before a message has come the group
 // lives on.
 func (g *Group) Recv(ctx context.Context, from int, tag uint64, b []byte) (int, error) {
-	return g.p2p.recv(ctx, from, tag, b)()
+	return g.p2p.recv(ctx, from, tag, memory{bytes: b})()
 }
 
 // StartRecv is Recv as a Request; its Len is the length. Receives of one tag are served in the order in which
 // they were started.
 func (g *Group) StartRecv(ctx context.Context, from int, tag uint64, b []byte) *Request {
-	return background(g.p2p.recv(ctx, from, tag, b))
+	return background(g.p2p.recv(ctx, from, tag, memory{bytes: b}))
 }
 
 // SendRecv sends to one rank and receives from another, or the same, at once, so that neither waits for the
@@ -46,8 +46,8 @@ func (g *Group) SendRecv(ctx context.Context, to int, sendTag uint64, send []byt
 
 // StartSendRecv is SendRecv as a Request; its Len is the length of what was received.
 func (g *Group) StartSendRecv(ctx context.Context, to int, sendTag uint64, send []byte, from int, recvTag uint64, recv []byte) *Request {
-	received := g.p2p.recv(ctx, from, recvTag, recv)
-	sent := g.p2p.send(ctx, to, sendTag, send)
+	received := g.p2p.recv(ctx, from, recvTag, memory{bytes: recv})
+	sent := g.p2p.send(ctx, to, sendTag, memory{bytes: send})
 	return background(func() (int, error) {
 		r := background(received)
 		sendErr := sent()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx"
 )
 
@@ -181,12 +182,12 @@ func (u *ucxTransport) Recv(ctx context.Context, from int, ch uint64, b []byte) 
 	if from == u.mesh.rank {
 		return u.mesh.Recv(ctx, from, ch, b)
 	}
-	if p := u.late(from, ch, b); p != nil {
+	if p := u.late(from, ch, ucx.Bytes(b)); p != nil {
 		return p.Wait(ctx)
 	}
 	info, err := u.eps[from].Recv(ctx, ucx.Bytes(b), tag(from, ch), ucx.FullMask)
 	if err != nil && u.isGone(from) { // it may have arrived before the end
-		if p := u.late(from, ch, b); p != nil {
+		if p := u.late(from, ch, ucx.Bytes(b)); p != nil {
 			return p.Wait(ctx)
 		}
 	}
@@ -200,7 +201,7 @@ func (u *ucxTransport) isGone(rank int) bool {
 }
 
 // late receives from a rank that has left what had arrived before. nil: it has not left.
-func (u *ucxTransport) late(from int, ch uint64, b []byte) Pending {
+func (u *ucxTransport) late(from int, ch uint64, v ucx.View) Pending {
 	u.mu.Lock()
 	e, aborted := u.gone[from], u.aborted
 	u.mu.Unlock()
@@ -214,7 +215,7 @@ func (u *ucxTransport) late(from int, ch uint64, b []byte) Pending {
 	if err != nil || m == nil {
 		return finished{0, e}
 	}
-	info, err := m.Recv(context.Background(), ucx.Bytes(b)) // it is here
+	info, err := m.Recv(context.Background(), v) // it is here
 	return finished{info.Len, err}
 }
 
@@ -222,17 +223,36 @@ func (u *ucxTransport) StartSend(to int, ch uint64, b []byte) Pending {
 	if to == u.mesh.rank {
 		return u.mesh.StartSend(to, ch, b)
 	}
-	return &ucxOp{u: u, rank: to, n: len(b), r: u.eps[to].StartSend(ucx.Bytes(b), tag(u.mesh.rank, ch))}
+	return u.startSend(to, ch, ucx.Bytes(b))
+}
+
+func (u *ucxTransport) startSend(to int, ch uint64, v ucx.View) Pending {
+	return &ucxOp{u: u, rank: to, n: v.Len(), r: u.eps[to].StartSend(v, tag(u.mesh.rank, ch))}
+}
+
+// StartSendBuffer and StartRecvBuffer are StartSend and StartRecv of device memory, with another rank than this one. UCX
+// waits for the last write to what it sends.
+func (u *ucxTransport) StartSendBuffer(to int, ch uint64, b *mem.Buffer) Pending {
+	return u.startSend(to, ch, ucx.Buffer(b))
+}
+
+// StartRecvBuffer is StartRecv of device memory.
+func (u *ucxTransport) StartRecvBuffer(from int, ch uint64, b *mem.Buffer) Pending {
+	return u.startRecv(from, ch, ucx.Buffer(b))
 }
 
 func (u *ucxTransport) StartRecv(from int, ch uint64, b []byte) Pending {
 	if from == u.mesh.rank {
 		return u.mesh.StartRecv(from, ch, b)
 	}
-	if p := u.late(from, ch, b); p != nil {
+	return u.startRecv(from, ch, ucx.Bytes(b))
+}
+
+func (u *ucxTransport) startRecv(from int, ch uint64, v ucx.View) Pending {
+	if p := u.late(from, ch, v); p != nil {
 		return p
 	}
-	return &ucxOp{u: u, rank: from, ch: ch, buf: b, recv: true, r: u.eps[from].StartRecv(ucx.Bytes(b), tag(from, ch), ucx.FullMask)}
+	return &ucxOp{u: u, rank: from, ch: ch, view: v, recv: true, r: u.eps[from].StartRecv(v, tag(from, ch), ucx.FullMask)}
 }
 
 // ucxOp is a request of UCX.
@@ -241,7 +261,7 @@ type ucxOp struct {
 	r    *ucx.Request
 	rank int
 	ch   uint64
-	buf  []byte
+	view ucx.View
 	n    int
 	recv bool
 }
@@ -273,7 +293,7 @@ func (o *ucxOp) Wait(ctx context.Context) (int, error) {
 		}
 	}
 	if err != nil && o.recv && o.u.isGone(o.rank) {
-		if p := o.u.late(o.rank, o.ch, o.buf); p != nil {
+		if p := o.u.late(o.rank, o.ch, o.view); p != nil {
 			return p.Wait(ctx)
 		}
 	}

@@ -317,6 +317,13 @@ int cudrv_address_range(int device, uint64_t addr, uint64_t *base, uint64_t *siz
 	IN_CONTEXT(device, (rc_ = cu.cuMemGetAddressRange_v2((cudrv_ptr *)base, &n, addr), *size = n, rc_));
 }
 
+int cudrv_buffer_id(int device, uint64_t addr, uint64_t *id) {
+	cudrv_pointer_attribute what[] = {CUDRV_POINTER_BUFFER_ID};
+	unsigned long long n = 0;
+	void *data[] = {&n};
+	IN_CONTEXT(device, (rc_ = cu.cuPointerGetAttributes(1, what, data, addr)) ? rc_ : (*id = n) ? 0 : CUDRV_ERROR_INVALID_VALUE);
+}
+
 static int pointer_query(uint64_t addr, cudrv_pointer_info *info) {
 	void *host = NULL;
 	unsigned type = 0, managed = 0, ipc = 0;

@@ -65,6 +65,7 @@ int cudrv_mem_free_async(int device, uint64_t addr, uint64_t stream);
 // The device's default memory pool: how much of it is kept unused, and how much it has.
 int cudrv_pool_keep(int device, uint64_t bytes);
 int cudrv_pool_reserved(int device, uint64_t *bytes);
+int cudrv_buffer_id(int device, uint64_t addr, uint64_t *id);
 int cudrv_address_range(int device, uint64_t addr, uint64_t *base, uint64_t *size);
 int cudrv_pointer_query(uint64_t addr, cudrv_pointer_info *info);
 

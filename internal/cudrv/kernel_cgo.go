@@ -6,6 +6,8 @@ package cudrv
 #include <stdlib.h>
 #include "cudrv.h"
 
+#cgo noescape cudrv_buffer_id
+#cgo nocallback cudrv_buffer_id
 #cgo noescape cudrv_module_load
 #cgo nocallback cudrv_module_load
 #cgo nocallback cudrv_module_unload
@@ -79,4 +81,11 @@ func FunctionBlocks(device int, function uint64, block, shared int) (int, Result
 func LaunchKernel(device int, l *Launch, values []byte, waits []uint64) Result {
 	return Result(C.cudrv_launch_kernel(C.int(device), (*C.cudrv_launch)(unsafe.Pointer(l)),
 		(*C.uchar)(unsafe.SliceData(values)), (*C.uint64_t)(unsafe.SliceData(waits))))
+}
+
+// BufferID is a number that no other allocation of this process has or had, for the one that addr lies in.
+func BufferID(device int, addr uint64) (uint64, Result) {
+	var id C.uint64_t
+	r := Result(C.cudrv_buffer_id(C.int(device), C.uint64_t(addr), &id))
+	return uint64(id), r
 }

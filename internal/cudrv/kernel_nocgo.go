@@ -22,3 +22,6 @@ func FunctionBlocks(int, uint64, int, int) (int, Result) { return 0, NotLoaded }
 
 // LaunchKernel fails.
 func LaunchKernel(int, *Launch, []byte, []uint64) Result { return NotLoaded }
+
+// BufferID fails.
+func BufferID(int, uint64) (uint64, Result) { return 0, NotLoaded }

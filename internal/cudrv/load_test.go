@@ -78,6 +78,7 @@ func TestLoadMissingLibrary(t *testing.T) {
 		"IPCCloseMem":     IPCCloseMem(0, 4096),
 		"IPCGetEvent":     second(IPCGetEvent(0, 1)),
 		"IPCOpenEvent":    second(IPCOpenEvent(0, [64]byte{})),
+		"BufferID":        second(BufferID(0, 4096)),
 		"ModuleLoad":      third2(ModuleLoad(0, []byte{0})),
 		"ModuleUnload":    ModuleUnload(0, 0),
 		"ModuleFunction":  second(ModuleFunction(0, 0, "f")),

@@ -1,0 +1,94 @@
+package collective
+
+import "go.millstream.dev/mem"
+
+// resolved is a plan with its memory found. The views are held until enqueue has handed them to the device.
+type resolved struct {
+	copies     [][2]*mem.Buffer // target, source
+	srcs, dsts []*mem.Buffer
+	scales     []uint64 // of srcs
+	ranks      int
+}
+
+// resolve finds the memory of a plan, opening what has to be. Nothing is enqueued yet.
+func (r *reached) resolve(p plan) (e *resolved, err error) {
+	e = &resolved{ranks: len(r.words)}
+	defer func() {
+		if err != nil {
+			e.release()
+		}
+	}()
+	list := func(places []place, to *[]*mem.Buffer) error {
+		for _, q := range places {
+			b, err := r.view(q)
+			if err != nil {
+				return err
+			}
+			*to = append(*to, b)
+		}
+		return nil
+	}
+	if err = list(p.fold.srcs, &e.srcs); err != nil {
+		return e, err
+	}
+	if err = list(p.fold.dsts, &e.dsts); err != nil {
+		return e, err
+	}
+	for _, q := range p.fold.srcs {
+		e.scales = append(e.scales, r.words[q.rank].scale)
+	}
+	for _, s := range p.copies {
+		var pair []*mem.Buffer
+		if err = list([]place{s.dst, s.src}, &pair); err != nil {
+			e.copies = append(e.copies, [2]*mem.Buffer{append(pair, nil)[0], nil})
+			return e, err
+		}
+		e.copies = append(e.copies, [2]*mem.Buffer{pair[0], pair[1]})
+	}
+	return e, nil
+}
+
+func (e *resolved) release() {
+	drop := func(b *mem.Buffer) {
+		if b != nil {
+			b.Release()
+		}
+	}
+	for _, p := range e.copies {
+		drop(p[0])
+		drop(p[1])
+	}
+	for _, b := range e.srcs {
+		drop(b)
+	}
+	for _, b := range e.dsts {
+		drop(b)
+	}
+	*e = resolved{}
+}
+
+// enqueue hands the work to the device and returns the event of its end; nil: there was nothing to do.
+func (e *resolved) enqueue(dev gpu, c *DeviceCall) (last mem.Event, err error) {
+	defer e.release()
+	if len(e.srcs) > 0 {
+		f := foldCall{count: uint64(e.srcs[0].Len() / c.Kind.Size()), sources: uint32(len(e.srcs)), targets: uint32(len(e.dsts)), ranks: uint32(e.ranks)}
+		for i, b := range e.srcs {
+			f.source[i], f.scale[i] = uint64(b.Addr()), e.scales[i]
+		}
+		for i, b := range e.dsts {
+			f.target[i] = uint64(b.Addr())
+		}
+		if last, err = dev.fold(c.Kind, c.Op.code, &f, e.srcs, e.dsts); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range e.copies {
+		if p[0].Addr() == p[1].Addr() {
+			continue // in place
+		}
+		if last, err = dev.copy(p[0], p[1]); err != nil {
+			return nil, err
+		}
+	}
+	return last, nil
+}

@@ -1,0 +1,185 @@
+package collective
+
+import (
+	"context"
+
+	"go.millstream.dev/mem"
+)
+
+// stage is pinned memory that data passes through: first send, then recv.
+type stage struct {
+	buf  *mem.Buffer
+	busy mem.Event // of the last copy out of it
+	in   mem.Event // of the copy into it, under way
+}
+
+// stagePiece is how much of a large buffer goes through at once: while one piece is on its way between the ranks, the
+// next comes from the device and the last goes to it.
+var stagePiece = 8 << 20
+
+// room makes the stage n bytes large. What it was used for before is over then.
+func (s *stage) room(ctx context.Context, dev gpu, n int) error {
+	if err := waitEvent(ctx, s.busy); err != nil {
+		return err
+	}
+	s.busy = nil
+	if s.buf != nil && s.buf.Len() >= n {
+		return nil
+	}
+	s.free()
+	var err error
+	s.buf, err = dev.pinned(ctx, n)
+	return err
+}
+
+func (s *stage) free() {
+	if s.buf != nil {
+		s.buf.Release() // a copy under way holds it
+		s.buf = nil
+	}
+}
+
+// piece is a part of a staged call: stretches of send and recv, with the counts of a V form.
+type piece struct {
+	send, recv *mem.Buffer // of the device; nil where this rank has no part
+}
+
+// staged carries a call out through pinned memory: copies to the host, the same collective on host memory, copies back,
+// the last of which is the result's ready event. count is what the ranks have agreed on, in bytes.
+func (k *deviceCarrier) staged(ctx context.Context, dev gpu, c *DeviceCall, count int) error {
+	pieces := k.pieces(c, count)
+	defer func() {
+		for _, p := range pieces {
+			p.release()
+		}
+	}()
+	if len(pieces) > 0 {
+		if err := k.stages[0].begin(ctx, dev, &pieces[0]); err != nil {
+			return err
+		}
+	}
+	for i := range pieces {
+		if i+1 < len(pieces) {
+			if err := k.stages[(i+1)%2].begin(ctx, dev, &pieces[i+1]); err != nil {
+				return err
+			}
+		}
+		if err := k.pass(ctx, dev, c, &k.stages[i%2], &pieces[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pieces cuts a call, alike on all ranks: those whose result at a place depends on that place alone can be cut.
+func (k *deviceCarrier) pieces(c *DeviceCall, total int) []piece {
+	root := c.Root == k.g.rank
+	send, recv := c.Send, c.Recv
+	switch c.Code {
+	case callReduce, callGather, callGatherV:
+		if !root {
+			recv = nil
+		}
+	case callBroadcast:
+		if root {
+			recv = nil
+		} else {
+			send = nil
+		}
+	case callScatter, callScatterV:
+		if !root {
+			send = nil
+		}
+	}
+	view := func(b *mem.Buffer, at, n int) *mem.Buffer {
+		if b == nil || b.Len() == 0 {
+			return nil
+		}
+		return b.Slice(at, n)
+	}
+	whole := func(b *mem.Buffer) *mem.Buffer {
+		if b == nil {
+			return nil
+		}
+		return view(b, 0, b.Len())
+	}
+	switch c.Code {
+	case callAllReduce, callReduce, callBroadcast:
+		var list []piece
+		step := stagePiece / c.Kind.Size() * c.Kind.Size()
+		for at := 0; at < total; at += step {
+			n := min(step, total-at)
+			list = append(list, piece{view(send, at, n), view(recv, at, n)})
+		}
+		return list
+	}
+	return []piece{{whole(send), whole(recv)}}
+}
+
+func (p *piece) release() {
+	for _, b := range [...]*mem.Buffer{p.send, p.recv} {
+		if b != nil {
+			b.Release()
+		}
+	}
+	p.send, p.recv = nil, nil
+}
+
+func lenOf(b *mem.Buffer) int {
+	if b == nil {
+		return 0
+	}
+	return b.Len()
+}
+
+// recvAt is where recv begins in a stage.
+func (p *piece) recvAt() int { return (lenOf(p.send) + 255) &^ 255 }
+
+// begin enqueues the copy of a piece to the host.
+func (s *stage) begin(ctx context.Context, dev gpu, p *piece) error {
+	if err := s.room(ctx, dev, max(p.recvAt()+lenOf(p.recv), 1)); err != nil {
+		return err
+	}
+	s.in = nil
+	if p.send == nil {
+		return nil
+	}
+	to := s.buf.Slice(0, p.send.Len())
+	defer to.Release()
+	var err error
+	s.in, err = dev.copy(to, p.send)
+	return err
+}
+
+// pass does the collective of a piece on the host and enqueues the copy of its result.
+func (k *deviceCarrier) pass(ctx context.Context, dev gpu, c *DeviceCall, s *stage, p *piece) error {
+	if err := waitEvent(ctx, s.in); err != nil {
+		return err
+	}
+	s.in = nil
+	b := s.buf.Bytes()
+	host := call{code: c.Code, kind: c.Kind, op: c.Op, root: c.Root, counts: c.Counts, counts2: c.RecvCounts,
+		send: b[:lenOf(p.send)], recv: b[p.recvAt() : p.recvAt()+lenOf(p.recv)]}
+	if c.Code == callBroadcast { // one buffer, which root sends and the others receive
+		if p.recv == nil {
+			host.recv = host.send
+		} else {
+			host.send = host.recv
+		}
+	}
+	if err := k.g.collect(ctx, &host); err != nil {
+		return err
+	}
+	if p.recv == nil {
+		return nil
+	}
+	from := s.buf.Slice(p.recvAt(), p.recv.Len())
+	defer from.Release()
+	e, err := dev.copy(p.recv, from)
+	if err != nil {
+		return err
+	}
+	s.busy = e
+	c.Recv.SetReady(e) // pieces are in order: the last one's stands for all
+	return nil
+}
