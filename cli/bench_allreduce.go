@@ -37,16 +37,22 @@ Settings
   shm       memory that the processes share
   ucx       UCX, which uses shared memory of its own
   tcp       plain comms
+  nccl      device memory, two workers of a clique on one GPU, by NCCL
+  cuda      the same by Millstream's own kernels over CUDA IPC
 
 Peers
   openmpi   Open MPI, as it is and with processes that yield while they wait
             (mode in the figures); compare with the better of the two
   gloo      torch.distributed with Gloo
+  nccl      a loop in C around ncclAllReduce, in processes that share the GPU:
+            for the settings nccl and cuda, which it is measured with alone;
+            the figure "form" is forming a clique beside NCCL's own init
 
-Both peers come with scripts/setup collectives. --peers fails when one is missing.`,
+The peers come with scripts/setup collectives. --peers fails when one is missing.`,
 		Example: `  millstream bench allreduce --quick
   millstream bench allreduce --peers --svg allreduce.svg
-  millstream bench allreduce --peers=openmpi --ranks 2 --size 4KiB-4MiB*8 --json`,
+  millstream bench allreduce --peers=openmpi --ranks 2 --size 4KiB-4MiB*8 --json
+  millstream bench allreduce --peers=nccl`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -54,8 +60,8 @@ Both peers come with scripts/setup collectives. --peers fails when one is missin
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.IntVar(&o.Ranks, "ranks", 0, "number of processes (default 4)")
-	flags.StringSliceVar(&o.Settings, "setting", nil, "settings: "+strings.Join(collbench.SettingNames(), ", ")+" (default shm)")
+	flags.IntVar(&o.Ranks, "ranks", 0, "number of processes (default 4, on a GPU 2)")
+	flags.StringSliceVar(&o.Settings, "setting", nil, "settings: "+strings.Join(collbench.SettingNames(), ", "))
 	flags.StringVar(&f.sizes, "size", "", "sizes of the array (default 4KiB,64KiB,1MiB,8MiB,64MiB)")
 	flags.StringSliceVar(&f.peers, "peers", nil, "compare with these programs; without a value, with all")
 	flags.Lookup("peers").NoOptDefVal = allPeers
@@ -72,21 +78,38 @@ Both peers come with scripts/setup collectives. --peers fails when one is missin
 func (f *benchAllReduceFlags) competitors() ([]collbench.Competitor, error) {
 	var all []collbench.Competitor
 	for _, s := range f.options.Settings {
+		if f.options.OnDevice() {
+			all = append(all, collbench.OursOnDevice(s))
+			continue
+		}
 		all = append(all, collbench.Ours(s, func(ctx context.Context) *exec.Cmd { return ownCommand(ctx, "bench", benchAllReducePeerName) }))
 	}
 	peers := f.peers
 	if slices.Contains(peers, allPeers) {
-		peers = collbench.PeerNames()
+		peers = collbench.HostPeers()
+		if f.options.OnDevice() {
+			peers = []string{collbench.NCCL}
+		}
 	}
 	if len(peers) == 0 {
 		return all, nil
 	}
 	root, ok := benchpeer.Repository()
-	if !ok {
+	if !ok && !f.options.OnDevice() { // NCCL's loop may be anywhere
 		return nil, &benchpeer.MissingError{Peer: peers[0], Reason: "no sources of Millstream around the working folder or the program", Fix: "cd to the repository"}
 	}
 	for _, name := range peers {
+		if slices.Contains(collbench.PeerNames(), name) && (name == collbench.NCCL) != f.options.OnDevice() {
+			return nil, usagef("peer %s and the settings %s: NCCL is measured with the settings on device memory (%s), the others with those on the host's",
+				name, strings.Join(f.options.Settings, ", "), strings.Join(collbench.DeviceSettings(), ", "))
+		}
 		switch name {
+		case collbench.NCCL:
+			found, err := collbench.FindNCCL(root)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found)
 		case collbench.OpenMPI:
 			found, err := collbench.FindOpenMPI(root)
 			if err != nil {
@@ -114,6 +137,9 @@ func (f *benchAllReduceFlags) run(ctx context.Context, stdout, stderr io.Writer)
 		}
 		f.options.Sizes = sizes
 	}
+	if len(f.options.Settings) == 0 && len(f.peers) == 1 && f.peers[0] == collbench.NCCL {
+		f.options.Settings = collbench.DeviceSettings()
+	}
 	if err := f.options.Complete(); err != nil {
 		return usageError{err}
 	}
@@ -122,6 +148,11 @@ func (f *benchAllReduceFlags) run(ctx context.Context, stdout, stderr io.Writer)
 		return err
 	}
 	return benchReport{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+		if slices.Contains(f.options.Settings, collbench.SettingNCCL) {
+			if err := collbench.RunForm(ctx, f.options, sink, progress); err != nil {
+				return err
+			}
+		}
 		if f.svg == "" {
 			return collbench.Run(ctx, all, f.options, sink, progress)
 		}

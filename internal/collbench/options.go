@@ -2,6 +2,8 @@ package collbench
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -9,10 +11,14 @@ import (
 const (
 	OpenMPI = "openmpi"
 	Gloo    = "gloo"
+	NCCL    = "nccl"
 )
 
-// PeerNames are all peers.
-func PeerNames() []string { return []string{OpenMPI, Gloo} }
+// PeerNames are all peers; NCCL's loop works on device memory, the others on the host's.
+func PeerNames() []string { return []string{OpenMPI, Gloo, NCCL} }
+
+// HostPeers are those on the host's memory.
+func HostPeers() []string { return []string{OpenMPI, Gloo} }
 
 // Options say what to measure. Complete fills in what is not set.
 type Options struct {
@@ -26,23 +32,46 @@ type Options struct {
 	RoundTime time.Duration
 	// Quick means fewer and shorter rounds.
 	Quick bool
-	// Settings of the engine: "shm" (shared memory), "ucx", "tcp".
+	// Settings of the engine: "shm" (shared memory), "ucx", "tcp"; on device memory "nccl" and
+	// "cuda". All are of one sort.
 	Settings []string
 }
 
-// SettingNames are the ways in which the engine's ranks can be connected.
-func SettingNames() []string { return []string{"shm", "ucx", "tcp"} }
+// Settings on device memory.
+const (
+	SettingNCCL = "nccl" // by NCCL, through a clique
+	SettingCUDA = "cuda" // by Millstream's own kernels, through a clique
+)
+
+// HostSettings are the ways in which the engine's ranks can be connected, DeviceSettings those of
+// cliques on device memory.
+func HostSettings() []string   { return []string{"shm", "ucx", "tcp"} }
+func DeviceSettings() []string { return []string{SettingNCCL, SettingCUDA} }
+
+// SettingNames are all of them.
+func SettingNames() []string { return append(HostSettings(), DeviceSettings()...) }
+
+// OnDevice reports whether the settings are of device memory.
+func (o *Options) OnDevice() bool {
+	return slices.ContainsFunc(o.Settings, func(s string) bool { return slices.Contains(DeviceSettings(), s) })
+}
 
 // Complete fills in defaults, and refuses what makes no sense.
 func (o *Options) Complete() error {
+	if len(o.Settings) == 0 {
+		o.Settings = []string{"shm"}
+	}
 	if o.Ranks == 0 {
 		o.Ranks = 4
+		if o.OnDevice() {
+			o.Ranks = 2
+		}
 	}
 	if len(o.Sizes) == 0 {
 		o.Sizes = []int64{4 << 10, 64 << 10, 1 << 20, 8 << 20, 64 << 20}
-	}
-	if len(o.Settings) == 0 {
-		o.Settings = []string{"shm"}
+		if o.OnDevice() {
+			o.Sizes = []int64{8, 4 << 10, 256 << 10, 8 << 20, 64 << 20, 256 << 20}
+		}
 	}
 	if o.Rounds == 0 {
 		o.Rounds = 5
@@ -65,10 +94,11 @@ func (o *Options) Complete() error {
 		}
 	}
 	for _, s := range o.Settings {
-		switch s {
-		case "shm", "ucx", "tcp":
-		default:
-			return fmt.Errorf("unknown setting %q; there are shm, ucx and tcp", s)
+		if !slices.Contains(SettingNames(), s) {
+			return fmt.Errorf("unknown setting %q; there are %s", s, strings.Join(SettingNames(), ", "))
+		}
+		if o.OnDevice() != slices.Contains(DeviceSettings(), s) {
+			return fmt.Errorf("settings %s: those on device memory (%s) are measured apart from those on the host's", strings.Join(o.Settings, ", "), strings.Join(DeviceSettings(), ", "))
 		}
 	}
 	return nil

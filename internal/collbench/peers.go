@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/internal/benchpeer"
 )
 
-// setupCommand installs both peers.
+// setupCommand installs the peers.
 const setupCommand = "scripts/setup collectives"
 
 // FindOpenMPI returns Open MPI twice: as it is, and with processes that yield while they wait, which is what suits more
@@ -59,7 +59,22 @@ func FindGloo(root string) (Competitor, error) {
 	})}, nil
 }
 
-// arguments of both programs: the time for each size, and the sizes.
+// FindNCCL returns the loop in C around NCCL's all-reduce, in processes that share a GPU. It is MILLSTREAM_NCCL_BENCH or
+// .local/nccl/bench_allreduce of the repository.
+func FindNCCL(root string) (Competitor, error) {
+	bench := os.Getenv("MILLSTREAM_NCCL_BENCH")
+	if bench == "" {
+		bench = filepath.Join(root, ".local", "nccl", "bench_allreduce")
+	}
+	if _, err := os.Stat(bench); err != nil {
+		return Competitor{}, &benchpeer.MissingError{Peer: NCCL, Reason: "no " + bench, Fix: setupCommand}
+	}
+	return Competitor{Name: NCCL, measure: program(func(ctx context.Context, o Options) *exec.Cmd {
+		return exec.CommandContext(ctx, bench, append([]string{strconv.Itoa(o.Ranks)}, arguments(o)...)...)
+	})}, nil
+}
+
+// arguments of the programs: the time for each size, and the sizes.
 func arguments(o Options) []string {
 	args := []string{fmt.Sprintf("%g", o.RoundTime.Seconds())}
 	for _, n := range o.Sizes {

@@ -22,6 +22,7 @@ type Competitor struct {
 	Variant string
 	// Setting of the engine.
 	Setting string
+	mem     string // where the arrays are, if not in the host's memory
 	measure func(ctx context.Context, o Options) ([]line, error)
 }
 
@@ -147,8 +148,20 @@ type key struct {
 	size       int64
 }
 
-// Bars of the ratio ours/theirs of times: at most this much of a peer's time.
-var bars = map[string]float64{OpenMPI: 1 / 0.8, Gloo: 0.5}
+// bar is the ratio ours/theirs of times: at most this much of a peer's time. nil: any.
+func bar(setting, peer string, size int64) *benchfmt.Bar {
+	switch {
+	case peer == OpenMPI:
+		return &benchfmt.Bar{Value: 1 / 0.8, Ratio: true}
+	case peer == Gloo:
+		return &benchfmt.Bar{Value: 0.5, Ratio: true}
+	case setting == SettingNCCL:
+		return &benchfmt.Bar{Value: 1.05, Ratio: true}
+	case setting == SettingCUDA && size >= 8<<20:
+		return &benchfmt.Bar{Value: 0.2, Ratio: true}
+	}
+	return nil
+}
 
 // Run lets the competitors take turns and adds a figure for each setting, size and peer. A peer with variants is
 // represented by its best; the others' figures carry the variant as their mode and no bar.
@@ -190,7 +203,7 @@ func report(all []Competitor, o Options, rounds map[key]*benchfmt.Rounds, lanes 
 		}
 		for _, size := range o.Sizes {
 			own := rounds[key{i, size}]
-			f := benchfmt.Figure{Bench: "allreduce", Case: "float32-sum", Setting: ours.Setting, Lane: lanes[i], Size: size, Unit: benchfmt.UnitMicros,
+			f := benchfmt.Figure{Bench: "allreduce", Case: "float32-sum", Mem: ours.mem, Setting: ours.Setting, Lane: lanes[i], Size: size, Unit: benchfmt.UnitMicros,
 				Better: benchfmt.Lower, Ours: own.Best(), OursMedian: own.Median()}
 			peers := 0
 			for j, theirs := range all {
@@ -202,7 +215,7 @@ func report(all []Competitor, o Options, rounds map[key]*benchfmt.Rounds, lanes 
 				t := rounds[key{j, size}]
 				g.Peer, g.Mode, g.Theirs, g.TheirsMedian = theirs.Name, theirs.Variant, t.Best(), t.Median()
 				if best(all, rounds, j, size) {
-					g.Bar = &benchfmt.Bar{Value: bars[theirs.Name], Ratio: true}
+					g.Bar = bar(ours.Setting, theirs.Name, size)
 				}
 				err = errors.Join(err, sink.Add(g))
 			}

@@ -33,7 +33,7 @@ func rankStarter(ctx context.Context) *exec.Cmd {
 func TestRanks(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	o := Options{Ranks: 3, Sizes: []int64{4, 1 << 20}, Rounds: 1, RoundTime: time.Millisecond, Settings: SettingNames()}
+	o := Options{Ranks: 3, Sizes: []int64{4, 1 << 20}, Rounds: 1, RoundTime: time.Millisecond, Settings: HostSettings()}
 	if err := o.Complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestBestVariantHasTheBar(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{Ranks: -1}, {Sizes: []int64{3}}, {Settings: []string{"carrier pigeon"}}} {
+	for _, o := range []Options{{Ranks: -1}, {Sizes: []int64{3}}, {Settings: []string{"carrier pigeon"}}, {Settings: []string{"shm", SettingNCCL}}} {
 		if err := o.Complete(); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
@@ -98,6 +98,32 @@ func TestOptions(t *testing.T) {
 	quick := Options{Quick: true}
 	if err := quick.Complete(); err != nil || quick.Rounds != 2 || len(quick.Sizes) != 5 || quick.Ranks != 4 {
 		t.Errorf("%+v, %v", quick, err)
+	}
+}
+
+// TestDeviceOptions: device memory has ranks, sizes and bars of its own.
+func TestDeviceOptions(t *testing.T) {
+	o := Options{Settings: DeviceSettings()}
+	if err := o.Complete(); err != nil || o.Ranks != 2 || o.Sizes[0] != 8 || !o.OnDevice() {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for _, tc := range []struct {
+		setting, peer string
+		size          int64
+		want          float64
+	}{{SettingNCCL, NCCL, 8, 1.05}, {SettingCUDA, NCCL, 8 << 20, 0.2}, {SettingCUDA, NCCL, 1 << 20, 0}, {"shm", Gloo, 8, 0.5}} {
+		b := bar(tc.setting, tc.peer, tc.size)
+		if got := b != nil; got != (tc.want > 0) || got && b.Value != tc.want {
+			t.Errorf("%s against %s at %d: %+v, want %v", tc.setting, tc.peer, tc.size, b, tc.want)
+		}
+	}
+	t.Setenv("MILLSTREAM_NCCL_BENCH", "/nonexistent/bench")
+	if _, err := FindNCCL(""); err == nil || !strings.Contains(err.Error(), "/nonexistent/bench") {
+		t.Error(err)
+	}
+	t.Setenv("MILLSTREAM_NCCL_BENCH", "/proc/self/exe")
+	if c, err := FindNCCL(""); err != nil || c.Name != NCCL {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

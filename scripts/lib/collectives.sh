@@ -48,6 +48,18 @@ setup_openmpi() {
 	stamp_put openmpi "$stamp"
 }
 
+# setup_nccl_bench: .local/nccl/bench_allreduce, the loop in C around NCCL, which it opens where it runs.
+setup_nccl_bench() {
+	local dest=$LOCAL/nccl source=$ROOT/tests/interop/peers/bench_allreduce_nccl.c stamp
+	stamp=$(stamp_of "$(cat "$source")")
+	if stamp_ok nccl_bench "$stamp" && [ -x "$dest/bench_allreduce" ]; then
+		return 0
+	fi
+	mkdir -p "$dest"
+	quietly nccl.log "${CC:-gcc}" -O2 "$source" -o "$dest/bench_allreduce" -ldl || die "NCCL's benchmark does not compile" "read the lines above"
+	stamp_put nccl_bench "$stamp"
+}
+
 # setup_gloo: .local/torch/bin/python, an interpreter with Debian's torch, which is built for the processor alone.
 setup_gloo() {
 	local dest=$LOCAL/torch stamp lib

@@ -1,0 +1,200 @@
+package collbench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"time"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/clique"
+	"go.millstream.dev/cluster"
+	"go.millstream.dev/cuda"
+	"go.millstream.dev/mem"
+	"go.millstream.dev/nccl"
+)
+
+// On device memory the ranks are workers of a local cluster and the calls are those of a clique. They share one GPU:
+// for NCCL each has a host id of its own.
+
+// device is the GPU that all ranks use.
+const device = 0
+
+// prepareGPU makes the CUDA context of a worker, and for NCCL a host of its own of it.
+var prepareGPU = client.Func("millstream.bench.allreduce.gpu", func(_ context.Context, _ int) (int, error) {
+	err := errors.Join(os.Setenv("NCCL_HOSTID", "bench-allreduce-"+strconv.Itoa(os.Getpid())), os.Setenv("NCCL_SOCKET_IFNAME", "lo"))
+	if err != nil {
+		return 0, err
+	}
+	_, err = cuda.PrimaryContext(device)
+	return 0, err
+})
+
+// deviceRound measures all sizes on one rank: in are the time for each size in nanoseconds and the sizes, out the
+// microseconds of one call.
+var deviceRound = clique.Func("millstream.bench.allreduce.device", func(ctx context.Context, r *clique.Rank, in []int64) ([]float64, error) {
+	if len(in) == 0 {
+		return nil, errors.New("no time was given")
+	}
+	var out []float64
+	for _, size := range in[1:] {
+		us, err := measureDevice(ctx, r, int(size), time.Duration(in[0]))
+		if err != nil {
+			return nil, fmt.Errorf("%d bytes: %w", size, err)
+		}
+		out = append(out, us)
+	}
+	return out, nil
+})
+
+// localGPU is a cluster whose workers share the GPU.
+func localGPU(ctx context.Context, ranks int) (*client.Client, func(), error) {
+	k, err := cluster.Local(ctx, cluster.Options{Workers: ranks, Threads: 1, MemoryLimit: cluster.NoMemoryLimit})
+	if err != nil {
+		return nil, nil, err
+	}
+	free := func() { _ = k.Close() }
+	c, err := k.Client(ctx)
+	if err == nil {
+		closeCluster := free
+		free = func() {
+			end, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			_ = c.Close(end)
+			closeCluster()
+		}
+		err = c.WaitForWorkers(ctx, ranks)
+	}
+	if err == nil {
+		_, err = prepareGPU.Run(ctx, c, 0)
+	}
+	if err != nil {
+		free()
+		return nil, nil, err
+	}
+	return c, free, nil
+}
+
+// OursOnDevice is a clique on device memory.
+func OursOnDevice(setting string) Competitor {
+	return Competitor{Setting: setting, mem: "cuda", measure: func(ctx context.Context, o Options) ([]line, error) {
+		c, free, err := localGPU(ctx, o.Ranks)
+		if err != nil {
+			return nil, err
+		}
+		defer free()
+		backend := clique.UCX
+		if setting == SettingNCCL {
+			backend = clique.NCCL
+		}
+		q, err := clique.Form(ctx, c, clique.Options{Backend: backend})
+		if err != nil {
+			return nil, err
+		}
+		in := append([]int64{int64(o.RoundTime)}, o.Sizes...)
+		times, err := deviceRound.RunAll(ctx, q, in)
+		if err != nil {
+			return nil, err
+		}
+		by, _ := q.Devices()
+		var lines []line
+		for i, us := range times[0] {
+			lines = append(lines, line{o.Sizes[i], us, string(by)})
+		}
+		return lines, q.Dissolve(ctx)
+	}}
+}
+
+// measureDevice returns the time of one all-reduce in microseconds, as measure does. Calls are put on the stream one
+// behind the other, and only the last is waited for: so does the loop in C.
+func measureDevice(ctx context.Context, r *clique.Rank, size int, d time.Duration) (float64, error) {
+	res := cuda.NewDeviceResource(device)
+	send, err := res.Alloc(ctx, size)
+	if err != nil {
+		return 0, err
+	}
+	defer send.Release()
+	recv, err := res.Alloc(ctx, size)
+	if err != nil {
+		return 0, err
+	}
+	defer recv.Release()
+	host := make([]byte, size)
+	for i := 0; i < size; i += 4 {
+		binary.NativeEndian.PutUint32(host[i:], math.Float32bits(float32(r.Rank()+1)))
+	}
+	if err := cuda.CopyFromHost(ctx, send, host); err != nil {
+		return 0, err
+	}
+	calls := func(k int) (time.Duration, error) {
+		if err := clique.Barrier(ctx, r); err != nil {
+			return 0, err
+		}
+		begin := time.Now()
+		for range k {
+			if err := r.AllReduce(ctx, send, recv, clique.Float32, clique.Sum); err != nil {
+				return 0, err
+			}
+		}
+		err := recv.WaitReady(ctx)
+		return time.Since(begin), err
+	}
+	if _, err := calls(2); err != nil {
+		return 0, err
+	}
+	warm, err := calls(5)
+	if err != nil {
+		return 0, err
+	}
+	count := []int64{max(int64(5*float64(d)/float64(warm+1)), 3)}
+	if err := clique.Broadcast(ctx, r, count, 0); err != nil {
+		return 0, err
+	}
+	took, err := calls(int(count[0]))
+	if err != nil {
+		return 0, err
+	}
+	if err := checkSum(ctx, recv, host, float32(r.Size()*(r.Size()+1)/2)); err != nil {
+		return 0, err
+	}
+	return float64(took.Nanoseconds()) / 1e3 / float64(count[0]), nil
+}
+
+// checkSum looks at three elements of the result; host has room for it.
+func checkSum(ctx context.Context, b *mem.Buffer, host []byte, want float32) error {
+	if err := cuda.CopyToHost(ctx, host, b); err != nil {
+		return err
+	}
+	n := len(host) / 4
+	for _, i := range []int{0, n / 2, n - 1} {
+		if got := math.Float32frombits(binary.NativeEndian.Uint32(host[4*i:])); got != want {
+			return fmt.Errorf("element %d is %v, want %v", i, got, want)
+		}
+	}
+	return nil
+}
+
+// initAlone is NCCL's own init on a rank, in microseconds: what forming a clique cannot be faster than.
+var initAlone = clique.Func("millstream.bench.allreduce.init", func(ctx context.Context, r *clique.Rank, _ int) (float64, error) {
+	var id nccl.UniqueID
+	if r.Rank() == 0 {
+		var err error
+		if id, err = nccl.NewUniqueID(); err != nil {
+			return 0, err
+		}
+	}
+	if err := clique.Broadcast(ctx, r, id[:], 0); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	c, err := nccl.Init(ctx, nccl.Config{Device: device}, id, r.Rank(), r.Size())
+	if err != nil {
+		return 0, err
+	}
+	took := time.Since(begin)
+	return float64(took.Nanoseconds()) / 1e3, c.Close(ctx)
+})
