@@ -104,6 +104,11 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 	if spec.UCX, _, err = f.configureUCX(); err != nil {
 		return nil, err
 	}
+	flags, err := f.ucx.overrides()
+	if err != nil {
+		return nil, err
+	}
+	spec.PoolSize = flags.RMM.PoolSize // what the environment says the process reads itself
 	if spec.Scheduler, err = f.scheduler(address); err != nil {
 		return nil, err
 	}

@@ -93,13 +93,13 @@ func poolSource(s *config.Settings) string {
 }
 
 // configuredDevice is the GPU of a worker that was not planned with one: that of the pool which
-// the configuration asks for, nil without one.
-func configuredDevice(m gpuMachine, log *slog.Logger) (*DeviceSpec, error) {
+// its options or the configuration ask for, nil without one.
+func configuredDevice(size int64, m gpuMachine, log *slog.Logger) (*DeviceSpec, error) {
 	c, err := config.Default()
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.Settings(config.Overrides{})
+	s, err := c.Settings(config.Overrides{RMM: config.RMM{PoolSize: size}, From: "--rmm-pool-size"})
 	if err != nil || s.RMM.PoolSize == 0 {
 		return nil, err
 	}

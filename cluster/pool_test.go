@@ -95,17 +95,21 @@ func TestPlannedSchedulerPool(t *testing.T) {
 func TestConfiguredDevice(t *testing.T) {
 	restore := setConfig(t, "distributed-ucxx.rmm.pool-size", "20MiB")
 	defer restore()
-	d, err := configuredDevice(fakeMachine(devmemtest.New(100<<20)), discard)
+	d, err := configuredDevice(0, fakeMachine(devmemtest.New(100<<20)), discard)
 	if err != nil || d == nil || d.PoolSize != 20<<20 {
 		t.Errorf("%+v, %v", d, err)
 	}
 	var log bytes.Buffer
-	d, err = configuredDevice(fakeMachine(noGPU()), slog.New(slog.NewTextHandler(&log, nil)))
+	d, err = configuredDevice(0, fakeMachine(noGPU()), slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil || d != nil || !strings.Contains(log.String(), "is ignored: there is no GPU here") {
 		t.Errorf("%+v, %v, %q", d, err, log.String())
 	}
+	d, err = configuredDevice(30<<20, fakeMachine(devmemtest.New(100<<20)), discard)
+	if err != nil || d == nil || d.PoolSize != 30<<20 {
+		t.Errorf("an option wins: %+v, %v", d, err)
+	}
 	restore()
-	if d, err := configuredDevice(fakeMachine(devmemtest.New(100<<20)), discard); err != nil || d != nil {
+	if d, err := configuredDevice(0, fakeMachine(devmemtest.New(100<<20)), discard); err != nil || d != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

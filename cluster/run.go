@@ -148,7 +148,7 @@ func (s *WorkerSpec) prepare(ctx context.Context, log *slog.Logger) (*gpu, error
 	spec := s.Device
 	if spec == nil {
 		var err error
-		if spec, err = configuredDevice(thisGPUMachine, log); err != nil {
+		if spec, err = configuredDevice(s.PoolSize, thisGPUMachine, log); err != nil {
 			return nil, err
 		}
 	}

@@ -51,6 +51,9 @@ type WorkerSpec struct {
 	CPUs string `json:"cpus,omitempty"`
 	// Device is its GPU, and what is set up on it before the worker starts; nil is none.
 	Device *DeviceSpec `json:"device,omitempty"`
+	// PoolSize is that of a pool of GPU memory in a worker without a Device, in bytes (default:
+	// rmm.pool-size of the configuration); where there is no GPU the log says that it is ignored.
+	PoolSize int64 `json:"pool_size,omitempty"`
 	// WarmUp are names of registered functions without parameters that it calls before it
 	// joins the cluster.
 	WarmUp []string `json:"warm_up,omitempty"`
