@@ -14,6 +14,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/staging/stagetest"
 	"go.millstream.dev/wire"
 )
 
@@ -31,7 +32,7 @@ func (c *conn) waiting() (n int) {
 // wrong does not hurt the comm.
 func TestStrangersAreNoLines(t *testing.T) {
 	leak.Check(t, leak.Wait(30*time.Second))
-	d := fakeDevice(t)
+	d := stagetest.Install(t)
 	l, err := Backend{}.Listen(t.Context(), "127.0.0.1:0", comm.ListenConfig{Device: d.Memory()})
 	if err != nil {
 		t.Fatal(err)
@@ -90,11 +91,11 @@ func TestStrangersAreNoLines(t *testing.T) {
 		t.Errorf("the comm has %d lines", len(b.lines.get()))
 	}
 	a.lines.set([]*conn{one, two})
-	data := randomBytes(spreadFrom)
-	m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), onDevice(t, d, data)}}
+	data := stagetest.Random(spreadFrom)
+	m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), d.Frame(t, data)}}
 	got := exchange(t, a, b, m)
 	m.Release()
-	if !bytes.Equal(contents(t, got.Frames[1]), data) {
+	if !bytes.Equal(stagetest.Contents(t, got.Frames[1]), data) {
 		t.Error("others arrived")
 	}
 	got.Release()
@@ -153,7 +154,7 @@ func TestHostileFlags(t *testing.T) {
 		{"spread, not of a GPU", flagSpread | 10},
 		{"longer than a message may be", flagCUDA | 1<<61},
 	} {
-		d := fakeDevice(t)
+		d := stagetest.Install(t)
 		a, b := stagedPair(t, "tcp", comm.DialConfig{}, comm.ListenConfig{Device: d.Memory()})
 		var p []byte
 		for _, w := range []uint64{24 + 14, 2, 4, tc.word} {

@@ -3,12 +3,9 @@ package tcp
 import (
 	"bytes"
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,35 +17,6 @@ import (
 	"go.millstream.dev/secure"
 	"go.millstream.dev/wire"
 )
-
-// fakes numbers the devices of tests: real GPUs have lower ordinals.
-var fakes atomic.Int32
-
-// fakeDevice is a device that the comms of this process stage for. All its memory must have come back in the end.
-func fakeDevice(t *testing.T) *stagetest.Device {
-	t.Helper()
-	d := stagetest.NewDevice(1000 + int(fakes.Add(1)))
-	e, err := d.Engine(staging.Unit, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	undo := staging.Use(d.Ordinal(), e)
-	t.Cleanup(func() {
-		undo()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			d.Drain()
-			e.Trim()
-			if d.Live() == 0 {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Errorf("%d bytes of a device and of pinned memory are still allocated", d.Live())
-				return
-			}
-		}
-	})
-	return d
-}
 
 // stagedPair connects two comms. TLS makes certificates.
 func stagedPair(t *testing.T, scheme string, dial comm.DialConfig, listen comm.ListenConfig) (a, b *conn) {
@@ -95,25 +63,6 @@ func stagedPair(t *testing.T, scheme string, dial comm.DialConfig, listen comm.L
 	return a, b
 }
 
-func randomBytes(n int) []byte {
-	b := make([]byte, n)
-	var seed [32]byte
-	_, _ = crand.Read(seed[:])
-	_, _ = rand.NewChaCha8(seed).Read(b)
-	return b
-}
-
-// onDevice is a frame of a device's memory with the data.
-func onDevice(t *testing.T, d *stagetest.Device, data []byte) wire.Frame {
-	t.Helper()
-	b, err := d.Memory().Alloc(context.Background(), len(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stagetest.Fill(b, data)
-	return wire.BufferFrame(b)
-}
-
 func exchange(t *testing.T, from, to comm.Comm, m *wire.Message) *wire.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -127,17 +76,6 @@ func exchange(t *testing.T, from, to comm.Comm, m *wire.Message) *wire.Message {
 	return got
 }
 
-func contents(t *testing.T, f wire.Frame) []byte {
-	t.Helper()
-	if !f.OnDevice() {
-		return f.Bytes()
-	}
-	if err := f.Buffer().WaitReady(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	return stagetest.Bytes(f.Buffer())
-}
-
 var stagedSizes = []int{0, 1, 100, 20_000, 64<<10 + 1, staging.Unit - 1, staging.Unit, spreadFrom - 1, spreadFrom, 2*spreadFrom + 13, 9*staging.Unit + 1}
 
 // TestStagedFrames sends frames on GPUs among others, both ways, over one connection and over several.
@@ -146,7 +84,7 @@ func TestStagedFrames(t *testing.T) {
 		for _, lines := range []int{1, 4} {
 			t.Run(fmt.Sprint(scheme, " ", lines), func(t *testing.T) {
 				leak.Check(t, leak.Wait(30*time.Second))
-				da, db := fakeDevice(t), fakeDevice(t)
+				da, db := stagetest.Install(t), stagetest.Install(t)
 				a, b := stagedPair(t, scheme,
 					comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: lines}}, comm.ListenConfig{Device: db.Memory()})
 				if len(a.lines.get()) != lines-1 || len(b.lines.get()) != lines-1 || !a.Info().CUDA || !b.Info().CUDA {
@@ -156,9 +94,9 @@ func TestStagedFrames(t *testing.T) {
 					if scheme == "tls" && i%3 != 2 {
 						continue // the same code above the cipher
 					}
-					data, host := randomBytes(n), randomBytes(n/3+1)
+					data, host := stagetest.Random(n), stagetest.Random(n/3+1)
 					m := &wire.Message{Frames: []wire.Frame{
-						wire.HeapFrame([]byte("body")), onDevice(t, da, data), wire.HeapFrame(host), onDevice(t, da, data[:n/2]), wire.HeapFrame(host).WithCUDA(),
+						wire.HeapFrame([]byte("body")), da.Frame(t, data), wire.HeapFrame(host), da.Frame(t, data[:n/2]), wire.HeapFrame(host).WithCUDA(),
 					}}
 					there := exchange(t, a, b, m)
 					m.Release()
@@ -169,7 +107,7 @@ func TestStagedFrames(t *testing.T) {
 						if f.OnDevice() != (i%2 == 1 || i == 4) {
 							t.Errorf("%d bytes: frame %d on a device: %v", n, i, f.OnDevice())
 						}
-						if !bytes.Equal(contents(t, f), want) {
+						if !bytes.Equal(stagetest.Contents(t, f), want) {
 							t.Errorf("%d bytes: frame %d came as others", n, i)
 						}
 					}
@@ -192,7 +130,7 @@ func (fullDevice) Alloc(context.Context, int) (*mem.Buffer, error) { return nil,
 
 // TestStagedToHost: where the receiver has no GPU, a full one, or does not know of staging, the bytes arrive in host memory.
 func TestStagedToHost(t *testing.T) {
-	d := fakeDevice(t)
+	d := stagetest.Install(t)
 	for _, tc := range []struct {
 		about  string
 		listen comm.ListenConfig
@@ -209,8 +147,8 @@ func TestStagedToHost(t *testing.T) {
 				t.Errorf("%d further lines", n)
 			}
 			for _, n := range stagedSizes {
-				data := randomBytes(n)
-				m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), onDevice(t, d, data), wire.HeapFrame([]byte("end"))}}
+				data := stagetest.Random(n)
+				m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), d.Frame(t, data), wire.HeapFrame([]byte("end"))}}
 				got := exchange(t, a, b, m)
 				m.Release()
 				if f := got.Frames[1]; f.OnDevice() || f.CUDA() != tc.flag || !bytes.Equal(f.Bytes(), data) {
@@ -227,9 +165,9 @@ func TestStagedToHost(t *testing.T) {
 
 // TestStagedOff refuses, before anything is sent.
 func TestStagedOff(t *testing.T) {
-	d := fakeDevice(t)
+	d := stagetest.Install(t)
 	a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: comm.StagedConfig{Mode: comm.StagedOff}}, comm.ListenConfig{Device: d.Memory()})
-	m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), onDevice(t, d, randomBytes(10))}}
+	m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), d.Frame(t, stagetest.Random(10))}}
 	defer m.Release()
 	if err := a.Write(t.Context(), m); err == nil || !strings.Contains(err.Error(), "millstream.comm.staged") {
 		t.Errorf("sent, %v", err)
@@ -239,7 +177,7 @@ func TestStagedOff(t *testing.T) {
 }
 
 // TestStagedEnds: the end of the peer, of the context or of the device in the middle of a frame ends the comm on both
-// sides, and all memory comes back (fakeDevice looks).
+// sides, and all memory comes back (stagetest looks).
 func TestStagedEnds(t *testing.T) {
 	gone := errors.New("the device is gone")
 	for _, tc := range []struct {
@@ -261,12 +199,12 @@ func TestStagedEnds(t *testing.T) {
 	} {
 		t.Run(tc.about, func(t *testing.T) {
 			leak.Check(t, leak.Wait(30*time.Second))
-			da, db := fakeDevice(t), fakeDevice(t)
+			da, db := stagetest.Install(t), stagetest.Install(t)
 			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: 2}}, comm.ListenConfig{Device: db.Memory()})
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			data := randomBytes(32 << 20) // more than the sockets of two lines hold
-			m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), onDevice(t, da, data)}}
+			data := stagetest.Random(32 << 20) // more than the sockets of two lines hold
+			m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), da.Frame(t, data)}}
 			if tc.want == gone {
 				tc.do(a, b, da, db, cancel)
 			}

@@ -60,9 +60,13 @@ func (c *conn) Write(ctx context.Context, m *wire.Message) error {
 		}
 		err = fmt.Errorf("the context of a write ended in the middle of a message: %w", err)
 	}
-	err = c.ended(err, true)
+	ended := c.ended(err, true)
 	c.wguard.disarm()
-	return err
+	if st != nil && !errors.Is(ended, err) {
+		// A device that failed here has ended the lines, and the peer's leaving was noticed first.
+		return fmt.Errorf("%w: %w", ended, err)
+	}
+	return ended
 }
 
 // send writes a message and returns how many bytes of it went out.

@@ -60,6 +60,7 @@ func (b *Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (co
 		local = b.address(a)
 	}
 	c := newConn(e, s, m, local, peer, cfg.Limits, cfg.Device)
+	c.staged, c.sockets = cfg.Staged, true
 	if err := c.handshake(ctx, cfg.Compression, cfg.Cookie, nil, true); err != nil {
 		c.Abort()
 		return nil, err

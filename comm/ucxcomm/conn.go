@@ -37,6 +37,11 @@ type conn struct {
 	limits      comm.Limits
 	device      mem.Resource
 
+	// Of frames on GPUs, see staged.go; set before the handshake.
+	staged  comm.StagedConfig
+	sockets bool      // the backend may use sockets for them
+	door    *lineDoor // of the listening side
+
 	// Set by the handshake, before anybody else sees the conn.
 	info       comm.Info
 	handshaken bool
@@ -76,6 +81,7 @@ func (c *conn) watch() {
 func (c *conn) watchLane(l *laneLink) {
 	<-l.ep.Done()
 	c.end(orClosed(l.ep.Err()))
+	l.lines.end()
 }
 
 // end marks the comm as over, for the first reason that is told.
@@ -228,6 +234,7 @@ func (c *conn) free(ctx context.Context) {
 	defer c.abort() // gives the context's memory back
 	if c.lane != nil {
 		_ = c.lane.ep.CloseContext(ctx)
+		c.lane.lines.end()
 		c.lane.t.finish(ctx)
 		_ = c.meeting.CloseContext(ctx)
 	} else {

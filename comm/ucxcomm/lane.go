@@ -32,6 +32,7 @@ type laneLink struct {
 	window uint64 // the peer's
 
 	host, device mem.Resource // nil: Go's heap
+	lines        *stagedLines // for frames on GPUs; nil: UCX moves them. Set before anybody else has the comm
 
 	mu    sync.Mutex
 	sent  uint64        // cost of what was written
@@ -99,6 +100,9 @@ func (l *laneLink) write(ctx context.Context, m *wire.Message) error {
 	if err := l.room(ctx, messageCost(m)); err != nil {
 		return err
 	}
+	if l.lines != nil && onDevice(m) && len(m.Frames) <= laneFrames-3 {
+		return l.writeStaged(ctx, m)
+	}
 	if len(m.Frames) <= laneFrames && m.Frames[0].Len() > 0 {
 		var few [8]ucx.View
 		views := few[:0]
@@ -159,7 +163,7 @@ func (l *laneLink) read(ctx context.Context, b bounds) (*wire.Message, error) {
 
 // piece receives what was sent as one, and tells whether the message goes on.
 func (l *laneLink) piece(ctx context.Context, b bounds) (m *wire.Message, more bool, err error) {
-	frames, err := l.ep.RecvFrames(ctx, ucx.Allocators{Host: l.host, Device: l.device, MaxFrames: min(b.frames+2, laneFrames), MaxBytes: b.bytes + 1})
+	frames, err := l.ep.RecvFrames(ctx, ucx.Allocators{Host: l.host, Device: l.device, MaxFrames: min(b.frames+3, laneFrames), MaxBytes: b.bytes + 1 + int64(l.tableRoom(b))})
 	switch {
 	case err == nil:
 	case ctx.Err() != nil && l.ep.Err() == nil:
@@ -174,6 +178,11 @@ func (l *laneLink) piece(ctx context.Context, b bounds) (m *wire.Message, more b
 			return message(frames), false, nil
 		}
 		err = b.framesError(uint64(len(frames)))
+	case len(frames) > 2 && frames[1].Len() == 1 && frames[1].Bytes()[0] == stagedMark:
+		if m, err = l.readStaged(ctx, frames, b); err != nil {
+			abortEndpoint(l.ep)
+		}
+		return m, false, err
 	case len(frames) > 2 && frames[1].Len() == 1 && len(frames)-2 <= b.frames:
 		more = frames[1].Bytes()[0] == 1
 		frames[:2].Release()

@@ -19,6 +19,7 @@ type listener struct {
 	gate     *comm.Gate
 	listen   string
 	contact  string
+	door     *lineDoor
 	cancel   context.CancelFunc
 	finished chan struct{} // closed when no request is taken any more
 	once     sync.Once
@@ -35,6 +36,7 @@ func newListener(b *Backend, e *engine, s Settings, sock *ucx.SockListener, host
 	}
 	l.listen = comm.UnparseAddress(b.scheme, comm.UnparseHostPort(host, port))
 	l.contact = comm.UnparseAddress(b.scheme, comm.UnparseHostPort(announced, port))
+	l.door = &lineDoor{host: host}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	go l.serve(ctx)
@@ -67,6 +69,7 @@ func (l *listener) admit(ctx context.Context, r *ucx.ConnRequest) (comm.Comm, er
 		local = l.b.address(a)
 	}
 	c := newConn(l.engine.retain(), l.settings, m, local, peer, l.cfg.Limits, l.cfg.Device)
+	c.staged, c.sockets, c.door = l.cfg.Staged, true, l.door
 	if err := c.handshake(ctx, l.cfg.Compression, nil, l.cfg.Cookies, false); err != nil {
 		c.Abort()
 		return nil, err
@@ -86,6 +89,7 @@ func (l *listener) Close() error {
 		err = l.sock.Close()
 		l.gate.Close() // ends a serve that waits for a place
 		<-l.finished
+		l.door.close()
 		l.engine.release()
 	})
 	return err

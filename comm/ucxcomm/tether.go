@@ -1,6 +1,7 @@
 package ucxcomm
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -21,12 +22,14 @@ import (
 //	'E' the lifeline's end
 //	'F' u8 1 if this side's end of the lane is made
 //	'C' u64 bytes taken since the beginning, as messageCost counts
+//	'L' u8 1 if there are to be lines, of the listening side with u16 port and 16 bytes token
 const (
 	tetherReady  = 'U'
 	tetherData   = 'D'
 	tetherEnd    = 'E'
 	tetherFinal  = 'F'
 	tetherCredit = 'C'
+	tetherLines  = 'L'
 
 	// tetherChunk fits the slots of package ucx: nothing is pinned or allocated.
 	tetherChunk = 1000
@@ -42,6 +45,7 @@ type tether struct {
 
 	ready  chan readiness // capacity 1
 	final  chan bool      // capacity 1
+	lines  chan lineWord  // capacity 1
 	credit func(taken uint64)
 
 	parted sync.Once
@@ -49,6 +53,16 @@ type tether struct {
 	pumped chan struct{} // closed when nothing more is received
 	fed    chan struct{} // closed when nothing more is sent for the lifeline
 }
+
+// lineWord is what each side says about lines for frames on GPUs.
+type lineWord struct {
+	ok    bool
+	port  uint16
+	token []byte // 16 bytes
+}
+
+// lineWordSize is the length of the listening side's word.
+const lineWordSize = 1 + 2 + 16
 
 // readiness is what the other side says first.
 type readiness struct {
@@ -58,7 +72,7 @@ type readiness struct {
 
 func newTether(ep *meeting, credit func(uint64)) *tether {
 	t := &tether{
-		ep: ep, ready: make(chan readiness, 1), final: make(chan bool, 1), credit: credit,
+		ep: ep, ready: make(chan readiness, 1), final: make(chan bool, 1), lines: make(chan lineWord, 1), credit: credit,
 		ended: make(chan struct{}), pumped: make(chan struct{}), fed: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
@@ -110,6 +124,14 @@ func (t *tether) sendFinal(ctx context.Context, ok bool) error {
 	return t.send(ctx, tetherFinal, flag(ok))
 }
 
+func (t *tether) sendLines(ctx context.Context, w lineWord) error {
+	b := []byte{flag(w.ok)}
+	if w.token != nil {
+		b = append(binary.LittleEndian.AppendUint16(b, w.port), w.token...)
+	}
+	return t.send(ctx, tetherLines, b...)
+}
+
 // sendCredit does not wait: it is called by readers, and lost only with the comm.
 func (t *tether) sendCredit(taken uint64) {
 	t.ep.StartSend(ucx.Bytes(binary.LittleEndian.AppendUint64([]byte{tetherCredit}, taken)), ucx.ForceTag(t.ep.sideSend))
@@ -158,6 +180,20 @@ func (t *tether) take(b []byte) error {
 		}
 		select {
 		case t.final <- p[0] == 1:
+		default:
+			return errTether
+		}
+	case tetherLines:
+		w := lineWord{ok: len(p) > 0 && p[0] == 1}
+		switch len(p) {
+		case 1:
+		case lineWordSize:
+			w.port, w.token = binary.LittleEndian.Uint16(p[1:]), bytes.Clone(p[3:])
+		default:
+			return errTether
+		}
+		select {
+		case t.lines <- w:
 		default:
 			return errTether
 		}

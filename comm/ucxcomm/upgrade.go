@@ -21,6 +21,9 @@ func (c *conn) handshake(ctx context.Context, compression string, cookie []byte,
 	if !c.settings.NoLanes {
 		features = []string{laneFeature}
 	}
+	if c.canStage() {
+		features = append(features, stagedFeature)
+	}
 	hello, err := comm.NewHello(compression, same, cookie, features...)
 	if err != nil {
 		return comm.Permanent(err)
@@ -36,6 +39,7 @@ func (c *conn) handshake(ctx context.Context, compression string, cookie []byte,
 		return comm.Permanent(fmt.Errorf("ucxcomm: %s showed no valid cookie", c.peer))
 	}
 	info.SameHost = same
+	info.CUDA = true
 	c.info, c.handshaken = info, true
 	if info.Millstream == nil || !slices.Contains(info.Millstream.Features, laneFeature) {
 		return nil
@@ -65,8 +69,11 @@ func (c *conn) upgrade(ctx context.Context, dialer bool) error {
 		return err
 	}
 	c.lane, c.link = l, l
+	if slices.Contains(c.info.Millstream.Features, stagedFeature) {
+		err = c.stage(ctx, dialer)
+	}
 	go c.watchLane(l)
-	return nil
+	return err
 }
 
 // agree leaves the lane's endpoint in l if there is to be one.

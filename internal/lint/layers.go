@@ -33,6 +33,7 @@ var layers = [][]string{
 	{"internal/collective"}, // the engine of cliques, over comm and ucx
 	{"comm/tcp", "comm/inproc", "comm/ucxcomm", "comm/sim"},
 	{"comm"},
+	{"internal/staging/stagetest"}, // a device for tests of comms
 	{"secure"},
 	{"wire"},
 	{"internal/pyproc"},

@@ -1,0 +1,267 @@
+package staging
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// magic begins every connection to a door, with the version of what follows: a token, the line's number and how many
+// lines there are (a byte each), which is answered with one byte.
+const magic = "MSlines1"
+
+const (
+	tokenSize = 16
+	joinSize  = len(magic) + tokenSize + 2
+	// MaxLines bounds the lines of a comm.
+	MaxLines = 16
+	// joinTime bounds what a stranger may take to say what it wants, and how many may be about to.
+	joinTime    = 5 * time.Second
+	joinPending = 64
+)
+
+// Door is a TCP listener at which the lines of comms arrive that have no connection of bytes themselves (ucxx://). Who
+// comes shows a token that the comm has carried; others are turned away.
+type Door struct {
+	ln      *net.TCPListener
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool                       // guarded by mu
+	offers  map[[tokenSize]byte]*Offer // guarded by mu
+	pending map[net.Conn]struct{}      // being asked what they want; guarded by mu
+}
+
+// Offer is a comm that waits for its lines.
+type Offer struct {
+	door  *Door
+	token [tokenSize]byte
+	done  chan struct{} // closed when all lines are there
+
+	// Guarded by the door's lock; of the caller of Take after that.
+	list []net.Conn
+	have int
+}
+
+// OpenDoor listens on a host, at any free port.
+func OpenDoor(ctx context.Context, host string) (*Door, error) {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return nil, fmt.Errorf("staging: listen for lines: %w", err)
+	}
+	d := &Door{ln: ln.(*net.TCPListener), offers: map[[tokenSize]byte]*Offer{}, pending: map[net.Conn]struct{}{}}
+	d.running.Go(d.serve)
+	return d, nil
+}
+
+// Port is where it listens.
+func (d *Door) Port() int { return d.ln.Addr().(*net.TCPAddr).Port }
+
+// Close stops listening and turns away who is at the door. Lines that were taken live on. It is idempotent.
+func (d *Door) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	var list []net.Conn
+	for c := range d.pending {
+		list = append(list, c)
+	}
+	for _, o := range d.offers {
+		list = append(list, o.list...)
+	}
+	clear(d.offers)
+	d.mu.Unlock()
+	err := d.ln.Close()
+	closeAll(list)
+	d.running.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	return err
+}
+
+func closeAll(list []net.Conn) {
+	for _, c := range list {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+}
+
+func (d *Door) serve() {
+	places := make(chan struct{}, joinPending)
+	for {
+		c, err := d.ln.AcceptTCP()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(5 * time.Millisecond) // out of descriptors, mostly
+			continue
+		}
+		select {
+		case places <- struct{}{}:
+		default:
+			_ = c.Close()
+			continue
+		}
+		d.running.Go(func() {
+			defer func() { <-places }()
+			if d.admit(c) != nil {
+				_ = c.Close()
+			}
+		})
+	}
+}
+
+// admit reads what a connection wants and brings it to its offer.
+func (d *Door) admit(c net.Conn) error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return net.ErrClosed
+	}
+	d.pending[c] = struct{}{}
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		delete(d.pending, c)
+		d.mu.Unlock()
+	}()
+	if err := c.SetDeadline(time.Now().Add(joinTime)); err != nil {
+		return err
+	}
+	var b [joinSize]byte
+	if _, err := io.ReadFull(c, b[:]); err != nil {
+		return err
+	}
+	token, number, total, err := parseJoin(b[:])
+	if err != nil {
+		return err
+	}
+	o, err := d.reserve(c, token, number, total)
+	if err != nil {
+		return err
+	}
+	// The answer goes out before anybody else has the connection, so that it is the first on it.
+	if _, err = c.Write([]byte{1}); err == nil {
+		err = c.SetDeadline(time.Time{})
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		o.list[number] = nil
+		return err
+	}
+	if o.have++; o.have == total {
+		delete(d.offers, token)
+		close(o.done)
+	}
+	return nil
+}
+
+// reserve gives a connection its place among the lines of an offer.
+func (d *Door) reserve(c net.Conn, token [tokenSize]byte, number, total int) (*Offer, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o := d.offers[token]
+	if o == nil || o.list != nil && (len(o.list) != total || o.list[number] != nil) {
+		return nil, errors.New("staging: nobody waits for this line")
+	}
+	if o.list == nil {
+		o.list = make([]net.Conn, total)
+	}
+	o.list[number] = c
+	return o, nil
+}
+
+// parseJoin reads what a connection says first.
+func parseJoin(b []byte) (token [tokenSize]byte, number, total int, err error) {
+	if len(b) != joinSize || string(b[:len(magic)]) != magic {
+		return token, 0, 0, errors.New("staging: a connection that is no line of a comm")
+	}
+	copy(token[:], b[len(magic):])
+	number, total = int(b[joinSize-2]), int(b[joinSize-1])
+	if number >= total || total > MaxLines {
+		return token, 0, 0, fmt.Errorf("staging: a connection wants to be line %d of %d", number, total)
+	}
+	return token, number, total, nil
+}
+
+// Offer makes a token for the lines of one comm.
+func (d *Door) Offer() *Offer {
+	o := &Offer{door: d, done: make(chan struct{})}
+	_, _ = rand.Read(o.token[:])
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.offers[o.token] = o
+	}
+	return o
+}
+
+// Token is what the other end shows.
+func (o *Offer) Token() []byte { return o.token[:] }
+
+// Take returns the lines, which the other end has told are there, and ends the offer.
+func (o *Offer) Take(ctx context.Context) ([]net.Conn, error) {
+	select {
+	case <-o.done:
+		return o.list, nil
+	case <-ctx.Done():
+		o.Withdraw()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Withdraw ends the offer and the lines that have come.
+func (o *Offer) Withdraw() {
+	o.door.mu.Lock()
+	delete(o.door.offers, o.token)
+	list := o.list
+	o.door.mu.Unlock()
+	closeAll(list)
+}
+
+// Join dials the lines of a comm at the other end's door.
+func Join(ctx context.Context, address string, token []byte, total int) ([]net.Conn, error) {
+	if len(token) != tokenSize || total < 1 || total > MaxLines {
+		return nil, fmt.Errorf("staging: %d lines, a token of %d bytes", total, len(token))
+	}
+	list, errs := make([]net.Conn, total), make([]error, total)
+	var dialled sync.WaitGroup
+	for i := range list {
+		dialled.Go(func() { list[i], errs[i] = joinOne(ctx, address, token, i, total) })
+	}
+	dialled.Wait()
+	if err := errors.Join(errs...); err != nil {
+		closeAll(list)
+		return nil, err
+	}
+	return list, nil
+}
+
+func joinOne(ctx context.Context, address string, token []byte, number, total int) (net.Conn, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	b := append(append([]byte(magic), token...), byte(number), byte(total))
+	_, err = c.Write(b)
+	if err == nil {
+		_, err = io.ReadFull(c, b[:1])
+	}
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
