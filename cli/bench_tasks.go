@@ -37,6 +37,10 @@ Cases
 Every round is checked: each task has a key of its own and ran once, in a worker's
 process; the scheduler's /metrics count as many; both sides' results are equal.
 
+device-fetch needs a GPU, which its two workers share. It is held against package
+ucx alone (64 MiB x 32 in flight, 1 GiB) and, with --peers, against UCXX's asyncio
+interface (one of 64 MiB).
+
 Peers
   dask         distributed; its packages come with scripts/setup peers
 
@@ -44,7 +48,8 @@ Peers
 A full run with Dask takes an hour, nearly all of it Dask's; --quick a few minutes.`,
 		Example: `  millstream bench tasks --quick --peers
   millstream bench tasks --case map-noop,tree --peers --json
-  millstream bench tasks --case scheduler-only --profile /tmp`,
+  millstream bench tasks --case scheduler-only --profile /tmp
+  millstream bench tasks --case device-fetch --peers`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -65,6 +70,8 @@ A full run with Dask takes an hour, nearly all of it Dask's; --quick a few minut
 	flags.StringVar(&f.shuffle, "shuffle-size", "", "bytes of the shuffle (default 2GiB, quick 128MiB)")
 	flags.IntVar(&o.ShuffleWorkers, "shuffle-workers", 0, "worker processes of the shuffle (default 4)")
 	flags.IntVar(&o.ShuffleParts, "shuffle-parts", 0, "partitions of the shuffle (default 32, quick 16)")
+	flags.IntVar(&o.DeviceFetches, "fetches", 0, "repetitions of device-fetch per round (default 20, quick 5)")
+	flags.IntVar(&o.Device, "device", 0, "GPU of device-fetch")
 	flags.Uint64Var(&o.Seed, "seed", 0, "of the random graph and rows (default 1)")
 	flags.StringVar(&o.Profile, "profile", "", "folder for CPU profiles of our processes")
 	flags.BoolVar(&o.Quick, "quick", false, "smaller graphs, one round")
@@ -77,7 +84,7 @@ A full run with Dask takes an hour, nearly all of it Dask's; --quick a few minut
 const tasksScript = "tests/interop/peers/bench_tasks.py"
 
 func (f *benchTasksFlags) programs() (taskbench.Programs, error) {
-	p := taskbench.Programs{Go: func(ctx context.Context) *exec.Cmd { return ownCommand(ctx, benchTasksPeerName) }}
+	p := taskbench.Programs{Go: func(ctx context.Context) *exec.Cmd { return ownCommand(ctx, benchTasksPeerName) }, Raw: rawDevice}
 	wanted, err := onePeer(f.peers, taskbench.PeerName)
 	if err != nil || !wanted {
 		return p, err
@@ -87,6 +94,7 @@ func (f *benchTasksFlags) programs() (taskbench.Programs, error) {
 		return p, err
 	}
 	p.Python = func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, python, script) }
+	p.Async = asyncDevice
 	f.options.Peer = true
 	return p, nil
 }

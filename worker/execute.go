@@ -266,7 +266,7 @@ func (r *run) keep(limited bool) error {
 	if err := r.w.data.MakeRoomFor(r.ctx, r.result, r.nbytes); err != nil {
 		return err
 	}
-	if limited {
+	if limited && !r.w.onDevice(r.result) {
 		r.w.sizes.observe(r.name, r.nbytes)
 		// Who makes data waits for the disk, if that is where other data must go first.
 		if err := r.w.data.MakeRoom(r.ctx, r.nbytes); err != nil && r.ctx.Err() == nil {

@@ -47,7 +47,7 @@ func (w *Worker) gather(a *state.Action) {
 		for i, v := range f.values {
 			_ = w.data.MakeRoomFor(w.ctx, v, f.stored[i].NBytes) // it ends only with the worker
 		}
-		if err := w.makeRoom(w.ctx, f.stored); err != nil && w.ctx.Err() == nil {
+		if err := w.makeRoom(w.ctx, f.values, f.stored); err != nil && w.ctx.Err() == nil {
 			// It is here and tasks wait for it: better too much memory than none of them.
 			w.log.Warn("no room for data of a peer", "peer", f.peer, "error", err)
 		}
@@ -57,16 +57,23 @@ func (w *Worker) gather(a *state.Action) {
 	})
 }
 
-// makeRoom waits until values fit into memory.
-func (w *Worker) makeRoom(ctx context.Context, stored []state.Stored) error {
+// makeRoom waits until values fit into the host's memory, as far as that is where they are.
+func (w *Worker) makeRoom(ctx context.Context, values []*task.Value, stored []state.Stored) error {
 	if w.cfg.MemoryLimit <= 0 {
 		return nil
 	}
 	var sum int64
-	for _, s := range stored {
-		sum += s.NBytes
+	for i, v := range values {
+		if !w.onDevice(v) {
+			sum += stored[i].NBytes
+		}
 	}
 	return w.data.MakeRoom(ctx, sum)
+}
+
+// onDevice tells whether a value is in the memory of the worker's GPU, which has a limit of its own.
+func (w *Worker) onDevice(v *task.Value) bool {
+	return w.cfg.Device != nil && w.cfg.Device.Tier.OnDevice(v) > 0
 }
 
 // fetchEnded tells the state how a transfer ended. The caller holds the turn.
@@ -111,7 +118,7 @@ func (w *Worker) fetchFrom(ctx context.Context, f *fetch) (err error) {
 		}
 		record.arrived() // what follows is the thanks, and takes nobody's time
 		f.values, f.stored, f.busy, err = readData(m, f.keys)
-		record.count(m)
+		record.count(l.comm, m)
 		f.device = record.DeviceBytes > record.Bytes/2
 		m.Release()
 		if err == nil && !f.busy {

@@ -66,7 +66,7 @@ func (w *Worker) getData(ctx context.Context, r *rpc.Request) (any, error) {
 	err = thanked(ctx, r.Comm, m)
 	dropCopies(held)
 	record.Keys = len(held)
-	record.count(m)
+	record.count(r.Comm, m)
 	record.end(false, err)
 	w.transferred(&record)
 	switch {

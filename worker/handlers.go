@@ -136,7 +136,7 @@ func (w *Worker) updateData(ctx context.Context, r *rpc.Request) (any, error) {
 	for i, s := range stored {
 		sizes[i] = msgpack.Pair{Key: s.Key.Value(), Value: s.NBytes}
 	}
-	if err := w.makeRoom(ctx, stored); err != nil {
+	if err := w.makeRoom(ctx, values, stored); err != nil {
 		return nil, fmt.Errorf("worker: %s has no room for scattered data: %w", w.address, err)
 	}
 	if !w.store(values, stored) {

@@ -3,6 +3,7 @@ package worker
 import (
 	"time"
 
+	"go.millstream.dev/comm"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -20,6 +21,9 @@ type Transfer struct {
 	Keys        int   `json:"keys"`
 	Bytes       int64 `json:"bytes"`
 	DeviceBytes int64 `json:"device_bytes,omitempty"`
+	// Transports are those of UCX between the two, such as cuda_ipc: of device memory, and of
+	// transfers from largeTransfer on.
+	Transports []string `json:"transports,omitempty"`
 	// Start is when it began, Took how long it lasted, in seconds in JSON.
 	Start    time.Time     `json:"start"`
 	Took     time.Duration `json:"-"`
@@ -28,13 +32,19 @@ type Transfer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// count notes what a message carries.
-func (t *Transfer) count(m *wire.Message) {
+// largeTransfer is from how many bytes on asking UCX for its transports costs nothing beside.
+const largeTransfer = 1 << 20
+
+// count notes what a message carries, and over what it came or went if that is of interest.
+func (t *Transfer) count(c comm.Comm, m *wire.Message) {
 	t.Bytes, t.DeviceBytes = m.Size(), 0
 	for _, f := range m.Frames {
 		if f.OnDevice() {
 			t.DeviceBytes += int64(f.Len())
 		}
+	}
+	if u, ok := c.(interface{ Transports() []string }); ok && (t.DeviceBytes > 0 || t.Bytes >= largeTransfer) {
+		t.Transports = u.Transports()
 	}
 }
 

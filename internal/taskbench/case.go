@@ -17,6 +17,7 @@ const (
 	schedulerOnly = "scheduler-only"
 	fetch         = "fetch"
 	shuffle       = "shuffle"
+	deviceFetch   = "device-fetch"
 )
 
 // Case is something that is measured.
@@ -41,6 +42,7 @@ func Cases() []Case {
 		{schedulerOnly, "a scheduler whose workers do nothing: CPU and memory per task", benchfmt.UnitMicros, benchfmt.Lower, nil},
 		{fetch, "64 MiB from worker to worker, idle and while every task slot computes", benchfmt.UnitGBps, benchfmt.Higher, nil},
 		{shuffle, "rows among 4 workers by the hash of a column, against Dask's p2p", benchfmt.UnitGBps, benchfmt.Higher, ratio(5)},
+		{deviceFetch, "GPU memory between workers, against package ucx; by name only", benchfmt.UnitGBps, benchfmt.Higher, nil},
 	}
 }
 
@@ -85,6 +87,10 @@ type Options struct {
 	// (32, quick 16).
 	ShuffleBytes int64
 	ShuffleParts int
+	// DeviceFetches is how often per round device-fetch moves each shape (20, quick 5), Device the
+	// GPU that its workers share (0).
+	DeviceFetches int
+	Device        int
 	// Seed of random graphs and rows (default 1).
 	Seed uint64
 	// Profile, when set, is a folder for CPU profiles of our processes.
@@ -111,8 +117,8 @@ func (o *Options) Complete() error {
 			return fmt.Errorf("unknown case %q; there are %s", n, strings.Join(CaseNames(), ", "))
 		}
 	}
-	if len(o.Cases) == 0 {
-		o.Cases = CaseNames()
+	if len(o.Cases) == 0 { // all that run on any machine
+		o.Cases = slices.DeleteFunc(CaseNames(), func(n string) bool { return n == deviceFetch })
 	}
 	q := o.Quick
 	for _, d := range []struct {
@@ -123,6 +129,7 @@ func (o *Options) Complete() error {
 		{"rounds", &o.Rounds, 3, 1}, {"workers", &o.Workers, 2, 2}, {"threads", &o.Threads, 1, 1}, {"workers of the shuffle", &o.ShuffleWorkers, 4, 4},
 		{"tasks", &o.Tasks, 100_000, 5_000}, {"leaves", &o.Leaves, 1 << 15, 1 << 10}, {"tasks of the graph", &o.DAG, 50_000, 2_000},
 		{"submits", &o.Submits, 300, 50}, {"fetches", &o.Fetches, 3, 1}, {"partitions", &o.ShuffleParts, 32, 16},
+		{"fetches of GPU memory", &o.DeviceFetches, 20, 5},
 	} {
 		if err := set(d.v, d.full, d.quick, q); err != nil {
 			return fmt.Errorf("%s: %w", d.what, err)
@@ -147,6 +154,9 @@ func (o *Options) Complete() error {
 		if n <= 0 {
 			return fmt.Errorf("tasks of scheduler-only: %d must be positive", n)
 		}
+	}
+	if o.Device < 0 {
+		return fmt.Errorf("GPU %d: give its number", o.Device)
 	}
 	if o.Leaves&(o.Leaves-1) != 0 {
 		return fmt.Errorf("%d leaves: it must be a power of two", o.Leaves)

@@ -3,7 +3,8 @@ package taskbench
 // command is a line to a process.
 type command struct {
 	// Do is start (Workers, Threads, Certs, Directory; answers with Pids), a case (N,
-	// Size, Parts, Seed, Busy, Spin, Directory), stop, or for Go alone: scheduler (Journal; answers with
+	// Size, Parts, Seed, Busy, Spin, Directory), stop, or for Go alone: start-device (Device, Size of
+	// each worker's pool, Directory; as start), scheduler (Journal; answers with
 	// Address), usage (N: the tasks that must be in memory), empty (waits until no task is
 	// left, and answers as usage), zero (Address, Workers, Threads: workers that do nothing), flood
 	// (Address, N: no-op tasks), release, profile (Path: begins, or ends without one).
@@ -21,6 +22,7 @@ type command struct {
 	Address   string  `json:"address,omitempty"`
 	Journal   string  `json:"journal,omitempty"`
 	Path      string  `json:"path,omitempty"`
+	Device    string  `json:"device,omitempty"`
 }
 
 // answer is the line that comes back.
@@ -35,6 +37,8 @@ type answer struct {
 	Bytes   int64   `json:"bytes,omitempty"`
 	Check   string  `json:"check,omitempty"`
 	Lane    string  `json:"lane,omitempty"`
+	// Times are those of all repetitions in seconds, where there are more than the best.
+	Times []float64 `json:"times,omitempty"`
 	// Ran is how many tasks each worker ran.
 	Ran []int64 `json:"ran,omitempty"`
 	// CPU is the processor time of the process in seconds, CPUAfter the same after what

@@ -86,6 +86,8 @@ func (l *local) do(ctx context.Context, c command) (answer, error) {
 		return l.fetch(ctx, c)
 	case shuffle:
 		return l.shuffle(ctx, c)
+	case deviceFetch:
+		return l.deviceFetch(ctx, c)
 	}
 	return answer{}, fmt.Errorf("unknown command %q", c.Do)
 }

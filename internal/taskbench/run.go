@@ -15,6 +15,11 @@ import (
 // Programs start the processes of each side. Python is nil when no peer was asked for.
 type Programs struct {
 	Go, Python benchpeer.Starter
+	// Raw is what package ucx alone reaches between two processes on a GPU, with so many messages
+	// of a size under way, in GB/s. Async is what UCXX's asyncio interface reaches, one after the
+	// other; nil when it was not asked for. Both are for device-fetch.
+	Raw   func(ctx context.Context, device int, size int64, parts int) (float64, error)
+	Async func(ctx context.Context, size int64) (float64, error)
 }
 
 // bench is one run.
@@ -56,6 +61,8 @@ func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink, 
 			err = b.schedulerOnly(ctx, c, step)
 		case fetch:
 			err = b.fetch(ctx, c, step)
+		case deviceFetch:
+			err = b.deviceFetch(ctx, c, step)
 		default:
 			err = b.versus(ctx, c, step)
 		}

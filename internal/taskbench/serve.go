@@ -46,11 +46,15 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 
 func (m *member) do(ctx context.Context, c command) (a answer, err error) {
 	switch c.Do {
-	case "start":
+	case "start", "start-device":
 		if m.local != nil {
 			return a, errors.New("the cluster is there already")
 		}
-		m.local, err = startLocal(ctx, c)
+		start := startLocal
+		if c.Do == "start-device" {
+			start = startDevice
+		}
+		m.local, err = start(ctx, c)
 		if err != nil {
 			return a, err
 		}

@@ -1,0 +1,166 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/mem"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+)
+
+// fakeGPU is device memory that nobody touches, only counts.
+var fakeGPU struct {
+	sync.Mutex
+	next uintptr
+	out  map[uintptr]int
+}
+
+func fakeAlloc(n int) *mem.Buffer {
+	fakeGPU.Lock()
+	defer fakeGPU.Unlock()
+	if fakeGPU.out == nil {
+		fakeGPU.out = map[uintptr]int{}
+	}
+	fakeGPU.next += 1 << 32
+	at := fakeGPU.next
+	fakeGPU.out[at] = n
+	return mem.NewRegion(mem.RegionConfig{Addr: 1<<44 + at, Len: n, Kind: mem.Device, Free: func() {
+		fakeGPU.Lock()
+		defer fakeGPU.Unlock()
+		delete(fakeGPU.out, at)
+	}}).Buffer()
+}
+
+// noneOut waits until all of it has been given back.
+func noneOut(t *testing.T, r *rig) {
+	t.Helper()
+	for {
+		fakeGPU.Lock()
+		n := len(fakeGPU.out)
+		fakeGPU.Unlock()
+		if n == 0 {
+			return
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-r.ctx.Done():
+			t.Fatalf("%d buffers are still out", n)
+		}
+	}
+}
+
+var (
+	onDevice = client.Func("device.make", func(_ context.Context, n int) (*wire.DeviceArray, error) {
+		return wire.NewDeviceArray[float64](fakeAlloc(8 * n))
+	})
+	sameArray  = client.Func("device.same", func(_ context.Context, a *wire.DeviceArray) (*wire.DeviceArray, error) { return a, nil })
+	failArray  = client.Func("device.fail", func(_ context.Context, a *wire.DeviceArray) (int, error) { return 0, errors.New("no") })
+	manyArrays = client.Func("device.many", func(_ context.Context, n int) (map[string]*wire.DeviceArray, error) {
+		out := map[string]*wire.DeviceArray{}
+		for i := range n {
+			a, err := wire.NewDeviceArray[int32](fakeAlloc(4*(i+1)), 1, i+1)
+			if err != nil {
+				return nil, err
+			}
+			out[string(rune('a'+i))] = a
+		}
+		return out, nil
+	})
+	lengths = client.Func("device.lengths", func(_ context.Context, list []*wire.DeviceArray) ([]int, error) {
+		var out []int
+		for _, a := range list {
+			if !a.Frame.OnDevice() {
+				return nil, errors.New("it is not on the device")
+			}
+			out = append(out, a.Buffer().Len())
+		}
+		return out, nil
+	})
+	onHeap = client.Func("device.heap", func(_ context.Context, n int) (*wire.DeviceArray, error) {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(i * 7)
+		}
+		return &wire.DeviceArray{DType: wire.Uint8, Shape: []int{n}, Frame: wire.HeapFrame(b).WithCUDA()}, nil
+	})
+)
+
+// Results in device memory go through tasks on both workers and to the client, and their memory is given back when
+// nobody has them any more: not before, and not twice.
+func TestDeviceResults(t *testing.T) {
+	r := newRig(t, "inproc://", 2)
+	at := func(i int) client.Option { return client.Workers(r.workers[i].Address()) }
+	arrays := make([]*client.Future[*wire.DeviceArray], 8)
+	want := make([]int, len(arrays))
+	for i := range arrays {
+		arrays[i] = onDevice.Submit(r.ctx, r.c, client.Val(10+i), at(0), client.Impure())
+		want[i] = 8 * (10 + i)
+	}
+	got, err := lengths.Submit(r.ctx, r.c, client.ListOf(arrays), at(1)).Result(r.ctx)
+	if err != nil || !slices.Equal(got, want) {
+		t.Fatalf("%v, %v", got, err)
+	}
+	same := sameArray.Submit(r.ctx, r.c, arrays[2], at(0)) // where it was made: no copy
+	again := sameArray.Submit(r.ctx, r.c, same, at(1))
+	a, err := again.Result(r.ctx)
+	if err != nil || a.Buffer().Len() != want[2] {
+		t.Fatalf("%v, %v", a, err)
+	}
+	if _, err := failArray.Submit(r.ctx, r.c, arrays[1], at(1)).Result(r.ctx); err == nil {
+		t.Error("no error")
+	}
+	many := manyArrays.Submit(r.ctx, r.c, client.Val(3), at(1))
+	m, err := many.Result(r.ctx)
+	if err != nil || len(m) != 3 || m["c"].Buffer().Len() != 12 || !slices.Equal(m["b"].Shape, []int{1, 2}) {
+		t.Fatalf("%v, %v", m, err)
+	}
+	client.ReleaseAll(arrays)
+	same.Release()
+	again.Release()
+	many.Release()
+	if a.Buffer().Len() != want[2] || m["a"].Buffer().Len() != 4 { // they panic for memory that is gone
+		t.Error("what was gathered is not the client's")
+	}
+	a.Release()
+	task.Release(m)
+	noneOut(t, r)
+	for _, tr := range r.workers[1].Transfers() {
+		if tr.Incoming && tr.DeviceBytes == 0 {
+			t.Errorf("%+v", tr)
+		}
+	}
+}
+
+// A client and a scheduler without a GPU get device arrays in their own memory, whole, and pass them on.
+func TestDeviceResultsWithoutGPU(t *testing.T) {
+	eachTransport(t, 2, func(t *testing.T, r *rig) {
+		for _, noDirect := range []bool{false, true} {
+			c, err := client.Connect(r.ctx, r.scheduler.Address(), client.Config{Logger: quiet, NoDirect: noDirect})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range []int{1, 100_000} {
+				x := onHeap.Submit(r.ctx, c, client.Val(n), client.Workers(r.workers[0].Address()))
+				x = sameArray.Submit(r.ctx, c, x, client.Workers(r.workers[1].Address()))
+				a, err := x.Result(r.ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := a.Frame.Bytes()
+				if len(b) != n || !a.Frame.CUDA() || b[n-1] != byte((n-1)*7) || a.DType != wire.Uint8 {
+					t.Errorf("%d bytes: %+v", n, a)
+				}
+				a.Release()
+			}
+			if err := c.Close(r.ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
