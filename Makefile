@@ -24,7 +24,7 @@ INTEROP_TIMEOUT ?= 20m
 SUITE_JOBS ?= 2
 SUITE_ARGS ?=
 
-.PHONY: help build demo test lint fuzz bench kernels gpu-test-bundle ucx-matrix test-rdma soak chaos interop dask-suite nightly sim-scale clean
+.PHONY: help build demo test lint fuzz bench kernels gpu-test-bundle ucx-matrix test-rdma hwloc soak chaos interop dask-suite nightly sim-scale clean
 
 help: ## this list
 	@echo 'Millstream: make TARGET'
@@ -79,6 +79,10 @@ ucx-matrix: build ## one binary against every release of UCX, and each release t
 
 test-rdma: build ## every operation over InfiniBand's rc where there is a device; says NOT RUN elsewhere
 	@$(RUN) scripts/test-rdma
+
+hwloc: ## writes the expected answers of package topology anew, with hwloc's lstopo
+	@scripts/setup hwloc
+	@$(RUN) go test -count=1 -run TestHwloc ./topology -args -lstopo $(CURDIR)/.local/hwloc/lstopo
 
 soak: ## the long form of every TestSoak, SOAK_TIME=10m each
 	@scripts/setup test

@@ -11,7 +11,13 @@ import (
 	"go.millstream.dev/topology"
 )
 
-// build makes a sysfs out of testdata/NAME.tree and returns its root. Each line is one thing:
+// build makes a sysfs out of testdata/NAME.tree and returns its root.
+func build(t testing.TB, name string) string {
+	t.Helper()
+	return makeTree(t, name).root
+}
+
+// makeTree reads a tree. Each line is one thing:
 //
 //	online CPUS
 //	node ID CPUS KILOBYTES
@@ -19,7 +25,7 @@ import (
 //	gpu ADDRESS UUID MODEL…
 //	ib NAME ADDRESS INTERFACE STATE LINK RATE…
 //	net NAME ADDRESS|- [STATE]
-func build(t testing.TB, name string) string {
+func makeTree(t testing.TB, name string) *builder {
 	t.Helper()
 	root := t.TempDir()
 	file, err := os.Open(filepath.Join("testdata", name+".tree"))
@@ -27,7 +33,7 @@ func build(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	b := &builder{t, root, map[string]string{}}
+	b := &builder{t: t, root: root, at: map[string]string{}}
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		f := strings.Fields(lines.Text())
 		if len(f) == 0 || strings.HasPrefix(f[0], "#") {
@@ -36,9 +42,11 @@ func build(t testing.TB, name string) string {
 		switch f[0] {
 		case "online":
 			b.write("sys/devices/system/cpu/online", f[1])
+			b.online = b.cpus(f[1])
 		case "node":
 			dir := "sys/devices/system/node/node" + f[1]
 			b.write(dir+"/cpulist", f[2])
+			b.node(f[1], f[2])
 			b.write(dir+"/meminfo", fmt.Sprintf("Node %s MemTotal:       %s kB\nNode %s MemFree: 1 kB", f[1], f[3], f[1]))
 		case "pci":
 			b.pci(f[1:])
@@ -56,13 +64,16 @@ func build(t testing.TB, name string) string {
 			t.Fatalf("%s.tree: %q", name, lines.Text())
 		}
 	}
-	return root
+	return b
 }
 
 type builder struct {
-	t    testing.TB
-	root string
-	at   map[string]string // PCI address → folder
+	t      testing.TB
+	root   string
+	at     map[string]string // PCI address → folder
+	online topology.CPUSet
+	nodes  []topology.Node
+	paths  [][]string // of PCI devices, from the host bridge down
 }
 
 func (b *builder) write(name, text string) {
@@ -94,6 +105,7 @@ func (b *builder) link(name, target string) {
 // pci makes a device and the bridges above it.
 func (b *builder) pci(f []string) {
 	parts := strings.Split(f[0], "/")
+	b.paths = append(b.paths, parts)
 	for i := 1; i < len(parts); i++ {
 		address, dir := parts[i], "sys/devices/"+strings.Join(parts[:i+1], "/")
 		if b.at[address] != "" {
@@ -110,6 +122,7 @@ func (b *builder) pci(f []string) {
 		b.write(dir+"/numa_node", f[4])
 		if f[5] != "-" {
 			b.write(dir+"/local_cpulist", f[5])
+			b.write(dir+"/local_cpus", mask(b.cpus(f[5])))
 		}
 		b.link("sys/bus/pci/devices/"+address, dir)
 	}
