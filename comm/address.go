@@ -127,6 +127,12 @@ func ListenAddress(scheme, host, ports, iface string, defaultPort int) (string, 
 		}
 		scheme, host = own, loc
 	}
+	if scheme == "ucx-file" {
+		if ports != "" || !strings.HasPrefix(host, "/") {
+			return "", &AddressError{scheme + "://" + host, "it is the path of a file from the root, without a port"}
+		}
+		return UnparseAddress(scheme, host), nil
+	}
 	if scheme == "" {
 		scheme = DefaultScheme
 	}

@@ -56,7 +56,7 @@ func Schemes() []string {
 
 // homes are the packages that register a scheme.
 var homes = map[string]string{
-	"tcp": "tcp", "tls": "tcp", "inproc": "inproc", "ucx": "ucxcomm", "ucxx": "ucxcomm", "sim": "sim",
+	"tcp": "tcp", "tls": "tcp", "inproc": "inproc", "ucx": "ucxcomm", "ucxx": "ucxcomm", "ucx-file": "ucxcomm", "sim": "sim",
 }
 
 func backendOf(address string) (Backend, error) {

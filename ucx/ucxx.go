@@ -37,7 +37,7 @@ type UCXXEndpoint struct {
 // from a worker address, as UCXX's create_endpoint_from_worker_address makes them, or
 // one that answers an active message. There are no tags then but those of ForceTag.
 func NewUCXXEndpoint(ep *Endpoint) (*UCXXEndpoint, error) {
-	if err := ep.w.openUCXX(); err != nil {
+	if err := ep.w.openUCXXPlain(); err != nil {
 		return nil, &OpError{Op: "connect", Peer: ep.peer, Err: inner(err)}
 	}
 	return &UCXXEndpoint{ep: ep}, nil
@@ -87,9 +87,17 @@ func (w *Worker) lanesHint(err error) error {
 
 // openUCXX makes a worker ready for UCXX's messages, before any can come.
 func (w *Worker) openUCXX() error {
-	f := w.ctx.cfg.Features
-	if f&Stream == 0 || f&Tag == 0 {
+	if f := w.ctx.cfg.Features; f&Stream == 0 || f&Tag == 0 {
 		return fmt.Errorf("ucx: UCXX's protocol needs the features Stream and Tag (Config.Features)")
+	}
+	return w.openUCXXPlain()
+}
+
+// openUCXXPlain is openUCXX for endpoints without a handshake, which goes over the stream.
+func (w *Worker) openUCXXPlain() error {
+	f := w.ctx.cfg.Features
+	if f&Tag == 0 {
+		return fmt.Errorf("ucx: UCXX's messages need the feature Tag (Config.Features)")
 	}
 	if f&ActiveMsg == 0 {
 		return nil

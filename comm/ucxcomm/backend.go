@@ -23,6 +23,7 @@ func init() {
 	for _, scheme := range []string{"ucx", "ucxx"} {
 		comm.Register(scheme, &Backend{scheme: scheme, settings: configured})
 	}
+	comm.Register(FileScheme, &FileBackend{settings: configured})
 }
 
 // New makes a backend for the scheme ucx or ucxx, which are the same but for the

@@ -28,6 +28,9 @@ type engine struct {
 
 	lanes laneWorker
 
+	byFile bool   // meets by worker address: one worker does everything
+	porch  *porch // of those; nil otherwise
+
 	refs  int         // guarded by engines.mu
 	timer *time.Timer // ends it; guarded by engines.mu
 }
@@ -47,7 +50,7 @@ func openEngine(ctx context.Context, s Settings) (*engine, error) {
 	e := engines.m[key]
 	first := e == nil
 	if first {
-		e = &engine{key: key, library: s.Library, options: s.options(), made: make(chan struct{})}
+		e = &engine{key: key, library: s.Library, options: s.options(), byFile: s.byFile, made: make(chan struct{})}
 		if engines.m == nil {
 			engines.m = map[string]*engine{}
 		}
@@ -60,7 +63,11 @@ func openEngine(ctx context.Context, s Settings) (*engine, error) {
 	}
 	engines.mu.Unlock()
 	if first {
-		e.ctx, e.meet, e.err = e.start(true, ucx.AllFeature)
+		if e.byFile {
+			e.startByFile()
+		} else {
+			e.ctx, e.meet, e.err = e.start(true, ucx.AllFeature)
+		}
 		close(e.made)
 	}
 	select {
@@ -135,6 +142,9 @@ func (e *engine) expire() {
 	delete(engines.m, e.key)
 	engines.mu.Unlock()
 	e.lanes.close()
+	if e.porch != nil {
+		e.porch.door.Close()
+	}
 	_ = e.meet.Close()
 	_ = e.ctx.Close()
 }
@@ -149,6 +159,9 @@ type laneWorker struct {
 
 // lane returns the worker of Millstream's lanes.
 func (e *engine) lane() (*ucx.Worker, error) {
+	if e.byFile {
+		return e.meet, nil
+	}
 	l := &e.lanes
 	l.once.Do(func() {
 		// Without streams UCX does not bound how many endpoints two workers may make.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 // roleVariable makes the test binary a process that echoes, instead of running tests. Its
 // value is the backend's name.
 const roleVariable = "MILLSTREAM_UCXCOMM_TEST_ROLE"
+
+// fileRole and a path are the role of one that listens by file.
+const fileRole = "file "
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
@@ -33,7 +37,13 @@ func TestMain(m *testing.M) {
 // serve tells its address and echoes until it is killed.
 func serve(backend string) {
 	ctx := context.Background()
-	l, err := backends[backend].Listen(ctx, "127.0.0.1:0", comm.ListenConfig{})
+	var l comm.Listener
+	var err error
+	if path, ok := strings.CutPrefix(backend, fileRole); ok {
+		l, err = NewFile(Settings{}).Listen(ctx, path, comm.ListenConfig{})
+	} else {
+		l, err = backends[backend].Listen(ctx, "127.0.0.1:0", comm.ListenConfig{})
+	}
 	if err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)

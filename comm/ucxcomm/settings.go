@@ -34,6 +34,8 @@ type Settings struct {
 	// NoLanes keeps comms between Millstream programs on distributed-ucxx's format and
 	// on UCX's socket connection, as if the peer were Python.
 	NoLanes bool
+
+	byFile bool // set by FileBackend: no sockets, one worker for everything
 }
 
 // options returns the options as UCX spells them, without prefix. Dask's YAML has hyphens.
@@ -64,6 +66,9 @@ func (s Settings) forHost(host string) Settings {
 func (s *Settings) key() string {
 	var b strings.Builder
 	b.WriteString(s.Library)
+	if s.byFile {
+		b.WriteString("\x00by file")
+	}
 	o := s.options()
 	for _, k := range slices.Sorted(maps.Keys(o)) {
 		b.WriteString("\x00" + k + "=" + o[k])

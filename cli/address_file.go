@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"path/filepath"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/comm/ucxcomm"
+)
+
+// byFile is the address that --address-file names, "" without the flag.
+func (f *serverFlags) byFile() (string, error) {
+	if f.addressFile == "" {
+		return "", nil
+	}
+	for flag, value := range map[string]string{"--host": f.host, "--interface": f.iface, "--protocol": f.protocol} {
+		if value != "" {
+			return "", usagef("--address-file does without IP addresses: leave out %s", flag)
+		}
+	}
+	path, err := filepath.Abs(f.addressFile)
+	if err != nil {
+		return "", usagef("--address-file: %v", err)
+	}
+	return comm.UnparseAddress(ucxcomm.FileScheme, path), nil
+}
+
+// isFile tells whether an address is one without IP.
+func isFile(address string) bool {
+	scheme, _ := comm.ParseAddress(address)
+	return scheme == ucxcomm.FileScheme
+}
+
+// httpBeside is where a process that serves an address serves HTTP, "" for nowhere: one without IP only where
+// it was asked for.
+func (f *serverFlags) httpBeside(address string) string {
+	if isFile(address) && f.dashboardAddress == f.dashboardDefault {
+		return ""
+	}
+	return f.http()
+}
