@@ -33,8 +33,8 @@ func (q *Clique) Workers() []string {
 // Backend is what carries the data, such as "ucx", "tcp" or "shm+tcp".
 func (q *Clique) Backend() string { return q.backend }
 
-// Devices is what carries the memory of GPUs, "nccl", "ucx" or "comm" (through the host's
-// memory), and why that, in words: which worker lacks what the faster one needs.
+// Devices is what carries the memory of GPUs, "nccl", "ucx" or "comm", and why that, in words:
+// which worker lacks what NCCL needs.
 func (q *Clique) Devices() (backend Backend, why string) { return Backend(q.devices), q.why }
 
 // Ticket admits one more round of tasks: see Join. Fn.Submit and Fn.Run take one themselves.

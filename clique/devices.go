@@ -18,11 +18,9 @@ type devices struct {
 	pool    *ncclPool // of NCCL
 }
 
-// Numbers of lanes of a lane, on which carriers talk while its turn is taken.
-const (
-	ncclLane = iota
-	stagedLane
-)
+// ncclLane is the number of the lane of a lane on which NCCL's carrier talks while its turn is
+// taken.
+const ncclLane = 0
 
 // newDevices makes it, with all ranks: what NCCL needs is made at once, so that a clique that was
 // formed works.
@@ -45,11 +43,11 @@ func (d *devices) equip(g *collective.Group, sub bool) {
 }
 
 func (d *devices) carrier(g *collective.Group, sub bool) collective.Carrier {
-	host := &staged{g: g}
+	own := collective.NewDeviceCarrier(g, d.ordinal)
 	if d.by == NCCL {
-		return &ncclCarrier{Carrier: host, p: d.pool, g: g, sub: sub}
+		return &ncclCarrier{Carrier: own, p: d.pool, g: g, sub: sub}
 	}
-	return host
+	return own
 }
 
 func (d *devices) close() {
@@ -128,9 +126,10 @@ func lookForGPU(h *task.Host, m *Member, wanted Backend) gpu {
 // chooseDevices is what carries device memory among ranks whose host memory goes by host, and
 // why. An error names the rank for which NCCL, asked for by name, cannot be.
 func chooseDevices(wanted, host Backend, deterministic bool, ranks []prepared) (Backend, string, error) {
-	rest, restWhy := Comm, "through the memory of the host, over connections like those of the workers"
+	const kernels = "kernels work on the ranks' memory by CUDA IPC where all can reach it, else it goes through pinned memory "
+	rest, restWhy := Comm, kernels+"and connections like those of the workers"
 	if host == UCX {
-		rest, restWhy = UCX, "over UCX"
+		rest, restWhy = UCX, kernels+"and UCX"
 	}
 	if wanted == UCX || wanted == Comm {
 		return rest, restWhy + ", as it was asked for", nil

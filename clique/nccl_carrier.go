@@ -3,6 +3,7 @@ package clique
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"go.millstream.dev/internal/collective"
 	"go.millstream.dev/mem"
@@ -17,7 +18,7 @@ type ncclCarrier struct {
 	p                  *ncclPool
 	g                  *collective.Group
 	sub                bool
-	c                  *ncclComm // nil before the first collective; its user has the group's turn
+	lease              atomic.Pointer[ncclComm] // nil before the first collective, in whose turn it is found
 }
 
 // Name is "nccl".
@@ -49,20 +50,21 @@ func (n *ncclCarrier) Run(ctx context.Context, c *collective.DeviceCall) error {
 	if err := n.begin(ctx); err != nil {
 		return err
 	}
-	w, err := n.enqueue(ctx, c)
+	k := n.lease.Load()
+	w, err := n.enqueue(ctx, k, c)
 	if w == nil || err != nil {
 		return err
 	}
 	if n.writes(c) {
-		return n.c.track(w, c.Recv)
+		return k.track(w, c.Recv)
 	}
-	return n.c.track(w)
+	return k.track(w)
 }
 
 // begin leases a communicator, once. The ranks talk on a lane of their own meanwhile: this one's
 // turn is taken.
 func (n *ncclCarrier) begin(ctx context.Context) (err error) {
-	if n.c != nil {
+	if n.lease.Load() != nil {
 		return nil
 	}
 	side, err := n.g.Lane(ncclLane)
@@ -70,11 +72,13 @@ func (n *ncclCarrier) begin(ctx context.Context) (err error) {
 		return err
 	}
 	defer side.Close()
+	var c *ncclComm
 	if n.sub {
-		n.c, err = n.p.add(ctx, side)
+		c, err = n.p.add(ctx, side)
 	} else {
-		n.c, err = n.p.lease(ctx, side)
+		c, err = n.p.lease(ctx, side)
 	}
+	n.lease.Store(c)
 	return err
 }
 
@@ -88,16 +92,16 @@ func (n *ncclCarrier) writes(c *collective.DeviceCall) bool {
 }
 
 // enqueue begins a collective; without anything to do it returns nil.
-func (n *ncclCarrier) enqueue(ctx context.Context, c *collective.DeviceCall) (*nccl.Work, error) {
+func (n *ncclCarrier) enqueue(ctx context.Context, by *ncclComm, c *collective.DeviceCall) (*nccl.Work, error) {
 	if length(c.Send) == 0 && length(c.Recv) == 0 {
 		return nil, nil
 	}
-	k, s := n.c.c, n.c.stream
+	k, s := by.c, by.stream
 	bytes := nccl.Uint8 // what is only moved
 	switch c.Code {
 	case collective.AllReduceCode, collective.ReduceCode, collective.ReduceScatterCode:
 		t := ncclTypes[c.Kind]
-		op, free, err := n.operation(ctx, c.Op, t)
+		op, free, err := operation(ctx, k, c.Op, t)
 		if err != nil {
 			return nil, err
 		}
@@ -116,28 +120,36 @@ func (n *ncclCarrier) enqueue(ctx context.Context, c *collective.DeviceCall) (*n
 	}
 	m := n.moves(c)
 	defer m.release()
-	return m.run(ctx, n.c)
+	return m.run(ctx, by)
 }
 
 // operation is NCCL's for one of ours, and what frees it.
-func (n *ncclCarrier) operation(ctx context.Context, op Op, t nccl.DataType) (nccl.Op, func(), error) {
+func operation(ctx context.Context, k *nccl.Comm, op Op, t nccl.DataType) (nccl.Op, func(), error) {
 	_, element, ok := op.Scale()
 	if !ok {
 		return ncclOps[op], func() {}, nil
 	}
-	o, err := n.c.c.PreMulSumOf(ctx, t, element)
+	o, err := k.PreMulSumOf(ctx, t, element)
 	if err != nil {
 		return 0, nil, err
 	}
-	return o, func() { _ = n.c.c.FreeOp(ctx, o) }, nil // NCCL has read the scale by then
+	return o, func() { _ = k.FreeOp(ctx, o) }, nil // NCCL has read the scale by then
+}
+
+// Flush waits until what was enqueued is done.
+func (n *ncclCarrier) Flush(ctx context.Context) error {
+	if c := n.lease.Load(); c != nil {
+		return c.flush(ctx)
+	}
+	return nil
 }
 
 // Close gives the communicator to the next lane; that of a sub-clique ends.
 func (n *ncclCarrier) Close() error {
-	if n.c != nil && n.sub {
-		n.p.drop(n.c)
-	} else if n.c != nil {
-		n.p.giveBack(n.c)
+	if c := n.lease.Load(); c != nil && n.sub {
+		n.p.drop(c)
+	} else if c != nil {
+		n.p.giveBack(c)
 	}
 	return n.Carrier.Close()
 }

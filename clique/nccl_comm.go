@@ -152,6 +152,21 @@ func (c *ncclComm) prune() {
 	c.pending = append(c.pending[:0], c.pending[n:]...)
 }
 
+// flush waits until everything is done that is under way now.
+func (c *ncclComm) flush(ctx context.Context) error {
+	c.mu.Lock()
+	c.prune()
+	var last *outcome
+	if n := len(c.pending); n > 0 {
+		last = c.pending[n-1] // the stream is one queue
+	}
+	c.mu.Unlock()
+	if last == nil {
+		return nil
+	}
+	return last.Wait(ctx)
+}
+
 // busy reports whether something is under way.
 func (c *ncclComm) busy() bool {
 	c.mu.Lock()

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"sync"
 
+	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/nccl"
 	"go.millstream.dev/task"
 )
 
@@ -37,12 +39,14 @@ func newTicket(id string, round uint32) Ticket {
 // Rank is a task's part in a clique: what the collectives are called on. All ranks call the
 // same collectives in the same order; calls of several goroutines of one rank take turns.
 type Rank struct {
-	s      *session // nil for a sub-clique's
-	g      *collective.Group
-	d      *devices
-	ticket Ticket
-	names  []string
-	leave  sync.Once
+	s *session // nil for a sub-clique's
+	g *collective.Group
+	d *devices
+	// carrier is the one that g owns.
+	carrier collective.Carrier
+	ticket  Ticket
+	names   []string
+	leave   sync.Once
 }
 
 // Join is the task's part in the clique that the ticket is for, in a task whose context it is,
@@ -69,7 +73,7 @@ func Join(ctx context.Context, t Ticket) (*Rank, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rank{s: s, g: g, d: s.engine.Devices(), ticket: t, names: names}
+	r := &Rank{s: s, g: g, d: s.engine.Devices(), carrier: g.Carrier(), ticket: t, names: names}
 	if err := task.Secede(ctx); err != nil && !errors.Is(err, task.ErrOutside) {
 		r.Abort(err)
 		_ = r.Close()
@@ -175,6 +179,26 @@ func (r *Rank) Device() int { return r.d.ordinal }
 // DeviceBackend is what carries the memory of GPUs: see Clique.Devices.
 func (r *Rank) DeviceBackend() Backend { return r.d.by }
 
+// NCCL is the communicator of this round, or sub-clique, and the stream that its collectives are
+// ordered by, for what only NCCL has. It is a collective. Both are the clique's: close nothing,
+// and mix calls of one's own with the clique's in the same order on all ranks. Without NCCL
+// (see Clique.Devices) it is an error.
+func (r *Rank) NCCL(ctx context.Context) (*nccl.Comm, *cuda.Stream, error) {
+	if r.d.by != NCCL {
+		return nil, nil, fmt.Errorf("clique: device memory goes by %q here, not by NCCL: form the clique with Backend nccl", r.d.by)
+	}
+	// A call of nothing, in its turn, finds the communicator.
+	if err := r.g.Device(ctx, collective.DeviceCall{Code: collective.BroadcastCode, Kind: Uint8}); err != nil {
+		return nil, nil, err
+	}
+	c := r.carrier.(*ncclCarrier).lease.Load()
+	return c.c, c.stream, nil
+}
+
+// Flush returns when everything that this rank has begun on its GPU is done: results are there,
+// and what was sent may be written or freed by who does not look at events.
+func (r *Rank) Flush(ctx context.Context) error { return r.g.Flush(ctx) }
+
 // Worker is the address of a rank's worker.
 func (r *Rank) Worker(rank int) string {
 	if rank < 0 || rank >= len(r.names) {
@@ -228,5 +252,5 @@ func (r *Rank) Split(ctx context.Context, colour, key int) (*Rank, error) {
 		return nil, err
 	}
 	r.d.equip(g, true)
-	return &Rank{g: g, d: r.d, ticket: r.ticket, names: splitNames(r.names, all, colour)}, nil
+	return &Rank{g: g, d: r.d, carrier: g.Carrier(), ticket: r.ticket, names: splitNames(r.names, all, colour)}, nil
 }

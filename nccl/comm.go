@@ -106,6 +106,17 @@ func (c *Comm) Size() int { return c.size }
 // Device is the GPU of this rank.
 func (c *Comm) Device() int { return c.cfg.Device }
 
+// Handle is the ncclComm_t, for other libraries that call NCCL. It is a non-blocking one: a call
+// that returns ncclInProgress is done when ncclCommGetAsyncError no longer says so. Nobody else may
+// use the communicator meanwhile. It is valid until Close or Abort, so do neither meanwhile.
+func (c *Comm) Handle(ctx context.Context) (uintptr, error) {
+	if err := c.acquire(ctx); err != nil {
+		return 0, err
+	}
+	defer c.release()
+	return uintptr(c.handle), nil
+}
+
 // Err is why the communicator is of no use any more, or nil.
 func (c *Comm) Err() error {
 	c.mu.Lock()

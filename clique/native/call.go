@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/clique"
+	"go.millstream.dev/cuda"
 	"go.millstream.dev/mem"
 )
 
@@ -49,18 +50,25 @@ type Call struct {
 	Partitions []Partition
 	// Parameters are for the algorithm to read.
 	Parameters []byte
-	// Stream is the CUstream that device memory is ordered by; 0 without a device.
-	Stream uintptr
+	// Stream is what device memory is ordered by. Without one, a rank with device memory gets one
+	// for the call.
+	Stream *cuda.Stream
 }
 
-// Result is a column that an algorithm has emitted, in memory of Go's.
+// Result is a column that an algorithm has emitted.
 type Result struct {
 	Kind clique.Kind
+	// Data is a column in memory of Go's.
 	Data []byte
+	// Device is a column in device memory, in place of Data. The caller releases it.
+	Device *mem.Buffer
 }
 
 // Values is a result as a slice.
 func Values[T clique.Number](r Result) ([]T, error) {
+	if r.Device != nil {
+		return nil, fmt.Errorf("native: a column of %v in device memory: copy it first (cuda.CopyToHost)", r.Kind)
+	}
 	if k := clique.KindOf[T](); k != r.Kind {
 		return nil, fmt.Errorf("native: a column of %v, not of %v", r.Kind, k)
 	}

@@ -16,6 +16,12 @@
 // Nothing can stop one that computes without calling them. A C++ exception that leaves it, like
 // any crash, ends the worker's process; the cluster and the clique survive that.
 //
+// # Device memory
+//
+// Partitions in device memory come with a stream, whose work may read them at once, and with the
+// ncclComm_t of the ranks where the clique has NCCL. Collectives take device memory as they take
+// the host's. mock/sums_device.cu is a whole algorithm of that sort.
+//
 // # Which libraries
 //
 // A program opens what it likes. The function that every `millstream worker` has, Run, opens
@@ -34,3 +40,8 @@ var Header string
 //
 //go:embed mock/sums.cpp
 var MockSource string
+
+// DeviceMockSource is mock/sums_device.cu, the same on device memory, for nvcc.
+//
+//go:embed mock/sums_device.cu
+var DeviceMockSource string

@@ -67,7 +67,8 @@ typedef struct ms_partition {
 /* The communicator of this rank, in this call. */
 typedef struct ms_comm ms_comm;
 
-/* Its operations. They block; counts are in elements. Only the algorithm's own thread may call them. */
+/* Its operations. They block; counts are in elements. Only the algorithm's own thread may call them. Memory is the host's
+ * or, on all ranks alike, a device's: they then begin behind what is on call->stream, and are done when they return. */
 typedef struct ms_ops {
 	uint32_t size; /* sizeof(ms_ops) of the caller's side */
 	uint32_t reserved;
@@ -92,15 +93,22 @@ typedef struct ms_call {
 	int32_t rank, ranks;
 	ms_comm *comm;
 	const ms_ops *ops;
-	void *stream; /* the CUstream that device memory is ordered by; NULL without a device */
+	void *stream; /* the CUstream that device memory is ordered by; NULL without a device. It is waited for in the end */
 	uint64_t npartitions;
 	const ms_partition *partitions;
 	const void *parameters; /* what the caller passes on */
 	uint64_t parameter_bytes;
-	/* Hands one column of results over. It is copied. */
+	/* Hands one column of results over. It is copied, that of a device behind what is on the stream. */
 	int (*emit)(ms_comm *, const ms_column *);
 	/* Says why the algorithm fails. It returns MS_ERROR, for `return call->fail(call->comm, "...")`. */
 	int (*fail)(ms_comm *, const char *why);
+	/* The CUDA device of this rank's device memory, -1 without one. Its primary context is current. */
+	int32_t device;
+	int32_t reserved;
+	/* The ncclComm_t of the ranks where device memory goes by NCCL, else NULL. It is non-blocking: a call that returns
+	 * ncclInProgress is done when ncclCommGetAsyncError no longer says so. Do not use ops on device memory, or return,
+	 * before what was put on a stream with it is done. */
+	void *nccl;
 } ms_call;
 
 /* An algorithm: 0, or anything else if it failed. */

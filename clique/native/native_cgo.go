@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"go.millstream.dev/clique"
+	"go.millstream.dev/mem"
 )
 
 // Library is a shared library with algorithms. It stays loaded.
@@ -89,28 +90,42 @@ func (a *Algorithm) Run(ctx context.Context, r *clique.Rank, call Call) ([]Resul
 				continue
 			}
 			defer c.Data.Retain().Release()
+			if !c.Data.Kind().HostAccessible() {
+				continue // the stream waits for it
+			}
 			if err := c.Data.WaitReady(ctx); err != nil {
 				return nil, err
 			}
 		}
 	}
+	dev, err := newDevice(ctx, r, call)
+	if err != nil {
+		return nil, err
+	}
+	defer dev.free()
 	params := unsafe.Pointer(unsafe.SliceData(call.Parameters))
 	if len(call.Parameters) > 0 {
 		pins.Pin(params)
 	}
 	var message [256]C.char
-	run := C.native_start(a.f, C.int(r.Rank()), C.int(r.Size()), C.uintptr_t(call.Stream), C.uint64_t(len(call.Partitions)), parts,
+	run := C.native_start(a.f, C.int(r.Rank()), C.int(r.Size()), dev.c(), C.uint64_t(len(call.Partitions)), parts,
 		params, C.uint64_t(len(call.Parameters)), &message[0], C.size_t(len(message)))
 	if run == nil {
 		return nil, fmt.Errorf("native: %s of %s: %s", a.name, a.l.path, C.GoString(&message[0]))
 	}
-	s := &service{ctx: ctx, r: r}
+	s := &service{ctx: ctx, r: r, dev: dev}
 	code := s.serve(run)
 	why := C.GoString(C.native_why(run))
 	C.native_reply(run, 0, nil)
 	C.native_free(run)
 	runtime.KeepAlive(call)
+	waited := dev.wait(ctx) // until then it may use the partitions
+	if code == 0 && waited != nil {
+		s.release()
+		return nil, waited
+	}
 	if code != 0 {
+		s.release()
 		e := &Error{Library: a.l.path, Algorithm: a.name, Code: code, Reason: why}
 		if s.last != nil && why == short(s.last) {
 			e.Err = s.last
@@ -210,7 +225,7 @@ func codeOf(err error) int {
 
 // request does one operation.
 func (s *service) request(q *C.native_request) error {
-	in := request{what: int(q.what), count: uint64(q.count), kind: clique.Kind(q.kind), op: int(q.op), peer: int(q.peer), tag: uint64(q.tag), send: q.send, recv: q.recv}
+	in := request{what: int(q.what), count: uint64(q.count), kind: clique.Kind(q.kind), op: int(q.op), peer: int(q.peer), memory: mem.Kind(q.memory), tag: uint64(q.tag), send: q.send, recv: q.recv}
 	got, err := s.do(in)
 	q.received = C.uint64_t(got)
 	return err

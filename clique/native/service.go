@@ -17,6 +17,7 @@ import (
 type service struct {
 	ctx     context.Context
 	r       *clique.Rank
+	dev     *device
 	results []Result
 	last    error // of the last operation
 }
@@ -28,6 +29,7 @@ type request struct {
 	count      uint64
 	kind       clique.Kind
 	op, peer   int
+	memory     mem.Kind // of opEmit
 	tag        uint64
 	send, recv unsafe.Pointer
 }
@@ -50,8 +52,8 @@ const (
 
 var operations = map[int]clique.Op{1: clique.Sum, 2: clique.Prod, 3: clique.Min, 4: clique.Max, 5: clique.Avg}
 
-// memory is the algorithm's memory of count elements, times many.
-func (q request) memory(p unsafe.Pointer, times int) (*mem.Buffer, error) {
+// memoryAt is the algorithm's memory of count elements, times many, wherever it is.
+func (s *service) memoryAt(q request, p unsafe.Pointer, times int) (*mem.Buffer, error) {
 	size := uint64(q.kind.Size())
 	if size == 0 {
 		return nil, fmt.Errorf("%w: kind %d", errInvalid, uint8(q.kind))
@@ -66,7 +68,7 @@ func (q request) memory(p unsafe.Pointer, times int) (*mem.Buffer, error) {
 		}
 		return nil, nil
 	}
-	return mem.NewRegion(mem.RegionConfig{Addr: uintptr(p), Len: n}).Buffer(), nil
+	return s.dev.memory(uintptr(p), n)
 }
 
 // do does an operation and returns the length of what was received.
@@ -108,20 +110,30 @@ func (s *service) do(q request) (received int, err error) {
 	case opBarrier:
 		return 0, clique.Barrier(s.ctx, s.r)
 	}
-	from, err := q.memory(send, sendTimes)
+	from, err := s.memoryAt(q, send, sendTimes)
 	if err != nil {
 		return 0, err
 	}
 	if from != nil {
 		defer from.Release()
 	}
-	to, err := q.memory(recv, recvTimes)
+	to, err := s.memoryAt(q, recv, recvTimes)
 	if err != nil {
 		return 0, err
 	}
 	if to != nil {
 		defer to.Release()
 	}
+	if received, err = s.call(q, op, from, to); err == nil && (onDevice(from) || onDevice(to)) && q.what != opEmit {
+		err = s.dev.done(s.ctx, s.r, to)
+	}
+	return received, err
+}
+
+func onDevice(b *mem.Buffer) bool { return b != nil && !b.Kind().HostAccessible() }
+
+// call does an operation on memory.
+func (s *service) call(q request, op clique.Op, from, to *mem.Buffer) (received int, err error) {
 	ctx, r, k := s.ctx, s.r, q.kind
 	switch q.what {
 	case opAllReduce:
@@ -141,14 +153,38 @@ func (s *service) do(q request) (received int, err error) {
 	case opAllToAll:
 		return 0, r.AllToAll(ctx, from, to, k)
 	case opSend:
-		return 0, clique.Send(ctx, r, q.peer, q.tag, bytesOf(from))
+		return 0, r.Send(ctx, q.peer, q.tag, from)
 	case opRecv:
-		return clique.Recv(ctx, r, q.peer, q.tag, bytesOf(to))
+		return r.Recv(ctx, q.peer, q.tag, to)
 	case opEmit:
-		s.results = append(s.results, Result{k, bytes.Clone(bytesOf(from))})
-		return 0, nil
+		return 0, s.emit(q, from)
 	}
 	return 0, fmt.Errorf("%w: operation %d", errInvalid, q.what)
+}
+
+// emit keeps a copy of a column.
+func (s *service) emit(q request, from *mem.Buffer) error {
+	switch {
+	case from != nil && onDevice(from) != (q.memory == mem.Device):
+		return fmt.Errorf("%w: a column that says its memory is %v, which is %v", errInvalid, q.memory, from.Kind())
+	case onDevice(from):
+		b, err := s.dev.copy(s.ctx, from)
+		if err == nil {
+			s.results = append(s.results, Result{Kind: q.kind, Device: b})
+		}
+		return err
+	}
+	s.results = append(s.results, Result{Kind: q.kind, Data: bytes.Clone(bytesOf(from))})
+	return nil
+}
+
+// release gives back what an algorithm that failed had emitted.
+func (s *service) release() {
+	for _, r := range s.results {
+		if r.Device != nil {
+			r.Device.Release()
+		}
+	}
 }
 
 func bytesOf(b *mem.Buffer) []byte {

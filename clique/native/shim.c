@@ -25,6 +25,7 @@ struct native_run {
 	ms_comm comm;
 	ms_call call;
 	ms_algorithm f;
+	int (*set_current)(int device);
 	pthread_t thread;
 };
 
@@ -97,11 +98,7 @@ static int do_emit(ms_comm *c, const ms_column *col) {
 		snprintf(c->error, sizeof c->error, "emit: a column without data");
 		return MS_INVALID;
 	}
-	if (col->memory != MS_HOST && col->memory != MS_PINNED) {
-		snprintf(c->error, sizeof c->error, "emit: a column in memory %d: results are in host memory", (int)col->memory);
-		return MS_INVALID;
-	}
-	native_request r = {.what = REQ_EMIT, .send = col->data, .count = col->count, .kind = col->kind};
+	native_request r = {.what = REQ_EMIT, .send = col->data, .count = col->count, .kind = col->kind, .memory = col->memory};
 	return ask(c, &r);
 }
 
@@ -135,12 +132,16 @@ void *native_symbol(void *lib, const char *name) { return dlsym(lib, name); }
 
 static void *run(void *arg) {
 	native_run *r = arg;
-	native_request done = {.what = REQ_RETURNED, .code = r->f(&r->call)};
+	native_request done = {.what = REQ_RETURNED, .code = MS_ERROR};
+	if (r->set_current && r->set_current(r->call.device) != 0)
+		do_fail(&r->comm, "the context of the CUDA device cannot be made current");
+	else
+		done.code = r->f(&r->call);
 	ask(&r->comm, &done);
 	return NULL;
 }
 
-native_run *native_start(void *algorithm, int rank, int ranks, uintptr_t stream, uint64_t npartitions,
+native_run *native_start(void *algorithm, int rank, int ranks, native_device device, uint64_t npartitions,
 	const ms_partition *partitions, const void *parameters, uint64_t parameter_bytes, char *message, size_t n) {
 	native_run *r = calloc(1, sizeof *r);
 	if (!r) {
@@ -152,9 +153,10 @@ native_run *native_start(void *algorithm, int rank, int ranks, uintptr_t stream,
 	r->f = (ms_algorithm)algorithm;
 	r->call = (ms_call){
 		.abi = MS_NATIVE_ABI, .size = sizeof(ms_call), .rank = rank, .ranks = ranks, .comm = &r->comm, .ops = &ops,
-		.stream = (void *)stream, .npartitions = npartitions, .partitions = partitions, .parameters = parameters,
+		.stream = (void *)device.stream, .device = device.ordinal, .nccl = (void *)device.nccl, .npartitions = npartitions, .partitions = partitions, .parameters = parameters,
 		.parameter_bytes = parameter_bytes, .emit = do_emit, .fail = do_fail,
 	};
+	r->set_current = device.set_current;
 	int err = pthread_create(&r->thread, NULL, run, r);
 	if (err) {
 		snprintf(message, n, "no thread for the algorithm: %s", strerror(err));

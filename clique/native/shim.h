@@ -20,18 +20,26 @@ typedef struct {
 	void *recv;
 	uint64_t count;
 	int kind, op, peer;
+	int memory; // of REQ_EMIT
 	uint64_t tag;
 	uint64_t received; // the answer to REQ_RECV
 } native_request;
 
 typedef struct native_run native_run;
 
+// What a run has of a device.
+typedef struct {
+	int ordinal; // -1 without one
+	uintptr_t stream, nccl;
+	int (*set_current)(int device);
+} native_device;
+
 // native_open loads a library and finds its abi; *abi is 0 if it has none.
 void *native_open(const char *path, unsigned int *abi, char *message, size_t n);
 void *native_symbol(void *lib, const char *name);
 
 // native_start starts an algorithm. call's partitions and parameters stay the caller's until it has returned.
-native_run *native_start(void *algorithm, int rank, int ranks, uintptr_t stream, uint64_t npartitions,
+native_run *native_start(void *algorithm, int rank, int ranks, native_device device, uint64_t npartitions,
 	const ms_partition *partitions, const void *parameters, uint64_t parameter_bytes, char *message, size_t n);
 // native_next waits for the next request.
 native_request *native_next(native_run *);

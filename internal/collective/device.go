@@ -66,12 +66,29 @@ type Checker interface {
 	Check(c *DeviceCall) (bad string)
 }
 
+// A Flusher is a Carrier whose work goes on after Run has returned. Flush returns when all of it is done on this rank:
+// results are there, and what was sent may be written or freed.
+type Flusher interface {
+	Flush(ctx context.Context) error
+}
+
+// Flush waits until what the group has begun on this rank's device is done.
+func (g *Group) Flush(ctx context.Context) error {
+	if f, ok := g.carrier.(Flusher); ok {
+		return f.Flush(ctx)
+	}
+	return nil
+}
+
 // ErrNoCarrier is a collective on device memory in a group without a Carrier.
 var ErrNoCarrier = errors.New("nothing carries device memory among these ranks")
 
 // SetCarrier gives the group what carries its device memory; the group owns it from then on. It must be called before
 // the first use of Device. Sub-groups and lanes need one each.
 func (g *Group) SetCarrier(c Carrier) { g.carrier = c }
+
+// Carrier is what SetCarrier gave it.
+func (g *Group) Carrier() Carrier { return g.carrier }
 
 // Device carries a collective on device memory out: the ranks tell each other what they call, as for host memory, and
 // the group's Carrier does it. It returns when the ready event of the result stands for it.
