@@ -16,6 +16,7 @@ import (
 	"go.millstream.dev/internal/doctor"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
+	"go.millstream.dev/task"
 	"go.millstream.dev/worker"
 )
 
@@ -51,6 +52,9 @@ func examineCluster(ctx context.Context, address string, size int64) (doctor.Rep
 			m.Silent = oneLine(err)
 		} else {
 			m.Boot, m.IPC, m.PID, m.Lanes, m.Trusted, m.NoUCX = d.Boot, d.IPC, d.PID, d.Lanes, d.Trusted, d.UCX
+			if d.Registry == task.Hash() { // else it cannot be asked to use it
+				m.GPU = d.GPU
+			}
 		}
 		x.members = append(x.members, m)
 	}
@@ -85,10 +89,13 @@ func (x *clusterExam) report(ctx context.Context) doctor.Report {
 		for j, b := range x.members {
 			switch {
 			case i == j:
-			case len(flows) == maxPairs:
+			case len(flows) >= maxPairs:
 				left++
 			default:
 				flows = append(flows, x.measure(ctx, a, b))
+				if a.GPU != "" && b.GPU != "" && flows[len(flows)-1].Err == nil {
+					flows = append(flows, x.measureDevice(ctx, a, b))
+				}
 			}
 		}
 	}
@@ -123,17 +130,22 @@ func (x *clusterExam) measure(ctx context.Context, from, to doctor.Member) docto
 		}
 		f.Rate = float64(x.size) / took.Seconds() // the scheduler's part included
 	}
-	// The one that fetched knows better.
-	d, err := x.ask(ctx, to.Address)
+	x.told(ctx, &f)
+	return f
+}
+
+// told fills in what the worker that fetched knows better.
+func (x *clusterExam) told(ctx context.Context, f *doctor.Flow) {
+	d, err := x.ask(ctx, f.To.Address)
 	if err != nil {
-		f.Lane, _, _ = strings.Cut(to.Address, "://")
-		return f
+		f.Lane, _, _ = strings.Cut(f.To.Address, "://")
+		return
 	}
 	for _, t := range slices.Backward(d.Transfers) {
-		if t.Incoming && t.Peer == from.Address && t.Bytes >= x.size && t.Seconds > 0 && t.Error == "" {
-			f.Lane, f.Rate = t.Lane, float64(t.Bytes)/t.Seconds
-			break
+		if t.Incoming && t.Peer == f.From.Address && t.Bytes >= x.size && t.Seconds > 0 && t.Error == "" {
+			f.Lane, f.Transports, f.Rate = t.Lane, t.Transports, float64(t.Bytes)/t.Seconds
+			f.Landed = t.Device >= x.size
+			return
 		}
 	}
-	return f
 }

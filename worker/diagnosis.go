@@ -6,6 +6,7 @@ import (
 
 	"go.millstream.dev/internal/hostid"
 	"go.millstream.dev/rpc"
+	"go.millstream.dev/task"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/wire/msgpack"
 )
@@ -26,18 +27,26 @@ type Diagnosis struct {
 	Trusted bool     `rpc:"trusted"`
 	// UCX says why libucp cannot be used, "" if it can.
 	UCX string `rpc:"ucx"`
+	// GPU is the UUID of the worker's GPU, "" if it has none.
+	GPU string `rpc:"gpu"`
+	// Registry is task.Hash there: which functions it runs.
+	Registry string `rpc:"registry"`
 	// Transfers are the last ones, oldest first.
 	Transfers []TransferNote `rpc:"transfers"`
 }
 
 // TransferNote is a Transfer in short: where from or to, how, how much, how long in seconds.
 type TransferNote struct {
-	Peer     string  `rpc:"peer"`
-	Incoming bool    `rpc:"incoming"`
-	Lane     string  `rpc:"lane"`
-	Bytes    int64   `rpc:"bytes"`
-	Seconds  float64 `rpc:"seconds"`
-	Error    string  `rpc:"error"`
+	Peer     string `rpc:"peer"`
+	Incoming bool   `rpc:"incoming"`
+	Lane     string `rpc:"lane"`
+	Bytes    int64  `rpc:"bytes"`
+	// Device is what of Bytes arrived in memory of a GPU.
+	Device  int64   `rpc:"device"`
+	Seconds float64 `rpc:"seconds"`
+	// Transports are those that UCX moved it with, of large transfers and of device memory.
+	Transports []string `rpc:"transports"`
+	Error      string   `rpc:"error"`
 }
 
 // told is how many transfers an answer has.
@@ -55,12 +64,22 @@ func (w *Worker) diagnosis(context.Context, *rpc.Request) (any, error) {
 	all := w.Transfers()
 	notes := []any{}
 	for _, t := range all[max(0, len(all)-told):] {
-		notes = append(notes, msgpack.MapOf("peer", t.Peer, "incoming", t.Incoming, "lane", t.Lane, "bytes", t.Bytes, "seconds", t.Duration, "error", t.Error))
+		notes = append(notes, msgpack.MapOf("peer", t.Peer, "incoming", t.Incoming, "lane", t.Lane, "bytes", t.Bytes, "device", t.DeviceBytes,
+			"seconds", t.Duration, "transports", texts(t.Transports), "error", t.Error))
 	}
-	lanes := []any{}
-	for _, l := range w.Lanes() {
-		lanes = append(lanes, l)
+	gpu := ""
+	if w.cfg.GPU != nil {
+		gpu = w.cfg.GPU.UUID
 	}
-	return msgpack.MapOf("boot", hostid.Boot(), "ipc", namespace("ipc"), "pid", namespace("pid"), "lanes", lanes,
-		"trusted", w.cfg.Lanes.Trusted, "ucx", reason, "transfers", notes), nil
+	return msgpack.MapOf("boot", hostid.Boot(), "ipc", namespace("ipc"), "pid", namespace("pid"), "lanes", texts(w.Lanes()),
+		"trusted", w.cfg.Lanes.Trusted, "ucx", reason, "gpu", gpu, "registry", task.Hash(), "transfers", notes), nil
+}
+
+// texts are strings as a message carries them.
+func texts(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
 }
