@@ -26,11 +26,13 @@ func benchKMeansCommand() *cobra.Command {
 	o := &f.options
 	cmd := &cobra.Command{
 		Use:   "kmeans",
-		Short: "k-means of a distributed frame, beside scikit-learn",
+		Short: "k-means of a distributed frame, on CPU and GPU, beside scikit-learn",
 		Long: `Measures a fit of k-means, labels included, on a local cluster: the rows are in
 partitions on worker processes, which share sums through a clique. With --peers
 scikit-learn fits the same numbers from the same centres in as many threads.
 Each fit does all its iterations; inertia and sizes of the groups must agree.
+Where there is a GPU, workers with it fit the same numbers, which are on the
+device before, beside the CPU's.
 
 Peers
   sklearn      scikit-learn; it comes with scripts/setup sklearn
@@ -38,6 +40,7 @@ Peers
 --peers fails when the peer is missing and names the command that installs it.`,
 		Example: `  millstream bench kmeans --quick
   millstream bench kmeans --peers --svg kmeans.svg
+  millstream bench kmeans --device on --workers 4 --threads 4
   millstream bench kmeans --peers --k 8 --type float64 --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,10 +59,13 @@ Peers
 	flags.IntVar(&o.Rounds, "rounds", 0, "alternating rounds; the best counts (default 5, quick 2)")
 	flags.IntVar(&o.Workers, "workers", 0, "worker processes (default 2)")
 	flags.IntVar(&o.Threads, "threads", 0, "threads of each worker (default 1)")
+	flags.StringVar((*string)(&o.Device), "device", string(kmeansbench.DeviceAuto), "also on the GPU: auto (if there is one), on, off")
+	flags.IntVar(&o.GPUWorkers, "gpu-workers", 0, "worker processes that share the GPU (default 1)")
 	flags.BoolVar(&o.Quick, "quick", false, "fewer rows and rounds")
 	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
 	flags.StringVar(&f.svg, "svg", "", "write a plot to this file")
-	completeFlags(cmd, map[string][]string{"type": kmeansbench.Types, "peers": {kmeansbench.PeerName}})
+	completeFlags(cmd, map[string][]string{"type": kmeansbench.Types, "peers": {kmeansbench.PeerName},
+		"device": {string(kmeansbench.DeviceAuto), string(kmeansbench.DeviceOn), string(kmeansbench.DeviceOff)}})
 	return cmd
 }
 

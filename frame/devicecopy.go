@@ -71,8 +71,9 @@ func (l layout) upload(ctx context.Context, d *task.Device, a arrow.ArrayData, c
 		}
 		return bufs[i].Bytes()[from:to]
 	}
-	if a.NullN() > 0 {
-		if c.Validity, err = deviceArray(ctx, d, wire.Uint8, bitsOf(part(0, 0, bits(off+n)), off, n)); err != nil {
+	// A slice does not know how many of its rows are null.
+	if valid := part(0, 0, bits(off+n)); a.NullN() != 0 && valid != nil && bitutil.CountSetBits(valid, off, n) < n {
+		if c.Validity, err = deviceArray(ctx, d, wire.Uint8, bitsOf(valid, off, n)); err != nil {
 			return err
 		}
 	}

@@ -47,3 +47,12 @@ var Bundle = sync.OnceValue(func() []byte {
 	}
 	return b
 })
+
+// Text is the source of a module of the package, for workers that do not have it.
+func Text(module string) (string, error) {
+	b, err := files.ReadFile("millstream/" + module + ".py")
+	if err != nil {
+		return "", fmt.Errorf("python: there is no module %s: %w", module, err)
+	}
+	return string(b), nil
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/cuda"
 	"go.millstream.dev/frame"
 	"go.millstream.dev/frame/kmeans"
 	"go.millstream.dev/internal/benchfmt"
@@ -161,5 +162,34 @@ func TestAgree(t *testing.T) {
 		if err := agree(a, tc.b, tc.dtype, rows); (err == nil) != tc.ok {
 			t.Errorf("%+v: %v", tc.b, err)
 		}
+	}
+}
+
+// The GPU is asked for, left out, or taken if it is there.
+func TestDevice(t *testing.T) {
+	none := cuda.Available() != nil
+	for device, want := range map[Devices]bool{DeviceAuto: !none, DeviceOff: false, DeviceOn: !none} {
+		o := Options{Device: device}
+		if err := o.Complete(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := o.gpu(); got != want || (err != nil) != (device == DeviceOn && none) {
+			t.Errorf("%s: %t, %v", device, got, err)
+		}
+	}
+	o := Options{Device: "perhaps"}
+	if err := o.Complete(); err == nil || !strings.Contains(err.Error(), "perhaps") {
+		t.Errorf("another word: %v", err)
+	}
+	p := Plot([]benchfmt.Figure{{Case: "k=8", Setting: "float64", Ours: 1}, {Case: "k=8", Setting: "float64", Mode: GPUMode, Ours: 0.1, Peer: HostName, Theirs: 1}})
+	if len(p.Series) != 2 || p.Series[1].Name != "millstream GPU float64" {
+		t.Errorf("plot %+v", p)
+	}
+	a := outcome{Inertia: 100, Counts: []int64{5000, 5000}}
+	if err := agreeGPU(a, outcome{Inertia: 100.00001, Counts: []int64{4998, 5002}}, "float32", 10000); err != nil {
+		t.Error(err)
+	}
+	if agreeGPU(a, outcome{Inertia: 100.1, Counts: []int64{5000, 5000}}, "float32", 10000) == nil || agreeGPU(a, outcome{Inertia: 100, Counts: []int64{4900, 5100}}, "float64", 10000) == nil {
+		t.Error("results that are apart are taken for the same")
 	}
 }

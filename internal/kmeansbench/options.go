@@ -24,6 +24,10 @@ type Options struct {
 	Iterations int
 	// Workers and Threads are the cluster's; scikit-learn gets as many threads as both have.
 	Workers, Threads int
+	// Device says whether the GPU takes part (default DeviceAuto), GPUWorkers how many workers
+	// share it (default 1).
+	Device     Devices
+	GPUWorkers int
 	// Rounds alternate; the best counts.
 	Rounds int
 	// Quick is fewer rows and rounds.
@@ -45,7 +49,14 @@ func (o *Options) Complete() error {
 	set(&o.Iterations, 10, 10)
 	set(&o.Workers, 2, 2)
 	set(&o.Threads, 1, 1)
+	set(&o.GPUWorkers, 1, 1)
 	set(&o.Rounds, 5, 2)
+	if o.Device == "" {
+		o.Device = DeviceAuto
+	}
+	if all := []Devices{DeviceAuto, DeviceOn, DeviceOff}; !slices.Contains(all, o.Device) {
+		return fmt.Errorf("device %q: there are %v", o.Device, all)
+	}
 	if len(o.K) == 0 {
 		if o.K = []int{8, 32, 128}; o.Quick {
 			o.K = []int{8}
@@ -59,7 +70,7 @@ func (o *Options) Complete() error {
 			return fmt.Errorf("unknown type %q; there are %s", t, strings.Join(Types, " and "))
 		}
 	}
-	for name, v := range map[string]int{"rows": o.Rows, "features": o.Features, "iterations": o.Iterations, "workers": o.Workers, "threads": o.Threads, "rounds": o.Rounds} {
+	for name, v := range map[string]int{"rows": o.Rows, "features": o.Features, "iterations": o.Iterations, "workers": o.Workers, "threads": o.Threads, "rounds": o.Rounds, "workers on the GPU": o.GPUWorkers} {
 		if v < 1 {
 			return fmt.Errorf("%d %s: there must be one at least", v, name)
 		}

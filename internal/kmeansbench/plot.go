@@ -26,6 +26,10 @@ func Plot(figures []benchfmt.Figure) svgplot.Plot {
 		if err != nil {
 			continue
 		}
+		if f.Mode == GPUMode {
+			add("millstream GPU "+f.Setting, float64(k), f.Ours)
+			continue // the host has a line of its own
+		}
 		add("millstream "+f.Setting, float64(k), f.Ours)
 		if f.Peer != "" {
 			add(f.Peer+" "+f.Setting, float64(k), f.Theirs)

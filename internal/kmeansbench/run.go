@@ -63,9 +63,11 @@ func Run(ctx context.Context, peer benchpeer.Starter, o Options, sink benchfmt.S
 			return err
 		}
 		for _, k := range o.K {
-			f, err := b.measure(ctx, k, func(round int) { progress.Step(done+round, total, "%s, k=%d, round %d", dtype, k, round+1) })
-			if err == nil {
-				err = sink.Add(f)
+			figures, err := b.measure(ctx, k, func(round int) { progress.Step(done+round, total, "%s, k=%d, round %d", dtype, k, round+1) })
+			for _, f := range figures {
+				if err == nil {
+					err = sink.Add(f)
+				}
 			}
 			if err != nil {
 				b.stop()
@@ -87,6 +89,7 @@ type bench struct {
 	client  *client.Client
 	clique  *clique.Clique
 	frame   *frame.Frame
+	gpu     *gpuSide // nil without
 	peer    *benchpeer.Lines
 	first   [][]float64 // rows, from which the centres begin
 }
@@ -104,23 +107,26 @@ func start(ctx context.Context, peer benchpeer.Starter, o Options, path, dtype s
 	if b.client, err = b.cluster.Client(ctx); err != nil {
 		return b, err
 	}
-	pieces := make([]piece, o.Workers)
-	parts := make([]*client.Future[arrow.RecordBatch], o.Workers)
-	for i, w := range b.cluster.Workers() {
-		pieces[i] = piece{Path: path, Type: dtype, Rows: o.Rows, Features: o.Features, From: o.Rows * i / o.Workers, To: o.Rows * (i + 1) / o.Workers}
-		parts[i] = load.Submit(ctx, b.client, client.Val(pieces[i]), client.Workers(w.Address))
-	}
-	if b.frame, err = frame.New(ctx, b.client, pieces[0].schema(), parts); err != nil {
-		return b, err
-	}
-	if err = b.frame.Persist(ctx); err != nil {
+	if b.frame, err = loaded(ctx, b.client, b.cluster.Workers(), o, path, dtype); err != nil {
 		return b, err
 	}
 	if b.clique, err = clique.Form(ctx, b.client, clique.Options{Name: "bench"}); err != nil {
 		return b, err
 	}
-	if err = b.begin(path); err != nil || peer == nil {
+	if err = b.begin(path); err != nil {
 		return b, err
+	}
+	gpu, err := o.gpu()
+	if err != nil {
+		return b, err
+	}
+	if gpu {
+		if b.gpu, err = startGPU(ctx, o, path, dtype); err != nil {
+			return b, err
+		}
+	}
+	if peer == nil {
+		return b, nil
 	}
 	threads := fmt.Sprint(o.Workers * o.Threads)
 	if b.peer, err = benchpeer.StartLines(ctx, peer, []string{"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads}); err != nil {
@@ -164,6 +170,9 @@ func (b *bench) stop() {
 	if b.peer != nil {
 		b.peer.Stop()
 	}
+	if b.gpu != nil {
+		b.gpu.stop()
+	}
 	if b.client != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -177,42 +186,77 @@ func (b *bench) stop() {
 	}
 }
 
-// measure runs the rounds of one number of groups; the other side begins in every second one.
-func (b *bench) measure(ctx context.Context, k int, step func(round int)) (benchfmt.Figure, error) {
-	sides := []func(context.Context, int) (outcome, error){b.ours}
+// side is one that fits.
+type side struct {
+	name   string // of the peer in figures
+	fit    func(ctx context.Context, k int) (outcome, error)
+	agree  func(ours, theirs outcome, dtype string, rows int) error // nil for the first, with which all agree
+	rounds benchfmt.Rounds
+}
+
+// sides are those that take part, this program on the CPU first.
+func (b *bench) sides() []*side {
+	all := []*side{{name: HostName, fit: b.ours}}
 	if b.peer != nil {
-		sides = append(sides, b.theirs)
+		all = append(all, &side{name: PeerName, fit: b.theirs, agree: agree})
 	}
-	rounds := make([]benchfmt.Rounds, len(sides))
+	if b.gpu != nil {
+		all = append(all, &side{name: GPUMode, agree: agreeGPU, fit: func(ctx context.Context, k int) (outcome, error) {
+			return b.gpu.fit(ctx, b.first[:k], b.o.Iterations)
+		}})
+	}
+	for _, s := range all {
+		s.rounds.Better = benchfmt.Lower
+	}
+	return all
+}
+
+// measure runs the rounds of one number of groups; another side begins in each.
+func (b *bench) measure(ctx context.Context, k int, step func(round int)) ([]benchfmt.Figure, error) {
+	sides := b.sides()
 	results := make([]outcome, len(sides))
-	for i := range rounds {
-		rounds[i].Better = benchfmt.Lower
-	}
 	for round := range b.o.Rounds {
 		step(round)
 		for i := range sides {
 			at := (i + round) % len(sides)
-			out, err := sides[at](ctx, k)
+			out, err := sides[at].fit(ctx, k)
 			if err != nil {
-				return benchfmt.Figure{}, err
+				return nil, err
 			}
-			rounds[at].Add(out.Seconds)
+			sides[at].rounds.Add(out.Seconds)
 			results[at] = out
 		}
-		if len(sides) > 1 {
-			if err := agree(results[0], results[1], b.dtype, b.o.Rows); err != nil {
-				return benchfmt.Figure{}, err
+		for i, s := range sides[1:] {
+			if err := s.agree(results[0], results[i+1], b.dtype, b.o.Rows); err != nil {
+				return nil, fmt.Errorf("%s: %w", s.name, err)
 			}
 		}
 	}
+	host := sides[0].rounds
 	f := benchfmt.Figure{Bench: "kmeans", Case: fmt.Sprintf("k=%d", k), Setting: b.dtype, Lane: b.clique.Backend(), Mode: lloyd.Kernel(),
 		Size: int64(b.o.Rows) * int64(b.o.Features) * int64(size(b.dtype)), Unit: benchfmt.UnitSeconds, Better: benchfmt.Lower,
-		Ours: rounds[0].Best(), OursMedian: rounds[0].Median()}
-	if len(sides) > 1 {
-		f.Peer, f.Theirs, f.TheirsMedian = PeerName, rounds[1].Best(), rounds[1].Median()
-		f.Bar = &benchfmt.Bar{Value: 0.5, Ratio: true}
+		Ours: host.Best(), OursMedian: host.Median()}
+	var gpu []benchfmt.Figure
+	for _, s := range sides[1:] {
+		if s.name == PeerName {
+			f.Peer, f.Theirs, f.TheirsMedian = PeerName, s.rounds.Best(), s.rounds.Median()
+			f.Bar = &benchfmt.Bar{Value: 0.5, Ratio: true}
+			continue
+		}
+		g := f
+		g.Mode, g.Mem, g.Lane = GPUMode, "cuda", b.gpu.clique.Backend()
+		g.Ours, g.OursMedian = s.rounds.Best(), s.rounds.Median()
+		g.Peer, g.Theirs, g.TheirsMedian = HostName, host.Best(), host.Median()
+		g.Bar = &benchfmt.Bar{Value: 0.2, Ratio: true}
+		gpu = append(gpu, g)
 	}
-	return f, nil
+	return append([]benchfmt.Figure{f}, gpu...), nil
+}
+
+// agreeGPU is agree for the GPU, which works by the same steps: the inertia to 1e-4 is asked of
+// it, and it comes to more than 1e-6.
+func agreeGPU(ours, theirs outcome, _ string, rows int) error {
+	return agreeWithin(ours, theirs, 1e-6, int64(rows/1000))
 }
 
 // agree tells whether the sides found the same: the inertia to 1e-6 and groups of the same
@@ -223,6 +267,14 @@ func agree(ours, theirs outcome, dtype string, rows int) error {
 	if dtype == "float32" {
 		tolerance = 1e-5
 	}
+	allowed := int64(0)
+	if dtype == "float32" {
+		allowed = int64(rows / 1000)
+	}
+	return agreeWithin(ours, theirs, tolerance, allowed)
+}
+
+func agreeWithin(ours, theirs outcome, tolerance float64, allowed int64) error {
 	if math.Abs(ours.Inertia-theirs.Inertia) > tolerance*theirs.Inertia {
 		return fmt.Errorf("the sides found different things: inertia %v here and %v there", ours.Inertia, theirs.Inertia)
 	}
@@ -231,10 +283,6 @@ func agree(ours, theirs outcome, dtype string, rows int) error {
 		if i < len(theirs.Counts) {
 			apart += max(ours.Counts[i]-theirs.Counts[i], theirs.Counts[i]-ours.Counts[i])
 		}
-	}
-	allowed := int64(0)
-	if dtype == "float32" {
-		allowed = int64(rows / 1000)
 	}
 	if len(ours.Counts) != len(theirs.Counts) || apart > allowed {
 		return fmt.Errorf("the sides found different things: groups of %v here and %v there", ours.Counts, theirs.Counts)
@@ -248,19 +296,26 @@ func (b *bench) ours(ctx context.Context, k int) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	out := outcome{Seconds: time.Since(begin).Seconds(), Inertia: m.Inertia, Counts: make([]int64, k)}
+	out := outcome{Seconds: time.Since(begin).Seconds(), Inertia: m.Inertia}
 	defer labels.Release()
+	out.Counts, err = countLabels(ctx, labels, k)
+	return out, err
+}
+
+// countLabels is how many rows each group has.
+func countLabels(ctx context.Context, labels *frame.Frame, k int) ([]int64, error) {
+	counts := make([]int64, k)
 	batches, err := labels.Collect(ctx)
 	if err != nil {
-		return outcome{}, err
+		return nil, err
 	}
 	for _, x := range batches {
 		for _, l := range x.Column(0).(*array.Int32).Int32Values() {
-			out.Counts[l]++
+			counts[l]++
 		}
 		x.Release()
 	}
-	return out, nil
+	return counts, nil
 }
 
 func (b *bench) theirs(ctx context.Context, k int) (outcome, error) {

@@ -1,0 +1,298 @@
+package frame
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"go.millstream.dev/cluster"
+	"go.millstream.dev/mem"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+)
+
+// fakeDevice is memory of the host in the place of a GPU's: what is under test here is where buffers go, not who copies
+// them. It counts what is out.
+type fakeDevice struct{ out atomic.Int64 }
+
+func (d *fakeDevice) Alloc(_ context.Context, n int) (*mem.Buffer, error) {
+	d.out.Add(1)
+	return mem.NewRegion(mem.RegionConfig{Heap: make([]byte, n), Free: func() { d.out.Add(-1) }}).Buffer(), nil
+}
+func (d *fakeDevice) Kind() mem.Kind { return mem.Host }
+func (d *fakeDevice) Device() int    { return -1 }
+
+// onFake is the context of a task on a worker with a fake GPU.
+func onFake(t testing.TB) (context.Context, *fakeDevice) {
+	d := new(fakeDevice)
+	host := &task.Host{Device: &task.Device{Memory: d}}
+	return task.WithInfo(t.Context(), &task.Info{Host: host}), d
+}
+
+// mixedSchema has a column of every sort of layout.
+var mixedSchema = arrow.NewSchema(append(people.Fields(),
+	arrow.Field{Name: "at", Type: arrow.FixedWidthTypes.Timestamp_ms},
+	arrow.Field{Name: "small", Type: arrow.PrimitiveTypes.Uint8, Nullable: true},
+	arrow.Field{Name: "raw", Type: arrow.BinaryTypes.Binary}), nil)
+
+func mixedOf(n int) arrow.RecordBatch {
+	b := array.NewRecordBuilder(heap, mixedSchema)
+	defer b.Release()
+	for i := range n {
+		b.Field(0).(*array.Int64Builder).Append(int64(i))
+		b.Field(3).(*array.BooleanBuilder).Append(i%3 == 0)
+		b.Field(4).(*array.TimestampBuilder).Append(arrow.Timestamp(i))
+		b.Field(6).(*array.BinaryBuilder).Append(bytes.Repeat([]byte{byte(i)}, i%4))
+		if i%5 == 2 {
+			b.Field(1).AppendNull()
+			b.Field(2).AppendNull()
+			b.Field(5).AppendNull()
+			continue
+		}
+		b.Field(1).(*array.StringBuilder).Append(strings.Repeat("ü", i%7))
+		b.Field(2).(*array.Float64Builder).Append(math.Sqrt(float64(i)))
+		b.Field(5).(*array.Uint8Builder).Append(uint8(i))
+	}
+	return b.NewRecordBatch()
+}
+
+// Batches go to a device and back as they are, also those that begin in the middle of their
+// buffers, and through the messages of the cluster.
+func TestDeviceBatch(t *testing.T) {
+	ctx, dev := onFake(t)
+	whole := mixedOf(100)
+	for _, cut := range [][2]int64{{0, 100}, {0, 0}, {3, 20}, {8, 9}, {99, 100}, {16, 64}, {100, 100}} {
+		in := whole.NewSlice(cut[0], cut[1])
+		b, err := CopyToDevice(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := b.value()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := b.CopyToHost(ctx)
+		if err != nil || !array.RecordEqual(in, out) {
+			t.Errorf("rows %v came back as %v (%v)\nwant %v", cut, out, err, in)
+		}
+		// What a peer gets.
+		s, err := task.EncodeValue(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got wire.Dict
+		if err := task.DecodeInto(s, &got); err != nil {
+			t.Fatal(err)
+		}
+		far, err := deviceBatch(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err = far.CopyToHost(ctx); err != nil || !array.RecordEqual(in, out) {
+			t.Errorf("rows %v arrived as %v (%v)\nwant %v", cut, out, err, in)
+		}
+		task.Release(got)
+		s.Release()
+		task.Release(value)
+		if n := dev.out.Load(); n != 0 {
+			t.Fatalf("%d buffers are still out", n)
+		}
+	}
+	if _, err := CopyToDevice(t.Context(), whole); !errors.Is(err, task.ErrOutside) {
+		t.Errorf("outside of a task: %v", err)
+	}
+}
+
+// A function gets what came through host memory on its device, and a result has what it was
+// given without a copy.
+func TestDeviceCall(t *testing.T) {
+	ctx, dev := onFake(t)
+	b, err := CopyToDevice(ctx, mixedOf(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := b.value()
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived := wire.Dict{} // the same in memory of Go's heap, as a worker without a GPU would pass it on
+	for _, p := range there {
+		if a, ok := p.Value.(*wire.DeviceArray); ok {
+			c := *a
+			c.Frame = wire.HeapFrame(bytes.Clone(a.Frame.Bytes()))
+			p.Value = &c
+		}
+		arrived = append(arrived, p)
+	}
+	before := dev.out.Load()
+	for name, in := range map[string]wire.Dict{"on the device": there, "in host memory": arrived} {
+		var seen *wire.DeviceArray
+		out, err := deviceCall(ctx, in, func(_ context.Context, b *DeviceBatch) (*DeviceBatch, error) {
+			for i := range b.columns {
+				for _, a := range b.columns[i].arrays() {
+					if (*a).Buffer() == nil {
+						t.Errorf("%s: column %d is not on the device", name, i)
+					}
+				}
+			}
+			c, err := b.Named("score")
+			seen = c.Values
+			if err != nil {
+				return nil, err
+			}
+			return b.Project("score", "id")
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := deviceBatch(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Column(0).Values != seen || got.NumRows() != 10 || got.Schema().NumFields() != 2 {
+			t.Errorf("%s: got %v", name, got.Schema())
+		}
+		if name == "in host memory" { // it has three arrays: the others were given up
+			if n := dev.out.Load() - before; n != 3 {
+				t.Errorf("%s: %d buffers were kept", name, n)
+			}
+			task.Release(out)
+		}
+		for what, f := range map[string]func(context.Context, *DeviceBatch) (*DeviceBatch, error){
+			"nothing": func(context.Context, *DeviceBatch) (*DeviceBatch, error) { return nil, nil },
+			"failure": func(context.Context, *DeviceBatch) (*DeviceBatch, error) { return nil, errors.New("no") },
+		} {
+			if _, err := deviceCall(ctx, in, f); err == nil {
+				t.Errorf("%s: %s is no error", name, what)
+			}
+		}
+		if n := dev.out.Load(); n != before {
+			t.Errorf("%s: %d buffers are out, want %d", name, n, before)
+		}
+	}
+	task.Release(there)
+}
+
+// What is no batch, or promises more than it has, is an error that says so.
+func TestDeviceBatchHostile(t *testing.T) {
+	ctx, _ := onFake(t)
+	make := func() wire.Dict {
+		b, err := CopyToDevice(ctx, mixedOf(9))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := b.value()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for name, x := range map[string]struct {
+		change func(d *wire.Dict)
+		want   string
+	}{
+		"nothing":        {func(d *wire.Dict) { *d = nil }, "is no batch on a device"},
+		"version":        {func(d *wire.Dict) { d.Set(deviceKey, int64(2)) }, "version 2"},
+		"rows":           {func(d *wire.Dict) { d.Set(rowsKey, int64(1000)) }, "bytes, and"},
+		"negative":       {func(d *wire.Dict) { d.Set(rowsKey, int64(-1)) }, "-1"},
+		"many":           {func(d *wire.Dict) { d.Set(rowsKey, uint64(math.MaxUint64)) }, "rows"},
+		"no schema":      {func(d *wire.Dict) { d.Delete(schemaKey) }, "no schema"},
+		"other schema":   {func(d *wire.Dict) { d.Set(schemaKey, []byte("x")) }, "schema"},
+		"no values":      {func(d *wire.Dict) { d.Delete(valuesKey + "2") }, "no values"},
+		"no offsets":     {func(d *wire.Dict) { d.Delete(offsetsKey + "1") }, "no offsets"},
+		"no array":       {func(d *wire.Dict) { d.Set(valuesKey+"0", "text") }, "no array"},
+		"another type":   {func(d *wire.Dict) { v, _ := d.Get(valuesKey + "2"); d.Set(valuesKey+"0", v) }, "<f8 and should be <i8"},
+		"extra offsets":  {func(d *wire.Dict) { v, _ := d.Get(offsetsKey + "1"); d.Set(offsetsKey+"0", v) }, "it has offsets"},
+		"short validity": {func(d *wire.Dict) { v, _ := d.Get(validKey + "1"); shorten(v) }, "validity"},
+		"two dimensions": {func(d *wire.Dict) { v, _ := d.Get(valuesKey + "0"); v.(*wire.DeviceArray).Shape = []int{3, 3} }, "2 dimensions"},
+	} {
+		d := make()
+		x.change(&d)
+		if _, err := deviceBatch(d); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: got %v, want %q", name, err, x.want)
+		}
+	}
+	// Offsets are looked at where they are read.
+	d := make()
+	v, _ := d.Get(offsetsKey + "1")
+	copy(v.(*wire.DeviceArray).Frame.Bytes()[8:], []byte{255, 255, 255, 127})
+	b, err := deviceBatch(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.CopyToHost(ctx); !errors.Is(err, ErrSchema) {
+		t.Errorf("wild offsets: %v", err)
+	}
+	list := arrow.NewSchema([]arrow.Field{{Name: "l", Type: arrow.ListOf(arrow.PrimitiveTypes.Int8)}}, nil)
+	if _, err := CopyToDevice(ctx, emptyBatch(list)); !errors.Is(err, ErrSchema) {
+		t.Errorf("a column of lists: %v", err)
+	}
+}
+
+func shorten(v any) {
+	a := v.(*wire.DeviceArray)
+	a.Shape[0]--
+}
+
+// A cluster without GPUs says so.
+func TestNoGPU(t *testing.T) {
+	ctx, c := connect(t, cluster.Goroutines)
+	f := peopleFrame(t, ctx, c)
+	if _, err := f.ToDevice(ctx); !errors.Is(err, ErrNoGPU) {
+		t.Errorf("ToDevice: %v", err)
+	}
+	if _, err := OpenDevice(ctx, c, "nothing"); err == nil || !strings.Contains(err.Error(), "nothing") {
+		t.Errorf("OpenDevice: %v", err)
+	}
+	if _, err := DeviceFromDask(ctx, c, "nothing"); err == nil || !strings.Contains(err.Error(), "nothing") {
+		t.Errorf("DeviceFromDask: %v", err)
+	}
+	if _, err := DeviceOf(ctx, c, nil); err == nil {
+		t.Error("DeviceOf of nothing")
+	}
+}
+
+// Batches on devices come from peers.
+func FuzzDeviceBatch(f *testing.F) {
+	schema, err := encodeSchema(mixedSchema)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(schema, int64(3), "<i8", []byte("123456781234567812345678"), []byte{0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0}, []byte{7})
+	f.Fuzz(func(t *testing.T, schema []byte, rows int64, dtype string, values, offsets, validity []byte) {
+		d := wire.NewDict(deviceKey, int64(version), rowsKey, rows, schemaKey, schema)
+		of := func(dtype wire.DType, b []byte) *wire.DeviceArray {
+			return &wire.DeviceArray{DType: dtype, Shape: []int{len(b) / max(1, dtype.ItemSize())}, Frame: wire.HeapFrame(b)}
+		}
+		for _, n := range []string{"0", "1", "2", "3", "4", "5", "6"} {
+			d.Set(valuesKey+n, of(wire.DType(dtype), values))
+			if len(validity) > 0 {
+				d.Set(validKey+n, of(wire.Uint8, validity))
+			}
+			if len(offsets) > 0 {
+				d.Set(offsetsKey+n, of(wire.Int32, offsets))
+			}
+		}
+		b, err := deviceBatch(d)
+		if err != nil {
+			return
+		}
+		out, err := b.CopyToHost(context.Background())
+		if err != nil {
+			return
+		}
+		if out.NumRows() != rows {
+			t.Errorf("%d rows, want %d", out.NumRows(), rows)
+		}
+		for _, c := range out.Columns() {
+			_ = c.String() // all of it can be read
+		}
+	})
+}

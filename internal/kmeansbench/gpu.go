@@ -1,0 +1,133 @@
+package kmeansbench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/clique"
+	"go.millstream.dev/cluster"
+	"go.millstream.dev/cuda"
+	"go.millstream.dev/frame"
+	"go.millstream.dev/frame/kmeans"
+)
+
+// HostName is this program's own fit on the CPU, where it is what the GPU is compared with.
+const HostName = "host"
+
+// GPUMode marks figures of the GPU.
+const GPUMode = "GPU"
+
+// Devices says whether the GPU takes part.
+type Devices string
+
+// The choices.
+const (
+	DeviceAuto Devices = "auto" // if there is one
+	DeviceOn   Devices = "on"   // it is an error if there is none
+	DeviceOff  Devices = "off"
+)
+
+// gpu tells whether the GPU takes part.
+func (o Options) gpu() (bool, error) {
+	err := cuda.Available()
+	switch o.Device {
+	case DeviceOff:
+		return false, nil
+	case DeviceOn:
+		return err == nil, err
+	}
+	return err == nil, nil
+}
+
+// gpuSide is a cluster of workers with GPUs, which have the numbers of one type.
+type gpuSide struct {
+	cluster *cluster.Cluster
+	client  *client.Client
+	clique  *clique.Clique
+	frame   *frame.DeviceFrame
+}
+
+func startGPU(ctx context.Context, o Options, path, dtype string) (g *gpuSide, err error) {
+	g = &gpuSide{}
+	defer func() {
+		if err != nil {
+			g.stop()
+		}
+	}()
+	var devices []string
+	for range o.GPUWorkers {
+		devices = append(devices, "0")
+	}
+	pool := fmt.Sprint(int64(o.Rows)*int64(o.Features)*int64(size(dtype))/int64(o.GPUWorkers)*2 + 256<<20)
+	if g.cluster, err = cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: devices, MemoryLimit: "0", RMM: cluster.RMMOptions{PoolSize: pool}}, cluster.Options{}); err != nil {
+		return g, err
+	}
+	if g.client, err = g.cluster.Client(ctx); err != nil {
+		return g, err
+	}
+	host, err := loaded(ctx, g.client, g.cluster.Workers(), o, path, dtype)
+	if err != nil {
+		return g, err
+	}
+	defer host.Release()
+	if g.frame, err = host.ToDevice(ctx); err != nil {
+		return g, err
+	}
+	if err = g.frame.Persist(ctx); err != nil {
+		return g, err
+	}
+	g.clique, err = clique.Form(ctx, g.client, clique.Options{Name: "bench"})
+	return g, err
+}
+
+func (g *gpuSide) stop() {
+	if g.client != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if g.clique != nil {
+			_ = g.clique.Dissolve(ctx) // the cluster ends below
+		}
+		_ = g.client.Close(ctx)
+	}
+	if g.cluster != nil {
+		_ = g.cluster.Close()
+	}
+}
+
+// fit is the GPU's side of a round: labels stay on the device.
+func (g *gpuSide) fit(ctx context.Context, init [][]float64, iterations int) (outcome, error) {
+	begin := time.Now()
+	m, labels, err := kmeans.FitPredictDevice(ctx, g.frame, kmeans.Options{Init: init, MaxIter: iterations, Tol: -1, Clique: g.clique})
+	if err != nil {
+		return outcome{}, err
+	}
+	out := outcome{Seconds: time.Since(begin).Seconds(), Inertia: m.Inertia}
+	defer labels.Release()
+	host, err := labels.ToHost(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer host.Release()
+	out.Counts, err = countLabels(ctx, host, len(init))
+	return out, err
+}
+
+// loaded is the file's rows as a frame, a partition on each worker.
+func loaded(ctx context.Context, c *client.Client, workers []cluster.WorkerInfo, o Options, path, dtype string) (*frame.Frame, error) {
+	n := len(workers)
+	pieces := make([]piece, n)
+	parts := make([]*client.Future[arrow.RecordBatch], n)
+	for i, w := range workers {
+		pieces[i] = piece{Path: path, Type: dtype, Rows: o.Rows, Features: o.Features, From: o.Rows * i / n, To: o.Rows * (i + 1) / n}
+		parts[i] = load.Submit(ctx, c, client.Val(pieces[i]), client.Workers(w.Address))
+	}
+	f, err := frame.New(ctx, c, pieces[0].schema(), parts)
+	if err != nil {
+		return nil, err
+	}
+	return f, f.Persist(ctx)
+}
