@@ -135,6 +135,8 @@ func resource(kind string) (mem.Resource, error) {
 	switch kind {
 	case "device":
 		return cuda.NewDeviceResource(device), nil
+	case "pool":
+		return devicePool()
 	case "managed":
 		return cuda.NewManagedResource(device), nil
 	case "pinned":
@@ -157,6 +159,11 @@ func resource(kind string) (mem.Resource, error) {
 
 // orderedStream is the stream in whose order "async" memory is allocated and freed.
 var orderedStream = sync.OnceValues(func() (*cuda.Stream, error) { return cuda.NewStream(device, cuda.StreamConfig{}) })
+
+// devicePool is the pool that "pool" memory comes from. It lasts as long as the process.
+var devicePool = sync.OnceValues(func() (*mem.Pool, error) {
+	return mem.NewPool(cuda.NewDeviceResource(device), mem.PoolConfig{InitialBytes: 256 << 20})
+})
 
 // byteCount writes a size for a test's name.
 func byteCount(n int) string { return strings.ReplaceAll(fmt.Sprintf("%d B", n), " ", "") }
