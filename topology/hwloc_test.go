@@ -26,7 +26,7 @@ var hwlocCommand = []string{"--if", "fsroot", "--whole-io", "--of", "xml", "-f",
 // TestHwloc compares with what hwloc makes of the same trees: the bridges above each GPU and network card,
 // the processors next to them, the nodes with their processors and memory, and which interface is on which card.
 func TestHwloc(t *testing.T) {
-	for _, name := range []string{"dgx-a100", "dgx-h100", "two-gpus"} {
+	for _, name := range []string{"dgx-a100", "dgx-h100", "two-gpus", "vm"} {
 		t.Run(name, func(t *testing.T) {
 			golden := filepath.Join("testdata", name+".hwloc")
 			if *lstopo != "" {

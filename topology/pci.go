@@ -13,7 +13,7 @@ type Device struct {
 	Vendor  uint16 // 0x10de is NVIDIA, 0x15b3 Mellanox
 	Product uint16
 	Class   uint32 // such as 0x030200, a 3D controller
-	Node    int    // NUMA node, or -1 if the firmware does not say
+	Node    int    // NUMA node, or -1 if the firmware does not say and there are several
 	// CPUs are the processors next to the device, as the firmware says; all if it does not.
 	CPUs CPUSet
 	// Path is the way from the host bridge down to the device: "pci0000:3a", bridges, and
@@ -37,6 +37,9 @@ func (m *Machine) readDevices(fs files) error {
 			Address: address, Node: int(fs.number(link+"/numa_node", -1)),
 			Vendor: uint16(fs.number(link+"/vendor", 0)), Product: uint16(fs.number(link+"/device", 0)), Class: uint32(fs.number(link+"/class", 0)),
 			Path: pciPath(path),
+		}
+		if d.Node < 0 && len(m.Nodes) == 1 { // virtual machines say nothing, and there is only one
+			d.Node = m.Nodes[0].ID
 		}
 		if d.CPUs, err = ParseCPUList(fs.text(link + "/local_cpulist")); err != nil {
 			return fmt.Errorf("topology: processors of PCI device %s: %w", address, err)

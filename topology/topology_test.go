@@ -84,6 +84,18 @@ func TestNoInfiniBand(t *testing.T) {
 	}
 }
 
+// With one node there is no doubt about where a device is.
+func TestOneNode(t *testing.T) {
+	m := read(t, "vm")
+	eth0, _ := m.NIC("eth0")
+	if len(m.GPUs) != 1 || m.GPUs[0].Node != 0 || m.Affinity(m.GPUs[0]).String() != "0-15" || m.GPUs[0].NVLinks != -1 {
+		t.Errorf("%+v", m.GPUs)
+	}
+	if d := topology.Between(m.GPUs[0].Device, eth0.Device); d.Level != topology.SameBridge {
+		t.Errorf("%v apart", d)
+	}
+}
+
 // Ports that are down are passed over, the next nearest serves; without any, all are named.
 func TestPortsDown(t *testing.T) {
 	root := build(t, "dgx-h100")
@@ -153,7 +165,7 @@ func TestFindGPU(t *testing.T) {
 }
 
 func TestTree(t *testing.T) {
-	for _, name := range []string{"dgx-a100", "dgx-h100", "two-gpus"} {
+	for _, name := range []string{"dgx-a100", "dgx-h100", "two-gpus", "vm"} {
 		got := read(t, name).Tree()
 		golden := filepath.Join("testdata", name+".golden")
 		if *update {

@@ -83,6 +83,9 @@ func (g *GPU) describe() string {
 	if g.Memory > 0 {
 		text += " " + gib(g.Memory)
 	}
+	if g.NVLinks > 0 {
+		text += fmt.Sprintf(", %d NVLinks up", g.NVLinks)
+	}
 	if !g.MIGEnabled {
 		return text
 	}

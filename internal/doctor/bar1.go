@@ -36,7 +36,12 @@ func checkBAR1(h *Host) []Finding {
 	return one(OK, "no GPU on the bus whose window (BAR1) could be too small", "", "")
 }
 
-func mib(n uint64) string { return strconv.FormatUint(n>>20, 10) + " MiB" }
+func mib(n uint64) string {
+	if n >= 1<<30 && n%(1<<30) == 0 {
+		return strconv.FormatUint(n>>30, 10) + " GiB"
+	}
+	return strconv.FormatUint(n>>20, 10) + " MiB"
+}
 
 // largestBAR is the size of the largest memory window in the text of a PCI device's "resource":
 // lines of start, end and flags in hexadecimal.

@@ -163,7 +163,7 @@ func checkPool(h *Host) []Finding {
 		return one(OK, fmt.Sprintf("pools of GPU memory of %s (%s)", gib(h.PoolSize), h.PoolFrom), "", "")
 	}
 	return one(Info, "no pool of GPU memory is asked for by the environment",
-		"Without one each buffer is an allocation of its own: some 100 µs, and as much again when a peer maps it for its first transfer. With one the peers map the pool once.",
+		"Without one each buffer is an allocation of its own, some 80 µs on an H200, and its first transfer takes 0.3 to 1 ms longer, in which the peer maps it. With one the peers map the pool once.",
 		"start workers with "+advice)
 }
 

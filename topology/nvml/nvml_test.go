@@ -94,7 +94,7 @@ func TestMockServer(t *testing.T) {
 	if _, _, ok := m.FindMIG("MIG-" + m.GPUs[0].UUID + "/12/0"); ok {
 		t.Error("a part of a GPU that has none")
 	}
-	if tree := m.Tree(); !strings.Contains(tree, "40.0 GiB, part 0 MIG-0 20.0 GiB, part 2 MIG-2 20.0 GiB") {
+	if tree := m.Tree(); !strings.Contains(tree, "40.0 GiB, 12 NVLinks up, part 0 MIG-0 20.0 GiB, part 2 MIG-2 20.0 GiB") {
 		t.Errorf("no parts in\n%s", tree)
 	}
 	if err := d.Close(); err != nil {
