@@ -24,10 +24,12 @@ type deviceCarrier struct {
 	ordinal int        // -1: not known yet
 	dev     gpu
 	closed  bool
+	reason  error // why the last call went through the host
 
 	// What follows belongs to whoever has the group's turn.
 	announced map[uint64]bool // allocations that the other ranks know
 	indirect  bool            // some rank cannot reach another's memory
+	failures  int             // to open memory, in a row
 	words     []byte          // of all ranks
 	stages    [2]stage
 }
@@ -63,6 +65,32 @@ func (k *deviceCarrier) gpu(bufs ...*mem.Buffer) (gpu, error) {
 		k.dev = dev
 	}
 	return k.dev, nil
+}
+
+// why keeps the reason for which a call goes through the host, nil if it does not.
+func (k *deviceCarrier) why(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reason = err
+}
+
+// Staged says why large data went through the host the last time; nil if it did not.
+func (k *deviceCarrier) Staged() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.reason
+}
+
+// Flush returns when all that this rank has put on its device is done. What other ranks do to its memory is over when a
+// call returns.
+func (k *deviceCarrier) Flush(ctx context.Context) error {
+	k.mu.Lock()
+	dev := k.dev
+	k.mu.Unlock()
+	if dev == nil {
+		return nil
+	}
+	return dev.flush(ctx)
 }
 
 // choose settles on a device, with mu held.

@@ -42,6 +42,9 @@ func (k *deviceCarrier) direct(ctx context.Context, dev gpu, c *DeviceCall, p pl
 	fresh := false
 	for r := range words {
 		if words[r].flags&wordsDirect == 0 {
+			if r != k.g.rank {
+				k.why(fmt.Errorf("rank %d's memory cannot be opened by others", r))
+			}
 			return false, nil // perhaps other buffers can
 		}
 		fresh = fresh || words[r].flags&wordsFresh != 0
@@ -56,9 +59,10 @@ func (k *deviceCarrier) direct(ctx context.Context, dev gpu, c *DeviceCall, p pl
 			return false, agreeErr
 		}
 		if !ok {
-			k.indirect = true // the reason may be this rank's err or another's
+			k.refused(err)
 			return false, nil
 		}
+		k.failures = 0
 		for _, id := range ids {
 			k.announced[id] = true
 		}
@@ -76,11 +80,32 @@ func (k *deviceCarrier) direct(ctx context.Context, dev gpu, c *DeviceCall, p pl
 	if err := k.g.collect(ctx, &call{code: callBarrier, kind: Uint8}); err != nil {
 		return false, err
 	}
+	k.why(nil)
 	if c.Recv != nil {
 		c.Recv.SetReady(nil) // everybody is through, and what is there is the result
 	}
 	return true, nil
 }
+
+// refused counts calls that could not be done directly although all ranks named their memory. What is open is closed, in
+// case it stands in the way; after some in a row it is not tried again. err is this rank's reason, nil if it has none.
+func (k *deviceCarrier) refused(err error) {
+	if err != nil {
+		k.why(fmt.Errorf("this rank cannot open %w", err))
+	} else {
+		k.why(errors.New("another rank cannot open this rank's memory"))
+	}
+	k.failures++
+	k.indirect = k.failures >= maxFailures
+	for r, q := range k.g.ranks {
+		if r != k.g.rank {
+			k.g.hub.maps.forget(q)
+		}
+	}
+}
+
+// maxFailures is how often opening memory may fail in a row.
+const maxFailures = 3
 
 // word is what this rank tells of a call, and the ids of its allocations that are new to the others.
 func (k *deviceCarrier) word(dev gpu, c *DeviceCall) (w word, ids []uint64) {
@@ -96,6 +121,7 @@ func (k *deviceCarrier) word(dev gpu, c *DeviceCall) (w word, ids []uint64) {
 		}
 		var err error
 		if *s.to, err = dev.export(s.b); err != nil {
+			k.why(err)
 			w.flags &^= wordsDirect
 			continue
 		}
@@ -200,7 +226,7 @@ func (r *reached) find(rank, which int, own *mem.Buffer, w *where) (*mem.Buffer,
 		}
 		return b.Retain(), nil
 	}
-	whole, err := r.k.g.hub.maps.get(mapKey{r.k.g.ranks[rank], r.dev.device(), w.id}, func() (*mem.Buffer, error) { return r.dev.open(w.handle[:]) })
+	whole, err := r.k.g.hub.maps.get(mapKey{r.k.g.ranks[rank], r.dev.device(), w.id}, w, func() (*mem.Buffer, error) { return r.dev.open(w.handle[:]) })
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,8 @@ type gpu interface {
 	// copy and fold enqueue; they wait for the buffers' ready events, and hold the buffers.
 	copy(dst, src *mem.Buffer) (mem.Event, error)
 	fold(k Kind, op opCode, f *foldCall, reads, writes []*mem.Buffer) (mem.Event, error)
+	// flush returns when all that was enqueued is done.
+	flush(ctx context.Context) error
 	// pinned allocates host memory that copies reach at full speed.
 	pinned(ctx context.Context, n int) (*mem.Buffer, error)
 	close() error
@@ -55,7 +57,7 @@ func (g *cudaGPU) export(b *mem.Buffer) (where, error) {
 	if err != nil {
 		return where{}, err
 	}
-	w := where{id: a.ID, offset: uint64(a.Offset), length: uint64(b.Len())}
+	w := where{id: a.ID, base: uint64(b.Addr()) - uint64(a.Offset), size: uint64(a.Handle.Len()), offset: uint64(a.Offset), length: uint64(b.Len())}
 	h, err := a.Handle.MarshalBinary()
 	copy(w.handle[:], h)
 	return w, err
@@ -116,5 +118,7 @@ func pinnedPool(device int) (*mem.Pool, error) {
 	pinnedPools.m[device] = p
 	return p, nil
 }
+
+func (g *cudaGPU) flush(ctx context.Context) error { return g.stream.Wait(ctx) }
 
 func (g *cudaGPU) close() error { return g.stream.Close() }

@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"math"
 	"sync"
 
 	"go.millstream.dev/mem"
@@ -27,13 +28,14 @@ type mapping struct {
 	buf   *mem.Buffer
 	err   error
 	used  uint64
+	from  *where
 }
 
 // maxMappings bounds what is kept open; with pools there are a few for each rank.
 const maxMappings = 512
 
 // get returns an allocation, which the caller releases, opening it if it is not.
-func (m *mappings) get(k mapKey, open func() (*mem.Buffer, error)) (*mem.Buffer, error) {
+func (m *mappings) get(k mapKey, w *where, open func() (*mem.Buffer, error)) (*mem.Buffer, error) {
 	for {
 		m.mu.Lock()
 		if m.done {
@@ -61,15 +63,16 @@ func (m *mappings) get(k mapKey, open func() (*mem.Buffer, error)) (*mem.Buffer,
 			return nil, e.err
 		}
 	}
-	e := &mapping{ready: make(chan struct{}), used: m.tick}
+	old := m.outdated(k, w)
+	e := &mapping{ready: make(chan struct{}), used: m.tick, from: w}
 	if m.m == nil {
 		m.m = map[mapKey]*mapping{}
 	}
 	m.m[k] = e
-	old := m.evict()
+	old = append(old, m.evict()...)
 	m.mu.Unlock()
-	if old != nil {
-		old.Release()
+	for _, b := range old {
+		b.Release()
 	}
 	b, err := open()
 	m.mu.Lock()
@@ -89,7 +92,7 @@ func (m *mappings) get(k mapKey, open func() (*mem.Buffer, error)) (*mem.Buffer,
 }
 
 // evict takes the one that was not used for longest out, when there are too many.
-func (m *mappings) evict() *mem.Buffer {
+func (m *mappings) evict() []*mem.Buffer {
 	if len(m.m) <= maxMappings {
 		return nil
 	}
@@ -108,7 +111,36 @@ func (m *mappings) evict() *mem.Buffer {
 		return nil
 	}
 	delete(m.m, key)
-	return oldest.buf
+	return []*mem.Buffer{oldest.buf}
+}
+
+// outdated takes out what lies where a new allocation of the rank is: it was freed there, and the driver does not open
+// an allocation while an older one at its place is open.
+func (m *mappings) outdated(k mapKey, w *where) (old []*mem.Buffer) {
+	for other, e := range m.m {
+		if other.rank != k.rank || e.from.base >= w.base+w.size || w.base >= e.from.base+e.from.size {
+			continue
+		}
+		select {
+		case <-e.ready:
+			delete(m.m, other)
+			if e.err == nil {
+				old = append(old, e.buf)
+			}
+		default: // being opened by another lane
+		}
+	}
+	return old
+}
+
+// forget lets go of all that is open of a rank.
+func (m *mappings) forget(rank int) {
+	m.mu.Lock()
+	old := m.outdated(mapKey{rank: rank}, &where{size: math.MaxUint64})
+	m.mu.Unlock()
+	for _, b := range old {
+		b.Release()
+	}
 }
 
 // close lets go of all.

@@ -9,7 +9,7 @@ import (
 const (
 	wordsVersion = 1
 	handleBytes  = 104 // cuda.MemHandle's encoding
-	whereBytes   = 24 + handleBytes
+	whereBytes   = 40 + handleBytes
 	deviceWords  = 40 + 2*whereBytes
 )
 
@@ -21,6 +21,8 @@ const (
 // where is a buffer as its owner names it.
 type where struct {
 	id     uint64 // of the allocation in its process; 0: no memory is shown
+	base   uint64 // where the allocation is there, and how long
+	size   uint64
 	offset uint64
 	length uint64
 	handle [handleBytes]byte
@@ -37,14 +39,18 @@ type word struct {
 
 func (w *where) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, w.id)
+	b = binary.LittleEndian.AppendUint64(b, w.base)
+	b = binary.LittleEndian.AppendUint64(b, w.size)
 	b = binary.LittleEndian.AppendUint64(b, w.offset)
 	b = binary.LittleEndian.AppendUint64(b, w.length)
 	return append(b, w.handle[:]...)
 }
 
 func (w *where) parse(b []byte) {
-	w.id, w.offset, w.length = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
-	copy(w.handle[:], b[24:whereBytes])
+	for i, v := range [...]*uint64{&w.id, &w.base, &w.size, &w.offset, &w.length} {
+		*v = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	copy(w.handle[:], b[40:whereBytes])
 }
 
 func (w *word) append(b []byte) []byte {
@@ -69,7 +75,7 @@ func (w *word) parse(b []byte) error {
 	w.send.parse(b[40:])
 	w.recv.parse(b[40+whereBytes:])
 	for _, p := range [...]*where{&w.send, &w.recv} {
-		if p.offset > maxCount || p.length > maxCount {
+		if p.offset > maxCount || p.length > maxCount || p.size > maxCount || p.base > 1<<62 {
 			return fmt.Errorf("%d bytes at %d of an allocation", p.length, p.offset)
 		}
 	}

@@ -168,7 +168,7 @@ func (g *fakeGPU) export(b *mem.Buffer) (w where, err error) {
 	if !ok {
 		return w, fmt.Errorf("%v is not the fake device's", b)
 	}
-	w = where{id: id, offset: uint64(b.Offset()), length: uint64(b.Len())}
+	w = where{id: id, base: uint64(b.Region().Addr()), size: uint64(max(b.Region().Len(), 1)), offset: uint64(b.Offset()), length: uint64(b.Len())}
 	binary.LittleEndian.PutUint64(w.handle[:], id)
 	return w, nil
 }
@@ -217,6 +217,10 @@ func (g *fakeGPU) fold(k Kind, op opCode, f *foldCall, reads, writes []*mem.Buff
 
 func (g *fakeGPU) pinned(ctx context.Context, n int) (*mem.Buffer, error) {
 	return mem.NewMmap(mem.MmapConfig{}).Alloc(ctx, n)
+}
+
+func (g *fakeGPU) flush(ctx context.Context) error {
+	return g.enqueue(func() {}, nil, nil).Wait(ctx)
 }
 
 func (g *fakeGPU) close() error {

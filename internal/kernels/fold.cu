@@ -95,11 +95,11 @@ __device__ __forceinline__ bits store(value v) {
 }
 #endif
 
-// round is what a step leaves: halves are rounded after each.
+// rounded is what a step leaves: halves are rounded after each.
 #if defined(KIND_float16) || defined(KIND_bfloat16)
-__device__ __forceinline__ value round(value v) { return load(store(v)); }
+__device__ __forceinline__ value rounded(value v) { return load(store(v)); }
 #else
-__device__ __forceinline__ value round(value v) { return v; }
+__device__ __forceinline__ value rounded(value v) { return v; }
 #endif
 
 #ifdef INTEGER // they wrap around, which C++ defines for unsigned ones only
@@ -114,11 +114,11 @@ __device__ __forceinline__ value over(value a, u32 n) { return a / (value)n; }
 
 struct sum {
 	__device__ static value first(value v, u64) { return v; }
-	__device__ static value step(value a, value b, u64) { return round(plus(a, b)); }
+	__device__ static value step(value a, value b, u64) { return rounded(plus(a, b)); }
 	__device__ static value last(value v, u32) { return v; }
 };
 struct prod : sum {
-	__device__ static value step(value a, value b, u64) { return round(times(a, b)); }
+	__device__ static value step(value a, value b, u64) { return rounded(times(a, b)); }
 };
 // Of equal ones, which the two zeros are, the left; NaN if one of them is.
 struct min_ : sum {
@@ -128,11 +128,11 @@ struct max_ : sum {
 	__device__ static value step(value a, value b, u64) { return b > a || b != b ? b : a; }
 };
 struct avg : sum {
-	__device__ static value last(value v, u32 n) { return n > 1 ? round(over(v, n)) : v; }
+	__device__ static value last(value v, u32 n) { return n > 1 ? rounded(over(v, n)) : v; }
 };
 struct premulsum : sum {
-	__device__ static value first(value v, u64 s) { return round(times(v, load((bits)s))); }
-	__device__ static value step(value a, value b, u64 s) { return round(plus(a, first(b, s))); }
+	__device__ static value first(value v, u64 s) { return rounded(times(v, load((bits)s))); }
+	__device__ static value step(value a, value b, u64 s) { return rounded(plus(a, first(b, s))); }
 };
 
 // Memory: single elements at their own alignment, at any address, and sixteen bytes at once.
