@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +73,10 @@ func (s *WorkerSpec) lane(log *slog.Logger) string {
 		log.Info("no lane for data, it goes over the control connection", "reason", err)
 		return ""
 	}
+	if s.UCX != nil && !canMeet(s.UCX.Options) {
+		log.Warn("no lane for data, it goes over the control connection: UCX connects by IP addresses over tcp or rdmacm, and neither is enabled", "UCX_TLS", s.UCX.Options["TLS"])
+		return ""
+	}
 	host := "127.0.0.1"
 	if s.LanesTrusted { // they may leave the machine; without a host the worker takes the one that it is known by
 		host = ""
@@ -80,6 +85,17 @@ func (s *WorkerSpec) lane(log *slog.Logger) string {
 		}
 	}
 	return "ucxx://" + net.JoinHostPort(host, "0")
+}
+
+// canMeet tells whether UCX can connect by IP addresses with such options: a list of transports
+// without tcp leaves it rdmacm, if that is named.
+func canMeet(options map[string]string) bool {
+	if strings.Contains(options["SOCKADDR_TLS_PRIORITY"], "rdmacm") {
+		return true
+	}
+	list, without := strings.CutPrefix(options["TLS"], "^")
+	names := strings.Split(list, ",")
+	return list == "" || (slices.Contains(names, "tcp") || slices.Contains(names, "all")) != without
 }
 
 // configureUCX makes UCX comms of this process obey the specification.

@@ -42,7 +42,7 @@ func (w *Worker) onDisk(t store.Transfer) {
 }
 
 // moveCounts counts what the store has moved to a device [0] and from it [1].
-type moveCounts struct{ count, bytes [2]atomic.Int64 }
+type moveCounts struct{ count, bytes, time [2]atomic.Int64 }
 
 // device is the configuration of the store's device, which also counts.
 func (w *Worker) device() *store.DeviceConfig {
@@ -57,6 +57,7 @@ func (w *Worker) device() *store.DeviceConfig {
 		}
 		w.moves.count[i].Add(1)
 		w.moves.bytes[i].Add(m.NBytes)
+		w.moves.time[i].Add(int64(m.Stop.Sub(m.Start)))
 		if told := w.cfg.Device.OnMove; told != nil {
 			told(m)
 		}

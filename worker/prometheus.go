@@ -33,13 +33,14 @@ var (
 	descOnDevice      = prometheus.NewDesc("millstream_worker_device_bytes", "GPU memory of the worker: results are kept there, allocated is all that it has handed out, peak the most at one time, limit what --device-memory-limit allows", []string{"type"}, nil)
 	descMoves         = prometheus.NewDesc("millstream_worker_device_moves_total", "Results that went from the GPU to the host's memory (down) or back (up)", []string{"direction"}, nil)
 	descMoveBytes     = prometheus.NewDesc("millstream_worker_device_move_bytes_total", "Size of results that went from the GPU to the host's memory (down) or back (up)", []string{"direction"}, nil)
+	descMoveTime      = prometheus.NewDesc("millstream_worker_device_move_seconds_total", "Time that results took from the GPU to the host's memory (down) or back (up), with the wait for room there", []string{"direction"}, nil)
 	descTicks         = desc("tick_count_total", "Total number of ticks observed since the server started")
 )
 
 // Describe lists the metrics.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descTasks, descGC, descThreads, descLatency, descMemory, descInBytes, descInCount, descInTotal,
-		descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks, descSpillBytes, descSpillCount, descSpillTime, descOnDevice, descMoves, descMoveBytes} {
+		descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks, descSpillBytes, descSpillCount, descSpillTime, descOnDevice, descMoves, descMoveBytes, descMoveTime} {
 		out <- d
 	}
 }
@@ -100,5 +101,6 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for i, direction := range []string{"up", "down"} {
 		counter(descMoves, float64(w.moves.count[i].Load()), direction)
 		counter(descMoveBytes, float64(w.moves.bytes[i].Load()), direction)
+		counter(descMoveTime, seconds(w.moves.time[i].Load()), direction)
 	}
 }

@@ -51,20 +51,22 @@ type Move struct {
 
 // device is a store's device. All but cfg, ctx and stop is guarded by Store.mu.
 type device struct {
-	cfg      DeviceConfig
-	ctx      context.Context // ends with the store
-	stop     context.CancelFunc
-	list     lru           // what can leave: on the device, and held by nobody but the store
-	used     int64         // of results on the device
-	reserved int64         // for results that are being made or brought back
-	stuck    bool          // there is nothing that can leave now
-	moving   int           // results that are being copied to the host, or given back to the device
-	moves    int64         // how often some were given back
-	dead     []*task.Value // of results that are gone: the device's memory to be given back
-	running  bool          // the mover
-	wake     chan struct{}
-	err      error     // why the last result could not leave
-	retry    time.Time // when it is tried again
+	cfg       DeviceConfig
+	ctx       context.Context // ends with the store
+	stop      context.CancelFunc
+	list      lru           // what can leave: on the device, and held by nobody but the store
+	used      int64         // of results on the device
+	reserved  int64         // for results that are being made or brought back
+	stuck     bool          // there is nothing that can leave now
+	moving    int           // results that are being copied to the host, or given back to the device
+	moves     int64         // how often some were given back
+	dead      []*task.Value // of results that are gone: memory to be given back
+	deadBytes int64         // of these
+	dying     int64         // of these, and of those that are just given back
+	running   bool          // the mover
+	wake      chan struct{}
+	err       error     // why the last result could not leave
+	retry     time.Time // when it is tried again
 }
 
 func newDevice(cfg *DeviceConfig) (*device, error) {
@@ -87,7 +89,15 @@ func (d *device) over() int64 {
 	if d.cfg.Limit <= 0 {
 		return 0
 	}
-	return d.used + d.reserved - d.cfg.Limit
+	return d.used + d.dying + d.reserved - d.cfg.Limit
+}
+
+// kill hands over a value that nobody has any more. It counts until its memory is given back.
+// The caller holds mu.
+func (d *device) kill(v *task.Value, nbytes int64) {
+	d.dead = append(d.dead, v)
+	d.deadBytes += nbytes
+	d.dying += nbytes
 }
 
 // OnDevice is how many bytes of results are on the device.
@@ -280,7 +290,7 @@ func (s *Store) demoteOne() (int64, error) {
 		e.value, e.up = host, false
 		d.used -= e.nbytes
 		s.memory += e.nbytes
-		d.dead = append(d.dead, v)
+		d.kill(v, e.nbytes)
 		d.err = nil
 		moved = max(e.nbytes, 1)
 	default:
@@ -303,7 +313,8 @@ func (s *Store) bury() bool {
 	if len(dead) == 0 {
 		return false
 	}
-	d.dead = nil
+	nbytes := d.deadBytes
+	d.dead, d.deadBytes = nil, 0
 	d.moving++
 	s.mu.Unlock()
 	for _, v := range dead {
@@ -312,6 +323,7 @@ func (s *Store) bury() bool {
 	s.mu.Lock()
 	d.moving--
 	d.moves++
+	d.dying -= nbytes
 	s.changed()
 	return true
 }

@@ -269,7 +269,7 @@ func (s *Store) unref(e *Entry) {
 	if e.value != nil {
 		*s.where(e) -= e.nbytes
 		if e.up && !s.closed {
-			s.dev.dead = append(s.dev.dead, e.value)
+			s.dev.kill(e.value, e.nbytes)
 			s.kickMover()
 		} else {
 			e.value.Release()
