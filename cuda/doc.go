@@ -1,6 +1,6 @@
 // Package cuda is the part of the CUDA driver interface that moves memory needs: devices,
-// contexts, streams, events, allocation, copies and sharing between processes. It gives its
-// memory out as buffers of package mem.
+// contexts, streams, events, allocation, copies, kernels and sharing between processes. It gives
+// its memory out as buffers of package mem.
 //
 // The driver library, libcuda.so.1, is opened at first use; nothing of CUDA is needed to build.
 // On a machine without a GPU, and in a binary built without cgo, every call returns an error
@@ -54,8 +54,25 @@
 //	}
 //	use(host.Bytes())
 //
-// To write to a buffer with a kernel or another library, wait for Ready on its stream
-// ([Stream.WaitEvent]), launch, record ([Stream.Record]) and SetReady.
+// A kernel comes from PTX or a cubin: that of nvcc -ptx, or of package nvrtc, which compiles CUDA
+// C++ at run time. [Stream.Launch] waits on the device for what its buffers are written by, holds
+// them until it is done, and leaves its event with those that it writes:
+//
+//	code, err := nvrtc.Compile(ctx, `extern "C" __global__ void twice(float *y, const float *x, int n) {
+//		int i = blockIdx.x * blockDim.x + threadIdx.x;
+//		if (i < n) y[i] = 2 * x[i];
+//	}`, nvrtc.Options{})
+//	...
+//	m, err := cuda.LoadModule(0, code.Image) // once: it takes milliseconds
+//	...
+//	twice, err := m.Function("twice")
+//	...
+//	grid := cuda.LaunchConfig{Grid: cuda.Dim{X: (n + 255) / 256}, Block: cuda.Dim{X: 256}}
+//	if _, err := s.Launch(twice, grid, cuda.Out(y), cuda.In(x), cuda.Val(int32(n))); err != nil {
+//		log.Fatal(err)
+//	}
+//
+// To write to a buffer with another library, use [Stream.Enqueue].
 //
 // Another process of the same host gets at device memory by a handle, which it may be sent in
 // any way:
