@@ -26,8 +26,9 @@ type CSVOptions struct {
 	// Sample is how many bytes of the first file the schema is inferred from (default 1 MiB).
 	Sample int64
 	// Block divides files into partitions of about so many bytes (default 64 MiB; negative:
-	// a partition for each file). Lines are never cut, but a quoted text with a line break in
-	// it may not stand across two blocks: files with such need a negative Block.
+	// a partition for each file). Lines are never cut, nor are quoted texts with line breaks in
+	// them: where a block begins in one, it begins behind it. To know that, files of more than
+	// one block are gone through once before, for their quotes.
 	Block int64
 }
 
@@ -44,6 +45,7 @@ type csvSource struct {
 	Path      string
 	Stamp     Stamp
 	Span      span
+	Quoted    [2]bool // whether the two ends of the span are within quotes
 	Partition int
 	Dialect   csvDialect
 }
@@ -64,8 +66,10 @@ type csvLook struct {
 
 var (
 	headCSV = client.Func("millstream.frame.csv-head", func(_ context.Context, l csvLook) (csvHead, error) { return readCSVHead(l) })
-	readCSV = client.Func("millstream.frame.read-csv", func(_ context.Context, s csvSource) (arrow.RecordBatch, error) { return readCSVPart(s) })
-	saveCSV = client.Func2("millstream.frame.write-csv", func(_ context.Context, b arrow.RecordBatch, path string) (written, error) { return writeCSV(b, path) })
+	// How many quotes are there: an odd number turns inside out.
+	quotesCSV = client.Func("millstream.frame.csv-quotes", func(_ context.Context, s csvSource) (bool, error) { return oddQuotes(s) })
+	readCSV   = client.Func("millstream.frame.read-csv", func(_ context.Context, s csvSource) (arrow.RecordBatch, error) { return readCSVPart(s) })
+	saveCSV   = client.Func2("millstream.frame.write-csv", func(_ context.Context, b arrow.RecordBatch, path string) (written, error) { return writeCSV(b, path) })
 )
 
 // ReadCSV is a frame of CSV files: one, those of a folder (*.csv), or those that match a
@@ -124,7 +128,35 @@ func ReadCSV(ctx context.Context, c *client.Client, path string, opts CSVOptions
 			sources = append(sources, csvSource{Path: paths[i], Stamp: h.Stamp, Span: span{at, min(h.Stamp.Size, at+block)}, Partition: len(sources), Dialect: d})
 		}
 	}
+	if err := markQuotes(ctx, c, sources); err != nil {
+		return nil, err
+	}
 	return trusted(c, schema, readCSV.Map(ctx, c, sources)), nil
+}
+
+// markQuotes finds the blocks that begin or end within quotes.
+func markQuotes(ctx context.Context, c *client.Client, sources []csvSource) error {
+	var counted []csvSource
+	var at []int // the block behind each of counted
+	for i := 1; i < len(sources); i++ {
+		if before := sources[i-1]; before.Path == sources[i].Path {
+			counted, at = append(counted, before), append(at, i)
+		}
+	}
+	if len(counted) == 0 {
+		return nil
+	}
+	futures := quotesCSV.Map(ctx, c, counted)
+	defer client.ReleaseAll(futures)
+	odd, err := client.Gather(ctx, futures)
+	if err != nil {
+		return typed(err)
+	}
+	for n, i := range at {
+		sources[i].Quoted[0] = sources[i-1].Quoted[0] != odd[n]
+		sources[i-1].Quoted[1] = sources[i].Quoted[0]
+	}
+	return nil
 }
 
 // WriteCSV writes the frame as CSV files with a header, part-00000.csv and so on, into a

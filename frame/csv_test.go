@@ -2,6 +2,7 @@ package frame
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,12 +108,43 @@ func TestCSVErrors(t *testing.T) {
 	}
 }
 
+// A quoted text may have line breaks, commas and quotes in it, and stand across any number of blocks.
+func TestCSVQuotesAcrossBlocks(t *testing.T) {
+	ctx, c := connect(t, cluster.Goroutines)
+	long := strings.Repeat("a line\n\"\"said\"\" one, then\n", 300) // longer than what is read at a time
+	text := "n,text\n1,\"two\nlines\"\n2,plain\n3,\"" + long + "\"\n\"4\",\"\"\n5,\"\n\n\"\"\n\"\n6,\"end\"\n"
+	path := save(t, filepath.Join(t.TempDir(), "a.csv"), []byte(text))
+	whole := must[*Frame](t)(ReadCSV(ctx, c, path, CSVOptions{Block: -1}))
+	want := must[[]arrow.RecordBatch](t)(whole.Collect(ctx))[0]
+	if want.NumRows() != 6 || want.Column(1).(*array.String).Value(2) != strings.ReplaceAll(long, "\"\"", "\"") {
+		t.Fatalf("the whole file has %d rows: %v", want.NumRows(), want)
+	}
+	for _, block := range []int64{1 << 12, 997, 100, 61} {
+		again := must[*Frame](t)(ReadCSV(ctx, c, path, CSVOptions{Block: block, Schema: want.Schema(), Sample: 20}))
+		if again.NumPartitions() != (len(text)+int(block)-1)/int(block) {
+			t.Errorf("%d partitions of %d bytes each", again.NumPartitions(), block)
+		}
+		same(t, ctx, fmt.Sprint("blocks of ", block), again, want)
+	}
+	// The sample that types are inferred from may end within quotes, too.
+	for sample := int64(8); sample < 48; sample++ {
+		head, err := readCSVHead(csvLook{Path: path, Infer: true, Sample: sample, Dialect: csvDialect{Comma: ','}})
+		if err != nil {
+			t.Fatalf("a sample of %d bytes: %v", sample, err)
+		}
+		if s := must[*arrow.Schema](t)(decodeSchema(head.Schema)); !s.Equal(want.Schema()) {
+			t.Errorf("a sample of %d bytes: %v", sample, s)
+		}
+	}
+}
+
 // However a file is cut into blocks, they have the same lines, or the same fault.
 func FuzzCSV(f *testing.F) {
 	f.Add([]byte(csvText1), int64(10))
 	f.Add([]byte("a,b\n1,2\n\n3,4"), int64(3))
+	f.Add([]byte("a,b\n\"1\n\"\"2\"\"\n\",2\n\"\n\n\",4\n"), int64(3))
 	f.Fuzz(func(t *testing.T, b []byte, block int64) {
-		if block < 1 || len(b) > 1<<12 || strings.ContainsAny(string(b), "\"\r") {
+		if block < 1 || len(b) > 1<<12 || strings.ContainsAny(string(b), "\r") {
 			return
 		}
 		path := save(t, filepath.Join(t.TempDir(), "x.csv"), b)
@@ -124,8 +156,16 @@ func FuzzCSV(f *testing.F) {
 		d.Schema = head.Schema
 		whole, err := readCSVPart(csvSource{Path: path, Stamp: head.Stamp, Span: span{0, head.Stamp.Size}, Dialect: d})
 		var rows int64
+		quoted := false
 		for at := int64(0); at < head.Stamp.Size; at += max(block, head.Stamp.Size/50) {
-			part, partErr := readCSVPart(csvSource{Path: path, Stamp: head.Stamp, Span: span{at, min(head.Stamp.Size, at+max(block, head.Stamp.Size/50))}, Dialect: d})
+			source := csvSource{Path: path, Stamp: head.Stamp, Span: span{at, min(head.Stamp.Size, at+max(block, head.Stamp.Size/50))}, Dialect: d}
+			odd, oddErr := oddQuotes(source)
+			if oddErr != nil {
+				t.Fatal(oddErr)
+			}
+			source.Quoted = [2]bool{quoted, quoted != odd}
+			quoted = source.Quoted[1]
+			part, partErr := readCSVPart(source)
 			if partErr != nil {
 				if err == nil {
 					t.Fatalf("a block at %d: %v; the whole can be read", at, partErr)

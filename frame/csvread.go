@@ -2,6 +2,7 @@ package frame
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -64,11 +65,11 @@ func readCSVPart(s csvSource) (_ arrow.RecordBatch, err error) {
 	if err != nil {
 		return nil, &Error{Kind: ErrSchema, Path: s.Path, Partition: s.Partition, Err: err}
 	}
-	at, err := lineStart(f, s.Span.From, s.Stamp.Size)
+	at, err := lineStart(f, s.Span.From, s.Stamp.Size, s.Quoted[0])
 	if err != nil {
 		return nil, corrupt(err)
 	}
-	end, err := lineStart(f, s.Span.To, s.Stamp.Size)
+	end, err := lineStart(f, s.Span.To, s.Stamp.Size, s.Quoted[1])
 	if err != nil {
 		return nil, corrupt(err)
 	}
@@ -135,23 +136,59 @@ func csvOrder(s *arrow.Schema, names []string) ([]int, error) {
 	return out, nil
 }
 
-// lineStart is where the first line begins that begins at or after a place.
-func lineStart(r io.ReaderAt, at, size int64) (int64, error) {
+// oddQuotes tells whether a block has an odd number of quotes. A quote within quotes is written
+// twice, and there are none in a text without.
+func oddQuotes(s csvSource) (bool, error) {
+	f, err := openStamped(s.Path, s.Stamp, s.Partition)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	n, err := countQuotes(io.NewSectionReader(f, s.Span.From, s.Span.To-s.Span.From))
+	if err != nil {
+		return false, &Error{Kind: ErrCorrupt, Path: s.Path, Partition: s.Partition, Err: err}
+	}
+	return n%2 == 1, nil
+}
+
+func countQuotes(r io.Reader) (n int, err error) {
+	b := make([]byte, 1<<18)
+	for {
+		k, err := r.Read(b)
+		n += bytes.Count(b[:k], quote)
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+var quote = []byte{'"'}
+
+// lineStart is where the first line begins that begins at or after a place, which is within
+// quotes or not.
+func lineStart(r io.ReaderAt, at, size int64, quoted bool) (int64, error) {
 	if at == 0 || at >= size {
 		return min(at, size), nil
 	}
 	// A line begins behind a line break: that may be the byte just before.
 	b := bufio.NewReaderSize(io.NewSectionReader(r, at-1, size-at+1), 1<<12)
+	if before, err := b.Peek(1); err == nil && before[0] == '"' {
+		quoted = !quoted
+	}
 	for at--; ; {
 		part, err := b.ReadSlice('\n')
 		at += int64(len(part))
+		quoted = quoted != (bytes.Count(part, quote)%2 == 1)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF):
 			return size, nil
 		case err != nil:
 			return 0, err
-		default:
+		case !quoted:
 			return at, nil
 		}
 	}
@@ -163,7 +200,12 @@ func inferCSV(r io.ReaderAt, size int64, l csvLook) (*arrow.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	end, err := lineStart(r, min(size, l.Sample), size)
+	sample := min(size, l.Sample)
+	quotes, err := countQuotes(io.NewSectionReader(r, 0, sample))
+	if err != nil {
+		return nil, err
+	}
+	end, err := lineStart(r, sample, size, quotes%2 == 1)
 	if err != nil {
 		return nil, err
 	}

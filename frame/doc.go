@@ -23,6 +23,11 @@
 // its own, and a rank of a clique by which the workers talk to each other. Package kmeans is
 // one.
 //
+// # GPUs
+//
+// A [DeviceFrame] has its partitions in memory of GPUs: [Frame.ToDevice], [DeviceFrame.ToHost],
+// functions on partitions there by [NewDeviceMap], algorithms by [NewDeviceNative].
+//
 // # Memory
 //
 // Batches are in memory of Go's heap. A function borrows the batch that it is given: tasks of
@@ -32,7 +37,8 @@
 // # Dask
 //
 // [FromDask] is a Dask DataFrame that a Python program has published; [Frame.Publish] and
-// Python's millstream.frame.to_dask are the way back.
+// Python's millstream.frame.to_dask are the way back. [DeviceFromDask] and
+// [DeviceFrame.Publish] do so with partitions on GPUs, of CuPy arrays or cuDF.
 //
 // # Errors
 //

@@ -106,8 +106,8 @@ type device struct {
 
 var _ engine = (*device)(nil)
 
-func newDevice(ctx context.Context, dev *task.Device, batches []*frame.DeviceBatch, index []int, columns []string, k int) (e *device, err error) {
-	e = &device{d: len(columns), index: index, narrow: len(batches) > 0}
+func newDevice(ctx context.Context, dev *task.Device, batches []*frame.DeviceBatch, index []int, columns []string, k int) (_ *device, err error) {
+	e := &device{d: len(columns), index: index, narrow: len(batches) > 0}
 	for _, b := range batches {
 		narrow, err := isFloat32(b.Schema(), columns)
 		if err != nil {
