@@ -1,0 +1,35 @@
+package clique
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/cluster"
+)
+
+// gpuCluster is n workers on the one GPU, and a client.
+func gpuCluster(t *testing.T, n int) (context.Context, *client.Client) {
+	t.Helper()
+	ctx := testContext(t)
+	var devices []string
+	for range n {
+		devices = append(devices, "0")
+	}
+	lc, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: devices, RMM: cluster.RMMOptions{PoolSize: "1GB"}}, cluster.Options{})
+	must(t, err)
+	t.Cleanup(func() {
+		if err := lc.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := lc.Client(ctx)
+	must(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = c.Close(ctx)
+	})
+	return ctx, c
+}
