@@ -224,6 +224,9 @@ func (r *reached) find(rank, which int, own *mem.Buffer, w *where) (*mem.Buffer,
 		if b == nil || uint64(b.Len()) != w.length {
 			return nil, errors.New("it is in this process, and another than it was told of")
 		}
+		if b.Device() != r.dev.device() {
+			return nil, fmt.Errorf("it is on device %d of this process, whose kernels reach device %d only", b.Device(), r.dev.device())
+		}
 		return b.Retain(), nil
 	}
 	whole, err := r.k.g.hub.maps.get(mapKey{r.k.g.ranks[rank], r.dev.device(), w.id}, w, func() (*mem.Buffer, error) { return r.dev.open(w.handle[:]) })
