@@ -12,6 +12,7 @@ import (
 
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/cucount"
+	"go.millstream.dev/internal/gcfloor"
 	"go.millstream.dev/mem"
 )
 
@@ -36,6 +37,8 @@ type answer struct {
 func Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	s := &server{ctx: ctx}
 	defer s.close()
+	gcfloor.Set(gcfloor.Scheduler) // the processes of a cluster have such a floor, too
+	defer gcfloor.Set(0)
 	out := json.NewEncoder(w)
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
