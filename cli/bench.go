@@ -30,7 +30,7 @@ setting is what was asked for, lane is what the endpoint used.`,
 		Args: noSuchCommand,
 		RunE: showHelp,
 	}
-	cmd.AddCommand(benchUCXCommand(), benchCommCommand(), benchTasksCommand(), benchDaskCommand(), benchKMeansCommand(), benchAllReduceCommand(), benchPoolCommand(), benchAllReducePeerCommand())
+	cmd.AddCommand(benchUCXCommand(), benchCommCommand(), benchTasksCommand(), benchDaskCommand(), benchKMeansCommand(), benchAllReduceCommand(), benchPoolCommand(), benchStagedCommand(), benchAllReducePeerCommand())
 	return cmd
 }
 

@@ -25,7 +25,7 @@ const (
 )
 
 // spreadFrom is the length from which a frame is worth more than one connection.
-const spreadFrom = 4 * staging.Unit
+const spreadFrom = 2 * staging.Unit
 
 // stage is how the frames on GPUs of a message are sent.
 type stage struct {

@@ -17,7 +17,7 @@ var layers = [][]string{
 	{"cmd", "internal/tools/kernels"}, // the tool compiles by cuda/nvrtc
 	{"."},
 	{"cli"},
-	{"internal/ucxbench", "internal/commbench", "internal/taskbench", "internal/daskbench", "internal/kmeansbench", "internal/collbench", "internal/poolbench", "internal/sim"}, // the engines of `millstream bench` and the simulated cluster: kept out of the public API
+	{"internal/ucxbench", "internal/commbench", "internal/taskbench", "internal/daskbench", "internal/kmeansbench", "internal/collbench", "internal/poolbench", "internal/stagebench", "internal/sim"}, // the engines of `millstream bench` and the simulated cluster: kept out of the public API
 	{"dashboard"},
 	{"frame"},
 	{"clique"},

@@ -11,8 +11,9 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Unit is the chunk of the comms' protocol: both ends of a transfer must cut it alike.
-const Unit = 1 << 20
+// Unit is the chunk of the comms' protocol: both ends of a transfer must cut it alike. Of 0.5, 1, 2 and 4 MiB over four
+// lines on an H200 they moved 8.6, 11.2, 12.2 and 13.1 GB/s.
+const Unit = 2 << 20
 
 // DefaultDepth is Config.Depth where it is not set.
 const DefaultDepth = 4

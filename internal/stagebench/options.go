@@ -1,0 +1,129 @@
+package stagebench
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Case is how many messages are under way.
+type Case struct {
+	Name, About string
+	// Window is how many are sent before an answer to the first is waited for.
+	Window int
+}
+
+// Cases of the benchmark.
+func Cases() []Case {
+	return []Case{
+		{"one", "one message at a time, until its data is on the other side's GPU", 1},
+		{"window", "four messages under way", 4},
+	}
+}
+
+// Setting is a kind of comm.
+type Setting struct {
+	Name, About string
+	// Address the server listens on, Env of both processes.
+	Address string
+	Env     []string
+}
+
+// tls keeps UCX from all lanes that can touch a GPU.
+const tls = "UCX_TLS=tcp,cuda_copy"
+
+// Settings of the benchmark.
+func Settings() []Setting {
+	return []Setting{
+		{"tcp", "tcp:// on the loopback", "tcp://127.0.0.1:0", nil},
+		{"ucxx", "ucxx:// with " + tls, "ucxx://127.0.0.1:0", []string{tls}},
+	}
+}
+
+// Peers of the benchmark.
+const (
+	// PeerPlain is UCX as it comes, PeerTuned the best of Tunings.
+	PeerPlain = "ucx"
+	PeerTuned = "ucx-tuned"
+)
+
+// Bars of both, as ratios.
+const (
+	barPlain = 2.5
+	barTuned = 1.6
+)
+
+// Tunings of UCX that were seen to help somewhere.
+func Tunings() [][]string {
+	return [][]string{
+		{"UCX_RNDV_FRAG_SIZE=host:4m,cuda:4m"},
+		{"UCX_RNDV_FRAG_SIZE=host:4m,cuda:4m", "UCX_RNDV_SCHEME=put_ppln"},
+		{"UCX_RNDV_SCHEME=am", "UCX_TCP_TX_SEG_SIZE=256k", "UCX_TCP_RX_SEG_SIZE=512k"},
+	}
+}
+
+// Options choose what to measure. Complete fills the rest in.
+type Options struct {
+	Cases, Settings []string
+	// Sizes of a message in bytes (default 64 and 256 MiB).
+	Sizes []int64
+	// Lines is how many connections a message is spread over (default that of comms).
+	Lines int
+	// Device is the GPU of both processes.
+	Device int
+	// Rounds per figure, of which the best counts (default 3).
+	Rounds int
+	// RoundTime is the length of a round of ours (default 400 ms).
+	RoundTime time.Duration
+}
+
+// Names of all cases and settings.
+func Names() (cases, settings []string) {
+	for _, c := range Cases() {
+		cases = append(cases, c.Name)
+	}
+	for _, s := range Settings() {
+		settings = append(settings, s.Name)
+	}
+	return cases, settings
+}
+
+// Complete checks names and sets defaults.
+func (o *Options) Complete() error {
+	cases, settings := Names()
+	for _, list := range []struct {
+		what         string
+		given, known []string
+	}{{"case", o.Cases, cases}, {"setting", o.Settings, settings}} {
+		for _, name := range list.given {
+			if !slices.Contains(list.known, name) {
+				return fmt.Errorf("unknown %s %q; there are %s", list.what, name, strings.Join(list.known, ", "))
+			}
+		}
+	}
+	if len(o.Cases) == 0 {
+		o.Cases = cases
+	}
+	if len(o.Settings) == 0 {
+		o.Settings = settings
+	}
+	if len(o.Sizes) == 0 {
+		o.Sizes = []int64{64 << 20, 256 << 20}
+	}
+	if o.Rounds == 0 {
+		o.Rounds = 3
+	}
+	if o.RoundTime == 0 {
+		o.RoundTime = 400 * time.Millisecond
+	}
+	if o.Rounds < 0 || o.RoundTime < 0 || o.Device < 0 || o.Lines < 0 {
+		return fmt.Errorf("rounds, times, lines and the device must not be negative")
+	}
+	for _, n := range o.Sizes {
+		if n < 1 {
+			return fmt.Errorf("a size of %d bytes", n)
+		}
+	}
+	return nil
+}

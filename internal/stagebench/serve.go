@@ -1,0 +1,234 @@
+package stagebench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"go.millstream.dev/comm"
+	_ "go.millstream.dev/comm/tcp"     // tcp://
+	_ "go.millstream.dev/comm/ucxcomm" // ucxx://
+	"go.millstream.dev/mem"
+	"go.millstream.dev/wire"
+)
+
+// command is a line to a process of a pair.
+type command struct {
+	// Do is listen and connect (Address, Device, Lines), check (Size) and run (Size, N, Window; answers with Seconds).
+	Do      string `json:"do"`
+	Address string `json:"address,omitempty"`
+	Device  int    `json:"device,omitempty"`
+	Lines   int    `json:"lines,omitempty"`
+	Size    int64  `json:"size,omitempty"`
+	N       int    `json:"n,omitempty"`
+	Window  int    `json:"window,omitempty"`
+}
+
+// answer is the line that comes back.
+type answer struct {
+	Address string  `json:"address,omitempty"`
+	Seconds float64 `json:"seconds,omitempty"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// Memory is where a process of a pair has its frames.
+type Memory struct {
+	// Resource allocates them.
+	Resource mem.Resource
+	// Store and Load copy to and from a buffer of it.
+	Store func(ctx context.Context, dst *mem.Buffer, data []byte) error
+	Load  func(ctx context.Context, dst []byte, src *mem.Buffer) error
+}
+
+// side is one process of a pair, a server or a client. Its command loop owns it.
+type side struct {
+	open     func(device int) (*Memory, error)
+	memory   *Memory
+	listener comm.Listener
+	serving  sync.WaitGroup
+	comm     comm.Comm // of a client
+}
+
+// Serve answers commands until the input ends. open makes the memory of a GPU.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, open func(device int) (*Memory, error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &side{open: open}
+	defer s.close()
+	defer cancel()
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		var c command
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			return fmt.Errorf("command %q: %w", lines.Text(), err)
+		}
+		a, err := s.do(ctx, c)
+		if err != nil {
+			a.Error = err.Error()
+		}
+		if err := json.NewEncoder(out).Encode(a); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func (s *side) close() {
+	if s.comm != nil {
+		_ = s.comm.Close()
+	}
+	if s.listener != nil {
+		_ = s.listener.Close()
+	}
+	s.serving.Wait()
+}
+
+func (s *side) do(ctx context.Context, c command) (a answer, err error) {
+	switch c.Do {
+	case "listen", "connect":
+		if s.memory, err = s.open(c.Device); err != nil {
+			return a, err
+		}
+		if c.Do == "listen" {
+			return s.listen(ctx, c)
+		}
+		s.comm, err = comm.Dial(ctx, c.Address, comm.DialConfig{Device: s.memory.Resource, Staged: comm.StagedConfig{Mode: comm.StagedOn, Lines: c.Lines}})
+		return a, err
+	case "check":
+		return a, s.check(ctx, c)
+	case "run":
+		return s.run(ctx, c)
+	}
+	return a, fmt.Errorf("unknown command %q", c.Do)
+}
+
+func (s *side) listen(ctx context.Context, c command) (a answer, err error) {
+	s.listener, err = comm.Listen(ctx, c.Address, comm.ListenConfig{Device: s.memory.Resource, Staged: comm.StagedConfig{Mode: comm.StagedOn}})
+	if err != nil {
+		return a, err
+	}
+	s.serving.Go(func() {
+		for {
+			c, err := s.listener.Accept(ctx)
+			if err != nil {
+				return
+			}
+			s.serving.Go(func() { s.receive(ctx, c) })
+		}
+	})
+	return answer{Address: s.listener.ContactAddr()}, nil
+}
+
+// Bodies of messages. A frame on the GPU follows the first two.
+const (
+	bodyTake = "take" // answered with bodyTook when it is on the GPU
+	bodyEcho = "echo" // comes back
+	bodyTook = "took"
+)
+
+// receive answers one client.
+func (s *side) receive(ctx context.Context, c comm.Comm) {
+	defer c.Close()
+	took := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte(bodyTook))}}
+	for {
+		m, err := c.Read(ctx)
+		if err != nil {
+			return
+		}
+		reply := took
+		if string(m.Body()) == bodyEcho {
+			reply = m
+		}
+		for _, f := range m.Frames[1:] {
+			if !f.OnDevice() {
+				err = fmt.Errorf("a frame of %d bytes arrived in host memory", f.Len())
+			} else if err == nil {
+				err = f.Buffer().WaitReady(ctx)
+			}
+		}
+		if err == nil {
+			err = c.Write(ctx, reply)
+		}
+		m.Release()
+		if err != nil {
+			return // the client sees the end
+		}
+	}
+}
+
+// message has a frame of size bytes on the GPU.
+func (s *side) message(ctx context.Context, body string, size int64) (*wire.Message, error) {
+	b, err := s.memory.Resource.Alloc(ctx, int(size))
+	if err != nil {
+		return nil, err
+	}
+	return &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte(body)), wire.BufferFrame(b)}}, nil
+}
+
+// check has a message echoed and compares.
+func (s *side) check(ctx context.Context, c command) error {
+	m, err := s.message(ctx, bodyEcho, c.Size)
+	if err != nil {
+		return err
+	}
+	defer m.Release()
+	data := make([]byte, c.Size)
+	for i := range data {
+		data[i] = byte(i*7 + i>>11)
+	}
+	if err := s.memory.Store(ctx, m.Frames[1].Buffer(), data); err != nil {
+		return err
+	}
+	if err := s.comm.Write(ctx, m); err != nil {
+		return err
+	}
+	back, err := s.comm.Read(ctx)
+	if err != nil {
+		return err
+	}
+	defer back.Release()
+	if len(back.Frames) != 2 || !back.Frames[1].OnDevice() || int64(back.Frames[1].Len()) != c.Size {
+		return fmt.Errorf("%d bytes came back as %d frames of %d bytes", c.Size, len(back.Frames), back.Size())
+	}
+	got := make([]byte, c.Size)
+	if err := s.memory.Load(ctx, got, back.Frames[1].Buffer()); err != nil {
+		return err
+	}
+	for i := range got {
+		if got[i] != data[i] {
+			return fmt.Errorf("of %d bytes the one at %d came as another", c.Size, i)
+		}
+	}
+	return nil
+}
+
+// run sends n messages, window of them ahead of the answers.
+func (s *side) run(ctx context.Context, c command) (a answer, err error) {
+	m, err := s.message(ctx, bodyTake, c.Size)
+	if err != nil {
+		return a, err
+	}
+	defer m.Release()
+	begin := time.Now()
+	open := 0
+	for sent := 0; sent < c.N || open > 0; {
+		if sent < c.N && open < c.Window {
+			if err := s.comm.Write(ctx, m); err != nil {
+				return a, err
+			}
+			sent++
+			open++
+			continue
+		}
+		r, err := s.comm.Read(ctx)
+		if err != nil {
+			return a, err
+		}
+		r.Release()
+		open--
+	}
+	return answer{Seconds: time.Since(begin).Seconds()}, nil
+}
