@@ -91,8 +91,11 @@ soak: ## the long form of every TestSoak, SOAK_TIME=10m each
 chaos: build ## workers, scheduler, network, disk and memory fail under a running cluster; prints what it counted
 	@MILLSTREAM_CHAOS=full $(RUN) go test -tags chaos -count=1 -v -timeout 60m ./tests/chaos/...
 
-interop: build ## the tests among Dask's processes: every release, then over tls and ucxx; prints the table of releases
+interop: build ## the tests among Dask's processes: every release, then over tls and ucxx; k-means beside scikit-learn; prints the table of releases
 	@scripts/setup test
+	@scripts/setup sklearn
+	@$(RUN) go vet -tags sklearn ./frame/kmeans
+	@$(RUN) go test -tags sklearn -count=1 -v -run '^TestScikitLearn$$' ./frame/kmeans
 	@$(RUN) go run ./internal/tools/interop -timeout $(INTEROP_TIMEOUT)
 
 dask-suite: build ## the test suites of dask and distributed on Dask's scheduler and on ours; prints each difference

@@ -39,6 +39,11 @@ func goldens(t testing.TB) []golden {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return parseGoldens(t, b)
+}
+
+func parseGoldens(t testing.TB, b []byte) []golden {
+	t.Helper()
 	var file struct{ Cases []golden }
 	if err := json.Unmarshal(b, &file); err != nil {
 		t.Fatal(err)
@@ -214,8 +219,11 @@ func alongside(t *testing.T, g *golden, nranks, nparts, threads int) ([]result, 
 
 // The same labels, centres and inertia as scikit-learn, however the rows are spread over
 // partitions, ranks and threads.
-func TestGolden(t *testing.T) {
-	for _, g := range goldens(t) {
+func TestGolden(t *testing.T) { checkGoldens(t, goldens(t)) }
+
+func checkGoldens(t *testing.T, all []golden) {
+	t.Helper()
+	for _, g := range all {
 		for _, n := range [][3]int{{1, 1, 1}, {1, 3, 2}, {3, 5, 2}, {4, 2, 1}} {
 			results, labels, err := alongside(t, &g, n[0], n[1], n[2])
 			if err != nil {
