@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"go.millstream.dev/comm"
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/gcfloor"
 	"go.millstream.dev/internal/pyproc"
