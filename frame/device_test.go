@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"go.millstream.dev/clique"
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/task"
@@ -178,6 +179,41 @@ func TestDeviceCall(t *testing.T) {
 		}
 	}
 	task.Release(there)
+}
+
+// Columns of numbers go to algorithms of shared libraries as they lie.
+func TestDeviceBatchNative(t *testing.T) {
+	ctx, dev := onFake(t)
+	b, err := CopyToDevice(ctx, mixedOf(12).NewSlice(0, 2)) // without nulls
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, release, err := b.Native("score", "id", "small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p) != 3 || p[0].Kind != clique.Float64 || p[1].Kind != clique.Int64 || p[2].Kind != clique.Uint8 || p[1].Len() != 2 || p[2].Len() != 2 ||
+		p[1].Data.Addr() != b.Column(0).Values.Buffer().Addr() {
+		t.Errorf("got %+v", p)
+	}
+	release()
+	for name, want := range map[string]string{"name": "take numbers", "at": "take numbers", "none": "none"} {
+		if _, _, err := b.Native("id", name); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	nulls, err := CopyToDevice(ctx, mixedOf(12))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := nulls.Native("score"); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "nulls") {
+		t.Errorf("nulls: %v", err)
+	}
+	nulls.release()
+	b.release()
+	if n := dev.out.Load(); n != 0 {
+		t.Errorf("%d buffers are still out", n)
+	}
 }
 
 // What is no batch, or promises more than it has, is an error that says so.

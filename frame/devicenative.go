@@ -2,8 +2,12 @@ package frame
 
 import (
 	"context"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
 
 	"go.millstream.dev/clique"
+	"go.millstream.dev/clique/native"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -94,4 +98,47 @@ func (a *DeviceNative[P, R]) Run(ctx context.Context, f *DeviceFrame, params P, 
 		return nil, nil, err
 	}
 	return out, results, nil
+}
+
+// nativeKinds are the kinds of Arrow's types for algorithms of shared libraries.
+var nativeKinds = map[arrow.Type]clique.Kind{
+	arrow.INT8: clique.Int8, arrow.INT16: clique.Int16, arrow.INT32: clique.Int32, arrow.INT64: clique.Int64,
+	arrow.UINT8: clique.Uint8, arrow.UINT16: clique.Uint16, arrow.UINT32: clique.Uint32, arrow.UINT64: clique.Uint64,
+	arrow.FLOAT16: clique.Float16, arrow.FLOAT32: clique.Float32, arrow.FLOAT64: clique.Float64,
+}
+
+// Native is columns of the batch, all without names, as an algorithm of a shared library takes
+// them (package clique/native): device pointers, which are borrowed from the batch until
+// release. They must be numbers and have no nulls.
+func (b *DeviceBatch) Native(names ...string) (_ native.Partition, release func(), err error) {
+	if len(names) > 0 {
+		if b, err = b.Project(names...); err != nil {
+			return nil, nil, err
+		}
+	}
+	out := make(native.Partition, 0, len(b.columns))
+	release = func() {
+		for _, c := range out {
+			c.Data.Release()
+		}
+	}
+	for i, c := range b.columns {
+		f := b.schema.Field(i)
+		kind, ok := nativeKinds[f.Type.ID()]
+		var reason string
+		switch {
+		case !ok:
+			reason = fmt.Sprintf("is %v, and algorithms of libraries take numbers", f.Type)
+		case c.Validity != nil:
+			reason = "may have nulls, which algorithms of libraries do not know"
+		case c.Values.Buffer() == nil:
+			reason = "is not on a device"
+		}
+		if reason != "" {
+			release()
+			return nil, nil, schemaErrorf(-1, "column %q %s", f.Name, reason)
+		}
+		out = append(out, native.Column{Kind: kind, Data: c.Values.Buffer().Slice(0, b.rows*kind.Size())})
+	}
+	return out, release, nil
 }
