@@ -94,15 +94,20 @@ func (f *benchAllReduceFlags) competitors() ([]collbench.Competitor, error) {
 	if len(peers) == 0 {
 		return all, nil
 	}
+	for _, name := range peers {
+		if !slices.Contains(collbench.PeerNames(), name) {
+			return nil, usagef("unknown peer %q; there are %s", name, strings.Join(collbench.PeerNames(), ", "))
+		}
+		if (name == collbench.NCCL) != f.options.OnDevice() {
+			return nil, usagef("peer %s and the settings %s: NCCL is measured with the settings on device memory (%s), the others with those on the host's",
+				name, strings.Join(f.options.Settings, ", "), strings.Join(collbench.DeviceSettings(), ", "))
+		}
+	}
 	root, ok := benchpeer.Repository()
 	if !ok && !f.options.OnDevice() { // NCCL's loop may be anywhere
 		return nil, &benchpeer.MissingError{Peer: peers[0], Reason: "no sources of Millstream around the working folder or the program", Fix: "cd to the repository"}
 	}
 	for _, name := range peers {
-		if slices.Contains(collbench.PeerNames(), name) && (name == collbench.NCCL) != f.options.OnDevice() {
-			return nil, usagef("peer %s and the settings %s: NCCL is measured with the settings on device memory (%s), the others with those on the host's",
-				name, strings.Join(f.options.Settings, ", "), strings.Join(collbench.DeviceSettings(), ", "))
-		}
 		switch name {
 		case collbench.NCCL:
 			found, err := collbench.FindNCCL(root)
@@ -122,8 +127,6 @@ func (f *benchAllReduceFlags) competitors() ([]collbench.Competitor, error) {
 				return nil, err
 			}
 			all = append(all, found)
-		default:
-			return nil, usagef("unknown peer %q; there are %s", name, strings.Join(collbench.PeerNames(), " and "))
 		}
 	}
 	return all, nil
