@@ -89,9 +89,19 @@ func Form(ctx context.Context, c *client.Client, opts Options) (*Clique, error) 
 	if err != nil {
 		return nil, err
 	}
-	q, backend, err := form(ctx, c, opts, opts.Backend, workers)
+	q, got, err := form(ctx, c, opts, opts.Backend, workers)
 	var failed *FormError
-	if (opts.Backend == Auto || opts.Backend == NCCL) && backend == UCX && errors.As(err, &failed) && ctx.Err() == nil {
+	if !errors.As(err, &failed) {
+		return q, err
+	}
+	if opts.Backend == Auto && got.devices == NCCL && ctx.Err() == nil {
+		// NCCL was there, but its ranks did not reach each other, or it failed in another way.
+		if plain, _, again := formOver(ctx, c, opts, got.host, got.host, workers); again == nil {
+			plain.why = fmt.Sprintf("NCCL is on every rank, but failed there (%s)", reasons(failed.Workers))
+			return plain, nil
+		}
+	}
+	if (opts.Backend == Auto || opts.Backend == NCCL) && got.host == UCX && ctx.Err() == nil {
 		// UCX was there, but its ranks did not reach each other: other releases, containers
 		// that share nothing, networks that do not meet.
 		if plain, _, again := formOver(ctx, c, opts, opts.Backend, Comm, workers); again == nil {
@@ -100,6 +110,9 @@ func Form(ctx context.Context, c *client.Client, opts Options) (*Clique, error) 
 	}
 	return q, err
 }
+
+// carriers are what carries the two sorts of memory.
+type carriers struct{ host, devices Backend }
 
 // resolve makes addresses of addresses and names.
 func resolve(ctx context.Context, c *client.Client, wanted []string) ([]string, error) {
@@ -158,8 +171,8 @@ func newID(name string) string {
 	return id
 }
 
-// form tries one backend, or chooses one, and tells which it was.
-func form(ctx context.Context, c *client.Client, opts Options, wanted Backend, workers []string) (*Clique, Backend, error) {
+// form tries one backend, or chooses one, and tells which they were.
+func form(ctx context.Context, c *client.Client, opts Options, wanted Backend, workers []string) (*Clique, carriers, error) {
 	host := wanted
 	if wanted == NCCL {
 		host = Auto
@@ -167,45 +180,44 @@ func form(ctx context.Context, c *client.Client, opts Options, wanted Backend, w
 	return formOver(ctx, c, opts, wanted, host, workers)
 }
 
-// formOver is form with what is wanted for host memory apart. It tells which that was.
-func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host Backend, workers []string) (*Clique, Backend, error) {
-	id, backend := newID(opts.Name), host
+// formOver is form with what is wanted for host memory apart. It tells what was chosen.
+func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host Backend, workers []string) (*Clique, carriers, error) {
+	id, got := newID(opts.Name), carriers{host: host}
 	deadline, _ := ctx.Deadline()
 	request := prepareRequest{ID: id, Keep: time.Until(deadline), UCX: host != Comm, Backend: wanted}
 	answers, err := ask[prepared](ctx, c, prepareFn, request, workers)
 	if err != nil {
 		undo(c, id, workers)
-		return nil, backend, fmt.Errorf("clique: %w (every rank is a Millstream worker whose program has package clique)", err)
+		return nil, got, fmt.Errorf("clique: %w (every rank is a Millstream worker whose program has package clique)", err)
 	}
 	ranks := make([]prepared, 0, len(workers))
 	for _, w := range workers {
 		a, ok := answers[w]
 		if !ok {
 			undo(c, id, workers)
-			return nil, backend, &FormError{id, map[string]string{w: "the worker did not answer"}}
+			return nil, got, &FormError{id, map[string]string{w: "the worker did not answer"}}
 		}
 		a.Worker = w // what the scheduler calls it
 		ranks = append(ranks, a)
 	}
-	backend, err = choose(host, ranks)
-	var devices Backend
+	got.host, err = choose(host, ranks)
 	var why string
 	if err == nil {
-		devices, why, err = chooseDevices(wanted, backend, opts.Deterministic, ranks)
+		got.devices, why, err = chooseDevices(wanted, got.host, opts.Deterministic, ranks)
 	}
 	if err != nil {
 		undo(c, id, workers)
-		return nil, backend, fmt.Errorf("clique: %w", err)
+		return nil, got, fmt.Errorf("clique: %w", err)
 	}
 	ranks = ordered(ranks)
-	roster := formRequest{ID: id, Name: opts.Name, Backend: string(backend), Devices: string(devices), Deterministic: opts.Deterministic,
+	roster := formRequest{ID: id, Name: opts.Name, Backend: string(got.host), Devices: string(got.devices), Deterministic: opts.Deterministic,
 		Timeout: time.Until(deadline), Idle: opts.Idle, Ranks: ranks}
 	done, err := ask[formed](ctx, c, formFn, roster, workers)
 	if err != nil {
 		undo(c, id, workers)
-		return nil, backend, fmt.Errorf("clique: %w", err)
+		return nil, got, fmt.Errorf("clique: %w", err)
 	}
-	q := &Clique{c: c, opts: opts, id: id, members: make([]Member, len(ranks)), devices: string(devices), why: why}
+	q := &Clique{c: c, opts: opts, id: id, members: make([]Member, len(ranks)), devices: string(got.devices), why: why}
 	failed := map[string]string{}
 	for i, r := range ranks {
 		q.members[i] = r.Member
@@ -220,9 +232,9 @@ func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host 
 	}
 	if len(failed) > 0 {
 		undo(c, id, workers)
-		return nil, backend, &FormError{id, failed}
+		return nil, got, &FormError{id, failed}
 	}
-	return q, backend, nil
+	return q, got, nil
 }
 
 // ordered numbers the ranks.

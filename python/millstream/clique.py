@@ -68,6 +68,8 @@ class Clique:
         self._rounds = 0
         self.id: str = record["id"]
         self.backend: str = record["carrier"]  #: what carries the data, such as "ucx" or "tls"
+        self.devices: str = record.get("devices", "")  #: what carries device memory: "nccl", "ucx" or "comm"
+        self.devices_why: str = record.get("why", "")  #: and why that
         self.members = tuple(
             Member(m["rank"], m["worker"], m.get("name", ""), m["host"], m.get("hostname", ""), m["gpu"])
             for m in record["members"]
@@ -231,8 +233,8 @@ def clique(
     """Form a clique of Millstream workers of a running cluster; of all of them if none is named.
 
     `client` is a `distributed.Client` (default: the current one); with an asynchronous one await the result. `backend`
-    is "ucx", "comm", or "" for the best that all ranks have. `deterministic` makes reductions have the same bits on
-    every backend. `timeout`, in seconds, bounds the forming; a clique that nobody uses for `idle` seconds ends.
+    is "nccl" (for device memory), "ucx", "comm", or "" for the best that all ranks have. `deterministic` makes
+    reductions have the same bits on every backend. `timeout`, in seconds, bounds the forming; a clique that nobody uses for `idle` seconds ends.
     """
     if client is None:
         from distributed import get_client
