@@ -234,7 +234,8 @@ def clique(
 
     `client` is a `distributed.Client` (default: the current one); with an asynchronous one await the result. `backend`
     is "nccl" (for device memory), "ucx", "comm", or "" for the best that all ranks have. `deterministic` makes
-    reductions have the same bits on every backend. `timeout`, in seconds, bounds the forming; a clique that nobody uses for `idle` seconds ends.
+    reductions have the same bits on every backend. `timeout`, in seconds, bounds the forming; a clique that nobody uses
+    for `idle` seconds ends.
     """
     if client is None:
         from distributed import get_client
