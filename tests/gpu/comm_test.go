@@ -91,7 +91,11 @@ func (p *peer) openComm(ctx context.Context, o order) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	p.comms, err = ucxcomm.New("ucxx", ucxcomm.Settings{Options: o.Options}).Listen(ctx, "127.0.0.1:0", comm.ListenConfig{Device: into})
+	if cfg := (comm.ListenConfig{Device: into}); o.Scheme != "" {
+		p.comms, err = comm.Listen(ctx, o.Scheme+"://127.0.0.1:0", cfg)
+	} else {
+		p.comms, err = ucxcomm.New("ucxx", ucxcomm.Settings{Options: o.Options}).Listen(ctx, "127.0.0.1:0", cfg)
+	}
 	if err != nil {
 		return answer{}, err
 	}

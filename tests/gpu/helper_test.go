@@ -45,7 +45,20 @@ func startHelper(t testing.TB, options map[string]string, mode ucx.ProgressMode)
 
 func openHelper(t testing.TB, open order) *helper {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe")
+	return openHelperBy(t, open)
+}
+
+// openHelperBy starts it by another program, such as unshare.
+func openHelperBy(t testing.TB, open order, by ...string) *helper {
+	t.Helper()
+	self := "/proc/self/exe"
+	if len(by) > 0 { // for another program that is another one
+		var err error
+		self, err = os.Executable()
+		must(t, err)
+	}
+	args := append(by, self)
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), roleVariable+"=peer")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

@@ -6,6 +6,7 @@ type order struct {
 	Do string
 
 	Options  map[string]string // open
+	Scheme   string            // open-comm: tcp, or "" for ucxx
 	Socket   bool              // open, accept: by UCX's own connections
 	Progress int               // open: ucx.ProgressMode
 	Endpoint int               // number of the endpoint, as accept gave it

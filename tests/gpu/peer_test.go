@@ -93,6 +93,8 @@ func (p *peer) do(ctx context.Context, o order) (answer, error) {
 		return p.openComm(ctx, o)
 	case "echo-comm":
 		return answer{}, p.echoComm(ctx)
+	case "write-comm":
+		return answer{}, p.writeComm(ctx, o)
 	case "accept":
 		return p.accept(ctx, o)
 	case "send", "send-sync", "send-stream", "send-am":
