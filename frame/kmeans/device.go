@@ -77,6 +77,9 @@ func fitDevice(ctx context.Context, f *frame.DeviceFrame, opts Options, labels b
 	if err != nil {
 		return nil, nil, err
 	}
+	// Only sums travel, in host memory: an order of reductions of our own keeps NCCL out, whose
+	// start takes longer than a fit.
+	run.Form.Deterministic = run.Form.Deterministic || run.Form.Backend == clique.Auto
 	out, results, err := deviceAlgorithm.Run(ctx, f, p, run)
 	if err != nil {
 		return nil, nil, err

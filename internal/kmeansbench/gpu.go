@@ -80,7 +80,7 @@ func startGPU(ctx context.Context, o Options, path, dtype string) (g *gpuSide, e
 	if err = g.frame.Persist(ctx); err != nil {
 		return g, err
 	}
-	g.clique, err = clique.Form(ctx, g.client, clique.Options{Name: "bench"})
+	g.clique, err = clique.Form(ctx, g.client, clique.Options{Name: "bench", Deterministic: true}) // as that of a fit
 	return g, err
 }
 
