@@ -56,7 +56,7 @@ it; it must be one with CUDA.`,
 	flags.StringSliceVar(&o.Cases, "case", nil, "cases to run (default: all)")
 	flags.StringSliceVar(&o.Settings, "setting", nil, "settings to run (default: all)")
 	flags.StringVar(&f.sizes, "size", "", "sizes of a message (default 64MiB,256MiB)")
-	flags.IntVar(&o.Lines, "lines", 0, "connections a message goes over (default 4)")
+	flags.IntVar(&o.Lines, "lines", 0, "connections a message goes over (default that of comms)")
 	flags.StringVar(&f.peers, "peers", "", "compare with UCX's own way: "+stagedPeer)
 	flags.Lookup("peers").NoOptDefVal = allPeers
 	flags.IntVar(&o.Rounds, "rounds", 0, "alternating rounds per figure; the best counts (default 3)")

@@ -2,6 +2,7 @@ package comm
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 )
 
@@ -23,16 +24,16 @@ const (
 type StagedConfig struct {
 	// Mode says when (default auto, millstream.comm.staged).
 	Mode StagedMode
-	// Lines is how many connections a large frame is spread over, with the comm's own (default 4, at most 16,
-	// millstream.comm.staged-lines). The dialling side decides; further ones are made only between processes that both
-	// have a Device. 1 makes none.
+	// Lines is how many connections a large frame is spread over, with the comm's own (default half as many as there
+	// are cores, 2 to 8; at most 16; millstream.comm.staged-lines). The dialling side decides; further ones are made only
+	// between processes that both have a Device. 1 makes none.
 	Lines int
 }
 
 // Numbers of lines.
 const (
-	// DefaultStagedLines is StagedConfig.Lines where it is not set.
-	DefaultStagedLines = 4
+	// DefaultStagedLines is the most that StagedConfig.Lines is where it is not set.
+	DefaultStagedLines = 8
 	// MaxStagedLines bounds it, and what a peer may ask for.
 	MaxStagedLines = 16
 )
@@ -43,7 +44,7 @@ func (c StagedConfig) LineCount() int {
 	case c.Mode == StagedOff:
 		return 1
 	case c.Lines <= 0:
-		return DefaultStagedLines
+		return min(DefaultStagedLines, max(2, runtime.GOMAXPROCS(0)/2)) // each is a core's work on both sides
 	}
 	return min(c.Lines, MaxStagedLines)
 }

@@ -2,6 +2,7 @@ package comm_test
 
 import (
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestStagedModes(t *testing.T) {
 		c    comm.StagedConfig
 		want int
 	}{
-		{comm.StagedConfig{}, comm.DefaultStagedLines},
+		{comm.StagedConfig{}, min(comm.DefaultStagedLines, max(2, runtime.GOMAXPROCS(0)/2))},
 		{comm.StagedConfig{Lines: 1}, 1},
 		{comm.StagedConfig{Lines: 1000}, comm.MaxStagedLines},
 		{comm.StagedConfig{Mode: comm.StagedOff, Lines: 3}, 1},

@@ -138,11 +138,11 @@ func TestStagedToHost(t *testing.T) {
 		lines  int
 	}{
 		{"no GPU", comm.ListenConfig{}, true, 0},
-		{"a full one", comm.ListenConfig{Device: fullDevice{d.Memory()}}, true, 3},
+		{"a full one", comm.ListenConfig{Device: fullDevice{d.Memory()}}, true, 2},
 		{"a peer that does not know", comm.ListenConfig{Staged: comm.StagedConfig{Mode: comm.StagedOff}}, false, 0},
 	} {
 		t.Run(tc.about, func(t *testing.T) {
-			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory()}, tc.listen)
+			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: comm.StagedConfig{Lines: 3}}, tc.listen)
 			if n := len(a.lines.get()); n != tc.lines {
 				t.Errorf("%d further lines", n)
 			}

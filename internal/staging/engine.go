@@ -16,7 +16,7 @@ import (
 const Unit = 2 << 20
 
 // DefaultDepth is Config.Depth where it is not set.
-const DefaultDepth = 4
+const DefaultDepth = 3
 
 // idleTime is how long pinned memory that nobody uses is kept.
 const idleTime = 30 * time.Second
@@ -38,7 +38,7 @@ type Config struct {
 	Pinned mem.Resource
 	// Chunk is the length of a chunk in bytes (default Unit). Both ends of a transfer must have the same.
 	Chunk int
-	// Depth is how many chunks of a line may be under way on this side (default 4, at least 2).
+	// Depth is how many chunks of a line may be under way on this side (default 3, at least 2).
 	Depth int
 }
 
