@@ -47,6 +47,7 @@ type call struct {
 	send, recv      []byte
 	counts, counts2 []int
 	device          *DeviceCall // nil for host memory, else in place of send and recv
+	upwards         bool        // reduce from rank 0 upwards, as on a device
 }
 
 // extents are the memory of both sides, wherever it is.

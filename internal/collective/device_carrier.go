@@ -28,6 +28,7 @@ type deviceCarrier struct {
 
 	// What follows belongs to whoever has the group's turn.
 	announced map[uint64]bool // allocations that the other ranks know
+	seen      map[uint64]bool // allocations that little data was in before
 	indirect  bool            // some rank cannot reach another's memory
 	failures  int             // to open memory, in a row
 	words     []byte          // of all ranks
@@ -39,11 +40,12 @@ type deviceCarrier struct {
 func NewDeviceCarrier(g *Group, device int) Carrier { return newDeviceCarrier(g, device, openCUDA) }
 
 func newDeviceCarrier(g *Group, device int, open func(int) (gpu, error)) *deviceCarrier {
-	return &deviceCarrier{g: g, ordinal: device, open: open, announced: map[uint64]bool{}}
+	return &deviceCarrier{g: g, ordinal: device, open: open, announced: map[uint64]bool{}, seen: map[uint64]bool{}}
 }
 
-// directMin is the size of a rank's buffer in bytes from which on ranks work on each other's memory; below it, going
-// through the host is as fast.
+// directMin is the size of a rank's buffer in bytes from which on ranks reach for each other's memory at once. Smaller
+// buffers are worth opening only if the same allocation is used again, as a pool's is: the first time they go through
+// the host.
 var directMin = 32 << 10
 
 // Name implements Carrier.
@@ -125,23 +127,19 @@ func (k *deviceCarrier) Run(ctx context.Context, c *DeviceCall) error {
 		return k.alone(dev, c)
 	}
 	count := int(k.g.parts[0].count) // the group's next exchange has other parts
-	if k.indirect || len(k.g.parts) > maxFold || small(c, count) {
+	if k.indirect || len(k.g.parts) > maxFold || count == 0 && !ragged(c) {
 		return k.staged(ctx, dev, c, count)
 	}
-	done, err := k.direct(ctx, dev, c, planOf(c, k.g.parts, k.g.rank))
+	done, err := k.direct(ctx, dev, c, remember(k.g.parts), count < directMin && !ragged(c))
 	if done || err != nil {
 		return err
 	}
 	return k.staged(ctx, dev, c, count)
 }
 
-// small reports, alike on all ranks, whether there is too little data to reach for it.
-func small(c *DeviceCall, count int) bool {
-	switch c.Code {
-	case callAllGatherV, callGatherV, callScatterV, callAllToAllV: // each rank has a count of its own
-		return false
-	}
-	return count < directMin
+// ragged reports whether each rank has a count of its own.
+func ragged(c *DeviceCall) bool {
+	return c.Code == callAllGatherV || c.Code == callGatherV || c.Code == callScatterV || c.Code == callAllToAllV
 }
 
 // alone is a group of one rank.

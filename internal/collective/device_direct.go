@@ -21,8 +21,8 @@ var processBuffers struct {
 
 // direct carries a call out on the ranks' memory itself. It reports false, alike on all ranks and before anything was
 // done, if some rank cannot.
-func (k *deviceCarrier) direct(ctx context.Context, dev gpu, c *DeviceCall, p plan) (done bool, err error) {
-	mine, ids := k.word(dev, c)
+func (k *deviceCarrier) direct(ctx context.Context, dev gpu, c *DeviceCall, called calls, small bool) (done bool, err error) {
+	mine, ids := k.word(dev, c, small)
 	mine.token = processBuffers.last.Add(1)
 	processBuffers.Store(mine.token, [2]*mem.Buffer{c.Send, c.Recv})
 	defer processBuffers.Delete(mine.token)
@@ -42,7 +42,7 @@ func (k *deviceCarrier) direct(ctx context.Context, dev gpu, c *DeviceCall, p pl
 	fresh := false
 	for r := range words {
 		if words[r].flags&wordsDirect == 0 {
-			if r != k.g.rank {
+			if r != k.g.rank && !small {
 				k.why(fmt.Errorf("rank %d's memory cannot be opened by others", r))
 			}
 			return false, nil // perhaps other buffers can
@@ -51,7 +51,7 @@ func (k *deviceCarrier) direct(ctx context.Context, dev gpu, c *DeviceCall, p pl
 	}
 	reach := reached{k: k, dev: dev, c: c, words: words}
 	defer reach.release()
-	e, err := reach.resolve(p)
+	e, err := reach.resolve(planOf(c, called, k.g.rank, actors(words)))
 	defer e.release()
 	if fresh {
 		ok, agreeErr := k.allOf(ctx, err == nil)
@@ -107,9 +107,9 @@ func (k *deviceCarrier) refused(err error) {
 // maxFailures is how often opening memory may fail in a row.
 const maxFailures = 3
 
-// word is what this rank tells of a call, and the ids of its allocations that are new to the others.
-func (k *deviceCarrier) word(dev gpu, c *DeviceCall) (w word, ids []uint64) {
-	w = word{flags: wordsDirect, process: dev.process(), scale: c.Op.scale}
+// word is what this rank tells of a call, on little data or not, and the ids of its allocations that are new to the others.
+func (k *deviceCarrier) word(dev gpu, c *DeviceCall, small bool) (w word, ids []uint64) {
+	w = word{flags: wordsDirect, process: dev.process(), gpu: dev.identity(), scale: c.Op.scale}
 	send, recv := shows(c, k.g.rank)
 	for _, s := range [...]struct {
 		b     *mem.Buffer
@@ -125,9 +125,17 @@ func (k *deviceCarrier) word(dev gpu, c *DeviceCall) (w word, ids []uint64) {
 			w.flags &^= wordsDirect
 			continue
 		}
-		if !k.announced[s.to.id] && !slices.Contains(ids, s.to.id) {
-			w.flags |= wordsFresh
-			ids = append(ids, s.to.id)
+		if k.announced[s.to.id] || slices.Contains(ids, s.to.id) {
+			continue
+		}
+		w.flags |= wordsFresh
+		ids = append(ids, s.to.id)
+		if small && !k.seen[s.to.id] {
+			w.flags &^= wordsDirect // it may be the only time
+			if len(k.seen) > 4*maxMappings {
+				clear(k.seen)
+			}
+			k.seen[s.to.id] = true
 		}
 	}
 	return w, ids

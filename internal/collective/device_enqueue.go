@@ -1,13 +1,21 @@
 package collective
 
-import "go.millstream.dev/mem"
+import (
+	"slices"
+
+	"go.millstream.dev/mem"
+)
 
 // resolved is a plan with its memory found. The views are held until enqueue has handed them to the device.
 type resolved struct {
-	copies     [][2]*mem.Buffer // target, source
+	copies [][2]*mem.Buffer // target, source
+	folds  []resolvedFold
+	ranks  int
+}
+
+type resolvedFold struct {
 	srcs, dsts []*mem.Buffer
 	scales     []uint64 // of srcs
-	ranks      int
 }
 
 // resolve finds the memory of a plan, opening what has to be. Nothing is enqueued yet.
@@ -28,14 +36,19 @@ func (r *reached) resolve(p plan) (e *resolved, err error) {
 		}
 		return nil
 	}
-	if err = list(p.fold.srcs, &e.srcs); err != nil {
-		return e, err
-	}
-	if err = list(p.fold.dsts, &e.dsts); err != nil {
-		return e, err
-	}
-	for _, q := range p.fold.srcs {
-		e.scales = append(e.scales, r.words[q.rank].scale)
+	for _, f := range p.folds {
+		var x resolvedFold
+		for _, q := range f.srcs {
+			x.scales = append(x.scales, r.words[q.rank].scale)
+		}
+		err = list(f.srcs, &x.srcs)
+		if err == nil {
+			err = list(f.dsts, &x.dsts)
+		}
+		e.folds = append(e.folds, x)
+		if err != nil {
+			return e, err
+		}
 	}
 	for _, s := range p.copies {
 		var pair []*mem.Buffer
@@ -58,11 +71,10 @@ func (e *resolved) release() {
 		drop(p[0])
 		drop(p[1])
 	}
-	for _, b := range e.srcs {
-		drop(b)
-	}
-	for _, b := range e.dsts {
-		drop(b)
+	for _, f := range e.folds {
+		for _, b := range slices.Concat(f.srcs, f.dsts) {
+			drop(b)
+		}
 	}
 	*e = resolved{}
 }
@@ -70,15 +82,15 @@ func (e *resolved) release() {
 // enqueue hands the work to the device and returns the event of its end; nil: there was nothing to do.
 func (e *resolved) enqueue(dev gpu, c *DeviceCall) (last mem.Event, err error) {
 	defer e.release()
-	if len(e.srcs) > 0 {
-		f := foldCall{count: uint64(e.srcs[0].Len() / c.Kind.Size()), sources: uint32(len(e.srcs)), targets: uint32(len(e.dsts)), ranks: uint32(e.ranks)}
-		for i, b := range e.srcs {
-			f.source[i], f.scale[i] = uint64(b.Addr()), e.scales[i]
+	for _, x := range e.folds {
+		f := foldCall{count: uint64(x.srcs[0].Len() / c.Kind.Size()), sources: uint32(len(x.srcs)), targets: uint32(len(x.dsts)), ranks: uint32(e.ranks)}
+		for i, b := range x.srcs {
+			f.source[i], f.scale[i] = uint64(b.Addr()), x.scales[i]
 		}
-		for i, b := range e.dsts {
+		for i, b := range x.dsts {
 			f.target[i] = uint64(b.Addr())
 		}
-		if last, err = dev.fold(c.Kind, c.Op.code, &f, e.srcs, e.dsts); err != nil {
+		if last, err = dev.fold(c.Kind, c.Op.code, &f, x.srcs, x.dsts); err != nil {
 			return nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"sync"
 
 	"go.millstream.dev/cuda"
@@ -14,6 +15,8 @@ import (
 type gpu interface {
 	// process tells this process from all others.
 	process() [16]byte
+	// identity tells the GPU from all others, in all processes.
+	identity() [16]byte
 	device() int
 	// export names a buffer to other processes of the host.
 	export(b *mem.Buffer) (where, error)
@@ -38,19 +41,28 @@ var thisProcess = func() (id [16]byte) {
 // cudaGPU is a CUDA device with a stream of its own.
 type cudaGPU struct {
 	ordinal int
+	id      [16]byte
 	stream  *cuda.Stream
 }
 
 func openCUDA(device int) (gpu, error) {
+	d, err := cuda.DeviceByOrdinal(device)
+	if err != nil {
+		return nil, err
+	}
 	s, err := cuda.NewStream(device, cuda.StreamConfig{})
 	if err != nil {
 		return nil, err
 	}
-	return &cudaGPU{device, s}, nil
+	g := &cudaGPU{ordinal: device, stream: s}
+	sum := sha256.Sum256([]byte(d.UUID))
+	copy(g.id[:], sum[:])
+	return g, nil
 }
 
-func (g *cudaGPU) process() [16]byte { return thisProcess }
-func (g *cudaGPU) device() int       { return g.ordinal }
+func (g *cudaGPU) process() [16]byte  { return thisProcess }
+func (g *cudaGPU) identity() [16]byte { return g.id }
+func (g *cudaGPU) device() int        { return g.ordinal }
 
 func (g *cudaGPU) export(b *mem.Buffer) (where, error) {
 	a, err := cuda.ExportAllocation(b)

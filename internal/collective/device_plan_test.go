@@ -20,6 +20,11 @@ func TestPlansDoNotMeet(t *testing.T) {
 		c := DeviceCall{Code: rapid.SampledFrom(testCodes[1:]).Draw(t, "code"), Kind: rapid.SampledFrom(Kinds()).Draw(t, "kind"),
 			Op: Sum, Root: rapid.IntRange(0, size-1).Draw(t, "root")}
 		inPlace := rapid.Bool().Draw(t, "in place")
+		cards := make([]word, size)
+		for r := range cards {
+			cards[r].gpu[0] = byte(rapid.IntRange(0, size).Draw(t, "GPU"))
+		}
+		acts := actors(cards)
 		es := c.Kind.Size()
 		n := rapid.IntRange(0, 500).Draw(t, "elements") * es
 		words := make([]part, size)
@@ -80,21 +85,31 @@ func TestPlansDoNotMeet(t *testing.T) {
 		}
 		var reads, writes []access
 		for r := range size {
-			pl := planOf(&c, words, r)
+			pl := planOf(&c, words, r, acts)
+			if acts[r] != r && len(pl.copies)+len(pl.folds) > 0 {
+				t.Fatalf("rank %d works, for which rank %d acts", r, acts[r])
+			}
 			for _, s := range pl.copies {
-				if s.dst.n != s.src.n || s.dst.rank != r {
+				if s.dst.n != s.src.n || acts[s.dst.rank] != r {
 					t.Fatalf("%+v", s)
 				}
-				if inPlace && s.src.rank == r && offset(s.src) == target(s.dst) {
+				if inPlace && s.src.rank == s.dst.rank && offset(s.src) == target(s.dst) {
 					continue // nothing to do
 				}
-				reads, writes = append(reads, access{r, s.src}), append(writes, access{r, s.dst})
+				// One who acts for several does so in any order: each of them counts as a rank.
+				reads, writes = append(reads, access{s.dst.rank, s.src}), append(writes, access{s.dst.rank, s.dst})
 			}
-			for _, p := range pl.fold.srcs {
-				reads = append(reads, access{r, p})
-			}
-			for _, p := range pl.fold.dsts {
-				writes = append(writes, access{r, p})
+			for _, f := range pl.folds {
+				who := r
+				if c.Code == callReduceScatter {
+					who = f.dsts[0].rank
+				}
+				for _, p := range f.srcs {
+					reads = append(reads, access{who, p})
+				}
+				for _, p := range f.dsts {
+					writes = append(writes, access{who, p})
+				}
 			}
 		}
 		meet := func(a, b access) bool {

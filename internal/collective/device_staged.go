@@ -159,7 +159,7 @@ func (k *deviceCarrier) pass(ctx context.Context, dev gpu, c *DeviceCall, s *sta
 	s.in = nil
 	b := s.buf.Bytes()
 	host := call{code: c.Code, kind: c.Kind, op: c.Op, root: c.Root, counts: c.Counts, counts2: c.RecvCounts,
-		send: b[:lenOf(p.send)], recv: b[p.recvAt() : p.recvAt()+lenOf(p.recv)]}
+		upwards: true, send: b[:lenOf(p.send)], recv: b[p.recvAt() : p.recvAt()+lenOf(p.recv)]}
 	if c.Code == callBroadcast { // one buffer, which root sends and the others receive
 		if p.recv == nil {
 			host.recv = host.send

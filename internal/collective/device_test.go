@@ -41,6 +41,8 @@ func TestDeviceCollectives(t *testing.T) {
 	}{
 		{"processes, shm", backends[3], nil},
 		{"processes, ucx", backends[2], nil},
+		{"one GPU", backends[3], func(_ int, g *fakeGPU) { g.card[0] = 0 }},
+		{"two GPUs", backends[3], func(r int, g *fakeGPU) { g.card[0] = byte(r % 2) }},
 		{"one process", backends[3], func(_ int, g *fakeGPU) { g.id[0] = 0 }},
 		{"rank 0 cannot export", backends[0], func(r int, g *fakeGPU) { g.exports = r != 0 }},
 		{"the last rank cannot open", backends[3], func(r int, g *fakeGPU) { g.opens = r == 0 }},

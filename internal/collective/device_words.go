@@ -10,7 +10,7 @@ const (
 	wordsVersion = 1
 	handleBytes  = 104 // cuda.MemHandle's encoding
 	whereBytes   = 40 + handleBytes
-	deviceWords  = 40 + 2*whereBytes
+	deviceWords  = 56 + 2*whereBytes
 )
 
 const (
@@ -32,6 +32,7 @@ type where struct {
 type word struct {
 	flags      byte
 	process    [16]byte
+	gpu        [16]byte
 	token      uint64 // of the buffers in processBuffers
 	scale      uint64
 	send, recv where
@@ -56,6 +57,7 @@ func (w *where) parse(b []byte) {
 func (w *word) append(b []byte) []byte {
 	b = append(b, wordsVersion, w.flags, 0, 0, 0, 0, 0, 0)
 	b = append(b, w.process[:]...)
+	b = append(b, w.gpu[:]...)
 	b = binary.LittleEndian.AppendUint64(b, w.token)
 	b = binary.LittleEndian.AppendUint64(b, w.scale)
 	return w.recv.append(w.send.append(b))
@@ -71,9 +73,10 @@ func (w *word) parse(b []byte) error {
 	}
 	w.flags = b[1]
 	copy(w.process[:], b[8:])
-	w.token, w.scale = binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[32:])
-	w.send.parse(b[40:])
-	w.recv.parse(b[40+whereBytes:])
+	copy(w.gpu[:], b[24:])
+	w.token, w.scale = binary.LittleEndian.Uint64(b[40:]), binary.LittleEndian.Uint64(b[48:])
+	w.send.parse(b[56:])
+	w.recv.parse(b[56+whereBytes:])
 	for _, p := range [...]*where{&w.send, &w.recv} {
 		if p.offset > maxCount || p.length > maxCount || p.size > maxCount || p.base > 1<<62 {
 			return fmt.Errorf("%d bytes at %d of an allocation", p.length, p.offset)

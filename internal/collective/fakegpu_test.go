@@ -18,8 +18,9 @@ import (
 // the calls, as a stream's. What the carrier does in between, too early or too late, shows in the results.
 type fakeGPU struct {
 	id      [16]byte // of its process
-	exports bool     // whether memory can be named to others
-	opens   bool     // whether others' memory can be mapped
+	card    [16]byte
+	exports bool // whether memory can be named to others
+	opens   bool // whether others' memory can be mapped
 	delay   time.Duration
 
 	queue  chan func()
@@ -29,7 +30,7 @@ type fakeGPU struct {
 
 func newFakeGPU(process byte, delay time.Duration) *fakeGPU {
 	g := &fakeGPU{exports: true, opens: true, delay: delay, queue: make(chan func(), 1024), ended: make(chan struct{})}
-	g.id[0] = process
+	g.id[0], g.card[0] = process, process
 	go func() {
 		defer close(g.ended)
 		for f := range g.queue {
@@ -155,8 +156,9 @@ func (g *fakeGPU) enqueue(work func(), reads, writes []*mem.Buffer) mem.Event {
 	return e
 }
 
-func (g *fakeGPU) process() [16]byte { return g.id }
-func (g *fakeGPU) device() int       { return 0 }
+func (g *fakeGPU) process() [16]byte  { return g.id }
+func (g *fakeGPU) device() int        { return 0 }
+func (g *fakeGPU) identity() [16]byte { return g.card }
 
 func (g *fakeGPU) export(b *mem.Buffer) (w where, err error) {
 	if !g.exports {

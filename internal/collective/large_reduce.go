@@ -5,7 +5,7 @@ import "context"
 // largeAllReduce is recursive doubling while the data is short and a ring when it is long; in deterministic mode parts
 // are exchanged directly instead, so that each is put together from rank 0 upwards.
 func (g *Group) largeAllReduce(ctx context.Context, c *call) error {
-	if !g.cfg.Deterministic && len(c.send) <= doublingMax {
+	if !g.upwards(c) && len(c.send) <= doublingMax {
 		return g.doubling(ctx, c)
 	}
 	own, err := g.reduceScatter(ctx, c, len(c.send))
@@ -17,8 +17,11 @@ func (g *Group) largeAllReduce(ctx context.Context, c *call) error {
 	return g.ringGather(ctx, c.recv, cuts)
 }
 
+// upwards reports whether a reduction must go from rank 0 upwards.
+func (g *Group) upwards(c *call) bool { return g.cfg.Deterministic || c.upwards }
+
 func (g *Group) largeReduce(ctx context.Context, c *call) error {
-	if !g.cfg.Deterministic && len(c.send) <= treeMax {
+	if !g.upwards(c) && len(c.send) <= treeMax {
 		return g.treeReduce(ctx, c)
 	}
 	own, err := g.reduceScatter(ctx, c, len(c.send))
@@ -111,7 +114,7 @@ func (g *Group) treeReduce(ctx context.Context, c *call) error {
 // reduceScatter returns this rank's part of the result for n bytes of every rank's c.send. It is scratch memory.
 func (g *Group) reduceScatter(ctx context.Context, c *call, n int) ([]byte, error) {
 	cuts := g.cuts(n, c.kind.Size())
-	if g.cfg.Deterministic {
+	if g.upwards(c) {
 		return g.directReduceScatter(ctx, c, cuts)
 	}
 	return g.ringReduceScatter(ctx, c, cuts)
