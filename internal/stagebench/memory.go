@@ -18,7 +18,9 @@ func CUDAMemory(device int) (*Memory, error) {
 	}
 	return &Memory{
 		Resource: pool,
-		Store:    func(ctx context.Context, dst *mem.Buffer, data []byte) error { return cuda.CopyFromHost(ctx, dst, data) },
-		Load:     func(ctx context.Context, dst []byte, src *mem.Buffer) error { return cuda.CopyToHost(ctx, dst, src) },
+		Store: func(ctx context.Context, dst *mem.Buffer, data []byte) error {
+			return cuda.CopyFromHost(ctx, dst, data)
+		},
+		Load: func(ctx context.Context, dst []byte, src *mem.Buffer) error { return cuda.CopyToHost(ctx, dst, src) },
 	}, nil
 }
