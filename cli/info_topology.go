@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"go.millstream.dev/topology"
 	"go.millstream.dev/topology/nvml"
@@ -66,7 +68,10 @@ func writeTopology(w io.Writer, asJSON bool) error {
 		}
 		nic, device, err := m.ClosestInfiniBand(g)
 		if err != nil {
-			n.Note = err.Error()
+			n.Note = strings.TrimPrefix(err.Error(), "topology: ")
+			if !slices.ContainsFunc(m.NICs, func(n *topology.NIC) bool { return n.InfiniBand }) {
+				n.Note = "no InfiniBand on this machine"
+			}
 		} else {
 			n.NetDevice, n.Distance = device, topology.Between(g.Device, nic.Device).Level.String()
 		}

@@ -73,7 +73,7 @@ func checkNamespaces(h *Host) []Finding {
 		fix = "set `" + strings.Join(fields, "`, `") + "` in the pod spec, or put the processes into one pod with `shareProcessNamespace: true`"
 	}
 	return one(Warn, where+" has its own "+strings.Join(private, " and ")+" namespace",
-		"Processes in other containers of this host reach it by TCP only: no shared memory, no cross-memory copy, no CUDA IPC. Processes inside one container are not affected.",
+		"Processes in other containers of this host reach it by TCP only: no shared memory, no cross-memory copy, and CUDA IPC with some releases of UCX and driver only. Processes inside one container are not affected.",
 		fix)
 }
 

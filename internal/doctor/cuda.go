@@ -53,7 +53,10 @@ func checkDevices(h *Host) []Finding {
 	if v := h.driverRelease(); v != "" {
 		driver = "driver " + v + " for CUDA " + h.CUDA.Version
 	}
-	f := one(OK, driver+", "+h.CUDA.Library, "", "")
+	if h.CUDA.Library != g.libcuda { // else it stands in the line above
+		driver += ", " + h.CUDA.Library
+	}
+	f := one(OK, driver, "", "")
 	for i, d := range h.CUDA.Devices {
 		where := ""
 		if d.Node >= 0 {

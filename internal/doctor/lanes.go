@@ -116,8 +116,10 @@ func (f *Flow) faster() (s Severity, why, fix string) {
 		return OK, "", ""
 	case f.Device && !f.Landed && !overUCX:
 		return Warn, "Memory of a GPU arrived in host memory: " + cmp.Or(f.Lane, "their connection") + " moves no device memory.", "start workers with --protocol ucxx, or with --lanes auto"
+	case f.Device && f.Landed && slices.Contains(f.Transports, "cuda_ipc"):
+		return OK, "", "" // it has reached across, whatever is between them
 	case here && len(borders) > 0:
-		return Warn, "They are on one machine in different " + strings.Join(borders, " and ") + " namespaces: shared memory, CMA and CUDA IPC stop there, and UCX uses TCP.",
+		return Warn, "They are on one machine in different " + strings.Join(borders, " and ") + " namespaces: shared memory and CMA stop there, and CUDA IPC with many releases; UCX uses " + cmp.Or(strings.Join(f.Transports, ", "), "TCP") + ".",
 			"share the namespaces: `--ipc=container:NAME --pid=container:NAME`, or one pod"
 	case overUCX:
 		return f.inner(here)
