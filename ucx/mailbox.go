@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
 // mailbox is a first-in first-out queue between arriving messages and receivers that
@@ -58,7 +59,10 @@ func (b *mailbox[T]) unget(item T) bool {
 
 // recv takes the next item. What is queued comes out also after fail. When it returns
 // an error of ctx nothing was taken.
-func (b *mailbox[T]) recv(ctx context.Context, w *Worker) (T, error) {
+func (b *mailbox[T]) recv(ctx context.Context, w *Worker) (T, error) { return b.recvWithin(ctx, w, 0) }
+
+// recvWithin is recv of an item that is expected within a time, for which the wait does not sleep.
+func (b *mailbox[T]) recvWithin(ctx context.Context, w *Worker, soon time.Duration) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
 		return none, err
@@ -81,7 +85,7 @@ func (b *mailbox[T]) recv(ctx context.Context, w *Worker) (T, error) {
 	m.req.w = w
 	b.waiting = append(b.waiting, m)
 	b.mu.Unlock()
-	if err := w.awaitRequest(ctx, &m.req); err != nil {
+	if err := w.awaitSoon(ctx, &m.req, soon); err != nil {
 		b.mu.Lock()
 		if i := slices.Index(b.waiting, m); i >= 0 {
 			b.waiting = slices.Delete(b.waiting, i, i+1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 	"unsafe"
 
 	"go.millstream.dev/internal/ucp"
@@ -53,6 +54,10 @@ type Allocators struct {
 	MaxFrames int
 	// MaxBytes bounds the bytes of one message. Default 64 GiB.
 	MaxBytes int64
+	// Spin is how long to look for the message before the wait may sleep: for one that is
+	// expected at once, such as an answer. Default: as recent waits make sensible, see
+	// WorkerConfig.MaxSpin.
+	Spin time.Duration
 }
 
 func (a *Allocators) resource(k mem.Kind) mem.Resource {

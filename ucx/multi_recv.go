@@ -21,7 +21,7 @@ func (ep *Endpoint) RecvFrames(ctx context.Context, alloc Allocators) (Frames, e
 	fc, err := ep.frameState()
 	if err == nil {
 		var msg *frameMessage
-		if msg, err = fc.ready.recv(ctx, ep.w); err == nil {
+		if msg, err = fc.ready.recvWithin(ctx, ep.w, alloc.Spin); err == nil {
 			var f Frames
 			if f, err = fc.receive(ctx, msg, &alloc); err == nil {
 				return f, nil
@@ -84,6 +84,7 @@ type frameReceiver struct {
 	frames Frames
 	taken  int // separate frames taken from the queue
 	open   []*Request
+	device bool // some of them are received into device memory
 }
 
 // takeInline makes buffers of the frames that came with the table.
@@ -171,6 +172,7 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []frameEntry, 
 			return err
 		}
 		r.frames[i] = b
+		r.device = r.device || b.Kind() == mem.Device
 		r.open = append(r.open, m.StartRecv(Buffer(b)))
 	}
 	for len(r.open) > 0 {
@@ -183,6 +185,9 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []frameEntry, 
 
 // first waits for the oldest receive under way.
 func (r *frameReceiver) first(ctx context.Context) error {
+	if r.device {
+		r.open[0].lookFor(ctx, deviceSpin)
+	}
 	if err := r.open[0].Wait(ctx); err != nil {
 		return r.fc.ep.breakOff(err, r.open)
 	}
@@ -222,7 +227,8 @@ func (r *frameReceiver) part(ctx context.Context, i uint32) (*AM, error) {
 		wait := &Request{w: fc.ep.w}
 		msg.want, msg.wait = i, wait
 		fc.mu.Unlock()
-		if err := fc.ep.w.awaitRequest(ctx, wait); err != nil {
+		// Its table is here: it follows at once, as a rule.
+		if err := fc.ep.w.awaitSoon(ctx, wait, fc.ep.w.cfg.MaxSpin); err != nil {
 			fc.mu.Lock()
 			msg.wait = nil
 			fc.mu.Unlock()

@@ -95,3 +95,41 @@ func TestDeviceMemoryWhereHostBelongs(t *testing.T) {
 		}
 	}
 }
+
+// The second array of a shape is encoded with the first one's header, and one that says too much still is an error.
+func TestDeviceHeaders(t *testing.T) {
+	array := func(n int, shape ...int) *DeviceArray {
+		return &DeviceArray{DType: Int32, Shape: shape, Frame: HeapFrame(make([]byte, n)).WithCUDA()}
+	}
+	first, err := EncodeValue(array(24, 2, 3), EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := EncodeValue(array(24, 2, 3), EncodeOptions{})
+	if err != nil || &first.Header[0] != &second.Header[0] || len(second.Frames) != 1 || second.Frames[0].Len() != 24 {
+		t.Errorf("%v, %v", second, err)
+	}
+	v, err := second.Decode(DecodeOptions{})
+	if d, ok := v.(*DeviceArray); err != nil || !ok || len(d.Shape) != 2 || d.Shape[1] != 3 || !d.Frame.CUDA() {
+		t.Errorf("%v, %v", v, err)
+	}
+	for _, other := range []*DeviceArray{array(24, 3, 2), array(24, 6), {DType: Int32, Shape: []int{2, 3}, Strides: []int{4, 8}, Frame: HeapFrame(make([]byte, 24)).WithCUDA()}, {DType: Uint32, Shape: []int{2, 3}, Frame: HeapFrame(make([]byte, 24)).WithCUDA()}} {
+		s, err := EncodeValue(other, EncodeOptions{})
+		if err != nil || string(s.Header) == string(first.Header) {
+			t.Errorf("%v %v: %v", other.Shape, other.Strides, err)
+		}
+	}
+	if _, err := EncodeValue(array(23, 2, 3), EncodeOptions{}); err == nil {
+		t.Error("23 bytes for 6 numbers")
+	}
+	for i := range maxDeviceHeaders + 10 {
+		if _, err := EncodeValue(array(4*(i+1), i+1), EncodeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deviceHeaders.RLock()
+	defer deviceHeaders.RUnlock()
+	if len(deviceHeaders.m) > maxDeviceHeaders {
+		t.Errorf("%d headers are kept", len(deviceHeaders.m))
+	}
+}

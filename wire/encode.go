@@ -31,6 +31,10 @@ func Encode(v any, opt EncodeOptions) (*Message, error) {
 // EncodeValue serializes one value as a message would carry it: to keep it, or to pass it
 // on without encoding it again. It holds references to counted buffers until its Release.
 func EncodeValue(v any, opt EncodeOptions) (*Serialized, error) {
+	d, _ := v.(*DeviceArray)
+	if s := d.known(); s != nil {
+		return s, nil
+	}
 	e, err := newEncoder(opt)
 	if err != nil {
 		return nil, err
@@ -39,6 +43,7 @@ func EncodeValue(v any, opt EncodeOptions) (*Serialized, error) {
 		e.m.Release()
 		return nil, fmt.Errorf("wire: encode: %w", err)
 	}
+	d.learn(e.m.Frames[0].Bytes())
 	return &Serialized{Header: e.m.Frames[0].Bytes(), Frames: e.m.Frames[1:]}, nil
 }
 

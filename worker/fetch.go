@@ -296,5 +296,10 @@ func (l link) ask(ctx context.Context, request *wire.Message) (*wire.Message, er
 	if err := l.comm.Write(ctx, request); err != nil {
 		return nil, err
 	}
+	if c, ok := l.comm.(interface {
+		ReadSoon(context.Context) (*wire.Message, error)
+	}); ok {
+		return c.ReadSoon(ctx) // waking up costs more than a peer needs to answer
+	}
 	return l.comm.Read(ctx)
 }

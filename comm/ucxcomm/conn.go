@@ -170,11 +170,24 @@ func (c *conn) Write(ctx context.Context, m *wire.Message) error {
 	return nil
 }
 
-func (c *conn) Read(ctx context.Context) (*wire.Message, error) {
+func (c *conn) Read(ctx context.Context) (*wire.Message, error) { return c.readWithin(ctx, 0) }
+
+// ReadSoon is Read of an answer that is expected at once: it looks for it a while before it sleeps. Callers find it by
+// an interface, as comms of other schemes have no use for it.
+func (c *conn) ReadSoon(ctx context.Context) (*wire.Message, error) {
+	return c.readWithin(ctx, soonTime)
+}
+
+// soonTime is how long ReadSoon does not sleep: a peer that has to wake up answers within it.
+const soonTime = 500 * time.Microsecond
+
+func (c *conn) readWithin(ctx context.Context, soon time.Duration) (*wire.Message, error) {
 	if err := c.take(ctx, c.reading); err != nil {
 		return nil, err
 	}
-	m, err := c.link.read(ctx, c.bounds())
+	b := c.bounds()
+	b.soon = soon
+	m, err := c.link.read(ctx, b)
 	<-c.reading
 	if err != nil {
 		return nil, c.failed(err)

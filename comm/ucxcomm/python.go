@@ -30,6 +30,8 @@ type bounds struct {
 	bytes     int64
 	frames    int
 	handshake bool // before the handshake is done
+	// soon is how long a lane looks for the message before it sleeps.
+	soon time.Duration
 }
 
 func (b bounds) framesError(n uint64) error {
