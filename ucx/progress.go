@@ -492,6 +492,6 @@ func (w *Worker) stopDriver() {
 
 func (w *Worker) freeNative() {
 	w.dispatch()
-	ucp.DestroyWorker(w.c)
+	ucp.DestroyWorker(w.c, w.ctx.cfg.Features&Tag != 0)
 	releaseAll(w.released)
 }

@@ -169,13 +169,13 @@ func (c *Context) NewWorker(cfg WorkerConfig) (*Worker, error) {
 		return nil, err
 	} else if w.mode == ThreadSingle {
 		// The library serialises nothing and wants one thread: start over with one.
-		ucp.DestroyWorker(w.c)
+		ucp.DestroyWorker(w.c, false)
 		ucp.FreeWorker(w.c)
 		if err := w.startThread(wakeup); err != nil {
 			return nil, err
 		}
 	} else if err := w.startPoller(); err != nil {
-		ucp.DestroyWorker(w.c)
+		ucp.DestroyWorker(w.c, false)
 		ucp.FreeWorker(w.c)
 		return nil, err
 	}
@@ -203,13 +203,13 @@ func (w *Worker) create(wakeup bool) error {
 	}
 	mode, maxHeader, st := ucp.QueryWorker(c)
 	if st != 0 {
-		ucp.DestroyWorker(c)
+		ucp.DestroyWorker(c, false)
 		ucp.FreeWorker(c)
 		return &OpError{Op: "query worker", Err: Status(st)}
 	}
 	if w.ctx.cfg.Features&ActiveMsg != 0 && !w.ctx.lib.AtLeast(1, 21) {
 		if st := ucp.ShutAMIDs(c); st != 0 {
-			ucp.DestroyWorker(c)
+			ucp.DestroyWorker(c, false)
 			ucp.FreeWorker(c)
 			return &OpError{Op: "create worker", Err: Status(st)}
 		}

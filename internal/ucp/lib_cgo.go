@@ -217,8 +217,15 @@ func NewWorker(c *Context, threadMode int, name string, wakeup bool) (*Worker, i
 }
 
 // DestroyWorker destroys the UCX worker. The caller holds the token for ever; the
-// struct stays until FreeWorker, so that latecomers find the token taken.
-func DestroyWorker(w *Worker) { C.ms_worker_destroy((*C.ms_worker)(unsafe.Pointer(w))) }
+// struct stays until FreeWorker, so that latecomers find the token taken. With tags, which
+// its context must have, messages that nobody has received are dropped without a word.
+func DestroyWorker(w *Worker, tags bool) {
+	drop := C.int(0)
+	if tags {
+		drop = 1
+	}
+	C.ms_worker_destroy((*C.ms_worker)(unsafe.Pointer(w)), drop)
+}
 
 // FreeWorker frees the struct of a destroyed worker that nobody knows any more.
 func FreeWorker(w *Worker) { C.ms_worker_free((*C.ms_worker)(unsafe.Pointer(w))) }

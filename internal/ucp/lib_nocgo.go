@@ -19,7 +19,7 @@ func Version() (major, minor, release int)                 { return 0, 0, 0 }
 func DeviceHooks(uintptr, uintptr)                         {}
 func MarkCloseOnExec()                                     {}
 func TakeText(uint64) string                               { return "" }
-func DestroyWorker(*Worker)                                {}
+func DestroyWorker(*Worker, bool)                          {}
 func ShutAMIDs(*Worker) int                                { return unsupported }
 func FreeWorker(*Worker)                                   {}
 func EPNumber(*Worker, unsafe.Pointer) uint64              { return 0 }

@@ -202,7 +202,7 @@ void ms_rkey_buffer_release(void *buf);
 
 /* Worker. */
 int ms_worker_new(void *ctx, uint32_t thread_mode, const char *name, int wakeup, ms_worker **out);
-void ms_worker_destroy(ms_worker *w);
+void ms_worker_destroy(ms_worker *w, int tags);
 void ms_worker_free(ms_worker *w);
 int ms_worker_query(ms_worker *w, uint32_t *thread_mode, uint64_t *max_am_header);
 int ms_am_shut_ids(ms_worker *w);
