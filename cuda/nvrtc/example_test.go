@@ -1,0 +1,49 @@
+package nvrtc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"go.millstream.dev/cuda"
+	"go.millstream.dev/cuda/nvrtc"
+	"go.millstream.dev/mem"
+)
+
+// A kernel of one's own: compiled, loaded and launched. y's ready event stands for the result.
+func ExampleCompile() {
+	ctx := context.Background()
+	run := func(s *cuda.Stream, y, x *mem.Buffer, n int) error {
+		code, err := nvrtc.Compile(ctx, `extern "C" __global__ void twice(float *y, const float *x, int n) {
+			int i = blockIdx.x * blockDim.x + threadIdx.x;
+			if (i < n) y[i] = 2 * x[i];
+		}`, nvrtc.Options{Name: "twice.cu"})
+		if err != nil {
+			return err // with the compiler's words
+		}
+		m, err := cuda.LoadModule(s.Device(), code.Image)
+		if err != nil {
+			return err
+		}
+		twice, err := m.Function("twice")
+		if err != nil {
+			return err
+		}
+		grid := cuda.LaunchConfig{Grid: cuda.Dim{X: (n + 255) / 256}, Block: cuda.Dim{X: 256}}
+		_, err = s.Launch(twice, grid, cuda.Out(y), cuda.In(x), cuda.Val(int32(n)))
+		return err
+	}
+	_ = run
+}
+
+func ExampleError() {
+	_, err := nvrtc.Compile(context.Background(), "int f( {", nvrtc.Options{Name: "f.cu"})
+	var e *nvrtc.Error
+	switch {
+	case errors.As(err, &e):
+		fmt.Println(e.Name, e.Result, e.Log)
+	case errors.Is(err, nvrtc.ErrUnavailable):
+		log.Print(err) // and where to get it
+	}
+}
