@@ -24,6 +24,9 @@ func (c *conn) handshake(ctx context.Context, compression string, cookie []byte,
 	if c.canStage() {
 		features = append(features, stagedFeature)
 	}
+	if c.takesDevice() {
+		features = append(features, deviceFeature)
+	}
 	hello, err := comm.NewHello(compression, same, cookie, features...)
 	if err != nil {
 		return comm.Permanent(err)
@@ -71,6 +74,9 @@ func (c *conn) upgrade(ctx context.Context, dialer bool) error {
 	c.lane, c.link = l, l
 	if slices.Contains(c.info.Millstream.Features, stagedFeature) {
 		err = c.stage(ctx, dialer)
+	}
+	if c.takesDevice() && !slices.Contains(c.info.Millstream.Features, deviceFeature) {
+		c.link = &hostLink{l}
 	}
 	go c.watchLane(l)
 	return err
