@@ -136,6 +136,8 @@ func (f *schedulerFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	pool, closePool := cluster.SchedulerPool(settings, log)
 	defer closePool()
 	cfg.ListenConfig.Device, cfg.Dial.Device = pool, pool
+	// Every worker has a comm with it, and few of them carry frames of a GPU: no further connections for these.
+	cfg.ListenConfig.Staged.Lines, cfg.Dial.Staged.Lines = 1, 1
 	removePID, err := f.writePID()
 	if err != nil {
 		return err

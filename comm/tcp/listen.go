@@ -161,7 +161,7 @@ func (l *listener) greet(ctx context.Context, raw *net.TCPConn) (comm.Comm, erro
 	}
 	g := greeting{limits: l.cfg.Limits, compression: l.cfg.Compression, device: l.cfg.Device, staged: l.cfg.Staged}
 	var entry *deskEntry
-	if l.cfg.Device != nil && l.cfg.Staged.Mode != comm.StagedOff {
+	if l.cfg.Device != nil && l.cfg.Staged.LineCount() > 1 {
 		entry = l.desk.open()
 		g.lines = entry.token[:]
 	}

@@ -176,6 +176,26 @@ func TestStagedOff(t *testing.T) {
 	exchange(t, a, b, after).Release()
 }
 
+// TestOneLine: a side that wants no further connections has none, whatever the other one would like.
+func TestOneLine(t *testing.T) {
+	d := stagetest.Install(t)
+	one, more := comm.StagedConfig{Lines: 1}, comm.StagedConfig{Lines: 4}
+	for _, s := range [][2]comm.StagedConfig{{one, more}, {more, one}} {
+		a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: s[0]}, comm.ListenConfig{Device: d.Memory(), Staged: s[1]})
+		if a.lines.get() != nil || b.lines.get() != nil {
+			t.Errorf("%+v: there are lines", s)
+		}
+		data := stagetest.Random(spreadFrom)
+		m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), d.Frame(t, data)}}
+		got := exchange(t, a, b, m)
+		m.Release()
+		if !got.Frames[1].OnDevice() || !bytes.Equal(stagetest.Contents(t, got.Frames[1]), data) {
+			t.Error("it came as another")
+		}
+		got.Release()
+	}
+}
+
 // TestStagedEnds: the end of the peer, of the context or of the device in the middle of a frame ends the comm on both
 // sides, and all memory comes back (stagetest looks).
 func TestStagedEnds(t *testing.T) {
