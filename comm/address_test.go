@@ -111,6 +111,8 @@ func TestListenAddress(t *testing.T) {
 		{"", "h:8000:8100", "", "", "tcp://h:8000:8100"},
 		{"", "", "", lo, "tcp://127.0.0.1:8786"},
 		{"inproc", "", "", "", "inproc://"},
+		{"", "ucx-file:///run/scheduler", "", "", "ucx-file:///run/scheduler"},
+		{"ucx-file", "/run/", "", "", "ucx-file:///run/"},
 	} {
 		got, err := comm.ListenAddress(c.scheme, c.host, c.ports, c.iface, 8786)
 		if err != nil || got != c.want {
@@ -120,6 +122,7 @@ func TestListenAddress(t *testing.T) {
 	for _, c := range [][4]string{
 		{"", "h:5", "6", ""}, {"", "h", "", lo}, {"inproc", "h", "", ""}, {"tls", "tcp://h", "", ""},
 		{"", "", "", "no-such-interface"}, {"", "h", "x", ""}, {"", "h:y", "", ""},
+		{"ucx-file", "here", "", ""}, {"ucx-file", "/run/x", "7", ""},
 	} {
 		if got, err := comm.ListenAddress(c[0], c[1], c[2], c[3], 8786); err == nil {
 			t.Errorf("%q became %s", c, got)

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"go.millstream.dev/internal/childproc"
 )
 
 // longest are the packages whose tests take longest, those first that take most. They start first: one that
@@ -49,9 +51,6 @@ func rank(pkg string) int {
 // ends, so that goroutines may still be caught at it; a suite that starts hundreds of processes has them
 // all sleep. What a user says about it stays.
 func environment() []string {
-	race := os.Getenv("GORACE")
-	if strings.Contains(race, "atexit_sleep_ms") {
-		return os.Environ()
-	}
-	return append(os.Environ(), "GORACE="+strings.TrimSpace(race+" atexit_sleep_ms=0"))
+	childproc.NoRaceSleep()
+	return os.Environ()
 }
