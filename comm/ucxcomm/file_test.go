@@ -32,7 +32,7 @@ func (n files) Listen(ctx context.Context, address string, cfg comm.ListenConfig
 }
 
 func TestFileConformance(t *testing.T) {
-	commtest.Run(t, commtest.Factory{Network: files{NewFile(Settings{})}, Address: FileScheme + "://" + t.TempDir() + "/", Rounds: 100, Large: 9 << 20})
+	commtest.Run(t, commtest.Factory{Network: files{NewFile(Settings{})}, Address: FileScheme + "://" + t.TempDir() + "/", Rounds: 40, Large: 9 << 20})
 }
 
 // startFileEcho is another process that echoes to those who have read its file.
