@@ -12,16 +12,16 @@ import (
 // passKernel names the kernel for a number of columns, and how many rows each of its threads
 // has.
 func (r *Rows) passKernel() (name string, per int) {
-	for _, d := range []int{4, 8, 16, 32} {
+	for _, d := range []int{8, 16, 32} {
 		if r.d <= d {
 			per = 2
 			if !r.narrow && d > 8 {
 				per = 1
 			}
-			return fmt.Sprintf("kmeans_pass_%s_d%d", r.suffix(), d), per
+			return fmt.Sprintf("kmeans_pass_d%d", d), per
 		}
 	}
-	return "kmeans_pass_" + r.suffix() + "_any", 1
+	return "kmeans_pass_any", 1
 }
 
 // Pass gives every row the label of the nearest centre, the first of equally near ones. Centres
@@ -116,7 +116,7 @@ func (r *Rows) Inertia(ctx context.Context, centres []float64) (float64, error) 
 	for i, p := range r.parts {
 		args := []cuda.Arg{cuda.In(p.table), cuda.Val(int64(p.rows)), cuda.Val(int32(r.d)), cuda.Val(at), cuda.In(p.labels),
 			cuda.Val(uint64(out.Addr()) + uint64(8*sumBlocks*i)), cuda.AlsoOut(out)}
-		if err := r.launch("kmeans_inertia_"+r.suffix(), limited(p.rows), p.also(args, r.inputs)...); err != nil {
+		if err := r.launch("kmeans_inertia", limited(p.rows), p.also(args, r.inputs)...); err != nil {
 			return 0, err
 		}
 	}
@@ -160,7 +160,7 @@ func (r *Rows) Moments(ctx context.Context, shift, out []float64) error {
 		}
 		g := grid{rows: p.rows, per: max(1, (p.rows+threads*blocks-1)/(threads*blocks)), columns: r.d, all: true}
 		n := (p.rows + threads*g.per - 1) / (threads * g.per)
-		err = r.launch("kmeans_moments_"+r.suffix(), g,
+		err = r.launch("kmeans_moments", g,
 			p.also([]cuda.Arg{cuda.In(p.table), cuda.Val(at), cuda.Val(int64(p.rows)), cuda.Out(sums)}, r.inputs)...)
 		var got []float64
 		if err == nil {
@@ -195,7 +195,7 @@ func (r *Rows) Row(ctx context.Context, part, row int, out []float64) (int32, er
 	for _, c := range p.columns {
 		args = append(args, cuda.AlsoIn(c))
 	}
-	if err := r.launch("kmeans_row_"+r.suffix(), grid{rows: 1}, args...); err != nil {
+	if err := r.launch("kmeans_row", grid{rows: 1}, args...); err != nil {
 		return 0, err
 	}
 	got, err := r.fetch(ctx, b, r.d+1)

@@ -53,11 +53,11 @@ func New(ctx context.Context, cfg Config, d, k int, narrow bool) (*Rows, error) 
 	if d < 1 || k < 1 {
 		return nil, fmt.Errorf("gpulloyd: %d centres of %d columns", k, d)
 	}
-	m, err := kernels.Load(cfg.Device, "kmeans")
-	if err != nil {
+	r := &Rows{cfg: cfg, narrow: narrow, d: d, k: k}
+	var err error
+	if r.module, err = kernels.Load(cfg.Device, "kmeans_"+r.suffix()); err != nil {
 		return nil, err
 	}
-	r := &Rows{cfg: cfg, module: m, narrow: narrow, d: d, k: k}
 	if r.all, err = cfg.Memory.Alloc(ctx, 8*(k*(d+1)+1)); err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (r *Rows) item() int {
 	return 8
 }
 
-// suffix is that of the kernels' names.
+// suffix is that of the image with the kernels.
 func (r *Rows) suffix() string {
 	if r.narrow {
 		return "f32"

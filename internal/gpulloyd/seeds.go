@@ -82,7 +82,7 @@ func (d *Distances) set(ctx context.Context, points []float64, labels bool, clos
 			args = append(args, cuda.Val(uint64(0)))
 		}
 		args = append(args, cuda.Out(d.at[i]), cuda.Val(uint64(d.sums.Addr())+uint64(8*before)), cuda.AlsoOut(d.sums))
-		if err := r.launch("kmeans_distances_"+r.suffix(), grid{rows: p.rows, all: true}, p.also(args, r.inputs)...); err != nil {
+		if err := r.launch("kmeans_distances", grid{rows: p.rows, all: true}, p.also(args, r.inputs)...); err != nil {
 			return err
 		}
 		before += p.blocks()

@@ -41,7 +41,9 @@ func Specs() []Spec {
 	for _, kind := range []string{"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64"} {
 		list = append(list, Spec{Name: "fold_" + kind, Source: "fold.cu", Flags: append([]string{"-DKIND_" + kind}, strict...)})
 	}
-	return append(list, Spec{Name: "kmeans", Source: "kmeans.cu", Flags: []string{"--std=c++17"}})
+	return append(list,
+		Spec{Name: "kmeans_f32", Source: "kmeans.cu", Flags: []string{"--std=c++17", "-DFLOAT32"}},
+		Spec{Name: "kmeans_f64", Source: "kmeans.cu", Flags: []string{"--std=c++17"}})
 }
 
 // Text is the source of an image.

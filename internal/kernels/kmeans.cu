@@ -7,6 +7,9 @@
 //
 // Sums follow the labels: a pass adds and subtracts only rows whose label has changed. Doubles are added in an order
 // that differs from run to run: the last bits of the sums do, too.
+//
+// Compiled once for each type of numbers, so that a program's first fit waits for the driver's compiler half as long:
+// FLOAT32, else double.
 
 typedef long long i64;
 
@@ -21,8 +24,11 @@ template <typename T> struct alignas(16) Vec {
 	T v[N];
 };
 
+#if defined(FLOAT32)
 __device__ inline float madd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+#else
 __device__ inline double madd(double a, double b, double c) { return __fma_rn(a, b, c); }
+#endif
 
 // Adds what the rows of a list have changed to the sums. A warp takes a row, its lanes the features: no two lanes of it
 // meet at one address.
@@ -289,27 +295,37 @@ template <typename From, typename To> __device__ void convert(const From *in, i6
 	extern "C" __global__ void __launch_bounds__(THREADS) kmeans_pass_##NAME(const T *const *cols, const T *shift, i64 n, int d, int k, const T *moved, const T *half, int *labels, double *all) {      \
 		pass<T, D, R>(cols, shift, n, d, k, moved, half, labels, all);                                                                                                                              \
 	}
-PASS(f32_d4, float, 4, 2)
-PASS(f32_d8, float, 8, 2)
-PASS(f32_d16, float, 16, 2)
-PASS(f32_d32, float, 32, 2)
-PASS(f32_any, float, 0, 1)
-PASS(f64_d4, double, 4, 2)
-PASS(f64_d8, double, 8, 2)
-PASS(f64_d16, double, 16, 1)
-PASS(f64_d32, double, 32, 1)
-PASS(f64_any, double, 0, 1)
+#if defined(FLOAT32)
+PASS(d8, float, 8, 2)
+PASS(d16, float, 16, 2)
+PASS(d32, float, 32, 2)
+PASS(any, float, 0, 1)
+#else
+PASS(d8, double, 8, 2)
+PASS(d16, double, 16, 1)
+PASS(d32, double, 32, 1)
+PASS(any, double, 0, 1)
+#endif
 
-#define REST(NAME, T)                                                                                                                                                                                 \
-	extern "C" __global__ void kmeans_inertia_##NAME(const T *const *cols, i64 n, int d, const T *centres, const int *labels, double *out) { inertia<T>(cols, n, d, centres, labels, out); }            \
-	extern "C" __global__ void kmeans_distances_##NAME(const T *const *cols, i64 n, int d, const T *points, const int *labels, const double *closest, double *out, double *sums) {                      \
-		distances<T>(cols, n, d, points, labels, closest, out, sums);                                                                                                                               \
-	}                                                                                                                                                                                                   \
-	extern "C" __global__ void kmeans_moments_##NAME(const T *const *cols, const T *shift, i64 n, double *out) { moments<T>(cols, shift, n, out); }                                                                \
-	extern "C" __global__ void kmeans_row_##NAME(const T *const *cols, i64 at, int d, const int *labels, double *out) { row<T>(cols, at, d, labels, out); }
-REST(f32, float)
-REST(f64, double)
+#if defined(FLOAT32)
+typedef float real;
+#else
+typedef double real;
+#endif
 
+extern "C" __global__ void kmeans_inertia(const real *const *cols, i64 n, int d, const real *centres, const int *labels, double *out) {
+	inertia<real>(cols, n, d, centres, labels, out);
+}
+
+extern "C" __global__ void kmeans_distances(const real *const *cols, i64 n, int d, const real *points, const int *labels, const double *closest, double *out, double *sums) {
+	distances<real>(cols, n, d, points, labels, closest, out, sums);
+}
+
+extern "C" __global__ void kmeans_moments(const real *const *cols, const real *shift, i64 n, double *out) { moments<real>(cols, shift, n, out); }
+
+extern "C" __global__ void kmeans_row(const real *const *cols, i64 at, int d, const int *labels, double *out) { row<real>(cols, at, d, labels, out); }
+
+#if !defined(FLOAT32)
 // Columns of integers become float64, as do those of float32 beside others.
 #define CONVERT(NAME, FROM)                                                                                                                                                                           \
 	extern "C" __global__ void kmeans_convert_##NAME(const FROM *in, i64 n, double *out) { convert<FROM, double>(in, n, out); }
@@ -322,3 +338,4 @@ CONVERT(u16, unsigned short)
 CONVERT(u32, unsigned int)
 CONVERT(u64, unsigned long long)
 CONVERT(f32, float)
+#endif
