@@ -29,7 +29,7 @@
 //
 // # Releases
 //
-// NCCL 2.14 is the oldest that serves. Split needs 2.18, Register 2.19, Shrink 2.27; with an
-// older one they fail with an error that says so. Gather, Scatter and AllToAll are groups of
-// point-to-point operations and work with all.
+// NCCL 2.14 is the oldest that serves. Split needs 2.18, Register 2.19, Shrink and RegisterWindow
+// 2.27; with an older one they fail with an error that says so. Gather, Scatter and AllToAll are
+// NCCL's own from 2.28 on, and groups of point-to-point operations before.
 package nccl

@@ -370,6 +370,9 @@ func (r *rig) everything() error {
 	if err := undo(r.ctx); err != nil {
 		return err
 	}
+	if err := r.window(b); err != nil {
+		return err
+	}
 	// Host memory and a stream of nobody are refused, and the communicator goes on.
 	if _, err := r.c.AllReduce(r.ctx, r.s, mem.FromBytes(make([]byte, 8)), b, nccl.Float32, nccl.Sum); err == nil {
 		return errors.New("host memory was taken")
@@ -538,4 +541,29 @@ func TestGPUInitAlone(t *testing.T) {
 	if lib, err := nccl.Library(); err != nil || lib.Version < 21400 || lib.Path == "" {
 		t.Errorf("library %+v, %v", lib, err)
 	}
+}
+
+// window makes a window of memory, works on it, and undoes it. Whether NCCL takes it depends on
+// where the ranks are.
+func (r *rig) window(b *mem.Buffer) error {
+	lib, err := nccl.Library()
+	if err != nil {
+		return err
+	}
+	undo, ok, err := r.c.RegisterWindow(r.ctx, b)
+	if lib.Version < 22700 {
+		if err == nil {
+			return fmt.Errorf("NCCL %v has windows", lib.Version)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Println("note: window", ok)
+	w, err := r.c.AllReduce(r.ctx, r.s, b, b, nccl.Float32, nccl.Max)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.Wait(r.ctx), undo(r.ctx), undo(r.ctx))
 }

@@ -81,12 +81,19 @@ func (c *Comm) Gather(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffe
 	if err := c.checkRank("gather", "root", root); err != nil {
 		return nil, err
 	}
+	n, err := count("gather", send, t)
+	if err == nil && c.rank == root {
+		n, err = pair("gather", send, recv, t, c.size)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if ncclapi.Has(ncclapi.Gather) {
+		return c.rooted(ctx, s, "gather", ncclapi.Gather, send, recv, t, n, root)
+	}
 	g := c.Group().Send(send, t, root)
 	if c.rank != root {
 		return g.Run(ctx, s)
-	}
-	if _, err := pair("gather", send, recv, t, c.size); err != nil {
-		return nil, err
 	}
 	parts := cut(recv, c.size)
 	defer release(parts)
@@ -102,12 +109,19 @@ func (c *Comm) Scatter(ctx context.Context, s *cuda.Stream, send, recv *mem.Buff
 	if err := c.checkRank("scatter", "root", root); err != nil {
 		return nil, err
 	}
+	n, err := count("scatter", recv, t)
+	if err == nil && c.rank == root {
+		n, err = pair("scatter", send, recv, t, -c.size)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if ncclapi.Has(ncclapi.Scatter) {
+		return c.rooted(ctx, s, "scatter", ncclapi.Scatter, send, recv, t, n, root)
+	}
 	g := c.Group().Recv(recv, t, root)
 	if c.rank != root {
 		return g.Run(ctx, s)
-	}
-	if _, err := pair("scatter", send, recv, t, -c.size); err != nil {
-		return nil, err
 	}
 	parts := cut(send, c.size)
 	defer release(parts)
@@ -127,6 +141,10 @@ func (c *Comm) AllToAll(ctx context.Context, s *cuda.Stream, send, recv *mem.Buf
 	if n%uint64(c.size) != 0 {
 		return nil, fmt.Errorf("nccl: all-to-all: %d elements are no multiple of %d ranks", n, c.size)
 	}
+	if ncclapi.Has(ncclapi.AllToAll) {
+		op := ncclapi.Op{Kind: ncclapi.AllToAll, Type: int32(t), Send: addr(send), Recv: addr(recv), Count: n / uint64(c.size)}
+		return c.run(ctx, s, "all-to-all", []ncclapi.Op{op}, []*mem.Buffer{send}, []*mem.Buffer{recv})
+	}
 	g, out, in := c.Group(), cut(send, c.size), cut(recv, c.size)
 	defer release(out)
 	defer release(in)
@@ -134,6 +152,18 @@ func (c *Comm) AllToAll(ctx context.Context, s *cuda.Stream, send, recv *mem.Buf
 		g.Send(out[rank], t, rank).Recv(in[rank], t, rank)
 	}
 	return g.runInto(ctx, s, recv)
+}
+
+// rooted is NCCL's own gather or scatter of n elements a rank. What only root looks at is left out
+// elsewhere.
+func (c *Comm) rooted(ctx context.Context, s *cuda.Stream, op string, kind int, send, recv *mem.Buffer, t DataType, n uint64, root int) (*Work, error) {
+	reads, writes := []*mem.Buffer{send}, []*mem.Buffer{recv}
+	if c.rank != root && kind == ncclapi.Gather {
+		recv, writes = nil, nil
+	} else if c.rank != root {
+		send, reads = nil, nil
+	}
+	return c.run(ctx, s, op, []ncclapi.Op{{Kind: int32(kind), Type: int32(t), Peer: int32(root), Send: addr(send), Recv: addr(recv), Count: n}}, reads, writes)
 }
 
 // runInto runs a group that receives into views of whole, whose own ready event it sets too.

@@ -45,3 +45,52 @@ func (c *Comm) Register(ctx context.Context, b *mem.Buffer) (undo func(context.C
 		return err
 	}, nil
 }
+
+// RegisterWindow makes a buffer's region, and those of the same length that the other ranks give,
+// a window: memory that NCCL's kernels may read and write on all ranks (symmetric memory). All
+// ranks call it, and undo, which must be called before the memory is freed or the communicator
+// closed. ok is false where NCCL has no use for the memory: nothing is registered then, and
+// nothing changes. It needs NCCL 2.27.
+func (c *Comm) RegisterWindow(ctx context.Context, b *mem.Buffer) (undo func(context.Context) error, ok bool, err error) {
+	if b == nil || b.Kind() != mem.Device {
+		return nil, false, fmt.Errorf("nccl: register %v: only device memory can be a window", b)
+	}
+	if err := c.acquire(ctx); err != nil {
+		return nil, false, err
+	}
+	defer c.release()
+	held := b.Retain()
+	cell, r := ncclapi.RegisterWindow(c.setCurrent, c.cfg.Device, c.handle, b.Region().Addr(), b.Region().Len())
+	if cell != 0 {
+		c.cells = append(c.cells, cell) // it goes with the communicator, as those of Split
+	}
+	if err := c.settle(ctx, "register a window", began(r)); err != nil {
+		held.Release()
+		return nil, false, err
+	}
+	ok = ncclapi.PeekWindow(cell) != 0
+	return func(ctx context.Context) error {
+		if held == nil {
+			return nil
+		}
+		err := c.acquire(ctx)
+		if err == nil {
+			err = c.settle(ctx, "deregister a window", began(ncclapi.DeregisterWindow(c.setCurrent, c.cfg.Device, c.handle, cell)))
+			c.release()
+		} else if c.Err() == nil {
+			return err // it is still registered
+		}
+		held.Release()
+		held = nil
+		return err
+	}, ok, nil
+}
+
+// began is the result of a call that NCCL may go on with after it has called it a success (seen
+// with 2.28): its state is asked for in any case.
+func began(r ncclapi.Result) ncclapi.Result {
+	if r == ncclapi.Success {
+		return ncclapi.InProgress
+	}
+	return r
+}

@@ -16,6 +16,7 @@ typedef ncclRedOp_t ncclapi_redop;
 typedef ncclScalarResidence_t ncclapi_residence;
 typedef ncclConfig_t ncclapi_config_arg;
 typedef cudaStream_t ncclapi_stream;
+typedef ncclWindow_t ncclapi_window;
 #else
 typedef int ncclapi_result;                       // ncclResult_t, an enum
 typedef struct ncclapi_comm_st *ncclapi_comm;     // ncclComm_t
@@ -25,6 +26,7 @@ typedef int ncclapi_redop;                        // ncclRedOp_t, an enum
 typedef int ncclapi_residence;                    // ncclScalarResidence_t, an enum
 typedef struct ncclapi_config ncclapi_config_arg; // ncclConfig_t
 typedef struct ncclapi_stream_st *ncclapi_stream; // cudaStream_t, which is CUstream
+typedef struct ncclapi_window_st *ncclapi_window; // ncclWindow_t
 #endif
 
 // The first members of ncclConfig_t, as of 2.18. NCCL copies as many bytes as size says and takes
@@ -63,6 +65,9 @@ enum {
 
 	// flags of ncclCommShrink, since 2.27
 	NCCLAPI_SHRINK_ABORT = 1, // NCCL_SHRINK_ABORT
+
+	// flags of ncclCommWindowRegister, since 2.27
+	NCCLAPI_WINDOW_SYMMETRIC = 1, // NCCL_WIN_COLL_SYMMETRIC
 };
 
 // F(required, symbol, parameters...): every function that is looked up.
@@ -80,6 +85,8 @@ enum {
 	F(0, ncclCommShrink, ncclapi_comm, int *, int, ncclapi_comm *, ncclapi_config_arg *, int) \
 	F(0, ncclCommRegister, const ncclapi_comm, void *, size_t, void **) \
 	F(0, ncclCommDeregister, const ncclapi_comm, void *) \
+	F(0, ncclCommWindowRegister, ncclapi_comm, void *, size_t, ncclapi_window *, int) \
+	F(0, ncclCommWindowDeregister, ncclapi_comm, ncclapi_window) \
 	F(1, ncclRedOpCreatePreMulSum, ncclapi_redop *, void *, ncclapi_type, ncclapi_residence, ncclapi_comm) \
 	F(1, ncclRedOpDestroy, ncclapi_redop, ncclapi_comm) \
 	F(1, ncclAllReduce, const void *, void *, size_t, ncclapi_type, ncclapi_redop, ncclapi_comm, ncclapi_stream) \
@@ -89,6 +96,9 @@ enum {
 	F(1, ncclReduceScatter, const void *, void *, size_t, ncclapi_type, ncclapi_redop, ncclapi_comm, ncclapi_stream) \
 	F(1, ncclSend, const void *, size_t, ncclapi_type, int, ncclapi_comm, ncclapi_stream) \
 	F(1, ncclRecv, void *, size_t, ncclapi_type, int, ncclapi_comm, ncclapi_stream) \
+	F(0, ncclAlltoAll, const void *, void *, size_t, ncclapi_type, ncclapi_comm, ncclapi_stream) \
+	F(0, ncclGather, const void *, void *, size_t, ncclapi_type, int, ncclapi_comm, ncclapi_stream) \
+	F(0, ncclScatter, const void *, void *, size_t, ncclapi_type, int, ncclapi_comm, ncclapi_stream) \
 	F(1, ncclGroupStart, void) \
 	F(1, ncclGroupEnd, void)
 

@@ -209,6 +209,41 @@ int ncclapi_redop_destroy(uint64_t comm, int op) {
 	return nccl.ncclRedOpDestroy(op, COMM(comm));
 }
 
+int ncclapi_has(int kind) {
+	if (!atomic_load_explicit(&loaded, memory_order_acquire))
+		return 0;
+	switch (kind) {
+	case NCCLAPI_ALL_TO_ALL:
+		return nccl.ncclAlltoAll != NULL;
+	case NCCLAPI_GATHER:
+		return nccl.ncclGather != NULL;
+	case NCCLAPI_SCATTER:
+		return nccl.ncclScatter != NULL;
+	}
+	return kind >= NCCLAPI_ALL_REDUCE && kind <= NCCLAPI_RECV;
+}
+
+// The window is written later, by a thread of NCCL's, so that it has memory of its own.
+int ncclapi_window_register(uintptr_t set_current, int device, uint64_t comm, uint64_t addr, size_t n, uint64_t *cell) {
+	ENTER();
+	if (!nccl.ncclCommWindowRegister || !nccl.ncclCommWindowDeregister)
+		return NCCLAPI_NO_SYMBOL;
+	ncclapi_window *w = calloc(1, sizeof *w);
+	*cell = (uintptr_t)w;
+	return w ? (int)nccl.ncclCommWindowRegister(COMM(comm), (void *)(uintptr_t)addr, n, w, NCCLAPI_WINDOW_SYMMETRIC) : NCCLAPI_SYSTEM_ERROR;
+}
+
+uint64_t ncclapi_window_peek(uint64_t cell) {
+	ncclapi_window *w = (ncclapi_window *)(uintptr_t)cell;
+	return w ? (uintptr_t)__atomic_load_n(w, __ATOMIC_ACQUIRE) : 0;
+}
+
+int ncclapi_window_deregister(uintptr_t set_current, int device, uint64_t comm, uint64_t cell) {
+	ENTER();
+	uint64_t w = ncclapi_window_peek(cell);
+	return w ? (int)nccl.ncclCommWindowDeregister(COMM(comm), (ncclapi_window)(uintptr_t)w) : NCCLAPI_SUCCESS;
+}
+
 static int one(ncclapi_comm comm, ncclapi_stream stream, const ncclapi_op *o) {
 	const void *send = (const void *)(uintptr_t)o->send;
 	void *recv = (void *)(uintptr_t)o->recv;
@@ -223,6 +258,12 @@ static int one(ncclapi_comm comm, ncclapi_stream stream, const ncclapi_op *o) {
 		return nccl.ncclAllGather(send, recv, o->count, o->type, comm, stream);
 	case NCCLAPI_REDUCE_SCATTER:
 		return nccl.ncclReduceScatter(send, recv, o->count, o->type, o->redop, comm, stream);
+	case NCCLAPI_ALL_TO_ALL:
+		return nccl.ncclAlltoAll ? (int)nccl.ncclAlltoAll(send, recv, o->count, o->type, comm, stream) : NCCLAPI_NO_SYMBOL;
+	case NCCLAPI_GATHER:
+		return nccl.ncclGather ? (int)nccl.ncclGather(send, recv, o->count, o->type, o->peer, comm, stream) : NCCLAPI_NO_SYMBOL;
+	case NCCLAPI_SCATTER:
+		return nccl.ncclScatter ? (int)nccl.ncclScatter(send, recv, o->count, o->type, o->peer, comm, stream) : NCCLAPI_NO_SYMBOL;
 	case NCCLAPI_SEND:
 		return nccl.ncclSend(send, o->count, o->type, o->peer, comm, stream);
 	case NCCLAPI_RECV:

@@ -42,6 +42,10 @@ int ncclapi_destroy(uintptr_t set_current, int device, uint64_t comm);
 int ncclapi_abort(uintptr_t set_current, int device, uint64_t comm);
 int ncclapi_register(uintptr_t set_current, int device, uint64_t comm, uint64_t addr, size_t n, uint64_t *handle);
 int ncclapi_deregister(uintptr_t set_current, int device, uint64_t comm, uint64_t handle);
+// A window is memory of all ranks at once: all of them call these.
+int ncclapi_window_register(uintptr_t set_current, int device, uint64_t comm, uint64_t addr, size_t n, uint64_t *cell);
+uint64_t ncclapi_window_peek(uint64_t cell);
+int ncclapi_window_deregister(uintptr_t set_current, int device, uint64_t comm, uint64_t cell);
 int ncclapi_premul_sum(uint64_t comm, const void *scalar, int type, int *op);
 int ncclapi_redop_destroy(uint64_t comm, int op);
 
@@ -53,7 +57,13 @@ enum {
 	NCCLAPI_REDUCE_SCATTER,
 	NCCLAPI_SEND,
 	NCCLAPI_RECV,
+	NCCLAPI_ALL_TO_ALL, // this and the rest: NCCL 2.28, see ncclapi_has
+	NCCLAPI_GATHER,
+	NCCLAPI_SCATTER,
 };
+
+// ncclapi_has tells whether the library has a kind of operation.
+int ncclapi_has(int kind);
 
 // One operation of a group.
 typedef struct ncclapi_op {

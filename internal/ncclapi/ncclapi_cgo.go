@@ -25,6 +25,8 @@ package ncclapi
 #cgo nocallback ncclapi_place
 #cgo noescape ncclapi_register
 #cgo nocallback ncclapi_register
+#cgo noescape ncclapi_window_register
+#cgo nocallback ncclapi_window_register
 #cgo noescape ncclapi_premul_sum
 #cgo nocallback ncclapi_premul_sum
 #cgo noescape ncclapi_run
@@ -161,6 +163,25 @@ func Register(setCurrent uintptr, device int, comm uint64, addr uintptr, n int) 
 func Deregister(setCurrent uintptr, device int, comm, handle uint64) Result {
 	return Result(C.ncclapi_deregister(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(handle)))
 }
+
+// RegisterWindow begins to make memory of all ranks a window. What it is goes into a cell, which
+// Free frees when NCCL has no use for it any more; it stays empty where NCCL has none for the memory.
+func RegisterWindow(setCurrent uintptr, device int, comm uint64, addr uintptr, n int) (cell uint64, r Result) {
+	var out C.uint64_t
+	r = Result(C.ncclapi_window_register(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(addr), C.size_t(n), &out))
+	return uint64(out), r
+}
+
+// PeekWindow is what is in a cell of RegisterWindow.
+func PeekWindow(cell uint64) uint64 { return uint64(C.ncclapi_window_peek(C.uint64_t(cell))) }
+
+// DeregisterWindow undoes RegisterWindow.
+func DeregisterWindow(setCurrent uintptr, device int, comm, cell uint64) Result {
+	return Result(C.ncclapi_window_deregister(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(cell)))
+}
+
+// Has tells whether the library has a kind of operation.
+func Has(kind int) bool { return C.ncclapi_has(C.int(kind)) != 0 }
 
 // PreMulSum makes an operation that multiplies by the scalar, of the type's size, and adds.
 func PreMulSum(comm uint64, scalar []byte, dataType int) (op int, r Result) {

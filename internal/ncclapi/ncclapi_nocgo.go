@@ -60,6 +60,18 @@ func Register(uintptr, int, uint64, uintptr, int) (uint64, Result) { return 0, N
 // Deregister fails.
 func Deregister(uintptr, int, uint64, uint64) Result { return NotLoaded }
 
+// RegisterWindow fails.
+func RegisterWindow(uintptr, int, uint64, uintptr, int) (uint64, Result) { return 0, NotLoaded }
+
+// PeekWindow returns nothing.
+func PeekWindow(uint64) uint64 { return 0 }
+
+// DeregisterWindow fails.
+func DeregisterWindow(uintptr, int, uint64, uint64) Result { return NotLoaded }
+
+// Has is always false.
+func Has(int) bool { return false }
+
 // PreMulSum fails.
 func PreMulSum(uint64, []byte, int) (int, Result) { return 0, NotLoaded }
 

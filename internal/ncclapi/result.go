@@ -52,10 +52,13 @@ const (
 	ReduceScatter
 	Send
 	Recv
+	AllToAll // this and the rest: see Has
+	Gather
+	Scatter
 )
 
 // Op is one operation of a group, laid out as the shim's struct.
 type Op struct {
-	Kind, Type, RedOp, Peer int32 // Peer: of Send and Recv; the root of Reduce and Broadcast
+	Kind, Type, RedOp, Peer int32 // Peer: of Send and Recv; the root of those that have one
 	Send, Recv, Count       uint64
 }
