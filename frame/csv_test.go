@@ -142,6 +142,7 @@ func TestCSVQuotesAcrossBlocks(t *testing.T) {
 func FuzzCSV(f *testing.F) {
 	f.Add([]byte(csvText1), int64(10))
 	f.Add([]byte("a,b\n1,2\n\n3,4"), int64(3))
+	f.Add([]byte("\n\n0\n1\n"), int64(1))
 	f.Add([]byte("a,b\n\"1\n\"\"2\"\"\n\",2\n\"\n\n\",4\n"), int64(3))
 	f.Fuzz(func(t *testing.T, b []byte, block int64) {
 		if block < 1 || len(b) > 1<<12 || strings.ContainsAny(string(b), "\r") {

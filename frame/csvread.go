@@ -21,15 +21,18 @@ func newCSVReader(r io.Reader, d csvDialect) *csv.Reader {
 	return c
 }
 
-// header is the names of a file's columns.
-func (d csvDialect) header(r io.Reader) ([]string, error) {
+// header is the names of a file's columns, and where the lines behind it begin.
+func (d csvDialect) header(r io.Reader) (_ []string, end int64, _ error) {
 	c := newCSVReader(r, d)
 	first, err := c.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, errors.New("it is empty: there is not even a header")
+		return nil, 0, errors.New("it is empty: there is not even a header")
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
+	}
+	if !d.NoHeader {
+		end = c.InputOffset()
 	}
 	names := make([]string, len(first))
 	for i, name := range first {
@@ -40,7 +43,7 @@ func (d csvDialect) header(r io.Reader) ([]string, error) {
 	if !d.NoHeader {
 		names[0] = strings.TrimPrefix(names[0], "\ufeff")
 	}
-	return names, nil
+	return names, end, nil
 }
 
 // readCSVPart reads the lines that begin in a span.
@@ -57,7 +60,7 @@ func readCSVPart(s csvSource) (_ arrow.RecordBatch, err error) {
 	corrupt := func(err error) error {
 		return &Error{Kind: ErrCorrupt, Path: s.Path, Partition: s.Partition, Err: err}
 	}
-	names, err := s.Dialect.header(io.NewSectionReader(f, 0, s.Stamp.Size))
+	names, begin, err := s.Dialect.header(io.NewSectionReader(f, 0, s.Stamp.Size))
 	if err != nil {
 		return nil, corrupt(err)
 	}
@@ -72,6 +75,9 @@ func readCSVPart(s csvSource) (_ arrow.RecordBatch, err error) {
 	end, err := lineStart(f, s.Span.To, s.Stamp.Size, s.Quoted[1])
 	if err != nil {
 		return nil, corrupt(err)
+	}
+	if at > 0 {
+		at = max(at, begin) // empty lines before the header may be longer than a block
 	}
 	c := newCSVReader(bufio.NewReaderSize(io.NewSectionReader(f, at, max(0, end-at)), 1<<16), s.Dialect)
 	b := array.NewRecordBuilder(heap, schema)
@@ -196,7 +202,7 @@ func lineStart(r io.ReaderAt, at, size int64, quoted bool) (int64, error) {
 
 // inferCSV finds types that fit the beginning of a file.
 func inferCSV(r io.ReaderAt, size int64, l csvLook) (*arrow.Schema, error) {
-	names, err := l.Dialect.header(io.NewSectionReader(r, 0, size))
+	names, _, err := l.Dialect.header(io.NewSectionReader(r, 0, size))
 	if err != nil {
 		return nil, err
 	}
