@@ -153,17 +153,21 @@ func partitions(in []Partition, pins *runtime.Pinner) (*C.ms_partition, func()) 
 		for j, c := range p {
 			ps[i].rows = C.uint64_t(c.Len())
 			cs[j] = C.ms_column{count: C.uint64_t(c.Len()), kind: C.int32_t(c.Kind), device: -1}
-			if c.Data == nil || c.Data.Len() == 0 {
+			if c.Data == nil {
+				continue
+			}
+			// A column without rows is where its rows would be.
+			cs[j].memory = C.int32_t(c.Data.Kind())
+			if d := c.Data.Device(); !c.Data.Kind().HostAccessible() {
+				cs[j].device = C.int32_t(d)
+			}
+			if c.Data.Len() == 0 {
 				continue
 			}
 			if c.Data.Region().GoHeap() {
 				pins.Pin(unsafe.SliceData(c.Data.Bytes()))
 			}
 			cs[j].data = pointer(c.Data.Addr())
-			cs[j].memory = C.int32_t(c.Data.Kind())
-			if d := c.Data.Device(); !c.Data.Kind().HostAccessible() {
-				cs[j].device = C.int32_t(d)
-			}
 		}
 		cs = cs[len(p):]
 	}
