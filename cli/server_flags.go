@@ -146,7 +146,7 @@ func (f *serverFlags) configureUCX() (*cluster.UCXSpec, *config.Settings, error)
 	}
 	s := ucxcomm.FromConfig(settings)
 	ucxcomm.Configure(s)
-	return &cluster.UCXSpec{Options: s.Options, Library: s.Library, MultiBuffer: s.MultiBuffer, PlainLanes: s.NoLanes}, settings, nil
+	return &cluster.UCXSpec{Options: s.Options, Library: s.Library, MultiBuffer: s.MultiBuffer, PlainLanes: s.NoLanes, Polling: s.Polling}, settings, nil
 }
 
 // scheme is that of the addresses to serve when --protocol does not say.

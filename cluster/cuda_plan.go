@@ -84,6 +84,7 @@ func (o CUDAOptions) Plan(m CUDAMachine) (*CUDAPlan, error) {
 			UCX: UCXSpec{
 				Options: maps.Clone(settings.Options), Library: settings.UCX.Library,
 				MultiBuffer: settings.UCX.MultiBuffer == config.On, PlainLanes: settings.UCX.PlainLanes == config.On,
+				Polling: settings.UCX.Polling == config.On,
 			},
 		}
 		rotated, err := topology.Rotate(entries, i)

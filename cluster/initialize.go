@@ -101,7 +101,7 @@ func initializeOnce() error {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	// Without a word about UCX in the configuration, what the program has configured stays.
-	if len(s.Options) == 0 && s.UCX.Library == "" && s.UCX.PlainLanes == config.Unset && s.RMM.PoolSize == 0 {
+	if len(s.Options) == 0 && s.UCX.Library == "" && s.UCX.PlainLanes == config.Unset && s.UCX.Polling == config.Unset && s.RMM.PoolSize == 0 {
 		return nil
 	}
 	_, err = Initialize(config.Overrides{}, nil)

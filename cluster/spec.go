@@ -81,6 +81,8 @@ type UCXSpec struct {
 	MultiBuffer bool `json:"multi_buffer,omitempty"`
 	// PlainLanes leaves the choice of lanes to UCX.
 	PlainLanes bool `json:"plain_lanes,omitempty"`
+	// Polling is millstream.ucx.polling.
+	Polling bool `json:"polling,omitempty"`
 }
 
 // check finds what no worker can be started with.

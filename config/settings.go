@@ -257,7 +257,7 @@ func poolSize(v any) (int64, error) {
 
 // native reads what only Millstream knows.
 func (r *resolver) native(env environ) {
-	library, plain := "millstream.ucx.library", "millstream.ucx.plain-lanes"
+	const library = "millstream.ucx.library"
 	c, ok := r.find([]string{library})
 	variable, inEnv := env.values["MILLSTREAM_UCX_LIBRARY"]
 	switch {
@@ -277,22 +277,28 @@ func (r *resolver) native(env environ) {
 	default:
 		r.list(library, nil, Source{})
 	}
-	if r.s.UCX.PlainLanes != Unset {
-		r.list(plain, r.s.UCX.PlainLanes.value(), r.override)
+	r.nativeSwitch("millstream.ucx.plain-lanes", &r.s.UCX.PlainLanes)
+	r.nativeSwitch("millstream.ucx.polling", &r.s.UCX.Polling)
+}
+
+// nativeSwitch reads one of the switches that only Millstream knows.
+func (r *resolver) nativeSwitch(key string, to *Switch) {
+	if *to != Unset {
+		r.list(key, to.value(), r.override)
 		return
 	}
-	c, ok = r.find([]string{plain})
+	c, ok := r.find([]string{key})
 	if !ok {
-		r.list(plain, nil, Source{})
+		r.list(key, nil, Source{})
 		return
 	}
 	on, err := toBool(c.value)
 	if err != nil {
-		r.fail(plain, c.src, err)
+		r.fail(key, c.src, err)
 		return
 	}
-	r.s.UCX.PlainLanes = SwitchOf(on)
-	r.list(plain, on, c.src)
+	*to = SwitchOf(on)
+	r.list(key, on, c.src)
 }
 
 // translate fills in the options, less those that UCX takes from its own variables.

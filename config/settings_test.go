@@ -26,7 +26,7 @@ func TestSettingsErrorsNameBothKeysAndTheSource(t *testing.T) {
 	}
 	for key, value := range map[string]any{
 		"distributed-ucxx.tcp": "maybe", "distributed-ucxx.rmm.pool-size": "lots", "distributed-ucxx.environment.a": map[string]any{"b": 1},
-		"distributed-ucxx.environment.net-devices": map[string]any{"b": 1}, "millstream.ucx.library": 3, "millstream.ucx.plain-lanes": "x",
+		"distributed-ucxx.environment.net-devices": map[string]any{"b": 1}, "millstream.ucx.library": 3, "millstream.ucx.plain-lanes": "x", "millstream.ucx.polling": "x",
 	} {
 		// Set is not checked; Settings is.
 		restore, err := c.Set(map[string]any{key: value})
@@ -126,7 +126,7 @@ func TestValuesListsEverySetting(t *testing.T) {
 	for _, v := range s.Values {
 		keys = append(keys, strings.TrimPrefix(v.Key, "distributed-ucxx.")+"="+Format(v.Value))
 	}
-	want := "cuda-copy=null tcp=true nvlink=false infiniband=null rdmacm=null create-cuda-context=null multi-buffer=null environment.net-devices=null rmm.pool-size=null millstream.ucx.library=null millstream.ucx.plain-lanes=null"
+	want := "cuda-copy=null tcp=true nvlink=false infiniband=null rdmacm=null create-cuda-context=null multi-buffer=null environment.net-devices=null rmm.pool-size=null millstream.ucx.library=null millstream.ucx.plain-lanes=null millstream.ucx.polling=null"
 	if got := strings.Join(keys, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

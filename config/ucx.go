@@ -62,6 +62,9 @@ type UCX struct {
 	Library string
 	// PlainLanes leaves the choice of lanes to UCX (key millstream.ucx.plain-lanes, default off).
 	PlainLanes Switch
+	// Polling has a processor look for messages all the time, as UCXX's polling mode does (key millstream.ucx.polling,
+	// default off: it sleeps when there is nothing to do).
+	Polling Switch
 }
 
 // RMM is what a user can say about the pool of GPU memory.

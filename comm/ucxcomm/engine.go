@@ -20,6 +20,7 @@ type engine struct {
 	key     string
 	library string
 	options map[string]string
+	polling bool
 
 	made chan struct{} // closed when worker or err is set
 	err  error
@@ -50,7 +51,7 @@ func openEngine(ctx context.Context, s Settings) (*engine, error) {
 	e := engines.m[key]
 	first := e == nil
 	if first {
-		e = &engine{key: key, library: s.Library, options: s.options(), byFile: s.byFile, made: make(chan struct{})}
+		e = &engine{key: key, library: s.Library, options: s.options(), polling: s.Polling, byFile: s.byFile, made: make(chan struct{})}
 		if engines.m == nil {
 			engines.m = map[string]*engine{}
 		}
@@ -100,7 +101,11 @@ func (e *engine) start(plain bool, features ucx.Features) (*ucx.Context, *ucx.Wo
 	if err != nil {
 		return nil, nil, fmt.Errorf("ucxcomm: no UCX: %w", err)
 	}
-	w, err := c.NewWorker(ucx.WorkerConfig{})
+	cfg := ucx.WorkerConfig{}
+	if e.polling && (!plain || e.byFile) {
+		cfg.Progress = ucx.Polling // where others meet it nothing is urgent
+	}
+	w, err := c.NewWorker(cfg)
 	if err != nil {
 		_ = c.Close()
 		return nil, nil, fmt.Errorf("ucxcomm: no UCX: %w", err)

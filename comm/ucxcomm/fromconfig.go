@@ -12,5 +12,6 @@ func FromConfig(s *config.Settings) Settings {
 	return Settings{
 		Options: s.Options, Library: s.UCX.Library,
 		MultiBuffer: s.UCX.MultiBuffer == config.On, NoLanes: s.UCX.PlainLanes == config.On,
+		Polling: s.UCX.Polling == config.On,
 	}
 }

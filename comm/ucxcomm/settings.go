@@ -34,6 +34,9 @@ type Settings struct {
 	// NoLanes keeps comms between Millstream programs on distributed-ucxx's format and
 	// on UCX's socket connection, as if the peer were Python.
 	NoLanes bool
+	// Polling has a processor look for messages on lanes between Millstream programs all the time
+	// (millstream.ucx.polling, default false). Otherwise lanes sleep when there is nothing to do.
+	Polling bool
 
 	byFile bool // set by FileBackend: no sockets, one worker for everything
 }
@@ -68,6 +71,9 @@ func (s *Settings) key() string {
 	b.WriteString(s.Library)
 	if s.byFile {
 		b.WriteString("\x00by file")
+	}
+	if s.Polling {
+		b.WriteString("\x00polling")
 	}
 	o := s.options()
 	for _, k := range slices.Sorted(maps.Keys(o)) {

@@ -41,31 +41,38 @@ var (
 		}
 		return wire.NewDeviceArray[uint8](b)
 	})
-	arrivedFunc = client.Func("taskbench.arrived", func(ctx context.Context, list []*wire.DeviceArray) (arrived, error) {
-		var out arrived
-		for _, a := range list {
-			out.Bytes += int64(a.Frame.Len())
-			if !a.Frame.OnDevice() {
-				continue
-			}
-			out.OnDevice += int64(a.Frame.Len())
-			ends := make([]byte, 2)
-			for i, at := range []int{0, a.Frame.Len() - 1} {
-				one := a.Buffer().Slice(at, 1)
-				err := cuda.CopyToHost(ctx, ends[i:i+1], one)
-				one.Release()
-				if err != nil {
-					return out, err
-				}
-			}
-			if ends[0] != ends[1] {
-				return out, fmt.Errorf("an array begins with %d and ends with %d", ends[0], ends[1])
-			}
-			out.Seeds = append(out.Seeds, int64(ends[0]))
-		}
-		return out, nil
+	arrivedFunc = client.Func("taskbench.arrived", look)
+	followsFunc = client.Func2("taskbench.follows", func(ctx context.Context, list []*wire.DeviceArray, last arrived) (arrived, error) {
+		out, err := look(ctx, list)
+		return arrived{last.Bytes + out.Bytes, last.OnDevice + out.OnDevice, append(slices.Clone(last.Seeds), out.Seeds...)}, err
 	})
 )
+
+// look says what has arrived.
+func look(ctx context.Context, list []*wire.DeviceArray) (arrived, error) {
+	var out arrived
+	for _, a := range list {
+		out.Bytes += int64(a.Frame.Len())
+		if !a.Frame.OnDevice() {
+			continue
+		}
+		out.OnDevice += int64(a.Frame.Len())
+		ends := make([]byte, 2)
+		for i, at := range []int{0, a.Frame.Len() - 1} {
+			one := a.Buffer().Slice(at, 1)
+			err := cuda.CopyToHost(ctx, ends[i:i+1], one)
+			one.Release()
+			if err != nil {
+				return out, err
+			}
+		}
+		if ends[0] != ends[1] {
+			return out, fmt.Errorf("an array begins with %d and ends with %d", ends[0], ends[1])
+		}
+		out.Seeds = append(out.Seeds, int64(ends[0]))
+	}
+	return out, nil
+}
 
 // startDevice is startLocal for two workers on one GPU, each with a pool.
 func startDevice(ctx context.Context, c command) (*local, error) {
@@ -81,31 +88,45 @@ func startDevice(ctx context.Context, c command) (*local, error) {
 	return l, nil
 }
 
-// deviceFetch moves arrays from the first worker's GPU memory to the second's, Parts of them at once, N times. The
-// best counts, and all times are in the answer.
+// deviceFetch moves arrays from the first worker's GPU memory to the second's, N times: four times Parts of them for
+// one task, or, if Parts is 1, one after the other, each for a task that follows on the one before. All times are in the answer:
+// those of the former are the time in which transfers ran.
 func (l *local) deviceFetch(ctx context.Context, c command) (answer, error) {
 	if len(l.workers) < 2 {
 		return answer{}, errors.New("a fetch needs two workers")
 	}
-	best := answer{Bytes: c.Size * int64(c.Parts)}
+	out := answer{Bytes: c.Size}
+	fetch := func(seed int) error {
+		moved, err := l.deviceOnce(ctx, c.Size, c.N, int64(seed), true)
+		for _, t := range moved {
+			out.Times, out.Lane = append(out.Times, t.Duration), laneOf(t)
+		}
+		return err
+	}
+	turns := 1
+	if c.Parts > 1 {
+		turns, out.Bytes = c.N, c.Size*devicePasses*int64(c.Parts)
+		fetch = func(seed int) error {
+			moved, err := l.deviceOnce(ctx, c.Size, devicePasses*c.Parts, int64(seed), false)
+			if err == nil {
+				out.Times, out.Lane = append(out.Times, timeOf(moved).Seconds()), laneOf(moved[0])
+			}
+			return err
+		}
+	}
 	// The first fetches connect and open the pools' memory, and are not counted.
-	for _, parts := range []int{1, c.Parts, c.Parts} {
-		if _, err := l.deviceOnce(ctx, c.Size, parts, 1); err != nil {
+	for range 2 {
+		if err := fetch(0); err != nil {
 			return answer{}, err
 		}
 	}
-	for i := range c.N {
-		moved, err := l.deviceOnce(ctx, c.Size, c.Parts, int64(i))
-		if err != nil {
+	out.Times = nil
+	for i := range turns {
+		if err := fetch(i); err != nil {
 			return answer{}, err
 		}
-		took := spanOf(moved)
-		best.Times = append(best.Times, took.Seconds())
-		if best.Seconds == 0 || took.Seconds() < best.Seconds {
-			best.Seconds, best.Lane = took.Seconds(), laneOf(moved[0])
-		}
 	}
-	return best, nil
+	return out, nil
 }
 
 // laneOf names the transport that device memory went over.
@@ -116,22 +137,26 @@ func laneOf(t worker.Transfer) string {
 	return t.Lane
 }
 
-// spanOf is the time from the begin of the first transfer to the end of the last.
-func spanOf(moved []worker.Transfer) time.Duration {
-	first, last := moved[0].Start, moved[0].Start
+// timeOf is the time in which transfers ran: what lies between two is the worker's, not theirs.
+func timeOf(moved []worker.Transfer) time.Duration {
+	slices.SortFunc(moved, func(a, b worker.Transfer) int { return a.Start.Compare(b.Start) })
+	var sum time.Duration
+	var until time.Time
 	for _, t := range moved {
-		if t.Start.Before(first) {
-			first = t.Start
+		start, end := t.Start, t.Start.Add(time.Duration(t.Duration*1e9))
+		if start.Before(until) {
+			start = until
 		}
-		if end := t.Start.Add(time.Duration(t.Duration * 1e9)); end.After(last) {
-			last = end
+		if end.After(start) {
+			sum, until = sum+end.Sub(start), end
 		}
 	}
-	return last.Sub(first)
+	return sum
 }
 
-// deviceOnce moves arrays, once, and returns the second worker's records of it.
-func (l *local) deviceOnce(ctx context.Context, size int64, parts int, seed int64) ([]worker.Transfer, error) {
+// deviceOnce moves arrays, and returns the second worker's records of it: all for one task, or one by one for a chain of
+// tasks.
+func (l *local) deviceOnce(ctx context.Context, size int64, parts int, seed int64, chain bool) ([]worker.Transfer, error) {
 	source, target := l.workers[0], l.workers[1]
 	arrays := make([]*client.Future[*wire.DeviceArray], parts)
 	for i := range arrays {
@@ -145,9 +170,20 @@ func (l *local) deviceOnce(ctx context.Context, size int64, parts int, seed int6
 	if err != nil {
 		return nil, err
 	}
-	f := arrivedFunc.Submit(ctx, l.client, client.ListOf(arrays), client.Workers(target.Address), client.Impure())
-	defer f.Release()
-	got, err := f.Result(ctx)
+	var tasks []*client.Future[arrived]
+	if chain {
+		for i := range arrays {
+			var last client.Arg[arrived] = client.Val(arrived{})
+			if i > 0 {
+				last = tasks[i-1]
+			}
+			tasks = append(tasks, followsFunc.Submit(ctx, l.client, client.ListOf(arrays[i:i+1]), last, client.Workers(target.Address), client.Impure()))
+		}
+	} else {
+		tasks = append(tasks, arrivedFunc.Submit(ctx, l.client, client.ListOf(arrays), client.Workers(target.Address), client.Impure()))
+	}
+	defer client.ReleaseAll(tasks)
+	got, err := tasks[len(tasks)-1].Result(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -159,12 +195,15 @@ func (l *local) deviceOnce(ctx context.Context, size int64, parts int, seed int6
 			return nil, fmt.Errorf("array %d is that of the byte %d", i, s)
 		}
 	}
-	after, err := incoming(ctx, target, 0)
+	after, err := incoming(ctx, target, size)
 	if err != nil {
 		return nil, err
 	}
-	if len(after) <= len(before) {
-		return nil, errors.New("the worker has no record of the transfer")
+	since := slices.DeleteFunc(after, func(t worker.Transfer) bool {
+		return slices.ContainsFunc(before, func(b worker.Transfer) bool { return b.Start.Equal(t.Start) })
+	})
+	if len(since) == 0 || chain && len(since) != parts {
+		return nil, fmt.Errorf("%d arrays arrived, and the worker has records of %d transfers", parts, len(since))
 	}
-	return after[len(before):], nil
+	return since, nil
 }

@@ -12,8 +12,8 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// The time of several transfers is from the first begin to the last end, in whatever order they are told.
-func TestSpanOf(t *testing.T) {
+// The time of several transfers is that in which at least one ran, in whatever order they are told.
+func TestTimeOf(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(begin, took time.Duration) worker.Transfer {
 		return worker.Transfer{Start: start.Add(begin), Duration: took.Seconds()}
@@ -23,10 +23,11 @@ func TestSpanOf(t *testing.T) {
 		want  time.Duration
 	}{
 		{[]worker.Transfer{at(0, 5)}, 5},
-		{[]worker.Transfer{at(0, time.Second), at(2*time.Second, time.Second)}, 3 * time.Second},
+		{[]worker.Transfer{at(0, time.Second), at(2*time.Second, time.Second)}, 2 * time.Second},
 		{[]worker.Transfer{at(2*time.Second, time.Second), at(time.Second, 5*time.Second)}, 5 * time.Second},
+		{[]worker.Transfer{at(2*time.Second, 3*time.Second), at(0, 4*time.Second), at(7*time.Second, time.Second)}, 6 * time.Second},
 	} {
-		if got := spanOf(tc.moved); got != tc.want {
+		if got := timeOf(tc.moved); got != tc.want {
 			t.Errorf("%v: %v", tc.moved, got)
 		}
 	}

@@ -29,9 +29,13 @@ var deviceShapes = []struct {
 	{64 << 20, 1, 0, 1.2},
 }
 
-// devicePool is the GPU memory of each worker in bytes: a round's arrays twice, as the last round's may not have been
-// given back yet.
-const devicePool = 6 << 30
+// devicePasses is how many windows of several arrays a fetch is long: package ucx too is measured over many, so that
+// both have them full most of the time.
+const devicePasses = 4
+
+// devicePool is the GPU memory of each worker in bytes: arrays of 8 GiB twice, as the last fetch's may not have been
+// given back yet, and those of two chains of 20 of 1 GiB.
+const devicePool = 44 << 30
 
 // deviceFetch measures fetches of GPU memory between two workers on one GPU, from their records, and beside them what
 // package ucx reaches without tasks and what UCXX reaches.
