@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 RUN := scripts/in-env
 # Limit of each package's tests.
-TEST_TIMEOUT ?= 10m
+TEST_TIMEOUT ?= 25m
 # How long `make fuzz` works on each target, and which (a regular expression on package.Name).
 FUZZ_TIME ?= 30s
 FUZZ ?=
