@@ -62,8 +62,8 @@ type UCX struct {
 	Library string
 	// PlainLanes leaves the choice of lanes to UCX (key millstream.ucx.plain-lanes, default off).
 	PlainLanes Switch
-	// Polling has a processor look for messages all the time, as UCXX's polling mode does (key millstream.ucx.polling,
-	// default off: it sleeps when there is nothing to do).
+	// Polling has waits for messages never sleep, as in UCXX's polling mode: who waits takes a processor (key
+	// millstream.ucx.polling, default off).
 	Polling Switch
 }
 

@@ -230,3 +230,46 @@ func TestFallback(t *testing.T) {
 	t.Run("the dialler has none", func(t *testing.T) { talk(t, other, here, at, false) })
 	e.lanes.err = nil
 }
+
+// With Settings.Polling a wait for a message on a lane never sleeps.
+func TestPolling(t *testing.T) {
+	ctx := testContext(t)
+	s := Settings{Polling: true}
+	a, z := pair(t, New("ucxx", s))
+	for range 100 {
+		if err := a.Write(ctx, msg([]byte("body"))); err != nil {
+			t.Fatal(err)
+		}
+		m, err := z.Read(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Release()
+	}
+	engines.mu.Lock()
+	e := engines.m[s.key()]
+	engines.mu.Unlock()
+	lanes, err := e.lane()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := z.Read(ctx)
+		read <- err
+	}()
+	for before := lanes.Stats().Progress; lanes.Stats().Progress < before+10_000; time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatalf("a lane was looked at %d times while a reader waits", lanes.Stats().Progress-before)
+		}
+	}
+	if err := a.Write(ctx, msg([]byte("last"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-read; err != nil {
+		t.Fatal(err)
+	}
+	if (&Settings{}).key() == s.key() {
+		t.Error("comms that poll share an engine with those that do not")
+	}
+}

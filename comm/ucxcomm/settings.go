@@ -34,8 +34,8 @@ type Settings struct {
 	// NoLanes keeps comms between Millstream programs on distributed-ucxx's format and
 	// on UCX's socket connection, as if the peer were Python.
 	NoLanes bool
-	// Polling has a processor look for messages on lanes between Millstream programs all the time
-	// (millstream.ucx.polling, default false). Otherwise lanes sleep when there is nothing to do.
+	// Polling has waits for messages on lanes between Millstream programs take a processor
+	// (millstream.ucx.polling, default false). Otherwise they sleep soon.
 	Polling bool
 
 	byFile bool // set by FileBackend: no sockets, one worker for everything
