@@ -135,9 +135,15 @@ func TestQueueOfFutures(t *testing.T) {
 	if err := q.PutFuture(r.ctx, inc.Submit(r.ctx, r.c, client.Val(1))); err != nil {
 		t.Fatal(err)
 	}
+	// Of a queue that is not used any more: a Put that was given up here may still wait there for a moment.
+	full := must[*client.Queue[int]](t)(client.NewQueue[int](r.ctx, r.c, "full", 1))
+	defer full.Close()
+	if err := full.Put(r.ctx, 4); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(r.ctx, 30*time.Millisecond)
 	defer cancel()
-	if err := q.Put(ctx, 5); err == nil {
+	if err := full.Put(ctx, 5); err == nil {
 		t.Error("a full queue took one more")
 	}
 	f := must[*client.Future[int]](t)(q.GetFuture(r.ctx))
