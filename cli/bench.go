@@ -142,14 +142,22 @@ func (f *benchUCXFlags) complete() error {
 	}
 	slices.Sort(f.options.Peers)
 	f.options.Peers = slices.Compact(f.options.Peers)
-	if f.sizes != "" {
-		sizes, err := benchfmt.ParseSizes(f.sizes)
-		if err != nil {
-			return err
-		}
-		f.options.Sizes = sizes
+	if err := setSizes(&f.options.Sizes, f.sizes); err != nil {
+		return err
 	}
 	return f.options.Complete()
+}
+
+// setSizes reads --size. A flag that is not given leaves the benchmark's own.
+func setSizes(sizes *[]int64, flag string) error {
+	if flag == "" {
+		return nil
+	}
+	list, err := benchfmt.ParseSizes(flag)
+	if err == nil {
+		*sizes = list
+	}
+	return err
 }
 
 func (f *benchUCXFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
@@ -161,18 +169,26 @@ func (f *benchUCXFlags) run(ctx context.Context, stdout, stderr io.Writer) error
 	})
 }
 
+// peerCommand is a process of a benchmark: not listed in the help, and its parent talks to it over standard input and
+// output.
+func peerCommand(name, short string, serve func(ctx context.Context, in io.Reader, out io.Writer) error) *cobra.Command {
+	return &cobra.Command{
+		Use:    name,
+		Short:  short,
+		Hidden: true,
+		Args:   noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}
+
 const benchPeerName = "bench-peer"
 
 // benchPeerCommand is one of the two processes of a benchmark; the parent
 // talks to it over standard input and output.
 func benchPeerCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    benchPeerName,
-		Short:  "One process of a benchmark pair; started by `bench` and `demo`",
-		Hidden: true,
-		Args:   noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return ucxbench.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), ucxbench.NewSide())
-		},
-	}
+	return peerCommand(benchPeerName, "One process of a benchmark pair; started by `bench` and `demo`", func(ctx context.Context, in io.Reader, out io.Writer) error {
+		return ucxbench.Serve(ctx, in, out, ucxbench.NewSide())
+	})
 }

@@ -133,12 +133,8 @@ func (f *benchAllReduceFlags) competitors() ([]collbench.Competitor, error) {
 }
 
 func (f *benchAllReduceFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
-	if f.sizes != "" {
-		sizes, err := benchfmt.ParseSizes(f.sizes)
-		if err != nil {
-			return usageError{err}
-		}
-		f.options.Sizes = sizes
+	if err := setSizes(&f.options.Sizes, f.sizes); err != nil {
+		return usageError{err}
 	}
 	if len(f.options.Settings) == 0 && len(f.peers) == 1 && f.peers[0] == collbench.NCCL {
 		f.options.Settings = collbench.DeviceSettings()
@@ -197,13 +193,5 @@ const benchAllReducePeerName = "bench-allreduce-rank"
 
 // benchAllReducePeerCommand is one of the processes that measure.
 func benchAllReducePeerCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    benchAllReducePeerName,
-		Short:  "One process of a benchmark; started by `bench allreduce`",
-		Hidden: true,
-		Args:   noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return collbench.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
+	return peerCommand(benchAllReducePeerName, "One process of a benchmark; started by `bench allreduce`", collbench.Serve)
 }

@@ -131,13 +131,5 @@ const benchCommPeerName = "bench-comm-peer"
 
 // benchCommPeerCommand is one of the two processes of a pair.
 func benchCommPeerCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    benchCommPeerName,
-		Short:  "One process of a benchmark pair; started by `bench comm`",
-		Hidden: true,
-		Args:   noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return commbench.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
+	return peerCommand(benchCommPeerName, "One process of a benchmark pair; started by `bench comm`", commbench.Serve)
 }

@@ -68,12 +68,8 @@ Peers (all of "rmm")
 }
 
 func (f *benchPoolFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
-	if f.sizes != "" {
-		sizes, err := benchfmt.ParseSizes(f.sizes)
-		if err != nil {
-			return usageError{err}
-		}
-		f.options.Sizes = sizes
+	if err := setSizes(&f.options.Sizes, f.sizes); err != nil {
+		return usageError{err}
 	}
 	if err := f.options.Complete(); err != nil {
 		return usageError{err}
@@ -100,13 +96,5 @@ const benchPoolPeerName = "bench-pool-peer"
 
 // benchPoolPeerCommand is the process whose pool `bench pool` measures.
 func benchPoolPeerCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    benchPoolPeerName,
-		Short:  "The process that `bench pool` measures",
-		Hidden: true,
-		Args:   noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return poolbench.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
+	return peerCommand(benchPoolPeerName, "The process that `bench pool` measures", poolbench.Serve)
 }

@@ -68,12 +68,8 @@ it; it must be one with CUDA.`,
 }
 
 func (f *benchStagedFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
-	if f.sizes != "" {
-		sizes, err := benchfmt.ParseSizes(f.sizes)
-		if err != nil {
-			return usageError{err}
-		}
-		f.options.Sizes = sizes
+	if err := setSizes(&f.options.Sizes, f.sizes); err != nil {
+		return usageError{err}
 	}
 	if err := f.options.Complete(); err != nil {
 		return usageError{err}
@@ -103,13 +99,7 @@ const benchStagedPeerName = "bench-staged-peer"
 
 // benchStagedPeerCommand is one of the two processes of a pair.
 func benchStagedPeerCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    benchStagedPeerName,
-		Short:  "One process of a benchmark pair; started by `bench staged`",
-		Hidden: true,
-		Args:   noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return stagebench.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), stagebench.CUDAMemory)
-		},
-	}
+	return peerCommand(benchStagedPeerName, "One process of a benchmark pair; started by `bench staged`", func(ctx context.Context, in io.Reader, out io.Writer) error {
+		return stagebench.Serve(ctx, in, out, stagebench.CUDAMemory)
+	})
 }

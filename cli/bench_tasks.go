@@ -123,13 +123,5 @@ const benchTasksPeerName = "bench-tasks-peer"
 
 // benchTasksPeerCommand is one process of the benchmark.
 func benchTasksPeerCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    benchTasksPeerName,
-		Short:  "One process of a benchmark; started by `bench tasks`",
-		Hidden: true,
-		Args:   noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return taskbench.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
+	return peerCommand(benchTasksPeerName, "One process of a benchmark; started by `bench tasks`", taskbench.Serve)
 }

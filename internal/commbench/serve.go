@@ -1,10 +1,8 @@
 package commbench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +14,7 @@ import (
 	_ "go.millstream.dev/comm/inproc"  // inproc://
 	_ "go.millstream.dev/comm/tcp"     // tcp://
 	_ "go.millstream.dev/comm/ucxcomm" // ucxx://
+	"go.millstream.dev/internal/benchpeer"
 	"go.millstream.dev/wire"
 )
 
@@ -32,21 +31,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer cancel()
 	s := &side{}
 	defer s.close()
-	lines := bufio.NewScanner(in)
-	for lines.Scan() {
-		var c command
-		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-			return fmt.Errorf("command %q: %w", lines.Text(), err)
-		}
+	return benchpeer.AnswerLines(in, out, func(c command) answer {
 		a, err := s.do(ctx, c)
 		if err != nil {
 			a.Error = err.Error()
 		}
-		if err := json.NewEncoder(out).Encode(a); err != nil {
-			return err
-		}
-	}
-	return lines.Err()
+		return a
+	})
 }
 
 func (s *side) close() {

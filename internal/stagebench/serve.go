@@ -1,9 +1,7 @@
 package stagebench
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
@@ -12,6 +10,7 @@ import (
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/tcp"     // tcp://
 	_ "go.millstream.dev/comm/ucxcomm" // ucxx://
+	"go.millstream.dev/internal/benchpeer"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
@@ -59,21 +58,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, open func(device in
 	s := &side{open: open}
 	defer s.close()
 	defer cancel()
-	lines := bufio.NewScanner(in)
-	for lines.Scan() {
-		var c command
-		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-			return fmt.Errorf("command %q: %w", lines.Text(), err)
-		}
+	return benchpeer.AnswerLines(in, out, func(c command) answer {
 		a, err := s.do(ctx, c)
 		if err != nil {
 			a.Error = err.Error()
 		}
-		if err := json.NewEncoder(out).Encode(a); err != nil {
-			return err
-		}
-	}
-	return lines.Err()
+		return a
+	})
 }
 
 func (s *side) close() {

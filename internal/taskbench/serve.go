@@ -1,13 +1,13 @@
 package taskbench
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+
+	"go.millstream.dev/internal/benchpeer"
 )
 
 // member is a process of the benchmark: a cluster with its client, or one of the three of
@@ -25,23 +25,14 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := &member{}
-	lines := bufio.NewScanner(in)
-	var failed error
-	for lines.Scan() {
-		var c command
-		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-			failed = fmt.Errorf("command %q: %w", lines.Text(), err)
-			break
-		}
+	err := benchpeer.AnswerLines(in, out, func(c command) answer {
 		a, err := m.do(ctx, c)
 		if err != nil {
-			a = answer{Error: err.Error()}
+			return answer{Error: err.Error()}
 		}
-		if failed = json.NewEncoder(out).Encode(a); failed != nil {
-			break
-		}
-	}
-	return errors.Join(failed, lines.Err(), m.close())
+		return a
+	})
+	return errors.Join(err, m.close())
 }
 
 func (m *member) do(ctx context.Context, c command) (a answer, err error) {
