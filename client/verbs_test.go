@@ -101,15 +101,15 @@ func TestArguments(t *testing.T) {
 func TestBadInput(t *testing.T) {
 	r := newRig(t, "inproc://", 1)
 	var enc *task.EncodeError
-	if _, err := opaque.Submit(r.ctx, r.c, client.Val(make(chan int))).Result(r.ctx); !errors.As(err, &enc) {
-		t.Errorf("a channel as an argument: %v", err)
+	if _, err := opaque.Submit(r.ctx, r.c, client.Val(socket{make(chan int)})).Result(r.ctx); !errors.As(err, &enc) {
+		t.Errorf("a value without a form as an argument: %v", err)
 	}
 	if _, err := inc.Submit(r.ctx, r.c, nil).Result(r.ctx); !errors.As(err, &enc) {
 		t.Errorf("no argument: %v", err)
 	}
 	// A result that has no form stays on its worker, and the error tells why.
-	if _, err := makesChan.Submit(r.ctx, r.c).Result(r.ctx); err == nil || !strings.Contains(err.Error(), "chan int") {
-		t.Errorf("a channel as a result: %v", err)
+	if _, err := makeSocket.Submit(r.ctx, r.c).Result(r.ctx); err == nil || !strings.Contains(err.Error(), "client_test.socket at .c") {
+		t.Errorf("a value without a form as a result: %v", err)
 	}
 	wrong := task.RefTo[int](measure.Submit(r.ctx, r.c, client.Val("x")).Key())
 	_, err := inc.Submit(r.ctx, r.c, wrong).Result(r.ctx)
@@ -123,9 +123,12 @@ func TestBadInput(t *testing.T) {
 }
 
 var (
-	opaque    = client.Func("opaque", func(context.Context, chan int) (int, error) { return 0, nil })
-	makesChan = client.Func0("makes-chan", func(context.Context) (chan int, error) { return make(chan int), nil })
+	opaque     = client.Func("opaque", func(context.Context, socket) (int, error) { return 0, nil })
+	makeSocket = client.Func0("make-socket", func(context.Context) (socket, error) { return socket{make(chan int)}, nil })
 )
+
+// socket is a value that only its own process can use.
+type socket struct{ c chan int }
 
 func TestCancelReleaseRetry(t *testing.T) {
 	r := newRig(t, "inproc://", 1)
@@ -252,7 +255,7 @@ func TestGraphMistakes(t *testing.T) {
 		t.Error("a wanted key that is not there is no error")
 	}
 	g = client.NewGraph()
-	n := opaque.Node(g, "a", client.Val(make(chan int)))
+	n := opaque.Node(g, "a", client.Val(socket{make(chan int)}))
 	if _, err := client.Compute(r.ctx, r.c, g, n); err == nil || !strings.Contains(err.Error(), "node a") {
 		t.Errorf("a value without a form: %v", err)
 	}

@@ -48,7 +48,6 @@ var (
 	fourF  = Register4("t.four", func(_ context.Context, a int8, b uint16, c float32, d bool) (string, error) {
 		return fmt.Sprint(a, b, c, d), nil
 	})
-	chanF = Register1("t.chan", func(_ context.Context, c chan int) (int, error) { return 0, nil })
 )
 
 // specOf encodes a call.
@@ -264,7 +263,7 @@ func TestCallMistakes(t *testing.T) {
 		t.Error("a missing dependency is no error")
 	}
 	var b Builder
-	b.Begin(chanF)
+	b.Begin(incF)
 	err = NewParam[chan int]().Val(&b, make(chan int))
 	var ee *EncodeError
 	if !errors.As(err, &ee) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 )
 
 // ErrUnknownFunc is found by errors.Is in the error of a call of a function that this
@@ -36,9 +37,44 @@ type EncodeError struct {
 func (e *EncodeError) Error() string {
 	at := ""
 	if e.Path != "" {
-		at = " at " + e.Path
+		at = " at " + shortPath(e.Path)
 	}
-	return fmt.Sprintf("task: a value of type %v%s cannot be serialised: %s", e.Type, at, e.Reason)
+	return fmt.Sprintf("task: a value of type %v%s cannot be serialized: %s", e.Type, at, e.Reason)
+}
+
+// maxPath is the number of steps from which a path is shortened.
+const maxPath = 12
+
+// shortPath shortens the path of a value that contains itself: ".Next.Next.Next…" says no
+// more the hundredth time.
+func shortPath(path string) string {
+	steps := pathSteps(path)
+	if len(steps) <= maxPath {
+		return path
+	}
+	for period := 1; period <= maxPath/3; period++ {
+		from := len(steps) - period
+		for from > 0 && steps[from-1] == steps[from-1+period] {
+			from--
+		}
+		if len(steps)-from >= 3*period {
+			return strings.Join(steps[:from+2*period], "") + "… (cycle)"
+		}
+	}
+	return strings.Join(steps[:maxPath/2], "") + "…" + strings.Join(steps[len(steps)-maxPath/2:], "")
+}
+
+// pathSteps splits ".Rows[3].Lock" into ".Rows", "[3]" and ".Lock".
+func pathSteps(path string) []string {
+	var steps []string
+	from := 0
+	for i := 1; i < len(path); i++ {
+		if path[i] == '.' || path[i] == '[' {
+			steps = append(steps, path[from:i])
+			from = i
+		}
+	}
+	return append(steps, path[from:])
 }
 
 // TypeError is a value of another type than the function takes, or the caller asked for.

@@ -35,7 +35,7 @@ func TestFreeze(t *testing.T) {
 		t.Error(v, err)
 	}
 	text := panics(t, func() { Register0("t.too-late", func(context.Context) (int, error) { return 0, nil }) })
-	if !strings.Contains(text, "after the registry was frozen") {
+	if !strings.Contains(text, "after millstream.Main") {
 		t.Errorf("too late: %s", text)
 	}
 }

@@ -359,17 +359,25 @@ func mapFrom(x any, v reflect.Value, depth int) error {
 	return nil
 }
 
-// structFrom fills the fields that the dict has. One that the struct does not know is an
+// structFrom fills the fields that the dict has, or all from the tuple that keyTree makes. One that the struct does not know is an
 // error, as it would be lost.
 func structFrom(x any, v reflect.Value, depth int) error {
 	t := v.Type()
-	d, ok := x.(wire.Dict)
-	if !ok {
-		return mismatch(x, t)
-	}
 	fields, err := fieldsOf(t)
 	if err != nil {
 		return err
+	}
+	if key, ok := x.(wire.Tuple); ok && len(key) == len(fields) { // a key of a map
+		for i, f := range fields {
+			if err := fromTree(key[i], v.Field(f.index), depth+1); err != nil {
+				return fmt.Errorf("field %s: %w", f.name, err)
+			}
+		}
+		return nil
+	}
+	d, ok := x.(wire.Dict)
+	if !ok {
+		return mismatch(x, t)
 	}
 	for _, p := range d {
 		name, _ := p.Key.(string)

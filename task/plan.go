@@ -15,6 +15,9 @@ import (
 // maxDepth bounds how deeply values are nested: one that contains itself ends here.
 const maxDepth = 200
 
+// tooDeep is the reason of values beyond maxDepth.
+const tooDeep = "the value contains itself, or is nested more than 200 levels deep: use keys or indexes instead of pointers"
+
 // plan writes and reads arguments of a type by reflection. Plans are made once for each
 // type and never change.
 type plan struct {
@@ -172,9 +175,9 @@ func kindPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader
 
 // noForm is the error of types that mean something in their own process only.
 func noForm(t reflect.Type) error {
-	why := "it only means something in its own process"
+	why := fmt.Sprintf("a %v has no meaning in another process: leave it out with the tag `task:\"-\"`", t.Kind())
 	if t.Kind() == reflect.Interface {
-		why = "of an interface only any can be sent: use a concrete type"
+		why = "any is the only interface that can be sent: use a concrete type"
 	}
 	return &EncodeError{Type: t, Reason: why}
 }
@@ -182,7 +185,7 @@ func noForm(t reflect.Type) error {
 // deeper counts levels, on both sides.
 func (b *Builder) deeper(t reflect.Type) error {
 	if b.depth++; b.depth > maxDepth {
-		return &EncodeError{Type: t, Reason: "it is nested too deeply, or contains itself"}
+		return &EncodeError{Type: t, Reason: tooDeep}
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (a dict[T]) plain() any { return map[string]Arg[T](a) }
 
 func (w *pyWriter) value(v any) (pyValue, error) {
 	if w.depth++; w.depth > maxDepth {
-		return pyValue{}, &EncodeError{Type: reflect.TypeOf(v), Reason: "it is nested too deeply, or contains itself"}
+		return pyValue{}, &EncodeError{Type: reflect.TypeOf(v), Reason: tooDeep}
 	}
 	defer func() { w.depth-- }()
 	switch x := v.(type) {
@@ -269,7 +269,9 @@ func (w *pyWriter) pairs(pairs wire.Dict) (pyValue, error) {
 		case *pickle.List: // an array: Python's keys are tuples
 			k.tree = pickle.Tuple(key.Items)
 		case *pickle.Dict:
-			return pyValue{}, &EncodeError{Type: reflect.TypeOf(p.Key), Reason: "a struct as key of a map has no form in Python: use text or a number"}
+			if k.tree, err = keyTree(reflect.ValueOf(p.Key), w.depth); err != nil {
+				return pyValue{}, err
+			}
 		}
 		x, err := w.value(p.Value)
 		if err != nil {

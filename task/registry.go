@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -54,12 +53,15 @@ type frozenFuncs struct {
 // register adds a function. It panics, at the start of the program, where a mistake of the
 // programmer would otherwise show in the cluster.
 func register(f *Func) *Func {
-	f.where = caller()
+	f.where = callerPlace()
 	if f.name == "" {
-		panic("task: a function registered at " + f.where + " has no name")
+		panic("task: function registered at " + f.where + " has no name")
 	}
 	if len(f.name) > MaxName {
-		panic(fmt.Sprintf("task: the name of a function registered at %s has %d bytes, %d are allowed", f.where, len(f.name), MaxName))
+		panic(fmt.Sprintf("task: name of the function registered at %s has %d bytes: at most %d are allowed", f.where, len(f.name), MaxName))
+	}
+	if err := checkTypes(f); err != nil {
+		panic(fmt.Sprintf("task: function %q registered at %s: %v", f.name, f.where, err))
 	}
 	f.signature = signature(f.params, f.result)
 	for _, t := range f.params {
@@ -69,10 +71,10 @@ func register(f *Func) *Func {
 	funcs.Lock()
 	defer funcs.Unlock()
 	if funcs.frozen.Load() != nil {
-		panic(fmt.Sprintf("task: function %q is registered at %s after the registry was frozen: make functions in package-level variables, so that every process of the cluster has the same ones before millstream.Main", f.name, f.where))
+		panic(fmt.Sprintf("task: function %q registered at %s after millstream.Main, when the registry was frozen: register functions in package-level variables, so that all processes of the cluster have the same ones", f.name, f.where))
 	}
 	if old := funcs.byName[f.name]; old != nil {
-		panic(fmt.Sprintf("task: function %q is registered twice, at %s and at %s: give one of them another name", f.name, old.where, f.where))
+		panic(fmt.Sprintf("task: function %q registered twice, at %s and at %s: give one of them another name", f.name, old.where, f.where))
 	}
 	if funcs.byName == nil {
 		funcs.byName = make(map[string]*Func)
@@ -84,29 +86,6 @@ func register(f *Func) *Func {
 
 // MaxName is the longest name of a function in bytes.
 const MaxName = 1024
-
-// caller is the place outside of Millstream's own packages where a function is made.
-func caller() string {
-	for skip := 3; ; skip++ {
-		pc, file, line, ok := runtime.Caller(skip)
-		if !ok {
-			return "an unknown place"
-		}
-		if name := runtime.FuncForPC(pc).Name(); !within(name, "task") && !within(name, "client") && !within(name, "") {
-			return fmt.Sprintf("%s:%d", file, line)
-		}
-	}
-}
-
-// within tells whether a function belongs to one of our packages that registration passes
-// through.
-func within(function, pkg string) bool {
-	p := "go.millstream.dev"
-	if pkg != "" {
-		p += "/" + pkg
-	}
-	return len(function) > len(p) && function[:len(p)] == p && function[len(p)] == '.'
-}
 
 // Freeze ends registration: later attempts panic. millstream.Main calls it. It is
 // idempotent.

@@ -31,7 +31,7 @@ func TestRegistry(t *testing.T) {
 		t.Error("nobody is registered")
 	}
 	text := panics(t, func() { Register0("t.inc", func(context.Context) (int, error) { return 0, nil }) })
-	if !strings.Contains(text, `"t.inc" is registered twice`) || !strings.Contains(text, ".go:") {
+	if !strings.Contains(text, `"t.inc" registered twice`) || !strings.Contains(text, ".go:") {
 		t.Errorf("twice: %s", text)
 	}
 	panics(t, func() { Register0("", func(context.Context) (int, error) { return 0, nil }) })

@@ -45,7 +45,7 @@ func toTree(v reflect.Value, depth int) (any, error) {
 	}
 	t := v.Type()
 	if depth > maxDepth {
-		return nil, &EncodeError{Type: t, Reason: "it is nested too deeply, or contains itself"}
+		return nil, &EncodeError{Type: t, Reason: tooDeep}
 	}
 	if reflect.PointerTo(t).Implements(refType) {
 		return toTree(addressable(v).Addr().Interface().(treeRef).treeValue(), depth+1)
@@ -184,7 +184,7 @@ func mapTree(v reflect.Value, depth int) (any, error) {
 	}
 	d := new(pickle.Dict)
 	for _, k := range sortedMapKeys(v) {
-		key, err := toTree(k, depth+1)
+		key, err := keyTree(k, depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -192,15 +192,56 @@ func mapTree(v reflect.Value, depth int) (any, error) {
 		if err != nil {
 			return nil, inPath(err, fmt.Sprintf("[%v]", k))
 		}
-		switch k := key.(type) {
-		case *pickle.List: // an array: Python's keys are tuples
-			key = pickle.Tuple(k.Items)
-		case *pickle.Dict:
-			return nil, &EncodeError{Type: v.Type(), Reason: "a struct as key of a map has no form in Python: use text or a number"}
-		}
 		d.Set(key, x)
 	}
 	return d, nil
+}
+
+// keyTree turns a key of a map into one that a dict can have: arrays become tuples, and
+// structs the tuples of their fields.
+func keyTree(k reflect.Value, depth int) (any, error) {
+	for k.Kind() == reflect.Pointer && !k.IsNil() {
+		k = k.Elem()
+	}
+	t := k.Type()
+	if k.Kind() == reflect.Struct && !isLeaf(t) {
+		fields, err := fieldsOf(t)
+		if err != nil {
+			return nil, err
+		}
+		out := make(pickle.Tuple, len(fields))
+		for i, f := range fields {
+			if out[i], err = keyTree(k.Field(f.index), depth+1); err != nil {
+				return nil, inPath(err, "."+f.name)
+			}
+		}
+		return out, nil
+	}
+	if k.Kind() == reflect.Array {
+		out := make(pickle.Tuple, k.Len())
+		for i := range out {
+			x, err := keyTree(k.Index(i), depth+1)
+			if err != nil {
+				return nil, inPath(err, fmt.Sprintf("[%d]", i))
+			}
+			out[i] = x
+		}
+		return out, nil
+	}
+	key, err := toTree(k, depth)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := key.(*pickle.Dict); ok { // a struct in an any, whose type the reader could not know
+		return nil, &EncodeError{Type: t, Reason: "a struct in an interface cannot be the key of a map: give the map a concrete key type"}
+	}
+	return key, nil
+}
+
+// isLeaf reports whether a type has a form of its own, whatever its fields are.
+func isLeaf(t reflect.Type) bool {
+	pt := reflect.PointerTo(t)
+	return t == timeType || isWire(t) || pt.Implements(refType) || pt.Implements(marshalerType) && pt.Implements(unmarshalerType)
 }
 
 func structTree(v reflect.Value, depth int) (any, error) {

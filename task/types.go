@@ -144,7 +144,7 @@ func appendAny(b *Builder, v reflect.Value) error {
 	v = v.Elem()
 	name := fullName(v.Type())
 	if _, ok := typeByName([]byte(name)); !ok {
-		return &EncodeError{Type: v.Type(), Reason: "where any stands the type must be known to the other side: register it with RegisterType, or as the type of a function's parameter or result"}
+		return &EncodeError{Type: v.Type(), Reason: fmt.Sprintf("the other process does not know the type of this any: call task.RegisterType[%v]() in an init function, or use the type as a parameter or result of a function", v.Type())}
 	}
 	if err := b.deeper(v.Type()); err != nil {
 		return err
@@ -169,7 +169,7 @@ func readAny(r *reader, v reflect.Value) error {
 		if len(name) > MaxName {
 			name = name[:MaxName]
 		}
-		return &SpecError{Reason: fmt.Sprintf("a value of type %s, which this process does not know: register it with RegisterType", name)}
+		return &SpecError{Reason: fmt.Sprintf("value of type %s, which this process does not know: call task.RegisterType for the type in an init function", name)}
 	}
 	if err := r.deeper(); err != nil {
 		return err

@@ -27,7 +27,7 @@ var (
 		<-ctx.Done()
 		return 0, context.Cause(ctx)
 	})
-	handle = task.Register0("worker_test.handle", func(context.Context) (chan int, error) { return make(chan int), nil })
+	handle = task.Register0("worker_test.handle", func(context.Context) (connection, error) { return connection{make(chan int)}, nil })
 	back   = task.Register0("worker_test.back", func(context.Context) (int, error) { return 0, task.ErrReschedule })
 	gate   = task.Register1("worker_test.gate", func(ctx context.Context, name string) (string, error) {
 		select {
@@ -97,3 +97,6 @@ var gateCount atomic.Int64
 
 // gateName is a name that no other test has, nor this one when it is run again.
 func gateName(t testing.TB) string { return fmt.Sprint(t.Name(), "-", gateCount.Add(1)) }
+
+// connection is a value that only its own process can use.
+type connection struct{ c chan int }

@@ -70,10 +70,10 @@ func TestRun(t *testing.T) {
 		t.Errorf("Python on a Go worker: %v", reply)
 	}
 	for what, function := range map[string][]byte{
-		"the milk is spoilt": spec(t, spoil),
-		"over the edge":      spec(t, fall),
-		"takes no futures":   spec(t, inc, ref[int]("a")),
-		"chan int":           spec(t, handle),
+		"the milk is spoilt":     spec(t, spoil),
+		"over the edge":          spec(t, fall),
+		"takes no futures":       spec(t, inc, ref[int]("a")),
+		"worker_test.connection": spec(t, handle),
 	} {
 		d.call(t, w.Address(), "run", msgpack.MapOf("function", function, "args", nil, "kwargs", nil), &reply)
 		if reply.GetString("status") != "error" || !strings.Contains(reply.GetString("exception_text"), what) {

@@ -177,7 +177,7 @@ func TestUnserialisable(t *testing.T) {
 	at := []string{a.Address()}
 	seenB.tell(t, compute("bad", 3, spec(t, length, ref[[]byte]("handle")), map[string][]string{"handle": at}),
 		compute("good", 4, spec(t, inc, ref[int]("fine")), map[string][]string{"fine": at}))
-	if m := seenB.hear(t, "task-erred"); m.GetString("key") != "bad" || !strings.Contains(m.GetString("exception_text"), "chan int") {
+	if m := seenB.hear(t, "task-erred"); m.GetString("key") != "bad" || !strings.Contains(m.GetString("exception_text"), "worker_test.connection") {
 		t.Errorf("erred %v", m)
 	}
 	seenB.tell(t, compute("good2", 5, spec(t, inc, ref[int]("fine")), map[string][]string{"fine": at}))

@@ -1,0 +1,99 @@
+package task
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// checkTypes returns the first type in a function's signature that no value can carry to
+// another process, nil if there is none. What depends on the value, such as a struct whose
+// fields are not exported, is an error of Submit: a value of such a type can still reach a
+// function of the same process as the result of another task.
+func checkTypes(f *Func) error {
+	params := f.params
+	if f.method != nil {
+		params = params[1:] // the state of an actor stays where it was made
+	}
+	for i, t := range params {
+		if err := checkType(t, true, make(map[reflect.Type]bool)); err != nil {
+			return fmt.Errorf("parameter %d (%v)%w", i+1, t, err)
+		}
+	}
+	if f.result == nil {
+		return nil
+	}
+	// A struct may be the state of an actor, which never leaves its process.
+	if err := checkType(f.result, false, make(map[reflect.Type]bool)); err != nil {
+		return fmt.Errorf("result (%v)%w", f.result, err)
+	}
+	return nil
+}
+
+// typeError is a type without a serialized form, and where it stands.
+type typeError struct {
+	path string
+	typ  reflect.Type
+	fix  string
+}
+
+func (e *typeError) Error() string {
+	at := ""
+	if e.path != "" {
+		at = fmt.Sprintf(" has %v at %s, which", e.typ, e.path)
+	}
+	return at + " cannot be sent to another process: " + e.fix
+}
+
+func checkType(t reflect.Type, structs bool, seen map[reflect.Type]bool) error {
+	pt := reflect.PointerTo(t)
+	switch {
+	case seen[t], pt.Implements(refType), isWire(t), t == bufferType, t == deviceArrayType:
+		return nil
+	case t.Kind() != reflect.Pointer && pt.Implements(marshalerType) && pt.Implements(unmarshalerType):
+		return nil
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Chan:
+		return &typeError{typ: t, fix: "return a slice, or use client.NewQueue for values between tasks"}
+	case reflect.Func:
+		return &typeError{typ: t, fix: "register the function and pass its name or its arguments"}
+	case reflect.UnsafePointer:
+		return &typeError{typ: t, fix: "an address has no meaning there; pass the bytes"}
+	case reflect.Interface:
+		if t.NumMethod() > 0 && !t.Implements(arrowTableType) && !t.Implements(arrowBatchType) {
+			return &typeError{typ: t, fix: "use a concrete type, or any with types that are known by task.RegisterType"}
+		}
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		at := "[]"
+		if t.Kind() == reflect.Pointer {
+			at = ""
+		}
+		return checkWithin(at, t.Elem(), structs, seen)
+	case reflect.Map:
+		if err := checkWithin("[key]", t.Key(), structs, seen); err != nil {
+			return err
+		}
+		return checkWithin("[]", t.Elem(), structs, seen)
+	case reflect.Struct:
+		fields, err := fieldsOf(t)
+		if err != nil || !structs {
+			return nil
+		}
+		for _, f := range fields {
+			if err := checkWithin("."+f.name, f.plan.typ, structs, seen); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkWithin checks a part of a type and adds the part's name to the path of an error.
+func checkWithin(at string, t reflect.Type, structs bool, seen map[reflect.Type]bool) error {
+	err := checkType(t, structs, seen)
+	if e, ok := err.(*typeError); ok {
+		e.path = at + e.path
+	}
+	return err
+}

@@ -1,0 +1,55 @@
+package task
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+)
+
+// wrappers are the packages through which a registration passes before it reaches this one.
+// The linker escapes the dots in the last element of an import path, so the root package has
+// another prefix in the names of functions than its import path.
+var wrappers = []string{
+	"go%2emillstream%2edev.",
+	"go.millstream.dev.",
+	"go.millstream.dev/task.",
+	"go.millstream.dev/client.",
+	"go.millstream.dev/clique.",
+	"go.millstream.dev/clique/native.",
+	"go.millstream.dev/frame.",
+	"go.millstream.dev/frame/kmeans.",
+}
+
+// callerPlace returns file:line of the code that registers a function: the innermost frame
+// outside of the wrappers. A wrapper that registers functions of its own does so in its
+// initializer, and tests of wrappers are users.
+func callerPlace() string {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for {
+		f, more := frames.Next()
+		if f.Function != "" && (!isWrapper(f.Function) || isInitializer(f.Function) || strings.HasSuffix(f.File, "_test.go")) {
+			return fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		if !more {
+			return "an unknown place"
+		}
+	}
+}
+
+func isWrapper(function string) bool {
+	for _, p := range wrappers {
+		if strings.HasPrefix(function, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// isInitializer reports whether a function sets up package-level variables or is an init
+// function of the source.
+func isInitializer(function string) bool {
+	name := function[strings.LastIndexByte(function, '/')+1:]
+	_, name, _ = strings.Cut(name, ".")
+	return name == "init" || strings.HasPrefix(name, "init.")
+}
