@@ -107,9 +107,10 @@ dask-suite: build ## the test suites of dask and distributed on Dask's scheduler
 		.local/suite/env/bin/python tests/dask/suite/run.py compare --suite $$suite --out .local/suite/results; \
 	done
 
-nightly: ## SIM_SEEDS=10000 simulated clusters with every invariant on, every collective with everything, then a thousand workers with a million tasks
+nightly: ## SIM_SEEDS=10000 simulated clusters with every invariant on, every collective with everything, frames of 1 to 40 partitions on clusters of every small size, then a thousand workers with a million tasks
 	@$(RUN) go test -count=1 -v -timeout 0 -run '^TestSeeds$$' ./internal/sim -sim.seeds=$(SIM_SEEDS) -sim.from=$(SIM_FROM)
 	@MILLSTREAM_COLLECTIVES=full $(RUN) go test -count=1 -v -timeout 0 -run '^TestCollectives$$' ./internal/collective
+	@MILLSTREAM_FRAMES=full $(RUN) go test -count=1 -v -timeout 0 -run '^TestMatrix$$' ./frame/kmeans
 	@$(MAKE) sim-scale
 
 sim-scale: ## CPU per event of the scheduler's state with 10 and with 1,000 simulated workers, a million tasks each

@@ -25,7 +25,8 @@ type nativeIn[B, P any] struct {
 	Params  P
 }
 
-// nativeOut stays on its worker; its parts are taken out by tasks.
+// nativeOut is what one rank returns. Tasks take its parts out, on the worker that has it if they can; it travels as
+// any other result where they cannot, or where it is moved.
 type nativeOut[B, R any] struct {
 	Batches []B
 	Result  R
@@ -101,15 +102,15 @@ func (a *algorithm[B, P, R]) run(ctx context.Context, c *client.Client, parts []
 	}
 	taken := make([]*client.Future[R], len(futures))
 	for i, o := range futures {
-		taken[i] = a.result.Submit(ctx, c, o)
+		taken[i] = a.result.Submit(ctx, c, o, client.Workers(ranks[i]), client.AllowOtherWorkers())
 	}
 	defer client.ReleaseAll(taken)
 	var out []*client.Future[B]
 	if opts.Schema != nil {
 		for _, p := range place {
-			var on []client.Option
-			if among != nil { // on the device that has it
-				on = append(on, client.Workers(ranks[p.rank]))
+			on := []client.Option{client.Workers(ranks[p.rank])}
+			if among == nil { // a device keeps what it has; in host memory this is a preference
+				on = append(on, client.AllowOtherWorkers())
 			}
 			out = append(out, a.batch.Submit(ctx, c, futures[p.rank], client.Val(p.at), on...))
 		}

@@ -9,8 +9,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"go.millstream.dev/client"
 	"go.millstream.dev/clique"
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/internal/leak"
 )
 
 var shares = arrow.NewSchema([]arrow.Field{{Name: "share", Type: arrow.PrimitiveTypes.Float64}}, nil)
@@ -79,6 +81,50 @@ func TestNative(t *testing.T) {
 			defer q.Dissolve(ctx)
 			if _, ranks, err = testShare.Run(ctx, f, 1, NativeOptions{Clique: q}); err != nil || len(ranks) != 1 || ranks[0] != 4 {
 				t.Errorf("on one worker: %v, %v", ranks, err)
+			}
+		})
+	}
+}
+
+// split is a result with record batches in it, of a function of a user.
+type split struct {
+	Halves []arrow.RecordBatch
+	ByName map[string]arrow.RecordBatch
+	Rows   int64
+}
+
+var (
+	testSplit = client.Func("test.split", func(_ context.Context, b arrow.RecordBatch) (split, error) {
+		half := b.NumRows() / 2
+		lo, hi := b.NewSlice(0, half), b.NewSlice(half, b.NumRows())
+		return split{Halves: []arrow.RecordBatch{lo, hi}, ByName: map[string]arrow.RecordBatch{"whole": b}, Rows: b.NumRows()}, nil
+	})
+	testUnsplit = client.Func("test.unsplit", func(_ context.Context, s split) (arrow.RecordBatch, error) {
+		if got := s.ByName["whole"].NumRows(); got != s.Rows {
+			return nil, schemaErrorf(-1, "%d rows, want %d", got, s.Rows)
+		}
+		return concat(s.Halves[0].Schema(), s.Halves)
+	})
+)
+
+// A result with record batches in it moves to another worker, and to the client.
+func TestNestedBatchesTravel(t *testing.T) {
+	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
+		t.Run(mode.String(), func(t *testing.T) {
+			leak.Check(t)
+			ctx, c := connect(t, mode)
+			want := batchOf(0, 50)
+			defer want.Release()
+			f := must[*Frame](t)(FromBatches(ctx, c, []arrow.RecordBatch{want}))
+			defer f.Release()
+			s := testSplit.Submit(ctx, c, f.Partitions()[0], client.Workers("0"))
+			got := must[arrow.RecordBatch](t)(testUnsplit.Submit(ctx, c, s, client.Workers("1")).Result(ctx))
+			if !array.RecordEqual(got, want) {
+				t.Errorf("on the other worker: got %v, want %v", got, want)
+			}
+			here := must[split](t)(s.Result(ctx))
+			if len(here.Halves) != 2 || here.Halves[1].NumRows() != 25 || !array.RecordEqual(here.ByName["whole"], want) {
+				t.Errorf("at the client: got %v, want two halves of %v", here, want)
 			}
 		})
 	}

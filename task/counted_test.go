@@ -64,6 +64,10 @@ func TestValueOwnsDeviceMemory(t *testing.T) {
 		{"a struct", func() any {
 			return pair{"x", m.array(t, 1), []*wire.DeviceArray{m.array(t, 4)}, m.alloc(3)}
 		}},
+		{"dicts in a struct", func() any {
+			return struct{ Batches []wire.Dict }{[]wire.Dict{wire.NewDict("a", m.array(t, 3)), wire.NewDict("b", m.array(t, 2))}}
+		}},
+		{"a tuple in a struct", func() any { return struct{ T wire.Tuple }{wire.Tuple{m.array(t, 3), "x"}} }},
 		{"nothing", func() any { return (*wire.DeviceArray)(nil) }},
 	} {
 		v := NewValue(tc.make())

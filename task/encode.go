@@ -114,8 +114,9 @@ func ReadBody[T any](raw []byte) (T, error) {
 // (None, bool, int, float, str, bytes, numpy arrays for slices of numbers, Arrow tables, buffers
 // as RMM's, and package wire's types), else a pickle of dicts and lists whose header names the Go
 // type in "go-type": Python sees a dict. The frames borrow the value's memory, or have references
-// of their own where it is counted. Slices, maps and structs with device arrays in them travel as
-// Dask's lists and dicts do, each array in a frame of its own.
+// of their own where it is counted. Slices, maps and structs with Arrow data, device arrays or other
+// types of package wire in them travel as Dask's lists and dicts do, each such value in frames of
+// its own.
 //
 // Times and durations keep their nanoseconds: those that Python's types cannot hold travel
 // as text and as a count of nanoseconds.
@@ -176,7 +177,7 @@ func encodeTree(v any) (*wire.Serialized, error) {
 		return nil, err
 	}
 	if c, ok := collected(tree); ok {
-		return encodeWire(c)
+		return encodeCollected(c, reflect.TypeOf(v))
 	}
 	var bufs [][]byte
 	data, err := pickle.Append(nil, tree, pickle.Options{Protocol: 5, Buffers: &bufs})

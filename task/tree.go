@@ -84,8 +84,14 @@ func toTree(v reflect.Value, depth int) (any, error) {
 		}
 		return bufferArray(x), nil
 	}
-	if isWire(t) && t != bigIntType || t.Implements(arrowTableType) || t.Implements(arrowBatchType) {
-		return nil, &EncodeError{Type: t, Reason: "within another value it has no form: return it as a result of its own"}
+	if isWire(t) && t != bigIntType || t == serializedType || t.Implements(arrowTableType) || t.Implements(arrowBatchType) {
+		switch t.Kind() {
+		case reflect.Pointer, reflect.Interface, reflect.Slice:
+			if v.IsNil() {
+				return nil, nil
+			}
+		}
+		return v.Interface(), nil // collected finds it
 	}
 	if t == bigIntType {
 		return v.Interface(), nil

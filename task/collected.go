@@ -1,0 +1,70 @@
+package task
+
+import (
+	"reflect"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/wire/pickle"
+)
+
+// collected returns a tree that has values of package wire in it (Arrow data, device arrays, dicts, sets, objects) as
+// a collection of package wire, whose members travel one by one in frames of their own: package pickle has no form
+// for them. It reports false for a tree without such values.
+func collected(tree any) (any, bool) {
+	switch x := tree.(type) {
+	case *wire.DeviceArray, *wire.Object, *wire.Serialized, wire.Dict, wire.Set, wire.FrozenSet, wire.ByteArray,
+		arrow.RecordBatch, arrow.Table:
+		return x, true
+	case *pickle.List:
+		out, found := collectedList(x.Items)
+		return out, found
+	case wire.Tuple:
+		out, found := collectedList(x)
+		return wire.Tuple(out), found
+	case *pickle.Dict:
+		out := make(wire.Dict, 0, x.Len())
+		found := false
+		for _, p := range x.Items() {
+			v, ok := collected(p.Value)
+			found = found || ok
+			out = append(out, wire.Pair{Key: p.Key, Value: v})
+		}
+		if found {
+			return out, true
+		}
+	}
+	return tree, false
+}
+
+func collectedList(items []any) ([]any, bool) {
+	out := make([]any, len(items))
+	found := false
+	for i, x := range items {
+		v, ok := collected(x)
+		out[i], found = v, found || ok
+	}
+	return out, found
+}
+
+// encodeCollected encodes a collection of package wire that stands for a Go value. As with other Go values the header
+// names the type, for a reader that expects any.
+func encodeCollected(c any, t reflect.Type) (*wire.Serialized, error) {
+	s, err := encodeWire(c)
+	if err != nil {
+		return nil, &EncodeError{Type: t, Reason: err.Error()}
+	}
+	h, err := msgpack.Decode(s.Header)
+	d, ok := h.(wire.Dict)
+	if err != nil || !ok {
+		s.Release()
+		return nil, &EncodeError{Type: t, Reason: "the header of its members cannot be read"}
+	}
+	if s.Header, err = msgpack.Append(nil, append(d, wire.Pair{Key: "go-type", Value: fullName(t)})); err != nil {
+		s.Release()
+		return nil, &EncodeError{Type: t, Reason: err.Error()}
+	}
+	return s, nil
+}
