@@ -12,14 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exit codes of a worker's process. The nanny does not start another one after exitDone and
-// exitLost.
+// Exit codes of a worker process. They are for people: tasks and libraries exit with any code, so the
+// nanny decides by the farewell that it has received (see event), never by the code.
 const (
-	exitDone    = 0  // closed, retired or at the end of its life
-	exitFailed  = 1  // could not start, or has a fault
-	exitUsage   = 2  // started wrongly
-	exitLost    = 3  // has had no scheduler for its death timeout
-	exitRestart = 75 // asks for another one in its place
+	exitDone    = 0  // closed, retired or at the end of its lifetime
+	exitFailed  = 1  // failed to start, or ended by an internal error
+	exitUsage   = 2  // not started by a nanny
+	exitLost    = 3  // without a scheduler for the death timeout
+	exitRestart = 75 // asks for a replacement
+)
+
+// Names of events.
+const (
+	eventReady  = "ready"  // the worker is registered
+	eventFailed = "failed" // the worker ends with an error; the nanny starts another one
+
+	// Farewells: the worker ends on purpose. An exit without one of them is a death.
+	eventClosed  = "closed"  // closed, retired or at the end of its lifetime: no replacement
+	eventLost    = "lost"    // without a scheduler for the death timeout: no replacement
+	eventRestart = "restart" // another process is to take its place
 )
 
 // statusFD is the descriptor on which a child tells its parent how it is.
@@ -34,7 +45,7 @@ type order struct {
 
 // event is what the child writes to its status descriptor.
 type event struct {
-	// Event is "ready" when the worker is registered, "failed" when it never will be.
+	// Event is one of the names above.
 	Event   string   `json:"event"`
 	Address string   `json:"address,omitempty"`
 	Lanes   []string `json:"lanes,omitempty"`
@@ -87,6 +98,24 @@ func (c *child) tell(e event) {
 	if err == nil {
 		_, _ = c.status.Write(append(line, '\n'))
 	}
+}
+
+// farewell reports why the process ends and returns its exit code.
+func (c *child) farewell(name string, err error) int {
+	e := event{Event: name}
+	if err != nil {
+		e.Error = oneLine(err)
+	}
+	c.tell(e)
+	switch name {
+	case eventClosed:
+		return exitDone
+	case eventLost:
+		return exitLost
+	case eventRestart:
+		return exitRestart
+	}
+	return exitFailed
 }
 
 // await returns the channel of what the child is to do, in order: orders of the parent,

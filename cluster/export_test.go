@@ -24,3 +24,9 @@ func AllowedCPU(t *testing.T) string {
 	t.Fatal("no processor")
 	return ""
 }
+
+// WithoutPauses replaces dead processes at once, for ever.
+func WithoutPauses(c NannyConfig) NannyConfig {
+	c.pause, c.settle, c.MaxFailures = 1, 1, -1
+	return c
+}

@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,7 +21,7 @@ import (
 func TestMain(m *testing.M) {
 	for name, f := range map[string]func(*child, WorkerSpec) int{
 		"test-steady": steadyRole, "test-crash": crashRole, "test-stubborn": stubbornRole, "test-hog": hogRole,
-		"test-again": againRole, "test-silent": silentRole, "test-fds": fdsRole, "test-parent": parentRole, "test-young": youngRole,
+		"test-again": againRole, "test-silent": silentRole, "test-fds": fdsRole, "test-parent": parentRole, "test-young": youngRole, "test-exit": exitRole,
 	} {
 		roles[name] = func() int { return testRole(f) }
 	}
@@ -46,12 +48,24 @@ func testRole(f func(*child, WorkerSpec) int) int {
 func steadyRole(c *child, spec WorkerSpec) int {
 	c.tell(event{Event: "ready", Address: "test://" + spec.Name, Lanes: []string{"lane"}})
 	<-c.await()
-	return exitDone
+	return c.farewell(eventClosed, nil)
 }
 
 func crashRole(c *child, _ WorkerSpec) int {
-	c.tell(event{Event: "failed", Error: "no such planet"})
-	return exitFailed
+	return c.farewell(eventFailed, errors.New("no such planet"))
+}
+
+// exitRole exits with the code in its Contact, after the farewell that its Interface names.
+func exitRole(c *child, spec WorkerSpec) int {
+	c.tell(event{Event: eventReady})
+	if spec.Interface != "" {
+		c.farewell(spec.Interface, errors.New("as the test wants"))
+	}
+	code, err := strconv.Atoi(spec.Contact)
+	if err != nil {
+		panic(err)
+	}
+	return code
 }
 
 // stubbornRole hears nothing.
@@ -83,7 +97,7 @@ func againRole(c *child, spec WorkerSpec) int {
 		return exitFailed
 	}
 	c.tell(event{Event: "ready"})
-	return exitRestart
+	return c.farewell(eventRestart, nil)
 }
 
 func silentRole(c *child, _ WorkerSpec) int {

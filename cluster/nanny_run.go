@@ -3,22 +3,22 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"os/exec"
+	"os"
 	"syscall"
 	"time"
 )
 
 // ending is how one process of a worker ended.
 type ending struct {
-	ready   bool            // it had registered
-	lived   time.Duration   // since then
-	stopped bool            // the nanny was told to end it
-	again   []chan struct{} // those who asked for another one in its place
-	code    int             // exit code, -1 when a signal or the nanny ended it
-	err     error           // in words
+	ready    bool            // the worker had registered
+	lived    time.Duration   // since then
+	stopped  bool            // the nanny was asked to end it
+	again    []chan struct{} // callers that asked for a replacement
+	farewell string          // eventClosed, eventLost or eventRestart; "" is a death
+	err      error           // cause of a death or of eventLost
 }
 
-// run starts process after process until one ends in peace, the nanny is stopped or gives up.
+// run starts process after process until one ends on purpose, the nanny is stopped or gives up.
 func (n *Nanny) run() {
 	failures, everReady := 0, false
 	for {
@@ -37,14 +37,14 @@ func (n *Nanny) run() {
 			n.cfg.Logger.Info("worker has ended, and is not to be replaced")
 			n.finish(nil)
 			return
-		case end.code == exitDone:
+		case end.farewell == eventClosed:
 			n.cfg.Logger.Info("worker has ended")
 			n.finish(nil)
 			return
-		case end.code == exitLost:
+		case end.farewell == eventLost:
 			n.finish(fmt.Errorf("cluster: worker %s: %w", n.spec.Name, end.err))
 			return
-		case end.code == exitRestart:
+		case end.farewell == eventRestart:
 			failures = 0
 			n.cfg.Logger.Info("worker asks for another one in its place")
 		case end.ready && end.lived >= n.cfg.settle:
@@ -114,24 +114,19 @@ func (n *Nanny) rest(failures int) bool {
 func (n *Nanny) once() ending {
 	p, err := spawn(n.cfg.role, n.spec.Name, n.spec, n.cfg.Env, n.cfg.Stdout, n.cfg.Stderr)
 	if err != nil {
-		return ending{code: -1, err: err}
+		return ending{err: err}
 	}
 	n.update(func(i *WorkerInfo) { i.State, i.PID, i.Starts = Starting, p.pid(), i.Starts+1 })
-	end, cause := n.watch(p)
-	err = p.wait()
-	end.code = exitCode(err)
-	if end.err = cause; cause == nil {
-		end.err = describe(end.code, err)
-	}
-	if cause != nil && end.code == exitDone {
-		end.code = exitFailed // ended in peace while it was being killed
+	end := n.watch(p)
+	if err := p.wait(); end.err == nil {
+		end.err = exitCause(p.cmd.ProcessState, err)
 	}
 	return end
 }
 
-// watch returns when the process has ended, having killed it where it had to be; cause is
-// then what for.
-func (n *Nanny) watch(p *process) (end ending, cause error) {
+// watch returns when the process has ended, having killed it where necessary. The error of the result is
+// nil where only the exit status has the cause.
+func (n *Nanny) watch(p *process) (end ending) {
 	start := time.NewTimer(n.cfg.StartTimeout)
 	defer start.Stop()
 	if n.spec.DeathTimeout > 0 || n.cfg.StartTimeout < 0 {
@@ -158,16 +153,21 @@ func (n *Nanny) watch(p *process) (end ending, cause error) {
 		case e, ok := <-events:
 			switch {
 			case !ok:
-				events = nil // it is about to end
-			case e.Event == "ready":
+				events = nil // the process is about to end
+			case e.Event == eventReady:
 				ready = time.Now()
 				start.Stop()
 				n.update(func(i *WorkerInfo) { i.State, i.Address, i.Lanes, i.HTTP = Running, e.Address, e.Lanes, e.HTTP })
-			case e.Event == "failed":
-				cause = errors.New(e.Error)
+			default:
+				end.hear(e)
 			}
 		case <-p.child.Done:
-			return end, n.lastWords(events, cause)
+			if events != nil {
+				for e := range events {
+					end.hear(e)
+				}
+			}
+			return end
 		case op := <-stop:
 			end.stopped, stop = true, nil
 			p.order(op)
@@ -180,56 +180,47 @@ func (n *Nanny) watch(p *process) (end ending, cause error) {
 			}
 		case <-overdue:
 			p.kill()
-			return end, cause
+			return end
 		case <-n.kill:
 			end.stopped = true
 			p.kill()
-			return end, cause
+			return end
 		case <-start.C:
 			p.kill()
-			return end, fmt.Errorf("not registered with %s after %v", n.spec.Scheduler, n.cfg.StartTimeout)
+			end.die(fmt.Errorf("not registered with %s after %v", n.spec.Scheduler, n.cfg.StartTimeout))
+			return end
 		case <-memory.C:
 			if used, err := residentMemory(p.pid()); err == nil && used > limit {
 				p.kill()
-				return end, fmt.Errorf("process of %d MiB exceeded %.0f%% of its memory limit of %d MiB", used>>20, 100*n.cfg.Terminate, n.spec.MemoryLimit>>20)
+				end.die(fmt.Errorf("process of %d MiB exceeded %.0f%% of its memory limit of %d MiB", used>>20, 100*n.cfg.Terminate, n.spec.MemoryLimit>>20))
+				return end
 			}
 		}
 	}
 }
 
-// lastWords reads what a process told right before it ended.
-func (n *Nanny) lastWords(events <-chan event, cause error) error {
-	if events == nil {
-		return cause
-	}
-	for e := range events {
-		if e.Event == "failed" {
-			cause = errors.New(e.Error)
-		}
-	}
-	return cause
-}
-
-// exitCode is -1 for a process that a signal ended.
-func exitCode(err error) int {
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return exitDone
-	case errors.As(err, &exit):
-		return exit.ExitCode()
-	default:
-		return -1
+// hear takes what the process reports about its end.
+func (e *ending) hear(ev event) {
+	switch ev.Event {
+	case eventClosed, eventRestart:
+		e.farewell, e.err = ev.Event, nil
+	case eventLost:
+		e.farewell, e.err = ev.Event, errors.New(ev.Error)
+	case eventFailed:
+		e.die(errors.New(ev.Error))
 	}
 }
 
-func describe(code int, err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-			return fmt.Errorf("process ended by signal %d (%v)", int(s.Signal()), s.Signal())
-		}
-		return fmt.Errorf("process ended with exit code %d", code)
+// die makes it a death, whatever the process reported before.
+func (e *ending) die(cause error) { e.farewell, e.err = "", cause }
+
+// exitCause describes the exit status of a process; err is the error of waiting for one that has none.
+func exitCause(s *os.ProcessState, err error) error {
+	if s == nil {
+		return err
 	}
-	return err
+	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return fmt.Errorf("process ended by signal %d (%v)", int(w.Signal()), w.Signal())
+	}
+	return fmt.Errorf("process ended with exit code %d", s.ExitCode())
 }

@@ -300,7 +300,7 @@ func workerRole() int {
 				// The parent is gone, or wants no more of it. A worker that cannot end in a
 				// second is ended.
 				cancel(errors.New("the parent process has ended"))
-				time.AfterFunc(time.Second, func() { os.Exit(exitDone) })
+				time.AfterFunc(time.Second, func() { os.Exit(c.farewell(eventClosed, nil)) })
 				return
 			}
 			select {
@@ -310,19 +310,17 @@ func workerRole() int {
 		}
 	}()
 	err = RunWorker(ctx, spec, log, orders, func(i WorkerInfo) {
-		c.tell(event{Event: "ready", Address: i.Address, Lanes: i.Lanes, HTTP: i.HTTP})
+		c.tell(event{Event: eventReady, Address: i.Address, Lanes: i.Lanes, HTTP: i.HTTP})
 	})
 	switch {
 	case err == nil, ctx.Err() != nil:
-		return exitDone
+		return c.farewell(eventClosed, nil)
 	case errors.Is(err, ErrRestart):
-		return exitRestart
+		return c.farewell(eventRestart, nil)
 	case errors.Is(err, worker.ErrSchedulerLost):
-		c.tell(event{Event: "failed", Error: oneLine(err)})
-		return exitLost
+		return c.farewell(eventLost, err)
 	}
-	c.tell(event{Event: "failed", Error: oneLine(err)})
-	return exitFailed
+	return c.farewell(eventFailed, err)
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(fmt.Sprint(err)), " ") }

@@ -1,0 +1,135 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/cluster"
+	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/scheduler"
+)
+
+// death is how a task ends its process.
+type death struct {
+	How  string `task:"how"` // exit, goroutine, raw, panic or signal
+	Code int    `task:"code"`
+}
+
+var die = client.Func("cluster_test.die", func(ctx context.Context, d death) (int, error) {
+	switch d.How {
+	case "exit":
+		os.Exit(d.Code)
+	case "goroutine":
+		go os.Exit(d.Code)
+	case "raw": // as the exit of a C library: nothing of Go runs any more
+		syscall.Exit(d.Code)
+	case "panic":
+		go panic("in a goroutine of a task")
+	case "signal":
+		if err := syscall.Kill(os.Getpid(), syscall.Signal(d.Code)); err != nil {
+			return 0, err
+		}
+	}
+	<-ctx.Done()
+	return 0, ctx.Err()
+})
+
+// deaths are all ways to die of the table test.
+func deaths() []death {
+	list := []death{{"panic", 2}, {"signal", int(syscall.SIGKILL)}, {"signal", int(syscall.SIGSEGV)}, {"signal", int(syscall.SIGABRT)}}
+	for _, how := range []string{"exit", "goroutine", "raw"} {
+		for _, code := range []int{0, 1, 2, 3, 75, 255} {
+			list = append(list, death{how, code})
+		}
+	}
+	return list
+}
+
+func noFailures(cfg *scheduler.Config) { cfg.AllowedFailures = -1 }
+
+// Whatever ends the process of a worker: its task fails, the process is replaced, and the next task runs.
+func TestDeaths(t *testing.T) {
+	leak.Check(t)
+	for workers := 1; workers <= 3; workers++ {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			ctx, c, cl := start(t, cluster.Options{Workers: workers, Threads: 1, Logger: quiet, Scheduler: noFailures,
+				Nanny: cluster.WithoutPauses(cluster.NannyConfig{Stderr: discard{}})})
+			for i, d := range deaths() {
+				if workers > 1 && i%3 != workers-1 {
+					continue // one worker sees them all, the others a third each
+				}
+				dieOn(ctx, t, cl, d)
+			}
+			until(ctx, t, "all workers", func() bool { return running(c) == workers })
+		})
+	}
+}
+
+// The same for workers of a scheduler elsewhere, as `millstream worker` and `cuda-worker` start them.
+func TestDeathsOfNannies(t *testing.T) {
+	leak.Check(t)
+	ctx := within(t, 2*time.Minute)
+	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"tcp://127.0.0.1:0"}, Logger: quiet, AllowedFailures: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background())
+	n, err := cluster.StartNanny(cluster.WorkerSpec{Scheduler: s.Address(), Threads: 1},
+		cluster.WithoutPauses(cluster.NannyConfig{Listen: "tcp://127.0.0.1:0", StartTimeout: -1, Logger: quiet, Stderr: discard{}, Stdout: discard{}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close(context.Background())
+	cl, err := client.Connect(ctx, s.Address(), client.Config{Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close(context.Background())
+	for _, d := range deaths() {
+		dieOn(ctx, t, cl, d)
+	}
+}
+
+// dieOn has a worker die of a task, and another task run after it.
+func dieOn(ctx context.Context, t *testing.T, cl *client.Client, d death) {
+	t.Helper()
+	f := die.Submit(ctx, cl, client.Val(d), client.Impure())
+	if _, err := f.Result(ctx); !errors.Is(err, client.ErrKilledWorker) {
+		t.Fatalf("%v: got error %v, want %v", d, err, client.ErrKilledWorker)
+	}
+	g := inc.Submit(ctx, cl, client.Val(1), client.Impure())
+	if v, err := g.Result(ctx); v != 2 || err != nil {
+		t.Fatalf("a task after %v: got %v, %v, want 2", d, v, err)
+	}
+}
+
+func running(c *cluster.Cluster) int {
+	n := 0
+	for _, w := range c.Workers() {
+		if w.State == cluster.Running {
+			n++
+		}
+	}
+	return n
+}
+
+func until(ctx context.Context, t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for !f() {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("got no %s: %v", what, context.Cause(ctx))
+		}
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }

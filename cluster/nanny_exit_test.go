@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/internal/leak"
+)
+
+// An exit without a farewell is a death, whatever its code, and a farewell counts whatever the code: the
+// nanny decides by what the process has reported.
+func TestNannyExitCodes(t *testing.T) {
+	leak.Check(t)
+	for _, code := range []int{0, 1, 2, 3, 75, 255} {
+		for _, farewell := range []string{"", eventClosed, eventLost, eventRestart, eventFailed} {
+			t.Run(fmt.Sprintf("%d %s", code, farewell), func(t *testing.T) {
+				t.Parallel()
+				n := startNanny(t, "exit", WorkerSpec{Name: "kim", Contact: strconv.Itoa(code), Interface: farewell},
+					NannyConfig{pause: time.Microsecond, MaxFailures: 2, settle: time.Hour})
+				if farewell == eventRestart {
+					until(t, "a third process", func() bool { return n.Info().Starts >= 3 })
+					return
+				}
+				err := ended(t, n)
+				starts, text := 1, ""
+				switch farewell {
+				case "":
+					starts, text = 2, fmt.Sprintf("given up after 2 processes: process ended with exit code %d", code)
+				case eventLost:
+					text = "as the test wants"
+				case eventFailed:
+					starts, text = 2, "given up after 2 processes: as the test wants"
+				}
+				if got := n.Info().Starts; got != starts {
+					t.Errorf("got %d processes, want %d", got, starts)
+				}
+				if text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text)) {
+					t.Errorf("got error %v, want %q", err, text)
+				}
+			})
+		}
+	}
+}
