@@ -22,7 +22,7 @@ type stream struct {
 
 // register makes the stream.
 func (c *Client) register(ctx context.Context) (*stream, error) {
-	conn, err := c.cfg.Network.Dial(ctx, c.address, c.cfg.Dial)
+	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -59,9 +59,12 @@ func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAOptions, opts Optio
 		opts.Lanes = "none"
 	}
 	// The scheduler has the workers' transports, whatever the environment says.
-	ucx := plan.Workers[0].UCX
-	own := newUCXNetwork(ucxcomm.Settings{Options: withoutDevices(ucx.Options), Library: ucx.Library, MultiBuffer: ucx.MultiBuffer, NoLanes: ucx.PlainLanes})
-	pool, closePool := plan.schedulerPool(thisGPUMachine, cmp.Or(opts.Logger, slog.Default()))
+	own := newUCXNetwork(plan.schedulerUCX())
+	log := cmp.Or(opts.Logger, slog.Default())
+	for _, text := range plan.Warnings {
+		log.Warn("plan of GPU workers", "warning", text)
+	}
+	pool, closePool := plan.schedulerPool(thisGPUMachine, log)
 	change := opts.Scheduler
 	opts.Scheduler = func(cfg *scheduler.Config) {
 		cfg.Network = own
@@ -77,6 +80,13 @@ func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAOptions, opts Optio
 	}
 	c.onClose = closePool
 	return c, nil
+}
+
+// schedulerUCX returns the settings of the scheduler's UCX comms: all of the workers' but their network devices.
+func (p *CUDAPlan) schedulerUCX() ucxcomm.Settings {
+	s := p.Workers[0].UCX.settings()
+	s.Options = withoutDevices(s.Options)
+	return s
 }
 
 // withoutDevices leaves the network device to UCX: that of one worker's GPU is not the

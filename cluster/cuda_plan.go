@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -81,11 +80,7 @@ func (o CUDAOptions) Plan(m CUDAMachine) (*CUDAPlan, error) {
 	for i, g := range gpus[:n] {
 		w := CUDAWorker{
 			Name: o.workerName(i, n), Device: g.entry, GPU: g.String(), Threads: max(1, o.Threads), MemoryLimit: limit, WarmUp: o.WarmUp,
-			UCX: UCXSpec{
-				Options: maps.Clone(settings.Options), Library: settings.UCX.Library,
-				MultiBuffer: settings.UCX.MultiBuffer == config.On, PlainLanes: settings.UCX.PlainLanes == config.On,
-				Polling: settings.UCX.Polling == config.On,
-			},
+			UCX: ucxSpec(settings),
 		}
 		rotated, err := topology.Rotate(entries, i)
 		if err != nil {

@@ -2,10 +2,12 @@ package cluster
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/topology"
@@ -193,5 +195,41 @@ func TestCUDAPlanOddMachines(t *testing.T) {
 	m.Env = nil
 	if _, err := (CUDAOptions{}).Plan(m); err == nil || !strings.Contains(err.Error(), "the kernel shows no NVIDIA GPU") {
 		t.Error(err)
+	}
+}
+
+// TestUCXSpecKeepsAll sets every setting of UCX comms: scheduler and workers of a plan have them all, as ucxcomm.FromConfig reads
+// them. A field that one of the copies forgets is zero here.
+func TestUCXSpecKeepsAll(t *testing.T) {
+	m := fourGPUs(t)
+	m.Config = configured(t, "DASK_MILLSTREAM__UCX__POLLING=True", "DASK_MILLSTREAM__UCX__PLAIN_LANES=True",
+		"DASK_MILLSTREAM__UCX__LIBRARY=/lib/libucp.so.0", "DASK_DISTRIBUTED_UCXX__MULTI_BUFFER=True", "DASK_DISTRIBUTED_UCXX__TCP=True")
+	p, err := CUDAOptions{}.Plan(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := m.Config.Settings(config.Overrides{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ucxcomm.FromConfig(settings)
+	if got := p.Workers[0].UCX.settings(); !reflect.DeepEqual(got, want) {
+		t.Errorf("a worker has %+v, want %+v", got, want)
+	}
+	if got := p.schedulerUCX(); !reflect.DeepEqual(got, want) {
+		t.Errorf("the scheduler has %+v, want %+v", got, want)
+	}
+	v := reflect.ValueOf(want)
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if f.IsExported() && f.Name != "Host" && v.Field(i).IsZero() { // Host is a Go value, which no configuration has
+			t.Errorf("Settings.%s is not set by this test", f.Name)
+		}
+	}
+	spec := reflect.ValueOf(p.Workers[0].UCX)
+	for i := range spec.NumField() {
+		if spec.Field(i).IsZero() {
+			t.Errorf("UCXSpec.%s is not set", spec.Type().Field(i).Name)
+		}
 	}
 }

@@ -40,6 +40,10 @@ func Initialize(o config.Overrides, log *slog.Logger) (*config.Settings, error) 
 	if err != nil {
 		return nil, err
 	}
+	return initialize(c, o, log)
+}
+
+func initialize(c *config.Config, o config.Overrides, log *slog.Logger) (*config.Settings, error) {
 	s, err := c.Settings(o)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
@@ -87,14 +91,10 @@ func probe(s ucxcomm.Settings) error {
 	return nil
 }
 
-// initializeOnce is what Connect does in a process that nobody has initialized.
-func initializeOnce() error {
+// initializeOnce is what Connect does in a process without an earlier call of Initialize.
+func initializeOnce(c *config.Config) error {
 	if initialized.Load() {
 		return nil
-	}
-	c, err := config.Default()
-	if err != nil {
-		return err
 	}
 	s, err := c.Settings(config.Overrides{})
 	if err != nil {
@@ -104,6 +104,6 @@ func initializeOnce() error {
 	if len(s.Options) == 0 && s.UCX.Library == "" && s.UCX.PlainLanes == config.Unset && s.UCX.Polling == config.Unset && s.RMM.PoolSize == 0 {
 		return nil
 	}
-	_, err = Initialize(config.Overrides{}, nil)
+	_, err = initialize(c, config.Overrides{}, slog.Default())
 	return err
 }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -216,4 +215,5 @@ func closeAll(ctx context.Context, members map[string]member) {
 	all.Wait()
 }
 
-var errClosing = errors.New("cluster: it is closed")
+// ErrClosed is returned by methods of a closed Cluster. errors.Is finds net.ErrClosed in it.
+var ErrClosed = fmt.Errorf("cluster: the cluster is closed: %w", net.ErrClosed)

@@ -101,7 +101,7 @@ func canMeet(options map[string]string) bool {
 // configureUCX makes UCX comms of this process obey the specification.
 func (s *WorkerSpec) configureUCX() error {
 	if s.UCX != nil {
-		ucxcomm.Configure(ucxcomm.Settings{Options: s.UCX.Options, Library: s.UCX.Library, MultiBuffer: s.UCX.MultiBuffer, NoLanes: s.UCX.PlainLanes, Polling: s.UCX.Polling})
+		ucxcomm.Configure(s.UCX.settings())
 		return nil
 	}
 	c, err := config.Default()

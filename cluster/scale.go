@@ -93,7 +93,7 @@ func (c *Cluster) start(n int) (map[string]member, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), c.opts.CloseTimeout)
 			defer cancel()
 			_ = m.Close(ctx)
-			return started, errClosing
+			return started, ErrClosed
 		}
 		started[name] = m
 		go func() {
@@ -237,7 +237,7 @@ func (c *Cluster) Adapt(cfg AdaptiveConfig) (*Adaptive, error) {
 	defer c.mu.Unlock()
 	switch {
 	case c.closing:
-		return nil, errClosing
+		return nil, ErrClosed
 	case c.adaptive != nil:
 		return nil, errors.New("cluster: Adapt was called twice at the same time")
 	}

@@ -3,8 +3,11 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
+	"go.millstream.dev/comm/ucxcomm"
+	"go.millstream.dev/config"
 	"go.millstream.dev/secure"
 )
 
@@ -83,6 +86,20 @@ type UCXSpec struct {
 	PlainLanes bool `json:"plain_lanes,omitempty"`
 	// Polling is millstream.ucx.polling.
 	Polling bool `json:"polling,omitempty"`
+}
+
+// ucxSpec returns the settings of a configuration as a process gets them.
+func ucxSpec(s *config.Settings) UCXSpec {
+	return UCXSpec{
+		Options: maps.Clone(s.Options), Library: s.UCX.Library, MultiBuffer: s.UCX.MultiBuffer == config.On,
+		PlainLanes: s.UCX.PlainLanes == config.On, Polling: s.UCX.Polling == config.On,
+	}
+}
+
+// settings returns the specification as UCX comms take it. TestUCXSpecKeepsAll compares it with what
+// ucxcomm.FromConfig makes of the same configuration.
+func (u *UCXSpec) settings() ucxcomm.Settings {
+	return ucxcomm.Settings{Options: u.Options, Library: u.Library, MultiBuffer: u.MultiBuffer, NoLanes: u.PlainLanes, Polling: u.Polling}
 }
 
 // check finds what no worker can be started with.

@@ -32,6 +32,8 @@ type DialConfig struct {
 	RequireEncryption bool
 	// Cookie is shown to a Millstream listener that asks for one (see ListenConfig.Cookies).
 	Cookie []byte
+	// Retrying, when set, is called after each attempt to connect that failed and will be repeated. It must not block.
+	Retrying func(err error)
 }
 
 // ListenConfig says how to listen. Its zero value is Dask's default.

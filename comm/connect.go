@@ -100,6 +100,9 @@ func Connect(ctx context.Context, address string, cfg DialConfig, dial func(cont
 		if errors.As(err, &p) {
 			return nil, fmt.Errorf("comm: connect to %s: %w", address, p.error)
 		}
+		if cfg.Retrying != nil && ctx.Err() == nil {
+			cfg.Retrying(err)
+		}
 		attemptCap = timeout
 		pause := time.NewTimer(rand.N(min(pauseCap, max(time.Until(deadline), 0)) + 1))
 		pauseCap = min(2*pauseCap, timeout)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Options say what Load reads. The zero value reads what Dask and Millstream read by default.
@@ -41,6 +42,8 @@ type Config struct {
 // Load reads files and environment. It fails on a file that is no YAML, on a variable that
 // contradicts another, and on the first wrong key or value in the UCX, RMM and millstream
 // sections; other sections have other owners and are left alone.
+//
+// The result is a configuration of its own. Functions that take no Config use Default: see SetDefault.
 func Load(o Options) (*Config, error) {
 	if o.Env == nil {
 		o.Env = os.Environ()
@@ -138,8 +141,23 @@ func (c *Config) collect(layers []*Map) (*Map, error) {
 	return result, nil
 }
 
-// Default is the configuration of the process, loaded at the first call.
-var Default = sync.OnceValues(func() (*Config, error) { return Load(Options{}) })
+// Default returns the configuration of the process: that of the last SetDefault, else what Load(Options{}) returned at
+// the first call. Functions that take no Config use it, such as millstream.Connect and millstream.Local; what Set
+// changes in it holds for their later calls.
+func Default() (*Config, error) {
+	if c := chosen.Load(); c != nil {
+		return c, nil
+	}
+	return loaded()
+}
+
+// SetDefault makes c the configuration of the process, for later calls of Default.
+func SetDefault(c *Config) { chosen.Store(c) }
+
+var (
+	chosen atomic.Pointer[Config]
+	loaded = sync.OnceValues(func() (*Config, error) { return Load(Options{}) })
+)
 
 // Warnings returns what Load warned of.
 func (c *Config) Warnings() []Warning { return slices.Clone(c.warnings) }

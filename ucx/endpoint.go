@@ -216,7 +216,8 @@ func (ep *Endpoint) Peer() string { return ep.peer }
 // Done returns a channel that is closed when the endpoint has failed or was closed.
 func (ep *Endpoint) Done() <-chan struct{} { return ep.done }
 
-// Err returns why the endpoint failed; nil while it is alive and after a peaceful Close.
+// Err returns why the endpoint failed. It is nil while the endpoint is open, and after a Close of this side that ended
+// without an error: Done reports the end of an endpoint, whatever the cause.
 func (ep *Endpoint) Err() error {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()

@@ -133,11 +133,18 @@ func secured(ctx context.Context, t *tls.Conn) (net.Conn, error) {
 	if err == nil {
 		return t, nil
 	}
+	var notTLS tls.RecordHeaderError
+	if errors.As(err, &notTLS) {
+		answerPlain(t.NetConn())
+	}
 	_ = t.NetConn().Close()
 	var bad *tls.CertificateVerificationError
 	var alert tls.AlertError
-	var notTLS tls.RecordHeaderError
-	if errors.As(err, &bad) || errors.As(err, &alert) || errors.As(err, &notTLS) {
+	switch {
+	case errors.As(err, &notTLS):
+		err = comm.Permanent(fmt.Errorf("TLS with %s: %w: the peer does not speak TLS; use a tcp:// address, or give the peer certificates",
+			t.RemoteAddr(), err))
+	case errors.As(err, &bad) || errors.As(err, &alert):
 		err = comm.Permanent(fmt.Errorf("TLS with %s: %w (do both sides have certificates of one CA? see distributed.comm.tls)", t.RemoteAddr(), err))
 	}
 	return nil, err
@@ -182,6 +189,10 @@ func greet(ctx context.Context, nc net.Conn, g greeting) (*conn, comm.Hello, err
 		}
 	}
 	if err != nil {
+		if _, encrypted := nc.(*tls.Conn); !encrypted && c.alerted() {
+			err = comm.Permanent(fmt.Errorf("%s answered with a TLS alert; use a tls:// address and certificates (distributed.comm.tls)",
+				nc.RemoteAddr()))
+		}
 		c.Abort()
 		return nil, comm.Hello{}, err
 	}

@@ -152,3 +152,40 @@ func TestTLSRefusals(t *testing.T) {
 		t.Error("a tls:// dial to a tcp:// listener")
 	}
 }
+
+// TestPlainToTLS connects with the wrong scheme: the error names the right one, at once and on both sides.
+func TestPlainToTLS(t *testing.T) {
+	leak.Check(t)
+	dial, listen := identity(t, newCA(t), secure.Worker)
+	refused := make(chan error, 8)
+	listen.Refused = func(_ string, err error) { refused <- err }
+	for _, c := range []struct {
+		listen, dial, client, server string
+	}{
+		{"tls", "tcp", "use a tls:// address and certificates", "use a tcp:// address"},
+		{"tcp", "tls", "use a tcp:// address", ""},
+	} {
+		l, err := comm.Listen(t.Context(), c.listen+"://127.0.0.1:0", listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, loc := comm.ParseAddress(l.ContactAddr())
+		conn, err := comm.Dial(t.Context(), c.dial+"://"+loc, dial)
+		if err == nil {
+			conn.Abort()
+			t.Fatalf("%s:// to a %s:// listener: connected", c.dial, c.listen)
+		}
+		var retried *comm.ConnectError
+		if errors.As(err, &retried) || !strings.Contains(err.Error(), c.client) {
+			t.Errorf("%s:// to a %s:// listener: got %v, want at once %q", c.dial, c.listen, err, c.client)
+		}
+		if c.server != "" {
+			if err := <-refused; !strings.Contains(err.Error(), c.server) {
+				t.Errorf("the listener heard %v, want %q", err, c.server)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package client
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.millstream.dev/comm"
+)
+
+// dialNotice is how long a scheduler is dialed before the log says so. Further lines come after pauses that double.
+const dialNotice = 2 * time.Second
+
+// dialing reports a connection that does not come about: a scheduler that has not started yet is waited for, and
+// without a log line a wrong address would look the same.
+type dialing struct {
+	log     *slog.Logger
+	address string
+	limit   time.Duration
+	start   time.Time
+
+	mu       sync.Mutex // guards what follows
+	attempts int
+	last     error
+	pause    time.Duration
+	timer    *time.Timer
+	done     bool
+}
+
+// dial connects to the scheduler and logs while that takes long.
+func (c *Client) dial(ctx context.Context) (comm.Comm, error) {
+	cfg := c.cfg.Dial
+	d := &dialing{log: c.log, address: c.address, limit: cfg.Timeout, start: time.Now(), pause: dialNotice}
+	if d.limit <= 0 {
+		d.limit = comm.DefaultConnectTimeout
+	}
+	cfg.Retrying = d.failed
+	d.mu.Lock()
+	d.timer = time.AfterFunc(d.pause, d.report)
+	d.mu.Unlock()
+	defer d.stop()
+	return c.cfg.Network.Dial(ctx, c.address, cfg)
+}
+
+func (d *dialing) failed(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.attempts++
+	d.last = err
+}
+
+func (d *dialing) report() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.done {
+		return
+	}
+	reason := "no answer yet"
+	if d.last != nil {
+		reason = d.last.Error()
+	}
+	d.log.Warn("scheduler not reachable; still trying", "scheduler", d.address, "attempts", d.attempts,
+		"after", time.Since(d.start).Round(time.Millisecond), "limit", d.limit, "error", reason)
+	d.pause *= 2
+	d.timer.Reset(d.pause)
+}
+
+func (d *dialing) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.done = true
+	d.timer.Stop()
+}
