@@ -12,6 +12,9 @@ import (
 	"go.millstream.dev/wire/msgpack"
 )
 
+// nannyWaiting are orders that take long and are finished when their callers hang up.
+var nannyWaiting = []string{"kill", "restart", "instantiate", "terminate", "close_gracefully"}
+
 // handle sets what the nanny answers: all that Dask's nannies do.
 func (s *nannyServer) handle(r *rpc.Server) {
 	rpc.Handle(r, "kill", func(ctx context.Context, _ *rpc.Request, in nannyArgs) (any, error) {

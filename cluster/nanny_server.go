@@ -48,7 +48,8 @@ func (n *Nanny) serve() error {
 	}
 	s := &nannyServer{n: n, address: l.ContactAddr(), cancel: cancel}
 	n.server, n.spec.Nanny = s, s.address
-	server := rpc.NewServer(rpc.Config{Type: "Nanny", Identity: s.identity, Authorize: nannyRoles.Authorize, Logger: n.cfg.Logger})
+	server := rpc.NewServer(rpc.Config{Type: "Nanny", Identity: s.identity, Authorize: nannyRoles.Authorize, Logger: n.cfg.Logger,
+		Waiting: nannyWaiting, Detached: nannyWaiting})
 	s.handle(server)
 	s.tasks.Go(func() {
 		_ = server.Serve(ctx, l)

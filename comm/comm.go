@@ -53,6 +53,10 @@ type Network interface {
 	Listen(ctx context.Context, address string, cfg ListenConfig) (Listener, error)
 }
 
+// ErrProtocol is found by errors.Is in errors of comms whose peer has sent what is no
+// message, after a good handshake.
+var ErrProtocol = errors.New("protocol error")
+
 // ErrClosed is the error, found by errors.Is, of every operation on a comm that has ended.
 // Dask's name for it is CommClosedError.
 var ErrClosed = errors.New("comm is closed")

@@ -53,6 +53,9 @@ type ListenConfig struct {
 	// Refused, when set, is told of each connection that did not get through its handshake:
 	// who it was and what was wrong. It must not block. Without it nobody hears of them.
 	Refused func(peer string, err error)
+	// Failed, when set, is called when connections cannot be accepted, mostly for want of
+	// descriptors; at most once a second. It must not block.
+	Failed func(err error)
 	// Cookies, when set, admits only peers that show a cookie for which it returns true.
 	Cookies func(cookie []byte) bool
 }

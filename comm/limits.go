@@ -12,7 +12,8 @@ const (
 	DefaultHandshakeBytes = 64 << 10
 	// DefaultHandshakeTime bounds the handshake of listeners.
 	DefaultHandshakeTime = 10 * time.Second
-	// DefaultPending bounds the unfinished handshakes of a listener.
+	// DefaultPending bounds the unfinished handshakes of a listener, where the limit of open
+	// files leaves room for as many.
 	DefaultPending = 1024
 )
 
@@ -31,7 +32,7 @@ func (l Limits) WithDefaults() Limits {
 		l.HandshakeTime = DefaultHandshakeTime
 	}
 	if l.Pending <= 0 {
-		l.Pending = DefaultPending
+		l.Pending = min(DefaultPending, descriptorReserve(descriptorLimit())/2)
 	}
 	return l
 }

@@ -26,9 +26,14 @@ const (
 type session struct {
 	server *Server
 	comm   comm.Comm
+	host   string // of the peer, "" where the address has none
 	state  atomic.Int32
-	ctx    context.Context // of its handlers
+	active atomic.Int64    // when the last request came, or the comm: Unix nanoseconds
+	ctx    context.Context // of detached handlers and of the reading
 	cancel context.CancelFunc
+	caller context.Context // of other handlers: ends with the comm as well
+	left   context.CancelCauseFunc
+	served bool // a request has come
 
 	mu       sync.Mutex
 	stopping bool               // guarded by mu
@@ -38,36 +43,57 @@ type session struct {
 // ServeComm answers the requests of one comm until it ends, and closes it. It returns nil
 // when the peer closed it between two requests.
 func (s *Server) ServeComm(ctx context.Context, c comm.Comm) error {
-	n := &session{server: s, comm: c}
-	crowded := false
+	n := &session{server: s, comm: c, host: hostOf(c)}
+	n.active.Store(time.Now().UnixNano())
+	var idlest *session
+	var crowded error
 	if !s.enter(func() {
-		if crowded = len(s.life.comms) >= s.cfg.MaxComms; !crowded {
+		if idlest, crowded = s.room(n.host); crowded == nil {
 			s.life.comms[n] = struct{}{}
+			s.life.hosts[n.host]++
 			n.ctx, n.cancel = context.WithCancel(ctx)
+			n.caller, n.left = context.WithCancelCause(n.ctx)
 		}
 	}) {
 		c.Abort()
 		return ErrClosed
 	}
 	defer s.running.Done()
-	if crowded {
+	if crowded != nil {
 		c.Abort()
-		s.cfg.Logger.Warn("too many comms", "server", s.id, "peer", c.PeerAddr(), "limit", s.cfg.MaxComms)
-		return fmt.Errorf("rpc: comm of %s refused: %d are open (Config.MaxComms)", c.PeerAddr(), s.cfg.MaxComms)
+		s.noisy.comms.Warn(s.cfg.Logger, "too many comms", "server", s.id, "peer", c.PeerAddr(), "error", crowded)
+		return crowded
+	}
+	if idlest != nil {
+		s.noisy.comms.Warn(s.cfg.Logger, "idle comm closed to make room", "server", s.id, "peer", idlest.comm.PeerAddr(),
+			"idle", time.Since(time.Unix(0, idlest.active.Load())).Round(time.Millisecond), "limit", s.cfg.MaxComms)
+		idlest.stop()
 	}
 	defer context.AfterFunc(s.ctx, n.cancel)()
 	defer func() {
 		n.cancel()
 		s.life.Lock()
 		defer s.life.Unlock()
-		delete(s.life.comms, n)
+		s.forget(n)
 	}()
+	comm.AfterDone(c, n.hungUp)
 	err := n.loop()
 	if err != nil {
 		c.Abort()
 		return err
 	}
 	return c.Close()
+}
+
+// errHungUp is the cause of the contexts of handlers whose callers have left.
+var errHungUp = fmt.Errorf("rpc: caller hung up: %w", context.Canceled)
+
+// hungUp ends the context of a handler whose comm has ended. One that has taken the comm
+// over sees the end by itself, after it has read what was sent before.
+func (n *session) hungUp() {
+	if n.state.Load() != taken {
+		n.left(errHungUp)
+	}
 }
 
 // stop ends the session when its handler is done; at once if there is none.
@@ -95,12 +121,21 @@ func (n *session) read() (*wire.Message, error) {
 	}
 	n.reading = cancel
 	n.mu.Unlock()
+	if !n.served {
+		limit := time.AfterFunc(n.server.cfg.FirstRequest, func() {
+			n.server.noisy.comms.Warn(n.server.cfg.Logger, "comm without a request closed", "server", n.server.id,
+				"peer", n.comm.PeerAddr(), "after", n.server.cfg.FirstRequest)
+			n.stop()
+		})
+		defer limit.Stop()
+		n.served = true
+	}
 	m, err := n.comm.Read(ctx)
 	n.mu.Lock()
 	n.reading = nil
 	stopping := n.stopping
 	n.mu.Unlock()
-	if err != nil && (stopping || errors.Is(err, comm.ErrClosed)) {
+	if err != nil && (stopping || errors.Is(err, comm.ErrClosed) && !errors.Is(err, comm.ErrProtocol)) {
 		return nil, nil
 	}
 	return m, err
@@ -133,7 +168,8 @@ func (n *session) one(m *wire.Message) (more bool, err error) {
 	}
 	if err != nil {
 		// Dask answers what it cannot read with the error.
-		return true, n.answer(nil, err)
+		_, err = n.answer(nil, err)
+		return true, err
 	}
 	body.opts = s.cfg.Decode
 	r := &Request{Body: body, Comm: n.comm, Server: s, Reply: truth(body.reply, true), Close: truth(body.close, false)}
@@ -144,25 +180,36 @@ func (n *session) one(m *wire.Message) (more bool, err error) {
 		if !r.Reply {
 			return false, nil
 		}
-		return false, n.answer("OK", nil)
+		_, err = n.answer("OK", nil)
+		return false, err
 	}
 	s.stats.requests.Add(1)
 	began := time.Now()
+	n.active.Store(began.UnixNano())
 	result, err := n.run(r)
+	delivery, tracked := result.(Delivery)
+	if tracked {
+		result = delivery.Value
+	}
 	if s.cfg.Observe != nil {
 		s.cfg.Observe(Observation{Op: r.Op, Peer: n.comm.PeerAddr(), Took: time.Since(began), Err: err})
 	}
 	if errors.Is(err, ErrUnknownOp) && n.comm.Info().Millstream == nil {
 		err = nil // a Dask server answers None, and Python peers expect it
 	}
-	if err != nil && n.comm.Err() != nil {
+	if (err != nil || tracked) && n.comm.Err() != nil {
 		releaseResult(result)
-		return false, nil // nobody is left to be told
+		delivery.lose()
+		return false, nil // no caller is left
 	}
 	if _, none := result.(noReply); err == nil && none || !r.Reply {
 		releaseResult(result)
-	} else if err := n.answer(result, err); err != nil {
-		return false, err
+		delivery.lose()
+	} else if sent, err := n.answer(result, err); !sent || err != nil {
+		delivery.lose()
+		if err != nil {
+			return false, err
+		}
 	}
 	return !r.Close && n.comm.Err() == nil, nil
 }
@@ -180,16 +227,14 @@ func (n *session) run(r *Request) (result any, err error) {
 		s.cfg.Logger.Warn("no handler", "server", s.id, "op", r.Op, "peer", n.comm.PeerAddr())
 		return nil, fmt.Errorf("%w %q: %s has no such handler", ErrUnknownOp, r.Op, s.cfg.Type)
 	}
-	select {
-	case s.slots <- struct{}{}:
-	case <-n.ctx.Done():
-		return nil, n.ctx.Err()
+	ctx, trait := n.caller, s.traits[r.Op]
+	if trait.detached || !r.Reply {
+		ctx = n.ctx
 	}
-	s.stats.runningNow.Add(1)
-	leave := sync.OnceFunc(func() {
-		s.stats.runningNow.Add(-1)
-		<-s.slots
-	})
+	leave, err := s.admit(ctx, n.host, trait)
+	if err != nil {
+		return nil, err
+	}
 	defer leave()
 	n.state.Store(busy)
 	defer n.state.Store(idle)
@@ -204,12 +249,13 @@ func (n *session) run(r *Request) (result any, err error) {
 	}
 	err = protect(func() (err error) {
 		if s.cfg.Authorize != nil {
-			if err := s.cfg.Authorize(n.ctx, r); err != nil {
+			if err := s.cfg.Authorize(ctx, r); err != nil {
 				s.stats.refused.Add(1)
+				s.noisy.refused.Warn(s.cfg.Logger, "request refused", "server", s.id, "op", r.Op, "peer", n.comm.PeerAddr(), "error", err)
 				return err
 			}
 		}
-		result, err = h(n.ctx, r)
+		result, err = h(ctx, r)
 		return err
 	})
 	if err != nil {
@@ -217,18 +263,18 @@ func (n *session) run(r *Request) (result any, err error) {
 		var panicked *PanicError
 		if errors.As(err, &panicked) {
 			s.cfg.Logger.Error("handler panicked", "server", s.id, "op", r.Op, "peer", n.comm.PeerAddr(), "panic", panicked.Value, "stack", string(panicked.Stack))
-		} else if !errors.Is(err, fs.ErrPermission) {
+		} else if !errors.Is(err, fs.ErrPermission) && !(errors.Is(err, context.Canceled) && ctx.Err() != nil) {
 			s.cfg.Logger.Warn("handler failed", "server", s.id, "op", r.Op, "peer", n.comm.PeerAddr(), "error", err)
 		}
 	}
 	return result, err
 }
 
-// answer sends a result or an error.
-func (n *session) answer(result any, failure error) error {
+// answer sends a result or an error, and reports whether the result left this side.
+func (n *session) answer(result any, failure error) (sent bool, err error) {
 	var m *wire.Message
-	var err error
-	if failure == nil {
+	good := failure == nil
+	if good {
 		m, err = encode(result, n.comm.Info())
 		if err != nil {
 			failure = fmt.Errorf("the result cannot be sent: %w", err)
@@ -238,11 +284,12 @@ func (n *session) answer(result any, failure error) error {
 		releaseResult(result)
 		reply, err := ErrorMessage(failure, "uncaught-error")
 		if err != nil {
-			return err
+			return false, err
 		}
 		if m, err = encode(reply, n.comm.Info()); err != nil {
-			return err
+			return false, err
 		}
+		good = false
 	}
 	defer m.Release()
 	ctx := n.ctx
@@ -253,9 +300,9 @@ func (n *session) answer(result any, failure error) error {
 	}
 	err = n.comm.Write(ctx, m)
 	if errors.Is(err, comm.ErrClosed) {
-		return nil // the peer did not wait; the loop sees the end
+		return false, nil // the peer did not wait; the loop sees the end
 	}
-	return err
+	return good && err == nil, err
 }
 
 // releaseResult gives back what a handler made and nobody sends.

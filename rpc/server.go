@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/ratelog"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )
@@ -36,10 +37,28 @@ type Config struct {
 	Blocked []string
 	// MaxRunning is how many handlers run at once in the server (default 4096). Others
 	// wait, and their comms are not read meanwhile. A handler that has taken its comm over
-	// (see Request.Takeover) does not count.
+	// (see Request.Takeover) and the ops of Waiting do not count.
 	MaxRunning int
-	// MaxComms is how many comms are served at once (default 65536); more are closed.
-	MaxComms int
+	// Waiting are ops whose handlers may wait for other peers: for an event, a lock, an
+	// answer of a worker. They do not count as running, so that any number of them leaves
+	// the server able to serve what they wait for.
+	Waiting []string
+	// MaxWaiting and MaxWaitingPerHost bound the requests of Waiting that are in progress,
+	// in all and of one host (default three quarters and half of MaxComms). More are
+	// answered with ErrTooManyWaiting.
+	MaxWaiting, MaxWaitingPerHost int
+	// Detached are ops whose handlers run to their end when the caller hangs up, because
+	// they change something in several steps. The context of all others ends with the
+	// comm, unless the caller wants no answer.
+	Detached []string
+	// MaxComms is how many comms are served at once (default 65536, less where the limit of
+	// open files is lower). MaxCommsPerHost bounds those of one host (default three
+	// quarters of MaxComms). One comm too many closes the one that has been idle for the
+	// longest time; without an idle one the new comm is closed.
+	MaxComms, MaxCommsPerHost int
+	// FirstRequest bounds the time from the handshake of a comm to its first request
+	// (default 1 min). A comm that has had one may stay idle, as those of pools are.
+	FirstRequest time.Duration
 	// WriteTimeout bounds the sending of one reply, to peers that do not read (default
 	// none: Dask waits for ever, and large results over slow links take their time).
 	WriteTimeout time.Duration
@@ -105,6 +124,9 @@ type Server struct {
 	started time.Time
 	slots   chan struct{}
 	stats   serverStats
+	waiting waiting
+	traits  map[string]trait // of ops, fixed by the Config
+	noisy   struct{ protocol, refused, comms ratelog.Limiter }
 
 	mu       sync.RWMutex // owns the tables, which may change while others are served
 	handlers map[string]Handler
@@ -113,6 +135,7 @@ type Server struct {
 	life struct {
 		sync.Mutex
 		comms     map[*session]struct{}
+		hosts     map[string]int // comms by host
 		listeners map[comm.Listener]struct{}
 		stopping  bool
 	}
@@ -126,10 +149,11 @@ type serverStats struct {
 	runningNow                         atomic.Int64
 }
 
-// Stats are counts since the server was made, but for the first three.
+// Stats are counts since the server was made, but for the first four.
 type Stats struct {
-	// Comms are served now, Running handlers run now, Streams are taken over.
-	Comms, Running, Streams int64
+	// Comms are served now, Running handlers run now, Waiting ones of ops that may wait are
+	// in progress, Streams are taken over.
+	Comms, Running, Waiting, Streams int64
 	// Requests were begun; Errors of them failed; Unknown named no handler; Refused were
 	// not allowed.
 	Requests, Errors, Unknown, Refused int64
@@ -142,9 +166,7 @@ func NewServer(cfg Config) *Server {
 	if cfg.MaxRunning <= 0 {
 		cfg.MaxRunning = 4096
 	}
-	if cfg.MaxComms <= 0 {
-		cfg.MaxComms = 65536
-	}
+	cfg.boundComms()
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
@@ -154,7 +176,9 @@ func NewServer(cfg Config) *Server {
 		_, _ = rand.Read(b[:]) // never fails
 		s.id = cfg.Type + "-" + hex.EncodeToString(b[:])
 	}
+	s.traits = cfg.traits()
 	s.life.comms = map[*session]struct{}{}
+	s.life.hosts = map[string]int{}
 	s.life.listeners = map[comm.Listener]struct{}{}
 	s.ctx, s.abort = context.WithCancel(context.Background())
 	s.addCommon()
@@ -193,7 +217,7 @@ func (s *Server) Stats() Stats {
 	out := Stats{
 		Requests: s.stats.requests.Load(), Errors: s.stats.errors.Load(),
 		Unknown: s.stats.unknown.Load(), Refused: s.stats.refused.Load(),
-		Running: s.stats.runningNow.Load(),
+		Running: s.stats.runningNow.Load(), Waiting: s.waiting.count(),
 	}
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -229,7 +253,7 @@ func (s *Server) Serve(ctx context.Context, l comm.Listener) error {
 		}
 		go func() {
 			if err := s.ServeComm(ctx, c); err != nil {
-				s.cfg.Logger.Debug("comm ended", "server", s.id, "peer", c.PeerAddr(), "error", err)
+				s.commFailed(c.PeerAddr(), err)
 			}
 		}()
 	}

@@ -335,27 +335,6 @@ func TestMaxRunning(t *testing.T) {
 	})
 }
 
-func TestMaxComms(t *testing.T) {
-	bubble(t, Config{MaxComms: 2}, PoolConfig{}, func(r *rig) {
-		a, b := r.dial("a"), r.dial("b")
-		time.Sleep(time.Second)
-		c := r.dial("c")
-		<-c.Done()
-		r.say(a, obj{"op": "echo", "data": 1})
-		if v := r.hear(a); v != int64(1) {
-			t.Error(v)
-		}
-		_, _ = a.Close(), b.Close()
-		time.Sleep(time.Second)
-		d := r.dial("d")
-		r.say(d, obj{"op": "echo", "data": 2})
-		if v := r.hear(d); v != int64(2) {
-			t.Error(v)
-		}
-		_ = d.Close()
-	})
-}
-
 func TestShutdownFinishesWhatRuns(t *testing.T) {
 	bubble(t, Config{}, PoolConfig{}, func(r *rig) {
 		r.server.Handle("slow", func(ctx context.Context, _ *Request) (any, error) {

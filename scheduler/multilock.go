@@ -91,7 +91,7 @@ func (s *Scheduler) multiLockAcquire(ctx context.Context, _ *rpc.Request, in str
 	ID      any   `rpc:"id"`
 	Timeout any   `rpc:"timeout,optional"`
 	Need    *int  `rpc:"num_locks"`
-}) (bool, error) {
+}) (any, error) {
 	id, err := nameOf(in.ID)
 	if err != nil {
 		return false, err
@@ -124,13 +124,17 @@ func (s *Scheduler) multiLockAcquire(ctx context.Context, _ *rpc.Request, in str
 		position = s.position
 		return nil, nil
 	})
+	leave := func() { _ = s.do(context.WithoutCancel(ctx), func() { s.multiLockLeave(id) }) }
+	if err == nil && ok {
+		err = s.kept(ctx, position)
+	}
 	if asked && (!ok || err != nil) {
-		_ = s.do(context.WithoutCancel(ctx), func() { s.multiLockLeave(id) })
+		leave()
 	}
 	if err != nil || !ok {
 		return false, err
 	}
-	return true, s.kept(ctx, position)
+	return rpc.Delivery{Value: true, Lost: leave}, nil
 }
 
 // multiLockLeave runs in the loop.

@@ -163,6 +163,8 @@ func (s *Scheduler) replayChange(op string, args msgpack.Map) error {
 		s.queuePut(name, r)
 	case "queue_get":
 		s.queuePop(name)
+	case "queue_return":
+		s.queueReturn(name, []record{r})
 	case "queue-future-release":
 		s.queueFutureRelease(name, r.key, "")
 	case "event_set":

@@ -167,7 +167,15 @@ func (s *Scheduler) queueGetRPC(ctx context.Context, _ *rpc.Request, in struct {
 	}
 	_, batch := in.Batch.(int64)
 	var out []any
+	var taken []record
+	var from string
 	var position uint64
+	// A caller that has left or gets an error instead of its records has not had them.
+	giveBack := func() {
+		if len(taken) > 0 {
+			_ = s.do(context.WithoutCancel(ctx), func() { s.queueReturn(from, taken) })
+		}
+	}
 	ok, err := await(ctx, s, in.Timeout, func() (<-chan struct{}, error) {
 		name, q, err := s.queueNamed(in.Name)
 		if err != nil {
@@ -175,6 +183,7 @@ func (s *Scheduler) queueGetRPC(ctx context.Context, _ *rpc.Request, in struct {
 		}
 		for len(q.items) > 0 && (all || len(out) < want) {
 			r, _ := s.queuePop(name)
+			taken, from = append(taken, r), name
 			out = append(out, s.recordReply(r))
 		}
 		position = s.position
@@ -190,15 +199,30 @@ func (s *Scheduler) queueGetRPC(ctx context.Context, _ *rpc.Request, in struct {
 		err = s.kept(ctx, position)
 	}
 	if err != nil {
+		giveBack()
 		return nil, err
 	}
 	if all || batch {
 		if out == nil {
 			out = []any{}
 		}
-		return out, nil
+		return rpc.Delivery{Value: out, Lost: giveBack}, nil
 	}
-	return out[0], nil
+	return rpc.Delivery{Value: out[0], Lost: giveBack}, nil
+}
+
+// queueReturn puts records back that were taken and not delivered, before those that are
+// there. It runs in the loop.
+func (s *Scheduler) queueReturn(name string, records []record) {
+	q := s.prims.queues[name]
+	if q == nil {
+		return
+	}
+	for i := len(records) - 1; i >= 0; i-- {
+		s.recordChange("queue_return", records[i].args(name))
+		q.items = append([]record{records[i]}, q.items...)
+	}
+	q.changed.fire()
 }
 
 func (s *Scheduler) queueSizeRPC(ctx context.Context, _ *rpc.Request, in struct {

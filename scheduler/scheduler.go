@@ -137,6 +137,7 @@ func New(cfg Config) *Scheduler {
 	s.pool = rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: cfg.Dial})
 	s.server = rpc.NewServer(rpc.Config{
 		Type: "Scheduler", ID: s.id, Blocked: cfg.Blocked, Logger: cfg.Logger, Authorize: roles.Authorize,
+		Waiting: waitingOps, Detached: detachedOps,
 		// Values pass through here unopened, and nothing that is pickled is looked into.
 		Decode: wire.DecodeOptions{Keep: true, KeepPickled: true},
 	})

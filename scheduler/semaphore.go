@@ -63,13 +63,14 @@ func (s *Scheduler) semaphoreAcquire(ctx context.Context, _ *rpc.Request, in str
 	Name    any    `rpc:"name"`
 	Timeout any    `rpc:"timeout,optional"`
 	Lease   string `rpc:"lease_id"`
-}) (bool, error) {
+}) (any, error) {
 	name, err := nameOf(in.Name)
 	if err != nil {
 		return false, err
 	}
 	lease := string([]byte(in.Lease))
 	var position uint64
+	var at time.Time // of the lease
 	waiting := false
 	ok, err := await(ctx, s, in.Timeout, func() (<-chan struct{}, error) {
 		x := s.prims.semaphores[name]
@@ -83,24 +84,33 @@ func (s *Scheduler) semaphoreAcquire(ctx context.Context, _ *rpc.Request, in str
 		if !s.semaphoreTake(name, lease) {
 			return x.changed.wait(), nil
 		}
-		position = s.position
+		position, at = s.position, x.leases[lease]
 		return nil, nil
 	})
-	// Whether it was got or not, nobody waits any more. If the caller has left, its lease
-	// must not stay.
-	left := ctx.Err() != nil
+	if err == nil && ok {
+		err = s.kept(ctx, position)
+	}
 	_ = s.do(context.WithoutCancel(ctx), func() {
 		if x := s.prims.semaphores[name]; x != nil && waiting {
 			x.pending--
-			if left && ok {
-				s.semaphoreGive(name, lease)
-			}
 		}
 	})
+	// If the caller has left, its lease must not stay, unless another request of the same
+	// lease has got it since.
+	giveBack := func() {
+		_ = s.do(context.WithoutCancel(ctx), func() {
+			if x := s.prims.semaphores[name]; x != nil && x.leases[lease].Equal(at) {
+				s.semaphoreGive(name, lease)
+			}
+		})
+	}
 	if err != nil || !ok {
+		if ok {
+			giveBack()
+		}
 		return false, err
 	}
-	return true, s.kept(ctx, position)
+	return rpc.Delivery{Value: true, Lost: giveBack}, nil
 }
 
 // semaphoreTake runs in the loop. A lease that is there already is got again: a request
@@ -113,7 +123,11 @@ func (s *Scheduler) semaphoreTake(name, lease string) bool {
 	if _, there := x.leases[lease]; !there && len(x.leases) >= x.max {
 		return false
 	}
-	x.leases[lease] = s.now
+	at := s.now
+	if last := x.leases[lease]; !at.After(last) {
+		at = last.Add(1) // each take has a time of its own
+	}
+	x.leases[lease] = at
 	x.acquired++
 	s.recordChange("semaphore_acquire", msgpack.MapOf("name", raw(name), "lease_id", lease))
 	return true

@@ -106,12 +106,14 @@ func (s *Scheduler) variableGetRPC(ctx context.Context, _ *rpc.Request, in struc
 	Name    any `rpc:"name"`
 	Client  any `rpc:"client,optional"`
 	Timeout any `rpc:"timeout,optional"`
-}) (msgpack.Map, error) {
+}) (any, error) {
 	name, err := nameOf(in.Name)
 	if err != nil {
 		return nil, err
 	}
 	var out msgpack.Map
+	var given task.Key
+	var token string
 	waiting := false
 	ok, err := await(ctx, s, in.Timeout, func() (<-chan struct{}, error) {
 		v := s.variable(name)
@@ -124,7 +126,7 @@ func (s *Scheduler) variableGetRPC(ctx context.Context, _ *rpc.Request, in struc
 		}
 		out = s.recordReply(v.record)
 		if key := v.record.key; key != "" {
-			token := newToken()
+			given, token = key, newToken()
 			out = append(out, msgpack.Pair{Key: "token", Value: token})
 			if v.given[key] == nil {
 				v.given[key] = map[string]bool{}
@@ -143,7 +145,13 @@ func (s *Scheduler) variableGetRPC(ctx context.Context, _ *rpc.Request, in struc
 	if err == nil && !ok {
 		err = &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("the variable %s is not set", label(name))}
 	}
-	return out, err
+	if err != nil || given == "" {
+		return out, err
+	}
+	// A token that its caller never got would keep the key for ever.
+	return rpc.Delivery{Value: out, Lost: func() {
+		_ = s.do(context.WithoutCancel(ctx), func() { s.variableReceived(name, given, token, "") })
+	}}, nil
 }
 
 func newToken() string {

@@ -30,6 +30,21 @@ var roles = rpc.Roles{
 	"":                    {secure.Client, secure.Scheduler},
 }
 
+// waitingOps are requests that wait for other peers or for Python: they hold none of the
+// server's slots.
+var waitingOps = []string{
+	"gather", "run", "run_coroutine", "actor_execute", "actor_attribute", "call_stack", "upload_file", "versions",
+	"shuffle_receive", "shuffle_inputs_done", "plugin-add", "plugin-remove", "benchmark_disk", "benchmark_memory",
+	"benchmark_network", task.ChannelOp,
+}
+
+// detachedOps are requests that are finished when their callers hang up: they change the
+// worker in several steps, or take their comm over and read its end themselves.
+var detachedOps = []string{
+	"actor_execute", "terminate", "update_data", "free_keys", "plugin-add", "plugin-remove", "upload_file",
+	"shuffle_receive", "shuffle_inputs_done", task.ChannelOp, lane.Op,
+}
+
 // addHandlers sets what the worker answers: all that Dask's workers do. What needs Python
 // is refused with a reason, as no answer at all would leave the caller waiting.
 func (w *Worker) addHandlers() {

@@ -180,7 +180,8 @@ func (w *Worker) start(ctx context.Context) error {
 	peerDial := w.cfg.Dial
 	peerDial.Timeout = peerTimeout(peerDial.Timeout)
 	w.peers = rpc.NewPool(w.cfg.Network, rpc.PoolConfig{Dial: peerDial})
-	w.server = rpc.NewServer(rpc.Config{Type: "Worker", ID: w.id, Identity: w.identity, Authorize: roles.Authorize, Blocked: w.cfg.Blocked, Decode: decodeKeep, Logger: w.log})
+	w.server = rpc.NewServer(rpc.Config{Type: "Worker", ID: w.id, Identity: w.identity, Authorize: roles.Authorize, Blocked: w.cfg.Blocked, Decode: decodeKeep, Logger: w.log,
+		Waiting: waitingOps, Detached: detachedOps})
 	w.addHandlers()
 	listener, err := w.listen(ctx)
 	if err != nil {

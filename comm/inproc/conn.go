@@ -21,11 +21,12 @@ type conn struct {
 	in, out     *queue
 	other       *conn
 
-	mu   sync.Mutex // owns err and the closing of done and gone
-	err  error
-	done chan struct{} // the comm has ended
-	gone chan struct{} // this side has ended it
-	left bool          // gone is closed
+	mu    sync.Mutex // owns err, after and the closing of done and gone
+	err   error
+	after func()        // called at the end
+	done  chan struct{} // the comm has ended
+	gone  chan struct{} // this side has ended it
+	left  bool          // gone is closed
 }
 
 // newPair makes both ends of a comm.
@@ -51,14 +52,32 @@ func (c *conn) Err() error {
 // end records why the comm has ended.
 func (c *conn) end(cause error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	var after func()
 	if c.err == nil {
 		c.err = &comm.ClosedError{Local: c.local, Peer: c.peer, Cause: cause}
 		close(c.done)
+		after, c.after = c.after, nil
 	}
 	if cause == errGone && !c.left {
 		c.left = true
 		close(c.gone)
+	}
+	c.mu.Unlock()
+	if after != nil {
+		after()
+	}
+}
+
+// AfterDone implements comm.Notifier.
+func (c *conn) AfterDone(f func()) {
+	c.mu.Lock()
+	ended := c.err != nil
+	if !ended {
+		c.after = f
+	}
+	c.mu.Unlock()
+	if ended {
+		f()
 	}
 }
 

@@ -53,9 +53,10 @@ type conn struct {
 	goneOnce sync.Once
 	freed    atomic.Bool // the socket is closed
 
-	mu   sync.Mutex // owns err and the closing of done
-	err  error
-	done chan struct{}
+	mu    sync.Mutex // owns err, after and the closing of done
+	err   error
+	after func() // called at the end
+	done  chan struct{}
 }
 
 // newConn wraps a connected socket. It takes over nc, also if it fails.
@@ -107,12 +108,31 @@ func (c *conn) Err() error {
 // end records why the comm has ended, and returns the reason that was first.
 func (c *conn) end(cause error) error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	var after func()
 	if c.err == nil {
 		c.err = &comm.ClosedError{Local: c.local, Peer: c.peer, Cause: cause}
 		close(c.done)
+		after, c.after = c.after, nil
 	}
-	return c.err
+	err := c.err
+	c.mu.Unlock()
+	if after != nil {
+		after()
+	}
+	return err
+}
+
+// AfterDone implements comm.Notifier.
+func (c *conn) AfterDone(f func()) {
+	c.mu.Lock()
+	ended := c.err != nil
+	if !ended {
+		c.after = f
+	}
+	c.mu.Unlock()
+	if ended {
+		f()
+	}
 }
 
 // kill ends the comm and frees the socket.

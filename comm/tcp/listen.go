@@ -124,6 +124,7 @@ func (l *listener) Accept(ctx context.Context) (comm.Comm, error) {
 func (l *listener) run() {
 	defer close(l.ended)
 	pause := time.Duration(0)
+	var reported time.Time
 	for {
 		nc, err := l.ln.AcceptTCP()
 		if errors.Is(err, net.ErrClosed) {
@@ -131,6 +132,10 @@ func (l *listener) run() {
 		}
 		if err != nil {
 			// Out of descriptors or memory, mostly: it passes when connections end.
+			if l.cfg.Failed != nil && time.Since(reported) >= time.Second {
+				reported = time.Now()
+				l.cfg.Failed(fmt.Errorf("comm: accept on %s: %w", l.listen, err))
+			}
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			time.Sleep(pause)
 			continue

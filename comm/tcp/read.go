@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"go.millstream.dev/comm"
 	"go.millstream.dev/wire"
 )
 
@@ -103,6 +104,9 @@ func (b *badMessage) Unwrap() error { return b.err }
 // lost marks an error in the middle of a message.
 func lost(err error) error { return &badMessage{err} }
 
+// broken marks an error of a peer that does not keep to the protocol.
+func broken(err error) error { return &badMessage{fmt.Errorf("%w: %w", comm.ErrProtocol, err)} }
+
 // readMessage reads one message. Until its head has been taken from the buffer, an error
 // leaves everything as it was.
 func (c *conn) readMessage(ctx context.Context) (*wire.Message, error) {
@@ -113,14 +117,14 @@ func (c *conn) readMessage(ctx context.Context) (*wire.Message, error) {
 	// It may be refused before anything else has come.
 	first, err := wire.FirstRead(in.buf[in.r:in.w], c.limits)
 	if err != nil {
-		return nil, lost(err)
+		return nil, broken(err)
 	}
 	if err := c.need(wire.PreludeHead + 8); err != nil {
 		return nil, err
 	}
 	n, err := wire.NumFrames(in.buf[in.r+wire.PreludeHead:in.w], c.limits)
 	if err != nil {
-		return nil, lost(err)
+		return nil, broken(err)
 	}
 	table, err := c.prelude(8 * (1 + n))
 	if err != nil {
@@ -129,12 +133,12 @@ func (c *conn) readMessage(ctx context.Context) (*wire.Message, error) {
 	var flags map[int]byte
 	if c.flags {
 		if flags, err = takeFlags(table, n); err != nil {
-			return nil, lost(err)
+			return nil, broken(err)
 		}
 	}
 	p, err := wire.ParsePrelude(table, first, c.limits)
 	if err != nil {
-		return nil, lost(err)
+		return nil, broken(err)
 	}
 	if p.Joined == n {
 		sum := int64(p.Size)
@@ -142,7 +146,7 @@ func (c *conn) readMessage(ctx context.Context) (*wire.Message, error) {
 			sum += k
 		}
 		if sum != first {
-			return nil, lost(fmt.Errorf("wire: the first read has %d bytes, its frames %d", first, sum))
+			return nil, broken(fmt.Errorf("wire: the first read has %d bytes, its frames %d", first, sum))
 		}
 	}
 	m, err := c.frames(ctx, p.Lengths, flags)

@@ -53,6 +53,7 @@ type conn struct {
 	done   chan struct{}
 	mu     sync.Mutex
 	err    error       // why it ended; set before done is closed
+	after  func()      // called at the end; guarded by mu
 	closed atomic.Bool // by this side
 	once   sync.Once   // of Close and Abort
 
@@ -87,10 +88,28 @@ func (c *conn) watchLane(l *laneLink) {
 // end marks the comm as over, for the first reason that is told.
 func (c *conn) end(reason error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	var after func()
 	if c.err == nil {
 		c.err = c.ended(reason)
 		close(c.done)
+		after, c.after = c.after, nil
+	}
+	c.mu.Unlock()
+	if after != nil {
+		after()
+	}
+}
+
+// AfterDone implements comm.Notifier.
+func (c *conn) AfterDone(f func()) {
+	c.mu.Lock()
+	ended := c.err != nil
+	if !ended {
+		c.after = f
+	}
+	c.mu.Unlock()
+	if ended {
+		f()
 	}
 }
 

@@ -1,0 +1,95 @@
+package rpc
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.millstream.dev/comm"
+)
+
+// Defaults of Config.
+const (
+	defaultMaxComms     = 65536
+	defaultFirstRequest = time.Minute
+)
+
+// boundComms fills the bounds of comms and of waiting requests.
+func (c *Config) boundComms() {
+	if c.MaxComms <= 0 {
+		c.MaxComms = min(defaultMaxComms, comm.DescriptorsForComms())
+	}
+	if c.MaxCommsPerHost <= 0 {
+		c.MaxCommsPerHost = max(c.MaxComms*3/4, 1)
+	}
+	if c.MaxWaiting <= 0 {
+		c.MaxWaiting = max(c.MaxComms*3/4, 1)
+	}
+	if c.MaxWaitingPerHost <= 0 {
+		c.MaxWaitingPerHost = max(c.MaxComms/2, 1)
+	}
+	if c.FirstRequest <= 0 {
+		c.FirstRequest = defaultFirstRequest
+	}
+}
+
+// hostOf returns the host of a comm's peer, or its whole address where there is none.
+func hostOf(c comm.Comm) string {
+	if host, err := comm.AddressHost(c.PeerAddr()); err == nil && host != "" {
+		return host
+	}
+	scheme, _ := comm.ParseAddress(c.PeerAddr())
+	return scheme
+}
+
+// room finds place for one more comm of a host. Where all places are taken it is that of an
+// idle comm, which the caller stops: of the same host if that has too many, otherwise of
+// the host that has the most. It is called with s.life locked.
+func (s *Server) room(host string) (idlest *session, err error) {
+	from, limit, name := host, s.cfg.MaxCommsPerHost, "MaxCommsPerHost"
+	switch {
+	case s.life.hosts[host] >= s.cfg.MaxCommsPerHost:
+	case len(s.life.comms) >= s.cfg.MaxComms:
+		limit, name = s.cfg.MaxComms, "MaxComms"
+		for h, n := range s.life.hosts {
+			if n > s.life.hosts[from] {
+				from = h
+			}
+		}
+	default:
+		return nil, nil
+	}
+	for n := range s.life.comms {
+		if n.host == from && n.state.Load() == idle && (idlest == nil || n.active.Load() < idlest.active.Load()) {
+			idlest = n
+		}
+	}
+	if idlest == nil {
+		return nil, fmt.Errorf("rpc: comm of %s refused: %d comms are open and busy (Config.%s)", host, limit, name)
+	}
+	s.forget(idlest)
+	return idlest, nil
+}
+
+// forget gives the place of a comm back. It is called with s.life locked, and may be twice.
+func (s *Server) forget(n *session) {
+	if _, ok := s.life.comms[n]; !ok {
+		return
+	}
+	delete(s.life.comms, n)
+	if s.life.hosts[n.host]--; s.life.hosts[n.host] == 0 {
+		delete(s.life.hosts, n.host)
+	}
+}
+
+// commFailed logs how a comm has ended. A peer that breaks the protocol is named; one that
+// has left in the middle of a message is not worth a line.
+func (s *Server) commFailed(peer string, err error) {
+	level, msg := slog.LevelDebug, "comm ended"
+	var protocol *ProtocolError
+	if errors.As(err, &protocol) || errors.Is(err, comm.ErrProtocol) {
+		level, msg = slog.LevelWarn, "peer broke the protocol"
+	}
+	s.noisy.protocol.Log(s.cfg.Logger, level, msg, "server", s.id, "peer", peer, "error", err)
+}
