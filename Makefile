@@ -18,13 +18,15 @@ SOAK_TIME ?= 10m
 # How many seeds `make nightly` simulates, and the first of them.
 SIM_SEEDS ?= 10000
 SIM_FROM ?= 1
+# Attacks of `make hostile`, a regular expression on their names; empty: all.
+HOSTILE ?=
 # Limit of each setting of `make interop`.
 INTEROP_TIMEOUT ?= 20m
 # `make dask-suite`: how many clusters work at once, and further arguments of its runner, such as --every 10.
 SUITE_JOBS ?= 2
 SUITE_ARGS ?=
 
-.PHONY: help build demo test lint fuzz bench kernels gpu-test-bundle ucx-matrix test-rdma hwloc soak chaos interop dask-suite nightly sim-scale clean
+.PHONY: help build demo test lint fuzz bench kernels gpu-test-bundle ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite nightly sim-scale clean
 
 help: ## this list
 	@echo 'Millstream: make TARGET'
@@ -90,6 +92,10 @@ soak: ## the long form of every TestSoak, SOAK_TIME=10m each
 
 chaos: build ## workers, scheduler, network, disk and memory fail under a running cluster; prints what it counted
 	@MILLSTREAM_CHAOS=full $(RUN) go test -tags chaos -count=1 -v -timeout 60m ./tests/chaos/...
+
+hostile: build ## attacks on live schedulers, workers, nannies and helpers over tcp, tls and ucxx; HOSTILE=regexp selects; prints the counts
+	@scripts/setup test
+	@MILLSTREAM_HOSTILE=full HOSTILE='$(HOSTILE)' $(RUN) go test -count=1 -v -timeout 60m ./tests/hostile/...
 
 interop: build ## the tests among Dask's processes: every release, then over tls and ucxx; k-means beside scikit-learn; prints the table of releases
 	@scripts/setup test
