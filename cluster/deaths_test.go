@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -96,12 +97,58 @@ func TestDeathsOfNannies(t *testing.T) {
 	}
 }
 
+// Memory ends a worker like anything else: each death counts, whether the worker noticed first or its nanny,
+// and the error has the figures.
+func TestDeathsByMemory(t *testing.T) {
+	leak.Check(t)
+	const limit = 400 << 20
+	ctx, c, cl := start(t, cluster.Options{Workers: 2, Threads: 1, MemoryLimit: limit, Logger: quiet, Nanny: cluster.WithoutPauses(cluster.NannyConfig{Stderr: discard{}})})
+	_, err := hoard.Submit(ctx, cl, client.Val(2*limit)).Result(ctx)
+	if !errors.Is(err, client.ErrKilledWorker) || !strings.Contains(err.Error(), "4 workers died") ||
+		!strings.Contains(err.Error(), "memory limit") || !strings.Contains(err.Error(), "400 MiB") {
+		t.Errorf("got error %v, want %v after 4 deaths with a memory limit of 400 MiB", err, client.ErrKilledWorker)
+	}
+	starts := 0
+	until(ctx, t, "replacements", func() bool {
+		starts = 0
+		for _, w := range c.Workers() {
+			starts += w.Starts
+		}
+		return starts >= 2+4 && running(c) == 2
+	})
+	if starts != 2+4 {
+		t.Errorf("got %d processes, want %d: two, and one for each death", starts, 2+4)
+	}
+}
+
+var hoard = client.Func("cluster_test.hoard", func(ctx context.Context, n int) (int, error) {
+	var all [][]byte
+	for got := 0; got < n && ctx.Err() == nil; got += 1 << 20 {
+		b := make([]byte, 1<<20)
+		for i := 0; i < len(b); i += 4096 {
+			b[i] = 1
+		}
+		all = append(all, b)
+		time.Sleep(time.Millisecond) // slowly enough for both to look
+	}
+	<-ctx.Done() // until the process is ended
+	return len(all), ctx.Err()
+})
+
 // dieOn has a worker die of a task, and another task run after it.
 func dieOn(ctx context.Context, t *testing.T, cl *client.Client, d death) {
 	t.Helper()
 	f := die.Submit(ctx, cl, client.Val(d), client.Impure())
-	if _, err := f.Result(ctx); !errors.Is(err, client.ErrKilledWorker) {
-		t.Fatalf("%v: got error %v, want %v", d, err, client.ErrKilledWorker)
+	cause := fmt.Sprintf("process ended with exit code %d", d.Code)
+	if d.How == "signal" {
+		cause = fmt.Sprintf("process ended by signal %d", d.Code)
+		if d.Code != int(syscall.SIGKILL) { // Go's runtime prints the stacks first
+			cause = "process ended with exit code 2"
+		}
+	}
+	_, err := f.Result(ctx)
+	if !errors.Is(err, client.ErrKilledWorker) || !strings.Contains(err.Error(), "1 worker died") || !strings.Contains(err.Error(), cause) {
+		t.Fatalf("%v: got error %v, want %v with %q", d, err, client.ErrKilledWorker, cause)
 	}
 	g := inc.Submit(ctx, cl, client.Val(1), client.Impure())
 	if v, err := g.Result(ctx); v != 2 || err != nil {

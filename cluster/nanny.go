@@ -74,6 +74,8 @@ type NannyConfig struct {
 	role   string        // of the process: tests have others
 	settle time.Duration // how long a process must live to count as good
 	pause  time.Duration // before the second try; doubles from there
+	// died reports to the scheduler how a registered process died (default: over a connection).
+	died func(ctx context.Context, token, cause string) error
 }
 
 func (c NannyConfig) withDefaults() NannyConfig {
@@ -152,6 +154,12 @@ func StartNanny(spec WorkerSpec, cfg NannyConfig) (*Nanny, error) {
 		info: WorkerInfo{Name: spec.Name, State: Starting}, changed: make(chan struct{}),
 	}
 	n.cfg.Logger = n.cfg.Logger.With("worker", spec.Name)
+	if n.cfg.died == nil {
+		var err error
+		if n.cfg.died, err = n.reportOver(); err != nil {
+			return nil, err
+		}
+	}
 	if n.cfg.Listen != "" {
 		if err := n.serve(); err != nil {
 			return nil, err

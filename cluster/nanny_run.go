@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -112,7 +113,9 @@ func (n *Nanny) rest(failures int) bool {
 
 // once runs one process from its start to its end.
 func (n *Nanny) once() ending {
-	p, err := spawn(n.cfg.role, n.spec.Name, n.spec, n.cfg.Env, n.cfg.Stdout, n.cfg.Stderr)
+	spec := n.spec
+	spec.DeathToken = rand.Text()
+	p, err := spawn(n.cfg.role, spec.Name, spec, n.cfg.Env, n.cfg.Stdout, n.cfg.Stderr)
 	if err != nil {
 		return ending{err: err}
 	}
@@ -120,6 +123,9 @@ func (n *Nanny) once() ending {
 	end := n.watch(p)
 	if err := p.wait(); end.err == nil {
 		end.err = exitCause(p.cmd.ProcessState, err)
+	}
+	if end.farewell == "" && !end.stopped && len(end.again) == 0 {
+		n.reportDeath(spec.DeathToken, end.err)
 	}
 	return end
 }

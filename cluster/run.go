@@ -136,6 +136,7 @@ func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-
 	}
 	device.apply(&cfg)
 	cfg.OwnProcess = true
+	cfg.DeathToken = spec.DeathToken
 	if os.Getenv("GOMAXPROCS") == "" && cfg.Threads > 0 {
 		// With all processors computing, a goroutine that waits for the network wakes 17 ms
 		// late; with two more threads, after 1.5 ms.

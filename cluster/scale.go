@@ -144,6 +144,7 @@ func (c *Cluster) startMember(name string, gpu *CUDAWorker) (member, error) {
 		return startGoroutine(spec, o.Logger)
 	}
 	nanny := o.Nanny
+	nanny.died = c.scheduler.ReportDeath
 	if gpu != nil {
 		spec = gpu.Spec(spec)
 		nanny.Env = append(slices.Clone(nanny.Env), gpu.Env...)

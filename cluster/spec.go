@@ -72,6 +72,8 @@ type WorkerSpec struct {
 	Log LogSpec `json:"log"`
 	// Validate checks every invariant after each event: for tests.
 	Validate bool `json:"validate,omitempty"`
+	// DeathToken identifies the process in reports to the scheduler; the nanny makes it.
+	DeathToken string `json:"death_token,omitempty"`
 }
 
 // UCXSpec are settings of UCX comms; see ucxcomm.Settings.

@@ -73,7 +73,11 @@ func (s *Scheduler) pythonException(f *state.Failure) *pickle.Object {
 		// Dask's has the WorkerState there; people read its address.
 		last := pickle.Call(pickle.Global{Module: "types", Name: "SimpleNamespace"})
 		last.Steps = append(last.Steps, pickle.Step{Kind: pickle.Build, Value: pickle.NewDict("address", f.Worker)})
-		return call(last, int64(max(s.cfg.AllowedFailures, 0)))
+		killed := call(last, int64(max(s.cfg.AllowedFailures, 0)))
+		// Dask's text has no place for the cause: Python prints notes below it.
+		note := pickle.NewDict("__notes__", &pickle.List{Items: []pickle.Value{"The last worker ended with: " + f.Cause}})
+		killed.Steps = append(killed.Steps, pickle.Step{Kind: pickle.Build, Value: note})
+		return killed
 	case state.NoValidWorker:
 		workers, resources := &pickle.Set{}, pickle.NewDict()
 		if t := s.state.Task(f.Key); t != nil && t.Annotations() != nil {

@@ -23,7 +23,7 @@ func TestPythonExceptions(t *testing.T) {
 		state.ActorLost:     "RuntimeError('it says why')",
 	} {
 		err := s.do(t.Context(), func() {
-			exc, _ := s.exception(&state.Failure{Kind: kind, Key: key, Worker: "tcp://a:1", ExceptionText: "it says why"}, false)
+			exc, _ := s.exception(&state.Failure{Kind: kind, Key: key, Worker: "tcp://a:1", ExceptionText: "it says why", Cause: "exit code 3"}, false)
 			v, err := exc.Decode(wire.DecodeOptions{})
 			if err != nil {
 				t.Error(err)
@@ -46,6 +46,9 @@ func TestPythonExceptions(t *testing.T) {
 			}
 			if got := name.Name + args; got != want {
 				t.Errorf("got %s, want %s", got, want)
+			}
+			if notes := "{'__notes__': ['The last worker ended with: exit code 3']}"; kind == state.KilledWorker && (len(o.Steps) != 1 || pickle.Repr(o.Steps[0].Value) != notes) {
+				t.Errorf("got notes %v, want %s", o.Steps, notes)
 			}
 		})
 		if err != nil {

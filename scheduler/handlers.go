@@ -16,6 +16,7 @@ func (s *Scheduler) handlers() {
 	r.Handle("register_nanny", s.registerNanny)
 	r.Handle("subscribe_worker_status", s.subscribeWorkerStatus)
 	rpc.Handle(r, "heartbeat_worker", s.heartbeatWorker)
+	rpc.Handle(r, DeathOp, s.reportDeath)
 	rpc.Handle(r, "unregister", s.unregister)
 	rpc.Handle(r, "identity", s.identityRPC)
 	rpc.Handle(r, "versions", s.versionsRPC)

@@ -10,9 +10,12 @@ import (
 
 // streamEnded tells the loop that a stream is over. It returns when the loop knows.
 func (s *Scheduler) streamEnded(st *stream, err error) {
-	why := "its connection was lost"
+	why := "connection lost"
 	if err != nil {
 		why = err.Error()
+	}
+	if st.worker != nil {
+		s.awaitCause(st)
 	}
 	err = s.do(context.Background(), func() {
 		switch {
@@ -36,6 +39,9 @@ func (s *Scheduler) streamEnded(st *stream, err error) {
 func (s *Scheduler) removeWorker(w *worker, why string, safe, tell bool) {
 	if s.workers[w.address] != w {
 		return
+	}
+	if w.cause != "" && !safe {
+		why = w.cause
 	}
 	var processing, lost int
 	if sw := s.state.Worker(w.id); sw != nil {

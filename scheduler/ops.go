@@ -153,7 +153,16 @@ func (s *Scheduler) workerOp(st *stream, ops *wire.Ops, m *wire.Message) error {
 	case "log-event":
 		return s.streamLogEvent(ops, m, w.address)
 	case "close-stream":
-		st.leaving = true
+		f, err := s.fields(ops)
+		if err != nil {
+			return err
+		}
+		// A worker that ends because of what its tasks did says so, and they are to blame.
+		if cause := cleanCause(f.reason); cause != "" && w.cause == "" {
+			w.cause = cause
+			close(w.caused)
+		}
+		st.leaving = w.cause == ""
 	case "keep-alive":
 	default:
 		return s.primitiveOp(st, ops, m)

@@ -149,6 +149,7 @@ func New(cfg Config) *Scheduler {
 var roles = rpc.Roles{
 	"register-worker":  {secure.Worker},
 	"heartbeat_worker": {secure.Worker},
+	DeathOp:            {secure.Worker},
 	"register_nanny":   {secure.Worker, secure.Client},
 	"identity":         {secure.Client, secure.Worker, secure.Scheduler, secure.Viewer},
 	"":                 {secure.Client, secure.Worker, secure.Scheduler},

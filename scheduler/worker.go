@@ -34,6 +34,10 @@ type worker struct {
 	delay    float64 // seconds that its clock is behind ours
 	doubted  bool    // the log has said that its figures cannot be
 	st       *stream
+
+	token  string        // by which its nanny reports how its process ended, "" without a nanny
+	cause  string        // why its process ended, "" if unknown
+	caused chan struct{} // closed when cause is set
 }
 
 // registration is what register-worker carries.
@@ -146,6 +150,7 @@ func newWorker(in *registration) (*worker, *state.AddWorker, error) {
 		address: strings.Clone(address), host: strings.Clone(host), serverID: strings.Clone(in.ServerID), pid: in.PID, dir: strings.Clone(in.Directory),
 		name: wire.Clone(in.Name), nanny: wire.Clone(in.Nanny), services: wire.Clone(in.Services), versions: wire.Clone(in.Versions), metrics: wire.Clone(in.Metrics),
 	}
+	w.caused = make(chan struct{})
 	w.extra, _ = wire.Clone(in.Extra).(msgpack.Map)
 	switch w.name.(type) {
 	case nil:
@@ -170,6 +175,9 @@ func newWorker(in *registration) (*worker, *state.AddWorker, error) {
 		m, _ := ours.(msgpack.Map)
 		ev.Registry = strings.Clone(m.GetString("registry"))
 		ev.Can = state.Go
+		w.token = m.GetString("death-token")
+		m.Delete("death-token") // a secret; identity shows what is left
+		w.extra.Set("millstream", m)
 		if python, _ := m.Get("python"); python == true {
 			ev.Can |= state.Python
 		}
@@ -245,7 +253,8 @@ func (s *Scheduler) addWorker(w *worker, ev *state.AddWorker, in *registration) 
 		if other.serverID != w.serverID && other.st.comm.Err() == nil {
 			return nil, &nameTaken{w.name}
 		}
-		s.removeWorker(other, "it registered again with another address", true, false)
+		// Another process in the place of one that died was faster than the end of that one's stream.
+		s.removeWorker(other, "replaced by "+w.address, other.serverID == w.serverID, false)
 	}
 	s.apply(ev)
 	if ev.Err != nil {

@@ -63,6 +63,10 @@ type Config struct {
 	// OwnProcess tells that nothing but the worker lives in the process: it then gives Go's
 	// garbage collector the memory limit, and ends itself above Memory.Terminate.
 	OwnProcess bool
+	// DeathToken, if not empty, is the secret by which a nanny reports to the scheduler how the process of
+	// the worker ended (scheduler.DeathOp): the scheduler waits a moment for the report before it removes a
+	// worker whose connection was lost.
+	DeathToken string
 	// Python says how tasks of Python are run (default: they are refused).
 	Python Python
 	// Network is what it connects through (default comm.Default).

@@ -89,7 +89,13 @@ func (w *Worker) stop(reason error) (left int64) {
 	w.session = nil
 	if s != nil {
 		w.out.n++
-		w.out.body = msgpack.AppendString(name(msgpack.AppendMapHeader(w.out.body, 1), "op"), "close-stream")
+		if errors.Is(reason, ErrMemory) {
+			// Tasks are to blame: the scheduler counts it as a death.
+			w.out.body = msgpack.AppendString(name(msgpack.AppendMapHeader(w.out.body, 2), "op"), "close-stream")
+			w.out.body = msgpack.AppendString(name(w.out.body, "reason"), reason.Error())
+		} else {
+			w.out.body = msgpack.AppendString(name(msgpack.AppendMapHeader(w.out.body, 1), "op"), "close-stream")
+		}
 		s.send.add(&w.out, true)
 	}
 	w.out.reset()

@@ -101,7 +101,7 @@ func (w *Worker) lookAtMemory() {
 		return
 	}
 	if w.cfg.OwnProcess && w.above(used, m.Terminate) {
-		w.endLater(fmt.Errorf("worker: %w: %d of %d bytes (distributed.worker.memory.terminate)", ErrMemory, used, w.cfg.MemoryLimit))
+		w.endLater(fmt.Errorf("worker: %w: %d MiB in use, limit %d MiB (distributed.worker.memory.terminate %.0f%%)", ErrMemory, used>>20, w.cfg.MemoryLimit>>20, 100*m.Terminate))
 	}
 }
 

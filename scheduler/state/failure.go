@@ -40,15 +40,22 @@ type Failure struct {
 	ExceptionText, TracebackText string
 	// Worker is the address of the last worker, if there was one.
 	Worker string
+	// Cause is how that worker ended, for KilledWorker.
+	Cause string
 }
 
 // Error is the exception's text.
 func (f *Failure) Error() string { return f.ExceptionText }
 
-func killedWorker(t *Task, w *Worker, allowed int) *Failure {
-	return &Failure{Kind: KilledWorker, Key: t.key, Worker: w.address, ExceptionText: fmt.Sprintf(
-		"attempted to run task %s on %d different workers, but all those workers died while running it; the last was %s: look at its log",
-		t.key, allowed+1, w.address)}
+// killedWorker blames a task for the deaths of workers. reason is how the last of them ended.
+func killedWorker(t *Task, w *Worker, reason string) *Failure {
+	plural := "s"
+	if t.failures == 1 {
+		plural = ""
+	}
+	return &Failure{Kind: KilledWorker, Key: t.key, Worker: w.address, Cause: reason, ExceptionText: fmt.Sprintf(
+		"%d worker%s died while task %s was running or next in line; the last was worker %s at %s: %s",
+		t.failures, plural, t.key, w.name, w.address, reason)}
 }
 
 func noValidWorker(t *Task, why string, timeout time.Duration) *Failure {

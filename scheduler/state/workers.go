@@ -247,7 +247,7 @@ func (s *State) removeWorker(w *Worker, ev *RemoveWorker) {
 			t.failures = min(t.failures, math.MaxUint16-1) + 1
 			t.group.prefix.suspicious++
 			if int(t.failures) > s.cfg.AllowedFailures {
-				s.fail(t, killedWorker(t, w, s.cfg.AllowedFailures))
+				s.fail(t, killedWorker(t, w, ev.Reason))
 				continue
 			}
 		}

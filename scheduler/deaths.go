@@ -1,0 +1,83 @@
+package scheduler
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"go.millstream.dev/rpc"
+)
+
+// DeathOp is the request by which the nanny of a worker process reports how the process ended. Its
+// arguments are token, a secret that the process has registered with, and cause.
+const DeathOp = "millstream-worker-death"
+
+// deathWait bounds how long a worker whose connection was lost is kept for the report of its nanny. A
+// nanny reports within milliseconds; one that died together with its worker never does.
+const deathWait = time.Second
+
+// maxCause bounds the cause of a death in bytes.
+const maxCause = 1 << 10
+
+// ReportDeath has the errors of tasks and the log name why the process of a worker ended, such as an exit
+// code or a memory limit. Nannies call it; it does not remove the worker, which the loss of its connection
+// does. token identifies the process (worker.Config.DeathToken); an unknown one is ignored.
+func (s *Scheduler) ReportDeath(ctx context.Context, token, cause string) error {
+	if cause = cleanCause(cause); cause == "" || token == "" {
+		return nil
+	}
+	return s.do(ctx, func() {
+		for _, w := range s.workers {
+			if w.token == token && w.cause == "" {
+				w.cause = cause
+				close(w.caused)
+				return
+			}
+		}
+	})
+}
+
+type deathArgs struct {
+	Token string `rpc:"token"`
+	Cause string `rpc:"cause"`
+}
+
+func (s *Scheduler) reportDeath(ctx context.Context, _ *rpc.Request, in deathArgs) (string, error) {
+	return "OK", s.ReportDeath(ctx, in.Token, in.Cause)
+}
+
+// awaitCause waits for the report of a nanny about a worker whose stream has ended.
+func (s *Scheduler) awaitCause(st *stream) {
+	var wait bool
+	if err := s.do(context.Background(), func() {
+		wait = !st.gone && !st.leaving && !s.ending && st.worker != nil && st.worker.token != "" && st.worker.cause == ""
+	}); err != nil || !wait {
+		return
+	}
+	t := time.NewTimer(deathWait)
+	defer t.Stop()
+	select {
+	case <-st.worker.caused:
+	case <-t.C:
+	case <-s.ctx.Done():
+	}
+}
+
+// cleanCause makes one short line of text from a peer.
+func cleanCause(text string) string {
+	if len(text) > maxCause {
+		text = text[:maxCause]
+		for len(text) > 0 && !utf8.RuneStart(text[len(text)-1]) {
+			text = text[:len(text)-1]
+		}
+		text = text[:max(0, len(text)-1)] + "…"
+	}
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?")))
+}

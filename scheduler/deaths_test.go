@@ -1,0 +1,98 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// A nanny's report comes before or after the end of the worker's stream, and what it says is one short
+// line of text, whoever sends it. No other worker is named by it, and a token is not shown to anyone.
+func TestDeathReports(t *testing.T) {
+	leak.Check(t)
+	s := start(t, Config{AllowedFailures: -1})
+	c := connect(t, s, "client-1")
+	hostile := "exit code 3\n\x1b[31m\x00" + strings.Repeat("ä", 2*maxCause)
+	for i, before := range []bool{true, false} {
+		token := fmt.Sprint("secret-", i)
+		w := join(t, s, fmt.Sprint("w", i), with("extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash(), "death-token", token))))
+		key := fmt.Sprint("x", i)
+		c.submit([]node{{key: key, spec: "hang"}})
+		w.expectOp("compute-task")
+		if id := fmt.Sprint(c.call("identity")); strings.Contains(id, token) {
+			t.Errorf("identity shows the token: %s", id)
+		}
+		report := func(token, cause string) { c.call(DeathOp, "token", token, "cause", cause) }
+		report("", "an empty token")
+		report("unknown", "an unknown token")
+		report(token, " \n")
+		if before {
+			report(token, hostile)
+			w.die()
+		} else {
+			w.die()
+			report(token, hostile)
+		}
+		report(token, "a second report")
+		m := c.expectKey("task-erred", key)
+		e, _ := m.Get("exception")
+		b, _ := open(e).([]byte)
+		text := fmt.Sprint(unpickle(t, b).Args...)
+		_, cause, _ := strings.Cut(text, "at "+w.address+": ")
+		if !strings.HasPrefix(cause, "exit code 3  [31m ää") || len(cause) > maxCause+8 || !utf8.ValidString(cause) || !strings.HasSuffix(cause, "…") {
+			t.Errorf("reported before the end %v: got cause %.80q (%d bytes) in %.200q", before, cause, len(cause), text)
+		}
+	}
+}
+
+func TestCleanCause(t *testing.T) {
+	for in, want := range map[string]string{"": "", " a\tb\n": "a b", "\xff\xfe": "?", "ok": "ok"} {
+		if got := cleanCause(in); got != want {
+			t.Errorf("cleanCause(%q): got %q, want %q", in, got, want)
+		}
+	}
+}
+
+// A worker whose nanny never reports is removed all the same, and closing the scheduler does not wait.
+func TestDeathNotReported(t *testing.T) {
+	leak.Check(t)
+	s := start(t, Config{AllowedFailures: -1})
+	c := connect(t, s, "client-1")
+	w := join(t, s, "w", with("extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash(), "death-token", "t"))))
+	c.submit([]node{{key: "x", spec: "hang"}})
+	w.expectOp("compute-task")
+	w.die()
+	m := c.expectKey("task-erred", "x")
+	e, _ := m.Get("exception")
+	b, _ := open(e).([]byte)
+	if text := fmt.Sprint(unpickle(t, b).Args...); !strings.Contains(text, "connection lost") {
+		t.Errorf("got %q, want connection lost", text)
+	}
+}
+
+// A worker that ends because of its memory blames its tasks; one that leaves on purpose does not.
+func TestCloseStreamReason(t *testing.T) {
+	leak.Check(t)
+	s := start(t, Config{AllowedFailures: -1})
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "x", spec: "hang"}})
+	a := join(t, s, "a")
+	a.expectOp("compute-task")
+	a.send(msgpack.MapOf("op", "close-stream"))
+	a.die()
+	b := join(t, s, "b")
+	b.expectOp("compute-task")
+	b.send(msgpack.MapOf("op", "close-stream", "reason", "memory limit of 1 MiB"))
+	b.die()
+	m := c.expectKey("task-erred", "x")
+	e, _ := m.Get("exception")
+	raw, _ := open(e).([]byte)
+	if text := fmt.Sprint(unpickle(t, raw).Args...); !strings.Contains(text, "1 worker died") || !strings.Contains(text, "memory limit of 1 MiB") {
+		t.Errorf("got %q, want 1 death by the memory limit", text)
+	}
+}
