@@ -25,6 +25,8 @@ import sys
 import threading
 import traceback
 
+from millstream import _imports
+
 MAX_FRAMES = 1 << 20
 IOV = 512  # buffers per sendmsg; the system's limit is 1024
 
@@ -235,12 +237,15 @@ class Reply:
 
 
 def describe(e):
-    """What the other side is told about an exception."""
+    """What the other side gets of an exception. One that is no Exception, such as SystemExit, is text: raised in the
+    event loop of a client it would end that client."""
     import pickle
 
+    pickled = None
     try:
-        pickled = pickle.dumps(e, protocol=4)
-        pickle.loads(pickled)  # many an exception can only be written
+        if isinstance(e, Exception):
+            pickled = pickle.dumps(e, protocol=4)
+            pickle.loads(pickled)  # many an exception can only be written
     except BaseException:
         pickled = None
     try:
@@ -267,6 +272,7 @@ def main(module, settings):
 
         report = _isolate.enter(settings["isolate"])
     peer = Peer(sock, settings)
+    _imports.install()
     try:
         mod = importlib.import_module(module)
         mod.setup(peer)

@@ -16,12 +16,14 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.protocol import pickle
 from distributed.worker import _worker_cvar, thread_state
 
+from millstream import _imports
 from millstream import sidecar_values as values_
 from millstream._child import Reply
 
 # Values of these types go to Go as they are: it can hand them to anybody without asking here.
 PLAIN = frozenset((type(None), bool, int, float, str))
 PLAIN_TEXT = 1 << 10
+IMPORTS = _imports.install.__code__.co_filename
 
 
 class Later(concurrent.futures.Future):
@@ -222,22 +224,16 @@ class Tasks:
         if isinstance(e, Reschedule):
             r.later.set_result((2, start, stop, threading.get_ident()))
             return
-        self.transition(r.key, "executing", "error")
+        if isinstance(e, values_.FATAL):
+            values_.die(f"task {r.key!r}", e)
         try:
-            raise e  # error_message takes the traceback from the exception that is being handled
-        except BaseException:
-            e.__traceback__ = without_us(e.__traceback__)
-            msg = error_message(e)
-        frames, lengths = [], []
-        for name in ("exception", "traceback"):
-            if msg[name] is None:
-                lengths.append(0)
-                continue
-            header, more = values_.serialize_marked(msg[name])
-            lengths.append(1 + len(more))
-            frames += [header, *more]
-        body = (1, start, stop, threading.get_ident(), text(msg["exception_text"]), text(msg["traceback_text"]), *lengths)
-        r.later.set_result(Reply(body, frames))
+            self.transition(r.key, "executing", "error")
+            answer = failure(e, start, stop)
+        except values_.FATAL as fatal:  # of the exception's own methods
+            values_.die(f"task {r.key!r}", fatal)
+        except BaseException as why:  # without an answer the task would run for ever
+            answer = failure(RuntimeError(f"{typename(type(e))}: the exception cannot be sent: {typename(type(why))}"), start, stop)
+        r.later.set_result(answer)
 
     def transition(self, key, start, finish):
         """Tell the plugins that want to know."""
@@ -249,10 +245,34 @@ class Tasks:
                     values_.logger.info("Plugin '%s' failed with exception", plugin, exc_info=True)
 
 
+def failure(e, start, stop):
+    """The answer for a task that raised e: (kind, start, stop, thread, texts, frames of the exception and traceback)."""
+    try:
+        raise e  # error_message takes the traceback from the exception that is being handled
+    except BaseException:
+        e.__traceback__ = without_us(e.__traceback__)
+        msg = error_message(e)
+    frames, lengths = [], []
+    for name in ("exception", "traceback"):
+        if msg[name] is None:
+            lengths.append(0)
+            continue
+        header, more = values_.serialize_marked(msg[name])
+        lengths.append(1 + len(more))
+        frames += [header, *more]
+    body = (1, start, stop, threading.get_ident(), text(msg["exception_text"]), text(msg["traceback_text"]), *lengths)
+    return Reply(body, frames)
+
+
 def without_us(trace):
-    """A traceback from where the users' code begins."""
+    """A traceback from where the users' code begins, without the frames of imports here and there."""
     while trace is not None and trace.tb_next is not None and "millstream" in trace.tb_frame.f_code.co_filename:
         trace = trace.tb_next
+    at = trace
+    while at is not None:
+        while at.tb_next is not None and at.tb_next.tb_frame.f_code.co_filename == IMPORTS:
+            at.tb_next = at.tb_next.tb_next
+        at = at.tb_next
     return trace
 
 

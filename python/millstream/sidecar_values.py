@@ -4,8 +4,11 @@ Go names each by a number, its handle, and says when nobody needs it any more. A
 opened by the first task that needs it.
 """
 
+import contextlib
 import itertools
 import logging
+import os
+import sys
 import threading
 
 import msgpack
@@ -22,6 +25,19 @@ from distributed.protocol.serialize import (
 
 
 logger = logging.getLogger("distributed.worker")
+
+# What ends a process, in a task as anywhere else.
+FATAL = (SystemExit, KeyboardInterrupt)
+
+
+def die(what, e):
+    """End this process, because what has raised one of FATAL: Dask's worker ends then, and Go counts a death of the
+    worker. Such an exception never travels: raised in the event loop of a client it would end that client."""
+    logger.error("%s raised %s: the worker's Python process ends", what, type(e).__name__)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(1)
 
 
 class Entry:

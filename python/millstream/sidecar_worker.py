@@ -149,6 +149,8 @@ class Worker(distributed.Worker):
                 result = await result
         except asyncio.CancelledError:
             raise
+        except values_.FATAL as e:
+            values_.die(f"request {op!r}", e)
         except Exception as e:
             logger.warning("Exception while handling op %s", op, exc_info=True)
             result = error_message(e, status="uncaught-error")

@@ -55,6 +55,35 @@ check("after that", client.submit(lambda: 1).result(60), 1)
 `)
 }
 
+// Exceptions that end a process end the sidecar, never the client's event loop, wherever the code runs.
+func TestWorkerSidecarExits(t *testing.T) {
+	r := rig.New(t)
+	s := r.Scheduler()
+	r.Worker(s.Address, "--nthreads", "2", "--python", r.Interpreter)
+	r.Script(s.Address, `
+import asyncio, sys
+def generator_exit():
+    raise GeneratorExit
+def cancelled():
+    raise asyncio.CancelledError
+raises("sys.exit", distributed.KilledWorker, client.submit(sys.exit, 3).result, "exit")
+check("GeneratorExit", type(client.submit(generator_exit).exception(60)), GeneratorExit)
+check("CancelledError", type(client.submit(cancelled).exception(60)), asyncio.CancelledError)
+try:
+    client.run(sys.exit)
+    check("client.run(sys.exit)", "no error", "an error")
+except Exception as e:
+    check("client.run(sys.exit)", "died" in str(e), True)
+try:
+    client.run_on_scheduler(sys.exit)
+    check("run_on_scheduler(sys.exit)", "no error", "an error")
+except Exception as e:
+    check("run_on_scheduler(sys.exit)", "SystemExit" in repr(e), True)
+check("after that", client.submit(lambda: 1).result(60), 1)
+check("and on the scheduler", client.run_on_scheduler(lambda: 2), 2)
+`)
+}
+
 // Without Python a worker refuses such tasks in words.
 func TestWorkerWithoutPython(t *testing.T) {
 	r := rig.New(t)
