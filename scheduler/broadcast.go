@@ -47,14 +47,14 @@ func (s *Scheduler) call(ctx context.Context, address string, request msgpack.Ma
 	if err != nil {
 		return nil, err
 	}
-	v, err := wire.Decode(m, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	v, err := wire.Decode(m, keepClosed)
 	if err != nil {
 		m.Release()
 		return nil, err
 	}
 	if d, ok := v.(msgpack.Map); ok && d.GetString("status") == "uncaught-error" {
 		defer m.Release()
-		opened, err := wire.Decode(m, wire.DecodeOptions{})
+		opened, err := wire.Decode(m, untrusted)
 		if err != nil {
 			return nil, err
 		}

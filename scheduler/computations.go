@@ -36,7 +36,7 @@ const emptyTuple = "\x80\x05)."
 // readCode is the pickle of the source code that came with a graph; nil where there is
 // none, or too much. It borrows from the message.
 func readCode(m *wire.Message, u *wire.UpdateGraph) []byte {
-	v, err := wire.DecodeRef(m, u.Code, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	v, err := wire.DecodeRef(m, u.Code, keepClosed)
 	if err != nil {
 		return nil // what nobody may ever look at is no reason to refuse a graph
 	}

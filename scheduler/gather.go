@@ -156,7 +156,7 @@ func (s *Scheduler) getDataOnce(ctx context.Context, address string, keys []task
 		return nil, false, err
 	}
 	a.keep(m)
-	v, err := wire.Decode(m, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	v, err := wire.Decode(m, keepClosed)
 	if err != nil {
 		return nil, false, err
 	}

@@ -87,7 +87,7 @@ func (s *Scheduler) decodeGraph(ctx context.Context, st *stream, m *wire.Message
 
 // decodeExpr reads the nodes, of a Go client's graph or of Python's.
 func (s *Scheduler) decodeExpr(ctx context.Context, st *stream, g *graph, m *wire.Message, u *wire.UpdateGraph) error {
-	v, err := wire.DecodeRef(m, u.Expr, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	v, err := wire.DecodeRef(m, u.Expr, keepClosed)
 	if err != nil {
 		return err
 	}

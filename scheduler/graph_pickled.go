@@ -21,11 +21,19 @@ import (
 // decodePickled makes the tasks of a Python client's expression: here, where it is one that
 // can be read without Python, else in a materialiser.
 func (s *Scheduler) decodePickled(ctx context.Context, st *stream, g *graph, expr *wire.Serialized, m *wire.Message, u *wire.UpdateGraph) error {
-	notes, err := wire.DecodeRef(m, u.Annotations, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	notes, err := wire.DecodeRef(m, u.Annotations, keepClosed)
 	if err != nil {
 		return fmt.Errorf("annotations: %w", err)
 	}
+	// Graphs are opened by as many readers as there are processors: what a client's
+	// compressed graph becomes is bounded for each, and so in all.
+	select {
+	case s.opening <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	short, err := g.split(expr, notes, u.InternalPriority, func(p *pygraph.Graph) bool { return s.opens(ctx, st, p) })
+	<-s.opening
 	if err != nil {
 		return err
 	}

@@ -237,7 +237,7 @@ func readOpRecord(data []byte) (op string, args msgpack.Map, err error) {
 		m.Frames = append(m.Frames, wire.HeapFrame(append([]byte(nil), rest[:l]...)))
 		rest = rest[l:]
 	}
-	v, err := wire.Decode(&m, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	v, err := wire.Decode(&m, keepClosed)
 	if err != nil {
 		return "", nil, errors.Join(errRecord, err)
 	}

@@ -257,6 +257,10 @@ func materialiseRequest(number uint64, keys []task.Key, expr *wire.Serialized, n
 	case nil:
 		b = msgpack.AppendNil(b)
 	case *wire.Pickled:
+		v, err := v.Open(untrusted)
+		if err != nil {
+			return nil, nil, fmt.Errorf("annotations: %w", err)
+		}
 		b = msgpack.AppendBytes(b, v.Data)
 		all = append(all[:len(all):len(all)], v.Buffers...)
 	default:

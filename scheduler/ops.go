@@ -320,7 +320,7 @@ func opValues(ops *wire.Ops, m *wire.Message) (msgpack.Map, error) {
 		return nil, err
 	}
 	view := wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(raw)}, m.Frames[1:]...)}
-	v, err := wire.Decode(&view, wire.DecodeOptions{Keep: true, KeepPickled: true})
+	v, err := wire.Decode(&view, keepClosed)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -51,6 +52,7 @@ type Scheduler struct {
 	done chan struct{} // closed when all has ended
 
 	materialiser materialiser
+	opening      chan struct{} // full of the readers that open graphs
 
 	// All below belongs to the loop.
 
@@ -128,6 +130,7 @@ func New(cfg Config) *Scheduler {
 		s.id = "Scheduler-" + hex.EncodeToString(b[:])
 	}
 	s.inbox.wake = make(chan struct{}, 1)
+	s.opening = make(chan struct{}, max(runtime.GOMAXPROCS(0), 2))
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.plugins.init()
 	s.shuffles.init()
@@ -139,11 +142,17 @@ func New(cfg Config) *Scheduler {
 		Type: "Scheduler", ID: s.id, Blocked: cfg.Blocked, Logger: cfg.Logger, Authorize: roles.Authorize,
 		Waiting: waitingOps, Detached: detachedOps,
 		// Values pass through here unopened, and nothing that is pickled is looked into.
-		Decode: wire.DecodeOptions{Keep: true, KeepPickled: true},
+		Decode: keepClosed,
 	})
 	s.handlers()
 	return s
 }
+
+// untrusted is how the scheduler opens what clients have compressed.
+var untrusted = wire.DecodeOptions{MaxRatio: 256}
+
+// keepClosed is how the scheduler reads messages whose values it passes on unopened.
+var keepClosed = wire.DecodeOptions{Keep: true, KeepPickled: true, MaxRatio: 256}
 
 // roles says who may call what. On comms without TLS nobody is known and all is allowed.
 var roles = rpc.Roles{

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.millstream.dev/wire/msgpack"
 )
@@ -35,14 +37,15 @@ type decoder struct {
 	frames  []Frame
 	used    []bool // frames that a group has, made when there is one
 	inflate inflater
+
+	budgeted bool // inflate has its budget
 }
 
 func newDecoder(frames []Frame, opt DecodeOptions) (*decoder, error) {
 	if len(frames) > DefaultMaxFrames {
 		return nil, fmt.Errorf("wire: %d frames, the limit is %d", len(frames), DefaultMaxFrames)
 	}
-	n := opt.budget(framesSize(frames))
-	return &decoder{opt: opt, frames: frames, inflate: inflater{left: n, limit: n}}, nil
+	return &decoder{opt: opt, frames: frames}, nil
 }
 
 // hook replaces the markers of the body by what they stand for.
@@ -217,12 +220,15 @@ func (d *decoder) pickled(header []byte, frames []Frame) (any, error) {
 	if !ok {
 		return nil, headerError("pickled-obj", v, "bytes")
 	}
-	if frames, err = d.decompress(h, frames); err != nil {
+	names, err := compressions(h, frames)
+	if err != nil {
 		return nil, err
 	}
-	p := &Pickled{Data: data, Buffers: frames}
 	if d.opt.KeepPickled {
-		return p, nil
+		return &Pickled{Data: data, Buffers: frames, Compression: names}, nil
+	}
+	if frames, err = d.inflateFrames(names, frames); err != nil {
+		return nil, err
 	}
 	bufs, err := hostBuffers(frames)
 	if err != nil {
@@ -232,14 +238,24 @@ func (d *decoder) pickled(header []byte, frames []Frame) (any, error) {
 	if err != nil || known {
 		return v, err
 	}
-	return p, nil
+	return &Pickled{Data: data, Buffers: frames}, nil
 }
 
 // decompress replaces compressed frames. The slice that it gets stays as it is.
 func (d *decoder) decompress(h Dict, frames []Frame) ([]Frame, error) {
+	names, err := compressions(h, frames)
+	if err != nil {
+		return nil, err
+	}
+	return d.inflateFrames(names, frames)
+}
+
+// compressions returns the compression of each frame, "" for none, as a header has them; nil
+// if none is compressed.
+func compressions(h Dict, frames []Frame) ([]string, error) {
 	v, ok := h.Get("compression")
 	if !ok || v == nil {
-		return frames, nil
+		return nil, nil
 	}
 	names, ok := v.([]any)
 	if !ok {
@@ -249,7 +265,7 @@ func (d *decoder) decompress(h Dict, frames []Frame) ([]Frame, error) {
 	if len(names) != len(frames) {
 		return nil, fmt.Errorf("wire: a header has %d compressions for %d frames", len(names), len(frames))
 	}
-	var out []Frame
+	var out []string
 	for i, name := range names {
 		if name == nil || name == false {
 			continue
@@ -261,17 +277,41 @@ func (d *decoder) decompress(h Dict, frames []Frame) ([]Frame, error) {
 		if frames[i].OnDevice() {
 			return nil, fmt.Errorf("wire: a compressed frame is in memory of a GPU")
 		}
-		b, err := d.inflate.decompress(s, frames[i].Bytes())
+		if !slices.Contains(Compressions(), s) {
+			return nil, fmt.Errorf("wire: %w %.40q: there is no such compression", ErrDecompress, s)
+		}
+		if out == nil {
+			out = make([]string, len(frames))
+		}
+		out[i] = strings.Clone(s) // it may outlive the header
+	}
+	return out, nil
+}
+
+// inflateFrames decompresses the frames that have a name. The slice that it gets stays as
+// it is.
+func (d *decoder) inflateFrames(names []string, frames []Frame) ([]Frame, error) {
+	if names == nil {
+		return frames, nil
+	}
+	if len(names) != len(frames) {
+		return nil, fmt.Errorf("wire: %d compressions for %d frames", len(names), len(frames))
+	}
+	if !d.budgeted { // most messages have nothing that is compressed
+		d.budgeted = true
+		n := d.opt.budget(framesSize(d.frames))
+		d.inflate = inflater{left: n, limit: n}
+	}
+	out := slices.Clone(frames)
+	for i, name := range names {
+		if name == "" {
+			continue
+		}
+		b, err := d.inflate.decompress(name, frames[i].Bytes())
 		if err != nil {
 			return nil, err
 		}
-		if out == nil {
-			out = append(out, frames...)
-		}
 		out[i] = HeapFrame(b)
-	}
-	if out == nil {
-		return frames, nil
 	}
 	return out, nil
 }

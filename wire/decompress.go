@@ -27,6 +27,52 @@ const (
 // or become too large.
 var ErrDecompress = errors.New("cannot decompress")
 
+// atOnce is how much is allocated for a compressed frame of so many bytes because it says
+// so. A frame that promises more is an unusual one, and has to show it first.
+func atOnce(have int) uint64 { return 1<<20 + 16*uint64(have) }
+
+// lz4Length adds up what the sequences of a block become, without decompressing it. It
+// returns a number above limit as soon as they are more, and 0 for a block that is cut.
+func lz4Length(b []byte, limit uint64) (total uint64) {
+	// run reads a length that continues in bytes of 255.
+	run := func(n uint64) (uint64, bool) {
+		if n < 15 {
+			return n, true
+		}
+		for i, x := range b {
+			n += uint64(x)
+			if x < 255 {
+				b = b[i+1:]
+				return n, true
+			}
+		}
+		return 0, false
+	}
+	for len(b) > 0 && total <= limit {
+		token := b[0]
+		b = b[1:]
+		literals, ok := run(uint64(token >> 4))
+		if !ok || literals > uint64(len(b)) {
+			return 0
+		}
+		b = b[literals:]
+		total += literals
+		if len(b) == 0 {
+			return total // the last sequence has no match
+		}
+		if len(b) < 2 {
+			return 0
+		}
+		b = b[2:]
+		match, ok := run(uint64(token & 15))
+		if !ok {
+			return 0
+		}
+		total += match + 4
+	}
+	return total
+}
+
 // inflater decompresses the frames of one message within one budget.
 type inflater struct {
 	left  int64 // bytes that may still come out
@@ -77,6 +123,12 @@ func (d *inflater) lz4(b []byte) ([]byte, error) {
 	if err := d.grant(LZ4, size, len(b), lz4Ratio); err != nil {
 		return nil, err
 	}
+	if size > atOnce(len(b)) {
+		// A block that promises much shows by its lengths alone whether it keeps that.
+		if n := lz4Length(b[4:], size); n != size {
+			return nil, d.fail(LZ4, "%d bytes come out instead of %d", n, size)
+		}
+	}
 	out := make([]byte, size)
 	n, err := lz4.UncompressBlock(b[4:], out)
 	if err != nil {
@@ -121,6 +173,9 @@ func (d *inflater) zstd(b []byte) ([]byte, error) {
 	if err := d.grant(Zstd, h.FrameContentSize, len(b), zstdRatio); err != nil {
 		return nil, err
 	}
+	if h.FrameContentSize > atOnce(len(b)) {
+		return d.zstdGrowing(b, int(h.FrameContentSize))
+	}
 	dec, err := zstdDecoder()
 	if err != nil {
 		return nil, d.fail(Zstd, "%v", err)
@@ -130,6 +185,38 @@ func (d *inflater) zstd(b []byte) ([]byte, error) {
 		return nil, d.fail(Zstd, "%v", err)
 	}
 	return out, nil
+}
+
+// zstdWindow bounds the window of frames that promise much: zstd's own levels need no more.
+const zstdWindow = 128 << 20
+
+// zstdGrowing decompresses a frame whose memory grows with what comes out.
+func (d *inflater) zstdGrowing(b []byte, size int) ([]byte, error) {
+	r, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderMaxMemory(1<<33))
+	if err != nil {
+		return nil, d.fail(Zstd, "%v", err)
+	}
+	defer r.Close()
+	out := make([]byte, 0, min(size, int(atOnce(len(b)))))
+	for {
+		n, err := io.ReadFull(r, out[len(out):cap(out)])
+		out = out[:len(out)+n]
+		switch {
+		case err == io.EOF || err == io.ErrUnexpectedEOF:
+			return nil, d.fail(Zstd, "%d bytes came out instead of %d", len(out), size)
+		case err != nil:
+			return nil, d.fail(Zstd, "%v", err)
+		case len(out) == size:
+			if n, err := r.Read(make([]byte, 1)); n > 0 || err != io.EOF {
+				return nil, d.fail(Zstd, "more than %d bytes come out", size)
+			}
+			return out, nil
+		}
+		grown := make([]byte, len(out), min(size, 4*len(out)))
+		copy(grown, out)
+		out = grown
+	}
 }
 
 func (d *inflater) zlib(b []byte) ([]byte, error) {

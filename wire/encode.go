@@ -94,7 +94,7 @@ func (e *encoder) other(v any) (any, error) {
 	case *ToPickle:
 		return e.toPickle(v.Value)
 	case *Pickled:
-		return e.pickled(v.Data, v.Buffers)
+		return e.pickled(v.Data, v.Buffers, v.Compression)
 	}
 	if pickledInBody(v) {
 		return e.toPickle(v)
@@ -202,16 +202,28 @@ func (e *encoder) toPickle(v any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.pickled(data, bufs)
+	return e.pickled(data, bufs, nil)
 }
 
-func (e *encoder) pickled(data []byte, bufs []Frame) (any, error) {
+// pickled adds the group of a pickle. Buffers that are compressed already, as compression
+// says, are sent as they are.
+func (e *encoder) pickled(data []byte, bufs []Frame, compression []string) (any, error) {
 	at := len(e.m.Frames)
 	e.m.Frames = append(e.m.Frames, Frame{})
 	e.m.Frames = append(e.m.Frames, retainFrames(bufs)...)
-	names, err := e.compress(e.m.Frames[at+1:], []any{})
-	if err != nil {
-		return nil, err
+	names := make([]any, 0, len(bufs))
+	var err error
+	if compression == nil {
+		if names, err = e.compress(e.m.Frames[at+1:], names); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range compression {
+		if name == "" {
+			names = append(names, nil)
+		} else {
+			names = append(names, name)
+		}
 	}
 	h := NewDict("pickled-obj", data, "compression", names, "num-sub-frames", len(bufs))
 	header, err := msgpack.Append(nil, h)

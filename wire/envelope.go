@@ -109,20 +109,44 @@ type ToPickle struct {
 type Pickled struct {
 	// Data is the pickle, protocol 5 or less.
 	Data []byte
-	// Buffers are its out-of-band buffers.
+	// Buffers are its out-of-band buffers, compressed as Compression says.
 	Buffers []Frame
+	// Compression has the name of each buffer's compression, "" for none; nil if none is
+	// compressed. Open decompresses them.
+	Compression []string
 }
 
 // Retain returns a Pickled with references of its own, which outlives the message.
 func (p *Pickled) Retain() *Pickled {
-	return &Pickled{Data: p.Data, Buffers: retainFrames(p.Buffers)}
+	return &Pickled{Data: p.Data, Buffers: retainFrames(p.Buffers), Compression: p.Compression}
 }
 
 // Release gives the references of Retain back.
 func (p *Pickled) Release() { releaseFrames(p.Buffers) }
 
+// Open returns the pickle with its buffers decompressed, within the budget of opt. It
+// borrows from p and is p itself where nothing is compressed.
+func (p *Pickled) Open(opt DecodeOptions) (*Pickled, error) {
+	if p.Compression == nil {
+		return p, nil
+	}
+	d, err := newDecoder(p.Buffers, opt)
+	if err != nil {
+		return nil, err
+	}
+	frames, err := d.inflateFrames(p.Compression, p.Buffers)
+	if err != nil {
+		return nil, err
+	}
+	return &Pickled{Data: p.Data, Buffers: frames}, nil
+}
+
 // Tree reads the pickle into an inert tree: nothing in it is executed.
 func (p *Pickled) Tree(lim pickle.Limits) (pickle.Value, error) {
+	p, err := p.Open(DecodeOptions{})
+	if err != nil {
+		return nil, err
+	}
 	bufs, err := hostBuffers(p.Buffers)
 	if err != nil {
 		return nil, err

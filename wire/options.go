@@ -3,6 +3,7 @@ package wire
 import (
 	"slices"
 
+	"go.millstream.dev/internal/sysmem"
 	"go.millstream.dev/wire/pickle"
 )
 
@@ -26,10 +27,13 @@ type EncodeOptions struct {
 
 // Defaults of DecodeOptions.
 const (
-	// DefaultMaxDecompressed is what a message may become, in bytes.
+	// DefaultMaxDecompressed is what a message may become, in bytes, where memory allows.
 	DefaultMaxDecompressed = 4 << 30
 	// decompressedRatio lets honest large messages become more: lz4's best.
 	decompressedRatio = 256
+	// decompressedBase is what a message may become whatever its length, where the ratio is
+	// bounded.
+	decompressedBase = 64 << 20
 	// maxCollectionDepth bounds collections in collections. Python's own recursion ends
 	// near it.
 	maxCollectionDepth = 256
@@ -46,8 +50,13 @@ type DecodeOptions struct {
 	// "msgpack", "error", "cuda". Others are an error, as in Dask.
 	Deserializers []string
 	// MaxDecompressed bounds what compressed frames of a message become together, in
-	// bytes (default 4 GiB, or 256 times what was received if that is more).
+	// bytes (default 4 GiB, or 256 times what was received if that is more; half of the
+	// memory that the process may use if that is less).
 	MaxDecompressed int64
+	// MaxRatio, if not 0, bounds what compressed frames become to 64 MiB and so many times
+	// the bytes received. It is for servers of peers that they do not trust: values
+	// between workers may be all zeros, which zstd makes 32,000 times smaller.
+	MaxRatio int64
 	// Pickle bounds what pickles may cost.
 	Pickle pickle.Limits
 }
@@ -57,7 +66,11 @@ func (o DecodeOptions) budget(received int64) int64 {
 	if o.MaxDecompressed > 0 {
 		return o.MaxDecompressed
 	}
-	return max(DefaultMaxDecompressed, decompressedRatio*received)
+	n := min(max(DefaultMaxDecompressed, decompressedRatio*received), sysmem.Limit()/2)
+	if o.MaxRatio > 0 {
+		n = min(n, decompressedBase+o.MaxRatio*received)
+	}
+	return n
 }
 
 func (o DecodeOptions) allows(family string) bool {

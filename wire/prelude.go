@@ -156,7 +156,22 @@ func ParsePrelude(first []byte, total int64, lim FrameLimits) (Prelude, error) {
 	if p.Joined < 0 {
 		p.Joined = n
 	}
-	return p, nil
+	return p, CheckFrameCount(n, int64(sum))
+}
+
+// Frames beyond freeFrames must have frameBytes bytes on average: each costs this side
+// several times the 8 bytes that announce it.
+const (
+	freeFrames = 64 << 10
+	frameBytes = 16
+)
+
+// CheckFrameCount returns an error for a message that has too many frames for its bytes.
+func CheckFrameCount(frames int, bytes int64) error {
+	if frames > freeFrames && int64(frames-freeFrames) > bytes/frameBytes {
+		return fmt.Errorf("wire: %d frames for %d bytes; beyond %d frames each must have %d bytes on average", frames, bytes, freeFrames, frameBytes)
+	}
+	return nil
 }
 
 // NumFrames returns the number of frames, from the first 8 bytes of a first read.

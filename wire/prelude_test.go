@@ -153,3 +153,26 @@ func FuzzPrelude(f *testing.F) {
 		}
 	})
 }
+
+// A message of very many empty frames is refused before they are made.
+func TestManyEmptyFrames(t *testing.T) {
+	announce := func(n int, length uint64) ([]byte, int64) {
+		b := binary.LittleEndian.AppendUint64(nil, uint64(n))
+		for range n {
+			b = binary.LittleEndian.AppendUint64(b, length)
+		}
+		return b, int64(len(b)) + int64(n)*int64(length)
+	}
+	for _, c := range []struct {
+		n      int
+		length uint64
+		ok     bool
+	}{
+		{1 << 20, 0, false}, {1 << 20, 8, false}, {freeFrames, 0, true}, {freeFrames + 1, 0, false}, {1 << 20, 16, true},
+	} {
+		b, total := announce(c.n, c.length)
+		if _, err := ParsePrelude(b, total, FrameLimits{}); (err == nil) != c.ok {
+			t.Errorf("%d frames of %d bytes: %v, want accepted: %t", c.n, c.length, err, c.ok)
+		}
+	}
+}

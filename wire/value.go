@@ -134,7 +134,7 @@ func Clone(v any) any {
 	case *Serialized:
 		return &Serialized{Header: bytes.Clone(v.Header), Frames: cloneFrames(v.Frames)}
 	case *Pickled:
-		return &Pickled{Data: bytes.Clone(v.Data), Buffers: cloneFrames(v.Buffers)}
+		return &Pickled{Data: bytes.Clone(v.Data), Buffers: cloneFrames(v.Buffers), Compression: v.Compression}
 	}
 	if isArrow(v) {
 		return cloneArrow(v)

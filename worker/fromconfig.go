@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/sysmem"
 	"go.millstream.dev/secure"
 )
 
@@ -185,32 +185,4 @@ func AutoMemory(threads int) int64 {
 
 // SystemMemory is the memory of the machine in bytes, or the limit of the control group if
 // that is less; 0 if the system does not say.
-func SystemMemory() int64 {
-	total := memTotal()
-	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 && (total == 0 || n < total) {
-			total = n
-		}
-	}
-	return total
-}
-
-func memTotal() int64 {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
-			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			if err == nil {
-				return kb << 10
-			}
-		}
-	}
-	return 0
-}
+func SystemMemory() int64 { return sysmem.Total() }

@@ -104,5 +104,8 @@ func pickledSpec(m *wire.Message, ref wire.Ref) ([]byte, error) {
 	if len(p.Buffers) == 0 && len(p.Data) > 0 && p.Data[0] == 0x80 {
 		return p.Data, nil // the state makes the copy
 	}
+	if p, err = p.Open(wire.DecodeOptions{}); err != nil {
+		return nil, err
+	}
 	return appendSpec(nil, p)
 }

@@ -16,9 +16,12 @@ import (
 // that it imports are told (Graph.Globals), for the scheduler to compare with those that
 // Python has opened already.
 
+// untrusted bounds what a client's compressed graph may become.
+var untrusted = wire.DecodeOptions{MaxRatio: 256}
+
 // Globals are the names that an expression imports, as in Graph.Globals.
 func Globals(expr *wire.Serialized, lim Limits) ([]string, error) {
-	p, err := expr.Pickle(wire.DecodeOptions{})
+	p, err := expr.Pickle(untrusted)
 	if err != nil {
 		return nil, err
 	}

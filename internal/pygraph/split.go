@@ -51,7 +51,7 @@ func Doubt(expr *wire.Serialized, keys []task.Key, lim Limits) error {
 }
 
 func split(expr *wire.Serialized, keys []task.Key, lim Limits) (*Graph, error) {
-	p, err := expr.Pickle(wire.DecodeOptions{})
+	p, err := expr.Pickle(untrusted)
 	if err != nil {
 		return nil, fmt.Errorf("the graph cannot be read: %w", err)
 	}

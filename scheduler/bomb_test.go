@@ -1,0 +1,49 @@
+package scheduler
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// bomb is a pickle whose buffer becomes so many zeros.
+func bomb(t testing.TB, size int) *wire.Pickled {
+	t.Helper()
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer enc.Close()
+	b := enc.EncodeAll(make([]byte, size), nil)
+	return &wire.Pickled{Data: []byte("\x80\x05\x97."), Buffers: []wire.Frame{wire.HeapFrame(b)}, Compression: []string{"zstd"}}
+}
+
+// Compressed values that pass through are not opened, in requests and in the loop.
+func TestDecompressionBombs(t *testing.T) {
+	leak.Check(t)
+	s, _, honest := hostile(t)
+	const size = 256 << 20
+	b := bomb(t, size)
+	c := connect(t, s, "bomber")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	c.call("variable_set", "name", "bomb", "data", b)
+	c.call("set_metadata", "keys", []any{"bomb"}, "value", b)
+	c.call("log_event", "topic", "bomb", "msg", b)
+	c.send(msgpack.MapOf("op", "log-event", "topic", "bomb", "msg", b))
+	v, _ := answerOn(t, callOn(t, s, "variable_get", "name", "bomb")).(msgpack.Map).Get("value")
+	if got, ok := v.(*wire.Pickled); !ok || got.Buffers[0].Len() != b.Buffers[0].Len() {
+		t.Errorf("the variable is %T, want the pickle as it came", v)
+	}
+	honest()
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > size/2 {
+		t.Errorf("%d bytes were allocated, want less than %d", got, size/2)
+	}
+	honest()
+}
