@@ -3,7 +3,6 @@ package frame
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -89,20 +88,16 @@ func ReadCSV(ctx context.Context, c *client.Client, path string, opts CSVOptions
 	if opts.Null == nil {
 		opts.Null = []string{"NA", "NaN", "null", "NULL", "None"}
 	}
-	paths, err := filesOf(ctx, c, path, ".csv")
+	d := csvDialect{NoHeader: opts.NoHeader, Comma: opts.Comma, Null: opts.Null}
+	paths, heads, err := lookAt(ctx, c, path, []string{".csv"}, func(paths []string) []*client.Future[csvHead] {
+		looks := make([]csvLook, len(paths))
+		for i, p := range paths {
+			looks[i] = csvLook{Path: p, Infer: i == 0 && opts.Schema == nil, Sample: opts.Sample, Dialect: d}
+		}
+		return headCSV.Map(ctx, c, looks, client.Impure())
+	})
 	if err != nil {
 		return nil, err
-	}
-	d := csvDialect{NoHeader: opts.NoHeader, Comma: opts.Comma, Null: opts.Null}
-	looks := make([]csvLook, len(paths))
-	for i, p := range paths {
-		looks[i] = csvLook{Path: p, Infer: i == 0 && opts.Schema == nil, Sample: opts.Sample, Dialect: d}
-	}
-	futures := headCSV.Map(ctx, c, looks, client.Impure())
-	defer client.ReleaseAll(futures)
-	heads, err := client.Gather(ctx, futures)
-	if err != nil {
-		return nil, typed(err)
 	}
 	schema := opts.Schema
 	if schema == nil {
@@ -159,16 +154,16 @@ func markQuotes(ctx context.Context, c *client.Client, sources []csvSource) erro
 	return nil
 }
 
-// WriteCSV writes the frame as CSV files with a header, part-00000.csv and so on, into a
-// folder, which is made. It returns the paths when all are written.
-func (f *Frame) WriteCSV(ctx context.Context, dir string) ([]string, error) {
-	return f.writeParts(ctx, dir, ".csv", func(p *client.Future[arrow.RecordBatch], path string) *client.Future[written] {
+// WriteCSV writes the frame as CSV files with a header, one for each partition, into a folder, which is created, and
+// returns their paths. The files are one set, as those of WriteIPC.
+func (f *Frame) WriteCSV(ctx context.Context, dir string, opts WriteOptions) ([]string, error) {
+	return f.writeSet(ctx, dir, ".csv", opts, func(p client.Arg[arrow.RecordBatch], path string) *client.Future[written] {
 		return saveCSV.Submit(ctx, f.c, p, client.Val(path), client.Impure())
 	})
 }
 
 func readCSVHead(l csvLook) (head csvHead, err error) {
-	f, err := os.Open(l.Path)
+	f, err := openPart(l.Path)
 	if err != nil {
 		return head, fmt.Errorf("frame: %w", err)
 	}

@@ -49,7 +49,7 @@ func TestCSVFiles(t *testing.T) {
 	// Written and read again it is the same, into files of their own.
 	out := filepath.Join(dir, "out")
 	people4 := peopleFrame(t, ctx, c)
-	if paths := must[[]string](t)(people4.WriteCSV(ctx, out)); len(paths) != 4 {
+	if paths := must[[]string](t)(people4.WriteCSV(ctx, out, WriteOptions{})); len(paths) != 4 {
 		t.Errorf("paths %v", paths)
 	}
 	back := must[*Frame](t)(ReadCSV(ctx, c, out, CSVOptions{Schema: people}))
@@ -179,4 +179,36 @@ func FuzzCSV(f *testing.F) {
 			t.Fatalf("blocks have %d rows, the whole %d", rows, whole.NumRows())
 		}
 	})
+}
+
+// A file with another separator is an error that names the option, not one column of text.
+func TestCSVComma(t *testing.T) {
+	ctx, c := connect(t, cluster.Goroutines)
+	dir := t.TempDir()
+	for i, tc := range []struct {
+		text string
+		opts CSVOptions
+		want string // of the error, "" for none
+	}{
+		{"a;b;c\n1;2;3\n", CSVOptions{}, "CSVOptions.Comma"},
+		{"a;b;c\n1,5;2,5;3\n", CSVOptions{}, "';'"},
+		{"a\tb\n1\t2\n", CSVOptions{}, `'\t'`},
+		{"\ufeffa|b\n1|2\n", CSVOptions{}, "'|'"},
+		{"1;2\n", CSVOptions{NoHeader: true}, "CSVOptions.Comma"},
+		{"a,b\n1,2\n", CSVOptions{Comma: ';'}, "','"},
+		{"a;b\n1;2\n", CSVOptions{Schema: arrow.NewSchema([]arrow.Field{{Name: "b", Type: arrow.PrimitiveTypes.Int64}}, nil)}, "CSVOptions.Comma"},
+		{"a;b;c\n1;2;3\n", CSVOptions{Comma: ';'}, ""},
+		{"\"a;b\"\n1\n", CSVOptions{}, ""},
+		{"a\n1;2\n", CSVOptions{}, ""},
+		{"a;b\nx\n", CSVOptions{Schema: arrow.NewSchema([]arrow.Field{{Name: "a;b", Type: arrow.BinaryTypes.String}}, nil)}, ""},
+	} {
+		path := save(t, filepath.Join(dir, fmt.Sprint(i, ".csv")), []byte(tc.text))
+		f, err := ReadCSV(ctx, c, path, tc.opts)
+		if err == nil {
+			err = f.Persist(ctx)
+		}
+		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path)) {
+			t.Errorf("%q: got error %v, want %q", tc.text, err, tc.want)
+		}
+	}
 }

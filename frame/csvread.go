@@ -136,7 +136,7 @@ func csvOrder(s *arrow.Schema, names []string) ([]int, error) {
 			out[i] = j
 		}
 		if out[i] < 0 {
-			return nil, fmt.Errorf("there is no column %q; there are %s", f.Name, strings.Join(names[:min(len(names), 8)], ", "))
+			return nil, fmt.Errorf("there is no column %q; there are %s%s", f.Name, strings.Join(names[:min(len(names), 8)], ", "), commaHint(names))
 		}
 	}
 	return out, nil
@@ -206,6 +206,9 @@ func inferCSV(r io.ReaderAt, size int64, l csvLook) (*arrow.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkComma(io.NewSectionReader(r, 0, size), l.Dialect); err != nil {
+		return nil, err
+	}
 	sample := min(size, l.Sample)
 	quotes, err := countQuotes(io.NewSectionReader(r, 0, sample))
 	if err != nil {
@@ -234,4 +237,36 @@ func inferCSV(r io.ReaderAt, size int64, l csvLook) (*arrow.Schema, error) {
 		fields[i] = arrow.Field{Name: name, Type: kinds[i].dataType(), Nullable: true}
 	}
 	return arrow.NewSchema(fields, nil), nil
+}
+
+// checkComma returns an error if the first line has one column with another common separator in it, which is not quoted:
+// the file would become one column of text.
+func checkComma(r io.Reader, d csvDialect) error {
+	b := bufio.NewReader(r)
+	first, err := b.Peek(4)
+	if err != nil && len(first) == 0 {
+		return nil
+	}
+	if strings.HasPrefix(strings.TrimPrefix(string(first), "\ufeff"), `"`) {
+		return nil // it is meant so
+	}
+	line, err := newCSVReader(b, d).Read()
+	if err != nil {
+		return err
+	}
+	if hint := commaHint(line); hint != "" {
+		return fmt.Errorf("the first line has one column, %q%s (or CSVOptions.Schema, if there is one column)", line[0], hint)
+	}
+	return nil
+}
+
+// commaHint names the option for files with another separator if the only column of a line has one in it.
+func commaHint(line []string) string {
+	if len(line) != 1 {
+		return ""
+	}
+	if i := strings.IndexAny(line[0], ";\t|,"); i > 0 {
+		return fmt.Sprintf("; are columns separated by %q? Set CSVOptions.Comma", rune(line[0][i]))
+	}
+	return ""
 }

@@ -3,9 +3,7 @@ package frame
 import (
 	"bufio"
 	"encoding/csv"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -16,9 +14,6 @@ import (
 // writeCSV writes a batch with a header. Nulls are nothing at all, floats have as many digits as
 // it takes to read the same number again.
 func writeCSV(b arrow.RecordBatch, path string) (written, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return written{}, fmt.Errorf("frame: %w", err)
-	}
 	n, err := create(path, func(f *os.File) error {
 		buffered := bufio.NewWriterSize(f, 1<<16)
 		w := csv.NewWriter(buffered)

@@ -7,7 +7,7 @@
 //	f, err := frame.ReadCSV(ctx, c, "/data/people", frame.CSVOptions{})
 //	adults, err := f.Filter(ctx, frame.Col("age").Ge(18).And(frame.Col("name").NotNull()))
 //	few, err := adults.Project(ctx, "name", "age")
-//	paths, err := few.WriteIPC(ctx, "/data/adults")
+//	paths, err := few.WriteIPC(ctx, "/data/adults", frame.WriteOptions{})
 //
 // Functions of one's own are registered at package level, as all that workers run, and mapped
 // over partitions ([Frame.Map], [MapWith]) or reduced ([Reduce]):

@@ -18,13 +18,15 @@ var (
 	ErrSchema = errors.New("schema mismatch")
 	// ErrCorrupt is a file that cannot be read as what it should be.
 	ErrCorrupt = errors.New("corrupt file")
+	// ErrExists is returned by writes into a folder that has files of the format already.
+	ErrExists = errors.New("result exists")
 	// ErrClosed is the use of a frame after its Release.
 	ErrClosed = errors.New("the frame has been released")
 )
 
 // Error is an error of a frame: what is wrong, where.
 type Error struct {
-	// Kind is ErrSchema, ErrCorrupt or another error of this package.
+	// Kind is ErrSchema, ErrCorrupt, ErrExists or another error of this package.
 	Kind error
 	// Path is the file, "" where there is none.
 	Path string
@@ -84,7 +86,7 @@ func (e *remoteError) Unwrap() []error { return []error{e.kind, e.err} }
 // text.
 func typed(err error) error {
 	if t, ok := errors.AsType[*client.TaskError](err); ok {
-		for _, kind := range []error{ErrSchema, ErrCorrupt} {
+		for _, kind := range []error{ErrSchema, ErrCorrupt, ErrExists} {
 			if strings.Contains(t.Text, "frame: "+kind.Error()+": ") {
 				return &remoteError{kind: kind, err: err}
 			}

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"go.millstream.dev/client"
 )
 
@@ -29,42 +27,114 @@ var listFiles = client.Func2("millstream.frame.list", func(_ context.Context, pa
 	return listing{paths}, err
 })
 
-// list is the files that a path means: itself, those of a folder with one of the endings, or
-// those that match a pattern, in the order of their names.
+// list returns the files that a path means: the file itself, those of a folder with one of the endings, or those that
+// match a pattern, in the order of their names. In a folder with a result of WriteIPC or WriteCSV they are the files of
+// its manifest.
 func list(path string, ext []string) ([]string, error) {
 	if path == "" {
 		return nil, errors.New("frame: no path is given")
 	}
-	info, err := os.Stat(path)
+	info, err := statPart(path)
 	switch {
 	case err == nil && !info.IsDir():
 		return []string{path}, nil
 	case err == nil:
-		entries, err := os.ReadDir(path)
+		return listFolder(path, ext)
+	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?["):
+		return listPattern(path, ext)
+	}
+	return nil, fmt.Errorf("frame: %w", err)
+}
+
+// listFolder returns the files of a folder: those of its manifest, or without one all that have one of the endings and
+// are not hidden.
+func listFolder(dir string, ext []string) ([]string, error) {
+	names, err := listNames(dir, ext)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, name := range names {
+		if slices.ContainsFunc(ext, func(x string) bool { return strings.HasSuffix(name, x) }) {
+			out = append(out, filepath.Join(dir, name))
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("frame: the folder %s has no file that ends with %s", dir, strings.Join(ext, " or "))
+	}
+	return out, nil
+}
+
+// listPattern returns the files that match a pattern. Of folders with a manifest they are those of the manifest, and
+// such as were not written by this package.
+func listPattern(pattern string, ext []string) ([]string, error) {
+	bad := func(err error) error { return fmt.Errorf("frame: the pattern %s: %w", pattern, err) }
+	dirs, err := filepath.Glob(filepath.Dir(pattern))
+	if err != nil {
+		return nil, bad(err)
+	}
+	var out []string
+	for _, dir := range dirs {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			continue
+		}
+		names, err := listNames(dir, ext)
+		if err != nil {
+			return nil, err
+		}
+		entries, err := os.ReadDir(dir)
 		if err != nil {
 			return nil, fmt.Errorf("frame: %w", err)
 		}
-		var out []string
-		for _, e := range entries {
-			if name := e.Name(); !e.IsDir() && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_") && slices.ContainsFunc(ext, func(x string) bool { return strings.HasSuffix(name, x) }) {
-				out = append(out, filepath.Join(path, name))
+		for _, e := range entries { // a pattern may ask for any name
+			if name := e.Name(); !e.IsDir() && !isPart(name) && !isManifest(name) && !slices.Contains(names, name) {
+				names = append(names, name)
 			}
 		}
-		if len(out) == 0 {
-			return nil, fmt.Errorf("frame: the folder %s has no file that ends with %s", path, strings.Join(ext, " or "))
+		slices.Sort(names)
+		for _, name := range names {
+			match, err := filepath.Match(filepath.Base(pattern), name)
+			if err != nil {
+				return nil, bad(err)
+			}
+			if match {
+				out = append(out, filepath.Join(dir, name))
+			}
 		}
-		return out, nil
-	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?["):
-		out, err := filepath.Glob(path)
-		if err != nil {
-			return nil, fmt.Errorf("frame: the pattern %s: %w", path, err)
-		}
-		if len(out) == 0 {
-			return nil, fmt.Errorf("frame: no file matches %s", path)
-		}
-		return out, nil
 	}
-	return nil, fmt.Errorf("frame: %w", err)
+	if len(out) == 0 {
+		return nil, fmt.Errorf("frame: no file matches %s", pattern)
+	}
+	return out, nil
+}
+
+// listNames returns the names of a folder's files: those of its manifests for the endings, or without one all that are
+// not hidden. It never returns a part of a set that is written at the same time.
+func listNames(dir string, ext []string) ([]string, error) {
+	const most = 100 // sets that replace each other while this looks
+	for try := 1; ; try++ {
+		names, found, err := manifestNames(dir, ext)
+		if found || err != nil {
+			if err != nil && errors.Is(err, errReplaced) && try < most {
+				continue
+			}
+			return names, err
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, fmt.Errorf("frame: %w", err)
+		}
+		// A set may have been finished while the folder was read, which then shows some of its files.
+		if _, found, err := manifestNames(dir, ext); (found || err != nil) && try < most {
+			continue
+		}
+		for _, e := range entries {
+			if name := e.Name(); !e.IsDir() && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_") {
+				names = append(names, name)
+			}
+		}
+		return names, nil
+	}
 }
 
 // filesOf asks a worker for the files of a path.
@@ -74,6 +144,26 @@ func filesOf(ctx context.Context, c *client.Client, path string, ext ...string) 
 	defer f.Release()
 	l, err := f.Result(ctx)
 	return l.Paths, typed(err)
+}
+
+// lookAt asks workers for the files of a path and for what the client has to know about each. Files that are replaced
+// in between are looked for again.
+func lookAt[H any](ctx context.Context, c *client.Client, path string, ext []string, heads func(paths []string) []*client.Future[H]) ([]string, []H, error) {
+	const most = 10
+	paths, err := filesOf(ctx, c, path, ext...)
+	for try := 1; err == nil; try++ {
+		futures := heads(paths)
+		found, failed := client.Gather(ctx, futures)
+		client.ReleaseAll(futures)
+		if failed == nil {
+			return paths, found, nil
+		}
+		before := paths
+		if paths, err = filesOf(ctx, c, path, ext...); err != nil || slices.Equal(before, paths) || try == most {
+			return nil, nil, typed(failed)
+		}
+	}
+	return nil, nil, err
 }
 
 // Stamp is which content of a file is meant: it is part of the key of the task that reads it,
@@ -89,13 +179,16 @@ func stampOf(info fs.FileInfo) Stamp {
 
 // openStamped opens a file that must be the one that was looked at.
 func openStamped(path string, want Stamp, partition int) (*os.File, error) {
-	f, err := os.Open(path)
+	f, err := openPart(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &Error{Kind: ErrCorrupt, Path: path, Partition: partition, Reason: "removed or replaced since the frame was made; make the frame again", Err: err}
+	}
 	if err != nil {
-		return nil, &Error{Kind: ErrCorrupt, Path: path, Partition: partition, Reason: "it cannot be opened", Err: err}
+		return nil, &Error{Kind: ErrCorrupt, Path: path, Partition: partition, Reason: "cannot be opened", Err: err}
 	}
 	info, err := f.Stat()
 	if err == nil && stampOf(info) != want {
-		err = errors.New("it has changed since the frame was made: make the frame again")
+		err = errors.New("changed since the frame was made; make the frame again")
 	}
 	if err != nil {
 		_ = f.Close() // it was only read
@@ -111,12 +204,12 @@ type written struct {
 	Bytes int64
 }
 
-// create writes a file under another name and renames it when it is whole, so that nobody sees
-// a part of it.
+// create writes a file under another name and renames it when it is whole and on disk, so that no reader sees a part
+// of it.
 func create(path string, write func(f *os.File) error) (n int64, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
-		return 0, fmt.Errorf("frame: %w", err)
+		return 0, gone(path, err)
 	}
 	defer func() {
 		if err != nil {
@@ -134,35 +227,22 @@ func create(path string, write func(f *os.File) error) (n int64, err error) {
 	if err = f.Chmod(0o644); err != nil {
 		return 0, fmt.Errorf("frame: %w", err)
 	}
+	if err = f.Sync(); err != nil {
+		return 0, fmt.Errorf("frame: %s: %w", path, err)
+	}
 	if err = f.Close(); err != nil {
 		return 0, fmt.Errorf("frame: %s: %w", path, err)
 	}
 	if err = os.Rename(f.Name(), path); err != nil {
-		return 0, fmt.Errorf("frame: %w", err)
+		return 0, gone(path, err)
 	}
 	return info.Size(), nil
 }
 
-// writeParts writes each partition to a file of its own in a folder, which is made.
-func (f *Frame) writeParts(ctx context.Context, dir, ext string, write func(p *client.Future[arrow.RecordBatch], path string) *client.Future[written]) ([]string, error) {
-	if err := f.usable(); err != nil {
-		return nil, err
+// gone explains the error of a file whose staging folder was removed.
+func gone(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) && stagingPattern.MatchString(filepath.Base(filepath.Dir(path))) {
+		return fmt.Errorf("frame: another write into the folder ended first, or this one was given up: %w", err)
 	}
-	if dir == "" {
-		return nil, errors.New("frame: no folder is given")
-	}
-	futures := make([]*client.Future[written], len(f.parts))
-	for i, p := range f.parts {
-		futures[i] = write(p, filepath.Join(dir, fmt.Sprintf("part-%05d%s", i, ext)))
-	}
-	defer client.ReleaseAll(futures)
-	done, err := client.Gather(ctx, futures)
-	if err != nil {
-		return nil, typed(err)
-	}
-	paths := make([]string, len(done))
-	for i, d := range done {
-		paths[i] = d.Path
-	}
-	return paths, nil
+	return fmt.Errorf("frame: %w", err)
 }

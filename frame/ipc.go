@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
@@ -32,23 +31,21 @@ var (
 	headIPC = client.Func("millstream.frame.ipc-head", func(_ context.Context, path string) (ipcHead, error) { return readIPCHead(path) })
 	readIPC = client.Func("millstream.frame.read-ipc", func(_ context.Context, s ipcSource) (arrow.RecordBatch, error) { return readIPCPart(s) })
 	saveIPC = client.Func2("millstream.frame.write-ipc", func(_ context.Context, b arrow.RecordBatch, path string) (written, error) { return writeIPC(b, path) })
+
+	ipcEndings = []string{".arrow", ".feather", ".ipc", ".arrows"}
 )
 
 // ReadIPC is a frame of files in Arrow's IPC format, file or stream (Feather version 2 is the
 // same): one file, those of a folder (*.arrow, *.feather, *.ipc, *.arrows), or those that match
-// a pattern. Every record batch is a partition; Repartition makes others. Workers read the
+// a pattern. Of a folder that WriteIPC wrote they are the files of its last result. Every record batch is a partition; Repartition makes others. Workers read the
 // files, each its part, when the partitions are needed; the client sees their schemas alone,
 // which must be equal.
 func ReadIPC(ctx context.Context, c *client.Client, path string) (*Frame, error) {
-	paths, err := filesOf(ctx, c, path, ".arrow", ".feather", ".ipc", ".arrows")
+	paths, heads, err := lookAt(ctx, c, path, ipcEndings, func(paths []string) []*client.Future[ipcHead] {
+		return headIPC.Map(ctx, c, paths, client.Impure())
+	})
 	if err != nil {
 		return nil, err
-	}
-	futures := headIPC.Map(ctx, c, paths, client.Impure())
-	defer client.ReleaseAll(futures)
-	heads, err := client.Gather(ctx, futures)
-	if err != nil {
-		return nil, typed(err)
 	}
 	var schema *arrow.Schema
 	var sources []ipcSource
@@ -74,7 +71,7 @@ func ReadIPC(ctx context.Context, c *client.Client, path string) (*Frame, error)
 
 // readIPCHead looks at a file without its data.
 func readIPCHead(path string) (head ipcHead, err error) {
-	f, err := os.Open(path)
+	f, err := openPart(path)
 	if err != nil {
 		return head, fmt.Errorf("frame: %w", err)
 	}
@@ -121,9 +118,6 @@ func readIPCPart(s ipcSource) (arrow.RecordBatch, error) {
 
 // writeIPC writes a batch as a file of the IPC format.
 func writeIPC(b arrow.RecordBatch, path string) (written, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return written{}, fmt.Errorf("frame: %w", err)
-	}
 	n, err := create(path, func(f *os.File) (err error) {
 		defer contain(&err)
 		w, err := ipc.NewFileWriter(f, ipc.WithSchema(b.Schema()))
@@ -135,11 +129,12 @@ func writeIPC(b arrow.RecordBatch, path string) (written, error) {
 	return written{Path: path, Rows: b.NumRows(), Bytes: n}, err
 }
 
-// WriteIPC writes the frame as files of Arrow's IPC format, part-00000.arrow and so on, into a
-// folder, which is made. It returns the paths when all are written. Workers write them, each
-// under another name first, so that no half of a file is ever seen.
-func (f *Frame) WriteIPC(ctx context.Context, dir string) ([]string, error) {
-	return f.writeParts(ctx, dir, ".arrow", func(p *client.Future[arrow.RecordBatch], path string) *client.Future[written] {
+// WriteIPC writes the frame as files of Arrow's IPC format, one for each partition, into a folder, which is created, and
+// returns their paths. Workers write them. The files are one set: readers see all of them or none, and nothing is left
+// of a write that fails. A folder that has files of this format already is refused with ErrExists unless
+// opts.Overwrite is set. See WriteOptions.
+func (f *Frame) WriteIPC(ctx context.Context, dir string, opts WriteOptions) ([]string, error) {
+	return f.writeSet(ctx, dir, ".arrow", opts, func(p client.Arg[arrow.RecordBatch], path string) *client.Future[written] {
 		return saveIPC.Submit(ctx, f.c, p, client.Val(path), client.Impure())
 	})
 }

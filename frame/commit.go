@@ -1,0 +1,322 @@
+package frame
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"go.millstream.dev/client"
+)
+
+// fileSet identifies one write of a set of files: see manifest.go.
+type fileSet struct {
+	Dir, Ext, ID string
+	Overwrite    bool
+}
+
+func (s fileSet) staging() string { return stagingPath(s.Dir, s.Ext, s.ID) }
+
+// prepared is what the beginning of a write has done.
+type prepared struct {
+	Created []string // folders, outermost first
+}
+
+// Tasks of a write. Each may run twice, on two workers, when one is lost.
+var (
+	prepareSet = client.Func("millstream.frame.write-prepare", func(ctx context.Context, s fileSet) (prepared, error) { return s.prepare(ctx) })
+	commitSet  = client.Func2("millstream.frame.write-commit", func(ctx context.Context, s fileSet, files []written) ([]string, error) { return s.commit(ctx, files) })
+	abortSet   = client.Func2("millstream.frame.write-abort", func(_ context.Context, s fileSet, p prepared) (bool, error) { return s.abort(p) })
+)
+
+// prepare makes the folder and the staging folder in it. A folder that is not to be overwritten and has files of the
+// format is refused.
+func (s fileSet) prepare(ctx context.Context) (p prepared, err error) {
+	if p.Created, err = makeFolders(s.Dir); err != nil {
+		return p, fmt.Errorf("frame: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			removeEmpty(p.Created)
+		}
+	}()
+	unlock, err := lockFolder(ctx, s.Dir)
+	if err != nil {
+		return p, err
+	}
+	defer unlock()
+	m, err := readManifest(s.Dir, s.Ext)
+	if err != nil {
+		return p, err
+	}
+	if m != nil && m.ID != s.ID {
+		if err := s.settle(m); err != nil { // a write that ended in between
+			return p, err
+		}
+	}
+	if err := s.refuse(m); err != nil {
+		return p, err
+	}
+	if err := os.Mkdir(s.staging(), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return p, fmt.Errorf("frame: %w", err)
+	}
+	return p, nil
+}
+
+// makeFolders is os.MkdirAll that returns what it has made.
+func makeFolders(dir string) (made []string, err error) {
+	var missing []string
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		_, err := os.Stat(at)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) || filepath.Dir(at) == at {
+			break // MkdirAll has the better error
+		}
+		missing = append(missing, at)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	slices.Reverse(missing)
+	return missing, nil
+}
+
+// refuse returns ErrExists if the folder has files of the format and they are not to be overwritten.
+func (s fileSet) refuse(m *manifest) error {
+	if s.Overwrite || m != nil && m.ID == s.ID {
+		return nil
+	}
+	const do = "write into another folder, or set WriteOptions.Overwrite"
+	if m != nil {
+		return &Error{Kind: ErrExists, Path: s.Dir, Partition: -1, Reason: fmt.Sprintf("folder has a result of %d files; %s", len(m.Files), do)}
+	}
+	ext := []string{s.Ext}
+	if s.Ext == ".arrow" {
+		ext = ipcEndings
+	}
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return fmt.Errorf("frame: %w", err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); !e.IsDir() && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_") && slices.Contains(ext, filepath.Ext(name)) {
+			return &Error{Kind: ErrExists, Path: s.Dir, Partition: -1, Reason: fmt.Sprintf("folder has %s; %s", name, do)}
+		}
+	}
+	return nil
+}
+
+// commit makes the written files the folder's result and returns their paths.
+func (s fileSet) commit(ctx context.Context, files []written) ([]string, error) {
+	unlock, err := lockFolder(ctx, s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	now, err := readManifest(s.Dir, s.Ext)
+	if err != nil {
+		return nil, err
+	}
+	m := now
+	if now == nil || now.ID != s.ID {
+		if err := s.refuse(now); err != nil {
+			return nil, err
+		}
+		if m, err = s.publish(now, files); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.settle(m); err != nil {
+		return nil, err
+	}
+	if err := s.clean(); err != nil {
+		return nil, err
+	}
+	paths := make([]string, len(m.Files))
+	for i, name := range m.names() {
+		paths[i] = filepath.Join(s.Dir, name)
+	}
+	return paths, nil
+}
+
+// publish puts the set's manifest into the place of the one that there is now. From then on readers see the set.
+func (s fileSet) publish(now *manifest, files []written) (*manifest, error) {
+	m := &manifest{Version: manifestVersion, ID: s.ID, Files: make([]manifestFile, len(files))}
+	for i, f := range files {
+		name := partName(i, s.ID, s.Ext)
+		info, err := os.Stat(filepath.Join(s.staging(), name))
+		if err == nil && info.Size() != f.Bytes {
+			err = fmt.Errorf("%s has %d bytes, want %d", name, info.Size(), f.Bytes)
+		}
+		if err != nil {
+			return nil, s.lost(err)
+		}
+		m.Files[i] = manifestFile{Name: name, Rows: f.Rows, Bytes: f.Bytes}
+	}
+	if now != nil {
+		m.Replaces = append(now.names(), now.Replaces...)
+	} else {
+		entries, err := os.ReadDir(s.Dir)
+		if err != nil {
+			return nil, fmt.Errorf("frame: %w", err)
+		}
+		for _, e := range entries {
+			if name := e.Name(); !e.IsDir() && oldPartPattern.MatchString(name) && filepath.Ext(name) == s.Ext {
+				m.Replaces = append(m.Replaces, name)
+			}
+		}
+	}
+	b, err := json.MarshalIndent(m, "", "\t")
+	if err != nil {
+		return nil, fmt.Errorf("frame: %w", err)
+	}
+	temp := filepath.Join(s.staging(), "manifest")
+	if _, err := create(temp, func(f *os.File) error { _, err := f.Write(append(b, '\n')); return err }); err != nil {
+		return nil, s.lost(err)
+	}
+	path := manifestPath(s.Dir, s.Ext)
+	if !s.Overwrite {
+		// Of two writes one must fail: a link, unlike a rename, replaces nothing.
+		switch err := os.Link(temp, path); {
+		case err == nil:
+			return m, syncFolder(s.Dir)
+		case errors.Is(err, fs.ErrExist):
+			return nil, &Error{Kind: ErrExists, Path: s.Dir, Partition: -1, Reason: "another write into the folder ended first"}
+		}
+		// The file system has no links.
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return nil, s.lost(err)
+	}
+	return m, syncFolder(s.Dir)
+}
+
+// lost explains the error of a write whose staging folder was removed.
+func (s fileSet) lost(err error) error {
+	if _, e := os.Stat(s.staging()); errors.Is(e, fs.ErrNotExist) {
+		return fmt.Errorf("frame: write into %s: another write into the folder ended first: %w", s.Dir, err)
+	}
+	return fmt.Errorf("frame: write into %s: %w", s.Dir, err)
+}
+
+// settle removes what a set has replaced and moves its parts into their places. The set may be that of another write.
+func (s fileSet) settle(m *manifest) error {
+	for _, name := range m.Replaces {
+		if err := os.Remove(filepath.Join(s.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("frame: %w", err)
+		}
+		if staged, ok := stagedPath(filepath.Join(s.Dir, name)); ok {
+			if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("frame: %w", err)
+			}
+		}
+	}
+	staging := stagingPath(s.Dir, s.Ext, m.ID)
+	for _, name := range m.names() {
+		if err := os.Rename(filepath.Join(staging, name), filepath.Join(s.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("frame: %w", err)
+		}
+	}
+	if err := os.RemoveAll(staging); err != nil {
+		return fmt.Errorf("frame: %w", err)
+	}
+	return syncFolder(s.Dir)
+}
+
+// clean removes the staging folders of writes that never ended.
+func (s fileSet) clean() error {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return fmt.Errorf("frame: %w", err)
+	}
+	for _, e := range entries {
+		m := stagingPattern.FindStringSubmatch(e.Name())
+		if m == nil || m[1] != s.Ext || m[2] == s.ID || !e.IsDir() {
+			continue
+		}
+		if _, err := (fileSet{Dir: s.Dir, Ext: s.Ext, ID: m[2]}).discard(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discard removes the staging folder of a write unless that is the folder's result. It reports whether it is.
+func (s fileSet) discard() (committed bool, err error) {
+	// Under another name nothing can be put into the folder, and the write cannot publish what is in it.
+	away := s.staging() + discarded
+	if err := os.Rename(s.staging(), away); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("frame: %w", err)
+	}
+	m, err := readManifest(s.Dir, s.Ext)
+	if err != nil {
+		return false, err
+	}
+	if m != nil && m.ID == s.ID {
+		if err := os.Rename(away, s.staging()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return true, fmt.Errorf("frame: %w", err)
+		}
+		return true, s.settle(m)
+	}
+	if err := os.RemoveAll(away); err != nil {
+		return false, fmt.Errorf("frame: %w", err)
+	}
+	return false, nil
+}
+
+// abort removes what a write has left. It reports true if the write had been complete before.
+func (s fileSet) abort(p prepared) (bool, error) {
+	if committed, err := s.discard(); committed || err != nil {
+		return committed, err
+	}
+	removeEmpty(p.Created)
+	return false, nil
+}
+
+// removeEmpty removes folders, the last first, as long as nothing is in them.
+func removeEmpty(dirs []string) {
+	for _, dir := range slices.Backward(dirs) {
+		if os.Remove(dir) != nil {
+			return
+		}
+	}
+}
+
+// lockFolder keeps other writes from ending in a folder at the same time. The lock ends with the process. On file systems
+// that cannot lock a folder there is none: then two writes that end at once may leave files that are not read.
+func lockFolder(ctx context.Context, dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("frame: %w", err)
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return func() { _ = f.Close() }, nil // or without a lock
+		}
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, fmt.Errorf("frame: lock %s: %w", dir, ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// syncFolder makes renames in a folder last.
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("frame: %w", err)
+	}
+	defer f.Close()
+	_ = f.Sync() // some file systems cannot
+	return nil
+}

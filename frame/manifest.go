@@ -1,0 +1,183 @@
+package frame
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// The files of one write are a set. While it is written its parts are in a staging folder, which is hidden, in the
+// folder of the result. The set exists from the moment when its manifest takes the place of the one before, by a rename;
+// then the parts of the set before are removed, and those of the new one move from the staging folder into the folder.
+// Readers take the names from the manifest and find a part in either place. Names have the number of their write, so
+// that a part of one set is never taken for one of another. A folder without a manifest is read as it is.
+//
+//	_millstream.arrow.json                         manifest
+//	part-00000-5c1f0b7c6a1e9d42.arrow              part
+//	.millstream.arrow-5c1f0b7c6a1e9d42/part-…      part that is not in its place yet
+
+// manifest describes the last set of a format in a folder.
+type manifest struct {
+	Version int            `json:"version"`
+	ID      string         `json:"id"`
+	Files   []manifestFile `json:"files"`
+	// Replaces has the names of files of earlier sets that may still be there.
+	Replaces []string `json:"replaces,omitempty"`
+}
+
+type manifestFile struct {
+	Name  string `json:"name"`
+	Rows  int64  `json:"rows"`
+	Bytes int64  `json:"bytes"`
+}
+
+const (
+	manifestVersion = 1
+	// maxManifest bounds a manifest: a million files have less.
+	maxManifest = 256 << 20
+	// discarded is appended to the name of a staging folder that is being removed.
+	discarded = ".discarded"
+)
+
+var (
+	partPattern = regexp.MustCompile(`^part-[0-9]{5,9}-([0-9a-f]{16})(\.arrow|\.csv)$`)
+	// Names without the number of a write are those of versions without manifests.
+	oldPartPattern  = regexp.MustCompile(`^part-[0-9]{5,9}(\.arrow|\.csv)$`)
+	manifestPattern = regexp.MustCompile(`^_millstream(\.arrow|\.csv)\.json$`)
+	stagingPattern  = regexp.MustCompile(`^\.millstream(\.arrow|\.csv)-([0-9a-f]{16})(?:\.discarded)?$`)
+
+	// errReplaced is returned when a set is replaced while it is looked at.
+	errReplaced = errors.New("replaced by another write")
+)
+
+func partName(partition int, id, ext string) string {
+	return fmt.Sprintf("part-%05d-%s%s", partition, id, ext)
+}
+
+func isPart(name string) bool     { return partPattern.MatchString(name) }
+func isManifest(name string) bool { return manifestPattern.MatchString(name) }
+
+func manifestPath(dir, ext string) string { return filepath.Join(dir, "_millstream"+ext+".json") }
+
+func stagingPath(dir, ext, id string) string { return filepath.Join(dir, ".millstream"+ext+"-"+id) }
+
+// stagedPath returns where a part is until it moves into its place. It reports false for files that are no parts.
+func stagedPath(path string) (string, bool) {
+	m := partPattern.FindStringSubmatch(filepath.Base(path))
+	if m == nil {
+		return "", false
+	}
+	return filepath.Join(stagingPath(filepath.Dir(path), m[2], m[1]), filepath.Base(path)), true
+}
+
+// eitherPlace calls f with the path of a part, with that in its staging folder if it is not there, and with the first
+// again in case it has moved in between.
+func eitherPlace[T any](path string, f func(string) (T, error)) (T, error) {
+	v, err := f(path)
+	staged, ok := stagedPath(path)
+	if !ok || !errors.Is(err, fs.ErrNotExist) {
+		return v, err
+	}
+	if v, err := f(staged); !errors.Is(err, fs.ErrNotExist) {
+		return v, err
+	}
+	return f(path)
+}
+
+// openPart opens a file, which may be a part that is not in its place yet.
+func openPart(path string) (*os.File, error) { return eitherPlace(path, os.Open) }
+
+func statPart(path string) (fs.FileInfo, error) { return eitherPlace(path, os.Stat) }
+
+// readManifest returns the manifest of a folder, nil if there is none.
+func readManifest(dir, ext string) (*manifest, error) {
+	path := manifestPath(dir, ext)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("frame: %w", err)
+	}
+	defer f.Close()
+	corrupt := func(reason string, err error) error {
+		return &Error{Kind: ErrCorrupt, Path: path, Partition: -1, Reason: reason, Err: err}
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if err != nil {
+		return nil, corrupt("manifest cannot be read", err)
+	}
+	if len(b) > maxManifest {
+		return nil, corrupt(fmt.Sprintf("manifest of more than %d bytes", maxManifest), nil)
+	}
+	m := new(manifest)
+	if err := json.Unmarshal(b, m); err != nil {
+		return nil, corrupt("invalid manifest", err)
+	}
+	if m.Version != manifestVersion {
+		return nil, corrupt(fmt.Sprintf("manifest of version %d, want %d; read it with the release that wrote it", m.Version, manifestVersion), nil)
+	}
+	if err := m.check(ext); err != nil {
+		return nil, corrupt("invalid manifest", err)
+	}
+	return m, nil
+}
+
+// check reports names that no write makes: a manifest decides which files are read and removed.
+func (m *manifest) check(ext string) error {
+	for i, f := range m.Files {
+		if f.Name != partName(i, m.ID, ext) || !isPart(f.Name) {
+			return fmt.Errorf("file %d is named %q, want %q", i, f.Name, partName(i, m.ID, ext))
+		}
+	}
+	for _, name := range m.Replaces {
+		if !isPart(name) && !oldPartPattern.MatchString(name) || filepath.Ext(name) != ext {
+			return fmt.Errorf("%q is not the name of a part", name)
+		}
+	}
+	return nil
+}
+
+func (m *manifest) names() []string {
+	names := make([]string, len(m.Files))
+	for i, f := range m.Files {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// manifestNames returns the names of the parts of a folder's set. It reports false if there is no manifest for any of
+// the endings. The error is errReplaced if the set was replaced at the same time.
+func manifestNames(dir string, ext []string) (names []string, found bool, err error) {
+	for _, x := range ext {
+		m, err := readManifest(dir, x)
+		if err != nil {
+			return nil, false, err
+		}
+		if m == nil {
+			continue
+		}
+		found = true
+		for _, name := range m.names() {
+			path := filepath.Join(dir, name)
+			_, err := statPart(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				if now, nowErr := readManifest(dir, x); nowErr == nil && (now == nil || now.ID != m.ID) {
+					return nil, false, errReplaced
+				}
+				return nil, false, &Error{Kind: ErrCorrupt, Path: path, Partition: -1,
+					Reason: "missing, and the manifest of its folder names it; write the result again, or remove " + manifestPath(dir, x) + " to read the files that are there"}
+			}
+			if err != nil {
+				return nil, false, fmt.Errorf("frame: %w", err)
+			}
+			names = append(names, name)
+		}
+	}
+	return names, found, nil
+}
