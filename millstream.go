@@ -2,6 +2,8 @@ package millstream
 
 import (
 	"context"
+	"io"
+	"iter"
 	"os"
 
 	"go.millstream.dev/cli"
@@ -33,8 +35,17 @@ type Arg[T any] = client.Arg[T]
 // Ref is a field of an argument that stands for the result of a task.
 type Ref[T any] = client.Ref[T]
 
-// Option is a wish about a task, such as client.Workers, client.Retries or client.Priority.
+// AnyFuture is a future of any type; see client.AnyFuture.
+type AnyFuture = client.AnyFuture
+
+// ScatterOptions specify where scattered data goes; see client.ScatterOptions.
+type ScatterOptions = client.ScatterOptions
+
+// Option changes how a task is run: Retries, client.Workers, client.Priority and others.
 type Option = client.Option
+
+// Retries sets how often a task that fails is run again (default 0); see client.Retries.
+func Retries(n int) Option { return client.Retries(n) }
 
 // TaskError is the error of a task that failed, as its worker told it.
 type TaskError = client.TaskError
@@ -57,6 +68,15 @@ func Local(ctx context.Context, o Options) (*Cluster, error) { return cluster.Lo
 // Connect connects to a scheduler as Dask's configuration says; see cluster.Connect.
 func Connect(ctx context.Context, address string) (*Client, error) {
 	return cluster.Connect(ctx, address)
+}
+
+// ConnectOptions specify how ConnectWith finds a scheduler; see cluster.ConnectOptions.
+type ConnectOptions = cluster.ConnectOptions
+
+// ConnectWith connects to a scheduler with certificates from a folder, or by the file of the
+// scheduler; see cluster.ConnectWith.
+func ConnectWith(ctx context.Context, o ConnectOptions) (*Client, error) {
+	return cluster.ConnectWith(ctx, o)
 }
 
 // Func registers a function of one parameter; see client.Func.
@@ -108,4 +128,28 @@ func Dict[T any](args map[string]Arg[T]) Arg[map[string]T] { return client.Dict(
 // Gather waits for tasks and returns their results, in order; see client.Gather.
 func Gather[T any](ctx context.Context, futures []*Future[T]) ([]T, error) {
 	return client.Gather(ctx, futures)
+}
+
+// Futures converts futures of one type for ProgressBar; see client.Futures.
+func Futures[T any](futures []*Future[T]) []AnyFuture { return client.Futures(futures) }
+
+// AsCompleted iterates over futures in the order in which their tasks end; see
+// client.AsCompleted.
+func AsCompleted[T any](ctx context.Context, futures []*Future[T]) iter.Seq2[*Future[T], error] {
+	return client.AsCompleted(ctx, futures)
+}
+
+// Scatter sends values to workers and returns futures of them; see client.Scatter.
+func Scatter[T any](ctx context.Context, c *Client, values []T, o ScatterOptions) ([]*Future[T], error) {
+	return client.Scatter(ctx, c, values, o)
+}
+
+// TreeReduce combines the results of futures in a tree of tasks; see client.TreeReduce.
+func TreeReduce[T any](ctx context.Context, c *Client, combine *client.Fn2[T, T, T], futures []*Future[T], opts ...Option) *Future[T] {
+	return client.TreeReduce(ctx, c, combine, futures, opts...)
+}
+
+// ProgressBar draws the progress of futures until all have ended; see client.ProgressBar.
+func ProgressBar(ctx context.Context, w io.Writer, futures ...AnyFuture) error {
+	return client.ProgressBar(ctx, w, futures...)
 }

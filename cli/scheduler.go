@@ -79,7 +79,7 @@ func schedulerCommand() *cobra.Command {
 	f.add(fs, secure.Scheduler)
 	fs.StringVar(&f.port, "port", "", "port to serve (default 8786; 0: any that is free)")
 	fs.StringVar(&f.contact, "contact-address", "", "address that others are told to use")
-	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "file to write the address to, for --scheduler-file of workers")
+	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "`file` to write the address and the paths of certificates to, for workers and clients")
 	f.addDashboard(fs, ":8787", "where to serve HTTP")
 	fs.StringVar(&f.idleTimeout, "idle-timeout", "", "end after so long without work, such as 10m")
 	fs.StringVar(&f.journal, "journal", "", "folder of the journal (default: none is kept)")
@@ -244,7 +244,11 @@ func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *s
 		fmt.Fprintf(stdout, "dashboard at http://%s/\n", a)
 	}
 	if f.schedulerFile != "" {
-		if err := writeSchedulerFile(f.schedulerFile, s.Identity()); err != nil {
+		tls, err := f.filePaths()
+		if err == nil {
+			err = writeSchedulerFile(f.schedulerFile, s.Identity(), tls)
+		}
+		if err != nil {
 			return err
 		}
 		defer os.Remove(f.schedulerFile)
@@ -258,6 +262,26 @@ func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *s
 		defer cancel()
 		return s.Close(closing)
 	}
+}
+
+// filePaths returns the certificates that the scheduler file names.
+func (f *schedulerFlags) filePaths() (*cluster.SchedulerFileTLS, error) {
+	c, err := config.Default()
+	if err != nil {
+		return nil, err
+	}
+	trust, err := secure.FromConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	if f.tlsDir != "" {
+		files, err := secure.FilesIn(f.tlsDir)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-dir: %w", err)
+		}
+		trust = *files
+	}
+	return cluster.NewSchedulerFileTLS(f.tlsDir, trust), nil
 }
 
 // makeCertificates makes the files of a cluster, unless they are there, and says how to use
@@ -276,7 +300,7 @@ func (f *schedulerFlags) makeCertificates(stdout io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--tls-dir: %w", err)
 	}
-	fmt.Fprintf(stdout, "certificates are in %s; give workers the folder with --tls-dir\nPython: %s\n", f.tlsDir, s.Python())
+	fmt.Fprintf(stdout, "certificates are in %s: --tls-dir for workers, millstream.ConnectOptions{TLSDir: …} for Go clients\nPython: %s\n", f.tlsDir, s.Python())
 	for _, v := range s.Env() {
 		name, value, _ := strings.Cut(v, "=")
 		fmt.Fprintf(stdout, "  export %s=%s\n", name, shellQuote(value))

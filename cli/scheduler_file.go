@@ -5,18 +5,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
+	"go.millstream.dev/cluster"
 	"go.millstream.dev/wire/msgpack"
 )
 
-// writeSchedulerFile writes what a scheduler says of itself, as Dask does, for workers and
-// clients that share a file system with it. The file appears whole or not at all.
-func writeSchedulerFile(path string, identity msgpack.Map) error {
-	text, err := json.MarshalIndent(plain(identity), "", "  ")
+// writeSchedulerFile writes the identity of a scheduler, as Dask does, and the paths of its
+// certificates, for workers and clients that share a file system with it. The file appears
+// whole or not at all.
+func writeSchedulerFile(path string, identity msgpack.Map, tls *cluster.SchedulerFileTLS) error {
+	tree, _ := plain(identity).(map[string]any)
+	if tls != nil {
+		tree["tls"] = tls
+	}
+	text, err := json.MarshalIndent(tree, "", "  ")
 	if err != nil {
 		return fmt.Errorf("--scheduler-file: %w", err)
 	}
@@ -57,37 +62,18 @@ func plain(v any) any {
 	return v
 }
 
-// readSchedulerFile returns the address in a scheduler's file. It waits for the file, which
-// may be about to be written, for as long as wait says (0: for ever).
-func readSchedulerFile(ctx context.Context, path string, wait time.Duration) (string, error) {
+// readSchedulerFile reads a scheduler's file. It waits for the file, which may be about to be
+// written, for as long as wait says (0: without a limit).
+func readSchedulerFile(ctx context.Context, path string, wait time.Duration) (cluster.SchedulerFile, error) {
+	limited := ctx
 	if wait > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, wait)
+		limited, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	t := time.NewTicker(10 * time.Millisecond)
-	defer t.Stop()
-	for {
-		text, err := os.ReadFile(path)
-		switch {
-		case err == nil && json.Valid(text): // Dask writes it in place
-			var file struct {
-				Address string `json:"address"`
-			}
-			if err := json.Unmarshal(text, &file); err != nil || file.Address == "" {
-				return "", fmt.Errorf("--scheduler-file %s: it has no address in it: was it written by `scheduler --scheduler-file`?", path)
-			}
-			return file.Address, nil
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return "", fmt.Errorf("--scheduler-file: %w", err)
-		}
-		select {
-		case <-ctx.Done():
-			if wait > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return "", fmt.Errorf("--scheduler-file %s: no scheduler has written it within --death-timeout %v", path, wait)
-			}
-			return "", context.Cause(ctx)
-		case <-t.C:
-		}
+	file, err := cluster.ReadSchedulerFile(limited, path)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		return file, fmt.Errorf("--scheduler-file %s: no scheduler has written it within --death-timeout %v", path, wait)
 	}
+	return file, err
 }

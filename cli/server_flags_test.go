@@ -13,6 +13,7 @@ import (
 
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/config"
+	"go.millstream.dev/secure"
 	"go.millstream.dev/wire/msgpack"
 )
 
@@ -120,20 +121,21 @@ func TestSchedulerFile(t *testing.T) {
 		"raw", []byte("x"), "list", []any{int64(1), msgpack.MapOf(int64(1), nil)})
 	found := make(chan string, 1)
 	go func() {
-		address, err := readSchedulerFile(t.Context(), path, time.Minute)
+		file, err := readSchedulerFile(t.Context(), path, time.Minute)
 		if err != nil {
-			address = err.Error()
+			file.Address = err.Error()
 		}
-		found <- address
+		found <- file.Address
 	}()
-	if err := writeSchedulerFile(path, identity); err != nil {
+	if err := writeSchedulerFile(path, identity, cluster.NewSchedulerFileTLS("/certs", secure.Security{CAFile: "/certs/ca.pem", Client: secure.KeyPair{Cert: "/c.pem", Key: "a\nkey"}})); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-found; got != "tls://10.0.0.1:8786" {
 		t.Errorf("%q", got)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil || !strings.Contains(string(text), `"type": "Scheduler"`) || !strings.Contains(string(text), `"name": 3`) {
+	if err != nil || !strings.Contains(string(text), `"type": "Scheduler"`) || !strings.Contains(string(text), `"name": 3`) ||
+		!strings.Contains(string(text), `"ca-file": "/certs/ca.pem"`) || !strings.Contains(string(text), `"dir": "/certs"`) || strings.Contains(string(text), "key") {
 		t.Errorf("%s, %v", text, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(left) != 0 {
@@ -143,14 +145,14 @@ func TestSchedulerFile(t *testing.T) {
 
 func TestSchedulerFileErrors(t *testing.T) {
 	dir := t.TempDir()
-	if err := writeSchedulerFile(filepath.Join(dir, "none", "x"), nil); err == nil {
+	if err := writeSchedulerFile(filepath.Join(dir, "none", "x"), nil, nil); err == nil {
 		t.Error("written into a folder that does not exist")
 	}
 	bad := filepath.Join(dir, "bad.json")
 	if err := os.WriteFile(bad, []byte(`{"id": 1}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readSchedulerFile(t.Context(), bad, 0); err == nil || !strings.Contains(err.Error(), "no address in it") {
+	if _, err := readSchedulerFile(t.Context(), bad, 0); err == nil || !strings.Contains(err.Error(), "has no address") {
 		t.Errorf("%v", err)
 	}
 	if _, err := readSchedulerFile(t.Context(), filepath.Join(dir, "never"), 30*time.Millisecond); err == nil || !strings.Contains(err.Error(), "--death-timeout") {

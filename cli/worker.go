@@ -84,7 +84,7 @@ func workerCommandFor(f *workerFlags) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	f.add(fs, secure.Worker)
-	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "file of `scheduler --scheduler-file` with the address")
+	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "`file` of the scheduler's --scheduler-file, with the address and the certificates")
 	fs.IntVar(&f.nthreads, "nthreads", 0, "tasks that a worker runs at once (default: the processors divided)")
 	fs.StringVar(&f.nworkers, "nworkers", "1", "worker processes; negative: processors + 1 + this; auto: as the machine")
 	fs.StringVar(&f.name, "name", "", "unique name; with --nworkers a number is appended")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -137,7 +138,8 @@ func (f *workerFlags) patience() (time.Duration, error) {
 	return parseTimeout("--death-timeout", f.deathTimeout)
 }
 
-// fromFile is the address in the scheduler's file, for which it waits.
+// fromFile returns the address in the scheduler's file, for which it waits, and uses the
+// folder of certificates that the file names where no flag does.
 func (f *workerFlags) fromFile(ctx context.Context, address string) (string, error) {
 	if address != "" {
 		return "", usagef("%s and --scheduler-file %s: give one of them", address, f.schedulerFile)
@@ -146,7 +148,14 @@ func (f *workerFlags) fromFile(ctx context.Context, address string) (string, err
 	if err != nil {
 		return "", err
 	}
-	return readSchedulerFile(ctx, f.schedulerFile, wait)
+	file, err := readSchedulerFile(ctx, f.schedulerFile, wait)
+	if err != nil {
+		return "", err
+	}
+	if file.TLS != nil && f.tlsDir == "" && f.caFile == "" && exists(filepath.Join(file.TLS.Dir, "worker-key.pem")) {
+		f.tlsDir = file.TLS.Dir
+	}
+	return file.Address, nil
 }
 
 // scheduler is the address of the scheduler: the one that was given, or the configuration's.

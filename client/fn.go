@@ -150,27 +150,30 @@ func (f *Fn4[A, B, C, D, R]) build(b *task.Builder, x Arg[A], y Arg[B], z Arg[C]
 	return f.d.Arg(b, u)
 }
 
-// Submit runs the function on some worker. An error in the arguments is the future's.
+// Submit runs the function on a worker and returns a future of its result. ctx limits the
+// submission alone: a task that was submitted goes on when ctx ends. Client.Cancel, the
+// option Timeout and the end of its last future end a task. Errors in the arguments are
+// returned by the methods of the future.
 func (f *Fn0[R]) Submit(ctx context.Context, c *Client, opts ...Option) *Future[R] {
 	return submit[R](ctx, c, f.f, opts, f.build)
 }
 
-// Submit runs the function on some worker. An error in the arguments is the future's.
+// Submit runs the function on a worker: see [Fn0.Submit].
 func (f *Fn1[A, R]) Submit(ctx context.Context, c *Client, a Arg[A], opts ...Option) *Future[R] {
 	return submit[R](ctx, c, f.f, opts, func(b *task.Builder) error { return f.build(b, a) })
 }
 
-// Submit runs the function on some worker. An error in the arguments is the future's.
+// Submit runs the function on a worker: see [Fn0.Submit].
 func (f *Fn2[A, B, R]) Submit(ctx context.Context, c *Client, x Arg[A], y Arg[B], opts ...Option) *Future[R] {
 	return submit[R](ctx, c, f.f, opts, func(b *task.Builder) error { return f.build(b, x, y) })
 }
 
-// Submit runs the function on some worker. An error in the arguments is the future's.
+// Submit runs the function on a worker: see [Fn0.Submit].
 func (f *Fn3[A, B, C, R]) Submit(ctx context.Context, c *Client, x Arg[A], y Arg[B], z Arg[C], opts ...Option) *Future[R] {
 	return submit[R](ctx, c, f.f, opts, func(b *task.Builder) error { return f.build(b, x, y, z) })
 }
 
-// Submit runs the function on some worker. An error in the arguments is the future's.
+// Submit runs the function on a worker: see [Fn0.Submit].
 func (f *Fn4[A, B, C, D, R]) Submit(ctx context.Context, c *Client, x Arg[A], y Arg[B], z Arg[C], u Arg[D], opts ...Option) *Future[R] {
 	return submit[R](ctx, c, f.f, opts, func(b *task.Builder) error { return f.build(b, x, y, z, u) })
 }

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"go.millstream.dev/internal/stdio"
 )
 
 // ProgressEvent is how far a set of futures is.
@@ -100,17 +102,35 @@ func (c *Client) progress(ctx context.Context, w *waiter, keys []*keyState, e *P
 	return true
 }
 
-// ProgressBar draws the progress of futures on a terminal until all have ended, and returns
-// ctx's error if it ended first.
+// linePause is the time between two lines of a progress bar that is not on a terminal.
+const linePause = 10 * time.Second
+
+// ProgressBar draws the progress of futures until all have ended, and returns the error of
+// ctx if ctx ends first. On a terminal one line is drawn again and again; other writers get a
+// line every 10 s and the last one.
 func ProgressBar(ctx context.Context, w io.Writer, futures ...AnyFuture) error {
 	var last ProgressEvent
+	terminal := stdio.IsTerminal(w)
+	next := linePause
 	for e := range Progress(ctx, futures...) {
 		last = e
-		if _, err := io.WriteString(w, "\r"+e.bar(40)); err != nil {
+		var err error
+		switch {
+		case terminal:
+			_, err = io.WriteString(w, "\r"+e.bar(40))
+		case e.Elapsed >= next && !e.Done():
+			next = e.Elapsed + linePause
+			_, err = io.WriteString(w, e.bar(40)+"\n")
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if _, err := io.WriteString(w, "\n"); err != nil {
+	line := "\n"
+	if !terminal {
+		line = last.bar(40) + "\n"
+	}
+	if _, err := io.WriteString(w, line); err != nil {
 		return err
 	}
 	return last.Err

@@ -200,7 +200,7 @@ func TestAsCompletedAndProgress(t *testing.T) {
 		t.Errorf("progress ends with %+v", last)
 	}
 	var bar strings.Builder
-	if err := client.ProgressBar(r.ctx, &bar, client.Futures(futures)...); err != nil || !strings.Contains(bar.String(), "4 of 4") {
+	if err := client.ProgressBar(r.ctx, &bar, client.Futures(futures)...); err != nil || !strings.Contains(bar.String(), "4 of 4") || strings.ContainsRune(bar.String(), '\r') {
 		t.Errorf("bar %q: %v", bar.String(), err)
 	}
 	ctx, cancel := context.WithCancel(r.ctx)

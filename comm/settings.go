@@ -13,8 +13,18 @@ import (
 // distributed.comm.require-encryption and distributed.comm.tls.*. Without certificates
 // for the role, TLS stays nil. Of Millstream's own it reads millstream.comm.staged and .staged-lines.
 func FromConfig(c *config.Config, role secure.Role) (DialConfig, ListenConfig, error) {
+	s, err := secure.FromConfig(c)
+	if err != nil {
+		return DialConfig{}, ListenConfig{}, err
+	}
+	return FromSecurity(c, s, role)
+}
+
+// FromSecurity is FromConfig with certificates that the caller names, in place of those of
+// the configuration.
+func FromSecurity(c *config.Config, s secure.Security, role secure.Role) (DialConfig, ListenConfig, error) {
 	var d DialConfig
-	var errs [5]error
+	var errs [4]error
 	d.Timeout, errs[0] = c.Duration("distributed.comm.timeouts.connect", DefaultConnectTimeout)
 	d.TCPTimeout, errs[1] = c.Duration("distributed.comm.timeouts.tcp", 0)
 	switch v := c.Get("distributed.comm.compression", nil).(type) {
@@ -29,9 +39,8 @@ func FromConfig(c *config.Config, role secure.Role) (DialConfig, ListenConfig, e
 	default:
 		errs[2] = fmt.Errorf("comm: distributed.comm.compression is %v, which names none", v)
 	}
-	d.Staged, errs[4] = stagedFromConfig(c)
-	s, err := secure.FromConfig(c)
-	errs[3] = err
+	d.Staged, errs[3] = stagedFromConfig(c)
+	var err error
 	if err := errors.Join(errs[:]...); err != nil {
 		return DialConfig{}, ListenConfig{}, err
 	}

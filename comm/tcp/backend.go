@@ -113,7 +113,8 @@ func (b Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (com
 }
 
 func needTLS(where, loc string) error {
-	return fmt.Errorf("comm: tls://%s: %s.TLS is not set: give certificates (distributed.comm.tls.ca-file and cert and key of the role), see package secure", loc, where)
+	return fmt.Errorf("comm: tls://%s: no certificates: name their folder (millstream.ConnectOptions.TLSDir, --tls-dir), "+
+		"or set distributed.comm.tls.ca-file and the cert and key of the role, or %s.TLS in code", loc, where)
 }
 
 // clientConfig fills in a server name, which crypto/tls wants, where the chain is checked

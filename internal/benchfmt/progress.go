@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"go.millstream.dev/internal/stdio"
 )
 
 // Intervals of the progress line. A terminal is redrawn often enough to look
@@ -93,11 +93,4 @@ func percent(done, total int) int {
 }
 
 // IsTerminal reports whether w is a terminal.
-func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
-}
+func IsTerminal(w io.Writer) bool { return stdio.IsTerminal(w) }

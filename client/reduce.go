@@ -1,0 +1,38 @@
+package client
+
+import (
+	"context"
+	"errors"
+)
+
+// TreeReduce combines the results of futures in pairs, neighbors first, until one is left,
+// and returns its future: a tree of tasks on the workers, so that no worker needs more than
+// two of the results at once. The shape of the tree depends on the number of futures alone.
+// combine must be associative. One future is returned as it is, and none is an error of the
+// future. The caller keeps the futures, and may release them when TreeReduce has returned.
+func TreeReduce[T any](ctx context.Context, c *Client, combine *Fn2[T, T, T], futures []*Future[T], opts ...Option) *Future[T] {
+	if len(futures) == 0 {
+		return failed[T](c, errors.New("client: TreeReduce without futures: give at least one"))
+	}
+	level := futures
+	for first := true; len(level) > 1; first = false {
+		next := make([]*Future[T], 0, (len(level)+1)/2)
+		i := 0
+		for ; i+1 < len(level); i += 2 {
+			next = append(next, combine.Submit(ctx, c, level[i], level[i+1], opts...))
+		}
+		rest := level[i:]
+		if !first { // the tasks above hold what they need; the caller's futures stay
+			for _, f := range level[:i] {
+				if !holds(futures, f) {
+					f.Release()
+				}
+			}
+		}
+		level = append(next, rest...)
+	}
+	return level[0]
+}
+
+// holds reports whether f is one of futures: the last of an odd number passes through.
+func holds[T any](futures []*Future[T], f *Future[T]) bool { return futures[len(futures)-1] == f }

@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/comm"
+	"go.millstream.dev/config"
+	"go.millstream.dev/secure"
+)
+
+// ConnectOptions specify how ConnectWith finds a scheduler. What is not set comes from Dask's
+// configuration.
+type ConnectOptions struct {
+	// Address of the scheduler, such as tls://10.0.0.1:8786 (default: SchedulerFile, then
+	// scheduler-address, DASK_SCHEDULER_ADDRESS).
+	Address string
+	// SchedulerFile is the file that `scheduler --scheduler-file` writes, with the address and
+	// the paths of the certificates. ConnectWith waits for it until ctx ends.
+	SchedulerFile string
+	// TLSDir is the folder of `scheduler --tls-dir` with ca.pem, client-cert.pem and
+	// client-key.pem (default: the paths in SchedulerFile, then distributed.comm.tls.*).
+	TLSDir string
+	// Config has the rest (default config.Default).
+	Config *config.Config
+	// Logger gets warnings of the client (default slog.Default).
+	Logger *slog.Logger
+}
+
+// Connect connects a client to a scheduler, Millstream's or Dask's, as Dask's configuration
+// says: certificates (distributed.comm.tls.*), timeouts, and where address is empty the
+// scheduler's (scheduler-address, DASK_SCHEDULER_ADDRESS). In a process without an earlier call
+// of Initialize, the UCX settings of the configuration are applied first. ConnectWith takes
+// certificates from a folder and the address from a file.
+//
+// The configuration is config.Default. A scheduler that does not answer is retried until ctx ends or
+// distributed.comm.timeouts.connect (30 s) is over; the log says so after two seconds.
+func Connect(ctx context.Context, address string) (*client.Client, error) {
+	return ConnectWith(ctx, ConnectOptions{Address: address})
+}
+
+// ConnectConfig is Connect with a configuration of the caller's, such as that of config.Load and Set.
+func ConnectConfig(ctx context.Context, address string, c *config.Config) (*client.Client, error) {
+	return ConnectWith(ctx, ConnectOptions{Address: address, Config: c})
+}
+
+// ConnectWith is Connect with options.
+func ConnectWith(ctx context.Context, o ConnectOptions) (*client.Client, error) {
+	c := o.Config
+	if c == nil {
+		var err error
+		if c, err = config.Default(); err != nil {
+			return nil, err
+		}
+	}
+	trust, err := o.resolve(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := initializeOnce(c); err != nil {
+		return nil, err
+	}
+	dial, _, err := comm.FromSecurity(c, trust, secure.Client)
+	if err != nil {
+		return nil, err
+	}
+	dial.Device = clientDevice()
+	return client.Connect(ctx, o.Address, client.Config{Dial: dial, Logger: o.Logger})
+}
+
+// resolve completes the address and returns the certificates to use.
+func (o *ConnectOptions) resolve(ctx context.Context, c *config.Config) (secure.Security, error) {
+	trust, err := secure.FromConfig(c)
+	if err != nil {
+		return trust, err
+	}
+	if o.SchedulerFile != "" {
+		file, err := ReadSchedulerFile(ctx, o.SchedulerFile)
+		if err != nil {
+			return trust, fmt.Errorf("cluster: %w", err)
+		}
+		if o.Address == "" {
+			o.Address = file.Address
+		}
+		if o.TLSDir == "" && file.TLS != nil {
+			trust = file.TLS.security(trust)
+			o.TLSDir = file.TLS.Dir
+		}
+	}
+	if o.Address == "" && c.Get("scheduler-address", nil) != nil {
+		if o.Address, err = c.String("scheduler-address", ""); err != nil {
+			return trust, err
+		}
+	}
+	if o.Address == "" {
+		return trust, errors.New("cluster: no address of a scheduler: give one, or set DASK_SCHEDULER_ADDRESS; Local starts a cluster here")
+	}
+	if o.TLSDir != "" {
+		files, err := secure.FilesIn(o.TLSDir)
+		if err != nil {
+			return trust, fmt.Errorf("cluster: certificates: %w", err)
+		}
+		if !files.Available(secure.Client) {
+			return trust, fmt.Errorf("cluster: certificates: %s has no client-key.pem that this process can read", o.TLSDir)
+		}
+		trust.CAFile, trust.Client = files.CAFile, files.Client
+	}
+	return trust, nil
+}

@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.millstream.dev/secure"
+)
+
+// SchedulerFile is what a scheduler writes for workers and clients that share a file system
+// with it. The file has Dask's form: Dask reads the address and ignores the rest.
+type SchedulerFile struct {
+	// Address is the scheduler's.
+	Address string `json:"address"`
+	// TLS has the paths of the certificates, nil without.
+	TLS *SchedulerFileTLS `json:"tls,omitempty"`
+}
+
+// SchedulerFileTLS are absolute paths. The file never has keys themselves: they stay in files
+// with the modes of their owner.
+type SchedulerFileTLS struct {
+	// Dir is the folder of --tls-dir; empty where certificates were named one by one.
+	Dir string `json:"dir,omitempty"`
+	// CAFile, ClientCert and ClientKey are the files of clients.
+	CAFile     string `json:"ca-file,omitempty"`
+	ClientCert string `json:"client-cert,omitempty"`
+	ClientKey  string `json:"client-key,omitempty"`
+}
+
+// NewSchedulerFileTLS returns the paths of a cluster's certificates, nil if there are none.
+// Certificates that are given as PEM text have no path and are left out.
+func NewSchedulerFileTLS(dir string, s secure.Security) *SchedulerFileTLS {
+	t := new(SchedulerFileTLS)
+	for _, p := range []struct {
+		from string
+		to   *string
+	}{{dir, &t.Dir}, {s.CAFile, &t.CAFile}, {s.Client.Cert, &t.ClientCert}, {s.Client.Key, &t.ClientKey}} {
+		if p.from == "" || strings.Contains(p.from, "\n") {
+			continue
+		}
+		if path, err := filepath.Abs(p.from); err == nil {
+			*p.to = path
+		}
+	}
+	if *t == (SchedulerFileTLS{}) {
+		return nil
+	}
+	return t
+}
+
+// security fills in the paths of the file.
+func (t *SchedulerFileTLS) security(s secure.Security) secure.Security {
+	if t.CAFile != "" && t.ClientCert != "" {
+		s.CAFile, s.Client = t.CAFile, secure.KeyPair{Cert: t.ClientCert, Key: t.ClientKey}
+	}
+	return s
+}
+
+// ReadSchedulerFile reads the file of a scheduler. It waits for the file until ctx ends.
+func ReadSchedulerFile(ctx context.Context, path string) (SchedulerFile, error) {
+	t := time.NewTicker(10 * time.Millisecond)
+	defer t.Stop()
+	for {
+		text, err := os.ReadFile(path)
+		switch {
+		case err == nil && json.Valid(text): // Dask writes the file in place
+			var file SchedulerFile
+			if err := json.Unmarshal(text, &file); err != nil || file.Address == "" {
+				return file, fmt.Errorf("scheduler file %s has no address: was it written by `scheduler --scheduler-file`?", path)
+			}
+			return file, nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return SchedulerFile{}, fmt.Errorf("scheduler file: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return SchedulerFile{}, fmt.Errorf("scheduler file %s: no scheduler has written it: %w", path, context.Cause(ctx))
+		case <-t.C:
+		}
+	}
+}
