@@ -214,7 +214,7 @@ func (f *cudaFlags) start(ctx context.Context, plan *cluster.CUDAPlan, address s
 		}
 	}
 	say := newAnnouncer(cmd.OutOrStdout())
-	return runNannies(ctx, specs, env, nannyConfig(listen, p.env, p.log, stderr, say), p.timeout)
+	return runNannies(ctx, specs, env, nannyConfig(listen, &p, stderr, say), p.timeout)
 }
 
 // checkPorts wants a range of ports to have one for each process.

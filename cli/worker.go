@@ -135,13 +135,14 @@ func (f *workerFlags) run(ctx context.Context, address string, stdout, stderr io
 	if err != nil {
 		return err
 	}
-	return runNannies(ctx, p.specs, nil, nannyConfig(listen, p.env, p.log, stderr, say), p.timeout)
+	return runNannies(ctx, p.specs, nil, nannyConfig(listen, &p, stderr, say), p.timeout)
 }
 
 // workerStart is what the flags of a command that runs workers come to.
 type workerStart struct {
 	log     *slog.Logger
-	env     []string // of the workers' processes
+	all     *slog.Logger // log without its level: worker processes apply it to their own records
+	env     []string     // of the workers' processes
 	specs   []cluster.WorkerSpec
 	timeout time.Duration // for data to move at the end
 	undo    func()        // gives back what the flags have set and written
@@ -150,6 +151,9 @@ type workerStart struct {
 // prepare makes the settings of the flags count in this process, and writes its file.
 func (f *workerFlags) prepare(ctx context.Context, address string, stderr io.Writer) (p workerStart, err error) {
 	if p.log, err = f.log.New(stderr); err != nil {
+		return p, usageError{err}
+	}
+	if p.all, err = (cluster.LogSpec{Format: f.log.Format, Level: "debug"}).New(stderr); err != nil {
 		return p, usageError{err}
 	}
 	// The scheduler writes its file when the certificates are there.
@@ -186,11 +190,12 @@ func (f *workerFlags) prepare(ctx context.Context, address string, stderr io.Wri
 }
 
 // nannyConfig is how the workers of a command are looked after.
-func nannyConfig(listen string, env []string, log *slog.Logger, stderr io.Writer, say *announcer) cluster.NannyConfig {
+func nannyConfig(listen string, p *workerStart, stderr io.Writer, say *announcer) cluster.NannyConfig {
+	stderr = cluster.SharedWriter(stderr)
 	return cluster.NannyConfig{
 		Listen: listen,
 		// Tasks may print; results of this command are what it says itself.
-		Stdout: stderr, Stderr: stderr, Env: env, Logger: log, Changed: say.changed,
+		Stdout: stderr, Stderr: stderr, Env: p.env, Logger: p.log, WorkerLogger: p.all, Changed: say.changed,
 		StartTimeout: -1, // the scheduler may come later, as with `dask worker`
 	}
 }

@@ -316,6 +316,14 @@ func ExampleWorkers() {
 	// Output: 9 <nil>
 }
 
+func ExampleClient_Logs() {
+	ctx, c, stop := demo()
+	defer stop()
+	logs, err := c.Logs(ctx, client.LogsOptions{N: 100})
+	fmt.Println(len(logs), err)
+	// Output: 2 <nil>
+}
+
 func ExampleFuture_Cancel() {
 	ctx, c, stop := demo()
 	defer stop()

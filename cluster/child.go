@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,6 +27,7 @@ const (
 const (
 	eventReady  = "ready"  // the worker is registered
 	eventFailed = "failed" // the worker ends with an error; the nanny starts another one
+	eventLog    = "log"    // a record of package slog
 
 	// Farewells: the worker ends on purpose. An exit without one of them is a death.
 	eventClosed  = "closed"  // closed, retired or at the end of its lifetime: no replacement
@@ -33,8 +35,11 @@ const (
 	eventRestart = "restart" // another process is to take its place
 )
 
-// statusFD is the descriptor on which a child tells its parent how it is.
-const statusFD = 3
+// Descriptors of a child besides the standard ones.
+const (
+	statusFD = 3 // for events, to the parent
+	echoFD   = 4 // for the output of this process and its predecessors, which the parent has read
+)
 
 // order is what the parent writes to the child's standard input after the specification.
 // The end of the input is an order too: to end at once, as the parent is gone.
@@ -51,6 +56,8 @@ type event struct {
 	Lanes   []string `json:"lanes,omitempty"`
 	HTTP    string   `json:"http,omitempty"`
 	Error   string   `json:"error,omitempty"`
+	// Log is the record of eventLog.
+	Log *logRecord `json:"log,omitempty"`
 }
 
 // child is this process as seen from its role: the specification it got, and the ways to
@@ -58,6 +65,7 @@ type event struct {
 type child struct {
 	orders *json.Decoder
 	status *os.File
+	echo   *os.File
 	signal chan os.Signal
 }
 
@@ -69,7 +77,8 @@ func newChild() (*child, error) {
 		return nil, fmt.Errorf("descriptor %d is not open: this process was not started by a nanny", statusFD)
 	}
 	unix.CloseOnExec(statusFD)
-	in, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, statusFD+1)
+	unix.CloseOnExec(echoFD)
+	in, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, echoFD+1)
 	if err != nil {
 		return nil, fmt.Errorf("standard input: %w", err)
 	}
@@ -84,6 +93,7 @@ func newChild() (*child, error) {
 	c := &child{
 		orders: json.NewDecoder(os.NewFile(uintptr(in), "orders")),
 		status: os.NewFile(statusFD, "status"),
+		echo:   os.NewFile(echoFD, "echo"),
 		signal: make(chan os.Signal, 1),
 	}
 	// SIGINT is not for it: Ctrl-C goes to the parent, which ends its children in order.
@@ -145,15 +155,29 @@ func childFailure(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s: %s\n", filepath.Base(os.Args[0]), fmt.Sprintf(format, args...))
 }
 
-// readEvents hands what a child tells to f until it has no more to tell.
+// maxEvent bounds an event in bytes. A child runs user code: what it sends is bounded, and a line that is
+// too long or no event is dropped.
+const maxEvent = 1 << 20
+
+// readEvents calls f with each event of a child until the pipe ends.
 func readEvents(r io.Reader, f func(event)) {
-	// A child is a peer that runs user code: what it writes is bounded.
-	d := json.NewDecoder(io.LimitReader(r, 1<<20))
-	for {
+	in := bufio.NewReader(r)
+	var line []byte
+	for long := false; ; {
+		part, err := in.ReadSlice('\n')
+		if long = long || len(line)+len(part) > maxEvent; !long {
+			line = append(line, part...)
+		}
+		if err == bufio.ErrBufferFull {
+			continue
+		}
 		var e event
-		if d.Decode(&e) != nil {
+		if !long && json.Unmarshal(line, &e) == nil {
+			f(e)
+		}
+		if err != nil {
 			return
 		}
-		f(e)
+		line, long = line[:0], false
 	}
 }

@@ -17,19 +17,11 @@ type LogSpec struct {
 
 // New makes a logger that writes to w.
 func (s LogSpec) New(w io.Writer) (*slog.Logger, error) {
-	options := &slog.HandlerOptions{}
-	switch strings.ToLower(s.Level) {
-	case "debug":
-		options.Level = slog.LevelDebug
-	case "", "info":
-		options.Level = slog.LevelInfo
-	case "warn", "warning":
-		options.Level = slog.LevelWarn
-	case "error", "critical":
-		options.Level = slog.LevelError
-	default:
-		return nil, fmt.Errorf("log level %q: want debug, info, warning or error", s.Level)
+	level, err := s.level()
+	if err != nil {
+		return nil, err
 	}
+	options := &slog.HandlerOptions{Level: level}
 	switch s.Format {
 	case "", "text":
 		return slog.New(slog.NewTextHandler(w, options)), nil
@@ -38,4 +30,18 @@ func (s LogSpec) New(w io.Writer) (*slog.Logger, error) {
 	default:
 		return nil, fmt.Errorf("log format %q: want text or json", s.Format)
 	}
+}
+
+func (s LogSpec) level() (slog.Level, error) {
+	switch strings.ToLower(s.Level) {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "", "info":
+		return slog.LevelInfo, nil
+	case "warn", "warning":
+		return slog.LevelWarn, nil
+	case "error", "critical":
+		return slog.LevelError, nil
+	}
+	return 0, fmt.Errorf("log level %q: want debug, info, warning or error", s.Level)
 }

@@ -43,8 +43,15 @@ type WorkerInfo struct {
 
 // NannyConfig says how a worker's process is looked after. Its zero value is useful.
 type NannyConfig struct {
-	// Stdout and Stderr are those of the process (default: this process's).
+	// Stdout and Stderr get what the process prints, in whole lines that begin with "worker NAME: "
+	// (default: standard output and error of this process). Several nannies may share a SharedWriter.
 	Stdout, Stderr io.Writer
+	// RawOutput leaves the beginning of lines out, for programs that print lines of JSON.
+	RawOutput bool
+	// WorkerLogger gets the log records of the process: those of the worker, from the level of
+	// WorkerSpec.Log on, and those that tasks write with package slog, from level INFO on. They have the
+	// attribute worker, and key where the context of the task was given (default: Logger).
+	WorkerLogger *slog.Logger
 	// Env are further variables of the process, NAME=value.
 	Env []string
 	// MaxFailures is how many processes in a row may die before they are registered, or
@@ -100,6 +107,9 @@ func (c NannyConfig) withDefaults() NannyConfig {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	if c.WorkerLogger == nil {
+		c.WorkerLogger = c.Logger
+	}
 	if c.role == "" {
 		c.role = roleWorker
 	}
@@ -137,6 +147,9 @@ type Nanny struct {
 	info    WorkerInfo
 	err     error
 	changed chan struct{} // closed and replaced at each change of info
+	history []outputLine  // the last lines that its processes printed
+
+	printing sync.Mutex // held for each line of output
 }
 
 // StartNanny starts a worker's process and looks after it until Close. It does not wait for
@@ -153,7 +166,9 @@ func StartNanny(spec WorkerSpec, cfg NannyConfig) (*Nanny, error) {
 		stop: make(chan string, 1), kill: make(chan struct{}), done: make(chan struct{}), redo: make(chan chan struct{}),
 		info: WorkerInfo{Name: spec.Name, State: Starting}, changed: make(chan struct{}),
 	}
-	n.cfg.Logger = n.cfg.Logger.With("worker", spec.Name)
+	if spec.Name != "" {
+		n.cfg.Logger = n.cfg.Logger.With("worker", spec.Name)
+	}
 	if n.cfg.died == nil {
 		var err error
 		if n.cfg.died, err = n.reportOver(); err != nil {

@@ -115,14 +115,19 @@ func (n *Nanny) rest(failures int) bool {
 func (n *Nanny) once() ending {
 	spec := n.spec
 	spec.DeathToken = rand.Text()
-	p, err := spawn(n.cfg.role, spec.Name, spec, n.cfg.Env, n.cfg.Stdout, n.cfg.Stderr)
+	p, err := n.spawn(spec)
 	if err != nil {
 		return ending{err: err}
 	}
 	n.update(func(i *WorkerInfo) { i.State, i.PID, i.Starts = Starting, p.pid(), i.Starts+1 })
 	end := n.watch(p)
-	if err := p.wait(); end.err == nil {
+	err = p.wait()
+	last := p.output.end()
+	if end.err == nil {
 		end.err = exitCause(p.cmd.ProcessState, err)
+		if last != "" {
+			end.err = fmt.Errorf("%w; last line of standard error: %s", end.err, last)
+		}
 	}
 	if end.farewell == "" && !end.stopped && len(end.again) == 0 {
 		n.reportDeath(spec.DeathToken, end.err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -77,10 +78,11 @@ type Options struct {
 	Nanny NannyConfig
 	// Scheduler, when set, changes the scheduler's configuration before it starts.
 	Scheduler func(*scheduler.Config)
-	// Log is how worker processes log to standard error (default: warnings and errors).
+	// Log has the level of the workers' own log records (default: warnings and errors).
 	Log LogSpec
-	// Logger gets what scheduler, nannies and workers in this process say (default:
-	// slog.Default, warnings and errors only).
+	// Logger gets the log records of scheduler, nannies and workers, and those that tasks in worker
+	// processes write with package slog (default: slog.Default, of the library's own records only
+	// warnings and errors; LogSpec.New of Log where that has a format or level debug).
 	Logger *slog.Logger
 	// CloseTimeout is how long workers may take to end before they are killed (default 10 s).
 	CloseTimeout time.Duration
@@ -128,8 +130,29 @@ func (o Options) complete() (Options, error) {
 	case o.MemoryLimit == 0:
 		o.MemoryLimit = worker.AutoMemory(o.Threads)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(atLeast{slog.Default().Handler(), slog.LevelWarn})
+	if err := o.loggers(); err != nil {
+		return o, err
+	}
+	if o.CloseTimeout <= 0 {
+		o.CloseTimeout = 10 * time.Second
+	}
+	return o, nil
+}
+
+// loggers fills in who logs where.
+func (o *Options) loggers() error {
+	workers := o.Logger
+	switch {
+	case o.Logger != nil:
+	case o.Log.Format != "" || o.Log.Level == "debug":
+		var err error
+		if o.Logger, err = o.Log.New(os.Stderr); err != nil {
+			return fmt.Errorf("cluster: %w", err)
+		}
+		workers = o.Logger
+	default:
+		workers = slog.Default()
+		o.Logger = slog.New(atLeast{workers.Handler(), slog.LevelWarn})
 	}
 	if o.Log == (LogSpec{}) {
 		o.Log.Level = "warning"
@@ -137,10 +160,11 @@ func (o Options) complete() (Options, error) {
 	if o.Nanny.Logger == nil {
 		o.Nanny.Logger = o.Logger
 	}
-	if o.CloseTimeout <= 0 {
-		o.CloseTimeout = 10 * time.Second
+	if o.Nanny.WorkerLogger == nil {
+		o.Nanny.WorkerLogger = workers
 	}
-	return o, nil
+	o.Nanny.Stdout, o.Nanny.Stderr = SharedWriter(o.Nanny.Stdout), SharedWriter(o.Nanny.Stderr)
+	return nil
 }
 
 // layout is Dask's LocalCluster: without both numbers see Layout, with one of them the

@@ -1,13 +1,14 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/childproc"
@@ -18,13 +19,16 @@ type process struct {
 	cmd    *exec.Cmd
 	child  *childproc.Child
 	in     *os.File   // orders; its end tells the child to end at once
-	events chan event // closed when the child has no more to tell
+	events chan event // closed when the child has no more to report
+	output *output
+	closed context.CancelFunc // ends what serves the process
+	served sync.WaitGroup
 }
 
-// spawn starts this program again in a role and hands it its specification. What the child
-// inherits is its standard output and error, the environment, the configuration of this
-// process, and nothing else.
-func spawn(role, name string, spec any, env []string, stdout, stderr io.Writer) (*process, error) {
+// spawn starts this program again in the nanny's role and hands it a specification. What the child
+// inherits is the environment and the configuration of this process, and nothing else.
+func (n *Nanny) spawn(spec WorkerSpec) (*process, error) {
+	role, name := n.cfg.role, spec.Name
 	if !mainCalled.Load() {
 		return nil, ErrNoMain
 	}
@@ -43,31 +47,61 @@ func spawn(role, name string, spec any, env []string, stdout, stderr io.Writer) 
 		return nil, err
 	}
 	defer statusW.Close()
+	echoR, echoW, err := os.Pipe()
+	if err != nil {
+		_, _ = inW.Close(), statusR.Close()
+		return nil, err
+	}
+	defer echoR.Close()
+	out, stdout, stderr, err := n.newOutput()
+	if err != nil {
+		_, _, _ = inW.Close(), statusR.Close(), echoW.Close()
+		return nil, err
+	}
+	defer stdout.Close()
+	defer stderr.Close()
 
 	// The link, not what it points to: the program may have been replaced or removed since.
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{filepath.Base(os.Args[0]), role, name} // for people who look at ps
-	cmd.Env = append(inheritConfig(os.Environ()), env...)
+	cmd.Env = append(inheritConfig(os.Environ()), n.cfg.Env...)
 	cmd.Env = append(cmd.Env, RoleVariable+"="+role)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, stdout, stderr
-	cmd.ExtraFiles = []*os.File{statusW}
-	p := &process{cmd: cmd, in: inW, events: make(chan event, 4)}
+	cmd.ExtraFiles = []*os.File{statusW, echoR}
+	p := &process{cmd: cmd, in: inW, events: make(chan event, 4), output: out}
 	if err = childproc.Seal(); err == nil {
 		p.child, err = childproc.Start(cmd, nil)
 	}
 	if err != nil {
-		_, _ = inW.Close(), statusR.Close()
+		_, _, _, _, _ = inW.Close(), statusR.Close(), echoW.Close(), stdout.Close(), stderr.Close()
+		out.end()
 		return nil, fmt.Errorf("cluster: start %s %s: %w", role, name, err)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.closed = func() {
+		cancel()
+		_ = echoW.Close() // a write that waits ends
+	}
+	history := n.printed()
+	p.served.Go(func() { out.sendEcho(ctx, echoW, history) })
 	go func() {
 		defer close(p.events)
 		defer statusR.Close()
-		readEvents(statusR, func(e event) { p.events <- e })
+		readEvents(statusR, func(e event) {
+			if e.Event == eventLog {
+				if e.Log != nil {
+					n.log(e.Log)
+				}
+				return
+			}
+			p.events <- e
+		})
 	}()
 	// A pipe takes a specification at once; one that is longer than the pipe waits for the
 	// child to read, which it does first.
 	if _, err := inW.Write(append(text, '\n')); err != nil {
 		p.kill()
+		out.end()
 		return nil, fmt.Errorf("cluster: start %s %s: %w", role, name, err)
 	}
 	return p, nil
@@ -117,5 +151,7 @@ func (p *process) wait() error {
 	_ = p.in.Close()
 	for range p.events {
 	}
+	p.closed()
+	p.served.Wait()
 	return p.child.Err
 }

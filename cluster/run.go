@@ -38,7 +38,7 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 	cfg.Threads, cfg.MemoryLimit, cfg.DeathTimeout, cfg.Dashboard = s.Threads, s.MemoryLimit, s.DeathTimeout, s.Dashboard
 	cfg.LocalDirectory = cmp.Or(s.LocalDirectory, cfg.LocalDirectory)
 	cfg.Validate = cfg.Validate || s.Validate
-	cfg.Logger, cfg.Nanny = log, s.Nanny
+	cfg.Logger, cfg.Logs, cfg.Nanny = log, s.logs, s.Nanny
 	if len(s.Resources) > 0 {
 		cfg.Resources = s.Resources
 	}
@@ -150,7 +150,7 @@ func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-
 		return err
 	}
 	ready(WorkerInfo{Name: w.Name(), State: Running, Address: w.Address(), Lanes: w.Lanes(), HTTP: w.Dashboard(), PID: os.Getpid(), Starts: 1})
-	return serve(ctx, w, spec, orders)
+	return serve(ctx, w, spec, log, orders)
 }
 
 // prepare makes the process what the worker needs, in this order: threads that start later
@@ -218,7 +218,7 @@ func startWorker(ctx context.Context, cfg worker.Config, orders <-chan string) (
 }
 
 // serve waits for the end of a worker, and brings it about when it is told to.
-func serve(ctx context.Context, w *worker.Worker, spec WorkerSpec, orders <-chan string) error {
+func serve(ctx context.Context, w *worker.Worker, spec WorkerSpec, log *slog.Logger, orders <-chan string) error {
 	var lifetime <-chan time.Time
 	if spec.Lifetime > 0 {
 		t := time.NewTimer(spec.Lifetime)
@@ -245,7 +245,7 @@ func serve(ctx context.Context, w *worker.Worker, spec WorkerSpec, orders <-chan
 			retire()
 		case err := <-retired:
 			if err != nil && ctx.Err() == nil {
-				spec.log(w, err)
+				log.Warn("worker ends without having moved its data", "error", err)
 			}
 			_ = w.Close()
 		case op := <-orders:
@@ -257,10 +257,6 @@ func serve(ctx context.Context, w *worker.Worker, spec WorkerSpec, orders <-chan
 			_ = w.Close()
 		}
 	}
-}
-
-func (s *WorkerSpec) log(w *worker.Worker, err error) {
-	slog.Warn("worker ends without having moved its data", "worker", w.Name(), "error", err)
 }
 
 // outcome is how a worker's end looks from outside.
@@ -286,13 +282,12 @@ func workerRole() int {
 		childFailure("the worker's specification: %v", err)
 		return exitUsage
 	}
-	log, err := spec.Log.New(os.Stderr)
+	log, logs, err := c.takeLogs(spec.Log)
 	if err != nil {
 		childFailure("%v", err)
 		return exitUsage
 	}
-	slog.SetDefault(log)
-	log = log.With("worker", spec.Name)
+	spec.logs = logs
 	orders := make(chan string)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go func() {

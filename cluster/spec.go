@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/secure"
+	"go.millstream.dev/worker"
 )
 
 // WorkerSpec is all that the process of a worker is told. It travels to the process as
@@ -74,6 +75,8 @@ type WorkerSpec struct {
 	Validate bool `json:"validate,omitempty"`
 	// DeathToken identifies the process in reports to the scheduler; the nanny makes it.
 	DeathToken string `json:"death_token,omitempty"`
+
+	logs *worker.Logs // what get_logs answers besides the worker's own records; nil for none
 }
 
 // UCXSpec are settings of UCX comms; see ucxcomm.Settings.

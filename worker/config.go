@@ -81,6 +81,8 @@ type Config struct {
 	Records int
 	// Logger gets what the worker has to say (default slog.Default).
 	Logger *slog.Logger
+	// Logs, if not nil, holds further lines that get_logs answers, such as the output of tasks.
+	Logs *Logs
 }
 
 // Memory are fractions of the memory limit; 0 stands for the default and a negative one

@@ -87,7 +87,7 @@ func TestRing(t *testing.T) {
 }
 
 func TestLogRing(t *testing.T) {
-	h := newLogRing(slog.DiscardHandler)
+	h := newLogRing(slog.DiscardHandler, nil)
 	l := slog.New(h)
 	l.Debug("not kept")
 	l.Info("first", "n", 1)

@@ -13,7 +13,7 @@ import (
 // get_logs.
 type logRing struct {
 	next    slog.Handler
-	records *ring[logRecord]
+	records *Logs
 	attrs   []slog.Attr
 	group   string
 }
@@ -27,8 +27,28 @@ type logRecord struct {
 // logLength is Dask's default of distributed.admin.log-length.
 const logLength = 10_000
 
-func newLogRing(next slog.Handler) *logRing {
-	return &logRing{next: next, records: newRing[logRecord](logLength)}
+// Logs keeps the last log records and lines of output of a process for get_logs. Any goroutine may use it.
+type Logs struct{ ring *ring[logRecord] }
+
+// NewLogs returns an empty Logs.
+func NewLogs() *Logs { return &Logs{newRing[logRecord](logLength)} }
+
+// maxLogText bounds the text of a record in bytes.
+const maxLogText = 16 << 10
+
+// Add adds a record, whose text is cut at 16 KiB.
+func (l *Logs) Add(at time.Time, level slog.Level, text string) {
+	if len(text) > maxLogText {
+		text = strings.ToValidUTF8(text[:maxLogText], "") + "…"
+	}
+	l.ring.add(logRecord{at, level.String(), text})
+}
+
+func newLogRing(next slog.Handler, logs *Logs) *logRing {
+	if logs == nil {
+		logs = NewLogs()
+	}
+	return &logRing{next: next, records: logs}
 }
 
 // Enabled keeps what Dask's workers keep, from INFO on, whatever is printed.
@@ -48,7 +68,7 @@ func (h *logRing) Handle(ctx context.Context, r slog.Record) error {
 			fmt.Fprintf(&b, " %s%s=%v", h.group, a.Key, a.Value)
 			return true
 		})
-		h.records.add(logRecord{r.Time, r.Level.String(), b.String()})
+		h.records.Add(r.Time, r.Level, b.String())
 	}
 	if h.next.Enabled(ctx, r.Level) {
 		return h.next.Handle(ctx, r)
@@ -74,7 +94,7 @@ func (h *logRing) WithGroup(name string) slog.Handler {
 
 // list is the answer to get_logs: [level, text] each, newest first, or with the time.
 func (h *logRing) list(start int, n *int, timestamps bool) []any {
-	all := h.records.all()
+	all := h.records.ring.all()
 	slices.Reverse(all)
 	all = all[min(max(start, 0), len(all)):]
 	if n != nil {

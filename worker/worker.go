@@ -151,7 +151,7 @@ func Start(ctx context.Context, cfg Config) (*Worker, error) {
 	w.disk.records.limit = cfg.Records
 	w.id = "Worker-" + randomText()
 	w.status.Store(statusInit)
-	w.logs = newLogRing(cfg.Logger.Handler())
+	w.logs = newLogRing(cfg.Logger.Handler(), cfg.Logs)
 	w.log = slog.New(w.logs)
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	w.taskCtx, w.stopTask = context.WithCancelCause(context.Background())

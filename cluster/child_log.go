@@ -1,0 +1,132 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"go.millstream.dev/task"
+	"go.millstream.dev/worker"
+)
+
+// maxRecord bounds the text of a record, and of each of its attributes, in bytes.
+const maxRecord = 8 << 10
+
+// recordHandler is the slog.Handler of a worker process: the nanny gets the records, and writes them as the
+// rest of its program logs.
+type recordHandler struct {
+	child *child
+	level slog.Level
+	logs  *worker.Logs // what get_logs answers; nil where the worker keeps its own records
+	attrs []logAttr
+	group string
+}
+
+// Enabled reports whether records of a level are sent.
+func (h *recordHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
+
+// Handle sends a record. One that is logged with the context of a task has its key.
+func (h *recordHandler) Handle(ctx context.Context, r slog.Record) error {
+	out := &logRecord{Time: r.Time, Level: r.Level, Text: shorten(r.Message), Attrs: slices.Clone(h.attrs)}
+	r.Attrs(func(a slog.Attr) bool {
+		out.Attrs = appendAttr(out.Attrs, h.group, a)
+		return true
+	})
+	if h.logs != nil {
+		if key := task.CurrentKey(ctx); key != "" {
+			out.Attrs = append(out.Attrs, logAttr{"key", shorten(key.String())})
+		}
+		var b strings.Builder
+		b.WriteString("task - " + r.Level.String() + " - " + out.Text)
+		for _, a := range out.Attrs {
+			fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		}
+		h.logs.Add(r.Time, r.Level, b.String())
+	}
+	h.child.tell(event{Event: eventLog, Log: out})
+	return nil
+}
+
+// WithAttrs and WithGroup are slog.Handler's.
+func (h *recordHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	c := *h
+	c.attrs = slices.Clone(h.attrs)
+	for _, a := range attrs {
+		c.attrs = appendAttr(c.attrs, h.group, a)
+	}
+	return &c
+}
+
+// WithGroup puts a name in front of the attributes that follow.
+func (h *recordHandler) WithGroup(name string) slog.Handler {
+	c := *h
+	if name != "" {
+		c.group += name + "."
+	}
+	return &c
+}
+
+// appendAttr adds an attribute in a form that JSON carries.
+func appendAttr(to []logAttr, group string, a slog.Attr) []logAttr {
+	v := a.Value.Resolve()
+	switch v.Kind() {
+	case slog.KindGroup:
+		if a.Key != "" {
+			group += a.Key + "."
+		}
+		for _, in := range v.Group() {
+			to = appendAttr(to, group, in)
+		}
+		return to
+	case slog.KindBool, slog.KindInt64, slog.KindUint64:
+		return append(to, logAttr{group + a.Key, v.Any()})
+	}
+	if a.Equal(slog.Attr{}) {
+		return to
+	}
+	return append(to, logAttr{group + a.Key, shorten(v.String())})
+}
+
+func shorten(s string) string {
+	if len(s) > maxRecord {
+		s = strings.ToValidUTF8(s[:maxRecord], "") + "…"
+	}
+	return s
+}
+
+// takeLogs makes the nanny get what this process logs, and get_logs answer what it prints and logs. The
+// result is for the worker itself. Package log, and a handler that the program has set for package slog
+// before Main, keep writing to standard error, which the nanny reads: their last words survive an exit.
+func (c *child) takeLogs(spec LogSpec) (*slog.Logger, *worker.Logs, error) {
+	level, err := spec.level()
+	if err != nil {
+		return nil, nil, err
+	}
+	logs := worker.NewLogs()
+	if fmt.Sprintf("%T", slog.Default().Handler()) == "*slog.defaultHandler" {
+		w, flags, prefix := log.Writer(), log.Flags(), log.Prefix()
+		slog.SetDefault(slog.New(&recordHandler{child: c, level: slog.LevelInfo, logs: logs}))
+		log.SetOutput(w) // which SetDefault redirects
+		log.SetFlags(flags)
+		log.SetPrefix(prefix)
+	}
+	go readEcho(c.echo, logs)
+	return slog.New(&recordHandler{child: c, level: level}), logs, nil
+}
+
+// readEcho keeps the output of this process and its predecessors for get_logs.
+func readEcho(r io.Reader, logs *worker.Logs) {
+	d := json.NewDecoder(r)
+	for {
+		var l outputLine
+		if err := d.Decode(&l); err != nil {
+			return // the parent is gone
+		}
+		logs.Add(l.Time, slog.LevelInfo, l.Stream+": "+l.Text)
+	}
+}
