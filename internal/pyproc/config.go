@@ -4,7 +4,12 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"os"
+	"strconv"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"go.millstream.dev/wire/msgpack"
 )
@@ -17,15 +22,21 @@ type Config struct {
 	Module string
 	// Settings are handed to the module as peer.settings; JSON.
 	Settings map[string]any
-	// Env is the environment (nil: this process's own; with Isolate: none but what Python
-	// needs to find its modules).
+	// Env is the environment (nil: this process's own). With Isolate it is added to a bare one, see bareEnv.
 	Env []string
 	// Dir is the working directory ("": this process's own; with Isolate: /).
 	Dir string
-	// Isolate shuts the child in: another user id when we are root, namespaces of its own
-	// where allowed, no_new_privs, an empty environment, no descriptors, Limits. What was
-	// not possible is logged and in Process.Isolation.
+	// Isolate runs the child in a sandbox: another user id when this process is root, namespaces, a read-only file
+	// system without Hide, Landlock and a seccomp filter where the system has them, a private home, a bare
+	// environment, no descriptors, Limits. Process.Isolation reports what is in force.
 	Isolate bool
+	// Network leaves an isolated child the network of the host.
+	Network bool
+	// Hide are files and folders that an isolated child must not see: keys, the journal. A child that could reach them
+	// is not started.
+	Hide []string
+	// AllowUnsafe starts an isolated child even as root, and where Hide is within its reach.
+	AllowUnsafe bool
 	// Limits of an isolated child.
 	Limits Limits
 	// Handlers answer the child's calls, each in a goroutine of its own.
@@ -47,13 +58,48 @@ type Config struct {
 
 // Limits are resource limits of an isolated child; 0 is the default, negative none.
 type Limits struct {
-	// Memory is the address space in bytes (default none: Python's libraries reserve far
-	// more than they use).
+	// Memory is the private writable memory in bytes (default half of the memory of the machine or of its cgroup, at
+	// least 1 GiB). Address space that is only reserved does not count.
 	Memory int64
 	// CPU time of the process (default none).
 	CPU time.Duration
-	// Files is the number of open descriptors (default 256).
+	// Files is the number of open descriptors (default 1024).
 	Files int64
+	// Processes is the number of processes and threads (default 256).
+	Processes int64
+	// Disk bounds the private folders and each file, in bytes (default 512 MiB).
+	Disk int64
+}
+
+func (l Limits) withDefaults() Limits {
+	l.Files = cmp.Or(l.Files, 1024)
+	l.Processes = cmp.Or(l.Processes, 256)
+	if l.Disk <= 0 { // a file system in memory needs one
+		l.Disk = 512 << 20
+	}
+	if l.Memory == 0 {
+		l.Memory = max(systemMemory()/2, 1<<30)
+	}
+	return l
+}
+
+// systemMemory returns the memory of the machine or of the cgroup, in bytes.
+func systemMemory() int64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	total := int64(info.Totalram) * int64(info.Unit)
+	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 {
+			total = min(total, n)
+		}
+	}
+	return total
 }
 
 // Handler answers one call of a child. What it returns as body goes through
@@ -70,17 +116,31 @@ type Message struct {
 	Frames [][]byte
 }
 
-// Isolation is what keeps a child in.
+// Isolation describes the sandbox of a child.
 type Isolation struct {
-	// UID is its user id; OtherUser tells that it is not ours.
+	// UID is the child's user id; OtherUser reports whether it differs from this process's.
 	UID       int
 	OtherUser bool
-	// Namespaces are those of its own: user, pid, net, ipc.
+	// Namespaces are those of its own: user, mnt, pid, net, ipc.
 	Namespaces []string
-	// NoNewPrivs: it cannot gain rights by running programs.
+	// Mounts reports whether its file system is read-only and without Config.Hide.
+	Mounts bool
+	// Landlock is the version in force; 0 for none.
+	Landlock int
+	// HostNetwork reports whether the child has the network of the host.
+	HostNetwork bool
+	// NoNewPrivs reports whether it cannot gain rights by running programs.
 	NoNewPrivs bool
-	// Missing says in words what could not be had, and why; empty when all is in force.
-	Missing []string
+	// InForce lists what is in force, Missing what is not available and why.
+	InForce, Missing []string
+}
+
+// Network returns "host" or "none".
+func (i Isolation) Network() string {
+	if i.HostNetwork {
+		return "host"
+	}
+	return "none"
 }
 
 // Exception is an exception of Python in answer to a call.
@@ -89,6 +149,8 @@ type Exception struct {
 	Type, Message, Traceback string
 	// Pickled is the exception itself; nil when it cannot be pickled.
 	Pickled []byte
+	// Sandbox reports that the sandbox could not be set up.
+	Sandbox bool
 }
 
 // Error returns type and message.
@@ -105,7 +167,7 @@ func (c Config) withDefaults() Config {
 	c.MaxCalls = cmp.Or(c.MaxCalls, 4096)
 	c.StartTimeout = cmp.Or(c.StartTimeout, time.Minute)
 	c.Name = cmp.Or(c.Name, c.Module)
-	c.Limits.Files = cmp.Or(c.Limits.Files, 256)
+	c.Limits = c.Limits.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

@@ -17,132 +17,186 @@ import (
 	"go.millstream.dev/wire/msgpack"
 )
 
-// level is one way to shut a child in.
+// level is one way to isolate a child. Landlock, the seccomp filter and the resource limits belong to all of them.
 type level struct {
-	otherUser  bool // nobody's user id instead of root's
-	namespaces bool // pid, net and ipc, made by us as root
-	userns     bool // user, pid, net and ipc, made by the child itself
+	name string
+	// drop gives up root's user id for nobody's.
+	drop bool
+	// clone has the namespaces that root makes; inUser adds a user namespace to them.
+	clone, inUser bool
+	// userns has the namespaces that the child makes itself, with a user namespace.
+	userns bool
+	// unsafe needs Config.AllowUnsafe.
+	unsafe bool
 }
 
-func (l level) String() string {
-	var parts []string
-	if l.otherUser {
-		parts = append(parts, "another user id")
-	}
-	if l.namespaces {
-		parts = append(parts, "pid, net and ipc namespaces")
-	}
-	if l.userns {
-		parts = append(parts, "user, pid, net and ipc namespaces")
-	}
-	if len(parts) == 0 {
-		return "none of user id and namespaces"
-	}
-	return strings.Join(parts, " and ")
-}
+// mounts reports whether the child has a file system of its own.
+func (l level) mounts() bool { return l.clone || l.userns }
 
-// levels are tried in order; root has more.
+// levels returns the ways for a user, best first.
 func levels(root bool) []level {
-	own := []level{{userns: true}, {}}
 	if !root {
-		return own
+		return []level{{name: "namespaces of an ordinary user", userns: true}, {name: "no namespaces"}}
 	}
-	return append([]level{{otherUser: true, namespaces: true}, {otherUser: true, userns: true}, {otherUser: true}}, own...)
+	return []level{
+		{name: "another user id and namespaces", drop: true, clone: true},
+		{name: "another user id and namespaces in a user namespace", drop: true, clone: true, inUser: true},
+		{name: "another user id without namespaces", drop: true},
+		{name: "root in namespaces", clone: true, unsafe: true},
+		{name: "root without namespaces", unsafe: true},
+	}
 }
 
-// found remembers the level that worked for an interpreter: index into levels, and why
-// the better ones did not.
-var found sync.Map // string -> remembered
+// found remembers the level that worked for an interpreter, and why the better ones did not.
+var found sync.Map // levelKey -> remembered
+
+type levelKey struct {
+	python  string
+	network bool
+}
 
 type remembered struct {
-	at      int
-	missing []string
+	at     int
+	failed []string
 }
 
-// startIsolated uses the best level that works. A module that fails in each of them fails
-// with the first error.
+// startIsolated uses the best level that works.
 func startIsolated(ctx context.Context, cfg Config) (*Process, error) {
-	all := levels(os.Getuid() == 0)
+	root := os.Getuid() == 0
+	all := levels(root)
+	key := levelKey{cfg.Python, cfg.Network}
 	var known remembered
-	if v, ok := found.Load(cfg.Python); ok {
+	if v, ok := found.Load(key); ok {
 		known = v.(remembered)
 	}
 	var first error
-	missing := known.missing
+	failed := slices.Clone(known.failed)
 	for i := known.at; i < len(all); i++ {
-		p, err := start(ctx, cfg, all[i])
+		if all[i].unsafe && !cfg.AllowUnsafe {
+			break
+		}
+		p, err := startAt(ctx, cfg, all[i])
 		if err == nil {
-			missing = all[i].met(missing)
-			p.isolation.Missing = missing
-			if _, loaded := found.Swap(cfg.Python, remembered{i, missing}); !loaded && len(missing) > 0 {
-				cfg.Logger.Warn("the Python processes that open what clients send are not fully shut in", "in force", all[i].String(), "missing", missing)
+			p.isolation.Missing = append(slices.Clone(failed), p.isolation.Missing...)
+			if err = cfg.refuse(p.isolation); err != nil {
+				_ = p.Close()
+				return nil, err
 			}
+			found.Store(key, remembered{i, failed})
 			return p, nil
 		}
 		if first == nil {
 			first = err
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, errModule) && !isDenied(err) {
 			return nil, first
 		}
-		missing = all[i].missing(missing, err)
+		failed = append(failed, all[i].failure(err))
+	}
+	if root && !cfg.AllowUnsafe {
+		return nil, fmt.Errorf("%w; the code of clients does not run as root: make Python and its packages readable to other users, "+
+			"run the scheduler as a user of its own, or accept the risk with --unsafe-python-helpers", first)
 	}
 	return nil, first
 }
 
-// missing adds what a level that failed would have given, in words, with a way to have it.
-// Each thing is named once, with the first reason.
-func (l level) missing(list []string, err error) []string {
-	add := func(what, hint string) {
-		if !slices.ContainsFunc(list, func(s string) bool { return strings.HasPrefix(s, what) }) {
-			list = append(list, fmt.Sprintf("%s: %v (%s)", what, err, hint))
-		}
+// refuse returns an error where files of this process are within reach of a child.
+func (c Config) refuse(in Isolation) error {
+	if c.AllowUnsafe || len(c.Hide) == 0 || in.Mounts || in.Landlock > 0 || in.OtherUser {
+		return nil
 	}
+	return fmt.Errorf("pyproc: %s: code of clients could read and change %s: neither mount namespaces nor Landlock are available (%s); "+
+		"allow one of them, run the scheduler as root so that helpers have another user id, or accept the risk with --unsafe-python-helpers",
+		c.Name, strings.Join(c.Hide, ", "), strings.Join(in.Missing, "; "))
+}
+
+// failure describes a level that did not work, with a way to have it.
+func (l level) failure(err error) string {
+	hint := "allow user namespaces: sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns"
 	switch {
-	case l.otherUser && errors.Is(err, os.ErrPermission):
-		add("another user id", "install Python and its packages where other users can read them, not under a home directory")
-	case l.otherUser:
-		add("another user id", "run the scheduler as a user of its own, not as root")
-	case l.userns:
-		add("namespaces", "allow user namespaces: sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns")
+	case l.drop && isDenied(err):
+		hint = "install Python and its packages where other users can read them"
+	case l.clone && !l.inUser:
+		hint = "needs CAP_SYS_ADMIN"
 	}
-	return list
+	return fmt.Sprintf("%s: %v (%s)", l.name, err, hint)
 }
 
-// met takes out what the level that worked has after all.
-func (l level) met(list []string) []string {
-	return slices.DeleteFunc(list, func(s string) bool {
-		return l.otherUser && strings.HasPrefix(s, "another user id") || (l.userns || l.namespaces) && strings.HasPrefix(s, "namespaces")
-	})
+// isDenied reports whether a start failed for want of permission, as seen here or by Python.
+func isDenied(err error) bool {
+	var e *Exception
+	return errors.Is(err, os.ErrPermission) || errors.As(err, &e) &&
+		(e.Type == "PermissionError" || e.Type == "ModuleNotFoundError" || strings.Contains(e.Message, "Permission denied"))
 }
 
-func (l level) settings(lim Limits) map[string]any {
-	out := map[string]any{"namespaces": l.userns, "core": 0}
-	if lim.Memory > 0 {
-		out["memory"] = lim.Memory
+// startAt starts a child at a level, with its private folder.
+func startAt(ctx context.Context, cfg Config, l level) (*Process, error) {
+	home, err := newHome(cfg, l)
+	if err != nil {
+		return nil, err
 	}
-	if lim.CPU > 0 {
-		out["cpu"] = max(1, int64(lim.CPU.Seconds()))
+	p, err := start(ctx, cfg, l, home)
+	if err != nil {
+		home.remove()
+		return nil, err
 	}
-	if lim.Files > 0 {
-		out["files"] = lim.Files
+	home.watch(p)
+	return p, nil
+}
+
+func (l level) settings(cfg Config, home *home) map[string]any {
+	out := map[string]any{
+		"userns": l.userns, "mounts": l.mounts(), "network": cfg.Network, "private": home.path, "disk": cfg.Limits.Disk,
+		"hide": cfg.Hide, "outer": ownNamespaces(), "core": 0, "file_size": cfg.Limits.Disk,
+	}
+	if l.drop {
+		out["uid"], out["gid"] = nobody()
+	} else if dir, err := os.UserHomeDir(); err == nil {
+		out["home"] = dir
+	}
+	for name, v := range map[string]int64{
+		"memory": cfg.Limits.Memory, "files": cfg.Limits.Files, "processes": cfg.Limits.Processes, "cpu": int64(cfg.Limits.CPU.Seconds()),
+	} {
+		if v > 0 {
+			out[name] = v
+		}
 	}
 	return out
 }
 
-func (l level) attr() *syscall.SysProcAttr {
+func (l level) attr(network bool) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{}
-	if l.namespaces {
-		a.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC
+	if !l.clone {
+		return a
 	}
-	if l.otherUser {
+	a.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWNS
+	if !network {
+		a.Cloneflags |= unix.CLONE_NEWNET
+	}
+	if l.inUser {
 		uid, gid := nobody()
-		a.Credential = &syscall.Credential{Uid: uid, Gid: gid}
+		a.Cloneflags |= unix.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{Size: 1}, {ContainerID: int(uid), HostID: int(uid), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{Size: 1}, {ContainerID: int(gid), HostID: int(gid), Size: 1}}
+		a.GidMappingsEnableSetgroups = true
 	}
 	return a
 }
 
-// nobody is the user that has nothing.
+// ownNamespaces returns the links of this process's namespaces.
+func ownNamespaces() map[string]string {
+	out := map[string]string{}
+	for _, name := range namespaceNames {
+		if link, err := os.Readlink("/proc/self/ns/" + name); err == nil {
+			out[name] = link
+		}
+	}
+	return out
+}
+
+var namespaceNames = []string{"user", "mnt", "pid", "net", "ipc"}
+
+// nobodyOnce looks up the user that has nothing.
 var nobodyOnce = sync.OnceValues(func() (uid, gid uint32) {
 	u, err := user.Lookup("nobody")
 	if err != nil {
@@ -160,12 +214,12 @@ var nobodyOnce = sync.OnceValues(func() (uid, gid uint32) {
 
 func nobody() (uid, gid uint32) { return nobodyOnce() }
 
-// readReady takes what the child says about itself.
+// readReady reads the child's report about itself.
 func (p *Process) readReady(body msgpack.Raw) error {
 	v, err := msgpack.Decode(body)
 	m, ok := v.(msgpack.Map)
 	if err != nil || !ok {
-		return fmt.Errorf("its first message is not understood: %w", err)
+		return fmt.Errorf("first message not understood: %w", err)
 	}
 	p.version = m.GetString("python")
 	p.isolation.UID = os.Getuid()
@@ -174,21 +228,49 @@ func (p *Process) readReady(body msgpack.Raw) error {
 	if !ok || !p.cfg.Isolate {
 		return nil
 	}
-	if uid, ok := report.Get("uid"); ok {
-		n, _ := uid.(int64)
-		p.isolation.UID = int(n)
+	number := func(name string) int {
+		v, _ := report.Get(name)
+		n, _ := v.(int64)
+		return int(n)
 	}
-	p.isolation.OtherUser = p.isolation.UID != os.Getuid()
-	if v, ok := report.Get("no_new_privs"); ok {
-		p.isolation.NoNewPrivs, _ = v.(bool)
+	flag := func(name string) bool {
+		v, _ := report.Get(name)
+		b, _ := v.(bool)
+		return b
 	}
-	for _, name := range []string{"user", "pid", "net", "ipc"} {
-		ours, err := os.Readlink("/proc/self/ns/" + name)
-		if theirs := report.GetString(name); err == nil && theirs != "" && theirs != ours {
-			p.isolation.Namespaces = append(p.isolation.Namespaces, name)
+	i := &p.isolation
+	i.UID, i.Landlock = number("uid"), number("landlock")
+	i.OtherUser = i.UID != os.Getuid()
+	i.NoNewPrivs, i.Mounts = flag("no_new_privs"), flag("mounts")
+	i.HostNetwork = p.cfg.Network
+	links, _ := report.Get("links")
+	theirs, _ := links.(msgpack.Map)
+	for name, ours := range ownNamespaces() {
+		if link := theirs.GetString(name); link != "" && link != ours {
+			i.Namespaces = append(i.Namespaces, name)
 		}
 	}
+	slices.SortFunc(i.Namespaces, func(a, b string) int { return slices.Index(namespaceNames, a) - slices.Index(namespaceNames, b) })
+	i.InForce, i.Missing = texts(report, "in_force"), texts(report, "missing")
+	if len(i.Namespaces) > 0 {
+		i.InForce = append(i.InForce, "namespaces "+strings.Join(i.Namespaces, " "))
+	}
+	if i.NoNewPrivs {
+		i.InForce = append(i.InForce, "no new privileges")
+	}
 	return nil
+}
+
+// texts returns a list of strings of a report.
+func texts(m msgpack.Map, name string) (out []string) {
+	v, _ := m.Get(name)
+	list, _ := v.([]any)
+	for _, e := range list {
+		if s, ok := e.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // Hide makes this process's memory, environment and descriptors invisible to others of its

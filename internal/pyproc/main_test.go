@@ -14,9 +14,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// envTestPython names the interpreter of tests that run as an ordinary user, envTestPath the packages that it needs.
+const (
+	envTestPython = "MILLSTREAM_TEST_PYTHON"
+	envTestPath   = "MILLSTREAM_TEST_PYTHONPATH"
+)
+
 // interpreter is that of the peers of the interop tests: it has what children import.
 func interpreter(t testing.TB) string {
 	t.Helper()
+	if path := os.Getenv(envTestPython); path != "" {
+		return path
+	}
 	path, err := filepath.Abs("../../.local/venv/bin/python")
 	if err == nil {
 		_, err = os.Stat(path)
@@ -49,7 +58,11 @@ func echo(t testing.TB, change func(*Config)) *Process {
 }
 
 func echoConfig(t testing.TB) Config {
-	return Config{Python: interpreter(t), Module: "millstream._echo", Logger: slog.New(slog.DiscardHandler)}
+	cfg := Config{Python: interpreter(t), Module: "millstream._echo", Logger: slog.New(slog.DiscardHandler)}
+	if path := os.Getenv(envTestPath); path != "" {
+		cfg.Env = []string{"PYTHONPATH=" + path}
+	}
+	return cfg
 }
 
 // lines is a log that remembers its messages.

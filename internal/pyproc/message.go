@@ -146,6 +146,8 @@ func parseException(r *msgpack.Reader) (*Exception, error) {
 			e.Message, err = r.ReadString()
 		case string(name) == "traceback":
 			e.Traceback, err = r.ReadString()
+		case string(name) == "sandbox":
+			e.Sandbox, err = r.ReadBool()
 		case string(name) == "exception":
 			e.Pickled, err = r.ReadBytes()
 		default:

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,13 +37,13 @@ func Start(ctx context.Context, cfg Config) (*Process, error) {
 		cfg.Python = in.Path
 	}
 	if !cfg.Isolate {
-		return start(ctx, cfg, level{})
+		return start(ctx, cfg, level{}, nil)
 	}
 	return startIsolated(ctx, cfg)
 }
 
-// start starts a child once, shut in as the level says.
-func start(ctx context.Context, cfg Config, l level) (*Process, error) {
+// start starts a child once, isolated as the level says. home is nil for a child that is not isolated.
+func start(ctx context.Context, cfg Config, l level, home *home) (*Process, error) {
 	conn, theirs, err := socketpair()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
@@ -54,7 +53,7 @@ func start(ctx context.Context, cfg Config, l level) (*Process, error) {
 		settings[k] = v
 	}
 	if cfg.Isolate {
-		settings["isolate"] = l.settings(cfg.Limits)
+		settings["isolate"] = l.settings(cfg, home)
 	}
 	text, err := json.Marshal(settings)
 	if err != nil {
@@ -65,9 +64,7 @@ func start(ctx context.Context, cfg Config, l level) (*Process, error) {
 	cmd := exec.CommandContext(life, cfg.Python, "-c", python.Boot(), cfg.Module, string(text))
 	cmd.Env, cmd.Dir = cfg.Env, cfg.Dir
 	if cfg.Isolate {
-		if cmd.Env == nil {
-			cmd.Env = bareEnv()
-		}
+		cmd.Env = append(bareEnv(cfg.Python, l, home), cfg.Env...)
 		if cmd.Dir == "" {
 			cmd.Dir = "/"
 		}
@@ -75,7 +72,7 @@ func start(ctx context.Context, cfg Config, l level) (*Process, error) {
 	log := &output{log: cfg.Logger.With("process", cfg.Name)}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(python.Bundle()), log, log
 	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = l.attr()
+	cmd.SysProcAttr = l.attr(cfg.Network)
 	err = childproc.Seal()
 	var child *childproc.Child
 	if err == nil {
@@ -132,12 +129,18 @@ func (p *Process) ready(ctx context.Context, r *bufio.Reader) error {
 		if err != nil {
 			return fmt.Errorf("it has failed and does not say how: %w", err)
 		}
-		return fmt.Errorf("%s cannot run in %s: %w", p.cfg.Module, p.cfg.Python, e)
+		if e.Sandbox {
+			return fmt.Errorf("pyproc: sandbox not available: %w", e)
+		}
+		return fmt.Errorf("%w: %s in %s: %w", errModule, p.cfg.Module, p.cfg.Python, e)
 	case h.op != "ready":
 		return fmt.Errorf("its first message is %q", h.op)
 	}
 	return p.readReady(h.body)
 }
+
+// errModule indicates that a module could not be set up.
+var errModule = errors.New("pyproc: module cannot run")
 
 // wait ends everything when the child is gone.
 func (p *Process) wait(ended, kill context.CancelFunc) {
@@ -183,16 +186,4 @@ func socketpair() (net.Conn, *os.File, error) {
 		return nil, nil, err
 	}
 	return conn, theirs, nil
-}
-
-// bareEnv is the environment of an isolated child: what Python needs to find its modules,
-// and no more threads than the work has.
-func bareEnv() []string {
-	env := []string{"HOME=/nonexistent", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"}
-	for _, name := range []string{"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH"} {
-		if v, ok := syscall.Getenv(name); ok {
-			env = append(env, name+"="+v)
-		}
-	}
-	return env
 }

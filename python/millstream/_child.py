@@ -263,15 +263,21 @@ def describe(e):
 def main(module, settings):
     """Run a module in this process. Called by _boot."""
     settings["module"] = module
+    import msgpack  # noqa: F401  before the file system changes
+
     sock = socket.socket(fileno=3)
     sock.set_inheritable(False)
     sock.setblocking(True)
     report = {}
+    peer = Peer(sock, settings)
     if settings.get("isolate") is not None:
         from millstream import _isolate
 
-        report = _isolate.enter(settings["isolate"])
-    peer = Peer(sock, settings)
+        try:
+            report = _isolate.enter(settings["isolate"])
+        except BaseException as e:
+            peer.notify("failed", {**describe(e), "sandbox": True})
+            os._exit(1)
     _imports.install()
     try:
         mod = importlib.import_module(module)

@@ -20,6 +20,7 @@ def setup(peer):
     peer.handle("allocate", lambda body, frames: len(bytearray(body)))
     peer.handle("shapes", lambda body, frames: Reply(None, shapes()))
     peer.handle("state", lambda body, frames: state())
+    peer.handle("exec", lambda body, frames: execute(body))
 
 
 def shapes():
@@ -40,6 +41,13 @@ def shapes():
         six[:0],
         memoryview((ctypes.c_double * 3 * 0)()),
     ]
+
+
+def execute(source):
+    """Run a program of a test and return its result."""
+    names = {"__name__": "program"}
+    exec(compile(source, "<test>", "exec"), names)
+    return names.get("result")
 
 
 def fail(body, frames):
