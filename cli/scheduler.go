@@ -40,10 +40,16 @@ Durability
 
 Python
   Graphs of Python clients that are more than plain calls (dask.array,
-  dask.dataframe, dask.delayed, …) are opened by Python processes beside the
-  scheduler: other user, no network, nothing in the environment, where the
-  system allows; millstream doctor tells. They need what the clients' graphs
-  import, as Dask's own scheduler does.
+  dask.dataframe, dask.delayed, …) are opened by Python helpers next to the
+  scheduler, and what clients run on it (run_on_scheduler, plugins) runs in
+  another one. Helpers need what the clients' graphs import, as Dask's own
+  scheduler does. They run in a sandbox: another user id if the scheduler is
+  root, a read-only file system without its keys and journal, a private home and
+  /tmp, limits on memory and processes. Opening graphs has no network;
+  run_on_scheduler has the host's. The log line "Python helper sandbox" and
+  millstream doctor show what the system allows. Where helpers would run as root
+  or could reach keys and journal, they are not started, unless
+  --unsafe-python-helpers accepts that.
 
 Ctrl-C or SIGTERM ends the scheduler, and with it its workers (with --journal
 they wait for the next one); a second Ctrl-C ends it at once.`
@@ -174,6 +180,7 @@ func (f *schedulerFlags) config(log *slog.Logger) (scheduler.Config, error) {
 		}
 	}
 	cfg.Python, err = f.python.config()
+	cfg.Python.Hide = f.secretFiles(c)
 	return cfg, err
 }
 

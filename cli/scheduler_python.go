@@ -1,28 +1,40 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"go.millstream.dev/config"
 	"go.millstream.dev/internal/doctor"
 	"go.millstream.dev/internal/pyproc"
 	"go.millstream.dev/scheduler"
+	"go.millstream.dev/secure"
 )
 
 // pythonFlags say which Python opens the graphs of Python clients.
 type pythonFlags struct {
-	path    string
-	off     bool
-	timeout string
+	path         string
+	off          bool
+	timeout      string
+	memory, disk string
+	unsafe       bool
 }
 
 func (f *pythonFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.path, "python", "", "interpreter for graphs of Python clients (default: found)")
 	fs.BoolVar(&f.off, "no-python", false, "run no Python: graphs that need it fail")
 	fs.StringVar(&f.timeout, "graph-timeout", "", "time to open one such graph (default 10m)")
+	fs.StringVar(&f.memory, "helper-memory", "", "memory of each Python helper, such as 4GiB (default half of the machine's; 0: no limit)")
+	fs.StringVar(&f.disk, "helper-disk", "", "private folders of each Python helper, in memory (default 512MiB)")
+	fs.BoolVar(&f.unsafe, "unsafe-python-helpers", false, "run code of clients even as root or within reach of this process's keys and journal")
 }
 
 func (f *pythonFlags) config() (c scheduler.PythonConfig, err error) {
@@ -30,13 +42,74 @@ func (f *pythonFlags) config() (c scheduler.PythonConfig, err error) {
 		return c, usagef("--python %s and --no-python: give one of them", f.path)
 	}
 	c.Interpreter, c.Off = f.path, f.off
+	c.AllowUnsafe = f.unsafe
 	if f.timeout != "" {
-		c.GraphTimeout, err = parseTimeout("--graph-timeout", f.timeout)
+		if c.GraphTimeout, err = parseTimeout("--graph-timeout", f.timeout); err != nil {
+			return c, err
+		}
+	}
+	if c.Memory, err = helperBytes("--helper-memory", f.memory); err != nil {
+		return c, err
+	}
+	if f.memory != "" && c.Memory == 0 {
+		c.Memory = -1 // no limit
+	}
+	c.Disk, err = helperBytes("--helper-disk", f.disk)
+	if err == nil && f.disk != "" && c.Disk < 1<<20 {
+		err = usagef("--helper-disk %s: want at least 1MiB", f.disk)
 	}
 	return c, err
 }
 
-// examinedPython starts a Python process as the scheduler does, and tells how it is shut in.
+// helperBytes reads a size of a flag; 0 if the flag is empty.
+func helperBytes(flag, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := config.ParseBytes(text)
+	if err != nil || n < 0 {
+		return 0, usagef("%s %s: want a size such as 512MiB or 4GiB", flag, text)
+	}
+	return n, nil
+}
+
+// secretFiles returns the files and folders of the scheduler that its Python helpers must not see: keys and what
+// leads to them. The scheduler adds its journal.
+func (f *schedulerFlags) secretFiles(c *config.Config) []string {
+	out := []string{f.tlsDir, f.schedulerFile, f.addressFile}
+	if s, err := secure.FromConfig(c); err == nil {
+		for _, p := range []secure.KeyPair{s.Client, s.Scheduler, s.Worker} {
+			key := cmp.Or(p.Key, p.Cert) // one file may have both
+			if key == "" || strings.Contains(key, "\n") {
+				continue
+			}
+			out = append(out, key)
+			// A key that is replaced is another file: what only its owner can enter is hidden as a whole.
+			if info, err := os.Stat(filepath.Dir(key)); err == nil && info.Mode().Perm()&0o077 == 0 && !isHome(filepath.Dir(key)) {
+				out = append(out, filepath.Dir(key))
+			}
+		}
+	}
+	return slices.DeleteFunc(out, func(path string) bool { return path == "" })
+}
+
+// isHome reports whether a folder is the user's home or the working directory, whose other files are not secret.
+func isHome(dir string) bool {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return true
+	}
+	home, _ := os.UserHomeDir()
+	work, _ := os.Getwd()
+	for _, d := range []string{home, work} {
+		if rel, err := filepath.Rel(abs, d); d != "" && err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			return true
+		}
+	}
+	return false
+}
+
+// examinedPython starts a Python process as the scheduler does, and returns its sandbox.
 func examinedPython(ctx context.Context, path string) *doctor.Python {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -45,23 +118,16 @@ func examinedPython(ctx context.Context, path string) *doctor.Python {
 	if err != nil {
 		return out
 	}
-	p, err := pyproc.Start(ctx, pyproc.Config{Python: in.Path, Module: "millstream._echo", Isolate: true, Logger: slog.New(slog.DiscardHandler)})
+	p, err := pyproc.Start(ctx, pyproc.Config{
+		Python: in.Path, Module: "millstream._echo", Isolate: true, Hide: []string{"/etc/machine-id"}, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		out.Error = err
 		return out
 	}
 	defer p.Close()
 	i := p.Isolation()
-	if i.OtherUser {
-		out.Isolation = append(out.Isolation, "another user id")
-	}
-	for _, n := range i.Namespaces {
-		out.Isolation = append(out.Isolation, n+" namespace")
-	}
-	if i.NoNewPrivs {
-		out.Isolation = append(out.Isolation, "no new privileges")
-	}
-	out.Isolation = append(out.Isolation, "no environment", "no descriptors")
+	out.Isolation = append(i.InForce, "bare environment", "no descriptors", "limits on memory and files")
 	out.Missing = i.Missing
 	return out
 }

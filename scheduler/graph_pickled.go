@@ -39,7 +39,9 @@ func (s *Scheduler) decodePickled(ctx context.Context, st *stream, g *graph, exp
 	}
 	if !short {
 		who := owner(st.comm)
-		nodes, err := s.materialise(ctx, who, g, expr, notes, u.InternalPriority)
+		opening, stop := st.untilLeft(ctx)
+		nodes, err := s.materialise(opening, who, g, expr, notes, u.InternalPriority)
+		stop()
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,7 @@ type helpers struct {
 	closed bool                          // guarded by mu
 	// uploads are files that graphs and functions may import, by name, the latest last.
 	uploads []upload // guarded by mu
+	logged  sync.Map // modules whose sandbox was logged
 }
 
 const (
@@ -42,11 +43,12 @@ func (s *Scheduler) helper(ctx context.Context, module string) (*pyproc.Supervis
 	}
 	v := h.byName[module]
 	if v == nil {
-		cfg := pyproc.Config{Python: in.Path, Module: module, Isolate: true, Logger: s.log, MaxMessage: 1 << 30}
+		cfg := s.sandbox(in, module)
+		cfg.MaxMessage = 1 << 30
 		if module == moduleService {
 			cfg.Handlers, cfg.Threads = s.facade(), 64
 		}
-		v = pyproc.NewSupervisor(pyproc.SupervisorConfig{Config: cfg, Setup: s.setupChild, Exited: func(err error) {
+		v = pyproc.NewSupervisor(pyproc.SupervisorConfig{Config: cfg, Setup: s.setupHelper(module), Exited: func(err error) {
 			s.log.Error("a Python helper has ended; it is started again when it is needed", "module", module, "error", err)
 		}})
 		if h.byName == nil {

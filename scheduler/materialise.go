@@ -89,14 +89,11 @@ func (s *Scheduler) materialisers(ctx context.Context) (*pyproc.Pool, error) {
 	case m.closed:
 		return nil, s.closedError()
 	case m.pool == nil:
-		c := s.cfg.Python
+		cfg := s.sandbox(in, moduleMaterialiser)
+		cfg.Name, cfg.MaxCalls, cfg.Threads = "materialiser", 4, 1
+		cfg.Handlers = map[string]pyproc.Handler{"tasks": m.tasks}
 		m.pool = pyproc.NewPool(pyproc.PoolConfig{
-			Size: c.Processes, Idle: c.Idle, Setup: s.setupChild,
-			Config: pyproc.Config{
-				Python: in.Path, Module: "millstream.materialiser", Name: "materialiser", Isolate: true,
-				Limits: pyproc.Limits{Memory: c.Memory}, Logger: s.log, MaxCalls: 4, Threads: 1,
-				Handlers: map[string]pyproc.Handler{"tasks": m.tasks},
-			},
+			Config: cfg, Size: s.cfg.Python.Processes, Idle: s.cfg.Python.Idle, Setup: s.setupHelper(moduleMaterialiser),
 		})
 		m.reading = map[uint64]*pendingRead{}
 	}
@@ -197,12 +194,13 @@ func (s *Scheduler) materialiseOnce(ctx context.Context, owner string, g *graph,
 	}
 	tasks := s.materialiser.end(number, pending)
 	if ctx.Err() != nil {
-		// It may be in an endless loop, and it still has our frames.
-		p.Kill(errors.New("killed, since it took too long to open a graph"))
-		<-p.Done()
-		if context.Cause(ctx) == context.DeadlineExceeded {
+		// The process may be in an endless loop, and it still has the frames.
+		err = context.Cause(ctx)
+		if err == context.DeadlineExceeded {
 			err = s.tooLong()
 		}
+		p.Kill(fmt.Errorf("killed: %w", err))
+		<-p.Done()
 	}
 	if err != nil {
 		return nil, err
@@ -235,6 +233,8 @@ func (s *Scheduler) acquire(ctx context.Context, owner string) (*pyproc.Process,
 		return p, release, nil
 	case context.Cause(ctx) == context.DeadlineExceeded:
 		return nil, nil, s.tooLong()
+	case errors.Is(context.Cause(ctx), errClientLeft):
+		return nil, nil, errClientLeft
 	}
 	return nil, nil, fmt.Errorf("no Python process to open the graph: %w", err)
 }
@@ -362,12 +362,22 @@ type PythonConfig struct {
 	// Off runs no Python at all: graphs that need it fail (--no-python).
 	Off bool
 	// Processes is how many open graphs at once (default the number of CPUs, at least 2);
-	// each serves one client.
+	// each serves one client. While all of them are busy for seconds, there are up to four
+	// times as many.
 	Processes int
 	// Idle is how long a process without work is kept (default 1 min).
 	Idle time.Duration
 	// GraphTimeout is how long one graph may take to open (default 10 min; --graph-timeout).
 	GraphTimeout time.Duration
-	// Memory bounds the address space of a process in bytes (default none).
-	Memory int64
+	// Memory bounds the private memory of a process in bytes (default half of that of the
+	// machine or its cgroup; negative: none; --helper-memory), Disk its private folders
+	// (default 512 MiB; --helper-disk), MaxProcesses the processes and threads in it (default
+	// 256; negative: none).
+	Memory, Disk, MaxProcesses int64
+	// Hide are files and folders that the processes must not see, such as keys. The journal
+	// is always hidden.
+	Hide []string
+	// AllowUnsafe starts the processes even where they would run as root, or where Hide and
+	// the journal cannot be kept from them (--unsafe-python-helpers).
+	AllowUnsafe bool
 }

@@ -25,6 +25,9 @@ type stream struct {
 	ours bool
 	// credits holds a token for each message that waits for the loop.
 	credits chan struct{}
+	// ahead are messages that were read while a graph was opened, before the error that ended the comm. The reader
+	// owns it.
+	ahead []readAhead
 
 	// The loop's:
 	gone    bool // nothing that still arrives is heard
@@ -109,8 +112,9 @@ func (s *Scheduler) flush() {
 // close-stream or sends what is no message.
 func (st *stream) read(ctx context.Context) error {
 	f := flood{since: time.Now()}
+	defer st.releaseAhead()
 	for {
-		m, err := st.comm.Read(ctx)
+		m, err := st.next(ctx)
 		if errors.Is(err, comm.ErrClosed) {
 			return nil
 		}

@@ -14,6 +14,11 @@ type PoolConfig struct {
 	Config
 	// Size is how many may be there at once (default the number of CPUs, at least 2).
 	Size int
+	// Max is how many may be there when all are in use for long: an owner that has waited for SurgeAfter (default 2 s)
+	// gets one more (default 4 × Size). Size of them are out of reach for any single owner, so that one with many
+	// requests that take long does not keep the others out.
+	Max        int
+	SurgeAfter time.Duration
 	// Idle is how long a child without work is kept for its owner (default 1 min).
 	Idle time.Duration
 	// Setup is called with each new child before anybody gets it; an error ends the child.
@@ -54,6 +59,8 @@ type lent struct {
 // NewPool starts nothing yet.
 func NewPool(cfg PoolConfig) *Pool {
 	cfg.Size = cmp.Or(cfg.Size, max(runtime.GOMAXPROCS(0), 2))
+	cfg.Max = max(cmp.Or(cfg.Max, 4*cfg.Size), cfg.Size)
+	cfg.SurgeAfter = cmp.Or(cfg.SurgeAfter, 2*time.Second)
 	cfg.Idle = cmp.Or(cfg.Idle, time.Minute)
 	cfg.SpareAfter = cmp.Or(cfg.SpareAfter, 10*time.Second)
 	p := &Pool{cfg: cfg, freed: make(chan struct{})}
@@ -61,18 +68,28 @@ func NewPool(cfg PoolConfig) *Pool {
 	return p
 }
 
-// Acquire returns a child that only owner has used and that nobody uses now. release gives
-// it back; it must be called once. When all places are taken, it takes that of a child
-// without work, or waits.
+// Acquire returns a child that only owner has used and that is not in use. release returns
+// it to the pool and must be called once. When all places are taken, Acquire takes that of a
+// child without work, or waits.
 func (l *Pool) Acquire(ctx context.Context, owner string) (p *Process, release func(), err error) {
+	surge := false
+	var patience <-chan time.Time
 	for {
-		c, freed, err := l.take(owner)
+		c, freed, err := l.take(owner, surge)
 		if err != nil {
 			return nil, nil, err
 		}
 		if c == nil {
+			if patience == nil {
+				timer := time.NewTimer(l.cfg.SurgeAfter)
+				defer timer.Stop()
+				patience = timer.C
+			}
 			select {
 			case <-freed:
+				continue
+			case <-patience:
+				surge = true
 				continue
 			case <-ctx.Done():
 				return nil, nil, ctx.Err()
@@ -137,15 +154,19 @@ func (l *Pool) Current() []*Process {
 }
 
 // take returns a child that is now the owner's, perhaps one that has yet to be started;
-// or nil and what to wait for.
-func (l *Pool) take(owner string) (*lent, <-chan struct{}, error) {
+// or nil and what to wait for. surge allows more than Size of them.
+func (l *Pool) take(owner string, surge bool) (*lent, <-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx.Err() != nil {
 		return nil, nil, ErrClosed
 	}
 	var spare, coming, idle *lent
+	owned := 0
 	for _, c := range l.all {
+		if c.owner == owner {
+			owned++
+		}
 		switch {
 		case c.busy && c.owner == "":
 			coming = c
@@ -165,10 +186,12 @@ func (l *Pool) take(owner string) (*lent, <-chan struct{}, error) {
 		return spare, nil, nil
 	}
 	if len(l.all) >= l.cfg.Size {
-		if idle == nil {
+		switch {
+		case idle != nil:
+			l.remove(idle)
+		case !surge || len(l.all) >= l.cfg.Max || owned >= max(l.cfg.Max-l.cfg.Size, 1):
 			return nil, l.freed, nil
 		}
-		l.remove(idle)
 	}
 	c := &lent{owner: owner, busy: true}
 	l.all = append(l.all, c)
@@ -205,6 +228,10 @@ func (l *Pool) give(c *lent) {
 	c.busy = false
 	i := slices.Index(l.all, c)
 	if i < 0 { // the pool is closed
+		return
+	}
+	if len(l.all) > l.cfg.Size {
+		l.remove(c)
 		return
 	}
 	l.all = append(slices.Delete(l.all, i, i+1), c)

@@ -11,7 +11,7 @@ import (
 )
 
 func newPool(t *testing.T, change func(*PoolConfig)) *Pool {
-	cfg := PoolConfig{Config: echoConfig(t), Size: 2, NoSpare: true}
+	cfg := PoolConfig{Config: echoConfig(t), Size: 2, NoSpare: true, SurgeAfter: time.Hour}
 	if change != nil {
 		change(&cfg)
 	}
@@ -63,6 +63,33 @@ func TestPoolOwners(t *testing.T) {
 	releaseA()
 	if n := len(l.Current()); n != 2 {
 		t.Errorf("%d children", n)
+	}
+}
+
+// Requests that take for ever hold up neither their owner's others nor other owners; the children beyond Size go when
+// they are free.
+func TestPoolSurge(t *testing.T) {
+	l := newPool(t, func(c *PoolConfig) { c.Size, c.Max, c.SurgeAfter = 2, 5, time.Millisecond })
+	var held []func()
+	for range 3 { // Max less Size
+		_, release := acquire(t, l, "hostile")
+		held = append(held, release)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := l.Acquire(ctx, "hostile"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a fourth of one owner: got %v, want it to wait", err)
+	}
+	_, releaseA := acquire(t, l, "a")
+	_, releaseB := acquire(t, l, "b")
+	if n := len(l.Current()); n != 5 {
+		t.Errorf("%d children, want 5", n)
+	}
+	for _, release := range append(held, releaseA, releaseB) {
+		release()
+	}
+	if n := len(l.Current()); n != 2 {
+		t.Errorf("%d children when all are free, want 2", n)
 	}
 }
 

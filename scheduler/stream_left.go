@@ -1,0 +1,99 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"go.millstream.dev/wire"
+)
+
+// readAhead is the result of a Read.
+type readAhead struct {
+	m   *wire.Message
+	err error
+}
+
+// errClientLeft is the cause of the end of an opening whose client has gone.
+var errClientLeft = errors.New("scheduler: client left while its graph was opened")
+
+// maxAhead is how many messages are read after a client has hung up to see whether they need its graph.
+const maxAhead = 1000
+
+// farewells are the ops of a client that does not want its graphs anymore. Any other, such as client-desires-keys of
+// fire_and_forget, may want them after the client has gone.
+var farewells = []string{"close-client", "close-stream", "heartbeat-client", "client-releases-keys", "cancel-keys"}
+
+// next returns the next message of the peer.
+func (st *stream) next(ctx context.Context) (*wire.Message, error) {
+	if len(st.ahead) == 0 {
+		return st.comm.Read(ctx)
+	}
+	r := st.ahead[0]
+	if r.err == nil {
+		st.ahead = slices.Delete(st.ahead, 0, 1)
+	}
+	return r.m, r.err
+}
+
+// untilLeft returns a context for opening a graph of the stream. It ends when the client has hung up, unless one of
+// the messages that are still to be read may need the graph. stop frees it; nothing else reads from the stream before.
+func (st *stream) untilLeft(ctx context.Context) (opening context.Context, stop func()) {
+	opening, cancel := context.WithCancelCause(ctx)
+	opened, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-opened:
+			return
+		case <-ctx.Done():
+			return
+		case <-st.comm.Done():
+		}
+		if st.readRest(ctx) {
+			cancel(errClientLeft)
+		}
+	}()
+	return opening, func() {
+		close(opened)
+		<-watched
+		cancel(nil)
+	}
+}
+
+// readRest reads what a client that has hung up had sent before, and reports whether it is nothing but a farewell.
+func (st *stream) readRest(ctx context.Context) bool {
+	farewell := true
+	for _, r := range st.ahead {
+		farewell = farewell && (r.err != nil || isFarewell(r.m))
+	}
+	for n := len(st.ahead); n == 0 || st.ahead[n-1].err == nil && n < maxAhead; n = len(st.ahead) {
+		m, err := st.comm.Read(ctx)
+		st.ahead = append(st.ahead, readAhead{m, err})
+		farewell = farewell && (err != nil || isFarewell(m))
+	}
+	return farewell
+}
+
+func isFarewell(m *wire.Message) bool {
+	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
+		return true // an error, which ends the stream
+	}
+	ops := wire.ReadOps(m.Body())
+	for ops.Next() {
+		if !slices.Contains(farewells, string(ops.Op())) {
+			return false
+		}
+	}
+	return true
+}
+
+// releaseAhead frees the messages that were read and not taken.
+func (st *stream) releaseAhead() {
+	for _, r := range st.ahead {
+		if r.m != nil {
+			r.m.Release()
+		}
+	}
+	st.ahead = nil
+}
