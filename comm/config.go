@@ -65,8 +65,14 @@ type Limits struct {
 	// Message is the largest message in bytes (default 64 GiB: allocation follows the
 	// bytes that arrive, not those that are promised).
 	Message int64
-	// Frames is the largest number of frames of a message (default 1 Mi).
+	// Frames is the largest number of frames of a message (default 1 Mi; beyond 64 Ki
+	// frames must have 16 bytes on average).
 	Frames int
+	// Announced bounds the memory, in bytes, that is allocated for frames which the peers of
+	// one host have announced and not sent yet, where a transport needs memory for a whole
+	// frame before it arrives: ucx:// and ucxx:// (default half of the memory that the
+	// process may use; all hosts together have three quarters of it).
+	Announced int64
 	// Handshake bounds a message before the handshake is done, in bytes (default 64 KiB).
 	Handshake int
 	// HandshakeTime bounds the handshake (default 10 s for listeners).

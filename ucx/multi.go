@@ -58,6 +58,18 @@ type Allocators struct {
 	// expected at once, such as an answer. Default: as recent waits make sensible, see
 	// WorkerConfig.MaxSpin.
 	Spin time.Duration
+	// Reserve, when set, is called before memory is allocated for a frame in host memory
+	// that the sender has announced and not sent yet, with its length in bytes. Its error
+	// ends the receive.
+	Reserve func(ctx context.Context, n int) error
+}
+
+// reserve calls Reserve for a frame that goes to host memory.
+func (a *Allocators) reserve(ctx context.Context, res mem.Resource, n int) error {
+	if a.Reserve == nil || a.Device != nil && res == a.Device {
+		return nil
+	}
+	return a.Reserve(ctx, n)
 }
 
 func (a *Allocators) resource(k mem.Kind) mem.Resource {

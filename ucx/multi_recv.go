@@ -160,7 +160,10 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []frameEntry, 
 			r.frames[i] = mem.FromBytes(b)
 			continue
 		}
-		b, err := res.Alloc(ctx, e.n)
+		var b *mem.Buffer
+		if err = alloc.reserve(ctx, res, e.n); err == nil {
+			b, err = res.Alloc(ctx, e.n)
+		}
 		if err != nil {
 			if ctx.Err() != nil {
 				// First the end of the endpoint: for UCX, giving a frame back is the same as

@@ -228,6 +228,12 @@ func TestFramesDropped(t *testing.T) {
 		"too many frames": {Allocators{MaxFrames: 4}, ErrExceedsLimit},
 		"too many bytes":  {Allocators{MaxBytes: 100_000}, ErrExceedsLimit},
 		"no memory":       {Allocators{Host: &countingResource{Resource: mem.Heap, failAt: 3}}, mem.ErrOutOfMemory},
+		"not reserved": {Allocators{Reserve: func(_ context.Context, n int) error {
+			if n >= 1<<20 {
+				return mem.ErrBusy
+			}
+			return nil
+		}}, mem.ErrBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := testContext(t)

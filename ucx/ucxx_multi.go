@@ -166,7 +166,11 @@ func (e *UCXXEndpoint) recvParts(ctx context.Context, tag uint64, list []ucxxwir
 		if f.CUDA {
 			kind = mem.Device
 		}
-		b, err := alloc.resource(kind).Alloc(ctx, int(f.Size))
+		res := alloc.resource(kind)
+		if err := alloc.reserve(ctx, res, int(f.Size)); err != nil {
+			return fail(err)
+		}
+		b, err := res.Alloc(ctx, int(f.Size))
 		if err != nil {
 			return fail(err)
 		}

@@ -229,6 +229,14 @@ func TestUCXXMultiRefused(t *testing.T) {
 		t.Errorf("over the limit: %v", err)
 	}
 	waitDone(t, ctx, s.Endpoint()) // there is no way to find the next message
+
+	c, s = ucxxPair(t, Config{}, WorkerConfig{})
+	go c.SendMulti(ctx, DefaultTag, viewsOf(frameSet(1, 10, 20, 30))...)
+	refuse := func(_ context.Context, n int) error { return mem.ErrBusy }
+	if _, err := s.RecvMulti(ctx, DefaultTag, Allocators{Reserve: refuse}); !errors.Is(err, mem.ErrBusy) {
+		t.Errorf("not reserved: got %v, want ErrBusy", err)
+	}
+	waitDone(t, ctx, s.Endpoint())
 }
 
 // What is not UCXX's format, or stops in the middle, ends the endpoint with an error.

@@ -49,6 +49,7 @@ type conn struct {
 	lane       *laneLink // the same as link between Millstream peers, else nil
 
 	reading, writing chan struct{} // turns: capacity 1, full while taken
+	account          account       // of who has the turn to read
 
 	done   chan struct{}
 	mu     sync.Mutex
@@ -66,6 +67,10 @@ func newConn(e *engine, s Settings, m *meeting, local, peer string, limits comm.
 		engine: e, settings: s, meeting: m, local: local, peer: peer, limits: limits.WithDefaults(), device: device,
 		link:    &pythonLink{ep: m, multi: s.MultiBuffer, host: s.host(), device: device},
 		reading: make(chan struct{}, 1), writing: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	c.account = account{host: peer, perHost: limits.Announced, late: c.late}
+	if host, err := comm.AddressHost(peer); err == nil {
+		c.account.host = host
 	}
 	c.peace, c.abort = context.WithCancel(context.Background())
 	go c.watch()
@@ -207,6 +212,7 @@ func (c *conn) readWithin(ctx context.Context, soon time.Duration) (*wire.Messag
 	b := c.bounds()
 	b.soon = soon
 	m, err := c.link.read(ctx, b)
+	c.account.settle()
 	<-c.reading
 	if err != nil {
 		return nil, c.failed(err)
@@ -219,8 +225,16 @@ func (c *conn) bounds() bounds {
 	if !c.handshaken {
 		l = c.limits.BeforeHandshake()
 	}
-	return bounds{bytes: l.Message, frames: l.Frames, handshake: !c.handshaken}
+	return bounds{bytes: l.Message, frames: l.Frames, handshake: !c.handshaken, account: &c.account}
 }
+
+// late ends a comm whose peer has announced frames and does not send them.
+func (c *conn) late() {
+	c.end(errLate)
+	go c.Abort()
+}
+
+var errLate = errors.New("the peer has announced frames and not sent them")
 
 func (c *conn) Close() error {
 	var err error

@@ -16,8 +16,8 @@ const (
 	// unmatchedMessages is how many messages a writer may be ahead of the peer's reads.
 	// UCX keeps small messages that nobody has asked for without any bound.
 	unmatchedMessages = 64
-	// receiveAhead bounds the memory that is allocated for frames that have not come yet,
-	// or to one frame where that is more.
+	// receiveAhead bounds the memory that is allocated for frames of one message that have
+	// not come yet, or to one frame where that is more; see announced.go for all messages.
 	receiveAhead = 64 << 20
 	// receiveWindow is how many receives of one message wait at once.
 	receiveWindow = 64
@@ -32,7 +32,12 @@ type bounds struct {
 	handshake bool // before the handshake is done
 	// soon is how long a lane looks for the message before it sleeps.
 	soon time.Duration
+	// account counts what the peer announces; nil: nothing is counted.
+	account *account
 }
+
+// reserve is for ucx.Allocators.
+func (b bounds) reserve(ctx context.Context, n int) error { return b.account.reserve(ctx, int64(n)) }
 
 func (b bounds) framesError(n uint64) error {
 	return &limitError{what: "frames", got: satAdd(0, n), limit: int64(b.frames), key: "Limits.Frames"}

@@ -45,11 +45,14 @@ func (l *pythonLink) read(ctx context.Context, b bounds) (*wire.Message, error) 
 	if err != nil {
 		return nil, l.cut(err, nil)
 	}
-	parts, _, err := decodeTable(table, int(first.frames), b.bytes)
+	parts, total, err := decodeTable(table, int(first.frames), b.bytes)
+	if err == nil {
+		err = wire.CheckFrameCount(len(parts), total)
+	}
 	if err != nil {
 		return nil, l.cut(err, nil)
 	}
-	return l.readFrames(ctx, parts)
+	return l.readFrames(ctx, parts, b.account)
 }
 
 // readTable receives the table of n frames.
@@ -64,7 +67,7 @@ func (l *pythonLink) readTable(ctx context.Context, n int) ([]byte, error) {
 
 // readFrames receives the frames of a table, allocating a bounded piece ahead of what
 // has arrived.
-func (l *pythonLink) readFrames(ctx context.Context, parts []part) (*wire.Message, error) {
+func (l *pythonLink) readFrames(ctx context.Context, parts []part, acct *account) (*wire.Message, error) {
 	m := &wire.Message{Frames: make([]wire.Frame, len(parts))}
 	type waiting struct {
 		r    *ucx.Request
@@ -91,6 +94,7 @@ func (l *pythonLink) readFrames(ctx context.Context, parts []part) (*wire.Messag
 		}
 		open = open[1:]
 		ahead -= w.size
+		acct.arrived(w.size)
 		return nil
 	}
 	for i, p := range parts {
@@ -99,7 +103,7 @@ func (l *pythonLink) readFrames(ctx context.Context, parts []part) (*wire.Messag
 				return fail(err)
 			}
 		}
-		f, err := l.frame(ctx, p)
+		f, err := l.frame(ctx, p, acct)
 		if err != nil {
 			return fail(err)
 		}
@@ -118,10 +122,13 @@ func (l *pythonLink) readFrames(ctx context.Context, parts []part) (*wire.Messag
 }
 
 // frame allocates a frame's memory.
-func (l *pythonLink) frame(ctx context.Context, p part) (wire.Frame, error) {
+func (l *pythonLink) frame(ctx context.Context, p part, acct *account) (wire.Frame, error) {
 	res := l.host
 	if p.device && l.device != nil {
-		res = l.device
+		res = l.device // it has its own bound
+	}
+	if err := acct.reserve(ctx, p.size); err != nil {
+		return wire.Frame{}, err
 	}
 	if res == nil || res == l.host && p.size < pooledFrom {
 		return wire.HeapFrame(make([]byte, p.size)), nil
@@ -139,7 +146,7 @@ func (l *pythonLink) frame(ctx context.Context, p part) (wire.Frame, error) {
 
 func (l *pythonLink) readMulti(ctx context.Context, b bounds) (*wire.Message, error) {
 	frames, err := l.ep.RecvMulti(ctx, ucx.ForceTag(l.ep.recv), ucx.Allocators{
-		Host: l.host, Device: l.device, MaxFrames: b.frames + 1, MaxBytes: b.bytes + 1,
+		Host: l.host, Device: l.device, MaxFrames: b.frames + 1, MaxBytes: b.bytes + 1, Reserve: b.reserve,
 	})
 	if err != nil {
 		switch {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -294,4 +295,82 @@ func TestCrowdOfStrangers(t *testing.T) {
 		_, _ = c.Write([]byte("GET / HTTP/1.0\r\n\r\n"))
 	}
 	s.served()
+}
+
+// Frames that are announced and do not come cost their peer the connection, and are not
+// allocated beyond the bound of its host.
+func TestAnnouncedFrames(t *testing.T) {
+	sizes := map[string][]part{
+		"60 GiB":               {{size: 60 << 30}},
+		"beyond the bound":     {{size: 8<<20 + 1}},
+		"in two frames":        {{size: 5 << 20}, {size: 5 << 20}},
+		"a million of nothing": make([]part, 1<<20),
+	}
+	for name, parts := range sizes {
+		t.Run(name, func(t *testing.T) {
+			s := meetStranger(t, comm.ListenConfig{Limits: comm.Limits{Announced: 8 << 20}})
+			s.greet()
+			c, err := s.l.Accept(s.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Abort()
+			sent := make(chan error, 1)
+			go func() { // a long table waits for its reader
+				err := s.ep.Send(s.ctx, ucx.Bytes(rawLead(uint64(len(parts)))), ucx.DefaultTag)
+				if err == nil {
+					err = s.ep.Send(s.ctx, ucx.Bytes(appendTable(nil, parts)), ucx.DefaultTag)
+				}
+				sent <- err
+			}()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err = c.Read(s.ctx)
+			runtime.ReadMemStats(&after)
+			if !errors.Is(err, comm.ErrClosed) {
+				t.Errorf("the read ended with %v, want ErrClosed", err)
+			}
+			if got := after.TotalAlloc - before.TotalAlloc; got > 64<<20 {
+				t.Errorf("%d bytes were allocated, want at most 64 MiB", got)
+			}
+			if err := <-sent; err != nil {
+				t.Logf("the table: %v", err)
+			}
+			s.refused()
+			if total := announcedBytes(); total != 0 {
+				t.Errorf("%d bytes are still counted as announced, want 0", total)
+			}
+		})
+	}
+}
+
+func announcedBytes() int64 {
+	announced.mu.Lock()
+	defer announced.mu.Unlock()
+	return announced.total
+}
+
+// Comms of one host share its bound: a frame waits until others have arrived.
+func TestAnnouncedShare(t *testing.T) {
+	l := ledger{hosts: map[string]int64{}, changed: make(chan struct{})}
+	if wait := l.take("a", 5, 8); wait != nil {
+		t.Fatal("the first frame waits")
+	}
+	wait := l.take("a", 5, 8)
+	if wait == nil {
+		t.Fatal("10 bytes of one host, want at most 8")
+	}
+	if l.take("b", 5, 8) != nil {
+		t.Error("the frame of another host waits")
+	}
+	l.give("a", 5)
+	<-wait
+	if l.take("a", 5, 8) != nil {
+		t.Error("the frame waits after the first has arrived")
+	}
+	l.give("a", 5)
+	l.give("b", 5)
+	if l.total != 0 || len(l.hosts) != 0 {
+		t.Errorf("%d bytes of %v are left, want none", l.total, l.hosts)
+	}
 }
