@@ -60,6 +60,7 @@ type schedulerFlags struct {
 	contact     string
 	prefix      string
 	jupyter     bool
+	anyBuild    bool
 	journal     string
 	idleTimeout string
 	python      pythonFlags
@@ -91,6 +92,7 @@ func schedulerCommand() *cobra.Command {
 	fs.StringVar(&f.journal, "journal", "", "folder of the journal (default: none is kept)")
 	f.python.add(fs)
 	fs.StringVar(&f.prefix, "dashboard-prefix", "", "not here yet")
+	fs.BoolVar(&f.anyBuild, "any-build", false, "let workers run tasks of clients with the same functions in another build (rolling upgrades)")
 	fs.BoolVar(&f.jupyter, "jupyter", false, "not here: this process runs no Python")
 	fs.Bool("show", true, "")
 	fs.Bool("no-show", false, "")
@@ -169,6 +171,7 @@ func (f *schedulerFlags) config(log *slog.Logger) (scheduler.Config, error) {
 	if cfg.Listen, err = f.addresses(log); err != nil {
 		return cfg, err
 	}
+	cfg.AnyBuild = cfg.AnyBuild || f.anyBuild
 	cfg.Dashboard, cfg.Journal, cfg.Logger = f.httpBeside(cfg.Listen[0]), f.journal, log
 	cfg.ListenConfig.Interface = firstOf(f.iface)
 	if f.contact != "" {

@@ -36,6 +36,12 @@ type Config struct {
 	// Heartbeat is the time between signs of life (default 5 s,
 	// distributed.client.heartbeat).
 	Heartbeat time.Duration
+	// AnyBuild lets workers of another build of this program run its tasks, if they have the same functions: for
+	// rolling upgrades (default false; millstream.any-build with Connect of package cluster).
+	AnyBuild bool
+	// ArgumentWarning is the size in bytes from which on the arguments of one call are logged as too large to travel
+	// with the graph (default 64 MiB, negative: never). See Scatter.
+	ArgumentWarning int64
 	// Logger gets what Dask's client logs (default slog.Default).
 	Logger *slog.Logger
 }
@@ -65,6 +71,8 @@ type Client struct {
 	checks    sync.WaitGroup  // looks that are under way
 	cancels   int64           // calls of Cancel so far
 	unordered []*graphOut     // graphs that a scheduler of Dask's has to order
+	short     []Shortage      // what the scheduler said last
+	shortNews chan struct{}   // closed at the next word about it; nil while no caller waits
 	closed    error           // why nothing more is said; nil while the client lives
 	identity  schedulerID
 

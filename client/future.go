@@ -35,9 +35,18 @@ func (f *Future[T]) Key() task.Key {
 	return f.h.ks.key
 }
 
-// String names the task and its status.
+// String returns the task's key and status, and the reason where the scheduler has said that no worker can run it.
 func (f *Future[T]) String() string {
-	return "Future(" + f.Key().String() + ", " + f.Status().String() + ")"
+	text := "Future(" + f.Key().String() + ", " + f.Status().String()
+	if f.err == nil {
+		f.c.mu.Lock()
+		why := f.c.whyPending(f.h.ks)
+		f.c.mu.Unlock()
+		if why != "" {
+			text += ": " + why
+		}
+	}
+	return text + ")"
 }
 
 func (f *Future[T]) state() (*Client, *keyState, error) {

@@ -46,6 +46,7 @@ type keyState struct {
 	born    int64 // how many cancellations had been asked for when it was submitted
 	retried int   // how often the scheduler has said that it is run again
 	err     error
+	why     string    // why no worker can run the task, see Shortage
 	graph   *graphOut // what has to be sent again if the scheduler forgets it; nil once it ended
 	waiters *waitNode
 }
@@ -142,6 +143,9 @@ func (c *Client) unwait(w *waiter, keys []*keyState) {
 // settle ends a key and tells who waits. The caller holds mu.
 func (c *Client) settle(ks *keyState, s Status, err error) {
 	ks.status, ks.err = s, err
+	if s.ended() {
+		ks.why = ""
+	}
 	if s.ended() && ks.graph != nil {
 		ks.graph.done(ks)
 	}

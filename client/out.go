@@ -136,7 +136,7 @@ func (c *Client) seal(g *graphOut) error {
 	if g.sealed != nil {
 		return nil
 	}
-	g.sealed = g.w.Serialized()
+	g.sealed = g.w.SerializedFor(c.registry())
 	g.w = task.GraphWriter{}
 	if !c.identity.dask() {
 		return nil

@@ -16,6 +16,8 @@ import (
 type ProgressEvent struct {
 	// Total is the number of futures; Finished, Failed and Cancelled of them have ended.
 	Total, Finished, Failed, Cancelled int
+	// Waiting is why some of the futures cannot run at present, as the scheduler says; "" while all can. See Shortage.
+	Waiting string
 	// Elapsed is the time since the beginning.
 	Elapsed time.Duration
 	// Err is that of the context, in the last event, if it ended first.
@@ -31,8 +33,8 @@ func (e ProgressEvent) Done() bool { return e.Ended() == e.Total }
 // progressPause is the least time between two events.
 const progressPause = 50 * time.Millisecond
 
-// Progress tells how far futures are: at once, whenever some have ended, at most twenty times
-// a second, and when all have. The last event is Done, or has ctx's error.
+// Progress tells how far futures are: at once, whenever some have ended or the reason why they wait has changed, at most
+// twenty times a second, and when all have. The last event is Done, or has ctx's error.
 func Progress(ctx context.Context, futures ...AnyFuture) iter.Seq[ProgressEvent] {
 	return func(yield func(ProgressEvent) bool) {
 		start := time.Now()
@@ -67,9 +69,19 @@ func Progress(ctx context.Context, futures ...AnyFuture) iter.Seq[ProgressEvent]
 }
 
 func (c *Client) progress(ctx context.Context, w *waiter, keys []*keyState, e *ProgressEvent, start time.Time, yield func(ProgressEvent) bool) bool {
+	c.mu.Lock()
+	e.Waiting = c.whyWaiting(keys)
+	c.mu.Unlock()
+	if e.Waiting != "" && !yield(*e) {
+		return false
+	}
 	for seen := 0; seen < len(keys); {
+		c.mu.Lock()
+		news := c.shortageNews()
+		c.mu.Unlock()
 		select {
 		case <-w.ch:
+		case <-news:
 		case <-ctx.Done():
 			e.Elapsed, e.Err = time.Since(start), ctx.Err()
 			yield(*e)
@@ -87,6 +99,7 @@ func (c *Client) progress(ctx context.Context, w *waiter, keys []*keyState, e *P
 			}
 		}
 		seen = len(w.order)
+		e.Waiting = c.whyWaiting(keys)
 		c.mu.Unlock()
 		e.Elapsed = time.Since(start)
 		if !yield(*e) {
@@ -150,6 +163,9 @@ func (e ProgressEvent) bar(width int) string {
 	}
 	if e.Cancelled > 0 {
 		s += fmt.Sprintf(" | %d cancelled", e.Cancelled)
+	}
+	if e.Waiting != "" {
+		s += " | waiting: " + e.Waiting
 	}
 	return s
 }

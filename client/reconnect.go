@@ -72,6 +72,7 @@ func (c *Client) resume(s *stream, unsent []outItem) {
 		unsent = nil
 	}
 	c.identity = s.identity
+	c.forgetShortages()
 	old := append(unsent, c.out...)
 	c.out = nil
 	queued := make(map[*graphOut]bool)

@@ -36,6 +36,9 @@ func (c *Client) register(ctx context.Context) (*stream, error) {
 
 func (c *Client) begin(ctx context.Context, conn comm.Comm) (*stream, error) {
 	hello := wire.NewDict("client", c.id, "versions", wire.NewDict("packages", wire.Dict{}))
+	if conn.Info().Millstream != nil { // Dask's scheduler takes no other arguments
+		hello.Set("millstream", wire.NewDict("registry", c.registry(), "functions", task.Names(), "signatures", task.Signatures(), "build", task.BuildText()))
+	}
 	if err := rpc.Notify(ctx, conn, "register-client", hello); err != nil {
 		return nil, err
 	}
@@ -200,6 +203,11 @@ func (c *Client) heard(m *wire.Message) error {
 		case "restart":
 			for _, ks := range c.keys {
 				c.cancelKey(ks, "", "the cluster was restarted")
+			}
+		case "millstream-unrunnable":
+			var f func()
+			if f, err = c.unrunnable(m, raw); f != nil {
+				later = append(later, f)
 			}
 		case "event":
 			var f func()

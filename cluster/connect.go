@@ -68,7 +68,13 @@ func ConnectWith(ctx context.Context, o ConnectOptions) (*client.Client, error) 
 		return nil, err
 	}
 	dial.Device = clientDevice()
-	return client.Connect(ctx, o.Address, client.Config{Dial: dial, Logger: o.Logger})
+	cfg := client.Config{Dial: dial, Logger: o.Logger}
+	if c.Get("millstream.any-build", nil) != nil {
+		if cfg.AnyBuild, err = c.Bool("millstream.any-build", false); err != nil {
+			return nil, err
+		}
+	}
+	return client.Connect(ctx, o.Address, cfg)
 }
 
 // resolve completes the address and returns the certificates to use.

@@ -99,6 +99,8 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 			return err
 		}
 	}
+	// Others can join over TCP and UCX; with tls they need a certificate of the CA that WriteCredentials gives out.
+	cfg.Closed = o.Protocol == "inproc" || o.Protocol == "tls"
 	if o.Scheduler != nil {
 		o.Scheduler(&cfg)
 	}
@@ -146,6 +148,7 @@ func (c *Cluster) WriteCredentials(dir string) (*secure.Security, error) {
 	if c.ca == nil {
 		return nil, fmt.Errorf("cluster: %s needs no certificates", c.Address())
 	}
+	c.scheduler.Open()
 	return c.ca.WriteFiles(dir, c.opts.Host)
 }
 

@@ -21,8 +21,10 @@ type client struct {
 	id       state.ClientID
 	name     string
 	versions any
-	st       *stream // nil while it is away, and for parts of the scheduler
-	part     bool    // a part of the scheduler
+	program  *program // nil for clients that do not say; see programOf
+	short    string   // what it was last told to wait for, see tellShortages
+	st       *stream  // nil while it is away, and for parts of the scheduler
+	part     bool     // a part of the scheduler
 	lastSeen time.Time
 	awayFrom time.Time // when it lost its connection; zero while it is there
 }
@@ -32,6 +34,8 @@ func (s *Scheduler) registerClient(ctx context.Context, r *rpc.Request) (any, er
 	var in struct {
 		Client   string `rpc:"client"`
 		Versions any    `rpc:"versions,optional"`
+		// Millstream is what our clients say about their program.
+		Millstream msgpack.Map `rpc:"millstream,optional"`
 	}
 	err := r.Args(&in)
 	if err == nil && (in.Client == "" || isPart(in.Client)) {
@@ -48,8 +52,8 @@ func (s *Scheduler) registerClient(ctx context.Context, r *rpc.Request) (any, er
 	}
 	r.Takeover()
 	st := s.newStream(r.Comm)
-	name, versions := strings.Clone(in.Client), wire.Clone(in.Versions)
-	if err := s.do(ctx, func() { s.addClient(name, versions, st) }); err != nil {
+	name, versions, program := strings.Clone(in.Client), wire.Clone(in.Versions), programOf(in.Millstream)
+	if err := s.do(ctx, func() { s.addClient(name, versions, program, st) }); err != nil {
 		return nil, err
 	}
 	st.out.start()
@@ -63,19 +67,24 @@ func isPart(name string) bool {
 }
 
 // addClient runs in the loop.
-func (s *Scheduler) addClient(name string, versions any, st *stream) {
+func (s *Scheduler) addClient(name string, versions any, p *program, st *stream) {
 	c := s.clientNamed(name)
 	if c.st != nil && !c.st.gone {
 		// It has come back before we noticed that it had gone.
 		c.st.end()
 	}
 	c.st, c.versions, c.lastSeen, c.awayFrom = st, versions, s.now, time.Time{}
+	c.program, c.short = p, ""
 	st.client = c
 	s.totals.clientsAdded++
 	out := st.begin()
 	hello := append(msgpack.MapOf("op", "stream-start"), s.versionCheck(versions, "Client")...)
 	if st.ours {
 		hello.Set("millstream", msgpack.MapOf("id", s.id, "epoch", s.epoch()))
+	}
+	if text := s.staleWorkers(p); text != "" {
+		s.log.Warn("workers are stale", "client", name, "detail", text)
+		hello.Set("warning", strings.TrimSpace(hello.GetString("warning")+"\n"+text))
 	}
 	out.body, _ = msgpack.Append(out.body, hello)
 	s.logEvent(msgpack.MapOf("action", "add-client", "client", name), "all", name)

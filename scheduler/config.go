@@ -52,6 +52,18 @@ type Config struct {
 	// NoWorkersTimeout fails tasks that no worker could run for so long (default never;
 	// distributed.scheduler.no-workers-timeout).
 	NoWorkersTimeout time.Duration
+	// UnrunnableAfter is how long tasks may wait that no running worker can take before a warning says so, in the log and
+	// at Millstream clients (default 3 s, negative: never; millstream.scheduler.unrunnable-after). The warning is
+	// repeated after pauses that double.
+	UnrunnableAfter time.Duration
+	// Closed declares that no workers will join whose program and resources differ from those of the present workers, as in
+	// a cluster of one program: tasks that none of them can run for want of functions, build, Python or resources fail
+	// at once instead of waiting. See Scheduler.Open.
+	Closed bool
+	// AnyBuild lets workers run tasks of clients that have the same functions in another build of the program, for
+	// rolling upgrades (default false; millstream.any-build). Results of functions whose code has changed are then those
+	// of whichever build ran them.
+	AnyBuild bool
 	// NoStealing turns work stealing off (distributed.scheduler.work-stealing), and
 	// StealingInterval is the time between two rounds of it (default 1 s, at least 10 ms;
 	// distributed.scheduler.work-stealing-interval).
@@ -123,6 +135,7 @@ func FromConfig(c *config.Config) (Config, error) {
 	}
 	duration(at+"idle-timeout", &out.IdleTimeout)
 	duration(at+"no-workers-timeout", &out.NoWorkersTimeout)
+	duration("millstream.scheduler.unrunnable-after", &out.UnrunnableAfter)
 	duration(at+"work-stealing-interval", &out.StealingInterval)
 	duration(at+"unknown-task-duration", &out.TaskDuration)
 	duration(at+"locks.lease-timeout", &out.LeaseTimeout)
@@ -157,6 +170,10 @@ func FromConfig(c *config.Config) (Config, error) {
 	}
 	out.Validate, err = c.Bool(at+"validate", false)
 	add()
+	if c.Get("millstream.any-build", nil) != nil {
+		out.AnyBuild, err = c.Bool("millstream.any-build", false)
+		add()
+	}
 	out.Blocked, err = c.Strings(at+"blocked-handlers", nil)
 	add()
 	log, err := c.Int("distributed.admin.low-level-log-length", 0)
@@ -198,6 +215,7 @@ func (c Config) withDefaults() Config {
 	c.AllowedFailures = cmp.Or(c.AllowedFailures, 3)
 	c.WorkerTTL = cmp.Or(c.WorkerTTL, 5*time.Minute)
 	c.StealingInterval = max(cmp.Or(c.StealingInterval, time.Second), 10*time.Millisecond)
+	c.UnrunnableAfter = cmp.Or(c.UnrunnableAfter, 3*time.Second)
 	c.Saturation = cmp.Or(c.Saturation, 1.1)
 	c.Bandwidth = cmp.Or(c.Bandwidth, 100e6)
 	c.DataSize = cmp.Or(c.DataSize, 1024)

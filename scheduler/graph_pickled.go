@@ -271,7 +271,7 @@ func (g *graph) record() *wire.Serialized {
 		}
 		w.Spec(n.Key, spec, n.Deps, at, order)
 	}
-	return w.Serialized()
+	return w.SerializedFor(g.graph.Registry)
 }
 
 // wholeSpec appends a spec with its shared part put in.

@@ -105,6 +105,7 @@ func (s *Scheduler) tick() {
 	s.checkClients()
 	s.checkIdle()
 	s.recovery.tick(s)
+	s.checkShortages()
 	s.maybeCompact()
 	for address, at := range s.removed {
 		if s.now.Sub(at) > s.cfg.EventsDelay {

@@ -95,6 +95,7 @@ func (s *Scheduler) routes() http.Handler {
 		}
 		return s.tasksJSON(r.Context(), from, int(n))
 	}))
+	mux.HandleFunc("GET /millstream/unrunnable", s.answerJSON(s.unrunnableJSON))
 	mux.HandleFunc("GET /millstream/transfers", s.answerJSON(func(r *http.Request) ([]byte, error) { return s.transfersJSON(r.Context()) }))
 	mux.HandleFunc("GET /millstream/events", s.answerJSON(func(r *http.Request) ([]byte, error) {
 		topic := r.URL.Query().Get("topic")

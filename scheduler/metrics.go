@@ -27,6 +27,7 @@ type sample struct {
 	totals    totals
 	counters  state.Counters
 	journal   journalSample
+	short     map[string]int // tasks that no running worker can take, by reason
 }
 
 type prefixSample struct {
@@ -72,6 +73,13 @@ func (s *Scheduler) sample() sample {
 		default:
 			m.workers["partially_saturated"]++
 		}
+	}
+	m.short = map[string]int{}
+	for _, r := range state.Reasons() {
+		m.short[r.String()] = 0
+	}
+	for _, sh := range s.state.Shortages(false) {
+		m.short[sh.Reason.String()] += sh.Tasks
 	}
 	bytes := map[string]int64{}
 	for g := range s.state.Groups() {
@@ -123,6 +131,7 @@ var (
 	descSemAcq     = prometheus.NewDesc("dask_semaphore_acquire_total", "Total number of leases acquired per semaphore", []string{"name"}, nil)
 	descSemRel     = prometheus.NewDesc("dask_semaphore_release_total", "Total number of leases released per semaphore", []string{"name"}, nil)
 
+	descShort       = own("tasks_unrunnable", "Number of ready tasks that no running worker can take, by reason", "reason")
 	descTransitions = own("transitions_total", "Total number of transitions of tasks")
 	descTransBytes  = own("transfer_bytes_total", "Total bytes moved between workers, by lane", "lane")
 	descTransCount  = own("transfers_total", "Total number of transfers between workers, by lane", "lane")
@@ -167,6 +176,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	count(descRemovedW, float64(m.totals.workersRemoved))
 	for name, n := range m.tasks {
 		gauge(descTasks, float64(n), name)
+	}
+	for reason, n := range m.short {
+		gauge(descShort, float64(n), reason)
 	}
 	count(descForgotten, float64(m.forgotten))
 	gauge(descGroups, float64(m.groups))

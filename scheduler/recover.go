@@ -113,6 +113,7 @@ func (s *Scheduler) replayGraph(data []byte) error {
 		return g.err // it was fine when it was written
 	}
 	c := s.clientNamed(client)
+	s.relax(&g.graph)
 	g.ev.Client, g.ev.Graph = c.id, &g.graph
 	s.apply(&g.ev)
 	g.done()

@@ -78,6 +78,7 @@ type Scheduler struct {
 	watchers map[*watcher]bool
 	metadata msgpack.Map
 	plugins  plugins
+	short    shortages
 	shuffles shuffles
 	progress map[*progress]bool // bars that are being drawn
 	// collectors are those of get_task_metadata, by their names.

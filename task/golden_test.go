@@ -36,7 +36,7 @@ func TestGoldenGraph(t *testing.T) {
 	at := w.Annotations(&Annotations{Retries: 3})
 	w.Spec(NewKey("a"), specOf(t, incF, Val(41)), nil, at, 0)
 	w.Spec(NewKey("b"), nil, []Key{NewKey("a")}, None, None)
-	s := w.serialized("r")
+	s := w.SerializedFor("r")
 	const (
 		header = "84aa73657269616c697a6572b06d696c6c73747265616d2d6772617068a17601a87265676973747279a172ae6e756d2d7375622d6672616d657302"
 		nodes  = "95a161c40d" + goldenSpec + "900000" + "95a162c091a161c0c0"

@@ -213,10 +213,12 @@ func appendDep(dst []byte, k Key) []byte {
 	return append(dst, k...)
 }
 
-// Serialized is the finished graph, which calls functions of this process's registry.
-func (w *GraphWriter) Serialized() *wire.Serialized { return w.serialized(Hash()) }
+// Serialized returns the finished graph, which calls functions of this process's registry.
+func (w *GraphWriter) Serialized() *wire.Serialized { return w.SerializedFor(Hash()) }
 
-func (w *GraphWriter) serialized(registry string) *wire.Serialized {
+// SerializedFor returns the finished graph for workers with a registry: a Hash, the first part of one for workers of any
+// build, or "" for any workers.
+func (w *GraphWriter) SerializedFor(registry string) *wire.Serialized {
 	head := msgpack.AppendMapHeader(make([]byte, 0, 40+len(w.notes)), 3)
 	head = msgpack.AppendString(head, "v")
 	head = msgpack.AppendInt(head, graphVersion)

@@ -131,8 +131,9 @@ func Names() []string {
 	return slices.Sorted(maps.Keys(funcs.byName))
 }
 
-// Hash stands for all names and signatures. Workers advertise it and graphs carry it: a task
-// goes only to workers with the same. It is 32 hex digits.
+// Hash stands for all names and signatures, and for the build of the program: 32 hex digits, "-" and BuildID. Workers
+// advertise it and graphs carry it: a task goes only to workers with the same, so that no worker of an older build
+// answers for functions whose code has changed. See SplitHash.
 func Hash() string {
 	if z := funcs.frozen.Load(); z != nil {
 		return z.hash
@@ -150,5 +151,10 @@ func hashOf(byName map[string]*Func) string {
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		fmt.Fprintf(h, "%d:%s %s\n", len(name), name, byName[name].signature)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return hex.EncodeToString(h.Sum(nil)[:16]) + "-" + BuildID()
+}
+
+func shortHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:4])
 }

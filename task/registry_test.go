@@ -40,7 +40,7 @@ func TestRegistry(t *testing.T) {
 	})
 	before := Hash()
 	Register0("t.late", func(context.Context) (int, error) { return 0, nil })
-	if Hash() == before || len(before) != 32 {
+	if Hash() == before || len(before) < 32+2 {
 		t.Errorf("hash %s after a new function, %s before", Hash(), before)
 	}
 }

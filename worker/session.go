@@ -209,8 +209,8 @@ func (w *Worker) registration() msgpack.Map {
 	if w.cfg.MemoryLimit > 0 {
 		limit = w.cfg.MemoryLimit
 	}
-	own := msgpack.MapOf("v", 1, "registry", task.Hash(), "functions", task.Names(), "lanes", len(w.Lanes()), "python", w.sidecar != nil,
-		"death-token", w.cfg.DeathToken)
+	own := msgpack.MapOf("v", 1, "registry", task.Hash(), "functions", task.Names(), "signatures", task.Signatures(), "build", task.BuildText(),
+		"lanes", len(w.Lanes()), "python", w.sidecar != nil, "death-token", w.cfg.DeathToken)
 	return msgpack.MapOf(
 		"address", w.address, "status", status, "nthreads", w.cfg.Threads, "name", w.name, "now", unix(time.Now()),
 		"resources", resources, "memory_limit", limit, "local_directory", w.dir, "services", services, "nanny", nanny,

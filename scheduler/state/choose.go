@@ -42,7 +42,7 @@ func (s *State) threadsFor(p *pool) int {
 
 // canTake tells whether a running worker has what a task needs.
 func (s *State) canTake(w *Worker, t *Task) bool {
-	return w.running() && (t.pool == s.anyPool || w.pool == t.pool || w.pool.runs(t.pool.poolKey))
+	return w.running() && (t.pool == s.anyPool || w.pool == t.pool || w.pool.runs(t.pool))
 }
 
 // choose finds the worker where a ready task is likely to start first: among those that hold its

@@ -335,3 +335,4 @@ func (*Hold) event()                 {}
 func (*ExpectData) event()           {}
 func (*Restart) event()              {}
 func (*Tick) event()                 {}
+func (*FailShortage) event()         {}

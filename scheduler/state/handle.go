@@ -108,6 +108,9 @@ func (s *State) handle(ev Event) {
 	case *Unqueue:
 		s.cause = causeUnqueue
 		s.unqueue(ev)
+	case *FailShortage:
+		s.cause = causeFailShortage
+		s.failShortage(ev)
 	default:
 		panic(fmt.Sprintf("scheduler/state: unknown event %T", ev))
 	}
@@ -150,6 +153,7 @@ const (
 	causeWatch
 	causeRerun
 	causeUnqueue
+	causeFailShortage
 )
 
 var causeNames = [...]string{
@@ -186,6 +190,7 @@ var causeNames = [...]string{
 	causeWatch:                "watch",
 	causeRerun:                "rerun",
 	causeUnqueue:              "unqueue",
+	causeFailShortage:         "fail-shortage",
 }
 
 func (c cause) String() string { return causeNames[c] }

@@ -89,6 +89,11 @@ func (n *notes) allows(w *Worker) bool {
 	if len(n.Workers) > 0 && !slices.ContainsFunc(n.Workers, w.named) {
 		return false
 	}
+	return n.supplied(w)
+}
+
+// supplied reports whether the worker has the resources.
+func (n *notes) supplied(w *Worker) bool {
 	for _, r := range n.Resources {
 		if w.supply(r.Name) < r.Amount {
 			return false

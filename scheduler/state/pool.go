@@ -6,15 +6,21 @@ type poolKey struct {
 	can      Can
 }
 
-// runs tells whether a worker with the one runs tasks with the other.
-func (k poolKey) runs(needs poolKey) bool {
-	return (needs.registry == "" || needs.registry == k.registry) && needs.can&^k.can == 0
+// runs reports whether workers of the pool run tasks of another. Tasks whose registry names no build run on workers of
+// any build with the same functions.
+func (p *pool) runs(needs *pool) bool {
+	if needs.can&^p.can != 0 {
+		return false
+	}
+	return needs.registry == "" || needs.registry == p.registry || needs.registry == needs.functions && needs.functions == p.functions
 }
 
 // pool is the running workers that have the same, as a heap: the least loaded first, among equals the one that
 // has waited longest. The queue holds root tasks that need just that; others run them as well, see by.
 type pool struct {
 	poolKey
+	functions string // the first part of the registry, see task.SplitHash
+
 	by      []*pool // whose workers run its tasks
 	takes   []*pool // whose tasks its workers run
 	heap    []*Worker

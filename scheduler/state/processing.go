@@ -191,6 +191,9 @@ func (s *State) assign(t *Task) {
 
 func (s *State) enqueue(t *Task) {
 	s.setState(t, Queued)
+	if p := t.pool; p.queue.n == 0 && p.emptySince >= 0 {
+		p.emptySince = s.nowNs // until now nothing has waited for the workers that left
+	}
 	t.pool.queue.push(t)
 	s.noteEmpty(t.pool)
 }

@@ -307,7 +307,7 @@ func (v *validator) pools(tasks map[*pool]int) {
 	for _, p := range s.queues() {
 		v.want(p.tasks == tasks[p], nil, "pool %q has %d tasks, counted %d", p.registry, tasks[p], p.tasks)
 		for _, q := range s.queues() {
-			v.want(slices.Contains(p.by, q) == q.runs(p.poolKey) && slices.Contains(p.by, q) == slices.Contains(q.takes, p), nil, "pools %v and %v do not know of each other", p.poolKey, q.poolKey)
+			v.want(slices.Contains(p.by, q) == q.runs(p) && slices.Contains(p.by, q) == slices.Contains(q.takes, p), nil, "pools %v and %v do not know of each other", p.poolKey, q.poolKey)
 		}
 		workers, threads := 0, 0
 		for w := range s.Workers() {

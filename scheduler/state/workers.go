@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"go.millstream.dev/task"
 )
 
 // poolOf returns the pool of a registry and abilities, new if need be.
@@ -17,6 +19,7 @@ func (s *State) poolOf(registry string, can Can) *pool {
 	if p == nil {
 		k.registry = strings.Clone(registry)
 		p = &pool{poolKey: k, emptySince: -1}
+		p.functions, _ = task.SplitHash(k.registry)
 		s.pools[k] = p
 		s.poolList = append(s.poolList, p)
 		s.linkPool(p)
@@ -27,10 +30,10 @@ func (s *State) poolOf(registry string, can Can) *pool {
 // linkPool tells a new pool and the others of each other. There are few.
 func (s *State) linkPool(p *pool) {
 	link := func(q *pool) {
-		if q != p && q.runs(p.poolKey) {
+		if q != p && q.runs(p) {
 			p.by, q.takes = append(p.by, q), append(q.takes, p)
 		}
-		if p.runs(q.poolKey) {
+		if p.runs(q) {
 			q.by, p.takes = append(q.by, p), append(p.takes, q)
 		}
 	}
