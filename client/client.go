@@ -71,6 +71,7 @@ type Client struct {
 	checks    sync.WaitGroup  // looks that are under way
 	cancels   int64           // calls of Cancel so far
 	unordered []*graphOut     // graphs that a scheduler of Dask's has to order
+	large     map[string]bool // functions whose large arguments were logged
 	short     []Shortage      // what the scheduler said last
 	shortNews chan struct{}   // closed at the next word about it; nil while no caller waits
 	closed    error           // why nothing more is said; nil while the client lives
@@ -106,6 +107,9 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 	}
 	if cfg.Heartbeat <= 0 {
 		cfg.Heartbeat = 5 * time.Second
+	}
+	if cfg.ArgumentWarning == 0 {
+		cfg.ArgumentWarning = defaultArgumentWarning
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

@@ -188,6 +188,7 @@ func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.
 	out := &graphOut{opts: graphOptions{fifo: "60s", submitting: task.CurrentKey(ctx)}, unordered: true}
 	for i := range g.nodes {
 		n := &g.nodes[i]
+		c.checkNode(n.key, n.to-n.from)
 		c.checkWorkers(&n.notes)
 		out.w.Spec(n.key, g.specs[n.from:n.to], n.deps, out.annotate(&n.notes), task.None)
 	}

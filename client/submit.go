@@ -36,6 +36,7 @@ func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option, 
 		return failed[R](c, err)
 	}
 	s.spec = s.b.Append(s.spec[:0])
+	c.checkSize(f.Name(), len(s.spec))
 	c.checkWorkers(&o.notes)
 	key := o.key
 	if key == "" {
@@ -121,6 +122,7 @@ func mapSlab[R any](ctx context.Context, c *Client, f *task.Func, s *scratch, o 
 			continue
 		}
 		s.spec = s.b.Append(s.spec[:0])
+		c.checkSize(f.Name(), len(s.spec))
 		from := len(keys)
 		if o.key == "" {
 			keys = appendKey(keys, f.Name(), s.spec, o.impure)
