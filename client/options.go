@@ -67,7 +67,8 @@ func Retries(n int) Option { return func(o *options) { o.notes.Retries = max(n, 
 // (default 100 ms, Dask's fifo_timeout). Older ones run first.
 func FIFO(d time.Duration) Option { return func(o *options) { o.fifo = d } }
 
-// Timeout ends the context of the function after a time.
+// Timeout ends the context of the function after d, and the task with a TimeoutError. A function that
+// ignores its context goes on running; its worker logs that, and has another thread take its place.
 func Timeout(d time.Duration) Option { return func(o *options) { o.notes.Timeout = d.Seconds() } }
 
 func (o *options) graph(ctx context.Context) graphOptions {

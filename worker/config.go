@@ -42,6 +42,9 @@ type Config struct {
 	// DeathTimeout ends a worker that has had no scheduler for so long, at the start and
 	// after the connection was lost (default: it waits for ever; --death-timeout).
 	DeathTimeout time.Duration
+	// CancelGrace is how long the function of a cancelled task may take to return before the worker goes on
+	// without it, with another thread in its place (default 5 s, negative: for ever).
+	CancelGrace time.Duration
 	// Lifetime ends the worker gracefully after so long, 0 never
 	// (distributed.worker.lifetime.duration).
 	Lifetime time.Duration

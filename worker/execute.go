@@ -36,6 +36,12 @@ type run struct {
 	seceded  atomic.Bool
 	rejoined atomic.Bool
 
+	began    atomic.Int64           // when the function was called, ns since 1970
+	function atomic.Pointer[string] // its name
+	ended    atomic.Bool            // the executor has returned it, or the task was ended without it
+	left     bool                   // it has seceded; the turn owns it, and replaced
+	replaced bool                   // another executor has its place; see abandon
+
 	inSidecar atomic.Bool // it runs in the Python process
 	seceding  sync.Mutex  // owns over: the sidecar may say that it secedes while it ends
 	over      bool
@@ -126,6 +132,12 @@ func (w *Worker) executor(e *executor) {
 		}
 		r.thread = e.thread
 		r.run()
+		if !r.ended.CompareAndSwap(false, true) {
+			if w.returned(r) {
+				return
+			}
+			continue
+		}
 		if r.seceded.Load() && !r.rejoined.Load() {
 			w.post(item{run: r}) // another executor has its place
 			return
@@ -218,6 +230,7 @@ func (c *specCall) call(ctx context.Context, r *run) (any, error) { return c.Run
 // invoke runs a Go function within the limits of memory and time, and keeps its result.
 func (r *run) invoke(name string, c invocation) error {
 	r.name = name
+	r.function.Store(&name)
 	limited := r.w.cfg.MemoryLimit > 0 && !r.actor
 	if limited {
 		if err := r.reserve(); err != nil {
@@ -236,11 +249,14 @@ func (r *run) invoke(name string, c invocation) error {
 		}
 		if limit > 0 {
 			var stop context.CancelFunc
-			ctx, stop = context.WithTimeoutCause(ctx, limit, fmt.Errorf("worker: %s took longer than its limit of %v: %w", r.name, limit, context.DeadlineExceeded))
+			late := timeoutError(name, limit)
+			ctx, stop = context.WithTimeoutCause(ctx, limit, late)
 			defer stop()
+			defer time.AfterFunc(limit+timeoutGrace, func() { r.w.abandon(r, late) }).Stop()
 		}
 	}
 	r.start = time.Now().UnixNano()
+	r.began.Store(r.start)
 	v, err := c.call(ctx, r)
 	r.stop = time.Now().UnixNano()
 	r.unreserve()

@@ -17,6 +17,7 @@ type counts struct {
 	tasks     [len(stateList)]int
 	stats     state.Stats
 	turns     int64
+	abandoned int
 	executing map[task.Key]int64 // since when, ns since 1970
 }
 
@@ -30,7 +31,7 @@ func (w *Worker) counts() counts {
 		for i, st := range stateList {
 			c.tasks[i] = w.state.Count(st)
 		}
-		c.stats, c.turns = w.state.Stats(), w.turns
+		c.stats, c.turns, c.abandoned = w.state.Stats(), w.turns, len(w.abandoned)
 		c.executing = make(map[task.Key]int64, len(w.executing))
 		for k, r := range w.executing {
 			c.executing[k] = r.queued
@@ -156,6 +157,7 @@ func (w *Worker) housekeep() {
 		}
 		w.usage.update()
 		w.do(func() {
+			w.remind()
 			if w.state.Count(state.Missing) > 0 {
 				w.apply(&state.FindMissing{Stimulus: w.stimulus})
 			}

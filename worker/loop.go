@@ -121,6 +121,7 @@ func (w *Worker) act(a *state.Action) {
 		// Not what the task says of itself: that may be of the next order already.
 		if r := w.executing[a.Key]; r != nil {
 			r.base.cancel(errCancelled)
+			w.abandonLater(r)
 		}
 	case state.DoGather:
 		w.gather(a)

@@ -34,13 +34,16 @@ var (
 	descMoves         = prometheus.NewDesc("millstream_worker_device_moves_total", "Results that went from the GPU to the host's memory (down) or back (up)", []string{"direction"}, nil)
 	descMoveBytes     = prometheus.NewDesc("millstream_worker_device_move_bytes_total", "Size of results that went from the GPU to the host's memory (down) or back (up)", []string{"direction"}, nil)
 	descMoveTime      = prometheus.NewDesc("millstream_worker_device_move_seconds_total", "Time that results took from the GPU to the host's memory (down) or back (up), with the wait for room there", []string{"direction"}, nil)
+	descAbandoned     = prometheus.NewDesc("millstream_worker_tasks_abandoned_total", "Tasks that were given up as their functions ignored a timeout or cancellation", nil, nil)
+	descStillRunning  = prometheus.NewDesc("millstream_worker_tasks_abandoned", "Functions of such tasks that still run", nil, nil)
 	descTicks         = desc("tick_count_total", "Total number of ticks observed since the server started")
 )
 
 // Describe lists the metrics.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descTasks, descGC, descThreads, descLatency, descMemory, descInBytes, descInCount, descInTotal,
-		descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks, descSpillBytes, descSpillCount, descSpillTime, descOnDevice, descMoves, descMoveBytes, descMoveTime} {
+		descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks, descSpillBytes, descSpillCount, descSpillTime, descOnDevice, descMoves, descMoveBytes, descMoveTime,
+		descAbandoned, descStillRunning} {
 		out <- d
 	}
 }
@@ -88,6 +91,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		counter(descSpillTime, seconds(w.disk.time[i].Load()), activity)
 	}
 	counter(descTicks, float64(counts.turns))
+	counter(descAbandoned, float64(w.abandonedTotal.Load()))
+	gauge(descStillRunning, float64(counts.abandoned))
 	d := w.cfg.Device
 	if d == nil {
 		return

@@ -15,9 +15,13 @@ func (r *run) secede(context.Context) error {
 	if !r.seceded.CompareAndSwap(false, true) {
 		return nil
 	}
-	w.startExecutor()
 	took := time.Duration(time.Now().UnixNano() - r.start)
 	if !w.do(func() {
+		if w.executing[r.key] != r {
+			return // the task was given up, and its place with it
+		}
+		r.left = true
+		w.startExecutor()
 		w.running--
 		w.apply(&state.Secede{Stimulus: w.stimulus, Key: r.key, Duration: took})
 	}) {
@@ -41,8 +45,16 @@ func (r *run) rejoin(ctx context.Context) error {
 		return errors.Join(ErrClosed, ctx.Err())
 	}
 	<-place
-	r.rejoined.Store(true)
-	return nil
+	err := ErrClosed
+	r.w.do(func() {
+		if err = nil; r.w.executing[r.key] != r {
+			r.w.startExecutor() // the task was given up: it needs no place
+			err = errors.Join(errAbandoned, ctx.Err())
+			return
+		}
+		r.rejoined.Store(true)
+	})
+	return err
 }
 
 // startExecutor starts one more of the goroutines that run tasks.

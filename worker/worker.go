@@ -85,7 +85,9 @@ type Worker struct {
 	timelines   *ring[ran]
 	status      atomic.Value // string
 	ballast     []byte       // see makeBallast
-	active      atomic.Int64 // runs that are under way now
+	active      atomic.Int64 // runs in flight
+
+	abandonedTotal atomic.Int64 // tasks that were ended without their functions
 
 	runs    chan *run
 	leave   chan chan struct{} // who rejoins takes the place of an executor
@@ -102,6 +104,7 @@ type Worker struct {
 	success      state.ExecuteSuccess
 	session      *session // nil without a scheduler
 	executing    map[task.Key]*run
+	abandoned    map[*run]*abandoned
 	arrived      arrivals
 	ended        *run // the run whose end is being told
 	actors       map[task.Key]*actor
@@ -143,7 +146,7 @@ func Start(ctx context.Context, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, inbox: newInbox(), executing: map[task.Key]*run{}, actors: map[task.Key]*actor{},
+		cfg: cfg, inbox: newInbox(), executing: map[task.Key]*run{}, abandoned: map[*run]*abandoned{}, actors: map[task.Key]*actor{},
 		runs: make(chan *run, 2*cfg.Threads+64), leave: make(chan chan struct{}),
 		transfers: newRing[Transfer](cfg.Records), timelines: newRing[ran](cfg.Records),
 		stopped: make(chan struct{}), done: make(chan struct{}),
@@ -255,6 +258,9 @@ func (c Config) check() (Config, error) {
 	def(&c.Incoming, 10)
 	def(&c.Outgoing, 50)
 	def(&c.Records, 10_000)
+	if c.CancelGrace == 0 {
+		c.CancelGrace = 5 * time.Second
+	}
 	if c.MessageBytes <= 0 {
 		c.MessageBytes = 50_000_000
 	}
