@@ -35,8 +35,10 @@
 // another epoch is another life of a scheduler with a journal. key-in-memory names one
 // holder (workers), task-erred the stack as text (traceback_text). A worker that comes back
 // announces what it holds by add-keys with adopt and nbytes, one for each key: a task that
-// is not done is then done. Its heartbeat reports transfers in extensions.millstream.transfers,
-// a list of [start, stop, bytes, lane, peer, direction, number of keys].
+// is not done is then done. Its heartbeat reports the transfers since the last one in
+// extensions.millstream: "transfers" is a list of [start, stop, bytes, lane, peer, direction,
+// number of keys], "more-transfers" has the sums of incoming ones beyond a thousand: a map from
+// lanes to [number, bytes, seconds].
 //
 // # HTTP
 //

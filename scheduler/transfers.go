@@ -40,18 +40,12 @@ const maxLanes = 64
 
 func (l *transferLog) init(limit int) { l.limit, l.lanes = max(limit, 0), map[string]laneTotal{} }
 
-func (l *transferLog) add(worker string, list []transfer) {
-	for _, t := range list {
+func (l *transferLog) add(worker string, r transferReport) {
+	for _, t := range r.list {
 		t.Worker = worker
 		l.count++
 		if t.Incoming { // each transfer has two ends; one of them counts
-			total, known := l.lanes[t.Lane]
-			if known || len(l.lanes) < maxLanes {
-				total.bytes += t.Bytes
-				total.transfers++
-				total.seconds += t.Duration
-				l.lanes[t.Lane] = total
-			}
+			l.sum(t.Lane, laneTotal{bytes: t.Bytes, transfers: 1, seconds: t.Duration})
 		}
 		if l.limit == 0 {
 			continue
@@ -62,6 +56,17 @@ func (l *transferLog) add(worker string, list []transfer) {
 			l.ring[(l.count-1)%int64(l.limit)] = t
 		}
 	}
+	for lane, t := range r.more {
+		l.sum(lane, t)
+	}
+}
+
+func (l *transferLog) sum(lane string, t laneTotal) {
+	total, known := l.lanes[lane]
+	if !known && len(l.lanes) >= maxLanes {
+		return
+	}
+	l.lanes[lane] = laneTotal{total.bytes + t.bytes, total.transfers + t.transfers, total.seconds + t.seconds}
 }
 
 // list is oldest first.
@@ -73,16 +78,29 @@ func (l *transferLog) list() []transfer {
 	return out
 }
 
-// transfersOf reads what a worker's heartbeat says in extensions.millstream.transfers: a
-// list of [start, stop, bytes, lane, peer, direction, number of keys].
-func transfersOf(extensions any) []transfer {
+// transferReport is what one heartbeat says about transfers.
+type transferReport struct {
+	list []transfer
+	more map[string]laneTotal // incoming ones that are not listed, by lane
+}
+
+// Bounds of one report. A worker lists fewer.
+const (
+	maxTransfers = 4096
+	maxPeerName  = 256
+	maxLaneName  = 32
+)
+
+// transfersOf reads what a worker's heartbeat says in extensions.millstream: "transfers", a list of
+// [start, stop, bytes, lane, peer, direction, number of keys], and "more-transfers", a map from lanes to
+// [number, bytes, seconds] of incoming transfers that are not listed. What is malformed is left out.
+func transfersOf(extensions any) (r transferReport) {
 	ext, _ := extensions.(msgpack.Map)
 	ours, _ := ext.Get("millstream")
 	m, _ := ours.(msgpack.Map)
 	v, _ := m.Get("transfers")
 	list, _ := v.([]any)
-	var out []transfer
-	for _, x := range list {
+	for _, x := range list[:min(len(list), maxTransfers)] {
 		f, _ := x.([]any)
 		if len(f) < 7 {
 			continue
@@ -94,12 +112,41 @@ func transfersOf(extensions any) []transfer {
 		peer, ok5 := f[4].(string)
 		direction, _ := f[5].(string)
 		keys, _ := integer(f[6])
-		if ok1 && ok2 && ok3 && ok4 && ok5 {
-			out = append(out, transfer{Peer: strings.Clone(peer), Incoming: direction != "outgoing", Lane: strings.Clone(lane),
+		if ok1 && ok2 && ok3 && ok4 && ok5 && plausible(1, bytes, stop-start) {
+			r.list = append(r.list, transfer{Peer: boundedName(peer, maxPeerName), Incoming: direction != "outgoing", Lane: boundedName(lane, maxLaneName),
 				Bytes: bytes, Keys: keys, Start: start, Duration: stop - start})
 		}
 	}
-	return out
+	v, _ = m.Get("more-transfers")
+	more, _ := v.(msgpack.Map)
+	for k, v := range more.All() {
+		lane, ok := k.(string)
+		f, _ := v.([]any)
+		if !ok || len(f) < 3 || len(r.more) == maxLanes {
+			continue
+		}
+		n, ok1 := integer(f[0])
+		bytes, ok2 := integer(f[1])
+		seconds, ok3 := number(f[2])
+		if ok1 && ok2 && ok3 && plausible(n, bytes, seconds) {
+			if r.more == nil {
+				r.more = map[string]laneTotal{}
+			}
+			r.more[boundedName(lane, maxLaneName)] = laneTotal{bytes: bytes, transfers: n, seconds: seconds}
+		}
+	}
+	return r
+}
+
+// plausible reports whether figures may be added to counters, which never go down.
+func plausible(n, bytes int64, seconds float64) bool {
+	const most = 1 << 50
+	return n >= 0 && n < most && bytes >= 0 && bytes < most && seconds >= 0 && seconds < most // false for NaN
+}
+
+// boundedName returns a bounded copy of a worker's text that JSON and metrics can have.
+func boundedName(s string, most int) string {
+	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), most)], "\ufffd"))
 }
 
 func (s *Scheduler) transfersJSON(ctx context.Context) ([]byte, error) {

@@ -91,7 +91,7 @@ func (w *Worker) heartbeats() {
 		if s == nil {
 			continue
 		}
-		if err := w.heartbeat(); err != nil && w.ctx.Err() == nil {
+		if err := w.heartbeat(s.millstream); err != nil && w.ctx.Err() == nil {
 			w.log.Warn("heartbeat failed", "error", err)
 		}
 	}
@@ -105,8 +105,20 @@ type heartbeatReply struct {
 // heartbeatTime bounds one heartbeat: the scheduler may be busy, but not for ever.
 const heartbeatTime = 30 * time.Second
 
-func (w *Worker) heartbeat() error {
+// heartbeat sends one. Only Millstream's scheduler gets the transfers: Dask's refuses heartbeats with extensions that it
+// does not know.
+func (w *Worker) heartbeat(millstream bool) (err error) {
 	c := w.counts()
+	extensions := msgpack.Map{}
+	if millstream {
+		list, sums := w.unreported.take()
+		extensions = transferReport(list, sums)
+		defer func() {
+			if err != nil {
+				w.unreported.putBack(list, sums)
+			}
+		}()
+	}
 	now := time.Now()
 	executing := msgpack.Map{}
 	for k, since := range c.executing {
@@ -115,8 +127,8 @@ func (w *Worker) heartbeat() error {
 	ctx, cancel := context.WithTimeout(w.ctx, heartbeatTime)
 	defer cancel()
 	var reply heartbeatReply
-	err := w.pool.Call(ctx, w.cfg.Scheduler, "heartbeat_worker", msgpack.MapOf(
-		"address", w.address, "now", unix(now), "metrics", w.metricsOf(&c), "executing", executing, "extensions", msgpack.Map{}), &reply)
+	err = w.pool.Call(ctx, w.cfg.Scheduler, "heartbeat_worker", msgpack.MapOf(
+		"address", w.address, "now", unix(now), "metrics", w.metricsOf(&c), "executing", executing, "extensions", extensions), &reply)
 	if err != nil {
 		var remote *rpc.RemoteError
 		if !errors.As(err, &remote) {

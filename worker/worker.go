@@ -82,6 +82,7 @@ type Worker struct {
 	disk        diskCounts
 	moves       moveCounts
 	transfers   *ring[Transfer]
+	unreported  transferLog // since the last heartbeat
 	timelines   *ring[ran]
 	status      atomic.Value // string
 	ballast     []byte       // see makeBallast
