@@ -181,7 +181,8 @@ type watcher struct {
 	st *stream
 }
 
-// watch tells the watchers of a worker.
+// watch sends the event of a worker that came or went to the watchers, in Dask's form: a list of the event's name and
+// what it is about.
 func (s *Scheduler) watch(w *worker, came bool) {
 	s.signalWorkers()
 	for x := range s.watchers {
@@ -189,9 +190,9 @@ func (s *Scheduler) watch(w *worker, came bool) {
 			id := s.workerIdentity(w)
 			id.Delete("metrics")
 			id.Delete("last_seen")
-			s.sendValue(x.st, msgpack.MapOf("op", "add", "workers", msgpack.MapOf(w.address, id)))
+			s.sendValue(x.st, []any{"add", msgpack.MapOf("workers", msgpack.MapOf(w.address, id))})
 		} else {
-			s.sendValue(x.st, msgpack.MapOf("op", "remove", "worker", w.address))
+			s.sendValue(x.st, []any{"remove", w.address})
 		}
 	}
 }
