@@ -126,7 +126,7 @@ func ReplyError(op, peer string, v any) error {
 	if !ok || m.GetString("status") != "uncaught-error" {
 		return nil
 	}
-	e := &RemoteError{Op: op, Peer: peer, Traceback: clip(m.GetString("traceback_text"))}
+	e := &RemoteError{Op: op, Peer: peer, Traceback: clip(m.GetString("traceback_text")), repr: clip(m.GetString("exception_text"))}
 	if x, ok := m.Get("exception"); ok {
 		e.Type, e.Message = readException(x)
 	}

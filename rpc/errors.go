@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 )
 
@@ -36,11 +37,20 @@ type RemoteError struct {
 	Op, Peer string
 
 	code string // what a Millstream peer says about it
+	repr string // exception_text
 }
 
 // Error is one line, without the traceback.
 func (e *RemoteError) Error() string {
 	return fmt.Sprintf("%s at %s: %s: %s", e.Op, e.Peer, e.Type, e.Message)
+}
+
+// Repr returns the exception as Python shows it: ValueError('no such key').
+func (e *RemoteError) Repr() string {
+	if e.repr != "" {
+		return e.repr
+	}
+	return e.Type + "(" + strconv.Quote(e.Message) + ")"
 }
 
 // Format writes the traceback too for %+v.

@@ -335,10 +335,18 @@ func (s *Scheduler) toClient(st *stream, a *state.Action) {
 	case state.CancelledKeys:
 		out.body = appendKeys(append(out.body, cancelledHead...), a.Keys)
 		out.body = append(out.body, fieldReason...)
-		out.body = msgpack.AppendString(out.body, a.Text)
+		out.body = appendTextOrNil(out.body, a.Text)
 		out.body = append(out.body, fieldMsg...)
-		out.body = msgpack.AppendString(out.body, a.Msg)
+		out.body = appendTextOrNil(out.body, a.Msg)
 	case state.ClientRestart:
 		out.body = append(out.body, restartMsg...)
 	}
+}
+
+// appendTextOrNil appends a text, or nil for none, as Dask has it.
+func appendTextOrNil(b []byte, text string) []byte {
+	if text == "" {
+		return msgpack.AppendNil(b)
+	}
+	return msgpack.AppendString(b, text)
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -10,6 +11,7 @@ import (
 	"go.millstream.dev/scheduler/state"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/wire/pickle"
 )
 
 // answers are replies of workers that are passed on: their values borrow from messages,
@@ -165,9 +167,13 @@ func (s *Scheduler) broadcastTo(ctx context.Context, b broadcast, a *answers) (m
 		s.log.Warn("broadcast failed", "op", b.msg.GetString("op"), "worker", t.worker, "error", errs[i])
 		switch b.onError {
 		case "raise":
-			return nil, fmt.Errorf("%s on %s: %w", b.msg.GetString("op"), t.worker, errs[i])
+			return nil, passOn(b.msg.GetString("op"), t.worker, errs[i])
 		case "return", "return_pickle":
-			data, err := wire.PickleException(errs[i])
+			cause := passOn(b.msg.GetString("op"), t.worker, errs[i])
+			if e, ok := cause.(*rpc.Exception); ok {
+				cause = pickle.NewException("builtins", e.Type, e.Message)
+			}
+			data, err := wire.PickleException(cause)
 			if err != nil {
 				return nil, err
 			}
@@ -179,6 +185,16 @@ func (s *Scheduler) broadcastTo(ctx context.Context, b broadcast, a *answers) (m
 		}
 	}
 	return out, nil
+}
+
+// passOn returns the error of a request that went on to a worker. An exception of the worker's handler is passed on in
+// Dask's form, an Exception with its repr; the log has op and worker.
+func passOn(op, worker string, err error) error {
+	var remote *rpc.RemoteError
+	if errors.As(err, &remote) {
+		return &rpc.Exception{Type: "Exception", Message: remote.Repr()}
+	}
+	return fmt.Errorf("%s on %s: %w", op, worker, err)
 }
 
 func (s *Scheduler) proxy(ctx context.Context, r *rpc.Request, in struct {

@@ -208,10 +208,11 @@ func (s *Scheduler) subscribeWorkerStatus(ctx context.Context, r *rpc.Request) (
 		id := s.identity(-1)
 		workers, _ := id.Get("workers")
 		m, _ := workers.(msgpack.Map)
-		for _, p := range m {
-			d, _ := p.Value.(msgpack.Map)
+		for i := range m {
+			d, _ := m[i].Value.(msgpack.Map)
 			d.Delete("metrics")
 			d.Delete("last_seen")
+			m[i].Value = d
 		}
 		return id, nil
 	})

@@ -184,10 +184,27 @@ func plain(v any) any {
 func (s *Scheduler) countsJSON(r *http.Request) ([]byte, error) {
 	counts, err := ask(r.Context(), s, func() (map[string]any, error) {
 		m := s.sample()
+		hosts, held, waiting, waiters := map[string]bool{}, 0, 0, 0
+		for w := range s.state.Workers() {
+			held += w.NumHeld()
+		}
+		for _, w := range s.workers {
+			hosts[w.host] = true
+		}
+		for t := range s.state.Tasks() {
+			if t.NumWaiters() > 0 {
+				waiters++
+			}
+			for range t.WaitingOn() {
+				waiting++
+				break
+			}
+		}
 		return map[string]any{
-			"workers": len(s.workers), "clients": m.clients, "tasks": s.state.NumTasks(), "cores": s.state.TotalThreads(),
-			"processing": m.tasks["processing"], "in-memory": m.tasks["memory"], "erred": m.tasks["erred"], "idle": m.workers["idle"],
-			"saturated": m.workers["saturated"], "bytes": m.bytes,
+			"bytes": m.bytes, "clients": m.clients, "cores": s.state.TotalThreads(), "erred": m.tasks["erred"], "hosts": len(hosts),
+			"idle": m.workers["idle"], "memory": held, "processing": m.tasks["processing"], "released": m.tasks["released"],
+			"saturated": m.workers["saturated"], "tasks": s.state.NumTasks(), "unrunnable": m.tasks["no-worker"], "waiting": waiting,
+			"waiting_data": waiters, "workers": len(s.workers), "desired_workers": m.desired,
 		}, nil
 	})
 	if err != nil {

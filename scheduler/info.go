@@ -256,9 +256,16 @@ func (s *Scheduler) prefixStates(ctx context.Context, _ *rpc.Request, _ struct{}
 	return ask(ctx, s, func() (msgpack.Map, error) {
 		out := msgpack.Map{}
 		for name, counts := range s.prefixCounts() {
-			m := msgpack.Map{}
+			m, sum := msgpack.Map{}, 0
 			for i, st := range state.TaskStates() {
+				if st == state.Queued || st.String() == "no-worker" { // Dask does not count these
+					continue
+				}
 				m = append(m, msgpack.Pair{Key: st.String(), Value: counts[i]})
+				sum += counts[i]
+			}
+			if sum == 0 {
+				continue
 			}
 			out = append(out, msgpack.Pair{Key: name, Value: m})
 		}

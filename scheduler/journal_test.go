@@ -337,7 +337,7 @@ func TestHTTP(t *testing.T) {
 	for path, want := range map[string]string{
 		"/health":                    "ok",
 		"/json/identity.json":        `"type":"Scheduler"`,
-		"/json/counts.json":          `"in-memory":1`,
+		"/json/counts.json":          `"memory":1`,
 		"/millstream/tasks":          `"action":"compute"`,
 		"/millstream/tasks?since=99": `"tasks":[]`,
 		"/millstream/transfers":      `"lane":"shm"`,

@@ -144,6 +144,11 @@ func (s *Scheduler) retry(ctx context.Context, _ *rpc.Request, in struct {
 		return nil, err
 	}
 	return ask(ctx, s, func() ([]any, error) {
+		for _, k := range keys {
+			if s.state.Task(k) == nil {
+				return nil, &rpc.Exception{Type: "KeyError", Message: k.String()}
+			}
+		}
 		ev := state.Retry{Client: state.NoClient, Keys: keys}
 		if name, ok := in.Client.(string); ok && s.clients[name] != nil {
 			ev.Client = s.clients[name].id

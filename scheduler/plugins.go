@@ -89,9 +89,13 @@ func (s *Scheduler) unregisterNannyPlugin(ctx context.Context, _ *rpc.Request, i
 }
 
 func (s *Scheduler) dropPlugin(ctx context.Context, set *pluginSet, name, op string, nanny bool) (any, error) {
+	kind := "worker"
+	if nanny {
+		kind = "nanny"
+	}
 	err := s.change(ctx, func() error {
 		if !set.has(name) {
-			return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("The plugin %s does not exist", name)}
+			return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("The %s plugin %s does not exist", kind, name)}
 		}
 		s.recordChange(pluginDropped, msgpack.MapOf("name", string([]byte(name)), "nanny", nanny))
 		set.delete(name)

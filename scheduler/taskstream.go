@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/task"
@@ -17,6 +18,7 @@ type taskStream struct {
 	chunks [][]taskEnd // of streamChunk slots each, made when they are needed
 	limit  int
 	count  int64 // of all that ever ended
+	types  map[string]*resultType
 }
 
 // streamChunk is how many slots are made at once.
@@ -31,6 +33,44 @@ type taskEnd struct {
 	start, stop float64 // of the computation, in seconds since 1970
 	parts       []byte  // all parts, as msgpack; empty if there is only the computation
 	erred       bool
+	stimulus    []byte
+	result      *resultType // nil if the worker did not say, or it erred
+	exception   string      // texts of a failure
+	traceback   string
+}
+
+// resultType is the class of results: its name, and the class as a pickle. Tasks share them.
+type resultType struct {
+	name   string
+	pickle []byte
+}
+
+// Bounds of what is kept of the classes of results and of failures, in classes and bytes.
+const (
+	maxResultTypes = 4096
+	maxResultType  = 4096
+	maxFailureText = 10_000 // Dask's max-error-length
+)
+
+// resultType returns the class of a result, one value for all results of it; nil if there are too many classes.
+func (t *taskStream) resultType(f *wire.TaskFinished) *resultType {
+	if r := t.types[string(f.TypeName)]; r != nil {
+		return r
+	}
+	if len(f.TypeName) == 0 || len(t.types) >= maxResultTypes || len(f.Type)+len(f.TypeName) > maxResultType {
+		return nil
+	}
+	if t.types == nil {
+		t.types = map[string]*resultType{}
+	}
+	r := &resultType{string(f.TypeName), append([]byte(nil), f.Type...)}
+	t.types[r.name] = r
+	return r
+}
+
+// clip returns at most n bytes of a text, in memory of its own.
+func clip(text string, n int) string {
+	return strings.ToValidUTF8(strings.Clone(text[:min(len(text), n)]), "")
 }
 
 func (t *taskStream) init(limit int) { t.limit = max(limit, 0) }
@@ -56,22 +96,28 @@ func (t *taskStream) finished(_ *Scheduler, w *worker, f *wire.TaskFinished) {
 		return
 	}
 	e := t.next()
-	*e = taskEnd{key: append(e.key[:0], f.Key...), worker: w.address, thread: f.Thread, nbytes: f.NBytes, start: f.Start, stop: f.Stop, parts: e.parts[:0]}
+	*e = taskEnd{key: append(e.key[:0], f.Key...), worker: w.address, thread: f.Thread, nbytes: f.NBytes, start: f.Start, stop: f.Stop, parts: e.parts[:0],
+		stimulus: append(e.stimulus[:0], f.StimulusID[:min(len(f.StimulusID), maxStimulus)]...), result: t.resultType(f)}
 	// A list of one is the computation alone.
 	if len(f.StartStops) > 0 && f.StartStops[0] != 0x91 && len(f.StartStops) <= maxParts {
 		e.parts = append(e.parts, f.StartStops...)
 	}
 }
 
-// maxParts bounds what is kept of one task's parts, in bytes.
-const maxParts = 4096
+// Bounds of what is kept of one task's parts and of the name of its event, in bytes.
+const (
+	maxParts    = 4096
+	maxStimulus = 256
+)
 
 func (t *taskStream) erred(_ *Scheduler, w *worker, key task.Key, startstops any, values msgpack.Map) {
 	if t.limit == 0 {
 		return
 	}
 	e := t.next()
-	*e = taskEnd{key: append(e.key[:0], key...), worker: w.address, thread: field(values, "thread"), parts: e.parts[:0], erred: true}
+	*e = taskEnd{key: append(e.key[:0], key...), worker: w.address, thread: field(values, "thread"), parts: e.parts[:0], erred: true,
+		stimulus:  append(e.stimulus[:0], clip(values.GetString("stimulus_id"), maxStimulus)...),
+		exception: clip(values.GetString("exception_text"), maxFailureText), traceback: clip(values.GetString("traceback_text"), maxFailureText)}
 	if b, err := msgpack.Append(e.parts, startstops); err == nil && len(b) <= maxParts {
 		e.parts = b
 	}
@@ -147,12 +193,19 @@ func (s *Scheduler) getTaskStream(ctx context.Context, _ *rpc.Request, in struct
 			for i, p := range parts {
 				list[i] = msgpack.MapOf("action", p.Action, "start", p.Start, "stop", p.Stop)
 			}
-			status := "OK"
+			m := msgpack.MapOf("key", msgpack.Raw(append([]byte(nil), e.key...)), "worker", e.worker, "thread", e.thread,
+				"status", "OK", "startstops", list, "stimulus_id", string(e.stimulus))
 			if e.erred {
-				status = "error"
+				m.Set("status", "error")
+				m = append(m, msgpack.MapOf("cause", m[0].Value, "exception_text", e.exception, "traceback_text", e.traceback)...)
+			} else {
+				m = append(m, msgpack.MapOf("nbytes", e.nbytes, "metadata", msgpack.Map{}, "type", nil, "typename", nil)...)
+				if e.result != nil {
+					m.Set("type", e.result.pickle)
+					m.Set("typename", e.result.name)
+				}
 			}
-			out = append(out, msgpack.MapOf("key", msgpack.Raw(append([]byte(nil), e.key...)), "worker", e.worker, "thread", e.thread,
-				"nbytes", e.nbytes, "status", status, "startstops", list, "metadata", msgpack.Map{}))
+			out = append(out, m)
 		})
 		return out, nil
 	})

@@ -214,6 +214,9 @@ func (t *Task) WhoWants() iter.Seq[*Client] {
 	}
 }
 
+// NumWaiters returns the number of dependents that need the task's result before they can run.
+func (t *Task) NumWaiters() int { return int(t.waiters) }
+
 // needed tells whether somebody is interested in the result.
 func (t *Task) needed() bool { return t.waiters > 0 || len(t.wants) > 0 }
 
