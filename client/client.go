@@ -12,6 +12,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/rpc"
+	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/pickle"
 )
@@ -116,11 +117,11 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, address: comm.NormalizeAddress(address), id: cfg.Name + "-" + randomHex(8), log: cfg.Logger,
-		pool: rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: cfg.Dial}),
+		pool: rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: cfg.Dial.To(secure.Scheduler)}),
 		keys: make(map[task.Key]*keyState), graphs: make(map[*graphOut]struct{}), addressAt: make(map[string]int32), events: make(map[string][]*subscription), checked: make(map[string]bool),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	near := cfg.Dial
+	near := cfg.Dial.To(secure.Worker)
 	if near.Timeout <= 0 || near.Timeout > workerDial {
 		near.Timeout = workerDial
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/secure"
 )
 
 // dialNotice is how long a scheduler is dialed before the log says so. Further lines come after pauses that double.
@@ -30,7 +31,7 @@ type dialing struct {
 
 // dial connects to the scheduler and logs while that takes long.
 func (c *Client) dial(ctx context.Context) (comm.Comm, error) {
-	cfg := c.cfg.Dial
+	cfg := c.cfg.Dial.To(secure.Scheduler)
 	d := &dialing{log: c.log, address: c.address, limit: cfg.Timeout, start: time.Now(), pause: dialNotice}
 	if d.limit <= 0 {
 		d.limit = comm.DefaultConnectTimeout

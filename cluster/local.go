@@ -66,7 +66,7 @@ func local(ctx context.Context, opts Options, cuda *CUDAPlan) (*Cluster, error) 
 	if err := c.startScheduler(ctx); err != nil {
 		return nil, err
 	}
-	c.pool = rpc.NewPool(comm.Default, rpc.PoolConfig{Dial: c.dial})
+	c.pool = rpc.NewPool(comm.Default, rpc.PoolConfig{Dial: c.dial.To(secure.Scheduler)})
 	if err := c.Scale(ctx, opts.Workers); err != nil {
 		_ = c.Close()
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/scheduler"
+	"go.millstream.dev/secure"
 	"go.millstream.dev/wire/msgpack"
 )
 
@@ -31,7 +32,7 @@ func (n *Nanny) reportOver() (func(ctx context.Context, token, cause string) err
 		return nil, err
 	}
 	return func(ctx context.Context, token, cause string) error {
-		c, err := comm.Default.Dial(ctx, n.spec.Scheduler, cfg.Dial)
+		c, err := comm.Default.Dial(ctx, n.spec.Scheduler, cfg.Dial.To(secure.Scheduler))
 		if err != nil {
 			return err
 		}

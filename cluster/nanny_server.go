@@ -28,7 +28,7 @@ type nannyServer struct {
 // nannyRoles says who may ask what.
 var nannyRoles = rpc.Roles{
 	"identity": {secure.Worker, secure.Client, secure.Scheduler, secure.Viewer},
-	"":         {secure.Worker, secure.Client, secure.Scheduler},
+	"":         {secure.Client, secure.Scheduler},
 }
 
 // serve begins to listen, and to tell the scheduler of the nanny.
@@ -94,7 +94,7 @@ func (s *nannyServer) register(ctx context.Context, dial comm.DialConfig) {
 }
 
 func (s *nannyServer) registerOnce(ctx context.Context, dial comm.DialConfig) error {
-	c, err := comm.Default.Dial(ctx, s.n.spec.Scheduler, dial)
+	c, err := comm.Default.Dial(ctx, s.n.spec.Scheduler, dial.To(secure.Scheduler))
 	if err != nil {
 		return err
 	}

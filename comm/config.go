@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.millstream.dev/mem"
+	"go.millstream.dev/secure"
 	"go.millstream.dev/wire"
 )
 
@@ -32,8 +33,19 @@ type DialConfig struct {
 	RequireEncryption bool
 	// Cookie is shown to a Millstream listener that asks for one (see ListenConfig.Cookies).
 	Cookie []byte
+	// PeerRoles, if any, are the roles of which the certificate of the listener must have one
+	// (default: every certificate of the CA). Certificates without roles, as Dask's are, hold
+	// all; without TLS nothing is checked.
+	PeerRoles []secure.Role
 	// Retrying, when set, is called after each attempt to connect that failed and will be repeated. It must not block.
 	Retrying func(err error)
+}
+
+// To returns a copy of the configuration that accepts listeners of certain roles only; see
+// PeerRoles.
+func (c DialConfig) To(roles ...secure.Role) DialConfig {
+	c.PeerRoles = roles
+	return c
 }
 
 // ListenConfig says how to listen. Its zero value is Dask's default.

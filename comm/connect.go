@@ -7,7 +7,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"time"
+
+	"go.millstream.dev/secure"
 )
 
 // DefaultConnectTimeout is DialConfig.Timeout where it is not set
@@ -63,6 +66,21 @@ func Permanent(err error) error {
 	return permanent{err}
 }
 
+// checkRole aborts a comm whose listener has shown a certificate without the wanted roles:
+// any certificate of the CA is good for TLS, also that of a worker that poses as scheduler.
+func checkRole(c Comm, wanted []secure.Role) error {
+	state := c.Info().TLS
+	if len(wanted) == 0 || slices.ContainsFunc(wanted, func(r secure.Role) bool { return secure.Allows(state, r) }) {
+		return nil
+	}
+	c.Abort()
+	var has []secure.Role
+	if len(state.PeerCertificates) > 0 {
+		has = secure.RolesOf(state.PeerCertificates[0])
+	}
+	return Permanent(fmt.Errorf("the certificate of %s has the roles %v, want one of %v; is the address right?", c.PeerAddr(), has, wanted))
+}
+
 // Connect calls dial until it succeeds, with Dask's pauses between attempts: random ones
 // below a limit that starts at 10 ms and doubles. It ends with a permanent error (see
 // Permanent), with ctx, or with a *ConnectError when cfg.Timeout is over. The first
@@ -85,6 +103,9 @@ func Connect(ctx context.Context, address string, cfg DialConfig, dial func(cont
 		}
 		attempt, cancel := context.WithTimeout(ctx, min(attemptCap, left))
 		c, err := dial(attempt)
+		if err == nil {
+			err = checkRole(c, cfg.PeerRoles)
+		}
 		var timed net.Error // a dialler may look at the clock a moment before the context does
 		late := attempt.Err() != nil || errors.As(err, &timed) && timed.Timeout()
 		cancel()

@@ -201,6 +201,9 @@ func (s *Scheduler) proxy(ctx context.Context, r *rpc.Request, in struct {
 	Msg    msgpack.Map `rpc:"msg"`
 	Worker any         `rpc:"worker"`
 }) (any, error) {
+	if err := s.checkProxy(r.Comm, in.Msg); err != nil {
+		return nil, err
+	}
 	var a answers
 	out, err := s.broadcastTo(ctx, broadcast{msg: in.Msg, workers: []any{in.Worker}, onError: "raise"}, &a)
 	if err != nil {

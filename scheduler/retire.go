@@ -83,7 +83,7 @@ func (s *Scheduler) adaptiveTarget(ctx context.Context, _ *rpc.Request, in struc
 }
 
 // retireWorkers moves the data of workers elsewhere and lets them go.
-func (s *Scheduler) retireWorkers(ctx context.Context, _ *rpc.Request, in struct {
+func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct {
 	Workers  []any  `rpc:"workers,optional"`
 	Names    []any  `rpc:"names,optional"`
 	Close    bool   `rpc:"close_workers,optional"`
@@ -99,6 +99,9 @@ func (s *Scheduler) retireWorkers(ctx context.Context, _ *rpc.Request, in struct
 }) (msgpack.Map, error) {
 	if in.Workers != nil && in.Names != nil {
 		return nil, &rpc.Exception{Type: "TypeError", Message: "names and workers are mutually exclusive"}
+	}
+	if err := s.checkRetire(ctx, r.Comm, in.Workers, in.Names != nil); err != nil {
+		return nil, err
 	}
 	var chosen []*worker
 	infos := map[string]msgpack.Map{}

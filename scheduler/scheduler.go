@@ -138,7 +138,7 @@ func New(cfg Config) *Scheduler {
 	s.prims.init()
 	s.stream.init(cfg.TaskStream)
 	s.transfer.init(cfg.Transfers)
-	s.pool = rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: cfg.Dial})
+	s.pool = rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: cfg.Dial.To(secure.Worker)})
 	s.server = rpc.NewServer(rpc.Config{
 		Type: "Scheduler", ID: s.id, Blocked: cfg.Blocked, Logger: cfg.Logger, Authorize: roles.Authorize,
 		Waiting: waitingOps, Detached: detachedOps,
@@ -154,16 +154,6 @@ var untrusted = wire.DecodeOptions{MaxRatio: 256}
 
 // keepClosed is how the scheduler reads messages whose values it passes on unopened.
 var keepClosed = wire.DecodeOptions{Keep: true, KeepPickled: true, MaxRatio: 256}
-
-// roles says who may call what. On comms without TLS nobody is known and all is allowed.
-var roles = rpc.Roles{
-	"register-worker":  {secure.Worker},
-	"heartbeat_worker": {secure.Worker},
-	DeathOp:            {secure.Worker},
-	"register_nanny":   {secure.Worker, secure.Client},
-	"identity":         {secure.Client, secure.Worker, secure.Scheduler, secure.Viewer},
-	"":                 {secure.Client, secure.Worker, secure.Scheduler},
-}
 
 // Start reads the journal, if there is one, listens and serves. It returns when peers can
 // connect. ctx bounds the start alone.

@@ -1,10 +1,12 @@
 package scheduler
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/leak"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/wire/msgpack"
@@ -28,7 +30,9 @@ func TestRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, Config{Listen: []string{"tls://127.0.0.1:0"}, ListenConfig: comm.ListenConfig{TLS: listen, RequireEncryption: true}})
+	log := &sayings{}
+	s := start(t, Config{Listen: []string{"tls://127.0.0.1:0"}, ListenConfig: comm.ListenConfig{TLS: listen, RequireEncryption: true},
+		Logger: slog.New(slog.NewTextHandler(log, nil))})
 	dial := func(role secure.Role) *rpc.Pool {
 		cfg, err := identity(role).Dial()
 		if err != nil {
@@ -38,28 +42,96 @@ func TestRoles(t *testing.T) {
 		t.Cleanup(func() { _ = p.Close() })
 		return p
 	}
-	for _, test := range []struct {
+	type call struct {
 		role    secure.Role
 		op      string
 		args    msgpack.Map
 		allowed bool
-	}{
+	}
+	beat := msgpack.MapOf("address", "tls://127.0.0.1:1", "metrics", msgpack.Map{})
+	calls := []call{
 		{secure.Viewer, "identity", nil, true},
 		{secure.Viewer, "terminate", nil, false},
 		{secure.Viewer, "who_has", nil, false},
+		{secure.Viewer, "register-client", nil, false},
 		{secure.Client, "who_has", nil, true},
-		{secure.Client, "heartbeat_worker", msgpack.MapOf("address", "tls://127.0.0.1:1", "metrics", msgpack.Map{}), false},
-		{secure.Worker, "heartbeat_worker", msgpack.MapOf("address", "tls://127.0.0.1:1", "metrics", msgpack.Map{}), true},
+		{secure.Client, "heartbeat_worker", beat, false},
+		{secure.Worker, "heartbeat_worker", beat, true},
 		{secure.Worker, "event_set", msgpack.MapOf("name", "e"), true},
+		{secure.Worker, "scatter", msgpack.MapOf("data", msgpack.Map{}, "timeout", 0.01), true}, // refused for want of workers
+		{secure.Worker, "retire_workers", msgpack.MapOf("workers", []any{"tls://127.0.0.1:1"}), true},
+		{secure.Worker, "retire_workers", msgpack.MapOf("n", 1), false},
+		{secure.Worker, "retire_workers", msgpack.MapOf("names", []any{"a"}), false},
+		{secure.Worker, "retire_workers", msgpack.MapOf("workers", []any{"tls://10.0.0.1:1", "tls://10.0.0.2:1"}), false},
+		{secure.Worker, "proxy", msgpack.MapOf("worker", "a", "msg", msgpack.MapOf("op", "run")), false},
+		{secure.Worker, "proxy", msgpack.MapOf("worker", "a", "msg", msgpack.MapOf("op", "terminate")), false},
+		{secure.Client, "retire_workers", msgpack.MapOf("n", 1), true},
+	}
+	for _, op := range []string{
+		"terminate", "restart", "restart_workers", "broadcast", "run_function", "register_scheduler_plugin", "register_worker_plugin",
+		"register_nanny_plugin", "unregister_worker_plugin", "unregister_nanny_plugin", "set_resources", "set_restrictions", "amm_handler",
+		"workers_to_close", "adaptive_target", "get_logs", "worker_logs", "call_stack", "subscribe_worker_status", "dump_state", "get_runspec",
 	} {
+		calls = append(calls, call{secure.Worker, op, nil, false})
+	}
+	for _, test := range calls {
 		var out any
 		err := dial(test.role).Call(t.Context(), s.Address(), test.op, test.args, &out)
-		if (err == nil) != test.allowed {
-			t.Errorf("%s as a %s: %v", test.op, test.role, err)
+		refused := err != nil && strings.Contains(err.Error(), "PermissionError")
+		if refused == test.allowed {
+			t.Errorf("%s with %v as a %s: %v, want refused with a PermissionError: %t", test.op, test.args, test.role, err, !test.allowed)
 		}
-		if err != nil && !strings.Contains(err.Error(), "PermissionError") {
-			t.Errorf("%s as a %s is refused with %v", test.op, test.role, err)
+	}
+	until(t, "the log names who was refused", func() bool {
+		return log.has("request refused") && log.has("op=terminate") && log.has("peer=tls://127.0.0.1:")
+	})
+}
+
+// A dialing side checks the role of who it reaches: the certificate of a worker does not
+// make a scheduler, one without roles makes everything.
+func TestDialChecksRoles(t *testing.T) {
+	leak.Check(t)
+	ca, err := secure.NewCA(secure.CAConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		roles []secure.Role
+		want  secure.Role
+		ok    bool
+	}{
+		{[]secure.Role{secure.Scheduler}, secure.Scheduler, true},
+		{[]secure.Role{secure.Worker}, secure.Scheduler, false},
+		{[]secure.Role{secure.Client}, secure.Scheduler, false},
+		{[]secure.Role{secure.Client}, secure.Worker, false},
+		{[]secure.Role{secure.Worker, secure.Scheduler}, secure.Scheduler, true},
+	} {
+		id, err := ca.Issue(secure.Request{Roles: c.roles})
+		if err != nil {
+			t.Fatal(err)
 		}
+		listen, err := id.Listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := comm.Listen(t.Context(), "tls://127.0.0.1:0", comm.ListenConfig{TLS: listen})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dial, err := id.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := comm.Dial(t.Context(), l.ContactAddr(), comm.DialConfig{TLS: dial}.To(c.want))
+		if (err == nil) != c.ok {
+			t.Errorf("a certificate of %v where a %s is wanted: %v, want accepted: %t", c.roles, c.want, err, c.ok)
+		}
+		if err == nil {
+			x.Abort()
+		} else if !strings.Contains(err.Error(), "want one of [") {
+			t.Errorf("the error does not name the roles: %v", err)
+		}
+		_ = l.Close()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/rpc"
+	"go.millstream.dev/secure"
 	"go.millstream.dev/wire/msgpack"
 )
 
@@ -63,7 +64,7 @@ func (h *Host) OpenChannel(ctx context.Context, peer, kind string, hello []byte)
 	if len(hello) > MaxChannelHello {
 		return nil, fmt.Errorf("task: a channel's hello has %d bytes, %d are allowed", len(hello), MaxChannelHello)
 	}
-	c, err := h.Network.Dial(ctx, peer, h.Dial)
+	c, err := h.Network.Dial(ctx, peer, h.Dial.To(secure.Worker))
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/rpc"
+	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
@@ -105,7 +106,7 @@ type registered struct {
 
 // register connects once and turns the connection into the worker's stream.
 func (w *Worker) register(ctx context.Context) (*session, error) {
-	c, err := w.cfg.Network.Dial(ctx, w.cfg.Scheduler, w.cfg.Dial)
+	c, err := w.cfg.Network.Dial(ctx, w.cfg.Scheduler, w.cfg.Dial.To(secure.Scheduler))
 	if err != nil {
 		return nil, err
 	}

@@ -180,8 +180,8 @@ func (w *Worker) start(ctx context.Context) error {
 	if err := w.makeStore(); err != nil {
 		return err
 	}
-	w.pool = rpc.NewPool(w.cfg.Network, rpc.PoolConfig{Dial: w.cfg.Dial})
-	peerDial := w.cfg.Dial
+	w.pool = rpc.NewPool(w.cfg.Network, rpc.PoolConfig{Dial: w.cfg.Dial.To(secure.Scheduler)})
+	peerDial := w.cfg.Dial.To(secure.Worker)
 	peerDial.Timeout = peerTimeout(peerDial.Timeout)
 	w.peers = rpc.NewPool(w.cfg.Network, rpc.PoolConfig{Dial: peerDial})
 	w.server = rpc.NewServer(rpc.Config{Type: "Worker", ID: w.id, Identity: w.identity, Authorize: roles.Authorize, Blocked: w.cfg.Blocked, Decode: decodeKeep, Logger: w.log,

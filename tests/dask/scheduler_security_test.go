@@ -78,3 +78,62 @@ with Client(%s, timeout="60s") as client:
 		t.Errorf("the second time it prints %s", again.Log())
 	}
 }
+
+// A Python worker that has the certificate of a worker only can do within tasks what
+// worker_client is for, and cannot direct the cluster.
+func TestWorkerCertificate(t *testing.T) {
+	r := rig.With(t, rig.Setting{Protocol: "tcp", Release: rig.Current().Release})
+	s := r.Scheduler("--protocol", "tls", "--tls-dir", t.TempDir())
+	var exports []string
+	for line := range strings.Lines(s.Log()) {
+		if strings.HasPrefix(line, "  export ") {
+			exports = append(exports, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	shell := func(before string, command ...string) *exec.Cmd {
+		script := strings.Join(exports, "\n") + "\n" + before + "\nexec \"$@\""
+		cmd := exec.CommandContext(r.Context, "/bin/sh", append([]string{"-c", script, "sh"}, command...)...)
+		cmd.Dir = t.TempDir()
+		return cmd
+	}
+	const base = "DASK_DISTRIBUTED__COMM__TLS__"
+	onlyWorker := "export " + base + "CLIENT__CERT=\"$" + base + "WORKER__CERT\" " + base + "CLIENT__KEY=\"$" + base + "WORKER__KEY\""
+	worker := shell(onlyWorker, r.Interpreter, "-m", "distributed.cli.dask_worker", s.Address, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0",
+		"--nthreads", "2", "--no-nanny")
+	if err := worker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = worker.Process.Kill()
+		_ = worker.Wait()
+	}()
+	program := `
+from distributed import Client
+def inside():
+    from distributed import worker_client, Lock, Queue, Variable, Event
+    with worker_client() as c:
+        with Lock("lock"):
+            x = c.submit(pow, 2, 10, pure=False).result()
+        [y] = c.gather([c.scatter(5)])
+        q = Queue("queue", client=c); q.put(7)
+        v = Variable("variable", client=c); v.set(8)
+        e = Event("event", client=c); e.set()
+        c.publish_dataset(9, name="dataset")
+        refused = []
+        for call in (c.shutdown, c.restart, lambda: c.retire_workers(names=["other"]), lambda: c.run(print), lambda: c.run_on_scheduler(print)):
+            try:
+                call()
+            except Exception as err:
+                refused.append(type(err).__name__)
+        return x, y, q.get(), v.get(), e.is_set(), c.get_dataset("dataset"), refused
+with Client("` + s.Address + `", timeout="60s") as client:
+    client.wait_for_workers(1, timeout=60)
+    print("got", client.submit(inside).result(timeout=60))
+    assert client.submit(abs, -3).result(timeout=60) == 3
+`
+	out, err := shell("", r.Interpreter, "-c", program).CombinedOutput()
+	want := "got (1024, 5, 7, 8, True, 9, ['PermissionError', 'PermissionError', 'PermissionError', 'PermissionError', 'PermissionError'])"
+	if err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("got %v\n%s\nwant %s", err, out, want)
+	}
+}
