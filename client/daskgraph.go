@@ -72,7 +72,7 @@ func newDaskGraph(s *wire.Serialized, order bool) (*daskGraph, error) {
 					return nil, err
 				}
 			}
-			graph.Set(key, gotask.NewTask(key, info.Name, n.Spec, deps))
+			graph.Set(key, gotask.NewTask(key, info.Name, n.Spec, deps, r.Registry))
 		} else {
 			graph.Set(key, pickle.Call(load, n.Spec))
 		}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"fmt"
 	"strings"
 
 	"go.millstream.dev/internal/buildid"
@@ -36,6 +37,22 @@ func BuildText() string {
 func SplitHash(hash string) (functions, build string) {
 	functions, build, _ = strings.Cut(hash, "-")
 	return functions, build
+}
+
+// CheckHash reports whether this process has the functions of a hash, in the build that the hash names: nil, or an error that
+// says what differs. "" stands for any functions. Where a scheduler knows of hashes it has looked at them already; Dask's
+// does not.
+func CheckHash(hash string) error {
+	functions, build := SplitHash(hash)
+	mine, _ := SplitHash(Hash())
+	switch {
+	case hash == "" || hash == Hash() || hash == mine:
+		return nil
+	case functions != mine:
+		return fmt.Errorf("task: the client has other functions than this worker, %s; start workers of the client's program", BuildText())
+	}
+	return fmt.Errorf("task: the client has build %s, this worker runs %s; restart the worker with the client's program, "+
+		"or allow other builds (millstream.any-build)", build, BuildText())
 }
 
 // Signatures returns a short hash of each function's signature, in the order of Names. Together they name the functions

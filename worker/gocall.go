@@ -26,6 +26,11 @@ func (r *run) callPickled() error {
 	case named == nil:
 		return r.callPython()
 	case named.Spec != nil:
+		if _, ok := task.Lookup(named.Name); ok { // else that is the error
+			if err := task.CheckHash(named.Registry); err != nil {
+				return err
+			}
+		}
 		return r.callSpec(named.Spec)
 	}
 	f, ok := task.Lookup(named.Name)

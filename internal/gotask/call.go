@@ -54,6 +54,8 @@ type Call struct {
 	Args []pickle.Value
 	// Spec is the call as a task.Builder wrote it, of an encoded one.
 	Spec []byte
+	// Registry is the hash of functions that the worker of an encoded call must have, see task.CheckHash; "" for any.
+	Registry string
 	// Deps are the keys that the arguments refer to, each once.
 	Deps []task.Key
 }
@@ -224,16 +226,11 @@ func fromEncoded(args []pickle.Value) (*Call, error) {
 	if !ok {
 		return nil, nil
 	}
-	v, ok := d.Get(Marker)
-	if !ok {
+	if _, ok := d.Get(Marker); !ok {
 		return nil, nil
 	}
-	if o, isNode := v.(*pickle.Object); isNode { // bytes that stand in a node of their own
-		if t, ok := pickle.AsTask(o); ok && t.Class == "DataNode" {
-			v = t.Value
-		}
-	}
-	spec, ok := pickle.AsBytes(v)
+	registry, _ := bytesAt(d, registryField)
+	spec, ok := bytesAt(d, Marker)
 	if !ok || !task.IsSpec(spec) {
 		return nil, &Error{"", "an encoded call without its bytes"}
 	}
@@ -241,7 +238,18 @@ func fromEncoded(args []pickle.Value) (*Call, error) {
 	if err != nil {
 		return nil, &Error{info.Name, err.Error()}
 	}
-	return &Call{Name: info.Name, Way: Encoded, Spec: spec, Deps: info.Deps}, nil
+	return &Call{Name: info.Name, Way: Encoded, Spec: spec, Deps: info.Deps, Registry: string(registry)}, nil
+}
+
+// bytesAt returns a value that is bytes, also where they stand in a node of their own.
+func bytesAt(d *pickle.Dict, name string) ([]byte, bool) {
+	v, _ := d.Get(name)
+	if o, isNode := v.(*pickle.Object); isNode {
+		if t, ok := pickle.AsTask(o); ok && t.Class == "DataNode" {
+			v = t.Value
+		}
+	}
+	return pickle.AsBytes(v)
 }
 
 // errKeyword is the refusal of arguments by name.

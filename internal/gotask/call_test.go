@@ -84,7 +84,8 @@ func TestRecognise(t *testing.T) {
 		"apply2 of another":     {node: kwargsTask(apply2, pickle.NewDict("dask_kwargs", int64(1)), gotask.Stub("f", "x", "y"), int64(1))},
 		"stub with names":       {node: kwargsTask(gotask.Stub("f", "x", "y", "z"), pickle.NewDict("z", int64(3), "y", int64(2)), int64(1)), want: "f stub [1 2 3] []"},
 		"eval of another":       {node: pickle.NewTask("key", pickle.Call(pickle.Global{Module: "builtins", Name: "eval"}, "lambda: 1", pickle.NewDict("a", 1)))},
-		"encoded":               {node: gotask.NewTask("key", "gotasktest.add", spec, []pickle.Value{"dep"}), want: "gotasktest.add encoded [] [dep]"},
+		"encoded":               {node: gotask.NewTask("key", "gotasktest.add", spec, []pickle.Value{"dep"}, ""), want: "gotasktest.add encoded [] [dep]"},
+		"encoded, with a hash":  {node: gotask.NewTask("key", "gotasktest.add", spec, []pickle.Value{"dep"}, "f-1"), want: "gotasktest.add encoded f-1 [] [dep]"},
 		"exec of another":       {node: pickle.NewTask("key", pickle.Global{Module: "builtins", Name: "exec"}, "x = 1", pickle.NewDict("a", 1))},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -122,6 +123,9 @@ func describe(c *gotask.Call) string {
 		}
 	}
 	weak := ""
+	if c.Registry != "" {
+		weak = " " + c.Registry
+	}
 	if c.Weak {
 		weak = " weak"
 	}

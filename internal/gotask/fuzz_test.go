@@ -70,7 +70,7 @@ func FuzzRecognise(f *testing.F) {
 	seed(kwargsTask(gotask.Stub("f", "x"), pickle.NewDict("x", 1.5)), nil)
 	seed(kwargsTask(namespace, pickle.NewDict("go", "f", "args", pickle.Tuple{int64(1)})), nil)
 	seed(pickle.NewTask("k", byValue("go_f"), "x"), nil)
-	seed(gotask.NewTask("k", "gotasktest.add", specOf(f), []pickle.Value{"dep"}), nil)
+	seed(gotask.NewTask("k", "gotasktest.add", specOf(f), []pickle.Value{"dep"}, "f-1"), nil)
 	seed(nil, msgpack.MapOf("go", msgpack.MapOf("fn", "f", "args", []any{1, msgpack.MapOf("a", []any{nil})})))
 	seed(nil, msgpack.MapOf("go", "f"))
 	f.Fuzz(func(t *testing.T, data, annotations []byte) {

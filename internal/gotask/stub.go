@@ -39,11 +39,14 @@ func Stub(name string, params ...string) *pickle.Object {
 	return pickle.Call(evalGlobal, Source, d)
 }
 
+// registryField is the name under which an encoded call carries the hash of its client's functions.
+const registryField = "registry"
+
 // NewTask makes the node of a call that a Go client has encoded: spec is what a task.Builder
-// wrote, deps are the keys that it refers to. On a worker without Go it fails with a
+// wrote, deps are the keys that it refers to, registry the hash that its worker must have. On a worker without Go it fails with a
 // RuntimeError that says what is needed, which is the text of the Python statement that
 // the task would execute.
-func NewTask(key pickle.Value, name string, spec []byte, deps []pickle.Value) *pickle.Object {
+func NewTask(key pickle.Value, name string, spec []byte, deps []pickle.Value, registry string) *pickle.Object {
 	refs := make([]pickle.Value, len(deps))
 	for i, k := range deps {
 		refs[i] = pickle.NewTaskRef(k)
@@ -51,6 +54,9 @@ func NewTask(key pickle.Value, name string, spec []byte, deps []pickle.Value) *p
 	d := new(pickle.Dict)
 	d.Set(Marker, spec)
 	d.Set("deps", pickle.NewTaskList(refs...))
+	if registry != "" {
+		d.Set(registryField, []byte(registry))
+	}
 	return pickle.NewTask(key, pickle.Global{Module: "builtins", Name: "exec"}, "raise RuntimeError("+quote(needsGo(name))+")", pickle.NewTaskDict(d))
 }
 

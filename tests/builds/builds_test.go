@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -199,5 +200,58 @@ func TestBuilds(t *testing.T) {
 				t.Errorf("got %q, want result 100", got)
 			}
 		})
+	}
+
+	// Dask's scheduler knows nothing of builds: the worker refuses the task.
+	t.Run("Dask's scheduler", func(t *testing.T) {
+		leak.Check(t)
+		x := &site{t: t, ctx: ctx, paths: paths}
+		address := x.daskScheduler()
+		join := func(build string) {
+			lines := x.process(build, nil, "worker", address, "--name", build, "--nthreads", "1", "--no-dashboard", "--no-python", "--no-nanny",
+				"--local-directory", t.TempDir())
+			for line := x.next(lines); !strings.HasPrefix(line, "worker "); line = x.next(lines) {
+			}
+		}
+		join("one")
+		x.check("a client of another build", x.next(x.process("two", nil, address)), "error", "the client has build ", "this worker runs one (build ")
+		if got := x.next(x.process("two", []string{"DASK_MILLSTREAM__ANY_BUILD=true"}, address)); got != "result 100" {
+			t.Errorf("any build: got %q, want result 100", got)
+		}
+		if got := x.next(x.process("one", nil, address)); got != "result 100" {
+			t.Errorf("the same build: got %q, want result 100", got)
+		}
+		x.check("a client with other functions", x.next(x.process("more", nil, address)), "error", "the client has other functions than this worker, one (build ")
+	})
+}
+
+// daskScheduler starts Dask's own scheduler and returns its address.
+func (x *site) daskScheduler() string {
+	x.t.Helper()
+	python := os.Getenv("MILLSTREAM_PYTHON")
+	if python == "" {
+		x.t.Fatal("MILLSTREAM_PYTHON is not set: run the test with scripts/in-env")
+	}
+	file := filepath.Join(x.t.TempDir(), "scheduler.json")
+	cmd := exec.CommandContext(x.ctx, python, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", file)
+	var out lockedBuffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		x.t.Fatal(err)
+	}
+	x.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for {
+		var at struct{ Address string }
+		if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &at) == nil && at.Address != "" {
+			return at.Address
+		}
+		select {
+		case <-x.ctx.Done():
+			x.t.Fatalf("Dask's scheduler has not started:\n%s", out.String())
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 }
