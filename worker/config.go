@@ -55,6 +55,9 @@ type Config struct {
 	// Incoming and Outgoing bound how many transfers of data run at once (default 10 and
 	// 50, distributed.worker.connections.incoming and outgoing).
 	Incoming, Outgoing int
+	// AckTimeout is how long a peer that has asked for data may take to acknowledge it, besides a second for
+	// each MiB, before its connection is closed (default 1 min).
+	AckTimeout time.Duration
 	// MessageBytes is how much is asked for in one transfer (default 50 MB,
 	// distributed.worker.transfer.message-bytes-limit).
 	MessageBytes int64

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"go.millstream.dev/wire/msgpack"
@@ -29,9 +30,21 @@ func (w *Worker) Close() error {
 // to other workers, then it closes. If ctx ends before, it closes at once and returns the
 // reason: then data may be lost, and is computed again. It is what SIGTERM asks for.
 func (w *Worker) Retire(ctx context.Context) error {
-	w.log.Info("retiring: data moves to other workers first", "address", w.address)
 	// The scheduler forgets the worker and ends its stream: it is not to come back.
 	w.closing.Store(true)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var s *session
+	w.do(func() { s = w.session })
+	if s == nil {
+		cancel(errNoScheduler)
+	} else {
+		w.log.Info("retiring: data moves to other workers first", "address", w.address)
+		// The end of the stream may come before the reply. A scheduler that died sends none.
+		defer context.AfterFunc(s.over, func() {
+			time.AfterFunc(replyTime, func() { cancel(errNoScheduler) })
+		})()
+	}
 	err := w.pool.Call(ctx, w.cfg.Scheduler, "retire_workers", msgpack.MapOf(
 		"workers", []any{w.address}, "close_workers", false, "remove", true, "stimulus_id", "worker-close-gracefully-"+w.id), nil)
 	select {
@@ -40,10 +53,18 @@ func (w *Worker) Retire(ctx context.Context) error {
 	default:
 	}
 	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
 		err = fmt.Errorf("worker: %s ended without moving its data: %w", w.address, err)
 	}
 	return errors.Join(err, w.Close())
 }
+
+var errNoScheduler = errors.New("the connection to the scheduler is lost")
+
+// replyTime is how long the reply of a scheduler may take after the end of the worker's stream.
+const replyTime = time.Second
 
 // live retires the worker at the end of its lifetime.
 func (w *Worker) live() {
@@ -137,6 +158,7 @@ func (w *Worker) stop(reason error) (left int64) {
 		if err := w.data.Close(); err != nil {
 			w.log.Warn("spilled data could not be removed", "folder", w.dir, "error", err)
 		}
+		_ = os.Remove(w.dir) // the last worker of the user finds it empty
 	}
 	return left
 }

@@ -63,7 +63,9 @@ func (w *Worker) getData(ctx context.Context, r *rpc.Request) (any, error) {
 	w.net.outgoingBytes.Add(nbytes)
 	w.net.outgoingBytesTotal.Add(nbytes)
 	defer w.net.outgoingBytes.Add(-nbytes)
-	err = thanked(ctx, r.Comm, m)
+	sending, cancel := context.WithTimeoutCause(ctx, w.ackTime(nbytes), errNoAck)
+	err = sendAndAwaitAck(sending, r.Comm, m)
+	cancel()
 	dropCopies(held)
 	record.Keys = len(held)
 	record.count(r.Comm, m)
@@ -71,6 +73,11 @@ func (w *Worker) getData(ctx context.Context, r *rpc.Request) (any, error) {
 	w.transferred(&record)
 	switch {
 	case err == nil:
+	case errors.Is(err, errNoAck):
+		// It holds one of the places of Outgoing, which others need.
+		r.Comm.Abort()
+		w.log.Warn("peer did not acknowledge data; connection closed", "peer", who, "address", r.Comm.PeerAddr(), "keys", len(held), "bytes", nbytes, "after", w.ackTime(nbytes))
+		return rpc.NoReply, nil
 	case errors.Is(err, comm.ErrClosed):
 		// It went away, with the data or without; if it still wants any, it asks again.
 		w.log.Debug("a peer went away before it thanked for data", "peer", who, "error", err)
@@ -93,14 +100,30 @@ func (w *Worker) opened(held []*store.Entry) []*store.Entry {
 	})
 }
 
-// thanked sends the answer and waits for the thanks.
-func thanked(ctx context.Context, c comm.Comm, m *wire.Message) error {
-	if err := c.Write(ctx, m); err != nil {
+var errNoAck = errors.New("worker: peer did not acknowledge data in time")
+
+// slowestPeer is the least rate at which a peer may take data, in bytes per second.
+const slowestPeer = 1 << 20
+
+// ackTime is how long sending so many bytes and the acknowledgement may take.
+func (w *Worker) ackTime(nbytes int64) time.Duration {
+	return w.cfg.AckTimeout + time.Duration(float64(nbytes)/slowestPeer*float64(time.Second))
+}
+
+// sendAndAwaitAck sends the reply and waits for the acknowledgement.
+func sendAndAwaitAck(ctx context.Context, c comm.Comm, m *wire.Message) error {
+	late := func(err error) error {
+		if cause := context.Cause(ctx); errors.Is(cause, errNoAck) {
+			return cause
+		}
 		return err
+	}
+	if err := c.Write(ctx, m); err != nil {
+		return late(err)
 	}
 	reply, err := c.Read(ctx)
 	if err != nil {
-		return err
+		return late(err)
 	}
 	defer reply.Release()
 	if r := msgpack.NewReader(reply.Body()); r.Kind() == msgpack.Str {

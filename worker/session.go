@@ -25,6 +25,8 @@ type session struct {
 	millstream bool          // the scheduler is Millstream's, and may come back
 	credit     chan struct{} // one for each batch that waits for a turn
 	failure    atomic.Pointer[error]
+	over       context.Context // ends with the stream
+	end        context.CancelFunc
 }
 
 // maxBatches is how many batches of the scheduler may wait for a turn: behind it the stream
@@ -141,7 +143,9 @@ func (w *Worker) register(ctx context.Context) (*session, error) {
 	}
 	w.net.latency(time.Since(begun))
 	w.net.interval.Store(int64(reply.interval))
-	return &session{comm: c, send: newSender(c), millstream: c.Info().Millstream != nil, credit: make(chan struct{}, maxBatches)}, nil
+	s := &session{comm: c, send: newSender(c), millstream: c.Info().Millstream != nil, credit: make(chan struct{}, maxBatches)}
+	s.over, s.end = context.WithCancel(context.Background())
+	return s, nil
 }
 
 func readRegistered(m *wire.Message) (registered, error) {
@@ -239,6 +243,7 @@ func (w *Worker) attach(s *session, first bool) {
 func (w *Worker) supervise(s *session) {
 	for {
 		err := w.read(s)
+		s.end()
 		s.send.abort()
 		if w.ctx.Err() != nil || w.closing.Load() {
 			return

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -259,6 +257,9 @@ func (c Config) check() (Config, error) {
 	def(&c.Incoming, 10)
 	def(&c.Outgoing, 50)
 	def(&c.Records, 10_000)
+	if c.AckTimeout <= 0 {
+		c.AckTimeout = time.Minute
+	}
 	if c.CancelGrace == 0 {
 		c.CancelGrace = 5 * time.Second
 	}
@@ -323,13 +324,9 @@ func (w *Worker) listen(ctx context.Context) (comm.Listener, error) {
 
 // makeStore makes the store, which spills into a folder of its own below the local directory.
 func (w *Worker) makeStore() error {
-	base := w.cfg.LocalDirectory
-	if base == "" {
-		base = os.TempDir()
-	}
-	w.dir = filepath.Join(base, "dask-scratch-space")
-	if err := os.MkdirAll(w.dir, 0o700); err != nil {
-		return fmt.Errorf("worker: no folder for data (--local-directory): %w", err)
+	var err error
+	if w.dir, err = scratchDirectory(w.cfg.LocalDirectory); err != nil {
+		return err
 	}
 	part := func(f float64) int64 {
 		if f <= 0 {
@@ -338,7 +335,6 @@ func (w *Worker) makeStore() error {
 		return int64(f * float64(w.cfg.MemoryLimit))
 	}
 	m := w.cfg.Memory
-	var err error
 	w.data, err = store.New(store.Config{Target: part(m.Target), Ceiling: part(m.Pause), MaxSpill: m.MaxSpill, Dir: w.dir, Compression: m.Compression, Logger: w.log, OnDisk: w.onDisk, Device: w.device()})
 	return err
 }

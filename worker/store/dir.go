@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,11 +29,16 @@ func openDirectory(parent string) (*directory, error) {
 	if parent == "" {
 		parent = os.TempDir()
 	}
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return nil, fmt.Errorf("worker/store: the directory for spilled data (--local-directory): %w", err)
+	path, err := "", error(nil)
+	for range 10 { // another process may remove an empty parent at its end
+		if err = os.MkdirAll(parent, 0o700); err != nil {
+			break
+		}
+		removeStale(parent)
+		if path, err = os.MkdirTemp(parent, dirPrefix); !errors.Is(err, os.ErrNotExist) {
+			break
+		}
 	}
-	removeStale(parent)
-	path, err := os.MkdirTemp(parent, dirPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("worker/store: the directory for spilled data (--local-directory): %w", err)
 	}
