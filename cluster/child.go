@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -114,7 +115,7 @@ func (c *child) tell(e event) {
 func (c *child) farewell(name string, err error) int {
 	e := event{Event: name}
 	if err != nil {
-		e.Error = oneLine(err)
+		e.Error = strings.TrimPrefix(oneLine(err), "worker: ") // the nanny says whose error it is
 	}
 	c.tell(e)
 	switch name {

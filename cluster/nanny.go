@@ -201,6 +201,14 @@ func (n *Nanny) Err() error {
 	return n.err
 }
 
+// title names the worker in errors.
+func (n *Nanny) title() string {
+	if n.spec.Name == "" {
+		return "worker"
+	}
+	return "worker " + n.spec.Name
+}
+
 // Ready waits until the worker is registered with its scheduler. It fails when the nanny
 // gives up or is closed before.
 func (n *Nanny) Ready(ctx context.Context) error {
@@ -213,14 +221,14 @@ func (n *Nanny) Ready(ctx context.Context) error {
 			return nil
 		case Closed, Failed:
 			if err == nil {
-				err = fmt.Errorf("cluster: worker %s was closed before it was ready", n.spec.Name)
+				err = fmt.Errorf("cluster: %s was closed before it was ready", n.title())
 			}
 			return err
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("cluster: worker %s is %s: %w", n.spec.Name, state, context.Cause(ctx))
+			return fmt.Errorf("cluster: %s is %s: %w", n.title(), state, context.Cause(ctx))
 		}
 	}
 }

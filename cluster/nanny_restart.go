@@ -42,7 +42,7 @@ func (n *Nanny) ended() error {
 	if err := n.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("cluster: worker %s has ended", n.spec.Name)
+	return fmt.Errorf("cluster: %s has ended", n.title())
 }
 
 // replaced tells those who asked for another process that the old one is gone, and others

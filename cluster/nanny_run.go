@@ -43,7 +43,7 @@ func (n *Nanny) run() {
 			n.finish(nil)
 			return
 		case end.farewell == eventLost:
-			n.finish(fmt.Errorf("cluster: worker %s: %w", n.spec.Name, end.err))
+			n.finish(fmt.Errorf("cluster: %s: %w", n.title(), end.err))
 			return
 		case end.farewell == eventRestart:
 			failures = 0
@@ -54,7 +54,7 @@ func (n *Nanny) run() {
 		default:
 			failures++
 			if n.tooMany(failures, everReady) {
-				err := fmt.Errorf("cluster: worker %s: given up after %d processes: %w", n.spec.Name, failures, end.err)
+				err := fmt.Errorf("cluster: %s: given up after %d processes: %w", n.title(), failures, end.err)
 				n.cfg.Logger.Error("worker does not stay alive, given up", "processes", failures, "cause", end.err)
 				n.finish(err)
 				return

@@ -44,7 +44,7 @@ func (n *Nanny) serve() error {
 	l, err := comm.Default.Listen(ctx, n.cfg.Listen, cfg.Accept)
 	if err != nil {
 		cancel()
-		return fmt.Errorf("cluster: the nanny of %s: %w", n.spec.Name, err)
+		return fmt.Errorf("cluster: nanny of %s: %w", n.title(), err)
 	}
 	s := &nannyServer{n: n, address: l.ContactAddr(), cancel: cancel}
 	n.server, n.spec.Nanny = s, s.address

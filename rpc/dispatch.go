@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -264,7 +265,11 @@ func (n *session) run(r *Request) (result any, err error) {
 		if errors.As(err, &panicked) {
 			s.cfg.Logger.Error("handler panicked", "server", s.id, "op", r.Op, "peer", n.comm.PeerAddr(), "panic", panicked.Value, "stack", string(panicked.Stack))
 		} else if !errors.Is(err, fs.ErrPermission) && !(errors.Is(err, context.Canceled) && ctx.Err() != nil) {
-			s.cfg.Logger.Warn("handler failed", "server", s.id, "op", r.Op, "peer", n.comm.PeerAddr(), "error", err)
+			level := slog.LevelWarn
+			if isTimeout(err) {
+				level = slog.LevelDebug
+			}
+			s.cfg.Logger.Log(ctx, level, "handler failed", "server", s.id, "op", r.Op, "peer", n.comm.PeerAddr(), "error", err)
 		}
 	}
 	return result, err
@@ -326,4 +331,11 @@ func stringList(raw []byte) []string {
 		}
 	}
 	return out
+}
+
+// isTimeout reports whether a request ended with a timeout that its caller chose, such as that of a queue's
+// get. It is an answer, not a failure of the server.
+func isTimeout(err error) bool {
+	var e *Exception
+	return errors.As(err, &e) && e.Type == "TimeoutError"
 }

@@ -1,7 +1,9 @@
 package scheduler
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -94,5 +96,22 @@ func TestCloseStreamReason(t *testing.T) {
 	raw, _ := open(e).([]byte)
 	if text := fmt.Sprint(unpickle(t, raw).Args...); !strings.Contains(text, "1 worker died") || !strings.Contains(text, "memory limit of 1 MiB") {
 		t.Errorf("got %q, want 1 death by the memory limit", text)
+	}
+}
+
+// Timeouts that callers choose are answers: the log has no warning of them.
+func TestTimeoutsAreQuiet(t *testing.T) {
+	leak.Check(t)
+	var log bytes.Buffer
+	s := start(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c := connect(t, s, "client-1")
+	c.call("queue_create", "name", "q", "maxsize", 0)
+	c.fails("is empty", "queue_get", "name", "q", "timeout", 0.01)
+	c.fails("is not set", "variable_get", "name", "v", "timeout", 0.01)
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(log.String(), "handler failed") {
+		t.Errorf("got a warning, want none:\n%s", log.String())
 	}
 }

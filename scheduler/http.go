@@ -50,7 +50,7 @@ func (s *Scheduler) serveHTTP(address string) (*httpServer, error) {
 			s.log.Error("the HTTP server has ended", "error", err)
 		}
 	}()
-	s.log.Info("dashboard at", "address", h.addr)
+	s.log.Debug("dashboard listening", "address", h.addr) // the command prints it
 	return h, nil
 }
 

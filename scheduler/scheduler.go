@@ -204,7 +204,7 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 	}
 	for _, l := range s.listeners {
 		s.serving.Go(func() { _ = s.server.Serve(s.ctx, l) })
-		s.log.Info("scheduler at", "address", l.ContactAddr())
+		s.log.Debug("scheduler listening", "address", l.ContactAddr()) // the command prints it
 	}
 	return nil
 }

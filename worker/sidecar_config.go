@@ -51,8 +51,11 @@ func (w *Worker) findPython(ctx context.Context) {
 	switch in, err := w.interpreter(ctx); {
 	case err != nil:
 		w.noPython = err
-		if w.cfg.Python.Enabled {
-			w.log.Warn("tasks of Python are refused", "error", err)
+		switch {
+		case w.cfg.Python.Enabled && w.cfg.Python.Interpreter != "": // asked for by name
+			w.log.Warn("Python tasks are refused", "error", err)
+		case w.cfg.Python.Enabled:
+			w.log.Debug("Python tasks are refused", "error", err)
 		}
 	default:
 		w.pyVersions = pythonVersions(ctx, in.Path)
