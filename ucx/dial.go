@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -151,10 +152,22 @@ func exchange(ctx context.Context, conn net.Conn, mine *hello) (*hello, error) {
 	if werr := <-written; err == nil {
 		err = werr
 	}
-	if err != nil && ctx.Err() != nil {
-		err = contextError(ctx)
+	return h, handshakeError(ctx, err)
+}
+
+// handshakeError returns the context's error in place of that of a connection whose deadline it set: the connection's
+// timer may run out a moment before the context's.
+func handshakeError(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
 	}
-	return h, err
+	if ctx.Err() != nil {
+		return contextError(ctx)
+	}
+	if d, ok := ctx.Deadline(); ok && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(d) {
+		return context.DeadlineExceeded
+	}
+	return err
 }
 
 // barrier waits until both sides have made their endpoints, so that neither hears
@@ -171,10 +184,7 @@ func barrier(ctx context.Context, conn net.Conn) error {
 		err = werr
 	}
 	if err != nil {
-		if ctx.Err() != nil {
-			err = contextError(ctx)
-		}
-		return fmt.Errorf("ucx: the peer hung up during the handshake: %w", err)
+		return fmt.Errorf("ucx: the peer hung up during the handshake: %w", handshakeError(ctx, err))
 	}
 	if b[0] != 'R' {
 		return fmt.Errorf("ucx: the peer broke the handshake with %q", b[0])

@@ -106,10 +106,7 @@ func (w *Worker) paired(ctx context.Context, conn net.Conn, mine, theirs *hello,
 		side = p.lead
 	}
 	ep, err := side(ctx, w, conn, addr, create)
-	if err != nil && ctx.Err() != nil {
-		err = contextError(ctx)
-	}
-	return ep, err
+	return ep, handshakeError(ctx, err)
 }
 
 func (p *pairing) lead(ctx context.Context, w *Worker, conn net.Conn, addr WorkerAddress, create func() (*Endpoint, error)) (*Endpoint, error) {
