@@ -2,19 +2,19 @@ package doctor
 
 import "strings"
 
-// Python is the interpreter that opens what Python clients send, and how it is shut in.
+// Python is the interpreter that opens what Python clients send, and its sandbox.
 type Python struct {
 	// Path of the program; Distributed is the release of Dask's package there.
 	Path, Version, Distributed string
 	// Error is why there is none, or why it cannot be started.
 	Error error
-	// Isolation is what is in force, in words: "another user id", "net namespace".
+	// Isolation is what is in force: "read-only file system", "seccomp filter".
 	Isolation []string
 	// Missing is what is not, each with a reason and a fix.
 	Missing []string
 }
 
-// checkPython: graphs of Python clients are opened by a Python beside the scheduler.
+// checkPython reports the Python that opens the graphs of Python clients, and its sandbox.
 func checkPython(h *Host) []Finding {
 	p := h.Python
 	switch {
@@ -24,12 +24,13 @@ func checkPython(h *Host) []Finding {
 		return one(Info, "no Python with Dask: a scheduler here serves Go clients, and Python's submit and map only", p.Error.Error(),
 			"pip install distributed, or name an interpreter by --python or MILLSTREAM_PYTHON")
 	case p.Error != nil:
-		return one(Warn, "Python "+p.Path+" cannot be started for the graphs of Python clients", p.Error.Error(), "run it by hand: "+p.Path+" -c 'import distributed'")
+		return one(Warn, "Python "+p.Path+" cannot be started for the graphs of Python clients", p.Error.Error(),
+			"run it by hand: "+p.Path+" -c 'import distributed'; for the sandbox see docs/guide/scheduler.md, Sandboxing")
 	}
 	title := "Python " + p.Version + " with distributed " + p.Distributed + " (" + p.Path + ")"
 	if len(p.Missing) > 0 {
-		return one(Warn, title+" opens the graphs of Python clients, not fully shut in", "In force: "+strings.Join(p.Isolation, ", ")+". Not in force: "+strings.Join(p.Missing, "; "),
-			"see the words in brackets; a graph is a program of the client's that runs there")
+		return one(Warn, title+" opens the graphs of Python clients without a full sandbox", "In force: "+strings.Join(p.Isolation, ", ")+". Not in force: "+strings.Join(p.Missing, "; "),
+			"see the hints in brackets; a graph is a program of the client that runs there")
 	}
-	return one(OK, title+" opens the graphs of Python clients, shut in: "+strings.Join(p.Isolation, ", "), "", "")
+	return one(OK, title+" opens the graphs of Python clients in a sandbox: "+strings.Join(p.Isolation, ", "), "", "")
 }

@@ -12,8 +12,8 @@ func TestPython(t *testing.T) {
 	half.Missing = []string{"another user id: permission denied (move it)"}
 	broken.Error = errors.New("it crashes")
 	runCases(t, checkPython, []checkCase{
-		{name: "shut in", change: found(good), want: want{OK, []string{"3.12.1", "2026.7.1", "net namespace"}}},
-		{name: "half", change: found(half), want: want{Warn, []string{"not fully shut in", "permission denied (move it)"}}},
+		{name: "sandbox", change: found(good), want: want{OK, []string{"3.12.1", "2026.7.1", "net namespace"}}},
+		{name: "half", change: found(half), want: want{Warn, []string{"without a full sandbox", "permission denied (move it)"}}},
 		{name: "broken", change: found(broken), want: want{Warn, []string{"it crashes", "import distributed"}}},
 		{name: "none", change: found(Python{Error: errors.New("tried /a and /b")}), want: want{Info, []string{"tried /a and /b", "pip install distributed"}}},
 	})

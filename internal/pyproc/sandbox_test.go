@@ -257,6 +257,10 @@ func TestHidden(t *testing.T) {
 		t.Run(fmt.Sprintf("mounts %v", mounts), func(t *testing.T) {
 			dir, key, journal := secrets(t)
 			p := atLevel(t, mounts, func(c *Config) { c.Hide = []string{filepath.Dir(key), journal} })
+			if !mounts && p.Isolation().Landlock == 0 {
+				t.Log("no Landlock: only the user id keeps the child from the files, see refuse")
+				return
+			}
 			got := execIn(t, p, fmt.Sprintf(readAll, key, journal, filepath.Dir(key), dir)).([]any)
 			for i, what := range []string{"the key", "the journal's folder", "the list of keys", "/etc", "a folder next to them"} {
 				if text := got[i].(string); strings.Contains(text, "xyzzy") || strings.Contains(text, "pem") || text == "written" && i != 4 {

@@ -32,12 +32,6 @@ def while_opening(client, function, *args):
     future = client.compute(delayed(lambda v: v, pure=False)(delayed(Opened(function, *args), pure=False)))
     return future.result(timeout=180)
 
-
-def guarded(function, *args):
-    try:
-        return function(*args)
-    except OSError as e:
-        return f"{type(e).__name__}"
 `
 
 // Graphs are opened without a network; what clients run on the scheduler has that of the host, and an environment to
