@@ -22,11 +22,14 @@ type stateEvents struct {
 
 // apply puts an event to the state and says what comes of it. Only the loop calls it.
 func (s *Scheduler) apply(ev state.Event) {
+	outer := s.applying
+	s.applying = true
 	s.state.Apply(s.now, ev, &s.actions)
 	list := s.actions.List()
 	for i := range list {
 		s.act(&list[i])
 	}
+	s.applying = outer
 }
 
 // stimulus is the stimulus_id of what is said in this turn.

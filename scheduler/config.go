@@ -108,9 +108,20 @@ type Config struct {
 	// Outgoing is how many bytes may wait for one peer that does not read before it is
 	// dropped (default 1 GiB).
 	Outgoing int64
+	// OutgoingTotal is how many bytes may wait for all peers together; above it the peer for which most wait is dropped
+	// (default 4 GiB; millstream.scheduler.outgoing).
+	OutgoingTotal int64
+	// EventBytes is how many bytes of events are kept for all topics, an eighth of them at most for one (default 64 MiB;
+	// millstream.scheduler.events).
+	EventBytes int64
+	// PrimitiveBytes is how many bytes variables, queues, datasets, locks, metadata and plugins may hold together; more are
+	// refused (default 1 GiB; millstream.scheduler.primitives).
+	PrimitiveBytes int64
 	// Logger gets what Dask's scheduler logs (default slog.Default).
 	Logger *slog.Logger
 
+	// maxRecord is the largest record of the journal: less in tests.
+	maxRecord int
 	// flood is how many messages of a client within a second the log tells of: less in tests.
 	flood int
 }
@@ -159,6 +170,13 @@ func FromConfig(c *config.Config) (Config, error) {
 	add()
 	out.DataSize, err = c.Bytes(at+"default-data-size", 0)
 	add()
+	const own = "millstream.scheduler."
+	for key, to := range map[string]*int64{"outgoing": &out.OutgoingTotal, "events": &out.EventBytes, "primitives": &out.PrimitiveBytes} {
+		if c.Get(own+key, nil) != nil {
+			*to, err = c.Bytes(own+key, 0)
+			add()
+		}
+	}
 	steal, err := c.Bool(at+"work-stealing", true)
 	add()
 	out.NoStealing = !steal
@@ -228,6 +246,9 @@ func (c Config) withDefaults() Config {
 	c.Transfers = cmp.Or(c.Transfers, 10_000)
 	c.Python.GraphTimeout = cmp.Or(c.Python.GraphTimeout, 10*time.Minute)
 	c.Outgoing = cmp.Or(c.Outgoing, 1<<30)
+	c.OutgoingTotal = cmp.Or(c.OutgoingTotal, 4<<30)
+	c.EventBytes = cmp.Or(c.EventBytes, 64<<20)
+	c.PrimitiveBytes = cmp.Or(c.PrimitiveBytes, 1<<30)
 	c.flood = cmp.Or(c.flood, floodRate)
 	return c
 }

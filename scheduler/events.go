@@ -12,66 +12,129 @@ import (
 	"go.millstream.dev/wire/msgpack"
 )
 
-// maxTopics bounds the topics that peers can make by logging to them.
+// maxTopics bounds the topics that peers can make by logging to them. Beyond it one without
+// subscribers makes room.
 const maxTopics = 100_000
 
 // topic is what was logged under one name, and who wants to hear of it. The loop owns it.
 type topic struct {
-	events      []event // a ring, oldest at next
-	next        int
+	events      []event // the oldest first, from first on
+	first       int
 	count       int64
+	bytes       int64 // of events
 	subscribers map[string]bool
 }
 
 type event struct {
-	at  time.Time
-	msg any
+	at    time.Time
+	msg   any
+	bytes int64
 }
 
-func (t *topic) add(e event, limit int) {
+// add appends an event and drops the oldest beyond the limits. It returns by how many bytes the topic has grown.
+func (t *topic) add(e event, limit int, limitBytes int64) int64 {
+	before := t.bytes
 	t.count++
-	if len(t.events) < limit {
-		t.events = append(t.events, e)
-		return
+	t.events = append(t.events, e)
+	t.bytes += e.bytes
+	for t.len() > limit || t.bytes > limitBytes && t.len() > 1 {
+		t.drop()
 	}
-	t.events[t.next] = e
-	t.next = (t.next + 1) % limit
+	return t.bytes - before
+}
+
+func (t *topic) len() int { return len(t.events) - t.first }
+
+// drop forgets the oldest event.
+func (t *topic) drop() {
+	t.bytes -= t.events[t.first].bytes
+	t.events[t.first] = event{}
+	if t.first++; t.first > 16 && t.first > len(t.events)/2 {
+		n := copy(t.events, t.events[t.first:])
+		clear(t.events[n:])
+		t.events, t.first = t.events[:n], 0
+	}
 }
 
 func (t *topic) list() []any {
-	out := make([]any, 0, len(t.events))
-	for i := range t.events {
-		e := &t.events[(t.next+i)%len(t.events)]
+	out := make([]any, 0, t.len())
+	for _, e := range t.events[t.first:] {
 		out = append(out, []any{seconds(e.at), e.msg})
 	}
 	return out
 }
 
+// topic returns a topic, new if need be; nil when there are too many with subscribers.
 func (s *Scheduler) topic(name string) *topic {
 	t := s.topics[name]
-	if t == nil {
-		if len(s.topics) >= maxTopics {
-			return &topic{}
-		}
-		t = &topic{subscribers: map[string]bool{}}
-		s.topics[name] = t
+	if t != nil {
+		return t
 	}
+	if len(s.topics) >= maxTopics && !s.dropTopic() {
+		return nil
+	}
+	t = &topic{subscribers: map[string]bool{}}
+	s.topics[name] = t
 	return t
+}
+
+// dropTopic forgets some topic that no client has subscribed to.
+func (s *Scheduler) dropTopic() bool {
+	tried := 0
+	for name, t := range s.topics { // in no order
+		if len(t.subscribers) == 0 && name != "all" && name != "scheduler" {
+			s.eventBytes -= t.bytes
+			delete(s.topics, name)
+			return true
+		}
+		if tried++; tried > 1000 {
+			return false
+		}
+	}
+	return false
 }
 
 // logEvent logs a message, which must not change any more, under topics and tells those
 // who have subscribed. It runs in the loop.
 func (s *Scheduler) logEvent(msg any, topics ...string) {
+	size, _ := measure(msg)
+	limit := s.cfg.EventBytes
 	for _, name := range topics {
 		t := s.topic(name)
-		e := event{s.now, msg}
-		t.add(e, s.cfg.LogLength)
+		if t == nil {
+			continue
+		}
+		e := event{s.now, msg, size + nameSize("")}
+		if size <= limit/16 { // larger ones are heard, not kept
+			s.eventBytes += t.add(e, s.cfg.LogLength, limit/8)
+		}
 		for c := range t.subscribers {
 			if to := s.clients[c]; to != nil && to.st != nil && !to.st.gone {
 				s.sendValue(to.st, msgpack.MapOf("op", "event", "topic", name, "event", []any{seconds(e.at), msg}))
 			}
 		}
 	}
+	if s.eventBytes > limit {
+		s.thinEvents()
+	}
+}
+
+// thinEvents forgets the older half of the events of each topic: what all of them hold is above the limit.
+func (s *Scheduler) thinEvents() {
+	before := s.eventBytes
+	for s.eventBytes > s.cfg.EventBytes/2 {
+		s.eventBytes = 0
+		for name, t := range s.topics {
+			for range (t.len() + 1) / 2 {
+				t.drop()
+			}
+			s.eventBytes += t.bytes
+			if t.len() == 0 && len(t.subscribers) == 0 {
+				delete(s.topics, name)
+			}
+		}
+	}
+	s.log.Warn("events dropped: above the limit in bytes", "before", before, "after", s.eventBytes, "limit", s.cfg.EventBytes)
 }
 
 // sendValue says a message that is rare enough to be made of values.
@@ -97,7 +160,14 @@ func (s *Scheduler) sendValue(st *stream, v any) {
 	}
 }
 
-func (s *Scheduler) subscribe(topic, client string) { s.topic(topic).subscribers[client] = true }
+func (s *Scheduler) subscribe(topic, client string) error {
+	t := s.topic(topic)
+	if t == nil {
+		return fmt.Errorf("topic %.60q: there are %d topics with subscribers", topic, len(s.topics))
+	}
+	t.subscribers[client] = true
+	return nil
+}
 
 func (s *Scheduler) unsubscribe(topic, client string) {
 	if t := s.topics[topic]; t != nil {

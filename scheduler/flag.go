@@ -56,7 +56,7 @@ func (s *Scheduler) eventSetRPC(ctx context.Context, _ *rpc.Request, in nameArg)
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.change(ctx, func() error { s.eventSet(name, true); return nil })
+	return nil, s.change(ctx, func() error { return s.eventSet(name, true) })
 }
 
 func (s *Scheduler) eventClearRPC(ctx context.Context, _ *rpc.Request, in nameArg) (any, error) {
@@ -64,7 +64,7 @@ func (s *Scheduler) eventClearRPC(ctx context.Context, _ *rpc.Request, in nameAr
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.change(ctx, func() error { s.eventSet(name, false); return nil })
+	return nil, s.change(ctx, func() error { return s.eventSet(name, false) })
 }
 
 func (s *Scheduler) eventIsSetRPC(ctx context.Context, _ *rpc.Request, in nameArg) (bool, error) {
@@ -79,27 +79,36 @@ func (s *Scheduler) eventIsSetRPC(ctx context.Context, _ *rpc.Request, in nameAr
 }
 
 // eventSet runs in the loop.
-func (s *Scheduler) eventSet(name string, set bool) {
+func (s *Scheduler) eventSet(name string, set bool) error {
 	e := s.prims.events[name]
 	if e == nil {
 		if !set {
-			return
+			return nil
 		}
 		e = &flag{}
 		s.prims.events[name] = e
 	}
 	if e.set == set {
-		return
+		return nil
+	}
+	if set {
+		if err := s.prims.reserve("event", nameSize(name)); err != nil {
+			return err
+		}
+		s.prims.add(nameSize(name))
+	} else {
+		s.prims.add(-nameSize(name))
 	}
 	op := "event_clear"
 	if set {
 		op = "event_set"
 	}
-	s.recordChange(op, msgpack.MapOf("name", raw(name)))
+	s.noteChange(op, msgpack.MapOf("name", raw(name)))
 	e.set = set
 	if set {
 		e.changed.fire()
 	} else if e.waiters == 0 {
 		delete(s.prims.events, name)
 	}
+	return nil
 }

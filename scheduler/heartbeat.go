@@ -110,7 +110,10 @@ func (s *Scheduler) tick() {
 	for address, at := range s.removed {
 		if s.now.Sub(at) > s.cfg.EventsDelay {
 			delete(s.removed, address)
-			delete(s.topics, address)
+			if t := s.topics[address]; t != nil {
+				s.eventBytes -= t.bytes
+				delete(s.topics, address)
+			}
 		}
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.millstream.dev/internal/journal"
+	"go.millstream.dev/rpc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
@@ -23,6 +25,9 @@ const (
 	recordWorkerGone journal.Kind = 7
 	recordOp         journal.Kind = 8 // a change of a primitive, as the request that makes it
 	recordData       journal.Kind = 9 // a client and keys of data from outside that workers hold for it
+
+	recordPart    journal.Kind = 10 // a part of a record that is larger than the journal's limit
+	recordPartEnd journal.Kind = 11 // the kind of the record that the parts before it are, one byte
 )
 
 // recording tells whether what happens is to be remembered: not what is being remembered,
@@ -56,12 +61,16 @@ func (s *Scheduler) recordWorker(address string, there bool) {
 
 // append adds a record; what is said to clients from now on waits for it.
 func (s *Scheduler) append(kind journal.Kind, parts ...[]byte) {
-	t, err := s.journal.Append(kind, parts...)
+	err := splitRecord(s.journal.MaxRecord(), kind, parts, func(kind journal.Kind, parts ...[]byte) error {
+		t, err := s.journal.Append(kind, parts...)
+		if err == nil {
+			s.position = uint64(t)
+		}
+		return err
+	})
 	if err != nil {
 		s.journalFailed(err)
-		return
 	}
-	s.position = uint64(t)
 }
 
 // journalFailed ends the scheduler: it can keep no promise any more.
@@ -181,17 +190,29 @@ func readGraphRecord(data []byte) (client string, raw []byte, expr *wire.Seriali
 }
 
 // recordChange appends a change of a primitive: the request that makes it, with the values
-// that it carries. It runs in the loop.
-func (s *Scheduler) recordChange(op string, args msgpack.Map) {
+// that it carries. It is called before the change is made, which must not be made when it
+// returns an error: the record could not be read back. It runs in the loop.
+func (s *Scheduler) recordChange(op string, args msgpack.Map) error {
 	if !s.recording() {
-		return
+		return nil
 	}
 	parts, err := opParts(op, args)
+	if err == nil {
+		_, _, err = readOpRecord(slices.Concat(parts...))
+	}
 	if err != nil {
-		s.log.Error("a change cannot be kept in the journal", "op", op, "error", err)
-		return
+		s.log.Warn("change refused: the journal cannot keep it", "op", op, "error", err)
+		return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("%s: the journal cannot keep the value: %v", op, err)}
 	}
 	s.append(recordOp, parts...)
+	return nil
+}
+
+// noteChange is recordChange for changes that carry nothing but names, which can always be kept.
+func (s *Scheduler) noteChange(op string, args msgpack.Map) {
+	if err := s.recordChange(op, args); err != nil {
+		s.log.Error("change missing in the journal", "op", op, "error", err)
+	}
 }
 
 // opParts are those of a change: [lengths of frames] in msgpack, and then the frames of the

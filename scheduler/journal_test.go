@@ -222,7 +222,7 @@ func TestScatteredDataFromJournal(t *testing.T) {
 // compact writes a snapshot now.
 func compact(t *testing.T, s *Scheduler) {
 	t.Helper()
-	k, err := ask(t.Context(), s, func() (*kept, error) { return s.keep(), nil })
+	k, err := ask(t.Context(), s, s.keep)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,14 +4,20 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"go.millstream.dev/rpc"
 )
 
-// logKeep is how many lines get_logs can give (distributed.admin.log-length's default).
-const logKeep = 10_000
+// logKeep is how many lines get_logs can give (distributed.admin.log-length's default), logLineBytes how much of a line,
+// and logBytes how many bytes of all.
+const (
+	logKeep      = 10_000
+	logLineBytes = 8 << 10
+	logBytes     = 16 << 20
+)
 
 // logRing is a slog.Handler that passes everything on and keeps the latest lines for
 // get_logs. Any goroutine may use it.
@@ -24,8 +30,26 @@ type logRing struct {
 
 type logLines struct {
 	mu    sync.Mutex
-	ring  []logLine // guarded by mu
-	count int       // guarded by mu
+	lines []logLine // the oldest first; guarded by mu
+	bytes int       // of their texts; guarded by mu
+}
+
+// add keeps a line and drops the oldest beyond the limits.
+func (l *logLines) add(line logLine) {
+	if len(line.text) > logLineBytes {
+		line.text = strings.ToValidUTF8(line.text[:logLineBytes], "") + "…"
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+	l.bytes += len(line.text)
+	drop := 0
+	for len(l.lines)-drop > logKeep || l.bytes > logBytes {
+		l.bytes -= len(l.lines[drop].text)
+		l.lines[drop] = logLine{}
+		drop++
+	}
+	l.lines = l.lines[drop:] // append copies what is left when the memory is used up
 }
 
 type logLine struct {
@@ -52,15 +76,7 @@ func (l *logRing) Handle(ctx context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	l.lines.mu.Lock()
-	line := logLine{r.Time, r.Level, text}
-	if len(l.lines.ring) < logKeep {
-		l.lines.ring = append(l.lines.ring, line)
-	} else {
-		l.lines.ring[l.lines.count%logKeep] = line
-	}
-	l.lines.count++
-	l.lines.mu.Unlock()
+	l.lines.add(logLine{r.Time, r.Level, text})
 	if !l.next.Enabled(ctx, r.Level) {
 		return nil
 	}
@@ -88,8 +104,8 @@ func (l *logLines) latest(start time.Time, n int) []logLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []logLine
-	for i := max(0, l.count-len(l.ring)); i < l.count; i++ {
-		if line := l.ring[i%logKeep]; !line.at.Before(start) {
+	for _, line := range l.lines {
+		if !line.at.Before(start) {
 			out = append(out, line)
 		}
 	}

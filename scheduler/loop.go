@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -80,7 +81,9 @@ func (s *Scheduler) run() {
 			case <-s.inbox.wake:
 			case <-tick.C:
 				s.now = time.Now()
-				s.tick()
+				if err := s.protect(s.tick); err != nil {
+					s.log.Error("tick panicked", "panic", err, "stack", string(err.Stack))
+				}
 				s.flush()
 			case <-s.stop:
 				s.endLoop()
@@ -100,19 +103,45 @@ func (s *Scheduler) run() {
 	}
 }
 
-// handle does one post. A panic, which is a fault of ours, ends the scheduler: its state
-// may be broken, and nobody would be told. With a journal it can be started again.
+// handle does one post. A panic of a message ends the stream that sent it; functions have
+// a protection of their own, see do.
 func (s *Scheduler) handle(p *post) {
 	if p.do != nil {
 		p.do()
 		return
 	}
-	if !p.from.gone && s.message(p) && p.from.out.reuse {
+	unkept := false
+	if !p.from.gone {
+		if err := s.protect(func() { unkept = s.message(p) }); err != nil {
+			unkept = false
+			s.log.Error("stream message panicked", "peer", p.from.comm.PeerAddr(), "panic", err, "stack", string(err.Stack))
+			s.badMessage(p.from, err)
+		}
+	}
+	if unkept && p.from.out.reuse {
 		p.msg.Recycle()
 	} else {
 		p.msg.Release()
 	}
 	p.from.credit()
+}
+
+// protect runs f and returns its panic. A panic while an event is applied to the state goes
+// on and ends the scheduler: the state may be inconsistent, and its results wrong. With a
+// journal it can be started again.
+func (s *Scheduler) protect(f func()) (err *rpc.PanicError) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		err = &rpc.PanicError{Value: v, Stack: debug.Stack()}
+		if s.applying {
+			panic(err)
+		}
+	}()
+	f()
+	return nil
 }
 
 // endLoop refuses what has been left.
@@ -126,23 +155,31 @@ func (s *Scheduler) endLoop() {
 }
 
 // do runs f in the loop and waits for it. f must not block; it always runs to its end
-// before do returns, unless the scheduler has closed.
+// before do returns, unless the scheduler has closed. A panic of f is returned as an
+// *rpc.PanicError, but for one of the state, see protect.
 func (s *Scheduler) do(ctx context.Context, f func()) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	done := make(chan struct{})
-	if !s.inbox.put(post{do: func() { defer close(done); f() }}) {
+	var panicked *rpc.PanicError
+	result := func() error {
+		if panicked != nil {
+			return panicked
+		}
+		return nil
+	}
+	if !s.inbox.put(post{do: func() { defer close(done); panicked = s.protect(f) }}) {
 		return s.closedError()
 	}
 	select {
 	case <-done:
-		return nil
+		return result()
 	case <-s.loopDone:
 	}
 	select {
 	case <-done: // it was among the last that were done
-		return nil
+		return result()
 	default:
 		return s.closedError()
 	}

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.millstream.dev/rpc"
@@ -21,21 +22,17 @@ func (s *Scheduler) getMetadata(ctx context.Context, r *rpc.Request, in struct {
 		given = false // Python's way to say that there is none
 	}
 	return ask(ctx, s, func() (any, error) {
-		var at any = s.metadata
-		for _, k := range in.Keys {
-			m, _ := at.(msgpack.Map)
-			found := false
-			for _, p := range m {
-				if msgpack.Equal(p.Key, k) {
-					at, found = p.Value, true
-				}
+		at, k, found := any(s.metadata), any(nil), true
+		for _, k = range in.Keys {
+			if at, found = lookUp(at, []any{k}); !found {
+				break
 			}
-			if found {
-				continue
-			}
-			if given {
-				return in.Default, nil
-			}
+		}
+		switch {
+		case found:
+		case given:
+			return in.Default, nil
+		default:
 			return nil, &rpc.Exception{Type: "KeyError", Message: fmt.Sprint(k)}
 		}
 		return at, nil
@@ -48,36 +45,87 @@ func (s *Scheduler) setMetadata(ctx context.Context, _ *rpc.Request, in struct {
 }) (any, error) {
 	keys, _ := wire.Clone(in.Keys).([]any)
 	value := wire.Clone(in.Value)
-	if len(keys) == 0 {
-		return nil, &rpc.Exception{Type: "IndexError", Message: "set_metadata needs at least one key"}
+	if err := checkPath(keys); err != nil {
+		return nil, err
 	}
 	return nil, s.change(ctx, func() error {
-		s.recordChange("set_metadata", msgpack.MapOf("keys", keys, "value", value))
+		size, err := measured("set_metadata", value)
+		if err != nil {
+			return err
+		}
+		below, _ := lookUp(s.metadata, keys)
+		old, _ := measure(below)
+		names, _ := measure(keys)
+		if err := s.prims.reserve("set_metadata", size+names-old); err != nil {
+			return err
+		}
+		if err := s.recordChange("set_metadata", msgpack.MapOf("keys", keys, "value", value)); err != nil {
+			return err
+		}
+		s.prims.add(size + names - old)
 		s.metadata = setPath(s.metadata, keys, value)
 		return nil
 	})
 }
 
+// maxMetadataPath bounds the names of a path of metadata.
+const maxMetadataPath = 64
+
+// checkPath refuses a path that cannot be set, or that a snapshot could not be read back with: its names become keys of
+// maps.
+func checkPath(keys []any) error {
+	switch {
+	case len(keys) == 0:
+		return &rpc.Exception{Type: "IndexError", Message: "set_metadata needs at least one key"}
+	case len(keys) > maxMetadataPath:
+		return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("set_metadata: a path of %d names; the limit is %d", len(keys), maxMetadataPath)}
+	}
+	for _, k := range keys {
+		if _, err := msgpack.KeyBytes(k); err != nil {
+			return &rpc.Exception{Type: "TypeError", Message: fmt.Sprintf("set_metadata: name %.60v: not a key: %v", k, err)}
+		}
+	}
+	return nil
+}
+
+// lookUp returns the value below a path of names.
+func lookUp(at any, keys []any) (any, bool) {
+	for _, k := range keys {
+		m, _ := at.(msgpack.Map)
+		i := indexOf(m, k)
+		if i < 0 {
+			return nil, false
+		}
+		at = m[i].Value
+	}
+	return at, true
+}
+
+func indexOf(m msgpack.Map, key any) int {
+	return slices.IndexFunc(m, func(p msgpack.Pair) bool { return msgpack.Equal(p.Key, key) })
+}
+
 // setPath sets a value below a path of names. Maps that are there already are not changed:
 // answers that are being sent may still have them.
 func setPath(m msgpack.Map, keys []any, value any) msgpack.Map {
-	out := append(msgpack.Map(nil), m...)
-	at := -1
-	for i, p := range out {
-		if msgpack.Equal(p.Key, keys[0]) {
-			at = i
+	// The maps on the path from the top down, copied; at are the places of the names in them.
+	var maps []msgpack.Map
+	var at []int
+	for _, k := range keys {
+		m = slices.Clone(m)
+		i := indexOf(m, k)
+		if i < 0 {
+			m = append(m, msgpack.Pair{Key: k})
+			i = len(m) - 1
 		}
+		maps, at = append(maps, m), append(at, i)
+		m, _ = m[i].Value.(msgpack.Map)
 	}
-	if at < 0 {
-		out = append(out, msgpack.Pair{Key: keys[0]})
-		at = len(out) - 1
+	for i := len(maps) - 1; i >= 0; i-- {
+		maps[i][at[i]].Value = value
+		value = maps[i]
 	}
-	if len(keys) > 1 {
-		below, _ := out[at].Value.(msgpack.Map)
-		value = setPath(below, keys[1:], value)
-	}
-	out[at].Value = value
-	return out
+	return maps[0]
 }
 
 func (s *Scheduler) getEvents(ctx context.Context, _ *rpc.Request, in struct {
@@ -97,7 +145,7 @@ func (s *Scheduler) eventsOf(ctx context.Context, topic any) (any, error) {
 		}
 		out := msgpack.Map{}
 		for name, t := range s.topics {
-			if len(t.events) > 0 {
+			if t.len() > 0 {
 				out = append(out, msgpack.Pair{Key: name, Value: t.list()})
 			}
 		}

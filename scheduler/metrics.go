@@ -1,8 +1,12 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -35,6 +39,26 @@ type prefixSample struct {
 	suspicious int64
 	compute    float64
 	bytes      int64
+}
+
+// maxPrefixSeries is how many prefixes have series of their own. Keys, and so prefixes, are what clients choose.
+const maxPrefixSeries = 1000
+
+// mostUsed are the prefixes with the most computing time, the others as one.
+func mostUsed(list []prefixSample) []prefixSample {
+	if len(list) <= maxPrefixSeries {
+		return list
+	}
+	slices.SortFunc(list, func(a, b prefixSample) int {
+		return cmp.Or(cmp.Compare(b.compute, a.compute), cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
+	})
+	others := prefixSample{name: "(others)"}
+	for _, p := range list[maxPrefixSeries:] {
+		others.suspicious += p.suspicious
+		others.compute += p.compute
+		others.bytes += p.bytes
+	}
+	return append(list[:maxPrefixSeries:maxPrefixSeries], others)
 }
 
 type journalSample struct {
@@ -90,10 +114,14 @@ func (s *Scheduler) sample() sample {
 		_, total := p.Finished()
 		m.prefixes = append(m.prefixes, prefixSample{p.Name(), p.Suspicious(), total.Seconds(), bytes[p.Name()]})
 	}
+	m.prefixes = mostUsed(m.prefixes)
 	for lane, t := range s.transfer.lanes {
 		m.lanes[lane] = t
 	}
 	for name, x := range s.prims.semaphores {
+		if len(m.sems) == maxPrefixSeries {
+			break
+		}
 		m.sems[label(name)] = semaphore{max: x.max, leases: nil, acquired: x.acquired, released: x.released, pending: x.pending}
 	}
 	if s.journal != nil {
@@ -153,18 +181,39 @@ func own(name, help string, labels ...string) *prometheus.Desc {
 // beforehand.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
+// metricLabel makes a name that peers chose the value of a label: text of a bounded length.
+func metricLabel(name string) string {
+	const most = 200
+	name = strings.ToValidUTF8(name, "\uFFFD")
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "") + "…"
+	}
+	return name
+}
+
 // Collect takes a sample in the loop and sends it.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	m, err := ask(c.ctx, c.s, func() (sample, error) { return c.s.sample(), nil })
 	if err != nil {
 		return
 	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	// Names come from peers: two may be equal once their bytes are text, and a scrape must not fail for one of them.
+	seen := map[string]bool{}
+	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels []string) {
+		for i, l := range labels {
+			labels[i] = metricLabel(l)
+		}
+		id := fmt.Sprintf("%p %q", d, labels)
+		if seen[id] {
+			return
+		}
+		seen[id] = true
+		if metric, err := prometheus.NewConstMetric(d, kind, v, labels...); err == nil {
+			ch <- metric
+		}
 	}
-	count := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
-	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) { send(d, prometheus.GaugeValue, v, labels) }
+	count := func(d *prometheus.Desc, v float64, labels ...string) { send(d, prometheus.CounterValue, v, labels) }
 	gauge(descClients, float64(m.clients))
 	count(descAddedC, float64(m.totals.clientsAdded))
 	count(descRemovedC, float64(m.totals.clientsRemoved))

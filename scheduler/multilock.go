@@ -68,6 +68,7 @@ func (m *multiLocks) leave(id string) bool {
 		return false
 	}
 	delete(m.users, id)
+	u.ready.fire() // one that waits sees that it was released
 	for _, l := range u.locks {
 		row := m.rows[l]
 		i := slices.Index(row, id)
@@ -109,22 +110,35 @@ func (s *Scheduler) multiLockAcquire(ctx context.Context, _ *rpc.Request, in str
 		need = *in.Need
 	}
 	asked := false
+	var mine *lockUser
 	var position uint64
 	ok, err := await(ctx, s, in.Timeout, func() (<-chan struct{}, error) {
 		if !asked {
 			if _, err := s.prims.locks.ask(id, locks, need); err != nil {
 				return nil, err
 			}
-			asked = true
+			asked, mine = true, s.prims.locks.users[id]
 		}
-		if u := s.prims.locks.users[id]; u != nil && u.left > 0 {
+		u := s.prims.locks.users[id]
+		if u != mine { // another request has released it
+			return nil, &rpc.Exception{Type: "RuntimeError", Message: fmt.Sprintf("MultiLock: %s was released while it waited", label(id))}
+		}
+		if u.left > 0 {
 			return u.ready.wait(), nil
 		}
-		s.recordChange("multi_lock_acquire", lockArgs(id, s.prims.locks.users[id].locks))
+		if err := s.recordChange("multi_lock_acquire", lockArgs(id, u.locks)); err != nil {
+			return nil, err
+		}
 		position = s.position
 		return nil, nil
 	})
-	leave := func() { _ = s.do(context.WithoutCancel(ctx), func() { s.multiLockLeave(id) }) }
+	leave := func() {
+		_ = s.do(context.WithoutCancel(ctx), func() {
+			if s.prims.locks.users[id] == mine {
+				s.multiLockLeave(id)
+			}
+		})
+	}
 	if err == nil && ok {
 		err = s.kept(ctx, position)
 	}
@@ -140,7 +154,7 @@ func (s *Scheduler) multiLockAcquire(ctx context.Context, _ *rpc.Request, in str
 // multiLockLeave runs in the loop.
 func (s *Scheduler) multiLockLeave(id string) bool {
 	if u := s.prims.locks.users[id]; u != nil && u.left == 0 {
-		s.recordChange("multi_lock_release", msgpack.MapOf("id", raw(id)))
+		s.noteChange("multi_lock_release", msgpack.MapOf("id", raw(id)))
 	}
 	return s.prims.locks.leave(id)
 }

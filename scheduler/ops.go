@@ -243,7 +243,7 @@ func (s *Scheduler) clientOp(st *stream, ops *wire.Ops, p *post) error {
 		if err != nil {
 			return err
 		}
-		s.subscribe(strings.Clone(f.topic), c.name)
+		return s.subscribe(strings.Clone(f.topic), c.name)
 	case "unsubscribe-topic":
 		f, err := s.fields(ops)
 		if err != nil {

@@ -65,7 +65,17 @@ func (s *Scheduler) addPlugin(ctx context.Context, set *pluginSet, in pluginArgs
 	known := false
 	err := s.change(ctx, func() error {
 		if known = set.has(name) && in.Idempotent; !known {
-			s.recordChange(pluginAdded, msgpack.MapOf("name", name, "plugin", plugin, "nanny", nanny))
+			size, err := measured("plugin", plugin)
+			if err == nil {
+				err = s.prims.reserve("plugin", size)
+			}
+			if err == nil {
+				err = s.recordChange(pluginAdded, msgpack.MapOf("name", name, "plugin", plugin, "nanny", nanny))
+			}
+			if err != nil {
+				return err
+			}
+			s.prims.add(size)
 			set.set(name, plugin)
 		}
 		return nil
@@ -97,7 +107,7 @@ func (s *Scheduler) dropPlugin(ctx context.Context, set *pluginSet, name, op str
 		if !set.has(name) {
 			return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("The %s plugin %s does not exist", kind, name)}
 		}
-		s.recordChange(pluginDropped, msgpack.MapOf("name", string([]byte(name)), "nanny", nanny))
+		s.noteChange(pluginDropped, msgpack.MapOf("name", string([]byte(name)), "nanny", nanny))
 		set.delete(name)
 		return nil
 	})

@@ -21,6 +21,8 @@ type primitives struct {
 	datasets   map[string]*dataset
 	flushed    map[string]*flush
 	leasesSeen time.Time
+	bytes      int64  // that all of them hold, and metadata and plugins
+	limit      int64  // of bytes; 0 while the journal is read
 	tasks      signal // a task has become known
 	workers    signal // a worker has come, gone or changed
 }
@@ -49,9 +51,29 @@ func label(name string) string { return task.Key(name).String() }
 
 // future is a record of a variable or a queue: a future, or plain data.
 type record struct {
-	key  task.Key // "" for data
-	data any
+	key   task.Key // "" for data
+	data  any
+	bytes int64 // of data
 }
+
+// size is what a record under a name counts for, in bytes.
+func (r *record) size(name string) int64 { return r.bytes + nameSize(string(r.key)) + nameSize(name) }
+
+// nameSize is what a name counts for, with what is kept around it.
+func nameSize(name string) int64 { return int64(len(name)) + 64 }
+
+// reserve refuses a change that would make the primitives larger than their limit.
+func (p *primitives) reserve(what string, more int64) error {
+	if p.limit <= 0 || more <= 0 || p.bytes+more <= p.limit {
+		return nil
+	}
+	return &rpc.Exception{Type: "MemoryError", Message: fmt.Sprintf(
+		"%s: variables, queues, datasets, locks and metadata have %d bytes, %d more are above the limit of %d (millstream.scheduler.primitives)",
+		what, p.bytes, more, p.limit)}
+}
+
+// add counts what was kept, or released.
+func (p *primitives) add(more int64) { p.bytes += more }
 
 // reply is Dask's form of a record.
 func (s *Scheduler) recordReply(r record) msgpack.Map {
@@ -149,18 +171,19 @@ func (s *Scheduler) replayChange(op string, args msgpack.Map) error {
 		}
 	} else {
 		r.data, _ = args.Get("data")
+		r.bytes, _ = measure(r.data)
 	}
 	switch op {
 	case "variable_set":
-		s.variableSet(name, r)
+		return s.variableSet(name, r)
 	case "variable_delete":
 		s.variableDelete(name)
 	case "queue_create":
-		s.queueCreate(name, int(field(args, "maxsize")))
+		return s.queueCreate(name, int(field(args, "maxsize")))
 	case "queue_release":
 		s.queueRelease(name)
 	case "queue_put":
-		s.queuePut(name, r)
+		return s.queuePut(name, r)
 	case "queue_get":
 		s.queuePop(name)
 	case "queue_return":
@@ -168,9 +191,9 @@ func (s *Scheduler) replayChange(op string, args msgpack.Map) error {
 	case "queue-future-release":
 		s.queueFutureRelease(name, r.key, "")
 	case "event_set":
-		s.eventSet(name, true)
+		return s.eventSet(name, true)
 	case "event_clear":
-		s.eventSet(name, false)
+		return s.eventSet(name, false)
 	case "publish_delete":
 		s.unpublish(name)
 	case "publish_put":

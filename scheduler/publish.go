@@ -15,8 +15,9 @@ import (
 // dataset is a published dataset: a value, usually a collection, closed, and the keys that
 // it is made of, which stay while it is published.
 type dataset struct {
-	data any
-	keys []task.Key
+	data  any
+	keys  []task.Key
+	bytes int64 // that it counts for
 }
 
 func (d *dataset) args(name string) msgpack.Map {
@@ -142,7 +143,9 @@ func (s *Scheduler) publishPut(ctx context.Context, _ *rpc.Request, in publishAr
 			if s.prims.datasets[name] != nil && !in.Override {
 				return &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("Dataset %s already exists", label(name))}
 			}
-			s.publish(name, sets[i])
+			if err := s.publish(name, sets[i]); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -180,11 +183,26 @@ func keyList(list []any) ([]task.Key, error) {
 }
 
 // publish runs in the loop.
-func (s *Scheduler) publish(name string, d *dataset) {
+func (s *Scheduler) publish(name string, d *dataset) error {
+	var err error
+	if d.bytes, err = measured("dataset", d.data); err != nil {
+		return err
+	}
+	for _, k := range d.keys {
+		d.bytes += nameSize(string(k))
+	}
+	d.bytes += nameSize(name)
+	if err := s.prims.reserve("dataset", d.bytes); err != nil {
+		return err
+	}
 	s.unpublish(name)
-	s.recordChange("publish_put", d.args(name))
+	if err := s.recordChange("publish_put", d.args(name)); err != nil {
+		return err
+	}
+	s.prims.add(d.bytes)
 	s.desire("published-"+label(name), d.keys...)
 	s.prims.datasets[name] = d
+	return nil
 }
 
 // unpublish runs in the loop.
@@ -193,8 +211,9 @@ func (s *Scheduler) unpublish(name string) {
 	if d == nil {
 		return
 	}
-	s.recordChange("publish_delete", msgpack.MapOf("name", raw(name)))
+	s.noteChange("publish_delete", msgpack.MapOf("name", raw(name)))
 	delete(s.prims.datasets, name)
+	s.prims.add(-d.bytes)
 	if c := s.clients["published-"+label(name)]; c != nil {
 		s.removeClient(c)
 	}
@@ -208,8 +227,7 @@ func (s *Scheduler) replayPublish(name string, args msgpack.Map) error {
 		return err
 	}
 	data, _ := args.Get("data")
-	s.publish(name, &dataset{data: data, keys: keys})
-	return nil
+	return s.publish(name, &dataset{data: data, keys: keys})
 }
 
 func (s *Scheduler) publishDelete(ctx context.Context, _ *rpc.Request, in struct {

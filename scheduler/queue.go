@@ -39,20 +39,22 @@ func (s *Scheduler) queueCreateRPC(ctx context.Context, _ *rpc.Request, in struc
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.change(ctx, func() error {
-		s.queueCreate(name, in.MaxSize)
-		return nil
-	})
+	return nil, s.change(ctx, func() error { return s.queueCreate(name, in.MaxSize) })
 }
 
-func (s *Scheduler) queueCreate(name string, maxsize int) {
+func (s *Scheduler) queueCreate(name string, maxsize int) error {
 	q := s.prims.queues[name]
 	if q == nil {
+		if err := s.prims.reserve("queue", nameSize(name)); err != nil {
+			return err
+		}
+		s.prims.add(nameSize(name))
 		q = &queue{maxsize: max(maxsize, 0), futures: map[task.Key]int{}}
 		s.prims.queues[name] = q
 	}
 	q.refs++
-	s.recordChange("queue_create", msgpack.MapOf("name", raw(name), "maxsize", q.maxsize))
+	s.noteChange("queue_create", msgpack.MapOf("name", raw(name), "maxsize", q.maxsize))
+	return nil
 }
 
 // queueRelease runs in the loop: one client less has the queue.
@@ -61,11 +63,15 @@ func (s *Scheduler) queueRelease(name string) {
 	if q == nil {
 		return
 	}
-	s.recordChange("queue_release", msgpack.MapOf("name", raw(name)))
+	s.noteChange("queue_release", msgpack.MapOf("name", raw(name)))
 	if q.refs--; q.refs > 0 {
 		return
 	}
 	delete(s.prims.queues, name)
+	s.prims.add(-nameSize(name))
+	for i := range q.items {
+		s.prims.add(-q.items[i].size(""))
+	}
 	q.changed.fire()
 	if c := s.clients["queue-"+label(name)]; c != nil {
 		s.removeClient(c)
@@ -86,7 +92,9 @@ func (s *Scheduler) queuePutRPC(ctx context.Context, _ *rpc.Request, in putArgs)
 		if q.maxsize > 0 && len(q.items) >= q.maxsize {
 			return q.changed.wait(), nil
 		}
-		s.queuePut(name, r)
+		if err := s.queuePut(name, r); err != nil {
+			return nil, err
+		}
 		position = s.position
 		return nil, nil
 	})
@@ -100,18 +108,25 @@ func (s *Scheduler) queuePutRPC(ctx context.Context, _ *rpc.Request, in putArgs)
 }
 
 // queuePut runs in the loop.
-func (s *Scheduler) queuePut(name string, r record) {
+func (s *Scheduler) queuePut(name string, r record) error {
 	q := s.prims.queues[name]
 	if q == nil {
-		return
+		return nil
 	}
-	s.recordChange("queue_put", r.args(name))
+	if err := s.prims.reserve("queue", r.size("")); err != nil {
+		return err
+	}
+	if err := s.recordChange("queue_put", r.args(name)); err != nil {
+		return err
+	}
+	s.prims.add(r.size(""))
 	if r.key != "" {
 		q.futures[r.key]++
 		s.desire("queue-"+label(name), r.key)
 	}
 	q.items = append(q.items, r)
 	q.changed.fire()
+	return nil
 }
 
 // queuePop runs in the loop; the queue has an item.
@@ -120,8 +135,9 @@ func (s *Scheduler) queuePop(name string) (record, bool) {
 	if q == nil || len(q.items) == 0 {
 		return record{}, false
 	}
-	s.recordChange("queue_get", msgpack.MapOf("name", raw(name)))
+	s.noteChange("queue_get", msgpack.MapOf("name", raw(name)))
 	r := q.items[0]
+	s.prims.add(-r.size(""))
 	q.items[0] = record{}
 	q.items = q.items[1:]
 	q.changed.fire()
@@ -137,7 +153,7 @@ func (s *Scheduler) queueFutureRelease(name string, key task.Key, client string)
 	if q == nil || q.futures[key] == 0 {
 		return
 	}
-	s.recordChange("queue-future-release", msgpack.MapOf("name", raw(name), "key", key.Raw()))
+	s.noteChange("queue-future-release", msgpack.MapOf("name", raw(name), "key", key.Raw()))
 	if q.futures[key]--; q.futures[key] == 0 {
 		delete(q.futures, key)
 		s.release("queue-"+label(name), key)
@@ -219,7 +235,8 @@ func (s *Scheduler) queueReturn(name string, records []record) {
 		return
 	}
 	for i := len(records) - 1; i >= 0; i-- {
-		s.recordChange("queue_return", records[i].args(name))
+		s.noteChange("queue_return", records[i].args(name))
+		s.prims.add(records[i].size(""))
 		q.items = append([]record{records[i]}, q.items...)
 	}
 	q.changed.fire()

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -28,13 +29,19 @@ func (s *Scheduler) recover() error {
 	s.state = state.New(s.stateConfig(0))
 	s.recovery = recovery{replaying: true, missing: map[string]bool{}}
 	s.apply(&state.Hold{On: true})
-	j, err := journal.Open(s.cfg.Journal, journal.Options{OnCommit: func(_ journal.Ticket, err error) {
+	j, err := journal.Open(s.cfg.Journal, journal.Options{MaxRecord: s.cfg.maxRecord, OnCommit: func(_ journal.Ticket, err error) {
 		if err != nil {
 			s.journalFailed(err)
 		}
-	}}, s.replay)
+	}, OnHold: func(err error) {
+		s.log.Warn("journal waits for a file descriptor; raise the limit (ulimit -n), or close connections", "error", err)
+	}}, joinRecords(s.replaySafe))
 	if err != nil {
-		return fmt.Errorf("scheduler: journal in %s: %w", s.cfg.Journal, err)
+		return fmt.Errorf("scheduler: journal in %s: %w; `millstream journal check %[1]s` lists what cannot be read, `millstream journal repair %[1]s` leaves it out",
+			s.cfg.Journal, err)
+	}
+	if n := j.Stats().TornBytes; n > 0 {
+		s.log.Warn("journal ended within a record; the end was cut off", "bytes", n, "journal", s.cfg.Journal)
 	}
 	s.journal = j
 	s.state.SetEpoch(j.Epoch())
@@ -51,6 +58,17 @@ func (s *Scheduler) recover() error {
 	}
 	s.recovery.tick(s)
 	return nil
+}
+
+// replaySafe is replay whose panics are errors: a record that cannot be replayed can be left out.
+func (s *Scheduler) replaySafe(r journal.Record) (err error) {
+	s.applying = false
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%w: kind %d: replay panicked: %v", errRecord, r.Kind, v)
+		}
+	}()
+	return s.replay(r)
 }
 
 // replay does again what one record tells.
@@ -166,7 +184,13 @@ func (s *Scheduler) maybeCompact() {
 		return
 	}
 	s.recovery.compacting = true
-	k := s.keep()
+	k, err := s.keep()
+	if err != nil {
+		snap.Abort()
+		s.recovery.compacting = false
+		s.log.Error("journal not compacted", "error", err)
+		return
+	}
 	go func() {
 		err := k.write(s.ctx, snap)
 		if err != nil {
@@ -187,7 +211,7 @@ type kept struct {
 }
 
 // keep runs in the loop.
-func (s *Scheduler) keep() *kept {
+func (s *Scheduler) keep() (*kept, error) {
 	k := &kept{live: make(map[task.Key]bool, s.state.NumTasks()), data: map[task.Key]bool{}, wants: map[string]map[task.Key]bool{}}
 	for t := range s.state.Tasks() {
 		k.live[t.Key()] = true
@@ -209,19 +233,26 @@ func (s *Scheduler) keep() *kept {
 	for address := range s.workers {
 		k.workers = append(k.workers, address)
 	}
+	var failed error
 	s.eachChange(func(op string, args msgpack.Map) {
-		if parts, err := opParts(op, args); err == nil {
-			k.changes = append(k.changes, parts)
+		parts, err := opParts(op, args)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", op, err))
+			return
 		}
+		k.changes = append(k.changes, parts)
 	})
-	return k
+	return k, failed
 }
 
 // write writes a snapshot: the graphs that have a task that is still known, and then who
 // wants what.
 func (k *kept) write(ctx context.Context, snap *journal.Snapshot) error {
+	add := func(kind journal.Kind, parts ...[]byte) error {
+		return splitRecord(snap.MaxRecord(), kind, parts, snap.Append)
+	}
 	name := func(kind journal.Kind, name string, keys []task.Key) error {
-		return snap.Append(kind, appendNameRecord(nil, name, keys))
+		return add(kind, appendNameRecord(nil, name, keys))
 	}
 	for client := range k.wants {
 		if err := name(recordClient, client, nil); err != nil {
@@ -232,7 +263,7 @@ func (k *kept) write(ctx context.Context, snap *journal.Snapshot) error {
 	if err := k.writeData(name, strangers); err != nil {
 		return err
 	}
-	err := snap.Prefix(ctx, func(r journal.Record) error {
+	err := snap.Prefix(ctx, joinRecords(func(r journal.Record) error {
 		if r.Kind != recordGraph {
 			return nil
 		}
@@ -247,8 +278,8 @@ func (k *kept) write(ctx context.Context, snap *journal.Snapshot) error {
 		if k.wants[client] == nil {
 			strangers[client] = true
 		}
-		return snap.Append(recordGraph, r.Data)
-	})
+		return add(recordGraph, r.Data)
+	}))
 	if err != nil {
 		return err
 	}
@@ -259,12 +290,12 @@ func (k *kept) write(ctx context.Context, snap *journal.Snapshot) error {
 			return err
 		}
 	}
-	err = snap.Prefix(ctx, func(r journal.Record) error {
+	err = snap.Prefix(ctx, joinRecords(func(r journal.Record) error {
 		if r.Kind != recordGraph {
 			return nil
 		}
 		return k.takeBack(r, name)
-	})
+	}))
 	if err != nil {
 		return err
 	}
@@ -279,11 +310,41 @@ func (k *kept) write(ctx context.Context, snap *journal.Snapshot) error {
 		}
 	}
 	for _, parts := range k.changes {
-		if err := snap.Append(recordOp, parts...); err != nil {
+		if err := add(recordOp, parts...); err != nil {
 			return err
 		}
 	}
+	// What the snapshot stands for is deleted by Commit: first it must be readable.
+	if err := snap.Verify(ctx, joinRecords(checkRecord)); err != nil {
+		return err
+	}
 	return snap.Commit(ctx)
+}
+
+// checkRecord reads a record without doing what it tells.
+func checkRecord(r journal.Record) error {
+	switch r.Kind {
+	case recordGraph:
+		_, raw, expr, err := readGraphRecord(r.Data)
+		if err != nil {
+			return err
+		}
+		ops := wire.ReadOps(raw)
+		if !ops.Next() {
+			return errRecord
+		}
+		var u wire.UpdateGraph
+		if _, err := readUpdate(&ops, &u); err != nil {
+			return err
+		}
+		_, err = task.ReadGraph(expr)
+		return err
+	case recordOp:
+		_, _, err := readOpRecord(r.Data)
+		return err
+	}
+	_, _, err := readNameRecord(r.Data)
+	return err
 }
 
 // dataKeeper wants, while a snapshot is read, the data from outside that no client wants

@@ -69,7 +69,12 @@ func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack
 	out := msgpack.Map{}
 	err = s.do(ctx, func() {
 		before = len(s.workers)
+		seen := map[*worker]bool{}
 		s.eachWorker(in.Workers, func(w *worker, _ *state.Worker) {
+			if seen[w] {
+				return // named twice
+			}
+			seen[w] = true
 			if nanny, _ := w.nanny.(string); nanny != "" {
 				nannies = append(nannies, target{w.address, nanny})
 				return
@@ -78,6 +83,9 @@ func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack
 		})
 		for _, p := range out {
 			w := s.workers[p.Key.(string)]
+			if w == nil {
+				continue // its removal has removed this one too
+			}
 			s.log.Warn("a worker without a nanny ends without being restarted", "worker", w.address)
 			s.removeWorker(w, "restart", true, true)
 		}

@@ -60,6 +60,7 @@ type Scheduler struct {
 	position uint64 // of the journal's last record
 	state    *state.State
 	actions  state.Actions
+	applying bool // an event is being applied, or acted upon: a panic now ends the scheduler
 	events   stateEvents
 	scratch  scratch
 	made     madeException
@@ -75,12 +76,14 @@ type Scheduler struct {
 	lastReq  uint64
 	robin    int // where the next scatter begins
 	topics   map[string]*topic
-	watchers map[*watcher]bool
-	metadata msgpack.Map
-	plugins  plugins
-	short    shortages
-	shuffles shuffles
-	progress map[*progress]bool // bars that are being drawn
+	// eventBytes are those of the events of all topics.
+	eventBytes int64
+	watchers   map[*watcher]bool
+	metadata   msgpack.Map
+	plugins    plugins
+	short      shortages
+	shuffles   shuffles
+	progress   map[*progress]bool // bars that are being drawn
 	// collectors are those of get_task_metadata, by their names.
 	collectors   map[string]*gatherer
 	computations []*computation // the oldest first
@@ -232,6 +235,7 @@ func (s *Scheduler) run0() {
 
 // open makes the state, of the journal where there is one. It runs in the loop.
 func (s *Scheduler) open() error {
+	defer func() { s.prims.limit = s.cfg.PrimitiveBytes }()
 	if s.cfg.Journal == "" {
 		s.state = state.New(s.stateConfig(0))
 		return nil
@@ -291,7 +295,11 @@ func (s *Scheduler) setErr(err error) {
 
 func (s *Scheduler) panicked(v any) {
 	err := fmt.Errorf("scheduler %s: fault: %v", s.id, v)
-	s.log.Error("the scheduler has a fault and ends", "panic", v, "stack", stack())
+	trace := stack()
+	if p, ok := v.(*rpc.PanicError); ok {
+		trace = string(p.Stack)
+	}
+	s.log.Error("the scheduler has a fault and ends", "panic", v, "stack", trace)
 	s.setErr(err)
 	go func() { _ = s.Close(context.Background()) }()
 }

@@ -54,8 +54,12 @@ func (s *Scheduler) semaphoreMake(name string, leases int, d time.Duration) erro
 		}
 		return nil
 	}
+	if err := s.prims.reserve("semaphore", nameSize(name)); err != nil {
+		return err
+	}
+	s.prims.add(nameSize(name))
 	s.prims.semaphores[name] = &semaphore{max: leases, timeout: d, leases: map[string]time.Time{}}
-	s.recordChange("semaphore_register", msgpack.MapOf("name", raw(name), "max_leases", leases, "lease_timeout", d.Seconds()))
+	s.noteChange("semaphore_register", msgpack.MapOf("name", raw(name), "max_leases", leases, "lease_timeout", d.Seconds()))
 	return nil
 }
 
@@ -80,6 +84,9 @@ func (s *Scheduler) semaphoreAcquire(ctx context.Context, _ *rpc.Request, in str
 		if !waiting {
 			waiting = true
 			x.pending++
+		}
+		if err := s.prims.reserve("semaphore", nameSize(lease)); err != nil {
+			return nil, err
 		}
 		if !s.semaphoreTake(name, lease) {
 			return x.changed.wait(), nil
@@ -127,9 +134,12 @@ func (s *Scheduler) semaphoreTake(name, lease string) bool {
 	if last := x.leases[lease]; !at.After(last) {
 		at = last.Add(1) // each take has a time of its own
 	}
+	if x.leases[lease].IsZero() {
+		s.prims.add(nameSize(lease))
+	}
 	x.leases[lease] = at
 	x.acquired++
-	s.recordChange("semaphore_acquire", msgpack.MapOf("name", raw(name), "lease_id", lease))
+	s.noteChange("semaphore_acquire", msgpack.MapOf("name", raw(name), "lease_id", lease))
 	return true
 }
 
@@ -144,8 +154,9 @@ func (s *Scheduler) semaphoreGive(name, lease string) {
 		return
 	}
 	delete(x.leases, lease)
+	s.prims.add(-nameSize(lease))
 	x.released++
-	s.recordChange("semaphore_release", msgpack.MapOf("name", raw(name), "lease_id", lease))
+	s.noteChange("semaphore_release", msgpack.MapOf("name", raw(name), "lease_id", lease))
 	x.changed.fire()
 }
 
@@ -179,6 +190,10 @@ func (s *Scheduler) semaphoreRefresh(ctx context.Context, _ *rpc.Request, in str
 		for _, id := range in.Leases {
 			if _, there := x.leases[id]; !there {
 				// As in Dask, its owner believes to hold it: better one too many than none.
+				if s.prims.reserve("semaphore", nameSize(id)) != nil {
+					continue
+				}
+				s.prims.add(nameSize(id))
 				s.log.Error("an unknown lease is refreshed: it has timed out, and the semaphore may be overbooked", "semaphore", label(name), "lease", id)
 			}
 			x.leases[string([]byte(id))] = s.now
@@ -208,7 +223,11 @@ func (s *Scheduler) semaphoreDrop(name string) {
 		s.log.Warn("a semaphore is closed that is in use", "semaphore", label(name), "leases", len(x.leases), "pending", x.pending)
 	}
 	delete(s.prims.semaphores, name)
-	s.recordChange("semaphore_close", msgpack.MapOf("name", raw(name)))
+	s.prims.add(-nameSize(name))
+	for lease := range x.leases {
+		s.prims.add(-nameSize(lease))
+	}
+	s.noteChange("semaphore_close", msgpack.MapOf("name", raw(name)))
 	x.changed.fire()
 }
 

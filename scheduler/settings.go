@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"fmt"
+
 	"go.millstream.dev/wire/msgpack"
 )
 
@@ -27,8 +29,8 @@ func (s *Scheduler) replaySetting(op string, args msgpack.Map) (bool, error) {
 	case "set_metadata":
 		v, _ := args.Get("keys")
 		keys, _ := v.([]any)
-		if len(keys) == 0 {
-			return true, errRecord
+		if err := checkPath(keys); err != nil {
+			return true, fmt.Errorf("%w: %w", errRecord, err)
 		}
 		value, _ := args.Get("value")
 		s.metadata = setPath(s.metadata, keys, value)

@@ -42,7 +42,8 @@ func (in *putArgs) record(ctx context.Context, s *Scheduler) (name string, r rec
 	}
 	if r.key == "" {
 		r.data = wire.Clone(in.Data)
-		return name, r, nil
+		r.bytes, err = measured("value", r.data)
+		return name, r, err
 	}
 	ok, err := await(ctx, s, in.Timeout, func() (<-chan struct{}, error) {
 		if s.state.Task(r.key) != nil {
@@ -61,10 +62,7 @@ func (s *Scheduler) variableSetRPC(ctx context.Context, _ *rpc.Request, in putAr
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.change(ctx, func() error {
-		s.variableSet(name, r)
-		return nil
-	})
+	return nil, s.change(ctx, func() error { return s.variableSet(name, r) })
 }
 
 func (s *Scheduler) variable(name string) *variable {
@@ -77,8 +75,19 @@ func (s *Scheduler) variable(name string) *variable {
 }
 
 // variableSet runs in the loop.
-func (s *Scheduler) variableSet(name string, r record) {
-	s.recordChange("variable_set", r.args(name))
+func (s *Scheduler) variableSet(name string, r record) error {
+	var old int64
+	if v := s.prims.variables[name]; v != nil && v.set {
+		old = v.record.size(name)
+	}
+	size := r.size(name)
+	if err := s.prims.reserve("variable", size-old); err != nil {
+		return err
+	}
+	if err := s.recordChange("variable_set", r.args(name)); err != nil {
+		return err
+	}
+	s.prims.add(size - old)
 	v := s.variable(name)
 	owner := "variable-" + label(name)
 	if r.key != "" {
@@ -91,6 +100,7 @@ func (s *Scheduler) variableSet(name string, r record) {
 	}
 	v.record, v.set = r, true
 	v.changed.fire()
+	return nil
 }
 
 // variableSettle releases a key that was replaced when nobody is about to want it.
@@ -177,7 +187,10 @@ func (s *Scheduler) variableDelete(name string) {
 	if v == nil {
 		return
 	}
-	s.recordChange("variable_delete", msgpack.MapOf("name", raw(name)))
+	s.noteChange("variable_delete", msgpack.MapOf("name", raw(name)))
+	if v.set {
+		s.prims.add(-v.record.size(name))
+	}
 	v.set, v.record = false, record{}
 	clear(v.given)
 	clear(v.old)

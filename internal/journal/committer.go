@@ -1,9 +1,11 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,10 +15,17 @@ func (j *Journal) open(replay func(Record) error) error {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return err
 	}
-	var err error
+	err := checkFolder(j.dir)
+	if err != nil {
+		return err
+	}
 	if j.lock, err = takeLock(j.dir); err != nil {
 		return err
 	}
+	if j.folder, err = os.Open(j.dir); err != nil {
+		return err
+	}
+	j.spare.Open()
 	c, err := list(j.dir)
 	if err != nil {
 		return err
@@ -50,7 +59,7 @@ func (j *Journal) open(replay func(Record) error) error {
 	}
 	j.base = c.snapshot
 	j.oldest = max(c.snapshot, 1)
-	j.epoch++
+	j.epoch = max(j.epoch+1, j.opts.MinEpoch)
 	j.stats.Epoch = j.epoch
 	next := uint64(1)
 	if len(c.logs) > 0 {
@@ -76,7 +85,7 @@ func (j *Journal) replayLog(n uint64, last bool, record func(Record) error) erro
 		if !last {
 			return fmt.Errorf("%w: %s at byte %d: it ends before its seal, and is not the last", ErrCorrupt, name, s.end)
 		}
-		if err := mend(filepath.Join(j.dir, name), s); err != nil {
+		if err := mend(j.dir, name, s); err != nil {
 			return err
 		}
 		j.stats.TornBytes = s.torn
@@ -88,8 +97,8 @@ func (j *Journal) replayLog(n uint64, last bool, record func(Record) error) erro
 }
 
 // mend cuts off the torn end of a segment and seals it.
-func mend(path string, s scanned) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+func mend(dir, name string, s scanned) error {
+	f, err := openFile(dir, name, os.O_RDWR)
 	if err != nil {
 		return err
 	}
@@ -106,13 +115,13 @@ func mend(path string, s scanned) error {
 // begin makes the segment that is written from now on.
 func (j *Journal) begin(number, salt uint64) error {
 	name := fileName(logPrefix, number)
-	f, err := os.OpenFile(filepath.Join(j.dir, name+tmpSuffix), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := createFile(j.dir, name+tmpSuffix)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(header{typ: typeLog, epoch: j.epoch, number: number, salt: salt}.encode())
 	if err == nil {
-		err = publish(j.dir, name+tmpSuffix, name, f, j.opts.NoSync)
+		err = j.publish(name+tmpSuffix, name, f)
 	}
 	if err != nil {
 		f.Close()
@@ -124,6 +133,49 @@ func (j *Journal) begin(number, salt uint64) error {
 	j.stats.LogBytes += headerSize
 	j.mu.Unlock()
 	return nil
+}
+
+// next begins the next segment. A process that is out of descriptors waits for one: what was promised is on disk, and
+// appends wait as they do for a slow disk.
+func (j *Journal) next(salt uint64) error {
+	j.spare.Close() // the descriptor of the new file
+	for pause := time.Millisecond; ; pause = min(2*pause, time.Second) {
+		old := j.seg.file
+		err := j.begin(j.seg.number+1, salt)
+		if err == nil {
+			old.Close()
+			j.spare.Open()
+			return nil
+		}
+		if !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) {
+			return err
+		}
+		j.mu.Lock()
+		j.stats.Held++
+		first, closing := j.stats.Held == 1, j.closing
+		j.mu.Unlock()
+		if first && j.opts.OnHold != nil {
+			j.opts.OnHold(err)
+		}
+		if closing {
+			return err
+		}
+		time.Sleep(pause)
+	}
+}
+
+// spareFile is a descriptor that is kept for the next segment.
+type spareFile struct{ file *os.File }
+
+// Open takes a descriptor, if there is one.
+func (s *spareFile) Open() { s.file, _ = os.Open(os.DevNull) }
+
+// Close gives the descriptor back.
+func (s *spareFile) Close() {
+	if s.file != nil {
+		s.file.Close()
+		s.file = nil
+	}
 }
 
 // group is what the committer writes at once.
@@ -165,8 +217,7 @@ func (j *Journal) commit() {
 		var err error
 		buf, err = j.write(g, buf[:0])
 		if err == nil && g.rotate {
-			j.seg.file.Close()
-			err = j.begin(j.seg.number+1, g.salt)
+			err = j.next(g.salt)
 		}
 		if err != nil {
 			err = fmt.Errorf("journal %s: %s: %w; records since the last commit may be lost: free space or replace the disk, then start again",
@@ -238,6 +289,8 @@ func (j *Journal) report(g group, err error) (end bool) {
 	end = err != nil || g.last
 	if end {
 		j.seg.file.Close()
+		j.spare.Close()
+		j.folder.Close()
 		j.stopped = true
 	}
 	upTo := j.committed

@@ -42,6 +42,11 @@ type Options struct {
 	// that is now on disk, and once with the error when the journal has failed. It must not block and must
 	// not call Close or Wait.
 	OnCommit func(upTo Ticket, err error)
+	// OnHold, if not nil, is called from the journal's goroutine when the process has no descriptor for the next segment,
+	// once. Commits wait until there is one.
+	OnHold func(err error)
+	// MinEpoch is the least epoch of the journal: for a copy, which must not begin with those of the original again.
+	MinEpoch uint32
 	// NoSync leaves out fsync: the records survive the process, not the machine. For measurements.
 	NoSync bool
 }
@@ -64,6 +69,9 @@ type Journal struct {
 	opts  Options
 	epoch uint32
 	lock  *os.File
+
+	folder *os.File  // dir, to sync it
+	spare  spareFile // of the committer
 
 	// The mutex guards what Append and the committer share. It is never held during a write or a sync.
 	mu        sync.Mutex
@@ -101,6 +109,8 @@ type Stats struct {
 	Syncs uint64
 	// Replayed is the number of records that Open has read.
 	Replayed uint64
+	// Held is how often a segment could not be begun for want of a descriptor.
+	Held uint64
 	// TornBytes is what Open has cut off at the end of the last segment.
 	TornBytes int64
 	// Segments is the number of log files, LogBytes their size.
@@ -122,6 +132,10 @@ func Open(dir string, opts Options, replay func(Record) error) (*Journal, error)
 		if j.lock != nil {
 			j.lock.Close()
 		}
+		if j.folder != nil {
+			j.folder.Close()
+		}
+		j.spare.Close()
 		return nil, fmt.Errorf("journal %s: %w", dir, err)
 	}
 	go j.commit()
@@ -179,6 +193,9 @@ func (j *Journal) errLocked() error {
 	}
 	return nil
 }
+
+// MaxRecord is the largest record that Append takes, in bytes.
+func (j *Journal) MaxRecord() int { return j.opts.MaxRecord }
 
 // Committed is the last ticket that is on disk.
 func (j *Journal) Committed() Ticket {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 )
 
 // scanned is what reading a file has found.
@@ -160,7 +159,7 @@ func findMark(r io.ReaderAt, from, size int64, salt uint64) (at int64, found boo
 
 // readFile scans one file of the folder and checks that it is what its name says.
 func readFile(dir, name string, want header, maxRecord int, record func(Record) error) (scanned, error) {
-	f, err := os.Open(filepath.Join(dir, name))
+	f, err := openFile(dir, name, os.O_RDONLY)
 	if err != nil {
 		return scanned{}, err
 	}

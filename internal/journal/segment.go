@@ -39,33 +39,24 @@ func newSalt() uint64 {
 }
 
 // publish gives a file its name such that it is there, with what is in it, after a crash.
-func publish(dir, tmp, name string, f *os.File, noSync bool) error {
-	if !noSync {
+func (j *Journal) publish(tmp, name string, f *os.File) error {
+	if !j.opts.NoSync {
 		if err := f.Sync(); err != nil {
 			return err
 		}
 	}
-	if err := os.Rename(filepath.Join(dir, tmp), filepath.Join(dir, name)); err != nil {
+	if err := os.Rename(filepath.Join(j.dir, tmp), filepath.Join(j.dir, name)); err != nil {
 		return err
 	}
-	if noSync {
+	if j.opts.NoSync {
 		return nil
 	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return j.folder.Sync()
 }
 
 // takeLock makes this process the owner of the folder until the file is closed, or the process dies.
 func takeLock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openFile(dir, lockName, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +98,9 @@ func list(dir string) (contents, error) {
 	var snapshots []uint64
 	for _, e := range entries {
 		name := e.Name()
+		if !e.Type().IsRegular() && !strings.HasSuffix(name, tmpSuffix) {
+			return c, fmt.Errorf("%w: %s is not a plain file", ErrUnsafe, filepath.Join(dir, name))
+		}
 		if strings.HasSuffix(name, tmpSuffix) {
 			c.garbage = append(c.garbage, name)
 		} else if n, ok := number(name, logPrefix); ok {

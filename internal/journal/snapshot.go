@@ -130,7 +130,7 @@ func (s *Snapshot) start() error {
 	if s.file != nil {
 		return nil
 	}
-	f, err := os.OpenFile(filepath.Join(s.j.dir, snapshotTmp), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := createFile(s.j.dir, snapshotTmp)
 	if err != nil {
 		return err
 	}
@@ -140,6 +140,40 @@ func (s *Snapshot) start() error {
 	}
 	s.file, s.out, s.size = f, bufio.NewWriterSize(f, 1<<20), headerSize
 	return nil
+}
+
+// MaxRecord is the largest record that Append takes, in bytes.
+func (s *Snapshot) MaxRecord() int { return s.j.opts.MaxRecord }
+
+// Verify reads back what was appended so far and hands every record to check, whose error it returns. Data borrows, as in
+// Open. The owner calls it before Commit, which deletes what the snapshot stands for.
+func (s *Snapshot) Verify(ctx context.Context, check func(Record) error) error {
+	if s.err != nil {
+		return s.err
+	}
+	if s.over {
+		return errors.New("journal: the snapshot was committed or aborted already")
+	}
+	if err := s.start(); err != nil {
+		return s.fail(err)
+	}
+	if err := s.out.Flush(); err != nil {
+		return s.fail(err)
+	}
+	h := header{typ: typeSnapshot, epoch: s.j.epoch, salt: s.salt}
+	if _, err := s.file.WriteAt(h.encode(), 0); err != nil {
+		return s.fail(err)
+	}
+	got, err := scan(snapshotTmp, s.file, s.size, s.j.opts.MaxRecord, func(r Record) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return check(r)
+	})
+	if err == nil && (got.records != s.records || got.torn > 0) {
+		err = fmt.Errorf("%w: %s: %d of %d records can be read back", ErrCorrupt, snapshotTmp, got.records, s.records)
+	}
+	return s.fail(err)
 }
 
 // Commit makes the snapshot durable and removes what it stands for. When it fails, the journal is as it
@@ -195,7 +229,7 @@ func (s *Snapshot) finish(number uint64) error {
 	if _, err := s.file.WriteAt(h.encode(), 0); err != nil {
 		return err
 	}
-	return publish(s.j.dir, snapshotTmp, fileName(snapshotPrefix, number), s.file, s.j.opts.NoSync)
+	return s.j.publish(snapshotTmp, fileName(snapshotPrefix, number), s.file)
 }
 
 // Abort gives the compaction up; the journal keeps all its records. After Commit it does nothing.

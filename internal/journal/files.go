@@ -1,0 +1,75 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrUnsafe is returned when the folder or a file of a journal belongs to another user, may be written by others, or is
+// not what it must be. The scheduler follows no link in it and reads nothing that others could have put there.
+var ErrUnsafe = errors.New("the journal is not safe from other users")
+
+// checkFolder refuses a folder that others own or may write to.
+func checkFolder(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%w: %s is not a folder", ErrUnsafe, dir)
+	}
+	return checkOwner(dir, info)
+}
+
+// checkOwner refuses what belongs to another user, or may be written by others.
+func checkOwner(name string, info os.FileInfo) error {
+	uid := uint32(os.Geteuid())
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != uid {
+		return fmt.Errorf("%w: %s belongs to user %d, this process runs as %d: use a folder of its own user", ErrUnsafe, name, st.Uid, uid)
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		return fmt.Errorf("%w: %s has mode %04o: others may write it; chmod go-w, or use a folder inside it", ErrUnsafe, name, mode)
+	}
+	return nil
+}
+
+// openFile opens a file of the folder without following a link, and checks that it is a plain file of this user. A pipe or
+// a device is refused without waiting for its other end.
+func openFile(dir, name string, flags int) (*os.File, error) {
+	path := filepath.Join(dir, name)
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%w: %s is a symbolic link", ErrUnsafe, path)
+	}
+	if errors.Is(err, unix.ENXIO) {
+		return nil, fmt.Errorf("%w: %s is not a plain file", ErrUnsafe, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is not a plain file", ErrUnsafe, path)
+	}
+	if err == nil {
+		err = checkOwner(path, info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// createFile makes a file, in the place of one that an interrupted run has left.
+func createFile(dir, name string) (*os.File, error) {
+	if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return openFile(dir, name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+}

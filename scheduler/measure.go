@@ -1,0 +1,68 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// maxNesting bounds the nesting of values that the scheduler keeps. Snapshots nest them deeper, in paths of metadata
+// and in records, and msgpack ends at 1,024.
+const maxNesting = 512
+
+// measure returns about how many bytes of memory a value takes, and how deep it is nested.
+func measure(v any) (bytes int64, depth int) {
+	const head = 16 // of an interface
+	switch v := v.(type) {
+	case string:
+		return head + int64(len(v)), 0
+	case []byte:
+		return head + int64(len(v)), 0
+	case msgpack.Raw:
+		return head + int64(len(v)), 0
+	case []any:
+		return measureList(v)
+	case wire.Set:
+		return measureList(v)
+	case msgpack.Map:
+		bytes = head
+		for _, p := range v {
+			kb, kd := measure(p.Key)
+			vb, vd := measure(p.Value)
+			bytes += kb + vb
+			depth = max(depth, kd, vd)
+		}
+		return bytes, depth + 1
+	case *wire.Serialized:
+		if v == nil {
+			return head, 0
+		}
+		bytes = head + int64(len(v.Header))
+		for _, f := range v.Frames {
+			bytes += head + int64(f.Len())
+		}
+		return bytes, 1
+	}
+	return head, 0
+}
+
+func measureList(list []any) (bytes int64, depth int) {
+	bytes = 24
+	for _, x := range list {
+		b, d := measure(x)
+		bytes += b
+		depth = max(depth, d)
+	}
+	return bytes, depth + 1
+}
+
+// measured is the size of a value that a client wants to be kept; one that is nested too deep is refused.
+func measured(what string, v any) (int64, error) {
+	bytes, depth := measure(v)
+	if depth > maxNesting {
+		return 0, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("%s: nested %d deep; the limit is %d", what, depth, maxNesting)}
+	}
+	return bytes, nil
+}
