@@ -46,7 +46,7 @@ func Command() *cobra.Command {
 		&cobra.Group{ID: groupCluster, Title: "Run a cluster:"},
 		&cobra.Group{ID: groupMeasure, Title: "Measure:"},
 	)
-	root.AddCommand(infoCommand(), doctorCommand(), demoCommand(), configCommand(), schedulerCommand(), workerCommand(), cudaWorkerCommand(), benchCommand(), benchPeerCommand(), benchCommPeerCommand(), benchTasksPeerCommand(), benchPoolPeerCommand(), benchStagedPeerCommand())
+	root.AddCommand(infoCommand(), doctorCommand(), demoCommand(), configCommand(), schedulerCommand(), workerCommand(), cudaWorkerCommand(), journalCommand(), benchCommand(), benchPeerCommand(), benchCommPeerCommand(), benchTasksPeerCommand(), benchPoolPeerCommand(), benchStagedPeerCommand())
 	root.SetHelpCommandGroupID("")
 	// Flags are wrapped to the width of a terminal.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))

@@ -193,6 +193,10 @@ func (s *Scheduler) logAction(a *state.Action) {
 		topics = append(topics, w.address)
 	}
 	s.logEvent(msg, topics...)
+	if a.Text == state.Refused {
+		s.log.Warn(state.Refused, "worker", msg.GetString("worker"), "key", msg.GetString("key"))
+		return
+	}
 	s.log.Debug("state", "event", a.Text)
 }
 

@@ -70,6 +70,9 @@ func (s *Scheduler) finish(w *worker, ops *wire.Ops) error {
 	if len(f.Key) == 0 {
 		return errNoKey
 	}
+	if f.RunID < 0 {
+		return fmt.Errorf("run_id %d: run ids are not negative", f.RunID)
+	}
 	ev := &s.events.finished
 	*ev = state.TaskFinished{
 		Worker: w.id, Key: task.Key(borrow(f.Key)), RunID: f.RunID, NBytes: s.believedSize(w, f.NBytes), Type: f.Type, TypeName: borrow(f.TypeName),

@@ -256,6 +256,7 @@ func (s *Scheduler) addWorker(w *worker, ev *state.AddWorker, in *registration) 
 		// Another process in the place of one that died was faster than the end of that one's stream.
 		s.removeWorker(other, "replaced by "+w.address, other.serverID == w.serverID, false)
 	}
+	ev.Returning = s.recovery.holding && s.recovery.missing[w.address]
 	s.apply(ev)
 	if ev.Err != nil {
 		return nil, &rpc.Exception{Type: "ValueError", Message: ev.Err.Error()}

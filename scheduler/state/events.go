@@ -29,6 +29,9 @@ type AddWorker struct {
 	Can Can
 	// Status is usually StatusRunning or StatusInit.
 	Status WorkerStatus
+	// Returning specifies that the worker was there before the scheduler was started again: results that it announces
+	// while Hold is on are adopted.
+	Returning bool
 	// Data is the server's own, see Worker.Data.
 	Data any
 
@@ -203,7 +206,7 @@ type AddKeys struct {
 	Worker WorkerID
 	Keys   []task.Key
 	// Adopt takes results of tasks that are not done yet as done: a worker that comes back to a scheduler
-	// which has lost its memory. Without it such replicas are removed.
+	// which has lost its memory, see AddWorker.Returning. Without it such replicas are removed.
 	Adopt bool
 	// NBytes of each key, for Adopt.
 	NBytes []int64

@@ -50,8 +50,8 @@ func (s *State) taskFinished(ev *TaskFinished) {
 // staleFinish is the report of a run that is not the latest.
 func (s *State) staleFinish(t *Task, w *Worker, ev *TaskFinished) {
 	switch {
-	case ev.RunID < int64(s.cfg.Epoch)<<32 && t.state != Erred && t.state != Released && t.needed():
-		// A run of the scheduler's former life. Nobody has taken it back, and its result is as good as any.
+	case ev.RunID >= 0 && ev.RunID < int64(s.cfg.Epoch)<<32 && t.state != Erred && t.state != Released && t.needed() && s.mayAdopt(t, w):
+		// A run of the scheduler's former life. No one has taken it back, and its result is as good as any.
 		s.adopt(t, w, ev.NBytes)
 	case t.state == Processing && t.worker == w:
 		s.release(t)
@@ -151,6 +151,11 @@ func (s *State) addKeys(ev *AddKeys) {
 			if i < len(ev.NBytes) {
 				n = ev.NBytes[i]
 			}
+			if !s.mayAdopt(t, w) {
+				s.refuse(t, w)
+				redundant = append(redundant, t.key)
+				break
+			}
 			s.adopt(t, w, n)
 		case t != nil && t.state == Memory && w.holdsTask(t):
 		case t != nil && t.worker == w:
@@ -165,6 +170,19 @@ func (s *State) addKeys(ev *AddKeys) {
 		a.Worker, a.Keys = w.id, s.out.copyKeys(redundant)
 	}
 	s.scratch.keys = emptied(redundant)
+}
+
+// mayAdopt reports whether a result that no run of this life has made is believed: while the state holds, from a worker
+// that was there before the scheduler was started again, and else from the worker that runs the task. Any other worker
+// could forge the results of tasks that others run.
+func (s *State) mayAdopt(t *Task, w *Worker) bool { return s.held && w.returning || t.worker == w }
+
+// Refused is the text of the LogEvent about a worker that announced the result of a task that it was not to run.
+const Refused = "result refused: the worker was not to run the task"
+
+func (s *State) refuse(t *Task, w *Worker) {
+	a := s.out.add(LogEvent)
+	a.Worker, a.Task, a.Text = w.id, t, Refused
 }
 
 // adopt takes a result that is there although no run of this life has made it.

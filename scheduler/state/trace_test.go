@@ -268,7 +268,7 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 			status, _ = ParseStatus(st)
 		}
 		return &AddWorker{Address: "tcp://" + arg(0) + ":1", Name: arg(0), Host: opt["host"], Threads: int(num("threads", 1)), MemoryLimit: num("memory", 0),
-			Resources: resources(opt["resources"]), Registry: opt["registry"], Can: abilities(opt["can"]), Status: status}, nil
+			Resources: resources(opt["resources"]), Registry: opt["registry"], Can: abilities(opt["can"]), Status: status, Returning: opt["returning"] != ""}, nil
 	case "remove":
 		return &RemoveWorker{Worker: tr.worker(arg(0)), Safe: opt["safe"] != "", Close: opt["close"] != "", Reason: "test"}, nil
 	case "status":

@@ -47,6 +47,7 @@ type Worker struct {
 	retiring  *request
 	stopped   time.Time // when it last ceased to take tasks
 	removed   bool
+	returning bool   // see AddWorker
 	mark      uint64 // of the last choice that came by
 	local     int64  // bytes that the choice found here
 }

@@ -88,7 +88,7 @@ func (s *State) addWorker(ev *AddWorker) {
 	w := &Worker{
 		address: strings.Clone(ev.Address), name: strings.Clone(ev.Name), host: strings.Clone(ev.Host),
 		threads: ev.Threads, memoryLimit: ev.MemoryLimit, status: ev.Status, Data: ev.Data,
-		place: -1, lastSeen: s.now,
+		place: -1, lastSeen: s.now, returning: ev.Returning,
 	}
 	w.setResources(ev.Resources)
 	if n := len(s.freeWorkers); n > 0 {

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"go.millstream.dev/scheduler"
+)
+
+const journalLong = `Checks and repairs the journal of a scheduler, the folder of scheduler --journal.
+
+A scheduler does not start with a journal that it cannot read, and says where
+the bad place is. Both commands replay the journal as a scheduler does, without
+starting one, and go on after a bad place. No scheduler may use the journal
+meanwhile.`
+
+func journalCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "journal",
+		Short:   "Check or repair the journal of a scheduler",
+		GroupID: groupCluster,
+		Long:    journalLong,
+		Args:    noSuchCommand,
+		RunE:    showHelp,
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "check DIR",
+		Short: "List what of a journal cannot be read",
+		Long: `Reads the journal in DIR and lists each record that cannot be read or replayed,
+with file, place and cause. It changes nothing.
+
+Exit code: 1 when something is wrong, else 0.`,
+		Example: "  millstream journal check /var/lib/millstream/journal",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := scheduler.CheckJournal(args[0])
+			if err != nil {
+				return err
+			}
+			printJournal(cmd.OutOrStdout(), r)
+			if len(r.Problems) > 0 {
+				return silentError{}
+			}
+			return nil
+		},
+	}, &cobra.Command{
+		Use:   "repair DIR",
+		Short: "Write a journal again without what cannot be read",
+		Long: `Writes the journal in DIR again without the records that check lists, and lists
+them: what they promised is lost. The journal as it was is kept next to it, as
+DIR.damaged-1 or with a higher number. A journal without problems is left alone.`,
+		Example: "  millstream journal repair /var/lib/millstream/journal",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := scheduler.RepairJournal(args[0])
+			if err != nil {
+				return err
+			}
+			printJournal(cmd.OutOrStdout(), r)
+			if r.Backup != "" {
+				fmt.Fprintf(cmd.OutOrStdout(), "repaired: %s left out; the journal as it was is in %s\n", count(len(r.Problems), "place"), r.Backup)
+			}
+			return nil
+		},
+	})
+	return cmd
+}
+
+func printJournal(w io.Writer, r scheduler.JournalReport) {
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "bad: %s\n", p)
+	}
+	fmt.Fprintf(w, "%s can be read, %s cannot\n", count(int(r.Records), "record"), count(len(r.Problems), "place"))
+}
