@@ -11,6 +11,8 @@ package leak
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -75,32 +77,32 @@ func Check(t testing.TB, options ...Option) {
 	})
 }
 
-// Main runs the tests of a package and checks once, at the end, that nothing was left. It returns the exit
-// code: `func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }`.
-func Main(m interface{ Run() int }, options ...Option) int {
+// Main runs the tests of a package and checks once, at the end, that nothing was left, also when a test failed: one
+// that fails now and then must not hide the leaks of all the others. It returns the exit code:
+// `func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }`.
+func Main(m interface{ Run() int }, options ...Option) int { return mainTo(os.Stdout, m, options...) }
+
+func mainTo(out io.Writer, m interface{ Run() int }, options ...Option) int {
 	c := config{wait: 5 * time.Second}
 	for _, o := range options {
 		o(&c)
 	}
 	before, err := Take()
 	if err != nil {
-		fmt.Println("leak:", err)
+		fmt.Fprintln(out, "leak:", err)
 		return 1
 	}
 	code := m.Run()
-	if code != 0 {
+	diff, err := before.settle(c)
+	switch {
+	case err != nil:
+		fmt.Fprintln(out, "leak:", err)
+	case !diff.Empty():
+		fmt.Fprintln(out, "leak after all tests of the package:", diff)
+	default:
 		return code
 	}
-	diff, err := before.settle(c)
-	if err != nil {
-		fmt.Println("leak:", err)
-		return 1
-	}
-	if !diff.Empty() {
-		fmt.Println("leak after all tests of the package:", diff)
-		return 1
-	}
-	return 0
+	return max(code, 1)
 }
 
 // Diff is what has come since a snapshot.

@@ -213,8 +213,12 @@ func TestMainFunc(t *testing.T) {
 	}
 	quit := make(chan struct{})
 	defer close(quit)
-	if code := Main(fakeM(func() int { go leakyGoroutine(quit); return 0 }), Wait(50*time.Millisecond)); code != 1 {
-		t.Errorf("leak: code %d, want 1", code)
+	for failed, want := range map[int]int{0: 1, 3: 3} {
+		var out strings.Builder
+		code := mainTo(&out, fakeM(func() int { go leakyGoroutine(quit); return failed }), Wait(50*time.Millisecond))
+		if code != want || !strings.Contains(out.String(), "leak after all tests") || !strings.Contains(out.String(), "leakyGoroutine") {
+			t.Errorf("leak, tests ended with %d: code %d, want %d; output %q, want the goroutine", failed, code, want, out.String())
+		}
 	}
 }
 

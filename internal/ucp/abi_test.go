@@ -262,11 +262,16 @@ func TestABITableComplete(t *testing.T) {
 	}
 }
 
-// headerTrees returns the include directories of real headers on this machine: the
-// system's and those in MILLSTREAM_UCX_HEADERS (directories with ucp/api, or with
-// include/ucp/api, separated by colons).
+// headerTrees returns the include directories of real headers on this machine: the system's, those of the releases in
+// MILLSTREAM_UCX_VERSIONS, which make and scripts/in-env set, and those in MILLSTREAM_UCX_HEADERS (directories with
+// ucp/api, or with include/ucp/api, separated by colons).
 func headerTrees() (dirs []string) {
-	for _, d := range append([]string{"/usr/include", "/usr/local/include"}, filepath.SplitList(os.Getenv("MILLSTREAM_UCX_HEADERS"))...) {
+	all := append([]string{"/usr/include", "/usr/local/include"}, filepath.SplitList(os.Getenv("MILLSTREAM_UCX_HEADERS"))...)
+	if d := os.Getenv("MILLSTREAM_UCX_VERSIONS"); d != "" {
+		releases, _ := filepath.Glob(filepath.Join(d, "*"))
+		all = append(all, releases...)
+	}
+	for _, d := range all {
 		for _, dir := range []string{d, filepath.Join(d, "include")} {
 			if _, err := os.Stat(filepath.Join(dir, "ucp/api/ucp.h")); d != "" && err == nil {
 				dirs = append(dirs, dir)
@@ -277,10 +282,13 @@ func headerTrees() (dirs []string) {
 	return dirs
 }
 
-// TestABIHeaders compares the table with the real headers that are at hand. Without any,
-// the table itself, made from them, stands in: TestABI.
+// TestABIHeaders compares the table with the real headers that are at hand. Where scripts/in-env has set
+// MILLSTREAM_UCX_VERSIONS there must be some; else the table itself, made from them, stands in: TestABI.
 func TestABIHeaders(t *testing.T) {
 	table := readABI(t)
+	if d := os.Getenv("MILLSTREAM_UCX_VERSIONS"); d != "" && len(headerTrees()) == 0 {
+		t.Fatalf("no headers of UCX: want VERSION/include in %s (scripts/setup test)", d)
+	}
 	const headers = "#include <ucp/api/ucp.h>\n#include <ucs/config/types.h>"
 	for _, dir := range headerTrees() {
 		t.Run(strings.ReplaceAll(strings.Trim(dir, "/"), "/", "_"), func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 // Many tests start dozens of processes, Python's among them, on machines that do other things as well, and once in a
 // hundred runs one of them is late. So a test that failed among all the others is run again by itself, twice. One that
 // passes both times is unsteady: that is printed with its first output and with the verdict, to be looked into, and does
-// not fail the run. Nobody gets a second chance for a data race, a panic, a crash or a time-out of a package, a leak
-// found at a package's end, or in company: more than a few failures are no accident.
+// not fail the run. There is no second chance for a data race, a panic, a crash or a time-out of a package, a leak
+// of a test or of a package, or in company: more than a few failures are no accident.
 
 // maxAgain is how many failed tests of a run may be unsteady.
 const maxAgain = 3
@@ -24,7 +24,11 @@ type failure struct {
 }
 
 // finalWords are in the output of tests whose failure is never an accident.
-var finalWords = []string{"DATA RACE", "panic:", "fatal error:", "found unexpected goroutines"}
+var finalWords = []string{
+	"DATA RACE", "race detected during execution of test", // the report itself may be in the output of another test
+	"panic:", "fatal error:",
+	"found unexpected goroutines", "leak: left behind", "leak after all tests", // of goleak and of package leak
+}
 
 // again runs the failed tests once more, if they may be unsteady. It returns how many were, and counts them no longer
 // as failed.
