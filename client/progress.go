@@ -120,13 +120,25 @@ const linePause = 10 * time.Second
 
 // ProgressBar draws the progress of futures until all have ended, and returns the error of
 // ctx if ctx ends first. On a terminal one line is drawn again and again; other writers get a
-// line every 10 s and the last one.
+// line every 10 s and the last one. Why tasks wait that no worker can run is written on a line of its own.
 func ProgressBar(ctx context.Context, w io.Writer, futures ...AnyFuture) error {
 	var last ProgressEvent
 	terminal := stdio.IsTerminal(w)
 	next := linePause
+	said := ""
 	for e := range Progress(ctx, futures...) {
 		last = e
+		if e.Waiting != said {
+			if said = e.Waiting; said != "" {
+				text := "waiting: " + said + "\n"
+				if terminal {
+					text = "\r" + e.bar(40) + "\n" + text
+				}
+				if _, err := io.WriteString(w, text); err != nil {
+					return err
+				}
+			}
+		}
 		var err error
 		switch {
 		case terminal:
@@ -163,9 +175,6 @@ func (e ProgressEvent) bar(width int) string {
 	}
 	if e.Cancelled > 0 {
 		s += fmt.Sprintf(" | %d cancelled", e.Cancelled)
-	}
-	if e.Waiting != "" {
-		s += " | waiting: " + e.Waiting
 	}
 	return s
 }

@@ -2,9 +2,11 @@ package client_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,9 +140,10 @@ func TestNoWorkersWarning(t *testing.T) {
 			break
 		}
 	}
-	var bar strings.Builder
+	var bar logLines
 	barred := make(chan error, 1)
 	go func() { barred <- client.ProgressBar(r.ctx, &bar, f) }()
+	bar.wait(t, r.ctx, "waiting: no workers have joined")
 
 	r.addWorker(worker.Config{})
 	if got, err := dependent.Result(r.ctx); err != nil || got != 3 {
@@ -162,7 +165,6 @@ func TestNoWorkersWarning(t *testing.T) {
 	if err := <-barred; err != nil {
 		t.Error(err)
 	}
-	checkText(t, "ProgressBar", bar.String(), "waiting: no workers have joined")
 	checkText(t, "/metrics", r.get("/metrics"), `millstream_scheduler_tasks_unrunnable{reason="no-workers"} 0`)
 }
 
@@ -212,6 +214,13 @@ func TestRestrictionWarnings(t *testing.T) {
 	}
 }
 
+var lateFuncs atomic.Int32
+
+// lateFunc registers another function.
+func lateFunc() *client.Fn1[int, int] {
+	return client.Func(fmt.Sprint("shortage_test.late", lateFuncs.Add(1)), func(_ context.Context, x int) (int, error) { return -x, nil })
+}
+
 // TestClosedCluster: where all workers are of one kind, tasks that none of them can run fail at once.
 func TestClosedCluster(t *testing.T) {
 	r := newShortRig(t, func(s *scheduler.Config, _ *client.Config) { s.Closed, s.UnrunnableAfter = true, time.Hour })
@@ -224,7 +233,7 @@ func TestClosedCluster(t *testing.T) {
 	checkText(t, "error", err.Error(), "cannot run", "no worker has resource GPU")
 
 	// A function that was registered after the worker had started.
-	late := client.Func("shortage_test.late", func(_ context.Context, x int) (int, error) { return -x, nil })
+	late := lateFunc()
 	_, err = late.Submit(r.ctx, r.c, client.Val(1)).Result(r.ctx)
 	if err == nil || r.ctx.Err() != nil {
 		t.Fatalf("got %v, want an error at once", err)
