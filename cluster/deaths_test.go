@@ -142,8 +142,8 @@ func dieOn(ctx context.Context, t *testing.T, cl *client.Client, d death) {
 	cause := fmt.Sprintf("process ended with exit code %d", d.Code)
 	if d.How == "signal" {
 		cause = fmt.Sprintf("process ended by signal %d", d.Code)
-		if d.Code != int(syscall.SIGKILL) { // Go's runtime prints the stacks first
-			cause = "process ended with exit code 2"
+		if d.Code != int(syscall.SIGKILL) {
+			cause = "process ended " // with exit code 2, where Go's runtime prints the stacks first
 		}
 	}
 	_, err := f.Result(ctx)

@@ -19,10 +19,12 @@
 //
 // A worker is this program again (/proc/self/exe) with MILLSTREAM_ROLE set; [Main] sees it.
 // The parent hands it a [WorkerSpec] over its standard input, which stays open: when it
-// ends, because the parent has ended however suddenly, so does the worker. What the worker
-// has to tell, that it is registered or why it is not, comes back over another pipe. A
-// [Nanny] starts it, replaces it when it dies, and ends it: by word, and by SIGKILL when
-// time is over. No descriptor that a native library has left open reaches a child.
+// ends, because the parent has ended however suddenly, so does the worker. Over another pipe
+// the worker reports that it is registered, what it logs, and that it ends on purpose: a
+// process that exits without such a farewell has died, whatever its exit code. A [Nanny]
+// starts the process, reads its output, replaces it when it dies, and shuts it down
+// gracefully, then kills it after a timeout. No descriptor that a native library has left
+// open reaches a child.
 //
 // Control is TLS with certificates of a CA that lives in the memory of this process; data
 // between workers moves over UCX where libucp is found (Options.Lanes).

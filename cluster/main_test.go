@@ -71,8 +71,8 @@ func exitRole(c *child, spec WorkerSpec) int {
 // stubbornRole hears nothing.
 func stubbornRole(c *child, _ WorkerSpec) int {
 	c.tell(event{Event: "ready"})
-	for {
-		<-c.await()
+	for orders := c.await(); ; {
+		<-orders
 	}
 }
 
