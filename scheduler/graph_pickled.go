@@ -39,7 +39,7 @@ func (s *Scheduler) decodePickled(ctx context.Context, st *stream, g *graph, exp
 	}
 	if !short {
 		who := owner(st.comm)
-		opening, stop := st.untilLeft(ctx)
+		opening, stop := st.untilLeft(ctx, m)
 		nodes, err := s.materialise(opening, who, g, expr, notes, u.InternalPriority)
 		stop()
 		if err != nil {

@@ -20,9 +20,9 @@ var errClientLeft = errors.New("scheduler: client left while its graph was opene
 // maxAhead is how many messages are read after a client has hung up to see whether they need its graph.
 const maxAhead = 1000
 
-// farewells are the ops of a client that does not want its graphs anymore. Any other, such as client-desires-keys of
-// fire_and_forget, may want them after the client has gone.
-var farewells = []string{"close-client", "close-stream", "heartbeat-client", "client-releases-keys", "cancel-keys"}
+// ownOps are the ops of a client that want nothing of its graphs after it has gone. Any other, such as
+// client-desires-keys of fire_and_forget, may.
+var ownOps = []string{"update-graph", "close-client", "close-stream", "heartbeat-client", "client-releases-keys", "cancel-keys"}
 
 // next returns the next message of the peer.
 func (st *stream) next(ctx context.Context) (*wire.Message, error) {
@@ -36,9 +36,10 @@ func (st *stream) next(ctx context.Context) (*wire.Message, error) {
 	return r.m, r.err
 }
 
-// untilLeft returns a context for opening a graph of the stream. It ends when the client has hung up, unless one of
-// the messages that are still to be read may need the graph. stop frees it; nothing else reads from the stream before.
-func (st *stream) untilLeft(ctx context.Context) (opening context.Context, stop func()) {
+// untilLeft returns a context for opening a graph in m. It ends when the client has hung up, unless m or one of the
+// messages that are still to be read may want the graph after that. stop frees it; nothing else reads from the stream
+// before.
+func (st *stream) untilLeft(ctx context.Context, m *wire.Message) (opening context.Context, stop func()) {
 	opening, cancel := context.WithCancelCause(ctx)
 	opened, watched := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -50,7 +51,7 @@ func (st *stream) untilLeft(ctx context.Context) (opening context.Context, stop 
 			return
 		case <-st.comm.Done():
 		}
-		if st.readRest(ctx) {
+		if wantsNothing(m) && st.readRest(ctx) {
 			cancel(errClientLeft)
 		}
 	}()
@@ -61,27 +62,28 @@ func (st *stream) untilLeft(ctx context.Context) (opening context.Context, stop 
 	}
 }
 
-// readRest reads what a client that has hung up had sent before, and reports whether it is nothing but a farewell.
+// readRest reads what a client that has hung up had sent before, and reports whether none of it wants its graphs.
 func (st *stream) readRest(ctx context.Context) bool {
-	farewell := true
+	none := true
 	for _, r := range st.ahead {
-		farewell = farewell && (r.err != nil || isFarewell(r.m))
+		none = none && (r.err != nil || wantsNothing(r.m))
 	}
 	for n := len(st.ahead); n == 0 || st.ahead[n-1].err == nil && n < maxAhead; n = len(st.ahead) {
 		m, err := st.comm.Read(ctx)
 		st.ahead = append(st.ahead, readAhead{m, err})
-		farewell = farewell && (err != nil || isFarewell(m))
+		none = none && (err != nil || wantsNothing(m))
 	}
-	return farewell
+	return none
 }
 
-func isFarewell(m *wire.Message) bool {
+// wantsNothing reports whether the ops of a message want nothing after their client has gone.
+func wantsNothing(m *wire.Message) bool {
 	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
 		return true // an error, which ends the stream
 	}
 	ops := wire.ReadOps(m.Body())
 	for ops.Next() {
-		if !slices.Contains(farewells, string(ops.Op())) {
+		if !slices.Contains(ownOps, string(ops.Op())) {
 			return false
 		}
 	}

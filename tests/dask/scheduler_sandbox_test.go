@@ -179,6 +179,23 @@ print("sent", flush=True)
 time.sleep(1000)
 """
 
+FORGETFUL = """
+import sys, time
+from dask import delayed
+from distributed import Client, fire_and_forget
+
+class Slow:
+    def __reduce__(self):
+        return time.sleep, (2,)
+
+def write(path, slow):
+    open(path, "w").close()
+
+client = Client(sys.argv[1])
+fire_and_forget(client.compute(delayed(write, pure=False)(sys.argv[2], delayed(Slow()))))
+client.close()
+"""
+
 def helpers(scheduler):
     """The processes of the scheduler that open graphs."""
     found = set()
@@ -212,7 +229,11 @@ def main(client):
             p.send_signal(signal.SIGKILL)
             p.wait()
     until("helpers of clients that have gone", lambda: not helpers(scheduler) & theirs)
+    # A client that leaves at once has still asked for what it does not wait for.
+    path = os.path.join(sys.argv[3], "written")
+    subprocess.run([sys.executable, "-c", FORGETFUL, client.scheduler.address, path], check=True, timeout=120)
+    until("a graph that was forgotten while it was opened", lambda: os.path.exists(path))
 
 main(client)
-`, strconv.Itoa(s.PID()))
+`, strconv.Itoa(s.PID()), t.TempDir())
 }
