@@ -5,6 +5,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
+	"go.millstream.dev/internal/httpguard"
 )
 
 // byFile is the address that --address-file names, "" without the flag.
@@ -36,5 +37,29 @@ func (f *serverFlags) httpBeside(address string) string {
 	if isFile(address) && f.dashboardAddress == f.dashboardDefault {
 		return ""
 	}
-	return f.http()
+	address = f.http()
+	if address == "" {
+		return ""
+	}
+	if full, err := httpguard.Address(address, f.httpHost()); err == nil {
+		return full
+	}
+	return address // the server reports what is wrong with it
+}
+
+// httpHost is where HTTP is served where --dashboard-address names no host: that of --host or
+// --interface, "" for the loopback interface.
+func (f *serverFlags) httpHost() string {
+	if f.host != "" {
+		_, loc := comm.ParseAddress(firstOf(f.host))
+		if host, _, err := comm.ParseHostPort(loc, 0); err == nil {
+			return host
+		}
+	}
+	if f.iface != "" {
+		if ip, err := comm.InterfaceIP(firstOf(f.iface)); err == nil {
+			return ip
+		}
+	}
+	return ""
 }

@@ -87,7 +87,7 @@ func schedulerCommand() *cobra.Command {
 	fs.StringVar(&f.port, "port", "", "port to serve (default 8786; 0: any that is free)")
 	fs.StringVar(&f.contact, "contact-address", "", "address that others are told to use")
 	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "`file` to write the address and the paths of certificates to, for workers and clients")
-	f.addDashboard(fs, ":8787", "where to serve HTTP")
+	f.addDashboard(fs, ":8787", "`host:port` of the HTTP server; without a host that of --host or the loopback interface")
 	fs.StringVar(&f.idleTimeout, "idle-timeout", "", "end after so long without work, such as 10m")
 	fs.StringVar(&f.journal, "journal", "", "folder of the journal (default: none is kept)")
 	f.python.add(fs)
@@ -173,6 +173,7 @@ func (f *schedulerFlags) config(log *slog.Logger) (scheduler.Config, error) {
 	}
 	cfg.AnyBuild = cfg.AnyBuild || f.anyBuild
 	cfg.Dashboard, cfg.Journal, cfg.Logger = f.httpBeside(cfg.Listen[0]), f.journal, log
+	cfg.DashboardHosts = f.dashboardHosts
 	cfg.ListenConfig.Interface = firstOf(f.iface)
 	if f.contact != "" {
 		cfg.Contact = f.contact

@@ -32,6 +32,7 @@ type serverFlags struct {
 	insecure           bool
 	dashboardAddress   string
 	dashboardDefault   string
+	dashboardHosts     []string
 	addressFile        string
 	dashboard, without bool
 	pidFile            string
@@ -64,6 +65,7 @@ func (f *serverFlags) add(fs *pflag.FlagSet, role secure.Role) {
 func (f *serverFlags) addDashboard(fs *pflag.FlagSet, address, usage string) {
 	f.dashboardDefault = address
 	fs.StringVar(&f.dashboardAddress, "dashboard-address", address, usage)
+	fs.StringSliceVar(&f.dashboardHosts, "dashboard-hosts", nil, "names that HTTP requests may have in their Host header, next to IP addresses and the machine's name")
 	fs.BoolVar(&f.dashboard, "dashboard", true, "serve /metrics, /health and JSON over HTTP")
 	fs.BoolVar(&f.without, "no-dashboard", false, "do not")
 }

@@ -106,7 +106,7 @@ func workerCommandFor(f *workerFlags) *cobra.Command {
 	fs.StringVar(&f.retireTimeout, "retire-timeout", "30s", "how long data may take to move at the end")
 	fs.StringVar(&f.python, "python", "", "interpreter for tasks of Python (default: found, see --help)")
 	fs.BoolVar(&f.noPython, "no-python", false, "refuse tasks of Python")
-	f.addDashboard(fs, ":0", "where each worker serves HTTP")
+	f.addDashboard(fs, ":0", "`host:port` of each worker's HTTP server; without a host that of --host or the loopback interface")
 	fs.StringVar(&f.class, "worker-class", "", "")
 	fs.StringArrayVar(&f.preloadNanny, "preload-nanny", nil, "")
 	fs.StringVar(&f.sni, "scheduler-sni", "", "")

@@ -116,6 +116,7 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 	if err := f.listenAddress(&spec, log); err != nil {
 		return nil, err
 	}
+	spec.DashboardHosts = f.dashboardHosts
 	spec.Dashboard = f.httpBeside(cmp.Or(spec.Listen, spec.Scheduler))
 	specs := make([]cluster.WorkerSpec, workers)
 	for i := range specs {

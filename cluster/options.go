@@ -70,7 +70,7 @@ type Options struct {
 	// LocalDirectory is where workers spill data to (default: the system's temporary folder).
 	LocalDirectory string
 	// Dashboard is where the scheduler's HTTP server listens, such as :8787, with /metrics
-	// and /health (default: none).
+	// and /health (default: none). Without a host it is the loopback interface.
 	Dashboard string
 	// WorkerDashboard is where each worker's does, such as 127.0.0.1:0 (default: none).
 	WorkerDashboard string

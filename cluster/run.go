@@ -36,6 +36,7 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 	}
 	cfg.Scheduler, cfg.Name, cfg.Listen, cfg.Contact = s.Scheduler, s.Name, s.Listen, s.Contact
 	cfg.Threads, cfg.MemoryLimit, cfg.DeathTimeout, cfg.Dashboard = s.Threads, s.MemoryLimit, s.DeathTimeout, s.Dashboard
+	cfg.DashboardHosts = s.DashboardHosts
 	cfg.LocalDirectory = cmp.Or(s.LocalDirectory, cfg.LocalDirectory)
 	cfg.Validate = cfg.Validate || s.Validate
 	cfg.Logger, cfg.Logs, cfg.Nanny = log, s.logs, s.Nanny

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"go.millstream.dev/secure"
@@ -68,7 +70,7 @@ func ReadSchedulerFile(ctx context.Context, path string) (SchedulerFile, error) 
 	t := time.NewTicker(10 * time.Millisecond)
 	defer t.Stop()
 	for {
-		text, err := os.ReadFile(path)
+		text, err := readNow(ctx, path)
 		switch {
 		case err == nil && json.Valid(text): // Dask writes the file in place
 			var file SchedulerFile
@@ -85,4 +87,23 @@ func ReadSchedulerFile(ctx context.Context, path string) (SchedulerFile, error) 
 		case <-t.C:
 		}
 	}
+}
+
+// maxSchedulerFile bounds what is read of a scheduler's file, in bytes.
+const maxSchedulerFile = 1 << 20
+
+// readNow reads a file until ctx ends. A named pipe that no process writes to is empty.
+func readNow(ctx context.Context, path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) }) // pipes only; files do not wait
+	defer stop()
+	text, err := io.ReadAll(io.LimitReader(f, maxSchedulerFile))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, nil
+	}
+	return text, err
 }

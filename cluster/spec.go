@@ -61,8 +61,10 @@ type WorkerSpec struct {
 	// WarmUp are names of registered functions without parameters that it calls before it
 	// joins the cluster.
 	WarmUp []string `json:"warm_up,omitempty"`
-	// Dashboard is the host:port of its HTTP server; "" is none.
-	Dashboard string `json:"dashboard,omitempty"`
+	// Dashboard is the host:port of its HTTP server; "" is none. DashboardHosts are names that
+	// it answers to.
+	Dashboard      string   `json:"dashboard,omitempty"`
+	DashboardHosts []string `json:"dashboard_hosts,omitempty"`
 	// Nanny is the address of its nanny, if that has one.
 	Nanny string `json:"nanny,omitempty"`
 	// Identity is its certificate; without one the files that the configuration names.

@@ -68,8 +68,9 @@ type ListenConfig struct {
 	// Failed, when set, is called when connections cannot be accepted, mostly for want of
 	// descriptors; at most once a second. It must not block.
 	Failed func(err error)
-	// Cookies, when set, admits only peers that show a cookie for which it returns true.
-	Cookies func(cookie []byte) bool
+	// Cookies, when set, admits only peers that show a cookie for which it returns true. peer
+	// is their address.
+	Cookies func(peer string, cookie []byte) bool
 }
 
 // Limits bound what a peer can make this side hold. The zero value is the default.

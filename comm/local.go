@@ -122,3 +122,12 @@ func ResolveHost(ctx context.Context, host string) (string, error) {
 	}
 	return ips[0].String(), nil
 }
+
+// IsLoopback reports whether a host is on the loopback interface.
+func IsLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback()
+}

@@ -88,7 +88,7 @@ func (s *Scheduler) addClient(name string, versions any, p *program, st *stream)
 	}
 	out.body, _ = msgpack.Append(out.body, hello)
 	s.logEvent(msgpack.MapOf("action", "add-client", "client", name), "all", name)
-	s.log.Info("client connected", "client", name)
+	s.log.Info("client connected", "client", name, "peer", st.comm.PeerAddr())
 }
 
 // clientNamed returns a client, new if need be.

@@ -30,9 +30,12 @@ type Config struct {
 	// ID names the scheduler (default "Scheduler-" and a random part).
 	ID string
 	// Dashboard is where the HTTP server listens, host:port, with /health, /metrics and
-	// /millstream/…; "" for none (dask scheduler --dashboard-address, whose default is
-	// :8787).
+	// /millstream/…; "" for none (--dashboard-address, default :8787). Without a host it is
+	// the loopback interface; 0.0.0.0:8787 is all interfaces.
 	Dashboard string
+	// DashboardHosts are names that the HTTP server answers to in the Host header, in addition
+	// to IP addresses, localhost and the name of the machine (--dashboard-hosts).
+	DashboardHosts []string
 	// Journal is the directory of the journal; "" for none.
 	Journal string
 	// Reattach is how long a scheduler that has read a journal waits for its workers to

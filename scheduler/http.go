@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/httpguard"
 	"go.millstream.dev/wire/msgpack"
 )
 
@@ -21,7 +23,8 @@ type httpServer struct {
 	done   chan struct{}
 }
 
-// DashboardAddress is where the HTTP server listens, host:port; "" without one.
+// DashboardAddress returns the host:port at which a browser reaches the HTTP server; ""
+// without one.
 func (s *Scheduler) DashboardAddress() string {
 	if s.http == nil {
 		return ""
@@ -29,19 +32,25 @@ func (s *Scheduler) DashboardAddress() string {
 	return s.http.addr
 }
 
-// serveHTTP listens on host:port; port 0 lets the system choose.
+// serveHTTP listens on host:port, without a host on the loopback interface; port 0 lets the
+// system choose.
 func (s *Scheduler) serveHTTP(address string) (*httpServer, error) {
+	address, err := httpguard.Address(address, "")
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: %w", err)
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(s.ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: dashboard address %s: %w", address, err)
 	}
-	h := &httpServer{addr: l.Addr().String(), done: make(chan struct{})}
+	contact, _ := comm.AddressHost(s.contact)
+	h := &httpServer{addr: httpguard.Reachable(l.Addr().String(), contact), done: make(chan struct{})}
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
 		h.port = a.Port
 	}
 	h.server = &http.Server{
-		Handler: s.routes(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 16,
+		Handler: httpguard.Guard(s.routes(), append([]string{contact}, s.cfg.DashboardHosts...)...), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 16,
 		BaseContext: func(net.Listener) context.Context { return s.ctx },
 	}
 	go func() {
@@ -66,6 +75,15 @@ func (h *httpServer) close(ctx context.Context) {
 
 func (s *Scheduler) routes() http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", httpguard.Index("Millstream scheduler",
+		httpguard.Page{Path: "/health", What: "whether the scheduler answers"},
+		httpguard.Page{Path: "/metrics", What: "metrics for Prometheus"},
+		httpguard.Page{Path: "/json/identity.json", What: "the cluster and its workers"},
+		httpguard.Page{Path: "/json/counts.json", What: "numbers of workers, clients and tasks"},
+		httpguard.Page{Path: "/millstream/tasks", What: "tasks that ran last"},
+		httpguard.Page{Path: "/millstream/transfers", What: "transfers of data between workers"},
+		httpguard.Page{Path: "/millstream/events", What: "events; another topic with ?topic="},
+	))
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
 		// Healthy is a scheduler whose loop turns.
 		if err := s.do(r.Context(), func() {}); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/internal/logtext"
 	"go.millstream.dev/rpc"
 )
 
@@ -76,7 +77,7 @@ func (l *logRing) Handle(ctx context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	l.lines.add(logLine{r.Time, r.Level, text})
+	l.lines.add(logLine{r.Time, r.Level, logtext.OneLine(text)})
 	if !l.next.Enabled(ctx, r.Level) {
 		return nil
 	}

@@ -128,11 +128,11 @@ func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack
 }
 
 // terminate ends the scheduler and its workers: Client.shutdown.
-func (s *Scheduler) terminate(_ context.Context, _ *rpc.Request, in struct {
+func (s *Scheduler) terminate(_ context.Context, r *rpc.Request, in struct {
 	Timeout any    `rpc:"timeout,optional"`
 	Reason  string `rpc:"reason,optional"`
 }) (string, error) {
-	s.log.Info("scheduler closes", "reason", orText(in.Reason, "unknown"))
+	s.log.Info("scheduler closes", "reason", orText(in.Reason, "unknown"), "peer", r.Comm.PeerAddr())
 	// The answer leaves before the comms do.
 	time.AfterFunc(50*time.Millisecond, func() { s.end("terminate") })
 	return "OK", nil

@@ -189,6 +189,11 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 			s.log.Warn("a connection that does not speak the protocol is refused", "peer", peer, "error", err)
 		}
 	}
+	if listen.Failed == nil {
+		listen.Failed = func(err error) {
+			s.log.Error("cannot accept connections", "error", err, "fix", comm.DescriptorAdvice)
+		}
+	}
 	for _, address := range s.cfg.Listen {
 		l, err := s.cfg.Network.Listen(ctx, address, listen)
 		if err != nil {

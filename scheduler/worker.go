@@ -247,6 +247,9 @@ func (s *Scheduler) addWorker(w *worker, ev *state.AddWorker, in *registration) 
 		}
 		// The same process has lost its connection before we noticed, or another one has
 		// got the address of a dead one.
+		if old.st.comm.Err() == nil { // the peer says that it is the same process
+			s.log.Warn("worker address taken over", "worker", w.address, "peer", w.st.comm.PeerAddr(), "before", old.st.comm.PeerAddr())
+		}
 		s.removeWorker(old, "it registered again", old.serverID == w.serverID, false)
 	}
 	if other := s.aliases[w.alias]; other != nil {
@@ -254,6 +257,9 @@ func (s *Scheduler) addWorker(w *worker, ev *state.AddWorker, in *registration) 
 			return nil, &nameTaken{w.name}
 		}
 		// Another process in the place of one that died was faster than the end of that one's stream.
+		if other.st.comm.Err() == nil {
+			s.log.Warn("worker name taken over", "worker", other.address, "peer", w.st.comm.PeerAddr(), "before", other.st.comm.PeerAddr())
+		}
 		s.removeWorker(other, "replaced by "+w.address, other.serverID == w.serverID, false)
 	}
 	ev.Returning = s.recovery.holding && s.recovery.missing[w.address]

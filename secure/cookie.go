@@ -7,6 +7,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
+	"strings"
 	"sync"
 	"time"
 )
@@ -110,8 +113,51 @@ func (c *Cookies) Use(cookie []byte) (peer string, err error) {
 	return string(text[peerAt:]), nil
 }
 
-// Admit is Use for comm.ListenConfig.Cookies.
-func (c *Cookies) Admit(cookie []byte) bool {
-	_, err := c.Use(cookie)
-	return err == nil
+// Admit is Use for comm.ListenConfig.Cookies: the peer that shows the cookie must be on the
+// host that it was issued to. A cookie that was stolen is of no use elsewhere.
+func (c *Cookies) Admit(peer string, cookie []byte) bool {
+	to, err := c.Use(cookie)
+	return err == nil && sameMachine(hostOf(to), hostOf(peer))
+}
+
+// hostOf returns the host of an address such as tls://10.0.0.1:8786, "" if it has none.
+func hostOf(address string) string {
+	_, loc, found := strings.Cut(address, "://")
+	if !found {
+		loc = address
+	}
+	host, _, err := net.SplitHostPort(loc)
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+// sameMachine reports whether two hosts are one. Addresses of this machine are all one:
+// the control connection may use another interface than the data connection. Addresses
+// without a host are those of one process or one file system.
+func sameMachine(a, b string) bool {
+	return a == b || a == "" || b == "" || isOwn(a) && isOwn(b)
+}
+
+// isOwn reports whether a host is an address of this machine.
+func isOwn(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return host == "localhost"
+	}
+	ip = ip.Unmap()
+	if ip.IsLoopback() {
+		return true
+	}
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	for _, a := range list {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == ip {
+			return true
+		}
+	}
+	return false
 }

@@ -34,7 +34,7 @@ func TestCookies(t *testing.T) {
 			}
 		}
 		for _, n := range []int{0, 1, peerAt, len(cookie) - 1} {
-			if c.Admit(cookie[:n]) {
+			if c.Admit("tcp://1.2.3.4:5", cookie[:n]) {
 				t.Errorf("%d of %d bytes were admitted", n, len(cookie))
 			}
 		}
@@ -50,16 +50,16 @@ func TestCookies(t *testing.T) {
 		t.Fatal(err)
 	}
 	other, _ := newTestCookies(t)
-	if other.Admit(late) {
+	if other.Admit("late", late) {
 		t.Error("another issuer's cookie was admitted")
 	}
 	*now = now.Add(time.Minute)
-	if c.Admit(late) {
+	if c.Admit("late", late) {
 		t.Error("a cookie was admitted after its time")
 	}
 	*now = now.Add(time.Minute)
 	fresh, err := c.Issue("fresh")
-	if err != nil || !c.Admit(fresh) {
+	if err != nil || !c.Admit("fresh", fresh) {
 		t.Fatalf("a fresh cookie is refused: %v", err)
 	}
 	if len(c.used) != 1 {
@@ -83,4 +83,29 @@ func FuzzCookie(f *testing.F) {
 			t.Errorf("a forged cookie of %q", peer)
 		}
 	})
+}
+
+// A cookie admits the host that it was issued to, whatever port or interface of this
+// machine is used.
+func TestCookieOfHost(t *testing.T) {
+	c, _ := newTestCookies(t)
+	for _, test := range []struct {
+		to, shown string
+		want      bool
+	}{
+		{"tls://10.1.2.3:1000", "ucxx://10.1.2.3:2000", true},
+		{"tls://10.1.2.3:1000", "ucxx://10.1.2.4:1000", false},
+		{"tls://10.1.2.3:1000", "ucxx://127.0.0.1:1000", false},
+		{"tls://127.0.0.1:1", "ucxx://127.0.0.2:2", true},
+		{"tls://[::1]:1", "ucxx://127.0.0.1:2", true},
+		{"inproc://1", "inproc://2", true},
+	} {
+		cookie, err := c.Issue(test.to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Admit(test.shown, cookie); got != test.want {
+			t.Errorf("a cookie of %s shown by %s: admitted %t, want %t", test.to, test.shown, got, test.want)
+		}
+	}
 }

@@ -64,8 +64,12 @@ type Config struct {
 	// Blocked are ops that the worker refuses (distributed.worker.blocked-handlers).
 	Blocked []string
 	// Dashboard is the host:port of the HTTP server with /metrics, /health and
-	// /millstream/…; "" is none (--dashboard-address).
+	// /millstream/…; "" is none (--dashboard-address). Without a host it is the loopback
+	// interface.
 	Dashboard string
+	// DashboardHosts are names that the HTTP server answers to in the Host header, in addition
+	// to IP addresses, localhost and the name of the machine (--dashboard-hosts).
+	DashboardHosts []string
 	// OwnProcess tells that nothing but the worker lives in the process: it then gives Go's
 	// garbage collector the memory limit, and ends itself above Memory.Terminate.
 	OwnProcess bool

@@ -12,8 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/devmem"
-
+	"go.millstream.dev/internal/httpguard"
 	"go.millstream.dev/task"
 )
 
@@ -25,9 +26,9 @@ type httpServer struct {
 }
 
 func (w *Worker) startHTTP() (*httpServer, error) {
-	address := w.cfg.Dashboard
-	if _, err := strconv.Atoi(address); err == nil {
-		address = ":" + address // Dask's flag takes a bare port
+	address, err := httpguard.Address(w.cfg.Dashboard, "")
+	if err != nil {
+		return nil, fmt.Errorf("worker: %w (--dashboard-address)", err)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -36,6 +37,14 @@ func (w *Worker) startHTTP() (*httpServer, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{w}, devmem.Collector{})
 	mux := http.NewServeMux()
+	mux.HandleFunc("/", httpguard.Index("Millstream worker "+w.Name(),
+		httpguard.Page{Path: "/health", What: "whether the worker answers"},
+		httpguard.Page{Path: "/metrics", What: "metrics for Prometheus"},
+		httpguard.Page{Path: "/millstream/worker", What: "the worker at a glance"},
+		httpguard.Page{Path: "/millstream/tasks", What: "tasks that ran last"},
+		httpguard.Page{Path: "/millstream/transfers", What: "transfers of data"},
+		httpguard.Page{Path: "/millstream/disk", What: "what was spilled to disk and read back"},
+	))
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/health", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain")
@@ -45,7 +54,9 @@ func (w *Worker) startHTTP() (*httpServer, error) {
 	mux.HandleFunc("/millstream/tasks", func(rw http.ResponseWriter, r *http.Request) { writeJSON(rw, r, w.Timelines()) })
 	mux.HandleFunc("/millstream/disk", func(rw http.ResponseWriter, r *http.Request) { writeJSON(rw, r, w.DiskTransfers()) })
 	mux.HandleFunc("/millstream/worker", func(rw http.ResponseWriter, _ *http.Request) { reply(rw, w.summary()) })
-	s := &httpServer{address: l.Addr().String(), server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}}
+	host, _ := comm.AddressHost(w.address)
+	guarded := httpguard.Guard(mux, append([]string{host}, w.cfg.DashboardHosts...)...)
+	s := &httpServer{address: httpguard.Reachable(l.Addr().String(), host), server: &http.Server{Handler: guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}}
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
 		s.port = a.Port
 	}

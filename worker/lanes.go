@@ -110,14 +110,23 @@ func (w *Worker) listenLane(ctx context.Context) error {
 	if w.cookies, err = secure.NewCookies(0); err != nil {
 		return err
 	}
-	cfg := w.cfg.Accept
+	cfg := w.named(w.cfg.Accept)
 	cfg.RequireEncryption = false // the cookie admits, and lanes do not leave the machine unless they are trusted
 	cfg.Cookies = w.cookies.Admit
 	address := w.cfg.Lanes.Listen
 	if scheme, rest := comm.ParseAddress(address); strings.HasPrefix(rest, ":") {
-		if host, _, err := comm.AddressHostPort(w.address); err == nil {
-			address = scheme + "://" + net.JoinHostPort(host, rest[1:])
+		host := "127.0.0.1" // it has no encryption: others reach it only if they are trusted
+		if w.cfg.Lanes.Trusted {
+			var err error
+			if host, _, err = comm.AddressHostPort(w.address); err != nil {
+				host = ""
+			}
 		}
+		address = scheme + "://" + net.JoinHostPort(host, rest[1:])
+	}
+	if host, err := comm.AddressHost(address); err == nil && !w.cfg.Lanes.Trusted && w.encrypted() && !comm.IsLoopback(host) {
+		w.log.Warn("no data connection: it would be open to the network without encryption; allow that with --lanes trusted", "address", address)
+		return nil
 	}
 	l, err := w.cfg.Network.Listen(ctx, address, cfg)
 	if err != nil {
@@ -127,7 +136,16 @@ func (w *Worker) listenLane(ctx context.Context) error {
 	w.laneAddress = l.ContactAddr()
 	w.lanes = newLanes(w)
 	w.laneServer = rpc.NewServer(rpc.Config{Type: "Lane", Logger: w.log})
+	for _, op := range w.laneServer.Ops() {
+		w.laneServer.Handle(op, nil) // a lane is for data alone
+	}
 	w.laneServer.Handle("get_data", w.getData)
 	w.tasks.Go(func() { _ = w.laneServer.Serve(w.ctx, l) })
 	return nil
+}
+
+// encrypted reports whether the worker's own address has encryption.
+func (w *Worker) encrypted() bool {
+	scheme, _ := comm.ParseAddress(w.address)
+	return scheme == "tls" || w.cfg.Accept.RequireEncryption
 }

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -68,7 +69,11 @@ func TestLaneIsGuarded(t *testing.T) {
 		}
 		t.Cleanup(c.Abort)
 		// Who is refused learns it with the first answer.
-		return c, rpc.Call(ctx, c, "identity", nil, nil)
+		err = rpc.Call(ctx, c, "get_data", nil, nil)
+		if errors.As(err, new(*rpc.RemoteError)) {
+			err = nil // it was let in, and asked for nothing
+		}
+		return c, err
 	}
 	if _, err := dial(nil); err == nil {
 		t.Error("admitted without a cookie")
@@ -87,9 +92,9 @@ func TestLaneIsGuarded(t *testing.T) {
 	if _, err := dial(cookie.([]byte)); err == nil {
 		t.Error("admitted twice with one cookie")
 	}
-	for _, op := range []string{"run", "terminate", "update_data", "free_keys"} {
-		if err := rpc.Call(ctx, c, op, nil, nil); err == nil {
-			t.Errorf("%s was answered on the lane", op)
+	for _, op := range []string{"run", "terminate", "update_data", "free_keys", "identity", "echo", "dump_state", "connection_stream"} {
+		if err := rpc.Call(ctx, c, op, nil, nil); err == nil || !strings.Contains(err.Error(), "no such handler") {
+			t.Errorf("%s on the lane: got %v, want that there is no such handler", op, err)
 		}
 	}
 }
@@ -100,5 +105,20 @@ func TestLaneHost(t *testing.T) {
 	w, _ := d.worker(t, worker.Config{Lanes: worker.Lanes{Listen: "tcp://:0"}})
 	if got := w.Lanes(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.1:") {
 		t.Errorf("lanes %v of %s", got, w.Address())
+	}
+}
+
+// Without trust a lane stays on the loopback interface, and one of an encrypted worker that
+// names another host is not opened.
+func TestLaneStaysLocal(t *testing.T) {
+	d := direct(t, "tcp://127.0.0.1:0")
+	accept := comm.ListenConfig{Refused: func(string, error) {}}
+	w, _ := d.worker(t, worker.Config{Listen: "tcp://127.0.0.2:0", Accept: accept, Lanes: worker.Lanes{Listen: "tcp://:0"}})
+	if got := w.Lanes(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.1:") {
+		t.Errorf("the lane of %s without trust is at %v, want 127.0.0.1", w.Address(), got)
+	}
+	w, _ = d.worker(t, worker.Config{Listen: "tcp://127.0.0.2:0", Accept: accept, Lanes: worker.Lanes{Listen: "tcp://:0", Trusted: true}})
+	if got := w.Lanes(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.2:") {
+		t.Errorf("the lane of %s with trust is at %v, want 127.0.0.2", w.Address(), got)
 	}
 }

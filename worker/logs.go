@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"go.millstream.dev/internal/logtext"
 )
 
 // logRing is a slog.Handler that passes records on and remembers the last of them for
@@ -68,7 +70,7 @@ func (h *logRing) Handle(ctx context.Context, r slog.Record) error {
 			fmt.Fprintf(&b, " %s%s=%v", h.group, a.Key, a.Value)
 			return true
 		})
-		h.records.Add(r.Time, r.Level, b.String())
+		h.records.Add(r.Time, r.Level, logtext.OneLine(b.String()))
 	}
 	if h.next.Enabled(ctx, r.Level) {
 		return h.next.Handle(ctx, r)

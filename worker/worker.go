@@ -15,6 +15,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/hostid"
 	"go.millstream.dev/internal/lane"
+	"go.millstream.dev/internal/ratelog"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
@@ -69,6 +70,7 @@ type Worker struct {
 	laneServer  *rpc.Server
 	laneAddress string
 	cookies     *secure.Cookies
+	refused     ratelog.Limiter
 	pool        *rpc.Pool // to the scheduler
 	peers       *rpc.Pool // to other workers
 	lanes       *lane.Book
@@ -315,11 +317,24 @@ func (w *Worker) listen(ctx context.Context) (comm.Listener, error) {
 		}
 		address = local
 	}
-	l, err := w.cfg.Network.Listen(ctx, address, w.cfg.Accept)
+	l, err := w.cfg.Network.Listen(ctx, address, w.named(w.cfg.Accept))
 	if err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	return l, nil
+}
+
+// named logs the peers that a listener refuses, and what keeps it from accepting.
+func (w *Worker) named(cfg comm.ListenConfig) comm.ListenConfig {
+	if cfg.Refused == nil {
+		cfg.Refused = func(peer string, err error) { w.refused.Warn(w.log, "connection refused", "peer", peer, "error", err) }
+	}
+	if cfg.Failed == nil {
+		cfg.Failed = func(err error) {
+			w.log.Error("cannot accept connections", "error", err, "fix", comm.DescriptorAdvice)
+		}
+	}
+	return cfg
 }
 
 // makeStore makes the store, which spills into a folder of its own below the local directory.

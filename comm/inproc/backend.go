@@ -77,7 +77,7 @@ func (Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.
 	if err != nil {
 		return nil, comm.Permanent(err)
 	}
-	if l.cfg.Cookies != nil && !l.cfg.Cookies(cfg.Cookie) {
+	if l.cfg.Cookies != nil && !l.cfg.Cookies("inproc://", cfg.Cookie) {
 		return nil, comm.Permanent(errors.New("comm: the listener does not accept the cookie"))
 	}
 	info, err := comm.Negotiate(ours, l.hello)

@@ -79,7 +79,7 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestCookies(t *testing.T) {
-	l, err := comm.Listen(t.Context(), "inproc://", comm.ListenConfig{Cookies: func(c []byte) bool { return string(c) == "yes" }})
+	l, err := comm.Listen(t.Context(), "inproc://", comm.ListenConfig{Cookies: func(_ string, c []byte) bool { return string(c) == "yes" }})
 	if err != nil {
 		t.Fatal(err)
 	}

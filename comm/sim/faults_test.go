@@ -245,7 +245,7 @@ func TestHalfOpenPeersPushOutEachOther(t *testing.T) {
 
 func TestCookieAndCompression(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, n *Network) {
-		l := listen(t, n, "b", comm.ListenConfig{Compression: "lz4", Cookies: func(c []byte) bool { return string(c) == "let me in" }})
+		l := listen(t, n, "b", comm.ListenConfig{Compression: "lz4", Cookies: func(_ string, c []byte) bool { return string(c) == "let me in" }})
 		defer l.Close()
 		var bad *comm.HandshakeError
 		if _, err := n.Host("a").Dial(t.Context(), l.ContactAddr(), comm.DialConfig{Cookie: []byte("guess")}); !errors.As(err, &bad) {

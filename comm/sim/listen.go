@@ -275,7 +275,7 @@ func (n *Network) knock(h *Host, address string, cfg comm.DialConfig, mute bool)
 			case to.dead && to.silent:
 			case l == nil || to.refusing || to.dead:
 				a.refuse(errRefused)
-			case l.cfg.Cookies != nil && !l.cfg.Cookies(cfg.Cookie):
+			case l.cfg.Cookies != nil && !l.cfg.Cookies("sim://"+h.name, cfg.Cookie):
 				a.refuse(&comm.HandshakeError{Reason: "the listener does not know the cookie"})
 			default:
 				l.greet(a, e)

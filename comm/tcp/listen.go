@@ -179,7 +179,7 @@ func (l *listener) greet(ctx context.Context, raw *net.TCPConn) (comm.Comm, erro
 		}
 		return nil, errJoined
 	}
-	if err == nil && l.cfg.Cookies != nil && !l.cfg.Cookies(hello.Cookie) {
+	if err == nil && l.cfg.Cookies != nil && !l.cfg.Cookies(c.PeerAddr(), hello.Cookie) {
 		_ = c.Close() // the peer sees our hello and the end, no reset that looks like an accident
 		err = errors.New("comm: the peer's cookie is not valid")
 	}

@@ -142,7 +142,7 @@ func TestCookies(t *testing.T) {
 	leak.Check(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	l, err := comm.Listen(ctx, "tcp://127.0.0.1:0", comm.ListenConfig{Cookies: func(c []byte) bool { return string(c) == "yes" }})
+	l, err := comm.Listen(ctx, "tcp://127.0.0.1:0", comm.ListenConfig{Cookies: func(_ string, c []byte) bool { return string(c) == "yes" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestRefused(t *testing.T) {
 	refused := make(chan refusal, 10)
 	cfg := comm.ListenConfig{
 		Refused: func(peer string, err error) { refused <- refusal{peer, err} },
-		Cookies: func(c []byte) bool { return false },
+		Cookies: func(_ string, c []byte) bool { return false },
 		Limits:  comm.Limits{HandshakeTime: 100 * time.Millisecond},
 	}
 	l, err := comm.Listen(t.Context(), "tcp://127.0.0.1:0", cfg)

@@ -186,7 +186,7 @@ func TestFileBadAddresses(t *testing.T) {
 // A cookie that does not fit is refused, and the dialling side hears of it.
 func TestFileCookies(t *testing.T) {
 	ctx := testContext(t)
-	l, err := comm.Listen(ctx, "ucx-file://"+t.TempDir()+"/", comm.ListenConfig{Cookies: func(c []byte) bool { return string(c) == "right" }})
+	l, err := comm.Listen(ctx, "ucx-file://"+t.TempDir()+"/", comm.ListenConfig{Cookies: func(_ string, c []byte) bool { return string(c) == "right" }})
 	if err != nil {
 		t.Fatal(err)
 	}

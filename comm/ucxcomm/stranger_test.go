@@ -225,7 +225,7 @@ func TestDeviceFrames(t *testing.T) {
 // hung up on; one with the right one is served, also over a lane.
 func TestCookies(t *testing.T) {
 	ctx := testContext(t)
-	cfg := comm.ListenConfig{Cookies: func(c []byte) bool { return string(c) == "secret" }}
+	cfg := comm.ListenConfig{Cookies: func(_ string, c []byte) bool { return string(c) == "secret" }}
 	for name, b := range backends {
 		t.Run(name, func(t *testing.T) {
 			l, err := b.Listen(ctx, "127.0.0.1:0", cfg)

@@ -15,7 +15,7 @@ import (
 const laneFeature = "ucx-lane-1"
 
 // handshake is Dask's, then the lane's between Millstream peers. cookies may be nil.
-func (c *conn) handshake(ctx context.Context, compression string, cookie []byte, cookies func([]byte) bool, dialer bool) error {
+func (c *conn) handshake(ctx context.Context, compression string, cookie []byte, cookies func(string, []byte) bool, dialer bool) error {
 	same := sameHost(c.local, c.peer)
 	var features []string
 	if !c.settings.NoLanes {
@@ -38,7 +38,7 @@ func (c *conn) handshake(ctx context.Context, compression string, cookie []byte,
 		}
 		return err
 	}
-	if cookies != nil && !cookies(remote.Cookie) {
+	if cookies != nil && !cookies(c.peer, remote.Cookie) {
 		return comm.Permanent(fmt.Errorf("ucxcomm: %s showed no valid cookie", c.peer))
 	}
 	info.SameHost = same

@@ -33,7 +33,7 @@ type server struct {
 func newServer(t *testing.T) *server {
 	t.Helper()
 	s := &server{left: map[string]bool{}}
-	l, err := comm.Default.Listen(t.Context(), "inproc://", comm.ListenConfig{Cookies: func(cookie []byte) bool {
+	l, err := comm.Default.Listen(t.Context(), "inproc://", comm.ListenConfig{Cookies: func(_ string, cookie []byte) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		ok := s.left[string(cookie)]

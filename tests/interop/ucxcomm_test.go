@@ -344,7 +344,7 @@ func echo(ctx context.Context, c comm.Comm) error {
 // but Python's connect.
 func TestUCXCommCookies(t *testing.T) {
 	r := newUCXRig(t, "ucxx", ucxcomm.Settings{})
-	l, err := r.b.Listen(r.ctx, "127.0.0.1:0", comm.ListenConfig{Cookies: func([]byte) bool { return false }})
+	l, err := r.b.Listen(r.ctx, "127.0.0.1:0", comm.ListenConfig{Cookies: func(string, []byte) bool { return false }})
 	if err != nil {
 		t.Fatal(err)
 	}
