@@ -15,6 +15,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/stdio"
 	"go.millstream.dev/worker"
 )
 
@@ -136,7 +137,11 @@ func (d *demoRun) run() ([]int64, error) {
 func (d *demoRun) step(name string, tasks int, bytes, rows int64, submit func() []client.AnyFuture) error {
 	begin := time.Now()
 	futures := submit()
-	fmt.Fprintln(d.bar, name)
+	if stdio.IsTerminal(d.bar) {
+		fmt.Fprintln(d.bar, name)
+	} else {
+		fmt.Fprint(d.bar, name+" ")
+	}
 	if err := client.ProgressBar(d.ctx, d.bar, futures...); err != nil {
 		return err
 	}

@@ -10,12 +10,19 @@ import (
 
 	"go.millstream.dev/internal/benchpeer"
 	"go.millstream.dev/internal/commbench"
+	"go.millstream.dev/internal/pyproc"
 )
 
 // demoPython lets Go talk to a Python process over Dask's own comms, where there is one.
 func demoPython(ctx context.Context, out io.Writer) error {
 	python, script, err := benchpeer.FindPython(commbench.PeerName, commScript, os.Environ())
 	var missing *benchpeer.MissingError
+	if err == nil {
+		// The interpreter that a scheduler would use, where there is one.
+		if in, err := pyproc.Find(ctx, ""); err == nil {
+			python = in.Path
+		}
+	}
 	if errors.As(err, &missing) {
 		fmt.Fprintf(out, "no Python with Dask to talk to: %s; `%s` brings one\n", missing.Reason, missing.Fix)
 		return nil

@@ -32,10 +32,10 @@ UCX_* variables, Python. Every finding says what to do.
 
 With the address of a scheduler it measures the lanes between the workers of its
 cluster instead: which one each pair uses, how fast it is, and why not a faster
-one. With two --pid it tells what two processes share, such as those of two
-containers, seen from the host.
+one. With two --pid the report is about what two processes share, such as those
+of two containers, seen from the host.
 
-  ✓ right   · no faster lane here   ! slower or less safe   ✗ broken
+  ✓ right   - does not apply   · no faster lane   ! slower, less safe   ✗ broken
 
 Exit code: 1 when there is a failure (✗), else 0.`,
 		Example: `  millstream doctor

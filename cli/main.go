@@ -40,7 +40,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := root, unknownCommand(root, args)
+	if err == nil {
+		cmd, err = root.ExecuteContextC(ctx)
+	}
 	code := exitCode(ctx, err)
 	if line := errorLine(cmd.CommandPath(), err); line != "" {
 		fmt.Fprintln(stderr, line)

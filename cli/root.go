@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"cmp"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"go.millstream.dev/internal/stdio"
 )
 
 const rootLong = `Millstream is the RAPIDS communications stack for Go: UCX for moving host and
@@ -16,6 +20,7 @@ Start with
   millstream info       which UCX library is used and what it can do
   millstream scheduler  the scheduler of a cluster, and
   millstream worker     its workers; cuda-worker: one on each GPU
+  millstream status     the workers and tasks of a running cluster
 
 Environment
   MILLSTREAM_UCX_LIBRARY  path of the libucp.so to use
@@ -46,11 +51,34 @@ func Command() *cobra.Command {
 		&cobra.Group{ID: groupCluster, Title: "Run a cluster:"},
 		&cobra.Group{ID: groupMeasure, Title: "Measure:"},
 	)
-	root.AddCommand(infoCommand(), doctorCommand(), demoCommand(), configCommand(), schedulerCommand(), workerCommand(), cudaWorkerCommand(), journalCommand(), benchCommand(), benchPeerCommand(), benchCommPeerCommand(), benchTasksPeerCommand(), benchPoolPeerCommand(), benchStagedPeerCommand())
+	root.AddCommand(infoCommand(), doctorCommand(), demoCommand(), configCommand(), versionCommand(),
+		schedulerCommand(), workerCommand(), cudaWorkerCommand(), statusCommand(), journalCommand(), benchCommand(),
+		benchPeerCommand(), benchCommPeerCommand(), benchTasksPeerCommand(), benchPoolPeerCommand(), benchStagedPeerCommand())
 	root.SetHelpCommandGroupID("")
-	// Flags are wrapped to the width of a terminal.
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	return root
+}
+
+// helpWidth is the width of help that does not go to a terminal.
+const helpWidth = 80
+
+func init() {
+	cobra.AddTemplateFunc("helpWidth", func(cmd *cobra.Command) int { return cmp.Or(stdio.Width(cmd.OutOrStdout()), helpWidth) })
+}
+
+// usageTemplate wraps the flags to the width of the terminal.
+func usageTemplate(template string) string {
+	return regexp.MustCompile(`(\.\w+Flags)\.FlagUsages\b`).ReplaceAllString(template, "$1.FlagUsagesWrapped (helpWidth .)")
+}
+
+// unknownCommand finds a misspelt command in a command line. Without it `--help` behind the
+// name would print the help of the command above, as if all were well.
+func unknownCommand(root *cobra.Command, args []string) error {
+	cmd, rest, err := root.Find(args)
+	if err != nil || !cmd.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || rest[0] == "help" || rest[0] == "completion" || strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd) {
+		return nil
+	}
+	return noSuchCommand(cmd, rest)
 }
 
 // Groups of the root's help.

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/commbench"
 	"go.millstream.dev/internal/doctor"
 	"go.millstream.dev/internal/pyproc"
 	"go.millstream.dev/scheduler"
@@ -115,6 +118,13 @@ func examinedPython(ctx context.Context, path string) *doctor.Python {
 	defer cancel()
 	in, err := pyproc.Find(ctx, path)
 	out := &doctor.Python{Path: in.Path, Version: in.Python, Distributed: in.Distributed, Error: err}
+	var missing *pyproc.NotFoundError
+	if errors.As(err, &missing) { // the finding has advice of its own
+		out.Error = errors.New("Tried: " + strings.Join(missing.Tried, "; ") + ".")
+		if python, _, err := benchpeer.FindPython(commbench.PeerName, commScript, os.Environ()); err == nil {
+			out.Candidate = python
+		}
+	}
 	if err != nil {
 		return out
 	}

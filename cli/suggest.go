@@ -18,6 +18,15 @@ func suggestFlag(cmd *cobra.Command, err error) error {
 	if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
 		return fmt.Errorf("%w; did you mean --%s?", err, near)
 	}
+	var below []string
+	for _, sub := range cmd.Commands() {
+		if !sub.Hidden && sub.Flags().Lookup(unknown.GetSpecifiedName()) != nil {
+			below = append(below, sub.CommandPath())
+		}
+	}
+	if len(below) > 0 {
+		return fmt.Errorf("%w; it is a flag of %s", err, strings.Join(below, ", "))
+	}
 	return err
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 )
 
 // release is set by the release build:
@@ -28,4 +30,19 @@ func Version() string {
 		version = "devel"
 	}
 	return fmt.Sprintf("%s%s (%s %s/%s)", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this program",
+		GroupID: groupStart,
+		Long:    "Prints the release, the commit, the Go version and the platform.",
+		Example: "  millstream version",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "millstream "+Version())
+			return err
+		},
+	}
 }

@@ -38,7 +38,7 @@ func (s *Scheduler) identity(n int) msgpack.Map {
 		services = append(services, msgpack.Pair{Key: "dashboard", Value: s.http.port})
 	}
 	return msgpack.MapOf("type", "Scheduler", "id", s.id, "address", s.contact, "services", services, "started", seconds(s.started),
-		"n_workers", len(s.workers), "total_threads", s.state.TotalThreads(), "total_memory", memory, "workers", workers, "millstream", msgpack.MapOf("v", 1))
+		"n_workers", len(s.workers), "total_threads", s.state.TotalThreads(), "total_memory", memory, "workers", workers, "millstream", msgpack.MapOf("v", 1, "tasks", s.taskCounts()))
 }
 
 func (s *Scheduler) workerIdentity(w *worker) msgpack.Map {

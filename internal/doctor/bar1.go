@@ -33,7 +33,7 @@ func checkBAR1(h *Host) []Finding {
 	case len(large) > 0:
 		return one(OK, "windows into GPU memory (BAR1): "+strings.Join(large, ", "), "", "")
 	}
-	return one(OK, "no GPU on the bus whose window (BAR1) could be too small", "", "")
+	return one(NA, "no GPU on the bus whose window (BAR1) could be too small", "", "")
 }
 
 func mib(n uint64) string {

@@ -43,11 +43,11 @@ func checkDevices(h *Host) []Finding {
 	g := h.gpus()
 	switch {
 	case !g.usable() || hidden(h.Env):
-		return one(OK, "devices of the CUDA driver: none to look at", "", "")
+		return one(NA, "devices of the CUDA driver: none to look at", "", "")
 	case h.CUDA == nil && h.CUDAError != nil:
 		return one(Warn, "the CUDA driver does not work", h.CUDAError.Error(), "run `nvidia-smi`; if it fails too, reboot or reload the nvidia module")
 	case h.CUDA == nil:
-		return one(OK, "devices of the CUDA driver: not asked", "", "")
+		return one(NA, "devices of the CUDA driver: not asked", "", "")
 	}
 	driver := "driver for CUDA " + h.CUDA.Version
 	if v := h.driverRelease(); v != "" {
@@ -92,9 +92,9 @@ func gib(n int64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }
 // checkPeers: GPUs of one machine that cannot reach each other copy through the host.
 func checkPeers(h *Host) []Finding {
 	if h.CUDA == nil || len(h.CUDA.Devices) < 2 {
-		f := one(OK, "access between GPUs does not apply: it needs two of them", "", "")
+		f := one(NA, "access between GPUs does not apply: it needs two of them", "", "")
 		if h.CUDA != nil && len(h.CUDA.Devices) == 1 {
-			f[0].Title = "one GPU: processes on it share its memory by CUDA IPC; " + links(h.CUDA.Devices)
+			f[0].Severity, f[0].Title = OK, "one GPU: processes on it share its memory by CUDA IPC; "+links(h.CUDA.Devices)
 		}
 		return f
 	}
@@ -146,7 +146,7 @@ func links(devices []CUDADevice) string {
 // checkPool: how much of a GPU a pool should take.
 func checkPool(h *Host) []Finding {
 	if h.CUDA == nil || len(h.CUDA.Devices) == 0 {
-		return one(OK, "advice on pools of GPU memory does not apply: there is no GPU", "", "")
+		return one(NA, "advice on pools of GPU memory does not apply: there is no GPU", "", "")
 	}
 	smallest := slices.MinFunc(h.CUDA.Devices, func(a, b CUDADevice) int { return int((a.Memory - b.Memory) >> 20) })
 	// Room for the contexts of worker, scheduler and client (about half a GiB each), for code
@@ -182,7 +182,7 @@ func checkNVRTC(h *Host) []Finding {
 func (h *Host) optional(lib *Optional, name, without, fix string) []Finding {
 	switch {
 	case lib == nil:
-		return one(OK, name+" was not looked for", "", "")
+		return one(NA, name+" was not looked for", "", "")
 	case lib.Err == nil:
 		from := ""
 		if lib.Chosen != "" {
@@ -192,7 +192,7 @@ func (h *Host) optional(lib *Optional, name, without, fix string) []Finding {
 	case lib.Chosen != "":
 		return one(Fail, name+": "+lib.Chosen+" names a library that cannot be used", lib.Err.Error(), "correct or unset "+lib.Chosen)
 	case !h.gpus().usable():
-		return one(OK, name+" is not here, and there is no GPU to use it with", "", "")
+		return one(NA, name+" is not here, and there is no GPU to use it with", "", "")
 	}
 	return one(Info, name+" is not found", without+" Looked for: "+lib.Err.Error(), fix)
 }

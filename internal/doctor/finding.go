@@ -9,6 +9,8 @@ type Severity string
 const (
 	// OK: checked and right.
 	OK Severity = "ok"
+	// NA: the check does not apply to this machine.
+	NA Severity = "n/a"
 	// Info: nothing is wrong, but a faster lane is not available here.
 	Info Severity = "info"
 	// Warn: it works, slower or less safely than this machine could.
@@ -19,7 +21,7 @@ const (
 
 func (s Severity) rank() int {
 	switch s {
-	case OK:
+	case OK, NA:
 		return 0
 	case Info:
 		return 1

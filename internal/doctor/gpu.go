@@ -86,14 +86,14 @@ func checkCUDASupport(h *Host) []Finding {
 			h.UCX.Path+" was built without it: device memory cannot be sent.",
 			"pip install libucx-cu12 (or libucx-cu13, matching the driver), or use a conda/HPC-X build, and set MILLSTREAM_UCX_LIBRARY to its "+libucp)
 	default:
-		return one(OK, "UCX has no CUDA support, and there is no GPU", "", "")
+		return one(NA, "UCX has no CUDA support, and there is no GPU", "", "")
 	}
 }
 
 // checkGPUDirect: network cards that read GPU memory need a kernel module.
 func checkGPUDirect(h *Host) []Finding {
 	if !h.gpus().usable() || len(h.hcas()) == 0 {
-		return one(OK, "GPUDirect RDMA does not apply: it needs a GPU and an RDMA device", "", "")
+		return one(NA, "GPUDirect RDMA does not apply: it needs a GPU and an RDMA device", "", "")
 	}
 	for _, module := range []string{"nvidia_peermem", "nv_peer_mem"} {
 		if h.exists("sys/module/" + module) {

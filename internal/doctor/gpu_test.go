@@ -67,9 +67,9 @@ func TestChecksOfDevices(t *testing.T) {
 	gpu := with(board, nodeFile, cudaFile)
 	gpu[driverFile] = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\nGCC version: gcc 12.2.0\n"
 	runCases(t, checkDevices, []checkCase{
-		{name: "none", want: want{OK, []string{"none to look at"}}},
-		{name: "hidden", files: gpu, change: setenv("CUDA_VISIBLE_DEVICES=-1"), want: want{OK, nil}},
-		{name: "not asked", files: gpu, want: want{OK, []string{"not asked"}}},
+		{name: "none", want: want{NA, []string{"none to look at"}}},
+		{name: "hidden", files: gpu, change: setenv("CUDA_VISIBLE_DEVICES=-1"), want: want{NA, nil}},
+		{name: "not asked", files: gpu, want: want{NA, []string{"not asked"}}},
 		{name: "broken", files: gpu, change: func(h *Host) { h.CUDAError = errors.New("CUDA_ERROR_SYSTEM_NOT_READY") }, want: want{Warn, []string{"does not work", "SYSTEM_NOT_READY", "nvidia-smi"}}},
 		{name: "two", files: gpu, change: gpus(2, 18), want: want{OK, []string{"driver 580.159.04 for CUDA 13.0, /lib/libcuda.so.1"}}},
 		{name: "release not told", files: with(gpu, driverFile), change: gpus(1, 18), want: want{OK, []string{"driver for CUDA 13.0"}}},
@@ -86,7 +86,7 @@ func TestChecksOfDevices(t *testing.T) {
 func TestChecksOfPeers(t *testing.T) {
 	apart := func(c *CUDA) { c.Peers[0][1] = false }
 	runCases(t, checkPeers, []checkCase{
-		{name: "no GPU", want: want{OK, []string{"does not apply"}}},
+		{name: "no GPU", want: want{NA, []string{"does not apply"}}},
 		{name: "one", change: gpus(1, 18), want: want{OK, []string{"one GPU", "CUDA IPC", "NVLinks up: 18 of GPU 0"}}},
 		{name: "two", change: gpus(2, 18), want: want{OK, []string{"each of 2 GPUs reaches", "18 of GPU 0, 18 of GPU 1"}}},
 		{name: "no NVLink", change: gpus(2, 0), want: want{OK, []string{"no NVLink is up"}}},
@@ -108,7 +108,7 @@ func TestChecksOfPool(t *testing.T) {
 	}
 	tiny := gpus(1, 0, func(c *CUDA) { c.Devices[0].Memory = 2 << 30 })
 	runCases(t, checkPool, []checkCase{
-		{name: "no GPU", want: want{OK, []string{"does not apply"}}},
+		{name: "no GPU", want: want{NA, []string{"does not apply"}}},
 		{name: "none asked for", change: gpus(1, 18), want: want{Info, []string{"no pool", "--rmm-pool-size 126GiB"}}},
 		{name: "smallest counts", change: gpus(2, 18, func(c *CUDA) { c.Devices[1].Memory = 40 << 30 }), want: want{Info, []string{"--rmm-pool-size 36GiB"}}},
 		{name: "good", change: pool(100<<30, gpus(1, 18)), want: want{OK, []string{"100.0 GiB", "DASK_RMM__POOL_SIZE"}}},
@@ -131,8 +131,8 @@ func TestChecksOfOptionalLibraries(t *testing.T) {
 		h.NVRTC = &Optional{Err: errors.New("no such file"), Chosen: "MILLSTREAM_NVRTC_LIBRARY"}
 	}
 	runCases(t, checkNCCL, []checkCase{
-		{name: "not looked for", want: want{OK, []string{"not looked for"}}},
-		{name: "missing, no GPU", change: missing, want: want{OK, []string{"no GPU to use it with"}}},
+		{name: "not looked for", want: want{NA, []string{"not looked for"}}},
+		{name: "missing, no GPU", change: missing, want: want{NA, []string{"no GPU to use it with"}}},
 		{name: "missing", files: gpu, change: missing, want: want{Info, []string{"over UCX instead", "libnccl.so.2 in /usr/lib", "MILLSTREAM_NCCL_LIBRARY", "pip install nvidia-nccl-cu13"}}},
 		{name: "found", files: gpu, change: found, want: want{OK, []string{"NCCL 2.28.3 at /x/libnccl.so.2"}}},
 		{name: "wrong", change: wrong, want: want{Fail, []string{"MILLSTREAM_NCCL_LIBRARY names a library that cannot be used", "no such file", "unset"}}},
@@ -147,7 +147,7 @@ func TestChecksOfOptionalLibraries(t *testing.T) {
 func TestCUDASupport(t *testing.T) {
 	gpu := with(board, driverFile, nodeFile, cudaFile)
 	runCases(t, checkCUDASupport, []checkCase{
-		{name: "no GPU, no support", want: want{OK, nil}},
+		{name: "no GPU, no support", want: want{NA, nil}},
 		{name: "GPU, no support", files: gpu, want: want{Warn, []string{"no CUDA support", "libucx-cu12", "MILLSTREAM_UCX_LIBRARY"}}},
 		{name: "GPU without driver, no support", files: board, want: want{Warn, []string{"no CUDA support"}}},
 		{name: "GPU, support", files: gpu, change: func(h *Host) { h.UCX.CUDA = true }, want: want{OK, []string{"has CUDA support"}}},
@@ -158,7 +158,7 @@ func TestCUDASupport(t *testing.T) {
 func TestChecksOfGPUDirect(t *testing.T) {
 	both := with(board, driverFile, nodeFile, cudaFile, "sys/class/infiniband/mlx5_0/ports/1/state")
 	runCases(t, checkGPUDirect, []checkCase{
-		{name: "no GPU", want: want{OK, []string{"does not apply"}}},
+		{name: "no GPU", want: want{NA, []string{"does not apply"}}},
 		{name: "missing module", files: both, want: want{Warn, []string{"modprobe nvidia_peermem"}}},
 		{name: "loaded", files: with(both, "sys/module/nvidia_peermem/refcnt"), want: want{OK, []string{"nvidia_peermem is loaded"}}},
 		{name: "old module", files: with(both, "sys/module/nv_peer_mem/refcnt"), want: want{OK, []string{"nv_peer_mem is loaded"}}},

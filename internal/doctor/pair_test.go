@@ -54,8 +54,8 @@ func TestBAR1(t *testing.T) {
 		return f
 	}
 	runCases(t, checkBAR1, []checkCase{
-		{name: "no GPU", want: want{OK, []string{"no GPU on the bus"}}},
-		{name: "no resource", files: board, want: want{OK, nil}},
+		{name: "no GPU", want: want{NA, []string{"no GPU on the bus"}}},
+		{name: "no resource", files: board, want: want{NA, nil}},
 		{name: "small", files: bars("0x00000000efffffff"), want: want{Warn, []string{"0000:01:00.0: 256 MiB", "Resizable BAR"}}},
 		{name: "large", files: bars("0x00000020dfffffff"), want: want{OK, []string{"0000:01:00.0: 128 GiB"}}},
 		{name: "nonsense", files: bars("0xzz"), want: want{Warn, []string{"16 MiB"}}},

@@ -16,6 +16,7 @@ func TestPython(t *testing.T) {
 		{name: "half", change: found(half), want: want{Warn, []string{"without a full sandbox", "permission denied (move it)"}}},
 		{name: "broken", change: found(broken), want: want{Warn, []string{"it crashes", "import distributed"}}},
 		{name: "none", change: found(Python{Error: errors.New("tried /a and /b")}), want: want{Info, []string{"tried /a and /b", "pip install distributed"}}},
+		{name: "elsewhere", change: found(Python{Error: errors.New("tried /a"), Candidate: "/venv/bin/python"}), want: want{Info, []string{"tried /a", "MILLSTREAM_PYTHON=/venv/bin/python"}}},
 	})
 	if f := checkPython(&Host{}); len(f) != 1 || f[0].Severity != Info {
 		t.Errorf("not looked for: %v", f)

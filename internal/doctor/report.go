@@ -11,6 +11,7 @@ import (
 // colour is never needed to read the report.
 var look = map[Severity]struct{ glyph, colour string }{
 	OK:   {"✓", "\x1b[32m"},
+	NA:   {"-", "\x1b[90m"},
 	Info: {"·", "\x1b[36m"},
 	Warn: {"!", "\x1b[33m"},
 	Fail: {"✗", "\x1b[31m"},
@@ -31,7 +32,7 @@ func (r Report) WriteText(w io.Writer, colour bool) error {
 			glyph = l.colour + l.glyph + plain
 		}
 		fmt.Fprintf(&out, "%s %s\n", glyph, f.Title)
-		if f.Severity == OK {
+		if f.Severity == OK || f.Severity == NA {
 			continue // nothing to explain
 		}
 		for _, line := range wrap(f.Detail, maxWidth-4) {
@@ -45,7 +46,8 @@ func (r Report) WriteText(w io.Writer, colour bool) error {
 			}
 		}
 	}
-	fmt.Fprintf(&out, "\n%d ok, %d info, %d warnings, %d failures\n", r.Count(OK), r.Count(Info), r.Count(Warn), r.Count(Fail))
+	fmt.Fprintf(&out, "\n%d ok, %d not applicable, %d info, %d warnings, %d failures\n",
+		r.Count(OK), r.Count(NA), r.Count(Info), r.Count(Warn), r.Count(Fail))
 	_, err := io.WriteString(w, out.String())
 	return err
 }

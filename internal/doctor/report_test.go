@@ -23,7 +23,7 @@ func TestReportText(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := out.String()
-	for _, want := range []string{"✓ all well\n", "· no GPU\n", "! small\n    why it matters\n    fix: make it larger\n", "✗ gone\n", "1 ok, 1 info, 1 warnings, 1 failures\n"} {
+	for _, want := range []string{"✓ all well\n", "· no GPU\n", "! small\n    why it matters\n    fix: make it larger\n", "✗ gone\n", "1 ok, 0 not applicable, 1 info, 1 warnings, 1 failures\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

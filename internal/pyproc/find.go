@@ -63,7 +63,18 @@ func Find(ctx context.Context, explicit string) (Interpreter, error) {
 	if len(tried) == 0 {
 		tried = []string{"there is no python3 or python on PATH"}
 	}
-	return Interpreter{}, fmt.Errorf("no Python that imports distributed (%s): install Dask (pip install distributed), or name an interpreter by --python or %s", strings.Join(tried, "; "), EnvPython)
+	return Interpreter{}, &NotFoundError{Tried: tried}
+}
+
+// NotFoundError is returned by Find when no interpreter of the machine imports distributed.
+type NotFoundError struct {
+	// Tried has a text for each interpreter that was tried.
+	Tried []string
+}
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("no Python that imports distributed (%s): install Dask (pip install distributed), or name an interpreter by --python or %s",
+		strings.Join(e.Tried, "; "), EnvPython)
 }
 
 type candidate struct{ path, from string }

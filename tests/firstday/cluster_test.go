@@ -125,4 +125,6 @@ func TestCertificates(t *testing.T) {
 	if strings.Contains(string(text), "PRIVATE") {
 		t.Errorf("the scheduler file has a key:\n%s", text)
 	}
+	run(t, command, "status", address, "--tls-dir", certs).wants(t, 0, "scheduler  "+address, "workers    1 with", "memory")
+	run(t, command, "status", "--scheduler-file", file, "--json").wants(t, 0, `"workers": [`, `"tasks": {`)
 }

@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/config"
+	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/rpc"
+	"go.millstream.dev/secure"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// statusReport is what `millstream status --json` prints.
+type statusReport struct {
+	Address string `json:"address"`
+	ID      string `json:"id"`
+	// Started is when the scheduler started.
+	Started time.Time      `json:"started"`
+	Threads int64          `json:"threads"`
+	Memory  int64          `json:"memory"`
+	Workers []statusWorker `json:"workers"`
+	// Tasks are counts by state; for a Dask scheduler, those that workers report.
+	Tasks map[string]int64 `json:"tasks"`
+}
+
+type statusWorker struct {
+	Address string `json:"address"`
+	Name    string `json:"name"`
+	Status  string `json:"status"`
+	Threads int64  `json:"threads"`
+	// Executing is the number of tasks that run, InMemory that of results.
+	Executing int64 `json:"executing"`
+	InMemory  int64 `json:"in_memory"`
+	// Memory is the process's in bytes, MemoryLimit 0 for none.
+	Memory      int64   `json:"memory"`
+	MemoryLimit int64   `json:"memory_limit"`
+	CPU         float64 `json:"cpu_percent"`
+}
+
+func statusCommand() *cobra.Command {
+	var asJSON bool
+	var wait time.Duration
+	trust := serverFlags{role: secure.Client}
+	cmd := &cobra.Command{
+		Use:     "status [SCHEDULER]",
+		Short:   "Show the workers, tasks and memory of a running cluster",
+		GroupID: groupCluster,
+		Long: `Asks a scheduler, Millstream's or Dask's, for its workers, the number of tasks in
+each state, and memory. Without an address DASK_SCHEDULER_ADDRESS is used.`,
+		Example: `  millstream status tcp://127.0.0.1:8786
+  millstream status tls://10.0.0.1:8786 --tls-dir certs
+  millstream status --scheduler-file scheduler.json --json | jq .tasks`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return extraArgument(cmd, args[1], "one scheduler at a time")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := trust.check(); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait)
+			defer cancel()
+			address, err := trust.target(ctx, append(args, "")[0])
+			if err != nil {
+				return err
+			}
+			r, err := readStatus(ctx, address)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				enc := json.NewEncoder(out)
+				enc.SetIndent("", "  ")
+				return enc.Encode(r)
+			}
+			r.write(out)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().DurationVar(&wait, "timeout", 10*time.Second, "time limit for the answer")
+	cmd.Flags().StringVar(&trust.tlsDir, "tls-dir", "", "`folder` with the certificates of the cluster")
+	cmd.Flags().StringVar(&trust.schedulerFile, "scheduler-file", "", "`file` of the scheduler's --scheduler-file")
+	trust.log.Format, trust.log.Level = "text", "info"
+	return cmd
+}
+
+// target returns the address of the scheduler that a command line names, and makes its
+// certificates those of the process, which ends with the command.
+func (f *serverFlags) target(ctx context.Context, address string) (string, error) {
+	if f.schedulerFile != "" {
+		if address != "" {
+			return "", usagef("%s and --scheduler-file %s: give one of them", address, f.schedulerFile)
+		}
+		file, err := readSchedulerFile(ctx, f.schedulerFile, 0)
+		if err != nil {
+			return "", err
+		}
+		address = file.Address
+		if t := file.TLS; t != nil && f.tlsDir == "" {
+			f.caFile, f.cert, f.key, f.tlsDir = t.CAFile, t.ClientCert, t.ClientKey, t.Dir
+		}
+	}
+	if address == "" {
+		c, err := config.Default()
+		if err != nil {
+			return "", err
+		}
+		if address, err = c.String("scheduler-address", ""); err != nil {
+			return "", err
+		}
+	}
+	if address == "" {
+		return "", usagef("no scheduler: give an address, --scheduler-file or DASK_SCHEDULER_ADDRESS")
+	}
+	_, _, err := f.apply()
+	return address, err
+}
+
+func readStatus(ctx context.Context, address string) (*statusReport, error) {
+	c, err := config.Default()
+	if err != nil {
+		return nil, err
+	}
+	dial, _, err := comm.FromConfig(c, secure.Client)
+	if err != nil {
+		return nil, err
+	}
+	pool := rpc.NewPool(comm.Default, rpc.PoolConfig{Dial: dial})
+	defer pool.Close()
+	var id msgpack.Map
+	if err := pool.Call(ctx, comm.NormalizeAddress(address), "identity", wire.NewDict("n_workers", -1), &id); err != nil {
+		return nil, fmt.Errorf("scheduler at %s: %w", address, err)
+	}
+	return newStatus(id), nil
+}
+
+// newStatus reads the identity of a scheduler.
+func newStatus(id msgpack.Map) *statusReport {
+	r := &statusReport{Address: id.GetString("address"), ID: id.GetString("id"), Threads: integer(id, "total_threads"), Memory: integer(id, "total_memory"),
+		Workers: []statusWorker{}, Tasks: map[string]int64{}}
+	if v, ok := id.Get("started"); ok {
+		seconds, _ := v.(float64)
+		r.Started = time.UnixMilli(int64(seconds * 1e3)).UTC()
+	}
+	var threads, memory int64
+	for _, p := range submap(id, "workers") {
+		d, _ := p.Value.(msgpack.Map)
+		m := submap(d, "metrics")
+		counts := submap(m, "task_counts")
+		w := statusWorker{Address: fmt.Sprint(p.Key), Status: d.GetString("status"), Threads: integer(d, "nthreads"), MemoryLimit: integer(d, "memory_limit"),
+			Memory: integer(m, "memory"), Executing: integer(counts, "executing"), InMemory: integer(counts, "memory")}
+		if n, ok := d.Get("name"); ok && n != nil {
+			w.Name = fmt.Sprint(n)
+		}
+		if v, ok := m.Get("cpu"); ok {
+			w.CPU, _ = v.(float64)
+		}
+		threads, memory = threads+w.Threads, memory+w.MemoryLimit
+		for _, c := range counts {
+			r.Tasks[fmt.Sprint(c.Key)] += integer(counts, fmt.Sprint(c.Key))
+		}
+		r.Workers = append(r.Workers, w)
+	}
+	r.Threads, r.Memory = cmp.Or(r.Threads, threads), cmp.Or(r.Memory, memory)
+	if own := submap(id, "millstream"); own != nil {
+		clear(r.Tasks)
+		for _, c := range submap(own, "tasks") {
+			r.Tasks[fmt.Sprint(c.Key)], _ = c.Value.(int64)
+		}
+	}
+	slices.SortFunc(r.Workers, func(a, b statusWorker) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Address, b.Address))
+	})
+	return r
+}
+
+func submap(m msgpack.Map, key string) msgpack.Map {
+	v, _ := m.Get(key)
+	d, _ := v.(msgpack.Map)
+	return d
+}
+
+func integer(m msgpack.Map, key string) int64 {
+	v, _ := m.Get(key)
+	n, _ := v.(int64)
+	return n
+}
+
+func (r *statusReport) write(w io.Writer) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("scheduler", "%s, up %v", r.Address, time.Since(r.Started).Round(time.Second))
+	line("workers", "%d with %d threads and %s of memory", len(r.Workers), r.Threads, benchfmt.FormatSize(r.Memory))
+	states := []string{}
+	for _, name := range slices.Sorted(maps.Keys(r.Tasks)) {
+		if r.Tasks[name] > 0 {
+			states = append(states, fmt.Sprintf("%d %s", r.Tasks[name], name))
+		}
+	}
+	if len(states) == 0 {
+		states = []string{"none"}
+	}
+	line("tasks", "%s", strings.Join(states, ", "))
+	if len(r.Workers) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	columns := []benchfmt.Column{{Name: "worker"}, {Name: "address"}, {Name: "status"}, {Name: "threads", Right: true}, {Name: "running", Right: true},
+		{Name: "results", Right: true}, {Name: "CPU %", Right: true}, {Name: "memory", Right: true}, {Name: "limit", Right: true}}
+	var rows [][]string
+	for _, x := range r.Workers {
+		limit := "none"
+		if x.MemoryLimit > 0 {
+			limit = benchfmt.FormatSize(x.MemoryLimit)
+		}
+		rows = append(rows, []string{x.Name, x.Address, x.Status, fmt.Sprint(x.Threads), fmt.Sprint(x.Executing), fmt.Sprint(x.InMemory),
+			fmt.Sprintf("%.0f", x.CPU), benchfmt.FormatSize(x.Memory), limit})
+	}
+	benchfmt.WriteColumns(w, "  ", columns, rows)
+}

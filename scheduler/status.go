@@ -1,0 +1,17 @@
+package scheduler
+
+import (
+	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// taskCounts is the number of tasks in each state, for the identity. It runs in the loop.
+func (s *Scheduler) taskCounts() msgpack.Map {
+	var counts msgpack.Map
+	for _, st := range state.TaskStates() {
+		if n := s.state.Count(st); n > 0 {
+			counts = append(counts, msgpack.Pair{Key: st.String(), Value: n})
+		}
+	}
+	return counts
+}
