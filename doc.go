@@ -54,5 +54,5 @@
 //
 // The same program is its own worker and scheduler: `program scheduler --tls-dir certs` on
 // one machine, `program worker tls://that-machine:8786 --tls-dir certs` on others, and
-// [Connect] in place of [Local]. They speak Dask's protocol; Dask's scheduler does as well.
+// [ConnectWith] and its TLSDir in place of [Local]. They speak Dask's protocol; Dask's scheduler does as well.
 package millstream

@@ -6,8 +6,8 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer s.Close()
-//	fmt.Println("scheduler at", s.Addr())
+//	defer s.Close(context.Background())
+//	fmt.Println("scheduler at", s.Address())
 //
 // [FromConfig] reads Dask's settings (distributed.scheduler.*, distributed.comm.*).
 //
@@ -27,7 +27,8 @@
 // directory. A scheduler that is killed and started again with the same directory goes on:
 // Millstream clients and workers come back by themselves. Workers whose heartbeats stop
 // are told so when they speak again, and what they say late is not heard. The journal has
-// no data: futures of scattered data are cancelled by a restart.
+// no data: results and scattered data stay on the workers, which announce them when they come
+// back; what no worker announces is computed again, or cancelled where it was scattered.
 //
 // # What Millstream peers say beside Dask's messages
 //

@@ -11,9 +11,10 @@
 //
 // # How it is built
 //
-// One goroutine owns the state machine of package worker/state. What others have for it,
-// batches of the scheduler's stream, finished tasks, arrived data, waits in an inbox; what
-// it says to the scheduler in one turn leaves as one message. Tasks run in goroutines of
+// A mutex, the turn, guards the state machine of package worker/state. Its holder is the
+// goroutine of the loop, or an executor that has just finished a task and takes the next one
+// itself. Batches of the scheduler's stream, finished tasks and arrived data wait in an inbox;
+// messages to the scheduler of one turn leave as one batch. Tasks run in goroutines of
 // their own, never more than Config.Threads at once but for those that seceded.
 //
 // Results stay live Go values in the process and are encoded only for a peer, a client or

@@ -58,7 +58,7 @@ func differ(a, b *part, r int) string {
 		return ""
 	}
 	if es := uint64(a.kind.Size()); a.count != b.count {
-		return text("elements, in number", a.count/es, b.count/es)
+		return fmt.Sprintf("%v: rank 0 has %d elements, rank %d has %d: all ranks must give the same number", a.code, a.count/es, r, b.count/es)
 	}
 	return ""
 }

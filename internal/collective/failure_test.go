@@ -199,11 +199,11 @@ var mismatches = []struct {
 	name, want string
 	call       func(ctx context.Context, g *Group, odd bool) error
 }{
-	{"size", "rank 0 has elements, in number 10, rank 1 has 11", func(ctx context.Context, g *Group, odd bool) error {
+	{"size", "rank 0 has 10 elements, rank 1 has 11", func(ctx context.Context, g *Group, odd bool) error {
 		x := make([]int32, 10+b2i(odd))
 		return g.AllReduce(ctx, View(x), View(x), Int32, Sum)
 	}},
-	{"large size", "rank 0 has elements, in number 100000, rank 1 has 10", func(ctx context.Context, g *Group, odd bool) error {
+	{"large size", "rank 0 has 100000 elements, rank 1 has 10", func(ctx context.Context, g *Group, odd bool) error {
 		x := make([]int32, 100_000)
 		if odd {
 			x = x[:10]

@@ -69,7 +69,7 @@ func TestDeviceCalls(t *testing.T) {
 				}, ""},
 				{"sizes", func(rank int) DeviceCall {
 					return DeviceCall{Code: BroadcastCode, Kind: Float32, Send: dev(4 + 4*(rank/2)), Recv: dev(4 + 4*(rank/2))}
-				}, "rank 0 has elements, in number 1, rank 2 has 2"},
+				}, "rank 0 has 1 elements, rank 2 has 2"},
 				{"where", func(rank int) DeviceCall {
 					if rank == 1 {
 						return DeviceCall{Code: AllReduceCode, Kind: Float32, Op: Sum, Send: host(1 << 20), Recv: host(1 << 20)}

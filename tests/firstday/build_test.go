@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,10 +101,29 @@ func repository() string {
 	return dir
 }
 
-// outcome is what a process has printed, on both of its outputs, and its exit code.
+// outcome is what a process has printed, on both of its outputs and on standard output alone,
+// and its exit code.
 type outcome struct {
-	text string
-	code int
+	text, stdout string
+	code         int
+}
+
+// lockedBuffer is written by the copiers of two outputs.
+type lockedBuffer struct {
+	mu sync.Mutex // owns b
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
 
 // run runs a binary to its end.
@@ -117,8 +137,8 @@ func run(t *testing.T, binary func() (string, error), args ...string) outcome {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = t.TempDir()
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	var out, stdout lockedBuffer
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, &stdout), &out
 	err = cmd.Run()
 	if ctx.Err() != nil {
 		t.Fatalf("%v did not end within %v; it printed\n%s", args, limit, out.String())
@@ -126,7 +146,7 @@ func run(t *testing.T, binary func() (string, error), args ...string) outcome {
 	if cmd.ProcessState == nil {
 		t.Fatalf("%v: %v", args, err)
 	}
-	return outcome{out.String(), cmd.ProcessState.ExitCode()}
+	return outcome{out.String(), stdout.String(), cmd.ProcessState.ExitCode()}
 }
 
 // wants checks the exit code and the texts: one that begins with "!" must not be there.

@@ -1,13 +1,11 @@
 package firstday
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,21 +18,10 @@ type service struct {
 	name string
 	cmd  *exec.Cmd
 	done chan struct{}
-	mu   sync.Mutex // owns out
-	out  bytes.Buffer
+	out  lockedBuffer
 }
 
-func (s *service) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.out.Write(p)
-}
-
-func (s *service) text() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.out.String()
-}
+func (s *service) text() string { return s.out.String() }
 
 // serve starts a process and ends it with the test as Ctrl-C would.
 func serve(t *testing.T, dir string, binary func() (string, error), args ...string) *service {
@@ -45,7 +32,7 @@ func serve(t *testing.T, dir string, binary func() (string, error), args ...stri
 	}
 	s := &service{name: args[0], cmd: exec.Command(path, args...), done: make(chan struct{})}
 	s.cmd.Dir = dir
-	s.cmd.Stdout, s.cmd.Stderr = s, s
+	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
