@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -114,4 +115,24 @@ func TestCertificates(t *testing.T) {
 	}
 	run(t, command, "status", address, "--tls-dir", certs).wants(t, 0, "scheduler  "+address, "workers    1 with", "memory")
 	run(t, command, "status", "--scheduler-file", file, "--json").wants(t, 0, `"workers": [`, `"tasks": {`)
+	run(t, program, "connect", strings.Replace(address, "tls://", "tcp://", 1)).wants(t, 1, "answered with a TLS alert; use a tls:// address")
+}
+
+// Programs of another version than the workers' never get results of other code, and are told
+// why they wait; so are those of a cluster without workers.
+func TestVersions(t *testing.T) {
+	leak.Check(t)
+	dir := t.TempDir()
+	s := serve(t, dir, program, "scheduler", "--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0")
+	address := s.printed(t, "scheduler at ")
+	run(t, program, "wait", address).wants(t, 0, "reason: no-workers", "no workers have joined")
+	w := serve(t, dir, program, "worker", address, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
+	w.printed(t, "worker")
+	run(t, program, "wait", address).wants(t, 0, "result: 49")
+	for tag, want := range map[string]string{"changed": "reason: build", "extra": "reason: functions"} {
+		other := sync.OnceValues(func() (string, error) {
+			return buildModule(tag, filepath.Join("testdata", "program"), "-tags", tag)
+		})
+		run(t, other, "wait", address).wants(t, 0, want, "!result:")
+	}
 }

@@ -33,14 +33,27 @@ func TestMistakes(t *testing.T) {
 		{"any", []string{"any"}, 1, []string{"call task.RegisterType[main.unknown]() in an init function"}},
 		{"time zone", []string{"time"}, 0, []string{"true -0500 false"}},
 		{"client after Close", []string{"closed-client"}, 1, []string{"client is closed"}},
+		{"cluster after Close", []string{"closed-cluster"}, 1, []string{"cluster: the cluster is closed"}},
+		{"exit code 0", []string{"exit", "0"}, 1, []string{"KilledWorker: 4 workers died", "process ended with exit code 0"}},
+		{"exit code 1", []string{"exit", "1"}, 1, []string{"KilledWorker: 4 workers died", "process ended with exit code 1"}},
+		{"exit code 3", []string{"exit", "3"}, 1, []string{"KilledWorker: 4 workers died", "process ended with exit code 3"}},
+		{"log.Fatal", []string{"fatal"}, 1, []string{"KilledWorker", "last line of standard error", "these are my last words"}},
+		{"output", []string{"speak"}, 0, []string{"worker 0: fmt hears", " log hears", "INFO slog hears worker=0", "result: 5"}},
+		{"ignores its context", []string{"deaf"}, 1, []string{"task ignores its context and still runs", "function=deaf", "TimeoutError: worker: deaf took longer than its limit of 1s"}},
+		{"too much memory", []string{"memory"}, 1, []string{"KilledWorker", "memory"}},
+		{"a worker that is not there", []string{"restricted"}, 0, []string{"reason: workers", "restricted to workers or hosts tcp://127.0.0.1:1, none of which has joined"}},
 		{"context of Submit", []string{"submit-context"}, 0, []string{"result: 1"}},
-		{"large argument", []string{"large"}, 0, []string{"result: 67108864"}},
+		{"large argument", []string{"large"}, 0, []string{"result: 67108864", "large arguments travel through the scheduler", "client.Scatter"}},
 		{"progress in a pipe", []string{"progress"}, 0, []string{"4 of 4", "result: [1 4 9 16]", "!\r"}},
 		{"http address", []string{"connect", "http://127.0.0.1:1"}, 1, []string{`unknown scheme "http"`}},
 		{"no address", []string{"connect", ""}, 1, []string{"DASK_SCHEDULER_ADDRESS", "Local starts a cluster here"}},
 		{"tls without certificates", []string{"connect", "tls://127.0.0.1:1"}, 1, []string{"no certificates", "ConnectOptions.TLSDir", "--tls-dir"}},
+		{"wrong port", []string{"connect", "tcp://127.0.0.1:1"}, 1, []string{"scheduler not reachable; still trying", "connection refused"}},
 		{"folder without certificates", []string{"connect-with", "tls://127.0.0.1:1", "nowhere", ""}, 1, []string{"nowhere/ca.pem", "no certificates of a cluster"}},
 	} {
-		t.Run(tc.name, func(t *testing.T) { run(t, program, tc.args...).wants(t, tc.code, tc.want...) })
+		t.Run(tc.name, func(t *testing.T) {
+			t.Setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "4s")
+			run(t, program, tc.args...).wants(t, tc.code, tc.want...)
+		})
 	}
 }

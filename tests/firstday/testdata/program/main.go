@@ -20,7 +20,7 @@ var errMine = errors.New("my sentinel")
 
 var threshold = 1
 
-var square = millstream.Func("square", func(_ context.Context, x int) (int, error) { return x * x, nil }) // the line of square
+var square = millstream.Func("square", power) // the line of square
 
 var before *client.Fn1[int, int]
 
@@ -94,6 +94,19 @@ var show = millstream.Func("show", func(_ context.Context, v any) (string, error
 
 var when = millstream.Func("when", func(_ context.Context, t time.Time) (time.Time, error) { return t, nil })
 
+var eat = millstream.Func("eat", func(ctx context.Context, n int) (int, error) {
+	var all [][]byte
+	for got := 0; got < n && ctx.Err() == nil; got += 16 << 20 {
+		block := make([]byte, 16<<20)
+		for i := range block {
+			block[i] = 1
+		}
+		all = append(all, block)
+		time.Sleep(10 * time.Millisecond) // the worker looks at its memory now and then
+	}
+	return len(all), ctx.Err()
+})
+
 var length = millstream.Func("length", func(_ context.Context, b []byte) (int, error) { return len(b), nil })
 
 func main() {
@@ -139,6 +152,13 @@ func run(ctx context.Context, verb string, args []string) error {
 			return err
 		}
 		return c.Close(ctx)
+	case "wait":
+		c, err := millstream.Connect(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		defer c.Close(ctx)
+		return shortage(ctx, c, square.Submit(ctx, c, millstream.Val(7)))
 	case "connect-with":
 		o := millstream.ConnectOptions{Address: args[0], TLSDir: args[1], SchedulerFile: args[2]}
 		c, err := millstream.ConnectWith(ctx, o)
@@ -239,11 +259,30 @@ func mistake(ctx context.Context, c *millstream.Client, cluster *millstream.Clus
 		}
 		return print(millstream.Gather(ctx, squares))
 	case "restricted":
-		short, cancel := context.WithTimeout(ctx, 20*time.Second)
-		defer cancel()
-		return print(square.Submit(short, c, millstream.Val(7), client.Workers("tcp://127.0.0.1:1")).Result(short))
+		return shortage(ctx, c, square.Submit(ctx, c, millstream.Val(7), client.Workers("tcp://127.0.0.1:1")))
+	case "memory":
+		return print(eat.Submit(ctx, c, millstream.Val(2<<30)).Result(ctx))
 	}
 	return fmt.Errorf("unknown verb %q", verb)
+}
+
+// shortage waits until the scheduler says why no worker runs the task, and ends the wait.
+func shortage(ctx context.Context, c *millstream.Client, f *millstream.Future[int]) error {
+	for {
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if all := c.Shortages(); len(all) > 0 {
+			fmt.Println("reason:", all[0].Reason)
+			fmt.Println(f)
+			return c.Cancel(f)
+		}
+		if f.Done() {
+			return print(f.Result(ctx))
+		}
+	}
 }
 
 func print[T any](v T, err error) error {
