@@ -252,7 +252,7 @@ func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *s
 		fmt.Fprintf(stdout, "scheduler at %s\n", a)
 	}
 	if a := s.DashboardAddress(); a != "" {
-		fmt.Fprintf(stdout, "dashboard at http://%s/\n", a)
+		fmt.Fprintf(stdout, "dashboard at %s\n", browserURL(a, s.Address()))
 	}
 	if f.schedulerFile != "" {
 		tls, err := f.filePaths()

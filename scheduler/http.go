@@ -101,6 +101,7 @@ func (s *Scheduler) routes() http.Handler {
 		}
 		return json.Marshal(plain(id))
 	}))
+	mux.HandleFunc("GET /{$}", s.indexPage)
 	mux.HandleFunc("GET /json/counts.json", s.answerJSON(s.countsJSON))
 	mux.HandleFunc("GET /millstream/tasks", s.answerJSON(func(r *http.Request) ([]byte, error) {
 		from, err := queryInt(r, "since", 0)

@@ -2,6 +2,8 @@ package firstday
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -126,6 +128,12 @@ func TestVersions(t *testing.T) {
 	s := serve(t, dir, program, "scheduler", "--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0")
 	address := s.printed(t, "scheduler at ")
 	run(t, program, "wait", address).wants(t, 0, "reason: no-workers", "no workers have joined")
+	page := get(t, s.printed(t, "dashboard at "))
+	for _, want := range []string{address, "metrics", "json/counts.json"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("dashboard: got %s, want %q in it", page, want)
+		}
+	}
 	w := serve(t, dir, program, "worker", address, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
 	w.printed(t, "worker")
 	run(t, program, "wait", address).wants(t, 0, "result: 49")
@@ -135,4 +143,20 @@ func TestVersions(t *testing.T) {
 		})
 		run(t, other, "wait", address).wants(t, 0, want, "!result:")
 	}
+}
+
+// get returns the page at a URL.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	client := &http.Client{Timeout: limit, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: got %s %v, want a page", url, resp.Status, err)
+	}
+	return string(text)
 }
