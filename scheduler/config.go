@@ -111,7 +111,7 @@ type Config struct {
 	// Outgoing is how many bytes may wait for one peer that does not read before it is
 	// dropped (default 1 GiB).
 	Outgoing int64
-	// OutgoingTotal is how many bytes may wait for all peers together; above it the peer for which most wait is dropped
+	// OutgoingTotal is how many bytes may wait for all peers together; above it a peer is dropped for which no less wait than for others
 	// (default 4 GiB; millstream.scheduler.outgoing).
 	OutgoingTotal int64
 	// EventBytes is how many bytes of events are kept for all topics, an eighth of them at most for one (default 64 MiB;

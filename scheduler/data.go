@@ -210,6 +210,9 @@ func (s *Scheduler) updateDataRPC(ctx context.Context, _ *rpc.Request, in struct
 	}
 	client := string([]byte(in.Client))
 	return nil, s.change(ctx, func() error {
+		if client != "" && (s.clients[client] == nil || isPart(client)) {
+			return &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("client %.100q is not registered", client)}
+		}
 		s.updateData(client, list)
 		return nil
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.millstream.dev/comm"
@@ -79,6 +80,7 @@ func (b *batch) size() int64 {
 type outbox struct {
 	comm  comm.Comm
 	limit int64
+	total *backlog // of all outboxes; nil for none
 	// commit, when set, waits until the journal is on disk up to a position.
 	commit func(ctx context.Context, position uint64) error
 	reuse  bool // the transport has copied what it wrote when Write returns
@@ -117,7 +119,37 @@ func newOutbox(c comm.Comm, limit int64, commit func(context.Context, uint64) er
 
 // start starts the sender. What was said before waits for it: a stream begins with an
 // answer that somebody else sends.
-func (o *outbox) start() { go o.run() }
+func (o *outbox) start() {
+	o.total.join(1)
+	go o.run()
+}
+
+// backlog is what waits for all peers of a scheduler.
+type backlog struct {
+	limit        int64
+	bytes, peers atomic.Int64
+}
+
+func (b *backlog) add(n int64) {
+	if b != nil {
+		b.bytes.Add(n)
+	}
+}
+
+func (b *backlog) join(n int64) {
+	if b != nil {
+		b.peers.Add(n)
+	}
+}
+
+// over reports whether too much waits for all peers, and for this one no less than for others.
+func (b *backlog) over(own int64) bool {
+	if b == nil {
+		return false
+	}
+	all := b.bytes.Load()
+	return b.limit > 0 && all > b.limit && own >= all/max(b.peers.Load(), 1)
+}
 
 // batchBytes is from where on a batch is left as it is and another one begun. Long messages
 // save nothing any more, and memory of one length is easily used again.
@@ -178,15 +210,18 @@ func (o *outbox) flush(after uint64) error {
 	}()
 	o.mu.Lock()
 	o.bytes += size
-	full := o.bytes > o.limit && len(o.queue) > 0
+	o.total.add(size)
+	full := len(o.queue) > 0 && (o.bytes > o.limit || o.total.over(o.bytes))
 	if o.closing || full {
+		o.bytes -= size
+		o.total.add(-size)
 		o.mu.Unlock()
 		for _, b := range o.sealed {
 			releaseFrames(b.frames)
 		}
 		if full {
 			o.abort(errOutgoing)
-			return fmt.Errorf("%w: more than %d bytes wait for %s", errOutgoing, o.limit, o.comm.PeerAddr())
+			return fmt.Errorf("%w: more than %d bytes wait for %s, or too many for all peers", errOutgoing, o.limit, o.comm.PeerAddr())
 		}
 		return nil
 	}
@@ -202,6 +237,7 @@ func (o *outbox) flush(after uint64) error {
 // run is the sender.
 func (o *outbox) run() {
 	defer close(o.done)
+	defer o.total.join(-1)
 	for {
 		o.pace()
 		b, closing := o.take()
@@ -281,7 +317,9 @@ func (o *outbox) take() (b *batch, closing bool) {
 		size += more
 		b.merge(next)
 	}
-	o.bytes = max(0, o.bytes-size)
+	size = min(size, o.bytes)
+	o.bytes -= size
+	o.total.add(-size)
 	o.queue = append(o.queue[:0], o.queue[n:]...)
 	return b, o.closing
 }
@@ -318,6 +356,7 @@ func (o *outbox) drop() {
 	for _, b := range o.queue {
 		releaseFrames(b.frames)
 	}
+	o.total.add(-o.bytes)
 	o.queue, o.bytes = nil, 0
 }
 

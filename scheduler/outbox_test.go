@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/rpc"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )
@@ -264,4 +267,50 @@ func TestOutboxInterval(t *testing.T) {
 		}
 	}
 	<-o.done
+}
+
+// Peers that do not read are dropped when too much waits for all of them together; one that reads is not.
+func TestOutgoingTotal(t *testing.T) {
+	leak.Check(t)
+	s := start(t, Config{Outgoing: 1 << 30, OutgoingTotal: 8 << 20})
+	text := strings.Repeat("x", 256<<10)
+	for i := range 6 {
+		c, err := comm.Default.Dial(t.Context(), s.Address(), comm.DialConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Abort)
+		if err := rpc.Notify(t.Context(), c, "register-client", msgpack.MapOf("client", fmt.Sprintf("deaf-%d", i), "versions", msgpack.Map{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader := connect(t, s, "reader")
+	until(t, "all clients are there", func() bool {
+		n, _ := ask(t.Context(), s, func() (int, error) { return len(s.clients), nil })
+		return n == 7
+	})
+	_ = s.do(t.Context(), func() {
+		for name := range s.clients {
+			_ = s.subscribe("news", name)
+		}
+	})
+	until(t, "the deaf clients are dropped", func() bool {
+		_ = s.do(t.Context(), func() { s.logEvent(text, "news") })
+		reader.expectOp("event")
+		n, _ := ask(t.Context(), s, func() (n int, err error) {
+			for _, c := range s.clients {
+				if c.st != nil && !c.st.gone && c.st.comm.Err() == nil {
+					n++
+				}
+			}
+			return n, nil
+		})
+		if all := s.backlog.bytes.Load(); all > 64<<20 {
+			t.Fatalf("%d bytes wait for all peers, the limit is %d", all, 8<<20)
+		}
+		return n <= 2
+	})
+	if n, _ := ask(t.Context(), s, func() (bool, error) { return s.clients["reader"].st != nil, nil }); !n {
+		t.Error("the client that reads was dropped")
+	}
 }

@@ -52,6 +52,7 @@ type Scheduler struct {
 	done chan struct{} // closed when all has ended
 
 	materialiser materialiser
+	backlog      backlog
 	opening      chan struct{} // full of the readers that open graphs
 
 	// All below belongs to the loop.
@@ -133,6 +134,7 @@ func New(cfg Config) *Scheduler {
 		_, _ = rand.Read(b[:])
 		s.id = "Scheduler-" + hex.EncodeToString(b[:])
 	}
+	s.backlog.limit = cfg.OutgoingTotal
 	s.inbox.wake = make(chan struct{}, 1)
 	s.opening = make(chan struct{}, max(runtime.GOMAXPROCS(0), 2))
 	s.ctx, s.cancel = context.WithCancel(context.Background())

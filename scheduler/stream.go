@@ -41,6 +41,7 @@ func (s *Scheduler) newStream(c comm.Comm) *stream {
 		commit = s.commit
 	}
 	st := &stream{s: s, comm: c, ours: c.Info().Millstream != nil, out: newOutbox(c, s.cfg.Outgoing, commit), credits: make(chan struct{}, streamCredits)}
+	st.out.total = &s.backlog
 	if !st.ours {
 		st.out.interval = pythonInterval
 	}
