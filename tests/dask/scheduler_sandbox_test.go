@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.millstream.dev/tests/dask/rig"
 )
@@ -161,7 +162,7 @@ func TestSchedulerGraphsThatSleep(t *testing.T) {
 	r := rig.New(t)
 	s := r.Scheduler()
 	r.DaskWorker(s.Address)
-	r.Script(s.Address, opening+`
+	res := r.Script(s.Address, opening+`
 import signal, subprocess
 
 SLEEPER = """
@@ -220,15 +221,14 @@ def main(client):
         for p in sleepers:
             check("a graph that sleeps", p.stdout.readline(), b"sent\n")
         until("all helpers are busy", lambda: len(helpers(scheduler)) >= count)
-        theirs = helpers(scheduler)
         future = client.compute((da.ones(10, chunks=5) + 1).sum())
         check("another graph", int(future.result(timeout=120)), 20)
-        check("the others are still being opened", len(helpers(scheduler) & theirs) >= count)
+        check("clients of the others", [p.poll() for p in sleepers], [None] * count)
     finally:
         for p in sleepers:
             p.send_signal(signal.SIGKILL)
             p.wait()
-    until("helpers of clients that have gone", lambda: not helpers(scheduler) & theirs)
+    tell("sleepers", count)
     # A client that leaves at once has still asked for what it does not wait for.
     path = os.path.join(sys.argv[3], "written")
     subprocess.run([sys.executable, "-c", FORGETFUL, client.scheduler.address, path], check=True, timeout=120)
@@ -236,4 +236,15 @@ def main(client):
 
 main(client)
 `, strconv.Itoa(s.PID()), t.TempDir())
+	// The process of a graph has ended when its error is logged.
+	count, _ := res.Values["sleepers"].(float64)
+	for limit := time.Now().Add(rig.Patience); ; time.Sleep(20 * time.Millisecond) {
+		left := strings.Count(s.Log(), "client left while its graph was opened")
+		if left == int(count) && left > 0 {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("%d graphs of clients that have left were given up, want %v", left, count)
+		}
+	}
 }
