@@ -54,6 +54,9 @@ func Command() *cobra.Command {
 	root.AddCommand(infoCommand(), doctorCommand(), demoCommand(), configCommand(), versionCommand(),
 		schedulerCommand(), workerCommand(), cudaWorkerCommand(), statusCommand(), journalCommand(), benchCommand(),
 		benchPeerCommand(), benchCommPeerCommand(), benchTasksPeerCommand(), benchPoolPeerCommand(), benchStagedPeerCommand())
+	for _, cmd := range root.Commands() {
+		cmd.SetVersionTemplate("millstream {{.Version}}\n")
+	}
 	root.SetHelpCommandGroupID("")
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	return root

@@ -70,6 +70,7 @@ func schedulerCommand() *cobra.Command {
 	f := &schedulerFlags{}
 	cmd := &cobra.Command{
 		Use:     "scheduler",
+		Version: Version(),
 		Short:   "Run a scheduler",
 		GroupID: groupCluster,
 		Long:    schedulerLong,
@@ -133,6 +134,9 @@ func (f *schedulerFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 		return err
 	}
 	defer restore()
+	if err := warnUnsupported(secure.Scheduler, log); err != nil {
+		return err
+	}
 	_, settings, err := f.configureUCX()
 	if err != nil {
 		return err

@@ -63,6 +63,7 @@ func workerCommand() *cobra.Command { return workerCommandFor(&workerFlags{}) }
 func workerCommandFor(f *workerFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "worker [SCHEDULER]",
+		Version: Version(),
 		Short:   "Run workers that join a scheduler",
 		GroupID: groupCluster,
 		Long:    workerLong,
@@ -172,6 +173,9 @@ func (f *workerFlags) prepare(ctx context.Context, address string, stderr io.Wri
 		}
 	}()
 	p.env = env
+	if err := warnUnsupported(secure.Worker, p.log); err != nil {
+		return p, err
+	}
 	if p.specs, err = f.specs(address, p.log); err != nil {
 		return p, err
 	}

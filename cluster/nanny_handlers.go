@@ -48,9 +48,8 @@ func (s *nannyServer) handle(r *rpc.Server) {
 		}
 		return out, nil
 	})
-	rpc.Handle(r, "plugin_add", func(_ context.Context, _ *rpc.Request, in pluginArgs) (msgpack.Map, error) {
-		s.refusePlugin(in.Name)
-		return msgpack.MapOf("status", "OK"), nil
+	rpc.Handle(r, "plugin_add", func(_ context.Context, _ *rpc.Request, in pluginArgs) (any, error) {
+		return rpc.ErrorMessage(&rpc.Exception{Type: "NotImplementedError", Message: s.refusePlugin(in.Name)}, "error")
 	})
 	rpc.Handle(r, "plugin_remove", func(_ context.Context, _ *rpc.Request, _ pluginArgs) (msgpack.Map, error) {
 		return msgpack.MapOf("status", "OK"), nil

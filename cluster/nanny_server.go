@@ -122,17 +122,23 @@ func (s *nannyServer) registerOnce(ctx context.Context, dial comm.DialConfig) er
 	return nil
 }
 
-// refusePlugin notes a plugin that is not run. It is no error: one worker without Python
-// must not fail what a client installs in a whole cluster.
-func (s *nannyServer) refusePlugin(name string) {
-	s.note("WARNING", fmt.Sprintf("plugin %s is for nannies of Python's and is not run by a nanny of Go", name))
+// refusePlugin notes a nanny plugin, which is not run, and returns the reason for the client.
+func (s *nannyServer) refusePlugin(name string) string {
+	text := fmt.Sprintf("nanny plugin %s did not run: the nanny at %s is written in Go and runs no Python; use a WorkerPlugin, "+
+		"set variables in the environment of `millstream worker`, or start the workers with `dask worker`", name, s.address)
+	s.note("WARNING", text)
+	return text
 }
 
 // maxNannyLogs is how many lines are kept for get_logs.
 const maxNannyLogs = 200
 
 func (s *nannyServer) note(level, text string) {
-	s.n.cfg.Logger.Info(text)
+	if level == "WARNING" {
+		s.n.cfg.Logger.Warn(text)
+	} else {
+		s.n.cfg.Logger.Info(text)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.logs) == maxNannyLogs {

@@ -317,7 +317,9 @@ func (s *Scheduler) runspec(ctx context.Context, _ *rpc.Request, in struct {
 func (s *Scheduler) story(ctx context.Context, _ *rpc.Request, in struct {
 	Keys []any `rpc:"keys_or_stimuli"`
 }) ([]any, error) {
-	keys, err := keyList(in.Keys)
+	// Dask looks for what it is given among keys and stimuli: other objects, such as futures, have no story.
+	named := slices.DeleteFunc(slices.Clone(in.Keys), func(v any) bool { _, err := task.KeyOf(v); return err != nil })
+	keys, err := keyList(named)
 	if err != nil {
 		return nil, err
 	}

@@ -175,6 +175,9 @@ func keyList(list []any) ([]task.Key, error) {
 	out := make([]task.Key, len(list))
 	for i, v := range list {
 		var err error
+		if _, ok := v.(*wire.Pickled); ok {
+			return nil, &rpc.Exception{Type: "TypeError", Message: "a Python object cannot be the key of a task; of a future, pass future.key"}
+		}
 		if out[i], err = task.KeyOf(v); err != nil {
 			return nil, &rpc.Exception{Type: "TypeError", Message: err.Error()}
 		}

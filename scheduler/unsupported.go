@@ -11,11 +11,11 @@ import (
 // these are refused in words.
 var notYet = map[string]string{
 	"benchmark_hardware":          "the scheduler measures no hardware; run `millstream bench` on the machines",
-	"dump_cluster_state_to_url":   "there are no cluster dumps; the dashboard's /info pages, Client.story and get_task_stream tell of tasks",
-	"get_cluster_state":           "there are no cluster dumps; the dashboard's /info pages, Client.story and get_task_stream tell of tasks",
-	"memory_sampler_start":        "memory is not sampled; the dashboard's /metrics has the workers' memory",
-	"memory_sampler_stop":         "memory is not sampled; the dashboard's /metrics has the workers' memory",
-	"performance_report":          "there are no performance reports; use Client.get_task_stream or the dashboard",
+	"dump_cluster_state_to_url":   "Client.dump_cluster_state is not supported; Client.story, Client.get_task_stream and /json/counts.json have the state of tasks",
+	"get_cluster_state":           "Client.dump_cluster_state is not supported; Client.story, Client.get_task_stream and /json/counts.json have the state of tasks",
+	"memory_sampler_start":        "distributed.diagnostics.MemorySampler is not supported; run the block without it, /metrics has the memory of workers",
+	"memory_sampler_stop":         "distributed.diagnostics.MemorySampler is not supported; run the block without it, /metrics has the memory of workers",
+	"performance_report":          "distributed.performance_report is not supported; run the block without it, distributed.get_task_stream records its tasks",
 	"profile":                     "profiles are not collected; profile a task on its worker, or use Client.call_stack",
 	"unregister_scheduler_plugin": "the scheduler is written in Go and takes no plugins in Python; worker and nanny plugins work",
 }

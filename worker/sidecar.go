@@ -199,7 +199,11 @@ func (s *sidecar) settings(plugins []pyPlugin) msgpack.Map {
 	for k, v := range w.cfg.Python.Security {
 		security.Set(k, v)
 	}
-	return msgpack.MapOf("scheduler", w.cfg.Scheduler, "address", w.address, "name", w.name, "id", w.id, "nthreads", w.cfg.Threads,
+	port := 0
+	if w.http != nil {
+		port = w.http.port
+	}
+	return msgpack.MapOf("scheduler", w.cfg.Scheduler, "http_port", port, "address", w.address, "name", w.name, "id", w.id, "nthreads", w.cfg.Threads,
 		"memory_limit", w.cfg.MemoryLimit, "directory", w.dir, "resources", resources, "security", security, "plugins", names, "pid", os.Getpid())
 }
 

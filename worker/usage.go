@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"runtime"
 	"strconv"
@@ -102,7 +103,7 @@ func rate(now, before int64, seconds float64) float64 {
 func (u *usage) recent() msgpack.Map {
 	s := u.update()
 	return msgpack.Map{
-		{Key: "cpu", Value: s.cpu},
+		{Key: "cpu", Value: math.Round(s.cpu*10) / 10}, // as psutil has it
 		{Key: "memory", Value: s.memory},
 		{Key: "time", Value: unix(s.at)},
 		{Key: "host_net_io", Value: msgpack.MapOf("read_bps", s.netRead, "write_bps", s.netWrite)},

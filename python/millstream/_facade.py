@@ -11,7 +11,8 @@ FRESH = 0.05  # seconds for which what was fetched is good: a function that look
 # What Dask's scheduler has and a function may want, and this one cannot give.
 MISSING = {
     "plugins": "scheduler plugins do not exist here; worker and nanny plugins work",
-    "monitor": "the system monitor does not exist here; the dashboard's /metrics has the figures",
+    "monitor": "the system monitor, and distributed.performance_report which reads it, are not supported; run the block without "
+    "performance_report, distributed.get_task_stream records its tasks and /metrics has the figures",
     "add_plugin": "scheduler plugins do not exist here; worker and nanny plugins work",
     "remove_plugin": "scheduler plugins do not exist here; worker and nanny plugins work",
     "handlers": "handlers cannot be changed from Python",
@@ -35,7 +36,7 @@ class Extensions(collections.abc.Mapping):
 
     def __getitem__(self, name):
         if name not in EXTENSIONS:
-            raise KeyError(name)
+            raise KeyError(f"{name}: this scheduler is Millstream's, written in Go; of Dask's extensions it serves {', '.join(EXTENSIONS)}")
         raise NotImplementedError(f"dask_scheduler.extensions[{name!r}]: it works, but there is no object to call: this scheduler is Millstream's, written in Go")
 
     def __contains__(self, name):
@@ -78,6 +79,11 @@ class Scheduler:
         if name in MISSING:
             raise NotImplementedError(f"dask_scheduler.{name}: {MISSING[name]}. This scheduler is Millstream's, written in Go.")
         raise AttributeError(f"dask_scheduler has no {name!r}: this scheduler is Millstream's, written in Go; it shows {shown()}")
+
+    def _refresh(self):
+        """Forget what was fetched: a function sees all that happened before it was called."""
+        with self._lock:
+            self._info = self._tasks = None
 
     def _fetch(self):
         with self._lock:
@@ -159,7 +165,23 @@ def shown():
     return ", ".join(n for n in vars(Scheduler) if not n.startswith("_"))
 
 
-class Worker:
+class Part:
+    """What functions find in a scheduler. An attribute that is not there is an error that says what is."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        names = {n for c in type(self).__mro__ for n in (*vars(c), *getattr(c, "__slots__", ()))} | set(getattr(self, "__dict__", ()))
+        kind = {"Worker": "worker", "Task": "task", "Client": "client", "Computation": "computation", "Named": "task prefix or group"}
+        raise AttributeError(
+            f"a {kind[type(self).__name__]} of dask_scheduler has no {name!r}: this scheduler is Millstream's, written in Go; "
+            f"it shows {', '.join(sorted(n for n in names if not n.startswith('_')))}"
+        )
+
+
+class Worker(Part):
     """A worker, by what its registration and its heartbeats say."""
 
     def __init__(self, address, info):
@@ -179,7 +201,7 @@ class Worker:
         return dict(self.__dict__)
 
 
-class Client:
+class Client(Part):
     def __init__(self, key):
         self.client_key = key
 
@@ -187,7 +209,7 @@ class Client:
         return f"<Client {self.client_key!r}>"
 
 
-class Computation:
+class Computation(Part):
     """The graphs that came while there was something to do: when the first did, and the clients' source code."""
 
     def __init__(self, row):
@@ -198,13 +220,13 @@ class Computation:
         return f"<Computation {self.id}>"
 
 
-class Named:
+class Named(Part):
     def __init__(self, name):
         self.name = name
         self.states = {}
 
 
-class Task:
+class Task(Part):
     """One task. Its neighbours are found when they are asked for."""
 
     __slots__ = ("_all", "_row", "_deps", "key", "state", "nbytes", "run_id", "retries", "suspicious", "actor", "exception_text", "traceback_text")

@@ -64,6 +64,7 @@ class Service:
         from distributed.utils import has_arg
 
         wait = body.get("wait", True)
+        self.scheduler._refresh()
         try:
             function = pickle.loads(frames[0])
             args = pickle.loads(frames[1]) if len(frames[1]) else ()
@@ -98,8 +99,9 @@ class Service:
         known = tuple(c for c in (getattr(dask, n, None) for n in ("SchedulerUploadFile", "InstallPlugin")) if c is not None)
         if not isinstance(plugin, known):
             raise NotImplementedError(
-                f"scheduler plugin {type(plugin).__name__}: this scheduler is Millstream's, written in Go, and takes no plugins in Python "
-                "but those that upload files and install packages; worker and nanny plugins work"
+                f"scheduler plugin {type(plugin).__name__}: this scheduler is Millstream's, written in Go, and takes of the plugins in Python "
+                "those of Client.upload_file and of PipInstall and CondaInstall alone; worker plugins work, and a directory can be "
+                "uploaded as a zip file with Client.upload_file"
             )
         self.wait_for(plugin.start(self.scheduler))
 
@@ -132,6 +134,7 @@ class Service:
     def feed_step(self, body, frames):
         feed = self.feeds[body["id"]]
         with feed.lock:
+            self.scheduler._refresh()
             args = (self.scheduler,) if feed.state is None else (self.scheduler, feed.state)
             result = feed.function(*args)
             if inspect.isawaitable(result):

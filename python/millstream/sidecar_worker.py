@@ -8,8 +8,10 @@ import asyncio
 import inspect
 import logging
 from collections.abc import MutableMapping
+from types import SimpleNamespace
 
 import distributed
+from distributed.comm import get_address_host
 from distributed.comm.utils import from_frames
 from distributed.core import Status, _expects_comm, error_message
 from distributed.protocol import dumps, loads
@@ -94,6 +96,9 @@ class Worker(distributed.Worker):
         self.id = cfg["id"]
         self._status = Status.running
         self.state.address = cfg["address"]
+        self.ip = get_address_host(cfg["address"])
+        # The HTTP server is that of the Go process: what is known of it is where it listens.
+        self.http_server = SimpleNamespace(port=cfg["http_port"], address=self.ip)
 
     async def start_facade(self):
         self.data.ready = True

@@ -59,7 +59,7 @@ check("after that", client.submit(upper, "c", resources={"go": 1}).result(), "C"
 check("logs of nannies", any("killed" in line for log in client.get_worker_logs(nanny=True).values() for _, line in log))
 class Plugin(distributed.NannyPlugin):
     def setup(self, nanny): pass
-attempt("plugins for nannies", lambda: client.register_plugin(Plugin(), name="p"))
+raises("plugins for nannies", NotImplementedError, lambda: client.register_plugin(Plugin(), name="p"), "use a WorkerPlugin")
 # The release of the last result goes another way; until it has come there is data that can go nowhere, and the worker stays.
 until("retired, and not replaced", lambda: (client.retire_workers(list(workers())), not workers())[1])
 `, w.Address)

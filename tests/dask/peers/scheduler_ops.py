@@ -87,6 +87,19 @@ def on_scheduler(client, worker):
     check("worker_ttl", run(lambda dask_scheduler: dask_scheduler.worker_ttl), 300)
     raises("no such thing", AttributeError, lambda: run(lambda dask_scheduler: dask_scheduler.nonsense), "nonsense")
 
+    raises("no such attribute of a worker", AttributeError, lambda: run(lambda dask_scheduler: [w.has_what for w in dask_scheduler.workers.values()]), "it shows address")
+    future = client.submit(lambda: 1, key="facade-0")
+    future.result(60)
+    raises("no such attribute of a task", AttributeError, lambda: run(lambda dask_scheduler: dask_scheduler.tasks["facade-0"].annotations), "it shows actor")
+    raises("an extension that is not there", KeyError, lambda: run(lambda dask_scheduler: dask_scheduler.extensions["spans"]), "Millstream")
+    for n in range(1, 11):  # a call sees what happened before it, whatever another call has just seen
+        run(lambda dask_scheduler: len(dask_scheduler.tasks))
+        future = client.submit(lambda: 1, key=f"facade-{n}")
+        future.result(60)
+        attempt(f"fresh {n}", lambda n=n: run(lambda dask_scheduler: dask_scheduler.tasks[f"facade-{n}"].state), "memory")
+    attempt("story of a future", lambda: [len(client.story(x)) > 0 for x in (future, future.key)], [False, True])
+    future.release()
+
     def memory():
         return b"x" * 3_000_000
 
@@ -113,7 +126,7 @@ def refused(client):
 
     words = NotImplementedError
     raises("profile", words, client.profile, "profile")
-    raises("performance_report", words, report)
+    raises("performance_report", words, report, "run the block without performance_report")
     raises("scheduler plugin", words, lambda: client.register_plugin(Plugin(), name="p"), "Go")
     raises("unregister_scheduler_plugin", words, lambda: client.unregister_scheduler_plugin("p"), "Go")
     raises("amm", words, client.amm.start, "memory manager")
@@ -126,7 +139,7 @@ def refused(client):
         with MemorySampler().sample("x"):
             pass
 
-    raises("memory sampler", words, sample, "sampled")
+    raises("memory sampler", words, sample, "MemorySampler is not supported; run the block without it")
 
 
 def events(client, worker):

@@ -75,6 +75,7 @@ def inside(client):
 
     addresses = set(client.scheduler_info()["workers"])
     attempt("get_worker", lambda: client.submit(lambda: get_worker().address).result(60), lambda a: a in addresses)
+    attempt("ip and http_server", lambda: client.submit(lambda: (get_worker().ip, get_worker().http_server.port > 0)).result(60), ("127.0.0.1", True))
     attempt("current task", lambda: client.submit(lambda: get_worker().get_current_task(), key="me").result(60), "me")
     attempt("get_client and secede", lambda: client.submit(nested, 10).result(60), 90)
     attempt("worker_client", lambda: client.gather([client.submit(with_client, i, pure=False) for i in range(4)]), [0, 1, 3, 6])

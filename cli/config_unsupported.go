@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"log/slog"
+	"slices"
+
+	"go.millstream.dev/config"
+	"go.millstream.dev/secure"
+)
+
+// unsupportedKey is a configuration key of Dask without an effect on these processes.
+type unsupportedKey struct {
+	key    string
+	advice string
+	// fatal reports whether a value must not be ignored; nil: no value.
+	fatal func(value any) bool
+	// obeyed reports whether a value asks for nothing but what is done anyway; nil: the empty values.
+	obeyed func(value any) bool
+}
+
+const noPreload = "this process runs no Python modules at its start; register Go functions in a program of your own, or use Dask's own process"
+
+// unsupportedKeys lists the keys for each kind of process.
+var unsupportedKeys = map[secure.Role][]unsupportedKey{
+	secure.Scheduler: {
+		{key: "distributed.scheduler.preload", advice: noPreload},
+		{key: "distributed.scheduler.preload-argv", advice: noPreload},
+		{key: "distributed.scheduler.http.routes", advice: "the HTTP server has /metrics, /health, /json and /millstream; routes cannot be added",
+			obeyed: onlyStrings("distributed.http.scheduler.prometheus", "distributed.http.scheduler.json", "distributed.http.health")},
+		{key: "distributed.scheduler.active-memory-manager.start", advice: "policies of the active memory manager do not run; " +
+			"retire_workers, replicate and rebalance move data", obeyed: isFalse},
+		{key: "distributed.scheduler.active-memory-manager.policies", advice: "policies of the active memory manager do not run"},
+		{key: "distributed.scheduler.pickle", advice: "set --no-python to refuse pickled functions and graphs",
+			fatal: isFalse, obeyed: func(v any) bool { return v == true }},
+	},
+	secure.Worker: {
+		{key: "distributed.worker.preload", advice: "modules run only when the worker's Python process starts, with the first Python task; use a worker plugin"},
+		{key: "distributed.worker.preload-argv", advice: "modules run only when the worker's Python process starts, with the first Python task"},
+		{key: "distributed.worker.http.routes", advice: "the HTTP server has /metrics and /health; routes cannot be added",
+			obeyed: onlyStrings("distributed.http.worker.prometheus", "distributed.http.health")},
+		{key: "distributed.nanny.preload", advice: noPreload},
+		{key: "distributed.nanny.preload-argv", advice: noPreload},
+		{key: "distributed.nanny.environ", advice: "set the variables in the environment of this command"},
+		{key: "distributed.nanny.pre-spawn-environ", advice: "set the variables in the environment of this command"},
+	},
+}
+
+func isFalse(v any) bool { return v == false || v == nil }
+
+// onlyStrings reports whether a list has no other texts than these.
+func onlyStrings(known ...string) func(any) bool {
+	return func(v any) bool {
+		list, ok := v.(config.List)
+		if !ok {
+			return false
+		}
+		return !slices.ContainsFunc(list, func(x any) bool { s, _ := x.(string); return !slices.Contains(known, s) })
+	}
+}
+
+// warnUnsupported logs each key of the configuration that is set and has no effect on a process of the role. It returns
+// an error for a value that must not be ignored.
+func warnUnsupported(role secure.Role, log *slog.Logger) error {
+	c, err := config.Default()
+	if err != nil {
+		return err
+	}
+	for _, k := range unsupportedKeys[role] {
+		e, ok := c.Entry(k.key)
+		if !ok || isEmpty(e.Value) || k.obeyed != nil && k.obeyed(e.Value) {
+			continue
+		}
+		if k.fatal != nil && k.fatal(e.Value) {
+			return usagef("configuration %s: %v (%v) is not supported; %s", k.key, e.Value, e.Source, k.advice)
+		}
+		log.Warn("configuration key has no effect", "key", k.key, "value", e.Value, "from", e.Source.String(), "advice", k.advice)
+	}
+	return nil
+}
+
+// isEmpty reports whether a value asks for nothing: none, an empty text, list or map.
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case config.List:
+		return len(v) == 0
+	case *config.Map:
+		return v == nil || v.Len() == 0
+	}
+	return false
+}
