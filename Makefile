@@ -25,8 +25,10 @@ INTEROP_TIMEOUT ?= 20m
 # `make dask-suite`: how many clusters work at once, and further arguments of its runner, such as --every 10.
 SUITE_JOBS ?= 2
 SUITE_ARGS ?=
+# Further arguments of the runner of `make downstream`, such as --package ml.
+DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo test lint fuzz bench kernels gpu-test-bundle ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite nightly sim-scale clean
+.PHONY: help build demo test lint fuzz bench kernels gpu-test-bundle ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## this list
 	@echo 'Millstream: make TARGET'
@@ -112,6 +114,10 @@ dask-suite: build ## the test suites of dask and distributed on Dask's scheduler
 	@for suite in dask distributed; do \
 		.local/suite/env/bin/python tests/dask/suite/run.py compare --suite $$suite --out .local/suite/results; \
 	done
+
+downstream: build ## tests of xarray, joblib, dask-ml, lightgbm and xgboost on Dask's scheduler and on ours; prints each difference
+	@scripts/setup downstream-all
+	@.local/downstream-all/env/bin/python tests/downstream/run.py --millstream bin/millstream --out .local/downstream-all/results $(DOWNSTREAM_ARGS)
 
 nightly: ## SIM_SEEDS=10000 simulated clusters with every invariant on, every collective with everything, frames of 1 to 40 partitions on clusters of every small size, then a thousand workers with a million tasks
 	@$(RUN) go test -count=1 -v -timeout 0 -run '^TestSeeds$$' ./internal/sim -sim.seeds=$(SIM_SEEDS) -sim.from=$(SIM_FROM)

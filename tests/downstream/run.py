@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Runs tests of packages that are built on Dask on Dask's scheduler and on Millstream's, and compares.
+
+    run.py --millstream bin/millstream --out results [--short] [--mode ours-go] [-k EXPRESSION]
+
+Prints counts for each package, and fails for a test that passes on Dask's scheduler and not on Millstream's without
+a reason in reasons.toml. Each mode (dask, ours-python, ours-go) has one cluster on the loopback.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SUITE = os.path.join(os.path.dirname(HERE), "dask", "suite")
+sys.path.insert(0, SUITE)
+
+from suite_cluster import MODES, Cluster, die_with_parent  # noqa: E402
+
+# Package -> file of its tests. Tests of this folder are named by what they use.
+FILES = {
+    "xarray": "xarray/tests/test_distributed.py", "joblib": "joblib/test/test_dask.py",
+    "ml": "test_ml.py",
+}
+# What the short form runs of each package.
+SHORT = {
+    "xarray": "lock or scipy or distributed_array",
+    "joblib": "test_simple or test_manual_scatter or test_nested_backend_context_manager or test_dask_backend_keywords or test_errors or test_dont_assume "
+    "or test_dask_funcname or test_auto_scatter",
+}
+
+
+def environment(address, results):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("DASK_", "PYTEST_"))}
+    env.update(PYTHONPATH=f"{HERE}:{SUITE}", PYTHONDONTWRITEBYTECODE="1", DOWNSTREAM_ADDRESS=address, DOWNSTREAM_RESULTS=results)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        env[name] = "1"
+    return env
+
+
+def run(args, mode):
+    """Runs all tests in a mode; returns {package: {id: (outcome, text)}}."""
+    folder = os.path.join(args.out, mode)
+    os.makedirs(folder, exist_ok=True)
+    out = {}
+    cluster = Cluster(mode, os.path.abspath(args.millstream), folder, sys.executable)
+    try:
+        for package, path in FILES.items():
+            if args.short and package not in SHORT or args.package and package != args.package:
+                continue
+            root = HERE if os.path.exists(os.path.join(HERE, path)) else os.path.dirname(os.path.dirname(importlib.import_module(package).__file__))
+            results = os.path.join(folder, package + ".jsonl")
+            if os.path.exists(results):
+                os.remove(results)
+            select = args.k or (SHORT[package] if args.short else "")
+            command = [
+                sys.executable, "-m", "pytest", os.path.join(root, path), "-p", "downstream_plugin", "-p", "distributed.utils_test", "-c",
+                os.path.join(SUITE, "pytest.ini"), "--rootdir", root, "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short",
+                f"--timeout={args.timeout}", "--basetemp", os.path.join(folder, "t"), *(["-k", select] if select else []),
+            ]
+            with open(os.path.join(folder, package + ".log"), "wb") as log:
+                code = subprocess.run(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(cluster.address, results), cwd=folder,
+                    preexec_fn=die_with_parent, check=False,
+                ).returncode
+            out[package] = read(results)
+            if code not in (0, 1) or not out[package]:
+                raise RuntimeError(f"{mode}: pytest of {package} ended with {code}; see {log.name}:\n{tail(log.name)}")
+    finally:
+        cluster.close()
+    return out
+
+
+def tail(path):
+    with open(path, encoding="utf-8", errors="replace") as f:
+        return f.read()[-2000:]
+
+
+def read(path):
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as f:
+        return {e["id"]: (e["outcome"], e["text"]) for e in map(json.loads, f)}
+
+
+def reasons(path, mode):
+    with open(path, "rb") as f:
+        entries = tomllib.load(f).get("difference", [])
+    return [(re.compile(e["test"]), e["reason"]) for e in entries if mode in e.get("modes", [mode])]
+
+
+def compare(dask, ours, mode, known):
+    """Prints counts and differences; returns how many have no reason."""
+    bad = 0
+    for package in dask:
+        count = {name: collections.Counter(o for o, _ in x[package].values()) for name, x in (("dask", dask), ("ours", ours))}
+        print(f"{package}, {mode}: {len(ours[package])} tests, passed {count['ours']['passed']} (with Dask's scheduler {count['dask']['passed']})")
+        for id, (outcome, _) in sorted(dask[package].items()):
+            got, text = ours[package].get(id, ("not run", ""))
+            if outcome != "passed" or got == "passed":
+                continue
+            reason = next((r for p, r in known if p.search(id)), None)
+            print(f"  {got:8} {id}\n           reason: {reason or 'UNEXPLAINED'}")
+            if reason is None:
+                bad += 1
+                for line in [x for x in text.strip().splitlines() if x.strip()][-4:]:
+                    print(f"           | {line.strip()[:180]}")
+    return bad
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--millstream", default="bin/millstream", help="the binary")
+    p.add_argument("--out", default="results", help="folder of logs and results")
+    p.add_argument("--short", action="store_true", help="some tests of the packages that need little")
+    p.add_argument("--mode", action="append", choices=MODES[1:], help="may be given more than once (default: all)")
+    p.add_argument("--package", choices=tuple(FILES), help="only this one")
+    p.add_argument("--timeout", type=int, default=180, help="of each test, in seconds")
+    p.add_argument("-j", "--jobs", type=int, default=1, help="modes at once")
+    p.add_argument("-k", default="", help="pytest's expression of test names")
+    args = p.parse_args()
+    args.out = os.path.abspath(args.out)
+    modes = ["dask", *(args.mode or MODES[1:])]
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        runs = dict(zip(modes, pool.map(lambda mode: run(args, mode), modes)))
+    bad = 0
+    for mode in modes[1:]:
+        bad += compare(runs["dask"], runs[mode], mode, reasons(os.path.join(HERE, "reasons.toml"), mode))
+    print(f"unexplained differences: {bad}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
