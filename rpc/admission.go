@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"go.millstream.dev/comm"
@@ -80,6 +81,38 @@ func (s *Server) forget(n *session) {
 	delete(s.life.comms, n)
 	if s.life.hosts[n.host]--; s.life.hosts[n.host] == 0 {
 		delete(s.life.hosts, n.host)
+	}
+}
+
+// awaitFirst stops a session whose first request does not come: nothing has arrived for
+// Config.FirstRequest. A large request may take any time. The caller calls received when the
+// request is there.
+func (n *session) awaitFirst() (received func()) {
+	limit, have := n.server.cfg.FirstRequest, comm.Received(n.comm)
+	var mu sync.Mutex
+	var timer *time.Timer // guarded by mu; nil when the request is there
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(limit, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if timer == nil {
+			return
+		}
+		if now := comm.Received(n.comm); now != have {
+			have = now
+			timer.Reset(limit)
+			return
+		}
+		n.server.noisy.comms.Warn(n.server.cfg.Logger, "comm without a request closed", "server", n.server.id,
+			"peer", n.comm.PeerAddr(), "after", limit)
+		n.stop()
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		timer.Stop()
+		timer = nil
 	}
 }
 

@@ -137,6 +137,64 @@ func TestFirstRequest(t *testing.T) {
 	})
 }
 
+// counting is a comm whose peer sends a large message.
+type counting struct {
+	comm.Comm
+	received atomic.Int64
+}
+
+func (c *counting) Received() int64 { return c.received.Load() }
+
+// pair returns both ends of a comm that the rig's server does not serve.
+func (r *rig) pair() (ours, theirs comm.Comm) {
+	r.Helper()
+	l, err := r.net.Host("other").Listen(r.Context(), "sim://other:0", comm.ListenConfig{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	if theirs, err = r.net.Host("slow").Dial(r.Context(), l.ContactAddr(), comm.DialConfig{}); err != nil {
+		r.Fatal(err)
+	}
+	if ours, err = l.Accept(r.Context()); err != nil {
+		r.Fatal(err)
+	}
+	_ = l.Close()
+	return ours, theirs
+}
+
+// A first request that takes longer than FirstRequest to arrive is served while its bytes come.
+func TestFirstRequestArrivesSlowly(t *testing.T) {
+	bubble(t, Config{}, PoolConfig{}, func(r *rig) {
+		s := NewServer(Config{Type: "Slow", FirstRequest: 5 * time.Second, Logger: (&logText{}).logger()})
+		addHandlers(s)
+		ours, theirs := r.pair()
+		c := &counting{Comm: ours}
+		done := make(chan error, 1)
+		go func() { done <- s.ServeComm(context.Background(), c) }()
+		for range 20 {
+			time.Sleep(3 * time.Second)
+			c.received.Add(1 << 20)
+		}
+		r.say(theirs, obj{"op": "echo", "data": 1})
+		if got := r.hear(theirs); got != int64(1) {
+			t.Errorf("echo: got %v, want 1", got)
+		}
+		_ = theirs.Close()
+		if err := <-done; err != nil {
+			t.Errorf("ServeComm: %v", err)
+		}
+		// One that stalls is closed.
+		ours, theirs = r.pair()
+		c = &counting{Comm: ours}
+		c.received.Store(1 << 20)
+		go func() { done <- s.ServeComm(context.Background(), c) }()
+		<-theirs.Done()
+		<-done
+		theirs.Abort()
+		_ = s.Close()
+	})
+}
+
 // Requests that wait hold no slot, end with their callers, and are bounded.
 func TestWaitingRequests(t *testing.T) {
 	cfg := Config{MaxRunning: 2, Waiting: []string{"wait"}, MaxWaiting: 30, MaxWaitingPerHost: 20}

@@ -123,13 +123,8 @@ func (n *session) read() (*wire.Message, error) {
 	n.reading = cancel
 	n.mu.Unlock()
 	if !n.served {
-		limit := time.AfterFunc(n.server.cfg.FirstRequest, func() {
-			n.server.noisy.comms.Warn(n.server.cfg.Logger, "comm without a request closed", "server", n.server.id,
-				"peer", n.comm.PeerAddr(), "after", n.server.cfg.FirstRequest)
-			n.stop()
-		})
-		defer limit.Stop()
 		n.served = true
+		defer n.awaitFirst()()
 	}
 	m, err := n.comm.Read(ctx)
 	n.mu.Lock()

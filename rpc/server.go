@@ -56,8 +56,8 @@ type Config struct {
 	// quarters of MaxComms). One comm too many closes the one that has been idle for the
 	// longest time; without an idle one the new comm is closed.
 	MaxComms, MaxCommsPerHost int
-	// FirstRequest bounds the time from the handshake of a comm to its first request
-	// (default 1 min). A comm that has had one may stay idle, as those of pools are.
+	// FirstRequest bounds how long nothing may arrive on a comm before its first request is
+	// there (default 1 min). A comm that has had one may stay idle, as those of pools are.
 	FirstRequest time.Duration
 	// WriteTimeout bounds the sending of one reply, to peers that do not read (default
 	// none: Dask waits for ever, and large results over slow links take their time).

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/wire"
@@ -31,9 +32,18 @@ const (
 // input is the state of the reading side. The holder of the read turn owns it.
 type input struct {
 	buf  []byte
-	r, w int   // buf[r:w] has arrived and is not read
-	got  int64 // bytes received so far, in all
-	grow bool  // a read filled the buffer
+	r, w int          // buf[r:w] has arrived and is not read
+	got  atomic.Int64 // bytes received so far, in all; any goroutine may read it
+	grow bool         // a read filled the buffer
+}
+
+// Received implements comm.Receiver.
+func (c *conn) Received() int64 {
+	n := c.in.got.Load()
+	for _, l := range c.lines.get() {
+		n += l.in.got.Load()
+	}
+	return n
 }
 
 // Read returns the next message.
@@ -203,7 +213,7 @@ func (c *conn) fill(n int) error {
 	}
 	k, err := c.nc.Read(in.buf[in.w:])
 	in.w += k
-	in.got += int64(k)
+	in.got.Add(int64(k))
 	if in.w == len(in.buf) && len(in.buf) < largeBuffer {
 		in.grow = true
 	}
@@ -285,7 +295,7 @@ func (c *conn) full(b []byte) error {
 			continue
 		}
 		n, err := c.nc.Read(b)
-		in.got += int64(n)
+		in.got.Add(int64(n))
 		b = b[n:]
 		if n == 0 {
 			if err == nil {
@@ -298,7 +308,7 @@ func (c *conn) full(b []byte) error {
 
 // large reads a frame whose memory grows with the bytes that arrive.
 func (c *conn) large(size int64) ([]byte, error) {
-	open := max(openStep, min(c.in.got, maxCredit))
+	open := max(openStep, min(c.in.got.Load(), maxCredit))
 	have := min(size, open)
 	b := uncleared(int(have))
 	if err := c.full(b); err != nil {

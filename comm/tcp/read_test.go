@@ -129,13 +129,26 @@ func TestReadCalls(t *testing.T) {
 		t.Errorf("the buffer has %d bytes", len(c.in.buf))
 	}
 	// A large frame is read into its own memory at once, when the comm has earned it.
-	c.in.got = 10 << 20
+	c.in.got.Store(10 << 20)
 	s.data, s.reads = stream(2, frames(1, 50, 8<<20)), 0
 	if _, err := c.readMessage(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if s.reads != 2 {
 		t.Errorf("a large message took %d reads", s.reads)
+	}
+}
+
+// Received counts the bytes of a message before the message is complete.
+func TestReceived(t *testing.T) {
+	data := stream(1, frames(1, 50, 3<<20))
+	cut := len(data) - 1<<20
+	c, _ := reader(data[:cut], nil)
+	if _, err := c.readMessage(context.Background()); !errors.Is(err, io.EOF) {
+		t.Fatalf("half a message: got %v, want EOF", err)
+	}
+	if got := c.Received(); got != int64(cut) {
+		t.Errorf("Received: got %d, want %d", got, cut)
 	}
 }
 
@@ -200,7 +213,7 @@ func TestReadAllocates(t *testing.T) {
 	}
 	// Who has sent much is believed more, up to a bound.
 	c, _ := reader(promise(4<<30), nil)
-	c.in.got = 1 << 40
+	c.in.got.Store(1 << 40)
 	if _, err := c.readMessage(context.Background()); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}

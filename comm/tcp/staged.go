@@ -197,7 +197,7 @@ func (c *conn) spreadToHost(size int64, over []*conn) ([]byte, error) {
 	if over == nil {
 		return c.large(size)
 	}
-	open := max(openStep, min(c.in.got, maxCredit))
+	open := max(openStep, min(c.in.got.Load(), maxCredit))
 	b := uncleared(int(min(size, open)))
 	for at, i := int64(0), 0; at < size; i++ {
 		end := min(at+staging.Unit, size)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.millstream.dev/internal/sysmem"
@@ -72,6 +73,7 @@ type account struct {
 	late    func() // called when what was announced does not arrive
 	held    int64
 	timer   *time.Timer
+	counted atomic.Int64 // bytes of all frames that were announced; any goroutine may read it
 }
 
 // reserve counts a frame before memory is allocated for it. It waits where too much is
@@ -102,6 +104,7 @@ func (a *account) reserve(ctx context.Context, size int64) error {
 		}
 	}
 	a.held += size
+	a.counted.Add(size)
 	d := arrivalTime + time.Duration(a.held/arrivalRate)*time.Second
 	if a.timer == nil {
 		a.timer = time.AfterFunc(d, a.late)

@@ -68,7 +68,7 @@ func newConn(e *engine, s Settings, m *meeting, local, peer string, limits comm.
 		link:    &pythonLink{ep: m, multi: s.MultiBuffer, host: s.host(), device: device},
 		reading: make(chan struct{}, 1), writing: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	c.account = account{host: peer, perHost: limits.Announced, late: c.late}
+	c.account.host, c.account.perHost, c.account.late = peer, limits.Announced, c.late
 	if host, err := comm.AddressHost(peer); err == nil {
 		c.account.host = host
 	}
@@ -227,6 +227,10 @@ func (c *conn) bounds() bounds {
 	}
 	return bounds{bytes: l.Message, frames: l.Frames, handshake: !c.handshaken, account: &c.account}
 }
+
+// Received implements comm.Receiver. Large frames count when they are announced: account bounds
+// the time until they arrive.
+func (c *conn) Received() int64 { return c.account.counted.Load() }
 
 // late ends a comm whose peer has announced frames and does not send them.
 func (c *conn) late() {

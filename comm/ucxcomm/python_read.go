@@ -72,6 +72,7 @@ func (l *pythonLink) readFrames(ctx context.Context, parts []part, acct *account
 	type waiting struct {
 		r    *ucx.Request
 		size int64
+		acct *account
 	}
 	var open []waiting
 	var ahead int64
@@ -94,7 +95,7 @@ func (l *pythonLink) readFrames(ctx context.Context, parts []part, acct *account
 		}
 		open = open[1:]
 		ahead -= w.size
-		acct.arrived(w.size)
+		w.acct.arrived(w.size)
 		return nil
 	}
 	for i, p := range parts {
@@ -103,13 +104,17 @@ func (l *pythonLink) readFrames(ctx context.Context, parts []part, acct *account
 				return fail(err)
 			}
 		}
-		f, err := l.frame(ctx, p, acct)
+		of := acct
+		if p.device && l.device != nil {
+			of = nil // host memory is counted; that of the GPU has its own bound
+		}
+		f, err := l.frame(ctx, p, of)
 		if err != nil {
 			return fail(err)
 		}
 		m.Frames[i] = f
 		if p.size > 0 {
-			open = append(open, waiting{l.ep.startRecv(view(f)), p.size})
+			open = append(open, waiting{l.ep.startRecv(view(f)), p.size, of})
 			ahead += p.size
 		}
 	}
@@ -125,7 +130,7 @@ func (l *pythonLink) readFrames(ctx context.Context, parts []part, acct *account
 func (l *pythonLink) frame(ctx context.Context, p part, acct *account) (wire.Frame, error) {
 	res := l.host
 	if p.device && l.device != nil {
-		res = l.device // it has its own bound
+		res = l.device
 	}
 	if err := acct.reserve(ctx, p.size); err != nil {
 		return wire.Frame{}, err
