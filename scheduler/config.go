@@ -40,7 +40,8 @@ type Config struct {
 	Journal string
 	// Reattach is how long a scheduler that has read a journal waits for its workers to
 	// come back before it computes again what they may still have (default 5 s, or until
-	// all are there), and Forget how long one of our clients that has lost its connection,
+	// all are there), and how long scattered data is kept whose only worker has lost its
+	// connection; Forget is how long one of our clients that has lost its connection,
 	// or its scheduler, may stay away before its futures are released (default 1 min).
 	Reattach, Forget time.Duration
 	// AllowedFailures is how often a task may be on a worker that dies before it is given

@@ -137,6 +137,7 @@ func (s *Scheduler) checkTTL() {
 	var addresses []any
 	for _, w := range late {
 		addresses = append(addresses, w.address)
+		w.mayReturn = true // unless the order to end arrives
 		s.removeWorker(w, reasonTTL+": it has not sent a heartbeat for "+s.now.Sub(w.lastSeen).Round(time.Second).String(), false, true)
 	}
 	s.logEvent(msgpack.MapOf("action", "worker-ttl-timed-out", "workers", addresses, "ttl", ttl.Seconds()), "scheduler")

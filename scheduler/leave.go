@@ -23,6 +23,7 @@ func (s *Scheduler) streamEnded(st *stream, err error) {
 		case st.worker != nil && st.leaving:
 			s.removeWorker(st.worker, "it left", true, false)
 		case st.worker != nil:
+			st.worker.mayReturn = true
 			s.removeWorker(st.worker, why, false, false)
 		case st.client != nil:
 			s.clientEnded(st)
@@ -57,7 +58,15 @@ func (s *Scheduler) removeWorker(w *worker, why string, safe, tell bool) {
 	s.logEvent(append(event[:len(event):len(event)], msgpack.Pair{Key: "worker", Value: w.address}), "all")
 	// The workers that stay hear that a shuffle is over before they get its tasks again.
 	runs := s.shufflesLose(w.address)
-	s.apply(&state.RemoveWorker{Worker: w.id, Safe: safe, Close: tell, Reason: why})
+	ev := &state.RemoveWorker{Worker: w.id, Safe: safe, Close: tell, Reason: why}
+	if w.mayReturn && w.incarnation != "" && w.cause == "" && !s.ending {
+		ev.Await = s.cfg.Reattach
+	}
+	s.apply(ev)
+	if ev.Awaited > 0 {
+		s.log.Warn("data kept for the return of a worker", "worker", w.address, "pieces", ev.Awaited, "wait", s.cfg.Reattach)
+		s.probe(w)
+	}
 	for _, x := range runs {
 		s.restartShuffle(x)
 	}

@@ -35,6 +35,9 @@ type worker struct {
 	doubted  bool    // the log has said that its figures cannot be
 	st       *stream
 
+	incarnation string // a secret of its process, "" of Python's workers: the worker may come back with its results
+	mayReturn   bool   // its connection was lost and its process may live on
+
 	token  string        // by which its nanny reports how its process ended, "" without a nanny
 	cause  string        // why its process ended, "" if unknown
 	caused chan struct{} // closed when cause is set
@@ -176,7 +179,9 @@ func newWorker(in *registration) (*worker, *state.AddWorker, error) {
 		ev.Registry = strings.Clone(m.GetString("registry"))
 		ev.Can = state.Go
 		w.token = m.GetString("death-token")
-		m.Delete("death-token") // a secret; identity shows what is left
+		w.incarnation = m.GetString("incarnation")
+		m.Delete("death-token") // secrets; identity shows what is left
+		m.Delete("incarnation")
 		w.extra.Set("millstream", m)
 		if python, _ := m.Get("python"); python == true {
 			ev.Can |= state.Python
@@ -242,7 +247,7 @@ func resources(m msgpack.Map) ([]state.Resource, error) {
 // addWorker puts a worker into the state and makes the answer. It runs in the loop.
 func (s *Scheduler) addWorker(w *worker, ev *state.AddWorker, in *registration) (msgpack.Map, error) {
 	if old := s.workers[w.address]; old != nil {
-		if old.serverID != w.serverID && old.st.comm.Err() == nil {
+		if !old.same(w) && old.st.comm.Err() == nil {
 			return nil, &rpc.Exception{Type: "ValueError", Message: "Worker already exists " + w.address}
 		}
 		// The same process has lost its connection before we noticed, or another one has
@@ -250,18 +255,20 @@ func (s *Scheduler) addWorker(w *worker, ev *state.AddWorker, in *registration) 
 		if old.st.comm.Err() == nil { // the peer says that it is the same process
 			s.log.Warn("worker address taken over", "worker", w.address, "peer", w.st.comm.PeerAddr(), "before", old.st.comm.PeerAddr())
 		}
-		s.removeWorker(old, "it registered again", old.serverID == w.serverID, false)
+		old.mayReturn = old.same(w)
+		s.removeWorker(old, "it registered again", old.same(w), false)
 	}
 	if other := s.aliases[w.alias]; other != nil {
-		if other.serverID != w.serverID && other.st.comm.Err() == nil {
+		if !other.same(w) && other.st.comm.Err() == nil {
 			return nil, &nameTaken{w.name}
 		}
 		// Another process in the place of one that died was faster than the end of that one's stream.
 		if other.st.comm.Err() == nil {
 			s.log.Warn("worker name taken over", "worker", other.address, "peer", w.st.comm.PeerAddr(), "before", other.st.comm.PeerAddr())
 		}
-		s.removeWorker(other, "replaced by "+w.address, other.serverID == w.serverID, false)
+		s.removeWorker(other, "replaced by "+w.address, other.same(w), false)
 	}
+	ev.Token = w.incarnation
 	ev.Returning = s.recovery.holding && s.recovery.missing[w.address]
 	s.apply(ev)
 	if ev.Err != nil {

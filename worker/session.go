@@ -215,7 +215,7 @@ func (w *Worker) registration() msgpack.Map {
 		limit = w.cfg.MemoryLimit
 	}
 	own := msgpack.MapOf("v", 1, "registry", task.Hash(), "functions", task.Names(), "signatures", task.Signatures(), "build", task.BuildText(),
-		"lanes", len(w.Lanes()), "python", w.sidecar != nil, "death-token", w.cfg.DeathToken)
+		"lanes", len(w.Lanes()), "python", w.sidecar != nil, "death-token", w.cfg.DeathToken, "incarnation", w.incarnation)
 	return msgpack.MapOf(
 		"address", w.address, "status", status, "nthreads", w.cfg.Threads, "name", w.name, "now", unix(time.Now()),
 		"resources", resources, "memory_limit", limit, "local_directory", w.dir, "services", services, "nanny", nanny,

@@ -52,14 +52,16 @@ const (
 
 // Worker is a running worker. Any goroutine may use it.
 type Worker struct {
-	cfg     Config
-	id      string
-	name    any // what travels: a string, or a number
-	address string
-	log     *slog.Logger
-	logs    *logRing
-	dir     string // below which data is spilled
-	host    task.Host
+	cfg Config
+	id  string
+	// incarnation is a secret: who shows it to the scheduler again is this process, and may announce what it held.
+	incarnation string
+	name        any // what travels: a string, or a number
+	address     string
+	log         *slog.Logger
+	logs        *logRing
+	dir         string // below which data is spilled
+	host        task.Host
 
 	sidecar    *sidecar // of Python; nil if there is none
 	noPython   error    // why there is none
@@ -153,7 +155,7 @@ func Start(ctx context.Context, cfg Config) (*Worker, error) {
 		stopped: make(chan struct{}), done: make(chan struct{}),
 	}
 	w.disk.records.limit = cfg.Records
-	w.id = "Worker-" + randomText()
+	w.id, w.incarnation = "Worker-"+randomText(), randomText()
 	w.status.Store(statusInit)
 	w.logs = newLogRing(cfg.Logger.Handler(), cfg.Logs)
 	w.log = slog.New(w.logs)

@@ -107,6 +107,7 @@ func (s *State) hold(ev *Hold) {
 // tick lets time pass.
 func (s *State) tick() {
 	s.timeouts()
+	s.forgetDeparted("")
 	if len(s.requests) > 0 {
 		s.stepRequests()
 	}

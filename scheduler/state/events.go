@@ -32,6 +32,9 @@ type AddWorker struct {
 	// Returning specifies that the worker was there before the scheduler was started again: results that it announces
 	// while Hold is on are adopted.
 	Returning bool
+	// Token is a secret of the worker's process. A worker that was removed and is added again with the same token and
+	// address may announce results that it held and tasks that it ran before. "" if the worker has none.
+	Token string
 	// Data is the server's own, see Worker.Data.
 	Data any
 
@@ -48,9 +51,18 @@ type RemoveWorker struct {
 	Safe bool
 	// Close also sends it the order to end.
 	Close bool
+	// Await is how long data from outside that only this worker holds is kept for its return; 0 if the worker does not
+	// come back. It needs AddWorker.Token.
+	Await time.Duration
 	// Reason is for the log.
 	Reason string
+
+	// Awaited is set: how many pieces of data are kept.
+	Awaited int
 }
+
+// ForgetDeparted ends the wait for a removed worker that will not come back, by its token.
+type ForgetDeparted struct{ Token string }
 
 // WorkerStatusChange is a worker's report about itself: paused, running again, closing.
 type WorkerStatusChange struct {
@@ -310,6 +322,7 @@ type Tick struct{}
 
 func (*AddWorker) event()            {}
 func (*RemoveWorker) event()         {}
+func (*ForgetDeparted) event()       {}
 func (*WorkerStatusChange) event()   {}
 func (*SetResources) event()         {}
 func (*Heartbeat) event()            {}

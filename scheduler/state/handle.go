@@ -52,6 +52,11 @@ func (s *State) handle(ev Event) {
 		if w := s.Worker(ev.Worker); w != nil {
 			s.removeWorker(w, ev)
 		}
+	case *ForgetDeparted:
+		s.cause = causeRemoveWorker
+		if ev.Token != "" {
+			s.forgetDeparted(ev.Token)
+		}
 	case *WorkerStatusChange:
 		s.cause = causeWorkerStatusChange
 		if w := s.Worker(ev.Worker); w != nil {

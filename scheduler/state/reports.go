@@ -172,10 +172,17 @@ func (s *State) addKeys(ev *AddKeys) {
 	s.scratch.keys = emptied(redundant)
 }
 
-// mayAdopt reports whether a result that no run of this life has made is believed: while the state holds, from a worker
-// that was there before the scheduler was started again, and else from the worker that runs the task. Any other worker
+// mayAdopt reports whether a result is believed that no run in flight has made: from the worker that runs the task; while
+// the state holds, from a worker that was there before the scheduler was started again; and from a worker that held the
+// result or ran the task before it was removed and came back, unless another one runs the task by now. Any other worker
 // could forge the results of tasks that others run.
-func (s *State) mayAdopt(t *Task, w *Worker) bool { return s.held && w.returning || t.worker == w }
+func (s *State) mayAdopt(t *Task, w *Worker) bool {
+	if t.worker == w || s.held && w.returning {
+		return true
+	}
+	_, had := w.former[t.key]
+	return had && t.worker == nil
+}
 
 // Refused is the text of the LogEvent about a worker that announced the result of a task that it was not to run.
 const Refused = "result refused: the worker was not to run the task"
@@ -197,6 +204,7 @@ func (s *State) adopt(t *Task, w *Worker, nbytes int64) {
 	if nbytes >= 0 {
 		t.nbytes = nbytes
 	}
+	delete(w.former, t.key)
 	s.remember(t, w)
 }
 

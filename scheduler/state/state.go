@@ -52,6 +52,8 @@ type State struct {
 	graphSeen   bool
 	held        bool       // see Hold
 	expected    []task.Key // see ExpectData; some may have come
+	departed    []departed // workers that may come back, in the order of their removal
+	awaited     []awaitedData
 
 	steals    uint64
 	inFlight  int

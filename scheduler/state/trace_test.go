@@ -268,9 +268,11 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 			status, _ = ParseStatus(st)
 		}
 		return &AddWorker{Address: "tcp://" + arg(0) + ":1", Name: arg(0), Host: opt["host"], Threads: int(num("threads", 1)), MemoryLimit: num("memory", 0),
-			Resources: resources(opt["resources"]), Registry: opt["registry"], Can: abilities(opt["can"]), Status: status, Returning: opt["returning"] != ""}, nil
+			Resources: resources(opt["resources"]), Registry: opt["registry"], Can: abilities(opt["can"]), Status: status, Returning: opt["returning"] != "", Token: opt["token"]}, nil
 	case "remove":
-		return &RemoveWorker{Worker: tr.worker(arg(0)), Safe: opt["safe"] != "", Close: opt["close"] != "", Reason: "test"}, nil
+		return &RemoveWorker{Worker: tr.worker(arg(0)), Safe: opt["safe"] != "", Close: opt["close"] != "", Await: dur("await"), Reason: "test"}, nil
+	case "forget-departed":
+		return &ForgetDeparted{Token: arg(0)}, nil
 	case "status":
 		st, ok := ParseStatus(arg(1))
 		if !ok {

@@ -153,7 +153,7 @@ func (v *validator) task(t *Task) {
 	v.want(int(t.waiters) == waiters, t, "has %d dependents in play, counted %d", waiters, t.waiters)
 	if t.state == Waiting {
 		v.want(int(t.waitingOn) == waitingOn, t, "waits for %d, counted %d", waitingOn, t.waitingOn)
-		v.want(waitingOn > 0 || t.expecting() && s.held, t, "waits for nothing")
+		v.want(waitingOn > 0 || t.expecting() && (s.held || len(s.awaited) > 0), t, "waits for nothing")
 	} else {
 		v.want(t.waitingOn == 0, t, "waits for %d", t.waitingOn)
 	}

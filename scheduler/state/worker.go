@@ -47,9 +47,11 @@ type Worker struct {
 	retiring  *request
 	stopped   time.Time // when it last ceased to take tasks
 	removed   bool
-	returning bool   // see AddWorker
-	mark      uint64 // of the last choice that came by
-	local     int64  // bytes that the choice found here
+	returning bool                  // see AddWorker
+	token     string                // see AddWorker
+	former    map[task.Key]struct{} // held or run before it was removed and added again, see departed
+	mark      uint64                // of the last choice that came by
+	local     int64                 // bytes that the choice found here
 }
 
 // prefixCount is how many tasks of a prefix a worker processes.

@@ -88,9 +88,10 @@ func (s *State) addWorker(ev *AddWorker) {
 	w := &Worker{
 		address: strings.Clone(ev.Address), name: strings.Clone(ev.Name), host: strings.Clone(ev.Host),
 		threads: ev.Threads, memoryLimit: ev.MemoryLimit, status: ev.Status, Data: ev.Data,
-		place: -1, lastSeen: s.now, returning: ev.Returning,
+		place: -1, lastSeen: s.now, returning: ev.Returning, token: strings.Clone(ev.Token),
 	}
 	w.setResources(ev.Resources)
+	s.comeBack(w)
 	if n := len(s.freeWorkers); n > 0 {
 		w.id = s.freeWorkers[n-1]
 		s.freeWorkers = s.freeWorkers[:n-1]
@@ -240,6 +241,7 @@ func (s *State) removeWorker(w *Worker, ev *RemoveWorker) {
 		processing = append(processing, t)
 	}
 	slices.SortStableFunc(processing, func(a, b *Task) int { return a.prio.Compare(b.prio) })
+	s.depart(w, processing)
 	blamed := 0
 	// From the last to the first: the stack then starts with the first.
 	for i := len(processing) - 1; i >= 0; i-- {
@@ -266,9 +268,14 @@ func (s *State) removeWorker(w *Worker, ev *RemoveWorker) {
 			s.dropReplica(t, w)
 			continue
 		}
-		if len(t.spec) > 0 {
+		switch {
+		case len(t.spec) > 0:
 			lost++
-		} else {
+		case ev.Await > 0 && w.token != "" && !t.actor && t.needed():
+			ev.Awaited++
+			s.await(t, w, ev.Await)
+			continue
+		default:
 			gone++
 		}
 		s.lose(t, w)
@@ -277,13 +284,20 @@ func (s *State) removeWorker(w *Worker, ev *RemoveWorker) {
 	w.netBytes, w.needs = 0, nil
 	s.dropPool(w.pool)
 	a := s.logEvent(fmt.Sprintf("worker %s removed (%s): %d tasks go elsewhere, %d of them suspicious; %d results are lost and computed again, %d pieces of data are lost for good",
-		w.address, ev.Reason, len(processing), blamed, lost, gone))
+		w.address, ev.Reason, len(processing), blamed, lost, gone) + awaitedText(ev.Awaited))
 	a.Worker = w.id
 	for v := range s.Workers() {
 		a := s.out.add(ForgetPeer)
 		a.Worker, a.Text = v.id, w.address
 	}
 	s.stepRequests()
+}
+
+func awaitedText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d wait for its return", n)
 }
 
 func (s *State) heartbeat(ev *Heartbeat) {
