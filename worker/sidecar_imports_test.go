@@ -119,9 +119,7 @@ func TestSidecarFirstImports(t *testing.T) {
 // pyCall is the call of a function that Python imports when the task is unpickled.
 func pyCall(key, module, name string, args ...any) wire.ToPickle {
 	items := []pickle.Value{key, pickle.Global{Module: module, Name: name}}
-	for _, a := range args {
-		items = append(items, a)
-	}
+	items = append(items, args...)
 	return wire.ToPickle{Value: pickle.Call(pickle.Global{Module: "dask._task_spec", Name: "Task"}, items...)}
 }
 
