@@ -47,7 +47,7 @@ type Option = client.Option
 // Retries sets how often a task that fails is run again (default 0); see client.Retries.
 func Retries(n int) Option { return client.Retries(n) }
 
-// TaskError is the error of a task that failed, as its worker told it.
+// TaskError is the error of a task that failed, as its worker reported it.
 type TaskError = client.TaskError
 
 // Cluster is a scheduler in this process and its workers; see package cluster.

@@ -26,7 +26,7 @@ Environment
   MILLSTREAM_UCX_LIBRARY  path of the libucp.so to use
   MILLSTREAM_IFNAME       network interface whose address is advertised
   UCX_*                   UCX's own settings; never overridden
-  NO_COLOR                no colour in reports
+  NO_COLOR                no color in reports
 
 Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted (Ctrl-C).
 The first Ctrl-C cancels, the second ends the process at once.`
@@ -74,7 +74,7 @@ func usageTemplate(template string) string {
 	return regexp.MustCompile(`(\.\w+Flags)\.FlagUsages\b`).ReplaceAllString(template, "$1.FlagUsagesWrapped (helpWidth .)")
 }
 
-// unknownCommand finds a misspelt command in a command line. Without it `--help` behind the
+// unknownCommand finds a misspelled command in a command line. Without it `--help` behind the
 // name would print the help of the command above, as if all were well.
 func unknownCommand(root *cobra.Command, args []string) error {
 	cmd, rest, err := root.Find(args)

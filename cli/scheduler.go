@@ -86,7 +86,7 @@ func schedulerCommand() *cobra.Command {
 	fs := cmd.Flags()
 	f.add(fs, secure.Scheduler)
 	fs.StringVar(&f.port, "port", "", "port to serve (default 8786; 0: any that is free)")
-	fs.StringVar(&f.contact, "contact-address", "", "address that others are told to use")
+	fs.StringVar(&f.contact, "contact-address", "", "address to advertise to workers and clients (default: that of the first listener)")
 	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "`file` to write the address and the paths of certificates to, for workers and clients")
 	f.addDashboard(fs, ":8787", "`host:port` of the HTTP server; without a host that of --host or the loopback interface")
 	fs.StringVar(&f.idleTimeout, "idle-timeout", "", "end after so long without work, such as 10m")

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,10 +142,15 @@ func readStatus(ctx context.Context, address string) (*statusReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	var last atomic.Pointer[error] // why the last attempt to connect failed: the deadline alone would not say it
+	dial.Retrying = func(err error) { last.Store(&err) }
 	pool := rpc.NewPool(comm.Default, rpc.PoolConfig{Dial: dial})
 	defer pool.Close()
 	var id msgpack.Map
 	if err := pool.Call(ctx, comm.NormalizeAddress(address), "identity", wire.NewDict("n_workers", -1), &id); err != nil {
+		if cause := last.Load(); cause != nil && ctx.Err() != nil {
+			return nil, fmt.Errorf("scheduler at %s: not reached in time: %w; is it running there?", address, *cause)
+		}
 		return nil, fmt.Errorf("scheduler at %s: %w", address, err)
 	}
 	return newStatus(id), nil

@@ -25,7 +25,7 @@ func suggestFlag(cmd *cobra.Command, err error) error {
 		}
 	}
 	if len(below) > 0 {
-		return fmt.Errorf("%w; it is a flag of %s", err, strings.Join(below, ", "))
+		return fmt.Errorf("%w; known to %s", err, strings.Join(below, ", "))
 	}
 	return err
 }
@@ -40,7 +40,7 @@ func extraArgument(cmd *cobra.Command, argument, otherwise string) error {
 	return usagef("unexpected argument %q: %s", argument, otherwise)
 }
 
-// nearestFlag is the flag of a command whose name is most like a misspelt one, "" if none is.
+// nearestFlag is the flag of a command whose name is most like a misspelled one, "" if none is.
 func nearestFlag(cmd *cobra.Command, name string) string {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	best, least := "", 1+len(name)/4

@@ -27,14 +27,14 @@ type ProgressEvent struct {
 // Ended is how many have ended.
 func (e ProgressEvent) Ended() int { return e.Finished + e.Failed + e.Cancelled }
 
-// Done tells whether all have ended.
+// Done reports whether all have ended.
 func (e ProgressEvent) Done() bool { return e.Ended() == e.Total }
 
 // progressPause is the least time between two events.
 const progressPause = 50 * time.Millisecond
 
-// Progress tells how far futures are: at once, whenever some have ended or the reason why they wait has changed, at most
-// twenty times a second, and when all have. The last event is Done, or has ctx's error.
+// Progress returns events with the progress of futures: one at once, one when some have ended or the reason why they
+// wait has changed, at most twenty a second, and one when all have ended. The last event is Done, or has ctx's error.
 func Progress(ctx context.Context, futures ...AnyFuture) iter.Seq[ProgressEvent] {
 	return func(yield func(ProgressEvent) bool) {
 		start := time.Now()

@@ -10,7 +10,7 @@ import (
 
 // checkWorkers looks, once for each name, whether there are workers by the names that tasks
 // are restricted to. A task that no worker may run waits until one joins, as in Dask; without
-// a word a misspelt name would be hard to find.
+// a word a misspelled name would be hard to find.
 func (c *Client) checkWorkers(a *task.Annotations) {
 	if len(a.Workers) == 0 || a.AllowOtherWorkers {
 		return

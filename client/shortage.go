@@ -17,7 +17,7 @@ type Shortage struct {
 	Text string
 	// Tasks is how many tasks wait, of all clients.
 	Tasks int
-	// Keys are futures of this client that wait for the tasks; More tells that there are others.
+	// Keys are futures of this client that wait for the tasks; More reports whether there are others.
 	Keys []task.Key
 	More bool
 }
@@ -25,8 +25,8 @@ type Shortage struct {
 // maxShortages bounds what a scheduler can make a client remember.
 const maxShortages = 100
 
-// Shortages returns why tasks of this client cannot run at present; nothing while all can. A scheduler of Dask's does not
-// say.
+// Shortages returns why tasks of this client cannot run at present; nil while all can, and always with
+// Dask's scheduler, which does not report it.
 func (c *Client) Shortages() []Shortage {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -170,12 +170,12 @@ func (n *Nanny) watch(p *process) (end ending) {
 				start.Stop()
 				n.update(func(i *WorkerInfo) { i.State, i.Address, i.Lanes, i.HTTP = Running, e.Address, e.Lanes, e.HTTP })
 			default:
-				end.hear(e)
+				end.observe(e)
 			}
 		case <-p.child.Done:
 			if events != nil {
 				for e := range events {
-					end.hear(e)
+					end.observe(e)
 				}
 			}
 			return end
@@ -210,8 +210,8 @@ func (n *Nanny) watch(p *process) (end ending) {
 	}
 }
 
-// hear takes what the process reports about its end.
-func (e *ending) hear(ev event) {
+// observe records what the process reports about its end.
+func (e *ending) observe(ev event) {
 	switch ev.Event {
 	case eventClosed, eventRestart:
 		e.farewell, e.err = ev.Event, nil

@@ -58,7 +58,7 @@ func (s fileSet) prepare(ctx context.Context) (p prepared, err error) {
 		return p, err
 	}
 	if m != nil && m.ID != s.ID {
-		if err := s.settle(m); err != nil { // a write that ended in between
+		if err := s.finish(m); err != nil { // a write that ended in between
 			return p, err
 		}
 	}
@@ -133,7 +133,7 @@ func (s fileSet) commit(ctx context.Context, files []written) ([]string, error) 
 			return nil, err
 		}
 	}
-	if err := s.settle(m); err != nil {
+	if err := s.finish(m); err != nil {
 		return nil, err
 	}
 	if err := s.clean(); err != nil {
@@ -206,8 +206,8 @@ func (s fileSet) lost(err error) error {
 	return fmt.Errorf("frame: write into %s: %w", s.Dir, err)
 }
 
-// settle removes what a set has replaced and moves its parts into their places. The set may be that of another write.
-func (s fileSet) settle(m *manifest) error {
+// finish removes what a set has replaced and moves its parts into their places. The set may be that of another write.
+func (s fileSet) finish(m *manifest) error {
 	for _, name := range m.Replaces {
 		if err := os.Remove(filepath.Join(s.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("frame: %w", err)
@@ -263,7 +263,7 @@ func (s fileSet) discard() (committed bool, err error) {
 		if err := os.Rename(away, s.staging()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return true, fmt.Errorf("frame: %w", err)
 		}
-		return true, s.settle(m)
+		return true, s.finish(m)
 	}
 	if err := os.RemoveAll(away); err != nil {
 		return false, fmt.Errorf("frame: %w", err)

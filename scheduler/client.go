@@ -22,7 +22,7 @@ type client struct {
 	name     string
 	versions any
 	program  *program // nil for clients that do not say; see programOf
-	short    string   // what it was last told to wait for, see tellShortages
+	short    string   // what it was last told to wait for, see reportShortages
 	st       *stream  // nil while it is away, and for parts of the scheduler
 	part     bool     // a part of the scheduler
 	lastSeen time.Time

@@ -19,7 +19,7 @@ type Config struct {
 	// Listen are the addresses to serve, such as tcp://:8786 or inproc:// (default
 	// tcp://:8786).
 	Listen []string
-	// Contact is the address that others are told to use (default that of the first
+	// Contact is the address to advertise to workers and clients (default that of the first
 	// listener; distributed.scheduler.contact-address).
 	Contact string
 	// Network makes the comms (default comm.Default).

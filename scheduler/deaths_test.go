@@ -14,7 +14,7 @@ import (
 )
 
 // A nanny's report comes before or after the end of the worker's stream, and what it says is one short
-// line of text, whoever sends it. No other worker is named by it, and a token is not shown to anyone.
+// line of text from any sender. No other worker is named by it, and a token is not shown to anyone.
 func TestDeathReports(t *testing.T) {
 	leak.Check(t)
 	s := start(t, Config{AllowedFailures: -1})

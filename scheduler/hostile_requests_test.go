@@ -154,7 +154,7 @@ func TestRestartWorkersTwice(t *testing.T) {
 	honest()
 }
 
-// A hundred thousand topics keep nobody from subscribing.
+// A hundred thousand topics keep no client from subscribing.
 func TestManyTopics(t *testing.T) {
 	s, _, honest := hostile(t)
 	c := connect(t, s, "flood")

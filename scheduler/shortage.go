@@ -77,7 +77,7 @@ func (s *Scheduler) checkShortages() {
 			s.logEvent(msgpack.MapOf("action", "tasks-runnable", "reason", k.reason.String(), "message", k.text), "scheduler")
 		}
 	}
-	s.tellShortages(told, repeat)
+	s.reportShortages(told, repeat)
 	interval := shortageInterval
 	if closed {
 		interval = s.tickInterval()
@@ -118,8 +118,8 @@ func shortageID(sh *state.Shortage) string {
 	return fmt.Sprint(sh.Reason, sh.Registry, sh.Needs, sh.Workers, sh.Resources)
 }
 
-// tellShortages sends our clients what they wait for, where that has changed or is due again.
-func (s *Scheduler) tellShortages(told map[*client][]any, repeat map[*client]bool) {
+// reportShortages sends our clients what they wait for, where that has changed or is due again.
+func (s *Scheduler) reportShortages(told map[*client][]any, repeat map[*client]bool) {
 	for _, c := range s.clients {
 		list := told[c]
 		if c.st == nil || c.st.gone || !c.st.ours || len(list) == 0 && c.short == "" {

@@ -55,7 +55,7 @@ func (w *Worker) abandon(r *run, err error) {
 		w.abandonedTotal.Add(1)
 		since := time.Unix(0, began)
 		w.abandoned[r] = &abandoned{since, w.now.Add(firstReminder), name}
-		w.log.Warn("task ignores its context and still runs; it is given up", "function", name, "key", r.key.String(),
+		w.log.Warn("task ignores its context and still runs; abandoned", "function", name, "key", r.key.String(),
 			"age", w.now.Sub(since).Round(time.Millisecond), "reason", err, "thread_replaced", r.replaced)
 		delete(w.executing, r.key)
 		end := &run{w: w, key: r.key, actor: r.actor, err: fmt.Errorf("%w; the function ignores its context and still runs", err), start: began, stop: w.now.UnixNano()}
@@ -81,7 +81,7 @@ func (w *Worker) returned(r *run) (replaced bool) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
 	if a := w.abandoned[r]; a != nil {
-		w.log.Info("function of a task that was given up has returned", "function", a.name, "key", r.key.String(), "age", time.Since(a.since).Round(time.Millisecond))
+		w.log.Info("function of abandoned task has returned", "function", a.name, "key", r.key.String(), "age", time.Since(a.since).Round(time.Millisecond))
 		delete(w.abandoned, r)
 	}
 	return r.replaced || r.left && !r.rejoined.Load()
@@ -95,6 +95,6 @@ func (w *Worker) remind() {
 		}
 		age := w.now.Sub(a.since)
 		a.next = w.now.Add(4 * age)
-		w.log.Warn("task that was given up still runs", "function", a.name, "key", r.key.String(), "age", age.Round(time.Second))
+		w.log.Warn("abandoned task still runs", "function", a.name, "key", r.key.String(), "age", age.Round(time.Second))
 	}
 }

@@ -126,8 +126,8 @@ func (a *account) arrived(size int64) {
 	}
 }
 
-// settle gives back all that is left, at the end of a read.
-func (a *account) settle() {
+// release gives back all that is left, at the end of a read.
+func (a *account) release() {
 	if a.held != 0 {
 		announced.give(a.host, a.held)
 		a.held = 0

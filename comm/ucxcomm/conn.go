@@ -212,7 +212,7 @@ func (c *conn) readWithin(ctx context.Context, soon time.Duration) (*wire.Messag
 	b := c.bounds()
 	b.soon = soon
 	m, err := c.link.read(ctx, b)
-	c.account.settle()
+	c.account.release()
 	<-c.reading
 	if err != nil {
 		return nil, c.failed(err)

@@ -36,7 +36,7 @@ class Extensions(collections.abc.Mapping):
 
     def __getitem__(self, name):
         if name not in EXTENSIONS:
-            raise KeyError(f"{name}: this scheduler is Millstream's, written in Go; of Dask's extensions it serves {', '.join(EXTENSIONS)}")
+            raise KeyError(f"{name}: no such extension: this scheduler is Millstream's, written in Go, and serves the extensions {', '.join(EXTENSIONS)}")
         raise NotImplementedError(f"dask_scheduler.extensions[{name!r}]: it works, but there is no object to call: this scheduler is Millstream's, written in Go")
 
     def __contains__(self, name):

@@ -1,4 +1,4 @@
-"""Landlock for Python helpers: what may be read and written, whoever owns it.
+"""Landlock for Python helpers: what may be read and written, regardless of owner and mode.
 
 restrict(libc, readable, writable, network) applies to this process and all that it starts.
 """

@@ -45,7 +45,7 @@ AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 
 
 def install(libc, network):
-    """network tells whether sockets of the Internet may be made. Raises OSError where filters are not available."""
+    """Installs the filter; network allows Internet sockets. Raises OSError where filters are not available."""
     machine = os.uname().machine
     if machine not in MACHINES:
         raise OSError(errno.ENOSYS, f"no seccomp filter for {machine}")

@@ -77,7 +77,7 @@ type Shortage struct {
 // ShortageOf is what a Shortage means for one client.
 type ShortageOf struct {
 	Client ClientID
-	// Keys are results that the client wants and that wait; More tells that there are others.
+	// Keys are results that the client wants and that wait; More reports whether there are others.
 	Keys []task.Key
 	More bool
 }

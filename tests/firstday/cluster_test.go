@@ -120,8 +120,8 @@ func TestCertificates(t *testing.T) {
 	run(t, program, "connect", strings.Replace(address, "tls://", "tcp://", 1)).wants(t, 1, "answered with a TLS alert; use a tls:// address")
 }
 
-// Programs of another version than the workers' never get results of other code, and are told
-// why they wait; so are those of a cluster without workers.
+// Programs of another version than the workers' never get results of other code, and a warning says
+// why they wait, as it does for those of a cluster without workers.
 func TestVersions(t *testing.T) {
 	leak.Check(t)
 	dir := t.TempDir()
