@@ -267,6 +267,7 @@ func choose(wanted Backend, ranks []prepared) (Backend, error) {
 		return "", fmt.Errorf("backend %q: want %q, %q, %q or none", wanted, NCCL, UCX, Comm)
 	}
 	apart := onSeveralMachines(ranks)
+	namespaces := slices.ContainsFunc(ranks, func(r prepared) bool { return r.UCX.Home != ranks[0].UCX.Home })
 	for _, r := range ranks {
 		why := r.NoUCX
 		if why == "" && len(r.UCX.Address) == 0 {
@@ -274,6 +275,9 @@ func choose(wanted Backend, ranks []prepared) (Backend, error) {
 		}
 		if why == "" && apart && !r.Trusted {
 			why = "the ranks are on several machines, and lanes leave a machine only where they are trusted (--lanes=trusted on every worker)"
+		}
+		if why == "" && namespaces && !r.Trusted {
+			why = "the ranks are in several network namespaces, and UCX listens on the loopback interface only (--lanes=trusted on every worker)"
 		}
 		if why != "" {
 			if wanted == UCX {

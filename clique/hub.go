@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/ucxenv"
 	"go.millstream.dev/task"
 	"go.millstream.dev/ucx"
 )
@@ -111,7 +112,7 @@ func (h *hub) prepare(_ context.Context, in prepareRequest) (prepared, error) {
 	case !h.host.Lanes:
 		out.NoUCX = "the worker has no lane for data (--lanes=none, or no libucp was found)"
 	default:
-		w, contact, err := h.ucx.worker()
+		w, contact, err := h.ucx.worker(h.host.Trusted)
 		if err != nil {
 			out.NoUCX = err.Error()
 		} else {
@@ -205,8 +206,9 @@ type ucxContext struct {
 	closed bool
 }
 
-// worker is a UCX worker for one clique, as UCX matches messages by worker.
-func (u *ucxContext) worker() (*ucx.Worker, ucx.Contact, error) {
+// worker returns a UCX worker for one clique, as UCX matches messages by worker. Unless data may leave the machine, UCX
+// listens on the loopback interface alone.
+func (u *ucxContext) worker(trusted bool) (*ucx.Worker, ucx.Contact, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
@@ -214,7 +216,11 @@ func (u *ucxContext) worker() (*ucx.Worker, ucx.Contact, error) {
 	}
 	if u.ctx == nil {
 		// Without streams UCX does not bound how many endpoints two workers may make.
-		c, err := ucx.NewContext(ucx.Config{Name: "millstream-clique", Features: ucx.AllFeature &^ ucx.Stream})
+		cfg := ucx.Config{Name: "millstream-clique", Features: ucx.AllFeature &^ ucx.Stream}
+		if !trusted {
+			cfg.Options = ucxenv.OnLoopback(nil)
+		}
+		c, err := ucx.NewContext(cfg)
 		if err != nil {
 			return nil, ucx.Contact{}, err
 		}

@@ -52,6 +52,8 @@ func TestChoose(t *testing.T) {
 	none.UCX.Address, none.NoUCX = nil, "no libucp"
 	far := there
 	far.Trusted = true
+	container, open := here, trusted
+	container.UCX.Home, open.UCX.Home = 7, 7
 	for _, tc := range []struct {
 		wanted Backend
 		ranks  []prepared
@@ -62,6 +64,10 @@ func TestChoose(t *testing.T) {
 		{Auto, []prepared{here, there}, "comm"},
 		{Auto, []prepared{trusted, far}, "ucx"},
 		{Auto, []prepared{trusted, far, here}, "comm"}, // one host's word is not that of all
+		{Auto, []prepared{here, container}, "comm"},    // UCX listens on the loopback interface of each namespace
+		{Auto, []prepared{here, open}, "comm"},
+		{Auto, []prepared{trusted, open}, "ucx"},
+		{UCX, []prepared{here, container}, "network namespaces"},
 		{Comm, []prepared{here, here}, "comm"},
 		{UCX, []prepared{here, none}, "no UCX at worker w: no libucp"},
 		{UCX, []prepared{here, there}, "--lanes=trusted"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"runtime"
@@ -17,6 +18,7 @@ import (
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/gcfloor"
+	"go.millstream.dev/internal/ucxenv"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/worker"
 )
@@ -78,6 +80,11 @@ func (s *WorkerSpec) lane(log *slog.Logger) string {
 		log.Warn("no lane for data, it goes over the control connection: UCX connects by IP addresses over tcp or rdmacm, and neither is enabled", "UCX_TLS", s.UCX.Options["TLS"])
 		return ""
 	}
+	if devices := os.Getenv("UCX_NET_DEVICES"); devices != "" && devices != ucxenv.LoopbackDevice() && scheme == "tls" && !s.LanesTrusted {
+		log.Warn("no data connection: UCX would listen on devices that other hosts reach; unset UCX_NET_DEVICES, or allow that with --lanes trusted",
+			"UCX_NET_DEVICES", devices)
+		return ""
+	}
 	host := "127.0.0.1"
 	if s.LanesTrusted { // they may leave the machine; without a host the worker takes the one that it is known by
 		host = ""
@@ -99,21 +106,29 @@ func canMeet(options map[string]string) bool {
 	return list == "" || (slices.Contains(names, "tcp") || slices.Contains(names, "all")) != without
 }
 
-// configureUCX makes UCX comms of this process obey the specification.
+// configureUCX sets up the UCX comms of this process.
 func (s *WorkerSpec) configureUCX() error {
+	var settings ucxcomm.Settings
 	if s.UCX != nil {
-		ucxcomm.Configure(s.UCX.settings())
-		return nil
+		settings = s.UCX.settings()
+	} else {
+		c, err := config.Default()
+		if err != nil {
+			return err
+		}
+		read, err := c.Settings(config.Overrides{})
+		if err != nil {
+			return err
+		}
+		settings = ucxcomm.FromConfig(read)
 	}
-	c, err := config.Default()
-	if err != nil {
-		return err
+	scheme, _ := comm.ParseAddress(cmp.Or(s.Listen, s.Scheduler))
+	if !s.LanesTrusted && scheme != "ucx" && scheme != "ucxx" && scheme != ucxcomm.FileScheme {
+		// Data stays on this host: comms over the loopback interface need no other device, and must not listen there.
+		settings.Options = maps.Clone(settings.Options)
+		delete(settings.Options, "NET_DEVICES")
 	}
-	settings, err := c.Settings(config.Overrides{})
-	if err != nil {
-		return err
-	}
-	ucxcomm.Configure(ucxcomm.FromConfig(settings))
+	ucxcomm.Configure(settings)
 	return nil
 }
 

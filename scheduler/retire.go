@@ -89,6 +89,8 @@ func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct
 	Close    bool   `rpc:"close_workers,optional"`
 	Remove   *bool  `rpc:"remove"`
 	Stimulus string `rpc:"stimulus_id,optional"`
+	// Incarnation is the secret of a Millstream worker that retires itself.
+	Incarnation string `rpc:"incarnation,optional"`
 
 	Ratio     any    `rpc:"memory_ratio,optional"`
 	N         *int   `rpc:"n"`
@@ -100,7 +102,7 @@ func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct
 	if in.Workers != nil && in.Names != nil {
 		return nil, &rpc.Exception{Type: "TypeError", Message: "names and workers are mutually exclusive"}
 	}
-	if err := s.checkRetire(ctx, r.Comm, in.Workers, in.Names != nil); err != nil {
+	if err := s.checkRetire(ctx, r.Comm, in.Workers, in.Names != nil, in.Incarnation); err != nil {
 		return nil, err
 	}
 	var chosen []*worker

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"crypto/subtle"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -60,16 +61,20 @@ func isOnlyWorker(c comm.Comm) bool {
 	return state != nil && !secure.Allows(state, secure.Client) && !secure.Allows(state, secure.Scheduler)
 }
 
-// checkRetire lets a worker retire itself, as it does when it is asked to end, and no other:
-// one worker, at the address of the host that asks.
-func (s *Scheduler) checkRetire(ctx context.Context, c comm.Comm, workers []any, other bool) error {
+// checkRetire lets a worker retire itself, as it does when it is asked to end, and no other. A Millstream worker shows
+// the secret of its registration: all workers may have the same certificate. One of Dask has none and is known by its
+// host alone.
+func (s *Scheduler) checkRetire(ctx context.Context, c comm.Comm, workers []any, other bool, incarnation string) error {
 	if !isOnlyWorker(c) {
 		return nil
 	}
 	if len(workers) == 1 && !other {
 		own, err := ask(ctx, s, func() (bool, error) {
 			w := s.find(workers[0])
-			return w == nil || sameHost(w.address, c.PeerAddr()), nil
+			if w == nil || w.incarnation == "" {
+				return w == nil || sameHost(w.address, c.PeerAddr()), nil
+			}
+			return subtle.ConstantTimeCompare([]byte(w.incarnation), []byte(incarnation)) == 1, nil
 		})
 		if err != nil || own {
 			return err
@@ -78,10 +83,24 @@ func (s *Scheduler) checkRetire(ctx context.Context, c comm.Comm, workers []any,
 	return s.refusedRole(c, "retire_workers", "retire another worker")
 }
 
-// checkProxy lets a worker ask another for what it may ask directly.
+// checkProxy lets a worker ask another for what it may ask directly. A message may have a name twice: Python takes the
+// last one, so all of them count.
 func (s *Scheduler) checkProxy(c comm.Comm, msg msgpack.Map) error {
-	if op := msg.GetString("op"); isOnlyWorker(c) && !slices.Contains(proxied, op) {
-		return s.refusedRole(c, "proxy", fmt.Sprintf("call %.40q of another worker", op))
+	if !isOnlyWorker(c) {
+		return nil
+	}
+	ops := 0
+	for _, p := range msg {
+		if name := fmt.Sprintf("%s", p.Key); name != "op" {
+			continue
+		}
+		ops++
+		if op, ok := p.Value.(string); !ok || !slices.Contains(proxied, op) {
+			return s.refusedRole(c, "proxy", fmt.Sprintf("call %.40q of another worker", fmt.Sprint(p.Value)))
+		}
+	}
+	if ops != 1 {
+		return s.refusedRole(c, "proxy", fmt.Sprintf("send another worker a message with %d ops", ops))
 	}
 	return nil
 }

@@ -45,8 +45,11 @@ func (w *Worker) Retire(ctx context.Context) error {
 			time.AfterFunc(replyTime, func() { cancel(errNoScheduler) })
 		})()
 	}
-	err := w.pool.Call(ctx, w.cfg.Scheduler, "retire_workers", msgpack.MapOf(
-		"workers", []any{w.address}, "close_workers", false, "remove", true, "stimulus_id", "worker-close-gracefully-"+w.id), nil)
+	args := msgpack.MapOf("workers", []any{w.address}, "close_workers", false, "remove", true, "stimulus_id", "worker-close-gracefully-"+w.id)
+	if s != nil && s.millstream {
+		args.Set("incarnation", w.incarnation) // Dask's scheduler has no such argument
+	}
+	err := w.pool.Call(ctx, w.cfg.Scheduler, "retire_workers", args, nil)
 	select {
 	case <-w.done: // somebody was faster
 		return nil

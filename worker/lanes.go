@@ -47,7 +47,7 @@ func (w *Worker) laneFailed(peer string, err error) {
 func (w *Worker) connectPeer(ctx context.Context, peer string, fast bool) (link, error) {
 	if fast && w.lanes != nil {
 		// A peer that cannot be asked cannot be reached below either, and says so there.
-		if address, _ := w.lanes.Find(ctx, peer); address != "" {
+		if address, _ := w.lanes.Find(ctx, peer); address != "" && !w.exposes(address) {
 			c, err := w.lanes.Acquire(ctx, address)
 			if err == nil {
 				return w.link(w.lanes, address, c, func(err error) { w.laneFailed(peer, err) }), nil
@@ -124,7 +124,7 @@ func (w *Worker) listenLane(ctx context.Context) error {
 		}
 		address = scheme + "://" + net.JoinHostPort(host, rest[1:])
 	}
-	if host, err := comm.AddressHost(address); err == nil && !w.cfg.Lanes.Trusted && w.encrypted() && !comm.IsLoopback(host) {
+	if w.exposes(address) {
 		w.log.Warn("no data connection: it would be open to the network without encryption; allow that with --lanes trusted", "address", address)
 		return nil
 	}
@@ -142,6 +142,16 @@ func (w *Worker) listenLane(ctx context.Context) error {
 	w.laneServer.Handle("get_data", w.getData)
 	w.tasks.Go(func() { _ = w.laneServer.Serve(w.ctx, l) })
 	return nil
+}
+
+// exposes reports whether a data connection at an address would make this process listen on the network, although its
+// own connections are encrypted: UCX listens on the interfaces by which it reaches an address, also when it dials.
+func (w *Worker) exposes(address string) bool {
+	if w.cfg.Lanes.Trusted || !w.encrypted() {
+		return false
+	}
+	host, err := comm.AddressHost(address)
+	return err == nil && !comm.IsLoopback(host)
 }
 
 // encrypted reports whether the worker's own address has encryption.

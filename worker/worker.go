@@ -54,7 +54,7 @@ const (
 type Worker struct {
 	cfg Config
 	id  string
-	// incarnation is a secret: who shows it to the scheduler again is this process, and may announce what it held.
+	// incarnation is a secret: who shows it to the scheduler is this process, and may announce what it held and retire.
 	incarnation string
 	name        any // what travels: a string, or a number
 	address     string

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/ucxenv"
 	"go.millstream.dev/mem"
 )
 
@@ -50,10 +52,13 @@ func (s *Settings) options() map[string]string {
 	return out
 }
 
-// forHost adds what UCX needs for connections by IPv6 addresses: its tcp devices speak one
-// family each, IPv4 where there is a choice. The peer's must be told too
-// (UCX_TCP_AF_PRIO), unless it is a Millstream program, which does the same.
+// forHost adds what UCX needs for a host. On the loopback interface that is the device: otherwise UCX listens on the
+// others too. For IPv6 addresses it is the family: its tcp devices speak one each, IPv4 where there is a choice. The
+// peer needs the same (UCX_TCP_AF_PRIO), unless it is a Millstream program, which sets it by itself.
 func (s Settings) forHost(host string) Settings {
+	if comm.IsLoopback(host) {
+		s.Options = ucxenv.OnLoopback(s.options())
+	}
 	a, err := netip.ParseAddr(host)
 	if err != nil || a.Unmap().Is4() {
 		return s
