@@ -108,6 +108,37 @@ func sampleTree() tree {
 	}
 }
 
+type nothing struct {
+	Left int `task:"-"`
+}
+
+// Values that have no bytes are elements of containers, also at the end of what is read.
+func TestElementsWithoutBytes(t *testing.T) {
+	for _, v := range []any{
+		map[struct{}]int{{}: 7}, map[struct{}]struct{}{{}: {}}, map[int]struct{}{1: {}, 2: {}, 3: {}}, map[string]struct{}{"": {}, "a": {}},
+		[]struct{}{{}, {}, {}}, []nothing{{}, {}}, [3]struct{}{}, [][0]int{{}, {}}, map[[0]int]bool{{}: true}, map[nothing][]struct{}{{}: {{}, {}}},
+		map[int][2]struct{}{1: {}, 2: {}}, map[struct{}]int{}, []struct{}{}, []struct{}(nil),
+	} {
+		p := planOf(reflect.TypeOf(v))
+		var b Builder
+		b.Begin(incF)
+		if err := p.append(&b, reflect.ValueOf(v)); err != nil {
+			t.Errorf("%T: %v", v, err)
+			continue
+		}
+		call := Call{Func: incF, args: b.args}
+		r := call.reader(nil)
+		got := reflect.New(reflect.TypeOf(v)).Elem()
+		if err := p.read(&r, got); err != nil || r.Remaining() != 0 || !reflect.DeepEqual(got.Interface(), v) {
+			t.Errorf("%T as an argument: got %+v, %v, %d bytes left, want %+v", v, got, err, r.Remaining(), v)
+		}
+	}
+	sameSent(t, map[int]struct{}{1: {}, 2: {}})
+	sameSent(t, map[struct{}]int{{}: 7})
+	sameSent(t, []struct{}{{}, {}})
+	sameSent(t, map[string]struct{}{"a": {}, "b": {}})
+}
+
 func TestArgumentsThroughCodec(t *testing.T) {
 	same(t, true)
 	same(t, math.MinInt64)

@@ -80,6 +80,30 @@ func slicePlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reade
 		}
 }
 
+// element writes an element of a container. One that has no bytes, such as a struct{}, is written as nil: readers
+// allow no more elements than bytes are left.
+func (b *Builder) element(p *plan, v reflect.Value) error {
+	before := len(b.args)
+	if err := p.append(b, v); err != nil {
+		return err
+	}
+	if len(b.args) == before {
+		b.args = msgpack.AppendNil(b.args)
+	}
+	return nil
+}
+
+func (r *reader) element(p *plan, v reflect.Value) error {
+	before := r.Remaining()
+	if err := p.read(r, v); err != nil {
+		return err
+	}
+	if r.Remaining() == before && !r.TryNil() {
+		return &SpecError{Reason: fmt.Sprintf("an element of type %v without a byte", v.Type())}
+	}
+	return nil
+}
+
 // maxGrow is what is allocated at once for a promise of a peer.
 const maxGrow = 1 << 20
 
@@ -93,7 +117,7 @@ func growSlice(r *reader, v reflect.Value, n int, elem *plan) error {
 	zero := reflect.Zero(v.Type().Elem())
 	for i := range n {
 		out = reflect.Append(out, zero)
-		if err := elem.read(r, out.Index(i)); err != nil {
+		if err := r.element(elem, out.Index(i)); err != nil {
 			return inPath(err, fmt.Sprintf("[%d]", i))
 		}
 	}
@@ -107,7 +131,7 @@ func (b *Builder) items(t reflect.Type, elem *plan, v reflect.Value) error {
 		return err
 	}
 	for i := range v.Len() {
-		if err := elem.append(b, v.Index(i)); err != nil {
+		if err := b.element(elem, v.Index(i)); err != nil {
 			return inPath(err, fmt.Sprintf("[%d]", i))
 		}
 	}
@@ -120,7 +144,7 @@ func (r *reader) items(elem *plan, v reflect.Value) error {
 		return err
 	}
 	for i := range v.Len() {
-		if err := elem.read(r, v.Index(i)); err != nil {
+		if err := r.element(elem, v.Index(i)); err != nil {
 			return inPath(err, fmt.Sprintf("[%d]", i))
 		}
 	}
@@ -166,13 +190,13 @@ func mapPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader,
 			v.Set(reflect.MakeMap(t))
 			for range n {
 				k, x := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
-				if err := key().read(r, k); err != nil {
+				if err := r.element(key(), k); err != nil {
 					return err
 				}
 				if !k.Comparable() {
 					return &SpecError{Reason: fmt.Sprintf("a key of a %v cannot be compared", t)}
 				}
-				if err := elem().read(r, x); err != nil {
+				if err := r.element(elem(), x); err != nil {
 					return inPath(err, fmt.Sprintf("[%v]", k))
 				}
 				v.SetMapIndex(k, x)
@@ -192,7 +216,7 @@ func (b *Builder) sorted(v reflect.Value, key, elem *plan) error {
 	entries := make([]entry, 0, v.Len())
 	for it := v.MapRange(); it.Next(); {
 		from := len(b.args)
-		if err := key.append(b, it.Key()); err != nil {
+		if err := b.element(key, it.Key()); err != nil {
 			return err
 		}
 		entries = append(entries, entry{bytes.Clone(b.args[from:]), it.Value()})
@@ -201,7 +225,7 @@ func (b *Builder) sorted(v reflect.Value, key, elem *plan) error {
 	slices.SortFunc(entries, func(x, y entry) int { return bytes.Compare(x.key, y.key) })
 	for _, e := range entries {
 		b.args = append(b.args, e.key...)
-		if err := elem.append(b, e.value); err != nil {
+		if err := b.element(elem, e.value); err != nil {
 			return inPath(err, "[…]")
 		}
 	}
