@@ -146,14 +146,26 @@ func (w *Worker) heartbeat(millstream bool) (err error) {
 	return nil
 }
 
-// unknown is the scheduler's word that it does not know the worker: it took it for dead, or
-// was restarted. The session ends, and Millstream's scheduler gets a new registration.
+// lastWordsTime is how long the scheduler's last messages may take after its reply that the worker is unknown.
+const lastWordsTime = 3 * time.Second
+
+// unknown handles the scheduler's reply that it does not know the worker: it took the worker for dead, retired it, or was
+// restarted. The session ends, and a Millstream scheduler gets a new registration. The reply has come by another
+// connection than the stream, on which an order to close may still arrive.
 func (w *Worker) unknown() {
-	w.do(func() {
-		if w.session != nil {
-			w.session.fail(errors.New("the scheduler does not know this worker"))
-		}
-	})
+	var s *session
+	w.do(func() { s = w.session })
+	if s == nil {
+		return
+	}
+	t := time.NewTimer(lastWordsTime)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		s.fail(errors.New("the scheduler does not know this worker"))
+	case <-s.over.Done():
+	case <-w.ctx.Done():
+	}
 }
 
 // housekeep does what comes round: missing data is asked for, the stream is kept alive, the

@@ -68,6 +68,26 @@ func TestMissingWorker(t *testing.T) {
 	}
 }
 
+// A scheduler that has retired the worker answers heartbeats as if it had never known it, on another connection than the
+// order to close: the order is obeyed although the answer was faster.
+func TestClosedAfterMissing(t *testing.T) {
+	d := direct(t, "tcp://127.0.0.1:0")
+	w, seen := d.worker(t, worker.Config{})
+	d.mu.Lock()
+	d.missing = true
+	d.mu.Unlock()
+	<-d.told
+	seen.tell(t, msgpack.MapOf("op", "close", "reason", "retired"))
+	select {
+	case <-w.Done():
+	case <-time.After(patience):
+		t.Fatal("got a worker that lives on, want its end")
+	}
+	if !errors.Is(w.Err(), worker.ErrSchedulerClosed) {
+		t.Errorf("the end: got %v, want ErrSchedulerClosed", w.Err())
+	}
+}
+
 func TestSchedulerGone(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	w, _ := d.worker(t, worker.Config{DeathTimeout: 300 * time.Millisecond})

@@ -55,7 +55,8 @@ type director struct {
 	arrived chan *directed
 	beats   chan msgpack.Map
 	retired chan msgpack.Map
-	missing bool // answer heartbeats as if nobody was known
+	missing bool          // answer heartbeats as if nobody was known
+	told    chan struct{} // a token: a heartbeat was answered so
 }
 
 // directed is a worker as the director sees it.
@@ -78,7 +79,7 @@ func direct(t testing.TB, listen string) *director {
 }
 
 func directOn(t testing.TB, l comm.Listener) *director {
-	d := &director{t: t, workers: map[string]*directed{}, arrived: make(chan *directed, 16), beats: make(chan msgpack.Map, 1024), retired: make(chan msgpack.Map, 16), address: l.ContactAddr()}
+	d := &director{t: t, workers: map[string]*directed{}, arrived: make(chan *directed, 16), beats: make(chan msgpack.Map, 1024), told: make(chan struct{}, 1), retired: make(chan msgpack.Map, 16), address: l.ContactAddr()}
 	d.server = rpc.NewServer(rpc.Config{Type: "Scheduler", Logger: quiet(), Decode: wire.DecodeOptions{Keep: true}})
 	d.pool = rpc.NewPool(comm.Default, rpc.PoolConfig{})
 	d.server.Handle("register-worker", d.register)
@@ -94,6 +95,10 @@ func directOn(t testing.TB, l comm.Listener) *director {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.missing {
+			select {
+			case d.told <- struct{}{}:
+			default:
+			}
 			return msgpack.MapOf("status", "missing"), nil
 		}
 		return msgpack.MapOf("status", "OK", "time", 0.0, "heartbeat-interval", 0.02), nil
