@@ -156,7 +156,7 @@ func (s *Scheduler) desire(name string, keys ...task.Key) {
 	s.apply(ev)
 }
 
-// releaseStep is how many keys are let go of at once.
+// releaseStep is how many keys are released at once, see Config.releaseStep.
 const releaseStep = 4096
 
 // release takes keys back that a client wanted.
@@ -168,7 +168,7 @@ func (s *Scheduler) release(name string, keys ...task.Key) {
 	s.record(recordRelease, name, keys)
 	// A client that lets go of a million results does so in steps: what comes of a step is
 	// said in memory that the next one uses again.
-	for part := range slices.Chunk(keys, releaseStep) {
+	for part := range slices.Chunk(keys, s.cfg.releaseStep) {
 		ev := &s.events.releases
 		*ev = state.ClientReleases{Client: c.id, Keys: part}
 		s.apply(ev)

@@ -128,6 +128,8 @@ type Config struct {
 	maxRecord int
 	// flood is how many messages of a client within a second the log tells of: less in tests.
 	flood int
+	// releaseStep is how many keys of a client are released at once: less in tests.
+	releaseStep int
 }
 
 // FromConfig makes a Config of Dask's settings. Flags, such as those of addresses and of
@@ -254,5 +256,6 @@ func (c Config) withDefaults() Config {
 	c.EventBytes = cmp.Or(c.EventBytes, 64<<20)
 	c.PrimitiveBytes = cmp.Or(c.PrimitiveBytes, 1<<30)
 	c.flood = cmp.Or(c.flood, floodRate)
+	c.releaseStep = cmp.Or(c.releaseStep, releaseStep)
 	return c
 }

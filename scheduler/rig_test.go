@@ -158,11 +158,13 @@ func (p *peer) expect(what string, fits func(msgpack.Map) bool) msgpack.Map {
 				return m
 			}
 		}
-		seen := fmt.Sprint(p.inbox)
 		p.mu.Unlock()
 		select {
 		case <-p.news:
 		case <-over:
+			p.mu.Lock()
+			seen := fmt.Sprint(p.inbox)
+			p.mu.Unlock()
 			p.t.Fatalf("no %s; got %.2000s", what, seen)
 		}
 	}

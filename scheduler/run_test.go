@@ -193,12 +193,13 @@ func TestRestrictions(t *testing.T) {
 
 // A client that lets go of very many keys at once gets rid of all of them.
 func TestReleaseInSteps(t *testing.T) {
-	s := start(t, Config{})
+	const step = 32
+	s := start(t, Config{releaseStep: step})
 	w := join(t, s, "a", with("nthreads", 64))
 	c := connect(t, s, "client-1")
 	var nodes []node
 	var keys []string
-	for i := range releaseStep + 7 {
+	for i := range 3*step + 7 {
 		keys = append(keys, fmt.Sprint("x-", i))
 		nodes = append(nodes, node{key: keys[i], spec: "x"})
 	}
