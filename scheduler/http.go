@@ -75,11 +75,12 @@ func (h *httpServer) close(ctx context.Context) {
 
 func (s *Scheduler) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /", httpguard.Index("Millstream scheduler",
+	mux.HandleFunc("GET /", httpguard.Index("Millstream scheduler "+s.contact,
 		httpguard.Page{Path: "/health", What: "whether the scheduler answers"},
 		httpguard.Page{Path: "/metrics", What: "metrics for Prometheus"},
 		httpguard.Page{Path: "/json/identity.json", What: "the cluster and its workers"},
 		httpguard.Page{Path: "/json/counts.json", What: "numbers of workers, clients and tasks"},
+		httpguard.Page{Path: "/millstream/unrunnable", What: "tasks that no worker can run, and why"},
 		httpguard.Page{Path: "/millstream/tasks", What: "tasks that ran last"},
 		httpguard.Page{Path: "/millstream/transfers", What: "transfers of data between workers"},
 		httpguard.Page{Path: "/millstream/events", What: "events; another topic with ?topic="},
@@ -101,7 +102,6 @@ func (s *Scheduler) routes() http.Handler {
 		}
 		return json.Marshal(plain(id))
 	}))
-	mux.HandleFunc("GET /{$}", s.indexPage)
 	mux.HandleFunc("GET /json/counts.json", s.answerJSON(s.countsJSON))
 	mux.HandleFunc("GET /millstream/tasks", s.answerJSON(func(r *http.Request) ([]byte, error) {
 		from, err := queryInt(r, "since", 0)

@@ -39,13 +39,23 @@ func measure(v any) (bytes int64, depth int) {
 		if v == nil {
 			return head, 0
 		}
-		bytes = head + int64(len(v.Header))
-		for _, f := range v.Frames {
-			bytes += head + int64(f.Len())
+		return head + int64(len(v.Header)) + measureFrames(v.Frames), 1
+	case *wire.Pickled:
+		if v == nil {
+			return head, 0
 		}
-		return bytes, 1
+		return head + int64(len(v.Data)) + measureFrames(v.Buffers), 1
+	case wire.Enum:
+		return head + int64(len(v.Module)+len(v.Class)+len(v.Name)), 0
 	}
 	return head, 0
+}
+
+func measureFrames(frames []wire.Frame) (bytes int64) {
+	for _, f := range frames {
+		bytes += 16 + int64(f.Len())
+	}
+	return bytes
 }
 
 func measureList(list []any) (bytes int64, depth int) {

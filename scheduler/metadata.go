@@ -49,23 +49,52 @@ func (s *Scheduler) setMetadata(ctx context.Context, _ *rpc.Request, in struct {
 		return nil, err
 	}
 	return nil, s.change(ctx, func() error {
-		size, err := measured("set_metadata", value)
-		if err != nil {
+		if _, err := measured("set_metadata", value); err != nil {
 			return err
 		}
-		below, _ := lookUp(s.metadata, keys)
-		old, _ := measure(below)
-		names, _ := measure(keys)
-		if err := s.prims.reserve("set_metadata", size+names-old); err != nil {
+		if err := s.prims.reserve("set_metadata", metadataGrowth(s.metadata, keys, value)); err != nil {
 			return err
 		}
 		if err := s.recordChange("set_metadata", msgpack.MapOf("keys", keys, "value", value)); err != nil {
 			return err
 		}
-		s.prims.add(size + names - old)
-		s.metadata = setPath(s.metadata, keys, value)
+		s.storeMetadata(keys, value)
 		return nil
 	})
+}
+
+// storeMetadata sets a value and counts its bytes. It runs in the loop.
+func (s *Scheduler) storeMetadata(keys []any, value any) {
+	s.prims.add(metadataGrowth(s.metadata, keys, value))
+	s.metadata = setPath(s.metadata, keys, value)
+}
+
+// metadataGrowth returns by how many bytes metadata grows when a value is set below a path of names.
+func metadataGrowth(m msgpack.Map, keys []any, value any) int64 {
+	grown, _ := measure(value)
+	at, found := any(m), len(keys)
+	for i, k := range keys {
+		below, ok := lookUp(at, []any{k})
+		if !ok {
+			found = i
+			break
+		}
+		at = below
+	}
+	if _, isMap := at.(msgpack.Map); !isMap || found == len(keys) {
+		old, _ := measure(at) // it is replaced
+		grown -= old
+	}
+	// What is missing is made of maps, one for each name.
+	for i, k := range keys[found:] {
+		name, _ := measure(k)
+		grown += name
+		if _, isMap := at.(msgpack.Map); i > 0 || !isMap {
+			empty, _ := measure(msgpack.Map{})
+			grown += empty
+		}
+	}
+	return grown
 }
 
 // maxMetadataPath bounds the names of a path of metadata.

@@ -22,6 +22,17 @@ type lockUser struct {
 	ready signal
 }
 
+// size is what a user counts for, in bytes.
+func (u *lockUser) size(id string) int64 { return locksSize(id, u.locks) }
+
+func locksSize(id string, locks []string) int64 {
+	n := nameSize(id)
+	for _, l := range locks {
+		n += nameSize(l)
+	}
+	return n
+}
+
 func (m *multiLocks) init() { m.rows, m.users = map[string][]string{}, map[string]*lockUser{} }
 
 // ask puts a user into the rows. It reports whether the user has all that it needs.
@@ -114,10 +125,14 @@ func (s *Scheduler) multiLockAcquire(ctx context.Context, _ *rpc.Request, in str
 	var position uint64
 	ok, err := await(ctx, s, in.Timeout, func() (<-chan struct{}, error) {
 		if !asked {
+			if err := s.prims.reserve("MultiLock", locksSize(id, locks)); err != nil {
+				return nil, err
+			}
 			if _, err := s.prims.locks.ask(id, locks, need); err != nil {
 				return nil, err
 			}
 			asked, mine = true, s.prims.locks.users[id]
+			s.prims.add(mine.size(id))
 		}
 		u := s.prims.locks.users[id]
 		if u != mine { // another request has released it
@@ -153,8 +168,11 @@ func (s *Scheduler) multiLockAcquire(ctx context.Context, _ *rpc.Request, in str
 
 // multiLockLeave runs in the loop.
 func (s *Scheduler) multiLockLeave(id string) bool {
-	if u := s.prims.locks.users[id]; u != nil && u.left == 0 {
-		s.noteChange("multi_lock_release", msgpack.MapOf("id", raw(id)))
+	if u := s.prims.locks.users[id]; u != nil {
+		s.prims.add(-u.size(id))
+		if u.left == 0 {
+			s.noteChange("multi_lock_release", msgpack.MapOf("id", raw(id)))
+		}
 	}
 	return s.prims.locks.leave(id)
 }

@@ -40,6 +40,19 @@ func (p *pluginSet) has(name string) bool { return p.list.Has(name) }
 
 func (p *pluginSet) set(name string, plugin any) { p.list.Set(name, plugin) }
 
+// size is what a plugin counts for, in bytes; 0 if there is none of that name.
+func (p *pluginSet) size(name string) int64 {
+	if plugin, ok := p.list.Get(name); ok {
+		return pluginSize(name, plugin)
+	}
+	return 0
+}
+
+func pluginSize(name string, plugin any) int64 {
+	n, _ := measure(plugin)
+	return n + nameSize(name)
+}
+
 func (p *pluginSet) delete(name string) { p.list.Delete(name) }
 
 // asMap is what those who register get.
@@ -65,9 +78,10 @@ func (s *Scheduler) addPlugin(ctx context.Context, set *pluginSet, in pluginArgs
 	known := false
 	err := s.change(ctx, func() error {
 		if known = set.has(name) && in.Idempotent; !known {
-			size, err := measured("plugin", plugin)
+			more := pluginSize(name, plugin) - set.size(name)
+			_, err := measured("plugin", plugin)
 			if err == nil {
-				err = s.prims.reserve("plugin", size)
+				err = s.prims.reserve("plugin", more)
 			}
 			if err == nil {
 				err = s.recordChange(pluginAdded, msgpack.MapOf("name", name, "plugin", plugin, "nanny", nanny))
@@ -75,7 +89,7 @@ func (s *Scheduler) addPlugin(ctx context.Context, set *pluginSet, in pluginArgs
 			if err != nil {
 				return err
 			}
-			s.prims.add(size)
+			s.prims.add(more)
 			set.set(name, plugin)
 		}
 		return nil
@@ -108,6 +122,7 @@ func (s *Scheduler) dropPlugin(ctx context.Context, set *pluginSet, name, op str
 			return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("The %s plugin %s does not exist", kind, name)}
 		}
 		s.noteChange(pluginDropped, msgpack.MapOf("name", string([]byte(name)), "nanny", nanny))
+		s.prims.add(-set.size(name))
 		set.delete(name)
 		return nil
 	})

@@ -72,7 +72,8 @@ func (s *Scheduler) checkRetire(ctx context.Context, c comm.Comm, workers []any,
 		own, err := ask(ctx, s, func() (bool, error) {
 			w := s.find(workers[0])
 			if w == nil || w.incarnation == "" {
-				return w == nil || sameHost(w.address, c.PeerAddr()), nil
+				// Its address may be of another interface than the one that it connects from.
+				return w == nil || sameHost(w.address, c.PeerAddr()) || sameHost(w.st.comm.PeerAddr(), c.PeerAddr()), nil
 			}
 			return subtle.ConstantTimeCompare([]byte(w.incarnation), []byte(incarnation)) == 1, nil
 		})

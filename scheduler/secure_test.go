@@ -82,6 +82,24 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%s with %v as a %s: %v, want refused with a PermissionError: %t", test.op, test.args, test.role, err, !test.allowed)
 		}
 	}
+	// A worker whose address is of another interface than the one that it connects from may retire itself.
+	cfg, err := identity(secure.Worker).Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := comm.Dial(t.Context(), s.Address(), comm.DialConfig{TLS: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Abort()
+	other := &testWorker{peer: &peer{t: t, comm: x}, name: "other", address: "tls://192.0.2.1:1"}
+	if r := other.register(); r.GetString("status") != "OK" {
+		t.Fatalf("register-worker: %v", r)
+	}
+	var out any
+	if err := dial(secure.Worker).Call(t.Context(), s.Address(), "retire_workers", msgpack.MapOf("workers", []any{other.address}, "close_workers", false, "remove", true), &out); err != nil {
+		t.Errorf("a worker with another address retires: %v", err)
+	}
 	until(t, "the log names who was refused", func() bool {
 		return log.has("request refused") && log.has("op=terminate") && log.has("peer=tls://127.0.0.1:")
 	})

@@ -21,10 +21,12 @@ func (s *Scheduler) replaySetting(op string, args msgpack.Map) (bool, error) {
 		nanny, _ := v.(bool)
 		set, name := s.plugins.of(nanny), args.GetString("name")
 		if op == pluginDropped {
+			s.prims.add(-set.size(name))
 			set.delete(name)
 			break
 		}
 		plugin, _ := args.Get("plugin")
+		s.prims.add(pluginSize(name, plugin) - set.size(name))
 		set.set(name, plugin)
 	case "set_metadata":
 		v, _ := args.Get("keys")
@@ -33,19 +35,22 @@ func (s *Scheduler) replaySetting(op string, args msgpack.Map) (bool, error) {
 			return true, fmt.Errorf("%w: %w", errRecord, err)
 		}
 		value, _ := args.Get("value")
-		s.metadata = setPath(s.metadata, keys, value)
+		s.storeMetadata(keys, value)
 	case "multi_lock_acquire":
 		id, locks, err := lockRecord(args)
 		if err != nil {
 			return true, err
 		}
-		s.prims.locks.hold(id, locks)
+		if s.prims.locks.users[id] == nil {
+			s.prims.locks.hold(id, locks)
+			s.prims.add(s.prims.locks.users[id].size(id))
+		}
 	case "multi_lock_release":
 		id, _, err := lockRecord(args)
 		if err != nil {
 			return true, err
 		}
-		s.prims.locks.leave(id)
+		s.multiLockLeave(id)
 	default:
 		return false, nil
 	}

@@ -92,13 +92,25 @@ func (w *Worker) forgetPeer(peer string) {
 func (w *Worker) tellLanes(_ context.Context, r *rpc.Request) (any, error) {
 	var reply lane.Reply
 	if w.laneAddress != "" {
-		cookie, err := w.cookies.Issue(r.Comm.PeerAddr())
+		cookie, err := w.cookies.Issue(cookiePeer(r.Comm.PeerAddr(), r.Comm.LocalAddr(), w.laneAddress))
 		if err != nil {
 			return nil, err
 		}
 		reply.Lanes = []lane.Offer{{Address: w.laneAddress, Cookie: cookie, Boot: hostid.Boot()}}
 	}
 	return reply.Body(), nil
+}
+
+// cookiePeer returns the address that a cookie for the data connection is bound to. A peer that reaches the data
+// connection by another interface than the control connection, as between machines with several networks, may
+// come from an address that is not known yet: "" binds to none.
+func cookiePeer(peer, local, laneAddress string) string {
+	host, err := comm.AddressHost(local)
+	laneHost, err2 := comm.AddressHost(laneAddress)
+	if err == nil && err2 == nil && host != laneHost && !comm.IsLoopback(laneHost) {
+		return ""
+	}
+	return peer
 }
 
 // listenLane opens the worker's own lane. Without UCX there is none, and the worker says so.

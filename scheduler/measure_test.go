@@ -1,0 +1,70 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// What primitives count for is given back with them: changes that are made again and again do not use up
+// Config.PrimitiveBytes, also after the journal was read.
+func TestPrimitiveBytesAreGivenBack(t *testing.T) {
+	leak.Check(t)
+	dir, value := t.TempDir(), strings.Repeat("x", 1000)
+	counted := func(s *Scheduler) (n int64) {
+		t.Helper()
+		if err := s.do(t.Context(), func() { n = s.prims.bytes }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	s := start(t, Config{Journal: dir})
+	c := connect(t, s, "client-1")
+	change := func(i int) {
+		c.call("set_metadata", "keys", names("a", "b", "c"), "value", value)
+		c.call("set_metadata", "keys", names("a", "plain"), "value", fmt.Sprint("v", i%2))
+		c.call("register_worker_plugin", "plugin", []byte(value), "name", "p", "idempotent", false)
+		c.call("register_nanny_plugin", "plugin", []byte(value), "name", "left", "idempotent", false)
+		c.call("unregister_worker_plugin", "name", "p")
+		if got := c.call("multi_lock_acquire", "locks", names("l", "m"), "id", "1", "num_locks", 2); got != true {
+			t.Fatalf("multi_lock_acquire: got %v, want true", got)
+		}
+		c.call("multi_lock_release", "id", "1")
+	}
+	change(0)
+	first := counted(s)
+	if first < 2000 {
+		t.Errorf("metadata and a plugin of 1000 bytes each count for %d bytes", first)
+	}
+	for i := range 20 {
+		change(i + 1)
+	}
+	if got := counted(s); got != first {
+		t.Errorf("the same changes made 20 times more: %d bytes are counted, want %d", got, first)
+	}
+	c.call("set_metadata", "keys", names("a"), "value", nil) // replaces what is below
+	c.call("set_metadata", "keys", names("a", "b", "c"), "value", value)
+	c.call("set_metadata", "keys", names("a", "plain"), "value", "v0")
+	if got := counted(s); got != first {
+		t.Errorf("metadata replaced and set again: %d bytes are counted, want %d", got, first)
+	}
+	c.close()
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := counted(start(t, Config{Journal: dir})); got != first {
+		t.Errorf("after a restart %d bytes are counted, want %d", got, first)
+	}
+}
+
+// Values that travel as pickles count with all their bytes.
+func TestMeasurePickled(t *testing.T) {
+	p := &wire.Pickled{Data: make([]byte, 1000), Buffers: []wire.Frame{wire.HeapFrame(make([]byte, 2000))}}
+	if got, _ := measure(msgpack.MapOf("x", p)); got < 3000 {
+		t.Errorf("a pickle of 3000 bytes is measured as %d", got)
+	}
+}

@@ -1,0 +1,35 @@
+package worker
+
+import (
+	"testing"
+
+	"go.millstream.dev/secure"
+)
+
+// Between machines with several networks a peer shows its cookie from another address than that of its control
+// connection. On one network the cookie is bound to the address.
+func TestCookiePeer(t *testing.T) {
+	cookies, err := secure.NewCookies(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		peer, local, lane string // of the control connection, and where data connections are accepted
+		from              string // of the data connection
+		want              bool
+	}{
+		{"tls://192.0.2.7:1", "tls://192.0.2.1:9", "ucx://192.0.2.1:5", "ucx://192.0.2.7:2", true},
+		{"tls://192.0.2.7:1", "tls://192.0.2.1:9", "ucx://192.0.2.1:5", "ucx://192.0.2.8:2", false},
+		{"tls://192.0.2.7:1", "tls://192.0.2.1:9", "ucx://198.51.100.1:5", "ucx://198.51.100.7:2", true},
+		{"tls://192.0.2.7:1", "tls://192.0.2.1:9", "ucx://127.0.0.1:5", "ucx://127.0.0.1:2", false},
+		{"tls://127.0.0.1:1", "tls://127.0.0.1:9", "ucx://127.0.0.1:5", "ucx://127.0.0.1:2", true},
+	} {
+		cookie, err := cookies.Issue(cookiePeer(c.peer, c.local, c.lane))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cookies.Admit(c.from, cookie); got != c.want {
+			t.Errorf("control %s to %s, data %s to %s: admitted %t, want %t", c.peer, c.local, c.from, c.lane, got, c.want)
+		}
+	}
+}
