@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/childproc"
 	"go.millstream.dev/internal/leak"
 )
 
@@ -41,6 +42,22 @@ func TestNannyExitCodes(t *testing.T) {
 					t.Errorf("got error %v, want %q", err, text)
 				}
 			})
+		}
+	}
+}
+
+// A process that registers and dies at once has been ready, whichever of the two the nanny notices first.
+func TestNannyReadyBeforeDeath(t *testing.T) {
+	leak.Check(t)
+	done := make(chan struct{})
+	close(done)
+	for i := range 50 {
+		n := &Nanny{changed: make(chan struct{}), cfg: NannyConfig{StartTimeout: -1, Interval: time.Hour}}
+		p := &process{child: &childproc.Child{Done: done}, events: make(chan event, 2)}
+		p.events <- event{Event: eventReady, Address: "tcp://worker"}
+		close(p.events)
+		if end := n.watch(p); !end.ready || n.info.Address != "tcp://worker" {
+			t.Fatalf("round %d: got ready %v, address %q, want true and tcp://worker", i, end.ready, n.info.Address)
 		}
 	}
 }

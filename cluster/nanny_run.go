@@ -159,23 +159,27 @@ func (n *Nanny) watch(p *process) (end ending) {
 			end.lived = time.Since(ready)
 		}
 	}()
+	handle := func(e event) {
+		if e.Event != eventReady {
+			end.observe(e)
+			return
+		}
+		ready = time.Now()
+		start.Stop()
+		n.update(func(i *WorkerInfo) { i.State, i.Address, i.Lanes, i.HTTP = Running, e.Address, e.Lanes, e.HTTP })
+	}
 	for {
 		select {
 		case e, ok := <-events:
-			switch {
-			case !ok:
+			if !ok {
 				events = nil // the process is about to end
-			case e.Event == eventReady:
-				ready = time.Now()
-				start.Stop()
-				n.update(func(i *WorkerInfo) { i.State, i.Address, i.Lanes, i.HTTP = Running, e.Address, e.Lanes, e.HTTP })
-			default:
-				end.observe(e)
+				continue
 			}
+			handle(e)
 		case <-p.child.Done:
-			if events != nil {
+			if events != nil { // a process that dies at once may have been ready before
 				for e := range events {
-					end.observe(e)
+					handle(e)
 				}
 			}
 			return end

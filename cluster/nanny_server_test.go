@@ -99,10 +99,12 @@ func TestNannyServer(t *testing.T) {
 	if v := ask("restart", msgpack.MapOf("timeout", 60)); v != "OK" || n.Info().Starts != 3 {
 		t.Errorf("restart: %v, %+v", v, n.Info())
 	}
-	for op, args := range map[string]msgpack.Map{"plugin_add": msgpack.MapOf("plugin", []byte("x"), "name", "p"), "plugin_remove": msgpack.MapOf("name", "p")} {
-		if m, _ := ask(op, args).(msgpack.Map); m.GetString("status") != "OK" {
-			t.Errorf("%s: %v", op, m)
-		}
+	m, _ := ask("plugin_add", msgpack.MapOf("plugin", []byte("x"), "name", "p")).(msgpack.Map)
+	if text := m.GetString("exception_text"); m.GetString("status") != "error" || !strings.Contains(text, "nanny plugin p did not run") {
+		t.Errorf("plugin_add: got %s %s, want an error that names the plugin", m.GetString("status"), text)
+	}
+	if m, _ := ask("plugin_remove", msgpack.MapOf("name", "p")).(msgpack.Map); m.GetString("status") != "OK" {
+		t.Errorf("plugin_remove: got %v, want OK", m)
 	}
 	logs, _ := ask("get_logs", msgpack.MapOf("n", nil)).([]any)
 	if text := strings.ToLower(strings.Join(strings.Fields(fmt.Sprint(logs)), " ")); !strings.Contains(text, "killed: a test") || !strings.Contains(text, "plugin env") {

@@ -95,7 +95,7 @@ func (s fileSet) refuse(m *manifest) error {
 	}
 	const do = "write into another folder, or set WriteOptions.Overwrite"
 	if m != nil {
-		return &Error{Kind: ErrExists, Path: s.Dir, Partition: -1, Reason: fmt.Sprintf("folder has a result of %d files; %s", len(m.Files), do)}
+		return &Error{Kind: ErrExists, Path: s.Dir, Partition: -1, Reason: fmt.Sprintf("folder has a result (%d partitions); %s", len(m.Files), do)}
 	}
 	ext := []string{s.Ext}
 	if s.Ext == ".arrow" {
