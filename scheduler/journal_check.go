@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"go.millstream.dev/internal/journal"
@@ -27,6 +28,10 @@ func CheckJournal(dir string) (JournalReport, error) { return replayAll(dir, jou
 func RepairJournal(dir string) (JournalReport, error) { return replayAll(dir, journal.Repair) }
 
 func replayAll(dir string, f func(string, journal.Options, func(journal.Record) error) (journal.Report, error)) (JournalReport, error) {
+	dir, err := journal.Folder(dir, false)
+	if err != nil {
+		return JournalReport{}, fmt.Errorf("scheduler: journal in %s: %w", dir, err)
+	}
 	s := New(Config{Logger: slog.New(slog.DiscardHandler)})
 	defer func() { _ = s.Close(context.Background()) }()
 	s.state = state.New(s.stateConfig(0))

@@ -29,7 +29,14 @@ func (s *Scheduler) recover() error {
 	s.state = state.New(s.stateConfig(0))
 	s.recovery = recovery{replaying: true, missing: map[string]bool{}}
 	s.apply(&state.Hold{On: true})
-	j, err := journal.Open(s.cfg.Journal, journal.Options{MaxRecord: s.cfg.maxRecord, OnCommit: func(_ journal.Ticket, err error) {
+	dir, err := journal.Folder(s.cfg.Journal, true)
+	if err != nil {
+		return fmt.Errorf("scheduler: journal in %s: %w", s.cfg.Journal, err)
+	}
+	if dir != s.cfg.Journal {
+		s.log.Info("journal is in a folder of its own: the given one is a volume or may be written by others", "journal", dir)
+	}
+	j, err := journal.Open(dir, journal.Options{MaxRecord: s.cfg.maxRecord, OnCommit: func(_ journal.Ticket, err error) {
 		if err != nil {
 			s.journalFailed(err)
 		}
@@ -38,10 +45,10 @@ func (s *Scheduler) recover() error {
 	}}, joinRecords(s.replaySafe))
 	if err != nil {
 		return fmt.Errorf("scheduler: journal in %s: %w; `millstream journal check %[1]s` lists what cannot be read, `millstream journal repair %[1]s` leaves it out",
-			s.cfg.Journal, err)
+			dir, err)
 	}
 	if n := j.Stats().TornBytes; n > 0 {
-		s.log.Warn("journal ended within a record; the end was cut off", "bytes", n, "journal", s.cfg.Journal)
+		s.log.Warn("journal ended within a record; the end was cut off", "bytes", n, "journal", dir)
 	}
 	s.journal = j
 	s.state.SetEpoch(j.Epoch())

@@ -14,6 +14,59 @@ import (
 // not what it must be. The scheduler follows no link in it and reads nothing that others could have put there.
 var ErrUnsafe = errors.New("the journal is not safe from other users")
 
+// OwnFolder is the name of the folder that Folder makes.
+const OwnFolder = "millstream-journal"
+
+// Folder returns where the journal of a folder is: the folder itself, or, in a folder that others own or may write to or
+// that is the root of a file system, such as a volume of a container, the folder OwnFolder in it, which is made if create
+// is set. A folder that has a journal already is never left for another one.
+func Folder(dir string, create bool) (string, error) {
+	err := checkFolder(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return dir, nil // Open makes it
+	case err != nil && !errors.Is(err, ErrUnsafe):
+		return dir, err
+	case err == nil && !hasEntry(dir, "lost+found"):
+		return dir, nil
+	}
+	if has, lerr := hasJournal(dir); lerr != nil || has {
+		return dir, errors.Join(err, lerr)
+	}
+	own := filepath.Join(dir, OwnFolder)
+	if create {
+		if merr := os.Mkdir(own, 0o700); merr != nil && !errors.Is(merr, os.ErrExist) {
+			return dir, errors.Join(err, merr)
+		}
+	}
+	info, serr := os.Lstat(own)
+	if serr != nil {
+		return dir, errors.Join(err, serr)
+	}
+	if !info.IsDir() {
+		return dir, fmt.Errorf("%w: %s is not a folder", ErrUnsafe, own)
+	}
+	return own, nil
+}
+
+func hasEntry(dir, name string) bool {
+	_, err := os.Lstat(filepath.Join(dir, name))
+	return err == nil
+}
+
+// hasJournal reports whether a folder has files of a journal.
+func hasJournal(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		_, log := number(e.Name(), logPrefix)
+		_, snapshot := number(e.Name(), snapshotPrefix)
+		if log || snapshot {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
 // checkFolder refuses a folder that others own or may write to.
 func checkFolder(dir string) error {
 	info, err := os.Stat(dir)

@@ -231,7 +231,12 @@ func unsafeJournals(ctx context.Context, r *Rig) error {
 		return err
 	}
 	for name, prepare := range map[string]func(dir string) error{
-		"open-folder": func(dir string) error { return os.Chmod(dir, 0o777) },
+		"open-folder": func(dir string) error {
+			return errors.Join(os.WriteFile(filepath.Join(dir, "log-0000000000000001"), nil, 0o600), os.Chmod(dir, 0o777))
+		},
+		"linked-own-folder": func(dir string) error {
+			return errors.Join(os.Symlink(r.dir, filepath.Join(dir, "millstream-journal")), os.Chmod(dir, 0o777))
+		},
 		"linked-lock": func(dir string) error { return os.Symlink(canary, filepath.Join(dir, "LOCK")) },
 		"linked-log":  func(dir string) error { return os.Symlink(canary, filepath.Join(dir, "log-0000000000000001")) },
 	} {
