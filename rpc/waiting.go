@@ -95,9 +95,13 @@ func (s *Server) admit(ctx context.Context, host string, t trait) (leave func(),
 		return sync.OnceFunc(func() { s.waiting.leave(host) }), nil
 	}
 	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	case s.slots <- struct{}{}: // also if ctx has ended: the handler decides what that means
+	default:
+		select {
+		case s.slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	s.stats.runningNow.Add(1)
 	return sync.OnceFunc(func() {

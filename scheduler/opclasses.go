@@ -12,10 +12,12 @@ var waitingOps = []string{
 }
 
 // detachedOps are requests that are finished when their callers hang up: they change the
-// cluster in several steps, or take their comm over and read its end themselves.
+// cluster, or take their comm over and read its end themselves. Changes of primitives do not
+// wait and are always made, see Scheduler.change.
 var detachedOps = []string{
 	"register-client", "register-worker", "register_nanny", "subscribe_worker_status", "feed",
 	"terminate", "unregister", "heartbeat_worker", "restart", "restart_workers", "retire_workers", "scatter",
+	"retry", "add_keys", "log_event", "set_resources", "set_restrictions",
 	"shuffle_get_or_create", "shuffle_barrier", "shuffle_restrict_task",
 	"register_worker_plugin", "unregister_worker_plugin", "register_nanny_plugin", "unregister_nanny_plugin",
 	"register_scheduler_plugin",

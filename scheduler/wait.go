@@ -83,10 +83,11 @@ func (s *Scheduler) kept(ctx context.Context, position uint64) error {
 	return s.commit(ctx, position)
 }
 
-// change runs f in the loop and returns when the journal has what it did.
+// change runs f in the loop and returns when the journal has what it did. f also runs if the
+// caller has left, as in Dask: a lock whose release was lost would stay.
 func (s *Scheduler) change(ctx context.Context, f func() error) error {
 	var position uint64
-	_, err := ask(ctx, s, func() (struct{}, error) {
+	_, err := ask(context.WithoutCancel(ctx), s, func() (struct{}, error) {
 		err := f()
 		position = s.position
 		return struct{}{}, err

@@ -1,0 +1,38 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// A change that a client has asked for is made, as in Dask, also if the client ends right after the request: a lock
+// whose release was lost would stay.
+func TestChangesOfCallersThatLeft(t *testing.T) {
+	leak.Check(t)
+	s := start(t, Config{})
+	c := connect(t, s, "client-1")
+	const n = 100
+	for i := range n {
+		name := fmt.Sprint("e", i)
+		x, err := comm.Dial(t.Context(), s.Address(), comm.DialConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := wire.Encode(msgpack.MapOf("op", "event_set", "name", name, "reply", true), wire.EncodeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Write(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		_ = x.Close()
+	}
+	for i := range n {
+		until(t, fmt.Sprintf("event %d is set", i), func() bool { return c.call("event_is_set", "name", fmt.Sprint("e", i)) == true })
+	}
+}
