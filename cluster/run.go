@@ -126,7 +126,7 @@ func (s *WorkerSpec) configureUCX() error {
 	if !s.LanesTrusted && scheme != "ucx" && scheme != "ucxx" && scheme != ucxcomm.FileScheme {
 		// Data stays on this host: comms over the loopback interface need no other device, and must not listen there.
 		settings.Options = maps.Clone(settings.Options)
-		delete(settings.Options, "NET_DEVICES")
+		maps.DeleteFunc(settings.Options, func(name, _ string) bool { return strings.TrimPrefix(name, "UCX_") == "NET_DEVICES" })
 	}
 	ucxcomm.Configure(settings)
 	return nil

@@ -29,3 +29,7 @@ func DescriptorsForComms() int {
 
 // DescriptorAdvice is what to do about a process that has run out of descriptors, for logs.
 const DescriptorAdvice = "raise the limit of open files (ulimit -n, or LimitNOFILE= of the systemd unit)"
+
+// DescriptorsForHTTP returns how many connections of an HTTP server the limit of open files
+// leaves room for.
+func DescriptorsForHTTP() int { return min(max(descriptorLimit()/16, 4), 256) }

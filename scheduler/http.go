@@ -55,7 +55,7 @@ func (s *Scheduler) serveHTTP(address string) (*httpServer, error) {
 	}
 	go func() {
 		defer close(h.done)
-		if err := h.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := h.server.Serve(httpguard.Limit(l, comm.DescriptorsForHTTP())); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("the HTTP server has ended", "error", err)
 		}
 	}()

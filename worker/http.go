@@ -61,7 +61,7 @@ func (w *Worker) startHTTP() (*httpServer, error) {
 		s.port = a.Port
 	}
 	w.tasks.Go(func() {
-		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.server.Serve(httpguard.Limit(l, comm.DescriptorsForHTTP())); !errors.Is(err, http.ErrServerClosed) {
 			w.log.Warn("the HTTP server ended", "error", err)
 		}
 	})

@@ -193,7 +193,7 @@ func TestIdle(t *testing.T) {
 		defer c.Close()
 		go func() { _, _ = c.Read(ctx) }() // ends with the Close
 	}
-	e, err := openEngine(ctx, Settings{})
+	e, err := openEngine(ctx, Settings{}.forHost("127.0.0.1"))
 	if err != nil {
 		t.Fatal(err)
 	}

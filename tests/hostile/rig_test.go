@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,14 +119,19 @@ func (r *Rig) StartScheduler(name string, args ...string) (*Process, error) {
 }
 
 func (r *Rig) launchScheduler(name, path string, args []string) (*Process, error) {
+	return r.launchWith(name, []string{path}, args)
+}
+
+// launchWith starts a scheduler by a command, the program's path at its end.
+func (r *Rig) launchWith(name string, command, args []string) (*Process, error) {
 	python, err := rig.Current().Python()
 	if err != nil {
 		return nil, err
 	}
-	full := []string{"scheduler", "--protocol", r.protocol, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--python", python}
+	full := append(slices.Clone(command[1:]), "scheduler", "--protocol", r.protocol, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--python", python)
 	var mu sync.Mutex
 	var address, http string
-	p, err := startProcess(r.t, name, r.command(path, append(full, args...)...), func(line string) bool {
+	p, err := startProcess(r.t, name, r.command(command[0], append(full, args...)...), func(line string) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if rest, ok := strings.CutPrefix(line, "scheduler at "); ok {
