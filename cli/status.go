@@ -213,7 +213,7 @@ func (r *statusReport) write(w io.Writer) {
 		fmt.Fprintf(w, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("scheduler", "%s, up %v", r.Address, time.Since(r.Started).Round(time.Second))
-	line("workers", "%d with %d thread(s) and %s of memory", len(r.Workers), r.Threads, benchfmt.FormatSize(r.Memory))
+	line("workers", "%d with %s and %s of memory", len(r.Workers), count(int(r.Threads), "thread"), benchfmt.FormatSize(r.Memory))
 	states := []string{}
 	for _, name := range slices.Sorted(maps.Keys(r.Tasks)) {
 		if r.Tasks[name] > 0 {
