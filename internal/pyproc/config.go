@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"go.millstream.dev/internal/sysmem"
 	"go.millstream.dev/wire/msgpack"
 )
 
@@ -78,28 +74,9 @@ func (l Limits) withDefaults() Limits {
 		l.Disk = 512 << 20
 	}
 	if l.Memory == 0 {
-		l.Memory = max(systemMemory()/2, 1<<30)
+		l.Memory = max(sysmem.Total()/2, 1<<30)
 	}
 	return l
-}
-
-// systemMemory returns the memory of the machine or of the cgroup, in bytes.
-func systemMemory() int64 {
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) != nil {
-		return 0
-	}
-	total := int64(info.Totalram) * int64(info.Unit)
-	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 {
-			total = min(total, n)
-		}
-	}
-	return total
 }
 
 // Handler answers one call of a child. What it returns as body goes through
