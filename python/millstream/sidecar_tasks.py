@@ -107,7 +107,8 @@ class Tasks:
 
     def prepare(self, r):
         """The task and its data. Opening either may run code of users."""
-        task = pickle.loads(r.spec, buffers=r.buffers)
+        with values_.unpickling:
+            task = pickle.loads(r.spec, buffers=r.buffers)
         data = {}
         for key, handle, value in r.deps:
             if handle is None:

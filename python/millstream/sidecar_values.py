@@ -29,6 +29,10 @@ logger = logging.getLogger("distributed.worker")
 # What ends a process, in a task as anywhere else.
 FATAL = (SystemExit, KeyboardInterrupt)
 
+# Held while tasks and values are unpickled: Dask's workers do that in one thread, and classes rely on it.
+# dask.utils.SerializableLock, for one, looks its token up and then adds it: in two threads one token would have two locks.
+unpickling = threading.RLock()
+
 
 def die(what, e):
     """End this process, because what has raised one of FATAL: Dask's worker ends then, and Go counts a death of the
@@ -114,7 +118,8 @@ def deserialize(header, frames):
     header = msgpack.loads(header, object_hook=msgpack_decode_default, use_list=False, **msgpack_opts)
     if "compression" in header:
         frames = decompress(header, frames)
-    return merge_and_deserialize(header, frames)
+    with unpickling:
+        return merge_and_deserialize(header, frames)
 
 
 def serialize(value):

@@ -96,3 +96,31 @@ raises("task", RuntimeError, client.submit(lambda: 1).result, "--no-python")
 		t.Error(log)
 	}
 }
+
+// Tasks and values are unpickled by one thread at a time, as in Dask's workers: classes that look an object up and add
+// it when it is missing, as dask.utils.SerializableLock does, have one object for each name.
+func TestWorkerSidecarUnpickling(t *testing.T) {
+	r := rig.New(t)
+	s := r.Scheduler()
+	r.Worker(s.Address, "--nthreads", "4", "--python", r.Interpreter)
+	r.Script(s.Address, `
+class Once:
+    def __init__(self, token):
+        import dask, time
+        self.token, known = token, dask.__dict__.setdefault("known_tokens", {})
+        if token not in known:
+            time.sleep(0.2)  # the others are in time to find nothing
+            known[token] = object()
+        self.value = known[token]
+    def __reduce__(self):
+        return Once, (self.token,)
+def identity(once, i):
+    return id(once.value)
+for n in range(3):
+    futures = [client.submit(identity, Once(f"task-{n}"), i, pure=False) for i in range(8)]
+    check("objects of one token in tasks", len(set(client.gather(futures))), 1)
+    values = client.scatter([Once(f"value-{n}") for _ in range(8)], hash=False)
+    futures = client.map(identity, values, range(8), pure=False)
+    check("objects of one token in values", len(set(client.gather(futures))), 1)
+`)
+}
