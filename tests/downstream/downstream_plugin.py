@@ -14,6 +14,14 @@ ADDRESS = os.environ["DOWNSTREAM_ADDRESS"]
 OWN_CLUSTER = re.compile(r"LocalCluster|gen_cluster|processes=False|InProcCluster")
 
 
+def forget():
+    """Empty the transition log of Dask's scheduler: tests that read it expect that of a new cluster."""
+    from distributed import Client
+
+    with Client(ADDRESS, timeout="60s", set_as_default=False) as client:
+        client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_log.clear())
+
+
 def pytest_configure(config):
     from distributed import Client, utils_test
 
@@ -22,6 +30,8 @@ def pytest_configure(config):
 
     @contextlib.contextmanager
     def cluster(*args, **kwargs):
+        if os.environ["DOWNSTREAM_MODE"] == "dask":
+            forget()
         yield {"address": ADDRESS}, workers
 
     utils_test.cluster = cluster
