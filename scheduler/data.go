@@ -42,6 +42,9 @@ func (s *Scheduler) scatter(ctx context.Context, _ *rpc.Request, in struct {
 				to = append(to, w.address)
 			}
 		})
+		if err := s.checkClient(in.Client); err != nil {
+			return nil, err
+		}
 		if len(to) == 0 {
 			return s.prims.workers.wait(), nil
 		}
@@ -135,9 +138,21 @@ func (s *Scheduler) scatterTo(ctx context.Context, data msgpack.Map, keys []task
 			}
 			in = append(in, newData{k, size, []any{to[(first+i)%len(to)]}})
 		}
+		if err := s.checkClient(client); err != nil {
+			return err
+		}
 		s.updateData(client, in)
 		return nil
 	})
+}
+
+// checkClient refuses the name of a client in a request that no client has registered with: it would be kept for ever.
+// It runs in the loop.
+func (s *Scheduler) checkClient(name string) error {
+	if name != "" && (s.clients[name] == nil || isPart(name)) {
+		return &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("client %.100q is not registered", name)}
+	}
+	return nil
 }
 
 // newData is data that came from outside, and who holds it.
@@ -210,8 +225,8 @@ func (s *Scheduler) updateDataRPC(ctx context.Context, _ *rpc.Request, in struct
 	}
 	client := string([]byte(in.Client))
 	return nil, s.change(ctx, func() error {
-		if client != "" && (s.clients[client] == nil || isPart(client)) {
-			return &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("client %.100q is not registered", client)}
+		if err := s.checkClient(client); err != nil {
+			return err
 		}
 		s.updateData(client, list)
 		return nil

@@ -1,0 +1,142 @@
+package scheduler
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/msgpack"
+)
+
+// The log that get_logs reads is bounded in lines, in the bytes of a line and in all bytes; the newest lines stay.
+func TestLogBounds(t *testing.T) {
+	var l logLines
+	long := strings.Repeat("ü", logLineBytes)
+	for i := range 2*logBytes/logLineBytes + 1 {
+		l.add(logLine{text: fmt.Sprint(i, " ", long)})
+	}
+	lines := l.latest(time.Time{}, 0)
+	sum := 0
+	for _, line := range lines {
+		sum += len(line.text)
+		if len(line.text) > logLineBytes+len("…") {
+			t.Fatalf("a line: got %d bytes, want at most %d", len(line.text), logLineBytes)
+		}
+	}
+	if sum > logBytes || sum < logBytes-2*logLineBytes || sum != l.bytes {
+		t.Errorf("all lines: got %d bytes, counted %d, want at most %d and not much less", sum, l.bytes, logBytes)
+	}
+	if last := lines[len(lines)-1].text; !strings.HasPrefix(last, fmt.Sprint(2*logBytes/logLineBytes, " ü")) || !strings.HasSuffix(last, "…") {
+		t.Errorf("the last line: got %.20q, want the newest, cut", last)
+	}
+	for i := range 2 * logKeep {
+		l.add(logLine{text: fmt.Sprint(i)})
+	}
+	if lines = l.latest(time.Time{}, 0); len(lines) != logKeep || lines[0].text != fmt.Sprint(logKeep) {
+		t.Errorf("short lines: got %d from %q, want %d from %d", len(lines), lines[0].text, logKeep, logKeep)
+	}
+}
+
+// Variables, queues, events, locks and those who wait for locks have a common limit in bytes; what is released is free
+// again.
+func TestPrimitiveBounds(t *testing.T) {
+	leak.Check(t)
+	s := start(t, Config{PrimitiveBytes: 64 << 10})
+	c := connect(t, s, "c")
+	bytes := func() int64 {
+		n, err := ask(t.Context(), s, func() (int64, error) { return s.prims.bytes, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	text := strings.Repeat("x", 40<<10)
+	c.call("variable_set", "name", "v", "client", "c", "key", nil, "data", text)
+	c.fails("above the limit", "variable_set", "name", "w", "client", "c", "key", nil, "data", text)
+	c.call("queue_create", "name", "q", "client", "c", "maxsize", 0)
+	c.fails("above the limit", "queue_put", "name", "q", "client", "c", "key", nil, "data", text, "timeout", 1)
+	c.fails("above the limit", "set_metadata", "keys", []any{"m"}, "value", text)
+	c.call("variable_set", "name", "v", "client", "c", "key", nil, "data", "short")
+	c.call("set_metadata", "keys", []any{"m"}, "value", text)
+	c.call("set_metadata", "keys", []any{"m"}, "value", nil)
+
+	before := bytes()
+	c.call("multi_lock_acquire", "locks", []any{"l"}, "id", "holder", "timeout", nil, "num_locks", 1)
+	held := bytes()
+	if held <= before {
+		t.Errorf("a lock that is held: got %d bytes, want more than %d", held, before)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	waiter := newPeer(t, s.Address())
+	wg.Go(func() {
+		_, _ = waiter.try("multi_lock_acquire", "locks", []any{"l"}, "id", strings.Repeat("w", 40<<10), "timeout", nil, "num_locks", 1)
+	})
+	until(t, "the one that waits is counted", func() bool { return bytes() >= held+40<<10 })
+	c.fails("above the limit", "multi_lock_acquire", "locks", []any{"l"}, "id", strings.Repeat("x", 40<<10), "timeout", nil, "num_locks", 1)
+	c.call("multi_lock_release", "id", strings.Repeat("w", 40<<10))
+	c.call("multi_lock_release", "id", "holder")
+	until(t, "all that was counted is free again", func() bool { return bytes() == before })
+}
+
+// Requests that name a client that has not registered make none: it would be kept for ever.
+func TestGhostClients(t *testing.T) {
+	leak.Check(t)
+	s := start(t, Config{})
+	w := join(t, s, "a")
+	c := connect(t, s, "c")
+	clients := func() int {
+		n, err := ask(t.Context(), s, func() (int, error) { return len(s.clients), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := clients()
+	w.put("d", "d")
+	for _, name := range []string{"ghost", "variable-ghost", "queue-ghost", "fire-and-forget"} {
+		c.fails("is not registered", "update_data", "who_has", msgpack.MapOf("d", names(w.address)), "nbytes", msgpack.MapOf("d", 1), "client", name)
+		c.fails("is not registered", "scatter", "data", msgpack.MapOf("e", wire.Serialize{Value: "e"}), "workers", nil, "client", name, "timeout", 5)
+	}
+	if n := clients(); n != before {
+		t.Errorf("clients: got %d, want %d", n, before)
+	}
+}
+
+// A journal that was cut within a record is taken up with what is left, and the log says how much was cut off.
+func TestTornJournal(t *testing.T) {
+	leak.Check(t)
+	dir := t.TempDir() + "/journal"
+	s := journaled(t, dir)
+	c := connect(t, s, "c")
+	c.call("variable_set", "name", "kept", "client", "c", "key", nil, "data", 1)
+	c.call("variable_set", "name", "cut", "client", "c", "key", nil, "data", strings.Repeat("x", 1000))
+	crash(t, s)
+	logs, err := filepath.Glob(dir + "/log-*")
+	if err != nil || len(logs) != 1 {
+		t.Fatalf("segments: got %v, %v, want one", logs, err)
+	}
+	info, err := os.Stat(logs[0])
+	if err == nil {
+		err = os.Truncate(logs[0], info.Size()-10)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &sayings{}
+	again := start(t, Config{Journal: dir, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	if !log.has("level=WARN msg=\"journal ended within a record; the end was cut off\" bytes=") || log.has(" bytes=0 ") {
+		t.Errorf("the log: got %q, want a warning with the bytes that were cut off", log.buf.String())
+	}
+	c = connect(t, again, "c")
+	if got, _ := c.call("variable_get", "name", "kept", "client", "c", "timeout", 5).(msgpack.Map).Get("value"); got != int64(1) {
+		t.Errorf("the variable before: got %v, want 1", got)
+	}
+}
