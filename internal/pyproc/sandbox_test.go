@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"go.millstream.dev/internal/sysmem"
 	"go.millstream.dev/wire/msgpack"
 )
 
@@ -428,7 +429,7 @@ result = {"forks": len(children), "error": error, "disk": fill(os.environ["HOME"
 			t.Errorf("writing 64 MiB into %s of 4 MiB: got %v, want ENOSPC", name, v)
 		}
 	}
-	if v, _ := got.Get("memory"); v.(int64) <= 0 || v.(int64) > max(systemMemory()/2, 1<<30) {
+	if v, _ := got.Get("memory"); v.(int64) <= 0 || v.(int64) > max(sysmem.Total()/2, 1<<30) {
 		t.Errorf("memory limit %v", v)
 	}
 	if v, _ := got.Get("files"); v.(int64) > 1024 {
