@@ -2,6 +2,7 @@ package ucxcomm
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.millstream.dev/ucx"
@@ -87,7 +88,7 @@ func (l *pythonLink) shutdown(ctx context.Context) error {
 		if err := l.ep.SendMulti(ctx, ucx.ForceTag(l.ep.send), ucx.Bytes([]byte{1})); err != nil {
 			return err
 		}
-		return l.ep.raw().Flush(ctx)
+		return l.flush(ctx)
 	}
 	matched, cancel := context.WithTimeout(ctx, matchTime)
 	defer cancel()
@@ -100,8 +101,18 @@ func (l *pythonLink) shutdown(ctx context.Context) error {
 	if serr := l.ep.Send(ctx, ucx.Bytes(b[:]), ucx.ForceTag(l.ep.send)); err == nil {
 		err = serr
 	}
-	if ferr := l.ep.raw().Flush(ctx); err == nil {
+	if ferr := l.flush(ctx); err == nil {
 		err = ferr
+	}
+	return err
+}
+
+// flush waits until the peer has the farewell. A peer that has it may close its endpoint before UCX has confirmed the
+// flush: a reset is then its answer, and not a loss.
+func (l *pythonLink) flush(ctx context.Context) error {
+	err := l.ep.raw().Flush(ctx)
+	if errors.Is(err, ucx.ErrConnectionReset) {
+		return nil
 	}
 	return err
 }
