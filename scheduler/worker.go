@@ -35,7 +35,7 @@ type worker struct {
 	doubted  bool    // the log has said that its figures cannot be
 	st       *stream
 
-	incarnation string // a secret of its process, "" of Python's workers: the worker may come back with its results
+	incarnation string // secret of the process, "" for Python workers: with it the worker may return with its results
 	mayReturn   bool   // its connection was lost and its process may live on
 
 	token  string        // by which its nanny reports how its process ended, "" without a nanny

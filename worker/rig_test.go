@@ -55,7 +55,7 @@ type director struct {
 	arrived chan *directed
 	beats   chan msgpack.Map
 	retired chan msgpack.Map
-	missing bool          // answer heartbeats as if nobody was known
+	missing bool          // answer heartbeats as if no worker was known
 	told    chan struct{} // a token: a heartbeat was answered so
 }
 
