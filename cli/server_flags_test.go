@@ -213,7 +213,7 @@ func TestWorkerSpecs(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	w = specsOf(t, "127.0.0.1:8786", "--worker-port", "9000:9010", "--lanes", "none", "--memory-limit", "0")[0]
-	if w.Scheduler != "tcp://127.0.0.1:8786" || w.Listen != "tcp://127.0.0.1:9000:9010" || w.Lane != "" || w.MemoryLimit != 0 || w.Name != "" || w.Dashboard != ":0" {
+	if w.Scheduler != "tcp://127.0.0.1:8786" || w.Listen != "tcp://127.0.0.1:9000:9010" || w.Lane != "" || w.MemoryLimit != 0 || w.Name != "" || w.Dashboard != "127.0.0.1:0" {
 		t.Errorf("%+v", w)
 	}
 	w = specsOf(t, "ucxx://127.0.0.1:8786", "--listen-address", "ucxx://127.0.0.1:9001", "--contact-address", "ucxx://127.0.0.1:9002")[0]

@@ -26,6 +26,9 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 		}
 	}
 	defer close(s.done)
+	if begun {
+		<-s.opened // an idle timeout may end a scheduler that still starts
+	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	for _, l := range s.listeners {

@@ -40,6 +40,7 @@ type Scheduler struct {
 	inbox    inbox
 	stop     chan struct{} // closed to end the loop
 	loopDone chan struct{}
+	opened   chan struct{}   // closed when Start has returned: the fields that Start sets may be read
 	ctx      context.Context // of what the scheduler does by itself
 	cancel   context.CancelFunc
 
@@ -123,7 +124,7 @@ func New(cfg Config) *Scheduler {
 	cfg.Logger = slog.New(ring)
 	s := &Scheduler{
 		cfg: cfg, id: cfg.ID, log: cfg.Logger, lines: ring.lines,
-		stop: make(chan struct{}), loopDone: make(chan struct{}), done: make(chan struct{}),
+		stop: make(chan struct{}), loopDone: make(chan struct{}), opened: make(chan struct{}), done: make(chan struct{}),
 		workers: map[string]*worker{}, aliases: map[string]*worker{}, removed: map[string]time.Time{},
 		clients: map[string]*client{}, nannies: map[string]bool{}, requests: map[uint64]chan<- requestDone{},
 		topics: map[string]*topic{}, watchers: map[*watcher]bool{},
@@ -173,6 +174,7 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 	s.started = time.Now()
 	s.now = s.started
 	defer func() {
+		close(s.opened)
 		if err != nil {
 			s.setErr(err)
 			_ = s.Close(context.WithoutCancel(ctx))
