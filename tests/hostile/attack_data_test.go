@@ -95,8 +95,8 @@ func (r *Rig) attackInvitations(ctx context.Context, one, two string) error {
 	if err != nil {
 		return err
 	}
-	show := func(invitation []byte) error {
-		c, err := comm.Default.Dial(ctx, a.Address, comm.DialConfig{Cookie: invitation, Timeout: 300 * time.Millisecond})
+	show := func(invitation []byte, timeout time.Duration) error {
+		c, err := comm.Default.Dial(ctx, a.Address, comm.DialConfig{Cookie: invitation, Timeout: timeout})
 		if err != nil {
 			return err
 		}
@@ -110,13 +110,13 @@ func (r *Rig) attackInvitations(ctx context.Context, one, two string) error {
 		}
 		return err
 	}
-	if err := show(a.Cookie); err != nil {
+	if err := show(a.Cookie, time.Minute); err != nil {
 		return fmt.Errorf("an invitation: %w", err)
 	}
 	forged := slices.Clone(b.Cookie)
 	forged[len(forged)-1] ^= 1
 	for name, invitation := range map[string][]byte{"used": a.Cookie, "of another worker": b.Cookie, "forged": forged, "empty": nil} {
-		if err := show(invitation); err == nil {
+		if err := show(invitation, time.Second); err == nil { // refusals are tried again until then
 			return fmt.Errorf("admitted with an invitation that is %s", name)
 		}
 	}
