@@ -192,14 +192,14 @@ func (r *Rig) attackStreams(ctx context.Context, open func(int) (*Peer, error)) 
 				if p, err = open(streams); err != nil {
 					return err
 				}
-				go func() {
+				go func(p *Peer) {
 					for {
 						if _, err := p.Read(ctx); err != nil {
 							p.Comm.Abort()
 							return
 						}
 					}
-				}()
+				}(p)
 			}
 			args.Set("op", o.name)
 			sent++
