@@ -36,6 +36,7 @@ func TestStatus(t *testing.T) {
 	}
 	defer func() { _ = cl.Close(context.WithoutCancel(ctx)) }()
 	f := demoGenerate.Submit(ctx, cl, client.Val(1), client.Val(2))
+	defer f.Release() // not earlier: a collected future gives its result up
 	if _, err := f.Result(ctx); err != nil {
 		t.Fatal(err)
 	}
