@@ -85,6 +85,14 @@ func TestLargeRecords(t *testing.T) {
 		nodes = append(nodes, node{key: fmt.Sprintf("t-%d", i), spec: strings.Repeat("s", 100)})
 	}
 	c.submit(nodes)
+	tasks := func(s *Scheduler) (int, error) {
+		return ask(t.Context(), s, func() (int, error) { return s.state.NumTasks(), nil })
+	}
+	// The graph and the calls take different connections: wait until the graph is in.
+	until(t, "the graph is read", func() bool {
+		n, err := tasks(s)
+		return err == nil && n == len(nodes)
+	})
 	c.call("variable_set", "name", "after", "client", "c", "key", nil, "data", 1)
 	check := func(s *Scheduler) {
 		t.Helper()
@@ -93,8 +101,7 @@ func TestLargeRecords(t *testing.T) {
 		if got, _ := v.Get("value"); got != text {
 			t.Errorf("the variable has %d characters, want %d", len(fmt.Sprint(got)), len(text))
 		}
-		n, err := ask(t.Context(), s, func() (int, error) { return s.state.NumTasks(), nil })
-		if err != nil || n != len(nodes) {
+		if n, err := tasks(s); err != nil || n != len(nodes) {
 			t.Errorf("tasks: got %d, %v, want %d", n, err, len(nodes))
 		}
 	}
