@@ -69,7 +69,7 @@ else
 	@$(RUN) bin/millstream bench $(BENCH)
 endif
 
-kernels: ## the PTX of internal/kernels from its sources, after one was changed (needs no GPU)
+kernels: ## the PTX of internal/device/kernels from its sources, after one was changed (needs no GPU)
 	@scripts/setup nvrtc
 	@MILLSTREAM_NVRTC_LIBRARY=.local/nvrtc/lib/libnvrtc.so.12 $(RUN) go run ./internal/tools/kernels
 
@@ -120,13 +120,13 @@ downstream: build ## tests of xarray, joblib, dask-ml, lightgbm and xgboost on D
 	@.local/downstream-all/env/bin/python tests/downstream/run.py --millstream bin/millstream --out .local/downstream-all/results $(DOWNSTREAM_ARGS)
 
 nightly: ## SIM_SEEDS=10000 simulated clusters with every invariant on, every collective with everything, frames of 1 to 40 partitions on clusters of every small size, then a thousand workers with a million tasks
-	@$(RUN) go test -count=1 -v -timeout 0 -run '^TestSeeds$$' ./internal/sim -sim.seeds=$(SIM_SEEDS) -sim.from=$(SIM_FROM)
+	@$(RUN) go test -count=1 -v -timeout 0 -run '^TestSeeds$$' ./internal/engine/sim -sim.seeds=$(SIM_SEEDS) -sim.from=$(SIM_FROM)
 	@MILLSTREAM_COLLECTIVES=full $(RUN) go test -count=1 -v -timeout 0 -run '^TestCollectives$$' ./internal/collective
 	@MILLSTREAM_FRAMES=full $(RUN) go test -count=1 -v -timeout 0 -run '^TestMatrix$$' ./frame/kmeans
 	@$(MAKE) sim-scale
 
 sim-scale: ## CPU per event of the scheduler's state with 10 and with 1,000 simulated workers, a million tasks each
-	@$(RUN) go test -count=1 -v -timeout 0 -run '^TestScale$$' ./internal/sim -sim.scale=1000000
+	@$(RUN) go test -count=1 -v -timeout 0 -run '^TestScale$$' ./internal/engine/sim -sim.scale=1000000
 
 clean: ## remove bin/, dist/ and .local/
 	@if [ -d .local ]; then chmod -R u+w .local; fi

@@ -10,7 +10,7 @@ import (
 
 	"go.millstream.dev/internal/benchpeer"
 	"go.millstream.dev/internal/commbench"
-	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/internal/dask/pyproc"
 )
 
 // demoPython lets Go talk to a Python process over Dask's own comms, where there is one.

@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/benchfmt"
 	"go.millstream.dev/internal/doctor"
-	"go.millstream.dev/internal/ucxenv"
+	"go.millstream.dev/internal/ucx/ucxenv"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/ucx"
 )

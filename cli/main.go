@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/stdio"
+	"go.millstream.dev/internal/proc/stdio"
 )
 
 // Exit codes of the millstream binary.

@@ -17,8 +17,8 @@ import (
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/gcfloor"
-	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/proc/gcfloor"
 	"go.millstream.dev/scheduler"
 	"go.millstream.dev/secure"
 )

@@ -16,8 +16,8 @@ import (
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/benchpeer"
 	"go.millstream.dev/internal/commbench"
+	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/doctor"
-	"go.millstream.dev/internal/pyproc"
 	"go.millstream.dev/scheduler"
 	"go.millstream.dev/secure"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
 // The test binary is the millstream command too: scripts and the children of

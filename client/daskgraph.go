@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"go.millstream.dev/internal/gotask"
+	"go.millstream.dev/internal/dask/gotask"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
@@ -15,7 +15,7 @@ import (
 // Dask's scheduler wants graphs pickled: {key: Task} in an LLGExpr. What the client gathers is
 // a graph of ours (package task); a sealed one is turned into Dask's here. Calls of Python
 // functions are pickled Tasks already, those of Go functions become tasks that Millstream
-// workers recognise (internal/gotask).
+// workers recognise (internal/dask/gotask).
 
 // goResource is what Millstream workers have at a scheduler of Dask's, so that tasks of Go
 // functions go to them. An amount of zero only asks that the worker has any, and never runs

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"go.millstream.dev/internal/daskver"
+	"go.millstream.dev/internal/dask/daskver"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/scheduler"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/stdio"
+	"go.millstream.dev/internal/proc/stdio"
 )
 
 // ProgressEvent is how far a set of futures is.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/ucxenv"
+	"go.millstream.dev/internal/ucx/ucxenv"
 	"go.millstream.dev/task"
 	"go.millstream.dev/ucx"
 )

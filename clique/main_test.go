@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/clique"
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) {

@@ -10,7 +10,7 @@ import (
 
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // TestClientAfterClose asks a closed cluster for a client: the error is there at once, however long a dial may take.

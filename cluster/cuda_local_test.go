@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // around is what a task sees of its process: its visible GPUs, and the processors of all threads.

@@ -6,11 +6,11 @@ import (
 	"log/slog"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/devmem"
+	"go.millstream.dev/internal/device/devmem"
+	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/task"
 	"go.millstream.dev/worker"
-	"go.millstream.dev/worker/store"
 )
 
 // DeviceSpec is the GPU of a worker process, its device 0, and what is set up on it before the

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/devmem"
-	"go.millstream.dev/internal/devmem/devmemtest"
+	"go.millstream.dev/internal/device/devmem"
+	"go.millstream.dev/internal/device/devmem/devmemtest"
 	"go.millstream.dev/worker"
 )
 

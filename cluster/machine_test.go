@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // What Dask's nprocesses_nthreads answers.

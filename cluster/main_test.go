@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/childproc"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/proc/childproc"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // The test binary is the program whose workers are started. Besides the real worker it has

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/childproc"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/proc/childproc"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // An exit without a farewell is a death, whatever its code, and a farewell counts whatever the code: the

@@ -11,7 +11,7 @@ import (
 
 	"go.millstream.dev/config"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/devmem"
+	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/mem"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"go.millstream.dev/config"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/devmem/devmemtest"
+	"go.millstream.dev/internal/device/devmem/devmemtest"
 )
 
 // settingsOf reads settings of an environment.

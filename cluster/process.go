@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
 // process is a started child.

@@ -17,8 +17,8 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/gcfloor"
-	"go.millstream.dev/internal/ucxenv"
+	"go.millstream.dev/internal/proc/gcfloor"
+	"go.millstream.dev/internal/ucx/ucxenv"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/worker"
 )

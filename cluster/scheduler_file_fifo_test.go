@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // A named pipe as scheduler file does not wait beyond the context, with and without a

@@ -11,7 +11,7 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // Transfers between worker processes are in the scheduler's log and metrics.

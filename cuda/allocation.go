@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"go.millstream.dev/internal/cudrv"
+	"go.millstream.dev/internal/device/cudrv"
 	"go.millstream.dev/mem"
 )
 

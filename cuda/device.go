@@ -4,7 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"go.millstream.dev/internal/cudrv"
+	"go.millstream.dev/internal/device/cudrv"
 )
 
 // Device describes one GPU, or one MIG instance of a GPU, that this process sees. The other

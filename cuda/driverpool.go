@@ -3,7 +3,7 @@ package cuda
 import (
 	"fmt"
 
-	"go.millstream.dev/internal/cudrv"
+	"go.millstream.dev/internal/device/cudrv"
 )
 
 // SetReleaseThreshold says how many bytes that are not used the driver's own pool of a device

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.millstream.dev/internal/cudrv"
+	"go.millstream.dev/internal/device/cudrv"
 	"go.millstream.dev/mem"
 )
 

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"go.millstream.dev/internal/cudrv"
+	"go.millstream.dev/internal/device/cudrv"
 	"go.millstream.dev/mem"
 )
 

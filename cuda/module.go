@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"go.millstream.dev/internal/cudrv"
+	"go.millstream.dev/internal/device/cudrv"
 )
 
 // Module is compiled device code loaded on one device: kernels to be found by Function. It

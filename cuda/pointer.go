@@ -3,7 +3,7 @@ package cuda
 import (
 	"fmt"
 
-	"go.millstream.dev/internal/cudrv"
+	"go.millstream.dev/internal/device/cudrv"
 	"go.millstream.dev/mem"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"go.millstream.dev/internal/cudrv"
+	"go.millstream.dev/internal/device/cudrv"
 	"go.millstream.dev/mem"
 )
 

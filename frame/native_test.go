@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/clique"
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 var shares = arrow.NewSchema([]arrow.Field{{Name: "share", Type: arrow.PrimitiveTypes.Float64}}, nil)

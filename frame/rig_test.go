@@ -12,7 +12,7 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
 func TestMain(m *testing.M) {

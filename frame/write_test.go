@@ -16,7 +16,7 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // format is one way to write and read frames.

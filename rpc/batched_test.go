@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/comm/sim"
+	"go.millstream.dev/internal/testkit/sim"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 	"pgregory.net/rapid"

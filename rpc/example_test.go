@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/comm/sim"
+	"go.millstream.dev/internal/testkit/sim"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/comm/sim"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/testkit/sim"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/ratelog"
+	"go.millstream.dev/internal/log/ratelog"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )

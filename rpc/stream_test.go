@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/comm/sim"
+	"go.millstream.dev/internal/testkit/sim"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )

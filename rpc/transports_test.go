@@ -12,9 +12,9 @@ import (
 
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/inproc"
-	"go.millstream.dev/comm/sim"
 	_ "go.millstream.dev/comm/tcp"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/testkit/sim"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/rpc"
-	"go.millstream.dev/scheduler/state"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/wire/pickle"

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/rpc"
-	"go.millstream.dev/scheduler/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/wire/msgpack"
 )
 

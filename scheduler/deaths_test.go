@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/secure"
 )
 

@@ -13,7 +13,7 @@
 //
 // # How it works
 //
-// One goroutine, the loop, owns the state machine of package scheduler/state and
+// One goroutine, the loop, owns the state machine of package internal/engine/scheduler/state and
 // everything beside it: peers, locks, queues, events. Readers of streams post whole
 // messages to it; it walks over them without allocating, and what it says in return
 // gathers in one buffer per peer, which leaves at the end of the turn from a goroutine of

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/rpc"
-	"go.millstream.dev/scheduler/state"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -1,7 +1,7 @@
 package scheduler
 
 import (
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/pickle"
 )

@@ -3,7 +3,7 @@ package scheduler
 import (
 	"testing"
 
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/pickle"

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"go.millstream.dev/internal/pyproc"
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )

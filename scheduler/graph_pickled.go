@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/gotask"
-	"go.millstream.dev/internal/pygraph"
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/dask/gotask"
+	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/scheduler/internal/pygraph"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"

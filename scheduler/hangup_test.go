@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )

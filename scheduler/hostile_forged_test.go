@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/journal"
+	"go.millstream.dev/scheduler/internal/journal"
 	"go.millstream.dev/wire/msgpack"
 )
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/rpc"
-	"go.millstream.dev/scheduler/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"

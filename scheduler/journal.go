@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"go.millstream.dev/internal/journal"
 	"go.millstream.dev/rpc"
+	"go.millstream.dev/scheduler/internal/journal"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"

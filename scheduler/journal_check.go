@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 
-	"go.millstream.dev/internal/journal"
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/scheduler/internal/journal"
 )
 
 // JournalReport is what CheckJournal and RepairJournal have found.

@@ -1,7 +1,7 @@
 package scheduler
 
 import (
-	"go.millstream.dev/internal/journal"
+	"go.millstream.dev/scheduler/internal/journal"
 )
 
 // splitRecord appends a record, in parts if it is larger than limit: any number of recordPart and one recordPartEnd. The

@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/wire/msgpack"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"go.millstream.dev/internal/logtext"
+	"go.millstream.dev/internal/log/logtext"
 	"go.millstream.dev/rpc"
 )
 

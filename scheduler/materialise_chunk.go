@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"go.millstream.dev/internal/pyproc"
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
 )

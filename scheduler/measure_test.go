@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"go.millstream.dev/internal/devmem"
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/device/devmem"
+	"go.millstream.dev/internal/engine/scheduler/state"
 )
 
 // sample is what the metrics are made of, as it is at one moment.

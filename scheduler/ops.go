@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"time"
 
-	"go.millstream.dev/internal/journal"
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/scheduler/internal/journal"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/rpc"
-	"go.millstream.dev/scheduler/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/rpc"
-	"go.millstream.dev/scheduler/state"
 	"go.millstream.dev/wire/msgpack"
 )
 

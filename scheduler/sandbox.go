@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/internal/dask/pyproc"
 )
 
 // moduleMaterialiser opens graphs.

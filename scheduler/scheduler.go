@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/journal"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/rpc"
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/scheduler/internal/journal"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"

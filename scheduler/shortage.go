@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"go.millstream.dev/internal/pyproc"
-	"go.millstream.dev/scheduler/state"
+	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"

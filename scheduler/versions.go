@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"go.millstream.dev/internal/daskver"
+	"go.millstream.dev/internal/dask/daskver"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/rpc"
-	"go.millstream.dev/scheduler/state"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"go.millstream.dev/internal/buildid"
+	"go.millstream.dev/task/internal/buildid"
 )
 
 // build replaces the build ID of the executable when it is not empty: a linker flag sets it, such as

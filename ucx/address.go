@@ -6,7 +6,7 @@ import (
 	"hash/fnv"
 	"unsafe"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // WorkerAddress is the address of a worker as UCX makes it: opaque bytes that let a

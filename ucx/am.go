@@ -6,8 +6,8 @@ import (
 	"sync"
 	"unsafe"
 
-	"go.millstream.dev/internal/ucp"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // AMOptions are the choices of one active message.

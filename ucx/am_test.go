@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/obs"
+	"go.millstream.dev/ucx/internal/obs"
 )
 
 // A message for an id that nobody opened is dropped; UCX before 1.21 would follow a

@@ -3,8 +3,8 @@ package ucx
 import (
 	"fmt"
 
-	"go.millstream.dev/internal/arrayif"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/arrayif"
 )
 
 // ArrayInterface is Python's __cuda_array_interface__, version 2 or 3: an array in GPU

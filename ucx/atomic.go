@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // Word is what atomic operations work on. Signed and other types of the same size

@@ -5,8 +5,8 @@ import (
 	"os"
 	"sync"
 
-	"go.millstream.dev/internal/ucp"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // Debian 12 ships a UCX 1.13.1 whose compiler dropped the operand of fetching and, or

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unsafe"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // abandon ends the wait of a blocking operation whose context has ended. UCX can

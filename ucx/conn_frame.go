@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // A connection's frames are active messages of id amConn. The header is version,

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // serveHTTP runs an unmodified server on one worker and returns its URL and a

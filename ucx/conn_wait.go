@@ -4,7 +4,7 @@ import (
 	"net"
 	"time"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // connWaiter is a place to wait for something that an arriving frame, a deadline or

@@ -4,7 +4,7 @@ import (
 	"hash/fnv"
 	"sync"
 
-	"go.millstream.dev/internal/hostid"
+	"go.millstream.dev/internal/proc/hostid"
 )
 
 // Contact is what another process needs to reach a worker by address, and to choose the address that works between

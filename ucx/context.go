@@ -12,10 +12,10 @@ import (
 	"time"
 	"unsafe"
 
-	"go.millstream.dev/internal/obs"
-	"go.millstream.dev/internal/ucp"
-	"go.millstream.dev/internal/ucxenv"
+	"go.millstream.dev/internal/ucx/ucxenv"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/obs"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // Features a context can have. The zero value of Config.Features means all.

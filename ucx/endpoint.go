@@ -13,8 +13,8 @@ import (
 	"time"
 	"unsafe"
 
-	"go.millstream.dev/internal/obs"
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/obs"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // Endpoint is a connection to one peer. It is safe for any number of goroutines.

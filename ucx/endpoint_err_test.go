@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // TestErrAfterClose checks what Done and Err say after a Close: this side has no error, the peer has ErrPeerClosed.

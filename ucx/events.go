@@ -1,8 +1,8 @@
 package ucx
 
 import (
-	"go.millstream.dev/internal/obs"
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/obs"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // handleEvent tells Go what happened inside UCX's callbacks. The caller holds the

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // featureOf is what an operation needs of its context; 0 where any will do. Atomics

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"unsafe"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // hotTag is the short way of a blocking tag operation that finds the token free and

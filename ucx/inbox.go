@@ -7,7 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // inbox queues the active messages of one id. Messages enter with the token held;

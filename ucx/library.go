@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"go.millstream.dev/internal/ucp"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // LibraryInfo describes the libucp that this process uses.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // roleVariable makes the test binary a helper process instead of running tests.

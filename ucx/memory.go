@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.millstream.dev/internal/obs"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/obs"
 )
 
 // Memory is memory that peers reach by themselves, with Put, Get and atomics, once

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/obs"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/obs"
 )
 
 // newContext makes a context that ends with the test.

@@ -7,8 +7,8 @@ import (
 	"time"
 	"unsafe"
 
-	"go.millstream.dev/internal/ucp"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // A message of frames travels as one active message with the frame table and all

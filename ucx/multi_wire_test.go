@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/internal/obs"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/obs"
 )
 
 // encodeTable is the table message's data of some frames.

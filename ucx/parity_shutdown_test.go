@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/obs"
+	"go.millstream.dev/ucx/internal/obs"
 )
 
 // An endpoint's Done and Err are its close callback: told once, with the reason, on the

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.millstream.dev/internal/obs"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/obs"
 )
 
 // TestPoolRegistersOnce: a thousand buffers of one pool are one registration on either side,

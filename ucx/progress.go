@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // Who may call UCX. The right is a token, one atomic word in the worker; it is tried

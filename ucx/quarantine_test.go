@@ -3,7 +3,7 @@ package ucx
 import (
 	"testing"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // Without it UCX's tcp transport follows endpoints into freed memory: TestCancel over tcp

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"go.millstream.dev/internal/ucp"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // TestRemoteKey: an unpacked key knows what it opens.

@@ -10,8 +10,8 @@ import (
 	"time"
 	"unsafe"
 
-	"go.millstream.dev/internal/ucp"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // Request is an operation under way, returned by the Start functions. It keeps its

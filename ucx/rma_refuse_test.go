@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/ucp"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // TestRMARefuses: what cannot be right is refused before UCX sees it, by both forms.

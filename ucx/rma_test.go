@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"go.millstream.dev/internal/ucp"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // rmaSettings are the ways by which one-sided operations travel in these tests. With

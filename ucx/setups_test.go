@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/internal/ucxenv"
+	"go.millstream.dev/internal/ucx/ucxenv"
 )
 
 func init() { roles["setup"] = trySetup }

@@ -3,7 +3,7 @@ package ucx
 import (
 	"sync/atomic"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 const (

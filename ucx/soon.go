@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"time"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // deviceSpin is how long a receive into device memory is looked for before the wait sleeps: the copy of some gigabytes

@@ -3,8 +3,8 @@ package ucx
 import (
 	"sync/atomic"
 
-	"go.millstream.dev/internal/obs"
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/obs"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // OpStats counts one kind of operation of a worker.

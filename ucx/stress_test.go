@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // stressTime is how long each part goes on.

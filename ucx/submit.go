@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"unsafe"
 
-	"go.millstream.dev/internal/ucp"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // registerAbove is the region size from which memory is registered explicitly. For

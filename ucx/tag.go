@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"time"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // FullMask makes a receive match only its exact tag; AnyTag, used as mask, makes it

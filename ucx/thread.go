@@ -5,7 +5,7 @@ import (
 	"os"
 	"runtime"
 
-	"go.millstream.dev/internal/ucp"
+	"go.millstream.dev/ucx/internal/ucp"
 	"golang.org/x/sys/unix"
 )
 

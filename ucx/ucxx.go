@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"go.millstream.dev/internal/ucxxwire"
+	"go.millstream.dev/internal/ucx/ucxxwire"
 )
 
 // UCXXEndpoint is a connection that speaks Python UCXX's protocol (version 0.52): its

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"go.millstream.dev/internal/ucp"
-	"go.millstream.dev/internal/ucxxwire"
+	"go.millstream.dev/internal/ucx/ucxxwire"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // UCXXCallback names a receiver callback of the peer's program.

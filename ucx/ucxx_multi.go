@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"go.millstream.dev/internal/ucxxwire"
+	"go.millstream.dev/internal/ucx/ucxxwire"
 	"go.millstream.dev/mem"
 )
 

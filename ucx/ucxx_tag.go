@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"math"
 
-	"go.millstream.dev/internal/ucp"
-	"go.millstream.dev/internal/ucxxwire"
+	"go.millstream.dev/internal/ucx/ucxxwire"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // UCXXTag is the tag argument of UCXX's send and receive. Its zero value, DefaultTag,

@@ -12,8 +12,8 @@ import (
 	"time"
 	"unsafe"
 
-	"go.millstream.dev/internal/ucp"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // ProgressMode says who makes a worker's progress.

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/testkit/wiretest"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/wire/pickle"
-	"go.millstream.dev/wire/wiretest"
 )
 
 func huge() *big.Int { return new(big.Int).Lsh(big.NewInt(-3), 200) }

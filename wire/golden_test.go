@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"testing"
 
+	"go.millstream.dev/internal/testkit/wiretest"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/wiretest"
 )
 
 // golden are the messages that the real packages wrote.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
+	"go.millstream.dev/internal/testkit/wiretest"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/wiretest"
 )
 
 // finished is a worker's report as Python writes it.

@@ -3,7 +3,7 @@ package wire
 import (
 	"slices"
 
-	"go.millstream.dev/internal/sysmem"
+	"go.millstream.dev/internal/proc/sysmem"
 	"go.millstream.dev/wire/pickle"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/worker"

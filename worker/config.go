@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/task"
-	"go.millstream.dev/worker/store"
 )
 
 // Config describes a worker. Only Scheduler must be set.

@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/internal/devmem"
-	"go.millstream.dev/internal/devmem/devmemtest"
+	"go.millstream.dev/internal/device/devmem"
+	"go.millstream.dev/internal/device/devmem/devmemtest"
+	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker"
-	"go.millstream.dev/worker/store"
 )
 
 // gpuOf is the GPU of the tests' worker: tasks fill and read its memory. One test at a time has it.

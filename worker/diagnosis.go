@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 
-	"go.millstream.dev/internal/hostid"
+	"go.millstream.dev/internal/proc/hostid"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/ucx"

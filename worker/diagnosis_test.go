@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/internal/hostid"
+	"go.millstream.dev/internal/proc/hostid"
 	"go.millstream.dev/task"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/wire"

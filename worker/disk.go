@@ -3,7 +3,7 @@ package worker
 import (
 	"sync/atomic"
 
-	"go.millstream.dev/worker/store"
+	"go.millstream.dev/internal/engine/worker/store"
 )
 
 // DiskTransfer is one result that went to disk or came back.

@@ -11,7 +11,7 @@
 //
 // # How it is built
 //
-// A mutex, the turn, guards the state machine of package worker/state. Its holder is the
+// A mutex, the turn, guards the state machine of package internal/engine/worker/state. Its holder is the
 // goroutine of the loop, or an executor that has just finished a task and takes the next one
 // itself. Batches of the scheduler's stream, finished tasks and arrived data wait in an inbox;
 // messages to the scheduler of one turn leave as one batch. Tasks run in goroutines of

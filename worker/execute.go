@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
-	"go.millstream.dev/worker/store"
 )
 
 var errCancelled = errors.New("worker: nobody waits for the task any more")

@@ -3,10 +3,10 @@ package worker
 import (
 	"errors"
 
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/worker/state"
 )
 
 // failure is an error as the scheduler's messages have it: a pickled Python exception and

@@ -10,7 +10,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/sysmem"
+	"go.millstream.dev/internal/proc/sysmem"
 	"go.millstream.dev/secure"
 )
 

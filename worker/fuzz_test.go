@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
-	"go.millstream.dev/worker/store"
 )
 
 // fuzzed is a worker that only has what a turn needs: no network, no goroutine.

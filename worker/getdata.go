@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/store"
 )
 
 // getData serves results: {status, data}, after which the peer thanks with a bare "OK". What

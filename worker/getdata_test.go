@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/worker"

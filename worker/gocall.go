@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 
-	"go.millstream.dev/internal/gotask"
+	"go.millstream.dev/internal/dask/gotask"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/pickle"
 )

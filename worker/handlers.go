@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
 )
 
 // roles says who may ask what, on connections whose peers are known by certificate.

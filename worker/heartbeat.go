@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
 )
 
 // counts is what a turn copies out of the state for metrics.

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/devmem"
+	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/httpguard"
 	"go.millstream.dev/task"
 )

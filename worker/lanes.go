@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/hostid"
 	"go.millstream.dev/internal/lane"
+	"go.millstream.dev/internal/proc/hostid"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
 )

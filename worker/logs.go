@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/logtext"
+	"go.millstream.dev/internal/log/logtext"
 )
 
 // logRing is a slog.Handler that passes records on and remembers the last of them for

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/task"
-	"go.millstream.dev/worker/state"
 )
 
 var errStreamClosed = errors.New("the scheduler ended the stream")

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/worker/state"
+	"go.millstream.dev/internal/engine/worker/state"
 )
 
 func (m Memory) withDefaults() Memory {

@@ -3,9 +3,9 @@ package worker
 import (
 	"unsafe"
 
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
 )
 
 // The messages of the worker's stream, as Dask's scheduler reads them. The names of fields

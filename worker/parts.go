@@ -3,9 +3,9 @@ package worker
 import (
 	"time"
 
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
 )
 
 // period is a time from one moment to another, in ns since 1970.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
 )
 
 // Who uses a result first has waited for it; the second has not.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/daskver"
+	"go.millstream.dev/internal/dask/daskver"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"go.millstream.dev/worker/state"
+	"go.millstream.dev/internal/engine/worker/state"
 )
 
 // secede takes the task from those that count against the worker's threads: another

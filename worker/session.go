@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
 )
 
 // session is the worker's stream with one scheduler.

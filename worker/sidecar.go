@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
 )

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
-	"go.millstream.dev/internal/daskver"
-	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/internal/dask/daskver"
+	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/wire/msgpack"
 )
 

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 
-	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/pickle"
-	"go.millstream.dev/worker/state"
 )
 
 // maxSuspects bounds the memory of tasks that had a part in deaths.

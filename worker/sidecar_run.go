@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
 )
 
 // keepBoth is up to which size a value that was sent to the sidecar stays in Go as well: it

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
 )
 
 func TestSpecIsPacked(t *testing.T) {

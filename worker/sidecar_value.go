@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"sync"
 
-	"go.millstream.dev/internal/pyproc"
+	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
-	"go.millstream.dev/worker/store"
 )
 
 // pyValue is a value in a sidecar. It is the task.Remote of the value in the store.

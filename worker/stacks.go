@@ -6,11 +6,11 @@ import (
 	"runtime"
 	"strings"
 
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
 )
 
 // callStack tells where the running tasks are: {key: [text, …]}, of the keys that are asked

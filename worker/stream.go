@@ -3,10 +3,10 @@ package worker
 import (
 	"fmt"
 
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
 )
 
 // reader turns the scheduler's messages into events. It belongs to whoever holds the turn,

@@ -13,15 +13,15 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/hostid"
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/lane"
-	"go.millstream.dev/internal/ratelog"
+	"go.millstream.dev/internal/log/ratelog"
+	"go.millstream.dev/internal/proc/hostid"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/worker/state"
-	"go.millstream.dev/worker/store"
 )
 
 // Why a worker has ended, found by errors.Is in Err.

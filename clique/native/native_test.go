@@ -18,7 +18,7 @@ import (
 	"go.millstream.dev/clique"
 	"go.millstream.dev/clique/native"
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) {

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/comm/commtest"
 	_ "go.millstream.dev/comm/inproc"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/commtest"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/wire"
 )
 

@@ -3,8 +3,8 @@ package tcp_test
 import (
 	"testing"
 
-	"go.millstream.dev/comm/commtest"
 	_ "go.millstream.dev/comm/tcp"
+	"go.millstream.dev/internal/testkit/commtest"
 )
 
 func TestConformance(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/wire"
 )
 

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/leak"
-	"go.millstream.dev/internal/staging/stagetest"
+	"go.millstream.dev/internal/device/staging/stagetest"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/wire"
 )
 

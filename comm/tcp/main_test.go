@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }

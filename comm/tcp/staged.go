@@ -8,7 +8,7 @@ import (
 	"net"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/staging"
+	"go.millstream.dev/internal/device/staging"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/leak"
-	"go.millstream.dev/internal/staging"
-	"go.millstream.dev/internal/staging/stagetest"
+	"go.millstream.dev/internal/device/staging"
+	"go.millstream.dev/internal/device/staging/stagetest"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/wire"

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/comm/commtest"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/commtest"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/secure"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.millstream.dev/internal/sysmem"
+	"go.millstream.dev/internal/proc/sysmem"
 )
 
 // UCX receives a frame into memory of its full length, which is allocated when the peer

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/comm/commtest"
+	"go.millstream.dev/internal/testkit/commtest"
 )
 
 // network makes comms of one backend.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/ucxdoor"
+	"go.millstream.dev/comm/ucxcomm/internal/ucxdoor"
 )
 
 // FileScheme is the scheme of addresses that are files: ucx-file:///run/me/scheduler. Who listens leaves its UCX worker

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/ucxdoor"
+	"go.millstream.dev/comm/ucxcomm/internal/ucxdoor"
 )
 
 // fileListener accepts comms of those who have read its file. It owns the file and a reference to the engine.

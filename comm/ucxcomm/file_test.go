@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/comm/commtest"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/commtest"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // files makes comms by file.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // roleVariable makes the test binary a process that echoes, instead of running tests. Its

@@ -6,8 +6,8 @@ import (
 	"net"
 	"slices"
 
-	"go.millstream.dev/internal/ucxdoor"
-	"go.millstream.dev/internal/ucxxwire"
+	"go.millstream.dev/comm/ucxcomm/internal/ucxdoor"
+	"go.millstream.dev/internal/ucx/ucxxwire"
 	"go.millstream.dev/ucx"
 )
 

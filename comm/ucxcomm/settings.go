@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/ucxenv"
+	"go.millstream.dev/internal/ucx/ucxenv"
 	"go.millstream.dev/mem"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/staging"
-	"go.millstream.dev/internal/staging/stagetest"
+	"go.millstream.dev/internal/device/staging"
+	"go.millstream.dev/internal/device/staging/stagetest"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/wire"

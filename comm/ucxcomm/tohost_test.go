@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/devmem/devmemtest"
+	"go.millstream.dev/internal/device/devmem/devmemtest"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )

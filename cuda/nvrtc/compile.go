@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/internal/nvrtcapi"
+	"go.millstream.dev/cuda/internal/nvrtcapi"
 )
 
 // Options say how a source is compiled. The zero value is PTX for compute_70.

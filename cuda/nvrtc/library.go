@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"go.millstream.dev/internal/nvrtcapi"
+	"go.millstream.dev/cuda/internal/nvrtcapi"
 )
 
 // ErrUnavailable: NVRTC cannot be used in this process; the error says why.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"go.millstream.dev"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) {

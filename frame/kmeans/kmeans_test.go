@@ -16,7 +16,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/frame"
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
 func TestMain(m *testing.M) {

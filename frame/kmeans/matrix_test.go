@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/clique"
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/frame"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // matrixRows is a multiple of no number of partitions but the small ones.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"go.millstream.dev/internal/stdio"
+	"go.millstream.dev/internal/proc/stdio"
 )
 
 // Intervals of the progress line. A terminal is redrawn often enough to look

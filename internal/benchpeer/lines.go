@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
 // Starter makes the command of a process that answers lines.

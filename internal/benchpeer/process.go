@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
 // process is a peer program with what it has printed.

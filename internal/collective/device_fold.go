@@ -5,14 +5,14 @@ import (
 	"unsafe"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/kernels"
+	"go.millstream.dev/internal/device/kernels"
 	"go.millstream.dev/mem"
 )
 
 // maxFold is how many sources and targets a kernel takes: the most ranks whose memory is reached directly.
 const maxFold = 64
 
-// foldCall is the argument of the kernels of internal/kernels/fold.cu, whose fold_call it is.
+// foldCall is the argument of the kernels of internal/device/kernels/fold.cu, whose fold_call it is.
 type foldCall struct {
 	count            uint64 // elements
 	sources, targets uint32

@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/inproc"
 	_ "go.millstream.dev/comm/tcp"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/ucx"
 )
 

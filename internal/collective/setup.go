@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 
-	"go.millstream.dev/internal/hostid"
+	"go.millstream.dev/internal/proc/hostid"
 )
 
 // engineVersion is told when a group is made: ranks of one group must order their messages in the same way.

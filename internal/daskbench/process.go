@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
 // process is a scheduler or a worker.

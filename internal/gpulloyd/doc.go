@@ -3,6 +3,6 @@
 // of lloyd for the same centres, bit by bit; sums differ in their last bits, also from run to
 // run, as they are added in the order that threads come.
 //
-// Kernels are in internal/kernels/kmeans.cu. Everything runs on one stream; the host waits,
+// Kernels are in internal/device/kernels/kmeans.cu. Everything runs on one stream; the host waits,
 // by asking an event, only where it needs a number.
 package gpulloyd

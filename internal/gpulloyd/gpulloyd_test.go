@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/kernels"
+	"go.millstream.dev/internal/device/kernels"
 	"go.millstream.dev/mem"
 )
 

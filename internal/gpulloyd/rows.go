@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/kernels"
+	"go.millstream.dev/internal/device/kernels"
 	"go.millstream.dev/mem"
 )
 

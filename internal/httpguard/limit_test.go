@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // Half requests push each other out, and whole ones are answered meanwhile.

@@ -18,7 +18,7 @@ import (
 	"go.millstream.dev/frame"
 	"go.millstream.dev/frame/kmeans"
 	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
 // peerEnv makes the test binary the peer: one that answers as the variable says.

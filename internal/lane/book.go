@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/hostid"
+	"go.millstream.dev/internal/proc/hostid"
 	"go.millstream.dev/rpc"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/inproc"
-	"go.millstream.dev/internal/hostid"
 	"go.millstream.dev/internal/lane"
+	"go.millstream.dev/internal/proc/hostid"
 	"go.millstream.dev/rpc"
 )
 

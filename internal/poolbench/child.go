@@ -12,7 +12,7 @@ import (
 
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/cucount"
-	"go.millstream.dev/internal/gcfloor"
+	"go.millstream.dev/internal/proc/gcfloor"
 	"go.millstream.dev/mem"
 )
 

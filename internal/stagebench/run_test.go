@@ -14,9 +14,9 @@ import (
 
 	"go.millstream.dev/internal/benchfmt"
 	"go.millstream.dev/internal/benchpeer"
-	"go.millstream.dev/internal/childproc"
-	"go.millstream.dev/internal/staging"
-	"go.millstream.dev/internal/staging/stagetest"
+	"go.millstream.dev/internal/device/staging"
+	"go.millstream.dev/internal/device/staging/stagetest"
+	"go.millstream.dev/internal/proc/childproc"
 	"go.millstream.dev/mem"
 )
 

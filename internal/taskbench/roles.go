@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/internal/gcfloor"
+	"go.millstream.dev/internal/proc/gcfloor"
 	"go.millstream.dev/scheduler"
 )
 

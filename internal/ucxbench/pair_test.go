@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/stdio"
+	"go.millstream.dev/internal/proc/stdio"
 )
 
 // childVariable turns the test binary into a child of a pair.

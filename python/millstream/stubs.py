@@ -18,7 +18,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# internal/gotask/stub.py of Millstream's Go source has the same text; a test compares them.
+# internal/dask/gotask/stub.py of Millstream's Go source has the same text; a test compares them.
 SOURCE = (
     "type('GoFunction', (), {"
     "'__module__': 'millstream', "
@@ -125,7 +125,7 @@ def go_name(task: Any, annotations: Any = None, weak: bool = False) -> str | Non
     """The name of the Go function that a task of a graph stands for, None if it is Python's.
 
     `task` is a node of a graph (dask's Task), `annotations` its annotations. With `weak` a function of `__main__` whose
-    name begins with `go_` counts, too. internal/gotask of Millstream's Go source reads pickles by the same rules.
+    name begins with `go_` counts, too. internal/dask/gotask of Millstream's Go source reads pickles by the same rules.
     """
     named = annotations.get("go") if isinstance(annotations, dict) else None
     if isinstance(named, dict):

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The NVRTC that makes the PTX of internal/kernels, unpacked under .local/nvrtc. It is fixed: another release would make
+# The NVRTC that makes the PTX of internal/device/kernels, unpacked under .local/nvrtc. It is fixed: another release would make
 # other PTX, and a newer one would lock older drivers out.
 
 NVRTC_PIN='nvidia-cuda-nvrtc-cu12==12.0.140 --hash=sha256:8e94e991d85c422de4da87bdc7472fdc1364367bd4aace7000b559cd33122071'

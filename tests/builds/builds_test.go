@@ -16,7 +16,7 @@ import (
 	"time"
 
 	_ "go.millstream.dev/comm/tcp" // tcp://
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/scheduler"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"go.millstream.dev/clique"
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // collectives does a number of collectives that a seed chooses, the same on each rank, and checks each result. It

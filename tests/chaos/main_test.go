@@ -12,7 +12,7 @@ import (
 
 	"go.millstream.dev"
 	"go.millstream.dev/client"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) {

@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/config"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
 var square = millstream.Func("e2e.square", func(_ context.Context, x int) (int, error) { return x * x, nil })

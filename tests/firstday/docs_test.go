@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // goBlocks returns the ```go blocks of a document that are whole files.

@@ -3,7 +3,7 @@ package firstday
 import (
 	"testing"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // TestMistakes runs the program once for each mistake and compares what the user reads.

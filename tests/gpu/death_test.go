@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx"
 )

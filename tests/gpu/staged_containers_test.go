@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/staging"
+	"go.millstream.dev/internal/device/staging"
 )
 
 // TestGPUStagedContainers: the second process is in IPC and PID namespaces of its own, as in another container, and

@@ -11,7 +11,7 @@ import (
 	_ "go.millstream.dev/comm/tcp" // tcp://
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/staging"
+	"go.millstream.dev/internal/device/staging"
 	"go.millstream.dev/wire"
 )
 

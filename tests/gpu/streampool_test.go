@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/cudrv"
+	"go.millstream.dev/internal/device/cudrv"
 	"go.millstream.dev/mem"
 )
 

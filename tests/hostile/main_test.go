@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"go.millstream.dev"
-	"go.millstream.dev/internal/childproc"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/proc/childproc"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) {

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
 // patience bounds each wait on a busy machine.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.millstream.dev/internal/testkit/pickletest"
 	"go.millstream.dev/wire/pickle"
-	"go.millstream.dev/wire/pickle/pickletest"
 )
 
 // TestPickleMutated breaks real pickles and compares three judges: CPython's unpickler,

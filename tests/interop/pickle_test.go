@@ -13,9 +13,9 @@ import (
 	"time"
 	_ "time/tzdata" // the golden dates have zones that the machine may not have
 
+	"go.millstream.dev/internal/testkit/pickletest"
 	"go.millstream.dev/tests/interop/pypeer"
 	"go.millstream.dev/wire/pickle"
-	"go.millstream.dev/wire/pickle/pickletest"
 )
 
 // picklePeer is a Python that judges pickles, peers/pickle_peer.py.

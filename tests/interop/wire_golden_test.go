@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"testing"
 
+	"go.millstream.dev/internal/testkit/wiretest"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/wiretest"
 )
 
 // goldenCases are those of the packages that are installed.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"go.millstream.dev/internal/testkit/wiretest"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/wiretest"
 )
 
 func hasOpaque(s string) bool { return strings.Contains(s, "opaque") }

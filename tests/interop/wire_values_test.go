@@ -12,9 +12,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"go.millstream.dev/internal/testkit/wiretest"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/pickle"
-	"go.millstream.dev/wire/wiretest"
 )
 
 // goBatch is a record batch that Go made.

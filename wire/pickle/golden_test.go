@@ -8,8 +8,8 @@ import (
 	"testing"
 	_ "time/tzdata" // the golden dates have zones that the machine may not have
 
+	"go.millstream.dev/internal/testkit/pickletest"
 	"go.millstream.dev/wire/pickle"
-	"go.millstream.dev/wire/pickle/pickletest"
 )
 
 // golden is one pickle of the real packages, see tests/interop/peers/pickle_golden.py.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/internal/daskver"
+	"go.millstream.dev/internal/dask/daskver"
 )
 
 // setting is what the tests run under, as package tests/dask/rig reads it from the environment.

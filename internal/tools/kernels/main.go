@@ -1,4 +1,4 @@
-// Command kernels makes the PTX of internal/kernels from its sources, by the NVRTC that is pinned there: `make kernels`.
+// Command kernels makes the PTX of internal/device/kernels from its sources, by the NVRTC that is pinned there: `make kernels`.
 // It needs no GPU.
 //
 //	kernels [-o FOLDER] [IMAGE...]
@@ -14,11 +14,11 @@ import (
 	"strings"
 
 	"go.millstream.dev/cuda/nvrtc"
-	"go.millstream.dev/internal/kernels"
+	"go.millstream.dev/internal/device/kernels"
 )
 
 func main() {
-	folder := flag.String("o", "internal/kernels", "folder of the .ptx files")
+	folder := flag.String("o", "internal/device/kernels/ptx", "folder of the .ptx files")
 	flag.Parse()
 	if err := run(*folder, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "kernels:", err)

@@ -1,19 +1,19 @@
-// Lint runs the project's own rules (internal/lint) over the tree.
+// Lint runs the project's own rules (internal/tools/lint/rules) over the tree.
 package main
 
 import (
 	"fmt"
 	"os"
 
-	"go.millstream.dev/internal/lint"
+	"go.millstream.dev/internal/tools/lint/rules"
 	"go.millstream.dev/internal/tools/tree"
 )
 
 func main() {
 	root, err := tree.Root(".")
 	if err == nil {
-		var problems []lint.Problem
-		if problems, err = lint.Check(root); err == nil && len(problems) > 0 {
+		var problems []rules.Problem
+		if problems, err = rules.Check(root); err == nil && len(problems) > 0 {
 			for _, p := range problems {
 				fmt.Println(p)
 			}

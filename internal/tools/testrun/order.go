@@ -9,14 +9,14 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
 // longest are the packages whose tests take longest, those first that take most. They start first: one that
 // started last would run alone at the end, with the other processors idle.
 var longest = []string{
 	"tests/interop", "tests/dask", "ucx", "comm/ucxcomm", "scheduler", "tests/matrix", "cli", "worker", "comm/tcp", "cluster", "tests/chaos",
-	"internal/sim", "clique", "internal/commbench", "internal/taskbench", "internal/ucxbench", "config", "scheduler/state", "internal/benchpeer",
+	"internal/engine/sim", "clique", "internal/commbench", "internal/taskbench", "internal/ucxbench", "config", "internal/engine/scheduler/state", "internal/benchpeer",
 }
 
 // longestFirst lists the packages that patterns mean, in the order in which their tests are to start.

@@ -1,5 +1,5 @@
 // Package tree finds its way in the source tree: the root, the module's name, the files that belong to it.
-// The programs under internal/tools and internal/lint stand on it.
+// The programs under internal/tools and internal/tools/lint/rules stand on it.
 package tree
 
 import (

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
 // Check is one thing that a Python program has looked at.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"go.millstream.dev"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
 // insideVariable tells a binary that it is in a network namespace of its own.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/childproc"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
 // Process is a process of a test, a scheduler or a worker.

@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/cuda/nvrtc"
 	"go.millstream.dev/internal/collective"
-	"go.millstream.dev/internal/kernels"
+	"go.millstream.dev/internal/device/kernels"
 	"go.millstream.dev/mem"
 )
 

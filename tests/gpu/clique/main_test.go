@@ -11,7 +11,7 @@ import (
 
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/leak"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/nccl"
 )
 

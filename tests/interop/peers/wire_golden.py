@@ -4,7 +4,7 @@ and clients send them, encoded by the real packages.
     python wire_golden.py > ../../../wire/testdata/golden.json
 
 writes them all. Each case has a text that describes the value; Go makes the same text of
-what it decodes (package wire/wiretest). wire_peer.py serves the same cases to the tests.
+what it decodes (package internal/testkit/wiretest). wire_peer.py serves the same cases to the tests.
 """
 
 from __future__ import annotations

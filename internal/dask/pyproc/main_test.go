@@ -1,0 +1,91 @@
+package pyproc
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// envTestPython names the interpreter of tests that run as an ordinary user, envTestPath the packages that it needs.
+const (
+	envTestPython = "MILLSTREAM_TEST_PYTHON"
+	envTestPath   = "MILLSTREAM_TEST_PYTHONPATH"
+)
+
+// interpreter is that of the peers of the interop tests: it has what children import.
+func interpreter(t testing.TB) string {
+	t.Helper()
+	if path := os.Getenv(envTestPython); path != "" {
+		return path
+	}
+	path, err := filepath.Abs("../../../.local/venv/bin/python")
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Fatalf("no Python of the peers: %v (run scripts/setup peers)", err)
+	}
+	return path
+}
+
+func testContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// echo starts the module of the tests.
+func echo(t testing.TB, change func(*Config)) *Process {
+	t.Helper()
+	cfg := echoConfig(t)
+	if change != nil {
+		change(&cfg)
+	}
+	p, err := Start(testContext(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func echoConfig(t testing.TB) Config {
+	cfg := Config{Python: interpreter(t), Module: "millstream._echo", Logger: slog.New(slog.DiscardHandler)}
+	if path := os.Getenv(envTestPath); path != "" {
+		cfg.Env = []string{"PYTHONPATH=" + path}
+	}
+	return cfg
+}
+
+// lines is a log that remembers its messages.
+type lines struct {
+	slog.Handler
+	mu   sync.Mutex
+	text []string
+}
+
+func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
+func (l *lines) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *lines) WithGroup(string) slog.Handler            { return l }
+func (l *lines) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, r.Message)
+	return nil
+}
+
+func newLogger(l *lines) *slog.Logger { return slog.New(l) }
+
+func (l *lines) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.text...)
+}

@@ -1,0 +1,196 @@
+// Package devmemtest is a GPU for tests on machines without one: its memory is the host's,
+// which only it touches, and it counts what a driver would.
+package devmemtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/device/devmem"
+	"go.millstream.dev/mem"
+)
+
+// GPU is a device of so many bytes. It is a devmem.Driver. The zero value has no memory.
+type GPU struct {
+	// Info is what it says of itself.
+	Info cuda.Device
+	// Total is its memory in bytes.
+	Total int64
+	// NoDriver, if not nil, is the error of everything.
+	NoDriver error
+
+	mu       sync.Mutex // owns all below
+	contexts int
+	used     int64
+	peak     int64
+	kept     int64
+	copies   int
+	memory   map[uintptr]*mem.Buffer // by address
+}
+
+var _ devmem.Driver = (*GPU)(nil)
+
+// New is an H200 with less memory.
+func New(total int64) *GPU {
+	return &GPU{Total: total, Info: cuda.Device{Name: "fake GPU", UUID: "GPU-fake", GPUUUID: "GPU-fake", TotalMemory: total, MemoryPools: true, ManagedMemory: true}}
+}
+
+// Used is how many bytes are allocated, Peak the most at one time.
+func (g *GPU) Used() (used, peak int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.used, g.peak
+}
+
+// Contexts is how often a context was asked for, Copies how many copies were made, Kept the
+// release threshold.
+func (g *GPU) Contexts() (contexts, copies int, kept int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.contexts, g.copies, g.kept
+}
+
+// Device describes it.
+func (g *GPU) Device(int) (cuda.Device, error) { return g.Info, g.NoDriver }
+
+// Context counts.
+func (g *GPU) Context(int) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.contexts++
+	return nil
+}
+
+// Free is what is left.
+func (g *GPU) Free(int) (free, total int64, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.Total - g.used, g.Total, nil
+}
+
+// Plain allocates its memory.
+func (g *GPU) Plain(int) mem.Resource { return &resource{g, mem.Device} }
+
+// Managed allocates memory that the host may touch.
+func (g *GPU) Managed(int) mem.Resource { return &resource{g, mem.Managed} }
+
+// Async allocates as Plain does.
+func (g *GPU) Async(devmem.Stream) mem.Resource { return &resource{g, mem.Device} }
+
+// Pinned is the host's memory.
+func (g *GPU) Pinned(int) mem.Resource { return mem.NewMmap(mem.MmapConfig{}) }
+
+// KeepPool notes the threshold.
+func (g *GPU) KeepPool(_ int, bytes int64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.kept = bytes
+	return nil
+}
+
+// PoolReserved is all that is allocated.
+func (g *GPU) PoolReserved(int) int64 { used, _ := g.Used(); return used }
+
+// Stream is one whose work is done when it is given.
+func (g *GPU) Stream(int) (devmem.Stream, error) { return new(stream), nil }
+
+// Copy copies at once.
+func (g *GPU) Copy(_ devmem.Stream, dst, src *mem.Buffer) (mem.Event, error) {
+	to, err := g.bytes(dst)
+	if err != nil {
+		return nil, err
+	}
+	from, err := g.bytes(src)
+	if err != nil {
+		return nil, err
+	}
+	if len(to) != len(from) {
+		return nil, fmt.Errorf("devmemtest: copy of %d bytes to %d", len(from), len(to))
+	}
+	copy(to, from)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.copies++
+	return nil, nil
+}
+
+// Bytes is what is in a buffer of the device, for those who check.
+func (g *GPU) Bytes(b *mem.Buffer) []byte {
+	out, err := g.bytes(b)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func (g *GPU) bytes(b *mem.Buffer) ([]byte, error) {
+	if b.Kind() != mem.Device {
+		return b.Bytes(), nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	back := g.memory[b.Region().Addr()]
+	if back == nil {
+		return nil, fmt.Errorf("devmemtest: %v is not allocated here", b)
+	}
+	at := b.Addr() - back.Addr()
+	return back.Bytes()[at : at+uintptr(b.Len())], nil
+}
+
+type resource struct {
+	g    *GPU
+	kind mem.Kind
+}
+
+func (r *resource) Kind() mem.Kind { return r.kind }
+func (r *resource) Device() int    { return 0 }
+
+func (r *resource) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
+	g := r.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.used+int64(n) > g.Total {
+		return nil, fmt.Errorf("devmemtest: %d bytes, and %d of %d are used: %w", n, g.used, g.Total, mem.ErrOutOfMemory)
+	}
+	back, err := mem.NewMmap(mem.MmapConfig{}).Alloc(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	g.used += int64(n)
+	g.peak = max(g.peak, g.used)
+	addr := back.Addr()
+	if g.memory == nil {
+		g.memory = map[uintptr]*mem.Buffer{}
+	}
+	g.memory[addr] = back
+	return mem.NewRegion(mem.RegionConfig{Addr: addr, Len: n, Kind: r.kind, Device: 0, Free: func() {
+		g.mu.Lock()
+		g.used -= int64(n)
+		delete(g.memory, addr)
+		g.mu.Unlock()
+		back.Release()
+	}}).Buffer(), nil
+}
+
+// stream has no work left, ever.
+type stream struct{ ends []func() }
+
+func (s *stream) Handle() uintptr           { return 1 }
+func (s *stream) Mark() (mem.Event, error)  { return done{}, nil }
+func (s *stream) WaitEvent(mem.Event) error { return nil }
+func (s *stream) OnClose(f func())          { s.ends = append(s.ends, f) }
+func (s *stream) Close() error {
+	for _, f := range s.ends {
+		f()
+	}
+	s.ends = nil
+	return nil
+}
+
+type done struct{}
+
+func (done) Handle() uintptr            { return 1 }
+func (done) Query() (bool, error)       { return true, nil }
+func (done) Wait(context.Context) error { return nil }

@@ -1,0 +1,264 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	sched "go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/task"
+)
+
+// future is a key that a client wants.
+type future struct {
+	n       *node
+	sub     int // of which submission
+	done    bool
+	erred   bool
+	checked bool // its value, or its error, is what it must be
+}
+
+// client submits graphs, checks what comes of them, and lets go.
+type client struct {
+	w        *world
+	name     string
+	id       sched.ClientID
+	up, down *link
+	online   bool
+	subs     []submission
+	futures  map[task.Key]*future
+	order    []*future // in the order of submission; released ones are taken out
+	left     int       // graphs yet to be submitted
+	released []task.Key
+}
+
+func (w *world) newClient(i int) *client {
+	c := &client{w: w, name: fmt.Sprintf("client-%d", i), id: sched.NoClient, futures: map[task.Key]*future{}, left: w.cfg.Graphs}
+	c.connect()
+	w.clock.after(time.Duration(w.rnd.IntN(1000))*time.Millisecond, c.submitNext)
+	c.look()
+	return c
+}
+
+func (c *client) connect() {
+	h := c.w.head
+	if c.w.over || c.online {
+		return
+	}
+	if !h.up {
+		c.w.clock.after(200*time.Millisecond, c.connect)
+		return
+	}
+	life := h.life
+	c.online = true
+	c.up = c.w.newLink(nil, func(m any) {
+		if h.life == life && h.up {
+			h.fromClient(c, m)
+		}
+	})
+	c.down = c.w.newLink(nil, c.receive)
+	c.up.send(hello{c})
+	if h.life > 1 {
+		c.reattach()
+	}
+}
+
+// reattach tells a scheduler that has come back what the client wants and what it does not: what was under
+// way when the scheduler died is lost.
+func (c *client) reattach() {
+	var keys []task.Key
+	for _, f := range c.order {
+		f.done = f.done && f.erred // values may be gone
+		keys = append(keys, f.n.key)
+	}
+	if len(c.released) > 0 {
+		c.up.send(&sched.ClientReleases{Keys: c.released})
+		c.released = nil
+	}
+	if len(keys) > 0 {
+		c.up.send(&sched.ClientDesires{Keys: keys})
+	}
+}
+
+// cut ends the stream: the scheduler has died.
+func (c *client) cut() {
+	if !c.online {
+		return
+	}
+	c.online = false
+	c.up.drop()
+	c.down.drop()
+	c.w.clock.after(c.w.delay(), c.connect)
+}
+
+func (c *client) send(m any) {
+	if c.online {
+		c.up.send(m)
+	}
+}
+
+// submitNext submits a graph; some of its tasks may need results of earlier ones that are still wanted.
+func (c *client) submitNext() {
+	if c.w.over || c.left == 0 {
+		return
+	}
+	c.left--
+	r := c.w.rnd
+	var known []*node
+	for _, f := range c.order {
+		if !f.n.cancelled {
+			known = append(known, f.n)
+		}
+	}
+	if make := c.w.cfg.graph; make != nil {
+		c.submit(make(c.w, len(c.subs)))
+	} else {
+		c.submit(c.w.randomGraph(fmt.Sprintf("%s-g%d", c.name, len(c.subs)), 1+r.IntN(2*c.w.cfg.Nodes), known))
+	}
+	c.w.clock.after(time.Duration(r.IntN(5000))*time.Millisecond, c.submitNext)
+}
+
+func (c *client) submit(s submission) {
+	c.subs = append(c.subs, s)
+	for _, n := range s.wanted {
+		f := &future{n: n, sub: len(c.subs) - 1}
+		c.futures[n.key] = f
+		c.order = append(c.order, f)
+	}
+	c.w.trace("%s submits %d tasks, wants %d", c.name, len(s.nodes), len(s.wanted))
+	c.send(&sched.UpdateGraph{Graph: s.graph(), Keys: keysOf(s.wanted), FIFOTimeout: 100 * time.Millisecond})
+}
+
+// again submits what a future needs once more: the scheduler does not know it, or has cancelled it.
+func (c *client) again(f *future) {
+	s := submission{wanted: []*node{f.n}}.closure()
+	c.w.report.Resubmitted++
+	f.done, f.erred, f.checked = false, false, false
+	c.w.trace("%s submits %s again, %d tasks", c.name, f.n.key, len(s.nodes))
+	c.send(&sched.UpdateGraph{Graph: s.graph(), Keys: keysOf(s.wanted), FIFOTimeout: 100 * time.Millisecond})
+}
+
+func (c *client) receive(m any) {
+	msg, ok := m.(toClient)
+	if !ok {
+		return
+	}
+	for _, k := range msg.keys {
+		f := c.futures[k]
+		if f == nil {
+			continue // released meanwhile
+		}
+		if c.w.tracing {
+			c.w.trace("%s <- %v %s", c.name, msg.kind, k)
+		}
+		switch msg.kind {
+		case sched.KeyInMemory:
+			if f.n.fails {
+				c.w.fail("%s is in memory, but it or an input always fails", k)
+			}
+			f.done, f.erred = true, false
+		case sched.KeyErred:
+			c.erred(f, msg.fail)
+		case sched.LostData, sched.TaskRetried:
+			f.done, f.erred = false, false
+		case sched.CancelledKeys:
+			if !f.n.cancelled && c.w.head.life == 1 {
+				c.w.fail("%s was cancelled, but nobody has cancelled anything that it needs", k)
+			}
+			c.again(f)
+		default:
+			c.w.fail("a message to a client of kind %v", msg.kind)
+		}
+	}
+}
+
+func (c *client) erred(f *future, why *sched.Failure) {
+	switch {
+	case f.n.fails && why.Kind == sched.TaskFailed:
+		f.done, f.erred, f.checked = true, true, true
+	case why.Kind == sched.KilledWorker:
+		// Too many workers died under it: the user tries again.
+		c.w.report.KilledWorker++
+		c.send(&sched.Retry{Keys: []task.Key{why.Key}})
+	default:
+		c.w.fail("%s erred, which it must not: %v (%d, blame %s)", f.n.key, why, why.Kind, why.Key)
+	}
+}
+
+// look checks values that have come and releases some of what is checked, from time to time.
+func (c *client) look() {
+	if c.w.over {
+		return
+	}
+	var gone []task.Key
+	keep := c.order[:0]
+	for _, f := range c.order {
+		if f.done && !f.checked {
+			c.check(f)
+		}
+		if f.checked && f.done && c.online && (c.left == 0 || c.w.rnd.IntN(8) == 0) && c.w.rnd.IntN(3) == 0 {
+			gone = append(gone, f.n.key)
+			delete(c.futures, f.n.key)
+			c.w.report.Checked++
+			continue
+		}
+		keep = append(keep, f)
+	}
+	clear(c.order[len(keep):])
+	c.order = keep
+	if len(gone) > 0 {
+		c.released = append(c.released, gone...)
+		c.send(&sched.ClientReleases{Keys: gone})
+	}
+	c.w.clock.after(250*time.Millisecond, c.look)
+}
+
+// check fetches a value from a worker that holds it.
+func (c *client) check(f *future) {
+	if !c.w.head.up {
+		return
+	}
+	t := c.w.head.s.Task(f.n.key)
+	if t == nil {
+		return // cancelled or lost: a message about it is on its way
+	}
+	for i := range t.NumHolders() {
+		p := c.w.byAddress(t.Holder(i).Address())
+		if p == nil || p.frozen > c.w.clock.now || p.cutPeers > c.w.clock.now {
+			continue
+		}
+		v, ok := p.store[f.n.key]
+		if !ok {
+			continue // it is about to tell the scheduler
+		}
+		if v != f.n.value {
+			c.w.fail("%s has the value %x on %s, it must have %x", f.n.key, v, p.name, f.n.value)
+		}
+		f.checked = true
+		return
+	}
+}
+
+// cancel takes back a key of one future.
+func (c *client) cancel() {
+	if !c.online || len(c.order) == 0 {
+		return
+	}
+	f := c.order[c.w.rnd.IntN(len(c.order))]
+	markCancelled(f.n)
+	c.w.report.Cancelled++
+	c.w.trace("%s cancels %s", c.name, f.n.key)
+	c.send(&sched.CancelKeys{Keys: []task.Key{f.n.key}, Force: c.w.rnd.IntN(2) == 0, Reason: "user"})
+}
+
+func markCancelled(n *node) {
+	if n.cancelled {
+		return
+	}
+	n.cancelled = true
+	for _, d := range n.dependent {
+		markCancelled(d)
+	}
+}
+
+// quiet tells that the client has all that it ever wanted.
+func (c *client) quiet() bool { return c.left == 0 && len(c.order) == 0 }

@@ -1,0 +1,384 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"time"
+
+	sched "go.millstream.dev/internal/engine/scheduler/state"
+	work "go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/task"
+)
+
+// proc is a worker's process: what its server does around the state. It may die and come back; life counts.
+type proc struct {
+	w        *world
+	index    int
+	name     string
+	host     string
+	address  string
+	life     int
+	alive    bool
+	detached bool // the state knows that there is no scheduler
+	met      bool // it has registered in this life
+	paused   bool
+	closing  bool // closing gracefully
+	mute     int64
+	frozen   int64 // stopped until then (SIGSTOP)
+	slow     float64
+	// Until when it cannot reach the scheduler, and peers.
+	cutScheduler, cutPeers int64
+
+	s        *work.State
+	out      work.Actions
+	conn     *conn
+	store    map[task.Key]uint64
+	runs     []*run
+	outgoing int
+	serving  []*transfer
+	cpu      time.Duration
+	events   uint64
+}
+
+// run is a task that a thread of a worker computes.
+type run struct {
+	p      *proc
+	life   int
+	key    task.Key
+	n      *node
+	spec   []byte
+	inputs []uint64
+	start  int64
+	stage  int
+}
+
+func (w *world) newProc(i int) *proc {
+	p := &proc{w: w, index: i, name: fmt.Sprintf("worker-%d", i), host: fmt.Sprintf("host-%d", i/2), slow: 1}
+	p.boot()
+	return p
+}
+
+// boot starts the process anew: nothing of its former life is left.
+func (p *proc) boot() {
+	p.life++
+	p.alive, p.met, p.detached, p.paused, p.closing = true, false, false, false, false
+	p.mute, p.frozen, p.slow, p.cutScheduler, p.cutPeers, p.outgoing = 0, 0, 1, 0, 0, 0
+	p.address = fmt.Sprintf("tcp://%s:%d", p.host, 10_000*(p.index+1)+p.life)
+	p.w.address[p.address] = p
+	p.store = map[task.Key]uint64{}
+	p.runs = nil
+	logLength := 0
+	if !p.w.cfg.Validate {
+		logLength = -1
+	}
+	p.s = work.New(work.Config{Address: p.address, Threads: p.w.cfg.Threads, Resources: []work.Resource{{Name: "R", Amount: 2}}, Validate: p.w.cfg.Validate, LogLength: logLength})
+	p.w.trace("%s boots as %s", p.name, p.address)
+	p.attach()
+	p.every(heartbeatEvery, p.beat)
+	p.every(time.Second, func() { p.apply(&work.FindMissing{}) })
+}
+
+// later does something after a time if the process still lives then; a frozen one does it when it thaws.
+func (p *proc) later(d time.Duration, f func()) {
+	life := p.life
+	var again func()
+	again = func() {
+		switch {
+		case !p.alive || p.life != life || p.w.over:
+		case p.frozen > p.w.clock.now:
+			p.w.clock.at(p.frozen, funcFirer(again))
+		default:
+			f()
+		}
+	}
+	p.w.clock.after(d, again)
+}
+
+func (p *proc) every(d time.Duration, f func()) {
+	p.later(d, func() {
+		f()
+		p.every(d, f)
+	})
+}
+
+// attach connects to the scheduler, again and again until it is there.
+func (p *proc) attach() {
+	if p.w.clock.now < p.cutScheduler || !p.w.head.dial(p) {
+		p.later(300*time.Millisecond, p.attach)
+	}
+}
+
+func (p *proc) status() sched.WorkerStatus {
+	if p.paused {
+		return sched.StatusPaused
+	}
+	return sched.StatusRunning
+}
+
+// fromScheduler takes a message of the stream, or an answer to a heartbeat.
+func (p *proc) fromScheduler(c *conn, m any) {
+	if !p.alive || p.life != c.life || p.conn != c {
+		return
+	}
+	switch m := m.(type) {
+	case work.Event:
+		p.apply(m)
+	case registered:
+		if !m.ok {
+			p.hangUp()
+			p.later(time.Second, p.attach)
+			return
+		}
+		if p.met {
+			p.detached = false
+			p.apply(&work.Reattach{})
+		}
+		p.met = true
+	case statusIs:
+		if m.status == sched.StatusClosingGracefully {
+			p.closing = true
+			if !p.paused {
+				p.pause(true)
+			}
+		} else {
+			p.open()
+		}
+		p.send(&sched.WorkerStatusChange{Status: m.status})
+	case closeOrder:
+		p.w.trace("%s is told to end: %s", p.name, m.reason)
+		p.die(false)
+		p.w.revive(p, time.Second)
+	case missing:
+		p.w.trace("%s is unknown to the scheduler", p.name)
+		p.lose()
+	case eof:
+		p.lose()
+	case nothing:
+	default:
+		p.w.fail("a message to a worker of type %T", m)
+	}
+}
+
+// open ends a graceful close that is not to be.
+func (p *proc) open() {
+	if p.closing {
+		p.closing = false
+		p.pause(false)
+	}
+}
+
+// lose is what a worker does when its stream has ended: it keeps its data and comes again.
+func (p *proc) lose() {
+	p.hangUp()
+	if p.met && !p.detached {
+		p.detached = true
+		p.apply(&work.SchedulerLost{})
+	}
+	p.open() // whoever wanted it to leave is gone
+	p.later(time.Duration(1+p.w.rnd.IntN(1000))*time.Millisecond, p.attach)
+}
+
+func (p *proc) hangUp() {
+	c := p.conn
+	p.conn = nil
+	if c != nil {
+		c.down.drop()
+		c.beatAnswer.drop()
+		c.up.end(false, 0)
+		c.beat.end(false, 0)
+	}
+}
+
+func (p *proc) send(m any) {
+	if p.conn != nil {
+		p.conn.up.send(m)
+	}
+}
+
+func (p *proc) beat() {
+	if p.conn == nil || p.w.clock.now < p.mute {
+		return
+	}
+	hb := heartbeat{}
+	for _, r := range p.runs {
+		hb.executing = append(hb.executing, r.key)
+	}
+	p.conn.beat.send(hb)
+}
+
+func (p *proc) pause(on bool) {
+	p.paused = on
+	if on {
+		p.apply(&work.Pause{})
+	} else {
+		p.apply(&work.Unpause{})
+	}
+	if p.met && !p.detached && !p.closing {
+		p.send(&sched.WorkerStatusChange{Status: p.status()})
+	}
+}
+
+// die ends the process. silent: nobody is told (a host that loses its power), so that only missing
+// heartbeats show it.
+func (p *proc) die(silent bool) {
+	p.w.trace("%s (%s) dies, silent=%v, with %d results", p.name, p.address, silent, len(p.store))
+	if len(p.store) > 0 {
+		p.w.report.LostStores++
+	}
+	p.alive = false
+	p.abandon(silent)
+	c := p.conn
+	p.conn = nil
+	if c == nil {
+		return
+	}
+	c.down.drop()
+	c.beatAnswer.drop()
+	if !silent {
+		c.up.end(true, p.w.delay())
+		c.beat.end(true, p.w.delay())
+	} else {
+		c.up.ended, c.beat.ended = true, true
+	}
+}
+
+// apply hands an event to the state and does what it says.
+func (p *proc) apply(ev work.Event) {
+	if p.w.tracing {
+		p.w.trace("%s <- %s", p.name, describe(ev))
+	}
+	start := p.w.cfg.cpu()
+	p.s.Apply(p.w.clock.time(), ev, &p.out)
+	p.cpu += p.w.cfg.cpu() - start
+	p.events++
+	list := p.out.List()
+	for i := range list {
+		p.do(&list[i])
+	}
+}
+
+// do carries one action out.
+func (p *proc) do(a *work.Action) {
+	switch a.Kind {
+	case work.DoExecute:
+		p.execute(a.Task)
+	case work.DoCancel: // our tasks do not listen
+	case work.DoGather:
+		p.gather(a)
+	case work.DoRetryBusy:
+		peer := a.Peer.Address()
+		p.later(a.After, func() { p.apply(&work.RetryBusy{Peer: peer}) })
+	case work.DoDelete:
+		if _, ok := p.store[a.Key]; !ok {
+			p.w.fail("%s is to delete %s, which it does not have", p.name, a.Key)
+		}
+		delete(p.store, a.Key)
+	case work.SendTaskFinished:
+		start, stop, _ := a.Task.Times()
+		p.send(&sched.TaskFinished{Key: a.Key, RunID: a.RunID, NBytes: a.Task.NBytes(), TypeName: "value", Duration: time.Duration(stop - start)})
+	case work.SendTaskErred:
+		p.send(&sched.TaskErred{Key: a.Key, RunID: a.RunID, ExceptionText: a.Task.Failure().ExceptionText})
+	case work.SendAddKeys:
+		m := &sched.AddKeys{Adopt: a.Adopt}
+		for _, t := range a.Tasks {
+			m.Keys = append(m.Keys, t.Key())
+			m.NBytes = append(m.NBytes, t.NBytes())
+		}
+		p.send(m)
+	case work.SendReleaseData:
+		p.send(&sched.ReleaseWorkerData{Key: a.Key})
+	case work.SendStealResponse:
+		n, err := strconv.ParseUint(a.Stimulus, 10, 64)
+		if err != nil {
+			p.w.fail("a steal response without the request's number: %q", a.Stimulus)
+		}
+		m := &sched.StealResponse{Key: a.Key, Steal: n}
+		if a.HasState {
+			m.State = a.State.String()
+		}
+		p.send(m)
+	case work.SendLongRunning:
+		d := time.Duration(-1)
+		if a.HasState {
+			d = a.After
+		}
+		p.send(&sched.LongRunning{Key: a.Key, RunID: a.RunID, Duration: d})
+	case work.SendReschedule:
+		p.send(&sched.Reschedule{Key: a.Key, RunID: a.RunID})
+	case work.SendRequestRefresh:
+		m := &sched.RequestRefreshWhoHas{}
+		for _, t := range a.Tasks {
+			m.Keys = append(m.Keys, t.Key())
+		}
+		p.send(m)
+	default:
+		p.w.fail("an action of a worker of kind %v", a.Kind)
+	}
+}
+
+// execute starts a run. All inputs must be here now.
+func (p *proc) execute(t *work.Task) {
+	id := int(binary.LittleEndian.Uint32(t.Spec()))
+	n := p.w.nodes[id]
+	if n.key != t.Key() || t.NumDeps() != len(n.deps) {
+		p.w.fail("%s runs %s with the spec of %s and %d inputs of %d", p.name, t.Key(), n.key, t.NumDeps(), len(n.deps))
+		return
+	}
+	r := &run{p: p, life: p.life, key: n.key, n: n, spec: t.Spec(), start: p.w.clock.now}
+	if len(n.deps) > 0 {
+		r.inputs = make([]uint64, len(n.deps))
+		for i, d := range n.deps {
+			v, ok := p.store[d.key]
+			if !ok {
+				p.w.fail("%s runs %s without its input %s", p.name, n.key, d.key)
+				return
+			}
+			r.inputs[i] = v
+		}
+	}
+	p.runs = append(p.runs, r)
+	d := time.Duration(float64(n.duration) * p.slow)
+	if n.secede {
+		d /= 2
+	}
+	p.w.report.Runs++
+	p.w.clock.at(p.w.clock.now+int64(d), r)
+}
+
+// fire goes on with a run: it ends, or leaves the threads half-way.
+func (r *run) fire() {
+	p := r.p
+	if !p.alive || p.life != r.life || p.w.over {
+		return
+	}
+	if p.frozen > p.w.clock.now {
+		p.w.clock.at(p.frozen, r)
+		return
+	}
+	if r.n.secede && r.stage == 0 {
+		r.stage = 1
+		p.w.clock.at(p.w.clock.now+int64(float64(r.n.duration)*p.slow/2), r)
+		p.apply(&work.Secede{Key: r.key, Duration: time.Duration(p.w.clock.now - r.start)})
+		return
+	}
+	for i, x := range p.runs {
+		if x == r {
+			p.runs = append(p.runs[:i], p.runs[i+1:]...)
+			break
+		}
+	}
+	begin := epoch.UnixNano() + r.start
+	stop := epoch.UnixNano() + p.w.clock.now
+	switch n := r.n; {
+	case n.give && !n.gave:
+		n.gave = true
+		p.apply(&work.Reschedule{Key: r.key})
+	case n.hopeless, n.attempts < n.failures:
+		n.attempts++
+		p.apply(&work.ExecuteFailure{Key: r.key, Failure: &work.Failure{ExceptionText: "as planned"}, Start: begin, Stop: stop})
+	default:
+		p.store[r.key] = result(r.spec, func(i int) uint64 { return r.inputs[i] }, len(r.inputs))
+		p.apply(&work.ExecuteSuccess{Stored: work.Stored{Key: r.key, NBytes: n.size, TypeName: "value"}, Start: begin, Stop: stop})
+	}
+}

@@ -1,0 +1,234 @@
+package sim
+
+import (
+	sched "go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/task"
+)
+
+// dial makes the connections of a worker to the scheduler and registers it; false if nobody listens.
+func (h *head) dial(p *proc) bool {
+	if !h.up {
+		return false
+	}
+	w := h.w
+	c := &conn{p: p, life: p.life, id: sched.NoWorker}
+	life := h.life
+	c.up = w.newLink(nil, func(m any) {
+		if h.life == life {
+			h.fromWorker(c, m)
+		}
+	})
+	c.beat = w.newLink(nil, func(m any) {
+		if h.life == life {
+			h.beat(c, m)
+		}
+	})
+	c.down = w.newLink(p, func(m any) { p.fromScheduler(c, m) })
+	c.beatAnswer = w.newLink(p, func(m any) { p.fromScheduler(c, m) })
+	for _, l := range []*link{c.up, c.beat, c.down, c.beatAnswer} {
+		l.block(p.cutScheduler)
+	}
+	h.open = append(h.open, c)
+	p.conn = c
+	c.up.send(register{p})
+	return true
+}
+
+// fromWorker takes a message of a worker's stream.
+func (h *head) fromWorker(c *conn, m any) {
+	switch m.(type) {
+	case register:
+		h.register(c)
+		return
+	case nothing:
+		return
+	case eof:
+		h.w.trace("scheduler: stream of %s has ended", c.p.address)
+		if c.id != sched.NoWorker {
+			h.remove(c, &sched.RemoveWorker{Worker: c.id, Safe: c.graceful, Reason: "stream ended"})
+		}
+		h.forget(c)
+		return
+	}
+	if c.id == sched.NoWorker {
+		h.w.refused++ // it was removed: late messages do not count
+		return
+	}
+	switch m := m.(type) {
+	case *sched.TaskFinished:
+		m.Worker = c.id
+		h.apply(m)
+	case *sched.TaskErred:
+		m.Worker = c.id
+		h.apply(m)
+	case *sched.AddKeys:
+		m.Worker = c.id
+		h.apply(m)
+	case *sched.ReleaseWorkerData:
+		m.Worker = c.id
+		h.apply(m)
+	case *sched.StealResponse:
+		m.Worker = c.id
+		h.apply(m)
+	case *sched.LongRunning:
+		m.Worker = c.id
+		h.apply(m)
+	case *sched.Reschedule:
+		m.Worker = c.id
+		h.apply(m)
+	case *sched.RequestRefreshWhoHas:
+		m.Worker = c.id
+		h.apply(m)
+	case *sched.WorkerStatusChange:
+		m.Worker = c.id
+		c.graceful = c.graceful || m.Status == sched.StatusClosingGracefully
+		h.apply(m)
+	default:
+		h.w.fail("a message of a worker of type %T", m)
+	}
+}
+
+func (h *head) register(c *conn) {
+	// One that comes again under its address is the same process: what was known of it is gone.
+	if old := h.s.WorkerByAddress(c.p.address); old != nil {
+		if o := h.conn(old.ID()); o != nil {
+			h.remove(o, &sched.RemoveWorker{Worker: o.id, Reason: "it has come again"})
+		}
+	}
+	add := &sched.AddWorker{Address: c.p.address, Name: c.p.name, Host: c.p.host, Threads: h.w.cfg.Threads, Status: c.p.status(),
+		Resources: []sched.Resource{{Name: "R", Amount: 2}}}
+	h.apply(add)
+	if add.Err != nil {
+		// Its former life is not known to be dead yet.
+		h.w.trace("scheduler refuses %s: %v", c.p.address, add.Err)
+		c.down.send(registered{})
+		return
+	}
+	c.id, c.lastBeat = add.Worker, h.w.clock.now
+	for int(c.id) >= len(h.conns) {
+		h.conns = append(h.conns, nil)
+	}
+	h.conns[c.id] = c
+	c.down.send(registered{ok: true})
+	// The state may have given it tasks already: they were sent to nobody, so it was added last.
+	list := h.out.List()
+	for i := range list {
+		if list[i].Worker == c.id {
+			h.do(&list[i])
+		}
+	}
+}
+
+// remove tells the state that a worker has gone and closes its connections.
+func (h *head) remove(c *conn, ev *sched.RemoveWorker) {
+	h.apply(ev)
+	h.forget(c)
+}
+
+// forget closes the scheduler's side of a worker's connections.
+func (h *head) forget(c *conn) {
+	if c.id != sched.NoWorker {
+		h.conns[c.id] = nil
+		c.id = sched.NoWorker
+	}
+	c.down.end(false, 0)
+	c.beatAnswer.end(false, 0)
+	for i, o := range h.open {
+		if o == c {
+			h.open = append(h.open[:i], h.open[i+1:]...)
+			break
+		}
+	}
+}
+
+func (h *head) beat(c *conn, m any) {
+	hb, ok := m.(heartbeat)
+	if !ok {
+		return
+	}
+	if c.id == sched.NoWorker {
+		h.w.refused++
+		c.beatAnswer.send(missing{})
+		return
+	}
+	c.lastBeat = h.w.clock.now
+	ev := &sched.Heartbeat{Worker: c.id, Memory: 1 << 20}
+	for _, k := range hb.executing {
+		ev.Executing = append(ev.Executing, sched.Executing{Key: k})
+	}
+	h.apply(ev)
+}
+
+// accept takes a client's stream; fromClient its messages.
+func (h *head) accept(c *client) {
+	add := &sched.AddClient{Name: c.name}
+	h.apply(add)
+	c.id = add.Client
+	for int(c.id) >= len(h.clients) {
+		h.clients = append(h.clients, nil)
+	}
+	h.clients[c.id] = c
+	h.journal = append(h.journal, record{client: c.name})
+}
+
+func (h *head) fromClient(c *client, m any) {
+	switch m := m.(type) {
+	case hello:
+		h.accept(c)
+	case *sched.UpdateGraph:
+		m.Client = c.id
+		h.write(c, m)
+		h.apply(m)
+		if m.Err != nil {
+			h.w.fail("a graph of %s was refused: %v", c.name, m.Err)
+		}
+	case *sched.ClientDesires:
+		m.Client = c.id
+		h.write(c, m)
+		h.apply(m)
+	case *sched.ClientReleases:
+		m.Client = c.id
+		h.write(c, m)
+		h.apply(m)
+	case *sched.CancelKeys:
+		m.Client = c.id
+		h.write(c, m)
+		h.apply(m)
+	case *sched.Retry:
+		m.Client = c.id
+		h.apply(m)
+	case *sched.ReportKey:
+		m.Client = c.id
+		h.apply(m)
+	case nothing, eof:
+	default:
+		h.w.fail("a message of a client of type %T", m)
+	}
+}
+
+// write puts a promise into the journal, which is on disk before the state hears of it.
+func (h *head) write(c *client, ev sched.Event) {
+	if h.w.cfg.Faults.RestartScheduler > 0 {
+		h.journal = append(h.journal, record{c.name, ev})
+	}
+}
+
+// ask makes an administrator's request.
+func (h *head) ask(what string, make func(number uint64) sched.Event) {
+	h.request++
+	h.waiting[h.request] = what
+	h.w.trace("request %d: %s", h.request, what)
+	h.apply(make(h.request))
+}
+
+// someKeys picks keys that are in memory.
+func (h *head) someKeys(n int) []task.Key {
+	var keys []task.Key
+	for range n {
+		x := h.w.nodes[h.w.rnd.IntN(len(h.w.nodes))]
+		if t := h.s.Task(x.key); t != nil && t.State() == sched.Memory {
+			keys = append(keys, x.key)
+		}
+	}
+	return keys
+}

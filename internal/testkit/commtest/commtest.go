@@ -1,0 +1,275 @@
+// Package commtest holds what every backend of package comm must do, as tests that a
+// backend runs on itself:
+//
+//	func TestConformance(t *testing.T) {
+//		commtest.Run(t, commtest.Factory{Address: "tcp://127.0.0.1:0"})
+//	}
+package commtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/wire"
+)
+
+// Factory says how to make comms of the backend under test.
+type Factory struct {
+	// Network is where they are made (default comm.Default).
+	Network comm.Network
+	// Address is what to listen on.
+	Address string
+	// Dial and Listen configure both sides.
+	Dial   comm.DialConfig
+	Listen comm.ListenConfig
+	// Large is the size in bytes of the largest frame (default 65 MiB).
+	Large int
+	// Rounds is how often a connection is made and closed (default 1000).
+	Rounds int
+	// Leak are exceptions from the check that nothing is left behind: what the backend
+	// sets up once per process.
+	Leak []leak.Option
+}
+
+// limit is for things that must happen, on a slow machine too.
+const limit = 2 * time.Minute
+
+// Run runs all tests.
+func Run(t *testing.T, f Factory) {
+	if f.Network == nil {
+		f.Network = comm.Default
+	}
+	if f.Large == 0 {
+		f.Large = 65 << 20
+	}
+	if f.Rounds == 0 {
+		f.Rounds = 1000
+	}
+	for _, c := range []struct {
+		name string
+		run  func(*rig)
+	}{
+		{"PingPong", pingPong},
+		{"Frames", manyFrames},
+		{"Large", large},
+		{"BothWays", bothWays},
+		{"Turns", turns},
+		{"Ownership", ownership},
+		{"Addresses", addresses},
+		{"Info", info},
+		{"NoFrames", noFrames},
+		{"DoneByPeer", doneByPeer},
+		{"CloseDelivers", closeDelivers},
+		{"CloseWhileReading", closeWhileReading},
+		{"CloseWhileWriting", closeWhileWriting},
+		{"AbruptClose", abruptClose},
+		{"Idempotent", idempotent},
+		{"ReadContext", readContext},
+		{"WriteContext", writeContext},
+		{"WriteStalled", writeStalled},
+		{"Listener", listener},
+		{"NobodyListens", nobodyListens},
+		{"DialContext", dialContext},
+		{"Crowd", crowd},
+		{"Rounds", rounds},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			leak.Check(t, f.Leak...)
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			c.run(&rig{T: t, Factory: f, ctx: ctx})
+		})
+	}
+}
+
+// rig is what a test works with.
+type rig struct {
+	*testing.T
+	Factory
+	ctx context.Context
+}
+
+func (r *rig) listen() comm.Listener {
+	r.Helper()
+	l, err := r.Network.Listen(r.ctx, r.Address, r.Listen)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { l.Close() })
+	return l
+}
+
+// connect makes a comm to a listener: the dialling end and the accepted one.
+func (r *rig) connect(l comm.Listener) (a, b comm.Comm) {
+	r.Helper()
+	accepted := make(chan error, 1)
+	go func() {
+		var err error
+		b, err = l.Accept(r.ctx)
+		accepted <- err
+	}()
+	a, err := r.Network.Dial(r.ctx, l.ContactAddr(), r.Dial)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if err := <-accepted; err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { a.Abort(); b.Abort() })
+	return a, b
+}
+
+// pair makes two ends of one comm.
+func (r *rig) pair() (a, b comm.Comm) {
+	r.Helper()
+	l := r.listen()
+	a, b = r.connect(l)
+	if err := l.Close(); err != nil {
+		r.Fatal(err)
+	}
+	return a, b
+}
+
+// bothEnds runs a test with each end in the first role.
+func (r *rig) bothEnds(f func(r *rig, a, b comm.Comm)) {
+	for _, name := range []string{"dialler", "listener"} {
+		r.T.Run(name, func(t *testing.T) {
+			sub := &rig{T: t, Factory: r.Factory, ctx: r.ctx}
+			a, b := sub.pair()
+			if name == "listener" {
+				a, b = b, a
+			}
+			f(sub, a, b)
+		})
+	}
+}
+
+// period is the length after which test data repeats: a prime, so that frames that are
+// put together wrongly do not fit by chance.
+const period = 4099
+
+// base is one period of the test data of a seed.
+func base(seed int) []byte {
+	b := make([]byte, period)
+	for i := range b {
+		b[i] = byte(seed + 7*i + i>>8)
+	}
+	return b
+}
+
+// fill is n bytes of the test data of a seed.
+func fill(n, seed int) []byte {
+	b := make([]byte, n)
+	for done := copy(b, base(seed)); done > 0 && done < n; {
+		done += copy(b[done:], b[:done])
+	}
+	return b
+}
+
+// filled reports whether b is n bytes of that data.
+func filled(b []byte, n, seed int) bool {
+	if len(b) != n {
+		return false
+	}
+	want := base(seed)
+	for len(b) > period {
+		if !bytes.Equal(b[:period], want) {
+			return false
+		}
+		b = b[period:]
+	}
+	return bytes.Equal(b, want[:len(b)])
+}
+
+// message makes frames of the given sizes.
+func message(seed int, sizes ...int) *wire.Message {
+	m := new(wire.Message)
+	for i, n := range sizes {
+		m.Frames = append(m.Frames, wire.HeapFrame(fill(n, seed+i)))
+	}
+	return m
+}
+
+func check(m *wire.Message, seed int, sizes ...int) error {
+	if len(m.Frames) != len(sizes) {
+		return fmt.Errorf("got %d frames instead of %d", len(m.Frames), len(sizes))
+	}
+	for i, n := range sizes {
+		if !filled(m.Frames[i].Bytes(), n, seed+i) {
+			return fmt.Errorf("frame %d has %d bytes instead of %d, or other ones", i, m.Frames[i].Len(), n)
+		}
+	}
+	return nil
+}
+
+func (r *rig) write(c comm.Comm, m *wire.Message) {
+	r.Helper()
+	if err := c.Write(r.ctx, m); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// read reads a message and compares it.
+func (r *rig) read(c comm.Comm, seed int, sizes ...int) {
+	r.Helper()
+	m, err := c.Read(r.ctx)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if err := check(m, seed, sizes...); err != nil {
+		r.Fatal(err)
+	}
+	m.Release()
+}
+
+// alive checks that messages still pass both ways.
+func (r *rig) alive(a, b comm.Comm) {
+	r.Helper()
+	for _, err := range []error{a.Err(), b.Err()} {
+		if err != nil {
+			r.Fatalf("the comm has ended: %v", err)
+		}
+	}
+	r.write(a, message(1, 10))
+	r.read(b, 1, 10)
+	r.write(b, message(2, 20))
+	r.read(a, 2, 20)
+}
+
+// ended checks that a comm has ended, or does so by itself.
+func (r *rig) ended(c comm.Comm) {
+	r.Helper()
+	select {
+	case <-c.Done():
+	case <-r.ctx.Done():
+		r.Fatal("Done stays open")
+	}
+	if err := c.Err(); !errors.Is(err, comm.ErrClosed) {
+		r.Errorf("Err is %v", err)
+	}
+	if err := c.Write(r.ctx, message(0, 1)); !errors.Is(err, comm.ErrClosed) {
+		r.Errorf("Write on an ended comm: %v", err)
+	}
+}
+
+// endedRead checks that there is nothing more to read.
+func (r *rig) endedRead(c comm.Comm) {
+	r.Helper()
+	if m, err := c.Read(r.ctx); !errors.Is(err, comm.ErrClosed) {
+		r.Errorf("Read on an ended comm: %v, %v", m, err)
+	}
+	r.ended(c)
+}
+
+// async runs one side beside the other.
+func async(f func() error) <-chan error {
+	ch := make(chan error, 1)
+	go func() { ch <- f() }()
+	return ch
+}

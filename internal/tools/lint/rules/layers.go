@@ -1,0 +1,159 @@
+package rules
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// layers is the design's list, top first. A package belongs to the entry that is the longest prefix of its
+// path, so ucx/internal/x is part of ucx. It may import packages of its own entry and of lower rows, never
+// those of a neighbour in its row. The transports under comm implement its interfaces and register with
+// it, so they stand above it.
+var layers = [][]string{
+	{"tests"},
+	{"bench"},
+	{"examples"},
+	{"cmd", "internal/tools/kernels"}, // the tool compiles by cuda/nvrtc
+	{"."},
+	{"cli"},
+	{"internal/ucxbench", "internal/commbench", "internal/taskbench", "internal/daskbench", "internal/kmeansbench", "internal/collbench", "internal/poolbench", "internal/stagebench", "internal/engine/sim"}, // the engines of `millstream bench` and the simulated cluster: kept out of the public API
+	{"dashboard"},
+	{"frame"},
+	{"clique"},
+	{"cluster"},
+	{"client"},
+	{"scheduler", "worker"},
+	{"internal/engine/worker/store"}, // results of a worker, in memory and on disk
+	{"internal/engine/scheduler/state", "internal/engine/worker/state"},
+	{"scheduler/internal/pygraph"}, // Python's graphs as tasks, for the scheduler
+	{"internal/dask/gotask"},       // Go functions that Python graphs name, read by scheduler and worker
+	{"task"},
+	{"internal/lane"}, // data lanes of workers, for clients and workers
+	{"rpc"},
+	{"internal/collective"}, // the engine of cliques, over comm and ucx
+	// Only tests import these: a comm backend, descriptions of values, and below the transports the cases for comms.
+	{"internal/testkit/sim", "internal/testkit/wiretest", "internal/testkit/pickletest"},
+	{"comm/tcp", "comm/inproc", "comm/ucxcomm"},
+	{"internal/testkit/commtest"},
+	{"comm"},
+	{"internal/device/staging/stagetest"}, // a device for tests of comms
+	{"secure"},
+	{"wire"},
+	{"internal/dask/pyproc"},
+	{"wire/msgpack", "wire/pickle"},
+	{"config"},
+	{"topology"},
+	{"comm/ucxcomm/internal/ucxdoor"}, // byte lines by worker address alone, for comm/ucxcomm
+	{"ucx", "nccl"},
+	{"internal/gpulloyd"},       // k-means on a GPU, for frames
+	{"internal/device/kernels"}, // device code, for collectives and algorithms
+	{"internal/device/devmem"},  // the GPU memory of a cluster's processes
+	{"internal/device/staging"}, // memory of GPUs over networks that cannot touch it, for comm/tcp and comm/ucxcomm
+	{"cuda"},
+	{"mem"},
+	{"python"},
+	{"internal"},
+}
+
+// layerOf returns the row and the entry that a package folder belongs to.
+func layerOf(pkg string) (row int, entry string, ok bool) {
+	for i, names := range layers {
+		for _, name := range names {
+			matches := pkg == name || name != "." && strings.HasPrefix(pkg, name+"/")
+			if matches && len(name) > len(entry) {
+				row, entry, ok = i, name, true
+			}
+		}
+	}
+	return row, entry, ok
+}
+
+// checkLayers wants imports to point down. The _test twin of a package is a user of it like any other and
+// may import from anywhere.
+func checkLayers(s *source) []Problem {
+	if s.file == nil || s.isTest() && strings.HasSuffix(s.file.Name.Name, "_test") {
+		return nil
+	}
+	row, entry, ok := layerOf(s.pkg())
+	if !ok {
+		return []Problem{{s.name, s.lineOf(s.file.Package), "layers",
+			fmt.Sprintf("package %s has no place in the layers: add it to internal/tools/lint/rules/layers.go and to the design", s.pkg())}}
+	}
+	var problems []Problem
+	for _, imp := range s.file.Imports {
+		target, ok := localImport(s.module, imp.Path.Value)
+		if !ok {
+			continue
+		}
+		to, toEntry, ok := layerOf(target)
+		var text string
+		switch {
+		case !ok:
+			text = fmt.Sprintf("imports %s, which has no place in the layers", target)
+		case toEntry == entry || to > row:
+			continue
+		case to == row:
+			text = fmt.Sprintf("%s imports its neighbour %s: put what both need below them", entry, toEntry)
+		default:
+			text = fmt.Sprintf("%s imports %s, which is above it: imports only point down", entry, toEntry)
+		}
+		problems = append(problems, Problem{s.name, s.lineOf(imp.Pos()), "layers", text})
+	}
+	return problems
+}
+
+// localImport turns an import of this module into its folder.
+func localImport(module, quoted string) (folder string, ok bool) {
+	p, err := strconv.Unquote(quoted)
+	if err != nil {
+		return "", false
+	}
+	if p == module {
+		return ".", true
+	}
+	return strings.CutPrefix(p, module+"/")
+}
+
+// bans are imports that the layers would allow and the design does not.
+var bans = []struct {
+	from string   // entry of the layers
+	what []string // import paths; those of this module relative to it, a trailing /... for a whole subtree
+	why  string
+}{
+	{"ucx", []string{"./cuda", "./cuda/..."}, "ucx works without a GPU; cuda installs its hook into the shim instead"},
+	{"mem", []string{"C"}, "mem is pure Go"},
+	{"internal/engine/scheduler/state", impure, "a state machine is pure: time and events come in through Apply"},
+	{"internal/engine/worker/state", impure, "a state machine is pure: time and events come in through Apply"},
+}
+
+var impure = []string{"C", "os", "os/...", "net", "net/...", "math/rand", "math/rand/v2", "crypto/rand", "sync", "context"}
+
+func checkBans(s *source) []Problem {
+	if s.file == nil || s.isTest() {
+		return nil
+	}
+	_, entry, _ := layerOf(s.pkg())
+	var problems []Problem
+	for _, ban := range bans {
+		if ban.from != entry {
+			continue
+		}
+		for _, imp := range s.file.Imports {
+			p, err := strconv.Unquote(imp.Path.Value)
+			if err != nil {
+				continue
+			}
+			if folder, ok := localImport(s.module, imp.Path.Value); ok {
+				p = "./" + folder
+			}
+			for _, pattern := range ban.what {
+				prefix, tree := strings.CutSuffix(pattern, "/...")
+				if p == pattern || tree && strings.HasPrefix(p, prefix+"/") {
+					problems = append(problems, Problem{s.name, s.lineOf(imp.Pos()), "bans", fmt.Sprintf("%s must not import %q: %s", entry, p, ban.why)})
+				}
+			}
+		}
+	}
+	return problems
+}

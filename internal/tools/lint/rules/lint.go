@@ -1,0 +1,97 @@
+// Package lint checks what gofmt, vet and staticcheck cannot know: the layers of the design, the size of
+// files, words that do not belong into the project, doc comments, and that no C code calls into Go.
+// `make lint` runs it over the tree by internal/tools/lint.
+package rules
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.millstream.dev/internal/tools/tree"
+)
+
+// Problem is one finding.
+type Problem struct {
+	// File is relative to the root, slash-separated.
+	File string
+	// Line counts from 1; 0 means the file as a whole.
+	Line int
+	// Rule is the rule's short name.
+	Rule string
+	// Text says what is wrong and what to do.
+	Text string
+}
+
+func (p Problem) String() string {
+	if p.Line == 0 {
+		return fmt.Sprintf("%s: %s (%s)", p.File, p.Text, p.Rule)
+	}
+	return fmt.Sprintf("%s:%d: %s (%s)", p.File, p.Line, p.Text, p.Rule)
+}
+
+// source is one file as the rules see it.
+type source struct {
+	name   string // relative to the root
+	text   []byte
+	module string
+	// Of Go files that belong to the module only:
+	fset *token.FileSet
+	file *ast.File
+}
+
+// pkg is the folder of the file, "." for the root.
+func (s *source) pkg() string { return path.Dir(s.name) }
+
+func (s *source) isTest() bool { return strings.HasSuffix(s.name, "_test.go") }
+
+func (s *source) lineOf(pos token.Pos) int { return s.fset.Position(pos).Line }
+
+// rules are applied to each file. Those for Go look at source.file and return nothing without it.
+var rules = []func(*source) []Problem{checkLayers, checkBans, checkSize, checkWords, checkExport, checkDocs}
+
+// Check applies every rule to every file of the tree, in the order of the files' names.
+func Check(root string) ([]Problem, error) {
+	module, err := tree.Module(root)
+	if err != nil {
+		return nil, err
+	}
+	files, err := tree.Files(root)
+	if err != nil {
+		return nil, err
+	}
+	inModule := tree.GoFiles(files)
+	var problems []Problem
+	for _, name := range files {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if os.IsNotExist(err) {
+			continue // deleted since it was listed
+		}
+		if err != nil {
+			return nil, err
+		}
+		if bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
+			continue // not text
+		}
+		s := &source{name: name, text: text, module: module}
+		if _, ok := slices.BinarySearch(inModule, name); ok {
+			s.fset = token.NewFileSet()
+			s.file, err = parser.ParseFile(s.fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				problems = append(problems, Problem{File: name, Rule: "parse", Text: err.Error()})
+				continue
+			}
+		}
+		for _, rule := range rules {
+			problems = append(problems, rule(s)...)
+		}
+	}
+	return problems, nil
+}

@@ -1,0 +1,293 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.millstream.dev/internal/testkit/leak"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("JOURNAL_TEST_CHILD"); dir != "" {
+		child(dir)
+		return
+	}
+	os.Exit(leak.Main(m))
+}
+
+// open opens a journal and returns what it has replayed, as "kind:data".
+func open(t *testing.T, dir string, opts Options) (*Journal, []string) {
+	t.Helper()
+	var got []string
+	j, err := Open(dir, opts, func(r Record) error {
+		got = append(got, fmt.Sprintf("%d:%s", r.Kind, r.Data))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j, got
+}
+
+func add(t *testing.T, j *Journal, from, to int) Ticket {
+	t.Helper()
+	var last Ticket
+	for i := from; i < to; i++ {
+		ticket, err := j.Append(Kind(1+i%7), fmt.Appendf(nil, "rec"), fmt.Appendf(nil, "ord-%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = ticket
+	}
+	return last
+}
+
+// want checks that records from..to-1, and no others, are there in order.
+func want(t *testing.T, got []string, from, to int) {
+	t.Helper()
+	if len(got) != to-from {
+		t.Fatalf("%d records, want %d", len(got), to-from)
+	}
+	for i, s := range got {
+		if w := fmt.Sprintf("%d:record-%d", 1+(from+i)%7, from+i); s != w {
+			t.Fatalf("record %d is %q, want %q", i, s, w)
+		}
+	}
+}
+
+func TestAppendAndReplay(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "by", "open")
+	n := 0
+	for round := range 4 {
+		j, got := open(t, dir, Options{SegmentBytes: 300})
+		want(t, got, 0, n)
+		if e := j.Epoch(); e != uint32(round+1) {
+			t.Fatalf("epoch %d in round %d", e, round)
+		}
+		for range 10 {
+			ticket := add(t, j, n, n+5)
+			n += 5
+			if err := j.Wait(context.Background(), ticket); err != nil {
+				t.Fatal(err)
+			}
+			if c := j.Committed(); c < ticket {
+				t.Fatalf("committed %d after a wait for %d", c, ticket)
+			}
+		}
+		if st := j.Stats(); st.Records != 50 || st.Segments < 3*(round+1) || st.Replayed != uint64(50*round) || st.TornBytes != 0 {
+			t.Fatalf("%+v", st)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatalf("a second Close: %v", err)
+		}
+		if _, err := j.Append(1, nil); !errors.Is(err, ErrClosed) {
+			t.Fatalf("Append after Close: %v", err)
+		}
+	}
+}
+
+// Records that are appended and never waited for are committed by Close.
+func TestCloseCommits(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := open(t, dir, Options{})
+	last := add(t, j, 0, 1000)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Wait(context.Background(), last); err != nil {
+		t.Fatalf("Wait for a committed ticket after Close: %v", err)
+	}
+	if err := j.Wait(context.Background(), last+1); !errors.Is(err, ErrClosed) {
+		t.Fatalf("Wait for a ticket that nobody has: %v", err)
+	}
+	_, got := open(t, dir, Options{})
+	want(t, got, 0, 1000)
+}
+
+func TestGroupCommit(t *testing.T) {
+	var mu sync.Mutex
+	var seen []Ticket
+	dir := t.TempDir()
+	j, _ := open(t, dir, Options{SegmentBytes: 20_000, OnCommit: func(upTo Ticket, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || len(seen) > 0 && upTo <= seen[len(seen)-1] {
+			t.Errorf("commit of %d after %v: %v", upTo, seen, err)
+		}
+		seen = append(seen, upTo)
+	}})
+	var wg sync.WaitGroup
+	const each, writers = 200, 8
+	for w := range writers {
+		wg.Go(func() {
+			for i := range each {
+				ticket, err := j.Append(1, fmt.Appendf(nil, "%d-%d", w, i))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if i%20 == 19 {
+					if err := j.Wait(t.Context(), ticket); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	st := j.Stats()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if st.Records != each*writers || st.Syncs == 0 || st.Syncs > st.Records {
+		t.Fatalf("%+v", st)
+	}
+	if last := seen[len(seen)-1]; last != each*writers {
+		t.Fatalf("the last commit was of %d", last)
+	}
+	_, got := open(t, dir, Options{})
+	next := map[string]int{} // each writer's records are in its order
+	for _, s := range got {
+		var w, i int
+		if _, err := fmt.Sscanf(s, "1:%d-%d", &w, &i); err != nil {
+			t.Fatal(err)
+		}
+		if key := fmt.Sprint(w); next[key] != i {
+			t.Fatalf("writer %d: record %d where %d was due", w, i, next[key])
+		} else {
+			next[key]++
+		}
+	}
+	if len(got) != each*writers {
+		t.Fatalf("%d records", len(got))
+	}
+}
+
+func TestOneOwner(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := open(t, dir, Options{})
+	_, err := Open(dir, Options{}, nil)
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
+		t.Fatalf("a second owner got %v", err)
+	}
+	j.Close()
+	j2, err := Open(dir, Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j2.Close()
+}
+
+func TestBadRecords(t *testing.T) {
+	j, _ := open(t, t.TempDir(), Options{MaxRecord: 100})
+	for _, kind := range []Kind{0, MaxKind + 1, kindMark} {
+		if _, err := j.Append(kind, []byte("x")); err == nil {
+			t.Errorf("kind %d was taken", kind)
+		}
+	}
+	if _, err := j.Append(1, make([]byte, 60), make([]byte, 41)); err == nil || !strings.Contains(err.Error(), "the limit is 100") {
+		t.Errorf("a record above the limit: %v", err)
+	}
+	if _, err := j.Append(1); err != nil {
+		t.Errorf("an empty record: %v", err)
+	}
+}
+
+func TestReplayError(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := open(t, dir, Options{})
+	add(t, j, 0, 3)
+	j.Close()
+	mine := errors.New("mine")
+	if _, err := Open(dir, Options{}, func(Record) error { return mine }); !errors.Is(err, mine) {
+		t.Fatal(err)
+	}
+	_, got := open(t, dir, Options{}) // the lock was given back
+	want(t, got, 0, 3)
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	j, _ := open(t, t.TempDir(), Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	errs := make(chan error)
+	go func() { errs <- j.Wait(ctx, 100) }()
+	cancel()
+	if err := <-errs; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+// A failed write is the end: what was promised must not be promised again by luck.
+func TestFailedWrite(t *testing.T) {
+	failed := make(chan error, 1)
+	j, _ := open(t, t.TempDir(), Options{OnCommit: func(_ Ticket, err error) {
+		if err != nil {
+			failed <- err
+		}
+	}})
+	if err := j.Wait(t.Context(), add(t, j, 0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	j.seg.file.Close() // as good as a broken disk; the committer sleeps
+	ticket := add(t, j, 1, 2)
+	if err := j.Wait(t.Context(), ticket); err == nil || !strings.Contains(err.Error(), "log-") {
+		t.Fatalf("Wait said %v", err)
+	}
+	if err := <-failed; err == nil {
+		t.Fatal("OnCommit was not told")
+	}
+	if _, err := j.Append(1, nil); err == nil {
+		t.Fatal("Append went on")
+	}
+	if _, err := j.Compact(); err == nil {
+		t.Fatal("Compact went on")
+	}
+	if j.Err() == nil || j.Close() == nil {
+		t.Fatal("the error is gone")
+	}
+}
+
+func TestForeignFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, Options{}, nil); err == nil || !strings.Contains(err.Error(), "notes.txt") {
+		t.Fatal(err)
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	for _, noSync := range []bool{false, true} {
+		b.Run(fmt.Sprintf("nosync=%v", noSync), func(b *testing.B) {
+			j, err := Open(b.TempDir(), Options{NoSync: noSync}, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer j.Close()
+			data := make([]byte, 200)
+			b.SetBytes(int64(len(data)))
+			var last Ticket
+			for b.Loop() {
+				if last, err = j.Append(1, data); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := j.Wait(b.Context(), last); err != nil {
+				b.Fatal(err)
+			}
+			st := j.Stats()
+			b.ReportMetric(float64(st.Records)/float64(max(st.Syncs, 1)), "records/sync")
+		})
+	}
+}

@@ -1,0 +1,196 @@
+package journal
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"go.millstream.dev/internal/testkit/leak"
+)
+
+// fillFolder makes a journal of one record in each of several groups.
+func fillFolder(t *testing.T, texts ...string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "journal")
+	j, err := Open(dir, Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range texts {
+		ticket, err := j.Append(1, []byte(text))
+		if err == nil {
+			err = j.Wait(t.Context(), ticket)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func contentsOf(t *testing.T, dir string) string {
+	t.Helper()
+	var got []string
+	j, err := Open(dir, Options{}, func(r Record) error {
+		got = append(got, string(r.Data))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(got, " ")
+}
+
+// A record that its owner refuses, and bytes that were changed, are reported and left out; the rest stays, and so does the
+// journal as it was. The epoch goes on.
+func TestRepair(t *testing.T) {
+	leak.Check(t)
+	dir := fillFolder(t, "one", "poison", "three", "broken", "five")
+	file := filepath.Join(dir, fileName(logPrefix, 1))
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[strings.Index(string(b), "broken")] ^= 1
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(r Record) error {
+		if string(r.Data) == "poison" {
+			return errors.New("refused by the owner")
+		}
+		return nil
+	}
+	if _, err := Open(dir, Options{}, refuse); err == nil {
+		t.Fatal("the journal was opened")
+	}
+	found, err := Check(dir, Options{}, refuse)
+	if err != nil || len(found.Problems) != 2 || found.Records != 3 {
+		t.Fatalf("check: got %+v, %v, want 2 problems and 3 records", found, err)
+	}
+	if p := found.Problems[0]; !strings.Contains(p.String(), "refused by the owner") {
+		t.Errorf("first problem: got %v, want the owner's error", p)
+	}
+	if p := found.Problems[1]; !errors.Is(p.Err, ErrCorrupt) || p.Offset == 0 || p.Bytes == 0 {
+		t.Errorf("second problem: got %v, want the damage with its place", p)
+	}
+	done, err := Repair(dir, Options{}, refuse)
+	if err != nil || len(done.Problems) != 2 || done.Backup == "" {
+		t.Fatalf("repair: got %+v, %v, want 2 problems and a backup", done, err)
+	}
+	if got, want := contentsOf(t, dir), "one three five"; got != want {
+		t.Errorf("after the repair: got %q, want %q", got, want)
+	}
+	if old, err := os.ReadFile(filepath.Join(done.Backup, fileName(logPrefix, 1))); err != nil || string(old) != string(b) {
+		t.Errorf("the backup differs from what was there: %v", err)
+	}
+	j, err := Open(dir, Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j.Epoch() <= done.Epoch {
+		t.Errorf("epoch: got %d, want more than %d", j.Epoch(), done.Epoch)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Repair(dir, Options{}, refuse); err != nil || again.Backup != "" || len(again.Problems) != 0 {
+		t.Errorf("a second repair: got %+v, %v, want nothing to do", again, err)
+	}
+}
+
+// What other users own or may write is not used, and no link, pipe or device is opened.
+func TestUnsafeFiles(t *testing.T) {
+	leak.Check(t)
+	canary := filepath.Join(t.TempDir(), "canary")
+	for name, spoil := range map[string]func(dir string) error{
+		"folder that others may write": func(dir string) error { return os.Chmod(dir, 0o777) },
+		"lock that is a link": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, lockName)), os.Symlink(canary, filepath.Join(dir, lockName)))
+		},
+		"lock that is a pipe": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, lockName)), syscall.Mkfifo(filepath.Join(dir, lockName), 0o600))
+		},
+		"segment that is a link": func(dir string) error {
+			return os.Symlink(canary, filepath.Join(dir, fileName(logPrefix, 2)))
+		},
+		"segment that is a pipe": func(dir string) error {
+			return syscall.Mkfifo(filepath.Join(dir, fileName(logPrefix, 2)), 0o600)
+		},
+		"segment that others may write": func(dir string) error {
+			return os.Chmod(filepath.Join(dir, fileName(logPrefix, 1)), 0o666)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := fillFolder(t, "one")
+			if err := os.WriteFile(canary, []byte("canary"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := spoil(dir); err != nil {
+				t.Fatal(err)
+			}
+			j, err := Open(dir, Options{}, nil)
+			if err == nil {
+				_ = j.Close()
+			}
+			if !errors.Is(err, ErrUnsafe) {
+				t.Errorf("got %v, want ErrUnsafe", err)
+			}
+			if got, err := os.ReadFile(canary); err != nil || string(got) != "canary" {
+				t.Errorf("the file behind the link: got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// A process that is out of descriptors when a segment is full waits for one, and goes on.
+func TestRotationWithoutDescriptors(t *testing.T) {
+	held := make(chan error, 1)
+	j, err := Open(filepath.Join(t.TempDir(), "journal"), Options{SegmentBytes: 1000, OnHold: func(err error) { held <- err }}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	j.spare.Close() // as when another goroutine has taken it
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	low := limit
+	low.Cur = 3 // all that is open stays open
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	restore := func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Error(err)
+		}
+	}
+	ticket, err := j.Append(1, make([]byte, 2000))
+	if err != nil {
+		restore()
+		t.Fatal(err)
+	}
+	err = <-held
+	restore()
+	if !errors.Is(err, unix.EMFILE) {
+		t.Errorf("held by %v, want EMFILE", err)
+	}
+	if err := j.Wait(t.Context(), ticket); err != nil {
+		t.Fatal(err)
+	}
+	if j.Err() != nil || j.Stats().Held == 0 {
+		t.Errorf("got error %v and %d holds, want none and some", j.Err(), j.Stats().Held)
+	}
+}
