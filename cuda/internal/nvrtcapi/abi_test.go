@@ -13,20 +13,30 @@ import (
 //go:embed abi.h
 var abiHeader string
 
-// TestABI compares the prototypes of abi.h with the real header, where one is installed.
-func TestABI(t *testing.T) {
+// headers returns the <nvrtc.h> files of this machine: of the release that scripts/setup unpacks into .local/nvrtc, of
+// CUDA itself, and of Python packages in a project-local environment.
+func headers(t *testing.T) []string {
+	t.Helper()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var headers []string
+	var found []string
 	for _, pattern := range []string{
-		"/usr/local/cuda*/include/nvrtc.h", root + "/.local/nvrtc/include/nvrtc.h",
+		root + "/.local/nvrtc/include/nvrtc.h", "/usr/local/cuda*/include/nvrtc.h",
 		root + "/.local/*/lib/python3*/site-packages/nvidia/*/include/nvrtc.h",
 	} {
 		m, _ := filepath.Glob(pattern)
-		headers = append(headers, m...)
+		found = append(found, m...)
 	}
+	if len(found) == 0 {
+		t.Fatal("no nvrtc.h, want .local/nvrtc/include/nvrtc.h: run scripts/setup test")
+	}
+	return found
+}
+
+// TestABI compares the prototypes of abi.h with the real headers.
+func TestABI(t *testing.T) {
 	src := "#include <nvrtc.h>\n#define NVRTCAPI_WITH_NVRTC_H\n" + abiHeader + `
 _Static_assert(sizeof(nvrtcResult) == sizeof(int) && NVRTC_SUCCESS == 0, "nvrtcResult");
 #define PROTOTYPE(required, symbol, ...) \
@@ -37,13 +47,12 @@ NVRTCAPI_FUNCTIONS(PROTOTYPE)
 	if err := os.WriteFile(file, []byte(src), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range headers {
+	for _, h := range headers(t) {
 		cmd := exec.Command("cc", "-std=gnu11", "-fsyntax-only", "-I", filepath.Dir(h), file)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", h, err, out)
 		}
 	}
-	t.Logf("compared with %d headers", len(headers))
 }
 
 func TestNothingLoaded(t *testing.T) {

@@ -69,7 +69,7 @@ func constants(t *testing.T) map[string]string {
 func TestABI(t *testing.T) {
 	headers := cudaHeaders(t)
 	if len(headers) == 0 {
-		t.Skip("no cuda.h: set CUDA_HOME or install CUDA's headers")
+		t.Fatal("no cuda.h, want one of the Python peers or of CUDA: run scripts/setup test, or set CUDA_HOME")
 	}
 	var src strings.Builder
 	fmt.Fprintf(&src, "#include <cuda.h>\n#define CUDRV_WITH_CUDA_H\n%s\n", abiHeader)

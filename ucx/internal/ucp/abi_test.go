@@ -262,36 +262,55 @@ func TestABITableComplete(t *testing.T) {
 	}
 }
 
-// headerTrees returns the include directories of real headers on this machine: the system's, those of the releases in
-// MILLSTREAM_UCX_VERSIONS, which make and scripts/in-env set, and those in MILLSTREAM_UCX_HEADERS (directories with
-// ucp/api, or with include/ucp/api, separated by colons).
-func headerTrees() (dirs []string) {
-	all := append([]string{"/usr/include", "/usr/local/include"}, filepath.SplitList(os.Getenv("MILLSTREAM_UCX_HEADERS"))...)
-	if d := os.Getenv("MILLSTREAM_UCX_VERSIONS"); d != "" {
-		releases, _ := filepath.Glob(filepath.Join(d, "*"))
-		all = append(all, releases...)
+// headerTrees returns the include directories of real headers: those of every release that scripts/setup has unpacked
+// into MILLSTREAM_UCX_VERSIONS (default .local/ucx; VERSION/lib and VERSION/include), of the system, and of
+// MILLSTREAM_UCX_HEADERS (directories with ucp/api, or with include/ucp/api, separated by colons). A release without
+// headers is an error, as is a directory of releases without any.
+func headerTrees(t *testing.T) []string {
+	t.Helper()
+	versions := os.Getenv("MILLSTREAM_UCX_VERSIONS")
+	if versions == "" {
+		versions = filepath.Join("..", "..", "..", ".local", "ucx")
 	}
-	for _, d := range all {
-		for _, dir := range []string{d, filepath.Join(d, "include")} {
-			if _, err := os.Stat(filepath.Join(dir, "ucp/api/ucp.h")); d != "" && err == nil {
-				dirs = append(dirs, dir)
-				break
+	libs, err := filepath.Glob(filepath.Join(versions, "*", "lib", "libucp.so.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(libs) == 0 {
+		t.Fatalf("no release of UCX in %s, want VERSION/lib and VERSION/include: run scripts/setup test", versions)
+	}
+	tree := func(dir string) (string, bool) {
+		for _, include := range []string{dir, filepath.Join(dir, "include")} {
+			if _, err := os.Stat(filepath.Join(include, "ucp/api/ucp.h")); err == nil {
+				return include, true
 			}
+		}
+		return "", false
+	}
+	var dirs []string
+	for _, lib := range libs {
+		release := filepath.Dir(filepath.Dir(lib))
+		dir, ok := tree(release)
+		if !ok {
+			t.Errorf("%s has no include/ucp/api/ucp.h: remove it and run scripts/setup test", release)
+			continue
+		}
+		dirs = append(dirs, dir)
+	}
+	for _, d := range append([]string{"/usr", "/usr/local"}, filepath.SplitList(os.Getenv("MILLSTREAM_UCX_HEADERS"))...) {
+		if dir, ok := tree(d); ok && d != "" {
+			dirs = append(dirs, dir)
 		}
 	}
 	return dirs
 }
 
-// TestABIHeaders compares the table with the real headers that are at hand. Where scripts/in-env has set
-// MILLSTREAM_UCX_VERSIONS there must be some; else the table itself, made from them, stands in: TestABI.
+// TestABIHeaders compares the table with the real headers.
 func TestABIHeaders(t *testing.T) {
 	table := readABI(t)
-	if d := os.Getenv("MILLSTREAM_UCX_VERSIONS"); d != "" && len(headerTrees()) == 0 {
-		t.Fatalf("no headers of UCX: want VERSION/include in %s (scripts/setup test)", d)
-	}
 	const headers = "#include <ucp/api/ucp.h>\n#include <ucs/config/types.h>"
-	for _, dir := range headerTrees() {
-		t.Run(strings.ReplaceAll(strings.Trim(dir, "/"), "/", "_"), func(t *testing.T) {
+	for _, dir := range headerTrees(t) {
+		t.Run(filepath.Base(filepath.Dir(dir)), func(t *testing.T) {
 			v := cProgram(t, []string{dir}, headers, `    printf("minor %d\n", UCP_API_MINOR);`+"\n")
 			minor, err := strconv.Atoi(v["minor"])
 			if err != nil || minor < 13 {
