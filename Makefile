@@ -28,7 +28,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo test lint fuzz bench kernels gpu-test-bundle ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build demo test lint api fuzz bench kernels gpu-test-bundle ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## this list
 	@echo 'Millstream: make TARGET'
@@ -53,6 +53,9 @@ test: ## lint, then the whole test suite under the race detector; prints and che
 lint: ## gofmt, vet, staticcheck, go mod tidy, layers, file sizes, words, shell scripts
 	@scripts/setup lint
 	@$(RUN) scripts/lint
+
+api: ## print the size of the public API and write its listing, api/*.txt
+	@$(RUN) go run ./internal/tools/api
 
 fuzz: ## every fuzz target for FUZZ_TIME=30s each; FUZZ=regexp picks some
 	@scripts/setup
