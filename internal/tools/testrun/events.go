@@ -35,11 +35,9 @@ type results struct {
 	// packages counts those that ended well or badly; notests those without a test file.
 	packages, notests int
 	badPackages       []string
-	// failures are the tests that failed, failedTests their number with subtests, crashed the packages of which some
-	// did not end or that failed without a test.
-	failures    []failure
-	failedTests int
-	crashed     map[string]bool
+	// failures are the tests that failed, crashed the packages of which some did not end or that failed without a test.
+	failures []*failure
+	crashed  map[string]bool
 
 	mu      sync.Mutex // held for each event; the heartbeat reads running
 	running map[[2]string]bool

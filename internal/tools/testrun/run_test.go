@@ -15,18 +15,73 @@ func TestOne(t *testing.T) {}
 func TestGPUTwo(t *testing.T) { t.Skip("no device") }
 `
 
-// unsteadily is a test that does something wrong the first time it is run, and another one.
-func unsteadily(wrong string) string {
+// unsteadily is a test that does something wrong the first time it is run and something else later, and another one.
+func unsteadily(wrong string, later ...string) string {
 	return `package p
 import ("os"; "testing")
 func TestOnce(t *testing.T) {
 	if _, err := os.Stat("been-here"); err != nil {
 		os.WriteFile("been-here", nil, 0o644)
 		` + wrong + `
+		return
 	}
+	` + strings.Join(later, "\n") + `
 }
 func TestGood(t *testing.T) {}
 `
+}
+
+// counted is a test that fails in some of its runs, n counted from 0 over all processes.
+func counted(bad string) string {
+	return `package p
+import ("fmt"; "os"; "testing")
+func TestCounted(t *testing.T) {
+	n := 0
+	for ; ; n++ {
+		f, err := os.OpenFile(fmt.Sprint("run-", n), os.O_CREATE|os.O_EXCL, 0o644)
+		if err == nil {
+			f.Close()
+			break
+		}
+	}
+	if ` + bad + ` {
+		t.Errorf("run %d is bad", n)
+	}
+}
+`
+}
+
+// module makes a module in a new folder and goes there.
+func module(t *testing.T, files map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	files["go.mod"] = "module example.org/m\n\ngo 1.26\n"
+	files["tests/skips.txt"] = "* TestGPU* GPU: none here\n"
+	for name, text := range files {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+}
+
+// testRun runs the tests of the module in the current folder.
+func testRun(t *testing.T, o options) (ok bool, output string) {
+	t.Helper()
+	o.timeout, o.skips, o.gpu = time.Minute, "tests/skips.txt", "docs/gpu-run.json"
+	if len(o.packages) == 0 {
+		o.packages = []string{"./..."}
+	}
+	var out bytes.Buffer
+	ok, err := run(t.Context(), o, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ok, out.String()
 }
 
 // TestRun runs the real go command over small modules.
@@ -46,10 +101,19 @@ func TestRun(t *testing.T) {
 		{"failure", map[string]string{"p/p_test.go": "package p\nimport \"testing\"\nfunc TestBad(t *testing.T) { t.Error(\"the cause\") }\n"}, nil, false,
 			[]string{"the cause", "error: example.org/m/p failed", "\n0 passed, 1 failed, 0 skipped\n"}},
 		{"failure among others", map[string]string{"p/p_test.go": unsteadily("t.Run(\"sub\", func(t *testing.T) { t.Error(\"once\") })")}, nil, true,
-			[]string{"once", "again example.org/m/p TestOnce, by itself", "unsteady  example.org/m/p TestOnce", "\n1 passed, 0 failed, 0 skipped, 1 unsteady\n"}},
+			[]string{"once", "again example.org/m/p TestOnce: 10 runs in 4 copies", "unsteady  example.org/m/p TestOnce", "\n1 passed, 0 failed, 0 skipped, 1 unsteady\n"}},
+		{"failure in the last of ten further runs", map[string]string{"p/p_test.go": counted("n == 0 || n == 10")}, nil, false,
+			[]string{"run 10 is bad", "again example.org/m/p TestCounted: 1 of 2 runs of a copy passed", "error: example.org/m/p failed", "\n0 passed, 1 failed, 0 skipped\n"}},
+		{"skipped when run again", map[string]string{"p/p_test.go": unsteadily("t.Error(1)", "t.Skip()")}, nil, false, []string{"0 of 3 runs of a copy passed"}},
+		{"one of two failures again", map[string]string{"p/p_test.go": unsteadily("t.Error(1)"), "q/q_test.go": counted("true")}, nil, false,
+			[]string{"unsteady  example.org/m/p TestOnce", "error: example.org/m/q failed", "\n1 passed, 1 failed, 0 skipped, 1 unsteady\n"}},
+		{"many subtests", map[string]string{"p/p_test.go": unsteadily("for range 4 { t.Run(\"sub\", func(t *testing.T) { t.Error(1) }) }")}, nil, false,
+			[]string{"\n1 passed, 5 failed, 0 skipped\n"}},
 		{"panic among others", map[string]string{"p/p_test.go": unsteadily("panic(1)")}, nil, false, []string{"error: example.org/m/p failed", " 1 failed, "}},
 		{"words of the race detector", map[string]string{"p/p_test.go": unsteadily("t.Error(\"WARNING: DATA RACE\")")}, nil, false, []string{"\n1 passed, 1 failed, 0 skipped\n"}},
 		{"words of the race detector about another test", map[string]string{"p/p_test.go": unsteadily("t.Error(\"race detected during execution of test\")")}, nil, false,
+			[]string{"\n1 passed, 1 failed, 0 skipped\n"}},
+		{"words of leak.Check about the system", map[string]string{"p/p_test.go": unsteadily("t.Fatal(\"leak: open /proc/self/fd: too many open files\")")}, nil, false,
 			[]string{"\n1 passed, 1 failed, 0 skipped\n"}},
 		{"words of leak.Check", map[string]string{"p/p_test.go": unsteadily("t.Error(\"leak: left behind: 1 goroutines\")")}, nil, false,
 			[]string{"\n1 passed, 1 failed, 0 skipped\n"}},
@@ -70,34 +134,18 @@ func TestRun(t *testing.T) {
 			[]string{"strict=./p/...", "strict=./nothere/..."}, false, []string{"only strict", "./nothere/...: no such folder", "2 passed, 1 failed, 2 skipped"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			c.files["go.mod"] = "module example.org/m\n\ngo 1.26\n"
-			c.files["tests/skips.txt"] = "* TestGPU* GPU: none here\n"
-			for name, text := range c.files {
-				p := filepath.Join(dir, name)
-				if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			t.Chdir(dir)
-			var out bytes.Buffer
-			ok, err := run(t.Context(), options{timeout: time.Minute, also: c.also, packages: []string{"./..."}, skips: "tests/skips.txt", gpu: "docs/gpu-run.json"}, &out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			module(t, c.files)
+			ok, out := testRun(t, options{also: c.also})
 			if ok != c.ok {
 				t.Errorf("ok = %t, want %t", ok, c.ok)
 			}
 			for _, s := range c.want {
-				if !strings.Contains(out.String(), s) {
+				if !strings.Contains(out, s) {
 					t.Errorf("output lacks %q", s)
 				}
 			}
 			if t.Failed() {
-				t.Log(out.String())
+				t.Log(out)
 			}
 		})
 	}
