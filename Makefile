@@ -28,7 +28,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo test lint api fuzz bench kernels gpu-test-bundle ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build demo test lint api fuzz bench kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## this list
 	@echo 'Millstream: make TARGET'
@@ -78,6 +78,9 @@ kernels: ## the PTX of internal/device/kernels from its sources, after one was c
 
 gpu-test-bundle: ## dist/gpu-bundle.tar.xz: GPU tests for a machine without Go and network
 	@$(RUN) scripts/gpu-test-bundle
+
+gpu-stale: ## lists the GPU tests whose sources have changed since the run in docs/gpu-run.json; fails if there are any
+	@$(RUN) go run ./internal/tools/gpurun stale
 
 ucx-matrix: build ## one binary against every release of UCX, and each release talking to each other
 	@scripts/setup ucx all

@@ -38,6 +38,8 @@ type Record struct {
 	Commit string `json:"commit"`
 	// Date is the day of the run, YYYY-MM-DD, in UTC.
 	Date string `json:"date"`
+	// Sources are hashes of the sources of the test binaries, by import path: see Sources.
+	Sources map[string]string `json:"sources,omitempty"`
 	// Tests are those that passed.
 	Tests []Test `json:"tests"`
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -79,7 +80,7 @@ esac
 	if err := os.WriteFile(filepath.Join(dir, "tests", "ucx", "data"), []byte("read in the package's folder\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "bundle.json"), []byte(`{"commit":"abc","module":"go.millstream.dev"}`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "bundle.json"), []byte(`{"commit":"abc","module":"go.millstream.dev","sources":{"go.millstream.dev/ucx":"h"}}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
@@ -97,7 +98,8 @@ esac
 	}
 	want := &gpurecord.Record{
 		Device: "NVIDIA H200", Driver: "580.65.06", CUDA: "13.0", UCX: "1.21.0", Commit: "abc", Date: time.Now().UTC().Format(time.DateOnly),
-		Tests: []gpurecord.Test{{Package: "go.millstream.dev/ucx", Name: "TestGPUGood", Seconds: 0.5}},
+		Sources: map[string]string{"go.millstream.dev/ucx": "h"},
+		Tests:   []gpurecord.Test{{Package: "go.millstream.dev/ucx", Name: "TestGPUGood", Seconds: 0.5}},
 	}
 	if !reflect.DeepEqual(r, want) {
 		t.Errorf("record:\n got %+v\nwant %+v", r, want)
@@ -113,6 +115,50 @@ esac
 		if !strings.Contains(err.Error(), s) {
 			t.Errorf("the error lacks %q: %v", s, err)
 		}
+	}
+}
+
+// TestStale makes a record of a bundle's description and asks about it.
+func TestStale(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module example.org/m\n\ngo 1.26\n")
+	write("p/p_test.go", "package p\n\nimport \"testing\"\n\nfunc TestGPUOne(t *testing.T) {}\n")
+	write("q/q_test.go", "package q\n\nimport \"testing\"\n\nfunc TestTwo(t *testing.T) {}\n")
+	t.Chdir(dir)
+	var out bytes.Buffer
+	if err := stale(t.Context(), &out); err == nil || out.String() != "example.org/m/p: TestGPUOne\n" {
+		t.Errorf("no record: %v, output %q; want an error and the test", err, out.String())
+	}
+	out.Reset()
+	if err := describeBundle(t.Context(), &out, "abc"); err != nil {
+		t.Fatal(err)
+	}
+	var b bundle
+	if err := json.Unmarshal(out.Bytes(), &b); err != nil || b.Commit != "abc" || b.Module != "example.org/m" || len(b.Sources) != 1 {
+		t.Errorf("bundle %+v, %v; want the commit, the module and one hash", b, err)
+	}
+	record := gpurecord.Record{Sources: b.Sources}
+	if err := os.Mkdir("docs", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := record.Save("docs/gpu-run.json"); err != nil {
+		t.Fatal(err)
+	}
+	if err := stale(t.Context(), &out); err != nil {
+		t.Errorf("current: %v", err)
+	}
+	write("p/p.go", "package p\n")
+	if err := stale(t.Context(), &out); err == nil || !strings.Contains(err.Error(), "1 of 1 GPU tests") {
+		t.Errorf("new source: %v, want an error", err)
 	}
 }
 

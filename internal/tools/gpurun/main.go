@@ -1,6 +1,7 @@
 // Gpurun is the GPU test bundle's runner. On the machine that builds the bundle, `gpurun list` names the
-// packages that have GPU tests; on the machine with the GPU, where there is no Go, `gpurun run` runs
-// their test binaries and writes the record that is kept as docs/gpu-run.json.
+// packages that have GPU tests, and `gpurun describe COMMIT` prints the bundle.json with hashes of their sources; on
+// the machine with the GPU, where there is no Go, `gpurun run` runs their test binaries and writes the record that is
+// kept as docs/gpu-run.json. `gpurun stale` lists the tests whose sources have changed since, and fails if there are any.
 package main
 
 import (
@@ -18,7 +19,6 @@ import (
 
 	"go.millstream.dev/internal/tools/gpurecord"
 	"go.millstream.dev/internal/tools/testfuncs"
-	"go.millstream.dev/internal/tools/tree"
 )
 
 func main() {
@@ -27,44 +27,20 @@ func main() {
 	var err error
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == "list":
-		err = list()
+		err = list(os.Stdout)
+	case len(os.Args) == 3 && os.Args[1] == "describe":
+		err = describeBundle(ctx, os.Stdout, os.Args[2])
+	case len(os.Args) == 2 && os.Args[1] == "stale":
+		err = stale(ctx, os.Stdout)
 	case len(os.Args) >= 2 && os.Args[1] == "run":
 		err = run(ctx, os.Args[2:])
 	default:
-		err = fmt.Errorf("usage: gpurun list | gpurun run [-dir FOLDER] [-out FILE] [-run PATTERN] [-timeout DURATION]")
+		err = fmt.Errorf("usage: gpurun list | gpurun describe COMMIT | gpurun stale | gpurun run [-dir FOLDER] [-out FILE] [-run PATTERN] [-timeout DURATION]")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gpurun:", err)
 		os.Exit(1)
 	}
-}
-
-// list prints a line for each package with GPU tests: its folder under the root.
-func list() error {
-	root, err := tree.Root(".")
-	if err != nil {
-		return err
-	}
-	module, err := tree.Module(root)
-	if err != nil {
-		return err
-	}
-	funcs, err := testfuncs.Find(root, testfuncs.GPU)
-	if err != nil {
-		return err
-	}
-	for _, pkg := range testfuncs.Packages(funcs) {
-		fmt.Println(path.Join(".", strings.TrimPrefix(pkg, module)))
-	}
-	return nil
-}
-
-// bundle is the content of bundle.json, written when the bundle is made.
-type bundle struct {
-	// Commit is the source revision, with "-dirty" where the tree had changes.
-	Commit string `json:"commit"`
-	// Module is the module path; a test binary's folder under tests/ completes it to an import path.
-	Module string `json:"module"`
 }
 
 func run(ctx context.Context, args []string) error {
@@ -84,7 +60,7 @@ func run(ctx context.Context, args []string) error {
 	if err := json.Unmarshal(data, &b); err != nil {
 		return fmt.Errorf("bundle.json: %w", err)
 	}
-	record := &gpurecord.Record{Commit: b.Commit, Date: time.Now().UTC().Format(time.DateOnly), Tests: []gpurecord.Test{}}
+	record := &gpurecord.Record{Commit: b.Commit, Date: time.Now().UTC().Format(time.DateOnly), Sources: b.Sources, Tests: []gpurecord.Test{}}
 	if err := describe(ctx, record); err != nil {
 		return err
 	}

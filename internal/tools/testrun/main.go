@@ -117,7 +117,7 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	if len(r.started) == 0 {
 		problems = append(problems, "no test ran at all")
 	}
-	gpu, err := checkGPU(root, o.gpu, locked)
+	gpu, err := checkGPU(ctx, root, o.gpu, locked)
 	if err != nil {
 		return false, err
 	}
@@ -207,8 +207,9 @@ func repeat(o options, extra []string) string {
 	return strings.Join(append(args, o.args...), " ")
 }
 
-// checkGPU compares the record of the last GPU run with the GPU tests of the tree.
-func checkGPU(root, file string, out io.Writer) ([]string, error) {
+// checkGPU compares the record of the last GPU run with the GPU tests of the tree. A test that is missing from it fails
+// the run; one whose sources have changed since is printed.
+func checkGPU(ctx context.Context, root, file string, out io.Writer) ([]string, error) {
 	tests, err := testfuncs.Find(root, testfuncs.GPU)
 	if err != nil {
 		return nil, err
@@ -219,6 +220,20 @@ func checkGPU(root, file string, out io.Writer) ([]string, error) {
 	}
 	if len(tests) > 0 && (record == nil || len(record.Tests) == 0) {
 		fmt.Fprintf(out, "note  %d GPU tests have no recorded run yet: make gpu-test-bundle, run it on a machine with a GPU, keep its gpu-run.json as %s\n", len(tests), file)
+	}
+	if len(tests) > 0 && record != nil {
+		hashes, err := gpurecord.Sources(ctx, root, testfuncs.Packages(tests))
+		if err != nil {
+			return nil, err
+		}
+		stale := record.Stale(tests, hashes)
+		for _, line := range gpurecord.Lines(stale) {
+			fmt.Fprintln(out, "stale", line)
+		}
+		if len(stale) > 0 {
+			fmt.Fprintf(out, "note  the sources of %d of %d GPU tests have changed since the run in %s (make gpu-stale)\n",
+				len(stale), len(tests), file)
+		}
 	}
 	if err := record.Check(tests); err != nil {
 		return []string{fmt.Sprintf("%s: %s\n  fix: make gpu-test-bundle, run it on a machine with a GPU, and keep its gpu-run.json there",

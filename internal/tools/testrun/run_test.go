@@ -129,7 +129,7 @@ func TestRun(t *testing.T) {
 		{"gpu test not in the record", map[string]string{"p/p_test.go": passing, "docs/gpu-run.json": strings.ReplaceAll(record, "NAME", "TestGPUOld")}, nil, false,
 			[]string{"docs/gpu-run.json: TestGPUTwo (p/p_test.go) is missing"}},
 		{"gpu test in the record", map[string]string{"p/p_test.go": passing, "docs/gpu-run.json": strings.ReplaceAll(record, "NAME", "TestGPUTwo")}, nil, true,
-			[]string{"\n1 passed, 0 failed, 1 skipped\n"}},
+			[]string{"stale example.org/m/p: TestGPUTwo\n", "the sources of 1 of 1 GPU tests have changed", "\n1 passed, 0 failed, 1 skipped\n"}},
 		{"also with a tag", map[string]string{"p/p_test.go": passing, "p/t_test.go": "//go:build strict\n\npackage p\nimport \"testing\"\nfunc TestStrict(t *testing.T) { t.Error(\"only strict\") }\n"},
 			[]string{"strict=./p/...", "strict=./nothere/..."}, false, []string{"only strict", "./nothere/...: no such folder", "2 passed, 1 failed, 2 skipped"}},
 	} {
