@@ -44,7 +44,7 @@ func TestCheck(t *testing.T) {
 
 // The range is the one that the interop tests run.
 func TestReleases(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "..", "tests", "interop", "dask-versions.txt"))
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "tests", "interop", "dask-versions.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

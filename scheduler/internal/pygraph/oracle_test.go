@@ -23,7 +23,7 @@ func python(t testing.TB, release string, args ...string) *exec.Cmd {
 	t.Helper()
 	python := os.Getenv("MILLSTREAM_PEER_PYTHON")
 	if python == "" {
-		python = filepath.Join("..", "..", ".local", "venv", "bin", "python")
+		python = filepath.Join("..", "..", "..", ".local", "venv", "bin", "python")
 	}
 	if _, err := os.Stat(python); err != nil {
 		t.Fatalf("no Python with distributed at %s; run scripts/setup peers", python)
@@ -31,7 +31,7 @@ func python(t testing.TB, release string, args ...string) *exec.Cmd {
 	cmd := exec.Command(python, args...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
 	if release != "" {
-		overlay, err := filepath.Abs(filepath.Join("..", "..", ".local", "dask", release))
+		overlay, err := filepath.Abs(filepath.Join("..", "..", "..", ".local", "dask", release))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func python(t testing.TB, release string, args ...string) *exec.Cmd {
 // releases are those that the scheduler serves, oldest first.
 func releases(t testing.TB) (out []string) {
 	t.Helper()
-	list, err := os.ReadFile(filepath.Join("..", "..", "tests", "interop", "dask-versions.txt"))
+	list, err := os.ReadFile(filepath.Join("..", "..", "..", "tests", "interop", "dask-versions.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
