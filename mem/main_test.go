@@ -1,9 +1,10 @@
 package mem_test
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }

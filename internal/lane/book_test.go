@@ -4,21 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/inproc"
 	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/internal/proc/hostid"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/rpc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 // server is a peer with a lane that admits each cookie once.
 type server struct {

@@ -9,10 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"go.millstream.dev/internal/testkit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// The lock of the folder of private folders is held for the life of the process.
+	os.Exit(leak.Main(m, leak.IgnoreFD(filepath.Join(os.TempDir(), "millstream-helpers-"))))
+}
 
 // envTestPython names the interpreter of tests that run as an ordinary user, envTestPath the packages that it needs.
 const (

@@ -7,20 +7,21 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"go.millstream.dev/internal/device/staging"
 	"go.millstream.dev/internal/device/staging/stagetest"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/mem"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 // rig is a sender and a receiver, each with a device, and the lines between them.
 type rig struct {

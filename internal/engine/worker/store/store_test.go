@@ -15,12 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/task"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 func key(i int) task.Key { return task.NewKey(fmt.Sprintf("x-%d", i)) }
 
