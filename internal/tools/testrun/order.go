@@ -15,8 +15,12 @@ import (
 // longest are the packages whose tests take longest, those first that take most. They start first: one that
 // started last would run alone at the end, with the other processors idle.
 var longest = []string{
-	"tests/interop", "tests/dask", "ucx", "comm/ucxcomm", "scheduler", "tests/matrix", "cli", "worker", "comm/tcp", "cluster", "tests/chaos",
-	"internal/engine/sim", "clique", "internal/commbench", "internal/taskbench", "internal/ucxbench", "config", "internal/engine/scheduler/state", "internal/benchpeer",
+	"tests/dask", "tests/interop", "ucx", "tests/hostile", "tests/downstream", "tests/firstday", "worker", "comm/ucxcomm",
+	"cli", "wire", "tests/builds", "comm/tcp", "internal/dask/pyproc", "cluster", "internal/engine/sim", "tests/matrix",
+	"scheduler", "internal/commbench", "tests/chaos", "tests/interop/pypeer", "internal/taskbench", "wire/pickle", "frame",
+	"internal/collective", "internal/engine/scheduler/state", "config", "internal/tools/testrun", "internal/ucxbench",
+	"internal/engine/worker/state", "tests/e2e", "client", "internal/benchpeer", "internal/engine/worker/store",
+	"scheduler/internal/pygraph", "scheduler/internal/journal", "tests/parity", "clique",
 }
 
 // longestFirst lists the packages that patterns mean, in the order in which their tests are to start.
