@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,12 +67,17 @@ func keyOfBytes(ctx context.Context, r *Rig) error {
 		return err
 	}
 	for range 3 {
-		status, body, err := r.Get(ctx, "/metrics")
-		if err != nil || status != http.StatusOK || !strings.Contains(string(body), "dask_scheduler_tasks") {
-			return fmt.Errorf("/metrics: got %d, %v, %.200s", status, err, body)
+		if err := r.scrape(ctx); err != nil {
+			return err
 		}
 	}
-	return nil
+	if r.Journal == "" {
+		return nil
+	}
+	if err := r.Restart(ctx); err != nil {
+		return fmt.Errorf("restart with the key in the journal: %w", err)
+	}
+	return r.scrape(ctx)
 }
 
 func deepValues(ctx context.Context, r *Rig) error {

@@ -15,7 +15,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 // noticeWithin is how soon the end of a peer on this host is known: a bound for a
 // busy machine, far below UCX's keepalive of 20 s.
-const noticeWithin = 5 * time.Second
+const noticeWithin = 15 * time.Second
 
 // pendingOps starts receives that only the connection's end can end.
 func pendingOps(l *link) map[string]<-chan error {
