@@ -200,6 +200,11 @@ func (d *desk) join(ctx context.Context, c *conn, join []byte) error {
 	if number < 1 || number >= total || total > comm.MaxStagedLines {
 		return fmt.Errorf("comm: a connection wants to be line %d of %d", number, total)
 	}
+	// The comm may use or close the line as soon as it is in the list, and the holder of a turn owns its guard.
+	c.rturn <- struct{}{}
+	defer c.rturn.give()
+	c.wturn <- struct{}{}
+	defer c.wturn.give()
 	d.mu.Lock()
 	e := d.entries[[tokenSize]byte(join)]
 	ok := e != nil && (e.list == nil || len(e.list) == total-1 && e.list[number-1] == nil)

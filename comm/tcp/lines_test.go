@@ -144,6 +144,72 @@ func TestLinesEndWithTheComm(t *testing.T) {
 	}
 }
 
+// hookedConn calls a function before each Write.
+type hookedConn struct {
+	net.Conn
+	write func()
+}
+
+func (c hookedConn) Write(p []byte) (int, error) {
+	c.write()
+	return c.Conn.Write(p)
+}
+
+// TestLineIsHeldUntilItHasJoined: a comm that has all its lines does not use one that still ends its handshake.
+func TestLineIsHeldUntilItHasJoined(t *testing.T) {
+	leak.Check(t, leak.Wait(30*time.Second))
+	var k desk
+	e := k.open()
+	defer e.withdraw()
+	x, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	accept := func() *conn {
+		there, err := net.Dial("tcp", x.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { there.Close() })
+		nc, err := x.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := newConn(nc, comm.Limits{}.AfterHandshake())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Abort)
+		return c
+	}
+	of, line := accept(), accept()
+	e.admit(of)
+	asked := false
+	line.nc = hookedConn{line.nc, func() {
+		asked = true
+		if n := len(of.lines.get()); n != 1 {
+			t.Errorf("lines of the comm during the answer: %d, want 1", n)
+		}
+		for name, turn := range map[string]turn{"read": line.rturn, "write": line.wturn} {
+			select {
+			case turn <- struct{}{}:
+				t.Errorf("the turn to %s is free before the line has joined", name)
+				turn.give()
+			default:
+			}
+		}
+	}}
+	if err := k.join(t.Context(), line, append(e.token[:], 1, 2)); err != nil || !asked {
+		t.Fatalf("join: %v, answered: %t; want no error and true", err, asked)
+	}
+	for name, turn := range map[string]turn{"read": line.rturn, "write": line.wturn} {
+		if len(turn) != 0 {
+			t.Errorf("the turn to %s is taken after the line has joined", name)
+		}
+	}
+}
+
 // TestHostileFlags: flags that make no sense end the comm, and nothing is allocated for them.
 func TestHostileFlags(t *testing.T) {
 	for _, tc := range []struct {
