@@ -131,6 +131,21 @@ func TestFileWithoutSockets(t *testing.T) {
 		t.Setenv("UCX_TLS", "^tcp")
 	}
 	ctx := testContext(t)
+	// The engine of an earlier test has sockets until it expires.
+	for {
+		sockets, err := leak.IPSockets(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(sockets) == 0 {
+			break
+		}
+		select {
+		case <-time.After(engineLinger):
+		case <-ctx.Done():
+			t.Fatalf("sockets of earlier tests: %q, want none", sockets)
+		}
+	}
 	path := filepath.Join(t.TempDir(), "echo")
 	p := startFileEcho(t, path)
 	c, err := NewFile(Settings{}).Dial(ctx, path, comm.DialConfig{})
