@@ -10,7 +10,7 @@ import (
 
 // Cancel cancels tasks that no other client wants: those that wait are not run, the contexts
 // of those that run end. Their futures, and those of tasks that depend on them, have
-// ErrCancelled.
+// ErrCanceled.
 func (c *Client) Cancel(futures ...AnyFuture) error { return c.cancelKeys(false, futures) }
 
 // ForceCancel cancels tasks even if other clients want them.

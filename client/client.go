@@ -177,7 +177,7 @@ func (c *Client) Close(ctx context.Context) error {
 		c.closed = ErrClosed
 		for _, ks := range c.keys {
 			if !ks.status.ended() {
-				c.settle(ks, Cancelled, &cancelledError{key: ks.key, cause: ErrClosed})
+				c.settle(ks, Canceled, &cancelledError{key: ks.key, cause: ErrClosed})
 			}
 		}
 		c.say(opMessage("close-client"))
@@ -212,7 +212,7 @@ func (c *Client) fail(err error) {
 	}
 	for _, ks := range c.keys {
 		if !ks.status.ended() {
-			c.settle(ks, Cancelled, &cancelledError{key: ks.key, cause: c.closed})
+			c.settle(ks, Canceled, &cancelledError{key: ks.key, cause: c.closed})
 		}
 	}
 }

@@ -36,7 +36,7 @@
 //
 // Submit and Map return futures whatever happens: an argument that cannot be encoded is the
 // error of its future. The error of a task is a *TaskError with the remote text and stack;
-// errors.As finds the *wire.Exception in it. See also ErrKilledWorker, ErrCancelled and
+// errors.As finds the *wire.Exception in it. See also ErrKilledWorker, ErrCanceled and
 // ErrLostData.
 //
 // # A scheduler that comes back

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"go.millstream.dev/internal/closed"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/pickle"
@@ -13,19 +14,19 @@ import (
 
 // Errors that errors.Is finds in what futures return.
 var (
-	// ErrCancelled is the result of a task that was cancelled, or whose scheduler no longer
-	// knows it.
-	ErrCancelled = errors.New("the task was cancelled")
-	// ErrLostData is the result that was lost with its worker and that nobody can compute
-	// again, such as scattered data.
-	ErrLostData = errors.New("the result was lost with its worker")
-	// ErrKilledWorker is the result of a task that was on too many workers when they died
+	// ErrCanceled is returned for the result of a task that was canceled, or that the scheduler no longer knows.
+	ErrCanceled = errors.New("client: the task was canceled")
+	// ErrLostData is returned for a result that was lost with its worker and cannot be computed again, such as
+	// scattered data.
+	ErrLostData = errors.New("client: the result was lost with its worker")
+	// ErrKilledWorker is returned for the result of a task that was on too many workers when they died
 	// (distributed.scheduler.allowed-failures).
-	ErrKilledWorker = errors.New("the task's workers died")
-	// ErrReleased is the use of a future after its Release.
-	ErrReleased = errors.New("the future has been released")
-	// ErrClosed is the use of a client after its Close, or after it lost its scheduler.
-	ErrClosed = errors.New("the client is closed")
+	ErrKilledWorker = errors.New("client: the task's workers died")
+	// ErrReleased is returned by operations on a released Future.
+	ErrReleased = errors.New("client: the future has been released")
+	// ErrClosed is returned by operations on a closed Client, or one that lost its scheduler. It matches net.ErrClosed
+	// with errors.Is.
+	ErrClosed = closed.New("client: the client is closed")
 )
 
 // TaskError is the error of a task: what its function returned or panicked with, or why it
@@ -152,7 +153,7 @@ type cancelledError struct {
 
 func (e *cancelledError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "task %s: %v", e.key, e.cause)
+	fmt.Fprintf(&b, "task %s: %s", e.key, strings.TrimPrefix(e.cause.Error(), "client: "))
 	if e.reason != "" {
 		b.WriteString(": " + e.reason)
 	}
@@ -165,4 +166,4 @@ func (e *cancelledError) Error() string {
 func (e *cancelledError) Unwrap() error { return e.cause }
 
 // Is makes every lost result a cancelled one too: nobody computes it.
-func (e *cancelledError) Is(target error) bool { return target == ErrCancelled }
+func (e *cancelledError) Is(target error) bool { return target == ErrCanceled }

@@ -330,7 +330,7 @@ func ExampleFuture_Cancel() {
 	f := nap.Submit(ctx, c, client.Val(time.Hour))
 	_ = f.Cancel()
 	_, err := f.Result(ctx)
-	fmt.Println(errors.Is(err, client.ErrCancelled))
+	fmt.Println(errors.Is(err, client.ErrCanceled))
 	// Output: true
 }
 

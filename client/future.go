@@ -109,7 +109,7 @@ func (f *Future[T]) Wait(ctx context.Context) error {
 }
 
 // Result waits for the task and returns its result, or its error: a *TaskError, or one in
-// which errors.Is finds ErrCancelled, ErrLostData or ErrClosed.
+// which errors.Is finds ErrCanceled, ErrLostData or ErrClosed.
 func (f *Future[T]) Result(ctx context.Context) (T, error) {
 	var out T
 	if f.err != nil {

@@ -51,7 +51,7 @@ func TestHeard(t *testing.T) {
 		t.Errorf("lost: %+v", a)
 	}
 	say(wire.NewDict("op", "cancelled-keys", "keys", []any{"a", "nobody's"}, "reason", "r", "msg", "m"))
-	if a.status != Cancelled || a.err.Error() != "task a: the result was lost with its worker: r: m" {
+	if a.status != Canceled || a.err.Error() != "task a: the result was lost with its worker: r: m" {
 		t.Errorf("cancelled: %v", a.err)
 	}
 	say(wire.NewDict("op", "task-erred", "key", "b", "exception", wire.Serialize{Value: exc}, "traceback", nil, "traceback_text", "here"))
@@ -64,7 +64,7 @@ func TestHeard(t *testing.T) {
 		t.Errorf("retried: %+v", b)
 	}
 	say(wire.NewDict("op", "restart"))
-	if b.status != Cancelled {
+	if b.status != Canceled {
 		t.Errorf("restarted: %+v", b)
 	}
 	if err := c.heard(encoded(t, []any{wire.NewDict("op", "close")})); err == nil {

@@ -115,7 +115,7 @@ func GatherAll[T any](ctx context.Context, futures []*Future[T]) ([]Outcome[T], 
 		c.mu.Lock()
 		for i, ks := range keys {
 			switch ks.status {
-			case Failed, Cancelled:
+			case Failed, Canceled:
 				out[at[i]].Err = ks.err
 			default:
 				good, goodAt = append(good, ks), append(goodAt, at[i])

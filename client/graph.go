@@ -202,7 +202,7 @@ func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.
 	}
 	for i, k := range wanted {
 		ks, fresh := c.hold(k)
-		if !fresh && ks.status == Cancelled {
+		if !fresh && ks.status == Canceled {
 			c.again(ks)
 		}
 		handles[i].ks = ks

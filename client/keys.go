@@ -17,8 +17,8 @@ const (
 	Finished
 	// Failed tasks have an error.
 	Failed
-	// Cancelled tasks will not be run.
-	Cancelled
+	// Canceled tasks will not be run.
+	Canceled
 	// Lost results were lost; the task is run again if it can be.
 	Lost
 )
@@ -34,7 +34,7 @@ func (s Status) String() string {
 }
 
 // ended tells whether nothing more is to come.
-func (s Status) ended() bool { return s == Finished || s == Failed || s == Cancelled }
+func (s Status) ended() bool { return s == Finished || s == Failed || s == Canceled }
 
 // keyState is what the client knows about a key that some future of it holds. The client's
 // mu owns all of it but key, which never changes.
@@ -193,7 +193,7 @@ func (c *Client) release(h *handle) {
 		ks.graph.done(ks)
 	}
 	if !ks.status.ended() {
-		c.settle(ks, Cancelled, &cancelledError{key: ks.key, cause: ErrReleased})
+		c.settle(ks, Canceled, &cancelledError{key: ks.key, cause: ErrReleased})
 	}
 	c.releasing = append(c.releasing, ks.key)
 	c.poke()

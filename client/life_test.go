@@ -114,7 +114,7 @@ func TestLostData(t *testing.T) {
 	if err := gone.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f[0].Result(r.ctx); !errors.Is(err, client.ErrLostData) && !errors.Is(err, client.ErrCancelled) {
+	if _, err := f[0].Result(r.ctx); !errors.Is(err, client.ErrLostData) && !errors.Is(err, client.ErrCanceled) {
 		t.Errorf("scattered data whose worker is gone: %v", err)
 	}
 	if v := must[int](t)(g.Result(r.ctx)); v != 6 {
@@ -166,7 +166,7 @@ func TestRestart(t *testing.T) {
 	}
 	// Workers without a nanny are not started anew, and the scheduler says so.
 	_ = r.c.Restart(r.ctx, 200*time.Millisecond)
-	eventually(t, "the future is cancelled", func() bool { return f.Status() == client.Cancelled })
+	eventually(t, "the future is cancelled", func() bool { return f.Status() == client.Canceled })
 }
 
 func TestTree(t *testing.T) {

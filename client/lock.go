@@ -10,8 +10,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// ErrNotHeld is the release of a lock or semaphore that is not held.
-var ErrNotHeld = errors.New("client: it is not held")
+// ErrNotHeld is returned by the release of a lock or semaphore that is not held.
+var ErrNotHeld = errors.New("client: lock not held")
 
 // Semaphore lets a number of holders in the cluster in at a time: Dask's Semaphore. While it
 // is held the client refreshes its leases; those of a client that died end after a time

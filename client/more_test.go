@@ -123,7 +123,7 @@ func TestForceCancel(t *testing.T) {
 	if err := r.c.ForceCancel(mine); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := theirs.Result(r.ctx); !errors.Is(err, client.ErrCancelled) {
+	if _, err := theirs.Result(r.ctx); !errors.Is(err, client.ErrCanceled) {
 		t.Errorf("the other client's future: %v", err)
 	}
 }
@@ -181,7 +181,7 @@ func TestShutdown(t *testing.T) {
 	if err := r.c.Shutdown(r.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Result(r.ctx); !errors.Is(err, client.ErrCancelled) {
+	if _, err := f.Result(r.ctx); !errors.Is(err, client.ErrCanceled) {
 		t.Errorf("a task of a cluster that ended: %v", err)
 	}
 	<-r.scheduler.Done()

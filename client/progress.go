@@ -14,8 +14,8 @@ import (
 
 // ProgressEvent is how far a set of futures is.
 type ProgressEvent struct {
-	// Total is the number of futures; Finished, Failed and Cancelled of them have ended.
-	Total, Finished, Failed, Cancelled int
+	// Total is the number of futures; Finished, Failed and Canceled of them have ended.
+	Total, Finished, Failed, Canceled int
 	// Waiting is why some of the futures cannot run at present, as the scheduler says; "" while all can. See Shortage.
 	Waiting string
 	// Elapsed is the time since the beginning.
@@ -25,7 +25,7 @@ type ProgressEvent struct {
 }
 
 // Ended is how many have ended.
-func (e ProgressEvent) Ended() int { return e.Finished + e.Failed + e.Cancelled }
+func (e ProgressEvent) Ended() int { return e.Finished + e.Failed + e.Canceled }
 
 // Done reports whether all have ended.
 func (e ProgressEvent) Done() bool { return e.Ended() == e.Total }
@@ -92,8 +92,8 @@ func (c *Client) progress(ctx context.Context, w *waiter, keys []*keyState, e *P
 			switch keys[i].status {
 			case Failed:
 				e.Failed++
-			case Cancelled:
-				e.Cancelled++
+			case Canceled:
+				e.Canceled++
 			default:
 				e.Finished++
 			}
@@ -173,8 +173,8 @@ func (e ProgressEvent) bar(width int) string {
 	if e.Failed > 0 {
 		s += fmt.Sprintf(" | %d failed", e.Failed)
 	}
-	if e.Cancelled > 0 {
-		s += fmt.Sprintf(" | %d cancelled", e.Cancelled)
+	if e.Canceled > 0 {
+		s += fmt.Sprintf(" | %d canceled", e.Canceled)
 	}
 	return s
 }

@@ -96,7 +96,7 @@ func (f *PyFn[R]) Submit(ctx context.Context, c *Client, args ...any) *Future[R]
 		return failed[R](c, c.closed)
 	}
 	ks, fresh := c.hold(key)
-	if fresh || ks.status == Cancelled {
+	if fresh || ks.status == Canceled {
 		if !fresh {
 			c.again(ks)
 		}
@@ -203,7 +203,7 @@ func (f *PyFn[R]) mapRows(ctx context.Context, c *Client, n int, row func(int) [
 				continue
 			}
 			ks, fresh := c.hold(keys[i])
-			if !fresh && ks.status == Cancelled {
+			if !fresh && ks.status == Canceled {
 				c.again(ks)
 			}
 			g.want(ks)

@@ -99,7 +99,7 @@ func (c *Client) resume(s *stream, unsent []outItem) {
 		case g != nil && !queued[g] && g.sealed != nil:
 			g.wanted = append(g.wanted, k...)
 			g.n++
-		case g == nil && ks.status != Cancelled:
+		case g == nil && ks.status != Canceled:
 			wanted = append(wanted, k)
 		}
 	}

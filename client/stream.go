@@ -386,12 +386,12 @@ func (c *Client) keysCancelled(m *wire.Message, raw []byte) error {
 
 // cancelKey ends a key that the scheduler will not compute. The caller holds mu.
 func (c *Client) cancelKey(ks *keyState, reason, text string) {
-	if ks.status == Cancelled {
+	if ks.status == Canceled {
 		return
 	}
-	cause := ErrCancelled
+	cause := ErrCanceled
 	if ks.status == Lost {
 		cause = ErrLostData
 	}
-	c.settle(ks, Cancelled, &cancelledError{key: ks.key, reason: reason, text: text, cause: cause})
+	c.settle(ks, Canceled, &cancelledError{key: ks.key, reason: reason, text: text, cause: cause})
 }

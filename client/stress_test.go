@@ -75,7 +75,7 @@ func TestManyGoroutines(t *testing.T) {
 					_ = g.Cancel()
 				}
 				v, err := g.Result(r.ctx)
-				if err != nil && !errors.Is(err, client.ErrCancelled) && !errors.Is(err, client.ErrReleased) {
+				if err != nil && !errors.Is(err, client.ErrCanceled) && !errors.Is(err, client.ErrReleased) {
 					t.Errorf("x=%d: %v", x, err)
 				}
 				if err == nil && (v < x+1001 || v > x+1003) {

@@ -49,7 +49,7 @@ func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option, 
 		return failed[R](c, c.closed)
 	}
 	ks, fresh := c.hold(key)
-	if fresh || ks.status == Cancelled {
+	if fresh || ks.status == Canceled {
 		if !fresh {
 			c.again(ks)
 		}
@@ -156,7 +156,7 @@ func mapSlab[R any](ctx context.Context, c *Client, f *task.Func, s *scratch, o 
 			ks = &states[i]
 			ks.key, ks.where, ks.born = key, -1, c.cancels
 			c.keys[key] = ks
-		} else if ks.status == Cancelled {
+		} else if ks.status == Canceled {
 			c.again(ks)
 		}
 		ks.refs++

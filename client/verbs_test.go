@@ -137,10 +137,10 @@ func TestCancelReleaseRetry(t *testing.T) {
 	if err := long.Cancel(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := long.Result(r.ctx); !errors.Is(err, client.ErrCancelled) {
+	if _, err := long.Result(r.ctx); !errors.Is(err, client.ErrCanceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := after.Result(r.ctx); !errors.Is(err, client.ErrCancelled) {
+	if _, err := after.Result(r.ctx); !errors.Is(err, client.ErrCanceled) {
 		t.Errorf("what needs a cancelled task: %v", err)
 	}
 	for i := range 20 { // cancelled and wanted again: the answer to the first must not end the second

@@ -24,13 +24,13 @@ type TruncatedError = collective.TruncatedError
 
 // Errors that errors.Is finds.
 var (
-	// ErrClosed is the use of a rank after its Close.
+	// ErrClosed is returned by operations on a closed Rank. It matches net.ErrClosed with errors.Is.
 	ErrClosed = collective.ErrClosed
-	// ErrUnknown is a ticket of a clique that the worker has no part in, or no longer: it was
-	// dissolved, or nobody used it for Options.Idle.
-	ErrUnknown = errors.New("the worker has no part in this clique")
-	// ErrNoWorker is a worker that the cluster does not have.
-	ErrNoWorker = errors.New("there is no such worker")
+	// ErrUnknown is returned for a ticket of a clique that the worker has no part in, or no longer: the clique was
+	// dissolved, or not used for Options.Idle.
+	ErrUnknown = errors.New("clique: the worker has no part in this clique")
+	// ErrNoWorker is returned when a worker is named that the cluster does not have.
+	ErrNoWorker = errors.New("clique: there is no such worker")
 )
 
 // FormError tells which workers could not become ranks, and why. The others have given up what

@@ -129,7 +129,7 @@ func resolve(ctx context.Context, c *client.Client, wanted []string) ([]string, 
 		address := w
 		if _, ok := known[w]; !ok {
 			if address, ok = byName[w]; !ok {
-				return nil, fmt.Errorf("clique: worker %q: %w; the cluster has %s", w, ErrNoWorker, few(slices.Collect(sorted(known))))
+				return nil, fmt.Errorf("%w: %q; the cluster has %s", ErrNoWorker, w, few(slices.Collect(sorted(known))))
 			}
 		}
 		if slices.Contains(out, address) {
@@ -142,7 +142,7 @@ func resolve(ctx context.Context, c *client.Client, wanted []string) ([]string, 
 	}
 	switch {
 	case len(out) == 0:
-		return nil, fmt.Errorf("clique: %w: the cluster has none yet (see Client.WaitForWorkers)", ErrNoWorker)
+		return nil, fmt.Errorf("%w: the cluster has none yet (see Client.WaitForWorkers)", ErrNoWorker)
 	case len(out) > maxRanks:
 		return nil, fmt.Errorf("clique: %d workers: at most %d can be the ranks of a clique", len(out), maxRanks)
 	}

@@ -95,7 +95,7 @@ func TestFormWorkers(t *testing.T) {
 		backend clique.Backend
 		want    string
 	}{
-		{[]string{address, "inproc://nobody"}, "", `worker "inproc://nobody": there is no such worker; the cluster has inproc://`},
+		{[]string{address, "inproc://nobody"}, "", `there is no such worker: "inproc://nobody"; the cluster has inproc://`},
 		{[]string{address, address}, "", "is named twice: a worker is one rank"},
 		{nil, "smoke", `backend "smoke": want "nccl", "ucx", "comm" or none`},
 		{nil, clique.UCX, "no UCX at worker inproc://"},

@@ -94,7 +94,7 @@ func (h *hub) session(id string) (*session, error) {
 	if s := h.sessions[id]; s != nil {
 		return s, nil
 	}
-	return nil, fmt.Errorf("clique %.80s: %w: worker %s does not know it; it was dissolved, was re-formed under another id, or stood unused for too long", id, ErrUnknown, h.host.Worker)
+	return nil, fmt.Errorf("%w: worker %s does not know %.80s; it was dissolved, was re-formed under another id, or stood unused for too long", ErrUnknown, h.host.Worker, id)
 }
 
 // prepare makes the session of a new clique.

@@ -3,7 +3,6 @@ package clique
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -139,7 +138,7 @@ func (p *ncclPool) take() (map[uint64]*ncclComm, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, fmt.Errorf("clique: %w", collective.ErrClosed)
+		return nil, collective.ErrClosed
 	}
 	out := map[uint64]*ncclComm{}
 	for _, name := range slices.Sorted(maps.Keys(p.free)) {
@@ -195,7 +194,7 @@ func (p *ncclPool) add(ctx context.Context, g *collective.Group) (*ncclComm, err
 	p.mu.Unlock()
 	if closed {
 		c.abort(collective.ErrClosed)
-		return nil, fmt.Errorf("clique: %w", collective.ErrClosed)
+		return nil, collective.ErrClosed
 	}
 	return c, nil
 }

@@ -110,7 +110,7 @@ func (s *session) join(round uint32) (*collective.Group, []string, error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return nil, nil, fmt.Errorf("clique %s: %w: it was dissolved", s.id, ErrUnknown)
+		return nil, nil, fmt.Errorf("%w: %s was dissolved", ErrUnknown, s.id)
 	case s.engine == nil:
 		return nil, nil, fmt.Errorf("clique %s: worker %s is still being connected with the other ranks", s.id, s.hub.host.Worker)
 	case s.engine.Err() != nil:

@@ -48,7 +48,7 @@ func TestDeviceSetUp(t *testing.T) {
 		{"not told", DeviceSpec{}, []cuda.Device{right}, nil, "", ""},
 		{"wrong", DeviceSpec{UUID: "GPU-2"}, []cuda.Device{right}, nil, "device 0 of the worker is GPU-1 (NVIDIA A100), and GPU-2 was planned", ""},
 		{"hidden", DeviceSpec{}, nil, nil, "CUDA_VISIBLE_DEVICES hides all", ""},
-		{"no driver", DeviceSpec{}, nil, fmt.Errorf("%w: no libcuda", cuda.ErrUnavailable), "the worker's GPU: CUDA is not available: no libcuda", ""},
+		{"no driver", DeviceSpec{}, nil, fmt.Errorf("%w: no libcuda", cuda.ErrUnavailable), "the worker's GPU: cuda: CUDA is not available: no libcuda", ""},
 		{"pool", DeviceSpec{PoolSize: 1 << 20, Track: true}, []cuda.Device{right}, nil, "", ""},
 		{"pool too large", DeviceSpec{PoolSize: 1 << 30}, []cuda.Device{right}, nil, "the worker's GPU: devmem: a pool of 1073741824 bytes (rmm-pool-size)", ""},
 		{"async and managed", DeviceSpec{Async: true, Managed: true}, []cuda.Device{right}, nil, "exclude each other", ""},

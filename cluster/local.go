@@ -13,6 +13,7 @@ import (
 	_ "go.millstream.dev/comm/tcp"     // tcp:// and tls://
 	_ "go.millstream.dev/comm/ucxcomm" // ucx:// and ucxx://
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/closed"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/scheduler"
 	"go.millstream.dev/secure"
@@ -218,5 +219,5 @@ func closeAll(ctx context.Context, members map[string]member) {
 	all.Wait()
 }
 
-// ErrClosed is returned by methods of a closed Cluster. errors.Is finds net.ErrClosed in it.
-var ErrClosed = fmt.Errorf("cluster: the cluster is closed: %w", net.ErrClosed)
+// ErrClosed is returned by methods of a closed Cluster. It matches net.ErrClosed with errors.Is.
+var ErrClosed = closed.New("cluster: the cluster is closed")

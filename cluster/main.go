@@ -12,7 +12,7 @@ import (
 // a Nanny learns what it is. Nobody else sets it.
 const RoleVariable = "MILLSTREAM_ROLE"
 
-// ErrNoMain is the error of Local, with workers in processes, in a program that does not
+// ErrNoMain is returned by Local, with workers in processes, in a program that does not
 // call Main: such a program would run itself again and again instead of workers.
 var ErrNoMain = errors.New("cluster: workers are this program again, in other processes: call millstream.Main() in the first line of main, or of TestMain, or use Goroutines")
 

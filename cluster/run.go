@@ -132,7 +132,7 @@ func (s *WorkerSpec) configureUCX() error {
 	return nil
 }
 
-// ErrRestart is the end of a worker that wants another one in its place.
+// ErrRestart is returned by RunWorker when the worker has ended and another one is to be started in its place.
 var ErrRestart = errors.New("cluster: the worker is to be started again")
 
 // RunWorker runs a worker in this process until it ends: ctx does it by force, orders of

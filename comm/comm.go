@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"go.millstream.dev/internal/closed"
 	"go.millstream.dev/wire"
 )
 
@@ -53,10 +54,9 @@ type Network interface {
 	Listen(ctx context.Context, address string, cfg ListenConfig) (Listener, error)
 }
 
-// ErrProtocol is found by errors.Is in errors of comms whose peer has sent what is no
-// message, after a good handshake.
-var ErrProtocol = errors.New("protocol error")
+// ErrProtocol is returned by operations on a comm whose peer has sent what is no message, after a good handshake.
+var ErrProtocol = errors.New("comm: protocol error")
 
-// ErrClosed is the error, found by errors.Is, of every operation on a comm that has ended.
-// Dask's name for it is CommClosedError.
-var ErrClosed = errors.New("comm is closed")
+// ErrClosed is returned by operations on a comm or listener that has ended, on either side. It matches net.ErrClosed with
+// errors.Is. Dask's name for it is CommClosedError.
+var ErrClosed = closed.New("comm: connection is closed")

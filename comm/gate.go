@@ -94,7 +94,7 @@ func (g *Gate) Accept(ctx context.Context) (Comm, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-g.ctx.Done():
-		return nil, fmt.Errorf("comm: accept: the listener is closed: %w", ErrClosed)
+		return nil, fmt.Errorf("%w: accept: the listener is closed", ErrClosed)
 	}
 }
 

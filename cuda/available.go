@@ -33,7 +33,7 @@ func Available() error {
 }
 
 func unavailable(err error) error {
-	return fmt.Errorf("cuda: %w: %w: %s", ErrUnavailable, err, fix(err))
+	return fmt.Errorf("%w: %w: %s", ErrUnavailable, err, fix(err))
 }
 
 // fix says what to do about an error of cudrv.Load.

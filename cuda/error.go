@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"go.millstream.dev/internal/closed"
 	"go.millstream.dev/internal/device/cudrv"
 	"go.millstream.dev/mem"
 )
@@ -35,10 +36,10 @@ const (
 )
 
 var (
-	// ErrUnavailable: CUDA cannot be used on this machine or in this build; see Available.
-	ErrUnavailable = errors.New("CUDA is not available")
-	// ErrClosed: the stream or event is closed.
-	ErrClosed = errors.New("closed")
+	// ErrUnavailable is returned where CUDA cannot be used, by this machine or this build; see Available.
+	ErrUnavailable = errors.New("cuda: CUDA is not available")
+	// ErrClosed is returned by operations on a closed stream, event or module. It matches net.ErrClosed with errors.Is.
+	ErrClosed = closed.New("cuda: use of closed object")
 )
 
 // Name returns the constant's name in <cuda.h>, such as CUDA_ERROR_OUT_OF_MEMORY.

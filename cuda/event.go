@@ -141,7 +141,7 @@ func (e *Event) Handle() uintptr { return uintptr(e.handle) }
 
 func (e *Event) open(op string) error {
 	if e.closed.Load() {
-		return fmt.Errorf("cuda: %s: event is %w", op, ErrClosed)
+		return fmt.Errorf("%w: %s: event", ErrClosed, op)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (m *Module) Function(name string) (*Function, error) {
 	f, closed := m.functions[name], m.closed
 	m.mu.Unlock()
 	if closed {
-		return nil, fmt.Errorf("cuda: function %q: the module is %w", name, ErrClosed)
+		return nil, fmt.Errorf("%w: function %q: module", ErrClosed, name)
 	}
 	if f != nil {
 		return f, nil

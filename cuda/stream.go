@@ -58,7 +58,7 @@ func (s *Stream) acquire() error {
 	for {
 		v := s.state.Load()
 		if v < 0 {
-			return fmt.Errorf("cuda: stream on device %d is %w", s.device, ErrClosed)
+			return fmt.Errorf("%w: stream on device %d", ErrClosed, s.device)
 		}
 		if s.state.CompareAndSwap(v, v+1) {
 			return nil

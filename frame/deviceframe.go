@@ -25,8 +25,8 @@ type DeviceFrame struct {
 	released atomic.Bool
 }
 
-// ErrNoGPU is what needs workers with GPUs in a cluster without.
-var ErrNoGPU = errors.New("no worker has a GPU: start some with millstream cuda-worker or cluster.LocalCUDA")
+// ErrNoGPU is returned by operations that need workers with GPUs, in a cluster without any.
+var ErrNoGPU = errors.New("frame: no worker has a GPU: start some with millstream cuda-worker or cluster.LocalCUDA")
 
 // Functions about device frames that workers run.
 var (
@@ -145,7 +145,7 @@ func gpuWorkers(ctx context.Context, c *client.Client) ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("frame: %w", ErrNoGPU)
+		return nil, ErrNoGPU
 	}
 	slices.Sort(out)
 	return out, nil
@@ -239,7 +239,7 @@ func (f *DeviceFrame) Release() {
 
 func (f *DeviceFrame) usable() error {
 	if f.released.Load() {
-		return fmt.Errorf("frame: %w", ErrClosed)
+		return ErrClosed
 	}
 	return nil
 }

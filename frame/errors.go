@@ -8,20 +8,21 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/internal/closed"
 )
 
 // What errors.Is finds in the errors of frames, also in those of tasks that failed on
 // workers.
 var (
-	// ErrSchema is data of another schema than its frame has, or a column that is not there or
-	// of a type that is not fit.
-	ErrSchema = errors.New("schema mismatch")
-	// ErrCorrupt is a file that cannot be read as what it should be.
-	ErrCorrupt = errors.New("corrupt file")
+	// ErrSchema is returned for data of another schema than its frame has, and for a column that is missing or
+	// of an unsuitable type.
+	ErrSchema = errors.New("frame: schema mismatch")
+	// ErrCorrupt is returned for a file that cannot be read in its format.
+	ErrCorrupt = errors.New("frame: corrupt file")
 	// ErrExists is returned by writes into a folder that has files of the format already.
-	ErrExists = errors.New("result exists")
-	// ErrClosed is the use of a frame after its Release.
-	ErrClosed = errors.New("the frame has been released")
+	ErrExists = errors.New("frame: result exists")
+	// ErrClosed is returned by operations on a released Frame. It matches net.ErrClosed with errors.Is.
+	ErrClosed = closed.New("frame: the frame has been released")
 )
 
 // Error is an error of a frame: what is wrong, where.
@@ -41,7 +42,6 @@ type Error struct {
 // Error names partition, file and reason.
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString("frame: ")
 	b.WriteString(e.Kind.Error())
 	b.WriteString(": ")
 	if e.Partition >= 0 {
@@ -87,7 +87,7 @@ func (e *remoteError) Unwrap() []error { return []error{e.kind, e.err} }
 func typed(err error) error {
 	if t, ok := errors.AsType[*client.TaskError](err); ok {
 		for _, kind := range []error{ErrSchema, ErrCorrupt, ErrExists} {
-			if strings.Contains(t.Text, "frame: "+kind.Error()+": ") {
+			if strings.Contains(t.Text, kind.Error()+": ") {
 				return &remoteError{kind: kind, err: err}
 			}
 		}

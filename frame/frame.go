@@ -146,7 +146,7 @@ func (f *Frame) Release() {
 
 func (f *Frame) usable() error {
 	if f.released.Load() {
-		return fmt.Errorf("frame: %w", ErrClosed)
+		return ErrClosed
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (r *Region) claim(key any) (a *attachment, mine bool) {
 	}
 	a = &attachment{key: key, done: make(chan struct{})}
 	if r.freed {
-		a.err = fmt.Errorf("mem: attach to a freed %v: %w", r, ErrReleased)
+		a.err = fmt.Errorf("%w: attach to a freed %v", ErrReleased, r)
 		close(a.done)
 		return a, false
 	}

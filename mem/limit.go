@@ -38,7 +38,7 @@ func (l *Limit) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) 
 	size := (int64(n) + limitAlign - 1) &^ (limitAlign - 1)
 	if now := l.inUse.Add(size); now > l.max {
 		l.inUse.Add(-size)
-		return nil, fmt.Errorf("mem: limit: %d bytes: %d of at most %d bytes are in use: %w", n, now-size, l.max, ErrOutOfMemory)
+		return nil, fmt.Errorf("%w: limit: %d bytes: %d of at most %d bytes are in use", ErrOutOfMemory, n, now-size, l.max)
 	}
 	b, err := AllocOn(ctx, l.upstream, n, st)
 	if err != nil {

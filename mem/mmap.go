@@ -55,7 +55,7 @@ func (m *mmapResource) Alloc(ctx context.Context, n int) (*Buffer, error) {
 	b, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE, flags)
 	if err != nil {
 		if errors.Is(err, syscall.ENOMEM) {
-			err = fmt.Errorf("%w (%w)", ErrOutOfMemory, err)
+			return nil, fmt.Errorf("%w: mmap of %d bytes: %w", ErrOutOfMemory, n, err)
 		}
 		return nil, fmt.Errorf("mem: mmap of %d bytes: %w", n, err)
 	}
@@ -91,7 +91,8 @@ func mlockError(n int, err error) error {
 		limit = fmt.Sprint(lim.Cur)
 	}
 	if errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EPERM) {
-		return fmt.Errorf("mem: mlock of %d bytes: %w (%w): the locked-memory limit is %s bytes; raise it with ulimit -l or LimitMEMLOCK=", n, ErrOutOfMemory, err, limit)
+		return fmt.Errorf("%w: mlock of %d bytes: %w: the locked-memory limit is %s bytes; raise it with ulimit -l or LimitMEMLOCK=",
+			ErrOutOfMemory, n, err, limit)
 	}
 	return fmt.Errorf("mem: mlock of %d bytes: %w", n, err)
 }

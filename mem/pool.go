@@ -177,13 +177,13 @@ func (p *Pool) round(n int) int { return max(n+p.cfg.Align-1, p.cfg.Align) &^ (p
 // streams have, more from upstream, and in the end what others give back.
 func (p *Pool) get(ctx context.Context, size int, s Stream) (*chunk, error) {
 	if m := p.cfg.MaxBytes; m > 0 && int64(size) > m {
-		return nil, fmt.Errorf("mem: pool: %d bytes is more than the pool's MaxBytes of %d: %w", size, m, ErrOutOfMemory)
+		return nil, fmt.Errorf("%w: pool: %d bytes is more than the pool's MaxBytes of %d", ErrOutOfMemory, size, m)
 	}
 	for {
 		p.mu.Lock()
 		if p.closed {
 			p.mu.Unlock()
-			return nil, fmt.Errorf("mem: pool: alloc of %d bytes: %w", size, ErrClosed)
+			return nil, fmt.Errorf("%w: pool: alloc of %d bytes", ErrClosed, size)
 		}
 		home, known := p.arenaOf(s)
 		if !known { // the stream's own code runs outside of the lock
@@ -225,8 +225,8 @@ func (p *Pool) get(ctx context.Context, size int, s Stream) (*chunk, error) {
 			}
 		}
 		if !p.cfg.Wait && p.growing == 0 && len(p.quaran)+p.checking == 0 {
-			err := fmt.Errorf("mem: pool: %d bytes: %d of at most %d bytes are in use, largest free piece %d: %w",
-				size, p.stats.InUse, p.cfg.MaxBytes, p.largest(), ErrOutOfMemory)
+			err := fmt.Errorf("%w: pool: %d bytes: %d of at most %d bytes are in use, largest free piece %d",
+				ErrOutOfMemory, size, p.stats.InUse, p.cfg.MaxBytes, p.largest())
 			p.mu.Unlock()
 			return nil, err
 		}
@@ -368,11 +368,11 @@ func (p *Pool) Close() error {
 	}
 	if n := p.stats.Outstanding; n > 0 {
 		defer p.mu.Unlock()
-		return fmt.Errorf("mem: pool: close: %d buffers (%d bytes) are not released: %w", n, p.stats.InUse, ErrBusy)
+		return fmt.Errorf("%w: pool: close: %d buffers (%d bytes) are not released", ErrBusy, n, p.stats.InUse)
 	}
 	if len(p.quaran)+p.checking > 0 || p.growing > 0 || p.streamsBusy() {
 		defer p.mu.Unlock()
-		return fmt.Errorf("mem: pool: close: a device still works on released memory (%d bytes), or a slab is being allocated: %w", p.stats.Quarantined, ErrBusy)
+		return fmt.Errorf("%w: pool: close: a device still works on released memory (%d bytes), or a slab is being allocated", ErrBusy, p.stats.Quarantined)
 	}
 	p.closed = true
 	slabs := slices.Clone(p.slabs)

@@ -5,17 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"unsafe"
+
+	"go.millstream.dev/internal/closed"
 )
 
 var (
-	// ErrOutOfMemory: the resource cannot give that much memory (now).
-	ErrOutOfMemory = errors.New("out of memory")
-	// ErrClosed: the pool is closed.
-	ErrClosed = errors.New("pool is closed")
-	// ErrBusy: the pool cannot be closed because buffers of it are in use.
-	ErrBusy = errors.New("buffers are still in use")
-	// ErrReleased: the memory was released before the call.
-	ErrReleased = errors.New("memory is released")
+	// ErrOutOfMemory is returned by allocations that a resource cannot serve (now).
+	ErrOutOfMemory = errors.New("mem: out of memory")
+	// ErrClosed is returned by operations on a closed Pool. It matches net.ErrClosed with errors.Is.
+	ErrClosed = closed.New("mem: pool is closed")
+	// ErrBusy is returned by Pool.Close while buffers of the pool are in use.
+	ErrBusy = errors.New("mem: buffers are still in use")
+	// ErrReleased is returned by operations on memory that was released before the call.
+	ErrReleased = errors.New("mem: memory is released")
 )
 
 // Resource is a source of memory. Alloc returns a Buffer of exactly n bytes (n may be 0)
@@ -43,7 +45,7 @@ func checkSize(what string, n int) error {
 		return fmt.Errorf("mem: %s: negative size %d", what, n)
 	}
 	if n > maxAlloc {
-		return fmt.Errorf("mem: %s: %d bytes is beyond the address space: %w", what, n, ErrOutOfMemory)
+		return fmt.Errorf("%w: %s: %d bytes is beyond the address space", ErrOutOfMemory, what, n)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"go.millstream.dev/internal/closed"
 	"go.millstream.dev/internal/ncclapi"
 )
 
@@ -46,8 +47,8 @@ func (e *Error) Error() string {
 // Unwrap returns the Result.
 func (e *Error) Unwrap() error { return e.Result }
 
-// ErrClosed: the communicator is closed.
-var ErrClosed = errors.New("nccl: communicator is closed")
+// ErrClosed is returned by operations on a closed Comm. It matches net.ErrClosed with errors.Is.
+var ErrClosed = closed.New("nccl: communicator is closed")
 
-// ErrAborted: the communicator was ended by Abort, here or by a context that ended.
+// ErrAborted is returned by operations on a Comm that was ended by Abort, here or by a context that ended.
 var ErrAborted = errors.New("nccl: communicator is aborted")

@@ -11,8 +11,8 @@ import (
 	"go.millstream.dev/internal/ncclapi"
 )
 
-// ErrUnavailable: NCCL cannot be used in this process; the error says why.
-var ErrUnavailable = errors.New("NCCL is not available")
+// ErrUnavailable is returned where NCCL cannot be used in this process; the error that wraps it says why.
+var ErrUnavailable = errors.New("nccl: NCCL is not available")
 
 // LibraryInfo describes the libnccl that this process uses.
 type LibraryInfo struct {
@@ -37,7 +37,7 @@ func Available() error {
 		return err
 	}
 	if err := cuda.Available(); err != nil {
-		return fmt.Errorf("nccl: %w: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func Library() (*LibraryInfo, error) {
 		return library.info, nil
 	}
 	if !ncclapi.Cgo {
-		return nil, fmt.Errorf("nccl: %w: this binary was built without cgo: build with CGO_ENABLED=1 and a C compiler", ErrUnavailable)
+		return nil, fmt.Errorf("%w: this binary was built without cgo: build with CGO_ENABLED=1 and a C compiler", ErrUnavailable)
 	}
 	if err := open(); err != nil {
 		return nil, err // not kept: the user may install the library and try again
@@ -70,7 +70,7 @@ const soname = "libnccl.so.2"
 func open() error {
 	if chosen := os.Getenv("MILLSTREAM_NCCL_LIBRARY"); chosen != "" {
 		if err := ncclapi.Load(chosen, false); err != nil {
-			return fmt.Errorf("nccl: %w: MILLSTREAM_NCCL_LIBRARY: %w: give the path of a %s", ErrUnavailable, err, soname)
+			return fmt.Errorf("%w: MILLSTREAM_NCCL_LIBRARY: %w: give the path of a %s", ErrUnavailable, err, soname)
 		}
 		return nil
 	}
@@ -88,7 +88,7 @@ func open() error {
 			errs = append(errs, err)
 		}
 	}
-	return fmt.Errorf("nccl: %w: no usable %s: install it with `apt-get install libnccl2` or `pip install nvidia-nccl-cu13`, or set MILLSTREAM_NCCL_LIBRARY to its path (%w)", ErrUnavailable, soname, errors.Join(errs...))
+	return fmt.Errorf("%w: no usable %s: install it with `apt-get install libnccl2` or `pip install nvidia-nccl-cu13`, or set MILLSTREAM_NCCL_LIBRARY to its path (%w)", ErrUnavailable, soname, errors.Join(errs...))
 }
 
 // places are where the dynamic linker does not look.

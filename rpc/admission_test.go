@@ -226,6 +226,7 @@ func TestWaitingRequests(t *testing.T) {
 			}
 		}
 		refused("a", "the limit for a host")
+		refused("a", ErrTooManyWaiting.Error())
 		for range 10 {
 			c := r.dial("b")
 			r.say(c, obj{"op": "wait"})

@@ -9,19 +9,22 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+
+	"go.millstream.dev/internal/closed"
 )
 
 var (
-	// ErrUnknownOp is an op that the server has no handler for. Dask's servers answer None
+	// ErrUnknownOp is returned by calls of an op that the server has no handler for. Dask's servers answer None
 	// to it, and so do ours to Python peers: only Millstream peers get this error.
-	ErrUnknownOp = errors.New("unknown op")
-	// ErrNilReply is an answer of None where a value was expected. A Dask server answers
+	ErrUnknownOp = errors.New("rpc: unknown op")
+	// ErrNilReply is returned by calls that expect a value and are answered with None. A Dask server answers
 	// so to an op that it does not know.
-	ErrNilReply = errors.New("the peer answered None")
-	// ErrClosed is the use of a pool, server or batched stream that is closed.
-	ErrClosed = errors.New("rpc is closed")
-	// ErrFull is a send into a batched stream whose queue is full (BatchedConfig.Fail).
-	ErrFull = errors.New("queue is full")
+	ErrNilReply = errors.New("rpc: the peer answered None")
+	// ErrClosed is returned by operations on a closed pool, server or batched stream. It matches net.ErrClosed with
+	// errors.Is.
+	ErrClosed = closed.New("rpc: use of closed object")
+	// ErrFull is returned by sends into a batched stream whose queue is full (BatchedConfig.Fail).
+	ErrFull = errors.New("rpc: queue is full")
 )
 
 // RemoteError is an error that a handler of the peer has returned or raised.

@@ -119,7 +119,7 @@ func (p *Pool) acquire(ctx context.Context, address string, fresh bool) (taking,
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return taking{}, fmt.Errorf("rpc: pool: %w", ErrClosed)
+		return taking{}, fmt.Errorf("%w: pool", ErrClosed)
 	}
 	x := p.peer(address)
 	if fresh {

@@ -128,7 +128,7 @@ func TestErrorsCarryOver(t *testing.T) {
 			"timeout":      {"TimeoutError", "i/o timeout", "", os.ErrDeadlineExceeded},
 			"panic":        {"RuntimeError", "panic: out of cheese", "addHandlers", nil},
 			"unsendable":   {"RuntimeError", "the result cannot be sent", "", nil},
-			"nonsense":     {"LookupError", `unknown op "nonsense"`, "", ErrUnknownOp},
+			"nonsense":     {"LookupError", `rpc: unknown op "nonsense"`, "", ErrUnknownOp},
 		} {
 			err := r.pool.Call(r.Context(), r.addr, op, nil, nil)
 			var e *RemoteError

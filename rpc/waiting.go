@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// ErrTooManyWaiting is returned, as an answer, to requests that would wait when too many
-// do already; see Config.MaxWaiting.
+// ErrTooManyWaiting is returned to requests that would wait when too many do already; see Config.MaxWaiting.
 var ErrTooManyWaiting = errors.New("rpc: too many waiting requests")
 
 // Delivery is the result of a handler that must know whether its answer has left: an item

@@ -31,7 +31,7 @@ const (
 	maxPeer       = 512
 )
 
-// ErrCookie is the error of every cookie that is not valid.
+// ErrCookie is returned for every cookie that is not valid.
 var ErrCookie = errors.New("secure: the cookie is not valid (each is good for one use, one peer and a limited time)")
 
 // Cookies issues and checks the cookies that admit data lanes. They are handed out over

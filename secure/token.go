@@ -18,8 +18,8 @@ const DefaultTokenValid = time.Hour
 // maxTokens bounds the tokens that wait for their use.
 const maxTokens = 10_000
 
-// ErrToken is the error of every token that is not valid: unknown, used or too old. Which
-// of them is not told, least of all to who guesses.
+// ErrToken is returned for every token that is not valid: unknown, used or too old. The error does not say which, so
+// that guessing yields nothing.
 var ErrToken = errors.New("secure: the join token is not valid (each is good for one use and for a limited time)")
 
 // Tokens issues and redeems one-time join tokens: who shows one gets a certificate. Only

@@ -17,7 +17,7 @@ const ChannelOp = "millstream-channel"
 // MaxChannelHello bounds what is said first on a channel, in bytes.
 const MaxChannelHello = 4 << 10
 
-// ErrNoChannels is a channel of a kind that the worker does not serve.
+// ErrNoChannels is returned for a channel of a kind that the worker does not serve.
 var ErrNoChannels = errors.New("task: the worker serves no channels of this kind")
 
 // ChannelAcceptor decides about a channel that a peer opens, by what the peer said first.

@@ -29,7 +29,7 @@ type Device struct {
 	Stream *cuda.Stream
 }
 
-// ErrNoDevice is what needs a GPU, done in a worker without one.
+// ErrNoDevice is returned when a function that needs a GPU is called on a worker without one.
 var ErrNoDevice = errors.New("task: the worker has no GPU: start it with millstream cuda-worker or cluster.LocalCUDA")
 
 // CurrentDevice is the GPU of the worker that runs the task whose context it is. The error is

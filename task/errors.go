@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// ErrUnknownFunc is found by errors.Is in the error of a call of a function that this
-// process has not registered.
-var ErrUnknownFunc = errors.New("function is not registered")
+// ErrUnknownFunc is returned by calls of a function that this process has not registered.
+var ErrUnknownFunc = errors.New("task: function is not registered")
 
 // UnknownFuncError is a call of a function that this process does not have.
 type UnknownFuncError struct {

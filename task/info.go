@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/closed"
 )
 
 // Info is what a running task can know about itself and its worker. The worker puts it into
@@ -53,8 +54,8 @@ type sharedThing struct {
 	err   error
 }
 
-// ErrHostClosed is the use of a worker's Host after its end.
-var ErrHostClosed = errors.New("task: the worker has ended")
+// ErrHostClosed is returned by methods of the Host of a worker that has ended. It matches net.ErrClosed with errors.Is.
+var ErrHostClosed = closed.New("task: the worker has ended")
 
 // Shared returns the thing of a key that the tasks of the worker share, and makes it when it
 // is first asked for. close, when not nil, is called when the worker ends. An error is not
@@ -117,7 +118,7 @@ func FromContext(ctx context.Context) *Info {
 	return i
 }
 
-// ErrOutside is what only a running task can do, done outside of one.
+// ErrOutside is returned when a task-only function is called outside a running task.
 var ErrOutside = errors.New("task: this is not the context of a running task")
 
 // Secede gives up the thread of the running task whose context it is: for tasks that wait

@@ -17,10 +17,10 @@ type Tensor = arrayif.Tensor
 
 // Reasons for which the description of an array is refused, for errors.Is.
 var (
-	// ErrNotContiguous is an array with gaps between its elements. Copy it to a
+	// ErrNotContiguous is returned for an array with gaps between its elements. Copy it to a
 	// contiguous one first; both C and Fortran order will do.
 	ErrNotContiguous = arrayif.ErrNotContiguous
-	// ErrElementType is an array of objects, pointers or parts of bytes.
+	// ErrElementType is returned for an array of objects, pointers or parts of bytes.
 	ErrElementType = arrayif.ErrType
 )
 
@@ -36,7 +36,7 @@ var (
 func FromArrayInterface(a ArrayInterface, device int) (View, error) {
 	v, err := a.View()
 	if err != nil {
-		return View{}, fmt.Errorf("ucx: %w", err)
+		return View{}, err
 	}
 	if device < 0 && v.Len > 0 {
 		return View{}, fmt.Errorf("ucx: CUDA array of %d bytes on device %d: give the ordinal of its GPU; cuda.Pointer tells", v.Len, device)
@@ -51,7 +51,7 @@ func FromArrayInterface(a ArrayInterface, device int) (View, error) {
 func FromTensor(t Tensor) (View, error) {
 	v, err := t.View()
 	if err != nil {
-		return View{}, fmt.Errorf("ucx: %w", err)
+		return View{}, err
 	}
 	return fromArray(v)
 }

@@ -34,8 +34,8 @@ type lifeline struct {
 	farewelled atomic.Bool // the peer's in-band farewell has arrived: it closes in peace
 }
 
-// ErrPeerClosed is the error of an endpoint whose peer closed it in peace. It is
-// [net.ErrClosed] and [io.EOF] for errors.Is.
+// ErrPeerClosed is returned by operations on an endpoint that its peer closed cleanly. It
+// matches [net.ErrClosed] and [io.EOF] with errors.Is.
 var ErrPeerClosed error = peerClosedError{}
 
 type peerClosedError struct{}

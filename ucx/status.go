@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+
+	"go.millstream.dev/internal/closed"
 )
 
 // Status is one of UCX's status codes (ucs_status_t). Negative values are errors.
@@ -96,19 +98,14 @@ func (s Status) Is(target error) bool {
 // Errors that no UCX status expresses.
 var (
 	// ErrClosed is returned by operations on a closed context, worker, endpoint or
-	// listener. It is [net.ErrClosed] for errors.Is.
-	ErrClosed error = closedError{}
-	// ErrTruncated says that a message was longer than the buffer given for it. The
+	// listener. It matches [net.ErrClosed] with errors.Is.
+	ErrClosed = closed.New("ucx: use of closed object")
+	// ErrTruncated is returned for a message that was longer than the buffer given for it. The
 	// error wrapping it is a *[TruncatedError] with both lengths.
 	ErrTruncated = errors.New("ucx: message truncated")
-	// ErrTooManyRequests says that a worker has as many unfinished operations as it takes.
+	// ErrTooManyRequests is returned when a worker has as many unfinished operations as it takes.
 	ErrTooManyRequests = errors.New("ucx: too many operations in flight on this worker (65536); wait for some to finish")
 )
-
-type closedError struct{}
-
-func (closedError) Error() string        { return "ucx: use of closed object" }
-func (closedError) Is(target error) bool { return target == net.ErrClosed }
 
 // TruncatedError reports a message that did not fit its buffer. Nothing was lost
 // of other messages; this one is gone.

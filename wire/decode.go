@@ -278,7 +278,7 @@ func compressions(h Dict, frames []Frame) ([]string, error) {
 			return nil, fmt.Errorf("wire: a compressed frame is in memory of a GPU")
 		}
 		if !slices.Contains(Compressions(), s) {
-			return nil, fmt.Errorf("wire: %w %.40q: there is no such compression", ErrDecompress, s)
+			return nil, fmt.Errorf("%w %.40q: there is no such compression", ErrDecompress, s)
 		}
 		if out == nil {
 			out = make([]string, len(frames))

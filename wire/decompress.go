@@ -23,9 +23,8 @@ const (
 	zstdRatio   = 128 << 10 / 4
 )
 
-// ErrDecompress is the error, found by errors.Is, of frames that are compressed wrongly
-// or become too large.
-var ErrDecompress = errors.New("cannot decompress")
+// ErrDecompress is returned for frames that are compressed wrongly or become too large.
+var ErrDecompress = errors.New("wire: cannot decompress")
 
 // atOnce is how much is allocated for a compressed frame of so many bytes because it says
 // so. A frame that promises more is an unusual one, and has to show it first.
@@ -80,7 +79,7 @@ type inflater struct {
 }
 
 func (d *inflater) fail(name, format string, args ...any) error {
-	return fmt.Errorf("wire: %w %s: %s", ErrDecompress, name, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w %s: %s", ErrDecompress, name, fmt.Sprintf(format, args...))
 }
 
 // grant checks a promised length against what the bytes can hold and against the budget.

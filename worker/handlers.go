@@ -78,7 +78,7 @@ func (w *Worker) addHandlers() {
 	s.Handle("terminate", func(_ context.Context, r *rpc.Request) (any, error) {
 		// The answer must leave before the server ends.
 		w.after(50*time.Millisecond, func() {
-			w.endLater(fmt.Errorf("worker: %w: terminate from %s", ErrSchedulerClosed, r.Comm.PeerAddr()))
+			w.endLater(fmt.Errorf("%w: terminate from %s", ErrSchedulerClosed, r.Comm.PeerAddr()))
 		})
 		return "OK", nil
 	})
@@ -134,7 +134,7 @@ func keyValues(keys []task.Key) []any {
 	return out
 }
 
-var errEnded = fmt.Errorf("worker: %w", ErrClosed)
+var errEnded = ErrClosed
 
 // updateData takes values from a client or the scheduler: scatter.
 func (w *Worker) updateData(ctx context.Context, r *rpc.Request) (any, error) {

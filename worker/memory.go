@@ -101,7 +101,7 @@ func (w *Worker) lookAtMemory() {
 		return
 	}
 	if w.cfg.OwnProcess && w.above(used, m.Terminate) {
-		w.endLater(fmt.Errorf("worker: %w: %d MiB in use, limit %d MiB (distributed.worker.memory.terminate %.0f%%)", ErrMemory, used>>20, w.cfg.MemoryLimit>>20, 100*m.Terminate))
+		w.endLater(fmt.Errorf("%w: %d MiB in use, limit %d MiB (distributed.worker.memory.terminate %.0f%%)", ErrMemory, used>>20, w.cfg.MemoryLimit>>20, 100*m.Terminate))
 	}
 }
 
@@ -242,7 +242,7 @@ func (w *Worker) orderedClose(reason string) {
 	if reason == "" {
 		reason = "no reason given"
 	}
-	err := fmt.Errorf("worker: %w: %s", ErrSchedulerClosed, reason) // a copy of the reason
+	err := fmt.Errorf("%w: %s", ErrSchedulerClosed, reason) // a copy of the reason
 	if reason == "restart" || strings.HasPrefix(reason, "worker-ttl") {
 		// Given up for dead, but not: somebody has to take its place.
 		err = errors.Join(err, ErrRestart)

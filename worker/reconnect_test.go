@@ -170,8 +170,8 @@ func TestScatteredDataOfDeadWorker(t *testing.T) {
 	if err == nil {
 		t.Fatal("lost data: got a value, want an error")
 	}
-	if !errors.Is(err, client.ErrCancelled) {
-		t.Errorf("lost data: got %v, want ErrCancelled", err)
+	if !errors.Is(err, client.ErrCanceled) {
+		t.Errorf("lost data: got %v, want ErrCanceled", err)
 	}
 }
 

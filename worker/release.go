@@ -29,7 +29,7 @@ func (w *Worker) checkRelease(ctx context.Context, c comm.Comm) error {
 	w.packages.Store(&theirs)
 	switch text := daskver.Worker.Message("the scheduler at "+w.cfg.Scheduler, release); daskver.Worker.Check(release) {
 	case daskver.Older:
-		return fmt.Errorf("worker: %w: %s", ErrRefused, text)
+		return fmt.Errorf("%w: %s", ErrRefused, text)
 	case daskver.Newer, daskver.Unknown:
 		w.log.Warn(text)
 	}

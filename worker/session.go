@@ -133,7 +133,7 @@ func (w *Worker) register(ctx context.Context) (*session, error) {
 	}
 	if reply.status != "OK" {
 		_ = c.Close()
-		return nil, fmt.Errorf("worker: %w: %s", ErrRefused, reply.message)
+		return nil, fmt.Errorf("%w: %s", ErrRefused, reply.message)
 	}
 	if reply.warning != "" {
 		w.log.Warn("the scheduler warns", "warning", reply.warning)
@@ -155,11 +155,11 @@ func readRegistered(m *wire.Message) (registered, error) {
 		return r, fmt.Errorf("worker: the answer to register-worker: %w", err)
 	}
 	if err := rpc.ReplyError("register-worker", "the scheduler", v); err != nil {
-		return r, fmt.Errorf("worker: %w: %w", ErrRefused, err)
+		return r, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	d, ok := v.(wire.Dict)
 	if !ok {
-		return r, fmt.Errorf("worker: %w: the answer to register-worker is a %T: is there a scheduler at this address?", ErrRefused, v)
+		return r, fmt.Errorf("%w: the answer to register-worker is a %T: is there a scheduler at this address?", ErrRefused, v)
 	}
 	r.status, r.message, r.warning = d.GetString("status"), d.GetString("message"), d.GetString("warning")
 	if x, ok := d.Get("heartbeat-interval"); ok {
@@ -259,12 +259,12 @@ func (w *Worker) supervise(s *session) {
 		}
 		if !s.millstream {
 			// Dask's scheduler has forgotten the worker and everything on it.
-			w.endLater(fmt.Errorf("worker: %w: %w", ErrSchedulerLost, err))
+			w.endLater(fmt.Errorf("%w: %w", ErrSchedulerLost, err))
 			return
 		}
 		w.log.Warn("lost the scheduler; data is kept until it is back", "scheduler", w.cfg.Scheduler, "error", err)
 		if s, err = w.connect(w.ctx); err != nil {
-			w.endLater(fmt.Errorf("worker: %w: %w", ErrSchedulerLost, err))
+			w.endLater(fmt.Errorf("%w: %w", ErrSchedulerLost, err))
 			return
 		}
 		w.attach(s, false)

@@ -143,7 +143,7 @@ func (s *sidecar) onEnd(_ context.Context, m *pyproc.Message) (any, [][]byte, er
 	}
 	w := s.w
 	if !a.graceful {
-		w.endLater(fmt.Errorf("worker: %w: by code in its Python process: %s", ErrClosed, a.reason))
+		w.endLater(fmt.Errorf("%w: by code in its Python process: %s", ErrClosed, a.reason))
 		return nil, nil, nil
 	}
 	go func() { // which waits for this goroutine

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/closed"
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/lane"
@@ -26,18 +27,18 @@ import (
 
 // Why a worker has ended, found by errors.Is in Err.
 var (
-	// ErrClosed is a worker that was closed on this side.
-	ErrClosed = errors.New("worker is closed")
-	// ErrSchedulerClosed is an order of the scheduler to end.
-	ErrSchedulerClosed = errors.New("the scheduler closed the worker")
-	// ErrRestart is an order of the scheduler to end that wants another worker in its place.
-	ErrRestart = errors.New("the scheduler asks for another worker in its place")
-	// ErrSchedulerLost is a connection to the scheduler that ended and did not come back.
-	ErrSchedulerLost = errors.New("the connection to the scheduler is lost")
-	// ErrRefused is a registration that the scheduler refused.
-	ErrRefused = errors.New("the scheduler refuses the worker")
-	// ErrMemory is a process that went above Memory.Terminate.
-	ErrMemory = errors.New("the process exceeded its memory limit")
+	// ErrClosed is returned by operations on a closed Worker. It matches net.ErrClosed with errors.Is.
+	ErrClosed = closed.New("worker: worker is closed")
+	// ErrSchedulerClosed is returned by Err when the scheduler closed the worker.
+	ErrSchedulerClosed = errors.New("worker: the scheduler closed the worker")
+	// ErrRestart is returned by Err when the scheduler closed the worker and asks for another one in its place.
+	ErrRestart = errors.New("worker: the scheduler asks for another worker in its place")
+	// ErrSchedulerLost is returned by Err when the connection to the scheduler ended and did not come back.
+	ErrSchedulerLost = errors.New("worker: the connection to the scheduler is lost")
+	// ErrRefused is returned by New and Err when the scheduler refused the registration.
+	ErrRefused = errors.New("worker: the scheduler refuses the worker")
+	// ErrMemory is returned by Err when the process exceeded Memory.Terminate.
+	ErrMemory = errors.New("worker: the process exceeded its memory limit")
 )
 
 // Names of a worker's status, Dask's.

@@ -161,7 +161,7 @@ func (l *listener) Accept(ctx context.Context) (comm.Comm, error) {
 		}
 	}
 	l.refuse()
-	return nil, fmt.Errorf("comm: accept on inproc://%s: the listener is closed: %w", l.loc, comm.ErrClosed)
+	return nil, fmt.Errorf("%w: accept on inproc://%s: the listener is closed", comm.ErrClosed, l.loc)
 }
 
 // refuse ends the comms that nobody will accept.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"testing"
 
+	"go.millstream.dev/comm"
 	"go.millstream.dev/wire"
 )
 
@@ -231,8 +232,8 @@ func TestReadRefuses(t *testing.T) {
 		c, _ := reader(data, nil)
 		_, err := c.readMessage(context.Background())
 		var bad *badMessage
-		if !errors.As(err, &bad) || errors.Is(err, io.EOF) {
-			t.Errorf("%s: %v", name, err)
+		if !errors.As(err, &bad) || errors.Is(err, io.EOF) || !errors.Is(err, comm.ErrProtocol) {
+			t.Errorf("%s: got %v, want a comm.ErrProtocol that is no io.EOF", name, err)
 		}
 	}
 	// The end in the middle is an error that is not the end of the stream.

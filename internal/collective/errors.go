@@ -1,12 +1,14 @@
 package collective
 
 import (
-	"errors"
 	"fmt"
+
+	"go.millstream.dev/internal/closed"
 )
 
-// ErrClosed is found by errors.Is in the errors of operations on a group that was closed on this rank.
-var ErrClosed = errors.New("collective: group is closed")
+// ErrClosed is returned by operations on a group that was closed on this rank. It matches net.ErrClosed with errors.Is.
+// Users see it as that of package clique.
+var ErrClosed = closed.New("clique: rank is closed")
 
 // RankError is why a group has ended: one rank has died, left or given up. It is the error of every
 // operation on the group from then on, on every rank.

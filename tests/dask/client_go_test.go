@@ -66,10 +66,10 @@ func reconnects(t *testing.T, r *rig.Rig, s *rig.Process, c *client.Client) {
 	want(t, "before", 3)(finished.Result(ctx))
 	running := pySlow.With(client.Workers("python")).Submit(ctx, c, 1)
 	s.Kill()
-	if err := running.Wait(ctx); !errors.Is(err, client.ErrCancelled) || !strings.Contains(err.Error(), "lost the connection") {
+	if err := running.Wait(ctx); !errors.Is(err, client.ErrCanceled) || !strings.Contains(err.Error(), "lost the connection") {
 		t.Errorf("a task whose scheduler ended has %v", err)
 	}
-	for finished.Status() != client.Cancelled {
+	for finished.Status() != client.Canceled {
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():

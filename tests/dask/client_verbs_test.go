@@ -383,11 +383,11 @@ func verbCancel(t *testing.T, ctx context.Context, r *cluster) {
 	running := pySlow.With(client.Impure()).Submit(ctx, r.c, 1)
 	waiting := pyAdd.Submit(ctx, r.c, running, 1)
 	ok(t, "cancel", waiting.Cancel())
-	if err := waiting.Wait(ctx); !errors.Is(err, client.ErrCancelled) {
+	if err := waiting.Wait(ctx); !errors.Is(err, client.ErrCanceled) {
 		t.Errorf("a cancelled task ends with %v", err)
 	}
 	ok(t, "force", r.c.ForceCancel(running))
-	if err := running.Wait(ctx); !errors.Is(err, client.ErrCancelled) {
+	if err := running.Wait(ctx); !errors.Is(err, client.ErrCanceled) {
 		t.Errorf("a cancelled task ends with %v", err)
 	}
 	want(t, "after it", 3)(pyAdd.Submit(ctx, r.c, 1, 2).Result(ctx))

@@ -64,7 +64,7 @@ func (d *decoder) value(v Value) (any, error) {
 		return nil, errCycle
 	}
 	if d.depth++; d.depth > decodeDepth {
-		return nil, fmt.Errorf("%w of %d levels", ErrLimit, decodeDepth)
+		return nil, limitText(fmt.Sprintf(" of %d levels", decodeDepth))
 	}
 	d.open[id] = struct{}{}
 	r, err := d.container(v)
@@ -172,7 +172,7 @@ const keyWork = 1 << 30
 func (d *decoder) set(dict *Dict, key, value Value) error {
 	k, work, ok := keyOf(key, keyBudget)
 	if d.work += work; d.work > keyWork {
-		return fmt.Errorf("%w of %d for the comparison of keys", ErrLimit, keyWork)
+		return limitText(fmt.Sprintf(" of %d for the comparison of keys", keyWork))
 	}
 	dict.set(key, value, k, ok)
 	return nil

@@ -34,12 +34,18 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// ErrLimit is what errors.Is finds in the error for a pickle beyond its Limits.
-var ErrLimit = errors.New("beyond the limit")
+// ErrLimit is returned for a pickle beyond its Limits.
+var ErrLimit = errors.New("pickle: beyond the limit")
+
+// limitText says which limit was exceeded. It stands inside an Error, which has the name of the package.
+type limitText string
+
+func (e limitText) Error() string        { return "beyond the limit" + string(e) }
+func (e limitText) Is(target error) bool { return target == ErrLimit }
 
 // limitError names a limit and what would lift it.
 func limitError(field string, limit int) error {
-	return fmt.Errorf("%w of %d (Limits.%s)", ErrLimit, limit, field)
+	return limitText(fmt.Sprintf(" of %d (Limits.%s)", limit, field))
 }
 
 // Error is what is wrong with a pickle, and where.

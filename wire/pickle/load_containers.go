@@ -2,12 +2,11 @@ package pickle
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 )
 
 // errKeyWork ends a load that makes Go compare ever the same long keys.
-var errKeyWork = fmt.Errorf("%w: the comparison of keys is worth no more than 64 times the pickle's size", ErrLimit)
+var errKeyWork = limitText(": the comparison of keys is worth no more than 64 times the pickle's size")
 
 // container does the opcodes of tuples, lists, dicts and sets.
 func (l *loader) container(op byte) error {

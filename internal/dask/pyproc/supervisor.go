@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"go.millstream.dev/internal/closed"
 )
 
 // SupervisorConfig describes a child that is there when it is needed.
@@ -44,7 +46,7 @@ const steady = 30 * time.Second
 var errIdle = errors.New("not needed any more")
 
 // ErrClosed is what a closed Supervisor or Pool answers.
-var ErrClosed = errors.New("pyproc: closed")
+var ErrClosed = closed.New("pyproc: closed")
 
 // NewSupervisor starts nothing yet.
 func NewSupervisor(cfg SupervisorConfig) *Supervisor {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
+
+	"go.millstream.dev/internal/closed"
 )
 
 // Errors of this package; those that are returned wrap them with the file and what to do.
@@ -15,7 +17,7 @@ var (
 	// ErrCorrupt: data that had been committed cannot be read back.
 	ErrCorrupt = errors.New("the journal is damaged")
 	// ErrClosed: the journal was closed.
-	ErrClosed = errors.New("the journal is closed")
+	ErrClosed = closed.New("the journal is closed")
 )
 
 // Record is one record as it is replayed.

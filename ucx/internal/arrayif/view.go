@@ -11,17 +11,17 @@ import (
 // Reasons for which an array is refused, for errors.Is.
 var (
 	// ErrNotContiguous is an array with gaps or with a mixed order of dimensions.
-	ErrNotContiguous = errors.New("array is not contiguous")
+	ErrNotContiguous = errors.New("ucx: array is not contiguous")
 	// ErrMasked is an array with a validity mask: its data alone is not its value.
-	ErrMasked = errors.New("array has a mask")
+	ErrMasked = errors.New("ucx: array has a mask")
 	// ErrType is an element type that is unknown or holds pointers.
-	ErrType = errors.New("element type cannot be sent as bytes")
+	ErrType = errors.New("ucx: element type cannot be sent as bytes")
 	// ErrReadOnly is a read-only array given to a receive.
-	ErrReadOnly = errors.New("array is read-only")
+	ErrReadOnly = errors.New("ucx: array is read-only")
 	// ErrTooLarge is an array beyond the address space.
-	ErrTooLarge = errors.New("array is too large")
+	ErrTooLarge = errors.New("ucx: array is too large")
 	// ErrMalformed is a description that contradicts itself or its standard.
-	ErrMalformed = errors.New("malformed array description")
+	ErrMalformed = errors.New("ucx: malformed array description")
 )
 
 func refuse(class error, format string, args ...any) error {
