@@ -31,7 +31,7 @@ func TestUnopenedMessageID(t *testing.T) {
 					}
 				}
 			}
-			if err := b.Worker().ReceiveAM(9); err != nil {
+			if err := b.Worker().OpenAM(9); err != nil {
 				t.Fatal(err)
 			}
 			err := both(func() error { return a.SendAM(ctx, 9, []byte("kept"), AMOptions{}) }, func() error {
@@ -55,7 +55,7 @@ func TestReservedMessageIDs(t *testing.T) {
 		_, recvErr := b.Worker().RecvAM(ctx, id)
 		for what, err := range map[string]error{
 			"SendAM": a.SendAM(ctx, id, nil, AMOptions{}), "StartSendAM": a.StartSendAM(id, nil, AMOptions{}).Err(),
-			"ReceiveAM": b.Worker().ReceiveAM(id), "RecvAM": recvErr,
+			"OpenAM": b.Worker().OpenAM(id), "RecvAM": recvErr,
 			"HandleAM": b.Worker().HandleAM(ctx, id, func(context.Context, *AM) {}),
 		} {
 			if err == nil || !strings.Contains(err.Error(), "reserved") {
@@ -68,7 +68,7 @@ func TestReservedMessageIDs(t *testing.T) {
 func TestMessageHeaders(t *testing.T) {
 	ctx := testContext(t)
 	a, b := pair(t, Config{}, WorkerConfig{})
-	if err := b.Worker().ReceiveAM(1); err != nil {
+	if err := b.Worker().OpenAM(1); err != nil {
 		t.Fatal(err)
 	}
 	limit := a.Worker().MaxHeader()
@@ -101,7 +101,7 @@ func TestMessageReceiveRefused(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			ctx := testContext(t)
 			a, b := pair(t, laneConfig("shm"), WorkerConfig{})
-			if err := b.Worker().ReceiveAM(1); err != nil {
+			if err := b.Worker().OpenAM(1); err != nil {
 				t.Fatal(err)
 			}
 			data := testBytes(2, n)
@@ -156,7 +156,7 @@ func TestMessagesBounded(t *testing.T) {
 			}
 			wb := newWorker(t, cfg, WorkerConfig{MaxQueuedMessages: 100 << 10})
 			a, b := connectPair(t, ctx, wa, wb)
-			if err := wb.ReceiveAM(1); err != nil {
+			if err := wb.OpenAM(1); err != nil {
 				t.Fatal(err)
 			}
 			var err error
@@ -203,7 +203,7 @@ func TestHandleMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Worker().ReceiveAM(4); err != nil {
+	if err := a.Worker().OpenAM(4); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 20 {
@@ -227,7 +227,7 @@ func TestHandleMessages(t *testing.T) {
 func TestReceiveMessageCancelRace(t *testing.T) {
 	ctx := testContext(t)
 	a, b := pair(t, Config{}, WorkerConfig{})
-	if err := b.Worker().ReceiveAM(1); err != nil {
+	if err := b.Worker().OpenAM(1); err != nil {
 		t.Fatal(err)
 	}
 	const rounds = 300

@@ -34,7 +34,7 @@ func viewed(t *testing.T, ten Tensor) View {
 func TestTensorMoves(t *testing.T) {
 	ctx := testContext(t)
 	a, b := pair(t, Config{}, WorkerConfig{})
-	if err := b.Worker().ReceiveAM(1); err != nil {
+	if err := b.Worker().OpenAM(1); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range []int{1, 1024, 1025, 100_000} {

@@ -340,6 +340,10 @@ func (l *Listener) Accept(ctx context.Context) (*Endpoint, error) {
 	}
 }
 
+// Done returns a channel that is closed when the listener has ended: by Close, by that of its worker, or because the
+// socket failed.
+func (l *Listener) Done() <-chan struct{} { return l.done }
+
 // Addr returns the bound address.
 func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 

@@ -5,27 +5,25 @@
 //
 // # From zero to a message
 //
-// A [Context] is a choice of transports, a [Worker] a set of connections that make
-// progress together, an [Endpoint] one connection. Two processes on one host:
-//
-//	// both
-//	c, err := ucx.NewContext(ucx.Config{})
-//	defer c.Close()
-//	w, err := c.NewWorker(ucx.WorkerConfig{})
-//	defer w.Close()
+// Two processes on one host:
 //
 //	// server
-//	l, err := w.Listen(ctx, "127.0.0.1:7300")
+//	l, err := ucx.Listen(ctx, "127.0.0.1:7300")
 //	ep, err := l.Accept(ctx)
 //	info, err := ep.Recv(ctx, ucx.Bytes(buf), 42, ucx.FullMask)
 //
 //	// client
-//	ep, err := w.Dial(ctx, "127.0.0.1:7300")
+//	ep, err := ucx.Dial(ctx, "127.0.0.1:7300")
 //	err = ep.Send(ctx, ucx.Bytes(msg), 42)
 //	err = ep.Close()
 //
 // The address is only where the two meet. Data goes over shared memory here, and
 // over whatever UCX finds best elsewhere; [Endpoint.Transports] tells.
+//
+// A [Context] is a choice of transports, a [Worker] a set of connections that make
+// progress together, an [Endpoint] one connection. [Dial] and [Listen] use the worker of
+// [Default], a [Network] that makes its context and worker on first use;
+// [NewContext] and [Context.NewWorker] make others.
 //
 // One context and one worker are enough for most programs. Everything is safe for any
 // number of goroutines; several workers only mean that busy goroutines share less.

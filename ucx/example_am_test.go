@@ -21,7 +21,7 @@ func ExampleEndpoint_SendAM() {
 
 	const question, answer = 1, 2
 	// Open the ids before the peer sends: UCX drops messages of ids that nobody opened.
-	if err := a.Worker().ReceiveAM(answer); err != nil {
+	if err := a.Worker().OpenAM(answer); err != nil {
 		log.Fatal(err)
 	}
 	err := b.Worker().HandleAM(ctx, question, func(ctx context.Context, m *ucx.AM) {
@@ -63,7 +63,7 @@ func ExampleAM_Buffer() {
 		log.Fatal(err)
 	}
 	defer pool.Close()
-	if err := b.Worker().ReceiveAM(1); err != nil {
+	if err := b.Worker().OpenAM(1); err != nil {
 		log.Fatal(err)
 	}
 	sent := a.StartSendAM(1, []byte("column 7"), ucx.AMOptions{Rendezvous: true}, ucx.Of(make([]int32, 1<<18)))

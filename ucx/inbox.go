@@ -57,9 +57,9 @@ func (w *Worker) openInboxFor(id uint16, side *inbox) (*inbox, error) {
 	return b, nil
 }
 
-// ReceiveAM opens the receiving side of an id, so that messages that arrive before
+// OpenAM opens the receiving side of an id, so that messages that arrive before
 // the first RecvAM are kept. UCX drops messages of ids that nobody opened.
-func (w *Worker) ReceiveAM(id uint16) error {
+func (w *Worker) OpenAM(id uint16) error {
 	if err := checkAMID(id); err != nil {
 		return &OpError{Op: ucp.OpAMRecv.String(), Err: err}
 	}
@@ -70,7 +70,7 @@ func (w *Worker) ReceiveAM(id uint16) error {
 }
 
 // RecvAM waits for the next active message of an id. Messages of one sender arrive
-// in order. The first call opens the id, as ReceiveAM does.
+// in order. The first call opens the id, as OpenAM does.
 func (w *Worker) RecvAM(ctx context.Context, id uint16) (*AM, error) {
 	if err := checkAMID(id); err != nil {
 		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
@@ -144,7 +144,7 @@ func (b *inbox) close() {
 // arrival, on a goroutine of its own, until ctx ends or the worker is closed. h may
 // block and may use the worker. It returns after the id is open.
 func (w *Worker) HandleAM(ctx context.Context, id uint16, h func(context.Context, *AM)) error {
-	if err := w.ReceiveAM(id); err != nil {
+	if err := w.OpenAM(id); err != nil {
 		return err
 	}
 	go func() {

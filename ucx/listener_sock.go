@@ -150,6 +150,9 @@ func (w *Worker) listenAddress(ctx context.Context, addrs []netip.AddrPort) (net
 	return netip.AddrPort{}, first
 }
 
+// Done returns a channel that is closed when the listener was closed, by itself or with its worker.
+func (l *SockListener) Done() <-chan struct{} { return l.done }
+
 // Addr returns the bound address.
 func (l *SockListener) Addr() net.Addr { return tcpAddr(l.addr) }
 

@@ -274,7 +274,7 @@ func TestOperations(t *testing.T) {
 			a, b := lanePair(t, set.lane, set.w)
 			ps := newPayloads(t)
 			// UCX drops a message whose id nobody has opened.
-			if err := errors.Join(b.Worker().ReceiveAM(matrixAM), a.Worker().ReceiveAM(matrixAM+1)); err != nil {
+			if err := errors.Join(b.Worker().OpenAM(matrixAM), a.Worker().OpenAM(matrixAM+1)); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

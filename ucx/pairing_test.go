@@ -14,7 +14,7 @@ import (
 func checkPaired(ctx context.Context, a, b *Endpoint, id uint16) error {
 	for _, dir := range [][2]*Endpoint{{a, b}, {b, a}} {
 		from, to := dir[0], dir[1]
-		if err := to.w.ReceiveAM(id); err != nil {
+		if err := to.w.OpenAM(id); err != nil {
 			return err
 		}
 		if err := from.SendAM(ctx, id, []byte("who"), AMOptions{Reply: true}); err != nil {

@@ -90,7 +90,7 @@ func TestFeatureMismatch(t *testing.T) {
 		{"RecvStream", Stream, func(ep *Endpoint) error { _, err := ep.RecvStream(ctx, Bytes(one), true); return err }},
 		{"SendAM", ActiveMsg, func(ep *Endpoint) error { return ep.SendAM(ctx, 1, nil, AMOptions{}, Bytes(one)) }},
 		{"StartSendAM", ActiveMsg, func(ep *Endpoint) error { return ep.StartSendAM(1, nil, AMOptions{}).Wait(ctx) }},
-		{"ReceiveAM", ActiveMsg, func(ep *Endpoint) error { return ep.Worker().ReceiveAM(1) }},
+		{"OpenAM", ActiveMsg, func(ep *Endpoint) error { return ep.Worker().OpenAM(1) }},
 		{"RecvAM", ActiveMsg, func(ep *Endpoint) error { _, err := ep.Worker().RecvAM(ctx, 1); return err }},
 	} {
 		t.Run(c.op, func(t *testing.T) {

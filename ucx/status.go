@@ -16,38 +16,42 @@ type Status int32
 
 // UCX's status codes.
 const (
-	OK                      Status = 0
-	StatusInProgress        Status = 1
-	ErrNoMessage            Status = -1
-	ErrNoResource           Status = -2
-	ErrIO                   Status = -3
-	ErrNoMemory             Status = -4
-	ErrInvalidParam         Status = -5
-	ErrUnreachable          Status = -6
-	ErrInvalidAddr          Status = -7
-	ErrNotImplemented       Status = -8
-	ErrMessageTruncated     Status = -9
-	ErrNoProgress           Status = -10
-	ErrBufferTooSmall       Status = -11
-	ErrNoElem               Status = -12
-	ErrSomeConnectsFailed   Status = -13
-	ErrNoDevice             Status = -14
-	ErrBusy                 Status = -15
-	ErrCanceled             Status = -16
-	ErrShmemSegment         Status = -17
-	ErrAlreadyExists        Status = -18
-	ErrOutOfRange           Status = -19
-	ErrTimedOut             Status = -20
-	ErrExceedsLimit         Status = -21
-	ErrUnsupported          Status = -22
-	ErrRejected             Status = -23
-	ErrNotConnected         Status = -24
-	ErrConnectionReset      Status = -25
-	ErrFirstLinkFailure     Status = -40
-	ErrLastLinkFailure      Status = -59
-	ErrFirstEndpointFailure Status = -60
-	ErrEndpointTimeout      Status = -80
-	ErrLastEndpointFailure  Status = -89
+	OK                    Status = 0
+	StatusInProgress      Status = 1
+	ErrNoMessage          Status = -1
+	ErrNoResource         Status = -2
+	ErrIO                 Status = -3
+	ErrNoMemory           Status = -4
+	ErrInvalidParam       Status = -5
+	ErrUnreachable        Status = -6
+	ErrInvalidAddr        Status = -7
+	ErrNotImplemented     Status = -8
+	ErrMessageTruncated   Status = -9
+	ErrNoProgress         Status = -10
+	ErrBufferTooSmall     Status = -11
+	ErrNoElem             Status = -12
+	ErrSomeConnectsFailed Status = -13
+	ErrNoDevice           Status = -14
+	ErrBusy               Status = -15
+	ErrCanceled           Status = -16
+	ErrShmemSegment       Status = -17
+	ErrAlreadyExists      Status = -18
+	ErrOutOfRange         Status = -19
+	ErrTimedOut           Status = -20
+	ErrExceedsLimit       Status = -21
+	ErrUnsupported        Status = -22
+	ErrRejected           Status = -23
+	ErrNotConnected       Status = -24
+	ErrConnectionReset    Status = -25
+	ErrEndpointTimeout    Status = -80
+)
+
+// UCX numbers failures of links and of endpoints within these ranges.
+const (
+	firstLinkFailure     Status = -40
+	lastLinkFailure      Status = -59
+	firstEndpointFailure Status = -60
+	lastEndpointFailure  Status = -89
 )
 
 var statusText = map[Status]string{
@@ -62,8 +66,8 @@ var statusText = map[Status]string{
 	ErrTimedOut: "operation timed out", ErrExceedsLimit: "user-defined limit was reached",
 	ErrUnsupported: "unsupported operation", ErrRejected: "operation rejected by remote peer",
 	ErrNotConnected: "endpoint is not connected", ErrConnectionReset: "connection reset by remote peer",
-	ErrFirstLinkFailure: "link failure", ErrLastLinkFailure: "link failure",
-	ErrFirstEndpointFailure: "endpoint failure", ErrEndpointTimeout: "endpoint timeout", ErrLastEndpointFailure: "endpoint failure",
+	firstLinkFailure: "link failure", lastLinkFailure: "link failure",
+	firstEndpointFailure: "endpoint failure", ErrEndpointTimeout: "endpoint timeout", lastEndpointFailure: "endpoint failure",
 }
 
 // Error returns UCX's description of the status.
@@ -72,9 +76,9 @@ func (s Status) Error() string {
 		return "ucx: " + t
 	}
 	switch {
-	case s <= ErrFirstLinkFailure && s >= ErrLastLinkFailure:
+	case s <= firstLinkFailure && s >= lastLinkFailure:
 		return fmt.Sprintf("ucx: link failure (status %d)", int32(s))
-	case s <= ErrFirstEndpointFailure && s >= ErrLastEndpointFailure:
+	case s <= firstEndpointFailure && s >= lastEndpointFailure:
 		return fmt.Sprintf("ucx: endpoint failure (status %d)", int32(s))
 	}
 	return fmt.Sprintf("ucx: status %d", int32(s))

@@ -30,7 +30,7 @@ func TestStressToken(t *testing.T) {
 			a, b := lanePair(t, set.lane, set.w)
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			if err := b.Worker().ReceiveAM(1); err != nil {
+			if err := b.Worker().OpenAM(1); err != nil {
 				t.Fatal(err)
 			}
 			const callers = 64
@@ -190,7 +190,7 @@ func closeMidway(t *testing.T, lane string, wcfg WorkerConfig, what string) {
 		t.Fatal(err)
 	}
 	a, b := connectPair(t, ctx, wa, wb)
-	if err := wb.ReceiveAM(1); err != nil {
+	if err := wb.OpenAM(1); err != nil {
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup

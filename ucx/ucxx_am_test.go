@@ -294,7 +294,7 @@ func TestUCXXMessageQueueBound(t *testing.T) {
 func TestUCXXIDTaken(t *testing.T) {
 	ctx := testContext(t)
 	w := newWorker(t, Config{}, WorkerConfig{})
-	if err := w.ReceiveAM(ucxxwire.AMID); err != nil {
+	if err := w.OpenAM(ucxxwire.AMID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.ListenUCXX(ctx, "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "RecvAM") {

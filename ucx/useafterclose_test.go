@@ -155,7 +155,7 @@ func TestEndpointUseAfterClose(t *testing.T) {
 func heldMessages(t *testing.T, ctx context.Context, from *Endpoint, w *Worker) (*Message, *AM) {
 	t.Helper()
 	const id, tag = 7, 7
-	if err := w.ReceiveAM(id); err != nil {
+	if err := w.OpenAM(id); err != nil {
 		t.Fatal(err)
 	}
 	if err := from.Send(ctx, Bytes(make([]byte, 100)), tag); err != nil {
@@ -225,7 +225,7 @@ func TestWorkerUseAfterClose(t *testing.T) {
 		"probe remove":    func(context.Context) error { return second(w.ProbeRemove(1, FullMask)) },
 		"receive":         func(ctx context.Context) error { return second(w.Recv(ctx, b(), 1, FullMask)) },
 		"start receive":   func(ctx context.Context) error { return w.StartRecv(b(), 1, FullMask).Wait(ctx) },
-		"open message id": func(context.Context) error { return w.ReceiveAM(9) },
+		"open message id": func(context.Context) error { return w.OpenAM(9) },
 		"receive message": func(ctx context.Context) error { return second(w.RecvAM(ctx, 7)) },
 		"receive alloc": func(ctx context.Context) error {
 			_, _, err := w.RecvAlloc(ctx, 1, FullMask, 100)

@@ -39,7 +39,7 @@ func victimRole(c *control) error {
 			if w, err = uc.NewWorker(WorkerConfig{}); err != nil {
 				return err
 			}
-			if err = errors.Join(w.ReceiveAM(1), w.ReceiveAM(2)); err != nil {
+			if err = errors.Join(w.OpenAM(1), w.OpenAM(2)); err != nil {
 				return err
 			}
 			if cmd[2] == "socket" {
@@ -143,7 +143,7 @@ func newScene(t *testing.T, lane deathLane) *scene {
 		cfg.Options = map[string]string{"TLS": lane.tls}
 	}
 	s := &scene{t: t, lane: lane, ctx: ctx, w: newWorker(t, cfg, WorkerConfig{})}
-	if err := errors.Join(s.w.ReceiveAM(1), s.w.ReceiveAM(2)); err != nil {
+	if err := errors.Join(s.w.OpenAM(1), s.w.OpenAM(2)); err != nil {
 		t.Fatal(err)
 	}
 	if lane.kind == "socket" {

@@ -50,7 +50,7 @@ func (s *side) Open(ctx context.Context, args OpenArgs) (Opened, error) {
 		return Opened{}, err
 	}
 	// Before the first message can come: UCX drops what nobody opened.
-	if err := s.worker.ReceiveAM(amData); err != nil {
+	if err := s.worker.OpenAM(amData); err != nil {
 		return Opened{}, err
 	}
 	s.door, err = newDoor(s.worker, args)

@@ -15,7 +15,7 @@ func TestGPUActiveMessages(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			h, w, ep, number := connected(t, s.options, ucx.Adaptive)
 			const id = 7
-			must(t, w.ReceiveAM(id))
+			must(t, w.OpenAM(id))
 			h.do(order{Do: "open-am", Tag: id})
 			for _, n := range sizes {
 				for _, flags := range []amFlags{{}, {Rendezvous: true}, {Eager: true}} {
@@ -72,7 +72,7 @@ func TestGPUVector(t *testing.T) {
 	h, w, ep, _ := connected(t, ipc, ucx.Adaptive)
 	ctx := testContext(t)
 	const id = 8
-	must(t, w.ReceiveAM(id))
+	must(t, w.OpenAM(id))
 	h.do(order{Do: "open-am", Tag: id})
 	for _, n := range []int{30, 3000, 300_000, 3 << 20} {
 		for _, rndv := range []bool{false, true} {

@@ -59,7 +59,7 @@ func TestGPUReadyEvent(t *testing.T) {
 				h, w, ep, number := connected(t, ipc, mode)
 				ctx := testContext(t)
 				late := newLateness(t, ctx)
-				must(t, w.ReceiveAM(1))
+				must(t, w.OpenAM(1))
 				h.do(order{Do: "open-am", Tag: 1})
 				for _, n := range []int{100, 1<<20 + 1, 16 << 20} {
 					readyEvent(t, ctx, h, ep, number, late, kind, n)
@@ -131,7 +131,7 @@ func TestGPUReadyEventReceive(t *testing.T) {
 	h, w, ep, number := connected(t, ipc, ucx.Adaptive)
 	ctx := testContext(t)
 	late := newLateness(t, ctx)
-	must(t, w.ReceiveAM(1))
+	must(t, w.OpenAM(1))
 	for _, n := range []int{100, 4<<20 + 5} {
 		b := testBlock(t, ctx, "device", n)
 		pat, tag := seed(), seed()

@@ -104,7 +104,7 @@ func (p *peer) do(ctx context.Context, o order) (answer, error) {
 	case "recv-am":
 		return p.recvAM(ctx, o)
 	case "open-am":
-		return answer{}, p.w.ReceiveAM(uint16(o.Tag))
+		return answer{}, p.w.OpenAM(uint16(o.Tag))
 	case "send-frames":
 		return answer{}, p.sendFrames(ctx, o)
 	case "recv-frames":

@@ -59,7 +59,7 @@ func talk(ctx context.Context, role, socket string) error {
 		return err
 	}
 	defer w.Close()
-	if err := w.ReceiveAM(amID); err != nil {
+	if err := w.OpenAM(amID); err != nil {
 		return err
 	}
 	if role == "server" {

@@ -62,7 +62,7 @@ func Open(w *ucx.Worker) (*Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.ReceiveAM(amLine); err != nil {
+	if err := w.OpenAM(amLine); err != nil {
 		return nil, err
 	}
 	host, _ := os.Hostname()
