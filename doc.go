@@ -31,7 +31,7 @@
 //	func main() {
 //		millstream.Main()
 //		ctx := context.Background()
-//		cluster, err := millstream.Local(ctx, millstream.Options{})
+//		cluster, err := millstream.Local(ctx, millstream.LocalConfig{})
 //		if err != nil {
 //			log.Fatal(err)
 //		}

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 // Four tasks, and one that needs their results, on two worker processes.
 func Example() {
 	ctx := context.Background()
-	cluster, err := millstream.Local(ctx, millstream.Options{Workers: 2, Threads: 1})
+	cluster, err := millstream.Local(ctx, millstream.LocalConfig{Workers: 2, Threads: 1})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -54,7 +54,7 @@ func Example() {
 // Workers that are goroutines need no processes; results pass between tasks as they are.
 func ExampleLocal_goroutines() {
 	ctx := context.Background()
-	cluster, err := millstream.Local(ctx, millstream.Options{Mode: millstream.Goroutines, Threads: 2})
+	cluster, err := millstream.Local(ctx, millstream.LocalConfig{Mode: millstream.Goroutines, Threads: 2})
 	if err != nil {
 		fmt.Println(err)
 		return

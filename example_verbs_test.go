@@ -30,7 +30,7 @@ var (
 // withClient runs f with a client of a small cluster.
 func withClient(f func(ctx context.Context, c *millstream.Client) error) {
 	ctx := context.Background()
-	cluster, err := millstream.Local(ctx, millstream.Options{Mode: millstream.Goroutines, Workers: 2, Threads: 1})
+	cluster, err := millstream.Local(ctx, millstream.LocalConfig{Mode: millstream.Goroutines, Workers: 2, Threads: 1})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -48,9 +48,9 @@ func withClient(f func(ctx context.Context, c *millstream.Client) error) {
 }
 
 // A task that fails is run again on its worker or another.
-func ExampleRetries() {
+func ExampleWithRetries() {
 	withClient(func(ctx context.Context, c *millstream.Client) error {
-		fmt.Println(flaky.Submit(ctx, c, millstream.Val("Ada"), millstream.Retries(5)).Result(ctx))
+		fmt.Println(flaky.Submit(ctx, c, millstream.Val("Ada"), millstream.WithRetries(5)).Result(ctx))
 		return nil
 	})
 	// Output: hello Ada <nil>

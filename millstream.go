@@ -41,11 +41,11 @@ type AnyFuture = client.AnyFuture
 // ScatterOptions specify where scattered data goes; see client.ScatterOptions.
 type ScatterOptions = client.ScatterOptions
 
-// Option changes how a task is run: Retries, client.Workers, client.Priority and others.
+// Option changes how a task is run: WithRetries, client.WithWorkers, client.WithPriority and others.
 type Option = client.Option
 
-// Retries sets how often a task that fails is run again (default 0); see client.Retries.
-func Retries(n int) Option { return client.Retries(n) }
+// WithRetries sets how often a task that fails is run again (default 0); see client.WithRetries.
+func WithRetries(n int) Option { return client.WithRetries(n) }
 
 // TaskError is the error of a task that failed, as its worker reported it.
 type TaskError = client.TaskError
@@ -53,8 +53,8 @@ type TaskError = client.TaskError
 // Cluster is a scheduler in this process and its workers; see package cluster.
 type Cluster = cluster.Cluster
 
-// Options describe a local cluster; see package cluster.
-type Options = cluster.Options
+// LocalConfig configures the cluster of Local; see cluster.Options.
+type LocalConfig = cluster.Options
 
 // Where the workers of a local cluster live.
 const (
@@ -63,7 +63,7 @@ const (
 )
 
 // Local starts a cluster on this machine; see cluster.Local.
-func Local(ctx context.Context, o Options) (*Cluster, error) { return cluster.Local(ctx, o) }
+func Local(ctx context.Context, cfg LocalConfig) (*Cluster, error) { return cluster.Local(ctx, cfg) }
 
 // Connect connects to a scheduler as Dask's configuration says; see cluster.Connect.
 func Connect(ctx context.Context, address string) (*Client, error) {

@@ -104,7 +104,7 @@ func (f *demoCliqueFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	parts := make([]client.Arg[[][]float64], q.Size())
 	for i, m := range q.Members() {
-		parts[i] = demoPart.Submit(ctx, c, client.Val(i), client.Val(f.rows), client.Workers(m.Worker))
+		parts[i] = demoPart.Submit(ctx, c, client.Val(i), client.Val(f.rows), client.WithWorkers(m.Worker))
 	}
 	fmt.Fprintf(out, "2. a frame: %d partitions of %d rows, one on each rank's worker\n", q.Size(), f.rows)
 	begin = time.Now()

@@ -34,7 +34,7 @@ func (x *clusterExam) measureDevice(ctx context.Context, from, to doctor.Member)
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for range 2 {
-		future := deviceSample.Submit(ctx, x.cl, client.Val(x.size), client.Val(time.Now().UnixNano()), client.Workers(from.Address))
+		future := deviceSample.Submit(ctx, x.cl, client.Val(x.size), client.Val(time.Now().UnixNano()), client.WithWorkers(from.Address))
 		f.Err = client.Wait(ctx, []*client.Future[*wire.DeviceArray]{future})
 		if f.Err == nil {
 			start := time.Now()

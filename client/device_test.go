@@ -95,11 +95,11 @@ var (
 // nobody has them any more: not before, and not twice.
 func TestDeviceResults(t *testing.T) {
 	r := newRig(t, "inproc://", 2)
-	at := func(i int) client.Option { return client.Workers(r.workers[i].Address()) }
+	at := func(i int) client.Option { return client.WithWorkers(r.workers[i].Address()) }
 	arrays := make([]*client.Future[*wire.DeviceArray], 8)
 	want := make([]int, len(arrays))
 	for i := range arrays {
-		arrays[i] = onDevice.Submit(r.ctx, r.c, client.Val(10+i), at(0), client.Impure())
+		arrays[i] = onDevice.Submit(r.ctx, r.c, client.Val(10+i), at(0), client.WithImpure())
 		want[i] = 8 * (10 + i)
 	}
 	got, err := lengths.Submit(r.ctx, r.c, client.ListOf(arrays), at(1)).Result(r.ctx)
@@ -146,8 +146,8 @@ func TestDeviceResultsWithoutGPU(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, n := range []int{1, 100_000} {
-				x := onHeap.Submit(r.ctx, c, client.Val(n), client.Workers(r.workers[0].Address()))
-				x = sameArray.Submit(r.ctx, c, x, client.Workers(r.workers[1].Address()))
+				x := onHeap.Submit(r.ctx, c, client.Val(n), client.WithWorkers(r.workers[0].Address()))
+				x = sameArray.Submit(r.ctx, c, x, client.WithWorkers(r.workers[1].Address()))
 				a, err := x.Result(r.ctx)
 				if err != nil {
 					t.Fatal(err)

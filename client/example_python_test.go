@@ -40,7 +40,7 @@ func ExamplePyFn_Submit() {
 	var c *client.Client // of a Dask cluster
 
 	read := client.Python[*client.Opaque]("pandas:read_parquet")
-	join := client.Python[*client.Opaque]("pandas:concat").With(client.Retries(2))
+	join := client.Python[*client.Opaque]("pandas:concat").With(client.WithRetries(2))
 	parts := read.Map(ctx, c, []string{"a.parquet", "b.parquet"})
 	rows, err := client.Python[int]("builtins:len").Submit(ctx, c, join.Submit(ctx, c, parts)).Result(ctx)
 

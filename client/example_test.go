@@ -190,7 +190,7 @@ func ExampleClient_Replicate() {
 func ExampleProgress() {
 	ctx, c, stop := demo()
 	defer stop()
-	futures := square.Map(ctx, c, make([]int, 10), client.Impure())
+	futures := square.Map(ctx, c, make([]int, 10), client.WithImpure())
 	var last client.ProgressEvent
 	for e := range client.Progress(ctx, client.Futures(futures)...) {
 		last = e
@@ -308,10 +308,10 @@ func ExampleInside() {
 	// Output: 13 <nil>
 }
 
-func ExampleWorkers() {
+func ExampleWithWorkers() {
 	ctx, c, stop := demo()
 	defer stop()
-	f := square.Submit(ctx, c, client.Val(3), client.Workers("worker-1"), client.Retries(2), client.Priority(10))
+	f := square.Submit(ctx, c, client.Val(3), client.WithWorkers("worker-1"), client.WithRetries(2), client.WithPriority(10))
 	fmt.Println(f.Result(ctx))
 	// Output: 9 <nil>
 }

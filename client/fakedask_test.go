@@ -121,8 +121,8 @@ func TestDaskGraphs(t *testing.T) {
 	pyAdd := client.Python[int]("operator:add")
 
 	g := client.NewGraph()
-	one := inc.Node(g, "one", client.Val(1), client.Retries(2))
-	two := pyAdd.With(client.Workers("w"), client.Priority(1)).Node(g, "two", one, 5)
+	one := inc.Node(g, "one", client.Val(1), client.WithRetries(2))
+	two := pyAdd.With(client.WithWorkers("w"), client.WithPriority(1)).Node(g, "two", one, 5)
 	futures, err := client.Compute(ctx, c, g, two)
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestDaskGraphs(t *testing.T) {
 	}
 
 	// Behind a graph that the scheduler orders it orders all, so that none overtakes it.
-	after := pyAdd.With(client.Workers("w")).Submit(ctx, c, futures[0], 1)
+	after := pyAdd.With(client.WithWorkers("w")).Submit(ctx, c, futures[0], 1)
 	d = <-f.graphs
 	if v, _ := d.Get("internal_priority"); v != nil {
 		t.Errorf("a graph behind one without an order has the order %v", v)

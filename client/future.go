@@ -66,8 +66,8 @@ func (f *Future[T]) Status() Status {
 	return f.h.ks.status
 }
 
-// Done tells whether the task has ended: finished, failed or cancelled.
-func (f *Future[T]) Done() bool { return f.Status().ended() }
+// IsDone reports whether the task has ended: finished, failed or canceled.
+func (f *Future[T]) IsDone() bool { return f.Status().ended() }
 
 // Err is the task's error, nil while it runs and if it has a result.
 func (f *Future[T]) Err() error {

@@ -75,7 +75,7 @@ func TestResultsWithoutLanes(t *testing.T) {
 	for i := range 3 {
 		for _, on := range r.workers {
 			n := 9<<20 + i
-			b, err := bigOnes.Submit(r.ctx, c, client.Val(n), client.Workers(on.Address()), client.Impure()).Result(r.ctx)
+			b, err := bigOnes.Submit(r.ctx, c, client.Val(n), client.WithWorkers(on.Address()), client.WithImpure()).Result(r.ctx)
 			if err != nil || len(b) != n {
 				t.Fatalf("%d bytes, %v", len(b), err)
 			}

@@ -98,7 +98,7 @@ func TestGatherAll(t *testing.T) {
 	if _, err := client.GatherAll(ctx, []*client.Future[bool]{long}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("results that take too long: %v", err)
 	}
-	if s := long.Status(); s != client.Pending || long.Done() || long.Err() != nil {
+	if s := long.Status(); s != client.Pending || long.IsDone() || long.Err() != nil {
 		t.Errorf("status %v", s)
 	}
 }
@@ -107,7 +107,7 @@ func TestLostData(t *testing.T) {
 	r := newRig(t, "tcp://127.0.0.1:0", 1)
 	gone := r.addWorker(worker.Config{Name: "gone"})
 	f := must[[]*client.Future[string]](t)(client.Scatter(r.ctx, r.c, []string{"precious"}, client.ScatterOptions{Workers: []string{gone.Address()}}))
-	g := inc.Submit(r.ctx, r.c, client.Val(5), client.Workers("gone"), client.AllowOtherWorkers())
+	g := inc.Submit(r.ctx, r.c, client.Val(5), client.WithWorkers("gone"), client.WithOtherWorkers())
 	if err := g.Wait(r.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestLostData(t *testing.T) {
 
 func TestMovedData(t *testing.T) {
 	r := newRig(t, "tcp://127.0.0.1:0", 2)
-	f := inc.Submit(r.ctx, r.c, client.Val(5), client.Workers("w0"))
+	f := inc.Submit(r.ctx, r.c, client.Val(5), client.WithWorkers("w0"))
 	if v := must[int](t)(f.Result(r.ctx)); v != 6 {
 		t.Fatalf("got %d", v)
 	}

@@ -27,10 +27,10 @@ type Semaphore struct {
 	stop       chan struct{} // ends the refreshing; nil while nothing is held
 }
 
-// NewSemaphore is the semaphore of a name, with room for max holders; all who use it must say
+// NewSemaphore is the semaphore of a name, with room for limit holders; all who use it must say
 // the same number.
-func NewSemaphore(c *Client, name string, max int) *Semaphore {
-	return &Semaphore{c: c, name: name, max: max}
+func NewSemaphore(c *Client, name string, limit int) *Semaphore {
+	return &Semaphore{c: c, name: name, max: limit}
 }
 
 // Name is its name.

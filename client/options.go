@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/task"
 )
 
-// Option is a wish about tasks: where, in which order, how often.
+// Option changes how tasks are run: where, in which order, how often.
 type Option func(*options)
 
 type options struct {
@@ -36,40 +36,36 @@ func newOptions(opts []Option) options {
 // arguments. Map appends "-" and the index to it.
 func WithKey(key string) Option { return func(o *options) { o.key = task.NewKey(key) } }
 
-// Impure gives each call a key of its own: for functions that do not always return the same
-// for the same arguments. Otherwise equal calls are one task.
-func Impure() Option { return func(o *options) { o.impure = true } }
+// WithImpure gives each call a key of its own: for functions that do not always return the same
+// for the same arguments (Dask's pure=False). Otherwise equal calls are one task.
+func WithImpure() Option { return func(o *options) { o.impure = true } }
 
-// Pure(false) is Impure (Dask's pure=).
-func Pure(pure bool) Option { return func(o *options) { o.impure = !pure } }
-
-// Workers restricts the task to workers, by address, name or host.
-func Workers(workers ...string) Option {
+// WithWorkers restricts the task to workers, by address, name or host.
+func WithWorkers(workers ...string) Option {
 	return func(o *options) { o.notes.Workers = append(o.notes.Workers, workers...) }
 }
 
-// AllowOtherWorkers makes Workers a preference: others may run the task if none of them can.
-func AllowOtherWorkers() Option { return func(o *options) { o.notes.AllowOtherWorkers = true } }
+// WithOtherWorkers makes WithWorkers a preference: others may run the task if none of them can.
+func WithOtherWorkers() Option { return func(o *options) { o.notes.AllowOtherWorkers = true } }
 
-// Resources is what the task takes of its worker's resources while it runs, such as
-// {"GPU": 1}.
-func Resources(r map[string]float64) Option { return func(o *options) { o.notes.Resources = r } }
+// WithResources specifies what the task takes of its worker's resources while it runs, such as {"GPU": 1}.
+func WithResources(r map[string]float64) Option { return func(o *options) { o.notes.Resources = r } }
 
-// Priority: tasks of a higher one run first (default 0).
-func Priority(p float64) Option {
+// WithPriority sets the priority (default 0). Tasks of a higher one run first.
+func WithPriority(p float64) Option {
 	return func(o *options) { o.notes.Priority, o.notes.HasPriority = p, true }
 }
 
-// Retries is how often a task that failed is run again (default 0).
-func Retries(n int) Option { return func(o *options) { o.notes.Retries = max(n, 0) } }
+// WithRetries sets how often a task that failed is run again (default 0).
+func WithRetries(n int) Option { return func(o *options) { o.notes.Retries = max(n, 0) } }
 
-// FIFO is how long after an earlier submission this one still counts as the same age
+// WithFIFO sets how long after an earlier submission this one still counts as the same age
 // (default 100 ms, Dask's fifo_timeout). Older ones run first.
-func FIFO(d time.Duration) Option { return func(o *options) { o.fifo = d } }
+func WithFIFO(d time.Duration) Option { return func(o *options) { o.fifo = d } }
 
-// Timeout ends the context of the function after d, and the task with a TimeoutError. A function that
+// WithTimeout ends the context of the function after d, and the task with a TimeoutError. A function that
 // ignores its context goes on running; its worker logs that, and has another thread take its place.
-func Timeout(d time.Duration) Option { return func(o *options) { o.notes.Timeout = d.Seconds() } }
+func WithTimeout(d time.Duration) Option { return func(o *options) { o.notes.Timeout = d.Seconds() } }
 
 func (o *options) graph(ctx context.Context) graphOptions {
 	return graphOptions{fifo: durationText(o.fifo), actors: o.actor, submitting: task.CurrentKey(ctx)}

@@ -27,8 +27,8 @@ type ProgressEvent struct {
 // Ended is how many have ended.
 func (e ProgressEvent) Ended() int { return e.Finished + e.Failed + e.Canceled }
 
-// Done reports whether all have ended.
-func (e ProgressEvent) Done() bool { return e.Ended() == e.Total }
+// IsDone reports whether all have ended.
+func (e ProgressEvent) IsDone() bool { return e.Ended() == e.Total }
 
 // progressPause is the least time between two events.
 const progressPause = 50 * time.Millisecond
@@ -48,7 +48,7 @@ func Progress(ctx context.Context, futures ...AnyFuture) iter.Seq[ProgressEvent]
 			}
 			byClient[c] = append(byClient[c], ks)
 		}
-		if !yield(e) || e.Done() {
+		if !yield(e) || e.IsDone() {
 			return
 		}
 		for c, keys := range byClient {
@@ -143,7 +143,7 @@ func ProgressBar(ctx context.Context, w io.Writer, futures ...AnyFuture) error {
 		switch {
 		case terminal:
 			_, err = io.WriteString(w, "\r"+e.bar(40))
-		case e.Elapsed >= next && !e.Done():
+		case e.Elapsed >= next && !e.IsDone():
 			next = e.Elapsed + linePause
 			_, err = io.WriteString(w, e.bar(40)+"\n")
 		}

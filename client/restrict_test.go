@@ -37,13 +37,13 @@ func TestUnknownWorkerIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close(context.Background()) }()
-	f := inc.Submit(r.ctx, c, client.Val(1), client.Workers("w0"))
+	f := inc.Submit(r.ctx, c, client.Val(1), client.WithWorkers("w0"))
 	if _, err := f.Result(r.ctx); err != nil {
 		t.Fatal(err)
 	}
-	waits := inc.Submit(r.ctx, c, client.Val(2), client.Workers("w00"))
+	waits := inc.Submit(r.ctx, c, client.Val(2), client.WithWorkers("w00"))
 	eventually(t, "a warning", func() bool { return strings.Contains(log.String(), "worker=w00") })
-	if strings.Contains(log.String(), "worker=w0 ") || waits.Done() {
+	if strings.Contains(log.String(), "worker=w0 ") || waits.IsDone() {
 		t.Errorf("log %s", log.String())
 	}
 }

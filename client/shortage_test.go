@@ -177,12 +177,12 @@ func TestRestrictionWarnings(t *testing.T) {
 		texts  []string
 		mend   worker.Config
 	}{
-		{"workers", []client.Option{client.Workers("alice", "bob")}, "workers", []string{"alice, bob", "none of which has joined", "(name w0)"}, worker.Config{Name: "bob"}},
-		{"resources", []client.Option{client.Resources(map[string]float64{"GPU": 2})}, "resources",
+		{"workers", []client.Option{client.WithWorkers("alice", "bob")}, "workers", []string{"alice, bob", "none of which has joined", "(name w0)"}, worker.Config{Name: "bob"}},
+		{"resources", []client.Option{client.WithResources(map[string]float64{"GPU": 2})}, "resources",
 			[]string{"GPU=2", "the most that a worker has is 1", "--resources GPU=2"}, worker.Config{Resources: map[string]float64{"GPU": 2}}},
-		{"no such resource", []client.Option{client.Resources(map[string]float64{"FPGA": 1})}, "resources",
+		{"no such resource", []client.Option{client.WithResources(map[string]float64{"FPGA": 1})}, "resources",
 			[]string{"FPGA=1", "no worker has resource FPGA"}, worker.Config{Resources: map[string]float64{"FPGA": 1}}},
-		{"both", []client.Option{client.Workers("w0"), client.Resources(map[string]float64{"GPU": 1, "FPGA": 1})}, "resources",
+		{"both", []client.Option{client.WithWorkers("w0"), client.WithResources(map[string]float64{"GPU": 1, "FPGA": 1})}, "resources",
 			[]string{"no worker has resource FPGA"}, worker.Config{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestRestrictionWarnings(t *testing.T) {
 			checkText(t, "Future.String", f.String(), c.texts...)
 			r.clientLog.wait(t, r.ctx, c.texts[0])
 			// Other work goes on, and a preference is no restriction.
-			other := inc.Submit(r.ctx, r.c, client.Val(7), client.Workers("zoe"), client.AllowOtherWorkers())
+			other := inc.Submit(r.ctx, r.c, client.Val(7), client.WithWorkers("zoe"), client.WithOtherWorkers())
 			if got, err := other.Result(r.ctx); err != nil || got != 8 {
 				t.Errorf("a preference: got %v, %v, want 8", got, err)
 			}
@@ -225,7 +225,7 @@ func lateFunc() *client.Fn1[int, int] {
 func TestClosedCluster(t *testing.T) {
 	r := newShortRig(t, func(s *scheduler.Config, _ *client.Config) { s.Closed, s.UnrunnableAfter = true, time.Hour })
 	r.addWorker(worker.Config{})
-	opts := client.Resources(map[string]float64{"GPU": 1})
+	opts := client.WithResources(map[string]float64{"GPU": 1})
 	_, err := inc.Submit(r.ctx, r.c, client.Val(1), opts).Result(r.ctx)
 	if err == nil || r.ctx.Err() != nil {
 		t.Fatalf("got %v, want an error at once", err)

@@ -86,8 +86,8 @@ func TestArguments(t *testing.T) {
 			t.Errorf("four arguments: %d", v)
 		}
 		// A struct from one worker to the other, and to the client.
-		m := measure.Submit(ctx, c, client.Val("s1"), client.Workers("w0"))
-		d := describe.Submit(ctx, c, m, client.Workers("w1"))
+		m := measure.Submit(ctx, c, client.Val("s1"), client.WithWorkers("w0"))
+		d := describe.Submit(ctx, c, m, client.WithWorkers("w1"))
 		const want = "s1 [1 2.5] 1700000000123456789 1"
 		if v := must[string](t)(d.Result(ctx)); v != want {
 			t.Errorf("a struct between workers: %q, want %q", v, want)
@@ -196,7 +196,7 @@ func TestAsCompletedAndProgress(t *testing.T) {
 	for e := range client.Progress(r.ctx, append(client.Futures(futures), bad)...) {
 		last = e
 	}
-	if !last.Done() || last.Finished != 4 || last.Failed != 1 {
+	if !last.IsDone() || last.Finished != 4 || last.Failed != 1 {
 		t.Errorf("progress ends with %+v", last)
 	}
 	var bar strings.Builder
@@ -314,31 +314,31 @@ func TestOptions(t *testing.T) {
 	ctx, c := r.ctx, r.c
 	at := func(opts ...client.Option) string {
 		t.Helper()
-		return must[string](t)(where.Submit(ctx, c, append(opts, client.Impure())...).Result(ctx))
+		return must[string](t)(where.Submit(ctx, c, append(opts, client.WithImpure())...).Result(ctx))
 	}
-	if a := at(client.Workers("gpu")); a != r.workers[1].Address() {
+	if a := at(client.WithWorkers("gpu")); a != r.workers[1].Address() {
 		t.Errorf("by name on %s", a)
 	}
-	if a := at(client.Workers(r.workers[0].Address())); a != r.workers[0].Address() {
+	if a := at(client.WithWorkers(r.workers[0].Address())); a != r.workers[0].Address() {
 		t.Errorf("by address on %s", a)
 	}
-	if a := at(client.Resources(map[string]float64{"GPU": 1})); a != r.workers[1].Address() {
+	if a := at(client.WithResources(map[string]float64{"GPU": 1})); a != r.workers[1].Address() {
 		t.Errorf("by resource on %s", a)
 	}
-	if a := at(client.Workers("nobody"), client.AllowOtherWorkers()); a == "" {
+	if a := at(client.WithWorkers("nobody"), client.WithOtherWorkers()); a == "" {
 		t.Error("loose restrictions")
 	}
 	if k := where.Submit(ctx, c, client.WithKey("my-key")).Key(); k != task.NewKey("my-key") {
 		t.Errorf("key %s", k)
 	}
-	if a, b := where.Submit(ctx, c, client.Impure()), where.Submit(ctx, c, client.Pure(false)); a.Key() == b.Key() {
+	if a, b := where.Submit(ctx, c, client.WithImpure()), where.Submit(ctx, c, client.WithImpure()); a.Key() == b.Key() {
 		t.Error("impure calls have one key")
 	}
 	flaky.Store(2)
-	if v := must[int](t)(tries.Submit(ctx, c, client.Retries(3), client.Priority(5), client.FIFO(time.Second)).Result(ctx)); v != 7 {
+	if v := must[int](t)(tries.Submit(ctx, c, client.WithRetries(3), client.WithPriority(5), client.WithFIFO(time.Second)).Result(ctx)); v != 7 {
 		t.Errorf("retried: %d", v)
 	}
-	if _, err := nap.Submit(ctx, c, client.Val(time.Hour), client.Timeout(time.Millisecond)).Result(ctx); err == nil {
+	if _, err := nap.Submit(ctx, c, client.Val(time.Hour), client.WithTimeout(time.Millisecond)).Result(ctx); err == nil {
 		t.Error("a task without time ends well")
 	}
 }

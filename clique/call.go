@@ -43,7 +43,7 @@ func (f *Fn[In, Out]) Submit(ctx context.Context, q *Clique, inputs []client.Arg
 	t := q.Ticket()
 	out := make([]*client.Future[Out], len(inputs))
 	for i, m := range q.members {
-		o := append(slices.Clone(opts), client.Workers(m.Worker), client.Impure())
+		o := append(slices.Clone(opts), client.WithWorkers(m.Worker), client.WithImpure())
 		out[i] = f.f.Submit(ctx, q.c, client.Val(t), inputs[i], o...)
 	}
 	return out, nil

@@ -170,7 +170,7 @@ func TestTickets(t *testing.T) {
 	q := form(t, c, clique.Options{})
 	ticket := q.Ticket()
 	run := func(t clique.Ticket) (int, error) {
-		return join.Submit(ctx, c, client.Val(t), client.Impure()).Result(ctx)
+		return join.Submit(ctx, c, client.Val(t), client.WithImpure()).Result(ctx)
 	}
 	if n, err := run(ticket); n != 1 || err != nil {
 		t.Errorf("a ticket of a clique of one: %d, %v", n, err)
@@ -208,7 +208,7 @@ func TestIdle(t *testing.T) {
 	ctx := testContext(t)
 	q := form(t, c, clique.Options{Idle: time.Millisecond})
 	for {
-		_, err := join.Submit(ctx, c, client.Val(q.Ticket()), client.Impure()).Result(ctx)
+		_, err := join.Submit(ctx, c, client.Val(q.Ticket()), client.WithImpure()).Result(ctx)
 		if err != nil {
 			if !strings.Contains(err.Error(), "the worker has no part in this clique") {
 				t.Error(err)

@@ -18,7 +18,7 @@ func TestLocalIsClosed(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			leak.Check(t)
 			ctx, c, cl := start(t, cluster.Options{Mode: mode, Workers: 1, Threads: 1, Scheduler: func(cfg *scheduler.Config) { cfg.UnrunnableAfter = 50 * time.Millisecond }})
-			gpu := client.Resources(map[string]float64{"GPU": 1})
+			gpu := client.WithResources(map[string]float64{"GPU": 1})
 			_, err := look.Submit(ctx, cl, client.Val(1), gpu).Result(ctx)
 			if err == nil || !strings.Contains(err.Error(), "no worker has resource GPU") || ctx.Err() != nil {
 				t.Fatalf("got %v, want an error about the resource", err)

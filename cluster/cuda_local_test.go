@@ -67,7 +67,7 @@ func TestStartPlan(t *testing.T) {
 			check := func() {
 				t.Helper()
 				for _, w := range c.Workers() {
-					got, err := look.Submit(ctx, cl, client.Val(w.PID), client.Workers(w.Address), client.Impure()).Result(ctx)
+					got, err := look.Submit(ctx, cl, client.Val(w.PID), client.WithWorkers(w.Address), client.WithImpure()).Result(ctx)
 					want := map[string]around{"a": {"0,1", []string{cpu}, 1}, "b": {"1,0", []string{cpu}, 0}}[w.Name]
 					if err != nil || got.Visible != want.Visible || !slices.Equal(got.CPUs, want.CPUs) || got.Warm != want.Warm {
 						t.Errorf("worker %s: %+v, %v", w.Name, got, err)

@@ -138,7 +138,7 @@ var hoard = client.Func("cluster_test.hoard", func(ctx context.Context, n int) (
 // dieOn has a worker die of a task, and another task run after it.
 func dieOn(ctx context.Context, t *testing.T, cl *client.Client, d death) {
 	t.Helper()
-	f := die.Submit(ctx, cl, client.Val(d), client.Impure())
+	f := die.Submit(ctx, cl, client.Val(d), client.WithImpure())
 	cause := fmt.Sprintf("process ended with exit code %d", d.Code)
 	if d.How == "signal" {
 		cause = fmt.Sprintf("process ended by signal %d", d.Code)
@@ -150,7 +150,7 @@ func dieOn(ctx context.Context, t *testing.T, cl *client.Client, d death) {
 	if !errors.Is(err, client.ErrKilledWorker) || !strings.Contains(err.Error(), "1 worker died") || !strings.Contains(err.Error(), cause) {
 		t.Fatalf("%v: got error %v, want %v with %q", d, err, client.ErrKilledWorker, cause)
 	}
-	g := inc.Submit(ctx, cl, client.Val(1), client.Impure())
+	g := inc.Submit(ctx, cl, client.Val(1), client.WithImpure())
 	if v, err := g.Result(ctx); v != 2 || err != nil {
 		t.Fatalf("a task after %v: got %v, %v, want 2", d, v, err)
 	}

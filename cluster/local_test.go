@@ -164,7 +164,7 @@ func where(ctx context.Context, t *testing.T, c *cluster.Cluster, cl *client.Cli
 		if w.State != cluster.Running || w.Address == "" {
 			t.Errorf("%+v", w)
 		}
-		got, err := pidOf.Submit(ctx, cl, client.Val(w.PID), client.Workers(w.Address)).Result(ctx)
+		got, err := pidOf.Submit(ctx, cl, client.Val(w.PID), client.WithWorkers(w.Address)).Result(ctx)
 		if err != nil || got != w.PID {
 			t.Errorf("worker %s runs in %d, %v; not in %d", w.Name, got, err, w.PID)
 		}

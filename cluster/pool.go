@@ -23,8 +23,8 @@ import (
 // device 0 of a scheduler's process: the scheduler receives into it what goes through it for
 // GPUs (its ListenConfig.Device and Dial.Device). A scheduler needs no GPU. Where there is
 // none, or not enough memory, one line in the log says that the pool is ignored, and the
-// resource is nil; close does nothing then.
-func SchedulerPool(s *config.Settings, log *slog.Logger) (pool mem.Resource, close func()) {
+// resource is nil; closer does nothing then.
+func SchedulerPool(s *config.Settings, log *slog.Logger) (pool mem.Resource, closer func()) {
 	return schedulerPool(s.RMM.PoolSize, poolSource(s), thisGPUMachine, log)
 }
 

@@ -22,7 +22,7 @@ func TestTimeoutIgnored(t *testing.T) {
 	leak.Check(t)
 	var stderr buffer
 	ctx, _, cl := start(t, cluster.Options{Workers: 1, Threads: 1, Logger: quiet, CloseTimeout: time.Second, Nanny: cluster.NannyConfig{Stderr: &stderr}})
-	_, err := deaf.Submit(ctx, cl, client.Val(1), client.Timeout(50*time.Millisecond)).Result(ctx)
+	_, err := deaf.Submit(ctx, cl, client.Val(1), client.WithTimeout(50*time.Millisecond)).Result(ctx)
 	var exc *wire.Exception
 	if !errors.As(err, &exc) || exc.Type != "TimeoutError" || !strings.Contains(err.Error(), "cluster_test.deaf took longer than its limit of 50ms") {
 		t.Errorf("got %v, want TimeoutError", err)

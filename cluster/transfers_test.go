@@ -52,8 +52,8 @@ func TestTransfersReachScheduler(t *testing.T) {
 		}
 	}
 	for i := range n {
-		b := blob.Submit(ctx, c, client.Val(each+i), client.Workers(from))
-		got, err := size.Submit(ctx, c, client.List[[]byte](b), client.Workers(to)).Result(ctx)
+		b := blob.Submit(ctx, c, client.Val(each+i), client.WithWorkers(from))
+		got, err := size.Submit(ctx, c, client.List[[]byte](b), client.WithWorkers(to)).Result(ctx)
 		if err != nil || got != each+i {
 			t.Fatalf("blob %d on the other worker: %d, %v, want %d", i, got, err, each+i)
 		}

@@ -102,15 +102,15 @@ func (a *algorithm[B, P, R]) run(ctx context.Context, c *client.Client, parts []
 	}
 	taken := make([]*client.Future[R], len(futures))
 	for i, o := range futures {
-		taken[i] = a.result.Submit(ctx, c, o, client.Workers(ranks[i]), client.AllowOtherWorkers())
+		taken[i] = a.result.Submit(ctx, c, o, client.WithWorkers(ranks[i]), client.WithOtherWorkers())
 	}
 	defer client.ReleaseAll(taken)
 	var out []*client.Future[B]
 	if opts.Schema != nil {
 		for _, p := range place {
-			on := []client.Option{client.Workers(ranks[p.rank])}
+			on := []client.Option{client.WithWorkers(ranks[p.rank])}
 			if among == nil { // a device keeps what it has; in host memory this is a preference
-				on = append(on, client.AllowOtherWorkers())
+				on = append(on, client.WithOtherWorkers())
 			}
 			out = append(out, a.batch.Submit(ctx, c, futures[p.rank], client.Val(p.at), on...))
 		}

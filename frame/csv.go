@@ -94,7 +94,7 @@ func ReadCSV(ctx context.Context, c *client.Client, path string, opts CSVOptions
 		for i, p := range paths {
 			looks[i] = csvLook{Path: p, Infer: i == 0 && opts.Schema == nil, Sample: opts.Sample, Dialect: d}
 		}
-		return headCSV.Map(ctx, c, looks, client.Impure())
+		return headCSV.Map(ctx, c, looks, client.WithImpure())
 	})
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func markQuotes(ctx context.Context, c *client.Client, sources []csvSource) erro
 // returns their paths. The files are one set, as those of WriteIPC.
 func (f *Frame) WriteCSV(ctx context.Context, dir string, opts WriteOptions) ([]string, error) {
 	return f.writeSet(ctx, dir, ".csv", opts, func(p client.Arg[arrow.RecordBatch], path string) *client.Future[written] {
-		return saveCSV.Submit(ctx, f.c, p, client.Val(path), client.Impure())
+		return saveCSV.Submit(ctx, f.c, p, client.Val(path), client.WithImpure())
 	})
 }
 

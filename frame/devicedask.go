@@ -37,7 +37,7 @@ func OpenDevice(ctx context.Context, c *client.Client, name string) (*DeviceFram
 // under a name with nothing but Dask. Python workers turn the partitions into Arrow's layout,
 // on the device; they need CuPy and pyarrow, and nothing of Millstream's. From there they go to
 // Millstream's workers, from device to device over ucxx://. opts say where the Python functions
-// run, such as client.Workers.
+// run, such as client.WithWorkers.
 func DeviceFromDask(ctx context.Context, c *client.Client, name string, opts ...client.Option) (*DeviceFrame, error) {
 	parts, err := client.Published[*client.Opaque](ctx, c, name)
 	if err != nil {

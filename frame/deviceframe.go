@@ -130,7 +130,7 @@ func gpuWorkers(ctx context.Context, c *client.Client) ([]string, error) {
 	for address, w := range workers {
 		if w.Resources["go"] > 0 {
 			names = append(names, address)
-			futures = append(futures, deviceOf.Submit(ctx, c, client.Val(address), client.Workers(address), client.Impure()))
+			futures = append(futures, deviceOf.Submit(ctx, c, client.Val(address), client.WithWorkers(address), client.WithImpure()))
 		}
 	}
 	defer client.ReleaseAll(futures)
@@ -168,7 +168,7 @@ func (f *Frame) ToDevice(ctx context.Context) (*DeviceFrame, error) {
 	}
 	out := &DeviceFrame{c: f.c, schema: f.schema, workers: workers}
 	for i, p := range f.parts {
-		out.parts = append(out.parts, toDevice.Submit(ctx, f.c, p, client.Val(i), client.Workers(workers...)))
+		out.parts = append(out.parts, toDevice.Submit(ctx, f.c, p, client.Val(i), client.WithWorkers(workers...)))
 	}
 	return out, nil
 }
@@ -180,7 +180,7 @@ func (f *DeviceFrame) ToHost(ctx context.Context) (*Frame, error) {
 	}
 	parts := make([]*client.Future[arrow.RecordBatch], len(f.parts))
 	for i, p := range f.parts {
-		parts[i] = toHost.Submit(ctx, f.c, p, client.Val(i), client.Workers(f.workers...))
+		parts[i] = toHost.Submit(ctx, f.c, p, client.Val(i), client.WithWorkers(f.workers...))
 	}
 	return trusted(f.c, f.schema, parts), nil
 }
@@ -196,7 +196,7 @@ func DeviceOf(ctx context.Context, c *client.Client, parts []*client.Future[wire
 	if err != nil {
 		return nil, err
 	}
-	b, err := deviceSchema.Submit(ctx, c, parts[0], client.Workers(workers...)).Result(ctx)
+	b, err := deviceSchema.Submit(ctx, c, parts[0], client.WithWorkers(workers...)).Result(ctx)
 	if err != nil {
 		return nil, typed(err)
 	}
@@ -215,7 +215,7 @@ func deviceVerified(ctx context.Context, c *client.Client, schema *arrow.Schema,
 	}
 	out := &DeviceFrame{c: c, schema: schema, workers: workers}
 	for i, p := range parts {
-		out.parts = append(out.parts, deviceChecked.Submit(ctx, c, p, client.Val(encoded), client.Val(i), client.Workers(workers...)))
+		out.parts = append(out.parts, deviceChecked.Submit(ctx, c, p, client.Val(encoded), client.Val(i), client.WithWorkers(workers...)))
 	}
 	client.ReleaseAll(parts)
 	return out, nil
@@ -259,7 +259,7 @@ func (f *DeviceFrame) Rows(ctx context.Context) ([]int64, error) {
 	}
 	futures := make([]*client.Future[int64], len(f.parts))
 	for i, p := range f.parts {
-		futures[i] = deviceRows.Submit(ctx, f.c, p, client.Workers(f.workers...))
+		futures[i] = deviceRows.Submit(ctx, f.c, p, client.WithWorkers(f.workers...))
 	}
 	defer client.ReleaseAll(futures)
 	rows, err := client.Gather(ctx, futures)
@@ -277,7 +277,7 @@ func (f *DeviceFrame) Project(ctx context.Context, names ...string) (*DeviceFram
 	}
 	out := &DeviceFrame{c: f.c, schema: schema, workers: f.workers}
 	for _, p := range f.parts {
-		out.parts = append(out.parts, deviceProjected.Submit(ctx, f.c, p, client.Val(names), client.Workers(f.workers...)))
+		out.parts = append(out.parts, deviceProjected.Submit(ctx, f.c, p, client.Val(names), client.WithWorkers(f.workers...)))
 	}
 	return out, nil
 }

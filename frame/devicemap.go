@@ -54,7 +54,7 @@ func (f *DeviceFrame) mapped(ctx context.Context, schema *arrow.Schema, opts []c
 	if err := f.usable(); err != nil {
 		return nil, err
 	}
-	opts = append([]client.Option{client.Workers(f.workers...)}, opts...)
+	opts = append([]client.Option{client.WithWorkers(f.workers...)}, opts...)
 	parts := make([]*client.Future[wire.Dict], len(f.parts))
 	for i, p := range f.parts {
 		parts[i] = submit(p, opts...)

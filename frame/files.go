@@ -140,7 +140,7 @@ func listNames(dir string, ext []string) ([]string, error) {
 // filesOf asks a worker for the files of a path.
 func filesOf(ctx context.Context, c *client.Client, path string, ext ...string) ([]string, error) {
 	// The folder may have other files the next time.
-	f := listFiles.Submit(ctx, c, client.Val(path), client.Val(ext), client.Impure())
+	f := listFiles.Submit(ctx, c, client.Val(path), client.Val(ext), client.WithImpure())
 	defer f.Release()
 	l, err := f.Result(ctx)
 	return l.Paths, typed(err)

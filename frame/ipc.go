@@ -42,7 +42,7 @@ var (
 // which must be equal.
 func ReadIPC(ctx context.Context, c *client.Client, path string) (*Frame, error) {
 	paths, heads, err := lookAt(ctx, c, path, ipcEndings, func(paths []string) []*client.Future[ipcHead] {
-		return headIPC.Map(ctx, c, paths, client.Impure())
+		return headIPC.Map(ctx, c, paths, client.WithImpure())
 	})
 	if err != nil {
 		return nil, err
@@ -135,6 +135,6 @@ func writeIPC(b arrow.RecordBatch, path string) (written, error) {
 // opts.Overwrite is set. See WriteOptions.
 func (f *Frame) WriteIPC(ctx context.Context, dir string, opts WriteOptions) ([]string, error) {
 	return f.writeSet(ctx, dir, ".arrow", opts, func(p client.Arg[arrow.RecordBatch], path string) *client.Future[written] {
-		return saveIPC.Submit(ctx, f.c, p, client.Val(path), client.Impure())
+		return saveIPC.Submit(ctx, f.c, p, client.Val(path), client.WithImpure())
 	})
 }

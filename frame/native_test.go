@@ -117,8 +117,8 @@ func TestNestedBatchesTravel(t *testing.T) {
 			defer want.Release()
 			f := must[*Frame](t)(FromBatches(ctx, c, []arrow.RecordBatch{want}))
 			defer f.Release()
-			s := testSplit.Submit(ctx, c, f.Partitions()[0], client.Workers("0"))
-			got := must[arrow.RecordBatch](t)(testUnsplit.Submit(ctx, c, s, client.Workers("1")).Result(ctx))
+			s := testSplit.Submit(ctx, c, f.Partitions()[0], client.WithWorkers("0"))
+			got := must[arrow.RecordBatch](t)(testUnsplit.Submit(ctx, c, s, client.WithWorkers("1")).Result(ctx))
 			if !array.RecordEqual(got, want) {
 				t.Errorf("on the other worker: got %v, want %v", got, want)
 			}

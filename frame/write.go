@@ -48,7 +48,7 @@ func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails
 	s := fileSet{Dir: dir, Ext: ext, ID: hex.EncodeToString(id[:]), Overwrite: opts.Overwrite}
-	begun := prepareSet.Submit(ctx, f.c, client.Val(s), client.Impure())
+	begun := prepareSet.Submit(ctx, f.c, client.Val(s), client.WithImpure())
 	defer begun.Release()
 	var running []client.AnyFuture
 	defer func() {
@@ -87,7 +87,7 @@ func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions
 	if err != nil {
 		return nil, typed(err)
 	}
-	ended := commitSet.Submit(ctx, f.c, client.Val(s), client.Val(files), client.Impure())
+	ended := commitSet.Submit(ctx, f.c, client.Val(s), client.Val(files), client.WithImpure())
 	running = append(running, ended)
 	defer ended.Release()
 	paths, err := ended.Result(ctx)
@@ -107,7 +107,7 @@ func (f *Frame) abortWrite(ctx context.Context, s fileSet, begun *client.Future[
 	if _, err := begun.Result(begin); err != nil {
 		return false, f.c.Cancel(begun) // it has left nothing, or was never begun
 	}
-	aborted := abortSet.Submit(ctx, f.c, client.Val(s), begun, client.Impure())
+	aborted := abortSet.Submit(ctx, f.c, client.Val(s), begun, client.WithImpure())
 	defer aborted.Release()
 	return aborted.Result(ctx)
 }

@@ -30,14 +30,14 @@ func (r *Region) find(key any) *attachment {
 }
 
 // Attach returns the value cached under key, making it on first use: this is how a transport
-// registers a region once and finds the registration again in a few nanoseconds. make runs
+// registers a region once and finds the registration again in a few nanoseconds. create runs
 // once per key however many goroutines ask, and no lock is held while it runs; the others
 // wait for it. An error is given to all who waited and is not cached. key must be comparable
-// (a pointer is best). The caller holds a reference to the region. make must not call Attach
+// (a pointer is best). The caller holds a reference to the region. create must not call Attach
 // with the same key.
 //
 // The value is dropped, not closed, when the region is freed; use OnFree for that.
-func (r *Region) Attach(key any, make func() (any, error)) (any, error) {
+func (r *Region) Attach(key any, create func() (any, error)) (any, error) {
 	a := r.find(key)
 	if a != nil && a.ok.Load() {
 		return a.val, nil
@@ -45,7 +45,7 @@ func (r *Region) Attach(key any, make func() (any, error)) (any, error) {
 	if a == nil {
 		var mine bool
 		if a, mine = r.claim(key); mine {
-			r.fill(a, make)
+			r.fill(a, create)
 		}
 	}
 	<-a.done

@@ -18,12 +18,12 @@ type Limit struct {
 // limitAlign is what each allocation is rounded up to.
 const limitAlign = 256
 
-// NewLimit bounds what upstream gives at one time to max bytes.
-func NewLimit(upstream Resource, max int64) (*Limit, error) {
-	if upstream == nil || max <= 0 {
-		return nil, fmt.Errorf("mem: NewLimit: a limit of %d bytes on %T: give a resource and a number above 0", max, upstream)
+// NewLimit bounds what upstream gives at one time to limit bytes.
+func NewLimit(upstream Resource, limit int64) (*Limit, error) {
+	if upstream == nil || limit <= 0 {
+		return nil, fmt.Errorf("mem: NewLimit: a limit of %d bytes on %T: give a resource and a number above 0", limit, upstream)
 	}
-	return &Limit{upstream: upstream, max: max}, nil
+	return &Limit{upstream: upstream, max: limit}, nil
 }
 
 // Alloc returns a buffer of n bytes, or an error that wraps ErrOutOfMemory when the limit

@@ -58,9 +58,9 @@ type sharedThing struct {
 var ErrHostClosed = closed.New("task: the worker has ended")
 
 // Shared returns the thing of a key that the tasks of the worker share, and makes it when it
-// is first asked for. close, when not nil, is called when the worker ends. An error is not
+// is first asked for. closer, when not nil, is called when the worker ends. An error is not
 // kept: the next caller tries again.
-func (h *Host) Shared(key any, make func() (v any, close func() error, err error)) (any, error) {
+func (h *Host) Shared(key any, create func() (v any, closer func() error, err error)) (any, error) {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
@@ -75,7 +75,7 @@ func (h *Host) Shared(key any, make func() (v any, close func() error, err error
 		h.shared[key] = s
 	}
 	h.mu.Unlock()
-	s.once.Do(func() { s.v, s.close, s.err = make() })
+	s.once.Do(func() { s.v, s.close, s.err = create() })
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.err != nil {

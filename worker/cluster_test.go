@@ -199,7 +199,7 @@ func TestClusterLane(t *testing.T) {
 	want := 0
 	for i, f := range texts {
 		for j, w := range c.workers { // on each of them, so that one of two fetches
-			n, err := size.Submit(ctx, c.client, f, client.Workers(w.Address()), client.Impure()).Result(ctx)
+			n, err := size.Submit(ctx, c.client, f, client.WithWorkers(w.Address()), client.WithImpure()).Result(ctx)
 			if err != nil || n != (i+1)*1_000_000 {
 				t.Fatalf("%d on %d: %v, %v", i, j, n, err)
 			}

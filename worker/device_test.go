@@ -86,7 +86,7 @@ func TestDeviceLimit(t *testing.T) {
 	for range 2 {
 		oks := make([]*client.Future[bool], n)
 		for i, f := range fields {
-			oks[i] = reapOnGPU.Submit(ctx, c.client, client.Val(i), f, client.Impure())
+			oks[i] = reapOnGPU.Submit(ctx, c.client, client.Val(i), f, client.WithImpure())
 		}
 		for i, f := range oks {
 			if ok, err := f.Result(ctx); !ok || err != nil {

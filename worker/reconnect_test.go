@@ -107,10 +107,10 @@ func TestReconnect(t *testing.T) {
 	base := int(1000 * restarts.Add(1))
 	var done []*client.Future[int]
 	for i := range 8 {
-		done = append(done, tally.Submit(ctx, c.client, client.Val(base+i), client.Val(base+8), client.Val(""), client.Workers("cut")))
+		done = append(done, tally.Submit(ctx, c.client, client.Val(base+i), client.Val(base+8), client.Val(""), client.WithWorkers("cut")))
 	}
 	name := gateName(t)
-	running := tally.Submit(ctx, c.client, client.Val(base+8), client.Val(base+8), client.Val(name), client.Workers("cut"))
+	running := tally.Submit(ctx, c.client, client.Val(base+8), client.Val(base+8), client.Val(name), client.WithWorkers("cut"))
 	if err := client.Wait(ctx, done); err != nil {
 		t.Fatal(err)
 	}

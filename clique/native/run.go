@@ -112,7 +112,7 @@ func Submit(ctx context.Context, q *clique.Clique, algorithm, parameters string,
 	t := q.Ticket()
 	out := make([]*client.Future[[][]float64], len(partitions))
 	for i, m := range q.Members() {
-		out[i] = Run.Submit(ctx, q.Client(), client.Val(t), client.Val(algorithm), client.Val(parameters), partitions[i], client.Workers(m.Worker), client.Impure())
+		out[i] = Run.Submit(ctx, q.Client(), client.Val(t), client.Val(algorithm), client.Val(parameters), partitions[i], client.WithWorkers(m.Worker), client.WithImpure())
 	}
 	return out, nil
 }

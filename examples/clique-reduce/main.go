@@ -81,7 +81,7 @@ func run(ctx context.Context, out io.Writer, scheduler string, rows int) error {
 	// 2. A frame: one partition on each rank's worker.
 	parts := make([]client.Arg[Part], q.Size())
 	for i, m := range q.Members() {
-		parts[i] = load.Submit(ctx, c, client.Val(i), client.Val(rows), client.Workers(m.Worker))
+		parts[i] = load.Submit(ctx, c, client.Val(i), client.Val(rows), client.WithWorkers(m.Worker))
 	}
 
 	// 3. The algorithm runs on all ranks at once, where the partitions are.
@@ -119,7 +119,7 @@ func connect(ctx context.Context, scheduler string) (*millstream.Client, func(),
 		}
 		return c, func() { _ = c.Close(context.WithoutCancel(ctx)) }, nil
 	}
-	k, err := millstream.Local(ctx, millstream.Options{Workers: 4, Threads: 1})
+	k, err := millstream.Local(ctx, millstream.LocalConfig{Workers: 4, Threads: 1})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -101,7 +101,7 @@ func connect(ctx context.Context, scheduler string) (*millstream.Client, func(),
 		}
 		return c, func() { _ = c.Close(context.Background()) }, nil
 	}
-	cluster, err := millstream.Local(ctx, millstream.Options{})
+	cluster, err := millstream.Local(ctx, millstream.LocalConfig{})
 	if err != nil {
 		return nil, nil, err
 	}

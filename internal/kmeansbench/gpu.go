@@ -123,7 +123,7 @@ func loaded(ctx context.Context, c *client.Client, workers []cluster.WorkerInfo,
 	parts := make([]*client.Future[arrow.RecordBatch], n)
 	for i, w := range workers {
 		pieces[i] = piece{Path: path, Type: dtype, Rows: o.Rows, Features: o.Features, From: o.Rows * i / n, To: o.Rows * (i + 1) / n}
-		parts[i] = load.Submit(ctx, c, client.Val(pieces[i]), client.Workers(w.Address))
+		parts[i] = load.Submit(ctx, c, client.Val(pieces[i]), client.WithWorkers(w.Address))
 	}
 	f, err := frame.New(ctx, c, pieces[0].schema(), parts)
 	if err != nil {

@@ -160,7 +160,7 @@ func (l *local) deviceOnce(ctx context.Context, size int64, parts int, seed int6
 	source, target := l.workers[0], l.workers[1]
 	arrays := make([]*client.Future[*wire.DeviceArray], parts)
 	for i := range arrays {
-		arrays[i] = deviceFunc.Submit(ctx, l.client, client.Val(size), client.Val((seed+int64(i))%251), client.Workers(source.Address), client.Impure())
+		arrays[i] = deviceFunc.Submit(ctx, l.client, client.Val(size), client.Val((seed+int64(i))%251), client.WithWorkers(source.Address), client.WithImpure())
 	}
 	defer client.ReleaseAll(arrays)
 	if err := client.Wait(ctx, arrays); err != nil {
@@ -177,10 +177,10 @@ func (l *local) deviceOnce(ctx context.Context, size int64, parts int, seed int6
 			if i > 0 {
 				last = tasks[i-1]
 			}
-			tasks = append(tasks, followsFunc.Submit(ctx, l.client, client.ListOf(arrays[i:i+1]), last, client.Workers(target.Address), client.Impure()))
+			tasks = append(tasks, followsFunc.Submit(ctx, l.client, client.ListOf(arrays[i:i+1]), last, client.WithWorkers(target.Address), client.WithImpure()))
 		}
 	} else {
-		tasks = append(tasks, arrivedFunc.Submit(ctx, l.client, client.ListOf(arrays), client.Workers(target.Address), client.Impure()))
+		tasks = append(tasks, arrivedFunc.Submit(ctx, l.client, client.ListOf(arrays), client.WithWorkers(target.Address), client.WithImpure()))
 	}
 	defer client.ReleaseAll(tasks)
 	got, err := tasks[len(tasks)-1].Result(ctx)

@@ -45,7 +45,7 @@ func startLocal(ctx context.Context, c command) (*local, error) {
 }
 
 func (l *local) warm(ctx context.Context) error {
-	futures := noopFunc.Map(ctx, l.client, inputs(warmMap), client.Impure())
+	futures := noopFunc.Map(ctx, l.client, inputs(warmMap), client.WithImpure())
 	defer client.ReleaseAll(futures)
 	if _, err := client.Gather(ctx, futures); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (l *local) profile(ctx context.Context, path string) error {
 		if to != "" {
 			to = strings.TrimSuffix(path, ".pprof") + "-worker-" + w.Name + ".pprof"
 		}
-		f := profileFunc.Submit(ctx, l.client, client.Val(to), client.Workers(w.Address), client.Impure())
+		f := profileFunc.Submit(ctx, l.client, client.Val(to), client.WithWorkers(w.Address), client.WithImpure())
 		_, err := f.Result(ctx)
 		f.Release()
 		if err != nil {
@@ -120,7 +120,7 @@ func inputs(n int) []int64 {
 // ran asks every worker how many functions it has run.
 func (l *local) ran(ctx context.Context) (counts []int64, err error) {
 	for _, w := range l.workers {
-		f := ranFunc.Submit(ctx, l.client, client.Val(int64(0)), client.Workers(w.Address), client.Impure())
+		f := ranFunc.Submit(ctx, l.client, client.Val(int64(0)), client.WithWorkers(w.Address), client.WithImpure())
 		got, err := f.Result(ctx)
 		f.Release()
 		if err != nil {
@@ -155,7 +155,7 @@ func (l *local) mapNoop(ctx context.Context, n int) (answer, error) {
 	in := inputs(n)
 	runtime.GC()
 	begin := time.Now()
-	futures := noopFunc.Map(ctx, l.client, in, client.Impure())
+	futures := noopFunc.Map(ctx, l.client, in, client.WithImpure())
 	results, err := client.Gather(ctx, futures)
 	took := time.Since(begin)
 	if err != nil {
@@ -189,7 +189,7 @@ func (l *local) submitLatency(ctx context.Context, n int) (answer, error) {
 	times := make([]time.Duration, n)
 	for i := range times {
 		begin := time.Now()
-		f := noopFunc.Submit(ctx, l.client, client.Val(int64(i)), client.Impure())
+		f := noopFunc.Submit(ctx, l.client, client.Val(int64(i)), client.WithImpure())
 		v, err := f.Result(ctx)
 		times[i] = time.Since(begin)
 		f.Release()

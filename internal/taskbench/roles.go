@@ -72,7 +72,7 @@ func (r *floodRole) run(ctx context.Context, n int) (answer, error) {
 	}
 	in := inputs(n)
 	begin := time.Now()
-	r.futures = noopFunc.Map(ctx, r.client, in, client.Impure())
+	r.futures = noopFunc.Map(ctx, r.client, in, client.WithImpure())
 	if err := client.Wait(ctx, r.futures); err != nil {
 		return answer{}, err
 	}

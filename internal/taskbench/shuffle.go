@@ -20,7 +20,7 @@ func (l *local) shuffle(ctx context.Context, c command) (answer, error) {
 	for p := range parts {
 		asked = append(asked, rowsOf{Partition: int64(p), Rows: rows, Seed: c.Seed})
 	}
-	in := makeFunc.Map(ctx, l.client, asked, client.Impure())
+	in := makeFunc.Map(ctx, l.client, asked, client.WithImpure())
 	defer client.ReleaseAll(in)
 	if err := allDone(ctx, in); err != nil {
 		return answer{}, err
@@ -57,17 +57,17 @@ func (l *local) startShuffle(ctx context.Context, in []*client.Future[[]byte], p
 	blocks := make([][]client.Arg[[]byte], parts)
 	var between []interface{ Release() }
 	for _, f := range in {
-		split := splitFunc.Submit(ctx, l.client, f, client.Val(int64(parts)), client.Impure())
+		split := splitFunc.Submit(ctx, l.client, f, client.Val(int64(parts)), client.WithImpure())
 		between = append(between, split)
 		for p := range parts {
-			block := pickFunc.Submit(ctx, l.client, split, client.Val(int64(p)), client.Impure())
+			block := pickFunc.Submit(ctx, l.client, split, client.Val(int64(p)), client.WithImpure())
 			between = append(between, block)
 			blocks[p] = append(blocks[p], block)
 		}
 	}
 	out := make([]*client.Future[[]byte], parts)
 	for p := range parts {
-		out[p] = joinFunc.Submit(ctx, l.client, client.List(blocks[p]...), client.Impure())
+		out[p] = joinFunc.Submit(ctx, l.client, client.List(blocks[p]...), client.WithImpure())
 	}
 	for _, f := range between {
 		f.Release()
@@ -96,7 +96,7 @@ func (l *local) summarize(ctx context.Context, parts []*client.Future[[]byte], p
 		if placed {
 			t.Partition = int64(i)
 		}
-		futures[i] = summarizeFunc.Submit(ctx, l.client, p, client.Val(t), client.Impure())
+		futures[i] = summarizeFunc.Submit(ctx, l.client, p, client.Val(t), client.WithImpure())
 	}
 	defer client.ReleaseAll(futures)
 	got, err := client.Gather(ctx, futures)

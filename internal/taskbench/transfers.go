@@ -86,7 +86,7 @@ func (l *local) fetch(ctx context.Context, c command) (answer, error) {
 func (l *local) fetchOnce(ctx context.Context, c command, seed int64) (worker.Transfer, error) {
 	none := worker.Transfer{}
 	source, target := l.workers[0], l.workers[1]
-	value := blobFunc.Submit(ctx, l.client, client.Val(c.Size), client.Val(seed), client.Workers(source.Address), client.Impure())
+	value := blobFunc.Submit(ctx, l.client, client.Val(c.Size), client.Val(seed), client.WithWorkers(source.Address), client.WithImpure())
 	defer value.Release()
 	if err := value.Wait(ctx); err != nil {
 		return none, err
@@ -102,7 +102,7 @@ func (l *local) fetchOnce(ctx context.Context, c command, seed int64) (worker.Tr
 	}
 	defer client.ReleaseAll(spins)
 	defer s.stop()
-	length := lengthFunc.Submit(ctx, l.client, value, client.Workers(target.Address), client.Impure())
+	length := lengthFunc.Submit(ctx, l.client, value, client.WithWorkers(target.Address), client.WithImpure())
 	defer length.Release()
 	// The task itself has to wait for a slot.
 	var moved []worker.Transfer

@@ -22,7 +22,7 @@ func verbPrimitives(t *testing.T, ctx context.Context, r *cluster) {
 	got, err := vf.GetFuture(ctx)
 	ok(t, "get a future", err)
 	want(t, "its result", 23)(got.Result(ctx))
-	want(t, "in a task", 23)(client.PythonSource[int]("lambda: __import__('distributed').Variable('varf').get().result()").With(client.Impure()).Submit(ctx, r.c).Result(ctx))
+	want(t, "in a task", 23)(client.PythonSource[int]("lambda: __import__('distributed').Variable('varf').get().result()").With(client.WithImpure()).Submit(ctx, r.c).Result(ctx))
 	ok(t, "delete", vf.Delete())
 
 	q, err := client.NewQueue[int](ctx, r.c, "queue", 0)
@@ -30,7 +30,7 @@ func verbPrimitives(t *testing.T, ctx context.Context, r *cluster) {
 	defer q.Close()
 	ok(t, "put", q.Put(ctx, 1))
 	ok(t, "put a future", q.PutFuture(ctx, f))
-	ok(t, "put from Python", client.PythonSource[any]("lambda: __import__('distributed').Queue('queue').put(3)").With(client.Impure()).Submit(ctx, r.c).Wait(ctx))
+	ok(t, "put from Python", client.PythonSource[any]("lambda: __import__('distributed').Queue('queue').put(3)").With(client.WithImpure()).Submit(ctx, r.c).Wait(ctx))
 	want(t, "length", 3)(q.Len(ctx))
 	want(t, "first", 1)(q.Get(ctx))
 	qf, err := q.GetFuture(ctx)
@@ -40,7 +40,7 @@ func verbPrimitives(t *testing.T, ctx context.Context, r *cluster) {
 
 	e := client.NewFlag(r.c, "flag")
 	want(t, "flag at first", false)(e.IsSet(ctx))
-	waits := client.PythonSource[bool]("lambda: __import__('distributed').Event('flag').wait()").With(client.Impure()).Submit(ctx, r.c)
+	waits := client.PythonSource[bool]("lambda: __import__('distributed').Event('flag').wait()").With(client.WithImpure()).Submit(ctx, r.c)
 	ok(t, "set", e.Set(ctx))
 	want(t, "a task that waits", true)(waits.Result(ctx))
 	ok(t, "wait", e.Wait(ctx))
@@ -53,7 +53,7 @@ func verbLocks(t *testing.T, ctx context.Context, r *cluster) {
 	ok(t, "lock", l.Lock(ctx))
 	want(t, "locked", true)(l.Locked(ctx))
 	want(t, "another", false)(client.NewLock(r.c, "lock").TryLock(ctx))
-	want(t, "another in Python", false)(client.PythonSource[bool]("lambda: __import__('distributed').Lock('lock').acquire(timeout=0.01)").With(client.Impure()).Submit(ctx, r.c).Result(ctx))
+	want(t, "another in Python", false)(client.PythonSource[bool]("lambda: __import__('distributed').Lock('lock').acquire(timeout=0.01)").With(client.WithImpure()).Submit(ctx, r.c).Result(ctx))
 	ok(t, "unlock", l.Unlock(ctx))
 	want(t, "unlocked", false)(l.Locked(ctx))
 
@@ -132,9 +132,9 @@ func verbRun(t *testing.T, ctx context.Context, r *cluster) {
 	if len(pids) != 2 || pids[r.workers[0].Address] == 0 || pids[r.workers[0].Address] == pids[r.workers[1].Address] {
 		t.Errorf("processes %v", pids)
 	}
-	one := client.PythonSource[string]("lambda x, dask_worker=None: f'{x} {dask_worker.name}'").With(client.Workers(r.workers[1].Address))
+	one := client.PythonSource[string]("lambda x, dask_worker=None: f'{x} {dask_worker.name}'").With(client.WithWorkers(r.workers[1].Address))
 	want(t, "run on one", map[string]string{r.workers[1].Address: "at b"})(one.Run(ctx, r.c, "at"))
-	want(t, "arguments", map[string]float64{r.workers[1].Address: 4})(client.Python[float64]("numpy:sum").Kw("axis", 0).With(client.Workers(r.workers[1].Address)).Run(ctx, r.c, []float64{1, 3}))
+	want(t, "arguments", map[string]float64{r.workers[1].Address: 4})(client.Python[float64]("numpy:sum").Kw("axis", 0).With(client.WithWorkers(r.workers[1].Address)).Run(ctx, r.c, []float64{1, 3}))
 	var exc *wire.Exception
 	if _, err := client.Python[float64]("operator:truediv").Run(ctx, r.c, 1, 0); err == nil {
 		t.Error("an error in run is none")
@@ -148,7 +148,7 @@ func verbRun(t *testing.T, ctx context.Context, r *cluster) {
 }
 
 func verbReplicas(t *testing.T, ctx context.Context, r *cluster) {
-	f := pyAdd.With(client.Impure()).Submit(ctx, r.c, 7, 7)
+	f := pyAdd.With(client.WithImpure()).Submit(ctx, r.c, 7, 7)
 	ok(t, "replicate", r.c.Replicate(ctx, 2, nil, f))
 	has, err := r.c.WhoHas(ctx, f)
 	ok(t, "who_has", err)
@@ -179,9 +179,9 @@ func verbMetadata(t *testing.T, ctx context.Context, r *cluster) {
 	stop := r.c.Subscribe("topic", func(e client.Event) { heard <- e })
 	defer stop()
 	// The subscription is on the stream, the event comes by a request.
-	ok(t, "a task behind the subscription", pyAdd.With(client.Impure()).Submit(ctx, r.c, 1, 1).Wait(ctx))
+	ok(t, "a task behind the subscription", pyAdd.With(client.WithImpure()).Submit(ctx, r.c, 1, 1).Wait(ctx))
 	ok(t, "log", r.c.LogEvent(ctx, "topic", "hello"))
-	ok(t, "log in a task", client.PythonSource[any]("lambda: __import__('distributed').get_worker().log_event('topic', {'x': 1})").With(client.Impure()).Submit(ctx, r.c).Wait(ctx))
+	ok(t, "log in a task", client.PythonSource[any]("lambda: __import__('distributed').get_worker().log_event('topic', {'x': 1})").With(client.WithImpure()).Submit(ctx, r.c).Wait(ctx))
 	if e := <-heard; e.Value != "hello" || e.Topic != "topic" {
 		t.Errorf("heard %+v", e)
 	}
@@ -201,7 +201,7 @@ func verbMetadata(t *testing.T, ctx context.Context, r *cluster) {
 }
 
 func verbCompleted(t *testing.T, ctx context.Context, r *cluster) {
-	futures := client.PythonSource[int]("lambda x: 10 // x").With(client.Impure()).Map(ctx, r.c, []int{1, 2, 0, 5})
+	futures := client.PythonSource[int]("lambda x: 10 // x").With(client.WithImpure()).Map(ctx, r.c, []int{1, 2, 0, 5})
 	sum, failed := 0, 0
 	for f, err := range client.AsCompleted(ctx, futures) {
 		if err != nil {
@@ -219,7 +219,7 @@ func verbCompleted(t *testing.T, ctx context.Context, r *cluster) {
 	for e := range client.Progress(ctx, client.Futures(futures)...) {
 		last = e
 	}
-	if last.Finished != 3 || last.Failed != 1 || !last.Done() {
+	if last.Finished != 3 || last.Failed != 1 || !last.IsDone() {
 		t.Errorf("the last event is %+v", last)
 	}
 }

@@ -62,9 +62,9 @@ func TestClientGoFunctions(t *testing.T) {
 func reconnects(t *testing.T, r *rig.Rig, s *rig.Process, c *client.Client) {
 	t.Helper()
 	ctx := r.Context
-	finished := pyAdd.With(client.Workers("python")).Submit(ctx, c, 1, 2)
+	finished := pyAdd.With(client.WithWorkers("python")).Submit(ctx, c, 1, 2)
 	want(t, "before", 3)(finished.Result(ctx))
-	running := pySlow.With(client.Workers("python")).Submit(ctx, c, 1)
+	running := pySlow.With(client.WithWorkers("python")).Submit(ctx, c, 1)
 	s.Kill()
 	if err := running.Wait(ctx); !errors.Is(err, client.ErrCanceled) || !strings.Contains(err.Error(), "lost the connection") {
 		t.Errorf("a task whose scheduler ended has %v", err)
@@ -89,7 +89,7 @@ func goAndPython(t *testing.T, ctx context.Context, c *client.Client) {
 	want(t, "a Go function", 42)(a.Result(ctx))
 	futures := goInc.Map(ctx, c, []int{1, 2, 3})
 	want(t, "a map", []int{2, 3, 4})(client.Gather(ctx, futures))
-	onPython := []client.Option{client.Workers("python")}
+	onPython := []client.Option{client.WithWorkers("python")}
 	p := pyAdd.With(onPython...).Submit(ctx, c, a, futures[0])
 	want(t, "Python on results of Go", 44)(p.Result(ctx))
 	want(t, "Go on a result of Python", 45)(goInc.Submit(ctx, c, p).Result(ctx))
@@ -116,7 +116,7 @@ func goAndPython(t *testing.T, ctx context.Context, c *client.Client) {
 	want(t, "a method of two arguments", 51)(tallyMul.Call(ctx, actor, 10, 1))
 	want(t, "a method without", 51)(tallyGet.Call(ctx, actor))
 	want(t, "a method of three", 51*51+51+1)(tallyPoly.Call(ctx, actor, 1, 1, 1))
-	want(t, "an actor in a task", 1051)(useTally.Submit(ctx, c, client.Val(actor.Handle()), client.Impure()).Result(ctx))
+	want(t, "an actor in a task", 1051)(useTally.Submit(ctx, c, client.Val(actor.Handle()), client.WithImpure()).Result(ctx))
 	want(t, "after it", 1051)(tallyGet.Call(ctx, actor))
 	actor.Release()
 }
@@ -131,8 +131,8 @@ func TestSchedulerGoClient(t *testing.T) {
 	goAndPython(t, ctx, c)
 	// Without a word about workers each function goes where it can run.
 	for range 5 {
-		want(t, "Python", 3)(pyAdd.With(client.Impure()).Submit(ctx, c, 1, 2).Result(ctx))
-		want(t, "Go", 3)(goInc.Submit(ctx, c, client.Val(2), client.Impure()).Result(ctx))
+		want(t, "Python", 3)(pyAdd.With(client.WithImpure()).Submit(ctx, c, 1, 2).Result(ctx))
+		want(t, "Go", 3)(goInc.Submit(ctx, c, client.Val(2), client.WithImpure()).Result(ctx))
 	}
 	var exc *wire.Exception
 	if _, err := client.Python[int]("operator:truediv").Submit(ctx, c, 1, 0).Result(ctx); !errors.As(err, &exc) || exc.Type != "ZeroDivisionError" {

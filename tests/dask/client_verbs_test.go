@@ -160,7 +160,7 @@ func verbSubmit(t *testing.T, ctx context.Context, r *cluster) {
 	if again := pyAdd.Submit(ctx, r.c, 1, 41); again.Key() != a.Key() {
 		t.Errorf("equal calls have keys %s and %s", a.Key(), again.Key())
 	}
-	if other := pyAdd.With(client.Impure()).Submit(ctx, r.c, 1, 41); other.Key() == a.Key() {
+	if other := pyAdd.With(client.WithImpure()).Submit(ctx, r.c, 1, 41); other.Key() == a.Key() {
 		t.Error("an impure call has the key of a pure one")
 	}
 	named := pyAdd.With(client.WithKey("my-key")).Submit(ctx, r.c, a, b)
@@ -242,9 +242,9 @@ func verbValues(t *testing.T, ctx context.Context, r *cluster) {
 	want(t, "type", "numpy.ndarray")(client.PythonSource[string]("lambda x: f'{type(x).__module__}.{type(x).__name__}'").Submit(ctx, r.c, []int{1}).Result(ctx))
 	want(t, "axis", []float64{2, 2, 2})(client.Python[[]float64]("numpy:sum").Kw("axis", 0).Submit(ctx, r.c, a).Result(ctx))
 	// Tables of Arrow both ways.
-	on := client.Workers("a") // one import of pyarrow is enough
-	if r.Older("2025.7.0") {  // which need the module, and do not import it
-		_, err = client.Python[any]("importlib:import_module").With(client.Workers(r.workers[0].Address)).Run(ctx, r.c, "pyarrow.fs")
+	on := client.WithWorkers("a") // one import of pyarrow is enough
+	if r.Older("2025.7.0") {      // which need the module, and do not import it
+		_, err = client.Python[any]("importlib:import_module").With(client.WithWorkers(r.workers[0].Address)).Run(ctx, r.c, "pyarrow.fs")
 		ok(t, "import", err)
 	}
 	table, err := client.PythonSource[arrow.Table]("lambda: __import__('pyarrow').table({'x': [1, 2, 3]})").With(on).Submit(ctx, r.c).Result(ctx)
@@ -276,8 +276,8 @@ func verbValues(t *testing.T, ctx context.Context, r *cluster) {
 func verbGraph(t *testing.T, ctx context.Context, r *cluster) {
 	g := client.NewGraph()
 	one := pyAdd.Node(g, "graph-one", 0, 1)
-	two := pyAdd.With(client.Workers("b"), client.Retries(2)).Node(g, "graph-two", one, one)
-	three := pyLate.With(client.Workers("a"), client.Priority(3)).Node(g, "graph-where")
+	two := pyAdd.With(client.WithWorkers("b"), client.WithRetries(2)).Node(g, "graph-two", one, one)
+	three := pyLate.With(client.WithWorkers("a"), client.WithPriority(3)).Node(g, "graph-where")
 	four := client.PythonSource[string]("lambda n, s: s * n").Node(g, "graph-four", two, three)
 	futures, err := client.Compute(ctx, r.c, g, four, three)
 	ok(t, "compute", err)
@@ -336,7 +336,7 @@ func verbLate(t *testing.T, ctx context.Context, r *cluster) {
 }
 
 func verbGather(t *testing.T, ctx context.Context, r *cluster) {
-	futures := pyAdd.With(client.Impure()).Map(ctx, r.c, []int{1, 2, 3}, []int{10, 20, 30})
+	futures := pyAdd.With(client.WithImpure()).Map(ctx, r.c, []int{1, 2, 3}, []int{10, 20, 30})
 	want(t, "direct", []int{11, 22, 33})(client.Gather(ctx, futures))
 	indirect := r.client(client.Config{NoDirect: true})
 	again := make([]*client.Future[int], len(futures))
@@ -380,7 +380,7 @@ func verbScatter(t *testing.T, ctx context.Context, r *cluster) {
 }
 
 func verbCancel(t *testing.T, ctx context.Context, r *cluster) {
-	running := pySlow.With(client.Impure()).Submit(ctx, r.c, 1)
+	running := pySlow.With(client.WithImpure()).Submit(ctx, r.c, 1)
 	waiting := pyAdd.Submit(ctx, r.c, running, 1)
 	ok(t, "cancel", waiting.Cancel())
 	if err := waiting.Wait(ctx); !errors.Is(err, client.ErrCanceled) {
@@ -394,13 +394,13 @@ func verbCancel(t *testing.T, ctx context.Context, r *cluster) {
 }
 
 func verbRetry(t *testing.T, ctx context.Context, r *cluster) {
-	f := pyFlaky.With(client.Workers("a")).Submit(ctx, r.c, "retry", 1)
+	f := pyFlaky.With(client.WithWorkers("a")).Submit(ctx, r.c, "retry", 1)
 	if err := f.Wait(ctx); err == nil {
 		t.Fatal("the first try worked")
 	}
 	ok(t, "retry", r.c.Retry(ctx, f))
 	want(t, "the second try", 2)(f.Result(ctx))
-	want(t, "retries", 3)(pyFlaky.With(client.Workers("a"), client.Retries(2)).Submit(ctx, r.c, "retries", 2).Result(ctx))
+	want(t, "retries", 3)(pyFlaky.With(client.WithWorkers("a"), client.WithRetries(2)).Submit(ctx, r.c, "retries", 2).Result(ctx))
 }
 
 func verbRelease(t *testing.T, ctx context.Context, r *cluster) {
@@ -423,8 +423,8 @@ func verbRelease(t *testing.T, ctx context.Context, r *cluster) {
 			}
 		}
 	}
-	a := pyAdd.With(client.Impure()).Submit(ctx, r.c, 1, 1)
-	b := pyAdd.With(client.Impure()).Submit(ctx, r.c, a, 1)
+	a := pyAdd.With(client.WithImpure()).Submit(ctx, r.c, 1, 1)
+	b := pyAdd.With(client.WithImpure()).Submit(ctx, r.c, a, 1)
 	ok(t, "wait", b.Wait(ctx))
 	key := a.Key()
 	a.Release()
@@ -437,18 +437,18 @@ func verbRelease(t *testing.T, ctx context.Context, r *cluster) {
 
 func verbAnnotations(t *testing.T, ctx context.Context, r *cluster) {
 	for _, name := range []string{"a", "b"} {
-		want(t, "workers", name)(pyLate.With(client.Impure(), client.Workers(name)).Submit(ctx, r.c).Result(ctx))
+		want(t, "workers", name)(pyLate.With(client.WithImpure(), client.WithWorkers(name)).Submit(ctx, r.c).Result(ctx))
 	}
-	want(t, "an address", "b")(pyLate.With(client.Impure(), client.Workers(r.workers[1].Address)).Submit(ctx, r.c).Result(ctx))
-	want(t, "resources", "a")(pyLate.With(client.Impure(), client.Resources(map[string]float64{"tape": 1})).Submit(ctx, r.c).Result(ctx))
-	other := pyLate.With(client.Impure(), client.Workers("tcp://127.0.0.1:1"), client.AllowOtherWorkers()).Submit(ctx, r.c)
+	want(t, "an address", "b")(pyLate.With(client.WithImpure(), client.WithWorkers(r.workers[1].Address)).Submit(ctx, r.c).Result(ctx))
+	want(t, "resources", "a")(pyLate.With(client.WithImpure(), client.WithResources(map[string]float64{"tape": 1})).Submit(ctx, r.c).Result(ctx))
+	other := pyLate.With(client.WithImpure(), client.WithWorkers("tcp://127.0.0.1:1"), client.WithOtherWorkers()).Submit(ctx, r.c)
 	if name, err := other.Result(ctx); err != nil || name == "" {
 		t.Errorf("allow other workers: %q, %v", name, err)
 	}
 	// Of tasks with different annotations in one message each keeps its own.
 	var futures []*client.Future[string]
 	for i := range 20 {
-		futures = append(futures, pyLate.With(client.Impure(), client.Workers([]string{"a", "b"}[i%2]), client.Priority(float64(i))).Submit(ctx, r.c))
+		futures = append(futures, pyLate.With(client.WithImpure(), client.WithWorkers([]string{"a", "b"}[i%2]), client.WithPriority(float64(i))).Submit(ctx, r.c))
 	}
 	names, err := client.Gather(ctx, futures)
 	ok(t, "gather", err)
@@ -459,12 +459,12 @@ func verbAnnotations(t *testing.T, ctx context.Context, r *cluster) {
 	}
 	// Of tasks that wait for the same resource the one of higher priority is first.
 	notes := client.PythonSource[float64]("lambda x: __import__('time').time()")
-	only := []client.Option{client.Impure(), client.Resources(map[string]float64{"tape": 1})}
+	only := []client.Option{client.WithImpure(), client.WithResources(map[string]float64{"tape": 1})}
 	flag := client.NewFlag(r.c, "annotations")
 	block := client.PythonSource[bool]("lambda name: __import__('distributed').Event(name).wait()").With(only...).Submit(ctx, r.c, "annotations")
-	low := notes.With(append(only, client.Priority(-5))...).Submit(ctx, r.c, 1)
-	high := notes.With(append(only, client.Priority(5))...).Submit(ctx, r.c, 2)
-	ok(t, "a task behind them", pyLate.With(client.Impure(), client.Workers("b")).Submit(ctx, r.c).Wait(ctx))
+	low := notes.With(append(only, client.WithPriority(-5))...).Submit(ctx, r.c, 1)
+	high := notes.With(append(only, client.WithPriority(5))...).Submit(ctx, r.c, 2)
+	ok(t, "a task behind them", pyLate.With(client.WithImpure(), client.WithWorkers("b")).Submit(ctx, r.c).Wait(ctx))
 	ok(t, "set", flag.Set(ctx))
 	ok(t, "block", block.Wait(ctx))
 	l, err := low.Result(ctx)

@@ -34,7 +34,7 @@ check("futures", [b.num_rows for b in got], lambda n: sum(n) == 100 and len(n) =
 `)
 	c, ctx := r.Client(s.Address), r.Context
 	if r.Older("2025.7.0") { // their workers need the module, and do not import it
-		_, err := client.Python[any]("importlib:import_module").With(client.Workers("python")).Submit(ctx, c, "pyarrow.fs").Result(ctx)
+		_, err := client.Python[any]("importlib:import_module").With(client.WithWorkers("python")).Submit(ctx, c, "pyarrow.fs").Result(ctx)
 		ok(t, "import", err)
 	}
 	for name, open := range map[string]func() (*frame.Frame, error){

@@ -48,9 +48,9 @@ func (r *Rig) attackPorts(ctx context.Context) error {
 	}
 	defer two.Kill()
 	const size = 8 << 20
-	made := block.Submit(ctx, r.honest, client.Val(size), client.Workers("data-one"))
+	made := block.Submit(ctx, r.honest, client.Val(size), client.WithWorkers("data-one"))
 	defer made.Release()
-	moved := length.Submit(ctx, r.honest, made, client.Workers("data-two"))
+	moved := length.Submit(ctx, r.honest, made, client.WithWorkers("data-two"))
 	defer moved.Release()
 	if n, err := moved.Result(ctx); err != nil || n != size {
 		return fmt.Errorf("moved between the workers: got %d, %w, want %d", n, err, size)

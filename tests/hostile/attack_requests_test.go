@@ -163,7 +163,7 @@ func forgedResults(ctx context.Context, r *Rig) error {
 	if err != nil {
 		return err
 	}
-	future := square.Submit(ctx, r.honest, client.Val(3), client.Workers("runner"))
+	future := square.Submit(ctx, r.honest, client.Val(3), client.WithWorkers("runner"))
 	defer future.Release()
 	m, err := runner.Expect(ctx, "compute-task")
 	if err != nil {
@@ -183,7 +183,7 @@ func forgedResults(ctx context.Context, r *Rig) error {
 	if err := forger.Ended(ctx); err != nil {
 		return fmt.Errorf("run_id -1 was not refused: %w", err)
 	}
-	if future.Done() {
+	if future.IsDone() {
 		return errors.New("the forged result was believed")
 	}
 	return nil

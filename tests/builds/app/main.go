@@ -37,7 +37,7 @@ func run(ctx context.Context, address string) error {
 	go func() {
 		defer close(done)
 		said := ""
-		for !f.Done() && ctx.Err() == nil {
+		for !f.IsDone() && ctx.Err() == nil {
 			if text := f.String(); len(c.Shortages()) > 0 && text != said {
 				fmt.Println("waiting", text)
 				said = text

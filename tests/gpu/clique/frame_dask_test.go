@@ -124,7 +124,7 @@ func TestGPUFrameDask(t *testing.T) {
 	c, err := lc.Client(ctx)
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close(ctx) })
-	there := client.Workers(daskFrameWorker(t, lc.Address()))
+	there := client.WithWorkers(daskFrameWorker(t, lc.Address()))
 	must(t, c.WaitForWorkers(ctx, 2))
 
 	maker := client.PythonSource[*client.Opaque](pyPart).With(there)

@@ -158,7 +158,7 @@ func daskCluster(t *testing.T, protocol, memory string) {
 // daskArraysCross exchanges arrays between a Go worker and one of Dask's; memory is where Python's are in Go's tasks.
 func daskArraysCross(t *testing.T, ctx context.Context, c *client.Client, worker cluster.WorkerInfo, python, memory string) {
 	t.Helper()
-	ours, theirs := client.Workers(worker.Address), client.Workers(python)
+	ours, theirs := client.WithWorkers(worker.Address), client.WithWorkers(python)
 	makeThere := client.PythonSource[*wire.DeviceArray](pyMake).With(theirs)
 	lookThere := client.PythonSource[seen](pyLook).With(theirs)
 

@@ -52,13 +52,13 @@ func TestGPUFetch(t *testing.T) {
 	ctx := testContext(t)
 	_, c, workers := twoOnOne(t, ctx, client.Config{}, cluster.Options{})
 	for i, n := range sizes {
-		x := makeFunc.Submit(ctx, c, client.Val(n), client.Val(int64(i)), client.Workers(workers[0].Address))
-		got, err := lookFunc.Submit(ctx, c, x, client.Workers(workers[1].Address), client.Impure()).Result(ctx)
+		x := makeFunc.Submit(ctx, c, client.Val(n), client.Val(int64(i)), client.WithWorkers(workers[0].Address))
+		got, err := lookFunc.Submit(ctx, c, x, client.WithWorkers(workers[1].Address), client.WithImpure()).Result(ctx)
 		must(t, err)
 		if got.SHA256 != shaOf(pattern(int64(i), int(n))) || got.Memory != "device" || got.Pid != int64(workers[1].PID) || got.Class != wire.CuPyArray {
 			t.Errorf("%d bytes: %+v", n, got)
 		}
-		here, err := lookFunc.Submit(ctx, c, x, client.Workers(workers[0].Address), client.Impure()).Result(ctx)
+		here, err := lookFunc.Submit(ctx, c, x, client.WithWorkers(workers[0].Address), client.WithImpure()).Result(ctx)
 		if err != nil || here.SHA256 != got.SHA256 || here.Pid != int64(workers[0].PID) {
 			t.Errorf("%d bytes where they were made: %+v, %v", n, here, err)
 		}
@@ -83,15 +83,15 @@ func TestGPUFetchMany(t *testing.T) {
 	ctx := testContext(t)
 	_, c, workers := twoOnOne(t, ctx, client.Config{}, cluster.Options{})
 	const n = 8 << 20
-	first := makeFunc.Submit(ctx, c, client.Val[int64](n), client.Val[int64](0), client.Workers(workers[0].Address))
-	_, err := lookFunc.Submit(ctx, c, first, client.Workers(workers[1].Address)).Result(ctx) // from now on it knows
+	first := makeFunc.Submit(ctx, c, client.Val[int64](n), client.Val[int64](0), client.WithWorkers(workers[0].Address))
+	_, err := lookFunc.Submit(ctx, c, first, client.WithWorkers(workers[1].Address)).Result(ctx) // from now on it knows
 	must(t, err)
 	futures := make([]*client.Future[*wire.DeviceArray], 32)
 	for i := range futures {
-		futures[i] = makeFunc.Submit(ctx, c, client.Val[int64](n), client.Val(int64(i)), client.Workers(workers[0].Address), client.Impure())
+		futures[i] = makeFunc.Submit(ctx, c, client.Val[int64](n), client.Val(int64(i)), client.WithWorkers(workers[0].Address), client.WithImpure())
 	}
 	must(t, client.Wait(ctx, futures))
-	got, err := lookManyFunc.Submit(ctx, c, client.ListOf(futures), client.Workers(workers[1].Address)).Result(ctx)
+	got, err := lookManyFunc.Submit(ctx, c, client.ListOf(futures), client.WithWorkers(workers[1].Address)).Result(ctx)
 	must(t, err)
 	for i, s := range got {
 		if s.SHA256 != shaOf(pattern(int64(i), n)) || s.Memory != "device" {
@@ -106,22 +106,22 @@ func TestGPUFetchMany(t *testing.T) {
 		t.Errorf("the first and then %d results came in %d transfers", len(futures), len(moved))
 	}
 
-	list := manyFunc.Submit(ctx, c, client.Val[int64](5), client.Val[int64](3000), client.Workers(workers[0].Address))
-	columns, err := lookManyFunc.Submit(ctx, c, list, client.Workers(workers[1].Address)).Result(ctx)
+	list := manyFunc.Submit(ctx, c, client.Val[int64](5), client.Val[int64](3000), client.WithWorkers(workers[0].Address))
+	columns, err := lookManyFunc.Submit(ctx, c, list, client.WithWorkers(workers[1].Address)).Result(ctx)
 	must(t, err)
 	for i, s := range columns {
 		if s.SHA256 != shaOf(pattern(int64(i), 3000)) || s.Memory != "device" {
 			t.Errorf("array %d of a list: %+v", i, s)
 		}
 	}
-	same := sameFunc.Submit(ctx, c, futures[3], client.Workers(workers[1].Address))
-	s, err := lookFunc.Submit(ctx, c, same, client.Workers(workers[0].Address)).Result(ctx)
+	same := sameFunc.Submit(ctx, c, futures[3], client.WithWorkers(workers[1].Address))
+	s, err := lookFunc.Submit(ctx, c, same, client.WithWorkers(workers[0].Address)).Result(ctx)
 	if err != nil || s.SHA256 != shaOf(pattern(3, n)) || s.Memory != "device" {
 		t.Errorf("an argument that was returned: %+v, %v", s, err)
 	}
-	made := rawFunc.Submit(ctx, c, client.Val[int64](5000), client.Val[int64](9), client.Workers(workers[0].Address))
-	raw := copyFunc.Submit(ctx, c, made, client.Workers(workers[1].Address))
-	s, err = lookRawFunc.Submit(ctx, c, raw, client.Workers(workers[0].Address)).Result(ctx)
+	made := rawFunc.Submit(ctx, c, client.Val[int64](5000), client.Val[int64](9), client.WithWorkers(workers[0].Address))
+	raw := copyFunc.Submit(ctx, c, made, client.WithWorkers(workers[1].Address))
+	s, err = lookRawFunc.Submit(ctx, c, raw, client.WithWorkers(workers[0].Address)).Result(ctx)
 	if err != nil || s.SHA256 != shaOf(pattern(9, 5000)) || s.Memory != "device" {
 		t.Errorf("a buffer: %+v, %v", s, err)
 	}
@@ -138,7 +138,7 @@ func TestGPUFetchMany(t *testing.T) {
 func noneOut(t *testing.T, ctx context.Context, c *client.Client, w cluster.WorkerInfo) {
 	t.Helper()
 	for {
-		f := outFunc.Submit(ctx, c, client.Val[int64](0), client.Workers(w.Address), client.Impure())
+		f := outFunc.Submit(ctx, c, client.Val[int64](0), client.WithWorkers(w.Address), client.WithImpure())
 		out, err := f.Result(ctx)
 		if err != nil {
 			t.Fatalf("%d bytes of worker %s are still out: %v", out, w.Name, err)
@@ -172,7 +172,7 @@ func TestGPUGather(t *testing.T) {
 				}
 				_, c, workers := twoOnOne(t, ctx, cfg, cluster.Options{Protocol: protocol})
 				for i, n := range sizes {
-					x := makeFunc.Submit(ctx, c, client.Val(n), client.Val(int64(i)), client.Workers(workers[0].Address))
+					x := makeFunc.Submit(ctx, c, client.Val(n), client.Val(int64(i)), client.WithWorkers(workers[0].Address))
 					a, err := x.Result(ctx)
 					if err != nil {
 						t.Errorf("%d bytes: %v", n, err)

@@ -154,7 +154,7 @@ func TestGPUMemoryApart(t *testing.T) {
 			defer cl.Close(context.Background())
 			for _, n := range []int64{1, 1000, 9000, 64 << 20} {
 				start := time.Now()
-				x := memoryFill.Submit(ctx, cl, client.Val(n), client.Val[int64](33), client.Impure())
+				x := memoryFill.Submit(ctx, cl, client.Val(n), client.Val[int64](33), client.WithImpure())
 				a, err := x.Result(ctx)
 				if err != nil {
 					t.Fatalf("%d bytes: %v", n, err)

@@ -184,7 +184,7 @@ func TestGPUMemoryOptions(t *testing.T) {
 			_, cl, workers := gpuCluster(t, ctx, cluster.CUDAOptions{Devices: []string{"0", "0"}, RMM: c.rmm}, cluster.Options{})
 			look := func(w cluster.WorkerInfo, n int64) gpuState {
 				t.Helper()
-				s, err := memoryLook.Submit(ctx, cl, client.Val(n), client.Workers(w.Address), client.Impure()).Result(ctx)
+				s, err := memoryLook.Submit(ctx, cl, client.Val(n), client.WithWorkers(w.Address), client.WithImpure()).Result(ctx)
 				must(t, err)
 				return s
 			}
@@ -206,9 +206,9 @@ func TestGPUMemoryOptions(t *testing.T) {
 					t.Errorf("3 GiB of a pool of at most 2: %+v", s)
 				}
 			}
-			x := memoryFill.Submit(ctx, cl, client.Val[int64](n), client.Val[int64](77), client.Workers(workers[0].Address))
+			x := memoryFill.Submit(ctx, cl, client.Val[int64](n), client.Val[int64](77), client.WithWorkers(workers[0].Address))
 			for _, w := range []cluster.WorkerInfo{workers[1], workers[0]} {
-				if got, err := memoryCheck.Submit(ctx, cl, x, client.Val[int64](77), client.Workers(w.Address)).Result(ctx); err != nil || got != n {
+				if got, err := memoryCheck.Submit(ctx, cl, x, client.Val[int64](77), client.WithWorkers(w.Address)).Result(ctx); err != nil || got != n {
 					t.Errorf("worker %s has %d bytes, %v", w.Name, got, err)
 				}
 			}
@@ -248,7 +248,7 @@ func TestGPUMemoryEverywhere(t *testing.T) {
 	if got := metricsOf(t, ctx, cl.Scheduler().DashboardAddress())[deviceMetric(d.UUID, "pool")]; got != (256+512)<<20 {
 		t.Errorf("scheduler and client have pools of %.0f bytes", got)
 	}
-	x := memoryFill.Submit(ctx, c, client.Val[int64](1<<20), client.Val[int64](5), client.Workers(workers[0].Address))
+	x := memoryFill.Submit(ctx, c, client.Val[int64](1<<20), client.Val[int64](5), client.WithWorkers(workers[0].Address))
 	a, err := x.Result(ctx)
 	must(t, err)
 	if !a.Frame.OnDevice() {
@@ -328,8 +328,8 @@ func TestGPUMemoryDisabled(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testContext(t)
 			_, cl, workers := gpuCluster(t, ctx, cluster.CUDAOptions{Devices: []string{"0", "0"}, UCX: c.ucx}, cluster.Options{})
-			x := memoryFill.Submit(ctx, cl, client.Val[int64](8<<20), client.Val[int64](9), client.Workers(workers[0].Address))
-			if got, err := memoryCheck.Submit(ctx, cl, x, client.Val[int64](9), client.Workers(workers[1].Address)).Result(ctx); err != nil || got != 8<<20 {
+			x := memoryFill.Submit(ctx, cl, client.Val[int64](8<<20), client.Val[int64](9), client.WithWorkers(workers[0].Address))
+			if got, err := memoryCheck.Submit(ctx, cl, x, client.Val[int64](9), client.WithWorkers(workers[1].Address)).Result(ctx); err != nil || got != 8<<20 {
 				t.Errorf("%d bytes, %v", got, err)
 			}
 			moved := memoryTransfers(t, ctx, workers[1])

@@ -151,7 +151,7 @@ func quietGPU(t *testing.T, ctx context.Context) int64 {
 func spillFill(ctx context.Context, c *client.Client, count int, n int64) []*client.Future[*wire.DeviceArray] {
 	out := make([]*client.Future[*wire.DeviceArray], count)
 	for i := range out {
-		out[i] = memoryFill.Submit(ctx, c, client.Val(n), client.Val(int64(i)), client.Impure())
+		out[i] = memoryFill.Submit(ctx, c, client.Val(n), client.Val(int64(i)), client.WithImpure())
 	}
 	return out
 }
@@ -159,7 +159,7 @@ func spillFill(ctx context.Context, c *client.Client, count int, n int64) []*cli
 func spillCheck(ctx context.Context, c *client.Client, list []*client.Future[*wire.DeviceArray], n int64) error {
 	checks := make([]*client.Future[int64], len(list))
 	for i, f := range list {
-		checks[i] = memoryCheck.Submit(ctx, c, f, client.Val(int64(i)), client.Impure())
+		checks[i] = memoryCheck.Submit(ctx, c, f, client.Val(int64(i)), client.WithImpure())
 	}
 	defer client.ReleaseAll(checks)
 	for i, f := range checks {

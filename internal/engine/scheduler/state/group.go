@@ -61,8 +61,8 @@ func (g *Group) Count(s TaskState) int { return g.states[s] }
 // NBytes is the size of all results that tasks of the group have in memory, each counted once.
 func (g *Group) NBytes() int64 { return g.nbytes }
 
-// Done tells that no task of the group is on its way.
-func (g *Group) Done() bool {
+// IsDone reports whether no task of the group is waiting, queued or processing.
+func (g *Group) IsDone() bool {
 	return g.states[Waiting]+g.states[Queued]+g.states[NoWorkerState]+g.states[Processing] == 0
 }
 

@@ -50,7 +50,7 @@ func TestInspection(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	for gr := range r.Groups() {
-		if gr.Name() != "x" || gr.Count(Memory) != 1 || gr.Done() {
+		if gr.Name() != "x" || gr.Count(Memory) != 1 || gr.IsDone() {
 			t.Errorf("group %s", gr.Name())
 		}
 	}

@@ -168,7 +168,7 @@ func run(ctx context.Context, verb string, args []string) error {
 		defer c.Close(ctx)
 		return print(square.Submit(ctx, c, millstream.Val(12)).Result(ctx))
 	}
-	o := millstream.Options{Workers: 1, Threads: 1}
+	o := millstream.LocalConfig{Workers: 1, Threads: 1}
 	if verb == "memory" {
 		o.MemoryLimit = 400 << 20
 	}
@@ -207,9 +207,9 @@ func mistake(ctx context.Context, c *millstream.Client, cluster *millstream.Clus
 	case "speak":
 		return print(speak.Submit(ctx, c, millstream.Val("hears")).Result(ctx))
 	case "timeout":
-		return print(spin.Submit(ctx, c, millstream.Val(1), client.Timeout(time.Second)).Result(ctx))
+		return print(spin.Submit(ctx, c, millstream.Val(1), client.WithTimeout(time.Second)).Result(ctx))
 	case "deaf":
-		if err := print(deaf.Submit(ctx, c, millstream.Val(15*time.Second), client.Timeout(time.Second)).Result(ctx)); err != nil {
+		if err := print(deaf.Submit(ctx, c, millstream.Val(15*time.Second), client.WithTimeout(time.Second)).Result(ctx)); err != nil {
 			return err
 		}
 		return print(square.Submit(ctx, c, millstream.Val(2)).Result(ctx))
@@ -259,7 +259,7 @@ func mistake(ctx context.Context, c *millstream.Client, cluster *millstream.Clus
 		}
 		return print(millstream.Gather(ctx, squares))
 	case "restricted":
-		return shortage(ctx, c, square.Submit(ctx, c, millstream.Val(7), client.Workers("tcp://127.0.0.1:1")))
+		return shortage(ctx, c, square.Submit(ctx, c, millstream.Val(7), client.WithWorkers("tcp://127.0.0.1:1")))
 	case "memory":
 		return print(eat.Submit(ctx, c, millstream.Val(2<<30)).Result(ctx))
 	}
@@ -279,7 +279,7 @@ func shortage(ctx context.Context, c *millstream.Client, f *millstream.Future[in
 			fmt.Println(f)
 			return c.Cancel(f)
 		}
-		if f.Done() {
+		if f.IsDone() {
 			return print(f.Result(ctx))
 		}
 	}
