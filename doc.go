@@ -52,7 +52,8 @@
 //
 // # More than one machine
 //
-// The same program is its own worker and scheduler: `program scheduler --tls-dir certs` on
-// one machine, `program worker tls://that-machine:8786 --tls-dir certs` on others, and
-// [ConnectWith] and its TLSDir in place of [Local]. They speak Dask's protocol; Dask's scheduler does as well.
+// With a second line in main, cli.Serve() of package go.millstream.dev/cli, the same program is its own scheduler and
+// worker: `program scheduler --tls-dir certs` on one machine, `program worker tls://that-machine:8786 --tls-dir certs`
+// on others, `program cuda-worker …` on those with GPUs, and [ConnectWith] and its TLSDir in place of [Local]. They
+// speak Dask's protocol; Dask's scheduler does as well.
 package millstream

@@ -4,23 +4,17 @@ import (
 	"context"
 	"io"
 	"iter"
-	"os"
 
-	"go.millstream.dev/cli"
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
 )
 
-// Main is the first line of main, or of TestMain. In a process that was started as a worker
-// it never returns. In a program that was called as `program worker …` or `program
-// scheduler …` it runs that command and ends the process; programs with such commands of
-// their own call cluster.Main instead, and may hang cli.Command into their tree. In all
-// others it returns, and no more functions can be registered.
+// Main makes a program fit for a cluster whose workers are the same program, in other processes. It is the first line
+// of main, or of TestMain. In a process that was started as a worker it does not return. In all others it returns, and
+// no more functions can be registered. It does not read the command line: cli.Serve gives a program the commands
+// scheduler, worker and cuda-worker.
 func Main() {
 	cluster.Main()
-	if len(os.Args) > 1 && (os.Args[1] == "worker" || os.Args[1] == "scheduler") {
-		os.Exit(cli.Main())
-	}
 }
 
 // Client is a connection to a scheduler; see package client.

@@ -1,6 +1,14 @@
-// Package cli is the command tree of the millstream binary. A program of
-// your own can carry the same commands: add [Command] to a cobra tree, or
-// call [Main] from its main function.
+// Package cli is the command tree of the millstream binary.
+//
+// A program of your own becomes its own scheduler and worker by one call:
+//
+//	func main() {
+//		millstream.Main()
+//		cli.Serve() // program scheduler, program worker, program cuda-worker
+//		…
+//	}
+//
+// For all commands add [Command] to a cobra tree, or call [Main].
 //
 // # Exit codes
 //

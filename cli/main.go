@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/internal/proc/stdio"
 )
@@ -27,15 +29,23 @@ const (
 // returns its exit code.
 func Main() int {
 	cluster.Main() // a process that is to be a worker goes no further
+	return runProcess(Command())
+}
+
+// runProcess runs the command line of this process and returns its exit code.
+func runProcess(root *cobra.Command) int {
 	ctx, stop := signalContext(context.Background(), os.Exit)
 	defer stop()
-	return Run(ctx, os.Args[1:], os.Stdin, stdio.Claim(), os.Stderr)
+	return runTree(ctx, root, os.Args[1:], os.Stdin, stdio.Claim(), os.Stderr)
 }
 
 // Run runs one command line and returns the exit code. An error is written
 // to stderr as one line. Cancelling ctx ends the command.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := Command()
+	return runTree(ctx, Command(), args, stdin, stdout, stderr)
+}
+
+func runTree(ctx context.Context, root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

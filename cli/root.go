@@ -35,31 +35,43 @@ The first Ctrl-C cancels, the second ends the process at once.`
 // so that tests and embedding programs do not share flag values.
 func Command() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "millstream",
-		Short:         "The RAPIDS communications stack for Go",
-		Long:          rootLong,
-		Version:       Version(),
-		Args:          noSuchCommand,
-		RunE:          showHelp,
-		SilenceErrors: true, // Run prints the one line
-		SilenceUsage:  true, // a failed command is no reason to print its manual
+		Use:   "millstream",
+		Short: "The RAPIDS communications stack for Go",
+		Long:  rootLong,
+		Args:  noSuchCommand,
+		RunE:  showHelp,
 	}
-	root.SetVersionTemplate("millstream {{.Version}}\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{suggestFlag(cmd, err)} })
+	completeRoot(root)
 	root.AddGroup(
 		&cobra.Group{ID: groupStart, Title: "Start here:"},
 		&cobra.Group{ID: groupCluster, Title: "Run a cluster:"},
 		&cobra.Group{ID: groupMeasure, Title: "Measure:"},
 	)
-	root.AddCommand(infoCommand(), doctorCommand(), demoCommand(), configCommand(), versionCommand(),
+	addCommands(root, infoCommand(), doctorCommand(), demoCommand(), configCommand(), versionCommand(),
 		schedulerCommand(), workerCommand(), cudaWorkerCommand(), statusCommand(), journalCommand(), benchCommand(),
 		benchPeerCommand(), benchCommPeerCommand(), benchTasksPeerCommand(), benchPoolPeerCommand(), benchStagedPeerCommand())
-	for _, cmd := range root.Commands() {
-		cmd.SetVersionTemplate("millstream {{.Version}}\n")
-	}
+	return root
+}
+
+// completeRoot sets what the roots of all trees have in common.
+func completeRoot(root *cobra.Command) {
+	root.Version = Version()
+	root.SilenceErrors = true // Run prints the one line
+	root.SilenceUsage = true  // a failed command is no reason to print its manual
+	root.SetVersionTemplate(versionTemplate)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{suggestFlag(cmd, err)} })
 	root.SetHelpCommandGroupID("")
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
-	return root
+}
+
+const versionTemplate = "millstream {{.Version}}\n"
+
+// addCommands adds commands to a root.
+func addCommands(root *cobra.Command, commands ...*cobra.Command) {
+	root.AddCommand(commands...)
+	for _, cmd := range commands {
+		cmd.SetVersionTemplate(versionTemplate)
+	}
 }
 
 // helpWidth is the width of help that does not go to a terminal.

@@ -23,8 +23,8 @@ of ` + "`dask worker`" + `, and DASK_* variables and Dask's configuration files 
 DASK_SCHEDULER_ADDRESS is the scheduler where none is named.
 
 Each worker is a process of its own that is started again when it dies. It runs
-the functions that its program has registered: build your own program on package
-millstream, and ` + "`your-program worker ADDRESS`" + ` is this command with them.
+the functions that its program has registered: call cli.Serve() in your own
+program, and ` + "`your-program worker ADDRESS`" + ` is this command with them.
 
 Tasks of Python, in a Dask cluster or from Python clients, run in one process of
 Python beside each worker, which starts with the first of them. Its interpreter

@@ -16,6 +16,7 @@ import (
 	"os/signal"
 
 	"go.millstream.dev"
+	"go.millstream.dev/cli"
 	"go.millstream.dev/client"
 	"go.millstream.dev/clique"
 )
@@ -52,6 +53,7 @@ var (
 
 func main() {
 	millstream.Main() // workers go no further
+	cli.Serve()       // clique-reduce worker
 	scheduler := flag.String("scheduler", "", "address of a scheduler (default: a cluster on this machine)")
 	rows := flag.Int("rows", 1_000_000, "rows of each partition")
 	flag.Parse()

@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"go.millstream.dev"
+	"go.millstream.dev/cli"
 )
 
 // Functions are package-level variables, so that every process of the cluster has them.
@@ -46,6 +47,7 @@ var (
 
 func main() {
 	millstream.Main() // workers go no further
+	cli.Serve()       // wordcount scheduler, wordcount worker
 	scheduler := flag.String("scheduler", "", "address of a scheduler (default: a cluster on this machine)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"go.millstream.dev"
+	"go.millstream.dev/cli"
 )
 
 func TestMain(m *testing.M) {
 	millstream.Main()
+	cli.Serve()
 	os.Exit(m.Run())
 }
 

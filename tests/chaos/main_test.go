@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"go.millstream.dev"
+	"go.millstream.dev/cli"
 	"go.millstream.dev/client"
 	"go.millstream.dev/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) {
 	millstream.Main()
+	cli.Serve()
 	os.Exit(leak.Main(m))
 }
 

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"go.millstream.dev"
+	"go.millstream.dev/cli"
 	"go.millstream.dev/internal/proc/childproc"
 	"go.millstream.dev/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) {
 	millstream.Main()
+	cli.Serve()
 	childproc.NoRaceSleep()
 	code := leak.Main(m)
 	if path, err := binary(); err == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.millstream.dev"
+	"go.millstream.dev/cli"
 )
 
 // factor is what scale multiplies with: "-X main.factor=xx" is 2.
@@ -15,9 +16,10 @@ var factor = "x"
 
 var scale = millstream.Func("app.scale", func(_ context.Context, x int) (int, error) { return x * len(factor), nil })
 
-// main is "app ADDRESS X" for a client; "app worker ADDRESS" is millstream.Main's.
+// main is "app ADDRESS X" for a client; "app worker ADDRESS" is that of cli.Serve.
 func main() {
 	millstream.Main()
+	cli.Serve()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := run(ctx, os.Args[1]); err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"go.millstream.dev"
+	"go.millstream.dev/cli"
 	"go.millstream.dev/internal/testkit/leak"
 )
 
@@ -20,6 +21,7 @@ const insideVariable = "MILLSTREAM_DASK_INSIDE"
 // protocol is ucxx, or runs the tests and looks for leaks. It does not return.
 func Main(m *testing.M) {
 	millstream.Main()
+	cli.Serve()
 	if Current().Protocol == "ucxx" && os.Getenv(insideVariable) == "" {
 		os.Exit(again())
 	}

@@ -15,8 +15,7 @@ var layers = [][]string{
 	{"bench"},
 	{"examples"},
 	{"cmd", "internal/tools/kernels"}, // the tool compiles by cuda/nvrtc
-	{"."},
-	{"cli"},
+	{".", "cli"},                      // a program of users links no commands unless it asks for them
 	{"internal/ucxbench", "internal/commbench", "internal/taskbench", "internal/daskbench", "internal/kmeansbench", "internal/collbench", "internal/poolbench", "internal/stagebench", "internal/engine/sim"}, // the engines of `millstream bench` and the simulated cluster: kept out of the public API
 	{"dashboard"},
 	{"frame"},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.millstream.dev"
+	"go.millstream.dev/cli"
 	"go.millstream.dev/client"
 )
 
@@ -117,6 +118,9 @@ func main() {
 	register(verb)
 	if verb != "no-main" {
 		millstream.Main()
+	}
+	if os.Getenv("PROGRAM_WITHOUT_COMMANDS") == "" && verb != "no-main" {
+		cli.Serve()
 	}
 	if verb == "late" {
 		millstream.Func("late", func(_ context.Context, x int) (int, error) { return x, nil }) // the line of "late"

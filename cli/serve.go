@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"go.millstream.dev/cluster"
+)
+
+// serverCommands are the commands that Serve gives to a program.
+var serverCommands = []string{"scheduler", "worker", "cuda-worker"}
+
+// Serve gives a program the commands of a cluster: started as `program scheduler …`, `program worker …` or
+// `program cuda-worker …` it runs that command, with the flags of `millstream` and the program's own functions, and
+// ends the process with its exit code. With any other first argument, or none, it returns. It stands behind
+// millstream.Main in the first lines of main, before the program parses its own arguments; in a worker process it
+// does not return either.
+func Serve() {
+	cluster.Main()
+	if isServer(os.Args) {
+		os.Exit(runProcess(serverTree(filepath.Base(os.Args[0]))))
+	}
+}
+
+// isServer reports whether a command line starts a server.
+func isServer(args []string) bool { return len(args) > 1 && slices.Contains(serverCommands, args[1]) }
+
+// serverTree returns the command tree of a program with that name.
+func serverTree(name string) *cobra.Command {
+	root := &cobra.Command{Use: name, Short: "A program on a Millstream cluster", Args: noSuchCommand, RunE: showHelp}
+	completeRoot(root)
+	root.AddGroup(&cobra.Group{ID: groupCluster, Title: "Run a cluster:"})
+	addCommands(root, schedulerCommand(), workerCommand(), cudaWorkerCommand())
+	for _, cmd := range root.Commands() {
+		cmd.Example = strings.ReplaceAll(cmd.Example, "  millstream ", "  "+name+" ")
+	}
+	return root
+}

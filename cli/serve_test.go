@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestIsServer(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want bool
+	}{
+		{[]string{"p", "worker"}, true},
+		{[]string{"p", "scheduler", "--host", "127.0.0.1"}, true},
+		{[]string{"p", "cuda-worker", "--help"}, true},
+		{[]string{"p"}, false},
+		{nil, false},
+		{[]string{"p", "demo"}, false},
+		{[]string{"p", "--", "worker"}, false},
+		{[]string{"p", "-v", "worker"}, false},
+	} {
+		if got := isServer(tc.args); got != tc.want {
+			t.Errorf("isServer(%q): got %v, want %v", tc.args, got, tc.want)
+		}
+	}
+}
+
+// The tree of a program has its name and the commands of servers alone.
+func TestServerTree(t *testing.T) {
+	var names []string
+	for _, cmd := range serverTree("prog").Commands() {
+		names = append(names, cmd.Name())
+		if strings.Contains(cmd.Example, "millstream") || !strings.Contains(cmd.Example, "prog "+cmd.Name()) {
+			t.Errorf("example of %s: got %q, want prog %[1]s", cmd.Name(), cmd.Example)
+		}
+	}
+	slices.Sort(names)
+	if want := slices.Sorted(slices.Values(serverCommands)); !slices.Equal(names, want) {
+		t.Errorf("commands: got %q, want %q", names, want)
+	}
+	for _, tc := range []struct {
+		args []string
+		code int
+		out  string // in standard output
+		err  string // in standard error
+	}{
+		{[]string{"cuda-worker", "--help"}, ExitOK, "prog cuda-worker [SCHEDULER] [flags]", ""},
+		{[]string{"worker", "--nthread", "1"}, ExitUsage, "", "prog worker: unknown flag: --nthread; did you mean --nthreads?"},
+		{[]string{"cuda-worker", "--nanny"}, ExitUsage, "", "prog cuda-worker: --nanny: there is one worker process for each GPU"},
+		{[]string{"scheduler", "--version"}, ExitOK, "millstream ", ""},
+		{[]string{"bench"}, ExitUsage, "", `prog: unknown command "bench"`},
+	} {
+		var out, errs bytes.Buffer
+		code := runTree(t.Context(), serverTree("prog"), tc.args, nil, &out, &errs)
+		if code != tc.code || !strings.Contains(out.String(), tc.out) || !strings.Contains(errs.String(), tc.err) {
+			t.Errorf("%q: got %d, %q, %q; want %d, %q, %q", tc.args, code, out.String(), errs.String(), tc.code, tc.out, tc.err)
+		}
+	}
+}
