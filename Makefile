@@ -34,7 +34,7 @@ help: ## this list
 	@echo 'Millstream: make TARGET'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
 
-build: ## build bin/millstream (without a C compiler: CGO_ENABLED=0, ucx off)
+build: ## build bin/millstream and bin/millstream-bench (without a C compiler: CGO_ENABLED=0, ucx off)
 	@scripts/setup
 	@$(RUN) scripts/build
 
@@ -45,10 +45,10 @@ test: ## lint, then the whole test suite under the race detector; prints and che
 	@scripts/setup test
 	@$(RUN) scripts/lint
 	@$(RUN) scripts/build
-	@$(RUN) go run ./internal/tools/testrun -timeout $(TEST_TIMEOUT) -also invariants=./mem/... -also nvml=./topology/nvml ./...
+	@$(RUN) go run ./internal/tools/testrun -timeout $(TEST_TIMEOUT) -also invariants=./mem/... -also nvml=./topology/nvml ./... ./bench/...
 	@echo 'without cgo: build and vet'
-	@CGO_ENABLED=0 $(RUN) go build ./...
-	@CGO_ENABLED=0 $(RUN) go vet ./...
+	@CGO_ENABLED=0 $(RUN) go build ./... ./bench/...
+	@CGO_ENABLED=0 $(RUN) go vet ./... ./bench/...
 
 lint: ## gofmt, vet, staticcheck, go mod tidy, layers, file sizes, words, shell scripts
 	@scripts/setup lint

@@ -5,6 +5,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
+	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/internal/httpguard"
 )
 
@@ -15,12 +16,12 @@ func (f *serverFlags) byFile() (string, error) {
 	}
 	for flag, value := range map[string]string{"--host": f.host, "--interface": f.iface, "--protocol": f.protocol} {
 		if value != "" {
-			return "", usagef("--address-file does without IP addresses: leave out %s", flag)
+			return "", cmdline.Usagef("--address-file does without IP addresses: leave out %s", flag)
 		}
 	}
 	path, err := filepath.Abs(f.addressFile)
 	if err != nil {
-		return "", usagef("--address-file: %v", err)
+		return "", cmdline.Usagef("--address-file: %v", err)
 	}
 	return comm.UnparseAddress(ucxcomm.FileScheme, path), nil
 }

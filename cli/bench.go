@@ -1,194 +1,131 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/ucxbench"
+	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/childproc"
 )
 
+// benchProgram is the program with the benchmarks, a module of its own: other programs need not link them.
+const benchProgram = "millstream-bench"
+
+// benchCommand is `bench`, which starts the program of the benchmarks with the same arguments.
 func benchCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:     "bench",
 		Short:   "Measure Millstream, alone or against its peers",
 		GroupID: groupMeasure,
-		Long: `Benchmarks run Millstream and, with --peers, the programs it is compared with
-in one run, in alternating rounds, and print the best of each and their ratio.
-
-With --json every figure is one line:
-  {"bench":"ucx","case":"tag-lat","setting":"shm","lane":"posix","mode":"spin",
-   "size":8,"unit":"us","ours":0.40,"peer":"ucx_perftest","theirs":0.26,
-   "ratio":1.54,"better":"lower"}
-peer, theirs and ratio are there only where a peer ran; ratio is ours/theirs.
-setting is what was asked for, lane is what the endpoint used.`,
-		Args: noSuchCommand,
-		RunE: showHelp,
-	}
-	cmd.AddCommand(benchUCXCommand(), benchCommCommand(), benchTasksCommand(), benchDaskCommand(), benchKMeansCommand(), benchAllReduceCommand(), benchPoolCommand(), benchStagedCommand(), benchAllReducePeerCommand())
-	return cmd
-}
-
-type benchUCXFlags struct {
-	options ucxbench.Options
-	sizes   string
-	peers   []string
-	json    bool
-}
-
-// allPeers is the value of a bare --peers.
-const allPeers = "all"
-
-func benchUCXCommand() *cobra.Command { return benchUCXFlagsCommand(&benchUCXFlags{}) }
-
-func benchUCXFlagsCommand(f *benchUCXFlags) *cobra.Command {
-	o := &f.options
-	cmd := &cobra.Command{
-		Use:   "ucx",
-		Short: "Latency, bandwidth and message rate of the ucx package between two processes",
-		Long: `Measures the ucx package between two processes of this host, through its public
-functions, with a context in every call. Payloads are verified outside the
-timed part. Each setting runs in two fresh processes, because UCX reads its
-environment once.
-
-Cases
-` + caseList() + `
-Settings
-  shm       UCX_TLS=self,shm
-  tcp       UCX_TLS=self,tcp
-  auto      nothing set: UCX chooses
-  cuda_ipc  device memory between two processes of one GPU host
-
-Peers
-  ucx_perftest     UCX's own C benchmark, with the same library
-  ucxx-async       Python's UCXX, asyncio interface
-  ucxx-core        Python's UCXX, core interface, polling
-  error-mode-none  Millstream without noticing a dead peer (not part of "all")
-
---peers fails when a peer is missing and names the command that installs it.`,
-		Example: `  millstream bench ucx --quick
-  millstream bench ucx --quick --peers --json
-  millstream bench ucx --case tag-lat,tag-bw --setting shm --size 8,1KiB-1MiB*8 --peers=ucx_perftest`,
-		Args: func(_ *cobra.Command, args []string) error { return f.peerArguments(args) },
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.StringSliceVar(&o.Cases, "case", nil, "cases to run (default: all but idle-cpu and ipc-map)")
-	flags.StringSliceVar(&o.Settings, "setting", nil, "transports: "+strings.Join(ucxbench.SettingNames, ", ")+" (default shm,tcp,auto)")
-	flags.StringSliceVar(&o.Modes, "mode", nil, "progress modes: "+strings.Join(ucxbench.ModeNames, ", ")+" (default spin)")
-	flags.StringSliceVar(&o.Mems, "mem", nil, "payload memory: "+strings.Join(ucxbench.MemNames, ", ")+" (default heap,buffer)")
-	flags.StringSliceVar(&o.Endpoints, "endpoint", nil, "how the pair connects: "+strings.Join(ucxbench.EndpointNames, ", ")+" (default lifeline)")
-	flags.StringVar(&f.sizes, "size", "", "message sizes, such as 8,1KiB-1MiB or 1KiB-1MiB*4 (default: by case)")
-	flags.StringSliceVar(&f.peers, "peers", nil, "compare with these programs; without a value, with all")
-	flags.Lookup("peers").NoOptDefVal = allPeers
-	flags.IntVar(&o.Rounds, "rounds", 0, "alternating rounds per figure; the best counts (default 5, quick 2)")
-	flags.DurationVar(&o.RoundTime, "round-time", 0, "length of one round (default 200ms, quick 50ms)")
-	flags.DurationVar(&o.IdleTime, "idle-time", 0, "length of idle-cpu (default 5s, quick 1s)")
-	flags.IntVar(&o.Window, "window", 0, "outstanding operations in bandwidth cases (default 32)")
-	flags.IntVar(&o.Goroutines, "goroutines", 0, "goroutines of tag-rate (default 64)")
-	flags.IntVar(&o.Device, "device", 0, "CUDA device for --mem cuda and cuda-pool")
-	flags.BoolVar(&o.Quick, "quick", false, "a run of less than 30 s: fewer cases, sizes and rounds")
-	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
-	completeFlags(cmd, map[string][]string{
-		"case": ucxbench.CaseNames(), "setting": ucxbench.SettingNames, "mode": ucxbench.ModeNames, "mem": ucxbench.MemNames,
-		"endpoint": ucxbench.EndpointNames, "peers": ucxbench.PeerNames,
-	})
-	return cmd
-}
-
-func caseList() string {
-	var out strings.Builder
-	for _, c := range ucxbench.Cases() {
-		fmt.Fprintf(&out, "  %-11s %s\n", c.Name, c.About)
-	}
-	return out.String()
-}
-
-// peerArguments takes `--peers ucx_perftest` (with a blank) as meant: a flag
-// that may stand alone cannot take the next word, so the word arrives here.
-func (f *benchUCXFlags) peerArguments(args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	bare := slices.Index(f.peers, allPeers)
-	var names []string
-	for _, arg := range args {
-		for name := range strings.SplitSeq(arg, ",") {
-			if bare < 0 || !slices.Contains(ucxbench.PeerNames, name) {
-				return usagef("unexpected argument %q", arg)
+		Long: `Runs ` + benchProgram + ` with the same arguments; ` + "`millstream bench --help`" + ` is its
+help. The program is next to this one, or on PATH; ` + "`make build`" + ` in the repository
+builds both.`,
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := findBench()
+			if err != nil {
+				return err
 			}
-			names = append(names, name)
-		}
-	}
-	f.peers = slices.Replace(f.peers, bare, bare+1, names...)
-	return nil
-}
-
-func (f *benchUCXFlags) complete() error {
-	for _, name := range f.peers {
-		if name == allPeers {
-			f.options.Peers = append(f.options.Peers, ucxbench.DefaultPeers...)
-		} else {
-			f.options.Peers = append(f.options.Peers, name)
-		}
-	}
-	slices.Sort(f.options.Peers)
-	f.options.Peers = slices.Compact(f.options.Peers)
-	if err := setSizes(&f.options.Sizes, f.sizes); err != nil {
-		return err
-	}
-	return f.options.Complete()
-}
-
-// setSizes reads --size. A flag that is not given leaves the benchmark's own.
-func setSizes(sizes *[]int64, flag string) error {
-	if flag == "" {
-		return nil
-	}
-	list, err := benchfmt.ParseSizes(flag)
-	if err == nil {
-		*sizes = list
-	}
-	return err
-}
-
-func (f *benchUCXFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
-	if err := f.complete(); err != nil {
-		return usageError{err}
-	}
-	return benchReport{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
-		return ucxbench.Run(ctx, ucxbench.SelfStarter(benchPeerName), f.options, sink, progress)
-	})
-}
-
-// peerCommand is a process of a benchmark: not listed in the help, and its parent talks to it over standard input and
-// output.
-func peerCommand(name, short string, serve func(ctx context.Context, in io.Reader, out io.Writer) error) *cobra.Command {
-	return &cobra.Command{
-		Use:    name,
-		Short:  short,
-		Hidden: true,
-		Args:   noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+			return runBench(cmd.Context(), path, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
+		ValidArgsFunction: completeBench,
 	}
 }
 
-const benchPeerName = "bench-peer"
+// helpForBench turns `help bench X` into `bench X --help`, which the other program answers.
+func helpForBench(args []string) []string {
+	if len(args) < 2 || args[0] != "help" || args[1] != "bench" {
+		return args
+	}
+	return append(append([]string{}, args[1:]...), "--help")
+}
 
-// benchPeerCommand is one of the two processes of a benchmark; the parent
-// talks to it over standard input and output.
-func benchPeerCommand() *cobra.Command {
-	return peerCommand(benchPeerName, "One process of a benchmark pair; started by `bench` and `demo`", func(ctx context.Context, in io.Reader, out io.Writer) error {
-		return ucxbench.Serve(ctx, in, out, ucxbench.NewSide())
-	})
+// findBench returns the path of the program with the benchmarks: next to this program, or on PATH.
+func findBench() (string, error) {
+	exe, err := os.Executable()
+	if err == nil {
+		path := filepath.Join(filepath.Dir(exe), benchProgram)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	if path, err := exec.LookPath(benchProgram); err == nil {
+		return path, nil
+	}
+	return "", fmt.Errorf("no program %s in %s or on PATH; run `make build` in the repository and use its bin/millstream",
+		benchProgram, filepath.Dir(exe))
+}
+
+// runBench runs the program of the benchmarks to its end. When ctx ends it gets the signal that ended ctx, and
+// closes its own children.
+func runBench(ctx context.Context, path string, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	cmd := exec.Command(path, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	child, err := childproc.Start(cmd, nil)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", path, err)
+	}
+	select {
+	case <-child.Done:
+	case <-ctx.Done():
+		_ = cmd.Process.Signal(signalOf(ctx))
+		select {
+		case <-child.Done:
+		case <-time.After(benchPatience):
+			_ = childproc.Kill(cmd)
+			<-child.Done
+		}
+	}
+	var exit *exec.ExitError
+	switch {
+	case child.Err == nil:
+		return nil
+	case errors.As(child.Err, &exit) && exit.ExitCode() >= 0:
+		return cmdline.ExitError{Code: exit.ExitCode()}
+	}
+	return fmt.Errorf("%s: %w", path, child.Err)
+}
+
+// benchPatience is how long the program may take to end its children after a signal.
+const benchPatience = time.Minute
+
+// signalOf returns the signal that ended a context, SIGINT where another cause did.
+func signalOf(ctx context.Context) os.Signal {
+	var by cmdline.Interruption
+	if errors.As(context.Cause(ctx), &by) {
+		return by.Signal
+	}
+	return syscall.SIGINT
+}
+
+// completeBench asks the program of the benchmarks for completions.
+func completeBench(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	path, err := findBench()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var out bytes.Buffer
+	args = append(append([]string{cobra.ShellCompRequestCmd}, args...), toComplete)
+	if err := runBench(cmd.Context(), path, args, nil, &out, io.Discard); err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	last, ok := strings.CutPrefix(lines[len(lines)-1], ":")
+	directive, err := strconv.Atoi(last)
+	if !ok || err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return lines[:len(lines)-1], cobra.ShellCompDirective(directive)
 }

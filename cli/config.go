@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/cmdline"
 )
 
 const configLong = `Shows and checks the configuration that Millstream shares with Dask.
@@ -39,8 +40,8 @@ func configCommand() *cobra.Command {
   millstream config show distributed-ucxx --ucx
   millstream config check
   millstream config migrate ~/.config/dask/ucx.yaml --write`,
-		Args: noSuchCommand,
-		RunE: showHelp,
+		Args: cmdline.NoSuchCommand,
+		RunE: cmdline.ShowHelp,
 	}
 	cmd.AddCommand(configShowCommand(), configCheckCommand(), configMigrateCommand(), configDefaultsCommand(), configSchemaCommand())
 	return cmd
@@ -71,11 +72,11 @@ func (s *configSource) load(unchecked bool) (*config.Config, error) {
 	for _, kv := range s.set {
 		key, text, ok := strings.Cut(kv, "=")
 		if !ok || key == "" {
-			return nil, usagef("--set %q: want KEY=VALUE", kv)
+			return nil, cmdline.Usagef("--set %q: want KEY=VALUE", kv)
 		}
 		value, err := config.Interpret(text)
 		if err != nil {
-			return nil, usagef("--set %s: %v", kv, err)
+			return nil, cmdline.Usagef("--set %s: %v", kv, err)
 		}
 		if _, err := cfg.SetFrom(config.Source{Kind: config.KindSet, Name: "--set"}, map[string]any{key: value}); err != nil {
 			return nil, err
@@ -91,7 +92,7 @@ func configDefaultsCommand() *cobra.Command {
 		Long: `Prints sections distributed-ucxx and millstream with their defaults and a comment on each key.
 Section distributed-ucxx has the form that Python's distributed-ucxx gives it.`,
 		Example: "  millstream config defaults > ~/.config/dask/millstream.yaml",
-		Args:    noArgs,
+		Args:    cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), config.DefaultsYAML())
 			return err
@@ -108,7 +109,7 @@ func configSchemaCommand() *cobra.Command {
 Millstream checks these sections at start; all others belong to somebody else and are left alone.`,
 		Example: `  millstream config schema
   millstream config schema --json > schema.json`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !asJSON {
 				_, err := io.WriteString(cmd.OutOrStdout(), config.SchemaYAML())

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/cmdline"
 )
 
 // checkReport is what `millstream config check --json` prints.
@@ -52,7 +53,7 @@ Exit code: 1 when something is wrong, else 0. With --strict warnings count too.`
 				fmt.Fprintf(cmd.OutOrStdout(), "%s read: %s, %s\n", count(len(r.Files), "file"), count(len(r.Problems), "error"), count(len(r.Warnings), "warning"))
 			}
 			if len(r.Problems) > 0 || strict && len(r.Warnings) > 0 {
-				return silentError{}
+				return cmdline.SilentError{}
 			}
 			return nil
 		},

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/cmdline"
 )
 
 // ucxFlags are the flags that set what section distributed-ucxx sets. The names are those of
@@ -58,7 +59,7 @@ func (f *ucxFlags) overrides() (config.Overrides, error) {
 		on, off := f.set.Changed("enable-"+s.name), f.set.Changed("disable-"+s.name)
 		switch {
 		case on && off:
-			return o, usagef("--enable-%s and --disable-%s exclude each other", s.name, s.name)
+			return o, cmdline.Usagef("--enable-%s and --disable-%s exclude each other", s.name, s.name)
 		case on:
 			*s.field(&o.UCX) = config.SwitchOf(s.enable)
 		case off:
@@ -69,14 +70,14 @@ func (f *ucxFlags) overrides() (config.Overrides, error) {
 	if f.pool != "" {
 		size, err := config.ParseBytes(f.pool)
 		if err != nil || size < 0 {
-			return o, usagef("--rmm-pool-size %s: want a number of bytes, for example 500MB, 1GB or 1GiB", f.pool)
+			return o, cmdline.Usagef("--rmm-pool-size %s: want a number of bytes, for example 500MB, 1GB or 1GiB", f.pool)
 		}
 		o.RMM.PoolSize = size
 	}
 	for _, option := range f.options {
 		name, value, ok := strings.Cut(option, "=")
 		if !ok || name == "" {
-			return o, usagef("--ucx-option %q: want NAME=VALUE", option)
+			return o, cmdline.Usagef("--ucx-option %q: want NAME=VALUE", option)
 		}
 		if o.UCX.Environment == nil {
 			o.UCX.Environment = map[string]string{}

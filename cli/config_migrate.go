@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/cmdline"
 )
 
 // maxMigrate is more than a configuration file may have; config refuses less.
@@ -33,13 +34,13 @@ rename the DASK_* variables of this environment.`,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			switch {
 			case env && (len(files) > 0 || write):
-				return usagef("--env takes neither files nor --write")
+				return cmdline.Usagef("--env takes neither files nor --write")
 			case env:
 				return migrateEnv(cmd.OutOrStdout(), os.Environ())
 			case len(files) == 0:
-				return usagef("name a file, or give --env")
+				return cmdline.Usagef("name a file, or give --env")
 			case len(files) > 1 && !write:
-				return usagef("one file at a time goes to standard output; give --write to change several")
+				return cmdline.Usagef("one file at a time goes to standard output; give --write to change several")
 			}
 			for _, f := range files {
 				if err := migrateFile(cmd, f, write); err != nil {
@@ -71,7 +72,7 @@ func migrateFile(cmd *cobra.Command, name string, write bool) error {
 		return err
 	}
 	if name == "-" {
-		return usagef("--write needs a file")
+		return cmdline.Usagef("--write needs a file")
 	}
 	if len(changes) == 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: nothing to change\n", name)

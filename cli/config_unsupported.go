@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/secure"
 )
 
@@ -71,7 +72,7 @@ func warnUnsupported(role secure.Role, log *slog.Logger) error {
 			continue
 		}
 		if k.fatal != nil && k.fatal(e.Value) {
-			return usagef("configuration %s: %v (%v) is not supported; %s", k.key, e.Value, e.Source, k.advice)
+			return cmdline.Usagef("configuration %s: %v (%v) is not supported; %s", k.key, e.Value, e.Source, k.advice)
 		}
 		log.Warn("configuration key has no effect", "key", k.key, "value", e.Value, "from", e.Source.String(), "advice", k.advice)
 	}

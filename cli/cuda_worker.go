@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/internal/cmdline"
 )
 
 const cudaWorkerLong = `Runs one worker process for each GPU, which join a scheduler, Millstream's or
@@ -107,17 +108,17 @@ func (f *cudaFlags) options(cmd *cobra.Command) (cluster.CUDAOptions, error) {
 	o := f.gpus
 	for _, name := range []string{"nworkers", "nanny", "no-nanny"} {
 		if cmd.Flags().Changed(name) {
-			return o, usagef("--%s: there is one worker process for each GPU; --devices says which", name)
+			return o, cmdline.Usagef("--%s: there is one worker process for each GPU; --devices says which", name)
 		}
 	}
 	for name, why := range pythonOnly {
 		if cmd.Flags().Changed(name) {
-			return o, usagef("--%s: %s", name, why)
+			return o, cmdline.Usagef("--%s: %s", name, why)
 		}
 	}
 	for name, off := range f.off {
 		if *off && cmd.Flags().Changed(name) {
-			return o, usagef("--%s and --disable-%s exclude each other", name, name)
+			return o, cmdline.Usagef("--%s and --disable-%s exclude each other", name, name)
 		}
 	}
 	// A pool may be a fraction of the GPU here, which the other commands do not have.
@@ -135,7 +136,7 @@ func (f *cudaFlags) options(cmd *cobra.Command) (cluster.CUDAOptions, error) {
 	o.Threads, o.Name, o.Interface, o.MemoryLimit, o.WarmUp = cmp.Or(f.nthreads, 1), f.name, f.iface, f.memoryLimit, f.warmUp
 	o.NoLanes, o.Protocol = f.lanes == "none", f.protocol
 	if err := o.Check(); err != nil {
-		return o, usageError{err}
+		return o, cmdline.Usage(err)
 	}
 	return o, nil
 }
@@ -144,7 +145,7 @@ func (f *cudaFlags) run(cmd *cobra.Command, address string) error {
 	ctx, stdout, stderr := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	f.nworkers = cmp.Or(f.nworkers, "1")
 	if f.asJSON && !f.printPlan {
-		return usagef("--json needs --print-plan")
+		return cmdline.Usagef("--json needs --print-plan")
 	}
 	o, err := f.options(cmd)
 	if err != nil {
@@ -155,7 +156,7 @@ func (f *cudaFlags) run(cmd *cobra.Command, address string) error {
 	}
 	log, err := f.log.New(stderr)
 	if err != nil {
-		return usageError{err}
+		return cmdline.Usage(err)
 	}
 	if o.Protocol == "" {
 		o.Protocol, _, _ = strings.Cut(address, "://")
@@ -226,9 +227,9 @@ func checkPorts(flag, ports string, n int) error {
 	case ports == "" || ports == "0":
 		return nil
 	case !ok && n > 1:
-		return usagef("%s %s: %d workers need as many ports: give a range such as %s", flag, ports, n, fmt.Sprintf("%s:%d", ports, from+n-1))
+		return cmdline.Usagef("%s %s: %d workers need as many ports: give a range such as %s", flag, ports, n, fmt.Sprintf("%s:%d", ports, from+n-1))
 	case ok && errFrom == nil && errTo == nil && to-from+1 < n:
-		return usagef("%s %s: %d workers need as many ports, and there are %d", flag, ports, n, to-from+1)
+		return cmdline.Usagef("%s %s: %d workers need as many ports, and there are %d", flag, ports, n, to-from+1)
 	}
 	return nil
 }

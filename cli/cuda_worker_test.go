@@ -8,6 +8,7 @@ import (
 
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/cmdline"
 )
 
 // parseCUDA reads a command line without running it.
@@ -16,7 +17,7 @@ func parseCUDA(t *testing.T, args ...string) (cluster.CUDAOptions, error) {
 	f := &cudaFlags{off: map[string]*bool{}}
 	cmd := f.command()
 	if err := cmd.ParseFlags(args); err != nil {
-		return cluster.CUDAOptions{}, suggestFlag(cmd, err)
+		return cluster.CUDAOptions{}, cmdline.SuggestFlag(cmd, err)
 	}
 	return f.options(cmd)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/internal/ucxbench"
 )
 
@@ -48,7 +49,7 @@ For figures to compare with, use ` + "`millstream bench`" + `.`,
 		Example: `  millstream demo
   millstream demo --part cluster
   millstream demo --lane shm --size 8,1MiB-64MiB*8`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -79,7 +80,7 @@ func (l demoLane) title() string {
 func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	for _, p := range f.parts {
 		if !slices.Contains(demoParts, p) {
-			return usagef("--part %s: want %s", p, strings.Join(demoParts, ", "))
+			return cmdline.Usagef("--part %s: want %s", p, strings.Join(demoParts, ", "))
 		}
 	}
 	parts := f.parts
@@ -116,17 +117,17 @@ func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 func (f *demoFlags) runLanes(ctx context.Context, stdout, stderr io.Writer) error {
 	sizes, err := benchfmt.ParseSizes(f.sizes)
 	if err != nil {
-		return usageError{err}
+		return cmdline.Usage(err)
 	}
 	if slices.Contains(sizes, 0) {
-		return usagef("--size: a message of 0 bytes has no bandwidth")
+		return cmdline.Usagef("--size: a message of 0 bytes has no bandwidth")
 	}
 	for _, name := range f.lanes {
 		if _, err := ucxbench.SettingEnv(name, ucxbench.MemHeap); err != nil {
-			return usageError{err}
+			return cmdline.Usage(err)
 		}
 	}
-	d := &demo{sizes: sizes, out: stdout, progress: benchfmt.NewProgress(stderr), starter: ucxbench.SelfStarter(benchPeerName)}
+	d := &demo{sizes: sizes, out: stdout, progress: benchfmt.NewProgress(stderr), starter: ucxbench.SelfStarter(demoPeerName)}
 	if f.json {
 		d.sink, d.out = benchfmt.NewJSONWriter(stdout), io.Discard
 	}
@@ -181,7 +182,7 @@ func (d *demo) runAll(ctx context.Context, lanes []demoLane) error {
 				return err
 			}
 			d.progress.Clear()
-			fmt.Fprintf(d.out, "%-9s failed: %s\n", lane.title(), oneLine(err))
+			fmt.Fprintf(d.out, "%-9s failed: %s\n", lane.title(), cmdline.OneLine(err))
 			failed = append(failed, fmt.Errorf("lane %s: %w", lane.title(), err))
 		}
 	}
@@ -269,4 +270,20 @@ func (d *demo) table() {
 	fmt.Fprintln(d.out)
 	benchfmt.WriteColumns(d.out, "  ", columns, rows)
 	fmt.Fprintln(d.out, "\nus: one message one way; GB/s: stream of messages, 32 under way; all payloads verified")
+}
+
+const demoPeerName = "demo-peer"
+
+// demoPeerCommand is one of the two processes of the part between two processes, which talks to its parent over
+// standard input and output.
+func demoPeerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    demoPeerName,
+		Short:  "One of two processes; started by `demo`",
+		Hidden: true,
+		Args:   cmdline.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return ucxbench.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), ucxbench.NewSide())
+		},
+	}
 }

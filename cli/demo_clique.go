@@ -13,6 +13,7 @@ import (
 	"go.millstream.dev/clique"
 	"go.millstream.dev/clique/native"
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/internal/cmdline"
 )
 
 type demoCliqueFlags struct {
@@ -39,7 +40,7 @@ workers find in the folders of their MILLSTREAM_NATIVE_PATH.`,
 		Example: `  millstream demo clique
   millstream demo clique --scheduler tcp://10.0.0.1:8786
   millstream demo clique --algorithm libsums.so:sums`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.OutOrStdout())
 		},
@@ -81,7 +82,7 @@ var (
 
 func (f *demoCliqueFlags) run(ctx context.Context, out io.Writer) error {
 	if f.workers < 1 || f.rows < 1 {
-		return usagef("--workers and --rows: at least 1")
+		return cmdline.Usagef("--workers and --rows: at least 1")
 	}
 	c, done, err := f.connect(ctx)
 	if err != nil {

@@ -9,13 +9,16 @@ import (
 	"os/exec"
 
 	"go.millstream.dev/internal/benchpeer"
-	"go.millstream.dev/internal/commbench"
+	"go.millstream.dev/internal/dask/commpeer"
 	"go.millstream.dev/internal/dask/pyproc"
 )
 
+// commScript is the Python process of a pair, relative to the repository.
+const commScript = "tests/interop/peers/bench_comm.py"
+
 // demoPython lets Go talk to a Python process over Dask's own comms, where there is one.
 func demoPython(ctx context.Context, out io.Writer) error {
-	python, script, err := benchpeer.FindPython(commbench.PeerName, commScript, os.Environ())
+	python, script, err := benchpeer.FindPython(commpeer.PeerName, commScript, os.Environ())
 	var missing *benchpeer.MissingError
 	if err == nil {
 		// The interpreter that a scheduler would use, where there is one.
@@ -32,7 +35,7 @@ func demoPython(ctx context.Context, out io.Writer) error {
 	}
 	start := func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, python, script) }
 	fmt.Fprintf(out, "Go talks to Python, in Dask's messages\n")
-	t, err := commbench.Converse(ctx, start, commbench.Settings()[0])
+	t, err := commpeer.Converse(ctx, start, "tcp://127.0.0.1:0", nil)
 	if err != nil {
 		return fmt.Errorf("the conversation with Python: %w", err)
 	}

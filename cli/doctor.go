@@ -11,6 +11,7 @@ import (
 
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/internal/doctor"
 	"go.millstream.dev/internal/ucx/ucxenv"
 	"go.millstream.dev/secure"
@@ -45,24 +46,24 @@ Exit code: 1 when there is a failure (✗), else 0.`,
   millstream doctor --json | jq '.findings[] | select(.severity == "warn")'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && !strings.Contains(args[0], "://") {
-				return usagef("unexpected argument %q: the address of a scheduler has a scheme, such as tcp://", args[0])
+				return cmdline.Usagef("unexpected argument %q: the address of a scheduler has a scheme, such as tcp://", args[0])
 			}
-			return noArgs(nil, args[min(1, len(args)):])
+			return cmdline.NoArgs(nil, args[min(1, len(args)):])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if connections < 0 {
-				return usagef("--connections must not be negative")
+				return cmdline.Usagef("--connections must not be negative")
 			}
 			var report doctor.Report
 			switch {
 			case len(pids) > 0 && (len(pids) != 2 || len(args) > 0):
-				return usagef("--pid: give two processes, and no scheduler")
+				return cmdline.Usagef("--pid: give two processes, and no scheduler")
 			case len(pids) > 0:
 				report = doctor.Between(doctor.ThisHost(), pids[0], pids[1])
 			case len(args) > 0:
 				bytes, err := config.ParseBytes(size)
 				if err != nil || bytes < 1<<10 || bytes > 1<<30 {
-					return usagef("--size %s: want 1KiB to 1GiB", size)
+					return cmdline.Usagef("--size %s: want 1KiB to 1GiB", size)
 				}
 				_, restore, err := trust.apply()
 				if err != nil {
@@ -86,7 +87,7 @@ Exit code: 1 when there is a failure (✗), else 0.`,
 				err = report.WriteText(out, useColour(out))
 			}
 			if err == nil && report.Worst() == doctor.Fail {
-				err = silentError{}
+				err = cmdline.SilentError{}
 			}
 			return err
 		},

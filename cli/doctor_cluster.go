@@ -13,6 +13,7 @@ import (
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/internal/doctor"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
@@ -49,7 +50,7 @@ func examineCluster(ctx context.Context, address string, size int64) (doctor.Rep
 	for _, w := range workers {
 		m := doctor.Member{Name: cmp.Or(w.Name, w.Address), Address: w.Address}
 		if d, err := x.ask(ctx, w.Address); err != nil {
-			m.Silent = oneLine(err)
+			m.Silent = cmdline.OneLine(err)
 		} else {
 			m.Boot, m.IPC, m.PID, m.Lanes, m.Trusted, m.NoUCX = d.Boot, d.IPC, d.PID, d.Lanes, d.Trusted, d.UCX
 			if d.Registry == task.Hash() { // else it cannot be asked to use it

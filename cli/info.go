@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/ucx"
 )
 
@@ -63,14 +64,14 @@ Exit code: 1 when UCX cannot be used, else 0.`,
   millstream info --config --match RNDV
   millstream info --topology
   UCX_TLS=tcp millstream info`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if match != "" && !config {
-				return usagef("--match needs --config")
+				return cmdline.Usagef("--match needs --config")
 			}
 			if wiring {
 				if config {
-					return usagef("--topology and --config are two reports: ask for one")
+					return cmdline.Usagef("--topology and --config are two reports: ask for one")
 				}
 				return writeTopology(cmd.OutOrStdout(), asJSON)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/scheduler"
 )
 
@@ -22,8 +23,8 @@ func journalCommand() *cobra.Command {
 		Short:   "Check or repair the journal of a scheduler",
 		GroupID: groupCluster,
 		Long:    journalLong,
-		Args:    noSuchCommand,
-		RunE:    showHelp,
+		Args:    cmdline.NoSuchCommand,
+		RunE:    cmdline.ShowHelp,
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "check DIR",
@@ -41,7 +42,7 @@ Exit code: 1 when something is wrong, else 0.`,
 			}
 			printJournal(cmd.OutOrStdout(), r)
 			if len(r.Problems) > 0 {
-				return silentError{}
+				return cmdline.SilentError{}
 			}
 			return nil
 		},

@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"cmp"
-	"regexp"
-	"strings"
-
 	"github.com/spf13/cobra"
 
-	"go.millstream.dev/internal/proc/stdio"
+	"go.millstream.dev/internal/cmdline"
 )
 
 const rootLong = `Millstream is the RAPIDS communications stack for Go: UCX for moving host and
@@ -38,10 +34,10 @@ func Command() *cobra.Command {
 		Use:   "millstream",
 		Short: "The RAPIDS communications stack for Go",
 		Long:  rootLong,
-		Args:  noSuchCommand,
-		RunE:  showHelp,
+		Args:  cmdline.NoSuchCommand,
+		RunE:  cmdline.ShowHelp,
 	}
-	completeRoot(root)
+	prepare(root)
 	root.AddGroup(
 		&cobra.Group{ID: groupStart, Title: "Start here:"},
 		&cobra.Group{ID: groupCluster, Title: "Run a cluster:"},
@@ -49,22 +45,18 @@ func Command() *cobra.Command {
 	)
 	addCommands(root, infoCommand(), doctorCommand(), demoCommand(), configCommand(), versionCommand(),
 		schedulerCommand(), workerCommand(), cudaWorkerCommand(), statusCommand(), journalCommand(), benchCommand(),
-		benchPeerCommand(), benchCommPeerCommand(), benchTasksPeerCommand(), benchPoolPeerCommand(), benchStagedPeerCommand())
+		demoPeerCommand())
 	return root
 }
 
-// completeRoot sets what the roots of all trees have in common.
-func completeRoot(root *cobra.Command) {
-	root.Version = Version()
-	root.SilenceErrors = true // Run prints the one line
-	root.SilenceUsage = true  // a failed command is no reason to print its manual
-	root.SetVersionTemplate(versionTemplate)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{suggestFlag(cmd, err)} })
-	root.SetHelpCommandGroupID("")
-	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
-}
-
 const versionTemplate = "millstream {{.Version}}\n"
+
+// prepare sets what the roots of this package have in common.
+func prepare(root *cobra.Command) {
+	cmdline.Prepare(root)
+	root.Version = Version()
+	root.SetVersionTemplate(versionTemplate)
+}
 
 // addCommands adds commands to a root.
 func addCommands(root *cobra.Command, commands ...*cobra.Command) {
@@ -74,55 +66,9 @@ func addCommands(root *cobra.Command, commands ...*cobra.Command) {
 	}
 }
 
-// helpWidth is the width of help that does not go to a terminal.
-const helpWidth = 80
-
-func init() {
-	cobra.AddTemplateFunc("helpWidth", func(cmd *cobra.Command) int { return cmp.Or(stdio.Width(cmd.OutOrStdout()), helpWidth) })
-}
-
-// usageTemplate wraps the flags to the width of the terminal.
-func usageTemplate(template string) string {
-	return regexp.MustCompile(`(\.\w+Flags)\.FlagUsages\b`).ReplaceAllString(template, "$1.FlagUsagesWrapped (helpWidth .)")
-}
-
-// unknownCommand finds a misspelled command in a command line. Without it `--help` behind the
-// name would print the help of the command above, as if all were well.
-func unknownCommand(root *cobra.Command, args []string) error {
-	cmd, rest, err := root.Find(args)
-	if err != nil || !cmd.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || rest[0] == "help" || rest[0] == "completion" || strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd) {
-		return nil
-	}
-	return noSuchCommand(cmd, rest)
-}
-
 // Groups of the root's help.
 const (
 	groupStart   = "start"
 	groupCluster = "cluster"
 	groupMeasure = "measure"
 )
-
-// showHelp is the action of a command that only holds others.
-func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-
-// noSuchCommand rejects an argument where a command name belongs.
-func noSuchCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	cmd.SuggestionsMinimumDistance = 2 // cobra's own default, which it sets only in its own check
-	msg := "unknown command %q"
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		msg += "; did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return usagef(msg, args[0])
-}
-
-// noArgs rejects any argument, as a usage error.
-func noArgs(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("unexpected argument %q", args[0])
-	}
-	return nil
-}

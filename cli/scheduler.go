@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/proc/gcfloor"
 	"go.millstream.dev/scheduler"
@@ -78,7 +79,7 @@ func schedulerCommand() *cobra.Command {
   millstream scheduler --host 127.0.0.1 --port 0 --scheduler-file sched.json
   millstream scheduler --protocol ucxx --interface ib0 --insecure
   millstream scheduler --address-file $XDG_RUNTIME_DIR/scheduler`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -109,9 +110,9 @@ func schedulerCommand() *cobra.Command {
 func (f *schedulerFlags) check() error {
 	switch {
 	case f.jupyter:
-		return usagef("--jupyter: this process runs no Python")
+		return cmdline.Usagef("--jupyter: this process runs no Python")
 	case f.prefix != "":
-		return usagef("--dashboard-prefix: put a proxy in front of --dashboard-address that removes the prefix")
+		return cmdline.Usagef("--dashboard-prefix: put a proxy in front of --dashboard-address that removes the prefix")
 	}
 	return f.serverFlags.check()
 }
@@ -122,7 +123,7 @@ func (f *schedulerFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	}
 	log, err := f.log.New(stderr)
 	if err != nil {
-		return usageError{err}
+		return cmdline.Usage(err)
 	}
 	if f.tlsDir != "" {
 		if err := f.makeCertificates(stdout); err != nil {
@@ -196,7 +197,7 @@ func (f *schedulerFlags) config(log *slog.Logger) (scheduler.Config, error) {
 func (f *schedulerFlags) addresses(log *slog.Logger) ([]string, error) {
 	if address, err := f.byFile(); err != nil || address != "" {
 		if f.port != "" {
-			return nil, usagef("--address-file does without IP addresses: leave out --port")
+			return nil, cmdline.Usagef("--address-file does without IP addresses: leave out --port")
 		}
 		return []string{address}, err
 	}
@@ -206,10 +207,10 @@ func (f *schedulerFlags) addresses(log *slog.Logger) ([]string, error) {
 	}
 	protocols, ports, ifaces := strings.Split(scheme, ","), strings.Split(f.port, ","), strings.Split(f.iface, ",")
 	if len(ports) > 1 && len(ports) != len(protocols) || len(protocols) > 1 && f.port != "" && len(ports) != len(protocols) {
-		return nil, usagef("--protocol %s and --port %s: give as many ports as protocols", f.protocol, f.port)
+		return nil, cmdline.Usagef("--protocol %s and --port %s: give as many ports as protocols", f.protocol, f.port)
 	}
 	if len(ifaces) > 1 && len(ifaces) != len(protocols) {
-		return nil, usagef("--interface %s: give one, or as many as protocols", f.iface)
+		return nil, cmdline.Usagef("--interface %s: give one, or as many as protocols", f.iface)
 	}
 	var out []string
 	for i, p := range protocols {
@@ -221,7 +222,7 @@ func (f *schedulerFlags) addresses(log *slog.Logger) ([]string, error) {
 		}
 		address, err := comm.ListenAddress(p, f.host, port, at(ifaces, i), fallback)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, cmdline.Usage(err)
 		}
 		if err := f.guard(address, log); err != nil {
 			return nil, err
@@ -350,7 +351,7 @@ func parseTimeout(flag, text string) (time.Duration, error) {
 		err = errors.New("it is negative")
 	}
 	if err != nil {
-		return 0, usagef("%s %s: want a time such as 30s, 10m or 2h (%v)", flag, text, err)
+		return 0, cmdline.Usagef("%s %s: want a time such as 30s, 10m or 2h (%v)", flag, text, err)
 	}
 	return d, nil
 }

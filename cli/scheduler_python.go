@@ -15,7 +15,8 @@ import (
 
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/benchpeer"
-	"go.millstream.dev/internal/commbench"
+	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/dask/commpeer"
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/doctor"
 	"go.millstream.dev/scheduler"
@@ -42,7 +43,7 @@ func (f *pythonFlags) add(fs *pflag.FlagSet) {
 
 func (f *pythonFlags) config() (c scheduler.PythonConfig, err error) {
 	if f.off && f.path != "" {
-		return c, usagef("--python %s and --no-python: give one of them", f.path)
+		return c, cmdline.Usagef("--python %s and --no-python: give one of them", f.path)
 	}
 	c.Interpreter, c.Off = f.path, f.off
 	c.AllowUnsafe = f.unsafe
@@ -59,7 +60,7 @@ func (f *pythonFlags) config() (c scheduler.PythonConfig, err error) {
 	}
 	c.Disk, err = helperBytes("--helper-disk", f.disk)
 	if err == nil && f.disk != "" && c.Disk < 1<<20 {
-		err = usagef("--helper-disk %s: want at least 1MiB", f.disk)
+		err = cmdline.Usagef("--helper-disk %s: want at least 1MiB", f.disk)
 	}
 	return c, err
 }
@@ -71,7 +72,7 @@ func helperBytes(flag, text string) (int64, error) {
 	}
 	n, err := config.ParseBytes(text)
 	if err != nil || n < 0 {
-		return 0, usagef("%s %s: want a size such as 512MiB or 4GiB", flag, text)
+		return 0, cmdline.Usagef("%s %s: want a size such as 512MiB or 4GiB", flag, text)
 	}
 	return n, nil
 }
@@ -121,7 +122,7 @@ func examinedPython(ctx context.Context, path string) *doctor.Python {
 	var missing *pyproc.NotFoundError
 	if errors.As(err, &missing) { // the finding has advice of its own
 		out.Error = errors.New("Tried: " + strings.Join(missing.Tried, "; ") + ".")
-		if python, _, err := benchpeer.FindPython(commbench.PeerName, commScript, os.Environ()); err == nil {
+		if python, _, err := benchpeer.FindPython(commpeer.PeerName, commScript, os.Environ()); err == nil {
 			out.Candidate = python
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/internal/cmdline"
 )
 
 // serverCommands are the commands that Serve gives to a program.
@@ -22,7 +23,7 @@ var serverCommands = []string{"scheduler", "worker", "cuda-worker"}
 func Serve() {
 	cluster.Main()
 	if isServer(os.Args) {
-		os.Exit(runProcess(serverTree(filepath.Base(os.Args[0]))))
+		os.Exit(cmdline.RunProcess(serverTree(filepath.Base(os.Args[0])), os.Args[1:]))
 	}
 }
 
@@ -31,8 +32,8 @@ func isServer(args []string) bool { return len(args) > 1 && slices.Contains(serv
 
 // serverTree returns the command tree of a program with that name.
 func serverTree(name string) *cobra.Command {
-	root := &cobra.Command{Use: name, Short: "A program on a Millstream cluster", Args: noSuchCommand, RunE: showHelp}
-	completeRoot(root)
+	root := &cobra.Command{Use: name, Short: "A program on a Millstream cluster", Args: cmdline.NoSuchCommand, RunE: cmdline.ShowHelp}
+	prepare(root)
 	root.AddGroup(&cobra.Group{ID: groupCluster, Title: "Run a cluster:"})
 	addCommands(root, schedulerCommand(), workerCommand(), cudaWorkerCommand())
 	for _, cmd := range root.Commands() {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"go.millstream.dev/internal/cmdline"
 )
 
 func TestIsServer(t *testing.T) {
@@ -53,7 +55,7 @@ func TestServerTree(t *testing.T) {
 		{[]string{"bench"}, ExitUsage, "", `prog: unknown command "bench"`},
 	} {
 		var out, errs bytes.Buffer
-		code := runTree(t.Context(), serverTree("prog"), tc.args, nil, &out, &errs)
+		code := cmdline.Run(t.Context(), serverTree("prog"), tc.args, nil, &out, &errs)
 		if code != tc.code || !strings.Contains(out.String(), tc.out) || !strings.Contains(errs.String(), tc.err) {
 			t.Errorf("%q: got %d, %q, %q; want %d, %q, %q", tc.args, code, out.String(), errs.String(), tc.code, tc.out, tc.err)
 		}

@@ -19,6 +19,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/secure"
 )
 
@@ -82,16 +83,16 @@ func (f *serverFlags) http() string {
 func (f *serverFlags) check() error {
 	switch {
 	case len(f.preload) > 0:
-		return usagef("--preload %s: this process runs no Python; register Go functions in a program of your own and call millstream.Main in it, or use `dask %s --preload`", f.preload[0], f.role)
+		return cmdline.Usagef("--preload %s: this process runs no Python; register Go functions in a program of your own and call millstream.Main in it, or use `dask %s --preload`", f.preload[0], f.role)
 	case f.tlsDir != "" && (f.caFile != "" || f.cert != "" || f.key != ""):
-		return usagef("--tls-dir names all files: leave out --tls-ca-file, --tls-cert and --tls-key")
+		return cmdline.Usagef("--tls-dir names all files: leave out --tls-ca-file, --tls-cert and --tls-key")
 	case (f.caFile == "") != (f.cert == ""):
-		return usagef("--tls-ca-file and --tls-cert need each other")
+		return cmdline.Usagef("--tls-ca-file and --tls-cert need each other")
 	case f.key != "" && f.cert == "":
-		return usagef("--tls-key needs --tls-cert")
+		return cmdline.Usagef("--tls-key needs --tls-cert")
 	}
 	if _, err := f.log.New(io.Discard); err != nil {
-		return usageError{err}
+		return cmdline.Usage(err)
 	}
 	return nil
 }
@@ -176,19 +177,19 @@ func (f *serverFlags) guard(address string, log *slog.Logger) error {
 	scheme, loc := comm.ParseAddress(address)
 	switch {
 	case scheme == "inproc" || !slices.Contains(comm.Schemes(), scheme):
-		return usagef("protocol %s: want tcp, tls, ucx or ucxx", scheme)
+		return cmdline.Usagef("protocol %s: want tcp, tls, ucx or ucxx", scheme)
 	case scheme == "tls" || scheme == ucxcomm.FileScheme: // a file admits who can read it
 		return nil
 	}
 	host, _, err := comm.ParsePortRange(loc, comm.Ports{})
 	if err != nil {
-		return usageError{err}
+		return cmdline.Usage(err)
 	}
 	if isLoopback(host) {
 		return nil
 	}
 	if !f.insecure {
-		return usagef("%s is not encrypted, and everybody who reaches it could run code here: use --tls-dir DIR, or --host 127.0.0.1 for this machine alone, or --insecure on a network that you trust", address)
+		return cmdline.Usagef("%s is not encrypted, and everybody who reaches it could run code here: use --tls-dir DIR, or --host 127.0.0.1 for this machine alone, or --insecure on a network that you trust", address)
 	}
 	log.Warn("INSECURE: " + address + " is not encrypted; everybody who reaches it can run code here and read all data")
 	return nil

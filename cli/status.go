@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/wire"
@@ -65,7 +66,7 @@ each state, and memory. Without an address DASK_SCHEDULER_ADDRESS is used.`,
   millstream status --scheduler-file scheduler.json --json | jq .tasks`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return extraArgument(cmd, args[1], "one scheduler at a time")
+				return cmdline.ExtraArgument(cmd, args[1], "one scheduler at a time")
 			}
 			return nil
 		},
@@ -106,7 +107,7 @@ each state, and memory. Without an address DASK_SCHEDULER_ADDRESS is used.`,
 func (f *serverFlags) target(ctx context.Context, address string) (string, error) {
 	if f.schedulerFile != "" {
 		if address != "" {
-			return "", usagef("%s and --scheduler-file %s: give one of them", address, f.schedulerFile)
+			return "", cmdline.Usagef("%s and --scheduler-file %s: give one of them", address, f.schedulerFile)
 		}
 		file, err := readSchedulerFile(ctx, f.schedulerFile, 0)
 		if err != nil {
@@ -127,7 +128,7 @@ func (f *serverFlags) target(ctx context.Context, address string) (string, error
 		}
 	}
 	if address == "" {
-		return "", usagef("no scheduler: give an address, --scheduler-file or DASK_SCHEDULER_ADDRESS")
+		return "", cmdline.Usagef("no scheduler: give an address, --scheduler-file or DASK_SCHEDULER_ADDRESS")
 	}
 	_, _, err := f.apply()
 	return address, err

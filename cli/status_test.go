@@ -75,7 +75,7 @@ func TestHelpOfUnknownCommands(t *testing.T) {
 		{"top --help", `unknown command "top"`},
 		{"schedular --help", "did you mean scheduler?"},
 		{"config shaw --help", `unknown command "shaw"`},
-		{"bench --quick", "; known to millstream bench"},
+		{"config --ucx", "; known to millstream config show"},
 	} {
 		if code, out, errs := runLine(t, strings.Fields(tc.line)...); code != ExitUsage || !strings.Contains(errs, tc.want) || out != "" {
 			t.Errorf("%s: got %d %q %q, want a usage error with %q", tc.line, code, out, errs, tc.want)

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"go.millstream.dev/internal/cmdline"
 )
 
 // release is set by the release build:
@@ -39,7 +41,7 @@ func versionCommand() *cobra.Command {
 		GroupID: groupStart,
 		Long:    "Prints the release, the commit, the Go version and the platform.",
 		Example: "  millstream version",
-		Args:    noArgs,
+		Args:    cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "millstream "+Version())
 			return err

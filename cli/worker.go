@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/secure"
 )
 
@@ -71,7 +72,7 @@ func workerCommandFor(f *workerFlags) *cobra.Command {
   millstream worker --scheduler-file sched.json --resources "GPU=2 MEM=10e9"`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return extraArgument(cmd, args[1], "one scheduler is enough, and there is nothing to preload")
+				return cmdline.ExtraArgument(cmd, args[1], "one scheduler is enough, and there is nothing to preload")
 			}
 			return nil
 		},
@@ -152,10 +153,10 @@ type workerStart struct {
 // prepare makes the settings of the flags count in this process, and writes its file.
 func (f *workerFlags) prepare(ctx context.Context, address string, stderr io.Writer) (p workerStart, err error) {
 	if p.log, err = f.log.New(stderr); err != nil {
-		return p, usageError{err}
+		return p, cmdline.Usage(err)
 	}
 	if p.all, err = (cluster.LogSpec{Format: f.log.Format, Level: "debug"}).New(stderr); err != nil {
-		return p, usageError{err}
+		return p, cmdline.Usage(err)
 	}
 	// The scheduler writes its file when the certificates are there.
 	if f.schedulerFile != "" {

@@ -15,6 +15,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/worker"
 )
 
@@ -23,27 +24,27 @@ func (f *workerFlags) check() error {
 	alone := f.noNanny || !f.nanny
 	switch {
 	case len(f.preloadNanny) > 0:
-		return usagef("--preload-nanny %s: there is no Python here", f.preloadNanny[0])
+		return cmdline.Usagef("--preload-nanny %s: there is no Python here", f.preloadNanny[0])
 	case f.class != "" && f.class != "dask.distributed.Worker":
-		return usagef("--worker-class %s names a Python class: use `dask worker` for it", f.class)
+		return cmdline.Usagef("--worker-class %s names a Python class: use `dask worker` for it", f.class)
 	case f.sni != "":
-		return usagef("--scheduler-sni: host names are not checked in a cluster's certificates, so there is none to replace")
+		return cmdline.Usagef("--scheduler-sni: host names are not checked in a cluster's certificates, so there is none to replace")
 	case f.python != "" && f.noPython:
-		return usagef("--python and --no-python exclude each other")
+		return cmdline.Usagef("--python and --no-python exclude each other")
 	case f.contact != "" && f.listen == "":
-		return usagef("--contact-address needs --listen-address")
+		return cmdline.Usagef("--contact-address needs --listen-address")
 	case f.listen != "" && (f.workerPort != "" || f.host != "" || f.iface != ""):
-		return usagef("--listen-address says it all: leave out --host, --interface and --worker-port")
+		return cmdline.Usagef("--listen-address says it all: leave out --host, --interface and --worker-port")
 	case f.nthreads < 0:
-		return usagef("--nthreads %d: want at least 1, or 0 for the default", f.nthreads)
+		return cmdline.Usagef("--nthreads %d: want at least 1, or 0 for the default", f.nthreads)
 	case f.again && f.notAgain:
-		return usagef("--lifetime-restart and --no-lifetime-restart exclude each other")
+		return cmdline.Usagef("--lifetime-restart and --no-lifetime-restart exclude each other")
 	case f.nannyPort != "" && alone:
-		return usagef("--nanny-port needs a nanny: leave out --no-nanny")
+		return cmdline.Usagef("--nanny-port needs a nanny: leave out --no-nanny")
 	case f.again && alone:
-		return usagef("--lifetime-restart needs a nanny: leave out --no-nanny")
+		return cmdline.Usagef("--lifetime-restart needs a nanny: leave out --no-nanny")
 	case f.lanes != "auto" && f.lanes != "trusted" && f.lanes != "none":
-		return usagef("--lanes %s: want auto, trusted or none", f.lanes)
+		return cmdline.Usagef("--lanes %s: want auto, trusted or none", f.lanes)
 	}
 	workers, _, err := f.numbers()
 	if err != nil {
@@ -51,9 +52,9 @@ func (f *workerFlags) check() error {
 	}
 	switch {
 	case workers > 1 && alone:
-		return usagef("--no-nanny is for one worker, not %d", workers)
+		return cmdline.Usagef("--no-nanny is for one worker, not %d", workers)
 	case workers > 1 && f.listen != "":
-		return usagef("--listen-address is for one worker, not %d: use --host and --worker-port", workers)
+		return cmdline.Usagef("--listen-address is for one worker, not %d: use --host and --worker-port", workers)
 	}
 	return f.serverFlags.check()
 }
@@ -66,13 +67,13 @@ func (f *workerFlags) numbers() (workers, threads int, err error) {
 		return workers, cmp.Or(f.nthreads, threads), nil
 	}
 	if workers, err = strconv.Atoi(f.nworkers); err != nil {
-		return 0, 0, usagef("--nworkers %s: want a number or auto", f.nworkers)
+		return 0, 0, cmdline.Usagef("--nworkers %s: want a number or auto", f.nworkers)
 	}
 	if workers < 0 {
 		workers = cpus + 1 + workers
 	}
 	if workers <= 0 {
-		return 0, 0, usagef("--nworkers %s: on %d processors that is no worker at all", f.nworkers, cpus)
+		return 0, 0, cmdline.Usagef("--nworkers %s: on %d processors that is no worker at all", f.nworkers, cpus)
 	}
 	return workers, cmp.Or(f.nthreads, max(1, cpus/workers)), nil
 }
@@ -92,11 +93,11 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 		spec.Lane = "auto"
 	}
 	if spec.MemoryLimit, err = worker.ParseMemoryLimit(f.memoryLimit, threads); err != nil {
-		return nil, usageError{fmt.Errorf("--memory-limit: %w", err)}
+		return nil, cmdline.Usage(fmt.Errorf("--memory-limit: %w", err))
 	}
 	if f.resources != "" {
 		if spec.Resources, err = worker.ParseResources(f.resources); err != nil {
-			return nil, usageError{fmt.Errorf("--resources: %w", err)}
+			return nil, cmdline.Usage(fmt.Errorf("--resources: %w", err))
 		}
 	}
 	if spec.DeathTimeout, err = f.patience(); err != nil {
@@ -143,7 +144,7 @@ func (f *workerFlags) patience() (time.Duration, error) {
 // folder of certificates that the file names where no flag does.
 func (f *workerFlags) fromFile(ctx context.Context, address string) (string, error) {
 	if address != "" {
-		return "", usagef("%s and --scheduler-file %s: give one of them", address, f.schedulerFile)
+		return "", cmdline.Usagef("%s and --scheduler-file %s: give one of them", address, f.schedulerFile)
 	}
 	wait, err := f.patience()
 	if err != nil {
@@ -166,7 +167,7 @@ func (f *workerFlags) scheduler(address string) (string, error) {
 		return "", err
 	}
 	if file != "" && address != "" {
-		return "", usagef("%s and --address-file %s: give one of them", address, f.addressFile)
+		return "", cmdline.Usagef("%s and --address-file %s: give one of them", address, f.addressFile)
 	}
 	address = cmp.Or(address, file)
 	if address == "" {
@@ -179,7 +180,7 @@ func (f *workerFlags) scheduler(address string) (string, error) {
 		}
 	}
 	if address == "" || address == "null" {
-		return "", usagef("no scheduler: name its address, such as tls://10.0.0.1:8786, or use --scheduler-file or DASK_SCHEDULER_ADDRESS")
+		return "", cmdline.Usagef("no scheduler: name its address, such as tls://10.0.0.1:8786, or use --scheduler-file or DASK_SCHEDULER_ADDRESS")
 	}
 	if !strings.Contains(address, "://") {
 		scheme, err := f.scheme()
@@ -192,7 +193,7 @@ func (f *workerFlags) scheduler(address string) (string, error) {
 		return address, nil
 	}
 	if _, _, err := comm.AddressHostPort(address); err != nil {
-		return "", usageError{fmt.Errorf("scheduler %s: %w", address, err)}
+		return "", cmdline.Usage(fmt.Errorf("scheduler %s: %w", address, err))
 	}
 	return address, nil
 }
@@ -202,7 +203,7 @@ func (f *workerFlags) scheduler(address string) (string, error) {
 func (f *workerFlags) listenAddress(spec *cluster.WorkerSpec, log *slog.Logger) error {
 	if f.listen != "" {
 		if _, _, err := comm.AddressHostPort(f.listen); err != nil && !isFile(f.listen) {
-			return usageError{fmt.Errorf("--listen-address: %w", err)}
+			return cmdline.Usage(fmt.Errorf("--listen-address: %w", err))
 		}
 		return f.guard(f.listen, log)
 	}
@@ -225,7 +226,7 @@ func (f *workerFlags) listenAddress(spec *cluster.WorkerSpec, log *slog.Logger) 
 	}
 	address, err := comm.ListenAddress(scheme, host, f.workerPort, f.iface, 0)
 	if err != nil {
-		return usageError{err}
+		return cmdline.Usage(err)
 	}
 	spec.Listen, spec.Interface = address, f.iface
 	return f.guard(address, log)
@@ -248,7 +249,7 @@ func (f *workerFlags) nannyAddress(spec *cluster.WorkerSpec) (string, error) {
 	}
 	address, err := comm.ListenAddress(scheme, host, f.nannyPort, "", 0)
 	if err != nil {
-		return "", usageError{fmt.Errorf("--nanny-port: %w", err)}
+		return "", cmdline.Usage(fmt.Errorf("--nanny-port: %w", err))
 	}
 	return address, nil
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/commbench"
+	"go.millstream.dev/internal/dask/commpeer"
 	"go.millstream.dev/tests/interop/pypeer"
 )
 
@@ -42,9 +42,9 @@ func TestDaskVersions(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 			defer cancel()
-			setting := commbench.Settings()[0]
-			setting.Env = []string{"PYTHONPATH=" + packages}
-			talk, err := commbench.Converse(ctx, start, setting)
+			const address = "tcp://127.0.0.1:0"
+			env := []string{"PYTHONPATH=" + packages}
+			talk, err := commpeer.Converse(ctx, start, address, env)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +54,7 @@ func TestDaskVersions(t *testing.T) {
 			if talk.Sum != 499999500000 {
 				t.Errorf("Python's sum is %v", talk.Sum)
 			}
-			if err := commbench.ServePython(ctx, start, setting); err != nil {
+			if err := commpeer.ServePython(ctx, start, address, env); err != nil {
 				t.Errorf("Python as the client: %v", err)
 			}
 		})

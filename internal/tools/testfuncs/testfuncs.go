@@ -29,7 +29,7 @@ type Func struct {
 }
 
 // Find returns the test, benchmark, fuzz or example functions whose names begin with prefix, ordered by
-// package and name. Nested modules and testdata are left out, build tags are not looked at.
+// package and name. Nested modules, but those of go.work, and testdata are left out; build tags are not looked at.
 func Find(root, prefix string) ([]Func, error) {
 	module, err := tree.Module(root)
 	if err != nil {
@@ -39,8 +39,12 @@ func Find(root, prefix string) ([]Func, error) {
 	if err != nil {
 		return nil, err
 	}
+	modules, err := tree.Workspace(root)
+	if err != nil {
+		return nil, err
+	}
 	var found []Func
-	for _, file := range tree.GoFiles(files) {
+	for _, file := range tree.GoFiles(files, modules...) {
 		if !strings.HasSuffix(file, "_test.go") {
 			continue
 		}

@@ -11,6 +11,9 @@ func TestFind(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":               "module example.org/m\n",
+		"go.work":              "use (\n\t.\n\t./used\n)\n",
+		"used/go.mod":          "module example.org/m/used\n",
+		"used/a_test.go":       "package used\nimport \"testing\"\nfunc TestGPUUsed(t *testing.T) {}\n",
 		"root_test.go":         "package m\nimport \"testing\"\nfunc TestGPURoot(t *testing.T) {}\n",
 		"p/a_test.go":          "//go:build never\n\npackage p\nimport \"testing\"\nfunc TestGPUHidden(t *testing.T) {}\nfunc TestOther(t *testing.T) {}\n",
 		"p/b_test.go":          "package p_test\nimport \"testing\"\nfunc TestGPUZ(*testing.T) {}\nfunc TestGPUA(t *testing.T) {}\nfunc FuzzX(f *testing.F) {}\n",
@@ -38,11 +41,12 @@ func TestFind(t *testing.T) {
 		{"example.org/m/p", "TestGPUA", "p/b_test.go"},
 		{"example.org/m/p", "TestGPUHidden", "p/a_test.go"},
 		{"example.org/m/p", "TestGPUZ", "p/b_test.go"},
+		{"example.org/m/used", "TestGPUUsed", "used/a_test.go"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("Find(TestGPU):\n got %v\nwant %v", got, want)
 	}
-	if p := Packages(got); !slices.Equal(p, []string{"example.org/m", "example.org/m/p"}) {
+	if p := Packages(got); !slices.Equal(p, []string{"example.org/m", "example.org/m/p", "example.org/m/used"}) {
 		t.Errorf("Packages = %q", p)
 	}
 	fuzz, err := Find(root, "Fuzz")

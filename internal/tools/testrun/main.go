@@ -123,7 +123,7 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 		return false, err
 	}
 	problems = append(problems, gpu...)
-	if whole := slices.Equal(o.packages, []string{"./..."}) && len(o.args) == 0; whole && o.ledger != "" && ctx.Err() == nil {
+	if whole := slices.Contains(o.packages, "./...") && len(o.args) == 0; whole && o.ledger != "" && ctx.Err() == nil {
 		entry := ledgerRun{Time: time.Now().UTC().Truncate(time.Second), Seed: o.shuffle, Unsteady: []string{}}
 		for _, f := range unsteady {
 			entry.Unsteady = append(entry.Unsteady, f.String())

@@ -6,7 +6,7 @@ import (
 )
 
 func TestLongestFirst(t *testing.T) {
-	all, err := longestFirst(t.Context(), []string{"../../../..."})
+	all, err := longestFirst(t.Context(), []string{"../../../...", "../../../bench/..."})
 	if err != nil {
 		t.Fatal(err)
 	}

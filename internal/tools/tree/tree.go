@@ -109,12 +109,34 @@ func walkFiles(root string) ([]string, error) {
 	return files, err
 }
 
+// Workspace returns the folders of the nested modules that root's go.work uses, slash-separated and relative to root.
+// Each has the module path that its folder would have in root's module.
+func Workspace(root string) ([]string, error) {
+	data, err := os.ReadFile(filepath.Join(root, "go.work"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var folders []string
+	for line := range strings.Lines(string(data)) {
+		line, _, _ = strings.Cut(line, "//")
+		for _, field := range strings.Fields(line) {
+			if dir, ok := strings.CutPrefix(strings.Trim(field, `"`), "./"); ok {
+				folders = append(folders, strings.TrimSuffix(dir, "/"))
+			}
+		}
+	}
+	return folders, nil
+}
+
 // GoFiles keeps those of files that the go command would take for packages of root's own module: no
-// testdata, no names that begin with "_" or ".", no nested module.
-func GoFiles(files []string) []string {
+// testdata, no names that begin with "_" or ".", no nested module but those that are named.
+func GoFiles(files []string, modules ...string) []string {
 	var nested []string
 	for _, f := range files {
-		if dir, ok := strings.CutSuffix(f, "/go.mod"); ok {
+		if dir, ok := strings.CutSuffix(f, "/go.mod"); ok && !slices.Contains(modules, dir) {
 			nested = append(nested, dir+"/")
 		}
 	}

@@ -100,4 +100,20 @@ func TestGoFiles(t *testing.T) {
 	if want := []string{"a.go", "p/e_test.go"}; !slices.Equal(got, want) {
 		t.Errorf("GoFiles = %q, want %q", got, want)
 	}
+	got = GoFiles([]string{"a.go", "b/go.mod", "b/c.go", "d/go.mod", "d/e.go"}, "b")
+	if want := []string{"a.go", "b/c.go"}; !slices.Equal(got, want) {
+		t.Errorf("GoFiles with module b = %q, want %q", got, want)
+	}
+}
+
+func TestWorkspace(t *testing.T) {
+	root := t.TempDir()
+	if got, err := Workspace(root); err != nil || got != nil {
+		t.Errorf("Workspace without go.work = %q, %v", got, err)
+	}
+	write(t, root, map[string]string{"go.work": "go 1.26.0\n\nuse (\n\t.\n\t./b // why\n\t\"./c/d/\"\n)\n\nuse ./e\n"})
+	got, err := Workspace(root)
+	if want := []string{"b", "c/d", "e"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("Workspace = %q, %v; want %q", got, err, want)
+	}
 }

@@ -1,4 +1,4 @@
-"""The Python client of `millstream bench dask`, driven by JSON lines as internal/daskbench says: connect, then one of
+"""The Python client of `millstream bench dask`, driven by JSON lines as bench/internal/daskbench says: connect, then one of
 map-noop, random-dag, merge-tree and df-merge. Each answer has seconds, tasks and check, which is equal on all sides."""
 
 import json

@@ -1,5 +1,5 @@
 """One process of a pair that measures distributed.comm, driven by JSON lines as
-internal/commbench says: listen, connect, idle, rtt, echo.
+internal/dask/commpeer says: listen, connect, idle, rtt, echo.
 
     python bench_comm.py
 """

@@ -1,4 +1,4 @@
-"""scikit-learn's side of `millstream bench kmeans`, driven by JSON lines as internal/kmeansbench says: load, fit.
+"""scikit-learn's side of `millstream bench kmeans`, driven by JSON lines as bench/internal/kmeansbench says: load, fit.
 
     python bench_kmeans.py
 """

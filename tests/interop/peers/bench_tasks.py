@@ -1,4 +1,4 @@
-"""Dask's side of `millstream bench tasks`, driven by JSON lines as internal/taskbench
+"""Dask's side of `millstream bench tasks`, driven by JSON lines as bench/internal/taskbench
 says: start, map-noop, tree, random-dag, submit-latency, fetch, shuffle, stop; and for a
 scheduler whose workers do nothing: scheduler, usage, flood, release, empty.
 
@@ -87,7 +87,7 @@ def spin(marker, seconds):
 
 
 class SplitMix:
-    """The generator of internal/taskbench: both sides draw the same graph."""
+    """The generator of bench/internal/taskbench: both sides draw the same graph."""
 
     def __init__(self, seed):
         self.state = seed & MASK

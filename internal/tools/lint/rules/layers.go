@@ -16,7 +16,7 @@ var layers = [][]string{
 	{"examples"},
 	{"cmd", "internal/tools/kernels"}, // the tool compiles by cuda/nvrtc
 	{".", "cli"},                      // a program of users links no commands unless it asks for them
-	{"internal/ucxbench", "internal/commbench", "internal/taskbench", "internal/daskbench", "internal/kmeansbench", "internal/collbench", "internal/poolbench", "internal/stagebench", "internal/engine/sim"}, // the engines of `millstream bench` and the simulated cluster: kept out of the public API
+	{"internal/ucxbench", "internal/engine/sim"}, // two processes that measure UCX, and the simulated cluster: kept out of the public API
 	{"dashboard"},
 	{"frame"},
 	{"clique"},
@@ -33,6 +33,7 @@ var layers = [][]string{
 	{"internal/collective"}, // the engine of cliques, over comm and ucx
 	// Only tests import these: a comm backend, descriptions of values, and below the transports the cases for comms.
 	{"internal/testkit/sim", "internal/testkit/wiretest", "internal/testkit/pickletest"},
+	{"internal/dask/commpeer"}, // pairs of processes that exchange Dask messages, over every transport
 	{"comm/tcp", "comm/inproc", "comm/ucxcomm"},
 	{"internal/testkit/commtest"},
 	{"comm"},

@@ -68,7 +68,11 @@ func Check(root string) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	inModule := tree.GoFiles(files)
+	modules, err := tree.Workspace(root)
+	if err != nil {
+		return nil, err
+	}
+	inModule := tree.GoFiles(files, modules...)
 	var problems []Problem
 	for _, name := range files {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))

@@ -1,0 +1,41 @@
+package collbench
+
+import (
+	"fmt"
+
+	"go.millstream.dev/bench/internal/svgplot"
+	"go.millstream.dev/internal/benchfmt"
+)
+
+// Plot draws the time of an all-reduce over its size, a line for each setting and peer.
+func Plot(figures []benchfmt.Figure, ranks int) svgplot.Plot {
+	p := svgplot.Plot{Title: fmt.Sprintf("All-reduce of float32, %d processes", ranks), XLabel: "size", YLabel: "time in µs", LogX: true, LogY: true,
+		FormatX: func(v float64) string { return benchfmt.FormatSize(int64(v)) }}
+	at := map[string]int{}
+	seen := map[string]bool{}
+	add := func(name string, size int64, us float64) {
+		k := fmt.Sprint(name, size)
+		if seen[k] || us <= 0 {
+			return
+		}
+		seen[k] = true
+		i, ok := at[name]
+		if !ok {
+			i = len(p.Series)
+			at[name] = i
+			p.Series = append(p.Series, svgplot.Series{Name: name})
+		}
+		p.Series[i].Points = append(p.Series[i].Points, svgplot.Point{X: float64(size), Y: us})
+	}
+	for _, f := range figures {
+		add("Millstream "+f.Setting, f.Size, f.Ours)
+	}
+	for _, f := range figures {
+		name := f.Peer
+		if f.Mode != "" {
+			name += " " + f.Mode
+		}
+		add(name, f.Size, f.Theirs)
+	}
+	return p
+}

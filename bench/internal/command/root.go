@@ -1,0 +1,64 @@
+package command
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"go.millstream.dev/cli"
+	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/ucxbench"
+)
+
+// Command returns a new command tree of the benchmarks. It goes by the name `millstream bench`, the command that
+// starts this program.
+func Command() *cobra.Command {
+	root := &cobra.Command{
+		Use:         "millstream-bench",
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "millstream bench"},
+		Version:     cli.Version(),
+		Short:       "Measure Millstream, alone or against its peers",
+		Long: `Benchmarks run Millstream and, with --peers, the programs it is compared with
+in one run, in alternating rounds, and print the best of each and their ratio.
+
+With --json every figure is one line:
+  {"bench":"ucx","case":"tag-lat","setting":"shm","lane":"posix","mode":"spin",
+   "size":8,"unit":"us","ours":0.40,"peer":"ucx_perftest","theirs":0.26,
+   "ratio":1.54,"better":"lower"}
+peer, theirs and ratio are there only where a peer ran; ratio is ours/theirs.
+setting is what was asked for, lane is what the endpoint used.`,
+		Args: cmdline.NoSuchCommand,
+		RunE: cmdline.ShowHelp,
+	}
+	cmdline.Prepare(root)
+	root.SetVersionTemplate("millstream {{.Version}}\n")
+	root.AddCommand(ucxCommand(), commCommand(), tasksCommand(), daskCommand(), kmeansCommand(), allReduceCommand(),
+		poolCommand(), stagedCommand(), ucxPeerCommand(), commPeerCommand(), tasksPeerCommand(), allReducePeerCommand(),
+		poolPeerCommand(), stagedPeerCommand())
+	return root
+}
+
+// peerCommand is a process of a benchmark: not listed in the help, and its parent talks to it over standard input and
+// output.
+func peerCommand(name, short string, serve func(ctx context.Context, in io.Reader, out io.Writer) error) *cobra.Command {
+	return &cobra.Command{
+		Use:    name,
+		Short:  short,
+		Hidden: true,
+		Args:   cmdline.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}
+
+const ucxPeerName = "bench-peer"
+
+// ucxPeerCommand is one of the two processes of a benchmark; the parent
+// talks to it over standard input and output.
+func ucxPeerCommand() *cobra.Command {
+	return peerCommand(ucxPeerName, "One process of a benchmark pair; started by `bench` and `demo`", func(ctx context.Context, in io.Reader, out io.Writer) error {
+		return ucxbench.Serve(ctx, in, out, ucxbench.NewSide())
+	})
+}

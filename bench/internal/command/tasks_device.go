@@ -1,0 +1,53 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+
+	"go.millstream.dev/bench/internal/taskbench"
+	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/ucxbench"
+)
+
+// deviceBytes is what a peer of device-fetch moves per measurement, more or less.
+const deviceBytes = 64 << 30
+
+// rawDevice is what package ucx alone reaches: active messages, as lanes send them, with so many under way.
+func rawDevice(ctx context.Context, device int, size int64, parts int) (float64, error) {
+	env, err := ucxbench.SettingEnv("cuda_ipc", ucxbench.MemPool)
+	if err != nil {
+		return 0, err
+	}
+	pair, err := ucxbench.StartPair(ctx, ucxbench.SelfStarter(ucxPeerName), env,
+		ucxbench.OpenArgs{Mode: "spin", Endpoint: ucxbench.EndpointLifeline, Device: device})
+	if err != nil {
+		return 0, err
+	}
+	defer pair.Close()
+	n := max(2*parts, int(deviceBytes/size))
+	s, err := pair.Run(ctx, ucxbench.Spec{Case: "am-bw", Size: size, Mem: ucxbench.MemPool, Window: parts, Iterations: n, Warmup: max(1, n/8), Goroutines: 1, Seed: rand.Uint64()})
+	if err != nil {
+		return 0, err
+	}
+	if s.Seconds <= 0 || s.Operations <= 0 {
+		return 0, errors.New("nothing was measured")
+	}
+	return benchfmt.GBps(float64(size)*float64(s.Operations), s.Seconds), nil
+}
+
+// asyncDevice is what UCXX's asyncio interface reaches one way, from a ping-pong.
+func asyncDevice(ctx context.Context, size int64) (float64, error) {
+	tool, err := benchpeer.FindUCXX(taskbench.AsyncPeer, os.Environ())
+	if err != nil {
+		return 0, err
+	}
+	n := int(deviceBytes / size / 4)
+	micros, err := tool.Run(ctx, benchpeer.UCXXRun{Case: "tag-lat", Size: size, Iterations: n, Warmup: n / 8, Window: 1, Memory: "cuda"})
+	if err != nil {
+		return 0, err
+	}
+	return benchfmt.GBps(float64(size), micros/1e6), nil
+}

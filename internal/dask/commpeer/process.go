@@ -1,0 +1,32 @@
+package commpeer
+
+import (
+	"context"
+	"fmt"
+
+	"go.millstream.dev/internal/benchpeer"
+)
+
+// Starter makes the command of one process of a pair.
+type Starter = benchpeer.Starter
+
+// Process is one of a pair.
+type Process struct{ *benchpeer.Lines }
+
+// Start starts a process with further variables in its environment.
+func Start(ctx context.Context, start Starter, env []string) (*Process, error) {
+	p, err := benchpeer.StartLines(ctx, start, env)
+	if err != nil {
+		return nil, err
+	}
+	return &Process{p}, nil
+}
+
+// Do sends a command and waits for its answer.
+func (p *Process) Do(ctx context.Context, c Command) (Answer, error) {
+	var a Answer
+	if err := p.Ask(ctx, c, &a); err != nil {
+		return Answer{}, fmt.Errorf("%s: %w", c.Do, err)
+	}
+	return a, nil
+}

@@ -1,0 +1,190 @@
+package commpeer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"go.millstream.dev/comm"
+	_ "go.millstream.dev/comm/inproc"  // inproc://
+	_ "go.millstream.dev/comm/tcp"     // tcp://
+	_ "go.millstream.dev/comm/ucxcomm" // ucxx://
+	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/wire"
+)
+
+// side is one process of a pair: a server, a client, or both.
+type side struct {
+	listener comm.Listener
+	comms    []comm.Comm // of a client; the first is the one that is measured
+	serving  sync.WaitGroup
+}
+
+// Serve answers commands until the input ends.
+func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &side{}
+	defer s.close()
+	return benchpeer.AnswerLines(in, out, func(c Command) Answer {
+		a, err := s.do(ctx, c)
+		if err != nil {
+			a.Error = err.Error()
+		}
+		return a
+	})
+}
+
+func (s *side) close() {
+	for _, c := range s.comms {
+		_ = c.Close()
+	}
+	if s.listener != nil {
+		_ = s.listener.Close()
+	}
+	s.serving.Wait()
+}
+
+func (s *side) do(ctx context.Context, c Command) (Answer, error) {
+	switch c.Do {
+	case "listen":
+		return s.listen(ctx, c.Address)
+	case "connect", "idle":
+		for range max(c.N, 1) {
+			conn, err := comm.Dial(ctx, c.Address, comm.DialConfig{})
+			if err != nil {
+				return Answer{}, err
+			}
+			s.comms = append(s.comms, conn)
+		}
+		return Answer{}, nil
+	case "rtt":
+		return s.timed(ctx, c.N, wire.NewDict("op", "ping", "n", int64(1)), nil)
+	case "echo":
+		data := make([]byte, c.Size)
+		for i := range data {
+			data[i] = byte(i * 31)
+		}
+		return s.timed(ctx, c.N, wire.NewDict("op", "echo", "data", wire.Serialize{Value: data}), data)
+	}
+	return Answer{}, fmt.Errorf("unknown command %q", c.Do)
+}
+
+// listen starts a server that sends every message back.
+func (s *side) listen(ctx context.Context, address string) (Answer, error) {
+	l, err := comm.Listen(ctx, address, comm.ListenConfig{})
+	if err != nil {
+		return Answer{}, err
+	}
+	s.listener = l
+	s.serving.Go(func() {
+		for {
+			c, err := l.Accept(ctx)
+			if err != nil {
+				return
+			}
+			s.serving.Go(func() {
+				defer c.Close()
+				for reflect(ctx, c) == nil {
+				}
+			})
+		}
+	})
+	return Answer{Address: l.ContactAddr()}, nil
+}
+
+// unserialized reports a comm whose messages stay in the process: nobody encodes what the
+// other side can have as it is. Dask does the same.
+func unserialized(c comm.Comm) bool { return strings.HasPrefix(c.PeerAddr(), "inproc") }
+
+// reflect takes one message, opens it as a worker would, and sends its content back.
+func reflect(ctx context.Context, c comm.Comm) error {
+	m, err := c.Read(ctx)
+	if err != nil {
+		return err
+	}
+	defer m.Release()
+	if unserialized(c) {
+		return c.Write(ctx, m)
+	}
+	v, err := wire.Decode(m, wire.DecodeOptions{})
+	if err != nil {
+		return err
+	}
+	if d, ok := v.(wire.Dict); ok {
+		if data, ok := d.Get("data"); ok {
+			v = wire.NewDict("op", "echo", "data", wire.Serialize{Value: data})
+		}
+	}
+	back, err := wire.Encode(v, c.Info().EncodeOptions())
+	if err != nil {
+		return err
+	}
+	return c.Write(ctx, back)
+}
+
+// timed sends a value n times and takes what comes back. The content is compared after
+// the clock has stopped.
+func (s *side) timed(ctx context.Context, n int, v any, data []byte) (Answer, error) {
+	if len(s.comms) == 0 {
+		return Answer{}, errors.New("not connected")
+	}
+	c := s.comms[0]
+	var m, reply *wire.Message
+	var back any
+	var err error
+	begin := time.Now()
+	for range n {
+		if m == nil || !unserialized(c) {
+			if m, err = wire.Encode(v, c.Info().EncodeOptions()); err != nil {
+				return Answer{}, err
+			}
+		}
+		if err := c.Write(ctx, m); err != nil {
+			return Answer{}, err
+		}
+		if reply != nil {
+			reply.Release()
+		}
+		if reply, err = c.Read(ctx); err != nil {
+			return Answer{}, err
+		}
+		if !unserialized(c) {
+			if back, err = wire.Decode(reply, wire.DecodeOptions{}); err != nil {
+				return Answer{}, err
+			}
+		}
+	}
+	took := time.Since(begin)
+	if reply == nil {
+		return Answer{}, errors.New("nothing to do")
+	}
+	defer reply.Release()
+	if back == nil {
+		if back, err = wire.Decode(reply, wire.DecodeOptions{}); err != nil {
+			return Answer{}, err
+		}
+	}
+	return Answer{Seconds: took.Seconds()}, compare(back, data)
+}
+
+func compare(back any, data []byte) error {
+	d, ok := back.(wire.Dict)
+	if !ok {
+		return fmt.Errorf("%T came back", back)
+	}
+	if data == nil {
+		return nil
+	}
+	got, _ := d.Get("data")
+	b, ok := got.([]byte)
+	if !ok || !bytes.Equal(b, data) {
+		return fmt.Errorf("the echo differs: %T of %d bytes", got, len(b))
+	}
+	return nil
+}
