@@ -17,8 +17,7 @@ type Dim struct{ X, Y, Z int }
 type LaunchConfig struct {
 	// Grid is in blocks, Block in threads.
 	Grid, Block Dim
-	// SharedBytes is the dynamic shared memory of each block. Default 0; over 48 KiB needs
-	// Function.AllowShared.
+	// SharedBytes is the dynamic shared memory of each block. Default 0, at most 48 KiB.
 	SharedBytes int
 }
 

@@ -3,7 +3,6 @@ package cuda
 import (
 	"bytes"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 
@@ -121,14 +120,6 @@ func (f *Function) MaxThreads() int { return f.info.MaxThreads }
 
 // Registers is how many registers each thread uses.
 func (f *Function) Registers() int { return f.info.Registers }
-
-// AllowShared lets launches ask for so many bytes of dynamic shared memory; without it the
-// limit is 48 KiB.
-func (f *Function) AllowShared(bytes int) error {
-	r := cudrv.FunctionSetShared(f.module.device, f.handle, bytes)
-	runtime.KeepAlive(f)
-	return check(fmt.Sprintf("allow %d bytes of shared memory for %q", bytes, f.name), f.module.device, r)
-}
 
 // Blocks is how many blocks of so many threads, with so many bytes of dynamic shared memory,
 // the whole device runs at once: a good grid for kernels that loop over their data.

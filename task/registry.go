@@ -26,10 +26,6 @@ type Func struct {
 // Name is the name under which it is registered.
 func (f *Func) Name() string { return f.name }
 
-// Signature is its parameters and result as text, with the fields of structs: what Hash is
-// made of.
-func (f *Func) Signature() string { return f.signature }
-
 // Params is the number of parameters, without the context.
 func (f *Func) Params() int { return len(f.params) }
 

@@ -9,12 +9,8 @@ func FuzzPeerInfo(f *testing.F) {
 	for _, v := range peerVectors {
 		f.Add(unhex(f, v.wire))
 	}
-	f.Add(LegacyPeerInfo{Tag: 1, CtrlTag: 2}.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if p, err := DecodePeerInfo(b); err == nil && !bytes.Equal(p.Append(nil), b) {
-			t.Errorf("%x decodes to %+v, which encodes differently", b, p)
-		}
-		if p, err := DecodeLegacyPeerInfo(b); err == nil && !bytes.Equal(p.Append(nil), b) {
 			t.Errorf("%x decodes to %+v, which encodes differently", b, p)
 		}
 	})

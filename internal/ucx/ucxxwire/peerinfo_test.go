@@ -46,27 +46,13 @@ func TestPeerInfoVectors(t *testing.T) {
 	}
 }
 
-func TestLegacyPeerInfoVector(t *testing.T) {
-	// hash64bits(1, 2), the checksum of UCX-Py's struct "QQQ".
-	want := unhex(t, "0100000000000000"+"0200000000000000"+"ef7b59d8ffbfcd90")
-	p := LegacyPeerInfo{Tag: 1, CtrlTag: 2}
-	if got := p.Append([]byte{9}); !bytes.Equal(got[1:], want) || got[0] != 9 {
-		t.Errorf("encoded %x, want 09%x", got, want)
-	}
-	if got, err := DecodeLegacyPeerInfo(want); err != nil || got != p {
-		t.Errorf("decoded %+v, %v", got, err)
-	}
-}
-
 func TestPeerInfoRefuses(t *testing.T) {
 	good := PeerInfo{Tag: 5}.Append(nil)
 	flipped := bytes.Clone(good)
 	flipped[3] ^= 1
-	old := LegacyPeerInfo{Tag: 5, CtrlTag: 6}.Append(nil)
-	oldFlipped := bytes.Clone(old)
-	oldFlipped[23] ^= 0x80
+	// UCX-Py's struct "QQQ" has a tag for control messages, too.
+	old := append(bytes.Clone(good), make([]byte, 8)...)
 	decode := func(b []byte) error { _, err := DecodePeerInfo(b); return err }
-	decodeOld := func(b []byte) error { _, err := DecodeLegacyPeerInfo(b); return err }
 	for _, c := range []struct {
 		name     string
 		decode   func([]byte) error
@@ -80,8 +66,6 @@ func TestPeerInfoRefuses(t *testing.T) {
 		{"UCX-Py's form", decode, old, "length", false},
 		{"bit flip", decode, flipped, "check", true},
 		{"zeros", decode, make([]byte, 16), "check", true},
-		{"legacy short", decodeOld, good, "length", false},
-		{"legacy bit flip", decodeOld, oldFlipped, "check", true},
 	} {
 		err := c.decode(c.in)
 		var fe *FieldError

@@ -72,7 +72,7 @@ func TestBombs(t *testing.T) {
 			var ok bool
 			allocated := testing.AllocsPerRun(1, func() { g, ok, err = Split(expr(b), []task.Key{task.NewKey("a")}, Limits{Bytes: 1 << 20}) })
 			if ok != c.ok || err != nil {
-				t.Fatalf("%v, %v: %v", ok, err, Doubt(expr(b), nil, Limits{}))
+				t.Fatalf("%v, %v: %v", ok, err, whyNot(expr(b), nil, Limits{}))
 			}
 			if allocated > 3e6 {
 				t.Errorf("%g allocations for %d bytes", allocated, len(b))

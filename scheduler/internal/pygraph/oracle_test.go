@@ -172,7 +172,7 @@ func answer(msg []any) ([]byte, error) {
 	b = msgpack.AppendBool(b, ok)
 	if !ok {
 		if os.Getenv("LOUD") != "" {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", msg[0], Doubt(expr, keys, Limits{}))
+			fmt.Fprintf(os.Stderr, "%s: %v\n", msg[0], whyNot(expr, keys, Limits{}))
 		}
 		g = &Graph{}
 	}

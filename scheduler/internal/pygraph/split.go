@@ -44,12 +44,6 @@ func Split(expr *wire.Serialized, keys []task.Key, lim Limits) (g *Graph, ok boo
 	return g, true, nil
 }
 
-// Doubt is why Split leaves an expression to Python, nil if it does not.
-func Doubt(expr *wire.Serialized, keys []task.Key, lim Limits) error {
-	_, err := split(expr, keys, lim.withDefaults())
-	return err
-}
-
 func split(expr *wire.Serialized, keys []task.Key, lim Limits) (*Graph, error) {
 	p, err := expr.Pickle(untrusted)
 	if err != nil {

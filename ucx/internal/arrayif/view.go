@@ -16,8 +16,6 @@ var (
 	ErrMasked = errors.New("ucx: array has a mask")
 	// ErrType is an element type that is unknown or holds pointers.
 	ErrType = errors.New("ucx: element type cannot be sent as bytes")
-	// ErrReadOnly is a read-only array given to a receive.
-	ErrReadOnly = errors.New("ucx: array is read-only")
 	// ErrTooLarge is an array beyond the address space.
 	ErrTooLarge = errors.New("ucx: array is too large")
 	// ErrMalformed is a description that contradicts itself or its standard.
@@ -108,14 +106,6 @@ type View struct {
 	// the legacy default stream, 2 for the per-thread default stream, else a
 	// cudaStream_t.
 	Stream uint64
-}
-
-// CheckWritable returns an error if the array cannot be received into.
-func (v View) CheckWritable() error {
-	if v.ReadOnly {
-		return refuse(ErrReadOnly, "cannot receive %d bytes into it; give a writable array", v.Len)
-	}
-	return nil
 }
 
 // byteLength returns the size of an array of the shape in bytes.

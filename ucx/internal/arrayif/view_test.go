@@ -86,15 +86,6 @@ func TestTypeSize(t *testing.T) {
 	}
 }
 
-func TestCheckWritable(t *testing.T) {
-	if err := (View{Len: 5}).CheckWritable(); err != nil {
-		t.Error(err)
-	}
-	if err := (View{Len: 5, ReadOnly: true}).CheckWritable(); !errors.Is(err, ErrReadOnly) {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestNames(t *testing.T) {
 	for k, want := range map[Kind]string{
 		Host: "host", HostPinned: "host-pinned", CUDA: "cuda", CUDAManaged: "cuda-managed", ROCm: "rocm", 77: "kind 77",

@@ -39,7 +39,6 @@ type Worker struct {
 	used      []float64 // of resources, the same indices
 
 	memory, managed, spilled int64
-	lastSeen                 time.Time
 
 	freeing   []task.Key // keys to be freed, see outbox.go
 	inFlight  int        // tasks that stealing is about to move here, negative: away
@@ -102,9 +101,6 @@ func (w *Worker) Resources() (supplied []Resource, used []float64) { return w.re
 // NumProcessing is how many tasks the worker processes, long-running ones included.
 func (w *Worker) NumProcessing() int { return w.processing }
 
-// NumLongRunning is how many of them have left the pool of threads.
-func (w *Worker) NumLongRunning() int { return w.seceded }
-
 // Processing are the tasks that the worker processes.
 func (w *Worker) Processing() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
@@ -129,12 +125,6 @@ func (w *Worker) NBytes() int64 { return w.nbytes }
 
 // Actors is how many actors the worker holds or makes.
 func (w *Worker) Actors() int { return w.actors }
-
-// MemoryUse is what the last heartbeat said: of the process, of results in memory, of results on disk.
-func (w *Worker) MemoryUse() (process, managed, spilled int64) { return w.memory, w.managed, w.spilled }
-
-// LastSeen is the time of the last heartbeat, or of the registration.
-func (w *Worker) LastSeen() time.Time { return w.lastSeen }
 
 // Retiring tells that the worker is giving its data away.
 func (w *Worker) Retiring() bool { return w.retiring != nil }

@@ -88,7 +88,7 @@ func (s *State) addWorker(ev *AddWorker) {
 	w := &Worker{
 		address: strings.Clone(ev.Address), name: strings.Clone(ev.Name), host: strings.Clone(ev.Host),
 		threads: ev.Threads, memoryLimit: ev.MemoryLimit, status: ev.Status, Data: ev.Data,
-		place: -1, lastSeen: s.now, returning: ev.Returning, token: strings.Clone(ev.Token),
+		place: -1, returning: ev.Returning, token: strings.Clone(ev.Token),
 	}
 	w.setResources(ev.Resources)
 	s.comeBack(w)
@@ -305,7 +305,6 @@ func (s *State) heartbeat(ev *Heartbeat) {
 	if w == nil {
 		return
 	}
-	w.lastSeen = s.now
 	w.memory, w.managed, w.spilled = ev.Memory, ev.Managed, ev.Spilled
 	if ev.Bandwidth > 0 {
 		part := 1 / float64(s.numWorkers)
