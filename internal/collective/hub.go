@@ -51,15 +51,38 @@ func (h *hub) watch() {
 
 // fail ends everything, once.
 func (h *hub) fail(e *RankError) {
+	named := h.named(e)
+	if !h.failed.CompareAndSwap(nil, named) {
+		return
+	}
+	close(h.done)
+	h.t.Abort(named)
+}
+
+// named returns a copy of e with the name of its rank.
+func (h *hub) named(e *RankError) *RankError {
 	named := *e
 	if named.Name == "" && named.Rank < len(h.names) {
 		named.Name = h.names[named.Rank]
 	}
-	if !h.failed.CompareAndSwap(nil, &named) {
-		return
+	return &named
+}
+
+// receiveError returns the group's failure for what a receive failed with. The end of a rank is that failure: a receive
+// may know of it before watch does. A rank that has left ends nothing but the receives from it.
+func (h *hub) receiveError(err error) error {
+	var gone *RankError
+	isRank := errors.As(err, &gone)
+	if isRank && !gone.left {
+		h.fail(gone)
 	}
-	close(h.done)
-	h.t.Abort(&named)
+	if known := h.err(); known != nil {
+		return known
+	}
+	if isRank {
+		return h.named(gone)
+	}
+	return err
 }
 
 func (h *hub) err() error {

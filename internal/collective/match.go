@@ -96,10 +96,7 @@ func (m *p2p) read(p *pen) {
 			}
 			m.g.hub.fail(&RankError{Rank: from, Reason: "sent what is no message: " + err.Error(), Err: err})
 		}
-		if known := m.g.hub.err(); known != nil {
-			err = known
-		}
-		m.fail(p, err)
+		m.fail(p, m.g.hub.receiveError(err))
 		return
 	}
 }
