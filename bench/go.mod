@@ -7,7 +7,6 @@ require (
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	go.millstream.dev v0.0.0
-	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.49.0
 )
 

@@ -10,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"go.millstream.dev/internal/benchfmt"
 	"go.millstream.dev/internal/benchpeer"
 	"go.millstream.dev/internal/device/staging"
 	"go.millstream.dev/internal/device/staging/stagetest"
 	"go.millstream.dev/internal/proc/childproc"
+	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/mem"
 )
 
@@ -32,7 +31,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	childproc.NoRaceSleep() // of the processes of pairs
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Main(m))
 }
 
 // fakeMemory is that of a device without a GPU, which the comms stage for.

@@ -45,7 +45,7 @@ func (f *failure) String() string { return f.Package + " " + f.Test }
 var finalWords = []string{
 	"DATA RACE", "race detected during execution of test", // the report itself may be in the output of another test
 	"panic:", "fatal error:",
-	"found unexpected goroutines", "leak:", "leak after all tests", // of goleak, leak.Check and leak.Main
+	"leak:", "leak after all tests", // of leak.Check and leak.Main
 }
 
 // again runs the failed tests under load, if they may be unsteady. It returns those that were; they no longer count as
