@@ -40,25 +40,8 @@ func (w *Worker) above(memory int64, fraction float64) bool {
 	return fraction > 0 && float64(memory) > fraction*float64(w.cfg.MemoryLimit)
 }
 
-// ballastSize is how much address space keeps the collector calm in a process with a small
-// heap.
-const ballastSize = 64 << 20
-
-// makeBallast allocates memory that nobody touches, and so is none to the system: without it
-// a worker of small tasks, whose heap is a few megabytes, collects a hundred times a second.
-func (w *Worker) makeBallast() {
-	size := int64(ballastSize)
-	if w.cfg.MemoryLimit > 0 {
-		size = min(size, w.cfg.MemoryLimit/16)
-	}
-	w.ballast = make([]byte, size)
-}
-
 // watchMemory starts the monitor, if there is a limit.
 func (w *Worker) watchMemory() {
-	if w.cfg.OwnProcess {
-		w.makeBallast()
-	}
 	if w.cfg.MemoryLimit <= 0 {
 		return
 	}

@@ -88,7 +88,6 @@ type Worker struct {
 	unreported  transferLog // since the last heartbeat
 	timelines   *ring[ran]
 	status      atomic.Value // string
-	ballast     []byte       // see makeBallast
 	active      atomic.Int64 // runs in flight
 
 	abandonedTotal atomic.Int64 // tasks that were ended without their functions
