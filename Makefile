@@ -50,7 +50,7 @@ test: ## lint, then the whole test suite under the race detector; prints and che
 	@CGO_ENABLED=0 $(RUN) go build ./... ./bench/...
 	@CGO_ENABLED=0 $(RUN) go vet ./... ./bench/...
 
-lint: ## gofmt, vet, staticcheck, go mod tidy, layers, file sizes, words, shell scripts
+lint: ## gofmt, vet, staticcheck, go mod tidy, layers, file sizes, words, listing of the API, shell scripts
 	@scripts/setup lint
 	@$(RUN) scripts/lint
 
