@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"go.millstream.dev/internal/taskid"
 	"go.millstream.dev/task/internal/buildid"
 )
 
@@ -34,10 +35,7 @@ func BuildText() string {
 
 // SplitHash returns the two parts of a Hash: that of the functions' names and signatures, and the build ID. build is
 // empty in a hash that stands for the functions of any build.
-func SplitHash(hash string) (functions, build string) {
-	functions, build, _ = strings.Cut(hash, "-")
-	return functions, build
-}
+func SplitHash(hash string) (functions, build string) { return taskid.SplitHash(hash) }
 
 // CheckHash reports whether this process has the functions of a hash, in the build that the hash names: nil, or an error that
 // says what differs. "" stands for any functions. Where a scheduler knows of hashes it has looked at them already; Dask's

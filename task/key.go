@@ -1,93 +1,22 @@
 package task
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-	"unicode/utf8"
+import "go.millstream.dev/internal/taskid"
 
-	"go.millstream.dev/wire/msgpack"
-)
+// Key names a task and its result in the whole cluster. It holds the canonical msgpack encoding of a Dask key (str,
+// bytes, int, float or a tuple of such), so that equal keys are equal strings and a key is written into a message as
+// it is. Its methods:
+//
+//	String() string                // the key in text: the string itself, or a tuple as Python writes it
+//	Value() any                    // string, []byte, int64, uint64, float64, bool or []any
+//	Append(dst []byte) []byte      // appends the key as msgpack
+//	Raw() msgpack.Raw              // the key as msgpack, for values that are encoded later
+type Key = taskid.Key
 
-// Key names a task and its result in the whole cluster. It holds the canonical msgpack
-// encoding of a Dask key (str, bytes, int, float or a tuple of such), so that equal keys are
-// equal strings and a key is written into a message as it is.
-type Key string
+// NewKey returns the key of a text. Bytes that are not UTF-8 are replaced.
+func NewKey(text string) Key { return taskid.NewKey(text) }
 
-// NewKey is the key of a text. Bytes that are not UTF-8 are replaced.
-func NewKey(text string) Key {
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\ufffd")
-	}
-	return Key(msgpack.AppendString(make([]byte, 0, len(text)+5), text))
-}
+// KeyOf returns the key of a value: string, []byte, an int, float64, or []any for a tuple of such.
+func KeyOf(v any) (Key, error) { return taskid.KeyOf(v) }
 
-// KeyOf is the key of a value: string, []byte, an int, float64, or []any for a tuple of such.
-func KeyOf(v any) (Key, error) {
-	b, err := msgpack.KeyBytes(v)
-	if err != nil {
-		return "", fmt.Errorf("task: %v (%T) cannot be a key: %w", v, v, err)
-	}
-	return Key(b), nil
-}
-
-// ParseKey reads a key that is there as msgpack, canonical or not.
-func ParseKey(raw []byte) (Key, error) {
-	r := msgpack.NewReader(raw)
-	b, err := r.ReadKey(nil)
-	if err != nil {
-		return "", fmt.Errorf("task: %w", err)
-	}
-	if err := r.End(); err != nil {
-		return "", fmt.Errorf("task: %w", err)
-	}
-	return Key(b), nil
-}
-
-// Append appends the key as msgpack.
-func (k Key) Append(dst []byte) []byte { return append(dst, k...) }
-
-// Raw is the key as msgpack, for values that are encoded later.
-func (k Key) Raw() msgpack.Raw { return msgpack.Raw(k) }
-
-// Value is the key as a Go value: string, []byte, int64, uint64, float64, bool or []any.
-func (k Key) Value() any {
-	v, err := msgpack.Decode([]byte(k))
-	if err != nil {
-		return string(k)
-	}
-	return v
-}
-
-// String is the key for people: the text itself, or a tuple as Python writes it.
-func (k Key) String() string {
-	r := msgpack.NewReader([]byte(k))
-	if r.Kind() == msgpack.Str {
-		if s, err := r.ReadString(); err == nil {
-			return s
-		}
-	}
-	if k == "" {
-		return ""
-	}
-	return keyText(k.Value())
-}
-
-func keyText(v any) string {
-	switch v := v.(type) {
-	case string:
-		return "'" + v + "'"
-	case []byte:
-		return "b" + strconv.Quote(string(v))
-	case []any:
-		parts := make([]string, len(v))
-		for i, x := range v {
-			parts[i] = keyText(x)
-		}
-		if len(parts) == 1 {
-			return "(" + parts[0] + ",)"
-		}
-		return "(" + strings.Join(parts, ", ") + ")"
-	}
-	return fmt.Sprint(v)
-}
+// ParseKey reads a key from msgpack, canonical or not.
+func ParseKey(raw []byte) (Key, error) { return taskid.ParseKey(raw) }

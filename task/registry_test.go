@@ -89,34 +89,6 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-func TestKeys(t *testing.T) {
-	for _, c := range []struct {
-		v    any
-		text string
-	}{{"x", "x"}, {5, "5"}, {[]any{"a", 1}, "('a', 1)"}, {[]any{"a"}, "('a',)"}, {[]byte("b"), `b"b"`}, {2.5, "2.5"}} {
-		k, err := KeyOf(c.v)
-		if err != nil || k.String() != c.text {
-			t.Errorf("%v is %q: %v", c.v, k.String(), err)
-		}
-		again, err := ParseKey([]byte(k))
-		if err != nil || again != k {
-			t.Errorf("%v: %v", c.v, err)
-		}
-	}
-	if k := NewKey("a\xff"); k.String() != "a\ufffd" {
-		t.Errorf("%q", k.String())
-	}
-	if _, err := KeyOf(struct{}{}); err == nil {
-		t.Error("a struct is a key")
-	}
-	if _, err := ParseKey([]byte{0x01, 0x02}); err == nil {
-		t.Error("two keys are one")
-	}
-	if k, err := ParseKey([]byte{0xd9, 1, 'x'}); err != nil || k != NewKey("x") {
-		t.Errorf("%x %v", string(k), err)
-	}
-}
-
 func TestInfo(t *testing.T) {
 	ctx := context.Background()
 	if FromContext(ctx) != nil || CurrentKey(ctx) != "" || !errors.Is(Secede(ctx), ErrOutside) || !errors.Is(Rejoin(ctx), ErrOutside) {

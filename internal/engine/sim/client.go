@@ -5,7 +5,7 @@ import (
 	"time"
 
 	sched "go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // future is a key that a client wants.
@@ -25,14 +25,14 @@ type client struct {
 	up, down *link
 	online   bool
 	subs     []submission
-	futures  map[task.Key]*future
+	futures  map[taskid.Key]*future
 	order    []*future // in the order of submission; released ones are taken out
 	left     int       // graphs yet to be submitted
-	released []task.Key
+	released []taskid.Key
 }
 
 func (w *world) newClient(i int) *client {
-	c := &client{w: w, name: fmt.Sprintf("client-%d", i), id: sched.NoClient, futures: map[task.Key]*future{}, left: w.cfg.Graphs}
+	c := &client{w: w, name: fmt.Sprintf("client-%d", i), id: sched.NoClient, futures: map[taskid.Key]*future{}, left: w.cfg.Graphs}
 	c.connect()
 	w.clock.after(time.Duration(w.rnd.IntN(1000))*time.Millisecond, c.submitNext)
 	c.look()
@@ -65,7 +65,7 @@ func (c *client) connect() {
 // reattach tells a scheduler that has come back what the client wants and what it does not: what was under
 // way when the scheduler died is lost.
 func (c *client) reattach() {
-	var keys []task.Key
+	var keys []taskid.Key
 	for _, f := range c.order {
 		f.done = f.done && f.erred // values may be gone
 		keys = append(keys, f.n.key)
@@ -178,7 +178,7 @@ func (c *client) erred(f *future, why *sched.Failure) {
 	case why.Kind == sched.KilledWorker:
 		// Too many workers died under it: the user tries again.
 		c.w.report.KilledWorker++
-		c.send(&sched.Retry{Keys: []task.Key{why.Key}})
+		c.send(&sched.Retry{Keys: []taskid.Key{why.Key}})
 	default:
 		c.w.fail("%s erred, which it must not: %v (%d, blame %s)", f.n.key, why, why.Kind, why.Key)
 	}
@@ -189,7 +189,7 @@ func (c *client) look() {
 	if c.w.over {
 		return
 	}
-	var gone []task.Key
+	var gone []taskid.Key
 	keep := c.order[:0]
 	for _, f := range c.order {
 		if f.done && !f.checked {
@@ -247,7 +247,7 @@ func (c *client) cancel() {
 	markCancelled(f.n)
 	c.w.report.Cancelled++
 	c.w.trace("%s cancels %s", c.name, f.n.key)
-	c.send(&sched.CancelKeys{Keys: []task.Key{f.n.key}, Force: c.w.rnd.IntN(2) == 0, Reason: "user"})
+	c.send(&sched.CancelKeys{Keys: []taskid.Key{f.n.key}, Force: c.w.rnd.IntN(2) == 0, Reason: "user"})
 }
 
 func markCancelled(n *node) {

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	sched "go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // node is a task as the simulation knows it: the truth that results are compared with.
 type node struct {
 	id   int32
-	key  task.Key
+	key  taskid.Key
 	deps []*node
 	spec [12]byte // id and seed: what travels to the worker
 
@@ -49,7 +49,7 @@ func result(spec []byte, deps func(i int) uint64, n int) uint64 {
 }
 
 // add makes a node; its dependencies are there already.
-func (w *world) add(key task.Key, deps []*node) *node {
+func (w *world) add(key taskid.Key, deps []*node) *node {
 	n := &node{id: int32(len(w.nodes)), key: key, deps: deps}
 	binary.LittleEndian.PutUint32(n.spec[:], uint32(n.id))
 	binary.LittleEndian.PutUint64(n.spec[4:], w.rnd.Uint64())
@@ -91,7 +91,7 @@ func (w *world) randomGraph(name string, n int, known []*node) submission {
 				deps = append(deps, d)
 			}
 		}
-		x := w.add(task.NewKey(fmt.Sprintf("%s-%c-%d", name, 'a'+rune(i*4/n), i)), deps)
+		x := w.add(taskid.NewKey(fmt.Sprintf("%s-%c-%d", name, 'a'+rune(i*4/n), i)), deps)
 		x.duration = time.Duration(r.ExpFloat64() * float64(f.Duration))
 		x.size = int64(r.ExpFloat64() * float64(f.Size))
 		w.behave(x)
@@ -192,8 +192,8 @@ func (s submission) closure() submission {
 	return submission{nodes: all, wanted: s.wanted}
 }
 
-func keysOf(nodes []*node) []task.Key {
-	keys := make([]task.Key, len(nodes))
+func keysOf(nodes []*node) []taskid.Key {
+	keys := make([]taskid.Key, len(nodes))
 	for i, n := range nodes {
 		keys[i] = n.key
 	}

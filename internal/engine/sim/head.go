@@ -6,7 +6,7 @@ import (
 
 	sched "go.millstream.dev/internal/engine/scheduler/state"
 	work "go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 const (
@@ -18,16 +18,16 @@ const (
 
 // Messages that are not events of a state machine.
 type (
-	register   struct{ p *proc }              // worker → scheduler, first message of a stream
-	registered struct{ ok bool }              // and the answer
-	heartbeat  struct{ executing []task.Key } // worker → scheduler, on a connection of its own
-	missing    struct{}                       // scheduler → worker: a heartbeat of somebody unknown
+	register   struct{ p *proc }                // worker → scheduler, first message of a stream
+	registered struct{ ok bool }                // and the answer
+	heartbeat  struct{ executing []taskid.Key } // worker → scheduler, on a connection of its own
+	missing    struct{}                         // scheduler → worker: a heartbeat of somebody unknown
 	statusIs   struct{ status sched.WorkerStatus }
 	closeOrder struct{ reason string }
 	hello      struct{ c *client } // client → scheduler, first message of a stream
 	toClient   struct {            // scheduler → client
 		kind sched.ActionKind
-		keys []task.Key
+		keys []taskid.Key
 		fail *sched.Failure
 	}
 )
@@ -202,9 +202,9 @@ func (h *head) do(a *sched.Action) {
 	if a.Kind == sched.CancelledKeys {
 		m.keys = append(m.keys, a.Keys...)
 	} else if a.Key != "" {
-		m.keys = []task.Key{a.Key}
+		m.keys = []taskid.Key{a.Key}
 	} else if a.Task != nil {
-		m.keys = []task.Key{a.Task.Key()}
+		m.keys = []taskid.Key{a.Task.Key()}
 	}
 	h.clients[a.Client].down.send(m)
 }
@@ -236,9 +236,9 @@ func (h *head) message(a *sched.Action) any {
 		}
 		return m
 	case sched.FreeKeys:
-		return &work.FreeKeys{Keys: append([]task.Key(nil), a.Keys...)}
+		return &work.FreeKeys{Keys: append([]taskid.Key(nil), a.Keys...)}
 	case sched.RemoveReplicas:
-		return &work.RemoveReplicas{Keys: append([]task.Key(nil), a.Keys...)}
+		return &work.RemoveReplicas{Keys: append([]taskid.Key(nil), a.Keys...)}
 	case sched.AcquireReplicas:
 		return &work.AcquireReplicas{Deps: depsOf(a.Tasks)}
 	case sched.RefreshWhoHas:

@@ -8,7 +8,7 @@ import (
 
 	sched "go.millstream.dev/internal/engine/scheduler/state"
 	work "go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // proc is a worker's process: what its server does around the state. It may die and come back; life counts.
@@ -33,7 +33,7 @@ type proc struct {
 	s        *work.State
 	out      work.Actions
 	conn     *conn
-	store    map[task.Key]uint64
+	store    map[taskid.Key]uint64
 	runs     []*run
 	outgoing int
 	serving  []*transfer
@@ -45,7 +45,7 @@ type proc struct {
 type run struct {
 	p      *proc
 	life   int
-	key    task.Key
+	key    taskid.Key
 	n      *node
 	spec   []byte
 	inputs []uint64
@@ -66,7 +66,7 @@ func (p *proc) boot() {
 	p.mute, p.frozen, p.slow, p.cutScheduler, p.cutPeers, p.outgoing = 0, 0, 1, 0, 0, 0
 	p.address = fmt.Sprintf("tcp://%s:%d", p.host, 10_000*(p.index+1)+p.life)
 	p.w.address[p.address] = p
-	p.store = map[task.Key]uint64{}
+	p.store = map[taskid.Key]uint64{}
 	p.runs = nil
 	logLength := 0
 	if !p.w.cfg.Validate {

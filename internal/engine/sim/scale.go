@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // Scale is the cost of a large cluster.
@@ -101,7 +101,7 @@ func (w *world) layered(name string, n int) submission {
 				}
 			}
 		}
-		x := w.add(task.NewKey(fmt.Sprintf("%s-%d-%d", name, layer, place)), deps)
+		x := w.add(taskid.NewKey(fmt.Sprintf("%s-%d-%d", name, layer, place)), deps)
 		x.duration = time.Duration((0.5 + r.Float64()) * float64(w.cfg.Tasks.Duration))
 		x.size = w.cfg.Tasks.Size
 		s.nodes = append(s.nodes, x)

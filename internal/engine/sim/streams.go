@@ -2,7 +2,7 @@ package sim
 
 import (
 	sched "go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // dial makes the connections of a worker to the scheduler and registers it; false if nobody listens.
@@ -222,8 +222,8 @@ func (h *head) ask(what string, make func(number uint64) sched.Event) {
 }
 
 // someKeys picks keys that are in memory.
-func (h *head) someKeys(n int) []task.Key {
-	var keys []task.Key
+func (h *head) someKeys(n int) []taskid.Key {
+	var keys []taskid.Key
 	for range n {
 		x := h.w.nodes[h.w.rnd.IntN(len(h.w.nodes))]
 		if t := h.s.Task(x.key); t != nil && t.State() == sched.Memory {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	work "go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // maxOutgoing is how many transfers a worker serves at once before it says that it is busy.
@@ -15,7 +15,7 @@ type transfer struct {
 	from     *proc // who asks
 	life     int
 	peer     string
-	keys     []task.Key
+	keys     []taskid.Key
 	answered bool
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	sched "go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // deadline is by when everything must be done after the last fault, in virtual time.
@@ -24,7 +24,7 @@ type world struct {
 	procs    []*proc
 	clients  []*client
 	nodes    []*node
-	byKey    map[task.Key]*node
+	byKey    map[taskid.Key]*node
 	address  map[string]*proc
 	over     bool
 	tracing  bool
@@ -74,7 +74,7 @@ func Run(cfg Config) (report Report, err error) {
 	if cfg.cpu == nil {
 		cfg.cpu = func() time.Duration { return time.Since(started) }
 	}
-	w := &world{cfg: cfg, rnd: rand.New(rand.NewPCG(cfg.Seed, 1)), byKey: map[task.Key]*node{}, address: map[string]*proc{}, tracing: cfg.Trace != nil}
+	w := &world{cfg: cfg, rnd: rand.New(rand.NewPCG(cfg.Seed, 1)), byKey: map[taskid.Key]*node{}, address: map[string]*proc{}, tracing: cfg.Trace != nil}
 	defer func() {
 		v := recover()
 		report = w.counts()

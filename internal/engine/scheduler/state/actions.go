@@ -1,6 +1,6 @@
 package state
 
-import "go.millstream.dev/task"
+import "go.millstream.dev/internal/taskid"
 
 // ActionKind says what an Action asks for and which of its fields are set.
 type ActionKind uint8
@@ -80,11 +80,11 @@ type Action struct {
 	Client ClientID
 	Task   *Task
 	// Key is Task's.
-	Key task.Key
+	Key taskid.Key
 	// RunID is that of the run: Task may have got another one since.
 	RunID   int64
 	Number  uint64
-	Keys    []task.Key
+	Keys    []taskid.Key
 	Tasks   []*Task
 	Failure *Failure
 	Text    string
@@ -95,8 +95,8 @@ type Action struct {
 // read it before the next Apply.
 type Actions struct {
 	list  []Action
-	keys  []task.Key // what the actions' Keys are slices of
-	tasks []*Task    // the same for Tasks
+	keys  []taskid.Key // what the actions' Keys are slices of
+	tasks []*Task      // the same for Tasks
 }
 
 // List is the actions in order. Those of kind ActionNone are to be passed over.

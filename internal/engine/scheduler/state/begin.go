@@ -3,7 +3,7 @@ package state
 import (
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // scratch is memory that is used again from event to event.
@@ -12,7 +12,7 @@ type scratch struct {
 	pools   []*pool
 	tasks   []*Task
 	workers []*Worker
-	keys    []task.Key
+	keys    []taskid.Key
 }
 
 // maxSpare bounds the forgotten tasks whose memory is kept for new ones.

@@ -5,18 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // benchLife runs whole lives: submitted, assigned, finished, released, forgotten.
-func benchLife(b *testing.B, workers int, graph func() (*Graph, []task.Key)) {
+func benchLife(b *testing.B, workers int, graph func() (*Graph, []taskid.Key)) {
 	r := newRig(Config{TransitionLog: -1})
 	r.addWorkers(workers, 2)
 	c := r.addClient("c")
 	g, keys := graph()
 	type job struct {
 		w   WorkerID
-		key task.Key
+		key taskid.Key
 		run int64
 	}
 	var jobs []job
@@ -54,23 +54,23 @@ func benchLife(b *testing.B, workers int, graph func() (*Graph, []task.Key)) {
 func BenchmarkTaskLife(b *testing.B) {
 	for _, workers := range []int{10, 1000} {
 		b.Run(fmt.Sprintf("map/workers=%d", workers), func(b *testing.B) {
-			benchLife(b, workers, func() (*Graph, []task.Key) { return mapGraph("inc", 10_000) })
+			benchLife(b, workers, func() (*Graph, []taskid.Key) { return mapGraph("inc", 10_000) })
 		})
 		b.Run(fmt.Sprintf("large/workers=%d", workers), func(b *testing.B) {
-			benchLife(b, workers, func() (*Graph, []task.Key) { return mapGraph("inc", 300_000) })
+			benchLife(b, workers, func() (*Graph, []taskid.Key) { return mapGraph("inc", 300_000) })
 		})
 		b.Run(fmt.Sprintf("tree/workers=%d", workers), func(b *testing.B) {
-			benchLife(b, workers, func() (*Graph, []task.Key) { return treeGraph(1 << 13) })
+			benchLife(b, workers, func() (*Graph, []taskid.Key) { return treeGraph(1 << 13) })
 		})
 		b.Run(fmt.Sprintf("random/workers=%d", workers), func(b *testing.B) {
-			benchLife(b, workers, func() (*Graph, []task.Key) { return randomGraph(10_000, 1) })
+			benchLife(b, workers, func() (*Graph, []taskid.Key) { return randomGraph(10_000, 1) })
 		})
 	}
 }
 
 // randomGraph is a DAG whose nodes depend on two to four of the hundred before them; all that nothing depends on
 // are wanted.
-func randomGraph(n int, seed uint64) (*Graph, []task.Key) {
+func randomGraph(n int, seed uint64) (*Graph, []taskid.Key) {
 	g := &Graph{Nodes: make([]Node, n)}
 	x := seed*2 + 1
 	next := func(bound int) int {
@@ -82,7 +82,7 @@ func randomGraph(n int, seed uint64) (*Graph, []task.Key) {
 	used := make([]bool, n)
 	for i := range g.Nodes {
 		node := &g.Nodes[i]
-		node.Key, node.Spec = task.NewKey(fmt.Sprintf("node-%d", i)), []byte("f")
+		node.Key, node.Spec = taskid.NewKey(fmt.Sprintf("node-%d", i)), []byte("f")
 		if i < 100 {
 			continue
 		}
@@ -92,7 +92,7 @@ func randomGraph(n int, seed uint64) (*Graph, []task.Key) {
 			node.DepNodes = append(node.DepNodes, int32(d))
 		}
 	}
-	var keys []task.Key
+	var keys []taskid.Key
 	for i, u := range used {
 		if !u {
 			keys = append(keys, g.Nodes[i].Key)

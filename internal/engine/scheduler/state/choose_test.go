@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // finish reports a processing task as done.
 func (r *rig) finish(t testing.TB, name string, nbytes int64, took time.Duration) []Action {
 	t.Helper()
-	x := r.Task(task.NewKey(name))
+	x := r.Task(taskid.NewKey(name))
 	if x == nil || x.worker == nil {
 		t.Fatalf("%s is not processing", name)
 	}
@@ -33,7 +33,7 @@ func (r *rig) submit(t testing.TB, c ClientID, lines ...string) []Action {
 }
 
 func (r *rig) where(name string) string {
-	x := r.Task(task.NewKey(name))
+	x := r.Task(taskid.NewKey(name))
 	switch {
 	case x == nil:
 		return "unknown"
@@ -48,9 +48,9 @@ func TestTasksFollowTheirData(t *testing.T) {
 	r.addWorkers(30, 1)
 	c := r.addClient("c")
 	data := []NewData{
-		{Key: task.NewKey("big"), NBytes: 1 << 30, Workers: []WorkerID{7}},
-		{Key: task.NewKey("small"), NBytes: 10, Workers: []WorkerID{3}},
-		{Key: task.NewKey("both"), NBytes: 1 << 20, Workers: []WorkerID{3, 9}},
+		{Key: taskid.NewKey("big"), NBytes: 1 << 30, Workers: []WorkerID{7}},
+		{Key: taskid.NewKey("small"), NBytes: 10, Workers: []WorkerID{3}},
+		{Key: taskid.NewKey("both"), NBytes: 1 << 20, Workers: []WorkerID{3, 9}},
 	}
 	r.apply(&UpdateData{Client: c, Data: data})
 	r.submit(t, c, "a <- big small")
@@ -69,7 +69,7 @@ func TestIdleWorkersTakeTurnsWhateverTheyHold(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	r.addWorkers(2, 1)
 	c := r.addClient("c")
-	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: task.NewKey("held"), NBytes: 1 << 20, Workers: []WorkerID{1}}}})
+	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: taskid.NewKey("held"), NBytes: 1 << 20, Workers: []WorkerID{1}}}})
 	last := ""
 	for i := range 6 {
 		name := fmt.Sprintf("f%c", 'a'+i)
@@ -105,7 +105,7 @@ func TestBroadcastDataDoesNotMatter(t *testing.T) {
 	for i := range all {
 		all[i] = WorkerID(i)
 	}
-	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: task.NewKey("model"), NBytes: 1 << 30, Workers: all}}})
+	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: taskid.NewKey("model"), NBytes: 1 << 30, Workers: all}}})
 	for i := range 100 {
 		r.submit(t, c, fmt.Sprintf("use%c%c <- model", 'a'+i/10, 'a'+i%10))
 	}
@@ -115,7 +115,7 @@ func TestBroadcastDataDoesNotMatter(t *testing.T) {
 		}
 	}
 	// Holders that leave are forgotten one by one.
-	model := r.Task(task.NewKey("model"))
+	model := r.Task(taskid.NewKey("model"))
 	for i := range 95 {
 		r.apply(&RemoveWorker{Worker: WorkerID(i), Safe: true})
 	}
@@ -130,9 +130,9 @@ func TestManyRestrictedTasksSpread(t *testing.T) {
 	c := r.addClient("c")
 	a := &Annotations{Workers: []string{"h"}} // the host of all
 	g := &Graph{}
-	var keys []task.Key
+	var keys []taskid.Key
 	for i := range 200 {
-		k := task.NewKey(fmt.Sprintf("x-%d", i))
+		k := taskid.NewKey(fmt.Sprintf("x-%d", i))
 		g.Nodes = append(g.Nodes, Node{Key: k, Spec: []byte("f"), Annotations: a})
 		keys = append(keys, k)
 	}
@@ -228,7 +228,7 @@ func TestDurations(t *testing.T) {
 	if o := r.TotalOccupancy(); o != 3.5 {
 		t.Errorf("total occupancy %g s, want 3 and the guess for the unknown", o)
 	}
-	r.apply(&Heartbeat{Worker: 0, Executing: []Executing{{task.NewKey("new-1"), 4 * time.Second}}})
+	r.apply(&Heartbeat{Worker: 0, Executing: []Executing{{taskid.NewKey("new-1"), 4 * time.Second}}})
 	if o := r.TotalOccupancy(); o != 11 {
 		t.Errorf("total occupancy %g s, want 3 and twice what it has run", o)
 	}
@@ -250,7 +250,7 @@ func TestDurations(t *testing.T) {
 	}
 	// What has to be fetched counts as well, once for all that need it.
 	r.apply(&AddWorker{Address: "tcp://w1:1", Name: "w1", Threads: 1})
-	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: task.NewKey("d"), NBytes: 2e8, Workers: []WorkerID{0}}}})
+	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: taskid.NewKey("d"), NBytes: 2e8, Workers: []WorkerID{0}}}})
 	before := r.Occupancy(r.Worker(1))
 	a := &Annotations{Workers: []string{"w1"}}
 	g := &Graph{Nodes: nodes("known-2 <- d", "known-3 <- d")}

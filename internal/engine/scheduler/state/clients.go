@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 func (s *State) addClient(ev *AddClient) {
@@ -66,11 +66,11 @@ func (s *State) clientDesires(ev *ClientDesires) {
 	if c == nil {
 		return
 	}
-	var unknown []task.Key
+	var unknown []taskid.Key
 	for _, k := range ev.Keys {
 		t := s.tasks.get(k)
 		if t == nil {
-			unknown = append(unknown, task.Key(strings.Clone(string(k))))
+			unknown = append(unknown, taskid.Key(strings.Clone(string(k))))
 			continue
 		}
 		s.desire(t, c)
@@ -101,7 +101,7 @@ func (s *State) reportKey(ev *ReportKey) {
 	if t := s.tasks.get(ev.Key); t != nil {
 		s.report(c, t)
 	} else {
-		s.cancelled(c, []task.Key{task.Key(strings.Clone(string(ev.Key)))}, "unknown to the scheduler", "")
+		s.cancelled(c, []taskid.Key{taskid.Key(strings.Clone(string(ev.Key)))}, "unknown to the scheduler", "")
 	}
 }
 
@@ -129,7 +129,7 @@ func (s *State) cancelKeys(ev *CancelKeys) {
 			visit(found[i].dependents[j].t)
 		}
 	}
-	told := map[*Client][]task.Key{} // looked up only; the order is that of clients
+	told := map[*Client][]taskid.Key{} // looked up only; the order is that of clients
 	clients := []*Client{c}
 	for _, t := range found {
 		for n := len(t.wants); n > 0; n = len(t.wants) {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // updateData takes data in that came from outside.
@@ -14,7 +14,7 @@ func (s *State) updateData(ev *UpdateData) {
 		d := &ev.Data[i]
 		t := s.tasks.get(d.Key)
 		if t == nil {
-			t = s.newTask(task.Key(strings.Clone(string(d.Key))), s.tasks.hash(d.Key), s.anyPool)
+			t = s.newTask(taskid.Key(strings.Clone(string(d.Key))), s.tasks.hash(d.Key), s.anyPool)
 		}
 		if c != nil {
 			t.addWant(c)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // departed is what the state remembers of a removed worker that may come back: which results it held and which tasks it
@@ -13,13 +13,13 @@ type departed struct {
 	token   string
 	address string
 	at      int64 // time of the removal, in nanoseconds
-	keys    []task.Key
+	keys    []taskid.Key
 }
 
 // awaitedData is data from outside whose last holder has left and may come back with it.
 type awaitedData struct {
 	token string
-	key   task.Key
+	key   taskid.Key
 	until int64 // in nanoseconds
 }
 
@@ -36,8 +36,8 @@ func (s *State) depart(w *Worker, processing []*Task) {
 		return
 	}
 	d := departed{token: w.token, address: w.address, at: s.nowNs}
-	d.keys = make([]task.Key, 0, min(len(w.holds)+len(processing)+len(w.former), maxDepartedKeys))
-	add := func(k task.Key) {
+	d.keys = make([]taskid.Key, 0, min(len(w.holds)+len(processing)+len(w.former), maxDepartedKeys))
+	add := func(k taskid.Key) {
 		if len(d.keys) < maxDepartedKeys {
 			d.keys = append(d.keys, k)
 		}
@@ -69,7 +69,7 @@ func (s *State) comeBack(w *Worker) {
 	}
 	for i := len(s.departed) - 1; i >= 0; i-- {
 		if d := &s.departed[i]; d.token == w.token && d.address == w.address {
-			w.former = make(map[task.Key]struct{}, len(d.keys))
+			w.former = make(map[taskid.Key]struct{}, len(d.keys))
 			for _, k := range d.keys {
 				w.former[k] = struct{}{}
 			}

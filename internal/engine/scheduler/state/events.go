@@ -3,7 +3,7 @@ package state
 import (
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // Event is something that happened: one of the structs of this file, by pointer. The caller may use an event
@@ -89,7 +89,7 @@ type Heartbeat struct {
 
 // Executing is a task that runs, with the time it has run so far.
 type Executing struct {
-	Key task.Key
+	Key taskid.Key
 	For time.Duration
 }
 
@@ -114,16 +114,16 @@ type UpdateGraph struct {
 	// Graph: see there what is kept.
 	Graph *Graph
 	// Keys are what the client wants; other nodes run only if they are needed for them.
-	Keys []task.Key
+	Keys []taskid.Key
 	// UserPriority: higher runs first.
 	UserPriority float64
 	// FIFOTimeout: a graph that comes so soon after another counts as the same generation.
 	FIFOTimeout time.Duration
 	// SubmittingTask is the task that submits, if one does: its children run before others of its age.
-	SubmittingTask task.Key
+	SubmittingTask taskid.Key
 	// Actors makes every one of Keys an actor, ActorKeys those listed.
 	Actors    bool
-	ActorKeys []task.Key
+	ActorKeys []taskid.Key
 
 	// Out.
 	NewTasks int
@@ -134,25 +134,25 @@ type UpdateGraph struct {
 // are reported as cancelled.
 type ClientDesires struct {
 	Client ClientID
-	Keys   []task.Key
+	Keys   []taskid.Key
 }
 
 // ClientReleases takes a client from those who want keys.
 type ClientReleases struct {
 	Client ClientID
-	Keys   []task.Key
+	Keys   []taskid.Key
 }
 
 // ReportKey asks for the state of a key to be reported to the client again.
 type ReportKey struct {
 	Client ClientID
-	Key    task.Key
+	Key    taskid.Key
 }
 
 // CancelKeys stops tasks and those that depend on them.
 type CancelKeys struct {
 	Client ClientID
-	Keys   []task.Key
+	Keys   []taskid.Key
 	// Force cancels also what other clients want.
 	Force bool
 	// Reason and Msg go to the clients.
@@ -162,16 +162,16 @@ type CancelKeys struct {
 // Retry runs erred tasks again.
 type Retry struct {
 	Client ClientID
-	Keys   []task.Key
+	Keys   []taskid.Key
 
 	// Out: the keys that are retried, valid until the next event.
-	Retried []task.Key
+	Retried []taskid.Key
 }
 
 // TaskFinished is a worker's report that a result is in its memory.
 type TaskFinished struct {
 	Worker WorkerID
-	Key    task.Key
+	Key    taskid.Key
 	// RunID must be that of ComputeTask, or the report is stale.
 	RunID int64
 	// NBytes is the size of the result.
@@ -186,7 +186,7 @@ type TaskFinished struct {
 // TaskErred is a worker's report that a task failed.
 type TaskErred struct {
 	Worker WorkerID
-	Key    task.Key
+	Key    taskid.Key
 	// RunID as in TaskFinished.
 	RunID int64
 	// Exception and Traceback are kept as they are, see Failure.
@@ -198,7 +198,7 @@ type TaskErred struct {
 // Reschedule is a worker's report that it has given a task back.
 type Reschedule struct {
 	Worker WorkerID
-	Key    task.Key
+	Key    taskid.Key
 	// RunID is 0 when the worker does not say.
 	RunID int64
 }
@@ -206,7 +206,7 @@ type Reschedule struct {
 // LongRunning is a worker's report that a task has left the pool of threads (secede).
 type LongRunning struct {
 	Worker WorkerID
-	Key    task.Key
+	Key    taskid.Key
 	// RunID as in TaskFinished.
 	RunID int64
 	// Duration that it ran until then; negative when unknown.
@@ -216,7 +216,7 @@ type LongRunning struct {
 // AddKeys is a worker's report that it holds replicas.
 type AddKeys struct {
 	Worker WorkerID
-	Keys   []task.Key
+	Keys   []taskid.Key
 	// Adopt takes results of tasks that are not done yet as done: a worker that comes back to a scheduler
 	// which has lost its memory, see AddWorker.Returning. Without it such replicas are removed.
 	Adopt bool
@@ -227,19 +227,19 @@ type AddKeys struct {
 // ReleaseWorkerData is a worker's report that it no longer holds a result.
 type ReleaseWorkerData struct {
 	Worker WorkerID
-	Key    task.Key
+	Key    taskid.Key
 }
 
 // RequestRefreshWhoHas is a worker's question who holds keys.
 type RequestRefreshWhoHas struct {
 	Worker WorkerID
-	Keys   []task.Key
+	Keys   []taskid.Key
 }
 
 // StealResponse is a worker's answer to StealRequest.
 type StealResponse struct {
 	Worker WorkerID
-	Key    task.Key
+	Key    taskid.Key
 	// Steal is the number of the request.
 	Steal uint64
 	// State of the task on the worker, in Dask's words; empty when it does not know the task.
@@ -256,7 +256,7 @@ type UpdateData struct {
 
 // NewData is one piece of data that came from outside.
 type NewData struct {
-	Key     task.Key
+	Key     taskid.Key
 	NBytes  int64
 	Workers []WorkerID
 	// Type as in TaskFinished.
@@ -268,7 +268,7 @@ type NewData struct {
 type Replicate struct {
 	// Request is the caller's number.
 	Request uint64
-	Keys    []task.Key
+	Keys    []taskid.Key
 	// N is the number of replicas; 0 means one on each of Workers.
 	N int
 	// Workers that may hold them; empty: all.
@@ -282,7 +282,7 @@ type Rebalance struct {
 	// Request is the caller's number.
 	Request uint64
 	// Keys that may be moved; empty: all.
-	Keys []task.Key
+	Keys []taskid.Key
 	// Workers among which; empty: all.
 	Workers []WorkerID
 }
@@ -299,7 +299,7 @@ type RetireWorkers struct {
 
 // SetRestrictions replaces the workers that may run tasks that have not started. Empty Workers lifts them.
 type SetRestrictions struct {
-	Keys    []task.Key
+	Keys    []taskid.Key
 	Workers []string
 }
 
@@ -311,7 +311,7 @@ type Hold struct{ On bool }
 // scheduler's former life: it is taken from those who announce it.
 type ExpectData struct {
 	Client ClientID
-	Keys   []task.Key
+	Keys   []taskid.Key
 }
 
 // Restart forgets all tasks: every client's futures are lost. Workers stay; the server restarts them.

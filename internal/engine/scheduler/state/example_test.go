@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // Two tasks, one worker, one client: what the state is told, and what it wants to be done.
@@ -33,15 +33,15 @@ func ExampleState_Apply() {
 	client := &state.AddClient{Name: "client-1"}
 	do(client)
 
-	load, total := task.NewKey("load-1"), task.NewKey("total-1")
+	load, total := taskid.NewKey("load-1"), taskid.NewKey("total-1")
 	graph := &state.Graph{Nodes: []state.Node{
 		{Key: load, Spec: []byte("call load()")},
-		{Key: total, Spec: []byte("call sum(load-1)"), Deps: []task.Key{load}},
+		{Key: total, Spec: []byte("call sum(load-1)"), Deps: []taskid.Key{load}},
 	}}
-	do(&state.UpdateGraph{Client: client.Client, Graph: graph, Keys: []task.Key{total}})
+	do(&state.UpdateGraph{Client: client.Client, Graph: graph, Keys: []taskid.Key{total}})
 	do(&state.TaskFinished{Worker: worker.Worker, Key: load, RunID: s.Task(load).RunID(), NBytes: 1 << 20})
 	do(&state.TaskFinished{Worker: worker.Worker, Key: total, RunID: s.Task(total).RunID(), NBytes: 8})
-	do(&state.ClientReleases{Client: client.Client, Keys: []task.Key{total}})
+	do(&state.ClientReleases{Client: client.Client, Keys: []taskid.Key{total}})
 	fmt.Println("tasks left:", s.NumTasks())
 	// Output:
 	// alice: run load-1, dependencies: 0

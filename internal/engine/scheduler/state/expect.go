@@ -3,7 +3,7 @@ package state
 import (
 	"strings"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // expectData makes tasks of data from outside that workers held before the scheduler was started again. Such a task
@@ -14,12 +14,12 @@ func (s *State) expectData(ev *ExpectData) {
 	if c == nil {
 		return
 	}
-	var unknown []task.Key
+	var unknown []taskid.Key
 	for _, k := range ev.Keys {
 		hash := s.tasks.hash(k)
 		t := s.tasks.find(k, hash)
 		if t == nil {
-			k = task.Key(strings.Clone(string(k)))
+			k = taskid.Key(strings.Clone(string(k)))
 			if !s.held {
 				unknown = append(unknown, k)
 				continue

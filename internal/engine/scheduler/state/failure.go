@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // FailureKind says who found a failure.
@@ -32,7 +32,7 @@ type Failure struct {
 	// Kind says who found it.
 	Kind FailureKind
 	// Key is the task that is to blame.
-	Key task.Key
+	Key taskid.Key
 	// Exception and Traceback are the server's own values of TaskErred, such as *wire.Serialized; nil unless
 	// Kind is TaskFailed.
 	Exception, Traceback any

@@ -1,6 +1,6 @@
 package state
 
-import "go.millstream.dev/task"
+import "go.millstream.dev/internal/taskid"
 
 // This file: what a server that follows single tasks needs: shuffles that live as long as their barrier, and
 // progress bars.
@@ -8,16 +8,16 @@ import "go.millstream.dev/task"
 // Watch makes every change of state of tasks an action (TaskMoved), until they are forgotten or Off says so.
 // Keys that are not known are passed over.
 type Watch struct {
-	Keys []task.Key
+	Keys []taskid.Key
 	Off  bool
 }
 
 // Rerun takes tasks back whatever they are doing and whatever they have made, so that those that are needed run
 // again. Erred tasks stay as they are. The first of Keys is taken back first.
-type Rerun struct{ Keys []task.Key }
+type Rerun struct{ Keys []taskid.Key }
 
 // Unqueue keeps tasks out of the queue of root-ish tasks for the rest of their lives.
-type Unqueue struct{ Keys []task.Key }
+type Unqueue struct{ Keys []taskid.Key }
 
 func (*Watch) event()   {}
 func (*Rerun) event()   {}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // formatAction writes an action as the traces do. It reads nothing but the action and the state.
@@ -77,10 +77,10 @@ func formatActions(s *State, list []Action) string {
 	return b.String()
 }
 
-func keysOf(names ...string) []task.Key {
-	keys := make([]task.Key, len(names))
+func keysOf(names ...string) []taskid.Key {
+	keys := make([]taskid.Key, len(names))
 	for i, n := range names {
-		keys[i] = task.NewKey(n)
+		keys[i] = taskid.NewKey(n)
 	}
 	return keys
 }

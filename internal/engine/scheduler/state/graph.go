@@ -3,7 +3,7 @@ package state
 import (
 	"strings"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // Graph is what a client wants to be computed. The state keeps the keys, specs and annotations that it needs
@@ -21,7 +21,7 @@ type Graph struct {
 // Node is one task of a Graph.
 type Node struct {
 	// Key names the task.
-	Key task.Key
+	Key taskid.Key
 	// Spec is the call, opaque to the state. Empty when the node only stands for a key that is known already.
 	Spec []byte
 	// Shared is the first part of the call where many nodes have it in common, opaque as well; nil for none.
@@ -32,7 +32,7 @@ type Node struct {
 	// Producer marks a task that brings data into the cluster, whatever its group looks like. (data_producer)
 	Producer bool
 	// Deps are the keys of the task's arguments, in the graph or known to the scheduler. Repetitions are fine.
-	Deps []task.Key
+	Deps []taskid.Key
 	// DepNodes are further dependencies, as indices of the graph's nodes.
 	DepNodes []int32
 	// Order is the place in the graph: the lowest runs first.

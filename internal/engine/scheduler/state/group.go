@@ -3,7 +3,7 @@ package state
 import (
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // Prefix is the tasks that call the same function, as far as their keys show: what durations are known for.
@@ -67,7 +67,7 @@ func (g *Group) IsDone() bool {
 }
 
 // groupOf returns the group of a key, new if need be.
-func (s *State) groupOf(k task.Key) *Group {
+func (s *State) groupOf(k taskid.Key) *Group {
 	name := groupName(k)
 	if g := s.lastGroup; g != nil && g.name == name {
 		return g

@@ -5,14 +5,14 @@ import (
 	"math"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // Task returns the task with a key, nil if there is none.
-func (s *State) Task(k task.Key) *Task { return s.tasks.get(k) }
+func (s *State) Task(k taskid.Key) *Task { return s.tasks.get(k) }
 
 // TaskBytes is Task for a key that is there as bytes.
-func (s *State) TaskBytes(k []byte) *Task { return s.tasks.get(task.Key(k)) }
+func (s *State) TaskBytes(k []byte) *Task { return s.tasks.get(taskid.Key(k)) }
 
 // NumTasks is how many tasks there are.
 func (s *State) NumTasks() int { return s.tasks.n }

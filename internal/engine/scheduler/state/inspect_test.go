@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 func TestInspection(t *testing.T) {
@@ -93,7 +93,7 @@ func TestStory(t *testing.T) {
 	if story := r.Story(keysOf("y")...); len(story) != 3 || !strings.Contains(story[2].String(), "y processing -> memory") {
 		t.Errorf("%v", story)
 	}
-	if r.storyText(task.NewKey("z")) == "" {
+	if r.storyText(taskid.NewKey("z")) == "" {
 		t.Error("no story is a story")
 	}
 }
@@ -129,7 +129,7 @@ func TestAdaptive(t *testing.T) {
 	for _, n := range []string{"a", "b", "e"} {
 		r2.apply(&AddWorker{Address: "tcp://" + n + ":1", Name: n, Threads: 1, MemoryLimit: 100})
 	}
-	r2.apply(&UpdateData{Client: d, Data: []NewData{{Key: task.NewKey("k"), NBytes: 90, Workers: []WorkerID{0}}}})
+	r2.apply(&UpdateData{Client: d, Data: []NewData{{Key: taskid.NewKey("k"), NBytes: 90, Workers: []WorkerID{0}}}})
 	if ids := r2.WorkersToClose(0, 0, 0); len(ids) != 1 || ids[0] == 0 {
 		t.Errorf("%v can go, want one of the empty ones: 90 bytes want room for 180", ids)
 	}
@@ -139,7 +139,7 @@ func TestAdaptive(t *testing.T) {
 	if ids := r2.WorkersToClose(0, 0, 3); len(ids) != 0 {
 		t.Errorf("%v can go although 90 bytes want room for 270", ids)
 	}
-	r2.apply(&UpdateData{Client: d, Data: []NewData{{Key: task.NewKey("l"), NBytes: 99, Workers: []WorkerID{1}}}})
+	r2.apply(&UpdateData{Client: d, Data: []NewData{{Key: taskid.NewKey("l"), NBytes: 99, Workers: []WorkerID{1}}}})
 	if n := r2.AdaptiveTarget(0); n != 6 {
 		t.Errorf("full memory wants %d workers, want twice as many", n)
 	}
@@ -172,12 +172,12 @@ func TestCheckFindsDamage(t *testing.T) {
 		if p := r.Check(); p != "" {
 			t.Fatal(p)
 		}
-		x := r.Task(task.NewKey("x"))
+		x := r.Task(taskid.NewKey("x"))
 		return r, x, x.Holder(0)
 	}
 	for name, damage := range map[string]func(r *rig, x *Task, w *Worker){
 		"waiters":    func(_ *rig, x *Task, _ *Worker) { x.waiters++ },
-		"waiting on": func(r *rig, _ *Task, _ *Worker) { r.Task(task.NewKey("z")).waitingOn = 0 },
+		"waiting on": func(r *rig, _ *Task, _ *Worker) { r.Task(taskid.NewKey("z")).waitingOn = 0 },
 		"state":      func(_ *rig, x *Task, _ *Worker) { x.state = Released },
 		"holder":     func(r *rig, x *Task, _ *Worker) { r.dropReplica(x, x.Holder(0)) },
 		"bytes":      func(_ *rig, _ *Task, w *Worker) { w.nbytes++ },
@@ -185,11 +185,11 @@ func TestCheckFindsDamage(t *testing.T) {
 		"count":      func(r *rig, _ *Task, _ *Worker) { r.counts[Memory]++ },
 		"edge":       func(_ *rig, x *Task, _ *Worker) { x.dependents[0].back = 5 },
 		"load":       func(_ *rig, _ *Task, w *Worker) { w.load = 9 },
-		"processing": func(r *rig, _ *Task, _ *Worker) { r.Task(task.NewKey("y")).worker.processing++ },
+		"processing": func(r *rig, _ *Task, _ *Worker) { r.Task(taskid.NewKey("y")).worker.processing++ },
 		"table":      func(r *rig, x *Task, _ *Worker) { r.tasks.n++ },
 		"group":      func(_ *rig, x *Task, _ *Worker) { x.group.nbytes++ },
 		"failure":    func(_ *rig, x *Task, _ *Worker) { x.failure = &Failure{} },
-		"orphan":     func(r *rig, _ *Task, _ *Worker) { r.Task(task.NewKey("y")).orphan = true },
+		"orphan":     func(r *rig, _ *Task, _ *Worker) { r.Task(taskid.NewKey("y")).orphan = true },
 		"stack":      func(r *rig, x *Task, _ *Worker) { r.recommend(x, toReleased) },
 		"pool": func(r *rig, _ *Task, _ *Worker) {
 			r.anyPool.heap[0], r.anyPool.heap[1] = r.anyPool.heap[1], r.anyPool.heap[0]
@@ -207,7 +207,7 @@ func TestCheckFindsDamage(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	c := r.addClient("c")
 	r.submit(t, c, "x")
-	r.Task(task.NewKey("x")).waiters = 7
+	r.Task(taskid.NewKey("x")).waiters = 7
 	defer func() {
 		text, _ := recover().(string)
 		for _, want := range []string{"*state.Tick", "task x (queued)", "counted 7", "story of x", "waiting -> queued"} {

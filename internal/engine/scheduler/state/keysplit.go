@@ -3,12 +3,12 @@ package state
 import (
 	"strings"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // groupName is the name of a key's group, as Dask's key_split_group finds it: the first part of a tuple, and
 // for a text the prefix. It borrows from the key.
-func groupName(k task.Key) string {
+func groupName(k taskid.Key) string {
 	text, tuple := keyText(string(k))
 	switch {
 	case text == "":

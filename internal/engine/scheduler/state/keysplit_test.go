@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // What Dask's key_split and key_split_group say.
@@ -34,7 +34,7 @@ func TestKeySplit(t *testing.T) {
 		{"__", "Other", "Other"},
 		{"-1", "Other", "Other"},
 	} {
-		k, err := task.KeyOf(c.key)
+		k, err := taskid.KeyOf(c.key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func FuzzKeySplit(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		g := groupName(task.Key(s))
+		g := groupName(taskid.Key(s))
 		if len(g) > len(s)+5 {
 			t.Errorf("the group %q of %q is longer than the key", g, s)
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // rig drives a state in tests: it keeps the clock and the actions.
@@ -43,7 +43,7 @@ func (r *rig) addClient(name string) ClientID {
 func (r *rig) run(pending []Action) int {
 	type job struct {
 		w   WorkerID
-		key task.Key
+		key taskid.Key
 		run int64
 	}
 	var jobs []job
@@ -64,33 +64,33 @@ func (r *rig) run(pending []Action) int {
 	return n
 }
 
-func mapGraph(prefix string, n int) (*Graph, []task.Key) {
+func mapGraph(prefix string, n int) (*Graph, []taskid.Key) {
 	g := &Graph{Nodes: make([]Node, n), Ordered: true}
-	keys := make([]task.Key, n)
+	keys := make([]taskid.Key, n)
 	for i := range n {
-		keys[i] = task.NewKey(fmt.Sprintf("%s-%d", prefix, i))
+		keys[i] = taskid.NewKey(fmt.Sprintf("%s-%d", prefix, i))
 		g.Nodes[i] = Node{Key: keys[i], Spec: []byte("f"), Order: int64(i)}
 	}
 	return g, keys
 }
 
 // treeGraph is a reduction by pairs over n leaves.
-func treeGraph(n int) (*Graph, []task.Key) {
+func treeGraph(n int) (*Graph, []taskid.Key) {
 	g := &Graph{}
 	level := make([]int32, n)
 	for i := range n {
 		level[i] = int32(len(g.Nodes))
-		g.Nodes = append(g.Nodes, Node{Key: task.NewKey(fmt.Sprintf("leaf-%d", i)), Spec: []byte("f")})
+		g.Nodes = append(g.Nodes, Node{Key: taskid.NewKey(fmt.Sprintf("leaf-%d", i)), Spec: []byte("f")})
 	}
 	for depth := 0; len(level) > 1; depth++ {
 		var next []int32
 		for i := 0; i < len(level); i += 2 {
 			next = append(next, int32(len(g.Nodes)))
-			g.Nodes = append(g.Nodes, Node{Key: task.NewKey(fmt.Sprintf("sum-%d-%d", depth, i/2)), Spec: []byte("g"), DepNodes: level[i:min(i+2, len(level))]})
+			g.Nodes = append(g.Nodes, Node{Key: taskid.NewKey(fmt.Sprintf("sum-%d-%d", depth, i/2)), Spec: []byte("g"), DepNodes: level[i:min(i+2, len(level))]})
 		}
 		level = next
 	}
-	return g, []task.Key{g.Nodes[len(g.Nodes)-1].Key}
+	return g, []taskid.Key{g.Nodes[len(g.Nodes)-1].Key}
 }
 
 func TestMapLife(t *testing.T) {

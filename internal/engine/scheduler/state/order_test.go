@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 	"pgregory.net/rapid"
 )
 
@@ -35,7 +35,7 @@ func nodes(lines ...string) []Node {
 	var ns []Node
 	for _, l := range lines {
 		name, deps, _ := strings.Cut(l, "<-")
-		ns = append(ns, Node{Key: task.NewKey(strings.TrimSpace(name)), Spec: []byte("f"), Deps: keysOf(strings.Fields(deps)...)})
+		ns = append(ns, Node{Key: taskid.NewKey(strings.TrimSpace(name)), Spec: []byte("f"), Deps: keysOf(strings.Fields(deps)...)})
 	}
 	return ns
 }
@@ -110,9 +110,9 @@ func TestOrderIsTopological(t *testing.T) {
 			}
 			return p
 		}()).Draw(t, "perm")
-		keys := make([]task.Key, n)
+		keys := make([]taskid.Key, n)
 		for at, i := range perm { // i may depend on those before it in perm
-			keys[i] = task.NewKey(fmt.Sprintf("k-%d", i))
+			keys[i] = taskid.NewKey(fmt.Sprintf("k-%d", i))
 			g.Nodes[i] = Node{Key: keys[i], Spec: []byte("f")}
 			for range rapid.IntRange(0, min(at, 3)).Draw(t, "deps") {
 				g.Nodes[i].DepNodes = append(g.Nodes[i].DepNodes, int32(perm[rapid.IntRange(0, at-1).Draw(t, "dep")]))
@@ -145,7 +145,7 @@ func TestDeepGraph(t *testing.T) {
 	const n = 50_000
 	g := &Graph{Nodes: make([]Node, n)}
 	for i := range n {
-		g.Nodes[i] = Node{Key: task.NewKey(fmt.Sprintf("d-%d", i)), Spec: []byte("f")}
+		g.Nodes[i] = Node{Key: taskid.NewKey(fmt.Sprintf("d-%d", i)), Spec: []byte("f")}
 		if i > 0 {
 			g.Nodes[i].DepNodes = []int32{int32(i - 1)}
 		}
@@ -154,10 +154,10 @@ func TestDeepGraph(t *testing.T) {
 	r := newRig(Config{})
 	r.addWorkers(2, 1)
 	c := r.addClient("c")
-	if ran := r.run(r.apply(&UpdateGraph{Client: c, Graph: g, Keys: []task.Key{last}})); ran != n {
+	if ran := r.run(r.apply(&UpdateGraph{Client: c, Graph: g, Keys: []taskid.Key{last}})); ran != n {
 		t.Fatalf("%d of %d ran", ran, n)
 	}
-	r.apply(&ClientReleases{Client: c, Keys: []task.Key{last}})
+	r.apply(&ClientReleases{Client: c, Keys: []taskid.Key{last}})
 	if r.NumTasks() != 0 {
 		t.Fatalf("%d tasks are left", r.NumTasks())
 	}

@@ -1,6 +1,6 @@
 package state
 
-import "go.millstream.dev/task"
+import "go.millstream.dev/internal/taskid"
 
 // Keys to be freed are collected per worker, so that a client that lets go of a hundred thousand results costs one
 // message per worker. They must not come after an order to compute the same key again: compute flushes
@@ -21,7 +21,7 @@ func (s *State) free(w *Worker, t *Task) {
 	s.freeKey(w, t.key)
 }
 
-func (s *State) freeKey(w *Worker, k task.Key) {
+func (s *State) freeKey(w *Worker, k taskid.Key) {
 	if len(w.freeing) == 0 {
 		s.box = append(s.box, w)
 	}
@@ -49,7 +49,7 @@ func (s *State) flush() {
 	s.box = s.box[:0]
 }
 
-func (a *Actions) copyKeys(keys []task.Key) []task.Key {
+func (a *Actions) copyKeys(keys []taskid.Key) []taskid.Key {
 	from := len(a.keys)
 	a.keys = append(a.keys, keys...)
 	return a.keys[from:len(a.keys):len(a.keys)]
@@ -102,7 +102,7 @@ func (s *State) tellAll(kind ActionKind, t *Task) {
 	}
 }
 
-func (s *State) cancelled(c *Client, keys []task.Key, reason, msg string) {
+func (s *State) cancelled(c *Client, keys []taskid.Key, reason, msg string) {
 	if c.id == FireAndForget || len(keys) == 0 {
 		return
 	}

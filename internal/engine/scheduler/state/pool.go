@@ -19,7 +19,7 @@ func (p *pool) runs(needs *pool) bool {
 // has waited longest. The queue holds root tasks that need just that; others run them as well, see by.
 type pool struct {
 	poolKey
-	functions string // the first part of the registry, see task.SplitHash
+	functions string // the first part of the registry, see taskid.SplitHash
 
 	by      []*pool // whose workers run its tasks
 	takes   []*pool // whose tasks its workers run

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 	"pgregory.net/rapid"
 )
 
@@ -27,8 +27,8 @@ type world struct {
 	s, twin   *State
 	out, out2 Actions
 	now       time.Time
-	views     map[string]map[task.Key]string // what each client was told last of a key
-	told      map[WorkerID]map[task.Key]int64
+	views     map[string]map[taskid.Key]string // what each client was told last of a key
+	told      map[WorkerID]map[taskid.Key]int64
 	requests  uint64
 	answered  map[uint64]bool
 	steals    []Action
@@ -48,7 +48,7 @@ func newWorld(t *rapid.T) *world {
 	plain := cfg
 	plain.Validate = false
 	return &world{t: t, s: New(cfg), twin: New(plain), now: time.Unix(1_700_000_000, 0),
-		views: map[string]map[task.Key]string{}, told: map[WorkerID]map[task.Key]int64{}, answered: map[uint64]bool{}, leaving: map[WorkerID]bool{}}
+		views: map[string]map[taskid.Key]string{}, told: map[WorkerID]map[taskid.Key]int64{}, answered: map[uint64]bool{}, leaving: map[WorkerID]bool{}}
 }
 
 // apply gives both states an event. make is called twice, since events carry results.
@@ -84,7 +84,7 @@ func (w *world) observe(a *Action) {
 	switch a.Kind {
 	case ComputeTask:
 		if w.told[a.Worker] == nil {
-			w.told[a.Worker] = map[task.Key]int64{}
+			w.told[a.Worker] = map[taskid.Key]int64{}
 		}
 		w.told[a.Worker][a.Key] = a.RunID
 		for i := range a.Task.NumDeps() {
@@ -109,7 +109,7 @@ func (w *world) observe(a *Action) {
 	}
 	name := w.s.Client(a.Client).Name()
 	if w.views[name] == nil {
-		w.views[name] = map[task.Key]string{}
+		w.views[name] = map[taskid.Key]string{}
 	}
 	view := w.views[name]
 	switch a.Kind {
@@ -134,7 +134,7 @@ func (w *world) compareViews() {
 		if c.ID() == FireAndForget {
 			continue
 		}
-		wanted := map[task.Key]bool{}
+		wanted := map[taskid.Key]bool{}
 		for i := range c.NumWanted() {
 			wanted[c.Wanted(i).Key()] = true
 		}
@@ -160,15 +160,15 @@ func (w *world) compareViews() {
 	}
 }
 
-var keySpace = func() []task.Key {
-	var keys []task.Key
+var keySpace = func() []taskid.Key {
+	var keys []taskid.Key
 	for _, p := range []string{"inc", "load", "sum"} {
 		for i := range 12 {
-			keys = append(keys, task.NewKey(fmt.Sprintf("%s-%d", p, i)))
+			keys = append(keys, taskid.NewKey(fmt.Sprintf("%s-%d", p, i)))
 		}
 	}
 	for i := range 6 {
-		k, err := task.KeyOf([]any{"part-0", i})
+		k, err := taskid.KeyOf([]any{"part-0", i})
 		if err != nil {
 			panic(err)
 		}
@@ -177,9 +177,9 @@ var keySpace = func() []task.Key {
 	return keys
 }()
 
-func (w *world) key() task.Key { return rapid.SampledFrom(keySpace).Draw(w.t, "key") }
+func (w *world) key() taskid.Key { return rapid.SampledFrom(keySpace).Draw(w.t, "key") }
 
-func (w *world) keys() []task.Key {
+func (w *world) keys() []taskid.Key {
 	return rapid.SliceOfN(rapid.SampledFrom(keySpace), 1, 6).Draw(w.t, "keys")
 }
 
@@ -210,8 +210,8 @@ func (w *world) annotations() *Annotations {
 func (w *world) graph() {
 	n := rapid.IntRange(1, 14).Draw(w.t, "nodes")
 	g := &Graph{Ordered: rapid.Bool().Draw(w.t, "ordered"), Registry: rapid.SampledFrom([]string{"", "", "r1", "r2"}).Draw(w.t, "registry")}
-	seen := map[task.Key]bool{}
-	var keys []task.Key
+	seen := map[taskid.Key]bool{}
+	var keys []taskid.Key
 	for i := range n {
 		k := w.key()
 		if seen[k] {
@@ -234,9 +234,9 @@ func (w *world) graph() {
 		keys = append(keys, k)
 	}
 	client := w.client()
-	wanted := rapid.SliceOfNDistinct(rapid.SampledFrom(append(slices.Clone(keys), w.key())), 1, 4, func(k task.Key) task.Key { return k }).Draw(w.t, "wanted")
+	wanted := rapid.SliceOfNDistinct(rapid.SampledFrom(append(slices.Clone(keys), w.key())), 1, 4, func(k taskid.Key) taskid.Key { return k }).Draw(w.t, "wanted")
 	actors := rapid.IntRange(0, 9).Draw(w.t, "actors") == 0
-	parent := task.Key("")
+	parent := taskid.Key("")
 	if rapid.IntRange(0, 5).Draw(w.t, "nested") == 0 {
 		parent = w.key()
 	}
@@ -261,7 +261,7 @@ func (w *world) processing() *Task {
 }
 
 // report draws whom a report comes from: mostly the worker that processes a task, with its run, sometimes anybody.
-func (w *world) report() (id WorkerID, k task.Key, run int64) {
+func (w *world) report() (id WorkerID, k taskid.Key, run int64) {
 	if t := w.processing(); t != nil && rapid.IntRange(0, 5).Draw(w.t, "honest") > 0 {
 		return t.worker.id, t.key, t.runID
 	}
@@ -432,7 +432,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		},
 		"restart": func(*rapid.T) {
 			if small("really", 9) == 0 {
-				w.views = map[string]map[task.Key]string{}
+				w.views = map[string]map[taskid.Key]string{}
 				w.apply(func() Event { return &Restart{} })
 			}
 		},

@@ -3,7 +3,7 @@ package state
 import (
 	"slices"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // rebalance moves results from the fullest workers to the emptiest until all are within a twentieth of the mean.
@@ -11,9 +11,9 @@ import (
 func (s *State) rebalance(ev *Rebalance) {
 	r := s.newRequest(ev.Request)
 	workers := s.among(ev.Workers)
-	var only map[task.Key]bool
+	var only map[taskid.Key]bool
 	if len(ev.Keys) > 0 {
-		only = make(map[task.Key]bool, len(ev.Keys))
+		only = make(map[taskid.Key]bool, len(ev.Keys))
 		for _, k := range ev.Keys {
 			only[k] = true
 		}
@@ -39,7 +39,7 @@ func (w *Worker) fill() int64 {
 	return w.nbytes
 }
 
-func (s *State) moveAround(r *request, workers []*Worker, mean, gap int64, only map[task.Key]bool) {
+func (s *State) moveAround(r *request, workers []*Worker, mean, gap int64, only map[taskid.Key]bool) {
 	senders := slices.Clone(workers)
 	slices.SortStableFunc(senders, func(a, b *Worker) int { return int(min(max(b.fill()-a.fill(), -1), 1)) })
 	targets := newFillers(workers, (*Worker).fill)

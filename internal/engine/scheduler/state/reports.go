@@ -3,7 +3,7 @@ package state
 import (
 	"strings"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // This file: what workers report about tasks.
@@ -15,7 +15,7 @@ func (s *State) taskFinished(ev *TaskFinished) {
 	}
 	t := s.ran(ev.Key, ev.RunID)
 	if t == nil {
-		s.freeKey(w, task.Key(strings.Clone(string(ev.Key))))
+		s.freeKey(w, taskid.Key(strings.Clone(string(ev.Key))))
 		return
 	}
 	if t.runID != ev.RunID {
@@ -162,7 +162,7 @@ func (s *State) addKeys(ev *AddKeys) {
 			// It had the result when it was told to compute it, and will say so, or has: an order to
 			// remove it would come after that word.
 		default:
-			redundant = append(redundant, task.Key(strings.Clone(string(k))))
+			redundant = append(redundant, taskid.Key(strings.Clone(string(k))))
 		}
 	}
 	if len(redundant) > 0 && !w.removed {
@@ -253,7 +253,7 @@ func (s *State) refreshWhoHas(ev *RequestRefreshWhoHas) {
 		if t != nil && t.state != Forgotten {
 			known = append(known, t)
 		} else {
-			s.freeKey(w, task.Key(strings.Clone(string(k))))
+			s.freeKey(w, taskid.Key(strings.Clone(string(k))))
 		}
 	}
 	if len(known) > 0 {

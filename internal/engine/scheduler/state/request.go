@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // request is a Replicate, Rebalance or RetireWorkers that goes on until its copies are there.
@@ -15,14 +15,14 @@ type request struct {
 	copies   map[copyID]*Worker
 	order    []copyID // of copies, as they were asked for; some may have come
 	retire   *retirement
-	failed   []task.Key
+	failed   []taskid.Key
 	done     bool
 }
 
 // copyID is a replica that is to come to a worker. Its value in request.copies is the worker that drops its
 // own replica then; nil for none.
 type copyID struct {
-	key task.Key
+	key taskid.Key
 	to  *Worker
 }
 
@@ -74,7 +74,7 @@ func (a *acquire) send(s *State) {
 }
 
 // copied notes that a worker has got a replica that somebody may wait for.
-func (s *State) copied(k task.Key, w *Worker) {
+func (s *State) copied(k taskid.Key, w *Worker) {
 	for i := 0; i < len(s.requests); i++ {
 		r := s.requests[i]
 		id := copyID{k, w}
@@ -96,7 +96,7 @@ func (s *State) copied(k task.Key, w *Worker) {
 func (s *State) removeReplica(t *Task, w *Worker) {
 	s.dropReplica(t, w)
 	a := s.out.add(RemoveReplicas)
-	a.Worker, a.Keys = w.id, s.out.copyKeys([]task.Key{t.key})
+	a.Worker, a.Keys = w.id, s.out.copyKeys([]taskid.Key{t.key})
 }
 
 // stepRequests looks at all requests: after time has passed, or workers have changed.
@@ -158,7 +158,7 @@ func (s *State) step(r *request) {
 }
 
 // endRequest answers. The request stays in the list until the event is over: somebody may be walking over it.
-func (s *State) endRequest(r *request, failed []task.Key) {
+func (s *State) endRequest(r *request, failed []taskid.Key) {
 	r.done = true
 	a := s.out.add(RequestDone)
 	a.Number, a.Keys = r.number, s.out.copyKeys(failed)
@@ -194,7 +194,7 @@ func (s *State) replicate(ev *Replicate) {
 	for _, k := range ev.Keys {
 		t := s.tasks.get(k)
 		if t == nil || t.state != Memory || t.actor || len(targets) == 0 {
-			r.failed = append(r.failed, task.Key([]byte(k)))
+			r.failed = append(r.failed, taskid.Key([]byte(k)))
 			continue
 		}
 		have := 0

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // requestRig has three workers and a result on the first.
@@ -13,12 +13,12 @@ func requestRig(t *testing.T) (*rig, ClientID) {
 	r := newRig(Config{Validate: true, MaxReplicateTime: time.Minute})
 	r.addWorkers(3, 1)
 	c := r.addClient("c")
-	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: task.NewKey("k"), NBytes: 100, Workers: []WorkerID{0}}}})
+	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: taskid.NewKey("k"), NBytes: 100, Workers: []WorkerID{0}}}})
 	return r, c
 }
 
 // done returns the keys that a request could not be met for, and whether it has ended.
-func done(list []Action, number uint64) ([]task.Key, bool) {
+func done(list []Action, number uint64) ([]taskid.Key, bool) {
 	for _, a := range list {
 		if a.Kind == RequestDone && a.Number == number {
 			return a.Keys, true
@@ -47,7 +47,7 @@ func TestReplicateEnds(t *testing.T) {
 			if _, ended := done(list, 7); ended {
 				t.Fatal("it has ended before it began")
 			}
-			var failed []task.Key
+			var failed []taskid.Key
 			ended := false
 			note := func(list []Action) {
 				if f, ok := done(list, 7); ok {
@@ -123,7 +123,7 @@ func TestRetireMovesOnWhenTargetsDie(t *testing.T) {
 	if failed, ended := done(list, 1); !ended || len(failed) != 0 || r.Worker(0) != nil {
 		t.Errorf("ended %v, %d failures", ended, len(failed))
 	}
-	if k := r.Task(task.NewKey("k")); k.NumHolders() != 1 || k.Holder(0).ID() != second {
+	if k := r.Task(taskid.NewKey("k")); k.NumHolders() != 1 || k.Holder(0).ID() != second {
 		t.Error("the result was not moved")
 	}
 }
@@ -134,7 +134,7 @@ func TestRetireSpreadsData(t *testing.T) {
 	c := r.addClient("c")
 	var data []NewData
 	for i := range 40 {
-		data = append(data, NewData{Key: task.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 100, Workers: []WorkerID{0}})
+		data = append(data, NewData{Key: taskid.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 100, Workers: []WorkerID{0}})
 	}
 	r.apply(&UpdateData{Client: c, Data: data})
 	list := r.apply(&RetireWorkers{Request: 1, Workers: []WorkerID{0}, Close: true, Remove: true})
@@ -165,7 +165,7 @@ func TestRebalance(t *testing.T) {
 	c := r.addClient("c")
 	var data []NewData
 	for i := range 80 {
-		data = append(data, NewData{Key: task.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 100, Workers: []WorkerID{0}})
+		data = append(data, NewData{Key: taskid.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 100, Workers: []WorkerID{0}})
 	}
 	r.apply(&UpdateData{Client: c, Data: data})
 	list := r.apply(&Rebalance{Request: 1})
@@ -173,7 +173,7 @@ func TestRebalance(t *testing.T) {
 	for _, a := range list {
 		if a.Kind == AcquireReplicas {
 			for _, x := range a.Tasks {
-				answers = append(answers, &AddKeys{Worker: a.Worker, Keys: []task.Key{x.Key()}})
+				answers = append(answers, &AddKeys{Worker: a.Worker, Keys: []taskid.Key{x.Key()}})
 			}
 		}
 	}
@@ -209,7 +209,7 @@ func TestRebalanceLooksAtProcesses(t *testing.T) {
 		c := r.addClient("c")
 		var data []NewData
 		for i := range 20 {
-			data = append(data, NewData{Key: task.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 10, Workers: []WorkerID{WorkerID(i % 2)}})
+			data = append(data, NewData{Key: taskid.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 10, Workers: []WorkerID{WorkerID(i % 2)}})
 		}
 		r.apply(&UpdateData{Client: c, Data: data})
 		r.apply(&Heartbeat{Worker: 0, Memory: 100 + tc.beside, Managed: 100})
@@ -236,11 +236,11 @@ func TestRetireeTakesNothing(t *testing.T) {
 	c := r.addClient("c")
 	var data []NewData
 	for i := range 30 {
-		data = append(data, NewData{Key: task.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 100, Workers: []WorkerID{0}})
+		data = append(data, NewData{Key: taskid.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 100, Workers: []WorkerID{0}})
 	}
 	r.apply(&UpdateData{Client: c, Data: data})
 	to := map[WorkerID]int{}
-	collect := func(list []Action) (keys []task.Key) {
+	collect := func(list []Action) (keys []taskid.Key) {
 		for _, a := range list {
 			if a.Kind == AcquireReplicas {
 				to[a.Worker] += len(a.Tasks)

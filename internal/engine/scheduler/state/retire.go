@@ -3,7 +3,7 @@ package state
 import (
 	"slices"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // retireWorkers makes workers leave without loss: they get no new tasks, and what only they hold is copied to
@@ -35,7 +35,7 @@ func (s *State) retireWorkers(ev *RetireWorkers) {
 func (s *State) stepRetire(r *request) {
 	var ask acquire
 	asked := map[*Task]bool{} // looked up only
-	var stuck []task.Key
+	var stuck []taskid.Key
 	targets := newFillers(s.among(nil), (*Worker).fill)
 	for _, w := range r.retire.workers {
 		if w.removed {
@@ -72,7 +72,7 @@ func (s *State) stepRetire(r *request) {
 }
 
 // retired ends a retirement. Workers whose data could not be moved stay, and go on.
-func (s *State) retired(r *request, stuck []task.Key) {
+func (s *State) retired(r *request, stuck []taskid.Key) {
 	r.done = true              // what follows may come by here again
 	keep := map[*Worker]bool{} // looked up only
 	for _, k := range stuck {

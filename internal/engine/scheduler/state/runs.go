@@ -1,6 +1,6 @@
 package state
 
-import "go.millstream.dev/task"
+import "go.millstream.dev/internal/taskid"
 
 // runTable finds a task by the number of its run, which comes back with the report of its end: the numbers count up
 // and reports mostly come in the same order, so the place is in the cache, which that of a key in the table of a
@@ -28,7 +28,7 @@ func (r *runTable) note(t *Task, processing int) {
 func (r *runTable) at(run int64) int { return int(run) & (len(r.ring) - 1) }
 
 // ran returns the task with a key, which a worker has reported for a run; nil if there is none.
-func (s *State) ran(k task.Key, run int64) *Task {
+func (s *State) ran(k taskid.Key, run int64) *Task {
 	if r := &s.running; len(r.ring) > 0 {
 		if t := r.ring[r.at(run)]; t != nil && t.runID == run && t.key == k && t.state != Forgotten {
 			return t

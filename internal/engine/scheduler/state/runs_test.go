@@ -3,7 +3,7 @@ package state
 import (
 	"testing"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 	"pgregory.net/rapid"
 )
 
@@ -11,7 +11,7 @@ import (
 func TestRunsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New(Config{Epoch: rapid.Uint32().Draw(t, "epoch")})
-		live := map[task.Key]*Task{}
+		live := map[taskid.Key]*Task{}
 		keys := rapid.SampledFrom(keySpace)
 		processing := 0
 		t.Repeat(map[string]func(*rapid.T){

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 func heap() uint64 {
@@ -19,10 +19,10 @@ func heap() uint64 {
 // A task must cost no more than 600 bytes besides its key and its spec, whatever shape the graph has and however
 // many there are; the million is the same code.
 func TestMemoryPerTask(t *testing.T) {
-	shapes := map[string]func(n int) (*Graph, []task.Key){
-		"map":    func(n int) (*Graph, []task.Key) { return mapGraph("inc", n) },
-		"tree":   func(n int) (*Graph, []task.Key) { return treeGraph(n / 2) },
-		"random": func(n int) (*Graph, []task.Key) { return randomGraph(n, 7) },
+	shapes := map[string]func(n int) (*Graph, []taskid.Key){
+		"map":    func(n int) (*Graph, []taskid.Key) { return mapGraph("inc", n) },
+		"tree":   func(n int) (*Graph, []taskid.Key) { return treeGraph(n / 2) },
+		"random": func(n int) (*Graph, []taskid.Key) { return randomGraph(n, 7) },
 	}
 	for name, shape := range shapes {
 		for _, n := range []int{5_000, 30_000} {
@@ -67,7 +67,7 @@ func TestWorkPerTask(t *testing.T) {
 		list := r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
 		type job struct {
 			w   WorkerID
-			key task.Key
+			key taskid.Key
 			run int64
 		}
 		var jobs []job
@@ -138,9 +138,9 @@ func TestManyPrefixes(t *testing.T) {
 	c := r.addClient("c")
 	const n = 15_000
 	g := &Graph{Nodes: make([]Node, n)}
-	keys := make([]task.Key, n)
+	keys := make([]taskid.Key, n)
 	for i := range n {
-		keys[i] = task.NewKey(fmt.Sprintf("name%d", i))
+		keys[i] = taskid.NewKey(fmt.Sprintf("name%d", i))
 		g.Nodes[i] = Node{Key: keys[i], Spec: []byte("f")}
 	}
 	list := r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // Reason is why no running worker takes a task.
@@ -64,7 +64,7 @@ type Shortage struct {
 	Best      []float64
 	// Tasks is how many wait, Example the key of the first of them, Since when that began to wait.
 	Tasks   int
-	Example task.Key
+	Example taskid.Key
 	Since   time.Time
 	// Clients are those that want the tasks, or results that depend on them.
 	Clients []ShortageOf
@@ -78,7 +78,7 @@ type Shortage struct {
 type ShortageOf struct {
 	Client ClientID
 	// Keys are results that the client wants and that wait; More reports whether there are others.
-	Keys []task.Key
+	Keys []taskid.Key
 	More bool
 }
 
@@ -248,7 +248,7 @@ func (s *State) findClients(all []Shortage) {
 	}
 }
 
-func (x *Shortage) wantedBy(c ClientID, k task.Key) {
+func (x *Shortage) wantedBy(c ClientID, k taskid.Key) {
 	for i := range x.Clients {
 		if of := &x.Clients[i]; of.Client == c {
 			if len(of.Keys) < shortageKeys {
@@ -259,7 +259,7 @@ func (x *Shortage) wantedBy(c ClientID, k task.Key) {
 			return
 		}
 	}
-	x.Clients = append(x.Clients, ShortageOf{Client: c, Keys: []task.Key{k}})
+	x.Clients = append(x.Clients, ShortageOf{Client: c, Keys: []taskid.Key{k}})
 }
 
 // FailShortage fails the tasks of a Shortage that the last Apply has not changed: no worker will ever run them.

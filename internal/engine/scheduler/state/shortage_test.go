@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // shortageRig has one client and submits single tasks.
@@ -25,8 +25,8 @@ func (r *shortageRig) submit(registry string, needs Can, a *Annotations, keys ..
 	g := &Graph{Registry: registry, Ordered: true}
 	ev := &UpdateGraph{Client: r.c, Graph: g}
 	for i, k := range keys {
-		g.Nodes = append(g.Nodes, Node{Key: task.NewKey(k), Spec: []byte{1}, Needs: needs, Annotations: a, Order: int64(i)})
-		ev.Keys = append(ev.Keys, task.NewKey(k))
+		g.Nodes = append(g.Nodes, Node{Key: taskid.NewKey(k), Spec: []byte{1}, Needs: needs, Annotations: a, Order: int64(i)})
+		ev.Keys = append(ev.Keys, taskid.NewKey(k))
 	}
 	r.apply(ev)
 	if ev.Err != nil {
@@ -95,7 +95,7 @@ func TestShortageReasons(t *testing.T) {
 			r.none()
 			r.submit(c.registry, c.needs, c.notes, "x", "y", "z")
 			x := r.one(c.want)
-			if x.Tasks != 3 || x.Registry != c.registry || x.Example != task.NewKey("x") || x.Since.IsZero() {
+			if x.Tasks != 3 || x.Registry != c.registry || x.Example != taskid.NewKey("x") || x.Since.IsZero() {
 				t.Errorf("got %+v", x)
 			}
 			if len(x.Clients) != 1 || x.Clients[0].Client != r.c || len(x.Clients[0].Keys) != 3 || x.Clients[0].More {
@@ -116,7 +116,7 @@ func TestShortageAllowsOthers(t *testing.T) {
 	r.worker("a", "f-1", Go)
 	r.submit("f-1", 0, &Annotations{Workers: []string{"b"}, AllowOtherWorkers: true}, "x")
 	r.none()
-	if got := r.Task(task.NewKey("x")).State(); got != Processing {
+	if got := r.Task(taskid.NewKey("x")).State(); got != Processing {
 		t.Errorf("the task is %v, want processing", got)
 	}
 }
@@ -131,7 +131,7 @@ func TestAnyBuild(t *testing.T) {
 	r.none()
 	var on []string
 	for _, k := range []string{"x", "y"} {
-		on = append(on, r.Task(task.NewKey(k)).ProcessingOn().Name())
+		on = append(on, r.Task(taskid.NewKey(k)).ProcessingOn().Name())
 	}
 	slices.Sort(on)
 	if !slices.Equal(on, []string{"a", "b"}) {
@@ -145,14 +145,14 @@ func TestShortageReachesDependents(t *testing.T) {
 	r.worker("a", "f-1", Go)
 	other := r.addClient("other")
 	g := &Graph{Registry: "f-1", Ordered: true, Nodes: []Node{
-		{Key: task.NewKey("gpu"), Spec: []byte{1}, Annotations: &Annotations{Resources: []Resource{{"GPU", 1}}}},
-		{Key: task.NewKey("mid"), Spec: []byte{1}, Deps: []task.Key{task.NewKey("gpu")}, Order: 1},
-		{Key: task.NewKey("end"), Spec: []byte{1}, Deps: []task.Key{task.NewKey("mid")}, Order: 2},
+		{Key: taskid.NewKey("gpu"), Spec: []byte{1}, Annotations: &Annotations{Resources: []Resource{{"GPU", 1}}}},
+		{Key: taskid.NewKey("mid"), Spec: []byte{1}, Deps: []taskid.Key{taskid.NewKey("gpu")}, Order: 1},
+		{Key: taskid.NewKey("end"), Spec: []byte{1}, Deps: []taskid.Key{taskid.NewKey("mid")}, Order: 2},
 	}}
-	r.apply(&UpdateGraph{Client: r.c, Graph: g, Keys: []task.Key{task.NewKey("end")}})
-	r.apply(&UpdateGraph{Client: other, Graph: &Graph{Registry: "f-1", Nodes: []Node{{Key: task.NewKey("fine"), Spec: []byte{1}}}}, Keys: []task.Key{task.NewKey("fine")}})
+	r.apply(&UpdateGraph{Client: r.c, Graph: g, Keys: []taskid.Key{taskid.NewKey("end")}})
+	r.apply(&UpdateGraph{Client: other, Graph: &Graph{Registry: "f-1", Nodes: []Node{{Key: taskid.NewKey("fine"), Spec: []byte{1}}}}, Keys: []taskid.Key{taskid.NewKey("fine")}})
 	x := r.one(NoResources)
-	if len(x.Clients) != 1 || x.Clients[0].Client != r.c || !slices.Equal(x.Clients[0].Keys, []task.Key{task.NewKey("end")}) {
+	if len(x.Clients) != 1 || x.Clients[0].Client != r.c || !slices.Equal(x.Clients[0].Keys, []taskid.Key{taskid.NewKey("end")}) {
 		t.Errorf("got clients %+v, want %d with the key end", x.Clients, r.c)
 	}
 }
@@ -173,7 +173,7 @@ func TestFailShortage(t *testing.T) {
 			}
 		}
 	}
-	if failed != 2 || r.Task(task.NewKey("fine")).State() != Processing {
+	if failed != 2 || r.Task(taskid.NewKey("fine")).State() != Processing {
 		t.Errorf("%d keys failed, want 2", failed)
 	}
 	r.none()
@@ -181,7 +181,7 @@ func TestFailShortage(t *testing.T) {
 	r.submit("g-1", 0, nil, "q1", "q2", "q3", "q4", "q5", "q6") // queued
 	x = r.one(NoFunctions)
 	r.apply(&FailShortage{Shortage: &x, Text: "because"})
-	if got := r.Task(task.NewKey("q6")).State(); got != Erred {
+	if got := r.Task(taskid.NewKey("q6")).State(); got != Erred {
 		t.Errorf("a queued task is %v, want erred", got)
 	}
 	r.none()
@@ -198,14 +198,14 @@ func TestNoWorkersTimeoutStartsWithTheTask(t *testing.T) {
 	x.submit("", 0, nil, "y")
 	r.apply(&Tick{})
 	for _, k := range []string{"x", "y"} {
-		if got := r.Task(task.NewKey(k)).State(); got == Erred {
+		if got := r.Task(taskid.NewKey(k)).State(); got == Erred {
 			t.Errorf("task %s failed at once", k)
 		}
 	}
 	r.now = r.now.Add(2 * time.Minute)
 	r.apply(&Tick{})
 	for _, k := range []string{"x", "y"} {
-		if got := r.Task(task.NewKey(k)).State(); got != Erred {
+		if got := r.Task(taskid.NewKey(k)).State(); got != Erred {
 			t.Errorf("task %s is %v after the time, want erred", k, got)
 		}
 	}

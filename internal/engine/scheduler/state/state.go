@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // State is the whole scheduler but its network. One goroutine owns it.
@@ -50,9 +50,9 @@ type State struct {
 	generation  float64
 	lastGraph   time.Time
 	graphSeen   bool
-	held        bool       // see Hold
-	expected    []task.Key // see ExpectData; some may have come
-	departed    []departed // workers that may come back, in the order of their removal
+	held        bool         // see Hold
+	expected    []taskid.Key // see ExpectData; some may have come
+	departed    []departed   // workers that may come back, in the order of their removal
 	awaited     []awaitedData
 
 	steals    uint64

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // Transition is one step of a task's life.
 type Transition struct {
-	Key task.Key
+	Key taskid.Key
 	// From and To are the states before and after.
 	From, To TaskState
 	// When, as Apply was told.
@@ -33,7 +33,7 @@ type transitionLog struct {
 }
 
 type logged struct {
-	key      task.Key
+	key      taskid.Key
 	when     int64
 	event    uint64
 	from, to TaskState
@@ -55,7 +55,7 @@ func (l *transitionLog) add(e logged) {
 }
 
 // Story is what the log of transitions still knows of some keys, oldest first; of all without any keys.
-func (s *State) Story(keys ...task.Key) []Transition {
+func (s *State) Story(keys ...taskid.Key) []Transition {
 	var story []Transition
 	for i := range s.log.ring {
 		e := &s.log.ring[(s.log.next+i)%len(s.log.ring)]
@@ -71,7 +71,7 @@ func (s *State) Story(keys ...task.Key) []Transition {
 }
 
 // storyText is the story of a task for reports.
-func (s *State) storyText(k task.Key) string {
+func (s *State) storyText(k taskid.Key) string {
 	var b strings.Builder
 	for _, t := range s.Story(k) {
 		b.WriteString("\n\t")

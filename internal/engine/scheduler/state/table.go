@@ -3,7 +3,7 @@ package state
 import (
 	"hash/maphash"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // table finds tasks by their keys. It is a plain open-addressing table instead of a map because it holds a million
@@ -26,12 +26,12 @@ func newTable() table {
 	return table{slots: make([]slot, leastSlots), seed: maphash.MakeSeed()}
 }
 
-func (tb *table) hash(k task.Key) uint64 { return maphash.String(tb.seed, string(k)) }
+func (tb *table) hash(k taskid.Key) uint64 { return maphash.String(tb.seed, string(k)) }
 
 // get returns the task with a key, nil if there is none.
-func (tb *table) get(k task.Key) *Task { return tb.find(k, tb.hash(k)) }
+func (tb *table) get(k taskid.Key) *Task { return tb.find(k, tb.hash(k)) }
 
-func (tb *table) find(k task.Key, hash uint64) *Task {
+func (tb *table) find(k taskid.Key, hash uint64) *Task {
 	mask := uint64(len(tb.slots) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
 		s := &tb.slots[i]

@@ -3,15 +3,15 @@ package state
 import (
 	"testing"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 	"pgregory.net/rapid"
 )
 
 func TestTableModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tb := newTable()
-		model := map[task.Key]*Task{}
-		key := rapid.Custom(func(t *rapid.T) task.Key { return task.Key(rapid.StringN(0, 2, 2).Draw(t, "key")) })
+		model := map[taskid.Key]*Task{}
+		key := rapid.Custom(func(t *rapid.T) taskid.Key { return taskid.Key(rapid.StringN(0, 2, 2).Draw(t, "key")) })
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
 				for range rapid.IntRange(1, 60).Draw(t, "n") {

@@ -5,12 +5,12 @@ import (
 	"iter"
 	"unsafe"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // Task is one task: what Dask calls TaskState. The State owns it; others read it, until the next Apply.
 type Task struct {
-	key     task.Key
+	key     taskid.Key
 	spec    string  // the bytes of Node.Spec, as a string because that is shorter
 	shared  *[]byte // the first part of the spec, if others have the same
 	group   *Group
@@ -105,7 +105,7 @@ type ResultType struct {
 }
 
 // Key of the task.
-func (t *Task) Key() task.Key { return t.key }
+func (t *Task) Key() taskid.Key { return t.key }
 
 // Spec is the call as the client sent it; empty for data that came from outside.
 func (t *Task) Spec() []byte { return unsafe.Slice(unsafe.StringData(t.spec), len(t.spec)) }

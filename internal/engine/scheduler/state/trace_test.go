@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 var updateTraces = flag.Bool("update-traces", false, "write what happens into testdata/*.trace; then read the difference")
@@ -145,7 +145,7 @@ func (tr *tracer) describe(name string) string {
 	if w := tr.FindWorker(name); w != nil {
 		return fmt.Sprintf("%s %s processing=%d holds=%d nbytes=%d", name, w.Status(), w.NumProcessing(), w.NumHeld(), w.NBytes())
 	}
-	t := tr.Task(task.NewKey(name))
+	t := tr.Task(taskid.NewKey(name))
 	if t == nil {
 		return name + " unknown"
 	}
@@ -224,7 +224,7 @@ func (tr *tracer) run(key string, opt map[string]string) int64 {
 		n, _ := strconv.ParseInt(r, 10, 64)
 		return n
 	}
-	if t := tr.Task(task.NewKey(key)); t != nil {
+	if t := tr.Task(taskid.NewKey(key)); t != nil {
 		return t.RunID()
 	}
 	return 0
@@ -259,8 +259,8 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 		}
 		return ""
 	}
-	rest := func(i int) []task.Key { return keysOf(args[min(i, len(args)):]...) }
-	key := task.NewKey(arg(1))
+	rest := func(i int) []taskid.Key { return keysOf(args[min(i, len(args)):]...) }
+	key := taskid.NewKey(arg(1))
 	switch words[0] {
 	case "worker":
 		status := StatusRunning
@@ -284,7 +284,7 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 	case "heartbeat":
 		ev := &Heartbeat{Worker: tr.worker(arg(0)), Memory: num("memory", 0)}
 		for _, k := range args[1:] {
-			ev.Executing = append(ev.Executing, Executing{task.NewKey(k), dur("for")})
+			ev.Executing = append(ev.Executing, Executing{taskid.NewKey(k), dur("for")})
 		}
 		return ev, nil
 	case "client":
@@ -374,7 +374,7 @@ func (tr *tracer) graph(line string) (Event, error) {
 	ev.UserPriority, _ = strconv.ParseFloat(opt["priority"], 64)
 	ev.FIFOTimeout, _ = time.ParseDuration(opt["fifo"])
 	if opt["from"] != "" {
-		ev.SubmittingTask = task.NewKey(opt["from"])
+		ev.SubmittingTask = taskid.NewKey(opt["from"])
 	}
 	for i, part := range strings.Split(body, ";") {
 		note := ""
@@ -386,7 +386,7 @@ func (tr *tracer) graph(line string) (Event, error) {
 		if name == "" {
 			continue
 		}
-		n := Node{Key: task.NewKey(name), Spec: []byte("spec of " + name), Order: int64(i), Deps: keysOf(strings.Fields(deps)...)}
+		n := Node{Key: taskid.NewKey(name), Spec: []byte("spec of " + name), Order: int64(i), Deps: keysOf(strings.Fields(deps)...)}
 		if note != "" {
 			_, o := options(strings.Fields(note))
 			a := &Annotations{AllowOtherWorkers: o["loose"] != "", Resources: resources(o["resources"]), NotQueued: o["not-queued"] != ""}
@@ -405,7 +405,7 @@ func (tr *tracer) graph(line string) (Event, error) {
 	}
 	switch want := opt["want"]; want {
 	case "": // what nothing depends on
-		var needed []task.Key
+		var needed []taskid.Key
 		for _, n := range ev.Graph.Nodes {
 			needed = append(needed, n.Deps...)
 		}

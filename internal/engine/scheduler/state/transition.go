@@ -3,7 +3,7 @@ package state
 import (
 	"slices"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // recommend asks for a transition of a task when those before it are done. The latest recommendation
@@ -342,7 +342,7 @@ func (s *State) forget(t *Task) {
 	for n := len(t.wants); n > 0; n = len(t.wants) {
 		c := t.wants[n-1].c
 		t.dropWantAt(n - 1)
-		s.cancelled(c, []task.Key{t.key}, "already forgotten", "")
+		s.cancelled(c, []taskid.Key{t.key}, "already forgotten", "")
 	}
 	t.dependents, t.deps = t.dependents[:0], t.deps[:0]
 	s.dropTask(t)
@@ -371,7 +371,7 @@ func (t *Task) dropDependent(i int) {
 }
 
 // newTask makes a task of which nothing but the key is known, in state released.
-func (s *State) newTask(k task.Key, hash uint64, p *pool) *Task {
+func (s *State) newTask(k taskid.Key, hash uint64, p *pool) *Task {
 	t := s.blankTask()
 	t.key, t.pool, t.group = k, p, s.groupOf(k)
 	t.nbytes, t.place = -1, -1

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // grapher takes one graph in. Tasks are made first, as if all were well, and those that turn out to be of no use
@@ -61,7 +61,7 @@ func (g *grapher) run() {
 		f := &Failure{Kind: BadGraph, ExceptionText: err.Error()}
 		for _, k := range g.ev.Keys {
 			a := g.s.out.add(KeyErred)
-			a.Client, a.Failure, a.Key = g.c.id, f, task.Key(strings.Clone(string(k)))
+			a.Client, a.Failure, a.Key = g.c.id, f, taskid.Key(strings.Clone(string(k)))
 		}
 		return
 	}
@@ -180,7 +180,7 @@ func (t *Task) addDep(d *Task, mark uint64) {
 func (g *grapher) explore() ([]*Task, error) {
 	s := g.s
 	wanted := make([]*Task, 0, len(g.ev.Keys))
-	var unknown []task.Key
+	var unknown []taskid.Key
 	nodes := g.ev.Graph.Nodes
 	for i, k := range g.ev.Keys {
 		var t *Task
@@ -192,7 +192,7 @@ func (g *grapher) explore() ([]*Task, error) {
 		if t != nil {
 			wanted = append(wanted, t)
 		} else {
-			unknown = append(unknown, task.Key(strings.Clone(string(k))))
+			unknown = append(unknown, taskid.Key(strings.Clone(string(k))))
 		}
 	}
 	w := newWalker(g)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 func TestUpdateGraphErrors(t *testing.T) {
@@ -16,10 +16,10 @@ func TestUpdateGraphErrors(t *testing.T) {
 	}{
 		{"cycle of two", &Graph{Nodes: nodes("a <- b", "b <- a")}, "cycle: b is needed by a is needed by b"},
 		{"cycle far from the wanted key", &Graph{Nodes: nodes("a <- b", "b <- c", "c <- d", "d <- c")}, "cycle: d is needed by c is needed by d"},
-		{"cycle by index", &Graph{Nodes: []Node{{Key: task.NewKey("a"), Spec: []byte("f"), DepNodes: []int32{0}}}}, "cycle: a is needed by a"},
-		{"index out of range", &Graph{Nodes: []Node{{Key: task.NewKey("a"), Spec: []byte("f"), DepNodes: []int32{1}}}}, "depends on node number 1 of 1"},
-		{"negative index", &Graph{Nodes: []Node{{Key: task.NewKey("a"), Spec: []byte("f"), DepNodes: []int32{-1}}}}, "depends on node number -1"},
-		{"two nodes with one key", &Graph{Nodes: []Node{{Key: task.NewKey("a"), Spec: []byte("f")}, {Key: task.NewKey("a"), Spec: []byte("g")}}}, "two nodes with the key a"},
+		{"cycle by index", &Graph{Nodes: []Node{{Key: taskid.NewKey("a"), Spec: []byte("f"), DepNodes: []int32{0}}}}, "cycle: a is needed by a"},
+		{"index out of range", &Graph{Nodes: []Node{{Key: taskid.NewKey("a"), Spec: []byte("f"), DepNodes: []int32{1}}}}, "depends on node number 1 of 1"},
+		{"negative index", &Graph{Nodes: []Node{{Key: taskid.NewKey("a"), Spec: []byte("f"), DepNodes: []int32{-1}}}}, "depends on node number -1"},
+		{"two nodes with one key", &Graph{Nodes: []Node{{Key: taskid.NewKey("a"), Spec: []byte("f")}, {Key: taskid.NewKey("a"), Spec: []byte("g")}}}, "two nodes with the key a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(Config{Validate: true})
@@ -47,10 +47,10 @@ func TestUpdateGraphErrors(t *testing.T) {
 func TestLongCycleIsShortened(t *testing.T) {
 	var g Graph
 	for i := range 1000 {
-		g.Nodes = append(g.Nodes, Node{Key: task.NewKey("k" + strings.Repeat("x", i%7) + time.Duration(i).String()), Spec: []byte("f"), DepNodes: []int32{int32((i + 1) % 1000)}})
+		g.Nodes = append(g.Nodes, Node{Key: taskid.NewKey("k" + strings.Repeat("x", i%7) + time.Duration(i).String()), Spec: []byte("f"), DepNodes: []int32{int32((i + 1) % 1000)}})
 	}
 	r := newRig(Config{Validate: true})
-	ev := &UpdateGraph{Client: r.addClient("c"), Graph: &g, Keys: []task.Key{g.Nodes[0].Key}}
+	ev := &UpdateGraph{Client: r.addClient("c"), Graph: &g, Keys: []taskid.Key{g.Nodes[0].Key}}
 	if r.apply(ev); ev.Err == nil || len(ev.Err.Error()) > 500 {
 		t.Errorf("error %v", ev.Err)
 	}
@@ -88,11 +88,11 @@ func TestKnownKeysAreUsed(t *testing.T) {
 	}
 	// Another definition of a known key does not change it.
 	r.apply(&UpdateGraph{Client: c, Graph: &Graph{Nodes: nodes("y <- z")}, Keys: keysOf("y")})
-	if y := r.Task(task.NewKey("y")); y.NumDeps() != 1 || y.Dep(0).Key() != task.NewKey("x") {
+	if y := r.Task(taskid.NewKey("y")); y.NumDeps() != 1 || y.Dep(0).Key() != taskid.NewKey("x") {
 		t.Error("a task that is known got other dependencies")
 	}
 	// A node without a spec stands for a key that must be known.
-	list = r.apply(&UpdateGraph{Client: c, Graph: &Graph{Nodes: []Node{{Key: task.NewKey("x")}, {Key: task.NewKey("new")}}}, Keys: keysOf("x", "new")})
+	list = r.apply(&UpdateGraph{Client: c, Graph: &Graph{Nodes: []Node{{Key: taskid.NewKey("x")}, {Key: taskid.NewKey("new")}}}, Keys: keysOf("x", "new")})
 	if got := formatActions(r.State, list); !strings.Contains(got, "cancelled-keys new (lost dependencies)") || !strings.Contains(got, "key-in-memory x") {
 		t.Errorf("actions:\n%s", got)
 	}
@@ -104,10 +104,10 @@ func TestGenerations(t *testing.T) {
 	send := func(name string, fifo time.Duration, from string, user float64) Priority {
 		ev := &UpdateGraph{Client: c, Graph: &Graph{Nodes: nodes(name)}, Keys: keysOf(name), FIFOTimeout: fifo, UserPriority: user}
 		if from != "" {
-			ev.SubmittingTask = task.NewKey(from)
+			ev.SubmittingTask = taskid.NewKey(from)
 		}
 		r.apply(ev)
-		return r.Task(task.NewKey(name)).Priority()
+		return r.Task(taskid.NewKey(name)).Priority()
 	}
 	a := send("a", time.Second, "", 0)
 	r.now = r.now.Add(500 * time.Millisecond)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // check panics with a report if the state contradicts itself after an event. It costs as much as the state
@@ -36,7 +36,7 @@ func (s *State) Check() string {
 }
 
 // problem finds a contradiction, and the task that it is about if it is about one.
-func (s *State) problem() (string, task.Key) {
+func (s *State) problem() (string, taskid.Key) {
 	v := &validator{s: s, processing: map[*Prefix]int{}}
 	v.run()
 	if len(v.problems) == 0 {
@@ -48,7 +48,7 @@ func (s *State) problem() (string, task.Key) {
 type validator struct {
 	s        *State
 	problems []string
-	about    task.Key
+	about    taskid.Key
 	// processing is how many tasks of each prefix workers have.
 	processing map[*Prefix]int
 }

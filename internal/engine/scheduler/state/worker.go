@@ -4,7 +4,7 @@ import (
 	"iter"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // Worker is one worker: what Dask calls WorkerState. The State owns it; others read it, until the next Apply.
@@ -40,17 +40,17 @@ type Worker struct {
 
 	memory, managed, spilled int64
 
-	freeing   []task.Key // keys to be freed, see outbox.go
-	inFlight  int        // tasks that stealing is about to move here, negative: away
-	inFlightS float64    // the same in seconds of occupancy
+	freeing   []taskid.Key // keys to be freed, see outbox.go
+	inFlight  int          // tasks that stealing is about to move here, negative: away
+	inFlightS float64      // the same in seconds of occupancy
 	retiring  *request
 	stopped   time.Time // when it last ceased to take tasks
 	removed   bool
-	returning bool                  // see AddWorker
-	token     string                // see AddWorker
-	former    map[task.Key]struct{} // held or run before it was removed and added again, see departed
-	mark      uint64                // of the last choice that came by
-	local     int64                 // bytes that the choice found here
+	returning bool                    // see AddWorker
+	token     string                  // see AddWorker
+	former    map[taskid.Key]struct{} // held or run before it was removed and added again, see departed
+	mark      uint64                  // of the last choice that came by
+	local     int64                   // bytes that the choice found here
 }
 
 // prefixCount is how many tasks of a prefix a worker processes.

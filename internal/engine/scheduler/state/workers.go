@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // poolOf returns the pool of a registry and abilities, new if need be.
@@ -19,7 +19,7 @@ func (s *State) poolOf(registry string, can Can) *pool {
 	if p == nil {
 		k.registry = strings.Clone(registry)
 		p = &pool{poolKey: k, emptySince: -1}
-		p.functions, _ = task.SplitHash(k.registry)
+		p.functions, _ = taskid.SplitHash(k.registry)
 		s.pools[k] = p
 		s.poolList = append(s.poolList, p)
 		s.linkPool(p)

@@ -3,7 +3,7 @@ package state
 import (
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // ActionKind says what an Action asks for and which of its fields are set.
@@ -69,7 +69,7 @@ type Action struct {
 	Adopt bool
 	Task  *Task
 	// Key is Task's. It may be kept.
-	Key   task.Key
+	Key   taskid.Key
 	Peer  *Peer
 	Tasks []*Task
 	// NBytes is the sum of the sizes of Tasks as far as they are known.

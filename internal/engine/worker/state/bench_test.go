@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
-func benchKeys(n int) []task.Key {
-	keys := make([]task.Key, n)
+func benchKeys(n int) []taskid.Key {
+	keys := make([]taskid.Key, n)
 	for i := range keys {
-		keys[i] = task.NewKey(fmt.Sprintf("inc-%08x", i))
+		keys[i] = taskid.NewKey(fmt.Sprintf("inc-%08x", i))
 	}
 	return keys
 }
@@ -27,7 +27,7 @@ func BenchmarkLife(b *testing.B) {
 			var out Actions
 			compute := ComputeTask{Stimulus: "compute-task-1700000000.123456", Spec: spec}
 			success := ExecuteSuccess{Stimulus: "task-finished-1700000000.12345", Stored: Stored{NBytes: 28, TypeName: "int"}}
-			free := FreeKeys{Stimulus: "free-keys-1700000000.123456", Keys: make([]task.Key, 1)}
+			free := FreeKeys{Stimulus: "free-keys-1700000000.123456", Keys: make([]taskid.Key, 1)}
 			order := func(i int) {
 				compute.Key, compute.RunID, compute.Priority[2] = keys[i%len(keys)], int64(i), float64(i)
 				s.Apply(now, &compute, &out)
@@ -65,7 +65,7 @@ func BenchmarkFetch(b *testing.B) {
 			compute := ComputeTask{Spec: make([]byte, 60), Deps: []Dep{{NBytes: 100, WhoHas: make([]string, 1)}, {NBytes: 100, WhoHas: make([]string, 2)}}}
 			success := ExecuteSuccess{Stored: Stored{NBytes: 28, TypeName: "int"}}
 			gathered := GatherSuccess{Data: make([]Stored, 0, 2)}
-			free := FreeKeys{Keys: make([]task.Key, 3)}
+			free := FreeKeys{Keys: make([]taskid.Key, 3)}
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
@@ -76,7 +76,7 @@ func BenchmarkFetch(b *testing.B) {
 				compute.Deps[1].WhoHas[0], compute.Deps[1].WhoHas[1] = addresses[(i+1)%peers], addresses[(i+2)%peers]
 				s.Apply(now, &compute, &out)
 				var from [2]string
-				var what [2]task.Key
+				var what [2]taskid.Key
 				n := 0
 				for _, a := range out.List() {
 					if a.Kind == DoGather {

@@ -5,7 +5,7 @@
 //
 //	s := state.New(state.Config{Address: "tcp://10.0.0.2:40000", Threads: 2})
 //	var out state.Actions
-//	s.Apply(now, &state.ComputeTask{Key: task.NewKey("inc-1"), RunID: 1, Spec: spec}, &out)
+//	s.Apply(now, &state.ComputeTask{Key: taskid.NewKey("inc-1"), RunID: 1, Spec: spec}, &out)
 //	for _, a := range out.List() {
 //		switch a.Kind {
 //		case state.DoExecute: // run a.Task, then apply ExecuteSuccess or ExecuteFailure

@@ -3,7 +3,7 @@ package state
 import (
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // Event is something that happened: one of the structs of this package that say so, by
@@ -24,7 +24,7 @@ type Priority [3]float64
 // Dep is a key that is somewhere else.
 type Dep struct {
 	// Key names it.
-	Key task.Key
+	Key taskid.Key
 	// NBytes is its size; less than 0 if that is unknown.
 	NBytes int64
 	// WhoHas are the addresses of those who hold it.
@@ -34,7 +34,7 @@ type Dep struct {
 // Stored is a key whose value the server has just put into its store.
 type Stored struct {
 	// Key names it.
-	Key task.Key
+	Key taskid.Key
 	// NBytes is its size.
 	NBytes int64
 	// TypeName is the type of the value for people. It is kept, not copied.
@@ -57,7 +57,7 @@ func (f *Failure) Error() string { return f.ExceptionText }
 // ComputeTask orders a task to be run. (compute-task)
 type ComputeTask struct {
 	Stimulus string
-	Key      task.Key
+	Key      taskid.Key
 	// RunID names this assignment: it is echoed in the report.
 	RunID    int64
 	Priority Priority
@@ -80,14 +80,14 @@ type ComputeTask struct {
 // FreeKeys tells that the scheduler no longer wants keys to be here. (free-keys)
 type FreeKeys struct {
 	Stimulus string
-	Keys     []task.Key
+	Keys     []taskid.Key
 }
 
 // RemoveReplicas asks for replicas to be dropped; those that a task here needs are kept, and
 // announced again. (remove-replicas)
 type RemoveReplicas struct {
 	Stimulus string
-	Keys     []task.Key
+	Keys     []taskid.Key
 }
 
 // AcquireReplicas asks for keys to be fetched. (acquire-replicas)
@@ -99,13 +99,13 @@ type AcquireReplicas struct {
 // StealRequest asks for a task back that has not started. (steal-request)
 type StealRequest struct {
 	Stimulus string
-	Key      task.Key
+	Key      taskid.Key
 }
 
 // CancelCompute takes an order back, if the task has not started. (cancel-compute)
 type CancelCompute struct {
 	Stimulus string
-	Key      task.Key
+	Key      taskid.Key
 }
 
 // RefreshWhoHas tells who holds keys; NBytes of the Deps is not used. (refresh-who-has)
@@ -156,7 +156,7 @@ type UpdateData struct {
 // is to end with Reschedule.
 type DataLost struct {
 	Stimulus string
-	Key      task.Key
+	Key      taskid.Key
 }
 
 // FindMissing asks for the holders of all missing keys again: to be applied once a second.
@@ -185,7 +185,7 @@ type ExecuteSuccess struct {
 // ExecuteFailure ends a run.
 type ExecuteFailure struct {
 	Stimulus string
-	Key      task.Key
+	Key      taskid.Key
 	// Failure is why. It is kept.
 	Failure *Failure
 	// Start and Stop of the run, in nanoseconds since 1970; 0 if it never started.
@@ -196,13 +196,13 @@ type ExecuteFailure struct {
 // Reschedule ends a run that gave the task back to the scheduler.
 type Reschedule struct {
 	Stimulus string
-	Key      task.Key
+	Key      taskid.Key
 }
 
 // Secede takes a running task from those that count against the threads.
 type Secede struct {
 	Stimulus string
-	Key      task.Key
+	Key      taskid.Key
 	// Duration is how long it has run.
 	Duration time.Duration
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // A task needs data of a peer: it is fetched, the task runs, the scheduler hears of both.
@@ -26,7 +26,7 @@ func Example() {
 			}
 		}
 	}
-	x, y := task.NewKey("x"), task.NewKey("y")
+	x, y := taskid.NewKey("x"), taskid.NewKey("y")
 	apply(&state.ComputeTask{Key: y, RunID: 1, Deps: []state.Dep{{Key: x, NBytes: 100, WhoHas: []string{"tcp://10.0.0.3:40000"}}}})
 	apply(&state.GatherSuccess{Peer: "tcp://10.0.0.3:40000", Data: []state.Stored{{Key: x, NBytes: 100}}})
 	apply(&state.ExecuteSuccess{Stored: state.Stored{Key: y, NBytes: 8}})
@@ -43,10 +43,10 @@ func Example() {
 func ExampleState_Story() {
 	s := state.New(state.Config{})
 	var out state.Actions
-	x := task.NewKey("x")
+	x := taskid.NewKey("x")
 	s.Apply(time.Unix(0, 0), &state.ComputeTask{Stimulus: "compute-task-1", Key: x, RunID: 1}, &out)
-	s.Apply(time.Unix(1, 0), &state.FreeKeys{Stimulus: "free-keys-2", Keys: []task.Key{x}}, &out)
-	for _, t := range s.Story([]task.Key{x}, nil) {
+	s.Apply(time.Unix(1, 0), &state.FreeKeys{Stimulus: "free-keys-2", Keys: []taskid.Key{x}}, &out)
+	for _, t := range s.Story([]taskid.Key{x}, nil) {
 		fmt.Println(t)
 	}
 	// Output:

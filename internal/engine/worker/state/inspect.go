@@ -4,11 +4,11 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // Task finds a task, nil if it is not known.
-func (s *State) Task(key task.Key) *Task { return s.tasks[key] }
+func (s *State) Task(key taskid.Key) *Task { return s.tasks[key] }
 
 // Tasks calls f with each task, in the order of their keys, until f returns false.
 func (s *State) Tasks(f func(*Task) bool) {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strings"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // replicaPriority is after all tasks of the default user priority and before those of a
@@ -13,7 +13,7 @@ var replicaPriority = Priority{1, math.Inf(-1), math.Inf(-1)}
 
 // ensureTask finds or makes a task that others depend on. It is as urgent as the most urgent
 // of them.
-func (s *State) ensureTask(key task.Key, priority Priority, generation int64) *Task {
+func (s *State) ensureTask(key taskid.Key, priority Priority, generation int64) *Task {
 	t := s.tasks[key]
 	if t == nil {
 		t = s.newTask(key)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // maxStimulus is how much of an event's name the log keeps.
@@ -20,7 +20,7 @@ type ring struct {
 }
 
 type logEntry struct {
-	key                  task.Key
+	key                  taskid.Key
 	at                   int64
 	start, finish, final TaskState
 	kind                 eventKind
@@ -48,7 +48,7 @@ func (r *ring) add(s *State, t *Task, start, finish TaskState) {
 // Transition is an entry of the log.
 type Transition struct {
 	Time time.Time
-	Key  task.Key
+	Key  taskid.Key
 	// Start is the state before, Finish the one that was wanted, Final the one that it became.
 	Start, Finish, Final TaskState
 	// Event is Dask's name of the kind of event, Stimulus the name of the event itself.
@@ -72,7 +72,7 @@ func (t Transition) String() string {
 func (s *State) Log() []Transition { return s.filterLog(func(*logEntry) bool { return true }) }
 
 // Story is what the log knows about keys and events, oldest first. (get_story)
-func (s *State) Story(keys []task.Key, stimuli []string) []Transition {
+func (s *State) Story(keys []taskid.Key, stimuli []string) []Transition {
 	return s.filterLog(func(e *logEntry) bool {
 		return slices.Contains(keys, e.key) ||
 			slices.ContainsFunc(stimuli, func(x string) bool { return x[:min(len(x), maxStimulus)] == string(e.stimulus[:e.n]) })
@@ -94,9 +94,9 @@ func (s *State) filterLog(want func(*logEntry) bool) []Transition {
 	return out
 }
 
-func (s *State) storyText(key task.Key) string {
+func (s *State) storyText(key taskid.Key) string {
 	var b strings.Builder
-	for _, t := range s.Story([]task.Key{key}, nil) {
+	for _, t := range s.Story([]taskid.Key{key}, nil) {
 		fmt.Fprintf(&b, "\n    %v", t)
 	}
 	return b.String()

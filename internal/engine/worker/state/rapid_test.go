@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // world is a server with a scheduler's whims: it keeps what the state tells it to keep, and
@@ -16,9 +16,9 @@ type world struct {
 	s     *State
 	out   Actions
 	now   time.Time
-	store map[task.Key]bool
-	runs  map[task.Key]bool
-	gets  map[string][]task.Key
+	store map[taskid.Key]bool
+	runs  map[taskid.Key]bool
+	gets  map[string][]taskid.Key
 	busy  map[string]bool
 	runID int64
 	sent  map[ActionKind]int
@@ -26,7 +26,7 @@ type world struct {
 
 func newWorld(cfg Config) *world {
 	cfg.Validate = true
-	return &world{s: New(cfg), now: time.Unix(1000, 0), store: map[task.Key]bool{}, runs: map[task.Key]bool{}, gets: map[string][]task.Key{},
+	return &world{s: New(cfg), now: time.Unix(1000, 0), store: map[taskid.Key]bool{}, runs: map[taskid.Key]bool{}, gets: map[string][]taskid.Key{},
 		busy: map[string]bool{}, sent: map[ActionKind]int{}}
 }
 
@@ -60,7 +60,7 @@ func (w *world) apply(t fataler, ev Event) {
 			if w.gets[a.Peer.Address()] != nil {
 				t.Fatalf("two transfers from %s", a.Peer.Address())
 			}
-			var keys []task.Key
+			var keys []taskid.Key
 			for _, g := range a.Tasks {
 				keys = append(keys, g.Key())
 			}
@@ -96,13 +96,13 @@ type fataler interface{ Fatalf(string, ...any) }
 
 // step does one random thing.
 func (w *world) step(t *rapid.T) {
-	key := func(label string) task.Key {
-		return task.NewKey(string(rune('a' + rapid.IntRange(0, 7).Draw(t, label))))
+	key := func(label string) taskid.Key {
+		return taskid.NewKey(string(rune('a' + rapid.IntRange(0, 7).Draw(t, label))))
 	}
 	addr := func(label string) string {
 		return fmt.Sprintf("tcp://10.0.0.%d:1", rapid.IntRange(1, 4).Draw(t, label))
 	}
-	deps := func(not task.Key, least int) (out []Dep) {
+	deps := func(not taskid.Key, least int) (out []Dep) {
 		for range rapid.IntRange(0, 3).Draw(t, "deps") {
 			d := Dep{Key: key("dep"), NBytes: int64(rapid.IntRange(-1, 100).Draw(t, "nbytes"))}
 			for range rapid.IntRange(least, 3).Draw(t, "holders") {
@@ -114,13 +114,13 @@ func (w *world) step(t *rapid.T) {
 		}
 		return out
 	}
-	keys := func() (out []task.Key) {
+	keys := func() (out []taskid.Key) {
 		for range rapid.IntRange(1, 3).Draw(t, "keys") {
 			out = append(out, key("key"))
 		}
 		return out
 	}
-	oneRun := func() (task.Key, bool) {
+	oneRun := func() (taskid.Key, bool) {
 		for range 3 {
 			if k := key("run"); w.runs[k] {
 				return k, true
@@ -251,7 +251,7 @@ func (w *world) drain(t *rapid.T) {
 	}
 	w.apply(t, &Unpause{})
 	for range 200 {
-		var all []task.Key
+		var all []taskid.Key
 		w.s.Tasks(func(k *Task) bool { all = append(all, k.Key()); return true })
 		if len(all) == 0 && len(w.runs)+len(w.gets) == 0 {
 			break
@@ -311,11 +311,11 @@ func TestRandomProgress(t *testing.T) {
 			w.apply(rt, &Reattach{})
 		}
 		w.apply(rt, &Unpause{})
-		target := task.NewKey("target")
+		target := taskid.NewKey("target")
 		w.runID++
 		var deps []Dep
 		for i := range 8 {
-			deps = append(deps, Dep{Key: task.NewKey(string(rune('a' + i))), NBytes: 1, WhoHas: []string{"tcp://10.0.0.1:1"}})
+			deps = append(deps, Dep{Key: taskid.NewKey(string(rune('a' + i))), NBytes: 1, WhoHas: []string{"tcp://10.0.0.1:1"}})
 		}
 		w.apply(rt, &ComputeTask{Key: target, RunID: w.runID, Deps: deps})
 		for range 500 {

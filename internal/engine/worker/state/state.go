@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // State is a worker's state machine. See the package for who may touch it.
@@ -12,7 +12,7 @@ type State struct {
 	cfg  Config
 	host string
 
-	tasks    map[task.Key]*Task
+	tasks    map[taskid.Key]*Task
 	peers    map[string]*Peer
 	running  bool
 	detached bool // no scheduler
@@ -61,7 +61,7 @@ type State struct {
 // New makes the state of a worker that has nothing to do yet and is running.
 func New(cfg Config) *State {
 	cfg = cfg.withDefaults()
-	s := &State{cfg: cfg, host: hostOf(cfg.Address), tasks: map[task.Key]*Task{}, peers: map[string]*Peer{}, running: true}
+	s := &State{cfg: cfg, host: hostOf(cfg.Address), tasks: map[taskid.Key]*Task{}, peers: map[string]*Peer{}, running: true}
 	s.log.limit = cfg.LogLength
 	s.setResources(cfg.Resources)
 	return s

@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // More checks than rapid's hundred: most of what it found came after the first few hundred.
@@ -94,9 +94,9 @@ func TestDeterminism(t *testing.T) {
 			}
 		}
 		for i := range 30 {
-			ev := &ComputeTask{Key: task.NewKey(fmt.Sprintf("t%d", i)), RunID: int64(i + 1), Priority: Priority{0, 0, float64(i % 7)}}
+			ev := &ComputeTask{Key: taskid.NewKey(fmt.Sprintf("t%d", i)), RunID: int64(i + 1), Priority: Priority{0, 0, float64(i % 7)}}
 			for j := range i % 4 {
-				ev.Deps = append(ev.Deps, Dep{Key: task.NewKey(fmt.Sprintf("d%d", i+j)), NBytes: 10,
+				ev.Deps = append(ev.Deps, Dep{Key: taskid.NewKey(fmt.Sprintf("d%d", i+j)), NBytes: 10,
 					WhoHas: []string{fmt.Sprintf("tcp://h%d:1", i%5+1), fmt.Sprintf("tcp://h%d:1", j+2)}})
 			}
 			do(ev)
@@ -119,27 +119,27 @@ func TestDeterminism(t *testing.T) {
 func TestEventsAreBorrowed(t *testing.T) {
 	s := New(Config{Address: "tcp://h0:1", Validate: true})
 	var out Actions
-	key, dep, spec, addr := []byte(task.NewKey("x")), []byte(task.NewKey("dep")), []byte("spec"), []byte("tcp://h1:1")
+	key, dep, spec, addr := []byte(taskid.NewKey("x")), []byte(taskid.NewKey("dep")), []byte("spec"), []byte("tcp://h1:1")
 	note := []byte{0x80}
-	s.Apply(time.Time{}, &ComputeTask{Key: task.Key(borrow(key)), RunID: 1, Spec: spec, Annotations: note,
-		Deps: []Dep{{Key: task.Key(borrow(dep)), NBytes: 1, WhoHas: []string{borrow(addr)}}}}, &out)
+	s.Apply(time.Time{}, &ComputeTask{Key: taskid.Key(borrow(key)), RunID: 1, Spec: spec, Annotations: note,
+		Deps: []Dep{{Key: taskid.Key(borrow(dep)), NBytes: 1, WhoHas: []string{borrow(addr)}}}}, &out)
 	for _, b := range [][]byte{key, dep, spec, addr, note} {
 		for i := range b {
 			b[i] = 'Z'
 		}
 	}
-	x := s.Task(task.NewKey("x"))
-	if x == nil || string(x.Spec()) != "spec" || x.Annotations()[0] != 0x80 || x.Key() != task.NewKey("x") {
+	x := s.Task(taskid.NewKey("x"))
+	if x == nil || string(x.Spec()) != "spec" || x.Annotations()[0] != 0x80 || x.Key() != taskid.NewKey("x") {
 		t.Fatalf("x is %v", x)
 	}
-	if d := x.Dep(0); d.Key() != task.NewKey("dep") || d.ComingFrom().Address() != "tcp://h1:1" || s.Task(d.Key()) != d {
+	if d := x.Dep(0); d.Key() != taskid.NewKey("dep") || d.ComingFrom().Address() != "tcp://h1:1" || s.Task(d.Key()) != d {
 		t.Fatalf("dep is %v from %v", d, d.ComingFrom())
 	}
 	// A spec too large to share its memory with the key.
 	large := make([]byte, 10*inlineSpec)
-	s.Apply(time.Time{}, &ComputeTask{Key: task.NewKey("large"), RunID: 2, Spec: large}, &out)
+	s.Apply(time.Time{}, &ComputeTask{Key: taskid.NewKey("large"), RunID: 2, Spec: large}, &out)
 	large[0] = 1
-	if got := s.Task(task.NewKey("large")).Spec(); len(got) != len(large) || got[0] != 0 {
+	if got := s.Task(taskid.NewKey("large")).Spec(); len(got) != len(large) || got[0] != 0 {
 		t.Fatalf("the spec has %d bytes, the first is %d", len(got), got[0])
 	}
 }
@@ -149,8 +149,8 @@ func TestLog(t *testing.T) {
 	var out Actions
 	for i := range 4 {
 		now := time.Unix(int64(i), 0)
-		s.Apply(now, &ComputeTask{Stimulus: fmt.Sprintf("compute-%d", i), Key: task.NewKey("x"), RunID: 1, Spec: []byte("s")}, &out)
-		s.Apply(now, &ExecuteSuccess{Stimulus: strings.Repeat("long", 30), Stored: Stored{Key: task.NewKey("x")}}, &out)
+		s.Apply(now, &ComputeTask{Stimulus: fmt.Sprintf("compute-%d", i), Key: taskid.NewKey("x"), RunID: 1, Spec: []byte("s")}, &out)
+		s.Apply(now, &ExecuteSuccess{Stimulus: strings.Repeat("long", 30), Stored: Stored{Key: taskid.NewKey("x")}}, &out)
 	}
 	log := s.Log()
 	if len(log) != 4 && len(log) != 5 {
@@ -162,16 +162,16 @@ func TestLog(t *testing.T) {
 	if got := s.Story(nil, []string{strings.Repeat("long", 30)}); len(got) == 0 || got[0].Event != "execute-success" || got[0].Final != Memory {
 		t.Errorf("story of a long stimulus: %v", got)
 	}
-	if got := s.Story([]task.Key{task.NewKey("y")}, nil); got != nil {
+	if got := s.Story([]taskid.Key{taskid.NewKey("y")}, nil); got != nil {
 		t.Errorf("story of a key that never was: %v", got)
 	}
-	s.Apply(time.Unix(9, 0), &FreeKeys{Stimulus: "f", Keys: []task.Key{task.NewKey("x")}}, &out)
-	story := s.Story([]task.Key{task.NewKey("x")}, nil)
+	s.Apply(time.Unix(9, 0), &FreeKeys{Stimulus: "f", Keys: []taskid.Key{taskid.NewKey("x")}}, &out)
+	story := s.Story([]taskid.Key{taskid.NewKey("x")}, nil)
 	if text := story[len(story)-1].String(); text != "00:00:09.000000 x: released->forgotten by free-keys f" {
 		t.Errorf("the last line is %q", text)
 	}
 	none := New(Config{LogLength: -1})
-	none.Apply(time.Unix(0, 0), &UpdateData{Data: []Stored{{Key: task.NewKey("x")}}}, &out)
+	none.Apply(time.Unix(0, 0), &UpdateData{Data: []Stored{{Key: taskid.NewKey("x")}}}, &out)
 	if got := none.Log(); got != nil {
 		t.Errorf("a log that is off has %v", got)
 	}
@@ -188,9 +188,9 @@ func TestInspect(t *testing.T) {
 	if !s.Idle() || !s.Running() || !s.Attached() {
 		t.Error("a new state is idle, running and attached")
 	}
-	do(&ComputeTask{Key: task.NewKey("x"), RunID: 5, Resources: []Resource{{"R", 1}}, SpanID: "span", Data: "mine", Priority: Priority{1, 2, 3}})
-	do(&ComputeTask{Key: task.NewKey("y"), RunID: 6, Deps: []Dep{{Key: task.NewKey("d"), NBytes: 7, WhoHas: []string{"tcp://h7:1", "tcp://h7:2"}}}})
-	x, d := s.Task(task.NewKey("x")), s.Task(task.NewKey("d"))
+	do(&ComputeTask{Key: taskid.NewKey("x"), RunID: 5, Resources: []Resource{{"R", 1}}, SpanID: "span", Data: "mine", Priority: Priority{1, 2, 3}})
+	do(&ComputeTask{Key: taskid.NewKey("y"), RunID: 6, Deps: []Dep{{Key: taskid.NewKey("d"), NBytes: 7, WhoHas: []string{"tcp://h7:1", "tcp://h7:2"}}}})
+	x, d := s.Task(taskid.NewKey("x")), s.Task(taskid.NewKey("d"))
 	if x.SpanID() != "span" || x.Data() != "mine" || x.RunID() != 5 || x.Priority() != (Priority{1, 2, 3}) || x.State() != Executing || x.NBytes() != -1 {
 		t.Errorf("x is %+v", x)
 	}
@@ -198,7 +198,7 @@ func TestInspect(t *testing.T) {
 	if x.Data() != nil {
 		t.Error("SetData")
 	}
-	if d.NumHolders() != 1 || !d.Holder(0).Local() || d.Holder(0).InFlight() != 1 || d.Holder(0).Busy() || d.NumDependents() != 1 || d.Dependent(0).Key() != task.NewKey("y") {
+	if d.NumHolders() != 1 || !d.Holder(0).Local() || d.Holder(0).InFlight() != 1 || d.Holder(0).Busy() || d.NumDependents() != 1 || d.Dependent(0).Key() != taskid.NewKey("y") {
 		t.Errorf("d is %v", traceTask(d))
 	}
 	if _, ok := d.Previous(); ok {
@@ -215,7 +215,7 @@ func TestInspect(t *testing.T) {
 	}
 	n := 0
 	s.Executing(func(k *Task) { n++ })
-	do(&ExecuteSuccess{Stored: Stored{Key: task.NewKey("x"), NBytes: 9, TypeName: "int"}, Start: 3, Stop: 4, Thread: 5})
+	do(&ExecuteSuccess{Stored: Stored{Key: taskid.NewKey("x"), NBytes: 9, TypeName: "int"}, Start: 3, Stop: 4, Thread: 5})
 	start, stop, thread := x.Times()
 	s.InMemory(func(k *Task) { n += 10 })
 	if n != 11 || start != 3 || stop != 4 || thread != 5 || x.TypeName() != "int" || s.Stats().NBytes != 9 || s.Stats().Executed != 1 {
@@ -241,9 +241,9 @@ func TestForgottenTasksAreUsedAgain(t *testing.T) {
 	s := New(Config{LogLength: 100})
 	var out Actions
 	now := time.Unix(1, 0)
-	compute := &ComputeTask{Key: task.NewKey("x"), Spec: []byte("spec")}
+	compute := &ComputeTask{Key: taskid.NewKey("x"), Spec: []byte("spec")}
 	success := &ExecuteSuccess{Stored: Stored{Key: compute.Key, NBytes: 1}}
-	free := &FreeKeys{Keys: []task.Key{compute.Key}}
+	free := &FreeKeys{Keys: []taskid.Key{compute.Key}}
 	life := func() {
 		compute.RunID++
 		s.Apply(now, compute, &out)
@@ -271,8 +271,8 @@ func TestUnknownEvent(t *testing.T) {
 func TestInvalidTransition(t *testing.T) {
 	s := New(Config{Address: "tcp://h0:1"})
 	var out Actions
-	s.Apply(time.Unix(0, 0), &ComputeTask{Stimulus: "why", Key: task.NewKey("x"), RunID: 1}, &out)
-	s.Apply(time.Unix(0, 0), &FreeKeys{Keys: []task.Key{task.NewKey("x")}}, &out)
+	s.Apply(time.Unix(0, 0), &ComputeTask{Stimulus: "why", Key: taskid.NewKey("x"), RunID: 1}, &out)
+	s.Apply(time.Unix(0, 0), &FreeKeys{Keys: []taskid.Key{taskid.NewKey("x")}}, &out)
 	defer func() {
 		err, ok := recover().(*InvalidTransition)
 		if !ok || err.Start != Cancelled || err.Finish != Ready || !strings.Contains(err.Error(), "ready->executing by compute-task why") {
@@ -280,5 +280,5 @@ func TestInvalidTransition(t *testing.T) {
 		}
 	}()
 	s.ev, s.out = &Pause{}, &out
-	s.transition(s.Task(task.NewKey("x")), Ready)
+	s.transition(s.Task(taskid.NewKey("x")), Ready)
 }

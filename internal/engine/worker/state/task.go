@@ -4,13 +4,13 @@ import (
 	"strings"
 	"unsafe"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // Task is what the state knows about a key. It belongs to the state: read it only in the
 // goroutine that owns that, and not after the task has been forgotten.
 type Task struct {
-	key   task.Key
+	key   taskid.Key
 	runID int64
 	state TaskState
 	// previous is Executing, LongRunning or Flight while state is Cancelled or Resumed.
@@ -88,7 +88,7 @@ type holder struct {
 }
 
 // Key names the task. It may be kept.
-func (t *Task) Key() task.Key { return t.key }
+func (t *Task) Key() taskid.Key { return t.key }
 
 // RunID is that of the last order to run it; -1 if there was none.
 func (t *Task) RunID() int64 { return t.runID }
@@ -184,9 +184,9 @@ func (t *Task) flying() bool {
 }
 
 // newTask makes or finds again the memory of a task. The key's bytes are copied.
-func (s *State) newTask(key task.Key) *Task {
+func (s *State) newTask(key taskid.Key) *Task {
 	t := s.allocTask()
-	t.key = task.Key(strings.Clone(string(key)))
+	t.key = taskid.Key(strings.Clone(string(key)))
 	s.tasks[t.key] = t
 	s.counts[Released]++
 	return t
@@ -197,7 +197,7 @@ func (s *State) newTask(key task.Key) *Task {
 const inlineSpec = 256
 
 // newTaskWithSpec is newTask for a task that is to be run: one allocation for both.
-func (s *State) newTaskWithSpec(key task.Key, spec []byte) *Task {
+func (s *State) newTaskWithSpec(key taskid.Key, spec []byte) *Task {
 	if len(spec) == 0 || len(spec) > inlineSpec {
 		t := s.newTask(key)
 		t.spec = cloneBytes(spec)
@@ -207,7 +207,7 @@ func (s *State) newTaskWithSpec(key task.Key, spec []byte) *Task {
 	n := copy(b, key)
 	copy(b[n:], spec)
 	t := s.allocTask()
-	t.key = task.Key(unsafe.String(&b[0], n)) // nobody writes to b again
+	t.key = taskid.Key(unsafe.String(&b[0], n)) // nobody writes to b again
 	if n == 0 {
 		t.key = ""
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 var update = flag.Bool("update", false, "write what the traces say into testdata")
@@ -155,7 +155,7 @@ func traceDeps(t *testing.T, v string) (out []Dep) {
 			d.NBytes = int64(number(t, size))
 		}
 		key, holders, ok := strings.Cut(rest, "@")
-		d.Key = task.NewKey(key)
+		d.Key = taskid.NewKey(key)
 		if ok {
 			for h := range strings.SplitSeq(holders, "|") {
 				d.WhoHas = append(d.WhoHas, "tcp://"+h)
@@ -169,7 +169,7 @@ func traceDeps(t *testing.T, v string) (out []Dep) {
 func traceStored(t *testing.T, words []string) (out []Stored) {
 	for _, w := range words {
 		key, size, ok := strings.Cut(w, "#")
-		d := Stored{Key: task.NewKey(key), NBytes: 1}
+		d := Stored{Key: taskid.NewKey(key), NBytes: 1}
 		if ok {
 			d.NBytes = int64(number(t, size))
 		}
@@ -188,11 +188,11 @@ func traceEvent(t *testing.T, words []string) Event {
 		}
 		return args[0]
 	}
-	key := func() task.Key { return task.NewKey(first()) }
+	key := func() taskid.Key { return taskid.NewKey(first()) }
 	peer := func() string { return "tcp://" + first() }
-	keys := func() (out []task.Key) {
+	keys := func() (out []taskid.Key) {
 		for _, a := range args {
-			out = append(out, task.NewKey(a))
+			out = append(out, taskid.NewKey(a))
 		}
 		return out
 	}
@@ -254,7 +254,7 @@ func traceEvent(t *testing.T, words []string) Event {
 	return nil
 }
 
-func traceCompute(t *testing.T, key task.Key, args []string, stimulus string) *ComputeTask {
+func traceCompute(t *testing.T, key taskid.Key, args []string, stimulus string) *ComputeTask {
 	ev := &ComputeTask{Stimulus: stimulus, Key: key, RunID: 1, Spec: []byte("spec of " + key)}
 	for _, a := range args {
 		name, v, _ := strings.Cut(a, "=")

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unsafe"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/taskid"
 )
 
 // borrow is a string that shares the memory of b, as servers make them.
@@ -28,7 +28,7 @@ func busyState(t *testing.T) *State {
 	}
 	for key, want := range map[string]TaskState{"d": Memory, "e": Erred, "x": Cancelled, "l": LongRunning, "r": Executing, "q": Ready, "c": Constrained,
 		"w": Waiting, "f": Flight, "m": Missing, "g": Fetch} {
-		if k := s.Task(task.NewKey(key)); k == nil || k.State() != want {
+		if k := s.Task(taskid.NewKey(key)); k == nil || k.State() != want {
 			t.Fatalf("%s is %v, want %v", key, k, want)
 		}
 	}
@@ -37,12 +37,12 @@ func busyState(t *testing.T) *State {
 
 // TestCheckFinds breaks one thing at a time: each is found, and by name.
 func TestCheckFinds(t *testing.T) {
-	at := func(s *State, key string) *Task { return s.tasks[task.NewKey(key)] }
+	at := func(s *State, key string) *Task { return s.tasks[taskid.NewKey(key)] }
 	for name, c := range map[string]struct {
 		hurt func(s *State)
 		want string
 	}{
-		"wrong key":            {func(s *State) { s.tasks[task.NewKey("zz")] = at(s, "d") }, "it is known as zz"},
+		"wrong key":            {func(s *State) { s.tasks[taskid.NewKey("zz")] = at(s, "d") }, "it is known as zz"},
 		"left undone":          {func(s *State) { at(s, "q").rec = Memory }, "left undone"},
 		"forgotten":            {func(s *State) { at(s, "e").state = Forgotten }, "no task stays in this state"},
 		"counts":               {func(s *State) { s.counts[Memory]++ }, "counts are"},

@@ -24,9 +24,8 @@ var layers = [][]string{
 	{"client"},
 	{"scheduler", "worker"},
 	{"internal/engine/worker/store"}, // results of a worker, in memory and on disk
-	{"internal/engine/scheduler/state", "internal/engine/worker/state"},
-	{"scheduler/internal/pygraph"}, // Python's graphs as tasks, for the scheduler
-	{"internal/dask/gotask"},       // Go functions that Python graphs name, read by scheduler and worker
+	{"scheduler/internal/pygraph"},   // Python's graphs as tasks, for the scheduler
+	{"internal/dask/gotask"},         // Go functions that Python graphs name, read by scheduler and worker
 	{"task"},
 	{"internal/lane"}, // data lanes of workers, for clients and workers
 	{"rpc"},
@@ -41,6 +40,8 @@ var layers = [][]string{
 	{"secure"},
 	{"wire"},
 	{"internal/dask/pyproc"},
+	{"internal/engine/scheduler/state", "internal/engine/worker/state"},
+	{"internal/taskid"}, // keys and hashes of registries, for the engines and task
 	{"wire/msgpack", "wire/pickle"},
 	{"config"},
 	{"topology"},
