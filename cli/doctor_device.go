@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/doctor"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
@@ -20,7 +21,7 @@ var deviceSample = client.Func2("millstream.device-sample", func(ctx context.Con
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.Stream.Fill(b, 1); err != nil {
+	if _, err := cuda.StreamOf(d.Stream).Fill(b, 1); err != nil {
 		b.Release()
 		return nil, err
 	}

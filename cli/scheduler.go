@@ -19,6 +19,7 @@ import (
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/proc/gcfloor"
 	"go.millstream.dev/scheduler"
 	"go.millstream.dev/secure"
@@ -149,6 +150,7 @@ func (f *schedulerFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	pool, closePool := cluster.SchedulerPool(settings, log)
 	defer closePool()
 	cfg.ListenConfig.Device, cfg.Dial.Device = pool, pool
+	cfg.Collectors = append(cfg.Collectors, devmem.Collector{})
 	// Every worker has a comm with it, and few of them carry frames of a GPU: no further connections for these.
 	cfg.ListenConfig.Staged.Lines, cfg.Dial.Staged.Lines = 1, 1
 	removePID, err := f.writePID()

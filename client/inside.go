@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"go.millstream.dev/internal/peernet"
 	"go.millstream.dev/task"
 )
 
@@ -19,7 +20,11 @@ func FromContext(ctx context.Context) (*Client, error) {
 	}
 	h := i.Host
 	v, err := h.Shared(hostClient{}, func() (any, func() error, error) {
-		c, err := Connect(ctx, h.Scheduler, Config{Network: h.Network, Dial: h.Dial, Name: "Client-worker"})
+		p, err := peernet.Of(h)
+		if err != nil {
+			return nil, nil, err
+		}
+		c, err := Connect(ctx, h.Scheduler, Config{Network: p.Network, Dial: p.Dial, Name: "Client-worker"})
 		if err != nil {
 			return nil, nil, err
 		}

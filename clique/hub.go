@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/peernet"
 	"go.millstream.dev/internal/ucx/ucxenv"
 	"go.millstream.dev/task"
 	"go.millstream.dev/ucx"
@@ -16,8 +17,9 @@ import (
 
 // hub is what a worker has of cliques. Its tasks share it, and it ends with the worker.
 type hub struct {
-	host *task.Host
-	stop func() // no more channels
+	host  *task.Host
+	peers *peernet.Peers // of host
+	stop  func()         // no more channels
 
 	mu       sync.Mutex // owns what follows
 	sessions map[string]*session
@@ -41,8 +43,12 @@ func hubOf(ctx context.Context) (*hub, error) {
 		return nil, fmt.Errorf("clique: %w: ranks live on workers, so give the context that the task's function got", task.ErrOutside)
 	}
 	v, err := i.Host.Shared(hubKey{}, func() (any, func() error, error) {
-		h := &hub{host: i.Host, sessions: map[string]*session{}}
-		stop, err := i.Host.ServeChannels(channelKind, h.accept)
+		p, err := peernet.Of(i.Host)
+		if err != nil {
+			return nil, nil, fmt.Errorf("clique: %w", err)
+		}
+		h := &hub{host: i.Host, peers: p, sessions: map[string]*session{}}
+		stop, err := p.Serve(channelKind, h.accept)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -224,7 +224,7 @@ func (s *session) dial(ctx context.Context, from, to int, address string) (comm.
 	if err != nil {
 		return nil, err
 	}
-	return s.hub.host.OpenChannel(ctx, address, channelKind, b)
+	return s.hub.peers.Open(ctx, address, channelKind, b)
 }
 
 // notAll tells which ranks have not come.

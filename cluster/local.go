@@ -14,6 +14,7 @@ import (
 	_ "go.millstream.dev/comm/ucxcomm" // ucx:// and ucxx://
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/scheduler"
 	"go.millstream.dev/secure"
@@ -102,6 +103,7 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 	}
 	// Others can join over TCP and UCX; with tls they need a certificate of the CA that WriteCredentials gives out.
 	cfg.Closed = o.Protocol == "inproc" || o.Protocol == "tls"
+	cfg.Collectors = append(cfg.Collectors, devmem.Collector{}) // of this process's GPU memory, if there is any
 	if o.Scheduler != nil {
 		o.Scheduler(&cfg)
 	}

@@ -171,3 +171,17 @@ func TestStreamOnClose(t *testing.T) {
 		t.Errorf("told %d: a closed stream tells at once", told)
 	}
 }
+
+type foreignStream struct{ mem.Stream }
+
+func TestStreamOf(t *testing.T) {
+	want := new(cuda.Stream)
+	if got := cuda.StreamOf(want); got != want {
+		t.Errorf("got %p, want %p", got, want)
+	}
+	for _, s := range []mem.Stream{nil, foreignStream{}} {
+		if got := cuda.StreamOf(s); got != nil {
+			t.Errorf("%T: got %v, want nil", s, got)
+		}
+	}
+}

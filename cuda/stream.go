@@ -53,6 +53,13 @@ func NewStream(device int, cfg StreamConfig) (*Stream, error) {
 	return &Stream{handle: h, device: device}, nil
 }
 
+// StreamOf returns a stream of this package that is held as a mem.Stream, such as that of task.Device, and nil for any
+// other.
+func StreamOf(s mem.Stream) *Stream {
+	c, _ := s.(*Stream)
+	return c
+}
+
 // acquire keeps the stream open until release.
 func (s *Stream) acquire() error {
 	for {

@@ -8,6 +8,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/secure"
@@ -36,6 +38,8 @@ type Config struct {
 	// DashboardHosts are names that the HTTP server answers to in the Host header, in addition
 	// to IP addresses, localhost and the name of the machine (--dashboard-hosts).
 	DashboardHosts []string
+	// Collectors are further metrics of the process that /metrics serves, such as those of its GPU memory (default none).
+	Collectors []prometheus.Collector
 	// Journal is the directory of the journal; "" for none.
 	Journal string
 	// Reattach is how long a scheduler that has read a journal waits for its workers to

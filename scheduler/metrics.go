@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/engine/scheduler/state"
 )
 
@@ -262,7 +261,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 func (s *Scheduler) metricsHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reg := prometheus.NewRegistry()
-		reg.MustRegister(&collector{s, r.Context()}, devmem.Collector{}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		reg.MustRegister(&collector{s, r.Context()}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		for _, c := range s.cfg.Collectors {
+			if err := reg.Register(c); err != nil {
+				http.Error(w, fmt.Sprintf("scheduler: Config.Collectors: %v", err), http.StatusInternalServerError)
+				return
+			}
+		}
 		promhttp.HandlerFor(reg, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}).ServeHTTP(w, r)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"go.millstream.dev/cuda"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
@@ -24,9 +23,9 @@ type Device struct {
 	Memory mem.Resource
 	// Pinned allocates page-locked host memory, which the GPU copies from and to at full speed.
 	Pinned mem.Resource
-	// Stream takes the tasks' work. Tasks that run at once share it; one that must not wait for
-	// another makes its own with cuda.NewStream.
-	Stream *cuda.Stream
+	// Stream takes the tasks' work; cuda.StreamOf(d.Stream) returns it with the methods that enqueue copies and kernels.
+	// Tasks that run at once share it; one that must not wait for another makes its own with cuda.NewStream.
+	Stream mem.Stream
 }
 
 // ErrNoDevice is returned when a function that needs a GPU is called on a worker without one.

@@ -3,9 +3,9 @@ package task
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 
-	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/closed"
 )
 
@@ -28,9 +28,9 @@ type Info struct {
 type Host struct {
 	// Scheduler is the scheduler's address, Worker the worker's own, Name its name.
 	Scheduler, Worker, Name string
-	// Network and Dial say how to connect to the scheduler and to other workers.
-	Network comm.Network
-	Dial    comm.DialConfig
+	// Peers has the worker's connections to other processes, for packages client and clique; nil without any. Close
+	// closes it.
+	Peers io.Closer
 	// Resolve, when set, gives results that are in this worker's memory.
 	Resolve func(Key) (*Value, bool)
 	// Lanes tells that the worker has a second connection for data, which is not encrypted,
@@ -41,10 +41,9 @@ type Host struct {
 	// Device is the worker's GPU; nil without one. Tasks ask CurrentDevice.
 	Device *Device
 
-	mu       sync.Mutex // owns all below
-	shared   map[any]*sharedThing
-	channels map[string]ChannelAcceptor
-	closed   bool
+	mu     sync.Mutex // owns all below
+	shared map[any]*sharedThing
+	closed bool
 }
 
 type sharedThing struct {
@@ -92,9 +91,12 @@ func (h *Host) Close() error {
 	h.mu.Lock()
 	h.closed = true
 	things := h.shared
-	h.shared, h.channels = nil, nil
+	h.shared = nil
 	h.mu.Unlock()
 	var errs []error
+	if h.Peers != nil {
+		errs = append(errs, h.Peers.Close())
+	}
 	for _, s := range things {
 		s.once.Do(func() { s.err = ErrHostClosed }) // or wait for the one who makes it
 		if s.close != nil {

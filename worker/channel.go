@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"go.millstream.dev/internal/peernet"
 	"go.millstream.dev/rpc"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 
@@ -15,12 +15,12 @@ type channelArgs struct {
 }
 
 // channel answers ChannelOp: it hands the comm to whoever accepts channels of the kind, for
-// as long as they want it (see task.Host.ServeChannels).
+// as long as they want it (see peernet.Peers.Serve).
 func (w *Worker) channel(ctx context.Context, r *rpc.Request, in channelArgs) (any, error) {
-	if len(in.Hello) > task.MaxChannelHello {
-		return nil, &rpc.ArgumentError{Op: r.Op, Name: "hello", Reason: fmt.Sprintf("%d bytes, %d are allowed", len(in.Hello), task.MaxChannelHello)}
+	if len(in.Hello) > peernet.MaxHello {
+		return nil, &rpc.ArgumentError{Op: r.Op, Name: "hello", Reason: fmt.Sprintf("%d bytes, %d are allowed", len(in.Hello), peernet.MaxHello)}
 	}
-	accept, err := w.host.Channels(in.Kind)
+	accept, err := w.connections.Acceptor(in.Kind)
 	if err != nil {
 		return nil, err
 	}

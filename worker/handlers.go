@@ -8,6 +8,7 @@ import (
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/lane"
+	"go.millstream.dev/internal/peernet"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
@@ -19,7 +20,7 @@ import (
 var roles = rpc.Roles{
 	"get_data":            {secure.Worker, secure.Client, secure.Scheduler},
 	lane.Op:               {secure.Worker},
-	task.ChannelOp:        {secure.Worker},
+	peernet.ChannelOp:     {secure.Worker},
 	"shuffle_receive":     {secure.Worker, secure.Scheduler}, // the next two are of P2P shuffles
 	"shuffle_inputs_done": {secure.Worker, secure.Scheduler},
 	"update_data":         {secure.Worker, secure.Client, secure.Scheduler}, // clients within tasks scatter
@@ -35,14 +36,14 @@ var roles = rpc.Roles{
 var waitingOps = []string{
 	"gather", "run", "run_coroutine", "actor_execute", "actor_attribute", "call_stack", "upload_file", "versions",
 	"shuffle_receive", "shuffle_inputs_done", "plugin-add", "plugin-remove", "benchmark_disk", "benchmark_memory",
-	"benchmark_network", task.ChannelOp,
+	"benchmark_network", peernet.ChannelOp,
 }
 
 // detachedOps are requests that are finished when their callers hang up: they change the
 // worker in several steps, or take their comm over and read its end themselves.
 var detachedOps = []string{
 	"actor_execute", "terminate", "update_data", "free_keys", "plugin-add", "plugin-remove", "upload_file",
-	"shuffle_receive", "shuffle_inputs_done", task.ChannelOp, lane.Op,
+	"shuffle_receive", "shuffle_inputs_done", peernet.ChannelOp, lane.Op,
 }
 
 // addHandlers sets what the worker answers: all that Dask's workers do. What needs Python
@@ -54,7 +55,7 @@ func (w *Worker) addHandlers() {
 	s.Handle("gather", w.gatherOp)
 	s.Handle("free_keys", w.freeKeys)
 	s.Handle(lane.Op, w.tellLanes)
-	rpc.Handle(s, task.ChannelOp, w.channel)
+	rpc.Handle(s, peernet.ChannelOp, w.channel)
 	s.Handle(DiagnosisOp, w.diagnosis)
 	s.Handle("run", w.inPython(w.runOp, runsPython))
 	s.Handle("run_coroutine", w.inPython(w.runOp, runsPython))

@@ -18,6 +18,7 @@ import (
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/internal/log/ratelog"
+	"go.millstream.dev/internal/peernet"
 	"go.millstream.dev/internal/proc/hostid"
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/secure"
@@ -63,6 +64,7 @@ type Worker struct {
 	logs        *logRing
 	dir         string // below which data is spilled
 	host        task.Host
+	connections peernet.Peers // of host; set before the server starts
 
 	sidecar    *sidecar // of Python; nil if there is none
 	noPython   error    // why there is none
@@ -189,6 +191,7 @@ func (w *Worker) start(ctx context.Context) error {
 	w.server = rpc.NewServer(rpc.Config{Type: "Worker", ID: w.id, Identity: w.identity, Authorize: roles.Authorize, Blocked: w.cfg.Blocked, Decode: decodeKeep, Logger: w.log,
 		Waiting: waitingOps, Detached: detachedOps})
 	w.addHandlers()
+	w.connections.Network, w.connections.Dial = w.cfg.Network, w.cfg.Dial
 	listener, err := w.listen(ctx)
 	if err != nil {
 		return err
@@ -207,8 +210,8 @@ func (w *Worker) start(ctx context.Context) error {
 			return err
 		}
 	}
-	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Network: w.cfg.Network, Dial: w.cfg.Dial, Resolve: w.resolve,
-		Lanes: w.laneAddress != "", Trusted: w.cfg.Lanes.Trusted, Boot: hostid.Boot(), Device: w.cfg.GPU}
+	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Peers: &w.connections,
+		Resolve: w.resolve, Lanes: w.laneAddress != "", Trusted: w.cfg.Lanes.Trusted, Boot: hostid.Boot(), Device: w.cfg.GPU}
 	w.state = state.New(w.stateConfig())
 	for range w.cfg.Threads {
 		w.startExecutor()

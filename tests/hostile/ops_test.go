@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/lane"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/peernet"
 	"go.millstream.dev/tests/dask/rig"
 )
 
@@ -272,7 +272,7 @@ func (p *sources) inspect(f func(ast.Node)) {
 }
 
 // elsewhere are names of ops that other packages declare.
-var elsewhere = map[string]string{"lane.Op": lane.Op, "task.ChannelOp": task.ChannelOp}
+var elsewhere = map[string]string{"lane.Op": lane.Op, "peernet.ChannelOp": peernet.ChannelOp}
 
 // text is the value of a string, or of the name of one.
 func (p *sources) text(e ast.Expr) (string, bool) {

@@ -35,7 +35,7 @@ var (
 		if err != nil {
 			return nil, err
 		}
-		if _, err := d.Stream.Fill(b, byte(seed)); err != nil {
+		if _, err := cuda.StreamOf(d.Stream).Fill(b, byte(seed)); err != nil {
 			b.Release()
 			return nil, err
 		}

@@ -174,11 +174,9 @@ func (m *Memory) Resource() mem.Resource { return m.resource }
 // Pinned allocates page-locked host memory, from a pool.
 func (m *Memory) Pinned() mem.Resource { return m.pinned }
 
-// Stream takes work of whoever uses the memory. It is closed by Close.
-func (m *Memory) Stream() *cuda.Stream {
-	s, _ := m.stream.(*cuda.Stream)
-	return s
-}
+// Stream returns the stream that takes work of the users of the memory, a *cuda.Stream where there is a GPU. It is
+// closed by Close.
+func (m *Memory) Stream() mem.Stream { return m.stream }
 
 // Device is the GPU.
 func (m *Memory) Device() cuda.Device { return m.device }

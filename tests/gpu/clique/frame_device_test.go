@@ -100,7 +100,7 @@ var doubled = frame.NewDeviceMap("gpu.test.doubled", func(ctx context.Context, b
 		return nil, err
 	}
 	if len(host) > 0 {
-		if _, err := d.Stream.Copy(buf, mem.FromBytes(host)); err != nil {
+		if _, err := cuda.StreamOf(d.Stream).Copy(buf, mem.FromBytes(host)); err != nil {
 			buf.Release()
 			return nil, err
 		}

@@ -60,7 +60,7 @@ func makeArray(ctx context.Context, n, seed int64) (*wire.DeviceArray, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.Stream.Copy(b, host); err != nil {
+	if _, err := cuda.StreamOf(d.Stream).Copy(b, host); err != nil {
 		b.Release()
 		return nil, err
 	}
@@ -134,7 +134,7 @@ var (
 		if err != nil {
 			return nil, err
 		}
-		if _, err := d.Stream.Copy(out, b); err != nil {
+		if _, err := cuda.StreamOf(d.Stream).Copy(out, b); err != nil {
 			out.Release()
 			return nil, err
 		}

@@ -73,7 +73,7 @@ var (
 		if err != nil {
 			return nil, err
 		}
-		if _, err := d.Stream.Fill(b, byte(value)); err != nil {
+		if _, err := cuda.StreamOf(d.Stream).Fill(b, byte(value)); err != nil {
 			b.Release()
 			return nil, err
 		}

@@ -26,6 +26,7 @@ var layers = [][]string{
 	{"internal/engine/worker/store"}, // results of a worker, in memory and on disk
 	{"scheduler/internal/pygraph"},   // Python's graphs as tasks, for the scheduler
 	{"internal/dask/gotask"},         // Go functions that Python graphs name, read by scheduler and worker
+	{"internal/peernet"},             // connections of a worker's tasks, for clients and cliques in them
 	{"task"},
 	{"internal/lane"}, // data lanes of workers, for clients and workers
 	{"rpc"},

@@ -1,0 +1,40 @@
+package peernet
+
+import (
+	"errors"
+	"sync"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/task"
+)
+
+// ErrNoPeers is returned by Of for a host without connections.
+var ErrNoPeers = errors.New("peernet: the worker of this task has no connections to other processes")
+
+// Peers has the connections of a worker's tasks. A worker sets Network and Dial before it is used; any goroutine may
+// call its methods. It must not be copied.
+type Peers struct {
+	// Network and Dial specify how to connect to the scheduler and to other workers.
+	Network comm.Network
+	Dial    comm.DialConfig
+
+	mu       sync.Mutex
+	channels map[string]Acceptor // guarded by mu
+	closed   bool                // guarded by mu
+}
+
+// Of returns the connections of a host, which the worker has put there. The error is ErrNoPeers if there are none.
+func Of(h *task.Host) (*Peers, error) {
+	if p, ok := h.Peers.(*Peers); ok && p != nil {
+		return p, nil
+	}
+	return nil, ErrNoPeers
+}
+
+// Close ends the serving of channels; those that are open stay. It may be called twice. The host calls it.
+func (p *Peers) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed, p.channels = true, nil
+	return nil
+}
