@@ -10,7 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/arrowipc"
 )
 
 // ipcSource is one partition of an IPC file: some bytes of it.
@@ -108,7 +108,7 @@ func readIPCPart(s ipcSource) (arrow.RecordBatch, error) {
 	if err != nil {
 		return nil, corrupt(err)
 	}
-	schema, batches, err := wire.ReadArrow(b)
+	schema, batches, err := arrowipc.Read(b)
 	if err != nil {
 		return nil, corrupt(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
-	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/arrowipc"
 )
 
 // A file of Arrow's IPC format is a magic, a stream, and a footer that says again where the
@@ -96,9 +96,9 @@ func (w *ipcWalk) read(b []byte, at int64) error {
 }
 
 // next is the next message: a marker, the length of the metadata, the metadata, the body.
-func (w *ipcWalk) next() (wire.ArrowMessage, span, error) {
+func (w *ipcWalk) next() (arrowipc.Message, span, error) {
 	const continuation = 0xffffffff
-	var m wire.ArrowMessage
+	var m arrowipc.Message
 	from := w.at
 	if from == w.size {
 		return m, span{}, io.EOF
@@ -127,7 +127,7 @@ func (w *ipcWalk) next() (wire.ArrowMessage, span, error) {
 		return m, span{}, err
 	}
 	w.at += n
-	m, err := wire.ReadArrowMetadata(meta)
+	m, err := arrowipc.ReadMetadata(meta)
 	if err != nil {
 		return m, span{}, fmt.Errorf("the message at byte %d: %w", from, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/arrowipc"
 )
 
 // encodeSchema is a schema as an Arrow IPC stream without batches: how it travels to tasks.
@@ -23,7 +23,7 @@ func encodeSchema(s *arrow.Schema) ([]byte, error) {
 }
 
 func decodeSchema(b []byte) (*arrow.Schema, error) {
-	s, batches, err := wire.ReadArrow(b)
+	s, batches, err := arrowipc.Read(b)
 	for _, r := range batches {
 		r.Release()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
+	_ "go.millstream.dev/wire/arrowipc" // arguments and results may be Arrow tables
 	"go.millstream.dev/wire/msgpack"
 )
 

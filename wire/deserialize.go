@@ -215,10 +215,11 @@ func (d *decoder) daskFamily(h Dict, frames []Frame) (any, error) {
 		if err != nil || a != nil {
 			return a, err
 		}
-	case classTable, classRecordBatch:
-		return decodeArrow(g == classTable, frames)
 	case classCuPy, classNumba, classRMM:
 		return decodeDevice(g, "dask", sub, frames)
+	}
+	if c := codecOf(g); c != nil {
+		return c.Decode(g, frames)
 	}
 	return object(h, frames), nil
 }

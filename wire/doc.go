@@ -11,8 +11,8 @@
 //	v, err := wire.Decode(m, wire.DecodeOptions{})
 //
 // What Serialize marks travels in frames of its own and without a copy: bytes, arrays,
-// Arrow tables and arrays of GPUs in Dask's own family, all else pickled. ToPickle marks
-// what the receiver, even a scheduler, is to unpickle. A scheduler sets DecodeOptions.Keep:
+// arrays of GPUs and, where wire/arrowipc is imported, Arrow tables in Dask's own family, all
+// else pickled. ToPickle marks what the receiver, even a scheduler, is to unpickle. A scheduler sets DecodeOptions.Keep:
 // values that were sent with Serialize stay closed and leave with the same bytes.
 //
 // The types of values are listed at Dict. What Go has no type for becomes an Object, which

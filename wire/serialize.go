@@ -31,8 +31,8 @@ func (e *encoder) serialize(v any, iterate bool, depth int) (Dict, []Frame, erro
 	case *Object:
 		return slices.Clone(x.Header), x.Frames, nil
 	}
-	if isArrow(v) {
-		return encodeArrow(v)
+	if c, class := codecFor(v); c != nil {
+		return c.encode(v, class)
 	}
 	if name, n, ok := collectionOf(v); ok && (iterate || inMembers(v, depth)) && keysFit(v) {
 		return e.collection(v, name, n, depth)
@@ -112,7 +112,7 @@ func daskType(v any, depth int) bool {
 		members(v, func(_, x any) bool { found = daskType(x, depth-1); return false })
 		return found
 	}
-	return isArrow(v)
+	return hasCodec(v)
 }
 
 // opaque reports whether a value, or a member of it, has no form in a pickle of ours.
@@ -123,8 +123,8 @@ func opaque(v any, depth int) bool {
 	case *NDArray:
 		return v.broadcast() // a pickle would spell it out
 	}
-	if isArrow(v) || depth <= 0 {
-		return isArrow(v)
+	if depth <= 0 || hasCodec(v) {
+		return hasCodec(v)
 	}
 	found := false
 	members(v, func(_, x any) bool { found = opaque(x, depth-1); return !found })

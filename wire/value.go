@@ -32,7 +32,7 @@ import (
 //	Decimal, UUID, Path, range, timezone, long timedeltas, numpy scalars   those of package pickle
 //	exception     *Exception
 //	ndarray       *NDArray
-//	pyarrow       arrow.Table, arrow.RecordBatch
+//	pyarrow       arrow.Table, arrow.RecordBatch, if wire/arrowipc is imported
 //	GPU arrays    *DeviceArray
 //	others        *Object, which can be passed on unchanged
 
@@ -94,7 +94,7 @@ func serializedInBody(v any) bool {
 	case *NDArray, *DeviceArray, *Object:
 		return true
 	}
-	return isArrow(v)
+	return hasCodec(v)
 }
 
 // Clone copies a decoded value so that it shares no memory with the message that it came
@@ -136,8 +136,8 @@ func Clone(v any) any {
 	case *Pickled:
 		return &Pickled{Data: bytes.Clone(v.Data), Buffers: cloneFrames(v.Buffers), Compression: v.Compression}
 	}
-	if isArrow(v) {
-		return cloneArrow(v)
+	if c, class := codecFor(v); c != nil {
+		return c.clone(v, class)
 	}
 	return v
 }

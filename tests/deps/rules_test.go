@@ -35,6 +35,12 @@ var rules = []rule{
 		why:     "schedulers and clients run on machines without GPUs; package cuda registers with those who use it",
 	},
 	{
+		name:    "no Arrow without its codec",
+		roots:   []string{"./wire", "./comm", "./comm/tcp", "./comm/inproc", "./comm/ucxcomm", "./rpc"},
+		without: []string{"github.com/apache/arrow-go/...", "github.com/google/flatbuffers/...", "./wire/arrowipc"},
+		why:     "programs that move bytes need no tables; wire/arrowipc registers the codec of Arrow",
+	},
+	{
 		name:    "tasks without a network",
 		roots:   []string{"./task"},
 		without: []string{"./comm", "./comm/...", "./rpc", "./secure", "./config", "net", "crypto/tls"},

@@ -17,6 +17,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"go.millstream.dev/wire"
+	_ "go.millstream.dev/wire/arrowipc" // what is described may be Arrow's
 	"go.millstream.dev/wire/pickle"
 )
 

@@ -1,4 +1,4 @@
-package wire
+package arrowipc
 
 import (
 	"bytes"
@@ -11,29 +11,45 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/pickle"
 )
 
-// Arrow tables and record batches travel as one frame: an Arrow IPC stream.
+// The Python classes of tables and record batches, which travel as one frame: an Arrow IPC stream.
+var (
+	classTable       = pickle.Global{Module: "pyarrow.lib", Name: "Table"}
+	classRecordBatch = pickle.Global{Module: "pyarrow.lib", Name: "RecordBatch"}
+)
 
-func isArrow(v any) bool {
-	switch v.(type) {
-	case arrow.Table, arrow.RecordBatch:
-		return true
-	}
-	return false
+func init() {
+	wire.RegisterCodec(wire.Codec{
+		Classes: []pickle.Global{classTable, classRecordBatch},
+		ClassOf: classOf,
+		Encode:  encode,
+		Decode:  decode,
+	})
 }
 
-// encodeArrow writes the stream, which copies the data once.
-func encodeArrow(v any) (Dict, []Frame, error) {
+func classOf(v any) (pickle.Global, bool) {
+	switch v.(type) {
+	case arrow.Table:
+		return classTable, true
+	case arrow.RecordBatch:
+		return classRecordBatch, true
+	}
+	return pickle.Global{}, false
+}
+
+// encode writes the stream, which copies the data once.
+func encode(v any) ([]wire.Frame, error) {
 	var out bytes.Buffer
-	g := classRecordBatch
 	var err error
 	switch v := v.(type) {
 	case arrow.RecordBatch:
 		w := ipc.NewWriter(&out, ipc.WithSchema(v.Schema()))
 		err = errors.Join(w.Write(v), w.Close())
 	case arrow.Table:
-		g = classTable
 		w := ipc.NewWriter(&out, ipc.WithSchema(v.Schema()))
 		r := array.NewTableReader(v, 0)
 		for r.Next() && err == nil {
@@ -43,21 +59,22 @@ func encodeArrow(v any) (Dict, []Frame, error) {
 		r.Release()
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("wire: arrow: %w", err)
+		return nil, fmt.Errorf("arrowipc: %w", err)
 	}
-	return daskHeader(g, nil), []Frame{HeapFrame(out.Bytes())}, nil
+	return []wire.Frame{wire.HeapFrame(out.Bytes())}, nil
 }
 
-// decodeArrow reads a stream. The arrays share the frame's memory.
-func decodeArrow(table bool, frames []Frame) (any, error) {
+// decode reads a stream. The arrays share the frame's memory.
+func decode(class pickle.Global, frames []wire.Frame) (any, error) {
+	table := class == classTable
 	if len(frames) == 0 || frames[0].OnDevice() {
-		return nil, fmt.Errorf("wire: an Arrow stream needs a frame in host memory")
+		return nil, errors.New("arrowipc: an Arrow stream needs a frame in host memory")
 	}
 	most := 1
 	if table {
 		most = -1
 	}
-	schema, batches, err := readArrow(frames[0].Bytes(), most)
+	schema, batches, err := read(frames[0].Bytes(), most)
 	if err != nil {
 		return nil, err
 	}
@@ -66,45 +83,45 @@ func decodeArrow(table bool, frames []Frame) (any, error) {
 		return array.NewTableFromRecords(schema, batches), nil
 	}
 	if len(batches) == 0 {
-		return nil, fmt.Errorf("wire: an Arrow stream has no record batch")
+		return nil, errors.New("arrowipc: an Arrow stream has no record batch")
 	}
 	return batches[0], nil
 }
 
-// ReadArrow reads an Arrow IPC stream that may come from anyone: its schema and its record
+// Read reads an Arrow IPC stream that may come from anyone: its schema and its record
 // batches, which are the caller's to release. They share the memory of b. What the stream
 // makes its reader allocate is bounded by its length, and every batch is validated.
-func ReadArrow(b []byte) (*arrow.Schema, []arrow.RecordBatch, error) { return readArrow(b, -1) }
+func Read(b []byte) (*arrow.Schema, []arrow.RecordBatch, error) { return read(b, -1) }
 
-// readArrow reads at most so many batches, all if it is negative.
-func readArrow(b []byte, most int) (schema *arrow.Schema, batches []arrow.RecordBatch, err error) {
+// read reads at most so many batches, all if it is negative.
+func read(b []byte, most int) (schema *arrow.Schema, batches []arrow.RecordBatch, err error) {
 	// The reader trusts its input in places where a panic is all that is left to it.
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("wire: the Arrow stream is not valid: %v", p)
+			err = fmt.Errorf("arrowipc: the Arrow stream is not valid: %v", p)
 		}
 		if err != nil {
 			releaseBatches(batches)
 			schema, batches = nil, nil
 		}
 	}()
-	mem := &boundedAllocator{left: arrowFactor*int64(len(b)) + 1<<20}
-	r, err := ipc.NewReaderFromMessageReader(&arrowMessages{b: b}, ipc.WithAllocator(mem))
+	mem := &boundedAllocator{left: expansion*int64(len(b)) + 1<<20}
+	r, err := ipc.NewReaderFromMessageReader(&messages{b: b}, ipc.WithAllocator(mem))
 	if err != nil {
-		return nil, nil, fmt.Errorf("wire: arrow: %w", err)
+		return nil, nil, fmt.Errorf("arrowipc: %w", err)
 	}
 	defer r.Release()
 	for (most < 0 || len(batches) < most) && r.Next() {
 		rec := r.RecordBatch()
 		// Offsets that point outside would panic in the hands of whoever reads them.
 		if err := array.ValidateRecordFull(rec); err != nil {
-			return nil, batches, fmt.Errorf("wire: the Arrow stream is not valid: %w", err)
+			return nil, batches, fmt.Errorf("arrowipc: the Arrow stream is not valid: %w", err)
 		}
 		rec.Retain()
 		batches = append(batches, rec)
 	}
 	if err := r.Err(); err != nil && !errors.Is(err, io.EOF) {
-		return nil, batches, fmt.Errorf("wire: arrow: %w", err)
+		return nil, batches, fmt.Errorf("arrowipc: %w", err)
 	}
 	return r.Schema(), batches, nil
 }
@@ -115,45 +132,45 @@ func releaseBatches(batches []arrow.RecordBatch) {
 	}
 }
 
-// ArrowMessage is what the metadata of one message of an Arrow IPC stream says.
-type ArrowMessage struct {
+// Message is the metadata of one message of an Arrow IPC stream.
+type Message struct {
 	// Kind is ipc.MessageSchema, MessageDictionaryBatch or MessageRecordBatch.
 	Kind ipc.MessageType
 	// Body is the length of the body, which follows the metadata, in bytes.
 	Body int64
 }
 
-// ReadArrowMetadata reads the metadata of one message, which may come from anyone, for those
+// ReadMetadata reads the metadata of one message, which may come from anyone, for those
 // who walk over a stream without reading its bodies.
-func ReadArrowMetadata(meta []byte) (m ArrowMessage, err error) {
+func ReadMetadata(meta []byte) (m Message, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			m, err = ArrowMessage{}, errArrowMetadata
+			m, err = Message{}, errMetadata
 		}
 	}()
-	if err := verifyArrow(meta); err != nil {
-		return ArrowMessage{}, err
+	if err := verify(meta); err != nil {
+		return Message{}, err
 	}
 	msg := ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(nil))
 	defer msg.Release()
-	m = ArrowMessage{Kind: msg.Type(), Body: msg.BodyLen()}
+	m = Message{Kind: msg.Type(), Body: msg.BodyLen()}
 	if m.Body < 0 {
-		return ArrowMessage{}, errArrowMetadata
+		return Message{}, errMetadata
 	}
 	return m, nil
 }
 
-// arrowMessages cuts an IPC stream into messages without copying their bodies.
-type arrowMessages struct {
+// messages cuts an IPC stream into messages without copying their bodies.
+type messages struct {
 	b []byte
 }
 
-func (*arrowMessages) Retain()  {}
-func (*arrowMessages) Release() {}
+func (*messages) Retain()  {}
+func (*messages) Release() {}
 
 // Message returns the next message: a marker, the length of the metadata, the metadata,
 // which tells the length of the body, and the body.
-func (m *arrowMessages) Message() (*ipc.Message, error) {
+func (m *messages) Message() (*ipc.Message, error) {
 	const continuation = 0xffffffff
 	if len(m.b) == 0 {
 		return nil, io.EOF
@@ -172,7 +189,7 @@ func (m *arrowMessages) Message() (*ipc.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := ReadArrowMetadata(meta)
+	info, err := ReadMetadata(meta)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +200,7 @@ func (m *arrowMessages) Message() (*ipc.Message, error) {
 	return ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(body)), nil
 }
 
-func (m *arrowMessages) u32() (uint32, error) {
+func (m *messages) u32() (uint32, error) {
 	b, err := m.take(4)
 	if err != nil {
 		return 0, err
@@ -191,7 +208,7 @@ func (m *arrowMessages) u32() (uint32, error) {
 	return binary.LittleEndian.Uint32(b), nil
 }
 
-func (m *arrowMessages) take(n int64) ([]byte, error) {
+func (m *messages) take(n int64) ([]byte, error) {
 	if n < 0 || n > int64(len(m.b)) {
 		return nil, fmt.Errorf("the stream promises %d bytes and has %d: %w", n, len(m.b), io.ErrUnexpectedEOF)
 	}
@@ -200,9 +217,9 @@ func (m *arrowMessages) take(n int64) ([]byte, error) {
 	return b, nil
 }
 
-// arrowFactor bounds what the reader allocates, for compressed bodies and big-endian ones,
+// expansion bounds what the reader allocates, for compressed bodies and big-endian ones,
 // by the stream's length.
-const arrowFactor = 256
+const expansion = 256
 
 // boundedAllocator ends a stream that wants more memory than its bytes justify. It belongs
 // to one reader.
@@ -227,18 +244,4 @@ func (a *boundedAllocator) Allocate(size int) []byte {
 func (a *boundedAllocator) Reallocate(size int, b []byte) []byte {
 	a.charge(max(0, size-len(b)))
 	return a.GoAllocator.Reallocate(size, b)
-}
-
-// cloneArrow copies by way of the stream, which needs nobody's memory but its own.
-func cloneArrow(v any) any {
-	_, frames, err := encodeArrow(v)
-	if err != nil {
-		return v
-	}
-	_, table := v.(arrow.Table)
-	c, err := decodeArrow(table, frames)
-	if err != nil {
-		return v
-	}
-	return c
 }

@@ -1,4 +1,4 @@
-package wire
+package arrowipc
 
 import (
 	"bytes"
@@ -8,6 +8,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"go.millstream.dev/wire"
+	"go.millstream.dev/wire/pickle"
 )
 
 // batch is a record batch of a few kinds of columns.
@@ -36,15 +39,15 @@ func TestArrow(t *testing.T) {
 	tbl := array.NewTableFromRecords(rec.Schema(), []arrow.RecordBatch{rec, rec})
 	defer tbl.Release()
 	for _, in := range []any{rec, tbl} {
-		m, err := Encode(Serialize{in}, EncodeOptions{})
+		m, err := wire.Encode(wire.Serialize{Value: in}, wire.EncodeOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := Decode(m, DecodeOptions{})
+		v, err := wire.Decode(m, wire.DecodeOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, got := range []any{v, Clone(v)} {
+		for _, got := range []any{v, wire.Clone(v)} {
 			switch want := in.(type) {
 			case arrow.RecordBatch:
 				if !array.RecordEqual(got.(arrow.RecordBatch), want) {
@@ -65,11 +68,11 @@ func TestArrow(t *testing.T) {
 func TestArrowZeroCopy(t *testing.T) {
 	rec := batch(t)
 	defer rec.Release()
-	_, frames, err := encodeArrow(rec)
+	frames, err := encode(rec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := decodeArrow(false, frames)
+	v, err := decode(classRecordBatch, frames)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,7 @@ func TestArrowZeroCopy(t *testing.T) {
 func TestArrowDamaged(t *testing.T) {
 	rec := batch(t)
 	defer rec.Release()
-	_, frames, err := encodeArrow(rec)
+	frames, err := encode(rec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +105,8 @@ func TestArrowDamaged(t *testing.T) {
 
 // readAll decodes a stream and looks at every cell.
 func readAll(b []byte) {
-	for _, table := range []bool{true, false} {
-		v, err := decodeArrow(table, []Frame{HeapFrame(b)})
+	for _, class := range []pickle.Global{classTable, classRecordBatch} {
+		v, err := decode(class, []wire.Frame{wire.HeapFrame(b)})
 		if err != nil {
 			continue
 		}
@@ -122,15 +125,15 @@ func readAll(b []byte) {
 
 func FuzzArrow(f *testing.F) {
 	rec := batch(f)
-	_, frames, err := encodeArrow(rec)
+	frames, err := encode(rec)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(frames[0].Bytes())
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
 	f.Fuzz(func(_ *testing.T, b []byte) {
-		for _, table := range []bool{true, false} {
-			_, _ = decodeArrow(table, []Frame{HeapFrame(b)})
+		for _, class := range []pickle.Global{classTable, classRecordBatch} {
+			_, _ = decode(class, []wire.Frame{wire.HeapFrame(b)})
 		}
 	})
 }

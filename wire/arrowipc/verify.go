@@ -1,4 +1,4 @@
-package wire
+package arrowipc
 
 import (
 	"encoding/binary"
@@ -8,9 +8,9 @@ import (
 // The metadata of Arrow's messages are flatbuffers, and the reader believes every length and
 // offset in them: a few bytes make it allocate without end, or recurse until the stack is
 // gone, which ends the process. So the parts that it sizes memory by, or descends into, are
-// checked first. Whatever else is wrong makes it panic, and decodeArrow recovers from that.
+// checked first. Whatever else is wrong makes it panic, and read recovers from that.
 
-var errArrowMetadata = errors.New("wire: the metadata of an Arrow stream is not valid")
+var errMetadata = errors.New("arrowipc: the metadata of an Arrow stream is not valid")
 
 // Kinds of messages, and places of what is checked in their tables.
 const (
@@ -24,27 +24,27 @@ const (
 	fbRecordVariadic                     = 4
 )
 
-// maxArrowDepth bounds nested types, as the reader itself does for data.
-const maxArrowDepth = 64
+// maxDepth bounds nested types, as the reader itself does for data.
+const maxDepth = 64
 
-// verifyArrow checks the metadata of one message.
-func verifyArrow(meta []byte) error {
+// verify checks the metadata of one message.
+func verify(meta []byte) error {
 	f := flat{b: meta, tables: len(meta)/8 + 1}
 	root, ok := f.indirect(0)
 	if !ok {
-		return errArrowMetadata
+		return errMetadata
 	}
 	kind, ok := f.byte(root, fbMessageHeaderType)
 	if !ok {
-		return errArrowMetadata
+		return errMetadata
 	}
 	header, there := f.table(root, fbMessageHeader)
 	if !there {
-		return errArrowMetadata
+		return errMetadata
 	}
 	switch kind {
 	case fbSchema:
-		ok = f.fields(header, fbSchemaFields, maxArrowDepth) && f.vector(header, fbSchemaMetadata, 4)
+		ok = f.fields(header, fbSchemaFields, maxDepth) && f.vector(header, fbSchemaMetadata, 4)
 	case fbDictionary:
 		data, there := f.table(header, fbDictionaryData)
 		ok = there && f.record(data)
@@ -54,7 +54,7 @@ func verifyArrow(meta []byte) error {
 		ok = false // tensors, which Dask's tables do not have
 	}
 	if !ok {
-		return errArrowMetadata
+		return errMetadata
 	}
 	return nil
 }
