@@ -30,7 +30,7 @@ var rules = []rule{
 	},
 	{
 		name:    "no CUDA without a GPU",
-		roots:   []string{"./task", "./scheduler", "./client", "./comm", "./rpc"},
+		roots:   []string{"./task", "./scheduler", "./client", "./comm", "./comm/tcp", "./comm/inproc", "./rpc", "./ucx"},
 		without: []string{"./cuda", "./cuda/...", "./internal/device/cudrv"},
 		why:     "schedulers and clients run on machines without GPUs; package cuda registers with those who use it",
 	},

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/internal/device/copier"
 	"go.millstream.dev/mem"
 )
 
@@ -21,13 +22,8 @@ const DefaultDepth = 3
 // idleTime is how long pinned memory that nobody uses is kept.
 const idleTime = 30 * time.Second
 
-// Copier is a queue of copies of one device. cuda.Stream is one (see ForDevice).
-type Copier interface {
-	// Copy enqueues a copy of src to dst, behind the ready events of both, and holds both until it is done.
-	Copy(dst, src *mem.Buffer) (mem.Event, error)
-	// Mark returns an event that is done when all copies enqueued so far are.
-	Mark() (mem.Event, error)
-}
+// Copier is a queue of copies of one device.
+type Copier = copier.Copier
 
 // Config says what an engine works with.
 type Config struct {

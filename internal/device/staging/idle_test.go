@@ -5,9 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/device/staging"
 )
 
 // TestIdleMemoryIsFreed: pinned memory is kept for the next transfer, and not for long.
@@ -38,17 +35,4 @@ func TestIdleMemoryIsFreed(t *testing.T) {
 		}
 		r.clean(t)
 	})
-}
-
-// TestWithoutGPU: there is no engine, and the error says why.
-func TestWithoutGPU(t *testing.T) {
-	if err := cuda.Available(); err == nil {
-		return // tests/gpu has it
-	}
-	if e, err := staging.ForDevice(0); err == nil {
-		t.Errorf("got %v", e)
-	}
-	if e, err := staging.ForDevice(0); err == nil { // asked again it says the same
-		t.Errorf("got %v", e)
-	}
 }

@@ -51,8 +51,9 @@ var layers = [][]string{
 	{"internal/gpulloyd"},       // k-means on a GPU, for frames
 	{"internal/device/kernels"}, // device code, for collectives and algorithms
 	{"internal/device/devmem"},  // the GPU memory of a cluster's processes
-	{"internal/device/staging"}, // memory of GPUs over networks that cannot touch it, for comm/tcp and comm/ucxcomm
 	{"cuda"},
+	{"internal/device/staging"}, // memory of GPUs over networks that cannot touch it, for comm/tcp and comm/ucxcomm
+	{"internal/device/copier"},  // queues of copies and pinned memory of a device, which cuda registers
 	{"mem"},
 	{"python"},
 	{"internal"},

@@ -4,20 +4,8 @@ import (
 	"fmt"
 	"sync"
 
-	"go.millstream.dev/cuda"
-	"go.millstream.dev/mem"
+	"go.millstream.dev/internal/device/copier"
 )
-
-// stream is a CUDA stream as a Copier.
-type stream struct{ *cuda.Stream }
-
-func (s stream) Copy(dst, src *mem.Buffer) (mem.Event, error) {
-	e, err := s.Stream.Copy(dst, src)
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
-}
 
 // devices holds the process's engines. They live as long as it does: two streams each, and pinned memory while there
 // are transfers.
@@ -26,8 +14,9 @@ var devices struct {
 	made map[int]func() (*Engine, error) // guarded by the lock; each makes its engine the first time
 }
 
-// ForDevice is the process's engine of a GPU, with the comms' chunk size. It makes two streams on the device the first
-// time, and so its context where there is none: call it for memory of the device, which has one.
+// ForDevice returns the process's engine of a GPU, with the comms' chunk size. It makes two streams on the device the
+// first time, and so its context where there is none: call it for memory of the device, which has one. The error wraps
+// copier.ErrNone in a program that does not import package cuda.
 func ForDevice(device int) (*Engine, error) {
 	devices.Lock()
 	engine := devices.made[device]
@@ -35,25 +24,20 @@ func ForDevice(device int) (*Engine, error) {
 		if devices.made == nil {
 			devices.made = map[int]func() (*Engine, error){}
 		}
-		engine = sync.OnceValues(func() (*Engine, error) { return NewCUDA(device, 0, 0) })
+		engine = sync.OnceValues(func() (*Engine, error) { return open(device) })
 		devices.made[device] = engine
 	}
 	devices.Unlock()
 	return engine()
 }
 
-// NewCUDA makes an engine of a GPU with another chunk size or depth (0: the default), for measurements.
-func NewCUDA(device, chunk, depth int) (*Engine, error) {
-	down, err := cuda.NewStream(device, cuda.StreamConfig{})
+// open makes an engine on new queues of a device.
+func open(device int) (*Engine, error) {
+	d, err := copier.Open(device)
 	if err != nil {
 		return nil, fmt.Errorf("staging: %w", err)
 	}
-	up, err := cuda.NewStream(device, cuda.StreamConfig{})
-	if err != nil {
-		_ = down.Close()
-		return nil, fmt.Errorf("staging: %w", err)
-	}
-	return New(Config{Down: stream{down}, Up: stream{up}, Pinned: cuda.NewPinnedResource(device), Chunk: chunk, Depth: depth})
+	return New(Config{Down: d.Down, Up: d.Up, Pinned: d.Pinned})
 }
 
 // Use makes e the process's engine of a device, for tests with a device of their own. The returned function undoes it.

@@ -1,0 +1,34 @@
+package cuda
+
+import (
+	"go.millstream.dev/internal/device/copier"
+	"go.millstream.dev/mem"
+)
+
+// Nothing of the driver is opened here; comms that stage memory of a GPU ask for its queues.
+func init() { copier.Register(openCopier) }
+
+// copyStream is a Stream as a copier.Copier, whose events are interfaces.
+type copyStream struct{ *Stream }
+
+func (s copyStream) Copy(dst, src *mem.Buffer) (mem.Event, error) {
+	e, err := s.Stream.Copy(dst, src)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// openCopier makes two streams on a device.
+func openCopier(device int) (copier.Device, error) {
+	down, err := NewStream(device, StreamConfig{})
+	if err != nil {
+		return copier.Device{}, err
+	}
+	up, err := NewStream(device, StreamConfig{})
+	if err != nil {
+		_ = down.Close()
+		return copier.Device{}, err
+	}
+	return copier.Device{Down: copyStream{down}, Up: copyStream{up}, Pinned: NewPinnedResource(device)}, nil
+}

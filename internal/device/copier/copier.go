@@ -1,0 +1,45 @@
+// Package copier is what packages that move memory of a device need of it: queues of copies and pinned memory. Package
+// cuda registers those of GPUs when it is imported, so that a program without it links no CUDA: no memory of a GPU can
+// be in such a program either.
+package copier
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"go.millstream.dev/mem"
+)
+
+// ErrNone is returned by Open in a program that has no package for memory of devices.
+var ErrNone = errors.New("copier: no package for memory of devices is linked; import go.millstream.dev/cuda")
+
+// Copier is a queue of copies of one device.
+type Copier interface {
+	// Copy enqueues a copy of src to dst, behind the ready events of both, and holds both until it is done.
+	Copy(dst, src *mem.Buffer) (mem.Event, error)
+	// Mark returns an event that is done when all copies enqueued so far are.
+	Mark() (mem.Event, error)
+}
+
+// Device is what copies to and from a device need.
+type Device struct {
+	// Down copies from the device to the host, Up to the device. They are two queues, so that the directions do not
+	// wait for each other.
+	Down, Up Copier
+	// Pinned allocates host memory that the device copies from and to at full speed.
+	Pinned mem.Resource
+}
+
+var opener atomic.Pointer[func(device int) (Device, error)]
+
+// Register sets how devices of this process are opened. Call it from an init function.
+func Register(open func(device int) (Device, error)) { opener.Store(&open) }
+
+// Open returns new queues of a device, by its number in this process.
+func Open(device int) (Device, error) {
+	open := opener.Load()
+	if open == nil {
+		return Device{}, ErrNone
+	}
+	return (*open)(device)
+}
