@@ -3,7 +3,11 @@ package task
 import (
 	"fmt"
 	"reflect"
+	"strings"
 )
+
+// arrowFix is what to do about an interface of Arrow that has no codec.
+const arrowFix = `use arrow.RecordBatch or arrow.Table, and import _ "go.millstream.dev/wire/arrowipc", which has their codec`
 
 // checkTypes returns the first type in a function's signature that no value can carry to
 // another process, nil if there is none. What depends on the value, such as a struct whose
@@ -61,7 +65,10 @@ func checkType(t reflect.Type, structs bool, seen map[reflect.Type]bool) error {
 	case reflect.UnsafePointer:
 		return &typeError{typ: t, fix: "an address has no meaning there; pass the bytes"}
 	case reflect.Interface:
-		if t.NumMethod() > 0 && !t.Implements(arrowTableType) && !t.Implements(arrowBatchType) {
+		if strings.HasPrefix(t.PkgPath(), "github.com/apache/arrow-go/") && !hasCodec(t) {
+			return &typeError{typ: t, fix: arrowFix}
+		}
+		if t.NumMethod() > 0 && !hasCodec(t) {
 			return &typeError{typ: t, fix: "use a concrete type, or any with types that are known by task.RegisterType"}
 		}
 	case reflect.Pointer, reflect.Slice, reflect.Array:

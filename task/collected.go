@@ -3,8 +3,6 @@ package task
 import (
 	"reflect"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/wire/pickle"
@@ -15,8 +13,7 @@ import (
 // for them. It reports false for a tree without such values.
 func collected(tree any) (any, bool) {
 	switch x := tree.(type) {
-	case *wire.DeviceArray, *wire.Object, *wire.Serialized, wire.Dict, wire.Set, wire.FrozenSet, wire.ByteArray,
-		arrow.RecordBatch, arrow.Table:
+	case *wire.DeviceArray, *wire.Object, *wire.Serialized, wire.Dict, wire.Set, wire.FrozenSet, wire.ByteArray:
 		return x, true
 	case *pickle.List:
 		out, found := collectedList(x.Items)
@@ -35,6 +32,8 @@ func collected(tree any) (any, bool) {
 		if found {
 			return out, true
 		}
+	default:
+		return tree, hasCodec(reflect.TypeOf(tree))
 	}
 	return tree, false
 }

@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
@@ -144,7 +142,7 @@ func EncodeValue(v any) (*wire.Serialized, error) {
 		if t.Kind() == reflect.Pointer && (isWire(t) || t == bufferType) && reflect.ValueOf(v).IsNil() {
 			return scalar(nil)
 		}
-		if isWire(t) || t.Implements(arrowTableType) || t.Implements(arrowBatchType) {
+		if isWire(t) || hasCodec(t) {
 			return encodeWire(v)
 		}
 		if a := numberArray(v); a != nil {
@@ -234,8 +232,8 @@ func share(frames []wire.Frame) func(any) any {
 			if len(v.Data) >= shareFrom {
 				return v
 			}
-		case arrow.RecordBatch, arrow.Table:
-			if len(frames) > 0 && frames[0].Len() >= shareFrom {
+		default:
+			if hasCodec(reflect.TypeOf(x)) && len(frames) > 0 && frames[0].Len() >= shareFrom {
 				return v
 			}
 		}

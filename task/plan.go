@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -210,15 +211,15 @@ func inPath(err error, at string) error {
 	return err
 }
 
-// isWire tells whether a type is one of package wire's own, or of Arrow, which only it
+// isWire tells whether a type is one of package wire's own, or of a codec there, which only it
 // knows how to write.
 func isWire(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[*wire.NDArray](), reflect.TypeFor[*wire.DeviceArray](), reflect.TypeFor[*wire.Object](),
 		reflect.TypeFor[wire.Dict](), reflect.TypeFor[wire.Tuple](), reflect.TypeFor[wire.Set](), reflect.TypeFor[wire.FrozenSet](),
 		reflect.TypeFor[wire.ByteArray](), reflect.TypeFor[wire.NaiveTime](), reflect.TypeFor[wire.Date](), reflect.TypeFor[wire.TimeOfDay](),
-		bigIntType, arrowTableType, arrowBatchType:
+		bigIntType:
 		return true
 	}
-	return false
+	return slices.Contains(wire.CodecTypes(), t)
 }

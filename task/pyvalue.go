@@ -5,8 +5,6 @@ import (
 	"math/big"
 	"reflect"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/wire/pickle"
@@ -70,7 +68,7 @@ func (w *pyWriter) value(v any) (pyValue, error) {
 		return w.value(x.plain())
 	case argument:
 		return w.reference(x)
-	case *wire.NDArray, *wire.DeviceArray, *wire.Object, *wire.Serialized, arrow.Table, arrow.RecordBatch:
+	case *wire.NDArray, *wire.DeviceArray, *wire.Object, *wire.Serialized:
 		if reflect.ValueOf(v).IsNil() {
 			return pyValue{}, nil
 		}
@@ -94,6 +92,12 @@ func (w *pyWriter) value(v any) (pyValue, error) {
 		return pyValue{&pickle.Set{Items: items.trees()}, false}, err
 	case wire.Dict:
 		return w.pairs(x)
+	}
+	if hasCodec(reflect.TypeOf(v)) {
+		if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && r.IsNil() {
+			return pyValue{}, nil
+		}
+		return w.opened(v)
 	}
 	if a := numberArray(v); a != nil {
 		return w.opened(a)

@@ -84,7 +84,7 @@ func toTree(v reflect.Value, depth int) (any, error) {
 		}
 		return bufferArray(x), nil
 	}
-	if isWire(t) && t != bigIntType || t == serializedType || t.Implements(arrowTableType) || t.Implements(arrowBatchType) {
+	if isWire(t) && t != bigIntType || t == serializedType || hasCodec(t) {
 		switch t.Kind() {
 		case reflect.Pointer, reflect.Interface, reflect.Slice:
 			if v.IsNil() {

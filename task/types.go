@@ -8,20 +8,29 @@ import (
 	"sync"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
-	_ "go.millstream.dev/wire/arrowipc" // arguments and results may be Arrow tables
 	"go.millstream.dev/wire/msgpack"
 )
 
 var (
-	bigIntType     = reflect.TypeFor[*big.Int]()
-	arrowTableType = reflect.TypeFor[arrow.Table]()
-	arrowBatchType = reflect.TypeFor[arrow.RecordBatch]()
-	objectType     = reflect.TypeFor[*wire.Object]()
+	bigIntType = reflect.TypeFor[*big.Int]()
+	objectType = reflect.TypeFor[*wire.Object]()
 )
+
+// hasCodec reports whether a codec of package wire reads and writes values of a type, such as an Arrow table where the
+// program has imported wire/arrowipc.
+func hasCodec(t reflect.Type) bool {
+	if t == nil {
+		return false
+	}
+	for _, c := range wire.CodecTypes() {
+		if t.Implements(c) {
+			return true
+		}
+	}
+	return false
+}
 
 // types maps names to types that a value of type any may have: those of Go that everybody
 // knows, those of registered functions, and what RegisterType adds.

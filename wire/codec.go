@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,8 @@ import (
 // Codec reads and writes values of a library, in Dask's own family. A package has one for the values of Arrow and
 // registers it when it is imported: wire/arrowipc.
 type Codec struct {
+	// Types are the interface types of its values, for callers that have a type and no value: see CodecTypes.
+	Types []reflect.Type
 	// Classes are the Python classes whose values Decode reads, at most a few.
 	Classes []pickle.Global
 	// ClassOf returns the class that a value has in Python, and false for values of others. It is called often.
@@ -24,6 +27,7 @@ type Codec struct {
 // codecs are replaced, never changed.
 var (
 	codecs     atomic.Pointer[[]Codec]
+	codecTypes atomic.Pointer[[]reflect.Type]
 	codecsLock sync.Mutex
 )
 
@@ -38,6 +42,16 @@ func RegisterCodec(c Codec) {
 	}
 	list = append(list, c)
 	codecs.Store(&list)
+	types := append(slices.Clone(CodecTypes()), c.Types...)
+	codecTypes.Store(&types)
+}
+
+// CodecTypes returns the types of all codecs, in a slice that must not be changed.
+func CodecTypes() []reflect.Type {
+	if list := codecTypes.Load(); list != nil {
+		return *list
+	}
+	return nil
 }
 
 // codecFor returns the codec of a value and its class, nil if it has none.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -24,6 +25,7 @@ var (
 
 func init() {
 	wire.RegisterCodec(wire.Codec{
+		Types:   []reflect.Type{reflect.TypeFor[arrow.Table](), reflect.TypeFor[arrow.RecordBatch]()},
 		Classes: []pickle.Global{classTable, classRecordBatch},
 		ClassOf: classOf,
 		Encode:  encode,
