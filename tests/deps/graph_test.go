@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -57,6 +58,7 @@ func load(folder string, roots []string) (*graph, error) {
 func goList(folder string, args ...string) ([]byte, error) {
 	cmd := exec.Command("go", append([]string{"list"}, args...)...)
 	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "GOWORK=off") // go.work has another module
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError
