@@ -26,7 +26,7 @@ func TestIs(t *testing.T) {
 			t.Errorf("errors.Is(%v, %v) is true, want false", wrapped, target)
 		}
 	}
-	if errors.Is(net.ErrClosed, err) {
+	if other := error(net.ErrClosed); errors.Is(other, err) {
 		t.Error("net.ErrClosed matches the sentinel of one package, want the other way only")
 	}
 	if got, want := err.Error(), "a: thing is closed"; got != want {
