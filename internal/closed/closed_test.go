@@ -26,8 +26,10 @@ func TestIs(t *testing.T) {
 			t.Errorf("errors.Is(%v, %v) is true, want false", wrapped, target)
 		}
 	}
-	if other := error(net.ErrClosed); errors.Is(other, err) {
-		t.Error("net.ErrClosed matches the sentinel of one package, want the other way only")
+	for _, other := range []error{net.ErrClosed, os.ErrClosed} {
+		if errors.Is(other, err) {
+			t.Errorf("errors.Is(%v, %v) is true, want false: the sentinel is the narrower of the two", other, err)
+		}
 	}
 	if got, want := err.Error(), "a: thing is closed"; got != want {
 		t.Errorf("got text %q, want %q", got, want)
