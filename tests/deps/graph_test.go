@@ -9,7 +9,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -58,7 +57,6 @@ func load(folder string, roots []string) (*graph, error) {
 func goList(folder string, args ...string) ([]byte, error) {
 	cmd := exec.Command("go", append([]string{"list"}, args...)...)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "GOWORK=off") // go.work has another module
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError
