@@ -29,7 +29,7 @@ func ExampleDial() {
 	// Output: sent
 }
 
-// A server receives from whoever connects.
+// A server receives from every client that connects.
 func ExampleListen() {
 	defer ucx.Default.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -21,7 +21,7 @@ type (
 	register   struct{ p *proc }                // worker → scheduler, first message of a stream
 	registered struct{ ok bool }                // and the answer
 	heartbeat  struct{ executing []taskid.Key } // worker → scheduler, on a connection of its own
-	missing    struct{}                         // scheduler → worker: a heartbeat of somebody unknown
+	missing    struct{}                         // scheduler → worker: a heartbeat of an unknown worker
 	statusIs   struct{ status sched.WorkerStatus }
 	closeOrder struct{ reason string }
 	hello      struct{ c *client } // client → scheduler, first message of a stream

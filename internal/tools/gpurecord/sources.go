@@ -48,7 +48,7 @@ func Sources(ctx context.Context, root string, packages []string) (map[string]st
 	for _, pkg := range packages {
 		files := map[string]bool{}
 		for _, dep := range append(all[pkg+".test"].Deps, pkg) {
-			// A package that is compiled anew for a test is called "PATH [TEST.test]".
+			// A package that is compiled again for a test has the name "PATH [TEST.test]".
 			name, _, _ := strings.Cut(dep, " ")
 			p := all[name]
 			if p == nil || p.Module == nil || !p.Module.Main {
