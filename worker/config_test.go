@@ -1,9 +1,7 @@
 package worker
 
 import (
-	"log/slog"
 	"maps"
-	"strings"
 	"testing"
 	"time"
 
@@ -73,58 +71,5 @@ func TestParseMemoryLimit(t *testing.T) {
 		if _, err := ParseMemoryLimit(bad, 1); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
-	}
-}
-
-func TestRing(t *testing.T) {
-	r := newRing[int](3)
-	for i := range 5 {
-		r.add(i)
-	}
-	if got := r.all(); len(got) != 3 || got[0] != 2 || got[2] != 4 {
-		t.Errorf("got %v", got)
-	}
-}
-
-func TestLogRing(t *testing.T) {
-	h := newLogRing(slog.DiscardHandler, nil)
-	l := slog.New(h)
-	l.Debug("not kept")
-	l.Info("first", "n", 1)
-	l.With("a", "b").WithGroup("g").Warn("second", "n", 2)
-	two := 2
-	got := h.list(0, &two, false)
-	if len(got) != 2 || got[0].([]any)[0] != "WARNING" || !strings.Contains(got[0].([]any)[1].(string), "second a=b g.n=2") || !strings.Contains(got[1].([]any)[1].(string), "first n=1") {
-		t.Errorf("got %v", got)
-	}
-	if got := h.list(1, nil, true); len(got) != 1 || len(got[0].([]any)) != 3 {
-		t.Errorf("got %v", got)
-	}
-	if got := h.list(9, &two, false); len(got) != 0 {
-		t.Errorf("got %v", got)
-	}
-}
-
-func TestWholeDisk(t *testing.T) {
-	for name, want := range map[string]bool{"sda": true, "sda1": false, "vdb": true, "nvme0n1": true, "nvme0n1p2": false, "loop0": false, "dm-0": false, "mmcblk0": true, "mmcblk0p1": false} {
-		if got := wholeDisk(name); got != want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
-func TestUsage(t *testing.T) {
-	u := newUsage(nil)
-	s := u.update()
-	if s.memory <= 0 || s.fds <= 0 {
-		t.Errorf("sample %+v", s)
-	}
-	all := u.info(false, 0)
-	q, _ := all.Get("range_query")
-	if n, _ := all.Get("count"); n.(int) < 1 || q == nil {
-		t.Errorf("info %v", all)
-	}
-	if later := u.info(false, 1_000_000); later == nil {
-		t.Error("no answer about the future")
 	}
 }

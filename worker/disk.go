@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"go.millstream.dev/internal/engine/worker/store"
+	"go.millstream.dev/worker/internal/record"
 )
 
 // DiskTransfer is one result that went to disk or came back.
@@ -25,7 +26,7 @@ var diskActivities = [...]string{"disk_read", "disk_write"}
 
 // diskCounts counts what the store has read and written.
 type diskCounts struct {
-	records            ring[store.Transfer]
+	records            *record.Ring[store.Transfer]
 	bytes, count, time [len(diskActivities)]atomic.Int64
 }
 
@@ -38,7 +39,7 @@ func (w *Worker) onDisk(t store.Transfer) {
 	w.disk.bytes[i].Add(t.Disk)
 	w.disk.count[i].Add(1)
 	w.disk.time[i].Add(int64(t.Stop.Sub(t.Start)))
-	w.disk.records.add(t)
+	w.disk.records.Add(t)
 }
 
 // moveCounts counts what the store has moved to a device [0] and from it [1].
@@ -68,10 +69,10 @@ func (w *Worker) device() *store.DeviceConfig {
 // DiskTransfers returns the last results that went to disk or came back, oldest first (see
 // Config.Records).
 func (w *Worker) DiskTransfers() []DiskTransfer {
-	list := w.disk.records.all()
+	list := w.disk.records.All()
 	out := make([]DiskTransfer, len(list))
 	for i, t := range list {
-		out[i] = DiskTransfer{Key: t.Key.String(), Action: "disk-read", NBytes: t.NBytes, Disk: t.Disk, Start: unix(t.Start), Stop: unix(t.Stop)}
+		out[i] = DiskTransfer{Key: t.Key.String(), Action: "disk-read", NBytes: t.NBytes, Disk: t.Disk, Start: record.Unix(t.Start), Stop: record.Unix(t.Stop)}
 		if t.Write {
 			out[i].Action = "disk-write"
 		}

@@ -12,6 +12,8 @@ import (
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/internal/pyspec"
+	"go.millstream.dev/worker/internal/record"
 )
 
 var errCancelled = errors.New("worker: nobody waits for the task any more")
@@ -52,10 +54,10 @@ type run struct {
 	nbytes      int64
 	typeName    string
 	err         error
-	start, stop int64  // ns since 1970
-	load        int64  // when it began to open its dependencies
-	queued      int64  // when it was ready
-	moved       period // when its dependencies came from peers, as far as nobody has used them before
+	start, stop int64         // ns since 1970
+	load        int64         // when it began to open its dependencies
+	queued      int64         // when it was ready
+	moved       record.Period // when its dependencies came from peers, as far as nobody has used them before
 	thread      int64
 }
 
@@ -74,7 +76,7 @@ func (w *Worker) execute(t *state.Task) {
 	if n := t.NumDeps(); n > 0 {
 		r.deps = make([]*store.Entry, n)
 		for i := range r.deps {
-			w.arrived.use(t.Dep(i).Key(), &r.moved)
+			w.arrived.Use(t.Dep(i).Key(), &r.moved)
 			if r.deps[i] = w.data.Hold(t.Dep(i).Key()); r.deps[i] == nil {
 				r.broken = fmt.Errorf("worker: the result of %v, which %v needs, is not here", t.Dep(i).Key(), r.key)
 			}
@@ -182,7 +184,8 @@ func (r *run) run() {
 	default:
 		status = "error"
 	}
-	w.timelines.add(ran{key: string(r.key), name: r.name, thread: r.thread, status: status, nbytes: r.nbytes, queued: r.queued, moved: r.moved, load: r.load, start: r.start, stop: r.stop})
+	w.timelines.Add(record.Run{Key: string(r.key), Name: r.name, Thread: r.thread, Status: status, NBytes: r.nbytes,
+		Parts: record.Parts{Moved: r.moved, Load: r.load, Start: r.start, Stop: r.stop}})
 }
 
 // call is not inlined: callStack finds it on the goroutine's stack.
@@ -197,7 +200,7 @@ func (r *run) call() error {
 	if why := r.base.why(); why != nil {
 		return why // it was cancelled before it began
 	}
-	if isPythonSpec(r.spec) {
+	if pyspec.Is(r.spec) {
 		return r.callPickled()
 	}
 	return r.callSpec(r.spec)

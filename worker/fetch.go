@@ -11,6 +11,7 @@ import (
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/internal/record"
 )
 
 // fetch is one transfer of results from a peer. It belongs to its goroutine until it is
@@ -23,7 +24,7 @@ type fetch struct {
 	busy   bool
 	device bool // most of it came into memory of this worker's GPU
 	err    error
-	took   period
+	took   record.Period
 }
 
 // errUnreadable is found in the errors of answers that arrived but are no data: asking
@@ -41,9 +42,9 @@ func (w *Worker) gather(a *state.Action) {
 	w.net.incomingBytes.Add(a.NBytes)
 	bytes := a.NBytes
 	w.tasks.Go(func() {
-		f.took.start = time.Now().UnixNano()
+		f.took.Start = time.Now().UnixNano()
 		f.err = w.fetchFrom(w.ctx, f)
-		f.took.stop = time.Now().UnixNano()
+		f.took.Stop = time.Now().UnixNano()
 		for i, v := range f.values {
 			_ = w.data.MakeRoomFor(w.ctx, v, f.stored[i].NBytes) // it ends only with the worker
 		}
@@ -85,7 +86,7 @@ func (w *Worker) fetchEnded(f *fetch) {
 		for i, v := range f.values {
 			w.data.Put(f.stored[i].Key, v, f.stored[i].NBytes)
 		}
-		w.arrived.add(f.stored, f.took)
+		w.arrived.Add(f.stored, f.took)
 		w.apply(&state.GatherSuccess{Stimulus: w.stimulus, Peer: f.peer, Data: f.stored, Device: f.device})
 	case errors.Is(f.err, errUnreadable):
 		w.apply(&state.GatherFailure{Stimulus: w.stimulus, Peer: f.peer, Failure: failure(f.err)})

@@ -12,6 +12,7 @@ import (
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/internal/record"
 )
 
 // fuzzed is a worker that only has what a turn needs: no network, no goroutine.
@@ -24,7 +25,7 @@ func fuzzed(t testing.TB) *Worker {
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	w.cancel(ErrClosed) // what is started in the background ends at once
 	w.pool, w.peers = rpc.NewPool(comm.Default, rpc.PoolConfig{}), rpc.NewPool(comm.Default, rpc.PoolConfig{})
-	w.transfers, w.timelines = newRing[Transfer](10), newRing[ran](10)
+	w.transfers, w.timelines = record.NewRing[Transfer](10), record.NewRing[record.Run](10)
 	w.done = make(chan struct{})
 	var err error
 	if w.data, err = store.New(store.Config{Dir: t.TempDir(), Logger: w.log}); err != nil {

@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/internal/dask/gotask"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/worker/internal/pyspec"
 )
 
 // Tasks of Python's graphs come as pickles. Some of them name a Go function: these run here,
@@ -15,7 +16,7 @@ import (
 
 // callPickled runs a task that came as a pickle.
 func (r *run) callPickled() error {
-	parts, err := splitSpec(r.spec)
+	parts, err := pyspec.Split(r.spec)
 	if err != nil {
 		return err
 	}

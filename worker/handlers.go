@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.millstream.dev/internal/engine/worker/state"
@@ -14,6 +15,7 @@ import (
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/internal/hardware"
 )
 
 // roles says who may ask what, on connections whose peers are known by certificate.
@@ -71,10 +73,10 @@ func (w *Worker) addHandlers() {
 		return msgpack.MapOf("counts", []any{}, "keys", []any{}), nil
 	})
 	rpc.Handle(s, "get_logs", func(_ context.Context, _ *rpc.Request, in logsArgs) ([]any, error) {
-		return w.logs.list(in.Start, in.N, in.Timestamps), nil
+		return w.logs.records.List(in.Start, in.N, in.Timestamps), nil
 	})
 	rpc.Handle(s, "get_monitor_info", func(_ context.Context, _ *rpc.Request, in monitorArgs) (msgpack.Map, error) {
-		return w.usage.info(in.Recent, in.Start), nil
+		return w.usage.Info(in.Recent, in.Start), nil
 	})
 	s.Handle("terminate", func(_ context.Context, r *rpc.Request) (any, error) {
 		// The answer must leave before the server ends.
@@ -86,8 +88,8 @@ func (w *Worker) addHandlers() {
 	s.Handle("plugin-add", w.pluginAdd)
 	s.Handle("plugin-remove", w.pluginRemove)
 	s.Handle("upload_file", w.inPython(w.uploadFile, nil))
-	s.Handle("benchmark_disk", w.benchmarkDisk)
-	s.Handle("benchmark_memory", w.benchmarkMemory)
+	s.Handle("benchmark_disk", func(ctx context.Context, _ *rpc.Request) (any, error) { return hardware.Disk(ctx, w.dir) })
+	s.Handle("benchmark_memory", func(ctx context.Context, _ *rpc.Request) (any, error) { return hardware.Memory(ctx) })
 	rpc.Handle(s, "benchmark_network", w.benchmarkNetwork)
 	for op, why := range map[string]string{
 		"shuffle_receive":     "P2P shuffles are Python's (set dataframe.shuffle.method to tasks)",
@@ -107,6 +109,22 @@ type logsArgs struct {
 	Start      int  `rpc:"start,optional"`
 	N          *int `rpc:"n"`
 	Timestamps bool `rpc:"timestamps,optional"`
+}
+
+type networkArgs struct {
+	Address string `rpc:"address"`
+}
+
+// benchmarkNetwork measures the connection to a peer.
+func (w *Worker) benchmarkNetwork(ctx context.Context, _ *rpc.Request, in networkArgs) (msgpack.Map, error) {
+	address := strings.Clone(in.Address) // it borrows from the request
+	return hardware.Network(ctx, func(data []byte) error {
+		m, err := w.peers.Do(ctx, address, "echo", msgpack.MapOf("op", "echo", "data", wire.Serialize{Value: data}))
+		if err == nil {
+			m.Release()
+		}
+		return err
+	})
 }
 
 type monitorArgs struct {

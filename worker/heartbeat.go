@@ -10,6 +10,7 @@ import (
 	"go.millstream.dev/rpc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/internal/record"
 )
 
 // counts is what a turn copies out of the state for metrics.
@@ -68,7 +69,7 @@ func (w *Worker) metricsOf(c *counts) msgpack.Map {
 			"outgoing_bytes", w.net.outgoingBytes.Load(), "outgoing_count", w.net.outgoing.Load(), "outgoing_count_total", w.net.outgoingTotal.Load()),
 		"event_loop_interval", 0.02,
 	)
-	return append(m, w.usage.recent()...)
+	return append(m, w.usage.Recent()...)
 }
 
 // heartbeats tells the scheduler that the worker lives and how it is, as often as it wants
@@ -122,13 +123,13 @@ func (w *Worker) heartbeat(millstream bool) (err error) {
 	now := time.Now()
 	executing := msgpack.Map{}
 	for k, since := range c.executing {
-		executing = append(executing, msgpack.Pair{Key: k.Value(), Value: seconds(now.UnixNano() - since)})
+		executing = append(executing, msgpack.Pair{Key: k.Value(), Value: record.Seconds(now.UnixNano() - since)})
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, heartbeatTime)
 	defer cancel()
 	var reply heartbeatReply
 	err = w.pool.Call(ctx, w.cfg.Scheduler, "heartbeat_worker", msgpack.MapOf(
-		"address", w.address, "now", unix(now), "metrics", w.metricsOf(&c), "executing", executing, "extensions", extensions), &reply)
+		"address", w.address, "now", record.Unix(now), "metrics", w.metricsOf(&c), "executing", executing, "extensions", extensions), &reply)
 	if err != nil {
 		var remote *rpc.RemoteError
 		if !errors.As(err, &remote) {
@@ -179,7 +180,7 @@ func (w *Worker) housekeep() {
 		case <-w.ctx.Done():
 			return
 		}
-		w.usage.update()
+		w.usage.Update()
 		w.do(func() {
 			w.remind()
 			if w.state.Count(state.Missing) > 0 {

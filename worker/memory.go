@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/worker/internal/monitor"
 )
 
 func (m Memory) withDefaults() Memory {
@@ -30,7 +31,7 @@ func (m Memory) withDefaults() Memory {
 		m.Interval = 100 * time.Millisecond
 	}
 	if m.Usage == nil {
-		m.Usage = RSS
+		m.Usage = monitor.RSS
 	}
 	return m
 }

@@ -6,6 +6,7 @@ import (
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/internal/record"
 )
 
 // The messages of the worker's stream, as Dask's scheduler reads them. The names of fields
@@ -81,7 +82,7 @@ func (w *Worker) sayFinished(t *state.Task, runID int64) {
 	b = msgpack.AppendMapHeader(name(b, "metadata"), 0)
 	b = msgpack.AppendInt(name(b, "thread"), thread)
 	p := w.partsOf(t, start, stop)
-	w.out.body = p.append(b)
+	w.out.body = appendParts(b, &p)
 }
 
 func (w *Worker) sayErred(t *state.Task, runID int64) {
@@ -99,7 +100,7 @@ func (w *Worker) sayErred(t *state.Task, runID int64) {
 	b = msgpack.AppendString(name(b, "traceback_text"), f.TracebackText)
 	b = msgpack.AppendInt(name(b, "thread"), thread)
 	p := w.partsOf(t, start, stop)
-	w.out.body = p.append(b)
+	w.out.body = appendParts(b, &p)
 }
 
 // sayObject appends an exception or traceback, which travel in frames of their own.
@@ -153,6 +154,29 @@ func (w *Worker) sayKeepAlive() {
 	w.out.n++
 	b := msgpack.AppendMapHeader(w.out.body, 1)
 	w.out.body = msgpack.AppendString(name(b, "op"), "keep-alive")
+}
+
+// appendParts appends the parts of a run's time as Dask's startstops, from which the scheduler learns durations and
+// what its task stream shows of a task.
+func appendParts(b []byte, p *record.Parts) []byte {
+	n := 0
+	p.Each(func(string, int64, int64) { n++ })
+	b = msgpack.AppendArrayHeader(name(b, "startstops"), n)
+	p.Each(func(action string, start, stop int64) {
+		b = msgpack.AppendMapHeader(b, 3)
+		b = msgpack.AppendString(name(b, "action"), action)
+		b = msgpack.AppendFloat(name(b, "start"), record.Seconds(start))
+		b = msgpack.AppendFloat(name(b, "stop"), record.Seconds(stop))
+	})
+	return b
+}
+
+// partsOf returns those of a task that has ended in this turn, or its computation alone.
+func (w *Worker) partsOf(t *state.Task, start, stop int64) record.Parts {
+	if r := w.ended; r != nil && r.key == t.Key() && r.start == start {
+		return record.Parts{Moved: r.moved, Load: r.load, Start: start, Stop: stop}
+	}
+	return record.Parts{Start: start, Stop: stop}
 }
 
 // borrow is bytes as a string without a copy, for calls that do not keep it.

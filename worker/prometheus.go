@@ -4,6 +4,7 @@ import (
 	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.millstream.dev/worker/internal/record"
 )
 
 // collector makes the metrics of Dask's workers, under their names, when they are asked for.
@@ -88,7 +89,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for i, activity := range diskActivities {
 		counter(descSpillBytes, float64(w.disk.bytes[i].Load()), activity)
 		counter(descSpillCount, float64(w.disk.count[i].Load()), activity)
-		counter(descSpillTime, seconds(w.disk.time[i].Load()), activity)
+		counter(descSpillTime, record.Seconds(w.disk.time[i].Load()), activity)
 	}
 	counter(descTicks, float64(counts.turns))
 	counter(descAbandoned, float64(w.abandonedTotal.Load()))
@@ -106,6 +107,6 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for i, direction := range []string{"up", "down"} {
 		counter(descMoves, float64(w.moves.count[i].Load()), direction)
 		counter(descMoveBytes, float64(w.moves.bytes[i].Load()), direction)
-		counter(descMoveTime, seconds(w.moves.time[i].Load()), direction)
+		counter(descMoveTime, record.Seconds(w.moves.time[i].Load()), direction)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/record"
 )
 
 // Transfer is one transfer of data between this worker and a peer or a client.
@@ -73,38 +74,22 @@ type Timeline struct {
 }
 
 // Transfers returns the last transfers, oldest first (see Config.Records).
-func (w *Worker) Transfers() []Transfer { return w.transfers.all() }
+func (w *Worker) Transfers() []Transfer { return w.transfers.All() }
 
 // Timelines returns the last runs of tasks, oldest first (see Config.Records).
 func (w *Worker) Timelines() []Timeline {
-	runs := w.timelines.all()
+	runs := w.timelines.All()
 	out := make([]Timeline, len(runs))
 	for i := range runs {
-		out[i] = runs[i].timeline()
+		out[i] = timeline(&runs[i])
 	}
 	return out
 }
 
-// ran is a Timeline as it is kept: small, as there is one for every task.
-type ran struct {
-	key         string // canonical
-	name        string
-	thread      int64
-	status      string
-	nbytes      int64
-	queued      int64 // ns since 1970: when it was given to an executor
-	moved       period
-	load        int64 // when its dependencies began to be opened
-	start, stop int64
-}
-
-func (r *ran) timeline() Timeline {
-	t := Timeline{Key: task.Key(r.key).String(), Name: r.name, Thread: r.thread, Status: r.status, NBytes: r.nbytes}
-	p := parts{moved: r.moved, load: r.load, start: r.start, stop: r.stop}
-	p.each(func(action string, start, stop int64) {
-		t.Spans = append(t.Spans, Span{action, seconds(start), seconds(stop)})
+func timeline(r *record.Run) Timeline {
+	t := Timeline{Key: task.Key(r.Key).String(), Name: r.Name, Thread: r.Thread, Status: r.Status, NBytes: r.NBytes}
+	r.Each(func(action string, start, stop int64) {
+		t.Spans = append(t.Spans, Span{action, record.Seconds(start), record.Seconds(stop)})
 	})
 	return t
 }
-
-func seconds(ns int64) float64 { return float64(ns) / 1e9 }

@@ -16,6 +16,7 @@ import (
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/internal/record"
 )
 
 // session is the worker's stream with one scheduler.
@@ -217,7 +218,7 @@ func (w *Worker) registration() msgpack.Map {
 	own := msgpack.MapOf("v", 1, "registry", task.Hash(), "functions", task.Names(), "signatures", task.Signatures(), "build", task.BuildText(),
 		"lanes", len(w.Lanes()), "python", w.sidecar != nil, "death-token", w.cfg.DeathToken, "incarnation", w.incarnation)
 	return msgpack.MapOf(
-		"address", w.address, "status", status, "nthreads", w.cfg.Threads, "name", w.name, "now", unix(time.Now()),
+		"address", w.address, "status", status, "nthreads", w.cfg.Threads, "name", w.name, "now", record.Unix(time.Now()),
 		"resources", resources, "memory_limit", limit, "local_directory", w.dir, "services", services, "nanny", nanny,
 		"pid", os.Getpid(), "versions", w.versions(), "metrics", w.metrics(), "extra", msgpack.MapOf("millstream", own),
 		"stimulus_id", "worker-connect-"+w.id, "server_id", w.id)

@@ -12,6 +12,7 @@ import (
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/internal/pyspec"
 )
 
 // keepBoth is up to which size a value that was sent to the sidecar stays in Go as well: it
@@ -84,7 +85,7 @@ func (r *run) callPython() error {
 // annotations, actor). A dependency is (key, handle or nil, value, frames): Python has it,
 // or it is here in the body, or it comes with the message. It returns what was sent.
 func (r *run) order(inc *incarnation, number uint64) (body []byte, frames [][]byte, sent []sentValue, err error) {
-	parts, err := splitSpec(r.spec)
+	parts, err := pyspec.Split(r.spec)
 	if err != nil {
 		return nil, nil, nil, err
 	}

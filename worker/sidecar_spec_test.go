@@ -12,56 +12,6 @@ import (
 	"go.millstream.dev/wire/msgpack"
 )
 
-func TestSpecIsPacked(t *testing.T) {
-	pickle := []byte("\x80\x05N.")
-	for _, buffers := range [][]string{nil, {""}, {"abc", "", strings.Repeat("x", 1000)}} {
-		p := &wire.Pickled{Data: pickle}
-		for _, b := range buffers {
-			p.Buffers = append(p.Buffers, wire.HeapFrame([]byte(b)))
-		}
-		spec, err := appendSpec(nil, p)
-		if err != nil || !isPythonSpec(spec) || task.IsSpec(spec) {
-			t.Fatalf("%d buffers: %v", len(buffers), err)
-		}
-		parts, err := splitSpec(spec)
-		if err != nil || len(parts) != 1+len(buffers) || !bytes.Equal(parts[0], pickle) {
-			t.Fatalf("%d buffers: %q %v", len(buffers), parts, err)
-		}
-		for i, b := range buffers {
-			if string(parts[1+i]) != b {
-				t.Errorf("buffer %d is %q, want %q", i, parts[1+i], b)
-			}
-		}
-	}
-	if _, err := appendSpec(nil, &wire.Pickled{Data: []byte("no")}); err == nil {
-		t.Error("anything is a pickle")
-	}
-}
-
-func FuzzSplitSpec(f *testing.F) {
-	good, err := appendSpec(nil, &wire.Pickled{Data: []byte("\x80\x05N."), Buffers: []wire.Frame{wire.HeapFrame([]byte("abc"))}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	f.Add(good[:len(good)-1])
-	f.Add([]byte("\x80\x05N."))
-	f.Add([]byte(packMagic + "\xff\xff\xff\xff\xff\xff\xff\xff"))
-	f.Fuzz(func(t *testing.T, spec []byte) {
-		parts, err := splitSpec(spec)
-		if err != nil {
-			return
-		}
-		n := 0
-		for _, p := range parts {
-			n += len(p)
-		}
-		if len(parts) == 0 || n > len(spec) {
-			t.Errorf("%d parts of %d bytes out of %d", len(parts), n, len(spec))
-		}
-	})
-}
-
 // aRun is a run whose answer of the sidecar is read.
 func aRun() (*run, *incarnation) {
 	w := &Worker{}

@@ -11,6 +11,7 @@ import (
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/internal/record"
 )
 
 // callStack tells where the running tasks are: {key: [text, …]}, of the keys that are asked
@@ -59,5 +60,5 @@ func allStacks() []string {
 
 // storyRow is a transition as Dask's get_story tells it.
 func storyRow(t state.Transition) []any {
-	return []any{t.Key.Value(), t.Start.String(), t.Finish.String(), t.Final.String(), msgpack.Map{}, t.Stimulus, unix(t.Time)}
+	return []any{t.Key.Value(), t.Start.String(), t.Finish.String(), t.Final.String(), msgpack.Map{}, t.Stimulus, record.Unix(t.Time)}
 }

@@ -7,6 +7,7 @@ import (
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/internal/pyspec"
 )
 
 // reader turns the scheduler's messages into events. It belongs to whoever holds the turn,
@@ -205,7 +206,7 @@ func (w *Worker) computeTask(m *wire.Message) error {
 	r := msgpack.NewReader(c.RunSpec.Raw)
 	if c.RunSpec.Frame == 0 && r.Kind() == msgpack.Bin {
 		ev.Spec, err = r.ReadBytes()
-	} else if spec, bad := pickledSpec(m, c.RunSpec); bad == nil {
+	} else if spec, bad := pyspec.FromMessage(m, c.RunSpec); bad == nil {
 		ev.Spec = spec
 	} else {
 		ev.Data = bad // it fails when it is run, with the reason

@@ -34,7 +34,7 @@ const maxPeers = 1024
 
 // transferred notes a transfer that has ended.
 func (w *Worker) transferred(t *Transfer) {
-	w.transfers.add(*t)
+	w.transfers.Add(*t)
 	w.unreported.add(t)
 	if t.Error != "" || !t.Incoming || t.Bytes < 1_000_000 {
 		return // as Dask, learn from large ones only

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/internal/record"
 )
 
 // maxReported bounds the transfers that one heartbeat lists. Those beyond it are added up by data connection.
@@ -80,7 +81,7 @@ func transferReport(list []Transfer, sums map[string]transferSum) msgpack.Map {
 		if t.Incoming {
 			direction = "incoming"
 		}
-		start := unix(t.Start)
+		start := record.Unix(t.Start)
 		out[i] = []any{start, start + t.Took.Seconds(), t.Bytes, t.Lane, t.Peer, direction, t.Keys}
 	}
 	more := msgpack.Map{}

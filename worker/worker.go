@@ -24,6 +24,9 @@ import (
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/internal/logs"
+	"go.millstream.dev/worker/internal/monitor"
+	"go.millstream.dev/worker/internal/record"
 )
 
 // Why a worker has ended, found by errors.Is in Err.
@@ -61,7 +64,7 @@ type Worker struct {
 	name        any // what travels: a string, or a number
 	address     string
 	log         *slog.Logger
-	logs        *logRing
+	logs        *Logs  // what get_logs answers
 	dir         string // below which data is spilled
 	host        task.Host
 	connections peernet.Peers // of host; set before the server starts
@@ -81,14 +84,14 @@ type Worker struct {
 	lanes       *lane.Book
 	data        *store.Store
 	actorKeys   sync.Map // keys of actors, which do not travel
-	usage       *usage
+	usage       *monitor.Monitor
 	net         traffic
 	http        *httpServer
 	disk        diskCounts
 	moves       moveCounts
-	transfers   *ring[Transfer]
+	transfers   *record.Ring[Transfer]
 	unreported  transferLog // since the last heartbeat
-	timelines   *ring[ran]
+	timelines   *record.Ring[record.Run]
 	status      atomic.Value // string
 	active      atomic.Int64 // runs in flight
 
@@ -110,7 +113,7 @@ type Worker struct {
 	session      *session // nil without a scheduler
 	executing    map[task.Key]*run
 	abandoned    map[*run]*abandoned
-	arrived      arrivals
+	arrived      record.Arrivals
 	ended        *run // the run whose end is being told
 	actors       map[task.Key]*actor
 	by           *executor
@@ -153,14 +156,16 @@ func Start(ctx context.Context, cfg Config) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, inbox: newInbox(), executing: map[task.Key]*run{}, abandoned: map[*run]*abandoned{}, actors: map[task.Key]*actor{},
 		runs: make(chan *run, 2*cfg.Threads+64), leave: make(chan chan struct{}),
-		transfers: newRing[Transfer](cfg.Records), timelines: newRing[ran](cfg.Records),
+		transfers: record.NewRing[Transfer](cfg.Records), timelines: record.NewRing[record.Run](cfg.Records),
 		stopped: make(chan struct{}), done: make(chan struct{}),
 	}
-	w.disk.records.limit = cfg.Records
+	w.disk.records = record.NewRing[store.Transfer](cfg.Records)
 	w.id, w.incarnation = "Worker-"+randomText(), randomText()
 	w.status.Store(statusInit)
-	w.logs = newLogRing(cfg.Logger.Handler(), cfg.Logs)
-	w.log = slog.New(w.logs)
+	if w.logs = cfg.Logs; w.logs == nil {
+		w.logs = NewLogs()
+	}
+	w.log = slog.New(logs.NewHandler(cfg.Logger.Handler(), w.logs.records))
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	w.taskCtx, w.stopTask = context.WithCancelCause(context.Background())
 	if err := w.start(ctx); err != nil {
@@ -180,7 +185,7 @@ func randomText() string {
 func (w *Worker) start(ctx context.Context) error {
 	var err error
 	w.findPython(ctx)
-	w.usage = newUsage(w.cfg.Memory.Usage)
+	w.usage = monitor.New(w.cfg.Memory.Usage)
 	if err := w.makeStore(); err != nil {
 		return err
 	}

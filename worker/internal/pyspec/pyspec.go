@@ -1,4 +1,7 @@
-package worker
+// Package pyspec packs tasks of Python graphs. A task of Python is a pickle and its out-of-band buffers, and a worker's
+// state keeps one byte string of a task: the pickle itself if it has no buffers, else packMagic, their number, all
+// lengths and all bytes.
+package pyspec
 
 import (
 	"encoding/binary"
@@ -8,10 +11,6 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// A task of Python is a pickle and its out-of-band buffers. The state keeps one byte string
-// of a task: the pickle itself if it has no buffers, else packMagic, their number, all
-// lengths and all bytes.
-
 // packMagic begins neither a pickle nor a spec of Go.
 const packMagic = "PB\x01\x00"
 
@@ -20,13 +19,13 @@ const maxBuffers = 1 << 20
 
 var errSpec = errors.New("worker: the task is not one that can be read")
 
-// isPythonSpec tells tasks of Python from those of Go.
-func isPythonSpec(spec []byte) bool {
+// Is reports whether a task is one of Python, not of Go.
+func Is(spec []byte) bool {
 	return len(spec) > 0 && (spec[0] == 0x80 || len(spec) >= len(packMagic) && string(spec[:len(packMagic)]) == packMagic)
 }
 
-// appendSpec packs a task of Python.
-func appendSpec(dst []byte, p *wire.Pickled) ([]byte, error) {
+// Append appends a packed task of Python to dst.
+func Append(dst []byte, p *wire.Pickled) ([]byte, error) {
 	if len(p.Data) == 0 || p.Data[0] != 0x80 {
 		return dst, fmt.Errorf("%w: it does not begin as a pickle does", errSpec)
 	}
@@ -52,8 +51,8 @@ func appendSpec(dst []byte, p *wire.Pickled) ([]byte, error) {
 	return dst, nil
 }
 
-// splitSpec returns the pickle and its buffers, which borrow from spec.
-func splitSpec(spec []byte) ([][]byte, error) {
+// Split returns the pickle and its buffers, which borrow from spec.
+func Split(spec []byte) ([][]byte, error) {
 	if len(spec) > 0 && spec[0] == 0x80 {
 		return [][]byte{spec}, nil
 	}
@@ -91,8 +90,8 @@ func splitSpec(spec []byte) ([][]byte, error) {
 	return parts, nil
 }
 
-// pickledSpec packs the run_spec of a compute-task that came as a pickle.
-func pickledSpec(m *wire.Message, ref wire.Ref) ([]byte, error) {
+// FromMessage packs the run_spec of a compute-task that came as a pickle. The result may borrow from the message.
+func FromMessage(m *wire.Message, ref wire.Ref) ([]byte, error) {
 	x, err := wire.DecodeRef(m, ref, wire.DecodeOptions{Keep: true, KeepPickled: true})
 	if err != nil {
 		return nil, err
@@ -107,5 +106,5 @@ func pickledSpec(m *wire.Message, ref wire.Ref) ([]byte, error) {
 	if p, err = p.Open(wire.DecodeOptions{}); err != nil {
 		return nil, err
 	}
-	return appendSpec(nil, p)
+	return Append(nil, p)
 }

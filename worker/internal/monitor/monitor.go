@@ -1,4 +1,6 @@
-package worker
+// Package monitor samples what the process and the machine do: processor, memory, files, network and disks, for
+// heartbeats and for get_monitor_info of Dask.
+package monitor
 
 import (
 	"bytes"
@@ -12,11 +14,11 @@ import (
 	"time"
 
 	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/worker/internal/record"
 )
 
-// usage is what the process and the machine do, sampled for heartbeats and for Dask's
-// get_monitor_info. Any goroutine may use it.
-type usage struct {
+// Monitor samples the process and the machine. Any goroutine may use it.
+type Monitor struct {
 	memory func() int64
 
 	mu      sync.Mutex // owns what follows
@@ -41,16 +43,18 @@ type sample struct {
 // historyLength is Dask's default of distributed.admin.system-monitor.log-length.
 const historyLength = 7200
 
-func newUsage(memory func() int64) *usage {
+// New returns a Monitor that has taken its first sample. memory returns the memory of the process in bytes; nil stands
+// for RSS.
+func New(memory func() int64) *Monitor {
 	if memory == nil {
 		memory = RSS
 	}
-	u := &usage{memory: memory}
-	u.update()
-	return u
+	m := &Monitor{memory: memory}
+	m.Update()
+	return m
 }
 
-// RSS is the resident memory of the process in bytes, as the system says.
+// RSS returns the resident memory of the process in bytes, as the system reports it.
 func RSS() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -66,31 +70,33 @@ func RSS() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// update looks again, at most ten times a second.
-func (u *usage) update() sample {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+// Update takes a sample, at most ten times a second.
+func (m *Monitor) Update() { m.update() }
+
+func (m *Monitor) update() sample {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	now := time.Now()
-	if u.count > 0 && now.Sub(u.last.at) < 100*time.Millisecond {
-		u.last.memory = u.memory()
-		return u.last
+	if m.count > 0 && now.Sub(m.last.at) < 100*time.Millisecond {
+		m.last.memory = m.memory()
+		return m.last
 	}
-	s := sample{at: now, memory: u.memory(), cpuTime: processorTime(), fds: openFiles()}
+	s := sample{at: now, memory: m.memory(), cpuTime: processorTime(), fds: openFiles()}
 	s.netIn, s.netOut = networkBytes()
 	s.diskIn, s.diskOut = diskBytes()
-	if u.count > 0 {
-		d := now.Sub(u.last.at).Seconds()
-		s.cpu = 100 * (s.cpuTime - u.last.cpuTime).Seconds() / d
-		s.netRead, s.netWrite = rate(s.netIn, u.last.netIn, d), rate(s.netOut, u.last.netOut, d)
-		s.diskRead, s.diskWrite = rate(s.diskIn, u.last.diskIn, d), rate(s.diskOut, u.last.diskOut, d)
+	if m.count > 0 {
+		d := now.Sub(m.last.at).Seconds()
+		s.cpu = 100 * (s.cpuTime - m.last.cpuTime).Seconds() / d
+		s.netRead, s.netWrite = rate(s.netIn, m.last.netIn, d), rate(s.netOut, m.last.netOut, d)
+		s.diskRead, s.diskWrite = rate(s.diskIn, m.last.diskIn, d), rate(s.diskOut, m.last.diskOut, d)
 	}
-	u.count++
-	u.last = s
-	if len(u.history) < historyLength {
-		u.history = append(u.history, s)
+	m.count++
+	m.last = s
+	if len(m.history) < historyLength {
+		m.history = append(m.history, s)
 	} else {
-		copy(u.history, u.history[1:])
-		u.history[len(u.history)-1] = s
+		copy(m.history, m.history[1:])
+		m.history[len(m.history)-1] = s
 	}
 	return s
 }
@@ -99,48 +105,48 @@ func rate(now, before int64, seconds float64) float64 {
 	return max(0, float64(now-before)/seconds)
 }
 
-// recent is the part of a heartbeat's metrics that the monitor of Dask fills.
-func (u *usage) recent() msgpack.Map {
-	s := u.update()
+// Recent returns the part of a heartbeat's metrics that Dask's monitor fills.
+func (m *Monitor) Recent() msgpack.Map {
+	s := m.update()
 	return msgpack.Map{
 		{Key: "cpu", Value: math.Round(s.cpu*10) / 10}, // as psutil has it
 		{Key: "memory", Value: s.memory},
-		{Key: "time", Value: unix(s.at)},
+		{Key: "time", Value: record.Unix(s.at)},
 		{Key: "host_net_io", Value: msgpack.MapOf("read_bps", s.netRead, "write_bps", s.netWrite)},
 		{Key: "host_disk_io", Value: msgpack.MapOf("read_bps", s.diskRead, "write_bps", s.diskWrite)},
 		{Key: "num_fds", Value: s.fds},
 	}
 }
 
-// info is the answer to get_monitor_info: the last sample, or all since one.
-func (u *usage) info(recent bool, start int) msgpack.Map {
+// Info returns the reply to get_monitor_info: the last sample, or all since the one numbered start.
+func (m *Monitor) Info(recent bool, start int) msgpack.Map {
 	if recent {
-		m := msgpack.Map{}
-		s := u.update()
+		q := msgpack.Map{}
+		s := m.update()
 		for _, c := range columns {
-			m = append(m, msgpack.Pair{Key: c.name, Value: c.of(&s)})
+			q = append(q, msgpack.Pair{Key: c.name, Value: c.of(&s)})
 		}
-		return msgpack.MapOf("range_query", m, "count", u.seen(), "last_time", unix(s.at))
+		return msgpack.MapOf("range_query", q, "count", m.seen(), "last_time", record.Unix(s.at))
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	skip := min(max(0, start-(u.count-len(u.history))), len(u.history))
-	list := u.history[skip:]
-	m := msgpack.Map{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	skip := min(max(0, start-(m.count-len(m.history))), len(m.history))
+	list := m.history[skip:]
+	q := msgpack.Map{}
 	for _, c := range columns {
 		values := make([]any, len(list))
 		for i := range list {
 			values[i] = c.of(&list[i])
 		}
-		m = append(m, msgpack.Pair{Key: c.name, Value: values})
+		q = append(q, msgpack.Pair{Key: c.name, Value: values})
 	}
-	return msgpack.MapOf("range_query", m, "count", u.count, "last_time", unix(u.last.at))
+	return msgpack.MapOf("range_query", q, "count", m.count, "last_time", record.Unix(m.last.at))
 }
 
-func (u *usage) seen() int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.count
+func (m *Monitor) seen() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.count
 }
 
 var columns = []struct {
@@ -149,15 +155,13 @@ var columns = []struct {
 }{
 	{"cpu", func(s *sample) any { return s.cpu }},
 	{"memory", func(s *sample) any { return s.memory }},
-	{"time", func(s *sample) any { return unix(s.at) }},
+	{"time", func(s *sample) any { return record.Unix(s.at) }},
 	{"host_net_io.read_bps", func(s *sample) any { return s.netRead }},
 	{"host_net_io.write_bps", func(s *sample) any { return s.netWrite }},
 	{"host_disk_io.read_bps", func(s *sample) any { return s.diskRead }},
 	{"host_disk_io.write_bps", func(s *sample) any { return s.diskWrite }},
 	{"num_fds", func(s *sample) any { return s.fds }},
 }
-
-func unix(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 
 func processorTime() time.Duration {
 	var r syscall.Rusage
@@ -177,13 +181,17 @@ func openFiles() int {
 	return max(0, len(names)-1) // without the folder itself
 }
 
-// networkBytes sums the machine's interfaces, the loopback too, as psutil does.
 func networkBytes() (in, out int64) {
 	text, err := os.ReadFile("/proc/net/dev")
 	if err != nil {
 		return 0, 0
 	}
-	for line := range strings.Lines(string(text)) {
+	return sumInterfaces(string(text))
+}
+
+// sumInterfaces sums the bytes of /proc/net/dev, those of the loopback interface too, as psutil does.
+func sumInterfaces(text string) (in, out int64) {
+	for line := range strings.Lines(text) {
 		_, rest, ok := strings.Cut(line, ":")
 		f := strings.Fields(rest)
 		if !ok || len(f) < 9 {
@@ -196,14 +204,18 @@ func networkBytes() (in, out int64) {
 	return in, out
 }
 
-// diskBytes sums whole disks: partitions would count twice.
 func diskBytes() (in, out int64) {
 	text, err := os.ReadFile("/proc/diskstats")
 	if err != nil {
 		return 0, 0
 	}
+	return sumDisks(string(text))
+}
+
+// sumDisks sums the bytes of whole disks in /proc/diskstats: partitions would count twice.
+func sumDisks(text string) (in, out int64) {
 	const sector = 512
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		if len(f) < 10 || !wholeDisk(f[2]) {
 			continue

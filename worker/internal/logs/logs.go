@@ -1,0 +1,118 @@
+// Package logs keeps the last log records of a worker for get_logs.
+package logs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"go.millstream.dev/internal/log/logtext"
+	"go.millstream.dev/worker/internal/record"
+)
+
+// Records keeps the last log records and lines of output of a process. Any goroutine may use it.
+type Records struct{ ring *record.Ring[entry] }
+
+type entry struct {
+	at    time.Time
+	level string
+	text  string
+}
+
+// length is Dask's default of distributed.admin.log-length.
+const length = 10_000
+
+// NewRecords returns an empty Records.
+func NewRecords() *Records { return &Records{record.NewRing[entry](length)} }
+
+// maxText bounds the text of a record in bytes.
+const maxText = 16 << 10
+
+// Add adds a record, whose text is cut at 16 KiB.
+func (l *Records) Add(at time.Time, level slog.Level, text string) {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	l.ring.Add(entry{at, level.String(), text})
+}
+
+// List returns the reply to get_logs: [level, text] of each record, newest first, or [seconds since 1970, level, text]
+// with timestamps. It leaves out the first start records and returns at most *n.
+func (l *Records) List(start int, n *int, timestamps bool) []any {
+	all := l.ring.All()
+	slices.Reverse(all)
+	all = all[min(max(start, 0), len(all)):]
+	if n != nil {
+		all = all[:min(max(*n, 0), len(all))]
+	}
+	out := make([]any, len(all))
+	for i, r := range all {
+		level := r.level
+		if level == "WARN" {
+			level = "WARNING"
+		}
+		if timestamps {
+			out[i] = []any{record.Unix(r.at), level, r.text}
+		} else {
+			out[i] = []any{level, r.text}
+		}
+	}
+	return out
+}
+
+// Handler is a slog.Handler that passes records on and keeps the last of them.
+type Handler struct {
+	next    slog.Handler
+	records *Records
+	attrs   []slog.Attr
+	group   string
+}
+
+// NewHandler returns a Handler in front of another one.
+func NewHandler(next slog.Handler, records *Records) *Handler {
+	return &Handler{next: next, records: records}
+}
+
+// Enabled is slog.Handler's. It keeps what Dask's workers keep, from INFO on, whatever is printed.
+func (h *Handler) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelInfo || h.next.Enabled(ctx, l)
+}
+
+// Handle is slog.Handler's: it keeps a record and passes it on.
+func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelInfo {
+		var b strings.Builder
+		b.WriteString("millstream.worker - " + r.Level.String() + " - " + r.Message)
+		for _, a := range h.attrs {
+			fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		}
+		r.Attrs(func(a slog.Attr) bool {
+			fmt.Fprintf(&b, " %s%s=%v", h.group, a.Key, a.Value)
+			return true
+		})
+		h.records.Add(r.Time, r.Level, logtext.OneLine(b.String()))
+	}
+	if h.next.Enabled(ctx, r.Level) {
+		return h.next.Handle(ctx, r)
+	}
+	return nil
+}
+
+// WithAttrs is slog.Handler's.
+func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	c := *h
+	c.next = h.next.WithAttrs(attrs)
+	c.attrs = slices.Clip(append(slices.Clip(h.attrs), attrs...))
+	return &c
+}
+
+// WithGroup is slog.Handler's: it puts a name in front of the attributes that follow.
+func (h *Handler) WithGroup(name string) slog.Handler {
+	c := *h
+	c.next = h.next.WithGroup(name)
+	c.group += name + "."
+	return &c
+}

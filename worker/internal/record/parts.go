@@ -1,0 +1,82 @@
+package record
+
+import (
+	"time"
+
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/task"
+)
+
+// Period is a time from one moment to another, in ns since 1970.
+type Period struct{ Start, Stop int64 }
+
+// Cover extends p so that it includes q.
+func (p *Period) Cover(q Period) {
+	if p.Stop == 0 {
+		*p = q
+		return
+	}
+	p.Start, p.Stop = min(p.Start, q.Start), max(p.Stop, q.Stop)
+}
+
+// Arrivals has the times when results of peers were transferred that no task here has used yet: the first task that
+// uses a result has waited for it. The holder of the worker's turn owns it. The zero value is empty.
+type Arrivals map[task.Key]Period
+
+// maxArrivals bounds Arrivals: results that were fetched to be kept may never be used.
+const maxArrivals = 1 << 14
+
+// Add notes that results were transferred in a period.
+func (a *Arrivals) Add(stored []state.Stored, p Period) {
+	if *a == nil || len(*a)+len(stored) > maxArrivals {
+		*a = Arrivals{}
+	}
+	for i := range stored[:min(len(stored), maxArrivals)] {
+		(*a)[stored[i].Key] = p
+	}
+}
+
+// Use removes a result that a task needs, and extends waited by its period.
+func (a Arrivals) Use(k task.Key, waited *Period) {
+	if p, ok := a[k]; ok {
+		delete(a, k)
+		waited.Cover(p)
+	}
+}
+
+// leastRead is how long opening dependencies takes at least when they come from disk.
+const leastRead = int64(time.Millisecond)
+
+// Parts are the parts of a run's time, as Dask names them: transfer of its dependencies, disk-read, compute.
+type Parts struct {
+	Moved       Period // when its dependencies came from peers; zero if none did
+	Load        int64  // when its dependencies began to be opened, ns since 1970
+	Start, Stop int64  // of the computation, ns since 1970
+}
+
+// Each calls f with each part that is there, in order.
+func (p *Parts) Each(f func(action string, start, stop int64)) {
+	if p.Moved.Stop > 0 {
+		f("transfer", p.Moved.Start, p.Moved.Stop)
+	}
+	if p.Load > 0 && p.Start-p.Load > leastRead {
+		f("disk-read", p.Load, p.Start)
+	}
+	f("compute", p.Start, p.Stop)
+}
+
+// Run is one run of a task as it is kept: small, as there is one for every task.
+type Run struct {
+	Key    string // canonical
+	Name   string // of the function
+	Thread int64
+	Status string // OK, error, cancelled or reschedule
+	NBytes int64  // of the result
+	Parts
+}
+
+// Seconds returns ns since 1970 as seconds, as Dask's messages have times.
+func Seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+// Unix returns a time as seconds since 1970.
+func Unix(t time.Time) float64 { return Seconds(t.UnixNano()) }
