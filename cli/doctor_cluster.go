@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/internal/doctor"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/worker"

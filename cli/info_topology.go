@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/topology"
-	"go.millstream.dev/topology/nvml"
+	"go.millstream.dev/internal/topology"
+	"go.millstream.dev/internal/topology/nvml"
 )
 
 // topologyReport is what `millstream info --topology --json` prints.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // writeSchedulerFile writes the identity of a scheduler, as Dask does, and the paths of its

@@ -13,8 +13,8 @@ import (
 
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // Every wrong command line is one line that says what to do, and starts nothing.

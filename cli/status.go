@@ -18,10 +18,10 @@ import (
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/benchfmt"
 	"go.millstream.dev/internal/cmdline"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // statusReport is what `millstream status --json` prints.

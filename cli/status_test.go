@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // runLine runs a command line and returns its exit code and both outputs.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // ActorType makes actors: values that stay on the worker where they were made and are changed

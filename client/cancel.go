@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // Cancel cancels tasks that no other client wants: those that wait are not run, the contexts

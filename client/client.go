@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/pickle"
 )
 
 // Config describes a client. Its zero value is useful.

@@ -6,10 +6,10 @@ import (
 	"sync"
 
 	"go.millstream.dev/internal/dask/gotask"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 )
 
 // Dask's scheduler wants graphs pickled: {key: Task} in an LLGExpr. What the client gathers is

@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"go.millstream.dev/internal/dask/daskver"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // checkDask asks a scheduler of Dask's for its release: one that is too old is refused, one

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // keysOf are the keys of futures as an argument.

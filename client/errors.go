@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/pickle"
 )
 
 // Errors that errors.Is finds in what futures return.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // Event is what somebody logged under a topic: a worker, a task, the scheduler.

@@ -10,11 +10,11 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 )
 
 // fakeDask answers as much as Dask's scheduler of a release does to a client that connects,

@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // offline is a client that has never spoken to anybody and holds keys a and b.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"runtime"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // waitAll waits until all keys have ended. With failFast the first error ends it.

@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // getData asks one worker for results. Those that it does not have, all of them if it cannot

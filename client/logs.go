@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // LogLine is a line of a worker's log.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // SetMetadata keeps a value at the scheduler under a path of names, for all clients and tasks

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // What the client says to the scheduler goes through one queue, in the order in which the

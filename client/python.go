@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strconv"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // Opaque is a value of Python's that Go has no type for, such as a DataFrame of pandas, or one

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"sync"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // Queue carries values or futures between clients and tasks of the cluster, first in, first

@@ -11,8 +11,8 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/inproc"
 	_ "go.millstream.dev/comm/tcp"
+	_ "go.millstream.dev/internal/comm/inproc"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/scheduler"
 	"go.millstream.dev/worker"

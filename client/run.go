@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // Run runs the function on workers, all or those named by address, outside of the task

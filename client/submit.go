@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"sync"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // scratch is what encoding a call needs; pooled, as submitters come and go.

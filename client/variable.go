@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // timeoutOf is the time that ctx leaves in seconds, as an argument; nil without a bound. The

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // formingFn tells whether a worker has the roster of a clique and is connecting with the others.

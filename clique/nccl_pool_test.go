@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/inproc"
 	"go.millstream.dev/internal/collective"
+	_ "go.millstream.dev/internal/comm/inproc"
 	"go.millstream.dev/mem"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"go.millstream.dev/topology"
+	"go.millstream.dev/internal/topology"
 )
 
 // setAffinity binds this process to processors of a list such as 0-15,32-47. Threads inherit

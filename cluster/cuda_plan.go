@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/topology"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/topology"
 	"go.millstream.dev/worker"
 )
 

@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/topology"
+	"go.millstream.dev/internal/topology"
 )
 
 // One process for each GPU, with its own GPU first, on the processors next to it.

@@ -9,13 +9,13 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/inproc"  // inproc://
 	_ "go.millstream.dev/comm/tcp"     // tcp:// and tls://
 	_ "go.millstream.dev/comm/ucxcomm" // ucx:// and ucxx://
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/closed"
+	_ "go.millstream.dev/internal/comm/inproc" // inproc://
 	"go.millstream.dev/internal/device/devmem"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/scheduler"
 	"go.millstream.dev/secure"
 )

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler"
 	"go.millstream.dev/secure"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // reportTime bounds a report to the scheduler: the next process waits for it.

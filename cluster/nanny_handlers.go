@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // nannyWaiting are orders that take long and are finished when their callers hang up.

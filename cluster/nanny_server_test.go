@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // A process that is killed through the nanny is replaced, and those who asked know when the

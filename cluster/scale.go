@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // Scale starts or retires workers until there are n, and returns when that is so. Which of

@@ -6,8 +6,8 @@ import (
 	"log"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/inproc"
 	_ "go.millstream.dev/comm/tcp"
+	_ "go.millstream.dev/internal/comm/inproc"
 	"go.millstream.dev/wire"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // Append appends the hello as Dask's msgpack body.

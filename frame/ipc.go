@@ -10,7 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/wire/arrowipc"
+	"go.millstream.dev/internal/wire/arrowipc"
 )
 
 // ipcSource is one partition of an IPC file: some bytes of it.

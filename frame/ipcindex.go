@@ -7,7 +7,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
-	"go.millstream.dev/wire/arrowipc"
+	"go.millstream.dev/internal/wire/arrowipc"
 )
 
 // A file of Arrow's IPC format is a magic, a stream, and a footer that says again where the

@@ -9,7 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/wire/arrowipc"
+	"go.millstream.dev/internal/wire/arrowipc"
 )
 
 // encodeSchema is a schema as an Arrow IPC stream without batches: how it travels to tasks.

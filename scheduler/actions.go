@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // stateEvents are the events that the loop uses again and again.

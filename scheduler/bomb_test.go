@@ -7,8 +7,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // bomb is a pickle whose buffer becomes so many zeros.

@@ -8,10 +8,10 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 )
 
 // answers are replies of workers that are passed on: their values borrow from messages,

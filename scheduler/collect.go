@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // gatherer notes how tasks end that are submitted while it is there, and what their

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // computation is Dask's record of a piece of work: the graphs that came from when nothing

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // The newest computations are kept, each with code that is its own and not there twice.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // Data from a client goes to the workers in turns, and with broadcast to all.

@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 )
 
 // DeathOp is the request by which the nanny of a worker process reports how the process ended. Its

@@ -6,11 +6,11 @@ import (
 	"log/slog"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/inproc"
 	"go.millstream.dev/config"
-	"go.millstream.dev/rpc"
+	_ "go.millstream.dev/internal/comm/inproc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // A scheduler in this process, and a request to it.

@@ -2,8 +2,8 @@ package scheduler
 
 import (
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/pickle"
 )
 
 // madeException is the last exception that was made of a failure: many tasks share one.

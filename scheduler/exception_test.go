@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/pickle"
 )
 
 // Python gets Dask's own exceptions, made with the arguments that their constructors take.

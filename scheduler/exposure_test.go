@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // get fetches a page with a Host header.

@@ -3,8 +3,8 @@ package scheduler
 import (
 	"context"
 
-	"go.millstream.dev/rpc"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // flag is Dask's Event: set or not, with those who wait for it.

@@ -12,9 +12,9 @@ import (
 
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // graph is an update-graph that a reader has decoded for the loop. What the state keeps of

@@ -11,11 +11,11 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/dask/gotask"
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/scheduler/internal/pygraph"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 )
 
 // decodePickled makes the tasks of a Python client's expression: here, where it is one that

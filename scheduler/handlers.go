@@ -3,7 +3,7 @@ package scheduler
 import (
 	"runtime/debug"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 )
 
 func stack() string { return string(debug.Stack()) }

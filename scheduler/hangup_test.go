@@ -6,8 +6,8 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // A change that a client has asked for is made, as in Dask, also if the client ends right after the request: a lock

@@ -6,10 +6,10 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // maxExecuting bounds what of a heartbeat's list of running tasks is looked at.

@@ -7,9 +7,9 @@ import (
 	"sync"
 
 	"go.millstream.dev/internal/dask/pyproc"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/pickle"
 )
 
 // helpers are the Python children that do what only Python can: one for the functions that

@@ -3,9 +3,9 @@ package scheduler
 import (
 	"testing"
 
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 )
 
 func unpickle(t testing.TB, b []byte) *wire.Exception {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // The log that get_logs reads is bounded in lines, in the bytes of a line and in all bytes; the newest lines stay.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/journal"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // A worker cannot give the result of a task that another one runs: neither by add-keys that asks for adoption, nor by the

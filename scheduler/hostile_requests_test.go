@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/rpc"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // A path of metadata is bounded, its names are keys, and what is refused is not in the journal.

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 func onlyOn(worker string) *task.Annotations { return &task.Annotations{Workers: []string{worker}} }

@@ -12,7 +12,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/httpguard"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // httpServer serves /health, /metrics, /info/… and /millstream/….

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // crash ends a scheduler as if it had been killed, as far as its journal can tell: nothing

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // streamEnded tells the loop that a stream is over. It returns when the loop knows.

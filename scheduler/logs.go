@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/log/logtext"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 )
 
 // logKeep is how many lines get_logs can give (distributed.admin.log-length's default), logLineBytes how much of a line,

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/wire"
 )
 

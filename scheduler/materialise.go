@@ -12,9 +12,9 @@ import (
 	"go.millstream.dev/internal/dask/daskver"
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // materialiser turns the graphs of Python clients into tasks, in Python processes of which

@@ -3,9 +3,9 @@ package scheduler
 import (
 	"fmt"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // maxNesting bounds the nesting of values that the scheduler keeps. Snapshots nest them deeper, in paths of metadata

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // What primitives count for is given back with them: changes that are made again and again do not use up

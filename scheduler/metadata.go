@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // getMetadata walks down a path of names; a name that is not there is a KeyError, or the

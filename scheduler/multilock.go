@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"go.millstream.dev/rpc"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // multiLocks is Dask's MultiLock: a user asks for several locks at once and waits until it

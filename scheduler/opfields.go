@@ -5,9 +5,9 @@ import (
 	"math"
 	"time"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // opFields are the fields of the short messages of streams. All borrow from the message.

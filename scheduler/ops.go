@@ -7,9 +7,9 @@ import (
 	"unsafe"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // message does what the messages of one post say. It runs in the loop. What it reads

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // idle registers a worker that only listens: the test speaks for it.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // listHead is the length in bytes of a msgpack list's head of the longest form, which

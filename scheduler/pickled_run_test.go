@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 )
 
 // submitPickled sends what a Python client sends for a graph of calls of operator.add: each

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // plugins are what workers and nannies get when they register: pickled Python, which only

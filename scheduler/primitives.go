@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // primitives are what clients and tasks coordinate with, Dask's extensions of the same

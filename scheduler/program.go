@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // program is what a Millstream peer says about the program that it runs. Everything in it is the peer's word, for

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // progress follows tasks for one of Dask's progress bars: distributed.progress. The loop

@@ -3,8 +3,8 @@ package scheduler
 import (
 	"testing"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // watching follows keys as a progress bar does, and returns what it would draw.

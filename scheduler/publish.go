@@ -6,10 +6,10 @@ import (
 	"maps"
 	"sort"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // dataset is a published dataset: a value, usually a collection, closed, and the keys that

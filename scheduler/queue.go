@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // queue is Dask's Queue: records in order, for many who put and many who get.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // restart forgets all tasks and restarts the workers that have nannies; others end.

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // The certificate of a worker retires the worker that it belongs to and no other, not even one of the same host. The

@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/inproc"
 	_ "go.millstream.dev/comm/tcp"
+	_ "go.millstream.dev/internal/comm/inproc"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 func TestMain(m *testing.M) {

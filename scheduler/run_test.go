@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // A graph runs on two workers, which fetch from each other, and its results come back.

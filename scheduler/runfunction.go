@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/wire"
 )
 

@@ -12,12 +12,12 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/journal"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // Scheduler is a scheduler. Make it with New; all methods may be called from any goroutine.

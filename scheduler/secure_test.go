@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // With TLS a peer may do what the role of its certificate allows, and no more.

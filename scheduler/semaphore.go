@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"go.millstream.dev/rpc"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // semaphore is Dask's Semaphore, and its Lock, which has one lease. Who holds a lease

@@ -3,7 +3,7 @@ package scheduler
 import (
 	"fmt"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // What is set once and holds from then on, as the journal has it: plugins, metadata and the

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // shortages is what the scheduler has said about tasks that no running worker can take. The loop owns it.

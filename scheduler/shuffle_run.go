@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // shufflePlan is what a run of a shuffle is made of.

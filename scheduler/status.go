@@ -2,7 +2,7 @@ package scheduler
 
 import (
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // taskCounts is the number of tasks in each state, for the identity. It runs in the loop.

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"strings"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // taskStream is a ring of the latest ends of tasks: where, when, how long each part took.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // transfer is one movement of results between two workers, as one of them reported it with

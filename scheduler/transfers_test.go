@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 func report(transfers []any, more msgpack.Map) msgpack.Map {

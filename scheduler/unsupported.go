@@ -3,7 +3,7 @@ package scheduler
 import (
 	"context"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 )
 
 // notYet are ops of Dask's scheduler that this one does not have, and what to do instead.

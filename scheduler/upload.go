@@ -7,9 +7,9 @@ import (
 	"sync"
 
 	"go.millstream.dev/internal/dask/pyproc"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // upload is a file that a client has uploaded: Client.upload_file gives it to the

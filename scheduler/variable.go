@@ -6,10 +6,10 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // variable is Dask's Variable: one value, a future or data, under a name.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"go.millstream.dev/internal/dask/daskver"
-	"go.millstream.dev/rpc"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // ourVersions is the answer to versions: there is no Python here, so that no package of

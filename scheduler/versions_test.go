@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"go.millstream.dev/rpc"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // releases are the packages of a peer with Python and this release of Dask.

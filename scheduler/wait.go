@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"go.millstream.dev/config"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 )
 
 // signal wakes those who wait for something to change. The loop owns it.

@@ -10,8 +10,8 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // callOn sends a request on a comm of its own and does not wait for the answer.

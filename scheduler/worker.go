@@ -10,9 +10,9 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // worker is what the server knows of a worker beside the state. The loop owns it.

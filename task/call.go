@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Call is a spec that has been read: a function of this process and its arguments, still

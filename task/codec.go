@@ -9,7 +9,7 @@ import (
 	"time"
 	"unsafe"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // codec writes and reads arguments of one type. Which it is, is decided once, when the

@@ -3,9 +3,9 @@ package task
 import (
 	"reflect"
 
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 )
 
 // collected returns a tree that has values of package wire in it (Arrow data, device arrays, dicts, sets, objects) as

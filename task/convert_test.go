@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/pickle"
 )
 
 // TestFromPython turns values as Python's peers send them into the types that Go's functions

@@ -6,10 +6,10 @@ import (
 	"reflect"
 	"time"
 
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 )
 
 // Headers of the most common families. Nothing in them depends on the value.

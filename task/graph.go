@@ -3,8 +3,8 @@ package task
 import (
 	"fmt"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // GraphSerializer is the family of graphs that Go clients send in update-graph's expr_ser.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 type readNodeOut struct {

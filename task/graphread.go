@@ -3,8 +3,8 @@ package task
 import (
 	"fmt"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // MaxNodes bounds the nodes of one graph, MaxAnnotations its sets of annotations.

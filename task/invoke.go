@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Invoke calls the function with values instead of an encoded call: what a worker does

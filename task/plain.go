@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"time"
 
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/pickle"
 )
 
 // Plain turns a Go value into what the body of a message carries, which variables, queues

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // PyFunc is a function of Python's. Only the worker that runs a call looks it up: neither the

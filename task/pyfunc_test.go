@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/pickle"
 )
 
 func TestPyFuncNames(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"math/big"
 	"reflect"
 
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 )
 
 // pyValue is an argument as a tree of package pickle. A lazy one has something in it that the

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Arg is an argument for a parameter of type T: a value (Val), the result of a task (a

@@ -1,7 +1,7 @@
 package task
 
 import (
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // A spec is one encoded call:

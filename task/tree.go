@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/pickle"
 )
 
 func validText(s string) bool { return utf8.ValidString(s) }

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 var (
@@ -19,7 +19,7 @@ var (
 )
 
 // hasCodec reports whether a codec of package wire reads and writes values of a type, such as an Arrow table where the
-// program has imported wire/arrowipc.
+// program has imported package frame.
 func hasCodec(t reflect.Type) bool {
 	if t == nil {
 		return false

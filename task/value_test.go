@@ -13,9 +13,9 @@ import (
 	"time"
 	"unsafe"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // sent is a value after it has been through frames, and through a message as a peer gets it.

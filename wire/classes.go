@@ -3,7 +3,7 @@ package wire
 import (
 	"sync"
 
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // Classes that Go knows, by the names under which Python pickles them.
@@ -11,7 +11,7 @@ var (
 	classBytes       = pickle.Global{Module: "builtins", Name: "bytes"}
 	classByteArray   = pickle.Global{Module: "builtins", Name: "bytearray"}
 	classNDArray     = pickle.Global{Module: "numpy", Name: "ndarray"}
-	classTable       = pickle.Global{Module: "pyarrow.lib", Name: "Table"} // the codec of wire/arrowipc reads the two
+	classTable       = pickle.Global{Module: "pyarrow.lib", Name: "Table"} // the codec of internal/wire/arrowipc reads the two
 	classRecordBatch = pickle.Global{Module: "pyarrow.lib", Name: "RecordBatch"}
 	classCuPy        = pickle.Global{Module: "cupy", Name: "ndarray"}
 	classNumba       = pickle.Global{Module: "numba.cuda.cudadrv.devicearray", Name: "DeviceNDArray"}

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // Codec reads and writes values of a library, in Dask's own family. A package has one for the values of Arrow and
-// registers it when it is imported: wire/arrowipc.
+// registers it when it is imported: internal/wire/arrowipc.
 type Codec struct {
 	// Types are the interface types of its values, for callers that have a type and no value: see CodecTypes.
 	Types []reflect.Type

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/testkit/wiretest"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 )
 
 func huge() *big.Int { return new(big.Int).Lsh(big.NewInt(-3), 200) }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Decode builds the value of a message. What it returns borrows from the message's frames:

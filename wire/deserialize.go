@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // deserialize opens a value in one of the families.

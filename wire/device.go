@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"unsafe"
 
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/wire/pickle"
 )
 
 // DeviceArray is an array in memory of a GPU: a cupy or numba array, or an RMM buffer. Over

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // onDevice is memory that the CPU must not touch: it is at an address where nothing is, so

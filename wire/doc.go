@@ -11,7 +11,7 @@
 //	v, err := wire.Decode(m, wire.DecodeOptions{})
 //
 // What Serialize marks travels in frames of its own and without a copy: bytes, arrays,
-// arrays of GPUs and, where wire/arrowipc is imported, Arrow tables in Dask's own family, all
+// arrays of GPUs and, where package frame is imported, Arrow tables in Dask's own family, all
 // else pickled. ToPickle marks what the receiver, even a scheduler, is to unpickle. A scheduler sets DecodeOptions.Keep:
 // values that were sent with Serialize stay closed and leave with the same bytes.
 //

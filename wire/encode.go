@@ -3,7 +3,7 @@ package wire
 import (
 	"fmt"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Encode makes the message of a value: usually a map with "op" and its arguments, or a list

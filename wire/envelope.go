@@ -3,8 +3,8 @@ package wire
 import (
 	"fmt"
 
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // Serialize marks a value of a message that travels in frames of its own, in the family

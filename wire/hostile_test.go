@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // mustPack is msgpack of a value.

@@ -3,7 +3,7 @@ package wire
 import (
 	"fmt"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Ops walks over the messages of a stream: a body that is a list of maps, each with "op",

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // TaskFinished is a worker's report that a task's result is in its memory. All bytes

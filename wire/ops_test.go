@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/testkit/wiretest"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // finished is a worker's report as Python writes it.

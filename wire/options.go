@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"go.millstream.dev/internal/proc/sysmem"
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // EncodeOptions say how a message is written. The zero value suits every peer.

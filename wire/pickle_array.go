@@ -1,6 +1,6 @@
 package wire
 
-import "go.millstream.dev/wire/pickle"
+import "go.millstream.dev/internal/wire/pickle"
 
 // Arrays within pickles: those that are not worth a frame in Dask's eyes, such as members
 // of nested lists. With protocol 5 their memory still travels in buffers of its own.

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // thing is a value that only the codec of a library knows.

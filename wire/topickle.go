@@ -3,7 +3,7 @@ package wire
 import (
 	"fmt"
 
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // pickleValue writes the pickle of a value. With protocol 5 the memory of arrays travels in

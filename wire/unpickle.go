@@ -6,7 +6,7 @@ import (
 	"time"
 	"unsafe"
 
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // unpickle builds the value of a pickle, without executing anything in it. known is false

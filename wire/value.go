@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // Values that cross between Go and Python have these Go types:
@@ -32,7 +32,7 @@ import (
 //	Decimal, UUID, Path, range, timezone, long timedeltas, numpy scalars   those of package pickle
 //	exception     *Exception
 //	ndarray       *NDArray
-//	pyarrow       arrow.Table, arrow.RecordBatch, if wire/arrowipc is imported
+//	pyarrow       arrow.Table, arrow.RecordBatch, if package frame is imported
 //	GPU arrays    *DeviceArray
 //	others        *Object, which can be passed on unchanged
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/worker"
 )
 

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // actor is a result that stays here and is changed by calls of its methods, one at a time.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"go.millstream.dev/rpc"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Clients ask all workers at once: Client.run, register_plugin and upload_file fail as a

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/internal/peernet"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/wire"
 )
 

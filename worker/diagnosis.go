@@ -5,10 +5,10 @@ import (
 	"os"
 
 	"go.millstream.dev/internal/proc/hostid"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/ucx"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // DiagnosisOp asks a worker where it is and how its last transfers went. It has no arguments;

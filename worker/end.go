@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // closeTime bounds the parts of the end that wait for others: what was said last to the

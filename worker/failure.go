@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )

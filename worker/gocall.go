@@ -6,8 +6,8 @@ import (
 	"maps"
 
 	"go.millstream.dev/internal/dask/gotask"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/pickle"
 	"go.millstream.dev/worker/internal/pyspec"
 )
 

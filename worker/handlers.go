@@ -10,11 +10,11 @@ import (
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/internal/peernet"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/worker/internal/hardware"
 )
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/worker/internal/record"
 )
 

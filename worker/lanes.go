@@ -8,7 +8,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/internal/proc/hostid"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/secure"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/worker"
 )
 

@@ -4,8 +4,8 @@ import (
 	"unsafe"
 
 	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/worker/internal/record"
 )
 

@@ -6,9 +6,9 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/dask/daskver"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // checkRelease asks a scheduler of Dask's which release it is, before the connection becomes

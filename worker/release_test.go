@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/rpc"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // daskComm is a comm whose peer is not of our kind.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // sidecar is the Python process beside a worker: an executor of tasks that are not Go's,

@@ -14,7 +14,7 @@ import (
 
 	"go.millstream.dev/internal/dask/daskver"
 	"go.millstream.dev/internal/dask/pyproc"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Python says whether and how the worker runs tasks of Python: in one process of Python

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 	"go.millstream.dev/worker"
 )
 

@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 	"go.millstream.dev/worker"
 )
 

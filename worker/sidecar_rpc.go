@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"go.millstream.dev/internal/dask/pyproc"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // Requests that only Python can answer go to the sidecar as they came, frame by frame, and

@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/worker/internal/pyspec"
 )
 

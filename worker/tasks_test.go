@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/worker"
 )
 

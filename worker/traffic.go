@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // traffic counts transfers of data, in both directions, and how quick they are.

@@ -3,7 +3,7 @@ package worker
 import (
 	"sync"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/worker/internal/record"
 )
 

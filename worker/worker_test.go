@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 	"go.millstream.dev/worker"
 )
 

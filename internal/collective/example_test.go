@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/inproc"
 	"go.millstream.dev/internal/collective"
+	_ "go.millstream.dev/internal/comm/inproc"
 )
 
 // Two ranks of one process add up what they have.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/inproc"
 	_ "go.millstream.dev/comm/tcp"
+	_ "go.millstream.dev/internal/comm/inproc"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/ucx"
 )

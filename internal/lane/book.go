@@ -10,7 +10,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/proc/hostid"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 )
 
 // Config says how a book asks and dials.

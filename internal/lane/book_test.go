@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/inproc"
+	_ "go.millstream.dev/internal/comm/inproc"
 	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/internal/proc/hostid"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/rpc"
 )
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }

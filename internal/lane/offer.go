@@ -3,7 +3,7 @@ package lane
 import (
 	"slices"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Op asks a worker for its lanes. It has no arguments, and is answered with a [Reply].

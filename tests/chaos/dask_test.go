@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/tests/dask/rig"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // Python workers, Go workers, the sidecars of these and the scheduler's helper are killed in turns, at random, while a

@@ -11,8 +11,8 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/comm"
-	"go.millstream.dev/rpc"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // local starts a cluster of process workers, and a client of it.

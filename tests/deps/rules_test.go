@@ -22,7 +22,7 @@ var rules = []rule{
 	{
 		name:     "engines are pure",
 		roots:    []string{"./internal/engine/scheduler/state", "./internal/engine/worker/state"},
-		only:     []string{"./internal/taskid", "./wire/msgpack"},
+		only:     []string{"./internal/taskid", "./internal/wire/msgpack"},
 		without:  []string{"C", "runtime/cgo", "net", "net/...", "crypto", "crypto/..."},
 		direct:   []string{"os", "os/...", "syscall", "math/rand", "math/rand/v2", "sync", "context"},
 		timeless: true,
@@ -30,20 +30,20 @@ var rules = []rule{
 	},
 	{
 		name:    "no CUDA without a GPU",
-		roots:   []string{"./task", "./scheduler", "./client", "./comm", "./comm/tcp", "./comm/inproc", "./rpc", "./ucx"},
+		roots:   []string{"./task", "./scheduler", "./client", "./comm", "./comm/tcp", "./internal/comm/inproc", "./internal/rpc", "./ucx"},
 		without: []string{"./cuda", "./cuda/...", "./internal/device/cudrv"},
 		why:     "schedulers and clients run on machines without GPUs; package cuda registers with those who use it",
 	},
 	{
 		name:    "no Arrow without its codec",
-		roots:   []string{"./cluster", "./client", "./wire", "./comm", "./comm/tcp", "./comm/inproc", "./comm/ucxcomm", "./rpc", "./task"},
-		without: []string{"github.com/apache/arrow-go/...", "github.com/google/flatbuffers/...", "./wire/arrowipc"},
-		why:     "programs that move bytes or values of Go need no tables; wire/arrowipc registers the codec of Arrow",
+		roots:   []string{"./cluster", "./client", "./wire", "./comm", "./comm/tcp", "./internal/comm/inproc", "./comm/ucxcomm", "./internal/rpc", "./task"},
+		without: []string{"github.com/apache/arrow-go/...", "github.com/google/flatbuffers/...", "./internal/wire/arrowipc"},
+		why:     "programs that move bytes or values of Go need no tables; internal/wire/arrowipc registers the codec of Arrow",
 	},
 	{
 		name:    "tasks without a network",
 		roots:   []string{"./task"},
-		without: []string{"./comm", "./comm/...", "./rpc", "./secure", "./config", "net", "crypto/tls"},
+		without: []string{"./comm", "./comm/...", "./internal/rpc", "./secure", "./config", "net", "crypto/tls"},
 		why:     "the worker fills in how tasks reach other processes, see internal/peernet",
 	},
 }

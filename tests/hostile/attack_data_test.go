@@ -18,7 +18,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/lane"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/secure"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 func init() {

@@ -14,11 +14,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 func init() {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // schedulerStreams are the functions of package scheduler that read the streams of workers and clients.

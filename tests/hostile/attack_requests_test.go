@@ -11,9 +11,9 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/comm"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
-	"go.millstream.dev/wire/msgpack"
 )
 
 func init() {

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"strings"
 
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 func init() {

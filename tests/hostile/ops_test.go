@@ -29,20 +29,25 @@ type surface struct {
 	requests, messages []op
 }
 
-// surfaceOf reads the source of a server: ops from its calls of Handle, from tables of stream handlers and from the cases
-// of its stream functions, fields from the rpc tags of the handlers' arguments. An op whose fields are not declared gets
-// those that any function of the package reads.
+// surfaceOf reads the source of a server and of the packages below its internal folder: ops from calls of Handle, from
+// tables of stream handlers and from the cases of stream functions, fields from the rpc tags of the handlers' arguments.
+// An op whose fields are not declared gets those that any function of its server reads.
 func surfaceOf(folder string, streams ...string) (s surface, err error) {
 	requests, messages, common := map[string][]string{}, map[string][]string{}, map[string]bool{}
-	for _, dir := range []string{"rpc", folder} {
-		p, err := readPackage(filepath.Join(rig.Root(), dir))
+	own, err := filepath.Glob(filepath.Join(rig.Root(), folder, "internal", "*"))
+	if err != nil {
+		return s, err
+	}
+	shared := filepath.Join(rig.Root(), "internal", "rpc")
+	for _, dir := range append(own, shared, filepath.Join(rig.Root(), folder)) {
+		p, err := readPackage(dir)
 		if err != nil {
 			return s, err
 		}
 		for name, fields := range p.requests() {
 			requests[name] = fields
 		}
-		if dir == folder {
+		if dir != shared {
 			maps.Copy(messages, p.messages(streams))
 			for name := range p.read() {
 				common[name] = true
@@ -295,6 +300,7 @@ func (p *sources) text(e ast.Expr) (string, bool) {
 
 // The list of ops that the generated attack uses has what is known to be there.
 func TestSurface(t *testing.T) {
+	known := map[string][2]int{"scheduler": {96, 27}, "worker": {33, 0}, "cluster": {13, 0}} // requests, messages
 	for folder, want := range map[string][]string{
 		"scheduler": {"identity", "set_metadata", "restart_workers", "queue_put", "register-worker", "performance_report"},
 		"worker":    {"identity", "get_data", "update_data", "terminate", "millstream-diagnosis", "shuffle_receive", lane.Op},
@@ -303,6 +309,10 @@ func TestSurface(t *testing.T) {
 		s, err := surfaceOf(folder, schedulerStreams...)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if least := known[folder]; len(s.requests) < least[0] || len(s.messages) < least[1] {
+			t.Errorf("%s: found %d requests and %d messages, want at least %d and %d: surfaceOf misses a form in which ops are declared",
+				folder, len(s.requests), len(s.messages), least[0], least[1])
 		}
 		for _, name := range want {
 			if !slices.ContainsFunc(s.requests, func(o op) bool { return o.name == name }) {

@@ -14,9 +14,9 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/tests/dask/rig"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // Rig is a cluster of processes that is attacked: a scheduler, a worker without a nanny and a worker with one.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/testkit/pickletest"
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // TestPickleMutated breaks real pickles and compares three judges: CPython's unpickler,
@@ -18,7 +18,7 @@ import (
 // first accepts Go must accept; and where Go finds an error, there pickletools must have
 // seen that opcode.
 func TestPickleMutated(t *testing.T) {
-	text, err := os.ReadFile("../../wire/pickle/testdata/golden.json")
+	text, err := os.ReadFile("../../internal/wire/pickle/testdata/golden.json")
 	if err != nil {
 		t.Fatal(err)
 	}

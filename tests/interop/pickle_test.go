@@ -14,8 +14,8 @@ import (
 	_ "time/tzdata" // the golden dates have zones that the machine may not have
 
 	"go.millstream.dev/internal/testkit/pickletest"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/tests/interop/pypeer"
-	"go.millstream.dev/wire/pickle"
 )
 
 // picklePeer is a Python that judges pickles, peers/pickle_peer.py.
@@ -169,7 +169,7 @@ func TestPickleRandom(t *testing.T) {
 // TestPickleGolden: what Go reads of each golden pickle is to Python what it was, written
 // again as a tree and as Go values.
 func TestPickleGolden(t *testing.T) {
-	text, err := os.ReadFile("../../wire/pickle/testdata/golden.json")
+	text, err := os.ReadFile("../../internal/wire/pickle/testdata/golden.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/rpc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/tests/interop/pypeer"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // rpcServe serves Python on the loopback.

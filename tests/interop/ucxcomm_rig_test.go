@@ -11,9 +11,9 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/tests/interop/pypeer"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // ucxCommPeer is distributed.comm with distributed-ucxx.

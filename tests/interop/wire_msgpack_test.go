@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/testkit/wiretest"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 func hasOpaque(s string) bool { return strings.Contains(s, "opaque") }

@@ -13,8 +13,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"go.millstream.dev/internal/testkit/wiretest"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/pickle"
 )
 
 // goBatch is a record batch that Go made.

@@ -3,8 +3,8 @@ package taskbench
 import (
 	"testing"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // orders is the body of a message to a worker.

@@ -3,8 +3,8 @@ package gotask
 import (
 	"fmt"
 
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // readAnnotation reads the annotation go out of a map of annotations. nil if there is none.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/pickle"
 )
 
 // Way is how a task names its function.

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/dask/gotask"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 )
 
 // again pickles a node and reads it, as it comes over the network.

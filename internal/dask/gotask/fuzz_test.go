@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/dask/gotask"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 )
 
 var addFunc = task.Register2("gotasktest.add", func(_ context.Context, x, y int) (int, error) { return x + y, nil })

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math/big"
 
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/pickle"
 )
 
 // maxDepth bounds how deeply arguments are nested.

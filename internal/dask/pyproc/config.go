@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/proc/sysmem"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Config describes a child. Module is needed.

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // level is one way to isolate a child. Landlock, the seccomp filter and the resource limits belong to all of them.

@@ -8,7 +8,7 @@ import (
 	"io"
 	"net"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // maxFrames bounds the frames of a message, as _child.py does.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 func joined(b [][]byte) []byte { return bytes.Join(b, nil) }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Bodies and frames go both ways as they are, many at once, and the child calls back.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"go.millstream.dev/internal/proc/sysmem"
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // execIn runs a Python program in a child and returns its variable result.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // Describe describes what pickle.Decode made.

@@ -16,9 +16,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	_ "go.millstream.dev/internal/wire/arrowipc" // what is described may be Arrow's
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	_ "go.millstream.dev/wire/arrowipc" // what is described may be Arrow's
-	"go.millstream.dev/wire/pickle"
 )
 
 // Describe returns a text that is the same for the same value, and the same as that of

@@ -18,7 +18,7 @@ var longest = []string{
 	"tests/dask", "tests/interop", "ucx", "tests/hostile", "tests/downstream", "tests/firstday", "worker", "comm/ucxcomm",
 	"cli", "wire", "tests/builds", "comm/tcp", "internal/dask/pyproc", "cluster", "internal/engine/sim", "tests/matrix",
 	"scheduler", "bench/internal/command", "bench/internal/commbench", "tests/chaos", "tests/interop/pypeer",
-	"bench/internal/taskbench", "wire/pickle", "frame",
+	"bench/internal/taskbench", "internal/wire/pickle", "frame",
 	"internal/collective", "internal/engine/scheduler/state", "config", "internal/tools/testrun", "internal/ucxbench",
 	"internal/engine/worker/state", "tests/e2e", "client", "internal/benchpeer", "internal/engine/worker/store",
 	"scheduler/internal/pygraph", "scheduler/internal/journal", "tests/parity", "clique",

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // BenchmarkMap splits client.map(f, range(n)) of a function of __main__; ns/task is one of

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
 )
 
 // python runs a program of testdata with a release of Dask; "" is the environment's own.

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"go.millstream.dev/internal/dask/gotask"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/pickle"
 )
 
 // A worker of Dask's opens a task's pickle while it reads the scheduler's messages: one that

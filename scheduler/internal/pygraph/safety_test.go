@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/dask/gotask"
-	"go.millstream.dev/wire/pickle"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // What could fail where it is opened is left to Python, as it is on Dask's scheduler.

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/msgpack"
-	"go.millstream.dev/wire/pickle"
 )
 
 // seed is an expression that Dask pickled: see testdata/oracle.py.

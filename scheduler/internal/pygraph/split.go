@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/pickle"
 )
 
 // Names of Dask's that an expression may be made of.

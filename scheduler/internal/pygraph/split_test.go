@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/wire/pickle"
 )
 
 // What Dask pickled is split or left to Python, as the oracle says; each task of it is one

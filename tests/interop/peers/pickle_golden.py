@@ -1,4 +1,4 @@
-"""Writes wire/pickle/testdata/golden.json and tasks.json: pickles of the real packages, and what is in them.
+"""Writes internal/wire/pickle/testdata/golden.json and tasks.json: pickles of the real packages, and what is in them.
 
 Run it from anywhere, with the interpreter that has the peers:
 

@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // sizeTime is how long each size is measured. Dask's sizes are kept, as the replies of all workers are averaged; the

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // rates fails the test unless each size has a rate.

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/worker/internal/record"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/wire/msgpack"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 func TestWholeDisk(t *testing.T) {

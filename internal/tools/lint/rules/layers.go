@@ -29,23 +29,24 @@ var layers = [][]string{
 	{"internal/peernet"},             // connections of a worker's tasks, for clients and cliques in them
 	{"task"},
 	{"internal/lane"}, // data lanes of workers, for clients and workers
-	{"rpc"},
+	{"internal/rpc"},
 	{"internal/collective"}, // the engine of cliques, over comm and ucx
 	// Only tests import these: a comm backend, descriptions of values, and below the transports the cases for comms.
 	{"internal/testkit/sim", "internal/testkit/wiretest", "internal/testkit/pickletest"},
 	{"internal/dask/commpeer"}, // pairs of processes that exchange Dask messages, over every transport
-	{"comm/tcp", "comm/inproc", "comm/ucxcomm"},
+	{"comm/tcp", "internal/comm", "comm/ucxcomm"},
 	{"internal/testkit/commtest"},
 	{"comm"},
 	{"internal/device/staging/stagetest"}, // a device for tests of comms
 	{"secure"},
+	{"internal/wire/arrowipc"}, // the codec of Arrow, which it registers with wire
 	{"wire"},
 	{"internal/dask/pyproc"},
 	{"internal/engine/scheduler/state", "internal/engine/worker/state"},
 	{"internal/taskid"}, // keys and hashes of registries, for the engines and task
-	{"wire/msgpack", "wire/pickle"},
+	{"internal/wire/msgpack", "internal/wire/pickle"},
 	{"config"},
-	{"topology"},
+	{"internal/topology"},
 	{"comm/ucxcomm/internal/ucxdoor"}, // byte lines by worker address alone, for comm/ucxcomm
 	{"ucx", "nccl"},
 	{"internal/gpulloyd"},       // k-means on a GPU, for frames

@@ -1,0 +1,135 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/wire"
+)
+
+// StreamHandler takes one message of a stream. Messages are handled one after the other,
+// in the order in which they were sent. The body, and what is decoded from it, is valid
+// until the handler returns. An error ends the stream, as an exception does in Dask.
+type StreamHandler func(ctx context.Context, b *Body) error
+
+// StreamConfig describes the reading side of a stream.
+type StreamConfig struct {
+	// Handlers by op.
+	Handlers map[string]StreamHandler
+	// Default takes ops that have none. Without it such an op ends the stream with
+	// ErrUnknownOp: the peers do not agree on what is said, and messages would be lost.
+	Default StreamHandler
+	// Decode says how values are opened: a scheduler keeps them closed (Keep).
+	Decode wire.DecodeOptions
+	// Batch, when set, is called after the messages that arrived together were handled.
+	Batch func()
+}
+
+// ServeStream reads a stream and hands its messages to their handlers, until the comm or
+// ctx ends or the peer says close-stream. It then closes the comm. It returns nil when the
+// peer ended the stream, politely or not: Comm.Err tells which.
+//
+// A message on the wire is a list of maps, or one map. As in Dask, the string "OK" in a
+// list ends the list.
+func ServeStream(ctx context.Context, c comm.Comm, cfg StreamConfig) error {
+	err := serveStream(ctx, c, &cfg)
+	if err != nil {
+		c.Abort()
+		return fmt.Errorf("rpc: stream with %s: %w", c.PeerAddr(), err)
+	}
+	return c.Close()
+}
+
+var errCloseStream = errors.New("close-stream")
+
+func serveStream(ctx context.Context, c comm.Comm, cfg *StreamConfig) error {
+	names := make(map[string]string, len(cfg.Handlers))
+	for op := range cfg.Handlers {
+		names[op] = op
+	}
+	known := func(op []byte) (string, bool) {
+		name, ok := names[string(op)]
+		return name, ok
+	}
+	for {
+		m, err := c.Read(ctx)
+		if errors.Is(err, comm.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = eachMessage(m, known, func(b *Body) error {
+			b.opts = cfg.Decode
+			return cfg.handle(ctx, b)
+		})
+		m.Release()
+		if errors.Is(err, errCloseStream) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if cfg.Batch != nil {
+			if err := protect(func() error { cfg.Batch(); return nil }); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (cfg *StreamConfig) handle(ctx context.Context, b *Body) error {
+	if b.Op == "close-stream" {
+		return errCloseStream
+	}
+	h := cfg.Handlers[b.Op]
+	if h == nil {
+		h = cfg.Default
+	}
+	if h == nil {
+		return fmt.Errorf("%w %q", ErrUnknownOp, b.Op)
+	}
+	if err := protect(func() error { return h(ctx, b) }); err != nil {
+		return fmt.Errorf("%s: %w", b.Op, err)
+	}
+	return nil
+}
+
+// eachMessage goes over the maps of one message of a stream. It uses one Body for all.
+func eachMessage(m *wire.Message, known func([]byte) (string, bool), f func(*Body) error) error {
+	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
+		return &ProtocolError{"it has no body in host memory"}
+	}
+	r := msgpack.NewReader(m.Body())
+	n := 1
+	if r.Kind() == msgpack.Array {
+		var err error
+		if n, err = r.ReadArrayLen(); err != nil {
+			return err
+		}
+	}
+	for range n {
+		raw, err := r.ReadRaw()
+		if err != nil {
+			return err
+		}
+		item := msgpack.NewReader(raw)
+		if item.Kind() == msgpack.Str {
+			if s, err := item.ReadStringBytes(); err != nil || string(s) != "OK" {
+				return &ProtocolError{"a stream carries maps, not strings"}
+			}
+			return nil
+		}
+		b, err := parseBody(raw, m, known)
+		if err != nil {
+			return err
+		}
+		if err := f(&b); err != nil {
+			return err
+		}
+	}
+	return r.End()
+}

@@ -1,0 +1,249 @@
+package arrowipc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"go.millstream.dev/internal/wire/pickle"
+	"go.millstream.dev/wire"
+)
+
+// The Python classes of tables and record batches, which travel as one frame: an Arrow IPC stream.
+var (
+	classTable       = pickle.Global{Module: "pyarrow.lib", Name: "Table"}
+	classRecordBatch = pickle.Global{Module: "pyarrow.lib", Name: "RecordBatch"}
+)
+
+func init() {
+	wire.RegisterCodec(wire.Codec{
+		Types:   []reflect.Type{reflect.TypeFor[arrow.Table](), reflect.TypeFor[arrow.RecordBatch]()},
+		Classes: []pickle.Global{classTable, classRecordBatch},
+		ClassOf: classOf,
+		Encode:  encode,
+		Decode:  decode,
+	})
+}
+
+func classOf(v any) (pickle.Global, bool) {
+	switch v.(type) {
+	case arrow.Table:
+		return classTable, true
+	case arrow.RecordBatch:
+		return classRecordBatch, true
+	}
+	return pickle.Global{}, false
+}
+
+// encode writes the stream, which copies the data once.
+func encode(v any) ([]wire.Frame, error) {
+	var out bytes.Buffer
+	var err error
+	switch v := v.(type) {
+	case arrow.RecordBatch:
+		w := ipc.NewWriter(&out, ipc.WithSchema(v.Schema()))
+		err = errors.Join(w.Write(v), w.Close())
+	case arrow.Table:
+		w := ipc.NewWriter(&out, ipc.WithSchema(v.Schema()))
+		r := array.NewTableReader(v, 0)
+		for r.Next() && err == nil {
+			err = w.Write(r.RecordBatch())
+		}
+		err = errors.Join(err, r.Err(), w.Close())
+		r.Release()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("arrowipc: %w", err)
+	}
+	return []wire.Frame{wire.HeapFrame(out.Bytes())}, nil
+}
+
+// decode reads a stream. The arrays share the frame's memory.
+func decode(class pickle.Global, frames []wire.Frame) (any, error) {
+	table := class == classTable
+	if len(frames) == 0 || frames[0].OnDevice() {
+		return nil, errors.New("arrowipc: an Arrow stream needs a frame in host memory")
+	}
+	most := 1
+	if table {
+		most = -1
+	}
+	schema, batches, err := read(frames[0].Bytes(), most)
+	if err != nil {
+		return nil, err
+	}
+	if table {
+		defer releaseBatches(batches)
+		return array.NewTableFromRecords(schema, batches), nil
+	}
+	if len(batches) == 0 {
+		return nil, errors.New("arrowipc: an Arrow stream has no record batch")
+	}
+	return batches[0], nil
+}
+
+// Read reads an Arrow IPC stream that may come from anyone: its schema and its record
+// batches, which are the caller's to release. They share the memory of b. What the stream
+// makes its reader allocate is bounded by its length, and every batch is validated.
+func Read(b []byte) (*arrow.Schema, []arrow.RecordBatch, error) { return read(b, -1) }
+
+// read reads at most so many batches, all if it is negative.
+func read(b []byte, most int) (schema *arrow.Schema, batches []arrow.RecordBatch, err error) {
+	// The reader trusts its input in places where a panic is all that is left to it.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("arrowipc: the Arrow stream is not valid: %v", p)
+		}
+		if err != nil {
+			releaseBatches(batches)
+			schema, batches = nil, nil
+		}
+	}()
+	mem := &boundedAllocator{left: expansion*int64(len(b)) + 1<<20}
+	r, err := ipc.NewReaderFromMessageReader(&messages{b: b}, ipc.WithAllocator(mem))
+	if err != nil {
+		return nil, nil, fmt.Errorf("arrowipc: %w", err)
+	}
+	defer r.Release()
+	for (most < 0 || len(batches) < most) && r.Next() {
+		rec := r.RecordBatch()
+		// Offsets that point outside would panic in the hands of whoever reads them.
+		if err := array.ValidateRecordFull(rec); err != nil {
+			return nil, batches, fmt.Errorf("arrowipc: the Arrow stream is not valid: %w", err)
+		}
+		rec.Retain()
+		batches = append(batches, rec)
+	}
+	if err := r.Err(); err != nil && !errors.Is(err, io.EOF) {
+		return nil, batches, fmt.Errorf("arrowipc: %w", err)
+	}
+	return r.Schema(), batches, nil
+}
+
+func releaseBatches(batches []arrow.RecordBatch) {
+	for _, b := range batches {
+		b.Release()
+	}
+}
+
+// Message is the metadata of one message of an Arrow IPC stream.
+type Message struct {
+	// Kind is ipc.MessageSchema, MessageDictionaryBatch or MessageRecordBatch.
+	Kind ipc.MessageType
+	// Body is the length of the body, which follows the metadata, in bytes.
+	Body int64
+}
+
+// ReadMetadata reads the metadata of one message, which may come from anyone, for those
+// who walk over a stream without reading its bodies.
+func ReadMetadata(meta []byte) (m Message, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			m, err = Message{}, errMetadata
+		}
+	}()
+	if err := verify(meta); err != nil {
+		return Message{}, err
+	}
+	msg := ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(nil))
+	defer msg.Release()
+	m = Message{Kind: msg.Type(), Body: msg.BodyLen()}
+	if m.Body < 0 {
+		return Message{}, errMetadata
+	}
+	return m, nil
+}
+
+// messages cuts an IPC stream into messages without copying their bodies.
+type messages struct {
+	b []byte
+}
+
+func (*messages) Retain()  {}
+func (*messages) Release() {}
+
+// Message returns the next message: a marker, the length of the metadata, the metadata,
+// which tells the length of the body, and the body.
+func (m *messages) Message() (*ipc.Message, error) {
+	const continuation = 0xffffffff
+	if len(m.b) == 0 {
+		return nil, io.EOF
+	}
+	n, err := m.u32()
+	if err == nil && n == continuation {
+		n, err = m.u32()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, io.EOF
+	}
+	meta, err := m.take(int64(n))
+	if err != nil {
+		return nil, err
+	}
+	info, err := ReadMetadata(meta)
+	if err != nil {
+		return nil, err
+	}
+	body, err := m.take(info.Body)
+	if err != nil {
+		return nil, err
+	}
+	return ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(body)), nil
+}
+
+func (m *messages) u32() (uint32, error) {
+	b, err := m.take(4)
+	if err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint32(b), nil
+}
+
+func (m *messages) take(n int64) ([]byte, error) {
+	if n < 0 || n > int64(len(m.b)) {
+		return nil, fmt.Errorf("the stream promises %d bytes and has %d: %w", n, len(m.b), io.ErrUnexpectedEOF)
+	}
+	b := m.b[:n:n]
+	m.b = m.b[n:]
+	return b, nil
+}
+
+// expansion bounds what the reader allocates, for compressed bodies and big-endian ones,
+// by the stream's length.
+const expansion = 256
+
+// boundedAllocator ends a stream that wants more memory than its bytes justify. It belongs
+// to one reader.
+type boundedAllocator struct {
+	memory.GoAllocator
+	left int64
+}
+
+func (a *boundedAllocator) charge(n int) {
+	if a.left -= int64(n); a.left < 0 {
+		panic("it wants more memory than its length justifies")
+	}
+}
+
+// Allocate is memory.Allocator's.
+func (a *boundedAllocator) Allocate(size int) []byte {
+	a.charge(size)
+	return a.GoAllocator.Allocate(size)
+}
+
+// Reallocate is memory.Allocator's.
+func (a *boundedAllocator) Reallocate(size int, b []byte) []byte {
+	a.charge(max(0, size-len(b)))
+	return a.GoAllocator.Reallocate(size, b)
+}
