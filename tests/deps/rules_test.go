@@ -22,7 +22,7 @@ var rules = []rule{
 	{
 		name:     "engines are pure",
 		roots:    []string{"./internal/engine/scheduler/state", "./internal/engine/worker/state"},
-		only:     []string{"./internal/taskid", "./internal/wire/msgpack"},
+		only:     []string{"./internal/taskid", "./internal/engine/scheduler/keysplit", "./internal/wire/msgpack"},
 		without:  []string{"C", "runtime/cgo", "net", "net/...", "crypto", "crypto/..."},
 		direct:   []string{"os", "os/...", "syscall", "math/rand", "math/rand/v2", "sync", "context"},
 		timeless: true,

@@ -58,8 +58,10 @@ const (
 	TaskMoved
 )
 
-var actionNames = [...]string{"none", "compute-task", "free-keys", "remove-replicas", "acquire-replicas", "steal-request", "refresh-who-has",
-	"remove-worker", "worker-status-change", "close", "key-in-memory", "task-erred", "lost-data", "cancelled-keys", "task-retried", "restart",
+var actionNames = [...]string{"none", "compute-task", "free-keys", "remove-replicas", "acquire-replicas",
+	"steal-request", "refresh-who-has",
+	"remove-worker", "worker-status-change", "close", "key-in-memory", "task-erred", "lost-data", "cancelled-keys",
+	"task-retried", "restart",
 	"request-done", "worker-removed", "log-event", "task-moved"}
 
 // String is Dask's name of the message, where there is one.
@@ -129,4 +131,130 @@ func (a *Actions) add(kind ActionKind) *Action {
 	act := &a.list[len(a.list)-1]
 	act.Kind, act.Worker, act.Client = kind, NoWorker, NoClient
 	return act
+}
+
+// outbox is what an event wants to be done, and what of it is collected until the event is over.
+type outbox struct {
+	*Actions
+	freeing []*Worker // with keys to be freed
+}
+
+// Keys to be freed are collected per worker, so that a client that lets go of a hundred thousand results costs one
+// message per worker. They must not come after an order to compute the same key again: compute flushes
+// those of its worker first.
+
+// free orders a worker to forget a task. An order to compute it that has not left yet is taken back instead.
+func (o *outbox) free(w *Worker, t *Task) {
+	if w.removed {
+		return
+	}
+	if i := int(t.sent) - 1; i >= 0 && i < len(o.list) {
+		if a := &o.list[i]; a.Kind == ComputeTask && a.Task == t && a.Worker == w.id && a.RunID == t.runID {
+			*a = Action{Kind: ActionNone, Worker: NoWorker, Client: NoClient}
+			t.sent = 0
+			return
+		}
+	}
+	o.freeKey(w, t.key)
+}
+
+func (o *outbox) freeKey(w *Worker, k taskid.Key) {
+	if len(w.freeing) == 0 {
+		o.freeing = append(o.freeing, w)
+	}
+	w.freeing = append(w.freeing, k)
+}
+
+func (o *outbox) flushWorker(w *Worker) {
+	if len(w.freeing) == 0 {
+		return
+	}
+	if !w.removed {
+		a := o.add(FreeKeys)
+		a.Worker = w.id
+		a.Keys = o.copyKeys(w.freeing)
+	}
+	w.freeing = emptied(w.freeing)
+}
+
+// flush sends what has been collected.
+func (o *outbox) flush() {
+	for i, w := range o.freeing {
+		o.flushWorker(w)
+		o.freeing[i] = nil
+	}
+	o.freeing = o.freeing[:0]
+}
+
+func (a *Actions) copyKeys(keys []taskid.Key) []taskid.Key {
+	from := len(a.keys)
+	a.keys = append(a.keys, keys...)
+	return a.keys[from:len(a.keys):len(a.keys)]
+}
+
+func (a *Actions) copyTasks(tasks []*Task) []*Task {
+	from := len(a.tasks)
+	a.tasks = append(a.tasks, tasks...)
+	return a.tasks[from:len(a.tasks):len(a.tasks)]
+}
+
+// compute sends a task to the worker that processes it, as a new run.
+func (s *State) compute(t *Task) {
+	w := t.worker
+	s.out.flushWorker(w)
+	s.runs++
+	t.runID = int64(s.cfg.Epoch)<<32 + s.runs
+	s.tasks.runs.note(t, s.counts[Processing])
+	a := s.out.add(ComputeTask)
+	a.Worker, a.Task, a.Key, a.RunID = w.id, t, t.key, t.runID
+	t.sent = int32(len(s.out.list))
+}
+
+// report tells a client how a task stands, if it is done one way or the other.
+func (o *outbox) report(c *Client, t *Task) {
+	if c.id == FireAndForget {
+		return
+	}
+	switch t.state {
+	case Memory:
+		o.notify(KeyInMemory, c, t)
+	case Erred:
+		o.notify(KeyErred, c, t).Failure = t.failure
+	}
+}
+
+// tell sends a client a word about a task.
+func (o *outbox) notify(kind ActionKind, c *Client, t *Task) *Action {
+	a := o.add(kind)
+	a.Client, a.Task, a.Key = c.id, t, t.key
+	return a
+}
+
+// tellAll sends it to all who want the task.
+func (o *outbox) notifyAll(kind ActionKind, t *Task) {
+	for i := range t.wants {
+		if c := t.wants[i].c; c.id != FireAndForget {
+			o.notify(kind, c, t).Failure = t.failure
+		}
+	}
+}
+
+func (o *outbox) cancelled(c *Client, keys []taskid.Key, reason, msg string) {
+	if c.id == FireAndForget || len(keys) == 0 {
+		return
+	}
+	a := o.add(CancelledKeys)
+	a.Client, a.Keys, a.Text, a.Msg = c.id, o.copyKeys(keys), reason, msg
+}
+
+func (o *outbox) logEvent(text string) *Action {
+	a := o.add(LogEvent)
+	a.Text = text
+	return a
+}
+
+// moved tells the server of a watched task's new state.
+func (o *outbox) moved(t *Task, to TaskState) {
+	a := o.add(TaskMoved)
+	a.Task, a.Key, a.From, a.To = t, t.key, t.state, to
 }

@@ -3,9 +3,9 @@ package state
 // sampled is how many workers a choice looks at that has no reason to prefer one over the other.
 const sampled = 16
 
-// queueable tells that a task is one of many that bring data into the cluster: root-ish in Dask's words. It
+// queueable reports whether a task is one of many that bring data into the cluster: root-ish in Dask's words. It
 // may wait on the scheduler, so that what depends on the earlier ones goes first.
-func (s *State) queueable(t *Task) bool {
+func queueable(s *State, t *Task) bool {
 	if n := t.notes; n != nil && (n.restricted || n.NotQueued) || t.actor {
 		return false
 	}
@@ -16,7 +16,7 @@ func (s *State) queueable(t *Task) bool {
 		return true
 	}
 	g := t.group
-	if g.total <= 2*s.threadsFor(t.pool) || len(g.deps) >= s.cfg.RootishGroups {
+	if g.total <= 2*threadsFor(s, t.pool) || len(g.deps) >= s.cfg.RootishGroups {
 		return false
 	}
 	sum := 0
@@ -29,9 +29,10 @@ func (s *State) queueable(t *Task) bool {
 // maxSaturation is from where on the queue is as good as switched off.
 const maxSaturation = 1e6
 
-func (s *State) threadsFor(p *pool) int {
-	if p == s.anyPool {
-		return s.threads
+// threadsFor is the number of threads that run tasks of a pool.
+func threadsFor(s *State, p *pool) int {
+	if p == s.pools.any {
+		return s.workers.threads
 	}
 	n := 0
 	for _, q := range p.by {
@@ -40,19 +41,14 @@ func (s *State) threadsFor(p *pool) int {
 	return n
 }
 
-// canTake tells whether a running worker has what a task needs.
-func (s *State) canTake(w *Worker, t *Task) bool {
-	return w.running() && (t.pool == s.anyPool || w.pool == t.pool || w.pool.runs(t.pool))
-}
-
 // choose finds the worker where a ready task is likely to start first: among those that hold its
 // dependencies, else among all that may run it. nil when none may.
-func (s *State) choose(t *Task) *Worker {
-	if s.held || s.numRunning == 0 {
+func choose(s *State, t *Task) *Worker {
+	if s.held || s.workers.running == 0 {
 		return nil
 	}
 	if n := t.notes; n != nil && n.restricted {
-		if w := s.chooseValid(t, n); w != nil || !n.AllowOtherWorkers {
+		if w := chooseValid(s, t, n); w != nil || !n.AllowOtherWorkers {
 			return w
 		}
 	}
@@ -67,7 +63,7 @@ func (s *State) choose(t *Task) *Worker {
 }
 
 // chooseValid chooses among the workers that meet the task's restrictions.
-func (s *State) chooseValid(t *Task, n *notes) *Worker {
+func chooseValid(s *State, t *Task, n *notes) *Worker {
 	best := chosen{s: s, t: t}
 	if !t.actor && len(t.deps) > 0 {
 		best.considerHolders(n)
@@ -75,13 +71,13 @@ func (s *State) chooseValid(t *Task, n *notes) *Worker {
 	if best.w != nil {
 		return best.w
 	}
-	valid := s.validWorkers(n)
+	valid := s.workers.valid(n)
 	// Equals take turns: each choice starts where the last has ended.
 	for i, seen := 0, 0; i < len(valid) && seen < sampled; i++ {
 		if n.turn++; n.turn >= len(valid) {
 			n.turn = 0
 		}
-		if w := valid[n.turn]; s.canTake(w, t) {
+		if w := valid[n.turn]; s.pools.canTake(w, t) {
 			best.consider(w)
 			seen++
 		}
@@ -103,7 +99,7 @@ type chosen struct {
 func (b *chosen) considerHolders(n *notes) {
 	s, t := b.s, b.t
 	if len(t.deps) == 1 && len(t.deps[0].t.holders) == 1 { // the usual case
-		if w := t.deps[0].t.holders[0].w; s.canTake(w, t) && (n == nil || n.allows(w)) {
+		if w := t.deps[0].t.holders[0].w; s.pools.canTake(w, t) && (n == nil || n.allows(w)) {
 			b.w = w
 		}
 		return
@@ -115,13 +111,13 @@ func (b *chosen) considerHolders(n *notes) {
 		if len(d.holders) > 4*manyHolders {
 			continue
 		}
-		size := s.size(d)
+		size := s.ledger.size(d)
 		b.total += size
 		for j := range d.holders {
 			w := d.holders[j].w
 			if w.mark != s.walk {
 				w.mark, w.local = s.walk, 0
-				if s.canTake(w, t) && (n == nil || n.allows(w)) {
+				if s.pools.canTake(w, t) && (n == nil || n.allows(w)) {
 					found = append(found, w)
 				}
 			}
@@ -156,7 +152,7 @@ func (b *chosen) consider(w *Worker) { b.considerAt(w, b.total) }
 // dependencies or restrictions, by the bytes that the worker holds; then by whose turn it is. A task that could
 // run anywhere goes round, as with Dask: each try of one that fails at a worker's is another worker's.
 func (b *chosen) considerAt(w *Worker, fetch int64) {
-	start := b.s.Occupancy(w)/float64(w.threads) + float64(fetch)/b.s.bandwidth
+	start := b.s.Occupancy(w)/float64(w.threads) + float64(fetch)/b.s.ledger.bandwidth
 	if b.w == nil || b.better(w, start) {
 		b.w, b.start = w, start
 	}

@@ -15,7 +15,8 @@ func (r *rig) finish(t testing.TB, name string, nbytes int64, took time.Duration
 	if x == nil || x.worker == nil {
 		t.Fatalf("%s is not processing", name)
 	}
-	return r.apply(&TaskFinished{Worker: x.worker.id, Key: x.key, RunID: x.runID, NBytes: nbytes, TypeName: "int", Duration: took})
+	return r.apply(&TaskFinished{Worker: x.worker.id, Key: x.key, RunID: x.runID, NBytes: nbytes, TypeName: "int",
+		Duration: took})
 }
 
 // submit sends a graph of lines "key <- deps".
@@ -69,7 +70,8 @@ func TestIdleWorkersTakeTurnsWhateverTheyHold(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	r.addWorkers(2, 1)
 	c := r.addClient("c")
-	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: taskid.NewKey("held"), NBytes: 1 << 20, Workers: []WorkerID{1}}}})
+	r.apply(&UpdateData{Client: c,
+		Data: []NewData{{Key: taskid.NewKey("held"), NBytes: 1 << 20, Workers: []WorkerID{1}}}})
 	last := ""
 	for i := range 6 {
 		name := fmt.Sprintf("f%c", 'a'+i)
@@ -142,8 +144,8 @@ func TestManyRestrictedTasksSpread(t *testing.T) {
 			t.Errorf("worker %s has %d of 200 tasks on 40 workers", w.Name(), n)
 		}
 	}
-	if len(r.notes) != 1 {
-		t.Errorf("one annotation is kept %d times", len(r.notes))
+	if len(r.notes.byID) != 1 {
+		t.Errorf("one annotation is kept %d times", len(r.notes.byID))
 	}
 }
 
@@ -217,7 +219,8 @@ func TestStealingSwitchedOff(t *testing.T) {
 }
 
 func TestDurations(t *testing.T) {
-	r := newRig(Config{Validate: true, DefaultTaskDurations: map[string]time.Duration{"known": 3 * time.Second, "fast": time.Microsecond}})
+	r := newRig(Config{Validate: true, DefaultTaskDurations: map[string]time.Duration{"known": 3 * time.Second,
+		"fast": time.Microsecond}})
 	r.addWorkers(1, 1)
 	c := r.addClient("c")
 	r.submit(t, c, "known-1")

@@ -39,8 +39,8 @@
 //   - Results that workers hold from before a restart of the scheduler are taken over (AddKeys.Adopt, run ids of an
 //     earlier epoch), and so are those of a worker that was removed and comes back, as far as it held them before.
 //     Data from outside waits a moment for the return of its only holder.
-//   - Keys that a graph or a client names and that nobody knows are reported as cancelled; a graph with a cycle errs all
-//     keys that it was to compute.
+//   - Keys that a graph or a client names and that nobody knows are reported as cancelled; a graph with a cycle errs
+//     all keys that it was to compute.
 //   - Without the queue (worker-saturation inf) siblings are not kept together on one worker.
 //
 // # Cost

@@ -9,7 +9,12 @@ import (
 // Event is something that happened: one of the structs of this file, by pointer. The caller may use an event
 // again; strings and slices in it are borrowed for the call unless a field says otherwise. Fields under
 // "Out" are set by Apply.
-type Event interface{ event() }
+type Event interface {
+	// cause names the event in the log of transitions.
+	cause() cause
+	// apply changes the state as far as the event does so directly: the rest follows from recommendations.
+	apply(s *State)
+}
 
 // AddWorker registers a worker.
 type AddWorker struct {
@@ -320,35 +325,59 @@ type Restart struct{ Client ClientID }
 // Tick lets time pass: stealing, timeouts, requests. Call it about every 100 ms.
 type Tick struct{}
 
-func (*AddWorker) event()            {}
-func (*RemoveWorker) event()         {}
-func (*ForgetDeparted) event()       {}
-func (*WorkerStatusChange) event()   {}
-func (*SetResources) event()         {}
-func (*Heartbeat) event()            {}
-func (*AddClient) event()            {}
-func (*RemoveClient) event()         {}
-func (*UpdateGraph) event()          {}
-func (*ClientDesires) event()        {}
-func (*ClientReleases) event()       {}
-func (*ReportKey) event()            {}
-func (*CancelKeys) event()           {}
-func (*Retry) event()                {}
-func (*TaskFinished) event()         {}
-func (*TaskErred) event()            {}
-func (*Reschedule) event()           {}
-func (*LongRunning) event()          {}
-func (*AddKeys) event()              {}
-func (*ReleaseWorkerData) event()    {}
-func (*RequestRefreshWhoHas) event() {}
-func (*StealResponse) event()        {}
-func (*UpdateData) event()           {}
-func (*Replicate) event()            {}
-func (*Rebalance) event()            {}
-func (*RetireWorkers) event()        {}
-func (*SetRestrictions) event()      {}
-func (*Hold) event()                 {}
-func (*ExpectData) event()           {}
-func (*Restart) event()              {}
-func (*Tick) event()                 {}
-func (*FailShortage) event()         {}
+// Watch makes every change of state of tasks an action (TaskMoved), until they are forgotten or Off says so: for
+// shuffles, which live as long as their barrier, and progress bars. Keys that are not known are passed over.
+type Watch struct {
+	Keys []taskid.Key
+	Off  bool
+}
+
+// Rerun takes tasks back whatever they are doing and whatever they have made, so that those that are needed run
+// again. Erred tasks stay as they are. The first of Keys is taken back first.
+type Rerun struct{ Keys []taskid.Key }
+
+// Unqueue keeps tasks out of the queue of root-ish tasks for the rest of their lives.
+type Unqueue struct{ Keys []taskid.Key }
+
+// FailShortage fails the tasks of a Shortage that the last Apply has not changed: no worker will ever run them.
+type FailShortage struct {
+	Shortage *Shortage
+	// Text is the error of the tasks.
+	Text string
+}
+
+func (*TaskFinished) cause() cause         { return causeTaskFinished }
+func (*TaskErred) cause() cause            { return causeTaskErred }
+func (*UpdateGraph) cause() cause          { return causeUpdateGraph }
+func (*ClientReleases) cause() cause       { return causeClientReleasesKeys }
+func (*ClientDesires) cause() cause        { return causeClientDesiresKeys }
+func (*AddKeys) cause() cause              { return causeAddKeys }
+func (*ReleaseWorkerData) cause() cause    { return causeReleaseWorkerData }
+func (*RequestRefreshWhoHas) cause() cause { return causeRequestRefreshWhoHas }
+func (*StealResponse) cause() cause        { return causeStealResponse }
+func (*Reschedule) cause() cause           { return causeReschedule }
+func (*LongRunning) cause() cause          { return causeLongRunning }
+func (*Tick) cause() cause                 { return causeTick }
+func (*Heartbeat) cause() cause            { return causeHeartbeat }
+func (*AddWorker) cause() cause            { return causeAddWorker }
+func (*RemoveWorker) cause() cause         { return causeRemoveWorker }
+func (*ForgetDeparted) cause() cause       { return causeRemoveWorker }
+func (*WorkerStatusChange) cause() cause   { return causeWorkerStatusChange }
+func (*SetResources) cause() cause         { return causeSetResources }
+func (*AddClient) cause() cause            { return causeAddClient }
+func (*RemoveClient) cause() cause         { return causeRemoveClient }
+func (*ReportKey) cause() cause            { return causeReportKey }
+func (*CancelKeys) cause() cause           { return causeCancelKeys }
+func (*Retry) cause() cause                { return causeRetry }
+func (*UpdateData) cause() cause           { return causeUpdateData }
+func (*Replicate) cause() cause            { return causeReplicate }
+func (*Rebalance) cause() cause            { return causeRebalance }
+func (*RetireWorkers) cause() cause        { return causeRetireWorkers }
+func (*SetRestrictions) cause() cause      { return causeSetRestrictions }
+func (*Hold) cause() cause                 { return causeHold }
+func (*ExpectData) cause() cause           { return causeExpectData }
+func (*Restart) cause() cause              { return causeRestart }
+func (*Watch) cause() cause                { return causeWatch }
+func (*Rerun) cause() cause                { return causeRerun }
+func (*Unqueue) cause() cause              { return causeUnqueue }
+func (*FailShortage) cause() cause         { return causeFailShortage }

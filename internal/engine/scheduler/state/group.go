@@ -1,8 +1,10 @@
 package state
 
 import (
+	"strings"
 	"time"
 
+	"go.millstream.dev/internal/engine/scheduler/keysplit"
 	"go.millstream.dev/internal/taskid"
 )
 
@@ -66,54 +68,72 @@ func (g *Group) IsDone() bool {
 	return g.states[Waiting]+g.states[Queued]+g.states[NoWorkerState]+g.states[Processing] == 0
 }
 
-// groupOf returns the group of a key, new if need be.
-func (s *State) groupOf(k taskid.Key) *Group {
-	name := groupName(k)
-	if g := s.lastGroup; g != nil && g.name == name {
+// groupSet is all groups that have tasks, and what has been learnt about prefixes and types of results.
+type groupSet struct {
+	byName    map[string]*Group
+	list      []*Group // in an order that depends on events only
+	last      *Group   // that was asked for; nil when it is gone
+	prefixes  map[string]*Prefix
+	durations map[string]time.Duration // of prefixes that have not run, by the configuration
+	types     map[string]*ResultType
+}
+
+func newGroupSet(durations map[string]time.Duration) groupSet {
+	return groupSet{
+		byName: map[string]*Group{}, prefixes: map[string]*Prefix{}, durations: durations,
+		types: map[string]*ResultType{},
+	}
+}
+
+// of returns the group of a key, new if need be.
+func (gs *groupSet) of(k taskid.Key) *Group {
+	name := keysplit.Group(k)
+	if g := gs.last; g != nil && g.name == name {
 		return g
 	}
-	if g := s.groups[name]; g != nil {
-		s.lastGroup = g
+	if g := gs.byName[name]; g != nil {
+		gs.last = g
 		return g
 	}
-	name = cloneString(name)
-	g := &Group{name: name, prefix: s.prefixOf(prefixName(name)), place: len(s.groupList)}
+	name = strings.Clone(name)
+	g := &Group{name: name, prefix: gs.prefix(keysplit.Prefix(name)), place: len(gs.list)}
 	g.prefix.groups++
-	s.groups[name] = g
-	s.groupList = append(s.groupList, g)
+	gs.byName[name] = g
+	gs.list = append(gs.list, g)
 	return g
 }
 
-func (s *State) prefixOf(name string) *Prefix {
-	if p := s.prefixes[name]; p != nil {
+// prefix returns the prefix with a name, new if need be.
+func (gs *groupSet) prefix(name string) *Prefix {
+	if p := gs.prefixes[name]; p != nil {
 		return p
 	}
-	name = cloneString(name)
+	name = strings.Clone(name)
 	p := &Prefix{name: name, average: -1, longest: -1}
-	if d, ok := s.cfg.DefaultTaskDurations[name]; ok {
+	if d, ok := gs.durations[name]; ok {
 		p.average = d.Seconds()
 		p.fast = d <= time.Millisecond
 	}
-	s.prefixes[name] = p
+	gs.prefixes[name] = p
 	return p
 }
 
 // mostPrefixes is how many prefixes without tasks are remembered.
 const mostPrefixes = 10_000
 
-// dropGroup forgets a group that has no tasks left.
-func (s *State) dropGroup(g *Group) {
-	delete(s.groups, g.name)
-	if s.lastGroup == g {
-		s.lastGroup = nil
+// drop forgets a group that has no tasks left.
+func (gs *groupSet) drop(g *Group) {
+	delete(gs.byName, g.name)
+	if gs.last == g {
+		gs.last = nil
 	}
-	last := s.groupList[len(s.groupList)-1]
-	s.groupList[g.place] = last
+	last := gs.list[len(gs.list)-1]
+	gs.list[g.place] = last
 	last.place = g.place
-	s.groupList = s.groupList[:len(s.groupList)-1]
+	gs.list = gs.list[:len(gs.list)-1]
 	// What was learnt about a prefix is kept, unless there are so many that they cannot be functions.
-	if g.prefix.groups--; g.prefix.groups == 0 && len(s.prefixes) > mostPrefixes {
-		delete(s.prefixes, g.prefix.name)
+	if g.prefix.groups--; g.prefix.groups == 0 && len(gs.prefixes) > mostPrefixes {
+		delete(gs.prefixes, g.prefix.name)
 	}
 }
 
@@ -128,17 +148,6 @@ func (g *Group) dependOn(d *Group, limit int) {
 		}
 	}
 	g.deps = append(g.deps, d)
-}
-
-// duration is the guess in seconds for a task of the prefix.
-func (s *State) duration(p *Prefix) float64 {
-	switch {
-	case p.average >= 0:
-		return p.average
-	case p.longest > 0:
-		return 2 * p.longest
-	}
-	return s.unknown
 }
 
 func (p *Prefix) learn(seconds float64, nbytes int64) {
@@ -158,4 +167,22 @@ func (p *Prefix) running(seconds float64) {
 	if seconds > 2*p.average {
 		p.average = -1
 	}
+}
+
+// typeOf returns the shared description of a type. It grows with the number of types, not of tasks; a peer that
+// invents types is stopped.
+func (gs *groupSet) resultType(name string, pickle []byte, last *ResultType) *ResultType {
+	const most = 10_000
+	if last != nil && last.Name == name {
+		return last
+	}
+	r := gs.types[name]
+	if r == nil {
+		if len(gs.types) >= most {
+			return last
+		}
+		r = &ResultType{Name: strings.Clone(name), Pickle: append([]byte(nil), pickle...)}
+		gs.types[r.Name] = r
+	}
+	return r
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"iter"
 	"math"
+	"sort"
 	"time"
 
 	"go.millstream.dev/internal/taskid"
@@ -32,59 +33,41 @@ func (s *State) Tasks() iter.Seq[*Task] {
 func (s *State) Count(st TaskState) int { return s.counts[st] }
 
 // Worker returns the worker with an id, nil if there is none.
-func (s *State) Worker(id WorkerID) *Worker {
-	if id < 0 || int(id) >= len(s.workers) {
-		return nil
-	}
-	return s.workers[id]
-}
+func (s *State) Worker(id WorkerID) *Worker { return s.workers.get(id) }
 
 // WorkerByAddress returns the worker with an address, nil if there is none.
-func (s *State) WorkerByAddress(address string) *Worker { return s.byAddress[address] }
+func (s *State) WorkerByAddress(address string) *Worker { return s.workers.byAddress[address] }
 
 // WorkerByName returns the worker with a name, nil if there is none.
-func (s *State) WorkerByName(name string) *Worker { return s.byName[name] }
+func (s *State) WorkerByName(name string) *Worker { return s.workers.byName[name] }
 
 // FindWorker returns the worker that an address or a name means, nil if there is none.
 func (s *State) FindWorker(addressOrName string) *Worker {
-	if w := s.byAddress[addressOrName]; w != nil {
+	if w := s.workers.byAddress[addressOrName]; w != nil {
 		return w
 	}
-	return s.byName[addressOrName]
+	return s.workers.byName[addressOrName]
 }
 
 // NumWorkers is how many workers there are, and how many of them take tasks.
-func (s *State) NumWorkers() (all, running int) { return s.numWorkers, s.numRunning }
+func (s *State) NumWorkers() (all, running int) { return s.workers.n, s.workers.running }
 
 // Workers are all workers by their ids.
-func (s *State) Workers() iter.Seq[*Worker] {
-	return func(yield func(*Worker) bool) {
-		for _, w := range s.workers {
-			if w != nil && !yield(w) {
-				return
-			}
-		}
-	}
-}
+func (s *State) Workers() iter.Seq[*Worker] { return s.workers.each() }
 
 // TotalThreads of all workers.
-func (s *State) TotalThreads() int { return s.threads }
+func (s *State) TotalThreads() int { return s.workers.threads }
 
 // Client returns the client with an id, nil if there is none.
-func (s *State) Client(id ClientID) *Client {
-	if id < 0 || int(id) >= len(s.clients) {
-		return nil
-	}
-	return s.clients[id]
-}
+func (s *State) Client(id ClientID) *Client { return s.clients.get(id) }
 
 // ClientByName returns the client with a name, nil if there is none.
-func (s *State) ClientByName(name string) *Client { return s.byClient[name] }
+func (s *State) ClientByName(name string) *Client { return s.clients.byName[name] }
 
 // Clients are all clients by their ids, FireAndForget first.
 func (s *State) Clients() iter.Seq[*Client] {
 	return func(yield func(*Client) bool) {
-		for _, c := range s.clients {
+		for _, c := range s.clients.all {
 			if c != nil && !yield(c) {
 				return
 			}
@@ -95,7 +78,7 @@ func (s *State) Clients() iter.Seq[*Client] {
 // Groups are all groups that have tasks.
 func (s *State) Groups() iter.Seq[*Group] {
 	return func(yield func(*Group) bool) {
-		for _, g := range s.groupList {
+		for _, g := range s.groups.list {
 			if !yield(g) {
 				return
 			}
@@ -106,7 +89,7 @@ func (s *State) Groups() iter.Seq[*Group] {
 // Prefixes are all prefixes that have been seen, in no order.
 func (s *State) Prefixes() iter.Seq[*Prefix] {
 	return func(yield func(*Prefix) bool) {
-		for _, p := range s.prefixes {
+		for _, p := range s.groups.prefixes {
 			if !yield(p) {
 				return
 			}
@@ -115,22 +98,10 @@ func (s *State) Prefixes() iter.Seq[*Prefix] {
 }
 
 // Occupancy is how long a worker will be busy with what it has, in seconds.
-func (s *State) Occupancy(w *Worker) float64 {
-	sum := w.othersTime + float64(w.netBytes)/s.bandwidth
-	for i := range w.counts {
-		sum += float64(w.counts[i].n) * s.duration(w.counts[i].p)
-	}
-	return sum
-}
+func (s *State) Occupancy(w *Worker) float64 { return s.ledger.occupancy(w) }
 
 // TotalOccupancy is the sum over all workers, in seconds.
-func (s *State) TotalOccupancy() float64 {
-	sum := float64(s.netBytes) / s.bandwidth
-	for _, p := range s.processing {
-		sum += float64(p.processing) * s.duration(p)
-	}
-	return sum
-}
+func (s *State) TotalOccupancy() float64 { return s.ledger.total() }
 
 // Idle tells that nothing is on its way.
 func (s *State) Idle() bool {
@@ -139,25 +110,25 @@ func (s *State) Idle() bool {
 
 // Unoccupied tells that a worker has less to do than it could: Dask's idle workers.
 func (s *State) Unoccupied(w *Worker) bool {
-	return w.running() && s.unoccupied(w, s.Occupancy(w), w.processing, s.TotalOccupancy())
+	return w.running() && unoccupied(s, w, s.Occupancy(w), w.processing, s.TotalOccupancy())
 }
 
-func (s *State) unoccupied(w *Worker, occupancy float64, processing int, total float64) bool {
-	return processing < w.threads || occupancy < float64(w.threads)*(total/float64(s.threads))/2
+func unoccupied(s *State, w *Worker, occupancy float64, processing int, total float64) bool {
+	return processing < w.threads || occupancy < float64(w.threads)*(total/float64(s.workers.threads))/2
 }
 
 // Saturated tells that a worker has much more to do than the others.
 func (s *State) Saturated(w *Worker) bool {
-	return w.running() && s.saturated(w, s.Occupancy(w), s.TotalOccupancy())
+	return w.running() && saturated(s, w, s.Occupancy(w), s.TotalOccupancy())
 }
 
-func (s *State) saturated(w *Worker, occupancy, total float64) bool {
+func saturated(s *State, w *Worker, occupancy, total float64) bool {
 	p, n := float64(w.processing), float64(w.threads)
-	if w.processing <= w.threads || s.unoccupied(w, occupancy, w.processing, total) {
+	if w.processing <= w.threads || unoccupied(s, w, occupancy, w.processing, total) {
 		return false
 	}
 	pending := occupancy * (p - n) / (p * n)
-	return pending > 0.4 && pending > 1.9*total/float64(s.threads)
+	return pending > 0.4 && pending > 1.9*total/float64(s.workers.threads)
 }
 
 // QueuedOccupancy is how long all tasks that are queued or without a worker will take, in seconds, guessed
@@ -165,10 +136,10 @@ func (s *State) saturated(w *Worker, occupancy, total float64) bool {
 func (s *State) QueuedOccupancy() float64 {
 	const sample = 100
 	sum, n := 0.0, 0
-	for _, p := range s.queues() {
+	for _, p := range s.pools.all() {
 		for _, t := range p.queue.row[p.queue.first:] {
 			if n < sample && t != nil {
-				sum += s.duration(t.group.prefix)
+				sum += s.ledger.duration(t.group.prefix)
 				n++
 			}
 			if n >= sample {
@@ -177,7 +148,7 @@ func (s *State) QueuedOccupancy() float64 {
 		}
 	}
 	for t := s.stranded.head; t != nil && n < sample; t = t.next {
-		sum += s.duration(t.group.prefix)
+		sum += s.ledger.duration(t.group.prefix)
 		n++
 	}
 	if ready := s.counts[Queued] + s.counts[NoWorkerState]; n > 0 && ready > n {
@@ -196,8 +167,8 @@ func (s *State) AdaptiveTarget(target time.Duration) int {
 	cpu := int(math.Ceil((s.TotalOccupancy() + s.QueuedOccupancy()) / target.Seconds()))
 	// A few long tasks are no reason to ask for many cores.
 	cpu = min(cpu, ready+s.counts[Processing])
-	if s.numWorkers > 0 {
-		cpu = int(math.Ceil(float64(cpu) / float64(s.threads) * float64(s.numWorkers)))
+	if s.workers.n > 0 {
+		cpu = int(math.Ceil(float64(cpu) / float64(s.workers.threads) * float64(s.workers.n)))
 	} else if ready > 0 {
 		cpu = max(cpu, 1)
 	}
@@ -207,12 +178,12 @@ func (s *State) AdaptiveTarget(target time.Duration) int {
 		used += w.nbytes
 	}
 	if limit > 0 && float64(used) > 0.6*float64(limit) {
-		cpu = max(cpu, 2*s.numWorkers)
+		cpu = max(cpu, 2*s.workers.n)
 	}
-	if cpu >= s.numWorkers {
+	if cpu >= s.workers.n {
 		return cpu
 	}
-	return s.numWorkers - len(s.WorkersToClose(0, 0, 0))
+	return s.workers.n - len(s.WorkersToClose(0, 0, 0))
 }
 
 // Counters are sums since the start.
@@ -223,14 +194,49 @@ type Counters struct {
 
 // Counters returns the sums since the start.
 func (s *State) Counters() Counters {
-	return Counters{s.transitions, s.events, s.added, s.removed, s.steals}
+	return Counters{s.transitions, s.events, s.workers.added, s.workers.removed, s.steals.asked}
 }
 
 // Bandwidth between workers that the state reckons with, in bytes per second.
-func (s *State) Bandwidth() float64 { return s.bandwidth }
+func (s *State) Bandwidth() float64 { return s.ledger.bandwidth }
 
-// queues are the pools that may have queued tasks.
-func (s *State) queues() []*pool {
-	s.scratch.pools = append(append(s.scratch.pools[:0], s.anyPool), s.poolList...)
-	return s.scratch.pools
+// WorkersToClose proposes workers that the cluster can do without: idle ones whose data the others can
+// hold ratio times over (Dask's workers_to_close and its memory_ratio); 0 means the default, 2. n > 0 asks for so
+// many, n = 0 for as many as can go; minimum workers stay in any case.
+func (s *State) WorkersToClose(n, minimum int, ratio float64) []WorkerID {
+	if ratio == 0 {
+		ratio = 2
+	}
+	if n <= 0 && s.counts[Queued]+s.counts[NoWorkerState] > 0 {
+		return nil
+	}
+	var limit, used int64
+	all := make([]*Worker, 0, s.workers.n)
+	for w := range s.Workers() {
+		limit += w.memoryLimit
+		used += w.nbytes
+		all = append(all, w)
+	}
+	sort.SliceStable(all, func(i, j int) bool {
+		if a, b := all[i].processing > 0, all[j].processing > 0; a != b {
+			return b
+		}
+		return all[i].nbytes < all[j].nbytes
+	})
+	var ids []WorkerID
+	remaining := len(all)
+	for _, w := range all {
+		if remaining <= minimum || n > 0 && len(ids) >= n {
+			break
+		}
+		if n <= 0 {
+			limit -= w.memoryLimit
+			if w.processing > 0 || used > 0 && float64(limit) < ratio*float64(used) {
+				break
+			}
+		}
+		ids = append(ids, w.id)
+		remaining--
+	}
+	return ids
 }

@@ -18,10 +18,12 @@ func TestInspection(t *testing.T) {
 	if all, running := r.NumWorkers(); all != 2 || running != 2 || r.TotalThreads() != 4 {
 		t.Errorf("%d workers, %d running, %d threads", all, running, r.TotalThreads())
 	}
-	if r.WorkerByAddress("tcp://w1:1") != r.WorkerByName("w1") || r.FindWorker("w1") != r.FindWorker("tcp://w1:1") || r.FindWorker("x") != nil {
+	if r.WorkerByAddress("tcp://w1:1") != r.WorkerByName("w1") || r.FindWorker("w1") != r.FindWorker("tcp://w1:1") ||
+		r.FindWorker("x") != nil {
 		t.Error("workers are not found")
 	}
-	if r.Worker(99) != nil || r.Worker(-1) != nil || r.Client(99) != nil || r.Client(-1) != nil || r.ClientByName("c") != r.Client(c) {
+	if r.Worker(99) != nil || r.Worker(-1) != nil || r.Client(99) != nil || r.Client(-1) != nil ||
+		r.ClientByName("c") != r.Client(c) {
 		t.Error("ids that are not there")
 	}
 	if r.Count(Processing) != 6 || r.Count(Queued) != 14 || r.Idle() {
@@ -31,19 +33,24 @@ func TestInspection(t *testing.T) {
 		t.Errorf("queued occupancy %g s, want 14 times the guess", o)
 	}
 	x := r.TaskBytes([]byte(keys[0]))
-	if x != r.Task(keys[0]) || string(x.Spec()) != "f" || x.Priority().User != -2 || x.RunID() == 0 || x.NBytes() != -1 || x.Actor() ||
-		x.ProcessingOn() == nil || x.Group().Name() != "x" || x.Prefix().Name() != "x" || x.Type() != nil || x.Annotations() != nil || x.Registry() != "" {
+	if x != r.Task(keys[0]) || string(x.Spec()) != "f" || x.Priority().User != -2 || x.RunID() == 0 ||
+		x.NBytes() != -1 || x.Actor() ||
+		x.ProcessingOn() == nil || x.Group().Name() != "x" || x.Prefix().Name() != "x" || x.Type() != nil ||
+		x.Annotations() != nil || x.Registry() != "" {
 		t.Errorf("task %+v", x)
 	}
 	w := x.ProcessingOn()
-	if w.NumProcessing() != 3 || w.NumHeld() != 0 || w.Status() != StatusRunning || w.Host() != "h" || !slices.Contains(slices.Collect(w.Processing()), x) {
+	if w.NumProcessing() != 3 || w.NumHeld() != 0 || w.Status() != StatusRunning || w.Host() != "h" ||
+		!slices.Contains(slices.Collect(w.Processing()), x) {
 		t.Errorf("worker %+v", w)
 	}
 	r.finish(t, "x-0", 50, time.Second)
-	if x.NBytes() != 50 || x.Type().Name != "int" || x.NumHolders() != 1 || x.Holder(0) != w || w.Held(0) != x || w.NBytes() != 50 || x.Group().NBytes() != 50 {
+	if x.NBytes() != 50 || x.Type().Name != "int" || x.NumHolders() != 1 || x.Holder(0) != w || w.Held(0) != x ||
+		w.NBytes() != 50 || x.Group().NBytes() != 50 {
 		t.Errorf("task %+v", x)
 	}
-	if !slices.Contains(slices.Collect(x.WhoWants()), r.Client(c)) || r.Client(c).NumWanted() != 20 || r.Client(c).Wanted(0) == nil || r.Client(c).Name() != "c" {
+	if !slices.Contains(slices.Collect(x.WhoWants()), r.Client(c)) || r.Client(c).NumWanted() != 20 ||
+		r.Client(c).Wanted(0) == nil || r.Client(c).Name() != "c" {
 		t.Error("wants")
 	}
 	if n := r.Counters(); n.WorkersAdded != 2 || n.Transitions == 0 || n.Events == 0 {
@@ -81,7 +88,8 @@ func TestStory(t *testing.T) {
 	for _, s := range r.Story(keysOf("x")...) {
 		steps = append(steps, s.From.String()+">"+s.To.String()+" by "+s.Cause)
 	}
-	want := "released>waiting by update-graph, waiting>processing by update-graph, processing>memory by task-finished, memory>forgotten by client-releases-keys"
+	want := "released>waiting by update-graph, waiting>processing by update-graph, processing>memory by task-finished, " +
+		"memory>forgotten by client-releases-keys"
 	if got := strings.Join(steps, ", "); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
@@ -90,10 +98,11 @@ func TestStory(t *testing.T) {
 	if n := len(r.Story()); n != 6 {
 		t.Errorf("a log of 6 has %d entries", n)
 	}
-	if story := r.Story(keysOf("y")...); len(story) != 3 || !strings.Contains(story[2].String(), "y processing -> memory") {
+	story := r.Story(keysOf("y")...)
+	if len(story) != 3 || !strings.Contains(story[2].String(), "y processing -> memory") {
 		t.Errorf("%v", story)
 	}
-	if r.storyText(taskid.NewKey("z")) == "" {
+	if r.log.text(taskid.NewKey("z")) == "" {
 		t.Error("no story is a story")
 	}
 }
@@ -179,9 +188,9 @@ func TestCheckFindsDamage(t *testing.T) {
 		"waiters":    func(_ *rig, x *Task, _ *Worker) { x.waiters++ },
 		"waiting on": func(r *rig, _ *Task, _ *Worker) { r.Task(taskid.NewKey("z")).waitingOn = 0 },
 		"state":      func(_ *rig, x *Task, _ *Worker) { x.state = Released },
-		"holder":     func(r *rig, x *Task, _ *Worker) { r.dropReplica(x, x.Holder(0)) },
+		"holder":     func(r *rig, x *Task, _ *Worker) { r.ledger.dropReplica(x, x.Holder(0)) },
 		"bytes":      func(_ *rig, _ *Task, w *Worker) { w.nbytes++ },
-		"want":       func(r *rig, x *Task, _ *Worker) { r.clients[1].wants = nil },
+		"want":       func(r *rig, x *Task, _ *Worker) { r.clients.all[1].wants = nil },
 		"count":      func(r *rig, _ *Task, _ *Worker) { r.counts[Memory]++ },
 		"edge":       func(_ *rig, x *Task, _ *Worker) { x.dependents[0].back = 5 },
 		"load":       func(_ *rig, _ *Task, w *Worker) { w.load = 9 },
@@ -192,7 +201,7 @@ func TestCheckFindsDamage(t *testing.T) {
 		"orphan":     func(r *rig, _ *Task, _ *Worker) { r.Task(taskid.NewKey("y")).orphan = true },
 		"stack":      func(r *rig, x *Task, _ *Worker) { r.recommend(x, toReleased) },
 		"pool": func(r *rig, _ *Task, _ *Worker) {
-			r.anyPool.heap[0], r.anyPool.heap[1] = r.anyPool.heap[1], r.anyPool.heap[0]
+			r.pools.any.heap[0], r.pools.any.heap[1] = r.pools.any.heap[1], r.pools.any.heap[0]
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +219,8 @@ func TestCheckFindsDamage(t *testing.T) {
 	r.Task(taskid.NewKey("x")).waiters = 7
 	defer func() {
 		text, _ := recover().(string)
-		for _, want := range []string{"*state.Tick", "task x (queued)", "counted 7", "story of x", "waiting -> queued"} {
+		for _, want := range []string{"*state.Tick", "task x (queued)", "counted 7", "story of x",
+			"waiting -> queued"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the report lacks %q:\n%s", want, text)
 			}

@@ -26,7 +26,8 @@ func (r *rig) apply(ev Event) []Action {
 
 func (r *rig) addWorkers(n, threads int) {
 	for i := range n {
-		ev := &AddWorker{Address: fmt.Sprintf("tcp://w%d:1", i), Name: fmt.Sprintf("w%d", i), Host: "h", Threads: threads}
+		ev := &AddWorker{Address: fmt.Sprintf("tcp://w%d:1", i), Name: fmt.Sprintf("w%d", i), Host: "h",
+			Threads: threads}
 		if r.apply(ev); ev.Err != nil {
 			panic(ev.Err)
 		}
@@ -86,7 +87,8 @@ func treeGraph(n int) (*Graph, []taskid.Key) {
 		var next []int32
 		for i := 0; i < len(level); i += 2 {
 			next = append(next, int32(len(g.Nodes)))
-			g.Nodes = append(g.Nodes, Node{Key: taskid.NewKey(fmt.Sprintf("sum-%d-%d", depth, i/2)), Spec: []byte("g"), DepNodes: level[i:min(i+2, len(level))]})
+			g.Nodes = append(g.Nodes, Node{Key: taskid.NewKey(fmt.Sprintf("sum-%d-%d", depth, i/2)),
+				Spec: []byte("g"), DepNodes: level[i:min(i+2, len(level))]})
 		}
 		level = next
 	}

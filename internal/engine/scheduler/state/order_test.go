@@ -35,7 +35,8 @@ func nodes(lines ...string) []Node {
 	var ns []Node
 	for _, l := range lines {
 		name, deps, _ := strings.Cut(l, "<-")
-		ns = append(ns, Node{Key: taskid.NewKey(strings.TrimSpace(name)), Spec: []byte("f"), Deps: keysOf(strings.Fields(deps)...)})
+		ns = append(ns, Node{Key: taskid.NewKey(strings.TrimSpace(name)), Spec: []byte("f"),
+			Deps: keysOf(strings.Fields(deps)...)})
 	}
 	return ns
 }
@@ -49,8 +50,10 @@ func TestOrder(t *testing.T) {
 	}{
 		{"chain", nodes("c <- b", "b <- a", "a"), []string{"c"}, "a b c"},
 		{"depth first", nodes("a1", "a2", "b1 <- a1", "b2 <- a2", "c <- b1 b2"), []string{"c"}, "a1 b1 a2 b2 c"},
-		{"heavy side first", nodes("light", "h1", "h2", "h3", "heavy <- h1 h2 h3", "out <- light heavy"), []string{"out"}, "h1 h2 h3 heavy light out"},
-		{"light output first", nodes("big1", "big2", "big <- big1 big2", "small"), []string{"big", "small"}, "small big1 big2 big"},
+		{"heavy side first", nodes("light", "h1", "h2", "h3", "heavy <- h1 h2 h3", "out <- light heavy"),
+			[]string{"out"}, "h1 h2 h3 heavy light out"},
+		{"light output first", nodes("big1", "big2", "big <- big1 big2", "small"), []string{"big", "small"},
+			"small big1 big2 big"},
 		{"shared input is near its first use", nodes("s", "x <- s", "y <- s", "z <- x y"), []string{"z"}, "s x y z"},
 		{"culled", nodes("a", "b <- a", "unused <- a"), []string{"b"}, "a b"},
 		{"independent as sent", nodes("p", "q", "r"), []string{"r", "q", "p"}, "p q r"},

@@ -48,7 +48,8 @@ func newWorld(t *rapid.T) *world {
 	plain := cfg
 	plain.Validate = false
 	return &world{t: t, s: New(cfg), twin: New(plain), now: time.Unix(1_700_000_000, 0),
-		views: map[string]map[taskid.Key]string{}, told: map[WorkerID]map[taskid.Key]int64{}, answered: map[uint64]bool{}, leaving: map[WorkerID]bool{}}
+		views: map[string]map[taskid.Key]string{}, told: map[WorkerID]map[taskid.Key]int64{},
+		answered: map[uint64]bool{}, leaving: map[WorkerID]bool{}}
 }
 
 // apply gives both states an event. make is called twice, since events carry results.
@@ -128,7 +129,8 @@ func (w *world) observe(a *Action) {
 	}
 }
 
-// compareViews wants every client to know how the keys that it wants stand, and every processing task to be known to its worker.
+// compareViews wants every client to know how the keys that it wants stand, and every processing task to be known to
+// its worker.
 func (w *world) compareViews() {
 	for c := range w.s.Clients() {
 		if c.ID() == FireAndForget {
@@ -147,14 +149,16 @@ func (w *world) compareViews() {
 			t := c.Wanted(i)
 			view := w.views[c.Name()][t.Key()]
 			if (t.State() == Memory) != (view == "memory") || (t.State() == Erred) != (view == "erred") {
-				w.t.Fatalf("client %s believes that %s is %q, it is %s\n%s", c.Name(), t.Key(), view, t.State(), w.s.storyText(t.Key()))
+				w.t.Fatalf("client %s believes that %s is %q, it is %s\n%s", c.Name(), t.Key(), view, t.State(),
+					w.s.log.text(t.Key()))
 			}
 		}
 	}
 	for wk := range w.s.Workers() {
 		for t := range wk.Processing() {
 			if run := w.told[wk.ID()][t.Key()]; run != t.RunID() {
-				w.t.Fatalf("worker %s believes in run %d of %s, it is %d\n%s", wk.Name(), run, t.Key(), t.RunID(), w.s.storyText(t.Key()))
+				w.t.Fatalf("worker %s believes in run %d of %s, it is %d\n%s", wk.Name(), run, t.Key(), t.RunID(),
+					w.s.log.text(t.Key()))
 			}
 		}
 	}
@@ -185,21 +189,27 @@ func (w *world) keys() []taskid.Key {
 
 // worker draws the id of a worker, sometimes of one that is not there.
 func (w *world) worker() WorkerID {
-	return WorkerID(rapid.IntRange(0, max(len(w.s.workers)-1, 1)).Draw(w.t, "worker"))
+	return WorkerID(rapid.IntRange(0, max(len(w.s.workers.all)-1, 1)).Draw(w.t, "worker"))
 }
 
 func (w *world) client() ClientID {
-	return ClientID(rapid.IntRange(0, max(len(w.s.clients)-1, 1)).Draw(w.t, "client"))
+	return ClientID(rapid.IntRange(0, max(len(w.s.clients.all)-1, 1)).Draw(w.t, "client"))
 }
 
 func (w *world) annotations() *Annotations {
 	if rapid.IntRange(0, 3).Draw(w.t, "annotated") > 0 {
 		return nil
 	}
-	a := &Annotations{Retries: rapid.IntRange(0, 2).Draw(w.t, "retries"), AllowOtherWorkers: rapid.Bool().Draw(w.t, "loose"),
-		NotQueued: rapid.Bool().Draw(w.t, "not-queued"), HasPriority: rapid.Bool().Draw(w.t, "has-priority"), Priority: float64(rapid.IntRange(-2, 2).Draw(w.t, "priority"))}
+	a := &Annotations{
+		Retries:           rapid.IntRange(0, 2).Draw(w.t, "retries"),
+		AllowOtherWorkers: rapid.Bool().Draw(w.t, "loose"),
+		NotQueued:         rapid.Bool().Draw(w.t, "not-queued"),
+		HasPriority:       rapid.Bool().Draw(w.t, "has-priority"),
+		Priority:          float64(rapid.IntRange(-2, 2).Draw(w.t, "priority")),
+	}
 	if rapid.Bool().Draw(w.t, "restricted") {
-		a.Workers = []string{rapid.SampledFrom([]string{"w0", "w1", "w2", "h0", "h1", "nobody"}).Draw(w.t, "restriction")}
+		names := []string{"w0", "w1", "w2", "h0", "h1", "nobody"}
+		a.Workers = []string{rapid.SampledFrom(names).Draw(w.t, "restriction")}
 	}
 	if rapid.Bool().Draw(w.t, "resourceful") {
 		a.Resources = []Resource{{"GPU", float64(rapid.IntRange(0, 3).Draw(w.t, "GPU"))}}
@@ -209,7 +219,8 @@ func (w *world) annotations() *Annotations {
 
 func (w *world) graph() {
 	n := rapid.IntRange(1, 14).Draw(w.t, "nodes")
-	g := &Graph{Ordered: rapid.Bool().Draw(w.t, "ordered"), Registry: rapid.SampledFrom([]string{"", "", "r1", "r2"}).Draw(w.t, "registry")}
+	g := &Graph{Ordered: rapid.Bool().Draw(w.t, "ordered"),
+		Registry: rapid.SampledFrom([]string{"", "", "r1", "r2"}).Draw(w.t, "registry")}
 	seen := map[taskid.Key]bool{}
 	var keys []taskid.Key
 	for i := range n {
@@ -218,8 +229,9 @@ func (w *world) graph() {
 			continue
 		}
 		seen[k] = true
-		node := Node{Key: k, Spec: []byte("f"), Order: int64(i), Annotations: w.annotations(), Producer: rapid.IntRange(0, 9).Draw(w.t, "producer") == 0,
-			Needs: rapid.SampledFrom([]Can{0, 0, 0, Python, Go}).Draw(w.t, "needs")}
+		node := Node{Key: k, Spec: []byte("f"), Order: int64(i), Annotations: w.annotations(),
+			Producer: rapid.IntRange(0, 9).Draw(w.t, "producer") == 0,
+			Needs:    rapid.SampledFrom([]Can{0, 0, 0, Python, Go}).Draw(w.t, "needs")}
 		for range rapid.IntRange(0, 3).Draw(w.t, "deps") {
 			if len(keys) > 0 && rapid.IntRange(0, 9).Draw(w.t, "backwards") > 0 {
 				node.Deps = append(node.Deps, rapid.SampledFrom(keys).Draw(w.t, "dep"))
@@ -234,14 +246,16 @@ func (w *world) graph() {
 		keys = append(keys, k)
 	}
 	client := w.client()
-	wanted := rapid.SliceOfNDistinct(rapid.SampledFrom(append(slices.Clone(keys), w.key())), 1, 4, func(k taskid.Key) taskid.Key { return k }).Draw(w.t, "wanted")
+	wanted := rapid.SliceOfNDistinct(rapid.SampledFrom(append(slices.Clone(keys), w.key())), 1, 4,
+		func(k taskid.Key) taskid.Key { return k }).Draw(w.t, "wanted")
 	actors := rapid.IntRange(0, 9).Draw(w.t, "actors") == 0
 	parent := taskid.Key("")
 	if rapid.IntRange(0, 5).Draw(w.t, "nested") == 0 {
 		parent = w.key()
 	}
 	w.apply(func() Event {
-		return &UpdateGraph{Client: client, Graph: g, Keys: wanted, Actors: actors, SubmittingTask: parent, FIFOTimeout: time.Second}
+		return &UpdateGraph{Client: client, Graph: g, Keys: wanted, Actors: actors, SubmittingTask: parent,
+			FIFOTimeout: time.Second}
 	})
 }
 
@@ -275,18 +289,27 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		id, k, run := w.report()
 		n := int64(small("nbytes", 3) * 1000)
 		w.apply(func() Event {
-			return &TaskFinished{Worker: id, Key: k, RunID: run, NBytes: n, TypeName: "int", Duration: time.Duration(n) * time.Microsecond}
+			return &TaskFinished{Worker: id, Key: k, RunID: run, NBytes: n, TypeName: "int",
+				Duration: time.Duration(n) * time.Microsecond}
 		})
 	}
 	return map[string]func(*rapid.T){
 		"worker": func(*rapid.T) {
-			if len(w.s.byName) >= 7 {
+			if len(w.s.workers.byName) >= 7 {
 				return
 			}
 			name := fmt.Sprintf("w%d", small("name", 8))
-			ev := AddWorker{Address: "tcp://" + name + ":1", Name: name, Host: fmt.Sprintf("h%d", small("host", 1)), Threads: small("threads", 3),
-				Registry: rapid.SampledFrom([]string{"", "r1"}).Draw(w.t, "registry"), Status: rapid.SampledFrom([]WorkerStatus{StatusRunning, StatusRunning, StatusInit}).Draw(w.t, "status"),
-				MemoryLimit: int64(small("limit", 2) * 3000), Can: rapid.SampledFrom([]Can{0, Python, Go, Go | Python}).Draw(w.t, "can")}
+			statuses := []WorkerStatus{StatusRunning, StatusRunning, StatusInit}
+			ev := AddWorker{
+				Address:     "tcp://" + name + ":1",
+				Name:        name,
+				Host:        fmt.Sprintf("h%d", small("host", 1)),
+				Threads:     small("threads", 3),
+				Registry:    rapid.SampledFrom([]string{"", "r1"}).Draw(w.t, "registry"),
+				Status:      rapid.SampledFrom(statuses).Draw(w.t, "status"),
+				MemoryLimit: int64(small("limit", 2) * 3000),
+				Can:         rapid.SampledFrom([]Can{0, Python, Go, Go | Python}).Draw(w.t, "can"),
+			}
 			if small("gpus", 1) > 0 {
 				ev.Resources = []Resource{{"GPU", 2}}
 			}
@@ -298,7 +321,8 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			w.apply(func() Event { return &RemoveWorker{Worker: id, Safe: safe, Close: closing, Reason: "test"} })
 		},
 		"status": func(*rapid.T) {
-			id, st := w.worker(), rapid.SampledFrom([]WorkerStatus{StatusRunning, StatusRunning, StatusPaused, StatusClosingGracefully}).Draw(w.t, "status")
+			statuses := []WorkerStatus{StatusRunning, StatusRunning, StatusPaused, StatusClosingGracefully}
+			id, st := w.worker(), rapid.SampledFrom(statuses).Draw(w.t, "status")
 			w.apply(func() Event { return &WorkerStatusChange{Worker: id, Status: st} })
 		},
 		"client": func(*rapid.T) {
@@ -313,7 +337,8 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			}
 		},
 		"graph": func(*rapid.T) { w.graph() }, "graph2": func(*rapid.T) { w.graph() },
-		"finish": func(*rapid.T) { finish() }, "finish2": func(*rapid.T) { finish() }, "finish3": func(*rapid.T) { finish() },
+		"finish": func(*rapid.T) { finish() }, "finish2": func(*rapid.T) { finish() },
+		"finish3": func(*rapid.T) { finish() },
 		"err": func(*rapid.T) {
 			id, k, run := w.report()
 			w.apply(func() Event { return &TaskErred{Worker: id, Key: k, RunID: run, ExceptionText: "boom"} })
@@ -344,8 +369,10 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			}
 			a := w.steals[len(w.steals)-1]
 			w.steals = w.steals[:len(w.steals)-1]
-			st := rapid.SampledFrom([]string{"ready", "waiting", "executing", "memory", "", "released"}).Draw(w.t, "state")
-			if t := w.s.Task(a.Key); t != nil && t.steal != nil && t.steal.id == a.Number && (st == "ready" || st == "waiting") {
+			states := []string{"ready", "waiting", "executing", "memory", "", "released"}
+			st := rapid.SampledFrom(states).Draw(w.t, "state")
+			given := st == "ready" || st == "waiting"
+			if t := w.s.Task(a.Key); t != nil && t.steal != nil && t.steal.id == a.Number && given {
 				delete(w.told[a.Worker], a.Key)
 			}
 			w.apply(func() Event { return &StealResponse{Worker: a.Worker, Key: a.Key, Steal: a.Number, State: st} })
@@ -462,7 +489,8 @@ func (w *world) settle() {
 		name := fmt.Sprintf("w%d-last", i)
 		registry := []string{"", "r1", "r2"}[i]
 		w.apply(func() Event {
-			return &AddWorker{Address: "tcp://" + name + ":1", Name: name, Host: "h", Threads: 2, Registry: registry, Can: Python | Go, Resources: []Resource{{"GPU", 5}}}
+			return &AddWorker{Address: "tcp://" + name + ":1", Name: name, Host: "h", Threads: 2,
+				Registry: registry, Can: Python | Go, Resources: []Resource{{"GPU", 5}}}
 		})
 	}
 	w.apply(func() Event { return &SetRestrictions{Keys: keySpace} })
@@ -482,7 +510,7 @@ func (w *world) settle() {
 	for c := range w.s.Clients() {
 		for i := range c.NumWanted() {
 			if t := c.Wanted(i); t.State() != Memory && t.State() != Erred {
-				w.t.Fatalf("%s is stuck: %s\n%s", t.Key(), t.State(), w.s.storyText(t.Key()))
+				w.t.Fatalf("%s is stuck: %s\n%s", t.Key(), t.State(), w.s.log.text(t.Key()))
 			}
 		}
 	}
@@ -496,8 +524,9 @@ func (w *world) settle() {
 		}
 	}
 	w.apply(func() Event { return &Restart{} })
-	if w.s.NumTasks() != 0 || len(w.s.notes) != 0 || len(w.s.groups) != 0 {
-		w.t.Fatalf("%d tasks, %d annotations, %d groups are left", w.s.NumTasks(), len(w.s.notes), len(w.s.groups))
+	if w.s.NumTasks() != 0 || len(w.s.notes.byID) != 0 || len(w.s.groups.byName) != 0 {
+		w.t.Fatalf("%d tasks, %d annotations, %d groups are left", w.s.NumTasks(), len(w.s.notes.byID),
+			len(w.s.groups.byName))
 	}
 }
 

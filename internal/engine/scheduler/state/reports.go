@@ -6,81 +6,62 @@ import (
 	"go.millstream.dev/internal/taskid"
 )
 
-// This file: what workers report about tasks.
-
-func (s *State) taskFinished(ev *TaskFinished) {
+func (ev *TaskFinished) apply(s *State) {
 	w := s.Worker(ev.Worker)
 	if w == nil {
 		return
 	}
-	t := s.ran(ev.Key, ev.RunID)
+	t := s.tasks.ran(ev.Key, ev.RunID)
 	if t == nil {
-		s.freeKey(w, taskid.Key(strings.Clone(string(ev.Key))))
+		s.out.freeKey(w, taskid.Key(strings.Clone(string(ev.Key))))
 		return
 	}
 	if t.runID != ev.RunID {
-		s.staleFinish(t, w, ev)
+		staleFinish(s, t, w, ev)
 		return
 	}
 	switch t.state {
 	case Processing:
 		if t.worker != w { // another worker echoes the run of this one: believe neither
-			s.freeKey(w, t.key)
+			s.out.freeKey(w, t.key)
 			return
 		}
 		t.nbytes = max(ev.NBytes, 0)
 		if ev.Duration > 0 {
 			t.group.prefix.learn(ev.Duration.Seconds(), t.nbytes)
 		}
-		t.kind = s.typeOf(ev.TypeName, ev.Type, t.kind)
+		t.kind = s.groups.resultType(ev.TypeName, ev.Type, t.kind)
 		s.remember(t, w)
 	case Memory:
 		// The result was taken from elsewhere meanwhile: this worker has been told to forget it, or never
 		// had it.
 		if !w.holdsTask(t) {
-			s.freeKey(w, t.key)
+			s.out.freeKey(w, t.key)
 		}
 	case Waiting:
 		// The run was taken back: the order to forget it is on its way.
 	default:
-		s.freeKey(w, t.key)
+		s.out.freeKey(w, t.key)
 	}
 }
 
 // staleFinish is the report of a run that is not the latest.
-func (s *State) staleFinish(t *Task, w *Worker, ev *TaskFinished) {
+func staleFinish(s *State, t *Task, w *Worker, ev *TaskFinished) {
 	switch {
-	case ev.RunID >= 0 && ev.RunID < int64(s.cfg.Epoch)<<32 && t.state != Erred && t.state != Released && t.needed() && s.mayAdopt(t, w):
+	case ev.RunID >= 0 && ev.RunID < int64(s.cfg.Epoch)<<32 && t.state != Erred && t.state != Released &&
+		t.needed() && mayAdopt(s, t, w):
 		// A run of the scheduler's former life. No one has taken it back, and its result is as good as any.
-		s.adopt(t, w, ev.NBytes)
+		adopt(s, t, w, ev.NBytes)
 	case t.state == Processing && t.worker == w:
 		s.release(t)
 	case t.state == Memory && w.holdsTask(t):
 		// The late report of a run whose result was taken in another way.
 	default:
-		s.freeKey(w, t.key)
+		s.out.freeKey(w, t.key)
 	}
 }
 
-// typeOf returns the shared description of a type. It grows with the number of types, not of tasks; a peer that
-// invents types is stopped.
-func (s *State) typeOf(name string, pickle []byte, last *ResultType) *ResultType {
-	const most = 10_000
-	if last != nil && last.Name == name {
-		return last
-	}
-	r := s.types[name]
-	if r == nil {
-		if len(s.types) >= most {
-			return last
-		}
-		r = &ResultType{Name: strings.Clone(name), Pickle: append([]byte(nil), pickle...)}
-		s.types[r.Name] = r
-	}
-	return r
-}
-
-func (s *State) taskErred(ev *TaskErred) {
+func (ev *TaskErred) apply(s *State) {
 	t, w := s.tasks.get(ev.Key), s.Worker(ev.Worker)
 	if t == nil || w == nil || t.state != Processing || t.worker != w {
 		return
@@ -96,12 +77,13 @@ func (s *State) taskErred(ev *TaskErred) {
 		if text == "" {
 			text = "task failed without a word"
 		}
-		s.fail(t, &Failure{Kind: TaskFailed, Key: t.key, Exception: ev.Exception, Traceback: ev.Traceback, Worker: w.address,
+		s.fail(t, &Failure{Kind: TaskFailed, Key: t.key, Exception: ev.Exception, Traceback: ev.Traceback,
+			Worker:        w.address,
 			ExceptionText: strings.Clone(text), TracebackText: strings.Clone(ev.TracebackText)})
 	}
 }
 
-func (s *State) reschedule(ev *Reschedule) {
+func (ev *Reschedule) apply(s *State) {
 	t := s.tasks.get(ev.Key)
 	if t == nil || t.state != Processing || t.worker.id != ev.Worker || ev.RunID != 0 && ev.RunID != t.runID {
 		return
@@ -109,12 +91,12 @@ func (s *State) reschedule(ev *Reschedule) {
 	s.release(t)
 }
 
-func (s *State) longRunning(ev *LongRunning) {
+func (ev *LongRunning) apply(s *State) {
 	t := s.tasks.get(ev.Key)
 	if t == nil || t.state != Processing || t.worker.id != ev.Worker || t.runID != ev.RunID || t.seceded {
 		return
 	}
-	s.endSteal(t)
+	endSteal(s, t)
 	w := t.worker
 	t.relist(unstealable)
 	t.seceded = true
@@ -127,11 +109,11 @@ func (s *State) longRunning(ev *LongRunning) {
 			p.average = (p.average + d) / 2
 		}
 	}
-	s.uncount(w, t)
-	s.reload(w)
+	s.ledger.uncount(w, t)
+	w.reload()
 }
 
-func (s *State) addKeys(ev *AddKeys) {
+func (ev *AddKeys) apply(s *State) {
 	w := s.Worker(ev.Worker)
 	if w == nil {
 		return
@@ -144,19 +126,19 @@ func (s *State) addKeys(ev *AddKeys) {
 		t := s.tasks.get(k)
 		switch {
 		case t != nil && t.state == Memory && !t.actor:
-			s.addReplica(t, w)
-			s.copied(k, w)
+			s.ledger.addReplica(t, w)
+			copied(s, k, w)
 		case ev.Adopt && t != nil && t.state != Memory && t.state != Erred && !t.actor && t.needed():
 			n := int64(-1)
 			if i < len(ev.NBytes) {
 				n = ev.NBytes[i]
 			}
-			if !s.mayAdopt(t, w) {
-				s.refuse(t, w)
+			if !mayAdopt(s, t, w) {
+				refuse(s, t, w)
 				redundant = append(redundant, t.key)
 				break
 			}
-			s.adopt(t, w, n)
+			adopt(s, t, w, n)
 		case t != nil && t.state == Memory && w.holdsTask(t):
 		case t != nil && t.worker == w:
 			// It had the result when it was told to compute it, and will say so, or has: an order to
@@ -172,11 +154,12 @@ func (s *State) addKeys(ev *AddKeys) {
 	s.scratch.keys = emptied(redundant)
 }
 
-// mayAdopt reports whether a result is believed that no run in flight has made: from the worker that runs the task; while
+// mayAdopt reports whether a result is believed that no run in flight has made: from the worker that runs the task;
+// while
 // the state holds, from a worker that was there before the scheduler was started again; and from a worker that held the
 // result or ran the task before it was removed and came back, unless another one runs the task by now. Any other worker
 // could forge the results of tasks that others run.
-func (s *State) mayAdopt(t *Task, w *Worker) bool {
+func mayAdopt(s *State, t *Task, w *Worker) bool {
 	if t.worker == w || s.held && w.returning {
 		return true
 	}
@@ -187,19 +170,19 @@ func (s *State) mayAdopt(t *Task, w *Worker) bool {
 // Refused is the text of the LogEvent about a worker that announced the result of a task that it was not to run.
 const Refused = "result refused: the worker was not to run the task"
 
-func (s *State) refuse(t *Task, w *Worker) {
+func refuse(s *State, t *Task, w *Worker) {
 	a := s.out.add(LogEvent)
 	a.Worker, a.Task, a.Text = w.id, t, Refused
 }
 
 // adopt takes a result that is there although no run of this life has made it.
-func (s *State) adopt(t *Task, w *Worker, nbytes int64) {
+func adopt(s *State, t *Task, w *Worker, nbytes int64) {
 	if t.state == Memory {
-		s.addReplica(t, w)
+		s.ledger.addReplica(t, w)
 		return
 	}
 	if old := t.worker; old != nil && old != w {
-		s.free(old, t)
+		s.out.free(old, t)
 	}
 	if nbytes >= 0 {
 		t.nbytes = nbytes
@@ -208,29 +191,29 @@ func (s *State) adopt(t *Task, w *Worker, nbytes int64) {
 	s.remember(t, w)
 }
 
-func (s *State) releaseWorkerData(ev *ReleaseWorkerData) {
+func (ev *ReleaseWorkerData) apply(s *State) {
 	t, w := s.tasks.get(ev.Key), s.Worker(ev.Worker)
 	if t == nil || w == nil || t.state != Memory || !w.holdsTask(t) {
 		return
 	}
-	s.unhold(t, w)
+	unhold(s, t, w)
 }
 
 // unhold accepts that a worker does not hold a result any more.
-func (s *State) unhold(t *Task, w *Worker) {
+func unhold(s *State, t *Task, w *Worker) {
 	if len(t.holders) == 1 {
-		s.lose(t, w)
+		lose(s, t, w)
 		return
 	}
-	s.dropReplica(t, w)
+	s.ledger.dropReplica(t, w)
 }
 
 // lose accepts that the last replica of a result is gone. Data from outside cannot be made again.
-func (s *State) lose(t *Task, w *Worker) {
+func lose(s *State, t *Task, w *Worker) {
 	if t.actor {
 		w.actors--
 	}
-	s.dropReplica(t, w)
+	s.ledger.dropReplica(t, w)
 	if len(t.spec) == 0 {
 		s.forget(t)
 	} else {
@@ -238,7 +221,7 @@ func (s *State) lose(t *Task, w *Worker) {
 	}
 }
 
-func (s *State) refreshWhoHas(ev *RequestRefreshWhoHas) {
+func (ev *RequestRefreshWhoHas) apply(s *State) {
 	w := s.Worker(ev.Worker)
 	if w == nil {
 		return
@@ -248,12 +231,12 @@ func (s *State) refreshWhoHas(ev *RequestRefreshWhoHas) {
 		t := s.tasks.get(k)
 		if t != nil && t.state == Memory && w.holdsTask(t) {
 			// Who asks where it is does not have it, whatever was believed.
-			s.unhold(t, w)
+			unhold(s, t, w)
 		}
 		if t != nil && t.state != Forgotten {
 			known = append(known, t)
 		} else {
-			s.freeKey(w, taskid.Key(strings.Clone(string(k))))
+			s.out.freeKey(w, taskid.Key(strings.Clone(string(k))))
 		}
 	}
 	if len(known) > 0 {
@@ -261,4 +244,20 @@ func (s *State) refreshWhoHas(ev *RequestRefreshWhoHas) {
 		a.Worker, a.Tasks = w.id, s.out.copyTasks(known)
 	}
 	s.scratch.tasks = emptied(known)
+}
+
+func (ev *Watch) apply(s *State) {
+	for _, k := range ev.Keys {
+		if t := s.tasks.get(k); t != nil {
+			t.watched = !ev.Off
+		}
+	}
+}
+
+func (ev *Rerun) apply(s *State) {
+	for i := len(ev.Keys) - 1; i >= 0; i-- { // the stack starts with the last
+		if t := s.tasks.get(ev.Keys[i]); t != nil && t.state != Erred && len(t.spec) > 0 {
+			s.recommend(t, toReleased)
+		}
+	}
 }

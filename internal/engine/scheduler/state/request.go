@@ -35,8 +35,9 @@ type retirement struct {
 // askAgain is how long a copy may take before it is looked at again.
 const askAgain = 5 * time.Second
 
-func (s *State) newRequest(number uint64) *request {
-	r := &request{number: number, deadline: s.now.Add(s.cfg.MaxReplicateTime), again: s.now.Add(askAgain), copies: map[copyID]*Worker{}}
+func newRequest(s *State, number uint64) *request {
+	r := &request{number: number, deadline: s.now.Add(s.cfg.MaxReplicateTime), again: s.now.Add(askAgain),
+		copies: map[copyID]*Worker{}}
 	s.requests = append(s.requests, r)
 	return r
 }
@@ -74,7 +75,7 @@ func (a *acquire) send(s *State) {
 }
 
 // copied notes that a worker has got a replica that somebody may wait for.
-func (s *State) copied(k taskid.Key, w *Worker) {
+func copied(s *State, k taskid.Key, w *Worker) {
 	for i := 0; i < len(s.requests); i++ {
 		r := s.requests[i]
 		id := copyID{k, w}
@@ -84,30 +85,30 @@ func (s *State) copied(k taskid.Key, w *Worker) {
 		}
 		delete(r.copies, id)
 		if t := s.tasks.get(k); from != nil && !from.removed && t != nil && len(t.holders) > 1 && from.holdsTask(t) {
-			s.removeReplica(t, from)
+			removeReplica(s, t, from)
 		}
 		if len(r.copies) == 0 {
-			s.step(r)
+			r.step(s)
 		}
 	}
 }
 
 // removeReplica makes a worker drop a replica that is not the last.
-func (s *State) removeReplica(t *Task, w *Worker) {
-	s.dropReplica(t, w)
+func removeReplica(s *State, t *Task, w *Worker) {
+	s.ledger.dropReplica(t, w)
 	a := s.out.add(RemoveReplicas)
 	a.Worker, a.Keys = w.id, s.out.copyKeys([]taskid.Key{t.key})
 }
 
 // stepRequests looks at all requests: after time has passed, or workers have changed.
-func (s *State) stepRequests() {
+func stepRequests(s *State) {
 	for i := 0; i < len(s.requests); i++ {
-		s.step(s.requests[i])
+		s.requests[i].step(s)
 	}
 }
 
 // step drives a request on.
-func (s *State) step(r *request) {
+func (r *request) step(s *State) {
 	if r.done {
 		return
 	}
@@ -149,43 +150,24 @@ func (s *State) step(r *request) {
 	switch {
 	case len(r.copies) > 0:
 	case r.retire == nil:
-		s.endRequest(r, r.failed)
+		r.end(s, r.failed)
 	case late:
-		s.retired(r, r.failed)
+		r.retired(s, r.failed)
 	default:
-		s.stepRetire(r)
+		r.stepRetire(s)
 	}
 }
 
 // endRequest answers. The request stays in the list until the event is over: somebody may be walking over it.
-func (s *State) endRequest(r *request, failed []taskid.Key) {
+func (r *request) end(s *State, failed []taskid.Key) {
 	r.done = true
 	a := s.out.add(RequestDone)
 	a.Number, a.Keys = r.number, s.out.copyKeys(failed)
 }
 
-// among returns the running workers of a list, of all workers if it is empty.
-func (s *State) among(ids []WorkerID) []*Worker {
-	var ws []*Worker
-	if len(ids) == 0 {
-		for w := range s.Workers() {
-			if w.running() {
-				ws = append(ws, w)
-			}
-		}
-		return ws
-	}
-	for _, id := range ids {
-		if w := s.Worker(id); w != nil && w.running() && !slices.Contains(ws, w) {
-			ws = append(ws, w)
-		}
-	}
-	return ws
-}
-
-func (s *State) replicate(ev *Replicate) {
-	r := s.newRequest(ev.Request)
-	targets := newFillers(s.among(ev.Workers), (*Worker).NBytes)
+func (ev *Replicate) apply(s *State) {
+	r := newRequest(s, ev.Request)
+	targets := newFillers(s.workers.among(ev.Workers), (*Worker).NBytes)
 	n := ev.N
 	if n <= 0 || n > len(targets) {
 		n = len(targets)
@@ -204,10 +186,10 @@ func (s *State) replicate(ev *Replicate) {
 			}
 		}
 		if have > n && ev.Delete {
-			s.thin(t, targets, have-n)
+			thin(s, t, targets, have-n)
 		}
 		for ; have < n; have++ {
-			w := targets.next(s.size(t), func(w *Worker) bool { return !w.holdsTask(t) && !r.expects(t, w) })
+			w := targets.next(s.ledger.size(t), func(w *Worker) bool { return !w.holdsTask(t) && !r.expects(t, w) })
 			if w == nil {
 				break
 			}
@@ -216,7 +198,7 @@ func (s *State) replicate(ev *Replicate) {
 		}
 	}
 	ask.send(s)
-	s.step(r)
+	r.step(s)
 }
 
 func (r *request) expects(t *Task, w *Worker) bool {
@@ -225,7 +207,7 @@ func (r *request) expects(t *Task, w *Worker) bool {
 }
 
 // thin removes replicas: from the fullest workers first.
-func (s *State) thin(t *Task, among fillers, n int) {
+func thin(s *State, t *Task, among fillers, n int) {
 	var holders []*Worker
 	for _, f := range among {
 		if f.w.holdsTask(t) {
@@ -234,7 +216,7 @@ func (s *State) thin(t *Task, among fillers, n int) {
 	}
 	slices.SortStableFunc(holders, func(a, b *Worker) int { return int(min(max(b.nbytes-a.nbytes, -1), 1)) })
 	for _, w := range holders[:min(n, len(t.holders)-1, len(holders))] {
-		s.removeReplica(t, w)
+		removeReplica(s, t, w)
 	}
 }
 

@@ -35,7 +35,8 @@ func TestReplicateEnds(t *testing.T) {
 		ended  bool
 		failed int
 	}{
-		{"when all are there", []Event{&AddKeys{Worker: 1, Keys: keysOf("k")}, &AddKeys{Worker: 2, Keys: keysOf("k")}}, 0, true, 0},
+		{"when all are there", []Event{&AddKeys{Worker: 1, Keys: keysOf("k")}, &AddKeys{Worker: 2,
+			Keys: keysOf("k")}}, 0, true, 0},
 		{"not before", []Event{&AddKeys{Worker: 1, Keys: keysOf("k")}}, 0, false, 0},
 		{"when a worker dies", []Event{&AddKeys{Worker: 1, Keys: keysOf("k")}, &RemoveWorker{Worker: 2}}, 0, true, 1},
 		{"when the result is lost", []Event{&RemoveWorker{Worker: 0}}, 0, true, 2},
@@ -209,7 +210,8 @@ func TestRebalanceLooksAtProcesses(t *testing.T) {
 		c := r.addClient("c")
 		var data []NewData
 		for i := range 20 {
-			data = append(data, NewData{Key: taskid.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 10, Workers: []WorkerID{WorkerID(i % 2)}})
+			data = append(data, NewData{Key: taskid.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 10,
+				Workers: []WorkerID{WorkerID(i % 2)}})
 		}
 		r.apply(&UpdateData{Client: c, Data: data})
 		r.apply(&Heartbeat{Worker: 0, Memory: 100 + tc.beside, Managed: 100})

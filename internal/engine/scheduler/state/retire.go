@@ -8,8 +8,8 @@ import (
 
 // retireWorkers makes workers leave without loss: they get no new tasks, and what only they hold is copied to
 // others. Tasks that they still process when that is done start anew elsewhere.
-func (s *State) retireWorkers(ev *RetireWorkers) {
-	r := s.newRequest(ev.Request)
+func (ev *RetireWorkers) apply(s *State) {
+	r := newRequest(s, ev.Request)
 	r.retire = &retirement{close: ev.Close, remove: ev.Remove}
 	for _, id := range ev.Workers {
 		w := s.Worker(id)
@@ -19,24 +19,24 @@ func (s *State) retireWorkers(ev *RetireWorkers) {
 		w.retiring = r
 		r.retire.workers = append(r.retire.workers, w)
 		if w.running() {
-			s.stopWorker(w)
+			stopWorker(s, w)
 		}
 		w.status = StatusClosingGracefully
 		a := s.out.add(StatusChange)
 		a.Worker, a.Status = w.id, StatusClosingGracefully
 	}
-	s.stepRetire(r)
+	r.stepRetire(s)
 	// Others that leave may have counted on these.
-	s.stepRequests()
+	stepRequests(s)
 }
 
 // stepRetire asks for copies of what only retiring workers hold. When there is nothing left it ends the
 // request.
-func (s *State) stepRetire(r *request) {
+func (r *request) stepRetire(s *State) {
 	var ask acquire
 	asked := map[*Task]bool{} // looked up only
 	var stuck []taskid.Key
-	targets := newFillers(s.among(nil), (*Worker).fill)
+	targets := newFillers(s.workers.among(nil), (*Worker).fill)
 	for _, w := range r.retire.workers {
 		if w.removed {
 			continue
@@ -53,9 +53,9 @@ func (s *State) stepRetire(r *request) {
 				continue
 			}
 			asked[t] = true
-			to := targets.next(s.size(t), func(v *Worker) bool { return v.pool == w.pool || len(targets) < 2 })
+			to := targets.next(s.ledger.size(t), func(v *Worker) bool { return v.pool == w.pool || len(targets) < 2 })
 			if to == nil {
-				to = targets.next(s.size(t), func(*Worker) bool { return true })
+				to = targets.next(s.ledger.size(t), func(*Worker) bool { return true })
 			}
 			if to == nil {
 				stuck = append(stuck, t.key)
@@ -67,12 +67,12 @@ func (s *State) stepRetire(r *request) {
 	}
 	ask.send(s)
 	if len(r.copies) == 0 {
-		s.retired(r, stuck)
+		r.retired(s, stuck)
 	}
 }
 
 // retired ends a retirement. Workers whose data could not be moved stay, and go on.
-func (s *State) retired(r *request, stuck []taskid.Key) {
+func (r *request) retired(s *State, stuck []taskid.Key) {
 	r.done = true              // what follows may come by here again
 	keep := map[*Worker]bool{} // looked up only
 	for _, k := range stuck {
@@ -89,14 +89,14 @@ func (s *State) retired(r *request, stuck []taskid.Key) {
 		if keep[w] {
 			w.retiring = nil
 			w.status = StatusRunning
-			s.startWorker(w)
+			startWorker(s, w)
 			a := s.out.add(StatusChange)
 			a.Worker, a.Status = w.id, StatusRunning
 			continue
 		}
 		switch {
 		case r.retire.remove:
-			s.removeWorker(w, &RemoveWorker{Worker: w.id, Safe: true, Close: r.retire.close, Reason: "retired"})
+			removeWorker(s, w, &RemoveWorker{Worker: w.id, Safe: true, Close: r.retire.close, Reason: "retired"})
 			a := s.out.add(WorkerRemoved)
 			a.Worker, a.Text = w.id, w.address
 		case r.retire.close:
@@ -104,5 +104,54 @@ func (s *State) retired(r *request, stuck []taskid.Key) {
 			a.Worker, a.Text = w.id, "retired"
 		}
 	}
-	s.endRequest(r, stuck)
+	r.end(s, stuck)
+}
+
+// rebalance moves results from the fullest workers to the emptiest until all are within a twentieth of the mean.
+// Only results with a single replica move: they are copied, and the first holder drops its own afterwards.
+func (ev *Rebalance) apply(s *State) {
+	r := newRequest(s, ev.Request)
+	workers := s.workers.among(ev.Workers)
+	var only map[taskid.Key]bool
+	if len(ev.Keys) > 0 {
+		only = make(map[taskid.Key]bool, len(ev.Keys))
+		for _, k := range ev.Keys {
+			only[k] = true
+		}
+	}
+	var sum, data int64
+	for _, w := range workers {
+		sum += w.fill()
+		data += w.nbytes
+	}
+	if n := int64(len(workers)); n > 1 {
+		r.moveAround(s, workers, sum/n, data/n/20, only)
+	}
+	r.step(s)
+}
+
+func (r *request) moveAround(s *State, workers []*Worker, mean, gap int64, only map[taskid.Key]bool) {
+	senders := slices.Clone(workers)
+	slices.SortStableFunc(senders, func(a, b *Worker) int { return int(min(max(b.fill()-a.fill(), -1), 1)) })
+	targets := newFillers(workers, (*Worker).fill)
+	var ask acquire
+	for _, from := range senders {
+		left := from.fill()
+		for i := 0; i < len(from.holds) && left > mean+gap; i++ {
+			t := from.holds[i].t
+			size := s.ledger.size(t)
+			if t.actor || len(t.holders) > 1 || only != nil && !only[t.key] || size > left-mean+gap {
+				continue
+			}
+			// Filling it must not make it a sender itself.
+			if f := targets[0]; f.w == from || f.nbytes+size > mean+gap {
+				break
+			}
+			to := targets.next(size, func(w *Worker) bool { return w != from })
+			r.expect(t, to, from)
+			ask.add(t, to)
+			left -= size
+		}
+	}
+	ask.send(s)
 }

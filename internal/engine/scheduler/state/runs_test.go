@@ -20,13 +20,13 @@ func TestRunsModel(t *testing.T) {
 					k := keys.Draw(t, "k")
 					x := live[k]
 					if x == nil {
-						x = s.newTask(k, s.tasks.hash(k), s.anyPool)
+						x = s.newTask(k, s.tasks.hash(k), s.pools.any)
 						live[k] = x
 					}
 					s.runs++
 					x.runID = int64(s.cfg.Epoch)<<32 + s.runs
 					processing++
-					s.running.note(x, processing)
+					s.tasks.runs.note(x, processing)
 				}
 			},
 			"forget": func(t *rapid.T) {
@@ -34,7 +34,7 @@ func TestRunsModel(t *testing.T) {
 				if x := live[k]; x != nil {
 					s.tasks.remove(x)
 					x.state = Forgotten
-					s.gone = append(s.gone, x)
+					s.tasks.gone = append(s.tasks.gone, x)
 					delete(live, k)
 				}
 			},
@@ -42,10 +42,10 @@ func TestRunsModel(t *testing.T) {
 			"": func(t *rapid.T) {
 				k := keys.Draw(t, "k")
 				run := int64(s.cfg.Epoch)<<32 + rapid.Int64Range(-1, s.runs+1).Draw(t, "run")
-				if got := s.ran(k, run); got != live[k] {
+				if got := s.tasks.ran(k, run); got != live[k] {
 					t.Fatalf("run %d of %s gives %v, want %v", run, k, got, live[k])
 				}
-				if x := live[k]; x != nil && s.ran(k, x.runID) != x {
+				if x := live[k]; x != nil && s.tasks.ran(k, x.runID) != x {
 					t.Fatalf("%s is not found by its own run", k)
 				}
 			},
@@ -60,7 +60,7 @@ func TestRunsGrowAndForget(t *testing.T) {
 	c := r.addClient("c")
 	g, keys := mapGraph("x", 2000)
 	out := r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
-	if n := len(r.running.ring); n < 2000 {
+	if n := len(r.tasks.runs.ring); n < 2000 {
 		t.Errorf("%d places for 2000 tasks", n)
 	}
 	if n := r.run(out); n != 2000 {
@@ -68,7 +68,7 @@ func TestRunsGrowAndForget(t *testing.T) {
 	}
 	r.apply(&ClientReleases{Client: c, Keys: keys})
 	r.apply(&Tick{})
-	for i, x := range r.running.ring {
+	for i, x := range r.tasks.runs.ring {
 		if x != nil {
 			t.Fatalf("place %d still has %s", i, x.key)
 		}

@@ -81,7 +81,8 @@ func TestWorkPerTask(t *testing.T) {
 			if i == len(jobs) {
 				break
 			}
-			list = r.apply(&TaskFinished{Worker: jobs[i].w, Key: jobs[i].key, RunID: jobs[i].run, NBytes: 8, TypeName: "int"})
+			list = r.apply(&TaskFinished{Worker: jobs[i].w, Key: jobs[i].key, RunID: jobs[i].run, NBytes: 8,
+				TypeName: "int"})
 		}
 		if len(jobs) != n {
 			t.Fatalf("%d of %d tasks ran", len(jobs), n)
@@ -92,7 +93,8 @@ func TestWorkPerTask(t *testing.T) {
 	for _, c := range []struct{ workers, n int }{{10, 10_000}, {1000, 10_000}} {
 		tr, ac := count(c.workers, c.n)
 		if tr > 1.1*smallT || ac > 3*smallA {
-			t.Errorf("%d workers, %d tasks: %.2f transitions and %.2f actions per task; with 10 and 2000: %.2f and %.2f", c.workers, c.n, tr, ac, smallT, smallA)
+			t.Errorf("%d workers, %d tasks: %.2f transitions and %.2f actions per task; with 10 and 2000: %.2f and %.2f",
+				c.workers, c.n, tr, ac, smallT, smallA)
 		}
 	}
 }
@@ -162,8 +164,8 @@ func TestManyPrefixes(t *testing.T) {
 		t.Errorf("occupancy %g s when all is done", o)
 	}
 	r.apply(&ClientReleases{Client: c, Keys: keys})
-	if len(r.prefixes) > mostPrefixes+1 {
-		t.Errorf("%d prefixes are remembered", len(r.prefixes))
+	if len(r.groups.prefixes) > mostPrefixes+1 {
+		t.Errorf("%d prefixes are remembered", len(r.groups.prefixes))
 	}
 	if p := r.Check(); p != "" {
 		t.Fatal(p)

@@ -31,7 +31,8 @@ const (
 	numReasons
 )
 
-var reasonNames = [numReasons]string{"no-workers", "functions", "build", "ability", "workers", "resources", "restrictions", "paused"}
+var reasonNames = [numReasons]string{"no-workers", "functions", "build", "ability", "workers", "resources",
+	"restrictions", "paused"}
 
 // String returns the reason as metrics and messages write it.
 func (r Reason) String() string {
@@ -50,7 +51,8 @@ func Reasons() []Reason {
 	return all
 }
 
-// Shortage is a set of ready tasks with equal demands that no running worker can take. It is valid until the next Apply.
+// Shortage is a set of ready tasks with equal demands that no running worker can take. It is valid until the next
+// Apply.
 type Shortage struct {
 	// Reason is why.
 	Reason Reason
@@ -100,7 +102,7 @@ func (s *State) Short() bool {
 	if s.counts[Queued] == 0 {
 		return false
 	}
-	return slices.ContainsFunc(s.queues(), (*pool).short)
+	return slices.ContainsFunc(s.pools.all(), (*pool).short)
 }
 
 // short reports whether the pool has queued tasks and no running worker for them.
@@ -124,7 +126,7 @@ func (s *State) Shortages(clients bool) []Shortage {
 		if !ok {
 			i = len(all)
 			index[k] = i
-			all = append(all, s.shortage(p, n, first, since))
+			all = append(all, shortage(s, p, n, first, since))
 		}
 		return &all[i]
 	}
@@ -135,7 +137,7 @@ func (s *State) Shortages(clients bool) []Shortage {
 		g.Tasks++
 		g.sample = append(g.sample, t)
 	}
-	for _, p := range s.queues() {
+	for _, p := range s.pools.all() {
 		if !p.short() {
 			continue
 		}
@@ -150,7 +152,7 @@ func (s *State) Shortages(clients bool) []Shortage {
 		}
 	}
 	if clients {
-		s.findClients(all)
+		findClients(s, all)
 	}
 	for i := range all {
 		all[i].sample = nil
@@ -166,7 +168,7 @@ func (t *Task) restriction() *notes {
 	return nil
 }
 
-func (s *State) shortage(p *pool, n *notes, first *Task, since int64) Shortage {
+func shortage(s *State, p *pool, n *notes, first *Task, since int64) Shortage {
 	x := Shortage{Registry: p.registry, Needs: p.can, Example: first.key, Since: time.Unix(0, since), pool: p, notes: n}
 	if n != nil {
 		x.Workers, x.Resources = n.Workers, n.Resources
@@ -178,15 +180,15 @@ func (s *State) shortage(p *pool, n *notes, first *Task, since int64) Shortage {
 			x.Best[i] = max(x.Best[i], w.supply(n.Resources[i].Name))
 		}
 	}
-	x.Reason = s.reason(p, n)
+	x.Reason = reason(s, p, n)
 	return x
 }
 
 // reason finds what is missing for tasks of a pool with restrictions: the demand that no worker meets, if there is one.
-func (s *State) reason(p *pool, n *notes) Reason {
+func reason(s *State, p *pool, n *notes) Reason {
 	var fits, builds, named, supplied, both bool
 	for w := range s.Workers() {
-		fit := p == s.anyPool || w.pool == p || w.pool.runs(p)
+		fit := p == s.pools.any || w.pool == p || w.pool.runs(p)
 		isNamed := n == nil || len(n.Workers) == 0 || slices.ContainsFunc(n.Workers, w.named)
 		allowed := n == nil || n.allows(w)
 		fits = fits || fit
@@ -196,7 +198,7 @@ func (s *State) reason(p *pool, n *notes) Reason {
 		both = both || fit && allowed
 	}
 	switch {
-	case s.numWorkers == 0:
+	case s.workers.n == 0:
 		return NoWorkersThere
 	case both:
 		return NotRunning
@@ -215,7 +217,7 @@ func (s *State) reason(p *pool, n *notes) Reason {
 }
 
 // findClients finds, for each shortage, the clients that want its tasks or what depends on them.
-func (s *State) findClients(all []Shortage) {
+func findClients(s *State, all []Shortage) {
 	s.walk++
 	budget := shortageScan
 	var stack []*Task
@@ -262,14 +264,7 @@ func (x *Shortage) wantedBy(c ClientID, k taskid.Key) {
 	x.Clients = append(x.Clients, ShortageOf{Client: c, Keys: []taskid.Key{k}})
 }
 
-// FailShortage fails the tasks of a Shortage that the last Apply has not changed: no worker will ever run them.
-type FailShortage struct {
-	Shortage *Shortage
-	// Text is the error of the tasks.
-	Text string
-}
-
-func (s *State) failShortage(ev *FailShortage) {
+func (ev *FailShortage) apply(s *State) {
 	x := ev.Shortage
 	var found []*Task
 	for t := s.stranded.head; t != nil; t = t.next {
@@ -282,7 +277,8 @@ func (s *State) failShortage(ev *FailShortage) {
 	}
 	for _, t := range found {
 		if t.state == NoWorkerState || t.state == Queued { // others went with one before them
-			s.fail(t, &Failure{Kind: NoValidWorker, Key: t.key, ExceptionText: "task " + t.key.String() + " cannot run: " + ev.Text})
+			s.fail(t, &Failure{Kind: NoValidWorker, Key: t.key, ExceptionText: "task " + t.key.String() +
+				" cannot run: " + ev.Text})
 		}
 	}
 }

@@ -25,7 +25,8 @@ func (r *shortageRig) submit(registry string, needs Can, a *Annotations, keys ..
 	g := &Graph{Registry: registry, Ordered: true}
 	ev := &UpdateGraph{Client: r.c, Graph: g}
 	for i, k := range keys {
-		g.Nodes = append(g.Nodes, Node{Key: taskid.NewKey(k), Spec: []byte{1}, Needs: needs, Annotations: a, Order: int64(i)})
+		g.Nodes = append(g.Nodes, Node{Key: taskid.NewKey(k), Spec: []byte{1}, Needs: needs, Annotations: a,
+			Order: int64(i)})
 		ev.Keys = append(ev.Keys, taskid.NewKey(k))
 	}
 	r.apply(ev)
@@ -36,7 +37,8 @@ func (r *shortageRig) submit(registry string, needs Can, a *Annotations, keys ..
 
 func (r *shortageRig) worker(name, registry string, can Can, resources ...Resource) *AddWorker {
 	r.t.Helper()
-	ev := &AddWorker{Address: "tcp://" + name + ":1", Name: name, Host: name, Threads: 2, Registry: registry, Can: can, Status: StatusRunning, Resources: resources}
+	ev := &AddWorker{Address: "tcp://" + name + ":1", Name: name, Host: name, Threads: 2, Registry: registry,
+		Can: can, Status: StatusRunning, Resources: resources}
 	r.apply(ev)
 	if ev.Err != nil {
 		r.t.Fatal(ev.Err)
@@ -72,20 +74,35 @@ func TestShortageReasons(t *testing.T) {
 		mend     func(r *shortageRig)
 	}{
 		{"no workers", nil, "f-1", 0, nil, NoWorkersThere, func(r *shortageRig) { r.worker("a", "f-1", Go) }},
-		{"no workers, queued by anyone", nil, "", 0, nil, NoWorkersThere, func(r *shortageRig) { r.worker("a", "", Python) }},
-		{"functions", func(r *shortageRig) { r.worker("a", "g-1", Go) }, "f-1", 0, nil, NoFunctions, func(r *shortageRig) { r.worker("b", "f-1", Go) }},
-		{"build", func(r *shortageRig) { r.worker("a", "f-1", Go) }, "f-2", 0, nil, NoBuild, func(r *shortageRig) { r.worker("b", "f-2", Go) }},
-		{"any build, no functions", func(r *shortageRig) { r.worker("a", "g-1", Go) }, "f", 0, nil, NoFunctions, func(r *shortageRig) { r.worker("b", "f-9", Go) }},
-		{"python", func(r *shortageRig) { r.worker("a", "f-1", Go) }, "", Python, nil, NoAbility, func(r *shortageRig) { r.worker("b", "", Python) }},
-		{"named", func(r *shortageRig) { r.worker("a", "f-1", Go) }, "f-1", 0, &Annotations{Workers: []string{"b"}}, NoNamed, func(r *shortageRig) { r.worker("b", "f-1", Go) }},
-		{"resources", func(r *shortageRig) { r.worker("a", "f-1", Go, Resource{"GPU", 1}) }, "f-1", 0, gpu(2), NoResources,
+		{"no workers, queued by anyone", nil, "", 0, nil, NoWorkersThere,
+			func(r *shortageRig) { r.worker("a", "", Python) }},
+		{"functions", func(r *shortageRig) { r.worker("a", "g-1", Go) }, "f-1", 0, nil, NoFunctions,
+			func(r *shortageRig) { r.worker("b", "f-1", Go) }},
+		{"build", func(r *shortageRig) { r.worker("a", "f-1", Go) }, "f-2", 0, nil, NoBuild,
+			func(r *shortageRig) { r.worker("b", "f-2", Go) }},
+		{"any build, no functions", func(r *shortageRig) { r.worker("a", "g-1", Go) }, "f", 0, nil, NoFunctions,
+			func(r *shortageRig) { r.worker("b", "f-9", Go) }},
+		{"python", func(r *shortageRig) { r.worker("a", "f-1", Go) }, "", Python, nil, NoAbility,
+			func(r *shortageRig) { r.worker("b", "", Python) }},
+		{"named", func(r *shortageRig) { r.worker("a", "f-1", Go) }, "f-1", 0, &Annotations{Workers: []string{"b"}},
+			NoNamed, func(r *shortageRig) { r.worker("b", "f-1", Go) }},
+		{"resources", func(r *shortageRig) { r.worker("a", "f-1", Go, Resource{"GPU", 1}) }, "f-1", 0, gpu(2),
+			NoResources,
 			func(r *shortageRig) { r.apply(&SetResources{Worker: 0, Resources: []Resource{{"GPU", 2}}}) }},
-		{"restrictions", func(r *shortageRig) { r.worker("a", "f-1", Go); r.worker("b", "g-1", Go, Resource{"GPU", 2}) }, "f-1", 0, gpu(2), NoMatch,
+		{"restrictions",
+			func(r *shortageRig) {
+				r.worker("a", "f-1", Go)
+				r.worker("b", "g-1", Go, Resource{"GPU",
+					2})
+			}, "f-1", 0, gpu(2), NoMatch,
 			func(r *shortageRig) { r.worker("d", "f-1", Go, Resource{"GPU", 2}) }},
 		{"paused", func(r *shortageRig) {
 			w := r.worker("a", "f-1", Go)
 			r.apply(&WorkerStatusChange{Worker: w.Worker, Status: StatusPaused})
-		}, "f-1", 0, nil, NotRunning, func(r *shortageRig) { r.apply(&WorkerStatusChange{Worker: 0, Status: StatusRunning}) }},
+		}, "f-1", 0, nil, NotRunning, func(r *shortageRig) {
+			r.apply(&WorkerStatusChange{Worker: 0,
+				Status: StatusRunning})
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newShortageRig(t)
@@ -150,9 +167,11 @@ func TestShortageReachesDependents(t *testing.T) {
 		{Key: taskid.NewKey("end"), Spec: []byte{1}, Deps: []taskid.Key{taskid.NewKey("mid")}, Order: 2},
 	}}
 	r.apply(&UpdateGraph{Client: r.c, Graph: g, Keys: []taskid.Key{taskid.NewKey("end")}})
-	r.apply(&UpdateGraph{Client: other, Graph: &Graph{Registry: "f-1", Nodes: []Node{{Key: taskid.NewKey("fine"), Spec: []byte{1}}}}, Keys: []taskid.Key{taskid.NewKey("fine")}})
+	r.apply(&UpdateGraph{Client: other, Graph: &Graph{Registry: "f-1",
+		Nodes: []Node{{Key: taskid.NewKey("fine"), Spec: []byte{1}}}}, Keys: []taskid.Key{taskid.NewKey("fine")}})
 	x := r.one(NoResources)
-	if len(x.Clients) != 1 || x.Clients[0].Client != r.c || !slices.Equal(x.Clients[0].Keys, []taskid.Key{taskid.NewKey("end")}) {
+	if len(x.Clients) != 1 || x.Clients[0].Client != r.c || !slices.Equal(x.Clients[0].Keys,
+		[]taskid.Key{taskid.NewKey("end")}) {
 		t.Errorf("got clients %+v, want %d with the key end", x.Clients, r.c)
 	}
 }
@@ -168,7 +187,8 @@ func TestFailShortage(t *testing.T) {
 	for _, a := range actions {
 		if a.Kind == KeyErred {
 			failed++
-			if got, want := a.Failure.Error(), "task "+a.Key.String()+" cannot run: because"; got != want || a.Failure.Kind != NoValidWorker {
+			if got, want := a.Failure.Error(), "task "+a.Key.String()+" cannot run: because"; got != want ||
+				a.Failure.Kind != NoValidWorker {
 				t.Errorf("got %q of kind %v, want %q", got, a.Failure.Kind, want)
 			}
 		}

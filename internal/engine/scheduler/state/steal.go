@@ -13,6 +13,13 @@ type stealing struct {
 	victimTime, thiefTime float64 // seconds of occupancy that move
 }
 
+// steals counts the requests to give tasks back.
+type steals struct {
+	asked    uint64 // since the start
+	inFlight int
+	last     time.Time // balancing round
+}
+
 const (
 	stealLevels = 15
 	// unstealable is the list of what is not to be stolen: it is long-running, about to be stolen, or
@@ -28,7 +35,7 @@ const (
 
 // stealLevel is the list that a task belongs to: the lower, the cheaper it is to move, compared with
 // computing it.
-func (s *State) stealLevel(t *Task) uint8 {
+func stealLevel(s *State, t *Task) uint8 {
 	p := t.group.prefix
 	if p.fast || t.actor || s.cfg.NoStealing {
 		return unstealable
@@ -36,15 +43,15 @@ func (s *State) stealLevel(t *Task) uint8 {
 	if len(t.deps) == 0 {
 		return 0
 	}
-	compute := s.duration(p)
+	compute := s.ledger.duration(p)
 	if compute <= 0 {
 		return unstealable
 	}
 	var nbytes int64
 	for i := range t.deps {
-		nbytes += s.size(t.deps[i].t)
+		nbytes += s.ledger.size(t.deps[i].t)
 	}
-	transfer := float64(nbytes)/s.bandwidth + stealLatency
+	transfer := float64(nbytes)/s.ledger.bandwidth + stealLatency
 	level := int(math.Round(math.Log2(transfer/compute) + 6))
 	if level >= stealLevels {
 		return unstealable
@@ -60,8 +67,8 @@ func (t *Task) relist(to uint8) {
 }
 
 // balance asks busy workers to give tasks to idle ones.
-func (s *State) balance() {
-	if s.cfg.NoStealing || s.held || s.numRunning < 2 || s.counts[Processing] == 0 {
+func balance(s *State) {
+	if s.cfg.NoStealing || s.held || s.workers.running < 2 || s.counts[Processing] == 0 {
 		return
 	}
 	total := s.TotalOccupancy()
@@ -69,12 +76,12 @@ func (s *State) balance() {
 	var candidates []victim
 	for w := range s.Workers() {
 		occupancy := s.Occupancy(w)
-		if w.running() && s.unoccupied(w, occupancy+w.inFlightS, w.processing+w.inFlight, total) {
+		if w.running() && unoccupied(s, w, occupancy+w.inFlightS, w.processing+w.inFlight, total) {
 			b.thieves = append(b.thieves, w)
 			continue
 		}
 		if w.processing+w.inFlight > w.threads && occupancy+w.inFlightS > 0.2 {
-			candidates = append(candidates, victim{w, occupancy + w.inFlightS, s.saturated(w, occupancy, total)})
+			candidates = append(candidates, victim{w, occupancy + w.inFlightS, saturated(s, w, occupancy, total)})
 		}
 	}
 	if len(b.thieves) == 0 || len(candidates) == 0 {
@@ -138,17 +145,6 @@ func (b *balancer) run() {
 
 func (b *balancer) combined(w *Worker) float64 { return b.s.Occupancy(w) + w.inFlightS }
 
-// fetchTime is the time a worker needs to fetch a task's dependencies, in seconds.
-func (s *State) fetchTime(t *Task, w *Worker) float64 {
-	var nbytes int64
-	for i := range t.deps {
-		if d := t.deps[i].t; !w.holdsTask(d) {
-			nbytes += s.size(d)
-		}
-	}
-	return float64(nbytes) / s.bandwidth
-}
-
 // consider asks for a task if a thief would start it clearly sooner than its worker, and tells whether it did.
 func (b *balancer) consider(t *Task, victim *Worker) bool {
 	s := b.s
@@ -156,29 +152,29 @@ func (b *balancer) consider(t *Task, victim *Worker) bool {
 	if thief == nil || thief == victim {
 		return false
 	}
-	compute := s.duration(t.group.prefix)
-	victimTime, thiefTime := compute+s.fetchTime(t, victim), compute+s.fetchTime(t, thief)
+	compute := s.ledger.duration(t.group.prefix)
+	victimTime, thiefTime := compute+s.ledger.fetchTime(t, victim), compute+s.ledger.fetchTime(t, thief)
 	if b.combined(thief)+thiefTime > b.combined(victim)-victimTime/2 {
 		return false
 	}
-	s.askFor(t, thief, victimTime, thiefTime)
+	requestSteal(s, t, thief, victimTime, thiefTime)
 	b.sinkThief(slices.Index(b.thieves, thief)) // it goes on until there is nothing to gain
 	return true
 }
 
 // askFor sends a task's worker the request to give it back.
-func (s *State) askFor(t *Task, thief *Worker, victimTime, thiefTime float64) {
+func requestSteal(s *State, t *Task, thief *Worker, victimTime, thiefTime float64) {
 	victim := t.worker
-	s.steals++
-	t.steal = &stealing{s.steals, victim, thief, victimTime, thiefTime}
-	s.inFlight++
+	s.steals.asked++
+	t.steal = &stealing{s.steals.asked, victim, thief, victimTime, thiefTime}
+	s.steals.inFlight++
 	victim.inFlight--
 	thief.inFlight++
 	victim.inFlightS -= victimTime
 	thief.inFlightS += thiefTime
 	t.relist(unstealable)
 	a := s.out.add(StealRequest)
-	a.Worker, a.Task, a.Key, a.RunID, a.Number = victim.id, t, t.key, t.runID, s.steals
+	a.Worker, a.Task, a.Key, a.RunID, a.Number = victim.id, t, t.key, t.runID, s.steals.asked
 }
 
 // evacuateAfter is how long a worker must be paused before its tasks are taken from it: memory often comes
@@ -188,8 +184,8 @@ const evacuateAfter = time.Second
 // evacuate asks workers that do not run tasks at present for all that they have not started, if others can take
 // it: a worker whose memory and disk are full may pause for ever. It is not a matter of balance, and so NoStealing
 // does not switch it off. A task that was refused runs, and is not asked for again.
-func (s *State) evacuate() {
-	if s.numRunning == 0 || s.numRunning == s.numWorkers || s.held {
+func evacuate(s *State) {
+	if s.workers.running == 0 || s.workers.running == s.workers.n || s.held {
 		return
 	}
 	for w := range s.Workers() {
@@ -200,9 +196,10 @@ func (s *State) evacuate() {
 			for t := w.lists[i].head; t != nil; {
 				next := t.next
 				if t.steal == nil && !t.seceded && !t.actor && !t.refused {
-					if thief := s.choose(t); thief != nil {
-						compute := s.duration(t.group.prefix)
-						s.askFor(t, thief, compute+s.fetchTime(t, w), compute+s.fetchTime(t, thief))
+					if thief := choose(s, t); thief != nil {
+						compute := s.ledger.duration(t.group.prefix)
+						requestSteal(s, t, thief, compute+s.ledger.fetchTime(t, w), compute+s.ledger.fetchTime(t,
+							thief))
 					}
 				}
 				t = next
@@ -222,14 +219,14 @@ func (b *balancer) thiefFor(t *Task) *Worker {
 	var best *Worker
 	var bestStart float64
 	look := func(w *Worker) {
-		start := b.combined(w)/float64(w.threads) + s.fetchTime(t, w)
+		start := b.combined(w)/float64(w.threads) + s.ledger.fetchTime(t, w)
 		if best == nil || start < bestStart || start == bestStart && w.nbytes < best.nbytes {
 			best, bestStart = w, start
 		}
 	}
 	seen := 0
 	for _, w := range b.thieves {
-		if s.canTake(w, t) && (n == nil || n.allows(w)) {
+		if s.pools.canTake(w, t) && (n == nil || n.allows(w)) {
 			look(w)
 			if seen++; seen >= sampled {
 				break
@@ -267,18 +264,18 @@ func (b *balancer) sinkThief(i int) {
 }
 
 // endSteal ends a request, however it has ended.
-func (s *State) endSteal(t *Task) *stealing {
+func endSteal(s *State, t *Task) *stealing {
 	st := t.steal
 	if st == nil {
 		return nil
 	}
 	t.steal = nil
-	s.inFlight--
+	s.steals.inFlight--
 	st.victim.inFlight++
 	st.thief.inFlight--
 	st.victim.inFlightS += st.victimTime
 	st.thief.inFlightS -= st.thiefTime
-	if s.inFlight == 0 {
+	if s.steals.inFlight == 0 {
 		for w := range s.Workers() {
 			w.inFlightS = 0 // what rounding has left
 		}
@@ -287,19 +284,19 @@ func (s *State) endSteal(t *Task) *stealing {
 }
 
 // stealResponse is a victim's answer.
-func (s *State) stealResponse(ev *StealResponse) {
+func (ev *StealResponse) apply(s *State) {
 	t := s.tasks.get(ev.Key)
 	if t == nil || t.steal == nil || t.steal.id != ev.Steal || t.steal.victim.id != ev.Worker {
 		return // the request has been overtaken by something else
 	}
-	st := s.endSteal(t)
+	st := endSteal(s, t)
 	switch ev.State {
 	case "ready", "constrained", "waiting": // the victim has given it up
 		thief := st.thief
 		if !st.victim.running() { // many may leave it at once: each goes where there is least to do by now
-			thief = s.choose(t)
+			thief = choose(s, t)
 		}
-		if thief == nil || !s.canTake(thief, t) || s.held {
+		if thief == nil || !s.pools.canTake(thief, t) || s.held {
 			s.release(t)
 			return
 		}

@@ -13,6 +13,11 @@ type table struct {
 	slots []slot // a power of two
 	n     int
 	seed  maphash.Seed
+	runs  runTable
+
+	gone  []*Task // forgotten in this event
+	spare []*Task // to be used again
+	chunk []Task  // not used yet
 }
 
 type slot struct {
@@ -105,17 +110,84 @@ func (tb *table) resize(size int) {
 const chunk = 32
 
 // blankTask returns a task with nothing set.
-func (s *State) blankTask() *Task {
-	if n := len(s.spare); n > 0 {
-		t := s.spare[n-1]
-		s.spare[n-1] = nil
-		s.spare = s.spare[:n-1]
+func (tb *table) blank() *Task {
+	if n := len(tb.spare); n > 0 {
+		t := tb.spare[n-1]
+		tb.spare[n-1] = nil
+		tb.spare = tb.spare[:n-1]
 		return t
 	}
-	if len(s.chunk) == 0 {
-		s.chunk = make([]Task, chunk)
+	if len(tb.chunk) == 0 {
+		tb.chunk = make([]Task, chunk)
 	}
-	t := &s.chunk[0]
-	s.chunk = s.chunk[1:]
+	t := &tb.chunk[0]
+	tb.chunk = tb.chunk[1:]
 	return t
+}
+
+// maxSpare bounds the forgotten tasks whose memory is kept for new ones.
+const maxSpare = 4096
+
+// reclaim keeps the memory of the tasks that the last event has forgotten for new ones.
+func (tb *table) reclaim() {
+	if len(tb.gone) == 0 {
+		return
+	}
+	for i, t := range tb.gone {
+		tb.runs.forget(t)
+		if len(tb.spare) < maxSpare {
+			deps, dependents := t.deps[:0], t.dependents[:0]
+			*t = Task{}
+			if cap(deps) <= 8 && cap(dependents) <= 8 {
+				t.deps, t.dependents = deps, dependents
+			}
+			tb.spare = append(tb.spare, t)
+		}
+		tb.gone[i] = nil
+	}
+	tb.gone = tb.gone[:0]
+}
+
+// runTable finds a task by the number of its run, which comes back with the report of its end: the numbers count up
+// and reports mostly come in the same order, so the place is in the cache, which that of a key in the table of a
+// million tasks never is. It may forget and it may be out of date; the table of keys knows better.
+type runTable struct {
+	ring []*Task // a power of two; by the low bits of the run's number
+}
+
+const leastRuns = 256
+
+// note remembers a task by its run, when so many are processing.
+func (r *runTable) note(t *Task, processing int) {
+	if processing > len(r.ring)/2 && len(r.ring) < 1<<20 || len(r.ring) == 0 {
+		old := r.ring
+		r.ring = make([]*Task, max(2*len(old), leastRuns))
+		for _, t := range old {
+			if t != nil {
+				r.ring[r.at(t.runID)] = t
+			}
+		}
+	}
+	r.ring[r.at(t.runID)] = t
+}
+
+func (r *runTable) at(run int64) int { return int(run) & (len(r.ring) - 1) }
+
+// ran returns the task with a key, which a worker has reported for a run; nil if there is none.
+func (tb *table) ran(k taskid.Key, run int64) *Task {
+	if r := &tb.runs; len(r.ring) > 0 {
+		if t := r.ring[r.at(run)]; t != nil && t.runID == run && t.key == k && t.state != Forgotten {
+			return t
+		}
+	}
+	return tb.get(k)
+}
+
+// forget forgets a task that is about to be used for another key.
+func (r *runTable) forget(t *Task) {
+	if len(r.ring) > 0 && t.runID != 0 {
+		if i := r.at(t.runID); r.ring[i] == t {
+			r.ring[i] = nil
+		}
+	}
 }

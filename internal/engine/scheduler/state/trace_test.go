@@ -14,7 +14,8 @@ import (
 	"go.millstream.dev/internal/taskid"
 )
 
-var updateTraces = flag.Bool("update-traces", false, "write what happens into testdata/*.trace; then read the difference")
+var updateTraces = flag.Bool("update-traces", false,
+	"write what happens into testdata/*.trace; then read the difference")
 
 // TestTraces replays testdata/*.trace: lines of events, each followed by the actions that must come of it, in order
 // and indented by "> ". testdata/README says how to write them.
@@ -143,7 +144,8 @@ func (tr *tracer) line(b *strings.Builder, words []string, line string) error {
 // describe is how a task or a worker stands.
 func (tr *tracer) describe(name string) string {
 	if w := tr.FindWorker(name); w != nil {
-		return fmt.Sprintf("%s %s processing=%d holds=%d nbytes=%d", name, w.Status(), w.NumProcessing(), w.NumHeld(), w.NBytes())
+		return fmt.Sprintf("%s %s processing=%d holds=%d nbytes=%d", name, w.Status(), w.NumProcessing(),
+			w.NumHeld(), w.NBytes())
 	}
 	t := tr.Task(taskid.NewKey(name))
 	if t == nil {
@@ -267,10 +269,13 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 		if st, ok := opt["status"]; ok {
 			status, _ = ParseStatus(st)
 		}
-		return &AddWorker{Address: "tcp://" + arg(0) + ":1", Name: arg(0), Host: opt["host"], Threads: int(num("threads", 1)), MemoryLimit: num("memory", 0),
-			Resources: resources(opt["resources"]), Registry: opt["registry"], Can: abilities(opt["can"]), Status: status, Returning: opt["returning"] != "", Token: opt["token"]}, nil
+		return &AddWorker{Address: "tcp://" + arg(0) + ":1", Name: arg(0), Host: opt["host"],
+			Threads: int(num("threads", 1)), MemoryLimit: num("memory", 0),
+			Resources: resources(opt["resources"]), Registry: opt["registry"], Can: abilities(opt["can"]),
+			Status: status, Returning: opt["returning"] != "", Token: opt["token"]}, nil
 	case "remove":
-		return &RemoveWorker{Worker: tr.worker(arg(0)), Safe: opt["safe"] != "", Close: opt["close"] != "", Await: dur("await"), Reason: "test"}, nil
+		return &RemoveWorker{Worker: tr.worker(arg(0)), Safe: opt["safe"] != "", Close: opt["close"] != "",
+			Await: dur("await"), Reason: "test"}, nil
 	case "forget-departed":
 		return &ForgetDeparted{Token: arg(0)}, nil
 	case "status":
@@ -294,7 +299,8 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 	case "graph":
 		return tr.graph(line)
 	case "finished":
-		return &TaskFinished{Worker: tr.worker(arg(0)), Key: key, RunID: tr.run(arg(1), opt), NBytes: num("nbytes", 100), TypeName: "int", Duration: dur("took")}, nil
+		return &TaskFinished{Worker: tr.worker(arg(0)), Key: key, RunID: tr.run(arg(1), opt), NBytes: num("nbytes",
+			100), TypeName: "int", Duration: dur("took")}, nil
 	case "erred":
 		return &TaskErred{Worker: tr.worker(arg(0)), Key: key, RunID: tr.run(arg(1), opt), ExceptionText: "boom"}, nil
 	case "reschedule":
@@ -320,16 +326,20 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 	case "retry":
 		return &Retry{Client: tr.client(arg(0)), Keys: rest(1)}, nil
 	case "data":
-		return &UpdateData{Client: tr.client(arg(0)), Data: []NewData{{Key: key, NBytes: num("nbytes", 100), Workers: tr.workersNamed(opt["on"]), TypeName: "bytes"}}}, nil
+		return &UpdateData{Client: tr.client(arg(0)),
+			Data: []NewData{{Key: key, NBytes: num("nbytes", 100), Workers: tr.workersNamed(opt["on"]),
+				TypeName: "bytes"}}}, nil
 	case "replicate":
 		tr.requests++
-		return &Replicate{Request: tr.requests, Keys: rest(0), N: int(num("n", 0)), Workers: tr.workersNamed(opt["on"]), Delete: opt["delete"] != ""}, nil
+		return &Replicate{Request: tr.requests, Keys: rest(0), N: int(num("n", 0)),
+			Workers: tr.workersNamed(opt["on"]), Delete: opt["delete"] != ""}, nil
 	case "rebalance":
 		tr.requests++
 		return &Rebalance{Request: tr.requests, Keys: rest(0)}, nil
 	case "retire":
 		tr.requests++
-		return &RetireWorkers{Request: tr.requests, Workers: tr.workersNamed(arg(0)), Close: opt["close"] != "", Remove: opt["remove"] != ""}, nil
+		return &RetireWorkers{Request: tr.requests, Workers: tr.workersNamed(arg(0)), Close: opt["close"] != "",
+			Remove: opt["remove"] != ""}, nil
 	case "restrict":
 		var to []string
 		if opt["to"] != "" {
@@ -370,7 +380,8 @@ func (tr *tracer) graph(line string) (Event, error) {
 	if len(args) != 1 {
 		return nil, fmt.Errorf("graph needs a client")
 	}
-	ev := &UpdateGraph{Client: tr.client(args[0]), Graph: &Graph{Ordered: opt["unordered"] == "", Registry: opt["registry"]}, Actors: opt["actors"] != ""}
+	ev := &UpdateGraph{Client: tr.client(args[0]), Graph: &Graph{Ordered: opt["unordered"] == "",
+		Registry: opt["registry"]}, Actors: opt["actors"] != ""}
 	ev.UserPriority, _ = strconv.ParseFloat(opt["priority"], 64)
 	ev.FIFOTimeout, _ = time.ParseDuration(opt["fifo"])
 	if opt["from"] != "" {
@@ -386,10 +397,12 @@ func (tr *tracer) graph(line string) (Event, error) {
 		if name == "" {
 			continue
 		}
-		n := Node{Key: taskid.NewKey(name), Spec: []byte("spec of " + name), Order: int64(i), Deps: keysOf(strings.Fields(deps)...)}
+		n := Node{Key: taskid.NewKey(name), Spec: []byte("spec of " + name), Order: int64(i),
+			Deps: keysOf(strings.Fields(deps)...)}
 		if note != "" {
 			_, o := options(strings.Fields(note))
-			a := &Annotations{AllowOtherWorkers: o["loose"] != "", Resources: resources(o["resources"]), NotQueued: o["not-queued"] != ""}
+			a := &Annotations{AllowOtherWorkers: o["loose"] != "", Resources: resources(o["resources"]),
+				NotQueued: o["not-queued"] != ""}
 			if o["workers"] != "" {
 				a.Workers = strings.Split(o["workers"], ",")
 			}

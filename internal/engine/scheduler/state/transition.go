@@ -86,7 +86,7 @@ func (s *State) setState(t *Task, to TaskState) {
 		s.log.add(logged{t.key, s.nowNs, s.events, t.state, to, s.cause})
 	}
 	if t.watched {
-		s.moved(t, to)
+		s.out.moved(t, to)
 	}
 	s.counts[t.state]--
 	s.counts[to]++
@@ -94,9 +94,9 @@ func (s *State) setState(t *Task, to TaskState) {
 	g.states[t.state]--
 	g.states[to]++
 	if to == Memory {
-		g.nbytes += s.size(t)
+		g.nbytes += s.ledger.size(t)
 	} else if t.state == Memory {
-		g.nbytes -= s.size(t)
+		g.nbytes -= s.ledger.size(t)
 	}
 	t.state = to
 }
@@ -159,7 +159,7 @@ func (s *State) withdraw(t *Task, freed bool) {
 			w.actors--
 		}
 		if freed {
-			s.free(w, t)
+			s.out.free(w, t)
 		}
 	}
 	if t.state.inPlay() {
@@ -176,10 +176,10 @@ func (s *State) release(t *Task) {
 			return
 		}
 	case Erred:
-		s.freeErred(t)
+		freeErred(s, t)
 		t.failure = nil
 		s.setState(t, Released)
-		s.tellAll(TaskRetried, t)
+		s.out.notifyAll(TaskRetried, t)
 		for i := len(t.dependents) - 1; i >= 0; i-- {
 			if d := t.dependents[i].t; d.state == Erred {
 				s.recommend(d, toWaiting)
@@ -202,13 +202,14 @@ func (s *State) release(t *Task) {
 // releaseMemory gives a result up, or accepts that it is lost: tasks that were to use it go back to waiting.
 func (s *State) releaseMemory(t *Task) {
 	if t.actor && len(t.wants) > 0 {
-		s.fail(t, &Failure{Kind: ActorLost, Key: t.key, ExceptionText: "the worker that held the actor " + t.key.String() + " was lost"})
+		s.fail(t, &Failure{Kind: ActorLost, Key: t.key, ExceptionText: "the worker that held the actor " +
+			t.key.String() + " was lost"})
 		return
 	}
-	s.dropActor(t)
-	s.freeReplicas(t)
+	t.dropActor()
+	freeReplicas(s, t)
 	s.setState(t, Released)
-	s.tellAll(LostData, t)
+	s.out.notifyAll(LostData, t)
 	s.unready(t)
 }
 
@@ -225,7 +226,7 @@ func (s *State) unready(t *Task) {
 }
 
 // dropActor notes that the workers that hold an actor do so no longer.
-func (s *State) dropActor(t *Task) {
+func (t *Task) dropActor() {
 	if t.actor {
 		for i := range t.holders {
 			t.holders[i].w.actors--
@@ -234,10 +235,10 @@ func (s *State) dropActor(t *Task) {
 }
 
 // freeErred orders the worker on which a task failed to forget it.
-func (s *State) freeErred(t *Task) {
+func freeErred(s *State, t *Task) {
 	if f := t.failure; f != nil && f.Kind == TaskFailed && f.Key == t.key {
-		if w := s.byAddress[f.Worker]; w != nil {
-			s.free(w, t)
+		if w := s.workers.byAddress[f.Worker]; w != nil {
+			s.out.free(w, t)
 		}
 	}
 }
@@ -246,7 +247,7 @@ func (s *State) freeErred(t *Task) {
 func (s *State) remember(t *Task, w *Worker) {
 	s.withdraw(t, false)
 	t.failure = nil
-	s.addReplica(t, w)
+	s.ledger.addReplica(t, w)
 	s.setState(t, Memory)
 	if t.actor {
 		w.actors++
@@ -266,7 +267,7 @@ func (s *State) remember(t *Task, w *Worker) {
 		s.recommend(d, toProcessing)
 	}
 	s.scratch.tasks = emptied(ready)
-	s.tellAll(KeyInMemory, t)
+	s.out.notifyAll(KeyInMemory, t)
 	s.ranOnce(t)
 	if !t.needed() && len(t.spec) > 0 {
 		s.recommend(t, toUnneeded)
@@ -275,7 +276,7 @@ func (s *State) remember(t *Task, w *Worker) {
 
 // ranOnce ends the interest of FireAndForget.
 func (s *State) ranOnce(t *Task) {
-	if t.dropWant(s.clients[FireAndForget]) && !t.needed() {
+	if t.dropWant(s.clients.all[FireAndForget]) && !t.needed() {
 		s.recommend(t, toUnneeded)
 	}
 }
@@ -283,8 +284,8 @@ func (s *State) ranOnce(t *Task) {
 // fail is the transition to erred, from any state.
 func (s *State) fail(t *Task, f *Failure) {
 	if t.state == Memory {
-		s.dropActor(t)
-		s.freeReplicas(t)
+		t.dropActor()
+		freeReplicas(s, t)
 		s.unready(t)
 	} else {
 		s.withdraw(t, f.Key != t.key || f.Kind != TaskFailed)
@@ -297,7 +298,7 @@ func (s *State) fail(t *Task, f *Failure) {
 			s.recommend(d, toErred)
 		}
 	}
-	s.tellAll(KeyErred, t)
+	s.out.notifyAll(KeyErred, t)
 	s.ranOnce(t)
 	if !t.needed() && len(t.dependents) == 0 {
 		s.recommend(t, toUnneeded)
@@ -309,10 +310,10 @@ func (s *State) forget(t *Task) {
 	wasMemory := t.state == Memory
 	switch t.state {
 	case Memory:
-		s.dropActor(t)
-		s.freeReplicas(t)
+		t.dropActor()
+		freeReplicas(s, t)
 	case Erred:
-		s.freeErred(t)
+		freeErred(s, t)
 	default:
 		s.withdraw(t, true)
 	}
@@ -325,7 +326,7 @@ func (s *State) forget(t *Task) {
 			d.waitingOn--
 		}
 		if d.worker != nil {
-			s.unneed(d.worker, t)
+			s.ledger.unneed(d.worker, t)
 		}
 		d.dropDep(int(e.back))
 		if d.state != Memory && d.state != Erred {
@@ -342,38 +343,16 @@ func (s *State) forget(t *Task) {
 	for n := len(t.wants); n > 0; n = len(t.wants) {
 		c := t.wants[n-1].c
 		t.dropWantAt(n - 1)
-		s.cancelled(c, []taskid.Key{t.key}, "already forgotten", "")
+		s.out.cancelled(c, []taskid.Key{t.key}, "already forgotten", "")
 	}
 	t.dependents, t.deps = t.dependents[:0], t.deps[:0]
 	s.dropTask(t)
 }
 
-// dropDep removes the i-th dependency from this side alone.
-func (t *Task) dropDep(i int) {
-	last := len(t.deps) - 1
-	if moved := t.deps[last]; i != last {
-		t.deps[i] = moved
-		moved.t.dependents[moved.back].back = int32(i)
-	}
-	t.deps[last] = edge{}
-	t.deps = t.deps[:last]
-}
-
-// dropDependent removes the i-th dependent from this side alone.
-func (t *Task) dropDependent(i int) {
-	last := len(t.dependents) - 1
-	if moved := t.dependents[last]; i != last {
-		t.dependents[i] = moved
-		moved.t.deps[moved.back].back = int32(i)
-	}
-	t.dependents[last] = edge{}
-	t.dependents = t.dependents[:last]
-}
-
 // newTask makes a task of which nothing but the key is known, in state released.
 func (s *State) newTask(k taskid.Key, hash uint64, p *pool) *Task {
-	t := s.blankTask()
-	t.key, t.pool, t.group = k, p, s.groupOf(k)
+	t := s.tasks.blank()
+	t.key, t.pool, t.group = k, p, s.groups.of(k)
 	t.nbytes, t.place = -1, -1
 	p.tasks++
 	s.counts[Released]++
@@ -387,11 +366,11 @@ func (s *State) newTask(k taskid.Key, hash uint64, p *pool) *Task {
 func (s *State) dropTask(t *Task) {
 	s.tasks.remove(t)
 	if t.pool.tasks--; t.pool.tasks == 0 {
-		s.dropPool(t.pool)
+		s.pools.drop(t.pool)
 	}
-	s.dropNotes(t.notes)
+	s.notes.drop(t.notes)
 	if g := t.group; g.states[Forgotten] == g.total {
-		s.dropGroup(g)
+		s.groups.drop(g)
 	}
-	s.gone = append(s.gone, t)
+	s.tasks.gone = append(s.tasks.gone, t)
 }

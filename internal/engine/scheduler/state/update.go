@@ -26,21 +26,21 @@ type grapher struct {
 	others []*pool // of nodes that need something
 }
 
-func (s *State) updateGraph(ev *UpdateGraph) {
+func (ev *UpdateGraph) apply(s *State) {
 	ev.NewTasks, ev.Err = 0, nil
 	c := s.Client(ev.Client)
 	if c == nil {
 		ev.Err = fmt.Errorf("scheduler: graph of unknown client %d", ev.Client)
 		return
 	}
-	g := &grapher{s: s, ev: ev, c: c, pool: s.poolOf(ev.Graph.Registry, 0)}
+	g := &grapher{s: s, ev: ev, c: c, pool: s.pools.of(ev.Graph.Registry, 0)}
 	// The pool must not go with the first task that is taken back.
 	g.pool.tasks++
 	g.run()
 	g.pool.tasks--
-	s.dropPool(g.pool)
+	s.pools.drop(g.pool)
 	for _, p := range g.others {
-		s.dropPool(p)
+		s.pools.drop(p)
 	}
 }
 
@@ -81,7 +81,8 @@ func (g *grapher) makeTasks() error {
 		hash := s.tasks.hash(n.Key)
 		t := s.tasks.find(n.Key, hash)
 		if t != nil {
-			// One that was made a moment ago is there twice. Clients that map over equal inputs write the same call twice,
+			// One that was made a moment ago is there twice. Clients that map over equal inputs write the same call
+			// twice,
 			// which is one task; two calls under one key are a mistake.
 			if t.turn < 0 && (t.spec != unsafe.String(unsafe.SliceData(n.Spec), len(n.Spec)) || t.shared != n.Shared) {
 				return fmt.Errorf("scheduler: the graph has two nodes with the key %s", n.Key)
@@ -107,7 +108,7 @@ func (g *grapher) poolFor(needs Can) *pool {
 		return g.pool
 	}
 	if needs != g.needs {
-		g.needs, g.other = needs, g.s.poolOf("", needs)
+		g.needs, g.other = needs, g.s.pools.of("", needs)
 		g.others = append(g.others, g.other)
 	}
 	return g.other
@@ -148,7 +149,8 @@ func (g *grapher) findDeps() error {
 		s.walk++
 		for _, j := range n.DepNodes {
 			if j < 0 || int(j) >= len(nodes) {
-				return fmt.Errorf("scheduler: node %s of the graph depends on node number %d of %d", n.Key, j, len(nodes))
+				return fmt.Errorf("scheduler: node %s of the graph depends on node number %d of %d", n.Key, j,
+					len(nodes))
 			}
 			d := g.nodes[j]
 			if d == nil {
@@ -214,7 +216,8 @@ func (g *grapher) explore() ([]*Task, error) {
 			return nil, err
 		}
 	}
-	s.cancelled(g.c, unknown, "lost dependencies", "the graph needs keys that the scheduler does not know: submit it again with all that it needs")
+	s.out.cancelled(g.c, unknown, "lost dependencies",
+		"the graph needs keys that the scheduler does not know: submit it again with all that it needs")
 	if w.seen < len(g.fresh) {
 		kept := g.fresh[:0]
 		for _, t := range g.fresh {
@@ -242,11 +245,11 @@ func (g *grapher) takeBack(t *Task) {
 	s.tasks.remove(t)
 	t.pool.tasks--
 	if gr := t.group; gr.states[Forgotten] == gr.total {
-		s.dropGroup(gr)
+		s.groups.drop(gr)
 	}
 	t.state = Forgotten
 	t.deps = t.deps[:0]
-	s.gone = append(s.gone, t)
+	s.tasks.gone = append(s.tasks.gone, t)
 }
 
 // link tells the dependencies of the new tasks about them.
@@ -290,7 +293,7 @@ func (g *grapher) prioritise() {
 			if n.Annotations == lastGiven {
 				last.refs++
 			} else {
-				lastGiven, last = n.Annotations, s.notesOf(n.Annotations)
+				lastGiven, last = n.Annotations, s.notes.of(n.Annotations)
 			}
 			t.notes = last
 			t.retries = int32(min(last.Retries, 1<<30))
@@ -323,7 +326,7 @@ func (g *grapher) start(wanted []*Task) {
 	}
 	released := make([]*Task, 0, len(wanted))
 	for _, t := range wanted {
-		s.desire(t, g.c)
+		desire(s, t, g.c)
 		if t.state == Released {
 			released = append(released, t)
 		}

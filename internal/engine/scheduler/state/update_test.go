@@ -15,11 +15,20 @@ func TestUpdateGraphErrors(t *testing.T) {
 		want  string
 	}{
 		{"cycle of two", &Graph{Nodes: nodes("a <- b", "b <- a")}, "cycle: b is needed by a is needed by b"},
-		{"cycle far from the wanted key", &Graph{Nodes: nodes("a <- b", "b <- c", "c <- d", "d <- c")}, "cycle: d is needed by c is needed by d"},
-		{"cycle by index", &Graph{Nodes: []Node{{Key: taskid.NewKey("a"), Spec: []byte("f"), DepNodes: []int32{0}}}}, "cycle: a is needed by a"},
-		{"index out of range", &Graph{Nodes: []Node{{Key: taskid.NewKey("a"), Spec: []byte("f"), DepNodes: []int32{1}}}}, "depends on node number 1 of 1"},
-		{"negative index", &Graph{Nodes: []Node{{Key: taskid.NewKey("a"), Spec: []byte("f"), DepNodes: []int32{-1}}}}, "depends on node number -1"},
-		{"two nodes with one key", &Graph{Nodes: []Node{{Key: taskid.NewKey("a"), Spec: []byte("f")}, {Key: taskid.NewKey("a"), Spec: []byte("g")}}}, "two nodes with the key a"},
+		{"cycle far from the wanted key", &Graph{Nodes: nodes("a <- b", "b <- c", "c <- d", "d <- c")},
+			"cycle: d is needed by c is needed by d"},
+		{"cycle by index",
+			&Graph{Nodes: []Node{{Key: taskid.NewKey("a"), Spec: []byte("f"),
+				DepNodes: []int32{0}}}}, "cycle: a is needed by a"},
+		{"index out of range",
+			&Graph{Nodes: []Node{{Key: taskid.NewKey("a"), Spec: []byte("f"),
+				DepNodes: []int32{1}}}}, "depends on node number 1 of 1"},
+		{"negative index",
+			&Graph{Nodes: []Node{{Key: taskid.NewKey("a"), Spec: []byte("f"),
+				DepNodes: []int32{-1}}}}, "depends on node number -1"},
+		{"two nodes with one key",
+			&Graph{Nodes: []Node{{Key: taskid.NewKey("a"), Spec: []byte("f")}, {Key: taskid.NewKey("a"),
+				Spec: []byte("g")}}}, "two nodes with the key a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(Config{Validate: true})
@@ -30,10 +39,11 @@ func TestUpdateGraphErrors(t *testing.T) {
 			if ev.Err == nil || !strings.Contains(ev.Err.Error(), c.want) {
 				t.Fatalf("error %v, want %q", ev.Err, c.want)
 			}
-			if len(list) != 1 || list[0].Kind != KeyErred || list[0].Failure.Kind != BadGraph || list[0].Task != nil || list[0].Client != id {
+			if len(list) != 1 || list[0].Kind != KeyErred || list[0].Failure.Kind != BadGraph ||
+				list[0].Task != nil || list[0].Client != id {
 				t.Fatalf("actions %s", formatActions(r.State, list))
 			}
-			if r.NumTasks() != 0 || len(r.groups) != 0 {
+			if r.NumTasks() != 0 || len(r.groups.byName) != 0 {
 				t.Fatalf("%d tasks stay", r.NumTasks())
 			}
 			// The cluster goes on: the same keys can be used.
@@ -47,7 +57,8 @@ func TestUpdateGraphErrors(t *testing.T) {
 func TestLongCycleIsShortened(t *testing.T) {
 	var g Graph
 	for i := range 1000 {
-		g.Nodes = append(g.Nodes, Node{Key: taskid.NewKey("k" + strings.Repeat("x", i%7) + time.Duration(i).String()), Spec: []byte("f"), DepNodes: []int32{int32((i + 1) % 1000)}})
+		g.Nodes = append(g.Nodes, Node{Key: taskid.NewKey("k" + strings.Repeat("x", i%7) +
+			time.Duration(i).String()), Spec: []byte("f"), DepNodes: []int32{int32((i + 1) % 1000)}})
 	}
 	r := newRig(Config{Validate: true})
 	ev := &UpdateGraph{Client: r.addClient("c"), Graph: &g, Keys: []taskid.Key{g.Nodes[0].Key}}
@@ -62,9 +73,12 @@ func TestUnknownClient(t *testing.T) {
 	if r.apply(ev); ev.Err == nil || r.NumTasks() != 0 {
 		t.Errorf("error %v, %d tasks", ev.Err, r.NumTasks())
 	}
-	for _, e := range []Event{&ClientDesires{Client: 9, Keys: keysOf("a")}, &ClientReleases{Client: 9}, &CancelKeys{Client: -1}, &RemoveClient{Client: 9},
-		&RemoveClient{Client: FireAndForget}, &ReportKey{Client: 9}, &RemoveWorker{Worker: 9}, &WorkerStatusChange{Worker: -1}, &SetResources{Worker: 9},
-		&Heartbeat{Worker: 9}, &TaskFinished{Worker: 9}, &TaskErred{Worker: 9}, &AddKeys{Worker: 9}, &RequestRefreshWhoHas{Worker: 9}} {
+	for _, e := range []Event{&ClientDesires{Client: 9, Keys: keysOf("a")}, &ClientReleases{Client: 9},
+		&CancelKeys{Client: -1}, &RemoveClient{Client: 9},
+		&RemoveClient{Client: FireAndForget}, &ReportKey{Client: 9}, &RemoveWorker{Worker: 9},
+		&WorkerStatusChange{Worker: -1}, &SetResources{Worker: 9},
+		&Heartbeat{Worker: 9}, &TaskFinished{Worker: 9}, &TaskErred{Worker: 9}, &AddKeys{Worker: 9},
+		&RequestRefreshWhoHas{Worker: 9}} {
 		if list := r.apply(e); len(list) != 0 {
 			t.Errorf("%T of nobody: %s", e, formatActions(r.State, list))
 		}
@@ -92,8 +106,10 @@ func TestKnownKeysAreUsed(t *testing.T) {
 		t.Error("a task that is known got other dependencies")
 	}
 	// A node without a spec stands for a key that must be known.
-	list = r.apply(&UpdateGraph{Client: c, Graph: &Graph{Nodes: []Node{{Key: taskid.NewKey("x")}, {Key: taskid.NewKey("new")}}}, Keys: keysOf("x", "new")})
-	if got := formatActions(r.State, list); !strings.Contains(got, "cancelled-keys new (lost dependencies)") || !strings.Contains(got, "key-in-memory x") {
+	list = r.apply(&UpdateGraph{Client: c,
+		Graph: &Graph{Nodes: []Node{{Key: taskid.NewKey("x")}, {Key: taskid.NewKey("new")}}}, Keys: keysOf("x", "new")})
+	if got := formatActions(r.State, list); !strings.Contains(got, "cancelled-keys new (lost dependencies)") ||
+		!strings.Contains(got, "key-in-memory x") {
 		t.Errorf("actions:\n%s", got)
 	}
 }
@@ -102,7 +118,8 @@ func TestGenerations(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	c := r.addClient("c")
 	send := func(name string, fifo time.Duration, from string, user float64) Priority {
-		ev := &UpdateGraph{Client: c, Graph: &Graph{Nodes: nodes(name)}, Keys: keysOf(name), FIFOTimeout: fifo, UserPriority: user}
+		ev := &UpdateGraph{Client: c, Graph: &Graph{Nodes: nodes(name)}, Keys: keysOf(name), FIFOTimeout: fifo,
+			UserPriority: user}
 		if from != "" {
 			ev.SubmittingTask = taskid.NewKey(from)
 		}
@@ -163,7 +180,8 @@ func TestUpdateGraphRepeats(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	r.addWorkers(1, 1)
 	id := r.addClient("c")
-	ev := &UpdateGraph{Client: id, Graph: &Graph{Nodes: nodes("a", "b <- a", "b <- a", "a")}, Keys: keysOf("b", "b", "a")}
+	ev := &UpdateGraph{Client: id, Graph: &Graph{Nodes: nodes("a", "b <- a", "b <- a", "a")}, Keys: keysOf("b", "b",
+		"a")}
 	if r.apply(ev); ev.Err != nil || ev.NewTasks != 2 || r.NumTasks() != 2 {
 		t.Fatalf("%d tasks of %d are new: %v", ev.NewTasks, r.NumTasks(), ev.Err)
 	}

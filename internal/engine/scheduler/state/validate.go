@@ -11,15 +11,15 @@ import (
 
 // check panics with a report if the state contradicts itself after an event. It costs as much as the state
 // is large.
-func (s *State) check(ev Event) {
-	if problem, about := s.problem(); problem != "" {
+func check(s *State, ev Event) {
+	if problem, about := problem(s); problem != "" {
 		text := fmt.Sprintf("%+v", ev)
 		if len(text) > 2000 {
 			text = text[:2000] + "…"
 		}
 		story := ""
 		if about != "" {
-			story = "\nstory of " + about.String() + ":" + s.storyText(about)
+			story = "\nstory of " + about.String() + ":" + s.log.text(about)
 		}
 		panic(fmt.Sprintf("scheduler/state: broken after event %d, %T%s:\n\t%s%s", s.events, ev, text, problem, story))
 	}
@@ -28,15 +28,15 @@ func (s *State) check(ev Event) {
 // Check reports the first contradiction within the state, empty if there is none: what Config.Validate does
 // after each event.
 func (s *State) Check() string {
-	problem, about := s.problem()
+	problem, about := problem(s)
 	if problem != "" && about != "" {
-		problem += "\nstory of " + about.String() + ":" + s.storyText(about)
+		problem += "\nstory of " + about.String() + ":" + s.log.text(about)
 	}
 	return problem
 }
 
 // problem finds a contradiction, and the task that it is about if it is about one.
-func (s *State) problem() (string, taskid.Key) {
+func problem(s *State) (string, taskid.Key) {
 	v := &validator{s: s, processing: map[*Prefix]int{}}
 	v.run()
 	if len(v.problems) == 0 {
@@ -69,7 +69,8 @@ func (v *validator) want(ok bool, t *Task, format string, args ...any) {
 
 func (v *validator) run() {
 	s := v.s
-	v.want(len(s.stack) == 0 && len(s.box) == 0, nil, "%d recommendations and %d workers' orders are left", len(s.stack), len(s.box))
+	v.want(len(s.stack) == 0 && len(s.out.freeing) == 0, nil, "%d recommendations and %d workers' orders are left",
+		len(s.stack), len(s.out.freeing))
 	var counts [numTaskStates]int
 	groups := map[*Group]*[numTaskStates]int{}
 	groupBytes := map[*Group]int64{}
@@ -86,7 +87,7 @@ func (v *validator) run() {
 		}
 		groups[t.group][t.state]++
 		if t.state == Memory {
-			groupBytes[t.group] += s.size(t)
+			groupBytes[t.group] += s.ledger.size(t)
 		}
 		pools[t.pool]++
 		if t.notes != nil {
@@ -100,8 +101,9 @@ func (v *validator) run() {
 	for st := range Forgotten {
 		v.want(counts[st] == s.counts[st], nil, "%d tasks are %s, counted %d", counts[st], st, s.counts[st])
 	}
-	v.want(inFlight == s.inFlight, nil, "%d tasks are being stolen, counted %d", inFlight, s.inFlight)
-	v.want(len(groups) == len(s.groups) && len(groups) == len(s.groupList), nil, "%d groups have tasks, %d and %d are listed", len(groups), len(s.groups), len(s.groupList))
+	v.want(inFlight == s.steals.inFlight, nil, "%d tasks are being stolen, counted %d", inFlight, s.steals.inFlight)
+	v.want(len(groups) == len(s.groups.byName) && len(groups) == len(s.groups.list), nil,
+		"%d groups have tasks, %d and %d are listed", len(groups), len(s.groups.byName), len(s.groups.list))
 	for g, n := range groups {
 		sum := g.states[Forgotten]
 		for st := range Forgotten {
@@ -111,7 +113,7 @@ func (v *validator) run() {
 		v.want(sum == g.total, nil, "group %s: %d tasks, counted %d", g.name, sum, g.total)
 		v.want(groupBytes[g] == g.nbytes, nil, "group %s: %d bytes, counted %d", g.name, groupBytes[g], g.nbytes)
 	}
-	v.want(len(refs) == len(s.notes), nil, "%d annotations are in use, %d are kept", len(refs), len(s.notes))
+	v.want(len(refs) == len(s.notes.byID), nil, "%d annotations are in use, %d are kept", len(refs), len(s.notes.byID))
 	for n, r := range refs {
 		v.want(n.refs == r, nil, "annotations of %d tasks count %d", r, n.refs)
 	}
@@ -123,7 +125,8 @@ func (v *validator) run() {
 		v.want(t.state == NoWorkerState, t, "is among those without a worker")
 		n++
 	}
-	v.want(n == s.stranded.n && n == counts[NoWorkerState], nil, "%d tasks are listed without a worker, counted %d and %d", n, s.stranded.n, counts[NoWorkerState])
+	v.want(n == s.stranded.n && n == counts[NoWorkerState], nil,
+		"%d tasks are listed without a worker, counted %d and %d", n, s.stranded.n, counts[NoWorkerState])
 }
 
 func (v *validator) task(t *Task) {
@@ -135,7 +138,8 @@ func (v *validator) task(t *Task) {
 	for i, e := range t.deps {
 		d := e.t
 		v.want(s.tasks.get(d.key) == d, t, "depends on %s, which is not known", d.key)
-		v.want(int(e.back) < len(d.dependents) && d.dependents[e.back].t == t && int(d.dependents[e.back].back) == i, t, "is not among the dependents of %s", d.key)
+		v.want(int(e.back) < len(d.dependents) && d.dependents[e.back].t == t &&
+			int(d.dependents[e.back].back) == i, t, "is not among the dependents of %s", d.key)
 		if d.state != Memory {
 			waitingOn++
 		}
@@ -145,7 +149,8 @@ func (v *validator) task(t *Task) {
 	}
 	for i, e := range t.dependents {
 		d := e.t
-		v.want(int(e.back) < len(d.deps) && d.deps[e.back].t == t && int(d.deps[e.back].back) == i, t, "is not among the dependencies of %s", d.key)
+		v.want(int(e.back) < len(d.deps) && d.deps[e.back].t == t && int(d.deps[e.back].back) == i, t,
+			"is not among the dependencies of %s", d.key)
 		if d.state.inPlay() {
 			waiters++
 		}
@@ -153,7 +158,7 @@ func (v *validator) task(t *Task) {
 	v.want(int(t.waiters) == waiters, t, "has %d dependents in play, counted %d", waiters, t.waiters)
 	if t.state == Waiting {
 		v.want(int(t.waitingOn) == waitingOn, t, "waits for %d, counted %d", waitingOn, t.waitingOn)
-		v.want(waitingOn > 0 || t.expecting() && (s.held || len(s.awaited) > 0), t, "waits for nothing")
+		v.want(waitingOn > 0 || t.expecting() && (s.held || len(s.away.data) > 0), t, "waits for nothing")
 	} else {
 		v.want(t.waitingOn == 0, t, "waits for %d", t.waitingOn)
 	}
@@ -178,14 +183,17 @@ func (v *validator) task(t *Task) {
 		v.want(w == nil, t, "could run on a worker")
 	}
 	if t.steal != nil {
-		v.want(t.state == Processing && t.worker == t.steal.victim && t.list == unstealable, t, "is being stolen from somebody else")
+		v.want(t.state == Processing && t.worker == t.steal.victim && t.list == unstealable, t,
+			"is being stolen from somebody else")
 	}
 	for i, h := range t.holders {
-		v.want(!h.w.removed && int(h.place) < len(h.w.holds) && h.w.holds[h.place].t == t && int(h.w.holds[h.place].place) == i, t, "is not among what %s holds", h.w.address)
+		v.want(!h.w.removed && int(h.place) < len(h.w.holds) && h.w.holds[h.place].t == t &&
+			int(h.w.holds[h.place].place) == i, t, "is not among what %s holds", h.w.address)
 		v.want(t.wide == nil || t.wide.has(h.w.id), t, "does not know %s as holder", h.w.address)
 	}
 	for i, w := range t.wants {
-		v.want(!w.c.removed && int(w.place) < len(w.c.wants) && w.c.wants[w.place].t == t && int(w.c.wants[w.place].place) == i, t, "is not among what %s wants", w.c.name)
+		v.want(!w.c.removed && int(w.place) < len(w.c.wants) && w.c.wants[w.place].t == t &&
+			int(w.c.wants[w.place].place) == i, t, "is not among what %s wants", w.c.name)
 	}
 }
 
@@ -195,7 +203,7 @@ func (v *validator) wouldChoose(t *Task) *Worker {
 	if t.notes != nil {
 		turn = t.notes.turn
 	}
-	w := v.s.choose(t)
+	w := choose(v.s, t)
 	if t.notes != nil {
 		t.notes.turn = turn
 	}
@@ -206,27 +214,34 @@ func (v *validator) workers() {
 	s := v.s
 	all, running, threads := 0, 0, 0
 	var net int64
-	for id, w := range s.workers {
+	for id, w := range s.workers.all {
 		if w == nil {
 			continue
 		}
-		v.want(w.id == WorkerID(id) && s.byAddress[w.address] == w && s.byName[w.name] == w && !w.removed, nil, "worker %s is not where it should be", w.address)
+		v.want(w.id == WorkerID(id) && s.workers.byAddress[w.address] == w && s.workers.byName[w.name] == w &&
+			!w.removed, nil, "worker %s is not where it should be", w.address)
 		all++
 		threads += w.threads
 		net += w.netBytes
 		if w.running() {
 			running++
 		}
-		v.want((w.place >= 0) == w.running(), nil, "worker %s (%s) has place %d in its pool", w.address, w.status, w.place)
+		v.want((w.place >= 0) == w.running(), nil, "worker %s (%s) has place %d in its pool", w.address, w.status,
+			w.place)
 		v.worker(w)
 	}
-	v.want(all == s.numWorkers && running == s.numRunning && threads == s.threads, nil, "%d workers, %d running, %d threads; counted %d, %d, %d", all, running, threads, s.numWorkers, s.numRunning, s.threads)
-	v.want(len(s.byAddress) == all && len(s.byName) == all, nil, "%d workers have %d addresses and %d names", all, len(s.byAddress), len(s.byName))
-	v.want(len(v.processing) == len(s.processing), nil, "%d prefixes are processing, %d are listed", len(v.processing), len(s.processing))
-	for i, p := range s.processing {
-		v.want(p.place == i && p.processing == v.processing[p], nil, "prefix %s: %d tasks are processing, counted %d", p.name, v.processing[p], p.processing)
+	v.want(all == s.workers.n && running == s.workers.running && threads == s.workers.threads, nil,
+		"%d workers, %d running, %d threads; counted %d, %d, %d", all, running, threads, s.workers.n,
+		s.workers.running, s.workers.threads)
+	v.want(len(s.workers.byAddress) == all && len(s.workers.byName) == all, nil,
+		"%d workers have %d addresses and %d names", all, len(s.workers.byAddress), len(s.workers.byName))
+	v.want(len(v.processing) == len(s.ledger.processing), nil, "%d prefixes are processing, %d are listed",
+		len(v.processing), len(s.ledger.processing))
+	for i, p := range s.ledger.processing {
+		v.want(p.place == i && p.processing == v.processing[p], nil,
+			"prefix %s: %d tasks are processing, counted %d", p.name, v.processing[p], p.processing)
 	}
-	v.want(net == s.netBytes, nil, "workers fetch %d bytes, counted %d", net, s.netBytes)
+	v.want(net == s.ledger.netBytes, nil, "workers fetch %d bytes, counted %d", net, s.ledger.netBytes)
 }
 
 func (v *validator) worker(w *Worker) {
@@ -272,24 +287,30 @@ func (v *validator) worker(w *Worker) {
 		}
 		v.want(n == w.lists[l].n, nil, "worker %s has %d tasks in list %d, counted %d", w.address, n, l, w.lists[l].n)
 	}
-	v.want(processing == w.processing && seceded == w.seceded, nil, "worker %s processes %d (%d long-running), counted %d (%d)", w.address, processing, seceded, w.processing, w.seceded)
+	v.want(processing == w.processing && seceded == w.seceded, nil,
+		"worker %s processes %d (%d long-running), counted %d (%d)", w.address, processing, seceded, w.processing,
+		w.seceded)
 	v.want(others == w.others, nil, "worker %s counts %d by estimate, %d", w.address, others, w.others)
-	v.want(len(counts) == len(w.counts), nil, "worker %s processes %d prefixes, counted %d", w.address, len(counts), len(w.counts))
+	v.want(len(counts) == len(w.counts), nil, "worker %s processes %d prefixes, counted %d", w.address, len(counts),
+		len(w.counts))
 	for _, c := range w.counts {
-		v.want(counts[c.p] == c.n, nil, "worker %s processes %d of %s, counted %d", w.address, counts[c.p], c.p.name, c.n)
+		v.want(counts[c.p] == c.n, nil, "worker %s processes %d of %s, counted %d", w.address, counts[c.p],
+			c.p.name, c.n)
 	}
 	for i := range used {
-		v.want(math.Abs(used[i]-w.used[i]) < 1e-9, nil, "worker %s has %g of %s in use, counted %g", w.address, used[i], w.resources[i].Name, w.used[i])
+		v.want(math.Abs(used[i]-w.used[i]) < 1e-9, nil, "worker %s has %g of %s in use, counted %g", w.address,
+			used[i], w.resources[i].Name, w.used[i])
 	}
 	var net, nbytes int64
 	for t, n := range w.needs {
 		// It may be fewer: a replica that was there when a task was assigned may have gone.
-		v.want(0 < n.tasks && n.tasks <= needs[t], t, "is needed by %d tasks on %s, counted %d", needs[t], w.address, n.tasks)
+		v.want(0 < n.tasks && n.tasks <= needs[t], t, "is needed by %d tasks on %s, counted %d", needs[t],
+			w.address, n.tasks)
 		net += n.nbytes
 	}
 	v.want(net == w.netBytes, nil, "worker %s fetches %d bytes, counted %d", w.address, net, w.netBytes)
 	for _, h := range w.holds {
-		nbytes += s.size(h.t)
+		nbytes += s.ledger.size(h.t)
 		if h.t.actor {
 			actors++
 		}
@@ -302,12 +323,13 @@ func (v *validator) worker(w *Worker) {
 
 func (v *validator) pools(tasks map[*pool]int) {
 	s := v.s
-	v.want(len(s.pools) == len(s.poolList), nil, "%d pools, %d listed", len(s.pools), len(s.poolList))
+	v.want(len(s.pools.byKey) == len(s.pools.list), nil, "%d pools, %d listed", len(s.pools.byKey), len(s.pools.list))
 	queued := 0
-	for _, p := range s.queues() {
+	for _, p := range s.pools.all() {
 		v.want(p.tasks == tasks[p], nil, "pool %q has %d tasks, counted %d", p.registry, tasks[p], p.tasks)
-		for _, q := range s.queues() {
-			v.want(slices.Contains(p.by, q) == q.runs(p) && slices.Contains(p.by, q) == slices.Contains(q.takes, p), nil, "pools %v and %v do not know of each other", p.poolKey, q.poolKey)
+		for _, q := range s.pools.all() {
+			v.want(slices.Contains(p.by, q) == q.runs(p) && slices.Contains(p.by, q) == slices.Contains(q.takes, p),
+				nil, "pools %v and %v do not know of each other", p.poolKey, q.poolKey)
 		}
 		workers, threads := 0, 0
 		for w := range s.Workers() {
@@ -316,9 +338,12 @@ func (v *validator) pools(tasks map[*pool]int) {
 				threads += w.threads
 			}
 		}
-		v.want(workers == p.workers && threads == p.threads, nil, "pool %q has %d workers with %d threads, counted %d and %d", p.registry, workers, threads, p.workers, p.threads)
+		v.want(workers == p.workers && threads == p.threads, nil,
+			"pool %q has %d workers with %d threads, counted %d and %d", p.registry, workers, threads, p.workers,
+			p.threads)
 		for i, w := range p.heap {
-			v.want(int(w.place) == i && w.pool == p && w.running(), nil, "worker %s is at place %d of pool %q", w.address, i, p.registry)
+			v.want(int(w.place) == i && w.pool == p && w.running(), nil, "worker %s is at place %d of pool %q",
+				w.address, i, p.registry)
 			v.want(i == 0 || !w.before(p.heap[(i-1)/2]), nil, "pool %q is no heap at %d", p.registry, i)
 		}
 		n := 0
@@ -329,8 +354,8 @@ func (v *validator) pools(tasks map[*pool]int) {
 		})
 		v.want(n == p.queue.n, nil, "the queue of pool %q has %d tasks, counted %d", p.registry, n, p.queue.n)
 		queued += n
-		if t := s.nextQueued(p); t != nil && len(p.heap) > 0 && !s.held {
-			base, _ := s.slotsFor(p.heap[0], t.group.prefix)
+		if t := p.next(); t != nil && len(p.heap) > 0 && !s.held {
+			base, _ := slotsFor(s, p.heap[0], t.group.prefix)
 			v.want(p.heap[0].active() >= base, t, "is queued although %s has a slot", p.heap[0].address)
 		}
 	}
@@ -338,13 +363,15 @@ func (v *validator) pools(tasks map[*pool]int) {
 }
 
 func (v *validator) clients() {
-	for id, c := range v.s.clients {
+	for id, c := range v.s.clients.all {
 		if c == nil {
 			continue
 		}
-		v.want(c.id == ClientID(id) && v.s.byClient[c.name] == c, nil, "client %s is not where it should be", c.name)
+		v.want(c.id == ClientID(id) && v.s.clients.byName[c.name] == c, nil, "client %s is not where it should be",
+			c.name)
 		for i, w := range c.wants {
-			v.want(int(w.place) < len(w.t.wants) && w.t.wants[w.place].c == c && int(w.t.wants[w.place].place) == i, w.t, "does not know that %s wants it", c.name)
+			v.want(int(w.place) < len(w.t.wants) && w.t.wants[w.place].c == c && int(w.t.wants[w.place].place) == i,
+				w.t, "does not know that %s wants it", c.name)
 		}
 	}
 }

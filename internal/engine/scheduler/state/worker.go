@@ -2,6 +2,8 @@ package state
 
 import (
 	"iter"
+	"slices"
+	"strings"
 	"time"
 
 	"go.millstream.dev/internal/taskid"
@@ -133,3 +135,172 @@ func (w *Worker) running() bool { return w.status == StatusRunning && !w.removed
 
 // active is how many tasks of the worker take a thread.
 func (w *Worker) active() int { return w.processing - w.seceded }
+
+// workerSet is all workers, by id, address and name. Ids of workers that have left are given out again from the next
+// event on.
+type workerSet struct {
+	all        []*Worker // by id; nil where one has left
+	free, left []WorkerID
+	byAddress  map[string]*Worker
+	byName     map[string]*Worker
+	n          int
+	running    int
+	threads    int    // of all workers
+	gen        uint64 // changes when a restriction may mean other workers
+
+	added, removed uint64 // since the start
+}
+
+func newWorkerSet() workerSet {
+	return workerSet{byAddress: map[string]*Worker{}, byName: map[string]*Worker{}}
+}
+
+// get returns the worker with an id, nil if there is none.
+func (ws *workerSet) get(id WorkerID) *Worker {
+	if id < 0 || int(id) >= len(ws.all) {
+		return nil
+	}
+	return ws.all[id]
+}
+
+// each yields all workers by their ids.
+func (ws *workerSet) each() iter.Seq[*Worker] {
+	return func(yield func(*Worker) bool) {
+		for _, w := range ws.all {
+			if w != nil && !yield(w) {
+				return
+			}
+		}
+	}
+}
+
+// add gives a new worker its id. Its address and name are not taken.
+func (ws *workerSet) add(w *Worker) {
+	if n := len(ws.free); n > 0 {
+		w.id = ws.free[n-1]
+		ws.free = ws.free[:n-1]
+		ws.all[w.id] = w
+	} else {
+		w.id = WorkerID(len(ws.all))
+		ws.all = append(ws.all, w)
+	}
+	ws.byAddress[w.address] = w
+	ws.byName[w.name] = w
+	ws.n++
+	ws.threads += w.threads
+	ws.gen++
+	ws.added++
+}
+
+// remove takes out a worker that is not running.
+func (ws *workerSet) remove(w *Worker) {
+	delete(ws.byAddress, w.address)
+	delete(ws.byName, w.name)
+	ws.all[w.id] = nil
+	ws.left = append(ws.left, w.id)
+	ws.n--
+	ws.threads -= w.threads
+	ws.gen++
+	ws.removed++
+}
+
+// reclaim makes the ids of workers that left during the last event free.
+func (ws *workerSet) reclaim() {
+	if len(ws.left) > 0 {
+		ws.free = append(ws.free, ws.left...)
+		ws.left = ws.left[:0]
+	}
+}
+
+// valid returns the workers that meet the restrictions, running or not.
+func (ws *workerSet) valid(n *notes) []*Worker {
+	if n.gen == ws.gen {
+		return n.valid
+	}
+	n.gen = ws.gen
+	n.valid = n.valid[:0]
+	for w := range ws.each() {
+		if n.allows(w) {
+			n.valid = append(n.valid, w)
+		}
+	}
+	return n.valid
+}
+
+// named tells whether an entry of a worker restriction means the worker: by address, name or host.
+func (w *Worker) named(entry string) bool {
+	if entry == w.address || entry == w.name || entry == w.host {
+		return true
+	}
+	_, bare, ok := strings.Cut(w.address, "://")
+	return ok && entry == bare
+}
+
+// supply is how much of a resource a worker has; -1 when it has none.
+func (w *Worker) supply(name string) float64 {
+	for _, r := range w.resources {
+		if r.Name == name {
+			return r.Amount
+		}
+	}
+	return -1
+}
+
+// take changes what of the worker's resources is in use.
+func (w *Worker) take(n *notes, sign float64) {
+	if n == nil {
+		return
+	}
+	for _, r := range n.Resources {
+		for i := range w.resources {
+			if w.resources[i].Name == r.Name {
+				w.used[i] += sign * r.Amount
+			}
+		}
+	}
+}
+
+// reload brings the worker's place in its pool up to date.
+func (w *Worker) reload() {
+	w.load = float64(w.active()) / float64(w.threads)
+	if w.place >= 0 {
+		w.pool.fix(w)
+	}
+}
+
+// fill is how full a worker is: the results that it holds, and what its process has beside them by the last
+// heartbeat. The latter counts from a tenth of its memory limit on, Dask's gap between sender and recipient: less
+// is what any process has, and moving a few bytes does not even that out.
+func (w *Worker) fill() int64 {
+	if other := w.memory - w.managed; w.memoryLimit > 0 && other > w.memoryLimit/10 {
+		return w.nbytes + other
+	}
+	return w.nbytes
+}
+
+// among returns the running workers of a list, of all workers if it is empty.
+func (ws *workerSet) among(ids []WorkerID) []*Worker {
+	var found []*Worker
+	if len(ids) == 0 {
+		for w := range ws.each() {
+			if w.running() {
+				found = append(found, w)
+			}
+		}
+		return found
+	}
+	for _, id := range ids {
+		if w := ws.get(id); w != nil && w.running() && !slices.Contains(found, w) {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
+func (w *Worker) setResources(r []Resource) {
+	w.resources = make([]Resource, len(r))
+	for i := range r {
+		w.resources[i] = Resource{strings.Clone(r[i].Name), r[i].Amount}
+	}
+	w.used = make([]float64, len(r))
+}

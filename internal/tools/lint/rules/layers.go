@@ -43,7 +43,8 @@ var layers = [][]string{
 	{"wire"},
 	{"internal/dask/pyproc"},
 	{"internal/engine/scheduler/state", "internal/engine/worker/state"},
-	{"internal/taskid"}, // keys and hashes of registries, for the engines and task
+	{"internal/engine/scheduler/keysplit"}, // groups and functions in keys
+	{"internal/taskid"},                    // keys and hashes of registries, for the engines and task
 	{"internal/wire/msgpack", "internal/wire/pickle"},
 	{"config"},
 	{"internal/topology"},
@@ -128,6 +129,7 @@ var bans = []struct {
 	{"ucx", []string{"./cuda", "./cuda/..."}, "ucx works without a GPU; cuda installs its hook into the shim instead"},
 	{"mem", []string{"C"}, "mem is pure Go"},
 	{"internal/engine/scheduler/state", impure, "a state machine is pure: time and events come in through Apply"},
+	{"internal/engine/scheduler/keysplit", impure, "part of a state machine, which is pure"},
 	{"internal/engine/worker/state", impure, "a state machine is pure: time and events come in through Apply"},
 }
 

@@ -5,82 +5,19 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"go.millstream.dev/internal/taskid"
 )
 
-// poolOf returns the pool of a registry and abilities, new if need be.
-func (s *State) poolOf(registry string, can Can) *pool {
-	k := poolKey{registry, can}
-	if k == (poolKey{}) {
-		return s.anyPool
-	}
-	p := s.pools[k]
-	if p == nil {
-		k.registry = strings.Clone(registry)
-		p = &pool{poolKey: k, emptySince: -1}
-		p.functions, _ = taskid.SplitHash(k.registry)
-		s.pools[k] = p
-		s.poolList = append(s.poolList, p)
-		s.linkPool(p)
-	}
-	return p
-}
-
-// linkPool tells a new pool and the others of each other. There are few.
-func (s *State) linkPool(p *pool) {
-	link := func(q *pool) {
-		if q != p && q.runs(p) {
-			p.by, q.takes = append(p.by, q), append(q.takes, p)
-		}
-		if p.runs(q) {
-			q.by, p.takes = append(q.by, p), append(p.takes, q)
-		}
-	}
-	link(s.anyPool)
-	for _, q := range s.poolList {
-		link(q)
-	}
-}
-
-// dropPool forgets a pool that has neither workers nor tasks.
-func (s *State) dropPool(p *pool) {
-	if p == s.anyPool || s.pools[p.poolKey] != p || p.tasks > 0 || p.workers > 0 {
-		return
-	}
-	delete(s.pools, p.poolKey)
-	without := func(list []*pool) []*pool {
-		return slices.DeleteFunc(list, func(q *pool) bool { return q == p })
-	}
-	s.poolList = without(s.poolList)
-	s.anyPool.by = without(s.anyPool.by) // nothing takes of one that has nothing
-	for _, q := range s.poolList {
-		q.by, q.takes = without(q.by), without(q.takes)
-	}
-}
-
-// numBy is how many running workers run the tasks of a pool, up to a number that is enough.
-func (p *pool) numBy(enough int) int {
-	n := 0
-	for _, q := range p.by {
-		if n += len(q.heap); n >= enough {
-			break
-		}
-	}
-	return n
-}
-
-func (s *State) addWorker(ev *AddWorker) {
+func (ev *AddWorker) apply(s *State) {
 	ev.Worker, ev.Err = NoWorker, nil
 	switch {
 	case ev.Address == "":
 		ev.Err = fmt.Errorf("scheduler: worker %q has no address", ev.Name)
 	case ev.Threads < 1:
 		ev.Err = fmt.Errorf("scheduler: worker %s has %d threads: at least 1 is needed", ev.Address, ev.Threads)
-	case s.byAddress[ev.Address] != nil:
+	case s.workers.byAddress[ev.Address] != nil:
 		ev.Err = fmt.Errorf("scheduler: worker %s already exists", ev.Address)
-	case ev.Name != "" && s.byName[ev.Name] != nil:
-		ev.Err = fmt.Errorf("scheduler: name taken, %s: worker %s has it", ev.Name, s.byName[ev.Name].address)
+	case ev.Name != "" && s.workers.byName[ev.Name] != nil:
+		ev.Err = fmt.Errorf("scheduler: name taken, %s: worker %s has it", ev.Name, s.workers.byName[ev.Name].address)
 	}
 	if ev.Err != nil {
 		return
@@ -91,60 +28,48 @@ func (s *State) addWorker(ev *AddWorker) {
 		place: -1, returning: ev.Returning, token: strings.Clone(ev.Token),
 	}
 	w.setResources(ev.Resources)
-	s.comeBack(w)
-	if n := len(s.freeWorkers); n > 0 {
-		w.id = s.freeWorkers[n-1]
-		s.freeWorkers = s.freeWorkers[:n-1]
-		s.workers[w.id] = w
-	} else {
-		w.id = WorkerID(len(s.workers))
-		s.workers = append(s.workers, w)
-	}
+	s.away.restore(w, s.nowNs)
 	if w.name == "" {
 		w.name = w.address
 	}
-	s.byAddress[w.address] = w
-	s.byName[w.name] = w
-	w.pool = s.poolOf(ev.Registry, ev.Can)
+	s.workers.add(w)
+	w.pool = s.pools.of(ev.Registry, ev.Can)
 	w.registry = w.pool.registry
 	w.pool.workers++
 	w.pool.threads += w.threads
-	s.numWorkers++
-	s.threads += w.threads
-	s.workersGen++
-	s.added++
 	ev.Worker = w.id
 	s.assignments++
 	w.assigned = s.assignments
 	if w.running() {
-		s.startWorker(w)
+		startWorker(s, w)
 	}
 }
 
 // startWorker lets a worker take tasks: first those that have waited for one like it.
-func (s *State) startWorker(w *Worker) {
-	s.numRunning++
+func startWorker(s *State, w *Worker) {
+	s.workers.running++
 	w.pool.add(w)
 	for _, p := range w.pool.takes {
 		p.emptySince = -1
 	}
-	s.retryStranded(func(t *Task) bool {
-		return s.canTake(w, t) && (t.notes == nil || !t.notes.restricted || t.notes.AllowOtherWorkers || t.notes.allows(w))
+	retryStranded(s, func(t *Task) bool {
+		return s.pools.canTake(w, t) && (t.notes == nil || !t.notes.restricted || t.notes.AllowOtherWorkers ||
+			t.notes.allows(w))
 	})
 }
 
 // stopWorker keeps tasks from a worker.
-func (s *State) stopWorker(w *Worker) {
+func stopWorker(s *State, w *Worker) {
 	w.stopped = s.now
-	s.numRunning--
+	s.workers.running--
 	w.pool.remove(w)
 	for _, p := range w.pool.takes {
-		s.noteEmpty(p)
+		noteEmpty(s, p)
 	}
 }
 
 // retryStranded tries again to find workers for tasks that have none, the most urgent first.
-func (s *State) retryStranded(which func(*Task) bool) {
+func retryStranded(s *State, which func(*Task) bool) {
 	if s.stranded.n == 0 || s.held {
 		return
 	}
@@ -161,22 +86,35 @@ func (s *State) retryStranded(which func(*Task) bool) {
 }
 
 // noteEmpty notes since when tasks of a pool have had no running worker.
-func (s *State) noteEmpty(p *pool) {
+func noteEmpty(s *State, p *pool) {
 	if p.numBy(1) > 0 {
 		p.emptySince = -1
 	} else if p.emptySince < 0 {
 		p.emptySince = s.nowNs
 		switch {
-		case s.numRunning == 0 || p.tasks == 0:
+		case s.workers.running == 0 || p.tasks == 0:
 		case p.registry != "":
-			s.logEvent("no running worker has the functions of registry " + p.registry + ": its tasks wait; start workers of the same program as the client")
+			s.out.logEvent("no running worker has the functions of registry " + p.registry +
+				": its tasks wait; start workers of the same program as the client")
 		default:
-			s.logEvent("no running worker runs " + p.can.String() + ": such tasks wait; start workers that do")
+			s.out.logEvent("no running worker runs " + p.can.String() + ": such tasks wait; start workers that do")
 		}
 	}
 }
 
-func (s *State) setStatus(w *Worker, to WorkerStatus) {
+func (ev *RemoveWorker) apply(s *State) {
+	if w := s.Worker(ev.Worker); w != nil {
+		removeWorker(s, w, ev)
+	}
+}
+
+func (ev *WorkerStatusChange) apply(s *State) {
+	if w := s.Worker(ev.Worker); w != nil {
+		setStatus(s, w, ev.Status)
+	}
+}
+
+func setStatus(s *State, w *Worker, to WorkerStatus) {
 	was := w.running()
 	if to == StatusRunning && w.retiring != nil {
 		return // it has not heard yet that it is to leave
@@ -184,22 +122,14 @@ func (s *State) setStatus(w *Worker, to WorkerStatus) {
 	w.status = to
 	switch now := w.running(); {
 	case now && !was:
-		s.startWorker(w)
+		startWorker(s, w)
 	case was && !now:
-		s.stopWorker(w)
-		s.stepRequests()
+		stopWorker(s, w)
+		stepRequests(s)
 	}
 }
 
-func (w *Worker) setResources(r []Resource) {
-	w.resources = make([]Resource, len(r))
-	for i := range r {
-		w.resources[i] = Resource{strings.Clone(r[i].Name), r[i].Amount}
-	}
-	w.used = make([]float64, len(r))
-}
-
-func (s *State) setResources(ev *SetResources) {
+func (ev *SetResources) apply(s *State) {
 	w := s.Worker(ev.Worker)
 	if w == nil {
 		return
@@ -208,31 +138,24 @@ func (s *State) setResources(ev *SetResources) {
 	for t := range w.Processing() {
 		w.take(t.notes, 1)
 	}
-	s.workersGen++
+	s.workers.gen++
 	if w.running() {
-		s.retryStranded(func(t *Task) bool { return s.canTake(w, t) && (t.notes == nil || t.notes.allows(w)) })
+		retryStranded(s, func(t *Task) bool { return s.pools.canTake(w, t) && (t.notes == nil || t.notes.allows(w)) })
 	}
 }
 
 // removeWorker takes a worker out. What it processed goes back, what only it held is lost.
-func (s *State) removeWorker(w *Worker, ev *RemoveWorker) {
+func removeWorker(s *State, w *Worker, ev *RemoveWorker) {
 	if ev.Close {
 		a := s.out.add(CloseWorker)
 		a.Worker, a.Text = w.id, ev.Reason
 	}
 	if w.running() {
-		s.stopWorker(w)
+		stopWorker(s, w)
 	}
 	w.removed = true
 	w.status = StatusClosed
-	delete(s.byAddress, w.address)
-	delete(s.byName, w.name)
-	s.workers[w.id] = nil
-	s.leftWorkers = append(s.leftWorkers, w.id)
-	s.numWorkers--
-	s.threads -= w.threads
-	s.workersGen++
-	s.removed++
+	s.workers.remove(w)
 	w.pool.workers--
 	w.pool.threads -= w.threads
 
@@ -241,7 +164,7 @@ func (s *State) removeWorker(w *Worker, ev *RemoveWorker) {
 		processing = append(processing, t)
 	}
 	slices.SortStableFunc(processing, func(a, b *Task) int { return a.prio.Compare(b.prio) })
-	s.depart(w, processing)
+	s.away.add(w, processing, s.nowNs)
 	blamed := 0
 	// From the last to the first: the stack then starts with the first.
 	for i := len(processing) - 1; i >= 0; i-- {
@@ -265,7 +188,7 @@ func (s *State) removeWorker(w *Worker, ev *RemoveWorker) {
 			if t.actor {
 				w.actors--
 			}
-			s.dropReplica(t, w)
+			s.ledger.dropReplica(t, w)
 			continue
 		}
 		switch {
@@ -273,24 +196,25 @@ func (s *State) removeWorker(w *Worker, ev *RemoveWorker) {
 			lost++
 		case ev.Await > 0 && w.token != "" && !t.actor && t.needed():
 			ev.Awaited++
-			s.await(t, w, ev.Await)
+			awaitReturn(s, t, w, ev.Await)
 			continue
 		default:
 			gone++
 		}
-		s.lose(t, w)
+		lose(s, t, w)
 	}
-	s.netBytes -= w.netBytes
+	s.ledger.netBytes -= w.netBytes
 	w.netBytes, w.needs = 0, nil
-	s.dropPool(w.pool)
-	a := s.logEvent(fmt.Sprintf("worker %s removed (%s): %d tasks go elsewhere, %d of them suspicious; %d results are lost and computed again, %d pieces of data are lost for good",
+	s.pools.drop(w.pool)
+	a := s.out.logEvent(fmt.Sprintf("worker %s removed (%s): %d tasks go elsewhere, %d of them suspicious; "+
+		"%d results are lost and computed again, %d pieces of data are lost for good",
 		w.address, ev.Reason, len(processing), blamed, lost, gone) + awaitedText(ev.Awaited))
 	a.Worker = w.id
 	for v := range s.Workers() {
 		a := s.out.add(ForgetPeer)
 		a.Worker, a.Text = v.id, w.address
 	}
-	s.stepRequests()
+	stepRequests(s)
 }
 
 func awaitedText(n int) string {
@@ -300,19 +224,66 @@ func awaitedText(n int) string {
 	return fmt.Sprintf(", %d wait for its return", n)
 }
 
-func (s *State) heartbeat(ev *Heartbeat) {
+func (ev *Heartbeat) apply(s *State) {
 	w := s.Worker(ev.Worker)
 	if w == nil {
 		return
 	}
 	w.memory, w.managed, w.spilled = ev.Memory, ev.Managed, ev.Spilled
 	if ev.Bandwidth > 0 {
-		part := 1 / float64(s.numWorkers)
-		s.bandwidth += (ev.Bandwidth - s.bandwidth) * part
+		part := 1 / float64(s.workers.n)
+		s.ledger.bandwidth += (ev.Bandwidth - s.ledger.bandwidth) * part
 	}
 	for _, e := range ev.Executing {
 		if t := s.tasks.get(e.Key); t != nil && t.worker == w && !t.seceded {
 			t.group.prefix.running(e.For.Seconds())
+		}
+	}
+}
+
+func (ev *Hold) apply(s *State) {
+	s.held = ev.On
+	if !s.held {
+		expectNoMore(s)
+		retryStranded(s, func(*Task) bool { return true })
+	}
+}
+
+func (*Tick) apply(s *State) {
+	timeouts(s)
+	forgetDeparted(s, "")
+	if len(s.requests) > 0 {
+		stepRequests(s)
+	}
+	if s.now.Sub(s.steals.last) >= s.cfg.StealInterval {
+		s.steals.last = s.now
+		evacuate(s)
+		balance(s)
+	}
+}
+
+// timeouts errs tasks that have been without a worker for too long.
+func timeouts(s *State) {
+	limit := int64(s.cfg.NoWorkersTimeout)
+	if limit <= 0 {
+		return
+	}
+	var late []*Task
+	for t := s.stranded.head; t != nil && s.nowNs-t.since > limit; t = t.next {
+		late = append(late, t)
+	}
+	for _, p := range s.pools.all() {
+		if p.queue.n > 0 && p.emptySince >= 0 && s.nowNs-p.emptySince > limit {
+			p.queue.each(func(t *Task) { late = append(late, t) })
+		}
+	}
+	for _, t := range late {
+		switch {
+		case t.state != NoWorkerState && t.state != Queued: // it went with another one
+		case s.workers.running == 0:
+			s.fail(t, noWorkers(t, s.cfg.NoWorkersTimeout))
+		default:
+			s.fail(t, noValidWorker(t, t.why(), s.cfg.NoWorkersTimeout))
 		}
 	}
 }

@@ -40,7 +40,8 @@ const (
 	numTaskStates = int(Forgotten) + 1
 )
 
-var taskStateNames = [numTaskStates]string{"released", "waiting", "queued", "no-worker", "processing", "memory", "erred", "forgotten"}
+var taskStateNames = [numTaskStates]string{"released", "waiting", "queued", "no-worker", "processing", "memory",
+	"erred", "forgotten"}
 
 // String is Dask's name.
 func (s TaskState) String() string {
@@ -94,3 +95,18 @@ func ParseStatus(name string) (WorkerStatus, bool) {
 	}
 	return StatusClosed, false
 }
+
+// target is what is recommended for a task: where the next transition is to take it.
+type target uint8
+
+const (
+	none target = iota
+	// toUnneeded releases the task if, when its turn comes, nobody needs it, and forgets it if nobody refers
+	// to it either.
+	toUnneeded
+	toProcessing
+	toWaiting
+	toReleased
+	toErred
+	toForgotten
+)

@@ -1,4 +1,4 @@
-package state
+package keysplit
 
 import (
 	"strings"
@@ -38,11 +38,11 @@ func TestKeySplit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		group := groupName(k)
+		group := Group(k)
 		if group == "" {
 			group = "Other"
 		}
-		if prefix := prefixName(group); group != c.group || prefix != c.prefix {
+		if prefix := Prefix(group); group != c.group || prefix != c.prefix {
 			t.Errorf("%v: group %q, prefix %q; want %q, %q", c.key, group, prefix, c.group, c.prefix)
 		}
 	}
@@ -50,14 +50,15 @@ func TestKeySplit(t *testing.T) {
 
 // Keys come from peers: any bytes must give a group.
 func FuzzKeySplit(f *testing.F) {
-	for _, s := range []string{"\xa3x-1", "\x92\xa1x\x01", "\xd9", "\xda\xff", "\xd9\xffab", "\x91", "", "\xa5<", "\xa3<.>", "\xa1(", "\xa2()"} {
+	for _, s := range []string{"\xa3x-1", "\x92\xa1x\x01", "\xd9", "\xda\xff", "\xd9\xffab", "\x91", "", "\xa5<",
+		"\xa3<.>", "\xa1(", "\xa2()"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		g := groupName(taskid.Key(s))
+		g := Group(taskid.Key(s))
 		if len(g) > len(s)+5 {
 			t.Errorf("the group %q of %q is longer than the key", g, s)
 		}
-		prefixName(g)
+		Prefix(g)
 	})
 }

@@ -6,25 +6,15 @@ import "math"
 func (s *State) enterProcessing(t *Task, w *Worker) {
 	t.worker = w
 	s.setState(t, Processing)
-	s.count(w, t)
+	s.ledger.count(w, t)
 	for i := range t.deps {
 		d := t.deps[i].t
 		if w.holdsTask(d) {
 			continue
 		}
-		n, ok := w.needs[d]
-		if !ok {
-			n.nbytes = s.size(d)
-			w.netBytes += n.nbytes
-			s.netBytes += n.nbytes
-			if w.needs == nil {
-				w.needs = map[*Task]need{}
-			}
-		}
-		n.tasks++
-		w.needs[d] = n
+		s.ledger.need(w, d)
 	}
-	t.list = s.stealLevel(t)
+	t.list = stealLevel(s, t)
 	w.lists[t.list].push(t)
 	w.processing++
 	w.take(t.notes, 1)
@@ -33,7 +23,7 @@ func (s *State) enterProcessing(t *Task, w *Worker) {
 	}
 	s.assignments++
 	w.assigned = s.assignments
-	s.reload(w)
+	w.reload()
 }
 
 // exitProcessing takes a task from the worker that processes it. The caller sets the next state.
@@ -41,100 +31,20 @@ func (s *State) exitProcessing(t *Task) {
 	w := t.worker
 	t.worker = nil
 	t.refused = false
-	s.endSteal(t)
+	endSteal(s, t)
 	w.lists[t.list].remove(t)
 	w.processing--
 	if t.seceded {
 		t.seceded = false
 		w.seceded--
 	} else {
-		s.uncount(w, t)
+		s.ledger.uncount(w, t)
 	}
 	for i := range t.deps {
-		s.unneed(w, t.deps[i].t)
+		s.ledger.unneed(w, t.deps[i].t)
 	}
 	w.take(t.notes, -1)
-	s.reload(w)
-}
-
-// unneed notes that one task less on a worker needs a dependency.
-func (s *State) unneed(w *Worker, d *Task) {
-	n, ok := w.needs[d]
-	if !ok {
-		return
-	}
-	if n.tasks--; n.tasks == 0 {
-		s.fetched(w, d, n)
-	} else {
-		w.needs[d] = n
-	}
-}
-
-// mostCounts is how many prefixes a worker's tasks are counted by. Tasks of further ones, which come of keys
-// that are all names and no numbers, count with what they were thought to take when they came.
-const mostCounts = 32
-
-// count notes that a worker has a task of a prefix more.
-func (s *State) count(w *Worker, t *Task) {
-	p := t.group.prefix
-	if p.processing++; p.processing == 1 {
-		p.place = len(s.processing)
-		s.processing = append(s.processing, p)
-	}
-	for i := range w.counts {
-		if w.counts[i].p == p {
-			w.counts[i].n++
-			return
-		}
-	}
-	if len(w.counts) < mostCounts {
-		w.counts = append(w.counts, prefixCount{p, 1})
-		return
-	}
-	t.other, t.estimate = true, float32(s.duration(p))
-	w.others++
-	w.othersTime += float64(t.estimate)
-}
-
-// uncount undoes count.
-func (s *State) uncount(w *Worker, t *Task) {
-	p := t.group.prefix
-	if p.processing--; p.processing == 0 {
-		last := s.processing[len(s.processing)-1]
-		s.processing[p.place] = last
-		last.place = p.place
-		s.processing[len(s.processing)-1] = nil
-		s.processing = s.processing[:len(s.processing)-1]
-	}
-	if t.other {
-		t.other = false
-		if w.others--; w.others == 0 {
-			w.othersTime = 0
-		} else {
-			w.othersTime -= float64(t.estimate)
-		}
-		return
-	}
-	for i := range w.counts {
-		if w.counts[i].p != p {
-			continue
-		}
-		if w.counts[i].n--; w.counts[i].n == 0 {
-			last := len(w.counts) - 1
-			w.counts[i] = w.counts[last]
-			w.counts[last] = prefixCount{}
-			w.counts = w.counts[:last]
-		}
-		return
-	}
-}
-
-// reload brings the worker's place in its pool up to date.
-func (s *State) reload(w *Worker) {
-	w.load = float64(w.active()) / float64(w.threads)
-	if w.place >= 0 {
-		w.pool.fix(w)
-	}
+	w.reload()
 }
 
 // Tasks shorter than shortTask are sent ahead of time, as many as take aheadTime but no more than
@@ -149,7 +59,7 @@ const (
 
 // slots is how many tasks of a prefix a worker may have before others of its root tasks wait in the queue:
 // base by the worker-saturation, depth if the tasks are short.
-func (s *State) slotsFor(w *Worker, p *Prefix) (base, depth int) {
+func slotsFor(s *State, w *Worker, p *Prefix) (base, depth int) {
 	if math.IsInf(s.cfg.WorkerSaturation, 1) {
 		return math.MaxInt, math.MaxInt
 	}
@@ -171,18 +81,18 @@ func (s *State) assign(t *Task) {
 		if t.waitingOn > 0 {
 			return
 		}
-		if s.queueable(t) {
+		if queueable(s, t) {
 			s.enqueue(t) // fillSlots takes it out again, if it is its turn
 			return
 		}
-		w := s.choose(t)
+		w := choose(s, t)
 		if w == nil {
 			s.strand(t)
 			return
 		}
 		s.send(t, w)
 	case NoWorkerState:
-		if w := s.choose(t); w != nil {
+		if w := choose(s, t); w != nil {
 			s.stranded.remove(t)
 			s.send(t, w)
 		}
@@ -195,16 +105,16 @@ func (s *State) enqueue(t *Task) {
 		p.emptySince = s.nowNs // until now nothing has waited for the workers that left
 	}
 	t.pool.queue.push(t)
-	s.noteEmpty(t.pool)
+	noteEmpty(s, t.pool)
 }
 
 func (s *State) strand(t *Task) {
 	s.setState(t, NoWorkerState)
 	t.since = s.nowNs
 	s.stranded.push(t)
-	s.noteEmpty(t.pool)
-	if !s.held && s.numRunning > 0 {
-		a := s.logEvent("no running worker can take the task: " + t.why())
+	noteEmpty(s, t.pool)
+	if !s.held && s.workers.running > 0 {
+		a := s.out.logEvent("no running worker can take the task: " + t.why())
 		a.Task, a.Key = t, t.key
 	}
 }
@@ -215,7 +125,7 @@ func (s *State) send(t *Task, w *Worker) {
 	if s.cfg.MemoryTerminate && w.memoryLimit > 0 && len(t.deps) > 0 {
 		var need int64
 		for i := range t.deps {
-			need += s.size(t.deps[i].t)
+			need += s.ledger.size(t.deps[i].t)
 		}
 		if need > w.memoryLimit {
 			s.fail(t, tooLarge(t, w, need))
@@ -231,20 +141,20 @@ func (s *State) fillSlots() {
 	if s.counts[Queued] == 0 || s.held {
 		return
 	}
-	s.fillPool(s.anyPool)
-	for _, p := range s.poolList {
-		s.fillPool(p)
+	fillPool(s, s.pools.any)
+	for _, p := range s.pools.list {
+		fillPool(s, p)
 	}
 }
 
-func (s *State) fillPool(p *pool) {
+func fillPool(s *State, p *pool) {
 	for len(p.heap) > 0 {
 		w := p.heap[0]
-		t := s.nextQueued(p)
+		t := p.next()
 		if t == nil {
 			return
 		}
-		base, depth := s.slotsFor(w, t.group.prefix)
+		base, depth := slotsFor(s, w, t.group.prefix)
 		n := base - w.active()
 		if depth > base && w.active() <= depth/2 {
 			// Not more than a fair share of what is left, so that no worker is left without.
@@ -259,19 +169,8 @@ func (s *State) fillPool(p *pool) {
 		for ; n > 0 && t != nil && t.group.prefix == prefix; n-- {
 			t.pool.queue.remove(t)
 			s.send(t, w)
-			t = s.nextQueued(p)
+			t = p.next()
 		}
 		s.drain() // a task that is too large for its worker has failed
 	}
-}
-
-// nextQueued is the task that a worker of the pool would get next.
-func (s *State) nextQueued(p *pool) *Task {
-	var t *Task
-	for _, q := range p.takes {
-		if u := q.queue.peek(); u != nil && (t == nil || u.prio.Compare(t.prio) < 0) {
-			t = u
-		}
-	}
-	return t
 }

@@ -1,4 +1,5 @@
-package state
+// Package keysplit finds the names of groups and functions in the keys of tasks, as Dask does.
+package keysplit
 
 import (
 	"strings"
@@ -6,9 +7,9 @@ import (
 	"go.millstream.dev/internal/taskid"
 )
 
-// groupName is the name of a key's group, as Dask's key_split_group finds it: the first part of a tuple, and
+// Group returns the name of a key's group, as Dask's key_split_group finds it: the first part of a tuple, and
 // for a text the prefix. It borrows from the key.
-func groupName(k taskid.Key) string {
+func Group(k taskid.Key) string {
 	text, tuple := keyText(string(k))
 	switch {
 	case text == "":
@@ -19,7 +20,7 @@ func groupName(k taskid.Key) string {
 		head, _, _ := strings.Cut(text, ",")
 		return strings.Trim(head, `()"'`)
 	}
-	return prefixName(text)
+	return Prefix(text)
 }
 
 // keyText is the text of a key, or that of the first part of a tuple, from its msgpack.
@@ -43,9 +44,9 @@ func keyText(k string) (text string, tuple bool) {
 	return k[head:min(head+n, len(k))], tuple
 }
 
-// prefixName is the function's name within a key, as Dask's key_split finds it: the words before the first
+// Prefix returns the function's name within a key, as Dask's key_split finds it: the words before the first
 // that is a number or a hash.
-func prefixName(text string) string {
+func Prefix(text string) string {
 	if text == "" {
 		return "Other"
 	}
@@ -105,5 +106,3 @@ func isHex(w string) bool {
 	}
 	return w != ""
 }
-
-func cloneString(s string) string { return strings.Clone(s) }
