@@ -112,23 +112,20 @@ func (w *Worker) stop(reason error) (left int64) {
 	s := w.session
 	w.session = nil
 	if s != nil {
-		w.out.n++
+		why := ""
 		if errors.Is(reason, ErrMemory) {
-			// Tasks are to blame: the scheduler counts it as a death.
-			w.out.body = msgpack.AppendString(name(msgpack.AppendMapHeader(w.out.body, 2), "op"), "close-stream")
-			w.out.body = msgpack.AppendString(name(w.out.body, "reason"), reason.Error())
-		} else {
-			w.out.body = msgpack.AppendString(name(msgpack.AppendMapHeader(w.out.body, 1), "op"), "close-stream")
+			why = reason.Error() // tasks are to blame: the scheduler counts it as a death
 		}
-		s.send.add(&w.out, true)
+		w.out.CloseStream(why)
+		s.send.Add(&w.out, true)
 	}
-	w.out.reset()
+	w.out.Reset()
 	w.turn.Unlock()
 	if w.sidecar != nil {
 		w.sidecar.close(closeTime / 2)
 	}
 	if s != nil {
-		s.send.close(closeTime)
+		s.send.Close(closeTime)
 	}
 	w.cancel(reason)
 	if w.http != nil {

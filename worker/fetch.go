@@ -162,13 +162,13 @@ func getDataRequest(keys []task.Key, who string) *wire.Message {
 		size += len(k)
 	}
 	b := msgpack.AppendMapHeader(make([]byte, 0, size), 4)
-	b = msgpack.AppendString(name(b, "op"), "get_data")
-	b = msgpack.AppendArrayHeader(name(b, "keys"), len(keys))
+	b = msgpack.AppendString(msgpack.AppendString(b, "op"), "get_data")
+	b = msgpack.AppendArrayHeader(msgpack.AppendString(b, "keys"), len(keys))
 	for _, k := range keys {
 		b = append(b, k...)
 	}
-	b = msgpack.AppendString(name(b, "who"), who)
-	b = msgpack.AppendBool(name(b, "reply"), true)
+	b = msgpack.AppendString(msgpack.AppendString(b, "who"), who)
+	b = msgpack.AppendBool(msgpack.AppendString(b, "reply"), true)
 	return &wire.Message{Frames: []wire.Frame{wire.HeapFrame(b)}}
 }
 

@@ -137,8 +137,8 @@ func sendAndAwaitAck(ctx context.Context, c comm.Comm, m *wire.Message) error {
 // dataMessage makes the answer to get_data: small values in the body, others in frames.
 func (w *Worker) dataMessage(held []*store.Entry) (m *wire.Message, nbytes int64, err error) {
 	b := msgpack.AppendMapHeader(make([]byte, 0, 64+32*len(held)), 2)
-	b = msgpack.AppendString(name(b, "status"), "OK")
-	b = msgpack.AppendMapHeader(name(b, "data"), len(held))
+	b = msgpack.AppendString(msgpack.AppendString(b, "status"), "OK")
+	b = msgpack.AppendMapHeader(msgpack.AppendString(b, "data"), len(held))
 	m = &wire.Message{Frames: make([]wire.Frame, 1, 1+2*len(held))}
 	defer func() {
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/hardware"
+	"go.millstream.dev/worker/internal/stream"
 )
 
 // roles says who may ask what, on connections whose peers are known by certificate.
@@ -196,8 +197,8 @@ func (w *Worker) gatherOp(ctx context.Context, r *rpc.Request) (any, error) {
 	if !ok {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "who_has", Reason: "missing"}
 	}
-	var in streamReader
-	deps, err := in.readDeps(raw, nil)
+	var in stream.Reader
+	deps, err := in.Deps(raw, nil)
 	if err != nil {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "who_has", Reason: err.Error()}
 	}
@@ -249,7 +250,11 @@ func (w *Worker) freeKeys(_ context.Context, r *rpc.Request) (any, error) {
 	}
 	var err error
 	if !w.do(func() {
-		err = w.withKeys(raw, func(keys []task.Key) { w.apply(&state.FreeKeys{Stimulus: w.stimulus, Keys: keys}) })
+		var keys []task.Key
+		if keys, err = w.in.Keys(raw); err == nil {
+			w.apply(&state.FreeKeys{Stimulus: w.stimulus, Keys: keys})
+		}
+		w.in.Forget()
 	}) {
 		err = errEnded
 	}

@@ -187,7 +187,7 @@ func (w *Worker) housekeep() {
 				w.apply(&state.FindMissing{Stimulus: w.stimulus})
 			}
 			if n%60 == 0 && w.session != nil {
-				w.sayKeepAlive()
+				w.out.KeepAlive()
 			}
 		})
 	}

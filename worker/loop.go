@@ -7,6 +7,7 @@ import (
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/task"
+	"go.millstream.dev/worker/internal/record"
 )
 
 var errStreamClosed = errors.New("the scheduler ended the stream")
@@ -76,11 +77,11 @@ func (w *Worker) begin(by *executor) {
 // finish ends a turn and sends what was said. While every thread has a task to run it may wait for more, half
 // a millisecond: nobody here is idle for want of an answer.
 func (w *Worker) finish() {
-	if w.out.n > 0 {
+	if w.out.Len() > 0 {
 		if w.session != nil {
-			w.session.send.add(&w.out, w.running < w.cfg.Threads)
+			w.session.send.Add(&w.out, w.running < w.cfg.Threads)
 		}
-		w.out.reset()
+		w.out.Reset()
 	}
 	w.by = nil
 }
@@ -135,9 +136,32 @@ func (w *Worker) act(a *state.Action) {
 		}
 	default:
 		if w.session != nil {
-			w.say(a)
+			w.send(a)
 		}
 	}
+}
+
+// send adds a message that the state asks for to the turn's batch.
+func (w *Worker) send(a *state.Action) {
+	switch a.Kind {
+	case state.SendTaskFinished:
+		p := w.partsOf(a.Task)
+		w.out.Finished(a.Task, a.RunID, w.pyTypes.of(a.Task.TypeName()), &p, w.stimulus)
+	case state.SendTaskErred:
+		p := w.partsOf(a.Task)
+		w.out.Erred(a.Task, a.RunID, &p, w.stimulus)
+	default:
+		w.out.Action(a, w.stimulus)
+	}
+}
+
+// partsOf returns the parts of a task that has ended in this turn, or its computation alone.
+func (w *Worker) partsOf(t *state.Task) record.Parts {
+	start, stop, _ := t.Times()
+	if r := w.ended; r != nil && r.key == t.Key() && r.start == start {
+		return record.Parts{Moved: r.moved, Load: r.load, Start: start, Stop: stop}
+	}
+	return record.Parts{Start: start, Stop: stop}
 }
 
 // dataLost forgets a result that cannot be read back from disk. The caller holds the turn.

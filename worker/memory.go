@@ -2,14 +2,11 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime/debug"
-	"strings"
 	"time"
 
-	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/worker/internal/monitor"
 )
 
@@ -159,78 +156,4 @@ func (w *Worker) brake(ctx context.Context, nbytes int64) {
 			return
 		}
 	}
-}
-
-// setPaused stops or resumes the start of tasks.
-func (w *Worker) setPaused(paused bool, used int64) {
-	w.do(func() {
-		if w.paused == paused {
-			return
-		}
-		w.paused = paused
-		if paused {
-			w.log.Warn("memory is short: no task is started until it is freed", "used", used, "limit", w.cfg.MemoryLimit)
-		} else {
-			w.log.Info("memory is there again: tasks are started", "used", used, "limit", w.cfg.MemoryLimit)
-		}
-		if w.retiring {
-			return
-		}
-		if paused {
-			w.setStatus(statusPaused)
-			w.apply(&state.Pause{Stimulus: w.stimulus})
-		} else {
-			w.setStatus(statusRunning)
-			w.apply(&state.Unpause{Stimulus: w.stimulus})
-		}
-		w.sayStatus(w.Status())
-	})
-}
-
-// setStatus changes the status, but never back from the end.
-func (w *Worker) setStatus(status string) {
-	for {
-		old := w.status.Load()
-		if old == statusClosing || old == statusClosed || w.status.CompareAndSwap(old, status) {
-			return
-		}
-	}
-}
-
-// orderedStatus is the scheduler's worker-status-change: it stops the worker from taking
-// work before it retires, or lets it go on. The caller holds the turn.
-func (w *Worker) orderedStatus(status string) {
-	switch status {
-	case statusRetiring:
-		w.retiring = true
-		w.setStatus(statusRetiring)
-		w.apply(&state.Pause{Stimulus: w.stimulus})
-	case statusRunning, statusPaused:
-		w.retiring = false
-		if status == statusPaused || w.paused {
-			w.setStatus(statusPaused)
-			w.apply(&state.Pause{Stimulus: w.stimulus})
-		} else {
-			w.setStatus(statusRunning)
-			w.apply(&state.Unpause{Stimulus: w.stimulus})
-		}
-	default:
-		w.log.Warn("the scheduler sent a status that a worker cannot take", "status", status)
-		return
-	}
-	w.sayStatus(w.Status())
-}
-
-// orderedClose is the scheduler's close. The caller holds the turn.
-func (w *Worker) orderedClose(reason string) {
-	if reason == "" {
-		reason = "no reason given"
-	}
-	err := fmt.Errorf("%w: %s", ErrSchedulerClosed, reason) // a copy of the reason
-	if reason == "restart" || strings.HasPrefix(reason, "worker-ttl") {
-		// Given up for dead, but not: somebody has to take its place.
-		err = errors.Join(err, ErrRestart)
-	}
-	w.closing.Store(true) // the stream's end is not the loss of the scheduler
-	w.endLater(err)
 }

@@ -17,12 +17,13 @@ import (
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/record"
+	"go.millstream.dev/worker/internal/stream"
 )
 
 // session is the worker's stream with one scheduler.
 type session struct {
 	comm       comm.Comm
-	send       *sender
+	send       *stream.Sender
 	millstream bool          // the scheduler is Millstream's, and may come back
 	credit     chan struct{} // one for each batch that waits for a turn
 	failure    atomic.Pointer[error]
@@ -144,7 +145,7 @@ func (w *Worker) register(ctx context.Context) (*session, error) {
 	}
 	w.net.latency(time.Since(begun))
 	w.net.interval.Store(int64(reply.interval))
-	s := &session{comm: c, send: newSender(c), millstream: c.Info().Millstream != nil, credit: make(chan struct{}, maxBatches)}
+	s := &session{comm: c, send: stream.NewSender(c), millstream: c.Info().Millstream != nil, credit: make(chan struct{}, maxBatches)}
 	s.over, s.end = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -234,7 +235,7 @@ func (w *Worker) attach(s *session, first bool) {
 		}
 		w.apply(&state.Reattach{Stimulus: w.stimulus})
 		if st := w.Status(); st != statusRunning {
-			w.sayStatus(st)
+			w.out.Status(st, w.stimulus)
 		}
 	})
 }
@@ -245,14 +246,14 @@ func (w *Worker) supervise(s *session) {
 	for {
 		err := w.read(s)
 		s.end()
-		s.send.abort()
+		s.send.Abort()
 		if w.ctx.Err() != nil || w.closing.Load() {
 			return
 		}
 		w.do(func() {
 			w.drain(nil) // its last words, which may be that the worker is to end
 			w.session = nil
-			w.out.reset()
+			w.out.Reset()
 			w.apply(&state.SchedulerLost{Stimulus: w.stimulus})
 		})
 		if w.closing.Load() {

@@ -11,7 +11,6 @@ import (
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire"
 )
 
 // handlers are what the sidecar may ask of the worker, on behalf of the code that runs in
@@ -126,11 +125,7 @@ func (s *sidecar) onStream(_ context.Context, m *pyproc.Message) (any, [][]byte,
 		return nil, nil, err
 	}
 	s.w.do(func() { // a turn's batch is empty at its start, so the markers of frames are right
-		s.w.out.n++
-		s.w.out.body = append(s.w.out.body, m.Frames[0]...)
-		for _, f := range m.Frames[1:] {
-			s.w.out.frames = append(s.w.out.frames, wire.HeapFrame(f))
-		}
+		s.w.out.Raw(m.Frames[0], m.Frames[1:])
 	})
 	return nil, nil, nil
 }
@@ -179,7 +174,7 @@ func (s *sidecar) onFetch(_ context.Context, m *pyproc.Message) (any, [][]byte, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if b, ok := v.AppendBody(name(msgpack.AppendMapHeader(nil, 1), "value")); ok {
+	if b, ok := v.AppendBody(msgpack.AppendString(msgpack.AppendMapHeader(nil, 1), "value")); ok {
 		return msgpack.Raw(b), nil, nil
 	}
 	x, err := v.Retained()

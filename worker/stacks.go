@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"unsafe"
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/rpc"
@@ -62,3 +63,6 @@ func allStacks() []string {
 func storyRow(t state.Transition) []any {
 	return []any{t.Key.Value(), t.Start.String(), t.Finish.String(), t.Final.String(), msgpack.Map{}, t.Stimulus, record.Unix(t.Time)}
 }
+
+// pointer returns where a run is in memory: its goroutine's stack shows it.
+func pointer(r *run) uintptr { return uintptr(unsafe.Pointer(r)) }

@@ -27,6 +27,7 @@ import (
 	"go.millstream.dev/worker/internal/logs"
 	"go.millstream.dev/worker/internal/monitor"
 	"go.millstream.dev/worker/internal/record"
+	"go.millstream.dev/worker/internal/stream"
 )
 
 // Why a worker has ended, found by errors.Is in Err.
@@ -106,8 +107,8 @@ type Worker struct {
 	turn         sync.Mutex
 	state        *state.State
 	actions      state.Actions
-	in           streamReader
-	out          batch
+	in           stream.Reader
+	out          stream.Batch
 	items        []item
 	success      state.ExecuteSuccess
 	session      *session // nil without a scheduler

@@ -1,4 +1,4 @@
-package worker
+package stream
 
 import (
 	"context"
@@ -11,18 +11,32 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// batch is a list of messages that leave together: their maps, one behind the other, and
-// the frames that they refer to.
-type batch struct {
+// Batch is a list of messages that leave together: their maps, one behind the other, and the frames that they refer to.
+// The zero value is empty.
+type Batch struct {
 	body   []byte
 	n      int
 	frames []wire.Frame
 }
 
-func (b *batch) reset() { b.body, b.n, b.frames = b.body[:0], 0, nil }
+// Len returns the number of messages.
+func (b *Batch) Len() int { return b.n }
+
+// Reset empties the batch. Its memory is used again.
+func (b *Batch) Reset() { b.body, b.n, b.frames = b.body[:0], 0, nil }
+
+// Raw adds a message that is encoded already, with the frames that its markers count from 1. The batch must be empty
+// if there are frames.
+func (b *Batch) Raw(message []byte, frames [][]byte) {
+	b.n++
+	b.body = append(b.body, message...)
+	for _, f := range frames {
+		b.frames = append(b.frames, wire.HeapFrame(f))
+	}
+}
 
 // serialized appends the marker of a value whose frames travel with the batch.
-func (b *batch) serialized(s *wire.Serialized) {
+func (b *Batch) serialized(s *wire.Serialized) {
 	b.body = msgpack.AppendMapHeader(b.body, 1)
 	b.body = msgpack.AppendString(b.body, "__Serialized__")
 	b.body = msgpack.AppendInt(b.body, int64(1+len(b.frames))) // the body itself is frame 0
@@ -34,36 +48,37 @@ func (b *batch) serialized(s *wire.Serialized) {
 // batch has is known at its end.
 const listHead = 5
 
-// sender writes batches to the scheduler in a goroutine of its own. What the loop adds
-// while a write is under way goes together with the next.
-type sender struct {
+// Sender writes batches to the scheduler in a goroutine of its own. What the loop adds
+// during a write goes together with the next.
+type Sender struct {
 	comm  comm.Comm
 	reuse bool // Write has copied what it was given when it returns
 
 	mu      sync.Mutex // owns what follows
-	queue   []batch    // each becomes a message; bodies begin with room for a list's head
+	queue   []Batch    // each becomes a message; bodies begin with room for a list's head
 	closing bool
-	hurry   bool   // somebody waits for what is queued
+	hurry   bool   // what is queued is urgent
 	free    []byte // memory of a message that has left, for the next
 
 	wake chan struct{} // holds one token: there is something, or it became urgent
 	done chan struct{}
 }
 
-// linger is how long a message may wait for others that nobody is in a hurry for. Dask's
-// workers let 2 ms pass between any two.
+// linger is how long a message may wait for others if it is not urgent. Dask's workers let
+// 2 ms pass between any two.
 const linger = 500 * time.Microsecond
 
-func newSender(c comm.Comm) *sender {
+// NewSender returns a Sender on a comm, which Close and Abort end.
+func NewSender(c comm.Comm) *Sender {
 	scheme, _ := comm.ParseAddress(c.LocalAddr())
 	// Elsewhere a receiver may still hold what was written: in this process, or UCX.
-	s := &sender{comm: c, reuse: scheme == "tcp" || scheme == "tls", wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &Sender{comm: c, reuse: scheme == "tcp" || scheme == "tls", wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go s.run()
 	return s
 }
 
-// add queues a copy of the batch, which stays the caller's. Without hurry it may linger.
-func (s *sender) add(b *batch, hurry bool) {
+// Add queues a copy of the batch, which stays the caller's. Without hurry it may linger.
+func (s *Sender) Add(b *Batch, hurry bool) {
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
@@ -84,7 +99,7 @@ func (s *sender) add(b *batch, hurry bool) {
 		if body == nil {
 			body = make([]byte, listHead, max(4096, 2*len(b.body)))
 		}
-		s.queue = append(s.queue, batch{body: append(body, b.body...), n: b.n, frames: b.frames})
+		s.queue = append(s.queue, Batch{body: append(body, b.body...), n: b.n, frames: b.frames})
 	}
 	s.mu.Unlock()
 	if wake {
@@ -92,7 +107,7 @@ func (s *sender) add(b *batch, hurry bool) {
 	}
 }
 
-func (s *sender) poke() {
+func (s *Sender) poke() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -100,7 +115,7 @@ func (s *sender) poke() {
 }
 
 // next takes the oldest batch out of the queue; none if it may linger.
-func (s *sender) next(lingered bool) (b batch, wait time.Duration, closing bool) {
+func (s *Sender) next(lingered bool) (b Batch, wait time.Duration, closing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) == 0 {
@@ -118,7 +133,7 @@ func (s *sender) next(lingered bool) (b batch, wait time.Duration, closing bool)
 	return b, 0, false
 }
 
-func (s *sender) run() {
+func (s *Sender) run() {
 	defer close(s.done)
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
@@ -161,7 +176,7 @@ func (s *sender) run() {
 const maxFree = 1 << 20
 
 // recycle keeps the memory of a message that has left.
-func (s *sender) recycle(body []byte) {
+func (s *Sender) recycle(body []byte) {
 	if !s.reuse || cap(body) > maxFree {
 		return
 	}
@@ -170,9 +185,9 @@ func (s *sender) recycle(body []byte) {
 	s.mu.Unlock()
 }
 
-// close sends what is queued, for as long as that takes but not longer than a limit, and
+// Close sends what is queued, for as long as that takes but not longer than a limit, and
 // closes the comm.
-func (s *sender) close(limit time.Duration) {
+func (s *Sender) Close(limit time.Duration) {
 	s.mu.Lock()
 	s.closing = true
 	s.mu.Unlock()
@@ -188,8 +203,8 @@ func (s *sender) close(limit time.Duration) {
 	}
 }
 
-// abort ends the comm at once.
-func (s *sender) abort() {
+// Abort ends the comm at once.
+func (s *Sender) Abort() {
 	s.comm.Abort()
 	<-s.done
 }

@@ -1,7 +1,10 @@
-package worker
+// Package stream is the form of a worker's stream with its scheduler, Millstream's or Dask's: it reads orders into
+// events of the worker's state, and writes the messages that the state asks for.
+package stream
 
 import (
 	"fmt"
+	"unsafe"
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -10,9 +13,9 @@ import (
 	"go.millstream.dev/worker/internal/pyspec"
 )
 
-// reader turns the scheduler's messages into events. It belongs to whoever holds the turn,
-// and uses its memory again for each message: events borrow from it and from the message.
-type streamReader struct {
+// Reader turns the scheduler's messages into events. It belongs to the holder of the worker's turn, and uses its memory
+// again for each message: events borrow from it and from the message. The zero value is ready.
+type Reader struct {
 	compute   wire.ComputeTask
 	event     state.ComputeTask
 	deps      []state.Dep
@@ -20,22 +23,72 @@ type streamReader struct {
 	resources []state.Resource
 	keys      []task.Key
 	addresses map[string]string // each address of a peer once
-	order     order
+	order     Order
 }
 
-// order is any message but compute-task; which fields it has depends on its op.
-type order struct {
+// Order is any message but compute-task; which fields it has depends on its op. It borrows from the message.
+type Order struct {
+	Status string
+	Worker string
+	Reason string
+	Raw    []byte // the whole message
+
 	key            task.Key
 	keys           []byte
 	whoHas, nbytes []byte
 	stimulus       string
-	status         string
-	worker         string
-	reason         string
 }
 
-func (o *order) read(raw []byte) error {
-	*o = order{}
+// Order reads the message that ops is at, which is not a compute-task. What it returns is valid until the next call.
+func (in *Reader) Order(ops *wire.Ops) (*Order, error) {
+	raw, err := ops.Raw()
+	if err != nil {
+		return nil, err
+	}
+	if err := in.order.read(raw); err != nil {
+		return nil, fmt.Errorf("worker: %s: %w", ops.Op(), err)
+	}
+	return &in.order, nil
+}
+
+// Event returns the event of an order that is about tasks or data, nil for others. It borrows from the reader until
+// Forget or the next call.
+func (in *Reader) Event(op string, o *Order) (state.Event, error) {
+	switch op {
+	case "free-keys":
+		keys, err := in.Keys(o.keys)
+		return &state.FreeKeys{Stimulus: o.stimulus, Keys: keys}, err
+	case "remove-replicas":
+		keys, err := in.Keys(o.keys)
+		return &state.RemoveReplicas{Stimulus: o.stimulus, Keys: keys}, err
+	case "acquire-replicas":
+		deps, err := in.Deps(o.whoHas, o.nbytes)
+		return &state.AcquireReplicas{Stimulus: o.stimulus, Deps: deps}, err
+	case "refresh-who-has":
+		deps, err := in.Deps(o.whoHas, nil)
+		return &state.RefreshWhoHas{Stimulus: o.stimulus, Deps: deps}, err
+	case "steal-request":
+		return &state.StealRequest{Stimulus: o.stimulus, Key: o.key}, nil
+	case "cancel-compute":
+		return &state.CancelCompute{Stimulus: o.stimulus, Key: o.key}, nil
+	case "remove-worker":
+		return &state.RemovePeer{Stimulus: o.stimulus, Peer: o.Worker}, nil
+	}
+	return nil, nil
+}
+
+// Keys reads a list or a set of keys. They borrow from raw and from the reader, until Forget or the next call.
+func (in *Reader) Keys(raw []byte) ([]task.Key, error) {
+	keys, err := appendKeys(in.keys[:0], raw)
+	in.keys = keys
+	return keys, err
+}
+
+// Forget drops the references to the last message that the reader's memory has.
+func (in *Reader) Forget() { clear(in.keys) }
+
+func (o *Order) read(raw []byte) error {
+	*o = Order{Raw: raw}
 	r := msgpack.NewReader(raw)
 	n, err := r.ReadMapLen()
 	for ; err == nil && n > 0; n-- {
@@ -57,11 +110,11 @@ func (o *order) read(raw []byte) error {
 		case "stimulus_id":
 			o.stimulus, err = text(&r)
 		case "status":
-			o.status, err = text(&r)
+			o.Status, err = text(&r)
 		case "worker":
-			o.worker, err = text(&r)
+			o.Worker, err = text(&r)
 		case "reason":
-			o.reason, err = text(&r)
+			o.Reason, err = text(&r)
 		default:
 			err = r.Skip()
 		}
@@ -79,91 +132,6 @@ func text(r *msgpack.Reader) (string, error) {
 	}
 	b, err := r.ReadStringBytes()
 	return borrow(b), err
-}
-
-// walk applies all messages of a batch. Its error means that the scheduler speaks something
-// else, and ends the session.
-func (w *Worker) walk(m *wire.Message) error {
-	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
-		return fmt.Errorf("worker: a message of the scheduler has no body")
-	}
-	ops := wire.ReadOps(m.Body())
-	for ops.Next() {
-		if string(ops.Op()) == "compute-task" {
-			if err := ops.ComputeTask(&w.in.compute); err != nil {
-				return err
-			}
-			if err := w.computeTask(m); err != nil {
-				return fmt.Errorf("worker: compute-task: %w", err)
-			}
-			continue
-		}
-		raw, err := ops.Raw()
-		if err != nil {
-			return err
-		}
-		if err := w.in.order.read(raw); err != nil {
-			return fmt.Errorf("worker: %s: %w", ops.Op(), err)
-		}
-		if err := w.obey(string(ops.Op()), &w.in.order, raw, m); err != nil {
-			return fmt.Errorf("worker: %s: %w", ops.Op(), err)
-		}
-	}
-	return ops.Err()
-}
-
-// obey does what any message but compute-task says.
-func (w *Worker) obey(op string, o *order, raw []byte, m *wire.Message) error {
-	switch op {
-	case "free-keys":
-		return w.withKeys(o.keys, func(keys []task.Key) { w.apply(&state.FreeKeys{Stimulus: o.stimulus, Keys: keys}) })
-	case "remove-replicas":
-		return w.withKeys(o.keys, func(keys []task.Key) { w.apply(&state.RemoveReplicas{Stimulus: o.stimulus, Keys: keys}) })
-	case "acquire-replicas":
-		deps, err := w.in.readDeps(o.whoHas, o.nbytes)
-		if err == nil {
-			w.apply(&state.AcquireReplicas{Stimulus: o.stimulus, Deps: deps})
-		}
-		return err
-	case "refresh-who-has":
-		deps, err := w.in.readDeps(o.whoHas, nil)
-		if err == nil {
-			w.apply(&state.RefreshWhoHas{Stimulus: o.stimulus, Deps: deps})
-		}
-		return err
-	case "steal-request":
-		w.apply(&state.StealRequest{Stimulus: o.stimulus, Key: o.key})
-	case "cancel-compute":
-		w.apply(&state.CancelCompute{Stimulus: o.stimulus, Key: o.key})
-	case "remove-worker":
-		w.apply(&state.RemovePeer{Stimulus: o.stimulus, Peer: o.worker})
-		w.forgetPeer(o.worker)
-	case "worker-status-change":
-		w.orderedStatus(o.status)
-	case "close":
-		w.orderedClose(o.reason)
-	case "close-stream":
-		return errStreamClosed
-	case "":
-		return fmt.Errorf("a message without an op")
-	default:
-		if w.sidecar != nil && w.sidecar.obey(raw, m) {
-			return nil
-		}
-		// Unknown orders are not worth a worker's data, as they are to Dask's workers.
-		w.log.Warn("the scheduler sent an order that this worker does not know", "op", op)
-	}
-	return nil
-}
-
-func (w *Worker) withKeys(raw []byte, f func([]task.Key)) error {
-	keys, err := appendKeys(w.in.keys[:0], raw)
-	if err == nil {
-		f(keys)
-	}
-	clear(keys)
-	w.in.keys = keys[:0]
-	return err
 }
 
 // appendKeys reads a list of keys, which borrow from it.
@@ -186,18 +154,29 @@ func appendKeys(keys []task.Key, raw []byte) ([]task.Key, error) {
 	return keys, err
 }
 
-// computeTask applies the order in w.in.compute.
-func (w *Worker) computeTask(m *wire.Message) error {
-	c, ev := &w.in.compute, &w.in.event
-	*ev = state.ComputeTask{Stimulus: borrow(c.StimulusID), Key: task.Key(borrow(c.Key)), RunID: c.RunID, Actor: c.Actor, SpanID: borrow(c.SpanID)}
+// Task reads the compute-task that ops is at. What it returns borrows from the reader and from m, until the next call.
+func (in *Reader) Task(ops *wire.Ops, m *wire.Message) (*state.ComputeTask, error) {
+	c, ev := &in.compute, &in.event
+	if err := ops.ComputeTask(c); err != nil {
+		return nil, err
+	}
+	if err := in.task(c, ev, m); err != nil {
+		return nil, fmt.Errorf("worker: compute-task: %w", err)
+	}
+	return ev, nil
+}
+
+func (in *Reader) task(c *wire.ComputeTask, ev *state.ComputeTask, m *wire.Message) error {
+	*ev = state.ComputeTask{Stimulus: borrow(c.StimulusID), Key: task.Key(borrow(c.Key)), RunID: c.RunID, Actor: c.Actor,
+		SpanID: borrow(c.SpanID)}
 	var err error
 	if ev.Priority, err = readPriority(c.Priority); err != nil {
 		return fmt.Errorf("priority: %w", err)
 	}
-	if ev.Deps, err = w.in.readDeps(c.WhoHas, c.NBytes); err != nil {
+	if ev.Deps, err = in.Deps(c.WhoHas, c.NBytes); err != nil {
 		return err
 	}
-	if ev.Resources, err = w.in.readResources(c.ResourceRestrictions); err != nil {
+	if ev.Resources, err = in.readResources(c.ResourceRestrictions); err != nil {
 		return fmt.Errorf("resource_restrictions: %w", err)
 	}
 	if a := c.Annotations; a.Frame == 0 && !a.IsNil() && !(len(a.Raw) == 1 && a.Raw[0] == 0x80) {
@@ -210,9 +189,6 @@ func (w *Worker) computeTask(m *wire.Message) error {
 		ev.Spec = spec
 	} else {
 		ev.Data = bad // it fails when it is run, with the reason
-	}
-	if err == nil {
-		w.apply(ev)
 	}
 	return err
 }
@@ -233,9 +209,8 @@ func readPriority(raw []byte) (p state.Priority, err error) {
 	return p, err
 }
 
-// readDeps reads who_has and, if there is one, nbytes. What it returns is valid until the
-// next call.
-func (in *streamReader) readDeps(whoHas, nbytes []byte) ([]state.Dep, error) {
+// Deps reads who_has and, if there is one, nbytes. What it returns is valid until the next call.
+func (in *Reader) Deps(whoHas, nbytes []byte) ([]state.Dep, error) {
 	deps, holders := in.deps[:0], in.holders[:0]
 	defer func() { in.deps, in.holders = deps, holders }()
 	if len(whoHas) == 0 {
@@ -270,7 +245,7 @@ func (in *streamReader) readDeps(whoHas, nbytes []byte) ([]state.Dep, error) {
 // over the life of one.
 const maxAddresses = 1 << 16
 
-func (in *streamReader) readAddresses(r *msgpack.Reader, to []string) ([]string, error) {
+func (in *Reader) readAddresses(r *msgpack.Reader, to []string) ([]string, error) {
 	n, err := r.ReadArrayLen()
 	if err != nil {
 		return to, err
@@ -331,7 +306,7 @@ func readSizes(raw []byte, deps []state.Dep) error {
 	return nil
 }
 
-func (in *streamReader) readResources(raw []byte) ([]state.Resource, error) {
+func (in *Reader) readResources(raw []byte) ([]state.Resource, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
@@ -351,3 +326,6 @@ func (in *streamReader) readResources(raw []byte) ([]state.Resource, error) {
 	in.resources = list
 	return list, err
 }
+
+// borrow returns bytes as a string without a copy, for calls that do not keep it.
+func borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

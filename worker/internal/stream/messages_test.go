@@ -1,0 +1,230 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/record"
+)
+
+// decoded returns the messages of a batch as maps.
+func decoded(t *testing.T, b *Batch) []msgpack.Map {
+	t.Helper()
+	r := msgpack.NewReader(b.body)
+	var out []msgpack.Map
+	for range b.Len() {
+		raw, err := r.ReadRaw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := msgpack.Decode(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v.(msgpack.Map))
+	}
+	if err := r.End(); err != nil {
+		t.Fatalf("%d messages, and then %v", b.Len(), err)
+	}
+	return out
+}
+
+// same fails the test unless a message has these fields and no others.
+func same(t *testing.T, m msgpack.Map, fields ...any) {
+	t.Helper()
+	want := msgpack.MapOf(fields...)
+	if len(m) != len(want) {
+		t.Errorf("got %v, want %v", m, want)
+		return
+	}
+	for k, v := range want.All() {
+		if got, ok := m.Get(k.(string)); !ok || !reflect.DeepEqual(got, v) {
+			t.Errorf("%v is %v (%T), want %v (%T) in %v", k, got, got, v, v, m)
+		}
+	}
+}
+
+// machine is a state with what it asked for last.
+type machine struct {
+	t       *testing.T
+	s       *state.State
+	actions state.Actions
+}
+
+func newMachine(t *testing.T) *machine {
+	return &machine{t: t, s: state.New(state.Config{Address: "tcp://127.0.0.1:1", Threads: 2, Validate: true})}
+}
+
+// apply returns the action of a kind that follows from an event.
+func (m *machine) apply(ev state.Event, kind state.ActionKind) *state.Action {
+	m.t.Helper()
+	m.s.Apply(time.Unix(1_700_000_000, 0), ev, &m.actions)
+	list := m.actions.List()
+	for i := range list {
+		if list[i].Kind == kind {
+			return &list[i]
+		}
+	}
+	m.t.Fatalf("%T gives %+v, and no action %v", ev, list, kind)
+	return nil
+}
+
+func (m *machine) compute(key string, run int64) task.Key {
+	m.t.Helper()
+	k := task.NewKey(key)
+	m.apply(&state.ComputeTask{Key: k, RunID: run, Spec: []byte("spec")}, state.DoExecute)
+	return k
+}
+
+func TestFinished(t *testing.T) {
+	m := newMachine(t)
+	k := m.compute("k", 5)
+	done := &state.ExecuteSuccess{Stored: state.Stored{Key: k, NBytes: 28, TypeName: "int"}, Start: 1, Stop: 2e9, Thread: 3}
+	a := m.apply(done, state.SendTaskFinished)
+	p := record.Parts{Start: 1e9, Stop: 2e9, Load: 5e8}
+	var b Batch
+	b.Finished(a.Task, a.RunID, nil, &p, "s-1")
+	b.Finished(a.Task, a.RunID, []byte("class"), &p, "s-2")
+	spans := []any{
+		msgpack.MapOf("action", "disk-read", "start", 0.5, "stop", 1.0), msgpack.MapOf("action", "compute", "start", 1.0, "stop", 2.0),
+	}
+	for i, got := range decoded(t, &b) {
+		class := []any{nil, []byte("class")}[i]
+		same(t, got, "op", "task-finished", "stimulus_id", fmt.Sprint("s-", i+1), "key", "k", "run_id", int64(5), "status", "OK",
+			"nbytes", int64(28), "type", class, "typename", "int", "metadata", msgpack.Map{}, "thread", int64(3), "startstops", spans)
+	}
+	b.Reset()
+	if b.Len() != 0 || len(b.body) != 0 || b.frames != nil {
+		t.Errorf("after Reset the batch is %+v", b)
+	}
+}
+
+// Exceptions travel in frames, whose markers count from 1: frame 0 is the body.
+func TestErred(t *testing.T) {
+	m := newMachine(t)
+	first := &wire.Serialized{Header: []byte{0x80}, Frames: []wire.Frame{wire.HeapFrame([]byte("e"))}}
+	second := &wire.Serialized{Header: []byte{0x80}, Frames: []wire.Frame{wire.HeapFrame([]byte("t"))}}
+	f := &state.Failure{Exception: first, Traceback: second, ExceptionText: "E()", TracebackText: "line 1"}
+	a := m.apply(&state.ExecuteFailure{Key: m.compute("k", 7), Failure: f, Thread: 2}, state.SendTaskErred)
+	var b Batch
+	b.Erred(a.Task, a.RunID, &record.Parts{Start: 1e9, Stop: 2e9}, "s")
+	spans := []any{msgpack.MapOf("action", "compute", "start", 1.0, "stop", 2.0)}
+	fields := []any{"op", "task-erred", "stimulus_id", "s", "key", "k", "run_id", int64(7), "status", "error", "exception_text", "E()",
+		"traceback_text", "line 1", "thread", int64(2), "startstops", spans}
+	same(t, decoded(t, &b)[0], append(fields, "exception", msgpack.MapOf("__Serialized__", int64(1)),
+		"traceback", msgpack.MapOf("__Serialized__", int64(3)))...)
+	if len(b.frames) != 4 || string(b.frames[1].Bytes()) != "e" || string(b.frames[3].Bytes()) != "t" {
+		t.Errorf("frames %v", b.frames)
+	}
+
+	m = newMachine(t)
+	f = &state.Failure{Exception: (*wire.Serialized)(nil), ExceptionText: "E()", TracebackText: "line 1"}
+	a = m.apply(&state.ExecuteFailure{Key: m.compute("k", 7), Failure: f, Thread: 2}, state.SendTaskErred)
+	b.Reset()
+	b.Erred(a.Task, a.RunID, &record.Parts{Start: 1e9, Stop: 2e9}, "s")
+	same(t, decoded(t, &b)[0], append(fields, "exception", nil, "traceback", nil)...)
+}
+
+func TestActions(t *testing.T) {
+	var b Batch
+	m := newMachine(t)
+	key := func(text string) task.Key { return task.NewKey(text) }
+
+	k := m.compute("long", 3)
+	b.Action(m.apply(&state.Secede{Key: k, Duration: 1500 * time.Millisecond}, state.SendLongRunning), "s")
+	b.Action(m.apply(&state.Reschedule{Key: k}, state.SendReschedule), "s")
+	b.Action(m.apply(&state.StealRequest{Stimulus: "steal-1", Key: key("nothing")}, state.SendStealResponse), "s")
+	m.compute("mine", 4)
+	b.Action(m.apply(&state.StealRequest{Stimulus: "steal-2", Key: key("mine")}, state.SendStealResponse), "s")
+	b.Action(&state.Action{Kind: state.SendReleaseData, Key: key("gone")}, "s")
+	b.Action(&state.Action{Kind: state.SendLongRunning, Key: key("x"), RunID: 9}, "s")
+	b.Action(&state.Action{Kind: state.DoExecute, Key: key("x")}, "s") // no message
+
+	want := [][]any{
+		{"op", "long-running", "stimulus_id", "s", "key", "long", "run_id", int64(3), "compute_duration", 1.5},
+		{"op", "reschedule", "stimulus_id", "s", "key", "long"},
+		{"op", "steal-response", "stimulus_id", "steal-1", "key", "nothing", "state", nil},
+		{"op", "steal-response", "stimulus_id", "steal-2", "key", "mine", "state", "executing"},
+		{"op", "release-worker-data", "stimulus_id", "s", "key", "gone"},
+		{"op", "long-running", "stimulus_id", "s", "key", "x", "run_id", int64(9), "compute_duration", nil},
+	}
+	got := decoded(t, &b)
+	if len(got) != len(want) {
+		t.Fatalf("%d messages, want %d: %v", len(got), len(want), got)
+	}
+	for i := range want {
+		same(t, got[i], want[i]...)
+	}
+}
+
+// Sizes are sent only to a scheduler that is to adopt the keys.
+func TestAddKeys(t *testing.T) {
+	m := newMachine(t)
+	done := &state.ExecuteSuccess{Stored: state.Stored{Key: m.compute("k", 5), NBytes: 28, TypeName: "int"}}
+	tasks := []*state.Task{m.apply(done, state.SendTaskFinished).Task}
+	var b Batch
+	b.Action(&state.Action{Kind: state.SendAddKeys, Tasks: tasks}, "s")
+	b.Action(&state.Action{Kind: state.SendAddKeys, Tasks: tasks, Adopt: true}, "s")
+	b.Action(&state.Action{Kind: state.SendRequestRefresh, Tasks: tasks}, "s")
+	got := decoded(t, &b)
+	same(t, got[0], "op", "add-keys", "stimulus_id", "s", "keys", []any{"k"})
+	same(t, got[1], "op", "add-keys", "stimulus_id", "s", "keys", []any{"k"}, "nbytes", []any{int64(28)}, "adopt", true)
+	same(t, got[2], "op", "request-refresh-who-has", "stimulus_id", "s", "keys", []any{"k"})
+}
+
+func TestOwnMessages(t *testing.T) {
+	var b Batch
+	b.Status("paused", "s")
+	b.KeepAlive()
+	b.CloseStream("")
+	b.CloseStream("out of memory")
+	raw, err := msgpack.Append(nil, msgpack.MapOf("op", "x", "data", msgpack.MapOf("__Serialized__", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Raw(raw, [][]byte{[]byte("header"), []byte("data")})
+	got := decoded(t, &b)
+	same(t, got[0], "op", "worker-status-change", "stimulus_id", "s", "status", "paused")
+	same(t, got[1], "op", "keep-alive")
+	same(t, got[2], "op", "close-stream")
+	same(t, got[3], "op", "close-stream", "reason", "out of memory")
+	same(t, got[4], "op", "x", "data", msgpack.MapOf("__Serialized__", int64(1)))
+	if len(b.frames) != 2 || string(b.frames[1].Bytes()) != "data" {
+		t.Errorf("frames %v", b.frames)
+	}
+}
+
+// The memory of a batch is used again: no message allocates.
+func TestNoAllocation(t *testing.T) {
+	m := newMachine(t)
+	done := &state.ExecuteSuccess{Stored: state.Stored{Key: m.compute("k", 5), NBytes: 28, TypeName: "int"}}
+	finished := m.apply(done, state.SendTaskFinished).Task
+	p := record.Parts{Start: 1, Stop: 2}
+	var b Batch
+	if n := testing.AllocsPerRun(100, func() {
+		b.Reset()
+		b.Finished(finished, 5, nil, &p, "s")
+		b.Status("paused", "s")
+	}); n > 0 {
+		t.Errorf("%v allocations per message", n)
+	}
+}
+
+var errWanted = errors.New("wanted")
+
+func containsAll(text string, parts ...string) bool {
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,215 @@
+package stream
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+)
+
+// message encodes orders as the scheduler does.
+func message(t testing.TB, orders ...any) *wire.Message {
+	t.Helper()
+	m, err := wire.Encode(orders, wire.EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// first returns the walk over a message, at its first order.
+func first(t testing.TB, m *wire.Message) *wire.Ops {
+	t.Helper()
+	ops := wire.ReadOps(m.Body())
+	if !ops.Next() {
+		t.Fatal(ops.Err())
+	}
+	return &ops
+}
+
+func computeTask(more ...any) msgpack.Map {
+	m := msgpack.MapOf("op", "compute-task", "key", "k", "run_id", 7, "priority", []any{-1, 2, 3.5}, "stimulus_id", "s",
+		"who_has", msgpack.MapOf("a", []any{"tcp://h:1", "tcp://h:2"}, "b", []any{"tcp://h:1"}), "nbytes", msgpack.MapOf("b", 20, "a", 10),
+		"run_spec", []byte("MS\x01"), "resource_restrictions", msgpack.MapOf("GPU", 1), "actor", true,
+		"annotations", msgpack.MapOf("timeout", 2), "span_id", "span")
+	for i := 0; i < len(more); i += 2 {
+		m.Set(more[i].(string), more[i+1])
+	}
+	return m
+}
+
+func TestReaderTask(t *testing.T) {
+	var in Reader
+	for range 2 { // the reader's memory is used again
+		m := message(t, computeTask())
+		ev, err := in.Task(first(t, m), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := state.ComputeTask{Stimulus: "s", Key: task.NewKey("k"), RunID: 7, Priority: state.Priority{-1, 2, 3.5}, Actor: true,
+			Deps: []state.Dep{
+				{Key: task.NewKey("a"), NBytes: 10, WhoHas: []string{"tcp://h:1", "tcp://h:2"}},
+				{Key: task.NewKey("b"), NBytes: 20, WhoHas: []string{"tcp://h:1"}},
+			},
+			Spec: []byte("MS\x01"), Resources: []state.Resource{{Name: "GPU", Amount: 1}}, SpanID: "span", Annotations: ev.Annotations}
+		if !reflect.DeepEqual(*ev, want) {
+			t.Errorf("got %+v, want %+v", *ev, want)
+		}
+		if v, err := msgpack.Decode(ev.Annotations); err != nil || !reflect.DeepEqual(v, msgpack.MapOf("timeout", int64(2))) {
+			t.Errorf("annotations %v, %v", v, err)
+		}
+	}
+}
+
+// What may be left out, or is none, leaves its field empty.
+func TestReaderTaskBare(t *testing.T) {
+	var in Reader
+	m := message(t, msgpack.MapOf("op", "compute-task", "key", "k", "priority", nil, "who_has", nil, "annotations", msgpack.Map{}, "run_spec", []byte("x")))
+	ev, err := in.Task(first(t, m), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ev.Deps != nil || ev.Annotations != nil || ev.Resources != nil || ev.Priority != (state.Priority{}) || string(ev.Spec) != "x" {
+		t.Errorf("got %+v", ev)
+	}
+	m = message(t, computeTask("nbytes", msgpack.MapOf("a", nil)))
+	if ev, err = in.Task(first(t, m), m); err != nil || ev.Deps[0].NBytes != -1 || ev.Deps[1].NBytes != -1 {
+		t.Errorf("sizes that are not known: %+v, %v", ev, err)
+	}
+}
+
+// A pickled task becomes its spec; one that is no task fails when it is run, with the reason.
+func TestReaderTaskPickled(t *testing.T) {
+	var in Reader
+	m := message(t, computeTask("run_spec", wire.ToPickle{Value: "x"}))
+	ev, err := in.Task(first(t, m), m)
+	if err != nil || len(ev.Spec) == 0 || ev.Spec[0] != 0x80 || ev.Data != nil {
+		t.Errorf("got %+v, %v", ev, err)
+	}
+	m = message(t, computeTask("run_spec", 5))
+	ev, err = in.Task(first(t, m), m)
+	if bad, ok := ev.Data.(error); err != nil || !ok || bad == nil || ev.Spec != nil {
+		t.Errorf("got %+v, %v", ev, err)
+	}
+}
+
+func TestReaderTaskRejects(t *testing.T) {
+	for name, m := range map[string]msgpack.Map{
+		"priority":              computeTask("priority", "high"),
+		"who_has":               computeTask("who_has", []any{1}),
+		"nbytes":                computeTask("nbytes", []any{1}),
+		"resource_restrictions": computeTask("resource_restrictions", msgpack.MapOf("GPU", "all")),
+	} {
+		var in Reader
+		msg := message(t, m)
+		if ev, err := in.Task(first(t, msg), msg); err == nil || !containsAll(err.Error(), "compute-task", name) {
+			t.Errorf("%s: got %+v, %v", name, ev, err)
+		}
+	}
+}
+
+func TestReaderEvents(t *testing.T) {
+	a, b := task.NewKey("a"), task.NewKey("b")
+	holders := msgpack.MapOf("a", []any{"tcp://h:1"})
+	dep := []state.Dep{{Key: a, NBytes: 5, WhoHas: []string{"tcp://h:1"}}}
+	unknown := []state.Dep{{Key: a, NBytes: -1, WhoHas: []string{"tcp://h:1"}}}
+	var in Reader
+	for _, c := range []struct {
+		op     string
+		fields []any
+		want   state.Event
+	}{
+		{"free-keys", []any{"keys", []any{"a", "b"}}, &state.FreeKeys{Stimulus: "s", Keys: []task.Key{a, b}}},
+		{"free-keys", []any{"keys", msgpack.MapOf("__Set__", true, "as-list", []any{"b"})}, &state.FreeKeys{Stimulus: "s", Keys: []task.Key{b}}},
+		{"remove-replicas", []any{"keys", []any{"b"}}, &state.RemoveReplicas{Stimulus: "s", Keys: []task.Key{b}}},
+		{"acquire-replicas", []any{"who_has", holders, "nbytes", msgpack.MapOf("a", 5)}, &state.AcquireReplicas{Stimulus: "s", Deps: dep}},
+		{"refresh-who-has", []any{"who_has", holders, "nbytes", msgpack.MapOf("a", 5)}, &state.RefreshWhoHas{Stimulus: "s", Deps: unknown}},
+		{"steal-request", []any{"key", "a"}, &state.StealRequest{Stimulus: "s", Key: a}},
+		{"cancel-compute", []any{"key", "b"}, &state.CancelCompute{Stimulus: "s", Key: b}},
+		{"remove-worker", []any{"worker", "tcp://h:1"}, &state.RemovePeer{Stimulus: "s", Peer: "tcp://h:1"}},
+		{"close", []any{"reason", "over"}, nil},
+		{"nonsense", nil, nil},
+	} {
+		fields := append([]any{"op", c.op, "stimulus_id", "s", "more", []any{1}}, c.fields...)
+		ops := first(t, message(t, msgpack.MapOf(fields...)))
+		o, err := in.Order(ops)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev, err := in.Event(c.op, o)
+		if err != nil || !reflect.DeepEqual(ev, c.want) {
+			t.Errorf("%s: got %+v, %v; want %+v", c.op, ev, err, c.want)
+		}
+		if c.op == "close" && o.Reason != "over" {
+			t.Errorf("the reason is %q, want over", o.Reason)
+		}
+		if v, err := msgpack.Decode(o.Raw); err != nil || v.(msgpack.Map).GetString("op") != c.op {
+			t.Errorf("the whole message is %v, %v", v, err)
+		}
+	}
+}
+
+// A field of another type than it should have is an error, or none if it is for people only.
+func TestReaderOrderRejects(t *testing.T) {
+	var in Reader
+	if o, err := in.Order(first(t, message(t, msgpack.MapOf("op", "close", "reason", 5, "status", nil)))); err != nil || o.Reason != "" || o.Status != "" {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	for op, m := range map[string]msgpack.Map{
+		"free-keys":        msgpack.MapOf("keys", 5),
+		"remove-replicas":  msgpack.MapOf("keys", "a"),
+		"acquire-replicas": msgpack.MapOf("who_has", 1),
+		"refresh-who-has":  msgpack.MapOf("who_has", msgpack.MapOf("a", "tcp://h:1")),
+	} {
+		m.Set("op", op)
+		o, err := in.Order(first(t, message(t, m)))
+		if err == nil {
+			_, err = in.Event(op, o)
+		}
+		if err == nil {
+			t.Errorf("%s: %v is taken", op, m)
+		}
+	}
+}
+
+// Each address of a peer is kept once, however often it comes.
+func TestReaderAddresses(t *testing.T) {
+	var in Reader
+	raw, err := msgpack.Append(nil, msgpack.MapOf("a", []any{"tcp://h:1", "tcp://h:2"}, "b", []any{"tcp://h:1"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		deps, err := in.Deps(raw, nil)
+		if err != nil || len(deps) != 2 || !slices.Equal(deps[0].WhoHas, []string{"tcp://h:1", "tcp://h:2"}) || len(in.addresses) != 2 {
+			t.Fatalf("got %v, %v with %d addresses", deps, err, len(in.addresses))
+		}
+		if n := len(deps[0].WhoHas); cap(deps[0].WhoHas) != n {
+			t.Errorf("the holders of one key may grow into those of the next: %d of %d", n, cap(deps[0].WhoHas))
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { _, _ = in.Deps(raw, nil) }); n > 0 {
+		t.Errorf("%v allocations for addresses that are known", n)
+	}
+}
+
+// Forget leaves no reference to a message, whose memory may be used again.
+func TestReaderForget(t *testing.T) {
+	var in Reader
+	raw, err := msgpack.Append(nil, []any{"a", "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := in.Keys(raw)
+	if err != nil || len(keys) != 2 {
+		t.Fatal(keys, err)
+	}
+	in.Forget()
+	if keys[0] != "" || keys[1] != "" {
+		t.Errorf("keys %v are left", keys)
+	}
+}

@@ -1,0 +1,149 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/stream"
+)
+
+// walk applies all messages of a batch. An error means that the scheduler speaks another protocol, and ends the
+// session. The caller holds the turn.
+func (w *Worker) walk(m *wire.Message) error {
+	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
+		return fmt.Errorf("worker: a message of the scheduler has no body")
+	}
+	ops := wire.ReadOps(m.Body())
+	for ops.Next() {
+		if string(ops.Op()) == "compute-task" {
+			ev, err := w.in.Task(&ops, m)
+			if err != nil {
+				return err
+			}
+			w.apply(ev)
+			continue
+		}
+		o, err := w.in.Order(&ops)
+		if err != nil {
+			return err
+		}
+		if err := w.order(string(ops.Op()), o, m); err != nil {
+			return fmt.Errorf("worker: %s: %w", ops.Op(), err)
+		}
+	}
+	return ops.Err()
+}
+
+// order does what any message but compute-task says.
+func (w *Worker) order(op string, o *stream.Order, m *wire.Message) error {
+	ev, err := w.in.Event(op, o)
+	if err != nil {
+		return err
+	}
+	if ev != nil {
+		w.apply(ev)
+		w.in.Forget()
+		if op == "remove-worker" {
+			w.forgetPeer(o.Worker)
+		}
+		return nil
+	}
+	switch op {
+	case "worker-status-change":
+		w.orderedStatus(o.Status)
+	case "close":
+		w.orderedClose(o.Reason)
+	case "close-stream":
+		return errStreamClosed
+	case "":
+		return fmt.Errorf("a message without an op")
+	default:
+		if w.sidecar != nil && w.sidecar.obey(o.Raw, m) {
+			return nil
+		}
+		// Unknown orders are not worth a worker's data, as they are to Dask's workers.
+		w.log.Warn("the scheduler sent an order that this worker does not know", "op", op)
+	}
+	return nil
+}
+
+// orderedStatus is the scheduler's worker-status-change: it stops the worker from taking
+// work before it retires, or lets it go on. The caller holds the turn.
+func (w *Worker) orderedStatus(status string) {
+	switch status {
+	case statusRetiring:
+		w.retiring = true
+		w.setStatus(statusRetiring)
+		w.apply(&state.Pause{Stimulus: w.stimulus})
+	case statusRunning, statusPaused:
+		w.retiring = false
+		if status == statusPaused || w.paused {
+			w.setStatus(statusPaused)
+			w.apply(&state.Pause{Stimulus: w.stimulus})
+		} else {
+			w.setStatus(statusRunning)
+			w.apply(&state.Unpause{Stimulus: w.stimulus})
+		}
+	default:
+		w.log.Warn("the scheduler sent a status that a worker cannot take", "status", status)
+		return
+	}
+	w.out.Status(w.Status(), w.stimulus)
+}
+
+// orderedClose is the scheduler's close. The caller holds the turn.
+func (w *Worker) orderedClose(reason string) {
+	if reason == "" {
+		reason = "no reason given"
+	}
+	err := fmt.Errorf("%w: %s", ErrSchedulerClosed, reason) // a copy of the reason
+	if reason == "restart" || strings.HasPrefix(reason, "worker-ttl") {
+		// Given up for dead, but not: somebody has to take its place.
+		err = errors.Join(err, ErrRestart)
+	}
+	w.closing.Store(true) // the stream's end is not the loss of the scheduler
+	w.endLater(err)
+}
+
+// setPaused stops or resumes the start of tasks.
+func (w *Worker) setPaused(paused bool, used int64) {
+	w.do(func() {
+		if w.paused == paused {
+			return
+		}
+		w.paused = paused
+		if paused {
+			w.log.Warn("memory is short: no task is started until it is freed", "used", used, "limit", w.cfg.MemoryLimit)
+		} else {
+			w.log.Info("memory is there again: tasks are started", "used", used, "limit", w.cfg.MemoryLimit)
+		}
+		if w.retiring {
+			return
+		}
+		if paused {
+			w.setStatus(statusPaused)
+			w.apply(&state.Pause{Stimulus: w.stimulus})
+		} else {
+			w.setStatus(statusRunning)
+			w.apply(&state.Unpause{Stimulus: w.stimulus})
+		}
+		w.out.Status(w.Status(), w.stimulus)
+	})
+}
+
+// setStatus changes the status, but never back from the end.
+func (w *Worker) setStatus(status string) {
+	for {
+		old := w.status.Load()
+		if old == statusClosing || old == statusClosed || w.status.CompareAndSwap(old, status) {
+			return
+		}
+	}
+}
+
+// borrow returns bytes as a string without a copy, for calls that do not keep it.
+func borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
