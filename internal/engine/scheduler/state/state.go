@@ -75,6 +75,9 @@ func (s *State) SetEpoch(epoch uint32) { s.cfg.Epoch = epoch }
 // Apply takes an event in and writes to out what is to be done about it, in order. now must not go back; the
 // state has no other clock. What out held before is gone.
 func (s *State) Apply(now time.Time, ev Event, out *Actions) {
+	if ev == nil {
+		panic("scheduler/state: unknown event: nil")
+	}
 	out.Reset()
 	s.begin(now, out)
 	s.cause = ev.cause()
