@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/transfer"
 )
 
 // actor is a result that stays here and is changed by calls of its methods, one at a time.
@@ -94,7 +95,7 @@ func actorArgs(r *rpc.Request) ([]*task.Value, error) {
 		if err != nil {
 			return nil, &rpc.ArgumentError{Op: r.Op, Name: "args", Reason: err.Error()}
 		}
-		v, err := readValue(r.Message(), item)
+		v, err := transfer.ReadValue(r.Message(), item)
 		if err != nil {
 			return nil, &rpc.ArgumentError{Op: r.Op, Name: "args", Reason: err.Error()}
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.millstream.dev/config"
+	"go.millstream.dev/worker/internal/memory"
 )
 
 func TestFromConfig(t *testing.T) {
@@ -23,7 +24,7 @@ func TestFromConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := got.Memory.withDefaults()
+	m := memory.Fractions(got.Memory).WithDefaults()
 	if got.Outgoing != 7 || got.Incoming != 3 || m.Target != 0.5 || m.Spill != -1 || m.MaxSpill != 2<<30 || m.Interval != 50*time.Millisecond || m.Pause != 0.8 || m.Terminate != 0.95 {
 		t.Errorf("got %+v", got)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"go.millstream.dev/internal/wire/msgpack"
@@ -134,15 +133,12 @@ func (w *Worker) stop(reason error) (left int64) {
 	if w.server != nil {
 		_ = w.server.Close()
 	}
-	if w.laneServer != nil {
-		_ = w.laneServer.Close()
+	if w.transfers != nil {
+		w.transfers.StopServing()
 	}
 	_ = w.host.Close()
-	if w.lanes != nil {
-		_ = w.lanes.Close()
-	}
-	if w.peers != nil {
-		_ = w.peers.Close()
+	if w.transfers != nil {
+		w.transfers.Close()
 	}
 	if w.pool != nil {
 		_ = w.pool.Close()
@@ -154,11 +150,8 @@ func (w *Worker) stop(reason error) (left int64) {
 			i.msg.Release()
 		}
 	}
-	if w.data != nil {
-		if err := w.data.Close(); err != nil {
-			w.log.Warn("spilled data could not be removed", "folder", w.dir, "error", err)
-		}
-		_ = os.Remove(w.dir) // the last worker of the user finds it empty
+	if w.memory != nil {
+		w.memory.Close()
 	}
 	return left
 }

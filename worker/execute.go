@@ -234,7 +234,7 @@ func (c *specCall) call(ctx context.Context, r *run) (any, error) { return c.Run
 func (r *run) invoke(name string, c invocation) error {
 	r.name = name
 	r.function.Store(&name)
-	limited := r.w.cfg.MemoryLimit > 0 && !r.actor
+	limited := r.w.memory.Limited() && !r.actor
 	if limited {
 		if err := r.reserve(); err != nil {
 			return err
@@ -285,42 +285,21 @@ func (r *run) keep(limited bool) error {
 	if err := r.w.data.MakeRoomFor(r.ctx, r.result, r.nbytes); err != nil {
 		return err
 	}
-	if limited && !r.w.onDevice(r.result) {
-		r.w.sizes.observe(r.name, r.nbytes)
-		// Who makes data waits for the disk, if that is where other data must go first.
-		if err := r.w.data.MakeRoom(r.ctx, r.nbytes); err != nil && r.ctx.Err() == nil {
-			r.w.log.Warn("no room for a result: the task is given back", "key", r.key.String(), "bytes", r.nbytes, "error", err)
-			return errors.Join(task.ErrReschedule, err)
-		}
-		r.w.brake(r.ctx, r.nbytes)
+	if limited && !r.w.memory.OnDevice(r.result) {
+		return r.w.memory.Keep(r.ctx, r.key, r.name, r.nbytes)
 	}
 	return nil
 }
 
-// reserve makes room for what the task will make, by what the function made before, and no
-// less than it reads: the data of all threads must fit beside what is kept.
-func (r *run) reserve() error {
-	n := r.w.sizes.of(r.name)
-	var inputs int64
-	for _, e := range r.deps {
-		inputs += e.NBytes()
-	}
-	if n = max(n, inputs); n < largeResult {
-		return nil
-	}
-	if err := r.w.data.Reserve(r.ctx, n); err != nil {
-		return err
-	}
-	r.reserved = n
-	r.w.brake(r.ctx, n)
-	return nil
+// reserve makes room for what the task will make.
+func (r *run) reserve() (err error) {
+	r.reserved, err = r.w.memory.Reserve(r.ctx, r.name, r.deps)
+	return err
 }
 
 func (r *run) unreserve() {
-	if r.reserved > 0 {
-		r.w.data.Unreserve(r.reserved)
-		r.reserved = 0
-	}
+	r.w.memory.Unreserve(r.reserved)
+	r.reserved = 0
 }
 
 // arrange opens the dependencies, and puts their values into the order of the call's keys.

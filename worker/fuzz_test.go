@@ -7,12 +7,13 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/memory"
 	"go.millstream.dev/worker/internal/record"
+	"go.millstream.dev/worker/internal/transfer"
 )
 
 // fuzzed is a worker that only has what a turn needs: no network, no goroutine.
@@ -24,13 +25,18 @@ func fuzzed(t testing.TB) *Worker {
 	w.taskCtx, w.stopTask = context.WithCancelCause(context.Background())
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	w.cancel(ErrClosed) // what is started in the background ends at once
-	w.pool, w.peers = rpc.NewPool(comm.Default, rpc.PoolConfig{}), rpc.NewPool(comm.Default, rpc.PoolConfig{})
-	w.transfers, w.timelines = record.NewRing[Transfer](10), record.NewRing[record.Run](10)
+	w.pool = rpc.NewPool(comm.Default, rpc.PoolConfig{})
+	w.timelines = record.NewRing[record.Run](10)
 	w.done = make(chan struct{})
+	w.cfg.LocalDirectory = t.TempDir()
+	w.cfg.Memory = Memory(memory.Fractions(w.cfg.Memory).WithDefaults())
 	var err error
-	if w.data, err = store.New(store.Config{Dir: t.TempDir(), Logger: w.log}); err != nil {
+	if w.memory, err = memory.New(w.memoryConfig()); err != nil {
 		t.Fatal(err)
 	}
+	w.data = w.memory.Store()
+	w.cfg.Network = comm.Default
+	w.transfers = transfer.New(w.transferConfig())
 	return w
 }
 
@@ -66,35 +72,5 @@ func FuzzStream(f *testing.F) {
 		}
 		w.end(ErrClosed)
 		<-w.done
-	})
-}
-
-// FuzzData feeds the reader of a peer's answer to get_data.
-func FuzzData(f *testing.F) {
-	add := func(v any) {
-		m, err := wire.Encode(v, wire.EncodeOptions{})
-		if err != nil {
-			f.Fatal(err)
-		}
-		var frames [3][]byte
-		for i := range min(3, len(m.Frames)) {
-			frames[i] = m.Frames[i].Bytes()
-		}
-		f.Add(frames[0], frames[1], frames[2])
-	}
-	add(msgpack.MapOf("status", "OK", "data", msgpack.Map{{Key: "k", Value: wire.Serialize{Value: []byte("x")}}, {Key: "n", Value: 5}, {Key: []any{"t", 1}, Value: []any{1}}}))
-	add(msgpack.MapOf("status", "busy"))
-	add(msgpack.MapOf("status", "uncaught-error", "exception_text", "x"))
-	add([]any{})
-	f.Fuzz(func(t *testing.T, body, header, frame []byte) {
-		m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame(body), wire.HeapFrame(header), wire.HeapFrame(frame)}}
-		keys := []task.Key{task.NewKey("k"), task.NewKey("n")}
-		values, stored, _, err := readData(m, keys)
-		if err == nil && (len(values) != len(stored) || len(values) > len(keys)) {
-			t.Fatalf("%d values for %d keys", len(values), len(keys))
-		}
-		for _, v := range values {
-			_, _ = v.Encoded()
-		}
 	})
 }

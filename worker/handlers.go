@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/hardware"
 	"go.millstream.dev/worker/internal/stream"
+	"go.millstream.dev/worker/internal/transfer"
 )
 
 // roles says who may ask what, on connections whose peers are known by certificate.
@@ -53,11 +54,11 @@ var detachedOps = []string{
 // is refused with a reason, as no answer at all would leave the caller waiting.
 func (w *Worker) addHandlers() {
 	s := w.server
-	s.Handle("get_data", w.getData)
+	s.Handle("get_data", w.transfers.GetData)
 	s.Handle("update_data", w.updateData)
 	s.Handle("gather", w.gatherOp)
 	s.Handle("free_keys", w.freeKeys)
-	s.Handle(lane.Op, w.tellLanes)
+	s.Handle(lane.Op, w.transfers.TellLanes)
 	rpc.Handle(s, peernet.ChannelOp, w.channel)
 	s.Handle(DiagnosisOp, w.diagnosis)
 	s.Handle("run", w.inPython(w.runOp, runsPython))
@@ -89,7 +90,9 @@ func (w *Worker) addHandlers() {
 	s.Handle("plugin-add", w.pluginAdd)
 	s.Handle("plugin-remove", w.pluginRemove)
 	s.Handle("upload_file", w.inPython(w.uploadFile, nil))
-	s.Handle("benchmark_disk", func(ctx context.Context, _ *rpc.Request) (any, error) { return hardware.Disk(ctx, w.dir) })
+	s.Handle("benchmark_disk", func(ctx context.Context, _ *rpc.Request) (any, error) {
+		return hardware.Disk(ctx, w.memory.Directory())
+	})
 	s.Handle("benchmark_memory", func(ctx context.Context, _ *rpc.Request) (any, error) { return hardware.Memory(ctx) })
 	rpc.Handle(s, "benchmark_network", w.benchmarkNetwork)
 	for op, why := range map[string]string{
@@ -119,13 +122,7 @@ type networkArgs struct {
 // benchmarkNetwork measures the connection to a peer.
 func (w *Worker) benchmarkNetwork(ctx context.Context, _ *rpc.Request, in networkArgs) (msgpack.Map, error) {
 	address := strings.Clone(in.Address) // it borrows from the request
-	return hardware.Network(ctx, func(data []byte) error {
-		m, err := w.peers.Do(ctx, address, "echo", msgpack.MapOf("op", "echo", "data", wire.Serialize{Value: data}))
-		if err == nil {
-			m.Release()
-		}
-		return err
-	})
+	return hardware.Network(ctx, func(data []byte) error { return w.transfers.Echo(ctx, address, data) })
 }
 
 type monitorArgs struct {
@@ -163,7 +160,7 @@ func (w *Worker) updateData(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "data", Reason: "missing"}
 	}
 	fields := msgpack.NewReader(raw)
-	values, stored, err := readValues(r.Message(), &fields, nil)
+	values, stored, err := transfer.ReadValues(r.Message(), &fields, nil)
 	if err != nil {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "data", Reason: err.Error()}
 	}
@@ -171,7 +168,7 @@ func (w *Worker) updateData(ctx context.Context, r *rpc.Request) (any, error) {
 	for i, s := range stored {
 		sizes[i] = msgpack.Pair{Key: s.Key.Value(), Value: s.NBytes}
 	}
-	if err := w.makeRoom(ctx, values, stored); err != nil {
+	if err := w.memory.MakeRoom(ctx, values, stored); err != nil {
 		return nil, fmt.Errorf("worker: %s has no room for scattered data: %w", w.address, err)
 	}
 	if !w.store(values, stored) {
@@ -208,7 +205,7 @@ func (w *Worker) gatherOp(ctx context.Context, r *rpc.Request) (any, error) {
 		if w.data.Has(key) {
 			continue
 		}
-		if !w.gatherOne(ctx, key, d.WhoHas) {
+		if f, ok := w.transfers.FetchOne(ctx, key, d.WhoHas); !ok || !w.store(f.Values, f.Stored) {
 			failed = append(failed, key.Value())
 		}
 	}
@@ -216,31 +213,6 @@ func (w *Worker) gatherOp(ctx context.Context, r *rpc.Request) (any, error) {
 		return msgpack.MapOf("status", "partial-fail", "keys", failed), nil
 	}
 	return msgpack.MapOf("status", "OK"), nil
-}
-
-// busyPause is how long a busy peer is left alone, Dask's.
-const busyPause = 150 * time.Millisecond
-
-func (w *Worker) gatherOne(ctx context.Context, key task.Key, holders []string) bool {
-	for _, peer := range holders {
-		for peer != w.address {
-			f := &fetch{peer: peer, keys: []task.Key{key}}
-			err := w.fetchFrom(ctx, f)
-			if f.busy {
-				select {
-				case <-time.After(busyPause):
-					continue
-				case <-ctx.Done():
-					return false
-				}
-			}
-			if err == nil && len(f.values) == 1 {
-				return w.store(f.values, f.stored)
-			}
-			break
-		}
-	}
-	return false
 }
 
 func (w *Worker) freeKeys(_ context.Context, r *rpc.Request) (any, error) {
@@ -314,14 +286,6 @@ type stackError struct {
 
 func (e *stackError) Error() string { return e.text }
 func (e *stackError) Unwrap() error { return &e.PanicError }
-
-// replyError makes an error of an answer that is one.
-func replyError(v any) error {
-	if err := rpc.ReplyError("get_data", "the peer", v); err != nil {
-		return err
-	}
-	return fmt.Errorf("unexpected answer %.200q", fmt.Sprint(v))
-}
 
 // story tells what happened to keys, or by events: Dask's get_story.
 func (w *Worker) story(_ context.Context, r *rpc.Request) (any, error) {

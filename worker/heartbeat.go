@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.millstream.dev/internal/engine/worker/state"
@@ -20,6 +22,28 @@ type counts struct {
 	turns     int64
 	abandoned int
 	executing map[task.Key]int64 // since when, ns since 1970
+}
+
+// latency is how long the scheduler takes to answer, and how often it wants to hear. Any goroutine may use it.
+type latency struct {
+	interval atomic.Int64 // between heartbeats, ns
+
+	mu    sync.Mutex
+	delay float64 // seconds to the scheduler and back
+}
+
+// observe notes a round trip to the scheduler.
+func (l *latency) observe(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.delay = 0.95*l.delay + 0.05*d.Seconds()
+}
+
+// seconds returns the average of late.
+func (l *latency) seconds() float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.delay
 }
 
 // stateList are the states that metrics tell of.
@@ -57,16 +81,16 @@ func (w *Worker) metricsOf(c *counts) msgpack.Map {
 			tasks = append(tasks, msgpack.Pair{Key: st.String(), Value: c.tasks[i]})
 		}
 	}
-	spilled := w.data.Spilled()
+	spilled, out := w.data.Spilled(), w.transfers.Counts()
 	m := msgpack.MapOf(
 		"task_counts", tasks,
-		"bandwidth", w.net.bandwidths(),
+		"bandwidth", w.transfers.Bandwidths(),
 		"digests_total_since_heartbeat", msgpack.Map{},
 		"managed_bytes", c.stats.NBytes,
 		"spilled_bytes", msgpack.MapOf("memory", spilled.Memory, "disk", spilled.Disk),
 		"transfer", msgpack.MapOf(
 			"incoming_bytes", c.stats.IncomingBytes, "incoming_count", c.stats.IncomingCount, "incoming_count_total", c.stats.IncomingTotal,
-			"outgoing_bytes", w.net.outgoingBytes.Load(), "outgoing_count", w.net.outgoing.Load(), "outgoing_count_total", w.net.outgoingTotal.Load()),
+			"outgoing_bytes", out.OpenBytes, "outgoing_count", out.Open, "outgoing_count_total", out.Total),
 		"event_loop_interval", 0.02,
 	)
 	return append(m, w.usage.Recent()...)
@@ -76,7 +100,7 @@ func (w *Worker) metricsOf(c *counts) msgpack.Map {
 // to be told.
 func (w *Worker) heartbeats() {
 	for {
-		wait := time.Duration(w.net.interval.Load())
+		wait := time.Duration(w.latency.interval.Load())
 		if wait <= 0 {
 			wait = time.Second
 		}
@@ -112,11 +136,11 @@ func (w *Worker) heartbeat(millstream bool) (err error) {
 	c := w.counts()
 	extensions := msgpack.Map{}
 	if millstream {
-		list, sums := w.unreported.take()
-		extensions = transferReport(list, sums)
+		report := w.transfers.TakeReport()
+		extensions = report.Extensions()
 		defer func() {
 			if err != nil {
-				w.unreported.putBack(list, sums)
+				w.transfers.PutBack(report)
 			}
 		}()
 	}
@@ -137,9 +161,9 @@ func (w *Worker) heartbeat(millstream bool) (err error) {
 		}
 		return fmt.Errorf("the scheduler: %w", err)
 	}
-	w.net.latency(time.Since(now))
+	w.latency.observe(time.Since(now))
 	if reply.Interval > 0 {
-		w.net.interval.Store(int64(reply.Interval * float64(time.Second)))
+		w.latency.interval.Store(int64(reply.Interval * float64(time.Second)))
 	}
 	if reply.Status == "missing" {
 		w.unknown()

@@ -108,7 +108,7 @@ type summary struct {
 func (w *Worker) summary() summary {
 	c := w.counts()
 	s := summary{Address: w.address, Name: w.Name(), Status: w.Status(), Threads: w.cfg.Threads, Lanes: w.Lanes(), Scheduler: w.cfg.Scheduler,
-		Registry: task.Hash(), Tasks: map[string]int{}, Memory: w.cfg.Memory.Usage(), Limit: w.cfg.MemoryLimit,
+		Registry: task.Hash(), Tasks: map[string]int{}, Memory: w.memory.Usage(), Limit: w.cfg.MemoryLimit,
 		Managed: c.stats.NBytes, Spilled: w.data.Spilled().Disk, Executed: c.stats.Executed}
 	for i, st := range stateList {
 		s.Tasks[st.String()] = c.tasks[i]

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/transfer"
 )
 
 // item is one thing for the loop: a batch of the scheduler's stream, a run or a transfer
@@ -12,7 +13,7 @@ type item struct {
 	msg     *wire.Message // with session
 	session *session
 	run     *run
-	fetch   *fetch
+	fetch   *transfer.Fetch
 	call    func()
 }
 

@@ -48,7 +48,7 @@ func (w *Worker) order(op string, o *stream.Order, m *wire.Message) error {
 		w.apply(ev)
 		w.in.Forget()
 		if op == "remove-worker" {
-			w.forgetPeer(o.Worker)
+			w.transfers.Forget(o.Worker)
 		}
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.millstream.dev/worker/internal/memory"
 	"go.millstream.dev/worker/internal/record"
 )
 
@@ -72,8 +73,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	debug.ReadGCStats(&gc)
 	counter(descGC, gc.PauseTotal.Seconds())
 	gauge(descThreads, float64(w.cfg.Threads))
-	gauge(descLatency, w.net.latencySeconds())
-	process := w.cfg.Memory.Usage()
+	gauge(descLatency, w.latency.seconds())
+	process := w.memory.Usage()
 	managed := min(process, counts.stats.NBytes-spilled.Memory)
 	gauge(descMemory, float64(managed), "managed")
 	gauge(descMemory, float64(process-managed), "unmanaged")
@@ -81,15 +82,17 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge(descInBytes, float64(counts.stats.IncomingBytes))
 	gauge(descInCount, float64(counts.stats.IncomingCount))
 	counter(descInTotal, float64(counts.stats.IncomingTotal))
-	gauge(descOutBytes, float64(w.net.outgoingBytes.Load()))
-	gauge(descOutCount, float64(w.net.outgoing.Load()))
-	counter(descOutBytesTotal, float64(w.net.outgoingBytesTotal.Load()))
-	counter(descOutTotal, float64(w.net.outgoingTotal.Load()))
+	sent := w.transfers.Counts()
+	gauge(descOutBytes, float64(sent.OpenBytes))
+	gauge(descOutCount, float64(sent.Open))
+	counter(descOutBytesTotal, float64(sent.TotalBytes))
+	counter(descOutTotal, float64(sent.Total))
 	counter(descExecuted, float64(counts.stats.Executed))
-	for i, activity := range diskActivities {
-		counter(descSpillBytes, float64(w.disk.bytes[i].Load()), activity)
-		counter(descSpillCount, float64(w.disk.count[i].Load()), activity)
-		counter(descSpillTime, record.Seconds(w.disk.time[i].Load()), activity)
+	read, wrote := w.memory.DiskCounts()
+	for activity, n := range map[string]memory.Moved{"disk_read": read, "disk_write": wrote} {
+		counter(descSpillBytes, float64(n.Bytes), activity)
+		counter(descSpillCount, float64(n.Count), activity)
+		counter(descSpillTime, record.Seconds(n.Time), activity)
 	}
 	counter(descTicks, float64(counts.turns))
 	counter(descAbandoned, float64(w.abandonedTotal.Load()))
@@ -104,9 +107,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(descOnDevice, float64(d.Memory.Used()), "allocated")
 		gauge(descOnDevice, float64(d.Memory.Peak()), "peak")
 	}
-	for i, direction := range []string{"up", "down"} {
-		counter(descMoves, float64(w.moves.count[i].Load()), direction)
-		counter(descMoveBytes, float64(w.moves.bytes[i].Load()), direction)
-		counter(descMoveTime, record.Seconds(w.moves.time[i].Load()), direction)
+	up, down := w.memory.DeviceCounts()
+	for direction, n := range map[string]memory.Moved{"up": up, "down": down} {
+		counter(descMoves, float64(n.Count), direction)
+		counter(descMoveBytes, float64(n.Bytes), direction)
+		counter(descMoveTime, record.Seconds(n.Time), direction)
 	}
 }

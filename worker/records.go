@@ -3,9 +3,7 @@ package worker
 import (
 	"time"
 
-	"go.millstream.dev/comm"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/record"
 )
 
@@ -23,7 +21,7 @@ type Transfer struct {
 	Bytes       int64 `json:"bytes"`
 	DeviceBytes int64 `json:"device_bytes,omitempty"`
 	// Transports are those of UCX between the two, such as cuda_ipc: of device memory, and of
-	// transfers from largeTransfer on.
+	// transfers from 1 MiB on.
 	Transports []string `json:"transports,omitempty"`
 	// Start is when it began, Took how long it lasted, in seconds in JSON.
 	Start    time.Time     `json:"start"`
@@ -31,22 +29,6 @@ type Transfer struct {
 	Duration float64       `json:"duration"`
 	// Error says why it failed, "" if it did not; "busy" if the peer had no room.
 	Error string `json:"error,omitempty"`
-}
-
-// largeTransfer is from how many bytes on asking UCX for its transports costs nothing beside.
-const largeTransfer = 1 << 20
-
-// count notes what a message carries, and over what it came or went if that is of interest.
-func (t *Transfer) count(c comm.Comm, m *wire.Message) {
-	t.Bytes, t.DeviceBytes = m.Size(), 0
-	for _, f := range m.Frames {
-		if f.OnDevice() {
-			t.DeviceBytes += int64(f.Len())
-		}
-	}
-	if u, ok := c.(interface{ Transports() []string }); ok && (t.DeviceBytes > 0 || t.Bytes >= largeTransfer) {
-		t.Transports = u.Transports()
-	}
 }
 
 // Span is a part of a task's time on the worker.
@@ -73,8 +55,29 @@ type Timeline struct {
 	Spans []Span `json:"spans"`
 }
 
+// DiskTransfer is one result that went to disk or came back.
+type DiskTransfer struct {
+	// Key names the result.
+	Key string `json:"key"`
+	// Action is disk-write or disk-read.
+	Action string `json:"action"`
+	// NBytes is the result's size in memory, Disk the file's.
+	NBytes int64 `json:"nbytes"`
+	Disk   int64 `json:"disk"`
+	// Start and Stop are seconds since 1970.
+	Start float64 `json:"start"`
+	Stop  float64 `json:"stop"`
+}
+
 // Transfers returns the last transfers, oldest first (see Config.Records).
-func (w *Worker) Transfers() []Transfer { return w.transfers.All() }
+func (w *Worker) Transfers() []Transfer {
+	list := w.transfers.Records()
+	out := make([]Transfer, len(list))
+	for i := range list {
+		out[i] = Transfer(list[i])
+	}
+	return out
+}
 
 // Timelines returns the last runs of tasks, oldest first (see Config.Records).
 func (w *Worker) Timelines() []Timeline {
@@ -92,4 +95,19 @@ func timeline(r *record.Run) Timeline {
 		t.Spans = append(t.Spans, Span{action, record.Seconds(start), record.Seconds(stop)})
 	})
 	return t
+}
+
+// DiskTransfers returns the last results that went to disk or came back, oldest first (see
+// Config.Records).
+func (w *Worker) DiskTransfers() []DiskTransfer {
+	list := w.memory.DiskRecords()
+	out := make([]DiskTransfer, len(list))
+	for i, t := range list {
+		out[i] = DiskTransfer{Key: t.Key.String(), Action: "disk-read", NBytes: t.NBytes, Disk: t.Disk,
+			Start: record.Unix(t.Start), Stop: record.Unix(t.Stop)}
+		if t.Write {
+			out[i].Action = "disk-write"
+		}
+	}
+	return out
 }

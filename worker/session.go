@@ -143,8 +143,8 @@ func (w *Worker) register(ctx context.Context) (*session, error) {
 	if w.sidecar != nil {
 		w.sidecar.registeredPlugins(reply.plugins)
 	}
-	w.net.latency(time.Since(begun))
-	w.net.interval.Store(int64(reply.interval))
+	w.latency.observe(time.Since(begun))
+	w.latency.interval.Store(int64(reply.interval))
 	s := &session{comm: c, send: stream.NewSender(c), millstream: c.Info().Millstream != nil, credit: make(chan struct{}, maxBatches)}
 	s.over, s.end = context.WithCancel(context.Background())
 	return s, nil
@@ -220,7 +220,7 @@ func (w *Worker) registration() msgpack.Map {
 		"lanes", len(w.Lanes()), "python", w.sidecar != nil, "death-token", w.cfg.DeathToken, "incarnation", w.incarnation)
 	return msgpack.MapOf(
 		"address", w.address, "status", status, "nthreads", w.cfg.Threads, "name", w.name, "now", record.Unix(time.Now()),
-		"resources", resources, "memory_limit", limit, "local_directory", w.dir, "services", services, "nanny", nanny,
+		"resources", resources, "memory_limit", limit, "local_directory", w.memory.Directory(), "services", services, "nanny", nanny,
 		"pid", os.Getpid(), "versions", w.versions(), "metrics", w.metrics(), "extra", msgpack.MapOf("millstream", own),
 		"stimulus_id", "worker-connect-"+w.id, "server_id", w.id)
 }

@@ -204,7 +204,7 @@ func (s *sidecar) settings(plugins []pyPlugin) msgpack.Map {
 		port = w.http.port
 	}
 	return msgpack.MapOf("scheduler", w.cfg.Scheduler, "http_port", port, "address", w.address, "name", w.name, "id", w.id, "nthreads", w.cfg.Threads,
-		"memory_limit", w.cfg.MemoryLimit, "directory", w.dir, "resources", resources, "security", security, "plugins", names, "pid", os.Getpid())
+		"memory_limit", w.cfg.MemoryLimit, "directory", w.memory.Directory(), "resources", resources, "security", security, "plugins", names, "pid", os.Getpid())
 }
 
 // died forgets a sidecar that has ended. Its runs end by themselves, as their calls fail;

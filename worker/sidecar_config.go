@@ -60,8 +60,7 @@ func (w *Worker) findPython(ctx context.Context) {
 	default:
 		w.pyVersions = pythonVersions(ctx, in.Path)
 		w.sidecar = newSidecar(w, in)
-		base := w.cfg.Memory.Usage
-		w.cfg.Memory.Usage = func() int64 { return base() + w.sidecar.rss() }
+		w.memory.SetChild(w.sidecar)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// rss is the resident memory of the sidecar in bytes, 0 without one.
-func (s *sidecar) rss() int64 {
+// RSS returns the resident memory of the sidecar in bytes, 0 without one.
+func (s *sidecar) RSS() int64 {
 	inc := s.running()
 	if inc == nil {
 		return 0
@@ -28,11 +28,11 @@ func (s *sidecar) rss() int64 {
 // errSidecarMemory is why a sidecar is killed that takes too much.
 var errSidecarMemory = errors.New("killed, since the worker exceeded its memory limit (distributed.worker.memory.terminate)")
 
-// killForMemory kills the sidecar if it has the larger part of the worker's memory: all of
+// KillForMemory kills the sidecar if it has the larger part of the worker's memory: all of
 // the worker's memory is freed by the end of either, and the Go part has less to lose.
-func (s *sidecar) killForMemory(used int64) bool {
+func (s *sidecar) KillForMemory(used int64) bool {
 	inc := s.running()
-	part := s.rss()
+	part := s.RSS()
 	if inc == nil || 2*part < used {
 		return false
 	}
@@ -44,8 +44,8 @@ func (s *sidecar) killForMemory(used int64) bool {
 // trimPause is how often Python is asked to give memory back, at most: it takes time.
 const trimPause = time.Second
 
-// trim has Python give memory back to the system, once in a while.
-func (s *sidecar) trim(ctx context.Context) {
+// Trim has Python give memory back to the system, once in a while.
+func (s *sidecar) Trim(ctx context.Context) {
 	s.mu.Lock()
 	inc := s.current
 	if inc == nil || time.Since(s.lastTrim) < trimPause {

@@ -29,7 +29,7 @@ func (r *run) callPython() error {
 	}
 	r.inSidecar.Store(true)
 	r.name = keyPrefix(r.key)
-	if w.cfg.MemoryLimit > 0 && !r.actor {
+	if w.memory.Limited() && !r.actor {
 		if err := r.reserve(); err != nil {
 			return err
 		}
@@ -68,15 +68,12 @@ func (r *run) callPython() error {
 		return err
 	}
 	s.cleared(r.key)
-	if w.cfg.MemoryLimit > 0 && !r.actor {
+	if w.memory.Limited() && !r.actor {
 		r.unreserve()
-		w.sizes.observe(r.name, r.nbytes)
-		if err := w.data.MakeRoom(r.ctx, r.nbytes); err != nil && r.ctx.Err() == nil {
-			w.log.Warn("no room for a result: the task is given back", "key", r.key.String(), "bytes", r.nbytes, "error", err)
+		if err := w.memory.Keep(r.ctx, r.key, r.name, r.nbytes); err != nil {
 			r.result.Release()
-			return errors.Join(task.ErrReschedule, err)
+			return err
 		}
-		w.brake(r.ctx, r.nbytes)
 	}
 	return nil
 }

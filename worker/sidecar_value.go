@@ -201,12 +201,3 @@ func (w *Worker) brought(held []*store.Entry) []*store.Entry {
 	}
 	return kept
 }
-
-// dropCopies forgets the frames that were made for a peer of what Python has still.
-func dropCopies(held []*store.Entry) {
-	for _, e := range held {
-		if v, err := e.Open(); err == nil && v.Remote() != nil {
-			v.DropEncoded()
-		}
-	}
-}

@@ -16,7 +16,6 @@ import (
 	"go.millstream.dev/internal/closed"
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
-	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/internal/log/ratelog"
 	"go.millstream.dev/internal/peernet"
 	"go.millstream.dev/internal/proc/hostid"
@@ -25,9 +24,11 @@ import (
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/worker/internal/logs"
+	"go.millstream.dev/worker/internal/memory"
 	"go.millstream.dev/worker/internal/monitor"
 	"go.millstream.dev/worker/internal/record"
 	"go.millstream.dev/worker/internal/stream"
+	"go.millstream.dev/worker/internal/transfer"
 )
 
 // Why a worker has ended, found by errors.Is in Err.
@@ -65,8 +66,7 @@ type Worker struct {
 	name        any // what travels: a string, or a number
 	address     string
 	log         *slog.Logger
-	logs        *Logs  // what get_logs answers
-	dir         string // below which data is spilled
+	logs        *Logs // what get_logs answers
 	host        task.Host
 	connections peernet.Peers // of host; set before the server starts
 
@@ -75,26 +75,19 @@ type Worker struct {
 	pyTypes    typePickles
 	pyVersions map[string]any // of the sidecar's packages
 
-	server      *rpc.Server
-	laneServer  *rpc.Server
-	laneAddress string
-	cookies     *secure.Cookies
-	refused     ratelog.Limiter
-	pool        *rpc.Pool // to the scheduler
-	peers       *rpc.Pool // to other workers
-	lanes       *lane.Book
-	data        *store.Store
-	actorKeys   sync.Map // keys of actors, which do not travel
-	usage       *monitor.Monitor
-	net         traffic
-	http        *httpServer
-	disk        diskCounts
-	moves       moveCounts
-	transfers   *record.Ring[Transfer]
-	unreported  transferLog // since the last heartbeat
-	timelines   *record.Ring[record.Run]
-	status      atomic.Value // string
-	active      atomic.Int64 // runs in flight
+	server    *rpc.Server
+	refused   ratelog.Limiter
+	pool      *rpc.Pool // to the scheduler
+	transfers *transfer.Manager
+	memory    *memory.Manager
+	data      *store.Store // of memory
+	actorKeys sync.Map     // keys of actors, which do not travel
+	usage     *monitor.Monitor
+	latency   latency
+	http      *httpServer
+	timelines *record.Ring[record.Run]
+	status    atomic.Value // string
+	active    atomic.Int64 // runs in flight
 
 	abandonedTotal atomic.Int64 // tasks that were ended without their functions
 
@@ -126,12 +119,6 @@ type Worker struct {
 	// paused and retiring say why nothing is started.
 	paused, retiring bool
 
-	sizes expect // of results, by function
-
-	gc     sync.Mutex // owns the two that follow
-	lastGC time.Time
-	tookGC time.Duration
-
 	// packages are those of Dask's scheduler and their releases, nil before it was asked.
 	packages atomic.Pointer[msgpack.Map]
 
@@ -157,10 +144,9 @@ func Start(ctx context.Context, cfg Config) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, inbox: newInbox(), executing: map[task.Key]*run{}, abandoned: map[*run]*abandoned{}, actors: map[task.Key]*actor{},
 		runs: make(chan *run, 2*cfg.Threads+64), leave: make(chan chan struct{}),
-		transfers: record.NewRing[Transfer](cfg.Records), timelines: record.NewRing[record.Run](cfg.Records),
-		stopped: make(chan struct{}), done: make(chan struct{}),
+		timelines: record.NewRing[record.Run](cfg.Records),
+		stopped:   make(chan struct{}), done: make(chan struct{}),
 	}
-	w.disk.records = record.NewRing[store.Transfer](cfg.Records)
 	w.id, w.incarnation = "Worker-"+randomText(), randomText()
 	w.status.Store(statusInit)
 	if w.logs = cfg.Logs; w.logs == nil {
@@ -185,15 +171,14 @@ func randomText() string {
 
 func (w *Worker) start(ctx context.Context) error {
 	var err error
-	w.findPython(ctx)
-	w.usage = monitor.New(w.cfg.Memory.Usage)
-	if err := w.makeStore(); err != nil {
+	if w.memory, err = memory.New(w.memoryConfig()); err != nil {
 		return err
 	}
+	w.data = w.memory.Store()
+	w.findPython(ctx)
+	w.usage = monitor.New(w.memory.Usage)
 	w.pool = rpc.NewPool(w.cfg.Network, rpc.PoolConfig{Dial: w.cfg.Dial.To(secure.Scheduler)})
-	peerDial := w.cfg.Dial.To(secure.Worker)
-	peerDial.Timeout = peerTimeout(peerDial.Timeout)
-	w.peers = rpc.NewPool(w.cfg.Network, rpc.PoolConfig{Dial: peerDial})
+	w.transfers = transfer.New(w.transferConfig())
 	w.server = rpc.NewServer(rpc.Config{Type: "Worker", ID: w.id, Identity: w.identity, Authorize: roles.Authorize, Blocked: w.cfg.Blocked, Decode: decodeKeep, Logger: w.log,
 		Waiting: waitingOps, Detached: detachedOps})
 	w.addHandlers()
@@ -208,7 +193,7 @@ func (w *Worker) start(ctx context.Context) error {
 	}
 	w.name = nameValue(w.cfg.Name, w.address)
 	w.tasks.Go(func() { _ = w.server.Serve(w.ctx, listener) })
-	if err := w.listenLane(ctx); err != nil {
+	if err := w.transfers.Listen(ctx, w.address); err != nil {
 		return err
 	}
 	if w.cfg.Dashboard != "" {
@@ -217,7 +202,7 @@ func (w *Worker) start(ctx context.Context) error {
 		}
 	}
 	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Peers: &w.connections,
-		Resolve: w.resolve, Lanes: w.laneAddress != "", Trusted: w.cfg.Lanes.Trusted, Boot: hostid.Boot(), Device: w.cfg.GPU}
+		Resolve: w.resolve, Lanes: w.transfers.Address() != "", Trusted: w.cfg.Lanes.Trusted, Boot: hostid.Boot(), Device: w.cfg.GPU}
 	w.state = state.New(w.stateConfig())
 	for range w.cfg.Threads {
 		w.startExecutor()
@@ -234,22 +219,12 @@ func (w *Worker) start(ctx context.Context) error {
 	if w.sidecar != nil {
 		w.tasks.Go(w.sidecar.sweeping)
 	}
-	w.watchMemory()
+	w.tasks.Go(func() { w.memory.Watch(w.ctx) })
 	if w.cfg.Lifetime > 0 {
 		w.tasks.Go(w.live)
 	}
-	w.log.Info("worker started", "address", w.address, "name", w.name, "threads", w.cfg.Threads, "memory", w.cfg.MemoryLimit, "scheduler", w.cfg.Scheduler, "lane", w.laneAddress)
+	w.log.Info("worker started", "address", w.address, "name", w.name, "threads", w.cfg.Threads, "memory", w.cfg.MemoryLimit, "scheduler", w.cfg.Scheduler, "lane", w.transfers.Address())
 	return nil
-}
-
-// peerTimeout is how long connecting to a peer may take. One that the scheduler knows
-// listens already, so that a refusal means that it is dead.
-func peerTimeout(configured time.Duration) time.Duration {
-	const limit = 3 * time.Second
-	if configured > 0 {
-		return min(configured, limit)
-	}
-	return limit
 }
 
 // check fills defaults in and refuses what cannot be.
@@ -288,7 +263,7 @@ func (c Config) check() (Config, error) {
 		}
 	}
 	c.Resources = withGo(c.Resources, c.Threads)
-	c.Memory = c.Memory.withDefaults()
+	c.Memory = Memory(memory.Fractions(c.Memory).WithDefaults())
 	c.Python = c.Python.withDefaults()
 	if c.Network == nil {
 		c.Network = comm.Default
@@ -348,21 +323,15 @@ func (w *Worker) named(cfg comm.ListenConfig) comm.ListenConfig {
 	return cfg
 }
 
-// makeStore makes the store, which spills into a folder of its own below the local directory.
-func (w *Worker) makeStore() error {
-	var err error
-	if w.dir, err = scratchDirectory(w.cfg.LocalDirectory); err != nil {
-		return err
+func (w *Worker) memoryConfig() memory.Config {
+	return memory.Config{Logger: w.log, Limit: w.cfg.MemoryLimit, Fractions: memory.Fractions(w.cfg.Memory),
+		OwnProcess: w.cfg.OwnProcess, Directory: w.cfg.LocalDirectory, Device: w.cfg.Device, Records: w.cfg.Records,
+		SetPaused: w.setPaused,
+		Exceeded: func(used int64) {
+			w.endLater(fmt.Errorf("%w: %d MiB in use, limit %d MiB (distributed.worker.memory.terminate %.0f%%)", ErrMemory,
+				used>>20, w.cfg.MemoryLimit>>20, 100*w.cfg.Memory.Terminate))
+		},
 	}
-	part := func(f float64) int64 {
-		if f <= 0 {
-			return 0
-		}
-		return int64(f * float64(w.cfg.MemoryLimit))
-	}
-	m := w.cfg.Memory
-	w.data, err = store.New(store.Config{Target: part(m.Target), Ceiling: part(m.Pause), MaxSpill: m.MaxSpill, Dir: w.dir, Compression: m.Compression, Logger: w.log, OnDisk: w.onDisk, Device: w.device()})
-	return err
 }
 
 // Address is what others use to reach the worker.
@@ -376,10 +345,10 @@ func (w *Worker) ID() string { return w.id }
 
 // Lanes are the addresses of its lanes for data.
 func (w *Worker) Lanes() []string {
-	if w.laneAddress == "" {
-		return nil
+	if address := w.transfers.Address(); address != "" {
+		return []string{address}
 	}
-	return []string{w.laneAddress}
+	return nil
 }
 
 // Dashboard is the host:port of its HTTP server, "" without one.

@@ -1,17 +1,17 @@
-package worker
+package memory
 
 import (
 	"fmt"
 	"testing"
 )
 
-func TestExpect(t *testing.T) {
-	var e expect
+func TestSizes(t *testing.T) {
+	var e sizes
 	if n := e.of("f"); n != 0 {
 		t.Errorf("nothing is known of f: %d", n)
 	}
 	e.observe("f", 100)
-	if n := e.of("f"); n != 0 || len(e.sizes) != 0 {
+	if n := e.of("f"); n != 0 || len(e.largest) != 0 {
 		t.Errorf("small results are not worth knowing: %d", n)
 	}
 	e.observe("f", 8<<20)
@@ -30,13 +30,13 @@ func TestExpect(t *testing.T) {
 	for range 50 {
 		e.observe("f", 1)
 	}
-	if n := e.of("f"); n != 0 || len(e.sizes) != 1 {
-		t.Errorf("in the end it is forgotten: %d, %d known", n, len(e.sizes))
+	if n := e.of("f"); n != 0 || len(e.largest) != 1 {
+		t.Errorf("in the end it is forgotten: %d, %d known", n, len(e.largest))
 	}
-	for i := range maxExpect + 10 {
+	for i := range maxFunctions + 10 {
 		e.observe(fmt.Sprint(i), largeResult)
 	}
-	if n := len(e.sizes); n > maxExpect {
+	if n := len(e.largest); n > maxFunctions {
 		t.Errorf("%d functions are remembered", n)
 	}
 }

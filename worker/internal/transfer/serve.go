@@ -1,4 +1,4 @@
-package worker
+package transfer
 
 import (
 	"context"
@@ -15,89 +15,102 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// getData serves results: {status, data}, after which the peer thanks with a bare "OK". What
-// is not here is left out. A peer that comes when too many are served already is told that
-// the worker is busy, and comes again.
-func (w *Worker) getData(ctx context.Context, r *rpc.Request) (any, error) {
-	limit := int64(w.cfg.Outgoing)
+// GetData serves results: {status, data}, which the peer acknowledges with a bare "OK". What is not here is left out. A
+// peer that comes when too many are served already gets the reply that the worker is busy, and comes again.
+func (m *Manager) GetData(ctx context.Context, r *rpc.Request) (any, error) {
+	limit := int64(m.cfg.Outgoing)
 	if r.Comm.Info().SameHost {
 		limit *= 2
 	}
-	if w.Status() == statusPaused {
+	if m.w.Paused() {
 		limit = 1
 	}
-	if w.net.outgoing.Add(1) > limit {
-		w.net.outgoing.Add(-1)
+	if m.outgoing.Add(1) > limit {
+		m.outgoing.Add(-1)
 		return msgpack.MapOf("status", "busy"), nil
 	}
-	defer w.net.outgoing.Add(-1)
-	w.net.outgoingTotal.Add(1)
+	defer m.outgoing.Add(-1)
+	m.outgoingTotal.Add(1)
 
 	raw, ok := r.Field("keys")
 	if !ok {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: "missing"}
 	}
-	record := Transfer{Start: time.Now()}
-	record.Lane, _ = comm.ParseAddress(r.Comm.PeerAddr())
+	note := Record{Start: time.Now()}
+	note.Lane, _ = comm.ParseAddress(r.Comm.PeerAddr())
 	var who string
 	if _, err := r.Arg("who", &who); err != nil || who == "" {
 		who = r.Comm.PeerAddr()
 	}
-	record.Peer = who
+	note.Peer = who
 	var held []*store.Entry
-	defer func() { w.data.ReleaseAll(held) }()
+	defer func() { m.data.ReleaseAll(held) }()
 	if err := wire.EachKey(raw, func(k []byte) error {
-		if e := w.data.Hold(task.Key(k)); e != nil {
+		if e := m.data.Hold(task.Key(k)); e != nil {
 			held = append(held, e)
 		}
 		return nil
 	}); err != nil {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: err.Error()}
 	}
-	held = w.brought(w.opened(held))
-	m, nbytes, err := w.dataMessage(held)
+	held = m.w.Encode(m.opened(held))
+	reply, nbytes, err := m.dataMessage(held)
 	if err != nil {
 		return nil, err
 	}
-	defer m.Release()
-	w.net.outgoingBytes.Add(nbytes)
-	w.net.outgoingBytesTotal.Add(nbytes)
-	defer w.net.outgoingBytes.Add(-nbytes)
-	sending, cancel := context.WithTimeoutCause(ctx, w.ackTime(nbytes), errNoAck)
-	err = sendAndAwaitAck(sending, r.Comm, m)
+	defer reply.Release()
+	m.outgoingBytes.Add(nbytes)
+	m.outgoingBytesTotal.Add(nbytes)
+	defer m.outgoingBytes.Add(-nbytes)
+	sending, cancel := context.WithTimeoutCause(ctx, m.ackTime(nbytes), errNoAck)
+	err = sendAndAwaitAck(sending, r.Comm, reply)
 	cancel()
 	dropCopies(held)
-	record.Keys = len(held)
-	record.count(r.Comm, m)
-	record.end(false, err)
-	w.transferred(&record)
+	note.Keys = len(held)
+	note.count(r.Comm, reply)
+	note.end(false, err)
+	m.note(&note)
+	return rpc.NoReply, m.served(r, who, len(held), nbytes, err)
+}
+
+// served handles the end of a transfer to a peer.
+func (m *Manager) served(r *rpc.Request, who string, keys int, nbytes int64, err error) error {
 	switch {
 	case err == nil:
 	case errors.Is(err, errNoAck):
 		// It holds one of the places of Outgoing, which others need.
 		r.Comm.Abort()
-		w.log.Warn("peer did not acknowledge data; connection closed", "peer", who, "address", r.Comm.PeerAddr(), "keys", len(held), "bytes", nbytes, "after", w.ackTime(nbytes))
-		return rpc.NoReply, nil
+		m.log.Warn("peer did not acknowledge data; connection closed", "peer", who, "address", r.Comm.PeerAddr(), "keys", keys,
+			"bytes", nbytes, "after", m.ackTime(nbytes))
 	case errors.Is(err, comm.ErrClosed):
 		// It went away, with the data or without; if it still wants any, it asks again.
-		w.log.Debug("a peer went away before it thanked for data", "peer", who, "error", err)
+		m.log.Debug("peer closed the connection before it acknowledged data", "peer", who, "error", err)
 	default:
-		r.Comm.Abort() // the peer may be in the middle of the answer
-		return rpc.NoReply, fmt.Errorf("worker: data for %s: %w", who, err)
+		r.Comm.Abort() // the peer may be in the middle of the reply
+		return fmt.Errorf("worker: data for %s: %w", who, err)
 	}
-	return rpc.NoReply, nil
+	return nil
 }
 
 // opened reads what is on disk, and leaves out what cannot be read: it is lost.
-func (w *Worker) opened(held []*store.Entry) []*store.Entry {
+func (m *Manager) opened(held []*store.Entry) []*store.Entry {
 	return slices.DeleteFunc(held, func(e *store.Entry) bool {
 		_, err := e.Open()
 		if err != nil {
-			w.data.Release(e)
-			w.do(func() { w.dataLost(e.Key(), err) })
+			m.data.Release(e)
+			m.w.Lost(e.Key(), err)
 		}
 		return err != nil
 	})
+}
+
+// dropCopies forgets the frames that were made for a peer of values that are held outside of the process.
+func dropCopies(held []*store.Entry) {
+	for _, e := range held {
+		if v, err := e.Open(); err == nil && v.Remote() != nil {
+			v.DropEncoded()
+		}
+	}
 }
 
 var errNoAck = errors.New("worker: peer did not acknowledge data in time")
@@ -106,8 +119,8 @@ var errNoAck = errors.New("worker: peer did not acknowledge data in time")
 const slowestPeer = 1 << 20
 
 // ackTime is how long sending so many bytes and the acknowledgement may take.
-func (w *Worker) ackTime(nbytes int64) time.Duration {
-	return w.cfg.AckTimeout + time.Duration(float64(nbytes)/slowestPeer*float64(time.Second))
+func (m *Manager) ackTime(nbytes int64) time.Duration {
+	return m.cfg.AckTimeout + time.Duration(float64(nbytes)/slowestPeer*float64(time.Second))
 }
 
 // sendAndAwaitAck sends the reply and waits for the acknowledgement.
@@ -134,26 +147,26 @@ func sendAndAwaitAck(ctx context.Context, c comm.Comm, m *wire.Message) error {
 	return fmt.Errorf("the peer answered %.40q instead of OK", reply.Body())
 }
 
-// dataMessage makes the answer to get_data: small values in the body, others in frames.
-func (w *Worker) dataMessage(held []*store.Entry) (m *wire.Message, nbytes int64, err error) {
+// dataMessage returns the reply to get_data: small values in the body, others in frames.
+func (m *Manager) dataMessage(held []*store.Entry) (reply *wire.Message, nbytes int64, err error) {
 	b := msgpack.AppendMapHeader(make([]byte, 0, 64+32*len(held)), 2)
 	b = msgpack.AppendString(msgpack.AppendString(b, "status"), "OK")
 	b = msgpack.AppendMapHeader(msgpack.AppendString(b, "data"), len(held))
-	m = &wire.Message{Frames: make([]wire.Frame, 1, 1+2*len(held))}
+	reply = &wire.Message{Frames: make([]wire.Frame, 1, 1+2*len(held))}
 	defer func() {
 		if err != nil {
-			m.Release()
+			reply.Release()
 		}
 	}()
 	for _, e := range held {
 		nbytes += e.NBytes()
 		b = append(b, e.Key()...)
-		if _, ok := w.actorKeys.Load(e.Key()); ok {
+		if m.w.IsActor(e.Key()) {
 			s, err := errorValue(e.Key(), errActor)
 			if err != nil {
 				return nil, 0, err
 			}
-			b = appendSerialized(b, m, s)
+			b = appendSerialized(b, reply, s)
 			continue
 		}
 		v, err := e.Open()
@@ -166,16 +179,16 @@ func (w *Worker) dataMessage(held []*store.Entry) (m *wire.Message, nbytes int64
 		}
 		s, err := v.Retained()
 		if err != nil {
-			// Only who opens this value is to fail, not all who asked with it.
+			// Only a task that opens this value is to fail, not all that were asked for with it.
 			if s, err = errorValue(e.Key(), err); err != nil {
 				return nil, 0, err
 			}
 		}
-		b = appendSerialized(b, m, s)
+		b = appendSerialized(b, reply, s)
 		s.Release()
 	}
-	m.Frames[0] = wire.HeapFrame(b)
-	return m, nbytes, nil
+	reply.Frames[0] = wire.HeapFrame(b)
+	return reply, nbytes, nil
 }
 
 var errActor = errors.New("it is an actor, which stays where it is: call its methods")

@@ -1,0 +1,203 @@
+package transfer
+
+import (
+	"context"
+	"net"
+	"strings"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/lane"
+	"go.millstream.dev/internal/proc/hostid"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/secure"
+	"go.millstream.dev/wire"
+)
+
+// link is a connection to a peer for one request, out of one of the pools.
+type link struct {
+	comm    comm.Comm
+	release func(err error) // gives the connection back, or ends it
+	failed  func(err error) // reports that the connection was no good
+}
+
+// scheme returns the scheme of the address: tcp, tls, inproc, ucxx, …
+func (l link) scheme() string {
+	scheme, _ := comm.ParseAddress(l.comm.PeerAddr())
+	return scheme
+}
+
+func (l link) ask(ctx context.Context, request *wire.Message) (*wire.Message, error) {
+	if err := l.comm.Write(ctx, request); err != nil {
+		return nil, err
+	}
+	if c, ok := l.comm.(interface {
+		ReadSoon(context.Context) (*wire.Message, error)
+	}); ok {
+		return c.ReadSoon(ctx) // waking up costs more than a peer needs to answer
+	}
+	return l.comm.Read(ctx)
+}
+
+// askLanes asks a peer for its data connections. A Python peer has none, and one that does not answer is taken for one
+// that has none.
+func (m *Manager) askLanes(ctx context.Context, peer string) (r lane.Reply, err error) {
+	c, err := m.peers.Acquire(ctx, peer)
+	if err != nil {
+		return r, err
+	}
+	millstream := c.Info().Millstream != nil
+	m.peers.Release(peer, c)
+	if !millstream {
+		return r, nil
+	}
+	if err = m.peers.Call(ctx, peer, lane.Op, nil, &r); err != nil && ctx.Err() == nil {
+		m.log.Info("a peer does not tell its lanes", "peer", peer, "error", err)
+		return lane.Reply{}, nil
+	}
+	return r, err
+}
+
+func (m *Manager) laneFailed(peer string, err error) {
+	m.lanes.Failed(peer)
+	m.log.Warn("a lane failed; data goes over the control connection", "peer", peer, "error", err)
+}
+
+// connect returns a connection to a peer, over its data connection if it has one and fast is set.
+func (m *Manager) connect(ctx context.Context, peer string, fast bool) (link, error) {
+	if fast && m.lanes != nil {
+		// A peer that cannot be asked cannot be reached below either, and the error is found there.
+		if address, _ := m.lanes.Find(ctx, peer); address != "" && !m.exposes(address) {
+			c, err := m.lanes.Acquire(ctx, address)
+			if err == nil {
+				return newLink(m.lanes, address, c, func(err error) { m.laneFailed(peer, err) }), nil
+			}
+			if ctx.Err() != nil {
+				return link{}, err
+			}
+			m.laneFailed(peer, err)
+		}
+	}
+	c, err := m.peers.Acquire(ctx, peer)
+	if err != nil {
+		return link{}, err
+	}
+	return newLink(m.peers, peer, c, func(error) {}), nil
+}
+
+func newLink(pool interface{ Release(string, comm.Comm) }, address string, c comm.Comm, failed func(error)) link {
+	end := func(err error) {
+		if err != nil {
+			c.Abort()
+		}
+		pool.Release(address, c)
+	}
+	return link{comm: c, release: end, failed: func(err error) {
+		end(err)
+		failed(err)
+	}}
+}
+
+// Forget drops the connections to a worker that is gone. It does not block.
+func (m *Manager) Forget(peer string) {
+	m.w.Go(func() {
+		m.peers.Remove(peer)
+		if m.lanes != nil {
+			m.lanes.Forget(peer)
+		}
+	})
+}
+
+// TellLanes answers millstream-lanes: the worker's own data connection, with a cookie for the caller.
+func (m *Manager) TellLanes(_ context.Context, r *rpc.Request) (any, error) {
+	var reply lane.Reply
+	if m.own != "" {
+		cookie, err := m.cookies.Issue(cookiePeer(r.Comm.PeerAddr(), r.Comm.LocalAddr(), m.own))
+		if err != nil {
+			return nil, err
+		}
+		reply.Lanes = []lane.Offer{{Address: m.own, Cookie: cookie, Boot: hostid.Boot()}}
+	}
+	return reply.Body(), nil
+}
+
+// cookiePeer returns the address that a cookie for the data connection is bound to. A peer that reaches the data
+// connection by another interface than the control connection, as between machines with several networks, may
+// come from an address that is not known yet: "" binds to none.
+func cookiePeer(peer, local, laneAddress string) string {
+	host, err := comm.AddressHost(local)
+	laneHost, err2 := comm.AddressHost(laneAddress)
+	if err == nil && err2 == nil && host != laneHost && !comm.IsLoopback(laneHost) {
+		return ""
+	}
+	return peer
+}
+
+// Listen opens the worker's own data connection, given the address of its control connection. Without UCX there is
+// none, which is logged.
+func (m *Manager) Listen(ctx context.Context, control string) error {
+	m.address = control
+	if m.cfg.Listen == "" {
+		return nil
+	}
+	var err error
+	if m.cookies, err = secure.NewCookies(0); err != nil {
+		return err
+	}
+	cfg := m.cfg.Accept
+	cfg.RequireEncryption = false // the cookie admits, and data does not leave the machine unless that is trusted
+	cfg.Cookies = m.cookies.Admit
+	address := m.listenAddress()
+	if m.exposes(address) {
+		m.log.Warn("no data connection: it would be open to the network without encryption; allow that with --lanes trusted",
+			"address", address)
+		return nil
+	}
+	l, err := m.cfg.Network.Listen(ctx, address, cfg)
+	if err != nil {
+		m.log.Warn("no lane for data: it goes over the control connection", "address", address, "error", err)
+		return nil
+	}
+	m.own = l.ContactAddr()
+	dial := m.cfg.Dial
+	dial.Timeout = dialTimeout(dial.Timeout)
+	m.lanes = lane.NewBook(lane.Config{Network: m.cfg.Network, Dial: dial, Trusted: m.cfg.Trusted, Ask: m.askLanes})
+	m.server = rpc.NewServer(rpc.Config{Type: "Lane", Logger: m.log})
+	for _, op := range m.server.Ops() {
+		m.server.Handle(op, nil) // it is for data alone
+	}
+	m.server.Handle("get_data", m.GetData)
+	m.w.Go(func() { _ = m.server.Serve(m.w.Context, l) })
+	return nil
+}
+
+// listenAddress returns the address of the data connection with a host.
+func (m *Manager) listenAddress() string {
+	scheme, rest := comm.ParseAddress(m.cfg.Listen)
+	if !strings.HasPrefix(rest, ":") {
+		return m.cfg.Listen
+	}
+	host := "127.0.0.1" // it has no encryption: others reach it only if they are trusted
+	if m.cfg.Trusted {
+		var err error
+		if host, _, err = comm.AddressHostPort(m.address); err != nil {
+			host = ""
+		}
+	}
+	return scheme + "://" + net.JoinHostPort(host, rest[1:])
+}
+
+// exposes reports whether a data connection at an address would make this process listen on the network, although its
+// own connections are encrypted: UCX listens on the interfaces by which it reaches an address, also when it dials.
+func (m *Manager) exposes(address string) bool {
+	if m.cfg.Trusted || !m.encrypted() {
+		return false
+	}
+	host, err := comm.AddressHost(address)
+	return err == nil && !comm.IsLoopback(host)
+}
+
+// encrypted reports whether the worker's own address has encryption.
+func (m *Manager) encrypted() bool {
+	scheme, _ := comm.ParseAddress(m.address)
+	return scheme == "tls" || m.cfg.Accept.RequireEncryption
+}

@@ -1,0 +1,182 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/record"
+)
+
+// Fetch is one transfer of results from a peer. It belongs to its goroutine until it is delivered.
+type Fetch struct {
+	Peer   string
+	Keys   []task.Key
+	Stored []state.Stored // what has arrived, with its values
+	Values []*task.Value
+	Busy   bool // the peer had no room for the request
+	Device bool // most of it came into memory of this worker's GPU
+	Err    error
+	Took   record.Period
+}
+
+// ErrUnreadable is found in the errors of replies that arrived but are no data: asking again would not help.
+var ErrUnreadable = errors.New("the answer cannot be read")
+
+// Start starts a transfer, whose end Deliver gets.
+func (m *Manager) Start(peer string, keys []task.Key) {
+	f := &Fetch{Peer: peer, Keys: keys}
+	m.w.Go(func() {
+		f.Took.Start = time.Now().UnixNano()
+		f.Err = m.fetch(m.w.Context, f)
+		f.Took.Stop = time.Now().UnixNano()
+		m.w.Room(f)
+		m.w.Deliver(f)
+	})
+}
+
+// busyPause is how long a busy peer is left alone, Dask's.
+const busyPause = 150 * time.Millisecond
+
+// FetchOne fetches a result from the first of its holders that has it, and reports whether there is one.
+func (m *Manager) FetchOne(ctx context.Context, key task.Key, holders []string) (*Fetch, bool) {
+	for _, peer := range holders {
+		for peer != m.address {
+			f := &Fetch{Peer: peer, Keys: []task.Key{key}}
+			err := m.fetch(ctx, f)
+			if f.Busy {
+				select {
+				case <-time.After(busyPause):
+					continue
+				case <-ctx.Done():
+					return nil, false
+				}
+			}
+			if err == nil && len(f.Values) == 1 {
+				return f, true
+			}
+			break
+		}
+	}
+	return nil, false
+}
+
+// fetch asks a peer for results, over a data connection if there is one, and fills f with those that the peer has of
+// the keys.
+func (m *Manager) fetch(ctx context.Context, f *Fetch) (err error) {
+	request := getDataRequest(f.Keys, m.address)
+	r := Record{Peer: f.Peer, Incoming: true, Start: time.Now()}
+	// A connection that was kept may have ended unnoticed, and a data connection may fail: asking again does no harm.
+	// The last attempt is on the control connection.
+	for attempt := range 3 {
+		var l link
+		if l, err = m.connect(ctx, f.Peer, attempt < 2); err != nil {
+			break
+		}
+		r.Lane = l.scheme()
+		var reply *wire.Message
+		if reply, err = l.ask(ctx, request); err != nil {
+			l.failed(err)
+			if ctx.Err() != nil {
+				break
+			}
+			continue
+		}
+		r.arrived() // what follows is the acknowledgement, for which no task waits
+		f.Values, f.Stored, f.Busy, err = readData(reply, f.Keys)
+		r.count(l.comm, reply)
+		f.Device = r.DeviceBytes > r.Bytes/2
+		reply.Release()
+		if err == nil && !f.Busy {
+			err = l.comm.Write(ctx, okMessage)
+		}
+		l.release(err)
+		break
+	}
+	if err != nil && f.Values != nil && !errors.Is(err, ErrUnreadable) {
+		err = nil // all has arrived; only the acknowledgement got lost
+	}
+	r.end(f.Busy, err)
+	r.Keys = len(f.Values)
+	m.note(&r)
+	return err
+}
+
+// okMessage is the acknowledgement of data: the bare string "OK".
+var okMessage = &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte{0xa2, 'O', 'K'})}}
+
+func getDataRequest(keys []task.Key, who string) *wire.Message {
+	size := 64 + len(who)
+	for _, k := range keys {
+		size += len(k)
+	}
+	b := msgpack.AppendMapHeader(make([]byte, 0, size), 4)
+	b = msgpack.AppendString(msgpack.AppendString(b, "op"), "get_data")
+	b = msgpack.AppendArrayHeader(msgpack.AppendString(b, "keys"), len(keys))
+	for _, k := range keys {
+		b = append(b, k...)
+	}
+	b = msgpack.AppendString(msgpack.AppendString(b, "who"), who)
+	b = msgpack.AppendBool(msgpack.AppendString(b, "reply"), true)
+	return &wire.Message{Frames: []wire.Frame{wire.HeapFrame(b)}}
+}
+
+// readData reads the answer to get_data. Keys that nobody asked for are passed over.
+func readData(m *wire.Message, keys []task.Key) (values []*task.Value, stored []state.Stored, busy bool, err error) {
+	values, stored, status, err := walkData(m, keys)
+	if err != nil {
+		return nil, nil, false, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	switch status {
+	case "OK":
+		return values, stored, false, nil
+	case "busy":
+		return nil, nil, true, nil
+	}
+	// An error of the peer's handler.
+	v, err := wire.Decode(m, wire.DecodeOptions{})
+	if err == nil {
+		if err = rpc.ReplyError("get_data", "the peer", v); err == nil {
+			err = fmt.Errorf("unexpected answer %.200q", fmt.Sprint(v))
+		}
+	}
+	return nil, nil, false, fmt.Errorf("%w: %w", ErrUnreadable, err)
+}
+
+func walkData(m *wire.Message, keys []task.Key) (values []*task.Value, stored []state.Stored, status string, err error) {
+	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
+		return nil, nil, "", errors.New("no body")
+	}
+	r := msgpack.NewReader(m.Body())
+	if r.Kind() != msgpack.MapKind {
+		return nil, nil, "", fmt.Errorf("expected a map, got %v", r.Kind())
+	}
+	fields, err := r.ReadMapLen()
+	if err != nil {
+		return nil, nil, "", err
+	}
+	for range fields {
+		k, err := r.ReadName()
+		if err != nil {
+			return nil, nil, "", err
+		}
+		switch string(k) {
+		case "status":
+			status, err = r.ReadString()
+		case "data":
+			values, stored, err = ReadValues(m, &r, keys)
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return nil, nil, "", fmt.Errorf("field %q: %w", k, err)
+		}
+	}
+	return values, stored, status, nil
+}

@@ -1,0 +1,72 @@
+package transfer
+
+import (
+	"sync"
+
+	"go.millstream.dev/internal/wire/msgpack"
+)
+
+// traffic measures how fast data comes from peers. Any goroutine may use it.
+type traffic struct {
+	mu        sync.Mutex // owns what follows
+	bandwidth float64    // bytes per second
+	peers     map[string]measured
+}
+
+// measured is the bandwidth to one peer, in bytes per second, and of how many transfers.
+type measured struct {
+	rate  float64
+	count int64
+}
+
+// startBandwidth is Dask's guess (distributed.scheduler.bandwidth).
+const startBandwidth = 100_000_000
+
+// maxPeers bounds what is remembered about peers.
+const maxPeers = 1024
+
+// note keeps the record of a transfer that has ended.
+func (m *Manager) note(r *Record) {
+	m.records.Add(*r)
+	m.unreported.add(r)
+	m.traffic.learn(r)
+}
+
+// learn takes the bandwidth of large transfers into account, as Dask does.
+func (n *traffic) learn(r *Record) {
+	if r.Error != "" || !r.Incoming || r.Bytes < 1_000_000 {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	rate := float64(r.Bytes) / max(r.Took.Seconds(), 1e-6)
+	n.bandwidth = 0.95*n.total() + 0.05*rate
+	if n.peers == nil || len(n.peers) >= maxPeers {
+		n.peers = map[string]measured{}
+	}
+	p := n.peers[r.Peer]
+	if p.count == 0 {
+		p.rate = rate
+	}
+	n.peers[r.Peer] = measured{0.95*p.rate + 0.05*rate, p.count + 1}
+}
+
+func (n *traffic) total() float64 {
+	if n.bandwidth == 0 {
+		return startBandwidth
+	}
+	return n.bandwidth
+}
+
+// Bandwidths returns the part of a heartbeat that the scheduler learns the network from.
+func (m *Manager) Bandwidths() msgpack.Map { return m.traffic.bandwidths() }
+
+func (n *traffic) bandwidths() msgpack.Map {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	peers := msgpack.Map{}
+	for k, v := range n.peers {
+		peers = append(peers, msgpack.Pair{Key: k, Value: []any{v.rate, v.count}})
+	}
+	return msgpack.MapOf("total", n.total(), "workers", peers, "types", msgpack.Map{})
+}

@@ -1,0 +1,65 @@
+package transfer
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"go.millstream.dev/internal/wire/msgpack"
+)
+
+func TestTraffic(t *testing.T) {
+	var n traffic
+	if got := n.total(); got != startBandwidth {
+		t.Fatalf("at the start the bandwidth is %v, want %v", got, startBandwidth)
+	}
+	second := Record{Peer: "tcp://a", Incoming: true, Bytes: 200_000_000, Took: time.Second}
+	small, out, failed := second, second, second
+	small.Bytes, out.Incoming, failed.Error = 999_999, false, "busy"
+	for _, r := range []Record{small, out, failed} {
+		n.learn(&r)
+	}
+	if got := n.total(); got != startBandwidth || n.peers != nil {
+		t.Errorf("%v was learned from what tells nothing, of %v", got, n.peers)
+	}
+	n.learn(&second)
+	if got, want := n.total(), 0.95*startBandwidth+0.05*2e8; math.Abs(got-want) > 1 {
+		t.Errorf("bandwidth %v, want %v", got, want)
+	}
+	if got := n.peers["tcp://a"]; got != (measured{2e8, 1}) {
+		t.Errorf("of the first transfer of a peer %+v is learned", got)
+	}
+	second.Took = 2 * time.Second
+	n.learn(&second)
+	if got := n.peers["tcp://a"]; math.Abs(got.rate-(0.95*2e8+0.05*1e8)) > 1 || got.count != 2 {
+		t.Errorf("of the second %+v", got)
+	}
+	m := n.bandwidths()
+	peers, _ := m.Get("workers")
+	if row, _ := peers.(msgpack.Map).Get("tcp://a"); fmt.Sprint(row) != fmt.Sprint([]any{n.peers["tcp://a"].rate, int64(2)}) {
+		t.Errorf("a heartbeat has %v", m)
+	}
+	for i := range 3 * maxPeers {
+		second.Peer = fmt.Sprint("tcp://", i)
+		n.learn(&second)
+	}
+	if len(n.peers) > maxPeers {
+		t.Errorf("%d peers are remembered", len(n.peers))
+	}
+}
+
+func TestRecordEnd(t *testing.T) {
+	r := Record{Start: time.Now().Add(-time.Second)}
+	r.arrived()
+	took := r.Took
+	r.Start = r.Start.Add(-time.Hour)
+	r.end(true, nil)
+	if r.Took != took || r.Duration != took.Seconds() || r.Error != "busy" {
+		t.Errorf("after its end it is %+v; what follows the arrival does not count", r)
+	}
+	r = Record{Start: time.Now().Add(-time.Second)}
+	if r.end(true, fmt.Errorf("broken")); r.Took < time.Second || r.Error != "broken" {
+		t.Errorf("a transfer that did not arrive is %+v", r)
+	}
+}

@@ -1,0 +1,146 @@
+// Package transfer moves results between a worker and its peers: it fetches what tasks need, serves get_data, opens data
+// connections next to the control connections, and keeps records of what was moved and how fast.
+package transfer
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/engine/worker/store"
+	"go.millstream.dev/internal/lane"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/secure"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/record"
+)
+
+// Config describes a Manager.
+type Config struct {
+	Logger  *slog.Logger
+	Network comm.Network
+	// Dial is how peers are connected to, Accept how the data connection is served.
+	Dial   comm.DialConfig
+	Accept comm.ListenConfig
+	// Listen is the address of the data connection, "" for none; Trusted allows data connections to other hosts.
+	Listen  string
+	Trusted bool
+	// Outgoing bounds how many transfers to peers run at once.
+	Outgoing int
+	// AckTimeout is how long a peer may take to acknowledge data, besides a second for each MiB.
+	AckTimeout time.Duration
+	// Records is how many transfers are remembered.
+	Records int
+	// Data holds the results.
+	Data *store.Store
+	// Worker is what the Manager needs of its worker.
+	Worker Worker
+}
+
+// Worker is what a Manager needs of its worker. All fields must be set.
+type Worker struct {
+	// Context ends with the worker.
+	Context context.Context
+	// Go starts a goroutine that the end of the worker waits for.
+	Go func(func())
+	// Paused reports whether the worker is short of memory: it then serves one peer at a time.
+	Paused func() bool
+	// Lost is called with a result that cannot be read back from disk.
+	Lost func(key task.Key, err error)
+	// Encode encodes what is held outside of the process, and returns what is left of held; it releases the others.
+	Encode func(held []*store.Entry) []*store.Entry
+	// IsActor reports whether a result is an actor, which does not travel.
+	IsActor func(key task.Key) bool
+	// Room waits until the values of a Fetch fit into memory. Deliver takes over a Fetch that is over.
+	Room    func(f *Fetch)
+	Deliver func(f *Fetch)
+}
+
+// Manager moves results. Any goroutine may use it.
+type Manager struct {
+	cfg     Config
+	w       Worker
+	log     *slog.Logger
+	data    *store.Store
+	address string // of the worker; set by Listen
+
+	peers   *rpc.Pool  // control connections
+	lanes   *lane.Book // data connections; nil without an own one
+	server  *rpc.Server
+	own     string // address of the own data connection
+	cookies *secure.Cookies
+
+	outgoing, outgoingTotal, outgoingBytes, outgoingBytesTotal atomic.Int64
+
+	traffic    traffic
+	records    *record.Ring[Record]
+	unreported reportLog
+}
+
+// New returns a Manager. It serves no data connection before Listen.
+func New(cfg Config) *Manager {
+	dial := cfg.Dial.To(secure.Worker)
+	dial.Timeout = dialTimeout(dial.Timeout)
+	return &Manager{cfg: cfg, w: cfg.Worker, log: cfg.Logger, data: cfg.Data,
+		peers:   rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: dial}),
+		records: record.NewRing[Record](cfg.Records)}
+}
+
+// dialTimeout returns how long connecting to a peer may take. A peer that the scheduler knows listens already, so that
+// a refusal means that it is dead.
+func dialTimeout(configured time.Duration) time.Duration {
+	const limit = 3 * time.Second
+	if configured > 0 {
+		return min(configured, limit)
+	}
+	return limit
+}
+
+// Address returns the address of the own data connection, "" without one.
+func (m *Manager) Address() string { return m.own }
+
+// StopServing closes the own data connection.
+func (m *Manager) StopServing() {
+	if m.server != nil {
+		_ = m.server.Close()
+	}
+}
+
+// Close closes all connections to peers.
+func (m *Manager) Close() {
+	m.StopServing()
+	if m.lanes != nil {
+		_ = m.lanes.Close()
+	}
+	_ = m.peers.Close()
+}
+
+// Records returns the last transfers, oldest first.
+func (m *Manager) Records() []Record { return m.records.All() }
+
+// Counts are counters of outgoing transfers.
+type Counts struct {
+	// Open transfers and their bytes.
+	Open, OpenBytes int64
+	// Total transfers and bytes since the start.
+	Total, TotalBytes int64
+}
+
+// Counts returns the counters of outgoing transfers.
+func (m *Manager) Counts() Counts {
+	return Counts{Open: m.outgoing.Load(), OpenBytes: m.outgoingBytes.Load(), Total: m.outgoingTotal.Load(),
+		TotalBytes: m.outgoingBytesTotal.Load()}
+}
+
+// Echo sends data to a peer, which sends it back.
+func (m *Manager) Echo(ctx context.Context, peer string, data []byte) error {
+	reply, err := m.peers.Do(ctx, peer, "echo", msgpack.MapOf("op", "echo", "data", wire.Serialize{Value: data}))
+	if err == nil {
+		reply.Release()
+	}
+	return err
+}

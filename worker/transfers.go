@@ -1,0 +1,69 @@
+package worker
+
+import (
+	"errors"
+
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/task"
+	"go.millstream.dev/worker/internal/transfer"
+)
+
+// transferConfig returns what the transfers of the worker are given.
+func (w *Worker) transferConfig() transfer.Config {
+	return transfer.Config{Logger: w.log, Network: w.cfg.Network, Dial: w.cfg.Dial, Accept: w.named(w.cfg.Accept),
+		Listen: w.cfg.Lanes.Listen, Trusted: w.cfg.Lanes.Trusted, Outgoing: w.cfg.Outgoing, AckTimeout: w.cfg.AckTimeout,
+		Records: w.cfg.Records, Data: w.data,
+		Worker: transfer.Worker{
+			Context: w.ctx,
+			Go:      w.tasks.Go,
+			Paused:  func() bool { return w.Status() == statusPaused },
+			Lost:    func(key task.Key, err error) { w.do(func() { w.dataLost(key, err) }) },
+			Encode:  w.brought,
+			IsActor: func(key task.Key) bool {
+				_, ok := w.actorKeys.Load(key)
+				return ok
+			},
+			Room:    w.roomFor,
+			Deliver: func(f *transfer.Fetch) { w.post(item{fetch: f}) },
+		},
+	}
+}
+
+// gather starts the transfer that an action asks for. The caller holds the turn.
+func (w *Worker) gather(a *state.Action) {
+	keys := make([]task.Key, len(a.Tasks))
+	for i, t := range a.Tasks {
+		keys[i] = t.Key()
+	}
+	w.transfers.Start(a.Peer.Address(), keys)
+}
+
+// roomFor waits until what was fetched fits into memory.
+func (w *Worker) roomFor(f *transfer.Fetch) {
+	for i, v := range f.Values {
+		_ = w.data.MakeRoomFor(w.ctx, v, f.Stored[i].NBytes) // it ends only with the worker
+	}
+	if err := w.memory.MakeRoom(w.ctx, f.Values, f.Stored); err != nil && w.ctx.Err() == nil {
+		// It is here and tasks wait for it: better too much memory than none of them.
+		w.log.Warn("no room for data of a peer", "peer", f.Peer, "error", err)
+	}
+}
+
+// fetchEnded tells the state how a transfer ended. The caller holds the turn.
+func (w *Worker) fetchEnded(f *transfer.Fetch) {
+	switch {
+	case f.Err == nil && f.Busy:
+		w.apply(&state.GatherBusy{Stimulus: w.stimulus, Peer: f.Peer})
+	case f.Err == nil:
+		for i, v := range f.Values {
+			w.data.Put(f.Stored[i].Key, v, f.Stored[i].NBytes)
+		}
+		w.arrived.Add(f.Stored, f.Took)
+		w.apply(&state.GatherSuccess{Stimulus: w.stimulus, Peer: f.Peer, Data: f.Stored, Device: f.Device})
+	case errors.Is(f.Err, transfer.ErrUnreadable):
+		w.apply(&state.GatherFailure{Stimulus: w.stimulus, Peer: f.Peer, Failure: failure(f.Err)})
+	default:
+		w.log.Info("a peer does not answer", "peer", f.Peer, "error", f.Err)
+		w.apply(&state.GatherNetworkFailure{Stimulus: w.stimulus, Peer: f.Peer})
+	}
+}
