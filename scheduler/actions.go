@@ -2,11 +2,11 @@ package scheduler
 
 import (
 	"strconv"
-	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
+	"go.millstream.dev/scheduler/internal/outbox"
+	"go.millstream.dev/scheduler/internal/val"
 )
 
 // stateEvents are the events that the loop uses again and again.
@@ -22,28 +22,24 @@ type stateEvents struct {
 
 // apply puts an event to the state and says what comes of it. Only the loop calls it.
 func (s *Scheduler) apply(ev state.Event) {
-	outer := s.applying
-	s.applying = true
-	s.state.Apply(s.now, ev, &s.actions)
+	outer := s.loop.SetCritical(true) // a panic now ends the scheduler
+	s.state.Apply(s.loop.Now(), ev, &s.actions)
 	list := s.actions.List()
 	for i := range list {
 		s.act(&list[i])
 	}
-	s.applying = outer
+	s.loop.SetCritical(outer)
 }
 
 // stimulus is the stimulus_id of what is said in this turn.
 func (s *Scheduler) stimulus(name string) []byte {
-	if !s.now.Equal(s.scratch.stamped) {
-		s.scratch.stamped = s.now
-		s.scratch.stamp = strconv.AppendFloat(append(s.scratch.stamp[:0], '-'), seconds(s.now), 'f', 3, 64)
+	if !s.loop.Now().Equal(s.scratch.stamped) {
+		s.scratch.stamped = s.loop.Now()
+		s.scratch.stamp = strconv.AppendFloat(append(s.scratch.stamp[:0], '-'), val.Seconds(s.loop.Now()), 'f', 3, 64)
 	}
 	s.scratch.stimulus = append(append(s.scratch.stimulus[:0], name...), s.scratch.stamp...)
 	return s.scratch.stimulus
 }
-
-// seconds is a time as Python's time() has it.
-func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
 func (s *Scheduler) act(a *state.Action) {
 	switch a.Kind {
@@ -138,8 +134,8 @@ var (
 )
 
 // computeTask appends Dask's compute-task message: the hottest of all.
-func (s *Scheduler) computeTask(out *batch, t *state.Task, runID int64) []byte {
-	b := append(out.body, computeHead...)
+func (s *Scheduler) computeTask(out *outbox.Batch, t *state.Task, runID int64) []byte {
+	b := append(out.Body, computeHead...)
 	b = append(b, t.Key()...)
 	b = append(b, fieldRunID...)
 	b = msgpack.AppendInt(b, runID)
@@ -165,7 +161,7 @@ func (s *Scheduler) computeTask(out *batch, t *state.Task, runID int64) []byte {
 		b = msgpack.AppendInt(b, d.NBytes())
 	}
 	b = append(b, fieldRunSpec...)
-	b = out.runSpec(b, t)
+	b = runSpec(out, b, t)
 	notes := t.Annotations()
 	b = append(b, fieldRes...)
 	if notes == nil || len(notes.Resources) == 0 {
@@ -208,14 +204,6 @@ func appendHolders(b []byte, t *state.Task) []byte {
 	return b
 }
 
-func appendKeys(b []byte, keys []task.Key) []byte {
-	b = msgpack.AppendArrayHeader(b, len(keys))
-	for _, k := range keys {
-		b = append(b, k...)
-	}
-	return b
-}
-
 func (s *Scheduler) appendStimulus(b []byte, name string) []byte {
 	b = append(b, fieldStim...)
 	return msgpack.AppendStringBytes(b, s.stimulus(name))
@@ -224,15 +212,15 @@ func (s *Scheduler) appendStimulus(b []byte, name string) []byte {
 // toWorker says one action to a worker.
 func (s *Scheduler) toWorker(st *stream, a *state.Action) {
 	out := st.begin()
-	b := out.body
+	b := out.Body
 	switch a.Kind {
 	case state.ComputeTask:
 		b = s.computeTask(out, a.Task, a.RunID)
 	case state.FreeKeys:
-		b = appendKeys(append(b, freeHead...), a.Keys)
+		b = val.AppendKeys(append(b, freeHead...), a.Keys)
 		b = s.appendStimulus(b, "free-keys")
 	case state.RemoveReplicas:
-		b = appendKeys(append(b, removeHead...), a.Keys)
+		b = val.AppendKeys(append(b, removeHead...), a.Keys)
 		b = s.appendStimulus(b, "remove-replicas")
 	case state.AcquireReplicas:
 		b = append(b, acquireHead...)
@@ -262,7 +250,7 @@ func (s *Scheduler) toWorker(st *stream, a *state.Action) {
 	case state.CloseWorker:
 		b = appendClose(b, a.Text)
 	}
-	out.body = b
+	out.Body = b
 }
 
 const stealPrefix = "steal-"
@@ -283,13 +271,13 @@ func appendClose(b []byte, reason string) []byte {
 // sendClose tells a worker to end.
 func (st *stream) sendClose(reason string) {
 	out := st.begin()
-	out.body = appendClose(out.body, reason)
+	out.Body = appendClose(out.Body, reason)
 }
 
 // send says an op without arguments.
 func (st *stream) send(op string) {
 	out := st.begin()
-	out.body = append(out.body, fixed(1, "op", op)...)
+	out.Body = append(out.Body, fixed(1, "op", op)...)
 }
 
 // toClient says one action to a client.
@@ -299,50 +287,50 @@ func (s *Scheduler) toClient(st *stream, a *state.Action) {
 	case state.KeyInMemory:
 		if st.ours {
 			// One of ours asks a holder at once, and has no use for a Python class.
-			out.body = append(append(out.body, memoryHeld...), a.Task.Key()...)
-			out.body = append(out.body, fieldWorkers...)
+			out.Body = append(append(out.Body, memoryHeld...), a.Task.Key()...)
+			out.Body = append(out.Body, fieldWorkers...)
 			n := min(a.Task.NumHolders(), 1)
-			out.body = msgpack.AppendArrayHeader(out.body, n)
+			out.Body = msgpack.AppendArrayHeader(out.Body, n)
 			if n > 0 {
-				out.body = msgpack.AppendString(out.body, a.Task.Holder(0).Address())
+				out.Body = msgpack.AppendString(out.Body, a.Task.Holder(0).Address())
 			}
 			return
 		}
 		typ := a.Task.Type()
 		if typ == nil || len(typ.Pickle) == 0 {
-			out.body = append(append(out.body, memoryHead...), a.Task.Key()...)
+			out.Body = append(append(out.Body, memoryHead...), a.Task.Key()...)
 			return
 		}
-		out.body = append(append(out.body, memoryTyped...), a.Task.Key()...)
-		out.body = append(out.body, fieldType...)
-		out.body = msgpack.AppendBytes(out.body, typ.Pickle)
+		out.Body = append(append(out.Body, memoryTyped...), a.Task.Key()...)
+		out.Body = append(out.Body, fieldType...)
+		out.Body = msgpack.AppendBytes(out.Body, typ.Pickle)
 	case state.KeyErred:
 		exc, trace := s.exception(a.Failure, st.ours)
 		head := erredHead
 		if st.ours {
 			head = erredOurs
 		}
-		out.body = append(append(out.body, head...), a.Key...)
-		out.body = append(out.body, fieldExc...)
-		out.serialized(exc)
-		out.body = append(out.body, fieldTrace...)
-		out.serialized(trace)
+		out.Body = append(append(out.Body, head...), a.Key...)
+		out.Body = append(out.Body, fieldExc...)
+		out.Serialized(exc)
+		out.Body = append(out.Body, fieldTrace...)
+		out.Serialized(trace)
 		if st.ours {
-			out.body = append(out.body, fieldTraceText...)
-			out.body = msgpack.AppendString(out.body, a.Failure.TracebackText)
+			out.Body = append(out.Body, fieldTraceText...)
+			out.Body = msgpack.AppendString(out.Body, a.Failure.TracebackText)
 		}
 	case state.LostData:
-		out.body = append(append(out.body, lostHead...), a.Task.Key()...)
+		out.Body = append(append(out.Body, lostHead...), a.Task.Key()...)
 	case state.TaskRetried:
-		out.body = append(append(out.body, retriedHead...), a.Task.Key()...)
+		out.Body = append(append(out.Body, retriedHead...), a.Task.Key()...)
 	case state.CancelledKeys:
-		out.body = appendKeys(append(out.body, cancelledHead...), a.Keys)
-		out.body = append(out.body, fieldReason...)
-		out.body = appendTextOrNil(out.body, a.Text)
-		out.body = append(out.body, fieldMsg...)
-		out.body = appendTextOrNil(out.body, a.Msg)
+		out.Body = val.AppendKeys(append(out.Body, cancelledHead...), a.Keys)
+		out.Body = append(out.Body, fieldReason...)
+		out.Body = appendTextOrNil(out.Body, a.Text)
+		out.Body = append(out.Body, fieldMsg...)
+		out.Body = appendTextOrNil(out.Body, a.Msg)
 	case state.ClientRestart:
-		out.body = append(out.body, restartMsg...)
+		out.Body = append(out.Body, restartMsg...)
 	}
 }
 

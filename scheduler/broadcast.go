@@ -11,6 +11,8 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
 )
 
@@ -49,14 +51,14 @@ func (s *Scheduler) call(ctx context.Context, address string, request msgpack.Ma
 	if err != nil {
 		return nil, err
 	}
-	v, err := wire.Decode(m, keepClosed)
+	v, err := wire.Decode(m, val.KeepClosed)
 	if err != nil {
 		m.Release()
 		return nil, err
 	}
 	if d, ok := v.(msgpack.Map); ok && d.GetString("status") == "uncaught-error" {
 		defer m.Release()
-		opened, err := wire.Decode(m, untrusted)
+		opened, err := wire.Decode(m, val.Untrusted)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +87,7 @@ func (s *Scheduler) broadcastRPC(ctx context.Context, r *rpc.Request, in struct 
 	OnError string      `rpc:"on_error,optional"`
 }) (any, error) {
 	var a answers
-	out, err := s.broadcastTo(ctx, broadcast{in.Msg, in.Workers, in.Hosts, in.Nanny, orText(in.OnError, "raise")}, &a)
+	out, err := s.broadcastTo(ctx, broadcast{in.Msg, in.Workers, in.Hosts, in.Nanny, val.OrText(in.OnError, "raise")}, &a)
 	if err != nil {
 		a.release()
 		return nil, err
@@ -148,7 +150,7 @@ func (s *Scheduler) broadcastTo(ctx context.Context, b broadcast, a *answers) (m
 	default:
 		return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("on_error must be 'raise', 'return', 'return_pickle', or 'ignore'; got '%s'", b.onError)}
 	}
-	to, err := ask(ctx, s, func() ([]target, error) { return s.targets(&b) })
+	to, err := loop.Ask(ctx, s.loop, func() ([]target, error) { return s.targets(&b) })
 	if err != nil {
 		return nil, err
 	}
@@ -226,11 +228,11 @@ func (s *Scheduler) callStack(ctx context.Context, _ *rpc.Request, in keysArg) (
 	if in.Keys == nil {
 		return s.broadcast(ctx, broadcast{msg: msgpack.MapOf("op", "call_stack", "keys", nil), onError: "ignore"})
 	}
-	keys, err := keyList(in.Keys)
+	keys, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
-	byWorker, err := ask(ctx, s, func() (map[string][]any, error) {
+	byWorker, err := loop.Ask(ctx, s.loop, func() (map[string][]any, error) {
 		out := map[string][]any{}
 		seen := map[*state.Task]bool{}
 		var todo []*state.Task

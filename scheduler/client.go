@@ -53,10 +53,10 @@ func (s *Scheduler) registerClient(ctx context.Context, r *rpc.Request) (any, er
 	r.Takeover()
 	st := s.newStream(r.Comm)
 	name, versions, program := strings.Clone(in.Client), wire.Clone(in.Versions), programOf(in.Millstream)
-	if err := s.do(ctx, func() { s.addClient(name, versions, program, st) }); err != nil {
+	if err := s.loop.Do(ctx, func() { s.addClient(name, versions, program, st) }); err != nil {
 		return nil, err
 	}
-	st.out.start()
+	st.out.Start()
 	s.streamEnded(st, st.read(ctx))
 	return rpc.NoReply, nil
 }
@@ -73,21 +73,21 @@ func (s *Scheduler) addClient(name string, versions any, p *program, st *stream)
 		// It has come back before we noticed that it had gone.
 		c.st.end()
 	}
-	c.st, c.versions, c.lastSeen, c.awayFrom = st, versions, s.now, time.Time{}
+	c.st, c.versions, c.lastSeen, c.awayFrom = st, versions, s.loop.Now(), time.Time{}
 	c.program, c.short = p, ""
 	st.client = c
 	s.totals.clientsAdded++
 	out := st.begin()
 	hello := append(msgpack.MapOf("op", "stream-start"), s.versionCheck(versions, "Client")...)
 	if st.ours {
-		hello.Set("millstream", msgpack.MapOf("id", s.id, "epoch", s.epoch()))
+		hello.Set("millstream", msgpack.MapOf("id", s.id, "epoch", s.journal.Epoch()))
 	}
 	if text := s.staleWorkers(p); text != "" {
 		s.log.Warn("workers are stale", "client", name, "detail", text)
 		hello.Set("warning", strings.TrimSpace(hello.GetString("warning")+"\n"+text))
 	}
-	out.body, _ = msgpack.Append(out.body, hello)
-	s.logEvent(msgpack.MapOf("action", "add-client", "client", name), "all", name)
+	out.Body, _ = msgpack.Append(out.Body, hello)
+	s.topics.Publish(msgpack.MapOf("action", "add-client", "client", name), "all", name)
 	s.log.Info("client connected", "client", name, "peer", st.comm.PeerAddr())
 }
 
@@ -96,12 +96,12 @@ func (s *Scheduler) clientNamed(name string) *client {
 	if c := s.clients[name]; c != nil {
 		return c
 	}
-	c := &client{name: name, part: isPart(name), lastSeen: s.now}
+	c := &client{name: name, part: isPart(name), lastSeen: s.loop.Now()}
 	ev := state.AddClient{Name: name, Data: c}
 	s.apply(&ev)
 	c.id = ev.Client
 	s.clients[name] = c
-	s.record(recordClient, name, nil)
+	s.journal.Client(name, true)
 	return c
 }
 
@@ -116,7 +116,7 @@ func (s *Scheduler) clientEnded(st *stream) {
 	}
 	c.st = nil
 	if st.ours && !st.leaving && s.cfg.Forget > 0 {
-		c.awayFrom = s.now
+		c.awayFrom = s.loop.Now()
 		s.log.Info("client is away", "client", c.name, "kept", s.cfg.Forget)
 		return
 	}
@@ -129,11 +129,11 @@ func (s *Scheduler) removeClient(c *client) {
 		return
 	}
 	delete(s.clients, c.name)
-	s.unsubscribeAll(c.name)
+	s.topics.UnsubscribeAll(c.name)
 	s.apply(&state.RemoveClient{Client: c.id})
-	s.record(recordClientGone, c.name, nil)
+	s.journal.Client(c.name, false)
 	if !c.part {
-		s.logEvent(msgpack.MapOf("action", "remove-client", "client", c.name), "all", c.name)
+		s.topics.Publish(msgpack.MapOf("action", "remove-client", "client", c.name), "all", c.name)
 		s.log.Info("remove client", "client", c.name)
 	}
 }
@@ -141,7 +141,7 @@ func (s *Scheduler) removeClient(c *client) {
 // checkClients forgets clients that have been away for too long.
 func (s *Scheduler) checkClients() {
 	for _, c := range s.clients {
-		if !c.awayFrom.IsZero() && s.now.Sub(c.awayFrom) > s.cfg.Forget {
+		if !c.awayFrom.IsZero() && s.loop.Now().Sub(c.awayFrom) > s.cfg.Forget {
 			s.removeClient(c)
 		}
 	}
@@ -150,7 +150,7 @@ func (s *Scheduler) checkClients() {
 // desire makes a client want keys; its name is enough.
 func (s *Scheduler) desire(name string, keys ...task.Key) {
 	c := s.clientNamed(name)
-	s.record(recordDesire, name, keys)
+	s.journal.Desire(name, keys)
 	ev := &s.events.desires
 	*ev = state.ClientDesires{Client: c.id, Keys: keys}
 	s.apply(ev)
@@ -165,7 +165,7 @@ func (s *Scheduler) release(name string, keys ...task.Key) {
 	if c == nil || len(keys) == 0 {
 		return
 	}
-	s.record(recordRelease, name, keys)
+	s.journal.Release(name, keys)
 	// A client that lets go of a million results does so in steps: what comes of a step is
 	// said in memory that the next one uses again.
 	for part := range slices.Chunk(keys, s.cfg.releaseStep) {

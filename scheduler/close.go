@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"go.millstream.dev/scheduler/internal/loop"
 )
 
 // Close ends the scheduler: workers are told to end, unless a journal lets them wait for
@@ -43,23 +45,22 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 	s.serving.Wait()
 	s.closeMaterialiser()
 	if begun {
-		close(s.stop)
-		<-s.loopDone
+		s.loop.Stop()
+		<-s.loop.Done()
 	}
 	s.http.close(ctx)
 	err = errors.Join(err, s.pool.Close())
-	if s.journal != nil {
-		err = errors.Join(err, s.journal.Close())
-	}
+	err = errors.Join(err, s.journal.Close())
 	s.log.Info("scheduler closed", "id", s.id)
 	return err
 }
 
 // farewell tells all peers that it is over and waits until they have been told.
 func (s *Scheduler) farewell(ctx context.Context, workersToo bool) {
-	streams, err := ask(ctx, s, func() ([]*stream, error) {
+	streams, err := loop.Ask(ctx, s.loop, func() ([]*stream, error) {
 		var out []*stream
 		s.ending = true
+		s.journal.Pause()
 		for _, w := range s.workers {
 			if w.st == nil {
 				continue
@@ -82,11 +83,11 @@ func (s *Scheduler) farewell(ctx context.Context, workersToo bool) {
 		return
 	}
 	for _, st := range streams {
-		st.out.finish()
+		st.out.Finish()
 	}
 	for _, st := range streams {
 		select {
-		case <-st.out.done:
+		case <-st.out.Done:
 		case <-ctx.Done():
 			return
 		}

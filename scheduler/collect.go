@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/task"
 )
 
@@ -26,7 +27,7 @@ func (s *Scheduler) startTaskMetadata(ctx context.Context, _ *rpc.Request, in st
 	Name string `rpc:"name"`
 }) (any, error) {
 	name := strings.Clone(in.Name)
-	_, err := ask(ctx, s, func() (any, error) {
+	_, err := loop.Ask(ctx, s.loop, func() (any, error) {
 		if len(s.collectors) >= maxCollectors {
 			return nil, &rpc.Exception{Type: "RuntimeError", Message: fmt.Sprintf("%d collections of task metadata have not been stopped", maxCollectors)}
 		}
@@ -39,7 +40,7 @@ func (s *Scheduler) startTaskMetadata(ctx context.Context, _ *rpc.Request, in st
 func (s *Scheduler) stopTaskMetadata(ctx context.Context, _ *rpc.Request, in struct {
 	Name string `rpc:"name,optional"`
 }) (msgpack.Map, error) {
-	return ask(ctx, s, func() (msgpack.Map, error) {
+	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		c := s.collectors[in.Name]
 		if c == nil {
 			return nil, &rpc.Exception{Type: "ValueError", Message: "Expected to find exactly one CollectTaskMetaDataPlugin with name " + in.Name + " but found 0."}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
 )
 
@@ -36,7 +37,7 @@ const emptyTuple = "\x80\x05)."
 // readCode is the pickle of the source code that came with a graph; nil where there is
 // none, or too much. It borrows from the message.
 func readCode(m *wire.Message, u *wire.UpdateGraph) []byte {
-	v, err := wire.DecodeRef(m, u.Code, keepClosed)
+	v, err := wire.DecodeRef(m, u.Code, val.KeepClosed)
 	if err != nil {
 		return nil // what nobody may ever look at is no reason to refuse a graph
 	}
@@ -56,7 +57,7 @@ func (s *Scheduler) noteComputation(code []byte) {
 		}
 		var b [16]byte
 		_, _ = rand.Read(b[:])
-		s.computations = append(s.computations, &computation{id: hex.EncodeToString(b[:]), start: s.now})
+		s.computations = append(s.computations, &computation{id: hex.EncodeToString(b[:]), start: s.loop.Now()})
 	}
 	s.computations[len(s.computations)-1].add(code)
 }
@@ -78,7 +79,7 @@ func (s *Scheduler) facadeComputations() []any {
 		for j, b := range c.code {
 			code[j] = b
 		}
-		rows[i] = msgpack.MapOf("id", c.id, "start", seconds(c.start), "code", code)
+		rows[i] = msgpack.MapOf("id", c.id, "start", val.Seconds(c.start), "code", code)
 	}
 	return rows
 }

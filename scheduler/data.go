@@ -9,6 +9,9 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/primitives"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -35,7 +38,7 @@ func (s *Scheduler) scatter(ctx context.Context, _ *rpc.Request, in struct {
 	}
 	var to []string
 	first := 0
-	ok, err := await(ctx, s, in.Timeout, func() (<-chan struct{}, error) {
+	ok, err := loop.Await(ctx, s.loop, in.Timeout, func() (<-chan struct{}, error) {
 		to = to[:0]
 		s.eachWorker(in.Workers, func(w *worker, sw *state.Worker) {
 			if sw.Status() == state.StatusRunning {
@@ -46,7 +49,7 @@ func (s *Scheduler) scatter(ctx context.Context, _ *rpc.Request, in struct {
 			return nil, err
 		}
 		if len(to) == 0 {
-			return s.prims.workers.wait(), nil
+			return s.workersChanged.Wait(), nil
 		}
 		first = s.robin
 		s.robin += len(keys)
@@ -71,8 +74,8 @@ func (s *Scheduler) scatter(ctx context.Context, _ *rpc.Request, in struct {
 			return nil, err
 		}
 	}
-	_ = s.do(ctx, func() {
-		s.logEvent(msgpack.MapOf("action", "scatter", "client", string([]byte(in.Client)), "count", len(keys)), in.Client, "all")
+	_ = s.loop.Do(ctx, func() {
+		s.topics.Publish(msgpack.MapOf("action", "scatter", "client", string([]byte(in.Client)), "count", len(keys)), in.Client, "all")
 	})
 	return keys, nil
 }
@@ -118,7 +121,7 @@ func (s *Scheduler) scatterTo(ctx context.Context, data msgpack.Map, keys []task
 			defer mu.Unlock()
 			for _, p := range m {
 				if k, err := task.KeyOf(p.Key); err == nil {
-					sizes[k], _ = integer(p.Value)
+					sizes[k], _ = val.Integer(p.Value)
 				}
 			}
 		})
@@ -129,7 +132,7 @@ func (s *Scheduler) scatterTo(ctx context.Context, data msgpack.Map, keys []task
 			return fmt.Errorf("scatter to %s: %w", to[i], err)
 		}
 	}
-	return s.change(ctx, func() error {
+	return primitives.Change(ctx, s.loop, s.journal, func() error {
 		var in []newData
 		for i, k := range keys {
 			size, known := sizes[k]
@@ -182,10 +185,10 @@ func (s *Scheduler) updateData(name string, in []newData) {
 		}
 	}
 	if name != "" {
-		s.record(recordData, name, keys)
+		s.journal.Data(name, keys)
 	}
 	s.apply(&ev)
-	s.prims.tasks.fire()
+	s.tasksKnown.Fire()
 }
 
 // newDataOf reads who_has and nbytes of update_data.
@@ -196,7 +199,7 @@ func newDataOf(whoHas, nbytes msgpack.Map) ([]newData, error) {
 		if err != nil {
 			return nil, err
 		}
-		sizes[k], _ = integer(p.Value)
+		sizes[k], _ = val.Integer(p.Value)
 	}
 	out := make([]newData, 0, len(whoHas))
 	for _, p := range whoHas {
@@ -224,7 +227,7 @@ func (s *Scheduler) updateDataRPC(ctx context.Context, _ *rpc.Request, in struct
 		return nil, err
 	}
 	client := string([]byte(in.Client))
-	return nil, s.change(ctx, func() error {
+	return nil, primitives.Change(ctx, s.loop, s.journal, func() error {
 		if err := s.checkClient(client); err != nil {
 			return err
 		}
@@ -234,7 +237,7 @@ func (s *Scheduler) updateDataRPC(ctx context.Context, _ *rpc.Request, in struct
 }
 
 func (s *Scheduler) updateDataOp(c *client, ops *wire.Ops, m *wire.Message) error {
-	values, err := opValues(ops, m)
+	values, err := val.OpFields(ops, m)
 	if err != nil {
 		return err
 	}
@@ -255,11 +258,11 @@ func (s *Scheduler) addKeysRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Keys     []any  `rpc:"keys,optional"`
 	Stimulus string `rpc:"stimulus_id,optional"`
 }) (string, error) {
-	keys, err := keyList(in.Keys)
+	keys, err := val.KeyList(in.Keys)
 	if err != nil {
 		return "", err
 	}
-	return ask(ctx, s, func() (string, error) {
+	return loop.Ask(ctx, s.loop, func() (string, error) {
 		w := s.find(in.Worker)
 		if w == nil {
 			return "not found", nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/wire"
 )
 
@@ -234,7 +235,7 @@ func TestEvents(t *testing.T) {
 	c.send(msgpack.MapOf("op", "subscribe-topic", "topic", "news"))
 	c.call("identity") // the stream has been read up to here or not: the event comes after both
 	until(t, "subscribed", func() bool {
-		ok, _ := ask(t.Context(), s, func() (bool, error) { return s.topics["news"] != nil, nil })
+		ok, _ := loop.Ask(t.Context(), s.loop, func() (bool, error) { _, known := s.topics.Subscribers("news"); return known, nil })
 		return ok
 	})
 	for i := range 5 {

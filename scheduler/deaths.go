@@ -28,7 +28,7 @@ func (s *Scheduler) ReportDeath(ctx context.Context, token, cause string) error 
 	if cause = cleanCause(cause); cause == "" || token == "" {
 		return nil
 	}
-	return s.do(ctx, func() {
+	return s.loop.Do(ctx, func() {
 		for _, w := range s.workers {
 			if w.token == token && w.cause == "" {
 				w.cause = cause
@@ -51,7 +51,7 @@ func (s *Scheduler) reportDeath(ctx context.Context, _ *rpc.Request, in deathArg
 // awaitCause waits for the report of a nanny about a worker whose stream has ended.
 func (s *Scheduler) awaitCause(st *stream) {
 	var wait bool
-	if err := s.do(context.Background(), func() {
+	if err := s.loop.Do(context.Background(), func() {
 		wait = !st.gone && !st.leaving && !s.ending && st.worker != nil && st.worker.token != "" && st.worker.cause == ""
 	}); err != nil || !wait {
 		return

@@ -30,7 +30,7 @@ func (s *Scheduler) probe(w *worker) {
 			return
 		}
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			_ = s.do(s.ctx, func() {
+			_ = s.loop.Do(s.ctx, func() {
 				if s.workers[w.address] == nil {
 					s.log.Warn("worker does not come back; data that only it held is lost", "worker", w.address, "error", err)
 					s.apply(&state.ForgetDeparted{Token: w.incarnation})

@@ -22,7 +22,7 @@ func TestPythonExceptions(t *testing.T) {
 		state.NoWorkers:     "NoWorkerError(('x', 1), 0.0)",
 		state.ActorLost:     "RuntimeError('it says why')",
 	} {
-		err := s.do(t.Context(), func() {
+		err := s.loop.Do(t.Context(), func() {
 			exc, _ := s.exception(&state.Failure{Kind: kind, Key: key, Worker: "tcp://a:1", ExceptionText: "it says why", Cause: "exit code 3"}, false)
 			v, err := exc.Decode(wire.DecodeOptions{})
 			if err != nil {

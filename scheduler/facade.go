@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/wire"
 )
 
@@ -16,15 +17,15 @@ import (
 func (s *Scheduler) facade() map[string]pyproc.Handler {
 	return map[string]pyproc.Handler{
 		"scheduler-info": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {
-			v, err := ask(ctx, s, func() (any, error) { return s.facadeInfo(), nil })
+			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.facadeInfo(), nil })
 			return v, nil, err
 		},
 		"scheduler-tasks": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {
-			v, err := ask(ctx, s, func() (any, error) { return s.facadeTasks() })
+			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.facadeTasks() })
 			return v, nil, err
 		},
 		"scheduler-computations": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {
-			v, err := ask(ctx, s, func() (any, error) { return s.facadeComputations(), nil })
+			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.facadeComputations(), nil })
 			return v, nil, err
 		},
 		"scheduler-log-event": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
@@ -34,7 +35,7 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 			}
 			topic, _ := args.Get("topic")
 			msg, _ := args.Get("msg")
-			_, err = ask(ctx, s, func() (any, error) { return nil, s.logFrom(topic, msg, "") })
+			_, err = loop.Ask(ctx, s.loop, func() (any, error) { return nil, s.topics.PublishFrom(topic, msg, "") })
 			return nil, nil, err
 		},
 		"scheduler-events": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
@@ -43,7 +44,7 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 				return nil, nil, err
 			}
 			topic, _ := args.Get("topic")
-			v, err := s.eventsOf(ctx, topic)
+			v, err := s.topics.Events(ctx, topic)
 			return v, nil, err
 		},
 		"scheduler-upload-file": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
@@ -57,10 +58,10 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 			return msgpack.MapOf("status", "OK", "nbytes", n), nil, err
 		},
 		"scheduler-worker-plugin": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
-			return s.facadePlugin(ctx, m, s.plugins.worker, "plugin-add", false)
+			return s.facadePlugin(ctx, m, false)
 		},
 		"scheduler-nanny-plugin": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
-			return s.facadePlugin(ctx, m, s.plugins.nanny, "plugin_add", true)
+			return s.facadePlugin(ctx, m, true)
 		},
 	}
 }
@@ -103,7 +104,7 @@ func (s *Scheduler) facadeInfo() msgpack.Map {
 	if s.cfg.WorkerTTL > 0 {
 		ttl = s.cfg.WorkerTTL.Seconds()
 	}
-	return append(m, msgpack.MapOf("occupancy", s.state.TotalOccupancy(), "clients", clients, "metadata", s.metadata, "worker_ttl", ttl)...)
+	return append(m, msgpack.MapOf("occupancy", s.state.TotalOccupancy(), "clients", clients, "metadata", s.prims.Metadata(), "worker_ttl", ttl)...)
 }
 
 // maxFacadeTasks bounds how many tasks a function is shown.

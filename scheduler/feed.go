@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -79,9 +80,9 @@ func (s *Scheduler) serveFeed(ctx context.Context, c comm.Comm, frames [][]byte,
 		if err != nil {
 			return err
 		}
-		defer func() { _ = s.do(context.WithoutCancel(ctx), func() { s.endProgress(p) }) }()
+		defer func() { _ = s.loop.Do(context.WithoutCancel(ctx), func() { s.endProgress(p) }) }()
 		step = func() (*wire.Message, bool, error) {
-			answer, err := ask(ctx, s, func() (msgpack.Map, error) { return s.progressAnswer(p), nil })
+			answer, err := loop.Ask(ctx, s.loop, func() (msgpack.Map, error) { return s.progressAnswer(p), nil })
 			if err != nil {
 				return nil, false, err
 			}
@@ -131,7 +132,7 @@ func (s *Scheduler) openProgress(ctx context.Context, what msgpack.Map, id any) 
 		err = s.groupProgress(ctx, p, what.GetString("group"), id)
 	}
 	if err != nil {
-		_ = s.do(context.WithoutCancel(ctx), func() { s.endProgress(p) })
+		_ = s.loop.Do(context.WithoutCancel(ctx), func() { s.endProgress(p) })
 		return nil, err
 	}
 	return p, nil

@@ -76,7 +76,7 @@ func FuzzStream(f *testing.F) {
 			return
 		}
 		_ = c.Close()
-		if err := s.do(t.Context(), func() {}); err != nil || s.Err() != nil {
+		if err := s.loop.Do(t.Context(), func() {}); err != nil || s.Err() != nil {
 			t.Fatalf("the scheduler has ended: %v, %v", err, s.Err())
 		}
 	})

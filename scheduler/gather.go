@@ -9,13 +9,14 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 
 // gather collects results from workers and passes them on unopened.
 func (s *Scheduler) gather(ctx context.Context, r *rpc.Request, in keysArg) (any, error) {
-	missing, err := keyList(in.Keys)
+	missing, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -29,14 +30,14 @@ func (s *Scheduler) gather(ctx context.Context, r *rpc.Request, in keysArg) (any
 			a.release()
 			return nil, err
 		}
-		failed = append(failed, rawKeys(lost)...)
+		failed = append(failed, val.RawKeys(lost)...)
 		missing = s.gatherFrom(ctx, plan, &a, &data, bad)
 		if err := ctx.Err(); err != nil {
 			a.release()
 			return nil, err
 		}
 	}
-	_ = s.do(ctx, func() { s.logEvent(msgpack.MapOf("action", "gather", "count", len(in.Keys)), "all") })
+	_ = s.loop.Do(ctx, func() { s.topics.Publish(msgpack.MapOf("action", "gather", "count", len(in.Keys)), "all") })
 	if len(failed) > 0 {
 		a.release()
 		s.log.Warn("results could not be gathered", "keys", len(failed))
@@ -48,7 +49,7 @@ func (s *Scheduler) gather(ctx context.Context, r *rpc.Request, in keysArg) (any
 // gatherPlan says which worker to ask for which keys; lost are those that nobody has.
 func (s *Scheduler) gatherPlan(ctx context.Context, keys []task.Key, bad map[string]bool) (plan map[string][]task.Key, lost []task.Key, err error) {
 	plan = map[string][]task.Key{}
-	err = s.do(ctx, func() {
+	err = s.loop.Do(ctx, func() {
 		for _, k := range keys {
 			t := s.state.Task(k)
 			best := ""
@@ -148,7 +149,7 @@ func (s *Scheduler) getDataOnce(ctx context.Context, address string, keys []task
 		}
 		s.pool.Release(address, c)
 	}()
-	if err := s.say(ctx, c, msgpack.MapOf("op", "get_data", "keys", rawKeys(keys), "who", nil, "reply", true)); err != nil {
+	if err := s.say(ctx, c, msgpack.MapOf("op", "get_data", "keys", val.RawKeys(keys), "who", nil, "reply", true)); err != nil {
 		return nil, false, err
 	}
 	m, err := c.Read(ctx)
@@ -156,7 +157,7 @@ func (s *Scheduler) getDataOnce(ctx context.Context, address string, keys []task
 		return nil, false, err
 	}
 	a.keep(m)
-	v, err := wire.Decode(m, keepClosed)
+	v, err := wire.Decode(m, val.KeepClosed)
 	if err != nil {
 		return nil, false, err
 	}

@@ -13,6 +13,7 @@ import (
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -67,7 +68,7 @@ func (a *arena) make(size int, f func(dst []byte) []byte) []byte {
 	return a.chunk[at:len(a.chunk):len(a.chunk)]
 }
 
-func (a *arena) key(b []byte) task.Key { return task.Key(borrow(a.keep(b))) }
+func (a *arena) key(b []byte) task.Key { return task.Key(val.Borrow(a.keep(b))) }
 
 // decodeGraph reads the current message of ops, outside of the loop. Its error is one of
 // the protocol, which ends the stream; a graph that makes no sense is told to the client.
@@ -87,7 +88,7 @@ func (s *Scheduler) decodeGraph(ctx context.Context, st *stream, m *wire.Message
 
 // decodeExpr reads the nodes, of a Go client's graph or of Python's.
 func (s *Scheduler) decodeExpr(ctx context.Context, st *stream, g *graph, m *wire.Message, u *wire.UpdateGraph) error {
-	v, err := wire.DecodeRef(m, u.Expr, keepClosed)
+	v, err := wire.DecodeRef(m, u.Expr, val.KeepClosed)
 	if err != nil {
 		return err
 	}
@@ -114,8 +115,8 @@ func readUpdate(ops *wire.Ops, u *wire.UpdateGraph) (*graph, error) {
 	g := &graph{raw: raw}
 	g.ev.Keys = slices.Grow(g.ev.Keys, min(len(u.Keys)/8, 1<<20))
 	err = wire.EachKey(u.Keys, func(k []byte) error {
-		if within(u.Keys, k) {
-			g.ev.Keys = append(g.ev.Keys, task.Key(borrow(k)))
+		if val.Within(u.Keys, k) {
+			g.ev.Keys = append(g.ev.Keys, task.Key(val.Borrow(k)))
 		} else {
 			g.ev.Keys = append(g.ev.Keys, task.Key(k)) // rewritten into memory that is used again
 		}
@@ -283,13 +284,13 @@ func (s *Scheduler) updateGraph(c *client, g *graph) {
 		return
 	}
 	s.noteComputation(g.code)
-	s.recordGraph(c.name, g)
+	s.journal.Graph(c.name, g.raw, g.expr)
 	s.relax(&g.graph)
 	g.ev.Client, g.ev.Graph = c.id, &g.graph
 	s.apply(&g.ev)
 	s.graphAdded(g.ev.Keys)
 	g.done()
-	s.prims.tasks.fire()
+	s.tasksKnown.Fire()
 	if g.ev.Err != nil {
 		s.log.Warn("a graph cannot be run", "client", c.name, "error", g.ev.Err)
 	}

@@ -14,6 +14,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/scheduler/internal/pygraph"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -21,7 +22,7 @@ import (
 // decodePickled makes the tasks of a Python client's expression: here, where it is one that
 // can be read without Python, else in a materialiser.
 func (s *Scheduler) decodePickled(ctx context.Context, st *stream, g *graph, expr *wire.Serialized, m *wire.Message, u *wire.UpdateGraph) error {
-	notes, err := wire.DecodeRef(m, u.Annotations, keepClosed)
+	notes, err := wire.DecodeRef(m, u.Annotations, val.KeepClosed)
 	if err != nil {
 		return fmt.Errorf("annotations: %w", err)
 	}
@@ -49,7 +50,7 @@ func (s *Scheduler) decodePickled(ctx context.Context, st *stream, g *graph, exp
 		g.graph = state.Graph{Nodes: nodes, Ordered: true}
 		s.materialiser.learn(expr)
 	}
-	if s.journal != nil {
+	if s.journal.Enabled() {
 		g.expr = g.record()
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -33,59 +35,53 @@ func (s *Scheduler) heartbeatWorker(ctx context.Context, _ *rpc.Request, in stru
 	var executing []state.Executing
 	for k, v := range in.Executing.All() {
 		key, err := task.KeyOf(k)
-		d, ok := number(v)
+		d, ok := val.Number(v)
 		if err == nil && ok && len(executing) < maxExecuting {
 			executing = append(executing, state.Executing{Key: key, For: time.Duration(d * float64(time.Second))})
 		}
 	}
 	metrics := wire.Clone(in.Metrics)
 	transfers := transfersOf(in.Extensions)
-	return ask(ctx, s, func() (msgpack.Map, error) {
+	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		w := s.workers[comm.NormalizeAddress(in.Address)]
 		if w == nil {
 			s.log.Warn("heartbeat of a worker that is not registered", "address", in.Address)
 			return msgpack.MapOf("status", "missing"), nil
 		}
 		if in.Now > 0 {
-			w.delay = seconds(s.now) - in.Now
+			w.delay = val.Seconds(s.loop.Now()) - in.Now
 		}
 		if len(supply) > 0 {
 			s.apply(&state.SetResources{Worker: w.id, Resources: supply})
 		}
 		s.heartbeat(w, metrics, executing)
 		s.transfer.add(w.address, transfers)
-		return msgpack.MapOf("status", "OK", "time", seconds(s.now), "heartbeat-interval", s.heartbeatInterval()), nil
+		return msgpack.MapOf("status", "OK", "time", val.Seconds(s.loop.Now()), "heartbeat-interval", s.heartbeatInterval()), nil
 	})
 }
 
 // heartbeat puts a worker's metrics to the state. It runs in the loop.
 func (s *Scheduler) heartbeat(w *worker, metrics any, executing []state.Executing) {
-	w.lastSeen = s.now
+	w.lastSeen = s.loop.Now()
 	ev := &s.events.heartbeat
 	*ev = state.Heartbeat{Worker: w.id, Executing: executing}
 	m, _ := metrics.(msgpack.Map)
 	if m != nil {
 		w.metrics = m
-		ev.Memory = field(m, "memory")
-		ev.Managed = field(m, "managed_bytes")
+		ev.Memory = val.Field(m, "memory")
+		ev.Managed = val.Field(m, "managed_bytes")
 		if spilled, ok := m.Get("spilled_bytes"); ok {
 			d, _ := spilled.(msgpack.Map)
-			ev.Spilled = field(d, "disk")
+			ev.Spilled = val.Field(d, "disk")
 		}
 		if b, ok := m.Get("bandwidth"); ok {
 			d, _ := b.(msgpack.Map)
 			total, _ := d.Get("total")
-			rate, _ := number(total)
+			rate, _ := val.Number(total)
 			ev.Bandwidth = s.believedRate(w, rate)
 		}
 	}
 	s.apply(ev)
-}
-
-func field(m msgpack.Map, name string) int64 {
-	v, _ := m.Get(name)
-	n, _ := integer(v)
-	return n
 }
 
 // tickInterval is how often time passes for the state.
@@ -95,25 +91,21 @@ func (s *Scheduler) tickInterval() time.Duration {
 
 // tick lets time pass. It runs in the loop.
 func (s *Scheduler) tick() {
-	if s.state == nil {
+	if !s.ready {
 		return
 	}
 	s.totals.ticks++
 	s.apply(&s.events.tick)
 	s.checkTTL()
-	s.checkLeases()
+	s.prims.Tick()
 	s.checkClients()
 	s.checkIdle()
-	s.recovery.tick(s)
+	s.recovery.Tick()
 	s.checkShortages()
-	s.maybeCompact()
 	for address, at := range s.removed {
-		if s.now.Sub(at) > s.cfg.EventsDelay {
+		if s.loop.Now().Sub(at) > s.cfg.EventsDelay {
 			delete(s.removed, address)
-			if t := s.topics[address]; t != nil {
-				s.eventBytes -= t.bytes
-				delete(s.topics, address)
-			}
+			s.topics.Forget(address)
 		}
 	}
 }
@@ -127,7 +119,7 @@ func (s *Scheduler) checkTTL() {
 	ttl := max(s.cfg.WorkerTTL, time.Duration(4*s.heartbeatInterval()*float64(time.Second)))
 	var late []*worker
 	for _, w := range s.workers {
-		if s.now.Sub(w.lastSeen) > ttl {
+		if s.loop.Now().Sub(w.lastSeen) > ttl {
 			late = append(late, w)
 		}
 	}
@@ -138,9 +130,9 @@ func (s *Scheduler) checkTTL() {
 	for _, w := range late {
 		addresses = append(addresses, w.address)
 		w.mayReturn = true // unless the order to end arrives
-		s.removeWorker(w, reasonTTL+": it has not sent a heartbeat for "+s.now.Sub(w.lastSeen).Round(time.Second).String(), false, true)
+		s.removeWorker(w, reasonTTL+": it has not sent a heartbeat for "+s.loop.Now().Sub(w.lastSeen).Round(time.Second).String(), false, true)
 	}
-	s.logEvent(msgpack.MapOf("action", "worker-ttl-timed-out", "workers", addresses, "ttl", ttl.Seconds()), "scheduler")
+	s.topics.Publish(msgpack.MapOf("action", "worker-ttl-timed-out", "workers", addresses, "ttl", ttl.Seconds()), "scheduler")
 }
 
 // reasonTTL begins the reason of an order to end that a worker gets whose heartbeats
@@ -161,9 +153,9 @@ func (s *Scheduler) checkIdle() {
 		return
 	}
 	if s.idle.since.IsZero() {
-		s.idle.since = s.now
+		s.idle.since = s.loop.Now()
 	}
-	if s.cfg.IdleTimeout > 0 && s.now.Sub(s.idle.since) > s.cfg.IdleTimeout {
+	if s.cfg.IdleTimeout > 0 && s.loop.Now().Sub(s.idle.since) > s.cfg.IdleTimeout {
 		s.log.Info("scheduler closes after being idle", "for", s.cfg.IdleTimeout)
 		s.cfg.IdleTimeout = 0
 		s.end("idle-timeout-exceeded")

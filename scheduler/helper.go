@@ -39,7 +39,7 @@ func (s *Scheduler) helper(ctx context.Context, module string) (*pyproc.Supervis
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, s.closedError()
+		return nil, s.loop.ClosedError()
 	}
 	v := h.byName[module]
 	if v == nil {

@@ -12,6 +12,7 @@ import (
 
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/wire"
 )
 
@@ -51,7 +52,7 @@ func TestPrimitiveBounds(t *testing.T) {
 	s := start(t, Config{PrimitiveBytes: 64 << 10})
 	c := connect(t, s, "c")
 	bytes := func() int64 {
-		n, err := ask(t.Context(), s, func() (int64, error) { return s.prims.bytes, nil })
+		n, err := loop.Ask(t.Context(), s.loop, func() (int64, error) { return s.budget.Bytes(), nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +94,7 @@ func TestGhostClients(t *testing.T) {
 	w := join(t, s, "a")
 	c := connect(t, s, "c")
 	clients := func() int {
-		n, err := ask(t.Context(), s, func() (int, error) { return len(s.clients), nil })
+		n, err := loop.Ask(t.Context(), s.loop, func() (int, error) { return len(s.clients), nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,8 @@ import (
 
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/journal"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/primitives"
 )
 
 // A worker cannot give the result of a task that another one runs: neither by add-keys that asks for adoption, nor by the
@@ -39,7 +41,7 @@ func TestForgedResults(t *testing.T) {
 		forger.expectOp("free-keys")
 		finish(forger, -1)
 		forger.waitClosed()
-		state, _ := ask(t.Context(), s, func() (string, error) { return s.state.Task("\xa1x").State().String(), nil })
+		state, _ := loop.Ask(t.Context(), s.loop, func() (string, error) { return s.state.Task("\xa1x").State().String(), nil })
 		if state != "processing" {
 			t.Errorf("the task of the honest worker: got %s, want processing", state)
 		}
@@ -55,19 +57,17 @@ func TestPoisonedJournal(t *testing.T) {
 	s := journaled(t, dir)
 	c := connect(t, s, "c")
 	c.call("variable_set", "name", "before", "client", "c", "key", nil, "data", 1)
-	long := make([]any, maxMetadataPath+1)
+	long := make([]any, primitives.MaxMetadataPath+1)
 	for i := range long {
 		long[i] = "n"
 	}
 	// As an earlier release wrote them.
 	for _, keys := range [][]any{long, {"x", nil}} {
-		parts, err := opParts("set_metadata", msgpack.MapOf("keys", keys, "value", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = s.do(t.Context(), func() { s.append(recordOp, parts...) })
+		_ = s.loop.Do(t.Context(), func() { s.journal.Note("set_metadata", msgpack.MapOf("keys", keys, "value", 1)) })
 	}
-	_ = s.do(t.Context(), func() { s.append(journal.Kind(99), []byte("from another world")) })
+	if _, err := s.journal.Journal().Append(journal.Kind(99), []byte("from another world")); err != nil {
+		t.Fatal(err)
+	}
 	c.call("variable_set", "name", "after", "client", "c", "key", nil, "data", 2)
 	crash(t, s)
 	_, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, Journal: dir})

@@ -12,6 +12,9 @@ import (
 
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/primitives"
+	"go.millstream.dev/scheduler/internal/topics"
 )
 
 // A path of metadata is bounded, its names are keys, and what is refused is not in the journal.
@@ -19,7 +22,7 @@ func TestMetadataPaths(t *testing.T) {
 	dir := t.TempDir()
 	s := journaled(t, dir)
 	c := connect(t, s, "c")
-	long := make([]any, maxMetadataPath+1)
+	long := make([]any, primitives.MaxMetadataPath+1)
 	for i := range long {
 		long[i] = "n"
 	}
@@ -86,7 +89,7 @@ func TestLargeRecords(t *testing.T) {
 	}
 	c.submit(nodes)
 	tasks := func(s *Scheduler) (int, error) {
-		return ask(t.Context(), s, func() (int, error) { return s.state.NumTasks(), nil })
+		return loop.Ask(t.Context(), s.loop, func() (int, error) { return s.state.NumTasks(), nil })
 	}
 	// The graph and the calls take different connections: wait until the graph is in.
 	until(t, "the graph is read", func() bool {
@@ -165,19 +168,19 @@ func TestRestartWorkersTwice(t *testing.T) {
 func TestManyTopics(t *testing.T) {
 	s, _, honest := hostile(t)
 	c := connect(t, s, "flood")
-	for i := range maxTopics / 1000 {
-		topics := make([]any, 1000)
-		for k := range topics {
-			topics[k] = fmt.Sprintf("t-%d-%d", i, k)
+	for i := range topics.Max / 1000 {
+		list := make([]any, 1000)
+		for k := range list {
+			list[k] = fmt.Sprintf("t-%d-%d", i, k)
 		}
-		c.send(msgpack.MapOf("op", "log-event", "topic", topics, "msg", 1))
+		c.send(msgpack.MapOf("op", "log-event", "topic", list, "msg", 1))
 	}
 	h := connect(t, s, "listener")
 	h.send(msgpack.MapOf("op", "subscribe-topic", "topic", "news"))
 	h.call("log_event", "topic", "news", "msg", "hello")
 	until(t, "the subscriber hears", func() bool { // the subscription travels on another comm than the event
 		h.call("log_event", "topic", "news", "msg", "hello")
-		n, _ := ask(t.Context(), s, func() (int, error) { return len(s.topics["news"].subscribers), nil })
+		n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) { n, _ := s.topics.Subscribers("news"); return n, nil })
 		return n == 1
 	})
 	h.expectOp("event")
@@ -212,15 +215,15 @@ func TestMultiLockReleaseRace(t *testing.T) {
 // A panic of a request in the loop is that request's error; one of a stream's message ends the stream.
 func TestPanicsInTheLoop(t *testing.T) {
 	s, log, honest := hostile(t)
-	err := s.do(t.Context(), func() { panic("of a request") })
+	err := s.loop.Do(t.Context(), func() { panic("of a request") })
 	if err == nil || !strings.Contains(err.Error(), "of a request") {
 		t.Errorf("a panic of a request: got %v, want an error with its value", err)
 	}
-	if _, err := ask(t.Context(), s, func() (int, error) { panic("of a question") }); err == nil {
+	if _, err := loop.Ask(t.Context(), s.loop, func() (int, error) { panic("of a question") }); err == nil {
 		t.Error("a panic of a question: got no error")
 	}
 	s.server.Handle("test-panic", func(ctx context.Context, _ *rpc.Request) (any, error) {
-		return nil, s.do(ctx, func() { panic("of a handler") })
+		return nil, s.loop.Do(ctx, func() { panic("of a handler") })
 	})
 	c := connect(t, s, "c")
 	c.fails("of a handler", "test-panic")

@@ -10,6 +10,8 @@ import (
 
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -22,7 +24,7 @@ func TestHostileFigures(t *testing.T) {
 	s, log, honest := hostile(t)
 	w := idle(t, s, "liar")
 	c := connect(t, s, "c")
-	now := seconds(time.Now())
+	now := val.Seconds(time.Now())
 	figures := []struct {
 		nbytes      any
 		start, stop float64
@@ -42,7 +44,7 @@ func TestHostileFigures(t *testing.T) {
 	for _, rate := range []float64{math.Inf(1), math.NaN(), -1, 1e300} {
 		w.call("heartbeat_worker", "address", w.address, "now", now, "metrics", msgpack.MapOf("bandwidth", msgpack.MapOf("total", rate), "memory", int64(math.MinInt64)))
 	}
-	bandwidth, err := ask(t.Context(), s, func() (float64, error) { return s.state.Bandwidth(), nil })
+	bandwidth, err := loop.Ask(t.Context(), s.loop, func() (float64, error) { return s.state.Bandwidth(), nil })
 	if err != nil || !(bandwidth > 0 && bandwidth <= maxRate) {
 		t.Errorf("the bandwidth is %v, %v", bandwidth, err)
 	}

@@ -13,6 +13,8 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/httpguard"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 )
 
 // httpServer serves /health, /metrics, /info/… and /millstream/….
@@ -87,7 +89,7 @@ func (s *Scheduler) routes() http.Handler {
 	))
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
 		// Healthy is a scheduler whose loop turns.
-		if err := s.do(r.Context(), func() {}); err != nil {
+		if err := s.loop.Do(r.Context(), func() {}); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
@@ -96,7 +98,7 @@ func (s *Scheduler) routes() http.Handler {
 	})
 	mux.Handle("GET /metrics", s.metricsHandler())
 	mux.HandleFunc("GET /json/identity.json", s.answerJSON(func(r *http.Request) ([]byte, error) {
-		id, err := ask(r.Context(), s, func() (msgpack.Map, error) { return s.identity(-1), nil })
+		id, err := loop.Ask(r.Context(), s.loop, func() (msgpack.Map, error) { return s.identity(-1), nil })
 		if err != nil {
 			return nil, err
 		}
@@ -118,11 +120,8 @@ func (s *Scheduler) routes() http.Handler {
 	mux.HandleFunc("GET /millstream/transfers", s.answerJSON(func(r *http.Request) ([]byte, error) { return s.transfersJSON(r.Context()) }))
 	mux.HandleFunc("GET /millstream/events", s.answerJSON(func(r *http.Request) ([]byte, error) {
 		topic := r.URL.Query().Get("topic")
-		list, err := ask(r.Context(), s, func() ([]any, error) {
-			if t := s.topics[orText(topic, "all")]; t != nil {
-				return t.list(), nil
-			}
-			return []any{}, nil
+		list, err := loop.Ask(r.Context(), s.loop, func() ([]any, error) {
+			return s.topics.List(val.OrText(topic, "all")), nil
 		})
 		if err != nil {
 			return nil, err
@@ -201,7 +200,7 @@ func plain(v any) any {
 
 // countsJSON is Dask's /json/counts.json.
 func (s *Scheduler) countsJSON(r *http.Request) ([]byte, error) {
-	counts, err := ask(r.Context(), s, func() (map[string]any, error) {
+	counts, err := loop.Ask(r.Context(), s.loop, func() (map[string]any, error) {
 		m := s.sample()
 		hosts, held, waiting, waiters := map[string]bool{}, 0, 0, 0
 		for w := range s.state.Workers() {

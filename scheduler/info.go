@@ -9,6 +9,8 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -20,7 +22,7 @@ func (s *Scheduler) identityRPC(ctx context.Context, _ *rpc.Request, in struct {
 	if in.Workers != nil {
 		n = *in.Workers
 	}
-	return ask(ctx, s, func() (msgpack.Map, error) { return s.identity(n), nil })
+	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) { return s.identity(n), nil })
 }
 
 // identity runs in the loop. n bounds the workers that are listed; -1 lists all.
@@ -37,7 +39,7 @@ func (s *Scheduler) identity(n int) msgpack.Map {
 	if s.http != nil {
 		services = append(services, msgpack.Pair{Key: "dashboard", Value: s.http.port})
 	}
-	return msgpack.MapOf("type", "Scheduler", "id", s.id, "address", s.contact, "services", services, "started", seconds(s.started),
+	return msgpack.MapOf("type", "Scheduler", "id", s.id, "address", s.contact, "services", services, "started", val.Seconds(s.started),
 		"n_workers", len(s.workers), "total_threads", s.state.TotalThreads(), "total_memory", memory, "workers", workers, "millstream", msgpack.MapOf("v", 1, "tasks", s.taskCounts()))
 }
 
@@ -51,7 +53,7 @@ func (s *Scheduler) workerIdentity(w *worker) msgpack.Map {
 		}
 		m = append(m, msgpack.MapOf("resources", res, "nthreads", sw.Threads(), "memory_limit", sw.MemoryLimit(), "status", sw.Status().String())...)
 	}
-	m = append(m, msgpack.MapOf("local_directory", w.dir, "name", w.name, "last_seen", seconds(w.lastSeen), "services", w.services,
+	m = append(m, msgpack.MapOf("local_directory", w.dir, "name", w.name, "last_seen", val.Seconds(w.lastSeen), "services", w.services,
 		"metrics", w.metrics, "nanny", w.nanny)...)
 	return append(m, w.extra...)
 }
@@ -105,11 +107,11 @@ func (s *Scheduler) eachWorker(names []any, f func(*worker, *state.Worker)) {
 }
 
 func (s *Scheduler) whoHas(ctx context.Context, _ *rpc.Request, in keysArg) (msgpack.Map, error) {
-	keys, err := keyList(in.Keys)
+	keys, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
-	return ask(ctx, s, func() (msgpack.Map, error) {
+	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		out := make(msgpack.Map, 0, len(keys))
 		if in.Keys == nil {
 			for t := range s.state.Tasks() {
@@ -145,7 +147,7 @@ func (s *Scheduler) hasWhat(ctx context.Context, _ *rpc.Request, in workersArg) 
 }
 
 func (s *Scheduler) perWorker(ctx context.Context, names []any, f func(*worker, *state.Worker) any) (msgpack.Map, error) {
-	return ask(ctx, s, func() (msgpack.Map, error) {
+	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		out := msgpack.Map{}
 		s.eachWorker(names, func(w *worker, sw *state.Worker) {
 			if v := f(w, sw); v != nil {
@@ -183,11 +185,11 @@ func (s *Scheduler) nbytes(ctx context.Context, _ *rpc.Request, in struct {
 	Keys    []any `rpc:"keys,optional"`
 	Summary *bool `rpc:"summary"`
 }) (msgpack.Map, error) {
-	keys, err := keyList(in.Keys)
+	keys, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
-	return ask(ctx, s, func() (msgpack.Map, error) {
+	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		out := msgpack.Map{}
 		sums := map[string]int64{}
 		add := func(t *state.Task) {
@@ -219,11 +221,11 @@ func (s *Scheduler) nbytes(ctx context.Context, _ *rpc.Request, in struct {
 }
 
 func (s *Scheduler) taskStatus(ctx context.Context, _ *rpc.Request, in keysArg) (msgpack.Map, error) {
-	keys, err := keyList(in.Keys)
+	keys, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
-	return ask(ctx, s, func() (msgpack.Map, error) {
+	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		out := make(msgpack.Map, len(keys))
 		for i, k := range keys {
 			out[i].Key = in.Keys[i]
@@ -253,7 +255,7 @@ func (s *Scheduler) prefixCounts() map[string][]int {
 }
 
 func (s *Scheduler) prefixStates(ctx context.Context, _ *rpc.Request, _ struct{}) (msgpack.Map, error) {
-	return ask(ctx, s, func() (msgpack.Map, error) {
+	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		out := msgpack.Map{}
 		for name, counts := range s.prefixCounts() {
 			m, sum := msgpack.Map{}, 0
@@ -275,11 +277,11 @@ func (s *Scheduler) prefixStates(ctx context.Context, _ *rpc.Request, _ struct{}
 
 // errorCause is the task that is to blame for the first of the keys that is erred.
 func (s *Scheduler) errorCause(ctx context.Context, _ *rpc.Request, in keysArg) (any, error) {
-	keys, err := keyList(in.Keys)
+	keys, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
-	return ask(ctx, s, func() (any, error) {
+	return loop.Ask(ctx, s.loop, func() (any, error) {
 		for _, k := range keys {
 			if t := s.state.Task(k); t != nil && t.Failure() != nil {
 				return t.Failure().Key.Raw(), nil
@@ -296,7 +298,7 @@ func (s *Scheduler) runspec(ctx context.Context, _ *rpc.Request, in struct {
 	if err != nil {
 		return nil, err
 	}
-	return ask(ctx, s, func() (any, error) {
+	return loop.Ask(ctx, s.loop, func() (any, error) {
 		t := s.state.Task(key)
 		if t == nil {
 			return nil, &rpc.Exception{Type: "KeyError", Message: key.String()}
@@ -319,17 +321,17 @@ func (s *Scheduler) story(ctx context.Context, _ *rpc.Request, in struct {
 }) ([]any, error) {
 	// Dask looks for what it is given among keys and stimuli: other objects, such as futures, have no story.
 	named := slices.DeleteFunc(slices.Clone(in.Keys), func(v any) bool { _, err := task.KeyOf(v); return err != nil })
-	keys, err := keyList(named)
+	keys, err := val.KeyList(named)
 	if err != nil {
 		return nil, err
 	}
-	return ask(ctx, s, func() ([]any, error) {
+	return loop.Ask(ctx, s.loop, func() ([]any, error) {
 		out := []any{}
 		if len(keys) == 0 {
 			return out, nil
 		}
 		for _, t := range s.state.Story(keys...) {
-			out = append(out, []any{t.Key.Raw(), t.From.String(), t.To.String(), msgpack.Map{}, t.Cause + "-" + fmt.Sprint(t.Event), seconds(t.When)})
+			out = append(out, []any{t.Key.Raw(), t.From.String(), t.To.String(), msgpack.Map{}, t.Cause + "-" + fmt.Sprint(t.Event), val.Seconds(t.When)})
 		}
 		return out, nil
 	})
@@ -337,11 +339,11 @@ func (s *Scheduler) story(ctx context.Context, _ *rpc.Request, in struct {
 
 // checkIdleRPC is since when nothing happens, None if something does.
 func (s *Scheduler) checkIdleRPC(ctx context.Context, _ *rpc.Request, _ struct{}) (any, error) {
-	return ask(ctx, s, func() (any, error) {
+	return loop.Ask(ctx, s.loop, func() (any, error) {
 		s.checkIdle()
 		if s.idle.since.IsZero() {
 			return nil, nil
 		}
-		return seconds(s.idle.since), nil
+		return val.Seconds(s.idle.since), nil
 	})
 }

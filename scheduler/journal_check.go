@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/scheduler/internal/journal"
 )
 
@@ -34,10 +33,7 @@ func replayAll(dir string, f func(string, journal.Options, func(journal.Record) 
 	}
 	s := New(Config{Logger: slog.New(slog.DiscardHandler)})
 	defer func() { _ = s.Close(context.Background()) }()
-	s.state = state.New(s.stateConfig(0))
-	s.recovery = recovery{replaying: true, missing: map[string]bool{}}
-	s.apply(&state.Hold{On: true})
-	found, err := f(dir, journal.Options{}, joinRecords(s.replaySafe))
+	found, err := f(dir, journal.Options{}, s.recovery.Replay())
 	out := JournalReport{Records: found.Records, Backup: found.Backup}
 	for _, p := range found.Problems {
 		out.Problems = append(out.Problems, p.String())

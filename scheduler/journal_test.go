@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,8 +10,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
-	"go.millstream.dev/wire"
+	"go.millstream.dev/scheduler/internal/loop"
 )
 
 // crash ends a scheduler as if it had been killed, as far as its journal can tell: nothing
@@ -136,10 +134,10 @@ func TestPrimitivesFromJournal(t *testing.T) {
 			t.Error("a lock that was released is not free")
 		}
 		c.call("multi_lock_release", "id", "other")
-		plugins, err := ask(t.Context(), s, func() ([2]msgpack.Map, error) {
-			return [2]msgpack.Map{s.plugins.worker.asMap(), s.plugins.nanny.asMap()}, nil
+		plugins, err := loop.Ask(t.Context(), s.loop, func() ([2]msgpack.Map, error) {
+			return [2]msgpack.Map{s.plugins.Workers(), s.plugins.Nannies()}, nil
 		})
-		if err != nil || len(plugins[0]) != 2 || !plugins[0].Has("kept") || !plugins[0].Has(ownPlugin) || len(plugins[1]) != 1 || !plugins[1].Has("of nannies") {
+		if err != nil || len(plugins[0]) != 2 || !plugins[0].Has("kept") || !plugins[0].Has("shuffle") || len(plugins[1]) != 1 || !plugins[1].Has("of nannies") {
 			t.Errorf("plugins %v, %v", plugins, err)
 		}
 		if v, _ := plugins[0].Get("kept"); fmt.Sprintf("%T", v) != "*wire.Serialized" {
@@ -210,7 +208,7 @@ func TestScatteredDataFromJournal(t *testing.T) {
 	}
 	s, a = again(s, a)
 	// Nobody wants theirs any more, but sum needs it: the snapshot still tells of it.
-	_ = s.do(t.Context(), func() {
+	_ = s.loop.Do(t.Context(), func() {
 		if c := s.clients["client-2"]; c != nil {
 			s.removeClient(c)
 		}
@@ -222,15 +220,11 @@ func TestScatteredDataFromJournal(t *testing.T) {
 // compact writes a snapshot now.
 func compact(t *testing.T, s *Scheduler) {
 	t.Helper()
-	k, err := ask(t.Context(), s, s.keep)
+	snap, err := loop.Ask(t.Context(), s.loop, s.recovery.Snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}
-	snap, err := s.journal.Compact()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := k.write(t.Context(), snap); err != nil {
+	if err := snap.Write(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -263,40 +257,6 @@ func TestCompaction(t *testing.T) {
 	if m := status(c); !m["x"] || !m["y"] || m["old"] || m["dead"] {
 		t.Errorf("known are %v", m)
 	}
-}
-
-// Records that nobody has written are refused, whatever they are.
-func FuzzRecords(f *testing.F) {
-	name := appendNameRecord(nil, "client", []task.Key{task.NewKey("x")})
-	f.Add(name)
-	var w task.GraphWriter
-	w.Spec(task.NewKey("x"), []byte(specHead+"spec"), nil, task.None, 0)
-	f.Add(bytes.Join(graphParts("client", []byte{0x80}, w.Serialized()), nil))
-	parts, err := opParts("variable_set", msgpack.MapOf("name", "v", "data", pickled()))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(bytes.Join(parts, nil))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if n, keys, err := readNameRecord(data); err == nil {
-			if again, k2, err := readNameRecord(appendNameRecord(nil, n, keys)); err != nil || again != n || len(k2) != len(keys) {
-				t.Errorf("a record is not read back: %v", err)
-			}
-		}
-		if c, raw, expr, err := readGraphRecord(data); err == nil {
-			c2, raw2, expr2, err := readGraphRecord(bytes.Join(graphParts(c, raw, expr), nil))
-			if err != nil || c != c2 || !bytes.Equal(raw, raw2) || len(expr.Frames) != len(expr2.Frames) {
-				t.Errorf("a record is not read back: %v", err)
-			}
-			g := &graph{}
-			_ = g.read(expr)
-			ops := wire.ReadOps(raw)
-			if ops.Next() {
-				_, _ = readUpdate(&ops, &wire.UpdateGraph{})
-			}
-		}
-		_, _, _ = readOpRecord(data)
-	})
 }
 
 // The HTTP server tells what the scheduler knows.

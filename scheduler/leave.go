@@ -17,7 +17,7 @@ func (s *Scheduler) streamEnded(st *stream, err error) {
 	if st.worker != nil {
 		s.awaitCause(st)
 	}
-	err = s.do(context.Background(), func() {
+	err = s.loop.Do(context.Background(), func() {
 		switch {
 		case st.gone:
 		case st.worker != nil && st.leaving:
@@ -30,9 +30,9 @@ func (s *Scheduler) streamEnded(st *stream, err error) {
 		}
 	})
 	if err != nil { // the loop has ended, and nobody else lets it go
-		st.out.abort(err)
+		st.out.Abort(err)
 	}
-	<-st.out.done
+	<-st.out.Done
 }
 
 // removeWorker takes a worker out: what it processed runs elsewhere. It runs in the loop.
@@ -54,8 +54,8 @@ func (s *Scheduler) removeWorker(w *worker, why string, safe, tell bool) {
 		}
 	}
 	event := msgpack.MapOf("action", "remove-worker", "processing-tasks", processing, "lost-tasks", lost, "expected", safe, "reason", why)
-	s.logEvent(event, w.address)
-	s.logEvent(append(event[:len(event):len(event)], msgpack.Pair{Key: "worker", Value: w.address}), "all")
+	s.topics.Publish(event, w.address)
+	s.topics.Publish(append(event[:len(event):len(event)], msgpack.Pair{Key: "worker", Value: w.address}), "all")
 	// The workers that stay hear that a shuffle is over before they get its tasks again.
 	runs := s.shufflesLose(w.address)
 	ev := &state.RemoveWorker{Worker: w.id, Safe: safe, Close: tell, Reason: why}
@@ -80,11 +80,11 @@ func (s *Scheduler) forgetWorker(w *worker, why string, safe bool) {
 	}
 	delete(s.workers, w.address)
 	delete(s.aliases, w.alias)
-	s.removed[w.address] = s.now
+	s.removed[w.address] = s.loop.Now()
 	s.totals.workersRemoved++
-	s.recordWorker(w.address, false)
+	s.journal.Worker(w.address, false)
 	w.st.end()
-	s.later(func() { // one that was retired
+	s.loop.Later(func() { // one that was retired
 		for _, x := range s.shufflesLose(w.address) {
 			s.restartShuffle(x)
 		}

@@ -12,6 +12,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/wire"
 )
 
@@ -34,7 +35,7 @@ func TestStartStop(t *testing.T) {
 			waiting := make(chan struct{})
 			go func() { defer close(waiting); _, _ = c.try("event_wait", "name", "never") }()
 			until(t, "somebody waits", func() bool {
-				ok, _ := ask(t.Context(), s, func() (bool, error) { return len(s.prims.events) == 1, nil })
+				ok, _ := loop.Ask(t.Context(), s.loop, func() (bool, error) { return s.prims.Counts().Events == 1, nil })
 				return ok
 			})
 			for range 2 {
@@ -46,7 +47,7 @@ func TestStartStop(t *testing.T) {
 			c.waitClosed()
 			<-waiting
 			<-s.Done()
-			if _, err := ask(t.Context(), s, func() (int, error) { return 0, nil }); err == nil {
+			if _, err := loop.Ask(t.Context(), s.loop, func() (int, error) { return 0, nil }); err == nil {
 				t.Error("the loop still turns")
 			}
 			if err := s.Start(t.Context()); err == nil {

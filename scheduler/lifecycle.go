@@ -7,6 +7,8 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 )
 
@@ -14,7 +16,7 @@ import (
 // the number of the request and returns the event; it runs in the loop.
 func (s *Scheduler) request(ctx context.Context, make_ func(number uint64) (state.Event, error)) (failed []task.Key, err error) {
 	done := make(chan requestDone, 1)
-	_, err = ask(ctx, s, func() (any, error) {
+	_, err = loop.Ask(ctx, s.loop, func() (any, error) {
 		s.lastReq++
 		ev, err := make_(s.lastReq)
 		if err != nil || ev == nil {
@@ -33,8 +35,8 @@ func (s *Scheduler) request(ctx context.Context, make_ func(number uint64) (stat
 		return d.failed, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-s.loopDone:
-		return nil, s.closedError()
+	case <-s.loop.Done():
+		return nil, s.loop.ClosedError()
 	}
 }
 
@@ -67,7 +69,7 @@ func (s *Scheduler) replicate(ctx context.Context, _ *rpc.Request, in struct {
 	Delete    *bool  `rpc:"delete"`
 	Stimulus  string `rpc:"stimulus_id,optional"`
 }) (any, error) {
-	keys, err := keyList(in.Keys)
+	keys, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +84,7 @@ func (s *Scheduler) replicate(ctx context.Context, _ *rpc.Request, in struct {
 		return nil, err
 	}
 	if len(failed) > 0 {
-		return msgpack.MapOf("status", "partial-fail", "keys", rawKeys(failed)), nil
+		return msgpack.MapOf("status", "partial-fail", "keys", val.RawKeys(failed)), nil
 	}
 	return nil, nil
 }
@@ -99,7 +101,7 @@ func (s *Scheduler) rebalance(ctx context.Context, _ *rpc.Request, in struct {
 	Workers  []any  `rpc:"workers,optional"`
 	Stimulus string `rpc:"stimulus_id,optional"`
 }) (msgpack.Map, error) {
-	keys, err := keyList(in.Keys)
+	keys, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +116,7 @@ func (s *Scheduler) rebalance(ctx context.Context, _ *rpc.Request, in struct {
 		return nil, err
 	}
 	if len(failed) > 0 {
-		return msgpack.MapOf("status", "partial-fail", "keys", rawKeys(failed)), nil
+		return msgpack.MapOf("status", "partial-fail", "keys", val.RawKeys(failed)), nil
 	}
 	return msgpack.MapOf("status", "OK"), nil
 }
@@ -125,7 +127,7 @@ func (s *Scheduler) unregister(ctx context.Context, _ *rpc.Request, in struct {
 	Expected bool   `rpc:"expected,optional"`
 	Close    *bool  `rpc:"close"`
 }) (string, error) {
-	return ask(ctx, s, func() (string, error) {
+	return loop.Ask(ctx, s.loop, func() (string, error) {
 		w := s.find(in.Address)
 		if w == nil {
 			return "already-removed", nil
@@ -139,11 +141,11 @@ func (s *Scheduler) retry(ctx context.Context, _ *rpc.Request, in struct {
 	Keys   []any `rpc:"keys"`
 	Client any   `rpc:"client,optional"`
 }) ([]any, error) {
-	keys, err := keyList(in.Keys)
+	keys, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
-	return ask(ctx, s, func() ([]any, error) {
+	return loop.Ask(ctx, s.loop, func() ([]any, error) {
 		for _, k := range keys {
 			if s.state.Task(k) == nil {
 				return nil, &rpc.Exception{Type: "KeyError", Message: k.String()}
@@ -154,7 +156,7 @@ func (s *Scheduler) retry(ctx context.Context, _ *rpc.Request, in struct {
 			ev.Client = s.clients[name].id
 		}
 		s.apply(&ev)
-		return rawKeys(append([]task.Key(nil), ev.Retried...)), nil
+		return val.RawKeys(append([]task.Key(nil), ev.Retried...)), nil
 	})
 }
 
@@ -166,7 +168,7 @@ func (s *Scheduler) setResources(ctx context.Context, _ *rpc.Request, in struct 
 	if err != nil {
 		return "", &rpc.Exception{Type: "ValueError", Message: err.Error()}
 	}
-	return ask(ctx, s, func() (string, error) {
+	return loop.Ask(ctx, s.loop, func() (string, error) {
 		w := s.find(in.Worker)
 		if w == nil {
 			return "", &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("no worker %v", in.Worker)}
@@ -189,13 +191,13 @@ func (s *Scheduler) setRestrictions(ctx context.Context, _ *rpc.Request, in stru
 		if err != nil {
 			return nil, err
 		}
-		names, err := texts(p.Value)
+		names, err := val.Texts(p.Value)
 		if err != nil {
 			return nil, &rpc.Exception{Type: "TypeError", Message: err.Error()}
 		}
 		list = append(list, one{k, names})
 	}
-	_, err := ask(ctx, s, func() (any, error) {
+	_, err := loop.Ask(ctx, s.loop, func() (any, error) {
 		for _, x := range list {
 			if s.state.Task(x.key) == nil {
 				return nil, &rpc.Exception{Type: "KeyError", Message: x.key.String()}

@@ -10,6 +10,7 @@ import (
 
 	"go.millstream.dev/internal/log/logtext"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/scheduler/internal/val"
 )
 
 // logKeep is how many lines get_logs can give (distributed.admin.log-length's default), logLineBytes how much of a line,
@@ -127,13 +128,13 @@ func (s *Scheduler) getLogs(_ context.Context, _ *rpc.Request, in struct {
 		n = *in.N
 	}
 	var start time.Time
-	if f, ok := number(in.Start); ok {
+	if f, ok := val.Number(in.Start); ok {
 		start = time.Unix(0, int64(f*1e9))
 	}
 	out := []any{}
 	for _, l := range s.lines.latest(start, n) {
 		if in.Timestamps {
-			out = append(out, []any{seconds(l.at), l.level.String(), l.text})
+			out = append(out, []any{val.Seconds(l.at), l.level.String(), l.text})
 		} else {
 			out = append(out, []any{l.level.String(), l.text})
 		}

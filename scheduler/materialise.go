@@ -13,6 +13,7 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -87,7 +88,7 @@ func (s *Scheduler) materialisers(ctx context.Context) (*pyproc.Pool, error) {
 	defer m.mu.Unlock()
 	switch {
 	case m.closed:
-		return nil, s.closedError()
+		return nil, s.loop.ClosedError()
 	case m.pool == nil:
 		cfg := s.sandbox(in, moduleMaterialiser)
 		cfg.Name, cfg.MaxCalls, cfg.Threads = "materialiser", 4, 1
@@ -244,7 +245,7 @@ func materialiseRequest(number uint64, keys []task.Key, expr *wire.Serialized, n
 	b = msgpack.AppendUint(msgpack.AppendString(b, "graph"), number)
 	b = append(msgpack.AppendString(b, "header"), expr.Header...)
 	b = msgpack.AppendInt(msgpack.AppendString(b, "frames"), int64(len(expr.Frames)))
-	b = appendKeys(msgpack.AppendString(b, "keys"), keys)
+	b = val.AppendKeys(msgpack.AppendString(b, "keys"), keys)
 	b = msgpack.AppendString(b, "internal_priority")
 	if priority == nil {
 		b = msgpack.AppendNil(b)
@@ -257,7 +258,7 @@ func materialiseRequest(number uint64, keys []task.Key, expr *wire.Serialized, n
 	case nil:
 		b = msgpack.AppendNil(b)
 	case *wire.Pickled:
-		v, err := v.Open(untrusted)
+		v, err := v.Open(val.Untrusted)
 		if err != nil {
 			return nil, nil, fmt.Errorf("annotations: %w", err)
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/primitives"
 )
 
 // sample is what the metrics are made of, as it is at one moment.
@@ -26,7 +28,7 @@ type sample struct {
 	workers   map[string]int
 	prefixes  []prefixSample
 	lanes     map[string]laneTotal
-	sems      map[string]semaphore
+	sems      map[string]primitives.SemaphoreStats
 	totals    totals
 	counters  state.Counters
 	journal   journalSample
@@ -68,7 +70,7 @@ type journalSample struct {
 
 // sample runs in the loop.
 func (s *Scheduler) sample() sample {
-	m := sample{tasks: map[string]int{}, workers: map[string]int{}, lanes: map[string]laneTotal{}, sems: map[string]semaphore{}, totals: s.totals, counters: s.state.Counters()}
+	m := sample{tasks: map[string]int{}, workers: map[string]int{}, lanes: map[string]laneTotal{}, totals: s.totals, counters: s.state.Counters()}
 	for _, c := range s.clients {
 		if !c.part {
 			m.clients++
@@ -117,14 +119,9 @@ func (s *Scheduler) sample() sample {
 	for lane, t := range s.transfer.lanes {
 		m.lanes[lane] = t
 	}
-	for name, x := range s.prims.semaphores {
-		if len(m.sems) == maxPrefixSeries {
-			break
-		}
-		m.sems[label(name)] = semaphore{max: x.max, leases: nil, acquired: x.acquired, released: x.released, pending: x.pending}
-	}
-	if s.journal != nil {
-		st := s.journal.Stats()
+	m.sems = s.prims.Semaphores(maxPrefixSeries)
+	if j := s.journal.Journal(); j != nil {
+		st := j.Stats()
 		m.journal = journalSample{true, st.Records, st.Syncs, st.LogBytes}
 	}
 	return m
@@ -192,7 +189,7 @@ func metricLabel(name string) string {
 
 // Collect takes a sample in the loop and sends it.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	m, err := ask(c.ctx, c.s, func() (sample, error) { return c.s.sample(), nil })
+	m, err := loop.Ask(c.ctx, c.s.loop, func() (sample, error) { return c.s.sample(), nil })
 	if err != nil {
 		return
 	}
@@ -239,10 +236,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	count(descSteal, float64(m.counters.Steals))
 	count(descTransitions, float64(m.counters.Transitions))
 	for name, x := range m.sems {
-		gauge(descSemMax, float64(x.max), name)
-		gauge(descSemPending, float64(x.pending), name)
-		count(descSemAcq, float64(x.acquired), name)
-		count(descSemRel, float64(x.released), name)
+		gauge(descSemMax, float64(x.Max), name)
+		gauge(descSemPending, float64(x.Pending), name)
+		count(descSemAcq, float64(x.Acquired), name)
+		count(descSemRel, float64(x.Released), name)
 	}
 	for lane, t := range m.lanes {
 		count(descTransBytes, float64(t.bytes), lane)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -70,7 +71,7 @@ func (s *Scheduler) opField(f *opFields, name []byte, r *msgpack.Reader) (err er
 	case "key":
 		var k []byte
 		k, err = r.ReadKey(nil)
-		f.key = task.Key(borrow(k))
+		f.key = task.Key(val.Borrow(k))
 	case "keys":
 		f.keys, err = s.readKeys(r)
 	case "nbytes":
@@ -121,7 +122,7 @@ func readText(r *msgpack.Reader) (string, error) {
 		return "", nil
 	}
 	b, err := r.ReadStringBytes()
-	return borrow(b), err
+	return val.Borrow(b), err
 }
 
 // readKeys reads a list or set of keys into the loop's own list.
@@ -132,8 +133,8 @@ func (s *Scheduler) readKeys(r *msgpack.Reader) ([]task.Key, error) {
 	}
 	keys := s.scratch.keys[:0]
 	err = wire.EachKey(raw, func(k []byte) error {
-		if within(raw, k) {
-			keys = append(keys, task.Key(borrow(k)))
+		if val.Within(raw, k) {
+			keys = append(keys, task.Key(val.Borrow(k)))
 		} else {
 			keys = append(keys, task.Key(k)) // it was rewritten into memory that is used again
 		}
@@ -141,16 +142,6 @@ func (s *Scheduler) readKeys(r *msgpack.Reader) ([]task.Key, error) {
 	})
 	s.scratch.keys = keys
 	return keys, err
-}
-
-// within tells whether b is a part of whole, which it is if it was not rewritten.
-func within(whole, b []byte) bool {
-	if len(b) == 0 || len(whole) == 0 {
-		return true
-	}
-	from := uintptrOf(whole)
-	at := uintptrOf(b)
-	return at >= from && at+uintptr(len(b)) <= from+uintptr(len(whole))
 }
 
 // readSizes reads a list of sizes, of one number each.

@@ -4,13 +4,38 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
+
+// post is a message of a stream for the loop.
+type post struct {
+	from   *stream
+	msg    *wire.Message
+	graphs []*graph // those of its update-graph messages, decoded by the reader
+}
+
+// handle does one post. A panic of a message ends the stream that sent it.
+func (s *Scheduler) handle(p *post) {
+	unkept := false
+	if !p.from.gone {
+		if err := s.loop.Protect(func() { unkept = s.message(p) }); err != nil {
+			unkept = false
+			s.log.Error("stream message panicked", "peer", p.from.comm.PeerAddr(), "panic", err, "stack", string(err.Stack))
+			s.badMessage(p.from, err)
+		}
+	}
+	if unkept && p.from.out.Reuse {
+		p.msg.Recycle()
+	} else {
+		p.msg.Release()
+	}
+	p.from.credit()
+}
 
 // message does what the messages of one post say. It runs in the loop. What it reads
 // borrows from the message, which is released after it. It tells whether nothing of it was
@@ -56,11 +81,6 @@ func (s *Scheduler) badMessage(st *stream, err error) {
 	}
 }
 
-// borrow makes a string of bytes that stay as they are for as long as it is used.
-func borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-func uintptrOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
-
 // finish is task-finished, the hottest message of all.
 func (s *Scheduler) finish(w *worker, ops *wire.Ops) error {
 	f := &s.scratch.finished
@@ -75,7 +95,7 @@ func (s *Scheduler) finish(w *worker, ops *wire.Ops) error {
 	}
 	ev := &s.events.finished
 	*ev = state.TaskFinished{
-		Worker: w.id, Key: task.Key(borrow(f.Key)), RunID: f.RunID, NBytes: s.believedSize(w, f.NBytes), Type: f.Type, TypeName: borrow(f.TypeName),
+		Worker: w.id, Key: task.Key(val.Borrow(f.Key)), RunID: f.RunID, NBytes: s.believedSize(w, f.NBytes), Type: f.Type, TypeName: val.Borrow(f.TypeName),
 	}
 	if f.Stop >= f.Start && f.Start > 0 {
 		// A task that took no time by the worker's clock is a short one, not one of
@@ -168,7 +188,7 @@ func (s *Scheduler) workerOp(st *stream, ops *wire.Ops, m *wire.Message) error {
 		st.leaving = w.cause == ""
 	case "keep-alive":
 	default:
-		return s.primitiveOp(st, ops, m)
+		return s.prims.Op(ops, m, "")
 	}
 	return nil
 }
@@ -184,8 +204,8 @@ func (s *Scheduler) statusChange(w *worker, name string) error {
 	}
 	before := sw.Status()
 	s.apply(&state.WorkerStatusChange{Worker: w.id, Status: status})
-	s.logEvent(msgpack.MapOf("action", "worker-status-change", "prev-status", before.String(), "status", status.String()), w.address)
-	s.signalWorkers()
+	s.topics.Publish(msgpack.MapOf("action", "worker-status-change", "prev-status", before.String(), "status", status.String()), w.address)
+	s.workersChanged.Fire()
 	return nil
 }
 
@@ -225,7 +245,7 @@ func (s *Scheduler) clientOp(st *stream, ops *wire.Ops, p *post) error {
 		if err != nil {
 			return err
 		}
-		s.record(recordRelease, c.name, f.keys)
+		s.journal.Release(c.name, f.keys)
 		s.apply(&state.CancelKeys{Client: c.id, Keys: f.keys, Force: f.force, Reason: strings.Clone(f.reason), Msg: strings.Clone(f.msg)})
 	case "report-key":
 		f, err := s.keyFields(ops)
@@ -234,9 +254,9 @@ func (s *Scheduler) clientOp(st *stream, ops *wire.Ops, p *post) error {
 		}
 		s.apply(&state.ReportKey{Client: c.id, Key: f.key})
 	case "heartbeat-client":
-		c.lastSeen = s.now
+		c.lastSeen = s.loop.Now()
 		out := st.begin()
-		out.body, _ = msgpack.Append(out.body, msgpack.MapOf("op", "adjust-heartbeat-interval", "interval", 10*intervalFor(len(s.clients))))
+		out.Body, _ = msgpack.Append(out.Body, msgpack.MapOf("op", "adjust-heartbeat-interval", "interval", 10*intervalFor(len(s.clients))))
 	case "update-data":
 		return s.updateDataOp(c, ops, p.msg)
 	case "close-client", "close-stream":
@@ -246,57 +266,24 @@ func (s *Scheduler) clientOp(st *stream, ops *wire.Ops, p *post) error {
 		if err != nil {
 			return err
 		}
-		return s.subscribe(strings.Clone(f.topic), c.name)
+		return s.topics.Subscribe(strings.Clone(f.topic), c.name)
 	case "unsubscribe-topic":
 		f, err := s.fields(ops)
 		if err != nil {
 			return err
 		}
-		s.unsubscribe(f.topic, c.name)
+		s.topics.Unsubscribe(f.topic, c.name)
 	case "log-event":
 		return s.streamLogEvent(ops, p.msg, "")
 	default:
-		return s.primitiveOp(st, ops, p.msg)
+		return s.prims.Op(ops, p.msg, c.name)
 	}
 	return nil
 }
 
-// taskErred keeps the worker's exception, closed, for the clients.
-func (s *Scheduler) taskErred(w *worker, ops *wire.Ops, m *wire.Message) error {
-	values, err := opValues(ops, m)
-	if err != nil {
-		return err
-	}
-	ev := &state.TaskErred{Worker: w.id}
-	if ev.Key, err = keyOf(values, "key"); err != nil {
-		return err
-	}
-	ev.RunID = field(values, "run_id")
-	ev.ExceptionText, ev.TracebackText = values.GetString("exception_text"), values.GetString("traceback_text")
-	if v, ok := values.Get("exception"); ok {
-		ev.Exception = s.keepClosed(v)
-	}
-	if v, ok := values.Get("traceback"); ok {
-		ev.Traceback = s.keepClosed(v)
-	}
-	if v, ok := values.Get("startstops"); ok {
-		s.stream.erred(s, w, ev.Key, v, values)
-	}
-	s.apply(ev)
-	return nil
-}
-
-// keepClosed makes a value that outlives its message, still closed.
-func (s *Scheduler) keepClosed(v any) any {
-	if v == nil {
-		return nil
-	}
-	if c, ok := v.(*wire.Serialized); ok {
-		c = c.Retain()
-		c.Header = append([]byte(nil), c.Header...)
-		return detach(c)
-	}
-	c, err := wire.EncodeValue(wire.Clone(v), wire.EncodeOptions{})
+// keep returns an exception that outlives its message, still closed.
+func (s *Scheduler) keep(v any) any {
+	c, err := val.Closed(v)
 	if err != nil {
 		s.log.Warn("an exception cannot be kept", "error", err)
 		return nil
@@ -304,37 +291,27 @@ func (s *Scheduler) keepClosed(v any) any {
 	return c
 }
 
-// detach copies frames of counted memory to the heap: exceptions are small and live long.
-func detach(c *wire.Serialized) *wire.Serialized {
-	for i, f := range c.Frames {
-		if f.OnDevice() {
-			continue
-		}
-		c.Frames[i] = wire.HeapFrame(append([]byte(nil), f.Bytes()...))
-		f.Release()
-	}
-	return c
-}
-
-// opValues decodes a message that is rare enough, values of others kept closed.
-func opValues(ops *wire.Ops, m *wire.Message) (msgpack.Map, error) {
-	raw, err := ops.Raw()
+// taskErred keeps the worker's exception, closed, for the clients.
+func (s *Scheduler) taskErred(w *worker, ops *wire.Ops, m *wire.Message) error {
+	values, err := val.OpFields(ops, m)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	view := wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(raw)}, m.Frames[1:]...)}
-	v, err := wire.Decode(&view, keepClosed)
-	if err != nil {
-		return nil, err
+	ev := &state.TaskErred{Worker: w.id}
+	if ev.Key, err = val.KeyOf(values, "key"); err != nil {
+		return err
 	}
-	values, _ := v.(msgpack.Map)
-	return values, nil
-}
-
-func keyOf(m msgpack.Map, name string) (task.Key, error) {
-	v, ok := m.Get(name)
-	if !ok {
-		return "", fmt.Errorf("it has no %s", name)
+	ev.RunID = val.Field(values, "run_id")
+	ev.ExceptionText, ev.TracebackText = values.GetString("exception_text"), values.GetString("traceback_text")
+	if v, ok := values.Get("exception"); ok {
+		ev.Exception = s.keep(v)
 	}
-	return task.KeyOf(v)
+	if v, ok := values.Get("traceback"); ok {
+		ev.Traceback = s.keep(v)
+	}
+	if v, ok := values.Get("startstops"); ok {
+		s.stream.erred(s, w, ev.Key, v, values)
+	}
+	s.apply(ev)
+	return nil
 }

@@ -7,6 +7,8 @@ import (
 
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 )
 
@@ -112,7 +114,7 @@ func TestGraphOptions(t *testing.T) {
 	graph("actor", "actors", names("actor"), "fifo_timeout", nil)
 	graph("high", "user_priority", 7.5, "submitting_task", "low", "actors", false)
 	until(t, "all are known", func() bool {
-		n, _ := ask(t.Context(), s, func() (int, error) { return s.state.NumTasks(), nil })
+		n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) { return s.state.NumTasks(), nil })
 		return n == 3
 	})
 	w := idle(t, s, "a", with("resources", msgpack.MapOf("GPU", 10)), with("nthreads", 4))
@@ -123,7 +125,7 @@ func TestGraphOptions(t *testing.T) {
 	}
 	priority := func(key string) float64 {
 		p, _ := seen[key].Get("priority")
-		f, _ := number(p.([]any)[0])
+		f, _ := val.Number(p.([]any)[0])
 		return f
 	}
 	if priority("low") != 5 || priority("high") != -7.5 {
@@ -203,7 +205,7 @@ func TestFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := join(t, s, "a")
-	if err := s.do(t.Context(), func() { s.apply(nil) }); err != nil {
+	if err := s.loop.Do(t.Context(), func() { s.apply(nil) }); err != nil {
 		t.Logf("the request's error: %v", err)
 	}
 	<-s.Done()

@@ -7,6 +7,7 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/outbox"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -140,7 +141,7 @@ func specNeeds(spec []byte) (needs state.Can, producer bool, err error) {
 
 // runSpec appends a task's spec to a message for a worker: bytes for a call of Go's, a
 // pickle with its buffers in frames for one of Python's.
-func (b *batch) runSpec(body []byte, t *state.Task) []byte {
+func runSpec(b *outbox.Batch, body []byte, t *state.Task) []byte {
 	spec := t.Spec()
 	if task.IsSpec(spec) {
 		return msgpack.AppendBytes(body, spec)
@@ -151,7 +152,7 @@ func (b *batch) runSpec(body []byte, t *state.Task) []byte {
 	}
 	body = msgpack.AppendMapHeader(body, 1)
 	body = msgpack.AppendString(body, "__Pickled__")
-	body = b.mark(body)
+	body = b.Mark(body)
 	shared := t.Shared()
 	size := len(shared) + len(p.pickle)
 	h := make([]byte, 0, size+64+p.n)
@@ -165,8 +166,8 @@ func (b *batch) runSpec(body []byte, t *state.Task) []byte {
 	}
 	h = append(h, pickledFrames...)
 	h = msgpack.AppendInt(h, int64(p.n))
-	b.frames = append(b.frames, wire.HeapFrame(h))
-	p.each(func(buf []byte) { b.frames = append(b.frames, wire.HeapFrame(buf)) })
+	b.Frames = append(b.Frames, wire.HeapFrame(h))
+	p.each(func(buf []byte) { b.Frames = append(b.Frames, wire.HeapFrame(buf)) })
 	return body
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
 )
 
 func TestVariable(t *testing.T) {
@@ -172,7 +173,7 @@ func TestEventFlag(t *testing.T) {
 	got := make(chan any, 1)
 	go func() { v, _ := d.try("event_wait", "name", "e", "timeout", nil); got <- v }()
 	until(t, "d waits", func() bool {
-		ok, _ := ask(t.Context(), s, func() (bool, error) { return len(s.prims.events) == 1, nil })
+		ok, _ := loop.Ask(t.Context(), s.loop, func() (bool, error) { return s.prims.Counts().Events == 1, nil })
 		return ok
 	})
 	c.call("event_set", "name", "e")
@@ -186,7 +187,7 @@ func TestEventFlag(t *testing.T) {
 	if v := c.call("event_is_set", "name", "e"); v != false {
 		t.Errorf("is set: %v", v)
 	}
-	if n, _ := ask(t.Context(), s, func() (int, error) { return len(s.prims.events), nil }); n != 0 {
+	if n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) { return s.prims.Counts().Events, nil }); n != 0 {
 		t.Errorf("%d events are left that say nothing", n)
 	}
 }
@@ -209,7 +210,7 @@ func TestMultiLock(t *testing.T) {
 		got <- v
 	}()
 	until(t, "3 waits", func() bool {
-		ok, _ := ask(t.Context(), s, func() (bool, error) { return s.prims.locks.users[string(msgpack.AppendString(nil, "3"))] != nil, nil })
+		ok, _ := loop.Ask(t.Context(), s.loop, func() (bool, error) { return s.prims.Counts().LockUsers == 3, nil })
 		return ok
 	})
 	c.call("multi_lock_release", "id", "1")
@@ -220,7 +221,7 @@ func TestMultiLock(t *testing.T) {
 	c.call("multi_lock_release", "id", "3")
 	c.call("multi_lock_release", "id", "never")
 	c.fails("num_locks", "multi_lock_acquire", "locks", names("a"), "id", "4", "num_locks", 2)
-	if n, _ := ask(t.Context(), s, func() (int, error) { return len(s.prims.locks.rows) + len(s.prims.locks.users), nil }); n != 0 {
+	if n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) { return s.prims.Counts().Locks + s.prims.Counts().LockUsers, nil }); n != 0 {
 		t.Errorf("%d things are left", n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 )
 
@@ -52,9 +53,6 @@ func (w *worker) program() *program {
 	return programOf(m)
 }
 
-// clipped is a copy of a text with an end.
-func clipped(text string, most int) string { return strings.Clone(text[:min(len(text), most)]) }
-
 func (p *program) functions() string {
 	functions, _ := task.SplitHash(p.registry)
 	return functions
@@ -66,7 +64,7 @@ func (p *program) buildText() string {
 		return p.build
 	}
 	_, id := task.SplitHash(p.registry)
-	return "build " + orText(id, "unknown")
+	return "build " + val.OrText(id, "unknown")
 }
 
 // difference says what the functions of a worker's program lack for those of a client's.
@@ -135,3 +133,6 @@ func (s *Scheduler) staleWorkers(p *program) string {
 	return fmt.Sprintf("%s: another build of this program, %s, than the client's, %s: such workers do not run its tasks; "+
 		"restart them with the client's program, or allow other builds (millstream.any-build)", namesOf("stale worker", stale), build, p.buildText())
 }
+
+// clipped is a copy of a text with an end.
+func clipped(text string, most int) string { return strings.Clone(text[:min(len(text), most)]) }

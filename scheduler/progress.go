@@ -8,6 +8,8 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 )
 
@@ -28,10 +30,10 @@ type progress struct {
 // also counts what is done already.
 func (s *Scheduler) newProgress(ctx context.Context, want []task.Key, complete, multi bool) (*progress, error) {
 	p := &progress{want: want, all: map[task.Key]int{}, left: map[task.Key]int{}, multi: multi}
-	_, err := await(ctx, s, nil, func() (<-chan struct{}, error) {
+	_, err := loop.Await(ctx, s.loop, nil, func() (<-chan struct{}, error) {
 		for _, k := range want {
 			if s.state.Task(k) == nil {
-				return s.prims.tasks.wait(), nil
+				return s.tasksKnown.Wait(), nil
 			}
 		}
 		s.follow(p, complete)
@@ -137,7 +139,7 @@ func (s *Scheduler) progressAnswer(p *progress) msgpack.Map {
 	}
 	if p.status == "error" {
 		exc, _ := s.exception(p.failure, false)
-		m = append(m, msgpack.MapOf("exception", orNil(exc), "key", p.failed.Raw())...)
+		m = append(m, msgpack.MapOf("exception", val.OrNil(exc), "key", p.failed.Raw())...)
 	}
 	return m
 }
@@ -185,7 +187,7 @@ func (s *Scheduler) taskMoved(a *state.Action) {
 // client says.
 func (s *Scheduler) groupProgress(ctx context.Context, p *progress, how string, feed any) error {
 	keys, names := make([]task.Key, 0, len(p.all)), []any(nil)
-	err := s.do(ctx, func() {
+	err := s.loop.Do(ctx, func() {
 		for k := range p.all {
 			keys = append(keys, k)
 			if t := s.state.Task(k); t != nil && how == "prefix" {
@@ -197,7 +199,7 @@ func (s *Scheduler) groupProgress(ctx context.Context, p *progress, how string, 
 	})
 	if err == nil && how == "function" {
 		var m []any
-		if m, err = s.helperList(ctx, "feed-groups", msgpack.MapOf("id", feed, "keys", rawKeys(keys))); err == nil && len(m) != len(keys) {
+		if m, err = s.helperList(ctx, "feed-groups", msgpack.MapOf("id", feed, "keys", val.RawKeys(keys))); err == nil && len(m) != len(keys) {
 			err = fmt.Errorf("a function that groups tasks gave %d groups for %d", len(m), len(keys))
 		}
 		names = m
@@ -205,7 +207,7 @@ func (s *Scheduler) groupProgress(ctx context.Context, p *progress, how string, 
 	if err != nil {
 		return err
 	}
-	return s.do(ctx, func() {
+	return s.loop.Do(ctx, func() {
 		for i, k := range keys {
 			g := -1
 			for j := range p.groups {
@@ -251,7 +253,7 @@ type feedArgs struct {
 const maxFeed = 10 * time.Millisecond
 
 func (in *feedArgs) every() (time.Duration, error) {
-	d, limited, err := timeout(in.Interval)
+	d, limited, err := loop.Timeout(in.Interval)
 	if err != nil {
 		return 0, &rpc.Exception{Type: "TypeError", Message: "feed: interval: " + err.Error()}
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 )
 
@@ -22,7 +24,7 @@ func watching(t *testing.T, s *Scheduler, complete, multi bool, keys ...string) 
 		t.Fatal(err)
 	}
 	return p, func() msgpack.Map {
-		m, err := ask(t.Context(), s, func() (msgpack.Map, error) { return s.progressAnswer(p), nil })
+		m, err := loop.Ask(t.Context(), s.loop, func() (msgpack.Map, error) { return s.progressAnswer(p), nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +61,7 @@ func TestProgress(t *testing.T) {
 	if all, left, status := numbersOf(look()); all != 2 || left != 0 || status != "finished" {
 		t.Errorf("at the end: %d, %d, %q", all, left, status)
 	}
-	_ = s.do(t.Context(), func() { s.endProgress(p) })
+	_ = s.loop.Do(t.Context(), func() { s.endProgress(p) })
 	// What is done already is finished at once, and counted only if it is asked for.
 	_, look = watching(t, s, true, true, "b")
 	m := look()
@@ -76,7 +78,7 @@ func TestProgressFails(t *testing.T) {
 	c.submit([]node{{key: "a", spec: "x"}, {key: "b", spec: "x", deps: []string{"a"}}}, "b")
 	_, look := watching(t, s, false, false, "b")
 	m := w.expectKey("compute-task", "a")
-	w.send(msgpack.MapOf("op", "task-erred", "key", "a", "run_id", field(m, "run_id"), "status", "error", "exception", pickled(), "traceback", nil,
+	w.send(msgpack.MapOf("op", "task-erred", "key", "a", "run_id", val.Field(m, "run_id"), "status", "error", "exception", pickled(), "traceback", nil,
 		"exception_text", "no", "traceback_text", "", "thread", 1, "startstops", []any{}, "stimulus_id", "x"))
 	c.expectKey("task-erred", "b")
 	answer := look()

@@ -10,6 +10,8 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 )
 
@@ -20,7 +22,7 @@ func (s *Scheduler) restart(ctx context.Context, r *rpc.Request, in struct {
 	Wait     *bool  `rpc:"wait_for_workers"`
 	Stimulus string `rpc:"stimulus_id,optional"`
 }) (any, error) {
-	err := s.do(ctx, func() {
+	err := s.loop.Do(ctx, func() {
 		s.log.Info("restart: all keys are released")
 		for name, c := range s.clients {
 			if sc := s.state.Client(c.id); sc != nil {
@@ -28,7 +30,7 @@ func (s *Scheduler) restart(ctx context.Context, r *rpc.Request, in struct {
 				for i := range sc.NumWanted() {
 					keys = append(keys, sc.Wanted(i).Key())
 				}
-				s.record(recordRelease, name, keys)
+				s.journal.Release(name, keys)
 			}
 		}
 		s.apply(&state.Restart{Client: state.NoClient})
@@ -54,7 +56,7 @@ func (s *Scheduler) restartWorkersRPC(ctx context.Context, _ *rpc.Request, in re
 }
 
 func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack.Map, error) {
-	limit, limited, err := timeout(in.Timeout)
+	limit, limited, err := loop.Timeout(in.Timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +69,7 @@ func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack
 	var before int
 	var nannies []target
 	out := msgpack.Map{}
-	err = s.do(ctx, func() {
+	err = s.loop.Do(ctx, func() {
 		before = len(s.workers)
 		seen := map[*worker]bool{}
 		s.eachWorker(in.Workers, func(w *worker, _ *state.Worker) {
@@ -115,11 +117,11 @@ func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack
 		return out, nil
 	}
 	left := max(limit-time.Since(began), 0).Seconds()
-	ok, err := await(ctx, s, left, func() (<-chan struct{}, error) {
+	ok, err := loop.Await(ctx, s.loop, left, func() (<-chan struct{}, error) {
 		if len(s.workers) >= before {
 			return nil, nil
 		}
-		return s.prims.workers.wait(), nil
+		return s.workersChanged.Wait(), nil
 	})
 	if err == nil && !ok && in.OnError != "return" {
 		err = &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("Waited for %d worker(s) to reconnect after restarting but, after %v, some have not returned. Consider a longer timeout, or wait_for_workers=False. Workers without a nanny are only shut down.", len(out), limit)}
@@ -132,7 +134,7 @@ func (s *Scheduler) terminate(_ context.Context, r *rpc.Request, in struct {
 	Timeout any    `rpc:"timeout,optional"`
 	Reason  string `rpc:"reason,optional"`
 }) (string, error) {
-	s.log.Info("scheduler closes", "reason", orText(in.Reason, "unknown"), "peer", r.Comm.PeerAddr())
+	s.log.Info("scheduler closes", "reason", val.OrText(in.Reason, "unknown"), "peer", r.Comm.PeerAddr())
 	// The answer leaves before the comms do.
 	time.AfterFunc(50*time.Millisecond, func() { s.end("terminate") })
 	return "OK", nil

@@ -7,6 +7,8 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 )
 
 // closing are Dask's arguments of workers_to_close.
@@ -39,7 +41,7 @@ func (in *closing) choose(s *Scheduler) ([]*worker, error) {
 	ratio := 0.0
 	if in.Ratio != nil {
 		var ok bool
-		if ratio, ok = number(in.Ratio); !ok || !(ratio > 0) {
+		if ratio, ok = val.Number(in.Ratio); !ok || !(ratio > 0) {
 			return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("workers_to_close: memory_ratio is %v, want a number above 0", in.Ratio)}
 		}
 	}
@@ -53,7 +55,7 @@ func (in *closing) choose(s *Scheduler) ([]*worker, error) {
 }
 
 func (s *Scheduler) workersToClose(ctx context.Context, _ *rpc.Request, in closing) ([]any, error) {
-	return ask(ctx, s, func() ([]any, error) {
+	return loop.Ask(ctx, s.loop, func() ([]any, error) {
 		list, err := in.choose(s)
 		out := []any{}
 		for _, w := range list {
@@ -75,11 +77,11 @@ func (s *Scheduler) workersToClose(ctx context.Context, _ *rpc.Request, in closi
 func (s *Scheduler) adaptiveTarget(ctx context.Context, _ *rpc.Request, in struct {
 	Duration any `rpc:"target_duration,optional"`
 }) (int, error) {
-	d, _, err := timeout(in.Duration)
+	d, _, err := loop.Timeout(in.Duration)
 	if err != nil {
 		return 0, err
 	}
-	return ask(ctx, s, func() (int, error) { return s.state.AdaptiveTarget(d), nil })
+	return loop.Ask(ctx, s.loop, func() (int, error) { return s.state.AdaptiveTarget(d), nil })
 }
 
 // retireWorkers moves the data of workers elsewhere and lets them go.
@@ -147,7 +149,7 @@ func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct
 	if err != nil {
 		return nil, err
 	}
-	return ask(ctx, s, func() (msgpack.Map, error) {
+	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		out := msgpack.Map{}
 		var retired, kept []any
 		for _, w := range chosen {
@@ -160,7 +162,7 @@ func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct
 			out = append(out, msgpack.Pair{Key: w.address, Value: infos[w.address]})
 		}
 		if len(chosen) > 0 {
-			s.logEvent(msgpack.MapOf("action", "retire-workers", "retired", retired, "could-not-retire", kept), "all")
+			s.topics.Publish(msgpack.MapOf("action", "retire-workers", "retired", retired, "could-not-retire", kept), "all")
 		}
 		return out, nil
 	})

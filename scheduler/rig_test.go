@@ -19,6 +19,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -496,7 +497,7 @@ func (w *testWorker) compute(m msgpack.Map) {
 	w.mu.Lock()
 	w.runs[key]++
 	w.mu.Unlock()
-	now := seconds(time.Now())
+	now := val.Seconds(time.Now())
 	times := []any{msgpack.MapOf("action", "compute", "start", now-0.001, "stop", now)}
 	if spec == "fail" {
 		exc, err := wire.PickleException(errors.New("it was told to fail"))

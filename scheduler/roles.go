@@ -10,6 +10,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/secure"
 )
 
@@ -69,7 +70,7 @@ func (s *Scheduler) checkRetire(ctx context.Context, c comm.Comm, workers []any,
 		return nil
 	}
 	if len(workers) == 1 && !other {
-		own, err := ask(ctx, s, func() (bool, error) {
+		own, err := loop.Ask(ctx, s.loop, func() (bool, error) {
 			w := s.find(workers[0])
 			if w == nil || w.incarnation == "" {
 				// Its address may be of another interface than the one that it connects from.

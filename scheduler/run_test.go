@@ -7,6 +7,7 @@ import (
 
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/task"
 )
 
@@ -216,7 +217,7 @@ func TestReleaseInSteps(t *testing.T) {
 		}
 		return true
 	})
-	if n, _ := ask(t.Context(), s, func() (int, error) { return s.state.NumTasks(), nil }); n != 0 {
+	if n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) { return s.state.NumTasks(), nil }); n != 0 {
 		t.Errorf("%d tasks are left", n)
 	}
 }
@@ -232,7 +233,7 @@ func TestNoTimeIsShort(t *testing.T) {
 	w.send(msgpack.MapOf("op", "task-finished", "key", "quick-1", "run_id", run, "status", "OK", "nbytes", 8, "type", nil, "typename", "int",
 		"metadata", msgpack.Map{}, "thread", 1, "startstops", []any{step}, "stimulus_id", "s"))
 	c.expectKey("key-in-memory", "quick-1")
-	d, err := ask(t.Context(), s, func() (time.Duration, error) {
+	d, err := loop.Ask(t.Context(), s.loop, func() (time.Duration, error) {
 		for p := range s.state.Prefixes() {
 			if d, ok := p.Duration(); p.Name() == "quick" && ok {
 				return d, nil

@@ -14,7 +14,13 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/scheduler/internal/journal"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/outbox"
+	"go.millstream.dev/scheduler/internal/plugins"
+	"go.millstream.dev/scheduler/internal/primitives"
+	"go.millstream.dev/scheduler/internal/recovery"
+	"go.millstream.dev/scheduler/internal/topics"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
@@ -33,16 +39,14 @@ type Scheduler struct {
 	listeners []comm.Listener // set by Start
 	contact   string          // set by Start
 	http      *httpServer     // set by Start; nil without one
-	journal   *journal.Journal
+	journal   *recovery.Log
 	serving   sync.WaitGroup
 	helpers   helpers
 
-	inbox    inbox
-	stop     chan struct{} // closed to end the loop
-	loopDone chan struct{}
-	opened   chan struct{}   // closed when Start has returned: the fields that Start sets may be read
-	ctx      context.Context // of what the scheduler does by itself
-	cancel   context.CancelFunc
+	loop   *loop.Runner[post]
+	opened chan struct{}   // closed when Start has returned: the fields that Start sets may be read
+	ctx    context.Context // of what the scheduler does by itself
+	cancel context.CancelFunc
 
 	life struct {
 		sync.Mutex
@@ -53,20 +57,18 @@ type Scheduler struct {
 	done chan struct{} // closed when all has ended
 
 	materialiser materialiser
-	backlog      backlog
+	backlog      outbox.Backlog
 	opening      chan struct{} // full of the readers that open graphs
 
 	// All below belongs to the loop.
 
-	now      time.Time
-	position uint64 // of the journal's last record
-	state    *state.State
-	actions  state.Actions
-	applying bool // an event is being applied, or acted upon: a panic now ends the scheduler
-	events   stateEvents
-	scratch  scratch
-	made     madeException
-	dirty    []*stream // those that something was said to in this turn
+	ready   bool // the journal, if there is one, has been read
+	state   *state.State
+	actions state.Actions
+	events  stateEvents
+	scratch scratch
+	made    madeException
+	dirty   []*stream // those that something was said to in this turn
 
 	workers  map[string]*worker // by address
 	aliases  map[string]*worker // by name, as msgpack
@@ -77,25 +79,26 @@ type Scheduler struct {
 	requests map[uint64]chan<- requestDone
 	lastReq  uint64
 	robin    int // where the next scatter begins
-	topics   map[string]*topic
-	// eventBytes are those of the events of all topics.
-	eventBytes int64
-	watchers   map[*watcher]bool
-	metadata   msgpack.Map
-	plugins    plugins
-	short      shortages
-	shuffles   shuffles
-	progress   map[*progress]bool // bars that are being drawn
+	watchers map[*watcher]bool
+	short    shortages
+	shuffles shuffles
+	progress map[*progress]bool // bars that are being drawn
 	// collectors are those of get_task_metadata, by their names.
 	collectors   map[string]*gatherer
 	computations []*computation // the oldest first
 
-	prims    primitives
+	topics  *topics.Topics
+	plugins *plugins.Plugins
+	prims   *primitives.Primitives
+	budget  primitives.Budget
+	// tasksKnown is fired when tasks have become known, workersChanged when a worker has come, gone or changed.
+	tasksKnown, workersChanged loop.Signal
+
 	stream   taskStream
 	transfer transferLog
 	totals   totals
 	idle     idleWatch
-	recovery recovery
+	recovery *recovery.Recovery
 	ending   bool // peers go because we do
 }
 
@@ -111,7 +114,6 @@ type scratch struct {
 	stimulus []byte
 	stamp    []byte    // the time of the turn as text
 	stamped  time.Time // the turn that it is of
-	record   []byte
 }
 
 // requestDone is how a request that took the state some time has ended.
@@ -124,10 +126,10 @@ func New(cfg Config) *Scheduler {
 	cfg.Logger = slog.New(ring)
 	s := &Scheduler{
 		cfg: cfg, id: cfg.ID, log: cfg.Logger, lines: ring.lines,
-		stop: make(chan struct{}), loopDone: make(chan struct{}), opened: make(chan struct{}), done: make(chan struct{}),
+		opened: make(chan struct{}), done: make(chan struct{}),
 		workers: map[string]*worker{}, aliases: map[string]*worker{}, removed: map[string]time.Time{},
 		clients: map[string]*client{}, nannies: map[string]bool{}, requests: map[uint64]chan<- requestDone{},
-		topics: map[string]*topic{}, watchers: map[*watcher]bool{},
+		watchers: map[*watcher]bool{},
 		progress: map[*progress]bool{}, collectors: map[string]*gatherer{},
 	}
 	if s.id == "" {
@@ -135,13 +137,20 @@ func New(cfg Config) *Scheduler {
 		_, _ = rand.Read(b[:])
 		s.id = "Scheduler-" + hex.EncodeToString(b[:])
 	}
-	s.backlog.limit = cfg.OutgoingTotal
-	s.inbox.wake = make(chan struct{}, 1)
+	s.backlog.Limit = cfg.OutgoingTotal
+	s.loop = loop.New(loop.Config[post]{
+		Handle: s.handle, Drop: func(p *post) { p.msg.Release() }, Flush: s.flush, Tick: s.tick, Interval: s.tickInterval(),
+		TickPanicked: func(err *rpc.PanicError) {
+			s.log.Error("tick panicked", "panic", err, "stack", string(err.Stack))
+		},
+		// A panic of the loop is a fault of the scheduler, whose state may be broken. The process goes on without
+		// it, and Done is closed.
+		Panicked: s.panicked,
+		Closed:   func() error { return fmt.Errorf("scheduler %s: %w", s.id, rpc.ErrClosed) },
+	})
 	s.opening = make(chan struct{}, max(runtime.GOMAXPROCS(0), 2))
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.plugins.init()
 	s.shuffles.init()
-	s.prims.init()
 	s.stream.init(cfg.TaskStream)
 	s.transfer.init(cfg.Transfers)
 	s.pool = rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: cfg.Dial.To(secure.Worker)})
@@ -149,17 +158,13 @@ func New(cfg Config) *Scheduler {
 		Type: "Scheduler", ID: s.id, Blocked: cfg.Blocked, Logger: cfg.Logger, Authorize: roles.Authorize,
 		Waiting: waitingOps, Detached: detachedOps,
 		// Values pass through here unopened, and nothing that is pickled is looked into.
-		Decode: keepClosed,
+		Decode: val.KeepClosed,
 	})
+	s.state = state.New(s.stateConfig(0))
+	s.connect()
 	s.handlers()
 	return s
 }
-
-// untrusted is how the scheduler opens what clients have compressed.
-var untrusted = wire.DecodeOptions{MaxRatio: 256}
-
-// keepClosed is how the scheduler reads messages whose values it passes on unopened.
-var keepClosed = wire.DecodeOptions{Keep: true, KeepPickled: true, MaxRatio: 256}
 
 // Start reads the journal, if there is one, listens and serves. It returns when peers can
 // connect. ctx bounds the start alone.
@@ -172,7 +177,6 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 		return fmt.Errorf("scheduler %s: it was started before", s.id)
 	}
 	s.started = time.Now()
-	s.now = s.started
 	defer func() {
 		close(s.opened)
 		if err != nil {
@@ -180,8 +184,8 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 			_ = s.Close(context.WithoutCancel(ctx))
 		}
 	}()
-	go s.run0()
-	if err := s.do(ctx, func() { err = s.open() }); err != nil {
+	go s.loop.Run()
+	if err := s.loop.Do(ctx, func() { err = s.open() }); err != nil {
 		return err
 	}
 	if err != nil {
@@ -230,26 +234,26 @@ func Start(ctx context.Context, cfg Config) (*Scheduler, error) {
 	return s, nil
 }
 
-// run0 is the loop with its state.
-func (s *Scheduler) run0() {
-	defer func() {
-		// A panic of the loop is a fault of the scheduler, whose state may be broken. The
-		// process goes on without it, and whoever waits for Done is told.
-		if v := recover(); v != nil {
-			s.panicked(v)
-		}
-	}()
-	s.run()
-}
-
-// open makes the state, of the journal where there is one. It runs in the loop.
+// open reads the journal where there is one. It runs in the loop.
 func (s *Scheduler) open() error {
-	defer func() { s.prims.limit = s.cfg.PrimitiveBytes }()
-	if s.cfg.Journal == "" {
-		s.state = state.New(s.stateConfig(0))
-		return nil
+	if s.cfg.Journal != "" {
+		if err := s.recovery.Open(); err != nil {
+			return err
+		}
+		for _, c := range s.clients {
+			if !c.part {
+				c.awayFrom = s.loop.Now()
+			}
+		}
+		if s.state.NumTasks() > 0 || len(s.clients) > 0 {
+			s.log.Info("read the journal", "tasks", s.state.NumTasks(), "clients", len(s.clients),
+				"workers", s.recovery.Missing(), "epoch", s.journal.Epoch())
+		}
+		s.recovery.Begin()
 	}
-	return s.recover()
+	s.budget.SetLimit(s.cfg.PrimitiveBytes)
+	s.ready = true
+	return nil
 }
 
 func (s *Scheduler) stateConfig(epoch uint32) state.Config {
@@ -279,7 +283,7 @@ func (s *Scheduler) ID() string { return s.id }
 
 // Identity is the answer to identity, as Dask's scheduler files have it.
 func (s *Scheduler) Identity() msgpack.Map {
-	m, _ := ask(context.Background(), s, func() (msgpack.Map, error) { return s.identity(-1), nil })
+	m, _ := loop.Ask(context.Background(), s.loop, func() (msgpack.Map, error) { return s.identity(-1), nil })
 	return m
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 )
 
@@ -44,7 +46,7 @@ const (
 func (s *Scheduler) checkShortages() {
 	x := &s.short
 	closed, after := s.cfg.Closed && !x.opened, s.cfg.UnrunnableAfter
-	if after < 0 && !closed || s.now.Before(x.next) || !s.state.Short() && len(x.known) == 0 {
+	if after < 0 && !closed || s.loop.Now().Before(x.next) || !s.state.Short() && len(x.known) == 0 {
 		return
 	}
 	start := time.Now()
@@ -56,7 +58,7 @@ func (s *Scheduler) checkShortages() {
 	}
 	for i := range all {
 		sh := &all[i]
-		if after < 0 || s.now.Sub(sh.Since) < after {
+		if after < 0 || s.loop.Now().Sub(sh.Since) < after {
 			continue
 		}
 		again := s.logShortage(sh)
@@ -66,7 +68,7 @@ func (s *Scheduler) checkShortages() {
 				continue
 			}
 			told[c] = append(told[c], msgpack.MapOf("reason", sh.Reason.String(), "text", s.explain(sh, c.program), "tasks", sh.Tasks,
-				"keys", rawKeys(of.Keys), "more", of.More))
+				"keys", val.RawKeys(of.Keys), "more", of.More))
 			repeat[c] = repeat[c] || again
 		}
 	}
@@ -74,7 +76,7 @@ func (s *Scheduler) checkShortages() {
 		if !k.seen {
 			delete(x.known, id)
 			s.log.Info("tasks can run again", "reason", k.reason.String(), "detail", k.text)
-			s.logEvent(msgpack.MapOf("action", "tasks-runnable", "reason", k.reason.String(), "message", k.text), "scheduler")
+			s.topics.Publish(msgpack.MapOf("action", "tasks-runnable", "reason", k.reason.String(), "message", k.text), "scheduler")
 		}
 	}
 	s.reportShortages(told, repeat)
@@ -85,7 +87,7 @@ func (s *Scheduler) checkShortages() {
 	if after > 0 {
 		interval = min(interval, after)
 	}
-	x.next = s.now.Add(max(interval, shortageCost*time.Since(start)))
+	x.next = s.loop.Now().Add(max(interval, shortageCost*time.Since(start)))
 }
 
 // logShortage logs a shortage when it is new, and again after pauses that double. It reports whether it did so.
@@ -100,15 +102,15 @@ func (s *Scheduler) logShortage(sh *state.Shortage) bool {
 		s.short.known[id] = k
 	}
 	k.reason, k.tasks, k.seen = sh.Reason, sh.Tasks, true
-	if s.now.Before(k.again) {
+	if s.loop.Now().Before(k.again) {
 		return false
 	}
 	k.text = s.explain(sh, s.programFor(sh))
 	k.pause = min(max(2*k.pause, time.Second), shortagePause)
-	k.again = s.now.Add(k.pause)
+	k.again = s.loop.Now().Add(k.pause)
 	s.log.Warn("no worker can run the tasks", "reason", sh.Reason.String(), "tasks", sh.Tasks, "example", sh.Example.String(),
-		"waiting", s.now.Sub(sh.Since).Round(time.Millisecond), "detail", k.text)
-	s.logEvent(msgpack.MapOf("action", "tasks-unrunnable", "reason", sh.Reason.String(), "tasks", sh.Tasks, "key", sh.Example.String(),
+		"waiting", s.loop.Now().Sub(sh.Since).Round(time.Millisecond), "detail", k.text)
+	s.topics.Publish(msgpack.MapOf("action", "tasks-unrunnable", "reason", sh.Reason.String(), "tasks", sh.Tasks, "key", sh.Example.String(),
 		"message", k.text), "scheduler")
 	return true
 }
@@ -181,7 +183,7 @@ func (s *Scheduler) programFor(sh *state.Shortage) *program {
 
 // Open ends Config.Closed: workers of other programs may join from now on.
 func (s *Scheduler) Open() {
-	_ = s.do(s.ctx, func() { s.short.opened = true }) // a scheduler that has ended has no tasks to fail
+	_ = s.loop.Do(s.ctx, func() { s.short.opened = true }) // a scheduler that has ended has no tasks to fail
 }
 
 // unrunnableJSON answers /millstream/unrunnable: the tasks that no running worker can take, by what they need.
@@ -193,10 +195,10 @@ func (s *Scheduler) unrunnableJSON(r *http.Request) ([]byte, error) {
 		Seconds float64 `json:"seconds"`
 		Detail  string  `json:"detail"`
 	}
-	list, err := ask(r.Context(), s, func() ([]entry, error) {
+	list, err := loop.Ask(r.Context(), s.loop, func() ([]entry, error) {
 		list := []entry{}
 		for _, sh := range s.state.Shortages(true) {
-			list = append(list, entry{sh.Reason.String(), sh.Tasks, sh.Example.String(), max(0, s.now.Sub(sh.Since).Seconds()), s.explain(&sh, s.programFor(&sh))})
+			list = append(list, entry{sh.Reason.String(), sh.Tasks, sh.Example.String(), max(0, s.loop.Now().Sub(sh.Since).Seconds()), s.explain(&sh, s.programFor(&sh))})
 		}
 		return list, nil
 	})

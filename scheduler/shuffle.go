@@ -10,6 +10,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
+	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -101,7 +102,7 @@ func (s *Scheduler) shuffleGet(ctx context.Context, _ *rpc.Request, in struct {
 	ID     string `rpc:"id"`
 	Worker string `rpc:"worker"`
 }) (msgpack.Map, error) {
-	return shuffleAnswer(ask(ctx, s, func() (msgpack.Map, error) {
+	return shuffleAnswer(loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		x, err := s.takePart(in.ID, in.Worker)
 		if err == nil && x == nil {
 			err = inconsistent("No active shuffle with id=%q found", in.ID)
@@ -138,7 +139,7 @@ func (s *Scheduler) shuffleRestrict(ctx context.Context, _ *rpc.Request, in stru
 		return nil, err
 	}
 	worker := strings.Clone(in.Worker)
-	return shuffleAnswer(ask(ctx, s, func() (msgpack.Map, error) {
+	return shuffleAnswer(loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		x := s.shuffles.active[in.ID]
 		switch {
 		case x == nil:
@@ -180,7 +181,7 @@ func (s *Scheduler) shuffleBarrier(ctx context.Context, _ *rpc.Request, in struc
 	Run        int64  `rpc:"run_id"`
 	Consistent bool   `rpc:"consistent"`
 }) (any, error) {
-	x, err := ask(ctx, s, func() (*shuffle, error) {
+	x, err := loop.Ask(ctx, s.loop, func() (*shuffle, error) {
 		x := s.shuffles.active[in.ID]
 		if x == nil {
 			return nil, &rpc.Exception{Type: "KeyError", Message: in.ID}

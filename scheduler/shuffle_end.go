@@ -21,14 +21,11 @@ func (s *Scheduler) barrierMoved(a *state.Action) {
 		return
 	}
 	if a.To == state.Erred {
-		s.logEvent(msgpack.MapOf("action", "p2p-failed", "shuffle", x.id), "p2p")
+		s.topics.Publish(msgpack.MapOf("action", "p2p-failed", "shuffle", x.id), "p2p")
 	}
 	s.failShuffle(x, x.String()+" forgotten")
-	s.later(func() { s.unbind(x) })
+	s.loop.Later(func() { s.unbind(x) })
 }
-
-// later runs f in the loop after what is being done now.
-func (s *Scheduler) later(f func()) { s.inbox.put(post{do: f}) }
 
 // failShuffle ends a run and tells the workers that take part.
 func (s *Scheduler) failShuffle(x *shuffle, why string) {

@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
 )
 
@@ -42,7 +43,7 @@ func (s *Scheduler) makeRun(ctx context.Context, p *shufflePlan) (*shuffle, erro
 	}
 	answer, _ := v.(msgpack.Map)
 	list, _ := answer.Get("workers")
-	names, err := texts(wire.Clone(list))
+	names, err := val.Texts(wire.Clone(list))
 	if err != nil {
 		return nil, fmt.Errorf("shuffle %s: workers: %w", p.id, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -43,7 +44,7 @@ func (s *Scheduler) shuffleGetOrCreate(ctx context.Context, _ *rpc.Request, in s
 	for {
 		var plan *shufflePlan
 		var others <-chan struct{}
-		answer, err := ask(ctx, s, func() (msgpack.Map, error) {
+		answer, err := loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 			x, err := s.takePart(id, worker)
 			if x != nil {
 				return x.answer(), nil
@@ -73,8 +74,8 @@ func (s *Scheduler) shuffleGetOrCreate(ctx context.Context, _ *rpc.Request, in s
 		case <-others:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-s.loopDone:
-			return nil, s.closedError()
+		case <-s.loop.Done():
+			return nil, s.loop.ClosedError()
 		}
 	}
 }
@@ -127,7 +128,7 @@ func (s *Scheduler) planShuffle(id string, key task.Key) (*shufflePlan, error) {
 // more, because workers have left.
 func (s *Scheduler) createShuffle(ctx context.Context, p *shufflePlan, key task.Key, worker string) (msgpack.Map, error) {
 	x, err := s.makeRun(ctx, p)
-	answer, e := ask(context.WithoutCancel(ctx), s, func() (msgpack.Map, error) {
+	answer, e := loop.Ask(context.WithoutCancel(ctx), s.loop, func() (msgpack.Map, error) {
 		close(s.shuffles.creating)
 		s.shuffles.creating = nil
 		if err != nil {
@@ -169,7 +170,7 @@ func dependents(t *state.Task) []task.Key {
 // inputsDone tells the workers of a run that no more partitions come, and waits until they
 // have sent what they had. A worker that cannot be reached is asked again.
 func (s *Scheduler) inputsDone(ctx context.Context, x *shuffle) error {
-	left, err := ask(ctx, s, func() ([]string, error) { return slices.Sorted(maps.Keys(x.workers)), nil })
+	left, err := loop.Ask(ctx, s.loop, func() ([]string, error) { return slices.Sorted(maps.Keys(x.workers)), nil })
 	if err != nil {
 		return err
 	}
@@ -178,7 +179,7 @@ func (s *Scheduler) inputsDone(ctx context.Context, x *shuffle) error {
 		if err != nil || len(failed) == 0 {
 			return err
 		}
-		gone, err := ask(ctx, s, func() ([]string, error) {
+		gone, err := loop.Ask(ctx, s.loop, func() ([]string, error) {
 			return slices.DeleteFunc(slices.Clone(failed), func(w string) bool { return s.workers[w] != nil }), nil
 		})
 		if err != nil {

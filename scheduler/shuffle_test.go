@@ -40,7 +40,7 @@ func list(v any, key string) []any {
 // begin puts a run in place as createShuffle does.
 func begin(t *testing.T, s *Scheduler, run int64, workers ...string) {
 	t.Helper()
-	err := s.do(t.Context(), func() {
+	err := s.loop.Do(t.Context(), func() {
 		x := &shuffle{id: "x", run: run, barrier: task.NewKey(barrierPrefix + "x"), spec: &wire.Pickled{Data: []byte("\x80\x04N.")}, workers: map[string]bool{}}
 		for _, w := range workers {
 			x.workers[w] = true
@@ -75,7 +75,7 @@ func TestShuffleGet(t *testing.T) {
 	if answer.GetString("status") != "OK" {
 		t.Errorf("the run that is there: %v", answer)
 	}
-	_ = s.do(t.Context(), func() {
+	_ = s.loop.Do(t.Context(), func() {
 		if !s.shuffles.active["x"].workers[a.address] {
 			t.Error("a worker that asks for a run takes part in it")
 		}
@@ -105,7 +105,7 @@ func TestShuffleRestrict(t *testing.T) {
 	a.call("shuffle_restrict_task", "id", "x", "run_id", 2, "key", "o1", "worker", b.address)
 	a.call("shuffle_restrict_task", "id", "x", "run_id", 2, "key", "o1", "worker", a.address) // the other side of a join
 	restricted := func() (out []string) {
-		_ = s.do(t.Context(), func() {
+		_ = s.loop.Do(t.Context(), func() {
 			if n := s.state.Task(task.NewKey("o1")).Annotations(); n != nil {
 				out = append(out, n.Workers...)
 			}
@@ -116,14 +116,14 @@ func TestShuffleRestrict(t *testing.T) {
 		t.Errorf("o1 may run on %v, want the first that was said", got)
 	}
 	// The end of the run lets it go anywhere.
-	_ = s.do(t.Context(), func() { s.apply(&state.Rerun{Keys: []task.Key{task.NewKey(barrierPrefix + "x")}}) })
+	_ = s.loop.Do(t.Context(), func() { s.apply(&state.Rerun{Keys: []task.Key{task.NewKey(barrierPrefix + "x")}}) })
 	until(t, "o1 is free", func() bool { return len(restricted()) == 0 })
 	if fail := a.expectOp("shuffle-fail"); fail.GetString("shuffle_id") != "x" {
 		t.Errorf("the worker was told %v", fail)
 	}
 	b.expectOp("shuffle-fail")
 	c.call("identity")
-	_ = s.do(t.Context(), func() {
+	_ = s.loop.Do(t.Context(), func() {
 		if len(s.shuffles.active)+len(s.shuffles.restricted) != 0 {
 			t.Errorf("left: %v %v", s.shuffles.active, s.shuffles.restricted)
 		}
@@ -153,7 +153,7 @@ func TestShuffleBarrier(t *testing.T) {
 	a.expectOp("shuffle-fail")
 	until(t, "a transfer was taken back", func() bool {
 		var runs int64
-		_ = s.do(t.Context(), func() { runs = s.state.Task(task.NewKey("t1")).RunID() + s.state.Task(task.NewKey("t2")).RunID() })
+		_ = s.loop.Do(t.Context(), func() { runs = s.state.Task(task.NewKey("t1")).RunID() + s.state.Task(task.NewKey("t2")).RunID() })
 		return runs > 3
 	})
 }
@@ -173,7 +173,7 @@ func TestShuffleLosesWorker(t *testing.T) {
 		t.Error("the tasks came before the end of the run")
 	}
 	a.call("retire_workers", "workers", []any{a.address}, "remove", true, "close_workers", false)
-	_ = s.do(t.Context(), func() {
+	_ = s.loop.Do(t.Context(), func() {
 		if len(s.shuffles.active) != 0 {
 			t.Errorf("active: %v", s.shuffles.active)
 		}
@@ -188,7 +188,7 @@ func TestShuffleRetires(t *testing.T) {
 	a.expectOp("shuffle-fail")
 	until(t, "no shuffle", func() bool {
 		n := 0
-		_ = s.do(t.Context(), func() { n = len(s.shuffles.active) })
+		_ = s.loop.Do(t.Context(), func() { n = len(s.shuffles.active) })
 		return n == 0
 	})
 }

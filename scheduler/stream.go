@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/scheduler/internal/outbox"
 	"go.millstream.dev/wire"
 )
 
@@ -17,7 +18,7 @@ const streamCredits = 8
 type stream struct {
 	s    *Scheduler
 	comm comm.Comm
-	out  *outbox
+	out  *outbox.Outbox
 	// client or worker is whose it is.
 	client *client
 	worker *worker
@@ -37,13 +38,13 @@ type stream struct {
 
 func (s *Scheduler) newStream(c comm.Comm) *stream {
 	var commit func(context.Context, uint64) error
-	if s.journal != nil {
-		commit = s.commit
+	if s.journal.Enabled() {
+		commit = s.journal.Commit
 	}
-	st := &stream{s: s, comm: c, ours: c.Info().Millstream != nil, out: newOutbox(c, s.cfg.Outgoing, commit), credits: make(chan struct{}, streamCredits)}
-	st.out.total = &s.backlog
+	st := &stream{s: s, comm: c, ours: c.Info().Millstream != nil, out: outbox.New(c, s.cfg.Outgoing, commit), credits: make(chan struct{}, streamCredits)}
+	st.out.Total = &s.backlog
 	if !st.ours {
-		st.out.interval = pythonInterval
+		st.out.Interval = pythonInterval
 	}
 	return st
 }
@@ -57,12 +58,12 @@ func (st *stream) credit() { <-st.credits }
 
 // begin starts a message to the peer. Only the loop calls it, and only while the stream is
 // not gone.
-func (st *stream) begin() *batch {
+func (st *stream) begin() *outbox.Batch {
 	if !st.dirty {
 		st.dirty = true
 		st.s.dirty = append(st.s.dirty, st)
 	}
-	return st.out.begin()
+	return st.out.Begin()
 }
 
 // end lets the stream go: what was said leaves, nothing more is heard, and then the comm is
@@ -72,10 +73,10 @@ func (st *stream) end() {
 		return
 	}
 	st.gone = true
-	if err := st.out.flush(0); err != nil {
+	if err := st.out.Flush(0); err != nil {
 		st.s.log.Warn("peer dropped", "peer", st.comm.PeerAddr(), "error", err)
 	}
-	st.out.finish()
+	st.out.Finish()
 	go st.closeWhenSent()
 }
 
@@ -85,10 +86,10 @@ func (st *stream) closeWhenSent() {
 	t := time.NewTimer(2 * time.Second)
 	defer t.Stop()
 	select {
-	case <-st.out.done:
+	case <-st.out.Done:
 		_ = st.comm.Close()
 	case <-t.C:
-		st.out.abort(errOutgoing)
+		st.out.Abort(outbox.ErrFull)
 	}
 }
 
@@ -100,9 +101,9 @@ func (s *Scheduler) flush() {
 		s.dirty[i] = nil
 		var after uint64
 		if st.client != nil {
-			after = s.position
+			after = s.journal.Position()
 		}
-		if err := st.out.flush(after); err != nil {
+		if err := st.out.Flush(after); err != nil {
 			s.log.Warn("peer dropped", "peer", st.comm.PeerAddr(), "error", err)
 		}
 	}
@@ -140,22 +141,24 @@ func (st *stream) read(ctx context.Context) error {
 			m.Release()
 			return err
 		}
-		if err := st.s.journalRoom(ctx, st); err != nil {
-			m.Release()
-			return err
+		if st.client != nil {
+			if err := st.s.journal.Room(ctx); err != nil {
+				m.Release()
+				return err
+			}
 		}
 		select {
 		case st.credits <- struct{}{}:
 		case <-ctx.Done():
 			m.Release()
 			return context.Cause(ctx)
-		case <-st.s.loopDone:
+		case <-st.s.loop.Done():
 			m.Release()
-			return st.s.closedError()
+			return st.s.loop.ClosedError()
 		}
-		if !st.s.inbox.put(p) {
+		if !st.s.loop.Post(p) {
 			m.Release()
-			return st.s.closedError()
+			return st.s.loop.ClosedError()
 		}
 		if last {
 			return nil

@@ -7,6 +7,8 @@ import (
 
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -68,11 +70,6 @@ func (t *taskStream) resultType(f *wire.TaskFinished) *resultType {
 	return r
 }
 
-// clip returns at most n bytes of a text, in memory of its own.
-func clip(text string, n int) string {
-	return strings.ToValidUTF8(strings.Clone(text[:min(len(text), n)]), "")
-}
-
 func (t *taskStream) init(limit int) { t.limit = max(limit, 0) }
 
 // next returns the slot to fill.
@@ -115,7 +112,7 @@ func (t *taskStream) erred(_ *Scheduler, w *worker, key task.Key, startstops any
 		return
 	}
 	e := t.next()
-	*e = taskEnd{key: append(e.key[:0], key...), worker: w.address, thread: field(values, "thread"), parts: e.parts[:0], erred: true,
+	*e = taskEnd{key: append(e.key[:0], key...), worker: w.address, thread: val.Field(values, "thread"), parts: e.parts[:0], erred: true,
 		stimulus:  append(e.stimulus[:0], clip(values.GetString("stimulus_id"), maxStimulus)...),
 		exception: clip(values.GetString("exception_text"), maxFailureText), traceback: clip(values.GetString("traceback_text"), maxFailureText)}
 	if b, err := msgpack.Append(e.parts, startstops); err == nil && len(b) <= maxParts {
@@ -146,8 +143,8 @@ func (e *taskEnd) actions() []part {
 		start, _ := m.Get("start")
 		stop, _ := m.Get("stop")
 		p := part{Action: m.GetString("action")}
-		p.Start, _ = number(start)
-		p.Stop, _ = number(stop)
+		p.Start, _ = val.Number(start)
+		p.Stop, _ = val.Number(stop)
 		out = append(out, p)
 	}
 	return out
@@ -165,7 +162,7 @@ func (t *taskStream) since(from int64, n int, f func(index int64, e *taskEnd)) {
 }
 
 func (s *Scheduler) getTaskStreamIndex(ctx context.Context, _ *rpc.Request, _ struct{}) (int64, error) {
-	return ask(ctx, s, func() (int64, error) { return s.stream.count, nil })
+	return loop.Ask(ctx, s.loop, func() (int64, error) { return s.stream.count, nil })
 }
 
 // getTaskStream is get_task_stream: Dask's records of tasks that ended.
@@ -175,14 +172,14 @@ func (s *Scheduler) getTaskStream(ctx context.Context, _ *rpc.Request, in struct
 	Count *int `rpc:"count"`
 	Index any  `rpc:"start_index,optional"`
 }) ([]any, error) {
-	from, _ := integer(in.Index)
-	start, hasStart := number(in.Start)
-	stop, hasStop := number(in.Stop)
+	from, _ := val.Integer(in.Index)
+	start, hasStart := val.Number(in.Start)
+	stop, hasStop := val.Number(in.Stop)
 	n := 0
 	if in.Count != nil {
 		n = *in.Count
 	}
-	return ask(ctx, s, func() ([]any, error) {
+	return loop.Ask(ctx, s.loop, func() ([]any, error) {
 		out := []any{}
 		s.stream.since(from, n, func(_ int64, e *taskEnd) {
 			parts := e.actions()
@@ -228,7 +225,7 @@ func (s *Scheduler) tasksJSON(ctx context.Context, from int64, n int) ([]byte, e
 		Next  int64      `json:"next"`
 		Tasks []taskJSON `json:"tasks"`
 	}
-	out, err := ask(ctx, s, func() (answer, error) {
+	out, err := loop.Ask(ctx, s.loop, func() (answer, error) {
 		a := answer{Next: s.stream.count, Tasks: []taskJSON{}}
 		s.stream.since(from, n, func(i int64, e *taskEnd) {
 			t := taskJSON{Index: i, Key: task.Key(e.key).String(), Worker: e.worker, Thread: e.thread, NBytes: e.nbytes, Status: "OK", Actions: e.actions()}
@@ -243,4 +240,9 @@ func (s *Scheduler) tasksJSON(ctx context.Context, from int64, n int) ([]byte, e
 		return nil, err
 	}
 	return json.Marshal(out)
+}
+
+// clip returns at most n bytes of a text, in memory of its own.
+func clip(text string, n int) string {
+	return strings.ToValidUTF8(strings.Clone(text[:min(len(text), n)]), "")
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 )
 
 // transfer is one movement of results between two workers, as one of them reported it with
@@ -105,13 +107,13 @@ func transfersOf(extensions any) (r transferReport) {
 		if len(f) < 7 {
 			continue
 		}
-		start, ok1 := number(f[0])
-		stop, ok2 := number(f[1])
-		bytes, ok3 := integer(f[2])
+		start, ok1 := val.Number(f[0])
+		stop, ok2 := val.Number(f[1])
+		bytes, ok3 := val.Integer(f[2])
 		lane, ok4 := f[3].(string)
 		peer, ok5 := f[4].(string)
 		direction, _ := f[5].(string)
-		keys, _ := integer(f[6])
+		keys, _ := val.Integer(f[6])
 		if ok1 && ok2 && ok3 && ok4 && ok5 && plausible(1, bytes, stop-start) {
 			r.list = append(r.list, transfer{Peer: boundedName(peer, maxPeerName), Incoming: direction != "outgoing", Lane: boundedName(lane, maxLaneName),
 				Bytes: bytes, Keys: keys, Start: start, Duration: stop - start})
@@ -125,9 +127,9 @@ func transfersOf(extensions any) (r transferReport) {
 		if !ok || len(f) < 3 || len(r.more) == maxLanes {
 			continue
 		}
-		n, ok1 := integer(f[0])
-		bytes, ok2 := integer(f[1])
-		seconds, ok3 := number(f[2])
+		n, ok1 := val.Integer(f[0])
+		bytes, ok2 := val.Integer(f[1])
+		seconds, ok3 := val.Number(f[2])
 		if ok1 && ok2 && ok3 && plausible(n, bytes, seconds) {
 			if r.more == nil {
 				r.more = map[string]laneTotal{}
@@ -144,15 +146,15 @@ func plausible(n, bytes int64, seconds float64) bool {
 	return n >= 0 && n < most && bytes >= 0 && bytes < most && seconds >= 0 && seconds < most // false for NaN
 }
 
-// boundedName returns a bounded copy of a worker's text that JSON and metrics can have.
-func boundedName(s string, most int) string {
-	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), most)], "\ufffd"))
-}
-
 func (s *Scheduler) transfersJSON(ctx context.Context) ([]byte, error) {
-	list, err := ask(ctx, s, func() ([]transfer, error) { return s.transfer.list(), nil })
+	list, err := loop.Ask(ctx, s.loop, func() ([]transfer, error) { return s.transfer.list(), nil })
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(map[string]any{"transfers": list})
+}
+
+// boundedName returns a bounded copy of a worker's text that JSON and metrics can have.
+func boundedName(s string, most int) string {
+	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), most)], "\ufffd"))
 }

@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/plugins"
 	"go.millstream.dev/wire"
 )
 
@@ -97,14 +98,14 @@ func (s *Scheduler) setupChild(ctx context.Context, p *pyproc.Process) error {
 
 // facadePlugin registers a worker or nanny plugin for a scheduler plugin of Dask's. The
 // answers of the workers go back as a message of Dask's protocol.
-func (s *Scheduler) facadePlugin(ctx context.Context, m *pyproc.Message, set *pluginSet, op string, nanny bool) (any, [][]byte, error) {
+func (s *Scheduler) facadePlugin(ctx context.Context, m *pyproc.Message, nanny bool) (any, [][]byte, error) {
 	args, err := bodyMap(m)
 	if err != nil || len(m.Frames) != 1 {
 		return nil, nil, errors.Join(err, errNoBody)
 	}
 	v, _ := args.Get("idempotent")
 	idempotent, _ := v.(bool)
-	out, err := s.addPlugin(ctx, set, pluginArgs{Plugin: m.Frames[0], Name: args.GetString("name"), Idempotent: idempotent}, op, nanny)
+	out, err := s.plugins.Add(ctx, plugins.Args{Plugin: m.Frames[0], Name: args.GetString("name"), Idempotent: idempotent}, nanny)
 	if err != nil {
 		return nil, nil, err
 	}

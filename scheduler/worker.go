@@ -12,6 +12,8 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
 )
 
@@ -85,15 +87,15 @@ func (s *Scheduler) registerWorker(ctx context.Context, r *rpc.Request) (any, er
 	r.Takeover()
 	st := s.newStream(r.Comm)
 	st.worker, w.st = w, st
-	reply, err := ask(ctx, s, func() (msgpack.Map, error) { return s.addWorker(w, ev, &in) })
+	reply, err := loop.Ask(ctx, s.loop, func() (msgpack.Map, error) { return s.addWorker(w, ev, &in) })
 	if err != nil {
 		return rpc.NoReply, s.refuse(ctx, r.Comm, err)
 	}
 	// Dask's workers set their clocks by this, taken to be the middle of their wait. The first
 	// registration may have waited for Python to be found.
-	reply.Set("time", seconds(arrived.Add(time.Since(arrived)/2)))
+	reply.Set("time", val.Seconds(arrived.Add(time.Since(arrived)/2)))
 	err = s.say(ctx, r.Comm, reply)
-	st.out.start()
+	st.out.Start()
 	if err == nil {
 		err = st.read(ctx)
 	}
@@ -110,7 +112,7 @@ func (s *Scheduler) refuse(ctx context.Context, c comm.Comm, why error) error {
 	var old *oldRelease
 	if errors.As(why, &taken) || errors.As(why, &old) {
 		// Dask's workers look at the status, not for an exception.
-		m, err = msgpack.MapOf("status", "error", "message", why.Error(), "time", seconds(time.Now())), nil
+		m, err = msgpack.MapOf("status", "error", "message", why.Error(), "time", val.Seconds(time.Now())), nil
 	}
 	if err == nil {
 		err = s.say(ctx, c, m)
@@ -145,7 +147,7 @@ func newWorker(in *registration) (*worker, *state.AddWorker, error) {
 	if in.Threads < 1 {
 		return bad("nthreads is %d, a worker needs at least 1", in.Threads)
 	}
-	status, ok := state.ParseStatus(orText(in.Status, "running"))
+	status, ok := state.ParseStatus(val.OrText(in.Status, "running"))
 	if !ok {
 		return bad("status %q is not known", in.Status)
 	}
@@ -167,7 +169,7 @@ func newWorker(in *registration) (*worker, *state.AddWorker, error) {
 	}
 	w.alias = string(alias)
 	ev := &state.AddWorker{Address: w.address, Name: nameText(w.name), Host: w.host, Threads: in.Threads, Status: status, Data: w}
-	if ev.MemoryLimit, ok = integer(in.MemoryLimit); !ok && in.MemoryLimit != nil {
+	if ev.MemoryLimit, ok = val.Integer(in.MemoryLimit); !ok && in.MemoryLimit != nil {
 		return bad("memory_limit is %v, want a number of bytes or None", in.MemoryLimit)
 	}
 	if ev.Resources, err = resources(in.Resources); err != nil {
@@ -188,16 +190,9 @@ func newWorker(in *registration) (*worker, *state.AddWorker, error) {
 		}
 	}
 	if in.Now > 0 {
-		w.delay = seconds(time.Now()) - in.Now
+		w.delay = val.Seconds(time.Now()) - in.Now
 	}
 	return w, ev, nil
-}
-
-func orText(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // nameText is a worker's name as restrictions write it.
@@ -208,34 +203,11 @@ func nameText(name any) string {
 	return fmt.Sprint(name)
 }
 
-// integer reads a number that Python may have written as a float.
-func integer(v any) (int64, bool) {
-	switch v := v.(type) {
-	case int64:
-		return v, true
-	case float64:
-		if v >= 0 && v < math.MaxInt64 {
-			return int64(v), true
-		}
-	}
-	return 0, false
-}
-
-func number(v any) (float64, bool) {
-	switch v := v.(type) {
-	case int64:
-		return float64(v), true
-	case float64:
-		return v, true
-	}
-	return 0, false
-}
-
 func resources(m msgpack.Map) ([]state.Resource, error) {
 	var out []state.Resource
 	for name, v := range m.All() {
 		n, ok := name.(string)
-		amount, ok2 := number(v)
+		amount, ok2 := val.Number(v)
 		if !ok || !ok2 || amount < 0 || math.IsNaN(amount) {
 			return nil, fmt.Errorf("%v: %v is no amount", name, v)
 		}
@@ -269,12 +241,12 @@ func (s *Scheduler) addWorker(w *worker, ev *state.AddWorker, in *registration) 
 		s.removeWorker(other, "replaced by "+w.address, other.same(w), false)
 	}
 	ev.Token = w.incarnation
-	ev.Returning = s.recovery.holding && s.recovery.missing[w.address]
+	ev.Returning = s.recovery.Returning(w.address)
 	s.apply(ev)
 	if ev.Err != nil {
 		return nil, &rpc.Exception{Type: "ValueError", Message: ev.Err.Error()}
 	}
-	w.id, w.lastSeen = ev.Worker, s.now
+	w.id, w.lastSeen = ev.Worker, s.loop.Now()
 	for len(s.byID) <= int(w.id) {
 		s.byID = append(s.byID, nil)
 	}
@@ -283,17 +255,17 @@ func (s *Scheduler) addWorker(w *worker, ev *state.AddWorker, in *registration) 
 	delete(s.removed, w.address)
 	s.totals.workersAdded++
 	s.heartbeat(w, in.Metrics, nil)
-	s.logEvent(msgpack.MapOf("action", "add-worker"), w.address)
-	s.logEvent(msgpack.MapOf("action", "add-worker", "worker", w.address), "all")
+	s.topics.Publish(msgpack.MapOf("action", "add-worker"), w.address)
+	s.topics.Publish(msgpack.MapOf("action", "add-worker", "worker", w.address), "all")
 	s.watch(w, true)
-	s.recordWorker(w.address, true)
-	s.recovery.back(s, w.address)
+	s.journal.Worker(w.address, true)
+	s.recovery.Back(w.address)
 	s.log.Info("register worker", "address", w.address, "name", w.name, "threads", ev.Threads)
-	reply := msgpack.MapOf("status", "OK", "time", seconds(s.now), "heartbeat-interval", s.heartbeatInterval(),
-		"worker-plugins", s.plugins.worker.asMap())
+	reply := msgpack.MapOf("status", "OK", "time", val.Seconds(s.loop.Now()), "heartbeat-interval", s.heartbeatInterval(),
+		"worker-plugins", s.plugins.Workers())
 	reply = append(reply, s.versionCheck(w.versions, w.serverID)...)
 	// Our own workers learn which life of the scheduler this is.
-	reply.Set("millstream", msgpack.MapOf("id", s.id, "epoch", s.epoch()))
+	reply.Set("millstream", msgpack.MapOf("id", s.id, "epoch", s.journal.Epoch()))
 	return reply, nil
 }
 

@@ -1,4 +1,4 @@
-package scheduler
+package outbox
 
 import (
 	"context"
@@ -18,82 +18,82 @@ import (
 // every batch begins with: how many messages follow is known only at its end.
 const listHead = 5
 
-// batch is one message on the wire: a list of maps, and the frames that they refer to.
-type batch struct {
-	body   []byte
+// Batch is one message on the wire: a list of maps, and the frames that they refer to.
+type Batch struct {
+	Body   []byte
 	n      int
-	frames []wire.Frame
+	Frames []wire.Frame
 	marks  []int  // where body holds the index of a frame
 	after  uint64 // the journal's position that must be on disk before it leaves
 }
 
-// mark appends the index of the next frame to body, which goes on from b's: in a form of
+// Mark appends the index of the next frame to body, which goes on from b's: in a form of
 // fixed length, since it changes when batches are merged.
-func (b *batch) mark(body []byte) []byte {
+func (b *Batch) Mark(body []byte) []byte {
 	b.marks = append(b.marks, len(body))
-	return binary.BigEndian.AppendUint32(append(body, 0xce), uint32(1+len(b.frames)))
+	return binary.BigEndian.AppendUint32(append(body, 0xce), uint32(1+len(b.Frames)))
 }
 
 // merge appends the messages of next, which is of no use afterwards.
-func (b *batch) merge(next *batch) {
-	at := len(b.body) - listHead
-	b.body = append(b.body, next.body[listHead:]...)
+func (b *Batch) merge(next *Batch) {
+	at := len(b.Body) - listHead
+	b.Body = append(b.Body, next.Body[listHead:]...)
 	for _, m := range next.marks {
-		index := b.body[at+m+1 : at+m+5]
-		binary.BigEndian.PutUint32(index, binary.BigEndian.Uint32(index)+uint32(len(b.frames)))
+		index := b.Body[at+m+1 : at+m+5]
+		binary.BigEndian.PutUint32(index, binary.BigEndian.Uint32(index)+uint32(len(b.Frames)))
 		b.marks = append(b.marks, at+m)
 	}
-	b.frames = append(b.frames, next.frames...)
+	b.Frames = append(b.Frames, next.Frames...)
 	b.n += next.n
 	b.after = max(b.after, next.after)
-	next.frames = nil
+	next.Frames = nil
 	next.recycle()
 }
 
 // marker appends a reference to a group of frames, which the batch takes over.
-func (b *batch) serialized(s *wire.Serialized) {
+func (b *Batch) Serialized(s *wire.Serialized) {
 	if s == nil {
-		b.body = msgpack.AppendNil(b.body)
+		b.Body = msgpack.AppendNil(b.Body)
 		return
 	}
-	b.body = msgpack.AppendMapHeader(b.body, 1)
-	b.body = msgpack.AppendString(b.body, "__Serialized__")
-	b.body = b.mark(b.body)
-	b.frames = append(b.frames, wire.HeapFrame(s.Header))
+	b.Body = msgpack.AppendMapHeader(b.Body, 1)
+	b.Body = msgpack.AppendString(b.Body, "__Serialized__")
+	b.Body = b.Mark(b.Body)
+	b.Frames = append(b.Frames, wire.HeapFrame(s.Header))
 	for _, f := range s.Frames {
-		b.frames = append(b.frames, f.Retain())
+		b.Frames = append(b.Frames, f.Retain())
 	}
 }
 
 // size is what it takes in memory, in bytes.
-func (b *batch) size() int64 {
-	n := int64(len(b.body))
-	for _, f := range b.frames {
+func (b *Batch) size() int64 {
+	n := int64(len(b.Body))
+	for _, f := range b.Frames {
 		n += int64(f.Len())
 	}
 	return n
 }
 
-// outbox sends what the loop says to one peer. The loop appends to the open batch, which
+// Outbox sends what the loop says to one peer. The loop appends to the open batch, which
 // is its own, and hands it over at the end of a turn; the sender, a goroutine, merges what
 // has gathered meanwhile and writes it.
-type outbox struct {
+type Outbox struct {
 	comm  comm.Comm
 	limit int64
-	total *backlog // of all outboxes; nil for none
+	Total *Backlog // of all outboxes; nil for none
 	// commit, when set, waits until the journal is on disk up to a position.
 	commit func(ctx context.Context, position uint64) error
-	reuse  bool // the transport has copied what it wrote when Write returns
-	// interval is the least time from one message to the next; 0 sends at once. What is said
+	Reuse  bool // the transport has copied what it wrote when Write returns
+	// Interval is the least time from one message to the next; 0 sends at once. What is said
 	// after a pause always leaves at once.
-	interval time.Duration
+	Interval time.Duration
 
 	// The loop's:
-	open   *batch
-	sealed []*batch // large enough to go, before open
+	open   *Batch
+	sealed []*Batch // large enough to go, before open
 
 	mu      sync.Mutex // owns all below
-	queue   []*batch
+	queue   []*Batch
 	bytes   int64
 	closing bool
 	sent    int64
@@ -104,61 +104,61 @@ type outbox struct {
 	wake   chan struct{}
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	done   chan struct{}
+	Done   chan struct{}
 }
 
-func newOutbox(c comm.Comm, limit int64, commit func(context.Context, uint64) error) *outbox {
+func New(c comm.Comm, limit int64, commit func(context.Context, uint64) error) *Outbox {
 	scheme, _ := comm.ParseAddress(c.LocalAddr())
-	o := &outbox{
-		comm: c, limit: limit, commit: commit, reuse: scheme == "tcp" || scheme == "tls",
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	o := &Outbox{
+		comm: c, limit: limit, commit: commit, Reuse: scheme == "tcp" || scheme == "tls",
+		wake: make(chan struct{}, 1), Done: make(chan struct{}),
 	}
 	o.ctx, o.cancel = context.WithCancelCause(context.Background())
 	return o
 }
 
-// start starts the sender. What was said before waits for it: a stream begins with an
+// Start starts the sender. What was said before waits for it: a stream begins with an
 // answer that somebody else sends.
-func (o *outbox) start() {
-	o.total.join(1)
+func (o *Outbox) Start() {
+	o.Total.join(1)
 	go o.run()
 }
 
-// backlog is what waits for all peers of a scheduler.
-type backlog struct {
-	limit        int64
-	bytes, peers atomic.Int64
+// Backlog is what waits for all peers of a scheduler.
+type Backlog struct {
+	Limit        int64
+	Bytes, peers atomic.Int64
 }
 
-func (b *backlog) add(n int64) {
+func (b *Backlog) add(n int64) {
 	if b != nil {
-		b.bytes.Add(n)
+		b.Bytes.Add(n)
 	}
 }
 
-func (b *backlog) join(n int64) {
+func (b *Backlog) join(n int64) {
 	if b != nil {
 		b.peers.Add(n)
 	}
 }
 
 // over reports whether too much waits for all peers, and for this one no less than for others.
-func (b *backlog) over(own int64) bool {
+func (b *Backlog) over(own int64) bool {
 	if b == nil {
 		return false
 	}
-	all := b.bytes.Load()
-	return b.limit > 0 && all > b.limit && own >= all/max(b.peers.Load(), 1)
+	all := b.Bytes.Load()
+	return b.Limit > 0 && all > b.Limit && own >= all/max(b.peers.Load(), 1)
 }
 
 // batchBytes is from where on a batch is left as it is and another one begun. Long messages
 // save nothing any more, and memory of one length is easily used again.
 const batchBytes = 48 << 10
 
-// begin returns the open batch with one more message in it, whose map the caller appends.
+// Begin returns the open batch with one more message in it, whose map the caller appends.
 // Only the loop calls it.
-func (o *outbox) begin() *batch {
-	if o.open != nil && len(o.open.body) >= batchBytes {
+func (o *Outbox) Begin() *Batch {
+	if o.open != nil && len(o.open.Body) >= batchBytes {
 		o.sealed = append(o.sealed, o.open)
 		o.open = nil
 	}
@@ -173,26 +173,26 @@ func (o *outbox) begin() *batch {
 // not see does not make it run.
 var spareBatches sync.Pool
 
-func freshBatch() *batch {
-	if b, ok := spareBatches.Get().(*batch); ok {
+func freshBatch() *Batch {
+	if b, ok := spareBatches.Get().(*Batch); ok {
 		return b
 	}
-	return &batch{body: make([]byte, listHead, 512)}
+	return &Batch{Body: make([]byte, listHead, 512)}
 }
 
 // recycle keeps a batch's memory for another one.
-func (b *batch) recycle() {
-	if cap(b.body) <= 4*batchBytes {
-		*b = batch{body: b.body[:listHead], marks: b.marks[:0]}
+func (b *Batch) recycle() {
+	if cap(b.Body) <= 4*batchBytes {
+		*b = Batch{Body: b.Body[:listHead], marks: b.marks[:0]}
 		spareBatches.Put(b)
 	}
 }
 
-var errOutgoing = errors.New("the peer does not read what it is sent")
+var ErrFull = errors.New("the peer does not read what it is sent")
 
-// flush hands the open batch to the sender. It reports whether the peer has been dropped
+// Flush hands the open batch to the sender. It reports whether the peer has been dropped
 // because too much waits for it. Only the loop calls it.
-func (o *outbox) flush(after uint64) error {
+func (o *Outbox) Flush(after uint64) error {
 	b := o.open
 	if b == nil {
 		return nil
@@ -210,18 +210,18 @@ func (o *outbox) flush(after uint64) error {
 	}()
 	o.mu.Lock()
 	o.bytes += size
-	o.total.add(size)
-	full := len(o.queue) > 0 && (o.bytes > o.limit || o.total.over(o.bytes))
+	o.Total.add(size)
+	full := len(o.queue) > 0 && (o.bytes > o.limit || o.Total.over(o.bytes))
 	if o.closing || full {
 		o.bytes -= size
-		o.total.add(-size)
+		o.Total.add(-size)
 		o.mu.Unlock()
 		for _, b := range o.sealed {
-			releaseFrames(b.frames)
+			releaseFrames(b.Frames)
 		}
 		if full {
-			o.abort(errOutgoing)
-			return fmt.Errorf("%w: more than %d bytes wait for %s, or too many for all peers", errOutgoing, o.limit, o.comm.PeerAddr())
+			o.Abort(ErrFull)
+			return fmt.Errorf("%w: more than %d bytes wait for %s, or too many for all peers", ErrFull, o.limit, o.comm.PeerAddr())
 		}
 		return nil
 	}
@@ -235,9 +235,9 @@ func (o *outbox) flush(after uint64) error {
 }
 
 // run is the sender.
-func (o *outbox) run() {
-	defer close(o.done)
-	defer o.total.join(-1)
+func (o *Outbox) run() {
+	defer close(o.Done)
+	defer o.Total.join(-1)
 	for {
 		o.pace()
 		b, closing := o.take()
@@ -265,9 +265,9 @@ func (o *outbox) run() {
 }
 
 // pace waits until the interval since the last message is over, or the peer is to be let go.
-func (o *outbox) pace() {
-	rest := o.interval - time.Since(o.last)
-	if o.interval == 0 || rest <= 0 {
+func (o *Outbox) pace() {
+	rest := o.Interval - time.Since(o.last)
+	if o.Interval == 0 || rest <= 0 {
 		return
 	}
 	timer := time.NewTimer(rest)
@@ -299,7 +299,7 @@ const (
 )
 
 // take returns the next batch, with what else waits merged into it.
-func (o *outbox) take() (b *batch, closing bool) {
+func (o *Outbox) take() (b *Batch, closing bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.queue) == 0 {
@@ -311,7 +311,7 @@ func (o *outbox) take() (b *batch, closing bool) {
 	for ; n < len(o.queue); n++ {
 		next := o.queue[n]
 		more := next.size()
-		if len(b.body)+len(next.body) > mergeBytes || len(b.frames)+len(next.frames) > mergeFrames || len(next.frames) > 0 && size+more > mergeFrameBytes {
+		if len(b.Body)+len(next.Body) > mergeBytes || len(b.Frames)+len(next.Frames) > mergeFrames || len(next.Frames) > 0 && size+more > mergeFrameBytes {
 			break
 		}
 		size += more
@@ -319,49 +319,49 @@ func (o *outbox) take() (b *batch, closing bool) {
 	}
 	size = min(size, o.bytes)
 	o.bytes -= size
-	o.total.add(-size)
+	o.Total.add(-size)
 	o.queue = append(o.queue[:0], o.queue[n:]...)
 	return b, o.closing
 }
 
-func (o *outbox) write(b *batch) error {
+func (o *Outbox) write(b *Batch) error {
 	if o.commit != nil && b.after > 0 {
 		if err := o.commit(o.ctx, b.after); err != nil {
 			return err
 		}
 	}
-	b.body[0] = 0xdd // a list whose length has four bytes
-	binary.BigEndian.PutUint32(b.body[1:listHead], uint32(b.n))
-	m := &wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(b.body)}, b.frames...)}
-	if o.interval > 0 {
+	b.Body[0] = 0xdd // a list whose length has four bytes
+	binary.BigEndian.PutUint32(b.Body[1:listHead], uint32(b.n))
+	m := &wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(b.Body)}, b.Frames...)}
+	if o.Interval > 0 {
 		o.last = time.Now()
 	}
 	err := o.comm.Write(o.ctx, m)
-	releaseFrames(b.frames)
+	releaseFrames(b.Frames)
 	o.mu.Lock()
 	o.sent += int64(b.n)
 	o.batches++
 	o.mu.Unlock()
-	if o.reuse && err == nil {
+	if o.Reuse && err == nil {
 		b.recycle()
 	}
 	return err
 }
 
 // drop forgets what nobody will send.
-func (o *outbox) drop() {
+func (o *Outbox) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closing = true
 	for _, b := range o.queue {
-		releaseFrames(b.frames)
+		releaseFrames(b.Frames)
 	}
-	o.total.add(-o.bytes)
+	o.Total.add(-o.bytes)
 	o.queue, o.bytes = nil, 0
 }
 
-// finish lets the sender end when all is sent. It does not wait: done tells.
-func (o *outbox) finish() {
+// Finish lets the sender end when all is sent. It does not wait: done tells.
+func (o *Outbox) Finish() {
 	o.mu.Lock()
 	o.closing = true
 	o.mu.Unlock()
@@ -371,8 +371,8 @@ func (o *outbox) finish() {
 	}
 }
 
-// abort ends the sender and the comm at once.
-func (o *outbox) abort(why error) {
+// Abort ends the sender and the comm at once.
+func (o *Outbox) Abort(why error) {
 	o.cancel(why)
 	o.comm.Abort()
 }

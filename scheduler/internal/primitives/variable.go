@@ -1,4 +1,4 @@
-package scheduler
+package primitives
 
 import (
 	"context"
@@ -8,9 +8,24 @@ import (
 
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
+
+// variables are Dask's Variables, by name. The loop owns them.
+type variables struct {
+	*base
+	byName map[string]*variable
+}
+
+func newVariables(b *base) *variables { return &variables{b, map[string]*variable{}} }
+
+func (s *variables) register(r *rpc.Server) {
+	rpc.Handle(r, "variable_set", s.setRPC)
+	rpc.Handle(r, "variable_get", s.getRPC)
+}
 
 // variable is Dask's Variable: one value, a future or data, under a name.
 type variable struct {
@@ -21,7 +36,7 @@ type variable struct {
 	given   map[task.Key]map[string]bool
 	old     map[task.Key]bool // keys to release when nobody is about to want them
 	waiters int               // who wait until it is set
-	changed signal
+	changed loop.Signal
 }
 
 type putArgs struct {
@@ -33,23 +48,23 @@ type putArgs struct {
 }
 
 // record makes the record that is put, once its task, if it is one, is known.
-func (in *putArgs) record(ctx context.Context, s *Scheduler) (name string, r record, err error) {
-	if name, err = nameOf(in.Name); err != nil {
+func (in *putArgs) record(ctx context.Context, s *base) (name string, r record, err error) {
+	if name, err = val.NameOf(in.Name); err != nil {
 		return "", r, err
 	}
-	if r.key, err = parseKey(in.Key); err != nil {
+	if r.key, err = val.ParseKey(in.Key); err != nil {
 		return "", r, err
 	}
 	if r.key == "" {
 		r.data = wire.Clone(in.Data)
-		r.bytes, err = measured("value", r.data)
+		r.bytes, err = val.CheckSize("value", r.data)
 		return name, r, err
 	}
-	ok, err := await(ctx, s, in.Timeout, func() (<-chan struct{}, error) {
-		if s.state.Task(r.key) != nil {
+	ok, err := loop.Await(ctx, s.Loop, in.Timeout, func() (<-chan struct{}, error) {
+		if s.Known(r.key) {
 			return nil, nil
 		}
-		return s.prims.tasks.wait(), nil
+		return s.Tasks.Wait(), nil
 	})
 	if err == nil && !ok {
 		err = &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("Task %s unknown to scheduler.", r.key)}
@@ -57,67 +72,67 @@ func (in *putArgs) record(ctx context.Context, s *Scheduler) (name string, r rec
 	return name, r, err
 }
 
-func (s *Scheduler) variableSetRPC(ctx context.Context, _ *rpc.Request, in putArgs) (any, error) {
-	name, r, err := in.record(ctx, s)
+func (s *variables) setRPC(ctx context.Context, _ *rpc.Request, in putArgs) (any, error) {
+	name, r, err := in.record(ctx, s.base)
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.change(ctx, func() error { return s.variableSet(name, r) })
+	return nil, s.change(ctx, func() error { return s.set(name, r) })
 }
 
-func (s *Scheduler) variable(name string) *variable {
-	v := s.prims.variables[name]
+func (s *variables) named(name string) *variable {
+	v := s.byName[name]
 	if v == nil {
 		v = &variable{given: map[task.Key]map[string]bool{}, old: map[task.Key]bool{}}
-		s.prims.variables[name] = v
+		s.byName[name] = v
 	}
 	return v
 }
 
-// variableSet runs in the loop.
-func (s *Scheduler) variableSet(name string, r record) error {
+// set runs in the loop.
+func (s *variables) set(name string, r record) error {
 	var old int64
-	if v := s.prims.variables[name]; v != nil && v.set {
+	if v := s.byName[name]; v != nil && v.set {
 		old = v.record.size(name)
 	}
 	size := r.size(name)
-	if err := s.prims.reserve("variable", size-old); err != nil {
+	if err := s.Budget.Reserve("variable", size-old); err != nil {
 		return err
 	}
-	if err := s.recordChange("variable_set", r.args(name)); err != nil {
+	if err := s.Journal.Change("variable_set", r.args(name)); err != nil {
 		return err
 	}
-	s.prims.add(size - old)
-	v := s.variable(name)
-	owner := "variable-" + label(name)
+	s.Budget.Add(size - old)
+	v := s.named(name)
+	owner := "variable-" + val.Label(name)
 	if r.key != "" {
-		s.desire(owner, r.key)
+		s.Clients.Desire(owner, r.key)
 		delete(v.old, r.key)
 	}
 	if v.set && v.record.key != "" && v.record.key != r.key {
 		v.old[v.record.key] = true
-		s.variableSettle(owner, v, v.record.key)
+		s.settle(owner, v, v.record.key)
 	}
 	v.record, v.set = r, true
-	v.changed.fire()
+	v.changed.Fire()
 	return nil
 }
 
-// variableSettle releases a key that was replaced when nobody is about to want it.
-func (s *Scheduler) variableSettle(owner string, v *variable, key task.Key) {
+// settle releases a key that was replaced when nobody is about to want it.
+func (s *variables) settle(owner string, v *variable, key task.Key) {
 	if v.old[key] && len(v.given[key]) == 0 {
 		delete(v.old, key)
 		delete(v.given, key)
-		s.release(owner, key)
+		s.Clients.Release(owner, key)
 	}
 }
 
-func (s *Scheduler) variableGetRPC(ctx context.Context, _ *rpc.Request, in struct {
+func (s *variables) getRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Name    any `rpc:"name"`
 	Client  any `rpc:"client,optional"`
 	Timeout any `rpc:"timeout,optional"`
 }) (any, error) {
-	name, err := nameOf(in.Name)
+	name, err := val.NameOf(in.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -125,14 +140,14 @@ func (s *Scheduler) variableGetRPC(ctx context.Context, _ *rpc.Request, in struc
 	var given task.Key
 	var token string
 	waiting := false
-	ok, err := await(ctx, s, in.Timeout, func() (<-chan struct{}, error) {
-		v := s.variable(name)
+	ok, err := loop.Await(ctx, s.Loop, in.Timeout, func() (<-chan struct{}, error) {
+		v := s.named(name)
 		if !waiting {
 			waiting = true
 			v.waiters++
 		}
 		if !v.set {
-			return v.changed.wait(), nil
+			return v.changed.Wait(), nil
 		}
 		out = s.recordReply(v.record)
 		if key := v.record.key; key != "" {
@@ -145,22 +160,22 @@ func (s *Scheduler) variableGetRPC(ctx context.Context, _ *rpc.Request, in struc
 		}
 		return nil, nil
 	})
-	_ = s.do(context.WithoutCancel(ctx), func() {
-		if v := s.prims.variables[name]; v != nil && waiting {
+	_ = s.Loop.Do(context.WithoutCancel(ctx), func() {
+		if v := s.byName[name]; v != nil && waiting {
 			if v.waiters--; v.waiters <= 0 && !v.set {
-				delete(s.prims.variables, name) // it only stood for those who waited
+				delete(s.byName, name) // it only stood for those who waited
 			}
 		}
 	})
 	if err == nil && !ok {
-		err = &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("the variable %s is not set", label(name))}
+		err = &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("the variable %s is not set", val.Label(name))}
 	}
 	if err != nil || given == "" {
 		return out, err
 	}
 	// A token that its caller never got would keep the key for ever.
 	return rpc.Delivery{Value: out, Lost: func() {
-		_ = s.do(context.WithoutCancel(ctx), func() { s.variableReceived(name, given, token, "") })
+		_ = s.Loop.Do(context.WithoutCancel(ctx), func() { s.received(name, given, token, "") })
 	}}, nil
 }
 
@@ -170,34 +185,32 @@ func newToken() string {
 	return hex.EncodeToString(b[:])
 }
 
-// variableReceived is the confirmation that a client now wants a future that it was given.
-func (s *Scheduler) variableReceived(name string, key task.Key, token, client string) {
+// received is the confirmation that a client now wants a future that it was given.
+func (s *variables) received(name string, key task.Key, token, client string) {
 	if client != "" {
-		s.desire(client, key)
+		s.Clients.Desire(client, key)
 	}
-	if v := s.prims.variables[name]; v != nil {
+	if v := s.byName[name]; v != nil {
 		delete(v.given[key], token)
-		s.variableSettle("variable-"+label(name), v, key)
+		s.settle("variable-"+val.Label(name), v, key)
 	}
 }
 
-// variableDelete runs in the loop.
-func (s *Scheduler) variableDelete(name string) {
-	v := s.prims.variables[name]
+// remove runs in the loop.
+func (s *variables) remove(name string) {
+	v := s.byName[name]
 	if v == nil {
 		return
 	}
-	s.noteChange("variable_delete", msgpack.MapOf("name", raw(name)))
+	s.Journal.Note("variable_delete", msgpack.MapOf("name", val.Raw(name)))
 	if v.set {
-		s.prims.add(-v.record.size(name))
+		s.Budget.Add(-v.record.size(name))
 	}
 	v.set, v.record = false, record{}
 	clear(v.given)
 	clear(v.old)
 	if v.waiters <= 0 {
-		delete(s.prims.variables, name)
+		delete(s.byName, name)
 	}
-	if c := s.clients["variable-"+label(name)]; c != nil {
-		s.removeClient(c)
-	}
+	s.Clients.Forget("variable-" + val.Label(name))
 }

@@ -1,4 +1,4 @@
-package scheduler
+package val
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 // and in records, and msgpack ends at 1,024.
 const maxNesting = 512
 
-// measure returns about how many bytes of memory a value takes, and how deep it is nested.
-func measure(v any) (bytes int64, depth int) {
+// Size returns about how many bytes of memory a value takes, and how deep it is nested.
+func Size(v any) (bytes int64, depth int) {
 	const head = 16 // of an interface
 	switch v := v.(type) {
 	case string:
@@ -23,14 +23,14 @@ func measure(v any) (bytes int64, depth int) {
 	case msgpack.Raw:
 		return head + int64(len(v)), 0
 	case []any:
-		return measureList(v)
+		return listSize(v)
 	case wire.Set:
-		return measureList(v)
+		return listSize(v)
 	case msgpack.Map:
 		bytes = head
 		for _, p := range v {
-			kb, kd := measure(p.Key)
-			vb, vd := measure(p.Value)
+			kb, kd := Size(p.Key)
+			vb, vd := Size(p.Value)
 			bytes += kb + vb
 			depth = max(depth, kd, vd)
 		}
@@ -39,38 +39,38 @@ func measure(v any) (bytes int64, depth int) {
 		if v == nil {
 			return head, 0
 		}
-		return head + int64(len(v.Header)) + measureFrames(v.Frames), 1
+		return head + int64(len(v.Header)) + framesSize(v.Frames), 1
 	case *wire.Pickled:
 		if v == nil {
 			return head, 0
 		}
-		return head + int64(len(v.Data)) + measureFrames(v.Buffers), 1
+		return head + int64(len(v.Data)) + framesSize(v.Buffers), 1
 	case wire.Enum:
 		return head + int64(len(v.Module)+len(v.Class)+len(v.Name)), 0
 	}
 	return head, 0
 }
 
-func measureFrames(frames []wire.Frame) (bytes int64) {
+func framesSize(frames []wire.Frame) (bytes int64) {
 	for _, f := range frames {
 		bytes += 16 + int64(f.Len())
 	}
 	return bytes
 }
 
-func measureList(list []any) (bytes int64, depth int) {
+func listSize(list []any) (bytes int64, depth int) {
 	bytes = 24
 	for _, x := range list {
-		b, d := measure(x)
+		b, d := Size(x)
 		bytes += b
 		depth = max(depth, d)
 	}
 	return bytes, depth + 1
 }
 
-// measured is the size of a value that a client wants to be kept; one that is nested too deep is refused.
-func measured(what string, v any) (int64, error) {
-	bytes, depth := measure(v)
+// CheckSize is the size of a value that a client wants to be kept; one that is nested too deep is refused.
+func CheckSize(what string, v any) (int64, error) {
+	bytes, depth := Size(v)
 	if depth > maxNesting {
 		return 0, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("%s: nested %d deep; the limit is %d", what, depth, maxNesting)}
 	}

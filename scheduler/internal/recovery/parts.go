@@ -1,4 +1,4 @@
-package scheduler
+package recovery
 
 import (
 	"go.millstream.dev/scheduler/internal/journal"
@@ -37,7 +37,7 @@ func joinRecords(f func(journal.Record) error) func(journal.Record) error {
 			return nil
 		case recordPartEnd:
 			if len(r.Data) != 1 {
-				return errRecord
+				return ErrRecord
 			}
 			whole := journal.Record{Kind: journal.Kind(r.Data[0]), Data: parts}
 			parts = nil

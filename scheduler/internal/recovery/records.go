@@ -1,14 +1,11 @@
-package scheduler
+package recovery
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"slices"
 
-	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/journal"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -20,7 +17,7 @@ const (
 	recordClientGone journal.Kind = 2
 	recordDesire     journal.Kind = 3 // name and keys
 	recordRelease    journal.Kind = 4
-	recordGraph      journal.Kind = 5 // see recordGraph
+	recordGraph      journal.Kind = 5 // see graphParts
 	recordWorker     journal.Kind = 6 // the address of one that is there
 	recordWorkerGone journal.Kind = 7
 	recordOp         journal.Kind = 8 // a change of a primitive, as the request that makes it
@@ -30,100 +27,18 @@ const (
 	recordPartEnd journal.Kind = 11 // the kind of the record that the parts before it are, one byte
 )
 
-// recording tells whether what happens is to be remembered: not what is being remembered,
-// nor what happens because the scheduler itself ends.
-func (s *Scheduler) recording() bool {
-	return s.journal != nil && !s.recovery.replaying && !s.ending
-}
-
-// record appends a record of a name and keys. It runs in the loop.
-func (s *Scheduler) record(kind journal.Kind, name string, keys []task.Key) {
-	if !s.recording() {
-		return
-	}
-	s.scratch.record = appendNameRecord(s.scratch.record[:0], name, keys)
-	s.append(kind, s.scratch.record)
-}
-
+// appendNameRecord appends a record of a name and keys.
 func appendNameRecord(b []byte, name string, keys []task.Key) []byte {
 	b = msgpack.AppendArrayHeader(b, 2)
 	b = msgpack.AppendString(b, name)
-	return appendKeys(b, keys)
+	return val.AppendKeys(b, keys)
 }
 
-func (s *Scheduler) recordWorker(address string, there bool) {
-	kind := recordWorkerGone
-	if there {
-		kind = recordWorker
-	}
-	s.record(kind, address, nil)
-}
-
-// append adds a record; what is said to clients from now on waits for it.
-func (s *Scheduler) append(kind journal.Kind, parts ...[]byte) {
-	err := splitRecord(s.journal.MaxRecord(), kind, parts, func(kind journal.Kind, parts ...[]byte) error {
-		t, err := s.journal.Append(kind, parts...)
-		if err == nil {
-			s.position = uint64(t)
-		}
-		return err
-	})
-	if err != nil {
-		s.journalFailed(err)
-	}
-}
-
-// journalFailed ends the scheduler: it can keep no promise any more.
-func (s *Scheduler) journalFailed(err error) {
-	err = fmt.Errorf("scheduler %s: the journal in %s cannot be written (is the disk full?): %w", s.id, s.cfg.Journal, err)
-	s.log.Error("the journal has failed; the scheduler ends", "error", err)
-	s.setErr(err)
-	go func() { _ = s.Close(context.Background()) }()
-}
-
-// commit waits until the journal is on disk up to a position. Any goroutine calls it.
-func (s *Scheduler) commit(ctx context.Context, position uint64) error {
-	err := s.journal.Wait(ctx, journal.Ticket(position))
-	if err != nil && !errors.Is(err, journal.ErrClosed) && ctx.Err() == nil {
-		s.journalFailed(err)
-	}
-	return err
-}
-
-// journalPending is how many bytes may wait for the disk before clients are not read any
-// more: who submits faster than the disk writes waits for it.
-const journalPending = 64 << 20
-
-// journalRoom waits until the journal can take what a client has sent.
-func (s *Scheduler) journalRoom(ctx context.Context, st *stream) error {
-	for st.client != nil && s.journal != nil && s.journal.Pending() > journalPending {
-		if err := s.commit(ctx, uint64(s.journal.Committed()+1)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// epoch counts the lives of a scheduler with a journal, from 1; 0 without one.
-func (s *Scheduler) epoch() int64 {
-	if s.journal == nil {
-		return 0
-	}
-	return int64(s.journal.Epoch())
-}
-
-// recordGraph appends a graph as it came:
+// graphParts returns the parts of the record of a graph as it came:
 //
 //	[name of the client, length of the message, length of the header, [lengths of frames]]
 //
 // in msgpack, and then these parts.
-func (s *Scheduler) recordGraph(client string, g *graph) {
-	if !s.recording() {
-		return
-	}
-	s.append(recordGraph, graphParts(client, g.raw, g.expr)...)
-}
-
 func graphParts(client string, raw []byte, expr *wire.Serialized) [][]byte {
 	b := msgpack.AppendArrayHeader(nil, 4)
 	b = msgpack.AppendString(b, client)
@@ -139,14 +54,15 @@ func graphParts(client string, raw []byte, expr *wire.Serialized) [][]byte {
 	return parts
 }
 
-var errRecord = errors.New("a record of the journal is not one of ours")
+// ErrRecord is returned for a record that this release cannot read.
+var ErrRecord = errors.New("a record of the journal is not one of ours")
 
 // readGraphRecord is the reverse. All borrows from data.
 func readGraphRecord(data []byte) (client string, raw []byte, expr *wire.Serialized, err error) {
 	r := msgpack.NewReader(data)
 	n, err := r.ReadArrayLen()
 	if err != nil || n != 4 {
-		return "", nil, nil, errors.Join(errRecord, err)
+		return "", nil, nil, errors.Join(ErrRecord, err)
 	}
 	if client, err = r.ReadString(); err != nil {
 		return "", nil, nil, err
@@ -169,50 +85,24 @@ func readGraphRecord(data []byte) (client string, raw []byte, expr *wire.Seriali
 		read()
 	}
 	if err != nil {
-		return "", nil, nil, errors.Join(errRecord, err)
+		return "", nil, nil, errors.Join(ErrRecord, err)
 	}
 	rest := data[r.Offset():]
 	parts := make([][]byte, len(lengths))
 	for i, l := range lengths {
 		if l < 0 || l > int64(len(rest)) {
-			return "", nil, nil, errRecord
+			return "", nil, nil, ErrRecord
 		}
 		parts[i], rest = rest[:l:l], rest[l:]
 	}
 	if len(rest) > 0 {
-		return "", nil, nil, errRecord
+		return "", nil, nil, ErrRecord
 	}
 	expr = &wire.Serialized{Header: parts[1]}
 	for _, p := range parts[2:] {
 		expr.Frames = append(expr.Frames, wire.HeapFrame(p))
 	}
 	return client, parts[0], expr, nil
-}
-
-// recordChange appends a change of a primitive: the request that makes it, with the values
-// that it carries. It is called before the change is made, which must not be made when it
-// returns an error: the record could not be read back. It runs in the loop.
-func (s *Scheduler) recordChange(op string, args msgpack.Map) error {
-	if !s.recording() {
-		return nil
-	}
-	parts, err := opParts(op, args)
-	if err == nil {
-		_, _, err = readOpRecord(slices.Concat(parts...))
-	}
-	if err != nil {
-		s.log.Warn("change refused: the journal cannot keep it", "op", op, "error", err)
-		return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("%s: the journal cannot keep the value: %v", op, err)}
-	}
-	s.append(recordOp, parts...)
-	return nil
-}
-
-// noteChange is recordChange for changes that carry nothing but names, which can always be kept.
-func (s *Scheduler) noteChange(op string, args msgpack.Map) {
-	if err := s.recordChange(op, args); err != nil {
-		s.log.Error("change missing in the journal", "op", op, "error", err)
-	}
 }
 
 // opParts are those of a change: [lengths of frames] in msgpack, and then the frames of the
@@ -241,32 +131,32 @@ func readOpRecord(data []byte) (op string, args msgpack.Map, err error) {
 	r := msgpack.NewReader(data)
 	n, err := r.ReadArrayLen()
 	if err != nil || n == 0 {
-		return "", nil, errors.Join(errRecord, err)
+		return "", nil, errors.Join(ErrRecord, err)
 	}
 	lengths := make([]int64, n)
 	for i := range lengths {
 		if lengths[i], err = r.ReadInt(); err != nil {
-			return "", nil, errors.Join(errRecord, err)
+			return "", nil, errors.Join(ErrRecord, err)
 		}
 	}
 	rest := data[r.Offset():]
 	var m wire.Message
 	for _, l := range lengths {
 		if l < 0 || l > int64(len(rest)) {
-			return "", nil, errRecord
+			return "", nil, ErrRecord
 		}
 		m.Frames = append(m.Frames, wire.HeapFrame(append([]byte(nil), rest[:l]...)))
 		rest = rest[l:]
 	}
-	v, err := wire.Decode(&m, keepClosed)
+	v, err := wire.Decode(&m, val.KeepClosed)
 	if err != nil {
-		return "", nil, errors.Join(errRecord, err)
+		return "", nil, errors.Join(ErrRecord, err)
 	}
 	d, _ := v.(msgpack.Map)
 	a, _ := d.Get("args")
 	args, ok := a.(msgpack.Map)
 	if op = d.GetString("op"); op == "" || !ok || len(rest) > 0 {
-		return "", nil, errRecord
+		return "", nil, ErrRecord
 	}
 	return op, args, nil
 }
@@ -276,7 +166,7 @@ func readNameRecord(data []byte) (name string, keys []task.Key, err error) {
 	r := msgpack.NewReader(data)
 	n, err := r.ReadArrayLen()
 	if err != nil || n != 2 {
-		return "", nil, errors.Join(errRecord, err)
+		return "", nil, errors.Join(ErrRecord, err)
 	}
 	if name, err = r.ReadString(); err != nil {
 		return "", nil, err

@@ -1,4 +1,4 @@
-package scheduler
+package primitives
 
 import (
 	"context"
@@ -8,12 +8,27 @@ import (
 
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
 )
 
-// getMetadata walks down a path of names; a name that is not there is a KeyError, or the
+// metadata is what clients have set with Client.set_metadata. The loop owns it.
+type metadata struct {
+	*base
+	tree msgpack.Map
+}
+
+func newMetadata(b *base) *metadata { return &metadata{base: b} }
+
+func (s *metadata) register(r *rpc.Server) {
+	rpc.Handle(r, "get_metadata", s.getRPC)
+	rpc.Handle(r, "set_metadata", s.setRPC)
+}
+
+// getRPC walks down a path of names; a name that is not there is a KeyError, or the
 // default where the caller has given one.
-func (s *Scheduler) getMetadata(ctx context.Context, r *rpc.Request, in struct {
+func (s *metadata) getRPC(ctx context.Context, r *rpc.Request, in struct {
 	Keys    []any `rpc:"keys"`
 	Default any   `rpc:"default,optional"`
 }) (any, error) {
@@ -21,8 +36,8 @@ func (s *Scheduler) getMetadata(ctx context.Context, r *rpc.Request, in struct {
 	if given && strings.Contains(string(raw), "no_default") {
 		given = false // Python's way to say that there is none
 	}
-	return ask(ctx, s, func() (any, error) {
-		at, k, found := any(s.metadata), any(nil), true
+	return loop.Ask(ctx, s.Loop, func() (any, error) {
+		at, k, found := any(s.tree), any(nil), true
 		for _, k = range in.Keys {
 			if at, found = lookUp(at, []any{k}); !found {
 				break
@@ -39,7 +54,7 @@ func (s *Scheduler) getMetadata(ctx context.Context, r *rpc.Request, in struct {
 	})
 }
 
-func (s *Scheduler) setMetadata(ctx context.Context, _ *rpc.Request, in struct {
+func (s *metadata) setRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Keys  []any `rpc:"keys"`
 	Value any   `rpc:"value,optional"`
 }) (any, error) {
@@ -49,29 +64,29 @@ func (s *Scheduler) setMetadata(ctx context.Context, _ *rpc.Request, in struct {
 		return nil, err
 	}
 	return nil, s.change(ctx, func() error {
-		if _, err := measured("set_metadata", value); err != nil {
+		if _, err := val.CheckSize("set_metadata", value); err != nil {
 			return err
 		}
-		if err := s.prims.reserve("set_metadata", metadataGrowth(s.metadata, keys, value)); err != nil {
+		if err := s.Budget.Reserve("set_metadata", metadataGrowth(s.tree, keys, value)); err != nil {
 			return err
 		}
-		if err := s.recordChange("set_metadata", msgpack.MapOf("keys", keys, "value", value)); err != nil {
+		if err := s.Journal.Change("set_metadata", msgpack.MapOf("keys", keys, "value", value)); err != nil {
 			return err
 		}
-		s.storeMetadata(keys, value)
+		s.store(keys, value)
 		return nil
 	})
 }
 
-// storeMetadata sets a value and counts its bytes. It runs in the loop.
-func (s *Scheduler) storeMetadata(keys []any, value any) {
-	s.prims.add(metadataGrowth(s.metadata, keys, value))
-	s.metadata = setPath(s.metadata, keys, value)
+// store sets a value and counts its bytes. It runs in the loop.
+func (s *metadata) store(keys []any, value any) {
+	s.Budget.Add(metadataGrowth(s.tree, keys, value))
+	s.tree = setPath(s.tree, keys, value)
 }
 
 // metadataGrowth returns by how many bytes metadata grows when a value is set below a path of names.
 func metadataGrowth(m msgpack.Map, keys []any, value any) int64 {
-	grown, _ := measure(value)
+	grown, _ := val.Size(value)
 	at, found := any(m), len(keys)
 	for i, k := range keys {
 		below, ok := lookUp(at, []any{k})
@@ -82,23 +97,23 @@ func metadataGrowth(m msgpack.Map, keys []any, value any) int64 {
 		at = below
 	}
 	if _, isMap := at.(msgpack.Map); !isMap || found == len(keys) {
-		old, _ := measure(at) // it is replaced
+		old, _ := val.Size(at) // it is replaced
 		grown -= old
 	}
 	// What is missing is made of maps, one for each name.
 	for i, k := range keys[found:] {
-		name, _ := measure(k)
+		name, _ := val.Size(k)
 		grown += name
 		if _, isMap := at.(msgpack.Map); i > 0 || !isMap {
-			empty, _ := measure(msgpack.Map{})
+			empty, _ := val.Size(msgpack.Map{})
 			grown += empty
 		}
 	}
 	return grown
 }
 
-// maxMetadataPath bounds the names of a path of metadata.
-const maxMetadataPath = 64
+// MaxMetadataPath bounds the names of a path of metadata.
+const MaxMetadataPath = 64
 
 // checkPath refuses a path that cannot be set, or that a snapshot could not be read back with: its names become keys of
 // maps.
@@ -106,8 +121,8 @@ func checkPath(keys []any) error {
 	switch {
 	case len(keys) == 0:
 		return &rpc.Exception{Type: "IndexError", Message: "set_metadata needs at least one key"}
-	case len(keys) > maxMetadataPath:
-		return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("set_metadata: a path of %d names; the limit is %d", len(keys), maxMetadataPath)}
+	case len(keys) > MaxMetadataPath:
+		return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("set_metadata: a path of %d names; the limit is %d", len(keys), MaxMetadataPath)}
 	}
 	for _, k := range keys {
 		if _, err := msgpack.KeyBytes(k); err != nil {
@@ -155,38 +170,4 @@ func setPath(m msgpack.Map, keys []any, value any) msgpack.Map {
 		value = maps[i]
 	}
 	return maps[0]
-}
-
-func (s *Scheduler) getEvents(ctx context.Context, _ *rpc.Request, in struct {
-	Topic any `rpc:"topic,optional"`
-}) (any, error) {
-	return s.eventsOf(ctx, in.Topic)
-}
-
-// eventsOf are the events of a topic, or of all.
-func (s *Scheduler) eventsOf(ctx context.Context, topic any) (any, error) {
-	return ask(ctx, s, func() (any, error) {
-		if name, ok := topic.(string); ok {
-			if t := s.topics[name]; t != nil {
-				return t.list(), nil
-			}
-			return []any{}, nil
-		}
-		out := msgpack.Map{}
-		for name, t := range s.topics {
-			if t.len() > 0 {
-				out = append(out, msgpack.Pair{Key: name, Value: t.list()})
-			}
-		}
-		return out, nil
-	})
-}
-
-func (s *Scheduler) logEventRPC(ctx context.Context, _ *rpc.Request, in struct {
-	Topic any `rpc:"topic"`
-	Msg   any `rpc:"msg"`
-}) (any, error) {
-	topic, msg := wire.Clone(in.Topic), wire.Clone(in.Msg)
-	_, err := ask(ctx, s, func() (any, error) { return nil, s.logFrom(topic, msg, "") })
-	return nil, err
 }

@@ -1,17 +1,16 @@
-package scheduler
+package outbox
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+
 	"testing"
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/rpc"
-	"go.millstream.dev/internal/testkit/leak"
+
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -46,30 +45,30 @@ func value(t *testing.T, text string) *wire.Serialized {
 // Messages come in order, those with frames with the right ones, however they are merged.
 func TestOutboxOrder(t *testing.T) {
 	near, far := pipe(t)
-	o := newOutbox(near, 1<<20, nil)
+	o := New(near, 1<<20, nil)
 	const n = 300
 	for i := range n {
-		b := o.begin()
-		b.body = msgpack.AppendMapHeader(b.body, 2)
-		b.body = msgpack.AppendString(b.body, "n")
-		b.body = msgpack.AppendInt(b.body, int64(i))
-		b.body = msgpack.AppendString(b.body, "value")
+		b := o.Begin()
+		b.Body = msgpack.AppendMapHeader(b.Body, 2)
+		b.Body = msgpack.AppendString(b.Body, "n")
+		b.Body = msgpack.AppendInt(b.Body, int64(i))
+		b.Body = msgpack.AppendString(b.Body, "value")
 		if i%7 == 0 {
-			b.serialized(value(t, fmt.Sprint("v", i)))
+			b.Serialized(value(t, fmt.Sprint("v", i)))
 		} else {
-			b.serialized(nil)
+			b.Serialized(nil)
 		}
 		if i%5 == 0 {
-			if err := o.flush(0); err != nil {
+			if err := o.Flush(0); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := o.flush(0); err != nil {
+	if err := o.Flush(0); err != nil {
 		t.Fatal(err)
 	}
-	o.start()
-	o.finish()
+	o.Start()
+	o.Finish()
 	for next := 0; next < n; {
 		m, err := far.Read(t.Context())
 		if err != nil {
@@ -97,7 +96,7 @@ func TestOutboxOrder(t *testing.T) {
 		}
 		m.Release()
 	}
-	<-o.done
+	<-o.Done
 }
 
 // What is said in one turn may be long: it leaves in pieces, in order, and their memory
@@ -118,20 +117,20 @@ func TestOutboxPieces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer far.Abort()
-	o := newOutbox(near, 64<<20, nil)
-	o.start()
+	o := New(near, 64<<20, nil)
+	o.Start()
 	const turns, n, size = 5, 100, 3000
 	go func() {
 		for turn := range turns {
 			for i := range n {
-				b := o.begin()
-				b.body = msgpack.AppendBytes(b.body, bytes.Repeat([]byte{byte(turn*n + i)}, size))
+				b := o.Begin()
+				b.Body = msgpack.AppendBytes(b.Body, bytes.Repeat([]byte{byte(turn*n + i)}, size))
 			}
-			if err := o.flush(0); err != nil {
+			if err := o.Flush(0); err != nil {
 				t.Error(err)
 			}
 		}
-		o.finish()
+		o.Finish()
 	}()
 	messages := 0
 	for next := 0; next < turns*n; messages++ {
@@ -157,29 +156,29 @@ func TestOutboxPieces(t *testing.T) {
 	if messages < turns*n*size/(mergeBytes+size) {
 		t.Errorf("only %d messages", messages)
 	}
-	<-o.done
+	<-o.Done
 }
 
 // A peer that does not read is dropped when too much waits for it, and holds up nobody.
 func TestOutboxFull(t *testing.T) {
 	near, _ := pipe(t)
-	o := newOutbox(near, 10_000, nil)
-	o.start()
+	o := New(near, 10_000, nil)
+	o.Start()
 	var err error
 	for i := 0; err == nil && i < 10_000; i++ {
-		b := o.begin()
-		b.body = msgpack.AppendBytes(b.body, make([]byte, 4000))
-		err = o.flush(0)
+		b := o.Begin()
+		b.Body = msgpack.AppendBytes(b.Body, make([]byte, 4000))
+		err = o.Flush(0)
 	}
-	if !errors.Is(err, errOutgoing) {
+	if !errors.Is(err, ErrFull) {
 		t.Fatalf("got %v", err)
 	}
-	<-o.done
+	<-o.Done
 	if near.Err() == nil {
 		t.Error("the comm is still open")
 	}
-	o.begin()
-	if err := o.flush(0); err != nil {
+	o.Begin()
+	if err := o.Flush(0); err != nil {
 		t.Errorf("what is said to a peer that has gone: %v", err)
 	}
 }
@@ -188,17 +187,17 @@ func TestOutboxFull(t *testing.T) {
 func TestOutboxWaitsForCommit(t *testing.T) {
 	near, far := pipe(t)
 	committed := make(chan error)
-	o := newOutbox(near, 1<<20, func(_ context.Context, position uint64) error {
+	o := New(near, 1<<20, func(_ context.Context, position uint64) error {
 		if position != 7 {
 			t.Errorf("position %d", position)
 		}
 		return <-committed
 	})
-	o.start()
+	o.Start()
 	say := func() {
-		b := o.begin()
-		b.body = msgpack.AppendNil(b.body)
-		if err := o.flush(7); err != nil {
+		b := o.Begin()
+		b.Body = msgpack.AppendNil(b.Body)
+		if err := o.Flush(7); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,21 +218,21 @@ func TestOutboxWaitsForCommit(t *testing.T) {
 	if _, err := far.Read(t.Context()); err == nil {
 		t.Error("it left although it was not kept")
 	}
-	<-o.done
+	<-o.Done
 }
 
 // Between two messages to a process of Python's lies an interval, in which more gathers; frames
 // stay with their messages. Who is let go does not wait for it.
 func TestOutboxInterval(t *testing.T) {
 	near, far := pipe(t)
-	o := newOutbox(near, 1<<20, nil)
-	o.interval = time.Hour
-	o.start()
+	o := New(near, 1<<20, nil)
+	o.Interval = time.Hour
+	o.Start()
 	const n = 20
 	say := func(i int) {
-		b := o.begin()
-		b.serialized(value(t, fmt.Sprint("v", i)))
-		if err := o.flush(0); err != nil {
+		b := o.Begin()
+		b.Serialized(value(t, fmt.Sprint("v", i)))
+		if err := o.Flush(0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -256,7 +255,7 @@ func TestOutboxInterval(t *testing.T) {
 	for i := 1; i < n; i++ {
 		say(i)
 	}
-	o.finish()
+	o.Finish()
 	got := read()
 	if len(got) != n-1 {
 		t.Fatalf("%d messages came at the end, want %d together", len(got), n-1)
@@ -266,51 +265,5 @@ func TestOutboxInterval(t *testing.T) {
 			t.Errorf("message %d has %q", i+1, v)
 		}
 	}
-	<-o.done
-}
-
-// Peers that do not read are dropped when too much waits for all of them together; one that reads is not.
-func TestOutgoingTotal(t *testing.T) {
-	leak.Check(t)
-	s := start(t, Config{Outgoing: 1 << 30, OutgoingTotal: 8 << 20})
-	text := strings.Repeat("x", 256<<10)
-	for i := range 6 {
-		c, err := comm.Default.Dial(t.Context(), s.Address(), comm.DialConfig{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Abort)
-		if err := rpc.Notify(t.Context(), c, "register-client", msgpack.MapOf("client", fmt.Sprintf("deaf-%d", i), "versions", msgpack.Map{})); err != nil {
-			t.Fatal(err)
-		}
-	}
-	reader := connect(t, s, "reader")
-	until(t, "all clients are there", func() bool {
-		n, _ := ask(t.Context(), s, func() (int, error) { return len(s.clients), nil })
-		return n == 7
-	})
-	_ = s.do(t.Context(), func() {
-		for name := range s.clients {
-			_ = s.subscribe("news", name)
-		}
-	})
-	until(t, "the deaf clients are dropped", func() bool {
-		_ = s.do(t.Context(), func() { s.logEvent(text, "news") })
-		reader.expectOp("event")
-		n, _ := ask(t.Context(), s, func() (n int, err error) {
-			for _, c := range s.clients {
-				if c.st != nil && !c.st.gone && c.st.comm.Err() == nil {
-					n++
-				}
-			}
-			return n, nil
-		})
-		if all := s.backlog.bytes.Load(); all > 64<<20 {
-			t.Fatalf("%d bytes wait for all peers, the limit is %d", all, 8<<20)
-		}
-		return n <= 2
-	})
-	if n, _ := ask(t.Context(), s, func() (bool, error) { return s.clients["reader"].st != nil, nil }); !n {
-		t.Error("the client that reads was dropped")
-	}
+	<-o.Done
 }

@@ -1,4 +1,4 @@
-package scheduler
+package primitives
 
 import (
 	"context"
@@ -8,9 +8,27 @@ import (
 
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
-	"go.millstream.dev/wire"
 )
+
+// datasets are Dask's published datasets, by name. The loop owns them.
+type datasets struct {
+	*base
+	byName  map[string]*dataset
+	flushes map[string]*flush
+}
+
+func newDatasets(b *base) *datasets { return &datasets{b, map[string]*dataset{}, map[string]*flush{}} }
+
+func (s *datasets) register(r *rpc.Server) {
+	rpc.Handle(r, "publish_put", s.putRPC)
+	rpc.Handle(r, "publish_get", s.getRPC)
+	rpc.Handle(r, "publish_wait_flush", s.waitRPC)
+	rpc.Handle(r, "publish_list", s.listRPC)
+	rpc.Handle(r, "publish_delete", s.deleteRPC)
+}
 
 // dataset is a published dataset: a value, usually a collection, closed, and the keys that
 // it is made of, which stay while it is published.
@@ -21,68 +39,60 @@ type dataset struct {
 }
 
 func (d *dataset) args(name string) msgpack.Map {
-	return msgpack.MapOf("name", raw(name), "data", d.data, "keys", rawKeys(d.keys))
-}
-
-func rawKeys(keys []task.Key) []any {
-	out := make([]any, len(keys))
-	for i, k := range keys {
-		out[i] = k.Raw()
-	}
-	return out
+	return msgpack.MapOf("name", val.Raw(name), "data", d.data, "keys", val.RawKeys(d.keys))
 }
 
 // flush is the point up to which a client's stream must have been read before its request
 // is done: what it publishes was submitted on the stream.
 type flush struct {
 	received bool
-	changed  signal
+	changed  loop.Signal
 }
 
 // maxFlushes bounds the flushes that nobody asks for.
 const maxFlushes = 10_000
 
-func (s *Scheduler) flushPoint(uid string) *flush {
-	f := s.prims.flushed[uid]
+func (s *datasets) flushPoint(uid string) *flush {
+	f := s.flushes[uid]
 	if f == nil {
-		if len(s.prims.flushed) >= maxFlushes {
-			maps.DeleteFunc(s.prims.flushed, func(_ string, f *flush) bool { return f.received })
+		if len(s.flushes) >= maxFlushes {
+			maps.DeleteFunc(s.flushes, func(_ string, f *flush) bool { return f.received })
 		}
-		if len(s.prims.flushed) >= maxFlushes {
-			clear(s.prims.flushed)
+		if len(s.flushes) >= maxFlushes {
+			clear(s.flushes)
 		}
 		f = &flush{}
-		s.prims.flushed[uid] = f
+		s.flushes[uid] = f
 	}
 	return f
 }
 
-func (s *Scheduler) flushReceived(uid string) {
+func (s *datasets) flushReceived(uid string) {
 	f := s.flushPoint(uid)
 	f.received = true
-	f.changed.fire()
+	f.changed.Fire()
 }
 
 // caughtUp waits until the client's stream has been read up to the flush.
-func (s *Scheduler) caughtUp(ctx context.Context, client string, uid any) error {
+func (s *datasets) caughtUp(ctx context.Context, client string, uid any) error {
 	id := fmt.Sprint(uid)
 	return s.flushed(ctx, id, func(f *flush) bool {
-		if !f.received && s.clients[client] != nil {
+		if !f.received && s.Clients.Registered(client) {
 			return false
 		}
-		delete(s.prims.flushed, id)
+		delete(s.flushes, id)
 		return true
 	})
 }
 
 // flushed waits until a flush is done, which the loop is asked each time that it changes.
-func (s *Scheduler) flushed(ctx context.Context, id string, done func(*flush) bool) error {
-	ok, err := await(ctx, s, 30.0, func() (<-chan struct{}, error) {
+func (s *datasets) flushed(ctx context.Context, id string, done func(*flush) bool) error {
+	ok, err := loop.Await(ctx, s.Loop, 30.0, func() (<-chan struct{}, error) {
 		f := s.flushPoint(id)
 		if done(f) {
 			return nil, nil
 		}
-		return f.changed.wait(), nil
+		return f.changed.Wait(), nil
 	})
 	if err == nil && !ok {
 		err = &rpc.Exception{Type: "TimeoutError", Message: "the client's stream did not say that it has caught up (publish_flush_batched_send)"}
@@ -113,7 +123,7 @@ func (in *publishArgs) lists() (names, keys, data []any, err error) {
 	return in.Names, in.Keys, data, nil
 }
 
-func (s *Scheduler) publishPut(ctx context.Context, _ *rpc.Request, in publishArgs) (any, error) {
+func (s *datasets) putRPC(ctx context.Context, _ *rpc.Request, in publishArgs) (any, error) {
 	called, keys, data, err := in.lists()
 	if err != nil {
 		return nil, err
@@ -121,15 +131,15 @@ func (s *Scheduler) publishPut(ctx context.Context, _ *rpc.Request, in publishAr
 	names := make([]string, len(called))
 	sets := make([]*dataset, len(called))
 	for i := range names {
-		if names[i], err = nameOf(called[i]); err != nil {
+		if names[i], err = val.NameOf(called[i]); err != nil {
 			return nil, err
 		}
-		sets[i] = &dataset{data: s.closedValue(data[i])}
+		sets[i] = &dataset{data: val.ClosedValue(data[i])}
 		list, ok := keys[i].([]any)
 		if !ok {
-			return nil, &rpc.Exception{Type: "TypeError", Message: fmt.Sprintf("the keys of %s are no list", label(names[i]))}
+			return nil, &rpc.Exception{Type: "TypeError", Message: fmt.Sprintf("the keys of %s are no list", val.Label(names[i]))}
 		}
-		if sets[i].keys, err = keyList(list); err != nil {
+		if sets[i].keys, err = val.KeyList(list); err != nil {
 			return nil, err
 		}
 	}
@@ -140,8 +150,8 @@ func (s *Scheduler) publishPut(ctx context.Context, _ *rpc.Request, in publishAr
 	}
 	err = s.change(ctx, func() error {
 		for i, name := range names {
-			if s.prims.datasets[name] != nil && !in.Override {
-				return &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("Dataset %s already exists", label(name))}
+			if s.byName[name] != nil && !in.Override {
+				return &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("Dataset %s already exists", val.Label(name))}
 			}
 			if err := s.publish(name, sets[i]); err != nil {
 				return err
@@ -155,77 +165,53 @@ func (s *Scheduler) publishPut(ctx context.Context, _ *rpc.Request, in publishAr
 	return msgpack.MapOf("status", "OK", "name", in.Name), nil
 }
 
-// publishWait is publish_wait_flush of clients up to Dask 2026.3: several of their requests
+// waitRPC is publish_wait_flush of clients up to Dask 2026.3: several of their requests
 // may wait for the same point.
-func (s *Scheduler) publishWait(ctx context.Context, _ *rpc.Request, in struct {
+func (s *datasets) waitRPC(ctx context.Context, _ *rpc.Request, in struct {
 	UID any `rpc:"uid"`
 }) (any, error) {
 	return nil, s.flushed(ctx, fmt.Sprint(in.UID), func(f *flush) bool { return f.received })
 }
 
-// closedValue keeps a value beyond its message; one that came closed stays so.
-func (s *Scheduler) closedValue(v any) any {
-	if c, ok := v.(*wire.Serialized); ok {
-		return s.keepClosed(c)
-	}
-	return wire.Clone(v)
-}
-
-func keyList(list []any) ([]task.Key, error) {
-	out := make([]task.Key, len(list))
-	for i, v := range list {
-		var err error
-		if _, ok := v.(*wire.Pickled); ok {
-			return nil, &rpc.Exception{Type: "TypeError", Message: "a Python object cannot be the key of a task; of a future, pass future.key"}
-		}
-		if out[i], err = task.KeyOf(v); err != nil {
-			return nil, &rpc.Exception{Type: "TypeError", Message: err.Error()}
-		}
-	}
-	return out, nil
-}
-
 // publish runs in the loop.
-func (s *Scheduler) publish(name string, d *dataset) error {
+func (s *datasets) publish(name string, d *dataset) error {
 	var err error
-	if d.bytes, err = measured("dataset", d.data); err != nil {
+	if d.bytes, err = val.CheckSize("dataset", d.data); err != nil {
 		return err
 	}
 	for _, k := range d.keys {
-		d.bytes += nameSize(string(k))
+		d.bytes += val.NameSize(string(k))
 	}
-	d.bytes += nameSize(name)
-	if err := s.prims.reserve("dataset", d.bytes); err != nil {
+	d.bytes += val.NameSize(name)
+	if err := s.Budget.Reserve("dataset", d.bytes); err != nil {
 		return err
 	}
 	s.unpublish(name)
-	if err := s.recordChange("publish_put", d.args(name)); err != nil {
+	if err := s.Journal.Change("publish_put", d.args(name)); err != nil {
 		return err
 	}
-	s.prims.add(d.bytes)
-	s.desire("published-"+label(name), d.keys...)
-	s.prims.datasets[name] = d
+	s.Budget.Add(d.bytes)
+	s.Clients.Desire("published-"+val.Label(name), d.keys...)
+	s.byName[name] = d
 	return nil
 }
 
 // unpublish runs in the loop.
-func (s *Scheduler) unpublish(name string) {
-	d := s.prims.datasets[name]
+func (s *datasets) unpublish(name string) {
+	d := s.byName[name]
 	if d == nil {
 		return
 	}
-	s.noteChange("publish_delete", msgpack.MapOf("name", raw(name)))
-	delete(s.prims.datasets, name)
-	s.prims.add(-d.bytes)
-	if c := s.clients["published-"+label(name)]; c != nil {
-		s.removeClient(c)
-	}
+	s.Journal.Note("publish_delete", msgpack.MapOf("name", val.Raw(name)))
+	delete(s.byName, name)
+	s.Budget.Add(-d.bytes)
+	s.Clients.Forget("published-" + val.Label(name))
 }
 
-func (s *Scheduler) replayPublish(name string, args msgpack.Map) error {
+func (s *datasets) replay(name string, args msgpack.Map) error {
 	v, _ := args.Get("keys")
 	list, _ := v.([]any)
-	keys, err := keyList(list)
+	keys, err := val.KeyList(list)
 	if err != nil {
 		return err
 	}
@@ -233,7 +219,7 @@ func (s *Scheduler) replayPublish(name string, args msgpack.Map) error {
 	return s.publish(name, &dataset{data: data, keys: keys})
 }
 
-func (s *Scheduler) publishDelete(ctx context.Context, _ *rpc.Request, in struct {
+func (s *datasets) deleteRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Names  []any  `rpc:"names,optional"`
 	Name   any    `rpc:"name,optional"` // up to Dask 2026.3
 	Client string `rpc:"client,optional"`
@@ -249,7 +235,7 @@ func (s *Scheduler) publishDelete(ctx context.Context, _ *rpc.Request, in struct
 	}
 	return nil, s.change(ctx, func() error {
 		for _, v := range in.Names {
-			name, err := nameOf(v)
+			name, err := val.NameOf(v)
 			if err != nil {
 				return err
 			}
@@ -259,22 +245,22 @@ func (s *Scheduler) publishDelete(ctx context.Context, _ *rpc.Request, in struct
 	})
 }
 
-func (s *Scheduler) publishList(ctx context.Context, _ *rpc.Request, _ struct{}) ([]any, error) {
-	return ask(ctx, s, func() ([]any, error) {
-		names := make([]string, 0, len(s.prims.datasets))
-		for name := range s.prims.datasets {
+func (s *datasets) listRPC(ctx context.Context, _ *rpc.Request, _ struct{}) ([]any, error) {
+	return loop.Ask(ctx, s.Loop, func() ([]any, error) {
+		names := make([]string, 0, len(s.byName))
+		for name := range s.byName {
 			names = append(names, name)
 		}
-		sort.Slice(names, func(i, j int) bool { return label(names[i]) < label(names[j]) })
+		sort.Slice(names, func(i, j int) bool { return val.Label(names[i]) < val.Label(names[j]) })
 		out := make([]any, len(names))
 		for i, name := range names {
-			out[i] = raw(name)
+			out[i] = val.Raw(name)
 		}
 		return out, nil
 	})
 }
 
-func (s *Scheduler) publishGet(ctx context.Context, _ *rpc.Request, in struct {
+func (s *datasets) getRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Names  []any `rpc:"names,optional"`
 	Name   any   `rpc:"name,optional"` // up to Dask 2026.3
 	Client any   `rpc:"client,optional"`
@@ -283,15 +269,15 @@ func (s *Scheduler) publishGet(ctx context.Context, _ *rpc.Request, in struct {
 	if one {
 		in.Names = []any{in.Name}
 	}
-	out, err := ask(ctx, s, func() ([]any, error) {
+	out, err := loop.Ask(ctx, s.Loop, func() ([]any, error) {
 		out := make([]any, len(in.Names))
 		for i, v := range in.Names {
-			name, err := nameOf(v)
+			name, err := val.NameOf(v)
 			if err != nil {
 				return nil, err
 			}
-			if d := s.prims.datasets[name]; d != nil {
-				out[i] = msgpack.MapOf("data", d.data, "keys", rawKeys(d.keys))
+			if d := s.byName[name]; d != nil {
+				out[i] = msgpack.MapOf("data", d.data, "keys", val.RawKeys(d.keys))
 			}
 		}
 		return out, nil

@@ -1,4 +1,4 @@
-package scheduler
+package primitives
 
 import (
 	"context"
@@ -7,11 +7,16 @@ import (
 
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/val"
 )
 
 // multiLocks is Dask's MultiLock: a user asks for several locks at once and waits until it
 // has as many of them as it needs. Each lock has a row of users; the first holds it.
+//
+// The loop owns it.
 type multiLocks struct {
+	*base
 	rows  map[string][]string // lock -> users
 	users map[string]*lockUser
 }
@@ -19,41 +24,48 @@ type multiLocks struct {
 type lockUser struct {
 	locks []string // that it is in the row of
 	left  int      // that it still needs
-	ready signal
+	ready loop.Signal
 }
 
 // size is what a user counts for, in bytes.
 func (u *lockUser) size(id string) int64 { return locksSize(id, u.locks) }
 
 func locksSize(id string, locks []string) int64 {
-	n := nameSize(id)
+	n := val.NameSize(id)
 	for _, l := range locks {
-		n += nameSize(l)
+		n += val.NameSize(l)
 	}
 	return n
 }
 
-func (m *multiLocks) init() { m.rows, m.users = map[string][]string{}, map[string]*lockUser{} }
+func newMultiLocks(b *base) *multiLocks {
+	return &multiLocks{b, map[string][]string{}, map[string]*lockUser{}}
+}
 
-// ask puts a user into the rows. It reports whether the user has all that it needs.
-func (m *multiLocks) ask(id string, locks []string, need int) (bool, error) {
-	if m.users[id] != nil {
+func (s *multiLocks) register(r *rpc.Server) {
+	rpc.Handle(r, "multi_lock_acquire", s.acquireRPC)
+	rpc.Handle(r, "multi_lock_release", s.releaseRPC)
+}
+
+// enqueue puts a user into the rows. It reports whether the user has all that it needs.
+func (s *multiLocks) enqueue(id string, locks []string, need int) (bool, error) {
+	if s.users[id] != nil {
 		return false, &rpc.Exception{Type: "AssertionError", Message: fmt.Sprintf("MultiLock: %s asks again before it has released", id)}
 	}
 	if need < 1 || need > len(locks) {
 		return false, &rpc.Exception{Type: "AssertionError", Message: fmt.Sprintf("MultiLock: num_locks is %d of %d locks", need, len(locks))}
 	}
 	u := &lockUser{left: need}
-	m.users[id] = u
+	s.users[id] = u
 	locks = slices.Clone(locks)
-	slices.SortStableFunc(locks, func(a, b string) int { return len(m.rows[a]) - len(m.rows[b]) })
+	slices.SortStableFunc(locks, func(a, b string) int { return len(s.rows[a]) - len(s.rows[b]) })
 	for _, l := range locks {
 		if u.left == 0 {
 			break // more than it needs
 		}
-		m.rows[l] = append(m.rows[l], id)
+		s.rows[l] = append(s.rows[l], id)
 		u.locks = append(u.locks, l)
-		if len(m.rows[l]) == 1 {
+		if len(s.rows[l]) == 1 {
 			u.left--
 		}
 	}
@@ -61,56 +73,56 @@ func (m *multiLocks) ask(id string, locks []string, need int) (bool, error) {
 }
 
 // hold makes a user the holder of locks that it held before the scheduler was started again.
-func (m *multiLocks) hold(id string, locks []string) {
-	if m.users[id] != nil {
+func (s *multiLocks) hold(id string, locks []string) {
+	if s.users[id] != nil {
 		return
 	}
 	u := &lockUser{locks: locks}
-	m.users[id] = u
+	s.users[id] = u
 	for _, l := range locks {
-		m.rows[l] = append(m.rows[l], id)
+		s.rows[l] = append(s.rows[l], id)
 	}
 }
 
 // leave takes a user out of all its rows and wakes those who then have what they need.
-func (m *multiLocks) leave(id string) bool {
-	u := m.users[id]
+func (s *multiLocks) leave(id string) bool {
+	u := s.users[id]
 	if u == nil {
 		return false
 	}
-	delete(m.users, id)
-	u.ready.fire() // one that waits sees that it was released
+	delete(s.users, id)
+	u.ready.Fire() // one that waits sees that it was released
 	for _, l := range u.locks {
-		row := m.rows[l]
+		row := s.rows[l]
 		i := slices.Index(row, id)
 		row = slices.Delete(row, i, i+1)
 		if len(row) == 0 {
-			delete(m.rows, l)
+			delete(s.rows, l)
 			continue
 		}
-		m.rows[l] = row
-		if next := m.users[row[0]]; i == 0 && next.left > 0 {
+		s.rows[l] = row
+		if next := s.users[row[0]]; i == 0 && next.left > 0 {
 			if next.left--; next.left == 0 {
-				next.ready.fire()
+				next.ready.Fire()
 			}
 		}
 	}
 	return true
 }
 
-func (s *Scheduler) multiLockAcquire(ctx context.Context, _ *rpc.Request, in struct {
+func (s *multiLocks) acquireRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Locks   []any `rpc:"locks"`
 	ID      any   `rpc:"id"`
 	Timeout any   `rpc:"timeout,optional"`
 	Need    *int  `rpc:"num_locks"`
 }) (any, error) {
-	id, err := nameOf(in.ID)
+	id, err := val.NameOf(in.ID)
 	if err != nil {
 		return false, err
 	}
 	locks := make([]string, len(in.Locks))
 	for i, l := range in.Locks {
-		if locks[i], err = nameOf(l); err != nil {
+		if locks[i], err = val.NameOf(l); err != nil {
 			return false, err
 		}
 	}
@@ -123,39 +135,39 @@ func (s *Scheduler) multiLockAcquire(ctx context.Context, _ *rpc.Request, in str
 	asked := false
 	var mine *lockUser
 	var position uint64
-	ok, err := await(ctx, s, in.Timeout, func() (<-chan struct{}, error) {
+	ok, err := loop.Await(ctx, s.Loop, in.Timeout, func() (<-chan struct{}, error) {
 		if !asked {
-			if err := s.prims.reserve("MultiLock", locksSize(id, locks)); err != nil {
+			if err := s.Budget.Reserve("MultiLock", locksSize(id, locks)); err != nil {
 				return nil, err
 			}
-			if _, err := s.prims.locks.ask(id, locks, need); err != nil {
+			if _, err := s.enqueue(id, locks, need); err != nil {
 				return nil, err
 			}
-			asked, mine = true, s.prims.locks.users[id]
-			s.prims.add(mine.size(id))
+			asked, mine = true, s.users[id]
+			s.Budget.Add(mine.size(id))
 		}
-		u := s.prims.locks.users[id]
+		u := s.users[id]
 		if u != mine { // another request has released it
-			return nil, &rpc.Exception{Type: "RuntimeError", Message: fmt.Sprintf("MultiLock: %s was released while it waited", label(id))}
+			return nil, &rpc.Exception{Type: "RuntimeError", Message: fmt.Sprintf("MultiLock: %s was released while it waited", val.Label(id))}
 		}
 		if u.left > 0 {
-			return u.ready.wait(), nil
+			return u.ready.Wait(), nil
 		}
-		if err := s.recordChange("multi_lock_acquire", lockArgs(id, u.locks)); err != nil {
+		if err := s.Journal.Change("multi_lock_acquire", lockArgs(id, u.locks)); err != nil {
 			return nil, err
 		}
-		position = s.position
+		position = s.Journal.Position()
 		return nil, nil
 	})
 	leave := func() {
-		_ = s.do(context.WithoutCancel(ctx), func() {
-			if s.prims.locks.users[id] == mine {
-				s.multiLockLeave(id)
+		_ = s.Loop.Do(context.WithoutCancel(ctx), func() {
+			if s.users[id] == mine {
+				s.drop(id)
 			}
 		})
 	}
 	if err == nil && ok {
-		err = s.kept(ctx, position)
+		err = s.Journal.Kept(ctx, position)
 	}
 	if asked && (!ok || err != nil) {
 		leave()
@@ -166,27 +178,27 @@ func (s *Scheduler) multiLockAcquire(ctx context.Context, _ *rpc.Request, in str
 	return rpc.Delivery{Value: true, Lost: leave}, nil
 }
 
-// multiLockLeave runs in the loop.
-func (s *Scheduler) multiLockLeave(id string) bool {
-	if u := s.prims.locks.users[id]; u != nil {
-		s.prims.add(-u.size(id))
+// drop takes a user out and counts what it held. It runs in the loop.
+func (s *multiLocks) drop(id string) bool {
+	if u := s.users[id]; u != nil {
+		s.Budget.Add(-u.size(id))
 		if u.left == 0 {
-			s.noteChange("multi_lock_release", msgpack.MapOf("id", raw(id)))
+			s.Journal.Note("multi_lock_release", msgpack.MapOf("id", val.Raw(id)))
 		}
 	}
-	return s.prims.locks.leave(id)
+	return s.leave(id)
 }
 
-func (s *Scheduler) multiLockRelease(ctx context.Context, _ *rpc.Request, in struct {
+func (s *multiLocks) releaseRPC(ctx context.Context, _ *rpc.Request, in struct {
 	ID any `rpc:"id"`
 }) (any, error) {
-	id, err := nameOf(in.ID)
+	id, err := val.NameOf(in.ID)
 	if err != nil {
 		return nil, err
 	}
 	return nil, s.change(ctx, func() error {
-		if !s.multiLockLeave(id) {
-			s.log.Warn("a MultiLock was released that nobody holds", "id", label(id))
+		if !s.drop(id) {
+			s.Log.Warn("a MultiLock was released that nobody holds", "id", val.Label(id))
 		}
 		return nil
 	})

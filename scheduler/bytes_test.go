@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/wire"
 )
 
 // What primitives count for is given back with them: changes that are made again and again do not use up
@@ -17,7 +15,7 @@ func TestPrimitiveBytesAreGivenBack(t *testing.T) {
 	dir, value := t.TempDir(), strings.Repeat("x", 1000)
 	counted := func(s *Scheduler) (n int64) {
 		t.Helper()
-		if err := s.do(t.Context(), func() { n = s.prims.bytes }); err != nil {
+		if err := s.loop.Do(t.Context(), func() { n = s.budget.Bytes() }); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -58,13 +56,5 @@ func TestPrimitiveBytesAreGivenBack(t *testing.T) {
 	}
 	if got := counted(start(t, Config{Journal: dir})); got != first {
 		t.Errorf("after a restart %d bytes are counted, want %d", got, first)
-	}
-}
-
-// Values that travel as pickles count with all their bytes.
-func TestMeasurePickled(t *testing.T) {
-	p := &wire.Pickled{Data: make([]byte, 1000), Buffers: []wire.Frame{wire.HeapFrame(make([]byte, 2000))}}
-	if got, _ := measure(msgpack.MapOf("x", p)); got < 3000 {
-		t.Errorf("a pickle of 3000 bytes is measured as %d", got)
 	}
 }

@@ -1,0 +1,170 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/plugins"
+	"go.millstream.dev/scheduler/internal/primitives"
+	"go.millstream.dev/scheduler/internal/recovery"
+	"go.millstream.dev/scheduler/internal/topics"
+	"go.millstream.dev/scheduler/internal/val"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+)
+
+// connect makes the subsystems and gives each what it needs of the others.
+func (s *Scheduler) connect() {
+	s.journal = recovery.NewLog(s.log, s.journalFailed)
+	s.topics = topics.New(topics.Host{
+		Loop: s.loop, Log: s.log, Length: s.cfg.LogLength, Bytes: s.cfg.EventBytes,
+		Send: func(client string, msg msgpack.Map) {
+			if to := s.clients[client]; to != nil && to.st != nil && !to.st.gone {
+				s.sendValue(to.st, msg)
+			}
+		},
+	})
+	s.plugins = plugins.New(plugins.Host{
+		Loop: s.loop, Journal: s.journal, Budget: &s.budget,
+		Broadcast: func(ctx context.Context, msg msgpack.Map, nanny bool) (any, error) {
+			return s.broadcast(ctx, broadcast{msg: msg, nanny: nanny, onError: "raise"})
+		},
+	}, msgpack.MapOf("shuffle", shufflePlugin()))
+	s.prims = primitives.New(primitives.Host{
+		Loop: s.loop, Log: s.log, Journal: s.journal, Clients: parts{s}, Budget: &s.budget, Tasks: &s.tasksKnown,
+		Known:    func(key task.Key) bool { return s.state.Task(key) != nil },
+		Describe: s.describe, LeaseTimeout: s.cfg.LeaseTimeout, LeaseInterval: s.cfg.LeaseInterval,
+	})
+	s.recovery = recovery.New(recovery.Host{
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Context: s.ctx, Replayer: replayer{s},
+		Panicked: func() { s.loop.SetCritical(false) },
+		Workers: func() []string {
+			list := make([]string, 0, len(s.workers))
+			for address := range s.workers {
+				list = append(list, address)
+			}
+			return list
+		},
+		Clients: func() map[string]state.ClientID {
+			ids := make(map[string]state.ClientID, len(s.clients))
+			for name, c := range s.clients {
+				ids[name] = c.id
+			}
+			return ids
+		},
+		Changes: func(f func(op string, args msgpack.Map)) {
+			s.prims.EachChange(f)
+			s.plugins.EachChange(f)
+		},
+		Dir: s.cfg.Journal, MaxRecord: s.cfg.maxRecord, Reattach: s.cfg.Reattach,
+	}, s.journal)
+}
+
+// describe returns Dask's fields of a future of a task. It runs in the loop.
+func (s *Scheduler) describe(key task.Key) msgpack.Map {
+	t := s.state.Task(key)
+	if t == nil {
+		return msgpack.MapOf("state", "lost")
+	}
+	m := msgpack.MapOf("state", t.State().String())
+	if f := t.Failure(); f != nil {
+		exc, trace := s.exception(f, true)
+		m = append(m, msgpack.MapOf("exception", val.OrNil(exc), "traceback", val.OrNil(trace))...)
+	}
+	return m
+}
+
+// journalFailed ends the scheduler: it can keep no promise any more.
+func (s *Scheduler) journalFailed(err error) {
+	err = fmt.Errorf("scheduler %s: the journal in %s cannot be written (is the disk full?): %w", s.id, s.cfg.Journal, err)
+	s.log.Error("the journal has failed; the scheduler ends", "error", err)
+	s.setErr(err)
+	go func() { _ = s.Close(context.Background()) }()
+}
+
+// parts are the parts of the scheduler that want keys as clients do, for primitives.
+type parts struct{ s *Scheduler }
+
+// Desire makes a part want keys.
+func (p parts) Desire(name string, keys ...task.Key) { p.s.desire(name, keys...) }
+
+// Release takes back Desire.
+func (p parts) Release(name string, keys ...task.Key) { p.s.release(name, keys...) }
+
+// Forget removes a part with all that it wants.
+func (p parts) Forget(name string) {
+	if c := p.s.clients[name]; c != nil {
+		p.s.removeClient(c)
+	}
+}
+
+// Registered reports whether there is a client of a name.
+func (p parts) Registered(name string) bool { return p.s.clients[name] != nil }
+
+// replayer does again what the journal tells.
+type replayer struct{ s *Scheduler }
+
+// ReplayGraph submits a graph.
+func (r replayer) ReplayGraph(client string, raw []byte, expr *wire.Serialized) error {
+	ops := wire.ReadOps(raw)
+	if !ops.Next() {
+		return recovery.ErrRecord
+	}
+	var u wire.UpdateGraph
+	g, err := readUpdate(&ops, &u)
+	if err != nil {
+		return err
+	}
+	if g.err == nil {
+		g.err = g.read(expr)
+	}
+	if g.err != nil {
+		return g.err // it was fine when it was written
+	}
+	c := r.s.clientNamed(client)
+	r.s.relax(&g.graph)
+	g.ev.Client, g.ev.Graph = c.id, &g.graph
+	r.s.apply(&g.ev)
+	g.done()
+	return nil
+}
+
+// ReplayChange changes a plugin or a primitive.
+func (r replayer) ReplayChange(op string, args msgpack.Map) error {
+	if r.s.plugins.Replay(op, args) {
+		return nil
+	}
+	known, err := r.s.prims.Replay(op, args)
+	switch {
+	case !known:
+		return fmt.Errorf("%w: op %q: it was written by a newer release", recovery.ErrRecord, op)
+	case err != nil:
+		return fmt.Errorf("%w: op %q: %w", recovery.ErrRecord, op, err)
+	}
+	return nil
+}
+
+// ReplayClient registers a client or forgets it.
+func (r replayer) ReplayClient(name string, there bool) {
+	if there {
+		r.s.clientNamed(name)
+		return
+	}
+	parts(r).Forget(name)
+}
+
+// ReplayDesire makes a client want keys, or not want them any more.
+func (r replayer) ReplayDesire(client string, keys []task.Key, release bool) {
+	if release {
+		r.s.release(client, keys...)
+		return
+	}
+	r.s.desire(client, keys...)
+}
+
+// ReplayData declares data from outside that a client wants.
+func (r replayer) ReplayData(client string, keys []task.Key) {
+	r.s.apply(&state.ExpectData{Client: r.s.clientNamed(client).id, Keys: keys})
+}

@@ -1,0 +1,240 @@
+// Package loop runs the messages and functions of a scheduler one after the other, in one goroutine.
+//
+// The scheduler and its subsystems follow one rule: state that is not guarded by a lock of its own is touched in the
+// loop only. Functions that run there must not block; what takes time is done by the goroutine of the request, which
+// enters the loop with [Ask], [Await] or Do for as long as it looks at state.
+package loop
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"go.millstream.dev/internal/rpc"
+)
+
+// Loop is what the subsystems of a scheduler see of its loop.
+type Loop interface {
+	// Do runs f in the loop and waits for it. f must not block; it always runs to its end before Do returns, unless
+	// the loop has ended. A panic of f is returned as an *rpc.PanicError.
+	Do(ctx context.Context, f func()) error
+	// Later runs f in the loop after what is being done now. It does not wait; a loop that has ended drops f.
+	Later(f func())
+	// Now returns the time of the present turn. Only functions in the loop may call it.
+	Now() time.Time
+	// Done is closed when the loop has ended.
+	Done() <-chan struct{}
+	// ClosedError returns the error of calls after the end of the loop.
+	ClosedError() error
+}
+
+// Config specifies what a Runner does. All functions run in the loop.
+type Config[M any] struct {
+	// Handle does one message. It returns its own panics, see Runner.Protect.
+	Handle func(*M)
+	// Drop frees a message that is left when the loop ends.
+	Drop func(*M)
+	// Flush is called at the end of a turn, and after every 64 posts of a long one.
+	Flush func()
+	// Tick lets time pass, at intervals of Interval while there is nothing else to do.
+	Tick     func()
+	Interval time.Duration
+	// TickPanicked is called with a panic of Tick, Panicked with one that has ended the loop.
+	TickPanicked func(*rpc.PanicError)
+	Panicked     func(v any)
+	// Closed returns the error of calls after the end of the loop. Any goroutine calls it.
+	Closed func() error
+}
+
+// Runner is the loop of a scheduler, with messages of type M. Make it with New.
+type Runner[M any] struct {
+	cfg  Config[M]
+	stop chan struct{}
+	done chan struct{}
+	wake chan struct{}
+
+	mu     sync.Mutex
+	posts  []post[M] // guarded by mu
+	closed bool      // guarded by mu
+
+	// The loop's:
+	now      time.Time
+	critical bool
+}
+
+// post is one thing for the loop to do: a message, or a function.
+type post[M any] struct {
+	do  func()
+	msg M
+}
+
+// New returns a loop that Run runs.
+func New[M any](cfg Config[M]) *Runner[M] {
+	return &Runner[M]{cfg: cfg, stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1)}
+}
+
+// Now returns the time of the present turn; zero before the first. Only functions in the loop may call it.
+func (r *Runner[M]) Now() time.Time { return r.now }
+
+// Done is closed when the loop has ended.
+func (r *Runner[M]) Done() <-chan struct{} { return r.done }
+
+// ClosedError returns the error of calls after the end of the loop.
+func (r *Runner[M]) ClosedError() error { return r.cfg.Closed() }
+
+// SetCritical declares whether a panic from now on leaves state inconsistent, and returns the declaration before. Only
+// functions in the loop may call it.
+func (r *Runner[M]) SetCritical(on bool) (before bool) {
+	before, r.critical = r.critical, on
+	return before
+}
+
+// Post leaves a message for the loop. It reports false when the loop has ended.
+func (r *Runner[M]) Post(m M) bool { return r.put(post[M]{msg: m}) }
+
+// Later runs f in the loop after what is being done now.
+func (r *Runner[M]) Later(f func()) { r.put(post[M]{do: f}) }
+
+func (r *Runner[M]) put(p post[M]) bool {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return false
+	}
+	r.posts = append(r.posts, p)
+	first := len(r.posts) == 1
+	r.mu.Unlock()
+	if first {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// swap takes all posts and leaves an empty list.
+func (r *Runner[M]) swap(empty []post[M]) []post[M] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	posts := r.posts
+	r.posts = empty
+	return posts
+}
+
+// turnPosts is how many posts are done before Flush.
+const turnPosts = 64
+
+// Run is the loop. It returns when Stop is called, or after a panic that has left state inconsistent, of which
+// Config.Panicked is told.
+func (r *Runner[M]) Run() {
+	defer func() {
+		if v := recover(); v != nil {
+			r.cfg.Panicked(v)
+		}
+	}()
+	r.run()
+}
+
+func (r *Runner[M]) run() {
+	defer close(r.done)
+	tick := time.NewTicker(r.cfg.Interval)
+	defer tick.Stop()
+	var posts []post[M]
+	for {
+		posts = r.swap(posts[:0])
+		if len(posts) == 0 {
+			select {
+			case <-r.wake:
+			case <-tick.C:
+				r.now = time.Now()
+				if err := r.Protect(r.cfg.Tick); err != nil {
+					r.cfg.TickPanicked(err)
+				}
+				r.cfg.Flush()
+			case <-r.stop:
+				r.end()
+				return
+			}
+			continue
+		}
+		r.now = time.Now()
+		for i := range posts {
+			if p := &posts[i]; p.do != nil {
+				p.do()
+			} else {
+				r.cfg.Handle(&p.msg)
+			}
+			posts[i] = post[M]{}
+			if i%turnPosts == turnPosts-1 {
+				r.cfg.Flush()
+			}
+		}
+		r.cfg.Flush()
+	}
+}
+
+// end drops the posts that are left.
+func (r *Runner[M]) end() {
+	r.mu.Lock()
+	r.closed = true
+	posts := r.posts
+	r.posts = nil
+	r.mu.Unlock()
+	for i := range posts {
+		if posts[i].do == nil {
+			r.cfg.Drop(&posts[i].msg)
+		}
+	}
+	r.cfg.Flush()
+}
+
+// Stop ends the loop. It does not wait; Done tells. It may be called once.
+func (r *Runner[M]) Stop() { close(r.stop) }
+
+// Protect runs f and returns its panic. A panic in a critical section, see SetCritical, goes on and ends the loop: state
+// may be inconsistent. Only functions in the loop may call it.
+func (r *Runner[M]) Protect(f func()) (err *rpc.PanicError) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		err = &rpc.PanicError{Value: v, Stack: debug.Stack()}
+		if r.critical {
+			panic(err)
+		}
+	}()
+	f()
+	return nil
+}
+
+// Do runs f in the loop and waits for it, see Loop.
+func (r *Runner[M]) Do(ctx context.Context, f func()) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	done := make(chan struct{})
+	var panicked *rpc.PanicError
+	result := func() error {
+		if panicked != nil {
+			return panicked
+		}
+		return nil
+	}
+	if !r.put(post[M]{do: func() { defer close(done); panicked = r.Protect(f) }}) {
+		return r.ClosedError()
+	}
+	select {
+	case <-done:
+		return result()
+	case <-r.done:
+	}
+	select {
+	case <-done: // it was among the last that were done
+		return result()
+	default:
+		return r.ClosedError()
+	}
+}

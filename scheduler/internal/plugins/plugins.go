@@ -1,0 +1,195 @@
+// Package plugins keeps the plugins that workers and nannies of a scheduler get: pickled Python, which only Python
+// workers open.
+package plugins
+
+import (
+	"context"
+	"fmt"
+
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/primitives"
+	"go.millstream.dev/scheduler/internal/val"
+	"go.millstream.dev/wire"
+)
+
+// Host is what plugins need of the scheduler.
+type Host struct {
+	Loop    loop.Loop
+	Journal primitives.Journal
+	Budget  *primitives.Budget
+	// Broadcast sends a request to all workers, or to all nannies, and returns their answers.
+	Broadcast func(ctx context.Context, msg msgpack.Map, nanny bool) (any, error)
+}
+
+// Plugins are those that workers and nannies get when they register. The loop owns them; requests run in goroutines of
+// their own.
+type Plugins struct {
+	Host
+	worker, nanny set
+	own           map[string]bool // there from the start and not in the journal: another release has others
+}
+
+// New returns plugins of which workers get those of own from the start.
+func New(h Host, own msgpack.Map) *Plugins {
+	s := &Plugins{Host: h, own: map[string]bool{}}
+	for _, p := range own {
+		name, _ := p.Key.(string)
+		s.own[name] = true
+		s.worker.set(name, p.Value)
+	}
+	return s
+}
+
+// Register sets the handlers of requests.
+func (s *Plugins) Register(r *rpc.Server) {
+	for _, nanny := range []bool{false, true} {
+		add, drop := "register_worker_plugin", "unregister_worker_plugin"
+		if nanny {
+			add, drop = "register_nanny_plugin", "unregister_nanny_plugin"
+		}
+		rpc.Handle(r, add, func(ctx context.Context, _ *rpc.Request, in Args) (any, error) { return s.Add(ctx, in, nanny) })
+		rpc.Handle(r, drop, func(ctx context.Context, _ *rpc.Request, in struct {
+			Name string `rpc:"name"`
+		}) (any, error) {
+			return s.drop(ctx, in.Name, nanny)
+		})
+	}
+}
+
+// Workers returns what workers get when they register, Nannies what nannies get.
+func (s *Plugins) Workers() msgpack.Map { return s.worker.asMap() }
+
+// Nannies returns what nannies get when they register.
+func (s *Plugins) Nannies() msgpack.Map { return s.nanny.asMap() }
+
+// of returns the plugins of nannies, or those of workers.
+func (s *Plugins) of(nanny bool) *set {
+	if nanny {
+		return &s.nanny
+	}
+	return &s.worker
+}
+
+// set is plugins by name, in the order in which they came: a later one may replace
+// what an earlier one did.
+type set struct{ list msgpack.Map }
+
+func (p *set) has(name string) bool { return p.list.Has(name) }
+
+func (p *set) set(name string, plugin any) { p.list.Set(name, plugin) }
+
+// size is what a plugin counts for, in bytes; 0 if there is none of that name.
+func (p *set) size(name string) int64 {
+	if plugin, ok := p.list.Get(name); ok {
+		return sizeOf(name, plugin)
+	}
+	return 0
+}
+
+func sizeOf(name string, plugin any) int64 {
+	n, _ := val.Size(plugin)
+	return n + val.NameSize(name)
+}
+
+func (p *set) delete(name string) { p.list.Delete(name) }
+
+// asMap is what those who register get.
+func (p *set) asMap() msgpack.Map { return append(msgpack.Map{}, p.list...) }
+
+// Args are those of a request to register a plugin.
+type Args struct {
+	Plugin     any    `rpc:"plugin"`
+	Name       string `rpc:"name"`
+	Idempotent bool   `rpc:"idempotent,optional"`
+}
+
+// Add keeps a plugin for those who come, and gives it to those who are there, whose answers it returns.
+func (s *Plugins) Add(ctx context.Context, in Args, nanny bool) (any, error) {
+	set, op := s.of(nanny), "plugin-add"
+	if nanny {
+		op = "plugin_add"
+	}
+	name, plugin := string([]byte(in.Name)), wire.Clone(in.Plugin)
+	known := false
+	err := primitives.Change(ctx, s.Loop, s.Journal, func() error {
+		if known = set.has(name) && in.Idempotent; !known {
+			more := sizeOf(name, plugin) - set.size(name)
+			_, err := val.CheckSize("plugin", plugin)
+			if err == nil {
+				err = s.Budget.Reserve("plugin", more)
+			}
+			if err == nil {
+				err = s.Journal.Change(opAdd, msgpack.MapOf("name", name, "plugin", plugin, "nanny", nanny))
+			}
+			if err != nil {
+				return err
+			}
+			s.Budget.Add(more)
+			set.set(name, plugin)
+		}
+		return nil
+	})
+	if err != nil || known {
+		return msgpack.Map{}, err
+	}
+	return s.Broadcast(ctx, msgpack.MapOf("op", op, "plugin", plugin, "name", name), nanny)
+}
+
+// drop forgets a plugin, and has those who are there remove it.
+func (s *Plugins) drop(ctx context.Context, name string, nanny bool) (any, error) {
+	set, kind, op := s.of(nanny), "worker", "plugin-remove"
+	if nanny {
+		kind, op = "nanny", "plugin_remove"
+	}
+	err := primitives.Change(ctx, s.Loop, s.Journal, func() error {
+		if !set.has(name) {
+			return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("The %s plugin %s does not exist", kind, name)}
+		}
+		s.Journal.Note(opDrop, msgpack.MapOf("name", string([]byte(name)), "nanny", nanny))
+		s.Budget.Add(-set.size(name))
+		set.delete(name)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.Broadcast(ctx, msgpack.MapOf("op", op, "name", name), nanny)
+}
+
+// Changes as the journal has them.
+const (
+	opAdd  = "plugin-add"    // name, plugin, nanny
+	opDrop = "plugin-remove" // name, nanny
+)
+
+// Replay does a change again, from the journal. It reports whether the op is one of plugins.
+func (s *Plugins) Replay(op string, args msgpack.Map) bool {
+	if op != opAdd && op != opDrop {
+		return false
+	}
+	v, _ := args.Get("nanny")
+	nanny, _ := v.(bool)
+	set, name := s.of(nanny), args.GetString("name")
+	if op == opDrop {
+		s.Budget.Add(-set.size(name))
+		set.delete(name)
+		return true
+	}
+	plugin, _ := args.Get("plugin")
+	s.Budget.Add(sizeOf(name, plugin) - set.size(name))
+	set.set(name, plugin)
+	return true
+}
+
+// EachChange gives the changes that make the plugins what they are now.
+func (s *Plugins) EachChange(f func(op string, args msgpack.Map)) {
+	for _, nanny := range []bool{false, true} {
+		for _, p := range s.of(nanny).asMap() {
+			if name, _ := p.Key.(string); nanny || !s.own[name] {
+				f(opAdd, msgpack.MapOf("name", p.Key, "plugin", p.Value, "nanny", nanny))
+			}
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package val
+
+import (
+	"unsafe"
+
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/wire"
+)
+
+// Within tells whether b is a part of whole, which it is if it was not rewritten.
+func Within(whole, b []byte) bool {
+	if len(b) == 0 || len(whole) == 0 {
+		return true
+	}
+	from := uintptrOf(whole)
+	at := uintptrOf(b)
+	return at >= from && at+uintptr(len(b)) <= from+uintptr(len(whole))
+}
+
+// Borrow makes a string of bytes that stay as they are for as long as it is used.
+func Borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+func uintptrOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// Closed returns a value that outlives its message, still serialized; nil for nil.
+func Closed(v any) (any, error) {
+	if v == nil {
+		return nil, nil
+	}
+	if c, ok := v.(*wire.Serialized); ok {
+		return ClosedValue(c), nil
+	}
+	return wire.EncodeValue(wire.Clone(v), wire.EncodeOptions{})
+}
+
+// ClosedValue returns a value that outlives its message; one that came serialized stays so.
+func ClosedValue(v any) any {
+	c, ok := v.(*wire.Serialized)
+	if !ok {
+		return wire.Clone(v)
+	}
+	c = c.Retain()
+	c.Header = append([]byte(nil), c.Header...)
+	return detach(c)
+}
+
+// detach copies frames of counted memory to the heap: exceptions are small and live long.
+func detach(c *wire.Serialized) *wire.Serialized {
+	for i, f := range c.Frames {
+		if f.OnDevice() {
+			continue
+		}
+		c.Frames[i] = wire.HeapFrame(append([]byte(nil), f.Bytes()...))
+		f.Release()
+	}
+	return c
+}
+
+// OpFields decodes a message that is rare enough, values of others kept closed.
+func OpFields(ops *wire.Ops, m *wire.Message) (msgpack.Map, error) {
+	raw, err := ops.Raw()
+	if err != nil {
+		return nil, err
+	}
+	view := wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(raw)}, m.Frames[1:]...)}
+	v, err := wire.Decode(&view, KeepClosed)
+	if err != nil {
+		return nil, err
+	}
+	values, _ := v.(msgpack.Map)
+	return values, nil
+}
+
+// Untrusted is how the scheduler opens what clients have compressed.
+var Untrusted = wire.DecodeOptions{MaxRatio: 256}
+
+// KeepClosed is how the scheduler reads messages whose values it passes on unopened.
+var KeepClosed = wire.DecodeOptions{Keep: true, KeepPickled: true, MaxRatio: 256}

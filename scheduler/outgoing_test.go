@@ -1,0 +1,60 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/scheduler/internal/loop"
+
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/wire/msgpack"
+)
+
+// Peers that do not read are dropped when too much waits for all of them together; one that reads is not.
+func TestOutgoingTotal(t *testing.T) {
+	leak.Check(t)
+	s := start(t, Config{Outgoing: 1 << 30, OutgoingTotal: 8 << 20})
+	text := strings.Repeat("x", 256<<10)
+	for i := range 6 {
+		c, err := comm.Default.Dial(t.Context(), s.Address(), comm.DialConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Abort)
+		if err := rpc.Notify(t.Context(), c, "register-client", msgpack.MapOf("client", fmt.Sprintf("deaf-%d", i), "versions", msgpack.Map{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader := connect(t, s, "reader")
+	until(t, "all clients are there", func() bool {
+		n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) { return len(s.clients), nil })
+		return n == 7
+	})
+	_ = s.loop.Do(t.Context(), func() {
+		for name := range s.clients {
+			_ = s.topics.Subscribe("news", name)
+		}
+	})
+	until(t, "the deaf clients are dropped", func() bool {
+		_ = s.loop.Do(t.Context(), func() { s.topics.Publish(text, "news") })
+		reader.expectOp("event")
+		n, _ := loop.Ask(t.Context(), s.loop, func() (n int, err error) {
+			for _, c := range s.clients {
+				if c.st != nil && !c.st.gone && c.st.comm.Err() == nil {
+					n++
+				}
+			}
+			return n, nil
+		})
+		if all := s.backlog.Bytes.Load(); all > 64<<20 {
+			t.Fatalf("%d bytes wait for all peers, the limit is %d", all, 8<<20)
+		}
+		return n <= 2
+	})
+	if n, _ := loop.Ask(t.Context(), s.loop, func() (bool, error) { return s.clients["reader"].st != nil, nil }); !n {
+		t.Error("the client that reads was dropped")
+	}
+}
