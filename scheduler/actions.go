@@ -6,6 +6,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/outbox"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 )
 
@@ -51,86 +52,54 @@ func (s *Scheduler) act(a *state.Action) {
 	case state.RequestDone:
 		s.requestDone(a.Number, a.Keys)
 	case state.WorkerRemoved:
-		s.forgetWorker(s.worker(a.Worker), "retired", true)
+		s.forgetWorker(s.workers.ByID(a.Worker), "retired", true)
 	case state.KeyInMemory, state.KeyErred, state.LostData, state.CancelledKeys, state.TaskRetried, state.ClientRestart:
-		if c := s.client(a.Client); c != nil && c.st != nil && !c.st.gone {
-			s.toClient(c.st, a)
+		if c := s.clients.ByID(a.Client); c != nil && c.Stream != nil && !c.Stream.Gone {
+			s.toClient(c.Stream, a)
 		}
 	default:
-		if w := s.worker(a.Worker); w != nil && w.st != nil && !w.st.gone {
-			s.toWorker(w.st, a)
+		if w := s.workers.ByID(a.Worker); w != nil && w.Stream != nil && !w.Stream.Gone {
+			s.toWorker(w.Stream, a)
 		}
 	}
-}
-
-// worker is the one with an id, also if the event that is being applied has removed it.
-func (s *Scheduler) worker(id state.WorkerID) *worker {
-	if sw := s.state.Worker(id); sw != nil {
-		w, _ := sw.Data.(*worker)
-		return w
-	}
-	if id >= 0 && int(id) < len(s.byID) {
-		return s.byID[id]
-	}
-	return nil
-}
-
-func (s *Scheduler) client(id state.ClientID) *client {
-	if sc := s.state.Client(id); sc != nil {
-		c, _ := sc.Data.(*client)
-		return c
-	}
-	return nil
-}
-
-// fixed is a piece of a message that is always the same, as msgpack.
-func fixed(fields int, strs ...string) string {
-	var b []byte
-	if fields > 0 {
-		b = msgpack.AppendMapHeader(nil, fields)
-	}
-	for _, s := range strs {
-		b = msgpack.AppendString(b, s)
-	}
-	return string(b)
 }
 
 var (
-	computeHead  = fixed(12, "op", "compute-task", "key")
-	fieldRunID   = fixed(0, "run_id")
-	fieldPrio    = fixed(0, "priority")
-	fieldStim    = fixed(0, "stimulus_id")
-	fieldWhoHas  = fixed(0, "who_has")
-	fieldNBytes  = fixed(0, "nbytes")
-	fieldRunSpec = fixed(0, "run_spec")
-	fieldRes     = fixed(0, "resource_restrictions")
-	fieldActor   = fixed(0, "actor")
-	fieldNotes   = fixed(0, "annotations")
-	fieldSpan    = fixed(0, "span_id")
+	computeHead  = peers.Fixed(12, "op", "compute-task", "key")
+	fieldRunID   = peers.Fixed(0, "run_id")
+	fieldPrio    = peers.Fixed(0, "priority")
+	fieldStim    = peers.Fixed(0, "stimulus_id")
+	fieldWhoHas  = peers.Fixed(0, "who_has")
+	fieldNBytes  = peers.Fixed(0, "nbytes")
+	fieldRunSpec = peers.Fixed(0, "run_spec")
+	fieldRes     = peers.Fixed(0, "resource_restrictions")
+	fieldActor   = peers.Fixed(0, "actor")
+	fieldNotes   = peers.Fixed(0, "annotations")
+	fieldSpan    = peers.Fixed(0, "span_id")
 
-	memoryHead     = fixed(2, "op", "key-in-memory", "key")
-	memoryTyped    = fixed(3, "op", "key-in-memory", "key")
+	memoryHead     = peers.Fixed(2, "op", "key-in-memory", "key")
+	memoryTyped    = peers.Fixed(3, "op", "key-in-memory", "key")
 	memoryHeld     = memoryTyped
-	fieldWorkers   = fixed(0, "workers")
-	fieldType      = fixed(0, "type")
-	erredHead      = fixed(4, "op", "task-erred", "key")
-	erredOurs      = fixed(5, "op", "task-erred", "key")
-	fieldExc       = fixed(0, "exception")
-	fieldTrace     = fixed(0, "traceback")
-	fieldTraceText = fixed(0, "traceback_text")
-	freeHead       = fixed(3, "op", "free-keys", "keys")
-	removeHead     = fixed(3, "op", "remove-replicas", "keys")
-	acquireHead    = fixed(4, "op", "acquire-replicas", "who_has")
-	refreshHead    = fixed(3, "op", "refresh-who-has", "who_has")
-	stealHead      = fixed(3, "op", "steal-request", "key")
-	peerHead       = fixed(3, "op", "remove-worker", "worker")
-	statusHead     = fixed(3, "op", "worker-status-change", "status")
-	lostHead       = fixed(2, "op", "lost-data", "key")
-	retriedHead    = fixed(2, "op", "task-retried", "key")
-	cancelledHead  = fixed(4, "op", "cancelled-keys", "keys")
-	fieldReason    = fixed(0, "reason")
-	fieldMsg       = fixed(0, "msg")
-	restartMsg     = fixed(1, "op", "restart")
+	fieldWorkers   = peers.Fixed(0, "workers")
+	fieldType      = peers.Fixed(0, "type")
+	erredHead      = peers.Fixed(4, "op", "task-erred", "key")
+	erredOurs      = peers.Fixed(5, "op", "task-erred", "key")
+	fieldExc       = peers.Fixed(0, "exception")
+	fieldTrace     = peers.Fixed(0, "traceback")
+	fieldTraceText = peers.Fixed(0, "traceback_text")
+	freeHead       = peers.Fixed(3, "op", "free-keys", "keys")
+	removeHead     = peers.Fixed(3, "op", "remove-replicas", "keys")
+	acquireHead    = peers.Fixed(4, "op", "acquire-replicas", "who_has")
+	refreshHead    = peers.Fixed(3, "op", "refresh-who-has", "who_has")
+	stealHead      = peers.Fixed(3, "op", "steal-request", "key")
+	peerHead       = peers.Fixed(3, "op", "remove-worker", "worker")
+	statusHead     = peers.Fixed(3, "op", "worker-status-change", "status")
+	lostHead       = peers.Fixed(2, "op", "lost-data", "key")
+	retriedHead    = peers.Fixed(2, "op", "task-retried", "key")
+	cancelledHead  = peers.Fixed(4, "op", "cancelled-keys", "keys")
+	fieldReason    = peers.Fixed(0, "reason")
+	fieldMsg       = peers.Fixed(0, "msg")
+	restartMsg     = peers.Fixed(1, "op", "restart")
 )
 
 // computeTask appends Dask's compute-task message: the hottest of all.
@@ -210,8 +179,8 @@ func (s *Scheduler) appendStimulus(b []byte, name string) []byte {
 }
 
 // toWorker says one action to a worker.
-func (s *Scheduler) toWorker(st *stream, a *state.Action) {
-	out := st.begin()
+func (s *Scheduler) toWorker(st *peers.Stream, a *state.Action) {
+	out := st.Begin()
 	b := out.Body
 	switch a.Kind {
 	case state.ComputeTask:
@@ -248,7 +217,7 @@ func (s *Scheduler) toWorker(st *stream, a *state.Action) {
 		b = msgpack.AppendString(append(b, statusHead...), a.Status.String())
 		b = s.appendStimulus(b, "worker-status-change")
 	case state.CloseWorker:
-		b = appendClose(b, a.Text)
+		b = peers.AppendClose(b, a.Text)
 	}
 	out.Body = b
 }
@@ -263,29 +232,12 @@ func appendWhoHas(b []byte, tasks []*state.Task) []byte {
 	return b
 }
 
-func appendClose(b []byte, reason string) []byte {
-	b = append(b, fixed(2, "op", "close", "reason")...)
-	return msgpack.AppendString(b, reason)
-}
-
-// sendClose tells a worker to end.
-func (st *stream) sendClose(reason string) {
-	out := st.begin()
-	out.Body = appendClose(out.Body, reason)
-}
-
-// send says an op without arguments.
-func (st *stream) send(op string) {
-	out := st.begin()
-	out.Body = append(out.Body, fixed(1, "op", op)...)
-}
-
 // toClient says one action to a client.
-func (s *Scheduler) toClient(st *stream, a *state.Action) {
-	out := st.begin()
+func (s *Scheduler) toClient(st *peers.Stream, a *state.Action) {
+	out := st.Begin()
 	switch a.Kind {
 	case state.KeyInMemory:
-		if st.ours {
+		if st.Ours {
 			// One of ours asks a holder at once, and has no use for a Python class.
 			out.Body = append(append(out.Body, memoryHeld...), a.Task.Key()...)
 			out.Body = append(out.Body, fieldWorkers...)
@@ -305,9 +257,9 @@ func (s *Scheduler) toClient(st *stream, a *state.Action) {
 		out.Body = append(out.Body, fieldType...)
 		out.Body = msgpack.AppendBytes(out.Body, typ.Pickle)
 	case state.KeyErred:
-		exc, trace := s.exception(a.Failure, st.ours)
+		exc, trace := s.exception(a.Failure, st.Ours)
 		head := erredHead
-		if st.ours {
+		if st.Ours {
 			head = erredOurs
 		}
 		out.Body = append(append(out.Body, head...), a.Key...)
@@ -315,7 +267,7 @@ func (s *Scheduler) toClient(st *stream, a *state.Action) {
 		out.Serialized(exc)
 		out.Body = append(out.Body, fieldTrace...)
 		out.Serialized(trace)
-		if st.ours {
+		if st.Ours {
 			out.Body = append(out.Body, fieldTraceText...)
 			out.Body = msgpack.AppendString(out.Body, a.Failure.TracebackText)
 		}

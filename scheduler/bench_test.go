@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -125,9 +126,9 @@ func zeroWorker(b testing.TB, addr string, n int) {
 	if _, err := c.Read(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	head := fixed(10, "op", "task-finished", "status", "OK", "typename", "str", "stimulus_id", "task-finished-1763256000.123", "key")
-	nbytes := fixed(0, "nbytes")
-	runID := fixed(0, "run_id")
+	head := peers.Fixed(10, "op", "task-finished", "status", "OK", "typename", "str", "stimulus_id", "task-finished-1763256000.123", "key")
+	nbytes := peers.Fixed(0, "nbytes")
+	runID := peers.Fixed(0, "run_id")
 	var tail []byte
 	tail, _ = msgpack.Append(tail, "thread")
 	tail, _ = msgpack.Append(tail, 1)

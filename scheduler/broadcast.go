@@ -12,6 +12,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
 )
@@ -113,30 +114,30 @@ func (s *Scheduler) targets(b *broadcast) ([]target, error) {
 	var list []target
 	var err error
 	seen := map[string]bool{}
-	add := func(w *worker, _ *state.Worker) {
-		address := w.address
+	add := func(w *peers.Worker, _ *state.Worker) {
+		address := w.Address
 		if b.nanny {
-			address, _ = w.nanny.(string)
+			address, _ = w.Nanny.(string)
 		}
 		if address != "" && !seen[address] {
 			seen[address] = true
-			list = append(list, target{w.address, address})
+			list = append(list, target{w.Address, address})
 		}
 	}
 	if b.workers != nil {
 		for _, v := range b.workers {
-			if w := s.find(v); w != nil {
+			if w := s.workers.Find(v); w != nil {
 				add(w, nil)
 			} else {
 				err = &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("no worker %v", v)}
 			}
 		}
 	} else if b.hosts == nil {
-		s.eachWorker(nil, add)
+		s.workers.Each(nil, add)
 	}
 	for _, h := range b.hosts {
-		for _, w := range s.workers {
-			if host, _ := h.(string); host == w.host {
+		for _, w := range s.workers.ByAddress {
+			if host, _ := h.(string); host == w.Host {
 				add(w, nil)
 			}
 		}

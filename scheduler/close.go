@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 )
 
 // Close ends the scheduler: workers are told to end, unless a journal lets them wait for
@@ -57,37 +58,37 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 
 // farewell tells all peers that it is over and waits until they have been told.
 func (s *Scheduler) farewell(ctx context.Context, workersToo bool) {
-	streams, err := loop.Ask(ctx, s.loop, func() ([]*stream, error) {
-		var out []*stream
+	streams, err := loop.Ask(ctx, s.loop, func() ([]*peers.Stream, error) {
+		var out []*peers.Stream
 		s.ending = true
 		s.journal.Pause()
-		for _, w := range s.workers {
-			if w.st == nil {
+		for _, w := range s.workers.ByAddress {
+			if w.Stream == nil {
 				continue
 			}
 			if workersToo {
-				w.st.sendClose("scheduler-close")
-				w.st.send("close-stream")
+				w.Stream.SendClose("scheduler-close")
+				w.Stream.Send("close-stream")
 			}
-			out = append(out, w.st)
+			out = append(out, w.Stream)
 		}
-		for _, c := range s.clients {
-			if c.st != nil {
-				out = append(out, c.st)
+		for _, c := range s.clients.ByName {
+			if c.Stream != nil {
+				out = append(out, c.Stream)
 			}
 		}
-		s.flush()
+		s.streams.Flush()
 		return out, nil
 	})
 	if err != nil {
 		return
 	}
 	for _, st := range streams {
-		st.out.Finish()
+		st.Out.Finish()
 	}
 	for _, st := range streams {
 		select {
-		case <-st.out.Done:
+		case <-st.Out.Done:
 		case <-ctx.Done():
 			return
 		}

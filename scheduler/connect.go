@@ -17,12 +17,11 @@ import (
 
 // connect makes the subsystems and gives each what it needs of the others.
 func (s *Scheduler) connect() {
-	s.journal = recovery.NewLog(s.log, s.journalFailed)
 	s.topics = topics.New(topics.Host{
 		Loop: s.loop, Log: s.log, Length: s.cfg.LogLength, Bytes: s.cfg.EventBytes,
 		Send: func(client string, msg msgpack.Map) {
-			if to := s.clients[client]; to != nil && to.st != nil && !to.st.gone {
-				s.sendValue(to.st, msg)
+			if to := s.clients.ByName[client]; to != nil && to.Stream.Connected() {
+				to.Stream.SendValue(msg)
 			}
 		},
 	})
@@ -41,16 +40,16 @@ func (s *Scheduler) connect() {
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Context: s.ctx, Replayer: replayer{s},
 		Panicked: func() { s.loop.SetCritical(false) },
 		Workers: func() []string {
-			list := make([]string, 0, len(s.workers))
-			for address := range s.workers {
+			list := make([]string, 0, len(s.workers.ByAddress))
+			for address := range s.workers.ByAddress {
 				list = append(list, address)
 			}
 			return list
 		},
 		Clients: func() map[string]state.ClientID {
-			ids := make(map[string]state.ClientID, len(s.clients))
-			for name, c := range s.clients {
-				ids[name] = c.id
+			ids := make(map[string]state.ClientID, len(s.clients.ByName))
+			for name, c := range s.clients.ByName {
+				ids[name] = c.ID
 			}
 			return ids
 		},
@@ -95,13 +94,13 @@ func (p parts) Release(name string, keys ...task.Key) { p.s.release(name, keys..
 
 // Forget removes a part with all that it wants.
 func (p parts) Forget(name string) {
-	if c := p.s.clients[name]; c != nil {
+	if c := p.s.clients.ByName[name]; c != nil {
 		p.s.removeClient(c)
 	}
 }
 
 // Registered reports whether there is a client of a name.
-func (p parts) Registered(name string) bool { return p.s.clients[name] != nil }
+func (p parts) Registered(name string) bool { return p.s.clients.ByName[name] != nil }
 
 // replayer does again what the journal tells.
 type replayer struct{ s *Scheduler }
@@ -125,7 +124,7 @@ func (r replayer) ReplayGraph(client string, raw []byte, expr *wire.Serialized) 
 	}
 	c := r.s.clientNamed(client)
 	r.s.relax(&g.graph)
-	g.ev.Client, g.ev.Graph = c.id, &g.graph
+	g.ev.Client, g.ev.Graph = c.ID, &g.graph
 	r.s.apply(&g.ev)
 	g.done()
 	return nil
@@ -166,5 +165,5 @@ func (r replayer) ReplayDesire(client string, keys []task.Key, release bool) {
 
 // ReplayData declares data from outside that a client wants.
 func (r replayer) ReplayData(client string, keys []task.Key) {
-	r.s.apply(&state.ExpectData{Client: r.s.clientNamed(client).id, Keys: keys})
+	r.s.apply(&state.ExpectData{Client: r.s.clientNamed(client).ID, Keys: keys})
 }

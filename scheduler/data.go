@@ -10,6 +10,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/primitives"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
@@ -40,9 +41,9 @@ func (s *Scheduler) scatter(ctx context.Context, _ *rpc.Request, in struct {
 	first := 0
 	ok, err := loop.Await(ctx, s.loop, in.Timeout, func() (<-chan struct{}, error) {
 		to = to[:0]
-		s.eachWorker(in.Workers, func(w *worker, sw *state.Worker) {
+		s.workers.Each(in.Workers, func(w *peers.Worker, sw *state.Worker) {
 			if sw.Status() == state.StatusRunning {
-				to = append(to, w.address)
+				to = append(to, w.Address)
 			}
 		})
 		if err := s.checkClient(in.Client); err != nil {
@@ -152,7 +153,7 @@ func (s *Scheduler) scatterTo(ctx context.Context, data msgpack.Map, keys []task
 // checkClient refuses the name of a client in a request that no client has registered with: it would be kept for ever.
 // It runs in the loop.
 func (s *Scheduler) checkClient(name string) error {
-	if name != "" && (s.clients[name] == nil || isPart(name)) {
+	if name != "" && (s.clients.ByName[name] == nil || peers.IsPart(name)) {
 		return &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("client %.100q is not registered", name)}
 	}
 	return nil
@@ -169,14 +170,14 @@ type newData struct {
 func (s *Scheduler) updateData(name string, in []newData) {
 	ev := state.UpdateData{Client: state.NoClient}
 	if name != "" {
-		ev.Client = s.clientNamed(name).id
+		ev.Client = s.clientNamed(name).ID
 	}
 	var keys []task.Key
 	for _, d := range in {
 		n := state.NewData{Key: d.key, NBytes: d.size}
 		for _, h := range d.holders {
-			if w := s.find(h); w != nil {
-				n.Workers = append(n.Workers, w.id)
+			if w := s.workers.Find(h); w != nil {
+				n.Workers = append(n.Workers, w.ID)
 			}
 		}
 		if len(n.Workers) > 0 {
@@ -236,7 +237,7 @@ func (s *Scheduler) updateDataRPC(ctx context.Context, _ *rpc.Request, in struct
 	})
 }
 
-func (s *Scheduler) updateDataOp(c *client, ops *wire.Ops, m *wire.Message) error {
+func (s *Scheduler) updateDataOp(c *peers.Client, ops *wire.Ops, m *wire.Message) error {
 	values, err := val.OpFields(ops, m)
 	if err != nil {
 		return err
@@ -249,7 +250,7 @@ func (s *Scheduler) updateDataOp(c *client, ops *wire.Ops, m *wire.Message) erro
 	if err != nil {
 		return err
 	}
-	s.updateData(c.name, list)
+	s.updateData(c.Name, list)
 	return nil
 }
 
@@ -263,11 +264,11 @@ func (s *Scheduler) addKeysRPC(ctx context.Context, _ *rpc.Request, in struct {
 		return "", err
 	}
 	return loop.Ask(ctx, s.loop, func() (string, error) {
-		w := s.find(in.Worker)
+		w := s.workers.Find(in.Worker)
 		if w == nil {
 			return "not found", nil
 		}
-		s.apply(&state.AddKeys{Worker: w.id, Keys: keys})
+		s.apply(&state.AddKeys{Worker: w.ID, Keys: keys})
 		return "OK", nil
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/scheduler/internal/peers"
 )
 
 // DeathOp is the request by which the nanny of a worker process reports how the process ended. Its
@@ -29,10 +30,10 @@ func (s *Scheduler) ReportDeath(ctx context.Context, token, cause string) error 
 		return nil
 	}
 	return s.loop.Do(ctx, func() {
-		for _, w := range s.workers {
-			if w.token == token && w.cause == "" {
-				w.cause = cause
-				close(w.caused)
+		for _, w := range s.workers.ByAddress {
+			if w.Token == token && w.Cause == "" {
+				w.Cause = cause
+				close(w.Caused)
 				return
 			}
 		}
@@ -49,17 +50,17 @@ func (s *Scheduler) reportDeath(ctx context.Context, _ *rpc.Request, in deathArg
 }
 
 // awaitCause waits for the report of a nanny about a worker whose stream has ended.
-func (s *Scheduler) awaitCause(st *stream) {
+func (s *Scheduler) awaitCause(st *peers.Stream) {
 	var wait bool
 	if err := s.loop.Do(context.Background(), func() {
-		wait = !st.gone && !st.leaving && !s.ending && st.worker != nil && st.worker.token != "" && st.worker.cause == ""
+		wait = !st.Gone && !st.Leaving && !s.ending && st.Worker != nil && st.Worker.Token != "" && st.Worker.Cause == ""
 	}); err != nil || !wait {
 		return
 	}
 	t := time.NewTimer(deathWait)
 	defer t.Stop()
 	select {
-	case <-st.worker.caused:
+	case <-st.Worker.Caused:
 	case <-t.C:
 	case <-s.ctx.Done():
 	}

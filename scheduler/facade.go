@@ -84,10 +84,10 @@ func (s *Scheduler) facadeInfo() msgpack.Map {
 	v, _ := m.Get("workers")
 	workers, _ := v.(msgpack.Map)
 	for i := range workers {
-		w := s.find(workers[i].Key)
+		w := s.workers.Find(workers[i].Key)
 		info, _ := workers[i].Value.(msgpack.Map)
-		if sw := s.state.Worker(w.id); sw != nil {
-			info = append(info, msgpack.MapOf("nbytes", sw.NBytes(), "occupancy", s.state.Occupancy(sw), "nprocessing", sw.NumProcessing(), "server_id", w.serverID, "pid", w.pid)...)
+		if sw := s.state.Worker(w.ID); sw != nil {
+			info = append(info, msgpack.MapOf("nbytes", sw.NBytes(), "occupancy", s.state.Occupancy(sw), "nprocessing", sw.NumProcessing(), "server_id", w.ServerID, "pid", w.PID)...)
 		}
 		for j := range info {
 			if _, err := msgpack.Append(nil, info[j].Value); err != nil {

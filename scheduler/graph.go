@@ -13,6 +13,7 @@ import (
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
@@ -74,20 +75,20 @@ func (a *arena) key(b []byte) task.Key { return task.Key(val.Borrow(a.keep(b))) 
 // the protocol, which ends the stream; a graph that makes no sense is told to the client.
 // A graph of Python's may take long: the client's later messages wait for it, so that
 // what it said stays in order; other clients do not.
-func (s *Scheduler) decodeGraph(ctx context.Context, st *stream, m *wire.Message, ops *wire.Ops) (*graph, error) {
+func (s *Scheduler) decodeGraph(ctx context.Context, rd *reader, m *wire.Message, ops *wire.Ops) (*graph, error) {
 	var u wire.UpdateGraph
 	g, err := readUpdate(ops, &u)
 	if err == nil {
 		g.code = readCode(m, &u)
 	}
 	if err == nil && g.err == nil {
-		g.err = s.decodeExpr(ctx, st, g, m, &u)
+		g.err = s.decodeExpr(ctx, rd, g, m, &u)
 	}
 	return g, err
 }
 
 // decodeExpr reads the nodes, of a Go client's graph or of Python's.
-func (s *Scheduler) decodeExpr(ctx context.Context, st *stream, g *graph, m *wire.Message, u *wire.UpdateGraph) error {
+func (s *Scheduler) decodeExpr(ctx context.Context, rd *reader, g *graph, m *wire.Message, u *wire.UpdateGraph) error {
 	v, err := wire.DecodeRef(m, u.Expr, val.KeepClosed)
 	if err != nil {
 		return err
@@ -100,7 +101,7 @@ func (s *Scheduler) decodeExpr(ctx context.Context, st *stream, g *graph, m *wir
 		g.expr = expr
 		return g.read(expr)
 	}
-	return s.decodePickled(ctx, st, g, expr, m, u)
+	return s.decodePickled(ctx, rd, g, expr, m, u)
 }
 
 // readUpdate reads all of an update-graph but its graph.
@@ -278,21 +279,21 @@ func annotations(a *task.Annotations) *state.Annotations {
 }
 
 // updateGraph submits a graph. It runs in the loop.
-func (s *Scheduler) updateGraph(c *client, g *graph) {
+func (s *Scheduler) updateGraph(c *peers.Client, g *graph) {
 	if g.err != nil {
 		s.badGraph(c, g.ev.Keys, g.err)
 		return
 	}
 	s.noteComputation(g.code)
-	s.journal.Graph(c.name, g.raw, g.expr)
+	s.journal.Graph(c.Name, g.raw, g.expr)
 	s.relax(&g.graph)
-	g.ev.Client, g.ev.Graph = c.id, &g.graph
+	g.ev.Client, g.ev.Graph = c.ID, &g.graph
 	s.apply(&g.ev)
 	s.graphAdded(g.ev.Keys)
 	g.done()
 	s.tasksKnown.Fire()
 	if g.ev.Err != nil {
-		s.log.Warn("a graph cannot be run", "client", c.name, "error", g.ev.Err)
+		s.log.Warn("a graph cannot be run", "client", c.Name, "error", g.ev.Err)
 	}
 }
 
@@ -304,13 +305,13 @@ func (s *Scheduler) relax(g *state.Graph) {
 }
 
 // badGraph tells a client that what it wants cannot be computed.
-func (s *Scheduler) badGraph(c *client, keys []task.Key, why error) {
-	s.log.Warn("a graph cannot be run", "client", c.name, "error", why)
-	if c.st == nil || c.st.gone {
+func (s *Scheduler) badGraph(c *peers.Client, keys []task.Key, why error) {
+	s.log.Warn("a graph cannot be run", "client", c.Name, "error", why)
+	if c.Stream == nil || c.Stream.Gone {
 		return
 	}
 	f := s.graphFailure(why)
 	for _, k := range keys {
-		s.toClient(c.st, &state.Action{Kind: state.KeyErred, Key: k, Failure: f})
+		s.toClient(c.Stream, &state.Action{Kind: state.KeyErred, Key: k, Failure: f})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/pygraph"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
@@ -21,7 +22,7 @@ import (
 
 // decodePickled makes the tasks of a Python client's expression: here, where it is one that
 // can be read without Python, else in a materialiser.
-func (s *Scheduler) decodePickled(ctx context.Context, st *stream, g *graph, expr *wire.Serialized, m *wire.Message, u *wire.UpdateGraph) error {
+func (s *Scheduler) decodePickled(ctx context.Context, rd *reader, g *graph, expr *wire.Serialized, m *wire.Message, u *wire.UpdateGraph) error {
 	notes, err := wire.DecodeRef(m, u.Annotations, val.KeepClosed)
 	if err != nil {
 		return fmt.Errorf("annotations: %w", err)
@@ -33,14 +34,14 @@ func (s *Scheduler) decodePickled(ctx context.Context, st *stream, g *graph, exp
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	short, err := g.split(expr, notes, u.InternalPriority, func(p *pygraph.Graph) bool { return s.opens(ctx, st, p) })
+	short, err := g.split(expr, notes, u.InternalPriority, func(p *pygraph.Graph) bool { return s.opens(ctx, rd.st, p) })
 	<-s.opening
 	if err != nil {
 		return err
 	}
 	if !short {
-		who := owner(st.comm)
-		opening, stop := st.untilLeft(ctx, m)
+		who := owner(rd.st.Comm)
+		opening, stop := rd.untilLeft(ctx, m)
 		nodes, err := s.materialise(opening, who, g, expr, notes, u.InternalPriority)
 		stop()
 		if err != nil {
@@ -73,14 +74,14 @@ func owner(c comm.Comm) string {
 // opens tells whether a graph that can be read without Python will be opened by Python
 // workers, too. A task that cannot be opened costs a worker its connection, so what a graph
 // imports must have been opened here once, where a failure costs nothing.
-func (s *Scheduler) opens(ctx context.Context, st *stream, p *pygraph.Graph) bool {
+func (s *Scheduler) opens(ctx context.Context, st *peers.Stream, p *pygraph.Graph) bool {
 	if len(p.Globals) == 0 && !p.Code {
 		return true
 	}
 	if s.cfg.Python.Off {
 		return true // there is nobody to ask
 	}
-	if client := st.comm.Info().Python; p.Code && len(client) >= 2 {
+	if client := st.Comm.Info().Python; p.Code && len(client) >= 2 {
 		// Code is that of one release of Python.
 		in, err := s.interpreter(ctx)
 		if err == nil && !strings.HasPrefix(in.Python, fmt.Sprintf("%d.%d.", client[0], client[1])) {

@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
@@ -28,7 +29,7 @@ func (s *Scheduler) heartbeatWorker(ctx context.Context, _ *rpc.Request, in stru
 	Executing  msgpack.Map `rpc:"executing,optional"`
 	Extensions any         `rpc:"extensions,optional"`
 }) (msgpack.Map, error) {
-	supply, err := resources(in.Resources)
+	supply, err := peers.Resources(in.Resources)
 	if err != nil {
 		return nil, &rpc.Exception{Type: "ValueError", Message: "heartbeat_worker: resources: " + err.Error()}
 	}
@@ -43,31 +44,31 @@ func (s *Scheduler) heartbeatWorker(ctx context.Context, _ *rpc.Request, in stru
 	metrics := wire.Clone(in.Metrics)
 	transfers := transfersOf(in.Extensions)
 	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
-		w := s.workers[comm.NormalizeAddress(in.Address)]
+		w := s.workers.ByAddress[comm.NormalizeAddress(in.Address)]
 		if w == nil {
 			s.log.Warn("heartbeat of a worker that is not registered", "address", in.Address)
 			return msgpack.MapOf("status", "missing"), nil
 		}
 		if in.Now > 0 {
-			w.delay = val.Seconds(s.loop.Now()) - in.Now
+			w.Delay = val.Seconds(s.loop.Now()) - in.Now
 		}
 		if len(supply) > 0 {
-			s.apply(&state.SetResources{Worker: w.id, Resources: supply})
+			s.apply(&state.SetResources{Worker: w.ID, Resources: supply})
 		}
 		s.heartbeat(w, metrics, executing)
-		s.transfer.add(w.address, transfers)
+		s.transfer.add(w.Address, transfers)
 		return msgpack.MapOf("status", "OK", "time", val.Seconds(s.loop.Now()), "heartbeat-interval", s.heartbeatInterval()), nil
 	})
 }
 
 // heartbeat puts a worker's metrics to the state. It runs in the loop.
-func (s *Scheduler) heartbeat(w *worker, metrics any, executing []state.Executing) {
-	w.lastSeen = s.loop.Now()
+func (s *Scheduler) heartbeat(w *peers.Worker, metrics any, executing []state.Executing) {
+	w.LastSeen = s.loop.Now()
 	ev := &s.events.heartbeat
-	*ev = state.Heartbeat{Worker: w.id, Executing: executing}
+	*ev = state.Heartbeat{Worker: w.ID, Executing: executing}
 	m, _ := metrics.(msgpack.Map)
 	if m != nil {
-		w.metrics = m
+		w.Metrics = m
 		ev.Memory = val.Field(m, "memory")
 		ev.Managed = val.Field(m, "managed_bytes")
 		if spilled, ok := m.Get("spilled_bytes"); ok {
@@ -78,7 +79,7 @@ func (s *Scheduler) heartbeat(w *worker, metrics any, executing []state.Executin
 			d, _ := b.(msgpack.Map)
 			total, _ := d.Get("total")
 			rate, _ := val.Number(total)
-			ev.Bandwidth = s.believedRate(w, rate)
+			ev.Bandwidth = w.BelievedRate(s.log, rate)
 		}
 	}
 	s.apply(ev)
@@ -117,9 +118,9 @@ func (s *Scheduler) checkTTL() {
 		return
 	}
 	ttl := max(s.cfg.WorkerTTL, time.Duration(4*s.heartbeatInterval()*float64(time.Second)))
-	var late []*worker
-	for _, w := range s.workers {
-		if s.loop.Now().Sub(w.lastSeen) > ttl {
+	var late []*peers.Worker
+	for _, w := range s.workers.ByAddress {
+		if s.loop.Now().Sub(w.LastSeen) > ttl {
 			late = append(late, w)
 		}
 	}
@@ -128,9 +129,9 @@ func (s *Scheduler) checkTTL() {
 	}
 	var addresses []any
 	for _, w := range late {
-		addresses = append(addresses, w.address)
-		w.mayReturn = true // unless the order to end arrives
-		s.removeWorker(w, reasonTTL+": it has not sent a heartbeat for "+s.loop.Now().Sub(w.lastSeen).Round(time.Second).String(), false, true)
+		addresses = append(addresses, w.Address)
+		w.MayReturn = true // unless the order to end arrives
+		s.removeWorker(w, reasonTTL+": it has not sent a heartbeat for "+s.loop.Now().Sub(w.LastSeen).Round(time.Second).String(), false, true)
 	}
 	s.topics.Publish(msgpack.MapOf("action", "worker-ttl-timed-out", "workers", addresses, "ttl", ttl.Seconds()), "scheduler")
 }

@@ -94,7 +94,7 @@ func TestGhostClients(t *testing.T) {
 	w := join(t, s, "a")
 	c := connect(t, s, "c")
 	clients := func() int {
-		n, err := loop.Ask(t.Context(), s.loop, func() (int, error) { return len(s.clients), nil })
+		n, err := loop.Ask(t.Context(), s.loop, func() (int, error) { return len(s.clients.ByName), nil })
 		if err != nil {
 			t.Fatal(err)
 		}

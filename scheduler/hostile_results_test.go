@@ -11,6 +11,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
@@ -45,7 +46,7 @@ func TestHostileFigures(t *testing.T) {
 		w.call("heartbeat_worker", "address", w.address, "now", now, "metrics", msgpack.MapOf("bandwidth", msgpack.MapOf("total", rate), "memory", int64(math.MinInt64)))
 	}
 	bandwidth, err := loop.Ask(t.Context(), s.loop, func() (float64, error) { return s.state.Bandwidth(), nil })
-	if err != nil || !(bandwidth > 0 && bandwidth <= maxRate) {
+	if err != nil || !(bandwidth > 0 && bandwidth <= peers.MaxRate) {
 		t.Errorf("the bandwidth is %v, %v", bandwidth, err)
 	}
 	honest()
@@ -54,7 +55,7 @@ func TestHostileFigures(t *testing.T) {
 	}
 	sizes := c.call("nbytes", "keys", names("absurd-0", "absurd-1", "absurd-2"), "summary", false).(msgpack.Map)
 	for _, p := range sizes {
-		if n, ok := p.Value.(int64); !ok || n < 0 || n > maxResult {
+		if n, ok := p.Value.(int64); !ok || n < 0 || n > peers.MaxResult {
 			t.Errorf("%v has %v bytes", p.Key, p.Value)
 		}
 	}

@@ -206,8 +206,8 @@ func (s *Scheduler) countsJSON(r *http.Request) ([]byte, error) {
 		for w := range s.state.Workers() {
 			held += w.NumHeld()
 		}
-		for _, w := range s.workers {
-			hosts[w.host] = true
+		for _, w := range s.workers.ByAddress {
+			hosts[w.Host] = true
 		}
 		for t := range s.state.Tasks() {
 			if t.NumWaiters() > 0 {
@@ -222,7 +222,7 @@ func (s *Scheduler) countsJSON(r *http.Request) ([]byte, error) {
 			"bytes": m.bytes, "clients": m.clients, "cores": s.state.TotalThreads(), "erred": m.tasks["erred"], "hosts": len(hosts),
 			"idle": m.workers["idle"], "memory": held, "processing": m.tasks["processing"], "released": m.tasks["released"],
 			"saturated": m.workers["saturated"], "tasks": s.state.NumTasks(), "unrunnable": m.tasks["no-worker"], "waiting": waiting,
-			"waiting_data": waiters, "workers": len(s.workers), "desired_workers": m.desired,
+			"waiting_data": waiters, "workers": len(s.workers.ByAddress), "desired_workers": m.desired,
 		}, nil
 	})
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
@@ -31,8 +31,8 @@ func (s *Scheduler) identity(n int) msgpack.Map {
 	workers := msgpack.Map{}
 	for sw := range s.state.Workers() {
 		memory += sw.MemoryLimit()
-		if w, ok := sw.Data.(*worker); ok && (n < 0 || len(workers) < n) {
-			workers = append(workers, msgpack.Pair{Key: w.address, Value: s.workerIdentity(w)})
+		if w, ok := sw.Data.(*peers.Worker); ok && (n < 0 || len(workers) < n) {
+			workers = append(workers, msgpack.Pair{Key: w.Address, Value: s.workerIdentity(w)})
 		}
 	}
 	services := msgpack.Map{}
@@ -40,12 +40,12 @@ func (s *Scheduler) identity(n int) msgpack.Map {
 		services = append(services, msgpack.Pair{Key: "dashboard", Value: s.http.port})
 	}
 	return msgpack.MapOf("type", "Scheduler", "id", s.id, "address", s.contact, "services", services, "started", val.Seconds(s.started),
-		"n_workers", len(s.workers), "total_threads", s.state.TotalThreads(), "total_memory", memory, "workers", workers, "millstream", msgpack.MapOf("v", 1, "tasks", s.taskCounts()))
+		"n_workers", len(s.workers.ByAddress), "total_threads", s.state.TotalThreads(), "total_memory", memory, "workers", workers, "millstream", msgpack.MapOf("v", 1, "tasks", s.taskCounts()))
 }
 
-func (s *Scheduler) workerIdentity(w *worker) msgpack.Map {
-	m := msgpack.MapOf("type", "Worker", "id", w.name, "host", w.host)
-	if sw := s.state.Worker(w.id); sw != nil && sw.Data == w {
+func (s *Scheduler) workerIdentity(w *peers.Worker) msgpack.Map {
+	m := msgpack.MapOf("type", "Worker", "id", w.Name, "host", w.Host)
+	if sw := s.state.Worker(w.ID); sw != nil && sw.Data == w {
 		supplied, _ := sw.Resources()
 		res := msgpack.Map{}
 		for _, r := range supplied {
@@ -53,9 +53,9 @@ func (s *Scheduler) workerIdentity(w *worker) msgpack.Map {
 		}
 		m = append(m, msgpack.MapOf("resources", res, "nthreads", sw.Threads(), "memory_limit", sw.MemoryLimit(), "status", sw.Status().String())...)
 	}
-	m = append(m, msgpack.MapOf("local_directory", w.dir, "name", w.name, "last_seen", val.Seconds(w.lastSeen), "services", w.services,
-		"metrics", w.metrics, "nanny", w.nanny)...)
-	return append(m, w.extra...)
+	m = append(m, msgpack.MapOf("local_directory", w.Dir, "name", w.Name, "last_seen", val.Seconds(w.LastSeen), "services", w.Services,
+		"metrics", w.Metrics, "nanny", w.Nanny)...)
+	return append(m, w.Extra...)
 }
 
 type keysArg struct {
@@ -64,46 +64,6 @@ type keysArg struct {
 
 type workersArg struct {
 	Workers []any `rpc:"workers,optional"`
-}
-
-// find is the worker that an address, a name or an alias means.
-func (s *Scheduler) find(v any) *worker {
-	if b, err := msgpack.Append(nil, v); err == nil {
-		if w := s.aliases[string(b)]; w != nil {
-			return w
-		}
-	}
-	if text, ok := v.(string); ok {
-		if w := s.workers[text]; w != nil {
-			return w
-		}
-		if w := s.workers[comm.NormalizeAddress(text)]; w != nil {
-			return w
-		}
-		if sw := s.state.FindWorker(text); sw != nil {
-			w, _ := sw.Data.(*worker)
-			return w
-		}
-	}
-	return nil
-}
-
-// eachWorker calls f for the workers that are named, or for all, in the order of their
-// registration.
-func (s *Scheduler) eachWorker(names []any, f func(*worker, *state.Worker)) {
-	if names == nil {
-		for sw := range s.state.Workers() {
-			if w, ok := sw.Data.(*worker); ok {
-				f(w, sw)
-			}
-		}
-		return
-	}
-	for _, v := range names {
-		if w := s.find(v); w != nil {
-			f(w, s.state.Worker(w.id))
-		}
-	}
 }
 
 func (s *Scheduler) whoHas(ctx context.Context, _ *rpc.Request, in keysArg) (msgpack.Map, error) {
@@ -137,7 +97,7 @@ func holders(t *state.Task) []any {
 }
 
 func (s *Scheduler) hasWhat(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
-	return s.perWorker(ctx, in.Workers, func(_ *worker, sw *state.Worker) any {
+	return s.perWorker(ctx, in.Workers, func(_ *peers.Worker, sw *state.Worker) any {
 		keys := make([]any, sw.NumHeld())
 		for i := range keys {
 			keys[i] = sw.Held(i).Key().Raw()
@@ -146,12 +106,12 @@ func (s *Scheduler) hasWhat(ctx context.Context, _ *rpc.Request, in workersArg) 
 	})
 }
 
-func (s *Scheduler) perWorker(ctx context.Context, names []any, f func(*worker, *state.Worker) any) (msgpack.Map, error) {
+func (s *Scheduler) perWorker(ctx context.Context, names []any, f func(*peers.Worker, *state.Worker) any) (msgpack.Map, error) {
 	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		out := msgpack.Map{}
-		s.eachWorker(names, func(w *worker, sw *state.Worker) {
+		s.workers.Each(names, func(w *peers.Worker, sw *state.Worker) {
 			if v := f(w, sw); v != nil {
-				out = append(out, msgpack.Pair{Key: w.address, Value: v})
+				out = append(out, msgpack.Pair{Key: w.Address, Value: v})
 			}
 		})
 		return out, nil
@@ -159,11 +119,11 @@ func (s *Scheduler) perWorker(ctx context.Context, names []any, f func(*worker, 
 }
 
 func (s *Scheduler) ncores(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
-	return s.perWorker(ctx, in.Workers, func(_ *worker, sw *state.Worker) any { return sw.Threads() })
+	return s.perWorker(ctx, in.Workers, func(_ *peers.Worker, sw *state.Worker) any { return sw.Threads() })
 }
 
 func (s *Scheduler) ncoresRunning(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
-	return s.perWorker(ctx, in.Workers, func(_ *worker, sw *state.Worker) any {
+	return s.perWorker(ctx, in.Workers, func(_ *peers.Worker, sw *state.Worker) any {
 		if sw.Status() != state.StatusRunning {
 			return nil
 		}
@@ -172,7 +132,7 @@ func (s *Scheduler) ncoresRunning(ctx context.Context, _ *rpc.Request, in worker
 }
 
 func (s *Scheduler) processing(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
-	return s.perWorker(ctx, in.Workers, func(_ *worker, sw *state.Worker) any {
+	return s.perWorker(ctx, in.Workers, func(_ *peers.Worker, sw *state.Worker) any {
 		keys := []any{}
 		for t := range sw.Processing() {
 			keys = append(keys, t.Key().Raw())

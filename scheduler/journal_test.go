@@ -209,7 +209,7 @@ func TestScatteredDataFromJournal(t *testing.T) {
 	s, a = again(s, a)
 	// Nobody wants theirs any more, but sum needs it: the snapshot still tells of it.
 	_ = s.loop.Do(t.Context(), func() {
-		if c := s.clients["client-2"]; c != nil {
+		if c := s.clients.ByName["client-2"]; c != nil {
 			s.removeClient(c)
 		}
 	})

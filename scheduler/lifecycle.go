@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 )
@@ -52,11 +53,11 @@ func (s *Scheduler) requestDone(number uint64, failed []task.Key) {
 func (s *Scheduler) ids(names []any) ([]state.WorkerID, error) {
 	var out []state.WorkerID
 	for _, v := range names {
-		w := s.find(v)
+		w := s.workers.Find(v)
 		if w == nil {
 			return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("no worker %v", v)}
 		}
-		out = append(out, w.id)
+		out = append(out, w.ID)
 	}
 	return out, nil
 }
@@ -128,7 +129,7 @@ func (s *Scheduler) unregister(ctx context.Context, _ *rpc.Request, in struct {
 	Close    *bool  `rpc:"close"`
 }) (string, error) {
 	return loop.Ask(ctx, s.loop, func() (string, error) {
-		w := s.find(in.Address)
+		w := s.workers.Find(in.Address)
 		if w == nil {
 			return "already-removed", nil
 		}
@@ -152,8 +153,8 @@ func (s *Scheduler) retry(ctx context.Context, _ *rpc.Request, in struct {
 			}
 		}
 		ev := state.Retry{Client: state.NoClient, Keys: keys}
-		if name, ok := in.Client.(string); ok && s.clients[name] != nil {
-			ev.Client = s.clients[name].id
+		if name, ok := in.Client.(string); ok && s.clients.ByName[name] != nil {
+			ev.Client = s.clients.ByName[name].ID
 		}
 		s.apply(&ev)
 		return val.RawKeys(append([]task.Key(nil), ev.Retried...)), nil
@@ -164,16 +165,16 @@ func (s *Scheduler) setResources(ctx context.Context, _ *rpc.Request, in struct 
 	Worker    any         `rpc:"worker"`
 	Resources msgpack.Map `rpc:"resources,optional"`
 }) (string, error) {
-	list, err := resources(in.Resources)
+	list, err := peers.Resources(in.Resources)
 	if err != nil {
 		return "", &rpc.Exception{Type: "ValueError", Message: err.Error()}
 	}
 	return loop.Ask(ctx, s.loop, func() (string, error) {
-		w := s.find(in.Worker)
+		w := s.workers.Find(in.Worker)
 		if w == nil {
 			return "", &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("no worker %v", in.Worker)}
 		}
-		s.apply(&state.SetResources{Worker: w.id, Resources: list})
+		s.apply(&state.SetResources{Worker: w.ID, Resources: list})
 		return "OK", nil
 	})
 }

@@ -71,8 +71,8 @@ type journalSample struct {
 // sample runs in the loop.
 func (s *Scheduler) sample() sample {
 	m := sample{tasks: map[string]int{}, workers: map[string]int{}, lanes: map[string]laneTotal{}, totals: s.totals, counters: s.state.Counters()}
-	for _, c := range s.clients {
-		if !c.part {
+	for _, c := range s.clients.ByName {
+		if !c.Part {
 			m.clients++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
@@ -14,7 +15,7 @@ import (
 
 // post is a message of a stream for the loop.
 type post struct {
-	from   *stream
+	from   *peers.Stream
 	msg    *wire.Message
 	graphs []*graph // those of its update-graph messages, decoded by the reader
 }
@@ -22,19 +23,19 @@ type post struct {
 // handle does one post. A panic of a message ends the stream that sent it.
 func (s *Scheduler) handle(p *post) {
 	unkept := false
-	if !p.from.gone {
+	if !p.from.Gone {
 		if err := s.loop.Protect(func() { unkept = s.message(p) }); err != nil {
 			unkept = false
-			s.log.Error("stream message panicked", "peer", p.from.comm.PeerAddr(), "panic", err, "stack", string(err.Stack))
+			s.log.Error("stream message panicked", "peer", p.from.Comm.PeerAddr(), "panic", err, "stack", string(err.Stack))
 			s.badMessage(p.from, err)
 		}
 	}
-	if unkept && p.from.out.Reuse {
+	if unkept && p.from.Out.Reuse {
 		p.msg.Recycle()
 	} else {
 		p.msg.Release()
 	}
-	p.from.credit()
+	p.from.Credit()
 }
 
 // message does what the messages of one post say. It runs in the loop. What it reads
@@ -45,8 +46,8 @@ func (s *Scheduler) message(p *post) (unkept bool) {
 	ops := wire.ReadOps(p.msg.Body())
 	var err error
 	unkept = true
-	for err == nil && !st.gone && ops.Next() {
-		if st.worker != nil {
+	for err == nil && !st.Gone && ops.Next() {
+		if st.Worker != nil {
 			unkept = unkept && string(ops.Op()) == finishedOp
 			err = s.workerOp(st, &ops, p.msg)
 		} else {
@@ -71,18 +72,18 @@ const finishedOp = "task-finished"
 
 // badMessage ends the stream of a peer that does not speak the protocol: what it meant is
 // not known, and a part of it may be lost already.
-func (s *Scheduler) badMessage(st *stream, err error) {
-	s.log.Error("a peer sent what cannot be read; its stream ends", "peer", st.comm.PeerAddr(), "error", err)
-	if st.worker != nil {
-		s.removeWorker(st.worker, err.Error(), false, true)
+func (s *Scheduler) badMessage(st *peers.Stream, err error) {
+	s.log.Error("a peer sent what cannot be read; its stream ends", "peer", st.Comm.PeerAddr(), "error", err)
+	if st.Worker != nil {
+		s.removeWorker(st.Worker, err.Error(), false, true)
 	} else {
-		st.leaving = true
+		st.Leaving = true
 		s.clientEnded(st)
 	}
 }
 
 // finish is task-finished, the hottest message of all.
-func (s *Scheduler) finish(w *worker, ops *wire.Ops) error {
+func (s *Scheduler) finish(w *peers.Worker, ops *wire.Ops) error {
 	f := &s.scratch.finished
 	if err := ops.TaskFinished(f); err != nil {
 		return err
@@ -95,12 +96,12 @@ func (s *Scheduler) finish(w *worker, ops *wire.Ops) error {
 	}
 	ev := &s.events.finished
 	*ev = state.TaskFinished{
-		Worker: w.id, Key: task.Key(val.Borrow(f.Key)), RunID: f.RunID, NBytes: s.believedSize(w, f.NBytes), Type: f.Type, TypeName: val.Borrow(f.TypeName),
+		Worker: w.ID, Key: task.Key(val.Borrow(f.Key)), RunID: f.RunID, NBytes: w.BelievedSize(s.log, f.NBytes), Type: f.Type, TypeName: val.Borrow(f.TypeName),
 	}
 	if f.Stop >= f.Start && f.Start > 0 {
 		// A task that took no time by the worker's clock is a short one, not one of
 		// which nothing is known.
-		ev.Duration = max(s.believedTime(w, f.Stop-f.Start), 1)
+		ev.Duration = max(w.BelievedTime(s.log, f.Stop-f.Start), 1)
 	}
 	s.stream.finished(s, w, f)
 	for _, c := range s.collectors {
@@ -113,8 +114,8 @@ func (s *Scheduler) finish(w *worker, ops *wire.Ops) error {
 var errNoKey = fmt.Errorf("it has no key")
 
 // workerOp does one message of a worker.
-func (s *Scheduler) workerOp(st *stream, ops *wire.Ops, m *wire.Message) error {
-	w := st.worker
+func (s *Scheduler) workerOp(st *peers.Stream, ops *wire.Ops, m *wire.Message) error {
+	w := st.Worker
 	switch string(ops.Op()) {
 	case finishedOp:
 		return s.finish(w, ops)
@@ -126,10 +127,10 @@ func (s *Scheduler) workerOp(st *stream, ops *wire.Ops, m *wire.Message) error {
 			return err
 		}
 		for i, n := range f.sizes {
-			f.sizes[i] = s.believedSize(w, n)
+			f.sizes[i] = w.BelievedSize(s.log, n)
 		}
 		ev := &s.events.addKeys
-		*ev = state.AddKeys{Worker: w.id, Keys: f.keys, Adopt: f.adopt, NBytes: f.sizes}
+		*ev = state.AddKeys{Worker: w.ID, Keys: f.keys, Adopt: f.adopt, NBytes: f.sizes}
 		s.apply(ev)
 	case "release-worker-data":
 		f, err := s.keyFields(ops)
@@ -137,26 +138,26 @@ func (s *Scheduler) workerOp(st *stream, ops *wire.Ops, m *wire.Message) error {
 			return err
 		}
 		ev := &s.events.release
-		*ev = state.ReleaseWorkerData{Worker: w.id, Key: f.key}
+		*ev = state.ReleaseWorkerData{Worker: w.ID, Key: f.key}
 		s.apply(ev)
 	case "long-running":
 		f, err := s.keyFields(ops)
 		if err != nil {
 			return err
 		}
-		s.apply(&state.LongRunning{Worker: w.id, Key: f.key, RunID: f.runID, Duration: f.duration})
+		s.apply(&state.LongRunning{Worker: w.ID, Key: f.key, RunID: f.runID, Duration: f.duration})
 	case "reschedule":
 		f, err := s.keyFields(ops)
 		if err != nil {
 			return err
 		}
-		s.apply(&state.Reschedule{Worker: w.id, Key: f.key, RunID: f.runID})
+		s.apply(&state.Reschedule{Worker: w.ID, Key: f.key, RunID: f.runID})
 	case "request-refresh-who-has":
 		f, err := s.fields(ops)
 		if err != nil {
 			return err
 		}
-		s.apply(&state.RequestRefreshWhoHas{Worker: w.id, Keys: f.keys})
+		s.apply(&state.RequestRefreshWhoHas{Worker: w.ID, Keys: f.keys})
 	case "steal-response":
 		f, err := s.keyFields(ops)
 		if err != nil {
@@ -166,7 +167,7 @@ func (s *Scheduler) workerOp(st *stream, ops *wire.Ops, m *wire.Message) error {
 		if err != nil {
 			return fmt.Errorf("stimulus_id %q is none of ours", f.stimulus)
 		}
-		s.apply(&state.StealResponse{Worker: w.id, Key: f.key, Steal: n, State: f.state})
+		s.apply(&state.StealResponse{Worker: w.ID, Key: f.key, Steal: n, State: f.state})
 	case "worker-status-change":
 		f, err := s.fields(ops)
 		if err != nil {
@@ -174,18 +175,18 @@ func (s *Scheduler) workerOp(st *stream, ops *wire.Ops, m *wire.Message) error {
 		}
 		return s.statusChange(w, f.status)
 	case "log-event":
-		return s.streamLogEvent(ops, m, w.address)
+		return s.streamLogEvent(ops, m, w.Address)
 	case "close-stream":
 		f, err := s.fields(ops)
 		if err != nil {
 			return err
 		}
 		// A worker that ends because of what its tasks did says so, and they are to blame.
-		if cause := cleanCause(f.reason); cause != "" && w.cause == "" {
-			w.cause = cause
-			close(w.caused)
+		if cause := cleanCause(f.reason); cause != "" && w.Cause == "" {
+			w.Cause = cause
+			close(w.Caused)
 		}
-		st.leaving = w.cause == ""
+		st.Leaving = w.Cause == ""
 	case "keep-alive":
 	default:
 		return s.prims.Op(ops, m, "")
@@ -193,29 +194,25 @@ func (s *Scheduler) workerOp(st *stream, ops *wire.Ops, m *wire.Message) error {
 	return nil
 }
 
-func (s *Scheduler) statusChange(w *worker, name string) error {
+func (s *Scheduler) statusChange(w *peers.Worker, name string) error {
 	status, ok := state.ParseStatus(name)
 	if !ok {
 		return fmt.Errorf("status %q is not known", name)
 	}
-	sw := s.state.Worker(w.id)
+	sw := s.state.Worker(w.ID)
 	if sw == nil || sw.Data != w || sw.Status() == status {
 		return nil
 	}
 	before := sw.Status()
-	s.apply(&state.WorkerStatusChange{Worker: w.id, Status: status})
-	s.topics.Publish(msgpack.MapOf("action", "worker-status-change", "prev-status", before.String(), "status", status.String()), w.address)
+	s.apply(&state.WorkerStatusChange{Worker: w.ID, Status: status})
+	s.topics.Publish(msgpack.MapOf("action", "worker-status-change", "prev-status", before.String(), "status", status.String()), w.Address)
 	s.workersChanged.Fire()
 	return nil
 }
 
-// fireAndForget is the client in whose name others make tasks run once that they do not
-// want to wait for.
-const fireAndForget = "fire-and-forget"
-
 // clientOp does one message of a client.
-func (s *Scheduler) clientOp(st *stream, ops *wire.Ops, p *post) error {
-	c := st.client
+func (s *Scheduler) clientOp(st *peers.Stream, ops *wire.Ops, p *post) error {
+	c := st.Client
 	switch string(ops.Op()) {
 	case "update-graph":
 		if len(p.graphs) == 0 {
@@ -229,54 +226,54 @@ func (s *Scheduler) clientOp(st *stream, ops *wire.Ops, p *post) error {
 		if err != nil {
 			return err
 		}
-		if f.client == fireAndForget {
-			s.desire(fireAndForget, f.keys...)
+		if f.client == peers.FireAndForget {
+			s.desire(peers.FireAndForget, f.keys...)
 			return nil
 		}
-		s.desire(c.name, f.keys...)
+		s.desire(c.Name, f.keys...)
 	case "client-releases-keys":
 		f, err := s.fields(ops)
 		if err != nil {
 			return err
 		}
-		s.release(c.name, f.keys...)
+		s.release(c.Name, f.keys...)
 	case "cancel-keys":
 		f, err := s.fields(ops)
 		if err != nil {
 			return err
 		}
-		s.journal.Release(c.name, f.keys)
-		s.apply(&state.CancelKeys{Client: c.id, Keys: f.keys, Force: f.force, Reason: strings.Clone(f.reason), Msg: strings.Clone(f.msg)})
+		s.journal.Release(c.Name, f.keys)
+		s.apply(&state.CancelKeys{Client: c.ID, Keys: f.keys, Force: f.force, Reason: strings.Clone(f.reason), Msg: strings.Clone(f.msg)})
 	case "report-key":
 		f, err := s.keyFields(ops)
 		if err != nil {
 			return err
 		}
-		s.apply(&state.ReportKey{Client: c.id, Key: f.key})
+		s.apply(&state.ReportKey{Client: c.ID, Key: f.key})
 	case "heartbeat-client":
-		c.lastSeen = s.loop.Now()
-		out := st.begin()
-		out.Body, _ = msgpack.Append(out.Body, msgpack.MapOf("op", "adjust-heartbeat-interval", "interval", 10*intervalFor(len(s.clients))))
+		c.LastSeen = s.loop.Now()
+		out := st.Begin()
+		out.Body, _ = msgpack.Append(out.Body, msgpack.MapOf("op", "adjust-heartbeat-interval", "interval", 10*peers.IntervalFor(len(s.clients.ByName))))
 	case "update-data":
 		return s.updateDataOp(c, ops, p.msg)
 	case "close-client", "close-stream":
-		st.leaving = true
+		st.Leaving = true
 	case "subscribe-topic":
 		f, err := s.fields(ops)
 		if err != nil {
 			return err
 		}
-		return s.topics.Subscribe(strings.Clone(f.topic), c.name)
+		return s.topics.Subscribe(strings.Clone(f.topic), c.Name)
 	case "unsubscribe-topic":
 		f, err := s.fields(ops)
 		if err != nil {
 			return err
 		}
-		s.topics.Unsubscribe(f.topic, c.name)
+		s.topics.Unsubscribe(f.topic, c.Name)
 	case "log-event":
 		return s.streamLogEvent(ops, p.msg, "")
 	default:
-		return s.prims.Op(ops, p.msg, c.name)
+		return s.prims.Op(ops, p.msg, c.Name)
 	}
 	return nil
 }
@@ -292,12 +289,12 @@ func (s *Scheduler) keep(v any) any {
 }
 
 // taskErred keeps the worker's exception, closed, for the clients.
-func (s *Scheduler) taskErred(w *worker, ops *wire.Ops, m *wire.Message) error {
+func (s *Scheduler) taskErred(w *peers.Worker, ops *wire.Ops, m *wire.Message) error {
 	values, err := val.OpFields(ops, m)
 	if err != nil {
 		return err
 	}
-	ev := &state.TaskErred{Worker: w.id}
+	ev := &state.TaskErred{Worker: w.ID}
 	if ev.Key, err = val.KeyOf(values, "key"); err != nil {
 		return err
 	}

@@ -6,11 +6,10 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/scheduler/internal/loop"
-
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
 )
 
 // Peers that do not read are dropped when too much waits for all of them together; one that reads is not.
@@ -30,11 +29,11 @@ func TestOutgoingTotal(t *testing.T) {
 	}
 	reader := connect(t, s, "reader")
 	until(t, "all clients are there", func() bool {
-		n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) { return len(s.clients), nil })
+		n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) { return len(s.clients.ByName), nil })
 		return n == 7
 	})
 	_ = s.loop.Do(t.Context(), func() {
-		for name := range s.clients {
+		for name := range s.clients.ByName {
 			_ = s.topics.Subscribe("news", name)
 		}
 	})
@@ -42,19 +41,19 @@ func TestOutgoingTotal(t *testing.T) {
 		_ = s.loop.Do(t.Context(), func() { s.topics.Publish(text, "news") })
 		reader.expectOp("event")
 		n, _ := loop.Ask(t.Context(), s.loop, func() (n int, err error) {
-			for _, c := range s.clients {
-				if c.st != nil && !c.st.gone && c.st.comm.Err() == nil {
+			for _, c := range s.clients.ByName {
+				if c.Stream != nil && !c.Stream.Gone && c.Stream.Comm.Err() == nil {
 					n++
 				}
 			}
 			return n, nil
 		})
-		if all := s.backlog.Bytes.Load(); all > 64<<20 {
+		if all := s.streams.Backlog.Bytes.Load(); all > 64<<20 {
 			t.Fatalf("%d bytes wait for all peers, the limit is %d", all, 8<<20)
 		}
 		return n <= 2
 	})
-	if n, _ := loop.Ask(t.Context(), s.loop, func() (bool, error) { return s.clients["reader"].st != nil, nil }); !n {
+	if n, _ := loop.Ask(t.Context(), s.loop, func() (bool, error) { return s.clients.ByName["reader"].Stream != nil, nil }); !n {
 		t.Error("the client that reads was dropped")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/outbox"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -172,7 +173,7 @@ func runSpec(b *outbox.Batch, body []byte, t *state.Task) []byte {
 }
 
 var (
-	pickledHead        = fixed(3, "pickled-obj")
-	pickledCompression = fixed(0, "compression")
-	pickledFrames      = fixed(0, "num-sub-frames")
+	pickledHead        = peers.Fixed(3, "pickled-obj")
+	pickledCompression = peers.Fixed(0, "compression")
+	pickledFrames      = peers.Fixed(0, "num-sub-frames")
 )

@@ -11,6 +11,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 )
@@ -24,8 +25,8 @@ func (s *Scheduler) restart(ctx context.Context, r *rpc.Request, in struct {
 }) (any, error) {
 	err := s.loop.Do(ctx, func() {
 		s.log.Info("restart: all keys are released")
-		for name, c := range s.clients {
-			if sc := s.state.Client(c.id); sc != nil {
+		for name, c := range s.clients.ByName {
+			if sc := s.state.Client(c.ID); sc != nil {
 				var keys []task.Key
 				for i := range sc.NumWanted() {
 					keys = append(keys, sc.Wanted(i).Key())
@@ -70,25 +71,25 @@ func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack
 	var nannies []target
 	out := msgpack.Map{}
 	err = s.loop.Do(ctx, func() {
-		before = len(s.workers)
-		seen := map[*worker]bool{}
-		s.eachWorker(in.Workers, func(w *worker, _ *state.Worker) {
+		before = len(s.workers.ByAddress)
+		seen := map[*peers.Worker]bool{}
+		s.workers.Each(in.Workers, func(w *peers.Worker, _ *state.Worker) {
 			if seen[w] {
 				return // named twice
 			}
 			seen[w] = true
-			if nanny, _ := w.nanny.(string); nanny != "" {
-				nannies = append(nannies, target{w.address, nanny})
+			if nanny, _ := w.Nanny.(string); nanny != "" {
+				nannies = append(nannies, target{w.Address, nanny})
 				return
 			}
-			out = append(out, msgpack.Pair{Key: w.address, Value: "removed"})
+			out = append(out, msgpack.Pair{Key: w.Address, Value: "removed"})
 		})
 		for _, p := range out {
-			w := s.workers[p.Key.(string)]
+			w := s.workers.ByAddress[p.Key.(string)]
 			if w == nil {
 				continue // its removal has removed this one too
 			}
-			s.log.Warn("a worker without a nanny ends without being restarted", "worker", w.address)
+			s.log.Warn("a worker without a nanny ends without being restarted", "worker", w.Address)
 			s.removeWorker(w, "restart", true, true)
 		}
 	})
@@ -118,7 +119,7 @@ func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack
 	}
 	left := max(limit-time.Since(began), 0).Seconds()
 	ok, err := loop.Await(ctx, s.loop, left, func() (<-chan struct{}, error) {
-		if len(s.workers) >= before {
+		if len(s.workers.ByAddress) >= before {
 			return nil, nil
 		}
 		return s.workersChanged.Wait(), nil

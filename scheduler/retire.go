@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 )
 
@@ -22,7 +23,7 @@ type closing struct {
 }
 
 // choose runs in the loop.
-func (in *closing) choose(s *Scheduler) ([]*worker, error) {
+func (in *closing) choose(s *Scheduler) ([]*peers.Worker, error) {
 	if in.Key != nil {
 		return nil, &rpc.Exception{Type: "NotImplementedError", Message: "workers_to_close: key is a Python function, which this scheduler does not run"}
 	}
@@ -30,7 +31,7 @@ func (in *closing) choose(s *Scheduler) ([]*worker, error) {
 	if in.N != nil {
 		n = max(*in.N, 0)
 	} else if in.Target != nil {
-		n = max(len(s.workers)-*in.Target, 0)
+		n = max(len(s.workers.ByAddress)-*in.Target, 0)
 	}
 	if n == 0 && (in.N != nil || in.Target != nil) {
 		return nil, nil
@@ -45,9 +46,9 @@ func (in *closing) choose(s *Scheduler) ([]*worker, error) {
 			return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("workers_to_close: memory_ratio is %v, want a number above 0", in.Ratio)}
 		}
 	}
-	var out []*worker
+	var out []*peers.Worker
 	for _, id := range s.state.WorkersToClose(n, minimum, ratio) {
-		if w := s.worker(id); w != nil {
+		if w := s.workers.ByID(id); w != nil {
 			out = append(out, w)
 		}
 	}
@@ -61,11 +62,11 @@ func (s *Scheduler) workersToClose(ctx context.Context, _ *rpc.Request, in closi
 		for _, w := range list {
 			switch in.Attribute {
 			case "", "address":
-				out = append(out, w.address)
+				out = append(out, w.Address)
 			case "name":
-				out = append(out, w.name)
+				out = append(out, w.Name)
 			case "host":
-				out = append(out, w.host)
+				out = append(out, w.Host)
 			default:
 				return nil, &rpc.Exception{Type: "AttributeError", Message: fmt.Sprintf("a worker has no attribute %q (address, name or host)", in.Attribute)}
 			}
@@ -107,21 +108,21 @@ func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct
 	if err := s.checkRetire(ctx, r.Comm, in.Workers, in.Names != nil, in.Incarnation); err != nil {
 		return nil, err
 	}
-	var chosen []*worker
+	var chosen []*peers.Worker
 	infos := map[string]msgpack.Map{}
 	choose := func() error {
 		switch {
 		case in.Names != nil:
 			for _, v := range in.Names {
-				for _, w := range s.workers {
-					if nameText(w.name) == nameText(v) {
+				for _, w := range s.workers.ByAddress {
+					if peers.NameText(w.Name) == peers.NameText(v) {
 						chosen = append(chosen, w)
 					}
 				}
 			}
 		case in.Workers != nil:
 			for _, v := range in.Workers {
-				if w := s.find(v); w != nil {
+				if w := s.workers.Find(v); w != nil {
 					chosen = append(chosen, w)
 				}
 			}
@@ -141,8 +142,8 @@ func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct
 		}
 		ev := &state.RetireWorkers{Request: number, Close: in.Close, Remove: remove}
 		for _, w := range chosen {
-			ev.Workers = append(ev.Workers, w.id)
-			infos[w.address] = s.workerIdentity(w)
+			ev.Workers = append(ev.Workers, w.ID)
+			infos[w.Address] = s.workerIdentity(w)
 		}
 		return ev, nil
 	})
@@ -153,13 +154,13 @@ func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct
 		out := msgpack.Map{}
 		var retired, kept []any
 		for _, w := range chosen {
-			sw := s.state.Worker(w.id)
+			sw := s.state.Worker(w.ID)
 			if sw != nil && sw.Data == w && sw.Status() == state.StatusRunning {
-				kept = append(kept, w.address) // its data could go nowhere
+				kept = append(kept, w.Address) // its data could go nowhere
 				continue
 			}
-			retired = append(retired, w.address)
-			out = append(out, msgpack.Pair{Key: w.address, Value: infos[w.address]})
+			retired = append(retired, w.Address)
+			out = append(out, msgpack.Pair{Key: w.Address, Value: infos[w.Address]})
 		}
 		if len(chosen) > 0 {
 			s.topics.Publish(msgpack.MapOf("action", "retire-workers", "retired", retired, "could-not-retire", kept), "all")

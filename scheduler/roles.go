@@ -71,12 +71,12 @@ func (s *Scheduler) checkRetire(ctx context.Context, c comm.Comm, workers []any,
 	}
 	if len(workers) == 1 && !other {
 		own, err := loop.Ask(ctx, s.loop, func() (bool, error) {
-			w := s.find(workers[0])
-			if w == nil || w.incarnation == "" {
+			w := s.workers.Find(workers[0])
+			if w == nil || w.Incarnation == "" {
 				// Its address may be of another interface than the one that it connects from.
-				return w == nil || sameHost(w.address, c.PeerAddr()) || sameHost(w.st.comm.PeerAddr(), c.PeerAddr()), nil
+				return w == nil || sameHost(w.Address, c.PeerAddr()) || sameHost(w.Stream.Comm.PeerAddr(), c.PeerAddr()), nil
 			}
-			return subtle.ConstantTimeCompare([]byte(w.incarnation), []byte(incarnation)) == 1, nil
+			return subtle.ConstantTimeCompare([]byte(w.Incarnation), []byte(incarnation)) == 1, nil
 		})
 		if err != nil || own {
 			return err

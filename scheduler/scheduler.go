@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
-	"go.millstream.dev/scheduler/internal/outbox"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/plugins"
 	"go.millstream.dev/scheduler/internal/primitives"
 	"go.millstream.dev/scheduler/internal/recovery"
@@ -57,7 +57,6 @@ type Scheduler struct {
 	done chan struct{} // closed when all has ended
 
 	materialiser materialiser
-	backlog      outbox.Backlog
 	opening      chan struct{} // full of the readers that open graphs
 
 	// All below belongs to the loop.
@@ -68,13 +67,11 @@ type Scheduler struct {
 	events  stateEvents
 	scratch scratch
 	made    madeException
-	dirty   []*stream // those that something was said to in this turn
+	dirty   []*peers.Stream // those that something was said to in this turn
 
-	workers  map[string]*worker // by address
-	aliases  map[string]*worker // by name, as msgpack
-	byID     []*worker          // by the state's id; those that have left stay until the id is used again
+	workers  *peers.Workers
+	clients  *peers.Clients
 	removed  map[string]time.Time
-	clients  map[string]*client
 	nannies  map[string]bool
 	requests map[uint64]chan<- requestDone
 	lastReq  uint64
@@ -87,6 +84,7 @@ type Scheduler struct {
 	collectors   map[string]*gatherer
 	computations []*computation // the oldest first
 
+	streams *peers.Streams
 	topics  *topics.Topics
 	plugins *plugins.Plugins
 	prims   *primitives.Primitives
@@ -127,8 +125,7 @@ func New(cfg Config) *Scheduler {
 	s := &Scheduler{
 		cfg: cfg, id: cfg.ID, log: cfg.Logger, lines: ring.lines,
 		opened: make(chan struct{}), done: make(chan struct{}),
-		workers: map[string]*worker{}, aliases: map[string]*worker{}, removed: map[string]time.Time{},
-		clients: map[string]*client{}, nannies: map[string]bool{}, requests: map[uint64]chan<- requestDone{},
+		removed: map[string]time.Time{}, nannies: map[string]bool{}, requests: map[uint64]chan<- requestDone{},
 		watchers: map[*watcher]bool{},
 		progress: map[*progress]bool{}, collectors: map[string]*gatherer{},
 	}
@@ -137,9 +134,8 @@ func New(cfg Config) *Scheduler {
 		_, _ = rand.Read(b[:])
 		s.id = "Scheduler-" + hex.EncodeToString(b[:])
 	}
-	s.backlog.Limit = cfg.OutgoingTotal
 	s.loop = loop.New(loop.Config[post]{
-		Handle: s.handle, Drop: func(p *post) { p.msg.Release() }, Flush: s.flush, Tick: s.tick, Interval: s.tickInterval(),
+		Handle: s.handle, Drop: func(p *post) { p.msg.Release() }, Flush: func() { s.streams.Flush() }, Tick: s.tick, Interval: s.tickInterval(),
 		TickPanicked: func(err *rpc.PanicError) {
 			s.log.Error("tick panicked", "panic", err, "stack", string(err.Stack))
 		},
@@ -160,7 +156,10 @@ func New(cfg Config) *Scheduler {
 		// Values pass through here unopened, and nothing that is pickled is looked into.
 		Decode: val.KeepClosed,
 	})
+	s.journal = recovery.NewLog(s.log, s.journalFailed)
+	s.streams = peers.NewStreams(s.log, s.journal, cfg.Outgoing, cfg.OutgoingTotal)
 	s.state = state.New(s.stateConfig(0))
+	s.workers, s.clients = peers.NewWorkers(s.state), peers.NewClients(s.state)
 	s.connect()
 	s.handlers()
 	return s
@@ -240,13 +239,13 @@ func (s *Scheduler) open() error {
 		if err := s.recovery.Open(); err != nil {
 			return err
 		}
-		for _, c := range s.clients {
-			if !c.part {
-				c.awayFrom = s.loop.Now()
+		for _, c := range s.clients.ByName {
+			if !c.Part {
+				c.AwayFrom = s.loop.Now()
 			}
 		}
-		if s.state.NumTasks() > 0 || len(s.clients) > 0 {
-			s.log.Info("read the journal", "tasks", s.state.NumTasks(), "clients", len(s.clients),
+		if s.state.NumTasks() > 0 || len(s.clients.ByName) > 0 {
+			s.log.Info("read the journal", "tasks", s.state.NumTasks(), "clients", len(s.clients.ByName),
 				"workers", s.recovery.Missing(), "epoch", s.journal.Epoch())
 		}
 		s.recovery.Begin()

@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/secure"
 )
 
@@ -158,7 +159,7 @@ func TestFireAndForget(t *testing.T) {
 	s := start(t, Config{})
 	c := connect(t, s, "client-1")
 	c.submit([]node{{key: "x", spec: "x"}})
-	c.send(msgpack.MapOf("op", "client-desires-keys", "keys", names("x"), "client", fireAndForget), msgpack.MapOf("op", "close-client"), msgpack.MapOf("op", "close-stream"))
+	c.send(msgpack.MapOf("op", "client-desires-keys", "keys", names("x"), "client", peers.FireAndForget), msgpack.MapOf("op", "close-client"), msgpack.MapOf("op", "close-stream"))
 	c.waitClosed()
 	w := join(t, s, "a")
 	until(t, "it has run", func() bool { return w.count("x") == 1 })

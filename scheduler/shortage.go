@@ -12,6 +12,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 )
@@ -51,8 +52,8 @@ func (s *Scheduler) checkShortages() {
 	}
 	start := time.Now()
 	all := s.failHopeless(s.state.Shortages(true))
-	told := map[*client][]any{}
-	repeat := map[*client]bool{}
+	told := map[*peers.Client][]any{}
+	repeat := map[*peers.Client]bool{}
 	for _, k := range x.known {
 		k.seen = false
 	}
@@ -63,11 +64,11 @@ func (s *Scheduler) checkShortages() {
 		}
 		again := s.logShortage(sh)
 		for _, of := range sh.Clients {
-			c := s.client(of.Client)
-			if c == nil || c.st == nil || c.st.gone || !c.st.ours {
+			c := s.clients.ByID(of.Client)
+			if c == nil || c.Stream == nil || c.Stream.Gone || !c.Stream.Ours {
 				continue
 			}
-			told[c] = append(told[c], msgpack.MapOf("reason", sh.Reason.String(), "text", s.explain(sh, c.program), "tasks", sh.Tasks,
+			told[c] = append(told[c], msgpack.MapOf("reason", sh.Reason.String(), "text", s.explain(sh, c.Program), "tasks", sh.Tasks,
 				"keys", val.RawKeys(of.Keys), "more", of.More))
 			repeat[c] = repeat[c] || again
 		}
@@ -121,20 +122,20 @@ func shortageID(sh *state.Shortage) string {
 }
 
 // reportShortages sends our clients what they wait for, where that has changed or is due again.
-func (s *Scheduler) reportShortages(told map[*client][]any, repeat map[*client]bool) {
-	for _, c := range s.clients {
+func (s *Scheduler) reportShortages(told map[*peers.Client][]any, repeat map[*peers.Client]bool) {
+	for _, c := range s.clients.ByName {
 		list := told[c]
-		if c.st == nil || c.st.gone || !c.st.ours || len(list) == 0 && c.short == "" {
+		if c.Stream == nil || c.Stream.Gone || !c.Stream.Ours || len(list) == 0 && c.Short == "" {
 			continue
 		}
 		sum := ""
 		if len(list) > 0 {
 			sum = shortageSum(list)
 		}
-		if sum != c.short || repeat[c] {
-			s.sendValue(c.st, msgpack.MapOf("op", "millstream-unrunnable", "shortages", list, "repeat", repeat[c]))
+		if sum != c.Short || repeat[c] {
+			c.Stream.SendValue(msgpack.MapOf("op", "millstream-unrunnable", "shortages", list, "repeat", repeat[c]))
 		}
-		c.short = sum
+		c.Short = sum
 	}
 }
 
@@ -172,10 +173,10 @@ func (s *Scheduler) failHopeless(all []state.Shortage) []state.Shortage {
 }
 
 // programFor returns the program of a client that waits; nil when none is known.
-func (s *Scheduler) programFor(sh *state.Shortage) *program {
+func (s *Scheduler) programFor(sh *state.Shortage) *peers.Program {
 	for _, of := range sh.Clients {
-		if c := s.client(of.Client); c != nil && c.program != nil {
-			return c.program
+		if c := s.clients.ByID(of.Client); c != nil && c.Program != nil {
+			return c.Program
 		}
 	}
 	return nil
@@ -209,7 +210,7 @@ func (s *Scheduler) unrunnableJSON(r *http.Request) ([]byte, error) {
 }
 
 // explain says why no worker takes the tasks of a shortage, and what to do. p is the client's program, nil when unknown.
-func (s *Scheduler) explain(sh *state.Shortage, p *program) string {
+func (s *Scheduler) explain(sh *state.Shortage, p *peers.Program) string {
 	switch sh.Reason {
 	case state.NoWorkersThere:
 		return s.explainEmpty(sh)
@@ -222,7 +223,7 @@ func (s *Scheduler) explain(sh *state.Shortage, p *program) string {
 		return "no worker runs Python; start Dask workers, or Millstream workers with a Python (millstream worker --python)"
 	case state.NoNamed:
 		return fmt.Sprintf("restricted to workers or hosts %s, none of which has joined; the scheduler has %s",
-			strings.Join(sh.Workers, ", "), s.workerList(func(w *worker) string { return fmt.Sprintf("%s (name %v)", w.address, w.name) }))
+			strings.Join(sh.Workers, ", "), s.workerList(func(w *peers.Worker) string { return fmt.Sprintf("%s (name %v)", w.Address, w.Name) }))
 	case state.NoResources:
 		for i, r := range sh.Resources {
 			switch best := sh.Best[i]; {
@@ -237,7 +238,7 @@ func (s *Scheduler) explain(sh *state.Shortage, p *program) string {
 		return "no worker has all resources at once that the tasks want: " + resourceText(sh.Resources)
 	case state.NotRunning:
 		return "the workers that could run the tasks take none at present: " +
-			s.workerList(func(w *worker) string { return w.address + " is " + s.statusOf(w) })
+			s.workerList(func(w *peers.Worker) string { return w.Address + " is " + s.statusOf(w) })
 	}
 	demands := resourceText(sh.Resources)
 	if len(sh.Workers) > 0 {
@@ -260,37 +261,37 @@ func (s *Scheduler) explainEmpty(sh *state.Shortage) string {
 	return text + "; start one: millstream worker " + s.contact
 }
 
-func (s *Scheduler) explainFunctions(sh *state.Shortage, p *program) string {
-	if p == nil || p.functions() != functionsOf(sh.Registry) {
-		p = &program{registry: sh.Registry}
+func (s *Scheduler) explainFunctions(sh *state.Shortage, p *peers.Program) string {
+	if p == nil || p.Functions() != functionsOf(sh.Registry) {
+		p = &peers.Program{Registry: sh.Registry}
 	}
-	var near *worker // the one that has most of the functions
-	var its *program
+	var near *peers.Worker // the one that has most of the functions
+	var its *peers.Program
 	ours := 0
-	for _, w := range s.workers {
-		v := w.program()
+	for _, w := range s.workers.ByAddress {
+		v := w.Program()
 		if v == nil {
 			continue
 		}
 		ours++
-		if its == nil || cmp.Or(cmp.Compare(closeness(v, p), closeness(its, p)), cmp.Compare(near.address, w.address)) > 0 {
+		if its == nil || cmp.Or(cmp.Compare(closeness(v, p), closeness(its, p)), cmp.Compare(near.Address, w.Address)) > 0 {
 			near, its = w, v
 		}
 	}
 	switch {
 	case its == nil:
 		return fmt.Sprintf("no worker has the functions of this client: the %d workers are not Millstream's and run no Go functions; "+
-			"start workers of the client's program: PROGRAM worker %s", len(s.workers), s.contact)
+			"start workers of the client's program: PROGRAM worker %s", len(s.workers.ByAddress), s.contact)
 	case sh.Reason == state.NoBuild:
 		return fmt.Sprintf("no worker has the build of this client, %s: worker %s%s runs %s; restart the workers with the client's program, "+
-			"or allow other builds (millstream.any-build)", p.buildText(), near.address, andOthers(ours-1), its.buildText())
+			"or allow other builds (millstream.any-build)", p.BuildText(), near.Address, andOthers(ours-1), its.BuildText())
 	}
 	what := "other functions"
-	if len(p.signatures) > 0 {
-		what = its.difference(p)
+	if len(p.Signatures) > 0 {
+		what = its.Difference(p)
 	}
 	return fmt.Sprintf("no worker has the functions of this client: worker %s%s, built from %s, has %s; "+
-		"start workers of the client's program: PROGRAM worker %s", near.address, andOthers(ours-1), its.buildText(), noSuch(what), s.contact)
+		"start workers of the client's program: PROGRAM worker %s", near.Address, andOthers(ours-1), its.BuildText(), noSuch(what), s.contact)
 }
 
 // noSuch turns what a worker lacks into what it has.
@@ -317,13 +318,13 @@ func functionsOf(registry string) string {
 }
 
 // closeness counts the functions that two programs share; programs with equal functions are the closest.
-func closeness(a, b *program) int {
-	if a.functions() == b.functions() {
-		return maxFunctions + 1
+func closeness(a, b *peers.Program) int {
+	if a.Functions() == b.Functions() {
+		return peers.MaxFunctions + 1
 	}
 	n := 0
-	for name, sum := range b.signatures {
-		if a.signatures[name] == sum {
+	for name, sum := range b.Signatures {
+		if a.Signatures[name] == sum {
 			n++
 		}
 	}
@@ -331,13 +332,13 @@ func closeness(a, b *program) int {
 }
 
 // workerList lists some workers, in the order of their addresses.
-func (s *Scheduler) workerList(text func(*worker) string) string {
+func (s *Scheduler) workerList(text func(*peers.Worker) string) string {
 	const most = 5
-	all := make([]*worker, 0, len(s.workers))
-	for _, w := range s.workers {
+	all := make([]*peers.Worker, 0, len(s.workers.ByAddress))
+	for _, w := range s.workers.ByAddress {
 		all = append(all, w)
 	}
-	slices.SortFunc(all, func(a, b *worker) int { return strings.Compare(a.address, b.address) })
+	slices.SortFunc(all, func(a, b *peers.Worker) int { return strings.Compare(a.Address, b.Address) })
 	parts := make([]string, 0, most)
 	for _, w := range all[:min(len(all), most)] {
 		parts = append(parts, text(w))
@@ -348,8 +349,8 @@ func (s *Scheduler) workerList(text func(*worker) string) string {
 	return strings.Join(parts, ", ") + andOthers(len(all)-len(parts))
 }
 
-func (s *Scheduler) statusOf(w *worker) string {
-	if sw := s.state.Worker(w.id); sw != nil {
+func (s *Scheduler) statusOf(w *peers.Worker) string {
+	if sw := s.state.Worker(w.ID); sw != nil {
 		return sw.Status().String()
 	}
 	return "leaving"

@@ -116,13 +116,13 @@ func (s *Scheduler) shuffleGet(ctx context.Context, _ *rpc.Request, in struct {
 
 // takePart notes that a worker takes part in a shuffle; nil if there is no such shuffle.
 func (s *Scheduler) takePart(id, worker string) (*shuffle, error) {
-	w := s.find(worker)
+	w := s.workers.Find(worker)
 	if w == nil {
 		return nil, inconsistent("Scheduler is unaware of this worker %q", worker)
 	}
 	x := s.shuffles.active[id]
 	if x != nil {
-		x.workers[w.address] = true
+		x.workers[w.Address] = true
 	}
 	return x, nil
 }

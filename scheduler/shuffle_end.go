@@ -31,8 +31,8 @@ func (s *Scheduler) barrierMoved(a *state.Action) {
 func (s *Scheduler) failShuffle(x *shuffle, why string) {
 	delete(s.shuffles.active, x.id)
 	for _, address := range slices.Sorted(maps.Keys(x.workers)) {
-		if w := s.workers[address]; w != nil && w.st != nil && !w.st.gone {
-			s.sendValue(w.st, msgpack.MapOf("op", "shuffle-fail", "shuffle_id", x.id, "run_id", x.run, "message", why))
+		if w := s.workers.ByAddress[address]; w != nil && w.Stream != nil && !w.Stream.Gone {
+			w.Stream.SendValue(msgpack.MapOf("op", "shuffle-fail", "shuffle_id", x.id, "run_id", x.run, "message", why))
 		}
 	}
 	s.log.Info("a shuffle's run is over", "shuffle", x.id, "run", x.run, "why", why)

@@ -14,6 +14,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -98,7 +99,7 @@ func (s *Scheduler) planShuffle(id string, key task.Key) (*shufflePlan, error) {
 			only = append(only, w)
 		}
 	}
-	s.eachWorker(only, func(w *worker, _ *state.Worker) { p.workers = append(p.workers, w.address) })
+	s.workers.Each(only, func(w *peers.Worker, _ *state.Worker) { p.workers = append(p.workers, w.Address) })
 	if len(p.workers) == 0 {
 		return nil, inconsistent("no worker may take part in shuffle %s", id)
 	}
@@ -135,7 +136,7 @@ func (s *Scheduler) createShuffle(ctx context.Context, p *shufflePlan, key task.
 			return nil, err
 		}
 		for w := range x.workers {
-			if s.workers[w] == nil {
+			if s.workers.ByAddress[w] == nil {
 				return nil, nil
 			}
 		}
@@ -180,7 +181,7 @@ func (s *Scheduler) inputsDone(ctx context.Context, x *shuffle) error {
 			return err
 		}
 		gone, err := loop.Ask(ctx, s.loop, func() ([]string, error) {
-			return slices.DeleteFunc(slices.Clone(failed), func(w string) bool { return s.workers[w] != nil }), nil
+			return slices.DeleteFunc(slices.Clone(failed), func(w string) bool { return s.workers.ByAddress[w] != nil }), nil
 		})
 		if err != nil {
 			return err

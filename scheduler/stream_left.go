@@ -25,13 +25,13 @@ const maxAhead = 1000
 var ownOps = []string{"update-graph", "close-client", "close-stream", "heartbeat-client", "client-releases-keys", "cancel-keys"}
 
 // next returns the next message of the peer.
-func (st *stream) next(ctx context.Context) (*wire.Message, error) {
-	if len(st.ahead) == 0 {
-		return st.comm.Read(ctx)
+func (rd *reader) next(ctx context.Context) (*wire.Message, error) {
+	if len(rd.ahead) == 0 {
+		return rd.st.Comm.Read(ctx)
 	}
-	r := st.ahead[0]
+	r := rd.ahead[0]
 	if r.err == nil {
-		st.ahead = slices.Delete(st.ahead, 0, 1)
+		rd.ahead = slices.Delete(rd.ahead, 0, 1)
 	}
 	return r.m, r.err
 }
@@ -39,7 +39,7 @@ func (st *stream) next(ctx context.Context) (*wire.Message, error) {
 // untilLeft returns a context for opening a graph in m. It ends when the client has hung up, unless m or one of the
 // messages that are still to be read may want the graph after that. stop frees it; nothing else reads from the stream
 // before.
-func (st *stream) untilLeft(ctx context.Context, m *wire.Message) (opening context.Context, stop func()) {
+func (rd *reader) untilLeft(ctx context.Context, m *wire.Message) (opening context.Context, stop func()) {
 	opening, cancel := context.WithCancelCause(ctx)
 	opened, watched := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -49,9 +49,9 @@ func (st *stream) untilLeft(ctx context.Context, m *wire.Message) (opening conte
 			return
 		case <-ctx.Done():
 			return
-		case <-st.comm.Done():
+		case <-rd.st.Comm.Done():
 		}
-		if wantsNothing(m) && st.readRest(ctx) {
+		if wantsNothing(m) && rd.readRest(ctx) {
 			cancel(errClientLeft)
 		}
 	}()
@@ -63,14 +63,14 @@ func (st *stream) untilLeft(ctx context.Context, m *wire.Message) (opening conte
 }
 
 // readRest reads what a client that has hung up had sent before, and reports whether none of it wants its graphs.
-func (st *stream) readRest(ctx context.Context) bool {
+func (rd *reader) readRest(ctx context.Context) bool {
 	none := true
-	for _, r := range st.ahead {
+	for _, r := range rd.ahead {
 		none = none && (r.err != nil || wantsNothing(r.m))
 	}
-	for n := len(st.ahead); n == 0 || st.ahead[n-1].err == nil && n < maxAhead; n = len(st.ahead) {
-		m, err := st.comm.Read(ctx)
-		st.ahead = append(st.ahead, readAhead{m, err})
+	for n := len(rd.ahead); n == 0 || rd.ahead[n-1].err == nil && n < maxAhead; n = len(rd.ahead) {
+		m, err := rd.st.Comm.Read(ctx)
+		rd.ahead = append(rd.ahead, readAhead{m, err})
 		none = none && (err != nil || wantsNothing(m))
 	}
 	return none
@@ -91,11 +91,11 @@ func wantsNothing(m *wire.Message) bool {
 }
 
 // releaseAhead frees the messages that were read and not taken.
-func (st *stream) releaseAhead() {
-	for _, r := range st.ahead {
+func (rd *reader) releaseAhead() {
+	for _, r := range rd.ahead {
 		if r.m != nil {
 			r.m.Release()
 		}
 	}
-	st.ahead = nil
+	rd.ahead = nil
 }

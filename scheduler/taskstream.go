@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
@@ -88,12 +89,12 @@ func (t *taskStream) at(i int64) *taskEnd {
 	return &t.chunks[i/streamChunk][i%streamChunk]
 }
 
-func (t *taskStream) finished(_ *Scheduler, w *worker, f *wire.TaskFinished) {
+func (t *taskStream) finished(_ *Scheduler, w *peers.Worker, f *wire.TaskFinished) {
 	if t.limit == 0 {
 		return
 	}
 	e := t.next()
-	*e = taskEnd{key: append(e.key[:0], f.Key...), worker: w.address, thread: f.Thread, nbytes: f.NBytes, start: f.Start, stop: f.Stop, parts: e.parts[:0],
+	*e = taskEnd{key: append(e.key[:0], f.Key...), worker: w.Address, thread: f.Thread, nbytes: f.NBytes, start: f.Start, stop: f.Stop, parts: e.parts[:0],
 		stimulus: append(e.stimulus[:0], f.StimulusID[:min(len(f.StimulusID), maxStimulus)]...), result: t.resultType(f)}
 	// A list of one is the computation alone.
 	if len(f.StartStops) > 0 && f.StartStops[0] != 0x91 && len(f.StartStops) <= maxParts {
@@ -107,12 +108,12 @@ const (
 	maxStimulus = 256
 )
 
-func (t *taskStream) erred(_ *Scheduler, w *worker, key task.Key, startstops any, values msgpack.Map) {
+func (t *taskStream) erred(_ *Scheduler, w *peers.Worker, key task.Key, startstops any, values msgpack.Map) {
 	if t.limit == 0 {
 		return
 	}
 	e := t.next()
-	*e = taskEnd{key: append(e.key[:0], key...), worker: w.address, thread: val.Field(values, "thread"), parts: e.parts[:0], erred: true,
+	*e = taskEnd{key: append(e.key[:0], key...), worker: w.Address, thread: val.Field(values, "thread"), parts: e.parts[:0], erred: true,
 		stimulus:  append(e.stimulus[:0], clip(values.GetString("stimulus_id"), maxStimulus)...),
 		exception: clip(values.GetString("exception_text"), maxFailureText), traceback: clip(values.GetString("traceback_text"), maxFailureText)}
 	if b, err := msgpack.Append(e.parts, startstops); err == nil && len(b) <= maxParts {

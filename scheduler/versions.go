@@ -58,9 +58,9 @@ func (s *Scheduler) versionCheck(versions any, who string) msgpack.Map {
 	if release := mine["distributed"]; daskver.Scheduler.Check(release) == daskver.Newer {
 		warnings = append(warnings, daskver.Scheduler.Message("this peer", release))
 	}
-	workers := make([]daskver.Packages, 0, len(s.workers))
-	for _, w := range s.workers {
-		workers = append(workers, packagesOf(w.versions))
+	workers := make([]daskver.Packages, 0, len(s.workers.ByAddress))
+	for _, w := range s.workers.ByAddress {
+		workers = append(workers, packagesOf(w.Versions))
 	}
 	if table := daskver.Mismatch(who, mine, s.pythonPackages(), workers); table != "" {
 		warnings = append(warnings, table)

@@ -8,32 +8,10 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
 )
-
-// sendValue says a message that is rare enough to be made of values.
-func (s *Scheduler) sendValue(st *stream, v any) {
-	m, err := wire.Encode(v, st.comm.Info().EncodeOptions())
-	if err != nil {
-		s.log.Warn("a message cannot be sent", "peer", st.comm.PeerAddr(), "error", err)
-		return
-	}
-	if len(m.Frames) > 1 {
-		// Its markers count frames from the first: it goes in a batch of its own.
-		if err := st.out.Flush(s.journal.Position()); err != nil {
-			s.log.Warn("peer dropped", "error", err)
-		}
-	}
-	out := st.begin()
-	out.Body = append(out.Body, m.Body()...)
-	out.Frames = append(out.Frames, m.Frames[1:]...)
-	if len(m.Frames) > 1 {
-		if err := st.out.Flush(s.journal.Position()); err != nil {
-			s.log.Warn("peer dropped", "error", err)
-		}
-	}
-}
 
 // logAction logs what the state wants people to know.
 func (s *Scheduler) logAction(a *state.Action) {
@@ -42,9 +20,9 @@ func (s *Scheduler) logAction(a *state.Action) {
 		msg = append(msg, msgpack.Pair{Key: "key", Value: a.Task.Key().String()})
 	}
 	topics := []string{"scheduler"}
-	if w := s.worker(a.Worker); w != nil {
-		msg = append(msg, msgpack.Pair{Key: "worker", Value: w.address})
-		topics = append(topics, w.address)
+	if w := s.workers.ByID(a.Worker); w != nil {
+		msg = append(msg, msgpack.Pair{Key: "worker", Value: w.Address})
+		topics = append(topics, w.Address)
 	}
 	s.topics.Publish(msg, topics...)
 	if a.Text == state.Refused {
@@ -68,21 +46,21 @@ func (s *Scheduler) streamLogEvent(ops *wire.Ops, m *wire.Message, worker string
 // watcher is a comm that wants to hear of workers that come and go
 // (subscribe_worker_status).
 type watcher struct {
-	st *stream
+	st *peers.Stream
 }
 
 // watch sends the event of a worker that came or went to the watchers, in Dask's form: a list of the event's name and
 // what it is about.
-func (s *Scheduler) watch(w *worker, came bool) {
+func (s *Scheduler) watch(w *peers.Worker, came bool) {
 	s.workersChanged.Fire()
 	for x := range s.watchers {
 		if came {
 			id := s.workerIdentity(w)
 			id.Delete("metrics")
 			id.Delete("last_seen")
-			s.sendValue(x.st, []any{"add", msgpack.MapOf("workers", msgpack.MapOf(w.address, id))})
+			x.st.SendValue([]any{"add", msgpack.MapOf("workers", msgpack.MapOf(w.Address, id))})
 		} else {
-			s.sendValue(x.st, []any{"remove", w.address})
+			x.st.SendValue([]any{"remove", w.Address})
 		}
 	}
 }
@@ -91,7 +69,7 @@ func (s *Scheduler) watch(w *worker, came bool) {
 // that come and go. Dask's clusters use it.
 func (s *Scheduler) subscribeWorkerStatus(ctx context.Context, r *rpc.Request) (any, error) {
 	r.Takeover()
-	st := s.newStream(r.Comm)
+	st := s.streams.Open(r.Comm)
 	x := &watcher{st}
 	hello, err := loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		s.watchers[x] = true
@@ -110,7 +88,7 @@ func (s *Scheduler) subscribeWorkerStatus(ctx context.Context, r *rpc.Request) (
 		return nil, err
 	}
 	err = s.say(ctx, r.Comm, hello)
-	st.out.Start()
+	st.Out.Start()
 	for err == nil { // it says nothing more; its end is all that matters
 		var m *wire.Message
 		if m, err = r.Comm.Read(ctx); err == nil {
@@ -119,9 +97,9 @@ func (s *Scheduler) subscribeWorkerStatus(ctx context.Context, r *rpc.Request) (
 	}
 	_ = s.loop.Do(context.Background(), func() {
 		delete(s.watchers, x)
-		st.gone = true
+		st.Gone = true
 	})
-	st.out.Abort(err)
-	<-st.out.Done
+	st.Out.Abort(err)
+	<-st.Out.Done
 	return rpc.NoReply, nil
 }

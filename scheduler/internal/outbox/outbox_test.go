@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
 	"testing"
 	"time"
 
 	"go.millstream.dev/comm"
-
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )

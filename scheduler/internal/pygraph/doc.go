@@ -4,7 +4,7 @@
 //
 // A graph arrives as one pickle. Dask's scheduler executes it, asks the expression for its
 // tasks, and pickles each of them for its worker. Split does the same on the inert tree of
-// wire/pickle: it finds the function, the arguments and the keys, and writes for each task
+// internal/wire/pickle: it finds the function, the arguments and the keys, and writes for each task
 // the pickle that a worker opens. What was one object in Python stays one object in each
 // task; out-of-band buffers stay out of band. Nothing is executed.
 //

@@ -1,0 +1,207 @@
+package peers
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/outbox"
+	"go.millstream.dev/wire"
+)
+
+// Fixed is a piece of a message that is always the same, as msgpack.
+func Fixed(fields int, strs ...string) string {
+	var b []byte
+	if fields > 0 {
+		b = msgpack.AppendMapHeader(nil, fields)
+	}
+	for _, s := range strs {
+		b = msgpack.AppendString(b, s)
+	}
+	return string(b)
+}
+
+func AppendClose(b []byte, reason string) []byte {
+	b = append(b, Fixed(2, "op", "close", "reason")...)
+	return msgpack.AppendString(b, reason)
+}
+
+// SendClose tells a worker to end.
+func (st *Stream) SendClose(reason string) {
+	out := st.Begin()
+	out.Body = AppendClose(out.Body, reason)
+}
+
+// Send says an op without arguments.
+func (st *Stream) Send(op string) {
+	out := st.Begin()
+	out.Body = append(out.Body, Fixed(1, "op", op)...)
+}
+
+// streamCredits is how many messages of one stream may wait for the loop. A peer that
+// sends more waits; others are served meanwhile.
+const streamCredits = 8
+
+// Stream is the comm of a client or a worker after it has registered.
+type Stream struct {
+	set  *Streams
+	Comm comm.Comm
+	Out  *outbox.Outbox
+	// Client or worker is whose it is.
+	Client *Client
+	Worker *Worker
+	// Ours tells that the peer is Millstream's.
+	Ours bool
+	// credits holds a token for each message that waits for the loop.
+	credits chan struct{}
+
+	// The loop's:
+	Gone    bool // nothing that still arrives is heard
+	dirty   bool // in streams.dirty
+	Leaving bool // the peer has said that it leaves
+}
+
+// Journal is what streams need of the journal: what is said to clients leaves when the journal is on disk up to the
+// position of the turn.
+type Journal interface {
+	Enabled() bool
+	Position() uint64
+	Commit(ctx context.Context, position uint64) error
+}
+
+// Streams are all streams of a scheduler. The loop owns it; open may be called by any goroutine.
+type Streams struct {
+	log     *slog.Logger
+	journal Journal
+	limit   int64          // of bytes that wait for one peer
+	Backlog outbox.Backlog // what waits for all peers
+	dirty   []*Stream      // those that something was said to in this turn
+}
+
+// NewStreams returns streams that drop a peer when more than limit bytes wait for it, or more than total for all.
+func NewStreams(log *slog.Logger, journal Journal, limit, total int64) *Streams {
+	s := &Streams{log: log, journal: journal, limit: limit}
+	s.Backlog.Limit = total
+	return s
+}
+
+// Open makes a comm a stream. Its sender is started by the caller.
+func (s *Streams) Open(c comm.Comm) *Stream {
+	var commit func(context.Context, uint64) error
+	if s.journal.Enabled() {
+		commit = s.journal.Commit
+	}
+	st := &Stream{
+		set: s, Comm: c, Ours: c.Info().Millstream != nil, Out: outbox.New(c, s.limit, commit),
+		credits: make(chan struct{}, streamCredits),
+	}
+	st.Out.Total = &s.Backlog
+	if !st.Ours {
+		st.Out.Interval = pythonInterval
+	}
+	return st
+}
+
+// pythonInterval is how often Python's processes are sent something at most. Reading a message
+// costs them a turn of their event loop however little is in it, so Dask's scheduler waits too
+// (5 ms for workers, 2 ms for clients). Go's get everything at once.
+const pythonInterval = 2 * time.Millisecond
+
+// Admit takes a credit for a message that goes to the loop. It waits while the loop has too many of the stream.
+func (st *Stream) Admit(ctx context.Context, l loop.Loop) error {
+	select {
+	case st.credits <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.Done():
+		return l.ClosedError()
+	}
+}
+
+// Credit gives back the credit of a message that the loop has done.
+func (st *Stream) Credit() { <-st.credits }
+
+// Connected reports whether messages can be sent. Only the loop calls it; a nil stream is not connected.
+func (st *Stream) Connected() bool { return st != nil && !st.Gone }
+
+// Begin starts a message to the peer. Only the loop calls it, and only while the stream is
+// not gone.
+func (st *Stream) Begin() *outbox.Batch {
+	if !st.dirty {
+		st.dirty = true
+		st.set.dirty = append(st.set.dirty, st)
+	}
+	return st.Out.Begin()
+}
+
+// End lets the stream go: what was said leaves, nothing more is heard, and then the comm is
+// closed. Only the loop calls it.
+func (st *Stream) End() {
+	if st.Gone {
+		return
+	}
+	st.Gone = true
+	if err := st.Out.Flush(0); err != nil {
+		st.set.log.Warn("peer dropped", "peer", st.Comm.PeerAddr(), "error", err)
+	}
+	st.Out.Finish()
+	go st.closeWhenSent()
+}
+
+// closeWhenSent closes the comm when what was said has left. A peer that does not read is
+// not waited for.
+func (st *Stream) closeWhenSent() {
+	t := time.NewTimer(2 * time.Second)
+	defer t.Stop()
+	select {
+	case <-st.Out.Done:
+		_ = st.Comm.Close()
+	case <-t.C:
+		st.Out.Abort(outbox.ErrFull)
+	}
+}
+
+// Flush lets go of what was said in this turn. What was said to clients leaves when the
+// journal has what they were told of.
+func (s *Streams) Flush() {
+	for i, st := range s.dirty {
+		st.dirty = false
+		s.dirty[i] = nil
+		var after uint64
+		if st.Client != nil {
+			after = s.journal.Position()
+		}
+		if err := st.Out.Flush(after); err != nil {
+			s.log.Warn("peer dropped", "peer", st.Comm.PeerAddr(), "error", err)
+		}
+	}
+	s.dirty = s.dirty[:0]
+}
+
+// SendValue sends a message that is rare enough to be made of values.
+func (st *Stream) SendValue(v any) {
+	s := st.set
+	m, err := wire.Encode(v, st.Comm.Info().EncodeOptions())
+	if err != nil {
+		s.log.Warn("a message cannot be sent", "peer", st.Comm.PeerAddr(), "error", err)
+		return
+	}
+	if len(m.Frames) > 1 {
+		// Its markers count frames from the first: it goes in a batch of its own.
+		if err := st.Out.Flush(s.journal.Position()); err != nil {
+			s.log.Warn("peer dropped", "error", err)
+		}
+	}
+	out := st.Begin()
+	out.Body = append(out.Body, m.Body()...)
+	out.Frames = append(out.Frames, m.Frames[1:]...)
+	if len(m.Frames) > 1 {
+		if err := st.Out.Flush(s.journal.Position()); err != nil {
+			s.log.Warn("peer dropped", "error", err)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package peers
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/val"
+	"go.millstream.dev/wire"
+)
+
+// Worker is what the server knows of a worker beside the state. The loop owns it.
+type Worker struct {
+	ID       state.WorkerID
+	Address  string
+	Name     any    // a text or a number, as the worker sent it
+	Alias    string // the name as msgpack
+	Host     string
+	ServerID string
+	Nanny    any
+	PID      int64
+	Dir      string
+	Services any
+	Versions any
+	Extra    msgpack.Map
+	Metrics  any
+	LastSeen time.Time
+	Delay    float64 // seconds that its clock is behind ours
+	doubted  bool    // the log has said that its figures cannot be
+	Stream   *Stream
+
+	Incarnation string // secret of the process, "" for Python workers: with it the worker may return with its results
+	MayReturn   bool   // its connection was lost and its process may live on
+
+	Token  string        // by which its nanny reports how its process ended, "" without a nanny
+	Cause  string        // why its process ended, "" if unknown
+	Caused chan struct{} // closed when cause is set
+}
+
+// Registration is what register-worker carries.
+type Registration struct {
+	Address     string      `rpc:"address"`
+	Status      string      `rpc:"status,optional"`
+	ServerID    string      `rpc:"server_id,optional"`
+	Threads     int         `rpc:"nthreads"`
+	Name        any         `rpc:"name,optional"`
+	Resolve     any         `rpc:"resolve_address,optional"`
+	Now         float64     `rpc:"now,optional"`
+	Resources   msgpack.Map `rpc:"resources,optional"`
+	HostInfo    any         `rpc:"host_info,optional"`
+	MemoryLimit any         `rpc:"memory_limit,optional"`
+	Metrics     any         `rpc:"metrics,optional"`
+	PID         int64       `rpc:"pid,optional"`
+	Services    any         `rpc:"services,optional"`
+	Directory   string      `rpc:"local_directory,optional"`
+	Versions    any         `rpc:"versions,optional"`
+	Nanny       any         `rpc:"nanny,optional"`
+	Extra       msgpack.Map `rpc:"extra,optional"`
+	Stimulus    string      `rpc:"stimulus_id,optional"`
+}
+
+// NameTaken is a worker's name that another worker has.
+type NameTaken struct{ Name any }
+
+func (e *NameTaken) Error() string { return fmt.Sprintf("name taken, %v", e.Name) }
+
+// NewWorker checks a registration. It runs outside of the loop and copies what is kept.
+func NewWorker(in *Registration) (*Worker, *state.AddWorker, error) {
+	bad := func(format string, args ...any) (*Worker, *state.AddWorker, error) {
+		return nil, nil, &rpc.Exception{Type: "ValueError", Message: "register-worker: " + fmt.Sprintf(format, args...)}
+	}
+	address := comm.NormalizeAddress(in.Address)
+	host, err := comm.AddressHost(address)
+	if err != nil {
+		return bad("address %q: %v", in.Address, err)
+	}
+	if in.Threads < 1 {
+		return bad("nthreads is %d, a worker needs at least 1", in.Threads)
+	}
+	status, ok := state.ParseStatus(val.OrText(in.Status, "running"))
+	if !ok {
+		return bad("status %q is not known", in.Status)
+	}
+	w := &Worker{
+		Address: strings.Clone(address), Host: strings.Clone(host), ServerID: strings.Clone(in.ServerID), PID: in.PID, Dir: strings.Clone(in.Directory),
+		Name: wire.Clone(in.Name), Nanny: wire.Clone(in.Nanny), Services: wire.Clone(in.Services), Versions: wire.Clone(in.Versions), Metrics: wire.Clone(in.Metrics),
+	}
+	w.Caused = make(chan struct{})
+	w.Extra, _ = wire.Clone(in.Extra).(msgpack.Map)
+	switch w.Name.(type) {
+	case nil:
+		w.Name = w.Address
+	case msgpack.Map, []any:
+		return bad("name %v: want a text or a number", w.Name)
+	}
+	alias, err := msgpack.Append(nil, w.Name)
+	if err != nil {
+		return bad("name %v: %v", w.Name, err)
+	}
+	w.Alias = string(alias)
+	ev := &state.AddWorker{Address: w.Address, Name: NameText(w.Name), Host: w.Host, Threads: in.Threads, Status: status, Data: w}
+	if ev.MemoryLimit, ok = val.Integer(in.MemoryLimit); !ok && in.MemoryLimit != nil {
+		return bad("memory_limit is %v, want a number of bytes or None", in.MemoryLimit)
+	}
+	if ev.Resources, err = Resources(in.Resources); err != nil {
+		return bad("resources: %v", err)
+	}
+	ev.Can = state.Python
+	if ours, ok := w.Extra.Get("millstream"); ok {
+		m, _ := ours.(msgpack.Map)
+		ev.Registry = strings.Clone(m.GetString("registry"))
+		ev.Can = state.Go
+		w.Token = m.GetString("death-token")
+		w.Incarnation = m.GetString("incarnation")
+		m.Delete("death-token") // secrets; identity shows what is left
+		m.Delete("incarnation")
+		w.Extra.Set("millstream", m)
+		if python, _ := m.Get("python"); python == true {
+			ev.Can |= state.Python
+		}
+	}
+	if in.Now > 0 {
+		w.Delay = val.Seconds(time.Now()) - in.Now
+	}
+	return w, ev, nil
+}
+
+// NameText is a worker's name as restrictions write it.
+func NameText(name any) string {
+	if t, ok := name.(string); ok {
+		return t
+	}
+	return fmt.Sprint(name)
+}
+
+func Resources(m msgpack.Map) ([]state.Resource, error) {
+	var out []state.Resource
+	for name, v := range m.All() {
+		n, ok := name.(string)
+		amount, ok2 := val.Number(v)
+		if !ok || !ok2 || amount < 0 || math.IsNaN(amount) {
+			return nil, fmt.Errorf("%v: %v is no amount", name, v)
+		}
+		out = append(out, state.Resource{Name: strings.Clone(n), Amount: amount})
+	}
+	return out, nil
+}
+
+// IntervalFor is Dask's heartbeat interval for so many peers, in seconds.
+func IntervalFor(n int) float64 {
+	switch {
+	case n <= 10:
+		return 0.5
+	case n < 50:
+		return 1
+	case n < 200:
+		return 2
+	}
+	return float64(n)/200 + 1
+}
+
+// Same reports whether two registrations are of one process.
+func (w *Worker) Same(other *Worker) bool {
+	return w.ServerID == other.ServerID && w.Incarnation == other.Incarnation
+}

@@ -1,0 +1,17 @@
+package scheduler
+
+import (
+	"context"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/wire"
+)
+
+func (s *Scheduler) say(ctx context.Context, c comm.Comm, v any) error {
+	m, err := wire.Encode(v, c.Info().EncodeOptions())
+	if err != nil {
+		return err
+	}
+	defer m.Release()
+	return c.Write(ctx, m)
+}
