@@ -13,7 +13,7 @@ type endpointPart interface {
 func (ep *Endpoint) addPart(p endpointPart) {
 	ep.mu.Lock()
 	ep.parts = append(ep.parts, p)
-	over := ep.ended
+	over := ep.state.Ended()
 	ep.mu.Unlock()
 	if over {
 		p.ended(ep.reason())

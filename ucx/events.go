@@ -1,6 +1,7 @@
 package ucx
 
 import (
+	"go.millstream.dev/ucx/internal/epstate"
 	"go.millstream.dev/ucx/internal/obs"
 	"go.millstream.dev/ucx/internal/ucp"
 )
@@ -14,7 +15,7 @@ func (w *Worker) handleEvent(e *ucp.Event) {
 		ep := w.eps[e.ID]
 		w.mu.Unlock()
 		if ep != nil {
-			ep.fail(Status(e.Status))
+			ep.on(epstate.PeerFailed, Status(e.Status))
 		}
 		ucp.FreeEvent(w.c, e)
 	case ucp.EventConnRequest:
@@ -44,15 +45,7 @@ func (w *Worker) dropped(e *ucp.Event) {
 	ep := w.handles[e.ReplyEP]
 	w.mu.Unlock()
 	if ep != nil {
-		ep.overflow()
-	}
-}
-
-// overflow fails an endpoint whose peer sent more than the worker keeps. Thousands of
-// its messages may be under way: the first begins the end. The token is held.
-func (ep *Endpoint) overflow() {
-	if ep.overflowed.CompareAndSwap(false, true) {
-		go ep.abort(ErrExceedsLimit) // needs the token, which the caller holds
+		ep.on(epstate.Overflow, ErrExceedsLimit)
 	}
 }
 
@@ -63,6 +56,7 @@ func (w *Worker) reportDrop(id uint16, n int) {
 		f(obs.Drop{Worker: w.name(), ID: id, Bytes: n})
 	}
 	if w.drops++; w.drops&(w.drops-1) == 0 {
-		logf("active message %d of %d bytes refused: more than %d bytes are queued on the worker (WorkerConfig.MaxQueuedMessages); %d messages refused so far", id, n, w.cfg.MaxQueuedMessages, w.drops)
+		logf("active message %d of %d bytes refused: more than %d bytes are queued on the worker "+
+			"(WorkerConfig.MaxQueuedMessages); %d messages refused so far", id, n, w.cfg.MaxQueuedMessages, w.drops)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"go.millstream.dev/ucx/internal/epstate"
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
@@ -46,7 +47,8 @@ func (w *Worker) openInboxFor(id uint16, side *inbox) (*inbox, error) {
 		return nil, ErrClosed
 	}
 	if fresh {
-		err := w.call("set active-message handler", ucp.CallAMHandler, func(s *ucp.Slot) { s.Tag, s.Arg[0] = uint64(id), 1 }, nil)
+		err := w.call("set active-message handler", ucp.CallAMHandler,
+			func(s *ucp.Slot) { s.Tag, s.Arg[0] = uint64(id), 1 }, nil)
 		if err != nil {
 			w.mu.Lock()
 			delete(w.inboxes, id)
@@ -235,7 +237,8 @@ func (w *Worker) replyEndpoint(h unsafe.Pointer) *Endpoint {
 // borrow wraps a reply endpoint that UCX made for a peer Millstream has no endpoint
 // for. UCX keeps it as long as the worker, so it is remembered. The token is held.
 func (w *Worker) borrow(h unsafe.Pointer) *Endpoint {
-	ep := &Endpoint{w: w, c: ucp.BorrowEP(w.c, h), peer: "sender of an active message", kind: borrowed, done: make(chan struct{})}
+	ep := &Endpoint{w: w, c: ucp.BorrowEP(w.c, h), peer: "sender of an active message", kind: borrowed,
+		state: epstate.Open, done: make(chan struct{})}
 	runtime.AddCleanup(ep, w.buryEndpoint, ep.c)
 	w.mu.Lock()
 	ep.h = h
@@ -251,6 +254,6 @@ func (w *Worker) refuse(m *AM) {
 		go m.Release() // needs the token, which the caller holds
 	}
 	if ep := m.ReplyTo.ownedOrNil(); ep != nil {
-		ep.overflow()
+		ep.on(epstate.Overflow, ErrExceedsLimit)
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"go.millstream.dev/ucx/internal/epstate"
 )
 
 // A lifeline is the Unix or TCP connection over which two Millstream workers found
@@ -29,9 +30,6 @@ type lifeline struct {
 	acked   chan struct{}
 	over    chan struct{} // closed by the reader at its end
 	ackOnce sync.Once
-	bye     bool // the peer said that it closes; owner: the reader
-
-	farewelled atomic.Bool // the peer's in-band farewell has arrived: it closes in peace
 }
 
 // ErrPeerClosed is returned by operations on an endpoint that its peer closed cleanly. It
@@ -114,20 +112,24 @@ func readHello(r io.Reader) (*hello, error) {
 		return nil, fmt.Errorf("ucx: handshake cut off: %w", err)
 	}
 	if string(fixed[:4]) != lineMagic {
-		return nil, fmt.Errorf("ucx: the peer does not speak Millstream's handshake (starts with %q); UCX listeners are dialed with DialSocket", fixed[:4])
+		return nil, fmt.Errorf("ucx: the peer does not speak Millstream's handshake (starts with %q); UCX listeners "+
+			"are dialed with DialSocket", fixed[:4])
 	}
 	h := &hello{
 		version: binary.LittleEndian.Uint16(fixed[4:]), min: binary.LittleEndian.Uint16(fixed[6:]),
 		features: binary.LittleEndian.Uint32(fixed[8:]), number: binary.LittleEndian.Uint64(fixed[12:]),
-		contact: Contact{Major: binary.LittleEndian.Uint16(fixed[20:]), Minor: binary.LittleEndian.Uint16(fixed[22:]), Home: binary.LittleEndian.Uint64(fixed[24:])},
+		contact: Contact{Major: binary.LittleEndian.Uint16(fixed[20:]),
+			Minor: binary.LittleEndian.Uint16(fixed[22:]), Home: binary.LittleEndian.Uint64(fixed[24:])},
 	}
 	nameLen := int(binary.LittleEndian.Uint16(fixed[32:]))
 	addrLen, netLen := int(binary.LittleEndian.Uint32(fixed[34:])), int(binary.LittleEndian.Uint32(fixed[38:]))
 	if h.min > lineVersion || h.version < lineMinVersion {
-		return nil, fmt.Errorf("ucx: the peer speaks handshake versions %d to %d, this side %d to %d; upgrade the older one", h.min, h.version, lineMinVersion, lineVersion)
+		return nil, fmt.Errorf("ucx: the peer speaks handshake versions %d to %d, this side %d to %d; upgrade the "+
+			"older one", h.min, h.version, lineMinVersion, lineVersion)
 	}
 	if nameLen > maxPeerName || addrLen > maxWorkerAddress+8 || netLen > maxWorkerAddress+8 {
-		return nil, fmt.Errorf("ucx: handshake promises a name of %d and addresses of %d and %d bytes (at most %d, %d)", nameLen, addrLen, netLen, maxPeerName, maxWorkerAddress+8)
+		return nil, fmt.Errorf("ucx: handshake promises a name of %d and addresses of %d and %d bytes (at most "+
+			"%d, %d)", nameLen, addrLen, netLen, maxPeerName, maxWorkerAddress+8)
 	}
 	rest := make([]byte, nameLen+addrLen+netLen)
 	if _, err := io.ReadFull(r, rest); err != nil {
@@ -154,11 +156,7 @@ func (l *lifeline) run() {
 			continue
 		}
 		l.ackOnce.Do(func() { close(l.acked) })
-		if l.bye || l.farewelled.Load() {
-			l.ep.abort(ErrPeerClosed)
-		} else {
-			l.ep.abort(ErrConnectionReset)
-		}
+		l.ep.on(epstate.LineEnded, ErrConnectionReset)
 		_ = l.conn.Close()
 		l.ep.w.dropLine(l)
 		close(l.over)
@@ -169,7 +167,7 @@ func (l *lifeline) run() {
 func (l *lifeline) notice(c byte) {
 	switch c {
 	case noticeBye:
-		l.bye = true
+		l.ep.on(epstate.PeerFarewell, nil)
 	case noticeAck:
 		l.ackOnce.Do(func() { close(l.acked) })
 	case noticeAbort:
@@ -190,7 +188,8 @@ func (l *lifeline) write(c byte) error {
 // closing socket could discard what the peer has not read yet.
 func (l *lifeline) farewell(ctx context.Context, ep *Endpoint) error {
 	if l.remote != 0 {
-		if err := ep.sendAM(ctx, amControl, controlHeader(controlBye, l.remote), AMOptions{Eager: true}, nil); err != nil {
+		if err := ep.sendAM(ctx, amControl, controlHeader(controlBye, l.remote), AMOptions{Eager: true},
+			nil); err != nil {
 			return err
 		}
 		select {
@@ -204,7 +203,7 @@ func (l *lifeline) farewell(ctx context.Context, ep *Endpoint) error {
 	return nil
 }
 
-// close ends the lifeline of an endpoint that was closed here.
+// close ends the lifeline of an endpoint that was closed here, or whose peer failed.
 func (l *lifeline) close() { _ = l.conn.Close() }
 
 // hangupWait is how long a side that aborts waits for the other to hang up.
@@ -232,9 +231,6 @@ func (l *lifeline) awaitHangup() {
 	}
 }
 
-// lost hangs up after UCX reported the peer's failure.
-func (l *lifeline) lost() { _ = l.conn.Close() }
-
 // Control messages: kind (1 byte), receiver's number (8 bytes).
 const (
 	controlBye  = 1
@@ -250,11 +246,15 @@ func controlHeader(kind byte, number uint64) []byte {
 // control handles an arrived control message. The token is held.
 func (w *Worker) control(m *AM) {
 	if len(m.Header) == controlSize && m.Header[0] == controlBye {
+		var ep *Endpoint
 		w.mu.Lock()
 		l := w.lines[binary.LittleEndian.Uint64(m.Header[1:])]
-		w.mu.Unlock()
 		if l != nil {
-			l.farewelled.Store(true)
+			ep = l.ep
+		}
+		w.mu.Unlock()
+		if ep != nil {
+			ep.on(epstate.PeerFarewell, nil)
 			go l.write(noticeAck)
 		}
 	}

@@ -42,7 +42,8 @@ func (w *Worker) DialSocket(ctx context.Context, hostport string, cfg *EndpointC
 	return nil, last
 }
 
-func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort, cfg *EndpointConfig) (*Endpoint, error) {
+func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort, cfg *EndpointConfig) (*Endpoint,
+	error) {
 	if cfg != nil && cfg.Name != "" {
 		name = cfg.Name
 	}
@@ -50,7 +51,8 @@ func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort
 	if cfg != nil && cfg.Local != "" {
 		var err error
 		if local, err = netip.ParseAddr(cfg.Local); err != nil {
-			return nil, &OpError{Op: "connect", Peer: name, Err: fmt.Errorf("ucx: local address %q: %w", cfg.Local, err)}
+			return nil, &OpError{Op: "connect", Peer: name, Err: fmt.Errorf("ucx: local address %q: %w", cfg.Local,
+				err)}
 		}
 	}
 	if err := w.ctx.checkFamily(ctx, a, local, false); err != nil {
@@ -67,8 +69,7 @@ func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort
 	if err != nil {
 		return nil, err
 	}
-	ep.connect()
-	if err := ep.connecting.Load().Wait(ctx); err != nil {
+	if err := ep.connect().Wait(ctx); err != nil {
 		go func() { // the handshake is not cut off at once, see settle
 			ep.abort(ErrCanceled)
 			_ = ep.Close()
@@ -130,7 +131,8 @@ func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListen
 		w.mu.Lock()
 		delete(w.listeners, l.id)
 		w.mu.Unlock()
-		return nil, &OpError{Op: "listen", Peer: hostport, Err: fmt.Errorf("%w (is the port in use, and is tcp or rdmacm among UCX_TLS / UCX_SOCKADDR_TLS_PRIORITY?)", err)}
+		return nil, &OpError{Op: "listen", Peer: hostport, Err: fmt.Errorf("%w (is the port in use, and is tcp or "+
+			"rdmacm among UCX_TLS / UCX_SOCKADDR_TLS_PRIORITY?)", err)}
 	}
 	return l, nil
 }
@@ -320,5 +322,6 @@ func (r *ConnRequest) hangUp() error {
 // late is the error of a request that was decided before, by its owner or by the
 // listener's end.
 func (r *ConnRequest) late(op string) error {
-	return &OpError{Op: op, Peer: r.peer.String(), Err: fmt.Errorf("%w: the connection request was decided before, or its listener is closed", ErrClosed)}
+	return &OpError{Op: op, Peer: r.peer.String(), Err: fmt.Errorf("%w: the connection request was decided before, or "+
+		"its listener is closed", ErrClosed)}
 }

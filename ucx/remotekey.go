@@ -63,7 +63,7 @@ func (ep *Endpoint) Unpack(key MemoryKey) (*RemoteKey, error) {
 		return fail(err)
 	}
 	ep.mu.Lock()
-	if ep.ended { // its keys were released already
+	if ep.state.Ended() { // its keys were released already
 		ep.mu.Unlock()
 		k.destroy()
 		return fail(ep.reason())
@@ -122,7 +122,8 @@ func (k *RemoteKey) destroy() {
 	if k.released.Swap(true) {
 		return
 	}
-	_ = k.ep.w.internalCall("release remote key", ucp.CallRkeyDestroy, func(s *ucp.Slot) { s.Buf, s.Arg[0] = k.h, k.serial }, nil)
+	_ = k.ep.w.internalCall("release remote key", ucp.CallRkeyDestroy,
+		func(s *ucp.Slot) { s.Buf, s.Arg[0] = k.h, k.serial }, nil)
 }
 
 // destroyKeys releases all keys of an endpoint. Those that operations still use end
@@ -144,9 +145,11 @@ func (k *RemoteKey) reach(ep *Endpoint, off int64, n int, write bool) (uint64, e
 	case k == nil:
 		return 0, fmt.Errorf("ucx: nil *RemoteKey: %w", ErrInvalidParam)
 	case k.ep != ep:
-		return 0, fmt.Errorf("ucx: the remote key belongs to %v, not to %v: Unpack it there: %w", k.ep, ep, ErrInvalidParam)
+		return 0, fmt.Errorf("ucx: the remote key belongs to %v, not to %v: Unpack it there: %w", k.ep, ep,
+			ErrInvalidParam)
 	case off < 0 || uint64(off) > k.size || uint64(n) > k.size-uint64(off):
-		return 0, fmt.Errorf("ucx: %d bytes at offset %d do not lie within the remote memory of %d bytes: %w", n, off, k.size, ErrOutOfRange)
+		return 0, fmt.Errorf("ucx: %d bytes at offset %d do not lie within the remote memory of %d bytes: %w", n,
+			off, k.size, ErrOutOfRange)
 	case write && k.readOnly:
 		return 0, fmt.Errorf("ucx: the remote memory of %d bytes is read-only: %w", k.size, ErrInvalidParam)
 	case k.released.Load():

@@ -180,8 +180,8 @@ func (r *Request) failure(s *ucp.Slot) error {
 		if r.ep != nil {
 			if e := r.ep.reason(); e != nil {
 				err = e
-			} else if l := r.ep.line; l != nil && l.farewelled.Load() && r.status != ErrCanceled {
-				err = ErrPeerClosed
+			} else if e := r.ep.ending(); e != nil && r.status != ErrCanceled {
+				err = e
 			}
 		}
 	}
@@ -271,5 +271,6 @@ func (r *Request) reuse() {
 const forceWait = 10 * time.Second
 
 func errMemoryKept(op string) error {
-	return fmt.Errorf("ucx: %s was cancelled but UCX did not give its memory back within %v; the memory is kept", op, forceWait)
+	return fmt.Errorf("ucx: %s was cancelled but UCX did not give its memory back within %v; the memory is kept", op,
+		forceWait)
 }

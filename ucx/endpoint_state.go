@@ -1,0 +1,266 @@
+package ucx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"go.millstream.dev/ucx/internal/epstate"
+	"go.millstream.dev/ucx/internal/ucp"
+)
+
+// on tells the endpoint's state machine of an event and does what the transition asks for. err is why the endpoint
+// ends, for events that end it. It returns what was done, 0 if the event changed nothing.
+//
+// Events that may come with the token held (PeerFailed, PeerFarewell, Overflow, Connected) have only actions that
+// neither block nor call into UCX.
+func (ep *Endpoint) on(e epstate.Event, err error) epstate.Action {
+	ep.mu.Lock()
+	t, ok := ep.state.On(e)
+	if !ok {
+		ep.mu.Unlock()
+		return 0
+	}
+	ep.state = t.To
+	if t.Do&epstate.PeerReason != 0 {
+		err = ErrPeerClosed
+	}
+	if t.Do&epstate.SetReason != 0 {
+		ep.err = err
+	}
+	var parts []endpointPart
+	if t.Do&epstate.EndParts != 0 {
+		parts = ep.parts
+	}
+	ep.mu.Unlock()
+	if t.Do == 0 {
+		return 0
+	}
+	for _, p := range parts {
+		p.ended(ep.reason())
+	}
+	ep.perform(t.Do, err)
+	return t.Do
+}
+
+// perform does the actions of a transition, but those that on and close have done.
+func (ep *Endpoint) perform(do epstate.Action, err error) {
+	if do&epstate.StartAbort != 0 {
+		go ep.abort(err) // needs the token, which the caller holds
+	}
+	if ep.line != nil {
+		switch {
+		case do&epstate.HangUp == 0:
+		case do&epstate.GiveBack != 0:
+			ep.line.close()
+		default:
+			go ep.line.close() // closing a socket may block, and the token may be held
+		}
+		if do&epstate.AbortLine != 0 {
+			ep.line.abort()
+		}
+	}
+	if do&epstate.ForceClose != 0 && ep.kind != borrowed {
+		ep.settle()
+		ep.destroyKeys()
+		ep.failNative(statusOf(err))
+	}
+	if do&epstate.DropHandle != 0 && ep.kind != borrowed {
+		ep.w.dropHandle(ep)
+	}
+	if do&epstate.GiveBack != 0 {
+		ep.destroyKeys()
+		ep.discardParts()
+		ep.giveBackErr = ep.closeNative()
+	}
+	if do&epstate.CloseDone != 0 {
+		close(ep.done)
+	}
+	if f := ep.w.ctx.cfg.Events.EndpointClosed; f != nil && do&epstate.Report != 0 {
+		f(ep.describe(), err)
+	}
+}
+
+// statusOf is the status with which the operations of an endpoint end that ends for a reason.
+func statusOf(reason error) Status {
+	var s Status
+	if errors.As(reason, &s) && s < 0 {
+		return s
+	}
+	return ErrCanceled
+}
+
+// reason is what operations report that ended with the endpoint.
+func (ep *Endpoint) reason() error {
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	if ep.err != nil {
+		return ep.err
+	}
+	if ep.state.Ended() {
+		return ErrClosed
+	}
+	return nil
+}
+
+// ending returns why operations of the endpoint end: it has ended, or its peer is closing. It is nil otherwise.
+func (ep *Endpoint) ending() error {
+	if err := ep.reason(); err != nil {
+		return err
+	}
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	if ep.state.PeerLeaves() {
+		return ErrPeerClosed
+	}
+	return nil
+}
+
+// abort ends the endpoint now, from any goroutine that does not hold the token: pending operations complete with the
+// reason, a live peer is told.
+func (ep *Endpoint) abort(reason error) { ep.on(epstate.Abort, reason) }
+
+// connectGrace is how long a forced close waits for a connection that is being made.
+const connectGrace = time.Second
+
+// connect starts the first flush of an endpoint with a socket address.
+func (ep *Endpoint) connect() *Request {
+	ep.born = time.Now()
+	ep.on(epstate.Connect, nil)
+	s, r, err := ep.w.startOn(ucp.OpEPFlush, ep)
+	if err != nil {
+		r = failedRequest(ucp.OpEPFlush, ep, err)
+		ep.handshake.Store(r)
+		ep.on(epstate.Connected, nil)
+		return r
+	}
+	r.onDone = func(*Request) { ep.on(epstate.Connected, nil) }
+	ep.handshake.Store(r) // the worker may be closing, and looks at it
+	ep.w.launch(s, r)
+	return r
+}
+
+// settle waits, for a short time after the endpoint's birth, until it is connected or has failed. UCX's connection
+// manager does not survive every force close in the middle of its handshake: late events of the closed socket strike
+// whoever gets its number next.
+func (ep *Endpoint) settle() {
+	handshake := ep.handshake.Load()
+	if handshake == nil {
+		return
+	}
+	select {
+	case <-handshake.Done():
+		return
+	default:
+	}
+	t := time.NewTimer(time.Until(ep.born.Add(connectGrace)))
+	defer t.Stop()
+	select {
+	case <-handshake.Done():
+	case <-t.C:
+	}
+}
+
+// failNative force-closes the UCX endpoint, if it exists yet: newEndpoint looks again.
+func (ep *Endpoint) failNative(st Status) {
+	ep.mu.Lock()
+	c := ep.c
+	ep.mu.Unlock()
+	if c == nil {
+		return
+	}
+	_ = ep.w.internalCall("endpoint abort", ucp.CallEPFail, func(x *ucp.Slot) {
+		x.Buf = uintptr(unsafe.Pointer(c))
+		x.Arg[0] = uint64(int64(st))
+	}, nil)
+	runtime.KeepAlive(ep)
+}
+
+// closeTimeout bounds a Close without a deadline of its own.
+const closeTimeout = 5 * time.Second
+
+// Close is CloseContext with a deadline of five seconds.
+func (ep *Endpoint) Close() error {
+	ctx, cancel := context.WithTimeout(background, closeTimeout)
+	defer cancel()
+	return ep.CloseContext(ctx)
+}
+
+// CloseContext closes the endpoint: what was sent is flushed and, between Millstream
+// peers, known to have arrived; when ctx ends before, the rest is cut off. The
+// endpoint is gone in any case when it returns; the error says whether data may be
+// lost. Closing again returns the first result.
+func (ep *Endpoint) CloseContext(ctx context.Context) error {
+	ep.closeOnce.Do(func() { ep.closeErr = ep.close(ctx) })
+	return ep.closeErr
+}
+
+func (ep *Endpoint) close(ctx context.Context) error {
+	var err error
+	alive := ep.reason() == nil
+	if ep.on(epstate.Close, nil)&epstate.Drain != 0 && ep.kind != borrowed {
+		if err = ep.drain(ctx); err == nil {
+			err = ep.Flush(ctx)
+		}
+		if err == nil && ep.line != nil {
+			err = ep.line.farewell(ctx, ep)
+		}
+	}
+	ep.on(epstate.Release, nil)
+	if err == nil {
+		err = ep.giveBackErr
+	}
+	if errors.Is(err, ErrConnectionReset) || errors.Is(err, ErrNotConnected) && !alive {
+		err = nil // the peer left first: nothing of ours was pending
+	}
+	return err
+}
+
+// drain waits until no operation that was started on the endpoint waits for the peer
+// any more. UCX's flush does not: a rendezvous send that the peer has not received yet
+// would be cut off.
+func (ep *Endpoint) drain(ctx context.Context) error {
+	for pause := 20 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+		n := uint64(0)
+		err := ep.w.call("endpoint close", ucp.CallEPUnsent, func(s *ucp.Slot) {
+			s.Buf, s.Flags = uintptr(unsafe.Pointer(ep.c)), ucp.FlagOrdered
+		}, func(s *ucp.Slot) { n = s.RLen })
+		if err != nil || n == 0 {
+			return err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ep.done:
+			t.Stop()
+			return nil // its operations have failed, each with its own error
+		case <-ctx.Done():
+			t.Stop()
+			err := fmt.Errorf("ucx: %d operations are unfinished: %w", n, contextError(ctx))
+			return &OpError{Op: "endpoint close", Peer: ep.peer, Err: err}
+		}
+	}
+}
+
+// closeNative closes the UCX endpoint by force (it has been flushed).
+func (ep *Endpoint) closeNative() error {
+	w := ep.w
+	s, r, err := w.takeSlot()
+	if err != nil {
+		if w.closing.Load() {
+			return nil // the worker ends all endpoints itself
+		}
+		return &OpError{Op: "endpoint close", Peer: ep.peer, Err: err}
+	}
+	ep.settle()
+	r.reset(ucp.OpEPClose, ep)
+	resetSlot(s, ucp.OpEPClose, ep.c)
+	s.Flags = ucp.FlagForce
+	_ = w.run(background, s, r)
+	w.putSlot(s)
+	w.forget(ep)
+	return nil
+}
