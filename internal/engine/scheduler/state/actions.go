@@ -58,11 +58,11 @@ const (
 	TaskMoved
 )
 
-var actionNames = [...]string{"none", "compute-task", "free-keys", "remove-replicas", "acquire-replicas",
-	"steal-request", "refresh-who-has",
+var actionNames = [...]string{
+	"none", "compute-task", "free-keys", "remove-replicas", "acquire-replicas", "steal-request", "refresh-who-has",
 	"remove-worker", "worker-status-change", "close", "key-in-memory", "task-erred", "lost-data", "cancelled-keys",
-	"task-retried", "restart",
-	"request-done", "worker-removed", "log-event", "task-moved"}
+	"task-retried", "restart", "request-done", "worker-removed", "log-event", "task-moved",
+}
 
 // String is Dask's name of the message, where there is one.
 func (k ActionKind) String() string {

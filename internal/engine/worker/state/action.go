@@ -45,8 +45,10 @@ const (
 	SendRequestRefresh
 )
 
-var actionNames = [...]string{"execute", "cancel", "gather", "retry-busy", "delete", "task-finished", "task-erred", "add-keys",
-	"release-worker-data", "steal-response", "long-running", "reschedule", "request-refresh-who-has"}
+var actionNames = [...]string{
+	"execute", "cancel", "gather", "retry-busy", "delete", "task-finished", "task-erred", "add-keys",
+	"release-worker-data", "steal-response", "long-running", "reschedule", "request-refresh-who-has",
+}
 
 // String is Dask's name of the message, where it is one.
 func (k ActionKind) String() string {

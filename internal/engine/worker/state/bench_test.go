@@ -26,7 +26,8 @@ func BenchmarkLife(b *testing.B) {
 			spec := make([]byte, 60)
 			var out Actions
 			compute := ComputeTask{Stimulus: "compute-task-1700000000.123456", Spec: spec}
-			success := ExecuteSuccess{Stimulus: "task-finished-1700000000.12345", Stored: Stored{NBytes: 28, TypeName: "int"}}
+			success := ExecuteSuccess{Stimulus: "task-finished-1700000000.12345", Stored: Stored{NBytes: 28,
+				TypeName: "int"}}
 			free := FreeKeys{Stimulus: "free-keys-1700000000.123456", Keys: make([]taskid.Key, 1)}
 			order := func(i int) {
 				compute.Key, compute.RunID, compute.Priority[2] = keys[i%len(keys)], int64(i), float64(i)
@@ -62,7 +63,8 @@ func BenchmarkFetch(b *testing.B) {
 				addresses[i] = fmt.Sprintf("tcp://10.0.%d.%d:4000", i/250+1, i%250)
 			}
 			var out Actions
-			compute := ComputeTask{Spec: make([]byte, 60), Deps: []Dep{{NBytes: 100, WhoHas: make([]string, 1)}, {NBytes: 100, WhoHas: make([]string, 2)}}}
+			compute := ComputeTask{Spec: make([]byte, 60), Deps: []Dep{{NBytes: 100, WhoHas: make([]string, 1)},
+				{NBytes: 100, WhoHas: make([]string, 2)}}}
 			success := ExecuteSuccess{Stored: Stored{NBytes: 28, TypeName: "int"}}
 			gathered := GatherSuccess{Data: make([]Stored, 0, 2)}
 			free := FreeKeys{Keys: make([]taskid.Key, 3)}

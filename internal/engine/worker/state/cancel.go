@@ -15,7 +15,7 @@ func (s *State) cancel(t *Task) {
 	}
 }
 
-func (s *State) cancelledFetch(t *Task) {
+func cancelledFetch(s *State, t *Task) {
 	switch {
 	case t.previous != Flight:
 		t.next = Fetch
@@ -28,7 +28,7 @@ func (s *State) cancelledFetch(t *Task) {
 	}
 }
 
-func (s *State) cancelledWaiting(t *Task) {
+func cancelledWaiting(s *State, t *Task) {
 	previous := t.previous
 	if previous == Flight {
 		t.next = Waiting
@@ -38,11 +38,11 @@ func (s *State) cancelledWaiting(t *Task) {
 	t.previous = noState
 	s.setState(t, previous)
 	if previous == LongRunning {
-		s.tell(SendLongRunning, t) // it may have seceded while it was cancelled
+		s.report(SendLongRunning, t) // it may have seceded while it was cancelled
 	}
 }
 
-func (s *State) resumedFetch(t *Task) {
+func resumedFetch(s *State, t *Task) {
 	switch {
 	case t.previous != Flight: // it is so already
 	case t.done: // the transfer failed: run it, as the scheduler wants
@@ -55,7 +55,7 @@ func (s *State) resumedFetch(t *Task) {
 
 // resumedMemory sends the message that the scheduler expects, which is not that of what was
 // done.
-func (s *State) resumedMemory(t *Task) {
+func resumedMemory(s *State, t *Task) {
 	fetched := t.previous == Flight
 	t.previous, t.next = noState, noState
 	if !fetched {
@@ -63,7 +63,7 @@ func (s *State) resumedMemory(t *Task) {
 	}
 	s.toMemory(t)
 	if fetched {
-		s.tell(SendTaskFinished, t)
+		s.report(SendTaskFinished, t)
 	}
 }
 
@@ -87,7 +87,7 @@ func (s *State) secede(t *Task, after time.Duration) {
 		if t.orphaned {
 			return
 		}
-		if a := s.tell(SendLongRunning, t); a != nil {
+		if a := s.report(SendLongRunning, t); a != nil {
 			a.After, a.HasState = after, true
 		}
 	case t.previous == Executing:
@@ -98,10 +98,10 @@ func (s *State) secede(t *Task, after time.Duration) {
 	}
 }
 
-// schedulerLost forgets what the scheduler ordered, but for what has begun.
-func (s *State) schedulerLost() {
+// apply forgets what the scheduler ordered, but for what has begun.
+func (ev *SchedulerLost) apply(s *State) {
 	s.detached = true
-	for _, t := range s.sorted() {
+	for _, t := range s.tasks.sorted() {
 		switch t.state {
 		case Waiting, Ready, Constrained, Fetch, Missing, Erred:
 			s.recommend(t, Released)
@@ -126,9 +126,9 @@ func (s *State) schedulerLost() {
 	}
 }
 
-func (s *State) reattach() {
+func (ev *Reattach) apply(s *State) {
 	s.detached = false
-	if a := s.tellList(SendAddKeys, s.inMemory.tasks); a != nil {
+	if a := s.reportList(SendAddKeys, s.inMemory.tasks); a != nil {
 		a.Adopt = true
 	}
 }

@@ -1,4 +1,4 @@
-// Package state is the worker's mind: which tasks are here, what each waits for, what is to
+// Package state is the state machine of a worker: which tasks are here, what each waits for, what is to
 // be fetched from whom, what may run now. It follows the state machine of Dask's workers,
 // with its states and its messages, and does nothing itself: no I/O, clock, goroutine,
 // randomness or dependence on the order of maps. Events go in, actions come out.

@@ -15,6 +15,8 @@ import (
 type Event interface {
 	stimulus() string
 	kind() eventKind
+	// apply turns the event into recommendations.
+	apply(s *State)
 }
 
 // Priority orders tasks: the lowest runs first. It is what the scheduler sends: the negative

@@ -27,7 +27,8 @@ func Example() {
 		}
 	}
 	x, y := taskid.NewKey("x"), taskid.NewKey("y")
-	apply(&state.ComputeTask{Key: y, RunID: 1, Deps: []state.Dep{{Key: x, NBytes: 100, WhoHas: []string{"tcp://10.0.0.3:40000"}}}})
+	apply(&state.ComputeTask{Key: y, RunID: 1,
+		Deps: []state.Dep{{Key: x, NBytes: 100, WhoHas: []string{"tcp://10.0.0.3:40000"}}}})
 	apply(&state.GatherSuccess{Peer: "tcp://10.0.0.3:40000", Data: []state.Stored{{Key: x, NBytes: 100}}})
 	apply(&state.ExecuteSuccess{Stored: state.Stored{Key: y, NBytes: 8}})
 	fmt.Println(s.Task(y))

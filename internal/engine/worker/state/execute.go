@@ -19,8 +19,8 @@ func (s *State) nextReady() *Task {
 	if s.ready.len() > 0 {
 		best = s.ready.top()
 	}
-	for _, set := range s.needSets {
-		if set.ready.len() == 0 || best != nil && !set.ready.top().before(best) || !s.satisfied(set) {
+	for _, set := range s.resources.sets {
+		if set.ready.len() == 0 || best != nil && !set.ready.top().before(best) || !s.resources.satisfied(set) {
 			continue
 		}
 		best = set.ready.top()
@@ -28,10 +28,10 @@ func (s *State) nextReady() *Task {
 	return best
 }
 
-func (s *State) executeSuccess(ev *ExecuteSuccess) {
-	t := s.tasks[ev.Key]
+func (ev *ExecuteSuccess) apply(s *State) {
+	t := s.tasks.byKey[ev.Key]
 	if t == nil || !t.running() {
-		s.stale(&ev.Stored, t)
+		stale(s, &ev.Stored, t)
 		return
 	}
 	wanted := t.state == Executing || t.state == LongRunning
@@ -49,7 +49,7 @@ func (s *State) executeSuccess(ev *ExecuteSuccess) {
 }
 
 // stale deletes a value that nobody asked for.
-func (s *State) stale(d *Stored, t *Task) {
+func stale(s *State, d *Stored, t *Task) {
 	if t != nil && (t.stored || t.running() || t.flying()) {
 		return
 	}
@@ -57,8 +57,8 @@ func (s *State) stale(d *Stored, t *Task) {
 	a.Key, a.Task, a.Stimulus = d.Key, t, s.ev.stimulus()
 }
 
-func (s *State) executeFailure(ev *ExecuteFailure) {
-	t := s.tasks[ev.Key]
+func (ev *ExecuteFailure) apply(s *State) {
+	t := s.tasks.byKey[ev.Key]
 	if t == nil || !t.running() {
 		return
 	}
@@ -81,8 +81,8 @@ func (s *State) executeFailure(ev *ExecuteFailure) {
 	}
 }
 
-func (s *State) reschedule(ev *Reschedule) {
-	t := s.tasks[ev.Key]
+func (ev *Reschedule) apply(s *State) {
+	t := s.tasks.byKey[ev.Key]
 	if t == nil || !t.running() {
 		return
 	}
@@ -99,3 +99,26 @@ func (s *State) reschedule(ev *Reschedule) {
 		s.recommend(t, Rescheduled)
 	}
 }
+
+func (ev *Secede) apply(s *State) {
+	if t := s.tasks.byKey[ev.Key]; t != nil && t.running() {
+		s.secede(t, ev.Duration)
+	}
+}
+
+func (ev *DataLost) apply(s *State) {
+	t := s.tasks.byKey[ev.Key]
+	if t == nil || t.state != Memory {
+		return
+	}
+	if !s.cfg.AnnounceReleases {
+		s.report(SendReleaseData, t)
+	}
+	s.recommend(t, Released)
+}
+
+func (*Pause) apply(s *State) { s.running = false }
+
+func (*Unpause) apply(s *State) { s.running = true }
+
+func (ev *SetResources) apply(s *State) { s.resources.setTotals(ev.Resources) }

@@ -2,11 +2,35 @@ package state
 
 import "slices"
 
-// This file decides what is fetched from whom, and draws the consequences of transfers.
+// transfers is what is being fetched now, and how much may be.
+type transfers struct {
+	limits   *Config
+	inFlight int
+	bytes    int64
+	total    uint64 // transfers since the start
+	scratch  []candidate
+}
 
-// throttled tells that no other transfer may be started now.
-func (s *State) throttled() bool {
-	return s.inBytes >= s.cfg.IncomingBytes || s.flights >= s.cfg.IncomingCount && s.inBytes >= s.cfg.IncomingThrottle
+// begin notes that a transfer from a peer has started.
+func (tr *transfers) begin(p *Peer) {
+	p.flying = true
+	tr.inFlight++
+	tr.total++
+	tr.bytes += p.inBytes
+}
+
+// end notes that the transfer from a peer has ended.
+func (tr *transfers) end(p *Peer) {
+	p.flying = false
+	tr.inFlight--
+	tr.bytes -= p.inBytes
+	p.inBytes = 0
+}
+
+// throttled reports whether no other transfer may be started now.
+func (tr *transfers) throttled() bool {
+	return tr.bytes >= tr.limits.IncomingBytes || tr.inFlight >= tr.limits.IncomingCount &&
+		tr.bytes >= tr.limits.IncomingThrottle
 }
 
 // candidate is a peer that can be asked, with what it is preferred for.
@@ -39,8 +63,9 @@ func (c candidate) compare(d candidate) int {
 	return 1
 }
 
-func (s *State) candidate(p *Peer) candidate {
-	z := p.hash + s.inTotal*0x9e3779b97f4a7c15
+// candidate compares a peer as of now.
+func (tr *transfers) candidate(p *Peer) candidate {
+	z := p.hash + tr.total*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	return candidate{p, p.needed.top(), p.needed.len(), z ^ z>>27}
 }
@@ -48,12 +73,12 @@ func (s *State) candidate(p *Peer) candidate {
 // ensureCommunicating starts transfers while there are keys to fetch and peers to ask. It
 // comes after all that an event has changed, so that many keys go into one transfer.
 func (s *State) ensureCommunicating() {
-	if !s.running || len(s.askable) == 0 || s.throttled() {
+	if !s.running || len(s.peers.askable) == 0 || s.transfers.throttled() {
 		return
 	}
-	queue := s.candidates[:0]
-	for _, p := range s.askable {
-		queue = append(queue, s.candidate(p))
+	queue := s.transfers.scratch[:0]
+	for _, p := range s.peers.askable {
+		queue = append(queue, s.transfers.candidate(p))
 	}
 	if len(queue) > 1 {
 		slices.SortFunc(queue, candidate.compare)
@@ -73,22 +98,22 @@ func (s *State) ensureCommunicating() {
 				continue
 			}
 		}
-		if !s.gather(c.peer) || s.throttled() {
+		if !gather(s, c.peer) || s.transfers.throttled() {
 			break
 		}
 	}
 	clear(queue)
-	s.candidates = queue[:0]
+	s.transfers.scratch = queue[:0]
 }
 
 // gather starts a transfer of the most urgent keys that a peer has, as many as fit into one
 // message. It reports whether there was room for any.
-func (s *State) gather(p *Peer) bool {
+func gather(s *State, p *Peer) bool {
 	p.inFlight, p.inBytes = p.inFlight[:0], 0
 	for p.needed.len() > 0 {
 		t := p.needed.top()
-		size := s.sizeOf(t)
-		if s.tooMuch(p, size, p.inBytes, len(p.inFlight)) {
+		size := s.transfers.size(t)
+		if s.transfers.tooMuch(p, size, p.inBytes, len(p.inFlight)) {
 			break
 		}
 		p.inFlight = append(p.inFlight, t)
@@ -100,55 +125,50 @@ func (s *State) gather(p *Peer) bool {
 	if len(p.inFlight) == 0 {
 		return false
 	}
-	p.flying = true
-	s.enlist(p)
-	s.flights++
-	s.inTotal++
-	s.inBytes += p.inBytes
+	s.transfers.begin(p)
+	s.peers.enlist(p)
 	a := s.out.add(DoGather)
 	a.Peer, a.Tasks, a.NBytes, a.Stimulus = p, s.out.keep(p.inFlight), p.inBytes, s.ev.stimulus()
 	return true
 }
 
-func (s *State) sizeOf(t *Task) int64 {
+// size is what a key counts as in a transfer.
+func (tr *transfers) size(t *Task) int64 {
 	if t.nbytes < 0 {
-		return s.cfg.DefaultSize
+		return tr.limits.DefaultSize
 	}
 	return t.nbytes
 }
 
-// tooMuch tells whether a key of some size would exceed the limits of a message that has n
+// tooMuch reports whether a key of some size would exceed the limits of a message that has n
 // keys and message bytes already. Without other traffic, one key is never too much.
-func (s *State) tooMuch(p *Peer, size, message int64, n int) bool {
+func (tr *transfers) tooMuch(p *Peer, size, message int64, n int) bool {
 	if n == 0 {
-		return s.inBytes > 0 && size > s.cfg.IncomingBytes-s.inBytes
+		return tr.bytes > 0 && size > tr.limits.IncomingBytes-tr.bytes
 	}
-	limit := s.cfg.MessageBytes
+	limit := tr.limits.MessageBytes
 	if p.device {
-		limit = s.cfg.DeviceMessageBytes
+		limit = tr.limits.DeviceMessageBytes
 	}
-	return size > min(s.cfg.IncomingBytes-s.inBytes, limit)-message
+	return size > min(tr.limits.IncomingBytes-tr.bytes, limit)-message
 }
 
 // landed ends the transfer from a peer and returns what was asked for, nil if there was none.
-func (s *State) landed(address string) (*Peer, []*Task) {
-	p := s.peers[address]
+func landed(s *State, address string) (*Peer, []*Task) {
+	p := s.peers.byAddress[address]
 	if p == nil || !p.flying {
 		return nil, nil
 	}
-	p.flying = false
-	s.flights--
-	s.inBytes -= p.inBytes
-	p.inBytes = 0
+	s.transfers.end(p)
 	for _, t := range p.inFlight {
 		t.done = true
 	}
-	s.enlist(p)
+	s.peers.enlist(p)
 	return p, p.inFlight
 }
 
 // left is what a task does whose transfer has ended without it.
-func (s *State) left(t *Task, finish TaskState) {
+func left(s *State, t *Task, finish TaskState) {
 	t.comingFrom = nil
 	if t.scattered {
 		finish = Memory
@@ -156,16 +176,16 @@ func (s *State) left(t *Task, finish TaskState) {
 	s.recommend(t, finish)
 }
 
-func (s *State) gatherSuccess(ev *GatherSuccess) {
-	p, tasks := s.landed(ev.Peer)
+func (ev *GatherSuccess) apply(s *State) {
+	p, tasks := landed(s, ev.Peer)
 	if p != nil {
 		p.device = ev.Device
 	}
 	for i := range ev.Data {
 		d := &ev.Data[i]
-		t := s.tasks[d.Key]
+		t := s.tasks.byKey[d.Key]
 		if p == nil || t == nil || t.comingFrom != p {
-			s.stale(d, t)
+			stale(s, d, t)
 			continue
 		}
 		t.stored, t.nbytes, t.typeName = true, d.NBytes, d.TypeName
@@ -177,22 +197,22 @@ func (s *State) gatherSuccess(ev *GatherSuccess) {
 			continue
 		}
 		if slot := t.holderOf(p); slot >= 0 {
-			s.removeHolder(t, slot)
+			s.peers.removeHolder(t, slot)
 		}
-		s.left(t, Fetch)
+		left(s, t, Fetch)
 	}
 }
 
-func (s *State) gatherBusy(ev *GatherBusy) {
-	p, tasks := s.landed(ev.Peer)
+func (ev *GatherBusy) apply(s *State) {
+	p, tasks := landed(s, ev.Peer)
 	if p == nil {
 		return
 	}
 	p.busy = true
-	s.enlist(p)
+	s.peers.enlist(p)
 	stuck := s.taskScratch[:0]
 	for _, t := range tasks {
-		s.left(t, Fetch)
+		left(s, t, Fetch)
 		if t.state == Flight && !slices.ContainsFunc(t.whoHas, func(h holder) bool { return !h.peer.busy }) {
 			stuck = append(stuck, t)
 		}
@@ -204,23 +224,23 @@ func (s *State) gatherBusy(ev *GatherBusy) {
 	s.taskScratch = stuck[:0]
 }
 
-func (s *State) gatherNetworkFailure(ev *GatherNetworkFailure) {
-	p, tasks := s.landed(ev.Peer)
+func (ev *GatherNetworkFailure) apply(s *State) {
+	p, tasks := landed(s, ev.Peer)
 	if p == nil {
 		return
 	}
 	for _, t := range tasks {
-		s.left(t, Fetch)
+		left(s, t, Fetch)
 	}
-	s.losePeer(p)
+	losePeer(s, p)
 }
 
 // gatherFailure fails the tasks that wait for data which cannot be read.
-func (s *State) gatherFailure(ev *GatherFailure) {
-	_, tasks := s.landed(ev.Peer)
+func (ev *GatherFailure) apply(s *State) {
+	_, tasks := landed(s, ev.Peer)
 	for _, t := range tasks {
 		if t.state != Flight || t.scattered {
-			s.left(t, Erred)
+			left(s, t, Erred)
 			continue
 		}
 		for i := len(t.dependents) - 1; i >= 0; i-- { // those that fail leave the list
@@ -230,20 +250,36 @@ func (s *State) gatherFailure(ev *GatherFailure) {
 				s.transition(u, Erred)
 			}
 		}
-		s.left(t, Released)
+		left(s, t, Released)
 	}
 }
 
 // losePeer forgets all that a peer was known to hold. A transfer from it ends by itself.
-func (s *State) losePeer(p *Peer) {
+func losePeer(s *State, p *Peer) {
 	for n := len(p.has); n > 0; n = len(p.has) {
 		t := p.has[n-1].task
-		s.removeHolder(t, p.has[n-1].slot)
+		s.peers.removeHolder(t, p.has[n-1].slot)
 		if t.state == Fetch && len(t.whoHas) == 0 {
 			s.recommend(t, Missing)
 		}
 	}
 	p.busy = false
-	s.enlist(p)
-	s.dropPeer(p)
+	s.peers.enlist(p)
+	s.peers.drop(p)
 }
+
+func (ev *RetryBusy) apply(s *State) {
+	if p := s.peers.byAddress[ev.Peer]; p != nil {
+		p.busy = false
+		s.peers.enlist(p)
+		s.peers.drop(p)
+	}
+}
+
+func (ev *RemovePeer) apply(s *State) {
+	if p := s.peers.byAddress[ev.Peer]; p != nil {
+		losePeer(s, p)
+	}
+}
+
+func (*FindMissing) apply(s *State) { s.requestRefresh(s.missing.tasks) }

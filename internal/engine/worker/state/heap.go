@@ -24,7 +24,8 @@ func (e *heapEntry) less(f *heapEntry) bool {
 
 // before compares tasks as the heap does.
 func (t *Task) before(u *Task) bool {
-	e, f := heapEntry{priority: t.priority, generation: t.generation}, heapEntry{priority: u.priority, generation: u.generation}
+	e := heapEntry{priority: t.priority, generation: t.generation}
+	f := heapEntry{priority: u.priority, generation: u.generation}
 	return e.less(&f)
 }
 

@@ -8,20 +8,21 @@ import (
 )
 
 // Task finds a task, nil if it is not known.
-func (s *State) Task(key taskid.Key) *Task { return s.tasks[key] }
+func (s *State) Task(key taskid.Key) *Task { return s.tasks.byKey[key] }
 
 // Tasks calls f with each task, in the order of their keys, until f returns false.
 func (s *State) Tasks(f func(*Task) bool) {
-	for _, t := range s.sorted() {
+	for _, t := range s.tasks.sorted() {
 		if !f(t) {
 			return
 		}
 	}
 }
 
-func (s *State) sorted() []*Task {
-	all := make([]*Task, 0, len(s.tasks))
-	for _, t := range s.tasks {
+// sorted returns all tasks in the order of their keys.
+func (tb *taskTable) sorted() []*Task {
+	all := make([]*Task, 0, len(tb.byKey))
+	for _, t := range tb.byKey {
 		all = append(all, t)
 	}
 	slices.SortFunc(all, func(a, b *Task) int { return strings.Compare(string(a.key), string(b.key)) })
@@ -29,10 +30,10 @@ func (s *State) sorted() []*Task {
 }
 
 // Len is how many tasks are known.
-func (s *State) Len() int { return len(s.tasks) }
+func (s *State) Len() int { return len(s.tasks.byKey) }
 
 // Count is how many tasks are in a state.
-func (s *State) Count(st TaskState) int { return s.counts[st] }
+func (s *State) Count(st TaskState) int { return s.tasks.counts[st] }
 
 // Executing calls f with each task that runs, also those that have seceded or are cancelled.
 func (s *State) Executing(f func(*Task)) {
@@ -62,7 +63,8 @@ func (s *State) Attached() bool { return !s.detached }
 
 // Idle tells that nothing runs, is to be run or is under way.
 func (s *State) Idle() bool {
-	return s.executing.len()+s.longRunning.len()+s.flights == 0 && len(s.tasks) == s.counts[Memory]+s.counts[Released]+s.counts[Erred]
+	return s.executing.len()+s.longRunning.len()+s.transfers.inFlight == 0 &&
+		len(s.tasks.byKey) == s.tasks.counts[Memory]+s.tasks.counts[Released]+s.tasks.counts[Erred]
 }
 
 // Stats are numbers for metrics.
@@ -82,7 +84,7 @@ type Stats struct {
 
 // Stats are the numbers of now.
 func (s *State) Stats() Stats {
-	return Stats{s.nbytes, s.inBytes, s.flights, s.inTotal, s.executed, s.transitions}
+	return Stats{s.nbytes, s.transfers.bytes, s.transfers.inFlight, s.transfers.total, s.executed, s.transitions}
 }
 
 // Config is the configuration with all defaults filled in.

@@ -31,10 +31,13 @@ const (
 	evDataLost
 )
 
-var eventNames = [...]string{"compute-task", "free-keys", "remove-replicas", "acquire-replicas", "steal-request", "cancel-compute",
-	"refresh-who-has", "remove-worker", "scheduler-lost", "reattach", "pause", "unpause", "set-resources", "update-data", "find-missing",
-	"retry-busy-worker", "execute-success", "execute-failure", "reschedule", "secede", "gather-dep-success", "gather-dep-busy",
-	"gather-dep-network-failure", "gather-dep-failure", "data-lost"}
+var eventNames = [...]string{
+	"compute-task", "free-keys", "remove-replicas", "acquire-replicas", "steal-request", "cancel-compute",
+	"refresh-who-has", "remove-worker", "scheduler-lost", "reattach", "pause", "unpause", "set-resources",
+	"update-data", "find-missing", "retry-busy-worker", "execute-success", "execute-failure", "reschedule",
+	"secede", "gather-dep-success", "gather-dep-busy", "gather-dep-network-failure", "gather-dep-failure",
+	"data-lost",
+}
 
 func (k eventKind) String() string { return eventNames[k] }
 

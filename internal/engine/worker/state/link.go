@@ -14,9 +14,9 @@ var replicaPriority = Priority{1, math.Inf(-1), math.Inf(-1)}
 // ensureTask finds or makes a task that others depend on. It is as urgent as the most urgent
 // of them.
 func (s *State) ensureTask(key taskid.Key, priority Priority, generation int64) *Task {
-	t := s.tasks[key]
+	t := s.tasks.byKey[key]
 	if t == nil {
-		t = s.newTask(key)
+		t = s.tasks.add(key)
 	}
 	want := heapEntry{priority: priority, generation: generation}
 	have := heapEntry{priority: t.priority, generation: t.generation}
@@ -24,10 +24,10 @@ func (s *State) ensureTask(key taskid.Key, priority Priority, generation int64) 
 	case !t.hasPrio:
 		t.priority, t.generation, t.hasPrio = priority, generation, true
 	case t.state == Fetch && want.less(&have):
-		s.unneedAll(t)
+		s.peers.unneedAll(t)
 		t.priority, t.generation = priority, generation
 		for i := range t.whoHas {
-			s.need(t, int32(i))
+			s.peers.need(t, int32(i))
 		}
 	}
 	return t
@@ -43,8 +43,8 @@ func (s *State) setDep(t *Task, d *Dep) {
 
 // updateHolders sets the holders of a task and draws the consequence.
 func (s *State) updateHolders(t *Task, addresses []string) {
-	if s.setHolders(t, addresses) && t.state != Memory && !t.running() && !t.scattered {
-		s.tell(SendReleaseData, t) // the scheduler is mistaken, and would be for ever
+	if s.peers.setHolders(t, addresses) && t.state != Memory && !t.running() && !t.scattered {
+		s.report(SendReleaseData, t) // the scheduler is mistaken, and would be for ever
 	}
 	switch {
 	case len(t.whoHas) > 0 && t.state == Missing:
@@ -86,7 +86,7 @@ func (s *State) linkDeps(t *Task, deps []Dep) {
 	clear(tasks)
 	s.taskScratch = tasks[:0]
 	for i := range deps {
-		s.setDep(s.tasks[deps[i].Key], &deps[i])
+		s.setDep(s.tasks.byKey[deps[i].Key], &deps[i])
 	}
 }
 

@@ -69,18 +69,18 @@ func (t Transition) String() string {
 }
 
 // Log is the last transitions, oldest first.
-func (s *State) Log() []Transition { return s.filterLog(func(*logEntry) bool { return true }) }
+func (s *State) Log() []Transition { return s.log.filter(func(*logEntry) bool { return true }) }
 
 // Story is what the log knows about keys and events, oldest first. (get_story)
 func (s *State) Story(keys []taskid.Key, stimuli []string) []Transition {
-	return s.filterLog(func(e *logEntry) bool {
+	return s.log.filter(func(e *logEntry) bool {
 		return slices.Contains(keys, e.key) ||
-			slices.ContainsFunc(stimuli, func(x string) bool { return x[:min(len(x), maxStimulus)] == string(e.stimulus[:e.n]) })
+			slices.ContainsFunc(stimuli,
+				func(x string) bool { return x[:min(len(x), maxStimulus)] == string(e.stimulus[:e.n]) })
 	})
 }
 
-func (s *State) filterLog(want func(*logEntry) bool) []Transition {
-	r := &s.log
+func (r *ring) filter(want func(*logEntry) bool) []Transition {
 	var out []Transition
 	for i := range r.entries {
 		e := &r.entries[i]
@@ -88,15 +88,16 @@ func (s *State) filterLog(want func(*logEntry) bool) []Transition {
 			e = &r.entries[(r.next+i)%r.limit]
 		}
 		if want(e) {
-			out = append(out, Transition{time.Unix(0, e.at), e.key, e.start, e.finish, e.final, e.kind.String(), string(e.stimulus[:e.n])})
+			out = append(out, Transition{time.Unix(0, e.at), e.key, e.start, e.finish, e.final, e.kind.String(),
+				string(e.stimulus[:e.n])})
 		}
 	}
 	return out
 }
 
-func (s *State) storyText(key taskid.Key) string {
+func (r *ring) text(key taskid.Key) string {
 	var b strings.Builder
-	for _, t := range s.Story([]taskid.Key{key}, nil) {
+	for _, t := range r.filter(func(e *logEntry) bool { return e.key == key }) {
 		fmt.Fprintf(&b, "\n    %v", t)
 	}
 	return b.String()
@@ -117,6 +118,6 @@ func (e *InvalidTransition) Error() string {
 	return fmt.Sprintf("worker/state: %s: there is no way from %v to %v; story:%s", e.Task, e.Start, e.Finish, e.Story)
 }
 
-func (s *State) invalid(t *Task, finish TaskState) *InvalidTransition {
-	return &InvalidTransition{t.String(), t.state, finish, s.storyText(t.key)}
+func invalid(s *State, t *Task, finish TaskState) *InvalidTransition {
+	return &InvalidTransition{t.String(), t.state, finish, s.log.text(t.key)}
 }

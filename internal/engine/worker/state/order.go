@@ -4,18 +4,18 @@ import "bytes"
 
 // This file has what the scheduler orders.
 
-func (s *State) computeTask(ev *ComputeTask) {
-	t := s.tasks[ev.Key]
+func (ev *ComputeTask) apply(s *State) {
+	t := s.tasks.byKey[ev.Key]
 	same := true
 	if t == nil {
-		t = s.newTaskWithSpec(ev.Key, ev.Spec)
+		t = s.tasks.addWithSpec(ev.Key, ev.Spec)
 	} else {
 		same = t.state != Memory && bytes.Equal(t.spec, ev.Spec)
 	}
 	t.runID = ev.RunID
 	switch {
 	case t.state == Memory:
-		s.tell(SendTaskFinished, t)
+		s.report(SendTaskFinished, t)
 		return
 	case unstarted(t.state) && same:
 		return
@@ -24,7 +24,7 @@ func (s *State) computeTask(ev *ComputeTask) {
 		t.rec = noState
 	case (t.state == Executing || t.state == LongRunning) && same:
 		if t.orphaned && t.state == LongRunning {
-			s.tell(SendLongRunning, t)
+			s.report(SendLongRunning, t)
 		}
 		t.orphaned = false
 		return
@@ -38,15 +38,15 @@ func (s *State) computeTask(ev *ComputeTask) {
 	t.actor, t.failure = ev.Actor, nil
 	t.annotations, t.spanID, t.data = cloneBytes(ev.Annotations), cloneString(ev.SpanID), ev.Data
 	if running := t.running(); !running || !same { // a run keeps what it was given
-		set, err := s.needSetFor(ev.Resources)
+		set, err := s.resources.setFor(ev.Resources)
 		switch {
 		case err != nil:
-			s.refuse(t, &Failure{ExceptionText: err.Error()})
+			refuse(s, t, &Failure{ExceptionText: err.Error()})
 			return
 		case running:
-			s.replace(t, set)
+			replace(s, t, set)
 		default:
-			s.useNeeds(t, set)
+			s.resources.use(t, set)
 		}
 	}
 	s.linkDeps(t, ev.Deps)
@@ -58,7 +58,7 @@ func (s *State) computeTask(ev *ComputeTask) {
 }
 
 // refuse fails an order. What the task is here for otherwise, as data of others, goes on.
-func (s *State) refuse(t *Task, why *Failure) {
+func refuse(s *State, t *Task, why *Failure) {
 	switch t.state {
 	case Released:
 		t.failure = why
@@ -67,33 +67,33 @@ func (s *State) refuse(t *Task, why *Failure) {
 	case Executing, LongRunning:
 		s.transition(t, Released)
 	}
-	if a := s.tell(SendTaskErred, t); a != nil {
+	if a := s.report(SendTaskErred, t); a != nil {
 		a.Failure = why
 	}
 }
 
 // replace notes that the run that is under way is not the one that is wanted: another one
 // follows it.
-func (s *State) replace(t *Task, set *needSet) {
+func replace(s *State, t *Task, set *needSet) {
 	if set != nil {
 		set.users++
 	}
-	s.unuse(t.nextNeeds)
+	s.resources.unuse(t.nextNeeds)
 	t.rerun, t.nextNeeds = true, set
 	s.abort(t)
 }
 
-func (s *State) freeKeys(ev *FreeKeys) {
+func (ev *FreeKeys) apply(s *State) {
 	for _, key := range ev.Keys {
-		if t := s.tasks[key]; t != nil {
+		if t := s.tasks.byKey[key]; t != nil {
 			s.recommend(t, Released)
 		}
 	}
 }
 
-func (s *State) removeReplicas(ev *RemoveReplicas) {
+func (ev *RemoveReplicas) apply(s *State) {
 	for _, key := range ev.Keys {
-		t := s.tasks[key]
+		t := s.tasks.byKey[key]
 		if t == nil || t.state != Memory {
 			continue
 		}
@@ -115,11 +115,12 @@ func (t *Task) needed() bool {
 	return false
 }
 
-func (s *State) acquireReplicas(ev *AcquireReplicas) {
+func (ev *AcquireReplicas) apply(s *State) {
 	for i := range ev.Deps {
 		d := &ev.Deps[i]
 		t := s.ensureTask(d.Key, replicaPriority, 0)
-		own := unstarted(t.state) || t.state == Executing || t.state == LongRunning || t.state == Resumed && t.next == Waiting
+		own := unstarted(t.state) || t.state == Executing || t.state == LongRunning ||
+			t.state == Resumed && t.next == Waiting
 		if t.state == Memory || own { // it is here, or will be
 			continue
 		}
@@ -132,16 +133,16 @@ func (s *State) acquireReplicas(ev *AcquireReplicas) {
 	}
 }
 
-func (s *State) refreshWhoHas(ev *RefreshWhoHas) {
+func (ev *RefreshWhoHas) apply(s *State) {
 	for i := range ev.Deps {
-		if t := s.tasks[ev.Deps[i].Key]; t != nil {
+		if t := s.tasks.byKey[ev.Deps[i].Key]; t != nil {
 			s.updateHolders(t, ev.Deps[i].WhoHas)
 		}
 	}
 }
 
-func (s *State) stealRequest(ev *StealRequest) {
-	t := s.tasks[ev.Key]
+func (ev *StealRequest) apply(s *State) {
+	t := s.tasks.byKey[ev.Key]
 	if !s.detached {
 		a := s.out.add(SendStealResponse)
 		a.Key, a.Stimulus = ev.Key, ev.Stimulus
@@ -154,12 +155,12 @@ func (s *State) stealRequest(ev *StealRequest) {
 	}
 }
 
-func (s *State) updateData(ev *UpdateData) {
+func (ev *UpdateData) apply(s *State) {
 	for i := range ev.Data {
 		d := &ev.Data[i]
-		t := s.tasks[d.Key]
+		t := s.tasks.byKey[d.Key]
 		if t == nil {
-			t = s.newTask(d.Key)
+			t = s.tasks.add(d.Key)
 		}
 		if t.state == Memory {
 			s.nbytes += d.NBytes - t.nbytes
@@ -193,8 +194,14 @@ func (s *State) updateData(ev *UpdateData) {
 			t.nbytes = d.NBytes
 			s.transition(t, Memory)
 			if ordered {
-				s.tell(SendTaskFinished, t)
+				s.report(SendTaskFinished, t)
 			}
 		}
+	}
+}
+
+func (ev *CancelCompute) apply(s *State) {
+	if t := s.tasks.byKey[ev.Key]; t != nil && unstarted(t.state) {
+		s.recommend(t, Released)
 	}
 }

@@ -13,7 +13,7 @@ type Peer struct {
 	has []peerTask
 	// needed are those of them that are to be fetched.
 	needed heap
-	// pos is its place in State.askable, -1 if nothing is needed from it or it cannot be asked.
+	// pos is its place in peerSet.askable, -1 if nothing is needed from it or it cannot be asked.
 	pos int32
 	// flying: a transfer is under way, of the tasks inFlight, inBytes together.
 	flying   bool
@@ -41,28 +41,37 @@ func (p *Peer) Busy() bool { return p.busy }
 // InFlight is how many keys are being fetched from it.
 func (p *Peer) InFlight() int { return len(p.inFlight) }
 
-// peer finds or makes a peer. The address is copied when it is new.
-func (s *State) peer(address string) *Peer {
-	if p := s.peers[address]; p != nil {
+// peerSet is the peers that are known, and those among them that can be asked for something.
+type peerSet struct {
+	address, host string // of this worker
+	byAddress     map[string]*Peer
+	askable       []*Peer // from which something is needed, and that are neither busy nor asked
+	mark          uint32
+	scratch       []*Peer
+}
+
+// get finds or makes a peer. The address is copied when it is new.
+func (ps *peerSet) get(address string) *Peer {
+	if p := ps.byAddress[address]; p != nil {
 		return p
 	}
 	p := &Peer{address: strings.Clone(address), pos: -1}
 	p.host = hostOf(p.address)
-	p.remote = p.host != s.host
+	p.remote = p.host != ps.host
 	p.hash = 14695981039346656037
-	for _, text := range []string{s.cfg.Address, p.address} {
+	for _, text := range []string{ps.address, p.address} {
 		for i := range len(text) {
 			p.hash = (p.hash ^ uint64(text[i])) * 1099511628211
 		}
 	}
-	s.peers[p.address] = p
+	ps.byAddress[p.address] = p
 	return p
 }
 
-// dropPeer forgets a peer that nothing points to.
-func (s *State) dropPeer(p *Peer) {
+// drop forgets a peer that nothing points to.
+func (ps *peerSet) drop(p *Peer) {
 	if len(p.has) == 0 && !p.flying && !p.busy {
-		delete(s.peers, p.address)
+		delete(ps.byAddress, p.address)
 	}
 }
 
@@ -88,20 +97,20 @@ func hostOf(address string) string {
 }
 
 // addHolder notes that a peer has a task's value.
-func (s *State) addHolder(t *Task, p *Peer) {
+func (ps *peerSet) addHolder(t *Task, p *Peer) {
 	slot := int32(len(t.whoHas))
 	t.whoHas = append(t.whoHas, holder{p, int32(len(p.has)), -1})
 	p.has = append(p.has, peerTask{t, slot})
 	if t.state == Fetch {
-		s.need(t, slot)
+		ps.need(t, slot)
 	}
 }
 
 // removeHolder is the opposite of addHolder.
-func (s *State) removeHolder(t *Task, slot int32) {
+func (ps *peerSet) removeHolder(t *Task, slot int32) {
 	h := t.whoHas[slot]
 	if h.heap >= 0 {
-		s.unneed(t, slot)
+		ps.unneed(t, slot)
 	}
 	last := int32(len(h.peer.has) - 1)
 	if h.has != last {
@@ -125,9 +134,10 @@ func (s *State) removeHolder(t *Task, slot int32) {
 	t.whoHas = t.whoHas[:end]
 }
 
-func (s *State) removeHolders(t *Task) {
+// removeHolders removes all holders of a task.
+func (ps *peerSet) removeHolders(t *Task) {
 	for i := int32(len(t.whoHas)) - 1; i >= 0; i-- {
-		s.removeHolder(t, i)
+		ps.removeHolder(t, i)
 	}
 }
 
@@ -143,16 +153,16 @@ func (t *Task) holderOf(p *Peer) int32 {
 
 // setHolders makes the holders of a task those at the addresses, without the worker itself,
 // and reports whether that was one of them.
-func (s *State) setHolders(t *Task, addresses []string) (self bool) {
-	s.mark += 2
-	wanted, there := s.mark, s.mark+1
-	peers := s.peerScratch[:0]
+func (ps *peerSet) setHolders(t *Task, addresses []string) (self bool) {
+	ps.mark += 2
+	wanted, there := ps.mark, ps.mark+1
+	peers := ps.scratch[:0]
 	for _, a := range addresses {
-		if a == s.cfg.Address {
+		if a == ps.address {
 			self = true
 			continue
 		}
-		p := s.peer(a)
+		p := ps.get(a)
 		p.mark = wanted
 		peers = append(peers, p)
 	}
@@ -160,57 +170,57 @@ func (s *State) setHolders(t *Task, addresses []string) (self bool) {
 		if p := t.whoHas[i].peer; p.mark == wanted {
 			p.mark = there
 		} else {
-			s.removeHolder(t, i)
+			ps.removeHolder(t, i)
 		}
 	}
 	for _, p := range peers {
 		if p.mark == wanted {
 			p.mark = there
-			s.addHolder(t, p)
+			ps.addHolder(t, p)
 		}
 	}
 	clear(peers)
-	s.peerScratch = peers[:0]
+	ps.scratch = peers[:0]
 	return self
 }
 
 // need and unneed put a task into the heap of one of its holders and take it out.
-func (s *State) need(t *Task, slot int32) {
+func (ps *peerSet) need(t *Task, slot int32) {
 	p := t.whoHas[slot].peer
 	p.needed.push(t, slot)
-	s.enlist(p)
+	ps.enlist(p)
 }
 
-func (s *State) unneed(t *Task, slot int32) {
+func (ps *peerSet) unneed(t *Task, slot int32) {
 	h := &t.whoHas[slot]
 	h.peer.needed.remove(int(h.heap))
 	h.heap = -1
-	s.enlist(h.peer)
+	ps.enlist(h.peer)
 }
 
 // unneedAll takes a task out of the heaps of all its holders.
-func (s *State) unneedAll(t *Task) {
+func (ps *peerSet) unneedAll(t *Task) {
 	for i := range t.whoHas {
 		if t.whoHas[i].heap >= 0 {
-			s.unneed(t, int32(i))
+			ps.unneed(t, int32(i))
 		}
 	}
 }
 
 // enlist puts a peer into the list of those that can be asked for something, or takes it out.
-func (s *State) enlist(p *Peer) {
+func (ps *peerSet) enlist(p *Peer) {
 	can := p.needed.len() > 0 && !p.flying && !p.busy
 	switch {
 	case can && p.pos < 0:
-		p.pos = int32(len(s.askable))
-		s.askable = append(s.askable, p)
+		p.pos = int32(len(ps.askable))
+		ps.askable = append(ps.askable, p)
 	case !can && p.pos >= 0:
-		last := int32(len(s.askable) - 1)
-		moved := s.askable[last]
-		s.askable[p.pos] = moved
+		last := int32(len(ps.askable) - 1)
+		moved := ps.askable[last]
+		ps.askable[p.pos] = moved
 		moved.pos = p.pos
-		s.askable[last] = nil
-		s.askable = s.askable[:last]
+		ps.askable[last] = nil
+		ps.askable = ps.askable[:last]
 		p.pos = -1
 	}
 }

@@ -26,7 +26,8 @@ type world struct {
 
 func newWorld(cfg Config) *world {
 	cfg.Validate = true
-	return &world{s: New(cfg), now: time.Unix(1000, 0), store: map[taskid.Key]bool{}, runs: map[taskid.Key]bool{}, gets: map[string][]taskid.Key{},
+	return &world{s: New(cfg), now: time.Unix(1000, 0), store: map[taskid.Key]bool{}, runs: map[taskid.Key]bool{},
+		gets: map[string][]taskid.Key{},
 		busy: map[string]bool{}, sent: map[ActionKind]int{}}
 }
 
@@ -140,11 +141,13 @@ func (w *world) step(t *rapid.T) {
 	switch op := rapid.IntRange(0, 23).Draw(t, "op"); {
 	case op <= 5 && attached:
 		w.runID++
-		ev := &ComputeTask{Key: key("key"), RunID: w.runID, Priority: Priority{0, 0, float64(rapid.IntRange(0, 9).Draw(t, "prio"))}}
+		ev := &ComputeTask{Key: key("key"), RunID: w.runID, Priority: Priority{0, 0,
+			float64(rapid.IntRange(0, 9).Draw(t, "prio"))}}
 		ev.Spec = []byte{byte(rapid.IntRange(0, 5).Draw(t, "spec") / 5)}
 		ev.Deps = deps(ev.Key, 0)
 		if rapid.IntRange(0, 3).Draw(t, "res") == 0 {
-			ev.Resources = []Resource{{[]string{"R", "S", "none"}[rapid.IntRange(0, 8).Draw(t, "which")/4], float64(rapid.IntRange(0, 2).Draw(t, "amount"))}}
+			ev.Resources = []Resource{{[]string{"R", "S", "none"}[rapid.IntRange(0, 8).Draw(t, "which")/4],
+				float64(rapid.IntRange(0, 2).Draw(t, "amount"))}}
 		}
 		w.apply(t, ev)
 	case op <= 9:
@@ -224,7 +227,8 @@ func (w *world) step(t *rapid.T) {
 		case 2:
 			w.apply(t, &FindMissing{})
 		case 3:
-			w.apply(t, &SetResources{Resources: []Resource{{"R", 2}, {"S", float64(rapid.IntRange(1, 3).Draw(t, "S"))}}})
+			w.apply(t,
+				&SetResources{Resources: []Resource{{"R", 2}, {"S", float64(rapid.IntRange(1, 3).Draw(t, "S"))}}})
 		}
 	case op == 22:
 		var data []Stored
@@ -270,7 +274,7 @@ func (w *world) drain(t *rapid.T) {
 	}
 	if n := w.s.Len(); n > 0 {
 		w.s.Tasks(func(k *Task) bool {
-			t.Fatalf("%d tasks are left, such as %v%s", n, k, w.s.storyText(k.Key()))
+			t.Fatalf("%d tasks are left, such as %v%s", n, k, w.s.log.text(k.Key()))
 			return false
 		})
 	}
@@ -286,7 +290,8 @@ func (w *world) drain(t *rapid.T) {
 // invariant holds after each event, and when all is freed nothing is left.
 func TestRandom(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		cfg := Config{Address: "tcp://10.0.0.9:1", Threads: rapid.IntRange(1, 3).Draw(rt, "threads"), Resources: []Resource{{"R", 1}, {"S", 1}}}
+		cfg := Config{Address: "tcp://10.0.0.9:1", Threads: rapid.IntRange(1, 3).Draw(rt, "threads"),
+			Resources: []Resource{{"R", 1}, {"S", 1}}}
 		if rapid.Bool().Draw(rt, "limits") {
 			cfg.IncomingBytes, cfg.MessageBytes, cfg.IncomingCount, cfg.IncomingThrottle = 150, 80, 2, 50
 		}
@@ -315,7 +320,8 @@ func TestRandomProgress(t *testing.T) {
 		w.runID++
 		var deps []Dep
 		for i := range 8 {
-			deps = append(deps, Dep{Key: taskid.NewKey(string(rune('a' + i))), NBytes: 1, WhoHas: []string{"tcp://10.0.0.1:1"}})
+			deps = append(deps, Dep{Key: taskid.NewKey(string(rune('a' + i))), NBytes: 1,
+				WhoHas: []string{"tcp://10.0.0.1:1"}})
 		}
 		w.apply(rt, &ComputeTask{Key: target, RunID: w.runID, Deps: deps})
 		for range 500 {
@@ -349,6 +355,6 @@ func TestRandomProgress(t *testing.T) {
 			}
 			w.apply(rt, &RefreshWhoHas{Deps: refresh})
 		}
-		rt.Fatalf("%v did not end%s", w.s.Task(target), w.s.storyText(target))
+		rt.Fatalf("%v did not end%s", w.s.Task(target), w.s.log.text(target))
 	})
 }

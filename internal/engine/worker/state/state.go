@@ -1,21 +1,22 @@
 package state
 
 import (
-	"fmt"
 	"time"
 
 	"go.millstream.dev/internal/taskid"
 )
 
-// State is a worker's state machine. See the package for who may touch it.
+// State is a worker's state machine. See the package for who may touch it. What has invariants of its own is a part
+// with its own type; State has what connects them: the states of tasks.
 type State struct {
-	cfg  Config
-	host string
-
-	tasks    map[taskid.Key]*Task
-	peers    map[string]*Peer
+	cfg      Config
 	running  bool
 	detached bool // no scheduler
+
+	tasks     taskTable
+	peers     peerSet
+	resources resourceSet
+	transfers transfers
 
 	// A task is in at most one of these lists and heaps, which Task.pos relies on.
 	ready       heap
@@ -24,21 +25,12 @@ type State struct {
 	executing   list // those that count against Threads, cancelled ones too
 	longRunning list
 	inMemory    list
-	flights     int // transfers under way
-
-	askable    []*Peer // from which something is needed, and that are neither busy nor asked
-	fetchCount int
-	inBytes    int64 // under way
-	inTotal    uint64
-
-	supplies []supply
-	needSets []*needSet
+	fetchCount  int
 
 	generation  int64
 	nbytes      int64
 	executed    uint64
 	transitions uint64
-	counts      [numStates]int
 	log         ring
 
 	// Of the event that is being applied.
@@ -50,38 +42,42 @@ type State struct {
 	orphans []*Task // to be announced as well, for the scheduler to adopt
 	lost    []*Task // newly missing
 
-	dead, free  []*Task
 	mark        uint32
-	peerScratch []*Peer
 	taskScratch []*Task
-	needScratch []need
-	candidates  []candidate
+	onMove      func(from, to TaskState) // for tests, with Config.Validate
 }
 
 // New makes the state of a worker that has nothing to do yet and is running.
 func New(cfg Config) *State {
-	cfg = cfg.withDefaults()
-	s := &State{cfg: cfg, host: hostOf(cfg.Address), tasks: map[taskid.Key]*Task{}, peers: map[string]*Peer{}, running: true}
-	s.log.limit = cfg.LogLength
-	s.setResources(cfg.Resources)
+	s := &State{cfg: cfg.withDefaults(), running: true}
+	s.tasks.byKey = map[taskid.Key]*Task{}
+	s.peers.byAddress = map[string]*Peer{}
+	s.transfers.limits = &s.cfg
+	s.log.limit = s.cfg.LogLength
+	s.SetAddress(cfg.Address)
+	s.resources.setTotals(cfg.Resources)
 	return s
 }
 
 // SetAddress sets Config.Address, which is often known only after the worker listens. It is
 // to be called before the first event.
 func (s *State) SetAddress(address string) {
-	s.cfg.Address, s.host = address, hostOf(address)
+	s.cfg.Address = address
+	s.peers.address, s.peers.host = address, hostOf(address)
 }
 
 // Apply takes an event in and says in out what is to be done about it; what out held before
 // is gone. It panics with an *InvalidTransition or, with Config.Validate, an *InvalidState if
 // the machine is broken.
 func (s *State) Apply(now time.Time, ev Event, out *Actions) {
+	if ev == nil {
+		panic("worker/state: unknown event: nil")
+	}
 	out.Reset()
-	s.reclaim()
+	s.tasks.reclaim()
 	s.now, s.ev, s.out = now.UnixNano(), ev, out
-	s.handle(ev)
-	s.settle()
+	ev.apply(s)
+	s.drain()
 	s.ensureComputing()
 	s.ensureCommunicating()
 	s.announce()
@@ -93,99 +89,26 @@ func (s *State) Apply(now time.Time, ev Event, out *Actions) {
 	}
 }
 
-// handle turns an event into recommendations.
-func (s *State) handle(ev Event) {
-	switch ev := ev.(type) {
-	case *ExecuteSuccess:
-		s.executeSuccess(ev)
-	case *ComputeTask:
-		s.computeTask(ev)
-	case *FreeKeys:
-		s.freeKeys(ev)
-	case *GatherSuccess:
-		s.gatherSuccess(ev)
-	case *ExecuteFailure:
-		s.executeFailure(ev)
-	case *Reschedule:
-		s.reschedule(ev)
-	case *Secede:
-		if t := s.tasks[ev.Key]; t != nil && t.running() {
-			s.secede(t, ev.Duration)
-		}
-	case *GatherBusy:
-		s.gatherBusy(ev)
-	case *GatherNetworkFailure:
-		s.gatherNetworkFailure(ev)
-	case *GatherFailure:
-		s.gatherFailure(ev)
-	case *RetryBusy:
-		if p := s.peers[ev.Peer]; p != nil {
-			p.busy = false
-			s.enlist(p)
-			s.dropPeer(p)
-		}
-	case *RemovePeer:
-		if p := s.peers[ev.Peer]; p != nil {
-			s.losePeer(p)
-		}
-	case *RemoveReplicas:
-		s.removeReplicas(ev)
-	case *AcquireReplicas:
-		s.acquireReplicas(ev)
-	case *RefreshWhoHas:
-		s.refreshWhoHas(ev)
-	case *FindMissing:
-		s.requestRefresh(s.missing.tasks)
-	case *StealRequest:
-		s.stealRequest(ev)
-	case *CancelCompute:
-		if t := s.tasks[ev.Key]; t != nil && unstarted(t.state) {
-			s.recommend(t, Released)
-		}
-	case *UpdateData:
-		s.updateData(ev)
-	case *DataLost:
-		if t := s.tasks[ev.Key]; t != nil && t.state == Memory {
-			if !s.cfg.AnnounceReleases {
-				s.tell(SendReleaseData, t)
-			}
-			s.recommend(t, Released)
-		}
-	case *Pause:
-		s.running = false
-	case *Unpause:
-		s.running = true
-	case *SetResources:
-		s.setResources(ev.Resources)
-	case *SchedulerLost:
-		s.schedulerLost()
-	case *Reattach:
-		s.reattach()
-	default:
-		panic(fmt.Sprintf("worker/state: unknown event %T", ev))
-	}
-}
-
 // unstarted are the states of a task that was ordered and has not started.
 func unstarted(st TaskState) bool { return st == Waiting || st == Ready || st == Constrained }
 
-// say makes an action about a task.
-func (s *State) say(kind ActionKind, t *Task) *Action {
+// act makes an action about a task.
+func (s *State) act(kind ActionKind, t *Task) *Action {
 	a := s.out.add(kind)
 	a.Task, a.Key, a.RunID, a.Stimulus = t, t.key, t.runID, s.ev.stimulus()
 	return a
 }
 
-// tell is say for messages to the scheduler: nil if there is none now.
-func (s *State) tell(kind ActionKind, t *Task) *Action {
+// report is act for messages to the scheduler: nil if there is none now.
+func (s *State) report(kind ActionKind, t *Task) *Action {
 	if s.detached {
 		return nil
 	}
-	return s.say(kind, t)
+	return s.act(kind, t)
 }
 
-// tellList makes a message to the scheduler about several tasks.
-func (s *State) tellList(kind ActionKind, tasks []*Task) *Action {
+// reportList makes a message to the scheduler about several tasks.
+func (s *State) reportList(kind ActionKind, tasks []*Task) *Action {
 	if s.detached || len(tasks) == 0 {
 		return nil
 	}
@@ -194,7 +117,7 @@ func (s *State) tellList(kind ActionKind, tasks []*Task) *Action {
 	return a
 }
 
-func (s *State) requestRefresh(tasks []*Task) { s.tellList(SendRequestRefresh, tasks) }
+func (s *State) requestRefresh(tasks []*Task) { s.reportList(SendRequestRefresh, tasks) }
 
 // recommend says which state a task is to go to, instead of what was said before.
 func (s *State) recommend(t *Task, finish TaskState) {
@@ -207,8 +130,8 @@ func (s *State) recommend(t *Task, finish TaskState) {
 	t.rec = finish
 }
 
-// settle does what is recommended until nothing is.
-func (s *State) settle() {
+// drain does what is recommended until nothing is.
+func (s *State) drain() {
 	for n := len(s.recs); n > 0; n = len(s.recs) {
 		t := s.recs[n-1]
 		s.recs[n-1] = nil
@@ -220,11 +143,11 @@ func (s *State) settle() {
 	}
 }
 
-// announce tells the scheduler what has arrived here and what cannot be found.
+// announce reports to the scheduler what has arrived here and what cannot be found.
 func (s *State) announce() {
-	s.tellList(SendAddKeys, still(s.added, Memory))
+	s.reportList(SendAddKeys, still(s.added, Memory))
 	s.added = emptied(s.added)
-	if a := s.tellList(SendAddKeys, still(s.orphans, Memory)); a != nil {
+	if a := s.reportList(SendAddKeys, still(s.orphans, Memory)); a != nil {
 		a.Adopt = true
 	}
 	s.orphans = emptied(s.orphans)

@@ -40,8 +40,10 @@ const (
 	noState   = TaskState(0xff)
 )
 
-var stateNames = [numStates]string{"released", "waiting", "fetch", "flight", "missing", "ready", "constrained", "executing",
-	"long-running", "memory", "error", "cancelled", "resumed", "rescheduled", "forgotten"}
+var stateNames = [numStates]string{
+	"released", "waiting", "fetch", "flight", "missing", "ready", "constrained", "executing", "long-running",
+	"memory", "error", "cancelled", "resumed", "rescheduled", "forgotten",
+}
 
 // String is Dask's name.
 func (s TaskState) String() string {
@@ -54,5 +56,6 @@ func (s TaskState) String() string {
 // TaskStates are the states that a task can stay in, in the order of a task's life: what
 // metrics list.
 func TaskStates() []TaskState {
-	return []TaskState{Released, Waiting, Fetch, Flight, Missing, Ready, Constrained, Executing, LongRunning, Memory, Erred, Cancelled, Resumed}
+	return []TaskState{Released, Waiting, Fetch, Flight, Missing, Ready, Constrained, Executing, LongRunning,
+		Memory, Erred, Cancelled, Resumed}
 }

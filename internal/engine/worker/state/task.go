@@ -183,12 +183,19 @@ func (t *Task) flying() bool {
 	return t.state == Flight || (t.state == Cancelled || t.state == Resumed) && t.previous == Flight
 }
 
-// newTask makes or finds again the memory of a task. The key's bytes are copied.
-func (s *State) newTask(key taskid.Key) *Task {
-	t := s.allocTask()
+// taskTable is all tasks by their keys, and the memory of those that are gone.
+type taskTable struct {
+	byKey      map[taskid.Key]*Task
+	counts     [numStates]int
+	dead, free []*Task
+}
+
+// add makes or finds again the memory of a task. The key's bytes are copied.
+func (tb *taskTable) add(key taskid.Key) *Task {
+	t := tb.alloc()
 	t.key = taskid.Key(strings.Clone(string(key)))
-	s.tasks[t.key] = t
-	s.counts[Released]++
+	tb.byKey[t.key] = t
+	tb.counts[Released]++
 	return t
 }
 
@@ -196,24 +203,24 @@ func (s *State) newTask(key taskid.Key) *Task {
 // alive, and would keep specs with them.
 const inlineSpec = 256
 
-// newTaskWithSpec is newTask for a task that is to be run: one allocation for both.
-func (s *State) newTaskWithSpec(key taskid.Key, spec []byte) *Task {
+// addWithSpec is add for a task that is to be run: one allocation for both.
+func (tb *taskTable) addWithSpec(key taskid.Key, spec []byte) *Task {
 	if len(spec) == 0 || len(spec) > inlineSpec {
-		t := s.newTask(key)
+		t := tb.add(key)
 		t.spec = cloneBytes(spec)
 		return t
 	}
 	b := make([]byte, len(key)+len(spec))
 	n := copy(b, key)
 	copy(b[n:], spec)
-	t := s.allocTask()
+	t := tb.alloc()
 	t.key = taskid.Key(unsafe.String(&b[0], n)) // nobody writes to b again
 	if n == 0 {
 		t.key = ""
 	}
 	t.spec = b[n:len(b):len(b)]
-	s.tasks[t.key] = t
-	s.counts[Released]++
+	tb.byKey[t.key] = t
+	tb.counts[Released]++
 	return t
 }
 
@@ -224,11 +231,12 @@ func cloneBytes(b []byte) []byte {
 	return append([]byte(nil), b...)
 }
 
-func (s *State) allocTask() *Task {
+// alloc returns the memory of a task with nothing set.
+func (tb *taskTable) alloc() *Task {
 	var t *Task
-	if n := len(s.free); n > 0 {
-		t = s.free[n-1]
-		s.free = s.free[:n-1]
+	if n := len(tb.free); n > 0 {
+		t = tb.free[n-1]
+		tb.free = tb.free[:n-1]
 	} else {
 		t = new(Task)
 	}
@@ -240,10 +248,10 @@ func (s *State) allocTask() *Task {
 const maxFree = 4096
 
 // reclaim makes the tasks that the last event forgot usable again.
-func (s *State) reclaim() {
-	for i, t := range s.dead {
-		s.dead[i] = nil
-		if len(s.free) >= maxFree {
+func (tb *taskTable) reclaim() {
+	for i, t := range tb.dead {
+		tb.dead[i] = nil
+		if len(tb.free) >= maxFree {
 			continue
 		}
 		deps, dependents, whoHas := t.deps[:0], t.dependents[:0], t.whoHas[:0]
@@ -255,7 +263,7 @@ func (s *State) reclaim() {
 			t.dependents = dependents
 		}
 		t.whoHas = whoHas
-		s.free = append(s.free, t)
+		tb.free = append(tb.free, t)
 	}
-	s.dead = s.dead[:0]
+	tb.dead = tb.dead[:0]
 }

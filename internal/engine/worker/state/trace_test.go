@@ -45,7 +45,8 @@ func TestTraces(t *testing.T) {
 				return
 			}
 			if got != string(raw) {
-				t.Errorf("the trace is now:\n%s\nif that is right: go test ./internal/engine/worker/state -run TestTraces -update", diff(string(raw), got))
+				t.Errorf("the trace is now:\n%s\nif that is right: "+
+					"go test ./internal/engine/worker/state -run TestTraces -update", diff(string(raw), got))
 			}
 		})
 	}
@@ -60,13 +61,17 @@ func diff(want, got string) string {
 			if i < len(w) {
 				wanted = w[i]
 			}
-			return fmt.Sprintf("line %d: want %q\nin\n%s\n<<< here\n%s", i+1, wanted, strings.Join(g[:i+1], "\n"), strings.Join(g[i+1:], "\n"))
+			return fmt.Sprintf("line %d: want %q\nin\n%s\n<<< here\n%s", i+1, wanted, strings.Join(g[:i+1], "\n"),
+				strings.Join(g[i+1:], "\n"))
 		}
 	}
 	return got + "\n(and then it should go on)"
 }
 
-func runTrace(t *testing.T, text string) string {
+func runTrace(t *testing.T, text string) string { return traceState(t, text, func(*State) {}) }
+
+// traceState calls made with the state when it is new.
+func traceState(t *testing.T, text string, made func(*State)) string {
 	var b strings.Builder
 	cfg := Config{Address: "tcp://h0:1", Validate: true}
 	var s *State
@@ -87,6 +92,7 @@ func runTrace(t *testing.T, text string) string {
 		}
 		if s == nil {
 			s = New(cfg)
+			made(s)
 		}
 		if words[0] == "show" {
 			s.Tasks(func(k *Task) bool { b.WriteString("= " + traceTask(k) + "\n"); return true })
@@ -290,7 +296,8 @@ func traceAction(a Action) string {
 	name := a.Kind.String()
 	switch a.Kind {
 	case DoGather:
-		return fmt.Sprintf("%s %s: %s (%d bytes)", name, strings.TrimPrefix(a.Peer.Address(), "tcp://"), traceKeys(a.Tasks), a.NBytes)
+		return fmt.Sprintf("%s %s: %s (%d bytes)", name, strings.TrimPrefix(a.Peer.Address(), "tcp://"),
+			traceKeys(a.Tasks), a.NBytes)
 	case DoRetryBusy:
 		return fmt.Sprintf("%s %s after %v", name, strings.TrimPrefix(a.Peer.Address(), "tcp://"), a.After)
 	case SendAddKeys, SendRequestRefresh:

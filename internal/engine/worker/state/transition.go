@@ -3,6 +3,9 @@ package state
 // setState changes a task's state, and the list or heap that goes with it. Tasks that run are
 // in theirs from startRun to endRun, whatever happens to their state.
 func (s *State) setState(t *Task, st TaskState) {
+	if s.cfg.Validate {
+		s.checkMove(t, st)
+	}
 	switch t.state {
 	case Waiting:
 		s.waiting.remove(t)
@@ -17,10 +20,10 @@ func (s *State) setState(t *Task, st TaskState) {
 	case Memory:
 		s.inMemory.remove(t)
 	case Fetch:
-		s.unneedAll(t)
+		s.peers.unneedAll(t)
 	}
-	s.counts[t.state]--
-	s.counts[st]++
+	s.tasks.counts[t.state]--
+	s.tasks.counts[st]++
 	t.state = st
 	switch st {
 	case Waiting:
@@ -35,13 +38,13 @@ func (s *State) setState(t *Task, st TaskState) {
 		s.inMemory.add(t)
 	case Fetch:
 		for i := range t.whoHas {
-			s.need(t, int32(i))
+			s.peers.need(t, int32(i))
 		}
 	}
 }
 
 // transition brings a task to another state, by way of released if there is no direct one.
-// Where it ends depends on what is under way, see step.
+// Where it ends depends on what is in flight, see Step.
 func (s *State) transition(t *Task, finish TaskState) {
 	start := t.state
 	if start == finish {
@@ -51,9 +54,11 @@ func (s *State) transition(t *Task, finish TaskState) {
 		return
 	}
 	s.transitions++
-	if !s.step(t, finish) {
+	if do := dispatch[start&15][finish&15]; do != nil {
+		do(s, t)
+	} else {
 		if start == Released || start == Cancelled || finish == Released {
-			panic(s.invalid(t, finish))
+			panic(invalid(s, t, finish))
 		}
 		failure := t.failure
 		s.transition(t, Released)
@@ -66,128 +71,8 @@ func (s *State) transition(t *Task, finish TaskState) {
 	s.log.add(s, t, start, finish)
 }
 
-func pair(start, finish TaskState) int { return int(start)<<4 | int(finish) }
-
-// step makes the one transition from a task's state to another, and reports whether there is
-// such a one.
-func (s *State) step(t *Task, finish TaskState) bool {
-	switch pair(t.state, finish) {
-	case pair(Released, Waiting):
-		s.releasedWaiting(t)
-	case pair(Waiting, Ready):
-		if t.needs != nil {
-			s.setState(t, Constrained)
-		} else {
-			s.setState(t, Ready)
-		}
-	case pair(Ready, Executing), pair(Constrained, Executing):
-		s.startRun(t)
-	case pair(Executing, Memory), pair(LongRunning, Memory):
-		switch {
-		case t.orphaned && t.scattered: // the scheduler has it from who scattered it
-			s.added = append(s.added, t)
-			s.toMemory(t)
-		case t.orphaned:
-			s.orphans = append(s.orphans, t)
-			s.toMemory(t)
-		default:
-			s.toMemory(t)
-			s.tell(SendTaskFinished, t)
-		}
-	case pair(Memory, Released):
-		s.memoryReleased(t)
-	case pair(Released, Forgotten):
-		s.releasedForgotten(t)
-
-	case pair(Released, Fetch), pair(Missing, Fetch):
-		if len(t.whoHas) == 0 {
-			s.recommend(t, Missing)
-		} else {
-			s.setState(t, Fetch)
-			s.fetchCount++
-		}
-	case pair(Flight, Fetch):
-		if t.done {
-			t.done = false
-			s.setState(t, Released)
-			s.recommend(t, Fetch)
-		}
-	case pair(Fetch, Flight):
-		s.fetchCount--
-		s.setState(t, Flight)
-	case pair(Fetch, Missing):
-		if len(t.whoHas) == 0 { // or a holder was found since
-			s.fetchCount--
-			s.toMissing(t)
-		}
-	case pair(Released, Missing):
-		s.toMissing(t)
-	case pair(Flight, Memory):
-		t.done = false
-		s.added = append(s.added, t)
-		s.toMemory(t)
-	case pair(Released, Memory):
-		s.toMemory(t)
-
-	case pair(Fetch, Released):
-		s.fetchCount--
-		s.release(t)
-	case pair(Waiting, Released), pair(Ready, Released), pair(Constrained, Released), pair(Missing, Released), pair(Erred, Released):
-		s.release(t)
-	case pair(Executing, Released), pair(LongRunning, Released):
-		if t.done {
-			s.release(t)
-			return true
-		}
-		t.previous = t.state
-		s.cancel(t)
-		s.abort(t)
-	case pair(Flight, Released):
-		if t.done {
-			s.release(t)
-			return true
-		}
-		t.previous = Flight
-		s.cancel(t)
-
-	case pair(Executing, Erred), pair(LongRunning, Erred), pair(Released, Erred):
-		t.done = false
-		s.setState(t, Erred)
-		s.unlinkAll(t)
-		if a := s.tell(SendTaskErred, t); a != nil {
-			a.Failure = t.failure
-		}
-	case pair(Executing, Rescheduled), pair(LongRunning, Rescheduled):
-		s.tell(SendReschedule, t)
-		s.release(t)
-
-	case pair(Cancelled, Erred), pair(Cancelled, Memory), pair(Cancelled, Missing), pair(Cancelled, Released), pair(Cancelled, Rescheduled):
-		if t.done {
-			s.release(t)
-		}
-	case pair(Cancelled, Fetch):
-		s.cancelledFetch(t)
-	case pair(Cancelled, Waiting):
-		s.cancelledWaiting(t)
-	case pair(Resumed, Fetch):
-		s.resumedFetch(t)
-	case pair(Resumed, Missing):
-		s.recommend(t, Fetch)
-	case pair(Resumed, Memory):
-		s.resumedMemory(t)
-	case pair(Resumed, Erred), pair(Resumed, Rescheduled):
-		s.restart(t, t.next)
-	case pair(Resumed, Released):
-		t.next = noState
-		s.cancel(t)
-	default:
-		return false
-	}
-	return true
-}
-
 // releasedWaiting looks for the dependencies of a task that is to run.
-func (s *State) releasedWaiting(t *Task) {
+func releasedWaiting(s *State, t *Task) {
 	t.nwaiting = 0
 	for i := range t.deps {
 		e := &t.deps[i]
@@ -205,12 +90,12 @@ func (s *State) releasedWaiting(t *Task) {
 }
 
 // startRun lets a task begin.
-func (s *State) startRun(t *Task) {
-	s.take(t.needs, 1)
+func startRun(s *State, t *Task) {
+	s.resources.take(t.needs, 1)
 	s.setState(t, Executing)
 	s.executing.add(t)
 	t.done, t.aborted, t.rerun, t.orphaned = false, false, false, false
-	s.say(DoExecute, t)
+	s.act(DoExecute, t)
 }
 
 // endRun takes a task out of those that run.
@@ -220,12 +105,12 @@ func (s *State) endRun(t *Task) {
 	} else {
 		s.executing.remove(t)
 	}
-	s.take(t.needs, -1)
+	s.resources.take(t.needs, -1)
 	if t.rerun {
 		next := t.nextNeeds
-		s.useNeeds(t, next)
+		s.resources.use(t, next)
 		t.nextNeeds = nil
-		s.unuse(next) // nextNeeds was a user, too
+		s.resources.unuse(next) // nextNeeds was a user, too
 	}
 	t.done = true
 	s.executed++
@@ -235,7 +120,7 @@ func (s *State) endRun(t *Task) {
 func (s *State) abort(t *Task) {
 	if !t.aborted {
 		t.aborted = true
-		s.say(DoCancel, t)
+		s.act(DoCancel, t)
 	}
 }
 
@@ -273,7 +158,7 @@ func (s *State) toMissing(t *Task) {
 }
 
 // memoryReleased drops a result. Tasks here that were about to use it wait for it again.
-func (s *State) memoryReleased(t *Task) {
+func memoryReleased(s *State, t *Task) {
 	s.nbytes -= t.nbytes
 	for _, b := range t.dependents {
 		if u := b.task; unstarted(u.state) {
@@ -287,7 +172,7 @@ func (s *State) memoryReleased(t *Task) {
 	}
 	s.release(t)
 	if s.cfg.AnnounceReleases {
-		s.tell(SendReleaseData, t)
+		s.report(SendReleaseData, t)
 	}
 }
 
@@ -330,20 +215,20 @@ func (s *State) unwanted(dep *Task) {
 	}
 }
 
-func (s *State) releasedForgotten(t *Task) {
+func releasedForgotten(s *State, t *Task) {
 	s.unlinkAll(t)
-	s.removeHolders(t)
-	s.useNeeds(t, nil)
-	delete(s.tasks, t.key)
-	s.counts[Released]--
+	s.peers.removeHolders(t)
+	s.resources.use(t, nil)
+	delete(s.tasks.byKey, t.key)
+	s.tasks.counts[Released]--
 	t.state = Forgotten
-	s.dead = append(s.dead, t)
+	s.tasks.dead = append(s.tasks.dead, t)
 }
 
 // dropValue has the value of a task deleted from the store, if there is one.
 func (s *State) dropValue(t *Task) {
 	if t.stored {
 		t.stored = false
-		s.say(DoDelete, t)
+		s.act(DoDelete, t)
 	}
 }
