@@ -41,10 +41,10 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 		s.farewell(ctx, workersToo)
 	}
 	s.cancel()
-	s.closeHelpers()
+	s.helpers.Close()
 	err := s.server.Close()
 	s.serving.Wait()
-	s.closeMaterialiser()
+	s.opener.Close()
 	if begun {
 		s.loop.Stop()
 		<-s.loop.Done()

@@ -3,12 +3,17 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/graphs"
+	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/plugins"
 	"go.millstream.dev/scheduler/internal/primitives"
 	"go.millstream.dev/scheduler/internal/recovery"
+	"go.millstream.dev/scheduler/internal/shuffle"
 	"go.millstream.dev/scheduler/internal/topics"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
@@ -17,6 +22,16 @@ import (
 
 // connect makes the subsystems and gives each what it needs of the others.
 func (s *Scheduler) connect() {
+	python := s.cfg.Python
+	s.helpers = helpers.New(helpers.Config{
+		Log: s.log, Interpreter: python.Interpreter, Off: python.Off, AllowUnsafe: python.AllowUnsafe,
+		Limits: pyproc.Limits{Memory: python.Memory, Disk: python.Disk, Processes: python.MaxProcesses},
+		Hide:   append(slices.Clone(python.Hide), s.cfg.Journal), Facade: s.facade, Closed: s.loop.ClosedError,
+	})
+	s.opener = graphs.New(graphs.Config{
+		Log: s.log, Helpers: s.helpers, Processes: python.Processes, Idle: python.Idle, Timeout: python.GraphTimeout,
+		Record: s.journal.Enabled, ShuffleOf: shuffle.Of, Closed: s.loop.ClosedError,
+	})
 	s.topics = topics.New(topics.Host{
 		Loop: s.loop, Log: s.log, Length: s.cfg.LogLength, Bytes: s.cfg.EventBytes,
 		Send: func(client string, msg msgpack.Map) {
@@ -30,11 +45,24 @@ func (s *Scheduler) connect() {
 		Broadcast: func(ctx context.Context, msg msgpack.Map, nanny bool) (any, error) {
 			return s.broadcast(ctx, broadcast{msg: msg, nanny: nanny, onError: "raise"})
 		},
-	}, msgpack.MapOf("shuffle", shufflePlugin()))
+	}, msgpack.MapOf("shuffle", shuffle.Plugin()))
 	s.prims = primitives.New(primitives.Host{
 		Loop: s.loop, Log: s.log, Journal: s.journal, Clients: parts{s}, Budget: &s.budget, Tasks: &s.tasksKnown,
 		Known:    func(key task.Key) bool { return s.state.Task(key) != nil },
 		Describe: s.describe, LeaseTimeout: s.cfg.LeaseTimeout, LeaseInterval: s.cfg.LeaseInterval,
+	})
+	s.shuffles = shuffle.New(shuffle.Host{
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: s.workers, Publish: s.topics.Publish,
+		Planner: s.opener.PlannerOf,
+		Python: func(ctx context.Context, op string, body any, frames [][]byte) (*pyproc.Message, error) {
+			return s.helpers.Call(ctx, helpers.Shuffle, op, body, frames)
+		},
+		Call: func(ctx context.Context, address string, request msgpack.Map) error {
+			var a answers
+			defer a.release()
+			_, err := s.call(ctx, address, request, &a)
+			return err
+		},
 	})
 	s.recovery = recovery.New(recovery.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Context: s.ctx, Replayer: replayer{s},
@@ -112,21 +140,21 @@ func (r replayer) ReplayGraph(client string, raw []byte, expr *wire.Serialized) 
 		return recovery.ErrRecord
 	}
 	var u wire.UpdateGraph
-	g, err := readUpdate(&ops, &u)
+	g, err := graphs.ReadUpdate(&ops, &u)
 	if err != nil {
 		return err
 	}
-	if g.err == nil {
-		g.err = g.read(expr)
+	if g.Err == nil {
+		g.Err = g.Read(expr)
 	}
-	if g.err != nil {
-		return g.err // it was fine when it was written
+	if g.Err != nil {
+		return g.Err // it was fine when it was written
 	}
 	c := r.s.clientNamed(client)
-	r.s.relax(&g.graph)
-	g.ev.Client, g.ev.Graph = c.ID, &g.graph
-	r.s.apply(&g.ev)
-	g.done()
+	r.s.relax(&g.Tasks)
+	g.Event.Client, g.Event.Graph = c.ID, &g.Tasks
+	r.s.apply(&g.Event)
+	g.Recycle()
 	return nil
 }
 

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/plugins"
 	"go.millstream.dev/wire"
 )
 
@@ -25,7 +28,7 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 			return v, nil, err
 		},
 		"scheduler-computations": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {
-			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.facadeComputations(), nil })
+			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.computations.Rows(), nil })
 			return v, nil, err
 		},
 		"scheduler-log-event": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
@@ -50,11 +53,11 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 		"scheduler-upload-file": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
 			args, err := bodyMap(m)
 			if err != nil || len(m.Frames) != 1 {
-				return nil, nil, errors.Join(err, errNoBody)
+				return nil, nil, errors.Join(err, helpers.ErrNoBody)
 			}
 			v, _ := args.Get("load")
 			load, _ := v.(bool)
-			n, err := s.upload(ctx, upload{args.GetString("filename"), m.Frames[0], load})
+			n, err := s.helpers.Upload(ctx, helpers.Upload{Filename: args.GetString("filename"), Data: m.Frames[0], Load: load}, s.opener.Children())
 			return msgpack.MapOf("status", "OK", "nbytes", n), nil, err
 		},
 		"scheduler-worker-plugin": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
@@ -144,4 +147,29 @@ func (s *Scheduler) facadeTasks() (any, error) {
 			t.Prefix().Name(), t.Group().Name(), []any{p.User, p.Generation, p.Order}, on, holders(t), deps, wants}
 	}
 	return rows, nil
+}
+
+// facadePlugin registers a worker or nanny plugin for a scheduler plugin of Dask's. The
+// answers of the workers go back as a message of Dask's protocol.
+func (s *Scheduler) facadePlugin(ctx context.Context, m *pyproc.Message, nanny bool) (any, [][]byte, error) {
+	args, err := bodyMap(m)
+	if err != nil || len(m.Frames) != 1 {
+		return nil, nil, errors.Join(err, helpers.ErrNoBody)
+	}
+	v, _ := args.Get("idempotent")
+	idempotent, _ := v.(bool)
+	out, err := s.plugins.Add(ctx, plugins.Args{Plugin: m.Frames[0], Name: args.GetString("name"), Idempotent: idempotent}, nanny)
+	if err != nil {
+		return nil, nil, err
+	}
+	msg, err := wire.Encode(out, wire.EncodeOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	frames := make([][]byte, len(msg.Frames))
+	for i, f := range msg.Frames {
+		frames[i] = slices.Clone(f.Bytes())
+	}
+	msg.Release()
+	return nil, frames, nil
 }

@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
@@ -52,7 +53,7 @@ func (s *Scheduler) feed(ctx context.Context, r *rpc.Request) (any, error) {
 }
 
 func (s *Scheduler) serveFeed(ctx context.Context, c comm.Comm, frames [][]byte, every time.Duration) error {
-	m, err := s.callHelper(ctx, moduleService, "feed-open", nil, frames)
+	m, err := s.helpers.Call(ctx, helpers.Service, "feed-open", nil, frames)
 	if err != nil {
 		return err
 	}
@@ -65,14 +66,14 @@ func (s *Scheduler) serveFeed(ctx context.Context, c comm.Comm, frames [][]byte,
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		_, _ = s.callHelper(ctx, moduleService, "feed-close", msgpack.MapOf("id", id), nil)
+		_, _ = s.helpers.Call(ctx, helpers.Service, "feed-close", msgpack.MapOf("id", id), nil)
 	}()
 	step := func() (*wire.Message, bool, error) {
-		m, err := s.callHelper(ctx, moduleService, "feed-step", msgpack.MapOf("id", id), nil)
+		m, err := s.helpers.Call(ctx, helpers.Service, "feed-step", msgpack.MapOf("id", id), nil)
 		if err != nil {
 			return nil, false, err
 		}
-		out, err := encoded(m.Frames)
+		out, err := helpers.Message(m.Frames)
 		return out, false, err
 	}
 	if what.Has("keys") {

@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/history"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
@@ -42,7 +43,7 @@ func (s *Scheduler) heartbeatWorker(ctx context.Context, _ *rpc.Request, in stru
 		}
 	}
 	metrics := wire.Clone(in.Metrics)
-	transfers := transfersOf(in.Extensions)
+	transfers := history.ReadTransfers(in.Extensions)
 	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		w := s.workers.ByAddress[comm.NormalizeAddress(in.Address)]
 		if w == nil {
@@ -56,7 +57,7 @@ func (s *Scheduler) heartbeatWorker(ctx context.Context, _ *rpc.Request, in stru
 			s.apply(&state.SetResources{Worker: w.ID, Resources: supply})
 		}
 		s.heartbeat(w, metrics, executing)
-		s.transfer.add(w.Address, transfers)
+		s.transfer.Add(w.Address, transfers)
 		return msgpack.MapOf("status", "OK", "time", val.Seconds(s.loop.Now()), "heartbeat-interval", s.heartbeatInterval()), nil
 	})
 }

@@ -114,10 +114,10 @@ func (s *Scheduler) routes() http.Handler {
 		if err != nil {
 			return nil, err
 		}
-		return s.tasksJSON(r.Context(), from, int(n))
+		return s.stream.JSON(r.Context(), from, int(n))
 	}))
 	mux.HandleFunc("GET /millstream/unrunnable", s.answerJSON(s.unrunnableJSON))
-	mux.HandleFunc("GET /millstream/transfers", s.answerJSON(func(r *http.Request) ([]byte, error) { return s.transfersJSON(r.Context()) }))
+	mux.HandleFunc("GET /millstream/transfers", s.answerJSON(func(r *http.Request) ([]byte, error) { return s.transfer.JSON(r.Context()) }))
 	mux.HandleFunc("GET /millstream/events", s.answerJSON(func(r *http.Request) ([]byte, error) {
 		topic := r.URL.Query().Get("topic")
 		list, err := loop.Ask(r.Context(), s.loop, func() ([]any, error) {

@@ -10,6 +10,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
+	"go.millstream.dev/scheduler/internal/specs"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
@@ -263,9 +264,9 @@ func (s *Scheduler) runspec(ctx context.Context, _ *rpc.Request, in struct {
 		if t == nil {
 			return nil, &rpc.Exception{Type: "KeyError", Message: key.String()}
 		}
-		if spec, err := readSpec(t.Spec()); err == nil { // Python's clients run it themselves
-			out := &wire.Pickled{Data: slices.Concat(t.Shared(), spec.pickle)}
-			spec.each(func(b []byte) { out.Buffers = append(out.Buffers, wire.HeapFrame(b)) })
+		if spec, err := specs.Read(t.Spec()); err == nil { // Python's clients run it themselves
+			out := &wire.Pickled{Data: slices.Concat(t.Shared(), spec.Pickle)}
+			spec.Buffers(func(b []byte) { out.Buffers = append(out.Buffers, wire.HeapFrame(b)) })
 			return out, nil
 		}
 		deps := make([]any, t.NumDeps())

@@ -58,7 +58,7 @@ func (s *Scheduler) removeWorker(w *peers.Worker, why string, safe, tell bool) {
 	s.topics.Publish(event, w.Address)
 	s.topics.Publish(append(event[:len(event):len(event)], msgpack.Pair{Key: "worker", Value: w.Address}), "all")
 	// The workers that stay hear that a shuffle is over before they get its tasks again.
-	runs := s.shufflesLose(w.Address)
+	runs := s.shuffles.Lose(w.Address)
 	ev := &state.RemoveWorker{Worker: w.ID, Safe: safe, Close: tell, Reason: why}
 	if w.MayReturn && w.Incarnation != "" && w.Cause == "" && !s.ending {
 		ev.Await = s.cfg.Reattach
@@ -69,7 +69,7 @@ func (s *Scheduler) removeWorker(w *peers.Worker, why string, safe, tell bool) {
 		s.probe(w)
 	}
 	for _, x := range runs {
-		s.restartShuffle(x)
+		s.shuffles.Restart(x)
 	}
 	s.forgetWorker(w, why, safe)
 }
@@ -85,8 +85,8 @@ func (s *Scheduler) forgetWorker(w *peers.Worker, why string, safe bool) {
 	s.journal.Worker(w.Address, false)
 	w.Stream.End()
 	s.loop.Later(func() { // one that was retired
-		for _, x := range s.shufflesLose(w.Address) {
-			s.restartShuffle(x)
+		for _, x := range s.shuffles.Lose(w.Address) {
+			s.shuffles.Restart(x)
 		}
 	})
 	s.watch(w, false)

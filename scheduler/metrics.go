@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/scheduler/internal/history"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/primitives"
 )
@@ -27,7 +28,7 @@ type sample struct {
 	bytes     int64
 	workers   map[string]int
 	prefixes  []prefixSample
-	lanes     map[string]laneTotal
+	lanes     map[string]history.LaneTotal
 	sems      map[string]primitives.SemaphoreStats
 	totals    totals
 	counters  state.Counters
@@ -70,7 +71,7 @@ type journalSample struct {
 
 // sample runs in the loop.
 func (s *Scheduler) sample() sample {
-	m := sample{tasks: map[string]int{}, workers: map[string]int{}, lanes: map[string]laneTotal{}, totals: s.totals, counters: s.state.Counters()}
+	m := sample{tasks: map[string]int{}, workers: map[string]int{}, totals: s.totals, counters: s.state.Counters()}
 	for _, c := range s.clients.ByName {
 		if !c.Part {
 			m.clients++
@@ -116,9 +117,7 @@ func (s *Scheduler) sample() sample {
 		m.prefixes = append(m.prefixes, prefixSample{p.Name(), p.Suspicious(), total.Seconds(), bytes[p.Name()]})
 	}
 	m.prefixes = mostUsed(m.prefixes)
-	for lane, t := range s.transfer.lanes {
-		m.lanes[lane] = t
-	}
+	m.lanes = s.transfer.Totals()
 	m.sems = s.prims.Semaphores(maxPrefixSeries)
 	if j := s.journal.Journal(); j != nil {
 		st := j.Stats()
@@ -242,9 +241,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		count(descSemRel, float64(x.Released), name)
 	}
 	for lane, t := range m.lanes {
-		count(descTransBytes, float64(t.bytes), lane)
-		count(descTransCount, float64(t.transfers), lane)
-		count(descTransTime, t.seconds, lane)
+		count(descTransBytes, float64(t.Bytes), lane)
+		count(descTransCount, float64(t.Transfers), lane)
+		count(descTransTime, t.Seconds, lane)
 	}
 	if m.journal.there {
 		count(descJRecords, float64(m.journal.records))

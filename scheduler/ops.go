@@ -7,6 +7,7 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
@@ -17,7 +18,7 @@ import (
 type post struct {
 	from   *peers.Stream
 	msg    *wire.Message
-	graphs []*graph // those of its update-graph messages, decoded by the reader
+	graphs []*graphs.Graph // those of its update-graph messages, decoded by the reader
 }
 
 // handle does one post. A panic of a message ends the stream that sent it.
@@ -103,10 +104,8 @@ func (s *Scheduler) finish(w *peers.Worker, ops *wire.Ops) error {
 		// which nothing is known.
 		ev.Duration = max(w.BelievedTime(s.log, f.Stop-f.Start), 1)
 	}
-	s.stream.finished(s, w, f)
-	for _, c := range s.collectors {
-		c.said(ev.Key, f.Metadata)
-	}
+	s.stream.Finished(w.Address, f)
+	s.collectors.Finished(ev.Key, f.Metadata)
 	s.apply(ev)
 	return nil
 }
@@ -307,7 +306,7 @@ func (s *Scheduler) taskErred(w *peers.Worker, ops *wire.Ops, m *wire.Message) e
 		ev.Traceback = s.keep(v)
 	}
 	if v, ok := values.Get("startstops"); ok {
-		s.stream.erred(s, w, ev.Key, v, values)
+		s.stream.Erred(w.Address, ev.Key, v, values)
 	}
 	s.apply(ev)
 	return nil

@@ -8,7 +8,9 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/shuffle"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 )
@@ -149,7 +151,7 @@ func (s *Scheduler) endProgress(p *progress) {
 	delete(s.progress, p)
 	var off []task.Key
 	for k := range p.all {
-		if shuffleOf(k) == "" && !s.followed(k) {
+		if shuffle.Of(k) == "" && !s.followed(k) {
 			off = append(off, k)
 		}
 	}
@@ -163,24 +165,17 @@ func (s *Scheduler) followed(k task.Key) bool {
 			return true
 		}
 	}
-	for _, c := range s.collectors {
-		if c.keys[k] {
-			return true
-		}
-	}
-	return false
+	return s.collectors.Follows(k)
 }
 
 // taskMoved tells those who follow a task of its new state. It runs in the loop, while
 // actions are being carried out.
 func (s *Scheduler) taskMoved(a *state.Action) {
-	s.barrierMoved(a)
+	s.shuffles.Moved(a)
 	for p := range s.progress {
 		p.moved(a)
 	}
-	for _, c := range s.collectors {
-		c.moved(a)
-	}
+	s.collectors.Moved(a)
 }
 
 // groupProgress gives each task a group: the prefix of its key, or what a function of the
@@ -226,7 +221,7 @@ func (s *Scheduler) groupProgress(ctx context.Context, p *progress, how string, 
 
 // helperList calls the service and returns the list that it answers.
 func (s *Scheduler) helperList(ctx context.Context, op string, body any) ([]any, error) {
-	m, err := s.callHelper(ctx, moduleService, op, body, nil)
+	m, err := s.helpers.Call(ctx, helpers.Service, op, body, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/wire"
 )
 
@@ -17,21 +19,20 @@ func (s *Scheduler) runFunction(ctx context.Context, _ *rpc.Request, in struct {
 	Kwargs   []byte `rpc:"kwargs,optional"`
 	Wait     *bool  `rpc:"wait"`
 }) (any, error) {
-	m, err := s.callHelper(ctx, moduleService, "run-function", wire.NewDict("wait", in.Wait == nil || *in.Wait), [][]byte{slices.Clone(in.Function), slices.Clone(in.Args), slices.Clone(in.Kwargs)})
+	m, err := s.helpers.Call(ctx, helpers.Service, "run-function", wire.NewDict("wait", in.Wait == nil || *in.Wait), [][]byte{slices.Clone(in.Function), slices.Clone(in.Args), slices.Clone(in.Kwargs)})
 	if err != nil {
 		return nil, err
 	}
-	return encoded(m.Frames)
+	return helpers.Message(m.Frames)
 }
 
-// encoded is a message that a helper has made.
-func encoded(frames [][]byte) (*wire.Message, error) {
-	if len(frames) == 0 {
-		return nil, errNoBody
-	}
-	out := &wire.Message{Frames: make([]wire.Frame, len(frames))}
-	for i, f := range frames {
-		out.Frames[i] = wire.HeapFrame(f)
-	}
-	return out, nil
+// registerSchedulerPlugin is register_scheduler_plugin. The helper looks at the plugin: some
+// of Dask's own only bring files or packages, all others are refused.
+func (s *Scheduler) registerSchedulerPlugin(ctx context.Context, _ *rpc.Request, in struct {
+	Plugin     []byte `rpc:"plugin"`
+	Name       string `rpc:"name"`
+	Idempotent any    `rpc:"idempotent,optional"`
+}) (any, error) {
+	_, err := s.helpers.Call(ctx, helpers.Service, "register-plugin", msgpack.MapOf("name", in.Name), [][]byte{slices.Clone(in.Plugin)})
+	return nil, err
 }

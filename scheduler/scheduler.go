@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"time"
 
@@ -14,11 +13,15 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/graphs"
+	"go.millstream.dev/scheduler/internal/helpers"
+	"go.millstream.dev/scheduler/internal/history"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/plugins"
 	"go.millstream.dev/scheduler/internal/primitives"
 	"go.millstream.dev/scheduler/internal/recovery"
+	"go.millstream.dev/scheduler/internal/shuffle"
 	"go.millstream.dev/scheduler/internal/topics"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/secure"
@@ -31,7 +34,7 @@ type Scheduler struct {
 	cfg     Config
 	id      string
 	log     *slog.Logger
-	lines   *logLines
+	lines   *history.LogLines
 	server  *rpc.Server
 	pool    *rpc.Pool
 	started time.Time
@@ -41,7 +44,7 @@ type Scheduler struct {
 	http      *httpServer     // set by Start; nil without one
 	journal   *recovery.Log
 	serving   sync.WaitGroup
-	helpers   helpers
+	helpers   *helpers.Helpers
 
 	loop   *loop.Runner[post]
 	opened chan struct{}   // closed when Start has returned: the fields that Start sets may be read
@@ -56,8 +59,7 @@ type Scheduler struct {
 	}
 	done chan struct{} // closed when all has ended
 
-	materialiser materialiser
-	opening      chan struct{} // full of the readers that open graphs
+	opener *graphs.Opener
 
 	// All below belongs to the loop.
 
@@ -69,20 +71,19 @@ type Scheduler struct {
 	made    madeException
 	dirty   []*peers.Stream // those that something was said to in this turn
 
-	workers  *peers.Workers
-	clients  *peers.Clients
-	removed  map[string]time.Time
-	nannies  map[string]bool
-	requests map[uint64]chan<- requestDone
-	lastReq  uint64
-	robin    int // where the next scatter begins
-	watchers map[*watcher]bool
-	short    shortages
-	shuffles shuffles
-	progress map[*progress]bool // bars that are being drawn
-	// collectors are those of get_task_metadata, by their names.
-	collectors   map[string]*gatherer
-	computations []*computation // the oldest first
+	workers      *peers.Workers
+	clients      *peers.Clients
+	removed      map[string]time.Time
+	nannies      map[string]bool
+	requests     map[uint64]chan<- requestDone
+	lastReq      uint64
+	robin        int // where the next scatter begins
+	watchers     map[*watcher]bool
+	short        shortages
+	shuffles     *shuffle.Shuffles
+	progress     map[*progress]bool // bars that are being drawn
+	collectors   *history.Collectors
+	computations history.Computations
 
 	streams *peers.Streams
 	topics  *topics.Topics
@@ -92,8 +93,8 @@ type Scheduler struct {
 	// tasksKnown is fired when tasks have become known, workersChanged when a worker has come, gone or changed.
 	tasksKnown, workersChanged loop.Signal
 
-	stream   taskStream
-	transfer transferLog
+	stream   *history.TaskStream
+	transfer *history.Transfers
 	totals   totals
 	idle     idleWatch
 	recovery *recovery.Recovery
@@ -120,14 +121,14 @@ type requestDone struct{ failed []task.Key }
 // New makes a scheduler. Start starts it.
 func New(cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
-	ring := newLogRing(cfg.Logger.Handler())
+	ring := history.NewLogHandler(cfg.Logger.Handler())
 	cfg.Logger = slog.New(ring)
 	s := &Scheduler{
-		cfg: cfg, id: cfg.ID, log: cfg.Logger, lines: ring.lines,
+		cfg: cfg, id: cfg.ID, log: cfg.Logger, lines: ring.Lines,
 		opened: make(chan struct{}), done: make(chan struct{}),
 		removed: map[string]time.Time{}, nannies: map[string]bool{}, requests: map[uint64]chan<- requestDone{},
 		watchers: map[*watcher]bool{},
-		progress: map[*progress]bool{}, collectors: map[string]*gatherer{},
+		progress: map[*progress]bool{},
 	}
 	if s.id == "" {
 		var b [16]byte
@@ -144,11 +145,9 @@ func New(cfg Config) *Scheduler {
 		Panicked: s.panicked,
 		Closed:   func() error { return fmt.Errorf("scheduler %s: %w", s.id, rpc.ErrClosed) },
 	})
-	s.opening = make(chan struct{}, max(runtime.GOMAXPROCS(0), 2))
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.shuffles.init()
-	s.stream.init(cfg.TaskStream)
-	s.transfer.init(cfg.Transfers)
+	s.stream, s.transfer = history.NewTaskStream(s.loop, cfg.TaskStream), history.NewTransfers(s.loop, cfg.Transfers)
+	s.collectors = history.NewCollectors(s.loop, s.apply)
 	s.pool = rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: cfg.Dial.To(secure.Worker)})
 	s.server = rpc.NewServer(rpc.Config{
 		Type: "Scheduler", ID: s.id, Blocked: cfg.Blocked, Logger: cfg.Logger, Authorize: roles.Authorize,

@@ -3,8 +3,6 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"strings"
 	"testing"
 
@@ -12,6 +10,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
+	"go.millstream.dev/scheduler/internal/shuffle"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
@@ -41,12 +40,11 @@ func list(v any, key string) []any {
 func begin(t *testing.T, s *Scheduler, run int64, workers ...string) {
 	t.Helper()
 	err := s.loop.Do(t.Context(), func() {
-		x := &shuffle{id: "x", run: run, barrier: task.NewKey(barrierPrefix + "x"), spec: &wire.Pickled{Data: []byte("\x80\x04N.")}, workers: map[string]bool{}}
+		x := &shuffle.Run{ID: "x", Number: run, Barrier: task.NewKey(shuffle.BarrierPrefix + "x"), Spec: &wire.Pickled{Data: []byte("\x80\x04N.")}, Workers: map[string]bool{}}
 		for _, w := range workers {
-			x.workers[w] = true
+			x.Workers[w] = true
 		}
-		s.shuffles.active["x"] = x
-		s.apply(&state.Watch{Keys: []task.Key{x.barrier}})
+		s.shuffles.Add(x)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -76,10 +74,10 @@ func TestShuffleGet(t *testing.T) {
 		t.Errorf("the run that is there: %v", answer)
 	}
 	_ = s.loop.Do(t.Context(), func() {
-		if !s.shuffles.active["x"].workers[a.address] {
+		if !s.shuffles.Run("x").Workers[a.address] {
 			t.Error("a worker that asks for a run takes part in it")
 		}
-		delete(s.shuffles.active, "x")
+		s.shuffles.End(s.shuffles.Run("x"), "test")
 	})
 	// A barrier whose spec is none of Python's ends nothing but the shuffle.
 	if _, err := a.try("shuffle_get_or_create", "shuffle_id", "x", "key", "t1", "worker", a.address); err == nil {
@@ -116,7 +114,7 @@ func TestShuffleRestrict(t *testing.T) {
 		t.Errorf("o1 may run on %v, want the first that was said", got)
 	}
 	// The end of the run lets it go anywhere.
-	_ = s.loop.Do(t.Context(), func() { s.apply(&state.Rerun{Keys: []task.Key{task.NewKey(barrierPrefix + "x")}}) })
+	_ = s.loop.Do(t.Context(), func() { s.apply(&state.Rerun{Keys: []task.Key{task.NewKey(shuffle.BarrierPrefix + "x")}}) })
 	until(t, "o1 is free", func() bool { return len(restricted()) == 0 })
 	if fail := a.expectOp("shuffle-fail"); fail.GetString("shuffle_id") != "x" {
 		t.Errorf("the worker was told %v", fail)
@@ -124,8 +122,8 @@ func TestShuffleRestrict(t *testing.T) {
 	b.expectOp("shuffle-fail")
 	c.call("identity")
 	_ = s.loop.Do(t.Context(), func() {
-		if len(s.shuffles.active)+len(s.shuffles.restricted) != 0 {
-			t.Errorf("left: %v %v", s.shuffles.active, s.shuffles.restricted)
+		if active, bound := s.shuffles.Counts(); active+bound != 0 {
+			t.Errorf("left: %d shuffles, %d bound tasks", active, bound)
 		}
 	})
 }
@@ -174,8 +172,8 @@ func TestShuffleLosesWorker(t *testing.T) {
 	}
 	a.call("retire_workers", "workers", []any{a.address}, "remove", true, "close_workers", false)
 	_ = s.loop.Do(t.Context(), func() {
-		if len(s.shuffles.active) != 0 {
-			t.Errorf("active: %v", s.shuffles.active)
+		if n, _ := s.shuffles.Counts(); n != 0 {
+			t.Errorf("%d shuffles go on, want 0", n)
 		}
 	})
 }
@@ -188,14 +186,14 @@ func TestShuffleRetires(t *testing.T) {
 	a.expectOp("shuffle-fail")
 	until(t, "no shuffle", func() bool {
 		n := 0
-		_ = s.loop.Do(t.Context(), func() { n = len(s.shuffles.active) })
+		_ = s.loop.Do(t.Context(), func() { n, _ = s.shuffles.Counts() })
 		return n == 0
 	})
 }
 
 // Dask's workers get the plugin that takes part in shuffles when they register.
 func TestShufflePlugin(t *testing.T) {
-	tree, err := pickle.Load(shufflePlugin(), nil, pickle.Limits{})
+	tree, err := pickle.Load(shuffle.Plugin(), nil, pickle.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,26 +212,8 @@ func TestShufflePlugin(t *testing.T) {
 func TestShuffleOf(t *testing.T) {
 	tuple, _ := task.KeyOf([]any{"shuffle-barrier-x", int64(1)})
 	for k, want := range map[task.Key]string{task.NewKey("shuffle-barrier-abc"): "abc", task.NewKey("x"): "", task.NewKey("shuffle-barrier-"): "", tuple: "", "": ""} {
-		if got := shuffleOf(k); got != want {
+		if got := shuffle.Of(k); got != want {
 			t.Errorf("%s: got %q, want %q", k, got, want)
 		}
-	}
-}
-
-// The process that has opened the graph of a shuffle plans it: it is remembered by the key of the barrier, and
-// without end only of so many.
-func TestPlannersOfShuffles(t *testing.T) {
-	var m materialiser
-	m.plans("me", []state.Node{{Key: task.NewKey("x")}, {Key: task.NewKey(barrierPrefix + "a")}, {Key: task.NewKey(barrierPrefix)}})
-	m.plans("you", []state.Node{{Key: task.NewKey(barrierPrefix + "b")}})
-	if want := map[string]string{"a": "me", "b": "you"}; !maps.Equal(m.planner, want) {
-		t.Errorf("got %v, want %v", m.planner, want)
-	}
-	nodes := make([]state.Node, 2*maxPlanners)
-	for i := range nodes {
-		nodes[i].Key = task.NewKey(fmt.Sprint(barrierPrefix, i))
-	}
-	if m.plans("flood", nodes); len(m.planner) > maxPlanners {
-		t.Errorf("%d shuffles are remembered", len(m.planner))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/wire"
 )
@@ -72,21 +73,21 @@ func (rd *reader) read(ctx context.Context) error {
 
 // prepare looks at a message outside of the loop: graphs are decoded, and the end of the
 // stream is seen. It checks that all of the body is well-formed.
-func (rd *reader) prepare(ctx context.Context, m *wire.Message) (graphs []*graph, last bool, err error) {
+func (rd *reader) prepare(ctx context.Context, m *wire.Message) (list []*graphs.Graph, last bool, err error) {
 	ops := wire.ReadOps(m.Body())
 	for ops.Next() {
 		switch string(ops.Op()) {
 		case "update-graph":
-			g, err := rd.s.decodeGraph(ctx, rd, m, &ops)
+			g, err := rd.s.opener.Decode(ctx, graphs.Source{Comm: rd.st.Comm, UntilLeft: rd.untilLeft}, m, &ops)
 			if err != nil {
 				return nil, false, err
 			}
-			graphs = append(graphs, g)
+			list = append(list, g)
 		case "close-stream":
 			last = true
 		}
 	}
-	return graphs, last, ops.Err()
+	return list, last, ops.Err()
 }
 
 var errNoBody = errors.New("the message has no body in host memory")

@@ -2,9 +2,9 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 	"slices"
 
+	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/wire"
 )
 
@@ -13,9 +13,6 @@ type readAhead struct {
 	m   *wire.Message
 	err error
 }
-
-// errClientLeft is the cause of the end of an opening whose client has gone.
-var errClientLeft = errors.New("scheduler: client left while its graph was opened")
 
 // maxAhead is how many messages are read after a client has hung up to see whether they need its graph.
 const maxAhead = 1000
@@ -52,7 +49,7 @@ func (rd *reader) untilLeft(ctx context.Context, m *wire.Message) (opening conte
 		case <-rd.st.Comm.Done():
 		}
 		if wantsNothing(m) && rd.readRest(ctx) {
-			cancel(errClientLeft)
+			cancel(graphs.ErrClientLeft)
 		}
 	}()
 	return opening, func() {

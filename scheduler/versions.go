@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/internal/dask/daskver"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/helpers"
 )
 
 // ourVersions is the answer to versions: there is no Python here, so that no package of
@@ -29,10 +30,10 @@ func (s *Scheduler) versionsRPC(ctx context.Context, r *rpc.Request, in struct {
 	Packages any `rpc:"packages,optional"`
 }) (msgpack.Map, error) {
 	ours := ourVersions()
-	if r.Comm.Info().Millstream != nil || s.cfg.Python.Off {
+	if r.Comm.Info().Millstream != nil || s.helpers.Off() {
 		return ours, nil
 	}
-	m, err := s.callHelper(ctx, moduleService, "versions", msgpack.MapOf("packages", in.Packages), nil)
+	m, err := s.helpers.Call(ctx, helpers.Service, "versions", msgpack.MapOf("packages", in.Packages), nil)
 	if err != nil {
 		s.log.Warn("the versions of Python's packages are not known", "error", err)
 		return ours, nil
@@ -71,14 +72,12 @@ func (s *Scheduler) versionCheck(versions any, who string) msgpack.Map {
 // pythonPackages are those of the Python that opens graphs, as far as they are known; nil
 // without one.
 func (s *Scheduler) pythonPackages() daskver.Packages {
-	m := &s.materialiser
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.python == nil {
+	in := s.helpers.Known()
+	if in == nil {
 		return nil
 	}
 	// Python's own form is (major, minor, micro, releaselevel, serial).
-	return daskver.Packages{"python": m.python.Python + ".final.0", "dask": m.python.Dask, "distributed": m.python.Distributed}
+	return daskver.Packages{"python": in.Python + ".final.0", "dask": in.Dask, "distributed": in.Distributed}
 }
 
 // oldRelease is a peer whose release of Dask is not served.
@@ -104,11 +103,7 @@ func (s *Scheduler) checkRelease(ctx context.Context, peer string, versions any)
 	case daskver.Newer, daskver.Unknown:
 		s.log.Warn(text)
 	}
-	// Python will be needed soon, and takes a second or two to start. Its absence is told to
-	// those whose graphs need it.
-	if pool, err := s.materialisers(ctx); err == nil {
-		pool.Spare()
-	}
+	s.opener.Warm(ctx)
 	return nil
 }
 

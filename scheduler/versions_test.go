@@ -129,7 +129,7 @@ func TestOwnPython(t *testing.T) {
 			}
 			var log logBuffer
 			s := start(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Python: PythonConfig{Interpreter: path}})
-			in, err := s.interpreter(t.Context())
+			in, err := s.helpers.Interpreter(t.Context())
 			switch want := strings.ReplaceAll(c.failure, "PATH", path); {
 			case want == "" && (err != nil || in.Distributed != release):
 				t.Errorf("got %+v, %v", in, err)

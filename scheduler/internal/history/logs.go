@@ -1,4 +1,4 @@
-package scheduler
+package history
 
 import (
 	"context"
@@ -21,23 +21,23 @@ const (
 	logBytes     = 16 << 20
 )
 
-// logRing is a slog.Handler that passes everything on and keeps the latest lines for
+// LogHandler is a slog.Handler that passes everything on and keeps the latest lines for
 // get_logs. Any goroutine may use it.
-type logRing struct {
+type LogHandler struct {
 	next  slog.Handler
-	lines *logLines
+	Lines *LogLines
 	attrs []slog.Attr
 	group string
 }
 
-type logLines struct {
+type LogLines struct {
 	mu    sync.Mutex
 	lines []logLine // the oldest first; guarded by mu
 	bytes int       // of their texts; guarded by mu
 }
 
 // add keeps a line and drops the oldest beyond the limits.
-func (l *logLines) add(line logLine) {
+func (l *LogLines) add(line logLine) {
 	if len(line.text) > logLineBytes {
 		line.text = strings.ToValidUTF8(line.text[:logLineBytes], "") + "…"
 	}
@@ -60,15 +60,15 @@ type logLine struct {
 	text  string
 }
 
-func newLogRing(next slog.Handler) *logRing { return &logRing{next: next, lines: &logLines{}} }
+func NewLogHandler(next slog.Handler) *LogHandler { return &LogHandler{next: next, Lines: &LogLines{}} }
 
 // Enabled keeps what is told to people, whatever the next handler does with it.
-func (l *logRing) Enabled(ctx context.Context, level slog.Level) bool {
+func (l *LogHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo || l.next.Enabled(ctx, level)
 }
 
 // Handle keeps a line and passes it on.
-func (l *logRing) Handle(ctx context.Context, r slog.Record) error {
+func (l *LogHandler) Handle(ctx context.Context, r slog.Record) error {
 	text := r.Message
 	add := func(a slog.Attr) bool {
 		text += fmt.Sprintf(" %s%s=%v", l.group, a.Key, a.Value)
@@ -78,7 +78,7 @@ func (l *logRing) Handle(ctx context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	l.lines.add(logLine{r.Time, r.Level, logtext.OneLine(text)})
+	l.Lines.add(logLine{r.Time, r.Level, logtext.OneLine(text)})
 	if !l.next.Enabled(ctx, r.Level) {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (l *logRing) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs is slog's.
-func (l *logRing) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (l *LogHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c := *l
 	c.next = l.next.WithAttrs(attrs)
 	c.attrs = append(append([]slog.Attr(nil), l.attrs...), attrs...)
@@ -94,7 +94,7 @@ func (l *logRing) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 // WithGroup is slog's.
-func (l *logRing) WithGroup(name string) slog.Handler {
+func (l *LogHandler) WithGroup(name string) slog.Handler {
 	c := *l
 	c.next = l.next.WithGroup(name)
 	c.group = l.group + name + "."
@@ -102,7 +102,7 @@ func (l *logRing) WithGroup(name string) slog.Handler {
 }
 
 // latest are the newest n lines since start, oldest first; n 0 is all.
-func (l *logLines) latest(start time.Time, n int) []logLine {
+func (l *LogLines) latest(start time.Time, n int) []logLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []logLine
@@ -117,8 +117,8 @@ func (l *logLines) latest(start time.Time, n int) []logLine {
 	return out
 }
 
-// getLogs is get_logs: pairs of level and line, or triples with the time first.
-func (s *Scheduler) getLogs(_ context.Context, _ *rpc.Request, in struct {
+// getRPC is get_logs: pairs of level and line, or triples with the time first.
+func (l *LogLines) getRPC(_ context.Context, _ *rpc.Request, in struct {
 	Start      any  `rpc:"start,optional"`
 	N          *int `rpc:"n"`
 	Timestamps bool `rpc:"timestamps,optional"`
@@ -132,12 +132,18 @@ func (s *Scheduler) getLogs(_ context.Context, _ *rpc.Request, in struct {
 		start = time.Unix(0, int64(f*1e9))
 	}
 	out := []any{}
-	for _, l := range s.lines.latest(start, n) {
+	for _, x := range l.latest(start, n) {
 		if in.Timestamps {
-			out = append(out, []any{val.Seconds(l.at), l.level.String(), l.text})
+			out = append(out, []any{val.Seconds(x.at), x.level.String(), x.text})
 		} else {
-			out = append(out, []any{l.level.String(), l.text})
+			out = append(out, []any{x.level.String(), x.text})
 		}
 	}
 	return out, nil
+}
+
+// Register sets the handlers of requests.
+func (l *LogLines) Register(r *rpc.Server) {
+	rpc.Handle(r, "get_logs", l.getRPC)
+	rpc.Handle(r, "logs", l.getRPC)
 }

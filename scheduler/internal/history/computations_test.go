@@ -1,23 +1,22 @@
-package scheduler
+package history
 
 import (
 	"fmt"
 	"testing"
+	"time"
 
-	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // The newest computations are kept, each with code that is its own and not there twice.
 func TestComputationsAreBounded(t *testing.T) {
-	s := New(Config{})
-	s.state = state.New(state.Config{})
+	var s Computations
 	for i := range maxComputations + 10 {
 		buf := []byte(fmt.Sprintf("code %d", i))
-		s.noteComputation(buf) // nothing is on its way: each begins one
-		clear(buf)             // it belongs to a message
+		s.Note(time.Now(), true, buf) // nothing is on its way: each begins one
+		clear(buf)                    // it belongs to a message
 	}
-	rows := s.facadeComputations()
+	rows := s.Rows()
 	if len(rows) != maxComputations {
 		t.Fatalf("%d computations are kept", len(rows))
 	}
@@ -25,8 +24,8 @@ func TestComputationsAreBounded(t *testing.T) {
 	if got := fmt.Sprintf("%s", code); got != "[code 10]" {
 		t.Errorf("the oldest one's code is %s", got)
 	}
-	last, ids := s.computations[len(s.computations)-1], map[string]bool{}
-	for _, c := range s.computations {
+	last, ids := s.list[len(s.list)-1], map[string]bool{}
+	for _, c := range s.list {
 		ids[c.id] = true
 	}
 	if len(ids) != maxComputations {

@@ -1,8 +1,9 @@
-package scheduler
+package history
 
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 
 	"go.millstream.dev/internal/wire/msgpack"
@@ -23,31 +24,36 @@ type transfer struct {
 	Duration float64 `json:"duration"` // seconds
 }
 
-// transferLog is a ring of the latest transfers. The loop owns it.
-type transferLog struct {
+// Transfers is a ring of the latest transfers. The loop owns it.
+type Transfers struct {
 	ring  []transfer
 	limit int
 	count int64
-	lanes map[string]laneTotal
+	lanes map[string]LaneTotal
+	loop  loop.Loop
 }
 
-// laneTotal is what one kind of lane has carried since the start.
-type laneTotal struct {
-	bytes, transfers int64
-	seconds          float64
+// LaneTotal is what one kind of lane has carried since the start.
+type LaneTotal struct {
+	Bytes, Transfers int64
+	Seconds          float64
 }
 
 // maxLanes bounds the names of lanes that workers can make up.
 const maxLanes = 64
 
-func (l *transferLog) init(limit int) { l.limit, l.lanes = max(limit, 0), map[string]laneTotal{} }
+// NewTransfers returns a ring of at most limit transfers.
+func NewTransfers(to loop.Loop, limit int) *Transfers {
+	return &Transfers{loop: to, limit: max(limit, 0), lanes: map[string]LaneTotal{}}
+}
 
-func (l *transferLog) add(worker string, r transferReport) {
+// Add keeps what a worker has reported.
+func (l *Transfers) Add(worker string, r transferReport) {
 	for _, t := range r.list {
 		t.Worker = worker
 		l.count++
 		if t.Incoming { // each transfer has two ends; one of them counts
-			l.sum(t.Lane, laneTotal{bytes: t.Bytes, transfers: 1, seconds: t.Duration})
+			l.sum(t.Lane, LaneTotal{Bytes: t.Bytes, Transfers: 1, Seconds: t.Duration})
 		}
 		if l.limit == 0 {
 			continue
@@ -63,16 +69,16 @@ func (l *transferLog) add(worker string, r transferReport) {
 	}
 }
 
-func (l *transferLog) sum(lane string, t laneTotal) {
+func (l *Transfers) sum(lane string, t LaneTotal) {
 	total, known := l.lanes[lane]
 	if !known && len(l.lanes) >= maxLanes {
 		return
 	}
-	l.lanes[lane] = laneTotal{total.bytes + t.bytes, total.transfers + t.transfers, total.seconds + t.seconds}
+	l.lanes[lane] = LaneTotal{total.Bytes + t.Bytes, total.Transfers + t.Transfers, total.Seconds + t.Seconds}
 }
 
 // list is oldest first.
-func (l *transferLog) list() []transfer {
+func (l *Transfers) list() []transfer {
 	out := make([]transfer, 0, len(l.ring))
 	for i := l.count - int64(len(l.ring)); i < l.count; i++ {
 		out = append(out, l.ring[i%int64(l.limit)])
@@ -83,7 +89,7 @@ func (l *transferLog) list() []transfer {
 // transferReport is what one heartbeat says about transfers.
 type transferReport struct {
 	list []transfer
-	more map[string]laneTotal // incoming ones that are not listed, by lane
+	more map[string]LaneTotal // incoming ones that are not listed, by lane
 }
 
 // Bounds of one report. A worker lists fewer.
@@ -93,10 +99,10 @@ const (
 	maxLaneName  = 32
 )
 
-// transfersOf reads what a worker's heartbeat says in extensions.millstream: "transfers", a list of
+// ReadTransfers reads what a worker's heartbeat says in extensions.millstream: "transfers", a list of
 // [start, stop, bytes, lane, peer, direction, number of keys], and "more-transfers", a map from lanes to
 // [number, bytes, seconds] of incoming transfers that are not listed. What is malformed is left out.
-func transfersOf(extensions any) (r transferReport) {
+func ReadTransfers(extensions any) (r transferReport) {
 	ext, _ := extensions.(msgpack.Map)
 	ours, _ := ext.Get("millstream")
 	m, _ := ours.(msgpack.Map)
@@ -132,9 +138,9 @@ func transfersOf(extensions any) (r transferReport) {
 		seconds, ok3 := val.Number(f[2])
 		if ok1 && ok2 && ok3 && plausible(n, bytes, seconds) {
 			if r.more == nil {
-				r.more = map[string]laneTotal{}
+				r.more = map[string]LaneTotal{}
 			}
-			r.more[boundedName(lane, maxLaneName)] = laneTotal{bytes: bytes, transfers: n, seconds: seconds}
+			r.more[boundedName(lane, maxLaneName)] = LaneTotal{Bytes: bytes, Transfers: n, Seconds: seconds}
 		}
 	}
 	return r
@@ -146,8 +152,9 @@ func plausible(n, bytes int64, seconds float64) bool {
 	return n >= 0 && n < most && bytes >= 0 && bytes < most && seconds >= 0 && seconds < most // false for NaN
 }
 
-func (s *Scheduler) transfersJSON(ctx context.Context) ([]byte, error) {
-	list, err := loop.Ask(ctx, s.loop, func() ([]transfer, error) { return s.transfer.list(), nil })
+// JSON lists the transfers that are kept.
+func (l *Transfers) JSON(ctx context.Context) ([]byte, error) {
+	list, err := loop.Ask(ctx, l.loop, func() ([]transfer, error) { return l.list(), nil })
 	if err != nil {
 		return nil, err
 	}
@@ -158,3 +165,6 @@ func (s *Scheduler) transfersJSON(ctx context.Context) ([]byte, error) {
 func boundedName(s string, most int) string {
 	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), most)], "\ufffd"))
 }
+
+// Totals returns what each kind of lane has carried.
+func (l *Transfers) Totals() map[string]LaneTotal { return maps.Clone(l.lanes) }

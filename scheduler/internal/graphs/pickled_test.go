@@ -1,4 +1,4 @@
-package scheduler
+package graphs
 
 import (
 	"bytes"
@@ -8,61 +8,10 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/specs"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
-
-func TestSpecs(t *testing.T) {
-	pickle := []byte("\x80\x05N.")
-	for name, c := range map[string]struct {
-		flags    byte
-		pickle   []byte
-		buffers  [][]byte
-		shared   bool
-		needs    state.Can
-		producer bool
-	}{
-		"bare":     {0, pickle, nil, false, state.Python, false},
-		"buffers":  {0, pickle, [][]byte{[]byte("one"), {}, []byte("three")}, false, state.Python, false},
-		"go":       {flagGo, pickle, nil, false, state.Go, false},
-		"producer": {flagProducer, pickle, [][]byte{{1}}, false, state.Python, true},
-		"shared":   {0, []byte("N."), nil, true, state.Python, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			spec := appendSpec(nil, c.flags, c.pickle, c.buffers, c.shared)
-			if len(spec) > specSize(c.pickle, c.buffers) {
-				t.Errorf("%d bytes, at most %d were said", len(spec), specSize(c.pickle, c.buffers))
-			}
-			p, err := readSpec(spec)
-			if err != nil || !bytes.Equal(p.pickle, c.pickle) || p.flags != c.flags {
-				t.Fatalf("%+v, %v", p, err)
-			}
-			var got [][]byte
-			p.each(func(b []byte) { got = append(got, b) })
-			if !slices.EqualFunc(got, c.buffers, bytes.Equal) {
-				t.Errorf("buffers %q", got)
-			}
-			needs, producer, err := specNeeds(spec)
-			if needs != c.needs || producer != c.producer || err != nil {
-				t.Errorf("needs %v, producer %v, %v", needs, producer, err)
-			}
-			for i := range spec {
-				if i > 0 && spec[0] == specMore {
-					if _, err := readSpec(spec[:i]); err == nil {
-						t.Errorf("cut at %d it is read", i)
-					}
-				}
-			}
-		})
-	}
-	if _, _, err := specNeeds([]byte("anything")); err == nil {
-		t.Error("a spec of nobody's is taken")
-	}
-	whole, err := readSpec(wholeSpec(nil, []byte("\x80\x05"), appendSpec(nil, flagGo, []byte("N."), [][]byte{{7}}, true)))
-	if err != nil || string(whole.pickle) != "\x80\x05N." || whole.n != 1 || whole.flags != flagGo {
-		t.Errorf("put together: %+v, %v", whole, err)
-	}
-}
 
 // chunkOf is what a materialiser sends for some tasks.
 func chunkOf(notes []any, tasks ...[]any) msgpack.Raw {
@@ -95,7 +44,7 @@ func TestChunks(t *testing.T) {
 	if len(x.Deps) != 1 || x.Deps[0] != a.Key || x.Needs != state.Go || !x.Producer || x.Annotations != nil {
 		t.Errorf("x: %+v", x)
 	}
-	if p, err := readSpec(x.Spec); err != nil || string(p.buffers) != "buffer" || !bytes.Equal(p.pickle, pickle) {
+	if p, err := specs.Read(x.Spec); err != nil || joined(&p) != "buffer" || !bytes.Equal(p.Pickle, pickle) {
 		t.Errorf("its spec: %+v, %v", p, err)
 	}
 	if last.Annotations != a.Annotations || len(last.Deps) != 2 || last.Deps[1] != x.Key {
@@ -135,14 +84,14 @@ func FuzzChunk(f *testing.F) {
 		var c taskReader
 		if c.chunk(&pyproc.Message{Body: body, Frames: [][]byte{frame}}) == nil {
 			for _, n := range c.nodes {
-				if _, err := readSpec(n.Spec); err != nil || n.Key == "" {
+				if _, err := specs.Read(n.Spec); err != nil || n.Key == "" {
 					t.Fatalf("a node that cannot be sent: %+v", n)
 				}
 			}
 		}
-		_, _ = readMaterialised(body)
+		_, _ = readMaterialized(body)
 		_, _ = graphNumber(body)
-		_, _, _ = specNeeds(frame)
+		_, _, _ = specs.Needs(frame)
 	})
 }
 
@@ -150,27 +99,27 @@ func FuzzChunk(f *testing.F) {
 func TestPickledRecord(t *testing.T) {
 	shared := []byte("\x80\x05")
 	note := &state.Annotations{Retries: 2, Raw: []byte("\x82\xa7retries\x02\xa1x\x01")}
-	g := &graph{graph: state.Graph{Ordered: true, Nodes: []state.Node{
+	g := &Graph{Tasks: state.Graph{Ordered: true, Nodes: []state.Node{
 		{Key: task.NewKey("a"), Spec: []byte("\x80\x05N."), Order: 3, Needs: state.Python},
-		{Key: task.NewKey("b"), Spec: appendSpec(nil, flagGo, []byte("N."), [][]byte{[]byte("buf")}, true), Shared: &shared, Deps: []task.Key{task.NewKey("a"), anyKey(7)}, Order: 4, Annotations: note, Needs: state.Go},
-		{Key: task.NewKey("c"), Spec: appendSpec(nil, flagProducer, []byte("\x80\x05N."), nil, false), Annotations: note, Needs: state.Python, Producer: true},
+		{Key: task.NewKey("b"), Spec: specs.Append(nil, specs.Go, []byte("N."), [][]byte{[]byte("buf")}, true), Shared: &shared, Deps: []task.Key{task.NewKey("a"), anyKey(7)}, Order: 4, Annotations: note, Needs: state.Go},
+		{Key: task.NewKey("c"), Spec: specs.Append(nil, specs.Producer, []byte("\x80\x05N."), nil, false), Annotations: note, Needs: state.Python, Producer: true},
 	}}}
-	back := &graph{}
-	if err := back.read(g.record()); err != nil {
+	back := &Graph{}
+	if err := back.Read(g.record()); err != nil {
 		t.Fatal(err)
 	}
-	if !back.graph.Ordered || len(back.graph.Nodes) != 3 {
-		t.Fatalf("%+v", back.graph)
+	if !back.Tasks.Ordered || len(back.Tasks.Nodes) != 3 {
+		t.Fatalf("%+v", back.Tasks)
 	}
-	for i, n := range back.graph.Nodes {
-		want := g.graph.Nodes[i]
+	for i, n := range back.Tasks.Nodes {
+		want := g.Tasks.Nodes[i]
 		if n.Key != want.Key || n.Needs != want.Needs || n.Producer != want.Producer || n.Order != want.Order || !slices.Equal(n.Deps, want.Deps) {
 			t.Errorf("node %d: %+v", i, n)
 		}
 	}
-	b := back.graph.Nodes[1]
-	p, err := readSpec(b.Spec)
-	if err != nil || string(p.pickle) != "\x80\x05N." || string(p.buffers) != "buf" || b.Annotations.Retries != 2 || string(b.Annotations.Raw) != string(note.Raw) {
+	b := back.Tasks.Nodes[1]
+	p, err := specs.Read(b.Spec)
+	if err != nil || string(p.Pickle) != "\x80\x05N." || joined(&p) != "buf" || b.Annotations.Retries != 2 || string(b.Annotations.Raw) != string(note.Raw) {
 		t.Errorf("b: %+v %+v, %v", p, b.Annotations, err)
 	}
 }
@@ -222,7 +171,7 @@ func TestShortNotes(t *testing.T) {
 
 // What Python has opened once is known, up to a bound.
 func TestLearn(t *testing.T) {
-	var m materialiser
+	m := New(Config{})
 	if !m.knows(nil) || m.knows([]string{"a"}) {
 		t.Error("it knows what it was not told")
 	}
@@ -242,4 +191,10 @@ func anyKey(v any) task.Key {
 		panic(err)
 	}
 	return task.Key(b)
+}
+
+// joined returns the buffers of a spec, one behind the other.
+func joined(p *specs.Spec) (all string) {
+	p.Buffers(func(b []byte) { all += string(b) })
+	return all
 }

@@ -1,4 +1,4 @@
-package scheduler
+package graphs
 
 import (
 	"context"
@@ -10,24 +10,33 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/scheduler/internal/peers"
+	"go.millstream.dev/scheduler/internal/specs"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 
-// graph is an update-graph that a reader has decoded for the loop. What the state keeps of
+// Graph is an update-graph that a reader has decoded for the loop. What the state keeps of
 // it is its own; all else is valid for as long as the message.
-type graph struct {
-	ev    state.UpdateGraph
-	graph state.Graph
-	err   error            // why it cannot be run
-	raw   []byte           // the whole map; borrows from the message
-	expr  *wire.Serialized // borrows from the message
-	code  []byte           // of the client's program, pickled; borrows from the message
+type Graph struct {
+	Event state.UpdateGraph
+	Tasks state.Graph
+	Err   error            // why it cannot be run
+	Raw   []byte           // the whole map; borrows from the message
+	Expr  *wire.Serialized // borrows from the message
+	Code  []byte           // of the client's program, pickled; borrows from the message
+}
+
+// Source is where a graph comes from.
+type Source struct {
+	Comm comm.Comm
+	// UntilLeft returns a context for opening a graph in a message, which ends with ErrClientLeft when the client has
+	// gone and nothing that it sent wants the graph. stop frees it.
+	UntilLeft func(ctx context.Context, m *wire.Message) (opening context.Context, stop func())
 }
 
 // arena keeps small pieces in chunks, so that a graph costs few allocations and its memory
@@ -71,25 +80,25 @@ func (a *arena) make(size int, f func(dst []byte) []byte) []byte {
 
 func (a *arena) key(b []byte) task.Key { return task.Key(val.Borrow(a.keep(b))) }
 
-// decodeGraph reads the current message of ops, outside of the loop. Its error is one of
+// Decode reads the current message of ops, outside of the loop. Its error is one of
 // the protocol, which ends the stream; a graph that makes no sense is told to the client.
 // A graph of Python's may take long: the client's later messages wait for it, so that
 // what it said stays in order; other clients do not.
-func (s *Scheduler) decodeGraph(ctx context.Context, rd *reader, m *wire.Message, ops *wire.Ops) (*graph, error) {
+func (m *Opener) Decode(ctx context.Context, from Source, msg *wire.Message, ops *wire.Ops) (*Graph, error) {
 	var u wire.UpdateGraph
-	g, err := readUpdate(ops, &u)
+	g, err := ReadUpdate(ops, &u)
 	if err == nil {
-		g.code = readCode(m, &u)
+		g.Code = readCode(msg, &u)
 	}
-	if err == nil && g.err == nil {
-		g.err = s.decodeExpr(ctx, rd, g, m, &u)
+	if err == nil && g.Err == nil {
+		g.Err = m.decodeExpr(ctx, from, g, msg, &u)
 	}
 	return g, err
 }
 
 // decodeExpr reads the nodes, of a Go client's graph or of Python's.
-func (s *Scheduler) decodeExpr(ctx context.Context, rd *reader, g *graph, m *wire.Message, u *wire.UpdateGraph) error {
-	v, err := wire.DecodeRef(m, u.Expr, val.KeepClosed)
+func (m *Opener) decodeExpr(ctx context.Context, from Source, g *Graph, msg *wire.Message, u *wire.UpdateGraph) error {
+	v, err := wire.DecodeRef(msg, u.Expr, val.KeepClosed)
 	if err != nil {
 		return err
 	}
@@ -98,14 +107,14 @@ func (s *Scheduler) decodeExpr(ctx context.Context, rd *reader, g *graph, m *wir
 	case !ok:
 		return errors.New("expr_ser is no serialized expression")
 	case task.IsGraph(expr.Header):
-		g.expr = expr
-		return g.read(expr)
+		g.Expr = expr
+		return g.Read(expr)
 	}
-	return s.decodePickled(ctx, rd, g, expr, m, u)
+	return m.decodePickled(ctx, from, g, expr, msg, u)
 }
 
-// readUpdate reads all of an update-graph but its graph.
-func readUpdate(ops *wire.Ops, u *wire.UpdateGraph) (*graph, error) {
+// ReadUpdate reads all of an update-graph but its graph.
+func ReadUpdate(ops *wire.Ops, u *wire.UpdateGraph) (*Graph, error) {
 	if err := ops.UpdateGraph(u); err != nil {
 		return nil, err
 	}
@@ -113,47 +122,47 @@ func readUpdate(ops *wire.Ops, u *wire.UpdateGraph) (*graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &graph{raw: raw}
-	g.ev.Keys = slices.Grow(g.ev.Keys, min(len(u.Keys)/8, 1<<20))
+	g := &Graph{Raw: raw}
+	g.Event.Keys = slices.Grow(g.Event.Keys, min(len(u.Keys)/8, 1<<20))
 	err = wire.EachKey(u.Keys, func(k []byte) error {
 		if val.Within(u.Keys, k) {
-			g.ev.Keys = append(g.ev.Keys, task.Key(val.Borrow(k)))
+			g.Event.Keys = append(g.Event.Keys, task.Key(val.Borrow(k)))
 		} else {
-			g.ev.Keys = append(g.ev.Keys, task.Key(k)) // rewritten into memory that is used again
+			g.Event.Keys = append(g.Event.Keys, task.Key(k)) // rewritten into memory that is used again
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
-	g.err = g.options(u)
+	g.Err = g.options(u)
 	return g, nil
 }
 
 // options reads what stands beside the graph.
-func (g *graph) options(u *wire.UpdateGraph) (err error) {
-	if g.ev.FIFOTimeout, err = duration(u.FIFOTimeout); err != nil {
+func (g *Graph) options(u *wire.UpdateGraph) (err error) {
+	if g.Event.FIFOTimeout, err = duration(u.FIFOTimeout); err != nil {
 		return fmt.Errorf("fifo_timeout: %w", err)
 	}
 	if u.UserPriority != nil {
 		r := msgpack.NewReader(u.UserPriority)
-		if g.ev.UserPriority, err = r.ReadFloat(); err != nil || math.IsNaN(g.ev.UserPriority) {
+		if g.Event.UserPriority, err = r.ReadFloat(); err != nil || math.IsNaN(g.Event.UserPriority) {
 			return fmt.Errorf("user_priority: no number: %w", err)
 		}
 	}
 	if len(u.SubmittingTask) > 0 {
-		g.ev.SubmittingTask = task.Key(u.SubmittingTask)
+		g.Event.SubmittingTask = task.Key(u.SubmittingTask)
 	}
 	if u.Actors == nil {
 		return nil
 	}
 	r := msgpack.NewReader(u.Actors)
 	if r.Kind() == msgpack.Bool {
-		g.ev.Actors, err = r.ReadBool()
+		g.Event.Actors, err = r.ReadBool()
 		return err
 	}
 	return wire.EachKey(u.Actors, func(k []byte) error {
-		g.ev.ActorKeys = append(g.ev.ActorKeys, task.Key(k))
+		g.Event.ActorKeys = append(g.Event.ActorKeys, task.Key(k))
 		return nil
 	})
 }
@@ -181,8 +190,8 @@ func duration(raw []byte) (time.Duration, error) {
 	return time.Duration(f * float64(time.Second)), nil
 }
 
-// read reads the nodes of a Go client's graph, or of one that the journal has kept.
-func (g *graph) read(expr *wire.Serialized) error {
+// Read reads the nodes of a Go client's graph, or of one that the journal has kept.
+func (g *Graph) Read(expr *wire.Serialized) error {
 	r, err := task.ReadGraph(expr)
 	if err != nil {
 		return err
@@ -196,7 +205,7 @@ func (g *graph) read(expr *wire.Serialized) error {
 	for i := range r.Annotations {
 		notes[i] = annotations(&r.Annotations[i])
 	}
-	g.graph = state.Graph{Registry: strings.Clone(r.Registry), Nodes: slices.Grow(takeNodes(), min(r.Nodes, 1<<16)), Ordered: true}
+	g.Tasks = state.Graph{Registry: strings.Clone(r.Registry), Nodes: slices.Grow(takeNodes(), min(r.Nodes, 1<<16)), Ordered: true}
 	var deps []task.Key
 	var edges []int32
 	var n task.Node
@@ -204,7 +213,7 @@ func (g *graph) read(expr *wire.Serialized) error {
 		node := state.Node{Key: mem.key(n.Key), Order: n.Order}
 		if n.Spec != nil {
 			node.Spec = mem.keep(n.Spec)
-			if node.Needs, node.Producer, err = specNeeds(node.Spec); err != nil {
+			if node.Needs, node.Producer, err = specs.Needs(node.Spec); err != nil {
 				return fmt.Errorf("node %s: %w", node.Key, err)
 			}
 		}
@@ -212,7 +221,7 @@ func (g *graph) read(expr *wire.Serialized) error {
 			node.Annotations = notes[n.Annotations]
 		}
 		if n.Order < 0 {
-			g.graph.Ordered = false
+			g.Tasks.Ordered = false
 		}
 		for _, d := range n.Deps {
 			if d.Node >= 0 {
@@ -223,7 +232,7 @@ func (g *graph) read(expr *wire.Serialized) error {
 				node.Deps = grown(node.Deps, deps)
 			}
 		}
-		g.graph.Nodes = append(g.graph.Nodes, node)
+		g.Tasks.Nodes = append(g.Tasks.Nodes, node)
 	}
 	return r.Err()
 }
@@ -239,13 +248,13 @@ func takeNodes() []state.Node {
 	return make([]state.Node, 0, 64)
 }
 
-// done gives back what only the submission needed.
-func (g *graph) done() {
-	clear(g.graph.Nodes)
-	if nodes := g.graph.Nodes; cap(nodes) <= 1<<17 {
+// Recycle gives back what only the submission needed.
+func (g *Graph) Recycle() {
+	clear(g.Tasks.Nodes)
+	if nodes := g.Tasks.Nodes; cap(nodes) <= 1<<17 {
 		nodePool.Put(&nodes)
 	}
-	g.graph.Nodes = nil
+	g.Tasks.Nodes = nil
 }
 
 // room returns a list with place for one more element that others do not refer to.
@@ -278,40 +287,23 @@ func annotations(a *task.Annotations) *state.Annotations {
 	return out
 }
 
-// updateGraph submits a graph. It runs in the loop.
-func (s *Scheduler) updateGraph(c *peers.Client, g *graph) {
-	if g.err != nil {
-		s.badGraph(c, g.ev.Keys, g.err)
-		return
-	}
-	s.noteComputation(g.code)
-	s.journal.Graph(c.Name, g.raw, g.expr)
-	s.relax(&g.graph)
-	g.ev.Client, g.ev.Graph = c.ID, &g.graph
-	s.apply(&g.ev)
-	s.graphAdded(g.ev.Keys)
-	g.done()
-	s.tasksKnown.Fire()
-	if g.ev.Err != nil {
-		s.log.Warn("a graph cannot be run", "client", c.Name, "error", g.ev.Err)
-	}
-}
+// emptyTuple is the pickle of (), which clients send as long as they are not told to send
+// code (distributed.diagnostics.list.nframes).
+const emptyTuple = "\x80\x05)."
 
-// relax lets workers of any build run a graph where the configuration says so. The journal keeps what the client wants.
-func (s *Scheduler) relax(g *state.Graph) {
-	if s.cfg.AnyBuild {
-		g.Registry, _ = task.SplitHash(g.Registry)
-	}
-}
+// maxCode bounds the source code that is kept of a graph, in bytes.
+const maxCode = 64 << 10
 
-// badGraph tells a client that what it wants cannot be computed.
-func (s *Scheduler) badGraph(c *peers.Client, keys []task.Key, why error) {
-	s.log.Warn("a graph cannot be run", "client", c.Name, "error", why)
-	if c.Stream == nil || c.Stream.Gone {
-		return
+// readCode is the pickle of the source code that came with a graph; nil where there is
+// none, or too much. It borrows from the message.
+func readCode(m *wire.Message, u *wire.UpdateGraph) []byte {
+	v, err := wire.DecodeRef(m, u.Code, val.KeepClosed)
+	if err != nil {
+		return nil // what nobody may ever look at is no reason to refuse a graph
 	}
-	f := s.graphFailure(why)
-	for _, k := range keys {
-		s.toClient(c.Stream, &state.Action{Kind: state.KeyErred, Key: k, Failure: f})
+	p, ok := v.(*wire.Pickled)
+	if !ok || len(p.Buffers) > 0 || len(p.Data) > maxCode || string(p.Data) == emptyTuple {
+		return nil
 	}
+	return p.Data
 }

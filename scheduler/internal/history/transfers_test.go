@@ -1,4 +1,4 @@
-package scheduler
+package history
 
 import (
 	"math"
@@ -15,14 +15,13 @@ func report(transfers []any, more msgpack.Map) msgpack.Map {
 
 // Reports are added up by lane and listed; what no worker of ours says is left out.
 func TestTransferReports(t *testing.T) {
-	var l transferLog
-	l.init(3)
-	l.add("tcp://a", transfersOf(report([]any{
+	l := NewTransfers(nil, 3)
+	l.Add("tcp://a", ReadTransfers(report([]any{
 		[]any{10.0, 12.5, int64(100), "tls", "tcp://b", "incoming", int64(3)},
 		[]any{10.0, 11.0, int64(50), "tls", "tcp://b", "outgoing", int64(1)},
 		[]any{10.0, 11.0, int64(7), "ucxx", "tcp://c", "incoming", int64(1)},
 	}, msgpack.MapOf("tls", []any{int64(20), int64(4000), 1.5}))))
-	l.add("tcp://b", transfersOf(report([]any{
+	l.Add("tcp://b", ReadTransfers(report([]any{
 		"nonsense", []any{1}, nil,
 		[]any{10.0, 9.0, int64(1), "tls", "backwards", "incoming", int64(1)},
 		[]any{10.0, math.NaN(), int64(1), "tls", "never", "incoming", int64(1)},
@@ -30,12 +29,12 @@ func TestTransferReports(t *testing.T) {
 		[]any{10.0, 11.0, int64(math.MaxInt64), "tls", "too much", "incoming", int64(1)},
 		[]any{10.0, 11.0, int64(1), "tls\xff" + strings.Repeat("x", 1000), strings.Repeat("y", 1000), "incoming", int64(1)},
 	}, msgpack.MapOf("tls", []any{int64(-1), int64(1), 1.0}, "ucxx", "nonsense", 7, []any{}, "x", []any{int64(1), int64(1), math.Inf(1)}))))
-	l.add("tcp://b", transfersOf(nil))
-	l.add("tcp://b", transfersOf("nonsense"))
-	if got, want := l.lanes["tls"], (laneTotal{bytes: 4100, transfers: 21, seconds: 4}); got != want {
+	l.Add("tcp://b", ReadTransfers(nil))
+	l.Add("tcp://b", ReadTransfers("nonsense"))
+	if got, want := l.lanes["tls"], (LaneTotal{Bytes: 4100, Transfers: 21, Seconds: 4}); got != want {
 		t.Errorf("tls: got %+v, want %+v", got, want)
 	}
-	if got, want := l.lanes["ucxx"], (laneTotal{bytes: 7, transfers: 1, seconds: 1}); got != want {
+	if got, want := l.lanes["ucxx"], (LaneTotal{Bytes: 7, Transfers: 1, Seconds: 1}); got != want {
 		t.Errorf("ucxx: got %+v, want %+v", got, want)
 	}
 	list := l.list()
@@ -51,11 +50,11 @@ func TestTransferReports(t *testing.T) {
 	for i := range many {
 		many[i] = []any{10.0, 11.0, int64(1), "tls", "x", "incoming", int64(1)}
 	}
-	if got := len(transfersOf(report(many, nil)).list); got != maxTransfers {
+	if got := len(ReadTransfers(report(many, nil)).list); got != maxTransfers {
 		t.Errorf("%d transfers of one heartbeat, want %d", got, maxTransfers)
 	}
 	for i := range 200 {
-		l.sum(strings.Repeat("z", i), laneTotal{transfers: 1})
+		l.sum(strings.Repeat("z", i), LaneTotal{Transfers: 1})
 	}
 	if len(l.lanes) > maxLanes {
 		t.Errorf("%d lanes, want at most %d", len(l.lanes), maxLanes)

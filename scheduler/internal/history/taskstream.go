@@ -1,4 +1,4 @@
-package scheduler
+package history
 
 import (
 	"context"
@@ -8,19 +8,19 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
-	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 
-// taskStream is a ring of the latest ends of tasks: where, when, how long each part took.
+// TaskStream is a ring of the latest ends of tasks: where, when, how long each part took.
 // Its slots keep their memory, so that it costs no allocation once it has gone round. The
 // loop owns it.
-type taskStream struct {
+type TaskStream struct {
 	chunks [][]taskEnd // of streamChunk slots each, made when they are needed
 	limit  int
 	count  int64 // of all that ever ended
+	loop   loop.Loop
 	types  map[string]*resultType
 }
 
@@ -56,7 +56,7 @@ const (
 )
 
 // resultType returns the class of a result, one value for all results of it; nil if there are too many classes.
-func (t *taskStream) resultType(f *wire.TaskFinished) *resultType {
+func (t *TaskStream) resultType(f *wire.TaskFinished) *resultType {
 	if r := t.types[string(f.TypeName)]; r != nil {
 		return r
 	}
@@ -71,10 +71,19 @@ func (t *taskStream) resultType(f *wire.TaskFinished) *resultType {
 	return r
 }
 
-func (t *taskStream) init(limit int) { t.limit = max(limit, 0) }
+// NewTaskStream returns a ring of at most limit ends.
+func NewTaskStream(l loop.Loop, limit int) *TaskStream {
+	return &TaskStream{loop: l, limit: max(limit, 0)}
+}
+
+// Register sets the handlers of requests.
+func (t *TaskStream) Register(r *rpc.Server) {
+	rpc.Handle(r, "get_task_stream", t.getRPC)
+	rpc.Handle(r, "get_task_stream_index", t.indexRPC)
+}
 
 // next returns the slot to fill.
-func (t *taskStream) next() *taskEnd {
+func (t *TaskStream) next() *taskEnd {
 	i := t.count % int64(t.limit)
 	if int(i/streamChunk) == len(t.chunks) {
 		t.chunks = append(t.chunks, make([]taskEnd, streamChunk))
@@ -84,17 +93,18 @@ func (t *taskStream) next() *taskEnd {
 }
 
 // at is the slot of the i-th end.
-func (t *taskStream) at(i int64) *taskEnd {
+func (t *TaskStream) at(i int64) *taskEnd {
 	i %= int64(t.limit)
 	return &t.chunks[i/streamChunk][i%streamChunk]
 }
 
-func (t *taskStream) finished(_ *Scheduler, w *peers.Worker, f *wire.TaskFinished) {
+// Finished keeps the end of a task on a worker.
+func (t *TaskStream) Finished(worker string, f *wire.TaskFinished) {
 	if t.limit == 0 {
 		return
 	}
 	e := t.next()
-	*e = taskEnd{key: append(e.key[:0], f.Key...), worker: w.Address, thread: f.Thread, nbytes: f.NBytes, start: f.Start, stop: f.Stop, parts: e.parts[:0],
+	*e = taskEnd{key: append(e.key[:0], f.Key...), worker: worker, thread: f.Thread, nbytes: f.NBytes, start: f.Start, stop: f.Stop, parts: e.parts[:0],
 		stimulus: append(e.stimulus[:0], f.StimulusID[:min(len(f.StimulusID), maxStimulus)]...), result: t.resultType(f)}
 	// A list of one is the computation alone.
 	if len(f.StartStops) > 0 && f.StartStops[0] != 0x91 && len(f.StartStops) <= maxParts {
@@ -108,12 +118,13 @@ const (
 	maxStimulus = 256
 )
 
-func (t *taskStream) erred(_ *Scheduler, w *peers.Worker, key task.Key, startstops any, values msgpack.Map) {
+// Erred keeps the failure of a task on a worker: its parts and the fields of the message.
+func (t *TaskStream) Erred(worker string, key task.Key, startstops any, values msgpack.Map) {
 	if t.limit == 0 {
 		return
 	}
 	e := t.next()
-	*e = taskEnd{key: append(e.key[:0], key...), worker: w.Address, thread: val.Field(values, "thread"), parts: e.parts[:0], erred: true,
+	*e = taskEnd{key: append(e.key[:0], key...), worker: worker, thread: val.Field(values, "thread"), parts: e.parts[:0], erred: true,
 		stimulus:  append(e.stimulus[:0], clip(values.GetString("stimulus_id"), maxStimulus)...),
 		exception: clip(values.GetString("exception_text"), maxFailureText), traceback: clip(values.GetString("traceback_text"), maxFailureText)}
 	if b, err := msgpack.Append(e.parts, startstops); err == nil && len(b) <= maxParts {
@@ -152,7 +163,7 @@ func (e *taskEnd) actions() []part {
 }
 
 // since calls f for the ends from an index on, at most n of them, the latest if n cuts.
-func (t *taskStream) since(from int64, n int, f func(index int64, e *taskEnd)) {
+func (t *TaskStream) since(from int64, n int, f func(index int64, e *taskEnd)) {
 	from = max(from, t.count-int64(t.limit), 0)
 	if n > 0 {
 		from = max(from, t.count-int64(n))
@@ -162,12 +173,12 @@ func (t *taskStream) since(from int64, n int, f func(index int64, e *taskEnd)) {
 	}
 }
 
-func (s *Scheduler) getTaskStreamIndex(ctx context.Context, _ *rpc.Request, _ struct{}) (int64, error) {
-	return loop.Ask(ctx, s.loop, func() (int64, error) { return s.stream.count, nil })
+func (t *TaskStream) indexRPC(ctx context.Context, _ *rpc.Request, _ struct{}) (int64, error) {
+	return loop.Ask(ctx, t.loop, func() (int64, error) { return t.count, nil })
 }
 
-// getTaskStream is get_task_stream: Dask's records of tasks that ended.
-func (s *Scheduler) getTaskStream(ctx context.Context, _ *rpc.Request, in struct {
+// getRPC is get_task_stream: Dask's records of tasks that ended.
+func (t *TaskStream) getRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Start any  `rpc:"start,optional"`
 	Stop  any  `rpc:"stop,optional"`
 	Count *int `rpc:"count"`
@@ -180,9 +191,9 @@ func (s *Scheduler) getTaskStream(ctx context.Context, _ *rpc.Request, in struct
 	if in.Count != nil {
 		n = *in.Count
 	}
-	return loop.Ask(ctx, s.loop, func() ([]any, error) {
+	return loop.Ask(ctx, t.loop, func() ([]any, error) {
 		out := []any{}
-		s.stream.since(from, n, func(_ int64, e *taskEnd) {
+		t.since(from, n, func(_ int64, e *taskEnd) {
 			parts := e.actions()
 			if len(parts) > 0 && (hasStart && parts[len(parts)-1].Stop < start || hasStop && parts[0].Start > stop) {
 				return
@@ -220,20 +231,20 @@ type taskJSON struct {
 	Actions []part `json:"actions"`
 }
 
-// tasksJSON lists the ends of tasks from an index on.
-func (s *Scheduler) tasksJSON(ctx context.Context, from int64, n int) ([]byte, error) {
+// JSON lists the ends of tasks from an index on.
+func (t *TaskStream) JSON(ctx context.Context, from int64, n int) ([]byte, error) {
 	type answer struct {
 		Next  int64      `json:"next"`
 		Tasks []taskJSON `json:"tasks"`
 	}
-	out, err := loop.Ask(ctx, s.loop, func() (answer, error) {
-		a := answer{Next: s.stream.count, Tasks: []taskJSON{}}
-		s.stream.since(from, n, func(i int64, e *taskEnd) {
-			t := taskJSON{Index: i, Key: task.Key(e.key).String(), Worker: e.worker, Thread: e.thread, NBytes: e.nbytes, Status: "OK", Actions: e.actions()}
+	out, err := loop.Ask(ctx, t.loop, func() (answer, error) {
+		a := answer{Next: t.count, Tasks: []taskJSON{}}
+		t.since(from, n, func(i int64, e *taskEnd) {
+			x := taskJSON{Index: i, Key: task.Key(e.key).String(), Worker: e.worker, Thread: e.thread, NBytes: e.nbytes, Status: "OK", Actions: e.actions()}
 			if e.erred {
-				t.Status = "error"
+				x.Status = "error"
 			}
-			a.Tasks = append(a.Tasks, t)
+			a.Tasks = append(a.Tasks, x)
 		})
 		return a, nil
 	})

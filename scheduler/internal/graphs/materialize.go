@@ -1,4 +1,4 @@
-package scheduler
+package graphs
 
 import (
 	"context"
@@ -6,28 +6,53 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
-	"go.millstream.dev/internal/dask/daskver"
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 
-// materialiser turns the graphs of Python clients into tasks, in Python processes of which
-// each belongs to one client. Any goroutine uses it.
-type materialiser struct {
+// Config specifies how graphs are opened.
+type Config struct {
+	Log     *slog.Logger
+	Helpers *helpers.Helpers
+	// Processes is how many Python processes open graphs at once, Idle how long one without work is kept, and Timeout
+	// how long one graph may take.
+	Processes     int
+	Idle, Timeout time.Duration
+	// Record reports whether graphs get the form that a journal keeps, see graph.expr.
+	Record func() bool
+	// ShuffleOf returns the id of the shuffle whose barrier a key is; "" for others.
+	ShuffleOf func(task.Key) string
+	// Closed returns the error of calls after Close.
+	Closed func() error
+}
+
+// Opener reads the graphs of clients. Those of Python that are more than calls of functions become tasks in Python
+// processes, of which each belongs to one client. Any goroutine uses it.
+type Opener struct {
+	cfg     Config
+	opening chan struct{} // full of the readers that open graphs
+
 	mu      sync.Mutex
 	pool    *pyproc.Pool            // guarded by mu; nil until the first need
-	python  *pyproc.Interpreter     // guarded by mu; nil until it was looked for with success
 	closed  bool                    // guarded by mu
 	reading map[uint64]*pendingRead // guarded by mu
 	known   map[string]bool         // what graphs import and was opened here; guarded by mu
 	planner map[string]string       // whose process has opened the graph of a shuffle, by its id; guarded by mu
+}
+
+// New returns an opener without processes.
+func New(cfg Config) *Opener {
+	return &Opener{cfg: cfg, opening: make(chan struct{}, max(runtime.GOMAXPROCS(0), 2))}
 }
 
 // pendingRead is a graph whose tasks are coming in. Its lock keeps chunks in a row.
@@ -45,56 +70,23 @@ type graphError struct {
 
 func (e *graphError) Error() string { return e.text }
 
-// errNoPython is what clients are told whose graphs need Python where there is none.
-var errNoPython = errors.New("this graph can only be opened by Python, which this scheduler was told not to use (--no-python)")
-
-// interpreter is the Python of the scheduler's children. It is looked for once.
-func (s *Scheduler) interpreter(ctx context.Context) (pyproc.Interpreter, error) {
-	if s.cfg.Python.Off {
-		return pyproc.Interpreter{}, errNoPython
-	}
-	m := &s.materialiser
-	m.mu.Lock()
-	known := m.python
-	m.mu.Unlock()
-	if known != nil {
-		return *known, nil
-	}
-	in, err := pyproc.Find(ctx, s.cfg.Python.Interpreter)
-	if err != nil {
-		return in, err
-	}
-	switch text := daskver.Scheduler.Message("the scheduler's own Python, "+in.Path+",", in.Distributed); daskver.Scheduler.Check(in.Distributed) {
-	case daskver.Older: // it would make other graphs of what clients send than they mean
-		return pyproc.Interpreter{}, errors.New(text)
-	case daskver.Newer, daskver.Unknown:
-		s.log.Warn(text)
-	}
-	s.log.Info("Python", "path", in.Path, "python", in.Python, "dask", in.Dask, "distributed", in.Distributed, "from", in.From)
-	m.mu.Lock()
-	m.python = &in
-	m.mu.Unlock()
-	return in, nil
-}
-
-// materialisers returns the pool of processes.
-func (s *Scheduler) materialisers(ctx context.Context) (*pyproc.Pool, error) {
-	in, err := s.interpreter(ctx)
+// processes returns the pool of processes.
+func (m *Opener) processes(ctx context.Context) (*pyproc.Pool, error) {
+	in, err := m.cfg.Helpers.Interpreter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	m := &s.materialiser
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case m.closed:
-		return nil, s.loop.ClosedError()
+		return nil, m.cfg.Closed()
 	case m.pool == nil:
-		cfg := s.sandbox(in, moduleMaterialiser)
+		cfg := m.cfg.Helpers.Sandbox(in, helpers.Materializer)
 		cfg.Name, cfg.MaxCalls, cfg.Threads = "materialiser", 4, 1
 		cfg.Handlers = map[string]pyproc.Handler{"tasks": m.tasks}
 		m.pool = pyproc.NewPool(pyproc.PoolConfig{
-			Config: cfg, Size: s.cfg.Python.Processes, Idle: s.cfg.Python.Idle, Setup: s.setupHelper(moduleMaterialiser),
+			Config: cfg, Size: m.cfg.Processes, Idle: m.cfg.Idle, Setup: m.cfg.Helpers.Setup(helpers.Materializer),
 		})
 		m.reading = map[uint64]*pendingRead{}
 	}
@@ -103,7 +95,7 @@ func (s *Scheduler) materialisers(ctx context.Context) (*pyproc.Pool, error) {
 
 // tasks takes a chunk of a graph. Numbers of graphs are random: a process that a client
 // has taken over cannot write into another client's.
-func (m *materialiser) tasks(_ context.Context, msg *pyproc.Message) (any, [][]byte, error) {
+func (m *Opener) tasks(_ context.Context, msg *pyproc.Message) (any, [][]byte, error) {
 	number, err := graphNumber(msg.Body)
 	if err != nil {
 		return nil, nil, err
@@ -138,7 +130,7 @@ func graphNumber(body msgpack.Raw) (uint64, error) {
 }
 
 // begin makes a number for a graph whose tasks are expected.
-func (m *materialiser) begin() (uint64, *pendingRead) {
+func (m *Opener) begin() (uint64, *pendingRead) {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	n := binary.LittleEndian.Uint64(b[:]) >> 1
@@ -150,7 +142,7 @@ func (m *materialiser) begin() (uint64, *pendingRead) {
 }
 
 // end returns what has come. Nothing is added afterwards.
-func (m *materialiser) end(n uint64, p *pendingRead) *taskReader {
+func (m *Opener) end(n uint64, p *pendingRead) *taskReader {
 	m.mu.Lock()
 	delete(m.reading, n)
 	m.mu.Unlock()
@@ -164,41 +156,41 @@ func (m *materialiser) end(n uint64, p *pendingRead) *taskReader {
 // runs short for other reasons, too.
 const openAttempts = 3
 
-// materialise has Python make the tasks of a graph. It runs outside of the loop.
-func (s *Scheduler) materialise(ctx context.Context, owner string, g *graph, expr *wire.Serialized, notes any, priority []byte) ([]state.Node, error) {
+// materialize has Python make the tasks of a graph. It runs outside of the loop.
+func (m *Opener) materialize(ctx context.Context, owner string, g *Graph, expr *wire.Serialized, notes any, priority []byte) ([]state.Node, error) {
 	for i := 1; ; i++ {
-		nodes, err := s.materialiseOnce(ctx, owner, g, expr, notes, priority)
+		nodes, err := m.materializeOnce(ctx, owner, g, expr, notes, priority)
 		if !errors.Is(err, pyproc.ErrExited) || ctx.Err() != nil {
 			return nodes, err
 		}
-		s.log.Warn("a Python process that opened a graph has died", "attempt", i, "owner", owner, "error", err)
+		m.cfg.Log.Warn("a Python process that opened a graph has died", "attempt", i, "owner", owner, "error", err)
 		if i == openAttempts {
 			return nil, fmt.Errorf("the Python processes that opened the graph have died, %d of them (does the graph crash or take too much memory?): %w", i, err)
 		}
 	}
 }
 
-// materialiseOnce is one attempt.
-func (s *Scheduler) materialiseOnce(ctx context.Context, owner string, g *graph, expr *wire.Serialized, notes any, priority []byte) ([]state.Node, error) {
-	p, release, err := s.acquire(ctx, owner)
+// materializeOnce is one attempt.
+func (m *Opener) materializeOnce(ctx context.Context, owner string, g *Graph, expr *wire.Serialized, notes any, priority []byte) ([]state.Node, error) {
+	p, release, err := m.acquire(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Python.GraphTimeout)
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()
-	number, pending := s.materialiser.begin()
-	body, frames, err := materialiseRequest(number, g.ev.Keys, expr, notes, priority)
+	number, pending := m.begin()
+	body, frames, err := materializeRequest(number, g.Event.Keys, expr, notes, priority)
 	var reply *pyproc.Message
 	if err == nil {
 		reply, err = p.Call(ctx, "materialise", body, frames)
 	}
-	tasks := s.materialiser.end(number, pending)
+	tasks := m.end(number, pending)
 	if ctx.Err() != nil {
 		// The process may be in an endless loop, and it still has the frames.
 		err = context.Cause(ctx)
 		if err == context.DeadlineExceeded {
-			err = s.tooLong()
+			err = m.tooLong()
 		}
 		p.Kill(fmt.Errorf("killed: %w", err))
 		<-p.Done()
@@ -206,7 +198,7 @@ func (s *Scheduler) materialiseOnce(ctx context.Context, owner string, g *graph,
 	if err != nil {
 		return nil, err
 	}
-	total, err := readMaterialised(reply.Body)
+	total, err := readMaterialized(reply.Body)
 	if err == nil {
 		err = tasks.err
 	}
@@ -221,10 +213,10 @@ func (s *Scheduler) materialiseOnce(ctx context.Context, owner string, g *graph,
 const startGrace = time.Minute
 
 // acquire gets a process for a graph.
-func (s *Scheduler) acquire(ctx context.Context, owner string) (*pyproc.Process, func(), error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Python.GraphTimeout+startGrace)
+func (m *Opener) acquire(ctx context.Context, owner string) (*pyproc.Process, func(), error) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout+startGrace)
 	defer cancel()
-	pool, err := s.materialisers(ctx)
+	pool, err := m.processes(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -233,14 +225,14 @@ func (s *Scheduler) acquire(ctx context.Context, owner string) (*pyproc.Process,
 	case err == nil:
 		return p, release, nil
 	case context.Cause(ctx) == context.DeadlineExceeded:
-		return nil, nil, s.tooLong()
-	case errors.Is(context.Cause(ctx), errClientLeft):
-		return nil, nil, errClientLeft
+		return nil, nil, m.tooLong()
+	case errors.Is(context.Cause(ctx), ErrClientLeft):
+		return nil, nil, ErrClientLeft
 	}
 	return nil, nil, fmt.Errorf("no Python process to open the graph: %w", err)
 }
 
-func materialiseRequest(number uint64, keys []task.Key, expr *wire.Serialized, notes any, priority []byte) (msgpack.Raw, [][]byte, error) {
+func materializeRequest(number uint64, keys []task.Key, expr *wire.Serialized, notes any, priority []byte) (msgpack.Raw, [][]byte, error) {
 	b := msgpack.AppendMapHeader(nil, 6)
 	b = msgpack.AppendUint(msgpack.AppendString(b, "graph"), number)
 	b = append(msgpack.AppendString(b, "header"), expr.Header...)
@@ -280,8 +272,8 @@ func materialiseRequest(number uint64, keys []task.Key, expr *wire.Serialized, n
 	return b, frames, nil
 }
 
-// readMaterialised reads the last answer: {"tasks": number} or {"error": {…}}.
-func readMaterialised(body msgpack.Raw) (int64, error) {
+// readMaterialized reads the last answer: {"tasks": number} or {"error": {…}}.
+func readMaterialized(body msgpack.Raw) (int64, error) {
 	v, err := msgpack.Decode(body)
 	m, ok := v.(msgpack.Map)
 	if err != nil || !ok {
@@ -304,8 +296,77 @@ func readMaterialised(body msgpack.Raw) (int64, error) {
 	return total, nil
 }
 
-// failure is a graph's error as clients are told.
-func (s *Scheduler) graphFailure(why error) *state.Failure {
+// Children returns the processes that open graphs now.
+func (m *Opener) Children() []*pyproc.Process {
+	m.mu.Lock()
+	pool := m.pool
+	m.mu.Unlock()
+	if pool == nil {
+		return nil
+	}
+	return pool.Current()
+}
+
+// tooLong is what a client is told whose graph Python could not open in time.
+func (m *Opener) tooLong() error {
+	return fmt.Errorf("opening the graph took longer than %v: make it smaller, or raise the scheduler's --graph-timeout", m.cfg.Timeout)
+}
+
+// Close ends the processes.
+func (m *Opener) Close() {
+	m.mu.Lock()
+	m.closed = true
+	pool := m.pool
+	m.mu.Unlock()
+	if pool != nil {
+		_ = pool.Close()
+	}
+}
+
+// Warm has a process started: Python will be needed soon, and takes a second or two to start. Its absence is told to
+// those whose graphs need it.
+func (m *Opener) Warm(ctx context.Context) {
+	if pool, err := m.processes(ctx); err == nil {
+		pool.Spare()
+	}
+}
+
+// PlannerOf returns an idle process that has opened the graph of a shuffle, and so has imported what its plan needs. It
+// is nil if there is none, or if the process is busy; else the caller must call release.
+func (m *Opener) PlannerOf(shuffle string) (p *pyproc.Process, release func()) {
+	m.mu.Lock()
+	pool, owner := m.pool, m.planner[shuffle]
+	m.mu.Unlock()
+	if pool == nil || owner == "" {
+		return nil, nil
+	}
+	return pool.AcquireIdle(owner)
+}
+
+// maxPlanners is of how many shuffles it is remembered whose process has opened the graph.
+const maxPlanners = 10_000
+
+// plans remembers whose process has opened the graph of the shuffles that are in it.
+func (m *Opener) plans(owner string, nodes []state.Node) {
+	for i := range nodes {
+		id := m.cfg.ShuffleOf(nodes[i].Key)
+		if id == "" {
+			continue
+		}
+		m.mu.Lock()
+		if m.planner == nil || len(m.planner) >= maxPlanners {
+			m.planner = map[string]string{}
+		}
+		m.planner[id] = owner
+		m.mu.Unlock()
+	}
+}
+
+// ErrClientLeft is the cause of the end of an opening whose client has gone.
+var ErrClientLeft = errors.New("scheduler: client left while its graph was opened")
+
+// FailureOf returns the error of a graph as clients are told.
+func FailureOf(why error) *state.Failure {
 	f := &state.Failure{Kind: state.BadGraph, ExceptionText: why.Error()}
 	var e *graphError
 	if !errors.As(why, &e) || e.exception == nil {
@@ -323,62 +384,4 @@ func (s *Scheduler) graphFailure(why error) *state.Failure {
 		}
 	}
 	return f
-}
-
-// graphChildren are the processes that open graphs now.
-func (s *Scheduler) graphChildren() []*pyproc.Process {
-	m := &s.materialiser
-	m.mu.Lock()
-	pool := m.pool
-	m.mu.Unlock()
-	if pool == nil {
-		return nil
-	}
-	return pool.Current()
-}
-
-// tooLong is what a client is told whose graph Python could not open in time.
-func (s *Scheduler) tooLong() error {
-	return fmt.Errorf("opening the graph took longer than %v: make it smaller, or raise the scheduler's --graph-timeout", s.cfg.Python.GraphTimeout)
-}
-
-// closeMaterialiser ends the processes.
-func (s *Scheduler) closeMaterialiser() {
-	m := &s.materialiser
-	m.mu.Lock()
-	m.closed = true
-	pool := m.pool
-	m.mu.Unlock()
-	if pool != nil {
-		_ = pool.Close()
-	}
-}
-
-// PythonConfig says how the scheduler uses Python. It needs one for graphs that are more
-// than calls of functions; the graphs of submit and map do without.
-type PythonConfig struct {
-	// Interpreter is the program ("": MILLSTREAM_PYTHON, that of VIRTUAL_ENV, or the first
-	// on PATH that imports distributed; --python).
-	Interpreter string
-	// Off runs no Python at all: graphs that need it fail (--no-python).
-	Off bool
-	// Processes is how many open graphs at once (default the number of CPUs, at least 2);
-	// each serves one client. While all of them are busy for seconds, there are up to four
-	// times as many.
-	Processes int
-	// Idle is how long a process without work is kept (default 1 min).
-	Idle time.Duration
-	// GraphTimeout is how long one graph may take to open (default 10 min; --graph-timeout).
-	GraphTimeout time.Duration
-	// Memory bounds the private memory of a process in bytes (default half of that of the
-	// machine or its cgroup; negative: none; --helper-memory), Disk its private folders
-	// (default 512 MiB; --helper-disk), MaxProcesses the processes and threads in it (default
-	// 256; negative: none).
-	Memory, Disk, MaxProcesses int64
-	// Hide are files and folders that the processes must not see, such as keys. The journal
-	// is always hidden.
-	Hide []string
-	// AllowUnsafe starts the processes even where they would run as root, or where Hide and
-	// the journal cannot be kept from them (--unsafe-python-helpers).
-	AllowUnsafe bool
 }

@@ -1,4 +1,4 @@
-package scheduler
+package shuffle
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// shufflePlan is what a run of a shuffle is made of.
-type shufflePlan struct {
+// planned is what a run of a shuffle is made of.
+type planned struct {
 	id       string
 	run      int64
 	barrier  task.Key
@@ -30,9 +30,9 @@ type shufflePlan struct {
 	existing [][]byte // maps of shuffles that share outputs with this one
 }
 
-// shuffleGetOrCreate is shuffle_get_or_create: a worker that has the first partition to
+// getOrCreateRPC is shuffle_get_or_create: a worker that has the first partition to
 // send asks for the run, which is made if there is none.
-func (s *Scheduler) shuffleGetOrCreate(ctx context.Context, _ *rpc.Request, in struct {
+func (s *Shuffles) getOrCreateRPC(ctx context.Context, _ *rpc.Request, in struct {
 	ID     string `rpc:"shuffle_id"`
 	Key    any    `rpc:"key"`
 	Worker string `rpc:"worker"`
@@ -43,9 +43,9 @@ func (s *Scheduler) shuffleGetOrCreate(ctx context.Context, _ *rpc.Request, in s
 		return nil, err
 	}
 	for {
-		var plan *shufflePlan
+		var plan *planned
 		var others <-chan struct{}
-		answer, err := loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
+		answer, err := loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) {
 			x, err := s.takePart(id, worker)
 			if x != nil {
 				return x.answer(), nil
@@ -53,21 +53,21 @@ func (s *Scheduler) shuffleGetOrCreate(ctx context.Context, _ *rpc.Request, in s
 			if err != nil {
 				return nil, err
 			}
-			if others = s.shuffles.creating; others != nil {
+			if others = s.creating; others != nil {
 				return nil, nil
 			}
-			if plan, err = s.planShuffle(id, key); err == nil {
-				s.shuffles.creating = make(chan struct{})
+			if plan, err = s.plan(id, key); err == nil {
+				s.creating = make(chan struct{})
 			}
 			return nil, err
 		})
 		if err != nil || answer != nil {
-			return shuffleAnswer(answer, err)
+			return answerOf(answer, err)
 		}
 		if others == nil {
-			answer, err = s.createShuffle(ctx, plan, key, worker)
+			answer, err = s.create(ctx, plan, key, worker)
 			if err != nil || answer != nil {
-				return shuffleAnswer(answer, err)
+				return answerOf(answer, err)
 			}
 			continue // workers have left meanwhile
 		}
@@ -75,37 +75,37 @@ func (s *Scheduler) shuffleGetOrCreate(ctx context.Context, _ *rpc.Request, in s
 		case <-others:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-s.loop.Done():
-			return nil, s.loop.ClosedError()
+		case <-s.Loop.Done():
+			return nil, s.Loop.ClosedError()
 		}
 	}
 }
 
-// planShuffle finds what the new run of a shuffle needs. It runs in the loop.
-func (s *Scheduler) planShuffle(id string, key task.Key) (*shufflePlan, error) {
-	barrier := task.NewKey(barrierPrefix + id)
-	b := s.state.Task(barrier)
+// plan finds what the new run of a shuffle needs. It runs in the loop.
+func (s *Shuffles) plan(id string, key task.Key) (*planned, error) {
+	barrier := task.NewKey(BarrierPrefix + id)
+	b := s.State.Task(barrier)
 	if b == nil {
 		return nil, inconsistent("Barrier task with key %q does not exist. This may be caused by task fusion during graph generation.", barrier)
 	}
-	t := s.state.Task(key)
+	t := s.State.Task(key)
 	if t == nil || t.State() != state.Processing {
 		return nil, inconsistent("Expected task %s to be processing", key)
 	}
-	p := &shufflePlan{id: id, barrier: barrier, spec: b.Spec(), shared: b.Shared()}
+	p := &planned{id: id, barrier: barrier, spec: b.Spec(), shared: b.Shared()}
 	var only []any
 	if a := b.Annotations(); a != nil {
 		for _, w := range a.Workers {
 			only = append(only, w)
 		}
 	}
-	s.workers.Each(only, func(w *peers.Worker, _ *state.Worker) { p.workers = append(p.workers, w.Address) })
+	s.Workers.Each(only, func(w *peers.Worker, _ *state.Worker) { p.workers = append(p.workers, w.Address) })
 	if len(p.workers) == 0 {
 		return nil, inconsistent("no worker may take part in shuffle %s", id)
 	}
 	// Small shuffles that go on at the same time begin on different workers.
-	at := s.shuffles.shift % len(p.workers)
-	s.shuffles.shift++
+	at := s.shift % len(p.workers)
+	s.shift++
 	p.workers = slices.Concat(p.workers[at:], p.workers[:at])
 	seen := map[*state.Task]bool{b: true}
 	for i := range b.NumDependents() {
@@ -115,43 +115,44 @@ func (s *Scheduler) planShuffle(id string, key task.Key) (*shufflePlan, error) {
 				continue
 			}
 			seen[other] = true
-			if x := s.shuffles.active[shuffleOf(other.Key())]; x != nil {
+			if x := s.active[Of(other.Key())]; x != nil {
 				p.existing = append(p.existing, x.workerFor)
 			}
 		}
 	}
-	s.shuffles.lastRun++
-	p.run = s.shuffles.lastRun
+	s.lastRun++
+	p.run = s.lastRun
 	return p, nil
 }
 
-// createShuffle makes a run. It returns nothing when the run that was made is of no use any
+// create makes a run. It returns nothing when the run that was made is of no use any
 // more, because workers have left.
-func (s *Scheduler) createShuffle(ctx context.Context, p *shufflePlan, key task.Key, worker string) (msgpack.Map, error) {
+func (s *Shuffles) create(ctx context.Context, p *planned, key task.Key, worker string) (msgpack.Map, error) {
 	x, err := s.makeRun(ctx, p)
-	answer, e := loop.Ask(context.WithoutCancel(ctx), s.loop, func() (msgpack.Map, error) {
-		close(s.shuffles.creating)
-		s.shuffles.creating = nil
+	answer, e := loop.Ask(context.WithoutCancel(ctx), s.Loop, func() (msgpack.Map, error) {
+		close(s.creating)
+		s.creating = nil
 		if err != nil {
 			return nil, err
 		}
-		for w := range x.workers {
-			if s.workers.ByAddress[w] == nil {
+		for w := range x.Workers {
+			if s.Workers.ByAddress[w] == nil {
 				return nil, nil
 			}
 		}
-		b := s.state.Task(p.barrier)
+		b := s.State.Task(p.barrier)
 		if b == nil {
 			return nil, inconsistent("the barrier of shuffle %s is forgotten", p.id)
 		}
-		s.shuffles.active[p.id] = x
+		if s.Workers.Find(worker) == nil {
+			return nil, unaware(worker)
+		}
+		s.Add(x)
 		if _, err := s.takePart(p.id, worker); err != nil {
-			delete(s.shuffles.active, p.id)
 			return nil, err
 		}
-		s.apply(&state.Watch{Keys: []task.Key{p.barrier}})
-		s.apply(&state.Unqueue{Keys: dependents(s.state.Task(p.barrier))})
-		s.log.Info("a shuffle begins", "shuffle", p.id, "run", x.run, "task", key.String(), "worker", worker)
+		s.Apply(&state.Unqueue{Keys: dependents(s.State.Task(p.barrier))})
+		s.Log.Info("a shuffle begins", "shuffle", p.id, "run", x.Number, "task", key.String(), "worker", worker)
 		return x.answer(), nil
 	})
 	if e != nil {
@@ -170,8 +171,8 @@ func dependents(t *state.Task) []task.Key {
 
 // inputsDone tells the workers of a run that no more partitions come, and waits until they
 // have sent what they had. A worker that cannot be reached is asked again.
-func (s *Scheduler) inputsDone(ctx context.Context, x *shuffle) error {
-	left, err := loop.Ask(ctx, s.loop, func() ([]string, error) { return slices.Sorted(maps.Keys(x.workers)), nil })
+func (s *Shuffles) inputsDone(ctx context.Context, x *Run) error {
+	left, err := loop.Ask(ctx, s.Loop, func() ([]string, error) { return slices.Sorted(maps.Keys(x.Workers)), nil })
 	if err != nil {
 		return err
 	}
@@ -180,8 +181,8 @@ func (s *Scheduler) inputsDone(ctx context.Context, x *shuffle) error {
 		if err != nil || len(failed) == 0 {
 			return err
 		}
-		gone, err := loop.Ask(ctx, s.loop, func() ([]string, error) {
-			return slices.DeleteFunc(slices.Clone(failed), func(w string) bool { return s.workers.ByAddress[w] != nil }), nil
+		gone, err := loop.Ask(ctx, s.Loop, func() ([]string, error) {
+			return slices.DeleteFunc(slices.Clone(failed), func(w string) bool { return s.Workers.ByAddress[w] != nil }), nil
 		})
 		if err != nil {
 			return err
@@ -195,7 +196,7 @@ func (s *Scheduler) inputsDone(ctx context.Context, x *shuffle) error {
 		if stuck >= 3 {
 			return fmt.Errorf("%v makes no progress: workers %s cannot be reached; they may be overloaded, see distributed.comm.timeouts.connect", x, strings.Join(failed, ", "))
 		}
-		s.log.Warn("workers of a shuffle are asked again", "shuffle", x.id, "workers", failed)
+		s.Log.Warn("workers of a shuffle are asked again", "shuffle", x.ID, "workers", failed)
 		left = failed
 		select {
 		case <-time.After(100 * time.Millisecond):
@@ -207,14 +208,12 @@ func (s *Scheduler) inputsDone(ctx context.Context, x *shuffle) error {
 }
 
 // askInputsDone asks workers once. failed are those that could not be reached.
-func (s *Scheduler) askInputsDone(ctx context.Context, x *shuffle, workers []string) (failed []string, err error) {
+func (s *Shuffles) askInputsDone(ctx context.Context, x *Run, workers []string) (failed []string, err error) {
 	errs := make([]error, len(workers))
 	var wg sync.WaitGroup
 	for i, w := range workers {
 		wg.Go(func() {
-			var a answers
-			_, errs[i] = s.call(ctx, w, msgpack.MapOf("op", "shuffle_inputs_done", "shuffle_id", x.id, "run_id", x.run), &a)
-			a.release()
+			errs[i] = s.Call(ctx, w, msgpack.MapOf("op", "shuffle_inputs_done", "shuffle_id", x.ID, "run_id", x.Number))
 		})
 	}
 	wg.Wait()

@@ -1,4 +1,4 @@
-package scheduler
+package graphs
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/pygraph"
+	"go.millstream.dev/scheduler/internal/specs"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
@@ -22,37 +22,37 @@ import (
 
 // decodePickled makes the tasks of a Python client's expression: here, where it is one that
 // can be read without Python, else in a materialiser.
-func (s *Scheduler) decodePickled(ctx context.Context, rd *reader, g *graph, expr *wire.Serialized, m *wire.Message, u *wire.UpdateGraph) error {
-	notes, err := wire.DecodeRef(m, u.Annotations, val.KeepClosed)
+func (m *Opener) decodePickled(ctx context.Context, from Source, g *Graph, expr *wire.Serialized, msg *wire.Message, u *wire.UpdateGraph) error {
+	notes, err := wire.DecodeRef(msg, u.Annotations, val.KeepClosed)
 	if err != nil {
 		return fmt.Errorf("annotations: %w", err)
 	}
 	// Graphs are opened by as many readers as there are processors: what a client's
 	// compressed graph becomes is bounded for each, and so in all.
 	select {
-	case s.opening <- struct{}{}:
+	case m.opening <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	short, err := g.split(expr, notes, u.InternalPriority, func(p *pygraph.Graph) bool { return s.opens(ctx, rd.st, p) })
-	<-s.opening
+	short, err := g.split(expr, notes, u.InternalPriority, func(p *pygraph.Graph) bool { return m.opens(ctx, from.Comm, p) })
+	<-m.opening
 	if err != nil {
 		return err
 	}
 	if !short {
-		who := owner(rd.st.Comm)
-		opening, stop := rd.untilLeft(ctx, m)
-		nodes, err := s.materialise(opening, who, g, expr, notes, u.InternalPriority)
+		who := owner(from.Comm)
+		opening, stop := from.UntilLeft(ctx, msg)
+		nodes, err := m.materialize(opening, who, g, expr, notes, u.InternalPriority)
 		stop()
 		if err != nil {
 			return err
 		}
-		s.materialiser.plans(who, nodes)
-		g.graph = state.Graph{Nodes: nodes, Ordered: true}
-		s.materialiser.learn(expr)
+		m.plans(who, nodes)
+		g.Tasks = state.Graph{Nodes: nodes, Ordered: true}
+		m.learn(expr)
 	}
-	if s.journal.Enabled() {
-		g.expr = g.record()
+	if m.cfg.Record() {
+		g.Expr = g.record()
 	}
 	return nil
 }
@@ -74,28 +74,28 @@ func owner(c comm.Comm) string {
 // opens tells whether a graph that can be read without Python will be opened by Python
 // workers, too. A task that cannot be opened costs a worker its connection, so what a graph
 // imports must have been opened here once, where a failure costs nothing.
-func (s *Scheduler) opens(ctx context.Context, st *peers.Stream, p *pygraph.Graph) bool {
+func (m *Opener) opens(ctx context.Context, c comm.Comm, p *pygraph.Graph) bool {
 	if len(p.Globals) == 0 && !p.Code {
 		return true
 	}
-	if s.cfg.Python.Off {
+	if m.cfg.Helpers.Off() {
 		return true // there is nobody to ask
 	}
-	if client := st.Comm.Info().Python; p.Code && len(client) >= 2 {
+	if client := c.Info().Python; p.Code && len(client) >= 2 {
 		// Code is that of one release of Python.
-		in, err := s.interpreter(ctx)
+		in, err := m.cfg.Helpers.Interpreter(ctx)
 		if err == nil && !strings.HasPrefix(in.Python, fmt.Sprintf("%d.%d.", client[0], client[1])) {
 			return false
 		}
 	}
-	return s.materialiser.knows(p.Globals)
+	return m.knows(p.Globals)
 }
 
 // maxLearned is how many names of what graphs import are remembered.
 const maxLearned = 100_000
 
 // learn remembers what a graph imports that Python has opened.
-func (m *materialiser) learn(expr *wire.Serialized) {
+func (m *Opener) learn(expr *wire.Serialized) {
 	names, err := pygraph.Globals(expr, pygraph.Limits{})
 	if err != nil || len(names) == 0 {
 		return
@@ -110,7 +110,7 @@ func (m *materialiser) learn(expr *wire.Serialized) {
 	}
 }
 
-func (m *materialiser) knows(names []string) bool {
+func (m *Opener) knows(names []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, n := range names {
@@ -122,12 +122,12 @@ func (m *materialiser) knows(names []string) bool {
 }
 
 // split makes the tasks without Python, and reports whether it can.
-func (g *graph) split(expr *wire.Serialized, notes any, priority []byte, opens func(*pygraph.Graph) bool) (bool, error) {
+func (g *Graph) split(expr *wire.Serialized, notes any, priority []byte, opens func(*pygraph.Graph) bool) (bool, error) {
 	all, ok, err := shortNotes(notes)
 	if err != nil || !ok {
 		return false, err
 	}
-	p, ok, err := pygraph.Split(expr, g.ev.Keys, pygraph.Limits{})
+	p, ok, err := pygraph.Split(expr, g.Event.Keys, pygraph.Limits{})
 	if err != nil || !ok || !opens(p) {
 		return false, err
 	}
@@ -137,7 +137,7 @@ func (g *graph) split(expr *wire.Serialized, notes any, priority []byte, opens f
 			return false, nil
 		}
 	}
-	g.graph = state.Graph{Nodes: takeNodes(), Ordered: p.Ordered || len(orders) > 0}
+	g.Tasks = state.Graph{Nodes: takeNodes(), Ordered: p.Ordered || len(orders) > 0}
 	annotated := all != nil && gotask.Annotated(all.Raw)
 	var shared *[]byte
 	var mem arena
@@ -149,7 +149,7 @@ func (g *graph) split(expr *wire.Serialized, notes any, priority []byte, opens f
 		}
 		var flags byte
 		if n.Go != "" && !n.Weak || annotated { // a name alone is no proof: resources say where such a task belongs
-			flags, node.Needs = flagGo, state.Go
+			flags, node.Needs = specs.Go, state.Go
 		}
 		if n.Spec.Shared != nil {
 			if shared == nil || len(*shared) != len(n.Spec.Shared) || &(*shared)[0] != &n.Spec.Shared[0] {
@@ -161,11 +161,11 @@ func (g *graph) split(expr *wire.Serialized, notes any, priority []byte, opens f
 		if flags == 0 && len(n.Spec.Buffers) == 0 && node.Shared == nil {
 			node.Spec = n.Spec.Own
 		} else {
-			node.Spec = mem.make(specSize(n.Spec.Own, n.Spec.Buffers), func(dst []byte) []byte {
-				return appendSpec(dst, flags, n.Spec.Own, n.Spec.Buffers, node.Shared != nil)
+			node.Spec = mem.make(specs.Size(n.Spec.Own, n.Spec.Buffers), func(dst []byte) []byte {
+				return specs.Append(dst, flags, n.Spec.Own, n.Spec.Buffers, node.Shared != nil)
 			})
 		}
-		g.graph.Nodes = append(g.graph.Nodes, node)
+		g.Tasks.Nodes = append(g.Tasks.Nodes, node)
 	}
 	return true, nil
 }
@@ -247,12 +247,12 @@ func readOrders(raw []byte) (map[task.Key]int64, bool) {
 
 // record is the graph as the journal keeps it: its tasks, since what opened the expression
 // may be gone when the journal is read.
-func (g *graph) record() *wire.Serialized {
+func (g *Graph) record() *wire.Serialized {
 	var w task.GraphWriter
 	var scratch []byte
 	notes := map[*state.Annotations]int{}
-	for i := range g.graph.Nodes {
-		n := &g.graph.Nodes[i]
+	for i := range g.Tasks.Nodes {
+		n := &g.Tasks.Nodes[i]
 		at := task.None
 		if n.Annotations != nil {
 			known, ok := notes[n.Annotations]
@@ -264,26 +264,14 @@ func (g *graph) record() *wire.Serialized {
 		}
 		spec := n.Spec
 		if n.Shared != nil {
-			scratch = wholeSpec(scratch[:0], *n.Shared, spec)
+			scratch = specs.AppendWhole(scratch[:0], *n.Shared, spec)
 			spec = scratch
 		}
 		order := int64(task.None)
-		if g.graph.Ordered {
+		if g.Tasks.Ordered {
 			order = max(n.Order, 0)
 		}
 		w.Spec(n.Key, spec, n.Deps, at, order)
 	}
-	return w.SerializedFor(g.graph.Registry)
-}
-
-// wholeSpec appends a spec with its shared part put in.
-func wholeSpec(dst, shared, spec []byte) []byte {
-	p, err := readSpec(spec)
-	if err != nil {
-		return append(dst, spec...)
-	}
-	var buffers [][]byte
-	p.each(func(b []byte) { buffers = append(buffers, b) })
-	whole := append(append(make([]byte, 0, len(shared)+len(p.pickle)), shared...), p.pickle...)
-	return appendSpec(dst, p.flags, whole, buffers, false)
+	return w.SerializedFor(g.Tasks.Registry)
 }

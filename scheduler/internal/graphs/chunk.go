@@ -1,4 +1,4 @@
-package scheduler
+package graphs
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/specs"
 	"go.millstream.dev/task"
 )
 
@@ -171,19 +172,19 @@ func (c *taskReader) readTask(r *msgpack.Reader, frames [][]byte, buffers *[][]b
 		node.Annotations = c.notes[i]
 	}
 	flags, err := r.ReadUint()
-	if err != nil || flags > flagProducer|flagGo {
+	if err != nil || flags > specs.Producer|specs.Go {
 		return node, errors.Join(errTask, err)
 	}
-	if len(pickle) == 0 || pickle[0] != specPickle {
+	if len(pickle) == 0 || pickle[0] != specs.Pickle {
 		return node, errTask
 	}
-	size := specSize(pickle, list)
+	size := specs.Size(pickle, list)
 	if c.bytes += int64(size + r.Offset() - from); c.bytes > maxGraphBytes {
 		return node, errGraphSize
 	}
-	node.Spec = c.mem.make(size, func(dst []byte) []byte { return appendSpec(dst, byte(flags), pickle, list, false) })
-	node.Needs, node.Producer = state.Python, flags&flagProducer != 0
-	if flags&flagGo != 0 {
+	node.Spec = c.mem.make(size, func(dst []byte) []byte { return specs.Append(dst, byte(flags), pickle, list, false) })
+	node.Needs, node.Producer = state.Python, flags&specs.Producer != 0
+	if flags&specs.Go != 0 {
 		node.Needs = state.Go
 	}
 	return node, nil

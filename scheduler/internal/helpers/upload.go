@@ -1,0 +1,83 @@
+package helpers
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
+)
+
+// Upload is a file that a client has uploaded: Client.upload_file gives it to the
+// scheduler too, because graphs import what they name.
+type Upload struct {
+	Filename string
+	Data     []byte
+	Load     bool // import it at once
+}
+
+// maxUploads and maxUploadBytes bound what clients can leave here.
+const (
+	maxUploads     = 1000
+	maxUploadBytes = 1 << 30
+)
+
+// Upload keeps a file for the Python children to come and gives it to those that are there, and to others. It returns
+// its size.
+func (h *Helpers) Upload(ctx context.Context, u Upload, others []*pyproc.Process) (int, error) {
+	h.mu.Lock()
+	h.uploads = append(slices.DeleteFunc(h.uploads, func(o Upload) bool { return o.Filename == u.Filename }), u)
+	total := 0
+	for _, o := range h.uploads {
+		total += len(o.Data)
+	}
+	full := len(h.uploads) > maxUploads || total > maxUploadBytes
+	if full {
+		h.uploads = h.uploads[:len(h.uploads)-1]
+	}
+	var children []*pyproc.Process
+	for _, v := range h.byName {
+		if p := v.Current(); p != nil {
+			children = append(children, p)
+		}
+	}
+	h.mu.Unlock()
+	if full {
+		return 0, &rpc.Exception{Type: "MemoryError", Message: "the scheduler keeps no more uploaded files"}
+	}
+	children = append(children, others...)
+	errs := make([]error, len(children))
+	var wg sync.WaitGroup
+	for i, p := range children {
+		wg.Go(func() { errs[i] = u.give(ctx, p) })
+	}
+	wg.Wait()
+	return len(u.Data), errors.Join(errs...)
+}
+
+// give hands the file to a child. One that has ended meanwhile gets it when it is started
+// again.
+func (u *Upload) give(ctx context.Context, p *pyproc.Process) error {
+	_, err := p.Call(ctx, "upload-file", msgpack.MapOf("filename", u.Filename, "load", u.Load), [][]byte{u.Data})
+	if errors.Is(err, pyproc.ErrExited) {
+		return nil
+	}
+	return err
+}
+
+// setupChild hands a new Python child the files that were uploaded before it came. A file
+// that cannot be imported is no reason to have no child.
+func (h *Helpers) setupChild(ctx context.Context, p *pyproc.Process) error {
+	h.mu.Lock()
+	list := slices.Clone(h.uploads)
+	h.mu.Unlock()
+	for _, u := range list {
+		if err := u.give(ctx, p); err != nil {
+			h.cfg.Log.Warn("an uploaded file cannot be used in a Python helper", "file", u.Filename, "error", err)
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,78 @@
+package shuffle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/helpers"
+	"go.millstream.dev/scheduler/internal/specs"
+	"go.millstream.dev/scheduler/internal/val"
+	"go.millstream.dev/wire"
+)
+
+// makeRun lets Python make the run of a shuffle: only it knows what the spec in the barrier
+// task is.
+func (s *Shuffles) makeRun(ctx context.Context, p *planned) (*Run, error) {
+	spec, err := specs.Read(p.spec)
+	if err != nil {
+		return nil, fmt.Errorf("the barrier of shuffle %s: %w", p.id, err)
+	}
+	frames := [][]byte{slices.Concat(p.shared, spec.Pickle)}
+	spec.Buffers(func(b []byte) { frames = append(frames, b) })
+	existing := make([]any, len(p.existing))
+	for i, b := range p.existing {
+		existing[i] = b
+	}
+	workers := make([]any, len(p.workers))
+	for i, w := range p.workers {
+		workers[i] = w
+	}
+	m, err := s.callPlanner(ctx, p.id, "shuffle-create", msgpack.MapOf("run_id", p.run, "workers", workers, "existing", existing), frames)
+	if err != nil {
+		return nil, fmt.Errorf("shuffle %s cannot be planned: %w", p.id, err)
+	}
+	if len(m.Frames) < 2 {
+		return nil, fmt.Errorf("shuffle %s: the helper's answer has %d frames", p.id, len(m.Frames))
+	}
+	v, err := msgpack.Decode(m.Body)
+	if err != nil {
+		return nil, err
+	}
+	answer, _ := v.(msgpack.Map)
+	list, _ := answer.Get("workers")
+	names, err := val.Texts(wire.Clone(list))
+	if err != nil {
+		return nil, fmt.Errorf("shuffle %s: workers: %w", p.id, err)
+	}
+	x := &Run{ID: p.id, Number: p.run, Barrier: p.barrier, workerFor: m.Frames[0], Workers: map[string]bool{}, Spec: &wire.Pickled{Data: m.Frames[1]}}
+	for _, f := range m.Frames[2:] {
+		x.Spec.Buffers = append(x.Spec.Buffers, wire.HeapFrame(f))
+	}
+	for _, w := range names {
+		x.Workers[w] = true
+	}
+	return x, nil
+}
+
+// callPlanner calls a function of millstream.shuffle: in the process that has opened the
+// graph, which has imported what a spec needs, if it has nothing else to do now; else in the
+// helper for shuffles, whose start takes a second of a processor.
+func (s *Shuffles) callPlanner(ctx context.Context, id, op string, body any, frames [][]byte) (*pyproc.Message, error) {
+	if p, release := s.Planner(id); p != nil {
+		defer release()
+		reply, err := p.Call(ctx, op, body, frames)
+		switch {
+		case ctx.Err() != nil: // the next graph must not wait for what nobody waits for any more
+			p.Kill(errors.New("killed, since nobody waits for the shuffle that it plans"))
+			return nil, context.Cause(ctx)
+		case p.Err() == nil:
+			return reply, helpers.Raised(err)
+		}
+		s.Log.Warn("the Python process that was to plan a shuffle has ended; another one plans it", "shuffle", id, "error", p.Err())
+	}
+	return s.Python(ctx, op, body, frames)
+}

@@ -1,0 +1,49 @@
+package scheduler
+
+import (
+	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/outbox"
+	"go.millstream.dev/scheduler/internal/peers"
+	"go.millstream.dev/scheduler/internal/specs"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+)
+
+// runSpec appends a task's spec to a message for a worker: bytes for a call of Go's, a
+// pickle with its buffers in frames for one of Python's.
+func runSpec(b *outbox.Batch, body []byte, t *state.Task) []byte {
+	spec := t.Spec()
+	if task.IsSpec(spec) {
+		return msgpack.AppendBytes(body, spec)
+	}
+	p, err := specs.Read(spec)
+	if err != nil {
+		return msgpack.AppendNil(body) // graphs with such specs are refused
+	}
+	body = msgpack.AppendMapHeader(body, 1)
+	body = msgpack.AppendString(body, "__Pickled__")
+	body = b.Mark(body)
+	shared := t.Shared()
+	size := len(shared) + len(p.Pickle)
+	h := make([]byte, 0, size+64+p.N)
+	h = append(h, pickledHead...)
+	h = msgpack.AppendBytesHeader(h, size)
+	h = append(append(h, shared...), p.Pickle...)
+	h = append(h, pickledCompression...)
+	h = msgpack.AppendArrayHeader(h, p.N)
+	for range p.N {
+		h = msgpack.AppendNil(h)
+	}
+	h = append(h, pickledFrames...)
+	h = msgpack.AppendInt(h, int64(p.N))
+	b.Frames = append(b.Frames, wire.HeapFrame(h))
+	p.Buffers(func(buf []byte) { b.Frames = append(b.Frames, wire.HeapFrame(buf)) })
+	return body
+}
+
+var (
+	pickledHead        = peers.Fixed(3, "pickled-obj")
+	pickledCompression = peers.Fixed(0, "compression")
+	pickledFrames      = peers.Fixed(0, "num-sub-frames")
+)
