@@ -121,7 +121,7 @@ func (w *Worker) stop(reason error) (left int64) {
 	w.out.Reset()
 	w.turn.Unlock()
 	if w.sidecar != nil {
-		w.sidecar.close(closeTime / 2)
+		w.sidecar.Close(closeTime / 2)
 	}
 	if s != nil {
 		s.send.Close(closeTime)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,8 +44,6 @@ type run struct {
 	replaced bool                   // another executor has its place; see abandon
 
 	inSidecar atomic.Bool // it runs in the Python process
-	seceding  sync.Mutex  // owns over: the sidecar may say that it secedes while it ends
-	over      bool
 
 	name        string // of the function
 	reserved    int64  // room in the store
@@ -82,7 +79,7 @@ func (w *Worker) execute(t *state.Task) {
 			}
 		}
 	}
-	r.info = task.Info{Key: r.key, Host: &w.host, Secede: r.secede, Rejoin: r.rejoin}
+	r.info = task.Info{Key: r.key, Host: &w.host, Secede: r.Secede, Rejoin: r.rejoin}
 	r.base.parent = w.taskCtx
 	r.ctx = task.WithInfo(&r.base, &r.info)
 	w.running++

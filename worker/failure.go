@@ -7,14 +7,15 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/sidecar"
 )
 
 // failure is an error as the scheduler's messages have it: a pickled Python exception and
 // its text. Python clients raise it, Go clients read it.
 func failure(err error) *state.Failure {
-	var raised *pythonError
+	var raised *sidecar.Error
 	if errors.As(err, &raised) {
-		return raised.failure
+		return raised.Failure
 	}
 	m, encodeErr := rpc.ErrorMessage(withClass(withStack(err)), "error")
 	if encodeErr != nil {

@@ -25,7 +25,7 @@ func (r *run) callPickled() error {
 	case err != nil:
 		return err
 	case named == nil:
-		return r.callPython()
+		return r.callPython(parts)
 	case named.Spec != nil:
 		if _, ok := task.Lookup(named.Name); ok { // else that is the error
 			if err := task.CheckHash(named.Registry); err != nil {
@@ -37,7 +37,7 @@ func (r *run) callPickled() error {
 	f, ok := task.Lookup(named.Name)
 	if !ok {
 		if named.Weak {
-			return r.callPython()
+			return r.callPython(parts)
 		}
 		return &task.UnknownFuncError{Name: named.Name}
 	}

@@ -104,8 +104,8 @@ func (w *Worker) addHandlers() {
 		}, nil))
 	}
 	if w.sidecar != nil {
-		s.Handle("plugin-add", w.sidecar.pluginAdd)
-		s.Handle("plugin-remove", w.sidecar.pluginRemove)
+		s.Handle("plugin-add", w.sidecar.PluginAdd)
+		s.Handle("plugin-remove", w.sidecar.PluginRemove)
 	}
 }
 

@@ -146,7 +146,7 @@ func (w *Worker) send(a *state.Action) {
 	switch a.Kind {
 	case state.SendTaskFinished:
 		p := w.partsOf(a.Task)
-		w.out.Finished(a.Task, a.RunID, w.pyTypes.of(a.Task.TypeName()), &p, w.stimulus)
+		w.out.Finished(a.Task, a.RunID, w.sidecar.Class(a.Task.TypeName()), &p, w.stimulus)
 	case state.SendTaskErred:
 		p := w.partsOf(a.Task)
 		w.out.Erred(a.Task, a.RunID, &p, w.stimulus)

@@ -62,7 +62,7 @@ func (w *Worker) order(op string, o *stream.Order, m *wire.Message) error {
 	case "":
 		return fmt.Errorf("a message without an op")
 	default:
-		if w.sidecar != nil && w.sidecar.obey(o.Raw, m) {
+		if w.sidecar != nil && w.sidecar.Order(o.Raw, m) {
 			return nil
 		}
 		// Unknown orders are not worth a worker's data, as they are to Dask's workers.

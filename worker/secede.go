@@ -8,9 +8,9 @@ import (
 	"go.millstream.dev/internal/engine/worker/state"
 )
 
-// secede takes the task from those that count against the worker's threads: another
+// Secede takes the task from those that count against the worker's threads: another
 // executor takes the place of this one, which ends with the task.
-func (r *run) secede(context.Context) error {
+func (r *run) Secede(context.Context) error {
 	w := r.w
 	if !r.seceded.CompareAndSwap(false, true) {
 		return nil

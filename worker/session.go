@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/record"
+	"go.millstream.dev/worker/internal/sidecar"
 	"go.millstream.dev/worker/internal/stream"
 )
 
@@ -105,7 +106,7 @@ type registered struct {
 	status, message, warning string
 	interval                 time.Duration
 	time                     float64
-	plugins                  []pyPlugin
+	plugins                  []sidecar.Plugin
 }
 
 // register connects once and turns the connection into the worker's stream.
@@ -141,7 +142,7 @@ func (w *Worker) register(ctx context.Context) (*session, error) {
 		w.log.Warn("the scheduler warns", "warning", reply.warning)
 	}
 	if w.sidecar != nil {
-		w.sidecar.registeredPlugins(reply.plugins)
+		w.sidecar.Registered(reply.plugins)
 	}
 	w.latency.observe(time.Since(begun))
 	w.latency.interval.Store(int64(reply.interval))
@@ -175,7 +176,7 @@ func readRegistered(m *wire.Message) (registered, error) {
 		for name, v := range list.All() {
 			if text, ok := name.(string); ok {
 				if b, ok := v.([]byte); ok {
-					r.plugins = append(r.plugins, pyPlugin{text, append([]byte(nil), b...)})
+					r.plugins = append(r.plugins, sidecar.Plugin{Name: text, Pickle: append([]byte(nil), b...)})
 				}
 			}
 		}

@@ -18,7 +18,7 @@ func (w *Worker) transferConfig() transfer.Config {
 			Go:      w.tasks.Go,
 			Paused:  func() bool { return w.Status() == statusPaused },
 			Lost:    func(key task.Key, err error) { w.do(func() { w.dataLost(key, err) }) },
-			Encode:  w.brought,
+			Encode:  w.sidecar.Encode,
 			IsActor: func(key task.Key) bool {
 				_, ok := w.actorKeys.Load(key)
 				return ok

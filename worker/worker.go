@@ -27,6 +27,7 @@ import (
 	"go.millstream.dev/worker/internal/memory"
 	"go.millstream.dev/worker/internal/monitor"
 	"go.millstream.dev/worker/internal/record"
+	"go.millstream.dev/worker/internal/sidecar"
 	"go.millstream.dev/worker/internal/stream"
 	"go.millstream.dev/worker/internal/transfer"
 )
@@ -70,10 +71,9 @@ type Worker struct {
 	host        task.Host
 	connections peernet.Peers // of host; set before the server starts
 
-	sidecar    *sidecar // of Python; nil if there is none
-	noPython   error    // why there is none
-	pyTypes    typePickles
-	pyVersions map[string]any // of the sidecar's packages
+	sidecar    *sidecar.Sidecar // of Python; nil if there is none
+	noPython   error            // why there is none
+	pyVersions map[string]any   // of the sidecar's packages
 
 	server    *rpc.Server
 	refused   ratelog.Limiter
@@ -217,7 +217,7 @@ func (w *Worker) start(ctx context.Context) error {
 	w.tasks.Go(w.heartbeats)
 	w.tasks.Go(w.housekeep)
 	if w.sidecar != nil {
-		w.tasks.Go(w.sidecar.sweeping)
+		w.tasks.Go(w.sidecar.Sweep)
 	}
 	w.tasks.Go(func() { w.memory.Watch(w.ctx) })
 	if w.cfg.Lifetime > 0 {

@@ -1,4 +1,4 @@
-package worker
+package sidecar
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 )
 
 // RSS returns the resident memory of the sidecar in bytes, 0 without one.
-func (s *sidecar) RSS() int64 {
+func (s *Sidecar) RSS() int64 {
 	inc := s.running()
 	if inc == nil {
 		return 0
@@ -30,14 +30,14 @@ var errSidecarMemory = errors.New("killed, since the worker exceeded its memory 
 
 // KillForMemory kills the sidecar if it has the larger part of the worker's memory: all of
 // the worker's memory is freed by the end of either, and the Go part has less to lose.
-func (s *sidecar) KillForMemory(used int64) bool {
+func (s *Sidecar) KillForMemory(used int64) bool {
 	inc := s.running()
 	part := s.RSS()
 	if inc == nil || 2*part < used {
 		return false
 	}
-	s.w.log.Error("the Python process is killed: the worker exceeded its memory limit", "python", part, "used", used, "limit", s.w.cfg.MemoryLimit)
-	inc.p.Kill(fmt.Errorf("%w: %d of %d bytes", errSidecarMemory, used, s.w.cfg.MemoryLimit))
+	s.log.Error("the Python process is killed: the worker exceeded its memory limit", "python", part, "used", used, "limit", s.cfg.MemoryLimit)
+	inc.p.Kill(fmt.Errorf("%w: %d of %d bytes", errSidecarMemory, used, s.cfg.MemoryLimit))
 	return true
 }
 
@@ -45,7 +45,7 @@ func (s *sidecar) KillForMemory(used int64) bool {
 const trimPause = time.Second
 
 // Trim has Python give memory back to the system, once in a while.
-func (s *sidecar) Trim(ctx context.Context) {
+func (s *Sidecar) Trim(ctx context.Context) {
 	s.mu.Lock()
 	inc := s.current
 	if inc == nil || time.Since(s.lastTrim) < trimPause {

@@ -1,4 +1,4 @@
-package worker
+package sidecar
 
 import "sync"
 
@@ -38,4 +38,12 @@ func (t *typePickles) of(name string) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known[name].pickle
+}
+
+// Class returns the pickled class of a type that a process has returned; nil for other types and of a nil Sidecar.
+func (s *Sidecar) Class(typeName string) []byte {
+	if s == nil {
+		return nil
+	}
+	return s.types.of(typeName)
 }

@@ -1,4 +1,4 @@
-package worker
+package sidecar
 
 import (
 	"context"
@@ -7,19 +7,18 @@ import (
 	"sync"
 
 	"go.millstream.dev/internal/dask/pyproc"
-	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 
-// pyValue is a value in a sidecar. It is the task.Remote of the value in the store.
-type pyValue struct {
+// value is a value in a sidecar. It is the task.Remote of the value in the store.
+type value struct {
 	inc    *incarnation
 	handle uint64
 	key    task.Key
-	value  *task.Value // set before anybody else sees it
+	value  *task.Value // set before others see it
 }
 
 // errSidecarLost is a value that was in a sidecar that has died.
@@ -33,7 +32,7 @@ func (e *pyEncodeError) Error() string { return e.text }
 func (e *pyEncodeError) Unwrap() error { return &task.EncodeError{Reason: e.text} }
 
 // newHandle names one more value, or run.
-func (s *sidecar) newHandle() uint64 {
+func (s *Sidecar) newHandle() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.handle += 2
@@ -42,7 +41,7 @@ func (s *sidecar) newHandle() uint64 {
 
 // add notes a value that is, or will be at once, in the sidecar. It reports false if that
 // has died.
-func (i *incarnation) add(v *pyValue) bool {
+func (i *incarnation) add(v *value) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.dead {
@@ -53,12 +52,12 @@ func (i *incarnation) add(v *pyValue) bool {
 }
 
 // lose ends the incarnation and returns the values that are nowhere else.
-func (i *incarnation) lose() []*pyValue {
+func (i *incarnation) lose() []*value {
 	i.mu.Lock()
 	values := i.values
 	i.values, i.free, i.dead = nil, nil, true
 	i.mu.Unlock()
-	var lost []*pyValue
+	var lost []*value
 	for _, v := range values {
 		if !v.value.Lose(v) {
 			lost = append(lost, v)
@@ -69,7 +68,7 @@ func (i *incarnation) lose() []*pyValue {
 
 // Drop is task.Remote's. Python is told with others, when the next message goes there, or
 // by the housekeeper.
-func (v *pyValue) Drop() {
+func (v *value) Drop() {
 	i := v.inc
 	i.mu.Lock()
 	if i.dead {
@@ -81,7 +80,7 @@ func (v *pyValue) Drop() {
 	many := len(i.free) == freeBatch
 	i.mu.Unlock()
 	if many {
-		i.s.w.tasks.Go(i.flush)
+		i.s.w.Go(i.flush)
 	}
 }
 
@@ -101,13 +100,13 @@ func (i *incarnation) flush() {
 	for _, h := range free {
 		b = msgpack.AppendUint(b, h)
 	}
-	if err := i.p.Notify(i.s.w.ctx, "free", msgpack.Raw(b), nil); err != nil && !errors.Is(err, pyproc.ErrExited) && i.s.w.ctx.Err() == nil {
-		i.s.w.log.Warn("the Python process was not told what to free", "error", err)
+	if err := i.p.Notify(i.s.w.Context, "free", msgpack.Raw(b), nil); err != nil && !errors.Is(err, pyproc.ErrExited) && i.s.w.Context.Err() == nil {
+		i.s.log.Warn("the Python process was not told what to free", "error", err)
 	}
 }
 
 // Fetch is task.Remote's: it has Python serialise the value.
-func (v *pyValue) Fetch() (*wire.Serialized, error) {
+func (v *value) Fetch() (*wire.Serialized, error) {
 	body := msgpack.AppendUint(msgpack.AppendArrayHeader(nil, 1), v.handle)
 	reply, err := v.inc.p.Call(context.Background(), "get", msgpack.Raw(body), nil)
 	var raised *pyproc.Exception
@@ -136,26 +135,13 @@ func serializedOf(frames [][]byte) (*wire.Serialized, error) {
 	return s, nil
 }
 
-// lostRemote forgets a key whose value has gone with the sidecar. The caller holds the turn.
-func (w *Worker) lostRemote(v *pyValue) {
-	e := w.data.Hold(v.key)
-	if e == nil {
-		return
-	}
-	held, err := e.Open()
-	w.data.Release(e)
-	if err == nil && held == v.value {
-		w.apply(&state.DataLost{Stimulus: w.stimulus, Key: v.key})
-	}
-}
-
 // maxFetches is how many values of Python are serialised at once for one peer.
 const maxFetches = 4
 
-// brought has Python serialise what a peer asks for, and leaves out what has been lost
-// with a sidecar: the scheduler hears of it and has it made again.
-func (w *Worker) brought(held []*store.Entry) []*store.Entry {
-	if w.sidecar == nil {
+// Encode has Python serialise what a peer asks for, and leaves out what has been lost with a process: it is reported and
+// made again. A nil Sidecar returns held as it is.
+func (s *Sidecar) Encode(held []*store.Entry) []*store.Entry {
+	if s == nil {
 		return held
 	}
 	var far []*store.Entry
@@ -196,8 +182,8 @@ func (w *Worker) brought(held []*store.Entry) []*store.Entry {
 			kept = append(kept, e)
 			continue
 		}
-		w.data.Release(e)
-		w.do(func() { w.apply(&state.DataLost{Stimulus: w.stimulus, Key: e.Key()}) })
+		s.data.Release(e)
+		s.w.Lost([]task.Key{e.Key()}, nil)
 	}
 	return kept
 }

@@ -1,4 +1,4 @@
-package worker
+package sidecar
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // handlers are what the sidecar may ask of the worker, on behalf of the code that runs in
 // it: that code is the users', and what comes from it is checked like a peer's.
-func (s *sidecar) handlers(inc *incarnation) map[string]pyproc.Handler {
+func (s *Sidecar) handlers(inc *incarnation) map[string]pyproc.Handler {
 	return map[string]pyproc.Handler{
 		"secede":    s.onSecede,
 		"stream":    s.onStream,
@@ -81,7 +81,7 @@ func (a *sideArgs) read(body []byte) error {
 	return nil
 }
 
-func (s *sidecar) onSecede(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
+func (s *Sidecar) onSecede(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
 	var a sideArgs
 	err := a.read(m.Body)
 	if err == nil {
@@ -91,7 +91,7 @@ func (s *sidecar) onSecede(ctx context.Context, m *pyproc.Message) (any, [][]byt
 }
 
 // onLog makes a record of Python's part of the worker's log.
-func (s *sidecar) onLog(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
+func (s *Sidecar) onLog(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
 	var a sideArgs
 	if err := a.read(m.Body); err != nil {
 		return nil, nil, err
@@ -105,12 +105,12 @@ func (s *sidecar) onLog(ctx context.Context, m *pyproc.Message) (any, [][]byte, 
 	case a.level >= 20:
 		level = slog.LevelInfo
 	}
-	s.w.log.Log(ctx, level, a.text, "logger", a.name)
+	s.log.Log(ctx, level, a.text, "logger", a.name)
 	return nil, nil, nil
 }
 
 // onStream sends a message of the worker that Python has made to the scheduler.
-func (s *sidecar) onStream(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
+func (s *Sidecar) onStream(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
 	if len(m.Frames) == 0 {
 		return nil, nil, errors.New("worker: a message of the Python process to the scheduler has no body")
 	}
@@ -124,52 +124,46 @@ func (s *sidecar) onStream(_ context.Context, m *pyproc.Message) (any, [][]byte,
 	if err := r.End(); err != nil {
 		return nil, nil, err
 	}
-	s.w.do(func() { // a turn's batch is empty at its start, so the markers of frames are right
-		s.w.out.Raw(m.Frames[0], m.Frames[1:])
-	})
+	s.w.Send(m.Frames[0], m.Frames[1:])
 	return nil, nil, nil
 }
 
 // onEnd ends the worker, as code that has got hold of it asks for.
-func (s *sidecar) onEnd(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
+func (s *Sidecar) onEnd(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
 	var a sideArgs
 	if err := a.read(m.Body); err != nil {
 		return nil, nil, err
 	}
-	w := s.w
-	if !a.graceful {
-		w.endLater(fmt.Errorf("%w: by code in its Python process: %s", ErrClosed, a.reason))
-		return nil, nil, nil
-	}
-	go func() { // which waits for this goroutine
-		ctx, cancel := context.WithTimeout(context.Background(), 10*closeTime)
-		defer cancel()
-		_ = w.Retire(ctx)
-	}()
+	s.w.End(a.graceful, a.reason)
 	return nil, nil, nil
 }
 
-func (s *sidecar) onHas(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
+func (s *Sidecar) onHas(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
 	var a sideArgs
 	err := a.read(m.Body)
-	return s.w.data.Has(a.key), nil, err
+	return s.data.Has(a.key), nil, err
 }
 
-func (s *sidecar) onKeys(context.Context, *pyproc.Message) (any, [][]byte, error) {
-	return keyValues(s.w.data.Keys()), nil, nil
+func (s *Sidecar) onKeys(context.Context, *pyproc.Message) (any, [][]byte, error) {
+	keys := s.data.Keys()
+	out := make([]any, len(keys))
+	for i, k := range keys {
+		out[i] = k.Value()
+	}
+	return out, nil, nil
 }
 
 // onFetch hands a value over that is not in the sidecar.
-func (s *sidecar) onFetch(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
+func (s *Sidecar) onFetch(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
 	var a sideArgs
 	if err := a.read(m.Body); err != nil {
 		return nil, nil, err
 	}
-	e := s.w.data.Hold(a.key)
+	e := s.data.Hold(a.key)
 	if e == nil {
 		return nil, nil, nil
 	}
-	defer s.w.data.Release(e)
+	defer s.data.Release(e)
 	v, err := e.Open()
 	if err != nil {
 		return nil, nil, err
@@ -193,7 +187,7 @@ func (s *sidecar) onFetch(_ context.Context, m *pyproc.Message) (any, [][]byte, 
 }
 
 // onPut notes a value that code in the sidecar has put into the worker's data.
-func (s *sidecar) onPut(_ context.Context, inc *incarnation, m *pyproc.Message) (any, [][]byte, error) {
+func (s *Sidecar) onPut(_ context.Context, inc *incarnation, m *pyproc.Message) (any, [][]byte, error) {
 	var a sideArgs
 	if err := a.read(m.Body); err != nil {
 		return nil, nil, err
@@ -201,17 +195,17 @@ func (s *sidecar) onPut(_ context.Context, inc *incarnation, m *pyproc.Message) 
 	if a.key == "" || a.handle%2 == 0 || a.nbytes < 0 {
 		return nil, nil, errors.New("worker: the Python process put a value without a key, or under a number that is not its own")
 	}
-	v := &pyValue{inc: inc, handle: a.handle, key: a.key}
+	v := &value{inc: inc, handle: a.handle, key: a.key}
 	v.value = task.NewRemote(v, a.nbytes, "")
 	if !inc.add(v) {
 		return nil, nil, pyproc.ErrExited
 	}
-	s.w.store([]*task.Value{v.value}, []state.Stored{{Key: a.key, NBytes: a.nbytes}})
+	s.w.Store(v.value, state.Stored{Key: a.key, NBytes: a.nbytes})
 	return nil, nil, nil
 }
 
 // onResources changes what the worker has to offer.
-func (s *sidecar) onResources(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
+func (s *Sidecar) onResources(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
 	v, err := msgpack.Decode(m.Body)
 	list, ok := v.(msgpack.Map)
 	if err != nil || !ok {
@@ -226,29 +220,41 @@ func (s *sidecar) onResources(_ context.Context, m *pyproc.Message) (any, [][]by
 		}
 		out = append(out, state.Resource{Name: name, Amount: amount})
 	}
-	s.w.do(func() { s.w.apply(&state.SetResources{Stimulus: s.w.stimulus, Resources: out}) })
+	s.w.SetResources(out)
 	return nil, nil, nil
 }
 
-// sweep tells the sidecar of values to free that have waited for company.
-func (s *sidecar) sweep() {
+func number(v any) float64 {
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case uint64:
+		return float64(v)
+	case float64:
+		return v
+	}
+	return 0
+}
+
+// sweep notifies the process of values to free that have waited for company.
+func (s *Sidecar) sweep() {
 	if inc := s.running(); inc != nil {
 		inc.flush()
 	}
 }
 
-// sweepPause is how often.
+// sweepPause is how often Sweep does so.
 const sweepPause = 200 * time.Millisecond
 
-// sweeping sweeps until the worker ends.
-func (s *sidecar) sweeping() {
+// Sweep notifies the process of values to free, now and then, until the worker ends.
+func (s *Sidecar) Sweep() {
 	t := time.NewTicker(sweepPause)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
 			s.sweep()
-		case <-s.w.ctx.Done():
+		case <-s.w.Context.Done():
 			return
 		}
 	}

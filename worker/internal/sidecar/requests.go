@@ -1,4 +1,4 @@
-package worker
+package sidecar
 
 import (
 	"context"
@@ -8,26 +8,14 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 
 // Requests that only Python can answer go to the sidecar as they came, frame by frame, and
 // its answers leave in the same way: nothing in between is opened.
 
-// inPython wraps the handler of an op: it goes to Python if the worker has one and the
-// request is Python's (or if mine is nil), else to mine.
-func (w *Worker) inPython(mine rpc.Handler, isPython func(*rpc.Request) bool) rpc.Handler {
-	return func(ctx context.Context, r *rpc.Request) (any, error) {
-		if w.sidecar == nil || isPython != nil && !isPython(r) {
-			return mine(ctx, r)
-		}
-		return w.sidecar.answer(ctx, r)
-	}
-}
-
-// answer has the sidecar answer a request.
-func (s *sidecar) answer(ctx context.Context, r *rpc.Request) (any, error) {
+// Answer has the process answer a request.
+func (s *Sidecar) Answer(ctx context.Context, r *rpc.Request) (any, error) {
 	inc, err := s.get(ctx)
 	if err != nil {
 		return nil, err
@@ -39,12 +27,12 @@ func (s *sidecar) answer(ctx context.Context, r *rpc.Request) (any, error) {
 	reply, err := inc.p.Call(ctx, "rpc", msgpack.MapOf("peer", r.Comm.PeerAddr()), frames)
 	if err != nil {
 		if errors.Is(err, pyproc.ErrExited) {
-			err = fmt.Errorf("worker: the Python process of %s died while it answered %s: %w", s.w.address, r.Op, err)
+			err = fmt.Errorf("worker: the Python process of %s died while it answered %s: %w", s.w.Address(), r.Op, err)
 		}
 		return nil, err
 	}
 	if len(reply.Frames) == 0 {
-		return nil, fmt.Errorf("worker: the Python process of %s had no answer to %s", s.w.address, r.Op)
+		return nil, fmt.Errorf("worker: the Python process of %s had no answer to %s", s.w.Address(), r.Op)
 	}
 	m := &wire.Message{Frames: make([]wire.Frame, len(reply.Frames))}
 	for i, f := range reply.Frames {
@@ -65,8 +53,8 @@ func hostFrames(m *wire.Message) ([][]byte, error) {
 	return out, nil
 }
 
-// pluginAdd has the sidecar set a plugin up, and remembers it for the sidecars to come.
-func (s *sidecar) pluginAdd(ctx context.Context, r *rpc.Request) (any, error) {
+// PluginAdd has the process set a plugin up, and remembers it for the processes to come.
+func (s *Sidecar) PluginAdd(ctx context.Context, r *rpc.Request) (any, error) {
 	var pickle []byte
 	var name string
 	if _, err := r.Arg("plugin", &pickle); err != nil {
@@ -76,23 +64,24 @@ func (s *sidecar) pluginAdd(ctx context.Context, r *rpc.Request) (any, error) {
 		name = ""
 	}
 	pickle = append([]byte(nil), pickle...)
-	reply, err := s.answer(ctx, r)
+	reply, err := s.Answer(ctx, r)
 	if err == nil && name != "" {
-		s.keepPlugin(pyPlugin{name, pickle})
+		s.keepPlugin(Plugin{name, pickle})
 	}
 	return reply, err
 }
 
-func (s *sidecar) pluginRemove(ctx context.Context, r *rpc.Request) (any, error) {
+// PluginRemove has the process remove a plugin.
+func (s *Sidecar) PluginRemove(ctx context.Context, r *rpc.Request) (any, error) {
 	var name string
 	if _, err := r.Arg("name", &name); err != nil {
 		return nil, err
 	}
-	reply, err := s.answer(ctx, r)
+	reply, err := s.Answer(ctx, r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, p := range s.plugins {
-		if p.name == name {
+		if p.Name == name {
 			s.plugins = append(s.plugins[:i:i], s.plugins[i+1:]...)
 			break
 		}
@@ -104,11 +93,11 @@ func (s *sidecar) pluginRemove(ctx context.Context, r *rpc.Request) (any, error)
 const maxPlugins = 1000
 
 // keepPlugin remembers a plugin, in the place of one of the same name.
-func (s *sidecar) keepPlugin(p pyPlugin) {
+func (s *Sidecar) keepPlugin(p Plugin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.plugins {
-		if s.plugins[i].name == p.name {
+		if s.plugins[i].Name == p.Name {
 			s.plugins[i] = p
 			return
 		}
@@ -121,30 +110,30 @@ func (s *sidecar) keepPlugin(p pyPlugin) {
 // shufflePlugin is the plugin that each Dask scheduler has: it waits for the first shuffle.
 const shufflePlugin = "shuffle"
 
-// registeredPlugins takes the plugins that a scheduler hands out at registration. All but
+// Registered takes the plugins that a scheduler hands out at registration. All but
 // the shuffle's may have something to do before the first task: they start the sidecar.
-func (s *sidecar) registeredPlugins(plugins []pyPlugin) {
+func (s *Sidecar) Registered(plugins []Plugin) {
 	start := false
 	for _, p := range plugins {
 		s.keepPlugin(p)
-		start = start || p.name != shufflePlugin
+		start = start || p.Name != shufflePlugin
 	}
 	if start {
-		s.w.tasks.Go(func() { _, _ = s.get(s.w.ctx) }) // a failure is in the log
+		s.w.Go(func() { _, _ = s.get(s.w.Context) }) // a failure is in the log
 	}
 }
 
-func pluginFrames(plugins []pyPlugin) [][]byte {
+func pluginFrames(plugins []Plugin) [][]byte {
 	out := make([][]byte, len(plugins))
 	for i, p := range plugins {
-		out[i] = p.pickle
+		out[i] = p.Pickle
 	}
 	return out
 }
 
-// obey passes an order of the scheduler's stream on that Go does not know: such as those of
-// plugins. It reports whether there is somebody to pass it to.
-func (s *sidecar) obey(raw []byte, m *wire.Message) bool {
+// Order passes on an order of the scheduler's stream that Go does not know, such as those of plugins. It reports whether
+// there is a process to pass it to.
+func (s *Sidecar) Order(raw []byte, m *wire.Message) bool {
 	inc := s.running()
 	if inc == nil {
 		return false
@@ -162,7 +151,7 @@ func (s *sidecar) obey(raw []byte, m *wire.Message) bool {
 	first := len(inc.orders) == 1
 	inc.mu.Unlock()
 	if first {
-		s.w.tasks.Go(func() { _ = inc.sendOrders(s.w.ctx) })
+		s.w.Go(func() { _ = inc.sendOrders(s.w.Context) })
 	}
 	return true
 }
@@ -196,38 +185,4 @@ func (i *incarnation) sendOrders(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// runsPython tells a function of Python, which comes as a pickle, from the call of a
-// registered one.
-func runsPython(r *rpc.Request) bool {
-	var spec []byte
-	_, err := r.Arg("function", &spec)
-	return err == nil && !task.IsSpec(spec)
-}
-
-// isPythonActor tells actors in the sidecar from those of Go.
-func (w *Worker) isPythonActor(r *rpc.Request) bool {
-	raw, ok := r.Field("actor")
-	if !ok {
-		return false
-	}
-	key, err := task.ParseKey(raw)
-	if err != nil {
-		return false
-	}
-	var mine bool
-	w.do(func() { mine = w.actors[key] != nil })
-	return !mine
-}
-
-// onlyPythonRuns tells that no task of Go runs, whose stack Python would not know.
-func (w *Worker) onlyPythonRuns(*rpc.Request) bool {
-	only := w.sidecar.running() != nil
-	w.do(func() {
-		for _, r := range w.executing {
-			only = only && r.inSidecar.Load()
-		}
-	})
-	return only
 }

@@ -1,4 +1,4 @@
-package worker
+package sidecar
 
 import (
 	"errors"
@@ -14,35 +14,33 @@ import (
 // maxSuspects bounds the memory of tasks that had a part in deaths.
 const maxSuspects = 10_000
 
-// notRun says what becomes of a run whose sidecar did not answer. If it died, the task is
-// given back to the scheduler, as if it had been on a worker that died; one that was
-// there too often fails, as Dask's KilledWorker says.
-func (r *run) notRun(err error) error {
-	w := r.w
-	if !errors.Is(err, pyproc.ErrExited) || w.taskCtx.Err() != nil {
+// notRun returns what becomes of a task whose process did not answer. If it died, the task is given back to the
+// scheduler, as if it had been on a worker that died; one that was there too often fails, as Dask's KilledWorker says.
+func (s *Sidecar) notRun(key task.Key, err error) error {
+	if !errors.Is(err, pyproc.ErrExited) || s.w.Tasks.Err() != nil {
 		return err
 	}
-	s := w.sidecar
+	allowed := s.cfg.AllowedFailures
 	s.mu.Lock()
 	if len(s.suspects) >= maxSuspects {
 		clear(s.suspects)
 	}
-	s.suspects[r.key]++
-	n := s.suspects[r.key]
-	if n > w.cfg.Python.AllowedFailures {
-		delete(s.suspects, r.key)
+	s.suspects[key]++
+	n := s.suspects[key]
+	if n > allowed {
+		delete(s.suspects, key)
 	}
 	s.mu.Unlock()
-	if n > w.cfg.Python.AllowedFailures {
-		w.log.Error("a task fails: the Python process died again and again while it ran", "key", r.key.String(), "deaths", n)
-		return killedWorker(r.key, w.address, w.cfg.Python.AllowedFailures)
+	if n > allowed {
+		s.log.Error("a task fails: the Python process died again and again while it ran", "key", key.String(), "deaths", n)
+		return killedWorker(key, s.w.Address(), allowed)
 	}
-	w.log.Warn("a task is given back: the Python process died while it ran", "key", r.key.String(), "deaths", n, "allowed", w.cfg.Python.AllowedFailures)
+	s.log.Warn("a task is given back: the Python process died while it ran", "key", key.String(), "deaths", n, "allowed", allowed)
 	return errors.Join(task.ErrReschedule, err)
 }
 
 // cleared forgets that a task had a part in deaths, now that it has ended well.
-func (s *sidecar) cleared(key task.Key) {
+func (s *Sidecar) cleared(key task.Key) {
 	s.mu.Lock()
 	if len(s.suspects) > 0 {
 		delete(s.suspects, key)
@@ -65,7 +63,7 @@ func killedWorker(key task.Key, address string, allowed int) error {
 	if err != nil {
 		return errors.New(text)
 	}
-	return &pythonError{&state.Failure{Exception: s, ExceptionText: text}}
+	return &Error{&state.Failure{Exception: s, ExceptionText: text}}
 }
 
 // pickleKey is a task's key as pickles have it: lists of msgpack are tuples.

@@ -1,0 +1,305 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/engine/worker/store"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/task"
+	"go.millstream.dev/wire"
+)
+
+var errOver = errors.New("the worker is closed")
+
+// rig is a Sidecar whose worker notes what it is asked for.
+type rig struct {
+	*Sidecar
+	all  sync.WaitGroup
+	logs strings.Builder
+
+	sent      [][][]byte
+	stored    []state.Stored
+	resources []state.Resource
+	ends      []string
+	lost      []task.Key
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{}
+	data, err := store.New(store.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.Sidecar = New(Config{
+		Interpreter: pyproc.Interpreter{Path: "/nonexistent/python"}, AllowedFailures: 2, StartTimeout: time.Second,
+		Logger: slog.New(slog.NewTextHandler(&r.logs, &slog.HandlerOptions{Level: slog.LevelDebug})), Data: data, MemoryLimit: 100,
+		Worker: Worker{Context: ctx, Tasks: ctx, Go: r.all.Go, Closed: errOver,
+			Address:      func() string { return "tcp://a:1" },
+			Settings:     func() msgpack.Map { return msgpack.MapOf("nthreads", 2) },
+			Send:         func(m []byte, frames [][]byte) { r.sent = append(r.sent, append([][]byte{m}, frames...)) },
+			Store:        func(_ *task.Value, s state.Stored) { r.stored = append(r.stored, s) },
+			SetResources: func(list []state.Resource) { r.resources = list },
+			End:          func(graceful bool, reason string) { r.ends = append(r.ends, fmt.Sprint(graceful, " ", reason)) },
+			Lost: func(keys []task.Key, still func(int) bool) {
+				for i, k := range keys {
+					if still == nil || still(i) {
+						r.lost = append(r.lost, k)
+					}
+				}
+			},
+		}})
+	t.Cleanup(func() {
+		r.Close(time.Second)
+		cancel()
+		r.all.Wait()
+		_ = data.Close()
+	})
+	return r
+}
+
+// life returns a process that does nothing.
+func (r *rig) life() *incarnation {
+	return &incarnation{s: r.Sidecar, values: map[uint64]*value{}, turn: make(chan struct{}, 1)}
+}
+
+// call calls a handler as the process does.
+func call(t *testing.T, h pyproc.Handler, args msgpack.Map, frames ...[]byte) (any, [][]byte, error) {
+	t.Helper()
+	b, err := msgpack.Append(nil, args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h(t.Context(), &pyproc.Message{Body: b, Frames: frames})
+}
+
+// A process that cannot be started is an error of each who needs it; the starts wait longer and longer.
+func TestStartFails(t *testing.T) {
+	r := newRig(t)
+	var pauses []time.Duration
+	for range 3 {
+		pauses = append(pauses, r.pause())
+		_, err := r.get(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "/nonexistent/python") || !strings.Contains(err.Error(), "tcp://a:1") {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if pauses[0] != 0 || pauses[1] <= 0 || pauses[2] <= pauses[1] {
+		t.Errorf("pauses %v, want them to grow", pauses)
+	}
+	r.failures = 100
+	if p := r.pause(); p != time.Second {
+		t.Errorf("after many failures it waits %v, want a second", p)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("why")
+	cancel(why)
+	if _, err := r.get(ctx); !errors.Is(err, why) {
+		t.Errorf("got %v, want %v", err, why)
+	}
+	r.Close(time.Second)
+	if _, err := r.get(t.Context()); !errors.Is(err, errOver) {
+		t.Errorf("after Close: got %v, want %v", err, errOver)
+	}
+	if r.Running() || r.RSS() != 0 || r.KillForMemory(1) {
+		t.Error("there is a process")
+	}
+}
+
+func TestSettings(t *testing.T) {
+	r := newRig(t)
+	got := r.settings([]Plugin{{"p", nil}, {"q", nil}})
+	want := msgpack.MapOf("nthreads", 2, "plugins", []any{[]any{"p"}, []any{"q"}})
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A task may have a part in so many deaths, then it fails; one that ended well is cleared.
+func TestSuspects(t *testing.T) {
+	r := newRig(t)
+	k := task.NewKey("k")
+	died := fmt.Errorf("it died: %w", pyproc.ErrExited)
+	for _, want := range []bool{true, true, false, true} { // it is forgotten when it has failed
+		if err := r.notRun(k, died); errors.Is(err, task.ErrReschedule) != want {
+			t.Errorf("got %v, want that it is given back: %v", err, want)
+		}
+	}
+	r.cleared(k)
+	if len(r.suspects) != 0 {
+		t.Errorf("suspects %v", r.suspects)
+	}
+	if err := r.notRun(k, errOver); err != errOver || len(r.suspects) != 0 {
+		t.Errorf("another error than a death: %v, suspects %v", err, r.suspects)
+	}
+	for i := range maxSuspects + 5 {
+		_ = r.notRun(task.NewKey(fmt.Sprint(i)), died)
+	}
+	if len(r.suspects) > maxSuspects {
+		t.Errorf("%d suspects are kept", len(r.suspects))
+	}
+}
+
+// What is lost with a process is reported, unless the store has another value by then.
+func TestDied(t *testing.T) {
+	r := newRig(t)
+	inc := r.life()
+	for i, key := range []string{"lost", "replaced", "gone", "copied"} {
+		v := &value{inc: inc, handle: uint64(2 + 2*i), key: task.NewKey(key)}
+		v.value = task.NewRemote(v, 10, "X")
+		if key == "copied" { // Go has it as well
+			v.value = task.NewValue(make([]byte, 10))
+			if _, err := v.value.Encoded(); err != nil {
+				t.Fatal(err)
+			}
+			v.value.Attach(v)
+		}
+		inc.add(v)
+		if key == "replaced" {
+			r.data.Put(v.key, task.NewValue(1), 1)
+		} else if key != "gone" {
+			r.data.Put(v.key, v.value, 10)
+		}
+	}
+	inc.p, inc.began = new(pyproc.Process), time.Now()
+	r.current = inc
+	r.died(inc)
+	if len(r.lost) != 1 || r.lost[0] != task.NewKey("lost") || r.current != nil || r.failures != 1 {
+		t.Errorf("lost %v; current %v, %d failures", r.lost, r.current, r.failures)
+	}
+	if inc.add(&value{}) {
+		t.Error("a dead process takes values")
+	}
+	inc.began = time.Now().Add(-time.Hour)
+	if r.died(inc); r.failures != 0 {
+		t.Errorf("%d failures after a long life", r.failures)
+	}
+}
+
+func TestHandles(t *testing.T) {
+	r := newRig(t)
+	a, b := r.newHandle(), r.newHandle()
+	if a%2 != 0 || b != a+2 {
+		t.Errorf("handles %d and %d: they must be even, as those of Python are odd", a, b)
+	}
+}
+
+// A value that is dropped is freed with others.
+func TestDrop(t *testing.T) {
+	r := newRig(t)
+	inc := r.life()
+	v := &value{inc: inc, handle: 2, key: task.NewKey("k")}
+	inc.add(v)
+	v.Drop()
+	if len(inc.values) != 0 || !slices.Equal(inc.free, []uint64{2}) {
+		t.Errorf("values %v, free %v", inc.values, inc.free)
+	}
+	inc.lose()
+	if v.Drop(); len(inc.free) != 0 {
+		t.Errorf("free %v in a process that is dead", inc.free)
+	}
+}
+
+func TestTypes(t *testing.T) {
+	var table typePickles
+	for i := range maxTypes + 10 {
+		if name := table.learn(fmt.Sprint(i), []byte{1}); name != fmt.Sprint(i) {
+			t.Fatalf("got %q", name)
+		}
+	}
+	if len(table.known) != maxTypes || table.of("0") == nil || table.of(fmt.Sprint(maxTypes)) != nil {
+		t.Errorf("%d types are known", len(table.known))
+	}
+	table.learn("0", []byte{2})
+	if !slices.Equal(table.of("0"), []byte{1}) {
+		t.Error("the first class of a name counts")
+	}
+	var none *Sidecar
+	if none.Class("int") != nil || none.Encode(nil) != nil {
+		t.Error("a worker without Python has classes")
+	}
+}
+
+func TestPlugins(t *testing.T) {
+	r := newRig(t)
+	names := func() (list []string) {
+		for _, p := range r.plugins {
+			list = append(list, p.Name+"="+string(p.Pickle))
+		}
+		return list
+	}
+	r.Registered([]Plugin{{shufflePlugin, []byte("s")}}) // starts no process
+	r.all.Wait()
+	if r.failures != 0 {
+		t.Error("the plugin of shuffles starts the process")
+	}
+	r.Registered([]Plugin{{"a", []byte("1")}, {"b", []byte("2")}})
+	r.keepPlugin(Plugin{"a", []byte("3")})
+	r.all.Wait()
+	if r.failures != 1 {
+		t.Errorf("%d starts, want 1", r.failures)
+	}
+	if got, want := names(), []string{"shuffle=s", "a=3", "b=2"}; !slices.Equal(got, want) {
+		t.Errorf("plugins %v, want %v", got, want)
+	}
+	for i := range maxPlugins {
+		r.keepPlugin(Plugin{fmt.Sprint(i), nil})
+	}
+	if len(r.plugins) != maxPlugins {
+		t.Errorf("%d plugins are kept", len(r.plugins))
+	}
+	if f := pluginFrames(r.plugins[:2]); len(f) != 2 || string(f[1]) != "3" {
+		t.Errorf("frames %q", f)
+	}
+}
+
+func TestFailedPlugins(t *testing.T) {
+	for _, c := range []struct {
+		reply any
+		want  string
+	}{
+		{msgpack.MapOf("failed", []any{"a"}), "[a]"}, {msgpack.MapOf("failed", []any{}), ""}, {msgpack.Map{}, ""}, {5, ""},
+	} {
+		b, err := msgpack.Append(nil, c.reply)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := failedPlugins(b); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.reply, got, c.want)
+		}
+	}
+}
+
+// An order of the scheduler is copied: its message is released before it is sent.
+func TestOrder(t *testing.T) {
+	r := newRig(t)
+	raw := []byte("order")
+	m := &wire.Message{Frames: []wire.Frame{{}, wire.HeapFrame([]byte("frame"))}}
+	if r.Order(raw, m) {
+		t.Error("there is nobody to pass it to")
+	}
+	inc := r.life()
+	inc.orders = [][][]byte{nil} // as if one was on its way: no goroutine is started
+	r.current = inc
+	if !r.Order(raw, m) {
+		t.Fatal("it is not passed on")
+	}
+	copy(raw, "xxxxx")
+	copy(m.Frames[1].Bytes(), "xxxxx")
+	if got := inc.orders[1]; string(got[0]) != "order" || string(got[1]) != "frame" {
+		t.Errorf("got %q", got)
+	}
+	r.current = nil
+}

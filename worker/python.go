@@ -1,0 +1,227 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/task"
+	"go.millstream.dev/worker/internal/sidecar"
+)
+
+// Python says whether and how the worker runs tasks of Python: in one process of Python
+// beside it, the sidecar, which is started when the first such task comes. The zero value
+// refuses them.
+type Python struct {
+	// Enabled has the worker take tasks of Python, if an interpreter is found that can
+	// import distributed (--no-python turns it off).
+	Enabled bool
+	// Interpreter is its path (default: MILLSTREAM_PYTHON, that of VIRTUAL_ENV, or the first
+	// on PATH that imports distributed; --python).
+	Interpreter string
+	// Env is the sidecar's environment, as os.Environ has it (default: this process's).
+	Env []string
+	// Security are the arguments of distributed.Security that its connections need, with
+	// PEM text or files: tls_ca_file, tls_worker_cert, … (default: Dask's configuration).
+	Security map[string]string
+	// AllowedFailures is in how many deaths of sidecars a task may have a part before it
+	// fails for good (default 3, distributed.scheduler.allowed-failures).
+	AllowedFailures int
+	// StartTimeout bounds the start of a sidecar (default 1 min).
+	StartTimeout time.Duration
+}
+
+func (p Python) withDefaults() Python {
+	p.AllowedFailures = cmp.Or(p.AllowedFailures, 3)
+	p.StartTimeout = cmp.Or(p.StartTimeout, time.Minute)
+	return p
+}
+
+// findPython makes the sidecar, which does not run yet. A worker without Python is a worker nevertheless: why it has
+// none is told to those whose tasks it cannot run.
+func (w *Worker) findPython(ctx context.Context) {
+	if !w.cfg.Python.Enabled {
+		w.noPython = errors.New("it was started without Python (leave out --no-python, or set Config.Python.Enabled)")
+		return
+	}
+	in, err := sidecar.Find(ctx, w.cfg.Python.Interpreter, w.log)
+	if err != nil {
+		w.noPython = err
+		level := slog.LevelDebug
+		if w.cfg.Python.Interpreter != "" { // asked for by name
+			level = slog.LevelWarn
+		}
+		w.log.Log(ctx, level, "Python tasks are refused", "error", err)
+		return
+	}
+	w.pyVersions = sidecar.Versions(ctx, in.Path)
+	w.sidecar = sidecar.New(w.sidecarConfig(in))
+	w.memory.SetChild(w.sidecar)
+}
+
+// sidecarConfig returns what the Python process of the worker is given.
+func (w *Worker) sidecarConfig(in pyproc.Interpreter) sidecar.Config {
+	p := w.cfg.Python
+	return sidecar.Config{Interpreter: in, Env: p.Env, AllowedFailures: p.AllowedFailures, StartTimeout: p.StartTimeout,
+		MemoryLimit: w.cfg.MemoryLimit, Logger: w.log, Data: w.data,
+		Worker: sidecar.Worker{
+			Context:  w.ctx,
+			Tasks:    w.taskCtx,
+			Go:       w.tasks.Go,
+			Closed:   ErrClosed,
+			Address:  w.Address,
+			Settings: w.pythonSettings,
+			Send:     func(message []byte, frames [][]byte) { w.do(func() { w.out.Raw(message, frames) }) },
+			Store:    func(v *task.Value, s state.Stored) { w.store([]*task.Value{v}, []state.Stored{s}) },
+			SetResources: func(list []state.Resource) {
+				w.do(func() { w.apply(&state.SetResources{Stimulus: w.stimulus, Resources: list}) })
+			},
+			Lost: func(keys []task.Key, still func(i int) bool) {
+				w.do(func() {
+					for i, k := range keys {
+						if still == nil || still(i) {
+							w.apply(&state.DataLost{Stimulus: w.stimulus, Key: k})
+						}
+					}
+				})
+			},
+			End: w.endFromPython,
+		}}
+}
+
+// pythonSettings returns what the sidecar is told about its worker.
+func (w *Worker) pythonSettings() msgpack.Map {
+	resources, security := msgpack.Map{}, msgpack.Map{}
+	for k, v := range w.cfg.Resources {
+		resources.Set(k, v)
+	}
+	for k, v := range w.cfg.Python.Security {
+		security.Set(k, v)
+	}
+	port := 0
+	if w.http != nil {
+		port = w.http.port
+	}
+	return msgpack.MapOf("scheduler", w.cfg.Scheduler, "http_port", port, "address", w.address, "name", w.name, "id", w.id,
+		"nthreads", w.cfg.Threads, "memory_limit", w.cfg.MemoryLimit, "directory", w.memory.Directory(),
+		"resources", resources, "security", security, "pid", os.Getpid())
+}
+
+// endFromPython ends the worker, as code in the sidecar asks for. It does not wait.
+func (w *Worker) endFromPython(graceful bool, reason string) {
+	if !graceful {
+		w.endLater(fmt.Errorf("%w: by code in its Python process: %s", ErrClosed, reason))
+		return
+	}
+	go func() { // the end waits for the caller
+		ctx, cancel := context.WithTimeout(context.Background(), 10*closeTime)
+		defer cancel()
+		_ = w.Retire(ctx)
+	}()
+}
+
+// inPython wraps the handler of an op: the request goes to Python if the worker has one and the request is Python's (or
+// if isPython is nil), else to mine.
+func (w *Worker) inPython(mine rpc.Handler, isPython func(*rpc.Request) bool) rpc.Handler {
+	return func(ctx context.Context, r *rpc.Request) (any, error) {
+		if w.sidecar == nil || isPython != nil && !isPython(r) {
+			return mine(ctx, r)
+		}
+		return w.sidecar.Answer(ctx, r)
+	}
+}
+
+// runsPython reports whether a function is one of Python, which comes as a pickle, and not a registered one.
+func runsPython(r *rpc.Request) bool {
+	var spec []byte
+	_, err := r.Arg("function", &spec)
+	return err == nil && !task.IsSpec(spec)
+}
+
+// isPythonActor reports whether an actor is in the sidecar.
+func (w *Worker) isPythonActor(r *rpc.Request) bool {
+	raw, ok := r.Field("actor")
+	if !ok {
+		return false
+	}
+	key, err := task.ParseKey(raw)
+	if err != nil {
+		return false
+	}
+	var mine bool
+	w.do(func() { mine = w.actors[key] != nil })
+	return !mine
+}
+
+// onlyPythonRuns reports whether no task of Go runs, whose stack Python would not know.
+func (w *Worker) onlyPythonRuns(*rpc.Request) bool {
+	only := w.sidecar.Running()
+	w.do(func() {
+		for _, r := range w.executing {
+			only = only && r.inSidecar.Load()
+		}
+	})
+	return only
+}
+
+// versions is what Dask's get_versions returns, as far as the worker has it: the packages
+// are the sidecar's. Without Python there are none that could differ from the scheduler's:
+// the worker then names the scheduler's own, as every client would otherwise be warned of
+// packages that are missing here and that nothing here needs.
+func (w *Worker) versions() msgpack.Map {
+	packages := msgpack.Map{}
+	if theirs := w.packages.Load(); theirs != nil && len(w.pyVersions) == 0 {
+		packages = *theirs
+	}
+	python := ""
+	for _, k := range slices.Sorted(maps.Keys(w.pyVersions)) {
+		packages.Set(k, w.pyVersions[k])
+		if k == "python" {
+			python, _ = w.pyVersions[k].(string)
+		}
+	}
+	return msgpack.MapOf("host", msgpack.MapOf("python", python, "OS", runtime.GOOS, "machine", runtime.GOARCH, "go", runtime.Version()), "packages", packages)
+}
+
+// refusePython is the failure of a task of Python on a worker that has none.
+func (w *Worker) refusePython() error {
+	return fmt.Errorf("worker: the task is Python's, and %s is a Go worker that runs none: %w; or keep such tasks on other workers (workers= or resources=, or millstream.install(client))", w.address, w.noPython)
+}
+
+// PythonSecurity are the arguments of distributed.Security for one certificate, whatever
+// role it is used in: code in the sidecar connects as a worker, and as a client.
+func PythonSecurity(ca, cert, key string) map[string]string {
+	out := map[string]string{"tls_ca_file": ca}
+	for _, role := range []string{"worker", "client"} {
+		out["tls_"+role+"_cert"] = cert
+		if key != "" {
+			out["tls_"+role+"_key"] = key
+		}
+	}
+	return out
+}
+
+// security reads the certificates of Dask's settings.
+func (r *reader) security() map[string]string {
+	const base = "distributed.comm.tls."
+	ca, cert := r.text(base+"ca-file"), r.text(base+"worker.cert")
+	if ca == "" || cert == "" {
+		return nil
+	}
+	out := PythonSecurity(ca, cert, r.text(base+"worker.key"))
+	if c := r.text(base + "client.cert"); c != "" {
+		out["tls_client_cert"], out["tls_client_key"] = c, r.text(base+"client.key")
+	}
+	return out
+}

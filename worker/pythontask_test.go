@@ -1,0 +1,15 @@
+package worker
+
+import (
+	"testing"
+
+	"go.millstream.dev/task"
+)
+
+func TestKeyPrefix(t *testing.T) {
+	for key, want := range map[string]string{"inc-1234": "inc", "x": "x", "-a": "-a", "a-b-c": "a-b"} {
+		if got := keyPrefix(task.NewKey(key)); got != want {
+			t.Errorf("%s: %s, want %s", key, got, want)
+		}
+	}
+}
