@@ -8,19 +8,12 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/execution"
 	"go.millstream.dev/worker/internal/transfer"
 )
 
-// actor is a result that stays here and is changed by calls of its methods, one at a time.
-type actor struct {
-	value *task.Value
-	busy  chan struct{} // holds one token while a method runs
-}
-
-func newActor(v *task.Value) *actor { return &actor{v, make(chan struct{}, 1)} }
-
 // findActor finds the actor of a request, by its key.
-func (w *Worker) findActor(r *rpc.Request) (*actor, task.Key, error) {
+func (w *Worker) findActor(r *rpc.Request) (*execution.Actor, task.Key, error) {
 	raw, ok := r.Field("actor")
 	if !ok {
 		return nil, "", &rpc.ArgumentError{Op: r.Op, Name: "actor", Reason: "missing"}
@@ -29,9 +22,9 @@ func (w *Worker) findActor(r *rpc.Request) (*actor, task.Key, error) {
 	if err != nil {
 		return nil, "", &rpc.ArgumentError{Op: r.Op, Name: "actor", Reason: err.Error()}
 	}
-	var a *actor
-	if !w.do(func() { a = w.actors[key] }) {
-		return nil, "", errEnded
+	var a *execution.Actor
+	if !w.do(func() { a = w.exec.Actor(key) }) {
+		return nil, "", ErrClosed
 	}
 	if a == nil {
 		return nil, key, &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("there is no actor %v on %s: it was released, or its worker was lost", key, w.address)}
@@ -53,14 +46,7 @@ func (w *Worker) actorExecute(ctx context.Context, r *rpc.Request) (any, error) 
 	if err != nil {
 		return actorError(err)
 	}
-	select {
-	case a.busy <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	defer func() { <-a.busy }()
-	live, _ := a.value.Live()
-	v, err := task.CallMethod(task.WithInfo(ctx, &task.Info{Key: key, Host: &w.host}), method, live, args)
+	v, err := a.Call(ctx, &task.Info{Key: key, Host: &w.host}, method, args)
 	if err != nil {
 		return actorError(err)
 	}
@@ -116,7 +102,7 @@ func (w *Worker) actorAttribute(_ context.Context, r *rpc.Request) (any, error) 
 // actorError is {status: error, exception}: unlike other errors of Dask the exception is an
 // object, not the bytes of one.
 func actorError(err error) (any, error) {
-	m, err := rpc.ErrorMessage(withStack(err), "error")
+	m, err := rpc.ErrorMessage(execution.WithStack(err), "error")
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"log/slog"
+	"maps"
 	"time"
 
 	"go.millstream.dev/comm"
@@ -133,4 +134,21 @@ type Lanes struct {
 	Listen string
 	// Trusted allows lanes to other hosts. They are not encrypted.
 	Trusted bool
+}
+
+// GoResource is the resource that every worker of Millstream has: as much as threads, unless
+// its configuration says otherwise. Tasks of Dask's graphs that need Go ask for it
+// (resources={"go": 1}), and Dask's own workers then do not get them.
+const GoResource = "go"
+
+func withGo(resources map[string]float64, threads int) map[string]float64 {
+	if _, ok := resources[GoResource]; ok {
+		return resources
+	}
+	out := maps.Clone(resources)
+	if out == nil {
+		out = map[string]float64{}
+	}
+	out[GoResource] = float64(threads)
+	return out
 }

@@ -169,6 +169,9 @@ func (w *Worker) wait() int64 {
 	case <-all:
 		return 0
 	case <-t.C:
-		return max(1, w.active.Load())
+		if w.exec == nil {
+			return 1
+		}
+		return max(1, w.exec.Active())
 	}
 }

@@ -9,24 +9,21 @@ import (
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/execution"
 	"go.millstream.dev/worker/internal/memory"
-	"go.millstream.dev/worker/internal/record"
 	"go.millstream.dev/worker/internal/transfer"
 )
 
 // fuzzed is a worker that only has what a turn needs: no network, no goroutine.
 func fuzzed(t testing.TB) *Worker {
-	w := &Worker{cfg: Config{Threads: 1}, inbox: newInbox(), executing: map[task.Key]*run{}, actors: map[task.Key]*actor{},
-		runs: make(chan *run, 1<<12), leave: make(chan chan struct{}), stopped: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
+	w := &Worker{cfg: Config{Threads: 1}, inbox: newInbox(), stopped: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
 	w.status.Store(statusRunning)
 	w.state = state.New(state.Config{Address: "tcp://127.0.0.1:1", Threads: 1, Validate: true})
 	w.taskCtx, w.stopTask = context.WithCancelCause(context.Background())
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	w.cancel(ErrClosed) // what is started in the background ends at once
 	w.pool = rpc.NewPool(comm.Default, rpc.PoolConfig{})
-	w.timelines = record.NewRing[record.Run](10)
 	w.done = make(chan struct{})
 	w.cfg.LocalDirectory = t.TempDir()
 	w.cfg.Memory = Memory(memory.Fractions(w.cfg.Memory).WithDefaults())
@@ -36,6 +33,7 @@ func fuzzed(t testing.TB) *Worker {
 	}
 	w.data = w.memory.Store()
 	w.cfg.Network = comm.Default
+	w.exec = execution.New(w.executionConfig())
 	w.transfers = transfer.New(w.transferConfig())
 	return w
 }

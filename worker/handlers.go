@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,7 +14,9 @@ import (
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/execution"
 	"go.millstream.dev/worker/internal/hardware"
+	"go.millstream.dev/worker/internal/record"
 	"go.millstream.dev/worker/internal/stream"
 	"go.millstream.dev/worker/internal/transfer"
 )
@@ -151,8 +152,6 @@ func keyValues(keys []task.Key) []any {
 	return out
 }
 
-var errEnded = ErrClosed
-
 // updateData takes values from a client or the scheduler: scatter.
 func (w *Worker) updateData(ctx context.Context, r *rpc.Request) (any, error) {
 	raw, ok := r.Field("data")
@@ -172,7 +171,7 @@ func (w *Worker) updateData(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, fmt.Errorf("worker: %s has no room for scattered data: %w", w.address, err)
 	}
 	if !w.store(values, stored) {
-		return nil, errEnded
+		return nil, ErrClosed
 	}
 	return msgpack.MapOf("nbytes", sizes, "status", "OK"), nil
 }
@@ -228,7 +227,7 @@ func (w *Worker) freeKeys(_ context.Context, r *rpc.Request) (any, error) {
 		}
 		w.in.Forget()
 	}) {
-		err = errEnded
+		err = ErrClosed
 	}
 	return nil, err
 }
@@ -244,7 +243,7 @@ func (w *Worker) runOp(ctx context.Context, r *rpc.Request) (any, error) {
 	}
 	v, err := w.runNow(ctx, spec)
 	if err != nil {
-		return rpc.ErrorMessage(withStack(err), "error")
+		return rpc.ErrorMessage(execution.WithStack(err), "error")
 	}
 	return resultMessage(v)
 }
@@ -268,24 +267,6 @@ func resultMessage(v any) (any, error) {
 	}
 	return msgpack.MapOf("status", "OK", "result", s), nil
 }
-
-// withStack turns the panic of a function into one whose stack package rpc sends.
-func withStack(err error) error {
-	var panicked *task.PanicError
-	if errors.As(err, &panicked) {
-		return &stackError{PanicError: rpc.PanicError{Value: panicked.Value, Stack: panicked.Stack}, text: err.Error()}
-	}
-	return err
-}
-
-// stackError is a panic with the text that users know.
-type stackError struct {
-	rpc.PanicError
-	text string
-}
-
-func (e *stackError) Error() string { return e.text }
-func (e *stackError) Unwrap() error { return &e.PanicError }
 
 // story tells what happened to keys, or by events: Dask's get_story.
 func (w *Worker) story(_ context.Context, r *rpc.Request) (any, error) {
@@ -314,3 +295,20 @@ func (w *Worker) story(_ context.Context, r *rpc.Request) (any, error) {
 
 // decodeKeep leaves values closed.
 var decodeKeep = wire.DecodeOptions{Keep: true}
+
+// storyRow is a transition as Dask's get_story tells it.
+func storyRow(t state.Transition) []any {
+	return []any{t.Key.Value(), t.Start.String(), t.Finish.String(), t.Final.String(), msgpack.Map{}, t.Stimulus, record.Unix(t.Time)}
+}
+
+// callStack answers call_stack: where the running tasks are, of the keys that are asked for or all.
+func (w *Worker) callStack(_ context.Context, r *rpc.Request) (any, error) {
+	var wanted map[task.Key]bool
+	if raw, ok := r.Field("keys"); ok && !(len(raw) == 1 && raw[0] == 0xc0) {
+		wanted = map[task.Key]bool{}
+		if err := wire.EachKey(raw, func(k []byte) error { wanted[task.Key(k)] = true; return nil }); err != nil {
+			return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: err.Error()}
+		}
+	}
+	return w.exec.CallStacks(wanted), nil
+}

@@ -56,11 +56,8 @@ func (w *Worker) counts() counts {
 		for i, st := range stateList {
 			c.tasks[i] = w.state.Count(st)
 		}
-		c.stats, c.turns, c.abandoned = w.state.Stats(), w.turns, len(w.abandoned)
-		c.executing = make(map[task.Key]int64, len(w.executing))
-		for k, r := range w.executing {
-			c.executing[k] = r.queued
-		}
+		c.stats, c.turns, c.abandoned = w.state.Stats(), w.turns, w.exec.Abandoned()
+		c.executing = w.exec.Executing()
 	})
 	return c
 }
@@ -206,7 +203,7 @@ func (w *Worker) housekeep() {
 		}
 		w.usage.Update()
 		w.do(func() {
-			w.remind()
+			w.exec.Remind()
 			if w.state.Count(state.Missing) > 0 {
 				w.apply(&state.FindMissing{Stimulus: w.stimulus})
 			}

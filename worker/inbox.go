@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/execution"
 	"go.millstream.dev/worker/internal/transfer"
 )
 
@@ -12,7 +13,7 @@ import (
 type item struct {
 	msg     *wire.Message // with session
 	session *session
-	run     *run
+	run     *execution.Run
 	fetch   *transfer.Fetch
 	call    func()
 }

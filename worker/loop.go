@@ -7,7 +7,7 @@ import (
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/task"
-	"go.millstream.dev/worker/internal/record"
+	"go.millstream.dev/worker/internal/execution"
 )
 
 var errStreamClosed = errors.New("the scheduler ended the stream")
@@ -51,8 +51,8 @@ func (w *Worker) do(f func()) bool {
 }
 
 // drain handles all items that are there. The caller holds the turn.
-func (w *Worker) drain(by *executor) {
-	for by == nil || by.next == nil { // one that has a task to run leaves the rest to the loop
+func (w *Worker) drain(by *execution.Executor) {
+	for by == nil || !by.Busy() { // one that has a task to run leaves the rest to the loop
 		w.items = w.inbox.take(w.items)
 		if len(w.items) == 0 {
 			break
@@ -64,9 +64,9 @@ func (w *Worker) drain(by *executor) {
 }
 
 // begin starts a turn. Its stimulus names it in the scheduler's log.
-func (w *Worker) begin(by *executor) {
-	w.by = by
+func (w *Worker) begin(by *execution.Executor) {
 	w.now = time.Now()
+	w.exec.Begin(by, w.now)
 	w.turns++
 	b := append(w.stimulusText[:0], "worker-"...)
 	b = strconv.AppendInt(b, w.turns, 10)
@@ -79,11 +79,11 @@ func (w *Worker) begin(by *executor) {
 func (w *Worker) finish() {
 	if w.out.Len() > 0 {
 		if w.session != nil {
-			w.session.send.Add(&w.out, w.running < w.cfg.Threads)
+			w.session.send.Add(&w.out, !w.exec.Full())
 		}
 		w.out.Reset()
 	}
-	w.by = nil
+	w.exec.End()
 }
 
 func (w *Worker) handle(i *item) {
@@ -114,54 +114,18 @@ func (w *Worker) apply(ev state.Event) {
 	}
 }
 
-func (w *Worker) act(a *state.Action) {
-	switch a.Kind {
-	case state.DoExecute:
-		w.execute(a.Task)
-	case state.DoCancel:
-		// Not what the task says of itself: that may be of the next order already.
-		if r := w.executing[a.Key]; r != nil {
-			r.base.cancel(errCancelled)
-			w.abandonLater(r)
-		}
-	case state.DoGather:
-		w.gather(a)
-	case state.DoRetryBusy:
-		w.retryBusy(a.Peer.Address(), a.After)
-	case state.DoDelete:
-		w.data.Delete(a.Key)
-		if len(w.actors) > 0 {
-			delete(w.actors, a.Key)
-			w.actorKeys.Delete(a.Key)
-		}
-	default:
-		if w.session != nil {
-			w.send(a)
-		}
-	}
-}
-
 // send adds a message that the state asks for to the turn's batch.
 func (w *Worker) send(a *state.Action) {
 	switch a.Kind {
 	case state.SendTaskFinished:
-		p := w.partsOf(a.Task)
+		p := w.exec.Parts(a.Task)
 		w.out.Finished(a.Task, a.RunID, w.sidecar.Class(a.Task.TypeName()), &p, w.stimulus)
 	case state.SendTaskErred:
-		p := w.partsOf(a.Task)
+		p := w.exec.Parts(a.Task)
 		w.out.Erred(a.Task, a.RunID, &p, w.stimulus)
 	default:
 		w.out.Action(a, w.stimulus)
 	}
-}
-
-// partsOf returns the parts of a task that has ended in this turn, or its computation alone.
-func (w *Worker) partsOf(t *state.Task) record.Parts {
-	start, stop, _ := t.Times()
-	if r := w.ended; r != nil && r.key == t.Key() && r.start == start {
-		return record.Parts{Moved: r.moved, Load: r.load, Start: start, Stop: stop}
-	}
-	return record.Parts{Start: start, Stop: stop}
 }
 
 // dataLost forgets a result that cannot be read back from disk. The caller holds the turn.

@@ -95,7 +95,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		counter(descSpillTime, record.Seconds(n.Time), activity)
 	}
 	counter(descTicks, float64(counts.turns))
-	counter(descAbandoned, float64(w.abandonedTotal.Load()))
+	counter(descAbandoned, float64(w.exec.AbandonedTotal()))
 	gauge(descStillRunning, float64(counts.abandoned))
 	d := w.cfg.Device
 	if d == nil {

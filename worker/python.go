@@ -160,18 +160,14 @@ func (w *Worker) isPythonActor(r *rpc.Request) bool {
 		return false
 	}
 	var mine bool
-	w.do(func() { mine = w.actors[key] != nil })
+	w.do(func() { mine = w.exec.Actor(key) != nil })
 	return !mine
 }
 
 // onlyPythonRuns reports whether no task of Go runs, whose stack Python would not know.
 func (w *Worker) onlyPythonRuns(*rpc.Request) bool {
 	only := w.sidecar.Running()
-	w.do(func() {
-		for _, r := range w.executing {
-			only = only && r.inSidecar.Load()
-		}
-	})
+	w.do(func() { only = only && w.exec.OnlyPython() })
 	return only
 }
 

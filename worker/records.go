@@ -81,7 +81,7 @@ func (w *Worker) Transfers() []Transfer {
 
 // Timelines returns the last runs of tasks, oldest first (see Config.Records).
 func (w *Worker) Timelines() []Timeline {
-	runs := w.timelines.All()
+	runs := w.exec.Timelines()
 	out := make([]Timeline, len(runs))
 	for i := range runs {
 		out[i] = timeline(&runs[i])

@@ -5,6 +5,7 @@ import (
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/task"
+	"go.millstream.dev/worker/internal/execution"
 	"go.millstream.dev/worker/internal/transfer"
 )
 
@@ -19,10 +20,7 @@ func (w *Worker) transferConfig() transfer.Config {
 			Paused:  func() bool { return w.Status() == statusPaused },
 			Lost:    func(key task.Key, err error) { w.do(func() { w.dataLost(key, err) }) },
 			Encode:  w.sidecar.Encode,
-			IsActor: func(key task.Key) bool {
-				_, ok := w.actorKeys.Load(key)
-				return ok
-			},
+			IsActor: func(key task.Key) bool { return w.exec.Actor(key) != nil },
 			Room:    w.roomFor,
 			Deliver: func(f *transfer.Fetch) { w.post(item{fetch: f}) },
 		},
@@ -58,10 +56,10 @@ func (w *Worker) fetchEnded(f *transfer.Fetch) {
 		for i, v := range f.Values {
 			w.data.Put(f.Stored[i].Key, v, f.Stored[i].NBytes)
 		}
-		w.arrived.Add(f.Stored, f.Took)
+		w.exec.Arrived(f.Stored, f.Took)
 		w.apply(&state.GatherSuccess{Stimulus: w.stimulus, Peer: f.Peer, Data: f.Stored, Device: f.Device})
 	case errors.Is(f.Err, transfer.ErrUnreadable):
-		w.apply(&state.GatherFailure{Stimulus: w.stimulus, Peer: f.Peer, Failure: failure(f.Err)})
+		w.apply(&state.GatherFailure{Stimulus: w.stimulus, Peer: f.Peer, Failure: execution.Failure(f.Err)})
 	default:
 		w.log.Info("a peer does not answer", "peer", f.Peer, "error", f.Err)
 		w.apply(&state.GatherNetworkFailure{Stimulus: w.stimulus, Peer: f.Peer})

@@ -23,10 +23,10 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/task"
+	"go.millstream.dev/worker/internal/execution"
 	"go.millstream.dev/worker/internal/logs"
 	"go.millstream.dev/worker/internal/memory"
 	"go.millstream.dev/worker/internal/monitor"
-	"go.millstream.dev/worker/internal/record"
 	"go.millstream.dev/worker/internal/sidecar"
 	"go.millstream.dev/worker/internal/stream"
 	"go.millstream.dev/worker/internal/transfer"
@@ -71,31 +71,26 @@ type Worker struct {
 	host        task.Host
 	connections peernet.Peers // of host; set before the server starts
 
-	sidecar    *sidecar.Sidecar // of Python; nil if there is none
-	noPython   error            // why there is none
-	pyVersions map[string]any   // of the sidecar's packages
-
-	server    *rpc.Server
-	refused   ratelog.Limiter
-	pool      *rpc.Pool // to the scheduler
-	transfers *transfer.Manager
+	// Subsystems, each with its own state.
 	memory    *memory.Manager
 	data      *store.Store // of memory
-	actorKeys sync.Map     // keys of actors, which do not travel
+	sidecar   *sidecar.Sidecar
+	exec      *execution.Pool
+	transfers *transfer.Manager
 	usage     *monitor.Monitor
 	latency   latency
 	http      *httpServer
-	timelines *record.Ring[record.Run]
-	status    atomic.Value // string
-	active    atomic.Int64 // runs in flight
+	server    *rpc.Server
+	pool      *rpc.Pool // to the scheduler
+	refused   ratelog.Limiter
 
-	abandonedTotal atomic.Int64 // tasks that were ended without their functions
+	noPython   error          // why there is no sidecar
+	pyVersions map[string]any // of the sidecar's packages
+	// packages are those of Dask's scheduler and their releases, nil before it was asked.
+	packages atomic.Pointer[msgpack.Map]
+	status   atomic.Value // string
 
-	runs    chan *run
-	leave   chan chan struct{} // who rejoins takes the place of an executor
-	threads atomic.Int64       // executors that were ever started: numbers them
-	inbox   *inbox
-
+	inbox *inbox
 	// turn is held by whoever is at work on what follows; see loop.go.
 	turn         sync.Mutex
 	state        *state.State
@@ -103,24 +98,13 @@ type Worker struct {
 	in           stream.Reader
 	out          stream.Batch
 	items        []item
-	success      state.ExecuteSuccess
 	session      *session // nil without a scheduler
-	executing    map[task.Key]*run
-	abandoned    map[*run]*abandoned
-	arrived      record.Arrivals
-	ended        *run // the run whose end is being told
-	actors       map[task.Key]*actor
-	by           *executor
-	running      int // runs that count against the threads
 	now          time.Time
 	turns        int64
 	stimulus     string
 	stimulusText []byte
 	// paused and retiring say why nothing is started.
 	paused, retiring bool
-
-	// packages are those of Dask's scheduler and their releases, nil before it was asked.
-	packages atomic.Pointer[msgpack.Map]
 
 	tasks    sync.WaitGroup  // every goroutine of the worker
 	ctx      context.Context // of all but tasks; ends first when the worker does
@@ -142,10 +126,7 @@ func Start(ctx context.Context, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, inbox: newInbox(), executing: map[task.Key]*run{}, abandoned: map[*run]*abandoned{}, actors: map[task.Key]*actor{},
-		runs: make(chan *run, 2*cfg.Threads+64), leave: make(chan chan struct{}),
-		timelines: record.NewRing[record.Run](cfg.Records),
-		stopped:   make(chan struct{}), done: make(chan struct{}),
+		cfg: cfg, inbox: newInbox(), stopped: make(chan struct{}), done: make(chan struct{}),
 	}
 	w.id, w.incarnation = "Worker-"+randomText(), randomText()
 	w.status.Store(statusInit)
@@ -178,6 +159,7 @@ func (w *Worker) start(ctx context.Context) error {
 	w.findPython(ctx)
 	w.usage = monitor.New(w.memory.Usage)
 	w.pool = rpc.NewPool(w.cfg.Network, rpc.PoolConfig{Dial: w.cfg.Dial.To(secure.Scheduler)})
+	w.exec = execution.New(w.executionConfig())
 	w.transfers = transfer.New(w.transferConfig())
 	w.server = rpc.NewServer(rpc.Config{Type: "Worker", ID: w.id, Identity: w.identity, Authorize: roles.Authorize, Blocked: w.cfg.Blocked, Decode: decodeKeep, Logger: w.log,
 		Waiting: waitingOps, Detached: detachedOps})
@@ -204,9 +186,7 @@ func (w *Worker) start(ctx context.Context) error {
 	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Peers: &w.connections,
 		Resolve: w.resolve, Lanes: w.transfers.Address() != "", Trusted: w.cfg.Lanes.Trusted, Boot: hostid.Boot(), Device: w.cfg.GPU}
 	w.state = state.New(w.stateConfig())
-	for range w.cfg.Threads {
-		w.startExecutor()
-	}
+	w.exec.Start()
 	w.tasks.Go(w.loop)
 	s, err := w.connect(ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
-package worker
+package execution
 
 import (
 	"strings"
@@ -10,14 +10,14 @@ import (
 )
 
 // callPython runs the task in the sidecar and waits for its end.
-func (r *run) callPython(parts [][]byte) error {
-	w := r.w
-	if w.sidecar == nil {
-		return w.refusePython()
+func (r *Run) callPython(parts [][]byte) error {
+	p := r.p
+	if p.cfg.Sidecar == nil {
+		return p.w.NoPython()
 	}
 	r.inSidecar.Store(true)
 	r.name = keyPrefix(r.key)
-	limited := w.memory.Limited() && !r.actor
+	limited := p.memory.Limited() && !r.actor
 	if limited {
 		if err := r.reserve(); err != nil {
 			return err
@@ -25,7 +25,7 @@ func (r *run) callPython(parts [][]byte) error {
 		defer r.unreserve()
 	}
 	call := sidecar.Call{Key: r.key, Spec: parts, Annotations: r.annotations, Actor: r.actor, Deps: r.deps, Task: r}
-	out, err := w.sidecar.Run(&call)
+	out, err := p.cfg.Sidecar.Run(&call)
 	if out.Stop > 0 {
 		r.start, r.stop, r.thread = out.Start, out.Stop, out.Thread
 	}
@@ -36,7 +36,7 @@ func (r *run) callPython(parts [][]byte) error {
 	r.result, r.nbytes, r.typeName = out.Value, out.NBytes, out.TypeName
 	if limited {
 		r.unreserve()
-		if err := w.memory.Keep(r.ctx, r.key, r.name, r.nbytes); err != nil {
+		if err := p.memory.Keep(r.ctx, r.key, r.name, r.nbytes); err != nil {
 			r.result.Release()
 			return err
 		}
@@ -45,9 +45,9 @@ func (r *run) callPython(parts [][]byte) error {
 }
 
 // Begin notes that the task goes to the sidecar.
-func (r *run) Begin() { r.start = time.Now().UnixNano() }
+func (r *Run) Begin() { r.start = time.Now().UnixNano() }
 
-// keyPrefix is what Dask calls the prefix of a key, more or less: what is before the token.
+// keyPrefix returns what Dask calls the prefix of a key, more or less: what is before the token.
 func keyPrefix(k task.Key) string {
 	var text string
 	switch v := k.Value().(type) {

@@ -1,9 +1,8 @@
-package worker
+package execution
 
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"go.millstream.dev/internal/dask/gotask"
 	"go.millstream.dev/internal/wire/pickle"
@@ -11,11 +10,10 @@ import (
 	"go.millstream.dev/worker/internal/pyspec"
 )
 
-// Tasks of Python's graphs come as pickles. Some of them name a Go function: these run here,
-// the others in the sidecar.
+// Tasks of Python graphs come as pickles. Some of them name a Go function: these run here, the others in the sidecar.
 
 // callPickled runs a task that came as a pickle.
-func (r *run) callPickled() error {
+func (r *Run) callPickled() error {
 	parts, err := pyspec.Split(r.spec)
 	if err != nil {
 		return err
@@ -64,7 +62,7 @@ type namedCall struct {
 	args  []*task.Value
 }
 
-func (c *namedCall) arrange(r *run) error {
+func (c *namedCall) arrange(r *Run) error {
 	if err := r.arrange(c.named.Deps); err != nil {
 		return err
 	}
@@ -82,21 +80,4 @@ func (c *namedCall) arrange(r *run) error {
 	return err
 }
 
-func (c *namedCall) call(ctx context.Context, _ *run) (any, error) { return c.fn.Invoke(ctx, c.args) }
-
-// GoResource is the resource that every worker of Millstream has: as much as threads, unless
-// its configuration says otherwise. Tasks of Dask's graphs that need Go ask for it
-// (resources={"go": 1}), and Dask's own workers then do not get them.
-const GoResource = "go"
-
-func withGo(resources map[string]float64, threads int) map[string]float64 {
-	if _, ok := resources[GoResource]; ok {
-		return resources
-	}
-	out := maps.Clone(resources)
-	if out == nil {
-		out = map[string]float64{}
-	}
-	out[GoResource] = float64(threads)
-	return out
-}
+func (c *namedCall) call(ctx context.Context, _ *Run) (any, error) { return c.fn.Invoke(ctx, c.args) }

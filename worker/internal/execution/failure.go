@@ -1,4 +1,4 @@
-package worker
+package execution
 
 import (
 	"errors"
@@ -10,14 +10,14 @@ import (
 	"go.millstream.dev/worker/internal/sidecar"
 )
 
-// failure is an error as the scheduler's messages have it: a pickled Python exception and
+// Failure returns an error as the scheduler's messages have it: a pickled Python exception and
 // its text. Python clients raise it, Go clients read it.
-func failure(err error) *state.Failure {
+func Failure(err error) *state.Failure {
 	var raised *sidecar.Error
 	if errors.As(err, &raised) {
 		return raised.Failure
 	}
-	m, encodeErr := rpc.ErrorMessage(withClass(withStack(err)), "error")
+	m, encodeErr := rpc.ErrorMessage(withClass(WithStack(err)), "error")
 	if encodeErr != nil {
 		m, _ = rpc.ErrorMessage(errors.New(encodeErr.Error()), "error") // plain text always has a form
 	}
@@ -31,7 +31,7 @@ func failure(err error) *state.Failure {
 	return f
 }
 
-// withClass chooses the class of Python's under which mistakes of the caller are raised.
+// withClass chooses the Python class under which mistakes of the caller are raised.
 // Errors of functions choose themselves: a *wire.Exception is raised as it is, and so is
 // any error that has a method PythonType() string with the name of a built-in class.
 func withClass(err error) error {
@@ -55,3 +55,21 @@ func withClass(err error) error {
 	}
 	return &rpc.Exception{Type: class, Message: err.Error()}
 }
+
+// WithStack turns the panic of a function into one whose stack package rpc sends.
+func WithStack(err error) error {
+	var panicked *task.PanicError
+	if errors.As(err, &panicked) {
+		return &stackError{PanicError: rpc.PanicError{Value: panicked.Value, Stack: panicked.Stack}, text: err.Error()}
+	}
+	return err
+}
+
+// stackError is a panic with the text that users know.
+type stackError struct {
+	rpc.PanicError
+	text string
+}
+
+func (e *stackError) Error() string { return e.text }
+func (e *stackError) Unwrap() error { return &e.PanicError }

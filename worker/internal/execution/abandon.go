@@ -1,4 +1,4 @@
-package worker
+package execution
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const (
 
 // maxAbandoned is how many functions may run beyond their tasks before their threads are not replaced any
 // more: each keeps its inputs in memory and a processor busy.
-func (w *Worker) maxAbandoned() int { return max(16, 4*w.cfg.Threads) }
+func (p *Pool) maxAbandoned() int { return max(16, 4*p.cfg.Threads) }
 
 // abandoned is a run whose function goes on after the end of its task. It belongs to the turn.
 type abandoned struct {
@@ -38,63 +38,66 @@ func timeoutError(name string, limit time.Duration) error {
 }
 
 // abandon ends a task whose function does not return although its context has ended.
-func (w *Worker) abandon(r *run, err error) {
-	w.do(func() {
+func (p *Pool) abandon(r *Run, err error) {
+	p.w.Do(func() {
 		began := r.began.Load()
-		if w.executing[r.key] != r || began == 0 || r.inSidecar.Load() || !r.ended.CompareAndSwap(false, true) {
+		if p.executing[r.key] != r || began == 0 || r.inSidecar.Load() || !r.ended.CompareAndSwap(false, true) {
 			return
 		}
 		name := ""
-		if p := r.function.Load(); p != nil {
-			name = *p
+		if f := r.function.Load(); f != nil {
+			name = *f
 		}
-		r.replaced = (!r.left || r.rejoined.Load()) && len(w.abandoned) < w.maxAbandoned()
+		r.replaced = (!r.left || r.rejoined.Load()) && len(p.abandoned) < p.maxAbandoned()
 		if r.replaced {
-			w.startExecutor()
+			p.startExecutor()
 		}
-		w.abandonedTotal.Add(1)
+		p.abandonedTotal.Add(1)
 		since := time.Unix(0, began)
-		w.abandoned[r] = &abandoned{since, w.now.Add(firstReminder), name}
-		w.log.Warn("task ignores its context and still runs; abandoned", "function", name, "key", r.key.String(),
-			"age", w.now.Sub(since).Round(time.Millisecond), "reason", err, "thread_replaced", r.replaced)
-		delete(w.executing, r.key)
-		end := &run{w: w, key: r.key, actor: r.actor, err: fmt.Errorf("%w; the function ignores its context and still runs", err), start: began, stop: w.now.UnixNano()}
+		p.abandoned[r] = &abandoned{since, p.now.Add(firstReminder), name}
+		p.log.Warn("task ignores its context and still runs; abandoned", "function", name, "key", r.key.String(),
+			"age", p.now.Sub(since).Round(time.Millisecond), "reason", err, "thread_replaced", r.replaced)
+		delete(p.executing, r.key)
+		end := &Run{p: p, key: r.key, actor: r.actor, start: began, stop: p.now.UnixNano(),
+			err: fmt.Errorf("%w; the function ignores its context and still runs", err)}
 		end.seceded.Store(r.left)
-		w.runEnded(end)
+		p.w.RunEnded(end)
 	})
 }
 
 // abandonLater gives a cancelled run some time to return.
-func (w *Worker) abandonLater(r *run) {
-	if w.cfg.CancelGrace > 0 {
-		time.AfterFunc(w.cfg.CancelGrace, func() { w.abandon(r, errCancelled) })
+func (p *Pool) abandonLater(r *Run) {
+	if p.cfg.CancelGrace > 0 {
+		time.AfterFunc(p.cfg.CancelGrace, func() { p.abandon(r, errCancelled) })
 	}
 }
 
 // returned is called when the function of an abandoned run has returned. It reports whether another
 // executor has the place of the one that called it.
-func (w *Worker) returned(r *run) (replaced bool) {
+func (p *Pool) returned(r *Run) (replaced bool) {
 	if r.result != nil {
 		r.result.Release()
 		r.result = nil
 	}
-	w.turn.Lock()
-	defer w.turn.Unlock()
-	if a := w.abandoned[r]; a != nil {
-		w.log.Info("function of abandoned task has returned", "function", a.name, "key", r.key.String(), "age", time.Since(a.since).Round(time.Millisecond))
-		delete(w.abandoned, r)
-	}
-	return r.replaced || r.left && !r.rejoined.Load()
+	p.w.Locked(func() {
+		if a := p.abandoned[r]; a != nil {
+			p.log.Info("function of abandoned task has returned", "function", a.name, "key", r.key.String(),
+				"age", time.Since(a.since).Round(time.Millisecond))
+			delete(p.abandoned, r)
+		}
+		replaced = r.replaced || r.left && !r.rejoined.Load()
+	})
+	return replaced
 }
 
-// remind logs which functions run beyond their tasks. The caller holds the turn.
-func (w *Worker) remind() {
-	for r, a := range w.abandoned {
-		if w.now.Before(a.next) {
+// Remind logs which functions run beyond their tasks. The caller holds the turn.
+func (p *Pool) Remind() {
+	for r, a := range p.abandoned {
+		if p.now.Before(a.next) {
 			continue
 		}
-		age := w.now.Sub(a.since)
-		a.next = w.now.Add(4 * age)
-		w.log.Warn("abandoned task still runs", "function", a.name, "key", r.key.String(), "age", age.Round(time.Second))
+		age := p.now.Sub(a.since)
+		a.next = p.now.Add(4 * age)
+		p.log.Warn("abandoned task still runs", "function", a.name, "key", r.key.String(), "age", age.Round(time.Second))
 	}
 }

@@ -1,0 +1,75 @@
+package worker
+
+import (
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/worker/internal/execution"
+)
+
+// executionConfig returns what the execution of tasks is given.
+func (w *Worker) executionConfig() execution.Config {
+	return execution.Config{Threads: w.cfg.Threads, CancelGrace: w.cfg.CancelGrace, Records: w.cfg.Records, Logger: w.log,
+		Memory: w.memory, Sidecar: w.sidecar, Host: &w.host,
+		Worker: execution.Worker{
+			Tasks:    w.taskCtx,
+			Stopped:  w.stopped,
+			Go:       w.tasks.Go,
+			Closed:   ErrClosed,
+			NoPython: w.refusePython,
+			Do:       w.do,
+			Locked: func(f func()) {
+				w.turn.Lock()
+				defer w.turn.Unlock()
+				f()
+			},
+			Apply:    w.apply,
+			Stimulus: func() string { return w.stimulus },
+			RunEnded: w.runEnded,
+			Finished: w.finished,
+			Post:     func(r *execution.Run) { w.post(item{run: r}) },
+		}}
+}
+
+// finished takes a run back. An executor that has finished a task looks at once whether there is another one, unless
+// another goroutine has the turn.
+func (w *Worker) finished(e *execution.Executor, r *execution.Run) {
+	if !w.turn.TryLock() {
+		w.post(item{run: r})
+		return
+	}
+	w.begin(e)
+	w.runEnded(r)
+	w.drain(e)
+	w.finish()
+	w.turn.Unlock()
+}
+
+// runEnded applies the end of a run. The caller holds the turn.
+func (w *Worker) runEnded(r *execution.Run) {
+	ev, lost := w.exec.Ended(r, w.stimulus)
+	if lost != "" {
+		w.dataLost(lost, r.Err())
+	}
+	w.apply(ev)
+	w.exec.Told()
+}
+
+// act does what the state asks for. The caller holds the turn.
+func (w *Worker) act(a *state.Action) {
+	switch a.Kind {
+	case state.DoExecute:
+		w.exec.Execute(a.Task)
+	case state.DoCancel:
+		w.exec.Cancel(a.Key)
+	case state.DoGather:
+		w.gather(a)
+	case state.DoRetryBusy:
+		w.retryBusy(a.Peer.Address(), a.After)
+	case state.DoDelete:
+		w.data.Delete(a.Key)
+		w.exec.Forget(a.Key)
+	default:
+		if w.session != nil {
+			w.send(a)
+		}
+	}
+}

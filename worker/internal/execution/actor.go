@@ -1,0 +1,42 @@
+package execution
+
+import (
+	"context"
+
+	"go.millstream.dev/task"
+)
+
+// Actor is a result that stays here and is changed by calls of its methods, one at a time. Any goroutine may use it.
+type Actor struct {
+	value *task.Value
+	busy  chan struct{} // holds one token while a method runs
+}
+
+// Actor returns the actor of a key, nil if there is none. Any goroutine may call it.
+func (p *Pool) Actor(key task.Key) *Actor {
+	a, _ := p.actors.Load(key)
+	actor, _ := a.(*Actor)
+	return actor
+}
+
+// Forget drops the actor of a key, if it is one.
+func (p *Pool) Forget(key task.Key) {
+	if p.numActors == 0 {
+		return
+	}
+	if _, ok := p.actors.LoadAndDelete(key); ok {
+		p.numActors--
+	}
+}
+
+// Call calls a method, after those that were called before.
+func (a *Actor) Call(ctx context.Context, info *task.Info, method string, args []*task.Value) (any, error) {
+	select {
+	case a.busy <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-a.busy }()
+	live, _ := a.value.Live()
+	return task.CallMethod(task.WithInfo(ctx, info), method, live, args)
+}

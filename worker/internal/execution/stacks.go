@@ -1,0 +1,50 @@
+package execution
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/task"
+)
+
+// CallStacks returns where the running tasks are, {key: [text, …]}: those of the wanted keys, or all if wanted is nil.
+func (p *Pool) CallStacks(wanted map[task.Key]bool) msgpack.Map {
+	marks := map[task.Key]string{}
+	p.w.Do(func() {
+		for k, r := range p.executing {
+			if wanted == nil || wanted[k] {
+				marks[k] = fmt.Sprintf("(*Run).call(0x%x", pointer(r))
+			}
+		}
+	})
+	stacks := allStacks()
+	out := msgpack.Map{}
+	for k, mark := range marks {
+		lines := []any{}
+		for _, s := range stacks {
+			if strings.Contains(s, mark) {
+				lines = append(lines, s)
+			}
+		}
+		out = append(out, msgpack.Pair{Key: k.Value(), Value: lines})
+	}
+	return out
+}
+
+// maxStacks bounds what is read of all goroutines' stacks.
+const maxStacks = 16 << 20
+
+func allStacks() []string {
+	for size := 1 << 16; ; size *= 4 {
+		b := make([]byte, size)
+		if n := runtime.Stack(b, true); n < size || size >= maxStacks {
+			return strings.Split(string(b[:n]), "\n\n")
+		}
+	}
+}
+
+// pointer returns where a run is in memory: its goroutine's stack shows it.
+func pointer(r *Run) uintptr { return uintptr(unsafe.Pointer(r)) }
