@@ -16,8 +16,8 @@ import (
 	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/internal/doctor"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/secure"
-	"go.millstream.dev/task"
 	"go.millstream.dev/worker"
 )
 

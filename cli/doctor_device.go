@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/doctor"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/wire"
 )
 

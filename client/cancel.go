@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 )
 
 // Cancel cancels tasks that no other client wants: those that wait are not run, the contexts

@@ -12,9 +12,9 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/secure"
-	"go.millstream.dev/task"
 )
 
 // Config describes a client. Its zero value is useful.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

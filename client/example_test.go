@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/scheduler"
-	"go.millstream.dev/task"
 	"go.millstream.dev/worker"
 )
 

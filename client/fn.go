@@ -3,7 +3,7 @@ package client
 import (
 	"context"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // Arg is an argument for a parameter of type T: Val, a Future[T], List, Dict, or a Ref[T].

@@ -4,7 +4,7 @@ import (
 	"context"
 	"runtime"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // Future is the result of a task, present or to come. It is an argument of other tasks (see

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

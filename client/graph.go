@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"strings"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // Graph is a set of calls with keys of the user's choice, which is submitted as a whole: the

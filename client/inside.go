@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/internal/peernet"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 type hostClient struct{}

@@ -3,7 +3,7 @@ package client
 import (
 	"slices"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // Status is where a future's task stands.

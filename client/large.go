@@ -1,6 +1,6 @@
 package client
 
-import "go.millstream.dev/task"
+import "go.millstream.dev/internal/task"
 
 // defaultArgumentWarning is Config.ArgumentWarning where it is not set.
 const defaultArgumentWarning = 64 << 20

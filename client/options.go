@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // Option changes how tasks are run: where, in which order, how often.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/wire"
 )
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // reconnect looks for the scheduler again and tells it, under the same id, what the client

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // checkWorkers looks, once for each name, whether there are workers by the names that tasks

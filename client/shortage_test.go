@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/scheduler"
-	"go.millstream.dev/task"
 	"go.millstream.dev/worker"
 )
 

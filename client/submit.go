@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"sync"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 )
 
 // scratch is what encoding a call needs; pooled, as submitters come and go.

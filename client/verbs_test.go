@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/worker"
 )
 

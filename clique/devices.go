@@ -7,8 +7,8 @@ import (
 
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/nccl"
-	"go.millstream.dev/task"
 )
 
 // devices is what a session has for the memory of GPUs.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // ncclRank is a worker with a GPU and NCCL of its own.

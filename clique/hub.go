@@ -10,8 +10,8 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/peernet"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/ucx/ucxenv"
-	"go.millstream.dev/task"
 	"go.millstream.dev/ucx"
 )
 

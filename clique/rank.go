@@ -10,8 +10,8 @@ import (
 
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/nccl"
-	"go.millstream.dev/task"
 )
 
 // Ticket admits one round of tasks to a clique: one task on each rank's worker gets the same

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/task"
 )
 
 // CUDAOptions describe workers with GPUs: one process for each GPU of a list. They are the

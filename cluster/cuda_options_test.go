@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/config"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 var (

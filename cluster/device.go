@@ -8,8 +8,8 @@ import (
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/engine/worker/store"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/task"
 	"go.millstream.dev/worker"
 )
 

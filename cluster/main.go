@@ -5,7 +5,7 @@ import (
 	"os"
 	"sync/atomic"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // RoleVariable is the environment variable by which a process that was started by Local or

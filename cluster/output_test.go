@@ -14,8 +14,8 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/task"
 )
 
 // buffer is a writer that may be read meanwhile.

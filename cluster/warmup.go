@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // warmUp calls registered functions, one after the other. A panic in one is an error.

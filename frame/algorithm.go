@@ -7,7 +7,7 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/clique"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // algorithm is what Native and DeviceNative have in common. B is a partition.

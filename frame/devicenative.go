@@ -8,7 +8,7 @@ import (
 
 	"go.millstream.dev/clique"
 	"go.millstream.dev/clique/native"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/wire"
 )
 

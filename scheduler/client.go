@@ -10,9 +10,9 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/peers"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -7,6 +7,7 @@ import (
 
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
@@ -16,7 +17,6 @@ import (
 	"go.millstream.dev/scheduler/internal/shuffle"
 	"go.millstream.dev/scheduler/internal/topics"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -8,12 +8,12 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/primitives"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

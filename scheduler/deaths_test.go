@@ -8,9 +8,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 )
 
 // A nanny's report comes before or after the end of the worker's stream, and what it says is one short

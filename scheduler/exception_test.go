@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

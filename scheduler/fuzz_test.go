@@ -8,8 +8,8 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

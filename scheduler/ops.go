@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/task"
 )
 
 // idle registers a worker that only listens: the test speaks for it.

@@ -3,10 +3,10 @@ package scheduler
 import (
 	"testing"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/task"
 )
 
 // watching follows keys as a progress bar does, and returns what it would draw.

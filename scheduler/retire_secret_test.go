@@ -7,10 +7,10 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
-	"go.millstream.dev/task"
 )
 
 // The certificate of a worker retires the worker that it belongs to and no other, not even one of the same host. The

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
-	"go.millstream.dev/task"
 )
 
 // A graph runs on two workers, which fetch from each other, and its results come back.

@@ -2,11 +2,11 @@ package scheduler
 
 import (
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/outbox"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/specs"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

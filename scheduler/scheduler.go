@@ -12,6 +12,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
@@ -25,7 +26,6 @@ import (
 	"go.millstream.dev/scheduler/internal/topics"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/secure"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

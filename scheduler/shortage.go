@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/task"
 )
 
 // shortages is what the scheduler has said about tasks that no running worker can take. The loop owns it.

@@ -2,9 +2,9 @@ package scheduler
 
 import (
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/peers"
-	"go.millstream.dev/task"
 )
 
 // updateGraph submits a graph. It runs in the loop.

@@ -1,137 +1,31 @@
 package task
 
-import (
-	"errors"
-	"fmt"
-	"reflect"
-	"strings"
+import "go.millstream.dev/internal/task"
+
+var (
+	// ErrReschedule is returned by a function, alone or wrapped, to give its task back: the scheduler then chooses a
+	// worker again. (Dask: raise Reschedule())
+	ErrReschedule = task.ErrReschedule
+	// ErrOutside is returned when a task-only function is called outside a running task.
+	ErrOutside = task.ErrOutside
+	// ErrNoDevice is returned when a function that needs a GPU is called on a worker without one.
+	ErrNoDevice = task.ErrNoDevice
+	// ErrUnknownFunc is returned by calls of a function that this process has not registered.
+	ErrUnknownFunc = task.ErrUnknownFunc
 )
 
-// ErrUnknownFunc is returned by calls of a function that this process has not registered.
-var ErrUnknownFunc = errors.New("task: function is not registered")
+// EncodeError is returned for a value that cannot leave its process. Type is the Go type that cannot be encoded, Path
+// where it is in the value, such as ".Rows[3].Lock", Reason says what is wrong and what helps.
+type EncodeError = task.EncodeError
 
-// UnknownFuncError is a call of a function that this process does not have.
-type UnknownFuncError struct {
-	// Name is the function's.
-	Name string
-}
+// TypeError is returned for a value of another type than a function takes or a caller asked for. Func and Arg say
+// whose argument it is, counted from 0 (Func is "" for results); Want and Got are the types, Err the cause, if any.
+type TypeError = task.TypeError
 
-func (e *UnknownFuncError) Error() string {
-	return fmt.Sprintf("task: function %q is not registered in this process: make it with Func at package level, in a package that both client and worker import", e.Name)
-}
+// PanicError is returned for a function that panicked. Func is its name, Value what it panicked with, Stack the stack
+// of its goroutine. It unwraps to Value if that is an error.
+type PanicError = task.PanicError
 
-// Unwrap returns ErrUnknownFunc.
-func (e *UnknownFuncError) Unwrap() error { return ErrUnknownFunc }
-
-// EncodeError is a value that has no form outside of its process.
-type EncodeError struct {
-	// Type is the Go type that is in the way, Path where it stands in the value, such as
-	// ".Rows[3].Lock".
-	Type reflect.Type
-	Path string
-	// Reason says what is wrong and what helps.
-	Reason string
-}
-
-func (e *EncodeError) Error() string {
-	at := ""
-	if e.Path != "" {
-		at = " at " + shortPath(e.Path)
-	}
-	return fmt.Sprintf("task: a value of type %v%s cannot be serialized: %s", e.Type, at, e.Reason)
-}
-
-// maxPath is the number of steps from which a path is shortened.
-const maxPath = 12
-
-// shortPath shortens the path of a value that contains itself: ".Next.Next.Next…" says no
-// more the hundredth time.
-func shortPath(path string) string {
-	steps := pathSteps(path)
-	if len(steps) <= maxPath {
-		return path
-	}
-	for period := 1; period <= maxPath/3; period++ {
-		from := len(steps) - period
-		for from > 0 && steps[from-1] == steps[from-1+period] {
-			from--
-		}
-		if len(steps)-from >= 3*period {
-			return strings.Join(steps[:from+2*period], "") + "… (cycle)"
-		}
-	}
-	return strings.Join(steps[:maxPath/2], "") + "…" + strings.Join(steps[len(steps)-maxPath/2:], "")
-}
-
-// pathSteps splits ".Rows[3].Lock" into ".Rows", "[3]" and ".Lock".
-func pathSteps(path string) []string {
-	var steps []string
-	from := 0
-	for i := 1; i < len(path); i++ {
-		if path[i] == '.' || path[i] == '[' {
-			steps = append(steps, path[from:i])
-			from = i
-		}
-	}
-	return append(steps, path[from:])
-}
-
-// TypeError is a value of another type than the function takes, or the caller asked for.
-type TypeError struct {
-	// Func and Arg say whose argument it is, counted from 0; Func is "" for results.
-	Func string
-	Arg  int
-	// Want is the type that is needed, Got the one that is there.
-	Want, Got string
-	// Err says more, if there is more to say.
-	Err error
-}
-
-func (e *TypeError) Error() string {
-	what := "value"
-	if e.Func != "" {
-		what = fmt.Sprintf("argument %d of %s", e.Arg, e.Func)
-	}
-	s := fmt.Sprintf("task: %s must be %s, and is %s", what, e.Want, e.Got)
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return s
-}
-
-// Unwrap returns Err.
-func (e *TypeError) Unwrap() error { return e.Err }
-
-// SpecError is an encoded call or graph that cannot be read.
-type SpecError struct {
-	// Reason says what is wrong with it.
-	Reason string
-	// Err is the cause, if there is one.
-	Err error
-}
-
-func (e *SpecError) Error() string {
-	if e.Err != nil {
-		return "task: " + e.Reason + ": " + e.Err.Error()
-	}
-	return "task: " + e.Reason
-}
-
-// Unwrap returns Err.
-func (e *SpecError) Unwrap() error { return e.Err }
-
-// PanicError is the panic of a function.
-type PanicError struct {
-	// Func is the function's name, Value what it panicked with, Stack its goroutine's stack.
-	Func  string
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.Func, e.Value) }
-
-// Unwrap returns the value if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
+// UnknownFuncError is returned for a call of the function Name, which this process has not registered. It unwraps to
+// ErrUnknownFunc.
+type UnknownFuncError = task.UnknownFuncError

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/worker"
 )
 

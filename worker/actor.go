@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/execution"
 	"go.millstream.dev/worker/internal/transfer"

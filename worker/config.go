@@ -7,7 +7,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/worker/store"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // Config describes a worker. Only Scheduler must be set.

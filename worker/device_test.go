@@ -13,8 +13,8 @@ import (
 	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/device/devmem/devmemtest"
 	"go.millstream.dev/internal/engine/worker/store"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker"
 )

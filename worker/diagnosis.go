@@ -6,8 +6,8 @@ import (
 
 	"go.millstream.dev/internal/proc/hostid"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/ucx"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/proc/hostid"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker"

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 var errSpoilt = errors.New("the milk is spoilt")

@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/httpguard"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // httpServer is the worker's HTTP side: /metrics, /health, /millstream/….

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/worker/internal/execution"
 )
 

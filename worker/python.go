@@ -15,8 +15,8 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/worker/internal/sidecar"
 )
 

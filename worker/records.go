@@ -3,7 +3,7 @@ package worker
 import (
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/worker/internal/record"
 )
 

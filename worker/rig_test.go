@@ -13,9 +13,9 @@ import (
 	_ "go.millstream.dev/comm/tcp"
 	_ "go.millstream.dev/internal/comm/inproc"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker"
 )

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/worker/internal/execution"
 	"go.millstream.dev/worker/internal/transfer"
 )

@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/frame"
 	"go.millstream.dev/internal/gpulloyd"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/wire"
 )
 

@@ -7,9 +7,9 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
-	"go.millstream.dev/task"
 )
 
 // ChannelOp is the op by which a worker opens a channel with another.

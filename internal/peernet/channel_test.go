@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 func refuse(context.Context, []byte) (func(context.Context, comm.Comm), error) {

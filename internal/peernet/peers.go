@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // ErrNoPeers is returned by Of for a host without connections.

@@ -50,7 +50,7 @@ class Member:
 
 
 def _spec(name: str, argument: str) -> bytes:
-    """A call of a Go function with one str, as task/spec.go of Millstream's Go source writes it."""
+    """A call of a Go function with one str, as internal/task/spec.go of Millstream's Go source writes it."""
     from msgpack import packb as pack
 
     return b"MS\x01" + pack(name) + pack([]) + pack(1) + b"\x00" + pack(argument.encode())

@@ -17,9 +17,9 @@ import (
 	"go.millstream.dev/internal/collective"
 	_ "go.millstream.dev/internal/comm/inproc"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/nccl"
-	"go.millstream.dev/task"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/worker"
 )

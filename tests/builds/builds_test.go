@@ -25,6 +25,9 @@ var builds = map[string][]string{
 	"one":  {"-ldflags=-s -w -X main.factor=x"},
 	"two":  {"-ldflags=-s -w -X main.factor=xx"},
 	"more": {"-ldflags=-s -w", "-tags=more"},
+	// Two programs that declare one build ID.
+	"declared-one": {"-ldflags=-s -w -X main.factor=x -X go.millstream.dev/client.build=v1.4"},
+	"declared-two": {"-ldflags=-s -w -X main.factor=xx -X go.millstream.dev/client.build=v1.4"},
 }
 
 // build builds the program in all ways and returns their paths.
@@ -201,6 +204,16 @@ func TestBuilds(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("declared", func(t *testing.T) {
+		leak.Check(t)
+		x := &site{t: t, ctx: ctx, paths: paths}
+		x.start(scheduler.Config{})
+		x.worker("declared-one")
+		if got := x.next(x.process("declared-two", nil, x.s.Address())); got != "result 100" {
+			t.Errorf("got %q, want result 100", got)
+		}
+	})
 
 	// Dask's scheduler knows nothing of builds: the worker refuses the task.
 	t.Run("Dask's scheduler", func(t *testing.T) {

@@ -30,19 +30,19 @@ var rules = []rule{
 	},
 	{
 		name:    "no CUDA without a GPU",
-		roots:   []string{"./task", "./scheduler", "./client", "./comm", "./comm/tcp", "./internal/comm/inproc", "./internal/rpc", "./ucx"},
+		roots:   []string{"./task", "./internal/task", "./scheduler", "./client", "./comm", "./comm/tcp", "./internal/comm/inproc", "./internal/rpc", "./ucx"},
 		without: []string{"./cuda", "./cuda/...", "./internal/device/cudrv"},
 		why:     "schedulers and clients run on machines without GPUs; package cuda registers with those who use it",
 	},
 	{
 		name:    "no Arrow without its codec",
-		roots:   []string{"./cluster", "./client", "./wire", "./comm", "./comm/tcp", "./internal/comm/inproc", "./comm/ucxcomm", "./internal/rpc", "./task"},
+		roots:   []string{"./cluster", "./client", "./wire", "./comm", "./comm/tcp", "./internal/comm/inproc", "./comm/ucxcomm", "./internal/rpc", "./task", "./internal/task"},
 		without: []string{"github.com/apache/arrow-go/...", "github.com/google/flatbuffers/...", "./internal/wire/arrowipc"},
 		why:     "programs that move bytes or values of Go need no tables; internal/wire/arrowipc registers the codec of Arrow",
 	},
 	{
 		name:    "tasks without a network",
-		roots:   []string{"./task"},
+		roots:   []string{"./task", "./internal/task"},
 		without: []string{"./comm", "./comm/...", "./internal/rpc", "./secure", "./config", "net", "crypto/tls"},
 		why:     "the worker fills in how tasks reach other processes, see internal/peernet",
 	},

@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker"
 )

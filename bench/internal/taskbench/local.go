@@ -11,7 +11,7 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // local is a cluster and its client.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 )
 
 // Way is how a task names its function.

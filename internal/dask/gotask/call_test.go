@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/dask/gotask"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

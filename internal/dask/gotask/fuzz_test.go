@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/dask/gotask"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 )
 
 var addFunc = task.Register2("gotasktest.add", func(_ context.Context, x, y int) (int, error) { return x + y, nil })

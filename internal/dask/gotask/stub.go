@@ -4,8 +4,8 @@ import (
 	_ "embed"
 	"strings"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 )
 
 // Marker is the name under which stubs and encoded calls carry the function.

@@ -8,9 +8,9 @@ import (
 
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/specs"
-	"go.millstream.dev/task"
 )
 
 // Bounds of one graph that a materialiser makes: a client's pickle decides what comes.

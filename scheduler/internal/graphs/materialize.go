@@ -13,10 +13,10 @@ import (
 
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

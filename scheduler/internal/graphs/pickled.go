@@ -11,12 +11,12 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/dask/gotask"
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/scheduler/internal/pygraph"
 	"go.millstream.dev/scheduler/internal/specs"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

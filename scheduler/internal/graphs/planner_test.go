@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // The process that has opened the graph of a shuffle plans it: it is remembered by the key of the barrier, and

@@ -7,9 +7,9 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
-	"go.millstream.dev/task"
 )
 
 // collector notes how tasks end that are submitted while it is there, and what their

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/task"
 )
 
 // Program is what a Millstream peer says about the program that it runs. Everything in it is the peer's word, for

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/task"
 )
 
 // queues are Dask's Queues, by name. The loop owns them.

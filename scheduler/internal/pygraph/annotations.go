@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 )
 
 // Annotations reads the dict of annotations that a client pickles beside its graph. They

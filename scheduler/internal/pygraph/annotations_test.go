@@ -5,9 +5,9 @@ import (
 	"reflect"
 	"testing"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 )
 
 func TestAnnotations(t *testing.T) {

@@ -1,6 +1,6 @@
 package pygraph
 
-import "go.millstream.dev/task"
+import "go.millstream.dev/internal/task"
 
 // Graph is a client's expression as tasks.
 type Graph struct {

@@ -3,8 +3,8 @@ package pygraph
 import (
 	"testing"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 )
 
 // A few bytes that describe very much cost little: they are left to Python, which runs

@@ -1,8 +1,8 @@
 package pygraph
 
 import (
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 )
 
 // inputs turns arguments into what a Task holds, as Dask's parse_input does: a future

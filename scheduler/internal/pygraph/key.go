@@ -4,9 +4,9 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 )
 
 // Bounds of one key: a few bytes of pickle can describe a tuple with 2^100 items.

@@ -2,8 +2,8 @@ package pygraph
 
 import (
 	"go.millstream.dev/internal/dask/gotask"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 )
 
 // lowLevel makes the tasks of an LLGExpr: {key: node}. client.submit sends one with one

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 
 	"go.millstream.dev/internal/dask/gotask"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 )
 
 // mapped makes the tasks of client.map. The operands are func, iterables, key, pure,

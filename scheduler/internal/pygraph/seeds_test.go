@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -10,9 +10,9 @@ import (
 	"slices"
 
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/journal"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -3,10 +3,10 @@ package recovery
 import (
 	"errors"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/journal"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"testing"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 )
 
 // Records that nobody has written are refused, whatever they are.

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/journal"
 	"go.millstream.dev/scheduler/internal/loop"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -7,9 +7,9 @@ import (
 	"maps"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/journal"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

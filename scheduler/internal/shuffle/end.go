@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 )
 
 // Moved follows the barrier of a shuffle: when it is not needed any more, failed or

@@ -11,10 +11,10 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/scheduler/internal/loop"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // A task's spec is one of three things, which its first byte tells apart:

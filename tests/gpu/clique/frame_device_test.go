@@ -14,8 +14,8 @@ import (
 
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/frame"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/clique"
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // autoSum sums up in memory of the worker's own pool, and tells the GPU that the rank has.

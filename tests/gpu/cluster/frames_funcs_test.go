@@ -9,8 +9,8 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -18,7 +18,7 @@ import (
 	"go.millstream.dev/cli"
 	"go.millstream.dev/client"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // commandVariable makes the test binary the millstream command.

@@ -3,7 +3,7 @@ package execution
 import (
 	"context"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // Actor is a result that stays here and is changed by calls of its methods, one at a time. Any goroutine may use it.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 )
 
 // callSpec calls what a Go client has encoded.

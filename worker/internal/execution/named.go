@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"go.millstream.dev/internal/dask/gotask"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 	"go.millstream.dev/worker/internal/pyspec"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/worker/internal/memory"
 	"go.millstream.dev/worker/internal/record"
 	"go.millstream.dev/worker/internal/sidecar"

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/sidecar"
 )

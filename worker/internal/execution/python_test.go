@@ -3,7 +3,7 @@ package execution
 import (
 	"testing"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 func TestKeyPrefix(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/task"
 	"go.millstream.dev/worker/internal/memory"
 )
 

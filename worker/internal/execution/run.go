@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/worker/store"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/worker/internal/pyspec"
 	"go.millstream.dev/worker/internal/record"
 )

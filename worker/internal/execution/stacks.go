@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unsafe"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 )
 
 // CallStacks returns where the running tasks are, {key: [text, …]}: those of the wanted keys, or all if wanted is nil.

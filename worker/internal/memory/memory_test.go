@@ -15,7 +15,7 @@ import (
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // rig is a Manager whose usage the test sets.

@@ -7,7 +7,7 @@ import (
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // largeResult is from which size a task that has made a result waits while memory is short.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/wire"
 )
 

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // Period is a time from one moment to another, in ns since 1970.

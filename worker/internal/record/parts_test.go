@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // Who uses a result first has waited for it; the second has not.

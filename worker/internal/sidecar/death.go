@@ -6,8 +6,8 @@ import (
 
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

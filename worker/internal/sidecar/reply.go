@@ -5,8 +5,8 @@ import (
 
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 )
 
 // Kinds of ends that the process reports.

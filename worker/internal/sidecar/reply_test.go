@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/engine/worker/store"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 )
 
 // hold stores a value and holds its entry until the test ends.

@@ -8,8 +8,8 @@ import (
 
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/worker/store"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

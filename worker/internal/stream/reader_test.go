@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

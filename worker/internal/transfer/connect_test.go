@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // Data goes over the data connection where both have one. If that fails it goes over the control connection.

@@ -14,8 +14,8 @@ import (
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // BenchmarkHot is what a result costs that never sees the disk: put, used once, deleted.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/task"
 )
 
 // Tier is memory above the host's, such as a GPU's: how values get there and back. Any number

@@ -12,8 +12,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/device/devmem/devmemtest"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

@@ -3,7 +3,7 @@ package store
 import (
 	"sync"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // Entry is a result that somebody holds.

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"go.millstream.dev/internal/engine/worker/store"
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // A megabyte of results goes through a store that keeps a quarter of it in memory.

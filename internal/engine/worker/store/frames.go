@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/task"
 	"go.millstream.dev/wire"
 )
 

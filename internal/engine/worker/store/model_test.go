@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // TestModel compares the store with a map, whatever happens to it in whatever order.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/wire"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"go.millstream.dev/task"
+	"go.millstream.dev/internal/task"
 )
 
 // Config is how a store is made. The zero value keeps everything in memory.

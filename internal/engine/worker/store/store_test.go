@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/task"
 )
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }

@@ -27,7 +27,8 @@ var layers = [][]string{
 	{"scheduler/internal/pygraph"},   // Python's graphs as tasks, for the scheduler
 	{"internal/dask/gotask"},         // Go functions that Python graphs name, read by scheduler and worker
 	{"internal/peernet"},             // connections of a worker's tasks, for clients and cliques in them
-	{"task"},
+	{"task"},                         // what running tasks may ask for, of users; the rest of the module uses internal/task
+	{"internal/task"},
 	{"internal/lane"}, // data lanes of workers, for clients and workers
 	{"internal/rpc"},
 	{"internal/collective"}, // the engine of cliques, over comm and ucx

@@ -12,7 +12,8 @@ import (
 var wrappers = []string{
 	"go%2emillstream%2edev.",
 	"go.millstream.dev.",
-	"go.millstream.dev/task.",
+	"go.millstream.dev/internal/task.",
+	"go.millstream.dev/internal/task.",
 	"go.millstream.dev/client.",
 	"go.millstream.dev/clique.",
 	"go.millstream.dev/clique/native.",

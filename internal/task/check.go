@@ -7,7 +7,7 @@ import (
 )
 
 // arrowFix is what to do about an interface of Arrow that has no codec.
-const arrowFix = `use arrow.RecordBatch or arrow.Table, and import _ "go.millstream.dev/internal/wire/arrowipc", which has their codec`
+const arrowFix = `use arrow.RecordBatch or arrow.Table, and import _ "go.millstream.dev/frame", which has their codec`
 
 // checkTypes returns the first type in a function's signature that no value can carry to
 // another process, nil if there is none. What depends on the value, such as a struct whose

@@ -4,21 +4,24 @@ import (
 	"fmt"
 	"strings"
 
+	"go.millstream.dev/internal/task/internal/buildid"
 	"go.millstream.dev/internal/taskid"
-	"go.millstream.dev/task/internal/buildid"
 )
 
-// build replaces the build ID of the executable when it is not empty: a linker flag sets it, such as
-// -ldflags "-X go.millstream.dev/task.build=v1.4". Programs that are one version and several files, such as one for each
-// architecture, need it.
+// build replaces the build ID of the executable when it is not empty: see DeclareBuild.
 var build string
+
+// DeclareBuild replaces the build ID of the executable; "" leaves it. Package client calls it at initialization with
+// the text that a linker flag sets. Programs that are one version and several files, such as one for each
+// architecture, need it.
+func DeclareBuild(text string) { build = text }
 
 // maxBuild bounds build, which is a part of Hash.
 const maxBuild = 64
 
 // BuildID returns what identifies the program of this process: equal in processes of one executable file, and other
 // after any change of its code. It is the content part of the go command's build ID, or a hash of the whole file
-// where that has none, or what -ldflags "-X go.millstream.dev/task.build=TEXT" says.
+// where that has none, or what DeclareBuild says.
 func BuildID() string {
 	if build != "" {
 		return strings.ReplaceAll(build[:min(len(build), maxBuild)], "\n", " ")

@@ -45,7 +45,7 @@ func TestRegisterTypes(t *testing.T) {
 	bad("reader", func() { Register1("t.bad.reader", one[[]io.Reader]) }, "has io.Reader at []")
 	bad("deep", func() { Register1("t.bad.deep", one[outer]) }, "parameter 1 (task.outer) has chan int at .Rows[][].Done")
 	bad("recursive", func() { Register1("t.bad.loop", one[*loop]) }, "has func() at .F")
-	bad("arrow", func() { Register1("t.bad.arrow", one[arrow.Array]) }, "parameter 1 (arrow.Array)", `import _ "go.millstream.dev/internal/wire/arrowipc"`)
+	bad("arrow", func() { Register1("t.bad.arrow", one[arrow.Array]) }, "parameter 1 (arrow.Array)", `import _ "go.millstream.dev/frame"`)
 	bad("map key", func() { Register1("t.bad.key", one[map[fmt.Stringer]int]) }, "has fmt.Stringer at [key]")
 	bad("second", func() {
 		Register2("t.bad.second", func(context.Context, int, chan int) (int, error) { return 0, nil })
