@@ -74,31 +74,6 @@ func slotsFor(s *State, w *Worker, p *Prefix) (base, depth int) {
 	return base, base
 }
 
-// assign sends a ready task to a worker, or puts it where it waits for one.
-func (s *State) assign(t *Task) {
-	switch t.state {
-	case Waiting:
-		if t.waitingOn > 0 {
-			return
-		}
-		if queueable(s, t) {
-			s.enqueue(t) // fillSlots takes it out again, if it is its turn
-			return
-		}
-		w := choose(s, t)
-		if w == nil {
-			s.strand(t)
-			return
-		}
-		s.send(t, w)
-	case NoWorkerState:
-		if w := choose(s, t); w != nil {
-			s.stranded.remove(t)
-			s.send(t, w)
-		}
-	}
-}
-
 func (s *State) enqueue(t *Task) {
 	s.setState(t, Queued)
 	if p := t.pool; p.queue.n == 0 && p.emptySince >= 0 {

@@ -146,8 +146,8 @@ func TestManyPrefixes(t *testing.T) {
 		g.Nodes[i] = Node{Key: keys[i], Spec: []byte("f")}
 	}
 	list := r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
-	if p := r.Check(); p != "" {
-		t.Fatal(p)
+	if err := r.Check(); err != nil {
+		t.Fatal(err)
 	}
 	if o := r.TotalOccupancy(); o != n/2 {
 		t.Errorf("occupancy %g s", o)
@@ -167,7 +167,7 @@ func TestManyPrefixes(t *testing.T) {
 	if len(r.groups.prefixes) > mostPrefixes+1 {
 		t.Errorf("%d prefixes are remembered", len(r.groups.prefixes))
 	}
-	if p := r.Check(); p != "" {
-		t.Fatal(p)
+	if err := r.Check(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -44,6 +44,10 @@ type State struct {
 
 	transitions uint64
 	scratch     scratch
+
+	// For tests, with Config.Validate.
+	onMove func(from, to TaskState)
+	onStep func(from TaskState, recommended target, to TaskState)
 }
 
 // New makes an empty state.

@@ -57,11 +57,15 @@ type tracer struct {
 	config   Config
 	requests uint64
 	logs     bool
+	made     func(*State)
 }
 
 // replay runs a trace and returns it with the actions as they came.
-func replay(t *testing.T, text string) string {
-	tr := &tracer{config: Config{Validate: true}}
+func replay(t *testing.T, text string) string { return replayOn(t, text, func(*State) {}) }
+
+// replayOn calls made with the state when it is new.
+func replayOn(t *testing.T, text string, made func(*State)) string {
+	tr := &tracer{config: Config{Validate: true}, made: made}
 	var b strings.Builder
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		if strings.HasPrefix(line, "> ") || strings.HasPrefix(line, "= ") {
@@ -103,6 +107,7 @@ func (tr *tracer) line(b *strings.Builder, words []string, line string) error {
 	}
 	if tr.rig == nil {
 		tr.rig = newRig(tr.config)
+		tr.made(tr.State)
 	}
 	switch words[0] {
 	case "after":

@@ -40,47 +40,11 @@ func (s *State) drain() {
 	}
 }
 
-func (s *State) transition(t *Task, to target) {
-	// Interest may have ended since the recommendation: it took the place of the word that would have said so.
-	if (to == toProcessing || to == toWaiting && t.state == Released) && !t.needed() {
-		to = toUnneeded
-	}
-	switch to {
-	case toUnneeded:
-		switch {
-		case t.needed() || t.state == Forgotten:
-		case len(t.dependents) == 0:
-			s.forget(t)
-		case t.state != Released && t.state != Erred:
-			s.release(t)
-		}
-	case toProcessing:
-		s.assign(t)
-	case toWaiting:
-		switch t.state {
-		case Released:
-			s.wait(t)
-		case Waiting, Forgotten:
-		default:
-			s.release(t)
-		}
-	case toReleased:
-		if t.state != Released && t.state != Forgotten {
-			s.release(t)
-		}
-	case toErred:
-		if t.state != Erred && t.state != Forgotten && t.state != Memory && t.failure != nil {
-			s.fail(t, t.failure)
-		}
-	case toForgotten:
-		if t.state != Forgotten {
-			s.forget(t)
-		}
-	}
-}
-
 // setState changes the state and everything that counts states.
 func (s *State) setState(t *Task, to TaskState) {
+	if s.cfg.Validate {
+		s.checkMove(t, to)
+	}
 	s.transitions++
 	if s.log.limit > 0 {
 		s.log.add(logged{t.key, s.nowNs, s.events, t.state, to, s.cause})
