@@ -49,7 +49,7 @@ func (e *InvalidState) Error() string {
 // check panics with an *InvalidState if the state contradicts itself after an event. It costs as much as the state
 // is large.
 func check(s *State, ev Event) {
-	err := s.findBroken()
+	err := findBroken(s)
 	if err == nil {
 		return
 	}
@@ -64,13 +64,13 @@ func check(s *State, ev Event) {
 // Check returns the first rule that is broken, as an *InvalidState, nil if all hold: what Config.Validate does after
 // each event.
 func (s *State) Check() error {
-	if err := s.findBroken(); err != nil {
+	if err := findBroken(s); err != nil {
 		return err
 	}
 	return nil
 }
 
-func (s *State) findBroken() *InvalidState {
+func findBroken(s *State) *InvalidState {
 	c := &checker{s: s, tasks: slices.Collect(s.Tasks())}
 	for i := range rules {
 		if c.run(&rules[i]); len(c.problems) > 0 {

@@ -149,7 +149,7 @@ func (s *State) transition(t *Task, to target) {
 }
 
 // checkMove panics if a change of state is in neither table.
-func (s *State) checkMove(t *Task, to TaskState) {
+func checkMove(s *State, t *Task, to TaskState) {
 	if !allowed[t.state&7][to&7] {
 		panic(fmt.Sprintf("scheduler/state: task %s: there is no way from %s to %s; story:%s",
 			t.key, t.state, to, s.log.text(t.key)))

@@ -43,7 +43,7 @@ func (s *State) drain() {
 // setState changes the state and everything that counts states.
 func (s *State) setState(t *Task, to TaskState) {
 	if s.cfg.Validate {
-		s.checkMove(t, to)
+		checkMove(s, t, to)
 	}
 	s.transitions++
 	if s.log.limit > 0 {

@@ -43,6 +43,7 @@ var layers = [][]string{
 	{"internal/wire/arrowipc"}, // the codec of Arrow, which it registers with wire
 	{"wire"},
 	{"internal/dask/pyproc"},
+	{"internal/tools/states"}, // prints the tables of the engines
 	{"internal/engine/scheduler/state", "internal/engine/worker/state"},
 	{"internal/engine/scheduler/keysplit"}, // groups and functions in keys
 	{"internal/taskid"},                    // keys and hashes of registries, for the engines and task
