@@ -69,7 +69,7 @@ var (
 				sums[c] += x
 			}
 		}
-		if err := clique.Reduce(ctx, r, sums, sums, clique.Sum, 0); err != nil || r.Rank() != 0 {
+		if err := r.Do(ctx, clique.Reduce(clique.Of(sums), clique.Of(sums), clique.Sum, 0)); err != nil || r.Rank() != 0 {
 			return nil, err
 		}
 		out := make([][]float64, len(sums))

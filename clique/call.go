@@ -36,9 +36,11 @@ func (f *Fn[In, Out]) Name() string { return f.f.Name() }
 // Submit starts a round: the function runs on each rank's worker, with the rank's argument. The
 // futures are in the order of ranks. Results can be arguments of other tasks, and other
 // rounds, without passing through the client.
-func (f *Fn[In, Out]) Submit(ctx context.Context, q *Clique, inputs []client.Arg[In], opts ...client.Option) ([]*client.Future[Out], error) {
+func (f *Fn[In, Out]) Submit(ctx context.Context, q *Clique, inputs []client.Arg[In],
+	opts ...client.Option) ([]*client.Future[Out], error) {
 	if len(inputs) != q.Size() {
-		return nil, fmt.Errorf("clique %s: %s: %d inputs for %d ranks: give one for each", q.id, f.Name(), len(inputs), q.Size())
+		return nil, fmt.Errorf("clique %s: %s: %d inputs for %d ranks: give one for each", q.id, f.Name(), len(inputs),
+			q.Size())
 	}
 	t := q.Ticket()
 	out := make([]*client.Future[Out], len(inputs))
@@ -115,7 +117,8 @@ func (q *Clique) Wait(ctx context.Context, name string, futures []client.AnyFutu
 				_ = q.c.Cancel(futures[r])
 			}
 		case <-ctx.Done():
-			return fmt.Errorf("clique %s: %s: %d of %d ranks have ended: %w", q.id, name, len(futures)-len(pending), len(futures), context.Cause(ctx))
+			return fmt.Errorf("clique %s: %s: %d of %d ranks have ended: %w", q.id, name, len(futures)-len(pending),
+				len(futures), context.Cause(ctx))
 		}
 	}
 	if len(failed.Ranks) == 0 {

@@ -126,7 +126,8 @@ func lookForGPU(h *task.Host, m *Member, wanted Backend) gpu {
 // chooseDevices is what carries device memory among ranks whose host memory goes by host, and
 // why. An error names the rank for which NCCL, asked for by name, cannot be.
 func chooseDevices(wanted, host Backend, deterministic bool, ranks []prepared) (Backend, string, error) {
-	const kernels = "kernels work on the ranks' memory by CUDA IPC where all can reach it, else it goes through pinned memory "
+	const kernels = "kernels work on the ranks' memory by CUDA IPC where all can reach it, else it goes through " +
+		"pinned memory "
 	rest, restWhy := Comm, kernels+"and connections like those of the workers"
 	if host == UCX {
 		rest, restWhy = UCX, kernels+"and UCX"
@@ -159,14 +160,17 @@ func whyNotNCCL(deterministic bool, ranks []prepared) string {
 		case r.Device.NCCL == 0:
 			return fmt.Sprintf("worker %s does not say that it has it: it is of an older release", r.Worker)
 		case r.Device.NCCL/100 != ranks[0].Device.NCCL/100:
-			return fmt.Sprintf("worker %s has version %v and worker %s version %v: install the same on all", ranks[0].Worker, nccl.Version(ranks[0].Device.NCCL),
+			return fmt.Sprintf("worker %s has version %v and worker %s version %v: install the same on all",
+				ranks[0].Worker, nccl.Version(ranks[0].Device.NCCL),
 				r.Worker, nccl.Version(r.Device.NCCL))
 		case apart && !r.Trusted:
-			return fmt.Sprintf("the ranks are on several machines, and worker %s was not started with --lanes=trusted: NCCL does not encrypt", r.Worker)
+			return fmt.Sprintf("the ranks are on several machines, and worker %s was not started with "+
+				"--lanes=trusted: NCCL does not encrypt", r.Worker)
 		}
 		p := place{r.Boot, r.Device.HostID, r.UUID}
 		if other, ok := at[p]; ok {
-			return fmt.Sprintf("workers %s and %s share a GPU (%s), which NCCL refuses unless each has an NCCL_HOSTID of its own in its environment; UCX serves them better", other, r.Worker, r.UUID)
+			return fmt.Sprintf("workers %s and %s share a GPU (%s), which NCCL refuses unless each has an "+
+				"NCCL_HOSTID of its own in its environment; UCX serves them better", other, r.Worker, r.UUID)
 		}
 		at[p] = r.Worker
 	}

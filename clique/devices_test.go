@@ -37,14 +37,17 @@ func TestChooseDevices(t *testing.T) {
 		{"not asked for", UCX, UCX, false, []prepared{a, b}, UCX, "as it was asked for"},
 		{"not asked for", Comm, Comm, false, []prepared{a, b}, Comm, "as it was asked for"},
 		{"one lacks it", Auto, UCX, false, []prepared{a, none}, UCX, "worker tcp://a:2 has none: no libnccl.so.2"},
-		{"one lacks it, forced", NCCL, UCX, false, []prepared{a, none}, "", "no NCCL: worker tcp://a:2 has none: no libnccl.so.2"},
+		{"one lacks it, forced", NCCL, UCX, false, []prepared{a, none}, "",
+			"no NCCL: worker tcp://a:2 has none: no libnccl.so.2"},
 		{"an older worker", NCCL, UCX, false, []prepared{a, ancient}, "", "worker tcp://a:2 does not say"},
-		{"other versions", NCCL, UCX, false, []prepared{a, old}, "", "worker tcp://a:1 has version 2.28.3 and worker tcp://a:2 version 2.18.3"},
+		{"other versions", NCCL, UCX, false, []prepared{a, old}, "",
+			"worker tcp://a:1 has version 2.28.3 and worker tcp://a:2 version 2.18.3"},
 		{"one GPU", Auto, UCX, false, []prepared{a, same}, UCX, "workers tcp://a:1 and tcp://a:3 share a GPU (GPU-1)"},
 		{"one GPU, no UCX", Auto, Comm, false, []prepared{a, same}, Comm, "share a GPU"},
 		{"one GPU, forced", NCCL, UCX, false, []prepared{a, same}, "", "NCCL_HOSTID of its own"},
 		{"one GPU, own host ids", NCCL, UCX, false, []prepared{a, ownHost}, NCCL, ""},
-		{"several machines", NCCL, Comm, false, []prepared{aTrusted, far}, "", "worker tcp://b:1 was not started with --lanes=trusted"},
+		{"several machines", NCCL, Comm, false, []prepared{aTrusted, far}, "",
+			"worker tcp://b:1 was not started with --lanes=trusted"},
 		{"several machines, trusted", Auto, UCX, false, []prepared{aTrusted, farTrusted}, NCCL, ""},
 		{"deterministic", Auto, UCX, true, []prepared{a, b}, UCX, "order of their own"},
 		{"deterministic, forced", NCCL, UCX, true, []prepared{a, b}, "", "Options.Deterministic"},
@@ -64,7 +67,8 @@ func TestLookForGPU(t *testing.T) {
 	t.Setenv("NCCL_HOSTID", "me")
 	t.Setenv("MILLSTREAM_CUDA_LIBRARY", "/nonexistent/libcuda.so.1")
 	m := Member{GPU: -1}
-	if g := lookForGPU(new(task.Host), &m, Auto); g.Ordinal != -1 || g.HostID != "me" || !strings.Contains(g.NoNCCL, "without a GPU") || m.UUID != "" {
+	if g := lookForGPU(new(task.Host), &m, Auto); g.Ordinal != -1 || g.HostID != "me" ||
+		!strings.Contains(g.NoNCCL, "without a GPU") || m.UUID != "" {
 		t.Errorf("%+v, %+v", g, m)
 	}
 }

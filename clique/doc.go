@@ -7,7 +7,7 @@
 //		for _, x := range part {
 //			sum[0] += x * x
 //		}
-//		err := clique.AllReduce(ctx, r, sum, sum, clique.Sum)
+//		err := r.Do(ctx, clique.AllReduce(clique.Of(sum), clique.Of(sum), clique.Sum))
 //		return math.Sqrt(sum[0]), err
 //	})
 //

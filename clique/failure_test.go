@@ -29,7 +29,7 @@ var fails = clique.Func("test.fails", func(ctx context.Context, r *clique.Rank, 
 				defer cancel()
 			}
 		}
-		if err := clique.AllReduce(ctx, r, x, x, clique.Avg); err != nil {
+		if err := r.Do(ctx, clique.AllReduce(clique.Of(x), clique.Of(x), clique.Avg)); err != nil {
 			return i, err
 		}
 	}
@@ -58,7 +58,8 @@ func TestFunctionFails(t *testing.T) {
 			}
 		}
 		// It has ended for good.
-		if _, err := total.Run(testContext(t), q, make([][]float64, 3)); err == nil || !strings.Contains(err.Error(), culprit) {
+		if _, err := total.Run(testContext(t), q, make([][]float64, 3)); err == nil ||
+			!strings.Contains(err.Error(), culprit) {
 			t.Errorf("%s: a round afterwards: %v", tc.how, err)
 		}
 		again, err := q.Reform(testContext(t), clique.ReformOptions{})
@@ -86,27 +87,27 @@ var bad = clique.Func("test.bad", func(ctx context.Context, r *clique.Rank, how 
 		if odd {
 			x = x[:3]
 		}
-		err = clique.AllReduce(ctx, r, x, x, clique.Sum)
+		err = r.Do(ctx, clique.AllReduce(clique.Of(x), clique.Of(x), clique.Sum))
 	case "type":
 		if odd {
-			err = clique.AllReduce(ctx, r, make([]float32, 4), make([]float32, 4), clique.Sum)
+			err = r.Do(ctx, clique.AllReduce(clique.Of(make([]float32, 4)), clique.Of(make([]float32, 4)), clique.Sum))
 		} else {
-			err = clique.AllReduce(ctx, r, make([]int32, 4), make([]int32, 4), clique.Sum)
+			err = r.Do(ctx, clique.AllReduce(clique.Of(make([]int32, 4)), clique.Of(make([]int32, 4)), clique.Sum))
 		}
 	case "root":
-		err = clique.Broadcast(ctx, r, make([]int64, 4), r.Size())
+		err = r.Do(ctx, clique.Broadcast(clique.Of(make([]int64, 4)), r.Size()))
 	case "other":
 		if odd {
-			err = clique.Barrier(ctx, r)
+			err = r.Do(ctx, clique.Barrier())
 		} else {
-			err = clique.Broadcast(ctx, r, make([]int64, 4), 0)
+			err = r.Do(ctx, clique.Broadcast(clique.Of(make([]int64, 4)), 0))
 		}
 	}
 	var mismatch *clique.MismatchError
 	if !errors.As(err, &mismatch) {
 		return nil, fmt.Errorf("%s is %w, want a MismatchError", how, err)
 	}
-	return []string{err.Error()}, clique.Barrier(ctx, r)
+	return []string{err.Error()}, r.Do(ctx, clique.Barrier())
 })
 
 // Wrong arguments are the same error on each rank.
@@ -131,7 +132,7 @@ func TestMismatch(t *testing.T) {
 var endless = clique.Func("test.endless", func(ctx context.Context, r *clique.Rank, size int) (int, error) {
 	x := make([]float64, size)
 	for i := 0; ; i++ {
-		if err := clique.AllReduce(ctx, r, x, x, clique.Sum); err != nil {
+		if err := r.Do(ctx, clique.AllReduce(clique.Of(x), clique.Of(x), clique.Sum)); err != nil {
 			return i, err
 		}
 	}

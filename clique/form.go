@@ -35,8 +35,8 @@ const (
 
 // Defaults of Options.
 const (
-	DefaultTimeout = 30 * time.Second
-	DefaultIdle    = time.Hour
+	defaultTimeout = 30 * time.Second
+	defaultIdle    = time.Hour
 )
 
 // Options say how a clique is formed. The zero value is useful: all workers.
@@ -50,10 +50,10 @@ type Options struct {
 	// Deterministic makes every reduction go from rank 0 upwards, so that results have the same
 	// bits on each backend.
 	Deterministic bool
-	// Timeout bounds the forming (default DefaultTimeout); a context that ends sooner wins.
+	// Timeout bounds the forming (default 30 s); a context that ends sooner wins.
 	Timeout time.Duration
 	// Idle is how long a clique that no task has a part in is kept by its workers (default
-	// DefaultIdle): that of a client that died is not kept for ever.
+	// an hour): that of a client that died is not kept for ever.
 	Idle time.Duration
 }
 
@@ -78,10 +78,10 @@ type Clique struct {
 // other one, or none is left: what fails names the worker.
 func Form(ctx context.Context, c *client.Client, opts Options) (*Clique, error) {
 	if opts.Timeout <= 0 {
-		opts.Timeout = DefaultTimeout
+		opts.Timeout = defaultTimeout
 	}
 	if opts.Idle <= 0 {
-		opts.Idle = DefaultIdle
+		opts.Idle = defaultIdle
 	}
 	ctx, cancel := context.WithTimeout(ctx, opts.Timeout)
 	defer cancel()
@@ -172,7 +172,8 @@ func newID(name string) string {
 }
 
 // form tries one backend, or chooses one, and tells which they were.
-func form(ctx context.Context, c *client.Client, opts Options, wanted Backend, workers []string) (*Clique, carriers, error) {
+func form(ctx context.Context, c *client.Client, opts Options, wanted Backend, workers []string) (*Clique, carriers,
+	error) {
 	host := wanted
 	if wanted == NCCL {
 		host = Auto
@@ -181,14 +182,16 @@ func form(ctx context.Context, c *client.Client, opts Options, wanted Backend, w
 }
 
 // formOver is form with what is wanted for host memory apart. It tells what was chosen.
-func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host Backend, workers []string) (*Clique, carriers, error) {
+func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host Backend, workers []string) (*Clique,
+	carriers, error) {
 	id, got := newID(opts.Name), carriers{host: host}
 	deadline, _ := ctx.Deadline()
 	request := prepareRequest{ID: id, Keep: time.Until(deadline), UCX: host != Comm, Backend: wanted}
 	answers, err := ask[prepared](ctx, c, prepareFn, request, workers)
 	if err != nil {
 		undo(c, id, workers)
-		return nil, got, fmt.Errorf("clique: %w (every rank is a Millstream worker whose program has package clique)", err)
+		return nil, got, fmt.Errorf("clique: %w (every rank is a Millstream worker whose program has package clique)",
+			err)
 	}
 	ranks := make([]prepared, 0, len(workers))
 	for _, w := range workers {
@@ -210,8 +213,9 @@ func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host 
 		return nil, got, fmt.Errorf("clique: %w", err)
 	}
 	ranks = ordered(ranks)
-	roster := formRequest{ID: id, Name: opts.Name, Backend: string(got.host), Devices: string(got.devices), Deterministic: opts.Deterministic,
-		Timeout: time.Until(deadline), Idle: opts.Idle, Ranks: ranks}
+	roster := formRequest{ID: id, Name: opts.Name, Backend: string(got.host), Devices: string(got.devices),
+		Deterministic: opts.Deterministic,
+		Timeout:       time.Until(deadline), Idle: opts.Idle, Ranks: ranks}
 	done, err := ask[formed](ctx, c, formFn, roster, workers)
 	if err != nil {
 		undo(c, id, workers)
@@ -274,10 +278,12 @@ func choose(wanted Backend, ranks []prepared) (Backend, error) {
 			why = "it has no UCX address"
 		}
 		if why == "" && apart && !r.Trusted {
-			why = "the ranks are on several machines, and lanes leave a machine only where they are trusted (--lanes=trusted on every worker)"
+			why = "the ranks are on several machines, and lanes leave a machine only where they are trusted " +
+				"(--lanes=trusted on every worker)"
 		}
 		if why == "" && namespaces && !r.Trusted {
-			why = "the ranks are in several network namespaces, and UCX listens on the loopback interface only (--lanes=trusted on every worker)"
+			why = "the ranks are in several network namespaces, and UCX listens on the loopback interface only " +
+				"(--lanes=trusted on every worker)"
 		}
 		if why != "" {
 			if wanted == UCX {
@@ -301,7 +307,8 @@ func undo(c *client.Client, id string, workers []string) {
 
 // each asks workers one by one, beside each other, so that one that does not answer keeps
 // nobody waiting but ctx. It returns what came, and the errors of the others by worker.
-func each(ctx context.Context, c *client.Client, f *client.Fn1[string, string], id string, workers []string) (map[string]stateReply, map[string]error) {
+func each(ctx context.Context, c *client.Client, f *client.Fn1[string, string], id string,
+	workers []string) (map[string]stateReply, map[string]error) {
 	var mu sync.Mutex
 	out, failed := map[string]stateReply{}, map[string]error{}
 	limit := make(chan struct{}, 64)

@@ -95,7 +95,8 @@ func TestFormWorkers(t *testing.T) {
 		backend clique.Backend
 		want    string
 	}{
-		{[]string{address, "inproc://nobody"}, "", `there is no such worker: "inproc://nobody"; the cluster has inproc://`},
+		{[]string{address, "inproc://nobody"}, "",
+			`there is no such worker: "inproc://nobody"; the cluster has inproc://`},
 		{[]string{address, address}, "", "is named twice: a worker is one rank"},
 		{nil, "smoke", `backend "smoke": want "nccl", "ucx", "comm" or none`},
 		{nil, clique.UCX, "no UCX at worker inproc://"},
@@ -106,7 +107,8 @@ func TestFormWorkers(t *testing.T) {
 			t.Errorf("Form(%v, %q) is %v, want %q", tc.workers, tc.backend, err, tc.want)
 		}
 	}
-	if _, err := clique.Form(testContext(t), c, clique.Options{Workers: []string{"x"}}); !errors.Is(err, clique.ErrNoWorker) {
+	if _, err := clique.Form(testContext(t), c, clique.Options{Workers: []string{"x"}}); !errors.Is(err,
+		clique.ErrNoWorker) {
 		t.Errorf("an unknown worker is %v, want ErrNoWorker", err)
 	}
 }

@@ -36,7 +36,8 @@ func TestHeartbeatsWhileForming(t *testing.T) {
 func heartbeatsWhileForming(t *testing.T, backend Backend) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	k, err := cluster.Local(ctx, cluster.Options{Workers: 3, Threads: 1, MemoryLimit: cluster.NoMemoryLimit, Logger: slog.New(slog.DiscardHandler)})
+	k, err := cluster.Local(ctx, cluster.Options{Workers: 3, Threads: 1, MemoryLimit: cluster.NoMemoryLimit,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,8 @@ func heartbeatsWhileForming(t *testing.T, backend Backend) {
 	}
 	workers := slices.Sorted(maps.Keys(known))
 	id := newID("hangs")
-	answers, err := ask[prepared](ctx, c, prepareFn, prepareRequest{ID: id, Keep: time.Minute, UCX: backend == UCX, Backend: backend}, workers)
+	answers, err := ask[prepared](ctx, c, prepareFn, prepareRequest{ID: id, Keep: time.Minute, UCX: backend == UCX,
+		Backend: backend}, workers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,8 @@ func heartbeatsWhileForming(t *testing.T, backend Backend) {
 	forming, giveUp := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
-		answers, err := ask[formed](forming, c, formFn, formRequest{ID: id, Backend: string(backend), Timeout: time.Minute, Idle: time.Minute, Ranks: ranks}, others)
+		answers, err := ask[formed](forming, c, formFn, formRequest{ID: id, Backend: string(backend),
+			Timeout: time.Minute, Idle: time.Minute, Ranks: ranks}, others)
 		for _, a := range answers {
 			if a.Error != "" {
 				err = errors.Join(err, errors.New(a.Error))

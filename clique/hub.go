@@ -40,7 +40,8 @@ const channelKind = "clique"
 func hubOf(ctx context.Context) (*hub, error) {
 	i := task.FromContext(ctx)
 	if i == nil || i.Host == nil {
-		return nil, fmt.Errorf("clique: %w: ranks live on workers, so give the context that the task's function got", task.ErrOutside)
+		return nil, fmt.Errorf("clique: %w: ranks live on workers, so give the context that the task's function got",
+			task.ErrOutside)
 	}
 	v, err := i.Host.Shared(hubKey{}, func() (any, func() error, error) {
 		p, err := peernet.Of(i.Host)
@@ -75,7 +76,8 @@ func readHello(b []byte) (hello, error) {
 		return h, fmt.Errorf("clique: a rank's hello: %w", err)
 	}
 	if h.From < 0 || h.From >= maxRanks || h.To < 0 || h.To >= h.From {
-		return h, fmt.Errorf("clique: a hello from rank %d to rank %d: the higher one connects to the lower", h.From, h.To)
+		return h, fmt.Errorf("clique: a hello from rank %d to rank %d: the higher one connects to the lower", h.From,
+			h.To)
 	}
 	return h, checkID(h.ID)
 }
@@ -100,7 +102,8 @@ func (h *hub) session(id string) (*session, error) {
 	if s := h.sessions[id]; s != nil {
 		return s, nil
 	}
-	return nil, fmt.Errorf("%w: worker %s does not know %.80s; it was dissolved, was re-formed under another id, or stood unused for too long", ErrUnknown, h.host.Worker, id)
+	return nil, fmt.Errorf("%w: worker %s does not know %.80s; it was dissolved, was re-formed under another id, or "+
+		"stood unused for too long", ErrUnknown, h.host.Worker, id)
 }
 
 // prepare makes the session of a new clique.
@@ -108,7 +111,8 @@ func (h *hub) prepare(_ context.Context, in prepareRequest) (prepared, error) {
 	if err := checkID(in.ID); err != nil {
 		return prepared{}, err
 	}
-	out := prepared{Member: describe(h.host.Worker, h.host.Name), Boot: h.host.Boot, Trusted: h.host.Trusted, Functions: task.Hash()}
+	out := prepared{Member: describe(h.host.Worker, h.host.Name), Boot: h.host.Boot, Trusted: h.host.Trusted,
+		Functions: task.Hash()}
 	out.Device = lookForGPU(h.host, &out.Member, in.Backend)
 	s := newSession(h, in.ID)
 	s.ordinal = out.Device.Ordinal
@@ -141,7 +145,8 @@ func (h *hub) add(s *session, keep time.Duration) error {
 	case h.sessions[s.id] != nil:
 		return fmt.Errorf("clique %s: worker %s knows a clique of this id already", s.id, h.host.Worker)
 	case len(h.sessions) >= maxSessions:
-		return fmt.Errorf("clique %s: worker %s has a part in %d cliques, which is as many as it may: dissolve those that are not used", s.id, h.host.Worker, maxSessions)
+		return fmt.Errorf("clique %s: worker %s has a part in %d cliques, which is as many as it may: dissolve "+
+			"those that are not used", s.id, h.host.Worker, maxSessions)
 	}
 	h.sessions[s.id] = s
 	s.expireAfter(max(keep, time.Second))

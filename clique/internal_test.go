@@ -11,7 +11,8 @@ import (
 
 func TestUnknownClique(t *testing.T) {
 	h := &hub{host: &task.Host{Worker: "tcp://a:1"}}
-	if _, err := h.session("x"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "tcp://a:1 does not know x") {
+	if _, err := h.session("x"); !errors.Is(err, ErrUnknown) ||
+		!strings.Contains(err.Error(), "tcp://a:1 does not know x") {
 		t.Errorf("got error %v of a clique that the worker does not know, want ErrUnknown with both names", err)
 	}
 }

@@ -49,7 +49,8 @@ func seconds(s float64) time.Duration {
 
 // record is what Python keeps.
 func (q *Clique) record() record {
-	return record{ID: q.id, Name: q.opts.Name, Backend: string(q.opts.Backend), Carrier: q.backend, Devices: q.devices, Why: q.why, Deterministic: q.opts.Deterministic,
+	return record{ID: q.id, Name: q.opts.Name, Backend: string(q.opts.Backend), Carrier: q.backend, Devices: q.devices,
+		Why: q.why, Deterministic: q.opts.Deterministic,
 		Timeout: q.opts.Timeout.Seconds(), Idle: q.opts.Idle.Seconds(), Members: q.members}
 }
 
@@ -61,7 +62,8 @@ func (r record) restore(c *client.Client) (*Clique, error) {
 	if len(r.Members) == 0 || len(r.Members) > maxRanks {
 		return nil, fmt.Errorf("clique %s: a record with %d members", r.ID, len(r.Members))
 	}
-	return &Clique{c: c, opts: r.options(), id: r.ID, members: r.Members, backend: r.Carrier, devices: r.Devices, why: r.Why}, nil
+	return &Clique{c: c, opts: r.options(), id: r.ID, members: r.Members, backend: r.Carrier, devices: r.Devices,
+		why: r.Why}, nil
 }
 
 var (
@@ -85,7 +87,8 @@ var (
 		}
 		return q.record(), nil
 	})
-	_ = lead("millstream.clique.lead.dissolve", func(ctx context.Context, c *client.Client, in leadRequest) (any, error) {
+	_ = lead("millstream.clique.lead.dissolve", func(ctx context.Context, c *client.Client, in leadRequest) (any,
+		error) {
 		q, err := in.restore(c)
 		if err != nil {
 			return nil, err
@@ -95,7 +98,8 @@ var (
 )
 
 // lead registers a function that is given the worker's client.
-func lead(name string, f func(ctx context.Context, c *client.Client, in leadRequest) (any, error)) *client.Fn1[string, string] {
+func lead(name string, f func(ctx context.Context, c *client.Client, in leadRequest) (any, error)) *client.Fn1[string,
+	string] {
 	return client.Func(name, func(ctx context.Context, text string) (string, error) {
 		in, err := read[leadRequest](name, text)
 		if err != nil {
@@ -119,7 +123,7 @@ func lead(name string, f func(ctx context.Context, c *client.Client, in leadRequ
 func leadTime(in leadRequest) time.Duration {
 	t := seconds(in.Timeout)
 	if t == 0 {
-		t = DefaultTimeout
+		t = defaultTimeout
 	}
 	return 2*t + undoTime
 }

@@ -88,14 +88,14 @@ func form(t testing.TB, c *client.Client, opts clique.Options) *clique.Clique {
 // total sums up what the ranks have.
 var total = clique.Func("test.total", func(ctx context.Context, r *clique.Rank, in []float64) ([]float64, error) {
 	out := make([]float64, len(in))
-	err := clique.AllReduce(ctx, r, in, out, clique.Sum)
+	err := r.Do(ctx, clique.AllReduce(clique.Of(in), clique.Of(out), clique.Sum))
 	return out, err
 })
 
 // whoami tells rank, size and worker, as they are seen on the rank itself.
 var whoami = clique.Func("test.whoami", func(ctx context.Context, r *clique.Rank, _ int) ([]string, error) {
 	all := make([]int64, r.Size())
-	if err := clique.AllGather(ctx, r, []int64{int64(r.Rank())}, all); err != nil {
+	if err := r.Do(ctx, clique.AllGather(clique.Of([]int64{int64(r.Rank())}), clique.Of(all))); err != nil {
 		return nil, err
 	}
 	return []string{r.Worker(r.Rank()), string(rune('0' + all[r.Size()-1])), r.Backend()}, nil

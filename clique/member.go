@@ -35,7 +35,8 @@ type Member struct {
 // neighbours are near each other.
 func order(members []Member) {
 	slices.SortFunc(members, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.PCI, b.PCI), cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.Worker, b.Worker))
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.PCI, b.PCI), cmp.Compare(a.GPU, b.GPU),
+			cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.Worker, b.Worker))
 	})
 	for i := range members {
 		members[i].Rank = i

@@ -24,20 +24,23 @@ type ncclCarrier struct {
 // Name is "nccl".
 func (n *ncclCarrier) Name() string { return string(NCCL) }
 
-var ncclTypes = map[Kind]nccl.DataType{Int8: nccl.Int8, Uint8: nccl.Uint8, Int32: nccl.Int32, Uint32: nccl.Uint32, Int64: nccl.Int64, Uint64: nccl.Uint64,
-	Float16: nccl.Float16, BFloat16: nccl.BFloat16, Float32: nccl.Float32, Float64: nccl.Float64}
+var ncclTypes = map[Kind]nccl.DataType{collective.Int8: nccl.Int8, collective.Uint8: nccl.Uint8,
+	collective.Int32: nccl.Int32, collective.Uint32: nccl.Uint32, collective.Int64: nccl.Int64, collective.Uint64: nccl.Uint64,
+	collective.Float16: nccl.Float16, collective.BFloat16: nccl.BFloat16, collective.Float32: nccl.Float32,
+	collective.Float64: nccl.Float64}
 
 var ncclOps = map[Op]nccl.Op{Sum: nccl.Sum, Prod: nccl.Prod, Min: nccl.Min, Max: nccl.Max, Avg: nccl.Avg}
 
 // Check tells what NCCL cannot do, and what is not on this rank's GPU.
-func (n *ncclCarrier) Check(c *collective.DeviceCall) string {
+func (n *ncclCarrier) Check(c *collective.Call) string {
 	switch c.Code {
-	case collective.AllReduceCode, collective.ReduceCode, collective.ReduceScatterCode:
+	case collective.AllReduce, collective.Reduce, collective.ReduceScatter:
 		if _, ok := ncclTypes[c.Kind]; !ok {
-			return fmt.Sprintf("NCCL has no elements of %v to put together: use another type, or a clique with Backend ucx", c.Kind)
+			return fmt.Sprintf("NCCL has no elements of %v to put together: use another type, or a clique with "+
+				"Backend ucx", c.Kind)
 		}
 	}
-	for _, b := range []*mem.Buffer{c.Send, c.Recv} {
+	for _, b := range []*mem.Buffer{c.Send.Buffer, c.Recv.Buffer} {
 		if b != nil && b.Device() != n.p.device {
 			return fmt.Sprintf("a buffer is on device %d, the rank's GPU is device %d", b.Device(), n.p.device)
 		}
@@ -46,7 +49,7 @@ func (n *ncclCarrier) Check(c *collective.DeviceCall) string {
 }
 
 // Run enqueues a collective.
-func (n *ncclCarrier) Run(ctx context.Context, c *collective.DeviceCall) error {
+func (n *ncclCarrier) Run(ctx context.Context, c *collective.Call) error {
 	if err := n.begin(ctx); err != nil {
 		return err
 	}
@@ -56,7 +59,7 @@ func (n *ncclCarrier) Run(ctx context.Context, c *collective.DeviceCall) error {
 		return err
 	}
 	if n.writes(c) {
-		return k.track(w, c.Recv)
+		return k.track(w, c.Recv.Buffer)
 	}
 	return k.track(w)
 }
@@ -83,23 +86,23 @@ func (n *ncclCarrier) begin(ctx context.Context) (err error) {
 }
 
 // writes reports whether this rank gets a result.
-func (n *ncclCarrier) writes(c *collective.DeviceCall) bool {
+func (n *ncclCarrier) writes(c *collective.Call) bool {
 	switch c.Code {
-	case collective.ReduceCode, collective.GatherCode, collective.GatherVCode:
+	case collective.Reduce, collective.Gather, collective.GatherV:
 		return c.Root == n.g.Rank()
 	}
 	return true
 }
 
 // enqueue begins a collective; without anything to do it returns nil.
-func (n *ncclCarrier) enqueue(ctx context.Context, by *ncclComm, c *collective.DeviceCall) (*nccl.Work, error) {
-	if length(c.Send) == 0 && length(c.Recv) == 0 {
+func (n *ncclCarrier) enqueue(ctx context.Context, by *ncclComm, c *collective.Call) (*nccl.Work, error) {
+	if length(c.Send.Buffer) == 0 && length(c.Recv.Buffer) == 0 {
 		return nil, nil
 	}
 	k, s := by.c, by.stream
 	bytes := nccl.Uint8 // what is only moved
 	switch c.Code {
-	case collective.AllReduceCode, collective.ReduceCode, collective.ReduceScatterCode:
+	case collective.AllReduce, collective.Reduce, collective.ReduceScatter:
 		t := ncclTypes[c.Kind]
 		op, free, err := operation(ctx, k, c.Op, t)
 		if err != nil {
@@ -107,16 +110,16 @@ func (n *ncclCarrier) enqueue(ctx context.Context, by *ncclComm, c *collective.D
 		}
 		defer free()
 		switch c.Code {
-		case collective.AllReduceCode:
-			return k.AllReduce(ctx, s, c.Send, c.Recv, t, op)
-		case collective.ReduceCode:
-			return k.Reduce(ctx, s, c.Send, c.Recv, t, op, c.Root)
+		case collective.AllReduce:
+			return k.AllReduce(ctx, s, c.Send.Buffer, c.Recv.Buffer, t, op)
+		case collective.Reduce:
+			return k.Reduce(ctx, s, c.Send.Buffer, c.Recv.Buffer, t, op, c.Root)
 		}
-		return k.ReduceScatter(ctx, s, c.Send, c.Recv, t, op)
-	case collective.BroadcastCode:
-		return k.Broadcast(ctx, s, c.Send, c.Recv, bytes, c.Root)
-	case collective.AllGatherCode:
-		return k.AllGather(ctx, s, c.Send, c.Recv, bytes)
+		return k.ReduceScatter(ctx, s, c.Send.Buffer, c.Recv.Buffer, t, op)
+	case collective.Broadcast:
+		return k.Broadcast(ctx, s, c.Send.Buffer, c.Recv.Buffer, bytes, c.Root)
+	case collective.AllGather:
+		return k.AllGather(ctx, s, c.Send.Buffer, c.Recv.Buffer, bytes)
 	}
 	m := n.moves(c)
 	defer m.release()

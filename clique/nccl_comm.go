@@ -71,7 +71,7 @@ func shareID(ctx context.Context, g *collective.Group) (nccl.UniqueID, error) {
 			binary.LittleEndian.PutUint16(message, uint16(n))
 		}
 	}
-	if err := g.Broadcast(ctx, message, collective.Uint8, 0); err != nil {
+	if err := g.Do(ctx, Broadcast(Of(message), 0).c); err != nil {
 		return id, err
 	}
 	if n := int(binary.LittleEndian.Uint16(message)); n > 0 {

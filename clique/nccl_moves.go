@@ -21,35 +21,35 @@ type move struct {
 }
 
 // moves are those of a call on this rank.
-func (n *ncclCarrier) moves(c *collective.DeviceCall) *moves {
+func (n *ncclCarrier) moves(c *collective.Call) *moves {
 	m := &moves{}
 	rank, size, es := n.g.Rank(), n.g.Size(), c.Kind.Size()
 	root := c.Root == rank
 	switch c.Code {
-	case collective.AllGatherVCode:
+	case collective.AllGatherV:
 		for r := range size {
-			m.send(r, c.Send, 0, length(c.Send))
+			m.send(r, c.Send.Buffer, 0, length(c.Send.Buffer))
 		}
-		m.recvs = cutUp(c.Recv, c.Counts, es)
-	case collective.GatherCode, collective.GatherVCode:
-		m.send(c.Root, c.Send, 0, length(c.Send))
+		m.recvs = cutUp(c.Recv.Buffer, c.Counts, es)
+	case collective.Gather, collective.GatherV:
+		m.send(c.Root, c.Send.Buffer, 0, length(c.Send.Buffer))
 		if root {
-			m.recvs = cutUp(c.Recv, c.Counts, es, length(c.Send), size)
+			m.recvs = cutUp(c.Recv.Buffer, c.Counts, es, length(c.Send.Buffer), size)
 		}
-	case collective.ScatterCode, collective.ScatterVCode:
-		if length(c.Recv) > 0 {
-			m.recvs = append(m.recvs, move{c.Root, c.Recv.Slice(0, c.Recv.Len())})
+	case collective.Scatter, collective.ScatterV:
+		if length(c.Recv.Buffer) > 0 {
+			m.recvs = append(m.recvs, move{c.Root, c.Recv.Buffer.Slice(0, c.Recv.Buffer.Len())})
 		}
 		if root {
-			m.sends = cutUp(c.Send, c.Counts, es, length(c.Recv), size)
+			m.sends = cutUp(c.Send.Buffer, c.Counts, es, length(c.Recv.Buffer), size)
 		}
-	case collective.AllToAllCode:
-		part := length(c.Send) / size
-		m.sends = cutUp(c.Send, nil, es, part, size)
-		m.recvs = cutUp(c.Recv, nil, es, part, size)
-	case collective.AllToAllVCode:
-		m.sends = cutUp(c.Send, c.Counts, es)
-		m.recvs = cutUp(c.Recv, c.RecvCounts, es)
+	case collective.AllToAll:
+		part := length(c.Send.Buffer) / size
+		m.sends = cutUp(c.Send.Buffer, nil, es, part, size)
+		m.recvs = cutUp(c.Recv.Buffer, nil, es, part, size)
+	case collective.AllToAllV:
+		m.sends = cutUp(c.Send.Buffer, c.Counts, es)
+		m.recvs = cutUp(c.Recv.Buffer, c.RecvCounts, es)
 	}
 	m.stay(rank)
 	return m

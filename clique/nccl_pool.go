@@ -33,7 +33,8 @@ func newNCCLPool(ctx context.Context, g *collective.Group, device int) (*ncclPoo
 	if err != nil {
 		return nil, err
 	}
-	p := &ncclPool{device: device, g: g, free: map[uint64]*ncclComm{first.name: first}, all: map[*ncclComm]struct{}{first: {}},
+	p := &ncclPool{device: device, g: g, free: map[uint64]*ncclComm{first.name: first},
+		all:  map[*ncclComm]struct{}{first: {}},
 		stop: make(chan struct{}), watched: make(chan struct{})}
 	go p.watch()
 	return p, nil
@@ -151,14 +152,15 @@ func (p *ncclPool) take() (map[uint64]*ncclComm, error) {
 }
 
 // common is what all ranks have offered, nil if there is nothing.
-func (p *ncclPool) common(ctx context.Context, lane *collective.Group, offered map[uint64]*ncclComm) (*ncclComm, error) {
+func (p *ncclPool) common(ctx context.Context, lane *collective.Group, offered map[uint64]*ncclComm) (*ncclComm,
+	error) {
 	const each = 8 * (1 + most) // how many, and their names
 	mine := binary.LittleEndian.AppendUint64(make([]byte, 0, each), uint64(len(offered)))
 	for _, name := range slices.Sorted(maps.Keys(offered)) {
 		mine = binary.LittleEndian.AppendUint64(mine, name)
 	}
 	all := make([]byte, each*lane.Size())
-	if err := lane.AllGather(ctx, mine[:each], all, collective.Uint8); err != nil {
+	if err := lane.Do(ctx, AllGather(Of(mine[:each]), Of(all)).c); err != nil {
 		return nil, err
 	}
 	names := slices.Sorted(maps.Keys(offered))

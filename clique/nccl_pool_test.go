@@ -9,6 +9,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/internal/collective/transport"
 	_ "go.millstream.dev/internal/comm/inproc"
 	"go.millstream.dev/mem"
 )
@@ -38,7 +39,7 @@ func pair(ctx context.Context, t *testing.T) [2]*collective.Group {
 	var all sync.WaitGroup
 	for r := range out {
 		all.Go(func() {
-			tr, err := collective.NewComm(r, peers[r])
+			tr, err := transport.NewComm(r, peers[r])
 			if err == nil {
 				out[r], err = collective.New(ctx, tr, collective.Config{})
 			}
@@ -148,8 +149,9 @@ func TestMoves(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	n := &ncclCarrier{g: pair(ctx, t)[1]}
-	at := func(addr uintptr, n int) *mem.Buffer {
-		return mem.NewRegion(mem.RegionConfig{Addr: addr, Len: n, Kind: mem.Device, Device: 0}).Buffer()
+	at := func(addr uintptr, n int) collective.Memory {
+		r := mem.NewRegion(mem.RegionConfig{Addr: addr, Len: n, Kind: mem.Device, Device: 0})
+		return collective.Memory{Buffer: r.Buffer()}
 	}
 	text := func(list []move) string {
 		var out string
@@ -160,33 +162,43 @@ func TestMoves(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name         string
-		c            collective.DeviceCall
+		c            collective.Call
 		sends, recvs string
 	}{
-		{"all-gather-v", collective.DeviceCall{Code: collective.AllGatherVCode, Kind: Int32, Send: at(1000, 8), Recv: at(2000, 12), Counts: []int{1, 2}},
+		{"all-gather-v", collective.Call{Code: collective.AllGatherV, Kind: collective.Int32, Send: at(1000, 8),
+			Recv: at(2000, 12), Counts: []int{1, 2}},
 			"0:1000+8 1:1000+8 ", "0:2000+4 1:2004+8 "},
-		{"all-gather-v in place", collective.DeviceCall{Code: collective.AllGatherVCode, Kind: Int32, Send: at(2004, 8), Recv: at(2000, 12), Counts: []int{1, 2}},
+		{"all-gather-v in place", collective.Call{Code: collective.AllGatherV, Kind: collective.Int32,
+			Send: at(2004, 8), Recv: at(2000, 12), Counts: []int{1, 2}},
 			"0:2004+8 ", "0:2000+4 "},
-		{"gather", collective.DeviceCall{Code: collective.GatherCode, Kind: Int32, Root: 0, Send: at(1000, 8)}, "0:1000+8 ", ""},
-		{"gather at root", collective.DeviceCall{Code: collective.GatherCode, Kind: Int32, Root: 1, Send: at(1000, 8), Recv: at(2000, 16)},
+		{"gather", collective.Call{Code: collective.Gather, Kind: collective.Int32, Root: 0, Send: at(1000, 8)},
+			"0:1000+8 ", ""},
+		{"gather at root", collective.Call{Code: collective.Gather, Kind: collective.Int32, Root: 1, Send: at(1000, 8),
+			Recv: at(2000, 16)},
 			"1:1000+8 ", "0:2000+8 1:2008+8 "},
-		{"gather-v at root", collective.DeviceCall{Code: collective.GatherVCode, Kind: Int32, Root: 1, Send: at(1000, 8), Recv: at(2000, 8), Counts: []int{0, 2}},
+		{"gather-v at root", collective.Call{Code: collective.GatherV, Kind: collective.Int32, Root: 1,
+			Send: at(1000, 8), Recv: at(2000, 8), Counts: []int{0, 2}},
 			"1:1000+8 ", "1:2000+8 "},
-		{"scatter", collective.DeviceCall{Code: collective.ScatterCode, Kind: Int32, Root: 0, Recv: at(1000, 8)}, "", "0:1000+8 "},
-		{"scatter-v at root", collective.DeviceCall{Code: collective.ScatterVCode, Kind: Int32, Root: 1, Send: at(2000, 12), Recv: at(1000, 8), Counts: []int{1, 2}},
+		{"scatter", collective.Call{Code: collective.Scatter, Kind: collective.Int32, Root: 0, Recv: at(1000, 8)}, "",
+			"0:1000+8 "},
+		{"scatter-v at root", collective.Call{Code: collective.ScatterV, Kind: collective.Int32, Root: 1,
+			Send: at(2000, 12), Recv: at(1000, 8), Counts: []int{1, 2}},
 			"0:2000+4 1:2004+8 ", "1:1000+8 "},
-		{"all-to-all", collective.DeviceCall{Code: collective.AllToAllCode, Kind: Int32, Send: at(1000, 16), Recv: at(2000, 16)},
+		{"all-to-all", collective.Call{Code: collective.AllToAll, Kind: collective.Int32, Send: at(1000, 16),
+			Recv: at(2000, 16)},
 			"0:1000+8 1:1008+8 ", "0:2000+8 1:2008+8 "},
-		{"all-to-all-v", collective.DeviceCall{Code: collective.AllToAllVCode, Kind: Int32, Send: at(1000, 12), Recv: at(2000, 4), Counts: []int{3, 0}, RecvCounts: []int{1, 0}},
+		{"all-to-all-v", collective.Call{Code: collective.AllToAllV, Kind: collective.Int32, Send: at(1000, 12),
+			Recv: at(2000, 4), Counts: []int{3, 0}, RecvCounts: []int{1, 0}},
 			"0:1000+12 ", "0:2000+4 "},
-		{"nothing", collective.DeviceCall{Code: collective.AllToAllVCode, Kind: Int32, Counts: []int{0, 0}, RecvCounts: []int{0, 0}}, "", ""},
+		{"nothing", collective.Call{Code: collective.AllToAllV, Kind: collective.Int32, Counts: []int{0, 0},
+			RecvCounts: []int{0, 0}}, "", ""},
 	} {
 		m := n.moves(&tc.c)
 		if s, r := text(m.sends), text(m.recvs); s != tc.sends || r != tc.recvs {
 			t.Errorf("%s: %q and %q, want %q and %q", tc.name, s, r, tc.sends, tc.recvs)
 		}
 		m.release()
-		for _, b := range []*mem.Buffer{tc.c.Send, tc.c.Recv} {
+		for _, b := range []*mem.Buffer{tc.c.Send.Buffer, tc.c.Recv.Buffer} {
 			if b != nil {
 				b.Release() // panics if a view was released once too often
 			}

@@ -82,7 +82,8 @@ type stateReply struct {
 
 // The functions. Their names are what travels; see also python/millstream/clique.py.
 var (
-	prepareFn = remote("millstream.clique.prepare", func(ctx context.Context, h *hub, in prepareRequest) (prepared, error) {
+	prepareFn = remote("millstream.clique.prepare", func(ctx context.Context, h *hub, in prepareRequest) (prepared,
+		error) {
 		return h.prepare(ctx, in)
 	})
 	formFn = remote("millstream.clique.form", func(ctx context.Context, h *hub, in formRequest) (formed, error) {
@@ -92,13 +93,15 @@ var (
 		}
 		return formed{Backend: backend}, nil
 	})
-	dissolveFn = remote("millstream.clique.dissolve", func(_ context.Context, h *hub, in idRequest) (stateReply, error) {
+	dissolveFn = remote("millstream.clique.dissolve", func(_ context.Context, h *hub, in idRequest) (stateReply,
+		error) {
 		return h.dissolve(in.ID), nil
 	})
 )
 
 // remote registers a function that is given the worker's hub.
-func remote[In, Out any](name string, f func(ctx context.Context, h *hub, in In) (Out, error)) *client.Fn1[string, string] {
+func remote[In, Out any](name string, f func(ctx context.Context, h *hub, in In) (Out, error)) *client.Fn1[string,
+	string] {
 	return client.Func(name, func(ctx context.Context, text string) (string, error) {
 		h, err := hubOf(ctx)
 		if err != nil {
@@ -135,7 +138,8 @@ func write(v any) (string, error) {
 
 // ask runs one of the functions on workers, at once, and returns their answers by address. It
 // goes through the scheduler, so that a client need not reach the workers.
-func ask[Out any](ctx context.Context, c *client.Client, f *client.Fn1[string, string], in any, workers []string) (map[string]Out, error) {
+func ask[Out any](ctx context.Context, c *client.Client, f *client.Fn1[string, string], in any,
+	workers []string) (map[string]Out, error) {
 	text, err := write(in)
 	if err != nil {
 		return nil, err

@@ -36,15 +36,14 @@ func newTicket(id string, round uint32) Ticket {
 	return Ticket(id + "." + strconv.FormatUint(uint64(round), 16))
 }
 
-// Rank is a task's part in a clique: what the collectives are called on. All ranks call the
-// same collectives in the same order; calls of several goroutines of one rank take turns.
+// Rank is a task's part in a clique. All ranks call the same collectives in the same order; calls of several goroutines
+// of one rank take turns.
 type Rank struct {
 	s *session // nil for a sub-clique's
 	g *collective.Group
 	d *devices
 	// carrier is the one that g owns.
 	carrier collective.Carrier
-	ticket  Ticket
 	names   []string
 	leave   sync.Once
 }
@@ -73,7 +72,7 @@ func Join(ctx context.Context, t Ticket) (*Rank, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rank{s: s, g: g, d: s.engine.Devices(), carrier: g.Carrier(), ticket: t, names: names}
+	r := &Rank{s: s, g: g, d: s.engine.Devices(), carrier: g.Carrier(), names: names}
 	if err := task.Secede(ctx); err != nil && !errors.Is(err, task.ErrOutside) {
 		r.Abort(err)
 		_ = r.Close()
@@ -112,11 +111,13 @@ func (s *session) join(round uint32) (*collective.Group, []string, error) {
 	case s.closed:
 		return nil, nil, fmt.Errorf("%w: %s was dissolved", ErrUnknown, s.id)
 	case s.engine == nil:
-		return nil, nil, fmt.Errorf("clique %s: worker %s is still being connected with the other ranks", s.id, s.hub.host.Worker)
+		return nil, nil, fmt.Errorf("clique %s: worker %s is still being connected with the other ranks", s.id,
+			s.hub.host.Worker)
 	case s.engine.Err() != nil:
 		return nil, nil, s.engine.Err()
 	case !s.used.take(round):
-		return nil, nil, fmt.Errorf("clique %s: a task of worker %s has joined with this ticket before: each round of tasks needs a ticket of its own (Clique.Ticket)", s.id, s.hub.host.Worker)
+		return nil, nil, fmt.Errorf("clique %s: a task of worker %s has joined with this ticket before: each round "+
+			"of tasks needs a ticket of its own (Clique.Ticket)", s.id, s.hub.host.Worker)
 	}
 	g, err := s.engine.Lane(uint64(round))
 	if err != nil {
@@ -167,9 +168,6 @@ func (r *Rank) Rank() int { return r.g.Rank() }
 // Size is the number of ranks.
 func (r *Rank) Size() int { return r.g.Size() }
 
-// Ticket is the one that it joined with.
-func (r *Rank) Ticket() Ticket { return r.ticket }
-
 // Backend is what carries the data, such as "ucx", "tcp" or "shm+tcp".
 func (r *Rank) Backend() string { return r.g.Backend() }
 
@@ -185,10 +183,12 @@ func (r *Rank) DeviceBackend() Backend { return r.d.by }
 // (see Clique.Devices) it is an error.
 func (r *Rank) NCCL(ctx context.Context) (*nccl.Comm, *cuda.Stream, error) {
 	if r.d.by != NCCL {
-		return nil, nil, fmt.Errorf("clique: device memory goes by %q here, not by NCCL: form the clique with Backend nccl", r.d.by)
+		return nil, nil, fmt.Errorf("clique: device memory goes by %q here, not by NCCL: form the clique with "+
+			"Backend nccl", r.d.by)
 	}
 	// A call of nothing, in its turn, finds the communicator.
-	if err := r.g.Device(ctx, collective.DeviceCall{Code: collective.BroadcastCode, Kind: Uint8}); err != nil {
+	if err := r.g.Do(ctx, collective.Call{Code: collective.Broadcast, Kind: collective.Uint8,
+		OnDevice: true}); err != nil {
 		return nil, nil, err
 	}
 	c := r.carrier.(*ncclCarrier).lease.Load()
@@ -238,19 +238,19 @@ func (r *Rank) Close() error {
 	return err
 }
 
-// Split makes sub-cliques: ranks that give the same colour are in one, ordered by key and then
-// by their rank here. A negative colour gives nil: no part in any. It is a collective. A
+// Split makes sub-cliques: ranks that give the same color are in one, ordered by key and then
+// by their rank here. A negative color gives nil: no part in any. It is a collective. A
 // sub-clique has an order of calls of its own, and fails with the clique; close it before it.
-func (r *Rank) Split(ctx context.Context, colour, key int) (*Rank, error) {
-	mine := []int64{int64(colour), int64(key)}
+func (r *Rank) Split(ctx context.Context, color, key int) (*Rank, error) {
+	mine := []int64{int64(color), int64(key)}
 	all := make([]int64, 2*r.Size())
-	if err := AllGather(ctx, r, mine, all); err != nil {
+	if err := r.Do(ctx, AllGather(Of(mine), Of(all))); err != nil {
 		return nil, err
 	}
-	g, err := r.g.Split(ctx, colour, key)
+	g, err := r.g.Split(ctx, color, key)
 	if g == nil || err != nil {
 		return nil, err
 	}
 	r.d.equip(g, true)
-	return &Rank{g: g, d: r.d, carrier: g.Carrier(), ticket: r.ticket, names: splitNames(r.names, all, colour)}, nil
+	return &Rank{g: g, d: r.d, carrier: g.Carrier(), names: splitNames(r.names, all, color)}, nil
 }

@@ -58,7 +58,8 @@ func (q *Clique) Reform(ctx context.Context, r ReformOptions) (*Clique, error) {
 		}
 	}
 	if len(alive) == 0 {
-		return nil, fmt.Errorf("clique %s: none of its %d workers is left: form another one, or give Reform workers (Add, Size)", q.id, q.Size())
+		return nil, fmt.Errorf("clique %s: none of its %d workers is left: form another one, or give Reform workers "+
+			"(Add, Size)", q.id, q.Size())
 	}
 	opts.Workers = alive
 	return Form(ctx, q.c, opts)
@@ -123,7 +124,8 @@ const fillPause = 50 * time.Millisecond
 // fill takes workers that had no part in the clique until there are as many as wanted.
 func (q *Clique) fill(ctx context.Context, have []string, size int) ([]string, error) {
 	if len(have) > size {
-		return nil, fmt.Errorf("clique %s: it has %d workers left, more than %d: name those that stay with Form", q.id, len(have), size)
+		return nil, fmt.Errorf("clique %s: it has %d workers left, more than %d: name those that stay with Form", q.id,
+			len(have), size)
 	}
 	old := q.Workers()
 	for {

@@ -29,27 +29,27 @@ var many = clique.Func("test.many", func(ctx context.Context, r *clique.Rank, _ 
 	mine := []int32{int32(me), int32(me * me)}
 	all := make([]int32, 2*n)
 	err := errors.Join(
-		note("all-gather", clique.AllGather(ctx, r, mine, all), all),
-		note("reduce", clique.Reduce(ctx, r, mine, mine, clique.Max, 0), n),
-		note("broadcast", clique.Broadcast(ctx, r, mine, 0), mine),
-		note("barrier", clique.Barrier(ctx, r), "together"),
+		note("all-gather", r.Do(ctx, clique.AllGather(clique.Of(mine), clique.Of(all))), all),
+		note("reduce", r.Do(ctx, clique.Reduce(clique.Of(mine), clique.Of(mine), clique.Max, 0)), n),
+		note("broadcast", r.Do(ctx, clique.Broadcast(clique.Of(mine), 0)), mine),
+		note("barrier", r.Do(ctx, clique.Barrier()), "together"),
 	)
 	part := make([]int32, 2)
-	err = errors.Join(err, note("scatter", clique.Scatter(ctx, r, all, part, n-1), part))
+	err = errors.Join(err, note("scatter", r.Do(ctx, clique.Scatter(clique.Of(all), clique.Of(part), n-1)), part))
 	next, before := (me+1)%n, (me+n-1)%n
-	got, e := clique.SendRecv(ctx, r, next, 1<<63|7, mine[:1], before, 1<<63|7, part)
+	got := 0
+	e := r.Do(ctx, clique.SendRecv(next, 1<<63|7, clique.Of(mine[:1]), before, 1<<63|7, clique.Of(part)).WithLen(&got))
 	err = errors.Join(err, note("send and receive", e, got))
 	// The same on buffers, and as requests.
 	buf := mem.FromSlice([]float32{float32(me), 1})
 	defer buf.Release()
-	err = errors.Join(err, note("all-reduce", r.AllReduce(ctx, buf, buf, clique.Float32, clique.Sum), buf.Bytes()))
-	q, e := r.StartBroadcast(ctx, buf, clique.Float32, 0)
-	if e == nil {
-		e = q.Wait(ctx)
-	}
+	v := clique.Buffer[float32](buf)
+	err = errors.Join(err, note("all-reduce", r.Do(ctx, clique.AllReduce(v, v, clique.Sum)), buf.Bytes()))
+	e = r.Start(ctx, clique.Broadcast(clique.Buffer[float32](buf), 0)).Wait(ctx)
 	err = errors.Join(err, note("broadcast of a buffer", e, buf.Bytes()))
 	sums := []uint64{uint64(me)}
-	err = errors.Join(err, note("start", clique.StartAllReduce(ctx, r, sums, sums, clique.Sum).Wait(ctx), "waited"))
+	total := r.Start(ctx, clique.AllReduce(clique.Of(sums), clique.Of(sums), clique.Sum))
+	err = errors.Join(err, note("start", total.Wait(ctx), "waited"))
 	err = errors.Join(err, note("sum", nil, sums))
 	return strings.Join(out[1:5], " "), err
 })
@@ -102,7 +102,8 @@ func TestChain(t *testing.T) {
 	if err != nil || out[0][0] != 6 || out[1][0] != 6 {
 		t.Errorf("%v, %v", out, err)
 	}
-	if _, err := total.Run(ctx, q, [][]float64{{1}}); err == nil || !strings.Contains(err.Error(), "1 inputs for 2 ranks") {
+	if _, err := total.Run(ctx, q, [][]float64{{1}}); err == nil ||
+		!strings.Contains(err.Error(), "1 inputs for 2 ranks") {
 		t.Errorf("too few inputs: %v", err)
 	}
 }
@@ -115,10 +116,11 @@ var split = clique.Func("test.split", func(ctx context.Context, r *clique.Rank, 
 	}
 	defer s.Close()
 	if s.Worker(s.Rank()) != r.Worker(r.Rank()) {
-		return nil, fmt.Errorf("rank %d of the sub-clique is %s, not %s", s.Rank(), s.Worker(s.Rank()), r.Worker(r.Rank()))
+		return nil, fmt.Errorf("rank %d of the sub-clique is %s, not %s", s.Rank(), s.Worker(s.Rank()),
+			r.Worker(r.Rank()))
 	}
 	out := []float64{in}
-	if err := clique.AllReduce(ctx, s, out, out, clique.Sum); err != nil {
+	if err := s.Do(ctx, clique.AllReduce(clique.Of(out), clique.Of(out), clique.Sum)); err != nil {
 		return nil, err
 	}
 	none, err := r.Split(ctx, -1, 0)
@@ -194,7 +196,8 @@ func TestTickets(t *testing.T) {
 	if err := q.Dissolve(ctx); err != nil {
 		t.Error(err)
 	}
-	if _, err := run(q.Ticket()); err == nil || !strings.Contains(err.Error(), "the worker has no part in this clique") {
+	if _, err := run(q.Ticket()); err == nil || !strings.Contains(err.Error(),
+		"the worker has no part in this clique") {
 		t.Errorf("a ticket of a clique that was dissolved: %v", err)
 	}
 	if _, err := clique.Join(ctx, ticket); err == nil || !strings.Contains(err.Error(), "ranks live on workers") {

@@ -10,6 +10,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/internal/collective/transport"
 	"go.millstream.dev/ucx"
 )
 
@@ -195,7 +196,8 @@ func (s *session) connect(ctx context.Context, rank int, in formRequest) (peers 
 		dials.Go(func() {
 			c, err := s.dial(ctx, rank, to, in.Ranks[to].Worker)
 			if err != nil {
-				cancel(fmt.Errorf("clique %s: rank %d (%s) does not reach rank %d (%s): %w", s.id, rank, s.hub.host.Worker, to, in.Ranks[to].Worker, err))
+				cancel(fmt.Errorf("clique %s: rank %d (%s) does not reach rank %d (%s): %w", s.id, rank,
+					s.hub.host.Worker, to, in.Ranks[to].Worker, err))
 				return
 			}
 			dialled <- arrival{to, c}
@@ -239,12 +241,13 @@ func (s *session) notAll(ctx context.Context, rank int, peers []comm.Comm, in fo
 			names = append(names, fmt.Sprintf("rank %d (%s)", i, in.Ranks[i].Worker))
 		}
 	}
-	return fmt.Errorf("clique %s: rank %d (%s) waited for %s in vain: %w", s.id, rank, s.hub.host.Worker, few(names), cause)
+	return fmt.Errorf("clique %s: rank %d (%s) waited for %s in vain: %w", s.id, rank, s.hub.host.Worker, few(names),
+		cause)
 }
 
 // start makes the engine, which owns the connections from then on, whatever happens.
 func (s *session) start(ctx context.Context, rank int, peers []comm.Comm, in formRequest) (engine, error) {
-	t, err := collective.NewComm(rank, peers)
+	t, err := transport.NewComm(rank, peers)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +261,7 @@ func (s *session) start(ctx context.Context, rank int, peers []comm.Comm, in for
 		for i, r := range in.Ranks {
 			addresses[i] = w.Route(r.UCX)
 		}
-		if t, err = collective.NewUCX(ctx, t, w, addresses); err != nil {
+		if t, err = transport.NewUCX(ctx, t, w, addresses); err != nil {
 			return nil, err
 		}
 	}
@@ -310,7 +313,7 @@ func (s *session) touch() {
 	idle := s.idle
 	s.mu.Unlock()
 	if idle <= 0 {
-		idle = DefaultIdle
+		idle = defaultIdle
 	}
 	s.expireAfter(idle)
 }

@@ -192,7 +192,7 @@ func TestDeviceBatchNative(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p) != 3 || p[0].Kind != clique.Float64 || p[1].Kind != clique.Int64 || p[2].Kind != clique.Uint8 || p[1].Len() != 2 || p[2].Len() != 2 ||
+	if len(p) != 3 || p[0].Kind != clique.KindOf[float64]() || p[1].Kind != clique.KindOf[int64]() || p[2].Kind != clique.KindOf[uint8]() || p[1].Len() != 2 || p[2].Len() != 2 ||
 		p[1].Data.Addr() != b.Column(0).Values.Buffer().Addr() {
 		t.Errorf("got %+v", p)
 	}

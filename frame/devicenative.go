@@ -102,9 +102,10 @@ func (a *DeviceNative[P, R]) Run(ctx context.Context, f *DeviceFrame, params P, 
 
 // nativeKinds are the kinds of Arrow's types for algorithms of shared libraries.
 var nativeKinds = map[arrow.Type]clique.Kind{
-	arrow.INT8: clique.Int8, arrow.INT16: clique.Int16, arrow.INT32: clique.Int32, arrow.INT64: clique.Int64,
-	arrow.UINT8: clique.Uint8, arrow.UINT16: clique.Uint16, arrow.UINT32: clique.Uint32, arrow.UINT64: clique.Uint64,
-	arrow.FLOAT16: clique.Float16, arrow.FLOAT32: clique.Float32, arrow.FLOAT64: clique.Float64,
+	arrow.INT8: clique.KindOf[int8](), arrow.INT16: clique.KindOf[int16](), arrow.INT32: clique.KindOf[int32](),
+	arrow.INT64: clique.KindOf[int64](), arrow.UINT8: clique.KindOf[uint8](), arrow.UINT16: clique.KindOf[uint16](),
+	arrow.UINT32: clique.KindOf[uint32](), arrow.UINT64: clique.KindOf[uint64](), arrow.FLOAT16: clique.KindOf[clique.F16](),
+	arrow.FLOAT32: clique.KindOf[float32](), arrow.FLOAT64: clique.KindOf[float64](),
 }
 
 // Native is columns of the batch, all without names, as an algorithm of a shared library takes

@@ -29,7 +29,7 @@ var testShare = NewNative("test.share", func(ctx context.Context, r *clique.Rank
 			sum[0] += float64(v)
 		}
 	}
-	if err := clique.AllReduce(ctx, r, sum, sum, clique.Sum); err != nil {
+	if err := r.Do(ctx, clique.AllReduce(clique.Of(sum), clique.Of(sum), clique.Sum)); err != nil {
 		return nil, 0, err
 	}
 	var out []arrow.RecordBatch

@@ -36,9 +36,11 @@ func (p Partition) check(i int) error {
 		case !c.Kind.Valid():
 			return fmt.Errorf("native: partition %d: column %d: %v is no kind of elements", i, j, c.Kind)
 		case c.Data != nil && c.Data.Len()%c.Kind.Size() != 0:
-			return fmt.Errorf("native: partition %d: column %d: %d bytes are no whole number of %v", i, j, c.Data.Len(), c.Kind)
+			return fmt.Errorf("native: partition %d: column %d: %d bytes are no whole number of %v", i, j, c.Data.Len(),
+				c.Kind)
 		case c.Len() != p[0].Len():
-			return fmt.Errorf("native: partition %d: column %d has %d elements, column 0 has %d", i, j, c.Len(), p[0].Len())
+			return fmt.Errorf("native: partition %d: column %d has %d elements, column 0 has %d", i, j, c.Len(),
+				p[0].Len())
 		}
 	}
 	return nil

@@ -63,7 +63,8 @@ func newDevice(ctx context.Context, r *clique.Rank, call Call) (*device, error) 
 func (d *device) begin(ctx context.Context, r *clique.Rank, bufs []*mem.Buffer) error {
 	for _, b := range bufs {
 		if b.Device() != d.ordinal {
-			return fmt.Errorf("native: a column is on device %d, others and the stream on device %d: an algorithm works on one", b.Device(), d.ordinal)
+			return fmt.Errorf("native: a column is on device %d, others and the stream on device %d: an algorithm "+
+				"works on one", b.Device(), d.ordinal)
 		}
 		if err := d.stream.WaitEvent(b.Ready()); err != nil {
 			return err
@@ -86,7 +87,8 @@ func (d *device) c() C.native_device {
 		return C.native_device{ordinal: -1}
 	}
 	hooks, _ := mem.Hooks()
-	return C.native_device{ordinal: C.int(d.ordinal), stream: C.uintptr_t(d.stream.Handle()), nccl: C.uintptr_t(d.nccl), set_current: (*[0]byte)(pointer(hooks.SetCurrent))}
+	return C.native_device{ordinal: C.int(d.ordinal), stream: C.uintptr_t(d.stream.Handle()), nccl: C.uintptr_t(d.nccl),
+		set_current: (*[0]byte)(pointer(hooks.SetCurrent))}
 }
 
 // memory is the algorithm's memory. That of the device is ready when the stream gets there.
@@ -98,7 +100,8 @@ func (d *device) memory(addr uintptr, n int) (*mem.Buffer, error) {
 		}
 		if a.Known && a.Kind == mem.Device {
 			if a.Size > 0 && (addr < a.Base || addr-a.Base+uintptr(n) > uintptr(a.Size)) {
-				return nil, fmt.Errorf("%w: %d bytes, %d of which are device memory", errInvalid, n, a.Base+uintptr(a.Size)-addr)
+				return nil, fmt.Errorf("%w: %d bytes, %d of which are device memory", errInvalid, n,
+					a.Base+uintptr(a.Size)-addr)
 			}
 			b := mem.NewRegion(mem.RegionConfig{Addr: addr, Len: n, Kind: mem.Device, Device: a.Device}).Buffer()
 			e, err := d.stream.Record()

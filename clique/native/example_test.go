@@ -48,7 +48,8 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 	source, library := filepath.Join(dir, "sums.cpp"), filepath.Join(dir, "libsums.so")
-	for path, text := range map[string]string{source: native.MockSource, filepath.Join(dir, "millstream_native.h"): native.Header} {
+	for path, text := range map[string]string{source: native.MockSource,
+		filepath.Join(dir, "millstream_native.h"): native.Header} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			log.Fatal(err)
 		}

@@ -47,9 +47,11 @@ func Open(path string) (*Library, error) {
 	case lib == nil:
 		return nil, fmt.Errorf("native: %s", C.GoString(&message[0]))
 	case abi == 0:
-		return nil, fmt.Errorf("native: %s has no millstream_native_abi: it was not written against millstream_native.h", path)
+		return nil, fmt.Errorf("native: %s has no millstream_native_abi: it was not written against "+
+			"millstream_native.h", path)
 	case abi != C.MS_NATIVE_ABI:
-		return nil, fmt.Errorf("native: %s was compiled against version %d of millstream_native.h, this program has version %d", path, abi, C.MS_NATIVE_ABI)
+		return nil, fmt.Errorf("native: %s was compiled against version %d of millstream_native.h, this program has "+
+			"version %d", path, abi, C.MS_NATIVE_ABI)
 	}
 	return &Library{path, lib}, nil
 }
@@ -229,7 +231,8 @@ func codeOf(err error) int {
 
 // request does one operation.
 func (s *service) request(q *C.native_request) error {
-	in := request{what: int(q.what), count: uint64(q.count), kind: clique.Kind(q.kind), op: int(q.op), peer: int(q.peer), memory: mem.Kind(q.memory), tag: uint64(q.tag), send: q.send, recv: q.recv}
+	in := request{what: int(q.what), count: uint64(q.count), kind: clique.Kind(q.kind), op: int(q.op),
+		peer: int(q.peer), memory: mem.Kind(q.memory), tag: uint64(q.tag), send: q.send, recv: q.recv}
 	got, err := s.do(in)
 	q.received = C.uint64_t(got)
 	return err

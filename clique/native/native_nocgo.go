@@ -10,7 +10,8 @@ import (
 	"go.millstream.dev/clique"
 )
 
-var errNoCgo = errors.New("this program was built without cgo, which shared libraries need: build it with CGO_ENABLED=1")
+var errNoCgo = errors.New("this program was built without cgo, which shared libraries need: build it with " +
+	"CGO_ENABLED=1")
 
 // Library is a shared library with algorithms.
 type Library struct{}

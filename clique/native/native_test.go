@@ -89,14 +89,17 @@ var libraries = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for name, text := range map[string]string{"millstream_native.h": native.Header, "sums.cpp": native.MockSource, "more.cpp": more,
-		"stranger.cpp": "extern \"C\" int sums() { return 0; }\n", "old.cpp": "extern \"C\" { extern const unsigned int millstream_native_abi; const unsigned int millstream_native_abi = 77; }\n"} {
+	for name, text := range map[string]string{"millstream_native.h": native.Header, "sums.cpp": native.MockSource,
+		"more.cpp":     more,
+		"stranger.cpp": "extern \"C\" int sums() { return 0; }\n", "old.cpp": "extern \"C\" { extern const unsigned " +
+			"int millstream_native_abi; const unsigned int millstream_native_abi = 77; }\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return "", err
 		}
 	}
 	for _, name := range []string{"sums", "more", "stranger", "old"} {
-		cmd := exec.Command("c++", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", filepath.Join(dir, "lib"+name+".so"), filepath.Join(dir, name+".cpp"))
+		cmd := exec.Command("c++", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o",
+			filepath.Join(dir, "lib"+name+".so"), filepath.Join(dir, name+".cpp"))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%s: %w: %s", name, err, out)
 		}
@@ -160,7 +163,8 @@ func TestSums(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			q := form(t, cluster.Options{Workers: 3, Mode: mode})
 			ctx := testContext(t)
-			for parameters, want := range map[string]string{"": "[[[3] [40]] [] []]", "all": "[[[3] [40]] [[3] [40]] [[3] [40]]]"} {
+			for parameters, want := range map[string]string{"": "[[[3] [40]] [] []]",
+				"all": "[[[3] [40]] [[3] [40]] [[3] [40]]]"} {
 				f, err := native.Submit(ctx, q, "libsums.so:sums", parameters, columns(q))
 				if err != nil {
 					t.Fatal(err)
@@ -184,7 +188,8 @@ var every = clique.Func("native.every", func(ctx context.Context, r *clique.Rank
 	if err != nil {
 		return nil, err
 	}
-	out, err := a.Run(ctx, r, native.Call{Parameters: []byte("x"), Partitions: []native.Partition{{native.ColumnOf([]int32{1, 2})}, {}}})
+	out, err := a.Run(ctx, r, native.Call{Parameters: []byte("x"),
+		Partitions: []native.Partition{{native.ColumnOf([]int32{1, 2})}, {}}})
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +256,8 @@ func TestNoPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f[0].Wait(testContext(t)); err == nil || !strings.Contains(err.Error(), "the worker has no MILLSTREAM_NATIVE_PATH") {
+	if err := f[0].Wait(testContext(t)); err == nil || !strings.Contains(err.Error(),
+		"the worker has no MILLSTREAM_NATIVE_PATH") {
 		t.Error(err)
 	}
 }
@@ -260,9 +266,10 @@ func TestPartitionsAreChecked(t *testing.T) {
 	for _, p := range []native.Partition{
 		{native.ColumnOf([]int32{1}), native.ColumnOf([]int32{1, 2})},
 		{native.Column{Kind: 99}},
-		{native.Column{Kind: clique.Int64, Data: native.ColumnOf([]int8{1}).Data}},
+		{native.Column{Kind: clique.KindOf[int64](), Data: native.ColumnOf([]int8{1}).Data}},
 	} {
-		if _, err := new(native.Algorithm).Run(t.Context(), nil, native.Call{Partitions: []native.Partition{p}}); err == nil {
+		if _, err := new(native.Algorithm).Run(t.Context(), nil,
+			native.Call{Partitions: []native.Partition{p}}); err == nil {
 			t.Errorf("%v has no error", p)
 		}
 	}

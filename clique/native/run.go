@@ -12,20 +12,18 @@ import (
 	"go.millstream.dev/clique"
 )
 
-// PathVariable names the folders, with colons between, from which Run opens libraries.
+// PathVariable names the folders, with colons between, from which workers open libraries.
 const PathVariable = "MILLSTREAM_NATIVE_PATH"
 
-// RunName is the name under which Run is registered.
-const RunName = "millstream.clique.native"
-
-// Run runs an algorithm on one rank: the function that Python, and programs that have none of
+// run runs an algorithm on one rank: the function that Python, and programs that have none of
 // their own, run on all ranks of a clique. Its arguments are the ticket, the algorithm as
 // "library.so:name", its parameters, and the columns of this rank's one partition; its result
 // are the columns that the algorithm has emitted on this rank, which must be of float64.
 //
 // Every `millstream worker` has it. It opens libraries by bare name, from the folders of
 // MILLSTREAM_NATIVE_PATH in the worker's environment; without the variable there are none.
-var Run = client.Func4(RunName, func(ctx context.Context, t clique.Ticket, algorithm, parameters string, columns [][]float64) (out [][]float64, err error) {
+var run = client.Func4("millstream.clique.native", func(ctx context.Context, t clique.Ticket, algorithm,
+	parameters string, columns [][]float64) (out [][]float64, err error) {
 	err = clique.Do(ctx, t, func(r *clique.Rank) error {
 		a, err := find(algorithm)
 		if err != nil {
@@ -64,7 +62,8 @@ var opened struct {
 func find(algorithm string) (*Algorithm, error) {
 	file, name, ok := strings.Cut(algorithm, ":")
 	if !ok || file == "" || name == "" || file != filepath.Base(file) || file == "." || file == ".." {
-		return nil, fmt.Errorf("native: %.200q is no algorithm: write library.so:name, the library by its bare name", algorithm)
+		return nil, fmt.Errorf("native: %.200q is no algorithm: write library.so:name, the library by its bare name",
+			algorithm)
 	}
 	path, err := search(file, os.Getenv(PathVariable))
 	if err != nil {
@@ -88,7 +87,8 @@ func find(algorithm string) (*Algorithm, error) {
 // search looks for a file in folders.
 func search(file, folders string) (string, error) {
 	if folders == "" {
-		return "", fmt.Errorf("native: %s is not opened: the worker has no %s, the folders of libraries that tasks may use", file, PathVariable)
+		return "", fmt.Errorf("native: %s is not opened: the worker has no %s, the folders of libraries that tasks "+
+			"may use", file, PathVariable)
 	}
 	for _, dir := range filepath.SplitList(folders) {
 		if !filepath.IsAbs(dir) {
@@ -102,17 +102,19 @@ func search(file, folders string) (string, error) {
 	return "", fmt.Errorf("native: %s is in none of the folders of %s (%s)", file, PathVariable, folders)
 }
 
-// Submit runs an algorithm on all ranks of a clique, as Run does, each with the columns of its
+// Submit runs an algorithm on all ranks of a clique, each with the columns of its
 // own partition. The futures are in the order of ranks. The workers' programs need nothing but
 // this package.
-func Submit(ctx context.Context, q *clique.Clique, algorithm, parameters string, partitions []client.Arg[[][]float64]) ([]*client.Future[[][]float64], error) {
+func Submit(ctx context.Context, q *clique.Clique, algorithm, parameters string,
+	partitions []client.Arg[[][]float64]) ([]*client.Future[[][]float64], error) {
 	if len(partitions) != q.Size() {
 		return nil, fmt.Errorf("native: %d partitions for %d ranks: give one for each", len(partitions), q.Size())
 	}
 	t := q.Ticket()
 	out := make([]*client.Future[[][]float64], len(partitions))
 	for i, m := range q.Members() {
-		out[i] = Run.Submit(ctx, q.Client(), client.Val(t), client.Val(algorithm), client.Val(parameters), partitions[i], client.WithWorkers(m.Worker), client.WithImpure())
+		out[i] = run.Submit(ctx, q.Client(), client.Val(t), client.Val(algorithm), client.Val(parameters),
+			partitions[i], client.WithWorkers(m.Worker), client.WithImpure())
 	}
 	return out, nil
 }

@@ -108,7 +108,7 @@ func (s *service) do(q request) (received int, err error) {
 	case opSend, opEmit:
 		recvTimes = 0
 	case opBarrier:
-		return 0, clique.Barrier(s.ctx, s.r)
+		return 0, s.r.Do(s.ctx, clique.Barrier())
 	}
 	from, err := s.memoryAt(q, send, sendTimes)
 	if err != nil {
@@ -132,34 +132,55 @@ func (s *service) do(q request) (received int, err error) {
 
 func onDevice(b *mem.Buffer) bool { return b != nil && !b.Kind().HostAccessible() }
 
-// call does an operation on memory.
+// call does an operation on memory, and returns how many bytes were received.
 func (s *service) call(q request, op clique.Op, from, to *mem.Buffer) (received int, err error) {
-	ctx, r, k := s.ctx, s.r, q.kind
-	switch q.what {
-	case opAllReduce:
-		return 0, r.AllReduce(ctx, from, to, k, op)
-	case opReduce:
-		return 0, r.Reduce(ctx, from, to, k, op, q.peer)
-	case opBroadcast:
-		return 0, r.Broadcast(ctx, to, k, q.peer)
-	case opAllGather:
-		return 0, r.AllGather(ctx, from, to, k)
-	case opGather:
-		return 0, r.Gather(ctx, from, to, k, q.peer)
-	case opScatter:
-		return 0, r.Scatter(ctx, from, to, k, q.peer)
-	case opReduceScatter:
-		return 0, r.ReduceScatter(ctx, from, to, k, op)
-	case opAllToAll:
-		return 0, r.AllToAll(ctx, from, to, k)
-	case opSend:
-		return 0, r.Send(ctx, q.peer, q.tag, from)
-	case opRecv:
-		return r.Recv(ctx, q.peer, q.tag, to)
-	case opEmit:
+	if q.what == opEmit {
 		return 0, s.emit(q, from)
 	}
-	return 0, fmt.Errorf("%w: operation %d", errInvalid, q.what)
+	c, ok := makers[q.kind](q, op, from, to) // memoryAt has looked at the kind
+	if !ok {
+		return 0, fmt.Errorf("%w: operation %d", errInvalid, q.what)
+	}
+	err = s.r.Do(s.ctx, c.WithLen(&received))
+	return received * q.kind.Size(), err
+}
+
+// makers has newCall for each kind of elements.
+var makers = map[clique.Kind]func(q request, op clique.Op, from, to *mem.Buffer) (clique.Call, bool){
+	clique.KindOf[int8](): newCall[int8], clique.KindOf[int16](): newCall[int16],
+	clique.KindOf[int32](): newCall[int32], clique.KindOf[int64](): newCall[int64],
+	clique.KindOf[uint8](): newCall[uint8], clique.KindOf[uint16](): newCall[uint16],
+	clique.KindOf[uint32](): newCall[uint32], clique.KindOf[uint64](): newCall[uint64],
+	clique.KindOf[clique.F16](): newCall[clique.F16], clique.KindOf[clique.BF16](): newCall[clique.BF16],
+	clique.KindOf[float32](): newCall[float32], clique.KindOf[float64](): newCall[float64],
+}
+
+// newCall returns the call of an operation, and whether there is such an operation.
+func newCall[T clique.Number](q request, op clique.Op, from, to *mem.Buffer) (c clique.Call, ok bool) {
+	send, recv := clique.Buffer[T](from), clique.Buffer[T](to)
+	switch q.what {
+	case opAllReduce:
+		return clique.AllReduce(send, recv, op), true
+	case opReduce:
+		return clique.Reduce(send, recv, op, q.peer), true
+	case opBroadcast:
+		return clique.Broadcast(recv, q.peer), true
+	case opAllGather:
+		return clique.AllGather(send, recv), true
+	case opGather:
+		return clique.Gather(send, recv, q.peer), true
+	case opScatter:
+		return clique.Scatter(send, recv, q.peer), true
+	case opReduceScatter:
+		return clique.ReduceScatter(send, recv, op), true
+	case opAllToAll:
+		return clique.AllToAll(send, recv), true
+	case opSend:
+		return clique.Send(q.peer, q.tag, send), true
+	case opRecv:
+		return clique.Recv(q.peer, q.tag, recv), true
+	}
+	return c, false
 }
 
 // emit keeps a copy of a column.

@@ -21,10 +21,10 @@ type world interface {
 type ranks struct{ r *clique.Rank }
 
 func (w ranks) sum(ctx context.Context, v []float64) error {
-	return clique.AllReduce(ctx, w.r, v, v, clique.Sum)
+	return w.r.Do(ctx, clique.AllReduce(clique.Of(v), clique.Of(v), clique.Sum))
 }
 func (w ranks) min(ctx context.Context, v []float64) error {
-	return clique.AllReduce(ctx, w.r, v, v, clique.Min)
+	return w.r.Do(ctx, clique.AllReduce(clique.Of(v), clique.Of(v), clique.Min))
 }
 func (w ranks) rank() (int, int) { return w.r.Rank(), w.r.Size() }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/internal/collective/elem"
 	"go.millstream.dev/mem"
 )
 
@@ -105,11 +106,11 @@ func (k *deviceCarrier) choose(bufs []*mem.Buffer) {
 }
 
 // Check implements Checker.
-func (k *deviceCarrier) Check(c *DeviceCall) string {
+func (k *deviceCarrier) Check(c *Call) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.choose([]*mem.Buffer{c.Send, c.Recv})
-	for _, b := range [...]*mem.Buffer{c.Send, c.Recv} {
+	k.choose([]*mem.Buffer{c.Send.Buffer, c.Recv.Buffer})
+	for _, b := range [...]*mem.Buffer{c.Send.Buffer, c.Recv.Buffer} {
 		if b != nil && b.Len() > 0 && b.Device() != k.ordinal {
 			return fmt.Sprintf("a buffer on device %d: this rank's collectives run on device %d", b.Device(), k.ordinal)
 		}
@@ -118,8 +119,8 @@ func (k *deviceCarrier) Check(c *DeviceCall) string {
 }
 
 // Run implements Carrier.
-func (k *deviceCarrier) Run(ctx context.Context, c *DeviceCall) error {
-	dev, err := k.gpu(c.Send, c.Recv)
+func (k *deviceCarrier) Run(ctx context.Context, c *Call) error {
+	dev, err := k.gpu(c.Send.Buffer, c.Recv.Buffer)
 	if err != nil {
 		return err
 	}
@@ -138,25 +139,25 @@ func (k *deviceCarrier) Run(ctx context.Context, c *DeviceCall) error {
 }
 
 // ragged reports whether each rank has a count of its own.
-func ragged(c *DeviceCall) bool {
-	return c.Code == callAllGatherV || c.Code == callGatherV || c.Code == callScatterV || c.Code == callAllToAllV
+func ragged(c *Call) bool {
+	return c.Code == AllGatherV || c.Code == GatherV || c.Code == ScatterV || c.Code == AllToAllV
 }
 
 // alone is a group of one rank.
-func (k *deviceCarrier) alone(dev gpu, c *DeviceCall) error {
-	if c.Recv == nil || c.Send == nil || c.Send.Len() == 0 {
+func (k *deviceCarrier) alone(dev gpu, c *Call) error {
+	if c.Recv.Buffer == nil || c.Send.Buffer == nil || c.Send.Buffer.Len() == 0 {
 		return nil
 	}
-	if c.Op.code == opPreMulSum && (&call{code: c.Code}).reduces() {
-		f := foldCall{count: uint64(c.Send.Len() / c.Kind.Size()), sources: 1, targets: 1, ranks: 1}
-		f.source[0], f.target[0], f.scale[0] = uint64(c.Send.Addr()), uint64(c.Recv.Addr()), c.Op.scale
-		_, err := dev.fold(c.Kind, c.Op.code, &f, []*mem.Buffer{c.Send}, []*mem.Buffer{c.Recv})
+	if elem.CodeOf(c.Op) == elem.OpPreMulSum && c.reduces() {
+		f := foldCall{count: uint64(c.Send.Buffer.Len() / c.Kind.Size()), sources: 1, targets: 1, ranks: 1}
+		f.source[0], f.target[0], f.scale[0] = uint64(c.Send.Buffer.Addr()), uint64(c.Recv.Buffer.Addr()), elem.ScaleOf(c.Op)
+		_, err := dev.fold(c.Kind, elem.CodeOf(c.Op), &f, []*mem.Buffer{c.Send.Buffer}, []*mem.Buffer{c.Recv.Buffer})
 		return err
 	}
-	if c.Send.Addr() == c.Recv.Addr() {
+	if c.Send.Buffer.Addr() == c.Recv.Buffer.Addr() {
 		return nil
 	}
-	_, err := dev.copy(c.Recv, c.Send)
+	_, err := dev.copy(c.Recv.Buffer, c.Send.Buffer)
 	return err
 }
 
@@ -175,7 +176,8 @@ func (k *deviceCarrier) Close() error {
 	return dev.close()
 }
 
-// waitEvent waits for the device: it spins for as long as collectives usually take, since all ranks wait for the slowest.
+// waitEvent waits for the device: it spins for as long as collectives usually take, since all ranks wait for the
+// slowest.
 func waitEvent(ctx context.Context, e mem.Event) error {
 	if e == nil {
 		return nil

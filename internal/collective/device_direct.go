@@ -9,11 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.millstream.dev/internal/collective/elem"
 	"go.millstream.dev/mem"
 )
 
-// processBuffers are the buffers of calls under way, by token: ranks of one process find each other's here, as a process
-// cannot open its own memory by a handle.
+// processBuffers are the buffers of calls under way, by token: ranks of one process find each other's here, as a
+// process cannot open its own memory by a handle.
 var processBuffers struct {
 	sync.Map // token → [2]*mem.Buffer, send and recv
 	last     atomic.Uint64
@@ -21,18 +22,18 @@ var processBuffers struct {
 
 // direct carries a call out on the ranks' memory itself. It reports false, alike on all ranks and before anything was
 // done, if some rank cannot.
-func (k *deviceCarrier) direct(ctx context.Context, dev gpu, c *DeviceCall, called calls, small bool) (done bool, err error) {
+func (k *deviceCarrier) direct(ctx context.Context, dev gpu, c *Call, called calls, small bool) (done bool, err error) {
 	mine, ids := k.word(dev, c, small)
 	mine.token = processBuffers.last.Add(1)
-	processBuffers.Store(mine.token, [2]*mem.Buffer{c.Send, c.Recv})
+	processBuffers.Store(mine.token, [2]*mem.Buffer{c.Send.Buffer, c.Recv.Buffer})
 	defer processBuffers.Delete(mine.token)
-	if err := waitReady(ctx, c.Send, c.Recv); err != nil {
+	if err := waitReady(ctx, c.Send.Buffer, c.Recv.Buffer); err != nil {
 		return false, err
 	}
 	// From here on others may be at work on these buffers, whatever happens to this rank.
 	defer func() {
 		if err != nil {
-			quarantine(c.Send, c.Recv)
+			quarantine(c.Send.Buffer, c.Recv.Buffer)
 		}
 	}()
 	words, err := k.tell(ctx, &mine)
@@ -77,18 +78,19 @@ func (k *deviceCarrier) direct(ctx context.Context, dev gpu, c *DeviceCall, call
 	if err != nil {
 		return false, err
 	}
-	if err := k.g.collect(ctx, &call{code: callBarrier, kind: Uint8}); err != nil {
+	if err := k.g.collect(ctx, &Call{Code: Barrier, Kind: Uint8}); err != nil {
 		return false, err
 	}
 	k.why(nil)
-	if c.Recv != nil {
-		c.Recv.SetReady(nil) // everybody is through, and what is there is the result
+	if c.Recv.Buffer != nil {
+		c.Recv.Buffer.SetReady(nil) // everybody is through, and what is there is the result
 	}
 	return true, nil
 }
 
-// refused counts calls that could not be done directly although all ranks named their memory. What is open is closed, in
-// case it stands in the way; after some in a row it is not tried again. err is this rank's reason, nil if it has none.
+// refused counts calls that could not be done directly although all ranks named their memory. What is open is closed,
+// in case it stands in the way; after some in a row it is not tried again. err is this rank's reason, nil if it has
+// none.
 func (k *deviceCarrier) refused(err error) {
 	if err != nil {
 		k.why(fmt.Errorf("this rank cannot open %w", err))
@@ -107,15 +109,16 @@ func (k *deviceCarrier) refused(err error) {
 // maxFailures is how often opening memory may fail in a row.
 const maxFailures = 3
 
-// word is what this rank tells of a call, on little data or not, and the ids of its allocations that are new to the others.
-func (k *deviceCarrier) word(dev gpu, c *DeviceCall, small bool) (w word, ids []uint64) {
-	w = word{flags: wordsDirect, process: dev.process(), gpu: dev.identity(), scale: c.Op.scale}
+// word is what this rank tells of a call, on little data or not, and the ids of its allocations that are new to the
+// others.
+func (k *deviceCarrier) word(dev gpu, c *Call, small bool) (w word, ids []uint64) {
+	w = word{flags: wordsDirect, process: dev.process(), gpu: dev.identity(), scale: elem.ScaleOf(c.Op)}
 	send, recv := shows(c, k.g.rank)
 	for _, s := range [...]struct {
 		b     *mem.Buffer
 		shown bool
 		to    *where
-	}{{c.Send, send, &w.send}, {c.Recv, recv, &w.recv}} {
+	}{{c.Send.Buffer, send, &w.send}, {c.Recv.Buffer, recv, &w.recv}} {
 		if !s.shown || s.b == nil || s.b.Len() == 0 {
 			continue
 		}
@@ -149,7 +152,8 @@ func (k *deviceCarrier) tell(ctx context.Context, mine *word) ([]word, error) {
 	}
 	own, all := k.words[:deviceWords], k.words[deviceWords:]
 	mine.append(own[:0])
-	if err := k.g.collect(ctx, &call{code: callAllGather, kind: Uint8, send: own, recv: all}); err != nil {
+	if err := k.g.collect(ctx, &Call{Code: AllGather, Kind: Uint8, Send: Memory{Bytes: own},
+		Recv: Memory{Bytes: all}}); err != nil {
 		return nil, err
 	}
 	words := make([]word, size)
@@ -167,7 +171,8 @@ func (k *deviceCarrier) allOf(ctx context.Context, yes bool) (bool, error) {
 	if yes {
 		own[0] = 1
 	}
-	if err := k.g.collect(ctx, &call{code: callAllGather, kind: Uint8, send: own, recv: all}); err != nil {
+	if err := k.g.collect(ctx, &Call{Code: AllGather, Kind: Uint8, Send: Memory{Bytes: own},
+		Recv: Memory{Bytes: all}}); err != nil {
 		return false, err
 	}
 	return !slices.Contains(all, 0), nil
@@ -190,7 +195,7 @@ func quarantine(bufs ...*mem.Buffer) {
 type reached struct {
 	k     *deviceCarrier
 	dev   gpu
-	c     *DeviceCall
+	c     *Call
 	words []word
 	bufs  map[[2]int]*mem.Buffer // rank and 0 for send, 1 for recv: all of the rank's buffer
 }
@@ -198,9 +203,9 @@ type reached struct {
 // buffer is a rank's send or recv.
 func (r *reached) buffer(rank int, recv bool) (*mem.Buffer, error) {
 	key := [2]int{rank, 0}
-	own, w := r.c.Send, &r.words[rank].send
+	own, w := r.c.Send.Buffer, &r.words[rank].send
 	if recv {
-		key[1], own, w = 1, r.c.Recv, &r.words[rank].recv
+		key[1], own, w = 1, r.c.Recv.Buffer, &r.words[rank].recv
 	}
 	if b := r.bufs[key]; b != nil {
 		return b, nil
@@ -233,11 +238,13 @@ func (r *reached) find(rank, which int, own *mem.Buffer, w *where) (*mem.Buffer,
 			return nil, errors.New("it is in this process, and another than it was told of")
 		}
 		if b.Device() != r.dev.device() {
-			return nil, fmt.Errorf("it is on device %d of this process, whose kernels reach device %d only", b.Device(), r.dev.device())
+			return nil, fmt.Errorf("it is on device %d of this process, whose kernels reach device %d only", b.Device(),
+				r.dev.device())
 		}
 		return b.Retain(), nil
 	}
-	whole, err := r.k.g.hub.maps.get(mapKey{r.k.g.ranks[rank], r.dev.device(), w.id}, w, func() (*mem.Buffer, error) { return r.dev.open(w.handle[:]) })
+	whole, err := r.k.g.hub.maps.get(mapKey{r.k.g.ranks[rank], r.dev.device(), w.id}, w,
+		func() (*mem.Buffer, error) { return r.dev.open(w.handle[:]) })
 	if err != nil {
 		return nil, err
 	}

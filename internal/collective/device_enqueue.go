@@ -3,6 +3,7 @@ package collective
 import (
 	"slices"
 
+	"go.millstream.dev/internal/collective/elem"
 	"go.millstream.dev/mem"
 )
 
@@ -80,17 +81,18 @@ func (e *resolved) release() {
 }
 
 // enqueue hands the work to the device and returns the event of its end; nil: there was nothing to do.
-func (e *resolved) enqueue(dev gpu, c *DeviceCall) (last mem.Event, err error) {
+func (e *resolved) enqueue(dev gpu, c *Call) (last mem.Event, err error) {
 	defer e.release()
 	for _, x := range e.folds {
-		f := foldCall{count: uint64(x.srcs[0].Len() / c.Kind.Size()), sources: uint32(len(x.srcs)), targets: uint32(len(x.dsts)), ranks: uint32(e.ranks)}
+		f := foldCall{count: uint64(x.srcs[0].Len() / c.Kind.Size()), sources: uint32(len(x.srcs)),
+			targets: uint32(len(x.dsts)), ranks: uint32(e.ranks)}
 		for i, b := range x.srcs {
 			f.source[i], f.scale[i] = uint64(b.Addr()), x.scales[i]
 		}
 		for i, b := range x.dsts {
 			f.target[i] = uint64(b.Addr())
 		}
-		if last, err = dev.fold(c.Kind, c.Op.code, &f, x.srcs, x.dsts); err != nil {
+		if last, err = dev.fold(c.Kind, elem.CodeOf(c.Op), &f, x.srcs, x.dsts); err != nil {
 			return nil, err
 		}
 	}

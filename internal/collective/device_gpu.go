@@ -4,9 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"fmt"
 	"sync"
+	"unsafe"
 
 	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/collective/elem"
+	"go.millstream.dev/internal/device/kernels"
 	"go.millstream.dev/mem"
 )
 
@@ -24,7 +28,7 @@ type gpu interface {
 	open(handle []byte) (*mem.Buffer, error)
 	// copy and fold enqueue; they wait for the buffers' ready events, and hold the buffers.
 	copy(dst, src *mem.Buffer) (mem.Event, error)
-	fold(k Kind, op opCode, f *foldCall, reads, writes []*mem.Buffer) (mem.Event, error)
+	fold(k Kind, op elem.OpCode, f *foldCall, reads, writes []*mem.Buffer) (mem.Event, error)
 	// flush returns when all that was enqueued is done.
 	flush(ctx context.Context) error
 	// pinned allocates host memory that copies reach at full speed.
@@ -69,7 +73,8 @@ func (g *cudaGPU) export(b *mem.Buffer) (where, error) {
 	if err != nil {
 		return where{}, err
 	}
-	w := where{id: a.ID, base: uint64(b.Addr()) - uint64(a.Offset), size: uint64(a.Handle.Len()), offset: uint64(a.Offset), length: uint64(b.Len())}
+	w := where{id: a.ID, base: uint64(b.Addr()) - uint64(a.Offset), size: uint64(a.Handle.Len()),
+		offset: uint64(a.Offset), length: uint64(b.Len())}
 	h, err := a.Handle.MarshalBinary()
 	copy(w.handle[:], h)
 	return w, err
@@ -91,7 +96,7 @@ func (g *cudaGPU) copy(dst, src *mem.Buffer) (mem.Event, error) {
 	return e, nil
 }
 
-func (g *cudaGPU) fold(k Kind, op opCode, f *foldCall, reads, writes []*mem.Buffer) (mem.Event, error) {
+func (g *cudaGPU) fold(k Kind, op elem.OpCode, f *foldCall, reads, writes []*mem.Buffer) (mem.Event, error) {
 	e, err := launchFold(g.stream, k, op, f, reads, writes)
 	if err != nil {
 		return nil, err
@@ -134,3 +139,74 @@ func pinnedPool(device int) (*mem.Pool, error) {
 func (g *cudaGPU) flush(ctx context.Context) error { return g.stream.Wait(ctx) }
 
 func (g *cudaGPU) close() error { return g.stream.Close() }
+
+// maxFold is how many sources and targets a kernel takes: the most ranks whose memory is reached directly.
+const maxFold = 64
+
+// foldCall is the argument of the kernels of internal/device/kernels/fold.cu, whose fold_call it is.
+type foldCall struct {
+	count            uint64 // elements
+	sources, targets uint32
+	ranks            uint32 // what avg divides by
+	_                uint32
+	source           [maxFold]uint64
+	target           [maxFold]uint64
+	scale            [maxFold]uint64 // premulsum's, of each source
+}
+
+// launchFold enqueues a reduction. reads and writes are the buffers behind the addresses, which it holds.
+func launchFold(s *cuda.Stream, k Kind, op elem.OpCode, f *foldCall, reads, writes []*mem.Buffer) (*cuda.Event, error) {
+	if !k.Valid() || op < elem.OpSum || op > elem.OpPreMulSum {
+		return nil, fmt.Errorf("collective: no kernel for %v of %v", op, k)
+	}
+	fn, err := kernels.Function(s.Device(), "fold_"+k.String(), "fold_"+op.String())
+	if err != nil {
+		return nil, err
+	}
+	// Enough threads to keep the memory busy: one for each 16 bytes, up to what the device holds at once.
+	const threads = 256
+	work := int(f.count)*k.Size()/16 + 1
+	blocks := min((work+threads-1)/threads, 16*132)
+	args := make([]cuda.Arg, 0, 1+len(reads)+len(writes))
+	args = append(args, cuda.Struct(unsafe.Slice((*byte)(unsafe.Pointer(f)), unsafe.Sizeof(*f))))
+	for _, b := range reads {
+		args = append(args, cuda.AlsoIn(b))
+	}
+	for _, b := range writes {
+		args = append(args, cuda.AlsoOut(b))
+	}
+	return s.Launch(fn, cuda.LaunchConfig{Grid: cuda.Dim{X: blocks}, Block: cuda.Dim{X: threads}}, args...)
+}
+
+// FoldDevice sets dst to the sources put together by op from the left, as a collective of as many ranks would:
+// PreMulSum takes the same scale for all of them. dst may be one of the sources. It is enqueued on a stream.
+func FoldDevice(s *cuda.Stream, dst *mem.Buffer, sources []*mem.Buffer, k Kind, op Op) (*cuda.Event, error) {
+	if len(sources) == 0 || len(sources) > maxFold || !k.Valid() || !op.Valid() {
+		return nil, fmt.Errorf("collective: %v of %d buffers of %v", op, len(sources), k)
+	}
+	f := foldCall{count: uint64(dst.Len() / k.Size()), sources: uint32(len(sources)), targets: 1,
+		ranks: uint32(len(sources))}
+	f.target[0] = uint64(dst.Addr())
+	for i, b := range sources {
+		if b.Len() != dst.Len() || dst.Len()%k.Size() != 0 {
+			return nil, fmt.Errorf("collective: %d bytes of %v into %d", b.Len(), k, dst.Len())
+		}
+		f.source[i], f.scale[i] = uint64(b.Addr()), elem.ScaleOf(op)
+	}
+	return launchFold(s, k, elem.CodeOf(op), &f, sources, []*mem.Buffer{dst})
+}
+
+// FoldHost is FoldDevice on host memory, with an operation for each source, as PreMulSum has a scale for each rank. It
+// is what the kernels are compared with.
+func FoldHost(dst []byte, sources [][]byte, k Kind, ops []Op) {
+	if len(dst) == 0 {
+		return
+	}
+	own := make([][]byte, len(sources))
+	for i, s := range sources {
+		own[i] = make([]byte, len(s))
+		elem.Prepare(own[i], s, k, ops[i])
+	}
+	elem.FoldAll(dst, own, k, elem.CodeOf(ops[0]))
+	elem.Conclude(dst, k, elem.CodeOf(ops[0]), len(sources))
+}

@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 
+	"go.millstream.dev/internal/collective/transport"
 	"go.millstream.dev/mem"
 )
 
@@ -15,8 +16,8 @@ type memory struct {
 
 // bufferTransport is a Transport that moves device memory by itself: UCX does, between any two kinds of memory.
 type bufferTransport interface {
-	StartSendBuffer(to int, channel uint64, b *mem.Buffer) Pending
-	StartRecvBuffer(from int, channel uint64, b *mem.Buffer) Pending
+	StartSendBuffer(to int, channel uint64, b *mem.Buffer) transport.Pending
+	StartRecvBuffer(from int, channel uint64, b *mem.Buffer) transport.Pending
 }
 
 func (m memory) len() int {
@@ -27,7 +28,7 @@ func (m memory) len() int {
 }
 
 // carries tells whether the transport takes device memory to a rank as it is.
-func carries(t Transport, rank int) (bufferTransport, bool) {
+func carries(t transport.Transport, rank int) (bufferTransport, bool) {
 	b, ok := t.(bufferTransport)
 	return b, ok && rank != t.Rank()
 }
@@ -97,7 +98,7 @@ func (m memory) fromHost(dev gpu, from *mem.Buffer) (int, error) {
 }
 
 // startSend begins to send all of it.
-func (m memory) startSend(ctx context.Context, t Transport, to int, ch uint64) Pending {
+func (m memory) startSend(ctx context.Context, t transport.Transport, to int, ch uint64) transport.Pending {
 	if m.dev == nil {
 		return t.StartSend(to, ch, m.bytes)
 	}
@@ -106,13 +107,13 @@ func (m memory) startSend(ctx context.Context, t Transport, to int, ch uint64) P
 	}
 	pinned, err := m.toHost(ctx)
 	if err != nil {
-		return finished{0, err}
+		return transport.Finished{Err: err}
 	}
 	return &stagedMessage{p: t.StartSend(to, ch, pinned.Bytes()), pinned: pinned}
 }
 
 // startRecv begins to receive n bytes.
-func (m memory) startRecv(ctx context.Context, t Transport, from int, ch uint64, n int) Pending {
+func (m memory) startRecv(ctx context.Context, t transport.Transport, from int, ch uint64, n int) transport.Pending {
 	if m.dev == nil {
 		return t.StartRecv(from, ch, m.bytes[:n])
 	}
@@ -122,18 +123,18 @@ func (m memory) startRecv(ctx context.Context, t Transport, from int, ch uint64,
 	}
 	dev, err := m.k.gpu(m.dev)
 	if err != nil {
-		return finished{0, err}
+		return transport.Finished{Err: err}
 	}
 	pinned, err := dev.pinned(ctx, n)
 	if err != nil {
-		return finished{0, err}
+		return transport.Finished{Err: err}
 	}
 	return &stagedMessage{p: t.StartRecv(from, ch, pinned.Bytes()), pinned: pinned, to: &m, dev: dev}
 }
 
 // stagedMessage is a message through pinned memory.
 type stagedMessage struct {
-	p      Pending
+	p      transport.Pending
 	pinned *mem.Buffer
 	to     *memory // of a receive
 	dev    gpu
@@ -153,7 +154,7 @@ func (s *stagedMessage) Wait(ctx context.Context) (int, error) {
 
 // deviceMessage is a receive into device memory by the transport.
 type deviceMessage struct {
-	p    Pending
+	p    transport.Pending
 	view *mem.Buffer
 	m    memory
 }

@@ -43,7 +43,7 @@ func remember(parts []part) calls {
 }
 
 // planOf says what rank does of a call. acts has for each rank who acts for it; who acts for another acts for itself.
-func planOf(c *DeviceCall, words calls, rank int, acts []int) plan {
+func planOf(c *Call, words calls, rank int, acts []int) plan {
 	var p plan
 	actors := 0 // and how many of them come before rank
 	place := 0
@@ -65,8 +65,8 @@ func planOf(c *DeviceCall, words calls, rank int, acts []int) plan {
 }
 
 // share is the part of a reduction that is nobody's own: number i of n.
-func (p *plan) share(c *DeviceCall, words calls, i, n int) {
-	if c.Code != callAllReduce && c.Code != callReduce {
+func (p *plan) share(c *Call, words calls, i, n int) {
+	if c.Code != AllReduce && c.Code != Reduce {
 		return
 	}
 	es := c.Kind.Size()
@@ -79,7 +79,7 @@ func (p *plan) share(c *DeviceCall, words calls, i, n int) {
 	var f foldStep
 	for r := range words {
 		f.srcs = append(f.srcs, place{r, false, lo, hi - lo})
-		if c.Code == callAllReduce || r == c.Root {
+		if c.Code == AllReduce || r == c.Root {
 			f.dsts = append(f.dsts, place{r, true, lo, hi - lo})
 		}
 	}
@@ -87,7 +87,7 @@ func (p *plan) share(c *DeviceCall, words calls, i, n int) {
 }
 
 // forRank adds what makes a rank's own result.
-func (p *plan) forRank(c *DeviceCall, words calls, rank int) {
+func (p *plan) forRank(c *Call, words calls, rank int) {
 	size, es := len(words), c.Kind.Size()
 	pull := func(dstAt, from int, srcAt, n int) {
 		if n > 0 {
@@ -95,7 +95,7 @@ func (p *plan) forRank(c *DeviceCall, words calls, rank int) {
 		}
 	}
 	switch c.Code {
-	case callReduceScatter:
+	case ReduceScatter:
 		n := int(words[0].count)
 		if n == 0 {
 			break
@@ -105,12 +105,12 @@ func (p *plan) forRank(c *DeviceCall, words calls, rank int) {
 			f.srcs = append(f.srcs, place{r, false, rank * n, n})
 		}
 		p.folds = append(p.folds, f)
-	case callBroadcast:
+	case Broadcast:
 		if rank != c.Root {
 			pull(0, c.Root, 0, int(words[0].count))
 		}
-	case callAllGather, callAllGatherV, callGather, callGatherV:
-		if (c.Code == callGather || c.Code == callGatherV) && rank != c.Root {
+	case AllGather, AllGatherV, Gather, GatherV:
+		if (c.Code == Gather || c.Code == GatherV) && rank != c.Root {
 			break
 		}
 		at := 0
@@ -119,21 +119,21 @@ func (p *plan) forRank(c *DeviceCall, words calls, rank int) {
 			pull(at, r, 0, n)
 			at += n
 		}
-	case callScatter:
+	case Scatter:
 		n := int(words[0].count)
 		pull(0, c.Root, rank*n, n)
-	case callScatterV:
+	case ScatterV:
 		w, at := &words[c.Root], 0
 		for r := range rank {
 			at += w.at(r) * es
 		}
 		pull(0, c.Root, at, w.at(rank)*es)
-	case callAllToAll:
+	case AllToAll:
 		n := int(words[0].count)
 		for r := range size {
 			pull(r*n, r, rank*n, n)
 		}
-	case callAllToAllV:
+	case AllToAllV:
 		to := 0
 		for r := range size {
 			w, at := &words[r], 0
@@ -148,14 +148,14 @@ func (p *plan) forRank(c *DeviceCall, words calls, rank int) {
 }
 
 // shows reports whether other ranks reach a rank's send and recv in a call.
-func shows(c *DeviceCall, rank int) (send, recv bool) {
+func shows(c *Call, rank int) (send, recv bool) {
 	root := rank == c.Root
 	switch c.Code {
-	case callReduce, callGather, callGatherV:
+	case Reduce, Gather, GatherV:
 		return true, root
-	case callBroadcast: // one buffer
+	case Broadcast: // one buffer
 		return root, !root
-	case callScatter, callScatterV:
+	case Scatter, ScatterV:
 		return root, true
 	}
 	return true, true

@@ -9,16 +9,18 @@ import (
 
 	"pgregory.net/rapid"
 
+	"go.millstream.dev/internal/collective/elem"
 	"go.millstream.dev/mem"
 )
 
-// TestPlansDoNotMeet: whatever the call, no rank writes what another one reads or writes, so that they need not wait for
-// each other; also where send and recv are the same memory.
+// TestPlansDoNotMeet: whatever the call, no rank writes what another one reads or writes, so that they need not wait
+// for each other; also where send and recv are the same memory.
 func TestPlansDoNotMeet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(2, 6).Draw(t, "ranks")
-		c := DeviceCall{Code: rapid.SampledFrom(testCodes[1:]).Draw(t, "code"), Kind: rapid.SampledFrom(Kinds()).Draw(t, "kind"),
-			Op: Sum, Root: rapid.IntRange(0, size-1).Draw(t, "root")}
+		c := Call{Code: rapid.SampledFrom(testCodes[1:]).Draw(t, "code"),
+			Kind: rapid.SampledFrom(elem.Kinds()).Draw(t, "kind"),
+			Op:   Sum, Root: rapid.IntRange(0, size-1).Draw(t, "root")}
 		inPlace := rapid.Bool().Draw(t, "in place")
 		cards := make([]word, size)
 		for r := range cards {
@@ -42,9 +44,9 @@ func TestPlansDoNotMeet(t *testing.T) {
 		for r := range words {
 			words[r].count = uint64(n)
 			switch c.Code {
-			case callAllGatherV, callGatherV, callScatterV:
+			case AllGatherV, GatherV, ScatterV:
 				words[r].count, words[r].counts = uint64(matrix[0][r]*es), numbers(matrix[0])
-			case callAllToAllV:
+			case AllToAllV:
 				column := make([]int, size)
 				for q := range column {
 					column[q] = matrix[q][r]
@@ -58,25 +60,25 @@ func TestPlansDoNotMeet(t *testing.T) {
 				return p.at
 			}
 			switch c.Code {
-			case callAllGather, callGather:
+			case AllGather, Gather:
 				return p.rank*n + p.at
-			case callAllGatherV, callGatherV:
+			case AllGatherV, GatherV:
 				return before(matrix[0], p.rank)*es + p.at
 			}
 			return p.at
 		}
 		target := func(p place) int {
 			switch {
-			case inPlace && p.recv && c.Code == callReduceScatter:
+			case inPlace && p.recv && c.Code == ReduceScatter:
 				return p.rank*n + p.at
-			case inPlace && p.recv && c.Code == callScatter && p.rank == c.Root:
+			case inPlace && p.recv && c.Code == Scatter && p.rank == c.Root:
 				return p.rank*n + p.at
-			case inPlace && p.recv && c.Code == callScatterV && p.rank == c.Root:
+			case inPlace && p.recv && c.Code == ScatterV && p.rank == c.Root:
 				return before(matrix[0], p.rank)*es + p.at
 			}
 			return offset(p)
 		}
-		if c.Code == callAllToAll || c.Code == callAllToAllV {
+		if c.Code == AllToAll || c.Code == AllToAllV {
 			inPlace = false // not allowed
 		}
 		type access struct {
@@ -101,7 +103,7 @@ func TestPlansDoNotMeet(t *testing.T) {
 			}
 			for _, f := range pl.folds {
 				who := r
-				if c.Code == callReduceScatter {
+				if c.Code == ReduceScatter {
 					who = f.dsts[0].rank
 				}
 				for _, p := range f.srcs {
@@ -134,15 +136,16 @@ func TestPlansDoNotMeet(t *testing.T) {
 	})
 }
 
-// A mapping is opened once however many ask for it; a failure is not kept; what lies at the place of a new allocation is
-// let go of before that is opened.
+// A mapping is opened once however many ask for it; a failure is not kept; what lies at the place of a new allocation
+// is let go of before that is opened.
 func TestMappings(t *testing.T) {
 	var m mappings
 	w := &where{id: 1, base: 1000, size: 100}
 	opened, freed := 0, 0
 	open := func() (*mem.Buffer, error) {
 		opened++
-		return mem.NewRegion(mem.RegionConfig{Addr: 4096, Len: 8, Kind: mem.Device, Free: func() { freed++ }}).Buffer(), nil
+		return mem.NewRegion(mem.RegionConfig{Addr: 4096, Len: 8, Kind: mem.Device,
+			Free: func() { freed++ }}).Buffer(), nil
 	}
 	bad := errors.New("no")
 	if _, err := m.get(mapKey{0, 0, 1}, w, func() (*mem.Buffer, error) { return nil, bad }); !errors.Is(err, bad) {

@@ -46,7 +46,7 @@ type piece struct {
 
 // staged carries a call out through pinned memory: copies to the host, the same collective on host memory, copies back,
 // the last of which is the result's ready event. count is what the ranks have agreed on, in bytes.
-func (k *deviceCarrier) staged(ctx context.Context, dev gpu, c *DeviceCall, count int) error {
+func (k *deviceCarrier) staged(ctx context.Context, dev gpu, c *Call, count int) error {
 	pieces := k.pieces(c, count)
 	defer func() {
 		for _, p := range pieces {
@@ -72,21 +72,21 @@ func (k *deviceCarrier) staged(ctx context.Context, dev gpu, c *DeviceCall, coun
 }
 
 // pieces cuts a call, alike on all ranks: those whose result at a place depends on that place alone can be cut.
-func (k *deviceCarrier) pieces(c *DeviceCall, total int) []piece {
+func (k *deviceCarrier) pieces(c *Call, total int) []piece {
 	root := c.Root == k.g.rank
-	send, recv := c.Send, c.Recv
+	send, recv := c.Send.Buffer, c.Recv.Buffer
 	switch c.Code {
-	case callReduce, callGather, callGatherV:
+	case Reduce, Gather, GatherV:
 		if !root {
 			recv = nil
 		}
-	case callBroadcast:
+	case Broadcast:
 		if root {
 			recv = nil
 		} else {
 			send = nil
 		}
-	case callScatter, callScatterV:
+	case Scatter, ScatterV:
 		if !root {
 			send = nil
 		}
@@ -104,7 +104,7 @@ func (k *deviceCarrier) pieces(c *DeviceCall, total int) []piece {
 		return view(b, 0, b.Len())
 	}
 	switch c.Code {
-	case callAllReduce, callReduce, callBroadcast:
+	case AllReduce, Reduce, Broadcast:
 		var list []piece
 		step := stagePiece / c.Kind.Size() * c.Kind.Size()
 		for at := 0; at < total; at += step {
@@ -152,19 +152,19 @@ func (s *stage) begin(ctx context.Context, dev gpu, p *piece) error {
 }
 
 // pass does the collective of a piece on the host and enqueues the copy of its result.
-func (k *deviceCarrier) pass(ctx context.Context, dev gpu, c *DeviceCall, s *stage, p *piece) error {
+func (k *deviceCarrier) pass(ctx context.Context, dev gpu, c *Call, s *stage, p *piece) error {
 	if err := waitEvent(ctx, s.in); err != nil {
 		return err
 	}
 	s.in = nil
 	b := s.buf.Bytes()
-	host := call{code: c.Code, kind: c.Kind, op: c.Op, root: c.Root, counts: c.Counts, counts2: c.RecvCounts,
-		upwards: true, send: b[:lenOf(p.send)], recv: b[p.recvAt() : p.recvAt()+lenOf(p.recv)]}
-	if c.Code == callBroadcast { // one buffer, which root sends and the others receive
+	host := Call{Code: c.Code, Kind: c.Kind, Op: c.Op, Root: c.Root, Counts: c.Counts, RecvCounts: c.RecvCounts,
+		upwards: true, Send: Memory{Bytes: b[:lenOf(p.send)]}, Recv: Memory{Bytes: b[p.recvAt() : p.recvAt()+lenOf(p.recv)]}}
+	if c.Code == Broadcast { // one buffer, which root sends and the others receive
 		if p.recv == nil {
-			host.recv = host.send
+			host.Recv.Bytes = host.Send.Bytes
 		} else {
-			host.send = host.recv
+			host.Send.Bytes = host.Recv.Bytes
 		}
 	}
 	if err := k.g.collect(ctx, &host); err != nil {
@@ -180,6 +180,6 @@ func (k *deviceCarrier) pass(ctx context.Context, dev gpu, c *DeviceCall, s *sta
 		return err
 	}
 	s.busy = e
-	c.Recv.SetReady(e) // pieces are in order: the last one's stands for all
+	c.Recv.Buffer.SetReady(e) // pieces are in order: the last one's stands for all
 	return nil
 }

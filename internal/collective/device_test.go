@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/collective/elem"
 	"go.millstream.dev/mem"
 )
 
@@ -29,8 +30,8 @@ func fakes(gs []*Group, change func(rank int, g *fakeGPU)) []onFake {
 	return out
 }
 
-// TestDeviceCollectives compares every collective on device memory with a plain sequential result: every pair of how the
-// memory is reached, number of ranks, collective, kind, operation, size and root.
+// TestDeviceCollectives compares every collective on device memory with a plain sequential result: every pair of how
+// the memory is reached, number of ranks, collective, kind, operation, size and root.
 func TestDeviceCollectives(t *testing.T) {
 	defer func(d, s int) { directMin, stagePiece = d, s }(directMin, stagePiece)
 	directMin, stagePiece = 512, 4096 // both ways, in several pieces
@@ -85,7 +86,8 @@ func TestDeviceMappingsAreKept(t *testing.T) {
 	ranks := fakes(gs, nil)
 	bufs := []*mem.Buffer{fakeAlloc(n), fakeAlloc(n)}
 	call := func(g *Group, r int) error {
-		return g.Device(ctx, DeviceCall{Code: callAllReduce, Kind: Float32, Op: Sum, Send: bufs[r], Recv: bufs[r]})
+		m := Memory{Buffer: bufs[r]}
+		return g.Do(ctx, Call{Code: AllReduce, Kind: Float32, Op: Sum, Send: m, Recv: m})
 	}
 	each(t, 2, func(r int) error {
 		for range 3 {
@@ -106,7 +108,7 @@ func TestDeviceMappingsAreKept(t *testing.T) {
 		if err := call(lane, r); err != nil {
 			return err
 		}
-		return gs[r].Barrier(ctx)
+		return gs[r].Do(ctx, barrier())
 	})
 	for r := range ranks {
 		if k := ranks[r].gpu.opened.Load(); k != 1 {
@@ -133,13 +135,13 @@ func TestDeviceMismatch(t *testing.T) {
 		if r == 1 {
 			b = buf[:100]
 		}
-		return ranks[r].AllReduce(ctx, b, make([]byte, len(b)), Float32, Sum)
+		return ranks[r].Do(ctx, allReduce(b, make([]byte, len(b)), Float32, Sum))
 	}
 	host := func(r int) error {
 		if r == 2 {
-			return gs[r].AllReduce(ctx, buf, make([]byte, len(buf)), Float32, Sum)
+			return gs[r].Do(ctx, allReduce(buf, make([]byte, len(buf)), Float32, Sum))
 		}
-		return ranks[r].AllReduce(ctx, buf, make([]byte, len(buf)), Float32, Sum)
+		return ranks[r].Do(ctx, allReduce(buf, make([]byte, len(buf)), Float32, Sum))
 	}
 	for _, f := range []func(int) error{wrong, host} {
 		for r, err := range results(3, f) {
@@ -150,7 +152,7 @@ func TestDeviceMismatch(t *testing.T) {
 		}
 	}
 	each(t, 3, func(r int) error {
-		return testCase{code: callAllReduce, kind: Int32, op: opSum, n: 100, ranks: 3}.run(ctx, ranks[r])
+		return testCase{code: AllReduce, kind: Int32, op: elem.OpSum, n: 100, ranks: 3}.run(ctx, ranks[r])
 	})
 }
 
@@ -170,14 +172,14 @@ func TestDeviceMessages(t *testing.T) {
 					if r == 0 {
 						d := ranks[0].load(data)
 						defer d.Release()
-						if err := gs[0].SendDevice(ctx, 1, 5, d); err != nil {
+						if err := gs[0].Do(ctx, sending(1, 5, Memory{Buffer: d})); err != nil {
 							return err
 						}
-						return gs[0].SendDevice(ctx, 1, 6, d)
+						return gs[0].Do(ctx, sending(1, 6, Memory{Buffer: d}))
 					}
 					d := ranks[1].load(make([]byte, n+3))
 					defer d.Release()
-					got, err := gs[1].RecvDevice(ctx, 0, 5, d)
+					got, err := received(ctx, gs[1], 0, 5, Memory{Buffer: d})
 					if err != nil || got != n {
 						return fmt.Errorf("%d bytes: %w", got, err)
 					}
@@ -188,7 +190,8 @@ func TestDeviceMessages(t *testing.T) {
 						return fmt.Errorf("message of %d bytes differs", n)
 					}
 					host := make([]byte, n)
-					if _, err := gs[1].Recv(ctx, 0, 6, host); err != nil || string(host) != string(data) {
+					if _, err := received(ctx, gs[1], 0, 6, Memory{Bytes: host}); err != nil ||
+						string(host) != string(data) {
 						return fmt.Errorf("on the host: %v", err)
 					}
 					return nil
@@ -206,14 +209,14 @@ func TestDeviceDeath(t *testing.T) {
 	buf := make([]byte, 1<<18)
 	errs := results(3, func(r int) error {
 		if r == 1 {
-			if err := ranks[r].AllReduce(ctx, buf, make([]byte, len(buf)), Float32, Sum); err != nil {
+			if err := ranks[r].Do(ctx, allReduce(buf, make([]byte, len(buf)), Float32, Sum)); err != nil {
 				return err
 			}
 			gs[r].Abort(errors.New("had enough"))
 			return nil
 		}
 		for {
-			if err := ranks[r].AllReduce(ctx, buf, make([]byte, len(buf)), Float32, Sum); err != nil {
+			if err := ranks[r].Do(ctx, allReduce(buf, make([]byte, len(buf)), Float32, Sum)); err != nil {
 				return err
 			}
 		}

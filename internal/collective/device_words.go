@@ -69,7 +69,8 @@ func (w *word) parse(b []byte) error {
 		return fmt.Errorf("%d bytes about device memory, want %d", len(b), deviceWords)
 	}
 	if b[0] != wordsVersion {
-		return fmt.Errorf("words about device memory of version %d, want %d: all ranks must run the same release", b[0], wordsVersion)
+		return fmt.Errorf("words about device memory of version %d, want %d: all ranks must run the same release", b[0],
+			wordsVersion)
 	}
 	w.flags = b[1]
 	copy(w.process[:], b[8:])

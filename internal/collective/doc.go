@@ -12,6 +12,6 @@
 //
 // # Who owns what
 //
-// A Group owns its transport; the last of a group and its sub-groups (Split, Lane) closes it. Buffers are borrowed until
-// a call returns or its Request is done. The state of a collective belongs to whoever has the group's turn.
+// A Group owns its transport; the last of a group and its sub-groups (Split, Lane) closes it. Buffers are borrowed
+// until a call returns or its Request is done. The state of a collective belongs to whoever has the group's turn.
 package collective

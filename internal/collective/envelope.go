@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Between two ranks Send and Recv talk in envelopes, on a channel of their own: tags of 64 bits are matched here and not
-// by the transport, whose tags are shorter. Small data is in its envelope; for more the sender asks, and sends when the
-// receiver has memory for it, so that nothing piles up.
+// Between two ranks Send and Recv talk in envelopes, on a channel of their own: tags of 64 bits are matched here and
+// not by the transport, whose tags are shorter. Small data is in its envelope; for more the sender asks, and sends when
+// the receiver has memory for it, so that nothing piles up.
 
 const (
 	envEager byte = 1 + iota // the data follows
@@ -44,7 +44,8 @@ func parseEnvelope(b []byte) (e envelope, err error) {
 	if len(b) < envelopeLen {
 		return e, fmt.Errorf("envelope of %d bytes", len(b))
 	}
-	e = envelope{kind: b[0], slot: b[1], tag: binary.LittleEndian.Uint64(b[8:]), length: binary.LittleEndian.Uint64(b[16:]), data: b[envelopeLen:]}
+	e = envelope{kind: b[0], slot: b[1], tag: binary.LittleEndian.Uint64(b[8:]),
+		length: binary.LittleEndian.Uint64(b[16:]), data: b[envelopeLen:]}
 	switch {
 	case e.kind < envEager || e.kind > envNo:
 		return e, fmt.Errorf("envelope of kind %d", e.kind)

@@ -7,6 +7,8 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/internal/collective/elem"
+	"go.millstream.dev/internal/collective/transport"
 	_ "go.millstream.dev/internal/comm/inproc"
 )
 
@@ -27,7 +29,7 @@ func Example() {
 		panic(err)
 	}
 	rank := func(r int, peers []comm.Comm) {
-		t, err := collective.NewComm(r, peers)
+		t, err := transport.NewComm(r, peers)
 		if err != nil {
 			panic(err)
 		}
@@ -37,7 +39,10 @@ func Example() {
 		}
 		defer g.Close()
 		x := []float32{1, float32(10 * r)}
-		if err := g.AllReduce(ctx, collective.View(x), collective.View(x), collective.Float32, collective.Sum); err != nil {
+		m := collective.Memory{Bytes: elem.View(x)}
+		err = g.Do(ctx, collective.Call{Code: collective.AllReduce, Kind: collective.Float32, Op: collective.Sum,
+			Send: m, Recv: m})
+		if err != nil {
 			panic(err)
 		}
 		if r == 0 {

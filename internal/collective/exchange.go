@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+
+	"go.millstream.dev/internal/collective/elem"
+	"go.millstream.dev/internal/collective/transport"
 )
 
 // Channels of a group on its transport: the group's id in the upper 42 of 52 bits, what for in two, and a number for
@@ -27,10 +30,10 @@ func (g *Group) maxWords() int {
 }
 
 // say writes this rank's words for a call, with at most limit bytes of data, and returns their length. b has room.
-func (g *Group) say(b []byte, c *call, limit int) int {
+func (g *Group) say(b []byte, c *Call, limit int) int {
 	h, bad := c.describe(g.rank, len(g.ranks))
-	if bad == "" && c.device != nil {
-		bad = g.check(c.device)
+	if bad == "" && c.OnDevice {
+		bad = g.check(c)
 	}
 	h.seq = g.seq
 	g.seq++
@@ -42,21 +45,21 @@ func (g *Group) say(b []byte, c *call, limit int) int {
 		return headerLen + n
 	}
 	n := headerLen
-	for _, list := range [2][]int{c.counts, c.counts2} {
-		if h.vec == 0 {
-			break // counts of a rank that is not asked for them
+	for i, list := range [2][]int{c.Counts, c.RecvCounts} {
+		if h.vec == 0 || i > 0 && c.Code != AllToAllV {
+			break // counts of a rank, or of a call, that is not asked for them
 		}
 		for _, x := range list {
 			binary.LittleEndian.PutUint64(b[n:], uint64(x))
 			n += 8
 		}
 	}
-	if c.device != nil {
+	if c.OnDevice {
 		h.flags = flagDevice
 	} else if data := c.contributed(g.rank); len(data) <= limit {
 		h.flags, h.data = flagInline, uint32(len(data))
 		if c.reduces() {
-			prepare(b[n:n+len(data)], data, c.kind, c.op)
+			elem.Prepare(b[n:n+len(data)], data, c.Kind, c.Op)
 		} else {
 			copy(b[n:], data)
 		}
@@ -68,7 +71,7 @@ func (g *Group) say(b []byte, c *call, limit int) int {
 
 // exchange lets every rank know every rank's words, in g.parts: Bruck's all-gather, whose rounds are the logarithm of
 // the number of ranks and do not depend on what anybody has called.
-func (g *Group) exchange(ctx context.Context, c *call) error {
+func (g *Group) exchange(ctx context.Context, c *Call) error {
 	size := len(g.ranks)
 	g.ends = append(g.ends[:0], g.say(g.words, c, g.inlineMax()))
 	if _, err := parsePart(g.words[:g.ends[0]], &g.parts[g.rank]); err != nil {
@@ -101,7 +104,7 @@ func (g *Group) swap(ctx context.Context, to int, send []byte, from int, recv []
 	t, ch := g.hub.t, g.channel(what)
 	r := t.StartRecv(g.ranks[from], ch, recv)
 	if err := t.Send(ctx, g.ranks[to], ch, send); err != nil {
-		_, _ = r.Wait(ended) // its memory is ours again then
+		_, _ = r.Wait(transport.Ended) // its memory is ours again then
 		return 0, &opError{g.ranks[to], err}
 	}
 	n, err := r.Wait(ctx)
@@ -110,10 +113,3 @@ func (g *Group) swap(ctx context.Context, to int, send []byte, from int, recv []
 	}
 	return n, nil
 }
-
-// ended is a context that has ended: waiting with it gives an operation up.
-var ended = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()

@@ -7,26 +7,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.millstream.dev/internal/collective/elem"
+	"go.millstream.dev/internal/collective/transport"
 )
 
 // kill ends a rank as the death of its process does: its connections are gone, without a word.
-func kill(g *Group) {
-	var m *mesh
-	switch t := g.hub.t.(type) {
-	case *mesh:
-		m = t
-	case *ucxTransport:
-		m = t.mesh
-	}
-	m.mu.Lock()
-	m.aborted = true // the dead blame nobody
-	m.mu.Unlock()
-	for _, c := range m.comms {
-		if c != nil {
-			c.Abort()
-		}
-	}
-}
+func kill(g *Group) { transport.Kill(g.hub.t) }
 
 func TestDeadRankIsNamed(t *testing.T) {
 	for _, b := range backends {
@@ -44,7 +31,7 @@ func TestDeadRankIsNamed(t *testing.T) {
 					return nil
 				}
 				x := make([]float32, 50_000)
-				req := gs[r].StartAllReduce(ctx, View(x), View(x), Float32, Sum)
+				req := gs[r].Start(ctx, allReduce(elem.View(x), elem.View(x), Float32, Sum))
 				began <- struct{}{}
 				return req.Wait(ctx)
 			})
@@ -56,7 +43,7 @@ func TestDeadRankIsNamed(t *testing.T) {
 				if !errors.As(err, &gone) || gone.Rank != dead || gone.Name != "worker-2" {
 					t.Errorf("rank %d: %v, want an error that names rank %d", r, err, dead)
 				}
-				if again := gs[r].Barrier(ctx); again == nil || again.Error() != err.Error() {
+				if again := gs[r].Do(ctx, barrier()); again == nil || again.Error() != err.Error() {
 					t.Errorf("rank %d: then %v, want the same error", r, again)
 				}
 				if gs[r].Err() == nil {
@@ -79,13 +66,13 @@ func TestEndedContextAbortsAll(t *testing.T) {
 				switch r {
 				case 0: // never calls; learns of it from its next call
 					<-gs[0].Done()
-					return gs[0].Barrier(ctx)
+					return gs[0].Do(ctx, barrier())
 				case 1:
-					req := gs[1].StartBarrier(impatient)
+					req := gs[1].Start(impatient, barrier())
 					cancel(why)
 					return req.Wait(ctx)
 				}
-				return gs[2].Barrier(ctx)
+				return gs[2].Do(ctx, barrier())
 			})
 			if !errors.Is(errs[1], why) {
 				t.Errorf("rank 1: %v, want its own reason", errs[1])
@@ -109,7 +96,7 @@ func TestAbort(t *testing.T) {
 				if r == 1 {
 					gs[1].Abort(errors.New("disk full"))
 				}
-				return gs[r].Barrier(ctx)
+				return gs[r].Do(ctx, barrier())
 			})
 			for r, err := range errs {
 				if err == nil || err.Error() != "collective: rank 1 (worker-1): disk full" {
@@ -126,13 +113,13 @@ func TestRankThatLeftIsNamed(t *testing.T) {
 			ctx := testContext(t)
 			gs := b.groups(ctx, t, 3)
 			errs := results(3, func(r int) error {
-				if err := gs[r].Barrier(ctx); err != nil {
+				if err := gs[r].Do(ctx, barrier()); err != nil {
 					return err
 				}
 				if r == 2 {
 					return gs[2].Close()
 				}
-				return gs[r].Barrier(ctx)
+				return gs[r].Do(ctx, barrier())
 			})
 			for r, err := range errs[:2] {
 				var gone *RankError
@@ -143,7 +130,7 @@ func TestRankThatLeftIsNamed(t *testing.T) {
 			if errs[2] != nil {
 				t.Error(errs[2])
 			}
-			if err := gs[2].Barrier(ctx); !errors.Is(err, ErrClosed) {
+			if err := gs[2].Do(ctx, barrier()); !errors.Is(err, ErrClosed) {
 				t.Errorf("after Close: %v", err)
 			}
 			if err := gs[2].Close(); err != nil {
@@ -162,7 +149,7 @@ func TestLeavingDoesNotDisturb(t *testing.T) {
 				gs := b.groups(ctx, t, 4)
 				each(t, 4, func(r int) error {
 					x := []int64{int64(r)}
-					if err := gs[r].AllReduce(ctx, View(x), View(x), Int64, Sum); err != nil {
+					if err := gs[r].Do(ctx, allReduce(elem.View(x), elem.View(x), Int64, Sum)); err != nil {
 						return err
 					}
 					if x[0] != 6 {
@@ -180,14 +167,14 @@ func TestCloseInTheMiddle(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			ctx := testContext(t)
 			gs := b.groups(ctx, t, 2)
-			req := gs[0].StartBarrier(ctx)
+			req := gs[0].Start(ctx, barrier())
 			if err := gs[0].Close(); err != nil {
 				t.Error(err)
 			}
 			if err := req.Wait(ctx); err == nil {
 				t.Error("the barrier succeeded alone")
 			}
-			if err := gs[1].Barrier(ctx); err == nil {
+			if err := gs[1].Do(ctx, barrier()); err == nil {
 				t.Error("rank 1: no error")
 			}
 		})
@@ -201,70 +188,77 @@ var mismatches = []struct {
 }{
 	{"size", "rank 0 has 10 elements, rank 1 has 11", func(ctx context.Context, g *Group, odd bool) error {
 		x := make([]int32, 10+b2i(odd))
-		return g.AllReduce(ctx, View(x), View(x), Int32, Sum)
+		return g.Do(ctx, allReduce(elem.View(x), elem.View(x), Int32, Sum))
 	}},
 	{"large size", "rank 0 has 100000 elements, rank 1 has 10", func(ctx context.Context, g *Group, odd bool) error {
 		x := make([]int32, 100_000)
 		if odd {
 			x = x[:10]
 		}
-		return g.AllReduce(ctx, View(x), View(x), Int32, Sum)
+		return g.Do(ctx, allReduce(elem.View(x), elem.View(x), Int32, Sum))
 	}},
 	{"type", "rank 0 has elements of int32, rank 1 has float32", func(ctx context.Context, g *Group, odd bool) error {
 		x := make([]int32, 10)
-		return g.AllReduce(ctx, View(x), View(x), []Kind{Int32, Float32}[b2i(odd)], Sum)
+		return g.Do(ctx, allReduce(elem.View(x), elem.View(x), []Kind{Int32, Float32}[b2i(odd)], Sum))
 	}},
 	{"op", "rank 0 has operation sum, rank 1 has max", func(ctx context.Context, g *Group, odd bool) error {
 		x := make([]int32, 10)
-		return g.AllReduce(ctx, View(x), View(x), Int32, []Op{Sum, Max}[b2i(odd)])
+		return g.Do(ctx, allReduce(elem.View(x), elem.View(x), Int32, []Op{Sum, Max}[b2i(odd)]))
 	}},
 	{"root", "rank 0 has root 0, rank 1 has 2", func(ctx context.Context, g *Group, odd bool) error {
-		return g.Broadcast(ctx, make([]byte, 100_000), Uint8, 2*b2i(odd))
+		return g.Do(ctx, broadcast(make([]byte, 100_000), Uint8, 2*b2i(odd)))
 	}},
-	{"no such root", "rank 1 calls Broadcast wrongly: root 7 is not one of the 3 ranks", func(ctx context.Context, g *Group, odd bool) error {
-		return g.Broadcast(ctx, make([]byte, 8), Uint8, 7*b2i(odd))
-	}},
+	{"no such root", "rank 1 calls Broadcast wrongly: root 7 is not one of the 3 ranks",
+		func(ctx context.Context, g *Group, odd bool) error {
+			return g.Do(ctx, broadcast(make([]byte, 8), Uint8, 7*b2i(odd)))
+		}},
 	{"other collective", "rank 0 calls Barrier", func(ctx context.Context, g *Group, odd bool) error {
 		if odd {
-			return g.Broadcast(ctx, nil, Uint8, 0)
+			return g.Do(ctx, broadcast(nil, Uint8, 0))
 		}
-		return g.Barrier(ctx)
+		return g.Do(ctx, barrier())
 	}},
-	{"recv too short", "rank 1 calls AllGather wrongly: recv has 29 bytes, want 30", func(ctx context.Context, g *Group, odd bool) error {
-		return g.AllGather(ctx, make([]byte, 10), make([]byte, 30-b2i(odd)), Uint8)
-	}},
+	{"recv too short", "rank 1 calls AllGather wrongly: recv has 29 bytes, want 30",
+		func(ctx context.Context, g *Group, odd bool) error {
+			return g.Do(ctx, allGather(make([]byte, 10), make([]byte, 30-b2i(odd)), Uint8))
+		}},
 	{"counts", "rank 0 has counts[2] = 3, rank 1 has 4", func(ctx context.Context, g *Group, odd bool) error {
 		counts := []int{1, 2, 3 + b2i(odd)}
-		return g.AllGatherV(ctx, make([]byte, counts[g.Rank()]), make([]byte, 6+b2i(odd)), counts, Uint8)
+		return g.Do(ctx, allGatherV(make([]byte, counts[g.Rank()]), make([]byte, 6+b2i(odd)), counts, Uint8))
 	}},
-	{"counts of the root", "rank 0, the root, has counts[1] = 2, rank 1 has a buffer of 3 elements", func(ctx context.Context, g *Group, odd bool) error {
-		counts := []int{1, 2, 3}
-		return g.ScatterV(ctx, make([]byte, 6), make([]byte, counts[g.Rank()]+b2i(odd)), counts, Uint8, 0)
-	}},
-	{"matrix", "rank 0 sends 1 elements to rank 1, which expects 2", func(ctx context.Context, g *Group, odd bool) error {
-		in := []int{1 + b2i(odd), 1, 1}
-		return g.AllToAllV(ctx, make([]byte, 3), []int{1, 1, 1}, make([]byte, 3+b2i(odd)), in, Uint8)
-	}},
-	{"half an element", "rank 1 calls AllReduce wrongly: 7 bytes are not a number of elements of int32", func(ctx context.Context, g *Group, odd bool) error {
-		x := make([]byte, 8-b2i(odd))
-		return g.AllReduce(ctx, x, x, Int32, Sum)
-	}},
-	{"scale of another type", "the scale of PreMulSum is float64, the elements are float32", func(ctx context.Context, g *Group, odd bool) error {
-		x := make([]float32, 3)
-		op := PreMulSum(float32(2))
-		if odd {
-			op = PreMulSum(2.0)
-		}
-		return g.AllReduce(ctx, View(x), View(x), Float32, op)
-	}},
-	{"overlap", "rank 1 calls AllToAll wrongly: send and recv overlap", func(ctx context.Context, g *Group, odd bool) error {
-		x := make([]byte, 6)
-		y := make([]byte, 6)
-		if odd {
-			y = x
-		}
-		return g.AllToAll(ctx, x, y, Uint8)
-	}},
+	{"counts of the root", "rank 0, the root, has counts[1] = 2, rank 1 has a buffer of 3 elements",
+		func(ctx context.Context, g *Group, odd bool) error {
+			counts := []int{1, 2, 3}
+			return g.Do(ctx, scatterV(make([]byte, 6), make([]byte, counts[g.Rank()]+b2i(odd)), counts, Uint8, 0))
+		}},
+	{"matrix", "rank 0 sends 1 elements to rank 1, which expects 2",
+		func(ctx context.Context, g *Group, odd bool) error {
+			in := []int{1 + b2i(odd), 1, 1}
+			return g.Do(ctx, allToAllV(make([]byte, 3), []int{1, 1, 1}, make([]byte, 3+b2i(odd)), in, Uint8))
+		}},
+	{"half an element", "rank 1 calls AllReduce wrongly: 7 bytes are not a number of elements of int32",
+		func(ctx context.Context, g *Group, odd bool) error {
+			x := make([]byte, 8-b2i(odd))
+			return g.Do(ctx, allReduce(x, x, Int32, Sum))
+		}},
+	{"scale of another type", "the scale of PreMulSum is float64, the elements are float32",
+		func(ctx context.Context, g *Group, odd bool) error {
+			x := make([]float32, 3)
+			op := elem.PreMulSum(float32(2))
+			if odd {
+				op = elem.PreMulSum(2.0)
+			}
+			return g.Do(ctx, allReduce(elem.View(x), elem.View(x), Float32, op))
+		}},
+	{"overlap", "rank 1 calls AllToAll wrongly: send and recv overlap",
+		func(ctx context.Context, g *Group, odd bool) error {
+			x := make([]byte, 6)
+			y := make([]byte, 6)
+			if odd {
+				y = x
+			}
+			return g.Do(ctx, allToAll(x, y, Uint8))
+		}},
 }
 
 func b2i(b bool) int {
@@ -283,12 +277,13 @@ func TestMismatch(t *testing.T) {
 				errs := results(3, func(r int) error { return m.call(ctx, gs[r], r == 1) })
 				for r, err := range errs {
 					var mismatch *MismatchError
-					if !errors.As(err, &mismatch) || mismatch.Rank > 1 || !strings.Contains(err.Error(), m.want) || err.Error() != errs[0].Error() {
+					if !errors.As(err, &mismatch) || mismatch.Rank > 1 || !strings.Contains(err.Error(), m.want) ||
+						err.Error() != errs[0].Error() {
 						t.Errorf("%s: rank %d: %v, want %q", m.name, r, err, m.want)
 					}
 				}
 			}
-			each(t, 3, func(r int) error { return gs[r].Barrier(ctx) }) // and it works on
+			each(t, 3, func(r int) error { return gs[r].Do(ctx, barrier()) }) // and it works on
 		})
 	}
 }
@@ -311,14 +306,14 @@ func TestConfigurationsMustMatch(t *testing.T) {
 }
 
 func TestBadTransport(t *testing.T) {
-	if _, err := NewComm(3, nil); err == nil {
+	if _, err := transport.NewComm(3, nil); err == nil {
 		t.Error("a rank beyond the ranks is accepted")
 	}
 	ctx := testContext(t)
 	comms := connect(ctx, t, "inproc", 3)
 	comms[0][2].Abort()
 	comms[0][2] = nil
-	if _, err := NewComm(0, comms[0]); err == nil {
+	if _, err := transport.NewComm(0, comms[0]); err == nil {
 		t.Error("a missing connection is accepted")
 	}
 	for _, r := range []int{1, 2} { // their other ends hear of it

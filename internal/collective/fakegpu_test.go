@@ -11,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"go.millstream.dev/internal/collective/elem"
 	"go.millstream.dev/mem"
 )
 
@@ -170,7 +171,8 @@ func (g *fakeGPU) export(b *mem.Buffer) (w where, err error) {
 	if !ok {
 		return w, fmt.Errorf("%v is not the fake device's", b)
 	}
-	w = where{id: id, base: uint64(b.Region().Addr()), size: uint64(max(b.Region().Len(), 1)), offset: uint64(b.Offset()), length: uint64(b.Len())}
+	w = where{id: id, base: uint64(b.Region().Addr()), size: uint64(max(b.Region().Len(), 1)),
+		offset: uint64(b.Offset()), length: uint64(b.Len())}
 	binary.LittleEndian.PutUint64(w.handle[:], id)
 	return w, nil
 }
@@ -197,18 +199,18 @@ func (g *fakeGPU) copy(dst, src *mem.Buffer) (mem.Event, error) {
 	return g.enqueue(func() { copy(d, s) }, []*mem.Buffer{src}, []*mem.Buffer{dst}), nil
 }
 
-func (g *fakeGPU) fold(k Kind, op opCode, f *foldCall, reads, writes []*mem.Buffer) (mem.Event, error) {
+func (g *fakeGPU) fold(k Kind, op elem.OpCode, f *foldCall, reads, writes []*mem.Buffer) (mem.Event, error) {
 	call := *f
 	return g.enqueue(func() {
 		n := int(call.count) * k.Size()
 		sources := make([][]byte, call.sources)
 		ops := make([]Op, call.sources)
 		for i := range sources {
-			sources[i], ops[i] = at(call.source[i], n), Op{code: op, kind: k, scale: call.scale[i]}
+			sources[i], ops[i] = at(call.source[i], n), elem.NewOp(op, k, call.scale[i])
 		}
 		out := make([]byte, n)
 		FoldHost(out, sources, k, ops)
-		if op == opAvg && int(call.ranks) != len(sources) {
+		if op == elem.OpAvg && int(call.ranks) != len(sources) {
 			panic("avg of another number of ranks")
 		}
 		for _, t := range call.target[:call.targets] {
@@ -251,68 +253,37 @@ func (o onFake) load(b []byte) *mem.Buffer {
 	return d
 }
 
-func (o onFake) do(ctx context.Context, c DeviceCall, send, recv []byte) error {
-	c.Send = o.load(send)
+// Do carries a call on host memory out on copies in device memory, and copies the result back.
+func (o onFake) Do(ctx context.Context, c Call) error {
+	if c.Code == Barrier {
+		return o.Group.Do(ctx, c)
+	}
+	send, recv := c.Send.Bytes, c.Recv.Bytes
+	c.OnDevice = true // also without any buffer
+	c.Send = Memory{Buffer: o.load(send)}
 	inPlace := len(send) > 0 && len(recv) > 0 && &send[0] == &recv[0]
 	if inPlace {
 		c.Recv = c.Send
 	} else {
-		c.Recv = o.load(recv)
+		c.Recv = Memory{Buffer: o.load(recv)}
 	}
 	defer func() {
-		if c.Send != nil {
-			c.Send.Release()
+		if c.Send.Buffer != nil {
+			c.Send.Buffer.Release()
 		}
-		if c.Recv != nil && !inPlace {
-			c.Recv.Release()
+		if c.Recv.Buffer != nil && !inPlace {
+			c.Recv.Buffer.Release()
 		}
 	}()
-	if err := o.Device(ctx, c); err != nil {
+	if err := o.Group.Do(ctx, c); err != nil {
 		return err
 	}
-	if c.Recv == nil {
+	if c.Recv.Buffer == nil {
 		return nil
 	}
-	if err := c.Recv.WaitReady(ctx); err != nil {
+	if err := c.Recv.Buffer.WaitReady(ctx); err != nil {
 		return err
 	}
-	copy(recv, bytesAt(c.Recv))
+	copy(recv, bytesAt(c.Recv.Buffer))
 	return nil
-}
-
-func (o onFake) AllReduce(ctx context.Context, send, recv []byte, k Kind, op Op) error {
-	return o.do(ctx, DeviceCall{Code: callAllReduce, Kind: k, Op: op}, send, recv)
-}
-func (o onFake) Reduce(ctx context.Context, send, recv []byte, k Kind, op Op, root int) error {
-	return o.do(ctx, DeviceCall{Code: callReduce, Kind: k, Op: op, Root: root}, send, recv)
-}
-func (o onFake) Broadcast(ctx context.Context, buf []byte, k Kind, root int) error {
-	return o.do(ctx, DeviceCall{Code: callBroadcast, Kind: k, Root: root}, buf, buf)
-}
-func (o onFake) AllGather(ctx context.Context, send, recv []byte, k Kind) error {
-	return o.do(ctx, DeviceCall{Code: callAllGather, Kind: k}, send, recv)
-}
-func (o onFake) AllGatherV(ctx context.Context, send, recv []byte, counts []int, k Kind) error {
-	return o.do(ctx, DeviceCall{Code: callAllGatherV, Kind: k, Counts: counts}, send, recv)
-}
-func (o onFake) Gather(ctx context.Context, send, recv []byte, k Kind, root int) error {
-	return o.do(ctx, DeviceCall{Code: callGather, Kind: k, Root: root}, send, recv)
-}
-func (o onFake) GatherV(ctx context.Context, send, recv []byte, counts []int, k Kind, root int) error {
-	return o.do(ctx, DeviceCall{Code: callGatherV, Kind: k, Counts: counts, Root: root}, send, recv)
-}
-func (o onFake) Scatter(ctx context.Context, send, recv []byte, k Kind, root int) error {
-	return o.do(ctx, DeviceCall{Code: callScatter, Kind: k, Root: root}, send, recv)
-}
-func (o onFake) ScatterV(ctx context.Context, send, recv []byte, counts []int, k Kind, root int) error {
-	return o.do(ctx, DeviceCall{Code: callScatterV, Kind: k, Counts: counts, Root: root}, send, recv)
-}
-func (o onFake) ReduceScatter(ctx context.Context, send, recv []byte, k Kind, op Op) error {
-	return o.do(ctx, DeviceCall{Code: callReduceScatter, Kind: k, Op: op}, send, recv)
-}
-func (o onFake) AllToAll(ctx context.Context, send, recv []byte, k Kind) error {
-	return o.do(ctx, DeviceCall{Code: callAllToAll, Kind: k}, send, recv)
-}
-func (o onFake) AllToAllV(ctx context.Context, send []byte, sendCounts []int, recv []byte, recvCounts []int, k Kind) error {
-	return o.do(ctx, DeviceCall{Code: callAllToAllV, Kind: k, Counts: sendCounts, RecvCounts: recvCounts}, send, recv)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"go.millstream.dev/internal/collective/transport"
 )
 
 // SharedMemory says whether a group whose ranks are all on one host works in memory that they share.
@@ -29,7 +31,7 @@ type Config struct {
 }
 
 // Group is a fixed set of processes that call collectives together. All ranks call the same ones in the same
-// order; calls of several goroutines of one rank take turns. Send, Recv and SendRecv stand beside that.
+// order; calls of several goroutines of one rank take turns. Send, Recv and SendRecv are not part of that order.
 //
 // The context of a collective bounds it on this rank. A collective that one rank has left can never end on the
 // others, so when its context ends the whole group is aborted: every rank gets a *RankError that names this one.
@@ -45,7 +47,7 @@ type Group struct {
 	once  sync.Once
 
 	// What follows belongs to whoever has the turn.
-	cur     call
+	cur     Call
 	seq     uint32
 	parts   []part   // what the ranks have called
 	words   []byte   // the same as it came
@@ -62,7 +64,7 @@ type Group struct {
 
 // New makes the group of a transport's ranks; every rank calls it, with the same configuration. The group owns
 // the transport, also when New fails.
-func New(ctx context.Context, t Transport, cfg Config) (*Group, error) {
+func New(ctx context.Context, t transport.Transport, cfg Config) (*Group, error) {
 	ranks := make([]int, t.Size())
 	for i := range ranks {
 		ranks[i] = i
@@ -147,19 +149,8 @@ func (g *Group) Close() error {
 	return err
 }
 
-func (g *Group) do(ctx context.Context, c call) error {
-	return g.run(ctx, c, g.turns.ask())
-}
-
-func (g *Group) start(ctx context.Context, c call) *Request {
-	r := newRequest()
-	place := g.turns.ask() // now: the order is that of the calls
-	go func() { r.finish(0, g.run(ctx, c, place)) }()
-	return r
-}
-
 // run waits for the turn and carries the call out.
-func (g *Group) run(ctx context.Context, c call, place *turn) error {
+func (g *Group) run(ctx context.Context, c Call, place *turn) error {
 	if !g.turns.wait(ctx, place, g.hub.done, g.gone) {
 		if err := g.Err(); err != nil {
 			return err
@@ -175,7 +166,7 @@ func (g *Group) run(ctx context.Context, c call, place *turn) error {
 	}
 	g.cur = c
 	err := g.collect(ctx, &g.cur)
-	g.cur = call{} // its buffers are the caller's again
+	g.cur = Call{} // its buffers are the caller's again
 	if err == nil {
 		return nil
 	}
@@ -187,7 +178,7 @@ func (g *Group) run(ctx context.Context, c call, place *turn) error {
 }
 
 // collect is one collective from the header to the result.
-func (g *Group) collect(ctx context.Context, c *call) error {
+func (g *Group) collect(ctx context.Context, c *Call) error {
 	if g.seg != nil {
 		return g.seg.collect(ctx, g, c)
 	}
@@ -197,8 +188,8 @@ func (g *Group) collect(ctx context.Context, c *call) error {
 	if err := agree(g.parts); err != nil {
 		return err
 	}
-	if c.device != nil {
-		return g.carrier.Run(ctx, c.device)
+	if c.OnDevice {
+		return g.carrier.Run(ctx, c)
 	}
 	if allInline(g.parts) {
 		g.finishSmall(c)

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"go.millstream.dev/internal/collective/elem"
 )
 
 func TestSplit(t *testing.T) {
@@ -36,7 +38,7 @@ func TestSplit(t *testing.T) {
 				for _, n := range []int{1, 30_000} {
 					x := make([]int32, n)
 					x[0] = int32(r)
-					if err := sub.AllReduce(ctx, View(x), View(x), Int32, Sum); err != nil {
+					if err := sub.Do(ctx, allReduce(elem.View(x), elem.View(x), Int32, Sum)); err != nil {
 						return err
 					}
 					if want := int32(2 + 2*(r%2)); x[0] != want {
@@ -48,9 +50,9 @@ func TestSplit(t *testing.T) {
 					return err
 				}
 				defer inner.Close()
-				return inner.Barrier(ctx)
+				return inner.Do(ctx, barrier())
 			})
-			each(t, n, func(r int) error { return gs[r].Barrier(ctx) })
+			each(t, n, func(r int) error { return gs[r].Do(ctx, barrier()) })
 		})
 	}
 }
@@ -77,7 +79,7 @@ func TestLanes(t *testing.T) {
 						x := make([]int64, size)
 						x[0] = int64(number)
 						bufs = append(bufs, x)
-						reqs = append(reqs, lane.StartAllReduce(ctx, View(x), View(x), Int64, Sum))
+						reqs = append(reqs, lane.Start(ctx, allReduce(elem.View(x), elem.View(x), Int64, Sum)))
 					}
 				}
 				for i, req := range reqs {
@@ -95,7 +97,7 @@ func TestLanes(t *testing.T) {
 				}
 				return nil
 			})
-			each(t, n, func(r int) error { return gs[r].Barrier(ctx) })
+			each(t, n, func(r int) error { return gs[r].Do(ctx, barrier()) })
 			if _, err := gs[0].Lane(1 << 32); err == nil {
 				t.Error("a lane's number of 33 bits is accepted")
 			}
@@ -114,7 +116,7 @@ func TestStartKeepsOrder(t *testing.T) {
 				reqs := make([]*Request, len(x))
 				for i := range x {
 					x[i] = []int32{int32(i)}
-					reqs[i] = gs[r].StartAllReduce(ctx, View(x[i]), View(x[i]), Int32, Sum)
+					reqs[i] = gs[r].Start(ctx, allReduce(elem.View(x[i]), elem.View(x[i]), Int32, Sum))
 				}
 				for i := len(x) - 1; i >= 0; i-- {
 					if err := reqs[i].Wait(ctx); err != nil {
@@ -130,8 +132,8 @@ func TestStartKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestDeterministicBits: in deterministic mode, and in shared memory always, reductions have the bits of the plain loop from
-// rank 0 upwards, on every backend and for every size.
+// TestDeterministicBits: in deterministic mode, and in shared memory always, reductions have the bits of the plain loop
+// from rank 0 upwards, on every backend and for every size.
 func TestDeterministicBits(t *testing.T) {
 	const n = 5
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -156,24 +158,27 @@ func TestDeterministicBits(t *testing.T) {
 			each(t, n, func(r int) error {
 				for _, size := range []int{10, 5000, 40_000} {
 					got := make([]float32, size)
-					if err := gs[r].AllReduce(ctx, View(random[r][:size]), View(got), Float32, Sum); err != nil {
+					if err := gs[r].Do(ctx, allReduce(elem.View(random[r][:size]), elem.View(got), Float32,
+						Sum)); err != nil {
 						return err
 					}
-					if !bytes.Equal(View(got), View(want[:size])) {
+					if !bytes.Equal(elem.View(got), elem.View(want[:size])) {
 						return fmt.Errorf("AllReduce of %d: other bits", size)
 					}
 					clear(got)
-					if err := gs[r].Reduce(ctx, View(random[r][:size]), View(got), Float32, Sum, 3); err != nil {
+					if err := gs[r].Do(ctx, reduce(elem.View(random[r][:size]), elem.View(got), Float32, Sum,
+						3)); err != nil {
 						return err
 					}
-					if r == 3 && !bytes.Equal(View(got), View(want[:size])) {
+					if r == 3 && !bytes.Equal(elem.View(got), elem.View(want[:size])) {
 						return fmt.Errorf("Reduce of %d: other bits", size)
 					}
 					part := got[:size/n]
-					if err := gs[r].ReduceScatter(ctx, View(random[r][:size]), View(part), Float32, Sum); err != nil {
+					if err := gs[r].Do(ctx, reduceScatter(elem.View(random[r][:size]), elem.View(part), Float32,
+						Sum)); err != nil {
 						return err
 					}
-					if !bytes.Equal(View(part), View(want[r*len(part):(r+1)*len(part)])) {
+					if !bytes.Equal(elem.View(part), elem.View(want[r*len(part):(r+1)*len(part)])) {
 						return fmt.Errorf("ReduceScatter of %d: other bits", size)
 					}
 				}
@@ -198,10 +203,10 @@ func TestSameBitsOnEveryRank(t *testing.T) {
 					for i := range got[r] {
 						got[r][i] = float32(rng.NormFloat64())
 					}
-					return gs[r].AllReduce(ctx, View(got[r]), View(got[r]), Float32, Avg)
+					return gs[r].Do(ctx, allReduce(elem.View(got[r]), elem.View(got[r]), Float32, Avg))
 				})
 				for r := range got {
-					if !bytes.Equal(View(got[r]), View(got[0])) {
+					if !bytes.Equal(elem.View(got[r]), elem.View(got[0])) {
 						t.Errorf("size %d: rank %d has other bits than rank 0", size, r)
 					}
 				}
@@ -221,7 +226,7 @@ func TestNoAllocation(t *testing.T) {
 	x, y := make([]float32, 100_000), make([]float32, 100_000)
 	call := func(g *Group, x []float32) {
 		for _, n := range []int{10, len(x)} {
-			if err := g.AllReduce(ctx, View(x[:n]), View(x[:n]), Float32, Sum); err != nil {
+			if err := g.Do(ctx, allReduce(elem.View(x[:n]), elem.View(x[:n]), Float32, Sum)); err != nil {
 				t.Error(err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/tcp"
+	"go.millstream.dev/internal/collective/transport"
 	_ "go.millstream.dev/internal/comm/inproc"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/ucx"
@@ -94,15 +95,15 @@ func connect(ctx context.Context, t testing.TB, scheme string, n int) [][]comm.C
 var ucxContext = sync.OnceValues(func() (*ucx.Context, error) { return ucx.NewContext(ucx.Config{}) })
 
 // transports connects n ranks.
-func (b backend) transports(ctx context.Context, t testing.TB, n int) []Transport {
+func (b backend) transports(ctx context.Context, t testing.TB, n int) []transport.Transport {
 	t.Helper()
 	comms := connect(ctx, t, b.scheme, n)
-	ts := make([]Transport, n)
+	ts := make([]transport.Transport, n)
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for r := range n {
 		all.Go(func() {
-			m, err := NewComm(r, comms[r])
+			m, err := transport.NewComm(r, comms[r])
 			if err != nil || !b.ucx {
 				ts[r], errs[r] = m, err
 				return
@@ -117,7 +118,7 @@ func (b backend) transports(ctx context.Context, t testing.TB, n int) []Transpor
 				errs[r] = err
 				return
 			}
-			ts[r], errs[r] = NewUCX(ctx, m, w, nil)
+			ts[r], errs[r] = transport.NewUCX(ctx, m, w, nil)
 		})
 	}
 	all.Wait()

@@ -6,12 +6,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.millstream.dev/internal/collective/transport"
 )
 
 // hub is what a group shares with its sub-groups: the transport, and the first failure of any rank, which is the end
 // of all of them.
 type hub struct {
-	t     Transport
+	t     transport.Transport
 	names []string
 	done  chan struct{} // closed with the first failure
 	ended chan struct{} // closed when watch has ended
@@ -27,8 +29,9 @@ type hub struct {
 	maps mappings // other ranks' device memory
 }
 
-func newHub(t Transport, names []string) *hub {
-	h := &hub{t: t, names: names, done: make(chan struct{}), ended: make(chan struct{}), left: map[int]bool{}, news: make(chan struct{}), refs: 1}
+func newHub(t transport.Transport, names []string) *hub {
+	h := &hub{t: t, names: names, done: make(chan struct{}), ended: make(chan struct{}), left: map[int]bool{},
+		news: make(chan struct{}), refs: 1}
 	go h.watch()
 	return h
 }
@@ -37,7 +40,7 @@ func newHub(t Transport, names []string) *hub {
 func (h *hub) watch() {
 	defer close(h.ended)
 	for e := range h.t.Failures() {
-		if !e.left {
+		if !transport.Left(e) {
 			h.fail(e)
 			continue
 		}
@@ -73,7 +76,7 @@ func (h *hub) named(e *RankError) *RankError {
 func (h *hub) receiveError(err error) error {
 	var gone *RankError
 	isRank := errors.As(err, &gone)
-	if isRank && !gone.left {
+	if isRank && !transport.Left(gone) {
 		h.fail(gone)
 	}
 	if known := h.err(); known != nil {
@@ -120,7 +123,7 @@ func (h *hub) explain(ctx context.Context, err error) error {
 	var gone *RankError
 	var op *opError
 	switch {
-	case errors.As(err, &gone) && !gone.left:
+	case errors.As(err, &gone) && !transport.Left(gone):
 		h.fail(gone)
 	case errors.As(err, &gone): // in peace: was there a notice before its farewell?
 		h.settle(func() bool { return h.hasLeft(gone.Rank) })
@@ -136,7 +139,7 @@ func (h *hub) explain(ctx context.Context, err error) error {
 
 // settle waits a moment for a better reason, or until ok.
 func (h *hub) settle(ok func() bool) {
-	timer := time.NewTimer(grace)
+	timer := time.NewTimer(transport.Grace)
 	defer timer.Stop()
 	for {
 		h.mu.Lock()

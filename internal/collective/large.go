@@ -1,6 +1,10 @@
 package collective
 
-import "context"
+import (
+	"context"
+
+	"go.millstream.dev/internal/collective/transport"
+)
 
 // The algorithms for what is too large to travel with the words of its call. All ranks have agreed by now: sizes, types
 // and roots are the same everywhere, so every message is met by its receive.
@@ -11,30 +15,30 @@ const (
 	treeMax     = 32 << 10 // Broadcast, Reduce: binomial tree up to here, parts above
 )
 
-func (g *Group) large(ctx context.Context, c *call) error {
-	switch c.code {
-	case callAllReduce:
+func (g *Group) large(ctx context.Context, c *Call) error {
+	switch c.Code {
+	case AllReduce:
 		return g.largeAllReduce(ctx, c)
-	case callReduce:
+	case Reduce:
 		return g.largeReduce(ctx, c)
-	case callBroadcast:
-		if len(c.send) <= treeMax || len(g.ranks) == 2 {
+	case Broadcast:
+		if len(c.Send.Bytes) <= treeMax || len(g.ranks) == 2 {
 			return g.treeBroadcast(ctx, c)
 		}
 		return g.splitBroadcast(ctx, c)
-	case callReduceScatter:
-		own, err := g.reduceScatter(ctx, c, len(c.send))
-		copy(c.recv, own)
+	case ReduceScatter:
+		own, err := g.reduceScatter(ctx, c, len(c.Send.Bytes))
+		copy(c.Recv.Bytes, own)
 		return err
-	case callAllGather, callAllGatherV:
+	case AllGather, AllGatherV:
 		cuts := g.cutsOf(c, &g.parts[0])
-		copy(c.recv[cuts[g.rank]:cuts[g.rank+1]], c.send)
-		return g.ringGather(ctx, c.recv, cuts)
-	case callGather, callGatherV:
+		copy(c.Recv.Bytes[cuts[g.rank]:cuts[g.rank+1]], c.Send.Bytes)
+		return g.ringGather(ctx, c.Recv.Bytes, cuts)
+	case Gather, GatherV:
 		return g.gather(ctx, c)
-	case callScatter, callScatterV:
+	case Scatter, ScatterV:
 		return g.scatter(ctx, c)
-	case callAllToAll, callAllToAllV:
+	case AllToAll, AllToAllV:
 		return g.allToAll(ctx, c)
 	}
 	return nil
@@ -67,8 +71,8 @@ func (g *Group) cuts(n, es int) []int {
 }
 
 // cutsOf are the parts of a call that gathers or scatters. counts is the words of the rank that says them for a V form.
-func (g *Group) cutsOf(c *call, counts *part) []int {
-	size, es := len(g.ranks), c.kind.Size()
+func (g *Group) cutsOf(c *Call, counts *part) []int {
+	size, es := len(g.ranks), c.Kind.Size()
 	cuts := make([]int, size+1)
 	for r := range size {
 		n := int(g.parts[0].count)
@@ -102,13 +106,13 @@ func (g *Group) ringGather(ctx context.Context, buf []byte, cuts []int) error {
 }
 
 // treeBroadcast passes buf along a binomial tree.
-func (g *Group) treeBroadcast(ctx context.Context, c *call) error {
+func (g *Group) treeBroadcast(ctx context.Context, c *Call) error {
 	size := len(g.ranks)
-	v := (g.rank - c.root + size) % size // the root is 0 in the tree
+	v := (g.rank - c.Root + size) % size // the root is 0 in the tree
 	mask := 1
 	for ; mask < size; mask <<= 1 {
 		if v&mask != 0 {
-			if err := g.recv(ctx, (v-mask+c.root)%size, c.recv); err != nil {
+			if err := g.recv(ctx, (v-mask+c.Root)%size, c.Recv.Bytes); err != nil {
 				return err
 			}
 			break
@@ -116,7 +120,7 @@ func (g *Group) treeBroadcast(ctx context.Context, c *call) error {
 	}
 	for mask >>= 1; mask > 0; mask >>= 1 {
 		if v+mask < size {
-			if err := g.send(ctx, (v+mask+c.root)%size, c.recv); err != nil {
+			if err := g.send(ctx, (v+mask+c.Root)%size, c.Recv.Bytes); err != nil {
 				return err
 			}
 		}
@@ -126,21 +130,21 @@ func (g *Group) treeBroadcast(ctx context.Context, c *call) error {
 
 // splitBroadcast gives each rank a part and lets them pass the parts round: twice the steps, but no byte twice through
 // the root.
-func (g *Group) splitBroadcast(ctx context.Context, c *call) error {
-	cuts := g.cuts(len(c.recv), c.kind.Size())
-	if g.rank == c.root {
-		if err := g.sendParts(ctx, c.send, cuts); err != nil {
+func (g *Group) splitBroadcast(ctx context.Context, c *Call) error {
+	cuts := g.cuts(len(c.Recv.Bytes), c.Kind.Size())
+	if g.rank == c.Root {
+		if err := g.sendParts(ctx, c.Send.Bytes, cuts); err != nil {
 			return err
 		}
-	} else if err := g.recv(ctx, c.root, c.recv[cuts[g.rank]:cuts[g.rank+1]]); err != nil {
+	} else if err := g.recv(ctx, c.Root, c.Recv.Bytes[cuts[g.rank]:cuts[g.rank+1]]); err != nil {
 		return err
 	}
-	return g.ringGather(ctx, c.recv, cuts)
+	return g.ringGather(ctx, c.Recv.Bytes, cuts)
 }
 
 // sendParts sends every other rank its part, all at once.
 func (g *Group) sendParts(ctx context.Context, buf []byte, cuts []int) error {
-	ops := make([]Pending, len(g.ranks))
+	ops := make([]transport.Pending, len(g.ranks))
 	for i := 1; i < len(g.ranks); i++ {
 		r := (g.rank + i) % len(g.ranks)
 		ops[r] = g.hub.t.StartSend(g.ranks[r], g.channel(forData), buf[cuts[r]:cuts[r+1]])
@@ -150,7 +154,7 @@ func (g *Group) sendParts(ctx context.Context, buf []byte, cuts []int) error {
 
 // recvParts receives every other rank's part into its place.
 func (g *Group) recvParts(ctx context.Context, buf []byte, cuts []int) error {
-	ops := make([]Pending, len(g.ranks))
+	ops := make([]transport.Pending, len(g.ranks))
 	for i := 1; i < len(g.ranks); i++ {
 		r := (g.rank + i) % len(g.ranks)
 		ops[r] = g.hub.t.StartRecv(g.ranks[r], g.channel(forData), buf[cuts[r]:cuts[r+1]])
@@ -159,7 +163,7 @@ func (g *Group) recvParts(ctx context.Context, buf []byte, cuts []int) error {
 }
 
 // waitAll waits for one operation with each rank; after a failure the others are given up.
-func (g *Group) waitAll(ctx context.Context, ops []Pending) error {
+func (g *Group) waitAll(ctx context.Context, ops []transport.Pending) error {
 	var first error
 	for r, op := range ops {
 		if op == nil {
@@ -167,7 +171,7 @@ func (g *Group) waitAll(ctx context.Context, ops []Pending) error {
 		}
 		wait := ctx
 		if first != nil {
-			wait = ended
+			wait = transport.Ended
 		}
 		if _, err := op.Wait(wait); err != nil && first == nil {
 			first = &opError{g.ranks[r], err}
@@ -176,38 +180,39 @@ func (g *Group) waitAll(ctx context.Context, ops []Pending) error {
 	return first
 }
 
-func (g *Group) gather(ctx context.Context, c *call) error {
-	if g.rank != c.root {
-		return g.send(ctx, c.root, c.send)
+func (g *Group) gather(ctx context.Context, c *Call) error {
+	if g.rank != c.Root {
+		return g.send(ctx, c.Root, c.Send.Bytes)
 	}
-	cuts := g.cutsOf(c, &g.parts[c.root])
-	copy(c.recv[cuts[g.rank]:cuts[g.rank+1]], c.send)
-	return g.recvParts(ctx, c.recv, cuts)
+	cuts := g.cutsOf(c, &g.parts[c.Root])
+	copy(c.Recv.Bytes[cuts[g.rank]:cuts[g.rank+1]], c.Send.Bytes)
+	return g.recvParts(ctx, c.Recv.Bytes, cuts)
 }
 
-func (g *Group) scatter(ctx context.Context, c *call) error {
-	if g.rank != c.root {
-		return g.recv(ctx, c.root, c.recv)
+func (g *Group) scatter(ctx context.Context, c *Call) error {
+	if g.rank != c.Root {
+		return g.recv(ctx, c.Root, c.Recv.Bytes)
 	}
-	cuts := g.cutsOf(c, &g.parts[c.root])
-	copy(c.recv, c.send[cuts[g.rank]:cuts[g.rank+1]])
-	return g.sendParts(ctx, c.send, cuts)
+	cuts := g.cutsOf(c, &g.parts[c.Root])
+	copy(c.Recv.Bytes, c.Send.Bytes[cuts[g.rank]:cuts[g.rank+1]])
+	return g.sendParts(ctx, c.Send.Bytes, cuts)
 }
 
 // allToAll exchanges with one pair of ranks after the other.
-func (g *Group) allToAll(ctx context.Context, c *call) error {
-	size, es := len(g.ranks), c.kind.Size()
+func (g *Group) allToAll(ctx context.Context, c *Call) error {
+	size, es := len(g.ranks), c.Kind.Size()
 	var out, in []int
-	if c.code == callAllToAll {
+	if c.Code == AllToAll {
 		out = g.cutsOf(c, &g.parts[0])
 		in = out
 	} else {
-		out, in = sums(c.counts, es), sums(c.counts2, es)
+		out, in = sums(c.Counts, es), sums(c.RecvCounts, es)
 	}
-	copy(c.recv[in[g.rank]:in[g.rank+1]], c.send[out[g.rank]:out[g.rank+1]])
+	copy(c.Recv.Bytes[in[g.rank]:in[g.rank+1]], c.Send.Bytes[out[g.rank]:out[g.rank+1]])
 	for step := 1; step < size; step++ {
 		to, from := (g.rank+step)%size, (g.rank-step+size)%size
-		if _, err := g.swap(ctx, to, c.send[out[to]:out[to+1]], from, c.recv[in[from]:in[from+1]], forData); err != nil {
+		if _, err := g.swap(ctx, to, c.Send.Bytes[out[to]:out[to+1]], from, c.Recv.Bytes[in[from]:in[from+1]],
+			forData); err != nil {
 			return err
 		}
 	}

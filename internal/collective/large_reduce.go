@@ -1,48 +1,52 @@
 package collective
 
-import "context"
+import (
+	"context"
+
+	"go.millstream.dev/internal/collective/elem"
+)
 
 // largeAllReduce is recursive doubling while the data is short and a ring when it is long; in deterministic mode parts
 // are exchanged directly instead, so that each is put together from rank 0 upwards.
-func (g *Group) largeAllReduce(ctx context.Context, c *call) error {
-	if !g.upwards(c) && len(c.send) <= doublingMax {
+func (g *Group) largeAllReduce(ctx context.Context, c *Call) error {
+	if !g.upwards(c) && len(c.Send.Bytes) <= doublingMax {
 		return g.doubling(ctx, c)
 	}
-	own, err := g.reduceScatter(ctx, c, len(c.send))
+	own, err := g.reduceScatter(ctx, c, len(c.Send.Bytes))
 	if err != nil {
 		return err
 	}
-	cuts := g.cuts(len(c.recv), c.kind.Size())
-	copy(c.recv[cuts[g.rank]:cuts[g.rank+1]], own)
-	return g.ringGather(ctx, c.recv, cuts)
+	cuts := g.cuts(len(c.Recv.Bytes), c.Kind.Size())
+	copy(c.Recv.Bytes[cuts[g.rank]:cuts[g.rank+1]], own)
+	return g.ringGather(ctx, c.Recv.Bytes, cuts)
 }
 
 // upwards reports whether a reduction must go from rank 0 upwards.
-func (g *Group) upwards(c *call) bool { return g.cfg.Deterministic || c.upwards }
+func (g *Group) upwards(c *Call) bool { return g.cfg.Deterministic || c.upwards }
 
-func (g *Group) largeReduce(ctx context.Context, c *call) error {
-	if !g.upwards(c) && len(c.send) <= treeMax {
+func (g *Group) largeReduce(ctx context.Context, c *Call) error {
+	if !g.upwards(c) && len(c.Send.Bytes) <= treeMax {
 		return g.treeReduce(ctx, c)
 	}
-	own, err := g.reduceScatter(ctx, c, len(c.send))
+	own, err := g.reduceScatter(ctx, c, len(c.Send.Bytes))
 	if err != nil {
 		return err
 	}
-	if g.rank != c.root {
-		return g.send(ctx, c.root, own)
+	if g.rank != c.Root {
+		return g.send(ctx, c.Root, own)
 	}
-	cuts := g.cuts(len(c.recv), c.kind.Size())
-	copy(c.recv[cuts[g.rank]:cuts[g.rank+1]], own)
-	return g.recvParts(ctx, c.recv, cuts)
+	cuts := g.cuts(len(c.Recv.Bytes), c.Kind.Size())
+	copy(c.Recv.Bytes[cuts[g.rank]:cuts[g.rank+1]], own)
+	return g.recvParts(ctx, c.Recv.Bytes, cuts)
 }
 
-// doubling: in round k a rank has the result of the 2ᵏ ranks of its block, and exchanges it with that of the neighbouring
-// block. Ranks beyond the last power of two give theirs to a partner first and get the result in the end.
-func (g *Group) doubling(ctx context.Context, c *call) error {
-	size, n := len(g.ranks), len(c.send)
+// doubling: in round k a rank has the result of the 2ᵏ ranks of its block, and exchanges it with that of the
+// neighbouring block. Ranks beyond the last power of two give theirs to a partner first and get the result in the end.
+func (g *Group) doubling(ctx context.Context, c *Call) error {
+	size, n := len(g.ranks), len(c.Send.Bytes)
 	tmp := g.scratch(n)
-	acc := c.recv
-	prepare(acc, c.send, c.kind, c.op)
+	acc := c.Recv.Bytes
+	elem.Prepare(acc, c.Send.Bytes, c.Kind, c.Op)
 	power := 1
 	for power*2 <= size {
 		power *= 2
@@ -59,7 +63,7 @@ func (g *Group) doubling(ctx context.Context, c *call) error {
 		if err := g.recv(ctx, g.rank+1, tmp); err != nil {
 			return err
 		}
-		fold(acc, acc, tmp, c.kind, c.op.code)
+		elem.Fold(acc, acc, tmp, c.Kind, elem.CodeOf(c.Op))
 		v = g.rank / 2
 	}
 	for mask := 1; v >= 0 && mask < power; mask <<= 1 {
@@ -72,57 +76,58 @@ func (g *Group) doubling(ctx context.Context, c *call) error {
 			return err
 		}
 		if v < w { // the block of lower ranks is the left operand on both sides
-			fold(acc, acc, tmp, c.kind, c.op.code)
+			elem.Fold(acc, acc, tmp, c.Kind, elem.CodeOf(c.Op))
 		} else {
-			fold(acc, tmp, acc, c.kind, c.op.code)
+			elem.Fold(acc, tmp, acc, c.Kind, elem.CodeOf(c.Op))
 		}
 	}
 	if g.rank < 2*extra {
 		if v < 0 {
 			return g.recv(ctx, g.rank-1, acc)
 		}
-		conclude(acc, c.kind, c.op.code, size)
+		elem.Conclude(acc, c.Kind, elem.CodeOf(c.Op), size)
 		return g.send(ctx, g.rank+1, acc)
 	}
-	conclude(acc, c.kind, c.op.code, size)
+	elem.Conclude(acc, c.Kind, elem.CodeOf(c.Op), size)
 	return nil
 }
 
-// treeReduce puts blocks together along a binomial tree whose leaves are in the order of ranks, beginning with the root.
-func (g *Group) treeReduce(ctx context.Context, c *call) error {
-	size, n := len(g.ranks), len(c.send)
+// treeReduce puts blocks together along a binomial tree whose leaves are in the order of ranks, beginning with the
+// root.
+func (g *Group) treeReduce(ctx context.Context, c *Call) error {
+	size, n := len(g.ranks), len(c.Send.Bytes)
 	buf := g.scratch(2 * n)
 	acc, tmp := buf[:n], buf[n:]
-	prepare(acc, c.send, c.kind, c.op)
-	v := (g.rank - c.root + size) % size
+	elem.Prepare(acc, c.Send.Bytes, c.Kind, c.Op)
+	v := (g.rank - c.Root + size) % size
 	for mask := 1; mask < size; mask <<= 1 {
 		if v&mask != 0 {
-			return g.send(ctx, (v-mask+c.root)%size, acc)
+			return g.send(ctx, (v-mask+c.Root)%size, acc)
 		}
 		if v+mask < size {
-			if err := g.recv(ctx, (v+mask+c.root)%size, tmp); err != nil {
+			if err := g.recv(ctx, (v+mask+c.Root)%size, tmp); err != nil {
 				return err
 			}
-			fold(acc, acc, tmp, c.kind, c.op.code)
+			elem.Fold(acc, acc, tmp, c.Kind, elem.CodeOf(c.Op))
 		}
 	}
-	conclude(acc, c.kind, c.op.code, size)
-	copy(c.recv, acc)
+	elem.Conclude(acc, c.Kind, elem.CodeOf(c.Op), size)
+	copy(c.Recv.Bytes, acc)
 	return nil
 }
 
-// reduceScatter returns this rank's part of the result for n bytes of every rank's c.send. It is scratch memory.
-func (g *Group) reduceScatter(ctx context.Context, c *call, n int) ([]byte, error) {
-	cuts := g.cuts(n, c.kind.Size())
+// reduceScatter returns this rank's part of the result for n bytes of every rank's c.Send.Bytes. It is scratch memory.
+func (g *Group) reduceScatter(ctx context.Context, c *Call, n int) ([]byte, error) {
+	cuts := g.cuts(n, c.Kind.Size())
 	if g.upwards(c) {
 		return g.directReduceScatter(ctx, c, cuts)
 	}
 	return g.ringReduceScatter(ctx, c, cuts)
 }
 
-// ringReduceScatter: part p starts at rank p+1 and goes round until it reaches rank p, each rank adding its own. So it is
-// ((x[p+1] ∘ x[p+2]) ∘ …) ∘ x[p].
-func (g *Group) ringReduceScatter(ctx context.Context, c *call, cuts []int) ([]byte, error) {
+// ringReduceScatter: part p starts at rank p+1 and goes round until it reaches rank p, each rank adding its own. So it
+// is ((x[p+1] ∘ x[p+2]) ∘ …) ∘ x[p].
+func (g *Group) ringReduceScatter(ctx context.Context, c *Call, cuts []int) ([]byte, error) {
 	size := len(g.ranks)
 	widest := 0
 	for r := range size {
@@ -132,9 +137,9 @@ func (g *Group) ringReduceScatter(ctx context.Context, c *call, cuts []int) ([]b
 	have, got, own := buf[:widest], buf[widest:2*widest], buf[2*widest:]
 	next, prev := (g.rank+1)%size, (g.rank-1+size)%size
 	part := func(p int) []byte { // this rank's share of part p, scaled
-		s := c.send[cuts[p]:cuts[p+1]]
-		if c.op.code == opPreMulSum {
-			prepare(own[:len(s)], s, c.kind, c.op)
+		s := c.Send.Bytes[cuts[p]:cuts[p+1]]
+		if elem.CodeOf(c.Op) == elem.OpPreMulSum {
+			elem.Prepare(own[:len(s)], s, c.Kind, c.Op)
 			return own[:len(s)]
 		}
 		return s
@@ -149,27 +154,27 @@ func (g *Group) ringReduceScatter(ctx context.Context, c *call, cuts []int) ([]b
 		if _, err := g.swap(ctx, next, have, prev, in, forData); err != nil {
 			return nil, err
 		}
-		fold(in, in, part(q), c.kind, c.op.code)
+		elem.Fold(in, in, part(q), c.Kind, elem.CodeOf(c.Op))
 		have, got = in, have[:widest:widest]
 		p = q
 	}
-	conclude(have, c.kind, c.op.code, size)
+	elem.Conclude(have, c.Kind, elem.CodeOf(c.Op), size)
 	return have, nil
 }
 
-// directReduceScatter sends every rank its part and puts the own part together from rank 0 upwards. It moves no more bytes
-// than the ring, but keeps every rank's share in memory at once.
-func (g *Group) directReduceScatter(ctx context.Context, c *call, cuts []int) ([]byte, error) {
+// directReduceScatter sends every rank its part and puts the own part together from rank 0 upwards. It moves no more
+// bytes than the ring, but keeps every rank's share in memory at once.
+func (g *Group) directReduceScatter(ctx context.Context, c *Call, cuts []int) ([]byte, error) {
 	size := len(g.ranks)
 	n := cuts[g.rank+1] - cuts[g.rank]
-	src := c.send
+	src := c.Send.Bytes
 	extra := 0
-	if c.op.code == opPreMulSum {
+	if elem.CodeOf(c.Op) == elem.OpPreMulSum {
 		extra = len(src)
 	}
 	buf := g.scratch(size*n + extra)
 	if extra > 0 {
-		prepare(buf[size*n:], src, c.kind, c.op)
+		elem.Prepare(buf[size*n:], src, c.Kind, c.Op)
 		src = buf[size*n:]
 	}
 	for step := 1; step < size; step++ {
@@ -185,8 +190,8 @@ func (g *Group) directReduceScatter(ctx context.Context, c *call, cuts []int) ([
 	}
 	own := buf[:n]
 	if n > 0 {
-		foldAll(own, g.sources, c.kind, c.op.code)
+		elem.FoldAll(own, g.sources, c.Kind, elem.CodeOf(c.Op))
 	}
-	conclude(own, c.kind, c.op.code, size)
+	elem.Conclude(own, c.Kind, elem.CodeOf(c.Op), size)
 	return own, nil
 }

@@ -3,6 +3,8 @@ package collective
 import (
 	"context"
 	"sync"
+
+	"go.millstream.dev/internal/collective/transport"
 )
 
 // p2p matches the Sends and Recvs of one rank. A goroutine for each rank that was ever sent to or received from takes
@@ -69,7 +71,8 @@ func (m *p2p) peer(rank int) (*pen, error) {
 	}
 	p := m.peers[rank]
 	if p == nil {
-		p = &pen{rank: rank, arrived: map[uint64][]envelope{}, posted: map[uint64][]*post{}, free: make(chan uint8, slots)}
+		p = &pen{rank: rank, arrived: map[uint64][]envelope{}, posted: map[uint64][]*post{},
+			free: make(chan uint8, slots)}
 		for i := range slots {
 			p.free <- uint8(i)
 			p.answers[i] = make(chan envelope, 1)
@@ -155,13 +158,13 @@ func (m *p2p) open(p *pen, e envelope, buf memory) (int, error) {
 	if short != nil {
 		answer.kind, answer.length = envNo, uint64(buf.len())
 	}
-	var got Pending
+	var got transport.Pending
 	if short == nil {
 		got = buf.startRecv(m.ctx, t, from, m.g.channel(forPayload|uint64(e.slot)), int(e.length))
 	}
 	if err := t.Send(m.ctx, from, m.g.channel(forEnvelopes), answer.append(nil)); err != nil {
 		if got != nil {
-			_, _ = got.Wait(ended)
+			_, _ = got.Wait(transport.Ended)
 		}
 		return 0, m.broken(from, err)
 	}
@@ -243,7 +246,8 @@ func (m *p2p) recv(ctx context.Context, from int, tag uint64, buf memory) func()
 	return func() (int, error) { return m.await(ctx, p, tag, w) }
 }
 
-// await waits for a receive. One that nothing has come for is taken back when ctx ends; otherwise it ends with the group.
+// await waits for a receive. One that nothing has come for is taken back when ctx ends; otherwise it ends with the
+// group.
 func (m *p2p) await(ctx context.Context, p *pen, tag uint64, w *post) (int, error) {
 	select {
 	case <-w.done:
@@ -321,7 +325,7 @@ func (m *p2p) send(ctx context.Context, to int, tag uint64, b memory) func() err
 	}
 }
 
-func (m *p2p) sent(ctx context.Context, rank int, s Pending) error {
+func (m *p2p) sent(ctx context.Context, rank int, s transport.Pending) error {
 	if _, err := s.Wait(ctx); err != nil {
 		return m.g.hub.explain(ctx, &opError{rank, err})
 	}

@@ -5,50 +5,52 @@ import (
 	"fmt"
 )
 
-// Send sends b to a rank, which receives it with the same tag; all 64 bits of it count. Messages with the
-// same tag arrive in order. Send returns when b may be used again, which for more than a few KiB means that
-// the other rank has it. A rank may send to itself, if it receives meanwhile. When ctx ends before that the
-// group is aborted, as for a collective.
-func (g *Group) Send(ctx context.Context, to int, tag uint64, b []byte) error {
-	return g.p2p.send(ctx, to, tag, memory{bytes: b})()
-}
-
-// StartSend is Send as a Request.
-func (g *Group) StartSend(ctx context.Context, to int, tag uint64, b []byte) *Request {
-	wait := g.p2p.send(ctx, to, tag, memory{bytes: b})
-	return background(func() (int, error) { return 0, wait() })
-}
-
-// Recv receives the next message that a rank has sent with a tag, and returns its length. One that is longer
-// than b is lost, with a *TruncatedError on both sides. When ctx ends before a message has come the group
-// lives on.
-func (g *Group) Recv(ctx context.Context, from int, tag uint64, b []byte) (int, error) {
-	return g.p2p.recv(ctx, from, tag, memory{bytes: b})()
-}
-
-// StartRecv is Recv as a Request; its Len is the length. Receives of one tag are served in the order in which
-// they were started.
-func (g *Group) StartRecv(ctx context.Context, from int, tag uint64, b []byte) *Request {
-	return background(g.p2p.recv(ctx, from, tag, memory{bytes: b}))
-}
-
-// SendRecv sends to one rank and receives from another, or the same, at once, so that neither waits for the
-// other. It returns the length of what was received.
-func (g *Group) SendRecv(ctx context.Context, to int, sendTag uint64, send []byte, from int, recvTag uint64, recv []byte) (int, error) {
-	received := g.StartRecv(ctx, from, recvTag, recv)
-	sendErr := g.Send(ctx, to, sendTag, send)
-	<-received.done
-	if sendErr != nil {
-		return 0, sendErr
+// Do carries a call out and returns when it is done; of one on device memory, when the ready event of the result stands
+// for it.
+//
+// When ctx ends before a Send is done the group is aborted, as for a collective; while a Recv waits for its message the
+// group lives on.
+func (g *Group) Do(ctx context.Context, c Call) error {
+	switch c.Code {
+	case Send:
+		return g.startSend(ctx, c.To, c.SendTag, c.Send)()
+	case Recv:
+		return c.received(g.startRecv(ctx, c.From, c.RecvTag, c.Recv)())
+	case SendRecv:
+		return c.received(g.startSendRecv(ctx, &c)())
 	}
-	return received.n, received.err
+	if err := g.place(&c); err != nil {
+		return err
+	}
+	return g.run(ctx, c, g.turns.ask())
 }
 
-// StartSendRecv is SendRecv as a Request; its Len is the length of what was received.
-func (g *Group) StartSendRecv(ctx context.Context, to int, sendTag uint64, send []byte, from int, recvTag uint64, recv []byte) *Request {
-	received := g.p2p.recv(ctx, from, recvTag, memory{bytes: recv})
-	sent := g.p2p.send(ctx, to, sendTag, memory{bytes: send})
-	return background(func() (int, error) {
+// Start begins a call and returns at once. Its memory is borrowed until the request is done. Collectives, and messages
+// of one tag, are in the order of the calls of Start and Do.
+func (g *Group) Start(ctx context.Context, c Call) *Request {
+	switch c.Code {
+	case Send:
+		wait := g.startSend(ctx, c.To, c.SendTag, c.Send)
+		return background(func() (int, error) { return 0, wait() })
+	case Recv:
+		return c.background(g.startRecv(ctx, c.From, c.RecvTag, c.Recv))
+	case SendRecv:
+		return c.background(g.startSendRecv(ctx, &c))
+	}
+	if err := g.place(&c); err != nil {
+		return FailedRequest(err)
+	}
+	r := newRequest()
+	place, placed := g.turns.ask(), c // now: the order is that of the calls
+	go func() { r.finish(0, g.run(ctx, placed, place)) }()
+	return r
+}
+
+// startSendRecv begins both messages of a call and returns how to wait for them.
+func (g *Group) startSendRecv(ctx context.Context, c *Call) (wait func() (int, error)) {
+	received := g.startRecv(ctx, c.From, c.RecvTag, c.Recv)
+	sent := g.startSend(ctx, c.To, c.SendTag, c.Send)
+	return func() (int, error) {
 		r := background(received)
 		sendErr := sent()
 		<-r.done
@@ -56,6 +58,26 @@ func (g *Group) StartSendRecv(ctx context.Context, to int, sendTag uint64, send 
 			return 0, sendErr
 		}
 		return r.n, r.err
+	}
+}
+
+// elements is the number of elements in n bytes.
+func (c *Call) elements(n int) int { return n / max(c.Kind.Size(), 1) }
+
+// received tells N of a message of n bytes.
+func (c *Call) received(n int, err error) error {
+	if c.N != nil {
+		*c.N = c.elements(n)
+	}
+	return err
+}
+
+// background waits for a message of the call in a goroutine.
+func (c *Call) background(wait func() (int, error)) *Request {
+	call := *c
+	return background(func() (int, error) {
+		n, err := wait()
+		return call.elements(n), call.received(n, err)
 	})
 }
 

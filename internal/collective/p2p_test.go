@@ -18,7 +18,7 @@ func TestSendRecv(t *testing.T) {
 				next, prev := (r+1)%3, (r+2)%3
 				for _, n := range sizes {
 					send, recv := bytes.Repeat([]byte{byte(r + 1)}, n), make([]byte, n+1)
-					got, err := gs[r].SendRecv(ctx, next, 1<<63|uint64(n), send, prev, 1<<63|uint64(n), recv)
+					got, err := sendRecv(ctx, gs[r], next, 1<<63|uint64(n), send, prev, recv)
 					if err != nil {
 						return err
 					}
@@ -44,7 +44,7 @@ func TestTagsMatchInFull(t *testing.T) {
 					for round := range 2 {
 						for bit := range 64 {
 							b := bytes.Repeat([]byte{byte(bit), byte(round)}, 1+bit%2*eagerMax)
-							sends = append(sends, gs[0].StartSend(ctx, 1, 1<<bit, b))
+							sends = append(sends, gs[0].Start(ctx, sending(1, 1<<bit, Memory{Bytes: b})))
 						}
 					}
 					for _, s := range sends {
@@ -57,7 +57,7 @@ func TestTagsMatchInFull(t *testing.T) {
 				buf := make([]byte, 4*eagerMax)
 				for bit := 63; bit >= 0; bit-- { // not in the order of sending
 					for round := range 2 {
-						n, err := gs[1].Recv(ctx, 0, 1<<bit, buf)
+						n, err := received(ctx, gs[1], 0, 1<<bit, Memory{Bytes: buf})
 						if err != nil {
 							return err
 						}
@@ -79,18 +79,19 @@ func TestTruncatedMessage(t *testing.T) {
 			gs := b.groups(ctx, t, 2)
 			errs := results(2, func(r int) error {
 				if r == 0 {
-					return gs[0].Send(ctx, 1, 5, make([]byte, 100_000))
+					return gs[0].Do(ctx, sending(1, 5, Memory{Bytes: make([]byte, 100_000)}))
 				}
-				_, err := gs[1].Recv(ctx, 0, 5, make([]byte, 99))
+				_, err := received(ctx, gs[1], 0, 5, Memory{Bytes: make([]byte, 99)})
 				return err
 			})
 			for r, err := range errs {
 				var short *TruncatedError
-				if !errors.As(err, &short) || *short != (TruncatedError{From: 0, To: 1, Tag: 5, Have: 99, Want: 100_000}) {
+				if !errors.As(err, &short) || *short != (TruncatedError{From: 0, To: 1, Tag: 5, Have: 99,
+					Want: 100_000}) {
 					t.Errorf("rank %d: %v", r, err)
 				}
 			}
-			each(t, 2, func(r int) error { return gs[r].Barrier(ctx) })
+			each(t, 2, func(r int) error { return gs[r].Do(ctx, barrier()) })
 		})
 	}
 }
@@ -102,7 +103,8 @@ func TestSendToSelf(t *testing.T) {
 			gs := b.groups(ctx, t, 2)
 			for _, n := range []int{3, 100_000} {
 				send, recv := bytes.Repeat([]byte{9}, n), make([]byte, n)
-				if got, err := gs[0].SendRecv(ctx, 0, 1, send, 0, 1, recv); err != nil || got != n || !bytes.Equal(send, recv) {
+				if got, err := sendRecv(ctx, gs[0], 0, 1, send, 0, recv); err != nil || got != n ||
+					!bytes.Equal(send, recv) {
 					t.Errorf("%d bytes: %d, %v", n, got, err)
 				}
 			}
@@ -116,26 +118,26 @@ func TestReceiveThatIsGivenUp(t *testing.T) {
 			ctx := testContext(t)
 			gs := b.groups(ctx, t, 2)
 			canceled, cancel := context.WithCancel(ctx)
-			req := gs[0].StartRecv(canceled, 1, 1, make([]byte, 8))
+			req := gs[0].Start(canceled, receiving(1, 1, Memory{Bytes: make([]byte, 8)}))
 			cancel()
 			if err := req.Wait(ctx); !errors.Is(err, context.Canceled) {
 				t.Errorf("%v, want the context's error", err)
 			}
 			each(t, 2, func(r int) error { // the group lives on, and the message goes to the next
 				if r == 1 {
-					return gs[1].Send(ctx, 0, 1, []byte("x"))
+					return gs[1].Do(ctx, sending(0, 1, Memory{Bytes: []byte("x")}))
 				}
 				buf := make([]byte, 8)
-				n, err := gs[0].Recv(ctx, 1, 1, buf)
+				n, err := received(ctx, gs[0], 1, 1, Memory{Bytes: buf})
 				if err == nil && string(buf[:n]) != "x" {
 					err = fmt.Errorf("got %q", buf[:n])
 				}
 				return err
 			})
-			if err := gs[0].Send(ctx, 2, 1, nil); err == nil {
+			if err := gs[0].Do(ctx, sending(2, 1, Memory{Bytes: nil})); err == nil {
 				t.Error("rank 2 does not exist")
 			}
-			if _, err := gs[0].Recv(ctx, -1, 1, nil); err == nil {
+			if _, err := received(ctx, gs[0], -1, 1, Memory{Bytes: nil}); err == nil {
 				t.Error("rank -1 does not exist")
 			}
 		})
@@ -148,8 +150,8 @@ func TestDeathDuringSend(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			ctx := testContext(t)
 			gs := b.groups(ctx, t, 3)
-			send := gs[0].StartSend(ctx, 2, 1, make([]byte, 100_000))
-			recv := gs[1].StartRecv(ctx, 2, 1, make([]byte, 8))
+			send := gs[0].Start(ctx, sending(2, 1, Memory{Bytes: make([]byte, 100_000)}))
+			recv := gs[1].Start(ctx, receiving(2, 1, Memory{Bytes: make([]byte, 8)}))
 			kill(gs[2])
 			for i, r := range []*Request{send, recv} {
 				var gone *RankError

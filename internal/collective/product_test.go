@@ -3,13 +3,15 @@ package collective
 import (
 	"os"
 	"testing"
+
+	"go.millstream.dev/internal/collective/elem"
 )
 
 // The factors of the test of all collectives.
 var (
-	testCodes = []callCode{callBarrier, callAllReduce, callReduce, callBroadcast, callAllGather, callAllGatherV, callGather, callGatherV,
-		callScatter, callScatterV, callReduceScatter, callAllToAll, callAllToAllV}
-	testOps   = []opCode{opSum, opProd, opMin, opMax, opAvg, opPreMulSum}
+	testCodes = []Code{Barrier, AllReduce, Reduce, Broadcast, AllGather, AllGatherV, Gather, GatherV,
+		Scatter, ScatterV, ReduceScatter, AllToAll, AllToAllV}
+	testOps   = []elem.OpCode{elem.OpSum, elem.OpProd, elem.OpMin, elem.OpMax, elem.OpAvg, elem.OpPreMulSum}
 	testSizes = []int{0, 1, 7, 600, 9001} // inline; doubling and trees; rings, and several rounds of shared memory
 	testRoots = []int{0, 1, 2}            // first, middle, last
 )
@@ -20,7 +22,8 @@ const testRanks = 9
 type pick [7]int
 
 func factorSizes() pick {
-	return pick{len(backends), testRanks, len(testCodes), len(Kinds()), len(testOps), len(testSizes), len(testRoots)}
+	return pick{len(backends), testRanks, len(testCodes), len(elem.Kinds()), len(testOps), len(testSizes),
+		len(testRoots)}
 }
 
 // pairwise chooses few picks that have every pair of values of every two factors, greedily and always the same.
@@ -87,7 +90,8 @@ func pairwise(sizes pick) []pick {
 }
 
 func (p pick) testCase() testCase {
-	c := testCase{ranks: p[1] + 1, code: testCodes[p[2]], kind: Kinds()[p[3]], op: testOps[p[4]], n: testSizes[p[5]]}
+	c := testCase{ranks: p[1] + 1, code: testCodes[p[2]], kind: elem.Kinds()[p[3]], op: testOps[p[4]],
+		n: testSizes[p[5]]}
 	c.root = []int{0, c.ranks / 2, c.ranks - 1}[p[6]]
 	return c
 }
@@ -110,7 +114,8 @@ func TestPairwiseHasEveryPair(t *testing.T) {
 }
 
 // TestCollectives compares every collective with a plain sequential result: every pair of backend, number of ranks,
-// collective, kind, operation, size and root. With MILLSTREAM_COLLECTIVES=full it is the product of them, which takes long.
+// collective, kind, operation, size and root. With MILLSTREAM_COLLECTIVES=full it is the product of them, which takes
+// long.
 func TestCollectives(t *testing.T) {
 	byGroup := map[[2]int][]testCase{}
 	if os.Getenv("MILLSTREAM_COLLECTIVES") == "full" {

@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+
+	"go.millstream.dev/internal/collective/elem"
 )
 
 // testCase is one collective with everything that can vary.
 type testCase struct {
-	code  callCode
+	code  Code
 	kind  Kind
-	op    opCode
+	op    elem.OpCode
 	n     int // elements of a part
 	root  int
 	ranks int
@@ -24,35 +26,35 @@ func (c testCase) String() string {
 func store(k Kind, b []byte, i int, v float64) {
 	switch k {
 	case Int8:
-		of[int8](b)[i] = int8(v)
+		elem.Slice[int8](b)[i] = int8(v)
 	case Int16:
-		of[int16](b)[i] = int16(v)
+		elem.Slice[int16](b)[i] = int16(v)
 	case Int32:
-		of[int32](b)[i] = int32(v)
+		elem.Slice[int32](b)[i] = int32(v)
 	case Int64:
-		of[int64](b)[i] = int64(v)
+		elem.Slice[int64](b)[i] = int64(v)
 	case Uint8:
-		of[uint8](b)[i] = uint8(v)
+		elem.Slice[uint8](b)[i] = uint8(v)
 	case Uint16:
-		of[uint16](b)[i] = uint16(v)
+		elem.Slice[uint16](b)[i] = uint16(v)
 	case Uint32:
-		of[uint32](b)[i] = uint32(v)
+		elem.Slice[uint32](b)[i] = uint32(v)
 	case Uint64:
-		of[uint64](b)[i] = uint64(v)
+		elem.Slice[uint64](b)[i] = uint64(v)
 	case Float16:
-		of[F16](b)[i] = ToF16(float32(v))
+		elem.Slice[F16](b)[i] = elem.ToF16(float32(v))
 	case BFloat16:
-		of[BF16](b)[i] = ToBF16(float32(v))
+		elem.Slice[BF16](b)[i] = elem.ToBF16(float32(v))
 	case Float32:
-		of[float32](b)[i] = float32(v)
+		elem.Slice[float32](b)[i] = float32(v)
 	case Float64:
-		of[float64](b)[i] = v
+		elem.Slice[float64](b)[i] = v
 	}
 }
 
 // value is element i of a rank: small whole numbers, so that every order of operations gives the same.
 func (c testCase) value(rank, i int) float64 {
-	if c.op == opProd {
+	if c.op == elem.OpProd {
 		return float64(1 + (rank+i)&1*(i&1))
 	}
 	return float64(1 + (rank*5+i*3)%3)
@@ -72,26 +74,26 @@ func (c testCase) reduced(begin, n int) []byte {
 	b := make([]byte, n*c.kind.Size())
 	for i := range n {
 		acc := c.value(0, begin+i)
-		if c.op == opPreMulSum {
+		if c.op == elem.OpPreMulSum {
 			acc *= 2
 		}
 		for r := 1; r < c.ranks; r++ {
 			x := c.value(r, begin+i)
 			switch c.op {
-			case opProd:
+			case elem.OpProd:
 				acc *= x
-			case opMin:
+			case elem.OpMin:
 				acc = min(acc, x)
-			case opMax:
+			case elem.OpMax:
 				acc = max(acc, x)
-			case opPreMulSum:
+			case elem.OpPreMulSum:
 				acc += x * float64(2+r%2)
 			default:
 				acc += x
 			}
 		}
 		switch {
-		case c.op != opAvg:
+		case c.op != elem.OpAvg:
 		case c.kind == Float16 || c.kind == BFloat16 || c.kind == Float32:
 			acc = float64(float32(acc) / float32(c.ranks))
 		default: // store cuts off
@@ -103,10 +105,10 @@ func (c testCase) reduced(begin, n int) []byte {
 }
 
 func (c testCase) operation(rank int) Op {
-	if c.op == opPreMulSum {
-		return PreMulSumOf(c.kind, float64(2+rank%2))
+	if c.op == elem.OpPreMulSum {
+		return elem.PreMulSumOf(c.kind, float64(2+rank%2))
 	}
-	return Op{code: c.op}
+	return elem.NewOp(c.op, 0, 0)
 }
 
 // counts of the V forms differ from rank to rank, and may be 0.
@@ -118,22 +120,10 @@ func (c testCase) counts() []int {
 	return counts
 }
 
-// caller has the collectives of a Group.
+// caller carries calls out: a Group, or one on fake devices.
 type caller interface {
 	Rank() int
-	Barrier(ctx context.Context) error
-	AllReduce(ctx context.Context, send, recv []byte, k Kind, op Op) error
-	Reduce(ctx context.Context, send, recv []byte, k Kind, op Op, root int) error
-	Broadcast(ctx context.Context, buf []byte, k Kind, root int) error
-	AllGather(ctx context.Context, send, recv []byte, k Kind) error
-	AllGatherV(ctx context.Context, send, recv []byte, counts []int, k Kind) error
-	Gather(ctx context.Context, send, recv []byte, k Kind, root int) error
-	GatherV(ctx context.Context, send, recv []byte, counts []int, k Kind, root int) error
-	Scatter(ctx context.Context, send, recv []byte, k Kind, root int) error
-	ScatterV(ctx context.Context, send, recv []byte, counts []int, k Kind, root int) error
-	ReduceScatter(ctx context.Context, send, recv []byte, k Kind, op Op) error
-	AllToAll(ctx context.Context, send, recv []byte, k Kind) error
-	AllToAllV(ctx context.Context, send []byte, sendCounts []int, recv []byte, recvCounts []int, k Kind) error
+	Do(ctx context.Context, c Call) error
 }
 
 // run calls the collective on one rank and compares with the plain result.
@@ -154,57 +144,57 @@ func (c testCase) run(ctx context.Context, g caller) error {
 	counted := func(q int) int { return counts[q] }
 	total := before(append(counts, 0), c.ranks)
 	switch c.code {
-	case callBarrier:
-		err = g.Barrier(ctx)
-	case callAllReduce:
+	case Barrier:
+		err = g.Do(ctx, barrier())
+	case AllReduce:
 		send := c.fillWith(r, 0, n)
 		got, want = make([]byte, n*es), c.reduced(0, n)
 		if n%2 == 1 { // in place as well
 			got = send
 		}
-		err = g.AllReduce(ctx, send, got, c.kind, c.operation(r))
-	case callReduce:
+		err = g.Do(ctx, allReduce(send, got, c.kind, c.operation(r)))
+	case Reduce:
 		got = make([]byte, n*es)
-		err = g.Reduce(ctx, c.fillWith(r, 0, n), got, c.kind, c.operation(r), c.root)
+		err = g.Do(ctx, reduce(c.fillWith(r, 0, n), got, c.kind, c.operation(r), c.root))
 		want = make([]byte, n*es)
 		if isRoot {
 			want = c.reduced(0, n)
 		}
-	case callBroadcast:
+	case Broadcast:
 		got, want = c.fillWith(r, 0, n), c.fillWith(c.root, 0, n)
-		err = g.Broadcast(ctx, got, c.kind, c.root)
-	case callAllGather:
+		err = g.Do(ctx, broadcast(got, c.kind, c.root))
+	case AllGather:
 		got, want = make([]byte, c.ranks*n*es), join(same)
-		err = g.AllGather(ctx, c.fillWith(r, 0, n), got, c.kind)
-	case callAllGatherV:
+		err = g.Do(ctx, allGather(c.fillWith(r, 0, n), got, c.kind))
+	case AllGatherV:
 		got, want = make([]byte, total*es), join(counted)
-		err = g.AllGatherV(ctx, c.fillWith(r, 0, counts[r]), got, counts, c.kind)
-	case callGather:
+		err = g.Do(ctx, allGatherV(c.fillWith(r, 0, counts[r]), got, counts, c.kind))
+	case Gather:
 		if isRoot {
 			got, want = make([]byte, c.ranks*n*es), join(same)
 		}
-		err = g.Gather(ctx, c.fillWith(r, 0, n), got, c.kind, c.root)
-	case callGatherV:
+		err = g.Do(ctx, gather(c.fillWith(r, 0, n), got, c.kind, c.root))
+	case GatherV:
 		if isRoot {
 			got, want = make([]byte, total*es), join(counted)
 		}
-		err = g.GatherV(ctx, c.fillWith(r, 0, counts[r]), got, counts, c.kind, c.root)
-	case callScatter:
+		err = g.Do(ctx, gatherV(c.fillWith(r, 0, counts[r]), got, counts, c.kind, c.root))
+	case Scatter:
 		got, want = make([]byte, n*es), c.fillWith(c.root, r*n, n)
-		err = g.Scatter(ctx, c.fillWith(c.root, 0, c.ranks*n), got, c.kind, c.root)
-	case callScatterV:
+		err = g.Do(ctx, scatter(c.fillWith(c.root, 0, c.ranks*n), got, c.kind, c.root))
+	case ScatterV:
 		got, want = make([]byte, counts[r]*es), c.fillWith(c.root, before(counts, r), counts[r])
-		err = g.ScatterV(ctx, c.fillWith(c.root, 0, total), got, counts, c.kind, c.root)
-	case callReduceScatter:
+		err = g.Do(ctx, scatterV(c.fillWith(c.root, 0, total), got, counts, c.kind, c.root))
+	case ReduceScatter:
 		got, want = make([]byte, n*es), c.reduced(r*n, n)
-		err = g.ReduceScatter(ctx, c.fillWith(r, 0, c.ranks*n), got, c.kind, c.operation(r))
-	case callAllToAll:
+		err = g.Do(ctx, reduceScatter(c.fillWith(r, 0, c.ranks*n), got, c.kind, c.operation(r)))
+	case AllToAll:
 		got = make([]byte, c.ranks*n*es)
 		for q := range c.ranks {
 			want = append(want, c.fillWith(q, r*n, n)...)
 		}
-		err = g.AllToAll(ctx, c.fillWith(r, 0, c.ranks*n), got, c.kind)
-	case callAllToAllV: // rank a sends counts[(a+b)%ranks] to rank b
+		err = g.Do(ctx, allToAll(c.fillWith(r, 0, c.ranks*n), got, c.kind))
+	case AllToAllV: // rank a sends counts[(a+b)%ranks] to rank b
 		out := make([]int, c.ranks)
 		for q := range out {
 			out[q] = counts[(r+q)%c.ranks]
@@ -217,7 +207,7 @@ func (c testCase) run(ctx context.Context, g caller) error {
 			}
 			want = append(want, c.fillWith(q, before(row, r), row[r])...)
 		}
-		err = g.AllToAllV(ctx, c.fillWith(r, 0, total), out, got, out, c.kind)
+		err = g.Do(ctx, allToAllV(c.fillWith(r, 0, total), out, got, out, c.kind))
 	}
 	if err != nil {
 		return fmt.Errorf("%v: %w", c, err)

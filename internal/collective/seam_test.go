@@ -7,23 +7,24 @@ import (
 	"strings"
 	"testing"
 
+	"go.millstream.dev/internal/collective/elem"
 	"go.millstream.dev/mem"
 )
 
 // recorder is a Carrier that keeps what it was asked for.
 type recorder struct {
-	calls  []DeviceCall
+	calls  []Call
 	refuse Kind
 	fails  error
 	closed int
 }
 
 func (r *recorder) Name() string { return "recorder" }
-func (r *recorder) Run(_ context.Context, c *DeviceCall) error {
+func (r *recorder) Run(_ context.Context, c *Call) error {
 	r.calls = append(r.calls, *c)
 	return r.fails
 }
-func (r *recorder) Check(c *DeviceCall) string {
+func (r *recorder) Check(c *Call) string {
 	if c.Kind == r.refuse {
 		return "it has no " + c.Kind.String()
 	}
@@ -42,8 +43,8 @@ func onDevice(addr uintptr, n int) *mem.Buffer {
 	return mem.NewRegion(mem.RegionConfig{Addr: addr, Len: n, Kind: mem.Device, Device: 0}).Buffer()
 }
 
-// TestDeviceCalls: the ranks agree on a call on device memory as they do on one of the host's, then the carriers are asked
-// for it, in the order of the calls.
+// TestDeviceCalls: the ranks agree on a call on device memory as they do on one of the host's, then the carriers are
+// asked for it, in the order of the calls.
 func TestDeviceCalls(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
@@ -54,47 +55,48 @@ func TestDeviceCalls(t *testing.T) {
 				rs[i] = &recorder{refuse: Int16}
 				g.SetCarrier(rs[i])
 			}
-			dev := func(n int) *mem.Buffer { return onDevice(1<<20, n) }
-			host := func(n int) *mem.Buffer { return mem.FromBytes(make([]byte, n)) }
+			dev := func(n int) Memory { return Memory{Buffer: onDevice(1<<20, n)} }
+			host := func(n int) Memory { return Memory{Buffer: mem.FromBytes(make([]byte, n))} }
+			placed := func(addr uintptr, n int) Memory { return Memory{Buffer: onDevice(addr, n)} }
 			for _, tc := range []struct {
 				name string
-				call func(rank int) DeviceCall
+				call func(rank int) Call
 				want string // the error, "" for none
 			}{
-				{"all-reduce", func(int) DeviceCall {
-					return DeviceCall{Code: AllReduceCode, Kind: Float32, Op: Sum, Send: dev(1 << 20), Recv: onDevice(1<<30, 1<<20)}
+				{"all-reduce", func(int) Call {
+					return Call{Code: AllReduce, Kind: Float32, Op: Sum, Send: dev(1 << 20), Recv: placed(1<<30, 1<<20)}
 				}, ""},
-				{"nothing", func(int) DeviceCall {
-					return DeviceCall{Code: AllReduceCode, Kind: Float32, Op: Sum, Send: dev(0), Recv: dev(0)}
+				{"nothing", func(int) Call {
+					return Call{Code: AllReduce, Kind: Float32, Op: Sum, Send: dev(0), Recv: dev(0)}
 				}, ""},
-				{"sizes", func(rank int) DeviceCall {
-					return DeviceCall{Code: BroadcastCode, Kind: Float32, Send: dev(4 + 4*(rank/2)), Recv: dev(4 + 4*(rank/2))}
+				{"sizes", func(rank int) Call {
+					return Call{Code: Broadcast, Kind: Float32, Send: dev(4 + 4*(rank/2)), Recv: dev(4 + 4*(rank/2))}
 				}, "rank 0 has 1 elements, rank 2 has 2"},
-				{"where", func(rank int) DeviceCall {
+				{"where", func(rank int) Call {
 					if rank == 1 {
-						return DeviceCall{Code: AllReduceCode, Kind: Float32, Op: Sum, Send: host(1 << 20), Recv: host(1 << 20)}
+						return Call{Code: AllReduce, Kind: Float32, Op: Sum, Send: host(1 << 20), Recv: host(1 << 20)}
 					}
-					return DeviceCall{Code: AllReduceCode, Kind: Float32, Op: Sum, Send: dev(1 << 20), Recv: dev(1 << 20)}
+					return Call{Code: AllReduce, Kind: Float32, Op: Sum, Send: dev(1 << 20), Recv: dev(1 << 20)}
 				}, "rank 0 has buffers in device memory, rank 1 has host memory"},
-				{"small where", func(rank int) DeviceCall {
+				{"small where", func(rank int) Call {
 					if rank == 1 {
-						return DeviceCall{Code: AllReduceCode, Kind: Float32, Op: Sum, Send: dev(4), Recv: dev(4)}
+						return Call{Code: AllReduce, Kind: Float32, Op: Sum, Send: dev(4), Recv: dev(4)}
 					}
-					return DeviceCall{Code: AllReduceCode, Kind: Float32, Op: Sum, Send: host(4), Recv: host(4)}
+					return Call{Code: AllReduce, Kind: Float32, Op: Sum, Send: host(4), Recv: host(4)}
 				}, "rank 0 has buffers in host memory, rank 1 has device memory"},
-				{"both sorts", func(rank int) DeviceCall {
-					return DeviceCall{Code: AllReduceCode, Kind: Float32, Op: Sum, Send: dev(4), Recv: host(4)}
+				{"both sorts", func(rank int) Call {
+					return Call{Code: AllReduce, Kind: Float32, Op: Sum, Send: dev(4), Recv: host(4)}
 				}, "rank 0 calls AllReduce wrongly: send is device memory, recv is host memory"},
-				{"overlap", func(int) DeviceCall {
-					return DeviceCall{Code: AllToAllCode, Kind: Uint8, Send: onDevice(1<<20, 6), Recv: onDevice(1<<20+3, 6)}
+				{"overlap", func(int) Call {
+					return Call{Code: AllToAll, Kind: Uint8, Send: placed(1<<20, 6), Recv: placed(1<<20+3, 6)}
 				}, "send and recv overlap"},
-				{"the carrier's word", func(int) DeviceCall {
-					return DeviceCall{Code: AllReduceCode, Kind: Int16, Op: Sum, Send: dev(4), Recv: dev(4)}
+				{"the carrier's word", func(int) Call {
+					return Call{Code: AllReduce, Kind: Int16, Op: Sum, Send: dev(4), Recv: dev(4)}
 				}, "it has no int16"},
-				{"gather-v", func(rank int) DeviceCall {
-					c := DeviceCall{Code: GatherVCode, Kind: Uint8, Root: 1, Send: dev(rank)}
+				{"gather-v", func(rank int) Call {
+					c := Call{Code: GatherV, Kind: Uint8, Root: 1, Send: dev(rank)}
 					if rank == 1 {
-						c.Recv, c.Counts = onDevice(1<<30, 3), []int{0, 1, 2}
+						c.Recv, c.Counts = placed(1<<30, 3), []int{0, 1, 2}
 					}
 					return c
 				}, ""},
@@ -104,14 +106,16 @@ func TestDeviceCalls(t *testing.T) {
 				for r, err := range errs {
 					var mismatch *MismatchError
 					switch {
-					case tc.want == "" && (err != nil || len(rs[r].calls) != before+1 || rs[r].calls[before].Code != tc.call(r).Code):
+					case tc.want == "" && (err != nil || len(rs[r].calls) != before+1 ||
+						rs[r].calls[before].Code != tc.call(r).Code):
 						t.Errorf("%s: rank %d: %v after %d calls", tc.name, r, err, len(rs[r].calls))
-					case tc.want != "" && (!errors.As(err, &mismatch) || !strings.Contains(err.Error(), tc.want) || err.Error() != errs[0].Error() || len(rs[r].calls) != before):
+					case tc.want != "" && (!errors.As(err, &mismatch) || !strings.Contains(err.Error(), tc.want) ||
+						err.Error() != errs[0].Error() || len(rs[r].calls) != before):
 						t.Errorf("%s: rank %d: %v; want %q and no call", tc.name, r, err, tc.want)
 					}
 				}
 			}
-			each(t, len(gs), func(r int) error { return gs[r].Barrier(ctx) }) // it lives on
+			each(t, len(gs), func(r int) error { return gs[r].Do(ctx, barrier()) }) // it lives on
 		})
 	}
 }
@@ -128,11 +132,11 @@ func TestCarrierFails(t *testing.T) {
 		g.SetCarrier(k)
 	}
 	errs := results(2, func(r int) error {
-		b := onDevice(1<<20, 8)
-		if err := gs[r].Device(ctx, DeviceCall{Code: BroadcastCode, Kind: Uint8, Send: b, Recv: b}); err != nil {
+		b := Memory{Buffer: onDevice(1<<20, 8)}
+		if err := gs[r].Do(ctx, Call{Code: Broadcast, Kind: Uint8, Send: b, Recv: b}); err != nil {
 			return err
 		}
-		return gs[r].Barrier(ctx)
+		return gs[r].Do(ctx, barrier())
 	})
 	for r, err := range errs {
 		var rank *RankError
@@ -146,24 +150,33 @@ func TestCarrierFails(t *testing.T) {
 func TestNoCarrier(t *testing.T) {
 	ctx := testContext(t)
 	gs := backends[0].groups(ctx, t, 1)
-	b := onDevice(1<<20, 8)
-	c := DeviceCall{Code: BroadcastCode, Kind: Uint8, Send: b, Recv: b}
-	_, recv := gs[0].RecvDevice(ctx, 0, 1, b)
-	for i, err := range []error{gs[0].Device(ctx, c), gs[0].StartDevice(ctx, c).Wait(ctx), gs[0].SendDevice(ctx, 0, 1, b), recv} {
-		if !errors.Is(err, ErrNoCarrier) {
-			t.Errorf("%d: %v", i, err)
+	b := Memory{Buffer: onDevice(1<<20, 8)}
+	calls := []Call{{Code: Broadcast, Kind: Uint8, Send: b, Recv: b},
+		{Code: AllReduce, Kind: Uint8, Op: Sum, OnDevice: true},
+		sending(0, 1, b), receiving(0, 1, b), {Code: SendRecv, Kind: Uint8, Send: b, Recv: b}}
+	for _, c := range calls {
+		for i, err := range []error{gs[0].Do(ctx, c), gs[0].Start(ctx, c).Wait(ctx)} {
+			if !errors.Is(err, ErrNoCarrier) {
+				t.Errorf("%v, form %d: %v, want ErrNoCarrier", c.Code, i, err)
+			}
 		}
 	}
 	k := &recorder{}
 	gs[0].SetCarrier(k)
-	if n, err := gs[0].RecvDevice(ctx, 0, 1, b); n != 8 || err != nil {
-		t.Error(n, err)
+	if n, err := received(ctx, gs[0], 0, 1, b); n != 8 || err != nil {
+		t.Errorf("received %d bytes, %v; want 8", n, err)
 	}
-	q := gs[0].StartRecvDevice(ctx, 0, 1, b)
-	if err := errors.Join(q.Wait(ctx), gs[0].StartSendDevice(ctx, 0, 1, b).Wait(ctx), gs[0].StartDo(ctx, c).Wait(ctx)); err != nil || q.Len() != 8 {
-		t.Error(err, q.Len())
+	for _, c := range calls {
+		q := gs[0].Start(ctx, c)
+		if err := q.Wait(ctx); err != nil {
+			t.Errorf("%v: %v", c.Code, err)
+		}
+		if want := map[Code]int{Recv: 8, SendRecv: 8}[c.Code]; q.Len() != want {
+			t.Errorf("%v: length %d, want %d", c.Code, q.Len(), want)
+		}
 	}
-	if err := gs[0].SendDevice(ctx, 1, 1, b); err == nil || !strings.Contains(err.Error(), "rank 1 is not one of the 1 ranks") {
+	if err := gs[0].Do(ctx, sending(1, 1, b)); err == nil || !strings.Contains(err.Error(),
+		"rank 1 is not one of the 1 ranks") {
 		t.Error(err)
 	}
 	if err := errors.Join(gs[0].Close(), gs[0].Close()); err != nil || k.closed != 1 {
@@ -176,7 +189,8 @@ func TestScale(t *testing.T) {
 	for _, tc := range []struct {
 		op   Op
 		want string
-	}{{PreMulSum(int8(-3)), "int8 fd"}, {PreMulSum(float32(2)), "float32 00000040"}, {PreMulSumOf(Float64, 2), "float64 0000000000000040"}} {
+	}{{elem.PreMulSum(int8(-3)), "int8 fd"}, {elem.PreMulSum(float32(2)),
+		"float32 00000040"}, {elem.PreMulSumOf(Float64, 2), "float64 0000000000000040"}} {
 		k, element, ok := tc.op.Scale()
 		if got := fmt.Sprintf("%v %x", k, element); !ok || got != tc.want {
 			t.Errorf("%q, want %q", got, tc.want)

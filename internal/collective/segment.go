@@ -13,13 +13,13 @@ import (
 )
 
 // segment is memory that all ranks of a group on one host share: a memfd that no name leads to, opened by the others
-// through rank 0's /proc/PID/fd and closed again once everybody has mapped it. It goes with the last mapping, however the
-// processes end.
+// through rank 0's /proc/PID/fd and closed again once everybody has mapped it. It goes with the last mapping, however
+// the processes end.
 //
 //	cookie | a line per rank: counter, sleepers | 2 × a slot per rank | 2 × in, a round per rank | 2 × out, one round
 //
-// A rank writes its own counter, slots and in, and its own parts of out, and counts up when something is ready: a stage.
-// All ranks go through the same stages, so "rank r has reached stage n" is all that anybody waits for.
+// A rank writes its own counter, slots and in, and its own parts of out, and counts up when something is ready: a
+// stage. All ranks go through the same stages, so "rank r has reached stage n" is all that anybody waits for.
 //
 // The two halves of everything are used in turns. Who has passed the last wait of a round knows that every rank is
 // finished with the round before, and so may write its half again.
@@ -44,8 +44,8 @@ const (
 	sharedInline = 16 << 10
 )
 
-// sharedPiece is each rank's share of a round in bytes: what is in flight stays in the processors' caches, and a round is
-// long enough to pay for its two waits. Tests make it smaller, to have many rounds of little data.
+// sharedPiece is each rank's share of a round in bytes: what is in flight stays in the processors' caches, and a round
+// is long enough to pay for its two waits. Tests make it smaller, to have many rounds of little data.
 var sharedPiece = 64 << 10
 
 // layout sets the sizes that follow from the number of ranks, and returns the whole.
@@ -101,7 +101,8 @@ func createSegment(size int) (s *segment, f *os.File, cookie []byte, err error) 
 		return nil, nil, nil, err
 	}
 	// Nobody can make it shorter under the others, who would be killed by the access.
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS,
+		unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
 		_ = f.Close()
 		return nil, nil, nil, fmt.Errorf("seal: %w", err)
 	}

@@ -1,10 +1,14 @@
 package collective
 
-import "context"
+import (
+	"context"
+
+	"go.millstream.dev/internal/collective/elem"
+)
 
 // collect is one collective in shared memory. The words of all ranks are in their slots after one stage; large data
 // flows through in and out, round by round, its first round before the words are read.
-func (s *segment) collect(ctx context.Context, g *Group, c *call) error {
+func (s *segment) collect(ctx context.Context, g *Group, c *Call) error {
 	half := int(s.calls & 1)
 	s.calls++
 	slot := s.slotOf(half, s.rank)
@@ -23,8 +27,8 @@ func (s *segment) collect(ctx context.Context, g *Group, c *call) error {
 		return err
 	}
 	switch {
-	case c.device != nil:
-		return g.carrier.Run(ctx, c.device)
+	case c.OnDevice:
+		return g.carrier.Run(ctx, c)
 	case allInline(g.parts):
 		g.finishSmall(c)
 		return nil
@@ -35,18 +39,19 @@ func (s *segment) collect(ctx context.Context, g *Group, c *call) error {
 }
 
 // flows reports whether large data of this collective goes through shared memory.
-func (c *call) flows() bool {
-	if c.device != nil {
+func (c *Call) flows() bool {
+	if c.OnDevice {
 		return false
 	}
-	switch c.code {
-	case callAllReduce, callReduce, callReduceScatter, callBroadcast, callAllGather:
+	switch c.Code {
+	case AllReduce, Reduce, ReduceScatter, Broadcast, AllGather:
 		return true
 	}
 	return false
 }
 
-// read takes the words of all ranks from their slots. What is relied on is copied: another process could still change it.
+// read takes the words of all ranks from their slots. What is relied on is copied: another process could still change
+// it.
 func (s *segment) read(g *Group, half int) error {
 	at := 0
 	for r := range s.size {
@@ -72,12 +77,12 @@ func (s *segment) read(g *Group, half int) error {
 //	Broadcast                                          out: a stretch of root's buf
 
 // rounds is how many rounds the call takes.
-func (s *segment) rounds(c *call) int {
-	n, step := len(c.send), s.round
-	switch c.code {
-	case callReduceScatter:
-		n, step = len(c.recv), s.piece()
-	case callAllGather:
+func (s *segment) rounds(c *Call) int {
+	n, step := len(c.Send.Bytes), s.round
+	switch c.Code {
+	case ReduceScatter:
+		n, step = len(c.Recv.Bytes), s.piece()
+	case AllGather:
 		step = s.piece()
 	}
 	return (n + step - 1) / step
@@ -96,39 +101,39 @@ func (s *segment) share(n, r int) (lo, hi int) {
 }
 
 // feed writes this rank's data of a round.
-func (s *segment) feed(c *call, i int) {
+func (s *segment) feed(c *Call, i int) {
 	half := (s.half + i) & 1
-	switch c.code {
-	case callAllReduce, callReduce:
-		lo, hi := stretch(len(c.send), s.round, i)
-		src, dst := c.send[lo:hi], s.in(half, s.rank)
-		if c.op.code == opPreMulSum {
-			prepare(dst[:len(src)], src, c.kind, c.op)
+	switch c.Code {
+	case AllReduce, Reduce:
+		lo, hi := stretch(len(c.Send.Bytes), s.round, i)
+		src, dst := c.Send.Bytes[lo:hi], s.in(half, s.rank)
+		if elem.CodeOf(c.Op) == elem.OpPreMulSum {
+			elem.Prepare(dst[:len(src)], src, c.Kind, c.Op)
 			return
 		}
 		lo, hi = s.share(len(src), s.rank) // its own share it reads where it is
 		copy(dst, src[:lo])
 		copy(dst[hi:], src[hi:])
-	case callReduceScatter:
-		lo, hi := stretch(len(c.recv), s.piece(), i)
+	case ReduceScatter:
+		lo, hi := stretch(len(c.Recv.Bytes), s.piece(), i)
 		dst := s.in(half, s.rank)
 		for r := range s.size {
-			at := r * len(c.recv)
-			prepare(dst[r*s.piece():r*s.piece()+hi-lo], c.send[at+lo:at+hi], c.kind, c.op)
+			at := r * len(c.Recv.Bytes)
+			elem.Prepare(dst[r*s.piece():r*s.piece()+hi-lo], c.Send.Bytes[at+lo:at+hi], c.Kind, c.Op)
 		}
-	case callAllGather:
-		lo, hi := stretch(len(c.send), s.piece(), i)
-		copy(s.out(half)[s.rank*s.piece():], c.send[lo:hi])
-	case callBroadcast:
-		if s.rank == c.root {
-			lo, hi := stretch(len(c.send), s.round, i)
-			copy(s.out(half), c.send[lo:hi])
+	case AllGather:
+		lo, hi := stretch(len(c.Send.Bytes), s.piece(), i)
+		copy(s.out(half)[s.rank*s.piece():], c.Send.Bytes[lo:hi])
+	case Broadcast:
+		if s.rank == c.Root {
+			lo, hi := stretch(len(c.Send.Bytes), s.round, i)
+			copy(s.out(half), c.Send.Bytes[lo:hi])
 		}
 	}
 }
 
 // flow does all rounds; the first is fed already, and every rank has passed that stage.
-func (s *segment) flow(ctx context.Context, g *Group, c *call) error {
+func (s *segment) flow(ctx context.Context, g *Group, c *Call) error {
 	rounds := s.rounds(c)
 	defer func() { s.half = (s.half + rounds) & 1 }()
 	if !c.reduces() {
@@ -148,9 +153,9 @@ func (s *segment) flow(ctx context.Context, g *Group, c *call) error {
 		if err := s.wait(ctx, g, made); err != nil {
 			return err
 		}
-		if c.code == callAllReduce || c.code == callReduce && c.root == s.rank {
-			lo, hi := stretch(len(c.send), s.round, i)
-			out, dst := s.out((s.half+i)&1), c.recv[lo:hi]
+		if c.Code == AllReduce || c.Code == Reduce && c.Root == s.rank {
+			lo, hi := stretch(len(c.Send.Bytes), s.round, i)
+			out, dst := s.out((s.half+i)&1), c.Recv.Bytes[lo:hi]
 			lo, hi = s.share(len(dst), s.rank)
 			copy(dst[:lo], out)
 			copy(dst[hi:], out[hi:])
@@ -160,7 +165,7 @@ func (s *segment) flow(ctx context.Context, g *Group, c *call) error {
 }
 
 // flowNow is flow for a call whose first round is not fed yet.
-func (s *segment) flowNow(ctx context.Context, g *Group, c *call) error {
+func (s *segment) flowNow(ctx context.Context, g *Group, c *Call) error {
 	s.feed(c, 0)
 	if err := s.wait(ctx, g, s.publish()); err != nil {
 		return err
@@ -169,19 +174,19 @@ func (s *segment) flowNow(ctx context.Context, g *Group, c *call) error {
 }
 
 // reduce makes this rank's share of a round's result, from rank 0 upwards.
-func (s *segment) reduce(g *Group, c *call, i int) {
+func (s *segment) reduce(g *Group, c *Call, i int) {
 	half := (s.half + i) & 1
 	var lo, hi, at int // the share within the round, and its place in recv
 	var own []byte     // this rank's operand, where it is not in the segment
-	if c.code == callReduceScatter {
-		l, h := stretch(len(c.recv), s.piece(), i)
+	if c.Code == ReduceScatter {
+		l, h := stretch(len(c.Recv.Bytes), s.piece(), i)
 		lo, hi, at = s.rank*s.piece(), s.rank*s.piece()+h-l, l
 	} else {
-		l, h := stretch(len(c.send), s.round, i)
+		l, h := stretch(len(c.Send.Bytes), s.round, i)
 		lo, hi = s.share(h-l, s.rank)
 		at = l + lo
-		if c.op.code != opPreMulSum {
-			own = c.send[at : l+hi]
+		if elem.CodeOf(c.Op) != elem.OpPreMulSum {
+			own = c.Send.Bytes[at : l+hi]
 		}
 	}
 	if lo == hi {
@@ -196,15 +201,15 @@ func (s *segment) reduce(g *Group, c *call, i int) {
 		g.sources = append(g.sources, s.in(half, r)[lo:hi])
 	}
 	out := s.out(half)[lo:hi]
-	foldAll(out, g.sources, c.kind, c.op.code)
-	conclude(out, c.kind, c.op.code, s.size)
-	if c.code != callReduce || c.root == s.rank {
-		copy(c.recv[at:], out)
+	elem.FoldAll(out, g.sources, c.Kind, elem.CodeOf(c.Op))
+	elem.Conclude(out, c.Kind, elem.CodeOf(c.Op), s.size)
+	if c.Code != Reduce || c.Root == s.rank {
+		copy(c.Recv.Bytes[at:], out)
 	}
 }
 
 // flowOut is for data that is only copied.
-func (s *segment) flowOut(ctx context.Context, g *Group, c *call, rounds int) error {
+func (s *segment) flowOut(ctx context.Context, g *Group, c *Call, rounds int) error {
 	for i := range rounds {
 		if i > 0 {
 			s.feed(c, i)
@@ -213,17 +218,17 @@ func (s *segment) flowOut(ctx context.Context, g *Group, c *call, rounds int) er
 			}
 		}
 		out := s.out((s.half + i) & 1)
-		if c.code == callBroadcast {
-			if s.rank != c.root {
-				lo, hi := stretch(len(c.recv), s.round, i)
-				copy(c.recv[lo:hi], out)
+		if c.Code == Broadcast {
+			if s.rank != c.Root {
+				lo, hi := stretch(len(c.Recv.Bytes), s.round, i)
+				copy(c.Recv.Bytes[lo:hi], out)
 			}
 			continue
 		}
-		n := len(c.send)
+		n := len(c.Send.Bytes)
 		lo, hi := stretch(n, s.piece(), i)
 		for r := range s.size {
-			copy(c.recv[r*n+lo:r*n+hi], out[r*s.piece():])
+			copy(c.Recv.Bytes[r*n+lo:r*n+hi], out[r*s.piece():])
 		}
 	}
 	return nil

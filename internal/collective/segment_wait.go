@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"go.millstream.dev/internal/collective/transport"
 )
 
 // waitPolicy says how a rank waits for another in shared memory: it looks, then lets others run and looks again, then
@@ -79,7 +81,7 @@ func (s *segment) interrupted(ctx context.Context, g *Group, rank int, reached f
 		return context.Cause(ctx)
 	}
 	if r := g.ranks[rank]; g.hub.hasLeft(r) && !reached() {
-		return &RankError{Rank: r, Reason: "has left the group", left: true}
+		return transport.LeftError(r)
 	}
 	return nil
 }
@@ -87,7 +89,8 @@ func (s *segment) interrupted(ctx context.Context, g *Group, rank int, reached f
 // futexWait sleeps while the word has a value, at most for d. The word is shared between processes.
 func futexWait(word *uint32, value uint32, d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), 0, uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), 0, uintptr(value),
+		uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
 // futexWake wakes everybody who sleeps on the word.

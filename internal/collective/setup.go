@@ -30,10 +30,12 @@ func (g *Group) setup(ctx context.Context) error {
 	for r := range g.parts {
 		p := g.parts[r].inline
 		if len(p) < 3 || len(first) < 3 || p[0] != first[0] {
-			return &MismatchError{Rank: r, Reason: fmt.Sprintf("rank %d has another release of the engine than rank 0", r)}
+			return &MismatchError{Rank: r, Reason: fmt.Sprintf("rank %d has another release of the engine than rank 0",
+				r)}
 		}
 		if p[1] != first[1] || p[2] != first[2] {
-			return &MismatchError{Rank: r, Reason: fmt.Sprintf("rank %d has another configuration (deterministic, shared memory) than rank 0", r)}
+			return &MismatchError{Rank: r,
+				Reason: fmt.Sprintf("rank %d has another configuration (deterministic, shared memory) than rank 0", r)}
 		}
 		same = same && string(p[3:]) == string(first[3:])
 	}
@@ -48,7 +50,7 @@ const sharedRanks = 64
 
 // tell is an exchange of a few bytes of each rank, in g.parts.
 func (g *Group) tell(ctx context.Context, b []byte) error {
-	c := call{code: callSetup, kind: Uint8, send: b}
+	c := Call{Code: codeSetup, Kind: Uint8, Send: Memory{Bytes: b}}
 	err := g.exchange(ctx, &c)
 	if err == nil {
 		err = agree(g.parts)
@@ -79,7 +81,8 @@ func (g *Group) share(ctx context.Context) error {
 	answer := []byte{0}
 	if err == nil {
 		if p := g.parts[0].inline; g.rank != 0 && len(p) == 8+cookieLen {
-			s, _ = openSegment(binary.LittleEndian.Uint32(p), binary.LittleEndian.Uint32(p[4:]), len(g.ranks), g.rank, p[8:])
+			s, _ = openSegment(binary.LittleEndian.Uint32(p), binary.LittleEndian.Uint32(p[4:]), len(g.ranks), g.rank,
+				p[8:])
 		}
 		if s != nil {
 			answer[0] = 1

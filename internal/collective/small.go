@@ -1,55 +1,57 @@
 package collective
 
+import "go.millstream.dev/internal/collective/elem"
+
 // finishSmall makes the result of data that has come along with the ranks' words. Every reduction goes from rank 0
 // upwards here.
-func (g *Group) finishSmall(c *call) {
-	size, es := len(g.ranks), c.kind.Size()
-	root := c.rooted() && c.root == g.rank
-	switch c.code {
-	case callAllReduce:
-		g.foldParts(c, 0, len(c.recv))
-	case callReduce:
+func (g *Group) finishSmall(c *Call) {
+	size, es := len(g.ranks), c.Kind.Size()
+	root := c.rooted() && c.Root == g.rank
+	switch c.Code {
+	case AllReduce:
+		g.foldParts(c, 0, len(c.Recv.Bytes))
+	case Reduce:
 		if root {
-			g.foldParts(c, 0, len(c.recv))
+			g.foldParts(c, 0, len(c.Recv.Bytes))
 		}
-	case callReduceScatter:
-		g.foldParts(c, g.rank*len(c.recv), len(c.recv))
-	case callBroadcast:
+	case ReduceScatter:
+		g.foldParts(c, g.rank*len(c.Recv.Bytes), len(c.Recv.Bytes))
+	case Broadcast:
 		if !root {
-			copy(c.recv, g.parts[c.root].inline)
+			copy(c.Recv.Bytes, g.parts[c.Root].inline)
 		}
-	case callAllGather, callAllGatherV:
+	case AllGather, AllGatherV:
 		g.joinParts(c)
-	case callGather, callGatherV:
+	case Gather, GatherV:
 		if root {
 			g.joinParts(c)
 		}
-	case callScatter:
-		copy(c.recv, g.parts[c.root].inline[g.rank*len(c.recv):])
-	case callScatterV:
-		p, at := &g.parts[c.root], 0
+	case Scatter:
+		copy(c.Recv.Bytes, g.parts[c.Root].inline[g.rank*len(c.Recv.Bytes):])
+	case ScatterV:
+		p, at := &g.parts[c.Root], 0
 		for r := range g.rank {
 			at += p.at(r) * es
 		}
-		copy(c.recv, p.inline[at:])
-	case callAllToAll:
-		n := len(c.send) / size
+		copy(c.Recv.Bytes, p.inline[at:])
+	case AllToAll:
+		n := len(c.Send.Bytes) / size
 		for r := range g.parts {
-			copy(c.recv[r*n:(r+1)*n], g.parts[r].inline[g.rank*n:])
+			copy(c.Recv.Bytes[r*n:(r+1)*n], g.parts[r].inline[g.rank*n:])
 		}
-	case callAllToAllV:
+	case AllToAllV:
 		to := 0
 		for r := range g.parts {
 			p, at := &g.parts[r], 0
 			for q := range g.rank {
 				at += p.at(q) * es
 			}
-			to += copy(c.recv[to:to+p.at(g.rank)*es], p.inline[at:])
+			to += copy(c.Recv.Bytes[to:to+p.at(g.rank)*es], p.inline[at:])
 		}
 	}
 }
 
-func (g *Group) foldParts(c *call, at, n int) {
+func (g *Group) foldParts(c *Call, at, n int) {
 	if n == 0 {
 		return
 	}
@@ -57,13 +59,13 @@ func (g *Group) foldParts(c *call, at, n int) {
 	for r := range g.parts {
 		g.sources = append(g.sources, g.parts[r].inline[at:at+n])
 	}
-	foldAll(c.recv[:n], g.sources, c.kind, c.op.code)
-	conclude(c.recv[:n], c.kind, c.op.code, len(g.ranks))
+	elem.FoldAll(c.Recv.Bytes[:n], g.sources, c.Kind, elem.CodeOf(c.Op))
+	elem.Conclude(c.Recv.Bytes[:n], c.Kind, elem.CodeOf(c.Op), len(g.ranks))
 }
 
-func (g *Group) joinParts(c *call) {
+func (g *Group) joinParts(c *Call) {
 	at := 0
 	for r := range g.parts {
-		at += copy(c.recv[at:], g.parts[r].inline)
+		at += copy(c.Recv.Bytes[at:], g.parts[r].inline)
 	}
 }

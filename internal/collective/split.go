@@ -15,16 +15,17 @@ const (
 	idHashed uint64 = 2 << 40 // Lane of another group: a hash of both
 )
 
-// Split makes sub-groups: ranks that give the same colour are in one, ordered by key and then by their rank
-// here. A negative colour gives nil: no part in any. It is a collective. Sub-groups use the transport of
+// Split makes sub-groups: ranks that give the same color are in one, ordered by key and then by their rank
+// here. A negative color gives nil: no part in any. It is a collective. Sub-groups use the transport of
 // the group and fail with it, but have an order of calls of their own.
-func (g *Group) Split(ctx context.Context, colour, key int) (*Group, error) {
+func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	proposal := g.hub.propose()
-	b := binary.LittleEndian.AppendUint64(nil, uint64(colour))
+	b := binary.LittleEndian.AppendUint64(nil, uint64(color))
 	b = binary.LittleEndian.AppendUint64(b, uint64(key))
 	b = binary.LittleEndian.AppendUint32(b, proposal)
 	all := make([]byte, len(b)*len(g.ranks))
-	if err := g.do(ctx, call{code: callAllGather, kind: Uint8, send: b, recv: all}); err != nil {
+	if err := g.Do(ctx, Call{Code: AllGather, Kind: Uint8, Send: Memory{Bytes: b},
+		Recv: Memory{Bytes: all}}); err != nil {
 		return nil, err
 	}
 	type member struct{ key, rank int }
@@ -36,7 +37,7 @@ func (g *Group) Split(ctx context.Context, colour, key int) (*Group, error) {
 		if n := binary.LittleEndian.Uint32(w[16:]); n > number {
 			number, proposer = n, g.ranks[r]
 		}
-		if int(binary.LittleEndian.Uint64(w)) == colour {
+		if int(binary.LittleEndian.Uint64(w)) == color {
 			members = append(members, member{int(binary.LittleEndian.Uint64(w[8:])), r})
 		}
 	}
@@ -44,7 +45,7 @@ func (g *Group) Split(ctx context.Context, colour, key int) (*Group, error) {
 	if number >= 1<<28 {
 		return nil, fmt.Errorf("collective: a group cannot be split more than %d times", 1<<28)
 	}
-	if colour < 0 {
+	if color < 0 {
 		return nil, nil
 	}
 	slices.SortStableFunc(members, func(a, b member) int {

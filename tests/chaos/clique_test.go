@@ -56,10 +56,10 @@ func collective(ctx context.Context, r *clique.Rank, which, count int, seed uint
 	at := int(seed>>8) % count
 	switch which {
 	case 0:
-		err := clique.AllReduce(ctx, r, mine, mine, clique.Sum)
+		err := r.Do(ctx, clique.AllReduce(clique.Of(mine), clique.Of(mine), clique.Sum))
 		return errors.Join(err, check(err, func() error { return differs("all-reduce", mine[at], sum(at)) }))
 	case 1:
-		err := clique.Reduce(ctx, r, mine, mine, clique.Sum, root)
+		err := r.Do(ctx, clique.Reduce(clique.Of(mine), clique.Of(mine), clique.Sum, root))
 		return errors.Join(err, check(err, func() error {
 			if r.Rank() != root {
 				return nil
@@ -67,17 +67,17 @@ func collective(ctx context.Context, r *clique.Rank, which, count int, seed uint
 			return differs("reduce", mine[at], sum(at))
 		}))
 	case 2:
-		err := clique.Broadcast(ctx, r, mine, root)
+		err := r.Do(ctx, clique.Broadcast(clique.Of(mine), root))
 		return errors.Join(err, check(err, func() error { return differs("broadcast", mine[at], element(seed, root, at)) }))
 	case 3:
 		all := make([]int64, count*size)
-		err := clique.AllGather(ctx, r, mine, all)
+		err := r.Do(ctx, clique.AllGather(clique.Of(mine), clique.Of(all)))
 		return errors.Join(err, check(err, func() error { return differs("all-gather", all[root*count+at], element(seed, root, at)) }))
 	case 4:
 		all := make([]int64, count*size)
 		copy(all, mine)
 		got := make([]int64, count*size)
-		err := clique.AllToAll(ctx, r, all, got)
+		err := r.Do(ctx, clique.AllToAll(clique.Of(all), clique.Of(got)))
 		return errors.Join(err, check(err, func() error {
 			if r.Rank() != 0 {
 				return nil
@@ -87,10 +87,10 @@ func collective(ctx context.Context, r *clique.Rank, which, count int, seed uint
 	case 5:
 		next, before := (r.Rank()+1)%size, (r.Rank()+size-1)%size
 		got := make([]int64, count)
-		_, err := clique.SendRecv(ctx, r, next, seed, mine, before, seed, got)
+		err := r.Do(ctx, clique.SendRecv(next, seed, clique.Of(mine), before, seed, clique.Of(got)))
 		return errors.Join(err, check(err, func() error { return differs("send and receive", got[at], element(seed, before, at)) }))
 	}
-	return clique.Barrier(ctx, r)
+	return r.Do(ctx, clique.Barrier())
 }
 
 // standing is what a rank's process has open: goroutines and descriptors.

@@ -20,13 +20,13 @@ import (
 var (
 	cliqueTotal = clique.Func("clique.total", func(ctx context.Context, r *clique.Rank, in []float64) ([]float64, error) {
 		out := make([]float64, len(in))
-		return out, clique.AllReduce(ctx, r, in, out, clique.Sum)
+		return out, r.Do(ctx, clique.AllReduce(clique.Of(in), clique.Of(out), clique.Sum))
 	})
 	_ = clique.Func("clique.fails", func(ctx context.Context, r *clique.Rank, who int) (int, error) {
 		if r.Rank() == who {
 			return 0, errors.New("no luck")
 		}
-		return r.Rank(), clique.Barrier(ctx, r)
+		return r.Rank(), r.Do(ctx, clique.Barrier())
 	})
 )
 

@@ -26,7 +26,8 @@ const device = 0
 
 // prepareGPU makes the CUDA context of a worker, and for NCCL a host of its own of it.
 var prepareGPU = client.Func("millstream.bench.allreduce.gpu", func(_ context.Context, _ int) (int, error) {
-	err := errors.Join(os.Setenv("NCCL_HOSTID", "bench-allreduce-"+strconv.Itoa(os.Getpid())), os.Setenv("NCCL_SOCKET_IFNAME", "lo"))
+	err := errors.Join(os.Setenv("NCCL_HOSTID", "bench-allreduce-"+strconv.Itoa(os.Getpid())),
+		os.Setenv("NCCL_SOCKET_IFNAME", "lo"))
 	if err != nil {
 		return 0, err
 	}
@@ -36,20 +37,21 @@ var prepareGPU = client.Func("millstream.bench.allreduce.gpu", func(_ context.Co
 
 // deviceRound measures all sizes on one rank: in are the time for each size in nanoseconds and the sizes, out the
 // microseconds of one call.
-var deviceRound = clique.Func("millstream.bench.allreduce.device", func(ctx context.Context, r *clique.Rank, in []int64) ([]float64, error) {
-	if len(in) == 0 {
-		return nil, errors.New("no time was given")
-	}
-	var out []float64
-	for _, size := range in[1:] {
-		us, err := measureDevice(ctx, r, int(size), time.Duration(in[0]))
-		if err != nil {
-			return nil, fmt.Errorf("%d bytes: %w", size, err)
+var deviceRound = clique.Func("millstream.bench.allreduce.device",
+	func(ctx context.Context, r *clique.Rank, in []int64) ([]float64, error) {
+		if len(in) == 0 {
+			return nil, errors.New("no time was given")
 		}
-		out = append(out, us)
-	}
-	return out, nil
-})
+		var out []float64
+		for _, size := range in[1:] {
+			us, err := measureDevice(ctx, r, int(size), time.Duration(in[0]))
+			if err != nil {
+				return nil, fmt.Errorf("%d bytes: %w", size, err)
+			}
+			out = append(out, us)
+		}
+		return out, nil
+	})
 
 // localGPU is a cluster whose workers share the GPU.
 func localGPU(ctx context.Context, ranks int) (*client.Client, func(), error) {
@@ -131,12 +133,13 @@ func measureDevice(ctx context.Context, r *clique.Rank, size int, d time.Duratio
 		return 0, err
 	}
 	calls := func(k int) (time.Duration, error) {
-		if err := clique.Barrier(ctx, r); err != nil {
+		if err := r.Do(ctx, clique.Barrier()); err != nil {
 			return 0, err
 		}
 		begin := time.Now()
 		for range k {
-			if err := r.AllReduce(ctx, send, recv, clique.Float32, clique.Sum); err != nil {
+			if err := r.Do(ctx, clique.AllReduce(clique.Buffer[float32](send), clique.Buffer[float32](recv),
+				clique.Sum)); err != nil {
 				return 0, err
 			}
 		}
@@ -151,7 +154,7 @@ func measureDevice(ctx context.Context, r *clique.Rank, size int, d time.Duratio
 		return 0, err
 	}
 	count := []int64{max(int64(5*float64(d)/float64(warm+1)), 3)}
-	if err := clique.Broadcast(ctx, r, count, 0); err != nil {
+	if err := r.Do(ctx, clique.Broadcast(clique.Of(count), 0)); err != nil {
 		return 0, err
 	}
 	took, err := calls(int(count[0]))
@@ -179,22 +182,23 @@ func checkSum(ctx context.Context, b *mem.Buffer, host []byte, want float32) err
 }
 
 // initAlone is NCCL's own init on a rank, in microseconds: what forming a clique cannot be faster than.
-var initAlone = clique.Func("millstream.bench.allreduce.init", func(ctx context.Context, r *clique.Rank, _ int) (float64, error) {
-	var id nccl.UniqueID
-	if r.Rank() == 0 {
-		var err error
-		if id, err = nccl.NewUniqueID(); err != nil {
+var initAlone = clique.Func("millstream.bench.allreduce.init",
+	func(ctx context.Context, r *clique.Rank, _ int) (float64, error) {
+		var id nccl.UniqueID
+		if r.Rank() == 0 {
+			var err error
+			if id, err = nccl.NewUniqueID(); err != nil {
+				return 0, err
+			}
+		}
+		if err := r.Do(ctx, clique.Broadcast(clique.Of(id[:]), 0)); err != nil {
 			return 0, err
 		}
-	}
-	if err := clique.Broadcast(ctx, r, id[:], 0); err != nil {
-		return 0, err
-	}
-	begin := time.Now()
-	c, err := nccl.Init(ctx, nccl.Config{Device: device}, id, r.Rank(), r.Size())
-	if err != nil {
-		return 0, err
-	}
-	took := time.Since(begin)
-	return float64(took.Nanoseconds()) / 1e3, c.Close(ctx)
-})
+		begin := time.Now()
+		c, err := nccl.Init(ctx, nccl.Config{Device: device}, id, r.Rank(), r.Size())
+		if err != nil {
+			return 0, err
+		}
+		took := time.Since(begin)
+		return float64(took.Nanoseconds()) / 1e3, c.Close(ctx)
+	})

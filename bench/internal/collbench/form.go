@@ -42,7 +42,8 @@ func RunForm(ctx context.Context, o Options, sink benchfmt.Sink, progress *bench
 			theirs.Add(slices.Max(times))
 		}
 	}
-	return sink.Add(benchfmt.Figure{Bench: "allreduce", Case: "form", Setting: SettingNCCL, Lane: "nccl", Mem: "cuda", Unit: benchfmt.UnitMicros, Better: benchfmt.Lower,
+	return sink.Add(benchfmt.Figure{Bench: "allreduce", Case: "form", Setting: SettingNCCL, Lane: "nccl", Mem: "cuda",
+		Unit: benchfmt.UnitMicros, Better: benchfmt.Lower,
 		Ours: ours.Best(), OursMedian: ours.Median(), Peer: NCCL, Mode: "init", Theirs: theirs.Best(), TheirsMedian: theirs.Median(),
 		Bar: &benchfmt.Bar{Value: theirs.Best() + formSlack}})
 }

@@ -98,7 +98,8 @@ func (o *Options) Complete() error {
 			return fmt.Errorf("unknown setting %q; there are %s", s, strings.Join(SettingNames(), ", "))
 		}
 		if o.OnDevice() != slices.Contains(DeviceSettings(), s) {
-			return fmt.Errorf("settings %s: those on device memory (%s) are measured apart from those on the host's", strings.Join(o.Settings, ", "), strings.Join(DeviceSettings(), ", "))
+			return fmt.Errorf("settings %s: those on device memory (%s) are measured apart from those on the host's",
+				strings.Join(o.Settings, ", "), strings.Join(DeviceSettings(), ", "))
 		}
 	}
 	return nil

@@ -59,8 +59,8 @@ func FindGloo(root string) (Competitor, error) {
 	})}, nil
 }
 
-// FindNCCL returns the loop in C around NCCL's all-reduce, in processes that share a GPU. It is MILLSTREAM_NCCL_BENCH or
-// .local/nccl/bench_allreduce of the repository.
+// FindNCCL returns the loop in C around NCCL's all-reduce, in processes that share a GPU. It is MILLSTREAM_NCCL_BENCH
+// or .local/nccl/bench_allreduce of the repository.
 func FindNCCL(root string) (Competitor, error) {
 	bench := os.Getenv("MILLSTREAM_NCCL_BENCH")
 	if bench == "" {

@@ -9,7 +9,8 @@ import (
 
 // Plot draws the time of an all-reduce over its size, a line for each setting and peer.
 func Plot(figures []benchfmt.Figure, ranks int) svgplot.Plot {
-	p := svgplot.Plot{Title: fmt.Sprintf("All-reduce of float32, %d processes", ranks), XLabel: "size", YLabel: "time in µs", LogX: true, LogY: true,
+	p := svgplot.Plot{Title: fmt.Sprintf("All-reduce of float32, %d processes", ranks), XLabel: "size",
+		YLabel: "time in µs", LogX: true, LogY: true,
 		FormatX: func(v float64) string { return benchfmt.FormatSize(int64(v)) }}
 	at := map[string]int{}
 	seen := map[string]bool{}

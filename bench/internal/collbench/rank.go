@@ -12,6 +12,8 @@ import (
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/tcp" // the ranks meet over it
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/internal/collective/elem"
+	"go.millstream.dev/internal/collective/transport"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/wire"
 )
@@ -70,7 +72,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 			}
 		}
 	}
-	return g.Barrier(ctx)
+	return g.Do(ctx, collective.Call{Code: collective.Barrier, Kind: collective.Uint8})
 }
 
 // join connects the ranks, the higher dialling the lower, and makes the group.
@@ -102,7 +104,7 @@ func join(ctx context.Context, l comm.Listener, c command) (*collective.Group, f
 		peers[who[0]] = p
 		m.Release()
 	}
-	t, err := collective.NewComm(c.Rank, peers)
+	t, err := transport.NewComm(c.Rank, peers)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,7 +123,7 @@ func join(ctx context.Context, l comm.Listener, c command) (*collective.Group, f
 			return nil, nil, err
 		}
 		free = func() { _ = u.Close() }
-		if t, err = collective.NewUCX(ctx, t, w, nil); err != nil {
+		if t, err = transport.NewUCX(ctx, t, w, nil); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -132,21 +134,22 @@ func join(ctx context.Context, l comm.Listener, c command) (*collective.Group, f
 	return g, func() { _ = g.Close(); free() }, nil
 }
 
-// measure returns the time of one all-reduce of n float32 in microseconds, on this rank. The peers' programs do the same:
-// a warm-up that also finds the number of calls, then that many calls in a row.
+// measure returns the time of one all-reduce of n float32 in microseconds, on this rank. The peers' programs do the
+// same: a warm-up that also finds the number of calls, then that many calls in a row.
 func measure(ctx context.Context, g *collective.Group, n int, d time.Duration) (float64, error) {
 	send, recv := make([]float32, n), make([]float32, n)
 	for i := range send {
 		send[i] = float32(g.Rank() + 1)
 	}
-	s, r := collective.View(send), collective.View(recv)
+	sum := collective.Call{Code: collective.AllReduce, Kind: collective.Float32, Op: collective.Sum,
+		Send: collective.Memory{Bytes: elem.View(send)}, Recv: collective.Memory{Bytes: elem.View(recv)}}
 	calls := func(k int) (time.Duration, error) {
-		if err := g.Barrier(ctx); err != nil {
+		if err := g.Do(ctx, collective.Call{Code: collective.Barrier, Kind: collective.Uint8}); err != nil {
 			return 0, err
 		}
 		begin := time.Now()
 		for range k {
-			if err := g.AllReduce(ctx, s, r, collective.Float32, collective.Sum); err != nil {
+			if err := g.Do(ctx, sum); err != nil {
 				return 0, err
 			}
 		}
@@ -160,7 +163,9 @@ func measure(ctx context.Context, g *collective.Group, n int, d time.Duration) (
 		return 0, err
 	}
 	count := []int64{max(int64(5*float64(d)/float64(warm+1)), 3)}
-	if err := g.Broadcast(ctx, collective.View(count), collective.Int64, 0); err != nil {
+	m := collective.Memory{Bytes: elem.View(count)}
+	if err := g.Do(ctx, collective.Call{Code: collective.Broadcast, Kind: collective.Int64, Send: m,
+		Recv: m}); err != nil {
 		return 0, err
 	}
 	took, err := calls(int(count[0]))

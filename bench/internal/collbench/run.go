@@ -83,7 +83,8 @@ func runRanks(ctx context.Context, setting string, start benchpeer.Starter, o Op
 		addresses[i] = h.Address
 	}
 	for i, r := range ranks {
-		if err := r.in.Encode(command{Rank: i, Addresses: addresses, Setting: setting, Sizes: o.Sizes, Seconds: o.RoundTime.Seconds()}); err != nil {
+		if err := r.in.Encode(command{Rank: i, Addresses: addresses, Setting: setting, Sizes: o.Sizes,
+			Seconds: o.RoundTime.Seconds()}); err != nil {
 			return failed(i, err)
 		}
 	}
@@ -105,7 +106,8 @@ func runRanks(ctx context.Context, setting string, start benchpeer.Starter, o Op
 }
 
 // program is a competitor that is one command.
-func program(start func(ctx context.Context, o Options) *exec.Cmd) func(ctx context.Context, o Options) ([]line, error) {
+func program(start func(ctx context.Context, o Options) *exec.Cmd) func(ctx context.Context, o Options) ([]line,
+	error) {
 	return func(ctx context.Context, o Options) ([]line, error) {
 		cmd := start(ctx, o)
 		var out, errOut bytes.Buffer
@@ -195,7 +197,8 @@ func (c Competitor) label() string {
 	return strings.TrimSpace(c.Name + " " + c.Variant)
 }
 
-func report(all []Competitor, o Options, rounds map[key]*benchfmt.Rounds, lanes map[int]string, sink benchfmt.Sink) error {
+func report(all []Competitor, o Options, rounds map[key]*benchfmt.Rounds, lanes map[int]string,
+	sink benchfmt.Sink) error {
 	var err error
 	for i, ours := range all {
 		if ours.Name != "" {
@@ -203,7 +206,8 @@ func report(all []Competitor, o Options, rounds map[key]*benchfmt.Rounds, lanes 
 		}
 		for _, size := range o.Sizes {
 			own := rounds[key{i, size}]
-			f := benchfmt.Figure{Bench: "allreduce", Case: "float32-sum", Mem: ours.mem, Setting: ours.Setting, Lane: lanes[i], Size: size, Unit: benchfmt.UnitMicros,
+			f := benchfmt.Figure{Bench: "allreduce", Case: "float32-sum", Mem: ours.mem, Setting: ours.Setting,
+				Lane: lanes[i], Size: size, Unit: benchfmt.UnitMicros,
 				Better: benchfmt.Lower, Ours: own.Best(), OursMedian: own.Median()}
 			peers := 0
 			for j, theirs := range all {

@@ -57,13 +57,14 @@ func TestRanks(t *testing.T) {
 }
 
 func fake(name, variant string, us float64) Competitor {
-	return Competitor{Name: name, Variant: variant, Setting: "shm", measure: func(_ context.Context, o Options) ([]line, error) {
-		var lines []line
-		for _, n := range o.Sizes {
-			lines = append(lines, line{Size: n, Micros: us})
-		}
-		return lines, nil
-	}}
+	return Competitor{Name: name, Variant: variant, Setting: "shm",
+		measure: func(_ context.Context, o Options) ([]line, error) {
+			var lines []line
+			for _, n := range o.Sizes {
+				lines = append(lines, line{Size: n, Micros: us})
+			}
+			return lines, nil
+		}}
 }
 
 // TestBestVariantHasTheBar: of a peer that runs in two ways the faster is compared with.
@@ -90,7 +91,8 @@ func TestBestVariantHasTheBar(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{Ranks: -1}, {Sizes: []int64{3}}, {Settings: []string{"carrier pigeon"}}, {Settings: []string{"shm", SettingNCCL}}} {
+	for _, o := range []Options{{Ranks: -1}, {Sizes: []int64{3}}, {Settings: []string{"carrier pigeon"}},
+		{Settings: []string{"shm", SettingNCCL}}} {
 		if err := o.Complete(); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
@@ -111,7 +113,8 @@ func TestDeviceOptions(t *testing.T) {
 		setting, peer string
 		size          int64
 		want          float64
-	}{{SettingNCCL, NCCL, 8, 1.05}, {SettingCUDA, NCCL, 8 << 20, 0.2}, {SettingCUDA, NCCL, 1 << 20, 0}, {"shm", Gloo, 8, 0.5}} {
+	}{{SettingNCCL, NCCL, 8, 1.05}, {SettingCUDA, NCCL, 8 << 20, 0.2}, {SettingCUDA, NCCL, 1 << 20, 0}, {"shm", Gloo, 8,
+		0.5}} {
 		b := bar(tc.setting, tc.peer, tc.size)
 		if got := b != nil; got != (tc.want > 0) || got && b.Value != tc.want {
 			t.Errorf("%s against %s at %d: %+v, want %v", tc.setting, tc.peer, tc.size, b, tc.want)

@@ -11,6 +11,7 @@ import (
 
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/internal/collective/elem"
 	"go.millstream.dev/mem"
 )
 
@@ -34,9 +35,12 @@ func deviceMessages(ctx context.Context, r *deviceRank) error {
 			return err
 		}
 		tag := uint64(round)<<60 | 77
-		sent := r.StartSendDevice(ctx, next, tag, out)
-		toHost := r.StartSendDevice(ctx, next, tag+1, out)
-		got, err := r.RecvDevice(ctx, prev, tag, in)
+		sent := r.Start(ctx, sending(next, tag, collective.Memory{Buffer: out}))
+		toHost := r.Start(ctx, sending(next, tag+1, collective.Memory{Buffer: out}))
+		got := 0
+		message := receiving(prev, tag, collective.Memory{Buffer: in})
+		message.N = &got
+		err = r.Do(ctx, message)
 		if err != nil || got != n {
 			return fmt.Errorf("%d bytes, want %d: %w", got, n, err)
 		}
@@ -48,7 +52,8 @@ func deviceMessages(ctx context.Context, r *deviceRank) error {
 			return fmt.Errorf("a message of %d bytes differs", n)
 		}
 		host := make([]byte, n)
-		if _, err := r.Recv(ctx, prev, tag+1, host); err != nil || string(host) != string(text(prev, n)) {
+		if err := r.Do(ctx, receiving(prev, tag+1, collective.Memory{Bytes: host})); err != nil ||
+			string(host) != string(text(prev, n)) {
 			return fmt.Errorf("a message of %d bytes differs on the host: %w", n, err)
 		}
 		if err := errors.Join(sent.Wait(ctx), toHost.Wait(ctx)); err != nil {
@@ -74,7 +79,7 @@ func ones(ctx context.Context, n int, v float32) (*mem.Buffer, error) {
 	for i := range x {
 		x[i] = v
 	}
-	return ncclBuffer(ctx, collective.View(x))
+	return ncclBuffer(ctx, elem.View(x))
 }
 
 // deviceUntil reduces until the group fails, and says so.
@@ -85,7 +90,7 @@ func deviceUntil(ctx context.Context, r *deviceRank) error {
 	}
 	defer b.Release()
 	for i := 0; ; i++ {
-		if err := r.Device(ctx, collective.DeviceCall{Code: collective.AllReduceCode, Kind: collective.Float32, Op: collective.Max, Send: b, Recv: b}); err != nil {
+		if err := r.Do(ctx, allReduceOf(b, b, collective.Max)); err != nil {
 			var dead *collective.RankError
 			if !errors.As(err, &dead) {
 				return fmt.Errorf("after %d: %w", i, err)
@@ -138,22 +143,23 @@ func deviceWrong(ctx context.Context, r *deviceRank) error {
 	defer b.Release()
 	short := b.Slice(0, 1<<17)
 	defer short.Release()
-	for i, wrong := range []collective.DeviceCall{
-		{Code: collective.AllReduceCode, Kind: collective.Float32, Op: collective.Sum, Send: short, Recv: short},
-		{Code: collective.AllReduceCode, Kind: collective.Int32, Op: collective.Sum, Send: b, Recv: b},
-		{Code: collective.AllReduceCode, Kind: collective.Float32, Op: collective.Min, Send: b, Recv: b},
-		{Code: collective.BroadcastCode, Kind: collective.Float32, Root: 9, Send: b, Recv: b},
+	m := collective.Memory{Buffer: b}
+	for i, wrong := range []collective.Call{
+		allReduceOf(short, short, collective.Sum),
+		{Code: collective.AllReduce, Kind: collective.Int32, Op: collective.Sum, Send: m, Recv: m},
+		allReduceOf(b, b, collective.Min),
+		{Code: collective.Broadcast, Kind: collective.Float32, Root: 9, Send: m, Recv: m},
 	} {
-		call := collective.DeviceCall{Code: collective.AllReduceCode, Kind: collective.Float32, Op: collective.Sum, Send: b, Recv: b}
+		call := allReduceOf(b, b, collective.Sum)
 		if r.Rank() == 1 {
 			call = wrong
 		}
 		var mismatch *collective.MismatchError
-		if err := r.Device(ctx, call); !errors.As(err, &mismatch) {
+		if err := r.Do(ctx, call); !errors.As(err, &mismatch) {
 			return fmt.Errorf("case %d: %v", i, err)
 		}
 	}
-	if err := r.Device(ctx, collective.DeviceCall{Code: collective.AllReduceCode, Kind: collective.Float32, Op: collective.Sum, Send: b, Recv: b}); err != nil {
+	if err := r.Do(ctx, allReduceOf(b, b, collective.Sum)); err != nil {
 		return err
 	}
 	want := make([]float32, 1<<16)
@@ -161,7 +167,7 @@ func deviceWrong(ctx context.Context, r *deviceRank) error {
 		want[i] = float32(r.Size() * (r.Size() + 1) / 2)
 	}
 	got, err := ncclBytes(ctx, b)
-	if err == nil && string(got) != string(collective.View(want)) {
+	if err == nil && string(got) != string(elem.View(want)) {
 		err = errors.New("the sum after the errors is wrong")
 	}
 	return err
@@ -194,14 +200,14 @@ func deviceRounds(ctx context.Context, r *deviceRank) error {
 		}
 		peer := 1 - r.Rank()
 		ways := []func() error{func() error {
-			err := r.Device(ctx, collective.DeviceCall{Code: collective.AllReduceCode, Kind: collective.Float32, Op: collective.Sum, Send: send, Recv: recv})
+			err := r.Do(ctx, allReduceOf(send, recv, collective.Sum))
 			if err != nil {
 				return err
 			}
 			return recv.WaitReady(ctx)
 		}, func() error {
-			got := r.StartRecvDevice(ctx, peer, 1, recv)
-			if err := r.SendDevice(ctx, peer, 1, send); err != nil {
+			got := r.Start(ctx, receiving(peer, 1, collective.Memory{Buffer: recv}))
+			if err := r.Do(ctx, sending(peer, 1, collective.Memory{Buffer: send})); err != nil {
 				return err
 			}
 			if err := got.Wait(ctx); err != nil {
@@ -217,7 +223,7 @@ func deviceRounds(ctx context.Context, r *deviceRank) error {
 		for _, way := range ways {
 			var times []time.Duration
 			for i := range 25 {
-				if err := r.Barrier(ctx); err != nil {
+				if err := r.Do(ctx, collective.Call{Code: collective.Barrier, Kind: collective.Uint8}); err != nil {
 					return err
 				}
 				begin := time.Now()
@@ -229,9 +235,10 @@ func deviceRounds(ctx context.Context, r *deviceRank) error {
 				}
 			}
 			m := median(times)
-			line += fmt.Sprintf("  %8.1f µs %7.2f GB/s (least %.1f)", float64(m.Nanoseconds())/1e3, float64(size)/float64(m.Nanoseconds()), float64(times[0].Nanoseconds())/1e3)
+			line += fmt.Sprintf("  %8.1f µs %7.2f GB/s (least %.1f)", float64(m.Nanoseconds())/1e3,
+				float64(size)/float64(m.Nanoseconds()), float64(times[0].Nanoseconds())/1e3)
 		}
-		if err := r.Barrier(ctx); err != nil {
+		if err := r.Do(ctx, collective.Call{Code: collective.Barrier, Kind: collective.Uint8}); err != nil {
 			return err
 		}
 		begin := time.Now()
@@ -242,7 +249,8 @@ func deviceRounds(ctx context.Context, r *deviceRank) error {
 			}
 		}
 		row := time.Since(begin) / calls
-		line += fmt.Sprintf("  in a row %8.1f µs %7.2f GB/s", float64(row.Nanoseconds())/1e3, float64(size)/float64(row.Nanoseconds()))
+		line += fmt.Sprintf("  in a row %8.1f µs %7.2f GB/s", float64(row.Nanoseconds())/1e3,
+			float64(size)/float64(row.Nanoseconds()))
 		if k, ok := carrier.(interface{ Staged() error }); ok && k.Staged() != nil {
 			line += "  " + k.Staged().Error()
 		}
@@ -254,7 +262,7 @@ func deviceRounds(ctx context.Context, r *deviceRank) error {
 		for i := range want {
 			want[i] = 2
 		}
-		if string(got) != string(collective.View(want)) {
+		if string(got) != string(elem.View(want)) {
 			return errors.New("the sum is wrong")
 		}
 		if r.Rank() == 0 {

@@ -13,6 +13,7 @@ import (
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/cuda/nvrtc"
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/internal/collective/elem"
 	"go.millstream.dev/internal/device/kernels"
 	"go.millstream.dev/mem"
 )
@@ -64,9 +65,9 @@ func element(k collective.Kind, r *rand.Rand) uint64 {
 		v := r.NormFloat64() * 4
 		switch k {
 		case collective.Float16:
-			return uint64(collective.ToF16(float32(v)))
+			return uint64(elem.ToF16(float32(v)))
 		case collective.BFloat16:
-			return uint64(collective.ToBF16(float32(v)))
+			return uint64(elem.ToBF16(float32(v)))
 		case collective.Float32:
 			return uint64(math.Float32bits(float32(v)))
 		}
@@ -119,7 +120,7 @@ func TestGPUFold(t *testing.T) {
 	requireGPU(t)
 	s := deviceStream(t)
 	const most, room = 4099, 64
-	for _, k := range collective.Kinds() {
+	for _, k := range elem.Kinds() {
 		begin := time.Now()
 		launches := 0
 		r := rand.New(rand.NewPCG(uint64(k), 7))
@@ -132,7 +133,7 @@ func TestGPUFold(t *testing.T) {
 			hosts, bufs = append(hosts, h), append(bufs, deviceCopy(t, h))
 		}
 		out := deviceCopy(t, make([]byte, (most+room)*es))
-		for _, op := range []collective.Op{collective.Sum, collective.Prod, collective.Min, collective.Max, collective.Avg, collective.PreMulSumOf(k, 3)} {
+		for _, op := range []collective.Op{collective.Sum, collective.Prod, collective.Min, collective.Max, collective.Avg, elem.PreMulSumOf(k, 3)} {
 			for _, n := range []int{0, 1, 15, 16, 17, 257, 1000, most} {
 				for shape, shift := range [][2]int{{0, 0}, {16, 16}, {es, es}, {0, es}, {1, 3}} { // bytes: of sources, of the target
 					for _, count := range []int{1, 2, 3, many} {
@@ -220,7 +221,7 @@ func TestGPULaunch(t *testing.T) {
 			t.Errorf("%d blocks, %d threads, %d registers", blocks, f.MaxThreads(), f.Registers())
 		}
 		first, second := deviceStream(t), deviceStream(t)
-		y, x := deviceCopy(t, make([]byte, 4*n)), deviceCopy(t, collective.View(ones))
+		y, x := deviceCopy(t, make([]byte, 4*n)), deviceCopy(t, elem.View(ones))
 		_, err = first.Launch(slow, cuda.LaunchConfig{}, cuda.Val(int64(50_000_000)), cuda.AlsoOut(y))
 		must(t, err)
 		busy := y.Ready()
@@ -236,7 +237,7 @@ func TestGPULaunch(t *testing.T) {
 			t.Error("the ready event is still the first launch's")
 		}
 		kept := y.Retain()
-		got := collective.View(make([]float32, n))
+		got := elem.View(make([]float32, n))
 		must(t, cuda.CopyToHost(ctx, got, kept))
 		kept.Release()
 		for at := 0; at < 4*n; at += 4 {

@@ -10,13 +10,14 @@ import (
 
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/internal/collective/elem"
 	"go.millstream.dev/mem"
 )
 
 var (
-	deviceCodes = []collective.Code{collective.AllReduceCode, collective.ReduceCode, collective.BroadcastCode, collective.AllGatherCode,
-		collective.AllGatherVCode, collective.GatherCode, collective.GatherVCode, collective.ScatterCode, collective.ScatterVCode,
-		collective.ReduceScatterCode, collective.AllToAllCode, collective.AllToAllVCode}
+	deviceCodes = []collective.Code{collective.AllReduce, collective.Reduce, collective.Broadcast, collective.AllGather,
+		collective.AllGatherV, collective.Gather, collective.GatherV, collective.Scatter, collective.ScatterV,
+		collective.ReduceScatter, collective.AllToAll, collective.AllToAllV}
 	deviceOps      = []string{"sum", "prod", "min", "max", "avg", "premulsum"}
 	deviceSizes    = []int{0, 1, 7, 601, 9001, 70_001} // elements: through the host, directly
 	deviceSettings = []string{"shm", "ucx", "tcp"}
@@ -43,9 +44,10 @@ func (c deviceCase) String() string {
 func deviceCases(ranks, setting int) []deviceCase {
 	var list []deviceCase
 	for i, code := range deviceCodes {
-		for j, kind := range collective.Kinds() {
+		for j, kind := range elem.Kinds() {
 			k := i + j + ranks + setting
-			list = append(list, deviceCase{code: code, kind: kind, op: deviceOps[(i+2*j+setting+k/5)%len(deviceOps)], n: deviceSizes[(i+j+3*setting+ranks)%len(deviceSizes)],
+			list = append(list, deviceCase{code: code, kind: kind, op: deviceOps[(i+2*j+setting+k/5)%len(deviceOps)],
+				n:    deviceSizes[(i+j+3*setting+ranks)%len(deviceSizes)],
 				root: k % ranks, ranks: ranks, async: (i*3+j+ranks)%7 == 0, index: len(list)})
 		}
 	}
@@ -63,7 +65,7 @@ func (c deviceCase) operation(rank int) collective.Op {
 	case "avg":
 		return collective.Avg
 	case "premulsum":
-		return collective.PreMulSumOf(c.kind, float64(1+rank))
+		return elem.PreMulSumOf(c.kind, float64(1+rank))
 	}
 	return collective.Sum
 }
@@ -76,9 +78,9 @@ func (c deviceCase) data(rank, n int) []byte {
 		v := r.NormFloat64()
 		switch c.kind {
 		case collective.Float16:
-			b = binary.NativeEndian.AppendUint16(b, uint16(collective.ToF16(float32(v))))
+			b = binary.NativeEndian.AppendUint16(b, uint16(elem.ToF16(float32(v))))
 		case collective.BFloat16:
-			b = binary.NativeEndian.AppendUint16(b, uint16(collective.ToBF16(float32(v))))
+			b = binary.NativeEndian.AppendUint16(b, uint16(elem.ToBF16(float32(v))))
 		case collective.Float32:
 			b = binary.NativeEndian.AppendUint32(b, math.Float32bits(float32(v)))
 		case collective.Float64:
@@ -124,33 +126,33 @@ func (c deviceCase) arguments(rank int) (send []byte, recv int, counts, counts2 
 	root := rank == c.root
 	same := func(from, count int) []byte { return c.data(from, count) }
 	switch c.code {
-	case collective.AllReduceCode:
+	case collective.AllReduce:
 		return same(rank, n), n * es, nil, nil, c.reduced(n, 0, n)
-	case collective.ReduceCode:
+	case collective.Reduce:
 		if !root {
 			return same(rank, n), -1, nil, nil, nil
 		}
 		return same(rank, n), n * es, nil, nil, c.reduced(n, 0, n)
-	case collective.BroadcastCode:
+	case collective.Broadcast:
 		return same(rank, n), n * es, nil, nil, same(c.root, n)
-	case collective.AllGatherCode, collective.GatherCode:
+	case collective.AllGather, collective.Gather:
 		for r := range c.ranks {
 			want = append(want, same(r, n)...)
 		}
 		send, recv = same(rank, n), len(want)
-	case collective.AllGatherVCode, collective.GatherVCode:
+	case collective.AllGatherV, collective.GatherV:
 		counts = c.counts(0)
 		for r := range c.ranks {
 			want = append(want, same(r, counts[r])...)
 		}
 		send, recv = same(rank, counts[rank]), len(want)
-	case collective.ScatterCode:
+	case collective.Scatter:
 		want = same(c.root, n*c.ranks)[rank*n*es : (rank+1)*n*es]
 		if root {
 			send = same(c.root, n*c.ranks)
 		}
 		return send, n * es, nil, nil, want
-	case collective.ScatterVCode:
+	case collective.ScatterV:
 		counts = c.counts(0)
 		at := total(counts[:rank]) * es
 		all := same(c.root, total(counts))
@@ -158,14 +160,14 @@ func (c deviceCase) arguments(rank int) (send []byte, recv int, counts, counts2 
 			send = all
 		}
 		return send, counts[rank] * es, counts, nil, all[at : at+counts[rank]*es]
-	case collective.ReduceScatterCode:
+	case collective.ReduceScatter:
 		return same(rank, n*c.ranks), n * es, nil, nil, c.reduced(n*c.ranks, rank*n, (rank+1)*n)
-	case collective.AllToAllCode:
+	case collective.AllToAll:
 		for r := range c.ranks {
 			want = append(want, same(r, n*c.ranks)[rank*n*es:(rank+1)*n*es]...)
 		}
 		return same(rank, n*c.ranks), len(want), nil, nil, want
-	case collective.AllToAllVCode:
+	case collective.AllToAllV:
 		counts2 = make([]int, c.ranks)
 		for r := range c.ranks {
 			row := c.counts(r)
@@ -176,7 +178,7 @@ func (c deviceCase) arguments(rank int) (send []byte, recv int, counts, counts2 
 		counts = c.counts(rank)
 		return same(rank, total(counts)), len(want), counts, counts2, want
 	}
-	if (c.code == collective.GatherCode || c.code == collective.GatherVCode) && !root {
+	if (c.code == collective.Gather || c.code == collective.GatherV) && !root {
 		return send, -1, counts, nil, nil
 	}
 	return send, recv, counts, nil, want
@@ -198,35 +200,37 @@ func (c deviceCase) run(ctx context.Context, r *deviceRank, plain, async mem.Res
 		return whole.Slice(at, n), nil
 	}
 	send, recv, counts, counts2, want := c.arguments(r.Rank())
-	call := collective.DeviceCall{Code: c.code, Kind: c.kind, Op: c.operation(r.Rank()), Root: c.root, Counts: counts, RecvCounts: counts2}
+	call := collective.Call{Code: c.code, Kind: c.kind, Op: c.operation(r.Rank()), Root: c.root, Counts: counts,
+		RecvCounts: counts2,
+		OnDevice:   true}
 	var err error
 	if send != nil {
-		if call.Send, err = alloc(len(send)); err != nil {
+		if call.Send.Buffer, err = alloc(len(send)); err != nil {
 			return err
 		}
-		defer call.Send.Release()
+		defer call.Send.Buffer.Release()
 		if len(send) > 0 {
-			if err := cuda.CopyFromHost(ctx, call.Send, send); err != nil {
+			if err := cuda.CopyFromHost(ctx, call.Send.Buffer, send); err != nil {
 				return err
 			}
 		}
 	}
 	switch {
-	case c.code == collective.BroadcastCode, c.code == collective.AllReduceCode && c.index%2 == 1:
+	case c.code == collective.Broadcast, c.code == collective.AllReduce && c.index%2 == 1:
 		call.Recv = call.Send // in place
 	case recv >= 0:
-		if call.Recv, err = alloc(recv); err != nil {
+		if call.Recv.Buffer, err = alloc(recv); err != nil {
 			return err
 		}
-		defer call.Recv.Release()
+		defer call.Recv.Buffer.Release()
 	}
-	if err := r.Device(ctx, call); err != nil {
+	if err := r.Do(ctx, call); err != nil {
 		return fmt.Errorf("%v: %w", c, err)
 	}
-	if call.Recv == nil || want == nil {
+	if call.Recv.Buffer == nil || want == nil {
 		return nil
 	}
-	got, err := ncclBytes(ctx, call.Recv)
+	got, err := ncclBytes(ctx, call.Recv.Buffer)
 	if err != nil {
 		return err
 	}
@@ -235,7 +239,8 @@ func (c deviceCase) run(ctx context.Context, r *deviceRank, plain, async mem.Res
 			if got[i] != want[i] {
 				es := c.kind.Size()
 				e := i / es
-				return fmt.Errorf("%v: element %d of %d is %x, want %x", c, e, len(want)/es, got[e*es:(e+1)*es], want[e*es:(e+1)*es])
+				return fmt.Errorf("%v: element %d of %d is %x, want %x", c, e, len(want)/es, got[e*es:(e+1)*es],
+					want[e*es:(e+1)*es])
 			}
 		}
 	}
@@ -290,7 +295,7 @@ func TestDeviceCasesHaveEveryPair(t *testing.T) {
 			}
 		}
 	}
-	sizes := []int{len(deviceSettings), 4, len(deviceCodes), len(collective.Kinds()), len(deviceOps), len(deviceSizes), 2}
+	sizes := []int{len(deviceSettings), 4, len(deviceCodes), len(elem.Kinds()), len(deviceOps), len(deviceSizes), 2}
 	want := 0
 	for f := range sizes {
 		for g := range f {

@@ -16,6 +16,7 @@ import (
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/tcp" // the ranks meet over it
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/internal/collective/transport"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/wire"
 )
@@ -111,11 +112,11 @@ func serveDevice(ctx context.Context, out *json.Encoder) error {
 		g.Abort(err)
 		return err
 	}
-	return g.Barrier(ctx)
+	return g.Do(ctx, collective.Call{Code: collective.Barrier, Kind: collective.Uint8})
 }
 
 // deviceTransport connects the ranks, the higher dialling the lower.
-func deviceTransport(ctx context.Context, l comm.Listener, o deviceOrder) (t collective.Transport, free func(), err error) {
+func deviceTransport(ctx context.Context, l comm.Listener, o deviceOrder) (t transport.Transport, free func(), err error) {
 	peers := make([]comm.Comm, len(o.Addresses))
 	for r := range o.Rank {
 		if peers[r], err = comm.Dial(ctx, o.Addresses[r], comm.DialConfig{}); err != nil {
@@ -137,7 +138,7 @@ func deviceTransport(ctx context.Context, l comm.Listener, o deviceOrder) (t col
 		peers[m.Body()[0]] = p
 		m.Release()
 	}
-	if t, err = collective.NewComm(o.Rank, peers); err != nil || o.Setting != "ucx" {
+	if t, err = transport.NewComm(o.Rank, peers); err != nil || o.Setting != "ucx" {
 		return t, func() {}, err
 	}
 	c, err := ucx.NewContext(ucx.Config{})
@@ -148,7 +149,7 @@ func deviceTransport(ctx context.Context, l comm.Listener, o deviceOrder) (t col
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err = collective.NewUCX(ctx, t, w, nil)
+	t, err = transport.NewUCX(ctx, t, w, nil)
 	return t, func() { _ = c.Close() }, err
 }
 

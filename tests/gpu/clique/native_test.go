@@ -12,6 +12,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/clique"
 	"go.millstream.dev/clique/native"
+	"go.millstream.dev/internal/collective"
 )
 
 // nativeSums runs the algorithm of a library on two partitions of this rank in device memory,
@@ -42,11 +43,11 @@ var nativeSums = clique.Func("gpu.native.sums", func(ctx context.Context, r *cli
 	for p := range 2 {
 		var part native.Partition
 		for c := range columns {
-			b, err := bufs.of(encode(clique.Float64, values(r.Rank(), 100*p+c, rows)))
+			b, err := bufs.of(encode(collective.Float64, values(r.Rank(), 100*p+c, rows)))
 			if err != nil {
 				return "", err
 			}
-			part = append(part, native.Column{Kind: clique.Float64, Data: b})
+			part = append(part, native.Column{Kind: collective.Float64, Data: b})
 		}
 		call.Partitions = append(call.Partitions, part)
 	}
@@ -64,7 +65,7 @@ var nativeSums = clique.Func("gpu.native.sums", func(ctx context.Context, r *cli
 		got, err := ncclBytes(ctx, o.Device)
 		o.Device.Release()
 		if err == nil {
-			err = differs(fmt.Sprintf("total %d", c), clique.Float64, got, encode(clique.Float64, want[c:c+1]))
+			err = differs(fmt.Sprintf("total %d", c), collective.Float64, got, encode(collective.Float64, want[c:c+1]))
 		}
 		if err != nil {
 			return "", err

@@ -31,7 +31,8 @@ var autoSum = clique.Func("gpu.nccl.auto", func(ctx context.Context, r *clique.R
 func cudaWorkers(t *testing.T) *client.Client {
 	t.Helper()
 	requireGPU(t)
-	k, err := cluster.LocalCUDA(testContext(t), cluster.CUDAOptions{Devices: []string{"0", "0"}}, cluster.Options{Logger: quiet(), Log: cluster.LogSpec{Level: "error"}})
+	k, err := cluster.LocalCUDA(testContext(t), cluster.CUDAOptions{Devices: []string{"0", "0"}},
+		cluster.Options{Logger: quiet(), Log: cluster.LogSpec{Level: "error"}})
 	must(t, err)
 	t.Cleanup(func() { _ = k.Close() })
 	c, err := k.Client(testContext(t))
@@ -70,7 +71,8 @@ func TestGPUCliqueOfCUDAWorkers(t *testing.T) {
 
 // ncclNowhere makes NCCL look for a network interface that does not exist.
 var ncclNowhere = client.Func("gpu.nccl.nowhere", func(context.Context, int) (int, error) {
-	return 0, errors.Join(os.Setenv("NCCL_HOSTID", strconv.Itoa(os.Getpid())), os.Setenv("NCCL_SOCKET_IFNAME", "nothing0"))
+	return 0, errors.Join(os.Setenv("NCCL_HOSTID", strconv.Itoa(os.Getpid())),
+		os.Setenv("NCCL_SOCKET_IFNAME", "nothing0"))
 })
 
 // NCCL that is there and fails is an error that names the workers if it was asked for, and no

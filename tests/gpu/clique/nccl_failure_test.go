@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.millstream.dev/clique"
+	"go.millstream.dev/internal/collective"
 	"go.millstream.dev/mem"
 )
 
@@ -31,40 +32,43 @@ var ncclBad = clique.Func("gpu.nccl.bad", func(ctx context.Context, r *clique.Ra
 	}
 	switch how {
 	case "size":
-		err = r.AllReduce(ctx, pick(half, b), pick(half, b), clique.Float32, clique.Sum)
+		err = r.Do(ctx, clique.AllReduce(clique.Buffer[float32](pick(half, b)), clique.Buffer[float32](pick(half, b)),
+			clique.Sum))
 	case "type":
-		k := clique.Float32
+		k := collective.Float32
 		if odd {
-			k = clique.Int32
+			k = collective.Int32
 		}
-		err = r.AllReduce(ctx, b, b, k, clique.Sum)
+		err = r.Do(ctx, kinds[k].AllReduce(b, b, clique.Sum))
 	case "operation":
 		o := clique.Sum
 		if odd {
 			o = clique.Max
 		}
-		err = r.AllReduce(ctx, b, b, clique.Float32, o)
+		err = r.Do(ctx, clique.AllReduce(clique.Buffer[float32](b), clique.Buffer[float32](b), o))
 	case "root":
-		err = r.Broadcast(ctx, b, clique.Float32, r.Size())
+		err = r.Do(ctx, clique.Broadcast(clique.Buffer[float32](b), r.Size()))
 	case "other":
 		if odd {
-			err = clique.Barrier(ctx, r)
+			err = r.Do(ctx, clique.Barrier())
 		} else {
-			err = r.Broadcast(ctx, b, clique.Float32, 0)
+			err = r.Do(ctx, clique.Broadcast(clique.Buffer[float32](b), 0))
 		}
 	case "memory":
 		host := mem.FromBytes(make([]byte, 64))
-		err = r.AllReduce(ctx, pick(host, b), pick(host, b), clique.Float32, clique.Sum)
+		err = r.Do(ctx, clique.AllReduce(clique.Buffer[float32](pick(host, b)), clique.Buffer[float32](pick(host, b)),
+			clique.Sum))
 	case "both":
-		err = r.AllReduce(ctx, b, mem.FromBytes(make([]byte, 64)), clique.Float32, clique.Sum)
+		err = r.Do(ctx, clique.AllReduce(clique.Buffer[float32](b),
+			clique.Buffer[float32](mem.FromBytes(make([]byte, 64))), clique.Sum))
 	case "kind":
-		err = r.AllReduce(ctx, b, b, clique.Int16, clique.Sum)
+		err = r.Do(ctx, clique.AllReduce(clique.Buffer[int16](b), clique.Buffer[int16](b), clique.Sum))
 	}
 	var mismatch *clique.MismatchError
 	if !errors.As(err, &mismatch) {
 		return "", fmt.Errorf("%s is %w, want a MismatchError", how, err)
 	}
-	return err.Error(), r.AllReduce(ctx, b, b, clique.Float32, clique.Sum)
+	return err.Error(), r.Do(ctx, clique.AllReduce(clique.Buffer[float32](b), clique.Buffer[float32](b), clique.Sum))
 })
 
 // Ranks that do not agree get the same error, none hangs, and the clique can be used further.
@@ -92,7 +96,8 @@ var ncclEndless = clique.Func("gpu.nccl.endless", func(ctx context.Context, r *c
 	}
 	defer b.Release()
 	for i := 0; ; i++ {
-		if err := r.AllReduce(ctx, b, b, clique.Float32, clique.Sum); err != nil {
+		if err := r.Do(ctx, clique.AllReduce(clique.Buffer[float32](b), clique.Buffer[float32](b),
+			clique.Sum)); err != nil {
 			return i, err
 		}
 		if err := b.WaitReady(ctx); err != nil {

@@ -15,6 +15,7 @@ import (
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/internal/collective/elem"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/nccl"
 )
@@ -33,7 +34,8 @@ func ncclCluster(t testing.TB, workers int) (*cluster.Cluster, *client.Client) {
 		t.Fatal(err) // a machine with a GPU has NCCL for these tests
 	}
 	t.Setenv("NCCL_SOCKET_IFNAME", "lo")
-	k, err := cluster.Local(testContext(t), cluster.Options{Workers: workers, Threads: 2, MemoryLimit: cluster.NoMemoryLimit, Logger: quiet(), Log: cluster.LogSpec{Level: "error"}})
+	k, err := cluster.Local(testContext(t), cluster.Options{Workers: workers, Threads: 2,
+		MemoryLimit: cluster.NoMemoryLimit, Logger: quiet(), Log: cluster.LogSpec{Level: "error"}})
 	must(t, err)
 	t.Cleanup(func() { _ = k.Close() })
 	c, err := k.Client(testContext(t))
@@ -100,19 +102,19 @@ func encode(k clique.Kind, values []int64) []byte {
 	out := make([]byte, 0, len(values)*k.Size())
 	for _, v := range values {
 		switch k {
-		case clique.Int8, clique.Uint8:
+		case collective.Int8, collective.Uint8:
 			out = append(out, byte(v))
-		case clique.Int16, clique.Uint16:
+		case collective.Int16, collective.Uint16:
 			out = binary.NativeEndian.AppendUint16(out, uint16(v))
-		case clique.Float16:
-			out = binary.NativeEndian.AppendUint16(out, uint16(collective.ToF16(float32(v))))
-		case clique.BFloat16:
-			out = binary.NativeEndian.AppendUint16(out, uint16(collective.ToBF16(float32(v))))
-		case clique.Int32, clique.Uint32:
+		case collective.Float16:
+			out = binary.NativeEndian.AppendUint16(out, uint16(elem.ToF16(float32(v))))
+		case collective.BFloat16:
+			out = binary.NativeEndian.AppendUint16(out, uint16(elem.ToBF16(float32(v))))
+		case collective.Int32, collective.Uint32:
 			out = binary.NativeEndian.AppendUint32(out, uint32(v))
-		case clique.Float32:
+		case collective.Float32:
 			out = binary.NativeEndian.AppendUint32(out, math.Float32bits(float32(v)))
-		case clique.Float64:
+		case collective.Float64:
 			out = binary.NativeEndian.AppendUint64(out, math.Float64bits(float64(v)))
 		default:
 			out = binary.NativeEndian.AppendUint64(out, uint64(v))
@@ -168,7 +170,8 @@ func differs(what string, k clique.Kind, got, want []byte) error {
 	es := k.Size()
 	for i := 0; i < len(got); i += es {
 		if string(got[i:i+es]) != string(want[i:i+es]) {
-			return fmt.Errorf("%s of %v: element %d of %d is % x, want % x", what, k, i/es, len(got)/es, got[i:i+es], want[i:i+es])
+			return fmt.Errorf("%s of %v: element %d of %d is % x, want % x", what, k, i/es, len(got)/es, got[i:i+es],
+				want[i:i+es])
 		}
 	}
 	return nil

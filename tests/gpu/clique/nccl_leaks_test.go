@@ -48,7 +48,8 @@ func TestGPUNCCLLeaks(t *testing.T) {
 		_, err := ncclSum.RunAll(testContext(t), q, 1<<20)
 		must(t, err)
 		if fail {
-			if _, err := ncclFails.RunAll(testContext(t), q, 0); err == nil || !strings.Contains(err.Error(), "out of luck") {
+			if _, err := ncclFails.RunAll(testContext(t), q, 0); err == nil ||
+				!strings.Contains(err.Error(), "out of luck") {
 				t.Errorf("a function that fails: %v", err)
 			}
 		}
@@ -64,7 +65,8 @@ func TestGPUNCCLLeaks(t *testing.T) {
 			round(i%2 == 1)
 		}
 		freeNow, fdsNow, threadsNow := use(t, c)
-		t.Logf("free %d MiB, then %d MiB; %d descriptors, then %d; %d threads, then %d", free>>20, freeNow>>20, fds, fdsNow, threads, threadsNow)
+		t.Logf("free %d MiB, then %d MiB; %d descriptors, then %d; %d threads, then %d", free>>20, freeNow>>20, fds,
+			fdsNow, threads, threadsNow)
 		if free-freeNow <= 32<<20 && fdsNow <= fds+4 && threadsNow <= threads+4 {
 			return
 		}

@@ -11,11 +11,12 @@ import (
 
 	"go.millstream.dev/clique"
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/internal/collective/elem"
 	"go.millstream.dev/mem"
 )
 
-func f16(v int) collective.F16   { return collective.ToF16(float32(v)) }
-func bf16(v int) collective.BF16 { return collective.ToBF16(float32(v)) }
+func f16(v int) collective.F16   { return elem.ToF16(float32(v)) }
+func bf16(v int) collective.BF16 { return elem.ToBF16(float32(v)) }
 
 // encodeHalves writes averages, which may have a fraction.
 func encodeHalves(k clique.Kind, sums []int64, ranks int) []byte {
@@ -23,11 +24,11 @@ func encodeHalves(k clique.Kind, sums []int64, ranks int) []byte {
 	for _, s := range sums {
 		v := float64(s) / float64(ranks)
 		switch k {
-		case clique.Float16:
-			out = binary.NativeEndian.AppendUint16(out, uint16(collective.ToF16(float32(v))))
-		case clique.BFloat16:
-			out = binary.NativeEndian.AppendUint16(out, uint16(collective.ToBF16(float32(v))))
-		case clique.Float32:
+		case collective.Float16:
+			out = binary.NativeEndian.AppendUint16(out, uint16(elem.ToF16(float32(v))))
+		case collective.BFloat16:
+			out = binary.NativeEndian.AppendUint16(out, uint16(elem.ToBF16(float32(v))))
+		case collective.Float32:
 			out = binary.NativeEndian.AppendUint32(out, math.Float32bits(float32(v)))
 		default:
 			out = binary.NativeEndian.AppendUint64(out, math.Float64bits(v))
@@ -76,12 +77,12 @@ func movements(ctx context.Context, r *clique.Rank, k clique.Kind, n, root int) 
 	}
 
 	b := buf(encode(k, values(rank, 0, n)))
-	check("Broadcast", r.Broadcast(ctx, b, k, root), b, encode(k, values(root, 0, n)))
+	check("Broadcast", r.Do(ctx, kinds[k].Broadcast(b, root)), b, encode(k, values(root, 0, n)))
 
 	all := empty(n * size)
-	check("AllGather", r.AllGather(ctx, mine, all, k), all, joined)
+	check("AllGather", r.Do(ctx, kinds[k].AllGather(mine, all)), all, joined)
 	allV := empty(len(joinedV) / es)
-	check("AllGatherV", r.AllGatherV(ctx, mineV, allV, k, counts), allV, joinedV)
+	check("AllGatherV", r.Do(ctx, kinds[k].AllGather(mineV, allV).WithCounts(counts, nil)), allV, joinedV)
 
 	var at, atV *mem.Buffer // root's
 	want, wantV := []byte(nil), []byte(nil)
@@ -90,22 +91,23 @@ func movements(ctx context.Context, r *clique.Rank, k clique.Kind, n, root int) 
 	} else {
 		at, atV = empty(0), empty(0)
 	}
-	check("Gather", r.Gather(ctx, mine, at, k, root), at, want)
-	check("GatherV", r.GatherV(ctx, mineV, atV, k, counts, root), atV, wantV)
+	check("Gather", r.Do(ctx, kinds[k].Gather(mine, at, root)), at, want)
+	check("GatherV", r.Do(ctx, kinds[k].Gather(mineV, atV, root).WithCounts(counts, nil)), atV, wantV)
 
 	out, outV := empty(n), empty(counts[rank])
 	if rank == root {
 		at, atV = buf(joined), buf(joinedV)
 	}
-	check("Scatter", r.Scatter(ctx, at, out, k, root), out, encode(k, values(rank, 0, n)))
-	check("ScatterV", r.ScatterV(ctx, atV, outV, k, counts, root), outV, encode(k, values(rank, 0, counts[rank])))
+	check("Scatter", r.Do(ctx, kinds[k].Scatter(at, out, root)), out, encode(k, values(rank, 0, n)))
+	check("ScatterV", r.Do(ctx, kinds[k].Scatter(atV, outV, root).WithCounts(counts, nil)), outV,
+		encode(k, values(rank, 0, counts[rank])))
 
 	var got []byte // part i of each rank's values goes to rank i
 	for i := range size {
 		got = append(got, encode(k, values(i, rank*n, n))...)
 	}
 	all = empty(n * size)
-	check("AllToAll", r.AllToAll(ctx, buf(encode(k, values(rank, 0, n*size))), all, k), all, got)
+	check("AllToAll", r.Do(ctx, kinds[k].AllToAll(buf(encode(k, values(rank, 0, n*size))), all)), all, got)
 
 	// Rank i sends i+j+1 elements to rank j, but none to itself.
 	var sends, recvs []int
@@ -121,7 +123,7 @@ func movements(ctx context.Context, r *clique.Rank, k clique.Kind, n, root int) 
 		got = append(got, encode(k, values(j, 10*rank, there))...)
 	}
 	all = empty(len(got) / es)
-	check("AllToAllV", r.AllToAllV(ctx, buf(data), sends, all, recvs, k), all, got)
+	check("AllToAllV", r.Do(ctx, kinds[k].AllToAll(buf(data), all).WithCounts(sends, recvs)), all, got)
 
 	// In place: this rank's part is where it will be.
 	place := empty(n * size)
@@ -129,13 +131,13 @@ func movements(ctx context.Context, r *clique.Rank, k clique.Kind, n, root int) 
 	defer part.Release()
 	fresh := buf(encode(k, values(rank, 0, n)))
 	errs = append(errs, copyOn(ctx, part, fresh))
-	check("AllGather in place", r.AllGather(ctx, part, place, k), place, joined)
+	check("AllGather in place", r.Do(ctx, kinds[k].AllGather(part, place)), place, joined)
 	return errors.Join(errs...)
 }
 
 // reducibleByNCCL: all but the integers of two bytes.
 func reducibleByNCCL(k clique.Kind) bool {
-	return !slices.Contains([]clique.Kind{clique.Int16, clique.Uint16}, k)
+	return !slices.Contains([]clique.Kind{collective.Int16, collective.Uint16}, k)
 }
 
 // ncclEvery runs every collective on a rank.

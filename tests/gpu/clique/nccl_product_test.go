@@ -6,11 +6,13 @@ import (
 	"fmt"
 
 	"go.millstream.dev/clique"
+	"go.millstream.dev/internal/collective"
 	"go.millstream.dev/mem"
 )
 
-var allKinds = []clique.Kind{clique.Int8, clique.Int16, clique.Int32, clique.Int64, clique.Uint8, clique.Uint16, clique.Uint32, clique.Uint64,
-	clique.Float16, clique.BFloat16, clique.Float32, clique.Float64}
+var allKinds = []clique.Kind{collective.Int8, collective.Int16, collective.Int32, collective.Int64,
+	collective.Uint8, collective.Uint16, collective.Uint32, collective.Uint64,
+	collective.Float16, collective.BFloat16, collective.Float32, collective.Float64}
 
 var allOps = []string{"sum", "prod", "min", "max", "avg", "premulsum"}
 
@@ -33,23 +35,23 @@ func opFor(name string, k clique.Kind, rank int) clique.Op {
 
 func preMul(k clique.Kind, scale int) clique.Op {
 	switch k {
-	case clique.Int8:
+	case collective.Int8:
 		return clique.PreMulSum(int8(scale))
-	case clique.Int32:
+	case collective.Int32:
 		return clique.PreMulSum(int32(scale))
-	case clique.Int64:
+	case collective.Int64:
 		return clique.PreMulSum(int64(scale))
-	case clique.Uint8:
+	case collective.Uint8:
 		return clique.PreMulSum(uint8(scale))
-	case clique.Uint32:
+	case collective.Uint32:
 		return clique.PreMulSum(uint32(scale))
-	case clique.Uint64:
+	case collective.Uint64:
 		return clique.PreMulSum(uint64(scale))
-	case clique.Float16:
+	case collective.Float16:
 		return clique.PreMulSum(clique.F16(f16(scale)))
-	case clique.BFloat16:
+	case collective.BFloat16:
 		return clique.PreMulSum(clique.BF16(bf16(scale)))
-	case clique.Float32:
+	case collective.Float32:
 		return clique.PreMulSum(float32(scale))
 	}
 	return clique.PreMulSum(float64(scale))
@@ -88,7 +90,7 @@ func everyCollective(ctx context.Context, r *clique.Rank, reducible func(clique.
 
 // average divides as the kind does: whole numbers are cut off.
 func average(k clique.Kind, sums []int64, ranks int) []byte {
-	if k == clique.Float16 || k == clique.BFloat16 || k == clique.Float32 || k == clique.Float64 {
+	if k == collective.Float16 || k == collective.BFloat16 || k == collective.Float32 || k == collective.Float64 {
 		return encodeHalves(k, sums, ranks)
 	}
 	for i := range sums {
@@ -150,21 +152,18 @@ func reductions(ctx context.Context, r *clique.Rank, k clique.Kind, op string, n
 		errs = append(errs, err)
 	}
 	want := expected(k, op, size, 0, n)
-	if err := r.AllReduce(ctx, send, recv, k, o); err != nil {
+	if err := r.Do(ctx, kinds[k].AllReduce(send, recv, o)); err != nil {
 		return fmt.Errorf("%s of %v: %w", name("AllReduce"), k, err)
 	}
 	check("AllReduce", recv, want)
 	check("AllReduce's send", send, mine)
-	if err := r.Reduce(ctx, send, recv, k, o, root); err != nil {
+	if err := r.Do(ctx, kinds[k].Reduce(send, recv, o, root)); err != nil {
 		return fmt.Errorf("%s of %v: %w", name("Reduce"), k, err)
 	}
 	if rank == root {
 		check("Reduce", recv, want)
 	}
-	q, err := r.StartAllReduce(ctx, send, send, k, o) // in place
-	if err != nil {
-		return err
-	}
+	q := r.Start(ctx, kinds[k].AllReduce(send, send, o)) // in place
 	<-q.Done()
 	if err := q.Err(); err != nil {
 		return fmt.Errorf("%s of %v: %w", name("AllReduce in place"), k, err)
@@ -174,7 +173,7 @@ func reductions(ctx context.Context, r *clique.Rank, k clique.Kind, op string, n
 	if err != nil {
 		return err
 	}
-	if err := r.ReduceScatter(ctx, all, recv, k, o); err != nil {
+	if err := r.Do(ctx, kinds[k].ReduceScatter(all, recv, o)); err != nil {
 		return fmt.Errorf("%s of %v: %w", name("ReduceScatter"), k, err)
 	}
 	check("ReduceScatter", recv, expected(k, op, size, rank*n, n))

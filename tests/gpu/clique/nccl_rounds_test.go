@@ -8,6 +8,7 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/clique"
+	"go.millstream.dev/internal/collective"
 )
 
 // ncclSum sums up n float32 on the device and checks the sum. It returns what carried it.
@@ -16,32 +17,34 @@ var ncclSum = clique.Func("gpu.nccl.sum", func(ctx context.Context, r *clique.Ra
 })
 
 func sumOn(ctx context.Context, r *clique.Rank, n int) error {
-	b, err := ncclBuffer(ctx, encode(clique.Float32, values(r.Rank(), 0, n)))
+	b, err := ncclBuffer(ctx, encode(collective.Float32, values(r.Rank(), 0, n)))
 	if err != nil {
 		return err
 	}
 	defer b.Release()
-	if err := r.AllReduce(ctx, b, b, clique.Float32, clique.Sum); err != nil {
+	if err := r.Do(ctx, clique.AllReduce(clique.Buffer[float32](b), clique.Buffer[float32](b),
+		clique.Sum)); err != nil {
 		return err
 	}
 	got, err := ncclBytes(ctx, b)
 	if err != nil {
 		return err
 	}
-	return differs("sum", clique.Float32, got, expected(clique.Float32, "sum", r.Size(), 0, n))
+	return differs("sum", collective.Float32, got, expected(collective.Float32, "sum", r.Size(), 0, n))
 }
 
 // ncclChain enqueues collectives behind each other without waiting for any on the host, as each
 // waits for the one before by its buffer's event, and looks at the end of the chain.
 var ncclChain = clique.Func("gpu.nccl.chain", func(ctx context.Context, r *clique.Rank, n int) (int, error) {
-	b, err := ncclBuffer(ctx, encode(clique.Int64, []int64{1, 2, 3, 4}))
+	b, err := ncclBuffer(ctx, encode(collective.Int64, []int64{1, 2, 3, 4}))
 	if err != nil {
 		return 0, err
 	}
 	defer b.Release()
 	want := int64(1)
 	for range n {
-		if err := r.AllReduce(ctx, b, b, clique.Int64, clique.Sum); err != nil {
+		if err := r.Do(ctx, clique.AllReduce(clique.Buffer[int64](b), clique.Buffer[int64](b),
+			clique.Sum)); err != nil {
 			return 0, err
 		}
 		want *= int64(r.Size())
@@ -50,7 +53,8 @@ var ncclChain = clique.Func("gpu.nccl.chain", func(ctx context.Context, r *cliqu
 	if err != nil {
 		return 0, err
 	}
-	return n, differs("chain", clique.Int64, got, encode(clique.Int64, []int64{want, 2 * want, 3 * want, 4 * want}))
+	return n, differs("chain", collective.Int64, got, encode(collective.Int64,
+		[]int64{want, 2 * want, 3 * want, 4 * want}))
 })
 
 // ncclSplit sums up in a sub-clique of one rank each, in one of all ranks in the reverse order,
@@ -81,7 +85,7 @@ var ncclSplit = clique.Func("gpu.nccl.split", func(ctx context.Context, r *cliqu
 // ncclP2P sends device memory to the next rank.
 var ncclP2P = clique.Func("gpu.nccl.p2p", func(ctx context.Context, r *clique.Rank, n int) (string, error) {
 	next, before := (r.Rank()+1)%r.Size(), (r.Rank()+r.Size()-1)%r.Size()
-	out, err := ncclBuffer(ctx, encode(clique.Int32, values(r.Rank(), 0, n)))
+	out, err := ncclBuffer(ctx, encode(collective.Int32, values(r.Rank(), 0, n)))
 	if err != nil {
 		return "", err
 	}
@@ -92,15 +96,16 @@ var ncclP2P = clique.Func("gpu.nccl.p2p", func(ctx context.Context, r *clique.Ra
 	}
 	defer in.Release()
 	const tag = 1<<63 | 5
-	got, err := r.SendRecv(ctx, next, tag, out, before, tag, in)
-	if err != nil || got != 4*n {
-		return "", fmt.Errorf("%d bytes came of %d: %w", got, 4*n, err)
+	got := 0
+	call := clique.SendRecv(next, tag, clique.Buffer[int32](out), before, tag, clique.Buffer[int32](in)).WithLen(&got)
+	if err := r.Do(ctx, call); err != nil || got != n {
+		return "", fmt.Errorf("%d elements came of %d: %w", got, n, err)
 	}
 	data, err := ncclBytes(ctx, in)
 	if err != nil {
 		return "", err
 	}
-	return "ok", differs("message", clique.Int32, data, encode(clique.Int32, values(before, 0, n)))
+	return "ok", differs("message", collective.Int32, data, encode(collective.Int32, values(before, 0, n)))
 })
 
 // Rounds beside each other, cliques beside each other, sub-cliques, chains and messages.

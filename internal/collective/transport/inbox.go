@@ -1,4 +1,4 @@
-package collective
+package transport
 
 import (
 	"context"

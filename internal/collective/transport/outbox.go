@@ -1,4 +1,4 @@
-package collective
+package transport
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// grace is how long a message that is half written may go on after the group was aborted. Ending it at once would end
+// Grace is how long a message that is half written may go on after the group was aborted. Ending it at once would end
 // its connection, and the other side would take this rank for the dead one.
-const grace = time.Second
+const Grace = time.Second
 
 // outbox writes to one rank's comm, in order, from a goroutine of its own: a rank that sends and receives at once
 // must never wait for the other to read.
@@ -133,7 +133,7 @@ func (op *sendOp) Wait(ctx context.Context) (int, error) {
 	if op.box.takeBack(op) {
 		return 0, context.Cause(ctx)
 	}
-	timer := time.NewTimer(grace)
+	timer := time.NewTimer(Grace)
 	defer timer.Stop()
 	select {
 	case <-op.done:

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package collective
+package elem
 
 /*
 #cgo CFLAGS: -O3 -std=c11 -Wall
@@ -13,10 +13,11 @@ import "C"
 import "unsafe"
 
 // foldNative lets vector code do it and reports whether it did. Below a few hundred bytes the crossing costs more.
-func foldNative(dst, a, b []byte, k Kind, op opCode) bool {
+func foldNative(dst, a, b []byte, k Kind, op OpCode) bool {
 	if len(dst) < 256 {
 		return false
 	}
-	ok := C.ms_fold(unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(a)), unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(dst)/k.Size()), C.int(k), C.int(op))
+	ok := C.ms_fold(unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(a)),
+		unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(dst)/k.Size()), C.int(k), C.int(op))
 	return ok != 0
 }

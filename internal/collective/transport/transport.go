@@ -1,4 +1,5 @@
-package collective
+// Package transport carries bytes between the ranks of a group: over comms, and over UCX next to them.
+package transport
 
 import "context"
 
@@ -38,3 +39,13 @@ type Transport interface {
 type Pending interface {
 	Wait(ctx context.Context) (int, error)
 }
+
+// MaxRanks bounds groups; a rank has 12 of the 64 bits of UCX's tags.
+const MaxRanks = 1 << 12
+
+// Ended is a context that has ended: waiting with it gives an operation up.
+var Ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()

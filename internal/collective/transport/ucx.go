@@ -1,4 +1,4 @@
-package collective
+package transport
 
 import (
 	"context"
@@ -96,7 +96,7 @@ func (u *ucxTransport) exchangeAddresses(ctx context.Context) ([]ucx.WorkerAddre
 		}
 		wait := ctx
 		if first != nil {
-			wait = ended
+			wait = Ended
 		}
 		n, err := m.Recv(wait, r, byeChannel, buf)
 		if err != nil {
@@ -144,7 +144,7 @@ func (u *ucxTransport) watch() {
 
 // drain waits for the last message of a rank that has left.
 func (u *ucxTransport) drain(rank int) {
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	ctx, cancel := context.WithTimeout(context.Background(), Grace)
 	defer cancel()
 	_, _ = u.eps[rank].Recv(ctx, ucx.Bytes(nil), tag(rank, byeChannel), ucx.FullMask)
 }
@@ -152,7 +152,7 @@ func (u *ucxTransport) drain(rank int) {
 // cut closes an endpoint by force, which ends its operations at once.
 func cut(ep *ucx.Endpoint) {
 	if ep != nil {
-		_ = ep.CloseContext(ended)
+		_ = ep.CloseContext(Ended)
 	}
 }
 
@@ -207,16 +207,16 @@ func (u *ucxTransport) late(from int, ch uint64, v ucx.View) Pending {
 	u.mu.Unlock()
 	switch {
 	case aborted != nil:
-		return finished{0, aborted}
+		return Finished{0, aborted}
 	case e == nil:
 		return nil
 	}
 	m, err := u.worker.ProbeRemove(tag(from, ch), ucx.FullMask)
 	if err != nil || m == nil {
-		return finished{0, e}
+		return Finished{0, e}
 	}
 	info, err := m.Recv(context.Background(), v) // it is here
-	return finished{info.Len, err}
+	return Finished{info.Len, err}
 }
 
 func (u *ucxTransport) StartSend(to int, ch uint64, b []byte) Pending {
@@ -230,8 +230,8 @@ func (u *ucxTransport) startSend(to int, ch uint64, v ucx.View) Pending {
 	return &ucxOp{u: u, rank: to, n: v.Len(), r: u.eps[to].StartSend(v, tag(u.mesh.rank, ch))}
 }
 
-// StartSendBuffer and StartRecvBuffer are StartSend and StartRecv of device memory, with another rank than this one. UCX
-// waits for the last write to what it sends.
+// StartSendBuffer and StartRecvBuffer are StartSend and StartRecv of device memory, with another rank than this one.
+// UCX waits for the last write to what it sends.
 func (u *ucxTransport) StartSendBuffer(to int, ch uint64, b *mem.Buffer) Pending {
 	return u.startSend(to, ch, ucx.Buffer(b))
 }
@@ -252,7 +252,8 @@ func (u *ucxTransport) startRecv(from int, ch uint64, v ucx.View) Pending {
 	if p := u.late(from, ch, v); p != nil {
 		return p
 	}
-	return &ucxOp{u: u, rank: from, ch: ch, view: v, recv: true, r: u.eps[from].StartRecv(v, tag(from, ch), ucx.FullMask)}
+	return &ucxOp{u: u, rank: from, ch: ch, view: v, recv: true,
+		r: u.eps[from].StartRecv(v, tag(from, ch), ucx.FullMask)}
 }
 
 // ucxOp is a request of UCX.
@@ -275,8 +276,8 @@ func (o *ucxOp) Wait(ctx context.Context) (int, error) {
 			err = o.r.Err()
 		default: // ctx has ended, not the request
 			o.r.Cancel()
-			if o.recv && o.r.Wait(ended) != nil {
-				short, cancel := context.WithTimeout(context.Background(), grace/10)
+			if o.recv && o.r.Wait(Ended) != nil {
+				short, cancel := context.WithTimeout(context.Background(), Grace/10)
 				_ = o.r.Wait(short)
 				cancel()
 			}
@@ -323,7 +324,7 @@ func (u *ucxTransport) Abort(e *RankError) {
 
 // sweep takes what has arrived and nobody wants, of which UCX would complain: farewells, mostly.
 func (u *ucxTransport) sweep() {
-	ctx, cancel := context.WithTimeout(context.Background(), grace/10)
+	ctx, cancel := context.WithTimeout(context.Background(), Grace/10)
 	defer cancel()
 	buf := make([]byte, 4<<10)
 	for ctx.Err() == nil {
@@ -346,7 +347,7 @@ func (u *ucxTransport) Close() error {
 	u.closing = true
 	aborted := u.aborted != nil
 	u.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	ctx, cancel := context.WithTimeout(context.Background(), Grace)
 	defer cancel()
 	if !aborted {
 		var all sync.WaitGroup

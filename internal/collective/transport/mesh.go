@@ -1,4 +1,4 @@
-package collective
+package transport
 
 import (
 	"context"
@@ -83,14 +83,16 @@ func NewComm(rank int, peers []comm.Comm) (Transport, error) {
 		}
 		return nil, fmt.Errorf("collective: "+format, args...)
 	}
-	if rank < 0 || rank >= len(peers) || len(peers) > maxRanks {
-		return fail("rank %d of %d: want 0 to one less than the number of ranks, at most %d", rank, len(peers), maxRanks)
+	if rank < 0 || rank >= len(peers) || len(peers) > MaxRanks {
+		return fail("rank %d of %d: want 0 to one less than the number of ranks, at most %d", rank, len(peers),
+			MaxRanks)
 	}
 	m := &mesh{rank: rank, size: len(peers), name: "inproc", comms: peers, closed: make(chan struct{}),
 		failures: make(chan *RankError, 3*len(peers)+1)} // of each rank: lost, bye and one abort
 	for r, c := range peers {
 		if (c == nil) != (r == rank) {
-			return fail("rank %d has %d connections: want one with every other rank, none with itself", rank, len(peers))
+			return fail("rank %d has %d connections: want one with every other rank, none with itself", rank,
+				len(peers))
 		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -134,18 +136,19 @@ func (m *mesh) StartSend(to int, ch uint64, b []byte) Pending {
 	if to == m.rank {
 		data := append([]byte(nil), b...)
 		err := m.in[to].put(ch, data, func() {})
-		return finished{len(b), err}
+		return Finished{len(b), err}
 	}
 	return m.out[to].start(msgData, ch, b)
 }
 
-// finished is an operation that ended when it began.
-type finished struct {
-	n   int
-	err error
+// Finished is an operation that ended when it began.
+type Finished struct {
+	N   int
+	Err error
 }
 
-func (f finished) Wait(context.Context) (int, error) { return f.n, f.err }
+// Wait implements Pending.
+func (f Finished) Wait(context.Context) (int, error) { return f.N, f.Err }
 
 // read takes what one rank sends until its comm ends. It owns the rank's side of the inbox.
 func (m *mesh) read(ctx context.Context, from int, c comm.Comm) {
@@ -158,7 +161,7 @@ func (m *mesh) read(ctx context.Context, from int, c comm.Comm) {
 		m.in[from].fail(ErrClosed)
 		return
 	}
-	e := &RankError{Rank: from, Reason: "has left the group", left: true}
+	e := LeftError(from)
 	if err != nil {
 		e = &RankError{Rank: from, Reason: "connection lost: " + err.Error(), Err: err}
 	}
@@ -231,7 +234,7 @@ func (m *mesh) Abort(e *RankError) {
 			continue
 		}
 		o.start(msgAbort, 0, notice)
-		time.AfterFunc(grace, o.cancel)
+		time.AfterFunc(Grace, o.cancel)
 	}
 }
 
@@ -252,7 +255,7 @@ func (m *mesh) Close() error {
 		}
 		all.Go(func() {
 			op := o.start(msgBye, 0, nil)
-			timer := time.NewTimer(grace)
+			timer := time.NewTimer(Grace)
 			defer timer.Stop()
 			said := false
 			select {
@@ -279,4 +282,23 @@ func (m *mesh) Close() error {
 	close(m.failures)
 	close(m.closed)
 	return nil
+}
+
+// Kill cuts the connections of a transport without a word, as the death of its process does. It is for tests.
+func Kill(t Transport) {
+	var m *mesh
+	switch t := t.(type) {
+	case *mesh:
+		m = t
+	case *ucxTransport:
+		m = t.mesh
+	}
+	m.mu.Lock()
+	m.aborted = true // the dead blame nobody
+	m.mu.Unlock()
+	for _, c := range m.comms {
+		if c != nil {
+			c.Abort()
+		}
+	}
 }

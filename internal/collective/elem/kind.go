@@ -1,4 +1,4 @@
-package collective
+package elem
 
 import (
 	"fmt"
@@ -31,10 +31,12 @@ func Kinds() []Kind {
 	return []Kind{Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64, Float16, BFloat16, Float32, Float64}
 }
 
-var kindNames = [...]string{Int8: "int8", Int16: "int16", Int32: "int32", Int64: "int64", Uint8: "uint8", Uint16: "uint16", Uint32: "uint32",
+var kindNames = [...]string{Int8: "int8", Int16: "int16", Int32: "int32", Int64: "int64", Uint8: "uint8",
+	Uint16: "uint16", Uint32: "uint32",
 	Uint64: "uint64", Float16: "float16", BFloat16: "bfloat16", Float32: "float32", Float64: "float64"}
 
-var kindSizes = [...]int{Int8: 1, Int16: 2, Int32: 4, Int64: 8, Uint8: 1, Uint16: 2, Uint32: 4, Uint64: 8, Float16: 2, BFloat16: 2, Float32: 4, Float64: 8}
+var kindSizes = [...]int{Int8: 1, Int16: 2, Int32: 4, Int64: 8, Uint8: 1, Uint16: 2, Uint32: 4, Uint64: 8, Float16: 2,
+	BFloat16: 2, Float32: 4, Float64: 8}
 
 // Valid reports whether k is one of the kinds above.
 func (k Kind) Valid() bool { return k >= Int8 && k <= Float64 }
