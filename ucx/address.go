@@ -33,7 +33,7 @@ func (w *Worker) address(netOnly bool) (WorkerAddress, error) {
 	for {
 		buf := ucp.Malloc(size)
 		n := 0
-		err := w.call("worker address", ucp.CallWorkerAddress, func(s *ucp.Slot) {
+		err := w.drv.call("worker address", ucp.CallWorkerAddress, func(s *ucp.Slot) {
 			s.Hdr, s.HdrLen = uintptr(buf), uint64(size)
 			if netOnly {
 				s.Arg[0] = 1

@@ -42,10 +42,10 @@ func (ep *Endpoint) sendAM(ctx context.Context, id uint16, header []byte, opts A
 	if err != nil {
 		return err
 	}
-	if err := w.bindAM(s, r, id, header, opts, data); err != nil {
-		return w.unbind(s, r, err)
+	if err := w.mem.bindAM(s, r, id, header, opts, data); err != nil {
+		return r.unbind(s, err)
 	}
-	return w.finishBlocking(ctx, s, r)
+	return r.finishBlocking(ctx, s)
 }
 
 // StartSendAM is SendAM as a Request.
@@ -61,10 +61,10 @@ func (ep *Endpoint) startAM(id uint16, header []byte, opts AMOptions, data []Vie
 	if err != nil {
 		return failedRequest(ucp.OpAMSend, ep, err)
 	}
-	if err := ep.w.bindAM(s, r, id, header, opts, data); err != nil {
-		return failedRequest(ucp.OpAMSend, ep, ep.w.unbind(s, r, err))
+	if err := ep.w.mem.bindAM(s, r, id, header, opts, data); err != nil {
+		return failedRequest(ucp.OpAMSend, ep, r.unbind(s, err))
 	}
-	ep.w.launch(s, r)
+	ep.w.drv.launch(s, r)
 	return r
 }
 
@@ -75,127 +75,13 @@ func checkAMID(id uint16) error {
 	return nil
 }
 
-func (w *Worker) bindAM(s *ucp.Slot, r *Request, id uint16, header []byte, opts AMOptions, data []View) error {
-	s.Tag = uint64(id)
-	n := totalLen(data)
-	// A receiver that wants to give up a transfer has to know whose it is.
-	if opts.Reply || n > ucp.InlineSize {
-		s.Flags |= ucp.FlagReply
-	}
-	if opts.Eager {
-		s.Flags |= ucp.FlagEager
-	}
-	if opts.Rendezvous && n > 0 { // nothing to meet for
-		s.Flags |= ucp.FlagRndv
-	}
-	if len(header) > w.maxH {
-		return fmt.Errorf("ucx: header of %d bytes exceeds this worker's limit of %d; send it as data: %w", len(header), w.maxH, ErrExceedsLimit)
-	}
-	vector := 0
-	if len(data) > 1 { // the parts, and as many device events with a last empty one
-		vector = len(data)*int(unsafe.Sizeof(iov{})) + (len(data)+1)*int(unsafe.Sizeof(uintptr(0)))
-	}
-	if err := w.bindHeader(s, r, header, vector); err != nil {
-		return err
-	}
-	switch len(data) {
-	case 0:
-		return w.bind(s, r, View{device: -1}, false, false)
-	case 1:
-		return w.bind(s, r, data[0], false, false)
-	}
-	return w.bindVector(s, r, data, unsafe.Add(r.malloc, (len(header)+15)&^15))
-}
-
-func totalLen(data []View) (n int) {
-	for _, v := range data {
-		n += v.n
-	}
-	return n
-}
-
-// iov is UCX's ucp_dt_iov_t.
-type iov struct {
-	addr uintptr
-	n    uint64
-}
-
-// bindHeader copies the header into the slot, or with a vector behind it into C memory.
-func (w *Worker) bindHeader(s *ucp.Slot, r *Request, header []byte, vector int) error {
-	if len(header) <= ucp.HeaderSize && vector == 0 {
-		copy(s.HdrBuf[:], header)
-		s.Hdr = uintptr(unsafe.Pointer(&s.HdrBuf))
-	} else {
-		r.malloc = ucp.Malloc((len(header)+15)&^15 + vector)
-		copy(unsafe.Slice((*byte)(r.malloc), len(header)), header)
-		s.Hdr = uintptr(r.malloc)
-	}
-	s.HdrLen = uint64(len(header))
-	return nil
-}
-
-// bindVector gathers views. UCX wants all parts of one memory type.
-func (w *Worker) bindVector(s *ucp.Slot, r *Request, data []View, at unsafe.Pointer) error {
-	parts := unsafe.Slice((*iov)(at), len(data))
-	handles := unsafe.Slice((*uintptr)(unsafe.Add(at, len(data)*int(unsafe.Sizeof(iov{})))), len(data)+1)
-	var events []mem.Event
-	r.views = make([]View, 0, len(data))
-	for i, v := range data {
-		if v.bad != nil {
-			return v.bad
-		}
-		if v.memType() != data[0].memType() {
-			return fmt.Errorf("ucx: parts 0 and %d lie in different kinds of memory (%s, %s); send them as messages of their own", i, data[0].kind, v.kind)
-		}
-		if v.buf != nil {
-			v.buf.Retain()
-		}
-		r.views = append(r.views, v)
-		if v.buf != nil {
-			if ev := v.buf.Ready(); ev != nil && ev.Handle() != 0 {
-				handles[len(events)] = ev.Handle()
-				events = append(events, ev)
-			}
-		}
-		switch {
-		case v.n == 0:
-			parts[i] = iov{}
-			continue
-		case !v.goHeap():
-			parts[i] = iov{v.base(), uint64(v.n)}
-		case w.ctx.pinOK:
-			r.pinner.Pin(v.goPointer())
-			r.pinned = true
-			parts[i] = iov{uintptr(v.goPointer()), uint64(v.n)}
-		default:
-			b, err := w.stagingBuffer(v.n)
-			if err != nil {
-				return err
-			}
-			copy(b.Bytes(), v.bytes())
-			r.views = append(r.views, Buffer(b)) // released with the request
-			parts[i] = iov{b.Addr(), uint64(v.n)}
-		}
-	}
-	s.Buf, s.Len, s.MemType = uintptr(at), uint64(len(data)), data[0].memType()
-	s.Flags |= ucp.FlagIOV
-	if data[0].onDevice() {
-		s.Device = data[0].device
-	}
-	if len(events) > 0 {
-		handles[len(events)] = 0
-		s.Event, r.event = uintptr(unsafe.Pointer(&handles[0])), events
-		s.Flags |= ucp.FlagEvents
-	}
-	return nil
-}
-
 // AM is a received active message. Receive its data once, or Release it.
 type AM struct {
-	ID      uint16
-	Header  []byte    // copied; the receiver's
-	Len     int       // length of the data in bytes
-	ReplyTo *Endpoint // set if the sender asked for replies, and for messages above 1 KiB from Millstream; valid while the sender lives
+	ID     uint16
+	Header []byte // copied; the receiver's
+	Len    int    // length of the data in bytes
+	// set if the sender asked for replies, and for messages above 1 KiB from Millstream; valid while the sender lives
+	ReplyTo *Endpoint
 
 	w     *Worker
 	mu    sync.Mutex
@@ -213,7 +99,8 @@ func (m *AM) take() ([]byte, *ucp.Event, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.data == nil && m.event == nil {
-		return nil, nil, &OpError{Op: ucp.OpAMRecv.String(), Err: fmt.Errorf("ucx: message was received or released before: %w", ErrNoMessage)}
+		return nil, nil, &OpError{Op: ucp.OpAMRecv.String(), Err: fmt.Errorf("ucx: message was received or released "+
+			"before: %w", ErrNoMessage)}
 	}
 	d, e := m.data, m.event
 	m.data, m.event = nil, nil
@@ -297,12 +184,12 @@ func (m *AM) recvRndv(ctx context.Context, v View, e *ucp.Event) error {
 		return err
 	}
 	v.n = m.Len
-	if err := w.bind(s, r, v, true, ep == nil); err != nil {
+	if err := w.mem.bind(s, r, v, true, ep == nil); err != nil {
 		m.free(e)
-		return w.unbind(s, r, err)
+		return r.unbind(s, err)
 	}
 	m.hand(s, e)
-	return w.finishSubmitted(ctx, s, r)
+	return r.finishSubmitted(ctx, s)
 }
 
 func (m *AM) startRndv(v View, e *ucp.Event) *Request {
@@ -313,12 +200,12 @@ func (m *AM) startRndv(v View, e *ucp.Event) *Request {
 		return failedRequest(ucp.OpAMRecv, nil, err)
 	}
 	v.n = m.Len
-	if err := w.bind(s, r, v, true, false); err != nil {
+	if err := w.mem.bind(s, r, v, true, false); err != nil {
 		m.free(e)
-		return failedRequest(ucp.OpAMRecv, nil, w.unbind(s, r, err))
+		return failedRequest(ucp.OpAMRecv, nil, r.unbind(s, err))
 	}
 	m.hand(s, e)
-	w.launch(s, r)
+	w.drv.launch(s, r)
 	return r
 }
 
@@ -390,6 +277,7 @@ func (m *AM) Release() {
 
 func (m *AM) free(e *ucp.Event) {
 	if e != nil {
-		_ = m.w.internalCall("release message", ucp.CallAMRelease, func(s *ucp.Slot) { s.Buf = uintptr(unsafe.Pointer(e)) }, nil)
+		_ = m.w.drv.internalCall("release message", ucp.CallAMRelease,
+			func(s *ucp.Slot) { s.Buf = uintptr(unsafe.Pointer(e)) }, nil)
 	}
 }

@@ -207,14 +207,14 @@ func (a Atomic[T]) do(ctx context.Context, op uint64, fetch bool, v, reply T) (T
 	}
 	a.fill(s, addr, op, fetch, v, reply)
 	if err := ctx.Err(); err != nil {
-		return 0, w.unbind(s, r, err)
+		return 0, r.unbind(s, err)
 	}
-	if err := w.run(ctx, s, r); err != nil {
+	if err := w.drv.run(ctx, s, r); err != nil {
 		return 0, err // operand and result lie in the slot, so nothing of the caller's is in use
 	}
 	r.settle(s)
 	old, err := r.arg, r.err
-	w.putSlot(s)
+	w.drv.putSlot(s)
 	if err != nil {
 		return 0, err
 	}
@@ -232,7 +232,7 @@ func (a Atomic[T]) start(op uint64, fetch bool, v, reply T) *Request {
 		return failedRequest(ucp.OpAtomic, a.rk.ep, err)
 	}
 	a.fill(s, addr, op, fetch, v, reply)
-	w.launch(s, r)
+	w.drv.launch(s, r)
 	return r
 }
 

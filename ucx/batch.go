@@ -65,7 +65,7 @@ func (b *Batch) Start() {
 		}
 	}
 	if len(b.slots) > 0 {
-		b.w.push(b.slots...)
+		b.w.drv.push(b.slots...)
 		b.slots = b.slots[:0]
 	}
 }
@@ -80,11 +80,11 @@ func (b *Batch) prepare(r *Request) (*ucp.Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.w.bind(s, r, v, r.op == ucp.OpTagRecv, false); err != nil {
-		return nil, b.w.unbind(s, r, err)
+	if err := b.w.mem.bind(s, r, v, r.op == ucp.OpTagRecv, false); err != nil {
+		return nil, r.unbind(s, err)
 	}
 	s.Tag, s.Mask = r.tag, r.arg
-	b.w.entrust(s, r)
+	b.w.drv.entrust(s, r)
 	return s, nil
 }
 

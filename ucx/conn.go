@@ -152,7 +152,7 @@ func (c *Conn) awaitOpen(ctx context.Context) error {
 	if !c.opened && c.failure == nil && !c.closed {
 		c.opening.arm(c.w)
 		c.mu.Unlock()
-		err := c.w.awaitRequest(wait, &c.opening.req)
+		err := c.w.drv.await(wait, &c.opening.req, 1)
 		c.mu.Lock()
 		c.opening.on = false
 		if err != nil && !c.opened && c.failure == nil {

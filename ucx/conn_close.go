@@ -80,7 +80,7 @@ func (c *Conn) farewell(ctx context.Context, linger time.Duration) error {
 	if !c.out.confirmed && c.failure == nil && c.opened { // without the peer's greeting nothing could be sent
 		c.ending.arm(c.w)
 		c.mu.Unlock()
-		err = c.w.awaitRequest(ctx, &c.ending.req)
+		err = c.w.drv.await(ctx, &c.ending.req, 1)
 		c.mu.Lock()
 		c.ending.on = false
 	}

@@ -93,7 +93,7 @@ func (w *Worker) connEvent(e *ucp.Event) {
 			c.frame(kind, value, data, uint64(len(data)) == e.Len)
 		}
 	}
-	ucp.FreeEvent(w.c, e)
+	ucp.FreeEvent(w.drv.c, e)
 }
 
 // frame handles one frame. The token is held: replies are queued for the holder.
@@ -161,7 +161,7 @@ func (c *Conn) submit(kind connKind, value uint64, data []byte) error {
 	w := c.w
 	v := Bytes(data)
 	if len(data) > ucp.InlineSize { // up to there the slot keeps a copy
-		b, err := w.stagingBuffer(len(data))
+		b, err := w.mem.stagingBuffer(len(data))
 		if err != nil {
 			return err
 		}
@@ -183,11 +183,11 @@ func (c *Conn) submit(kind connKind, value uint64, data []byte) error {
 	s.Flags |= ucp.FlagEager | ucp.FlagReply
 	putConnHeader((*[connHeaderSize]byte)(s.HdrBuf[:]), kind, c.line.remote, value)
 	s.Hdr, s.HdrLen = uintptr(unsafe.Pointer(&s.HdrBuf)), connHeaderSize
-	if err := w.bind(s, r, v, false, false); err != nil {
-		return w.unbind(s, r, err)
+	if err := w.mem.bind(s, r, v, false, false); err != nil {
+		return r.unbind(s, err)
 	}
 	raceSent()
-	w.launch(s, r)
+	w.drv.launch(s, r)
 	return nil
 }
 

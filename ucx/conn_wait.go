@@ -37,7 +37,7 @@ func (x *connWaiter) wake() {
 func (c *Conn) park(x *connWaiter) {
 	x.arm(c.w)
 	c.mu.Unlock()
-	_ = c.w.awaitRequest(background, &x.req)
+	_ = c.w.drv.await(background, &x.req, 1)
 	c.mu.Lock()
 }
 

@@ -122,7 +122,7 @@ func (w *Worker) newEndpoint(kind endpointKind, peer string, mode ErrorMode, lin
 	w.mu.Unlock()
 	var c *ucp.EP
 	var h unsafe.Pointer
-	err := w.call("connect", ucp.CallEPCreate, func(s *ucp.Slot) {
+	err := w.drv.call("connect", ucp.CallEPCreate, func(s *ucp.Slot) {
 		s.Tag = ep.id
 		if mode == ErrorPeer {
 			s.Arg[1] = 1
@@ -197,7 +197,7 @@ func (w *Worker) freeDead() {
 	w.dead = nil
 	w.mu.Unlock()
 	for _, c := range dead {
-		_ = w.internalCall("endpoint free", ucp.CallEPFree, func(s *ucp.Slot) { s.Buf = uintptr(unsafe.Pointer(c)) },
+		_ = w.drv.internalCall("endpoint free", ucp.CallEPFree, func(s *ucp.Slot) { s.Buf = uintptr(unsafe.Pointer(c)) },
 			nil)
 	}
 }
@@ -225,7 +225,7 @@ func (ep *Endpoint) Flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return ep.w.finishBlocking(ctx, s, r)
+	return r.finishBlocking(ctx, s)
 }
 
 // StartFlush is Flush as a Request.

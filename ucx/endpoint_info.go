@@ -40,7 +40,7 @@ func (ep *Endpoint) query() (lanes []Lane, local, remote netip.AddrPort, err err
 	if e := ep.reason(); e != nil {
 		return nil, local, remote, &OpError{Op: "endpoint query", Peer: ep.peer, Err: e}
 	}
-	err = ep.w.call("endpoint query", ucp.CallEPQuery, func(s *ucp.Slot) {
+	err = ep.w.drv.call("endpoint query", ucp.CallEPQuery, func(s *ucp.Slot) {
 		s.Buf, s.Hdr, s.HdrLen = uintptr(unsafe.Pointer(ep.c)), uintptr(buf), room
 		s.Arg[0] = can
 	}, func(s *ucp.Slot) {
@@ -90,7 +90,7 @@ func (ep *Endpoint) Info() (string, error) {
 		return "", &OpError{Op: "endpoint info", Peer: ep.peer, Err: e}
 	}
 	var text string
-	err := ep.w.call("endpoint info", ucp.CallEPText, func(s *ucp.Slot) { s.Buf = uintptr(unsafe.Pointer(ep.c)) },
+	err := ep.w.drv.call("endpoint info", ucp.CallEPText, func(s *ucp.Slot) { s.Buf = uintptr(unsafe.Pointer(ep.c)) },
 		func(s *ucp.Slot) { text = ucp.TakeText(s.RTag) })
 	runtime.KeepAlive(ep)
 	return text, err
@@ -124,7 +124,7 @@ func tcpAddr(a netip.AddrPort) net.Addr {
 // EstimateTime returns UCX's estimate of how long a message of n bytes takes.
 func (ep *Endpoint) EstimateTime(n int) (time.Duration, error) {
 	var d time.Duration
-	err := ep.w.call("evaluate performance", ucp.CallPerf, func(s *ucp.Slot) {
+	err := ep.w.drv.call("evaluate performance", ucp.CallPerf, func(s *ucp.Slot) {
 		s.Buf, s.Len = uintptr(unsafe.Pointer(ep.c)), uint64(n)
 	}, func(s *ucp.Slot) {
 		d = time.Duration(*(*float64)(unsafe.Pointer(&s.Arg[0])) * float64(time.Second))

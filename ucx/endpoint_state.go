@@ -139,7 +139,7 @@ func (ep *Endpoint) connect() *Request {
 	}
 	r.onDone = func(*Request) { ep.on(epstate.Connected, nil) }
 	ep.handshake.Store(r) // the worker may be closing, and looks at it
-	ep.w.launch(s, r)
+	ep.w.drv.launch(s, r)
 	return r
 }
 
@@ -172,7 +172,7 @@ func (ep *Endpoint) failNative(st Status) {
 	if c == nil {
 		return
 	}
-	_ = ep.w.internalCall("endpoint abort", ucp.CallEPFail, func(x *ucp.Slot) {
+	_ = ep.w.drv.internalCall("endpoint abort", ucp.CallEPFail, func(x *ucp.Slot) {
 		x.Buf = uintptr(unsafe.Pointer(c))
 		x.Arg[0] = uint64(int64(st))
 	}, nil)
@@ -225,7 +225,7 @@ func (ep *Endpoint) close(ctx context.Context) error {
 func (ep *Endpoint) drain(ctx context.Context) error {
 	for pause := 20 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
 		n := uint64(0)
-		err := ep.w.call("endpoint close", ucp.CallEPUnsent, func(s *ucp.Slot) {
+		err := ep.w.drv.call("endpoint close", ucp.CallEPUnsent, func(s *ucp.Slot) {
 			s.Buf, s.Flags = uintptr(unsafe.Pointer(ep.c)), ucp.FlagOrdered
 		}, func(s *ucp.Slot) { n = s.RLen })
 		if err != nil || n == 0 {
@@ -248,9 +248,9 @@ func (ep *Endpoint) drain(ctx context.Context) error {
 // closeNative closes the UCX endpoint by force (it has been flushed).
 func (ep *Endpoint) closeNative() error {
 	w := ep.w
-	s, r, err := w.takeSlot()
+	s, r, err := w.drv.takeSlot()
 	if err != nil {
-		if w.closing.Load() {
+		if w.drv.closing.Load() {
 			return nil // the worker ends all endpoints itself
 		}
 		return &OpError{Op: "endpoint close", Peer: ep.peer, Err: err}
@@ -259,8 +259,8 @@ func (ep *Endpoint) closeNative() error {
 	r.reset(ucp.OpEPClose, ep)
 	resetSlot(s, ucp.OpEPClose, ep.c)
 	s.Flags = ucp.FlagForce
-	_ = w.run(background, s, r)
-	w.putSlot(s)
+	_ = w.drv.run(background, s, r)
+	w.drv.putSlot(s)
 	w.forget(ep)
 	return nil
 }

@@ -17,7 +17,7 @@ func (w *Worker) handleEvent(e *ucp.Event) {
 		if ep != nil {
 			ep.on(epstate.PeerFailed, Status(e.Status))
 		}
-		ucp.FreeEvent(w.c, e)
+		ucp.FreeEvent(w.drv.c, e)
 	case ucp.EventConnRequest:
 		w.mu.Lock()
 		l := w.listeners[e.ID]
@@ -26,12 +26,12 @@ func (w *Worker) handleEvent(e *ucp.Event) {
 			l.deliver(e)
 			return
 		}
-		ucp.FreeEvent(w.c, e)
+		ucp.FreeEvent(w.drv.c, e)
 	case ucp.EventAM:
 		w.deliverMessage(e)
 	case ucp.EventAMOverflow:
 		w.dropped(e)
-		ucp.FreeEvent(w.c, e)
+		ucp.FreeEvent(w.drv.c, e)
 	}
 }
 

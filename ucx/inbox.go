@@ -47,7 +47,7 @@ func (w *Worker) openInboxFor(id uint16, side *inbox) (*inbox, error) {
 		return nil, ErrClosed
 	}
 	if fresh {
-		err := w.call("set active-message handler", ucp.CallAMHandler,
+		err := w.drv.call("set active-message handler", ucp.CallAMHandler,
 			func(s *ucp.Slot) { s.Tag, s.Arg[0] = uint64(id), 1 }, nil)
 		if err != nil {
 			w.mu.Lock()
@@ -101,7 +101,7 @@ func (w *Worker) recvInbox(ctx context.Context, b *inbox) (*AM, error) {
 	r := &Request{w: w, op: ucp.OpAMRecv}
 	b.waiting = append(b.waiting, r)
 	b.mu.Unlock()
-	if err := w.awaitRequest(ctx, r); err != nil {
+	if err := w.drv.await(ctx, r, 1); err != nil {
 		b.mu.Lock()
 		if i := slices.Index(b.waiting, r); i >= 0 {
 			b.waiting = slices.Delete(b.waiting, i, i+1)
@@ -168,7 +168,7 @@ func (w *Worker) deliverMessage(e *ucp.Event) {
 	ep := w.handles[e.ReplyEP]
 	w.mu.Unlock()
 	if b == nil {
-		ucp.FreeEvent(w.c, e)
+		ucp.FreeEvent(w.drv.c, e)
 		return
 	}
 	if b.raw != nil {
@@ -184,7 +184,7 @@ func (w *Worker) deliverMessage(e *ucp.Event) {
 	}
 	if e.AMKind == ucp.AMCopy {
 		m.data = append(make([]byte, 0, max(e.Len, 1)), unsafe.Slice((*byte)(e.Ptr), e.Len)...)
-		ucp.FreeEvent(w.c, e)
+		ucp.FreeEvent(w.drv.c, e)
 	} else {
 		m.event = e
 	}
@@ -223,7 +223,7 @@ func (b *inbox) put(w *Worker, m *AM) {
 // replyEndpoint finds the endpoint behind a handle that is not entered: one that is just
 // being made, or one of UCX's own. The token is held.
 func (w *Worker) replyEndpoint(h unsafe.Pointer) *Endpoint {
-	if id := ucp.EPNumber(w.c, h); id != 0 {
+	if id := ucp.EPNumber(w.drv.c, h); id != 0 {
 		w.mu.Lock()
 		ep := w.eps[id]
 		w.mu.Unlock()
@@ -237,7 +237,7 @@ func (w *Worker) replyEndpoint(h unsafe.Pointer) *Endpoint {
 // borrow wraps a reply endpoint that UCX made for a peer Millstream has no endpoint
 // for. UCX keeps it as long as the worker, so it is remembered. The token is held.
 func (w *Worker) borrow(h unsafe.Pointer) *Endpoint {
-	ep := &Endpoint{w: w, c: ucp.BorrowEP(w.c, h), peer: "sender of an active message", kind: borrowed,
+	ep := &Endpoint{w: w, c: ucp.BorrowEP(w.drv.c, h), peer: "sender of an active message", kind: borrowed,
 		state: epstate.Open, done: make(chan struct{})}
 	runtime.AddCleanup(ep, w.buryEndpoint, ep.c)
 	w.mu.Lock()

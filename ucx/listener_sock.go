@@ -121,7 +121,7 @@ func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListen
 	l := &SockListener{w: w, id: w.nextID, ready: make(chan struct{}, 1), done: make(chan struct{})}
 	w.listeners[l.id] = l
 	w.mu.Unlock()
-	err = w.call("listen", ucp.CallListen, func(s *ucp.Slot) {
+	err = w.drv.call("listen", ucp.CallListen, func(s *ucp.Slot) {
 		s.Tag, s.Arg[0] = l.id, defaultBacklog
 		s.Buf, s.Len = uintptr(unsafe.Pointer(&s.Inline[256])), uint64(putSockaddr(s.Inline[256:], at))
 	}, func(s *ucp.Slot) {
@@ -162,7 +162,7 @@ func (l *SockListener) Addr() net.Addr { return tcpAddr(l.addr) }
 func (l *SockListener) deliver(e *ucp.Event) {
 	peer, _ := parseSockaddr(e.Addr[:])
 	r := &ConnRequest{l: l, number: e.Len, peer: peer}
-	ucp.FreeEvent(l.w.c, e)
+	ucp.FreeEvent(l.w.drv.c, e)
 	l.mu.Lock()
 	if l.closed { // the shim rejects it with the listener
 		l.mu.Unlock()
@@ -244,7 +244,7 @@ func (l *SockListener) Close() error {
 		}
 	}
 	close(l.done)
-	err := l.w.internalCall("close listener", ucp.CallListenerClose, func(s *ucp.Slot) { s.Tag = l.id }, nil)
+	err := l.w.drv.internalCall("close listener", ucp.CallListenerClose, func(s *ucp.Slot) { s.Tag = l.id }, nil)
 	l.w.mu.Lock()
 	delete(l.w.listeners, l.id)
 	l.w.mu.Unlock()
@@ -297,7 +297,7 @@ func (r *ConnRequest) Reject() error {
 	if !r.l.w.ctx.lib.AtLeast(1, 18) {
 		return r.hangUp()
 	}
-	err := r.l.w.internalCall("reject", ucp.CallConnReject, func(s *ucp.Slot) { s.Tag, s.Mask = r.l.id, r.number }, nil)
+	err := r.l.w.drv.internalCall("reject", ucp.CallConnReject, func(s *ucp.Slot) { s.Tag, s.Mask = r.l.id, r.number }, nil)
 	if errors.Is(err, ErrNotConnected) {
 		return r.late("reject")
 	}

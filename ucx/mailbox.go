@@ -85,7 +85,7 @@ func (b *mailbox[T]) recvWithin(ctx context.Context, w *Worker, soon time.Durati
 	m.req.w = w
 	b.waiting = append(b.waiting, m)
 	b.mu.Unlock()
-	if err := w.awaitSoon(ctx, &m.req, soon); err != nil {
+	if err := w.drv.awaitSoon(ctx, &m.req, soon); err != nil {
 		b.mu.Lock()
 		if i := slices.Index(b.waiting, m); i >= 0 {
 			b.waiting = slices.Delete(b.waiting, i, i+1)

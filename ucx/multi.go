@@ -148,7 +148,7 @@ func (ep *Endpoint) sendFrames(ctx context.Context, frames []View) error {
 		if _, err := fc.bindTable(s, r, plan, frames); err != nil {
 			return err
 		}
-		_, err = ep.w.finishRun(ctx, s, r)
+		_, err = r.finishRun(ctx, s)
 		return err
 	}
 	s, r, err := ep.w.startOn(ucp.OpAMSend, ep)
@@ -159,7 +159,7 @@ func (ep *Endpoint) sendFrames(ctx context.Context, frames []View) error {
 	if err != nil {
 		return err
 	}
-	ep.w.launch(s, r)
+	ep.w.drv.launch(s, r)
 	return fc.sendSeparate(ctx, r, seq, plan, frames)
 }
 
@@ -171,16 +171,16 @@ func (fc *frameConn) bindTable(s *ucp.Slot, r *Request, plan framePlan, frames [
 	var hdr [frameHeaderSize]byte
 	h.put(hdr[:])
 	// With a reply endpoint the peer can tell whose message it was if it must refuse it.
-	if err := ep.w.bindAM(s, r, amMulti, hdr[:], AMOptions{Eager: true, Reply: true}, nil); err != nil {
-		return 0, ep.w.unbind(s, r, err)
+	if err := ep.w.mem.bindAM(s, r, amMulti, hdr[:], AMOptions{Eager: true, Reply: true}, nil); err != nil {
+		return 0, r.unbind(s, err)
 	}
 	if plan.size <= ucp.InlineSize {
 		s.Buf = uintptr(unsafe.Pointer(&s.Inline))
 		plan.write(s.Inline[:plan.size], frames)
 	} else {
-		b, err := ep.w.stagingBuffer(plan.size)
+		b, err := ep.w.mem.stagingBuffer(plan.size)
 		if err != nil {
-			return 0, ep.w.unbind(s, r, err)
+			return 0, r.unbind(s, err)
 		}
 		plan.write(b.Bytes(), frames)
 		r.staging = b // goes back with the request; the caller's memory is not involved

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"go.millstream.dev/mem"
 )
@@ -149,7 +150,8 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []frameEntry, 
 		r.taken++
 		if m.Len != e.n {
 			m.Release()
-			return r.fc.ep.breakOff(fmt.Errorf("ucx: frame %d of frame message %d has %d bytes, its table says %d", i, r.msg.seq, m.Len, e.n), r.open)
+			return r.fc.ep.breakOff(fmt.Errorf("ucx: frame %d of frame message %d has %d bytes, its table says %d",
+				i, r.msg.seq, m.Len, e.n), r.open)
 		}
 		res := alloc.resource(e.kind)
 		if res == mem.Heap && !m.rndv {
@@ -186,12 +188,17 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []frameEntry, 
 	return nil
 }
 
+// deviceSpin is how long a receive into device memory is looked for before the wait sleeps: the copy of some gigabytes
+// within a GPU, of some hundred megabytes between two.
+const deviceSpin = 4 * time.Millisecond
+
 // first waits for the oldest receive under way.
 func (r *frameReceiver) first(ctx context.Context) error {
+	soon := time.Duration(0)
 	if r.device {
-		r.open[0].lookFor(ctx, deviceSpin)
+		soon = deviceSpin
 	}
-	if err := r.open[0].Wait(ctx); err != nil {
+	if err := r.open[0].waitSoon(ctx, soon); err != nil {
 		return r.fc.ep.breakOff(err, r.open)
 	}
 	r.open = r.open[1:]
@@ -231,7 +238,7 @@ func (r *frameReceiver) part(ctx context.Context, i uint32) (*AM, error) {
 		msg.want, msg.wait = i, wait
 		fc.mu.Unlock()
 		// Its table is here: it follows at once, as a rule.
-		if err := fc.ep.w.awaitSoon(ctx, wait, fc.ep.w.cfg.MaxSpin); err != nil {
+		if err := fc.ep.w.drv.awaitSoon(ctx, wait, fc.ep.w.cfg.MaxSpin); err != nil {
 			fc.mu.Lock()
 			msg.wait = nil
 			fc.mu.Unlock()

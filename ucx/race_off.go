@@ -2,7 +2,7 @@
 
 package ucx
 
-func (w *Worker) raceAcquire() { _ = w.raceWord }
-func (w *Worker) raceRelease() {}
+func (d *driver) raceAcquire() { _ = d.raceWord }
+func (d *driver) raceRelease() {}
 func raceSent()                {}
 func raceReceived()            {}

@@ -10,11 +10,11 @@ import (
 // The token and the submission stack lie in C memory, whose atomics the race detector
 // ignores, and ms_leave gives the token back in C. These tell it what orders what.
 
-// raceAcquire: everything before a raceRelease on w happens before what follows.
-func (w *Worker) raceAcquire() { runtime.RaceAcquire(unsafe.Pointer(&w.raceWord)) }
+// raceAcquire: everything before a raceRelease on d happens before what follows.
+func (d *driver) raceAcquire() { runtime.RaceAcquire(unsafe.Pointer(&d.raceWord)) }
 
 // raceRelease comes before giving the token back and before pushing an operation.
-func (w *Worker) raceRelease() { runtime.RaceReleaseMerge(unsafe.Pointer(&w.raceWord)) }
+func (d *driver) raceRelease() { runtime.RaceReleaseMerge(unsafe.Pointer(&d.raceWord)) }
 
 // raceIO orders both ends of a transfer that are in one process, as package syscall
 // does for reads and writes: the detector does not see what UCX carries across.

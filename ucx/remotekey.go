@@ -88,7 +88,7 @@ func (k *RemoteKey) unpack(packed []byte) error {
 	for i := copy(b, packed); i < len(b); i++ {
 		b[i] = 0xff
 	}
-	err := k.ep.w.call("unpack remote key", ucp.CallRkeyUnpack, func(s *ucp.Slot) {
+	err := k.ep.w.drv.call("unpack remote key", ucp.CallRkeyUnpack, func(s *ucp.Slot) {
 		s.Buf, s.Hdr = uintptr(buf), uintptr(unsafe.Pointer(k.ep.c))
 		if (View{kind: k.kind}).onDevice() {
 			s.Device = 0
@@ -122,7 +122,7 @@ func (k *RemoteKey) destroy() {
 	if k.released.Swap(true) {
 		return
 	}
-	_ = k.ep.w.internalCall("release remote key", ucp.CallRkeyDestroy,
+	_ = k.ep.w.drv.internalCall("release remote key", ucp.CallRkeyDestroy,
 		func(s *ucp.Slot) { s.Buf, s.Arg[0] = k.h, k.serial }, nil)
 }
 

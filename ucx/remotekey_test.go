@@ -26,7 +26,7 @@ func TestRemoteKey(t *testing.T) {
 func TestUnpackRefuses(t *testing.T) {
 	ep, owner := rmaPair(t, Config{})
 	far := expose(t, ep, owner, 100, owner.Resource(mem.Host, 0))
-	before := ep.w.c.Stats.Ops[ucp.OpCall]
+	before := ep.w.drv.c.Stats.Ops[ucp.OpCall]
 	cut := far.m.Key()
 	cut.packed = cut.packed[:len(cut.packed)/2]
 	if cut.packed[0] == 0 {
@@ -39,7 +39,7 @@ func TestUnpackRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if ep.w.c.Stats.Ops[ucp.OpCall] != before {
+	if ep.w.drv.c.Stats.Ops[ucp.OpCall] != before {
 		t.Error("a refused key has reached UCX")
 	}
 }

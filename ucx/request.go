@@ -1,6 +1,7 @@
 package ucx
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +101,18 @@ func (r *Request) Wait(ctx context.Context) error {
 }
 
 func (r *Request) await(ctx context.Context, several int) error {
-	if err := r.w.awaitAmong(ctx, r, several); err != nil {
+	if err := r.w.drv.await(ctx, r, several); err != nil {
+		return &OpError{Op: r.op.String(), Peer: r.peer(), Err: err}
+	}
+	return r.err
+}
+
+// waitSoon is Wait for an operation whose end is near: it is looked for without sleep for that time.
+func (r *Request) waitSoon(ctx context.Context, soon time.Duration) error {
+	if r.state.Load() == reqDone {
+		return r.err
+	}
+	if err := r.w.drv.awaitSoon(ctx, r, soon); err != nil {
 		return &OpError{Op: r.op.String(), Peer: r.peer(), Err: err}
 	}
 	return r.err
@@ -113,12 +125,33 @@ func (r *Request) Cancel() {
 	if r.state.Load() == reqDone || r.slot == nil {
 		return
 	}
-	r.w.cancel(r)
+	r.w.drv.cancelSlot(r.slot, r.serial) // the slot may serve another operation by then: its serial tells
 }
 
 // Debug returns UCX's description of a request under way (protocol, lanes, memory).
 // It is empty for a finished one, and in UCX built without debug data.
-func (r *Request) Debug() string { return r.w.requestText(r) }
+func (r *Request) Debug() string {
+	if r.w == nil || r.slot == nil {
+		return ""
+	}
+	const size = 1024
+	buf := ucp.Malloc(size)
+	defer ucp.FreeMemory(buf)
+	text := ""
+	_ = r.w.drv.internalCall("request info", ucp.CallRequestText, func(x *ucp.Slot) {
+		x.Buf = uintptr(unsafe.Pointer(r.slot))
+		x.Arg[0] = uint64(r.serial)
+		x.Hdr, x.HdrLen = uintptr(buf), size
+	}, func(*ucp.Slot) { text = cString(unsafe.Slice((*byte)(buf), size)) })
+	return text
+}
+
+func cString(b []byte) string {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return string(b)
+}
 
 func (r *Request) peer() string {
 	if r.ep == nil {

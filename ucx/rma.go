@@ -46,10 +46,10 @@ func (ep *Endpoint) transfer(ctx context.Context, op ucp.Op, v View, rk *RemoteK
 		return err
 	}
 	rk.aim(s, addr)
-	if err := w.bind(s, r, v, op == ucp.OpGet, false); err != nil {
-		return w.unbind(s, r, err)
+	if err := w.mem.bind(s, r, v, op == ucp.OpGet, false); err != nil {
+		return r.unbind(s, err)
 	}
-	return w.finishBlocking(ctx, s, r)
+	return r.finishBlocking(ctx, s)
 }
 
 func (ep *Endpoint) startTransfer(op ucp.Op, v View, rk *RemoteKey, off int64) *Request {

@@ -39,7 +39,7 @@ func TestRMARefuses(t *testing.T) {
 		{"no key", ep, Bytes(b[:8]), nil, 0, ErrInvalidParam, "nil"},
 		{"bad view", ep, Bytes(b).Slice(5, 1000), far.rk, 0, nil, "slice"},
 	}
-	before := ep.w.c.Stats.Ops
+	before := ep.w.drv.c.Stats.Ops
 	for _, c := range cases {
 		for op, err := range map[string]error{
 			"put": c.ep.Put(ctx, c.v, c.rk, c.off), "get": c.ep.Get(ctx, c.v, c.rk, c.off),
@@ -51,7 +51,7 @@ func TestRMARefuses(t *testing.T) {
 			}
 		}
 	}
-	after := ep.w.c.Stats.Ops
+	after := ep.w.drv.c.Stats.Ops
 	if before[ucp.OpPut] != after[ucp.OpPut] || before[ucp.OpGet] != after[ucp.OpGet] {
 		t.Error("an operation that was refused has reached UCX")
 	}

@@ -370,7 +370,7 @@ func settled(t *testing.T, ws ...*Worker) {
 			}
 		}
 		// Exactly one ucp_ep_close_nbx for each endpoint that UCX made.
-		made, gone := atomic.LoadUint64(&w.c.Stats.EPCreated), atomic.LoadUint64(&w.c.Stats.EPClosed)
+		made, gone := atomic.LoadUint64(&w.drv.c.Stats.EPCreated), atomic.LoadUint64(&w.drv.c.Stats.EPClosed)
 		if made != gone {
 			t.Errorf("worker %s made %d endpoints in UCX and closed %d", w.name(), made, gone)
 		}

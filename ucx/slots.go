@@ -1,7 +1,10 @@
 package ucx
 
 import (
+	"sync"
 	"sync/atomic"
+	"time"
+	"unsafe"
 
 	"go.millstream.dev/ucx/internal/ucp"
 )
@@ -26,7 +29,7 @@ type chunk struct {
 type slotTable struct {
 	head   atomic.Uint64
 	chunks [maxChunks]atomic.Pointer[chunk]
-	count  atomic.Uint32 // chunks in use; grown under Worker.mu
+	count  atomic.Uint32 // chunks in use; grown under driver.mu
 }
 
 func (t *slotTable) at(i uint32) (*chunk, uint32) {
@@ -59,16 +62,16 @@ func (t *slotTable) pop() (uint32, bool) {
 }
 
 // takeSlot returns a free slot with its reusable request, or why there is none.
-func (w *Worker) takeSlot() (*ucp.Slot, *Request, error) {
+func (d *driver) takeSlot() (*ucp.Slot, *Request, error) {
 	for {
-		if w.closing.Load() {
+		if d.closing.Load() {
 			return nil, nil, ErrClosed
 		}
-		if i, ok := w.slots.pop(); ok {
-			c, k := w.slots.at(i)
+		if i, ok := d.slots.pop(); ok {
+			c, k := d.slots.at(i)
 			return &c.slots[k], &c.own[k], nil
 		}
-		if err := w.growSlots(false); err != nil {
+		if err := d.growSlots(false); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -76,38 +79,186 @@ func (w *Worker) takeSlot() (*ucp.Slot, *Request, error) {
 
 // growSlots adds a chunk. Operations of users are refused while the worker closes;
 // the calls that close it are not.
-func (w *Worker) growSlots(internal bool) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.sealed || !internal && w.closing.Load() {
+func (d *driver) growSlots(internal bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.sealed || !internal && d.closing.Load() {
 		return ErrClosed
 	}
-	if uint32(w.slots.head.Load()) != 0 {
+	if uint32(d.slots.head.Load()) != 0 {
 		return nil // someone gave one back meanwhile
 	}
-	n := w.slots.count.Load()
+	n := d.slots.count.Load()
 	if n == maxChunks {
 		return ErrTooManyRequests
 	}
-	c := &chunk{slots: ucp.NewSlots(w.c, int(n)*chunkSlots, chunkSlots)}
+	c := &chunk{slots: ucp.NewSlots(d.c, int(n)*chunkSlots, chunkSlots)}
 	if c.slots == nil {
 		return ErrNoMemory
 	}
 	for k := range c.own {
 		r := &c.own[k]
-		r.w, r.ch = w, make(chan struct{}, 1)
+		r.w, r.ch = d.w, make(chan struct{}, 1)
 	}
-	w.slots.chunks[n].Store(c)
-	w.slots.count.Store(n + 1)
+	d.slots.chunks[n].Store(c)
+	d.slots.count.Store(n + 1)
 	for k := chunkSlots - 1; k >= 0; k-- {
-		w.slots.push(n*chunkSlots + uint32(k))
+		d.slots.push(n*chunkSlots + uint32(k))
 	}
 	return nil
 }
 
 // putSlot gives a slot back. Its operation is finished and nobody refers to it.
-func (w *Worker) putSlot(s *ucp.Slot) {
+func (d *driver) putSlot(s *ucp.Slot) {
 	s.State = ucp.Free
 	s.Serial++
-	w.slots.push(s.Index)
+	d.slots.push(s.Index)
+}
+
+// callPointers are the C functions of the calls, looked up once.
+var callPointers = sync.OnceValue(func() (p [64]unsafe.Pointer) {
+	for c := ucp.CallEPCreate; c < ucp.CallCount; c++ {
+		p[c] = ucp.CallPointer(c)
+	}
+	return p
+})
+
+// call runs one of the shim's rare functions under the token. It ends by itself, at
+// the latest one spin of the present holder later. set fills the slot, get reads it.
+func (d *driver) call(op string, fn ucp.Call, set, get func(*ucp.Slot)) error {
+	s, r, err := d.takeSlot()
+	if err != nil {
+		return &OpError{Op: op, Err: err}
+	}
+	return d.callWith(op, fn, s, r, set, get)
+}
+
+func (d *driver) callWith(op string, fn ucp.Call, s *ucp.Slot, r *Request, set, get func(*ucp.Slot)) error {
+	r.reset(ucp.OpCall, nil)
+	resetSlot(s, ucp.OpCall, nil)
+	s.Fn = callPointers()[fn]
+	s.Tag, s.Mask, s.Arg = 0, 0, [3]uint64{}
+	if set != nil {
+		set(s)
+	}
+	_ = d.run(background, s, r)
+	st := Status(s.Status)
+	if get != nil && st == OK {
+		get(s)
+	}
+	d.putSlot(s)
+	if st != OK {
+		return &OpError{Op: op, Err: st}
+	}
+	return nil
+}
+
+// internalCall is call for the closing side: it works while the worker closes.
+func (d *driver) internalCall(op string, fn ucp.Call, set, get func(*ucp.Slot)) error {
+	i, ok := d.slots.pop()
+	for ; !ok; i, ok = d.slots.pop() {
+		if err := d.growSlots(true); err != nil {
+			return &OpError{Op: op, Err: err}
+		}
+	}
+	c, k := d.slots.at(i)
+	return d.callWith(op, fn, &c.slots[k], &c.own[k], set, get)
+}
+
+func resetSlot(s *ucp.Slot, op ucp.Op, ep *ucp.EP) {
+	s.Op, s.EP = op, ep
+	s.Buf, s.Len, s.Hdr, s.HdrLen = 0, 0, 0, 0
+	s.Memh, s.MemType, s.Flags = nil, -1, 0
+	s.Event, s.Device, s.Status = 0, -1, 0
+	s.RTag, s.RLen = 0, 0
+}
+
+// cancelAll asks every unfinished receive to end.
+func (d *driver) cancelAll() {
+	for n := range d.slots.count.Load() {
+		c := d.slots.chunks[n].Load()
+		for k := range c.slots {
+			s := &c.slots[k]
+			if s.State == ucp.Pending || s.State == ucp.Queued || s.State == ucp.Waiting {
+				d.cancelSlot(s, s.Serial)
+			}
+		}
+	}
+}
+
+// collectSlots takes all slots off the free list: when it has them all, nobody uses
+// the worker any more. It returns how many did not come back in time.
+func (d *driver) collectSlots(deadline time.Time) int {
+	have := 0
+	for pause := time.Microsecond; ; {
+		for {
+			if _, ok := d.slots.pop(); !ok {
+				break
+			}
+			have++
+		}
+		d.mu.Lock()
+		missing := int(d.slots.count.Load())*chunkSlots - have
+		d.sealed = missing == 0 || time.Now().After(deadline)
+		sealed := d.sealed
+		d.mu.Unlock()
+		if sealed {
+			return missing
+		}
+		if d.wakeFile == nil && d.tryToken() {
+			d.dropHot()
+			if ucp.Drive(d.c, nil, 0)&ucp.ResultWork != 0 {
+				d.dispatch()
+			}
+			d.leave(false)
+		}
+		time.Sleep(pause)
+		pause = min(pause*2, time.Millisecond)
+	}
+}
+
+// takeHot takes the token's slot. The caller holds the token.
+func (d *driver) takeHot() *ucp.Slot {
+	s := d.hot
+	if s != nil {
+		d.hot = nil
+		return s
+	}
+	if d.closing.Load() {
+		return nil
+	}
+	if i, ok := d.slots.pop(); ok {
+		c, k := d.slots.at(i)
+		return &c.slots[k]
+	}
+	return nil
+}
+
+// putHot gives the token its slot back. The caller holds the token.
+func (d *driver) putHot(s *ucp.Slot) {
+	if s == nil {
+		return
+	}
+	if d.hot != nil || d.closing.Load() {
+		d.putSlot(s)
+		return
+	}
+	s.State = ucp.Free
+	s.Serial++
+	d.hot = s
+}
+
+// dropHot returns the token's slot to the free list, for the closing worker.
+func (d *driver) dropHot() {
+	if s := d.hot; s != nil {
+		d.hot = nil
+		d.putSlot(s)
+	}
+}
+
+func (d *driver) cancelSlot(s *ucp.Slot, serial uint32) {
+	_ = d.internalCall("cancel", ucp.CallCancel, func(x *ucp.Slot) {
+		x.Buf = uintptr(unsafe.Pointer(s))
+		x.Arg[0] = uint64(serial)
+	}, nil)
 }

@@ -40,16 +40,16 @@ type WorkerStats struct {
 // it returns the zero value.
 func (w *Worker) Stats() WorkerStats {
 	// The slot keeps the worker's memory from being freed under the reads.
-	s, _, err := w.takeSlot()
+	s, _, err := w.drv.takeSlot()
 	if err != nil {
 		return WorkerStats{}
 	}
-	defer w.putSlot(s)
-	c := &w.c.Stats
+	defer w.drv.putSlot(s)
+	c := &w.drv.c.Stats
 	out := WorkerStats{
-		Ops: map[string]OpStats{}, Errors: load(&c.Errors), InFlight: atomic.LoadInt64(&w.c.Inflight),
+		Ops: map[string]OpStats{}, Errors: load(&c.Errors), InFlight: atomic.LoadInt64(&w.drv.c.Inflight),
 		Drives: load(&c.Drives), Progress: load(&c.ProgressCalls), SpinsWon: load(&c.SpinsWon), SpinsLost: load(&c.SpinsLost),
-		Parks: w.parks.Load(), Arms: load(&c.Arms), RingSubmits: load(&c.RingSubmits), Messages: load(&c.AMReceived),
+		Parks: w.drv.parks.Load(), Arms: load(&c.Arms), RingSubmits: load(&c.RingSubmits), Messages: load(&c.AMReceived),
 		MessageBytes: load(&c.AMBytes), MessagesDropped: load(&c.AMDropped), EndpointErrors: load(&c.EPErrors),
 	}
 	for op := ucp.OpTagSend; op < ucp.OpCall; op++ {

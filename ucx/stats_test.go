@@ -1,6 +1,8 @@
 package ucx
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestStatsCountOperations(t *testing.T) {
 	ctx := testContext(t)

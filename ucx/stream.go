@@ -21,10 +21,10 @@ func (ep *Endpoint) SendStream(ctx context.Context, v View) error {
 	if err != nil {
 		return err
 	}
-	if err := w.bind(s, r, v, false, false); err != nil {
-		return w.unbind(s, r, err)
+	if err := w.mem.bind(s, r, v, false, false); err != nil {
+		return r.unbind(s, err)
 	}
-	return w.finishBlocking(ctx, s, r)
+	return r.finishBlocking(ctx, s)
 }
 
 // StartSendStream is SendStream as a Request.
@@ -52,13 +52,13 @@ func (ep *Endpoint) RecvStream(ctx context.Context, v View, waitAll bool) (int, 
 	if err != nil {
 		return 0, err
 	}
-	if err := w.bind(s, r, v, true, false); err != nil {
-		return 0, w.unbind(s, r, err)
+	if err := w.mem.bind(s, r, v, true, false); err != nil {
+		return 0, r.unbind(s, err)
 	}
 	if waitAll {
 		s.Flags |= ucp.FlagWaitAll
 	}
-	info, err := w.finishInfo(ctx, s, r)
+	info, err := r.finishInfo(ctx, s)
 	if err != nil {
 		return 0, err
 	}

@@ -291,7 +291,7 @@ func TestStressConnect(t *testing.T) {
 								made.Add(1)
 							}
 							if err != nil {
-								if w.closing.Load() || errors.Is(err, ErrClosed) {
+								if w.drv.closing.Load() || errors.Is(err, ErrClosed) {
 									return
 								}
 								t.Errorf("worker %d: %v", k, err)

@@ -1,45 +1,33 @@
 package ucx
 
 import (
-	"context"
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
+// binder points slots at the memory of operations.
+type binder struct {
+	ctx       *Context
+	maxHeader int // longest active-message header
+
+	mu   sync.Mutex // guards pool
+	pool *mem.Pool  // staging for Go memory that must not be handed to UCX
+}
+
 // registerAbove is the region size from which memory is registered explicitly. For
 // smaller regions UCX's own handling is cheaper than keeping a registration.
 const registerAbove = 64 << 10
-
-// prepare takes a slot for a blocking operation.
-func (w *Worker) prepare(op ucp.Op, ep *Endpoint) (*ucp.Slot, *Request, error) {
-	if err := w.ctx.allows(op); err != nil {
-		return nil, nil, &OpError{Op: op.String(), Peer: peerOf(ep), Err: err}
-	}
-	s, r, err := w.takeSlot()
-	if err != nil {
-		return nil, nil, &OpError{Op: op.String(), Peer: peerOf(ep), Err: err}
-	}
-	r.reset(op, ep)
-	resetSlot(s, op, ep.native())
-	return s, r, nil
-}
-
-func peerOf(ep *Endpoint) string {
-	if ep == nil {
-		return ""
-	}
-	return ep.peer
-}
 
 // bind points a slot at the memory of a view. recv says that UCX will write it.
 //
 // Go memory up to the slot's inline size is copied. Above, it is pinned where no
 // transport of the context caches registrations, and staged otherwise. stage asks
 // for staging in any case: for blocking receives that no endpoint's closing can end.
-func (w *Worker) bind(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
+func (m *binder) bind(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
 	if v.bad != nil {
 		return v.bad
 	}
@@ -61,16 +49,16 @@ func (w *Worker) bind(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
 		}
 	}
 	if v.goHeap() || stage && !v.onDevice() {
-		return w.bindHost(s, r, v, recv, stage)
+		return m.bindHost(s, r, v, recv, stage)
 	}
 	s.Buf, s.MemType = v.base(), v.memType()
 	if v.onDevice() {
 		s.Device = v.device
 	}
-	return w.bindRegistered(s, v)
+	return m.bindRegistered(s, v)
 }
 
-func (w *Worker) bindHost(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
+func (m *binder) bindHost(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
 	s.MemType = 0
 	switch {
 	case v.n <= ucp.InlineSize:
@@ -81,12 +69,12 @@ func (w *Worker) bindHost(s *ucp.Slot, r *Request, v View, recv, stage bool) err
 			r.copied = true
 			copy(s.Inline[:], v.bytes())
 		}
-	case w.ctx.pinOK && !stage:
+	case m.ctx.pinOK && !stage:
 		r.pinner.Pin(v.goPointer())
 		r.pinned = true
 		s.Buf = uintptr(v.goPointer())
 	default:
-		b, err := w.stagingBuffer(v.n)
+		b, err := m.stagingBuffer(v.n)
 		if err != nil {
 			return err
 		}
@@ -101,11 +89,11 @@ func (w *Worker) bindHost(s *ucp.Slot, r *Request, v View, recv, stage bool) err
 	return nil
 }
 
-func (w *Worker) bindRegistered(s *ucp.Slot, v View) error {
-	if v.buf == nil || !w.registers(v.buf.Region()) {
+func (m *binder) bindRegistered(s *ucp.Slot, v View) error {
+	if v.buf == nil || !m.registers(v.buf.Region()) {
 		return nil
 	}
-	reg, err := w.ctx.register(v.buf.Region())
+	reg, err := m.ctx.register(v.buf.Region())
 	if err != nil {
 		return err
 	}
@@ -115,144 +103,174 @@ func (w *Worker) bindRegistered(s *ucp.Slot, v View) error {
 
 // registers reports whether a region is handed to UCX with a registration of its own.
 // Protocols before 1.16 ignore user handles and register by themselves.
-func (w *Worker) registers(r *mem.Region) bool {
-	return r.Len() >= registerAbove && w.ctx.lib.AtLeast(1, 16)
+func (m *binder) registers(r *mem.Region) bool {
+	return r.Len() >= registerAbove && m.ctx.lib.AtLeast(1, 16)
 }
 
 // stagingBuffer returns C memory that UCX may keep registered.
-func (w *Worker) stagingBuffer(n int) (*mem.Buffer, error) {
-	w.poolMu.Lock()
-	defer w.poolMu.Unlock()
-	if w.pool == nil {
+func (m *binder) stagingBuffer(n int) (*mem.Buffer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pool == nil {
 		p, err := mem.NewPool(mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{})
 		if err != nil {
 			return nil, err
 		}
-		w.pool = p
+		m.pool = p
 	}
-	return w.pool.Alloc(background, n)
+	return m.pool.Alloc(background, n)
 }
 
-// unbind undoes bind for an operation that never reached UCX.
-func (w *Worker) unbind(s *ucp.Slot, r *Request, err error) error {
-	if r.pinned {
-		r.pinner.Unpin()
-		r.pinned = false
+// hotView reports memory that needs no preparation. A receive above the inline size
+// that no endpoint's closing can end is staged instead, and so takes the long way.
+func (m *binder) hotView(ep *Endpoint, v View, recv bool) bool {
+	switch {
+	case v.n == 0 || v.bad != nil || recv && v.readOnly:
+		return false
+	case v.ptr != nil:
+		return m.ctx.pinOK && ep != nil || !recv && v.n <= ucp.InlineSize
 	}
-	if r.malloc != nil {
-		ucp.FreeMemory(r.malloc)
-		r.malloc = nil
+	return m.hotBuffer(ep, v)
+}
+
+// hotBuffer reports counted host memory that can be handed to UCX as it is.
+func (m *binder) hotBuffer(ep *Endpoint, v View) bool {
+	if v.buf == nil || ep == nil || v.onDevice() || v.buf.Ready() != nil {
+		return false
 	}
-	op, peer := r.op.String(), r.peer()
-	r.release()
-	w.putSlot(s)
-	return &OpError{Op: op, Peer: peer, Err: err}
-}
-
-// finishBlocking runs a prepared operation to its end.
-func (w *Worker) finishBlocking(ctx context.Context, s *ucp.Slot, r *Request) error {
-	_, err := w.finishInfo(ctx, s, r)
-	return err
-}
-
-func (w *Worker) finishInfo(ctx context.Context, s *ucp.Slot, r *Request) (RecvInfo, error) {
-	if ctx.Err() != nil {
-		return RecvInfo{}, w.unbind(s, r, contextError(ctx))
+	region := v.buf.Region()
+	if region.GoHeap() {
+		return false
 	}
-	return w.finishRun(ctx, s, r)
-}
-
-// finishSubmitted is finishBlocking for an operation that consumes something even when
-// ctx has ended: it is submitted in any case.
-func (w *Worker) finishSubmitted(ctx context.Context, s *ucp.Slot, r *Request) error {
-	_, err := w.finishRun(ctx, s, r)
-	return err
-}
-
-func (w *Worker) finishRun(ctx context.Context, s *ucp.Slot, r *Request) (RecvInfo, error) {
-	if err := w.run(ctx, s, r); err != nil {
-		return RecvInfo{}, err
+	if !m.registers(region) {
+		return true
 	}
-	return w.conclude(s, r)
+	_, ok := region.Attached(m.ctx)
+	return ok
 }
 
-// conclude takes the result of a finished blocking operation and gives its slot back.
-func (w *Worker) conclude(s *ucp.Slot, r *Request) (RecvInfo, error) {
-	r.settle(s)
-	info, err := RecvInfo{Tag: r.tag, Len: r.n}, r.err
-	if r.view.buf != nil || r.staging != nil || r.views != nil {
-		r.release()
+func (m *binder) bindAM(s *ucp.Slot, r *Request, id uint16, header []byte, opts AMOptions, data []View) error {
+	s.Tag = uint64(id)
+	n := totalLen(data)
+	// A receiver that wants to give up a transfer has to know whose it is.
+	if opts.Reply || n > ucp.InlineSize {
+		s.Flags |= ucp.FlagReply
+	}
+	if opts.Eager {
+		s.Flags |= ucp.FlagEager
+	}
+	if opts.Rendezvous && n > 0 { // nothing to meet for
+		s.Flags |= ucp.FlagRndv
+	}
+	if len(header) > m.maxHeader {
+		return fmt.Errorf("ucx: header of %d bytes exceeds this worker's limit of %d; send it as data: %w",
+			len(header), m.maxHeader, ErrExceedsLimit)
+	}
+	vector := 0
+	if len(data) > 1 { // the parts, and as many device events with a last empty one
+		vector = len(data)*int(unsafe.Sizeof(iov{})) + (len(data)+1)*int(unsafe.Sizeof(uintptr(0)))
+	}
+	if err := m.bindHeader(s, r, header, vector); err != nil {
+		return err
+	}
+	switch len(data) {
+	case 0:
+		return m.bind(s, r, View{device: -1}, false, false)
+	case 1:
+		return m.bind(s, r, data[0], false, false)
+	}
+	return m.bindVector(s, r, data, unsafe.Add(r.malloc, (len(header)+15)&^15))
+}
+
+func totalLen(data []View) (n int) {
+	for _, v := range data {
+		n += v.n
+	}
+	return n
+}
+
+// iov is UCX's ucp_dt_iov_t.
+type iov struct {
+	addr uintptr
+	n    uint64
+}
+
+// bindHeader copies the header into the slot, or with a vector behind it into C memory.
+func (m *binder) bindHeader(s *ucp.Slot, r *Request, header []byte, vector int) error {
+	if len(header) <= ucp.HeaderSize && vector == 0 {
+		copy(s.HdrBuf[:], header)
+		s.Hdr = uintptr(unsafe.Pointer(&s.HdrBuf))
 	} else {
-		r.view = View{}
+		r.malloc = ucp.Malloc((len(header)+15)&^15 + vector)
+		copy(unsafe.Slice((*byte)(r.malloc), len(header)), header)
+		s.Hdr = uintptr(r.malloc)
 	}
-	w.putSlot(s)
-	return info, err
+	s.HdrLen = uint64(len(header))
+	return nil
 }
 
-// startOn makes a Request for a started operation and takes its slot.
-func (w *Worker) startOn(op ucp.Op, ep *Endpoint) (*ucp.Slot, *Request, error) {
-	r := &Request{w: w, op: op, ep: ep}
-	s, err := w.slotFor(r)
-	return s, r, err
+// bindVector gathers views. UCX wants all parts of one memory type.
+func (m *binder) bindVector(s *ucp.Slot, r *Request, data []View, at unsafe.Pointer) error {
+	parts := unsafe.Slice((*iov)(at), len(data))
+	handles := unsafe.Slice((*uintptr)(unsafe.Add(at, len(data)*int(unsafe.Sizeof(iov{})))), len(data)+1)
+	var events []mem.Event
+	r.views = make([]View, 0, len(data))
+	for i, v := range data {
+		if v.bad != nil {
+			return v.bad
+		}
+		if v.memType() != data[0].memType() {
+			return fmt.Errorf("ucx: parts 0 and %d lie in different kinds of memory (%s, %s); send them as messages "+
+				"of their own", i, data[0].kind, v.kind)
+		}
+		if v.buf != nil {
+			v.buf.Retain()
+		}
+		r.views = append(r.views, v)
+		if v.buf != nil {
+			if ev := v.buf.Ready(); ev != nil && ev.Handle() != 0 {
+				handles[len(events)] = ev.Handle()
+				events = append(events, ev)
+			}
+		}
+		switch {
+		case v.n == 0:
+			parts[i] = iov{}
+			continue
+		case !v.goHeap():
+			parts[i] = iov{v.base(), uint64(v.n)}
+		case m.ctx.pinOK:
+			r.pinner.Pin(v.goPointer())
+			r.pinned = true
+			parts[i] = iov{uintptr(v.goPointer()), uint64(v.n)}
+		default:
+			b, err := m.stagingBuffer(v.n)
+			if err != nil {
+				return err
+			}
+			copy(b.Bytes(), v.bytes())
+			r.views = append(r.views, Buffer(b)) // released with the request
+			parts[i] = iov{b.Addr(), uint64(v.n)}
+		}
+	}
+	s.Buf, s.Len, s.MemType = uintptr(at), uint64(len(data)), data[0].memType()
+	s.Flags |= ucp.FlagIOV
+	if data[0].onDevice() {
+		s.Device = data[0].device
+	}
+	if len(events) > 0 {
+		handles[len(events)] = 0
+		s.Event, r.event = uintptr(unsafe.Pointer(&handles[0])), events
+		s.Flags |= ucp.FlagEvents
+	}
+	return nil
 }
 
-// slotFor takes a slot for a started operation.
-func (w *Worker) slotFor(r *Request) (*ucp.Slot, error) {
-	if err := w.ctx.allows(r.op); err != nil {
-		return nil, err
+// close frees the staging memory.
+func (m *binder) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pool != nil {
+		_ = m.pool.Close()
 	}
-	s, _, err := w.takeSlot()
-	if err != nil {
-		return nil, err
-	}
-	resetSlot(s, r.op, r.ep.native())
-	return s, nil
-}
-
-// launch hands a started operation over. The request finishes by itself.
-func (w *Worker) launch(s *ucp.Slot, r *Request) {
-	w.entrust(s, r)
-	if !w.tryToken() {
-		w.push(s)
-		return
-	}
-	if ucp.Drive(w.c, s, 0)&ucp.ResultWork != 0 {
-		w.dispatch()
-	}
-	w.leaveFast()
-}
-
-// entrust makes a slot's completion the request's.
-func (w *Worker) entrust(s *ucp.Slot, r *Request) {
-	c, k := w.slots.at(s.Index)
-	c.cur[k] = r
-	r.slot, r.serial = s, s.Serial
-	s.Notify = 1
-	s.State = ucp.Queued
-}
-
-func (w *Worker) startPlain(op ucp.Op, ep *Endpoint) *Request {
-	s, r, err := w.startOn(op, ep)
-	if err != nil {
-		return failedRequest(op, ep, err)
-	}
-	w.launch(s, r)
-	return r
-}
-
-// startView is the common form of a started operation on one view. A request that
-// is refused comes back finished, with its error.
-func (w *Worker) startView(op ucp.Op, ep *Endpoint, v View, recv bool, set func(*ucp.Slot)) *Request {
-	s, r, err := w.startOn(op, ep)
-	if err != nil {
-		return failedRequest(op, ep, err)
-	}
-	if err := w.bind(s, r, v, recv, false); err != nil {
-		return failedRequest(op, ep, w.unbind(s, r, err))
-	}
-	if set != nil {
-		set(s)
-	}
-	w.launch(s, r)
-	return r
 }

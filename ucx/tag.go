@@ -36,10 +36,10 @@ func (ep *Endpoint) sendTag(ctx context.Context, op ucp.Op, v View, tag uint64) 
 		return err
 	}
 	s.Tag = tag
-	if err := w.bind(s, r, v, false, false); err != nil {
-		return w.unbind(s, r, err)
+	if err := w.mem.bind(s, r, v, false, false); err != nil {
+		return r.unbind(s, err)
 	}
-	return w.finishBlocking(ctx, s, r)
+	return r.finishBlocking(ctx, s)
 }
 
 // StartSend is Send as a Request.
@@ -88,10 +88,10 @@ func (w *Worker) recvTag(ctx context.Context, ep *Endpoint, v View, tag, mask ui
 		return RecvInfo{}, err
 	}
 	s.Tag, s.Mask = tag, mask
-	if err := w.bind(s, r, v, true, ep == nil); err != nil {
-		return RecvInfo{}, w.unbind(s, r, err)
+	if err := w.mem.bind(s, r, v, true, ep == nil); err != nil {
+		return RecvInfo{}, r.unbind(s, err)
 	}
-	return w.finishInfo(ctx, s, r)
+	return r.finishInfo(ctx, s)
 }
 
 // Probe reports whether a message has arrived that a receive with this tag and mask
@@ -102,24 +102,17 @@ func (w *Worker) Probe(tag, mask uint64) (RecvInfo, bool, error) {
 	}
 	var info RecvInfo
 	found := false
-	err := w.call("tag probe", ucp.CallProbe, func(s *ucp.Slot) { s.Tag, s.Mask = tag, mask }, func(s *ucp.Slot) {
+	err := w.drv.call("tag probe", ucp.CallProbe, func(s *ucp.Slot) { s.Tag, s.Mask = tag, mask }, func(s *ucp.Slot) {
 		found = s.Hdr != 0
 		info = RecvInfo{Tag: s.RTag, Len: int(s.RLen)}
 	})
 	if !found {
 		info = RecvInfo{}
 		if err == nil {
-			w.nudge()
+			w.drv.nudge()
 		}
 	}
 	return info, found, err
-}
-
-// nudge makes one pass of progress unless someone is at it already.
-func (w *Worker) nudge() {
-	if w.wakeFile == nil && w.tryToken() {
-		w.service()
-	}
 }
 
 // Message is an arrived tag message that was removed from matching by ProbeRemove.
@@ -141,13 +134,13 @@ func (w *Worker) ProbeRemove(tag, mask uint64) (*Message, error) {
 		return nil, &OpError{Op: "tag probe", Err: err}
 	}
 	var m *Message
-	err := w.call("tag probe", ucp.CallProbe, func(s *ucp.Slot) { s.Tag, s.Mask, s.Arg[0] = tag, mask, 1 }, func(s *ucp.Slot) {
+	err := w.drv.call("tag probe", ucp.CallProbe, func(s *ucp.Slot) { s.Tag, s.Mask, s.Arg[0] = tag, mask, 1 }, func(s *ucp.Slot) {
 		if s.Hdr != 0 {
 			m = &Message{w: w, h: s.Hdr, info: RecvInfo{Tag: s.RTag, Len: int(s.RLen)}}
 		}
 	})
 	if m == nil && err == nil {
-		w.nudge()
+		w.drv.nudge()
 	}
 	return m, err
 }
@@ -174,15 +167,15 @@ func (m *Message) Recv(ctx context.Context, v View) (RecvInfo, error) {
 	if err != nil {
 		return RecvInfo{}, err
 	}
-	if err := w.bind(s, r, v, true, true); err != nil {
-		return RecvInfo{}, w.unbind(s, r, err)
+	if err := w.mem.bind(s, r, v, true, true); err != nil {
+		return RecvInfo{}, r.unbind(s, err)
 	}
 	if err := ctx.Err(); err != nil {
-		return RecvInfo{}, w.unbind(s, r, err)
+		return RecvInfo{}, r.unbind(s, err)
 	}
 	m.h = 0
 	s.Hdr = h
-	return w.finishInfo(ctx, s, r)
+	return r.finishInfo(ctx, s)
 }
 
 // RecvAlloc receives a message of unknown length: it waits for one that matches, then

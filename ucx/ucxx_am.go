@@ -222,7 +222,7 @@ func (e *UCXXEndpoint) ProbeAM() bool {
 	if st == nil {
 		return false
 	}
-	e.ep.w.nudge()
+	e.ep.w.drv.nudge()
 	return st.box(e.ep).len() > 0
 }
 

@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 	"unsafe"
 
-	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
@@ -92,35 +89,15 @@ const (
 // may have several; more workers mean less contention, not more correctness.
 type Worker struct {
 	ctx  *Context
-	c    *ucp.Worker // token and submission stack shared; the rest belongs to the token holder
 	cfg  WorkerConfig
 	mode ThreadMode // granted by the library
-	maxH int        // longest active-message header
 
-	slots    slotTable
-	closing  atomic.Bool // no new operations
-	released []held      // owner: token holder; to be released after the token is given back
-	drops    uint64      // owner: token holder; messages refused for want of room
+	drv driver // progress and the operations in flight
+	mem binder // the memory of operations
 
-	spin      spinBudget // owner: token holder
-	hot       *ucp.Slot  // owner: token holder; spares small operations the free list
-	pollState atomic.Uint32
-	kick      chan struct{}
-	parked    atomic.Int32 // goroutines that sleep for a completion
-	parks     atomic.Uint64
-	pollFile  *os.File
-	watching  bool // pollFile holds UCX's descriptor; owner: the poller
-	raw       syscall.RawConn
-	pollDone  chan struct{}
-	stop      atomic.Bool
-	raceWord  byte     // stands for token and submission stack in the race detector's eyes
-	wakeFile  *os.File // thread mode: eventfd that interrupts the thread's sleep
-	asleep    atomic.Uint32
+	drops uint64 // owner: token holder; messages refused for want of room
 
 	ucxx atomic.Pointer[ucxxMessages] // UCXX's active messages; made at first use
-
-	poolMu sync.Mutex // guards pool
-	pool   *mem.Pool  // staging for Go memory that must not be handed to UCX
 
 	mu        sync.Mutex // guards the maps; never held across a C call
 	eps       map[uint64]*Endpoint
@@ -133,7 +110,6 @@ type Worker struct {
 	inboxes   map[uint16]*inbox
 	nextID    uint64
 	closed    bool
-	sealed    bool // all slots were collected: no call can be made any more
 	closeDone chan struct{}
 }
 
@@ -156,30 +132,30 @@ func (c *Context) NewWorker(cfg WorkerConfig) (*Worker, error) {
 	}
 	wakeup := c.cfg.Features&Wakeup != 0
 	w := &Worker{
-		ctx: c, cfg: cfg, kick: make(chan struct{}, 1), pollDone: make(chan struct{}), closeDone: make(chan struct{}),
+		ctx: c, cfg: cfg, mem: binder{ctx: c}, closeDone: make(chan struct{}),
 		eps: map[uint64]*Endpoint{}, handles: map[unsafe.Pointer]*Endpoint{}, listeners: map[uint64]*SockListener{},
 		lifelines: map[*Listener]struct{}{}, lines: map[uint64]*lifeline{}, pairings: map[uint64]*pairing{}, inboxes: map[uint16]*inbox{},
 	}
-	w.spin.init(cfg.MaxSpin, cfg.Progress == Polling)
+	w.drv.init(w)
 	if cfg.Threads == ThreadSingle || cfg.Progress == Thread {
-		if err := w.startThread(wakeup); err != nil {
+		if err := w.drv.startThread(wakeup); err != nil {
 			return nil, err
 		}
 	} else if err := w.create(wakeup); err != nil {
 		return nil, err
 	} else if w.mode == ThreadSingle {
 		// The library serialises nothing and wants one thread: start over with one.
-		ucp.DestroyWorker(w.c, false)
-		ucp.FreeWorker(w.c)
-		if err := w.startThread(wakeup); err != nil {
+		ucp.DestroyWorker(w.drv.c, false)
+		ucp.FreeWorker(w.drv.c)
+		if err := w.drv.startThread(wakeup); err != nil {
 			return nil, err
 		}
-	} else if err := w.startPoller(); err != nil {
-		ucp.DestroyWorker(w.c, false)
-		ucp.FreeWorker(w.c)
+	} else if err := w.drv.startPoller(); err != nil {
+		ucp.DestroyWorker(w.drv.c, false)
+		ucp.FreeWorker(w.drv.c)
 		return nil, err
 	}
-	runtime.AddCleanup(w, buryWorker, w.c)
+	runtime.AddCleanup(w, buryWorker, w.drv.c)
 	freeDeadWorkers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,7 +173,8 @@ func (w *Worker) create(wakeup bool) error {
 	if st != 0 {
 		err := fmt.Errorf("%w", Status(st))
 		if wakeup {
-			err = fmt.Errorf("%w (the Wakeup feature needs a transport that can signal, such as tcp: add it to UCX_TLS or leave Wakeup out of Config.Features)", Status(st))
+			err = fmt.Errorf("%w (the Wakeup feature needs a transport that can signal, such as tcp: add it to "+
+				"UCX_TLS or leave Wakeup out of Config.Features)", Status(st))
 		}
 		return &OpError{Op: "create worker", Err: err}
 	}
@@ -215,7 +192,7 @@ func (w *Worker) create(wakeup bool) error {
 		}
 	}
 	c.AMLimit = uint64(w.cfg.MaxQueuedMessages)
-	w.c, w.mode, w.maxH = c, ThreadMode(mode+1), int(maxHeader)
+	w.drv.c, w.mode, w.mem.maxHeader = c, ThreadMode(mode+1), int(maxHeader)
 	return nil
 }
 
@@ -251,21 +228,21 @@ func (w *Worker) ThreadMode() ThreadMode { return w.mode }
 
 // Progress returns the progress mode in force.
 func (w *Worker) Progress() ProgressMode {
-	if w.wakeFile != nil {
+	if w.drv.wakeFile != nil {
 		return Thread
 	}
 	return w.cfg.Progress
 }
 
 // MaxHeader returns the longest active-message header in bytes.
-func (w *Worker) MaxHeader() int { return w.maxH }
+func (w *Worker) MaxHeader() int { return w.mem.maxHeader }
 
 func (w *Worker) name() string { return w.cfg.Name }
 
 // Info returns UCX's description of the worker.
 func (w *Worker) Info() (string, error) {
 	var text string
-	err := w.call("worker info", ucp.CallWorkerText, nil, func(s *ucp.Slot) { text = ucp.TakeText(s.RTag) })
+	err := w.drv.call("worker info", ucp.CallWorkerText, nil, func(s *ucp.Slot) { text = ucp.TakeText(s.RTag) })
 	return text, err
 }
 
@@ -276,7 +253,7 @@ func (w *Worker) Flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.finishBlocking(ctx, s, r)
+	return r.finishBlocking(ctx, s)
 }
 
 // StartFlush is Flush as a Request.
@@ -287,65 +264,7 @@ func (w *Worker) StartFlush() *Request {
 // Fence orders: RMA and atomic operations started after it take effect after those
 // started before it, per endpoint.
 func (w *Worker) Fence() error {
-	return w.call("fence", ucp.CallFence, func(s *ucp.Slot) { s.Flags |= ucp.FlagOrdered }, nil)
-}
-
-// callPointers are the C functions of the calls, looked up once.
-var callPointers = sync.OnceValue(func() (p [64]unsafe.Pointer) {
-	for c := ucp.CallEPCreate; c < ucp.CallCount; c++ {
-		p[c] = ucp.CallPointer(c)
-	}
-	return p
-})
-
-// call runs one of the shim's rare functions under the token. It ends by itself, at
-// the latest one spin of the present holder later. set fills the slot, get reads it.
-func (w *Worker) call(op string, fn ucp.Call, set, get func(*ucp.Slot)) error {
-	s, r, err := w.takeSlot()
-	if err != nil {
-		return &OpError{Op: op, Err: err}
-	}
-	return w.callWith(op, fn, s, r, set, get)
-}
-
-func (w *Worker) callWith(op string, fn ucp.Call, s *ucp.Slot, r *Request, set, get func(*ucp.Slot)) error {
-	r.reset(ucp.OpCall, nil)
-	resetSlot(s, ucp.OpCall, nil)
-	s.Fn = callPointers()[fn]
-	s.Tag, s.Mask, s.Arg = 0, 0, [3]uint64{}
-	if set != nil {
-		set(s)
-	}
-	_ = w.run(background, s, r)
-	st := Status(s.Status)
-	if get != nil && st == OK {
-		get(s)
-	}
-	w.putSlot(s)
-	if st != OK {
-		return &OpError{Op: op, Err: st}
-	}
-	return nil
-}
-
-// internalCall is call for the closing side: it works while the worker closes.
-func (w *Worker) internalCall(op string, fn ucp.Call, set, get func(*ucp.Slot)) error {
-	i, ok := w.slots.pop()
-	for ; !ok; i, ok = w.slots.pop() {
-		if err := w.growSlots(true); err != nil {
-			return &OpError{Op: op, Err: err}
-		}
-	}
-	c, k := w.slots.at(i)
-	return w.callWith(op, fn, &c.slots[k], &c.own[k], set, get)
-}
-
-func resetSlot(s *ucp.Slot, op ucp.Op, ep *ucp.EP) {
-	s.Op, s.EP = op, ep
-	s.Buf, s.Len, s.Hdr, s.HdrLen = 0, 0, 0, 0
-	s.Memh, s.MemType, s.Flags = nil, -1, 0
-	s.Event, s.Device, s.Status = 0, -1, 0
-	s.RTag, s.RLen = 0, 0
+	return w.drv.call("fence", ucp.CallFence, func(s *ucp.Slot) { s.Flags |= ucp.FlagOrdered }, nil)
 }
 
 // Close closes listeners and endpoints (by force: close endpoints yourself to flush
@@ -372,7 +291,7 @@ func (w *Worker) Close() error {
 	for _, ep := range eps {
 		ep.abort(ErrClosed)
 	}
-	w.closing.Store(true)
+	w.drv.closing.Store(true)
 	for _, b := range inboxes {
 		b.close()
 	}
@@ -380,14 +299,15 @@ func (w *Worker) Close() error {
 	if st := w.ucxx.Load(); st != nil {
 		st.closeHandlers()
 	}
-	w.cancelAll()
-	leaked := w.collectSlots(time.Now().Add(forceWait))
+	w.drv.cancelAll()
+	leaked := w.drv.collectSlots(time.Now().Add(forceWait))
 	w.destroy(leaked)
 	w.ctx.mu.Lock()
 	delete(w.ctx.workers, w)
 	w.ctx.mu.Unlock()
 	if leaked > 0 {
-		return &OpError{Op: "close worker", Err: fmt.Errorf("ucx: %d operations did not end within %v; their memory is kept", leaked, forceWait)}
+		return &OpError{Op: "close worker", Err: fmt.Errorf("ucx: %d operations did not end within %v; their memory "+
+			"is kept", leaked, forceWait)}
 	}
 	return nil
 }
@@ -408,61 +328,13 @@ func (w *Worker) discardQueued() {
 	}
 }
 
-// cancelAll asks every unfinished receive to end.
-func (w *Worker) cancelAll() {
-	for n := range w.slots.count.Load() {
-		c := w.slots.chunks[n].Load()
-		for k := range c.slots {
-			s := &c.slots[k]
-			if s.State == ucp.Pending || s.State == ucp.Queued || s.State == ucp.Waiting {
-				w.cancelSlot(s, s.Serial)
-			}
-		}
-	}
-}
-
-// collectSlots takes all slots off the free list: when it has them all, nobody uses
-// the worker any more. It returns how many did not come back in time.
-func (w *Worker) collectSlots(deadline time.Time) int {
-	have := 0
-	for pause := time.Microsecond; ; {
-		for {
-			if _, ok := w.slots.pop(); !ok {
-				break
-			}
-			have++
-		}
-		w.mu.Lock()
-		missing := int(w.slots.count.Load())*chunkSlots - have
-		w.sealed = missing == 0 || time.Now().After(deadline)
-		sealed := w.sealed
-		w.mu.Unlock()
-		if sealed {
-			return missing
-		}
-		if w.wakeFile == nil && w.tryToken() {
-			w.dropHot()
-			if ucp.Drive(w.c, nil, 0)&ucp.ResultWork != 0 {
-				w.dispatch()
-			}
-			w.leaveFast()
-		}
-		time.Sleep(pause)
-		pause = min(pause*2, time.Millisecond)
-	}
-}
-
 func (w *Worker) destroy(leaked int) {
-	w.stopDriver() // takes the token for good; thread mode frees the worker on its thread
+	w.drv.halt() // takes the token for good; thread mode frees the worker on its thread
 	if leaked == 0 {
-		for n := range w.slots.count.Load() {
-			ucp.FreeSlots(w.slots.chunks[n].Load().slots)
+		for n := range w.drv.slots.count.Load() {
+			ucp.FreeSlots(w.drv.slots.chunks[n].Load().slots)
 		}
+		w.mem.close()
 	}
-	w.poolMu.Lock()
-	if w.pool != nil && leaked == 0 {
-		_ = w.pool.Close()
-	}
-	w.poolMu.Unlock()
 	runtime.KeepAlive(w.ctx)
 }

@@ -1,16 +1,16 @@
-package ucx
+package progress
 
 import (
 	"runtime"
 	"time"
 )
 
-// spinBudget learns how long a wait should spin before it sleeps. A wait that ended
+// Budget learns how long a wait should spin before it sleeps. A wait that ended
 // while spinning sets the budget to a few times what it took; one that did not
 // halves it. After a row of losses one in sixteen tries the full budget again: two
 // sides that both went to sleep answer each other slowly, and would stay asleep for
 // ever if neither looked longer. Owner: the token holder.
-type spinBudget struct {
+type Budget struct {
 	max, cur int64
 	typical  int64 // moving average of spins that were won
 	losses   uint32
@@ -20,29 +20,33 @@ type spinBudget struct {
 const (
 	minSpin   = int64(2 * time.Microsecond)
 	spinSlack = int64(10 * time.Microsecond)
-	pollSlice = int64(100 * time.Microsecond)
 	probeEach = 16
 )
 
-func (b *spinBudget) init(limit time.Duration, polling bool) {
+// PollSlice is how long a waiter that never sleeps drives before it looks at its context, in nanoseconds.
+const PollSlice = int64(100 * time.Microsecond)
+
+// Init sets the longest spin. A polling worker always spins that of PollSlice.
+func (b *Budget) Init(limit time.Duration, polling bool) {
 	b.max, b.fixed = int64(limit), polling
 	if polling {
-		b.max = pollSlice
+		b.max = PollSlice
 	} else if runtime.NumCPU() == 1 {
 		b.max = 0
 	}
 	b.cur = b.max
 }
 
-func (b *spinBudget) next() int64 {
+// Next returns how long the next wait may spin, in nanoseconds.
+func (b *Budget) Next() int64 {
 	if b.losses != 0 && b.losses%probeEach == 0 {
 		return b.max
 	}
 	return b.cur
 }
 
-// won is told of a wait that ended after spinning for took nanoseconds.
-func (b *spinBudget) won(took int64) {
+// Won is told of a wait that ended after spinning for took nanoseconds.
+func (b *Budget) Won(took int64) {
 	if b.fixed || took < 0 {
 		return // took < 0: it was finished when it was submitted, and says nothing of waits
 	}
@@ -54,7 +58,8 @@ func (b *spinBudget) won(took int64) {
 	b.cur = min(4*b.typical+spinSlack, b.max)
 }
 
-func (b *spinBudget) lost() {
+// Lost is told of a wait that spun in vain.
+func (b *Budget) Lost() {
 	if b.fixed {
 		return
 	}

@@ -1,0 +1,263 @@
+package ucx
+
+import (
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"go.millstream.dev/ucx/internal/progress"
+	"go.millstream.dev/ucx/internal/ucp"
+)
+
+// driver makes a worker's progress: it has the token, the slots of operations in flight, and the poller or thread that
+// looks after them when nobody waits. Package progress has the rules and their explanation.
+type driver struct {
+	w       *Worker     // whose events are delivered
+	c       *ucp.Worker // token and submission stack shared; the rest belongs to the token holder
+	polling bool        // waits never sleep
+
+	slots    slotTable
+	closing  atomic.Bool // no new operations
+	mu       sync.Mutex  // guards sealed and the growth of slots
+	sealed   bool        // all slots were collected: no call can be made any more
+	released []held      // owner: token holder; to be released after the token is given back
+
+	spin      progress.Budget // owner: token holder
+	hot       *ucp.Slot       // owner: token holder; spares small operations the free list
+	pollState atomic.Uint32
+	kick      chan struct{}
+	parked    atomic.Int32 // goroutines that sleep for a completion
+	parks     atomic.Uint64
+	pollFile  *os.File
+	watching  bool // pollFile holds UCX's descriptor; owner: the poller
+	raw       syscall.RawConn
+	pollDone  chan struct{}
+	stop      atomic.Bool
+	raceWord  byte     // stands for token and submission stack in the race detector's eyes
+	wakeFile  *os.File // thread mode: eventfd that interrupts the thread's sleep
+	asleep    atomic.Uint32
+}
+
+// States of the poller; see package progress.
+const (
+	napping = iota
+	polled
+)
+
+func (d *driver) init(w *Worker) {
+	d.w, d.polling = w, w.cfg.Progress == Polling
+	d.kick, d.pollDone = make(chan struct{}, 1), make(chan struct{})
+	d.spin.Init(w.cfg.MaxSpin, d.polling)
+}
+
+func (d *driver) tryToken() bool {
+	if !atomic.CompareAndSwapUint32(&d.c.Token, 0, 1) {
+		return false
+	}
+	d.raceAcquire()
+	return true
+}
+
+// put puts slots on the submission stack, to be submitted in their order.
+func (d *driver) put(slots ...*ucp.Slot) {
+	d.raceRelease()
+	last := len(slots) - 1
+	for i := last; i > 0; i-- {
+		slots[i].Next = slots[i-1]
+	}
+	for {
+		old := atomic.LoadPointer(&d.c.Submissions)
+		slots[0].Next = (*ucp.Slot)(old)
+		if atomic.CompareAndSwapPointer(&d.c.Submissions, old, unsafe.Pointer(slots[last])) {
+			break
+		}
+	}
+	if d.wakeFile != nil {
+		d.wakeThread()
+	}
+}
+
+// push is put for a caller that does not wait.
+func (d *driver) push(slots ...*ucp.Slot) {
+	d.put(slots...)
+	d.nudge() // the holder may have left without seeing the push
+}
+
+// nudge makes one pass of progress unless someone is at it already.
+func (d *driver) nudge() {
+	if d.wakeFile == nil && d.tryToken() {
+		d.service()
+	}
+}
+
+// service does one pass as holder and leaves.
+func (d *driver) service() {
+	if ucp.Drive(d.c, nil, 0)&ucp.ResultWork != 0 {
+		d.dispatch()
+	}
+	d.leave(false)
+}
+
+// leave gives the token back. sleeps says that the holder then sleeps until something completes.
+func (d *driver) leave(sleeps bool) {
+	c := d.c
+	for {
+		if c.DoneHead != nil || c.EvHead != nil {
+			d.dispatch()
+		}
+		if c.Inflight == 0 {
+			c.Unarmed = 0
+		}
+		left := progress.Left{
+			Polled: d.pollState.Load() == polled, Unarmed: c.Unarmed != 0,
+			Waits: c.WaitHead != nil || c.Failed != nil, Sleeps: sleeps,
+		}
+		if left.Arm() {
+			if left.Rouse(d.leaveArmed()) {
+				d.rousePoller()
+			}
+			return
+		}
+		rel := d.released
+		d.released = nil
+		d.raceRelease()
+		atomic.StoreUint32(&c.Token, 0)
+		releaseAll(rel)
+		if atomic.LoadPointer(&c.Submissions) == nil || !d.tryToken() {
+			if left.Rouse(false) {
+				d.rousePoller()
+			}
+			return
+		}
+		ucp.Drive(c, nil, 0)
+	}
+}
+
+// leaveArmed drains, arms and gives the token back. It reports whether UCX is armed.
+func (d *driver) leaveArmed() bool {
+	for {
+		d.releaseBeside()
+		d.raceRelease()
+		res := ucp.Leave(d.c)
+		if res&ucp.ResultWork == 0 {
+			return res&ucp.ResultNoArm == 0
+		}
+		d.dispatch()
+	}
+}
+
+// releaseBeside lets go of the memory of finished operations on a goroutine of its own: the token is held, and owners'
+// code must not run under it.
+func (d *driver) releaseBeside() {
+	if rel := d.released; len(rel) > 0 {
+		d.released = nil
+		go releaseAll(rel)
+	}
+}
+
+func releaseAll(list []held) {
+	for i := range list {
+		list[i].release()
+	}
+}
+
+func (d *driver) kickPoller() {
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+}
+
+// rousePoller makes the poller look now, wherever it waits. It is for a holder that left while UCX could not be armed:
+// no event would wake a poller that sleeps.
+func (d *driver) rousePoller() {
+	d.kickPoller()
+	if d.pollFile != nil && d.pollState.Load() == polled {
+		_ = d.pollFile.SetReadDeadline(time.Unix(1, 0)) // ends the sleep; poll takes it back
+	}
+}
+
+// dispatch delivers completions and events to Go. The caller holds the token.
+func (d *driver) dispatch() {
+	d.raceAcquire() // of operations that were pushed while the token was held
+	c := d.c
+	// Events first: operations that ended with their endpoint report its reason.
+	for c.EvHead != nil {
+		e := c.EvHead
+		if c.EvHead = e.Next; c.EvHead == nil {
+			c.EvTail = nil
+		}
+		d.w.handleEvent(e)
+	}
+	for c.DoneHead != nil {
+		s := c.DoneHead
+		if c.DoneHead = s.Next; c.DoneHead == nil {
+			c.DoneTail = nil
+		}
+		ch, k := d.slots.at(s.Index)
+		if r := ch.cur[k]; r != nil {
+			ch.cur[k] = nil
+			d.deliverStarted(r, s)
+		} else {
+			d.deliverBlocking(&ch.own[k], s)
+		}
+	}
+}
+
+func (d *driver) deliverBlocking(r *Request, s *ucp.Slot) {
+	if r.state.CompareAndSwap(reqPending, reqDone) {
+		r.ch <- struct{}{} // capacity 1 and empty: never blocks
+		return
+	}
+	// Its goroutine has gone: clean up for it.
+	r.settle(s)
+	d.drop(r)
+	d.putSlot(s)
+}
+
+func (d *driver) deliverStarted(r *Request, s *ucp.Slot) {
+	r.settle(s)
+	d.putSlot(s)
+	d.drop(r)
+	r.finish()
+}
+
+// drop lets go of what a finished request held. The caller holds the token, so the last reference to a buffer, which
+// may run its owner's code, is left to be dropped later.
+func (d *driver) drop(r *Request) {
+	if b := r.view.buf; b != nil && b.ReleaseShared() {
+		r.view.buf = nil
+	}
+	if r.view.buf != nil || r.staging != nil || r.views != nil {
+		d.released = append(d.released, held{r.view.buf, r.staging, r.views})
+	}
+	r.view, r.staging, r.views, r.event = View{}, nil, nil, nil
+}
+
+// halt ends poller or thread and frees the UCX worker. Nobody else uses it.
+func (d *driver) halt() {
+	d.stop.Store(true)
+	if d.wakeFile != nil {
+		d.stopThread()
+		return
+	}
+	d.kickPoller()
+	if d.pollFile != nil {
+		_ = d.pollFile.Close()
+	}
+	<-d.pollDone
+	for !d.tryToken() { // a service pass that a push started may still run
+		runtime.Gosched()
+	}
+	d.freeNative()
+}
+
+func (d *driver) freeNative() {
+	d.dispatch()
+	ucp.DestroyWorker(d.c, d.w.ctx.cfg.Features&Tag != 0)
+	releaseAll(d.released)
+}
