@@ -21,10 +21,14 @@ type EventConfig struct {
 }
 
 // Event marks a point in a stream. It implements mem.Event: as the ready event of a buffer it
-// stands for the buffer's last write. An Event need not be closed: when it is no longer
-// reachable its native event is used again for another one.
+// stands for the buffer's last write. An Event need not be closed: its native event is used again
+// for another one as soon as it is seen to have completed, or when the Event is no longer reachable
+// if its Handle was asked for.
 type Event struct {
-	handle  uint64
+	mu     sync.RWMutex // held for reading while the driver uses handle; guards it and shown
+	handle uint64       // 0: completed, and the native event was given back
+	shown  bool         // Handle was called: others may use the native event as long as the Event exists
+
 	device  int
 	flags   uint
 	closed  atomic.Bool
@@ -47,10 +51,8 @@ type native struct {
 // NewEvent.
 var spare struct {
 	sync.Mutex
-	plain   map[int][]uint64
-	dead    []native
-	created int // plain native events so far
-	collect int // how many there may be before the collector is called
+	plain map[int][]uint64
+	dead  []native
 }
 
 func (n native) keep() {
@@ -90,18 +92,6 @@ func reuse(device int) (uint64, bool) {
 	return h, true
 }
 
-// countCreated calls the collector when many native events exist: to the Go heap an Event is
-// a few words, so the collector alone would not see why it should run.
-func countCreated() {
-	spare.Lock()
-	defer spare.Unlock()
-	spare.created++
-	if spare.created > max(spare.collect, 4096) {
-		spare.collect = 2 * spare.created
-		go runtime.GC()
-	}
-}
-
 // NewEvent makes an event on a device. Until it is recorded it counts as completed.
 func NewEvent(device int, cfg EventConfig) (*Event, error) {
 	if cfg.IPC && cfg.Timing {
@@ -114,30 +104,87 @@ func NewEvent(device int, cfg EventConfig) (*Event, error) {
 	if cfg.IPC {
 		flags |= cudrv.EventInterprocess
 	}
-	if flags == cudrv.EventDisableTiming {
-		if h, ok := reuse(device); ok {
-			return wrapEvent(native{h, device, flags}), nil
-		}
-	}
-	h, r := cudrv.EventCreate(device, flags)
-	if err := check("create event", device, r); err != nil {
+	e := &Event{device: device, flags: flags}
+	if err := e.take(); err != nil {
 		return nil, err
 	}
-	countCreated()
-	return wrapEvent(native{h, device, flags}), nil
+	return e, nil
+}
+
+// take gives the event a native event that counts as completed. No other goroutine uses e, or mu is held.
+func (e *Event) take() error {
+	n := native{device: e.device, flags: e.flags}
+	ok := false
+	if e.flags == cudrv.EventDisableTiming {
+		n.handle, ok = reuse(e.device)
+	}
+	if !ok {
+		h, r := cudrv.EventCreate(e.device, e.flags)
+		if err := check("create event", e.device, r); err != nil {
+			return err
+		}
+		n.handle = h
+	}
+	e.own(n)
+	return nil
+}
+
+// own makes a native event that of e, for as long as e exists or until it gives it back.
+func (e *Event) own(n native) {
+	e.handle = n.handle
+	e.cleanup = runtime.AddCleanup(e, native.keep, n)
 }
 
 func wrapEvent(n native) *Event {
-	e := &Event{handle: n.handle, device: n.device, flags: n.flags}
-	e.cleanup = runtime.AddCleanup(e, native.keep, n)
+	e := &Event{device: n.device, flags: n.flags}
+	e.own(n)
 	return e
+}
+
+// giveBack lets another event use the native event of one that has completed. It does nothing while the driver uses it,
+// and never takes one whose handle was shown to others.
+func (e *Event) giveBack() {
+	if e.flags != cudrv.EventDisableTiming || !e.mu.TryLock() {
+		return
+	}
+	defer e.mu.Unlock()
+	if e.handle == 0 || e.shown || e.closed.Load() {
+		return
+	}
+	e.cleanup.Stop()
+	native{e.handle, e.device, e.flags}.keep()
+	e.handle = 0
+}
+
+// query asks the driver. An event that has given its native event back has completed.
+func (e *Event) query() (done bool, r cudrv.Result) {
+	e.mu.RLock()
+	if e.handle == 0 {
+		e.mu.RUnlock()
+		return true, cudrv.Success
+	}
+	done, r = cudrv.EventQuery(e.handle)
+	e.mu.RUnlock()
+	if done && r == cudrv.Success {
+		e.giveBack()
+	}
+	return done, r
 }
 
 // Device is the ordinal of the event's device.
 func (e *Event) Device() int { return e.device }
 
-// Handle is the CUevent. Keep e reachable while it is used.
-func (e *Event) Handle() uintptr { return uintptr(e.handle) }
+// Handle is the CUevent. Keep e reachable while it is used. The native event then stays with e: where no other library
+// needs it, do not ask for it.
+func (e *Event) Handle() uintptr {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.handle == 0 && !e.closed.Load() && e.take() != nil {
+		return 0 // as good as completed
+	}
+	e.shown = true
+	return uintptr(e.handle)
+}
 
 func (e *Event) open(op string) error {
 	if e.closed.Load() {
@@ -159,9 +206,14 @@ func (e *Event) Record(s *Stream) error {
 	}
 	defer s.release()
 	e.stream.Store(s)
-	r := cudrv.EventRecord(e.device, e.handle, s.handle)
-	runtime.KeepAlive(e)
-	return check("record event", e.device, r)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.handle == 0 {
+		if err := e.take(); err != nil {
+			return err
+		}
+	}
+	return check("record event", e.device, cudrv.EventRecord(e.device, e.handle, s.handle))
 }
 
 // RecordedOn tells whether the event marks work of s (mem.Pool asks).
@@ -175,8 +227,7 @@ func (e *Event) Query() (bool, error) {
 	if err := e.open("query event"); err != nil {
 		return false, err
 	}
-	done, r := cudrv.EventQuery(e.handle)
-	runtime.KeepAlive(e)
+	done, r := e.query()
 	if done || r != cudrv.Success {
 		e.letGo()
 	}
@@ -241,8 +292,13 @@ func (e *Event) Close() error {
 	if e.closed.Swap(true) {
 		return nil
 	}
-	e.cleanup.Stop()
-	r := cudrv.EventDestroy(e.device, e.handle)
+	e.mu.Lock()
+	r := cudrv.Success
+	if e.handle != 0 {
+		e.cleanup.Stop()
+		r = cudrv.EventDestroy(e.device, e.handle)
+	}
+	e.mu.Unlock()
 	e.letGo()
 	return check("destroy event", e.device, r)
 }

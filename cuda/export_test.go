@@ -6,3 +6,10 @@ func Watching() bool {
 	defer watcher.Unlock()
 	return watcher.running
 }
+
+// SpareEvents returns how many native events of a device wait to be used again.
+func SpareEvents(device int) int {
+	spare.Lock()
+	defer spare.Unlock()
+	return len(spare.plain[device])
+}

@@ -69,7 +69,7 @@ func (s *Stream) reap(wait bool) (left bool) {
 	s.mu.Unlock()
 	for _, e := range list {
 		if !e.held.taken.Load() {
-			if done, r := cudrv.EventQuery(e.handle); !done && r == cudrv.Success {
+			if done, r := e.query(); !done && r == cudrv.Success {
 				break // the stream works in order
 			}
 			e.letGo()

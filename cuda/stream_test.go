@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -181,6 +182,34 @@ func TestGPUEventsAreReused(t *testing.T) {
 	}
 	if len(handles) > 1000 {
 		t.Errorf("2000 events used %d native ones", len(handles))
+	}
+}
+
+// TestGPUEventsGivenBack: an event that was waited for gives its native event to the next one, without the collector.
+func TestGPUEventsGivenBack(t *testing.T) {
+	requireGPU(t)
+	s := newStream(t, 0)
+	b := alloc(t, cuda.NewDeviceResource(0), 4096)
+	defer b.Release()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	for range 1000 {
+		var events []*cuda.Event
+		for range 4 {
+			events = append(events, one(s.Record())(t), one(s.Fill(b, 1))(t))
+		}
+		for _, e := range events {
+			must(t, e.Wait(within(t)))
+		}
+	}
+	if n := cuda.SpareEvents(0); n == 0 || n > 100 {
+		t.Errorf("8000 events, eight at a time, left %d native ones to be used again, want 1 to 100", n)
+	}
+	e := one(s.Record())(t)
+	must(t, e.Wait(within(t)))
+	must(t, e.Record(s)) // after it was given back
+	must(t, e.Wait(within(t)))
+	if done, err := e.Query(); !done || err != nil {
+		t.Errorf("an event that was recorded again: %v %v", done, err)
 	}
 }
 
