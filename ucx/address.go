@@ -1,11 +1,22 @@
 package ucx
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
 	"unsafe"
 
+	"go.millstream.dev/internal/proc/hostid"
+	"go.millstream.dev/ucx/internal/netif"
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
@@ -129,3 +140,139 @@ func (a WorkerAddress) String() string {
 	}
 	return string(t)
 }
+
+// Address returns the IP address of a network interface, for a listener to bind
+// to or to tell to a peer. It is UCX-Py's and UCXX's get_address.
+//
+// An empty ifname means the environment variable MILLSTREAM_IFNAME, then
+// UCXPY_IFNAME, and if both are empty the first interface that is up and has an
+// address, in the order InfiniBand (ib*), Ethernet (eth*, en*), then all others
+// by name, without those that only reach containers of this host (docker*, veth*,
+// …). The loopback interface is the last resort. Both variables are read at each
+// call.
+//
+// An IPv4 address is preferred to IPv6, and a global IPv6 address to a link-local
+// one, which comes with its zone. The error names the interfaces that exist.
+func Address(ifname string) (netip.Addr, error) { return netif.Address(ifname) }
+
+// maxAddressFile bounds what is read of a file; addresses have a few hundred bytes for each
+// network device.
+const maxAddressFile = 1 << 20
+
+// WriteFile writes the address, as text, to a file that [ReadAddressFile] of another process
+// waits for: connections without any IP address, over a shared folder. The file appears whole
+// or not at all. Whoever can read it can send to the worker.
+func (a WorkerAddress) WriteFile(path string) error {
+	text, err := a.MarshalText()
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".ucx-address-*") // readable by its user alone
+	if err != nil {
+		return fmt.Errorf("ucx: address file: %w", err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("ucx: address file: %w", err)
+	}
+	return nil
+}
+
+// ReadAddressFile reads the address that a worker wrote with [WorkerAddress.WriteFile], and
+// waits for the file until ctx ends.
+func ReadAddressFile(ctx context.Context, path string) (WorkerAddress, error) {
+	for {
+		f, err := os.Open(path)
+		if err == nil {
+			defer f.Close()
+			return parseAddressFile(path, f)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("ucx: address file: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("ucx: address file %s: nobody has written it: %w", path, context.Cause(ctx))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func parseAddressFile(path string, r io.Reader) (WorkerAddress, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxAddressFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("ucx: address file: %w", err)
+	}
+	if len(text) > maxAddressFile {
+		return nil, fmt.Errorf("ucx: address file %s is longer than %d bytes: it holds something else", path,
+			maxAddressFile)
+	}
+	for len(text) > 0 && (text[len(text)-1] == '\n' || text[len(text)-1] == '\r' || text[len(text)-1] == ' ') {
+		text = text[:len(text)-1]
+	}
+	var a WorkerAddress
+	if err := a.UnmarshalText(text); err != nil {
+		return nil, fmt.Errorf("ucx: address file %s: %w", path, err)
+	}
+	return a, nil
+}
+
+// Contact is what another process needs to reach a worker by address, and to choose the address that works between
+// the two. It is exchanged out of band, by [Worker.Dial] over the lifeline, say.
+type Contact struct {
+	// Address is the worker's whole address.
+	Address WorkerAddress `json:"address,omitempty"`
+	// Net is the part of it that goes over the network, without shared memory; empty where there is no network.
+	Net WorkerAddress `json:"net,omitempty"`
+	// Major and Minor are the release of UCX.
+	Major uint16 `json:"major,omitempty"`
+	Minor uint16 `json:"minor,omitempty"`
+	// Home identifies the machine since its start and the network namespace in it; 0 if that is not known.
+	Home uint64 `json:"home,omitempty"`
+}
+
+// Contact describes this worker.
+func (w *Worker) Contact() (Contact, error) {
+	address, err := w.Address()
+	if err != nil {
+		return Contact{}, err
+	}
+	net, err := w.NetAddress()
+	if err != nil {
+		net = nil // no network device: a namespace without interfaces
+	}
+	lib := w.ctx.lib
+	return Contact{Address: address, Net: net, Major: uint16(lib.Major), Minor: uint16(lib.Minor), Home: home()}, nil
+}
+
+// Route picks the address to [Worker.Connect] with. Shared memory is left out of it in two cases, in which processes
+// that meet over it hang:
+//
+//   - That of UCX up to 1.15 and that from 1.16 on do not understand each other.
+//   - A process that sleeps is woken through a Unix socket without a file, and such a socket is not seen from another
+//     network namespace, that of another container say, even where the memory itself is shared.
+func (w *Worker) Route(c Contact) WorkerAddress { return c.route(w.ctx.lib, home()) }
+
+func (c Contact) route(mine *LibraryInfo, at uint64) WorkerAddress {
+	theirsNew := c.Major > 1 || c.Major == 1 && c.Minor >= 16
+	apart := c.Home != 0 && at != 0 && c.Home != at
+	if (apart || theirsNew != mine.AtLeast(1, 16)) && len(c.Net) > 0 {
+		return c.Net
+	}
+	return c.Address
+}
+
+// home identifies this machine since its start and this process' network namespace.
+var home = sync.OnceValue(func() uint64 {
+	id := hostid.In("net")
+	if id == "" {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id))
+	return h.Sum64()
+})

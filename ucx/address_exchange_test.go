@@ -98,7 +98,10 @@ func exchangeSide(name, other string) error {
 	if err := publish(dir, name+".done", nil); err != nil {
 		return err
 	}
-	if _, err := patiently(ctx, func() ([]byte, error) { return os.ReadFile(filepath.Join(dir, other+".done")) }); err != nil {
+	if _, err := patiently(ctx, func() ([]byte, error) {
+		return os.ReadFile(filepath.Join(dir,
+			other+".done"))
+	}); err != nil {
 		return err
 	}
 	return ep.CloseContext(ctx)

@@ -177,7 +177,7 @@ func (m *AM) StartRecv(v View) *Request {
 }
 
 func (m *AM) recvRndv(ctx context.Context, v View, e *ucp.Event) error {
-	w, ep := m.w, m.ReplyTo.ownedOrNil()
+	w, ep := m.w, owned(m.ReplyTo)
 	s, r, err := w.prepare(ucp.OpAMRecv, ep)
 	if err != nil {
 		m.free(e)
@@ -194,7 +194,7 @@ func (m *AM) recvRndv(ctx context.Context, v View, e *ucp.Event) error {
 
 func (m *AM) startRndv(v View, e *ucp.Event) *Request {
 	w := m.w
-	s, r, err := w.startOn(ucp.OpAMRecv, m.ReplyTo.ownedOrNil())
+	s, r, err := w.startOn(ucp.OpAMRecv, owned(m.ReplyTo))
 	if err != nil {
 		m.free(e)
 		return failedRequest(ucp.OpAMRecv, nil, err)
@@ -216,8 +216,8 @@ func (m *AM) hand(s *ucp.Slot, e *ucp.Event) {
 	m.free(e)
 }
 
-// ownedOrNil returns the endpoint if its failure is known to Millstream.
-func (ep *Endpoint) ownedOrNil() *Endpoint {
+// owned returns the endpoint if its failure is known to Millstream.
+func owned(ep *Endpoint) *Endpoint {
 	if ep == nil || ep.kind == borrowed {
 		return nil
 	}
@@ -234,7 +234,7 @@ func (m *AM) copyTo(ctx context.Context, v View, data []byte) error {
 		copy(v.bytes(), data)
 		return nil
 	}
-	return m.w.copyToDevice(ctx, v, data)
+	return copyToDevice(ctx, v, data)
 }
 
 // Bytes receives the data into a new slice. limit bounds what a peer can make this

@@ -112,7 +112,8 @@ func TestMessageReceiveRefused(t *testing.T) {
 			}
 			short := make([]byte, n-1)
 			var te *TruncatedError
-			for what, err := range map[string]error{"Recv": m.Recv(ctx, Bytes(short)), "StartRecv": m.StartRecv(Bytes(short)).Err()} {
+			for what, err := range map[string]error{"Recv": m.Recv(ctx, Bytes(short)),
+				"StartRecv": m.StartRecv(Bytes(short)).Err()} {
 				if !errors.As(err, &te) || te.Message != n || te.Buffer != n-1 {
 					t.Errorf("%s into a short buffer: %v", what, err)
 				}

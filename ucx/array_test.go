@@ -18,7 +18,8 @@ func hostTensor(t *testing.T, n int) (Tensor, []byte) {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Release)
-	return Tensor{Data: uint64(b.Addr()), DeviceType: 1, Code: 1, Bits: 8, Lanes: 1, Shape: []int64{int64(n)}}, b.Bytes()
+	return Tensor{Data: uint64(b.Addr()), DeviceType: 1, Code: 1, Bits: 8, Lanes: 1,
+		Shape: []int64{int64(n)}}, b.Bytes()
 }
 
 func viewed(t *testing.T, ten Tensor) View {
@@ -42,7 +43,8 @@ func TestTensorMoves(t *testing.T) {
 		dst, db := hostTensor(t, n+8)
 		dst.ByteOffset, dst.Shape = 4, []int64{1, int64(n)}
 		from, to := viewed(t, src), viewed(t, dst)
-		if from.goHeap() || from.Len() != n || from.Kind() != mem.Host || from.base() != uintptr(src.Data) || to.base() != uintptr(dst.Data)+4 {
+		if from.goHeap() || from.Len() != n || from.Kind() != mem.Host || from.base() != uintptr(src.Data) ||
+			to.base() != uintptr(dst.Data)+4 {
 			t.Errorf("%d bytes: %+v, %+v", n, from, to)
 		}
 		check := func(op string, err error) {
@@ -63,7 +65,10 @@ func TestTensorMoves(t *testing.T) {
 		check("stream", both(func() error { return a.SendStream(ctx, from) },
 			func() error { _, err := b.RecvStream(ctx, to, true); return err }))
 		k := n / 2
-		check("am", both(func() error { return a.SendAM(ctx, 1, nil, AMOptions{}, from.Slice(0, k), from.Slice(k, n-k)) },
+		check("am", both(func() error {
+			return a.SendAM(ctx, 1, nil, AMOptions{}, from.Slice(0, k),
+				from.Slice(k, n-k))
+		},
 			func() error {
 				m, err := b.Worker().RecvAM(ctx, 1)
 				if err != nil {
@@ -91,7 +96,8 @@ func TestArrayViews(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, err := FromArrayInterface(a, 2)
-	if err != nil || v.Len() != 24 || v.Kind() != mem.Device || v.device != 2 || !v.ReadOnly() || v.base() != 4096 || v.memType() != 1 {
+	if err != nil || v.Len() != 24 || v.Kind() != mem.Device || v.device != 2 || !v.ReadOnly() || v.base() != 4096 ||
+		v.memType() != 1 {
 		t.Errorf("Fortran order: %+v, %v", v, err)
 	}
 	v, err = FromTensor(Tensor{Data: 4096, DeviceType: 13, DeviceID: 1, Code: 2, Bits: 64, Lanes: 1, Shape: []int64{4}})
@@ -131,8 +137,10 @@ func TestArrayRefused(t *testing.T) {
 		is   error
 		has  string
 	}{
-		{"rows of a matrix", cai(func(a *ArrayInterface) { a.Strides = []int64{32, 4} }), ErrNotContiguous, "contiguous array first"},
-		{"reversed", cai(func(a *ArrayInterface) { a.Shape, a.Strides = []int64{4}, []int64{-4} }), ErrNotContiguous, "strides [-4]"},
+		{"rows of a matrix", cai(func(a *ArrayInterface) { a.Strides = []int64{32, 4} }), ErrNotContiguous,
+			"contiguous array first"},
+		{"reversed", cai(func(a *ArrayInterface) { a.Shape, a.Strides = []int64{4}, []int64{-4} }), ErrNotContiguous,
+			"strides [-4]"},
 		{"objects", cai(func(a *ArrayInterface) { a.TypeStr = "|O" }), ErrElementType, "|O"},
 		{"masked", cai(func(a *ArrayInterface) { a.Masked = true }), nil, "mask"},
 		{"old", cai(func(a *ArrayInterface) { a.Version = 1 }), nil, "version 1"},
@@ -162,7 +170,8 @@ func TestTensorReadOnly(t *testing.T) {
 	}
 	got := make([]byte, 8)
 	if err := both(func() error { return a.Send(ctx, v, 1) },
-		func() error { _, err := b.Recv(ctx, Bytes(got), 1, FullMask); return err }); err != nil || string(got) != "constant" {
+		func() error { _, err := b.Recv(ctx, Bytes(got), 1, FullMask); return err }); err != nil ||
+		string(got) != "constant" {
 		t.Errorf("send of a read-only tensor: %q, %v", got, err)
 	}
 }
@@ -186,7 +195,8 @@ func TestMessagePartsRefused(t *testing.T) {
 			"StartSendAM": a.StartSendAM(1, nil, AMOptions{}, parts...).Wait(ctx),
 		} {
 			var oe *OpError
-			if !errors.As(err, &oe) || !strings.Contains(err.Error(), "kinds of memory") && !strings.Contains(err.Error(), "slice") {
+			if !errors.As(err, &oe) || !strings.Contains(err.Error(), "kinds of memory") &&
+				!strings.Contains(err.Error(), "slice") {
 				t.Errorf("%s: %s: %v", name, form, err)
 			}
 		}

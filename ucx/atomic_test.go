@@ -45,27 +45,55 @@ func atomicForms[T Word]() map[string]struct {
 		return old
 	}
 	return map[string]form{
-		"Add":      {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.Add(ctx, x) }, add, true},
-		"And":      {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.And(ctx, x) }, and, true},
-		"Or":       {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.Or(ctx, x) }, or, true},
-		"Xor":      {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.Xor(ctx, x) }, xor, true},
-		"StartAdd": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.StartAdd(x).Wait(ctx) }, add, true},
-		"StartAnd": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.StartAnd(x).Wait(ctx) }, and, true},
-		"StartOr":  {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.StartOr(x).Wait(ctx) }, or, true},
-		"StartXor": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.StartXor(x).Wait(ctx) }, xor, true},
+		"Add": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.Add(ctx, x) }, add, true},
+		"And": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.And(ctx, x) }, and, true},
+		"Or":  {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.Or(ctx, x) }, or, true},
+		"Xor": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.Xor(ctx, x) }, xor, true},
+		"StartAdd": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.StartAdd(x).Wait(ctx) },
+			add, true},
+		"StartAnd": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.StartAnd(x).Wait(ctx) },
+			and, true},
+		"StartOr": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.StartOr(x).Wait(ctx) },
+			or, true},
+		"StartXor": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.StartXor(x).Wait(ctx) },
+			xor, true},
 
-		"FetchAdd":      {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return a.FetchAdd(ctx, x) }, add, false},
-		"FetchAnd":      {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return a.FetchAnd(ctx, x) }, and, false},
-		"FetchOr":       {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return a.FetchOr(ctx, x) }, or, false},
-		"FetchXor":      {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return a.FetchXor(ctx, x) }, xor, false},
-		"Swap":          {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return a.Swap(ctx, x) }, swap, false},
-		"Load":          {func(ctx context.Context, a Atomic[T], _, _ T) (T, error) { return a.Load(ctx) }, same, false},
-		"CompareSwap":   {func(ctx context.Context, a Atomic[T], x, y T) (T, error) { return a.CompareSwap(ctx, x, y) }, cswap, false},
-		"StartFetchAdd": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return wait(ctx, a.StartFetchAdd(x)) }, add, false},
-		"StartFetchAnd": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return wait(ctx, a.StartFetchAnd(x)) }, and, false},
-		"StartFetchOr":  {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return wait(ctx, a.StartFetchOr(x)) }, or, false},
-		"StartFetchXor": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return wait(ctx, a.StartFetchXor(x)) }, xor, false},
-		"StartSwap":     {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return wait(ctx, a.StartSwap(x)) }, swap, false},
+		"FetchAdd": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return a.FetchAdd(ctx, x) },
+			add, false},
+		"FetchAnd": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return a.FetchAnd(ctx, x) },
+			and, false},
+		"FetchOr": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return a.FetchOr(ctx, x) }, or,
+			false},
+		"FetchXor": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return a.FetchXor(ctx, x) },
+			xor, false},
+		"Swap": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return a.Swap(ctx, x) }, swap,
+			false},
+		"Load": {func(ctx context.Context, a Atomic[T], _, _ T) (T, error) { return a.Load(ctx) }, same,
+			false},
+		"CompareSwap": {func(ctx context.Context, a Atomic[T], x, y T) (T,
+			error) {
+			return a.CompareSwap(ctx, x, y)
+		}, cswap, false},
+		"StartFetchAdd": {func(ctx context.Context, a Atomic[T], x, _ T) (T,
+			error) {
+			return wait(ctx, a.StartFetchAdd(x))
+		}, add, false},
+		"StartFetchAnd": {func(ctx context.Context, a Atomic[T], x, _ T) (T,
+			error) {
+			return wait(ctx, a.StartFetchAnd(x))
+		}, and, false},
+		"StartFetchOr": {func(ctx context.Context, a Atomic[T], x, _ T) (T,
+			error) {
+			return wait(ctx, a.StartFetchOr(x))
+		}, or, false},
+		"StartFetchXor": {func(ctx context.Context, a Atomic[T], x, _ T) (T,
+			error) {
+			return wait(ctx, a.StartFetchXor(x))
+		}, xor, false},
+		"StartSwap": {func(ctx context.Context, a Atomic[T], x, _ T) (T,
+			error) {
+			return wait(ctx, a.StartSwap(x))
+		}, swap, false},
 		"StartCompareSwap": {func(ctx context.Context, a Atomic[T], x, y T) (T, error) {
 			return wait(ctx, a.StartCompareSwap(x, y))
 		}, cswap, false},
@@ -110,7 +138,8 @@ func testAtomics[T Word](t *testing.T, far *exposed) {
 				t.Errorf("%s returned %#x, the word was %#x", name, got, old)
 			}
 			if !slices.Equal(far.all, want) {
-				t.Fatalf("%s(%#x, %#x) of %#x: the word is %#x; %s", name, x, y, old, *word, firstDifference(far.all, want))
+				t.Fatalf("%s(%#x, %#x) of %#x: the word is %#x; %s", name, x, y, old, *word,
+					firstDifference(far.all, want))
 			}
 		}
 	}
@@ -128,7 +157,8 @@ func TestAtomicBits(t *testing.T) {
 			*(*uint64)(unsafe.Pointer(&far.window[0])) = old
 			word := AtomicAt[uint64](far.rk, 0)
 			got, err := word.swapBits(ctx, op, x)
-			if now := *(*uint64)(unsafe.Pointer(&far.window[0])); err != nil || got != old || now != bitwise(op, old, x) {
+			if now := *(*uint64)(unsafe.Pointer(&far.window[0])); err != nil || got != old ||
+				now != bitwise(op, old, x) {
 				t.Errorf("%s(%#x) of %#x: returned %#x, stored %#x, %v", name, x, old, got, now, err)
 			}
 			r := &AtomicRequest[uint64]{word.startSwapBits(op, x)}
@@ -252,7 +282,8 @@ func TestAtomicRefuses(t *testing.T) {
 		t.Helper()
 		for i, err := range errs {
 			var oe *OpError
-			if !errors.Is(err, want) || !strings.Contains(err.Error(), text) || !errors.As(err, &oe) || oe.Op != "atomic" {
+			if !errors.Is(err, want) || !strings.Contains(err.Error(), text) || !errors.As(err, &oe) ||
+				oe.Op != "atomic" {
 				t.Errorf("%s, form %d: %v", name, i, err)
 			}
 		}
@@ -311,10 +342,12 @@ func TestAtomicPeerMode(t *testing.T) {
 				if err != nil || got != 42 {
 					t.Errorf("%d, %v", got, err)
 				}
-			} else if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "ErrorNone") || !strings.Contains(err.Error(), "PROTO_ENABLE=n") {
+			} else if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "ErrorNone") ||
+				!strings.Contains(err.Error(), "PROTO_ENABLE=n") {
 				t.Errorf("%d, %v", got, err)
 			}
-			if got, err := try(t, Config{Options: map[string]string{"TLS": s.tls, "PROTO_ENABLE": "n"}}); err != nil || got != 42 {
+			if got, err := try(t, Config{Options: map[string]string{"TLS": s.tls,
+				"PROTO_ENABLE": "n"}}); err != nil || got != 42 {
 				t.Errorf("with PROTO_ENABLE=n: %d, %v", got, err)
 			}
 		})

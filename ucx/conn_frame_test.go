@@ -85,7 +85,10 @@ func TestConnReceiverRefuses(t *testing.T) {
 		{"twice", func(in *connReceiver) error { return errors.Join(in.accept(200, data), in.accept(200, data)) }},
 		{"past the end", func(in *connReceiver) error { return errors.Join(in.setEnd(50), in.accept(0, data)) }},
 		{"two ends", func(in *connReceiver) error { return errors.Join(in.setEnd(50), in.setEnd(60)) }},
-		{"an end before what was sent", func(in *connReceiver) error { return errors.Join(in.accept(0, data), in.setEnd(50)) }},
+		{"an end before what was sent", func(in *connReceiver) error {
+			return errors.Join(in.accept(0, data),
+				in.setEnd(50))
+		}},
 		{"overflow", func(in *connReceiver) error { return in.accept(math.MaxUint64-10, data) }},
 	} {
 		in := &connReceiver{window: 1000, granted: 1000}
@@ -184,7 +187,8 @@ func TestConnHostileFrames(t *testing.T) {
 	var h [connHeaderSize]byte
 	putConnHeader(&h, connData, 12345, 0)
 	for _, header := range [][]byte{h[:], h[:3]} {
-		if err := other.ep.sendAM(testContext(t), amConn, header, AMOptions{}, []View{Bytes([]byte("stray"))}); err != nil {
+		if err := other.ep.sendAM(testContext(t), amConn, header, AMOptions{},
+			[]View{Bytes([]byte("stray"))}); err != nil {
 			t.Fatal(err)
 		}
 	}

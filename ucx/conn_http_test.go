@@ -81,7 +81,8 @@ func TestConnHTTPLargeBody(t *testing.T) {
 		t.Run(set.name, func(t *testing.T) {
 			leak.Check(t)
 			want := digest(t, &repeated{n: size})
-			url, client, _ := serveHTTP(t, set.cfg, set.wcfg, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			url, client, _ := serveHTTP(t, set.cfg, set.wcfg, http.HandlerFunc(func(w http.ResponseWriter,
+				r *http.Request) {
 				if got := digest(t, r.Body); got != want {
 					t.Errorf("server got %s, want %s", got, want)
 				}
@@ -156,7 +157,8 @@ func TestConnHTTPShutdown(t *testing.T) {
 	leak.Check(t)
 	started := make(chan struct{})
 	var srv *http.Server
-	url, client, srv := serveHTTP(t, Config{}, WorkerConfig{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url, client, srv := serveHTTP(t, Config{}, WorkerConfig{}, http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
 		close(started)
 		time.Sleep(50 * time.Millisecond)
 		_, _ = io.Copy(w, &repeated{n: 3 << 20})

@@ -42,7 +42,8 @@ func (w *Worker) DialContext(ctx context.Context, network, addr string) (net.Con
 		addr = "unix://" + addr
 	case "ucx":
 	default:
-		return nil, &OpError{Op: "connect", Peer: addr, Err: fmt.Errorf("ucx: unknown network %q; use tcp, unix or ucx", network)}
+		return nil, &OpError{Op: "connect", Peer: addr, Err: fmt.Errorf("ucx: unknown network %q; use tcp, unix "+
+			"or ucx", network)}
 	}
 	c, err := w.DialConn(ctx, addr, nil)
 	if err != nil {

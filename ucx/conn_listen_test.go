@@ -155,7 +155,8 @@ func TestConnDialContext(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.RemoteAddr().String() != l.Addr().String() || b.LocalAddr().String() != l.Addr().String() {
-			t.Errorf("%+v: addresses %v → %v, %v → %v", tc, a.LocalAddr(), a.RemoteAddr(), b.LocalAddr(), b.RemoteAddr())
+			t.Errorf("%+v: addresses %v → %v, %v → %v", tc, a.LocalAddr(), a.RemoteAddr(), b.LocalAddr(),
+				b.RemoteAddr())
 		}
 		if err := a.Close(); err != nil {
 			t.Error(err)
@@ -234,7 +235,8 @@ func TestConnRefusals(t *testing.T) {
 	defer l.Close()
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	if _, err := w.DialConn(short, l.Addr().String(), nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "ListenConn") {
+	if _, err := w.DialConn(short, l.Addr().String(), nil); !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "ListenConn") {
 		t.Errorf("a listener for endpoints only: %v", err)
 	}
 	for _, cfg := range []*ConnConfig{{Window: 1000}, {Linger: -1}} {
@@ -258,7 +260,8 @@ func TestConnRefusals(t *testing.T) {
 		t.Errorf("an endpoint without a lifeline: %v", err)
 	}
 	tagOnly := newWorker(t, Config{Features: Tag | Wakeup}, WorkerConfig{})
-	if _, err := tagOnly.DialConn(ctx, l.Addr().String(), nil); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "ActiveMsg") {
+	if _, err := tagOnly.DialConn(ctx, l.Addr().String(), nil); !errors.Is(err, ErrUnsupported) ||
+		!strings.Contains(err.Error(), "ActiveMsg") {
 		t.Errorf("a context without active messages: %v", err)
 	}
 	if _, err := tagOnly.ListenConn(ctx, "127.0.0.1:0", nil); !errors.Is(err, ErrUnsupported) {

@@ -297,7 +297,8 @@ func TestConnReaderStops(t *testing.T) {
 				push(600 * time.Millisecond)
 				after, buffered := rss()
 				mineAfter := own()
-				t.Logf("%d bytes written, %d wait at the peer; memory %+d KiB there, %+d KiB here", written, buffered, (after-before)>>10, (mineAfter-mine)>>10)
+				t.Logf("%d bytes written, %d wait at the peer; memory %+d KiB there, %+d KiB here", written,
+					buffered, (after-before)>>10, (mineAfter-mine)>>10)
 				if written > defaultConnWindow || buffered > written || written-buffered > 0 && buffered == 0 {
 					t.Errorf("%d bytes were written into a window of %d; %d wait", written, defaultConnWindow, buffered)
 				}

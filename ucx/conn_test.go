@@ -99,7 +99,8 @@ func TestConnNettestOneWorker(t *testing.T) {
 
 // Every size around a limit somewhere: slot, fragment, chunk, window.
 func TestConnSizes(t *testing.T) {
-	sizes := []int{0, 1, 8, 1023, 1024, 1025, 2048, 2049, 8191, 8192, 8193, connBlockSize - 1, connBlockSize, connBlockSize + 1,
+	sizes := []int{0, 1, 8, 1023, 1024, 1025, 2048, 2049, 8191, 8192, 8193, connBlockSize - 1, connBlockSize,
+		connBlockSize + 1,
 		connChunk - 1, connChunk, connChunk + 1, minConnWindow, 1<<20 - 1, 1 << 20, 3<<20 + 7}
 	eachConnSetting(t, func(t *testing.T, cfg Config, wcfg WorkerConfig) {
 		for _, window := range []int{0, minConnWindow} {
@@ -268,7 +269,8 @@ func TestConnUseAfterClose(t *testing.T) {
 	_, rerr := a.Read(make([]byte, 1))
 	_, werr := a.Write(make([]byte, 1))
 	for name, err := range map[string]error{
-		"read": rerr, "write": werr, "deadline": a.SetDeadline(time.Now()), "CloseRead": a.CloseRead(), "CloseWrite": a.CloseWrite(),
+		"read": rerr, "write": werr, "deadline": a.SetDeadline(time.Now()), "CloseRead": a.CloseRead(),
+		"CloseWrite": a.CloseWrite(),
 	} {
 		var oe *net.OpError
 		if !errors.Is(err, net.ErrClosed) || !errors.As(err, &oe) || oe.Net != "ucx" || oe.Addr == nil {

@@ -2,19 +2,22 @@ package ucx
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"os"
-	"regexp"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
 	"sync"
-	"time"
-	"unsafe"
 
 	"go.millstream.dev/internal/ucx/ucxenv"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/libfind"
+	"go.millstream.dev/ucx/internal/netif"
 	"go.millstream.dev/ucx/internal/obs"
+	"go.millstream.dev/ucx/internal/options"
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
@@ -80,50 +83,6 @@ type Context struct {
 	closed  bool
 }
 
-// defaultOptions are set unless the user set the variable. With them, endpoints that
-// report peer errors still use shared memory; UCX leaves it out otherwise and falls
-// to tcp on one host. See the package comment about how death is noticed.
-//
-// UCX before 1.17 takes only the common name, newer ones only the transports' own;
-// the other kind is a warning on the user's terminal.
-var defaultOptions = []struct {
-	name, value string
-	releases    releases // which releases of UCX take it by that name
-	transports  []string // any of them takes the option
-	unlessSet   []string // variables whose presence means that the user has decided
-}{
-	{"POSIX_ERROR_HANDLING", "y", from117, []string{"posix"}, []string{"UCX_POSIX_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
-	{"SYSV_ERROR_HANDLING", "y", from117, []string{"sysv"}, []string{"UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
-	// One copy instead of two for large messages. UCX offers this transport in peer error
-	// mode only to those who promise that memory is not touched after an error; here both
-	// sides close on any error, and the one that cancels waits for the other to do so.
-	{"CMA_MEMORY_INVALIDATE", "y", from117, []string{"cma"}, []string{"UCX_CMA_MEMORY_INVALIDATE"}},
-	{"MEMORY_INVALIDATE", "y", before117, []string{"cma"}, []string{"UCX_CMA_MEMORY_INVALIDATE"}},
-	{"MM_ERROR_HANDLING", "y", before117, []string{"posix", "sysv"}, []string{"UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
-}
-
-type releases int
-
-const (
-	before117 releases = iota
-	from117
-)
-
-func applyDefaults(uc *ucp.Config, lib *LibraryInfo, tls string) {
-	for _, o := range defaultOptions {
-		if o.releases == before117 && lib.AtLeast(1, 17) || o.releases == from117 && !lib.AtLeast(1, 17) {
-			continue
-		}
-		if !slices.ContainsFunc(o.transports, func(t string) bool { return selects(tls, t) }) {
-			continue // UCX warns of options that no transport of the context takes
-		}
-		isSet := func(name string) bool { _, set := os.LookupEnv(name); return set }
-		if !slices.ContainsFunc(o.unlessSet, isSet) {
-			uc.Modify(o.name, o.value) // a library without that transport has no such option
-		}
-	}
-}
-
 // NewContext makes a context. Settings come from, in falling order: UCX_* variables,
 // cfg.Options, Millstream's defaults, UCX's defaults.
 func NewContext(cfg Config) (*Context, error) {
@@ -144,10 +103,10 @@ func NewContext(cfg Config) (*Context, error) {
 	}
 	defer uc.Release()
 	if !cfg.PlainLanes {
-		applyDefaults(uc, lib, effectiveTLS(cfg.Options))
+		options.ApplyDefaults(uc, lib.AtLeast(1, 17), options.EffectiveTLS(cfg.Options))
 	}
 	var names []string
-	for _, o := range parseOptions(uc.Text()) {
+	for _, o := range options.Parse(uc.Text()) {
 		names = append(names, o.Name)
 	}
 	for _, name := range sortedKeys(cfg.Options) {
@@ -157,40 +116,16 @@ func NewContext(cfg Config) (*Context, error) {
 	}
 	h, st := ucp.NewContext(uc, uint64(cfg.Features), cfg.Name, cfg.EstimatedEndpoints)
 	if st != 0 {
-		return nil, &OpError{Op: "create context", Err: fmt.Errorf("%w (UCX %s; UCX_TLS=%q: `millstream doctor` lints the settings)", Status(st), lib.Version, os.Getenv("UCX_TLS"))}
+		return nil, &OpError{Op: "create context", Err: fmt.Errorf("%w (UCX %s; UCX_TLS=%q: `millstream doctor` lints "+
+			"the settings)", Status(st), lib.Version, os.Getenv("UCX_TLS"))}
 	}
-	c := &Context{lib: lib, cfg: cfg, h: h, text: uc.Text(), workers: map[*Worker]struct{}{}, regs: map[*registration]struct{}{}}
-	c.lanes = parseResources(h.Text())
-	c.pinOK = pinSafe(c.lanes)
-	c.sockaddr = checkSockaddr(c.Config())
+	c := &Context{lib: lib, cfg: cfg, h: h, text: uc.Text(), workers: map[*Worker]struct{}{},
+		regs: map[*registration]struct{}{}}
+	c.lanes = options.Transports(h.Text())
+	c.pinOK = options.PinSafe(c.lanes)
+	c.sockaddr = options.CheckSockaddr(options.Parse(c.text))
 	c.amoOK = slices.Contains(c.Config(), Option{"UCX_PROTO_ENABLE", "n"}) // see Atomic
 	return c, nil
-}
-
-// effectiveTLS is the value of UCX_TLS that the context will see.
-func effectiveTLS(options map[string]string) string {
-	if v, set := os.LookupEnv("UCX_TLS"); set {
-		return v
-	}
-	for _, name := range []string{"TLS", "UCX_TLS"} {
-		if v, ok := options[name]; ok {
-			return v
-		}
-	}
-	return "all"
-}
-
-// selects tells whether a UCX_TLS value lets a shared-memory transport in.
-func selects(tls, transport string) bool {
-	list, negated := strings.CutPrefix(strings.TrimSpace(tls), "^")
-	named := false
-	for name := range strings.SplitSeq(list, ",") {
-		switch strings.TrimSpace(name) {
-		case transport, "all", "sm", "shm", "mm":
-			named = true
-		}
-	}
-	return named != negated
 }
 
 func sortedKeys(m map[string]string) []string {
@@ -211,13 +146,15 @@ func applyOption(uc *ucp.Config, lib *LibraryInfo, names []string, name, value s
 		return nil
 	}
 	if f := ucxenv.CheckName("UCX_"+name, value, ucxenv.Host{Version: lib.Version, Options: names}); f != nil {
-		return &OpError{Op: "configure", Err: fmt.Errorf("ucx: option %s: %s; %s: %w", name, f.Problem, f.Fix, ErrNoElem)}
+		return &OpError{Op: "configure", Err: fmt.Errorf("ucx: option %s: %s; %s: %w", name, f.Problem, f.Fix,
+			ErrNoElem)}
 	}
 	switch st := Status(uc.Modify(name, value)); st {
 	case OK:
 		return nil
 	default:
-		return &OpError{Op: "configure", Err: fmt.Errorf("ucx: %q is no valid value for option %s: %w", value, name, st)}
+		return &OpError{Op: "configure", Err: fmt.Errorf("ucx: %q is no valid value for option %s: %w", value, name,
+			st)}
 	}
 }
 
@@ -237,29 +174,12 @@ type Option struct {
 }
 
 // Config returns the effective options of the context, sorted by name.
-func (c *Context) Config() []Option { return parseOptions(c.text) }
-
-// checkSockaddr finds settings with which UCX's socket connections end the process
-// instead of failing: no connection manager is left.
-func checkSockaddr(options []Option) error {
-	for _, o := range options {
-		if o.Name == "UCX_SOCKADDR_TLS_PRIORITY" {
-			_, rdma := ucxenv.ReadNetDevices(os.DirFS("/sys"))
-			return ucxenv.CheckSockaddr(o.Value, rdma)
-		}
+func (c *Context) Config() []Option {
+	list := options.Parse(c.text)
+	out := make([]Option, len(list))
+	for i, o := range list {
+		out[i] = Option(o)
 	}
-	return nil
-}
-
-func parseOptions(text string) []Option {
-	var out []Option
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if name, value, ok := strings.Cut(line, "="); ok && strings.HasPrefix(name, "UCX_") {
-			out = append(out, Option{name, value})
-		}
-	}
-	slices.SortFunc(out, func(a, b Option) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -296,37 +216,6 @@ func (c *Context) SupportsMemory(k mem.Kind) bool {
 	return types&1 != 0
 }
 
-var resourceLine = regexp.MustCompile(`(?m)^#\s+resource\s+\d+\s*:\s+md\s+\d+\s+dev\s+\d+\s+flags\s+\S+\s+(\S+)\s*$`)
-
-// parseResources reads "tl/device" from UCX's context description.
-func parseResources(text string) []string {
-	var out []string
-	for _, m := range resourceLine.FindAllStringSubmatch(text, -1) {
-		out = append(out, m[1])
-	}
-	return out
-}
-
-// pinSafe reports whether no transport of the context caches registrations of
-// ordinary memory: UCX does not see Go's own munmap and madvise, so a cached
-// registration of Go memory could outlive the pages.
-func pinSafe(lanes []string) bool {
-	if len(lanes) == 0 {
-		return false // unknown format: stay on the safe side
-	}
-	for _, l := range lanes {
-		tl, _, _ := strings.Cut(l, "/")
-		switch tl {
-		case "self", "tcp", "posix", "sysv", "cma":
-		default:
-			if !strings.HasPrefix(tl, "cuda_") {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // Close frees the context. Its workers must be closed and the buffers from Alloc
 // released before; otherwise Close returns an error that counts them and changes
 // nothing.
@@ -342,7 +231,8 @@ func (c *Context) Close() error {
 	}
 	if n := c.allocs; n > 0 {
 		c.mu.Unlock()
-		return &OpError{Op: "close context", Err: fmt.Errorf("ucx: %d buffers that Context.Alloc made are in use; release them first", n)}
+		return &OpError{Op: "close context", Err: fmt.Errorf("ucx: %d buffers that Context.Alloc made are in use; "+
+			"release them first", n)}
 	}
 	c.closed = true
 	regs := c.regs
@@ -357,86 +247,209 @@ func (c *Context) Close() error {
 	return nil
 }
 
-// registration is one region registered with one context. It is made at the first
-// use of the region and ended by the region's end or the context's, whichever comes first.
-type registration struct {
-	region *mem.Region
-	memh   unsafe.Pointer
-	took   time.Duration
-}
-
-// register returns the registration of a region, making it if needed.
-func (c *Context) register(r *mem.Region) (*registration, error) {
-	v, err := r.Attach(c, func() (any, error) { return c.newRegistration(r) })
+// checkFamily says why UCX must not be given a socket address to listen on, or to connect
+// to, coming from the address local if that is valid.
+func (c *Context) checkFamily(ctx context.Context, a netip.AddrPort, local netip.Addr, listen bool) error {
+	switch {
+	case listen:
+		local = a.Addr()
+	case !local.IsValid():
+		if local = netif.RouteTo(ctx, a); !local.IsValid() {
+			return nil // UCX will not find a way either, and say so
+		}
+	}
+	err := netif.FamilyError(a.Addr(), netif.InterfaceWith(local), c.familyOrder(), c.lanes, c.lib.Version)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("%w: %w", err, ErrUnsupported)
 	}
-	return v.(*registration), nil
-}
-
-func (c *Context) newRegistration(r *mem.Region) (any, error) {
-	if err := c.enter(); err != nil {
-		return nil, &OpError{Op: "register memory", Err: err}
-	}
-	defer c.calls.Done()
-	start := time.Now()
-	kind := View{kind: r.Kind()}
-	memh, _, st := c.h.MemMap(r.Addr(), uint64(r.Len()), int(kind.memType()), r.Device(), false)
-	if st != 0 {
-		return nil, &OpError{Op: "register memory", Err: fmt.Errorf("%w (%d bytes of %s memory)", Status(st), r.Len(), r.Kind())}
-	}
-	reg := &registration{region: r, memh: memh, took: time.Since(start)}
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		c.h.MemUnmap(memh, r.Device())
-		return nil, &OpError{Op: "register memory", Err: ErrClosed}
-	}
-	c.regs[reg] = struct{}{}
-	c.mu.Unlock()
-	if f := c.cfg.Events.Registered; f != nil {
-		f(obs.Registration{Bytes: r.Len(), Kind: r.Kind().String(), Took: reg.took})
-	}
-	r.OnFree(func() { c.unregister(reg) })
-	return reg, nil
-}
-
-// enter begins a call into UCX's memory functions, which Close waits for. The caller
-// ends it with calls.Done.
-func (c *Context) enter() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return ErrClosed
-	}
-	c.calls.Add(1)
 	return nil
 }
 
-func (c *Context) unregister(reg *registration) {
-	c.mu.Lock()
-	_, mine := c.regs[reg]
-	delete(c.regs, reg)
-	if mine {
-		c.calls.Add(1)
+// familyOrder is the order in which UCX looks for addresses of a device; only "inet" for
+// releases whose IPv6 connections do not come about whatever is set.
+func (c *Context) familyOrder() []string {
+	if !c.lib.AtLeast(1, 14) {
+		return []string{"inet"}
 	}
-	c.mu.Unlock()
-	if !mine {
-		return // the context has closed and ended it
+	order, set := os.LookupEnv("UCX_TCP_AF_PRIO")
+	for _, name := range []string{"TCP_AF_PRIO", "UCX_TCP_AF_PRIO"} {
+		if v, ok := c.cfg.Options[name]; ok && !set && c.lib.AtLeast(1, 18) { // older ones look at the variable only
+			order = v
+		}
 	}
-	defer c.calls.Done()
-	c.h.MemUnmap(reg.memh, reg.region.Device())
-	if f := c.cfg.Events.Deregistered; f != nil {
-		f(obs.Registration{Bytes: reg.region.Len(), Kind: reg.region.Kind().String()})
+	var out []string
+	for name := range strings.SplitSeq(order, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out = append(out, name)
+		}
 	}
-}
-
-// Registrations returns how many regions are registered with the context.
-func (c *Context) Registrations() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.regs) + c.allocs
+	if out == nil {
+		return []string{"inet", "inet6"} // UCX's default
+	}
+	return out
 }
 
 // background is the context of internal steps that end by themselves.
 var background = context.Background()
+
+// featureOf is what an operation needs of its context; 0 where any will do. Atomics
+// look at the width of their word instead, remote memory at more than one feature.
+var featureOf = [ucp.OpCount]Features{
+	ucp.OpTagSend: Tag, ucp.OpTagSendSync: Tag, ucp.OpTagRecv: Tag, ucp.OpTagMsgRecv: Tag,
+	ucp.OpStreamSend: Stream, ucp.OpStreamRecv: Stream,
+	ucp.OpAMSend: ActiveMsg, ucp.OpAMRecv: ActiveMsg,
+	ucp.OpPut: RMA, ucp.OpGet: RMA,
+}
+
+// allows says whether the context was made for an operation. Release builds of UCX do
+// not look: a tag message sent without the feature vanishes and reports success.
+func (c *Context) allows(op ucp.Op) error { return c.has(featureOf[op]) }
+
+func (c *Context) has(f Features) error {
+	if f&^c.cfg.Features == 0 {
+		return nil
+	}
+	return fmt.Errorf("ucx: the context does not have the feature %s; add it to Config.Features: %w",
+		f&^c.cfg.Features, ErrUnsupported)
+}
+
+var featureNames = []struct {
+	f    Features
+	name string
+}{
+	{Tag, "Tag"}, {RMA, "RMA"}, {Atomic32, "Atomic32"}, {Atomic64, "Atomic64"},
+	{Wakeup, "Wakeup"}, {Stream, "Stream"}, {ActiveMsg, "ActiveMsg"},
+}
+
+// String returns the names of the features, "Tag|RMA".
+func (f Features) String() string {
+	var names []string
+	for _, n := range featureNames {
+		if f&n.f != 0 {
+			names = append(names, n.name)
+			f &^= n.f
+		}
+	}
+	if f != 0 || names == nil {
+		names = append(names, fmt.Sprintf("%#x", uint64(f)))
+	}
+	return strings.Join(names, "|")
+}
+
+// LibraryInfo describes the libucp that this process uses.
+type LibraryInfo struct {
+	Path       string   // absolute path of libucp
+	Version    string   // "1.21.0"
+	Major      int      // API version
+	Minor      int      //
+	CUDA       bool     // CUDA transports lie beside it
+	RDMA       bool     // InfiniBand transports lie beside it
+	PassedOver []string // other libraries that were found, and why each was not taken
+}
+
+// AtLeast reports whether the library is version major.minor or newer.
+func (l *LibraryInfo) AtLeast(major, minor int) bool {
+	return l.Major > major || l.Major == major && l.Minor >= minor
+}
+
+var library struct {
+	sync.Mutex
+	info *LibraryInfo
+	err  error
+}
+
+// Available loads libucp if that was not done yet and says why it cannot be used,
+// or nil. UCX is loaded at the first use, never when the program starts.
+func Available() error {
+	_, err := Library()
+	return err
+}
+
+// Library loads libucp, once per process, and describes it. The search order is:
+// MILLSTREAM_UCX_LIBRARY, a libucp that is in the process already, then the
+// system's and Python environments' libraries. With a GPU in the machine one with
+// CUDA support is preferred. A path given in [Config].Library comes before all.
+func Library() (*LibraryInfo, error) { return loadLibrary("") }
+
+func loadLibrary(explicit string) (*LibraryInfo, error) {
+	library.Lock()
+	defer library.Unlock()
+	if library.info != nil {
+		if explicit != "" && !libfind.SamePath(explicit, library.info.Path) {
+			return nil, fmt.Errorf("ucx: %s was asked for, but this process already uses %s; one libucp serves a "+
+				"whole process", explicit, library.info.Path)
+		}
+		return library.info, nil
+	}
+	if !ucp.Cgo {
+		return nil, ucp.ErrNoCgo
+	}
+	guardSignals()
+	info, err := openFirst(explicit)
+	if err != nil {
+		return nil, err // not kept: the user may install the library and try again
+	}
+	ucp.MarkCloseOnExec()
+	installDeviceHooks()
+	library.info = info
+	return info, nil
+}
+
+// guardSignals keeps UCX 1.13 from taking SIGSEGV away from Go, which would turn
+// every nil dereference into a crash. It must be in C's environment before dlopen.
+func guardSignals() {
+	if v, set := os.LookupEnv("UCX_ERROR_SIGNALS"); set && v != "" {
+		logf("overriding UCX_ERROR_SIGNALS=%q with an empty value: UCX's handlers would replace Go's, and a nil "+
+			"dereference would end the process instead of panicking", v)
+	}
+	ucp.Setenv("UCX_ERROR_SIGNALS", "")
+}
+
+func installDeviceHooks() {
+	if h, ok := mem.Hooks(); ok {
+		ucp.DeviceHooks(h.SetCurrent, h.EventQuery)
+	}
+}
+
+func openFirst(explicit string) (*LibraryInfo, error) {
+	if explicit == "" {
+		explicit = os.Getenv("MILLSTREAM_UCX_LIBRARY")
+	}
+	if explicit != "" {
+		if err := ucp.Load(explicit, false); err != nil {
+			return nil, fmt.Errorf("ucx: cannot load libucp: %w (from MILLSTREAM_UCX_LIBRARY or Config.Library: give "+
+				"the path of a libucp.so.0)", err)
+		}
+		return describeLibrary(nil)
+	}
+	if ucp.Load(libfind.BareName, true) == nil {
+		return describeLibrary(nil)
+	}
+	var errs []error
+	var passed []string
+	cands := libfind.Candidates()
+	for i, c := range cands {
+		err := ucp.Load(c, false)
+		if err == nil {
+			return describeLibrary(append(passed, libfind.Later(c, cands[i+1:])...))
+		}
+		errs = append(errs, err)
+		if c != libfind.BareName {
+			passed = append(passed, err.Error())
+		}
+	}
+	return nil, fmt.Errorf("ucx: no usable libucp found; install it with `apt-get install libucx0` or `pip install "+
+		"libucx-cu12`, or set MILLSTREAM_UCX_LIBRARY to a libucp.so.0 (%w)", errors.Join(errs...))
+}
+
+func describeLibrary(passed []string) (*LibraryInfo, error) {
+	major, minor, release := ucp.Version()
+	path := ucp.LoadedPath()
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return &LibraryInfo{
+		Path: path, Version: fmt.Sprintf("%d.%d.%d", major, minor, release), Major: major, Minor: minor,
+		CUDA: libfind.HasModule(path, "cuda"), RDMA: libfind.HasModule(path, "ib"), PassedOver: passed,
+	}, nil
+}

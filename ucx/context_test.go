@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/options"
 )
 
 func TestContextDescribesItself(t *testing.T) {
-	c, err := NewContext(Config{Name: "describer", Options: map[string]string{"TLS": "tcp,self", "UCX_KEEPALIVE_INTERVAL": "7s"}})
+	c, err := NewContext(Config{Name: "describer", Options: map[string]string{"TLS": "tcp,self",
+		"UCX_KEEPALIVE_INTERVAL": "7s"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +110,7 @@ func TestUnsafeTransportsStage(t *testing.T) {
 		{[]string{"tcp/lo", "rc_mlx5/mlx5_0:1"}, false},
 		{nil, false},
 	} {
-		if got := pinSafe(c.lanes); got != c.want {
+		if got := options.PinSafe(c.lanes); got != c.want {
 			t.Errorf("pinSafe(%v) = %v", c.lanes, got)
 		}
 	}

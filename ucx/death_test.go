@@ -56,7 +56,8 @@ func (s *scene) died(p *pendingOps, mayFinish bool) {
 		s.t.Errorf("the endpoint's error is %v", err)
 	}
 	s.unaffected("after the death")
-	if err := s.ep.Send(s.ctx, Bytes([]byte("x")), 1); !errors.Is(err, net.ErrClosed) && !errors.Is(err, ErrEndpointTimeout) {
+	if err := s.ep.Send(s.ctx, Bytes([]byte("x")), 1); !errors.Is(err, net.ErrClosed) &&
+		!errors.Is(err, ErrEndpointTimeout) {
 		s.t.Errorf("a send to the dead: %v", err)
 	}
 	if err := s.ep.Close(); err != nil {
@@ -81,13 +82,18 @@ func deathUnmatched(s *scene) {
 		v := Bytes(make([]byte, n))
 		name := []string{"small", "medium", "big"}[i]
 		p.request(ctx, name+" receive", s.ep.StartRecv(v, 100, FullMask))
-		p.add(name+" blocking receive", func() error { _, err := s.ep.Recv(ctx, Bytes(make([]byte, n)), 101, FullMask); return err })
+		p.add(name+" blocking receive", func() error {
+			_, err := s.ep.Recv(ctx, Bytes(make([]byte, n)), 101,
+				FullMask)
+			return err
+		})
 		p.request(ctx, name+" sync send", s.ep.StartSendSync(Bytes(make([]byte, n)), 102))
 		p.add(name+" blocking sync send", func() error { return s.ep.SendSync(ctx, Bytes(make([]byte, n)), 103) })
 	}
 	p.request(ctx, "big send", s.ep.StartSend(Bytes(make([]byte, bigMessage)), 104))
 	p.add("big blocking send", func() error { return s.ep.Send(ctx, Bytes(make([]byte, bigMessage)), 105) })
-	p.request(ctx, "message", s.ep.StartSendAM(1, []byte("h"), AMOptions{Rendezvous: true}, Bytes(make([]byte, bigMessage))))
+	p.request(ctx, "message", s.ep.StartSendAM(1, []byte("h"), AMOptions{Rendezvous: true},
+		Bytes(make([]byte, bigMessage))))
 	p.add("blocking message", func() error {
 		return s.ep.SendAM(ctx, 1, []byte("h"), AMOptions{Rendezvous: true}, Bytes(make([]byte, bigMessage)))
 	})

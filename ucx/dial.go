@@ -6,13 +6,123 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"go.millstream.dev/ucx/internal/wire"
 )
+
+// Network dials and listens on one context and one worker, which it makes when they are first needed. The zero value is
+// useful; do not change or copy a Network after its first use. It is safe for any number of goroutines.
+//
+// Programs that need one worker only are done with a Network; those with several, or with memory to register, use
+// [NewContext] and [Context.NewWorker].
+type Network struct {
+	// Config is that of the context.
+	Config Config
+	// WorkerConfig is that of the worker.
+	WorkerConfig WorkerConfig
+
+	mu     sync.Mutex // guards the fields below; never held across a C call
+	worker *Worker
+	making chan struct{} // set while the worker is made, closed after it; nil otherwise
+}
+
+// Default is the Network of [Dial] and [Listen]. Programs that want other settings replace it before the first call, or
+// use a Network of their own.
+var Default = &Network{}
+
+// Dial connects to a [Listener] of another worker by the worker of [Default]. addr is as in [Worker.Dial].
+func Dial(ctx context.Context, addr string) (*Endpoint, error) { return Default.Dial(ctx, addr) }
+
+// Listen listens for other Millstream workers by the worker of [Default]. addr is as in [Worker.Dial].
+func Listen(ctx context.Context, addr string) (*Listener, error) { return Default.Listen(ctx, addr) }
+
+// Dial connects to a [Listener] of another worker; see [Worker.Dial].
+func (n *Network) Dial(ctx context.Context, addr string) (*Endpoint, error) {
+	w, err := n.Worker()
+	if err != nil {
+		return nil, &OpError{Op: "connect", Peer: addr, Err: err}
+	}
+	return w.Dial(ctx, addr)
+}
+
+// Listen listens for other Millstream workers; see [Worker.Listen].
+func (n *Network) Listen(ctx context.Context, addr string) (*Listener, error) {
+	w, err := n.Worker()
+	if err != nil {
+		return nil, &OpError{Op: "listen", Peer: addr, Err: err}
+	}
+	return w.Listen(ctx, addr)
+}
+
+// Worker returns the worker, which it makes if there is none. A failure is not kept: the next call tries again.
+// [Worker.Context] is the context. Close the Network, not the worker.
+func (n *Network) Worker() (*Worker, error) {
+	for {
+		w, turn, making := n.claim()
+		if w != nil {
+			return w, nil
+		}
+		if making != nil {
+			<-making
+			continue
+		}
+		w, err := n.make()
+		n.mu.Lock()
+		n.worker, n.making = w, nil
+		n.mu.Unlock()
+		close(turn)
+		return w, err
+	}
+}
+
+// claim returns the worker, or the right to make it, or a channel that is closed when the one who has that right is
+// through. The lock is not held while it is made: that takes long, and calls into C.
+func (n *Network) claim() (w *Worker, turn, making chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.worker != nil || n.making != nil {
+		return n.worker, nil, n.making
+	}
+	n.making = make(chan struct{})
+	return nil, n.making, nil
+}
+
+func (n *Network) make() (*Worker, error) {
+	c, err := NewContext(n.Config)
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.NewWorker(n.WorkerConfig)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return w, nil
+}
+
+// Close closes the worker, with its endpoints and listeners, and the context. The worker of a Network is kept until
+// then, idle, so that the next Dial is fast; an idle worker takes no CPU. A Network can be used again after Close.
+func (n *Network) Close() error {
+	n.mu.Lock()
+	for n.making != nil {
+		making := n.making
+		n.mu.Unlock()
+		<-making
+		n.mu.Lock()
+	}
+	w := n.worker
+	n.worker = nil
+	n.mu.Unlock()
+	if w == nil {
+		return nil
+	}
+	return errors.Join(w.Close(), w.Context().Close())
+}
 
 // splitNetwork reads "unix:///path", "unix:@name", "tcp://host:port" or "host:port".
 func splitNetwork(addr string) (network, address string, err error) {
@@ -84,31 +194,66 @@ func (w *Worker) attach(ctx context.Context, conn net.Conn, peer string) (*Endpo
 	if l.features&featureFarewell != 0 {
 		l.remote = theirs.number
 	}
-	// The line is known before the peer can send anything that names it.
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		return nil, ErrClosed
+	if err := w.peers.addLine(l); err != nil {
+		return nil, err
 	}
-	w.lines[l.local] = l
-	w.mu.Unlock()
 	mode := ErrorPeer
 	addr := w.Route(theirs.contact)
 	ep, err := w.paired(ctx, conn, mine, theirs, addr, func() (*Endpoint, error) {
-		return w.connect(addr, &EndpointConfig{Name: peer, Errors: &mode}, l)
+		return w.peers.connect(addr, &EndpointConfig{Name: peer, Errors: &mode}, l)
 	})
 	if err != nil {
-		w.dropLine(l)
+		w.peers.dropLine(l)
 		return nil, err
 	}
 	if err := barrier(ctx, conn); err != nil {
-		w.dropLine(l)
+		w.peers.dropLine(l)
 		ep.abort(ErrCanceled)
 		_ = ep.Close()
 		return nil, err
 	}
 	go l.run()
 	return ep, nil
+}
+
+// hello is a side of a handshake.
+type hello struct {
+	features uint32
+	number   uint64
+	name     string
+	contact  Contact
+}
+
+func (h *hello) append() ([]byte, error) {
+	addr, err := h.contact.Address.MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	var netAddr []byte
+	if len(h.contact.Net) > 0 {
+		if netAddr, err = h.contact.Net.MarshalBinary(); err != nil {
+			return nil, err
+		}
+	}
+	return (&wire.Hello{
+		Version: wire.LineVersion, Min: wire.LineMinVersion, Features: h.features, Number: h.number, Name: h.name,
+		Major: h.contact.Major, Minor: h.contact.Minor, Home: h.contact.Home, Address: addr, Net: netAddr,
+	}).Append(nil), nil
+}
+
+func readHello(r io.Reader) (*hello, error) {
+	x, err := wire.ReadHello(r, maxWorkerAddress+8)
+	if err != nil {
+		return nil, err
+	}
+	h := &hello{features: x.Features, number: x.Number, name: x.Name}
+	h.contact.Major, h.contact.Minor, h.contact.Home = x.Major, x.Minor, x.Home
+	if len(x.Net) > 0 {
+		if err := h.contact.Net.UnmarshalBinary(x.Net); err != nil {
+			return nil, err
+		}
+	}
+	return h, h.contact.Address.UnmarshalBinary(x.Address)
 }
 
 // hello describes this side.
@@ -120,15 +265,15 @@ func (w *Worker) hello(l *lifeline) (*hello, error) {
 	var n [8]byte
 	_, _ = rand.Read(n[:])
 	l.local = binary.LittleEndian.Uint64(n[:]) | 1
-	h := &hello{version: lineVersion, min: lineMinVersion, number: l.local, name: w.name(), contact: contact}
+	h := &hello{number: l.local, name: w.name(), contact: contact}
 	if w.ctx.cfg.Features&ActiveMsg != 0 {
-		if _, err := w.openInbox(amControl, w.control); err != nil {
+		if _, err := w.ams.open(amControl, w.peers.control); err != nil {
 			return nil, err
 		}
 		if err := w.openConns(); err != nil { // a peer's greeting may come before this side asks for a Conn
 			return nil, err
 		}
-		if _, err := w.openInbox(amMulti, w.framesArrived); err != nil {
+		if _, err := w.ams.open(amMulti, w.framesArrived); err != nil {
 			return nil, err
 		}
 		h.features |= featureFarewell | featureFrames
@@ -140,7 +285,7 @@ func (w *Worker) hello(l *lifeline) (*hello, error) {
 // write runs beside the read: not every connection has a buffer that takes it.
 func exchange(ctx context.Context, conn net.Conn, mine *hello) (*hello, error) {
 	defer deadline(ctx, conn)()
-	b, err := mine.append(nil)
+	b, err := mine.append()
 	if err != nil {
 		return nil, err
 	}
@@ -219,143 +364,4 @@ func deadline(ctx context.Context, conn net.Conn) (undo func()) {
 		}
 		_ = conn.SetDeadline(time.Time{})
 	}
-}
-
-// Listener accepts connections of other Millstream workers (see Dial). Any
-// net.Listener will do underneath.
-type Listener struct {
-	w  *Worker
-	ln net.Listener
-
-	once   sync.Once
-	queue  chan *Endpoint
-	done   chan struct{}
-	ctx    context.Context // of handshakes: ends with the listener
-	cancel context.CancelFunc
-	slots  chan struct{} // bounds handshakes under way
-}
-
-// maxHandshakes bounds connections that have not finished their handshake.
-const maxHandshakes = 256
-
-// Listen listens for other Millstream workers at an address as in Dial. "host:0"
-// picks a port; see Addr.
-func (w *Worker) Listen(ctx context.Context, addr string) (*Listener, error) {
-	network, address, err := splitNetwork(addr)
-	if err != nil {
-		return nil, &OpError{Op: "listen", Peer: addr, Err: err}
-	}
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, network, address)
-	if err != nil {
-		return nil, &OpError{Op: "listen", Peer: addr, Err: err}
-	}
-	return w.ListenOn(ln)
-}
-
-// ListenOn serves handshakes on a listener of the caller's, which Close closes.
-func (w *Worker) ListenOn(ln net.Listener) (*Listener, error) {
-	l := &Listener{w: w, ln: ln, queue: make(chan *Endpoint), done: make(chan struct{}), slots: make(chan struct{}, maxHandshakes)}
-	l.ctx, l.cancel = context.WithCancel(background)
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		l.cancel()
-		_ = ln.Close()
-		return nil, &OpError{Op: "listen", Peer: ln.Addr().String(), Err: ErrClosed}
-	}
-	w.lifelines[l] = struct{}{}
-	w.mu.Unlock()
-	go l.serve()
-	return l, nil
-}
-
-func (l *Listener) serve() {
-	for {
-		conn, err := l.ln.Accept()
-		if err != nil {
-			if !l.retry(err) {
-				l.Close()
-				return
-			}
-			continue
-		}
-		select {
-		case l.slots <- struct{}{}:
-			go l.handshake(conn)
-		case <-l.done:
-			_ = conn.Close()
-			return
-		}
-	}
-}
-
-// retry waits after an Accept that failed for want of descriptors or memory, or
-// because the peer left at once: the listener is fine then. Others end it.
-func (l *Listener) retry(err error) bool {
-	for _, passing := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR} {
-		if errors.Is(err, passing) {
-			select {
-			case <-time.After(acceptPause):
-				return true
-			case <-l.done:
-				return false
-			}
-		}
-	}
-	return false
-}
-
-const acceptPause = 20 * time.Millisecond
-
-func (l *Listener) handshake(conn net.Conn) {
-	defer func() { <-l.slots }()
-	ctx, cancel := context.WithTimeout(l.ctx, handshakeTimeout)
-	defer cancel()
-	peer := conn.RemoteAddr().String()
-	if peer == "" || peer == "@" {
-		peer = "client of " + l.ln.Addr().String()
-	}
-	ep, err := l.w.Attach(ctx, conn, peer)
-	if err != nil {
-		return // the peer sees the connection end; a stranger's bytes are not worth a log line each
-	}
-	select {
-	case l.queue <- ep:
-	case <-l.done:
-		ep.abort(ErrRejected)
-		_ = ep.Close()
-	}
-}
-
-// Accept waits for the next connection.
-func (l *Listener) Accept(ctx context.Context) (*Endpoint, error) {
-	select {
-	case ep := <-l.queue:
-		return ep, nil
-	case <-l.done:
-		return nil, &OpError{Op: "accept", Peer: l.ln.Addr().String(), Err: ErrClosed}
-	case <-ctx.Done():
-		return nil, &OpError{Op: "accept", Peer: l.ln.Addr().String(), Err: contextError(ctx)}
-	}
-}
-
-// Done returns a channel that is closed when the listener has ended: by Close, by that of its worker, or because the
-// socket failed.
-func (l *Listener) Done() <-chan struct{} { return l.done }
-
-// Addr returns the bound address.
-func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
-
-// Close stops listening. Accepted endpoints live on.
-func (l *Listener) Close() error {
-	l.once.Do(func() {
-		close(l.done)
-		l.cancel()
-		_ = l.ln.Close()
-		l.w.mu.Lock()
-		delete(l.w.lifelines, l)
-		l.w.mu.Unlock()
-	})
-	return nil
 }

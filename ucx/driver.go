@@ -37,8 +37,8 @@ type driver struct {
 	raw       syscall.RawConn
 	pollDone  chan struct{}
 	stop      atomic.Bool
-	raceWord  byte     // stands for token and submission stack in the race detector's eyes
-	wakeFile  *os.File // thread mode: eventfd that interrupts the thread's sleep
+	order     progress.Order // of token and submission stack, for the race detector
+	wakeFile  *os.File       // thread mode: eventfd that interrupts the thread's sleep
 	asleep    atomic.Uint32
 }
 
@@ -58,13 +58,13 @@ func (d *driver) tryToken() bool {
 	if !atomic.CompareAndSwapUint32(&d.c.Token, 0, 1) {
 		return false
 	}
-	d.raceAcquire()
+	d.order.Acquire()
 	return true
 }
 
 // put puts slots on the submission stack, to be submitted in their order.
 func (d *driver) put(slots ...*ucp.Slot) {
-	d.raceRelease()
+	d.order.Release()
 	last := len(slots) - 1
 	for i := last; i > 0; i-- {
 		slots[i].Next = slots[i-1]
@@ -124,7 +124,7 @@ func (d *driver) leave(sleeps bool) {
 		}
 		rel := d.released
 		d.released = nil
-		d.raceRelease()
+		d.order.Release()
 		atomic.StoreUint32(&c.Token, 0)
 		releaseAll(rel)
 		if atomic.LoadPointer(&c.Submissions) == nil || !d.tryToken() {
@@ -141,7 +141,7 @@ func (d *driver) leave(sleeps bool) {
 func (d *driver) leaveArmed() bool {
 	for {
 		d.releaseBeside()
-		d.raceRelease()
+		d.order.Release()
 		res := ucp.Leave(d.c)
 		if res&ucp.ResultWork == 0 {
 			return res&ucp.ResultNoArm == 0
@@ -183,7 +183,7 @@ func (d *driver) rousePoller() {
 
 // dispatch delivers completions and events to Go. The caller holds the token.
 func (d *driver) dispatch() {
-	d.raceAcquire() // of operations that were pushed while the token was held
+	d.order.Acquire() // of operations that were pushed while the token was held
 	c := d.c
 	// Events first: operations that ended with their endpoint report its reason.
 	for c.EvHead != nil {

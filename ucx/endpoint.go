@@ -2,14 +2,18 @@ package ucx
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"net"
+	"net/netip"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"go.millstream.dev/ucx/internal/epstate"
+	"go.millstream.dev/ucx/internal/netif"
 	"go.millstream.dev/ucx/internal/obs"
 	"go.millstream.dev/ucx/internal/ucp"
 )
@@ -77,129 +81,16 @@ func (c *EndpointConfig) mode(w *Worker) ErrorMode {
 // Creation does not wait for the peer; the first operations do. Such an endpoint
 // notices a dead peer by UCX's keepalive only; [Worker.Dial] notices at once.
 func (w *Worker) Connect(addr WorkerAddress, cfg *EndpointConfig) (*Endpoint, error) {
-	p := w.pairingWith(addr.owner())
+	p := w.peers.pairing(addr.owner())
 	if err := p.take(background); err != nil { // at most one handshake long
 		return nil, err
 	}
 	defer p.give()
-	return p.makeOne(func() (*Endpoint, error) { return w.connect(addr, cfg, nil) })
+	return p.makeOne(func() (*Endpoint, error) { return w.peers.connect(addr, cfg, nil) })
 }
 
-func (w *Worker) connect(addr WorkerAddress, cfg *EndpointConfig, line *lifeline) (*Endpoint, error) {
-	if err := addr.check(); err != nil {
-		return nil, &OpError{Op: "connect", Err: err}
-	}
-	name := "worker address " + addr.short()
-	if cfg != nil && cfg.Name != "" {
-		name = cfg.Name
-	}
-	// UCX reads the address without a length; a padded copy keeps a cut-off one from
-	// being read past its end.
-	buf := ucp.Malloc(len(addr) + addressPadding)
-	defer ucp.FreeMemory(buf)
-	b := unsafe.Slice((*byte)(buf), len(addr)+addressPadding)
-	clear(b[copy(b, addr):])
-	return w.newEndpoint(byAddress, name, cfg.mode(w), line, func(s *ucp.Slot) { s.Buf, s.Arg[0] = uintptr(buf), 0 })
-}
-
-const addressPadding = 4096
-
-// newEndpoint creates the UCX endpoint and enters it.
-func (w *Worker) newEndpoint(kind endpointKind, peer string, mode ErrorMode, line *lifeline,
-	set func(*ucp.Slot)) (*Endpoint, error) {
-	w.freeDead()
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		return nil, &OpError{Op: "connect", Peer: peer, Err: ErrClosed}
-	}
-	w.nextID++
-	ep := &Endpoint{w: w, id: w.nextID, peer: peer, kind: kind, line: line, done: make(chan struct{})}
-	if line != nil {
-		line.ep = ep
-	}
-	w.eps[ep.id] = ep // before creation: its error event may come first
-	w.mu.Unlock()
-	var c *ucp.EP
-	var h unsafe.Pointer
-	err := w.drv.call("connect", ucp.CallEPCreate, func(s *ucp.Slot) {
-		s.Tag = ep.id
-		if mode == ErrorPeer {
-			s.Arg[1] = 1
-		}
-		set(s)
-	}, func(s *ucp.Slot) { c, h = (*ucp.EP)(foreign(uintptr(s.RTag))), foreign(uintptr(s.RLen)) })
-	if err != nil {
-		w.forget(ep)
-		return nil, &OpError{Op: "connect", Peer: peer, Err: errors.Unwrap(err)}
-	}
-	runtime.AddCleanup(ep, w.buryEndpoint, c)
-	ep.mu.Lock()
-	ep.c = c
-	ep.mu.Unlock()
-	ep.on(epstate.Create, ErrCanceled) // the worker's Close or the peer's may have ended it while it was made
-	w.mu.Lock()
-	closed := w.closed
-	ep.h = h
-	w.handles[h] = ep
-	w.mu.Unlock()
-	if ep.reason() != nil {
-		w.dropHandle(ep)
-	}
-	if closed {
-		ep.abort(ErrClosed) // Close may have passed before it was entered
-		return nil, &OpError{Op: "connect", Peer: peer, Err: ErrClosed}
-	}
-	// A peer that came, sent and left again gets an endpoint all the same, which says
-	// so: what it sent is there to be received.
-	if f := w.ctx.cfg.Events.EndpointOpened; f != nil {
-		f(ep.describe())
-	}
-	return ep, nil
-}
-
-func (ep *Endpoint) describe() obs.Endpoint {
+func describe(ep *Endpoint) obs.Endpoint {
 	return obs.Endpoint{Worker: ep.w.name(), ID: ep.id, Peer: ep.peer}
-}
-
-func (w *Worker) forget(ep *Endpoint) {
-	w.mu.Lock()
-	delete(w.eps, ep.id)
-	w.dropHandleLocked(ep)
-	w.mu.Unlock()
-}
-
-// dropHandle makes sure that a message with UCX's handle of a dead endpoint, which UCX
-// gives to others, is not taken for this one's.
-func (w *Worker) dropHandle(ep *Endpoint) {
-	w.mu.Lock()
-	w.dropHandleLocked(ep)
-	w.mu.Unlock()
-}
-
-func (w *Worker) dropHandleLocked(ep *Endpoint) {
-	if w.handles[ep.h] == ep {
-		delete(w.handles, ep.h)
-	}
-}
-
-// buryEndpoint takes the C half of an endpoint that no goroutine and no operation can
-// name any more. It is freed with the next endpoint's creation or with the worker.
-func (w *Worker) buryEndpoint(c *ucp.EP) {
-	w.mu.Lock()
-	w.dead = append(w.dead, c)
-	w.mu.Unlock()
-}
-
-func (w *Worker) freeDead() {
-	w.mu.Lock()
-	dead := w.dead
-	w.dead = nil
-	w.mu.Unlock()
-	for _, c := range dead {
-		_ = w.drv.internalCall("endpoint free", ucp.CallEPFree, func(s *ucp.Slot) { s.Buf = uintptr(unsafe.Pointer(c)) },
-			nil)
-	}
 }
 
 // Worker returns the endpoint's worker.
@@ -230,3 +121,156 @@ func (ep *Endpoint) Flush(ctx context.Context) error {
 
 // StartFlush is Flush as a Request.
 func (ep *Endpoint) StartFlush() *Request { return ep.w.startPlain(ucp.OpEPFlush, ep) }
+
+// Lane is one transport on one device that an endpoint uses.
+type Lane struct {
+	Transport string // posix, sysv, cma, tcp, rc_mlx5, cuda_ipc, …
+	Device    string // memory, eth0, mlx5_0:1, …
+}
+
+// String returns "transport/device".
+func (l Lane) String() string { return l.Transport + "/" + l.Device }
+
+// Transports returns the lanes the endpoint uses. Before the first message has gone
+// through UCX may still list its wire-up lanes. With UCX before 1.14, which cannot be
+// asked, the answer is read from its printed description.
+func (ep *Endpoint) Transports() ([]Lane, error) {
+	lanes, _, _, err := ep.query()
+	return lanes, err
+}
+
+func (ep *Endpoint) query() (lanes []Lane, local, remote netip.AddrPort, err error) {
+	const room = 8192
+	buf := ucp.Malloc(room)
+	defer ucp.FreeMemory(buf)
+	can := uint64(0)
+	if ep.w.ctx.lib.AtLeast(1, 14) {
+		can = 1
+	}
+	if e := ep.reason(); e != nil {
+		return nil, local, remote, &OpError{Op: "endpoint query", Peer: ep.peer, Err: e}
+	}
+	err = ep.w.drv.call("endpoint query", ucp.CallEPQuery, func(s *ucp.Slot) {
+		s.Buf, s.Hdr, s.HdrLen = uintptr(unsafe.Pointer(ep.c)), uintptr(buf), room
+		s.Arg[0] = can
+	}, func(s *ucp.Slot) {
+		local, _ = netif.ParseSockaddr(s.Inline[:128])
+		remote, _ = netif.ParseSockaddr(s.Inline[128:256])
+	})
+	runtime.KeepAlive(ep)
+	if err != nil {
+		return nil, local, remote, err
+	}
+	if can == 0 {
+		text, err := ep.Info()
+		return parseLanes(text), local, remote, err
+	}
+	for line := range strings.Lines(cString(unsafe.Slice((*byte)(buf), room))) {
+		tl, dev, _ := strings.Cut(strings.TrimSpace(line), "/")
+		lanes = append(lanes, Lane{tl, dev})
+	}
+	return lanes, local, remote, nil
+}
+
+// parseLanes reads lanes from UCX's description: "lane[0]:  2:posix/memory.0 md[1] …".
+func parseLanes(text string) []Lane {
+	var lanes []Lane
+	for line := range strings.Lines(text) {
+		_, rest, ok := strings.Cut(line, "lane[")
+		if !ok {
+			continue
+		}
+		for f := range strings.FieldsSeq(rest) {
+			_, name, ok := strings.Cut(f, ":")
+			if tl, dev, isLane := strings.Cut(name, "/"); ok && isLane && tl != "" {
+				if i := strings.LastIndexByte(dev, '.'); i > 0 {
+					dev = dev[:i]
+				}
+				lanes = append(lanes, Lane{tl, dev})
+				break
+			}
+		}
+	}
+	return lanes
+}
+
+// Info returns UCX's description of the endpoint.
+func (ep *Endpoint) Info() (string, error) {
+	if e := ep.reason(); e != nil {
+		return "", &OpError{Op: "endpoint info", Peer: ep.peer, Err: e}
+	}
+	var text string
+	err := ep.w.drv.call("endpoint info", ucp.CallEPText, func(s *ucp.Slot) { s.Buf = uintptr(unsafe.Pointer(ep.c)) },
+		func(s *ucp.Slot) { text = ucp.TakeText(s.RTag) })
+	runtime.KeepAlive(ep)
+	return text, err
+}
+
+// LocalAddr returns the local socket address of an endpoint that was made with one.
+func (ep *Endpoint) LocalAddr() net.Addr {
+	if ep.line != nil {
+		return ep.line.conn.LocalAddr()
+	}
+	_, local, _, _ := ep.query()
+	return tcpAddr(local)
+}
+
+// RemoteAddr returns the peer's socket address of an endpoint that was made with one.
+func (ep *Endpoint) RemoteAddr() net.Addr {
+	if ep.line != nil {
+		return ep.line.conn.RemoteAddr()
+	}
+	_, _, remote, _ := ep.query()
+	return tcpAddr(remote)
+}
+
+func tcpAddr(a netip.AddrPort) net.Addr {
+	if !a.IsValid() {
+		return nil
+	}
+	return net.TCPAddrFromAddrPort(a)
+}
+
+// EstimateTime returns UCX's estimate of how long a message of n bytes takes.
+func (ep *Endpoint) EstimateTime(n int) (time.Duration, error) {
+	var d time.Duration
+	err := ep.w.drv.call("evaluate performance", ucp.CallPerf, func(s *ucp.Slot) {
+		s.Buf, s.Len = uintptr(unsafe.Pointer(ep.c)), uint64(n)
+	}, func(s *ucp.Slot) {
+		d = time.Duration(*(*float64)(unsafe.Pointer(&s.Arg[0])) * float64(time.Second))
+	})
+	runtime.KeepAlive(ep)
+	return d, err
+}
+
+func (ep *Endpoint) String() string { return fmt.Sprintf("endpoint %d to %s", ep.id, ep.peer) }
+
+// endpointPart is what the layers above hang on an endpoint: queues of arrived messages.
+type endpointPart interface {
+	// ended says that nothing more will come, and why. What has arrived can still be
+	// taken. The token may be held: it must not block or call into UCX.
+	ended(reason error)
+	// discard gives back what nobody took. The token is not held.
+	discard()
+}
+
+// addPart hangs a part on the endpoint. If it has ended, the part hears of it at once.
+func (ep *Endpoint) addPart(p endpointPart) {
+	ep.mu.Lock()
+	ep.parts = append(ep.parts, p)
+	over := ep.state.Ended()
+	ep.mu.Unlock()
+	if over {
+		p.ended(ep.reason())
+	}
+}
+
+func (ep *Endpoint) discardParts() {
+	ep.mu.Lock()
+	parts := ep.parts
+	ep.parts = nil
+	ep.mu.Unlock()
+	for _, p := range parts {
+		p.discard()
+	}
+}

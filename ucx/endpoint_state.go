@@ -69,7 +69,7 @@ func (ep *Endpoint) perform(do epstate.Action, err error) {
 		ep.failNative(statusOf(err))
 	}
 	if do&epstate.DropHandle != 0 && ep.kind != borrowed {
-		ep.w.dropHandle(ep)
+		ep.w.peers.dropHandle(ep)
 	}
 	if do&epstate.GiveBack != 0 {
 		ep.destroyKeys()
@@ -80,7 +80,7 @@ func (ep *Endpoint) perform(do epstate.Action, err error) {
 		close(ep.done)
 	}
 	if f := ep.w.ctx.cfg.Events.EndpointClosed; f != nil && do&epstate.Report != 0 {
-		f(ep.describe(), err)
+		f(describe(ep), err)
 	}
 }
 
@@ -261,6 +261,6 @@ func (ep *Endpoint) closeNative() error {
 	s.Flags = ucp.FlagForce
 	_ = w.drv.run(background, s, r)
 	w.drv.putSlot(s)
-	w.forget(ep)
+	w.peers.forget(ep)
 	return nil
 }

@@ -127,7 +127,8 @@ func TestUserSettingsStay(t *testing.T) {
 		want, not []string // one of want is among the lanes, none of not
 	}{
 		{"default", nil, shared, []string{"tcp"}},
-		{"no error handling", []string{"UCX_POSIX_ERROR_HANDLING=n", "UCX_SYSV_ERROR_HANDLING=n"}, []string{"tcp"}, shared},
+		{"no error handling", []string{"UCX_POSIX_ERROR_HANDLING=n", "UCX_SYSV_ERROR_HANDLING=n"}, []string{"tcp"},
+			shared},
 		{"transports", []string{"UCX_TLS=tcp,self"}, []string{"tcp"}, append([]string{"cma"}, shared...)},
 		{"one copy", []string{"UCX_CMA_MEMORY_INVALIDATE=n"}, shared, []string{"cma", "tcp"}},
 	}

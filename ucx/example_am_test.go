@@ -37,7 +37,8 @@ func ExampleEndpoint_SendAM() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = a.SendAM(ctx, question, []byte("upper"), ucx.AMOptions{Reply: true}, ucx.Bytes([]byte("hello, ")), ucx.Bytes([]byte("gopher")))
+	err = a.SendAM(ctx, question, []byte("upper"), ucx.AMOptions{Reply: true}, ucx.Bytes([]byte("hello, ")),
+		ucx.Bytes([]byte("gopher")))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -76,7 +76,8 @@ func (f *RemoteFile) WriteAtContext(ctx context.Context, p []byte, off int64) (i
 		}
 	}
 	if err == nil && n < len(p) {
-		err = fmt.Errorf("ucx: write of %d bytes at offset %d goes beyond the remote memory of %d bytes: %w", len(p), off, f.Size(), io.ErrShortWrite)
+		err = fmt.Errorf("ucx: write of %d bytes at offset %d goes beyond the remote memory of %d bytes: %w", len(p),
+			off, f.Size(), io.ErrShortWrite)
 	}
 	return done, err
 }
@@ -90,7 +91,8 @@ func (f *RemoteFile) fit(n int, off int64) int {
 }
 
 func (f *RemoteFile) badOffset(op string, off int64) error {
-	return &OpError{Op: op + " remote file", Peer: f.ep.peer, Err: fmt.Errorf("ucx: offset %d is before the start: %w", off, fs.ErrInvalid)}
+	return &OpError{Op: op + " remote file", Peer: f.ep.peer, Err: fmt.Errorf("ucx: offset %d is before the "+
+		"start: %w", off, fs.ErrInvalid)}
 }
 
 // Read implements [io.Reader] at the file's position.
@@ -150,10 +152,12 @@ func (f *RemoteFile) Seek(offset int64, whence int) (int64, error) {
 	case io.SeekEnd:
 		base = f.Size()
 	default:
-		return 0, &OpError{Op: "seek remote file", Peer: f.ep.peer, Err: fmt.Errorf("ucx: whence %d is none of io.SeekStart, io.SeekCurrent, io.SeekEnd: %w", whence, fs.ErrInvalid)}
+		return 0, &OpError{Op: "seek remote file", Peer: f.ep.peer, Err: fmt.Errorf("ucx: whence %d is none of "+
+			"io.SeekStart, io.SeekCurrent, io.SeekEnd: %w", whence, fs.ErrInvalid)}
 	}
 	if offset > math.MaxInt64-base {
-		return 0, &OpError{Op: "seek remote file", Peer: f.ep.peer, Err: fmt.Errorf("ucx: %d bytes from %d is no position: %w", offset, base, fs.ErrInvalid)}
+		return 0, &OpError{Op: "seek remote file", Peer: f.ep.peer, Err: fmt.Errorf("ucx: %d bytes from %d is no "+
+			"position: %w", offset, base, fs.ErrInvalid)}
 	}
 	pos := base + offset
 	if pos < 0 {
@@ -175,7 +179,8 @@ type (
 )
 
 // move transfers p and returns how much of its beginning is through.
-func (f *RemoteFile) move(ctx context.Context, p []byte, off int64, whole blockingTransfer, start startedTransfer) (int, error) {
+func (f *RemoteFile) move(ctx context.Context, p []byte, off int64, whole blockingTransfer,
+	start startedTransfer) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}

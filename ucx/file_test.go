@@ -162,7 +162,8 @@ func TestRemoteFileSeekGood(t *testing.T) {
 		pos    int64
 	}{
 		{25, io.SeekStart, 25}, {0, io.SeekCurrent, 25}, {5, io.SeekCurrent, 30}, {-10, io.SeekCurrent, 20},
-		{-25, io.SeekEnd, 25}, {-50, io.SeekEnd, 0}, {0, io.SeekEnd, 50}, {0, io.SeekStart, 0}, {7, io.SeekEnd, 57}, {-1, io.SeekEnd, 49},
+		{-25, io.SeekEnd, 25}, {-50, io.SeekEnd, 0}, {0, io.SeekEnd, 50}, {0, io.SeekStart, 0}, {7, io.SeekEnd,
+			57}, {-1, io.SeekEnd, 49},
 	} {
 		pos, err := f.Seek(c.off, c.whence)
 		if pos != c.pos || err != nil {
@@ -219,7 +220,8 @@ func TestRemoteFileConcurrent(t *testing.T) {
 				t.Error(n, err)
 			}
 			clear(b)
-			if n, err := f.ReadAt(b, int64(i*piece)); n != piece || err != nil || b[0] != byte(i) || b[piece-1] != byte(i) {
+			if n, err := f.ReadAt(b, int64(i*piece)); n != piece || err != nil || b[0] != byte(i) ||
+				b[piece-1] != byte(i) {
 				t.Error(n, err)
 			}
 		})

@@ -2,47 +2,74 @@ package ucx
 
 import (
 	"context"
-	"runtime"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"go.millstream.dev/ucx/internal/epstate"
+	"go.millstream.dev/ucx/internal/obs"
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// inbox queues the active messages of one id. Messages enter with the token held;
-// the queue has its own lock, never held across a call into UCX.
-type inbox struct {
-	sink func(*AM)        // internal receivers: called with the token held, must not block
-	raw  func(*ucp.Event) // the same before anything is copied or allocated; frees the event
+// amTable is a worker's side of active messages: who receives those of which id.
+type amTable struct {
+	w     *Worker
+	drops uint64 // messages refused for want of room; owner: token holder
 
-	mu      sync.Mutex
-	queue   []*AM
-	waiting []*Request // receivers that came before their message
-	bytes   int64
-	closed  bool
+	inboxes atomic.Pointer[map[uint16]*inbox] // replaced, never changed: looked at for every message
+
+	mu     sync.Mutex // guards the replacement of inboxes, and closed; never held across a C call
+	closed bool
 }
 
-// openInbox installs the receiving side of an id once.
-func (w *Worker) openInbox(id uint16, sink func(*AM)) (*inbox, error) {
-	return w.openInboxFor(id, &inbox{sink: sink})
+func (t *amTable) init(w *Worker) {
+	t.w = w
+	t.inboxes.Store(&map[uint16]*inbox{})
 }
 
-// openInboxFor is openInbox with a receiving side that is used if there is none yet.
-func (w *Worker) openInboxFor(id uint16, side *inbox) (*inbox, error) {
+// find returns the receiving side of an id, or nil.
+func (t *amTable) find(id uint16) *inbox { return (*t.inboxes.Load())[id] }
+
+// set replaces the receiving side of an id; nil removes it. mu is held.
+func (t *amTable) set(id uint16, b *inbox) {
+	next := maps.Clone(*t.inboxes.Load())
+	if next[id] = b; b == nil {
+		delete(next, id)
+	}
+	t.inboxes.Store(&next)
+}
+
+// shut lets no more ids be opened, and returns the receiving sides there are.
+func (t *amTable) shut() []*inbox {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	return slices.Collect(maps.Values(*t.inboxes.Load()))
+}
+
+// open installs the receiving side of an id once.
+func (t *amTable) open(id uint16, sink func(*AM)) (*inbox, error) {
+	return t.openFor(id, &inbox{sink: sink})
+}
+
+// openFor is open with a receiving side that is used if there is none yet.
+func (t *amTable) openFor(id uint16, side *inbox) (*inbox, error) {
+	w := t.w
 	if err := w.ctx.allows(ucp.OpAMRecv); err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	b := w.inboxes[id]
-	fresh := b == nil
+	t.mu.Lock()
+	b := t.find(id)
+	fresh := b == nil && !t.closed
 	if fresh {
 		b = side
-		w.inboxes[id] = b
+		t.set(id, b)
 	}
-	closed := w.closed
-	w.mu.Unlock()
+	closed := t.closed
+	t.mu.Unlock()
 	if closed {
 		return nil, ErrClosed
 	}
@@ -50,41 +77,17 @@ func (w *Worker) openInboxFor(id uint16, side *inbox) (*inbox, error) {
 		err := w.drv.call("set active-message handler", ucp.CallAMHandler,
 			func(s *ucp.Slot) { s.Tag, s.Arg[0] = uint64(id), 1 }, nil)
 		if err != nil {
-			w.mu.Lock()
-			delete(w.inboxes, id)
-			w.mu.Unlock()
+			t.mu.Lock()
+			t.set(id, nil)
+			t.mu.Unlock()
 			return nil, err
 		}
 	}
 	return b, nil
 }
 
-// OpenAM opens the receiving side of an id, so that messages that arrive before
-// the first RecvAM are kept. UCX drops messages of ids that nobody opened.
-func (w *Worker) OpenAM(id uint16) error {
-	if err := checkAMID(id); err != nil {
-		return &OpError{Op: ucp.OpAMRecv.String(), Err: err}
-	}
-	if _, err := w.openInbox(id, nil); err != nil {
-		return &OpError{Op: ucp.OpAMRecv.String(), Err: err}
-	}
-	return nil
-}
-
-// RecvAM waits for the next active message of an id. Messages of one sender arrive
-// in order. The first call opens the id, as OpenAM does.
-func (w *Worker) RecvAM(ctx context.Context, id uint16) (*AM, error) {
-	if err := checkAMID(id); err != nil {
-		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
-	}
-	b, err := w.openInbox(id, nil)
-	if err != nil {
-		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
-	}
-	return w.recvInbox(ctx, b)
-}
-
-func (w *Worker) recvInbox(ctx context.Context, b *inbox) (*AM, error) {
+func (t *amTable) recv(ctx context.Context, b *inbox) (*AM, error) {
+	w := t.w
 	if err := ctx.Err(); err != nil {
 		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
 	}
@@ -115,6 +118,123 @@ func (w *Worker) recvInbox(ctx context.Context, b *inbox) (*AM, error) {
 		return nil, r.err
 	}
 	return r.message, nil
+}
+
+// deliver turns an arrived message into an AM. The token is held.
+func (t *amTable) deliver(e *ucp.Event) {
+	w := t.w
+	b := t.find(uint16(e.ID))
+	if b == nil {
+		ucp.FreeEvent(w.drv.c, e)
+		return
+	}
+	if b.raw != nil {
+		b.raw(e)
+		return
+	}
+	ep := w.peers.byHandle(e.ReplyEP)
+	m := &AM{ID: uint16(e.ID), Len: int(e.Len), w: w, ReplyTo: ep, rndv: e.AMKind == ucp.AMRndv}
+	if e.HdrLen > 0 {
+		m.Header = append([]byte(nil), unsafe.Slice(e.Hdr, e.HdrLen)...)
+	}
+	if ep == nil && e.ReplyEP != nil {
+		m.ReplyTo = w.peers.reply(e.ReplyEP)
+	}
+	if e.AMKind == ucp.AMCopy {
+		m.data = append(make([]byte, 0, max(e.Len, 1)), unsafe.Slice((*byte)(e.Ptr), e.Len)...)
+		ucp.FreeEvent(w.drv.c, e)
+	} else {
+		m.event = e
+	}
+	if b.sink != nil {
+		b.sink(m)
+		return
+	}
+	b.put(w, m)
+}
+
+// refuse drops a message for want of room, with the sender's endpoint. The token is held.
+func (t *amTable) refuse(m *AM) {
+	t.report(m.ID, m.Len)
+	if m.event != nil {
+		go m.Release() // needs the token, which the caller holds
+	}
+	if ep := owned(m.ReplyTo); ep != nil {
+		ep.on(epstate.Overflow, ErrExceedsLimit)
+	}
+}
+func dropOf(w *Worker, m *AM) obs.Drop { return obs.Drop{Worker: w.name(), ID: m.ID, Bytes: m.Len} }
+
+// dropped reports a message that exceeded the worker's limit and fails its sender's
+// endpoint, so that neither side believes it was delivered.
+func (t *amTable) dropped(e *ucp.Event) {
+	w := t.w
+	t.report(uint16(e.ID), int(e.Len))
+	if ep := w.peers.byHandle(e.ReplyEP); ep != nil {
+		ep.on(epstate.Overflow, ErrExceedsLimit)
+	}
+}
+
+// report tells of a refused message: the hook of each, the log of the first and
+// then of every doubling, as a peer could fill the disk otherwise. The token is held.
+func (t *amTable) report(id uint16, n int) {
+	w := t.w
+	if f := w.ctx.cfg.Events.MessageDropped; f != nil {
+		f(obs.Drop{Worker: w.name(), ID: id, Bytes: n})
+	}
+	if t.drops++; t.drops&(t.drops-1) == 0 {
+		logf("active message %d of %d bytes refused: more than %d bytes are queued on the worker "+
+			"(WorkerConfig.MaxQueuedMessages); %d messages refused so far", id, n, w.cfg.MaxQueuedMessages, t.drops)
+	}
+}
+
+// stray drops a message that belongs to no connection. The token is held.
+func (t *amTable) stray(m *AM) {
+	w := t.w
+	if f := w.ctx.cfg.Events.MessageDropped; f != nil {
+		f(dropOf(w, m))
+	}
+	if m.event != nil {
+		go m.Release()
+	}
+}
+
+// inbox queues the active messages of one id. Messages enter with the token held;
+// the queue has its own lock, never held across a call into UCX.
+type inbox struct {
+	sink func(*AM)        // internal receivers: called with the token held, must not block
+	raw  func(*ucp.Event) // the same before anything is copied or allocated; frees the event
+
+	mu      sync.Mutex
+	queue   []*AM
+	waiting []*Request // receivers that came before their message
+	bytes   int64
+	closed  bool
+}
+
+// OpenAM opens the receiving side of an id, so that messages that arrive before
+// the first RecvAM are kept. UCX drops messages of ids that nobody opened.
+func (w *Worker) OpenAM(id uint16) error {
+	if err := checkAMID(id); err != nil {
+		return &OpError{Op: ucp.OpAMRecv.String(), Err: err}
+	}
+	if _, err := w.ams.open(id, nil); err != nil {
+		return &OpError{Op: ucp.OpAMRecv.String(), Err: err}
+	}
+	return nil
+}
+
+// RecvAM waits for the next active message of an id. Messages of one sender arrive
+// in order. The first call opens the id, as OpenAM does.
+func (w *Worker) RecvAM(ctx context.Context, id uint16) (*AM, error) {
+	if err := checkAMID(id); err != nil {
+		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
+	}
+	b, err := w.ams.open(id, nil)
+	if err != nil {
+		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
+	}
+	return w.ams.recv(ctx, b)
 }
 
 func (b *inbox) pop() *AM {
@@ -161,40 +281,6 @@ func (w *Worker) HandleAM(ctx context.Context, id uint16, h func(context.Context
 	return nil
 }
 
-// deliverMessage turns an arrived message into an AM. The token is held.
-func (w *Worker) deliverMessage(e *ucp.Event) {
-	w.mu.Lock()
-	b := w.inboxes[uint16(e.ID)]
-	ep := w.handles[e.ReplyEP]
-	w.mu.Unlock()
-	if b == nil {
-		ucp.FreeEvent(w.drv.c, e)
-		return
-	}
-	if b.raw != nil {
-		b.raw(e)
-		return
-	}
-	m := &AM{ID: uint16(e.ID), Len: int(e.Len), w: w, ReplyTo: ep, rndv: e.AMKind == ucp.AMRndv}
-	if e.HdrLen > 0 {
-		m.Header = append([]byte(nil), unsafe.Slice(e.Hdr, e.HdrLen)...)
-	}
-	if ep == nil && e.ReplyEP != nil {
-		m.ReplyTo = w.replyEndpoint(e.ReplyEP)
-	}
-	if e.AMKind == ucp.AMCopy {
-		m.data = append(make([]byte, 0, max(e.Len, 1)), unsafe.Slice((*byte)(e.Ptr), e.Len)...)
-		ucp.FreeEvent(w.drv.c, e)
-	} else {
-		m.event = e
-	}
-	if b.sink != nil {
-		b.sink(m)
-		return
-	}
-	b.put(w, m)
-}
-
 func (b *inbox) put(w *Worker, m *AM) {
 	b.mu.Lock()
 	if b.closed {
@@ -212,7 +298,7 @@ func (b *inbox) put(w *Worker, m *AM) {
 	}
 	if b.bytes+int64(len(m.data)) > w.cfg.MaxQueuedMessages {
 		b.mu.Unlock()
-		w.refuse(m)
+		w.ams.refuse(m)
 		return
 	}
 	b.bytes += int64(len(m.data))
@@ -220,40 +306,133 @@ func (b *inbox) put(w *Worker, m *AM) {
 	b.mu.Unlock()
 }
 
-// replyEndpoint finds the endpoint behind a handle that is not entered: one that is just
-// being made, or one of UCX's own. The token is held.
-func (w *Worker) replyEndpoint(h unsafe.Pointer) *Endpoint {
-	if id := ucp.EPNumber(w.drv.c, h); id != 0 {
-		w.mu.Lock()
-		ep := w.eps[id]
-		w.mu.Unlock()
-		if ep != nil {
-			return ep
+// mailbox is a first-in first-out queue between arriving messages and receivers that
+// drive the worker's progress while they wait. put and fail may be called with the
+// token held. Whoever fills it bounds it.
+type mailbox[T any] struct {
+	mu      sync.Mutex
+	queue   []T
+	waiting []*mailWait[T]
+	err     error // why nothing more will come
+	shut    bool  // nobody will take anything any more
+}
+
+type mailWait[T any] struct {
+	req  Request
+	item T
+}
+
+// put hands an item to the first receiver or queues it. It reports false, and the
+// item stays the caller's, when the box is shut.
+func (b *mailbox[T]) put(item T) bool {
+	b.mu.Lock()
+	if b.shut {
+		b.mu.Unlock()
+		return false
+	}
+	if len(b.waiting) > 0 {
+		m := b.waiting[0]
+		b.waiting = b.waiting[1:]
+		b.mu.Unlock()
+		m.item = item
+		m.req.finish()
+		return true
+	}
+	b.queue = append(b.queue, item)
+	b.mu.Unlock()
+	return true
+}
+
+// unget returns an item that was taken and is not wanted now: it comes out next. It
+// reports false, and the item stays the caller's, when the box is shut.
+func (b *mailbox[T]) unget(item T) bool {
+	b.mu.Lock()
+	if b.shut || len(b.waiting) > 0 {
+		b.mu.Unlock()
+		return b.put(item)
+	}
+	b.queue = slices.Insert(b.queue, 0, item)
+	b.mu.Unlock()
+	return true
+}
+
+// recv takes the next item. What is queued comes out also after fail. When it returns
+// an error of ctx nothing was taken.
+func (b *mailbox[T]) recv(ctx context.Context, w *Worker) (T, error) { return b.recvWithin(ctx, w, 0) }
+
+// recvWithin is recv of an item that is expected within a time, for which the wait does not sleep.
+func (b *mailbox[T]) recvWithin(ctx context.Context, w *Worker, soon time.Duration) (T, error) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	b.mu.Lock()
+	if len(b.queue) > 0 {
+		item := b.queue[0]
+		b.queue[0] = none
+		if b.queue = b.queue[1:]; len(b.queue) == 0 {
+			b.queue = nil
 		}
+		b.mu.Unlock()
+		return item, nil
 	}
-	return w.borrow(h)
+	if err := b.err; err != nil {
+		b.mu.Unlock()
+		return none, err
+	}
+	m := &mailWait[T]{}
+	m.req.w = w
+	b.waiting = append(b.waiting, m)
+	b.mu.Unlock()
+	if err := w.drv.awaitSoon(ctx, &m.req, soon); err != nil {
+		b.mu.Lock()
+		if i := slices.Index(b.waiting, m); i >= 0 {
+			b.waiting = slices.Delete(b.waiting, i, i+1)
+			b.mu.Unlock()
+			return none, err
+		}
+		b.mu.Unlock()
+		<-m.req.Done() // an item, or the end, came in the same moment
+		if m.req.err != nil {
+			return none, m.req.err
+		}
+		if !b.unget(m.item) {
+			return m.item, nil // nobody else will give it back
+		}
+		return none, err
+	}
+	return m.item, m.req.err
 }
 
-// borrow wraps a reply endpoint that UCX made for a peer Millstream has no endpoint
-// for. UCX keeps it as long as the worker, so it is remembered. The token is held.
-func (w *Worker) borrow(h unsafe.Pointer) *Endpoint {
-	ep := &Endpoint{w: w, c: ucp.BorrowEP(w.drv.c, h), peer: "sender of an active message", kind: borrowed,
-		state: epstate.Open, done: make(chan struct{})}
-	runtime.AddCleanup(ep, w.buryEndpoint, ep.c)
-	w.mu.Lock()
-	ep.h = h
-	w.handles[h] = ep
-	w.mu.Unlock()
-	return ep
+// fail ends the waits, now and later, of receivers that find nothing queued.
+func (b *mailbox[T]) fail(err error) {
+	b.mu.Lock()
+	if b.err == nil {
+		b.err = err
+	}
+	waiting := b.waiting
+	b.waiting = nil
+	b.mu.Unlock()
+	for _, m := range waiting {
+		m.req.err = err
+		m.req.finish()
+	}
 }
 
-// refuse drops a message for want of room, with the sender's endpoint. The token is held.
-func (w *Worker) refuse(m *AM) {
-	w.reportDrop(m.ID, m.Len)
-	if m.event != nil {
-		go m.Release() // needs the token, which the caller holds
-	}
-	if ep := m.ReplyTo.ownedOrNil(); ep != nil {
-		ep.on(epstate.Overflow, ErrExceedsLimit)
-	}
+// close is fail that also empties the box for good. The caller gives back what it
+// returns.
+func (b *mailbox[T]) close(err error) []T {
+	b.fail(err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q := b.queue
+	b.queue, b.shut = nil, true
+	return q
+}
+
+// len returns the number of queued items.
+func (b *mailbox[T]) len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queue)
 }

@@ -3,6 +3,7 @@ package ucx
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"go.millstream.dev/ucx/internal/epstate"
+	"go.millstream.dev/ucx/internal/wire"
 )
 
 // A lifeline is the Unix or TCP connection over which two Millstream workers found
@@ -50,99 +52,14 @@ const (
 	noticeAbort = 'A' // the sender force-closed its endpoint
 )
 
-// Handshake: magic, version, oldest version understood, features, number of this end,
-// release of UCX (major, minor), home (see Contact), lengths of name, address and
-// network-only address, and those three.
-const (
-	lineMagic      = "MSUX"
-	lineVersion    = 2
-	lineMinVersion = 2
-	maxPeerName    = 256
-	helloFixed     = 4 + 2 + 2 + 4 + 8 + 2 + 2 + 8 + 2 + 4 + 4
-	// writeTimeout bounds a notice: a peer that does not read 64 one-byte notices is as good as dead.
-	writeTimeout = time.Second
-)
+// writeTimeout bounds a notice: a peer that does not read 64 one-byte notices is as good as dead.
+const writeTimeout = time.Second
 
 // Features a side announces in its handshake.
 const (
 	featureFarewell = 1 // answers an in-band farewell (active messages are on)
 	featureFrames   = 2 // takes messages of frames
 )
-
-type hello struct {
-	version, min uint16
-	features     uint32
-	number       uint64
-	name         string
-	contact      Contact
-}
-
-func (h *hello) append(b []byte) ([]byte, error) {
-	addr, err := h.contact.Address.MarshalBinary()
-	if err != nil {
-		return nil, err
-	}
-	var netAddr []byte
-	if len(h.contact.Net) > 0 {
-		if netAddr, err = h.contact.Net.MarshalBinary(); err != nil {
-			return nil, err
-		}
-	}
-	name := h.name[:min(len(h.name), maxPeerName)]
-	b = append(b, lineMagic...)
-	b = binary.LittleEndian.AppendUint16(b, h.version)
-	b = binary.LittleEndian.AppendUint16(b, h.min)
-	b = binary.LittleEndian.AppendUint32(b, h.features)
-	b = binary.LittleEndian.AppendUint64(b, h.number)
-	b = binary.LittleEndian.AppendUint16(b, h.contact.Major)
-	b = binary.LittleEndian.AppendUint16(b, h.contact.Minor)
-	b = binary.LittleEndian.AppendUint64(b, h.contact.Home)
-	b = binary.LittleEndian.AppendUint16(b, uint16(len(name)))
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(addr)))
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(netAddr)))
-	b = append(b, name...)
-	b = append(b, addr...)
-	return append(b, netAddr...), nil
-}
-
-// readHello reads a handshake from a peer that may be anyone.
-func readHello(r io.Reader) (*hello, error) {
-	var fixed [helloFixed]byte
-	if _, err := io.ReadFull(r, fixed[:]); err != nil {
-		return nil, fmt.Errorf("ucx: handshake cut off: %w", err)
-	}
-	if string(fixed[:4]) != lineMagic {
-		return nil, fmt.Errorf("ucx: the peer does not speak Millstream's handshake (starts with %q); UCX listeners "+
-			"are dialed with DialSocket", fixed[:4])
-	}
-	h := &hello{
-		version: binary.LittleEndian.Uint16(fixed[4:]), min: binary.LittleEndian.Uint16(fixed[6:]),
-		features: binary.LittleEndian.Uint32(fixed[8:]), number: binary.LittleEndian.Uint64(fixed[12:]),
-		contact: Contact{Major: binary.LittleEndian.Uint16(fixed[20:]),
-			Minor: binary.LittleEndian.Uint16(fixed[22:]), Home: binary.LittleEndian.Uint64(fixed[24:])},
-	}
-	nameLen := int(binary.LittleEndian.Uint16(fixed[32:]))
-	addrLen, netLen := int(binary.LittleEndian.Uint32(fixed[34:])), int(binary.LittleEndian.Uint32(fixed[38:]))
-	if h.min > lineVersion || h.version < lineMinVersion {
-		return nil, fmt.Errorf("ucx: the peer speaks handshake versions %d to %d, this side %d to %d; upgrade the "+
-			"older one", h.min, h.version, lineMinVersion, lineVersion)
-	}
-	if nameLen > maxPeerName || addrLen > maxWorkerAddress+8 || netLen > maxWorkerAddress+8 {
-		return nil, fmt.Errorf("ucx: handshake promises a name of %d and addresses of %d and %d bytes (at most "+
-			"%d, %d)", nameLen, addrLen, netLen, maxPeerName, maxWorkerAddress+8)
-	}
-	rest := make([]byte, nameLen+addrLen+netLen)
-	if _, err := io.ReadFull(r, rest); err != nil {
-		return nil, fmt.Errorf("ucx: handshake cut off: %w", err)
-	}
-	h.name = string(rest[:nameLen])
-	if netLen > 0 {
-		if err := h.contact.Net.UnmarshalBinary(rest[nameLen+addrLen:]); err != nil {
-			return nil, err
-		}
-	}
-	return h, h.contact.Address.UnmarshalBinary(rest[nameLen : nameLen+addrLen])
-}
 
 // run reads notices until the connection ends.
 func (l *lifeline) run() {
@@ -158,7 +75,7 @@ func (l *lifeline) run() {
 		l.ackOnce.Do(func() { close(l.acked) })
 		l.ep.on(epstate.LineEnded, ErrConnectionReset)
 		_ = l.conn.Close()
-		l.ep.w.dropLine(l)
+		l.ep.w.peers.dropLine(l)
 		close(l.over)
 		return
 	}
@@ -244,16 +161,9 @@ func controlHeader(kind byte, number uint64) []byte {
 }
 
 // control handles an arrived control message. The token is held.
-func (w *Worker) control(m *AM) {
+func (t *endpointTable) control(m *AM) {
 	if len(m.Header) == controlSize && m.Header[0] == controlBye {
-		var ep *Endpoint
-		w.mu.Lock()
-		l := w.lines[binary.LittleEndian.Uint64(m.Header[1:])]
-		if l != nil {
-			ep = l.ep
-		}
-		w.mu.Unlock()
-		if ep != nil {
+		if l, ep := t.line(binary.LittleEndian.Uint64(m.Header[1:])); ep != nil {
 			ep.on(epstate.PeerFarewell, nil)
 			go l.write(noticeAck)
 		}
@@ -263,8 +173,138 @@ func (w *Worker) control(m *AM) {
 	}
 }
 
-func (w *Worker) dropLine(l *lifeline) {
-	w.mu.Lock()
-	delete(w.lines, l.local)
-	w.mu.Unlock()
+// UCX pairs the endpoints that two workers make from each other's addresses by the
+// order of their creation: the third that A makes to B belongs to the third that B
+// makes to A, whatever they were made for. Messages that name the sender's endpoint
+// and lanes that connect endpoints (tcp among them) then depend on the other one of
+// the pair: handshakes that run side by side and end up crosswise lose messages when
+// one of them is closed. So two workers take turns: for each lifeline both ends are
+// made before the next lifeline's are.
+//
+// The worker with the smaller number leads. It tells how many endpoints it has made
+// so far, the other one makes its own and answers with its count before that, and the
+// leader follows. A side that is behind, since a handshake broke off or an endpoint
+// was made on one side only, catches up with endpoints that nobody uses.
+type pairing struct {
+	turn chan struct{} // capacity 1: empty while someone makes endpoints
+	made uint64        // endpoints made so far; owner: who has the turn
+}
+
+// maxCatchUp bounds what a peer's count can make this side create.
+const maxCatchUp = 1024
+
+// owner returns the number of the worker that an address belongs to, which UCX puts
+// behind the first byte of every kind of address; 0 if it is too short to be one.
+func (a WorkerAddress) owner() uint64 {
+	if len(a) < 9 {
+		return 0
+	}
+	return binary.NativeEndian.Uint64([]byte(a[1:9]))
+}
+
+func (p *pairing) take(ctx context.Context) error {
+	select {
+	case <-p.turn:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx)
+	}
+}
+
+func (p *pairing) give() { p.turn <- struct{}{} }
+
+// makeOne runs create and counts. The turn is taken.
+func (p *pairing) makeOne(create func() (*Endpoint, error)) (*Endpoint, error) {
+	ep, err := create()
+	switch {
+	case err == nil:
+		p.made++
+	case errors.Is(err, ErrExceedsLimit):
+		err = fmt.Errorf("%w: UCX lets two workers make 65535 endpoints with each other in their lives while streams "+
+			"are on; make a new worker, or leave Stream out of Config.Features", err)
+	}
+	return ep, err
+}
+
+// catchUp makes endpoints that nobody uses until n have been made. They stay until
+// the worker is closed: closing one would disturb what it is paired with.
+func (p *pairing) catchUp(w *Worker, n uint64, addr WorkerAddress) error {
+	if n > p.made+maxCatchUp {
+		return fmt.Errorf("ucx: the peer has made %d endpoints to this worker, which has made %d to the peer", n,
+			p.made)
+	}
+	none := ErrorNone
+	for p.made < n {
+		_, err := p.makeOne(func() (*Endpoint, error) {
+			return w.peers.connect(addr, &EndpointConfig{Name: "nobody (keeps the count)", Errors: &none}, nil)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// paired makes this side's endpoint of a handshake when it is its turn.
+func (w *Worker) paired(ctx context.Context, conn net.Conn, mine, theirs *hello, addr WorkerAddress,
+	create func() (*Endpoint, error)) (*Endpoint, error) {
+	me, other := mine.contact.Address.owner(), theirs.contact.Address.owner()
+	if me == other {
+		return create() // UCX connects an endpoint to the own worker with itself
+	}
+	p := w.peers.pairing(other)
+	defer deadline(ctx, conn)()
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	side := p.follow
+	if me < other {
+		side = p.lead
+	}
+	ep, err := side(ctx, w, conn, addr, create)
+	return ep, handshakeError(ctx, err)
+}
+
+func (p *pairing) lead(ctx context.Context, w *Worker, conn net.Conn, addr WorkerAddress,
+	create func() (*Endpoint, error)) (*Endpoint, error) {
+	if err := p.take(ctx); err != nil {
+		return nil, err
+	}
+	defer p.give()
+	if err := wire.WriteCount(conn, 'G', p.made); err != nil {
+		return nil, err
+	}
+	n, err := wire.ReadCount(conn, 'P')
+	if err != nil {
+		return nil, err
+	}
+	if err := p.catchUp(w, n, addr); err != nil {
+		return nil, err
+	}
+	return p.makeOne(create)
+}
+
+func (p *pairing) follow(ctx context.Context, w *Worker, conn net.Conn, addr WorkerAddress,
+	create func() (*Endpoint, error)) (*Endpoint, error) {
+	n, err := wire.ReadCount(conn, 'G')
+	if err != nil {
+		return nil, err
+	}
+	if err := p.take(ctx); err != nil {
+		return nil, err
+	}
+	defer p.give()
+	if err := p.catchUp(w, n, addr); err != nil {
+		return nil, err
+	}
+	before := p.made
+	ep, err := p.makeOne(create)
+	if err != nil {
+		return nil, err
+	}
+	if err := wire.WriteCount(conn, 'P', before); err != nil {
+		ep.abort(ErrCanceled)
+		_ = ep.Close()
+		return nil, err
+	}
+	return ep, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/obs"
@@ -50,16 +51,19 @@ func (c *Context) registrable(v View) (*mem.Buffer, error) {
 	case v.bad != nil:
 		return nil, v.bad
 	case c.cfg.Features&(RMA|Atomic32|Atomic64) == 0:
-		return nil, fmt.Errorf("ucx: the context has none of the features RMA, Atomic32, Atomic64; add them to Config.Features")
+		return nil, fmt.Errorf("ucx: the context has none of the features RMA, Atomic32, Atomic64; add them to " +
+			"Config.Features")
 	case v.n == 0:
 		return nil, fmt.Errorf("ucx: there is nothing to register in an empty view: %w", ErrInvalidParam)
 	case v.goHeap():
-		return nil, fmt.Errorf("ucx: Go memory cannot be registered for remote access, the garbage collector may free it: use Context.Alloc, mem.NewMmap or a mem.Pool on it (%d bytes): %w", v.n, ErrInvalidParam)
+		return nil, fmt.Errorf("ucx: Go memory cannot be registered for remote access, the garbage collector may free "+
+			"it: use Context.Alloc, mem.NewMmap or a mem.Pool on it (%d bytes): %w", v.n, ErrInvalidParam)
 	case v.buf != nil:
 		return v.buf.Slice(int(v.addr), v.n), nil
 	}
 	// Memory that somebody else owns and keeps, such as a foreign array.
-	return mem.NewRegion(mem.RegionConfig{Addr: v.addr, Len: v.n, Kind: v.kind, Device: int(v.device), ReadOnly: v.readOnly}).Buffer(), nil
+	return mem.NewRegion(mem.RegionConfig{Addr: v.addr, Len: v.n, Kind: v.kind, Device: int(v.device),
+		ReadOnly: v.readOnly}).Buffer(), nil
 }
 
 // registerBuffer takes over the caller's reference if it succeeds.
@@ -76,7 +80,8 @@ func (c *Context) registerBuffer(buf *mem.Buffer) (*Memory, error) {
 	if st != 0 {
 		return nil, &OpError{Op: "pack remote key", Err: Status(st)}
 	}
-	key := MemoryKey{addr: uint64(buf.Addr()), size: uint64(buf.Len()), kind: buf.Kind(), readOnly: buf.ReadOnly(), lib: c.lib.api(), packed: packed}
+	key := MemoryKey{addr: uint64(buf.Addr()), size: uint64(buf.Len()), kind: buf.Kind(), readOnly: buf.ReadOnly(),
+		lib: c.lib.api(), packed: packed}
 	if err := key.check(); err != nil {
 		return nil, &OpError{Op: "pack remote key", Err: err}
 	}
@@ -142,10 +147,12 @@ func (a *allocator) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 		return mem.NewRegion(mem.RegionConfig{Kind: a.kind, Device: a.device}).Buffer(), nil
 	}
 	if a.kind == mem.Pinned {
-		return fail(fmt.Errorf("ucx: UCX does not allocate pinned memory: take mem.NewMlocked or package cuda, and Register it: %w", ErrUnsupported))
+		return fail(fmt.Errorf("ucx: UCX does not allocate pinned memory: take mem.NewMlocked or package cuda, and "+
+			"Register it: %w", ErrUnsupported))
 	}
 	if _, hooked := mem.Hooks(); a.device >= 0 && (!hooked || !c.SupportsMemory(a.kind)) {
-		return fail(fmt.Errorf("ucx: no %s memory here: it needs package go.millstream.dev/cuda imported and a libucp with CUDA support (%s has %v): %w", a.kind, c.lib.Path, c.lib.CUDA, ErrUnsupported))
+		return fail(fmt.Errorf("ucx: no %s memory here: it needs package go.millstream.dev/cuda imported and a libucp "+
+			"with CUDA support (%s has %v): %w", a.kind, c.lib.Path, c.lib.CUDA, ErrUnsupported))
 	}
 	if err := c.enter(); err != nil {
 		return fail(err)
@@ -175,7 +182,10 @@ func (a *allocator) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 			f(obs.Registration{Bytes: info.Bytes, Kind: info.Kind})
 		}
 	}})
-	if _, err := r.Attach(c, func() (any, error) { return &registration{region: r, memh: memh, took: info.Took}, nil }); err != nil {
+	if _, err := r.Attach(c, func() (any, error) {
+		return &registration{region: r, memh: memh, took: info.Took},
+			nil
+	}); err != nil {
 		r.Buffer().Release()
 		return fail(err)
 	}
@@ -183,4 +193,86 @@ func (a *allocator) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 		f(info)
 	}
 	return r.Buffer(), nil
+}
+
+// registration is one region registered with one context. It is made at the first
+// use of the region and ended by the region's end or the context's, whichever comes first.
+type registration struct {
+	region *mem.Region
+	memh   unsafe.Pointer
+	took   time.Duration
+}
+
+// register returns the registration of a region, making it if needed.
+func (c *Context) register(r *mem.Region) (*registration, error) {
+	v, err := r.Attach(c, func() (any, error) { return c.newRegistration(r) })
+	if err != nil {
+		return nil, err
+	}
+	return v.(*registration), nil
+}
+
+func (c *Context) newRegistration(r *mem.Region) (any, error) {
+	if err := c.enter(); err != nil {
+		return nil, &OpError{Op: "register memory", Err: err}
+	}
+	defer c.calls.Done()
+	start := time.Now()
+	kind := View{kind: r.Kind()}
+	memh, _, st := c.h.MemMap(r.Addr(), uint64(r.Len()), int(kind.memType()), r.Device(), false)
+	if st != 0 {
+		return nil, &OpError{Op: "register memory", Err: fmt.Errorf("%w (%d bytes of %s memory)", Status(st),
+			r.Len(), r.Kind())}
+	}
+	reg := &registration{region: r, memh: memh, took: time.Since(start)}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		c.h.MemUnmap(memh, r.Device())
+		return nil, &OpError{Op: "register memory", Err: ErrClosed}
+	}
+	c.regs[reg] = struct{}{}
+	c.mu.Unlock()
+	if f := c.cfg.Events.Registered; f != nil {
+		f(obs.Registration{Bytes: r.Len(), Kind: r.Kind().String(), Took: reg.took})
+	}
+	r.OnFree(func() { c.unregister(reg) })
+	return reg, nil
+}
+
+// enter begins a call into UCX's memory functions, which Close waits for. The caller
+// ends it with calls.Done.
+func (c *Context) enter() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	c.calls.Add(1)
+	return nil
+}
+
+func (c *Context) unregister(reg *registration) {
+	c.mu.Lock()
+	_, mine := c.regs[reg]
+	delete(c.regs, reg)
+	if mine {
+		c.calls.Add(1)
+	}
+	c.mu.Unlock()
+	if !mine {
+		return // the context has closed and ended it
+	}
+	defer c.calls.Done()
+	c.h.MemUnmap(reg.memh, reg.region.Device())
+	if f := c.cfg.Events.Deregistered; f != nil {
+		f(obs.Registration{Bytes: reg.region.Len(), Kind: reg.region.Kind().String()})
+	}
+}
+
+// Registrations returns how many regions are registered with the context.
+func (c *Context) Registrations() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.regs) + c.allocs
 }

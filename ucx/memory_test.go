@@ -70,11 +70,13 @@ func TestMemAllocRefuses(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
-	if _, err := c.Alloc(64, mem.Pinned); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "mem.NewMlocked") {
+	if _, err := c.Alloc(64, mem.Pinned); !errors.Is(err, ErrUnsupported) ||
+		!strings.Contains(err.Error(), "mem.NewMlocked") {
 		t.Errorf("pinned memory: %v", err)
 	}
 	if !c.SupportsMemory(mem.Device) {
-		if _, err := c.Alloc(64, mem.Device); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "cuda") {
+		if _, err := c.Alloc(64, mem.Device); !errors.Is(err, ErrUnsupported) ||
+			!strings.Contains(err.Error(), "cuda") {
 			t.Errorf("device memory: %v", err)
 		}
 	}

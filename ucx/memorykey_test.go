@@ -34,12 +34,14 @@ func marshal(t testing.TB, k MemoryKey) []byte {
 }
 
 func equalKeys(a, b MemoryKey) bool {
-	return a.addr == b.addr && a.size == b.size && a.kind == b.kind && a.readOnly == b.readOnly && a.lib == b.lib && bytes.Equal(a.packed, b.packed)
+	return a.addr == b.addr && a.size == b.size && a.kind == b.kind && a.readOnly == b.readOnly && a.lib == b.lib &&
+		bytes.Equal(a.packed, b.packed)
 }
 
 // TestSerialization: a key survives its bytes, alone and inside other formats.
 func TestSerialization(t *testing.T) {
-	for _, k := range []MemoryKey{plainKey(), {addr: 1, size: 1, kind: mem.Device, readOnly: true, packed: make([]byte, 9)}} {
+	for _, k := range []MemoryKey{plainKey(), {addr: 1, size: 1, kind: mem.Device, readOnly: true,
+		packed: make([]byte, 9)}} {
 		var got MemoryKey
 		if err := got.UnmarshalBinary(marshal(t, k)); err != nil {
 			t.Fatal(err)
@@ -63,7 +65,8 @@ func TestSerialization(t *testing.T) {
 
 // TestSerializationGolden pins the form: bytes of version 1 stay readable.
 func TestSerializationGolden(t *testing.T) {
-	const golden = "MSMK\x01\x01\x00\x00" + "\x00\x10\x00\x00\x00\x7f\x00\x00" + "\x00\x10\x00\x00\x00\x00\x00\x00" + "\x01\x15\x09\x00" +
+	const golden = "MSMK\x01\x01\x00\x00" + "\x00\x10\x00\x00\x00\x7f\x00\x00" + "\x00\x10\x00\x00\x00\x00\x00\x00" +
+		"\x01\x15\x09\x00" +
 		"\x00\x00\x00\x00\x00\x00\x00\x00\x00" + "\x84\xc3\xd6\x5e\x86\xfc\xec\xcb"
 	k := MemoryKey{addr: 0x7f00_0000_1000, size: 4096, readOnly: true, lib: [2]uint8{1, 21}, packed: make([]byte, 9)}
 	if b := marshal(t, k); string(b) != golden {
@@ -94,7 +97,8 @@ func TestCorruptedSerializedData(t *testing.T) {
 	if err := k.UnmarshalBinary(append(slices.Clone(good), 0)); err == nil {
 		t.Error("a byte more is not noticed")
 	}
-	if err := k.UnmarshalBinary(append([]byte("GARB"), good[4:]...)); err == nil || !strings.Contains(err.Error(), "no memory key") {
+	if err := k.UnmarshalBinary(append([]byte("GARB"), good[4:]...)); err == nil ||
+		!strings.Contains(err.Error(), "no memory key") {
 		t.Errorf("other magic: %v", err)
 	}
 	newer := slices.Clone(good)
@@ -145,7 +149,8 @@ func TestImpossibleKeys(t *testing.T) {
 			t.Errorf("%s: has bytes", name)
 		}
 		b := marshal(t, plainKey())
-		b = slices.Concat(b[:26], binary.LittleEndian.AppendUint16(nil, uint16(len(k.packed))), k.packed, make([]byte, 8))
+		b = slices.Concat(b[:26], binary.LittleEndian.AppendUint16(nil, uint16(len(k.packed))), k.packed,
+			make([]byte, 8))
 		b[6] = byte(k.kind)
 		binary.LittleEndian.PutUint64(b[8:], k.addr)
 		binary.LittleEndian.PutUint64(b[16:], k.size)

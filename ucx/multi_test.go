@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/wire"
 )
 
 // frameSet makes frames of the given sizes, with the seed in every one.
@@ -336,9 +337,9 @@ func TestFramesReceiveCutOff(t *testing.T) {
 	}
 	data := make([]byte, plan.size)
 	plan.write(data, []View{Bytes(make([]byte, 9000))})
-	h := frameHeader{kind: frameTable, number: a.line.remote, seq: 1, n: 1}
-	hdr := make([]byte, frameHeaderSize)
-	h.put(hdr)
+	h := wire.FrameHeader{Kind: wire.FrameTable, Number: a.line.remote, Seq: 1, N: 1}
+	hdr := make([]byte, wire.FrameHeaderSize)
+	h.Put(hdr)
 	if err := a.sendAM(ctx, amMulti, hdr, AMOptions{}, []View{Bytes(data)}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/obs"
+	"go.millstream.dev/ucx/internal/wire"
 )
 
 // encodeTable is the table message's data of some frames.
@@ -27,14 +28,14 @@ func encodeTable(t testing.TB, frames ...View) []byte {
 
 // The bytes of version 1: a later release that changes them must change the version.
 func TestFrameWireGolden(t *testing.T) {
-	h := frameHeader{kind: frameTable, number: 0x1122334455667788, seq: 9, n: 2}
-	hdr := make([]byte, frameHeaderSize)
-	h.put(hdr)
+	h := wire.FrameHeader{Kind: wire.FrameTable, Number: 0x1122334455667788, Seq: 9, N: 2}
+	hdr := make([]byte, wire.FrameHeaderSize)
+	h.Put(hdr)
 	const wantHeader = "4d534652" + "01" + "01" + "0000" + "8877665544332211" + "0900000000000000" + "02000000"
 	if got := hex.EncodeToString(hdr); got != wantHeader {
 		t.Errorf("header %s, want %s", got, wantHeader)
 	}
-	if back, err := decodeFrameHeader(hdr); err != nil || back != h {
+	if back, err := wire.DecodeFrameHeader(hdr); err != nil || back != h {
 		t.Errorf("decoded %+v, %v", back, err)
 	}
 	const wantTable = "0300000000000000" + "00" + "01" + "000000000000" +
@@ -43,11 +44,11 @@ func TestFrameWireGolden(t *testing.T) {
 	if got := hex.EncodeToString(data); got != wantTable {
 		t.Errorf("table %s, want %s", got, wantTable)
 	}
-	entries, separate, total, err := decodeFrameTable(data, 2)
+	entries, separate, total, err := wire.DecodeFrameTable(data, 2)
 	if err != nil || separate != 1 || total != 9004 {
 		t.Fatalf("decoded %d separate, %d bytes, %v", separate, total, err)
 	}
-	want := []frameEntry{{n: 3, offset: 32}, {n: 9001, offset: -1}}
+	want := []wire.FrameEntry{{N: 3, Offset: 32}, {N: 9001, Offset: -1}}
 	if entries[0] != want[0] || entries[1] != want[1] {
 		t.Errorf("decoded %+v", entries)
 	}
@@ -65,29 +66,32 @@ func TestFrameTableRefuses(t *testing.T) {
 		count int
 		says  string
 	}{
-		"negative count":     {good, -1, "table of -1"},
-		"count over data":    {good, 400, "table of 400"},
-		"count over limit":   {make([]byte, 16*(maxFrames+1)), maxFrames + 1, "table of"},
-		"no data":            {nil, 1, "table of 1"},
-		"cut":                {good[:len(good)-1], 3, "beyond the message"},
-		"bytes behind":       {append(bytes.Clone(good), 0), 3, "behind the last"},
-		"huge inline":        {change(func(b []byte) { binary.LittleEndian.PutUint64(b, 1<<62) }), 3, "beyond the message"},
-		"wrapping length":    {change(func(b []byte) { binary.LittleEndian.PutUint64(b, 1<<63) }), 3, "frame 0 of"},
-		"sum wraps":          {change(func(b []byte) { binary.LittleEndian.PutUint64(b[16:], 1<<63-1) }), 3, "frame 1 of"},
+		"negative count":   {good, -1, "table of -1"},
+		"count over data":  {good, 400, "table of 400"},
+		"count over limit": {make([]byte, 16*(wire.MaxFrames+1)), wire.MaxFrames + 1, "table of"},
+		"no data":          {nil, 1, "table of 1"},
+		"cut":              {good[:len(good)-1], 3, "beyond the message"},
+		"bytes behind":     {append(bytes.Clone(good), 0), 3, "behind the last"},
+		"huge inline": {change(func(b []byte) { binary.LittleEndian.PutUint64(b, 1<<62) }), 3,
+			"beyond the message"},
+		"wrapping length": {change(func(b []byte) { binary.LittleEndian.PutUint64(b, 1<<63) }), 3, "frame 0 of"},
+		"sum wraps": {change(func(b []byte) { binary.LittleEndian.PutUint64(b[16:], 1<<63-1) }), 3,
+			"frame 1 of"},
 		"unknown kind":       {change(func(b []byte) { b[8] = 9 }), 3, "kind 9"},
 		"unknown flag":       {change(func(b []byte) { b[9] |= 2 }), 3, "unknown flags"},
 		"reserved byte":      {change(func(b []byte) { b[15] = 1 }), 3, "unknown flags"},
 		"empty but separate": {change(func(b []byte) { b[2*16+9] = 0 }), 3, "is empty"},
 	} {
-		if _, _, _, err := decodeFrameTable(c.data, c.count); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, _, _, err := wire.DecodeFrameTable(c.data, c.count); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
 func TestFrameHeaderRefuses(t *testing.T) {
-	good := make([]byte, frameHeaderSize)
-	(&frameHeader{kind: frameData, number: 1, seq: 1, n: 5}).put(good)
+	good := make([]byte, wire.FrameHeaderSize)
+	(&wire.FrameHeader{Kind: wire.FrameData, Number: 1, Seq: 1, N: 5}).Put(good)
 	for name, f := range map[string]func([]byte) []byte{
 		"short":       func(b []byte) []byte { return b[:27] },
 		"long":        func(b []byte) []byte { return append(b, 0) },
@@ -95,14 +99,14 @@ func TestFrameHeaderRefuses(t *testing.T) {
 		"version":     func(b []byte) []byte { b[4] = 2; return b },
 		"kind":        func(b []byte) []byte { b[5] = 3; return b },
 		"reserved":    func(b []byte) []byte { b[7] = 1; return b },
-		"sequence 0":  func(b []byte) []byte { putFrameSequence(b, 0); return b },
-		"frame index": func(b []byte) []byte { binary.LittleEndian.PutUint32(b[24:], maxFrames); return b },
+		"sequence 0":  func(b []byte) []byte { wire.PutFrameSequence(b, 0); return b },
+		"frame index": func(b []byte) []byte { binary.LittleEndian.PutUint32(b[24:], wire.MaxFrames); return b },
 	} {
-		if _, err := decodeFrameHeader(f(bytes.Clone(good))); err == nil {
+		if _, err := wire.DecodeFrameHeader(f(bytes.Clone(good))); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := decodeFrameHeader(good); err != nil {
+	if _, err := wire.DecodeFrameHeader(good); err != nil {
 		t.Error(err)
 	}
 }
@@ -121,10 +125,10 @@ func TestFramePlan(t *testing.T) {
 		many = append(many, Bytes(make([]byte, 8000)))
 	}
 	plan, err = planFrames(many)
-	if err != nil || plan.size > 20*frameEntrySize+frameInlineTotal || plan.separate != 12 {
+	if err != nil || plan.size > 20*wire.FrameEntrySize+frameInlineTotal || plan.separate != 12 {
 		t.Errorf("size %d, %d separate, %v", plan.size, plan.separate, err)
 	}
-	if _, err := planFrames(make([]View, maxFrames+1)); err == nil {
+	if _, err := planFrames(make([]View, wire.MaxFrames+1)); err == nil {
 		t.Error("too many frames were accepted")
 	}
 }
@@ -136,25 +140,25 @@ func FuzzFrameTable(f *testing.F) {
 	f.Add(encodeTable(f, Bytes([]byte("abc")), Bytes(make([]byte, 9001)), Bytes(nil)), 3)
 	f.Add(encodeTable(f, Bytes(make([]byte, 8192))), 1)
 	f.Fuzz(func(t *testing.T, data []byte, count int) {
-		entries, separate, total, err := decodeFrameTable(data, count)
+		entries, separate, total, err := wire.DecodeFrameTable(data, count)
 		if err != nil {
 			return
 		}
-		if len(entries) != count || count*frameEntrySize > len(data) {
+		if len(entries) != count || count*wire.FrameEntrySize > len(data) {
 			t.Fatalf("%d entries of %d frames from %d bytes", len(entries), count, len(data))
 		}
 		var sum int64
-		alone, end := 0, count*frameEntrySize
+		alone, end := 0, count*wire.FrameEntrySize
 		for i, e := range entries {
-			sum += int64(e.n)
-			if e.offset < 0 {
+			sum += int64(e.N)
+			if e.Offset < 0 {
 				alone++
 				continue
 			}
-			if e.offset < end || e.offset+e.n > len(data) {
-				t.Fatalf("frame %d at [%d, %d) of %d bytes, after %d", i, e.offset, e.offset+e.n, len(data), end)
+			if e.Offset < end || e.Offset+e.N > len(data) {
+				t.Fatalf("frame %d at [%d, %d) of %d bytes, after %d", i, e.Offset, e.Offset+e.N, len(data), end)
 			}
-			end = e.offset + e.n
+			end = e.Offset + e.N
 		}
 		if sum != total || total < 0 || alone != separate {
 			t.Fatalf("total %d of %d, separate %d of %d", total, sum, separate, alone)
@@ -164,16 +168,16 @@ func FuzzFrameTable(f *testing.F) {
 
 // FuzzFrameHeader: a header that is accepted is one that this side would write.
 func FuzzFrameHeader(f *testing.F) {
-	b := make([]byte, frameHeaderSize)
-	(&frameHeader{kind: frameTable, number: 7, seq: 1, n: 3}).put(b)
+	b := make([]byte, wire.FrameHeaderSize)
+	(&wire.FrameHeader{Kind: wire.FrameTable, Number: 7, Seq: 1, N: 3}).Put(b)
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h, err := decodeFrameHeader(b)
+		h, err := wire.DecodeFrameHeader(b)
 		if err != nil {
 			return
 		}
-		back := make([]byte, frameHeaderSize)
-		h.put(back)
+		back := make([]byte, wire.FrameHeaderSize)
+		h.Put(back)
 		if !bytes.Equal(b, back) {
 			t.Fatalf("%x decodes to %+v, which encodes to %x", b, h, back)
 		}
@@ -181,10 +185,10 @@ func FuzzFrameHeader(f *testing.F) {
 }
 
 // rawPart sends a part of a message as a peer that keeps to no protocol would.
-func rawPart(t *testing.T, ctx context.Context, ep *Endpoint, h frameHeader, data []byte) {
+func rawPart(t *testing.T, ctx context.Context, ep *Endpoint, h wire.FrameHeader, data []byte) {
 	t.Helper()
-	hdr := make([]byte, frameHeaderSize)
-	h.put(hdr)
+	hdr := make([]byte, wire.FrameHeaderSize)
+	h.Put(hdr)
 	if err := ep.sendAM(ctx, amMulti, hdr, AMOptions{Eager: true}, []View{Bytes(data)}); err != nil {
 		t.Fatal(err)
 	}
@@ -200,18 +204,18 @@ func TestFramesHostilePeer(t *testing.T) {
 		data []byte
 	}
 	for name, parts := range map[string][]part{
-		"bad table":              {{frameTable, 1, 2, []byte("nonsense")}},
-		"table with wrong count": {{frameTable, 1, 1, table}},
-		"table twice":            {{frameTable, 1, 2, table}, {frameTable, 1, 2, table}},
-		"frame twice":            {{frameData, 1, 1, table}, {frameData, 1, 1, table}},
-		"frame of wrong length":  {{frameTable, 1, 2, table}, {frameData, 1, 1, []byte("short")}},
-		"more of an old message": {{frameTable, 1, 0, nil}, {frameData, 1, 0, table}},
+		"bad table":              {{wire.FrameTable, 1, 2, []byte("nonsense")}},
+		"table with wrong count": {{wire.FrameTable, 1, 1, table}},
+		"table twice":            {{wire.FrameTable, 1, 2, table}, {wire.FrameTable, 1, 2, table}},
+		"frame twice":            {{wire.FrameData, 1, 1, table}, {wire.FrameData, 1, 1, table}},
+		"frame of wrong length":  {{wire.FrameTable, 1, 2, table}, {wire.FrameData, 1, 1, []byte("short")}},
+		"more of an old message": {{wire.FrameTable, 1, 0, nil}, {wire.FrameData, 1, 0, table}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := testContext(t)
 			a, b := pair(t, Config{}, WorkerConfig{})
 			for i, p := range parts {
-				rawPart(t, ctx, a, frameHeader{kind: p.kind, number: a.line.remote, seq: p.seq, n: p.n}, p.data)
+				rawPart(t, ctx, a, wire.FrameHeader{Kind: p.kind, Number: a.line.remote, Seq: p.seq, N: p.n}, p.data)
 				if name == "more of an old message" && i == 0 {
 					if _, err := b.RecvFrames(ctx, Allocators{}); err != nil {
 						t.Fatal(err)
@@ -233,10 +237,12 @@ func TestFramesHostilePeer(t *testing.T) {
 func TestFramesStray(t *testing.T) {
 	ctx := testContext(t)
 	drops := make(chan int, 10)
-	cfg := Config{Events: Events{MessageDropped: func(d obs.Drop) { drops <- d.Bytes }}} // room for all: a hook must not block
+	// room for all: a hook must not block
+	cfg := Config{Events: Events{MessageDropped: func(d obs.Drop) { drops <- d.Bytes }}}
 	a, b := pair(t, cfg, WorkerConfig{})
-	rawPart(t, ctx, a, frameHeader{kind: frameTable, number: a.line.remote + 2, seq: 1}, nil)
-	if err := a.sendAM(ctx, amMulti, []byte("no header"), AMOptions{}, []View{Bytes(make([]byte, 100_000))}); err != nil {
+	rawPart(t, ctx, a, wire.FrameHeader{Kind: wire.FrameTable, Number: a.line.remote + 2, Seq: 1}, nil)
+	if err := a.sendAM(ctx, amMulti, []byte("no header"), AMOptions{},
+		[]View{Bytes(make([]byte, 100_000))}); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.SendFrames(ctx, Bytes([]byte("whole"))); err != nil {
@@ -263,9 +269,9 @@ func TestFramesOutOfOrder(t *testing.T) {
 	first := encodeTable(t, Bytes([]byte("abc")), Bytes(big))
 	second := encodeTable(t, Bytes([]byte("second")))
 	to := a.line.remote
-	rawPart(t, ctx, a, frameHeader{kind: frameTable, number: to, seq: 2, n: 1}, second)
-	rawPart(t, ctx, a, frameHeader{kind: frameData, number: to, seq: 1, n: 1}, big)
-	rawPart(t, ctx, a, frameHeader{kind: frameTable, number: to, seq: 1, n: 2}, first)
+	rawPart(t, ctx, a, wire.FrameHeader{Kind: wire.FrameTable, Number: to, Seq: 2, N: 1}, second)
+	rawPart(t, ctx, a, wire.FrameHeader{Kind: wire.FrameData, Number: to, Seq: 1, N: 1}, big)
+	rawPart(t, ctx, a, wire.FrameHeader{Kind: wire.FrameTable, Number: to, Seq: 1, N: 2}, first)
 	got, err := b.RecvFrames(ctx, Allocators{})
 	if err != nil {
 		t.Fatal(err)

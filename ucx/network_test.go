@@ -101,3 +101,55 @@ func TestNetworkFails(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Goroutines that need the worker at the same time get one and the same, and a Close among them waits for it.
+func TestNetworkWorkerOnce(t *testing.T) {
+	n := &Network{}
+	defer n.Close()
+	workers := make(chan *Worker)
+	for range 8 {
+		go func() {
+			w, err := n.Worker()
+			if err != nil {
+				t.Error(err)
+			}
+			workers <- w
+		}()
+	}
+	first := <-workers
+	for range 7 {
+		if w := <-workers; w != first {
+			t.Errorf("two workers of one network: %p and %p", first, w)
+		}
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := n.Worker(); err != nil || w == first {
+		t.Errorf("the worker after Close: %p, %v; the closed one was %p", w, err, first)
+	}
+}
+
+// A worker that cannot be made is reported to each caller, and the next call tries again.
+func TestNetworkWorkerFails(t *testing.T) {
+	n := &Network{Config: Config{Options: map[string]string{"NO_SUCH_OPTION": "1"}}}
+	errs := make(chan error)
+	for range 4 {
+		go func() {
+			_, err := n.Worker()
+			errs <- err
+		}()
+	}
+	for range 4 {
+		if err := <-errs; err == nil {
+			t.Error("a worker with an unknown option was made")
+		}
+	}
+	n.Config.Options = nil
+	if _, err := n.Worker(); err != nil {
+		t.Error(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+}

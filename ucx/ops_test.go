@@ -249,7 +249,10 @@ var amCases = []opCase{
 			if err := m.takeBlocking(msg); err != nil {
 				return err
 			}
-			return both(func() error { return msg.ReplyTo.SendAM(m.ctx, matrixAM+1, []byte("answer"), AMOptions{}, m.dst.view) },
+			return both(func() error {
+				return msg.ReplyTo.SendAM(m.ctx, matrixAM+1, []byte("answer"), AMOptions{},
+					m.dst.view)
+			},
 				func() error {
 					back, err := m.a.Worker().RecvAM(m.ctx, matrixAM+1)
 					if err != nil {
@@ -290,7 +293,8 @@ func TestOperations(t *testing.T) {
 					}
 					for _, kind := range kinds {
 						tag += 0x100000001
-						m := &opRun{ctx: ctx, a: a, b: b, tag: tag, data: data, src: ps.get(kind, n), dst: ps.get(kind, n)}
+						m := &opRun{ctx: ctx, a: a, b: b, tag: tag, data: data, src: ps.get(kind, n),
+							dst: ps.get(kind, n)}
 						copy(m.src.all, data)
 						if err := c.run(m); err != nil {
 							t.Fatalf("%s, %d bytes, %s: %v", c.name, n, kind, err)

@@ -45,7 +45,8 @@ func TestAddressOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		if full.owner() == 0 || full.owner() != network.owner() {
-			t.Errorf("owners %x and %x of one worker's addresses: this UCX packs them differently", full.owner(), network.owner())
+			t.Errorf("owners %x and %x of one worker's addresses: this UCX packs them differently", full.owner(),
+				network.owner())
 		}
 		owners[full.owner()] = true
 	}
@@ -141,7 +142,7 @@ func TestPairingRefusesWildCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := wa.pairingWith(addr.owner())
+	p := wa.peers.pairing(addr.owner())
 	if err := p.take(testContext(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -66,11 +66,13 @@ func TestAddressForms(t *testing.T) {
 		}
 		got := make([]byte, 2)
 		if err := both(func() error { return ep.Send(ctx, Bytes([]byte("hi")), uint64(i)) },
-			func() error { _, err := server.Recv(ctx, Bytes(got), uint64(i), FullMask); return err }); err != nil || string(got) != "hi" {
+			func() error { _, err := server.Recv(ctx, Bytes(got), uint64(i), FullMask); return err }); err != nil ||
+			string(got) != "hi" {
 			t.Errorf("%s: %q, %v", form.name, got, err)
 		}
 		if ep.Peer() != form.name || ep.LocalAddr() != nil || ep.RemoteAddr() != nil {
-			t.Errorf("%s: peer %q, addresses %v and %v, though no socket was used", form.name, ep.Peer(), ep.LocalAddr(), ep.RemoteAddr())
+			t.Errorf("%s: peer %q, addresses %v and %v, though no socket was used", form.name, ep.Peer(),
+				ep.LocalAddr(), ep.RemoteAddr())
 		}
 	}
 }

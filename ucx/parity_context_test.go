@@ -60,8 +60,9 @@ func TestContextCustomFeatures(t *testing.T) {
 		t.Errorf("features %v", c.Features())
 	}
 	for f, want := range map[Features]string{
-		Tag: "Tag", RMA | Wakeup: "RMA|Wakeup", 0: "0x0", 1 << 40: "0x10000000000", Stream | 1<<40: "Stream|0x10000000000",
-		AllFeature: "Tag|RMA|Atomic32|Atomic64|Wakeup|Stream|ActiveMsg",
+		Tag: "Tag", RMA | Wakeup: "RMA|Wakeup", 0: "0x0", 1 << 40: "0x10000000000",
+		Stream | 1<<40: "Stream|0x10000000000",
+		AllFeature:     "Tag|RMA|Atomic32|Atomic64|Wakeup|Stream|ActiveMsg",
 	} {
 		if f.String() != want {
 			t.Errorf("Features(%#x) is %q, want %q", uint64(f), f, want)
@@ -82,8 +83,15 @@ func TestFeatureMismatch(t *testing.T) {
 		{"StartSend", Tag, func(ep *Endpoint) error { return ep.StartSend(Bytes(one), 1).Wait(ctx) }},
 		{"SendSync", Tag, func(ep *Endpoint) error { return ep.SendSync(ctx, Bytes(one), 1) }},
 		{"Recv", Tag, func(ep *Endpoint) error { _, err := ep.Recv(ctx, Bytes(one), 1, FullMask); return err }},
-		{"Worker.StartRecv", Tag, func(ep *Endpoint) error { return ep.Worker().StartRecv(Bytes(one), 1, FullMask).Wait(ctx) }},
-		{"RecvAlloc", Tag, func(ep *Endpoint) error { _, _, err := ep.Worker().RecvAlloc(ctx, 1, FullMask, 1); return err }},
+		{"Worker.StartRecv", Tag, func(ep *Endpoint) error {
+			return ep.Worker().StartRecv(Bytes(one), 1,
+				FullMask).Wait(ctx)
+		}},
+		{"RecvAlloc", Tag, func(ep *Endpoint) error {
+			_, _, err := ep.Worker().RecvAlloc(ctx, 1, FullMask,
+				1)
+			return err
+		}},
 		{"Probe", Tag, func(ep *Endpoint) error { _, _, err := ep.Worker().Probe(1, FullMask); return err }},
 		{"ProbeRemove", Tag, func(ep *Endpoint) error { _, err := ep.Worker().ProbeRemove(1, FullMask); return err }},
 		{"SendStream", Stream, func(ep *Endpoint) error { return ep.SendStream(ctx, Bytes(one)) }},
@@ -105,7 +113,8 @@ func TestFeatureMismatch(t *testing.T) {
 			}
 			err = c.run(ep)
 			var oe *OpError
-			if !errors.Is(err, ErrUnsupported) || !errors.As(err, &oe) || !strings.Contains(err.Error(), fmt.Sprintf("feature %v; add it to Config.Features", c.need)) {
+			if !errors.Is(err, ErrUnsupported) || !errors.As(err, &oe) ||
+				!strings.Contains(err.Error(), fmt.Sprintf("feature %v; add it to Config.Features", c.need)) {
 				t.Errorf("without %v: %v", c.need, err)
 			}
 		})

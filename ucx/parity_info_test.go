@@ -38,7 +38,8 @@ func TestEndpointInfo(t *testing.T) {
 				t.Fatalf("lanes %v, %v", lanes, err)
 			}
 			for _, l := range lanes {
-				if !strings.Contains(laneOptions[lane], l.Transport) || l.Device == "" || l.String() != l.Transport+"/"+l.Device {
+				if !strings.Contains(laneOptions[lane], l.Transport) || l.Device == "" ||
+					l.String() != l.Transport+"/"+l.Device {
 					t.Errorf("lane %v of an endpoint with TLS=%s", l, laneOptions[lane])
 				}
 				if !strings.Contains(info, l.Transport) {
@@ -150,11 +151,13 @@ func TestWorkerModes(t *testing.T) {
 		}
 		got := make([]byte, 2)
 		if err := both(func() error { return ep.Send(ctx, Bytes([]byte("ok")), 1) },
-			func() error { _, err := w.Recv(ctx, Bytes(got), 1, FullMask); return err }); err != nil || string(got) != "ok" {
+			func() error { _, err := w.Recv(ctx, Bytes(got), 1, FullMask); return err }); err != nil ||
+			string(got) != "ok" {
 			t.Errorf("%+v: %q, %v", c.cfg, got, err)
 		}
 	}
-	for m, want := range map[ProgressMode]string{Adaptive: "adaptive", Polling: "spin", Thread: "thread", 9: "ProgressMode(9)"} {
+	for m, want := range map[ProgressMode]string{Adaptive: "adaptive", Polling: "spin", Thread: "thread",
+		9: "ProgressMode(9)"} {
 		if m.String() != want {
 			t.Errorf("%d is %q, want %q", int(m), m, want)
 		}

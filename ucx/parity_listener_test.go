@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.millstream.dev/ucx/internal/netif"
 )
 
 // acceptor is what the two kinds of listeners have in common.
@@ -109,7 +111,8 @@ func TestListenerAddress(t *testing.T) {
 						t.Errorf("the two sides say %v and %v", p[0], p[1])
 						continue
 					}
-					if ap, err := netip.ParseAddrPort(p[0].String()); err != nil || ap.Addr().Unmap().String() != c.ip || ap.Port() == 0 {
+					if ap, err := netip.ParseAddrPort(p[0].String()); err != nil ||
+						ap.Addr().Unmap().String() != c.ip || ap.Port() == 0 {
 						t.Errorf("address %v, want %s and a port", p[0], c.ip)
 					}
 				}
@@ -132,31 +135,35 @@ func TestSocketFamilyRefused(t *testing.T) {
 			t.Errorf("listen at %s: %v", bad, err)
 		}
 	}
-	if _, err := w.DialSocket(ctx, "[::1]:1", nil); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "TCP_AF_PRIO") {
+	if _, err := w.DialSocket(ctx, "[::1]:1", nil); !errors.Is(err, ErrUnsupported) ||
+		!strings.Contains(err.Error(), "TCP_AF_PRIO") {
 		t.Errorf("connect: %v", err)
 	}
 	if _, err := w.DialSocket(ctx, "127.0.0.1:1", &EndpointConfig{Local: "::1"}); err == nil {
 		t.Error("connected from ::1 to 127.0.0.1")
 	}
-	lo := familyInterface{"lo", true, true}
-	eth := familyInterface{"eth0", true, false}
-	old := familyInterface{"eth1", false, true}
-	both, four, six, wide6 := []string{"inet", "inet6"}, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1"), []string{"inet6", "inet"}
+	lo := netif.Interface{Name: "lo", Has4: true, Has6: true}
+	eth := netif.Interface{Name: "eth0", Has4: true, Has6: false}
+	old := netif.Interface{Name: "eth1", Has4: false, Has6: true}
+	both, four, six, wide6 := []string{"inet",
+		"inet6"}, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1"), []string{"inet6", "inet"}
 	lanes := []string{"tcp/lo", "tcp/eth0", "tcp/eth1", "self/memory"}
 	for _, c := range []struct {
 		a     netip.Addr
-		ifc   familyInterface
+		ifc   netif.Interface
 		order []string
 		fix   string // what the error advises; "" for none
 	}{
 		{four, lo, both, ""}, {six, lo, both, "=inet6,inet"}, {four, lo, wide6, "=inet,inet6"}, {six, lo, wide6, ""},
-		{four, eth, wide6, ""}, {six, old, both, ""}, {six, old, []string{"inet"}, "UCX 1.14"}, {four, eth, []string{"inet"}, ""},
+		{four, eth, wide6, ""}, {six, old, both, ""}, {six, old, []string{"inet"}, "UCX 1.14"}, {four, eth,
+			[]string{"inet"}, ""},
 		{netip.MustParseAddr("::ffff:192.0.2.1"), lo, both, ""},
-		{netip.IPv4Unspecified(), familyInterface{}, both, ""}, {netip.IPv6Unspecified(), familyInterface{}, both, "=inet6,inet"},
-		{netip.IPv6Unspecified(), familyInterface{}, wide6, ""},
-		{six, familyInterface{"ib0", true, true}, both, ""}, // no device of tcp
+		{netip.IPv4Unspecified(), netif.Interface{}, both, ""}, {netip.IPv6Unspecified(), netif.Interface{}, both,
+			"=inet6,inet"},
+		{netip.IPv6Unspecified(), netif.Interface{}, wide6, ""},
+		{six, netif.Interface{Name: "ib0", Has4: true, Has6: true}, both, ""}, // no device of tcp
 	} {
-		err := familyError(c.a, c.ifc, c.order, lanes, "1.13.1")
+		err := netif.FamilyError(c.a, c.ifc, c.order, lanes, "1.13.1")
 		if (err == nil) != (c.fix == "") || err != nil && !strings.Contains(err.Error(), c.fix) {
 			t.Errorf("%s on %+v, order %v: %v, want advice %q", c.a, c.ifc, c.order, err, c.fix)
 		}

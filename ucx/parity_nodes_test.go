@@ -91,7 +91,8 @@ func TestManyServersManyClients(t *testing.T) {
 								return err
 							}
 							for r := range rounds {
-								if err := ask(ctx, ep, uint64(id)<<8, testBytes(uint64(id)*100+uint64(r), 1<<(3*r+2))); err != nil {
+								if err := ask(ctx, ep, uint64(id)<<8, testBytes(uint64(id)*100+uint64(r),
+									1<<(3*r+2))); err != nil {
 									return fmt.Errorf("client %d, server %d, round %d: %w", c, s, r, err)
 								}
 							}
@@ -168,7 +169,8 @@ func TestTwoWorkers(t *testing.T) {
 	}
 	got := make([]byte, 5)
 	if err := both(func() error { return self.Send(ctx, Bytes([]byte("alive")), 2) },
-		func() error { _, err := ws[1].Recv(ctx, Bytes(got), 2, FullMask); return err }); err != nil || string(got) != "alive" {
+		func() error { _, err := ws[1].Recv(ctx, Bytes(got), 2, FullMask); return err }); err != nil ||
+		string(got) != "alive" {
 		t.Errorf("the other worker: %q, %v", got, err)
 	}
 }

@@ -92,12 +92,14 @@ func TestProbeRemove(t *testing.T) {
 		}
 		late := make([]byte, 4)
 		if err := both(func() error { return a.Send(ctx, Bytes([]byte("late")), 7) },
-			func() error { _, err := b.Recv(ctx, Bytes(late), 7, FullMask); return err }); err != nil || string(late) != "late" {
+			func() error { _, err := b.Recv(ctx, Bytes(late), 7, FullMask); return err }); err != nil ||
+			string(late) != "late" {
 			t.Errorf("%d bytes: the later message: %q, %v", n, late, err)
 		}
 		got := make([]byte, n)
 		r := m.StartRecv(Bytes(got))
-		if err := errors.Join(r.Wait(ctx), s.Wait(ctx)); err != nil || r.Info() != (RecvInfo{7, n}) || !bytes.Equal(got, data) {
+		if err := errors.Join(r.Wait(ctx), s.Wait(ctx)); err != nil || r.Info() != (RecvInfo{7, n}) ||
+			!bytes.Equal(got, data) {
 			t.Errorf("%d bytes: %+v, %v", n, r.Info(), err)
 		}
 		if err := m.StartRecv(Bytes(got)).Wait(ctx); !errors.Is(err, ErrNoMessage) {

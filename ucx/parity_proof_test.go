@@ -160,7 +160,8 @@ func TestThreadMulti(t *testing.T) {
 				want := testBytes(tag, 1+(i*977)%20_000)
 				got := make([]byte, len(want))
 				if err := both(func() error { return a.Send(ctx, Bytes(want), tag) },
-					func() error { _, err := b.Recv(ctx, Bytes(got), tag, FullMask); return err }); err != nil || string(got) != string(want) {
+					func() error { _, err := b.Recv(ctx, Bytes(got), tag, FullMask); return err }); err != nil ||
+					string(got) != string(want) {
 					t.Errorf("goroutine %d, message %d of %d bytes: %v", g, i, len(want), err)
 					return
 				}
@@ -190,8 +191,8 @@ func init() {
 	}
 }
 
-// LibraryInfo.CUDA says whether UCX's CUDA transports are next to the library that is loaded. Without a driver no context
-// has device memory for that.
+// LibraryInfo.CUDA says whether UCX's CUDA transports are next to the library that is loaded. Without a driver no
+// context has device memory for that.
 func TestCUDADetection(t *testing.T) {
 	lib, err := Library()
 	if err != nil {
@@ -276,7 +277,8 @@ func TestLogging(t *testing.T) {
 	}
 	t.Setenv("UCX_KEEPALIVE_INTERVAL", "11s")
 	openContext(t, Config{Options: map[string]string{"KEEPALIVE_INTERVAL": "7s"}})
-	if len(r.list) != 1 || r.list[0].Level != slog.LevelWarn || !strings.HasPrefix(r.list[0].Message, "ucx: ") || !strings.Contains(r.list[0].Message, "KEEPALIVE_INTERVAL") {
+	if len(r.list) != 1 || r.list[0].Level != slog.LevelWarn || !strings.HasPrefix(r.list[0].Message, "ucx: ") ||
+		!strings.Contains(r.list[0].Message, "KEEPALIVE_INTERVAL") {
 		t.Errorf("logged %v, want one warning about KEEPALIVE_INTERVAL", r.list)
 	}
 }

@@ -89,13 +89,25 @@ func TestShutdownEndsWaiting(t *testing.T) {
 			a, b := pair(t, Config{}, WorkerConfig{})
 			big := make([]byte, 4<<20)
 			waits := map[string]func() error{
-				"receive":        func() error { _, err := b.Recv(ctx, Bytes(make([]byte, 8)), 1, FullMask); return err },
-				"large receive":  func() error { _, err := b.Recv(ctx, Bytes(make([]byte, 1<<20)), 2, FullMask); return err },
-				"stream receive": func() error { _, err := b.RecvStream(ctx, Bytes(make([]byte, 8)), true); return err },
-				"frames":         func() error { _, err := b.RecvFrames(ctx, Allocators{}); return err },
-				"sync send":      func() error { return b.SendSync(ctx, Bytes([]byte("unmatched")), 3) },
-				"large send":     func() error { return b.Send(ctx, Bytes(big), 4) },
-				"request":        func() error { return b.StartRecv(Bytes(make([]byte, 8)), 5, FullMask).Wait(ctx) },
+				"receive": func() error {
+					_, err := b.Recv(ctx, Bytes(make([]byte, 8)), 1,
+						FullMask)
+					return err
+				},
+				"large receive": func() error {
+					_, err := b.Recv(ctx, Bytes(make([]byte, 1<<20)), 2,
+						FullMask)
+					return err
+				},
+				"stream receive": func() error {
+					_, err := b.RecvStream(ctx, Bytes(make([]byte, 8)),
+						true)
+					return err
+				},
+				"frames":     func() error { _, err := b.RecvFrames(ctx, Allocators{}); return err },
+				"sync send":  func() error { return b.SendSync(ctx, Bytes([]byte("unmatched")), 3) },
+				"large send": func() error { return b.Send(ctx, Bytes(big), 4) },
+				"request":    func() error { return b.StartRecv(Bytes(make([]byte, 8)), 5, FullMask).Wait(ctx) },
 			}
 			type result struct {
 				name string

@@ -43,10 +43,12 @@ func TestRMARefuses(t *testing.T) {
 	for _, c := range cases {
 		for op, err := range map[string]error{
 			"put": c.ep.Put(ctx, c.v, c.rk, c.off), "get": c.ep.Get(ctx, c.v, c.rk, c.off),
-			"start put": c.ep.StartPut(c.v, c.rk, c.off).Wait(ctx), "start get": c.ep.StartGet(c.v, c.rk, c.off).Wait(ctx),
+			"start put": c.ep.StartPut(c.v, c.rk, c.off).Wait(ctx), "start get": c.ep.StartGet(c.v, c.rk,
+				c.off).Wait(ctx),
 		} {
 			var oe *OpError
-			if !errors.As(err, &oe) || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
+			if !errors.As(err, &oe) || c.want != nil && !errors.Is(err, c.want) ||
+				!strings.Contains(err.Error(), c.text) {
 				t.Errorf("%s, %s: %v", c.name, op, err)
 			}
 		}
@@ -61,10 +63,12 @@ func TestRMAWithoutFeature(t *testing.T) {
 	ctx := testContext(t)
 	ep, owner := plainPair(t, Config{Features: Tag | Wakeup | Atomic64}, false)
 	far := expose(t, ep, owner, 64, mem.NewMmap(mem.MmapConfig{}))
-	if err := ep.Put(ctx, Bytes(make([]byte, 8)), far.rk, 0); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "RMA") {
+	if err := ep.Put(ctx, Bytes(make([]byte, 8)), far.rk, 0); !errors.Is(err, ErrUnsupported) ||
+		!strings.Contains(err.Error(), "RMA") {
 		t.Errorf("put without the feature: %v", err)
 	}
-	if _, err := AtomicAt[uint32](far.rk, 0).Load(ctx); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "Atomic32") {
+	if _, err := AtomicAt[uint32](far.rk, 0).Load(ctx); !errors.Is(err, ErrUnsupported) ||
+		!strings.Contains(err.Error(), "Atomic32") {
 		t.Errorf("32-bit atomic without the feature: %v", err)
 	}
 }
@@ -94,7 +98,8 @@ func TestRMAReadOnly(t *testing.T) {
 	if err := ep.Get(ctx, Bytes(got), rk, 0); err != nil || !bytes.Equal(got, buf.Bytes()) {
 		t.Errorf("get: %v", err)
 	}
-	if err := ep.Put(ctx, Bytes(got), rk, 0); !errors.Is(err, ErrInvalidParam) || !strings.Contains(err.Error(), "read-only") {
+	if err := ep.Put(ctx, Bytes(got), rk, 0); !errors.Is(err, ErrInvalidParam) ||
+		!strings.Contains(err.Error(), "read-only") {
 		t.Errorf("put: %v", err)
 	}
 	if _, err := AtomicAt[uint64](rk, 0).FetchAdd(ctx, 1); !errors.Is(err, ErrInvalidParam) {

@@ -168,7 +168,8 @@ func local(t testing.TB, kind string, n int) (View, []byte, []byte) {
 
 // rmaSizes are around the limits that matter: empty, a word, what is copied into a
 // slot, shared memory's segments, several fragments.
-var rmaSizes = []int{0, 1, 8, ucp.InlineSize - 1, ucp.InlineSize, ucp.InlineSize + 1, 8191, 8192, 8193, 64 << 10, 1<<20 + 3}
+var rmaSizes = []int{0, 1, 8, ucp.InlineSize - 1, ucp.InlineSize, ucp.InlineSize + 1, 8191, 8192, 8193, 64 << 10,
+	1<<20 + 3}
 
 // rmaModes carry a transfer out in the blocking and in the started form.
 var rmaModes = map[string]struct {
@@ -257,7 +258,8 @@ func eachTransfer(t *testing.T, f func(ctx context.Context, t *testing.T, c tran
 						for _, n := range rmaSizes {
 							for _, off := range []int{0, odd, len(far.window) - n} {
 								v, b, around := local(t, kind, n)
-								f(ctx, t, transferCase{ep: ep, far: far, v: v, bytes: b, around: around, off: off, mode: mode})
+								f(ctx, t, transferCase{ep: ep, far: far, v: v, bytes: b, around: around, off: off,
+									mode: mode})
 							}
 						}
 					})
@@ -270,7 +272,8 @@ func eachTransfer(t *testing.T, f func(ctx context.Context, t *testing.T, c tran
 func firstDifference(got, want []byte) string {
 	for i := range got {
 		if got[i] != want[i] {
-			return fmt.Sprintf("at byte %d of %d (guards are %d long): %#x, want %#x", i, len(got), guard, got[i], want[i])
+			return fmt.Sprintf("at byte %d of %d (guards are %d long): %#x, want %#x", i, len(got), guard, got[i],
+				want[i])
 		}
 	}
 	return "nowhere"
@@ -362,7 +365,8 @@ func TestRMAFence(t *testing.T) {
 
 // TestRMAProgressModes: one-sided operations work whoever makes the progress.
 func TestRMAProgressModes(t *testing.T) {
-	for _, wcfg := range []WorkerConfig{{Progress: Adaptive}, {Progress: Polling}, {Progress: Thread}, {Threads: ThreadSingle}, {Threads: ThreadMulti}} {
+	for _, wcfg := range []WorkerConfig{{Progress: Adaptive}, {Progress: Polling}, {Progress: Thread},
+		{Threads: ThreadSingle}, {Threads: ThreadMulti}} {
 		t.Run(fmt.Sprintf("%v/threads %d", wcfg.Progress, wcfg.Threads), func(t *testing.T) {
 			ctx := testContext(t)
 			a, b := pair(t, Config{}, wcfg)

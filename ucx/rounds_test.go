@@ -265,7 +265,8 @@ func TestCloseWhilePeerSleeps(t *testing.T) {
 				}
 				want := fmt.Sprintf("%d %d 0 0", conns*messages, conns*messages)
 				var got string
-				for deadline := time.Now().Add(5 * time.Second); got != want && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+				for deadline := time.Now().Add(5 * time.Second); got != want &&
+					time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 					f := h.ask("got", "count")
 					got = fmt.Sprint(f[0], " ", f[1], " ", f[2], " ", f[3])
 				}
@@ -292,7 +293,8 @@ func TestSoakConnectClose(t *testing.T) {
 				}
 				rounds, end = 10000, time.Now().Add(d)
 			}
-			wa, wb := newWorker(t, Config{}, WorkerConfig{Name: "client"}), newWorker(t, Config{}, WorkerConfig{Name: "server"})
+			wa, wb := newWorker(t, Config{}, WorkerConfig{Name: "client"}), newWorker(t, Config{},
+				WorkerConfig{Name: "server"})
 			addr := serveRounds(t, wb, kind)
 			connectRounds(t, wa, kind, addr, 100) // UCX's pools and Go's heap reach their size
 			settled(t, wa, wb)
@@ -359,9 +361,9 @@ func settled(t *testing.T, ws ...*Worker) {
 	for _, w := range ws {
 		var eps, handles, lines int
 		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-			w.mu.Lock()
-			eps, handles, lines = len(w.eps), len(w.handles), len(w.lines)
-			w.mu.Unlock()
+			w.peers.mu.Lock()
+			eps, handles, lines = len(w.peers.eps), len(w.peers.handles), len(w.peers.lines)
+			w.peers.mu.Unlock()
 			if eps+handles+lines == 0 {
 				break
 			}

@@ -118,9 +118,12 @@ func TestSetupsOfFirstGuides(t *testing.T) {
 		says  string // the error
 		fixed string // UCX_TLS after the repair, on a host without RDMA
 	}{
-		{"tcp and CUDA", []string{"UCX_TLS=tcp,sockcm,cuda_copy,cuda_ipc", "UCX_SOCKADDR_TLS_PRIORITY=sockcm", "UCXPY_IFNAME=eth0"}, refused, "tcp,cuda_copy,cuda_ipc"},
-		{"InfiniBand and CUDA", []string{"UCX_TLS=sockcm,cuda_copy,cuda_ipc", "UCX_SOCKADDR_TLS_PRIORITY=sockcm", "UCXPY_IFNAME=ib0"}, `UCX_TLS="sockcm,cuda_copy,cuda_ipc"`, "tcp,cuda_copy,cuda_ipc"},
-		{"tcp", []string{"UCX_TLS=tcp,sockcm", "UCX_SOCKADDR_TLS_PRIORITY=sockcm", "UCXPY_IFNAME=eno0"}, refused, "tcp"},
+		{"tcp and CUDA", []string{"UCX_TLS=tcp,sockcm,cuda_copy,cuda_ipc", "UCX_SOCKADDR_TLS_PRIORITY=sockcm",
+			"UCXPY_IFNAME=eth0"}, refused, "tcp,cuda_copy,cuda_ipc"},
+		{"InfiniBand and CUDA", []string{"UCX_TLS=sockcm,cuda_copy,cuda_ipc", "UCX_SOCKADDR_TLS_PRIORITY=sockcm",
+			"UCXPY_IFNAME=ib0"}, `UCX_TLS="sockcm,cuda_copy,cuda_ipc"`, "tcp,cuda_copy,cuda_ipc"},
+		{"tcp", []string{"UCX_TLS=tcp,sockcm", "UCX_SOCKADDR_TLS_PRIORITY=sockcm", "UCXPY_IFNAME=eno0"}, refused,
+			"tcp"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := startHelper(t, "setup", append(slices.Clone(c.env), quietUCX)...)
@@ -159,7 +162,8 @@ func TestSetupsOfFirstGuides(t *testing.T) {
 // An interface that is not there is an error that says which are.
 func TestSetupWithMissingInterface(t *testing.T) {
 	h := startHelper(t, "setup", "UCXPY_IFNAME=nosuch0", quietUCX)
-	if got := strings.Join(h.hear("interface"), " "); !strings.Contains(got, "nosuch0") || !strings.Contains(got, "lo") {
+	if got := strings.Join(h.hear("interface"), " "); !strings.Contains(got, "nosuch0") ||
+		!strings.Contains(got, "lo") {
 		t.Errorf("the error names neither the missing interface nor those that exist: %s", got)
 	}
 	h.hear("works")

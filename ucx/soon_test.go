@@ -17,7 +17,8 @@ func TestFramesSoon(t *testing.T) {
 	for _, tc := range []struct {
 		about       string
 		spin, after time.Duration
-	}{{"at once", time.Millisecond, 0}, {"while it is looked for", 50 * time.Millisecond, 2 * time.Millisecond}, {"later", time.Microsecond, 2 * time.Millisecond}, {"unexpected", 0, time.Millisecond}} {
+	}{{"at once", time.Millisecond, 0}, {"while it is looked for", 50 * time.Millisecond,
+		2 * time.Millisecond}, {"later", time.Microsecond, 2 * time.Millisecond}, {"unexpected", 0, time.Millisecond}} {
 		want := frameSet(7, 3, 20_000)
 		go func() {
 			time.Sleep(tc.after)

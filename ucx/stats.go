@@ -48,8 +48,10 @@ func (w *Worker) Stats() WorkerStats {
 	c := &w.drv.c.Stats
 	out := WorkerStats{
 		Ops: map[string]OpStats{}, Errors: load(&c.Errors), InFlight: atomic.LoadInt64(&w.drv.c.Inflight),
-		Drives: load(&c.Drives), Progress: load(&c.ProgressCalls), SpinsWon: load(&c.SpinsWon), SpinsLost: load(&c.SpinsLost),
-		Parks: w.drv.parks.Load(), Arms: load(&c.Arms), RingSubmits: load(&c.RingSubmits), Messages: load(&c.AMReceived),
+		Drives: load(&c.Drives), Progress: load(&c.ProgressCalls), SpinsWon: load(&c.SpinsWon),
+		SpinsLost: load(&c.SpinsLost),
+		Parks:     w.drv.parks.Load(), Arms: load(&c.Arms), RingSubmits: load(&c.RingSubmits),
+		Messages:     load(&c.AMReceived),
 		MessageBytes: load(&c.AMBytes), MessagesDropped: load(&c.AMDropped), EndpointErrors: load(&c.EPErrors),
 	}
 	for op := ucp.OpTagSend; op < ucp.OpCall; op++ {
@@ -57,9 +59,7 @@ func (w *Worker) Stats() WorkerStats {
 			out.Ops[op.String()] = OpStats{Count: n, Bytes: load(&c.Bytes[op])}
 		}
 	}
-	w.mu.Lock()
-	out.Endpoints = len(w.eps)
-	w.mu.Unlock()
+	out.Endpoints = w.peers.count()
 	return out
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 
@@ -59,15 +60,18 @@ var statusText = map[Status]string{
 	ErrNoResource: "no resources are available to initiate the operation", ErrIO: "input/output error",
 	ErrNoMemory: "out of memory", ErrInvalidParam: "invalid parameter", ErrUnreachable: "destination is unreachable",
 	ErrInvalidAddr: "address not valid", ErrNotImplemented: "function not implemented",
-	ErrMessageTruncated: "message truncated", ErrNoProgress: "no progress", ErrBufferTooSmall: "provided buffer is too small",
+	ErrMessageTruncated: "message truncated", ErrNoProgress: "no progress", ErrBufferTooSmall: "provided buffer is " +
+		"too small",
 	ErrNoElem: "no such element", ErrSomeConnectsFailed: "failed to connect some of the requested endpoints",
 	ErrNoDevice: "no such device", ErrBusy: "device is busy", ErrCanceled: "request canceled",
-	ErrShmemSegment: "shared memory error", ErrAlreadyExists: "element already exists", ErrOutOfRange: "index out of range",
+	ErrShmemSegment: "shared memory error", ErrAlreadyExists: "element already exists", ErrOutOfRange: "index out of " +
+		"range",
 	ErrTimedOut: "operation timed out", ErrExceedsLimit: "user-defined limit was reached",
 	ErrUnsupported: "unsupported operation", ErrRejected: "operation rejected by remote peer",
 	ErrNotConnected: "endpoint is not connected", ErrConnectionReset: "connection reset by remote peer",
 	firstLinkFailure: "link failure", lastLinkFailure: "link failure",
-	firstEndpointFailure: "endpoint failure", ErrEndpointTimeout: "endpoint timeout", lastEndpointFailure: "endpoint failure",
+	firstEndpointFailure: "endpoint failure", ErrEndpointTimeout: "endpoint timeout",
+	lastEndpointFailure: "endpoint failure",
 }
 
 // Error returns UCX's description of the status.
@@ -108,7 +112,8 @@ var (
 	// error wrapping it is a *[TruncatedError] with both lengths.
 	ErrTruncated = errors.New("ucx: message truncated")
 	// ErrTooManyRequests is returned when a worker has as many unfinished operations as it takes.
-	ErrTooManyRequests = errors.New("ucx: too many operations in flight on this worker (65536); wait for some to finish")
+	ErrTooManyRequests = errors.New("ucx: too many operations in flight on this worker (65536); wait for some to " +
+		"finish")
 )
 
 // TruncatedError reports a message that did not fit its buffer. Nothing was lost
@@ -154,3 +159,10 @@ func (e *OpError) Timeout() bool {
 
 // Temporary is part of [net.Error]; nothing here is temporary.
 func (e *OpError) Temporary() bool { return false }
+
+// logf reports the few things that a program cannot learn from an error: an
+// overridden variable, a leak, a dropped message. It goes to slog's default logger
+// at level WARN, so that the program decides where it ends up.
+func logf(format string, args ...any) {
+	slog.Warn("ucx: " + fmt.Sprintf(format, args...))
+}

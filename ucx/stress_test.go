@@ -120,7 +120,8 @@ func stressStep(ctx context.Context, r *rand.Rand, ep *Endpoint, id uint64, n in
 	case 6: // the same by deadline
 		short, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(500))*time.Microsecond)
 		defer cancel()
-		if _, err := ep.Recv(short, Bytes(make([]byte, 2000)), 1<<42|id, FullMask); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := ep.Recv(short, Bytes(make([]byte, 2000)), 1<<42|id, FullMask); !errors.Is(err,
+			context.DeadlineExceeded) {
 			return fmt.Errorf("receive with a deadline: %w", err)
 		}
 	default:

@@ -105,7 +105,8 @@ func TestTagTruncated(t *testing.T) {
 	}
 }
 
-func truncate(t *testing.T, ctx context.Context, name string, a, b *Endpoint, tag uint64, n int, dst *payload, expected bool) {
+func truncate(t *testing.T, ctx context.Context, name string, a, b *Endpoint, tag uint64, n int, dst *payload,
+	expected bool) {
 	t.Helper()
 	var r *Request
 	if expected {

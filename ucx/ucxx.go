@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 
@@ -58,23 +59,23 @@ func (w *Worker) DialUCXX(ctx context.Context, hostport string) (*UCXXEndpoint, 
 	}
 	ep, err := w.DialSocket(ctx, hostport, nil)
 	if err != nil {
-		return nil, w.lanesHint(err)
+		return nil, w.ctx.lanesHint(err)
 	}
 	e, err := newTagged(ctx, ep, false)
 	if err != nil {
-		return nil, w.lanesHint(err)
+		return nil, w.ctx.lanesHint(err)
 	}
 	return e, nil
 }
 
 // lanesHint adds what most often keeps two UCX programs apart.
-func (w *Worker) lanesHint(err error) error {
+func (c *Context) lanesHint(err error) error {
 	for _, st := range []Status{ErrConnectionReset, ErrUnreachable, ErrRejected, ErrInvalidParam} {
 		if !errors.Is(err, st) {
 			continue
 		}
-		hint := fmt.Sprintf("this side uses UCX %s; UCX connects only like releases", w.ctx.lib.Version)
-		if !w.ctx.cfg.PlainLanes {
+		hint := fmt.Sprintf("this side uses UCX %s; UCX connects only like releases", c.lib.Version)
+		if !c.cfg.PlainLanes {
 			hint += ", and needs Config.PlainLanes to reach other programs"
 		}
 		var oe *OpError
@@ -271,4 +272,98 @@ func (l *tagLocks) lock(ctx context.Context, tag uint64) (unlock func(), err err
 		leave()
 		return nil, ctx.Err()
 	}
+}
+
+// UCXXListener accepts connections of Python's UCXX and of DialUCXX.
+type UCXXListener struct {
+	l      *SockListener
+	ctx    context.Context // ends with the listener
+	cancel context.CancelFunc
+	queue  chan *UCXXEndpoint
+	slots  chan struct{} // bounds connections whose handshake is under way or that wait for Accept
+	wg     sync.WaitGroup
+}
+
+// ListenUCXX listens on "host:port" (port 0: any) for UCXX's create_endpoint.
+func (w *Worker) ListenUCXX(ctx context.Context, hostport string) (*UCXXListener, error) {
+	if err := w.openUCXX(); err != nil {
+		return nil, &OpError{Op: "listen", Peer: hostport, Err: inner(err)}
+	}
+	sock, err := w.ListenSocket(ctx, hostport)
+	if err != nil {
+		return nil, err
+	}
+	l := &UCXXListener{l: sock, queue: make(chan *UCXXEndpoint), slots: make(chan struct{}, maxHandshakes)}
+	l.ctx, l.cancel = context.WithCancel(background)
+	l.wg.Add(1)
+	go l.serve()
+	return l, nil
+}
+
+func (l *UCXXListener) serve() {
+	defer l.wg.Done()
+	defer l.cancel()
+	for {
+		r, err := l.l.Next(l.ctx)
+		if err != nil {
+			return
+		}
+		select {
+		case l.slots <- struct{}{}:
+			l.wg.Add(1)
+			go l.handshake(r)
+		case <-l.ctx.Done():
+			_ = r.Reject()
+			return
+		}
+	}
+}
+
+func (l *UCXXListener) handshake(r *ConnRequest) {
+	defer l.wg.Done()
+	defer func() { <-l.slots }()
+	ctx, cancel := context.WithTimeout(l.ctx, handshakeTimeout)
+	defer cancel()
+	ep, err := r.Accept(nil)
+	if err != nil {
+		return
+	}
+	e, err := newTagged(ctx, ep, true)
+	if err != nil {
+		if l.ctx.Err() == nil {
+			logf("a UCXX client was refused: %v", err)
+		}
+		return
+	}
+	select {
+	case l.queue <- e:
+	case <-l.ctx.Done():
+		ep.abort(ErrRejected)
+		_ = ep.Close()
+	}
+}
+
+// Accept waits for the next connection whose handshake is done.
+func (l *UCXXListener) Accept(ctx context.Context) (*UCXXEndpoint, error) {
+	var err error
+	select {
+	case e := <-l.queue:
+		return e, nil
+	case <-l.ctx.Done():
+		err = ErrClosed
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return nil, &OpError{Op: "accept", Peer: l.l.addr.String(), Err: err}
+}
+
+// Addr returns the bound address.
+func (l *UCXXListener) Addr() net.Addr { return l.l.Addr() }
+
+// Close stops listening and ends handshakes under way. Accepted endpoints live on.
+func (l *UCXXListener) Close() error {
+	l.cancel()
+	err := l.l.Close()
+	l.wg.Wait()
+	return err
 }

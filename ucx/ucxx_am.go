@@ -83,7 +83,8 @@ func (m *UCXXMessage) Buffer(ctx context.Context, alloc Allocators) (*mem.Buffer
 	err := alloc.limits(1, int64(m.Len))
 	matches := m.ctype == 0 || (m.Kind == mem.Device || m.Kind == mem.Managed) && alloc.Device != nil
 	if err == nil && !matches && m.policy == ucxxwire.AMErrorOnUnsupported {
-		err = fmt.Errorf("%w: the sender wants the data in memory of its own kind (UCX memory type %d), for which there is no allocator (Allocators.Device)", ErrUnsupported, m.ctype)
+		err = fmt.Errorf("%w: the sender wants the data in memory of its own kind (UCX memory type %d), for which "+
+			"there is no allocator (Allocators.Device)", ErrUnsupported, m.ctype)
 	}
 	if err != nil {
 		m.Release()
@@ -137,9 +138,10 @@ func (w *Worker) openUCXXMessages() error {
 	if w.ucxx.Load() == nil {
 		w.ucxx.CompareAndSwap(nil, &ucxxMessages{w: w, callbacks: map[UCXXCallback]*mailbox[*UCXXMessage]{}})
 	}
-	b, err := w.openInbox(ucxxwire.AMID, w.ucxx.Load().arrived)
+	b, err := w.ams.open(ucxxwire.AMID, w.ucxx.Load().arrived)
 	if err == nil && b.sink == nil {
-		err = fmt.Errorf("ucx: active messages with id %d are received by RecvAM already, which UCXX's protocol needs for itself", ucxxwire.AMID)
+		err = fmt.Errorf("ucx: active messages with id %d are received by RecvAM already, which UCXX's protocol needs "+
+			"for itself", ucxxwire.AMID)
 	}
 	return err
 }
@@ -165,7 +167,7 @@ func (st *ucxxMessages) arrived(am *AM) {
 	}
 	if err != nil {
 		logf("active message %d of %d bytes dropped: %v", am.ID, am.Len, err)
-		st.w.strayMessage(am)
+		st.w.ams.stray(am)
 		return
 	}
 	m := &UCXXMessage{Len: am.Len, User: h.User, From: am.ReplyTo, am: am, ctype: h.MemoryType, policy: h.Policy}
@@ -181,8 +183,9 @@ func (st *ucxxMessages) arrived(am *AM) {
 		to = st.callbacks[UCXXCallback{h.Owner, h.ID}]
 		st.mu.Unlock()
 		if to == nil {
-			logf("active message of %d bytes dropped: nobody handles UCXX callback %q, %d (HandleUCXX)", am.Len, h.Owner, h.ID)
-			st.w.strayMessage(am)
+			logf("active message of %d bytes dropped: nobody handles UCXX callback %q, %d (HandleUCXX)", am.Len,
+				h.Owner, h.ID)
+			st.w.ams.stray(am)
 			return
 		}
 	} else {
@@ -191,7 +194,7 @@ func (st *ucxxMessages) arrived(am *AM) {
 	cost := frameCost(am)
 	if st.queued.Add(cost) > st.w.cfg.MaxQueuedMessages {
 		st.queued.Add(-cost)
-		st.w.refuse(am)
+		st.w.ams.refuse(am)
 		return
 	}
 	if !to.put(m) {
@@ -205,7 +208,8 @@ func (st *ucxxMessages) arrived(am *AM) {
 func (e *UCXXEndpoint) RecvAM(ctx context.Context) (*UCXXMessage, error) {
 	st := e.ep.w.ucxx.Load()
 	if st == nil {
-		return nil, &OpError{Op: "am receive", Peer: e.ep.peer, Err: fmt.Errorf("ucx: the context lacks active messages (Config.Features)")}
+		return nil, &OpError{Op: "am receive", Peer: e.ep.peer, Err: fmt.Errorf("ucx: the context lacks active " +
+			"messages (Config.Features)")}
 	}
 	m, err := st.box(e.ep).recv(ctx, e.ep.w)
 	if err != nil {

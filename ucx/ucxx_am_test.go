@@ -171,7 +171,8 @@ func TestUCXXMemoryPolicy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Endpoint().sendAM(ctx, ucxxwire.AMID, b, AMOptions{Reply: true}, []View{Bytes([]byte("data"))}); err != nil {
+		if err := c.Endpoint().sendAM(ctx, ucxxwire.AMID, b, AMOptions{Reply: true},
+			[]View{Bytes([]byte("data"))}); err != nil {
 			t.Fatal(err)
 		}
 		m, err := s.RecvAM(ctx)
@@ -218,13 +219,15 @@ func TestUCXXBrokenHeaders(t *testing.T) {
 	c, s := ucxxPair(t, Config{}, WorkerConfig{})
 	for _, h := range [][]byte{nil, {1}, {0xff, 0xff, 0xff, 0xff}, {0, 0, 0, 0, 2}, bytes.Repeat([]byte{1}, 80)} {
 		for _, n := range []int{0, 100_000} {
-			if err := c.Endpoint().sendAM(ctx, ucxxwire.AMID, h, AMOptions{Reply: true, Eager: true}, []View{Bytes(make([]byte, n))}); err != nil {
+			if err := c.Endpoint().sendAM(ctx, ucxxwire.AMID, h, AMOptions{Reply: true, Eager: true},
+				[]View{Bytes(make([]byte, n))}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	// UCX-Py's form is the memory type alone.
-	if err := c.Endpoint().sendAM(ctx, ucxxwire.AMID, []byte{0, 0, 0, 0}, AMOptions{Reply: true}, []View{Bytes([]byte("old"))}); err != nil {
+	if err := c.Endpoint().sendAM(ctx, ucxxwire.AMID, []byte{0, 0, 0, 0}, AMOptions{Reply: true},
+		[]View{Bytes([]byte("old"))}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := s.RecvAM(ctx)

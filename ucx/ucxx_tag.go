@@ -3,7 +3,9 @@ package ucx
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 
 	"go.millstream.dev/internal/ucx/ucxxwire"
@@ -143,7 +145,8 @@ func (e *UCXXEndpoint) RecvObject(ctx context.Context, tag UCXXTag, res mem.Reso
 	}
 	n := binary.NativeEndian.Uint64(length[:])
 	if info.Len != len(length) || n > math.MaxInt64 || int64(n) > int64(limit) {
-		err := fmt.Errorf("%w: the peer announces an object of %d bytes in %d bytes, at most %d", ErrExceedsLimit, n, info.Len, limit)
+		err := fmt.Errorf("%w: the peer announces an object of %d bytes in %d bytes, at most %d", ErrExceedsLimit, n,
+			info.Len, limit)
 		return nil, &OpError{Op: op, Peer: e.ep.peer, Err: e.ep.breakOff(err, nil)}
 	}
 	if res == nil {
@@ -155,4 +158,194 @@ func (e *UCXXEndpoint) RecvObject(ctx context.Context, tag UCXXTag, res mem.Reso
 	}
 	e.count()
 	return frames[0], nil
+}
+
+// multiWindow is how many parts of a multi-buffer message are in flight at once.
+const multiWindow = 256
+
+const opSendMulti, opRecvMulti = "UCXX multi-buffer send", "UCXX multi-buffer receive"
+
+// SendMulti sends frames as UCXX's Endpoint.send_multi: headers that describe up to
+// 100 frames each, then every frame as a message, all on one tag. UCXX cannot send or
+// receive a message of no frames, and neither does this.
+//
+// When ctx ends after the first header has gone out, the endpoint is force-closed: the
+// receiver could not find the next message any more.
+func (e *UCXXEndpoint) SendMulti(ctx context.Context, tag UCXXTag, frames ...View) error {
+	err := e.sendMulti(ctx, tag, frames)
+	if err != nil {
+		err = &OpError{Op: opSendMulti, Peer: e.ep.peer, Err: resetAsEOF(inner(err))}
+	}
+	return err
+}
+
+func (e *UCXXEndpoint) sendMulti(ctx context.Context, tag UCXXTag, frames []View) error {
+	t, err := tag.on(e, e.sendTag)
+	if err != nil {
+		return err
+	}
+	list := make([]ucxxwire.Frame, len(frames))
+	for i, v := range frames {
+		list[i] = ucxxwire.Frame{Size: int64(v.n), CUDA: v.onDevice()}
+	}
+	headers, err := ucxxwire.AppendMultiHeaders(nil, list)
+	if err != nil {
+		return err
+	}
+	parts := make([]View, 0, ucxxwire.MultiHeaders(len(frames))+len(frames))
+	for ; len(headers) > 0; headers = headers[ucxxwire.MultiHeaderSize:] {
+		parts = append(parts, Bytes(headers[:ucxxwire.MultiHeaderSize]))
+	}
+	parts = append(parts, frames...)
+	unlock, err := e.sending.lock(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return e.sendParts(ctx, t, parts)
+}
+
+// sendParts sends messages that must arrive in order, all on one tag.
+func (e *UCXXEndpoint) sendParts(ctx context.Context, tag uint64, parts []View) error {
+	for _, v := range parts {
+		if v.bad != nil {
+			return v.bad
+		}
+		// A send that waits for its device event would be overtaken by the next.
+		if v.buf != nil {
+			if err := v.buf.WaitReady(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var open []*Request
+	for _, v := range parts {
+		if len(open) >= multiWindow {
+			if err := open[0].Wait(ctx); err != nil {
+				return e.ep.breakOff(err, open)
+			}
+			open = open[1:]
+		}
+		open = append(open, e.ep.StartSend(v, tag))
+	}
+	for i, r := range open {
+		if err := r.Wait(ctx); err != nil {
+			return e.ep.breakOff(err, open[i:])
+		}
+	}
+	return nil
+}
+
+// RecvMulti receives what UCXX's send_multi sent, into memory of the given allocators,
+// by the kind of memory the sender has each frame in. The caller releases the frames.
+//
+// The format has no way to find the next message once one could not be read, so a
+// header that is wrong or beyond the limits, a lack of memory, and a context that
+// ends within a message, end the endpoint. A connection that ends within a message
+// gives io.ErrUnexpectedEOF, one that ends before gives io.EOF, for errors.Is.
+func (e *UCXXEndpoint) RecvMulti(ctx context.Context, tag UCXXTag, alloc Allocators) (Frames, error) {
+	f, err := e.recvMulti(ctx, tag, &alloc)
+	if err != nil {
+		return nil, &OpError{Op: opRecvMulti, Peer: e.ep.peer, Err: inner(err)}
+	}
+	e.count()
+	return f, nil
+}
+
+func (e *UCXXEndpoint) recvMulti(ctx context.Context, tag UCXXTag, alloc *Allocators) (Frames, error) {
+	t, err := tag.on(e, e.recvTag)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := e.receiving.lock(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	d := ucxxwire.MultiDecoder{Limits: ucxxwire.MultiLimits{MaxFrames: alloc.MaxFrames, MaxBytes: alloc.MaxBytes}}
+	header := make([]byte, ucxxwire.MultiHeaderSize)
+	for next := true; next; {
+		info, err := e.ep.Recv(ctx, Bytes(header), t, FullMask)
+		if err != nil {
+			if len(d.Frames()) == 0 && !errors.Is(err, ErrTruncated) {
+				return nil, resetAsEOF(inner(err))
+			}
+			return nil, e.cutOff(err, nil)
+		}
+		if next, err = d.Add(header[:info.Len]); err != nil {
+			if errors.Is(err, ucxxwire.ErrLimit) {
+				err = fmt.Errorf("%w: %w (Allocators.MaxFrames, MaxBytes)", ErrExceedsLimit, err)
+			}
+			return nil, e.ep.breakOff(err, nil)
+		}
+	}
+	return e.recvParts(ctx, t, d.Frames(), alloc)
+}
+
+// recvParts receives messages that come in order, all on one tag.
+func (e *UCXXEndpoint) recvParts(ctx context.Context, tag uint64, list []ucxxwire.Frame, alloc *Allocators) (Frames,
+	error) {
+	frames := make(Frames, len(list))
+	var open []*Request
+	fail := func(err error) (Frames, error) {
+		err = e.cutOff(err, open)
+		frames.Release()
+		return nil, err
+	}
+	first := 0 // the frame of open[0]
+	finish := func() error {
+		if err := open[0].Wait(ctx); err != nil {
+			return err
+		}
+		if n := open[0].Info().Len; int64(n) != list[first].Size {
+			return fmt.Errorf("ucx: frame %d has %d bytes, its header says %d", first, n, list[first].Size)
+		}
+		open = open[1:]
+		first++
+		return nil
+	}
+	for i, f := range list {
+		if len(open) >= multiWindow {
+			if err := finish(); err != nil {
+				return fail(err)
+			}
+		}
+		kind := mem.Host
+		if f.CUDA {
+			kind = mem.Device
+		}
+		res := alloc.resource(kind)
+		if err := alloc.reserve(ctx, res, int(f.Size)); err != nil {
+			return fail(err)
+		}
+		b, err := res.Alloc(ctx, int(f.Size))
+		if err != nil {
+			return fail(err)
+		}
+		frames[i] = b
+		// A receive that waits for its memory would be overtaken by the next.
+		if err := b.WaitReady(ctx); err != nil {
+			return fail(err)
+		}
+		open = append(open, e.ep.StartRecv(Buffer(b), tag, FullMask))
+	}
+	for len(open) > 0 {
+		if err := finish(); err != nil {
+			return fail(err)
+		}
+	}
+	return frames, nil
+}
+
+// cutOff ends the endpoint within a message and says so.
+func (e *UCXXEndpoint) cutOff(err error, open []*Request) error {
+	over := e.ep.reason()
+	err = e.ep.breakOff(inner(err), open)
+	if errors.Is(over, ErrConnectionReset) {
+		return fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
+	}
+	return err
 }

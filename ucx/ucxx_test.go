@@ -54,7 +54,8 @@ func TestUCXXTags(t *testing.T) {
 		t.Run(set.name, func(t *testing.T) {
 			ctx := testContext(t)
 			c, s := ucxxPair(t, set.cfg, WorkerConfig{})
-			tags := []UCXXTag{DefaultTag, UserTag(7), UserTag(-1), UserTag(uint64(math.MaxUint64 - 1)), UserTag(int64(math.MinInt64)), ForceTag(99)}
+			tags := []UCXXTag{DefaultTag, UserTag(7), UserTag(-1), UserTag(uint64(math.MaxUint64 - 1)),
+				UserTag(int64(math.MinInt64)), ForceTag(99)}
 			for _, n := range []int{0, 1, 1024, 8193, 1 << 20} {
 				for i, tag := range tags {
 					want := testBytes(uint64(i), n)
@@ -136,7 +137,8 @@ func TestUCXXObject(t *testing.T) {
 }
 
 func TestUCXXMulti(t *testing.T) {
-	messages := [][]int{{0}, {5}, {0, 1, 0, 8193, 1 << 20}, repeatSize(100, 30), repeatSize(101, 30), repeatSize(250, 9000), repeatSize(700, 3)}
+	messages := [][]int{{0}, {5}, {0, 1, 0, 8193, 1 << 20}, repeatSize(100, 30), repeatSize(101, 30),
+		repeatSize(250, 9000), repeatSize(700, 3)}
 	for _, set := range streamSettings {
 		t.Run(set.name, func(t *testing.T) {
 			ctx := testContext(t)
@@ -330,7 +332,8 @@ func TestUCXXCloseIsEOF(t *testing.T) {
 	time.Sleep(10 * time.Millisecond)
 	c.Endpoint().abort(ErrCanceled) // by force, as UCXX does
 	waitDone(t, ctx, s.Endpoint())
-	for name, err := range map[string]error{"pending receive": <-pending, "pending AM receive": <-amPending, "Err": s.Err()} {
+	for name, err := range map[string]error{"pending receive": <-pending, "pending AM receive": <-amPending,
+		"Err": s.Err()} {
 		if !errors.Is(err, io.EOF) || !errors.Is(err, ErrConnectionReset) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -21,7 +21,8 @@ func TestUnwantedMessages(t *testing.T) {
 		return
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestUnwantedMessages$")
-	cmd.Env = append(os.Environ(), unwantedVariable+"=1", "UCX_LOG_LEVEL=warn", "UCX_LOG_FILE=stderr", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), unwantedVariable+"=1", "UCX_LOG_LEVEL=warn", "UCX_LOG_FILE=stderr",
+		"GORACE=atexit_sleep_ms=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -59,7 +59,8 @@ func TestContextUseAfterClose(t *testing.T) {
 		"resource": func(ctx context.Context) error { return second(c.Resource(mem.Host, 0).Alloc(ctx, 8)) },
 	})
 	// What has no error to give answers from what is known, or with nothing.
-	if c.Name() != "gone" || len(c.Config()) == 0 || len(c.Transports()) == 0 || c.Library().Path == "" || c.Features() != AllFeature {
+	if c.Name() != "gone" || len(c.Config()) == 0 || len(c.Transports()) == 0 || c.Library().Path == "" ||
+		c.Features() != AllFeature {
 		t.Error("a closed context has forgotten what it was")
 	}
 	if n := c.Registrations(); n != 0 {
@@ -94,12 +95,15 @@ func endpointCalls(ep *Endpoint) map[string]func(context.Context) error {
 		"start receive":     func(ctx context.Context) error { return ep.StartRecv(b(), 1, FullMask).Wait(ctx) },
 		"start stream":      func(ctx context.Context) error { return ep.StartSendStream(b()).Wait(ctx) },
 		"start recv stream": func(ctx context.Context) error { return ep.StartRecvStream(b(), true).Wait(ctx) },
-		"start message":     func(ctx context.Context) error { return ep.StartSendAM(1, nil, AMOptions{}, b()).Wait(ctx) },
-		"start flush":       func(ctx context.Context) error { return ep.StartFlush().Wait(ctx) },
-		"info":              func(context.Context) error { return second(ep.Info()) },
-		"transports":        func(context.Context) error { return second(ep.Transports()) },
-		"estimate":          func(context.Context) error { return second(ep.EstimateTime(8)) },
-		"conn":              func(ctx context.Context) error { return second(NewConn(ctx, ep, nil)) },
+		"start message": func(ctx context.Context) error {
+			return ep.StartSendAM(1, nil, AMOptions{},
+				b()).Wait(ctx)
+		},
+		"start flush": func(ctx context.Context) error { return ep.StartFlush().Wait(ctx) },
+		"info":        func(context.Context) error { return second(ep.Info()) },
+		"transports":  func(context.Context) error { return second(ep.Transports()) },
+		"estimate":    func(context.Context) error { return second(ep.EstimateTime(8)) },
+		"conn":        func(ctx context.Context) error { return second(NewConn(ctx, ep, nil)) },
 	}
 }
 

@@ -55,10 +55,12 @@ func victimRole(c *control) error {
 			started = append(started, ep.StartSend(Bytes(make([]byte, number(cmd[2]))), uint64(number(cmd[1]))))
 			c.say("ok")
 		case "recv":
-			started = append(started, ep.StartRecv(Bytes(make([]byte, number(cmd[2]))), uint64(number(cmd[1])), FullMask))
+			started = append(started, ep.StartRecv(Bytes(make([]byte, number(cmd[2]))), uint64(number(cmd[1])),
+				FullMask))
 			c.say("ok")
 		case "am":
-			started = append(started, ep.StartSendAM(1, []byte("big"), AMOptions{Rendezvous: true}, Bytes(make([]byte, number(cmd[1])))))
+			started = append(started, ep.StartSendAM(1, []byte("big"), AMOptions{Rendezvous: true},
+				Bytes(make([]byte, number(cmd[1])))))
 			c.say("ok")
 		case "stream":
 			started = append(started, ep.StartSendStream(Bytes(make([]byte, number(cmd[1])))))

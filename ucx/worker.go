@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
+	"go.millstream.dev/ucx/internal/epstate"
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
@@ -95,22 +96,13 @@ type Worker struct {
 	drv driver // progress and the operations in flight
 	mem binder // the memory of operations
 
-	drops uint64 // owner: token holder; messages refused for want of room
+	peers     endpointTable
+	listeners listenerTable
+	ams       amTable
+	ucxx      atomic.Pointer[ucxxMessages] // UCXX's active messages; made at first use
 
-	ucxx atomic.Pointer[ucxxMessages] // UCXX's active messages; made at first use
-
-	mu        sync.Mutex // guards the maps; never held across a C call
-	eps       map[uint64]*Endpoint
-	handles   map[unsafe.Pointer]*Endpoint // by ucp_ep_h, for reply endpoints
-	dead      []*ucp.EP                    // C halves of endpoints that have gone, to be freed
-	listeners map[uint64]*SockListener
-	lifelines map[*Listener]struct{}
-	lines     map[uint64]*lifeline // by this end's number
-	pairings  map[uint64]*pairing  // by the other worker's number
-	inboxes   map[uint16]*inbox
-	nextID    uint64
-	closed    bool
-	closeDone chan struct{}
+	closeOnce sync.Once
+	closeErr  error
 }
 
 // NewWorker makes a worker.
@@ -131,11 +123,10 @@ func (c *Context) NewWorker(cfg WorkerConfig) (*Worker, error) {
 		return nil, &OpError{Op: "create worker", Err: ErrClosed}
 	}
 	wakeup := c.cfg.Features&Wakeup != 0
-	w := &Worker{
-		ctx: c, cfg: cfg, mem: binder{ctx: c}, closeDone: make(chan struct{}),
-		eps: map[uint64]*Endpoint{}, handles: map[unsafe.Pointer]*Endpoint{}, listeners: map[uint64]*SockListener{},
-		lifelines: map[*Listener]struct{}{}, lines: map[uint64]*lifeline{}, pairings: map[uint64]*pairing{}, inboxes: map[uint16]*inbox{},
-	}
+	w := &Worker{ctx: c, cfg: cfg, mem: binder{ctx: c}}
+	w.peers.init(w)
+	w.listeners.init()
+	w.ams.init(w)
 	w.drv.init(w)
 	if cfg.Threads == ThreadSingle || cfg.Progress == Thread {
 		if err := w.drv.startThread(wakeup); err != nil {
@@ -270,22 +261,17 @@ func (w *Worker) Fence() error {
 // Close closes listeners and endpoints (by force: close endpoints yourself to flush
 // them), ends every operation with ErrCanceled or ErrClosed, and frees the worker.
 func (w *Worker) Close() error {
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		<-w.closeDone
-		return nil
-	}
-	w.closed = true
-	eps, listeners := maps.Clone(w.eps), maps.Clone(w.listeners)
-	lifelines, inboxes := maps.Clone(w.lifelines), maps.Clone(w.inboxes)
-	w.mu.Unlock()
-	defer close(w.closeDone)
+	w.closeOnce.Do(func() { w.closeErr = w.close() })
+	return w.closeErr
+}
 
-	for l := range lifelines {
+func (w *Worker) close() error {
+	lines, socks := w.listeners.shut()
+	eps, inboxes := w.peers.shut(), w.ams.shut()
+	for _, l := range lines {
 		l.Close()
 	}
-	for _, l := range listeners {
+	for _, l := range socks {
 		l.Close()
 	}
 	for _, ep := range eps {
@@ -295,7 +281,7 @@ func (w *Worker) Close() error {
 	for _, b := range inboxes {
 		b.close()
 	}
-	w.discardQueued()
+	w.peers.discard()
 	if st := w.ucxx.Load(); st != nil {
 		st.closeHandlers()
 	}
@@ -306,26 +292,10 @@ func (w *Worker) Close() error {
 	delete(w.ctx.workers, w)
 	w.ctx.mu.Unlock()
 	if leaked > 0 {
-		return &OpError{Op: "close worker", Err: fmt.Errorf("ucx: %d operations did not end within %v; their memory "+
-			"is kept", leaked, forceWait)}
+		err := fmt.Errorf("ucx: %d operations did not end within %v; their memory is kept", leaked, forceWait)
+		return &OpError{Op: "close worker", Err: err}
 	}
 	return nil
-}
-
-// discardQueued gives back what arrived for endpoints and was never taken.
-func (w *Worker) discardQueued() {
-	w.mu.Lock()
-	eps := make([]*Endpoint, 0, len(w.eps)+len(w.handles))
-	for _, ep := range w.eps {
-		eps = append(eps, ep)
-	}
-	for _, ep := range w.handles { // among them those that only UCX made
-		eps = append(eps, ep)
-	}
-	w.mu.Unlock()
-	for _, ep := range eps {
-		ep.discardParts()
-	}
 }
 
 func (w *Worker) destroy(leaked int) {
@@ -337,4 +307,90 @@ func (w *Worker) destroy(leaked int) {
 		w.mem.close()
 	}
 	runtime.KeepAlive(w.ctx)
+}
+
+// handleEvent tells Go what happened inside UCX's callbacks. The caller holds the
+// token: nothing here may block or call into UCX other than to free the event.
+func (w *Worker) handleEvent(e *ucp.Event) {
+	switch e.Type {
+	case ucp.EventEPError:
+		if ep := w.peers.byID(e.ID); ep != nil {
+			ep.on(epstate.PeerFailed, Status(e.Status))
+		}
+		ucp.FreeEvent(w.drv.c, e)
+	case ucp.EventConnRequest:
+		if l := w.listeners.sock(e.ID); l != nil {
+			l.deliver(e)
+			return
+		}
+		ucp.FreeEvent(w.drv.c, e)
+	case ucp.EventAM:
+		w.ams.deliver(e)
+	case ucp.EventAMOverflow:
+		w.ams.dropped(e)
+		ucp.FreeEvent(w.drv.c, e)
+	}
+}
+
+// listenerTable knows the listeners of a worker.
+type listenerTable struct {
+	mu     sync.Mutex // guards the fields below; never held across a C call
+	lines  map[*Listener]struct{}
+	socks  map[uint64]*SockListener
+	nextID uint64
+	closed bool
+}
+
+func (t *listenerTable) init() {
+	t.lines, t.socks = map[*Listener]struct{}{}, map[uint64]*SockListener{}
+}
+
+// shut lets no more listeners in, and returns those there are.
+func (t *listenerTable) shut() ([]*Listener, []*SockListener) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	return slices.Collect(maps.Keys(t.lines)), slices.Collect(maps.Values(t.socks))
+}
+
+func (t *listenerTable) add(l *Listener) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return ErrClosed
+	}
+	t.lines[l] = struct{}{}
+	return nil
+}
+
+func (t *listenerTable) remove(l *Listener) {
+	t.mu.Lock()
+	delete(t.lines, l)
+	t.mu.Unlock()
+}
+
+// addSock gives a listener its number and enters it.
+func (t *listenerTable) addSock(l *SockListener) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return ErrClosed
+	}
+	t.nextID++
+	l.id = t.nextID
+	t.socks[l.id] = l
+	return nil
+}
+
+func (t *listenerTable) removeSock(l *SockListener) {
+	t.mu.Lock()
+	delete(t.socks, l.id)
+	t.mu.Unlock()
+}
+
+// sock returns a listener by its number, or nil.
+func (t *listenerTable) sock(id uint64) *SockListener {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.socks[id]
 }

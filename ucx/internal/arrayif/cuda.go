@@ -92,7 +92,8 @@ func (a *CUDAArray) UnmarshalJSON(text []byte) error {
 			return refuse(ErrMalformed, "stream is %s", *raw.Stream)
 		}
 		if out.Stream == 0 {
-			return refuse(ErrMalformed, "stream is 0, which the interface forbids: say 1 (legacy default), 2 (per-thread default) or null")
+			return refuse(ErrMalformed, "stream is 0, which the interface forbids: say 1 (legacy default), 2 "+
+				"(per-thread default) or null")
 		}
 	}
 	out.Masked = len(raw.Mask) > 0 && string(raw.Mask) != "null"

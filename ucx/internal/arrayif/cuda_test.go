@@ -16,15 +16,19 @@ func TestCUDAArrayJSON(t *testing.T) {
 		want       CUDAArray
 		view       View
 	}{
-		{"UCXX receive buffer", `{"shape": [1048576], "typestr": "|u1", "data": [139810000000000, false], "version": 2}`,
+		{"UCXX receive " +
+			"buffer", `{"shape": [1048576], "typestr": "|u1", "data": [139810000000000, false], "version": 2}`,
 			CUDAArray{Shape: []int64{1048576}, TypeStr: "|u1", Ptr: 139810000000000, Version: 2},
 			View{Ptr: 139810000000000, Len: 1048576, ItemSize: 1, Kind: CUDA, Device: UnknownDevice}},
 		{"CuPy", `{"shape": [2, 3], "typestr": "<f4", "descr": [["", "<f4"]], "stream": 1, "version": 3, "strides": null, "data": [140000000000512, false]}`,
 			CUDAArray{Shape: []int64{2, 3}, TypeStr: "<f4", Ptr: 140000000000512, Version: 3, Stream: 1},
 			View{Ptr: 140000000000512, Len: 24, ItemSize: 4, Kind: CUDA, Device: UnknownDevice, Stream: 1}},
-		{"Fortran order, read-only, own stream", `{"shape": [2, 3], "typestr": "<f8", "data": [18446744073709551000, true], "version": 3, "strides": [8, 16], "stream": 94123456789504, "mask": null}`,
-			CUDAArray{Shape: []int64{2, 3}, Strides: []int64{8, 16}, TypeStr: "<f8", Ptr: 18446744073709551000, ReadOnly: true, Version: 3, Stream: 94123456789504},
-			View{Ptr: 18446744073709551000, Len: 48, ItemSize: 8, Order: OrderF, ReadOnly: true, Kind: CUDA, Device: UnknownDevice, Stream: 94123456789504}},
+		{"Fortran order, read-only, own " +
+			"stream", `{"shape": [2, 3], "typestr": "<f8", "data": [18446744073709551000, true], "version": 3, "strides": [8, 16], "stream": 94123456789504, "mask": null}`,
+			CUDAArray{Shape: []int64{2, 3}, Strides: []int64{8, 16}, TypeStr: "<f8", Ptr: 18446744073709551000,
+				ReadOnly: true, Version: 3, Stream: 94123456789504},
+			View{Ptr: 18446744073709551000, Len: 48, ItemSize: 8, Order: OrderF, ReadOnly: true, Kind: CUDA,
+				Device: UnknownDevice, Stream: 94123456789504}},
 		{"empty", `{"shape": [0], "typestr": "<i8", "data": [0, false], "version": 3, "stream": 2}`,
 			CUDAArray{Shape: []int64{0}, TypeStr: "<i8", Version: 3, Stream: 2},
 			View{ItemSize: 8, Kind: CUDA, Device: UnknownDevice, Stream: 2}},
@@ -59,14 +63,17 @@ func TestCUDAArrayJSONRefuses(t *testing.T) {
 		{"fractional shape", `{"shape": [1.5], "typestr": "|u1", "data": [1, false], "version": 3}`, "shape[0]"},
 		{"huge stride", `{"shape": [1], "strides": [9223372036854775808], "typestr": "|u1", "data": [1, false], "version": 3}`, "strides[0]"},
 		{"text shape", `{"shape": ["a"], "typestr": "|u1", "data": [1, false], "version": 3}`, "invalid number"},
-		{"many dimensions", `{"shape": [` + strings.Repeat("1,", 64) + `1], "typestr": "|u1", "data": [1, false], "version": 3}`, "65 dimensions"},
+		{"many dimensions", `{"shape": [` + strings.Repeat("1,", 64) +
+			`1], "typestr": "|u1", "data": [1, false], "version": 3}`, "65 dimensions"},
 		{"one item of data", `{"shape": [1], "typestr": "|u1", "data": [1], "version": 3}`, "data has 1"},
 		{"negative address", `{"shape": [1], "typestr": "|u1", "data": [-1, false], "version": 3}`, "data[0]"},
-		{"address over 64 bits", `{"shape": [1], "typestr": "|u1", "data": [18446744073709551616, false], "version": 3}`, "data[0]"},
+		{"address over 64 " +
+			"bits", `{"shape": [1], "typestr": "|u1", "data": [18446744073709551616, false], "version": 3}`, "data[0]"},
 		{"text address", `{"shape": [1], "typestr": "|u1", "data": ["0x10", false], "version": 3}`, "data[0]"},
 		{"numeric flag", `{"shape": [1], "typestr": "|u1", "data": [1, 0], "version": 3}`, "data[1]"},
 		{"stream 0", `{"shape": [1], "typestr": "|u1", "data": [1, false], "version": 3, "stream": 0}`, "forbids"},
-		{"negative stream", `{"shape": [1], "typestr": "|u1", "data": [1, false], "version": 3, "stream": -1}`, "stream"},
+		{"negative stream", `{"shape": [1], "typestr": "|u1", "data": [1, false], "version": 3, "stream": -1}`,
+			"stream"},
 		{"negative version", `{"shape": [1], "typestr": "|u1", "data": [1, false], "version": -1}`, "version"},
 		{"array", `[]`, "cannot unmarshal"},
 		{"long", `{"x": "` + strings.Repeat("x", maxJSON) + `"}`, "at most"},
@@ -141,7 +148,8 @@ func FuzzCUDAArray(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if v.Len < 0 || v.ItemSize < 0 || v.Len > 0 && (v.Ptr == 0 || v.Ptr+uint64(v.Len)-1 < v.Ptr || v.Len%v.ItemSize != 0) {
+		if v.Len < 0 || v.ItemSize < 0 || v.Len > 0 && (v.Ptr == 0 || v.Ptr+uint64(v.Len)-1 < v.Ptr ||
+			v.Len%v.ItemSize != 0) {
 			t.Errorf("%s gives %+v", text, v)
 		}
 	})

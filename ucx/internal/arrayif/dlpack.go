@@ -90,7 +90,8 @@ func (t *Tensor) View() (View, error) {
 	}
 	v.Ptr = t.Data + t.ByteOffset
 	if v.Ptr < t.Data {
-		return View{}, refuse(ErrTooLarge, "byte offset %d from %#x goes beyond the address space", t.ByteOffset, t.Data)
+		return View{}, refuse(ErrTooLarge, "byte offset %d from %#x goes beyond the address space", t.ByteOffset,
+			t.Data)
 	}
 	if err := span(v.Ptr, length); err != nil {
 		return View{}, err
@@ -114,14 +115,16 @@ func (t *Tensor) place() (Kind, int, error) {
 	case DLROCm:
 		return ROCm, int(t.DeviceID), nil
 	}
-	return 0, 0, refuse(ErrMalformed, "DLPack device type %d; know CPU (1), CUDA (2), CUDA host (3), ROCm (10), ROCm host (11) and CUDA managed (13)", t.DeviceType)
+	return 0, 0, refuse(ErrMalformed, "DLPack device type %d; know CPU (1), CUDA (2), CUDA host (3), ROCm (10), ROCm "+
+		"host (11) and CUDA managed (13)", t.DeviceType)
 }
 
 func (t *Tensor) itemSize() (int64, error) {
 	switch {
 	case t.Code == dlOpaque:
 		return 0, refuse(ErrType, "DLPack type code 3: elements are handles")
-	case t.Code == DLInt || t.Code == DLUInt || t.Code == DLFloat || t.Code == DLBfloat || t.Code == DLComplex || t.Code == DLBool:
+	case t.Code == DLInt || t.Code == DLUInt || t.Code == DLFloat || t.Code == DLBfloat || t.Code == DLComplex ||
+		t.Code == DLBool:
 	case t.Code >= dlFloat8a && t.Code <= dlFloat8z:
 	default:
 		// Codes from 15 on are floats of 6 and 4 bits, whose packing is the owner's.

@@ -19,20 +19,32 @@ func TestTensorView(t *testing.T) {
 		want View
 	}{
 		{"plain", base, View{Ptr: 4096, Len: 24, ItemSize: 4, Kind: CUDA, Device: 2}},
-		{"offset", with(func(x *Tensor) { x.ByteOffset = 256 }), View{Ptr: 4352, Len: 24, ItemSize: 4, Kind: CUDA, Device: 2}},
-		{"C strides in elements", with(func(x *Tensor) { x.Strides = []int64{3, 1} }), View{Ptr: 4096, Len: 24, ItemSize: 4, Kind: CUDA, Device: 2}},
-		{"F strides in elements", with(func(x *Tensor) { x.Strides = []int64{1, 2} }), View{Ptr: 4096, Len: 24, ItemSize: 4, Order: OrderF, Kind: CUDA, Device: 2}},
-		{"vector lanes", with(func(x *Tensor) { x.Lanes = 4 }), View{Ptr: 4096, Len: 96, ItemSize: 16, Kind: CUDA, Device: 2}},
-		{"bfloat16", with(func(x *Tensor) { x.Code, x.Bits = DLBfloat, 16 }), View{Ptr: 4096, Len: 12, ItemSize: 2, Kind: CUDA, Device: 2}},
-		{"float8", with(func(x *Tensor) { x.Code, x.Bits = 10, 8 }), View{Ptr: 4096, Len: 6, ItemSize: 1, Kind: CUDA, Device: 2}},
-		{"complex128", with(func(x *Tensor) { x.Code, x.Bits = DLComplex, 128 }), View{Ptr: 4096, Len: 96, ItemSize: 16, Kind: CUDA, Device: 2}},
+		{"offset", with(func(x *Tensor) { x.ByteOffset = 256 }), View{Ptr: 4352, Len: 24, ItemSize: 4, Kind: CUDA,
+			Device: 2}},
+		{"C strides in elements", with(func(x *Tensor) { x.Strides = []int64{3, 1} }),
+			View{Ptr: 4096, Len: 24, ItemSize: 4, Kind: CUDA, Device: 2}},
+		{"F strides in elements", with(func(x *Tensor) { x.Strides = []int64{1, 2} }),
+			View{Ptr: 4096, Len: 24, ItemSize: 4, Order: OrderF, Kind: CUDA, Device: 2}},
+		{"vector lanes", with(func(x *Tensor) { x.Lanes = 4 }), View{Ptr: 4096, Len: 96, ItemSize: 16, Kind: CUDA,
+			Device: 2}},
+		{"bfloat16", with(func(x *Tensor) { x.Code, x.Bits = DLBfloat, 16 }),
+			View{Ptr: 4096, Len: 12, ItemSize: 2, Kind: CUDA, Device: 2}},
+		{"float8", with(func(x *Tensor) { x.Code, x.Bits = 10, 8 }), View{Ptr: 4096, Len: 6, ItemSize: 1, Kind: CUDA,
+			Device: 2}},
+		{"complex128", with(func(x *Tensor) { x.Code, x.Bits = DLComplex, 128 }),
+			View{Ptr: 4096, Len: 96, ItemSize: 16, Kind: CUDA, Device: 2}},
 		{"bool, read-only, 1.0", with(func(x *Tensor) { x.Code, x.Bits, x.ReadOnly, x.Major = DLBool, 8, true, 1 }),
 			View{Ptr: 4096, Len: 6, ItemSize: 1, ReadOnly: true, Kind: CUDA, Device: 2}},
-		{"host", with(func(x *Tensor) { x.DeviceType, x.DeviceID = DLCPU, 0 }), View{Ptr: 4096, Len: 24, ItemSize: 4, Device: UnknownDevice}},
-		{"pinned", with(func(x *Tensor) { x.DeviceType = DLCUDAHost }), View{Ptr: 4096, Len: 24, ItemSize: 4, Kind: HostPinned, Device: UnknownDevice}},
-		{"managed", with(func(x *Tensor) { x.DeviceType = DLCUDAManaged }), View{Ptr: 4096, Len: 24, ItemSize: 4, Kind: CUDAManaged, Device: 2}},
-		{"ROCm", with(func(x *Tensor) { x.DeviceType = DLROCm }), View{Ptr: 4096, Len: 24, ItemSize: 4, Kind: ROCm, Device: 2}},
-		{"empty without memory", with(func(x *Tensor) { x.Data, x.Shape = 0, []int64{0, 3} }), View{ItemSize: 4, Kind: CUDA, Device: 2}},
+		{"host", with(func(x *Tensor) { x.DeviceType, x.DeviceID = DLCPU, 0 }),
+			View{Ptr: 4096, Len: 24, ItemSize: 4, Device: UnknownDevice}},
+		{"pinned", with(func(x *Tensor) { x.DeviceType = DLCUDAHost }),
+			View{Ptr: 4096, Len: 24, ItemSize: 4, Kind: HostPinned, Device: UnknownDevice}},
+		{"managed", with(func(x *Tensor) { x.DeviceType = DLCUDAManaged }),
+			View{Ptr: 4096, Len: 24, ItemSize: 4, Kind: CUDAManaged, Device: 2}},
+		{"ROCm", with(func(x *Tensor) { x.DeviceType = DLROCm }), View{Ptr: 4096, Len: 24, ItemSize: 4, Kind: ROCm,
+			Device: 2}},
+		{"empty without memory", with(func(x *Tensor) { x.Data, x.Shape = 0, []int64{0, 3} }),
+			View{ItemSize: 4, Kind: CUDA, Device: 2}},
 	} {
 		if got, err := c.t.View(); err != nil || got != c.want {
 			t.Errorf("%s: %+v, %v, want %+v", c.name, got, err, c.want)
@@ -70,10 +82,14 @@ func TestTensorView(t *testing.T) {
 }
 
 func FuzzTensor(f *testing.F) {
-	f.Add(uint64(4096), uint64(0), int32(2), uint8(2), uint8(32), uint16(1), int64(2), int64(3), int64(3), int64(1), true)
-	f.Add(uint64(math.MaxUint64), uint64(9), int32(1), uint8(5), uint8(128), uint16(9), int64(0), int64(1), int64(-1), int64(math.MinInt64), true)
-	f.Fuzz(func(t *testing.T, data, off uint64, dev int32, code, bits uint8, lanes uint16, n0, n1, s0, s1 int64, strided bool) {
-		x := Tensor{Data: data, ByteOffset: off, DeviceType: dev, Code: code, Bits: bits, Lanes: lanes, Shape: []int64{n0, n1}}
+	f.Add(uint64(4096), uint64(0), int32(2), uint8(2), uint8(32), uint16(1), int64(2), int64(3), int64(3), int64(1),
+		true)
+	f.Add(uint64(math.MaxUint64), uint64(9), int32(1), uint8(5), uint8(128), uint16(9), int64(0), int64(1),
+		int64(-1), int64(math.MinInt64), true)
+	f.Fuzz(func(t *testing.T, data, off uint64, dev int32, code, bits uint8, lanes uint16, n0, n1, s0, s1 int64,
+		strided bool) {
+		x := Tensor{Data: data, ByteOffset: off, DeviceType: dev, Code: code, Bits: bits, Lanes: lanes,
+			Shape: []int64{n0, n1}}
 		if strided {
 			x.Strides = []int64{s0, s1}
 		}
@@ -84,7 +100,8 @@ func FuzzTensor(f *testing.F) {
 			}
 			return
 		}
-		if v.Len < 0 || v.ItemSize <= 0 || v.Len%v.ItemSize != 0 || v.Len > 0 && (v.Ptr < data || v.Ptr+uint64(v.Len)-1 < v.Ptr) {
+		if v.Len < 0 || v.ItemSize <= 0 || v.Len%v.ItemSize != 0 || v.Len > 0 &&
+			(v.Ptr < data || v.Ptr+uint64(v.Len)-1 < v.Ptr) {
 			t.Errorf("%+v gives %+v", x, v)
 		}
 	})

@@ -167,7 +167,8 @@ func contiguity(shape, strides []int64, itemSize int64) (Order, error) {
 	case packed(func(i int) int { return i }):
 		return OrderF, nil
 	}
-	return 0, refuse(ErrNotContiguous, "shape %v, strides %v bytes, elements of %d bytes; copy it to a contiguous array first", shape, strides, itemSize)
+	return 0, refuse(ErrNotContiguous, "shape %v, strides %v bytes, elements of %d bytes; copy it to a contiguous "+
+		"array first", shape, strides, itemSize)
 }
 
 // span checks that length bytes at ptr are a possible piece of memory.

@@ -123,8 +123,8 @@ func newModel(r rules, refusals int8, names ...string) *model {
 	return m
 }
 
-// TestEveryOrder explores token × poller × sleepers: every waiter returns, in every order of the steps, whether UCX can
-// be armed or not.
+// TestEveryOrder explores token × poller × sleepers: every waiter returns, in every order of the steps, whether UCX
+// can be armed or not.
 func TestEveryOrder(t *testing.T) {
 	sets := []struct {
 		waiters  string

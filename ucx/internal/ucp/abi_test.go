@@ -164,7 +164,8 @@ func (a *abiTable) program(r release, ours bool) string {
 		fmt.Fprintf(&b, "    printf(\"%s %%zu\\n\", sizeof(%s));\n", s.name, c)
 		for _, f := range s.fields {
 			if f.since <= r {
-				fmt.Fprintf(&b, "    printf(\"%s.%s %%zu %%zu\\n\", offsetof(%s, %s), sizeof(((%s *)0)->%s));\n", s.name, f.name, c, f.name, c, f.name)
+				fmt.Fprintf(&b, "    printf(\"%s.%s %%zu %%zu\\n\", offsetof(%s, %s), sizeof(((%s *)0)->%s));\n",
+					s.name, f.name, c, f.name, c, f.name)
 			}
 		}
 	}
@@ -297,7 +298,8 @@ func headerTrees(t *testing.T) []string {
 		}
 		dirs = append(dirs, dir)
 	}
-	for _, d := range append([]string{"/usr", "/usr/local"}, filepath.SplitList(os.Getenv("MILLSTREAM_UCX_HEADERS"))...) {
+	for _, d := range append([]string{"/usr", "/usr/local"},
+		filepath.SplitList(os.Getenv("MILLSTREAM_UCX_HEADERS"))...) {
 		if dir, ok := tree(d); ok && d != "" {
 			dirs = append(dirs, dir)
 		}

@@ -14,4 +14,5 @@ package ucp
 import "errors"
 
 // ErrNoCgo is returned by everything in a binary that was built without cgo.
-var ErrNoCgo = errors.New("ucx: this binary was built with CGO_ENABLED=0; rebuild with a C compiler (apt-get install gcc) to use UCX")
+var ErrNoCgo = errors.New("ucx: this binary was built with CGO_ENABLED=0; rebuild with a C compiler (apt-get install " +
+	"gcc) to use UCX")

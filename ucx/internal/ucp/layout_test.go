@@ -104,8 +104,9 @@ func TestLayoutConstants(t *testing.T) {
 		"MS_OP_GET": int64(OpGet), "MS_OP_ATOMIC": int64(OpAtomic), "MS_OP_EP_FLUSH": int64(OpEPFlush),
 		"MS_OP_WORKER_FLUSH": int64(OpWorkerFlush), "MS_OP_EP_CLOSE": int64(OpEPClose), "MS_OP_CALL": int64(OpCall),
 		"MS_OP_COUNT": int64(OpCount),
-		"MS_FREE":     Free, "MS_QUEUED": Queued, "MS_SUBMITTING": Submitting, "MS_PENDING": Pending, "MS_DONE": Done, "MS_WAITING": Waiting,
-		"MS_F_IOV": int64(FlagIOV), "MS_F_WAITALL": int64(FlagWaitAll), "MS_F_REPLY": int64(FlagReply),
+		"MS_FREE":     Free, "MS_QUEUED": Queued, "MS_SUBMITTING": Submitting, "MS_PENDING": Pending, "MS_DONE": Done,
+		"MS_WAITING": Waiting,
+		"MS_F_IOV":   int64(FlagIOV), "MS_F_WAITALL": int64(FlagWaitAll), "MS_F_REPLY": int64(FlagReply),
 		"MS_F_EAGER": int64(FlagEager), "MS_F_RNDV": int64(FlagRndv), "MS_F_FORCE": int64(FlagForce),
 		"MS_F_CANCELED": int64(FlagCanceled), "MS_F_MULTI_SEND": int64(FlagMultiSend),
 		"MS_F_EVENTS": int64(FlagEvents), "MS_F_ORDERED": int64(FlagOrdered),
@@ -169,7 +170,8 @@ func TestCallOrder(t *testing.T) {
 	}
 	var inGo []string
 	ast.Inspect(file, func(n ast.Node) bool {
-		if s, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(s.Names[0].Name, "Call") && s.Names[0].Name != "CallCount" {
+		if s, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(s.Names[0].Name, "Call") &&
+			s.Names[0].Name != "CallCount" {
 			inGo = append(inGo, callName(strings.TrimPrefix(s.Names[0].Name, "Call")))
 		}
 		return true

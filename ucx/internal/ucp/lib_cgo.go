@@ -169,7 +169,8 @@ func (c *Context) Query() (memoryTypes uint64, threadMode int, name string, stat
 
 // MemMap registers [addr, addr+n), or allocates n bytes when allocate is set.
 // memType -1 lets UCX find out; device -1 is host memory.
-func (c *Context) MemMap(addr uintptr, n uint64, memType, device int, allocate bool) (memh unsafe.Pointer, base uintptr, status int) {
+func (c *Context) MemMap(addr uintptr, n uint64, memType, device int, allocate bool) (memh unsafe.Pointer,
+	base uintptr, status int) {
 	var flags C.uint32_t
 	if allocate {
 		flags |= 1
@@ -246,7 +247,8 @@ func ShutAMIDs(w *Worker) int { return int(C.ms_am_shut_ids((*C.ms_worker)(unsaf
 
 // Drive is ms_drive.
 func Drive(w *Worker, own *Slot, spinNS int64) int {
-	return int(C.ms_drive_at(C.uintptr_t(uintptr(unsafe.Pointer(w))), C.uintptr_t(uintptr(unsafe.Pointer(own))), C.int64_t(spinNS)))
+	return int(C.ms_drive_at(C.uintptr_t(uintptr(unsafe.Pointer(w))), C.uintptr_t(uintptr(unsafe.Pointer(own))),
+		C.int64_t(spinNS)))
 }
 
 // Leave is ms_leave.

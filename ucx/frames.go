@@ -9,6 +9,7 @@ import (
 
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/ucp"
+	"go.millstream.dev/ucx/internal/wire"
 )
 
 // A message of frames travels as one active message with the frame table and all
@@ -24,8 +25,6 @@ const (
 	frameInlineTotal = 64 << 10
 	// frameWindow is how many frames of one message are in flight at once.
 	frameWindow = 64
-	// maxFrames is the most frames a message can have.
-	maxFrames = 1 << 16
 	// defaultMaxFrameBytes bounds a received message where Allocators does not: 64 GiB.
 	defaultMaxFrameBytes = 64 << 30
 )
@@ -86,7 +85,7 @@ func (a *Allocators) resource(k mem.Kind) mem.Resource {
 func (a *Allocators) limits(frames int, bytes int64) error {
 	limit := a.MaxFrames
 	if limit == 0 {
-		limit = maxFrames
+		limit = wire.MaxFrames
 	}
 	if frames > limit {
 		return fmt.Errorf("%w: message of %d frames, at most %d (Allocators.MaxFrames)", ErrExceedsLimit, frames, limit)
@@ -167,9 +166,9 @@ func (ep *Endpoint) sendFrames(ctx context.Context, frames []View) error {
 // the message must be submitted: a gap would stop the receiver.
 func (fc *frameConn) bindTable(s *ucp.Slot, r *Request, plan framePlan, frames []View) (seq uint64, err error) {
 	ep := fc.ep
-	h := frameHeader{kind: frameTable, number: ep.line.remote, n: uint32(len(frames))}
-	var hdr [frameHeaderSize]byte
-	h.put(hdr[:])
+	h := wire.FrameHeader{Kind: wire.FrameTable, Number: ep.line.remote, N: uint32(len(frames))}
+	var hdr [wire.FrameHeaderSize]byte
+	h.Put(hdr[:])
 	// With a reply endpoint the peer can tell whose message it was if it must refuse it.
 	if err := ep.w.mem.bindAM(s, r, amMulti, hdr[:], AMOptions{Eager: true, Reply: true}, nil); err != nil {
 		return 0, r.unbind(s, err)
@@ -188,15 +187,16 @@ func (fc *frameConn) bindTable(s *ucp.Slot, r *Request, plan framePlan, frames [
 	}
 	s.Len, s.MemType = uint64(plan.size), 0
 	seq = fc.sendSeq.Add(1)
-	putFrameSequence(s.HdrBuf[:], seq)
+	wire.PutFrameSequence(s.HdrBuf[:], seq)
 	return seq, nil
 }
 
 // sendSeparate sends the frames that do not travel with the table, a window at a time.
-func (fc *frameConn) sendSeparate(ctx context.Context, table *Request, seq uint64, plan framePlan, frames []View) error {
+func (fc *frameConn) sendSeparate(ctx context.Context, table *Request, seq uint64, plan framePlan,
+	frames []View) error {
 	ep := fc.ep
 	open := []*Request{table}
-	var hdr [frameHeaderSize]byte
+	var hdr [wire.FrameHeaderSize]byte
 	for i, v := range frames {
 		if plan.inline[i] {
 			continue
@@ -207,8 +207,8 @@ func (fc *frameConn) sendSeparate(ctx context.Context, table *Request, seq uint6
 			}
 			open = open[1:]
 		}
-		h := frameHeader{kind: frameData, number: ep.line.remote, seq: seq, n: uint32(i)}
-		h.put(hdr[:])
+		h := wire.FrameHeader{Kind: wire.FrameData, Number: ep.line.remote, Seq: seq, N: uint32(i)}
+		h.Put(hdr[:])
 		// An eager message arrives in host memory; device memory is fetched from device to device.
 		r := ep.startAM(amMulti, hdr[:], AMOptions{Rendezvous: v.onDevice(), Reply: true}, []View{v})
 		open = append(open, r)
@@ -238,10 +238,12 @@ func (ep *Endpoint) breakOff(err error, open []*Request) error {
 // frameState returns the endpoint's state for messages of frames.
 func (ep *Endpoint) frameState() (*frameConn, error) {
 	if ep.line == nil {
-		return nil, fmt.Errorf("ucx: messages of frames need an endpoint made by Dial, Attach or Listen; this one is of another kind (UCXX peers: see DialUCXX)")
+		return nil, fmt.Errorf("ucx: messages of frames need an endpoint made by Dial, Attach or Listen; this one is " +
+			"of another kind (UCXX peers: see DialUCXX)")
 	}
 	if ep.line.remote == 0 || ep.line.features&featureFrames == 0 {
-		return nil, fmt.Errorf("ucx: one side's context lacks active messages (Config.Features) or its release knows no messages of frames")
+		return nil, fmt.Errorf("ucx: one side's context lacks active messages (Config.Features) or its release knows " +
+			"no messages of frames")
 	}
 	return ep.frameConn(), nil
 }
@@ -257,4 +259,51 @@ func (ep *Endpoint) frameConn() *frameConn {
 	}
 	ep.addPart(fc)
 	return fc
+}
+
+// framePlan says which frames travel with the table.
+type framePlan struct {
+	inline   []bool
+	separate int
+	size     int // of the table message's data
+}
+
+func planFrames(frames []View) (framePlan, error) {
+	p := framePlan{size: len(frames) * wire.FrameEntrySize}
+	if len(frames) > wire.MaxFrames {
+		return p, fmt.Errorf("ucx: %d frames, at most %d in a message", len(frames), wire.MaxFrames)
+	}
+	p.inline = make([]bool, len(frames))
+	total := 0
+	for i, v := range frames {
+		if v.bad != nil {
+			return p, v.bad
+		}
+		switch {
+		case v.n == 0:
+			p.inline[i] = true
+		case !v.onDevice() && v.n <= frameInline && total+v.n <= frameInlineTotal:
+			p.inline[i] = true
+			total += v.n
+			p.size += wire.AlignFrame(v.n)
+		default:
+			p.separate++
+		}
+	}
+	return p, nil
+}
+
+// write fills b, which has the plan's size.
+func (p *framePlan) write(b []byte, frames []View) {
+	at := len(frames) * wire.FrameEntrySize
+	for i, v := range frames {
+		e := b[i*wire.FrameEntrySize : (i+1)*wire.FrameEntrySize]
+		wire.PutFrameEntry(e, v.n, v.kind, p.inline[i])
+		if p.inline[i] {
+			n := copy(b[at:], v.bytes())
+			end := at + wire.AlignFrame(n)
+			clear(b[at+n : end])
+			at = end
+		}
+	}
 }

@@ -1,4 +1,6 @@
-package ucx
+// Package netif knows the network interfaces of the host: which address to listen on, which family UCX uses on an
+// interface, and socket addresses as C has them.
+package netif
 
 import (
 	"cmp"
@@ -93,15 +95,18 @@ func chooseAddress(ifname string, getenv func(string) string, list func() ([]net
 func namedAddress(ifname, source string, ifs []netInterface) (netip.Addr, error) {
 	at := slices.IndexFunc(ifs, func(i netInterface) bool { return i.name == ifname })
 	if at < 0 {
-		return netip.Addr{}, fmt.Errorf("ucx: address: no interface %q (from %s); this host has %s", ifname, source, describe(ifs))
+		return netip.Addr{}, fmt.Errorf("ucx: address: no interface %q (from %s); this host has %s", ifname, source,
+			describe(ifs))
 	}
 	i := ifs[at]
 	if !i.up {
-		return netip.Addr{}, fmt.Errorf("ucx: address: interface %q (from %s) is down; bring it up or take another of %s", ifname, source, describe(ifs))
+		return netip.Addr{}, fmt.Errorf("ucx: address: interface %q (from %s) is down; bring it up or take another "+
+			"of %s", ifname, source, describe(ifs))
 	}
 	ip, _ := i.best()
 	if !ip.IsValid() {
-		return netip.Addr{}, fmt.Errorf("ucx: address: interface %q (from %s) has no IP address; give it one or take another of %s", ifname, source, describe(ifs))
+		return netip.Addr{}, fmt.Errorf("ucx: address: interface %q (from %s) has no IP address; give it one or take "+
+			"another of %s", ifname, source, describe(ifs))
 	}
 	return ip, nil
 }
@@ -133,7 +138,8 @@ func firstAddress(ifs []netInterface) (netip.Addr, error) {
 	if linkLocal.IsValid() {
 		return linkLocal, nil
 	}
-	return netip.Addr{}, errors.New("ucx: address: no interface is up and has an IP address; this host has " + describe(ifs))
+	return netip.Addr{}, errors.New("ucx: address: no interface is up and has an IP address; this host has " +
+		describe(ifs))
 }
 
 // Classes of interfaces in the order in which firstAddress takes them.

@@ -1,4 +1,4 @@
-package ucx
+package netif
 
 import (
 	"errors"
@@ -76,10 +76,13 @@ func TestAddress(t *testing.T) {
 			errHas: []string{`"ib7"`, "argument", "lo (127.0.0.1)", "eth0 (down)", "eth1 (no address)"}},
 		{name: "error names the variable", env: map[string]string{envIfnameUCXPy: "ib7"}, ifs: []netInterface{lo},
 			errHas: []string{`"ib7"`, envIfnameUCXPy}},
-		{name: "named is down", ifname: "eth0", ifs: []netInterface{lo, down(eth0)}, errHas: []string{"is down", "lo (127.0.0.1)"}},
-		{name: "named has no address", ifname: "eth1", ifs: []netInterface{testInterface("eth1")}, errHas: []string{"no IP address"}},
+		{name: "named is down", ifname: "eth0", ifs: []netInterface{lo, down(eth0)},
+			errHas: []string{"is down", "lo (127.0.0.1)"}},
+		{name: "named has no address", ifname: "eth1", ifs: []netInterface{testInterface("eth1")},
+			errHas: []string{"no IP address"}},
 		{name: "nothing at all", errHas: []string{"this host has none"}},
-		{name: "nothing usable", ifs: []netInterface{down(lo), docker}, errHas: []string{"lo (down)", "docker0 (172.17.0.1)"}},
+		{name: "nothing usable", ifs: []netInterface{down(lo), docker},
+			errHas: []string{"lo (down)", "docker0 (172.17.0.1)"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := chooseAddress(c.ifname, func(k string) string { return c.env[k] },

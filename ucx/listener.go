@@ -8,10 +8,148 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 	"unsafe"
 
+	"go.millstream.dev/ucx/internal/netif"
 	"go.millstream.dev/ucx/internal/ucp"
 )
+
+// Listener accepts connections of other Millstream workers (see Dial). Any
+// net.Listener will do underneath.
+type Listener struct {
+	w  *Worker
+	ln net.Listener
+
+	once   sync.Once
+	queue  chan *Endpoint
+	done   chan struct{}
+	ctx    context.Context // of handshakes: ends with the listener
+	cancel context.CancelFunc
+	slots  chan struct{} // bounds handshakes under way
+}
+
+// maxHandshakes bounds connections that have not finished their handshake.
+const maxHandshakes = 256
+
+// Listen listens for other Millstream workers at an address as in Dial. "host:0"
+// picks a port; see Addr.
+func (w *Worker) Listen(ctx context.Context, addr string) (*Listener, error) {
+	network, address, err := splitNetwork(addr)
+	if err != nil {
+		return nil, &OpError{Op: "listen", Peer: addr, Err: err}
+	}
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, network, address)
+	if err != nil {
+		return nil, &OpError{Op: "listen", Peer: addr, Err: err}
+	}
+	return w.ListenOn(ln)
+}
+
+// ListenOn serves handshakes on a listener of the caller's, which Close closes.
+func (w *Worker) ListenOn(ln net.Listener) (*Listener, error) {
+	l := &Listener{w: w, ln: ln, queue: make(chan *Endpoint), done: make(chan struct{}),
+		slots: make(chan struct{}, maxHandshakes)}
+	l.ctx, l.cancel = context.WithCancel(background)
+	if err := w.listeners.add(l); err != nil {
+		l.cancel()
+		_ = ln.Close()
+		return nil, &OpError{Op: "listen", Peer: ln.Addr().String(), Err: err}
+	}
+	go l.serve()
+	return l, nil
+}
+
+func (l *Listener) serve() {
+	for {
+		conn, err := l.ln.Accept()
+		if err != nil {
+			if !l.retry(err) {
+				l.Close()
+				return
+			}
+			continue
+		}
+		select {
+		case l.slots <- struct{}{}:
+			go l.handshake(conn)
+		case <-l.done:
+			_ = conn.Close()
+			return
+		}
+	}
+}
+
+// retry waits after an Accept that failed for want of descriptors or memory, or
+// because the peer left at once: the listener is fine then. Others end it.
+func (l *Listener) retry(err error) bool {
+	for _, passing := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
+		syscall.ECONNABORTED, syscall.EINTR} {
+		if errors.Is(err, passing) {
+			select {
+			case <-time.After(acceptPause):
+				return true
+			case <-l.done:
+				return false
+			}
+		}
+	}
+	return false
+}
+
+const acceptPause = 20 * time.Millisecond
+
+func (l *Listener) handshake(conn net.Conn) {
+	defer func() { <-l.slots }()
+	ctx, cancel := context.WithTimeout(l.ctx, handshakeTimeout)
+	defer cancel()
+	peer := conn.RemoteAddr().String()
+	if peer == "" || peer == "@" {
+		peer = "client of " + l.ln.Addr().String()
+	}
+	ep, err := l.w.Attach(ctx, conn, peer)
+	if err != nil {
+		return // the peer sees the connection end; a stranger's bytes are not worth a log line each
+	}
+	select {
+	case l.queue <- ep:
+	case <-l.done:
+		ep.abort(ErrRejected)
+		_ = ep.Close()
+	}
+}
+
+// Accept waits for the next connection.
+func (l *Listener) Accept(ctx context.Context) (*Endpoint, error) {
+	select {
+	case ep := <-l.queue:
+		return ep, nil
+	case <-l.done:
+		return nil, &OpError{Op: "accept", Peer: l.ln.Addr().String(), Err: ErrClosed}
+	case <-ctx.Done():
+		return nil, &OpError{Op: "accept", Peer: l.ln.Addr().String(), Err: contextError(ctx)}
+	}
+}
+
+// Done returns a channel that is closed when the listener has ended: by Close, by that of its worker, or because the
+// socket failed.
+func (l *Listener) Done() <-chan struct{} { return l.done }
+
+// Addr returns the bound address.
+func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
+
+// Close stops listening. Accepted endpoints live on.
+func (l *Listener) Close() error {
+	l.once.Do(func() {
+		close(l.done)
+		l.cancel()
+		_ = l.ln.Close()
+		l.w.listeners.remove(l)
+	})
+	return nil
+}
 
 // DialSocket connects to a UCX listener at "host:port" (IPv4, IPv6 or a name): how
 // UCX-Py, UCXX and other UCX programs listen. All addresses of a name are tried.
@@ -21,7 +159,7 @@ func (w *Worker) DialSocket(ctx context.Context, hostport string, cfg *EndpointC
 	if err := w.ctx.sockaddr; err != nil {
 		return nil, &OpError{Op: "connect", Peer: hostport, Err: err}
 	}
-	addrs, err := resolve(ctx, hostport)
+	addrs, err := netif.Resolve(ctx, hostport)
 	if err != nil {
 		return nil, &OpError{Op: "connect", Peer: hostport, Err: err}
 	}
@@ -58,12 +196,12 @@ func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort
 	if err := w.ctx.checkFamily(ctx, a, local, false); err != nil {
 		return nil, &OpError{Op: "connect", Peer: name, Err: err}
 	}
-	ep, err := w.newEndpoint(bySockaddr, name, cfg.mode(w), nil, func(s *ucp.Slot) {
+	ep, err := w.peers.create(bySockaddr, name, cfg.mode(w), nil, func(s *ucp.Slot) {
 		s.Arg[0] = 1
-		s.Buf, s.Len = uintptr(unsafe.Pointer(&s.Inline)), uint64(putSockaddr(s.Inline[:64], a))
+		s.Buf, s.Len = uintptr(unsafe.Pointer(&s.Inline)), uint64(netif.PutSockaddr(s.Inline[:64], a))
 		if local.IsValid() {
 			s.Hdr = uintptr(unsafe.Pointer(&s.Inline[128]))
-			s.HdrLen = uint64(putSockaddr(s.Inline[128:192], netip.AddrPortFrom(local, 0)))
+			s.HdrLen = uint64(netif.PutSockaddr(s.Inline[128:192], netip.AddrPortFrom(local, 0)))
 		}
 	})
 	if err != nil {
@@ -101,36 +239,29 @@ func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListen
 	if err := w.ctx.sockaddr; err != nil {
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: err}
 	}
-	addrs, err := resolve(ctx, hostport)
+	addrs, err := netif.Resolve(ctx, hostport)
 	if err != nil {
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: err}
 	}
 	if len(addrs) == 0 {
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: ErrInvalidAddr}
 	}
-	at, err := w.listenAddress(ctx, addrs)
+	at, err := w.ctx.listenAddress(ctx, addrs)
 	if err != nil {
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: err}
 	}
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		return nil, &OpError{Op: "listen", Peer: hostport, Err: ErrClosed}
+	l := &SockListener{w: w, ready: make(chan struct{}, 1), done: make(chan struct{})}
+	if err := w.listeners.addSock(l); err != nil {
+		return nil, &OpError{Op: "listen", Peer: hostport, Err: err}
 	}
-	w.nextID++
-	l := &SockListener{w: w, id: w.nextID, ready: make(chan struct{}, 1), done: make(chan struct{})}
-	w.listeners[l.id] = l
-	w.mu.Unlock()
 	err = w.drv.call("listen", ucp.CallListen, func(s *ucp.Slot) {
 		s.Tag, s.Arg[0] = l.id, defaultBacklog
-		s.Buf, s.Len = uintptr(unsafe.Pointer(&s.Inline[256])), uint64(putSockaddr(s.Inline[256:], at))
+		s.Buf, s.Len = uintptr(unsafe.Pointer(&s.Inline[256])), uint64(netif.PutSockaddr(s.Inline[256:], at))
 	}, func(s *ucp.Slot) {
-		l.addr, _ = parseSockaddr(s.Inline[:128])
+		l.addr, _ = netif.ParseSockaddr(s.Inline[:128])
 	})
 	if err != nil {
-		w.mu.Lock()
-		delete(w.listeners, l.id)
-		w.mu.Unlock()
+		w.listeners.removeSock(l)
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: fmt.Errorf("%w (is the port in use, and is tcp or "+
 			"rdmacm among UCX_TLS / UCX_SOCKADDR_TLS_PRIORITY?)", err)}
 	}
@@ -138,10 +269,10 @@ func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListen
 }
 
 // listenAddress picks the first address of a name that UCX can listen on.
-func (w *Worker) listenAddress(ctx context.Context, addrs []netip.AddrPort) (netip.AddrPort, error) {
+func (c *Context) listenAddress(ctx context.Context, addrs []netip.AddrPort) (netip.AddrPort, error) {
 	var first error
 	for _, a := range addrs {
-		err := w.ctx.checkFamily(ctx, a, netip.Addr{}, true)
+		err := c.checkFamily(ctx, a, netip.Addr{}, true)
 		if err == nil {
 			return a, nil
 		}
@@ -160,7 +291,7 @@ func (l *SockListener) Addr() net.Addr { return tcpAddr(l.addr) }
 
 // deliver queues a connection request; the token is held.
 func (l *SockListener) deliver(e *ucp.Event) {
-	peer, _ := parseSockaddr(e.Addr[:])
+	peer, _ := netif.ParseSockaddr(e.Addr[:])
 	r := &ConnRequest{l: l, number: e.Len, peer: peer}
 	ucp.FreeEvent(l.w.drv.c, e)
 	l.mu.Lock()
@@ -245,9 +376,7 @@ func (l *SockListener) Close() error {
 	}
 	close(l.done)
 	err := l.w.drv.internalCall("close listener", ucp.CallListenerClose, func(s *ucp.Slot) { s.Tag = l.id }, nil)
-	l.w.mu.Lock()
-	delete(l.w.listeners, l.id)
-	l.w.mu.Unlock()
+	l.w.listeners.removeSock(l)
 	return err
 }
 
@@ -272,7 +401,7 @@ func (r *ConnRequest) Accept(cfg *EndpointConfig) (*Endpoint, error) {
 		name = cfg.Name
 	}
 	w := r.l.w
-	ep, err := w.newEndpoint(accepted, name, cfg.mode(w), nil, func(s *ucp.Slot) {
+	ep, err := w.peers.create(accepted, name, cfg.mode(w), nil, func(s *ucp.Slot) {
 		s.Arg[0], s.Len, s.Mask = 2, r.l.id, r.number
 	})
 	if errors.Is(err, ErrNotConnected) {
@@ -297,7 +426,10 @@ func (r *ConnRequest) Reject() error {
 	if !r.l.w.ctx.lib.AtLeast(1, 18) {
 		return r.hangUp()
 	}
-	err := r.l.w.drv.internalCall("reject", ucp.CallConnReject, func(s *ucp.Slot) { s.Tag, s.Mask = r.l.id, r.number }, nil)
+	err := r.l.w.drv.internalCall("reject", ucp.CallConnReject, func(s *ucp.Slot) {
+		s.Tag, s.Mask = r.l.id,
+			r.number
+	}, nil)
 	if errors.Is(err, ErrNotConnected) {
 		return r.late("reject")
 	}
@@ -307,7 +439,7 @@ func (r *ConnRequest) Reject() error {
 // hangUp accepts the peer and closes the connection once it has come about.
 func (r *ConnRequest) hangUp() error {
 	w := r.l.w
-	ep, err := w.newEndpoint(accepted, r.peer.String(), ErrorPeer, nil, func(s *ucp.Slot) {
+	ep, err := w.peers.create(accepted, r.peer.String(), ErrorPeer, nil, func(s *ucp.Slot) {
 		s.Arg[0], s.Len, s.Mask = 2, r.l.id, r.number
 	})
 	if errors.Is(err, ErrNotConnected) {

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.millstream.dev/mem"
+	"go.millstream.dev/ucx/internal/wire"
 )
 
 // RecvFrames receives the next message that the peer sent with SendFrames, into
@@ -48,12 +51,12 @@ func (fc *frameConn) receive(ctx context.Context, msg *frameMessage, alloc *Allo
 	if !table.rndv {
 		reading = background // it is here: reading it does not wait
 	}
-	data, err := table.Bytes(reading, maxFrames*(frameEntrySize+frameAlign)+frameInlineTotal)
+	data, err := table.Bytes(reading, wire.MaxFrames*(wire.FrameEntrySize+wire.FrameAlign)+frameInlineTotal)
 	if err != nil { // only of a peer that does not keep to the format, or is gone
 		table.Release()
 		return nil, fc.violation(err)
 	}
-	entries, separate, total, err := decodeFrameTable(data, msg.count)
+	entries, separate, total, err := wire.DecodeFrameTable(data, msg.count)
 	if err != nil {
 		return nil, fc.violation(err)
 	}
@@ -89,35 +92,36 @@ type frameReceiver struct {
 }
 
 // takeInline makes buffers of the frames that came with the table.
-func (r *frameReceiver) takeInline(ctx context.Context, entries []frameEntry, data []byte, alloc *Allocators) error {
+func (r *frameReceiver) takeInline(ctx context.Context, entries []wire.FrameEntry, data []byte,
+	alloc *Allocators) error {
 	var shared *mem.Buffer
 	for i, e := range entries {
-		if e.offset < 0 {
+		if e.Offset < 0 {
 			continue
 		}
-		res := alloc.resource(e.kind)
+		res := alloc.resource(e.Kind)
 		if res == mem.Heap {
 			if shared == nil {
 				shared = mem.FromBytes(data)
 				defer shared.Release()
 			}
-			r.frames[i] = shared.Slice(e.offset, e.n)
+			r.frames[i] = shared.Slice(e.Offset, e.N)
 			continue
 		}
-		b, err := res.Alloc(ctx, e.n)
+		b, err := res.Alloc(ctx, e.N)
 		if err != nil {
 			return err
 		}
 		r.frames[i] = b
-		if err := r.fc.ep.w.fill(ctx, b, data[e.offset:e.offset+e.n]); err != nil {
+		if err := fillBuffer(ctx, b, data[e.Offset:e.Offset+e.N]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fill copies arrived bytes into a buffer of any kind.
-func (w *Worker) fill(ctx context.Context, b *mem.Buffer, data []byte) error {
+// fillBuffer copies arrived bytes into a buffer of any kind.
+func fillBuffer(ctx context.Context, b *mem.Buffer, data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
@@ -128,14 +132,14 @@ func (w *Worker) fill(ctx context.Context, b *mem.Buffer, data []byte) error {
 		copy(b.Bytes(), data)
 		return nil
 	}
-	return w.copyToDevice(ctx, Buffer(b), data)
+	return copyToDevice(ctx, Buffer(b), data)
 }
 
 // takeSeparate receives the frames that travel alone. Memory is allocated when a frame
 // has come, not when it is promised.
-func (r *frameReceiver) takeSeparate(ctx context.Context, entries []frameEntry, alloc *Allocators) error {
+func (r *frameReceiver) takeSeparate(ctx context.Context, entries []wire.FrameEntry, alloc *Allocators) error {
 	for i, e := range entries {
-		if e.offset >= 0 {
+		if e.Offset >= 0 {
 			continue
 		}
 		if len(r.open) >= frameWindow {
@@ -148,12 +152,12 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []frameEntry, 
 			return r.fc.ep.breakOff(err, r.open)
 		}
 		r.taken++
-		if m.Len != e.n {
+		if m.Len != e.N {
 			m.Release()
 			return r.fc.ep.breakOff(fmt.Errorf("ucx: frame %d of frame message %d has %d bytes, its table says %d",
-				i, r.msg.seq, m.Len, e.n), r.open)
+				i, r.msg.seq, m.Len, e.N), r.open)
 		}
-		res := alloc.resource(e.kind)
+		res := alloc.resource(e.Kind)
 		if res == mem.Heap && !m.rndv {
 			b, err := m.Bytes(ctx, m.Len) // no further copy
 			if err != nil {
@@ -163,8 +167,8 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []frameEntry, 
 			continue
 		}
 		var b *mem.Buffer
-		if err = alloc.reserve(ctx, res, e.n); err == nil {
-			b, err = res.Alloc(ctx, e.n)
+		if err = alloc.reserve(ctx, res, e.N); err == nil {
+			b, err = res.Alloc(ctx, e.N)
 		}
 		if err != nil {
 			if ctx.Err() != nil {
@@ -251,4 +255,180 @@ func (r *frameReceiver) part(ctx context.Context, i uint32) (*AM, error) {
 func (fc *frameConn) violation(err error) error {
 	fc.ep.abort(inner(err))
 	return err
+}
+
+// frameConn collects the parts of the messages of one connection.
+type frameConn struct {
+	ep      *Endpoint
+	sendSeq atomic.Uint64
+	ready   mailbox[*frameMessage] // whose tables have come, in sequence
+
+	mu     sync.Mutex
+	next   uint64 // the first sequence number whose table has not come
+	msgs   map[uint64]*frameMessage
+	queued int64 // what waits, as frameCost counts it
+	over   error // why nothing more comes
+	shut   bool
+}
+
+// frameMessage is a message under way. Its fields are guarded by frameConn.mu.
+type frameMessage struct {
+	seq   uint64
+	count int
+	table *AM
+	parts map[uint32]*AM
+	want  uint32   // the frame that the receiver waits for
+	wait  *Request // its wait
+	drop  bool     // the receiver gave up: frames that still come are released
+	left  int      // how many that are
+}
+
+// frameCost is what an arrived part counts for against WorkerConfig.MaxQueuedMessages.
+// The data of a rendezvous is still at the sender.
+func frameCost(m *AM) int64 {
+	if m.rndv {
+		return 512
+	}
+	return 128 + int64(m.Len)
+}
+
+// framesArrived takes in a part of a message. The token is held.
+func (w *Worker) framesArrived(m *AM) {
+	h, err := wire.DecodeFrameHeader(m.Header)
+	if err != nil {
+		w.ams.stray(m)
+		return
+	}
+	_, ep := w.peers.line(h.Number)
+	if ep == nil {
+		w.ams.stray(m) // its connection has ended, or never was
+		return
+	}
+	m.ReplyTo = ep // a rendezvous ends with the connection
+	if release, err := ep.frameConn().arrived(h, m); release || err != nil {
+		go func() { // both need the token, which the caller holds
+			m.Release()
+			if err != nil {
+				ep.abort(err)
+			}
+		}()
+	}
+}
+
+// arrived enters a part. It reports whether the part is not wanted, and an error when
+// the peer breaks the protocol.
+func (fc *frameConn) arrived(h wire.FrameHeader, m *AM) (release bool, err error) {
+	fc.mu.Lock()
+	defer fc.mu.Unlock()
+	if fc.shut {
+		return true, nil
+	}
+	msg := fc.msgs[h.Seq]
+	if msg == nil {
+		if h.Seq < fc.next {
+			return true, fmt.Errorf("ucx: the peer sent more of frame message %d, which is complete", h.Seq)
+		}
+		msg = &frameMessage{seq: h.Seq}
+		fc.msgs[h.Seq] = msg
+	}
+	if msg.drop {
+		if msg.left--; msg.left == 0 {
+			delete(fc.msgs, h.Seq)
+		}
+		return true, nil
+	}
+	limit := fc.ep.w.cfg.MaxQueuedMessages
+	if fc.queued += frameCost(m); fc.queued > limit {
+		fc.queued -= frameCost(m)
+		return true, fmt.Errorf("%w: frame messages of more than %d bytes wait for RecvFrames "+
+			"(WorkerConfig.MaxQueuedMessages)", ErrExceedsLimit, limit)
+	}
+	if h.Kind == wire.FrameTable {
+		if msg.table != nil || h.Seq < fc.next {
+			return true, fmt.Errorf("ucx: the peer sent the table of frame message %d twice", h.Seq)
+		}
+		msg.table, msg.count = m, int(h.N)
+		for {
+			first := fc.msgs[fc.next]
+			if first == nil || first.table == nil {
+				return false, nil
+			}
+			fc.next++
+			fc.ready.put(first)
+		}
+	}
+	if _, twice := msg.parts[h.N]; twice {
+		return true, fmt.Errorf("ucx: the peer sent frame %d of frame message %d twice", h.N, h.Seq)
+	}
+	if msg.parts == nil {
+		msg.parts = map[uint32]*AM{}
+	}
+	msg.parts[h.N] = m
+	if msg.wait != nil && msg.want == h.N {
+		msg.wait.finish()
+		msg.wait = nil
+	}
+	return false, nil
+}
+
+// ended is called when the endpoint is over; the token may be held.
+func (fc *frameConn) ended(reason error) {
+	fc.mu.Lock()
+	fc.over = reason
+	for _, msg := range fc.msgs {
+		if msg.wait != nil {
+			msg.wait.finish()
+			msg.wait = nil
+		}
+	}
+	fc.mu.Unlock()
+	fc.ready.fail(reason)
+}
+
+// discard gives back what nobody will take.
+func (fc *frameConn) discard() {
+	fc.mu.Lock()
+	fc.shut = true
+	msgs := fc.msgs
+	fc.msgs = map[uint64]*frameMessage{}
+	var ams []*AM
+	for _, msg := range msgs {
+		if msg.table != nil {
+			ams = append(ams, msg.table)
+		}
+		for _, m := range msg.parts {
+			ams = append(ams, m)
+		}
+		msg.parts = nil
+	}
+	fc.mu.Unlock()
+	fc.ready.close(ErrClosed)
+	for _, m := range ams {
+		m.Release()
+	}
+}
+
+// paid takes a part off the account of what waits.
+func (fc *frameConn) paid(m *AM) {
+	fc.mu.Lock()
+	fc.queued -= frameCost(m)
+	fc.mu.Unlock()
+}
+
+// giveUp drops a message of which some frames, left in number, were not taken.
+func (fc *frameConn) giveUp(msg *frameMessage, left int) {
+	fc.mu.Lock()
+	var ams []*AM
+	for _, m := range msg.parts {
+		fc.queued -= frameCost(m)
+		ams = append(ams, m)
+	}
+	msg.parts, msg.drop, msg.left = nil, true, left-len(ams)
+	if msg.left <= 0 {
+		delete(fc.msgs, msg.seq)
+	}
+	fc.mu.Unlock()
+	for _, m := range ams {
+		m.Release()
+	}
 }

@@ -1,4 +1,4 @@
-package ucx
+package netif
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// putSockaddr writes an address as sockaddr_in or sockaddr_in6 and returns its length.
-func putSockaddr(b []byte, a netip.AddrPort) int {
+// PutSockaddr writes an address as sockaddr_in or sockaddr_in6 and returns its length.
+func PutSockaddr(b []byte, a netip.AddrPort) int {
 	ip := a.Addr().Unmap()
 	clear(b[:28])
 	if ip.Is4() {
@@ -32,8 +32,8 @@ func putSockaddr(b []byte, a netip.AddrPort) int {
 	return 28
 }
 
-// parseSockaddr reads a sockaddr_storage.
-func parseSockaddr(b []byte) (netip.AddrPort, error) {
+// ParseSockaddr reads a sockaddr_storage.
+func ParseSockaddr(b []byte) (netip.AddrPort, error) {
 	if len(b) < 28 {
 		return netip.AddrPort{}, fmt.Errorf("ucx: socket address of %d bytes", len(b))
 	}
@@ -48,8 +48,8 @@ func parseSockaddr(b []byte) (netip.AddrPort, error) {
 	}
 }
 
-// resolve turns "host:port" into addresses, IPv4 first.
-func resolve(ctx context.Context, hostport string) ([]netip.AddrPort, error) {
+// Resolve turns "host:port" into addresses, IPv4 first.
+func Resolve(ctx context.Context, hostport string) ([]netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(hostport)
 	if err != nil {
 		return nil, fmt.Errorf("ucx: %q is no host:port: %w", hostport, err)

@@ -1,0 +1,154 @@
+// Package options reads and chooses UCX's settings: which of them Millstream sets by itself, and what the texts say
+// that UCX prints.
+package options
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.millstream.dev/internal/ucx/ucxenv"
+)
+
+// defaultOptions are set unless the user set the variable. With them, endpoints that
+// report peer errors still use shared memory; UCX leaves it out otherwise and falls
+// to tcp on one host. See the package comment about how death is noticed.
+//
+// UCX before 1.17 takes only the common name, newer ones only the transports' own;
+// the other kind is a warning on the user's terminal.
+var defaultOptions = []struct {
+	name, value string
+	releases    releases // which releases of UCX take it by that name
+	transports  []string // any of them takes the option
+	unlessSet   []string // variables whose presence means that the user has decided
+}{
+	{"POSIX_ERROR_HANDLING", "y", from117, []string{"posix"}, []string{"UCX_POSIX_ERROR_HANDLING",
+		"UCX_MM_ERROR_HANDLING"}},
+	{"SYSV_ERROR_HANDLING", "y", from117, []string{"sysv"}, []string{"UCX_SYSV_ERROR_HANDLING",
+		"UCX_MM_ERROR_HANDLING"}},
+	// One copy instead of two for large messages. UCX offers this transport in peer error
+	// mode only to those who promise that memory is not touched after an error; here both
+	// sides close on any error, and the one that cancels waits for the other to do so.
+	{"CMA_MEMORY_INVALIDATE", "y", from117, []string{"cma"}, []string{"UCX_CMA_MEMORY_INVALIDATE"}},
+	{"MEMORY_INVALIDATE", "y", before117, []string{"cma"}, []string{"UCX_CMA_MEMORY_INVALIDATE"}},
+	{"MM_ERROR_HANDLING", "y", before117, []string{"posix", "sysv"}, []string{"UCX_POSIX_ERROR_HANDLING",
+		"UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+}
+
+type releases int
+
+const (
+	before117 releases = iota
+	from117
+)
+
+// Config is UCX's configuration as far as it is changed here.
+type Config interface {
+	Modify(name, value string) int
+}
+
+// ApplyDefaults sets what makes endpoints that report peer errors use shared memory, unless the user has decided. is117
+// says that the library is UCX 1.17 or newer, tls is the value of UCX_TLS that it will see.
+func ApplyDefaults(uc Config, is117 bool, tls string) {
+	for _, o := range defaultOptions {
+		if is117 != (o.releases == from117) {
+			continue
+		}
+		if !slices.ContainsFunc(o.transports, func(t string) bool { return selects(tls, t) }) {
+			continue // UCX warns of options that no transport of the context takes
+		}
+		isSet := func(name string) bool { _, set := os.LookupEnv(name); return set }
+		if !slices.ContainsFunc(o.unlessSet, isSet) {
+			uc.Modify(o.name, o.value) // a library without that transport has no such option
+		}
+	}
+}
+
+// EffectiveTLS is the value of UCX_TLS that the context will see.
+func EffectiveTLS(set map[string]string) string {
+	if v, ok := os.LookupEnv("UCX_TLS"); ok {
+		return v
+	}
+	for _, name := range []string{"TLS", "UCX_TLS"} {
+		if v, ok := set[name]; ok {
+			return v
+		}
+	}
+	return "all"
+}
+
+// selects reports whether a UCX_TLS value lets a shared-memory transport in.
+func selects(tls, transport string) bool {
+	list, negated := strings.CutPrefix(strings.TrimSpace(tls), "^")
+	named := false
+	for name := range strings.SplitSeq(list, ",") {
+		switch strings.TrimSpace(name) {
+		case transport, "all", "sm", "shm", "mm":
+			named = true
+		}
+	}
+	return named != negated
+}
+
+// CheckSockaddr finds settings with which UCX's socket connections end the process
+// instead of failing: no connection manager is left.
+func CheckSockaddr(list []Option) error {
+	for _, o := range list {
+		if o.Name == "UCX_SOCKADDR_TLS_PRIORITY" {
+			_, rdma := ucxenv.ReadNetDevices(os.DirFS("/sys"))
+			return ucxenv.CheckSockaddr(o.Value, rdma)
+		}
+	}
+	return nil
+}
+
+// Option is one effective UCX setting.
+type Option struct {
+	Name  string // with prefix: "UCX_TLS"
+	Value string
+}
+
+// Parse reads settings as UCX prints them, sorted by name.
+func Parse(text string) []Option {
+	var out []Option
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if name, value, ok := strings.Cut(line, "="); ok && strings.HasPrefix(name, "UCX_") {
+			out = append(out, Option{name, value})
+		}
+	}
+	slices.SortFunc(out, func(a, b Option) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+var resourceLine = regexp.MustCompile(`(?m)^#\s+resource\s+\d+\s*:\s+md\s+\d+\s+dev\s+\d+\s+flags\s+\S+\s+(\S+)\s*$`)
+
+// Transports reads "tl/device" from UCX's context description.
+func Transports(text string) []string {
+	var out []string
+	for _, m := range resourceLine.FindAllStringSubmatch(text, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// PinSafe reports whether no transport of the context caches registrations of
+// ordinary memory: UCX does not see Go's own munmap and madvise, so a cached
+// registration of Go memory could outlive the pages.
+func PinSafe(lanes []string) bool {
+	if len(lanes) == 0 {
+		return false // unknown format: stay on the safe side
+	}
+	for _, l := range lanes {
+		tl, _, _ := strings.Cut(l, "/")
+		switch tl {
+		case "self", "tcp", "posix", "sysv", "cma":
+		default:
+			if !strings.HasPrefix(tl, "cuda_") {
+				return false
+			}
+		}
+	}
+	return true
+}
