@@ -6,7 +6,10 @@ import (
 )
 
 // Nothing of the driver is opened here; comms that stage memory of a GPU ask for its queues.
-func init() { copier.Register(openCopier) }
+func init() {
+	copier.Register(openCopier)
+	copier.RegisterToHost(CopyToHost)
+}
 
 // copyStream is a Stream as a copier.Copier, whose events are interfaces.
 type copyStream struct{ *Stream }

@@ -6,6 +6,7 @@ import (
 
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/device/copier"
+	"go.millstream.dev/mem"
 )
 
 // Importing the package is enough for comms to stage memory of GPUs; without a GPU the error names the driver.
@@ -19,5 +20,17 @@ func TestCopierRegistered(t *testing.T) {
 	}
 	if err != nil || d.Down == nil || d.Up == nil || d.Pinned == nil {
 		t.Errorf("got %+v, %v; want two queues and pinned memory", d, err)
+	}
+}
+
+// Comms copy memory of GPUs to the host without importing the package.
+func TestToHostRegistered(t *testing.T) {
+	if cuda.Available() == nil {
+		return // tests/gpu copies memory of GPUs
+	}
+	src := mem.NewRegion(mem.RegionConfig{Addr: 4096, Len: 8, Kind: mem.Device}).Buffer()
+	defer src.Release()
+	if err := copier.ToHost(t.Context(), make([]byte, 8), src); err == nil || errors.Is(err, copier.ErrNone) {
+		t.Errorf("without a GPU: got %v, want an error of the driver", err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/device/copier"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
@@ -21,8 +21,8 @@ const deviceFeature = "ucx-device-1"
 // takesDevice reports whether this side does.
 func (c *conn) takesDevice() bool { return c.device != nil && c.device.Kind() == mem.Device }
 
-// copyDown is cuda.CopyToHost, but in tests.
-var copyDown = cuda.CopyToHost
+// copyDown is copier.ToHost, but in tests.
+var copyDown = copier.ToHost
 
 func (l *hostLink) write(ctx context.Context, m *wire.Message) error {
 	if !onDevice(m) {

@@ -30,7 +30,7 @@ var rules = []rule{
 	},
 	{
 		name:    "no CUDA without a GPU",
-		roots:   []string{"./task", "./internal/task", "./scheduler", "./client", "./comm", "./comm/tcp", "./internal/comm/inproc", "./internal/rpc", "./ucx"},
+		roots:   []string{"./task", "./internal/task", "./scheduler", "./client", "./comm", "./comm/tcp", "./comm/ucxcomm", "./internal/comm/inproc", "./internal/rpc", "./ucx"},
 		without: []string{"./cuda", "./cuda/...", "./internal/device/cudrv"},
 		why:     "schedulers and clients run on machines without GPUs; package cuda registers with those who use it",
 	},

@@ -4,13 +4,14 @@
 package copier
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 
 	"go.millstream.dev/mem"
 )
 
-// ErrNone is returned by Open in a program that has no package for memory of devices.
+// ErrNone is returned by Open and ToHost in a program that has no package for memory of devices.
 var ErrNone = errors.New("copier: no package for memory of devices is linked; import go.millstream.dev/cuda")
 
 // Copier is a queue of copies of one device.
@@ -30,7 +31,10 @@ type Device struct {
 	Pinned mem.Resource
 }
 
-var opener atomic.Pointer[func(device int) (Device, error)]
+var (
+	opener atomic.Pointer[func(device int) (Device, error)]
+	toHost atomic.Pointer[func(ctx context.Context, dst []byte, src *mem.Buffer) error]
+)
 
 // Register sets how devices of this process are opened. Call it from an init function.
 func Register(open func(device int) (Device, error)) { opener.Store(&open) }
@@ -42,4 +46,18 @@ func Open(device int) (Device, error) {
 		return Device{}, ErrNone
 	}
 	return (*open)(device)
+}
+
+// RegisterToHost sets how memory of devices is copied to the host. Call it from an init function.
+func RegisterToHost(copy func(ctx context.Context, dst []byte, src *mem.Buffer) error) {
+	toHost.Store(&copy)
+}
+
+// ToHost copies memory of a device into a slice of equal length and waits for it.
+func ToHost(ctx context.Context, dst []byte, src *mem.Buffer) error {
+	f := toHost.Load()
+	if f == nil {
+		return ErrNone
+	}
+	return (*f)(ctx, dst, src)
 }
