@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/proc/gcfloor"
 	"go.millstream.dev/internal/ucx/ucxenv"
 	"go.millstream.dev/ucx"
@@ -39,6 +40,7 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 	cfg.Scheduler, cfg.Name, cfg.Listen, cfg.Contact = s.Scheduler, s.Name, s.Listen, s.Contact
 	cfg.Threads, cfg.MemoryLimit, cfg.DeathTimeout, cfg.Dashboard = s.Threads, s.MemoryLimit, s.DeathTimeout, s.Dashboard
 	cfg.DashboardHosts = s.DashboardHosts
+	cfg.Collectors = append(cfg.Collectors, devmem.Collector{}) // of this process's GPU memory, if there is any
 	cfg.LocalDirectory = cmp.Or(s.LocalDirectory, cfg.LocalDirectory)
 	cfg.Validate = cfg.Validate || s.Validate
 	cfg.Logger, cfg.Logs, cfg.Nanny = log, s.logs, s.Nanny

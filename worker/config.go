@@ -5,6 +5,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/task"
@@ -71,6 +73,8 @@ type Config struct {
 	// DashboardHosts are names that the HTTP server answers to in the Host header, in addition
 	// to IP addresses, localhost and the name of the machine (--dashboard-hosts).
 	DashboardHosts []string
+	// Collectors are further metrics at /metrics.
+	Collectors []prometheus.Collector
 	// OwnProcess tells that nothing but the worker lives in the process: it then gives Go's
 	// garbage collector the memory limit, and ends itself above Memory.Terminate.
 	OwnProcess bool

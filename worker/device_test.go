@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"go.millstream.dev/client"
 	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/device/devmem/devmemtest"
@@ -72,7 +74,8 @@ func TestDeviceLimit(t *testing.T) {
 	moved := make(chan store.Move, 10*n)
 	c := start(t, "inproc://", 1, worker.Config{
 		MemoryLimit: 4 << 20, Memory: worker.Memory{Usage: calm}, Dashboard: "127.0.0.1:0", Threads: 1,
-		GPU: &task.Device{UUID: "GPU-fake", Memory: memory, Pinned: m.Pinned()},
+		GPU:        &task.Device{UUID: "GPU-fake", Memory: memory, Pinned: m.Pinned()},
+		Collectors: []prometheus.Collector{devmem.Collector{}},
 		Device: &store.DeviceConfig{
 			Tier: &store.FrameTier{Down: m.Down, Up: up}, Limit: limit, Memory: memory,
 			OnMove: func(m store.Move) { moved <- m },

@@ -128,7 +128,7 @@ func (w *Worker) stop(reason error) (left int64) {
 	}
 	w.cancel(reason)
 	if w.http != nil {
-		w.http.close()
+		w.http.Close()
 	}
 	if w.server != nil {
 		_ = w.server.Close()

@@ -8,21 +8,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/worker/internal/metrics"
 	"go.millstream.dev/worker/internal/record"
 )
-
-// counts is what a turn copies out of the state for metrics.
-type counts struct {
-	tasks     [len(stateList)]int
-	stats     state.Stats
-	turns     int64
-	abandoned int
-	executing map[task.Key]int64 // since when, ns since 1970
-}
 
 // latency is how long the scheduler takes to answer, and how often it wants to hear. Any goroutine may use it.
 type latency struct {
@@ -46,51 +41,43 @@ func (l *latency) seconds() float64 {
 	return l.delay
 }
 
-// stateList are the states that metrics tell of.
-var stateList = [...]state.TaskState{state.Released, state.Waiting, state.Fetch, state.Flight, state.Missing, state.Ready, state.Constrained,
-	state.Executing, state.LongRunning, state.Memory, state.Erred, state.Cancelled, state.Resumed}
-
-func (w *Worker) counts() counts {
-	var c counts
+// snapshot returns what the worker does.
+func (w *Worker) snapshot() metrics.Snapshot {
+	s := metrics.Snapshot{Threads: w.cfg.Threads, Latency: w.latency.seconds(), Memory: w.memory.Usage(),
+		Spilled: w.data.Spilled(), Sent: w.transfers.Counts(), AbandonedTotal: w.exec.AbandonedTotal()}
+	s.Read, s.Wrote = w.memory.DiskCounts()
+	if d := w.cfg.Device; d != nil {
+		s.Device = &metrics.Device{Results: w.data.OnDevice(), Limit: d.Limit}
+		s.Device.Up, s.Device.Down = w.memory.DeviceCounts()
+		if d.Memory != nil {
+			s.Device.Counted, s.Device.Allocated, s.Device.Peak = true, d.Memory.Used(), d.Memory.Peak()
+		}
+	}
 	w.do(func() {
-		for i, st := range stateList {
-			c.tasks[i] = w.state.Count(st)
+		for i, st := range metrics.States {
+			s.Counts[i] = w.state.Count(st)
 		}
-		c.stats, c.turns, c.abandoned = w.state.Stats(), w.turns, w.exec.Abandoned()
-		c.executing = w.exec.Executing()
+		s.Stats, s.Turns, s.Abandoned, s.Executing = w.state.Stats(), w.turns, w.exec.Abandoned(), w.exec.Executing()
 	})
-	return c
+	return s
 }
 
-// metrics are those of Dask's heartbeats: its scheduler and its dashboards read them all.
-func (w *Worker) metrics() msgpack.Map {
-	var c counts
-	if w.state != nil {
-		c = w.counts()
-	}
-	return w.metricsOf(&c)
-}
-
-func (w *Worker) metricsOf(c *counts) msgpack.Map {
-	tasks := msgpack.Map{}
-	for i, st := range stateList {
-		if c.tasks[i] > 0 {
-			tasks = append(tasks, msgpack.Pair{Key: st.String(), Value: c.tasks[i]})
-		}
-	}
-	spilled, out := w.data.Spilled(), w.transfers.Counts()
-	m := msgpack.MapOf(
-		"task_counts", tasks,
-		"bandwidth", w.transfers.Bandwidths(),
-		"digests_total_since_heartbeat", msgpack.Map{},
-		"managed_bytes", c.stats.NBytes,
-		"spilled_bytes", msgpack.MapOf("memory", spilled.Memory, "disk", spilled.Disk),
-		"transfer", msgpack.MapOf(
-			"incoming_bytes", c.stats.IncomingBytes, "incoming_count", c.stats.IncomingCount, "incoming_count_total", c.stats.IncomingTotal,
-			"outgoing_bytes", out.OpenBytes, "outgoing_count", out.Open, "outgoing_count_total", out.Total),
-		"event_loop_interval", 0.02,
-	)
-	return append(m, w.usage.Recent()...)
+// listenHTTP starts the worker's HTTP server.
+func (w *Worker) listenHTTP() (*metrics.Server, error) {
+	host, _ := comm.AddressHost(w.address)
+	return metrics.Listen(metrics.Config{Address: w.cfg.Dashboard, Name: w.Name(), Host: host, Hosts: w.cfg.DashboardHosts,
+		Logger: w.log, Go: w.tasks.Go,
+		Collectors: append([]prometheus.Collector{metrics.Collector(w.snapshot)}, w.cfg.Collectors...),
+		Pages: []metrics.Page{
+			{Path: "/millstream/worker", What: "the worker at a glance", Handler: metrics.JSON(func() metrics.Summary {
+				s := w.snapshot()
+				return s.Summarize(metrics.Summary{Address: w.address, Name: w.Name(), Status: w.Status(), Lanes: w.Lanes(),
+					Scheduler: w.cfg.Scheduler, Registry: task.Hash(), Limit: w.cfg.MemoryLimit})
+			})},
+			{Path: "/millstream/tasks", What: "tasks that ran last", Handler: metrics.List(w.Timelines)},
+			{Path: "/millstream/transfers", What: "transfers of data", Handler: metrics.List(w.Transfers)},
+			{Path: "/millstream/disk", What: "what was spilled to disk and read back", Handler: metrics.List(w.DiskTransfers)},
+		}})
 }
 
 // heartbeats tells the scheduler that the worker lives and how it is, as often as it wants
@@ -130,7 +117,7 @@ const heartbeatTime = 30 * time.Second
 // heartbeat sends one. Only Millstream's scheduler gets the transfers: Dask's refuses heartbeats with extensions that it
 // does not know.
 func (w *Worker) heartbeat(millstream bool) (err error) {
-	c := w.counts()
+	c := w.snapshot()
 	extensions := msgpack.Map{}
 	if millstream {
 		report := w.transfers.TakeReport()
@@ -143,14 +130,14 @@ func (w *Worker) heartbeat(millstream bool) (err error) {
 	}
 	now := time.Now()
 	executing := msgpack.Map{}
-	for k, since := range c.executing {
+	for k, since := range c.Executing {
 		executing = append(executing, msgpack.Pair{Key: k.Value(), Value: record.Seconds(now.UnixNano() - since)})
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, heartbeatTime)
 	defer cancel()
 	var reply heartbeatReply
 	err = w.pool.Call(ctx, w.cfg.Scheduler, "heartbeat_worker", msgpack.MapOf(
-		"address", w.address, "now", record.Unix(now), "metrics", w.metricsOf(&c), "executing", executing, "extensions", extensions), &reply)
+		"address", w.address, "now", record.Unix(now), "metrics", c.Heartbeat(w.transfers.Bandwidths(), w.usage.Recent()), "executing", executing, "extensions", extensions), &reply)
 	if err != nil {
 		var remote *rpc.RemoteError
 		if !errors.As(err, &remote) {

@@ -111,7 +111,7 @@ func (w *Worker) pythonSettings() msgpack.Map {
 	}
 	port := 0
 	if w.http != nil {
-		port = w.http.port
+		port = w.http.Port
 	}
 	return msgpack.MapOf("scheduler", w.cfg.Scheduler, "http_port", port, "address", w.address, "name", w.name, "id", w.id,
 		"nthreads", w.cfg.Threads, "memory_limit", w.cfg.MemoryLimit, "directory", w.memory.Directory(),

@@ -208,7 +208,7 @@ func (w *Worker) registration() msgpack.Map {
 	}
 	services := msgpack.Map{}
 	if w.http != nil {
-		services.Set("dashboard", w.http.port)
+		services.Set("dashboard", w.http.Port)
 	}
 	var nanny, limit any
 	if w.cfg.Nanny != "" {
@@ -217,12 +217,13 @@ func (w *Worker) registration() msgpack.Map {
 	if w.cfg.MemoryLimit > 0 {
 		limit = w.cfg.MemoryLimit
 	}
+	now := w.snapshot()
 	own := msgpack.MapOf("v", 1, "registry", task.Hash(), "functions", task.Names(), "signatures", task.Signatures(), "build", task.BuildText(),
 		"lanes", len(w.Lanes()), "python", w.sidecar != nil, "death-token", w.cfg.DeathToken, "incarnation", w.incarnation)
 	return msgpack.MapOf(
 		"address", w.address, "status", status, "nthreads", w.cfg.Threads, "name", w.name, "now", record.Unix(time.Now()),
 		"resources", resources, "memory_limit", limit, "local_directory", w.memory.Directory(), "services", services, "nanny", nanny,
-		"pid", os.Getpid(), "versions", w.versions(), "metrics", w.metrics(), "extra", msgpack.MapOf("millstream", own),
+		"pid", os.Getpid(), "versions", w.versions(), "metrics", now.Heartbeat(w.transfers.Bandwidths(), w.usage.Recent()), "extra", msgpack.MapOf("millstream", own),
 		"stimulus_id", "worker-connect-"+w.id, "server_id", w.id)
 }
 

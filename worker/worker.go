@@ -26,6 +26,7 @@ import (
 	"go.millstream.dev/worker/internal/execution"
 	"go.millstream.dev/worker/internal/logs"
 	"go.millstream.dev/worker/internal/memory"
+	"go.millstream.dev/worker/internal/metrics"
 	"go.millstream.dev/worker/internal/monitor"
 	"go.millstream.dev/worker/internal/sidecar"
 	"go.millstream.dev/worker/internal/stream"
@@ -79,7 +80,7 @@ type Worker struct {
 	transfers *transfer.Manager
 	usage     *monitor.Monitor
 	latency   latency
-	http      *httpServer
+	http      *metrics.Server
 	server    *rpc.Server
 	pool      *rpc.Pool // to the scheduler
 	refused   ratelog.Limiter
@@ -179,7 +180,7 @@ func (w *Worker) start(ctx context.Context) error {
 		return err
 	}
 	if w.cfg.Dashboard != "" {
-		if w.http, err = w.startHTTP(); err != nil {
+		if w.http, err = w.listenHTTP(); err != nil {
 			return err
 		}
 	}
@@ -336,7 +337,7 @@ func (w *Worker) Dashboard() string {
 	if w.http == nil {
 		return ""
 	}
-	return w.http.address
+	return w.http.Address
 }
 
 // Status is Dask's name of what it does: init, running, paused, closing_gracefully, closing

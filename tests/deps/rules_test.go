@@ -29,10 +29,11 @@ var rules = []rule{
 		why:      "a state machine is pure: time and events come in through Apply",
 	},
 	{
-		name:    "no CUDA without a GPU",
-		roots:   []string{"./task", "./internal/task", "./scheduler", "./client", "./comm", "./comm/tcp", "./comm/ucxcomm", "./internal/comm/inproc", "./internal/rpc", "./ucx"},
+		name: "no CUDA without a GPU",
+		roots: []string{"./task", "./internal/task", "./scheduler", "./worker", "./client", "./comm", "./comm/tcp", "./comm/ucxcomm",
+			"./internal/comm/inproc", "./internal/rpc", "./ucx"},
 		without: []string{"./cuda", "./cuda/...", "./internal/device/cudrv"},
-		why:     "schedulers and clients run on machines without GPUs; package cuda registers with those who use it",
+		why:     "schedulers, clients and workers run on machines without GPUs; package cuda registers with those who use it",
 	},
 	{
 		name:    "no Arrow without its codec",

@@ -1,0 +1,127 @@
+package metrics
+
+import (
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.millstream.dev/worker/internal/memory"
+	"go.millstream.dev/worker/internal/record"
+)
+
+// Collector makes the metrics of Dask's workers, under their names, from a snapshot.
+type Collector func() Snapshot
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("dask_worker_"+name, help, labels, nil)
+}
+
+var (
+	descTasks   = desc("tasks", "Number of tasks at worker.", "state")
+	descGC      = desc("gc_collection_seconds_total", "Total time spent on garbage collection")
+	descThreads = desc("threads", "Number of worker threads")
+	descLatency = desc("latency_seconds", "Latency of worker connection")
+	descMemory  = desc("memory_bytes", "Memory breakdown", "type")
+	descInBytes = desc("transfer_incoming_bytes", "Total size of open data transfers from other workers")
+	descInCount = desc("transfer_incoming_count", "Number of open data transfers from other workers")
+	descInTotal = desc("transfer_incoming_count_total",
+		"Total number of data transfers from other workers since the worker was started")
+	descOutBytes      = desc("transfer_outgoing_bytes", "Total size of open data transfers to other workers")
+	descOutCount      = desc("transfer_outgoing_count", "Number of open data transfers to other workers")
+	descOutBytesTotal = desc("transfer_outgoing_bytes_total",
+		"Total size of data transfers to other workers since the worker was started (including in-progress and failed transfers)")
+	descOutTotal = desc("transfer_outgoing_count_total",
+		"Total number of data transfers to other workers since the worker was started")
+	descExecuted = desc("tasks_executed_total",
+		"Total number of task runs that ended since the worker was started")
+	descSpillBytes = desc("spill_bytes_total",
+		"Total size of disk accesses caused by managed data since the latest worker restart", "activity")
+	descSpillCount = desc("spill_count_total",
+		"Total number of disk accesses caused by managed data since the latest worker restart", "activity")
+	descSpillTime = desc("spill_time_seconds_total",
+		"Total time spent spilling/unspilling since the latest worker restart", "activity")
+	descOnDevice = prometheus.NewDesc("millstream_worker_device_bytes",
+		"GPU memory of the worker: results are kept there, allocated is all that it has handed out, "+
+			"peak the most at one time, limit what --device-memory-limit allows", []string{"type"}, nil)
+	descMoves = prometheus.NewDesc("millstream_worker_device_moves_total",
+		"Results that went from the GPU to the host's memory (down) or back (up)", []string{"direction"}, nil)
+	descMoveBytes = prometheus.NewDesc("millstream_worker_device_move_bytes_total",
+		"Size of results that went from the GPU to the host's memory (down) or back (up)", []string{"direction"}, nil)
+	descMoveTime = prometheus.NewDesc("millstream_worker_device_move_seconds_total",
+		"Time that results took from the GPU to the host's memory (down) or back (up), with the "+
+			"wait for room there", []string{"direction"}, nil)
+	descAbandoned = prometheus.NewDesc("millstream_worker_tasks_abandoned_total",
+		"Tasks that were given up as their functions ignored a timeout or cancellation", nil, nil)
+	descStillRunning = prometheus.NewDesc("millstream_worker_tasks_abandoned",
+		"Functions of such tasks that still run", nil, nil)
+	descTicks = desc("tick_count_total", "Total number of ticks observed since the server started")
+)
+
+// Describe is prometheus.Collector's.
+func (c Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descTasks, descGC, descThreads, descLatency, descMemory, descInBytes, descInCount,
+		descInTotal, descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks, descSpillBytes,
+		descSpillCount, descSpillTime, descOnDevice, descMoves, descMoveBytes, descMoveTime, descAbandoned, descStillRunning} {
+		out <- d
+	}
+}
+
+// Collect is prometheus.Collector's.
+func (c Collector) Collect(out chan<- prometheus.Metric) {
+	s := c()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	for i, st := range States {
+		n := s.Counts[i]
+		if st.String() == "memory" {
+			onDisk := min(n, s.Spilled.Keys)
+			gauge(descTasks, float64(onDisk), "disk")
+			n -= onDisk
+		}
+		gauge(descTasks, float64(n), st.String())
+	}
+	var gc debug.GCStats
+	debug.ReadGCStats(&gc)
+	counter(descGC, gc.PauseTotal.Seconds())
+	gauge(descThreads, float64(s.Threads))
+	gauge(descLatency, s.Latency)
+	process := s.Memory
+	managed := min(process, s.Stats.NBytes-s.Spilled.Memory)
+	gauge(descMemory, float64(managed), "managed")
+	gauge(descMemory, float64(process-managed), "unmanaged")
+	gauge(descMemory, float64(s.Spilled.Disk), "spilled")
+	gauge(descInBytes, float64(s.Stats.IncomingBytes))
+	gauge(descInCount, float64(s.Stats.IncomingCount))
+	counter(descInTotal, float64(s.Stats.IncomingTotal))
+	gauge(descOutBytes, float64(s.Sent.OpenBytes))
+	gauge(descOutCount, float64(s.Sent.Open))
+	counter(descOutBytesTotal, float64(s.Sent.TotalBytes))
+	counter(descOutTotal, float64(s.Sent.Total))
+	counter(descExecuted, float64(s.Stats.Executed))
+	for activity, n := range map[string]memory.Moved{"disk_read": s.Read, "disk_write": s.Wrote} {
+		counter(descSpillBytes, float64(n.Bytes), activity)
+		counter(descSpillCount, float64(n.Count), activity)
+		counter(descSpillTime, record.Seconds(n.Time), activity)
+	}
+	counter(descTicks, float64(s.Turns))
+	counter(descAbandoned, float64(s.AbandonedTotal))
+	gauge(descStillRunning, float64(s.Abandoned))
+	d := s.Device
+	if d == nil {
+		return
+	}
+	gauge(descOnDevice, float64(d.Results), "results")
+	gauge(descOnDevice, float64(d.Limit), "limit")
+	if d.Counted {
+		gauge(descOnDevice, float64(d.Allocated), "allocated")
+		gauge(descOnDevice, float64(d.Peak), "peak")
+	}
+	for direction, n := range map[string]memory.Moved{"up": d.Up, "down": d.Down} {
+		counter(descMoves, float64(n.Count), direction)
+		counter(descMoveBytes, float64(n.Bytes), direction)
+		counter(descMoveTime, record.Seconds(n.Time), direction)
+	}
+}

@@ -1,0 +1,120 @@
+package metrics
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/httpguard"
+)
+
+// Config describes a Server.
+type Config struct {
+	// Address is the host:port to listen on; without a host it is the loopback interface.
+	Address string
+	// Name of the worker, Host that it is known by, Hosts further names that the server answers to.
+	Name, Host string
+	Hosts      []string
+	// Collectors are the metrics.
+	Collectors []prometheus.Collector
+	// Pages are further pages.
+	Pages  []Page
+	Logger *slog.Logger
+	// Go starts a goroutine that the end of the worker waits for.
+	Go func(func())
+}
+
+// Page is a page of a Server.
+type Page struct {
+	Path, What string
+	Handler    http.HandlerFunc
+}
+
+// Server is the HTTP server of a worker: /metrics, /health and its pages.
+type Server struct {
+	// Address is the host:port that it is reached at, Port that it listens on.
+	Address string
+	Port    int
+	server  *http.Server
+}
+
+// Listen starts a Server.
+func Listen(cfg Config) (*Server, error) {
+	address, err := httpguard.Address(cfg.Address, "")
+	if err != nil {
+		return nil, fmt.Errorf("worker: %w (--dashboard-address)", err)
+	}
+	registry := prometheus.NewRegistry()
+	for _, c := range cfg.Collectors {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("worker: metrics (Config.Collectors): %w", err)
+		}
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("worker: HTTP server at %q (--dashboard-address): %w", cfg.Address, err)
+	}
+	mux := http.NewServeMux()
+	index := []httpguard.Page{{Path: "/health", What: "whether the worker answers"}, {Path: "/metrics", What: "metrics for Prometheus"}}
+	for _, p := range cfg.Pages {
+		index = append(index, httpguard.Page{Path: p.Path, What: p.What})
+		mux.HandleFunc(p.Path, p.Handler)
+	}
+	mux.HandleFunc("/", httpguard.Index("Millstream worker "+cfg.Name, index...))
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/health", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/plain")
+		_, _ = rw.Write([]byte("ok"))
+	})
+	guarded := httpguard.Guard(mux, append([]string{cfg.Host}, cfg.Hosts...)...)
+	s := &Server{Address: httpguard.Reachable(l.Addr().String(), cfg.Host),
+		server: &http.Server{Handler: guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}}
+	if a, ok := l.Addr().(*net.TCPAddr); ok {
+		s.Port = a.Port
+	}
+	cfg.Go(func() {
+		if err := s.server.Serve(httpguard.Limit(l, comm.DescriptorsForHTTP())); !errors.Is(err, http.ErrServerClosed) {
+			cfg.Logger.Warn("the HTTP server ended", "error", err)
+		}
+	})
+	return s, nil
+}
+
+// Close closes the server and its connections.
+func (s *Server) Close() { _ = s.server.Close() }
+
+// List returns a handler that writes the last n of a list as JSON (?n=, default all).
+func List[T any](list func() []T) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) { writeJSON(rw, r, list()) }
+}
+
+// JSON returns a handler that writes a value as JSON.
+func JSON[T any](value func() T) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) { reply(rw, value()) }
+}
+
+func writeJSON[T any](rw http.ResponseWriter, r *http.Request, list []T) {
+	if text := r.URL.Query().Get("n"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			http.Error(rw, "n must be a number that is not negative", http.StatusBadRequest)
+			return
+		}
+		list = list[len(list)-min(n, len(list)):]
+	}
+	reply(rw, list)
+}
+
+func reply(rw http.ResponseWriter, v any) {
+	rw.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(rw).Encode(v) // a client that has gone needs no answer
+}

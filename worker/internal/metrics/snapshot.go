@@ -1,0 +1,103 @@
+// Package metrics shows what a worker does: in heartbeats, to Prometheus, and on the pages of its HTTP server. It knows a
+// worker by snapshots alone.
+package metrics
+
+import (
+	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/engine/worker/store"
+	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/worker/internal/memory"
+	"go.millstream.dev/worker/internal/transfer"
+)
+
+// States are the states that metrics have.
+var States = [...]state.TaskState{state.Released, state.Waiting, state.Fetch, state.Flight, state.Missing, state.Ready,
+	state.Constrained, state.Executing, state.LongRunning, state.Memory, state.Erred, state.Cancelled, state.Resumed}
+
+// Snapshot is what a worker does at one moment.
+type Snapshot struct {
+	// Counts are the tasks by state, in the order of States.
+	Counts [len(States)]int
+	Stats  state.Stats
+	// Executing has since when each task runs or waits for a thread, in ns since 1970.
+	Executing map[task.Key]int64
+	// Turns of the worker since its start.
+	Turns int64
+	// Abandoned functions that run beyond their tasks, and how many there were since the start.
+	Abandoned      int
+	AbandonedTotal int64
+	// Threads of the worker, Latency to the scheduler in seconds, Memory of the process in bytes.
+	Threads int
+	Latency float64
+	Memory  int64
+	// Spilled is what is on disk, Read and Wrote what went there since the start.
+	Spilled     store.Spilled
+	Read, Wrote memory.Moved
+	// Sent are the transfers to peers.
+	Sent transfer.Counts
+	// Device is the GPU's memory, nil without one.
+	Device *Device
+}
+
+// Device is the memory of a GPU.
+type Device struct {
+	// Results and Limit in bytes.
+	Results, Limit int64
+	// Counted tells that Allocated and Peak are known.
+	Counted         bool
+	Allocated, Peak int64
+	// Up and Down are the moves to the GPU and from it since the start.
+	Up, Down memory.Moved
+}
+
+// Heartbeat returns the metrics of Dask's heartbeats: its scheduler and its dashboards read them all. bandwidth and
+// usage are the parts that others fill.
+func (s *Snapshot) Heartbeat(bandwidth, usage msgpack.Map) msgpack.Map {
+	tasks := msgpack.Map{}
+	for i, st := range States {
+		if s.Counts[i] > 0 {
+			tasks = append(tasks, msgpack.Pair{Key: st.String(), Value: s.Counts[i]})
+		}
+	}
+	m := msgpack.MapOf(
+		"task_counts", tasks,
+		"bandwidth", bandwidth,
+		"digests_total_since_heartbeat", msgpack.Map{},
+		"managed_bytes", s.Stats.NBytes,
+		"spilled_bytes", msgpack.MapOf("memory", s.Spilled.Memory, "disk", s.Spilled.Disk),
+		"transfer", msgpack.MapOf(
+			"incoming_bytes", s.Stats.IncomingBytes, "incoming_count", s.Stats.IncomingCount,
+			"incoming_count_total", s.Stats.IncomingTotal, "outgoing_bytes", s.Sent.OpenBytes, "outgoing_count", s.Sent.Open,
+			"outgoing_count_total", s.Sent.Total),
+		"event_loop_interval", 0.02,
+	)
+	return append(m, usage...)
+}
+
+// Summary is the worker at a glance.
+type Summary struct {
+	Address   string         `json:"address"`
+	Name      string         `json:"name"`
+	Status    string         `json:"status"`
+	Threads   int            `json:"threads"`
+	Lanes     []string       `json:"lanes"`
+	Scheduler string         `json:"scheduler"`
+	Registry  string         `json:"registry"`
+	Tasks     map[string]int `json:"tasks"`
+	Memory    int64          `json:"memory"`
+	Limit     int64          `json:"memory_limit"`
+	Managed   int64          `json:"managed"`
+	Spilled   int64          `json:"spilled"`
+	Executed  uint64         `json:"executed"`
+}
+
+// Summarize fills in the figures of a Summary.
+func (s *Snapshot) Summarize(out Summary) Summary {
+	out.Threads, out.Memory, out.Managed, out.Spilled, out.Executed = s.Threads, s.Memory, s.Stats.NBytes, s.Spilled.Disk, s.Stats.Executed
+	out.Tasks = map[string]int{}
+	for i, st := range States {
+		out.Tasks[st.String()] = s.Counts[i]
+	}
+	return out
+}
