@@ -1,19 +1,10 @@
 package worker
 
-import (
-	"context"
-	"os"
-
-	"go.millstream.dev/internal/proc/hostid"
-	"go.millstream.dev/internal/rpc"
-	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/ucx"
-)
+import "go.millstream.dev/worker/internal/ops"
 
 // DiagnosisOp asks a worker where it is and how its last transfers went. It has no arguments;
 // the answer is a Diagnosis.
-const DiagnosisOp = "millstream-diagnosis"
+const DiagnosisOp = ops.DiagnosisOp
 
 // Diagnosis is what doctor asks a worker: which lanes there can be to another, and which was
 // used.
@@ -47,39 +38,4 @@ type TransferNote struct {
 	// Transports are those that UCX moved it with, of large transfers and of device memory.
 	Transports []string `rpc:"transports"`
 	Error      string   `rpc:"error"`
-}
-
-// told is how many transfers an answer has.
-const told = 64
-
-func (w *Worker) diagnosis(context.Context, *rpc.Request) (any, error) {
-	reason := ""
-	if err := ucx.Available(); err != nil {
-		reason = err.Error()
-	}
-	namespace := func(name string) string {
-		target, _ := os.Readlink("/proc/self/ns/" + name)
-		return target
-	}
-	all := w.Transfers()
-	notes := []any{}
-	for _, t := range all[max(0, len(all)-told):] {
-		notes = append(notes, msgpack.MapOf("peer", t.Peer, "incoming", t.Incoming, "lane", t.Lane, "bytes", t.Bytes, "device", t.DeviceBytes,
-			"seconds", t.Duration, "transports", texts(t.Transports), "error", t.Error))
-	}
-	gpu := ""
-	if w.cfg.GPU != nil {
-		gpu = w.cfg.GPU.UUID
-	}
-	return msgpack.MapOf("boot", hostid.Boot(), "ipc", namespace("ipc"), "pid", namespace("pid"), "lanes", texts(w.Lanes()),
-		"trusted", w.cfg.Lanes.Trusted, "ucx", reason, "gpu", gpu, "registry", task.Hash(), "transfers", notes), nil
-}
-
-// texts are strings as a message carries them.
-func texts(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
 }

@@ -33,22 +33,21 @@ func (w *Worker) Retire(ctx context.Context) error {
 	w.closing.Store(true)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var s *session
-	w.do(func() { s = w.session })
+	s := w.currentSession()
 	if s == nil {
 		cancel(errNoScheduler)
 	} else {
 		w.log.Info("retiring: data moves to other workers first", "address", w.address)
 		// The end of the stream may come before the reply. A scheduler that died sends none.
-		defer context.AfterFunc(s.over, func() {
+		defer context.AfterFunc(s.Over(), func() {
 			time.AfterFunc(replyTime, func() { cancel(errNoScheduler) })
 		})()
 	}
 	args := msgpack.MapOf("workers", []any{w.address}, "close_workers", false, "remove", true, "stimulus_id", "worker-close-gracefully-"+w.id)
-	if s != nil && s.millstream {
+	if s != nil && s.Millstream {
 		args.Set("incarnation", w.incarnation) // Dask's scheduler has no such argument
 	}
-	err := w.pool.Call(ctx, w.cfg.Scheduler, "retire_workers", args, nil)
+	err := w.scheduler.Call(ctx, "retire_workers", args, nil)
 	select {
 	case <-w.done: // somebody was faster
 		return nil
@@ -116,7 +115,7 @@ func (w *Worker) stop(reason error) (left int64) {
 			why = reason.Error() // tasks are to blame: the scheduler counts it as a death
 		}
 		w.out.CloseStream(why)
-		s.send.Add(&w.out, true)
+		s.Send.Add(&w.out, true)
 	}
 	w.out.Reset()
 	w.turn.Unlock()
@@ -124,7 +123,7 @@ func (w *Worker) stop(reason error) (left int64) {
 		w.sidecar.Close(closeTime / 2)
 	}
 	if s != nil {
-		s.send.Close(closeTime)
+		s.Send.Close(closeTime)
 	}
 	w.cancel(reason)
 	if w.http != nil {
@@ -140,8 +139,8 @@ func (w *Worker) stop(reason error) (left int64) {
 	if w.transfers != nil {
 		w.transfers.Close()
 	}
-	if w.pool != nil {
-		_ = w.pool.Close()
+	if w.scheduler != nil {
+		w.scheduler.Close()
 	}
 	close(w.stopped)
 	left = w.wait()

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/worker/internal/execution"
 )
 
@@ -25,7 +26,7 @@ func (w *Worker) executionConfig() execution.Config {
 			Stimulus: func() string { return w.stimulus },
 			RunEnded: w.runEnded,
 			Finished: w.finished,
-			Post:     func(r *execution.Run) { w.post(item{run: r}) },
+			Post:     func(r *execution.Run) { w.inbox.put(item{run: r}) },
 		}}
 }
 
@@ -33,7 +34,7 @@ func (w *Worker) executionConfig() execution.Config {
 // another goroutine has the turn.
 func (w *Worker) finished(e *execution.Executor, r *execution.Run) {
 	if !w.turn.TryLock() {
-		w.post(item{run: r})
+		w.inbox.put(item{run: r})
 		return
 	}
 	w.begin(e)
@@ -61,9 +62,14 @@ func (w *Worker) act(a *state.Action) {
 	case state.DoCancel:
 		w.exec.Cancel(a.Key)
 	case state.DoGather:
-		w.gather(a)
+		keys := make([]task.Key, len(a.Tasks))
+		for i, t := range a.Tasks {
+			keys[i] = t.Key()
+		}
+		w.transfers.Start(a.Peer.Address(), keys)
 	case state.DoRetryBusy:
-		w.retryBusy(a.Peer.Address(), a.After)
+		peer := a.Peer.Address()
+		w.after(a.After, func() { w.apply(&state.RetryBusy{Stimulus: w.stimulus, Peer: peer}) })
 	case state.DoDelete:
 		w.data.Delete(a.Key)
 		w.exec.Forget(a.Key)

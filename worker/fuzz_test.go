@@ -7,11 +7,11 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/execution"
 	"go.millstream.dev/worker/internal/memory"
+	"go.millstream.dev/worker/internal/registration"
 	"go.millstream.dev/worker/internal/transfer"
 )
 
@@ -23,7 +23,6 @@ func fuzzed(t testing.TB) *Worker {
 	w.taskCtx, w.stopTask = context.WithCancelCause(context.Background())
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	w.cancel(ErrClosed) // what is started in the background ends at once
-	w.pool = rpc.NewPool(comm.Default, rpc.PoolConfig{})
 	w.done = make(chan struct{})
 	w.cfg.LocalDirectory = t.TempDir()
 	w.cfg.Memory = Memory(memory.Fractions(w.cfg.Memory).WithDefaults())
@@ -33,6 +32,7 @@ func fuzzed(t testing.TB) *Worker {
 	}
 	w.data = w.memory.Store()
 	w.cfg.Network = comm.Default
+	w.scheduler = registration.New(w.registrationConfig())
 	w.exec = execution.New(w.executionConfig())
 	w.transfers = transfer.New(w.transferConfig())
 	return w

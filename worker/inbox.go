@@ -5,6 +5,7 @@ import (
 
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/execution"
+	"go.millstream.dev/worker/internal/registration"
 	"go.millstream.dev/worker/internal/transfer"
 )
 
@@ -12,7 +13,7 @@ import (
 // that has ended, or a function to call.
 type item struct {
 	msg     *wire.Message // with session
-	session *session
+	session *registration.Session
 	run     *execution.Run
 	fetch   *transfer.Fetch
 	call    func()

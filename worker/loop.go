@@ -32,9 +32,6 @@ func (w *Worker) loop() {
 	}
 }
 
-// post leaves an item for the loop.
-func (w *Worker) post(i item) bool { return w.inbox.put(i) }
-
 // do runs a function in a turn and waits for it. It reports false when the worker has ended.
 func (w *Worker) do(f func()) bool {
 	select {
@@ -79,7 +76,7 @@ func (w *Worker) begin(by *execution.Executor) {
 func (w *Worker) finish() {
 	if w.out.Len() > 0 {
 		if w.session != nil {
-			w.session.send.Add(&w.out, !w.exec.Full())
+			w.session.Send.Add(&w.out, !w.exec.Full())
 		}
 		w.out.Reset()
 	}
@@ -91,11 +88,10 @@ func (w *Worker) handle(i *item) {
 	case i.msg != nil:
 		if i.session == w.session {
 			if err := w.walk(i.msg); err != nil {
-				i.session.fail(err)
+				i.session.Fail(err)
 			}
 		}
-		i.msg.Release()
-		<-i.session.credit
+		i.session.Release(i.msg)
 	case i.run != nil:
 		w.runEnded(i.run)
 	case i.fetch != nil:
@@ -134,11 +130,6 @@ func (w *Worker) dataLost(key task.Key, err error) {
 	w.apply(&state.DataLost{Stimulus: w.stimulus, Key: key})
 }
 
-// retryBusy asks a peer again that was busy.
-func (w *Worker) retryBusy(peer string, after time.Duration) {
-	w.after(after, func() { w.apply(&state.RetryBusy{Stimulus: w.stimulus, Peer: peer}) })
-}
-
 // after runs a function in a turn, later, unless the worker has ended.
 func (w *Worker) after(d time.Duration, f func()) {
 	w.tasks.Go(func() {
@@ -146,7 +137,7 @@ func (w *Worker) after(d time.Duration, f func()) {
 		defer t.Stop()
 		select {
 		case <-t.C:
-			w.post(item{call: f})
+			w.inbox.put(item{call: f})
 		case <-w.ctx.Done():
 		}
 	})

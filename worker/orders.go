@@ -77,15 +77,15 @@ func (w *Worker) orderedStatus(status string) {
 	switch status {
 	case statusRetiring:
 		w.retiring = true
-		w.setStatus(statusRetiring)
+		w.status.set(statusRetiring)
 		w.apply(&state.Pause{Stimulus: w.stimulus})
 	case statusRunning, statusPaused:
 		w.retiring = false
 		if status == statusPaused || w.paused {
-			w.setStatus(statusPaused)
+			w.status.set(statusPaused)
 			w.apply(&state.Pause{Stimulus: w.stimulus})
 		} else {
-			w.setStatus(statusRunning)
+			w.status.set(statusRunning)
 			w.apply(&state.Unpause{Stimulus: w.stimulus})
 		}
 	default:
@@ -125,24 +125,14 @@ func (w *Worker) setPaused(paused bool, used int64) {
 			return
 		}
 		if paused {
-			w.setStatus(statusPaused)
+			w.status.set(statusPaused)
 			w.apply(&state.Pause{Stimulus: w.stimulus})
 		} else {
-			w.setStatus(statusRunning)
+			w.status.set(statusRunning)
 			w.apply(&state.Unpause{Stimulus: w.stimulus})
 		}
 		w.out.Status(w.Status(), w.stimulus)
 	})
-}
-
-// setStatus changes the status, but never back from the end.
-func (w *Worker) setStatus(status string) {
-	for {
-		old := w.status.Load()
-		if old == statusClosing || old == statusClosed || w.status.CompareAndSwap(old, status) {
-			return
-		}
-	}
 }
 
 // borrow returns bytes as a string without a copy, for calls that do not keep it.

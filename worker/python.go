@@ -14,7 +14,6 @@ import (
 
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/worker/internal/sidecar"
@@ -131,54 +130,14 @@ func (w *Worker) endFromPython(graceful bool, reason string) {
 	}()
 }
 
-// inPython wraps the handler of an op: the request goes to Python if the worker has one and the request is Python's (or
-// if isPython is nil), else to mine.
-func (w *Worker) inPython(mine rpc.Handler, isPython func(*rpc.Request) bool) rpc.Handler {
-	return func(ctx context.Context, r *rpc.Request) (any, error) {
-		if w.sidecar == nil || isPython != nil && !isPython(r) {
-			return mine(ctx, r)
-		}
-		return w.sidecar.Answer(ctx, r)
-	}
-}
-
-// runsPython reports whether a function is one of Python, which comes as a pickle, and not a registered one.
-func runsPython(r *rpc.Request) bool {
-	var spec []byte
-	_, err := r.Arg("function", &spec)
-	return err == nil && !task.IsSpec(spec)
-}
-
-// isPythonActor reports whether an actor is in the sidecar.
-func (w *Worker) isPythonActor(r *rpc.Request) bool {
-	raw, ok := r.Field("actor")
-	if !ok {
-		return false
-	}
-	key, err := task.ParseKey(raw)
-	if err != nil {
-		return false
-	}
-	var mine bool
-	w.do(func() { mine = w.exec.Actor(key) != nil })
-	return !mine
-}
-
-// onlyPythonRuns reports whether no task of Go runs, whose stack Python would not know.
-func (w *Worker) onlyPythonRuns(*rpc.Request) bool {
-	only := w.sidecar.Running()
-	w.do(func() { only = only && w.exec.OnlyPython() })
-	return only
-}
-
 // versions is what Dask's get_versions returns, as far as the worker has it: the packages
 // are the sidecar's. Without Python there are none that could differ from the scheduler's:
 // the worker then names the scheduler's own, as every client would otherwise be warned of
 // packages that are missing here and that nothing here needs.
 func (w *Worker) versions() msgpack.Map {
 	packages := msgpack.Map{}
-	if theirs := w.packages.Load(); theirs != nil && len(w.pyVersions) == 0 {
-		packages = *theirs
+	if theirs := w.scheduler.Packages(); theirs != nil && len(w.pyVersions) == 0 {
+		packages = theirs
 	}
 	python := ""
 	for _, k := range slices.Sorted(maps.Keys(w.pyVersions)) {

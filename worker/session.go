@@ -1,46 +1,19 @@
 package worker
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
-	"sync/atomic"
 	"time"
 
-	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/secure"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/record"
+	"go.millstream.dev/worker/internal/registration"
 	"go.millstream.dev/worker/internal/sidecar"
-	"go.millstream.dev/worker/internal/stream"
 )
-
-// session is the worker's stream with one scheduler.
-type session struct {
-	comm       comm.Comm
-	send       *stream.Sender
-	millstream bool          // the scheduler is Millstream's, and may come back
-	credit     chan struct{} // one for each batch that waits for a turn
-	failure    atomic.Pointer[error]
-	over       context.Context // ends with the stream
-	end        context.CancelFunc
-}
-
-// maxBatches is how many batches of the scheduler may wait for a turn: behind it the stream
-// is not read, and the scheduler notices.
-const maxBatches = 64
-
-// fail ends the session because the scheduler speaks something else, or closed it.
-func (s *session) fail(err error) {
-	s.failure.CompareAndSwap(nil, &err)
-	s.comm.Abort()
-}
 
 // nameValue is the worker's name as it travels.
 func nameValue(name, address string) any {
@@ -53,147 +26,32 @@ func nameValue(name, address string) any {
 	return name
 }
 
-// connect registers with the scheduler, and tries again until ctx or the death-timeout ends.
-func (w *Worker) connect(ctx context.Context) (*session, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(w.ctx, func() { cancel(context.Cause(w.ctx)) })()
-	if t := w.cfg.DeathTimeout; t > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, t, fmt.Errorf("worker: no scheduler at %s within the death-timeout of %v: %w", w.cfg.Scheduler, t, ErrSchedulerLost))
-		defer stop()
-	}
-	pause := 50 * time.Millisecond
-	for {
-		s, err := w.register(ctx)
-		if err == nil {
-			return s, nil
-		}
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w (last: %w)", context.Cause(ctx), err)
-		}
-		if !retriable(err) {
-			return nil, err
-		}
-		w.log.Info("waiting to connect", "scheduler", w.cfg.Scheduler, "error", err)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		pause = min(2*pause, time.Second)
-	}
-}
-
-// retriable tells whether another attempt could help: not if the scheduler said no, and not
-// if the address or a certificate is wrong.
-func retriable(err error) bool {
-	var address *comm.AddressError
-	var handshake *comm.HandshakeError
-	var connect *comm.ConnectError
-	switch {
-	case errors.Is(err, ErrRefused), errors.As(err, &address), errors.As(err, &handshake):
-		return false
-	case errors.As(err, &connect), errors.Is(err, comm.ErrClosed):
-		return true
-	}
-	var call *rpc.CallError
-	return errors.As(err, &call)
-}
-
-// registered is the scheduler's answer to register-worker.
-type registered struct {
-	status, message, warning string
-	interval                 time.Duration
-	time                     float64
-	plugins                  []sidecar.Plugin
-}
-
-// register connects once and turns the connection into the worker's stream.
-func (w *Worker) register(ctx context.Context) (*session, error) {
-	c, err := w.cfg.Network.Dial(ctx, w.cfg.Scheduler, w.cfg.Dial.To(secure.Scheduler))
-	if err != nil {
-		return nil, err
-	}
-	if err := w.checkRelease(ctx, c); err != nil {
-		c.Abort()
-		return nil, err
-	}
-	begun := time.Now()
-	if err := rpc.Notify(ctx, c, "register-worker", w.registration()); err != nil {
-		return nil, err
-	}
-	m, err := c.Read(ctx)
-	if err != nil {
-		c.Abort()
-		return nil, &rpc.CallError{Op: "register-worker", Peer: w.cfg.Scheduler, Sent: true, Err: err}
-	}
-	defer m.Release()
-	reply, err := readRegistered(m)
-	if err != nil {
-		c.Abort()
-		return nil, err
-	}
-	if reply.status != "OK" {
-		_ = c.Close()
-		return nil, fmt.Errorf("%w: %s", ErrRefused, reply.message)
-	}
-	if reply.warning != "" {
-		w.log.Warn("the scheduler warns", "warning", reply.warning)
-	}
-	if w.sidecar != nil {
-		w.sidecar.Registered(reply.plugins)
-	}
-	w.latency.observe(time.Since(begun))
-	w.latency.interval.Store(int64(reply.interval))
-	s := &session{comm: c, send: stream.NewSender(c), millstream: c.Info().Millstream != nil, credit: make(chan struct{}, maxBatches)}
-	s.over, s.end = context.WithCancel(context.Background())
-	return s, nil
-}
-
-func readRegistered(m *wire.Message) (registered, error) {
-	var r registered
-	v, err := wire.Decode(m, wire.DecodeOptions{KeepPickled: true})
-	if err != nil {
-		return r, fmt.Errorf("worker: the answer to register-worker: %w", err)
-	}
-	if err := rpc.ReplyError("register-worker", "the scheduler", v); err != nil {
-		return r, fmt.Errorf("%w: %w", ErrRefused, err)
-	}
-	d, ok := v.(wire.Dict)
-	if !ok {
-		return r, fmt.Errorf("%w: the answer to register-worker is a %T: is there a scheduler at this address?", ErrRefused, v)
-	}
-	r.status, r.message, r.warning = d.GetString("status"), d.GetString("message"), d.GetString("warning")
-	if x, ok := d.Get("heartbeat-interval"); ok {
-		r.interval = time.Duration(number(x) * float64(time.Second))
-	}
-	if x, ok := d.Get("time"); ok {
-		r.time = number(x)
-	}
-	if x, ok := d.Get("worker-plugins"); ok {
-		list, _ := x.(wire.Dict)
-		for name, v := range list.All() {
-			if text, ok := name.(string); ok {
-				if b, ok := v.([]byte); ok {
-					r.plugins = append(r.plugins, sidecar.Plugin{Name: text, Pickle: append([]byte(nil), b...)})
+// registrationConfig returns what the connection to the scheduler is given.
+func (w *Worker) registrationConfig() registration.Config {
+	return registration.Config{Scheduler: w.cfg.Scheduler, Network: w.cfg.Network, Dial: w.cfg.Dial, DeathTimeout: w.cfg.DeathTimeout,
+		Logger: w.log,
+		Worker: registration.Worker{
+			Context:      w.ctx,
+			Registration: w.registration,
+			Registered: func(list []registration.Plugin) {
+				if w.sidecar == nil {
+					return
 				}
-			}
-		}
-	}
-	return r, nil
+				plugins := make([]sidecar.Plugin, len(list))
+				for i, p := range list {
+					plugins[i] = sidecar.Plugin(p)
+				}
+				w.sidecar.Registered(plugins)
+			},
+			Session: w.currentSession,
+			Beat:    w.beat,
+		}}
 }
 
-func number(v any) float64 {
-	switch v := v.(type) {
-	case int64:
-		return float64(v)
-	case uint64:
-		return float64(v)
-	case float64:
-		return v
-	}
-	return 0
+// currentSession returns the worker's session, nil without a scheduler.
+func (w *Worker) currentSession() (s *registration.Session) {
+	w.do(func() { s = w.session })
+	return s
 }
 
 // registration is what the worker tells about itself.
@@ -228,11 +86,11 @@ func (w *Worker) registration() msgpack.Map {
 }
 
 // attach makes a session the worker's own.
-func (w *Worker) attach(s *session, first bool) {
+func (w *Worker) attach(s *registration.Session, first bool) {
 	w.do(func() {
 		w.session = s
 		if first {
-			w.setStatus(statusRunning)
+			w.status.set(statusRunning)
 			return
 		}
 		w.apply(&state.Reattach{Stimulus: w.stimulus})
@@ -244,11 +102,9 @@ func (w *Worker) attach(s *session, first bool) {
 
 // supervise reads the scheduler's stream until the worker ends, and finds the scheduler
 // again after it was lost.
-func (w *Worker) supervise(s *session) {
+func (w *Worker) supervise(s *registration.Session) {
 	for {
-		err := w.read(s)
-		s.end()
-		s.send.Abort()
+		err := s.Read(w.ctx, func(m *wire.Message) { w.hand(item{msg: m, session: s}) })
 		if w.ctx.Err() != nil || w.closing.Load() {
 			return
 		}
@@ -261,13 +117,13 @@ func (w *Worker) supervise(s *session) {
 		if w.closing.Load() {
 			return
 		}
-		if !s.millstream {
+		if !s.Millstream {
 			// Dask's scheduler has forgotten the worker and everything on it.
 			w.endLater(fmt.Errorf("%w: %w", ErrSchedulerLost, err))
 			return
 		}
 		w.log.Warn("lost the scheduler; data is kept until it is back", "scheduler", w.cfg.Scheduler, "error", err)
-		if s, err = w.connect(w.ctx); err != nil {
+		if s, err = w.scheduler.Connect(w.ctx); err != nil {
 			w.endLater(fmt.Errorf("%w: %w", ErrSchedulerLost, err))
 			return
 		}
@@ -276,28 +132,8 @@ func (w *Worker) supervise(s *session) {
 	}
 }
 
-// read hands the stream's batches to the turn until the stream ends, and says why it did.
-func (w *Worker) read(s *session) error {
-	for {
-		m, err := s.comm.Read(w.ctx)
-		if err != nil {
-			if f := s.failure.Load(); f != nil {
-				return *f
-			}
-			return err
-		}
-		select {
-		case s.credit <- struct{}{}:
-		case <-w.ctx.Done():
-			m.Release()
-			return context.Cause(w.ctx)
-		}
-		w.hand(item{msg: m, session: s})
-	}
-}
-
-// hand leaves an item in the inbox and handles all that is there, unless somebody else is at
-// it.
+// hand leaves an item in the inbox and handles all that is there, unless another goroutine has the
+// turn.
 func (w *Worker) hand(i item) {
 	if !w.inbox.putQuietly(i) {
 		return

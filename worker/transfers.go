@@ -22,18 +22,9 @@ func (w *Worker) transferConfig() transfer.Config {
 			Encode:  w.sidecar.Encode,
 			IsActor: func(key task.Key) bool { return w.exec.Actor(key) != nil },
 			Room:    w.roomFor,
-			Deliver: func(f *transfer.Fetch) { w.post(item{fetch: f}) },
+			Deliver: func(f *transfer.Fetch) { w.inbox.put(item{fetch: f}) },
 		},
 	}
-}
-
-// gather starts the transfer that an action asks for. The caller holds the turn.
-func (w *Worker) gather(a *state.Action) {
-	keys := make([]task.Key, len(a.Tasks))
-	for i, t := range a.Tasks {
-		keys[i] = t.Key()
-	}
-	w.transfers.Start(a.Peer.Address(), keys)
 }
 
 // roomFor waits until what was fetched fits into memory.

@@ -21,13 +21,12 @@ import (
 	"go.millstream.dev/internal/proc/hostid"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/secure"
 	"go.millstream.dev/worker/internal/execution"
 	"go.millstream.dev/worker/internal/logs"
 	"go.millstream.dev/worker/internal/memory"
 	"go.millstream.dev/worker/internal/metrics"
 	"go.millstream.dev/worker/internal/monitor"
+	"go.millstream.dev/worker/internal/registration"
 	"go.millstream.dev/worker/internal/sidecar"
 	"go.millstream.dev/worker/internal/stream"
 	"go.millstream.dev/worker/internal/transfer"
@@ -42,9 +41,9 @@ var (
 	// ErrRestart is returned by Err when the scheduler closed the worker and asks for another one in its place.
 	ErrRestart = errors.New("worker: the scheduler asks for another worker in its place")
 	// ErrSchedulerLost is returned by Err when the connection to the scheduler ended and did not come back.
-	ErrSchedulerLost = errors.New("worker: the connection to the scheduler is lost")
+	ErrSchedulerLost = registration.ErrLost
 	// ErrRefused is returned by New and Err when the scheduler refused the registration.
-	ErrRefused = errors.New("worker: the scheduler refuses the worker")
+	ErrRefused = registration.ErrRefused
 	// ErrMemory is returned by Err when the process exceeded Memory.Terminate.
 	ErrMemory = errors.New("worker: the process exceeded its memory limit")
 )
@@ -58,6 +57,19 @@ const (
 	statusClosing  = "closing"
 	statusClosed   = "closed"
 )
+
+// status holds one of them. Any goroutine may use it.
+type status struct{ atomic.Value }
+
+// set changes the status, but never back from the end.
+func (s *status) set(name string) {
+	for {
+		old := s.Load()
+		if old == statusClosing || old == statusClosed || s.CompareAndSwap(old, name) {
+			return
+		}
+	}
+}
 
 // Worker is a running worker. Any goroutine may use it.
 type Worker struct {
@@ -79,17 +91,14 @@ type Worker struct {
 	exec      *execution.Pool
 	transfers *transfer.Manager
 	usage     *monitor.Monitor
-	latency   latency
 	http      *metrics.Server
 	server    *rpc.Server
-	pool      *rpc.Pool // to the scheduler
+	scheduler *registration.Client
 	refused   ratelog.Limiter
 
 	noPython   error          // why there is no sidecar
 	pyVersions map[string]any // of the sidecar's packages
-	// packages are those of Dask's scheduler and their releases, nil before it was asked.
-	packages atomic.Pointer[msgpack.Map]
-	status   atomic.Value // string
+	status     status
 
 	inbox *inbox
 	// turn is held by whoever is at work on what follows; see loop.go.
@@ -99,7 +108,7 @@ type Worker struct {
 	in           stream.Reader
 	out          stream.Batch
 	items        []item
-	session      *session // nil without a scheduler
+	session      *registration.Session // nil without a scheduler
 	now          time.Time
 	turns        int64
 	stimulus     string
@@ -159,14 +168,12 @@ func (w *Worker) start(ctx context.Context) error {
 	w.data = w.memory.Store()
 	w.findPython(ctx)
 	w.usage = monitor.New(w.memory.Usage)
-	w.pool = rpc.NewPool(w.cfg.Network, rpc.PoolConfig{Dial: w.cfg.Dial.To(secure.Scheduler)})
+	w.scheduler = registration.New(w.registrationConfig())
 	w.exec = execution.New(w.executionConfig())
 	w.transfers = transfer.New(w.transferConfig())
-	w.server = rpc.NewServer(rpc.Config{Type: "Worker", ID: w.id, Identity: w.identity, Authorize: roles.Authorize, Blocked: w.cfg.Blocked, Decode: decodeKeep, Logger: w.log,
-		Waiting: waitingOps, Detached: detachedOps})
-	w.addHandlers()
+	w.server = w.newServer()
 	w.connections.Network, w.connections.Dial = w.cfg.Network, w.cfg.Dial
-	listener, err := w.listen(ctx)
+	listener, err := w.cfg.listen(ctx, w.named(w.cfg.Accept))
 	if err != nil {
 		return err
 	}
@@ -185,17 +192,17 @@ func (w *Worker) start(ctx context.Context) error {
 		}
 	}
 	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Peers: &w.connections,
-		Resolve: w.resolve, Lanes: w.transfers.Address() != "", Trusted: w.cfg.Lanes.Trusted, Boot: hostid.Boot(), Device: w.cfg.GPU}
-	w.state = state.New(w.stateConfig())
+		Resolve: resolver(w.data), Lanes: w.transfers.Address() != "", Trusted: w.cfg.Lanes.Trusted, Boot: hostid.Boot(), Device: w.cfg.GPU}
+	w.state = state.New(w.cfg.state(w.address))
 	w.exec.Start()
 	w.tasks.Go(w.loop)
-	s, err := w.connect(ctx)
+	s, err := w.scheduler.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	w.attach(s, true)
 	w.tasks.Go(func() { w.supervise(s) })
-	w.tasks.Go(w.heartbeats)
+	w.tasks.Go(w.scheduler.Heartbeats)
 	w.tasks.Go(w.housekeep)
 	if w.sidecar != nil {
 		w.tasks.Go(w.sidecar.Sweep)
@@ -263,28 +270,30 @@ func (c Config) check() (Config, error) {
 	return c, nil
 }
 
-func (w *Worker) stateConfig() state.Config {
-	cfg := state.Config{Address: w.address, Threads: w.cfg.Threads, IncomingCount: w.cfg.Incoming, MessageBytes: w.cfg.MessageBytes, Validate: w.cfg.Validate}
-	for name, amount := range w.cfg.Resources {
+// state returns the configuration of the state machine of a worker at an address.
+func (c *Config) state(address string) state.Config {
+	cfg := state.Config{Address: address, Threads: c.Threads, IncomingCount: c.Incoming, MessageBytes: c.MessageBytes,
+		Validate: c.Validate}
+	for name, amount := range c.Resources {
 		cfg.Resources = append(cfg.Resources, state.Resource{Name: name, Amount: amount})
 	}
-	if f := w.cfg.Memory.Transfer; f > 0 && w.cfg.MemoryLimit > 0 {
-		cfg.IncomingBytes = int64(f * float64(w.cfg.MemoryLimit))
+	if f := c.Memory.Transfer; f > 0 && c.MemoryLimit > 0 {
+		cfg.IncomingBytes = int64(f * float64(c.MemoryLimit))
 	}
 	return cfg
 }
 
 // listen serves the worker's own address.
-func (w *Worker) listen(ctx context.Context) (comm.Listener, error) {
-	address := w.cfg.Listen
+func (c *Config) listen(ctx context.Context, accept comm.ListenConfig) (comm.Listener, error) {
+	address := c.Listen
 	if address == "" {
-		local, err := comm.LocalAddressFor(ctx, w.cfg.Scheduler)
+		local, err := comm.LocalAddressFor(ctx, c.Scheduler)
 		if err != nil {
-			return nil, fmt.Errorf("worker: no address to listen on for a scheduler at %s: %w", w.cfg.Scheduler, err)
+			return nil, fmt.Errorf("worker: no address to listen on for a scheduler at %s: %w", c.Scheduler, err)
 		}
 		address = local
 	}
-	l, err := w.cfg.Network.Listen(ctx, address, w.named(w.cfg.Accept))
+	l, err := c.Network.Listen(ctx, address, accept)
 	if err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
@@ -357,17 +366,19 @@ func (w *Worker) Err() error {
 	}
 }
 
-// resolve gives tasks results that are here.
-func (w *Worker) resolve(k task.Key) (*task.Value, bool) {
-	e := w.data.Hold(k)
-	if e == nil {
-		return nil, false
+// resolver returns how tasks get results that are in a store.
+func resolver(data *store.Store) func(task.Key) (*task.Value, bool) {
+	return func(k task.Key) (*task.Value, bool) {
+		e := data.Hold(k)
+		if e == nil {
+			return nil, false
+		}
+		defer data.Release(e)
+		v, err := e.Open()
+		if err != nil {
+			return nil, false
+		}
+		shared, err := v.Share() // which outlives the entry
+		return shared, err == nil
 	}
-	defer w.data.Release(e)
-	v, err := e.Open()
-	if err != nil {
-		return nil, false
-	}
-	shared, err := v.Share() // which outlives the entry
-	return shared, err == nil
 }

@@ -1,4 +1,4 @@
-package worker
+package registration
 
 import (
 	"context"
@@ -24,17 +24,17 @@ func (c daskComm) Info() comm.Info {
 // A worker looks at the release of a scheduler that is Dask's: an old one is refused in
 // words, and so is an answer that says nothing of the kind.
 func TestSchedulerRelease(t *testing.T) {
-	for _, c := range []struct{ release, want string }{
+	for _, tc := range []struct{ release, want string }{
 		{"2026.8.0", ""}, {"2025.4.1", ""}, {"2031.1.0", ""}, {"", ""}, {"2025.3.1", "2025.4.1 to"}, {"2022.12.0", "2025.4.1 to"},
 	} {
-		t.Run(c.release, func(t *testing.T) {
+		t.Run(tc.release, func(t *testing.T) {
 			l, err := comm.Default.Listen(t.Context(), "tcp://127.0.0.1:0", comm.ListenConfig{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			s := rpc.NewServer(rpc.Config{Type: "Scheduler"})
 			s.Handle("versions", func(context.Context, *rpc.Request) (any, error) {
-				return msgpack.MapOf("packages", msgpack.MapOf("distributed", c.release)), nil
+				return msgpack.MapOf("packages", msgpack.MapOf("distributed", tc.release)), nil
 			})
 			served := make(chan struct{})
 			go func() { defer close(served); _ = s.Serve(context.Background(), l) }()
@@ -44,13 +44,12 @@ func TestSchedulerRelease(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Abort()
-			w := &Worker{cfg: Config{Scheduler: l.ContactAddr()}}
-			w.log = slog.New(slog.DiscardHandler)
-			err = w.checkRelease(t.Context(), daskComm{conn})
+			c := &Client{cfg: Config{Scheduler: l.ContactAddr()}, log: slog.New(slog.DiscardHandler)}
+			err = c.checkRelease(t.Context(), daskComm{conn})
 			switch {
-			case c.want == "" && err != nil:
+			case tc.want == "" && err != nil:
 				t.Error(err)
-			case c.want != "" && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), c.want)):
+			case tc.want != "" && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tc.want)):
 				t.Errorf("got %v", err)
 			}
 		})

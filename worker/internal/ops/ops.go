@@ -1,12 +1,14 @@
-package worker
+// Package ops answers the requests of a worker's server: all that Dask's workers answer, and Millstream's own.
+package ops
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
-	"time"
 
 	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/internal/peernet"
 	"go.millstream.dev/internal/rpc"
@@ -16,13 +18,56 @@ import (
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/execution"
 	"go.millstream.dev/worker/internal/hardware"
+	"go.millstream.dev/worker/internal/logs"
+	"go.millstream.dev/worker/internal/memory"
+	"go.millstream.dev/worker/internal/monitor"
 	"go.millstream.dev/worker/internal/record"
+	"go.millstream.dev/worker/internal/sidecar"
 	"go.millstream.dev/worker/internal/stream"
 	"go.millstream.dev/worker/internal/transfer"
 )
 
-// roles says who may ask what, on connections whose peers are known by certificate.
-var roles = rpc.Roles{
+// Config has the subsystems of a worker that requests are about.
+type Config struct {
+	Logger    *slog.Logger
+	Memory    *memory.Manager
+	Exec      *execution.Pool
+	Transfers *transfer.Manager
+	Sidecar   *sidecar.Sidecar // nil if there is none
+	Logs      *logs.Records
+	Monitor   *monitor.Monitor
+	Host      *task.Host
+	Peers     *peernet.Peers
+	// Trusted and GPU are what a diagnosis has: whether data connections to other hosts are allowed, and the UUID of the
+	// worker's GPU.
+	Trusted bool
+	GPU     string
+	// Worker is what requests need of the worker.
+	Worker Worker
+}
+
+// Worker is what requests need of the worker. All fields must be set.
+type Worker struct {
+	// Address returns the worker's address.
+	Address func() string
+	// Closed is the error of a worker that has ended.
+	Closed error
+	// Do runs a function in a turn, and reports false if the worker has ended.
+	Do func(func()) bool
+	// Store puts values from outside into the data, and reports false if the worker has ended.
+	Store func(values []*task.Value, stored []state.Stored) bool
+	// FreeKeys frees an encoded list of keys.
+	FreeKeys func(raw []byte) error
+	// Story returns what happened to keys, or by events.
+	Story func(keys []task.Key, stimuli []string) []state.Transition
+	// Versions returns what Dask's get_versions does.
+	Versions func() msgpack.Map
+	// Terminate ends the worker, as a peer asks for, after the reply has left.
+	Terminate func(peer string)
+}
+
+// Roles says who may ask what, on connections whose peers are known by certificate.
+var Roles = rpc.Roles{
 	"get_data":            {secure.Worker, secure.Client, secure.Scheduler},
 	lane.Op:               {secure.Worker},
 	peernet.ChannelOp:     {secure.Worker},
@@ -36,77 +81,78 @@ var roles = rpc.Roles{
 	"":                    {secure.Client, secure.Scheduler},
 }
 
-// waitingOps are requests that wait for other peers or for Python: they hold none of the
+// Waiting are requests that wait for other peers or for Python: they hold none of the
 // server's slots.
-var waitingOps = []string{
+var Waiting = []string{
 	"gather", "run", "run_coroutine", "actor_execute", "actor_attribute", "call_stack", "upload_file", "versions",
 	"shuffle_receive", "shuffle_inputs_done", "plugin-add", "plugin-remove", "benchmark_disk", "benchmark_memory",
 	"benchmark_network", peernet.ChannelOp,
 }
 
-// detachedOps are requests that are finished when their callers hang up: they change the
+// Detached are requests that are finished when their callers hang up: they change the
 // worker in several steps, or take their comm over and read its end themselves.
-var detachedOps = []string{
+var Detached = []string{
 	"actor_execute", "terminate", "update_data", "free_keys", "plugin-add", "plugin-remove", "upload_file",
 	"shuffle_receive", "shuffle_inputs_done", peernet.ChannelOp, lane.Op,
 }
 
-// addHandlers sets what the worker answers: all that Dask's workers do. What needs Python
-// is refused with a reason, as no answer at all would leave the caller waiting.
-func (w *Worker) addHandlers() {
-	s := w.server
-	s.Handle("get_data", w.transfers.GetData)
-	s.Handle("update_data", w.updateData)
-	s.Handle("gather", w.gatherOp)
-	s.Handle("free_keys", w.freeKeys)
-	s.Handle(lane.Op, w.transfers.TellLanes)
-	rpc.Handle(s, peernet.ChannelOp, w.channel)
-	s.Handle(DiagnosisOp, w.diagnosis)
-	s.Handle("run", w.inPython(w.runOp, runsPython))
-	s.Handle("run_coroutine", w.inPython(w.runOp, runsPython))
-	s.Handle("actor_execute", w.inPython(w.actorExecute, w.isPythonActor))
-	s.Handle("actor_attribute", w.inPython(w.actorAttribute, w.isPythonActor))
-	s.Handle("call_stack", w.inPython(w.callStack, w.onlyPythonRuns))
-	s.Handle("get_story", w.story)
-	s.Handle("keys", func(context.Context, *rpc.Request) (any, error) { return keyValues(w.data.Keys()), nil })
+// handlers answers requests.
+type handlers struct {
+	cfg  Config
+	w    Worker
+	log  *slog.Logger
+	data *store.Store
+}
+
+// Register sets what a worker's server answers. What needs Python is refused with a reason where there is none, as no
+// answer at all would leave the caller waiting.
+func Register(s *rpc.Server, cfg Config) {
+	h := &handlers{cfg: cfg, w: cfg.Worker, log: cfg.Logger, data: cfg.Memory.Store()}
+	s.Handle("get_data", cfg.Transfers.GetData)
+	s.Handle("update_data", h.updateData)
+	s.Handle("gather", h.gatherOp)
+	s.Handle("free_keys", h.freeKeys)
+	s.Handle(lane.Op, cfg.Transfers.TellLanes)
+	rpc.Handle(s, peernet.ChannelOp, h.channel)
+	s.Handle(DiagnosisOp, h.diagnosis)
+	s.Handle("run", h.inPython(h.runOp, runsPython))
+	s.Handle("run_coroutine", h.inPython(h.runOp, runsPython))
+	s.Handle("actor_execute", h.inPython(h.actorExecute, h.isPythonActor))
+	s.Handle("actor_attribute", h.inPython(actorAttribute, h.isPythonActor))
+	s.Handle("call_stack", h.inPython(h.callStack, h.onlyPythonRuns))
+	s.Handle("get_story", h.story)
+	s.Handle("keys", func(context.Context, *rpc.Request) (any, error) { return keyValues(h.data.Keys()), nil })
 	s.Handle("ping", func(context.Context, *rpc.Request) (any, error) { return "pong", nil })
-	s.Handle("versions", w.inPython(func(context.Context, *rpc.Request) (any, error) { return w.versions(), nil }, nil))
+	s.Handle("versions", h.inPython(func(context.Context, *rpc.Request) (any, error) { return h.w.Versions(), nil }, nil))
 	s.Handle("profile", func(context.Context, *rpc.Request) (any, error) { return emptyProfile, nil })
 	s.Handle("profile_metadata", func(context.Context, *rpc.Request) (any, error) {
 		return msgpack.MapOf("counts", []any{}, "keys", []any{}), nil
 	})
 	rpc.Handle(s, "get_logs", func(_ context.Context, _ *rpc.Request, in logsArgs) ([]any, error) {
-		return w.logs.records.List(in.Start, in.N, in.Timestamps), nil
+		return cfg.Logs.List(in.Start, in.N, in.Timestamps), nil
 	})
 	rpc.Handle(s, "get_monitor_info", func(_ context.Context, _ *rpc.Request, in monitorArgs) (msgpack.Map, error) {
-		return w.usage.Info(in.Recent, in.Start), nil
+		return cfg.Monitor.Info(in.Recent, in.Start), nil
 	})
 	s.Handle("terminate", func(_ context.Context, r *rpc.Request) (any, error) {
-		// The answer must leave before the server ends.
-		w.after(50*time.Millisecond, func() {
-			w.endLater(fmt.Errorf("%w: terminate from %s", ErrSchedulerClosed, r.Comm.PeerAddr()))
-		})
+		h.w.Terminate(r.Comm.PeerAddr())
 		return "OK", nil
 	})
-	s.Handle("plugin-add", w.pluginAdd)
-	s.Handle("plugin-remove", w.pluginRemove)
-	s.Handle("upload_file", w.inPython(w.uploadFile, nil))
+	s.Handle("upload_file", h.inPython(h.uploadFile, nil))
 	s.Handle("benchmark_disk", func(ctx context.Context, _ *rpc.Request) (any, error) {
-		return hardware.Disk(ctx, w.memory.Directory())
+		return hardware.Disk(ctx, cfg.Memory.Directory())
 	})
 	s.Handle("benchmark_memory", func(ctx context.Context, _ *rpc.Request) (any, error) { return hardware.Memory(ctx) })
-	rpc.Handle(s, "benchmark_network", w.benchmarkNetwork)
-	for op, why := range map[string]string{
-		"shuffle_receive":     "P2P shuffles are Python's (set dataframe.shuffle.method to tasks)",
-		"shuffle_inputs_done": "P2P shuffles are Python's (set dataframe.shuffle.method to tasks)",
-	} {
-		s.Handle(op, w.inPython(func(context.Context, *rpc.Request) (any, error) {
-			return rpc.ErrorMessage(&rpc.Exception{Type: "NotImplementedError", Message: fmt.Sprintf("%s is a Go worker and has no %s: %s", w.address, op, why)}, "error")
-		}, nil))
+	rpc.Handle(s, "benchmark_network", h.benchmarkNetwork)
+	for _, op := range []string{"shuffle_receive", "shuffle_inputs_done"} {
+		s.Handle(op, h.inPython(h.noShuffle, nil))
 	}
-	if w.sidecar != nil {
-		s.Handle("plugin-add", w.sidecar.PluginAdd)
-		s.Handle("plugin-remove", w.sidecar.PluginRemove)
+	if cfg.Sidecar != nil {
+		s.Handle("plugin-add", cfg.Sidecar.PluginAdd)
+		s.Handle("plugin-remove", cfg.Sidecar.PluginRemove)
+	} else {
+		s.Handle("plugin-add", h.pluginAdd)
+		s.Handle("plugin-remove", pluginRemove)
 	}
 }
 
@@ -121,9 +167,9 @@ type networkArgs struct {
 }
 
 // benchmarkNetwork measures the connection to a peer.
-func (w *Worker) benchmarkNetwork(ctx context.Context, _ *rpc.Request, in networkArgs) (msgpack.Map, error) {
+func (h *handlers) benchmarkNetwork(ctx context.Context, _ *rpc.Request, in networkArgs) (msgpack.Map, error) {
 	address := strings.Clone(in.Address) // it borrows from the request
-	return hardware.Network(ctx, func(data []byte) error { return w.transfers.Echo(ctx, address, data) })
+	return hardware.Network(ctx, func(data []byte) error { return h.cfg.Transfers.Echo(ctx, address, data) })
 }
 
 type monitorArgs struct {
@@ -135,15 +181,6 @@ type monitorArgs struct {
 var emptyProfile = msgpack.MapOf("count", 0, "children", msgpack.Map{}, "identifier", "root",
 	"description", msgpack.MapOf("filename", "", "name", "", "line_number", 0, "line", ""))
 
-func (w *Worker) identity() msgpack.Map {
-	var limit any
-	if w.cfg.MemoryLimit > 0 {
-		limit = w.cfg.MemoryLimit
-	}
-	return msgpack.MapOf("scheduler", w.cfg.Scheduler, "nthreads", w.cfg.Threads, "memory_limit", limit,
-		"address", w.address, "name", w.name, "status", w.Status(), "millstream", msgpack.MapOf("registry", task.Hash(), "functions", task.Names()))
-}
-
 func keyValues(keys []task.Key) []any {
 	out := make([]any, len(keys))
 	for i, k := range keys {
@@ -153,7 +190,7 @@ func keyValues(keys []task.Key) []any {
 }
 
 // updateData takes values from a client or the scheduler: scatter.
-func (w *Worker) updateData(ctx context.Context, r *rpc.Request) (any, error) {
+func (h *handlers) updateData(ctx context.Context, r *rpc.Request) (any, error) {
 	raw, ok := r.Field("data")
 	if !ok {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "data", Reason: "missing"}
@@ -167,28 +204,18 @@ func (w *Worker) updateData(ctx context.Context, r *rpc.Request) (any, error) {
 	for i, s := range stored {
 		sizes[i] = msgpack.Pair{Key: s.Key.Value(), Value: s.NBytes}
 	}
-	if err := w.memory.MakeRoom(ctx, values, stored); err != nil {
-		return nil, fmt.Errorf("worker: %s has no room for scattered data: %w", w.address, err)
+	if err := h.cfg.Memory.MakeRoom(ctx, values, stored); err != nil {
+		return nil, fmt.Errorf("worker: %s has no room for scattered data: %w", h.w.Address(), err)
 	}
-	if !w.store(values, stored) {
-		return nil, ErrClosed
+	if !h.w.Store(values, stored) {
+		return nil, h.w.Closed
 	}
 	return msgpack.MapOf("nbytes", sizes, "status", "OK"), nil
 }
 
-// store puts values from outside into the data and tells the state.
-func (w *Worker) store(values []*task.Value, stored []state.Stored) bool {
-	return w.do(func() {
-		for i, v := range values {
-			w.data.Put(stored[i].Key, v, stored[i].NBytes)
-		}
-		w.apply(&state.UpdateData{Stimulus: w.stimulus, Data: stored})
-	})
-}
-
 // gatherOp fetches keys from those who have them: what Dask's scheduler asks for to
 // replicate and rebalance.
-func (w *Worker) gatherOp(ctx context.Context, r *rpc.Request) (any, error) {
+func (h *handlers) gatherOp(ctx context.Context, r *rpc.Request) (any, error) {
 	raw, ok := r.Field("who_has")
 	if !ok {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "who_has", Reason: "missing"}
@@ -201,10 +228,10 @@ func (w *Worker) gatherOp(ctx context.Context, r *rpc.Request) (any, error) {
 	var failed []any
 	for _, d := range deps {
 		key := task.Key(append([]byte(nil), d.Key...)) // it borrows from the request
-		if w.data.Has(key) {
+		if h.data.Has(key) {
 			continue
 		}
-		if f, ok := w.transfers.FetchOne(ctx, key, d.WhoHas); !ok || !w.store(f.Values, f.Stored) {
+		if f, ok := h.cfg.Transfers.FetchOne(ctx, key, d.WhoHas); !ok || !h.w.Store(f.Values, f.Stored) {
 			failed = append(failed, key.Value())
 		}
 	}
@@ -214,41 +241,31 @@ func (w *Worker) gatherOp(ctx context.Context, r *rpc.Request) (any, error) {
 	return msgpack.MapOf("status", "OK"), nil
 }
 
-func (w *Worker) freeKeys(_ context.Context, r *rpc.Request) (any, error) {
+func (h *handlers) freeKeys(_ context.Context, r *rpc.Request) (any, error) {
 	raw, ok := r.Field("keys")
 	if !ok {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: "missing"}
 	}
-	var err error
-	if !w.do(func() {
-		var keys []task.Key
-		if keys, err = w.in.Keys(raw); err == nil {
-			w.apply(&state.FreeKeys{Stimulus: w.stimulus, Keys: keys})
-		}
-		w.in.Forget()
-	}) {
-		err = ErrClosed
-	}
-	return nil, err
+	return nil, h.w.FreeKeys(raw)
 }
 
 // runOp runs a registered function now, beside the tasks: Client.Run.
-func (w *Worker) runOp(ctx context.Context, r *rpc.Request) (any, error) {
+func (h *handlers) runOp(ctx context.Context, r *rpc.Request) (any, error) {
 	var spec []byte
 	if _, err := r.Arg("function", &spec); err != nil {
 		return nil, err
 	}
 	if !task.IsSpec(spec) {
-		return w.notRun(r.Op)
+		return h.notRun(r.Op)
 	}
-	v, err := w.runNow(ctx, spec)
+	v, err := h.runNow(ctx, spec)
 	if err != nil {
 		return rpc.ErrorMessage(execution.WithStack(err), "error")
 	}
 	return resultMessage(v)
 }
 
-func (w *Worker) runNow(ctx context.Context, spec []byte) (any, error) {
+func (h *handlers) runNow(ctx context.Context, spec []byte) (any, error) {
 	call, err := task.ParseCall(append([]byte(nil), spec...))
 	if err != nil {
 		return nil, err
@@ -256,7 +273,7 @@ func (w *Worker) runNow(ctx context.Context, spec []byte) (any, error) {
 	if len(call.Deps) > 0 {
 		return nil, fmt.Errorf("worker: Run takes no futures: %s was given %d", call.Func.Name(), len(call.Deps))
 	}
-	return call.Run(task.WithInfo(ctx, &task.Info{Host: &w.host}), nil)
+	return call.Run(task.WithInfo(ctx, &task.Info{Host: h.cfg.Host}), nil)
 }
 
 // resultMessage is {status, result} of a live value.
@@ -269,7 +286,7 @@ func resultMessage(v any) (any, error) {
 }
 
 // story tells what happened to keys, or by events: Dask's get_story.
-func (w *Worker) story(_ context.Context, r *rpc.Request) (any, error) {
+func (h *handlers) story(_ context.Context, r *rpc.Request) (any, error) {
 	var names []any
 	if _, err := r.Arg("keys_or_stimuli", &names); err != nil {
 		return nil, err
@@ -285,16 +302,14 @@ func (w *Worker) story(_ context.Context, r *rpc.Request) (any, error) {
 		}
 	}
 	out := []any{}
-	w.do(func() {
-		for _, t := range w.state.Story(keys, stimuli) {
-			out = append(out, storyRow(t))
-		}
-	})
+	for _, t := range h.w.Story(keys, stimuli) {
+		out = append(out, storyRow(t))
+	}
 	return out, nil
 }
 
-// decodeKeep leaves values closed.
-var decodeKeep = wire.DecodeOptions{Keep: true}
+// Decode leaves values closed.
+var Decode = wire.DecodeOptions{Keep: true}
 
 // storyRow is a transition as Dask's get_story tells it.
 func storyRow(t state.Transition) []any {
@@ -302,7 +317,7 @@ func storyRow(t state.Transition) []any {
 }
 
 // callStack answers call_stack: where the running tasks are, of the keys that are asked for or all.
-func (w *Worker) callStack(_ context.Context, r *rpc.Request) (any, error) {
+func (h *handlers) callStack(_ context.Context, r *rpc.Request) (any, error) {
 	var wanted map[task.Key]bool
 	if raw, ok := r.Field("keys"); ok && !(len(raw) == 1 && raw[0] == 0xc0) {
 		wanted = map[task.Key]bool{}
@@ -310,5 +325,5 @@ func (w *Worker) callStack(_ context.Context, r *rpc.Request) (any, error) {
 			return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: err.Error()}
 		}
 	}
-	return w.exec.CallStacks(wanted), nil
+	return h.cfg.Exec.CallStacks(wanted), nil
 }

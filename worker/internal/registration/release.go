@@ -1,4 +1,4 @@
-package worker
+package registration
 
 import (
 	"context"
@@ -11,27 +11,27 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// checkRelease asks a scheduler of Dask's which release it is, before the connection becomes
+// checkRelease asks a Dask scheduler which release it is, before the connection becomes
 // the worker's stream: tasks have another form before those that were tested, and are then
 // misread rather than refused.
-func (w *Worker) checkRelease(ctx context.Context, c comm.Comm) error {
-	if c.Info().Millstream != nil {
+func (c *Client) checkRelease(ctx context.Context, conn comm.Comm) error {
+	if conn.Info().Millstream != nil {
 		return nil
 	}
 	var reply msgpack.Map
-	if err := rpc.Call(ctx, c, "versions", wire.Dict{}, &reply); err != nil {
+	if err := rpc.Call(ctx, conn, "versions", wire.Dict{}, &reply); err != nil {
 		return err
 	}
 	packages, _ := reply.Get("packages")
 	m, _ := packages.(msgpack.Map)
 	release := m.GetString("distributed")
 	theirs, _ := wire.Clone(m).(msgpack.Map)
-	w.packages.Store(&theirs)
-	switch text := daskver.Worker.Message("the scheduler at "+w.cfg.Scheduler, release); daskver.Worker.Check(release) {
+	c.packages.Store(&theirs)
+	switch text := daskver.Worker.Message("the scheduler at "+c.cfg.Scheduler, release); daskver.Worker.Check(release) {
 	case daskver.Older:
 		return fmt.Errorf("%w: %s", ErrRefused, text)
 	case daskver.Newer, daskver.Unknown:
-		w.log.Warn(text)
+		c.log.Warn(text)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package worker
+package ops
 
 import (
 	"context"
@@ -16,11 +16,11 @@ type channelArgs struct {
 
 // channel answers ChannelOp: it hands the comm to whoever accepts channels of the kind, for
 // as long as they want it (see peernet.Peers.Serve).
-func (w *Worker) channel(ctx context.Context, r *rpc.Request, in channelArgs) (any, error) {
+func (h *handlers) channel(ctx context.Context, r *rpc.Request, in channelArgs) (any, error) {
 	if len(in.Hello) > peernet.MaxHello {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "hello", Reason: fmt.Sprintf("%d bytes, %d are allowed", len(in.Hello), peernet.MaxHello)}
 	}
-	accept, err := w.connections.Acceptor(in.Kind)
+	accept, err := h.cfg.Peers.Acceptor(in.Kind)
 	if err != nil {
 		return nil, err
 	}

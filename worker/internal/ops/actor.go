@@ -1,4 +1,4 @@
-package worker
+package ops
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // findActor finds the actor of a request, by its key.
-func (w *Worker) findActor(r *rpc.Request) (*execution.Actor, task.Key, error) {
+func (h *handlers) findActor(r *rpc.Request) (*execution.Actor, task.Key, error) {
 	raw, ok := r.Field("actor")
 	if !ok {
 		return nil, "", &rpc.ArgumentError{Op: r.Op, Name: "actor", Reason: "missing"}
@@ -23,18 +23,18 @@ func (w *Worker) findActor(r *rpc.Request) (*execution.Actor, task.Key, error) {
 		return nil, "", &rpc.ArgumentError{Op: r.Op, Name: "actor", Reason: err.Error()}
 	}
 	var a *execution.Actor
-	if !w.do(func() { a = w.exec.Actor(key) }) {
-		return nil, "", ErrClosed
+	if !h.w.Do(func() { a = h.cfg.Exec.Actor(key) }) {
+		return nil, "", h.w.Closed
 	}
 	if a == nil {
-		return nil, key, &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("there is no actor %v on %s: it was released, or its worker was lost", key, w.address)}
+		return nil, key, &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("there is no actor %v on %s: it was released, or its worker was lost", key, h.w.Address())}
 	}
 	return a, key, nil
 }
 
 // actorExecute calls a method of an actor.
-func (w *Worker) actorExecute(ctx context.Context, r *rpc.Request) (any, error) {
-	a, key, err := w.findActor(r)
+func (h *handlers) actorExecute(ctx context.Context, r *rpc.Request) (any, error) {
+	a, key, err := h.findActor(r)
 	if err != nil {
 		return actorError(err)
 	}
@@ -46,7 +46,7 @@ func (w *Worker) actorExecute(ctx context.Context, r *rpc.Request) (any, error) 
 	if err != nil {
 		return actorError(err)
 	}
-	v, err := a.Call(ctx, &task.Info{Key: key, Host: &w.host}, method, args)
+	v, err := a.Call(ctx, &task.Info{Key: key, Host: h.cfg.Host}, method, args)
 	if err != nil {
 		return actorError(err)
 	}
@@ -91,7 +91,7 @@ func actorArgs(r *rpc.Request) ([]*task.Value, error) {
 }
 
 // actorAttribute is for Python's getattr: a Go actor is changed and read by methods only.
-func (w *Worker) actorAttribute(_ context.Context, r *rpc.Request) (any, error) {
+func actorAttribute(_ context.Context, r *rpc.Request) (any, error) {
 	var attribute string
 	if _, err := r.Arg("attribute", &attribute); err != nil {
 		return nil, err

@@ -1,0 +1,50 @@
+package ops
+
+import (
+	"context"
+	"os"
+
+	"go.millstream.dev/internal/proc/hostid"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/ucx"
+)
+
+// DiagnosisOp is the op of worker.Diagnosis.
+const DiagnosisOp = "millstream-diagnosis"
+
+// maxTold is how many transfers an answer has.
+const maxTold = 64
+
+func (h *handlers) diagnosis(context.Context, *rpc.Request) (any, error) {
+	reason := ""
+	if err := ucx.Available(); err != nil {
+		reason = err.Error()
+	}
+	namespace := func(name string) string {
+		target, _ := os.Readlink("/proc/self/ns/" + name)
+		return target
+	}
+	all := h.cfg.Transfers.Records()
+	notes := []any{}
+	for _, t := range all[max(0, len(all)-maxTold):] {
+		notes = append(notes, msgpack.MapOf("peer", t.Peer, "incoming", t.Incoming, "lane", t.Lane, "bytes", t.Bytes, "device", t.DeviceBytes,
+			"seconds", t.Duration, "transports", texts(t.Transports), "error", t.Error))
+	}
+	lanes := []any{}
+	if address := h.cfg.Transfers.Address(); address != "" {
+		lanes = append(lanes, address)
+	}
+	return msgpack.MapOf("boot", hostid.Boot(), "ipc", namespace("ipc"), "pid", namespace("pid"), "lanes", lanes,
+		"trusted", h.cfg.Trusted, "ucx", reason, "gpu", h.cfg.GPU, "registry", task.Hash(), "transfers", notes), nil
+}
+
+// texts are strings as a message carries them.
+func texts(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}

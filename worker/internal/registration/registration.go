@@ -1,0 +1,245 @@
+// Package registration connects a worker with its scheduler, Millstream's or Dask's: it registers the worker, tries again
+// while there is no scheduler, keeps the stream of each session and sends heartbeats.
+package registration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/secure"
+	"go.millstream.dev/wire"
+)
+
+var (
+	// ErrRefused is returned by Connect when the scheduler refuses the registration.
+	ErrRefused = errors.New("worker: the scheduler refuses the worker")
+	// ErrLost is returned by Connect when there is no scheduler for longer than the death-timeout.
+	ErrLost = errors.New("worker: the connection to the scheduler is lost")
+)
+
+// Config describes a Client.
+type Config struct {
+	// Scheduler is the address of the scheduler.
+	Scheduler string
+	Network   comm.Network
+	Dial      comm.DialConfig
+	// DeathTimeout ends a worker that has had no scheduler for so long, 0 never.
+	DeathTimeout time.Duration
+	Logger       *slog.Logger
+	// Worker is what the Client needs of its worker.
+	Worker Worker
+}
+
+// Worker is what a Client needs of its worker. All fields must be set.
+type Worker struct {
+	// Context ends with the worker.
+	Context context.Context
+	// Registration returns what the worker tells about itself.
+	Registration func() msgpack.Map
+	// Registered gets the worker plugins that the scheduler hands out.
+	Registered func([]Plugin)
+	// Session returns the session that the worker uses, nil for none.
+	Session func() *Session
+	// Beat returns the arguments of a heartbeat, and a function that is called if it could not be sent. extensions tells
+	// whether the scheduler takes extensions: Dask's refuses those that it does not know.
+	Beat func(extensions bool) (args msgpack.Map, failed func())
+}
+
+// Plugin is one of the scheduler's worker plugins, pickled.
+type Plugin struct {
+	Name   string
+	Pickle []byte
+}
+
+// Client connects a worker with its scheduler. Any goroutine may use it.
+type Client struct {
+	cfg  Config
+	w    Worker
+	log  *slog.Logger
+	pool *rpc.Pool
+
+	interval atomic.Int64 // between heartbeats, ns
+	// packages are those of Dask's scheduler and their releases, nil before it was asked.
+	packages atomic.Pointer[msgpack.Map]
+
+	mu    sync.Mutex // owns delay
+	delay float64    // seconds to the scheduler and back
+}
+
+// New returns a Client.
+func New(cfg Config) *Client {
+	dial := rpc.PoolConfig{Dial: cfg.Dial.To(secure.Scheduler)}
+	return &Client{cfg: cfg, w: cfg.Worker, log: cfg.Logger, pool: rpc.NewPool(cfg.Network, dial)}
+}
+
+// Call calls an op of the scheduler, on another connection than that of a session.
+func (c *Client) Call(ctx context.Context, op string, args msgpack.Map, reply any) error {
+	return c.pool.Call(ctx, c.cfg.Scheduler, op, args, reply)
+}
+
+// Close closes the connections of Call.
+func (c *Client) Close() { _ = c.pool.Close() }
+
+// Packages returns the packages of Dask's scheduler and their releases, nil if they are not known.
+func (c *Client) Packages() msgpack.Map {
+	if p := c.packages.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Latency returns the average of late round trips to the scheduler, in seconds.
+func (c *Client) Latency() float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.delay
+}
+
+// observe notes a round trip to the scheduler.
+func (c *Client) observe(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.delay = 0.95*c.delay + 0.05*d.Seconds()
+}
+
+// Connect registers with the scheduler, and tries again until ctx, the worker or the death-timeout ends.
+func (c *Client) Connect(ctx context.Context) (*Session, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.w.Context, func() { cancel(context.Cause(c.w.Context)) })()
+	if t := c.cfg.DeathTimeout; t > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, t,
+			fmt.Errorf("worker: no scheduler at %s within the death-timeout of %v: %w", c.cfg.Scheduler, t, ErrLost))
+		defer stop()
+	}
+	pause := 50 * time.Millisecond
+	for {
+		s, err := c.register(ctx)
+		if err == nil {
+			return s, nil
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%w (last: %w)", context.Cause(ctx), err)
+		}
+		if !retriable(err) {
+			return nil, err
+		}
+		c.log.Info("waiting to connect", "scheduler", c.cfg.Scheduler, "error", err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		pause = min(2*pause, time.Second)
+	}
+}
+
+// retriable reports whether another attempt could help: not if the scheduler refused, and not if the address or a
+// certificate is wrong.
+func retriable(err error) bool {
+	var address *comm.AddressError
+	var handshake *comm.HandshakeError
+	var connect *comm.ConnectError
+	switch {
+	case errors.Is(err, ErrRefused), errors.As(err, &address), errors.As(err, &handshake):
+		return false
+	case errors.As(err, &connect), errors.Is(err, comm.ErrClosed):
+		return true
+	}
+	var call *rpc.CallError
+	return errors.As(err, &call)
+}
+
+// register connects once and turns the connection into the worker's stream.
+func (c *Client) register(ctx context.Context) (*Session, error) {
+	conn, err := c.cfg.Network.Dial(ctx, c.cfg.Scheduler, c.cfg.Dial.To(secure.Scheduler))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkRelease(ctx, conn); err != nil {
+		conn.Abort()
+		return nil, err
+	}
+	begun := time.Now()
+	if err := rpc.Notify(ctx, conn, "register-worker", c.w.Registration()); err != nil {
+		return nil, err
+	}
+	m, err := conn.Read(ctx)
+	if err != nil {
+		conn.Abort()
+		return nil, &rpc.CallError{Op: "register-worker", Peer: c.cfg.Scheduler, Sent: true, Err: err}
+	}
+	defer m.Release()
+	r, err := readReply(m)
+	if err != nil {
+		conn.Abort()
+		return nil, err
+	}
+	if r.status != "OK" {
+		_ = conn.Close()
+		return nil, fmt.Errorf("%w: %s", ErrRefused, r.message)
+	}
+	if r.warning != "" {
+		c.log.Warn("the scheduler warns", "warning", r.warning)
+	}
+	c.w.Registered(r.plugins)
+	c.observe(time.Since(begun))
+	c.interval.Store(int64(r.interval))
+	return newSession(conn), nil
+}
+
+// reply is the scheduler's reply to register-worker.
+type reply struct {
+	status, message, warning string
+	interval                 time.Duration
+	plugins                  []Plugin
+}
+
+func readReply(m *wire.Message) (reply, error) {
+	var r reply
+	v, err := wire.Decode(m, wire.DecodeOptions{KeepPickled: true})
+	if err != nil {
+		return r, fmt.Errorf("worker: the answer to register-worker: %w", err)
+	}
+	if err := rpc.ReplyError("register-worker", "the scheduler", v); err != nil {
+		return r, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	d, ok := v.(wire.Dict)
+	if !ok {
+		return r, fmt.Errorf("%w: the answer to register-worker is a %T: is there a scheduler at this address?", ErrRefused, v)
+	}
+	r.status, r.message, r.warning = d.GetString("status"), d.GetString("message"), d.GetString("warning")
+	if x, ok := d.Get("heartbeat-interval"); ok {
+		r.interval = time.Duration(number(x) * float64(time.Second))
+	}
+	x, _ := d.Get("worker-plugins")
+	list, _ := x.(wire.Dict)
+	for name, v := range list.All() {
+		text, isText := name.(string)
+		if b, ok := v.([]byte); ok && isText {
+			r.plugins = append(r.plugins, Plugin{text, append([]byte(nil), b...)})
+		}
+	}
+	return r, nil
+}
+
+func number(v any) float64 {
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case uint64:
+		return float64(v)
+	case float64:
+		return v
+	}
+	return 0
+}

@@ -1,0 +1,77 @@
+package registration
+
+import (
+	"context"
+	"sync/atomic"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/stream"
+)
+
+// Session is the worker's stream with one scheduler.
+type Session struct {
+	// Send sends to the scheduler.
+	Send *stream.Sender
+	// Millstream tells that the scheduler is Millstream's, and may come back.
+	Millstream bool
+
+	comm    comm.Comm
+	credit  chan struct{} // one for each batch that waits for a turn
+	failure atomic.Pointer[error]
+	over    context.Context // ends with the stream
+	end     context.CancelFunc
+}
+
+// maxBatches is how many batches of the scheduler may wait for a turn: behind it the stream is not read, and the
+// scheduler notices.
+const maxBatches = 64
+
+func newSession(c comm.Comm) *Session {
+	s := &Session{comm: c, Send: stream.NewSender(c), Millstream: c.Info().Millstream != nil, credit: make(chan struct{}, maxBatches)}
+	s.over, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// Fail ends the session because the scheduler speaks another protocol, or closed it. Only the first error counts.
+func (s *Session) Fail(err error) {
+	s.failure.CompareAndSwap(nil, &err)
+	s.comm.Abort()
+}
+
+// Over returns a context that ends with the session's stream.
+func (s *Session) Over() context.Context { return s.over }
+
+// Read hands the stream's batches over until the stream ends, and returns why it did. Each batch must be given back with
+// Release. The session is over then.
+func (s *Session) Read(ctx context.Context, deliver func(*wire.Message)) error {
+	err := s.read(ctx, deliver)
+	s.end()
+	s.Send.Abort()
+	return err
+}
+
+func (s *Session) read(ctx context.Context, deliver func(*wire.Message)) error {
+	for {
+		m, err := s.comm.Read(ctx)
+		if err != nil {
+			if f := s.failure.Load(); f != nil {
+				return *f
+			}
+			return err
+		}
+		select {
+		case s.credit <- struct{}{}:
+		case <-ctx.Done():
+			m.Release()
+			return context.Cause(ctx)
+		}
+		deliver(m)
+	}
+}
+
+// Release gives a batch of Read back.
+func (s *Session) Release(m *wire.Message) {
+	m.Release()
+	<-s.credit
+}
