@@ -38,7 +38,8 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 		return cfg, err
 	}
 	cfg.Scheduler, cfg.Name, cfg.Listen, cfg.Contact = s.Scheduler, s.Name, s.Listen, s.Contact
-	cfg.Threads, cfg.MemoryLimit, cfg.DeathTimeout, cfg.Dashboard = s.Threads, s.MemoryLimit, s.DeathTimeout, s.Dashboard
+	cfg.Threads, cfg.MemoryLimit, cfg.DeathTimeout, cfg.Dashboard = s.Threads, s.MemoryLimit, s.DeathTimeout,
+		s.Dashboard
 	cfg.DashboardHosts = s.DashboardHosts
 	cfg.Collectors = append(cfg.Collectors, devmem.Collector{}) // of this process's GPU memory, if there is any
 	cfg.LocalDirectory = cmp.Or(s.LocalDirectory, cfg.LocalDirectory)
@@ -51,7 +52,8 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 	cfg.Python.Enabled = s.Python
 	cfg.Python.Interpreter = cmp.Or(s.Interpreter, cfg.Python.Interpreter)
 	if s.Identity != nil {
-		cfg.Python.Security = worker.PythonSecurity(string(s.Identity.CA), string(s.Identity.Cert), string(s.Identity.Key))
+		cfg.Python.Security = worker.PythonSecurity(string(s.Identity.CA), string(s.Identity.Cert),
+			string(s.Identity.Key))
 		if cfg.Dial.TLS, err = s.Identity.Dial(); err != nil {
 			return cfg, err
 		}
@@ -82,7 +84,8 @@ func (s *WorkerSpec) lane(log *slog.Logger) string {
 		log.Warn("no lane for data, it goes over the control connection: UCX connects by IP addresses over tcp or rdmacm, and neither is enabled", "UCX_TLS", s.UCX.Options["TLS"])
 		return ""
 	}
-	if devices := os.Getenv("UCX_NET_DEVICES"); devices != "" && devices != ucxenv.LoopbackDevice() && scheme == "tls" && !s.LanesTrusted {
+	if devices := os.Getenv("UCX_NET_DEVICES"); devices != "" && devices != ucxenv.LoopbackDevice() &&
+		scheme == "tls" && !s.LanesTrusted {
 		log.Warn("no data connection: UCX would listen on devices that other hosts reach; unset UCX_NET_DEVICES, or allow that with --lanes trusted",
 			"UCX_NET_DEVICES", devices)
 		return ""
@@ -128,7 +131,9 @@ func (s *WorkerSpec) configureUCX() error {
 	if !s.LanesTrusted && scheme != "ucx" && scheme != "ucxx" && scheme != ucxcomm.FileScheme {
 		// Data stays on this host: comms over the loopback interface need no other device, and must not listen there.
 		settings.Options = maps.Clone(settings.Options)
-		maps.DeleteFunc(settings.Options, func(name, _ string) bool { return strings.TrimPrefix(name, "UCX_") == "NET_DEVICES" })
+		maps.DeleteFunc(settings.Options, func(name, _ string) bool {
+			return strings.TrimPrefix(name, "UCX_") == "NET_DEVICES"
+		})
 	}
 	ucxcomm.Configure(settings)
 	return nil
@@ -142,7 +147,8 @@ var ErrRestart = errors.New("cluster: the worker is to be started again")
 // "close" does not. ready is told when it is registered. The error is nil for an end that
 // was asked for, by this side or by the scheduler. The process should have nothing else to
 // do: settings of UCX and of Go's runtime are changed.
-func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-chan string, ready func(WorkerInfo)) error {
+func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-chan string,
+	ready func(WorkerInfo)) error {
 	device, err := spec.prepare(ctx, log)
 	defer device.close(log)
 	if err != nil {
@@ -167,7 +173,8 @@ func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-
 	if err != nil || w == nil {
 		return err
 	}
-	ready(WorkerInfo{Name: w.Name(), State: Running, Address: w.Address(), Lanes: w.Lanes(), HTTP: w.Dashboard(), PID: os.Getpid(), Starts: 1})
+	ready(WorkerInfo{Name: w.Name(), State: Running, Address: w.Address(), Lanes: w.Lanes(), HTTP: w.Dashboard(),
+		PID: os.Getpid(), Starts: 1})
 	return serve(ctx, w, spec, log, orders)
 }
 

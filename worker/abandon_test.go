@@ -58,21 +58,26 @@ func TestTimeoutIgnored(t *testing.T) {
 	if m := seen.hear(t, "task-finished"); m.GetString("key") != "next" {
 		t.Errorf("got %v, want the end of next", m)
 	}
-	for _, want := range []string{"level=WARN", "task ignores its context", "key=deaf", "age=", "thread_replaced=true", "function="} {
+	for _, want := range []string{"level=WARN", "task ignores its context", "key=deaf", "age=", "thread_replaced=true",
+		"function="} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("got log without %q:\n%s", want, log.String())
 		}
 	}
-	for _, want := range []string{"millstream_worker_tasks_abandoned_total 1\n", "millstream_worker_tasks_abandoned 1\n"} {
+	for _, want := range []string{"millstream_worker_tasks_abandoned_total 1\n",
+		"millstream_worker_tasks_abandoned 1\n"} {
 		if m := metrics(t, w); !strings.Contains(m, want) {
 			t.Errorf("got metrics without %q", want)
 		}
 	}
 	close(gates(name))
-	until(t, "the function returns", func() bool { return strings.Contains(metrics(t, w), "millstream_worker_tasks_abandoned 0\n") })
+	until(t, "the function returns", func() bool {
+		return strings.Contains(metrics(t, w), "millstream_worker_tasks_abandoned 0\n")
+	})
 	// As many threads as before: a gate holds the one there is.
 	second := gateName(t) + "-2"
-	seen.tell(t, compute("hold", 3, spec(t, stubborn, val(second)), nil), compute("after", 4, spec(t, inc, val(1)), nil))
+	seen.tell(t, compute("hold", 3, spec(t, stubborn, val(second)), nil),
+		compute("after", 4, spec(t, inc, val(1)), nil))
 	close(gates(second))
 	if m := seen.hear(t, "task-finished"); m.GetString("key") != "hold" {
 		t.Errorf("got %v, want the end of hold first", m)
@@ -90,7 +95,8 @@ func TestCancelIgnored(t *testing.T) {
 	begun := gates(name + "-begun")
 	seen.tell(t, compute("deaf", 1, spec(t, stubborn, val(name)), nil))
 	<-begun
-	seen.tell(t, msgpack.MapOf("op", "free-keys", "keys", []any{"deaf"}, "stimulus_id", "x"), compute("next", 2, spec(t, inc, val(1)), nil))
+	seen.tell(t, msgpack.MapOf("op", "free-keys", "keys", []any{"deaf"}, "stimulus_id", "x"),
+		compute("next", 2, spec(t, inc, val(1)), nil))
 	if m := seen.hear(t, "task-finished"); m.GetString("key") != "next" {
 		t.Errorf("got %v, want the end of next", m)
 	}

@@ -34,7 +34,8 @@ func BenchmarkTasks(b *testing.B) {
 		_ = write(ctx, c, msgpack.MapOf("status", "OK", "time", 0.0, "heartbeat-interval", 3600.0))
 		stream <- c
 	}()
-	w, err := worker.Start(ctx, worker.Config{Scheduler: l.ContactAddr(), Threads: 1, Logger: quiet(), LocalDirectory: b.TempDir()})
+	w, err := worker.Start(ctx, worker.Config{Scheduler: l.ContactAddr(), Threads: 1, Logger: quiet(),
+		LocalDirectory: b.TempDir()})
 	if err != nil {
 		b.Fatal(err)
 	}

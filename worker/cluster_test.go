@@ -15,9 +15,13 @@ import (
 var (
 	double = client.Func("worker_test.double", func(_ context.Context, x int) (int, error) { return 2 * x, nil })
 	plus   = client.Func2("worker_test.plus", func(_ context.Context, x, y int) (int, error) { return x + y, nil })
-	text   = client.Func("worker_test.text", func(_ context.Context, n int) (string, error) { return strings.Repeat("x", n), nil })
+	text   = client.Func("worker_test.text", func(_ context.Context, n int) (string, error) {
+		return strings.Repeat("x", n), nil
+	})
 	size   = client.Func("worker_test.size", func(_ context.Context, s string) (int, error) { return len(s), nil })
-	breaks = client.Func("worker_test.breaks", func(_ context.Context, x int) (int, error) { return 0, fmt.Errorf("no %d", x) })
+	breaks = client.Func("worker_test.breaks", func(_ context.Context, x int) (int, error) {
+		return 0, fmt.Errorf("no %d", x)
+	})
 )
 
 // cluster is a real scheduler with real workers and a real client.
@@ -93,7 +97,8 @@ func TestClusterSubmit(t *testing.T) {
 				t.Fatalf("%d: got %d", i, v)
 			}
 		}
-		if _, err := breaks.Submit(ctx, c.client, client.Val(7)).Result(ctx); err == nil || !strings.Contains(err.Error(), "no 7") {
+		if _, err := breaks.Submit(ctx, c.client, client.Val(7)).Result(ctx); err == nil ||
+			!strings.Contains(err.Error(), "no 7") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -34,7 +34,8 @@ func testGPU() *devmemtest.GPU {
 }
 
 var (
-	sowOnGPU = client.Func2("worker_test.sow-on-gpu", func(ctx context.Context, seed, n int) (*wire.DeviceArray, error) {
+	sowOnGPU = client.Func2("worker_test.sow-on-gpu", func(ctx context.Context, seed, n int) (*wire.DeviceArray,
+		error) {
 		d, err := task.CurrentDevice(ctx)
 		if err != nil {
 			return nil, err
@@ -46,7 +47,8 @@ var (
 		copy(testGPU().Bytes(b), crop(seed, n))
 		return wire.NewDeviceArray[uint8](b)
 	})
-	reapOnGPU = client.Func2("worker_test.reap-on-gpu", func(_ context.Context, seed int, a *wire.DeviceArray) (bool, error) {
+	reapOnGPU = client.Func2("worker_test.reap-on-gpu", func(_ context.Context, seed int, a *wire.DeviceArray) (bool,
+		error) {
 		if !a.Frame.OnDevice() {
 			return false, errors.New("the array is not on the device")
 		}
@@ -113,7 +115,8 @@ func TestDeviceLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`millstream_worker_device_bytes{type="limit"} 2.097152e+06`, `millstream_worker_device_bytes{type="results"} `, `millstream_worker_device_moves_total{direction="down"} `,
+		`millstream_worker_device_bytes{type="limit"} 2.097152e+06`, `millstream_worker_device_bytes{type="results"} `,
+		`millstream_worker_device_moves_total{direction="down"} `,
 		`millstream_device_memory_bytes{device="GPU-fake",type="in_use"} `,
 	} {
 		if !strings.Contains(string(text), want) {

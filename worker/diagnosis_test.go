@@ -32,20 +32,23 @@ func TestDiagnosis(t *testing.T) {
 	if first.Boot != hostid.Boot() || first.IPC != ipc || first.PID != pid || !strings.HasPrefix(first.IPC, "ipc:[") {
 		t.Errorf("place: %+v", first)
 	}
-	if !first.Trusted || ask(a).Trusted || first.GPU != "GPU-1234" || ask(a).GPU != "" || first.Registry != task.Hash() || len(first.Transfers) != 0 {
+	if !first.Trusted || ask(a).Trusted || first.GPU != "GPU-1234" || ask(a).GPU != "" ||
+		first.Registry != task.Hash() || len(first.Transfers) != 0 {
 		t.Errorf("%+v", first)
 	}
 	if available := ucx.Available() == nil; available != (first.UCX == "") {
 		t.Errorf("UCX %q", first.UCX)
 	}
 	big := bytes.Repeat([]byte("m"), 2<<20)
-	d.call(t, a.Address(), "update_data", msgpack.MapOf("data", msgpack.Map{{Key: "big", Value: wire.Serialize{Value: big}}}), nil)
+	d.call(t, a.Address(), "update_data", msgpack.MapOf("data", msgpack.Map{{Key: "big",
+		Value: wire.Serialize{Value: big}}}), nil)
 	d.call(t, b.Address(), "gather", msgpack.MapOf("who_has", msgpack.MapOf("big", []any{a.Address()})), nil)
 	got := ask(b).Transfers
 	if len(got) != 1 {
 		t.Fatalf("%+v", got)
 	}
-	if x := got[0]; x.Peer != a.Address() || !x.Incoming || x.Lane != "tcp" || x.Bytes < int64(len(big)) || x.Device != 0 || x.Seconds <= 0 || len(x.Transports) != 0 || x.Error != "" {
+	if x := got[0]; x.Peer != a.Address() || !x.Incoming || x.Lane != "tcp" || x.Bytes < int64(len(big)) ||
+		x.Device != 0 || x.Seconds <= 0 || len(x.Transports) != 0 || x.Error != "" {
 		t.Errorf("%+v", x)
 	}
 	if other := ask(a).Transfers; len(other) != 1 || other[0].Incoming || other[0].Bytes < int64(len(big)) {

@@ -14,13 +14,17 @@
 // A mutex, the turn, guards the state machine of package internal/engine/worker/state. Its holder is the
 // goroutine of the loop, or an executor that has just finished a task and takes the next one
 // itself. Batches of the scheduler's stream, finished tasks and arrived data wait in an inbox;
-// messages to the scheduler of one turn leave as one batch. Tasks run in goroutines of
-// their own, never more than Config.Threads at once but for those that seceded.
+// messages to the scheduler of one turn leave as one batch.
+//
+// Worker has the turn and ties the subsystems below worker/internal together, which get what they need of it as
+// functions: registration (session with the scheduler, heartbeats), stream (form of its messages), execution (runs
+// of tasks, never more than Config.Threads at once but for those that seceded), memory (store, spill, limits),
+// transfer (data of peers), sidecar (the Python process), ops (requests), metrics, monitor, logs and record.
 //
 // Results stay live Go values in the process and are encoded only for a peer, a client or
 // the disk. A peer fetches them with Dask's get_data; Millstream workers on one host do so
-// over a second connection, a lane (shared memory through UCX), to which a cookie admits
-// that the peer hands out over the first one.
+// over a data connection (shared memory through UCX), to which a cookie admits
+// that the peer hands out over the control connection.
 //
 // # Memory
 //

@@ -43,7 +43,8 @@ func (w *Worker) Retire(ctx context.Context) error {
 			time.AfterFunc(replyTime, func() { cancel(errNoScheduler) })
 		})()
 	}
-	args := msgpack.MapOf("workers", []any{w.address}, "close_workers", false, "remove", true, "stimulus_id", "worker-close-gracefully-"+w.id)
+	args := msgpack.MapOf("workers", []any{w.address}, "close_workers", false, "remove", true, "stimulus_id",
+		"worker-close-gracefully-"+w.id)
 	if s != nil && s.Millstream {
 		args.Set("incarnation", w.incarnation) // Dask's scheduler has no such argument
 	}

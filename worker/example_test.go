@@ -11,7 +11,9 @@ import (
 	"go.millstream.dev/worker"
 )
 
-var greet = client.Func("worker_test.greet", func(_ context.Context, name string) (string, error) { return "hello " + name, nil })
+var greet = client.Func("worker_test.greet", func(_ context.Context, name string) (string, error) {
+	return "hello " + name, nil
+})
 
 // A whole cluster in one process: a scheduler, a worker and a client.
 func ExampleStart() {
@@ -22,7 +24,8 @@ func ExampleStart() {
 		panic(err)
 	}
 	defer s.Close(ctx)
-	w, err := worker.Start(ctx, worker.Config{Scheduler: s.Address(), Name: "miller", Threads: 2, LocalDirectory: os.TempDir(), Logger: quiet})
+	w, err := worker.Start(ctx, worker.Config{Scheduler: s.Address(), Name: "miller", Threads: 2,
+		LocalDirectory: os.TempDir(), Logger: quiet})
 	if err != nil {
 		panic(err)
 	}

@@ -8,7 +8,8 @@ import (
 
 // executionConfig returns what the execution of tasks is given.
 func (w *Worker) executionConfig() execution.Config {
-	return execution.Config{Threads: w.cfg.Threads, CancelGrace: w.cfg.CancelGrace, Records: w.cfg.Records, Logger: w.log,
+	return execution.Config{Threads: w.cfg.Threads, CancelGrace: w.cfg.CancelGrace, Records: w.cfg.Records,
+		Logger: w.log,
 		Memory: w.memory, Sidecar: w.sidecar, Host: &w.host,
 		Worker: execution.Worker{
 			Tasks:    w.taskCtx,

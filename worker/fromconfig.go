@@ -167,7 +167,8 @@ func ParseMemoryLimit(text string, threads int) (int64, error) {
 		}
 		n, err := config.ParseBytes(t)
 		if err != nil || n < 0 {
-			return 0, fmt.Errorf("worker: memory limit %q: write auto, 0 for none, a fraction such as 0.5 or bytes such as 4GiB", text)
+			return 0, fmt.Errorf("worker: memory limit %q: write auto, 0 for none, a fraction such as 0.5 or bytes "+
+				"such as 4GiB", text)
 		}
 		if total > 0 {
 			n = min(n, total)

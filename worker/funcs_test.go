@@ -27,9 +27,11 @@ var (
 		<-ctx.Done()
 		return 0, context.Cause(ctx)
 	})
-	handle = task.Register0("worker_test.handle", func(context.Context) (connection, error) { return connection{make(chan int)}, nil })
-	back   = task.Register0("worker_test.back", func(context.Context) (int, error) { return 0, task.ErrReschedule })
-	gate   = task.Register1("worker_test.gate", func(ctx context.Context, name string) (string, error) {
+	handle = task.Register0("worker_test.handle", func(context.Context) (connection, error) {
+		return connection{make(chan int)}, nil
+	})
+	back = task.Register0("worker_test.back", func(context.Context) (int, error) { return 0, task.ErrReschedule })
+	gate = task.Register1("worker_test.gate", func(ctx context.Context, name string) (string, error) {
 		select {
 		case <-gates(name):
 			return name, nil
@@ -49,8 +51,10 @@ var (
 		}
 		return string(info.Key), info.Rejoin(ctx)
 	})
-	counter = task.Register1("worker_test.counter", func(_ context.Context, start int) (*count, error) { return &count{start}, nil })
-	grow    = task.RegisterMethod("worker_test.counter.grow", func(_ context.Context, c *count, by int) (int, error) {
+	counter = task.Register1("worker_test.counter", func(_ context.Context, start int) (*count, error) {
+		return &count{start}, nil
+	})
+	grow = task.RegisterMethod("worker_test.counter.grow", func(_ context.Context, c *count, by int) (int, error) {
 		c.N += by
 		return c.N, nil
 	})

@@ -17,7 +17,8 @@ import (
 
 // fuzzed is a worker that only has what a turn needs: no network, no goroutine.
 func fuzzed(t testing.TB) *Worker {
-	w := &Worker{cfg: Config{Threads: 1}, inbox: newInbox(), stopped: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
+	w := &Worker{cfg: Config{Threads: 1}, inbox: newInbox(), stopped: make(chan struct{}),
+		log: slog.New(slog.DiscardHandler)}
 	w.status.Store(statusRunning)
 	w.state = state.New(state.Config{Address: "tcp://127.0.0.1:1", Threads: 1, Validate: true})
 	w.taskCtx, w.stopTask = context.WithCancelCause(context.Background())
@@ -48,12 +49,19 @@ func FuzzStream(f *testing.F) {
 		}
 		f.Add(b)
 	}
-	add([]any{msgpack.MapOf("op", "compute-task", "key", "k", "run_id", 1, "priority", []any{0, 1.5, 2}, "who_has", msgpack.MapOf("d", []any{"tcp://h:1"}),
-		"nbytes", msgpack.MapOf("d", 5), "run_spec", []byte("MS\x01"), "resource_restrictions", msgpack.MapOf("GPU", 1), "actor", true, "annotations", msgpack.MapOf("timeout", 1), "stimulus_id", "s")})
-	add([]any{msgpack.MapOf("op", "free-keys", "keys", []any{"k", 1, []any{"t", 2}}), msgpack.MapOf("op", "steal-request", "key", "k", "stimulus_id", "x")})
-	add(msgpack.MapOf("op", "acquire-replicas", "who_has", msgpack.MapOf("a", []any{"tcp://h:1"}), "nbytes", msgpack.MapOf("a", nil)))
-	add([]any{msgpack.MapOf("op", "refresh-who-has", "who_has", msgpack.MapOf("a", []any{})), msgpack.MapOf("op", "remove-replicas", "keys", msgpack.MapOf("__Set__", true, "as-list", []any{"a"}))})
-	add([]any{msgpack.MapOf("op", "remove-worker", "worker", "tcp://h:1"), msgpack.MapOf("op", "cancel-compute", "key", "k"), msgpack.MapOf("op", "worker-status-change", "status", "paused")})
+	add([]any{msgpack.MapOf("op", "compute-task", "key", "k", "run_id", 1, "priority", []any{0, 1.5, 2}, "who_has",
+		msgpack.MapOf("d", []any{"tcp://h:1"}),
+		"nbytes", msgpack.MapOf("d", 5), "run_spec", []byte("MS\x01"), "resource_restrictions", msgpack.MapOf("GPU", 1),
+		"actor", true, "annotations", msgpack.MapOf("timeout", 1), "stimulus_id", "s")})
+	add([]any{msgpack.MapOf("op", "free-keys", "keys", []any{"k", 1, []any{"t", 2}}),
+		msgpack.MapOf("op", "steal-request", "key", "k", "stimulus_id", "x")})
+	add(msgpack.MapOf("op", "acquire-replicas", "who_has", msgpack.MapOf("a", []any{"tcp://h:1"}), "nbytes",
+		msgpack.MapOf("a", nil)))
+	add([]any{msgpack.MapOf("op", "refresh-who-has", "who_has", msgpack.MapOf("a", []any{})),
+		msgpack.MapOf("op", "remove-replicas", "keys", msgpack.MapOf("__Set__", true, "as-list", []any{"a"}))})
+	add([]any{msgpack.MapOf("op", "remove-worker", "worker", "tcp://h:1"),
+		msgpack.MapOf("op", "cancel-compute", "key", "k"), msgpack.MapOf("op", "worker-status-change", "status",
+			"paused")})
 	add([]any{msgpack.MapOf("op", "close-stream"), msgpack.MapOf("nothing", 1)})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		w := fuzzed(t)

@@ -27,7 +27,8 @@ func TestNotAcknowledged(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Abort()
-		if err := rpc.Call(ctx, c, "get_data", msgpack.MapOf("keys", []any{"k"}, "who", "tcp://192.0.2.7:1"), &reply); err != nil {
+		if err := rpc.Call(ctx, c, "get_data", msgpack.MapOf("keys", []any{"k"}, "who", "tcp://192.0.2.7:1"),
+			&reply); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := c.Read(ctx); err == nil {
@@ -40,7 +41,8 @@ func TestNotAcknowledged(t *testing.T) {
 	if v := value(t, d.fetch(t, a.Address(), "k"), "k"); v != int64(1) {
 		t.Errorf("got %v, want 1", v)
 	}
-	for _, want := range []string{"level=WARN", "did not acknowledge", "peer=tcp://192.0.2.7:1", "address=tcp://127.0.0.1:"} {
+	for _, want := range []string{"level=WARN", "did not acknowledge", "peer=tcp://192.0.2.7:1",
+		"address=tcp://127.0.0.1:"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("got log without %q:\n%s", want, log.String())
 		}
@@ -54,7 +56,8 @@ func TestRetireWithoutScheduler(t *testing.T) {
 	w, _ := d.worker(t, worker.Config{})
 	d.close()
 	err := w.Retire(testContext(t))
-	if err == nil || !strings.Contains(err.Error(), "without moving its data: the connection to the scheduler is lost") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "without moving its data: the connection to the scheduler is lost") {
 		t.Errorf("got %v, want that the scheduler is lost", err)
 	}
 	<-w.Done()

@@ -37,18 +37,21 @@ func (w *Worker) snapshot() metrics.Snapshot {
 // listenHTTP starts the worker's HTTP server.
 func (w *Worker) listenHTTP() (*metrics.Server, error) {
 	host, _ := comm.AddressHost(w.address)
-	return metrics.Listen(metrics.Config{Address: w.cfg.Dashboard, Name: w.Name(), Host: host, Hosts: w.cfg.DashboardHosts,
+	return metrics.Listen(metrics.Config{Address: w.cfg.Dashboard, Name: w.Name(), Host: host,
+		Hosts:  w.cfg.DashboardHosts,
 		Logger: w.log, Go: w.tasks.Go,
 		Collectors: append([]prometheus.Collector{metrics.Collector(w.snapshot)}, w.cfg.Collectors...),
 		Pages: []metrics.Page{
 			{Path: "/millstream/worker", What: "the worker at a glance", Handler: metrics.JSON(func() metrics.Summary {
 				s := w.snapshot()
-				return s.Summarize(metrics.Summary{Address: w.address, Name: w.Name(), Status: w.Status(), Lanes: w.Lanes(),
+				return s.Summarize(metrics.Summary{Address: w.address, Name: w.Name(), Status: w.Status(),
+					Lanes:     w.Lanes(),
 					Scheduler: w.cfg.Scheduler, Registry: task.Hash(), Limit: w.cfg.MemoryLimit})
 			})},
 			{Path: "/millstream/tasks", What: "tasks that ran last", Handler: metrics.List(w.Timelines)},
 			{Path: "/millstream/transfers", What: "transfers of data", Handler: metrics.List(w.Transfers)},
-			{Path: "/millstream/disk", What: "what was spilled to disk and read back", Handler: metrics.List(w.DiskTransfers)},
+			{Path: "/millstream/disk", What: "what was spilled to disk and read back",
+				Handler: metrics.List(w.DiskTransfers)},
 		}})
 }
 
@@ -66,7 +69,9 @@ func (w *Worker) beat(extensions bool) (msgpack.Map, func()) {
 		executing = append(executing, msgpack.Pair{Key: k.Value(), Value: record.Seconds(now.UnixNano() - since)})
 	}
 	return msgpack.MapOf("address", w.address, "now", record.Unix(now),
-		"metrics", c.Heartbeat(w.transfers.Bandwidths(), w.usage.Recent()), "executing", executing, "extensions", more), failed
+			"metrics", c.Heartbeat(w.transfers.Bandwidths(), w.usage.Recent()), "executing", executing, "extensions",
+			more),
+		failed
 }
 
 // housekeep does what comes round: missing data is asked for, the stream is kept alive, the

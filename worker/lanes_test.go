@@ -23,8 +23,10 @@ func throughLane(t *testing.T, lane worker.Lanes) (from, to *worker.Worker, lane
 	big := bytes.Repeat([]byte("lane"), 1<<20)
 	var reply msgpack.Map
 	for i, key := range []string{"one", "two", "three"} {
-		d.call(t, from.Address(), "update_data", msgpack.MapOf("data", msgpack.MapOf(key, wire.Serialize{Value: big})), &reply)
-		seen.tell(t, compute("n-"+key, int64(i), spec(t, length, ref[[]byte](key)), map[string][]string{key: {from.Address()}}))
+		d.call(t, from.Address(), "update_data", msgpack.MapOf("data", msgpack.MapOf(key, wire.Serialize{Value: big})),
+			&reply)
+		seen.tell(t, compute("n-"+key, int64(i), spec(t, length, ref[[]byte](key)),
+			map[string][]string{key: {from.Address()}}))
 		seen.hear(t, "task-finished")
 		if n := value(t, d.fetch(t, to.Address(), "n-"+key), "n-"+key); n != int64(len(big)) {
 			t.Fatalf("%s has %v bytes", key, n)
@@ -92,7 +94,8 @@ func TestLaneIsGuarded(t *testing.T) {
 	if _, err := dial(cookie.([]byte)); err == nil {
 		t.Error("admitted twice with one cookie")
 	}
-	for _, op := range []string{"run", "terminate", "update_data", "free_keys", "identity", "echo", "dump_state", "connection_stream"} {
+	for _, op := range []string{"run", "terminate", "update_data", "free_keys", "identity", "echo", "dump_state",
+		"connection_stream"} {
 		if err := rpc.Call(ctx, c, op, nil, nil); err == nil || !strings.Contains(err.Error(), "no such handler") {
 			t.Errorf("%s on the lane: got %v, want that there is no such handler", op, err)
 		}
@@ -113,11 +116,13 @@ func TestLaneHost(t *testing.T) {
 func TestLaneStaysLocal(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	accept := comm.ListenConfig{Refused: func(string, error) {}}
-	w, _ := d.worker(t, worker.Config{Listen: "tcp://127.0.0.2:0", Accept: accept, Lanes: worker.Lanes{Listen: "tcp://:0"}})
+	w, _ := d.worker(t, worker.Config{Listen: "tcp://127.0.0.2:0", Accept: accept,
+		Lanes: worker.Lanes{Listen: "tcp://:0"}})
 	if got := w.Lanes(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.1:") {
 		t.Errorf("the lane of %s without trust is at %v, want 127.0.0.1", w.Address(), got)
 	}
-	w, _ = d.worker(t, worker.Config{Listen: "tcp://127.0.0.2:0", Accept: accept, Lanes: worker.Lanes{Listen: "tcp://:0", Trusted: true}})
+	w, _ = d.worker(t, worker.Config{Listen: "tcp://127.0.0.2:0", Accept: accept,
+		Lanes: worker.Lanes{Listen: "tcp://:0", Trusted: true}})
 	if got := w.Lanes(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.2:") {
 		t.Errorf("the lane of %s with trust is at %v, want 127.0.0.2", w.Address(), got)
 	}

@@ -68,8 +68,8 @@ func TestMissingWorker(t *testing.T) {
 	}
 }
 
-// A scheduler that has retired the worker answers heartbeats as if it had never known it, on another connection than the
-// order to close: the order is obeyed although the answer was faster.
+// A scheduler that has retired the worker answers heartbeats as if it had never known it, on another connection than
+// the order to close: the order is obeyed although the answer was faster.
 func TestClosedAfterMissing(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	w, seen := d.worker(t, worker.Config{})
@@ -99,8 +99,10 @@ func TestSchedulerGone(t *testing.T) {
 }
 
 func TestNoScheduler(t *testing.T) {
-	for address, want := range map[string]string{"": "Config.Scheduler", "tcp://127.0.0.1:1": "death-timeout", "nonsense://x": "nonsense"} {
-		_, err := worker.Start(testContext(t), worker.Config{Scheduler: address, Threads: 1, DeathTimeout: 100 * time.Millisecond, Logger: quiet(), LocalDirectory: t.TempDir()})
+	for address, want := range map[string]string{"": "Config.Scheduler", "tcp://127.0.0.1:1": "death-timeout",
+		"nonsense://x": "nonsense"} {
+		_, err := worker.Start(testContext(t), worker.Config{Scheduler: address, Threads: 1,
+			DeathTimeout: 100 * time.Millisecond, Logger: quiet(), LocalDirectory: t.TempDir()})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", address, err)
 		}
@@ -114,13 +116,15 @@ func TestNoScheduler(t *testing.T) {
 		"dashboard":   {Scheduler: "tcp://127.0.0.1:1", Dashboard: "nowhere:x", LocalDirectory: t.TempDir()},
 	} {
 		cfg.Logger = quiet()
-		if _, err := worker.Start(testContext(t), cfg); err == nil || !strings.Contains(err.Error(), what) && what != "listen" {
+		if _, err := worker.Start(testContext(t), cfg); err == nil || !strings.Contains(err.Error(), what) &&
+			what != "listen" {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := worker.Start(ctx, worker.Config{Scheduler: "tcp://127.0.0.1:1", Logger: quiet(), LocalDirectory: t.TempDir()}); !errors.Is(err, context.Canceled) {
+	if _, err := worker.Start(ctx, worker.Config{Scheduler: "tcp://127.0.0.1:1", Logger: quiet(),
+		LocalDirectory: t.TempDir()}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -151,7 +155,8 @@ func TestOrderedToClose(t *testing.T) {
 func TestClose(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	dir := t.TempDir()
-	w, err := worker.Start(testContext(t), worker.Config{Scheduler: d.address, Threads: 1, Logger: quiet(), LocalDirectory: dir})
+	w, err := worker.Start(testContext(t), worker.Config{Scheduler: d.address, Threads: 1, Logger: quiet(),
+		LocalDirectory: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +180,8 @@ func TestClose(t *testing.T) {
 func TestRetire(t *testing.T) {
 	d := direct(t, "inproc://")
 	w, seen := d.worker(t, worker.Config{})
-	seen.tell(t, msgpack.MapOf("op", "worker-status-change", "status", "closing_gracefully", "stimulus_id", "x"), compute("never", 1, spec(t, inc, val(1)), nil))
+	seen.tell(t, msgpack.MapOf("op", "worker-status-change", "status", "closing_gracefully", "stimulus_id", "x"),
+		compute("never", 1, spec(t, inc, val(1)), nil))
 	if m := seen.hear(t, "worker-status-change"); m.GetString("status") != "closing_gracefully" {
 		t.Errorf("said %v", m)
 	}
@@ -203,12 +209,14 @@ func TestRetire(t *testing.T) {
 func TestPause(t *testing.T) {
 	d := direct(t, "inproc://")
 	var used atomic.Int64
-	_, seen := d.worker(t, worker.Config{MemoryLimit: 1000, Memory: worker.Memory{Usage: used.Load, Interval: time.Millisecond, Spill: -1, Target: -1}})
+	_, seen := d.worker(t, worker.Config{MemoryLimit: 1000, Memory: worker.Memory{Usage: used.Load,
+		Interval: time.Millisecond, Spill: -1, Target: -1}})
 	used.Store(900)
 	if m := seen.hear(t, "worker-status-change"); m.GetString("status") != "paused" {
 		t.Errorf("said %v", m)
 	}
-	seen.tell(t, compute("a", 1, spec(t, inc, val(1)), nil), msgpack.MapOf("op", "steal-request", "key", "a", "stimulus_id", "s"))
+	seen.tell(t, compute("a", 1, spec(t, inc, val(1)), nil), msgpack.MapOf("op", "steal-request", "key", "a",
+		"stimulus_id", "s"))
 	if m := seen.hear(t, "steal-response"); m.GetString("state") != "ready" {
 		t.Errorf("said %v", m)
 	}
@@ -223,7 +231,8 @@ func TestPause(t *testing.T) {
 func TestTerminatesAboveLimit(t *testing.T) {
 	d := direct(t, "inproc://")
 	var used atomic.Int64
-	w, _ := d.worker(t, worker.Config{MemoryLimit: 1 << 40, OwnProcess: true, Memory: worker.Memory{Usage: used.Load, Interval: time.Millisecond}})
+	w, _ := d.worker(t, worker.Config{MemoryLimit: 1 << 40, OwnProcess: true,
+		Memory: worker.Memory{Usage: used.Load, Interval: time.Millisecond}})
 	used.Store(1 << 41)
 	<-w.Done()
 	if !errors.Is(w.Err(), worker.ErrMemory) {

@@ -19,8 +19,10 @@ func (w *Worker) newServer() *rpc.Server {
 	if w.cfg.GPU != nil {
 		gpu = w.cfg.GPU.UUID
 	}
-	ops.Register(s, ops.Config{Logger: w.log, Memory: w.memory, Exec: w.exec, Transfers: w.transfers, Sidecar: w.sidecar,
-		Logs: w.logs.records, Monitor: w.usage, Host: &w.host, Peers: &w.connections, Trusted: w.cfg.Lanes.Trusted, GPU: gpu,
+	ops.Register(s, ops.Config{Logger: w.log, Memory: w.memory, Exec: w.exec, Transfers: w.transfers,
+		Sidecar: w.sidecar,
+		Logs:    w.logs.records, Monitor: w.usage, Host: &w.host, Peers: &w.connections, Trusted: w.cfg.Lanes.Trusted,
+		GPU: gpu,
 		Worker: ops.Worker{
 			Address:  w.Address,
 			Closed:   ErrClosed,
@@ -34,7 +36,9 @@ func (w *Worker) newServer() *rpc.Server {
 			Versions: w.versions,
 			Terminate: func(peer string) {
 				// The reply must leave before the server ends.
-				w.after(50*time.Millisecond, func() { w.endLater(fmt.Errorf("%w: terminate from %s", ErrSchedulerClosed, peer)) })
+				w.after(50*time.Millisecond, func() {
+					w.endLater(fmt.Errorf("%w: terminate from %s", ErrSchedulerClosed, peer))
+				})
 			},
 		}})
 	return s
@@ -46,7 +50,8 @@ func (w *Worker) identity() msgpack.Map {
 		limit = w.cfg.MemoryLimit
 	}
 	return msgpack.MapOf("scheduler", w.cfg.Scheduler, "nthreads", w.cfg.Threads, "memory_limit", limit,
-		"address", w.address, "name", w.name, "status", w.Status(), "millstream", msgpack.MapOf("registry", task.Hash(), "functions", task.Names()))
+		"address", w.address, "name", w.name, "status", w.Status(), "millstream",
+		msgpack.MapOf("registry", task.Hash(), "functions", task.Names()))
 }
 
 // store puts values from outside into the data and tells the state.

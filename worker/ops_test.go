@@ -22,14 +22,16 @@ func TestScatterGather(t *testing.T) {
 		a, seen := d.worker(t, worker.Config{})
 		b, _ := d.worker(t, worker.Config{Dial: comm.DialConfig{Timeout: 200 * time.Millisecond}})
 		big := bytes.Repeat([]byte("m"), 1<<20)
-		data := msgpack.Map{{Key: "n", Value: 5}, {Key: "big", Value: wire.Serialize{Value: big}}, {Key: []any{"x", 1}, Value: wire.Serialize{Value: "tuple"}}}
+		data := msgpack.Map{{Key: "n", Value: 5}, {Key: "big", Value: wire.Serialize{Value: big}},
+			{Key: []any{"x", 1}, Value: wire.Serialize{Value: "tuple"}}}
 		var reply msgpack.Map
 		d.call(t, a.Address(), "update_data", msgpack.MapOf("data", data), &reply)
 		sizes, _ := reply.Get("nbytes")
 		if reply.GetString("status") != "OK" || len(sizes.(msgpack.Map)) != 3 {
 			t.Fatalf("update_data: %v", reply)
 		}
-		d.call(t, b.Address(), "gather", msgpack.MapOf("who_has", msgpack.MapOf("big", []any{"tcp://127.0.0.1:1", a.Address()}, "n", []any{a.Address()})), &reply)
+		d.call(t, b.Address(), "gather", msgpack.MapOf("who_has", msgpack.MapOf("big",
+			[]any{"tcp://127.0.0.1:1", a.Address()}, "n", []any{a.Address()})), &reply)
 		if reply.GetString("status") != "OK" {
 			t.Fatalf("gather: %v", reply)
 		}
@@ -66,7 +68,8 @@ func TestRun(t *testing.T) {
 	}
 	// A function of Python's is not run, and that is no error: it would fail for all workers.
 	d.call(t, w.Address(), "run", msgpack.MapOf("function", []byte("\x80\x05\x8c\x02os\x94."), "wait", true), &reply)
-	if v, _ := reply.Get("result"); reply.GetString("status") != "OK" || !strings.Contains(fmt.Sprint(v), "without Python") {
+	if v, _ := reply.Get("result"); reply.GetString("status") != "OK" ||
+		!strings.Contains(fmt.Sprint(v), "without Python") {
 		t.Errorf("Python on a Go worker: %v", reply)
 	}
 	for what, function := range map[string][]byte{
@@ -98,7 +101,8 @@ func TestOtherOps(t *testing.T) {
 			t.Errorf("%s: %v", op, reply)
 		}
 	}
-	for op, args := range map[string]msgpack.Map{"benchmark_disk": nil, "benchmark_memory": nil, "benchmark_network": msgpack.MapOf("address", w.Address())} {
+	for op, args := range map[string]msgpack.Map{"benchmark_disk": nil, "benchmark_memory": nil,
+		"benchmark_network": msgpack.MapOf("address", w.Address())} {
 		var reply msgpack.Map
 		d.call(t, w.Address(), op, args, &reply)
 		if v, _ := reply.Get("1 MiB"); !(v.(float64) > 0) {
@@ -196,8 +200,10 @@ func TestHTTP(t *testing.T) {
 	seen.hear(t, "task-finished")
 	until(t, "the run is in the records", func() bool { return len(w.Timelines()) == 1 })
 	for path, wants := range map[string][]string{
-		"/metrics": {`dask_worker_tasks{state="memory"} 1`, `dask_worker_tasks{state="executing"} 0`, "dask_worker_threads 1", `dask_worker_memory_bytes{type="managed"}`,
-			"dask_worker_latency_seconds", "dask_worker_transfer_incoming_count_total 0", "dask_worker_tasks_executed_total 1", "dask_worker_gc_collection_seconds_total"},
+		"/metrics": {`dask_worker_tasks{state="memory"} 1`, `dask_worker_tasks{state="executing"} 0`,
+			"dask_worker_threads 1", `dask_worker_memory_bytes{type="managed"}`,
+			"dask_worker_latency_seconds", "dask_worker_transfer_incoming_count_total 0",
+			"dask_worker_tasks_executed_total 1", "dask_worker_gc_collection_seconds_total"},
 		"/health":                   {"ok"},
 		"/millstream/tasks":         {`"key":"a"`, `"action":"compute"`, inc.Name()},
 		"/millstream/tasks?n=0":     {"[]"},

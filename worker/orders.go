@@ -117,7 +117,8 @@ func (w *Worker) setPaused(paused bool, used int64) {
 		}
 		w.paused = paused
 		if paused {
-			w.log.Warn("memory is short: no task is started until it is freed", "used", used, "limit", w.cfg.MemoryLimit)
+			w.log.Warn("memory is short: no task is started until it is freed", "used", used, "limit",
+				w.cfg.MemoryLimit)
 		} else {
 			w.log.Info("memory is there again: tasks are started", "used", used, "limit", w.cfg.MemoryLimit)
 		}

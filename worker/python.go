@@ -112,7 +112,8 @@ func (w *Worker) pythonSettings() msgpack.Map {
 	if w.http != nil {
 		port = w.http.Port
 	}
-	return msgpack.MapOf("scheduler", w.cfg.Scheduler, "http_port", port, "address", w.address, "name", w.name, "id", w.id,
+	return msgpack.MapOf("scheduler", w.cfg.Scheduler, "http_port", port, "address", w.address, "name", w.name, "id",
+		w.id,
 		"nthreads", w.cfg.Threads, "memory_limit", w.cfg.MemoryLimit, "directory", w.memory.Directory(),
 		"resources", resources, "security", security, "pid", os.Getpid())
 }
@@ -146,12 +147,14 @@ func (w *Worker) versions() msgpack.Map {
 			python, _ = w.pyVersions[k].(string)
 		}
 	}
-	return msgpack.MapOf("host", msgpack.MapOf("python", python, "OS", runtime.GOOS, "machine", runtime.GOARCH, "go", runtime.Version()), "packages", packages)
+	return msgpack.MapOf("host", msgpack.MapOf("python", python, "OS", runtime.GOOS, "machine", runtime.GOARCH, "go",
+		runtime.Version()), "packages", packages)
 }
 
 // refusePython is the failure of a task of Python on a worker that has none.
 func (w *Worker) refusePython() error {
-	return fmt.Errorf("worker: the task is Python's, and %s is a Go worker that runs none: %w; or keep such tasks on other workers (workers= or resources=, or millstream.install(client))", w.address, w.noPython)
+	return fmt.Errorf("worker: the task is Python's, and %s is a Go worker that runs none: %w; or keep such tasks on "+
+		"other workers (workers= or resources=, or millstream.install(client))", w.address, w.noPython)
 }
 
 // PythonSecurity are the arguments of distributed.Security for one certificate, whatever

@@ -94,7 +94,8 @@ func TestDaskScheduler(t *testing.T) {
 	d := startDask(t)
 	address := d.ask("start", nil)["address"].(string)
 	begin := func(name string) *worker.Worker {
-		w, err := worker.Start(testContext(t), worker.Config{Scheduler: address, Name: name, Threads: 2, MemoryLimit: 1 << 40, LocalDirectory: t.TempDir(), Logger: quiet(), Validate: true})
+		w, err := worker.Start(testContext(t), worker.Config{Scheduler: address, Name: name, Threads: 2,
+			MemoryLimit: 1 << 40, LocalDirectory: t.TempDir(), Logger: quiet(), Validate: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +129,8 @@ func TestDaskScheduler(t *testing.T) {
 	if m := d.ask("replicate", map[string]any{"n": 3}); m["least"] != 3.0 {
 		t.Errorf("replicated to %v workers, want 3", m["least"])
 	}
-	if m := d.ask("fetch_made", map[string]any{"address": other.Address()}); !slices.Contains(m["holders"].([]any), any(other.Address())) || !slices.Contains(m["holders"].([]any), any(python)) {
+	if m := d.ask("fetch_made", map[string]any{"address": other.Address()}); !slices.Contains(m["holders"].([]any),
+		any(other.Address())) || !slices.Contains(m["holders"].([]any), any(python)) {
 		t.Errorf("a result of Python is on %v", m["holders"])
 	}
 	if m := d.ask("submit", at); !strings.Contains(m["error"].(string), "Go worker that runs none") {

@@ -57,7 +57,8 @@ func restartScheduler(t *testing.T, known bool) {
 	ctx := testContext(t)
 	dir := t.TempDir()
 	begin := func(listen string) *scheduler.Scheduler {
-		s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{listen}, Journal: dir, Validate: true, Logger: quiet()})
+		s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{listen}, Journal: dir, Validate: true,
+			Logger: quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -94,23 +94,27 @@ func TestReconnect(t *testing.T) {
 	c := start(t, "tcp://127.0.0.1:0", 1, worker.Config{Name: "other", Threads: 1})
 	ctx := testContext(t)
 	r := newRelay(t, c.scheduler.Address())
-	w, err := worker.Start(ctx, worker.Config{Scheduler: r.address(), Name: "cut", Threads: 2, Logger: quiet(), Validate: true, LocalDirectory: t.TempDir()})
+	w, err := worker.Start(ctx, worker.Config{Scheduler: r.address(), Name: "cut", Threads: 2, Logger: quiet(),
+		Validate: true, LocalDirectory: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Close() })
 
-	data, err := client.Scatter(ctx, c.client, []string{"precious"}, client.ScatterOptions{Workers: []string{w.Address()}})
+	data, err := client.Scatter(ctx, c.client, []string{"precious"},
+		client.ScatterOptions{Workers: []string{w.Address()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	base := int(1000 * restarts.Add(1))
 	var done []*client.Future[int]
 	for i := range 8 {
-		done = append(done, tally.Submit(ctx, c.client, client.Val(base+i), client.Val(base+8), client.Val(""), client.WithWorkers("cut")))
+		done = append(done, tally.Submit(ctx, c.client, client.Val(base+i), client.Val(base+8), client.Val(""),
+			client.WithWorkers("cut")))
 	}
 	name := gateName(t)
-	running := tally.Submit(ctx, c.client, client.Val(base+8), client.Val(base+8), client.Val(name), client.WithWorkers("cut"))
+	running := tally.Submit(ctx, c.client, client.Val(base+8), client.Val(base+8), client.Val(name),
+		client.WithWorkers("cut"))
 	if err := client.Wait(ctx, done); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +156,8 @@ func TestScatteredDataOfDeadWorker(t *testing.T) {
 	c := start(t, "tcp://127.0.0.1:0", 1, worker.Config{Name: "other", Threads: 1})
 	ctx := testContext(t)
 	r := newRelay(t, c.scheduler.Address())
-	w, err := worker.Start(ctx, worker.Config{Scheduler: r.address(), Name: "dead", Threads: 1, Logger: quiet(), LocalDirectory: t.TempDir()})
+	w, err := worker.Start(ctx, worker.Config{Scheduler: r.address(), Name: "dead", Threads: 1, Logger: quiet(),
+		LocalDirectory: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

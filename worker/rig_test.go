@@ -79,7 +79,9 @@ func direct(t testing.TB, listen string) *director {
 }
 
 func directOn(t testing.TB, l comm.Listener) *director {
-	d := &director{t: t, workers: map[string]*directed{}, arrived: make(chan *directed, 16), beats: make(chan msgpack.Map, 1024), told: make(chan struct{}, 1), retired: make(chan msgpack.Map, 16), address: l.ContactAddr()}
+	d := &director{t: t, workers: map[string]*directed{}, arrived: make(chan *directed, 16),
+		beats: make(chan msgpack.Map, 1024), told: make(chan struct{}, 1), retired: make(chan msgpack.Map, 16),
+		address: l.ContactAddr()}
 	d.server = rpc.NewServer(rpc.Config{Type: "Scheduler", Logger: quiet(), Decode: wire.DecodeOptions{Keep: true}})
 	d.pool = rpc.NewPool(comm.Default, rpc.PoolConfig{})
 	d.server.Handle("register-worker", d.register)
@@ -131,27 +133,31 @@ func (d *director) register(ctx context.Context, r *rpc.Request) (any, error) {
 	}
 	hello := wire.Clone(m).(msgpack.Map)
 	if hello.GetString("name") == "taken" {
-		return rpc.NoReply, write(ctx, r.Comm, msgpack.MapOf("status", "error", "message", "name taken, taken", "time", 0.0))
+		return rpc.NoReply, write(ctx, r.Comm, msgpack.MapOf("status", "error", "message", "name taken, taken", "time",
+			0.0))
 	}
-	if err := write(ctx, r.Comm, msgpack.MapOf("status", "OK", "time", 0.0, "heartbeat-interval", 0.02, "worker-plugins", msgpack.Map{})); err != nil {
+	if err := write(ctx, r.Comm, msgpack.MapOf("status", "OK", "time", 0.0, "heartbeat-interval", 0.02,
+		"worker-plugins", msgpack.Map{})); err != nil {
 		return nil, err
 	}
-	w := &directed{address: hello.GetString("address"), hello: hello, send: rpc.NewBatched(r.Comm, rpc.BatchedConfig{Interval: -1}), ops: make(chan msgpack.Map, 10000), gone: make(chan struct{})}
+	w := &directed{address: hello.GetString("address"), hello: hello, send: rpc.NewBatched(r.Comm,
+		rpc.BatchedConfig{Interval: -1}), ops: make(chan msgpack.Map, 10000), gone: make(chan struct{})}
 	defer close(w.gone)
 	d.mu.Lock()
 	d.workers[w.address] = w
 	d.mu.Unlock()
 	d.arrived <- w
-	return rpc.NoReply, rpc.ServeStream(ctx, r.Comm, rpc.StreamConfig{Decode: wire.DecodeOptions{}, Default: func(_ context.Context, b *rpc.Body) error {
-		m, err := b.Values()
-		if err != nil {
-			return err
-		}
-		m = wire.Clone(m).(msgpack.Map)
-		m.Set("op", b.Op)
-		w.ops <- m
-		return nil
-	}})
+	return rpc.NoReply, rpc.ServeStream(ctx, r.Comm, rpc.StreamConfig{Decode: wire.DecodeOptions{},
+		Default: func(_ context.Context, b *rpc.Body) error {
+			m, err := b.Values()
+			if err != nil {
+				return err
+			}
+			m = wire.Clone(m).(msgpack.Map)
+			m.Set("op", b.Op)
+			w.ops <- m
+			return nil
+		}})
 }
 
 func write(ctx context.Context, c comm.Comm, v any) error {
@@ -234,8 +240,10 @@ func compute(key string, run int64, spec []byte, whoHas map[string][]string) msg
 		deps.Set(k, list)
 		sizes.Set(k, 100)
 	}
-	return msgpack.MapOf("op", "compute-task", "key", key, "run_id", run, "priority", []any{0, 1, run}, "stimulus_id", "test",
-		"who_has", deps, "nbytes", sizes, "run_spec", spec, "resource_restrictions", msgpack.Map{}, "actor", false, "annotations", msgpack.Map{}, "span_id", "s")
+	return msgpack.MapOf("op", "compute-task", "key", key, "run_id", run, "priority", []any{0, 1, run}, "stimulus_id",
+		"test",
+		"who_has", deps, "nbytes", sizes, "run_spec", spec, "resource_restrictions", msgpack.Map{}, "actor", false,
+		"annotations", msgpack.Map{}, "span_id", "s")
 }
 
 // call calls a worker's op.

@@ -28,8 +28,9 @@ func nameValue(name, address string) any {
 
 // registrationConfig returns what the connection to the scheduler is given.
 func (w *Worker) registrationConfig() registration.Config {
-	return registration.Config{Scheduler: w.cfg.Scheduler, Network: w.cfg.Network, Dial: w.cfg.Dial, DeathTimeout: w.cfg.DeathTimeout,
-		Logger: w.log,
+	return registration.Config{Scheduler: w.cfg.Scheduler, Network: w.cfg.Network, Dial: w.cfg.Dial,
+		DeathTimeout: w.cfg.DeathTimeout,
+		Logger:       w.log,
 		Worker: registration.Worker{
 			Context:      w.ctx,
 			Registration: w.registration,
@@ -76,12 +77,17 @@ func (w *Worker) registration() msgpack.Map {
 		limit = w.cfg.MemoryLimit
 	}
 	now := w.snapshot()
-	own := msgpack.MapOf("v", 1, "registry", task.Hash(), "functions", task.Names(), "signatures", task.Signatures(), "build", task.BuildText(),
-		"lanes", len(w.Lanes()), "python", w.sidecar != nil, "death-token", w.cfg.DeathToken, "incarnation", w.incarnation)
+	own := msgpack.MapOf("v", 1, "registry", task.Hash(), "functions", task.Names(), "signatures", task.Signatures(),
+		"build", task.BuildText(),
+		"lanes", len(w.Lanes()), "python", w.sidecar != nil, "death-token", w.cfg.DeathToken, "incarnation",
+		w.incarnation)
 	return msgpack.MapOf(
-		"address", w.address, "status", status, "nthreads", w.cfg.Threads, "name", w.name, "now", record.Unix(time.Now()),
-		"resources", resources, "memory_limit", limit, "local_directory", w.memory.Directory(), "services", services, "nanny", nanny,
-		"pid", os.Getpid(), "versions", w.versions(), "metrics", now.Heartbeat(w.transfers.Bandwidths(), w.usage.Recent()), "extra", msgpack.MapOf("millstream", own),
+		"address", w.address, "status", status, "nthreads", w.cfg.Threads, "name", w.name, "now",
+		record.Unix(time.Now()),
+		"resources", resources, "memory_limit", limit, "local_directory", w.memory.Directory(), "services", services,
+		"nanny", nanny,
+		"pid", os.Getpid(), "versions", w.versions(), "metrics", now.Heartbeat(w.transfers.Bandwidths(),
+			w.usage.Recent()), "extra", msgpack.MapOf("millstream", own),
 		"stimulus_id", "worker-connect-"+w.id, "server_id", w.id)
 }
 

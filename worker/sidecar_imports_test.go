@@ -18,20 +18,23 @@ import (
 // needs at last: as dask.array does with dask.array.core and its dispatch tables.
 var slowPackage = map[string]string{
 	// begun tells the test that an import has begun, and takes its time.
-	"begun.py":                  "import os, time\nopen(os.environ['BEGUN'], 'w').close()\ntime.sleep(1)\n",
-	"slowpkg/__init__.py":       "from slowpkg import core\nimport begun\nfrom slowpkg import backends\n",
-	"slowpkg/core.py":           "table = {}\ndef convert(x):\n    if type(x) not in table:\n        raise TypeError(f'No dispatch for {type(x)}')\n    return table[type(x)](x)\n",
-	"slowpkg/other.py":          "from slowpkg.core import convert\n",
-	"slowpkg/inner/other.py":    "from slowpkg.inner.leaf import first\n",
-	"slowpkg/backends.py":       "from slowpkg.core import table\ntable[int] = lambda x: x + 1\n",
-	"slowpkg/inner/__init__.py": "from slowpkg.inner import leaf\nimport importlib, begun\nimportlib.reload(begun)\nleaf.ready.append(1)\n",
-	"slowpkg/inner/leaf.py":     "ready = []\ndef first(x):\n    return x + ready[0]\n",
-	"threadedpkg/__init__.py":   "import threading, begun\nt = threading.Thread(target=lambda: __import__('threadedpkg.leaf', fromlist=['value']))\nt.start()\nt.join()\n",
-	"threadedpkg/leaf.py":       "def value(x):\n    return x + 1\n",
-	"circle_a/__init__.py":      "from circle_a import x\nimport begun\nimport circle_b.x\nready = 1\n",
-	"circle_a/x.py":             "def value(x):\n    return x + 1\n",
-	"circle_b/__init__.py":      "from circle_b import x\nimport time\ntime.sleep(0.2)\nimport circle_a.x\nready = 1\n",
-	"circle_b/x.py":             "def value(x):\n    return x + 1\n",
+	"begun.py":            "import os, time\nopen(os.environ['BEGUN'], 'w').close()\ntime.sleep(1)\n",
+	"slowpkg/__init__.py": "from slowpkg import core\nimport begun\nfrom slowpkg import backends\n",
+	"slowpkg/core.py": "table = {}\ndef convert(x):\n    if type(x) not in table:\n        raise " +
+		"TypeError(f'No dispatch for {type(x)}')\n    return table[type(x)](x)\n",
+	"slowpkg/other.py":       "from slowpkg.core import convert\n",
+	"slowpkg/inner/other.py": "from slowpkg.inner.leaf import first\n",
+	"slowpkg/backends.py":    "from slowpkg.core import table\ntable[int] = lambda x: x + 1\n",
+	"slowpkg/inner/__init__.py": "from slowpkg.inner import leaf\nimport importlib, " +
+		"begun\nimportlib.reload(begun)\nleaf.ready.append(1)\n",
+	"slowpkg/inner/leaf.py": "ready = []\ndef first(x):\n    return x + ready[0]\n",
+	"threadedpkg/__init__.py": "import threading, begun\nt = threading.Thread(target=lambda: " +
+		"__import__('threadedpkg.leaf', fromlist=['value']))\nt.start()\nt.join()\n",
+	"threadedpkg/leaf.py":  "def value(x):\n    return x + 1\n",
+	"circle_a/__init__.py": "from circle_a import x\nimport begun\nimport circle_b.x\nready = 1\n",
+	"circle_a/x.py":        "def value(x):\n    return x + 1\n",
+	"circle_b/__init__.py": "from circle_b import x\nimport time\ntime.sleep(0.2)\nimport circle_a.x\nready = 1\n",
+	"circle_b/x.py":        "def value(x):\n    return x + 1\n",
 }
 
 // Threads that import a package for the first time at once all get the whole package: whether they unpickle a function
@@ -65,13 +68,15 @@ func TestSidecarFirstImports(t *testing.T) {
 			return pyTask(t, key, "lambda x: __import__('slowpkg.core', fromlist=['convert']).convert(x)", int64(i))
 		}},
 		{"imported by name", func(i int, key string) any {
-			return pyTask(t, key, "lambda x: __import__('importlib').import_module('slowpkg.core').convert(x)", int64(i))
+			return pyTask(t, key, "lambda x: __import__('importlib').import_module('slowpkg.core').convert(x)",
+				int64(i))
 		}},
 		{"one of each", func(i int, key string) any {
 			if i%2 == 0 {
 				return pyCall(key, "slowpkg.core", "convert", int64(i))
 			}
-			return pyTask(t, key, "lambda x: (exec('from slowpkg.core import convert', globals()), convert(x))[1]", int64(i))
+			return pyTask(t, key, "lambda x: (exec('from slowpkg.core import convert', globals()), convert(x))[1]",
+				int64(i))
 		}},
 		{"a package that imports itself in a thread", func(i int, key string) any {
 			return pyTask(t, key, "lambda x: __import__('threadedpkg').leaf.value(x)", int64(i))
@@ -100,7 +105,8 @@ func TestSidecarFirstImports(t *testing.T) {
 			for range threads {
 				m := seen.hear1(t, "task-finished", "task-erred")
 				if m.GetString("op") == "task-erred" {
-					t.Errorf("%s: got %s, want a result\n%s", m.GetString("key"), m.GetString("exception_text"), m.GetString("traceback_text"))
+					t.Errorf("%s: got %s, want a result\n%s", m.GetString("key"), m.GetString("exception_text"),
+						m.GetString("traceback_text"))
 					continue
 				}
 				var round, i int
@@ -130,7 +136,8 @@ func TestSidecarFatalExceptions(t *testing.T) {
 	p := python(t)
 	p.AllowedFailures = 1
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "exits.py"), []byte("async def coroutine():\n    raise SystemExit(1)\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "exits.py"), []byte("async def coroutine():\n    raise SystemExit(1)\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	p.Env = append(os.Environ(), "PYTHONPATH="+root)
@@ -141,7 +148,8 @@ func TestSidecarFatalExceptions(t *testing.T) {
 		{"SystemExit", "lambda: __import__('sys').exit(3)"},
 		{"KeyboardInterrupt", throw("KeyboardInterrupt()")},
 		{"coroutine", ""},
-		{"exception whose repr exits", throw("type('Mine', (Exception,), {'__repr__': lambda s: __import__('sys').exit()})()")},
+		{"exception whose repr exits",
+			throw("type('Mine', (Exception,), {'__repr__': lambda s: __import__('sys').exit()})()")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			order := compute(c.name, 0, nil, nil)
@@ -172,16 +180,20 @@ func TestSidecarFatalExceptions(t *testing.T) {
 		{"GeneratorExit", throw("GeneratorExit('g')"), "GeneratorExit"},
 		{"CancelledError", throw("__import__('asyncio').CancelledError('c')"), "CancelledError"},
 		{"BaseException", throw("BaseException('b')"), "BaseException"},
-		{"does not unpickle", throw("type('Mine', (Exception,), {'__reduce__': lambda s: (int, ('x',))})('m')"), "Mine"},
+		{"does not unpickle", throw("type('Mine', (Exception,), {'__reduce__': lambda s: (int, ('x',))})('m')"),
+			"Mine"},
 		{"does not pickle", throw("type('Mine', (Exception,), {'__reduce__': lambda s: 1 / 0})('m')"), "Mine"},
 		{"repr raises", throw("type('Mine', (Exception,), {'__repr__': lambda s: 1 / 0})('m')"), "Mine"},
-		{"repr raises BaseException", throw("type('Mine', (Exception,), {'__repr__': lambda s: (_ for _ in ()).throw(GeneratorExit)})('m')"), "Mine"},
+		{"repr raises BaseException",
+			throw("type('Mine', (Exception,), {'__repr__': lambda s: (_ for _ in ()).throw(GeneratorExit)})('m')"),
+			"Mine"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run++
 			seen.tell(t, pyCompute(t, c.name, run, c.source))
 			m := seen.hear1(t, "reschedule", "task-erred", "task-finished")
-			if got := m.GetString("exception_text"); m.GetString("op") != "task-erred" || !strings.Contains(got, c.want) {
+			if got := m.GetString("exception_text"); m.GetString("op") != "task-erred" ||
+				!strings.Contains(got, c.want) {
 				t.Errorf("got %v, want an error that names %s", m, c.want)
 			}
 		})
@@ -197,7 +209,9 @@ func TestSidecarFatalExceptions(t *testing.T) {
 		return b
 	}
 	exit := pickle.Global{Module: "sys", Name: "exit"}
-	if err := d.pool.Call(testContext(t), w.Address(), "run", msgpack.MapOf("function", dump(exit), "args", dump(pickle.Tuple{}), "kwargs", dump(pickle.NewDict()), "wait", true), new(msgpack.Map)); err == nil || !strings.Contains(err.Error(), "died") {
+	if err := d.pool.Call(testContext(t), w.Address(), "run", msgpack.MapOf("function", dump(exit), "args",
+		dump(pickle.Tuple{}), "kwargs", dump(pickle.NewDict()), "wait", true), new(msgpack.Map)); err == nil ||
+		!strings.Contains(err.Error(), "died") {
 		t.Errorf("client.run(sys.exit): got %v, want an error that says that the process died", err)
 	}
 	if v := d.run(t, w.Address(), "lambda: 2"); v != int64(2) {

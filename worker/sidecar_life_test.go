@@ -44,7 +44,8 @@ func TestSidecarDies(t *testing.T) {
 	}
 	// The same task again: it has had its chances.
 	_ = os.Remove(mark)
-	seen.tell(t, pyCompute(t, "runs", 5, "lambda p: (open(p, 'w').close(), __import__('threading').Event().wait())", mark))
+	seen.tell(t, pyCompute(t, "runs", 5, "lambda p: (open(p, 'w').close(), __import__('threading').Event().wait())",
+		mark))
 	until(t, "the task runs again", func() bool { _, err := os.Stat(mark); return err == nil })
 	if second := d.kill(t, w.Address()); second == first {
 		t.Error("it is the same process")
@@ -96,8 +97,10 @@ func TestSidecarMemory(t *testing.T) {
 			t.Errorf("%s is %v", key, v)
 		}
 	}
-	seen.tell(t, pyCompute(t, "hog", 200, "lambda n: (b'x' * n, __import__('threading').Event().wait())", int64(500<<20)))
-	if m := seen.hear1(t, "reschedule", "task-erred"); m.GetString("op") != "reschedule" || m.GetString("key") != "hog" {
+	seen.tell(t, pyCompute(t, "hog", 200, "lambda n: (b'x' * n, __import__('threading').Event().wait())",
+		int64(500<<20)))
+	if m := seen.hear1(t, "reschedule", "task-erred"); m.GetString("op") != "reschedule" ||
+		m.GetString("key") != "hog" {
 		t.Errorf("%v", m)
 	}
 	seen.tell(t, pyCompute(t, "small", 201, "lambda: 1"))
@@ -110,7 +113,8 @@ func TestSidecarMemory(t *testing.T) {
 func TestSidecarActors(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	w, seen := d.worker(t, worker.Config{Python: python(t)})
-	order := pyCompute(t, "actor", 1, "lambda: type('Counter', (), {'n': 0, 'add': lambda self, k: setattr(self, 'n', self.n + k) or self.n})()")
+	order := pyCompute(t, "actor", 1,
+		"lambda: type('Counter', (), {'n': 0, 'add': lambda self, k: setattr(self, 'n', self.n + k) or self.n})()")
 	order.Set("actor", true)
 	seen.tell(t, order)
 	seen.finished(t, "actor")
@@ -122,7 +126,8 @@ func TestSidecarActors(t *testing.T) {
 		return reply
 	}
 	for want := int64(2); want <= 4; want += 2 {
-		m := call("actor_execute", msgpack.MapOf("function", "add", "args", []any{wire.Serialize{Value: 2}}, "kwargs", msgpack.Map{}))
+		m := call("actor_execute", msgpack.MapOf("function", "add", "args", []any{wire.Serialize{Value: 2}}, "kwargs",
+			msgpack.Map{}))
 		if v, _ := m.Get("result"); v != want {
 			t.Errorf("add returned %v", m)
 		}
@@ -156,7 +161,8 @@ func TestSidecarRefused(t *testing.T) {
 	}{
 		"none":      {worker.Python{}, "--no-python"},
 		"not there": {worker.Python{Enabled: true, Interpreter: "/nowhere/python"}, "/nowhere/python"},
-		"too old":   {worker.Python{Enabled: true, Interpreter: old}, "has Dask 2024.12.1, and Millstream works with 2025.4.1 to"},
+		"too old": {worker.Python{Enabled: true, Interpreter: old},
+			"has Dask 2024.12.1, and Millstream works with 2025.4.1 to"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := direct(t, "tcp://127.0.0.1:0")
@@ -168,7 +174,8 @@ func TestSidecarRefused(t *testing.T) {
 			}
 			seen.tell(t, pyCompute(t, "x", 1, "lambda: 1"))
 			m := seen.hear(t, "task-erred")
-			if text := m.GetString("exception_text"); !strings.Contains(text, tc.want) || !strings.Contains(text, "keep such tasks on other workers") {
+			if text := m.GetString("exception_text"); !strings.Contains(text, tc.want) ||
+				!strings.Contains(text, "keep such tasks on other workers") {
 				t.Errorf("it says %s", text)
 			}
 		})
@@ -182,7 +189,8 @@ func TestSidecarDoesNotStart(t *testing.T) {
 	// An interpreter that passes for one with distributed, but then has none.
 	dir := t.TempDir()
 	path := filepath.Join(dir, "python")
-	script := "#!/bin/sh\ncase \"$2\" in *sys.version.split*) echo 3.11.7 2026.7.1 2026.7.1;; *json.dumps*) echo '{}';; *) exit 3;; esac\n"
+	script := "#!/bin/sh\ncase \"$2\" in *sys.version.split*) echo 3.11.7 2026.7.1 2026.7.1;; *json.dumps*) echo " +
+		"'{}';; *) exit 3;; esac\n"
 	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +207,8 @@ func TestSidecarDoesNotStart(t *testing.T) {
 		}
 	}
 	var reply msgpack.Map
-	err := d.pool.Call(testContext(t), w.Address(), "upload_file", msgpack.MapOf("filename", "x.py", "data", []byte("x = 1")), &reply)
+	err := d.pool.Call(testContext(t), w.Address(), "upload_file", msgpack.MapOf("filename", "x.py", "data",
+		[]byte("x = 1")), &reply)
 	if err == nil || !strings.Contains(err.Error(), "did not start") {
 		t.Errorf("upload_file: %v %v", reply, err)
 	}
@@ -213,7 +222,8 @@ func TestSidecarEndsWithItsWorker(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	w, seen := d.worker(t, worker.Config{Python: python(t), Threads: 2})
 	mark := filepath.Join(t.TempDir(), "mark")
-	seen.tell(t, pyCompute(t, "forever", 1, "lambda p: (open(p, 'w').close(), __import__('threading').Event().wait())", mark))
+	seen.tell(t, pyCompute(t, "forever", 1, "lambda p: (open(p, 'w').close(), __import__('threading').Event().wait())",
+		mark))
 	until(t, "the task runs", func() bool { _, err := os.Stat(mark); return err == nil })
 	pid := int(d.run(t, w.Address(), "lambda: __import__('os').getpid()").(int64))
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil { // which is the worker's to obey

@@ -48,7 +48,8 @@ func pyTask(t testing.TB, key, source string, args ...any) wire.ToPickle {
 		}
 	}
 	function := spec("Task", nil, pickle.Global{Module: "builtins", Name: "eval"}, source)
-	return wire.ToPickle{Value: spec("Task", key, pickle.Global{Module: "dask.utils", Name: "apply"}, function, spec("List", items...))}
+	return wire.ToPickle{Value: spec("Task", key, pickle.Global{Module: "dask.utils", Name: "apply"}, function,
+		spec("List", items...))}
 }
 
 // pyCompute is the order to run it.
@@ -116,7 +117,8 @@ func (d *director) run(t testing.TB, address, source string) any {
 	}
 	var reply msgpack.Map
 	function := pickle.Call(pickle.Global{Module: "builtins", Name: "eval"}, source)
-	d.call(t, address, "run", msgpack.MapOf("function", dump(function), "args", dump(pickle.Tuple{}), "kwargs", dump(pickle.NewDict()), "wait", true), &reply)
+	d.call(t, address, "run", msgpack.MapOf("function", dump(function), "args", dump(pickle.Tuple{}), "kwargs",
+		dump(pickle.NewDict()), "wait", true), &reply)
 	if reply.GetString("status") != "OK" {
 		t.Fatalf("run: %v", reply)
 	}

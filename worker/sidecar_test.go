@@ -60,7 +60,8 @@ func TestSidecar(t *testing.T) {
 	})
 	t.Run("Go and Python use each other's", func(t *testing.T) {
 		do(t, "bytes", "lambda: b'x' * 100_000")
-		seen.tell(t, compute("length", 100, spec(t, length, ref[[]byte]("bytes")), map[string][]string{"bytes": {w.Address()}}))
+		seen.tell(t, compute("length", 100, spec(t, length, ref[[]byte]("bytes")),
+			map[string][]string{"bytes": {w.Address()}}))
 		seen.finished(t, "length")
 		if v := value(t, d.fetch(t, w.Address(), "length"), "length"); v != int64(100_000) {
 			t.Errorf("Go counts %v", v)
@@ -74,7 +75,8 @@ func TestSidecar(t *testing.T) {
 	})
 	t.Run("buffers of a task come along", func(t *testing.T) {
 		run++
-		m := pyCompute(t, "buffers", run, "lambda b: bytes(b)", &pickle.Buffer{Index: -1, Data: []byte(strings.Repeat("y", 1000))})
+		m := pyCompute(t, "buffers", run, "lambda b: bytes(b)", &pickle.Buffer{Index: -1,
+			Data: []byte(strings.Repeat("y", 1000))})
 		seen.tell(t, m)
 		seen.finished(t, "buffers")
 		if v := value(t, d.fetch(t, w.Address(), "buffers"), "buffers"); len(v.([]byte)) != 1000 {
@@ -85,7 +87,9 @@ func TestSidecar(t *testing.T) {
 		seen.tell(t, pyCompute(t, "bad", 200, "lambda: {}['no such key']"))
 		m := seen.hear(t, "task-erred")
 		x, _ := m.Get("exception")
-		if !strings.Contains(m.GetString("exception_text"), "KeyError") || !strings.Contains(m.GetString("traceback_text"), "<lambda>") || strings.Contains(m.GetString("traceback_text"), "sidecar") {
+		if !strings.Contains(m.GetString("exception_text"), "KeyError") ||
+			!strings.Contains(m.GetString("traceback_text"), "<lambda>") ||
+			strings.Contains(m.GetString("traceback_text"), "sidecar") {
 			t.Errorf("%v", m)
 		}
 		b, _ := x.([]byte)
@@ -107,7 +111,9 @@ func TestSidecar(t *testing.T) {
 		}
 	})
 	t.Run("long and given back", func(t *testing.T) {
-		seen.tell(t, pyCompute(t, "long", 300, "lambda: (__import__('distributed').secede(), __import__('threading').Event().wait(0.2))[1]"))
+		seen.tell(t,
+			pyCompute(t, "long", 300,
+				"lambda: (__import__('distributed').secede(), __import__('threading').Event().wait(0.2))[1]"))
 		if m := seen.hear(t, "long-running"); m.GetString("key") != "long" {
 			t.Errorf("%v", m)
 		}
@@ -137,10 +143,12 @@ func TestSidecar(t *testing.T) {
 		if v := value(t, d.fetch(t, w.Address(), "me"), "me"); v != w.Address() {
 			t.Errorf("it is at %v", v)
 		}
-		if v := d.run(t, w.Address(), "lambda dask_worker: sorted(map(str, dask_worker.data))"); !strings.Contains(fmt.Sprint(v), "five") {
+		if v := d.run(t, w.Address(),
+			"lambda dask_worker: sorted(map(str, dask_worker.data))"); !strings.Contains(fmt.Sprint(v), "five") {
 			t.Errorf("its data is %v", v)
 		}
-		if v := d.run(t, w.Address(), "lambda dask_worker: dask_worker.data['five'] + len(dask_worker.data['list'])"); v != int64(8) {
+		if v := d.run(t, w.Address(),
+			"lambda dask_worker: dask_worker.data['five'] + len(dask_worker.data['list'])"); v != int64(8) {
 			t.Errorf("five and three are %v", v)
 		}
 		d.run(t, w.Address(), "lambda dask_worker: dask_worker.log_event('topic', {'x': 1})")
@@ -148,7 +156,10 @@ func TestSidecar(t *testing.T) {
 			t.Errorf("%v", m)
 		}
 		d.run(t, w.Address(), "lambda dask_worker: dask_worker.update_data({'put': [1]})")
-		until(t, "the worker has the value", func() bool { _, ok := d.fetch(t, w.Address(), "put").Get("put"); return ok })
+		until(t, "the worker has the value", func() bool {
+			_, ok := d.fetch(t, w.Address(), "put").Get("put")
+			return ok
+		})
 		d.run(t, w.Address(), "lambda: __import__('logging').getLogger('distributed.worker').warning('from Python')")
 		until(t, "the log has it", func() bool {
 			var logs []any
@@ -157,16 +168,21 @@ func TestSidecar(t *testing.T) {
 		})
 	})
 	t.Run("orders that plugins know", func(t *testing.T) {
-		d.run(t, w.Address(), "lambda dask_worker: dask_worker.stream_handlers.update({'hello': lambda who: setattr(dask_worker, 'who', who)})")
+		d.run(t, w.Address(),
+			"lambda dask_worker: dask_worker.stream_handlers.update({'hello': lambda who: setattr(dask_worker, "+
+				"'who', who)})")
 		seen.tell(t, msgpack.MapOf("op", "hello", "who", "world"))
 		until(t, "the order is obeyed", func() bool {
 			return d.run(t, w.Address(), "lambda dask_worker: getattr(dask_worker, 'who', '')") == "world"
 		})
 	})
 	t.Run("what is freed is gone", func(t *testing.T) {
-		seen.tell(t, msgpack.MapOf("op", "free-keys", "keys", []any{"list", "bytes", "filled", "lock"}, "stimulus_id", "x"))
+		seen.tell(t, msgpack.MapOf("op", "free-keys", "keys", []any{"list", "bytes", "filled", "lock"}, "stimulus_id",
+			"x"))
 		until(t, "Python frees", func() bool {
-			return d.run(t, w.Address(), "lambda dask_worker: [k for k in dask_worker._values.keys if k in ('list', 'bytes', 'filled', 'lock')] == []") == true
+			return d.run(t, w.Address(),
+				"lambda dask_worker: [k for k in dask_worker._values.keys if k in ('list', 'bytes', 'filled', "+
+					"'lock')] == []") == true
 		})
 	})
 }

@@ -37,7 +37,8 @@ func TestSpillThrough(t *testing.T) {
 	const limit, size, n = 2 << 20, 128 << 10, 128
 	for _, compression := range []string{"lz4", "false"} {
 		t.Run(compression, func(t *testing.T) {
-			c := start(t, "inproc://", 1, worker.Config{MemoryLimit: limit, Memory: worker.Memory{Usage: calm, Compression: compression}})
+			c := start(t, "inproc://", 1, worker.Config{MemoryLimit: limit,
+				Memory: worker.Memory{Usage: calm, Compression: compression}})
 			ctx := testContext(t)
 			fields := make([]*client.Future[[]byte], n)
 			for i := range fields {
@@ -92,7 +93,8 @@ func TestSpilledForPeer(t *testing.T) {
 	}
 	want := bytes.Repeat([]byte("x"), size+n)
 	for i := range n {
-		db.tell(t, compute("length-"+key(i), int64(100+i), spec(t, length, ref[[]byte](key(i))), map[string][]string{key(i): {a.Address()}}))
+		db.tell(t, compute("length-"+key(i), int64(100+i), spec(t, length, ref[[]byte](key(i))),
+			map[string][]string{key(i): {a.Address()}}))
 		db.hear(t, "task-finished")
 		got := value(t, d.fetch(t, a.Address(), key(i)), key(i))
 		if s, ok := got.(*wire.Serialized); ok {
@@ -113,7 +115,8 @@ func TestSpilledForPeer(t *testing.T) {
 func TestNoRoomGivesTaskBack(t *testing.T) {
 	const limit, size = 4 << 20, 1 << 20
 	c := start(t, "inproc://", 0, worker.Config{})
-	full := c.add(t, worker.Config{Threads: 1, MemoryLimit: limit, Memory: worker.Memory{Usage: calm, MaxSpill: 1, Interval: 10 * time.Millisecond}})
+	full := c.add(t, worker.Config{Threads: 1, MemoryLimit: limit, Memory: worker.Memory{Usage: calm, MaxSpill: 1,
+		Interval: 10 * time.Millisecond}})
 	ctx := testContext(t)
 	// While it is alone it takes what fits: three of four MiB is the ceiling.
 	var first []*client.Future[[]byte]

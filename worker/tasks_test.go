@@ -24,7 +24,8 @@ func until(t testing.TB, what string, f func() bool) {
 func TestCancel(t *testing.T) {
 	d := direct(t, "inproc://")
 	w, seen := d.worker(t, worker.Config{})
-	seen.tell(t, compute("w", 1, spec(t, wait), nil), msgpack.MapOf("op", "free-keys", "keys", []any{"w"}, "stimulus_id", "x"),
+	seen.tell(t, compute("w", 1, spec(t, wait), nil), msgpack.MapOf("op", "free-keys", "keys", []any{"w"},
+		"stimulus_id", "x"),
 		compute("next", 2, spec(t, inc, val(1)), nil))
 	if m := seen.hear(t, "task-finished"); m.GetString("key") != "next" {
 		t.Errorf("finished %v", m)
@@ -41,7 +42,8 @@ func TestDeadline(t *testing.T) {
 	m := compute("slow", 1, spec(t, wait), nil)
 	m.Set("annotations", msgpack.MapOf("timeout", 0.02))
 	seen.tell(t, m)
-	if e := seen.hear(t, "task-erred"); !strings.Contains(e.GetString("exception_text"), "longer than its limit of 20ms") {
+	if e := seen.hear(t, "task-erred"); !strings.Contains(e.GetString("exception_text"),
+		"longer than its limit of 20ms") {
 		t.Errorf("erred %v", e)
 	}
 }
@@ -91,9 +93,11 @@ func TestPriorityAndSteal(t *testing.T) {
 	seen.tell(t, compute("first", 1, spec(t, gate, val(name)), nil), low, high, stolen,
 		msgpack.MapOf("op", "steal-request", "key", "stolen", "stimulus_id", "steal-1"),
 		msgpack.MapOf("op", "steal-request", "key", "first", "stimulus_id", "steal-2"))
-	for _, want := range []struct{ key, state, stimulus string }{{"stolen", "ready", "steal-1"}, {"first", "executing", "steal-2"}} {
+	for _, want := range []struct{ key, state, stimulus string }{{"stolen", "ready", "steal-1"},
+		{"first", "executing", "steal-2"}} {
 		m := seen.hear(t, "steal-response")
-		if m.GetString("key") != want.key || m.GetString("state") != want.state || m.GetString("stimulus_id") != want.stimulus {
+		if m.GetString("key") != want.key || m.GetString("state") != want.state ||
+			m.GetString("stimulus_id") != want.stimulus {
 			t.Errorf("steal-response %v, want %v", m, want)
 		}
 	}
@@ -132,7 +136,8 @@ func TestActor(t *testing.T) {
 	seen.hear(t, "task-finished")
 	for i := range 3 {
 		var reply msgpack.Map
-		d.call(t, w.Address(), "actor_execute", msgpack.MapOf("actor", "counter", "function", grow.Name(), "args", []any{5}, "kwargs", msgpack.Map{}), &reply)
+		d.call(t, w.Address(), "actor_execute", msgpack.MapOf("actor", "counter", "function", grow.Name(), "args",
+			[]any{5}, "kwargs", msgpack.Map{}), &reply)
 		if v, _ := reply.Get("result"); v != int64(15+5*i) {
 			t.Errorf("answered %v", reply)
 		}
@@ -141,7 +146,8 @@ func TestActor(t *testing.T) {
 		"there is no actor": msgpack.MapOf("actor", "nobody", "function", grow.Name(), "args", []any{5}),
 		"not registered":    msgpack.MapOf("actor", "counter", "function", "shrink", "args", []any{5}),
 		"1":                 msgpack.MapOf("actor", "counter", "function", grow.Name(), "args", []any{}),
-		"keyword":           msgpack.MapOf("actor", "counter", "function", grow.Name(), "kwargs", msgpack.MapOf("by", 1)),
+		"keyword": msgpack.MapOf("actor", "counter", "function", grow.Name(), "kwargs",
+			msgpack.MapOf("by", 1)),
 	} {
 		var reply msgpack.Map
 		d.call(t, w.Address(), "actor_execute", args, &reply)
@@ -150,7 +156,8 @@ func TestActor(t *testing.T) {
 		}
 	}
 	other, seenOther := d.worker(t, worker.Config{})
-	seenOther.tell(t, compute("copy", 2, spec(t, inc, ref[int]("counter")), map[string][]string{"counter": {w.Address()}}))
+	seenOther.tell(t, compute("copy", 2, spec(t, inc, ref[int]("counter")),
+		map[string][]string{"counter": {w.Address()}}))
 	if m := seenOther.hear(t, "task-erred"); !strings.Contains(m.GetString("exception_text"), "is an actor") {
 		t.Errorf("erred %v", m)
 	}
@@ -177,7 +184,8 @@ func TestUnserialisable(t *testing.T) {
 	at := []string{a.Address()}
 	seenB.tell(t, compute("bad", 3, spec(t, length, ref[[]byte]("handle")), map[string][]string{"handle": at}),
 		compute("good", 4, spec(t, inc, ref[int]("fine")), map[string][]string{"fine": at}))
-	if m := seenB.hear(t, "task-erred"); m.GetString("key") != "bad" || !strings.Contains(m.GetString("exception_text"), "worker_test.connection") {
+	if m := seenB.hear(t, "task-erred"); m.GetString("key") != "bad" ||
+		!strings.Contains(m.GetString("exception_text"), "worker_test.connection") {
 		t.Errorf("erred %v", m)
 	}
 	seenB.tell(t, compute("good2", 5, spec(t, inc, ref[int]("fine")), map[string][]string{"fine": at}))

@@ -192,7 +192,8 @@ func (w *Worker) start(ctx context.Context) error {
 		}
 	}
 	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Peers: &w.connections,
-		Resolve: resolver(w.data), Lanes: w.transfers.Address() != "", Trusted: w.cfg.Lanes.Trusted, Boot: hostid.Boot(), Device: w.cfg.GPU}
+		Resolve: resolver(w.data), Lanes: w.transfers.Address() != "", Trusted: w.cfg.Lanes.Trusted,
+		Boot: hostid.Boot(), Device: w.cfg.GPU}
 	w.state = state.New(w.cfg.state(w.address))
 	w.exec.Start()
 	w.tasks.Go(w.loop)
@@ -211,14 +212,16 @@ func (w *Worker) start(ctx context.Context) error {
 	if w.cfg.Lifetime > 0 {
 		w.tasks.Go(w.live)
 	}
-	w.log.Info("worker started", "address", w.address, "name", w.name, "threads", w.cfg.Threads, "memory", w.cfg.MemoryLimit, "scheduler", w.cfg.Scheduler, "lane", w.transfers.Address())
+	w.log.Info("worker started", "address", w.address, "name", w.name, "threads", w.cfg.Threads, "memory",
+		w.cfg.MemoryLimit, "scheduler", w.cfg.Scheduler, "lane", w.transfers.Address())
 	return nil
 }
 
 // check fills defaults in and refuses what cannot be.
 func (c Config) check() (Config, error) {
 	if c.Scheduler == "" {
-		return c, errors.New("worker: Config.Scheduler is empty: give the address of a scheduler, such as tcp://10.0.0.1:8786")
+		return c, errors.New("worker: Config.Scheduler is empty: give the address of a scheduler, such as " +
+			"tcp://10.0.0.1:8786")
 	}
 	c.Scheduler = comm.NormalizeAddress(c.Scheduler)
 	def := func(v *int, d int) {
@@ -303,7 +306,9 @@ func (c *Config) listen(ctx context.Context, accept comm.ListenConfig) (comm.Lis
 // named logs the peers that a listener refuses, and what keeps it from accepting.
 func (w *Worker) named(cfg comm.ListenConfig) comm.ListenConfig {
 	if cfg.Refused == nil {
-		cfg.Refused = func(peer string, err error) { w.refused.Warn(w.log, "connection refused", "peer", peer, "error", err) }
+		cfg.Refused = func(peer string, err error) {
+			w.refused.Warn(w.log, "connection refused", "peer", peer, "error", err)
+		}
 	}
 	if cfg.Failed == nil {
 		cfg.Failed = func(err error) {
@@ -318,7 +323,8 @@ func (w *Worker) memoryConfig() memory.Config {
 		OwnProcess: w.cfg.OwnProcess, Directory: w.cfg.LocalDirectory, Device: w.cfg.Device, Records: w.cfg.Records,
 		SetPaused: w.setPaused,
 		Exceeded: func(used int64) {
-			w.endLater(fmt.Errorf("%w: %d MiB in use, limit %d MiB (distributed.worker.memory.terminate %.0f%%)", ErrMemory,
+			w.endLater(fmt.Errorf("%w: %d MiB in use, limit %d MiB (distributed.worker.memory.terminate %.0f%%)",
+				ErrMemory,
 				used>>20, w.cfg.MemoryLimit>>20, 100*w.cfg.Memory.Terminate))
 		},
 	}

@@ -20,14 +20,17 @@ func transports(t *testing.T, f func(t *testing.T, d *director)) {
 
 func TestRegistersAndBeats(t *testing.T) {
 	transports(t, func(t *testing.T, d *director) {
-		w, seen := d.worker(t, worker.Config{Name: "7", Threads: 3, MemoryLimit: 1 << 40, Resources: map[string]float64{"GPU": 2}})
-		for name, want := range map[string]any{"address": w.Address(), "name": int64(7), "nthreads": int64(3), "memory_limit": int64(1 << 40), "status": "running"} {
+		w, seen := d.worker(t, worker.Config{Name: "7", Threads: 3, MemoryLimit: 1 << 40,
+			Resources: map[string]float64{"GPU": 2}})
+		for name, want := range map[string]any{"address": w.Address(), "name": int64(7), "nthreads": int64(3),
+			"memory_limit": int64(1 << 40), "status": "running"} {
 			if got, _ := seen.hello.Get(name); got != want {
 				t.Errorf("registered with %s=%v, want %v", name, got, want)
 			}
 		}
 		metrics, _ := seen.hello.Get("metrics")
-		for _, name := range []string{"task_counts", "bandwidth", "digests_total_since_heartbeat", "managed_bytes", "spilled_bytes", "transfer", "event_loop_interval",
+		for _, name := range []string{"task_counts", "bandwidth", "digests_total_since_heartbeat", "managed_bytes",
+			"spilled_bytes", "transfer", "event_loop_interval",
 			"cpu", "memory", "time", "host_net_io", "host_disk_io", "num_fds"} {
 			if !metrics.(msgpack.Map).Has(name) {
 				t.Errorf("no %s among the metrics", name)
@@ -47,7 +50,8 @@ func TestRegistersAndBeats(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
-	_, err := worker.Start(testContext(t), worker.Config{Scheduler: d.address, Name: "taken", Threads: 1, Logger: quiet(), LocalDirectory: t.TempDir()})
+	_, err := worker.Start(testContext(t), worker.Config{Scheduler: d.address, Name: "taken", Threads: 1,
+		Logger: quiet(), LocalDirectory: t.TempDir()})
 	if !errors.Is(err, worker.ErrRefused) || !strings.Contains(err.Error(), "name taken") {
 		t.Errorf("got %v", err)
 	}
@@ -61,7 +65,8 @@ func TestComputes(t *testing.T) {
 		for i := range 3 {
 			if i == 2 {
 				here := []string{w.Address()}
-				seen.tell(t, compute("c", 13, spec(t, add, ref[int]("b"), ref[int]("a")), map[string][]string{"a": here, "b": here}))
+				seen.tell(t, compute("c", 13, spec(t, add, ref[int]("b"), ref[int]("a")),
+					map[string][]string{"a": here, "b": here}))
 			}
 			m := seen.hear(t, "task-finished")
 			run, _ := m.Get("run_id")
@@ -82,7 +87,8 @@ func TestComputes(t *testing.T) {
 		if len(keys) != 3 {
 			t.Errorf("keys %v", keys)
 		}
-		seen.tell(t, msgpack.MapOf("op", "free-keys", "keys", []any{"a", "b", "c"}, "stimulus_id", "x"), compute("d", 14, spec(t, inc, val(0)), nil))
+		seen.tell(t, msgpack.MapOf("op", "free-keys", "keys", []any{"a", "b", "c"}, "stimulus_id", "x"),
+			compute("d", 14, spec(t, inc, val(0)), nil))
 		seen.hear(t, "task-finished")
 		d.call(t, w.Address(), "keys", nil, &keys)
 		if len(keys) != 1 || keys[0] != "d" {
@@ -97,10 +103,12 @@ func TestFetchesFromPeers(t *testing.T) {
 		listen, _ := comm.ParseAddress(d.address)
 		a, seenA := d.worker(t, worker.Config{Listen: listen + "://" + map[string]string{"tcp": "127.0.0.1:0"}[listen]})
 		b, seenB := d.worker(t, worker.Config{})
-		seenA.tell(t, compute("small", 1, spec(t, inc, val(4)), nil), compute("large", 2, spec(t, fill, val(3_000_000)), nil))
+		seenA.tell(t, compute("small", 1, spec(t, inc, val(4)), nil), compute("large", 2, spec(t, fill, val(3_000_000)),
+			nil))
 		seenA.hear(t, "task-finished")
 		seenA.hear(t, "task-finished")
-		seenB.tell(t, compute("n", 3, spec(t, length, ref[[]byte]("large")), map[string][]string{"large": {a.Address()}}),
+		seenB.tell(t, compute("n", 3, spec(t, length, ref[[]byte]("large")),
+			map[string][]string{"large": {a.Address()}}),
 			compute("m", 4, spec(t, inc, ref[int]("small")), map[string][]string{"small": {a.Address()}}))
 		seenB.hear(t, "add-keys")
 		for range 2 {
@@ -135,7 +143,8 @@ func TestFetchesFromPeers(t *testing.T) {
 			t.Errorf("the other side has %+v", a.Transfers())
 		}
 		lines := b.Timelines()
-		if len(lines) != 2 || lines[0].Spans[0].Action != "transfer" || lines[0].Spans[len(lines[0].Spans)-1].Action != "compute" || lines[0].Name == "" {
+		if len(lines) != 2 || lines[0].Spans[0].Action != "transfer" ||
+			lines[0].Spans[len(lines[0].Spans)-1].Action != "compute" || lines[0].Name == "" {
 			t.Errorf("timelines %+v", lines)
 		}
 	})
@@ -180,7 +189,8 @@ func TestTaskErrors(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: exception %v: %v", c.key, raw, err)
 		}
-		if e.GetString("key") != c.key || !strings.Contains(x.Text, c.want) || !strings.Contains(e.GetString("exception_text"), c.want) {
+		if e.GetString("key") != c.key || !strings.Contains(x.Text, c.want) ||
+			!strings.Contains(e.GetString("exception_text"), c.want) {
 			t.Errorf("%s: %v: %q", c.key, e, x.Text)
 		}
 		if c.key == "panic" && !strings.Contains(e.GetString("traceback_text"), "funcs_test.go") {

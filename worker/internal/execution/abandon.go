@@ -98,6 +98,7 @@ func (p *Pool) Remind() {
 		}
 		age := p.now.Sub(a.since)
 		a.next = p.now.Add(4 * age)
-		p.log.Warn("abandoned task still runs", "function", a.name, "key", r.key.String(), "age", age.Round(time.Second))
+		p.log.Warn("abandoned task still runs", "function", a.name, "key", r.key.String(), "age",
+			age.Round(time.Second))
 	}
 }

@@ -18,7 +18,8 @@ func TestLazyContext(t *testing.T) {
 		}
 		c.cancel(why)
 		<-child.Done()
-		if !errors.Is(context.Cause(child), why) || !errors.Is(context.Cause(c), why) || !errors.Is(c.Err(), context.Canceled) {
+		if !errors.Is(context.Cause(child), why) || !errors.Is(context.Cause(c), why) ||
+			!errors.Is(c.Err(), context.Canceled) {
 			t.Errorf("causes %v and %v", context.Cause(child), context.Cause(c))
 		}
 	})

@@ -137,7 +137,8 @@ func (r *Run) arrange(keys []task.Key) error {
 		}
 		j, ok := index[k]
 		if !ok {
-			return fmt.Errorf("worker: %v refers to %v, which the scheduler did not name among its dependencies", r.key, k)
+			return fmt.Errorf("worker: %v refers to %v, which the scheduler did not name among its dependencies", r.key,
+				k)
 		}
 		r.values[i] = opened[j]
 	}

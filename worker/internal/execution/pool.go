@@ -1,6 +1,6 @@
-// Package execution runs the tasks of a worker: in goroutines of its own, never more at once than the worker has threads
-// but for those that seceded, each with a context that ends when the task is cancelled. Go functions run here, others
-// in the sidecar.
+// Package execution runs the tasks of a worker: in goroutines of its own, never more at once than the worker has
+// threads but for those that seceded, each with a context that ends when the task is cancelled. Go functions run here,
+// others in the sidecar.
 package execution
 
 import (
@@ -55,7 +55,8 @@ type Worker struct {
 	// when the worker has ended.
 	Do     func(func()) bool
 	Locked func(func())
-	// Apply applies an event, Stimulus returns the name of the turn, RunEnded takes a run back. The caller holds the turn.
+	// Apply applies an event, Stimulus returns the name of the turn, RunEnded takes a run back. The caller holds the
+	// turn.
 	Apply    func(state.Event)
 	Stimulus func() string
 	RunEnded func(*Run)
@@ -128,7 +129,8 @@ func (p *Pool) Full() bool { return p.running >= p.cfg.Threads }
 
 // Execute starts a task.
 func (p *Pool) Execute(t *state.Task) {
-	r := &Run{p: p, key: t.Key(), spec: t.Spec(), annotations: t.Annotations(), actor: t.Actor(), queued: p.now.UnixNano()}
+	r := &Run{p: p, key: t.Key(), spec: t.Spec(), annotations: t.Annotations(), actor: t.Actor(),
+		queued: p.now.UnixNano()}
 	if err, ok := t.Data().(error); ok {
 		r.broken = err
 	}

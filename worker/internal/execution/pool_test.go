@@ -41,7 +41,8 @@ func TestRunsTasks(t *testing.T) {
 		t.Errorf("c is %v and d is %v, want 9 and 0", c, d)
 	}
 	lines := r.Timelines()
-	if len(lines) != 4 || lines[0].Status != "OK" || lines[0].Name != inc.Name() || lines[0].NBytes <= 0 || lines[0].Stop < lines[0].Start || lines[0].Start == 0 {
+	if len(lines) != 4 || lines[0].Status != "OK" || lines[0].Name != inc.Name() || lines[0].NBytes <= 0 ||
+		lines[0].Stop < lines[0].Start || lines[0].Start == 0 {
 		t.Errorf("timelines %+v", lines)
 	}
 	if n := r.Active(); n != 0 {
@@ -100,7 +101,9 @@ func TestFails(t *testing.T) {
 		{"unknown", "erred", "is not registered", "error", []byte("MS\x01\xa7no.such\x90\x00"), nil},
 		{"nonsense", "erred", "", "error", []byte("MS\x01\xff"), nil},
 		{"python", "erred", "no Python here", "error", []byte("\x80\x05N."), nil},
-		{"broken", "erred", "cannot be read", "error", nil, func(ev *state.ComputeTask) { ev.Data = fmt.Errorf("the task cannot be read") }},
+		{"broken", "erred", "cannot be read", "error", nil, func(ev *state.ComputeTask) {
+			ev.Data = fmt.Errorf("the task cannot be read")
+		}},
 		{"timeout", "erred", "positive number", "error", spec(t, inc, val(1)), timeoutOf(t, -1)},
 		{"late", "erred", "longer than its limit of 10ms", "error", spec(t, wait), timeoutOf(t, 0.01)},
 	} {
@@ -264,7 +267,10 @@ func TestSecede(t *testing.T) {
 
 // Tasks that wait to rejoin when the worker ends get its error.
 func TestRejoinAtTheEnd(t *testing.T) {
-	p := New(Config{Threads: 1, Memory: newRig(t, Config{}).memory, Worker: Worker{Stopped: closedChannel(), Closed: errClosed, Do: func(func()) bool { return false }}})
+	p := New(Config{Threads: 1, Memory: newRig(t, Config{}).memory, Worker: Worker{Stopped: closedChannel(),
+		Closed: errClosed, Do: func(func()) bool {
+			return false
+		}}})
 	run := &Run{p: p}
 	if err := run.rejoin(t.Context()); err != nil {
 		t.Errorf("a task that did not secede: %v", err)
@@ -296,14 +302,16 @@ func TestActors(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range 25 {
-				if _, err := a.Call(t.Context(), &task.Info{Key: key}, grow.Name(), []*task.Value{task.NewValue(1)}); err != nil {
+				if _, err := a.Call(t.Context(), &task.Info{Key: key}, grow.Name(),
+					[]*task.Value{task.NewValue(1)}); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	if got, err := a.Call(t.Context(), &task.Info{}, grow.Name(), []*task.Value{task.NewValue(0)}); err != nil || got != 105 {
+	if got, err := a.Call(t.Context(), &task.Info{}, grow.Name(), []*task.Value{task.NewValue(0)}); err != nil ||
+		got != 105 {
 		t.Errorf("after 100 calls it is %v, %v; want 105", got, err)
 	}
 	r.do(nil, func() {

@@ -224,7 +224,8 @@ func (r *rig) runEnded(run *Run) {
 func (r *rig) compute(key string, spec []byte, change func(*state.ComputeTask), deps ...string) {
 	r.t.Helper()
 	r.runID++
-	ev := &state.ComputeTask{Key: task.NewKey(key), RunID: r.runID, Spec: spec, Priority: state.Priority{0, 0, float64(r.runID)}}
+	ev := &state.ComputeTask{Key: task.NewKey(key), RunID: r.runID, Spec: spec,
+		Priority: state.Priority{0, 0, float64(r.runID)}}
 	for _, d := range deps {
 		ev.Deps = append(ev.Deps, state.Dep{Key: task.NewKey(d), NBytes: 10, WhoHas: []string{"tcp://127.0.0.1:1"}})
 	}

@@ -10,7 +10,8 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// CallStacks returns where the running tasks are, {key: [text, …]}: those of the wanted keys, or all if wanted is nil.
+// CallStacks returns where the running tasks are, {key: [text, …]}: those of the wanted keys, or all if wanted is
+// nil.
 func (p *Pool) CallStacks(wanted map[task.Key]bool) msgpack.Map {
 	marks := map[task.Key]string{}
 	p.w.Do(func() {

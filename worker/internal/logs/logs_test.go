@@ -42,7 +42,8 @@ func TestHandlerPassesOn(t *testing.T) {
 		l.Info("two", "a", "b")
 		l.With("x", 1).WithGroup("g").Warn("three", "y", 2)
 		if n := strings.Count(text.String(), "\n"); n != c.printed || len(r.List(0, nil, false)) != c.kept {
-			t.Errorf("level %v: %d printed and %d kept, want %d and %d", c.level, n, len(r.List(0, nil, false)), c.printed, c.kept)
+			t.Errorf("level %v: %d printed and %d kept, want %d and %d", c.level, n, len(r.List(0, nil, false)),
+				c.printed, c.kept)
 		}
 		if c.printed > 0 && !strings.Contains(text.String(), "x=1 g.y=2") {
 			t.Errorf("attributes are not passed on: %s", &text)
@@ -62,7 +63,8 @@ func TestList(t *testing.T) {
 		n     *int
 		want  string
 	}{
-		{0, nil, "cba"}, {1, nil, "ba"}, {0, number(2), "cb"}, {1, number(1), "b"}, {9, number(2), ""}, {-1, number(-1), ""}, {0, number(9), "cba"},
+		{0, nil, "cba"}, {1, nil, "ba"}, {0, number(2), "cb"}, {1, number(1), "b"}, {9, number(2), ""},
+		{-1, number(-1), ""}, {0, number(9), "cba"},
 	} {
 		var got string
 		for _, row := range r.List(c.start, c.n, false) {

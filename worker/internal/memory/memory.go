@@ -112,7 +112,8 @@ func New(cfg Config) (*Manager, error) {
 		return int64(f * float64(cfg.Limit))
 	}
 	f := cfg.Fractions
-	m.data, err = store.New(store.Config{Target: part(f.Target), Ceiling: part(f.Pause), MaxSpill: f.MaxSpill, Dir: m.dir,
+	m.data, err = store.New(store.Config{Target: part(f.Target), Ceiling: part(f.Pause), MaxSpill: f.MaxSpill,
+		Dir:         m.dir,
 		Compression: f.Compression, Logger: cfg.Logger, OnDisk: m.disk.note, Device: m.device()})
 	if err != nil {
 		return nil, err
@@ -158,8 +159,8 @@ func (m *Manager) Watch(ctx context.Context) {
 		return
 	}
 	if m.cfg.OwnProcess && f.Spill > 0 {
-		// The collector works harder before data goes to disk for want of a collection. The limit is the process's; it is
-		// put back for those who start another worker.
+		// The collector works harder before data goes to disk for want of a collection. The limit is the process's; it
+		// is put back for those who start another worker.
 		old := debug.SetMemoryLimit(int64(math.Min(1, f.Spill) * float64(m.cfg.Limit)))
 		defer debug.SetMemoryLimit(old)
 	}

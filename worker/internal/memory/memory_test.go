@@ -29,10 +29,11 @@ type rig struct {
 func newRig(t *testing.T, limit int64, change func(*Config)) *rig {
 	t.Helper()
 	r := &rig{}
-	cfg := Config{Logger: slog.New(slog.DiscardHandler), Limit: limit, Directory: t.TempDir(), Records: 100, OwnProcess: true,
-		Fractions: Fractions{Usage: r.used.Load, Interval: time.Millisecond, Compression: "false"}.WithDefaults(),
-		SetPaused: func(paused bool, _ int64) { r.paused = append(r.paused, paused) },
-		Exceeded:  func(used int64) { r.exceeded = append(r.exceeded, used) },
+	cfg := Config{Logger: slog.New(slog.DiscardHandler), Limit: limit, Directory: t.TempDir(), Records: 100,
+		OwnProcess: true,
+		Fractions:  Fractions{Usage: r.used.Load, Interval: time.Millisecond, Compression: "false"}.WithDefaults(),
+		SetPaused:  func(paused bool, _ int64) { r.paused = append(r.paused, paused) },
+		Exceeded:   func(used int64) { r.exceeded = append(r.exceeded, used) },
 	}
 	if change != nil {
 		change(&cfg)
@@ -63,11 +64,13 @@ func (c *child) KillForMemory(used int64) bool {
 
 func TestDefaults(t *testing.T) {
 	f := Fractions{}.WithDefaults()
-	if f.Target != 0.6 || f.Spill != 0.7 || f.Pause != 0.8 || f.Terminate != 0.95 || f.Transfer != 0.1 || f.Compression != "auto" ||
+	if f.Target != 0.6 || f.Spill != 0.7 || f.Pause != 0.8 || f.Terminate != 0.95 || f.Transfer != 0.1 ||
+		f.Compression != "auto" ||
 		f.Interval != 100*time.Millisecond || f.Usage() <= 0 {
 		t.Errorf("got %+v", f)
 	}
-	own := Fractions{Target: -1, Spill: 0.5, Pause: -1, Terminate: 0.9, Transfer: 0.2, Compression: "zstd", Interval: time.Second}
+	own := Fractions{Target: -1, Spill: 0.5, Pause: -1, Terminate: 0.9, Transfer: 0.2, Compression: "zstd",
+		Interval: time.Second}
 	got := own.WithDefaults()
 	got.Usage = nil
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", own) {

@@ -37,7 +37,8 @@ func scratchDirectory(base string) (string, error) {
 		err = fmt.Errorf("mode %#o lets other users write to it", info.Mode().Perm())
 	}
 	if err != nil {
-		return "", fmt.Errorf("worker: folder for spilled data %s: %w; remove it, or choose another with --local-directory", dir, err)
+		return "", fmt.Errorf("worker: folder for spilled data %s: %w; remove it, or choose another with "+
+			"--local-directory", dir, err)
 	}
 	return dir, nil
 }

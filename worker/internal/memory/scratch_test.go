@@ -25,10 +25,14 @@ func TestScratchDirectory(t *testing.T) {
 		prepare func(path string) error
 		want    string
 	}{
-		"a file":          {func(p string) error { return os.WriteFile(p, nil, 0o600) }, "not a folder"},
-		"a link":          {func(p string) error { return os.Symlink(t.TempDir(), p) }, "not a folder"},
-		"a writable one":  {func(p string) error { return errorsOf(os.Mkdir(p, 0o700), os.Chmod(p, 0o777)) }, "other users"},
-		"of another user": {func(p string) error { return errorsOf(os.Mkdir(p, 0o700), os.Chown(p, os.Getuid()+1, -1)) }, "owned by user"},
+		"a file": {func(p string) error { return os.WriteFile(p, nil, 0o600) }, "not a folder"},
+		"a link": {func(p string) error { return os.Symlink(t.TempDir(), p) }, "not a folder"},
+		"a writable one": {func(p string) error {
+			return errorsOf(os.Mkdir(p, 0o700), os.Chmod(p, 0o777))
+		}, "other users"},
+		"of another user": {func(p string) error {
+			return errorsOf(os.Mkdir(p, 0o700), os.Chown(p, os.Getuid()+1, -1))
+		}, "owned by user"},
 	} {
 		if what == "of another user" && os.Getuid() != 0 {
 			continue // only root can give a folder away
@@ -37,7 +41,8 @@ func TestScratchDirectory(t *testing.T) {
 		if err := tc.prepare(filepath.Join(base, name)); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if dir, err := scratchDirectory(base); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "--local-directory") {
+		if dir, err := scratchDirectory(base); err == nil || !strings.Contains(err.Error(), tc.want) ||
+			!strings.Contains(err.Error(), "--local-directory") {
 			t.Errorf("%s: got %q, %v, want an error with %q", what, dir, err, tc.want)
 		}
 	}

@@ -28,7 +28,8 @@ var (
 	descOutBytes      = desc("transfer_outgoing_bytes", "Total size of open data transfers to other workers")
 	descOutCount      = desc("transfer_outgoing_count", "Number of open data transfers to other workers")
 	descOutBytesTotal = desc("transfer_outgoing_bytes_total",
-		"Total size of data transfers to other workers since the worker was started (including in-progress and failed transfers)")
+		"Total size of data transfers to other workers since the worker was started (including in-progress and "+
+			"failed transfers)")
 	descOutTotal = desc("transfer_outgoing_count_total",
 		"Total number of data transfers to other workers since the worker was started")
 	descExecuted = desc("tasks_executed_total",
@@ -58,9 +59,12 @@ var (
 
 // Describe is prometheus.Collector's.
 func (c Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descTasks, descGC, descThreads, descLatency, descMemory, descInBytes, descInCount,
-		descInTotal, descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks, descSpillBytes,
-		descSpillCount, descSpillTime, descOnDevice, descMoves, descMoveBytes, descMoveTime, descAbandoned, descStillRunning} {
+	for _, d := range []*prometheus.Desc{descTasks, descGC, descThreads, descLatency, descMemory, descInBytes,
+		descInCount,
+		descInTotal, descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks,
+		descSpillBytes,
+		descSpillCount, descSpillTime, descOnDevice, descMoves, descMoveBytes, descMoveTime, descAbandoned,
+		descStillRunning} {
 		out <- d
 	}
 }

@@ -29,10 +29,12 @@ func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 // full is a snapshot in which each figure is another one.
 func full() Snapshot {
 	s := Snapshot{
-		Stats: state.Stats{NBytes: 1000, IncomingBytes: 11, IncomingCount: 12, IncomingTotal: 13, Executed: 14}, Turns: 15,
+		Stats:     state.Stats{NBytes: 1000, IncomingBytes: 11, IncomingCount: 12, IncomingTotal: 13, Executed: 14},
+		Turns:     15,
 		Abandoned: 16, AbandonedTotal: 17, Threads: 18, Latency: 0.25, Memory: 1500,
 		Spilled: store.Spilled{Keys: 2, Memory: 300, Disk: 200}, Read: memory.Moved{Count: 21, Bytes: 22, Time: 23e9},
-		Wrote: memory.Moved{Count: 24, Bytes: 25, Time: 26e9}, Sent: transfer.Counts{Open: 27, OpenBytes: 28, Total: 29, TotalBytes: 30},
+		Wrote: memory.Moved{Count: 24, Bytes: 25, Time: 26e9}, Sent: transfer.Counts{Open: 27, OpenBytes: 28, Total: 29,
+			TotalBytes: 30},
 	}
 	for i, st := range States {
 		switch st {
@@ -55,8 +57,10 @@ func TestHeartbeat(t *testing.T) {
 		"spilled_bytes":       msgpack.MapOf("memory", int64(300), "disk", int64(200)),
 		"cpu":                 2,
 		"event_loop_interval": 0.02,
-		"transfer": msgpack.MapOf("incoming_bytes", s.Stats.IncomingBytes, "incoming_count", s.Stats.IncomingCount, "incoming_count_total",
-			s.Stats.IncomingTotal, "outgoing_bytes", int64(28), "outgoing_count", int64(27), "outgoing_count_total", int64(29)),
+		"transfer": msgpack.MapOf("incoming_bytes", s.Stats.IncomingBytes, "incoming_count", s.Stats.IncomingCount,
+			"incoming_count_total",
+			s.Stats.IncomingTotal, "outgoing_bytes", int64(28), "outgoing_count", int64(27), "outgoing_count_total",
+			int64(29)),
 	} {
 		if v, ok := got.Get(name); !ok || !reflect.DeepEqual(v, want) {
 			t.Errorf("%s is %v, want %v", name, v, want)
@@ -70,7 +74,8 @@ func scrape(t *testing.T, c Collector) []string {
 	reg := prometheus.NewPedanticRegistry() // which compares Describe and Collect
 	reg.MustRegister(c)
 	rec := httptest.NewRecorder()
-	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics",
+		nil))
 	if rec.Code != http.StatusOK {
 		t.Fatalf("%d: %s", rec.Code, rec.Body)
 	}
@@ -137,13 +142,16 @@ func TestCollectorMemory(t *testing.T) {
 }
 
 func TestCollectorDevice(t *testing.T) {
-	d := Device{Results: 1, Limit: 2, Counted: true, Allocated: 3, Peak: 4, Up: memory.Moved{Count: 5, Bytes: 6, Time: 7e9}, Down: memory.Moved{Count: 8}}
+	d := Device{Results: 1, Limit: 2, Counted: true, Allocated: 3, Peak: 4,
+		Up: memory.Moved{Count: 5, Bytes: 6, Time: 7e9}, Down: memory.Moved{Count: 8}}
 	with := func() Snapshot { s := full(); s.Device = &d; return s }
 	lack(t, scrape(t, with),
 		`millstream_worker_device_bytes{type="results"} 1`, `millstream_worker_device_bytes{type="limit"} 2`,
 		`millstream_worker_device_bytes{type="allocated"} 3`, `millstream_worker_device_bytes{type="peak"} 4`,
-		`millstream_worker_device_moves_total{direction="up"} 5`, `millstream_worker_device_moves_total{direction="down"} 8`,
-		`millstream_worker_device_move_bytes_total{direction="up"} 6`, `millstream_worker_device_move_seconds_total{direction="up"} 7`)
+		`millstream_worker_device_moves_total{direction="up"} 5`,
+		`millstream_worker_device_moves_total{direction="down"} 8`,
+		`millstream_worker_device_move_bytes_total{direction="up"} 6`,
+		`millstream_worker_device_move_seconds_total{direction="up"} 7`)
 	d.Counted = false
 	if text := strings.Join(scrape(t, with), "\n"); strings.Contains(text, "allocated\"}") {
 		t.Errorf("allocations are shown that are not counted: %s", text)
@@ -181,14 +189,19 @@ func get(t *testing.T, s *Server, path string) (int, string) {
 }
 
 func TestServer(t *testing.T) {
-	s := listen(t, Config{Name: "w7", Host: "127.0.0.1", Collectors: []prometheus.Collector{Collector(full)}, Pages: []Page{
-		{"/list", "numbers", List(func() []int { return []int{1, 2, 3} })},
-		{"/one", "a summary", JSON(func() Summary { f := full(); return f.Summarize(Summary{Address: "tcp://a:1", Limit: 9}) })},
-	}})
+	s := listen(t, Config{Name: "w7", Host: "127.0.0.1", Collectors: []prometheus.Collector{Collector(full)},
+		Pages: []Page{
+			{"/list", "numbers", List(func() []int { return []int{1, 2, 3} })},
+			{"/one", "a summary", JSON(func() Summary {
+				f := full()
+				return f.Summarize(Summary{Address: "tcp://a:1", Limit: 9})
+			})},
+		}})
 	if s.Port == 0 {
 		t.Error("no port")
 	}
-	for path, want := range map[string]string{"/list": "[1,2,3]\n", "/list?n=2": "[2,3]\n", "/list?n=0": "[]\n", "/list?n=9": "[1,2,3]\n", "/health": "ok"} {
+	for path, want := range map[string]string{"/list": "[1,2,3]\n", "/list?n=2": "[2,3]\n", "/list?n=0": "[]\n",
+		"/list?n=9": "[1,2,3]\n", "/health": "ok"} {
 		if code, got := get(t, s, path); code != http.StatusOK || got != want {
 			t.Errorf("%s: %d, %q; want %q", path, code, got, want)
 		}
@@ -210,8 +223,10 @@ func TestServer(t *testing.T) {
 	}
 	_, text := get(t, s, "/one")
 	var one Summary
-	if err := json.Unmarshal([]byte(text), &one); err != nil || one.Address != "tcp://a:1" || one.Limit != 9 || one.Threads != 18 || one.Memory != 1500 ||
-		one.Managed != 1000 || one.Spilled != 200 || one.Executed != 14 || one.Tasks["memory"] != 5 || one.Tasks["released"] != 0 {
+	if err := json.Unmarshal([]byte(text), &one); err != nil || one.Address != "tcp://a:1" || one.Limit != 9 ||
+		one.Threads != 18 || one.Memory != 1500 ||
+		one.Managed != 1000 || one.Spilled != 200 || one.Executed != 14 || one.Tasks["memory"] != 5 ||
+		one.Tasks["released"] != 0 {
 		t.Errorf("got %+v, %v", one, err)
 	}
 }
@@ -225,8 +240,9 @@ func TestServerFails(t *testing.T) {
 	}{
 		"a port in use": {Config{Address: busy.Address}, "--dashboard-address"},
 		"no address":    {Config{Address: "a:b:c"}, "--dashboard-address"},
-		"equal metrics": {Config{Address: "127.0.0.1:0", Collectors: []prometheus.Collector{g, g}}, "Config.Collectors"},
-		"no such port":  {Config{Address: "127.0.0.1:99999"}, "--dashboard-address"},
+		"equal metrics": {Config{Address: "127.0.0.1:0", Collectors: []prometheus.Collector{g, g}},
+			"Config.Collectors"},
+		"no such port": {Config{Address: "127.0.0.1:99999"}, "--dashboard-address"},
 	} {
 		if s, err := Listen(c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, %v; want %s", name, s, err, c.want)

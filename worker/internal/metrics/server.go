@@ -64,7 +64,8 @@ func Listen(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("worker: HTTP server at %q (--dashboard-address): %w", cfg.Address, err)
 	}
 	mux := http.NewServeMux()
-	index := []httpguard.Page{{Path: "/health", What: "whether the worker answers"}, {Path: "/metrics", What: "metrics for Prometheus"}}
+	index := []httpguard.Page{{Path: "/health", What: "whether the worker answers"},
+		{Path: "/metrics", What: "metrics for Prometheus"}}
 	for _, p := range cfg.Pages {
 		index = append(index, httpguard.Page{Path: p.Path, What: p.What})
 		mux.HandleFunc(p.Path, p.Handler)

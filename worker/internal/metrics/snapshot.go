@@ -1,5 +1,5 @@
-// Package metrics shows what a worker does: in heartbeats, to Prometheus, and on the pages of its HTTP server. It knows a
-// worker by snapshots alone.
+// Package metrics shows what a worker does: in heartbeats, to Prometheus, and on the pages of its HTTP server. It knows
+// a worker by snapshots alone.
 package metrics
 
 import (
@@ -68,7 +68,8 @@ func (s *Snapshot) Heartbeat(bandwidth, usage msgpack.Map) msgpack.Map {
 		"spilled_bytes", msgpack.MapOf("memory", s.Spilled.Memory, "disk", s.Spilled.Disk),
 		"transfer", msgpack.MapOf(
 			"incoming_bytes", s.Stats.IncomingBytes, "incoming_count", s.Stats.IncomingCount,
-			"incoming_count_total", s.Stats.IncomingTotal, "outgoing_bytes", s.Sent.OpenBytes, "outgoing_count", s.Sent.Open,
+			"incoming_count_total", s.Stats.IncomingTotal, "outgoing_bytes", s.Sent.OpenBytes, "outgoing_count",
+			s.Sent.Open,
 			"outgoing_count_total", s.Sent.Total),
 		"event_loop_interval", 0.02,
 	)
@@ -94,7 +95,8 @@ type Summary struct {
 
 // Summarize fills in the figures of a Summary.
 func (s *Snapshot) Summarize(out Summary) Summary {
-	out.Threads, out.Memory, out.Managed, out.Spilled, out.Executed = s.Threads, s.Memory, s.Stats.NBytes, s.Spilled.Disk, s.Stats.Executed
+	out.Threads, out.Memory, out.Managed, out.Spilled, out.Executed = s.Threads, s.Memory, s.Stats.NBytes,
+		s.Spilled.Disk, s.Stats.Executed
 	out.Tasks = map[string]int{}
 	for i, st := range States {
 		out.Tasks[st.String()] = s.Counts[i]

@@ -19,10 +19,10 @@ func TestWholeDisk(t *testing.T) {
 }
 
 func TestSumInterfaces(t *testing.T) {
-	const text = `Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
-    lo:     100       2    0    0    0     0          0         0      100       2    0    0    0     0       0          0
-  eth0:    2000       9    0    0    0     0          0         0       30       5    0    0    0     0       0          0
+	const text = `Inter-|   Receive                          |  Transmit
+ face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
+    lo:  100       2    0    0    0     0          0         0    100       2    0    0    0     0       0          0
+  eth0: 2000       9    0    0    0     0          0         0     30       5    0    0    0     0       0          0
 broken: 1 2
 `
 	if in, out := sumInterfaces(text); in != 2100 || out != 130 {

@@ -27,7 +27,10 @@ func (h *handlers) findActor(r *rpc.Request) (*execution.Actor, task.Key, error)
 		return nil, "", h.w.Closed
 	}
 	if a == nil {
-		return nil, key, &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("there is no actor %v on %s: it was released, or its worker was lost", key, h.w.Address())}
+		return nil, key,
+			&rpc.Exception{Type: "KeyError",
+				Message: fmt.Sprintf("there is no actor %v on %s: it was released, or its worker was lost", key,
+					h.w.Address())}
 	}
 	return a, key, nil
 }
@@ -59,7 +62,8 @@ func actorArgs(r *rpc.Request) ([]*task.Value, error) {
 		k := msgpack.NewReader(raw)
 		if !k.TryNil() {
 			if n, err := k.ReadMapLen(); err != nil || n > 0 {
-				return nil, &rpc.ArgumentError{Op: r.Op, Name: "kwargs", Reason: "methods of Go take no keyword arguments"}
+				return nil, &rpc.ArgumentError{Op: r.Op, Name: "kwargs",
+					Reason: "methods of Go take no keyword arguments"}
 			}
 		}
 	}
@@ -96,7 +100,8 @@ func actorAttribute(_ context.Context, r *rpc.Request) (any, error) {
 	if _, err := r.Arg("attribute", &attribute); err != nil {
 		return nil, err
 	}
-	return actorError(&rpc.Exception{Type: "AttributeError", Message: fmt.Sprintf("attribute %q: an actor of a Go worker has methods only", attribute)})
+	return actorError(&rpc.Exception{Type: "AttributeError",
+		Message: fmt.Sprintf("attribute %q: an actor of a Go worker has methods only", attribute)})
 }
 
 // actorError is {status: error, exception}: unlike other errors of Dask the exception is an
@@ -109,7 +114,8 @@ func actorError(err error) (any, error) {
 	x, _ := m.Get("exception")
 	if s, ok := x.(wire.Serialize); ok {
 		if b, ok := s.Value.([]byte); ok {
-			header, err := msgpack.Append(nil, msgpack.MapOf("serializer", "pickle", "writeable", []any{}, "num-sub-frames", 1))
+			header, err := msgpack.Append(nil, msgpack.MapOf("serializer", "pickle", "writeable", []any{},
+				"num-sub-frames", 1))
 			if err != nil {
 				return nil, err
 			}

@@ -18,7 +18,8 @@ type channelArgs struct {
 // as long as they want it (see peernet.Peers.Serve).
 func (h *handlers) channel(ctx context.Context, r *rpc.Request, in channelArgs) (any, error) {
 	if len(in.Hello) > peernet.MaxHello {
-		return nil, &rpc.ArgumentError{Op: r.Op, Name: "hello", Reason: fmt.Sprintf("%d bytes, %d are allowed", len(in.Hello), peernet.MaxHello)}
+		return nil, &rpc.ArgumentError{Op: r.Op, Name: "hello", Reason: fmt.Sprintf("%d bytes, %d are allowed",
+			len(in.Hello), peernet.MaxHello)}
 	}
 	accept, err := h.cfg.Peers.Acceptor(in.Kind)
 	if err != nil {

@@ -38,8 +38,8 @@ type Config struct {
 	Monitor   *monitor.Monitor
 	Host      *task.Host
 	Peers     *peernet.Peers
-	// Trusted and GPU are what a diagnosis has: whether data connections to other hosts are allowed, and the UUID of the
-	// worker's GPU.
+	// Trusted and GPU are what a diagnosis has: whether data connections to other hosts are allowed, and the UUID of
+	// the worker's GPU.
 	Trusted bool
 	GPU     string
 	// Worker is what requests need of the worker.
@@ -123,7 +123,9 @@ func Register(s *rpc.Server, cfg Config) {
 	s.Handle("get_story", h.story)
 	s.Handle("keys", func(context.Context, *rpc.Request) (any, error) { return keyValues(h.data.Keys()), nil })
 	s.Handle("ping", func(context.Context, *rpc.Request) (any, error) { return "pong", nil })
-	s.Handle("versions", h.inPython(func(context.Context, *rpc.Request) (any, error) { return h.w.Versions(), nil }, nil))
+	s.Handle("versions", h.inPython(func(context.Context, *rpc.Request) (any, error) {
+		return h.w.Versions(), nil
+	}, nil))
 	s.Handle("profile", func(context.Context, *rpc.Request) (any, error) { return emptyProfile, nil })
 	s.Handle("profile_metadata", func(context.Context, *rpc.Request) (any, error) {
 		return msgpack.MapOf("counts", []any{}, "keys", []any{}), nil
@@ -313,7 +315,8 @@ var Decode = wire.DecodeOptions{Keep: true}
 
 // storyRow is a transition as Dask's get_story tells it.
 func storyRow(t state.Transition) []any {
-	return []any{t.Key.Value(), t.Start.String(), t.Finish.String(), t.Final.String(), msgpack.Map{}, t.Stimulus, record.Unix(t.Time)}
+	return []any{t.Key.Value(), t.Start.String(), t.Finish.String(), t.Final.String(), msgpack.Map{}, t.Stimulus,
+		record.Unix(t.Time)}
 }
 
 // callStack answers call_stack: where the running tasks are, of the keys that are asked for or all.

@@ -21,7 +21,8 @@ var errSpec = errors.New("worker: the task is not one that can be read")
 
 // Is reports whether a task is one of Python, not of Go.
 func Is(spec []byte) bool {
-	return len(spec) > 0 && (spec[0] == 0x80 || len(spec) >= len(packMagic) && string(spec[:len(packMagic)]) == packMagic)
+	return len(spec) > 0 && (spec[0] == 0x80 || len(spec) >= len(packMagic) &&
+		string(spec[:len(packMagic)]) == packMagic)
 }
 
 // Append appends a packed task of Python to dst.

@@ -38,7 +38,8 @@ func TestAppend(t *testing.T) {
 }
 
 func FuzzSplitSpec(f *testing.F) {
-	good, err := Append(nil, &wire.Pickled{Data: []byte("\x80\x05N."), Buffers: []wire.Frame{wire.HeapFrame([]byte("abc"))}})
+	good, err := Append(nil, &wire.Pickled{Data: []byte("\x80\x05N."),
+		Buffers: []wire.Frame{wire.HeapFrame([]byte("abc"))}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -106,7 +107,8 @@ func TestFromMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spec, err := FromMessage(m, wire.Ref{Raw: m.Body()}); !errors.Is(err, errSpec) || !strings.Contains(err.Error(), "string") {
+	if spec, err := FromMessage(m, wire.Ref{Raw: m.Body()}); !errors.Is(err, errSpec) ||
+		!strings.Contains(err.Error(), "string") {
 		t.Errorf("text is the task %q, %v", spec, err)
 	}
 }

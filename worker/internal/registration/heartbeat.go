@@ -70,8 +70,8 @@ func (c *Client) heartbeat(extensions bool) error {
 // lastWordsTime is how long the scheduler's last messages may take after its reply that the worker is unknown.
 const lastWordsTime = 3 * time.Second
 
-// unknown handles the scheduler's reply that it does not know the worker: it took the worker for dead, retired it, or was
-// restarted. The session ends, and a Millstream scheduler gets a new registration. The reply has come by another
+// unknown handles the scheduler's reply that it does not know the worker: it took the worker for dead, retired it, or
+// was restarted. The session ends, and a Millstream scheduler gets a new registration. The reply has come by another
 // connection than the stream, on which an order to close may still arrive.
 func (c *Client) unknown() {
 	s := c.w.Session()

@@ -1,5 +1,5 @@
-// Package registration connects a worker with its scheduler, Millstream's or Dask's: it registers the worker, tries again
-// while there is no scheduler, keeps the stream of each session and sends heartbeats.
+// Package registration connects a worker with its scheduler, Millstream's or Dask's: it registers the worker, tries
+// again while there is no scheduler, keeps the stream of each session and sends heartbeats.
 package registration
 
 import (
@@ -48,8 +48,8 @@ type Worker struct {
 	Registered func([]Plugin)
 	// Session returns the session that the worker uses, nil for none.
 	Session func() *Session
-	// Beat returns the arguments of a heartbeat, and a function that is called if it could not be sent. extensions tells
-	// whether the scheduler takes extensions: Dask's refuses those that it does not know.
+	// Beat returns the arguments of a heartbeat, and a function that is called if it could not be sent. extensions
+	// tells whether the scheduler takes extensions: Dask's refuses those that it does not know.
 	Beat func(extensions bool) (args msgpack.Map, failed func())
 }
 
@@ -215,7 +215,8 @@ func readReply(m *wire.Message) (reply, error) {
 	}
 	d, ok := v.(wire.Dict)
 	if !ok {
-		return r, fmt.Errorf("%w: the answer to register-worker is a %T: is there a scheduler at this address?", ErrRefused, v)
+		return r, fmt.Errorf("%w: the answer to register-worker is a %T: is there a scheduler at this address?",
+			ErrRefused, v)
 	}
 	r.status, r.message, r.warning = d.GetString("status"), d.GetString("message"), d.GetString("warning")
 	if x, ok := d.Get("heartbeat-interval"); ok {

@@ -41,8 +41,9 @@ func startScheduler(t *testing.T) *scheduler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scheduler{address: l.ContactAddr(), streams: make(chan comm.Comm, 10), beats: make(chan msgpack.Map, 1000), status: "OK",
-		reply: msgpack.MapOf("status", "OK", "heartbeat-interval", 0.005)}
+	s := &scheduler{address: l.ContactAddr(), streams: make(chan comm.Comm, 10), beats: make(chan msgpack.Map, 1000),
+		status: "OK",
+		reply:  msgpack.MapOf("status", "OK", "heartbeat-interval", 0.005)}
 	s.server = rpc.NewServer(rpc.Config{Type: "Scheduler", Logger: slog.New(slog.DiscardHandler)})
 	s.server.Handle("register-worker", func(ctx context.Context, r *rpc.Request) (any, error) {
 		r.Takeover()
@@ -112,7 +113,8 @@ func newRig(t *testing.T, address string, death time.Duration) *rig {
 	r := &rig{}
 	ctx, end := context.WithCancelCause(context.Background())
 	r.end = end
-	r.Client = New(Config{Scheduler: address, Network: comm.Default, DeathTimeout: death, Dial: comm.DialConfig{Timeout: 100 * time.Millisecond},
+	r.Client = New(Config{Scheduler: address, Network: comm.Default, DeathTimeout: death,
+		Dial:   comm.DialConfig{Timeout: 100 * time.Millisecond},
 		Logger: slog.New(slog.NewTextHandler(&r.logs, nil)),
 		Worker: Worker{Context: ctx,
 			Registration: func() msgpack.Map { return msgpack.MapOf("address", "tcp://a:1") },
@@ -139,8 +141,10 @@ func TestConnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer session.Send.Abort()
-	if !session.Millstream || r.Latency() <= 0 || r.interval.Load() != int64(500*time.Millisecond) || r.Packages() != nil {
-		t.Errorf("millstream %v, latency %v, interval %v, packages %v", session.Millstream, r.Latency(), r.interval.Load(), r.Packages())
+	if !session.Millstream || r.Latency() <= 0 || r.interval.Load() != int64(500*time.Millisecond) ||
+		r.Packages() != nil {
+		t.Errorf("millstream %v, latency %v, interval %v, packages %v", session.Millstream, r.Latency(),
+			r.interval.Load(), r.Packages())
 	}
 	if want := []Plugin{{"p", []byte("pickle")}}; !reflect.DeepEqual(r.plugins, want) {
 		t.Errorf("plugins %v, want %v", r.plugins, want)
@@ -204,7 +208,8 @@ func TestRetriable(t *testing.T) {
 		want bool
 	}{
 		{&comm.ConnectError{}, true}, {comm.ErrClosed, true}, {&rpc.CallError{Err: errors.New("x")}, true},
-		{&comm.AddressError{}, false}, {&comm.HandshakeError{}, false}, {fmt.Errorf("x: %w", ErrRefused), false}, {errors.New("x"), false},
+		{&comm.AddressError{}, false}, {&comm.HandshakeError{}, false}, {fmt.Errorf("x: %w", ErrRefused), false},
+		{errors.New("x"), false},
 	} {
 		if got := retriable(c.err); got != c.want {
 			t.Errorf("%T: got %v, want %v", c.err, got, c.want)

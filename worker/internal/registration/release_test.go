@@ -25,7 +25,8 @@ func (c daskComm) Info() comm.Info {
 // words, and so is an answer that says nothing of the kind.
 func TestSchedulerRelease(t *testing.T) {
 	for _, tc := range []struct{ release, want string }{
-		{"2026.8.0", ""}, {"2025.4.1", ""}, {"2031.1.0", ""}, {"", ""}, {"2025.3.1", "2025.4.1 to"}, {"2022.12.0", "2025.4.1 to"},
+		{"2026.8.0", ""}, {"2025.4.1", ""}, {"2031.1.0", ""}, {"", ""}, {"2025.3.1", "2025.4.1 to"},
+		{"2022.12.0", "2025.4.1 to"},
 	} {
 		t.Run(tc.release, func(t *testing.T) {
 			l, err := comm.Default.Listen(t.Context(), "tcp://127.0.0.1:0", comm.ListenConfig{})

@@ -28,7 +28,8 @@ type Session struct {
 const maxBatches = 64
 
 func newSession(c comm.Comm) *Session {
-	s := &Session{comm: c, Send: stream.NewSender(c), Millstream: c.Info().Millstream != nil, credit: make(chan struct{}, maxBatches)}
+	s := &Session{comm: c, Send: stream.NewSender(c), Millstream: c.Info().Millstream != nil,
+		credit: make(chan struct{}, maxBatches)}
 	s.over, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -42,8 +43,8 @@ func (s *Session) Fail(err error) {
 // Over returns a context that ends with the session's stream.
 func (s *Session) Over() context.Context { return s.over }
 
-// Read hands the stream's batches over until the stream ends, and returns why it did. Each batch must be given back with
-// Release. The session is over then.
+// Read hands the stream's batches over until the stream ends, and returns why it did. Each batch must be given back
+// with Release. The session is over then.
 func (s *Session) Read(ctx context.Context, deliver func(*wire.Message)) error {
 	err := s.read(ctx, deliver)
 	s.end()

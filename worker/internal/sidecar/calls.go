@@ -17,14 +17,16 @@ import (
 // it: that code is the users', and what comes from it is checked like a peer's.
 func (s *Sidecar) handlers(inc *incarnation) map[string]pyproc.Handler {
 	return map[string]pyproc.Handler{
-		"secede":    s.onSecede,
-		"stream":    s.onStream,
-		"log":       s.onLog,
-		"end":       s.onEnd,
-		"has":       s.onHas,
-		"keys":      s.onKeys,
-		"fetch":     s.onFetch,
-		"put":       func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) { return s.onPut(ctx, inc, m) },
+		"secede": s.onSecede,
+		"stream": s.onStream,
+		"log":    s.onLog,
+		"end":    s.onEnd,
+		"has":    s.onHas,
+		"keys":   s.onKeys,
+		"fetch":  s.onFetch,
+		"put": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
+			return s.onPut(ctx, inc, m)
+		},
 		"resources": s.onResources,
 	}
 }
@@ -193,7 +195,8 @@ func (s *Sidecar) onPut(_ context.Context, inc *incarnation, m *pyproc.Message) 
 		return nil, nil, err
 	}
 	if a.key == "" || a.handle%2 == 0 || a.nbytes < 0 {
-		return nil, nil, errors.New("worker: the Python process put a value without a key, or under a number that is not its own")
+		return nil, nil,
+			errors.New("worker: the Python process put a value without a key, or under a number that is not its own")
 	}
 	v := &value{inc: inc, handle: a.handle, key: a.key}
 	v.value = task.NewRemote(v, a.nbytes, "")

@@ -17,10 +17,12 @@ func TestCallLog(t *testing.T) {
 	r := newRig(t)
 	for level, want := range map[int]string{10: "DEBUG", 20: "INFO", 30: "WARN", 40: "ERROR", 50: "ERROR", 35: "WARN"} {
 		r.logs.Reset()
-		if _, _, err := call(t, r.onLog, msgpack.MapOf("level", level, "text", "hello", "name", "distributed.x", "more", 1)); err != nil {
+		if _, _, err := call(t, r.onLog, msgpack.MapOf("level", level, "text", "hello", "name", "distributed.x", "more",
+			1)); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.logs.String(); !strings.Contains(got, "level="+want+" ") || !strings.Contains(got, "hello") || !strings.Contains(got, "distributed.x") {
+		if got := r.logs.String(); !strings.Contains(got, "level="+want+" ") || !strings.Contains(got, "hello") ||
+			!strings.Contains(got, "distributed.x") {
 			t.Errorf("level %d: logged %s", level, got)
 		}
 	}
@@ -34,7 +36,8 @@ func TestCallStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, frames := range map[string][][]byte{
-		"nothing": nil, "no map": {{0x90}}, "half a map": {good[:len(good)-1]}, "more than a map": {append(slices.Clone(good), 0xc0)}, "empty": {{}},
+		"nothing": nil, "no map": {{0x90}}, "half a map": {good[:len(good)-1]},
+		"more than a map": {append(slices.Clone(good), 0xc0)}, "empty": {{}},
 	} {
 		if _, _, err := call(t, r.onStream, nil, frames...); err == nil {
 			t.Errorf("%s is sent", name)
@@ -82,10 +85,12 @@ func TestCallData(t *testing.T) {
 	}
 	got, frames, err := call(t, r.onFetch, msgpack.MapOf("key", "small"))
 	raw, _ := got.(msgpack.Raw)
-	if v, bad := msgpack.Decode(raw); err != nil || bad != nil || len(frames) != 0 || fmt.Sprint(v) != fmt.Sprint(msgpack.MapOf("value", 5)) {
+	if v, bad := msgpack.Decode(raw); err != nil || bad != nil || len(frames) != 0 ||
+		fmt.Sprint(v) != fmt.Sprint(msgpack.MapOf("value", 5)) {
 		t.Errorf("a small value is %v, %v, %v", got, frames, err)
 	}
-	if _, frames, err = call(t, r.onFetch, msgpack.MapOf("key", "large")); err != nil || len(frames) < 2 || len(frames[len(frames)-1]) < 1000 {
+	if _, frames, err = call(t, r.onFetch, msgpack.MapOf("key", "large")); err != nil || len(frames) < 2 ||
+		len(frames[len(frames)-1]) < 1000 {
 		t.Errorf("a large value has %d frames, %v", len(frames), err)
 	}
 	if _, _, err = call(t, r.onFetch, msgpack.MapOf("key", "channel")); err == nil {
@@ -98,7 +103,8 @@ func TestCallPut(t *testing.T) {
 	inc := r.life()
 	put := r.handlers(inc)["put"]
 	for _, args := range []msgpack.Map{
-		msgpack.MapOf("handle", 3, "nbytes", 5), msgpack.MapOf("key", "k", "handle", 4, "nbytes", 5), msgpack.MapOf("key", "k", "handle", 3, "nbytes", -5),
+		msgpack.MapOf("handle", 3, "nbytes", 5), msgpack.MapOf("key", "k", "handle", 4, "nbytes", 5),
+		msgpack.MapOf("key", "k", "handle", 3, "nbytes", -5),
 	} {
 		if _, _, err := call(t, put, args); err == nil {
 			t.Errorf("%v is taken", args)
@@ -107,7 +113,8 @@ func TestCallPut(t *testing.T) {
 	if _, _, err := call(t, put, msgpack.MapOf("key", "k", "handle", 3, "nbytes", 5)); err != nil {
 		t.Fatal(err)
 	}
-	if want := (state.Stored{Key: task.NewKey("k"), NBytes: 5}); len(r.stored) != 1 || r.stored[0] != want || inc.values[3] == nil {
+	if want := (state.Stored{Key: task.NewKey("k"), NBytes: 5}); len(r.stored) != 1 || r.stored[0] != want ||
+		inc.values[3] == nil {
 		t.Errorf("stored %+v, values %v", r.stored, inc.values)
 	}
 	inc.lose()
@@ -126,7 +133,8 @@ func TestCallResources(t *testing.T) {
 	if _, _, err := call(t, r.onResources, msgpack.MapOf("GPU", 2, "MEM", 1.5)); err != nil {
 		t.Fatal(err)
 	}
-	if want := []state.Resource{{Name: "GPU", Amount: 2}, {Name: "MEM", Amount: 1.5}}; !slices.Equal(r.resources, want) {
+	if want := []state.Resource{{Name: "GPU", Amount: 2}, {Name: "MEM", Amount: 1.5}}; !slices.Equal(r.resources,
+		want) {
 		t.Errorf("got %v, want %v", r.resources, want)
 	}
 	if _, _, err := r.onResources(t.Context(), &pyproc.Message{Body: []byte{0x90}}); err == nil {

@@ -32,10 +32,12 @@ func (s *Sidecar) notRun(key task.Key, err error) error {
 	}
 	s.mu.Unlock()
 	if n > allowed {
-		s.log.Error("a task fails: the Python process died again and again while it ran", "key", key.String(), "deaths", n)
+		s.log.Error("a task fails: the Python process died again and again while it ran", "key", key.String(), "deaths",
+			n)
 		return killedWorker(key, s.w.Address(), allowed)
 	}
-	s.log.Warn("a task is given back: the Python process died while it ran", "key", key.String(), "deaths", n, "allowed", allowed)
+	s.log.Warn("a task is given back: the Python process died while it ran", "key", key.String(), "deaths", n,
+		"allowed", allowed)
 	return errors.Join(task.ErrReschedule, err)
 }
 
@@ -53,8 +55,10 @@ func (s *Sidecar) cleared(key task.Key) {
 func killedWorker(key task.Key, address string, allowed int) error {
 	last := pickle.Call(pickle.Global{Module: "types", Name: "SimpleNamespace"})
 	last.Steps = append(last.Steps, pickle.Step{Kind: pickle.Build, Value: pickle.NewDict("address", address)})
-	call := pickle.Call(pickle.Global{Module: "distributed.scheduler", Name: "KilledWorker"}, pickleKey(key.Value()), last, int64(allowed))
-	text := fmt.Sprintf("KilledWorker: the Python process of a worker died %d times while %v ran; the last was that of %s", allowed+1, key, address)
+	call := pickle.Call(pickle.Global{Module: "distributed.scheduler", Name: "KilledWorker"}, pickleKey(key.Value()),
+		last, int64(allowed))
+	text := fmt.Sprintf("KilledWorker: the Python process of a worker died %d times while %v ran; the last was that "+
+		"of %s", allowed+1, key, address)
 	data, err := pickle.Dump(call)
 	if err != nil {
 		return errors.New(text)

@@ -12,8 +12,8 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 )
 
-// Find finds the interpreter for a sidecar: the one that is named, or else as pyproc.Find does. One whose distributed is
-// too old is an error.
+// Find finds the interpreter for a sidecar: the one that is named, or else as pyproc.Find does. One whose distributed
+// is too old is an error.
 func Find(ctx context.Context, named string, log *slog.Logger) (pyproc.Interpreter, error) {
 	in, err := pyproc.Find(ctx, named)
 	if err != nil {

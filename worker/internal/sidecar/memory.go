@@ -26,7 +26,8 @@ func (s *Sidecar) RSS() int64 {
 }
 
 // errSidecarMemory is why a sidecar is killed that takes too much.
-var errSidecarMemory = errors.New("killed, since the worker exceeded its memory limit (distributed.worker.memory.terminate)")
+var errSidecarMemory = errors.New("killed, since the worker exceeded its memory limit " +
+	"(distributed.worker.memory.terminate)")
 
 // KillForMemory kills the sidecar if it has the larger part of the worker's memory: all of
 // the worker's memory is freed by the end of either, and the Go part has less to lose.
@@ -36,7 +37,8 @@ func (s *Sidecar) KillForMemory(used int64) bool {
 	if inc == nil || 2*part < used {
 		return false
 	}
-	s.log.Error("the Python process is killed: the worker exceeded its memory limit", "python", part, "used", used, "limit", s.cfg.MemoryLimit)
+	s.log.Error("the Python process is killed: the worker exceeded its memory limit", "python", part, "used", used,
+		"limit", s.cfg.MemoryLimit)
 	inc.p.Kill(fmt.Errorf("%w: %d of %d bytes", errSidecarMemory, used, s.cfg.MemoryLimit))
 	return true
 }

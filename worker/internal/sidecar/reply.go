@@ -51,7 +51,8 @@ func (r *Result) read(inc *incarnation, key task.Key, number uint64, reply *pypr
 }
 
 func badReply(err error) error {
-	return fmt.Errorf("worker: the Python process answered what cannot be understood (%v): is another release of millstream in the way?", err)
+	return fmt.Errorf("worker: the Python process answered what cannot be understood (%v): is another release of "+
+		"millstream in the way?", err)
 }
 
 // made reads (nbytes, type name, pickled type, plain, value).

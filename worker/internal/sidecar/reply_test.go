@@ -16,7 +16,8 @@ import (
 
 // aLife is a process whose replies are read.
 func aLife() *incarnation {
-	s := New(Config{Logger: slog.New(slog.DiscardHandler), AllowedFailures: 3, Worker: Worker{Tasks: context.Background()}})
+	s := New(Config{Logger: slog.New(slog.DiscardHandler), AllowedFailures: 3,
+		Worker: Worker{Tasks: context.Background()}})
 	s.w.Address = func() string { return "tcp://a:1" }
 	return &incarnation{s: s, values: map[uint64]*value{}}
 }
@@ -32,17 +33,20 @@ func answer(t testing.TB, parts ...any) []byte {
 func TestReply(t *testing.T) {
 	inc, key := aLife(), task.NewKey("k")
 	var r Result
-	if err := r.read(inc, key, 2, &pyproc.Message{Body: answer(t, 0, 1.5, 2.5, 7, 28, "int", []byte("T"), true, 5)}); err != nil {
+	if err := r.read(inc, key, 2, &pyproc.Message{Body: answer(t, 0, 1.5, 2.5, 7, 28, "int", []byte("T"), true,
+		5)}); err != nil {
 		t.Fatal(err)
 	}
-	if v, _ := r.Value.Live(); v != int64(5) || r.NBytes != 28 || r.TypeName != "int" || r.Start != 1_500_000_000 || r.Stop != 2_500_000_000 || r.Thread != 3 {
+	if v, _ := r.Value.Live(); v != int64(5) || r.NBytes != 28 || r.TypeName != "int" || r.Start != 1_500_000_000 ||
+		r.Stop != 2_500_000_000 || r.Thread != 3 {
 		t.Errorf("%v %+v", v, r)
 	}
 	if string(inc.s.Class("int")) != "T" {
 		t.Error("the class is not remembered")
 	}
 	inc, r = aLife(), Result{}
-	if err := r.read(inc, key, 4, &pyproc.Message{Body: answer(t, 0, 1.5, 2.5, 7, 28, "X", []byte("T"), false, nil)}); err != nil {
+	if err := r.read(inc, key, 4, &pyproc.Message{Body: answer(t, 0, 1.5, 2.5, 7, 28, "X", []byte("T"), false,
+		nil)}); err != nil {
 		t.Fatal(err)
 	}
 	if v, ok := r.Value.Remote().(*value); !ok || v.handle != 4 || inc.values[4] != v || r.Value.Type() != "X" {
@@ -52,12 +56,14 @@ func TestReply(t *testing.T) {
 		t.Errorf("lost %v", lost)
 	}
 	header := answerHeader(t)
-	err := r.read(inc, key, 6, &pyproc.Message{Body: answer(t, 1, 1.5, 2.5, 7, "E('x')", "trace", 2, 0), Frames: [][]byte{header, []byte("e")}})
+	err := r.read(inc, key, 6, &pyproc.Message{Body: answer(t, 1, 1.5, 2.5, 7, "E('x')", "trace", 2, 0),
+		Frames: [][]byte{header, []byte("e")}})
 	var raised *Error
 	if !errors.As(err, &raised) {
 		t.Fatal(err)
 	}
-	if f := raised.Failure; f.ExceptionText != "E('x')" || f.TracebackText != "trace" || f.Exception.(*wire.Serialized).Size() == 0 || f.Traceback != nil {
+	if f := raised.Failure; f.ExceptionText != "E('x')" || f.TracebackText != "trace" ||
+		f.Exception.(*wire.Serialized).Size() == 0 || f.Traceback != nil {
 		t.Errorf("%v: %+v", err, f)
 	}
 	if err := r.read(inc, key, 8, &pyproc.Message{Body: answer(t, 2, 1.5, 2.5, 7)}); err != task.ErrReschedule {
@@ -82,7 +88,8 @@ func TestReplyRejects(t *testing.T) {
 		"too many frames": answer(t, 1, 1.5, 2.5, 7, "E('x')", "trace", 2, 0),
 	} {
 		var r Result
-		if err := r.read(aLife(), task.NewKey("k"), 2, &pyproc.Message{Body: body}); err == nil || !strings.Contains(err.Error(), "cannot be understood") {
+		if err := r.read(aLife(), task.NewKey("k"), 2, &pyproc.Message{Body: body}); err == nil ||
+			!strings.Contains(err.Error(), "cannot be understood") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -131,8 +131,8 @@ func pluginFrames(plugins []Plugin) [][]byte {
 	return out
 }
 
-// Order passes on an order of the scheduler's stream that Go does not know, such as those of plugins. It reports whether
-// there is a process to pass it to.
+// Order passes on an order of the scheduler's stream that Go does not know, such as those of plugins. It reports
+// whether there is a process to pass it to.
 func (s *Sidecar) Order(raw []byte, m *wire.Message) bool {
 	inc := s.running()
 	if inc == nil {

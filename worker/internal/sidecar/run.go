@@ -52,8 +52,8 @@ type Result struct {
 	Lost task.Key
 }
 
-// Run runs a task in the process and waits for its end. Not the context of the run counts but that of all tasks: a thread
-// of Python cannot be stopped, as in Dask.
+// Run runs a task in the process and waits for its end. Not the context of the run counts but that of all tasks: a
+// thread of Python cannot be stopped, as in Dask.
 func (s *Sidecar) Run(c *Call) (r Result, err error) {
 	inc, err := s.get(s.w.Tasks)
 	if err != nil {
@@ -92,9 +92,10 @@ func (s *Sidecar) Run(c *Call) (r Result, err error) {
 }
 
 // order encodes a call: (number, key, frames of the task, dependencies, annotations, actor). A dependency is (key,
-// handle or nil, value, frames): Python has it, or it is here in the body, or it comes with the message. It returns what
-// was sent.
-func (c *Call) order(inc *incarnation, number uint64, r *Result) (body []byte, frames [][]byte, sent []sentValue, err error) {
+// handle or nil, value, frames): Python has it, or it is here in the body, or it comes with the message. It returns
+// what was sent.
+func (c *Call) order(inc *incarnation, number uint64, r *Result) (body []byte, frames [][]byte, sent []sentValue,
+	err error) {
 	frames = slices.Clip(c.Spec)
 	b := msgpack.AppendArrayHeader(make([]byte, 0, 64+len(c.Key)+24*len(c.Deps)), 6)
 	b = msgpack.AppendUint(b, number)
@@ -113,10 +114,11 @@ func (c *Call) order(inc *incarnation, number uint64, r *Result) (body []byte, f
 			return nil, nil, sent, fmt.Errorf("worker: %v needs %v: %w", c.Key, e.Key(), err)
 		}
 		if err != nil {
-			// Its file is damaged, or it was in a process that has died: it is computed or fetched again, and the task runs
-			// elsewhere or later.
+			// Its file is damaged, or it was in a process that has died: it is computed or fetched again, and the task
+			// runs elsewhere or later.
 			r.Lost = e.Key()
-			return nil, nil, sent, errors.Join(task.ErrReschedule, fmt.Errorf("worker: %v needs %v: %w", c.Key, e.Key(), err))
+			return nil, nil, sent, errors.Join(task.ErrReschedule, fmt.Errorf("worker: %v needs %v: %w", c.Key, e.Key(),
+				err))
 		}
 		if more != nil {
 			sent = append(sent, sentValue{v, more})

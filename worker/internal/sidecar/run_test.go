@@ -28,13 +28,15 @@ func TestCallOrder(t *testing.T) {
 	there := &value{inc: inc, handle: 6, key: task.NewKey("there")}
 	there.value = task.NewRemote(there, 10, "X")
 	deps := []*store.Entry{
-		r.hold(t, "small", task.NewValue(5)), r.hold(t, "large", task.NewValue(make([]byte, 100_000))), r.hold(t, "there", there.value),
+		r.hold(t, "small", task.NewValue(5)), r.hold(t, "large", task.NewValue(make([]byte, 100_000))),
+		r.hold(t, "there", there.value),
 	}
 	note, err := msgpack.Append(nil, msgpack.MapOf("a", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Call{Key: task.NewKey("k"), Spec: [][]byte{[]byte("\x80pickle"), []byte("buffer")}, Annotations: note, Actor: true, Deps: deps}
+	c := &Call{Key: task.NewKey("k"), Spec: [][]byte{[]byte("\x80pickle"), []byte("buffer")}, Annotations: note,
+		Actor: true, Deps: deps}
 	for round := range 2 {
 		var res Result
 		body, frames, sent, err := c.order(inc, 8, &res)
@@ -56,7 +58,8 @@ func TestCallOrder(t *testing.T) {
 			t.Errorf("dependencies %v", rows)
 		}
 		n, _ := large[3].(int64)
-		if handle, ok := large[1].(int64); !ok || handle%2 != 0 || (n > 0) != (round == 0) || len(sent) != int(min(n, 1)) {
+		if handle, ok := large[1].(int64); !ok || handle%2 != 0 || (n > 0) != (round == 0) ||
+			len(sent) != int(min(n, 1)) {
 			t.Errorf("round %d: the large one is %v, %d values are sent", round, large, len(sent))
 		}
 		if len(frames) != 2+int(n) || string(frames[1]) != "buffer" {
@@ -73,7 +76,8 @@ func TestCallOrder(t *testing.T) {
 	next := r.life()
 	inc.lose()
 	var res Result
-	if _, _, _, err := c.order(next, 10, &res); !errors.Is(err, task.ErrReschedule) || res.Lost != task.NewKey("there") {
+	if _, _, _, err := c.order(next, 10, &res); !errors.Is(err, task.ErrReschedule) ||
+		res.Lost != task.NewKey("there") {
 		t.Errorf("got %v, lost %v", err, res.Lost)
 	}
 }
@@ -85,7 +89,8 @@ func TestCallOrderFails(t *testing.T) {
 	var res Result
 	_, _, _, err := c.order(r.life(), 2, &res)
 	var cannot *task.EncodeError
-	if !errors.As(err, &cannot) || errors.Is(err, task.ErrReschedule) || !strings.Contains(err.Error(), "channel") || res.Lost != "" {
+	if !errors.As(err, &cannot) || errors.Is(err, task.ErrReschedule) || !strings.Contains(err.Error(), "channel") ||
+		res.Lost != "" {
 		t.Errorf("got %v, lost %q", err, res.Lost)
 	}
 }

@@ -54,8 +54,8 @@ type Worker struct {
 	Store func(v *task.Value, s state.Stored)
 	// SetResources changes what the worker has to offer.
 	SetResources func([]state.Resource)
-	// Lost reports the keys whose values have gone with a process. still, if not nil, is called in the worker's turn and
-	// reports whether the value of keys[i] is still the one that is lost.
+	// Lost reports the keys whose values have gone with a process. still, if not nil, is called in the worker's turn
+	// and reports whether the value of keys[i] is still the one that is lost.
 	Lost func(keys []task.Key, still func(i int) bool)
 	// End ends the worker, as code in the process asks for. It does not wait.
 	End func(graceful bool, reason string)
@@ -186,7 +186,8 @@ func (s *Sidecar) start(st *starting, wait time.Duration) {
 	switch {
 	case err != nil:
 		s.failures++
-		err = fmt.Errorf("worker: the Python process of %s (%s) did not start: %w", s.w.Address(), s.cfg.Interpreter.Path, err)
+		err = fmt.Errorf("worker: the Python process of %s (%s) did not start: %w", s.w.Address(),
+			s.cfg.Interpreter.Path, err)
 	case s.closed:
 		err = s.w.Closed
 	default:
@@ -235,7 +236,8 @@ func (s *Sidecar) spawn() (*incarnation, error) {
 	if failed := failedPlugins(reply.Body); failed != "" {
 		s.log.Error("plugins of the scheduler failed in the Python process", "plugins", failed)
 	}
-	s.log.Info("the Python process runs", "pid", p.PID(), "python", p.Version(), "distributed", s.cfg.Interpreter.Distributed, "took", time.Since(begun).Round(time.Millisecond))
+	s.log.Info("the Python process runs", "pid", p.PID(), "python", p.Version(), "distributed",
+		s.cfg.Interpreter.Distributed, "took", time.Since(begun).Round(time.Millisecond))
 	return inc, nil
 }
 
@@ -268,7 +270,8 @@ func (s *Sidecar) died(inc *incarnation) {
 	if closed {
 		return
 	}
-	s.log.Error("the Python process died; another one is started when it is needed", "error", inc.p.Err(), "keys lost", len(lost))
+	s.log.Error("the Python process died; another one is started when it is needed", "error", inc.p.Err(), "keys lost",
+		len(lost))
 	keys := make([]task.Key, len(lost))
 	for i, v := range lost {
 		keys[i] = v.key

@@ -45,14 +45,17 @@ func newRig(t *testing.T) *rig {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.Sidecar = New(Config{
 		Interpreter: pyproc.Interpreter{Path: "/nonexistent/python"}, AllowedFailures: 2, StartTimeout: time.Second,
-		Logger: slog.New(slog.NewTextHandler(&r.logs, &slog.HandlerOptions{Level: slog.LevelDebug})), Data: data, MemoryLimit: 100,
+		Logger: slog.New(slog.NewTextHandler(&r.logs, &slog.HandlerOptions{Level: slog.LevelDebug})), Data: data,
+		MemoryLimit: 100,
 		Worker: Worker{Context: ctx, Tasks: ctx, Go: r.all.Go, Closed: errOver,
 			Address:      func() string { return "tcp://a:1" },
 			Settings:     func() msgpack.Map { return msgpack.MapOf("nthreads", 2) },
 			Send:         func(m []byte, frames [][]byte) { r.sent = append(r.sent, append([][]byte{m}, frames...)) },
 			Store:        func(_ *task.Value, s state.Stored) { r.stored = append(r.stored, s) },
 			SetResources: func(list []state.Resource) { r.resources = list },
-			End:          func(graceful bool, reason string) { r.ends = append(r.ends, fmt.Sprint(graceful, " ", reason)) },
+			End: func(graceful bool, reason string) {
+				r.ends = append(r.ends, fmt.Sprint(graceful, " ", reason))
+			},
 			Lost: func(keys []task.Key, still func(int) bool) {
 				for i, k := range keys {
 					if still == nil || still(i) {
@@ -92,7 +95,8 @@ func TestStartFails(t *testing.T) {
 	for range 3 {
 		pauses = append(pauses, r.pause())
 		_, err := r.get(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "/nonexistent/python") || !strings.Contains(err.Error(), "tcp://a:1") {
+		if err == nil || !strings.Contains(err.Error(), "/nonexistent/python") ||
+			!strings.Contains(err.Error(), "tcp://a:1") {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -270,7 +274,8 @@ func TestFailedPlugins(t *testing.T) {
 		reply any
 		want  string
 	}{
-		{msgpack.MapOf("failed", []any{"a"}), "[a]"}, {msgpack.MapOf("failed", []any{}), ""}, {msgpack.Map{}, ""}, {5, ""},
+		{msgpack.MapOf("failed", []any{"a"}), "[a]"}, {msgpack.MapOf("failed", []any{}), ""}, {msgpack.Map{}, ""},
+		{5, ""},
 	} {
 		b, err := msgpack.Append(nil, c.reply)
 		if err != nil {

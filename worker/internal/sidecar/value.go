@@ -100,7 +100,8 @@ func (i *incarnation) flush() {
 	for _, h := range free {
 		b = msgpack.AppendUint(b, h)
 	}
-	if err := i.p.Notify(i.s.w.Context, "free", msgpack.Raw(b), nil); err != nil && !errors.Is(err, pyproc.ErrExited) && i.s.w.Context.Err() == nil {
+	if err := i.p.Notify(i.s.w.Context, "free", msgpack.Raw(b), nil); err != nil && !errors.Is(err, pyproc.ErrExited) &&
+		i.s.w.Context.Err() == nil {
 		i.s.log.Warn("the Python process was not told what to free", "error", err)
 	}
 }
@@ -138,8 +139,8 @@ func serializedOf(frames [][]byte) (*wire.Serialized, error) {
 // maxFetches is how many values of Python are serialised at once for one peer.
 const maxFetches = 4
 
-// Encode has Python serialise what a peer asks for, and leaves out what has been lost with a process: it is reported and
-// made again. A nil Sidecar returns held as it is.
+// Encode has Python serialise what a peer asks for, and leaves out what has been lost with a process: it is reported
+// and made again. A nil Sidecar returns held as it is.
 func (s *Sidecar) Encode(held []*store.Entry) []*store.Entry {
 	if s == nil {
 		return held

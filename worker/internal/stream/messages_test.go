@@ -87,19 +87,23 @@ func (m *machine) compute(key string, run int64) task.Key {
 func TestFinished(t *testing.T) {
 	m := newMachine(t)
 	k := m.compute("k", 5)
-	done := &state.ExecuteSuccess{Stored: state.Stored{Key: k, NBytes: 28, TypeName: "int"}, Start: 1, Stop: 2e9, Thread: 3}
+	done := &state.ExecuteSuccess{Stored: state.Stored{Key: k, NBytes: 28, TypeName: "int"}, Start: 1, Stop: 2e9,
+		Thread: 3}
 	a := m.apply(done, state.SendTaskFinished)
 	p := record.Parts{Start: 1e9, Stop: 2e9, Load: 5e8}
 	var b Batch
 	b.Finished(a.Task, a.RunID, nil, &p, "s-1")
 	b.Finished(a.Task, a.RunID, []byte("class"), &p, "s-2")
 	spans := []any{
-		msgpack.MapOf("action", "disk-read", "start", 0.5, "stop", 1.0), msgpack.MapOf("action", "compute", "start", 1.0, "stop", 2.0),
+		msgpack.MapOf("action", "disk-read", "start", 0.5, "stop", 1.0),
+		msgpack.MapOf("action", "compute", "start", 1.0, "stop", 2.0),
 	}
 	for i, got := range decoded(t, &b) {
 		class := []any{nil, []byte("class")}[i]
-		same(t, got, "op", "task-finished", "stimulus_id", fmt.Sprint("s-", i+1), "key", "k", "run_id", int64(5), "status", "OK",
-			"nbytes", int64(28), "type", class, "typename", "int", "metadata", msgpack.Map{}, "thread", int64(3), "startstops", spans)
+		same(t, got, "op", "task-finished", "stimulus_id", fmt.Sprint("s-", i+1), "key", "k", "run_id", int64(5),
+			"status", "OK",
+			"nbytes", int64(28), "type", class, "typename", "int", "metadata", msgpack.Map{}, "thread", int64(3),
+			"startstops", spans)
 	}
 	b.Reset()
 	if b.Len() != 0 || len(b.body) != 0 || b.frames != nil {
@@ -117,7 +121,8 @@ func TestErred(t *testing.T) {
 	var b Batch
 	b.Erred(a.Task, a.RunID, &record.Parts{Start: 1e9, Stop: 2e9}, "s")
 	spans := []any{msgpack.MapOf("action", "compute", "start", 1.0, "stop", 2.0)}
-	fields := []any{"op", "task-erred", "stimulus_id", "s", "key", "k", "run_id", int64(7), "status", "error", "exception_text", "E()",
+	fields := []any{"op", "task-erred", "stimulus_id", "s", "key", "k", "run_id", int64(7), "status", "error",
+		"exception_text", "E()",
 		"traceback_text", "line 1", "thread", int64(2), "startstops", spans}
 	same(t, decoded(t, &b)[0], append(fields, "exception", msgpack.MapOf("__Serialized__", int64(1)),
 		"traceback", msgpack.MapOf("__Serialized__", int64(3)))...)

@@ -167,7 +167,8 @@ func (in *Reader) Task(ops *wire.Ops, m *wire.Message) (*state.ComputeTask, erro
 }
 
 func (in *Reader) task(c *wire.ComputeTask, ev *state.ComputeTask, m *wire.Message) error {
-	*ev = state.ComputeTask{Stimulus: borrow(c.StimulusID), Key: task.Key(borrow(c.Key)), RunID: c.RunID, Actor: c.Actor,
+	*ev = state.ComputeTask{Stimulus: borrow(c.StimulusID), Key: task.Key(borrow(c.Key)), RunID: c.RunID,
+		Actor:  c.Actor,
 		SpanID: borrow(c.SpanID)}
 	var err error
 	if ev.Priority, err = readPriority(c.Priority); err != nil {
@@ -233,7 +234,8 @@ func (in *Reader) Deps(whoHas, nbytes []byte) ([]state.Dep, error) {
 		if holders, err = in.readAddresses(&r, holders); err != nil {
 			return nil, fmt.Errorf("who_has: %w", err)
 		}
-		deps = append(deps, state.Dep{Key: task.Key(borrow(k)), NBytes: -1, WhoHas: holders[from:len(holders):len(holders)]})
+		deps = append(deps, state.Dep{Key: task.Key(borrow(k)), NBytes: -1,
+			WhoHas: holders[from:len(holders):len(holders)]})
 	}
 	if err := readSizes(nbytes, deps); err != nil {
 		return nil, fmt.Errorf("nbytes: %w", err)

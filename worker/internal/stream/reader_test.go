@@ -33,7 +33,8 @@ func first(t testing.TB, m *wire.Message) *wire.Ops {
 
 func computeTask(more ...any) msgpack.Map {
 	m := msgpack.MapOf("op", "compute-task", "key", "k", "run_id", 7, "priority", []any{-1, 2, 3.5}, "stimulus_id", "s",
-		"who_has", msgpack.MapOf("a", []any{"tcp://h:1", "tcp://h:2"}, "b", []any{"tcp://h:1"}), "nbytes", msgpack.MapOf("b", 20, "a", 10),
+		"who_has", msgpack.MapOf("a", []any{"tcp://h:1", "tcp://h:2"}, "b", []any{"tcp://h:1"}), "nbytes",
+		msgpack.MapOf("b", 20, "a", 10),
 		"run_spec", []byte("MS\x01"), "resource_restrictions", msgpack.MapOf("GPU", 1), "actor", true,
 		"annotations", msgpack.MapOf("timeout", 2), "span_id", "span")
 	for i := 0; i < len(more); i += 2 {
@@ -50,16 +51,19 @@ func TestReaderTask(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := state.ComputeTask{Stimulus: "s", Key: task.NewKey("k"), RunID: 7, Priority: state.Priority{-1, 2, 3.5}, Actor: true,
+		want := state.ComputeTask{Stimulus: "s", Key: task.NewKey("k"), RunID: 7, Priority: state.Priority{-1, 2, 3.5},
+			Actor: true,
 			Deps: []state.Dep{
 				{Key: task.NewKey("a"), NBytes: 10, WhoHas: []string{"tcp://h:1", "tcp://h:2"}},
 				{Key: task.NewKey("b"), NBytes: 20, WhoHas: []string{"tcp://h:1"}},
 			},
-			Spec: []byte("MS\x01"), Resources: []state.Resource{{Name: "GPU", Amount: 1}}, SpanID: "span", Annotations: ev.Annotations}
+			Spec: []byte("MS\x01"), Resources: []state.Resource{{Name: "GPU", Amount: 1}}, SpanID: "span",
+			Annotations: ev.Annotations}
 		if !reflect.DeepEqual(*ev, want) {
 			t.Errorf("got %+v, want %+v", *ev, want)
 		}
-		if v, err := msgpack.Decode(ev.Annotations); err != nil || !reflect.DeepEqual(v, msgpack.MapOf("timeout", int64(2))) {
+		if v, err := msgpack.Decode(ev.Annotations); err != nil || !reflect.DeepEqual(v,
+			msgpack.MapOf("timeout", int64(2))) {
 			t.Errorf("annotations %v, %v", v, err)
 		}
 	}
@@ -68,12 +72,14 @@ func TestReaderTask(t *testing.T) {
 // What may be left out, or is none, leaves its field empty.
 func TestReaderTaskBare(t *testing.T) {
 	var in Reader
-	m := message(t, msgpack.MapOf("op", "compute-task", "key", "k", "priority", nil, "who_has", nil, "annotations", msgpack.Map{}, "run_spec", []byte("x")))
+	m := message(t, msgpack.MapOf("op", "compute-task", "key", "k", "priority", nil, "who_has", nil, "annotations",
+		msgpack.Map{}, "run_spec", []byte("x")))
 	ev, err := in.Task(first(t, m), m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ev.Deps != nil || ev.Annotations != nil || ev.Resources != nil || ev.Priority != (state.Priority{}) || string(ev.Spec) != "x" {
+	if ev.Deps != nil || ev.Annotations != nil || ev.Resources != nil || ev.Priority != (state.Priority{}) ||
+		string(ev.Spec) != "x" {
 		t.Errorf("got %+v", ev)
 	}
 	m = message(t, computeTask("nbytes", msgpack.MapOf("a", nil)))
@@ -124,10 +130,13 @@ func TestReaderEvents(t *testing.T) {
 		want   state.Event
 	}{
 		{"free-keys", []any{"keys", []any{"a", "b"}}, &state.FreeKeys{Stimulus: "s", Keys: []task.Key{a, b}}},
-		{"free-keys", []any{"keys", msgpack.MapOf("__Set__", true, "as-list", []any{"b"})}, &state.FreeKeys{Stimulus: "s", Keys: []task.Key{b}}},
+		{"free-keys", []any{"keys", msgpack.MapOf("__Set__", true, "as-list", []any{"b"})},
+			&state.FreeKeys{Stimulus: "s", Keys: []task.Key{b}}},
 		{"remove-replicas", []any{"keys", []any{"b"}}, &state.RemoveReplicas{Stimulus: "s", Keys: []task.Key{b}}},
-		{"acquire-replicas", []any{"who_has", holders, "nbytes", msgpack.MapOf("a", 5)}, &state.AcquireReplicas{Stimulus: "s", Deps: dep}},
-		{"refresh-who-has", []any{"who_has", holders, "nbytes", msgpack.MapOf("a", 5)}, &state.RefreshWhoHas{Stimulus: "s", Deps: unknown}},
+		{"acquire-replicas", []any{"who_has", holders, "nbytes", msgpack.MapOf("a", 5)},
+			&state.AcquireReplicas{Stimulus: "s", Deps: dep}},
+		{"refresh-who-has", []any{"who_has", holders, "nbytes", msgpack.MapOf("a", 5)},
+			&state.RefreshWhoHas{Stimulus: "s", Deps: unknown}},
 		{"steal-request", []any{"key", "a"}, &state.StealRequest{Stimulus: "s", Key: a}},
 		{"cancel-compute", []any{"key", "b"}, &state.CancelCompute{Stimulus: "s", Key: b}},
 		{"remove-worker", []any{"worker", "tcp://h:1"}, &state.RemovePeer{Stimulus: "s", Peer: "tcp://h:1"}},
@@ -156,7 +165,8 @@ func TestReaderEvents(t *testing.T) {
 // A field of another type than it should have is an error, or none if it is for people only.
 func TestReaderOrderRejects(t *testing.T) {
 	var in Reader
-	if o, err := in.Order(first(t, message(t, msgpack.MapOf("op", "close", "reason", 5, "status", nil)))); err != nil || o.Reason != "" || o.Status != "" {
+	if o, err := in.Order(first(t, message(t, msgpack.MapOf("op", "close", "reason", 5, "status", nil)))); err != nil ||
+		o.Reason != "" || o.Status != "" {
 		t.Errorf("got %+v, %v", o, err)
 	}
 	for op, m := range map[string]msgpack.Map{
@@ -185,7 +195,8 @@ func TestReaderAddresses(t *testing.T) {
 	}
 	for range 3 {
 		deps, err := in.Deps(raw, nil)
-		if err != nil || len(deps) != 2 || !slices.Equal(deps[0].WhoHas, []string{"tcp://h:1", "tcp://h:2"}) || len(in.addresses) != 2 {
+		if err != nil || len(deps) != 2 || !slices.Equal(deps[0].WhoHas, []string{"tcp://h:1", "tcp://h:2"}) ||
+			len(in.addresses) != 2 {
 			t.Fatalf("got %v, %v with %d addresses", deps, err, len(in.addresses))
 		}
 		if n := len(deps[0].WhoHas); cap(deps[0].WhoHas) != n {

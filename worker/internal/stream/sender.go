@@ -72,7 +72,8 @@ const linger = 500 * time.Microsecond
 func NewSender(c comm.Comm) *Sender {
 	scheme, _ := comm.ParseAddress(c.LocalAddr())
 	// Elsewhere a receiver may still hold what was written: in this process, or UCX.
-	s := &Sender{comm: c, reuse: scheme == "tcp" || scheme == "tls", wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &Sender{comm: c, reuse: scheme == "tcp" || scheme == "tls", wake: make(chan struct{}, 1),
+		done: make(chan struct{})}
 	go s.run()
 	return s
 }

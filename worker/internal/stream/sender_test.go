@@ -209,7 +209,8 @@ func TestSenderPeerGone(t *testing.T) {
 
 // Only transports that have copied a message when Write returns give its memory back.
 func TestSenderReuse(t *testing.T) {
-	for local, want := range map[string]bool{"tcp://127.0.0.1:1": true, "tls://127.0.0.1:1": true, "inproc://1": false, "ucxx://127.0.0.1:1": false} {
+	for local, want := range map[string]bool{"tcp://127.0.0.1:1": true, "tls://127.0.0.1:1": true, "inproc://1": false,
+		"ucxx://127.0.0.1:1": false} {
 		c := newComm(local)
 		s := NewSender(c)
 		s.recycle(make([]byte, 100))

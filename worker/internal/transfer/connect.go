@@ -148,7 +148,8 @@ func (m *Manager) Listen(ctx context.Context, control string) error {
 	cfg.Cookies = m.cookies.Admit
 	address := m.listenAddress()
 	if m.exposes(address) {
-		m.log.Warn("no data connection: it would be open to the network without encryption; allow that with --lanes trusted",
+		m.log.Warn("no data connection: it would be open to the network without encryption; allow that with --lanes "+
+			"trusted",
 			"address", address)
 		return nil
 	}

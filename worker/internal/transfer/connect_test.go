@@ -93,7 +93,8 @@ func TestExposes(t *testing.T) {
 		{"tcp://192.0.2.1:9", false, false, "ucxx://192.0.2.1:5", false},
 		{"tcp://192.0.2.1:9", true, false, "ucxx://192.0.2.1:5", true},
 	} {
-		m := &Manager{address: c.control, cfg: Config{Trusted: c.trusted, Accept: comm.ListenConfig{RequireEncryption: c.require}}}
+		m := &Manager{address: c.control, cfg: Config{Trusted: c.trusted,
+			Accept: comm.ListenConfig{RequireEncryption: c.require}}}
 		if got := m.exposes(c.address); got != c.want {
 			t.Errorf("%+v: got %v", c, got)
 		}

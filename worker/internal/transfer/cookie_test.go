@@ -29,7 +29,8 @@ func TestCookiePeer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := cookies.Admit(c.from, cookie); got != c.want {
-			t.Errorf("control %s to %s, data %s to %s: admitted %t, want %t", c.peer, c.local, c.from, c.lane, got, c.want)
+			t.Errorf("control %s to %s, data %s to %s: admitted %t, want %t", c.peer, c.local, c.from, c.lane, got,
+				c.want)
 		}
 	}
 }

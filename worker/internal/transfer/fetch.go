@@ -149,7 +149,8 @@ func readData(m *wire.Message, keys []task.Key) (values []*task.Value, stored []
 	return nil, nil, false, fmt.Errorf("%w: %w", ErrUnreadable, err)
 }
 
-func walkData(m *wire.Message, keys []task.Key) (values []*task.Value, stored []state.Stored, status string, err error) {
+func walkData(m *wire.Message, keys []task.Key) (values []*task.Value, stored []state.Stored, status string,
+	err error) {
 	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
 		return nil, nil, "", errors.New("no body")
 	}

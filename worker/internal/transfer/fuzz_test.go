@@ -21,7 +21,8 @@ func FuzzData(f *testing.F) {
 		}
 		f.Add(frames[0], frames[1], frames[2])
 	}
-	add(msgpack.MapOf("status", "OK", "data", msgpack.Map{{Key: "k", Value: wire.Serialize{Value: []byte("x")}}, {Key: "n", Value: 5}, {Key: []any{"t", 1}, Value: []any{1}}}))
+	add(msgpack.MapOf("status", "OK", "data", msgpack.Map{{Key: "k", Value: wire.Serialize{Value: []byte("x")}},
+		{Key: "n", Value: 5}, {Key: []any{"t", 1}, Value: []any{1}}}))
 	add(msgpack.MapOf("status", "busy"))
 	add(msgpack.MapOf("status", "uncaught-error", "exception_text", "x"))
 	add([]any{})

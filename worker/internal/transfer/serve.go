@@ -80,7 +80,8 @@ func (m *Manager) served(r *rpc.Request, who string, keys int, nbytes int64, err
 	case errors.Is(err, errNoAck):
 		// It holds one of the places of Outgoing, which others need.
 		r.Comm.Abort()
-		m.log.Warn("peer did not acknowledge data; connection closed", "peer", who, "address", r.Comm.PeerAddr(), "keys", keys,
+		m.log.Warn("peer did not acknowledge data; connection closed", "peer", who, "address", r.Comm.PeerAddr(),
+			"keys", keys,
 			"bytes", nbytes, "after", m.ackTime(nbytes))
 	case errors.Is(err, comm.ErrClosed):
 		// It went away, with the data or without; if it still wants any, it asks again.
@@ -208,7 +209,8 @@ func appendSerialized(b []byte, m *wire.Message, s *wire.Serialized) []byte {
 // errorValue stands for a value that has no form outside of its process: Dask's family
 // "error", which whoever opens it gets as an error.
 func errorValue(key task.Key, cause error) (*wire.Serialized, error) {
-	header, err := msgpack.Append(nil, msgpack.MapOf("serializer", "error", "compression", []any{nil, nil}, "num-sub-frames", 2))
+	header, err := msgpack.Append(nil, msgpack.MapOf("serializer", "error", "compression", []any{nil, nil},
+		"num-sub-frames", 2))
 	if err != nil {
 		return nil, err
 	}

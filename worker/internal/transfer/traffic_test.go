@@ -37,7 +37,8 @@ func TestTraffic(t *testing.T) {
 	}
 	m := n.bandwidths()
 	peers, _ := m.Get("workers")
-	if row, _ := peers.(msgpack.Map).Get("tcp://a"); fmt.Sprint(row) != fmt.Sprint([]any{n.peers["tcp://a"].rate, int64(2)}) {
+	if row, _ := peers.(msgpack.Map).Get("tcp://a"); fmt.Sprint(row) != fmt.Sprint([]any{n.peers["tcp://a"].rate,
+		int64(2)}) {
 		t.Errorf("a heartbeat has %v", m)
 	}
 	for i := range 3 * maxPeers {

@@ -1,5 +1,5 @@
-// Package transfer moves results between a worker and its peers: it fetches what tasks need, serves get_data, opens data
-// connections next to the control connections, and keeps records of what was moved and how fast.
+// Package transfer moves results between a worker and its peers: it fetches what tasks need, serves get_data, opens
+// data connections next to the control connections, and keeps records of what was moved and how fast.
 package transfer
 
 import (

@@ -30,7 +30,8 @@ func TestFetch(t *testing.T) {
 		t.Errorf("the fetch is %+v", f)
 	}
 	in := b.Records()
-	if len(in) != 1 || !in[0].Incoming || in[0].Keys != 2 || in[0].Peer != a.address || in[0].Lane != "tcp" || in[0].Bytes < int64(len(large)) || in[0].Error != "" {
+	if len(in) != 1 || !in[0].Incoming || in[0].Keys != 2 || in[0].Peer != a.address || in[0].Lane != "tcp" ||
+		in[0].Bytes < int64(len(large)) || in[0].Error != "" {
 		t.Errorf("the record of the receiver is %+v", in)
 	}
 	waitFor(t, func() bool { return len(a.Records()) == 1 && a.Counts().Open == 0 })
@@ -170,7 +171,8 @@ func TestNoAck(t *testing.T) {
 	}
 	defer c.Abort()
 	var reply msgpack.Map
-	if err := rpc.Call(t.Context(), c, "get_data", msgpack.MapOf("keys", []any{"n"}, "who", "someone"), &reply); err != nil {
+	if err := rpc.Call(t.Context(), c, "get_data", msgpack.MapOf("keys", []any{"n"}, "who", "someone"),
+		&reply); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -243,7 +245,8 @@ func TestEcho(t *testing.T) {
 }
 
 func TestDialTimeout(t *testing.T) {
-	for configured, want := range map[time.Duration]time.Duration{0: 3 * time.Second, time.Second: time.Second, time.Hour: 3 * time.Second} {
+	for configured, want := range map[time.Duration]time.Duration{0: 3 * time.Second, time.Second: time.Second,
+		time.Hour: 3 * time.Second} {
 		if got := dialTimeout(configured); got != want {
 			t.Errorf("%v: got %v, want %v", configured, got, want)
 		}
