@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// algorithm is what Native and DeviceNative have in common. B is a partition.
+// algorithm is a native algorithm in one location. B is a partition.
 type algorithm[B, P, R any] struct {
 	f      *clique.Fn[nativeIn[B, P], nativeOut[B, R]]
 	batch  *client.Fn2[nativeOut[B, R], int, B]
@@ -32,19 +32,23 @@ type nativeOut[B, R any] struct {
 	Result  R
 }
 
-func newAlgorithm[B, P, R any](name string, f func(ctx context.Context, r *clique.Rank, in nativeIn[B, P], batches []B) ([]B, R, error)) *algorithm[B, P, R] {
+func newAlgorithm[B, P, R any](name string, f func(ctx context.Context, r *clique.Rank, in nativeIn[B, P],
+	batches []B) ([]B, R, error)) *algorithm[B, P, R] {
 	return &algorithm[B, P, R]{
-		f: clique.Func(name, func(ctx context.Context, r *clique.Rank, in nativeIn[B, P]) (out nativeOut[B, R], err error) {
+		f: clique.Func(name, func(ctx context.Context, r *clique.Rank, in nativeIn[B, P]) (out nativeOut[B, R],
+			err error) {
 			batches := make([]B, len(in.Parts))
 			for i, b := range in.Parts {
 				batches[i] = b.Get()
 			}
 			if len(in.Index) != len(batches) {
-				return out, fmt.Errorf("frame: %s: %d partitions and %d numbers of them", name, len(batches), len(in.Index))
+				return out, fmt.Errorf("frame: %s: %d partitions and %d numbers of them", name, len(batches),
+					len(in.Index))
 			}
 			out.Batches, out.Result, err = f(ctx, r, in, batches)
 			if n := len(out.Batches); err == nil && n != 0 && n != len(batches) {
-				err = fmt.Errorf("frame: %s returned %d partitions for the %d that it was given: it must return as many, or none", name, n, len(batches))
+				err = fmt.Errorf("frame: %s returned %d partitions for the %d that it was given: it must return as "+
+					"many, or none", name, n, len(batches))
 			}
 			return out, err
 		}),
@@ -54,14 +58,18 @@ func newAlgorithm[B, P, R any](name string, f func(ctx context.Context, r *cliqu
 			}
 			return o.Batches[i], nil
 		}),
-		result: client.Func(name+".result", func(_ context.Context, o nativeOut[B, R]) (R, error) { return o.Result, nil }),
+		result: client.Func(name+".result", func(_ context.Context, o nativeOut[B, R]) (R, error) {
+			return o.Result,
+				nil
+		}),
 	}
 }
 
 // run runs the algorithm on partitions and waits for it. It returns what each rank did, in the
 // order of ranks, and with a schema futures of the partitions that were returned, the caller's.
 // Ranks are among some workers, if those are named.
-func (a *algorithm[B, P, R]) run(ctx context.Context, c *client.Client, parts []*client.Future[B], params P, opts NativeOptions, among []string) (_ []*client.Future[B], _ []R, err error) {
+func (a *algorithm[B, P, R]) run(ctx context.Context, c *client.Client, parts []*client.Future[B], params P,
+	opts NativeOptions, among []string) (_ []*client.Future[B], _ []R, err error) {
 	if err := persist(ctx, parts); err != nil { // so that it is known where they are
 		return nil, nil, err
 	}
@@ -125,7 +133,8 @@ func (a *algorithm[B, P, R]) run(ctx context.Context, c *client.Client, parts []
 
 // holders are the Millstream workers, among some if those are named, that have partitions, all
 // that there are if none has.
-func holders[B any](parts []*client.Future[B], where map[task.Key][]string, workers map[string]client.Worker, among []string) []string {
+func holders[B any](parts []*client.Future[B], where map[task.Key][]string, workers map[string]client.Worker,
+	among []string) []string {
 	var ours []string
 	for address, w := range workers {
 		if w.Resources["go"] > 0 && (among == nil || slices.Contains(among, address)) {
@@ -158,7 +167,8 @@ type placed struct{ rank, at int }
 
 // inputs gives each partition to a rank whose worker has it, that with the fewest, and such
 // that no rank has, to that with the fewest of all.
-func (a *algorithm[B, P, R]) inputs(parts []*client.Future[B], where map[task.Key][]string, workers map[string]client.Worker, ranks []string, params P) ([]client.Arg[nativeIn[B, P]], []placed) {
+func (a *algorithm[B, P, R]) inputs(parts []*client.Future[B], where map[task.Key][]string,
+	workers map[string]client.Worker, ranks []string, params P) ([]client.Arg[nativeIn[B, P]], []placed) {
 	in := make([]nativeIn[B, P], len(ranks))
 	for i, w := range ranks {
 		in[i] = nativeIn[B, P]{Total: len(parts), Threads: workers[w].Threads, Params: params}

@@ -32,9 +32,12 @@ type prepared struct {
 
 // Tasks of a write. Each may run twice, on two workers, when one is lost.
 var (
-	prepareSet = client.Func("millstream.frame.write-prepare", func(ctx context.Context, s fileSet) (prepared, error) { return s.prepare(ctx) })
-	commitSet  = client.Func2("millstream.frame.write-commit", func(ctx context.Context, s fileSet, files []written) ([]string, error) { return s.commit(ctx, files) })
-	abortSet   = client.Func2("millstream.frame.write-abort", func(_ context.Context, s fileSet, p prepared) (bool, error) { return s.abort(p) })
+	prepareSet = client.Func("millstream.frame.write-prepare",
+		func(ctx context.Context, s fileSet) (prepared, error) { return s.prepare(ctx) })
+	commitSet = client.Func2("millstream.frame.write-commit",
+		func(ctx context.Context, s fileSet, files []written) ([]string, error) { return s.commit(ctx, files) })
+	abortSet = client.Func2("millstream.frame.write-abort",
+		func(_ context.Context, s fileSet, p prepared) (bool, error) { return s.abort(p) })
 )
 
 // prepare makes the folder and the staging folder in it. A folder that is not to be overwritten and has files of the
@@ -95,7 +98,8 @@ func (s fileSet) refuse(m *manifest) error {
 	}
 	const do = "write into another folder, or set WriteOptions.Overwrite"
 	if m != nil {
-		return &Error{Kind: ErrExists, Path: s.Dir, Partition: -1, Reason: fmt.Sprintf("folder has a result (%d partitions); %s", len(m.Files), do)}
+		return &Error{Kind: ErrExists, Path: s.Dir, Partition: -1,
+			Reason: fmt.Sprintf("folder has a result (%d partitions); %s", len(m.Files), do)}
 	}
 	ext := []string{s.Ext}
 	if s.Ext == ".arrow" {
@@ -106,8 +110,10 @@ func (s fileSet) refuse(m *manifest) error {
 		return fmt.Errorf("frame: %w", err)
 	}
 	for _, e := range entries {
-		if name := e.Name(); !e.IsDir() && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_") && slices.Contains(ext, filepath.Ext(name)) {
-			return &Error{Kind: ErrExists, Path: s.Dir, Partition: -1, Reason: fmt.Sprintf("folder has %s; %s", name, do)}
+		if name := e.Name(); !e.IsDir() && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_") &&
+			slices.Contains(ext, filepath.Ext(name)) {
+			return &Error{Kind: ErrExists, Path: s.Dir, Partition: -1,
+				Reason: fmt.Sprintf("folder has %s; %s", name, do)}
 		}
 	}
 	return nil
@@ -188,7 +194,8 @@ func (s fileSet) publish(now *manifest, files []written) (*manifest, error) {
 		case err == nil:
 			return m, syncFolder(s.Dir)
 		case errors.Is(err, fs.ErrExist):
-			return nil, &Error{Kind: ErrExists, Path: s.Dir, Partition: -1, Reason: "another write into the folder ended first"}
+			return nil, &Error{Kind: ErrExists, Path: s.Dir, Partition: -1,
+				Reason: "another write into the folder ended first"}
 		}
 		// The file system has no links.
 	}
@@ -220,7 +227,8 @@ func (s fileSet) finish(m *manifest) error {
 	}
 	staging := stagingPath(s.Dir, s.Ext, m.ID)
 	for _, name := range m.names() {
-		if err := os.Rename(filepath.Join(staging, name), filepath.Join(s.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(filepath.Join(staging, name), filepath.Join(s.Dir, name)); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("frame: %w", err)
 		}
 	}
@@ -289,8 +297,8 @@ func removeEmpty(dirs []string) {
 	}
 }
 
-// lockFolder keeps other writes from ending in a folder at the same time. The lock ends with the process. On file systems
-// that cannot lock a folder there is none: then two writes that end at once may leave files that are not read.
+// lockFolder keeps other writes from ending in a folder at the same time. The lock ends with the process. On file
+// systems that cannot lock a folder there is none: then two writes that end at once may leave files that are not read.
 func lockFolder(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {

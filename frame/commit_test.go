@@ -52,7 +52,8 @@ func TestWriteCrash(t *testing.T) {
 					}
 				}
 				if step == 5 { // some of the new ones are in their place
-					if err := os.Rename(filepath.Join(s.staging(), m.Files[1].Name), filepath.Join(dir, m.Files[1].Name)); err != nil {
+					if err := os.Rename(filepath.Join(s.staging(), m.Files[1].Name),
+						filepath.Join(dir, m.Files[1].Name)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -98,7 +99,8 @@ func TestWriteSteps(t *testing.T) {
 				t.Errorf("abort: %v, %v, want false", committed, err)
 			}
 		}
-		if _, err := x.save(batchOf(0, 5), filepath.Join(s.staging(), partName(0, s.ID, s.Ext))); !errors.Is(err, os.ErrNotExist) {
+		if _, err := x.save(batchOf(0, 5), filepath.Join(s.staging(), partName(0, s.ID, s.Ext))); !errors.Is(err,
+			os.ErrNotExist) {
 			t.Errorf("part after abort: %v, want %v", err, os.ErrNotExist)
 		}
 		if _, err := s.commit(ctx, files); err == nil {
@@ -137,7 +139,8 @@ func TestManifestRefused(t *testing.T) {
 			}
 		}
 		save(t, manifestPath(dir, x.ext), []byte(`{"version": 1, "id": "`+id+`", "replaces": ["../victim`+x.ext+`"]}`))
-		if _, err := x.write(rowsFrame(t, ctx, c, 5, 1), ctx, dir, WriteOptions{Overwrite: true}); !errors.Is(err, ErrCorrupt) {
+		if _, err := x.write(rowsFrame(t, ctx, c, 5, 1), ctx, dir, WriteOptions{Overwrite: true}); !errors.Is(err,
+			ErrCorrupt) {
 			t.Errorf("write: %v, want ErrCorrupt", err)
 		}
 		if b, err := os.ReadFile(victim); err != nil || string(b) != "keep" {

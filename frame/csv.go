@@ -42,7 +42,7 @@ type csvDialect struct {
 // csvSource is one partition of a CSV file: the lines that begin in a span.
 type csvSource struct {
 	Path      string
-	Stamp     Stamp
+	Stamp     stamp
 	Span      span
 	Quoted    [2]bool // whether the two ends of the span are within quotes
 	Partition int
@@ -51,7 +51,7 @@ type csvSource struct {
 
 // csvHead is what the client needs to know about a file.
 type csvHead struct {
-	Stamp  Stamp
+	Stamp  stamp
 	Schema []byte // inferred, if it was asked for
 }
 
@@ -64,11 +64,23 @@ type csvLook struct {
 }
 
 var (
-	headCSV = client.Func("millstream.frame.csv-head", func(_ context.Context, l csvLook) (csvHead, error) { return readCSVHead(l) })
+	headCSV = client.Func("millstream.frame.csv-head", func(_ context.Context, l csvLook) (csvHead,
+		error) {
+		return readCSVHead(l)
+	})
 	// How many quotes are there: an odd number turns inside out.
-	quotesCSV = client.Func("millstream.frame.csv-quotes", func(_ context.Context, s csvSource) (bool, error) { return oddQuotes(s) })
-	readCSV   = client.Func("millstream.frame.read-csv", func(_ context.Context, s csvSource) (arrow.RecordBatch, error) { return readCSVPart(s) })
-	saveCSV   = client.Func2("millstream.frame.write-csv", func(_ context.Context, b arrow.RecordBatch, path string) (written, error) { return writeCSV(b, path) })
+	quotesCSV = client.Func("millstream.frame.csv-quotes", func(_ context.Context, s csvSource) (bool,
+		error) {
+		return oddQuotes(s)
+	})
+	readCSV = client.Func("millstream.frame.read-csv", func(_ context.Context, s csvSource) (arrow.RecordBatch,
+		error) {
+		return readCSVPart(s)
+	})
+	saveCSV = client.Func2("millstream.frame.write-csv", func(_ context.Context, b arrow.RecordBatch,
+		path string) (written, error) {
+		return writeCSV(b, path)
+	})
 )
 
 // ReadCSV is a frame of CSV files: one, those of a folder (*.csv), or those that match a
@@ -120,7 +132,8 @@ func ReadCSV(ctx context.Context, c *client.Client, path string, opts CSVOptions
 			block = max(h.Stamp.Size, 1)
 		}
 		for at := int64(0); at == 0 || at < h.Stamp.Size; at += block {
-			sources = append(sources, csvSource{Path: paths[i], Stamp: h.Stamp, Span: span{at, min(h.Stamp.Size, at+block)}, Partition: len(sources), Dialect: d})
+			sources = append(sources, csvSource{Path: paths[i], Stamp: h.Stamp,
+				Span: span{at, min(h.Stamp.Size, at+block)}, Partition: len(sources), Dialect: d})
 		}
 	}
 	if err := markQuotes(ctx, c, sources); err != nil {
@@ -157,7 +170,8 @@ func markQuotes(ctx context.Context, c *client.Client, sources []csvSource) erro
 // WriteCSV writes the frame as CSV files with a header, one for each partition, into a folder, which is created, and
 // returns their paths. The files are one set, as those of WriteIPC.
 func (f *Frame) WriteCSV(ctx context.Context, dir string, opts WriteOptions) ([]string, error) {
-	return f.writeSet(ctx, dir, ".csv", opts, func(p client.Arg[arrow.RecordBatch], path string) *client.Future[written] {
+	return f.writeSet(ctx, dir, ".csv", opts, func(p client.Arg[arrow.RecordBatch],
+		path string) *client.Future[written] {
 		return saveCSV.Submit(ctx, f.c, p, client.Val(path), client.WithImpure())
 	})
 }

@@ -34,7 +34,8 @@ func TestCSVFiles(t *testing.T) {
 		t.Errorf("types %s", got)
 	}
 	b := must[[]arrow.RecordBatch](t)(f.Collect(ctx))[0]
-	if b.NumRows() != 4 || b.Column(1).(*array.String).Value(1) != `O'Neil, "Bo"` || b.Column(2).NullN() != 2 || b.Column(1).NullN() != 1 {
+	if b.NumRows() != 4 || b.Column(1).(*array.String).Value(1) != `O'Neil, "Bo"` || b.Column(2).NullN() != 2 ||
+		b.Column(1).NullN() != 1 {
 		t.Errorf("rows %v", b)
 	}
 	// However small the blocks, every line is in one of them.
@@ -55,8 +56,10 @@ func TestCSVFiles(t *testing.T) {
 	back := must[*Frame](t)(ReadCSV(ctx, c, out, CSVOptions{Schema: people}))
 	same(t, ctx, "written", back, batchOf(0, 100))
 	// A schema chooses columns by name; without a header they have numbers.
-	narrow := arrow.NewSchema([]arrow.Field{{Name: "score", Type: arrow.PrimitiveTypes.Float32}, {Name: "id", Type: arrow.PrimitiveTypes.Int8}}, nil)
-	some := must[[]arrow.RecordBatch](t)(must[*Frame](t)(ReadCSV(ctx, c, path, CSVOptions{Schema: narrow})).Collect(ctx))[0]
+	narrow := arrow.NewSchema([]arrow.Field{{Name: "score", Type: arrow.PrimitiveTypes.Float32},
+		{Name: "id", Type: arrow.PrimitiveTypes.Int8}}, nil)
+	some := must[[]arrow.RecordBatch](t)(must[*Frame](t)(ReadCSV(ctx, c, path,
+		CSVOptions{Schema: narrow})).Collect(ctx))[0]
 	if some.Column(0).(*array.Float32).Value(0) != 1.5 || some.Column(1).(*array.Int8).Value(3) != -4 {
 		t.Errorf("chosen columns %v", some)
 	}
@@ -83,13 +86,16 @@ func TestCSVErrors(t *testing.T) {
 		kind error
 		text []string
 	}{
-		{at("columns.csv", "x,y\n1,2\n3\n"), CSVOptions{}, ErrCorrupt, []string{"partition 0", "columns.csv", "line 3 has 1 columns and the header 2"}},
-		{at("value.csv", "x\n1\nhello\n"), CSVOptions{Schema: ints}, ErrCorrupt, []string{"line 3", `column "x"`, `"hello" is no int8`}},
+		{at("columns.csv", "x,y\n1,2\n3\n"), CSVOptions{}, ErrCorrupt,
+			[]string{"partition 0", "columns.csv", "line 3 has 1 columns and the header 2"}},
+		{at("value.csv", "x\n1\nhello\n"), CSVOptions{Schema: ints}, ErrCorrupt,
+			[]string{"line 3", `column "x"`, `"hello" is no int8`}},
 		{at("large.csv", "x\n1\n300\n"), CSVOptions{Schema: ints}, ErrCorrupt, []string{"line 3", "out of range"}},
 		{at("quote.csv", "x\n\"never ends\n"), CSVOptions{}, ErrCorrupt, []string{"quote.csv"}},
 		{at("empty.csv", ""), CSVOptions{}, ErrCorrupt, []string{"empty.csv", "not even a header"}},
 		{filepath.Join(dir, "two"), CSVOptions{}, ErrSchema, []string{"partition 1", "b.csv", `no column "x"`}},
-		{at("type.csv", "x\n1\n"), CSVOptions{Schema: arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.ListOf(arrow.PrimitiveTypes.Int8)}}, nil)}, ErrSchema, []string{"there is no list"}},
+		{at("type.csv", "x\n1\n"), CSVOptions{Schema: arrow.NewSchema([]arrow.Field{{Name: "x",
+			Type: arrow.ListOf(arrow.PrimitiveTypes.Int8)}}, nil)}, ErrSchema, []string{"there is no list"}},
 		{filepath.Join(dir, "missing.csv"), CSVOptions{}, nil, []string{"missing.csv"}},
 	} {
 		f, err := ReadCSV(ctx, c, tc.path, tc.opts)
@@ -159,7 +165,8 @@ func FuzzCSV(f *testing.F) {
 		var rows int64
 		quoted := false
 		for at := int64(0); at < head.Stamp.Size; at += max(block, head.Stamp.Size/50) {
-			source := csvSource{Path: path, Stamp: head.Stamp, Span: span{at, min(head.Stamp.Size, at+max(block, head.Stamp.Size/50))}, Dialect: d}
+			source := csvSource{Path: path, Stamp: head.Stamp,
+				Span: span{at, min(head.Stamp.Size, at+max(block, head.Stamp.Size/50))}, Dialect: d}
 			odd, oddErr := oddQuotes(source)
 			if oddErr != nil {
 				t.Fatal(oddErr)
@@ -196,18 +203,21 @@ func TestCSVComma(t *testing.T) {
 		{"\ufeffa|b\n1|2\n", CSVOptions{}, "'|'"},
 		{"1;2\n", CSVOptions{NoHeader: true}, "CSVOptions.Comma"},
 		{"a,b\n1,2\n", CSVOptions{Comma: ';'}, "','"},
-		{"a;b\n1;2\n", CSVOptions{Schema: arrow.NewSchema([]arrow.Field{{Name: "b", Type: arrow.PrimitiveTypes.Int64}}, nil)}, "CSVOptions.Comma"},
+		{"a;b\n1;2\n", CSVOptions{Schema: arrow.NewSchema([]arrow.Field{{Name: "b", Type: arrow.PrimitiveTypes.Int64}},
+			nil)}, "CSVOptions.Comma"},
 		{"a;b;c\n1;2;3\n", CSVOptions{Comma: ';'}, ""},
 		{"\"a;b\"\n1\n", CSVOptions{}, ""},
 		{"a\n1;2\n", CSVOptions{}, ""},
-		{"a;b\nx\n", CSVOptions{Schema: arrow.NewSchema([]arrow.Field{{Name: "a;b", Type: arrow.BinaryTypes.String}}, nil)}, ""},
+		{"a;b\nx\n", CSVOptions{Schema: arrow.NewSchema([]arrow.Field{{Name: "a;b", Type: arrow.BinaryTypes.String}},
+			nil)}, ""},
 	} {
 		path := save(t, filepath.Join(dir, fmt.Sprint(i, ".csv")), []byte(tc.text))
 		f, err := ReadCSV(ctx, c, path, tc.opts)
 		if err == nil {
 			err = f.Persist(ctx)
 		}
-		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path)) {
+		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) ||
+			!strings.Contains(err.Error(), path)) {
 			t.Errorf("%q: got error %v, want %q", tc.text, err, tc.want)
 		}
 	}

@@ -136,7 +136,8 @@ func csvOrder(s *arrow.Schema, names []string) ([]int, error) {
 			out[i] = j
 		}
 		if out[i] < 0 {
-			return nil, fmt.Errorf("there is no column %q; there are %s%s", f.Name, strings.Join(names[:min(len(names), 8)], ", "), commaHint(names))
+			return nil, fmt.Errorf("there is no column %q; there are %s%s", f.Name,
+				strings.Join(names[:min(len(names), 8)], ", "), commaHint(names))
 		}
 	}
 	return out, nil
@@ -239,8 +240,8 @@ func inferCSV(r io.ReaderAt, size int64, l csvLook) (*arrow.Schema, error) {
 	return arrow.NewSchema(fields, nil), nil
 }
 
-// checkComma returns an error if the first line has one column with another common separator in it, which is not quoted:
-// the file would become one column of text.
+// checkComma returns an error if the first line has one column with another common separator in it, which is not
+// quoted: the file would become one column of text.
 func checkComma(r io.Reader, d csvDialect) error {
 	b := bufio.NewReader(r)
 	first, err := b.Peek(4)
@@ -255,7 +256,8 @@ func checkComma(r io.Reader, d csvDialect) error {
 		return err
 	}
 	if hint := commaHint(line); hint != "" {
-		return fmt.Errorf("the first line has one column, %q%s (or CSVOptions.Schema, if there is one column)", line[0], hint)
+		return fmt.Errorf("the first line has one column, %q%s (or CSVOptions.Schema, if there is one column)", line[0],
+			hint)
 	}
 	return nil
 }

@@ -21,10 +21,11 @@ import (
 
 // fakeDevice is memory of the host in the place of a GPU's: what is under test here is where buffers go, not who copies
 // them. It counts what is out.
-type fakeDevice struct{ out atomic.Int64 }
+type fakeDevice struct{ out, made atomic.Int64 }
 
 func (d *fakeDevice) Alloc(_ context.Context, n int) (*mem.Buffer, error) {
 	d.out.Add(1)
+	d.made.Add(1)
 	return mem.NewRegion(mem.RegionConfig{Heap: make([]byte, n), Free: func() { d.out.Add(-1) }}).Buffer(), nil
 }
 func (d *fakeDevice) Kind() mem.Kind { return mem.Host }
@@ -71,7 +72,7 @@ func TestDeviceBatch(t *testing.T) {
 	whole := mixedOf(100)
 	for _, cut := range [][2]int64{{0, 100}, {0, 0}, {3, 20}, {8, 9}, {99, 100}, {16, 64}, {100, 100}} {
 		in := whole.NewSlice(cut[0], cut[1])
-		b, err := CopyToDevice(ctx, in)
+		b, err := copyBatchToDevice(ctx, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +107,7 @@ func TestDeviceBatch(t *testing.T) {
 			t.Fatalf("%d buffers are still out", n)
 		}
 	}
-	if _, err := CopyToDevice(t.Context(), whole); !errors.Is(err, task.ErrOutside) {
+	if _, err := copyBatchToDevice(t.Context(), whole); !errors.Is(err, task.ErrOutside) {
 		t.Errorf("outside of a task: %v", err)
 	}
 }
@@ -115,7 +116,7 @@ func TestDeviceBatch(t *testing.T) {
 // given without a copy.
 func TestDeviceCall(t *testing.T) {
 	ctx, dev := onFake(t)
-	b, err := CopyToDevice(ctx, mixedOf(10))
+	b, err := copyBatchToDevice(ctx, mixedOf(10))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestDeviceCall(t *testing.T) {
 	}
 	before := dev.out.Load()
 	for name, in := range map[string]wire.Dict{"on the device": there, "in host memory": arrived} {
-		var seen *wire.DeviceArray
+		var seen *mem.Buffer
 		out, err := deviceCall(ctx, in, func(_ context.Context, b *DeviceBatch) (*DeviceBatch, error) {
 			for i := range b.columns {
 				for _, a := range b.columns[i].arrays() {
@@ -184,7 +185,7 @@ func TestDeviceCall(t *testing.T) {
 // Columns of numbers go to algorithms of shared libraries as they lie.
 func TestDeviceBatchNative(t *testing.T) {
 	ctx, dev := onFake(t)
-	b, err := CopyToDevice(ctx, mixedOf(12).NewSlice(0, 2)) // without nulls
+	b, err := copyBatchToDevice(ctx, mixedOf(12).NewSlice(0, 2)) // without nulls
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,8 +193,9 @@ func TestDeviceBatchNative(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p) != 3 || p[0].Kind != clique.KindOf[float64]() || p[1].Kind != clique.KindOf[int64]() || p[2].Kind != clique.KindOf[uint8]() || p[1].Len() != 2 || p[2].Len() != 2 ||
-		p[1].Data.Addr() != b.Column(0).Values.Buffer().Addr() {
+	if len(p) != 3 || p[0].Kind != clique.KindOf[float64]() || p[1].Kind != clique.KindOf[int64]() ||
+		p[2].Kind != clique.KindOf[uint8]() || p[1].Len() != 2 || p[2].Len() != 2 ||
+		p[1].Data.Addr() != b.Column(0).Values.Addr() {
 		t.Errorf("got %+v", p)
 	}
 	release()
@@ -202,7 +204,7 @@ func TestDeviceBatchNative(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	nulls, err := CopyToDevice(ctx, mixedOf(12))
+	nulls, err := copyBatchToDevice(ctx, mixedOf(12))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +222,7 @@ func TestDeviceBatchNative(t *testing.T) {
 func TestDeviceBatchHostile(t *testing.T) {
 	ctx, _ := onFake(t)
 	make := func() wire.Dict {
-		b, err := CopyToDevice(ctx, mixedOf(9))
+		b, err := copyBatchToDevice(ctx, mixedOf(9))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,20 +236,26 @@ func TestDeviceBatchHostile(t *testing.T) {
 		change func(d *wire.Dict)
 		want   string
 	}{
-		"nothing":        {func(d *wire.Dict) { *d = nil }, "is no batch on a device"},
-		"version":        {func(d *wire.Dict) { d.Set(deviceKey, int64(2)) }, "version 2"},
-		"rows":           {func(d *wire.Dict) { d.Set(rowsKey, int64(1000)) }, "bytes, and"},
-		"negative":       {func(d *wire.Dict) { d.Set(rowsKey, int64(-1)) }, "-1"},
-		"many":           {func(d *wire.Dict) { d.Set(rowsKey, uint64(math.MaxUint64)) }, "rows"},
-		"no schema":      {func(d *wire.Dict) { d.Delete(schemaKey) }, "no schema"},
-		"other schema":   {func(d *wire.Dict) { d.Set(schemaKey, []byte("x")) }, "schema"},
-		"no values":      {func(d *wire.Dict) { d.Delete(valuesKey + "2") }, "no values"},
-		"no offsets":     {func(d *wire.Dict) { d.Delete(offsetsKey + "1") }, "no offsets"},
-		"no array":       {func(d *wire.Dict) { d.Set(valuesKey+"0", "text") }, "no array"},
-		"another type":   {func(d *wire.Dict) { v, _ := d.Get(valuesKey + "2"); d.Set(valuesKey+"0", v) }, "<f8 and should be <i8"},
-		"extra offsets":  {func(d *wire.Dict) { v, _ := d.Get(offsetsKey + "1"); d.Set(offsetsKey+"0", v) }, "it has offsets"},
+		"nothing":      {func(d *wire.Dict) { *d = nil }, "is no batch on a device"},
+		"version":      {func(d *wire.Dict) { d.Set(deviceKey, int64(2)) }, "version 2"},
+		"rows":         {func(d *wire.Dict) { d.Set(rowsKey, int64(1000)) }, "bytes, and"},
+		"negative":     {func(d *wire.Dict) { d.Set(rowsKey, int64(-1)) }, "-1"},
+		"many":         {func(d *wire.Dict) { d.Set(rowsKey, uint64(math.MaxUint64)) }, "rows"},
+		"no schema":    {func(d *wire.Dict) { d.Delete(schemaKey) }, "no schema"},
+		"other schema": {func(d *wire.Dict) { d.Set(schemaKey, []byte("x")) }, "schema"},
+		"no values":    {func(d *wire.Dict) { d.Delete(valuesKey + "2") }, "no values"},
+		"no offsets":   {func(d *wire.Dict) { d.Delete(offsetsKey + "1") }, "no offsets"},
+		"no array":     {func(d *wire.Dict) { d.Set(valuesKey+"0", "text") }, "no array"},
+		"another type": {func(d *wire.Dict) { v, _ := d.Get(valuesKey + "2"); d.Set(valuesKey+"0", v) },
+			"<f8 and should be <i8"},
+		"extra offsets": {func(d *wire.Dict) { v, _ := d.Get(offsetsKey + "1"); d.Set(offsetsKey+"0", v) },
+			"it has offsets"},
 		"short validity": {func(d *wire.Dict) { v, _ := d.Get(validKey + "1"); shorten(v) }, "validity"},
-		"two dimensions": {func(d *wire.Dict) { v, _ := d.Get(valuesKey + "0"); v.(*wire.DeviceArray).Shape = []int{3, 3} }, "2 dimensions"},
+		"two dimensions": {func(d *wire.Dict) {
+			v, _ := d.Get(valuesKey + "0")
+			v.(*wire.DeviceArray).Shape = []int{3,
+				3}
+		}, "2 dimensions"},
 	} {
 		d := make()
 		x.change(&d)
@@ -267,7 +275,7 @@ func TestDeviceBatchHostile(t *testing.T) {
 		t.Errorf("wild offsets: %v", err)
 	}
 	list := arrow.NewSchema([]arrow.Field{{Name: "l", Type: arrow.ListOf(arrow.PrimitiveTypes.Int8)}}, nil)
-	if _, err := CopyToDevice(ctx, emptyBatch(list)); !errors.Is(err, ErrSchema) {
+	if _, err := copyBatchToDevice(ctx, emptyBatch(list)); !errors.Is(err, ErrSchema) {
 		t.Errorf("a column of lists: %v", err)
 	}
 }
@@ -284,14 +292,16 @@ func TestNoGPU(t *testing.T) {
 	if _, err := f.ToDevice(ctx); !errors.Is(err, ErrNoGPU) {
 		t.Errorf("ToDevice: %v", err)
 	}
-	if _, err := OpenDevice(ctx, c, "nothing"); err == nil || !strings.Contains(err.Error(), "nothing") {
-		t.Errorf("OpenDevice: %v", err)
+	for _, at := range []Location{Host, Device} {
+		if _, err := Open(ctx, c, "nothing", at); err == nil || !strings.Contains(err.Error(), "nothing") {
+			t.Errorf("Open at %v: %v", at, err)
+		}
+		if _, err := FromDask(ctx, c, "nothing", at); err == nil || !strings.Contains(err.Error(), "nothing") {
+			t.Errorf("FromDask at %v: %v", at, err)
+		}
 	}
-	if _, err := DeviceFromDask(ctx, c, "nothing"); err == nil || !strings.Contains(err.Error(), "nothing") {
-		t.Errorf("DeviceFromDask: %v", err)
-	}
-	if _, err := DeviceOf(ctx, c, nil); err == nil {
-		t.Error("DeviceOf of nothing")
+	if _, err := deviceOfParts(ctx, c, nil); err == nil {
+		t.Error("a frame on devices of nothing")
 	}
 }
 
@@ -301,11 +311,13 @@ func FuzzDeviceBatch(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(schema, int64(3), "<i8", []byte("123456781234567812345678"), []byte{0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0}, []byte{7})
+	f.Add(schema, int64(3), "<i8", []byte("123456781234567812345678"),
+		[]byte{0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0}, []byte{7})
 	f.Fuzz(func(t *testing.T, schema []byte, rows int64, dtype string, values, offsets, validity []byte) {
 		d := wire.NewDict(deviceKey, int64(version), rowsKey, rows, schemaKey, schema)
 		of := func(dtype wire.DType, b []byte) *wire.DeviceArray {
-			return &wire.DeviceArray{DType: dtype, Shape: []int{len(b) / max(1, dtype.ItemSize())}, Frame: wire.HeapFrame(b)}
+			return &wire.DeviceArray{DType: dtype, Shape: []int{len(b) / max(1, dtype.ItemSize())},
+				Frame: wire.HeapFrame(b)}
 		}
 		for _, n := range []string{"0", "1", "2", "3", "4", "5", "6"} {
 			d.Set(valuesKey+n, of(wire.DType(dtype), values))

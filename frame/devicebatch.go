@@ -2,41 +2,85 @@ package frame
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
 
 // DeviceBatch is a record batch in memory of a GPU: Arrow's layout, with each buffer an array on
-// the device. Functions of DeviceMap and DeviceNative get and return them. A function borrows
-// what it is given, columns it may put into its result as they are; arrays that it makes it
+// the device. Functions on frames on devices get and return them. A function borrows
+// what it is given, columns it may put into its result as they are; buffers that it makes it
 // gives away with its result.
 type DeviceBatch struct {
 	schema  *arrow.Schema
 	rows    int
-	columns []DeviceColumn
+	columns []column
 }
+
+// column has the arrays of a column, as the cluster carries them.
+type column struct{ Values, Validity, Offsets *wire.DeviceArray }
 
 // DeviceColumn is a column of a DeviceBatch.
 type DeviceColumn struct {
 	// Values are those of a type of fixed width, one for each row; bits, eight to a byte and the
 	// lowest first, for booleans; the text of all rows for strings and bytes.
-	Values *wire.DeviceArray
+	Values *mem.Buffer
 	// Validity has a bit for each row, 1 where there is a value, in the order of booleans. It is
 	// nil where no row is null.
-	Validity *wire.DeviceArray
+	Validity *mem.Buffer
 	// Offsets are where each row of strings or bytes begins in Values, int32, and where the last
 	// ends. It is nil for other types.
-	Offsets *wire.DeviceArray
+	Offsets *mem.Buffer
+
+	of column // the arrays that the buffers are of, if it is a batch's
 }
 
-// NewDeviceBatch makes a batch of columns, which it checks: their number, types and lengths.
-// What they point to stays as it is and is not looked at.
+// public is the column with its buffers.
+func (c column) public() DeviceColumn {
+	buffer := func(a *wire.DeviceArray) *mem.Buffer {
+		if a == nil {
+			return nil
+		}
+		return a.Buffer()
+	}
+	return DeviceColumn{Values: buffer(c.Values), Validity: buffer(c.Validity), Offsets: buffer(c.Offsets), of: c}
+}
+
+// arrays are the buffers of a column of a layout as arrays: those that they came from, or new ones.
+func (c DeviceColumn) arrays(l layout) column {
+	array := func(b *mem.Buffer, from *wire.DeviceArray, dtype wire.DType) *wire.DeviceArray {
+		if b == nil || from != nil && from.Buffer() == b {
+			return from
+		}
+		frame := wire.BufferFrame(b).WithCUDA()
+		return &wire.DeviceArray{DType: dtype, Shape: []int{b.Len() / dtype.ItemSize()}, Frame: frame}
+	}
+	return column{array(c.Values, c.of.Values, l.dtype), array(c.Validity, c.of.Validity, wire.Uint8),
+		array(c.Offsets, c.of.Offsets, wire.Int32)}
+}
+
+// NewDeviceBatch returns a batch of columns, which it checks: their number, types and lengths.
+// What they point to stays as it is and is not looked at. The batch takes over the buffers of columns that are not
+// another batch's.
 func NewDeviceBatch(schema *arrow.Schema, rows int, columns []DeviceColumn) (*DeviceBatch, error) {
+	list := make([]column, len(columns))
+	for i, c := range columns {
+		if i < schema.NumFields() {
+			l, _ := layoutOf(schema.Field(i).Type)
+			list[i] = c.arrays(l)
+		}
+	}
+	return newDeviceBatch(schema, rows, list)
+}
+
+func newDeviceBatch(schema *arrow.Schema, rows int, columns []column) (*DeviceBatch, error) {
 	if len(columns) != schema.NumFields() || rows < 0 {
-		return nil, schemaErrorf(-1, "a batch of %d rows has %d columns, its schema %d", rows, len(columns), schema.NumFields())
+		return nil, schemaErrorf(-1, "a batch of %d rows has %d columns, its schema %d", rows, len(columns),
+			schema.NumFields())
 	}
 	for i, c := range columns {
 		f := schema.Field(i)
@@ -51,25 +95,25 @@ func NewDeviceBatch(schema *arrow.Schema, rows int, columns []DeviceColumn) (*De
 	return &DeviceBatch{schema: schema, rows: rows, columns: columns}, nil
 }
 
-// Schema is that of the batch.
+// Schema returns that of the batch.
 func (b *DeviceBatch) Schema() *arrow.Schema { return b.schema }
 
-// NumRows is the number of rows.
+// NumRows returns the number of rows.
 func (b *DeviceBatch) NumRows() int { return b.rows }
 
-// Column is a column by its place in the schema.
-func (b *DeviceBatch) Column(i int) DeviceColumn { return b.columns[i] }
+// Column returns a column by its place in the schema.
+func (b *DeviceBatch) Column(i int) DeviceColumn { return b.columns[i].public() }
 
-// Named is a column by its name, which one column must have.
+// Named returns a column by its name, which one column must have.
 func (b *DeviceBatch) Named(name string) (DeviceColumn, error) {
 	i, err := columnIndex(b.schema, name)
 	if err != nil {
 		return DeviceColumn{}, err
 	}
-	return b.columns[i], nil
+	return b.columns[i].public(), nil
 }
 
-// Project is the columns of these names, which it shares with b.
+// Project returns the columns of these names, which it shares with b.
 func (b *DeviceBatch) Project(names ...string) (*DeviceBatch, error) {
 	schema, at, err := projectSchema(b.schema, names)
 	if err != nil {
@@ -82,8 +126,19 @@ func (b *DeviceBatch) Project(names ...string) (*DeviceBatch, error) {
 	return out, nil
 }
 
+// retain keeps those arrays of the batch that are among some.
+func (b *DeviceBatch) retain(some []*wire.DeviceArray) {
+	for i := range b.columns {
+		for _, a := range b.columns[i].arrays() {
+			if slices.Contains(some, *a) {
+				*a = (*a).Retain()
+			}
+		}
+	}
+}
+
 // arrays are all that a column has.
-func (c *DeviceColumn) arrays() []**wire.DeviceArray {
+func (c *column) arrays() []**wire.DeviceArray {
 	out := []**wire.DeviceArray{&c.Values}
 	for _, a := range []**wire.DeviceArray{&c.Validity, &c.Offsets} {
 		if *a != nil {
@@ -135,14 +190,15 @@ func layoutOf(t arrow.DataType) (layout, bool) {
 }
 
 func unfit(f arrow.Field) error {
-	return schemaErrorf(-1, "column %q is %v, which frames on a device do not have: they have numbers, booleans, times, strings and bytes (Project leaves columns out)", f.Name, f.Type)
+	return schemaErrorf(-1, "column %q is %v, which frames on a device do not have: they have numbers, booleans, "+
+		"times, strings and bytes (Project leaves columns out)", f.Name, f.Type)
 }
 
 // bits is how many bytes hold a bit for each row.
 func bits(rows int) int { return (rows + 7) / 8 }
 
 // check tells what is wrong with a column's arrays.
-func (l layout) check(c DeviceColumn, rows int) error {
+func (l layout) check(c column, rows int) error {
 	want := rows * l.width
 	switch {
 	case c.Values == nil:
@@ -222,7 +278,8 @@ func deviceBatch(d wire.Dict) (*DeviceBatch, error) {
 		return nil, err
 	}
 	if v != version {
-		return nil, schemaErrorf(-1, "a batch on a device is of version %d, and this program knows %d: use the same release of Millstream everywhere", v, version)
+		return nil, schemaErrorf(-1, "a batch on a device is of version %d, and this program knows %d: use the same "+
+			"release of Millstream everywhere", v, version)
 	}
 	rows, err := integer(d, rowsKey)
 	if err != nil {
@@ -237,19 +294,21 @@ func deviceBatch(d wire.Dict) (*DeviceBatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	columns := make([]DeviceColumn, schema.NumFields())
+	columns := make([]column, schema.NumFields())
 	for i := range columns {
 		n := strconv.Itoa(i)
-		for key, at := range map[string]**wire.DeviceArray{valuesKey: &columns[i].Values, validKey: &columns[i].Validity, offsetsKey: &columns[i].Offsets} {
+		for key, at := range map[string]**wire.DeviceArray{valuesKey: &columns[i].Values,
+			validKey: &columns[i].Validity, offsetsKey: &columns[i].Offsets} {
 			x, _ := d.Get(key + n)
 			if a, ok := x.(*wire.DeviceArray); ok {
 				*at = a
 			} else if x != nil {
-				return nil, schemaErrorf(-1, "column %q: its %s%s is a %T and no array of a device", schema.Field(i).Name, key, n, x)
+				return nil, schemaErrorf(-1, "column %q: its %s%s is a %T and no array of a device",
+					schema.Field(i).Name, key, n, x)
 			}
 		}
 	}
-	return NewDeviceBatch(schema, int(rows), columns)
+	return newDeviceBatch(schema, int(rows), columns)
 }
 
 // maxRows bounds the rows of a batch, so that lengths in bytes can be computed.
@@ -266,7 +325,8 @@ func integer(d wire.Dict, key string) (int64, error) {
 	case uint64:
 		n = int64(min(v, maxRows+1))
 	default:
-		return 0, schemaErrorf(-1, "the value is no batch on a device: it has no number %q (frames on a device are made by ToDevice, and by millstream.frame of Python)", key)
+		return 0, schemaErrorf(-1, "the value is no batch on a device: it has no number %q (frames on a device are "+
+			"made by ToDevice, and by millstream.frame of Python)", key)
 	}
 	if n < 0 || n > maxRows {
 		return 0, schemaErrorf(-1, "a batch on a device has %q %d", key, n)

@@ -19,10 +19,10 @@ import (
 // Copies between batches in host memory and on a device. A device is task.Device: that of the
 // worker whose task copies.
 
-// CopyToDevice is a batch in the memory of the GPU of the worker that runs the task whose
+// copyBatchToDevice is a batch in the memory of the GPU of the worker that runs the task whose
 // context it is: a result of the caller's task. Ready events of the buffers say when it is
 // there.
-func CopyToDevice(ctx context.Context, b arrow.RecordBatch) (*DeviceBatch, error) {
+func copyBatchToDevice(ctx context.Context, b arrow.RecordBatch) (*DeviceBatch, error) {
 	d, err := task.CurrentDevice(ctx)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func CopyToDevice(ctx context.Context, b arrow.RecordBatch) (*DeviceBatch, error
 }
 
 func copyToDevice(ctx context.Context, d *task.Device, b arrow.RecordBatch) (_ *DeviceBatch, err error) {
-	out := &DeviceBatch{schema: b.Schema(), rows: int(b.NumRows()), columns: make([]DeviceColumn, b.NumCols())}
+	out := &DeviceBatch{schema: b.Schema(), rows: int(b.NumRows()), columns: make([]column, b.NumCols())}
 	defer func() {
 		if err != nil {
 			out.release()
@@ -63,7 +63,7 @@ func (b *DeviceBatch) release() {
 
 // upload copies a column. Arrow's arrays may be slices of others: on the device they begin at
 // their first row.
-func (l layout) upload(ctx context.Context, d *task.Device, a arrow.ArrayData, c *DeviceColumn) (err error) {
+func (l layout) upload(ctx context.Context, d *task.Device, a arrow.ArrayData, c *column) (err error) {
 	n, off, bufs := a.Len(), a.Offset(), a.Buffers()
 	part := func(i, from, to int) []byte {
 		if i >= len(bufs) || bufs[i] == nil || from == to {
@@ -127,7 +127,8 @@ func deviceArray(ctx context.Context, d *task.Device, dtype wire.DType, b []byte
 			return nil, err
 		}
 	}
-	return &wire.DeviceArray{DType: dtype, Shape: []int{len(b) / dtype.ItemSize()}, Frame: wire.BufferFrame(buf).WithCUDA()}, nil
+	return &wire.DeviceArray{DType: dtype, Shape: []int{len(b) / dtype.ItemSize()},
+		Frame: wire.BufferFrame(buf).WithCUDA()}, nil
 }
 
 // CopyToHost is the batch in memory of Go's heap, the caller's to release.
@@ -144,7 +145,7 @@ func (b *DeviceBatch) CopyToHost(ctx context.Context) (_ arrow.RecordBatch, err 
 	return array.NewRecordBatch(b.schema, columns, int64(b.rows)), nil
 }
 
-func (l layout) download(ctx context.Context, t arrow.DataType, c DeviceColumn, rows int) (_ arrow.Array, err error) {
+func (l layout) download(ctx context.Context, t arrow.DataType, c column, rows int) (_ arrow.Array, err error) {
 	defer contain(&err)
 	bufs := []*memory.Buffer{nil}
 	nulls := 0
@@ -178,13 +179,13 @@ func (l layout) download(ctx context.Context, t arrow.DataType, c DeviceColumn, 
 	return array.MakeFromData(d), nil
 }
 
-// Nulls is how many of the rows are null. It brings the validity to the host.
+// Nulls returns how many of the rows are null. It brings the validity to the host.
 func (c DeviceColumn) Nulls(ctx context.Context, rows int) (int, error) {
 	if c.Validity == nil {
 		return 0, nil
 	}
-	b, err := hostBytes(ctx, c.Validity, bits(rows))
-	if err != nil {
+	b := make([]byte, bits(rows))
+	if err := copyToHost(ctx, b, c.Validity); err != nil {
 		return 0, err
 	}
 	return rows - bitutil.CountSetBits(b, 0, rows), nil
@@ -197,7 +198,8 @@ func checkOffsets(b []byte, n int) (int, error) {
 	for i := 0; i < len(b); i += 4 {
 		at := int32(binary.LittleEndian.Uint32(b[i:]))
 		if at < last || int(at) > n || i == 0 && at != 0 {
-			return 0, schemaErrorf(-1, "offset %d of row %d is out of order, or beyond the %d bytes of the text", at, i/4, n)
+			return 0, schemaErrorf(-1, "offset %d of row %d is out of order, or beyond the %d bytes of the text", at,
+				i/4, n)
 		}
 		last = at
 	}
@@ -215,9 +217,17 @@ func hostBytes(ctx context.Context, a *wire.DeviceArray, n int) ([]byte, error) 
 		copy(out, a.Frame.Bytes())
 		return out, nil
 	}
-	v := buf.Slice(0, n)
+	return out, copyToHost(ctx, out, buf)
+}
+
+// copyToHost copies the front of a buffer.
+func copyToHost(ctx context.Context, to []byte, from *mem.Buffer) error {
+	if len(to) == 0 {
+		return nil
+	}
+	v := from.Slice(0, len(to))
 	defer v.Release()
-	return out, cuda.CopyToHost(ctx, out, v)
+	return cuda.CopyToHost(ctx, to, v)
 }
 
 // onDevice brings arrays that have come through host memory to the device, in copies of their
@@ -226,7 +236,8 @@ func (b *DeviceBatch) onDevice(ctx context.Context, d *task.Device) (made []*wir
 	for i := range b.columns {
 		for _, at := range b.columns[i].arrays() {
 			a := *at
-			if buf := a.Buffer(); buf != nil && buf.Kind() == d.Memory.Kind() && (buf.Device() == d.Ordinal || buf.Kind() == mem.Host) {
+			if buf := a.Buffer(); buf != nil && buf.Kind() == d.Memory.Kind() &&
+				(buf.Device() == d.Ordinal || buf.Kind() == mem.Host) {
 				continue
 			}
 			host, err := hostBytes(ctx, a, a.Frame.Len())

@@ -10,9 +10,11 @@
 //	paths, err := few.WriteIPC(ctx, "/data/adults", frame.WriteOptions{})
 //
 // Functions of one's own are registered at package level, as all that workers run, and mapped
-// over partitions ([Frame.Map], [MapWith]) or reduced ([Reduce]):
+// over partitions ([NewMap], [NewMapWith]) or reduced ([NewPart], [Reduce]):
 //
-//	var count = client.Func("count", func(_ context.Context, b arrow.RecordBatch) (int64, error) { return b.NumRows(), nil })
+//	var count = frame.NewPart("count", func(_ context.Context, b arrow.RecordBatch) (int64, error) {
+//		return b.NumRows(), nil
+//	})
 //	var add = client.Func2("add", func(_ context.Context, x, y int64) (int64, error) { return x + y, nil })
 //
 //	rows, err := frame.Reduce(ctx, f, count, add).Get(ctx)
@@ -25,8 +27,9 @@
 //
 // # GPUs
 //
-// A [DeviceFrame] has its partitions in memory of GPUs: [Frame.ToDevice], [DeviceFrame.ToHost],
-// functions on partitions there by [NewDeviceMap], algorithms by [NewDeviceNative].
+// The partitions of a frame are in host memory or in that of GPUs, its [Location]: [Frame.ToDevice] and [Frame.ToHost]
+// copy it. Functions and algorithms on devices are registered like others, with [*DeviceBatch] in place of
+// arrow.RecordBatch. Verbs that do not work where a frame is return [ErrLocation]; none copies by itself.
 //
 // # Memory
 //
@@ -37,8 +40,8 @@
 // # Dask
 //
 // [FromDask] is a Dask DataFrame that a Python program has published; [Frame.Publish] and
-// Python's millstream.frame.to_dask are the way back. [DeviceFromDask] and
-// [DeviceFrame.Publish] do so with partitions on GPUs, of CuPy arrays or cuDF.
+// Python's millstream.frame.to_dask are the way back. With [Device] they do
+// so with partitions on GPUs, of CuPy arrays or cuDF.
 //
 // # Errors
 //

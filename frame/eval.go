@@ -47,7 +47,7 @@ func (e Expr) compile(s *arrow.Schema, depth int) (evaluator, error) {
 		return nil, fmt.Errorf("frame: the expression is nested more than %d deep", maxExprDepth)
 	}
 	switch e.Op {
-	case OpAnd, OpOr, OpNot:
+	case opAnd, opOr, opNot:
 		return e.compileLogic(s, depth)
 	}
 	i, err := columnIndex(s, e.Column)
@@ -55,15 +55,15 @@ func (e Expr) compile(s *arrow.Schema, depth int) (evaluator, error) {
 		return nil, err
 	}
 	switch e.Op {
-	case OpIsNull, OpNotNull:
-		null := e.Op == OpIsNull
+	case opIsNull, opNotNull:
+		null := e.Op == opIsNull
 		return func(b arrow.RecordBatch, out []truth) {
 			c := b.Column(i)
 			for row := range out {
 				out[row] = isTrue(c.IsNull(row) == null)
 			}
 		}, nil
-	case OpEq, OpNe, OpLt, OpLe, OpGt, OpGe:
+	case opEq, opNe, opLt, opLe, opGt, opGe:
 	default:
 		return nil, fmt.Errorf("frame: there is no operation %q", string(e.Op))
 	}
@@ -87,7 +87,7 @@ func (e Expr) compile(s *arrow.Schema, depth int) (evaluator, error) {
 }
 
 func (e Expr) compileLogic(s *arrow.Schema, depth int) (evaluator, error) {
-	if e.Op == OpNot && len(e.Args) != 1 {
+	if e.Op == opNot && len(e.Args) != 1 {
 		return nil, fmt.Errorf("frame: not has %d operands instead of one", len(e.Args))
 	}
 	args := make([]evaluator, len(e.Args))
@@ -98,7 +98,7 @@ func (e Expr) compileLogic(s *arrow.Schema, depth int) (evaluator, error) {
 		}
 	}
 	return func(b arrow.RecordBatch, out []truth) {
-		if e.Op == OpNot {
+		if e.Op == opNot {
 			args[0](b, out)
 			for i := range out {
 				out[i] = yes - out[i]
@@ -107,7 +107,7 @@ func (e Expr) compileLogic(s *arrow.Schema, depth int) (evaluator, error) {
 		}
 		// Kleene's logic: and is the least of its operands, or the greatest.
 		start := yes
-		if e.Op == OpOr {
+		if e.Op == opOr {
 			start = no
 		}
 		for i := range out {
@@ -117,7 +117,7 @@ func (e Expr) compileLogic(s *arrow.Schema, depth int) (evaluator, error) {
 		for _, a := range args {
 			a(b, one)
 			for i, t := range one {
-				if e.Op == OpAnd {
+				if e.Op == opAnd {
 					out[i] = min(out[i], t)
 				} else {
 					out[i] = max(out[i], t)
@@ -131,17 +131,17 @@ func (e Expr) compileLogic(s *arrow.Schema, depth int) (evaluator, error) {
 const unordered = 2
 
 // accepts is the truth for the orders less, equal, greater and unordered.
-func (o Op) accepts() [4]truth {
+func (o operation) accepts() [4]truth {
 	switch o {
-	case OpEq:
+	case opEq:
 		return [4]truth{no, yes, no, no}
-	case OpNe:
+	case opNe:
 		return [4]truth{yes, no, yes, yes}
-	case OpLt:
+	case opLt:
 		return [4]truth{yes, no, no, no}
-	case OpLe:
+	case opLe:
 		return [4]truth{yes, yes, no, no}
-	case OpGt:
+	case opGt:
 		return [4]truth{no, no, yes, no}
 	}
 	return [4]truth{no, yes, yes, no}
@@ -221,7 +221,8 @@ type values[T any] interface {
 
 // integers compares exactly, whatever the type of the constant: numbers are not rounded to
 // each other's type.
-func integers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64, A values[T]](v any, t arrow.DataType) (orderer, error) {
+func integers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64, A values[T]](v any,
+	t arrow.DataType) (orderer, error) {
 	var want T
 	side := 0 // of the constant, if it is outside of the type or between two of its numbers
 	switch x := v.(type) {
@@ -251,7 +252,8 @@ func integers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64,
 }
 
 // integersByFloat compares integers with a float: 2^53+1 is greater than 2^53.
-func integersByFloat[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64, A values[T]](x float64) orderer {
+func integersByFloat[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64,
+	A values[T]](x float64) orderer {
 	return func(c arrow.Array) func(int) int {
 		a := c.(A)
 		if x != x {

@@ -15,8 +15,10 @@ import (
 )
 
 var (
-	exampleCount = client.Func("example.count", func(_ context.Context, b arrow.RecordBatch) (int64, error) { return b.NumRows(), nil })
-	exampleAdd   = client.Func2("example.add", func(_ context.Context, x, y int64) (int64, error) { return x + y, nil })
+	exampleCount = frame.NewPart("example.count", func(_ context.Context, b arrow.RecordBatch) (int64, error) {
+		return b.NumRows(), nil
+	})
+	exampleAdd = client.Func2("example.add", func(_ context.Context, x, y int64) (int64, error) { return x + y, nil })
 )
 
 // Files of CSV are read, filtered and counted by the workers.

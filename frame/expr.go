@@ -21,7 +21,7 @@ import (
 // Col.
 type Expr struct {
 	// Op is the operation.
-	Op Op
+	Op operation
 	// Column is the one that is compared.
 	Column string
 	// Value is what it is compared with: bool, int64, uint64, float64, string, []byte or
@@ -31,22 +31,22 @@ type Expr struct {
 	Args []Expr
 }
 
-// Op is an operation of an Expr.
-type Op string
+// operation is what an Expr does.
+type operation string
 
 // The operations.
 const (
-	OpEq      Op = "=="
-	OpNe      Op = "!="
-	OpLt      Op = "<"
-	OpLe      Op = "<="
-	OpGt      Op = ">"
-	OpGe      Op = ">="
-	OpIsNull  Op = "is null"
-	OpNotNull Op = "is not null"
-	OpAnd     Op = "and"
-	OpOr      Op = "or"
-	OpNot     Op = "not"
+	opEq      operation = "=="
+	opNe      operation = "!="
+	opLt      operation = "<"
+	opLe      operation = "<="
+	opGt      operation = ">"
+	opGe      operation = ">="
+	opIsNull  operation = "is null"
+	opNotNull operation = "is not null"
+	opAnd     operation = "and"
+	opOr      operation = "or"
+	opNot     operation = "not"
 )
 
 // Column is a column of a frame in an expression.
@@ -56,43 +56,43 @@ type Column struct{ name string }
 func Col(name string) Column { return Column{name} }
 
 // Eq is true where the column equals a constant: a bool, number, text, bytes or time.
-func (c Column) Eq(v any) Expr { return c.compare(OpEq, v) }
+func (c Column) Eq(v any) Expr { return c.compare(opEq, v) }
 
 // Ne is true where it does not.
-func (c Column) Ne(v any) Expr { return c.compare(OpNe, v) }
+func (c Column) Ne(v any) Expr { return c.compare(opNe, v) }
 
 // Lt is true where the column is less than a constant. False is less than true, text goes by
 // its bytes.
-func (c Column) Lt(v any) Expr { return c.compare(OpLt, v) }
+func (c Column) Lt(v any) Expr { return c.compare(opLt, v) }
 
 // Le is true where the column is at most a constant.
-func (c Column) Le(v any) Expr { return c.compare(OpLe, v) }
+func (c Column) Le(v any) Expr { return c.compare(opLe, v) }
 
 // Gt is true where the column is greater than a constant.
-func (c Column) Gt(v any) Expr { return c.compare(OpGt, v) }
+func (c Column) Gt(v any) Expr { return c.compare(opGt, v) }
 
 // Ge is true where the column is at least a constant.
-func (c Column) Ge(v any) Expr { return c.compare(OpGe, v) }
+func (c Column) Ge(v any) Expr { return c.compare(opGe, v) }
 
 // IsNull is true where the column has no value.
-func (c Column) IsNull() Expr { return Expr{Op: OpIsNull, Column: c.name} }
+func (c Column) IsNull() Expr { return Expr{Op: opIsNull, Column: c.name} }
 
 // NotNull is true where the column has a value.
-func (c Column) NotNull() Expr { return Expr{Op: OpNotNull, Column: c.name} }
+func (c Column) NotNull() Expr { return Expr{Op: opNotNull, Column: c.name} }
 
 // Between is true where the column is at least from and at most to.
 func (c Column) Between(from, to any) Expr { return c.Ge(from).And(c.Le(to)) }
 
 // In is true where the column equals one of the constants.
 func (c Column) In(values ...any) Expr {
-	out := Expr{Op: OpOr}
+	out := Expr{Op: opOr}
 	for _, v := range values {
 		out.Args = append(out.Args, c.Eq(v))
 	}
 	return out
 }
 
-func (c Column) compare(op Op, v any) Expr {
+func (c Column) compare(op operation, v any) Expr {
 	return Expr{Op: op, Column: c.name, Value: constant(v)}
 }
 
@@ -119,28 +119,28 @@ func constant(v any) any {
 }
 
 // And is true where all are.
-func (e Expr) And(others ...Expr) Expr { return Expr{Op: OpAnd, Args: append([]Expr{e}, others...)} }
+func (e Expr) And(others ...Expr) Expr { return Expr{Op: opAnd, Args: append([]Expr{e}, others...)} }
 
 // Or is true where at least one is.
-func (e Expr) Or(others ...Expr) Expr { return Expr{Op: OpOr, Args: append([]Expr{e}, others...)} }
+func (e Expr) Or(others ...Expr) Expr { return Expr{Op: opOr, Args: append([]Expr{e}, others...)} }
 
 // Not is true where the expression is false.
-func (e Expr) Not() Expr { return Expr{Op: OpNot, Args: []Expr{e}} }
+func (e Expr) Not() Expr { return Expr{Op: opNot, Args: []Expr{e}} }
 
 // String is the expression for people.
 func (e Expr) String() string {
 	switch e.Op {
-	case OpAnd, OpOr:
+	case opAnd, opOr:
 		var parts []string
 		for _, a := range e.Args {
 			parts = append(parts, a.String())
 		}
 		return "(" + strings.Join(parts, " "+string(e.Op)+" ") + ")"
-	case OpNot:
+	case opNot:
 		if len(e.Args) == 1 {
 			return "not " + e.Args[0].String()
 		}
-	case OpIsNull, OpNotNull:
+	case opIsNull, opNotNull:
 		return e.Column + " " + string(e.Op)
 	}
 	v := fmt.Sprint(e.Value)

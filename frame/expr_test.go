@@ -15,9 +15,12 @@ import (
 func kinds(t *testing.T) arrow.RecordBatch {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{
-		{Name: "i8", Type: arrow.PrimitiveTypes.Int8}, {Name: "u64", Type: arrow.PrimitiveTypes.Uint64}, {Name: "i64", Type: arrow.PrimitiveTypes.Int64},
-		{Name: "f32", Type: arrow.PrimitiveTypes.Float32}, {Name: "f64", Type: arrow.PrimitiveTypes.Float64, Nullable: true}, {Name: "b", Type: arrow.FixedWidthTypes.Boolean},
-		{Name: "s", Type: arrow.BinaryTypes.String}, {Name: "ls", Type: arrow.BinaryTypes.LargeString}, {Name: "bin", Type: arrow.BinaryTypes.Binary},
+		{Name: "i8", Type: arrow.PrimitiveTypes.Int8}, {Name: "u64", Type: arrow.PrimitiveTypes.Uint64}, {Name: "i64",
+			Type: arrow.PrimitiveTypes.Int64},
+		{Name: "f32", Type: arrow.PrimitiveTypes.Float32}, {Name: "f64", Type: arrow.PrimitiveTypes.Float64,
+			Nullable: true}, {Name: "b", Type: arrow.FixedWidthTypes.Boolean},
+		{Name: "s", Type: arrow.BinaryTypes.String}, {Name: "ls", Type: arrow.BinaryTypes.LargeString}, {Name: "bin",
+			Type: arrow.BinaryTypes.Binary},
 		{Name: "ts", Type: arrow.FixedWidthTypes.Timestamp_ms}, {Name: "d", Type: arrow.FixedWidthTypes.Date32},
 		{Name: "list", Type: arrow.ListOf(arrow.PrimitiveTypes.Int16)},
 	}, nil)
@@ -39,18 +42,24 @@ func TestExpressions(t *testing.T) {
 		e    Expr
 		rows string
 	}{
-		{Col("i8").Gt(0), "2 3"}, {Col("i8").Ge(0), "1 2 3"}, {Col("i8").Lt(int8(0)), "0"}, {Col("i8").Le(0), "0 1"}, {Col("i8").Eq(5), "2"}, {Col("i8").Ne(5), "0 1 3"},
+		{Col("i8").Gt(0), "2 3"}, {Col("i8").Ge(0), "1 2 3"}, {Col("i8").Lt(int8(0)), "0"}, {Col("i8").Le(0),
+			"0 1"}, {Col("i8").Eq(5), "2"}, {Col("i8").Ne(5), "0 1 3"},
 		// Constants outside of the type, and between its numbers.
-		{Col("i8").Lt(1000), "0 1 2 3"}, {Col("i8").Gt(-1000), "0 1 2 3"}, {Col("i8").Eq(261), ""}, {Col("i8").Gt(4.5), "2 3"}, {Col("i8").Gt(math.Inf(1)), ""}, {Col("i8").Ne(math.NaN()), "0 1 2 3"},
+		{Col("i8").Lt(1000), "0 1 2 3"}, {Col("i8").Gt(-1000), "0 1 2 3"}, {Col("i8").Eq(261), ""}, {Col("i8").Gt(4.5),
+			"2 3"}, {Col("i8").Gt(math.Inf(1)), ""}, {Col("i8").Ne(math.NaN()), "0 1 2 3"},
 		{Col("u64").Gt(-1), "0 1 2 3"}, {Col("u64").Eq(uint64(math.MaxUint64)), "1"}, {Col("u64").Lt(2), "0 3"},
-		{Col("i64").Gt(float64(1 << 53)), "0"}, {Col("i64").Eq(float64(1 << 53)), "1"}, {Col("i64").Eq(uint64(math.MaxUint64)), ""},
-		{Col("f32").Ge(0.5), "0 1"}, {Col("f64").Gt(-5), "1 2 3"}, {Col("f64").Ne(2), "2 3"}, {Col("f64").Eq(2), "1"}, {Col("f64").Lt(math.NaN()), ""},
+		{Col("i64").Gt(float64(1 << 53)), "0"}, {Col("i64").Eq(float64(1 << 53)),
+			"1"}, {Col("i64").Eq(uint64(math.MaxUint64)), ""},
+		{Col("f32").Ge(0.5), "0 1"}, {Col("f64").Gt(-5), "1 2 3"}, {Col("f64").Ne(2), "2 3"}, {Col("f64").Eq(2),
+			"1"}, {Col("f64").Lt(math.NaN()), ""},
 		{Col("f64").IsNull(), "0"}, {Col("f64").NotNull(), "1 2 3"}, {Col("f64").Gt(2).Not(), "1 3"},
 		{Col("b").Eq(true), "0 2"}, {Col("b").Lt(true), "1 3"},
-		{Col("s").Ge("b"), "1 2"}, {Col("ls").Eq("z"), "2"}, {Col("bin").Gt([]byte("a")), "1 2"}, {Col("s").In("a", "c", "q"), "0 2"}, {Col("s").In(), ""},
+		{Col("s").Ge("b"), "1 2"}, {Col("ls").Eq("z"), "2"}, {Col("bin").Gt([]byte("a")),
+			"1 2"}, {Col("s").In("a", "c", "q"), "0 2"}, {Col("s").In(), ""},
 		{Col("ts").Gt(year(2020)), "1 2"}, {Col("d").Le(year(2020)), "0 3"}, {Col("i8").Between(-5, 5), "0 1 2"},
 		// A null is neither: or keeps what is true anyway, and drops what is false anyway.
-		{Col("f64").Gt(0).Or(Col("i8").Lt(0)), "0 1 2"}, {Col("f64").Gt(0).And(Col("i8").Lt(0)).Not(), "1 2 3"}, {Col("list").NotNull().And(Col("b").Eq(true)), "0 2"},
+		{Col("f64").Gt(0).Or(Col("i8").Lt(0)), "0 1 2"}, {Col("f64").Gt(0).And(Col("i8").Lt(0)).Not(),
+			"1 2 3"}, {Col("list").NotNull().And(Col("b").Eq(true)), "0 2"},
 	} {
 		got, err := Select(b, tc.e)
 		if err != nil {
@@ -65,7 +74,8 @@ func TestExpressions(t *testing.T) {
 		}
 		var have []string
 		for n := range int(got.NumRows()) {
-			have = append(have, fmt.Sprint(got.Column(0).ValueStr(n), got.Column(6).ValueStr(n), got.Column(11).ValueStr(n)))
+			have = append(have, fmt.Sprint(got.Column(0).ValueStr(n), got.Column(6).ValueStr(n),
+				got.Column(11).ValueStr(n)))
 		}
 		if strings.Join(have, "|") != strings.Join(want, "|") {
 			t.Errorf("%v keeps %v, want %v", tc.e, have, want)
@@ -78,8 +88,10 @@ func TestExpressions(t *testing.T) {
 		e    Expr
 		text string
 	}{
-		{Col("s").Eq(1), `s == 1: a column of type utf8`}, {Col("list").Eq(1), "list"}, {Col("i8").Eq("x"), `i8 == "x"`}, {Col("i8").Eq(struct{}{}), "struct"},
-		{Col("none").IsNull(), `no column "none"`}, {Expr{Op: "like", Column: "s"}, `no operation "like"`}, {Expr{Op: OpNot}, "0 operands"},
+		{Col("s").Eq(1), `s == 1: a column of type utf8`}, {Col("list").Eq(1), "list"}, {Col("i8").Eq("x"),
+			`i8 == "x"`}, {Col("i8").Eq(struct{}{}), "struct"},
+		{Col("none").IsNull(), `no column "none"`}, {Expr{Op: "like", Column: "s"},
+			`no operation "like"`}, {Expr{Op: opNot}, "0 operands"},
 	} {
 		if _, err := Select(b, tc.e); err == nil || !strings.Contains(err.Error(), tc.text) {
 			t.Errorf("%v: %v", tc.e, err)
@@ -92,7 +104,8 @@ func TestExpressions(t *testing.T) {
 	if _, err := Select(b, deep); err == nil || !strings.Contains(err.Error(), "nested") {
 		t.Errorf("a deep expression: %v", err)
 	}
-	if got := Col("a").Gt(1).And(Col("b").Eq("x").Not(), Col("c").IsNull()).String(); got != `(a > 1 and not b == "x" and c is null)` {
+	if got := Col("a").Gt(1).And(Col("b").Eq("x").Not(),
+		Col("c").IsNull()).String(); got != `(a > 1 and not b == "x" and c is null)` {
 		t.Errorf("text %s", got)
 	}
 }
@@ -103,7 +116,8 @@ func TestTake(t *testing.T) {
 	b := batchOf(0, 300)
 	part := b.NewSlice(37, 290)
 	defer part.Release()
-	for name, e := range map[string]Expr{"apart": Col("ok").Eq(false), "together": Col("id").Between(50, 200), "few": Col("id").In(99, 250), "none": Col("id").Lt(0)} {
+	for name, e := range map[string]Expr{"apart": Col("ok").Eq(false), "together": Col("id").Between(50, 200),
+		"few": Col("id").In(99, 250), "none": Col("id").Lt(0)} {
 		got, err := Select(part, e)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -22,7 +22,8 @@ type listing struct {
 	Paths []string
 }
 
-var listFiles = client.Func2("millstream.frame.list", func(_ context.Context, path string, ext []string) (listing, error) {
+var listFiles = client.Func2("millstream.frame.list", func(_ context.Context, path string, ext []string) (listing,
+	error) {
 	paths, err := list(path, ext)
 	return listing{paths}, err
 })
@@ -148,7 +149,8 @@ func filesOf(ctx context.Context, c *client.Client, path string, ext ...string) 
 
 // lookAt asks workers for the files of a path and for what the client has to know about each. Files that are replaced
 // in between are looked for again.
-func lookAt[H any](ctx context.Context, c *client.Client, path string, ext []string, heads func(paths []string) []*client.Future[H]) ([]string, []H, error) {
+func lookAt[H any](ctx context.Context, c *client.Client, path string, ext []string,
+	heads func(paths []string) []*client.Future[H]) ([]string, []H, error) {
 	const most = 10
 	paths, err := filesOf(ctx, c, path, ext...)
 	for try := 1; err == nil; try++ {
@@ -166,22 +168,23 @@ func lookAt[H any](ctx context.Context, c *client.Client, path string, ext []str
 	return nil, nil, err
 }
 
-// Stamp is which content of a file is meant: it is part of the key of the task that reads it,
+// stamp is which content of a file is meant: it is part of the key of the task that reads it,
 // so that a file that has changed is read again.
-type Stamp struct {
+type stamp struct {
 	Size    int64
 	ModTime int64 // nanoseconds since 1970
 }
 
-func stampOf(info fs.FileInfo) Stamp {
-	return Stamp{Size: info.Size(), ModTime: info.ModTime().UnixNano()}
+func stampOf(info fs.FileInfo) stamp {
+	return stamp{Size: info.Size(), ModTime: info.ModTime().UnixNano()}
 }
 
 // openStamped opens a file that must be the one that was looked at.
-func openStamped(path string, want Stamp, partition int) (*os.File, error) {
+func openStamped(path string, want stamp, partition int) (*os.File, error) {
 	f, err := openPart(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &Error{Kind: ErrCorrupt, Path: path, Partition: partition, Reason: "removed or replaced since the frame was made; make the frame again", Err: err}
+		return nil, &Error{Kind: ErrCorrupt, Path: path, Partition: partition,
+			Reason: "removed or replaced since the frame was made; make the frame again", Err: err}
 	}
 	if err != nil {
 		return nil, &Error{Kind: ErrCorrupt, Path: path, Partition: partition, Reason: "cannot be opened", Err: err}

@@ -12,7 +12,8 @@ import (
 	"go.millstream.dev/client"
 )
 
-var filtered = client.Func3("millstream.frame.filter", func(_ context.Context, b arrow.RecordBatch, e Expr, partition int) (arrow.RecordBatch, error) {
+var filtered = client.Func3("millstream.frame.filter", func(_ context.Context, b arrow.RecordBatch, e Expr,
+	partition int) (arrow.RecordBatch, error) {
 	out, err := Select(b, e)
 	if err != nil {
 		return nil, fmt.Errorf("frame: partition %d: %w", partition, err)
@@ -21,9 +22,9 @@ var filtered = client.Func3("millstream.frame.filter", func(_ context.Context, b
 })
 
 // Filter keeps the rows for which an expression is true. Partitions stay where they are, and
-// may become empty.
+// may become empty. The frame must be in host memory.
 func (f *Frame) Filter(ctx context.Context, e Expr) (*Frame, error) {
-	if err := f.usable(); err != nil {
+	if err := f.onHost("Filter"); err != nil {
 		return nil, err
 	}
 	if err := e.validate(f.schema); err != nil {

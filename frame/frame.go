@@ -10,25 +10,33 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/wire"
 )
 
-// Frame is a table in parts on the workers of a cluster: an ordered set of futures of Arrow
-// record batches with one schema. It never changes: what is done to it makes another, whose
-// tasks run on the workers at once. Any number of goroutines may use it.
+// Frame is a table in parts on the workers of a cluster: an ordered set of futures of Arrow record batches with one
+// schema, in the memory of the workers or of their GPUs (see Location). It never changes: what is done to it makes
+// another, whose tasks run on the workers at once. Any number of goroutines may use it.
+//
+// Nothing is copied from one location to the other but by ToDevice, ToHost, and Collect and Table, which bring the rows
+// to the client. What does not work where a frame is returns ErrLocation.
 //
 // A frame owns its futures: Release, or the garbage collector, gives them up. A frame that was
 // made of others stays whole when those are released.
 type Frame struct {
 	c        *client.Client
 	schema   *arrow.Schema
-	parts    []*client.Future[arrow.RecordBatch]
+	loc      Location
+	parts    []*client.Future[arrow.RecordBatch] // of Host
+	device   []*client.Future[wire.Dict]         // of Device
+	workers  []string                            // of Device: those that have a GPU
 	released atomic.Bool
 }
 
 // New is a frame of futures, which it takes over, of record batches with a schema. That they
 // have it is checked by tasks where the batches are; a partition of another schema is an error
 // of all that is made of it.
-func New(ctx context.Context, c *client.Client, schema *arrow.Schema, parts []*client.Future[arrow.RecordBatch]) (*Frame, error) {
+func New(ctx context.Context, c *client.Client, schema *arrow.Schema,
+	parts []*client.Future[arrow.RecordBatch]) (*Frame, error) {
 	if schema == nil {
 		return nil, fmt.Errorf("frame: New: there is no schema: Of asks the first partition for it")
 	}
@@ -52,7 +60,8 @@ func Of(ctx context.Context, c *client.Client, parts []*client.Future[arrow.Reco
 }
 
 // verified puts a task that checks the schema behind each partition.
-func verified(ctx context.Context, c *client.Client, schema *arrow.Schema, parts []*client.Future[arrow.RecordBatch]) (*Frame, error) {
+func verified(ctx context.Context, c *client.Client, schema *arrow.Schema,
+	parts []*client.Future[arrow.RecordBatch]) (*Frame, error) {
 	encoded, err := encodeSchema(schema)
 	if err != nil {
 		return nil, err
@@ -124,23 +133,27 @@ func FromTable(ctx context.Context, c *client.Client, t arrow.Table, n int) (*Fr
 	return FromBatches(ctx, c, batches)
 }
 
-// Client is the one that the frame was made with.
+// Client returns the one that the frame was made with.
 func (f *Frame) Client() *client.Client { return f.c }
 
-// Schema is that of every partition.
+// Schema returns that of every partition.
 func (f *Frame) Schema() *arrow.Schema { return f.schema }
 
-// NumPartitions is the number of partitions.
-func (f *Frame) NumPartitions() int { return len(f.parts) }
+// Location returns where the partitions are.
+func (f *Frame) Location() Location { return f.loc }
 
-// Partitions are the futures of the partitions, in order. They stay the frame's: keep the
-// frame while they are used.
+// NumPartitions returns the number of partitions.
+func (f *Frame) NumPartitions() int { return len(f.parts) + len(f.device) }
+
+// Partitions returns the futures of the partitions of a frame in host memory, in order, and nil for one on devices.
+// They stay the frame's: keep the frame while they are used.
 func (f *Frame) Partitions() []*client.Future[arrow.RecordBatch] { return slices.Clone(f.parts) }
 
 // Release gives the partitions up: workers forget what nobody else holds. It is idempotent.
 func (f *Frame) Release() {
 	if !f.released.Swap(true) {
 		client.ReleaseAll(f.parts)
+		client.ReleaseAll(f.device)
 	}
 }
 
@@ -158,7 +171,10 @@ func (f *Frame) Persist(ctx context.Context) error {
 	if err := f.usable(); err != nil {
 		return err
 	}
-	return persist(ctx, f.parts)
+	if err := persist(ctx, f.parts); err != nil {
+		return err
+	}
+	return persist(ctx, f.device)
 }
 
 func persist[B any](ctx context.Context, parts []*client.Future[B]) error {
@@ -173,12 +189,17 @@ func persist[B any](ctx context.Context, parts []*client.Future[B]) error {
 	return nil
 }
 
-// Collect brings all partitions here, in order. The batches are the caller's to release.
+// Collect brings all partitions here, in order, from whichever location. The batches are the caller's to release.
 func (f *Frame) Collect(ctx context.Context) ([]arrow.RecordBatch, error) {
 	if err := f.usable(); err != nil {
 		return nil, err
 	}
-	batches, err := client.Gather(ctx, f.parts)
+	parts := f.parts
+	if f.loc == Device {
+		parts = f.hostParts(ctx)
+		defer client.ReleaseAll(parts)
+	}
+	batches, err := client.Gather(ctx, parts)
 	if err != nil {
 		return nil, typed(err)
 	}
@@ -207,7 +228,10 @@ func (f *Frame) Rows(ctx context.Context) ([]int64, error) {
 	if err := f.usable(); err != nil {
 		return nil, err
 	}
-	futures := each(ctx, f, rowsOf)
+	futures := each(ctx, f.c, f.parts, rowsOf)
+	if f.loc == Device {
+		futures = each(ctx, f.c, f.device, deviceRows, client.WithWorkers(f.workers...))
+	}
 	defer client.ReleaseAll(futures)
 	rows, err := client.Gather(ctx, futures)
 	return rows, typed(err)

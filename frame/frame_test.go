@@ -15,10 +15,11 @@ import (
 
 // Functions of the tests.
 var (
-	testHead = client.Func("test.head", func(_ context.Context, b arrow.RecordBatch) (arrow.RecordBatch, error) {
+	testHead = NewMap("test.head", func(_ context.Context, b arrow.RecordBatch) (arrow.RecordBatch, error) {
 		return b.NewSlice(0, min(2, b.NumRows())), nil
 	})
-	testScale = client.Func2("test.scale", func(_ context.Context, b arrow.RecordBatch, by float64) (arrow.RecordBatch, error) {
+	testScale = NewMapWith("test.scale", func(_ context.Context, b arrow.RecordBatch, by float64) (arrow.RecordBatch,
+		error) {
 		out := array.NewFloat64Builder(heap)
 		defer out.Release()
 		scores := b.Column(2).(*array.Float64)
@@ -27,20 +28,24 @@ var (
 		}
 		a := out.NewArray()
 		defer a.Release()
-		return array.NewRecordBatch(arrow.NewSchema([]arrow.Field{{Name: "scaled", Type: arrow.PrimitiveTypes.Float64}}, nil), []arrow.Array{a}, b.NumRows()), nil
+		return array.NewRecordBatch(arrow.NewSchema([]arrow.Field{{Name: "scaled", Type: arrow.PrimitiveTypes.Float64}},
+			nil), []arrow.Array{a}, b.NumRows()), nil
 	})
-	testOdd = client.Func("test.odd", func(_ context.Context, b arrow.RecordBatch) (arrow.RecordBatch, error) {
+	testOdd = NewMap("test.odd", func(_ context.Context, b arrow.RecordBatch) (arrow.RecordBatch, error) {
 		if b.NumRows() == 5 { // the third partition
 			return Project(b, "id")
 		}
 		return Project(b, "name")
 	})
-	testNothing = client.Func("test.nothing", func(context.Context, arrow.RecordBatch) (arrow.RecordBatch, error) { return nil, nil })
-	testPanics  = client.Func("test.panics", func(_ context.Context, b arrow.RecordBatch) (arrow.RecordBatch, error) {
+	testNothing = NewMap("test.nothing", func(context.Context, arrow.RecordBatch) (arrow.RecordBatch,
+		error) {
+		return nil, nil
+	})
+	testPanics = NewMap("test.panics", func(_ context.Context, b arrow.RecordBatch) (arrow.RecordBatch, error) {
 		_ = b.Column(99)
 		return b, nil
 	})
-	testSum = client.Func("test.sum", func(_ context.Context, b arrow.RecordBatch) (int64, error) {
+	testSum = NewPart("test.sum", func(_ context.Context, b arrow.RecordBatch) (int64, error) {
 		var n int64
 		for _, v := range b.Column(0).(*array.Int64).Int64Values() {
 			n += v
@@ -62,7 +67,8 @@ func TestOperations(t *testing.T) {
 				t.Errorf("%d rows", n)
 			}
 			adults := must[*Frame](t)(f.Filter(ctx, Col("id").Ge(30).And(Col("ok").Eq(true))))
-			same(t, ctx, "filter", adults, must[arrow.RecordBatch](t)(Select(whole, Col("id").Ge(30).And(Col("ok").Eq(true)))))
+			same(t, ctx, "filter", adults, must[arrow.RecordBatch](t)(Select(whole,
+				Col("id").Ge(30).And(Col("ok").Eq(true)))))
 			two := must[*Frame](t)(f.Project(ctx, "score", "id"))
 			same(t, ctx, "project", two, must[arrow.RecordBatch](t)(Project(whole, "score", "id")))
 			for _, n := range []int{1, 3, 7, 130} {
@@ -80,7 +86,7 @@ func TestOperations(t *testing.T) {
 			if rows := must[[]int64](t)(heads.Rows(ctx)); rows[0] != 2 || rows[1] != 0 || rows[2] != 2 {
 				t.Errorf("heads have %v rows", rows)
 			}
-			scaled := must[*Frame](t)(MapWith(ctx, f, testScale, client.Val(3.0), nil))
+			scaled := must[*Frame](t)(f.Map(ctx, testScale(client.Val(3.0)), nil))
 			if scaled.Schema().Field(0).Name != "scaled" {
 				t.Errorf("schema %v", scaled.Schema())
 			}
@@ -128,16 +134,21 @@ func TestErrors(t *testing.T) {
 		kind error
 		text []string
 	}{
-		{"map to another schema", persist(f.Map(ctx, testHead, other)), ErrSchema, []string{"partition 0", "4 columns (id, name, score, ok)", "should have 1 (x)"}},
-		{"one partition differs", persist(f.Map(ctx, testOdd, nil)), ErrSchema, []string{"partition 2", `column 0 is "id" and should be "name"`}},
+		{"map to another schema", persist(f.Map(ctx, testHead, other)), ErrSchema,
+			[]string{"partition 0", "4 columns (id, name, score, ok)", "should have 1 (x)"}},
+		{"one partition differs", persist(f.Map(ctx, testOdd, nil)), ErrSchema,
+			[]string{"partition 2", `column 0 is "id" and should be "name"`}},
 		{"nothing", persist(f.Map(ctx, testNothing, people)), ErrSchema, []string{"partition 0", "nil"}},
 		{"panic", persist(f.Map(ctx, testPanics, people)), nil, []string{"test.panics", "index out of range"}},
-		{"no such column", persist(f.Project(ctx, "id", "age")), ErrSchema, []string{`no column "age"`, "id, name, score, ok"}},
+		{"no such column", persist(f.Project(ctx, "id", "age")), ErrSchema,
+			[]string{`no column "age"`, "id, name, score, ok"}},
 		{"no column", persist(f.Project(ctx)), nil, []string{"no column is named"}},
 		{"filter by no such column", persist(f.Filter(ctx, Col("age").Gt(3))), ErrSchema, []string{`no column "age"`}},
-		{"filter of another type", persist(f.Filter(ctx, Col("name").Gt(3))), ErrSchema, []string{"name > 3", "utf8", "int64"}},
+		{"filter of another type", persist(f.Filter(ctx, Col("name").Gt(3))), ErrSchema,
+			[]string{"name > 3", "utf8", "int64"}},
 		{"no partitions", persist(f.Repartition(ctx, 0)), nil, []string{"one at least"}},
-		{"batches of two schemas", persist(FromBatches(ctx, c, []arrow.RecordBatch{batchOf(0, 1), emptyBatch(other)})), ErrSchema, []string{"partition 1"}},
+		{"batches of two schemas", persist(FromBatches(ctx, c, []arrow.RecordBatch{batchOf(0, 1), emptyBatch(other)})),
+			ErrSchema, []string{"partition 1"}},
 		{"no batch", persist(FromBatches(ctx, c, nil)), nil, []string{"no schema"}},
 		{"not what it says", persist(New(ctx, c, other, f.Partitions())), ErrSchema, []string{"partition 0"}},
 	} {

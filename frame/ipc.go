@@ -16,7 +16,7 @@ import (
 // ipcSource is one partition of an IPC file: some bytes of it.
 type ipcSource struct {
 	Path      string
-	Stamp     Stamp
+	Stamp     stamp
 	Spans     []span
 	Partition int
 }
@@ -28,18 +28,27 @@ type ipcHead struct {
 }
 
 var (
-	headIPC = client.Func("millstream.frame.ipc-head", func(_ context.Context, path string) (ipcHead, error) { return readIPCHead(path) })
-	readIPC = client.Func("millstream.frame.read-ipc", func(_ context.Context, s ipcSource) (arrow.RecordBatch, error) { return readIPCPart(s) })
-	saveIPC = client.Func2("millstream.frame.write-ipc", func(_ context.Context, b arrow.RecordBatch, path string) (written, error) { return writeIPC(b, path) })
+	headIPC = client.Func("millstream.frame.ipc-head", func(_ context.Context, path string) (ipcHead,
+		error) {
+		return readIPCHead(path)
+	})
+	readIPC = client.Func("millstream.frame.read-ipc", func(_ context.Context, s ipcSource) (arrow.RecordBatch,
+		error) {
+		return readIPCPart(s)
+	})
+	saveIPC = client.Func2("millstream.frame.write-ipc", func(_ context.Context, b arrow.RecordBatch,
+		path string) (written, error) {
+		return writeIPC(b, path)
+	})
 
 	ipcEndings = []string{".arrow", ".feather", ".ipc", ".arrows"}
 )
 
 // ReadIPC is a frame of files in Arrow's IPC format, file or stream (Feather version 2 is the
 // same): one file, those of a folder (*.arrow, *.feather, *.ipc, *.arrows), or those that match
-// a pattern. Of a folder that WriteIPC wrote they are the files of its last result. Every record batch is a partition; Repartition makes others. Workers read the
-// files, each its part, when the partitions are needed; the client sees their schemas alone,
-// which must be equal.
+// a pattern. Of a folder that WriteIPC wrote they are the files of its last result. Every record batch is a partition;
+// Repartition makes others. Workers read the files, each its part, when the partitions are needed; the client sees
+// their schemas alone, which must be equal.
 func ReadIPC(ctx context.Context, c *client.Client, path string) (*Frame, error) {
 	paths, heads, err := lookAt(ctx, c, path, ipcEndings, func(paths []string) []*client.Future[ipcHead] {
 		return headIPC.Map(ctx, c, paths, client.WithImpure())
@@ -57,14 +66,17 @@ func ReadIPC(ctx context.Context, c *client.Client, path string) (*Frame, error)
 		if schema == nil {
 			schema = s
 		} else if d := differ(schema, s); d != "" {
-			return nil, &Error{Kind: ErrSchema, Path: paths[i], Partition: len(sources), Reason: fmt.Sprintf("%s, as in %s", d, paths[0])}
+			return nil, &Error{Kind: ErrSchema, Path: paths[i], Partition: len(sources),
+				Reason: fmt.Sprintf("%s, as in %s", d, paths[0])}
 		}
 		for j := range h.Index.Batches {
-			sources = append(sources, ipcSource{Path: paths[i], Stamp: h.Index.Stamp, Spans: h.Index.spans(j), Partition: len(sources)})
+			sources = append(sources, ipcSource{Path: paths[i], Stamp: h.Index.Stamp, Spans: h.Index.spans(j),
+				Partition: len(sources)})
 		}
 	}
 	if len(sources) == 0 { // files without rows: one empty partition
-		sources = append(sources, ipcSource{Path: paths[0], Stamp: heads[0].Index.Stamp, Spans: []span{heads[0].Index.Schema}})
+		sources = append(sources, ipcSource{Path: paths[0], Stamp: heads[0].Index.Stamp,
+			Spans: []span{heads[0].Index.Schema}})
 	}
 	return trusted(c, schema, readIPC.Map(ctx, c, sources)), nil
 }
@@ -129,12 +141,13 @@ func writeIPC(b arrow.RecordBatch, path string) (written, error) {
 	return written{Path: path, Rows: b.NumRows(), Bytes: n}, err
 }
 
-// WriteIPC writes the frame as files of Arrow's IPC format, one for each partition, into a folder, which is created, and
-// returns their paths. Workers write them. The files are one set: readers see all of them or none, and nothing is left
-// of a write that fails. A folder that has files of this format already is refused with ErrExists unless
+// WriteIPC writes the frame as files of Arrow's IPC format, one for each partition, into a folder, which is created,
+// and returns their paths. Workers write them. The files are one set: readers see all of them or none, and nothing is
+// left of a write that fails. A folder that has files of this format already is refused with ErrExists unless
 // opts.Overwrite is set. See WriteOptions.
 func (f *Frame) WriteIPC(ctx context.Context, dir string, opts WriteOptions) ([]string, error) {
-	return f.writeSet(ctx, dir, ".arrow", opts, func(p client.Arg[arrow.RecordBatch], path string) *client.Future[written] {
+	return f.writeSet(ctx, dir, ".arrow", opts, func(p client.Arg[arrow.RecordBatch],
+		path string) *client.Future[written] {
 		return saveIPC.Submit(ctx, f.c, p, client.Val(path), client.WithImpure())
 	})
 }

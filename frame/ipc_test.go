@@ -76,10 +76,12 @@ func TestIPCFiles(t *testing.T) {
 	if back.NumPartitions() != 4 {
 		t.Errorf("%d partitions", back.NumPartitions())
 	}
-	same(t, ctx, "pattern", must[*Frame](t)(ReadIPC(ctx, c, filepath.Join(dir, "out", "people", "part-0000[01]-*.arrow"))), batchOf(0, 40))
+	same(t, ctx, "pattern", must[*Frame](t)(ReadIPC(ctx, c, filepath.Join(dir, "out", "people",
+		"part-0000[01]-*.arrow"))), batchOf(0, 40))
 
 	for _, file := range []bool{true, false} {
-		path := save(t, filepath.Join(dir, "several.arrow"), ipcBytes(t, file, batchOf(0, 7), batchOf(7, 7), batchOf(7, 100)))
+		path := save(t, filepath.Join(dir, "several.arrow"), ipcBytes(t, file, batchOf(0, 7), batchOf(7, 7),
+			batchOf(7, 100)))
 		several := must[*Frame](t)(ReadIPC(ctx, c, path))
 		same(t, ctx, "several", several, whole)
 		if several.NumPartitions() != 3 {
@@ -91,9 +93,11 @@ func TestIPCFiles(t *testing.T) {
 	if err := ipc.NewWriter(&none, ipc.WithSchema(people)).Close(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, ctx, "no batch", must[*Frame](t)(ReadIPC(ctx, c, save(t, filepath.Join(dir, "none.arrow"), none.Bytes()))), emptyBatch(people))
+	same(t, ctx, "no batch", must[*Frame](t)(ReadIPC(ctx, c, save(t, filepath.Join(dir, "none.arrow"), none.Bytes()))),
+		emptyBatch(people))
 	// Dictionaries are read with each batch that needs them.
-	path := save(t, filepath.Join(dir, "dict.arrow"), ipcBytes(t, true, dictionaries("a", "b", "a"), dictionaries("a", "b")))
+	path := save(t, filepath.Join(dir, "dict.arrow"), ipcBytes(t, true, dictionaries("a", "b", "a"),
+		dictionaries("a", "b")))
 	d := must[*Frame](t)(ReadIPC(ctx, c, path))
 	batches := must[[]arrow.RecordBatch](t)(d.Collect(ctx))
 	if len(batches) != 2 || batches[1].Column(0).(*array.Dictionary).ValueStr(1) != "b" {
@@ -155,10 +159,12 @@ func TestIPCErrors(t *testing.T) {
 	head := must[ipcHead](t)(readIPCHead(path))
 	at("changes.arrow", good[:len(good)-1])
 	_, err := readIPCPart(ipcSource{Path: path, Stamp: head.Index.Stamp, Spans: head.Index.spans(0), Partition: 5})
-	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "partition 5") || !strings.Contains(err.Error(), "changed") {
+	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "partition 5") ||
+		!strings.Contains(err.Error(), "changed") {
 		t.Errorf("a file that has changed: %v", err)
 	}
-	if _, err := peopleFrame(t, ctx, c).WriteIPC(ctx, filepath.Join(path, "below-a-file"), WriteOptions{}); err == nil || !strings.Contains(err.Error(), "changes.arrow") {
+	if _, err := peopleFrame(t, ctx, c).WriteIPC(ctx, filepath.Join(path, "below-a-file"),
+		WriteOptions{}); err == nil || !strings.Contains(err.Error(), "changes.arrow") {
 		t.Errorf("a folder that cannot be made: %v", err)
 	}
 }

@@ -30,7 +30,7 @@ type span struct {
 
 // ipcIndex says where a file's messages are.
 type ipcIndex struct {
-	Stamp Stamp
+	Stamp stamp
 	// Schema is the first message.
 	Schema span
 	// Dictionaries are in their order, Batches too. Those before a batch count for it.
@@ -120,7 +120,8 @@ func (w *ipcWalk) next() (arrowipc.Message, span, error) {
 		return m, span{}, io.EOF
 	}
 	if n > maxMetadata || n > w.size-w.at {
-		return m, span{}, fmt.Errorf("at byte %d are %d bytes of metadata promised and %d left: it is no Arrow IPC data, or cut off", from, n, w.size-w.at)
+		return m, span{}, fmt.Errorf("at byte %d are %d bytes of metadata promised and %d left: it is no Arrow IPC "+
+			"data, or cut off", from, n, w.size-w.at)
 	}
 	meta := make([]byte, n)
 	if err := w.read(meta, w.at); err != nil {
@@ -132,7 +133,8 @@ func (w *ipcWalk) next() (arrowipc.Message, span, error) {
 		return m, span{}, fmt.Errorf("the message at byte %d: %w", from, err)
 	}
 	if m.Body > w.size-w.at {
-		return m, span{}, fmt.Errorf("the message at byte %d has a body of %d bytes and the file %d more: it is cut off", from, m.Body, w.size-w.at)
+		return m, span{}, fmt.Errorf("the message at byte %d has a body of %d bytes and the file %d more: it is cut "+
+			"off", from, m.Body, w.size-w.at)
 	}
 	w.at += m.Body
 	return m, span{from, w.at}, nil

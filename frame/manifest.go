@@ -12,10 +12,10 @@ import (
 )
 
 // The files of one write are a set. While it is written its parts are in a staging folder, which is hidden, in the
-// folder of the result. The set exists from the moment when its manifest takes the place of the one before, by a rename;
-// then the parts of the set before are removed, and those of the new one move from the staging folder into the folder.
-// Readers take the names from the manifest and find a part in either place. Names have the number of their write, so
-// that a part of one set is never taken for one of another. A folder without a manifest is read as it is.
+// folder of the result. The set exists from the moment when its manifest takes the place of the one before, by a
+// rename; then the parts of the set before are removed, and those of the new one move from the staging folder into the
+// folder. Readers take the names from the manifest and find a part in either place. Names have the number of their
+// write, so that a part of one set is never taken for one of another. A folder without a manifest is read as it is.
 //
 //	_millstream.arrow.json                         manifest
 //	part-00000-5c1f0b7c6a1e9d42.arrow              part
@@ -120,7 +120,8 @@ func readManifest(dir, ext string) (*manifest, error) {
 		return nil, corrupt("invalid manifest", err)
 	}
 	if m.Version != manifestVersion {
-		return nil, corrupt(fmt.Sprintf("manifest of version %d, want %d; read it with the release that wrote it", m.Version, manifestVersion), nil)
+		return nil, corrupt(fmt.Sprintf("manifest of version %d, want %d; read it with the release that wrote it",
+			m.Version, manifestVersion), nil)
 	}
 	if err := m.check(ext); err != nil {
 		return nil, corrupt("invalid manifest", err)
@@ -171,7 +172,8 @@ func manifestNames(dir string, ext []string) (names []string, found bool, err er
 					return nil, false, errReplaced
 				}
 				return nil, false, &Error{Kind: ErrCorrupt, Path: path, Partition: -1,
-					Reason: "missing, and the manifest of its folder names it; write the result again, or remove " + manifestPath(dir, x) + " to read the files that are there"}
+					Reason: "missing, and the manifest of its folder names it; write the result again, or remove " +
+						manifestPath(dir, x) + " to read the files that are there"}
 			}
 			if err != nil {
 				return nil, false, fmt.Errorf("frame: %w", err)

@@ -19,7 +19,8 @@ var shares = arrow.NewSchema([]arrow.Field{{Name: "share", Type: arrow.Primitive
 
 // testShare divides each id by the sum of all, which no rank has alone. A negative parameter
 // makes the rank that has the last partition fail.
-var testShare = NewNative("test.share", func(ctx context.Context, r *clique.Rank, parts Parts, p int) ([]arrow.RecordBatch, int, error) {
+var testShare = NewNative("test.share", func(ctx context.Context, r *clique.Rank, parts Parts[arrow.RecordBatch],
+	p int) ([]arrow.RecordBatch, int, error) {
 	sum := []float64{0}
 	for i, b := range parts.Batches {
 		if p < 0 && parts.Index[i] == parts.Total-1 {
@@ -70,7 +71,8 @@ func TestNative(t *testing.T) {
 				t.Errorf("the last share is %v", got)
 			}
 			// One rank fails, and the error is that rank's.
-			if _, _, err := testShare.Run(ctx, f, -1, NativeOptions{Schema: shares}); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "not liked") {
+			if _, _, err := testShare.Run(ctx, f, -1, NativeOptions{Schema: shares}); !errors.Is(err, ErrSchema) ||
+				!strings.Contains(err.Error(), "not liked") {
 				t.Errorf("a rank that fails: %v", err)
 			}
 			// A clique of the user's, on one worker: partitions move there.
@@ -79,7 +81,8 @@ func TestNative(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer q.Dissolve(ctx)
-			if _, ranks, err = testShare.Run(ctx, f, 1, NativeOptions{Clique: q}); err != nil || len(ranks) != 1 || ranks[0] != 4 {
+			if _, ranks, err = testShare.Run(ctx, f, 1, NativeOptions{Clique: q}); err != nil || len(ranks) != 1 ||
+				ranks[0] != 4 {
 				t.Errorf("on one worker: %v, %v", ranks, err)
 			}
 		})
@@ -97,7 +100,8 @@ var (
 	testSplit = client.Func("test.split", func(_ context.Context, b arrow.RecordBatch) (split, error) {
 		half := b.NumRows() / 2
 		lo, hi := b.NewSlice(0, half), b.NewSlice(half, b.NumRows())
-		return split{Halves: []arrow.RecordBatch{lo, hi}, ByName: map[string]arrow.RecordBatch{"whole": b}, Rows: b.NumRows()}, nil
+		return split{Halves: []arrow.RecordBatch{lo, hi}, ByName: map[string]arrow.RecordBatch{"whole": b},
+			Rows: b.NumRows()}, nil
 	})
 	testUnsplit = client.Func("test.unsplit", func(_ context.Context, s split) (arrow.RecordBatch, error) {
 		if got := s.ByName["whole"].NumRows(); got != s.Rows {
@@ -123,7 +127,8 @@ func TestNestedBatchesTravel(t *testing.T) {
 				t.Errorf("on the other worker: got %v, want %v", got, want)
 			}
 			here := must[split](t)(s.Result(ctx))
-			if len(here.Halves) != 2 || here.Halves[1].NumRows() != 25 || !array.RecordEqual(here.ByName["whole"], want) {
+			if len(here.Halves) != 2 || here.Halves[1].NumRows() != 25 ||
+				!array.RecordEqual(here.ByName["whole"], want) {
 				t.Errorf("at the client: got %v, want two halves of %v", here, want)
 			}
 		})

@@ -4,22 +4,21 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"go.millstream.dev/client"
 )
 
-// Reduce runs part on every partition and joins the results, neighbours first, with combine
+// Reduce runs part on every partition, where it is, and joins the results, neighbours first, with combine
 // until one is left: a tree of tasks on the workers, whose shape and so whose rounding depends
-// on the number of partitions alone. Both functions are registered with client.Func.
-func Reduce[R any](ctx context.Context, f *Frame, part *client.Fn1[arrow.RecordBatch, R], combine *client.Fn2[R, R, R], opts ...client.Option) *Result[R] {
-	if err := f.usable(); err != nil {
+// on the number of partitions alone. part is made by NewPart, combine is registered with client.Func2.
+func Reduce[R any](ctx context.Context, f *Frame, part *PartFunc[R], combine *client.Fn2[R, R, R],
+	opts ...client.Option) *Result[R] {
+	level, err := part.submit(ctx, f, opts)
+	if err == nil && len(level) == 0 {
+		err = fmt.Errorf("frame: Reduce: the frame has no partition")
+	}
+	if err != nil {
 		return &Result[R]{err: err}
 	}
-	if len(f.parts) == 0 {
-		return &Result[R]{err: fmt.Errorf("frame: Reduce: the frame has no partition")}
-	}
-	level := each(ctx, f, part, opts...)
 	for len(level) > 1 {
 		var next []*client.Future[R]
 		for i := 0; i < len(level); i += 2 {

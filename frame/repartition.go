@@ -15,7 +15,8 @@ type cut struct {
 	From, To int64
 }
 
-var joined = client.Func3("millstream.frame.join", func(_ context.Context, batches []arrow.RecordBatch, from, to int64) (arrow.RecordBatch, error) {
+var joined = client.Func3("millstream.frame.join", func(_ context.Context, batches []arrow.RecordBatch, from,
+	to int64) (arrow.RecordBatch, error) {
 	return join(batches, from, to)
 })
 
@@ -64,11 +65,14 @@ func detach(b arrow.RecordBatch) (arrow.RecordBatch, error) {
 	return concat(b.Schema(), []arrow.RecordBatch{lo, hi})
 }
 
-// Repartition is the same rows in the same order in n partitions of equal length, but for a
-// row. It waits for the lengths of the partitions.
+// Repartition returns the same rows in the same order in n partitions of equal length, but for a
+// row. It waits for the lengths of the partitions. The frame must be in host memory.
 func (f *Frame) Repartition(ctx context.Context, n int) (*Frame, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("frame: Repartition into %d partitions: there must be one at least", n)
+	}
+	if err := f.onHost("Repartition"); err != nil {
+		return nil, err
 	}
 	if len(f.parts) == 0 {
 		return nil, fmt.Errorf("frame: Repartition: the frame has no partition")

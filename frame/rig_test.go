@@ -74,7 +74,8 @@ func batchOf(from, to int) arrow.RecordBatch {
 // peopleFrame is rows 0 to 100 in four partitions, one of them empty.
 func peopleFrame(t testing.TB, ctx context.Context, c *client.Client) *Frame {
 	t.Helper()
-	f, err := FromBatches(ctx, c, []arrow.RecordBatch{batchOf(0, 40), batchOf(40, 40), batchOf(40, 45), batchOf(45, 100)})
+	f, err := FromBatches(ctx, c, []arrow.RecordBatch{batchOf(0, 40), batchOf(40, 40), batchOf(40, 45),
+		batchOf(45, 100)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
@@ -37,28 +38,74 @@ func decodeSchema(b []byte) (*arrow.Schema, error) {
 var (
 	schemaOf = client.Func("millstream.frame.schema", func(_ context.Context, b arrow.RecordBatch) ([]byte, error) {
 		if b == nil {
-			return nil, schemaErrorf(-1, "the partition is nothing (nil): the function must return a record batch, an empty one if need be")
+			return nil, schemaErrorf(-1, "the partition is nothing (nil): the function must return a record batch, "+
+				"an empty one if need be")
 		}
 		return encodeSchema(b.Schema())
 	})
 	// checked is its first argument if that has the schema. The batch passes as it is.
-	checked = client.Func3("millstream.frame.checked", func(_ context.Context, b arrow.RecordBatch, schema []byte, partition int) (arrow.RecordBatch, error) {
+	checked = client.Func3("millstream.frame.checked", func(_ context.Context, b arrow.RecordBatch, schema []byte,
+		partition int) (arrow.RecordBatch, error) {
 		want, err := decodeSchema(schema)
 		if err != nil {
 			return nil, err
 		}
 		return b, check(b, want, partition)
 	})
-	rowsOf = client.Func("millstream.frame.rows", func(_ context.Context, b arrow.RecordBatch) (int64, error) { return b.NumRows(), nil })
+	rowsOf = client.Func("millstream.frame.rows", func(_ context.Context, b arrow.RecordBatch) (int64,
+		error) {
+		return b.NumRows(), nil
+	})
 )
 
 // check tells what is wrong with a partition's schema.
 func check(b arrow.RecordBatch, want *arrow.Schema, partition int) error {
 	if b == nil {
-		return schemaErrorf(partition, "the partition is nothing (nil): the function must return a record batch, an empty one if need be")
+		return schemaErrorf(partition, "the partition is nothing (nil): the function must return a record batch, an "+
+			"empty one if need be")
 	}
 	if d := differ(want, b.Schema()); d != "" {
 		return schemaErrorf(partition, "%s", d)
 	}
 	return nil
+}
+
+// String describes the frame in one line: its partitions and its columns with their types. It does not wait for
+// anything.
+func (f *Frame) String() string {
+	what := "Frame"
+	if f.loc == Device {
+		what = "Frame on devices"
+	}
+	return describe(what, f.schema, f.NumPartitions(), f.released.Load())
+}
+
+func describe(what string, s *arrow.Schema, partitions int, released bool) string {
+	const most = 20 // columns
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s of %d partition", what, partitions)
+	if partitions != 1 {
+		b.WriteByte('s')
+	}
+	fmt.Fprintf(&b, ", %d column", s.NumFields())
+	if s.NumFields() != 1 {
+		b.WriteByte('s')
+	}
+	for i, f := range s.Fields() {
+		switch i {
+		case 0:
+			b.WriteString(": ")
+		default:
+			b.WriteString(", ")
+		}
+		if i == most {
+			b.WriteString("…")
+			break
+		}
+		fmt.Fprintf(&b, "%s %v", f.Name, f.Type)
+	}
+	if released {
+		b.WriteString(" (released)")
+	}
+	return b.String()
 }

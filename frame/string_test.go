@@ -13,13 +13,14 @@ import (
 
 func TestString(t *testing.T) {
 	f := &Frame{schema: people, parts: make([]*client.Future[arrow.RecordBatch], 4)}
-	if got, want := fmt.Sprint(f), "Frame of 4 partitions, 4 columns: id int64, name utf8, score float64, ok bool"; got != want {
+	if got, want := fmt.Sprint(f), "Frame of 4 partitions, 4 columns: id int64, name utf8, score float64, ok "+
+		"bool"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	one := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Float32}}, nil)
-	d := &DeviceFrame{schema: one, parts: make([]*client.Future[wire.Dict], 1)}
+	d := &Frame{loc: Device, schema: one, device: make([]*client.Future[wire.Dict], 1)}
 	d.released.Store(true)
-	if got, want := fmt.Sprint(d), "DeviceFrame of 1 partition, 1 column: x float32 (released)"; got != want {
+	if got, want := fmt.Sprint(d), "Frame on devices of 1 partition, 1 column: x float32 (released)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	var many []arrow.Field
@@ -27,7 +28,8 @@ func TestString(t *testing.T) {
 		many = append(many, arrow.Field{Name: fmt.Sprint("c", i), Type: arrow.PrimitiveTypes.Int8})
 	}
 	got := fmt.Sprint(&Frame{schema: arrow.NewSchema(many, nil)})
-	if !strings.HasPrefix(got, "Frame of 0 partitions, 1000 columns: c0 int8, ") || !strings.HasSuffix(got, ", c19 int8, …") {
+	if !strings.HasPrefix(got, "Frame of 0 partitions, 1000 columns: c0 int8, ") ||
+		!strings.HasSuffix(got, ", c19 int8, …") {
 		t.Errorf("got %q, want the first 20 of 1000 columns", got)
 	}
 }

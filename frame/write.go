@@ -38,8 +38,9 @@ const (
 )
 
 // writeSet writes each partition to a file of its own as one set.
-func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions, write func(p client.Arg[arrow.RecordBatch], path string) *client.Future[written]) (_ []string, err error) {
-	if err := f.usable(); err != nil {
+func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions,
+	write func(p client.Arg[arrow.RecordBatch], path string) *client.Future[written]) (_ []string, err error) {
+	if err := f.onHost("a file"); err != nil {
 		return nil, err
 	}
 	if dir == "" {
@@ -96,7 +97,8 @@ func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions
 
 // abortWrite stops the tasks of a write and removes what they have written, even if ctx has ended. It reports whether
 // the write had been complete.
-func (f *Frame) abortWrite(ctx context.Context, s fileSet, begun *client.Future[prepared], running []client.AnyFuture) (bool, error) {
+func (f *Frame) abortWrite(ctx context.Context, s fileSet, begun *client.Future[prepared],
+	running []client.AnyFuture) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
 	defer cancel()
 	if err := f.c.Cancel(running...); err != nil {

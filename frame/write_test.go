@@ -111,13 +111,15 @@ func TestWriteTwice(t *testing.T) {
 		save(t, filepath.Join(dir, "mine"+x.ext), []byte("mine too"))
 
 		_, err := x.write(short, ctx, dir, WriteOptions{})
-		if !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "Overwrite") || !strings.Contains(err.Error(), dir) {
+		if !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "Overwrite") ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("second write: %v, want ErrExists that names %s and Overwrite", err, dir)
 		}
 		wantRead(t, ctx, c, x, dir, 106)
 		for _, n := range []struct{ rows, partitions int }{{15, 2}, {106, 6}, {1, 1}, {40, 7}} {
 			f := rowsFrame(t, ctx, c, n.rows, n.partitions)
-			if paths := must[[]string](t)(x.write(f, ctx, dir, WriteOptions{Overwrite: true})); len(paths) != n.partitions {
+			if paths := must[[]string](t)(x.write(f, ctx, dir,
+				WriteOptions{Overwrite: true})); len(paths) != n.partitions {
 				t.Errorf("paths %v, want %d", paths, n.partitions)
 			}
 			wantRead(t, ctx, c, x, dir, n.rows)
@@ -145,7 +147,8 @@ func TestWriteOverOldResult(t *testing.T) {
 	eachFormat(t, func(t *testing.T, ctx context.Context, c *client.Client, x format) {
 		dir := t.TempDir()
 		for i := range 4 {
-			if _, err := x.save(batchOf(10*i, 10*i+10), filepath.Join(dir, fmt.Sprintf("part-%05d%s", i, x.ext))); err != nil {
+			if _, err := x.save(batchOf(10*i, 10*i+10), filepath.Join(dir,
+				fmt.Sprintf("part-%05d%s", i, x.ext))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -164,7 +167,8 @@ func TestWriteOverOldResult(t *testing.T) {
 
 // testGate passes batches on when a file exists, and fails on partitions that begin with row 40. It ignores its
 // context, as a function that is busy does.
-var testGate = client.Func2("test.gate", func(_ context.Context, b arrow.RecordBatch, gate string) (arrow.RecordBatch, error) {
+var testGate = NewMapWith("test.gate", func(_ context.Context, b arrow.RecordBatch, gate string) (arrow.RecordBatch,
+	error) {
 	if id := b.Column(0).ValueStr(0); id == "40" {
 		return nil, errors.New("partition 40 is not liked")
 	}
@@ -189,7 +193,7 @@ func TestWriteFails(t *testing.T) {
 				top := t.TempDir()
 				gate := filepath.Join(top, "gate")
 				f := rowsFrame(t, ctx, c, tc.rows, 2)
-				slow := must[*Frame](t)(MapWith(ctx, f, testGate, client.Val(gate), people))
+				slow := must[*Frame](t)(f.Map(ctx, testGate(client.Val(gate)), people))
 				old := filepath.Join(top, "old")
 				must[[]string](t)(x.write(f, ctx, old, WriteOptions{}))
 				for _, dir := range []string{old, filepath.Join(top, "fresh", "folder")} {
@@ -251,7 +255,8 @@ func TestWriteUnderReaders(t *testing.T) {
 					rows, err := f.NumRows(ctx)
 					f.Release()
 					switch {
-					case err != nil && errors.Is(err, ErrCorrupt) && strings.Contains(err.Error(), "make the frame again"):
+					case err != nil && errors.Is(err, ErrCorrupt) &&
+						strings.Contains(err.Error(), "make the frame again"):
 						replaced++
 					case err != nil || rows != 90 && rows != 20:
 						t.Errorf("read %s: %d rows, %v, want 90 or 20", path, rows, err)
@@ -290,7 +295,8 @@ func TestWriteAtOnce(t *testing.T) {
 			for i, err := range errs {
 				if err == nil {
 					rows = append(rows, int64(10*(i+1)))
-				} else if !errors.Is(err, ErrExists) && !strings.Contains(err.Error(), "another write into the folder ended first") {
+				} else if !errors.Is(err, ErrExists) && !strings.Contains(err.Error(), "another write into the "+
+					"folder ended first") {
 					t.Errorf("write %d: %v", i, err)
 				}
 			}

@@ -37,11 +37,14 @@ func isFloat32(s *arrow.Schema, names []string) (bool, error) {
 	for _, name := range names {
 		at := s.FieldIndices(name)
 		if len(at) != 1 {
-			return false, &frame.Error{Kind: frame.ErrSchema, Partition: -1, Reason: fmt.Sprintf("there are %d columns %q", len(at), name)}
+			return false, &frame.Error{Kind: frame.ErrSchema, Partition: -1,
+				Reason: fmt.Sprintf("there are %d columns %q", len(at), name)}
 		}
 		t := s.Field(at[0]).Type
 		if !arrow.IsInteger(t.ID()) && t.ID() != arrow.FLOAT32 && t.ID() != arrow.FLOAT64 {
-			return false, &frame.Error{Kind: frame.ErrSchema, Partition: -1, Reason: fmt.Sprintf("column %q is %v, and k-means needs numbers: name the columns that count (Options.Columns)", name, t)}
+			return false, &frame.Error{Kind: frame.ErrSchema, Partition: -1,
+				Reason: fmt.Sprintf("column %q is %v, and k-means needs numbers: name the columns that count "+
+					"(Options.Columns)", name, t)}
 		}
 		all = all && t.ID() == arrow.FLOAT32
 	}
@@ -54,7 +57,8 @@ func newPart[T lloyd.Float](b arrow.RecordBatch, names []string, index int) (*pa
 	for i, name := range names {
 		at := b.Schema().FieldIndices(name)
 		if len(at) != 1 {
-			return nil, &frame.Error{Kind: frame.ErrSchema, Partition: index, Reason: fmt.Sprintf("there are %d columns %q", len(at), name)}
+			return nil, &frame.Error{Kind: frame.ErrSchema, Partition: index,
+				Reason: fmt.Sprintf("there are %d columns %q", len(at), name)}
 		}
 		c := b.Column(at[0])
 		if n := c.NullN(); n > 0 {
@@ -62,7 +66,8 @@ func newPart[T lloyd.Float](b arrow.RecordBatch, names []string, index int) (*pa
 		}
 		var err error
 		if p.columns[i], err = numbers[T](c); err != nil {
-			return nil, &frame.Error{Kind: frame.ErrSchema, Partition: index, Reason: fmt.Sprintf("column %q", name), Err: err}
+			return nil, &frame.Error{Kind: frame.ErrSchema, Partition: index, Reason: fmt.Sprintf("column %q", name),
+				Err: err}
 		}
 	}
 	for i := range p.labels {
@@ -72,7 +77,9 @@ func newPart[T lloyd.Float](b arrow.RecordBatch, names []string, index int) (*pa
 }
 
 func nullsError(partition int, name string, n int) error {
-	return &frame.Error{Kind: frame.ErrSchema, Partition: partition, Reason: fmt.Sprintf("column %q has %d nulls, and k-means needs a number in every row: filter them out (frame.Col(%q).NotNull())", name, n, name)}
+	return &frame.Error{Kind: frame.ErrSchema, Partition: partition,
+		Reason: fmt.Sprintf("column %q has %d nulls, and k-means needs a number in every row: filter them out "+
+			"(frame.Col(%q).NotNull())", name, n, name)}
 }
 
 // numbers is a column as a slice: its own memory, or a converted copy.
@@ -110,7 +117,8 @@ func floats[T, F lloyd.Float](v []F) []T {
 	return converted[T](v)
 }
 
-func converted[T lloyd.Float, V int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64](v []V) []T {
+func converted[T lloyd.Float,
+	V int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64](v []V) []T {
 	out := make([]T, len(v))
 	for i, x := range v {
 		out[i] = T(x)

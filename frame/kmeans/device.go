@@ -7,95 +7,58 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
-	"go.millstream.dev/client"
 	"go.millstream.dev/clique"
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/frame"
 	"go.millstream.dev/internal/gpulloyd"
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/wire"
 )
 
-var deviceAlgorithm = frame.NewDeviceNative("millstream.kmeans.device", func(ctx context.Context, r *clique.Rank, parts frame.DeviceParts, p params) (_ []*frame.DeviceBatch, _ result, err error) {
-	e, err := newDevice(ctx, parts.Device, parts.Batches, parts.Index, p.Columns, p.K)
-	if err != nil {
-		return nil, result{}, err
-	}
-	defer e.close()
-	out, err := newFitter(ranks{r}, e, parts.Total, p).fit(ctx)
-	if err != nil {
-		return nil, result{}, err
-	}
-	if !p.Labels {
-		return nil, *out, nil
-	}
-	var labels []*frame.DeviceBatch
-	for i := range parts.Batches {
-		b, err := e.labels(i)
+var deviceAlgorithm = frame.NewNative("millstream.kmeans.device",
+	func(ctx context.Context, r *clique.Rank, parts frame.Parts[*frame.DeviceBatch], p params) (_ []*frame.DeviceBatch,
+		_ result, err error) {
+		e, err := newDevice(ctx, parts.Device, parts.Batches, parts.Index, p.Columns, p.K)
 		if err != nil {
 			return nil, result{}, err
 		}
-		labels = append(labels, b)
-	}
-	return labels, *out, nil
-})
+		defer e.close()
+		out, err := newFitter(ranks{r}, e, parts.Total, p).fit(ctx)
+		if err != nil {
+			return nil, result{}, err
+		}
+		if !p.Labels {
+			return nil, *out, nil
+		}
+		var labels []*frame.DeviceBatch
+		for i := range parts.Batches {
+			b, err := e.labels(i)
+			if err != nil {
+				return nil, result{}, err
+			}
+			labels = append(labels, b)
+		}
+		return labels, *out, nil
+	})
 
-var devicePredicted = frame.NewDeviceMapWith("millstream.kmeans.device.predict", func(ctx context.Context, b *frame.DeviceBatch, a assignment) (*frame.DeviceBatch, error) {
-	d, err := task.CurrentDevice(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if n := len(a.Columns); n == 0 || len(a.Centres) == 0 || len(a.Centres)%n != 0 {
-		return nil, fmt.Errorf("kmeans: %d coordinates of centres with %d columns", len(a.Centres), n)
-	}
-	e, err := newDevice(ctx, d, []*frame.DeviceBatch{b}, []int{-1}, a.Columns, len(a.Centres)/len(a.Columns))
-	if err != nil {
-		return nil, err
-	}
-	defer e.close()
-	if err := e.relabel(ctx, shiftOf(e, a.Centres, e.d), cast(e, a.Centres)); err != nil {
-		return nil, err
-	}
-	return e.labels(0)
-})
-
-// FitDevice is Fit of a frame on GPUs: the same algorithm, by kernels on the devices that have
-// the partitions. Sums are added in another order, and so differ in their last bits.
-func FitDevice(ctx context.Context, f *frame.DeviceFrame, opts Options) (*Model, error) {
-	m, _, err := fitDevice(ctx, f, opts, false)
-	return m, err
-}
-
-// FitPredictDevice is FitDevice, and the groups of the frame's rows: a frame of LabelSchema with
-// the same partitions, on the same devices.
-func FitPredictDevice(ctx context.Context, f *frame.DeviceFrame, opts Options) (*Model, *frame.DeviceFrame, error) {
-	return fitDevice(ctx, f, opts, true)
-}
-
-func fitDevice(ctx context.Context, f *frame.DeviceFrame, opts Options, labels bool) (*Model, *frame.DeviceFrame, error) {
-	p, run, err := prepared(f.Schema(), opts, labels)
-	if err != nil {
-		return nil, nil, err
-	}
-	// Only sums travel, in host memory: an order of reductions of our own keeps NCCL out, whose
-	// start takes longer than a fit.
-	run.Form.Deterministic = run.Form.Deterministic || run.Form.Backend == clique.Auto
-	out, results, err := deviceAlgorithm.Run(ctx, f, p, run)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := modelOf(p, results[0])
-	return m, out, err
-}
-
-// PredictDevice is Predict of a frame on GPUs.
-func (m *Model) PredictDevice(ctx context.Context, f *frame.DeviceFrame) (*frame.DeviceFrame, error) {
-	a, err := m.assignment(f.Schema())
-	if err != nil {
-		return nil, err
-	}
-	return devicePredicted.Run(ctx, f, client.Val(a), LabelSchema)
-}
+var devicePredicted = frame.NewMapWith("millstream.kmeans.device.predict",
+	func(ctx context.Context, b *frame.DeviceBatch, a assignment) (*frame.DeviceBatch, error) {
+		d, err := task.CurrentDevice(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if n := len(a.Columns); n == 0 || len(a.Centres) == 0 || len(a.Centres)%n != 0 {
+			return nil, fmt.Errorf("kmeans: %d coordinates of centres with %d columns", len(a.Centres), n)
+		}
+		e, err := newDevice(ctx, d, []*frame.DeviceBatch{b}, []int{-1}, a.Columns, len(a.Centres)/len(a.Columns))
+		if err != nil {
+			return nil, err
+		}
+		defer e.close()
+		if err := e.relabel(ctx, shiftOf(e, a.Centres, e.d), cast(e, a.Centres)); err != nil {
+			return nil, err
+		}
+		return e.labels(0)
+	})
 
 // device is the engine of rows on a GPU.
 type device struct {
@@ -109,7 +72,8 @@ type device struct {
 
 var _ engine = (*device)(nil)
 
-func newDevice(ctx context.Context, dev *task.Device, batches []*frame.DeviceBatch, index []int, columns []string, k int) (_ *device, err error) {
+func newDevice(ctx context.Context, dev *task.Device, batches []*frame.DeviceBatch, index []int, columns []string,
+	k int) (_ *device, err error) {
 	e := &device{d: len(columns), index: index, narrow: len(batches) > 0}
 	for _, b := range batches {
 		narrow, err := isFloat32(b.Schema(), columns)
@@ -152,7 +116,8 @@ var deviceTypes = map[arrow.Type]string{
 }
 
 // deviceColumn looks a column up. It must have no nulls.
-func deviceColumn(ctx context.Context, b *frame.DeviceBatch, name string, partition int) (out gpulloyd.Column, err error) {
+func deviceColumn(ctx context.Context, b *frame.DeviceBatch, name string, partition int) (out gpulloyd.Column,
+	err error) {
 	c, err := b.Named(name)
 	if err != nil {
 		return out, err
@@ -166,7 +131,7 @@ func deviceColumn(ctx context.Context, b *frame.DeviceBatch, name string, partit
 	}
 	at := b.Schema().FieldIndices(name)[0]
 	out.Type = deviceTypes[b.Schema().Field(at).Type.ID()]
-	if out.Buffer = c.Values.Buffer(); out.Buffer == nil || out.Type == "" {
+	if out.Buffer = c.Values; out.Buffer == nil || out.Type == "" {
 		return out, fmt.Errorf("kmeans: column %q is not on a device, or of no type that is", name)
 	}
 	return out, nil
@@ -186,11 +151,7 @@ func (e *device) close() {
 
 // labels are a partition's as a batch on the device.
 func (e *device) labels(part int) (*frame.DeviceBatch, error) {
-	a, err := wire.NewDeviceArray[int32](e.r.Labels(part))
-	if err != nil {
-		return nil, err
-	}
-	return frame.NewDeviceBatch(LabelSchema, e.r.Rows(part), []frame.DeviceColumn{{Values: a}})
+	return frame.NewDeviceBatch(LabelSchema, e.r.Rows(part), []frame.DeviceColumn{{Values: e.r.Labels(part)}})
 }
 
 func (e *device) partitions() []partition {

@@ -27,7 +27,8 @@ func ExampleFit() {
 	}
 	defer c.Close(ctx)
 
-	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Float64}}, nil))
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{{Name: "x",
+		Type: arrow.PrimitiveTypes.Float64}}, nil))
 	defer b.Release()
 	b.Field(0).(*array.Float64Builder).AppendValues([]float64{1, 2, 3, 101, 102, 103}, nil)
 	f, err := frame.FromBatches(ctx, c, []arrow.RecordBatch{b.NewRecordBatch()})

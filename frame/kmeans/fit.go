@@ -221,5 +221,6 @@ func (f *fitter) finite(ctx context.Context, sum float64) error {
 		return fmt.Errorf("kmeans: the numbers are too large: their squares are not finite")
 	}
 	n := int(at[0])
-	return &frame.Error{Kind: frame.ErrSchema, Partition: n / f.d, Reason: fmt.Sprintf("column %q has a value that is not finite (NaN or infinite)", f.p.Columns[n%f.d])}
+	return &frame.Error{Kind: frame.ErrSchema, Partition: n / f.d,
+		Reason: fmt.Sprintf("column %q has a value that is not finite (NaN or infinite)", f.p.Columns[n%f.d])}
 }

@@ -92,7 +92,8 @@ func (g *golden) batches(n int) []arrow.RecordBatch {
 }
 
 // check compares a fit with scikit-learn's.
-func (g *golden) check(t *testing.T, what string, centres [][]float64, labels []int32, inertia float64, iterations int) {
+func (g *golden) check(t *testing.T, what string, centres [][]float64, labels []int32, inertia float64,
+	iterations int) {
 	t.Helper()
 	if math.Abs(inertia-g.Inertia) > 1e-6*g.Inertia {
 		t.Errorf("%s, %s: inertia %v, scikit-learn %v", g.Name, what, inertia, g.Inertia)
@@ -182,7 +183,7 @@ func alongside(t *testing.T, g *golden, nranks, nparts, threads int) ([]result, 
 	}
 	p.Labels = true
 	batches := g.batches(nparts)
-	in := make([]frame.Parts, nranks)
+	in := make([]frame.Parts[arrow.RecordBatch], nranks)
 	for i, b := range batches {
 		r := (i * 7) % nranks
 		in[r].Batches, in[r].Index = append(in[r].Batches, b), append(in[r].Index, i)

@@ -32,7 +32,8 @@ type Model struct {
 // LabelSchema is that of frames of labels: one column "label", the number of each row's group.
 var LabelSchema = arrow.NewSchema([]arrow.Field{{Name: "label", Type: arrow.PrimitiveTypes.Int32}}, nil)
 
-var algorithm = frame.NewNative("millstream.kmeans", func(ctx context.Context, r *clique.Rank, parts frame.Parts, p params) ([]arrow.RecordBatch, result, error) {
+var algorithm = frame.NewNative("millstream.kmeans", func(ctx context.Context, r *clique.Rank,
+	parts frame.Parts[arrow.RecordBatch], p params) ([]arrow.RecordBatch, result, error) {
 	narrow := len(parts.Batches) > 0
 	var err error
 	for i := 0; i < len(parts.Batches) && narrow && err == nil; i++ {
@@ -48,7 +49,8 @@ var algorithm = frame.NewNative("millstream.kmeans", func(ctx context.Context, r
 	return run[float64](ctx, ranks{r}, parts, p)
 })
 
-func run[T lloyd.Float](ctx context.Context, w world, in frame.Parts, p params) ([]arrow.RecordBatch, result, error) {
+func run[T lloyd.Float](ctx context.Context, w world, in frame.Parts[arrow.RecordBatch], p params) ([]arrow.RecordBatch,
+	result, error) {
 	parts := make([]*part[T], len(in.Batches))
 	for i, b := range in.Batches {
 		var err error
@@ -71,21 +73,23 @@ func run[T lloyd.Float](ctx context.Context, w world, in frame.Parts, p params) 
 }
 
 func labelBatch(labels []int32) arrow.RecordBatch {
-	d := array.NewData(arrow.PrimitiveTypes.Int32, len(labels), []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(labels))}, nil, 0, 0)
+	d := array.NewData(arrow.PrimitiveTypes.Int32, len(labels),
+		[]*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(labels))}, nil, 0, 0)
 	defer d.Release()
 	c := array.NewInt32Data(d)
 	defer c.Release()
 	return array.NewRecordBatch(LabelSchema, []arrow.Array{c}, int64(len(labels)))
 }
 
-// Fit finds groups in a frame.
+// Fit finds groups in a frame. On a frame on devices it is the same algorithm, by kernels on the devices that have
+// the partitions: sums are added in another order, and so differ in their last bits.
 func Fit(ctx context.Context, f *frame.Frame, opts Options) (*Model, error) {
 	m, _, err := fit(ctx, f, opts, false)
 	return m, err
 }
 
 // FitPredict is Fit, and the groups of the frame's rows: a frame of LabelSchema with the same
-// partitions.
+// partitions in the same location.
 func FitPredict(ctx context.Context, f *frame.Frame, opts Options) (*Model, *frame.Frame, error) {
 	return fit(ctx, f, opts, true)
 }
@@ -95,7 +99,14 @@ func fit(ctx context.Context, f *frame.Frame, opts Options, labels bool) (*Model
 	if err != nil {
 		return nil, nil, err
 	}
-	out, results, err := algorithm.Run(ctx, f, p, run)
+	by := algorithm
+	if f.Location() == frame.Device {
+		by = deviceAlgorithm
+		// Only sums travel, in host memory: an order of reductions of our own keeps NCCL out, whose
+		// start takes longer than a fit.
+		run.Form.Deterministic = run.Form.Deterministic || run.Form.Backend == clique.Auto
+	}
+	out, results, err := by.Run(ctx, f, p, run)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,13 +150,17 @@ func modelOf(p params, r result) (*Model, error) {
 }
 
 // Predict gives every row of a frame the number of the nearest centre: a frame of LabelSchema
-// with the same partitions. The frame needs the model's columns, and may have others.
+// with the same partitions in the same location. The frame needs the model's columns, and may have others.
 func (m *Model) Predict(ctx context.Context, f *frame.Frame) (*frame.Frame, error) {
 	a, err := m.assignment(f.Schema())
 	if err != nil {
 		return nil, err
 	}
-	return frame.MapWith(ctx, f, predicted, client.Val(a), LabelSchema)
+	by := predicted
+	if f.Location() == frame.Device {
+		by = devicePredicted
+	}
+	return f.Map(ctx, by(client.Val(a)), LabelSchema)
 }
 
 // assignment is the model as it travels to workers.
@@ -156,7 +171,8 @@ func (m *Model) assignment(schema *arrow.Schema) (assignment, error) {
 	}
 	for i, c := range m.Centres {
 		if len(c) != len(m.Columns) {
-			return a, fmt.Errorf("kmeans: centre %d has %d coordinates and there are %d columns", i, len(c), len(m.Columns))
+			return a, fmt.Errorf("kmeans: centre %d has %d coordinates and there are %d columns", i, len(c),
+				len(m.Columns))
 		}
 		a.Centres = append(a.Centres, c...)
 	}
@@ -171,16 +187,17 @@ type assignment struct {
 	Centres []float64
 }
 
-var predicted = client.Func2("millstream.kmeans.predict", func(ctx context.Context, b arrow.RecordBatch, a assignment) (arrow.RecordBatch, error) {
-	narrow, err := isFloat32(b.Schema(), a.Columns)
-	switch {
-	case err != nil:
-		return nil, err
-	case narrow:
-		return assign[float32](ctx, b, a)
-	}
-	return assign[float64](ctx, b, a)
-})
+var predicted = frame.NewMapWith("millstream.kmeans.predict",
+	func(ctx context.Context, b arrow.RecordBatch, a assignment) (arrow.RecordBatch, error) {
+		narrow, err := isFloat32(b.Schema(), a.Columns)
+		switch {
+		case err != nil:
+			return nil, err
+		case narrow:
+			return assign[float32](ctx, b, a)
+		}
+		return assign[float64](ctx, b, a)
+	})
 
 func assign[T lloyd.Float](ctx context.Context, b arrow.RecordBatch, a assignment) (arrow.RecordBatch, error) {
 	if n := len(a.Columns); n == 0 || len(a.Centres)%n != 0 {

@@ -97,7 +97,8 @@ func TestCluster(t *testing.T) {
 // floatsFrame has one column of numbers, one of text and one of integers.
 func floatsFrame(t *testing.T, ctx context.Context, c *client.Client, values ...[]float64) *frame.Frame {
 	t.Helper()
-	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Float64, Nullable: true}, {Name: "s", Type: arrow.BinaryTypes.String}, {Name: "n", Type: arrow.PrimitiveTypes.Uint16}}, nil)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Float64, Nullable: true},
+		{Name: "s", Type: arrow.BinaryTypes.String}, {Name: "n", Type: arrow.PrimitiveTypes.Uint16}}, nil)
 	var batches []arrow.RecordBatch
 	for _, v := range values {
 		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
@@ -132,14 +133,20 @@ func TestErrors(t *testing.T) {
 	}{
 		{"text", plain, Options{K: 2}, frame.ErrSchema, []string{`column "s"`, "utf8", "Options.Columns"}},
 		{"no such column", plain, Options{K: 2, Columns: []string{"y"}}, frame.ErrSchema, []string{`"y"`}},
-		{"a null", floatsFrame(t, ctx, c, []float64{1, 2}, []float64{-1, 4}), Options{K: 2, Columns: x}, frame.ErrSchema, []string{"partition 1", `column "x" has 1 nulls`, "NotNull"}},
-		{"a NaN", floatsFrame(t, ctx, c, []float64{1, 2}, []float64{3, math.NaN()}), Options{Init: [][]float64{{1}, {3}}, Columns: x}, frame.ErrSchema, []string{"partition 1", `column "x"`, "not finite"}},
-		{"a NaN among k-means++", floatsFrame(t, ctx, c, []float64{1, math.Inf(1)}, []float64{3, 4}), Options{K: 2, Columns: x}, frame.ErrSchema, []string{"partition 0", "not finite"}},
+		{"a null", floatsFrame(t, ctx, c, []float64{1, 2}, []float64{-1, 4}), Options{K: 2, Columns: x},
+			frame.ErrSchema, []string{"partition 1", `column "x" has 1 nulls`, "NotNull"}},
+		{"a NaN", floatsFrame(t, ctx, c, []float64{1, 2}, []float64{3, math.NaN()}),
+			Options{Init: [][]float64{{1}, {3}}, Columns: x}, frame.ErrSchema, []string{"partition 1", `column "x"`,
+				"not finite"}},
+		{"a NaN among k-means++", floatsFrame(t, ctx, c, []float64{1, math.Inf(1)}, []float64{3, 4}),
+			Options{K: 2, Columns: x}, frame.ErrSchema, []string{"partition 0", "not finite"}},
 		{"too few rows", plain, Options{K: 6, Columns: x}, nil, []string{"5 rows", "6 groups"}},
 		{"no group", plain, Options{K: -1, Columns: x}, nil, []string{"-1 groups"}},
 		{"no iteration", plain, Options{MaxIter: -1, Columns: x}, nil, []string{"-1 iterations"}},
-		{"another number of centres", plain, Options{K: 3, Init: [][]float64{{1}}, Columns: x}, nil, []string{"1 initial centres for 3 groups"}},
-		{"centres of another space", plain, Options{Init: [][]float64{{1, 2}}, Columns: x}, nil, []string{"centre 0 has 2 coordinates"}},
+		{"another number of centres", plain, Options{K: 3, Init: [][]float64{{1}}, Columns: x}, nil,
+			[]string{"1 initial centres for 3 groups"}},
+		{"centres of another space", plain, Options{Init: [][]float64{{1, 2}}, Columns: x}, nil,
+			[]string{"centre 0 has 2 coordinates"}},
 	} {
 		_, err := Fit(ctx, tc.f, tc.opts)
 		if err == nil || tc.kind != nil && !errors.Is(err, tc.kind) {
@@ -160,7 +167,8 @@ func TestErrors(t *testing.T) {
 	if _, err := (&Model{Columns: x}).Predict(ctx, plain); err == nil || !strings.Contains(err.Error(), "no centres") {
 		t.Errorf("a model without centres: %v", err)
 	}
-	if _, err := (&Model{Columns: x, Centres: [][]float64{{1, 2}}}).Predict(ctx, plain); err == nil || !strings.Contains(err.Error(), "2 coordinates") {
+	if _, err := (&Model{Columns: x, Centres: [][]float64{{1, 2}}}).Predict(ctx, plain); err == nil ||
+		!strings.Contains(err.Error(), "2 coordinates") {
 		t.Errorf("a model that is not one: %v", err)
 	}
 }

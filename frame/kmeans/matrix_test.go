@@ -43,7 +43,8 @@ func matrixTable() arrow.Table {
 
 // matrixProject is the smallest algorithm that returns a frame: two columns of each partition.
 var matrixProject = frame.NewNative("test.matrix.project",
-	func(_ context.Context, _ *clique.Rank, parts frame.Parts, names []string) ([]arrow.RecordBatch, int, error) {
+	func(_ context.Context, _ *clique.Rank, parts frame.Parts[arrow.RecordBatch], names []string) ([]arrow.RecordBatch,
+		int, error) {
 		out := make([]arrow.RecordBatch, len(parts.Batches))
 		for i, b := range parts.Batches {
 			var columns []arrow.Array
@@ -103,7 +104,8 @@ func TestMatrix(t *testing.T) {
 		t.Run(m.String(), func(t *testing.T) {
 			leak.Check(t)
 			ctx := t.Context()
-			lc, err := cluster.Local(ctx, cluster.Options{Workers: m.workers, Threads: m.threads, Mode: m.mode, Lanes: "none"})
+			lc, err := cluster.Local(ctx, cluster.Options{Workers: m.workers, Threads: m.threads, Mode: m.mode,
+				Lanes: "none"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +138,8 @@ func matrixRun(ctx context.Context, c *client.Client, n int) error {
 		return fmt.Errorf("Repartition: %w", err)
 	}
 	defer f.Release()
-	projected, ranks, err := matrixProject.Run(ctx, f, []string{"y", "id"}, frame.NativeOptions{Schema: matrixProjected})
+	projected, ranks, err := matrixProject.Run(ctx, f, []string{"y", "id"},
+		frame.NativeOptions{Schema: matrixProjected})
 	if err != nil {
 		return fmt.Errorf("Native.Run: %w", err)
 	}
@@ -146,7 +149,8 @@ func matrixRun(ctx context.Context, c *client.Client, n int) error {
 		sum += r
 	}
 	if sum != n || projected.NumPartitions() != n {
-		return fmt.Errorf("Native.Run: ranks returned %d partitions, the frame has %d, want %d", sum, projected.NumPartitions(), n)
+		return fmt.Errorf("Native.Run: ranks returned %d partitions, the frame has %d, want %d", sum,
+			projected.NumPartitions(), n)
 	}
 	ids, err := matrixColumn(ctx, projected, 1, func(a arrow.Array) []int64 { return a.(*array.Int64).Int64Values() })
 	if err != nil {

@@ -76,7 +76,8 @@ func (o Options) params(columns []string) (params, error) {
 	}
 	for i, c := range o.Init {
 		if len(c) != len(columns) {
-			return p, fmt.Errorf("kmeans: initial centre %d has %d coordinates and there are %d columns", i, len(c), len(columns))
+			return p, fmt.Errorf("kmeans: initial centre %d has %d coordinates and there are %d columns", i, len(c),
+				len(columns))
 		}
 		p.Init = append(p.Init, c...)
 	}

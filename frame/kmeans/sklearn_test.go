@@ -24,7 +24,8 @@ func TestScikitLearn(t *testing.T) {
 			if errors.As(err, &failed) {
 				t.Fatalf("%v: %s", err, failed.Stderr)
 			}
-			t.Fatalf("%v: run scripts/setup sklearn, or name a Python with scikit-learn by MILLSTREAM_SKLEARN_PYTHON", err)
+			t.Fatalf("%v: run scripts/setup sklearn, or name a Python with scikit-learn by MILLSTREAM_SKLEARN_PYTHON",
+				err)
 		}
 		cases := parseGoldens(t, out)
 		if len(cases) == 0 {

@@ -2,7 +2,7 @@
 
     import millstream.device
 
-    millstream.device.from_dask(client, parts, name="points")   # Go: frame.OpenDevice(ctx, c, "points")
+    millstream.device.from_dask(client, parts, name="points")   # Go: frame.Open(ctx, c, "points", frame.Device)
     parts = millstream.device.to_dask(client, "labels")         # Go: f.Publish(ctx, "labels", false)
 
 A partition is a dict of columns, or a DataFrame of cuDF. A column is an array of one dimension that has
@@ -165,7 +165,7 @@ def _portable():
 def from_dask(client, parts, name=None, override=False, types=None, **where):
     """Futures of frames on devices of partitions: futures of dicts of arrays, or a Dask DataFrame of cuDF.
 
-    With a name they are published, so that Go programs find them: frame.OpenDevice. where are options of client.map,
+    With a name they are published, so that Go programs find them: frame.Open. where are options of client.map,
     such as workers: the functions run where CuPy is.
     """
     from distributed import wait

@@ -2,7 +2,7 @@
 
     import millstream.frame
 
-    millstream.frame.from_dask(client, df, name="people")  # Go: frame.Open(ctx, c, "people")
+    millstream.frame.from_dask(client, df, name="people")  # Go: frame.Open(ctx, c, "people", frame.Host)
     df = millstream.frame.to_dask(client, "labels")        # Go: f.Publish(ctx, "labels", false)
 
 The package is needed by the client alone: its functions travel to the workers with their code. Workers need pyarrow.

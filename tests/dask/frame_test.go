@@ -38,8 +38,8 @@ check("futures", [b.num_rows for b in got], lambda n: sum(n) == 100 and len(n) =
 		ok(t, "import", err)
 	}
 	for name, open := range map[string]func() (*frame.Frame, error){
-		"plain":  func() (*frame.Frame, error) { return frame.FromDask(ctx, c, "plain") },
-		"helped": func() (*frame.Frame, error) { return frame.Open(ctx, c, "helped") },
+		"plain":  func() (*frame.Frame, error) { return frame.FromDask(ctx, c, "plain", frame.Host) },
+		"helped": func() (*frame.Frame, error) { return frame.Open(ctx, c, "helped", frame.Host) },
 	} {
 		f, err := open()
 		ok(t, name, err)
@@ -75,13 +75,13 @@ for name in ["plain", "helped"]:
 raises("no frame", KeyError, lambda: millstream.frame.to_dask(client, "missing"), "missing")
 raises("nothing", ValueError, lambda: millstream.frame.to_dask(client, []), "not a frame")
 `)
-	if _, err := frame.Open(ctx, c, "missing"); err == nil || !strings.Contains(err.Error(), "missing") {
+	if _, err := frame.Open(ctx, c, "missing", frame.Host); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("a name that nothing is published under: %v", err)
 	}
 	// What is published and is no Arrow is told.
 	numbers := client.Python[any]("builtins:int").Submit(ctx, c, 5)
 	ok(t, "publish", client.Publish(ctx, c, "number", []*client.Future[any]{numbers}, false))
-	if _, err := frame.Open(ctx, c, "number"); err == nil || !strings.Contains(err.Error(), "RecordBatch") {
+	if _, err := frame.Open(ctx, c, "number", frame.Host); err == nil || !strings.Contains(err.Error(), "RecordBatch") {
 		t.Errorf("a number as a frame: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ type gpuSide struct {
 	cluster *cluster.Cluster
 	client  *client.Client
 	clique  *clique.Clique
-	frame   *frame.DeviceFrame
+	frame   *frame.Frame
 }
 
 func startGPU(ctx context.Context, o Options, path, dtype string) (g *gpuSide, err error) {
@@ -63,7 +63,8 @@ func startGPU(ctx context.Context, o Options, path, dtype string) (g *gpuSide, e
 		devices = append(devices, "0")
 	}
 	pool := fmt.Sprint(int64(o.Rows)*int64(o.Features)*int64(size(dtype))/int64(o.GPUWorkers)*2 + 256<<20)
-	if g.cluster, err = cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: devices, MemoryLimit: "0", RMM: cluster.RMMOptions{PoolSize: pool}}, cluster.Options{}); err != nil {
+	if g.cluster, err = cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: devices, MemoryLimit: "0",
+		RMM: cluster.RMMOptions{PoolSize: pool}}, cluster.Options{}); err != nil {
 		return g, err
 	}
 	if g.client, err = g.cluster.Client(ctx); err != nil {
@@ -101,7 +102,8 @@ func (g *gpuSide) stop() {
 // fit is the GPU's side of a round: labels stay on the device.
 func (g *gpuSide) fit(ctx context.Context, init [][]float64, iterations int) (outcome, error) {
 	begin := time.Now()
-	m, labels, err := kmeans.FitPredictDevice(ctx, g.frame, kmeans.Options{Init: init, MaxIter: iterations, Tol: -1, Clique: g.clique})
+	m, labels, err := kmeans.FitPredict(ctx, g.frame, kmeans.Options{Init: init, MaxIter: iterations, Tol: -1,
+		Clique: g.clique})
 	if err != nil {
 		return outcome{}, err
 	}
@@ -117,12 +119,14 @@ func (g *gpuSide) fit(ctx context.Context, init [][]float64, iterations int) (ou
 }
 
 // loaded is the file's rows as a frame, a partition on each worker.
-func loaded(ctx context.Context, c *client.Client, workers []cluster.WorkerInfo, o Options, path, dtype string) (*frame.Frame, error) {
+func loaded(ctx context.Context, c *client.Client, workers []cluster.WorkerInfo, o Options, path,
+	dtype string) (*frame.Frame, error) {
 	n := len(workers)
 	pieces := make([]piece, n)
 	parts := make([]*client.Future[arrow.RecordBatch], n)
 	for i, w := range workers {
-		pieces[i] = piece{Path: path, Type: dtype, Rows: o.Rows, Features: o.Features, From: o.Rows * i / n, To: o.Rows * (i + 1) / n}
+		pieces[i] = piece{Path: path, Type: dtype, Rows: o.Rows, Features: o.Features, From: o.Rows * i / n,
+			To: o.Rows * (i + 1) / n}
 		parts[i] = load.Submit(ctx, c, client.Val(pieces[i]), client.WithWorkers(w.Address))
 	}
 	f, err := frame.New(ctx, c, pieces[0].schema(), parts)

@@ -113,12 +113,14 @@ type looked struct {
 	First  int
 }
 
-// Partitions of CuPy arrays on one of Dask's workers become a frame on devices of Go workers, over ucxx://, are worked on
-// there, and go back: in device memory on both ends. (A DataFrame of cuDF takes the same way where that is installed.)
+// Partitions of CuPy arrays on one of Dask's workers become a frame on devices of Go workers, over ucxx://, are worked
+// on there, and go back: in device memory on both ends. (A DataFrame of cuDF takes the same way where that is
+// installed.)
 func TestGPUFrameDask(t *testing.T) {
 	requireGPU(t)
 	ctx := testContext(t)
-	lc, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: []string{"0"}, RMM: cluster.RMMOptions{PoolSize: "1GB"}}, cluster.Options{Protocol: "ucxx"})
+	lc, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: []string{"0"},
+		RMM: cluster.RMMOptions{PoolSize: "1GB"}}, cluster.Options{Protocol: "ucxx"})
 	must(t, err)
 	t.Cleanup(func() { _ = lc.Close() })
 	c, err := lc.Client(ctx)
@@ -134,7 +136,7 @@ func TestGPUFrameDask(t *testing.T) {
 		made = append(made, maker.Submit(ctx, c, ends[i], ends[i+1]))
 	}
 	must(t, client.Publish(ctx, c, "points", made, false))
-	df, err := frame.DeviceFromDask(ctx, c, "points", there)
+	df, err := frame.FromDask(ctx, c, "points", frame.Device, there)
 	must(t, err)
 	t.Logf("from Dask: %v", df.Schema())
 
@@ -147,7 +149,8 @@ func TestGPUFrameDask(t *testing.T) {
 		id, x, y := b.Column(0).(*array.Int64), b.Column(1).(*array.Float32), b.Column(2).(*array.Float64)
 		even, name := b.Column(3).(*array.Boolean), b.Column(4).(*array.String)
 		for i := range int(b.NumRows()) {
-			if id.Value(i) != int64(n) || x.Value(i) != float32(n)/2 || y.IsNull(i) != (n%3 == 1) || y.IsValid(i) && y.Value(i) != float64(3*n) ||
+			if id.Value(i) != int64(n) || x.Value(i) != float32(n)/2 || y.IsNull(i) != (n%3 == 1) || y.IsValid(i) &&
+				y.Value(i) != float64(3*n) ||
 				even.Value(i) != (n%2 == 0) || !strings.HasPrefix(name.Value(i), "r") {
 				t.Fatalf("row %d came as %v", n, b.NewSlice(int64(i), int64(i+1)))
 			}
@@ -171,11 +174,12 @@ func TestGPUFrameDask(t *testing.T) {
 		must(t, err)
 		first, last := ends[i], ends[i+1]
 		want := float64(last*(last-1) - first*(first-1))
-		if !got.Device || got.Rows != last-first || got.First != first || math.Abs(got.Sum-want) > 1e-9*want || strings.Join(got.Names, " ") != "id twice" {
+		if !got.Device || got.Rows != last-first || got.First != first || math.Abs(got.Sum-want) > 1e-9*want ||
+			strings.Join(got.Names, " ") != "id twice" {
 			t.Errorf("partition %d in Python: %+v, want the sum %v", i, got, want)
 		}
 	}
-	again, err := frame.OpenDevice(ctx, c, "twice")
+	again, err := frame.Open(ctx, c, "twice", frame.Device)
 	must(t, err)
 	rows, err := again.Rows(ctx)
 	must(t, err)
@@ -187,12 +191,14 @@ func TestGPUFrameDask(t *testing.T) {
 	o := kmeans.Options{K: 4, Seed: 5, Columns: []string{"x"}}
 	onHost, err := kmeans.Fit(ctx, host, o)
 	must(t, err)
-	onGPU, err := kmeans.FitDevice(ctx, df, o)
+	onGPU, err := kmeans.Fit(ctx, df, o)
 	must(t, err)
 	if math.Abs(onHost.Inertia-onGPU.Inertia) > 1e-6*onHost.Inertia || onHost.Iterations != onGPU.Iterations {
-		t.Errorf("inertia %v after %d iterations on the host, %v after %d on the GPU", onHost.Inertia, onHost.Iterations, onGPU.Inertia, onGPU.Iterations)
+		t.Errorf("inertia %v after %d iterations on the host, %v after %d on the GPU", onHost.Inertia,
+			onHost.Iterations, onGPU.Inertia, onGPU.Iterations)
 	}
-	if _, err := frame.DeviceFromDask(ctx, c, "nothing", there); err == nil || !strings.Contains(err.Error(), "nothing") {
+	if _, err := frame.FromDask(ctx, c, "nothing", frame.Device, there); err == nil ||
+		!strings.Contains(err.Error(), "nothing") {
 		t.Errorf("a name that nothing is published under: %v", err)
 	}
 }

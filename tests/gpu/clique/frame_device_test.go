@@ -16,7 +16,6 @@ import (
 	"go.millstream.dev/frame"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/wire"
 )
 
 // mixed has a column of every sort that frames on devices have.
@@ -56,11 +55,11 @@ func mixedBatch(from, to int) arrow.RecordBatch {
 func nowhere(b *frame.DeviceBatch) error {
 	for i := range b.Schema().NumFields() {
 		c := b.Column(i)
-		for _, a := range []*wire.DeviceArray{c.Values, c.Validity, c.Offsets} {
-			if a == nil || a.Frame.Len() == 0 {
+		for _, a := range []*mem.Buffer{c.Values, c.Validity, c.Offsets} {
+			if a == nil || a.Len() == 0 {
 				continue
 			}
-			p, err := cuda.Pointer(a.Buffer().Addr())
+			p, err := cuda.Pointer(a.Addr())
 			if err != nil {
 				return err
 			}
@@ -73,7 +72,8 @@ func nowhere(b *frame.DeviceBatch) error {
 }
 
 // doubled is a function on device partitions: it keeps id and makes a column of its own.
-var doubled = frame.NewDeviceMap("gpu.test.doubled", func(ctx context.Context, b *frame.DeviceBatch) (*frame.DeviceBatch, error) {
+var doubled = frame.NewMap("gpu.test.doubled", func(ctx context.Context, b *frame.DeviceBatch) (*frame.DeviceBatch,
+	error) {
 	if err := nowhere(b); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ var doubled = frame.NewDeviceMap("gpu.test.doubled", func(ctx context.Context, b
 	}
 	host := make([]byte, 8*b.NumRows())
 	if len(host) > 0 {
-		if err := cuda.CopyToHost(ctx, host, id.Values.Buffer()); err != nil {
+		if err := cuda.CopyToHost(ctx, host, id.Values); err != nil {
 			return nil, err
 		}
 	}
@@ -105,14 +105,11 @@ var doubled = frame.NewDeviceMap("gpu.test.doubled", func(ctx context.Context, b
 			return nil, err
 		}
 	}
-	a, err := wire.NewDeviceArray[float64](buf)
-	if err != nil {
-		return nil, err
-	}
-	return frame.NewDeviceBatch(doubledSchema, b.NumRows(), []frame.DeviceColumn{id, {Values: a}})
+	return frame.NewDeviceBatch(doubledSchema, b.NumRows(), []frame.DeviceColumn{id, {Values: buf}})
 })
 
-var doubledSchema = arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int64}, {Name: "twice", Type: arrow.PrimitiveTypes.Float64}}, nil)
+var doubledSchema = arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int64},
+	{Name: "twice", Type: arrow.PrimitiveTypes.Float64}}, nil)
 
 // Frames go to the GPU and back as they are; functions work on them there; partitions move from
 // worker to worker.
@@ -121,7 +118,8 @@ func TestGPUFrame(t *testing.T) {
 	ctx, c := gpuCluster(t, 2)
 	whole := mixedBatch(0, 1000)
 	// Slices of arrays, at places that are no multiple of eight, and nothing.
-	parts := []arrow.RecordBatch{whole.NewSlice(0, 333), whole.NewSlice(333, 333), whole.NewSlice(333, 1000), mixedBatch(1000, 1001)}
+	parts := []arrow.RecordBatch{whole.NewSlice(0, 333), whole.NewSlice(333, 333), whole.NewSlice(333, 1000),
+		mixedBatch(1000, 1001)}
 	f, err := frame.FromBatches(ctx, c, parts)
 	must(t, err)
 	df, err := f.ToDevice(ctx)

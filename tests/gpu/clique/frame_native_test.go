@@ -19,7 +19,8 @@ import (
 )
 
 // frameSums gives a rank's device partitions to an algorithm of a shared library and returns the totals.
-var frameSums = frame.NewDeviceNative("gpu.frame.sums", func(ctx context.Context, r *clique.Rank, parts frame.DeviceParts, library string) ([]*frame.DeviceBatch, []float64, error) {
+var frameSums = frame.NewNative("gpu.frame.sums", func(ctx context.Context, r *clique.Rank,
+	parts frame.Parts[*frame.DeviceBatch], library string) ([]*frame.DeviceBatch, []float64, error) {
 	l, err := native.Open(library)
 	if err != nil {
 		return nil, nil, err
@@ -68,7 +69,8 @@ func TestGPUFrameNative(t *testing.T) {
 	if err != nil {
 		nvcc = "/usr/local/cuda/bin/nvcc"
 	}
-	out, err := exec.Command(nvcc, "-shared", "-Xcompiler", "-fPIC", "-O1", "-arch=native", "-cudart", "shared", "-I", dir, "-o", path, filepath.Join(dir, "sums.cu")).CombinedOutput()
+	out, err := exec.Command(nvcc, "-shared", "-Xcompiler", "-fPIC", "-O1", "-arch=native", "-cudart", "shared", "-I",
+		dir, "-o", path, filepath.Join(dir, "sums.cu")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

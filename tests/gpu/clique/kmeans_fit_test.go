@@ -68,7 +68,8 @@ func labelsOf(t *testing.T, ctx context.Context, f *frame.Frame) []int32 {
 // sameFit wants two fits to be the same: labels, iterations, centres and inertia.
 func sameFit(t *testing.T, what string, host, gpu *kmeans.Model, hostLabels, gpuLabels []int32) {
 	t.Helper()
-	t.Logf("%s: inertia %v on the host, %v on the GPU; %d iterations and %d", what, host.Inertia, gpu.Inertia, host.Iterations, gpu.Iterations)
+	t.Logf("%s: inertia %v on the host, %v on the GPU; %d iterations and %d", what, host.Inertia, gpu.Inertia,
+		host.Iterations, gpu.Iterations)
 	if math.Abs(host.Inertia-gpu.Inertia) > 1e-6*host.Inertia {
 		t.Errorf("%s: inertia %v on the host, %v on the GPU", what, host.Inertia, gpu.Inertia)
 	}
@@ -111,7 +112,9 @@ func TestGPUKMeansFit(t *testing.T) {
 				{"k-means++, float64", []int{5000, 0, 3001, 777}, 5, 6, false, kmeans.Options{K: 6, Seed: 42}},
 				{"k-means++, float32", []int{4000, 4000}, 9, 5, true, kmeans.Options{K: 7, Seed: 1}},
 				{"many columns", []int{1500, 1600, 20}, 26, 4, false, kmeans.Options{K: 4, Seed: 3, MaxIter: 5}},
-				{"empty groups", []int{900, 1100}, 3, 3, false, kmeans.Options{Init: [][]float64{{0, 0, 0}, {900, 900, 900}, {901, 900, 900}, {0, 0, 0}, {1, 1, 1}}, Tol: -1}},
+				{"empty groups", []int{900, 1100}, 3, 3, false,
+					kmeans.Options{Init: [][]float64{{0, 0, 0}, {900, 900, 900}, {901, 900, 900}, {0, 0, 0}, {1, 1, 1}},
+						Tol: -1}},
 			} {
 				f, err := frame.FromBatches(ctx, c, clouds(t, x.parts, x.d, x.g, x.narrow))
 				must(t, err)
@@ -119,12 +122,12 @@ func TestGPUKMeansFit(t *testing.T) {
 				must(t, err)
 				df, err := f.ToDevice(ctx)
 				must(t, err)
-				gpu, labels, err := kmeans.FitPredictDevice(ctx, df, x.o)
+				gpu, labels, err := kmeans.FitPredict(ctx, df, x.o)
 				must(t, err)
 				back, err := labels.ToHost(ctx)
 				must(t, err)
 				sameFit(t, x.name, host, gpu, labelsOf(t, ctx, hostLabels), labelsOf(t, ctx, back))
-				predicted, err := gpu.PredictDevice(ctx, df)
+				predicted, err := gpu.Predict(ctx, df)
 				must(t, err)
 				again, err := host.Predict(ctx, f)
 				must(t, err)
@@ -133,7 +136,8 @@ func TestGPUKMeansFit(t *testing.T) {
 				a, b := labelsOf(t, ctx, again), labelsOf(t, ctx, onHost)
 				for i := range a {
 					if a[i] != b[i] {
-						t.Errorf("%s: predicted label of row %d is %d on the host, %d on the GPU", x.name, i, a[i], b[i])
+						t.Errorf("%s: predicted label of row %d is %d on the host, %d on the GPU", x.name, i, a[i],
+							b[i])
 						break
 					}
 				}
@@ -149,7 +153,8 @@ func TestGPUKMeansFit(t *testing.T) {
 // kmeansErrors are those of the host, word by word where it matters.
 func kmeansErrors(t *testing.T, ctx context.Context, c *client.Client) {
 	t.Helper()
-	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Float64, Nullable: true}, {Name: "s", Type: arrow.BinaryTypes.String}}, nil)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Float64, Nullable: true},
+		{Name: "s", Type: arrow.BinaryTypes.String}}, nil)
 	batch := func(values []float64, valid []bool) arrow.RecordBatch {
 		b := array.NewRecordBuilder(memory.NewGoAllocator(), schema)
 		defer b.Release()
@@ -166,15 +171,17 @@ func kmeansErrors(t *testing.T, ctx context.Context, c *client.Client) {
 		want    string
 	}{
 		{"text", batch([]float64{1}, nil), nil, "k-means needs numbers"},
-		{"nulls", batch([]float64{1, 2, 3}, []bool{true, false, false}), []string{"x"}, `partition 1: column "x" has 2 nulls`},
-		{"NaN", batch([]float64{1, math.NaN(), 3}, nil), []string{"x"}, `partition 1: column "x" has a value that is not finite`},
+		{"nulls", batch([]float64{1, 2, 3}, []bool{true, false, false}), []string{"x"},
+			`partition 1: column "x" has 2 nulls`},
+		{"NaN", batch([]float64{1, math.NaN(), 3}, nil), []string{"x"},
+			`partition 1: column "x" has a value that is not finite`},
 		{"few rows", batch(nil, nil), []string{"x"}, "2 rows cannot be divided into 3 groups"},
 	} {
 		f, err := frame.FromBatches(ctx, c, []arrow.RecordBatch{batch([]float64{1, 2}, nil), x.second})
 		must(t, err)
 		df, err := f.ToDevice(ctx)
 		must(t, err)
-		_, err = kmeans.FitDevice(ctx, df, kmeans.Options{K: 3, Columns: x.columns})
+		_, err = kmeans.Fit(ctx, df, kmeans.Options{K: 3, Columns: x.columns})
 		if err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: got %v, want %q", x.name, err, x.want)
 		}

@@ -1,0 +1,325 @@
+package frame_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/clique"
+	"go.millstream.dev/cluster"
+	"go.millstream.dev/frame"
+)
+
+var ageSchema = arrow.NewSchema([]arrow.Field{
+	{Name: "name", Type: arrow.BinaryTypes.String}, {Name: "age", Type: arrow.PrimitiveTypes.Int64},
+}, nil)
+
+// ages is a record batch of names and ages.
+func ages(rows ...any) arrow.RecordBatch {
+	b := array.NewRecordBuilder(memory.NewGoAllocator(), ageSchema)
+	defer b.Release()
+	for i := 0; i < len(rows); i += 2 {
+		b.Field(0).(*array.StringBuilder).Append(rows[i].(string))
+		b.Field(1).(*array.Int64Builder).Append(int64(rows[i+1].(int)))
+	}
+	return b.NewRecordBatch()
+}
+
+// withFrame calls f with a frame of two partitions on a cluster of two workers.
+func withFrame(f func(ctx context.Context, people *frame.Frame)) {
+	ctx := context.Background()
+	lc, err := cluster.Local(ctx, cluster.Options{Workers: 2, Threads: 1, Mode: cluster.Goroutines})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lc.Close()
+	c, err := lc.Client(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close(ctx)
+	people, err := frame.FromBatches(ctx, c, []arrow.RecordBatch{ages("Ann", 41, "Bob", 12),
+		ages("Carl", 17, "Dora", 18)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer people.Release()
+	f(ctx, people)
+}
+
+// show prints the rows of a frame, a line for each partition.
+func show(ctx context.Context, f *frame.Frame, err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+	batches, err := f.Collect(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, b := range batches {
+		for i, c := range b.Columns() {
+			if i > 0 {
+				fmt.Print(" ")
+			}
+			fmt.Print(c)
+		}
+		fmt.Println()
+		b.Release()
+	}
+}
+
+func ExampleFromBatches() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		fmt.Println(people)
+		fmt.Println(people.Rows(ctx))
+	})
+	// Output:
+	// Frame of 2 partitions, 2 columns: name utf8, age int64
+	// [2 2] <nil>
+}
+
+func ExampleFromTable() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		t, err := people.Table(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer t.Release()
+		f, err := frame.FromTable(ctx, people.Client(), t, 1)
+		show(ctx, f, err)
+	})
+	// Output: ["Ann" "Bob" "Carl" "Dora"] [41 12 17 18]
+}
+
+func ExampleFrame_Filter() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		young := frame.Col("age").Between(13, 19).Or(frame.Col("name").In("Bob", "Eve"))
+		fmt.Println(young)
+		f, err := people.Filter(ctx, young)
+		show(ctx, f, err)
+	})
+	// Output:
+	// ((age >= 13 and age <= 19) or (name == "Bob" or name == "Eve"))
+	// ["Bob"] [12]
+	// ["Carl" "Dora"] [17 18]
+}
+
+func ExampleExpr_Not() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		f, err := people.Filter(ctx, frame.Col("name").NotNull().And(frame.Col("age").Lt(18).Not()))
+		show(ctx, f, err)
+	})
+	// Output:
+	// ["Ann"] [41]
+	// ["Dora"] [18]
+}
+
+func ExampleFrame_Project() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		f, err := people.Project(ctx, "age")
+		show(ctx, f, err)
+	})
+	// Output:
+	// [41 12]
+	// [17 18]
+}
+
+// oldest keeps the first row of a partition, for the sake of the example.
+var oldest = frame.NewMap("example.oldest", func(_ context.Context, b arrow.RecordBatch) (arrow.RecordBatch, error) {
+	return b.NewSlice(0, 1), nil
+})
+
+func ExampleNewMap() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		f, err := people.Map(ctx, oldest, people.Schema())
+		show(ctx, f, err)
+	})
+	// Output:
+	// ["Ann"] [41]
+	// ["Carl"] [17]
+}
+
+// atLeast keeps the rows with an age.
+var atLeast = frame.NewMapWith("example.at_least",
+	func(_ context.Context, b arrow.RecordBatch, age int) (arrow.RecordBatch, error) {
+		return frame.Select(b, frame.Col("age").Ge(age))
+	})
+
+func ExampleNewMapWith() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		f, err := people.Map(ctx, atLeast(client.Val(18)), nil)
+		show(ctx, f, err)
+	})
+	// Output:
+	// ["Ann"] [41]
+	// ["Dora"] [18]
+}
+
+// total is the sum of the ages of a partition.
+var total = frame.NewPart("example.total", func(_ context.Context, b arrow.RecordBatch) (int64, error) {
+	var n int64
+	for _, v := range b.Column(1).(*array.Int64).Int64Values() {
+		n += v
+	}
+	return n, nil
+})
+
+func ExampleReduce() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		fmt.Println(frame.Reduce(ctx, people, total, exampleAdd).Get(ctx))
+	})
+	// Output: 88 <nil>
+}
+
+func ExampleFrame_Repartition() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		f, err := people.Repartition(ctx, 3)
+		show(ctx, f, err)
+	})
+	// Output:
+	// ["Ann"] [41]
+	// ["Bob"] [12]
+	// ["Carl" "Dora"] [17 18]
+}
+
+func ExampleConcat() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		f, err := frame.Concat(people, people)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(f.NumPartitions())
+		fmt.Println(f.NumRows(ctx))
+	})
+	// Output:
+	// 4
+	// 8 <nil>
+}
+
+// share gives every rank the number of all rows.
+var share = frame.NewNative("example.share",
+	func(ctx context.Context, r *clique.Rank, p frame.Parts[arrow.RecordBatch], _ int) ([]arrow.RecordBatch, int64,
+		error) {
+		rows := []int64{0}
+		for _, b := range p.Batches {
+			rows[0] += b.NumRows()
+		}
+		err := r.Do(ctx, clique.AllReduce(clique.Of(rows), clique.Of(rows), clique.Sum))
+		return nil, rows[0], err
+	})
+
+func ExampleNewNative() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		_, rows, err := share.Run(ctx, people, 0, frame.NativeOptions{})
+		fmt.Println(rows[0], err)
+	})
+	// Output: 4 <nil>
+}
+
+func ExampleFrame_WriteIPC() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		dir, err := os.MkdirTemp("", "frame-")
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		paths, err := people.WriteIPC(ctx, dir, frame.WriteOptions{})
+		fmt.Println(len(paths), err)
+		f, err := frame.ReadIPC(ctx, people.Client(), dir)
+		show(ctx, f, err)
+	})
+	// Output:
+	// 2 <nil>
+	// ["Ann" "Bob"] [41 12]
+	// ["Carl" "Dora"] [17 18]
+}
+
+func ExampleFrame_WriteCSV() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		dir, err := os.MkdirTemp("", "frame-")
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		if _, err := people.WriteCSV(ctx, dir, frame.WriteOptions{Overwrite: true}); err != nil {
+			log.Fatal(err)
+		}
+		f, err := frame.ReadCSV(ctx, people.Client(), dir, frame.CSVOptions{Schema: ageSchema})
+		show(ctx, f, err)
+	})
+	// Output:
+	// ["Ann" "Bob"] [41 12]
+	// ["Carl" "Dora"] [17 18]
+}
+
+func ExampleOpen() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		if err := people.Publish(ctx, "people", false); err != nil {
+			log.Fatal(err)
+		}
+		f, err := frame.Open(ctx, people.Client(), "people", frame.Host)
+		show(ctx, f, err)
+	})
+	// Output:
+	// ["Ann" "Bob"] [41 12]
+	// ["Carl" "Dora"] [17 18]
+}
+
+func ExampleNew() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		batches, err := client.Scatter(ctx, people.Client(), []arrow.RecordBatch{ages("Eve", 30)},
+			client.ScatterOptions{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		f, err := frame.New(ctx, people.Client(), ageSchema, batches)
+		show(ctx, f, err)
+	})
+	// Output: ["Eve"] [30]
+}
+
+func ExampleOf() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		batches, err := client.Scatter(ctx, people.Client(), []arrow.RecordBatch{ages("Eve", 30)},
+			client.ScatterOptions{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		f, err := frame.Of(ctx, people.Client(), batches) // the schema is that of the first
+		show(ctx, f, err)
+	})
+	// Output: ["Eve"] [30]
+}
+
+// rowsOnDevice is a function on frames on GPUs.
+var rowsOnDevice = frame.NewPart("example.device.rows", func(_ context.Context, b *frame.DeviceBatch) (int64, error) {
+	return int64(b.NumRows()), nil
+})
+
+// It needs workers with GPUs.
+func ExampleFrame_ToDevice() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		there, err := people.ToDevice(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(there.Location() == frame.Device)
+		fmt.Println(frame.Reduce(ctx, there, rowsOnDevice, exampleAdd).Get(ctx))
+		back, err := there.ToHost(ctx)
+		show(ctx, back, err)
+	})
+}
+
+// A Python program has called client.publish_dataset(people=df.persist()).
+func ExampleFromDask() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		f, err := frame.FromDask(ctx, people.Client(), "people", frame.Host)
+		show(ctx, f, err)
+	})
+}

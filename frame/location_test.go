@@ -1,0 +1,303 @@
+package frame
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/clique"
+	"go.millstream.dev/cluster"
+	"go.millstream.dev/internal/task"
+	"go.millstream.dev/mem"
+	"go.millstream.dev/worker"
+)
+
+// connectFakes starts a cluster of workers whose GPUs are fake, and one worker without a GPU.
+func connectFakes(t testing.TB, gpus int) (context.Context, *client.Client, *fakeDevice) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	lc, err := cluster.Local(ctx, cluster.Options{Workers: 1, Threads: 2, Mode: cluster.Goroutines, Lanes: "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = lc.Close() })
+	dev := new(fakeDevice)
+	for i := range gpus {
+		w, err := worker.Start(ctx, worker.Config{Scheduler: lc.Address(), Name: fmt.Sprint("gpu", i), Threads: 2,
+			GPU: &task.Device{Ordinal: i, UUID: fmt.Sprint("GPU-fake-", i), Memory: dev}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = w.Close() })
+	}
+	c, err := lc.Client(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	if err := c.WaitForWorkers(ctx, gpus+1); err != nil {
+		t.Fatal(err)
+	}
+	return ctx, c, dev
+}
+
+var idSchema = arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int64}}, nil)
+
+// Functions on devices.
+var (
+	testDeviceIDs = NewMap("test.device.ids", func(ctx context.Context, b *DeviceBatch) (*DeviceBatch, error) {
+		id, err := b.Named("id")
+		if err != nil {
+			return nil, err
+		}
+		return NewDeviceBatch(idSchema, b.NumRows(), []DeviceColumn{id})
+	})
+	// testDevicePlus makes a column of its own.
+	testDevicePlus = NewMapWith("test.device.plus", func(ctx context.Context, b *DeviceBatch, by int64) (*DeviceBatch,
+		error) {
+		d, err := task.CurrentDevice(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ids, err := deviceIDs(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		for i := range ids {
+			ids[i] += by
+		}
+		buf, err := d.Memory.Alloc(ctx, 8*len(ids))
+		if err != nil {
+			return nil, err
+		}
+		copy(buf.Bytes(), arrow.Int64Traits.CastToBytes(ids))
+		return NewDeviceBatch(idSchema, b.NumRows(), []DeviceColumn{{Values: buf}})
+	})
+	testDeviceSum = NewPart("test.device.sum", func(ctx context.Context, b *DeviceBatch) (int64, error) {
+		ids, err := deviceIDs(ctx, b)
+		var n int64
+		for _, v := range ids {
+			n += v
+		}
+		return n, err
+	})
+	testDeviceShare = NewNative("test.device.share", func(ctx context.Context, r *clique.Rank,
+		parts Parts[*DeviceBatch],
+		keep bool) ([]*DeviceBatch, int64, error) {
+		if parts.Device == nil || len(parts.Index) != len(parts.Batches) {
+			return nil, 0, errors.New("no device, or other numbers than batches")
+		}
+		sum := []int64{0}
+		var out []*DeviceBatch
+		for _, b := range parts.Batches {
+			ids, err := deviceIDs(ctx, b)
+			if err != nil {
+				return nil, 0, err
+			}
+			for _, v := range ids {
+				sum[0] += v
+			}
+			id, err := b.Project("id")
+			if err != nil {
+				return nil, 0, err
+			}
+			out = append(out, id)
+		}
+		err := r.Do(ctx, clique.AllReduce(clique.Of(sum), clique.Of(sum), clique.Sum))
+		if !keep {
+			out = nil
+		}
+		return out, sum[0], err
+	})
+)
+
+// deviceIDs brings the column "id" to the host.
+func deviceIDs(ctx context.Context, b *DeviceBatch) ([]int64, error) {
+	c, err := b.Named("id")
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]int64, b.NumRows())
+	return ids, copyToHost(ctx, arrow.Int64Traits.CastToBytes(ids), c.Values)
+}
+
+func idsOf(from, to, by int64) arrow.RecordBatch {
+	col := array.NewInt64Builder(heap)
+	defer col.Release()
+	for i := from; i < to; i++ {
+		col.Append(i + by)
+	}
+	a := col.NewArray()
+	defer a.Release()
+	return array.NewRecordBatch(idSchema, []arrow.Array{a}, to-from)
+}
+
+// Every verb on a frame on devices has the result that it has on the host, or says that it does not work there; and
+// what was there is given back. One to three partitions, on one and two workers with a GPU.
+func TestLocations(t *testing.T) {
+	for _, gpus := range []int{1, 2} {
+		for _, cuts := range [][]int{{0, 12}, {0, 5, 5, 12}, {0, 1, 2, 3, 4, 12}} {
+			t.Run(fmt.Sprintf("%d GPUs, %d partitions", gpus, len(cuts)-1), func(t *testing.T) {
+				ctx, c, dev := connectFakes(t, gpus)
+				whole := mixedOf(12)
+				var parts []arrow.RecordBatch
+				var rows []int64
+				for i := range len(cuts) - 1 {
+					parts = append(parts, whole.NewSlice(int64(cuts[i]), int64(cuts[i+1])))
+					rows = append(rows, int64(cuts[i+1]-cuts[i]))
+				}
+				host := must[*Frame](t)(FromBatches(ctx, c, parts))
+				f := must[*Frame](t)(host.ToDevice(ctx))
+				if f.Location() != Device || host.Location() != Host || f.NumPartitions() != len(parts) ||
+					f.Partitions() != nil {
+					t.Errorf("%v and %v", host, f)
+				}
+				if err := f.Persist(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if got := must[[]int64](t)(f.Rows(ctx)); fmt.Sprint(got) != fmt.Sprint(rows) {
+					t.Errorf("rows %v, want %v", got, rows)
+				}
+				same(t, ctx, "Collect", f, whole)
+				same(t, ctx, "ToHost", must[*Frame](t)(f.ToHost(ctx)), whole)
+				there := must[*Frame](t)(f.ToDevice(ctx))
+				same(t, ctx, "ToDevice of one that is there", there, whole)
+				here := must[*Frame](t)(host.ToHost(ctx))
+				same(t, ctx, "ToHost of one that is there", here, whole)
+				two := must[*Frame](t)(f.Project(ctx, "score", "id"))
+				same(t, ctx, "Project", two, must[arrow.RecordBatch](t)(Project(whole, "score", "id")))
+				ids := must[*Frame](t)(f.Map(ctx, testDeviceIDs, nil))
+				same(t, ctx, "Map", ids, idsOf(0, 12, 0))
+				more := must[*Frame](t)(ids.Map(ctx, testDevicePlus(client.Val(int64(100))), idSchema))
+				same(t, ctx, "MapWith", more, idsOf(0, 12, 100))
+				both := must[*Frame](t)(Concat(ids, ids))
+				if n := must[int64](t)(both.NumRows(ctx)); n != 24 || both.Location() != Device {
+					t.Errorf("%v has %d rows", both, n)
+				}
+				if sum := must[int64](t)(Reduce(ctx, more, testDeviceSum, testAdd).Get(ctx)); sum != 11*12/2+1200 {
+					t.Errorf("sum %d", sum)
+				}
+				out, sums, err := testDeviceShare.Run(ctx, f, true, NativeOptions{Schema: idSchema})
+				if err != nil {
+					t.Fatal(err)
+				}
+				same(t, ctx, "native", out, idsOf(0, 12, 0))
+				if out.Location() != Device || len(sums) == 0 || len(sums) > gpus || sums[0] != 66 {
+					t.Errorf("%v, sums %v", out, sums)
+				}
+				if _, sums, err = testDeviceShare.Run(ctx, f, false, NativeOptions{}); err != nil || sums[0] != 66 {
+					t.Errorf("without a result: %v, %v", sums, err)
+				}
+				if err := two.Publish(ctx, "two", false); err != nil {
+					t.Fatal(err)
+				}
+				again := must[*Frame](t)(Open(ctx, c, "two", Device))
+				same(t, ctx, "Open", again, must[arrow.RecordBatch](t)(Project(whole, "score", "id")))
+				if err := c.Unpublish(ctx, "two"); err != nil {
+					t.Fatal(err)
+				}
+				for _, x := range []*Frame{f, there, here, two, ids, more, both, out, again, host} {
+					x.Release()
+					x.Release()
+					if err := x.Persist(ctx); !errors.Is(err, ErrClosed) {
+						t.Errorf("released: %v", err)
+					}
+				}
+				waitFor(t, ctx, func() string {
+					if n := dev.out.Load(); n != 0 {
+						return fmt.Sprintf("%d buffers are still on the devices", n)
+					}
+					return ""
+				})
+			})
+		}
+	}
+}
+
+// waitFor waits until there is nothing wrong.
+func waitFor(t *testing.T, ctx context.Context, wrong func() string) {
+	t.Helper()
+	for text := wrong(); text != ""; text = wrong() {
+		select {
+		case <-ctx.Done():
+			t.Fatal(text)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// What does not work where a frame is returns ErrLocation and copies nothing.
+func TestWrongLocation(t *testing.T) {
+	ctx, c, dev := connectFakes(t, 1)
+	host := peopleFrame(t, ctx, c)
+	f := must[*Frame](t)(host.ToDevice(ctx))
+	if err := f.Persist(ctx); err != nil {
+		t.Fatal(err)
+	}
+	before := dev.made.Load()
+	ignore := func(_ any, err error) error { return err }
+	_, _, hostNative := testDeviceShare.Run(ctx, host, true, NativeOptions{})
+	_, _, deviceNative := testShare.Run(ctx, f, 1, NativeOptions{})
+	dir := t.TempDir()
+	for what, err := range map[string]error{
+		"Filter":             ignore(f.Filter(ctx, Col("id").Gt(3))),
+		"Repartition":        ignore(f.Repartition(ctx, 2)),
+		"WriteIPC":           ignore(f.WriteIPC(ctx, dir, WriteOptions{})),
+		"WriteCSV":           ignore(f.WriteCSV(ctx, dir, WriteOptions{})),
+		"Map on devices":     ignore(f.Map(ctx, testHead, nil)),
+		"Map on the host":    ignore(host.Map(ctx, testDeviceIDs, nil)),
+		"Reduce on devices":  ignore(Reduce(ctx, f, testSum, testAdd).Get(ctx)),
+		"Reduce on the host": ignore(Reduce(ctx, host, testDeviceSum, testAdd).Get(ctx)),
+		"Concat":             ignore(Concat(host, f)),
+		"native on the host": hostNative,
+		"native on devices":  deviceNative,
+	} {
+		if !errors.Is(err, ErrLocation) {
+			t.Errorf("%s: %v, want ErrLocation", what, err)
+		}
+	}
+	if n := dev.made.Load(); n != before {
+		t.Errorf("%d buffers were made", n-before)
+	}
+}
+
+// A function of other partitions than there are is refused when it is registered.
+func TestUnknownPartitions(t *testing.T) {
+	for name, register := range map[string]func(){
+		"NewMap": func() { NewMap("test.bad.map", func(context.Context, int) (int, error) { return 0, nil }) },
+		"NewMapWith": func() {
+			NewMapWith("test.bad.with", func(context.Context, int, int) (int, error) {
+				return 0,
+					nil
+			})
+		},
+		"NewPart": func() {
+			NewPart("test.bad.part", func(context.Context, *mem.Buffer) (int, error) {
+				return 0,
+					nil
+			})
+		},
+		"NewNative": func() {
+			NewNative("test.bad.native", func(context.Context, *clique.Rank, Parts[string], int) ([]string, int,
+				error) {
+				return nil, 0, nil
+			})
+		},
+	} {
+		func() {
+			defer func() {
+				if p := fmt.Sprint(recover()); p == "<nil>" {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			register()
+		}()
+	}
+}

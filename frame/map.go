@@ -1,0 +1,167 @@
+package frame
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"go.millstream.dev/client"
+	"go.millstream.dev/wire"
+)
+
+// PartFunc is a function of partitions in one location: see NewPart. R is its result.
+type PartFunc[R any] struct {
+	name string
+	host func(ctx context.Context, f *Frame, p *client.Future[arrow.RecordBatch],
+		opts []client.Option) *client.Future[R]
+	device func(ctx context.Context, f *Frame, p *client.Future[wire.Dict], opts []client.Option) *client.Future[R]
+}
+
+// NewPart registers a function of partitions, for Reduce, under a name. Like client.Func it is called in a
+// package-level variable, in a package that client and workers share. B is arrow.RecordBatch for a function on frames
+// in host memory and *DeviceBatch for one on frames on devices; NewPart panics if it is another type. The function
+// borrows its batch, which others use too. On devices it finds its GPU by task.CurrentDevice.
+func NewPart[B, R any](name string, f func(ctx context.Context, b B) (R, error)) *PartFunc[R] {
+	switch f := any(f).(type) {
+	case func(context.Context, arrow.RecordBatch) (R, error):
+		return hostPart(name, client.Func(name, f).Submit)
+	case func(context.Context, *DeviceBatch) (R, error):
+		return devicePart(name, client.Func(name, func(ctx context.Context, d wire.Dict) (out R, err error) {
+			err = borrowed(ctx, d, func(b *DeviceBatch) (err error) {
+				out, err = f(ctx, b)
+				return err
+			})
+			return out, err
+		}).Submit)
+	}
+	panic(unknownBatch[B](name))
+}
+
+func hostPart[R any](name string, submit func(context.Context, *client.Client, client.Arg[arrow.RecordBatch],
+	...client.Option) *client.Future[R]) *PartFunc[R] {
+	return &PartFunc[R]{name: name, host: func(ctx context.Context, f *Frame, p *client.Future[arrow.RecordBatch],
+		opts []client.Option) *client.Future[R] {
+		return submit(ctx, f.c, p, opts...)
+	}}
+}
+
+func devicePart[R any](name string, submit func(context.Context, *client.Client, client.Arg[wire.Dict],
+	...client.Option) *client.Future[R]) *PartFunc[R] {
+	return &PartFunc[R]{name: name, device: func(ctx context.Context, f *Frame, p *client.Future[wire.Dict],
+		opts []client.Option) *client.Future[R] {
+		return submit(ctx, f.c, p, opts...)
+	}}
+}
+
+func unknownBatch[B any](name string) string {
+	return fmt.Sprintf("frame: %s: partitions are arrow.RecordBatch or *frame.DeviceBatch, not %T", name, *new(B))
+}
+
+// submit calls the function on every partition of a frame.
+func (fn *PartFunc[R]) submit(ctx context.Context, f *Frame, opts []client.Option) ([]*client.Future[R], error) {
+	if err := f.usable(); err != nil {
+		return nil, err
+	}
+	var out []*client.Future[R]
+	switch {
+	case f.loc == Host && fn.host != nil:
+		for _, p := range f.parts {
+			out = append(out, fn.host(ctx, f, p, opts))
+		}
+	case f.loc == Device && fn.device != nil:
+		opts = append([]client.Option{client.WithWorkers(f.workers...)}, opts...)
+		for _, p := range f.device {
+			out = append(out, fn.device(ctx, f, p, opts))
+		}
+	case f.loc == Host:
+		return nil, fmt.Errorf("%w: %s is a function on devices, the frame is in host memory: call ToDevice first",
+			ErrLocation,
+			fn.name)
+	default:
+		return nil, fmt.Errorf("%w: %s is a function on host memory, the frame is on devices: call ToHost first",
+			ErrLocation,
+			fn.name)
+	}
+	return out, nil
+}
+
+// MapFunc is a function from partitions to partitions: see NewMap.
+type MapFunc struct {
+	host   *PartFunc[arrow.RecordBatch]
+	device *PartFunc[wire.Dict]
+}
+
+// NewMap registers a function from partitions to partitions, for Frame.Map, under a name, as NewPart does. It gives its
+// result away; to return (a part of) an arrow.RecordBatch that it was given it retains it, while columns of a
+// *DeviceBatch may be in the result as they are.
+func NewMap[B any](name string, f func(ctx context.Context, b B) (B, error)) *MapFunc {
+	switch f := any(f).(type) {
+	case func(context.Context, arrow.RecordBatch) (arrow.RecordBatch, error):
+		return &MapFunc{host: hostPart(name, client.Func(name, f).Submit)}
+	case func(context.Context, *DeviceBatch) (*DeviceBatch, error):
+		return &MapFunc{device: devicePart(name, client.Func(name,
+			func(ctx context.Context, d wire.Dict) (wire.Dict, error) {
+				return deviceCall(ctx, d, f)
+			}).Submit)}
+	}
+	panic(unknownBatch[B](name))
+}
+
+// NewMapWith is NewMap for a function of a partition and something else, the same for all: a value (client.Val) or a
+// future, which the result is called with.
+func NewMapWith[B, P any](name string, f func(ctx context.Context, b B, p P) (B,
+	error)) func(arg client.Arg[P]) *MapFunc {
+	switch f := any(f).(type) {
+	case func(context.Context, arrow.RecordBatch, P) (arrow.RecordBatch, error):
+		fn := client.Func2(name, f)
+		return func(arg client.Arg[P]) *MapFunc {
+			return &MapFunc{host: hostPart(name, func(ctx context.Context, c *client.Client,
+				p client.Arg[arrow.RecordBatch],
+				opts ...client.Option) *client.Future[arrow.RecordBatch] {
+				return fn.Submit(ctx, c, p, arg, opts...)
+			})}
+		}
+	case func(context.Context, *DeviceBatch, P) (*DeviceBatch, error):
+		fn := client.Func2(name, func(ctx context.Context, d wire.Dict, p P) (wire.Dict, error) {
+			return deviceCall(ctx, d, func(ctx context.Context, b *DeviceBatch) (*DeviceBatch,
+				error) {
+				return f(ctx, b, p)
+			})
+		})
+		return func(arg client.Arg[P]) *MapFunc {
+			return &MapFunc{device: devicePart(name, func(ctx context.Context, c *client.Client,
+				p client.Arg[wire.Dict],
+				opts ...client.Option) *client.Future[wire.Dict] {
+				return fn.Submit(ctx, c, p, arg, opts...)
+			})}
+		}
+	}
+	panic(unknownBatch[B](name))
+}
+
+// Map runs a function on every partition, where it is. schema is that of the results; nil asks the first result for it,
+// and waits for that. A result of another schema is an ErrSchema that names the partition.
+func (f *Frame) Map(ctx context.Context, fn *MapFunc, schema *arrow.Schema, opts ...client.Option) (*Frame, error) {
+	if schema == nil && f.NumPartitions() == 0 {
+		return nil, fmt.Errorf("frame: Map: without partitions the schema of the result is not known: name it")
+	}
+	if fn.host != nil {
+		parts, err := fn.host.submit(ctx, f, opts)
+		switch {
+		case err != nil:
+			return nil, err
+		case schema == nil:
+			return Of(ctx, f.c, parts)
+		}
+		return verified(ctx, f.c, schema, parts)
+	}
+	parts, err := fn.device.submit(ctx, f, opts)
+	switch {
+	case err != nil:
+		return nil, err
+	case schema == nil:
+		return deviceOfParts(ctx, f.c, parts)
+	}
+	return deviceVerified(ctx, f.c, schema, parts, f.workers)
+}
