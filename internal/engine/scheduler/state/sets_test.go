@@ -224,7 +224,8 @@ func TestPoolHeap(t *testing.T) {
 			}
 			for j, w := range p.heap {
 				if int(w.place) != j || j > 0 && w.before(p.heap[0]) {
-					rt.Fatalf("worker %s has place %d at %d, before the first: %v", w.name, w.place, j, w.before(p.heap[0]))
+					rt.Fatalf("worker %s has place %d at %d, before the first: %v", w.name, w.place, j,
+						w.before(p.heap[0]))
 				}
 			}
 		}
