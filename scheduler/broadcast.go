@@ -11,6 +11,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
+	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
@@ -225,7 +226,7 @@ func (s *Scheduler) workerLogs(ctx context.Context, _ *rpc.Request, in struct {
 }
 
 // callStack asks the workers that run tasks, or that tasks wait for, what they are doing.
-func (s *Scheduler) callStack(ctx context.Context, _ *rpc.Request, in keysArg) (any, error) {
+func (s *Scheduler) callStack(ctx context.Context, _ *rpc.Request, in inspect.KeysArg) (any, error) {
 	if in.Keys == nil {
 		return s.broadcast(ctx, broadcast{msg: msgpack.MapOf("op", "call_stack", "keys", nil), onError: "ignore"})
 	}

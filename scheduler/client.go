@@ -58,7 +58,7 @@ func (s *Scheduler) addClient(name string, versions any, p *peers.Program, st *p
 	c.Stream, c.Versions, c.LastSeen, c.AwayFrom = st, versions, s.loop.Now(), time.Time{}
 	c.Program, c.Short = p, ""
 	st.Client = c
-	s.totals.clientsAdded++
+	s.totals.ClientsAdded++
 	out := st.Begin()
 	hello := append(msgpack.MapOf("op", "stream-start"), s.versionCheck(versions, "Client")...)
 	if st.Ours {
@@ -92,7 +92,7 @@ func (s *Scheduler) clientNamed(name string) *peers.Client {
 func (s *Scheduler) clientEnded(st *peers.Stream) {
 	c := st.Client
 	st.End()
-	s.totals.clientsRemoved++
+	s.totals.ClientsRemoved++
 	if c.Stream != st {
 		return
 	}

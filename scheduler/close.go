@@ -49,7 +49,7 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 		s.loop.Stop()
 		<-s.loop.Done()
 	}
-	s.http.close(ctx)
+	s.inspect.Close(ctx)
 	err = errors.Join(err, s.pool.Close())
 	err = errors.Join(err, s.journal.Close())
 	s.log.Info("scheduler closed", "id", s.id)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
@@ -11,9 +12,12 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
+	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/plugins"
 	"go.millstream.dev/scheduler/internal/primitives"
+	"go.millstream.dev/scheduler/internal/progress"
 	"go.millstream.dev/scheduler/internal/recovery"
+	"go.millstream.dev/scheduler/internal/shortage"
 	"go.millstream.dev/scheduler/internal/shuffle"
 	"go.millstream.dev/scheduler/internal/topics"
 	"go.millstream.dev/scheduler/internal/val"
@@ -63,6 +67,22 @@ func (s *Scheduler) connect() {
 			_, err := s.call(ctx, address, request, &a)
 			return err
 		},
+	})
+	s.feeds = progress.New(progress.Host{
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Helpers: s.helpers, Tasks: &s.tasksKnown,
+		Exception: s.exception,
+		Followed:  func(key task.Key) bool { return shuffle.Of(key) != "" || s.collectors.Follows(key) },
+	})
+	s.short = shortage.New(shortage.Host{
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: s.workers, Clients: s.clients,
+		Publish: s.topics.Publish, Contact: s.Address, WorkersAdded: func() int64 { return s.totals.WorkersAdded },
+		After: s.cfg.UnrunnableAfter, Closed: s.cfg.Closed, TickInterval: s.tickInterval(),
+	})
+	s.inspect = inspect.New(inspect.Host{
+		Loop: s.loop, Log: s.log, State: s.state, Workers: s.workers, Clients: s.clients, Topics: s.topics, Primitives: s.prims,
+		Journal: s.journal, TaskStream: s.stream, Transfers: s.transfer, Shortages: s.short, Totals: &s.totals,
+		Context: s.ctx, ID: s.id, Contact: s.Address, Started: func() time.Time { return s.started },
+		WorkerTTL: s.cfg.WorkerTTL, Hosts: s.cfg.DashboardHosts, Collectors: s.cfg.Collectors,
 	})
 	s.recovery = recovery.New(recovery.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Context: s.ctx, Replayer: replayer{s},

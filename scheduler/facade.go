@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"go.millstream.dev/internal/dask/pyproc"
-	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/loop"
@@ -20,11 +19,11 @@ import (
 func (s *Scheduler) facade() map[string]pyproc.Handler {
 	return map[string]pyproc.Handler{
 		"scheduler-info": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {
-			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.facadeInfo(), nil })
+			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.inspect.FacadeInfo(), nil })
 			return v, nil, err
 		},
 		"scheduler-tasks": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {
-			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.facadeTasks() })
+			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.inspect.FacadeTasks() })
 			return v, nil, err
 		},
 		"scheduler-computations": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {
@@ -80,73 +79,6 @@ func bodyMap(m *pyproc.Message) (msgpack.Map, error) {
 		return nil, fmt.Errorf("%s: its body is no map", m.Op)
 	}
 	return args, nil
-}
-
-func (s *Scheduler) facadeInfo() msgpack.Map {
-	m := s.identity(-1)
-	v, _ := m.Get("workers")
-	workers, _ := v.(msgpack.Map)
-	for i := range workers {
-		w := s.workers.Find(workers[i].Key)
-		info, _ := workers[i].Value.(msgpack.Map)
-		if sw := s.state.Worker(w.ID); sw != nil {
-			info = append(info, msgpack.MapOf("nbytes", sw.NBytes(), "occupancy", s.state.Occupancy(sw), "nprocessing", sw.NumProcessing(), "server_id", w.ServerID, "pid", w.PID)...)
-		}
-		for j := range info {
-			if _, err := msgpack.Append(nil, info[j].Value); err != nil {
-				info[j].Value = fmt.Sprint(info[j].Value) // a worker may say more than msgpack has words for
-			}
-		}
-		workers[i].Value = info
-	}
-	clients := []any{}
-	for c := range s.state.Clients() {
-		clients = append(clients, c.Name())
-	}
-	var ttl any // Python's None: a worker may be silent for ever
-	if s.cfg.WorkerTTL > 0 {
-		ttl = s.cfg.WorkerTTL.Seconds()
-	}
-	return append(m, msgpack.MapOf("occupancy", s.state.TotalOccupancy(), "clients", clients, "metadata", s.prims.Metadata(), "worker_ttl", ttl)...)
-}
-
-// maxFacadeTasks bounds how many tasks a function is shown.
-const maxFacadeTasks = 1_000_000
-
-// facadeTasks are all tasks as rows: see Task in python/millstream/_facade.py.
-func (s *Scheduler) facadeTasks() (any, error) {
-	if n := s.state.NumTasks(); n > maxFacadeTasks {
-		return nil, fmt.Errorf("there are %d tasks, and a function is shown at most %d", n, maxFacadeTasks)
-	}
-	index := make(map[*state.Task]int, s.state.NumTasks())
-	tasks := make([]*state.Task, 0, s.state.NumTasks())
-	for t := range s.state.Tasks() {
-		index[t] = len(tasks)
-		tasks = append(tasks, t)
-	}
-	rows := make([]any, len(tasks))
-	for i, t := range tasks {
-		var on any
-		if w := t.ProcessingOn(); w != nil {
-			on = w.Address()
-		}
-		deps := make([]any, t.NumDeps())
-		for j := range deps {
-			deps[j] = index[t.Dep(j)]
-		}
-		wants := []any{}
-		for c := range t.WhoWants() {
-			wants = append(wants, c.Name())
-		}
-		var text, trace string
-		if f := t.Failure(); f != nil {
-			text, trace = f.ExceptionText, f.TracebackText
-		}
-		p := t.Priority()
-		rows[i] = []any{t.Key().Raw(), t.State().String(), t.NBytes(), t.RunID(), t.Retries(), t.Suspicious(), t.Actor(), text, trace,
-			t.Prefix().Name(), t.Group().Name(), []any{p.User, p.Generation, p.Order}, on, holders(t), deps, wants}
-	}
-	return rows, nil
 }
 
 // facadePlugin registers a worker or nanny plugin for a scheduler plugin of Dask's. The

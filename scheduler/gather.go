@@ -10,12 +10,13 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
 )
 
 // gather collects results from workers and passes them on unopened.
-func (s *Scheduler) gather(ctx context.Context, r *rpc.Request, in keysArg) (any, error) {
+func (s *Scheduler) gather(ctx context.Context, r *rpc.Request, in inspect.KeysArg) (any, error) {
 	missing, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err

@@ -96,14 +96,14 @@ func (s *Scheduler) tick() {
 	if !s.ready {
 		return
 	}
-	s.totals.ticks++
+	s.totals.Ticks++
 	s.apply(&s.events.tick)
 	s.checkTTL()
 	s.prims.Tick()
 	s.checkClients()
 	s.checkIdle()
 	s.recovery.Tick()
-	s.checkShortages()
+	s.short.Tick()
 	for address, at := range s.removed {
 		if s.loop.Now().Sub(at) > s.cfg.EventsDelay {
 			delete(s.removed, address)

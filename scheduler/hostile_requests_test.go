@@ -12,6 +12,7 @@ import (
 
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/primitives"
 	"go.millstream.dev/scheduler/internal/topics"
@@ -141,14 +142,14 @@ func TestMetricsOfHostileKeys(t *testing.T) {
 		t.Errorf("/metrics: got %.2000s, want the prefix with replaced bytes, and the semaphore", got)
 	}
 	var who, sizes msgpack.Map
-	for i := range 3 * maxPrefixSeries {
+	for i := range 3 * inspect.MaxPrefixSeries {
 		key := fmt.Sprintf("p%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/26/26%26)
 		who, sizes = append(who, msgpack.Pair{Key: key, Value: []any{w.address}}), append(sizes, msgpack.Pair{Key: key, Value: 1})
 	}
 	c.call("update_data", "who_has", who, "nbytes", sizes, "client", "c")
 	got := scrape()
-	if n := strings.Count(got, "dask_scheduler_tasks_output_bytes{"); n != maxPrefixSeries+1 {
-		t.Errorf("series of prefixes: got %d, want %d and one for the others", n, maxPrefixSeries)
+	if n := strings.Count(got, "dask_scheduler_tasks_output_bytes{"); n != inspect.MaxPrefixSeries+1 {
+		t.Errorf("series of prefixes: got %d, want %d and one for the others", n, inspect.MaxPrefixSeries)
 	}
 	if !strings.Contains(got, `task_prefix_name="(others)"`) {
 		t.Error("/metrics: got no series of the other prefixes")

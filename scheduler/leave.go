@@ -81,7 +81,7 @@ func (s *Scheduler) forgetWorker(w *peers.Worker, why string, safe bool) {
 	}
 	s.workers.Remove(w)
 	s.removed[w.Address] = s.loop.Now()
-	s.totals.workersRemoved++
+	s.totals.WorkersRemoved++
 	s.journal.Worker(w.Address, false)
 	w.Stream.End()
 	s.loop.Later(func() { // one that was retired

@@ -6,25 +6,26 @@ import (
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/progress"
 	"go.millstream.dev/scheduler/internal/val"
 )
 
 // watching follows keys as a progress bar does, and returns what it would draw.
-func watching(t *testing.T, s *Scheduler, complete, multi bool, keys ...string) (*progress, func() msgpack.Map) {
+func watching(t *testing.T, s *Scheduler, complete, multi bool, keys ...string) (*progress.Bar, func() msgpack.Map) {
 	t.Helper()
 	var want []task.Key
 	for _, k := range keys {
 		want = append(want, task.NewKey(k))
 	}
-	p, err := s.newProgress(t.Context(), want, complete, multi)
+	p, err := s.feeds.Follow(t.Context(), want, complete, multi)
 	if err == nil && multi {
-		err = s.groupProgress(t.Context(), p, "prefix", nil)
+		err = s.feeds.Group(t.Context(), p, "prefix", nil)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p, func() msgpack.Map {
-		m, err := loop.Ask(t.Context(), s.loop, func() (msgpack.Map, error) { return s.progressAnswer(p), nil })
+		m, err := loop.Ask(t.Context(), s.loop, func() (msgpack.Map, error) { return s.feeds.Answer(p), nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +62,7 @@ func TestProgress(t *testing.T) {
 	if all, left, status := numbersOf(look()); all != 2 || left != 0 || status != "finished" {
 		t.Errorf("at the end: %d, %d, %q", all, left, status)
 	}
-	_ = s.loop.Do(t.Context(), func() { s.endProgress(p) })
+	_ = s.loop.Do(t.Context(), func() { s.feeds.End(p) })
 	// What is done already is finished at once, and counted only if it is asked for.
 	_, look = watching(t, s, true, true, "b")
 	m := look()

@@ -100,7 +100,7 @@ func (s *Scheduler) addWorker(w *peers.Worker, ev *state.AddWorker, in *peers.Re
 	w.ID, w.LastSeen = ev.Worker, s.loop.Now()
 	s.workers.Add(w)
 	delete(s.removed, w.Address)
-	s.totals.workersAdded++
+	s.totals.WorkersAdded++
 	s.heartbeat(w, in.Metrics, nil)
 	s.topics.Publish(msgpack.MapOf("action", "add-worker"), w.Address)
 	s.topics.Publish(msgpack.MapOf("action", "add-worker", "worker", w.Address), "all")

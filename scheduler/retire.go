@@ -143,7 +143,7 @@ func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct
 		ev := &state.RetireWorkers{Request: number, Close: in.Close, Remove: remove}
 		for _, w := range chosen {
 			ev.Workers = append(ev.Workers, w.ID)
-			infos[w.Address] = s.workerIdentity(w)
+			infos[w.Address] = s.inspect.Worker(w)
 		}
 		return ev, nil
 	})

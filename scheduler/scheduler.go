@@ -17,11 +17,14 @@ import (
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/history"
+	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/plugins"
 	"go.millstream.dev/scheduler/internal/primitives"
+	"go.millstream.dev/scheduler/internal/progress"
 	"go.millstream.dev/scheduler/internal/recovery"
+	"go.millstream.dev/scheduler/internal/shortage"
 	"go.millstream.dev/scheduler/internal/shuffle"
 	"go.millstream.dev/scheduler/internal/topics"
 	"go.millstream.dev/scheduler/internal/val"
@@ -41,7 +44,7 @@ type Scheduler struct {
 
 	listeners []comm.Listener // set by Start
 	contact   string          // set by Start
-	http      *httpServer     // set by Start; nil without one
+	inspect   *inspect.Inspector
 	journal   *recovery.Log
 	serving   sync.WaitGroup
 	helpers   *helpers.Helpers
@@ -79,9 +82,9 @@ type Scheduler struct {
 	lastReq      uint64
 	robin        int // where the next scatter begins
 	watchers     map[*watcher]bool
-	short        shortages
+	short        *shortage.Shortages
 	shuffles     *shuffle.Shuffles
-	progress     map[*progress]bool // bars that are being drawn
+	feeds        *progress.Feeds
 	collectors   *history.Collectors
 	computations history.Computations
 
@@ -95,15 +98,10 @@ type Scheduler struct {
 
 	stream   *history.TaskStream
 	transfer *history.Transfers
-	totals   totals
+	totals   inspect.Totals
 	idle     idleWatch
 	recovery *recovery.Recovery
 	ending   bool // peers go because we do
-}
-
-// totals are counts since the start.
-type totals struct {
-	workersAdded, workersRemoved, clientsAdded, clientsRemoved, ticks int64
 }
 
 // scratch is memory of the loop that is used from one message to the next.
@@ -128,7 +126,6 @@ func New(cfg Config) *Scheduler {
 		opened: make(chan struct{}), done: make(chan struct{}),
 		removed: map[string]time.Time{}, nannies: map[string]bool{}, requests: map[uint64]chan<- requestDone{},
 		watchers: map[*watcher]bool{},
-		progress: map[*progress]bool{},
 	}
 	if s.id == "" {
 		var b [16]byte
@@ -212,7 +209,7 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 		s.contact = s.cfg.Contact
 	}
 	if s.cfg.Dashboard != "" {
-		if s.http, err = s.serveHTTP(s.cfg.Dashboard); err != nil {
+		if err := s.inspect.Serve(s.cfg.Dashboard); err != nil {
 			return err
 		}
 	}
@@ -281,7 +278,7 @@ func (s *Scheduler) ID() string { return s.id }
 
 // Identity is the answer to identity, as Dask's scheduler files have it.
 func (s *Scheduler) Identity() msgpack.Map {
-	m, _ := loop.Ask(context.Background(), s.loop, func() (msgpack.Map, error) { return s.identity(-1), nil })
+	m, _ := loop.Ask(context.Background(), s.loop, func() (msgpack.Map, error) { return s.inspect.Identity(-1), nil })
 	return m
 }
 
@@ -294,6 +291,11 @@ func (s *Scheduler) Err() error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	return s.life.err
+}
+
+// Open ends Config.Closed: workers of other programs may join from now on.
+func (s *Scheduler) Open() {
+	_ = s.loop.Do(s.ctx, s.short.Open) // a scheduler that has ended has no tasks to fail
 }
 
 func (s *Scheduler) setErr(err error) {

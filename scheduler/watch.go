@@ -55,7 +55,7 @@ func (s *Scheduler) watch(w *peers.Worker, came bool) {
 	s.workersChanged.Fire()
 	for x := range s.watchers {
 		if came {
-			id := s.workerIdentity(w)
+			id := s.inspect.Worker(w)
 			id.Delete("metrics")
 			id.Delete("last_seen")
 			x.st.SendValue([]any{"add", msgpack.MapOf("workers", msgpack.MapOf(w.Address, id))})
@@ -73,7 +73,7 @@ func (s *Scheduler) subscribeWorkerStatus(ctx context.Context, r *rpc.Request) (
 	x := &watcher{st}
 	hello, err := loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		s.watchers[x] = true
-		id := s.identity(-1)
+		id := s.inspect.Identity(-1)
 		workers, _ := id.Get("workers")
 		m, _ := workers.(msgpack.Map)
 		for i := range m {

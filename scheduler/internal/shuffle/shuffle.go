@@ -3,18 +3,18 @@ package shuffle
 import (
 	"context"
 	"fmt"
-	"go.millstream.dev/internal/dask/pyproc"
-	"go.millstream.dev/scheduler/internal/peers"
 	"log/slog"
 	"slices"
 	"strings"
 
+	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/wire"
 )
 

@@ -1,4 +1,4 @@
-package scheduler
+package inspect
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"go.millstream.dev/internal/httpguard"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/shortage"
 	"go.millstream.dev/scheduler/internal/val"
 )
 
@@ -25,45 +26,48 @@ type httpServer struct {
 	done   chan struct{}
 }
 
-// DashboardAddress returns the host:port at which a browser reaches the HTTP server; ""
-// without one.
-func (s *Scheduler) DashboardAddress() string {
+// Serve starts the HTTP server on host:port, without a host on the loopback interface; port 0 lets the
+// system choose.
+func (s *Inspector) Serve(address string) error {
+	address, err := httpguard.Address(address, "")
+	if err != nil {
+		return fmt.Errorf("scheduler: %w", err)
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(s.Context, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("scheduler: dashboard address %s: %w", address, err)
+	}
+	contact, _ := comm.AddressHost(s.Contact())
+	h := &httpServer{addr: httpguard.Reachable(l.Addr().String(), contact), done: make(chan struct{})}
+	if a, ok := l.Addr().(*net.TCPAddr); ok {
+		h.port = a.Port
+	}
+	h.server = &http.Server{
+		Handler: httpguard.Guard(s.routes(), append([]string{contact}, s.Hosts...)...), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 16,
+		BaseContext: func(net.Listener) context.Context { return s.Context },
+	}
+	go func() {
+		defer close(h.done)
+		if err := h.server.Serve(httpguard.Limit(l, comm.DescriptorsForHTTP())); !errors.Is(err, http.ErrServerClosed) {
+			s.Log.Error("the HTTP server has ended", "error", err)
+		}
+	}()
+	s.Log.Debug("dashboard listening", "address", h.addr) // the command prints it
+	s.http = h
+	return nil
+}
+
+// Address returns the host:port at which a browser reaches the HTTP server; "" without one.
+func (s *Inspector) Address() string {
 	if s.http == nil {
 		return ""
 	}
 	return s.http.addr
 }
 
-// serveHTTP listens on host:port, without a host on the loopback interface; port 0 lets the
-// system choose.
-func (s *Scheduler) serveHTTP(address string) (*httpServer, error) {
-	address, err := httpguard.Address(address, "")
-	if err != nil {
-		return nil, fmt.Errorf("scheduler: %w", err)
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(s.ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("scheduler: dashboard address %s: %w", address, err)
-	}
-	contact, _ := comm.AddressHost(s.contact)
-	h := &httpServer{addr: httpguard.Reachable(l.Addr().String(), contact), done: make(chan struct{})}
-	if a, ok := l.Addr().(*net.TCPAddr); ok {
-		h.port = a.Port
-	}
-	h.server = &http.Server{
-		Handler: httpguard.Guard(s.routes(), append([]string{contact}, s.cfg.DashboardHosts...)...), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 16,
-		BaseContext: func(net.Listener) context.Context { return s.ctx },
-	}
-	go func() {
-		defer close(h.done)
-		if err := h.server.Serve(httpguard.Limit(l, comm.DescriptorsForHTTP())); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("the HTTP server has ended", "error", err)
-		}
-	}()
-	s.log.Debug("dashboard listening", "address", h.addr) // the command prints it
-	return h, nil
-}
+// Close ends the HTTP server.
+func (s *Inspector) Close(ctx context.Context) { s.http.close(ctx) }
 
 func (h *httpServer) close(ctx context.Context) {
 	if h == nil {
@@ -75,9 +79,9 @@ func (h *httpServer) close(ctx context.Context) {
 	<-h.done
 }
 
-func (s *Scheduler) routes() http.Handler {
+func (s *Inspector) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /", httpguard.Index("Millstream scheduler "+s.contact,
+	mux.HandleFunc("GET /", httpguard.Index("Millstream scheduler "+s.Contact(),
 		httpguard.Page{Path: "/health", What: "whether the scheduler answers"},
 		httpguard.Page{Path: "/metrics", What: "metrics for Prometheus"},
 		httpguard.Page{Path: "/json/identity.json", What: "the cluster and its workers"},
@@ -89,7 +93,7 @@ func (s *Scheduler) routes() http.Handler {
 	))
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
 		// Healthy is a scheduler whose loop turns.
-		if err := s.loop.Do(r.Context(), func() {}); err != nil {
+		if err := s.Loop.Do(r.Context(), func() {}); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
@@ -98,7 +102,7 @@ func (s *Scheduler) routes() http.Handler {
 	})
 	mux.Handle("GET /metrics", s.metricsHandler())
 	mux.HandleFunc("GET /json/identity.json", s.answerJSON(func(r *http.Request) ([]byte, error) {
-		id, err := loop.Ask(r.Context(), s.loop, func() (msgpack.Map, error) { return s.identity(-1), nil })
+		id, err := loop.Ask(r.Context(), s.Loop, func() (msgpack.Map, error) { return s.Identity(-1), nil })
 		if err != nil {
 			return nil, err
 		}
@@ -114,14 +118,20 @@ func (s *Scheduler) routes() http.Handler {
 		if err != nil {
 			return nil, err
 		}
-		return s.stream.JSON(r.Context(), from, int(n))
+		return s.TaskStream.JSON(r.Context(), from, int(n))
 	}))
-	mux.HandleFunc("GET /millstream/unrunnable", s.answerJSON(s.unrunnableJSON))
-	mux.HandleFunc("GET /millstream/transfers", s.answerJSON(func(r *http.Request) ([]byte, error) { return s.transfer.JSON(r.Context()) }))
+	mux.HandleFunc("GET /millstream/unrunnable", s.answerJSON(func(r *http.Request) ([]byte, error) {
+		list, err := loop.Ask(r.Context(), s.Loop, func() ([]shortage.Entry, error) { return s.Shortages.List(), nil })
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(map[string]any{"unrunnable": list})
+	}))
+	mux.HandleFunc("GET /millstream/transfers", s.answerJSON(func(r *http.Request) ([]byte, error) { return s.Transfers.JSON(r.Context()) }))
 	mux.HandleFunc("GET /millstream/events", s.answerJSON(func(r *http.Request) ([]byte, error) {
 		topic := r.URL.Query().Get("topic")
-		list, err := loop.Ask(r.Context(), s.loop, func() ([]any, error) {
-			return s.topics.List(val.OrText(topic, "all")), nil
+		list, err := loop.Ask(r.Context(), s.Loop, func() ([]any, error) {
+			return s.Topics.List(val.OrText(topic, "all")), nil
 		})
 		if err != nil {
 			return nil, err
@@ -146,7 +156,7 @@ func queryInt(r *http.Request, name string, otherwise int64) (int64, error) {
 	return n, nil
 }
 
-func (s *Scheduler) answerJSON(f func(*http.Request) ([]byte, error)) http.HandlerFunc {
+func (s *Inspector) answerJSON(f func(*http.Request) ([]byte, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		b, err := f(r)
 		var bad badQuery
@@ -199,17 +209,17 @@ func plain(v any) any {
 }
 
 // countsJSON is Dask's /json/counts.json.
-func (s *Scheduler) countsJSON(r *http.Request) ([]byte, error) {
-	counts, err := loop.Ask(r.Context(), s.loop, func() (map[string]any, error) {
+func (s *Inspector) countsJSON(r *http.Request) ([]byte, error) {
+	counts, err := loop.Ask(r.Context(), s.Loop, func() (map[string]any, error) {
 		m := s.sample()
 		hosts, held, waiting, waiters := map[string]bool{}, 0, 0, 0
-		for w := range s.state.Workers() {
+		for w := range s.State.Workers() {
 			held += w.NumHeld()
 		}
-		for _, w := range s.workers.ByAddress {
+		for _, w := range s.Workers.ByAddress {
 			hosts[w.Host] = true
 		}
-		for t := range s.state.Tasks() {
+		for t := range s.State.Tasks() {
 			if t.NumWaiters() > 0 {
 				waiters++
 			}
@@ -219,10 +229,10 @@ func (s *Scheduler) countsJSON(r *http.Request) ([]byte, error) {
 			}
 		}
 		return map[string]any{
-			"bytes": m.bytes, "clients": m.clients, "cores": s.state.TotalThreads(), "erred": m.tasks["erred"], "hosts": len(hosts),
+			"bytes": m.bytes, "clients": m.clients, "cores": s.State.TotalThreads(), "erred": m.tasks["erred"], "hosts": len(hosts),
 			"idle": m.workers["idle"], "memory": held, "processing": m.tasks["processing"], "released": m.tasks["released"],
-			"saturated": m.workers["saturated"], "tasks": s.state.NumTasks(), "unrunnable": m.tasks["no-worker"], "waiting": waiting,
-			"waiting_data": waiters, "workers": len(s.workers.ByAddress), "desired_workers": m.desired,
+			"saturated": m.workers["saturated"], "tasks": s.State.NumTasks(), "unrunnable": m.tasks["no-worker"], "waiting": waiting,
+			"waiting_data": waiters, "workers": len(s.Workers.ByAddress), "desired_workers": m.desired,
 		}, nil
 	})
 	if err != nil {

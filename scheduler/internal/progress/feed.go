@@ -1,4 +1,4 @@
-package scheduler
+package progress
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // feed is the op of progress bars: the comm gets what a function says of the scheduler,
 // again and again. Dask's own bars are followed here; other functions run in the Python
 // helper.
-func (s *Scheduler) feed(ctx context.Context, r *rpc.Request) (any, error) {
+func (s *Feeds) feed(ctx context.Context, r *rpc.Request) (any, error) {
 	var in feedArgs
 	if err := r.Args(&in); err != nil {
 		return nil, err
@@ -42,18 +42,18 @@ func (s *Scheduler) feed(ctx context.Context, r *rpc.Request) (any, error) {
 		}
 	}()
 	if err := s.serveFeed(ctx, r.Comm, frames, every); err != nil && ctx.Err() == nil && !errors.Is(err, comm.ErrClosed) {
-		s.log.Warn("a feed has failed", "peer", r.Comm.PeerAddr(), "error", err)
+		s.Log.Warn("a feed has failed", "peer", r.Comm.PeerAddr(), "error", err)
 		// The reader draws what it gets, and knows the word for an end that is bad.
 		m, e := rpc.ErrorMessage(err, "error")
 		if e == nil {
-			_ = s.say(ctx, r.Comm, append(m, msgpack.MapOf("all", 0, "remaining", 0)...))
+			_ = say(ctx, r.Comm, append(m, msgpack.MapOf("all", 0, "remaining", 0)...))
 		}
 	}
 	return rpc.NoReply, r.Comm.Close()
 }
 
-func (s *Scheduler) serveFeed(ctx context.Context, c comm.Comm, frames [][]byte, every time.Duration) error {
-	m, err := s.helpers.Call(ctx, helpers.Service, "feed-open", nil, frames)
+func (s *Feeds) serveFeed(ctx context.Context, c comm.Comm, frames [][]byte, every time.Duration) error {
+	m, err := s.Helpers.Call(ctx, helpers.Service, "feed-open", nil, frames)
 	if err != nil {
 		return err
 	}
@@ -66,10 +66,10 @@ func (s *Scheduler) serveFeed(ctx context.Context, c comm.Comm, frames [][]byte,
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		_, _ = s.helpers.Call(ctx, helpers.Service, "feed-close", msgpack.MapOf("id", id), nil)
+		_, _ = s.Helpers.Call(ctx, helpers.Service, "feed-close", msgpack.MapOf("id", id), nil)
 	}()
 	step := func() (*wire.Message, bool, error) {
-		m, err := s.helpers.Call(ctx, helpers.Service, "feed-step", msgpack.MapOf("id", id), nil)
+		m, err := s.Helpers.Call(ctx, helpers.Service, "feed-step", msgpack.MapOf("id", id), nil)
 		if err != nil {
 			return nil, false, err
 		}
@@ -77,13 +77,13 @@ func (s *Scheduler) serveFeed(ctx context.Context, c comm.Comm, frames [][]byte,
 		return out, false, err
 	}
 	if what.Has("keys") {
-		p, err := s.openProgress(ctx, what, id)
+		p, err := s.open(ctx, what, id)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = s.loop.Do(context.WithoutCancel(ctx), func() { s.endProgress(p) }) }()
+		defer func() { _ = s.Loop.Do(context.WithoutCancel(ctx), func() { s.End(p) }) }()
 		step = func() (*wire.Message, bool, error) {
-			answer, err := loop.Ask(ctx, s.loop, func() (msgpack.Map, error) { return s.progressAnswer(p), nil })
+			answer, err := loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) { return s.Answer(p), nil })
 			if err != nil {
 				return nil, false, err
 			}
@@ -112,8 +112,8 @@ func (s *Scheduler) serveFeed(ctx context.Context, c comm.Comm, frames [][]byte,
 	}
 }
 
-// openProgress follows what a progress bar shows.
-func (s *Scheduler) openProgress(ctx context.Context, what msgpack.Map, id any) (*progress, error) {
+// open follows what a progress bar shows.
+func (s *Feeds) open(ctx context.Context, what msgpack.Map, id any) (*Bar, error) {
 	v, _ := what.Get("keys")
 	list, _ := v.([]any)
 	keys := make([]task.Key, 0, len(list))
@@ -128,12 +128,12 @@ func (s *Scheduler) openProgress(ctx context.Context, what msgpack.Map, id any) 
 	multi, _ := what.Get("multi")
 	all, _ := complete.(bool)
 	several, _ := multi.(bool)
-	p, err := s.newProgress(ctx, keys, all, several)
+	p, err := s.Follow(ctx, keys, all, several)
 	if err == nil && several {
-		err = s.groupProgress(ctx, p, what.GetString("group"), id)
+		err = s.Group(ctx, p, what.GetString("group"), id)
 	}
 	if err != nil {
-		_ = s.loop.Do(context.WithoutCancel(ctx), func() { s.endProgress(p) })
+		_ = s.Loop.Do(context.WithoutCancel(ctx), func() { s.End(p) })
 		return nil, err
 	}
 	return p, nil

@@ -1,52 +1,113 @@
-package scheduler
+// Package inspect answers questions about the state of a scheduler: identities, stories, metrics and the HTTP server.
+package inspect
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/history"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
+	"go.millstream.dev/scheduler/internal/primitives"
+	"go.millstream.dev/scheduler/internal/recovery"
+	"go.millstream.dev/scheduler/internal/shortage"
 	"go.millstream.dev/scheduler/internal/specs"
+	"go.millstream.dev/scheduler/internal/topics"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
 )
 
-func (s *Scheduler) identityRPC(ctx context.Context, _ *rpc.Request, in struct {
+// Host is what inspection needs of the scheduler.
+type Host struct {
+	Loop       loop.Loop
+	Log        *slog.Logger
+	State      *state.State
+	Workers    *peers.Workers
+	Clients    *peers.Clients
+	Topics     *topics.Topics
+	Primitives *primitives.Primitives
+	Journal    *recovery.Log
+	TaskStream *history.TaskStream
+	Transfers  *history.Transfers
+	Shortages  *shortage.Shortages
+	Totals     *Totals         // the loop's
+	Context    context.Context // of the HTTP server
+	ID         string
+	Contact    func() string
+	Started    func() time.Time
+	WorkerTTL  time.Duration
+	// Hosts are names that the HTTP server answers to, Collectors further metrics that it serves.
+	Hosts      []string
+	Collectors []prometheus.Collector
+}
+
+// Inspector answers questions about the state of a scheduler, as requests and over HTTP. It changes nothing. What it
+// looks at belongs to the loop.
+type Inspector struct {
+	Host
+	http *httpServer // set by serve; nil without one
+}
+
+// New returns an inspector without an HTTP server.
+func New(h Host) *Inspector { return &Inspector{Host: h} }
+
+// Register sets the handlers of requests.
+func (s *Inspector) Register(r *rpc.Server) {
+	rpc.Handle(r, "identity", s.identityRPC)
+	rpc.Handle(r, "who_has", s.whoHasRPC)
+	rpc.Handle(r, "has_what", s.hasWhatRPC)
+	rpc.Handle(r, "ncores", s.ncoresRPC)
+	rpc.Handle(r, "ncores_running", s.runningRPC)
+	rpc.Handle(r, "nbytes", s.nbytesRPC)
+	rpc.Handle(r, "processing", s.processingRPC)
+	rpc.Handle(r, "get_task_status", s.statusRPC)
+	rpc.Handle(r, "get_task_prefix_states", s.prefixesRPC)
+	rpc.Handle(r, "get_error_cause", s.causeRPC)
+	rpc.Handle(r, "get_runspec", s.runspecRPC)
+	rpc.Handle(r, "get_story", s.storyRPC)
+}
+
+func (s *Inspector) identityRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Workers *int `rpc:"n_workers"`
 }) (msgpack.Map, error) {
 	n := -1
 	if in.Workers != nil {
 		n = *in.Workers
 	}
-	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) { return s.identity(n), nil })
+	return loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) { return s.Identity(n), nil })
 }
 
-// identity runs in the loop. n bounds the workers that are listed; -1 lists all.
-func (s *Scheduler) identity(n int) msgpack.Map {
+// Identity runs in the loop. n bounds the workers that are listed; -1 lists all.
+func (s *Inspector) Identity(n int) msgpack.Map {
 	var memory int64
 	workers := msgpack.Map{}
-	for sw := range s.state.Workers() {
+	for sw := range s.State.Workers() {
 		memory += sw.MemoryLimit()
 		if w, ok := sw.Data.(*peers.Worker); ok && (n < 0 || len(workers) < n) {
-			workers = append(workers, msgpack.Pair{Key: w.Address, Value: s.workerIdentity(w)})
+			workers = append(workers, msgpack.Pair{Key: w.Address, Value: s.Worker(w)})
 		}
 	}
 	services := msgpack.Map{}
 	if s.http != nil {
 		services = append(services, msgpack.Pair{Key: "dashboard", Value: s.http.port})
 	}
-	return msgpack.MapOf("type", "Scheduler", "id", s.id, "address", s.contact, "services", services, "started", val.Seconds(s.started),
-		"n_workers", len(s.workers.ByAddress), "total_threads", s.state.TotalThreads(), "total_memory", memory, "workers", workers, "millstream", msgpack.MapOf("v", 1, "tasks", s.taskCounts()))
+	return msgpack.MapOf("type", "Scheduler", "id", s.ID, "address", s.Contact(), "services", services, "started", val.Seconds(s.Started()),
+		"n_workers", len(s.Workers.ByAddress), "total_threads", s.State.TotalThreads(), "total_memory", memory, "workers", workers, "millstream", msgpack.MapOf("v", 1, "tasks", s.taskCounts()))
 }
 
-func (s *Scheduler) workerIdentity(w *peers.Worker) msgpack.Map {
+// Worker returns what the identity has of a worker. It runs in the loop.
+func (s *Inspector) Worker(w *peers.Worker) msgpack.Map {
 	m := msgpack.MapOf("type", "Worker", "id", w.Name, "host", w.Host)
-	if sw := s.state.Worker(w.ID); sw != nil && sw.Data == w {
+	if sw := s.State.Worker(w.ID); sw != nil && sw.Data == w {
 		supplied, _ := sw.Resources()
 		res := msgpack.Map{}
 		for _, r := range supplied {
@@ -59,7 +120,7 @@ func (s *Scheduler) workerIdentity(w *peers.Worker) msgpack.Map {
 	return append(m, w.Extra...)
 }
 
-type keysArg struct {
+type KeysArg struct {
 	Keys []any `rpc:"keys,optional"`
 }
 
@@ -67,21 +128,21 @@ type workersArg struct {
 	Workers []any `rpc:"workers,optional"`
 }
 
-func (s *Scheduler) whoHas(ctx context.Context, _ *rpc.Request, in keysArg) (msgpack.Map, error) {
+func (s *Inspector) whoHasRPC(ctx context.Context, _ *rpc.Request, in KeysArg) (msgpack.Map, error) {
 	keys, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
-	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
+	return loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) {
 		out := make(msgpack.Map, 0, len(keys))
 		if in.Keys == nil {
-			for t := range s.state.Tasks() {
+			for t := range s.State.Tasks() {
 				out = append(out, msgpack.Pair{Key: t.Key().Value(), Value: holders(t)})
 			}
 			return out, nil
 		}
 		for i, k := range keys {
-			out = append(out, msgpack.Pair{Key: in.Keys[i], Value: holders(s.state.Task(k))})
+			out = append(out, msgpack.Pair{Key: in.Keys[i], Value: holders(s.State.Task(k))})
 		}
 		return out, nil
 	})
@@ -97,7 +158,7 @@ func holders(t *state.Task) []any {
 	return out
 }
 
-func (s *Scheduler) hasWhat(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
+func (s *Inspector) hasWhatRPC(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
 	return s.perWorker(ctx, in.Workers, func(_ *peers.Worker, sw *state.Worker) any {
 		keys := make([]any, sw.NumHeld())
 		for i := range keys {
@@ -107,10 +168,10 @@ func (s *Scheduler) hasWhat(ctx context.Context, _ *rpc.Request, in workersArg) 
 	})
 }
 
-func (s *Scheduler) perWorker(ctx context.Context, names []any, f func(*peers.Worker, *state.Worker) any) (msgpack.Map, error) {
-	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
+func (s *Inspector) perWorker(ctx context.Context, names []any, f func(*peers.Worker, *state.Worker) any) (msgpack.Map, error) {
+	return loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) {
 		out := msgpack.Map{}
-		s.workers.Each(names, func(w *peers.Worker, sw *state.Worker) {
+		s.Workers.Each(names, func(w *peers.Worker, sw *state.Worker) {
 			if v := f(w, sw); v != nil {
 				out = append(out, msgpack.Pair{Key: w.Address, Value: v})
 			}
@@ -119,11 +180,11 @@ func (s *Scheduler) perWorker(ctx context.Context, names []any, f func(*peers.Wo
 	})
 }
 
-func (s *Scheduler) ncores(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
+func (s *Inspector) ncoresRPC(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
 	return s.perWorker(ctx, in.Workers, func(_ *peers.Worker, sw *state.Worker) any { return sw.Threads() })
 }
 
-func (s *Scheduler) ncoresRunning(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
+func (s *Inspector) runningRPC(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
 	return s.perWorker(ctx, in.Workers, func(_ *peers.Worker, sw *state.Worker) any {
 		if sw.Status() != state.StatusRunning {
 			return nil
@@ -132,7 +193,7 @@ func (s *Scheduler) ncoresRunning(ctx context.Context, _ *rpc.Request, in worker
 	})
 }
 
-func (s *Scheduler) processing(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
+func (s *Inspector) processingRPC(ctx context.Context, _ *rpc.Request, in workersArg) (msgpack.Map, error) {
 	return s.perWorker(ctx, in.Workers, func(_ *peers.Worker, sw *state.Worker) any {
 		keys := []any{}
 		for t := range sw.Processing() {
@@ -142,7 +203,7 @@ func (s *Scheduler) processing(ctx context.Context, _ *rpc.Request, in workersAr
 	})
 }
 
-func (s *Scheduler) nbytes(ctx context.Context, _ *rpc.Request, in struct {
+func (s *Inspector) nbytesRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Keys    []any `rpc:"keys,optional"`
 	Summary *bool `rpc:"summary"`
 }) (msgpack.Map, error) {
@@ -150,7 +211,7 @@ func (s *Scheduler) nbytes(ctx context.Context, _ *rpc.Request, in struct {
 	if err != nil {
 		return nil, err
 	}
-	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
+	return loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) {
 		out := msgpack.Map{}
 		sums := map[string]int64{}
 		add := func(t *state.Task) {
@@ -161,14 +222,14 @@ func (s *Scheduler) nbytes(ctx context.Context, _ *rpc.Request, in struct {
 			}
 		}
 		if in.Keys == nil {
-			for t := range s.state.Tasks() {
+			for t := range s.State.Tasks() {
 				if t.NBytes() >= 0 {
 					add(t)
 				}
 			}
 		}
 		for _, k := range keys {
-			t := s.state.Task(k)
+			t := s.State.Task(k)
 			if t == nil {
 				return nil, &rpc.Exception{Type: "KeyError", Message: k.String()}
 			}
@@ -181,16 +242,16 @@ func (s *Scheduler) nbytes(ctx context.Context, _ *rpc.Request, in struct {
 	})
 }
 
-func (s *Scheduler) taskStatus(ctx context.Context, _ *rpc.Request, in keysArg) (msgpack.Map, error) {
+func (s *Inspector) statusRPC(ctx context.Context, _ *rpc.Request, in KeysArg) (msgpack.Map, error) {
 	keys, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
-	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
+	return loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) {
 		out := make(msgpack.Map, len(keys))
 		for i, k := range keys {
 			out[i].Key = in.Keys[i]
-			if t := s.state.Task(k); t != nil {
+			if t := s.State.Task(k); t != nil {
 				out[i].Value = t.State().String()
 			}
 		}
@@ -199,10 +260,10 @@ func (s *Scheduler) taskStatus(ctx context.Context, _ *rpc.Request, in keysArg) 
 }
 
 // prefixCounts are the tasks of each prefix by state.
-func (s *Scheduler) prefixCounts() map[string][]int {
+func (s *Inspector) prefixCounts() map[string][]int {
 	states := state.TaskStates()
 	out := map[string][]int{}
-	for g := range s.state.Groups() {
+	for g := range s.State.Groups() {
 		counts := out[g.Prefix().Name()]
 		if counts == nil {
 			counts = make([]int, len(states))
@@ -215,8 +276,8 @@ func (s *Scheduler) prefixCounts() map[string][]int {
 	return out
 }
 
-func (s *Scheduler) prefixStates(ctx context.Context, _ *rpc.Request, _ struct{}) (msgpack.Map, error) {
-	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
+func (s *Inspector) prefixesRPC(ctx context.Context, _ *rpc.Request, _ struct{}) (msgpack.Map, error) {
+	return loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) {
 		out := msgpack.Map{}
 		for name, counts := range s.prefixCounts() {
 			m, sum := msgpack.Map{}, 0
@@ -236,15 +297,15 @@ func (s *Scheduler) prefixStates(ctx context.Context, _ *rpc.Request, _ struct{}
 	})
 }
 
-// errorCause is the task that is to blame for the first of the keys that is erred.
-func (s *Scheduler) errorCause(ctx context.Context, _ *rpc.Request, in keysArg) (any, error) {
+// causeRPC is the task that is to blame for the first of the keys that is erred.
+func (s *Inspector) causeRPC(ctx context.Context, _ *rpc.Request, in KeysArg) (any, error) {
 	keys, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
-	return loop.Ask(ctx, s.loop, func() (any, error) {
+	return loop.Ask(ctx, s.Loop, func() (any, error) {
 		for _, k := range keys {
-			if t := s.state.Task(k); t != nil && t.Failure() != nil {
+			if t := s.State.Task(k); t != nil && t.Failure() != nil {
 				return t.Failure().Key.Raw(), nil
 			}
 		}
@@ -252,15 +313,15 @@ func (s *Scheduler) errorCause(ctx context.Context, _ *rpc.Request, in keysArg) 
 	})
 }
 
-func (s *Scheduler) runspec(ctx context.Context, _ *rpc.Request, in struct {
+func (s *Inspector) runspecRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Key any `rpc:"key"`
 }) (any, error) {
 	key, err := task.KeyOf(in.Key)
 	if err != nil {
 		return nil, err
 	}
-	return loop.Ask(ctx, s.loop, func() (any, error) {
-		t := s.state.Task(key)
+	return loop.Ask(ctx, s.Loop, func() (any, error) {
+		t := s.State.Task(key)
 		if t == nil {
 			return nil, &rpc.Exception{Type: "KeyError", Message: key.String()}
 		}
@@ -277,7 +338,7 @@ func (s *Scheduler) runspec(ctx context.Context, _ *rpc.Request, in struct {
 	})
 }
 
-func (s *Scheduler) story(ctx context.Context, _ *rpc.Request, in struct {
+func (s *Inspector) storyRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Keys []any `rpc:"keys_or_stimuli"`
 }) ([]any, error) {
 	// Dask looks for what it is given among keys and stimuli: other objects, such as futures, have no story.
@@ -286,25 +347,14 @@ func (s *Scheduler) story(ctx context.Context, _ *rpc.Request, in struct {
 	if err != nil {
 		return nil, err
 	}
-	return loop.Ask(ctx, s.loop, func() ([]any, error) {
+	return loop.Ask(ctx, s.Loop, func() ([]any, error) {
 		out := []any{}
 		if len(keys) == 0 {
 			return out, nil
 		}
-		for _, t := range s.state.Story(keys...) {
+		for _, t := range s.State.Story(keys...) {
 			out = append(out, []any{t.Key.Raw(), t.From.String(), t.To.String(), msgpack.Map{}, t.Cause + "-" + fmt.Sprint(t.Event), val.Seconds(t.When)})
 		}
 		return out, nil
-	})
-}
-
-// checkIdleRPC is since when nothing happens, None if something does.
-func (s *Scheduler) checkIdleRPC(ctx context.Context, _ *rpc.Request, _ struct{}) (any, error) {
-	return loop.Ask(ctx, s.loop, func() (any, error) {
-		s.checkIdle()
-		if s.idle.since.IsZero() {
-			return nil, nil
-		}
-		return val.Seconds(s.idle.since), nil
 	})
 }

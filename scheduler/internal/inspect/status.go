@@ -1,4 +1,4 @@
-package scheduler
+package inspect
 
 import (
 	"go.millstream.dev/internal/engine/scheduler/state"
@@ -6,10 +6,10 @@ import (
 )
 
 // taskCounts is the number of tasks in each state, for the identity. It runs in the loop.
-func (s *Scheduler) taskCounts() msgpack.Map {
+func (s *Inspector) taskCounts() msgpack.Map {
 	var counts msgpack.Map
 	for _, st := range state.TaskStates() {
-		if n := s.state.Count(st); n > 0 {
+		if n := s.State.Count(st); n > 0 {
 			counts = append(counts, msgpack.Pair{Key: st.String(), Value: n})
 		}
 	}

@@ -1,23 +1,64 @@
-package scheduler
+// Package progress follows tasks for the progress bars of clients.
+package progress
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
+	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/loop"
-	"go.millstream.dev/scheduler/internal/shuffle"
 	"go.millstream.dev/scheduler/internal/val"
+	"go.millstream.dev/wire"
 )
 
-// progress follows tasks for one of Dask's progress bars: distributed.progress. The loop
+// Host is what feeds need of the scheduler.
+type Host struct {
+	Loop    loop.Loop
+	Log     *slog.Logger
+	State   *state.State
+	Apply   func(state.Event)
+	Helpers *helpers.Helpers
+	// Tasks is fired when tasks have become known.
+	Tasks *loop.Signal
+	// Followed reports whether another part of the scheduler wants to be notified of a task. It runs in the loop.
+	Followed func(task.Key) bool
+	// Exception returns a failure as Dask's messages have it. It runs in the loop.
+	Exception func(f *state.Failure, ours bool) (exc, trace *wire.Serialized)
+}
+
+// Feeds serves the op feed, by which Dask's progress bars are drawn. The bars belong to the loop; requests run in
+// goroutines of their own.
+type Feeds struct {
+	Host
+	bars map[*Bar]bool // that are being drawn
+}
+
+// New returns feeds without bars.
+func New(h Host) *Feeds { return &Feeds{Host: h, bars: map[*Bar]bool{}} }
+
+// Register sets the handler of requests.
+func (s *Feeds) Register(r *rpc.Server) { r.Handle("feed", s.feed) }
+
+// say sends a message on a comm.
+func say(ctx context.Context, c comm.Comm, v any) error {
+	m, err := wire.Encode(v, c.Info().EncodeOptions())
+	if err != nil {
+		return err
+	}
+	defer m.Release()
+	return c.Write(ctx, m)
+}
+
+// Bar follows tasks for one of Dask's progress bars: distributed.progress. The loop
 // owns it.
-type progress struct {
+type Bar struct {
 	want []task.Key
 	// all maps what is followed to its group, left is what is not done.
 	all, left map[task.Key]int
@@ -28,14 +69,14 @@ type progress struct {
 	failed    task.Key
 }
 
-// newProgress follows keys and all that they need, once the scheduler knows them. complete
+// Follow follows keys and all that they need, once the scheduler knows them. complete
 // also counts what is done already.
-func (s *Scheduler) newProgress(ctx context.Context, want []task.Key, complete, multi bool) (*progress, error) {
-	p := &progress{want: want, all: map[task.Key]int{}, left: map[task.Key]int{}, multi: multi}
-	_, err := loop.Await(ctx, s.loop, nil, func() (<-chan struct{}, error) {
+func (s *Feeds) Follow(ctx context.Context, want []task.Key, complete, multi bool) (*Bar, error) {
+	p := &Bar{want: want, all: map[task.Key]int{}, left: map[task.Key]int{}, multi: multi}
+	_, err := loop.Await(ctx, s.Loop, nil, func() (<-chan struct{}, error) {
 		for _, k := range want {
-			if s.state.Task(k) == nil {
-				return s.tasksKnown.Wait(), nil
+			if s.State.Task(k) == nil {
+				return s.Tasks.Wait(), nil
 			}
 		}
 		s.follow(p, complete)
@@ -45,7 +86,7 @@ func (s *Scheduler) newProgress(ctx context.Context, want []task.Key, complete, 
 }
 
 // follow finds the tasks. It runs in the loop.
-func (s *Scheduler) follow(p *progress, complete bool) {
+func (s *Feeds) follow(p *Bar, complete bool) {
 	for _, k := range p.want {
 		p.all[k] = 0
 	}
@@ -62,8 +103,8 @@ func (s *Scheduler) follow(p *progress, complete bool) {
 	for _, t := range left {
 		p.left[t.Key()] = 0
 	}
-	s.progress[p] = true
-	s.apply(&state.Watch{Keys: watched})
+	s.bars[p] = true
+	s.Apply(&state.Watch{Keys: watched})
 	switch {
 	case failed != nil:
 		p.fail(failed.Key(), failed.Failure())
@@ -74,10 +115,10 @@ func (s *Scheduler) follow(p *progress, complete bool) {
 
 // needed are the tasks that have to be computed for keys, themselves included, or with
 // complete also those that have been. failed is one that cannot be.
-func (s *Scheduler) needed(keys []task.Key, complete bool) (tasks []*state.Task, failed *state.Task) {
+func (s *Feeds) needed(keys []task.Key, complete bool) (tasks []*state.Task, failed *state.Task) {
 	seen := map[*state.Task]bool{}
 	for _, k := range keys {
-		t := s.state.Task(k)
+		t := s.State.Task(k)
 		for todo := []*state.Task{t}; len(todo) > 0; {
 			t, todo = todo[len(todo)-1], todo[:len(todo)-1]
 			if seen[t] || !complete && t.NumHolders() > 0 {
@@ -97,7 +138,7 @@ func (s *Scheduler) needed(keys []task.Key, complete bool) (tasks []*state.Task,
 }
 
 // moved takes in that a task has changed its state.
-func (p *progress) moved(a *state.Action) {
+func (p *Bar) moved(a *state.Action) {
 	if _, ok := p.all[a.Key]; !ok || p.status != nil {
 		return
 	}
@@ -115,12 +156,12 @@ func (p *progress) moved(a *state.Action) {
 	}
 }
 
-func (p *progress) fail(key task.Key, f *state.Failure) {
+func (p *Bar) fail(key task.Key, f *state.Failure) {
 	p.status, p.failed, p.failure = "error", key, f
 }
 
-// answer is what the bar draws.
-func (s *Scheduler) progressAnswer(p *progress) msgpack.Map {
+// Answer returns what the bar draws.
+func (s *Feeds) Answer(p *Bar) msgpack.Map {
 	var m msgpack.Map
 	if !p.multi {
 		m = msgpack.MapOf("all", len(p.all), "remaining", len(p.left), "status", p.status)
@@ -140,52 +181,49 @@ func (s *Scheduler) progressAnswer(p *progress) msgpack.Map {
 		m = msgpack.MapOf("all", a, "remaining", l, "status", p.status)
 	}
 	if p.status == "error" {
-		exc, _ := s.exception(p.failure, false)
+		exc, _ := s.Exception(p.failure, false)
 		m = append(m, msgpack.MapOf("exception", val.OrNil(exc), "key", p.failed.Raw())...)
 	}
 	return m
 }
 
-// endProgress stops following tasks that nobody else follows.
-func (s *Scheduler) endProgress(p *progress) {
-	delete(s.progress, p)
+// End stops following tasks that nobody else follows.
+func (s *Feeds) End(p *Bar) {
+	delete(s.bars, p)
 	var off []task.Key
 	for k := range p.all {
-		if shuffle.Of(k) == "" && !s.followed(k) {
+		if !s.follows(k) && !s.Followed(k) {
 			off = append(off, k)
 		}
 	}
-	s.apply(&state.Watch{Keys: off, Off: true})
+	s.Apply(&state.Watch{Keys: off, Off: true})
 }
 
-// followed tells whether somebody wants to hear of a task.
-func (s *Scheduler) followed(k task.Key) bool {
-	for p := range s.progress {
+// follows reports whether a bar follows a task.
+func (s *Feeds) follows(k task.Key) bool {
+	for p := range s.bars {
 		if _, ok := p.all[k]; ok {
 			return true
 		}
 	}
-	return s.collectors.Follows(k)
+	return false
 }
 
-// taskMoved tells those who follow a task of its new state. It runs in the loop, while
-// actions are being carried out.
-func (s *Scheduler) taskMoved(a *state.Action) {
-	s.shuffles.Moved(a)
-	for p := range s.progress {
+// Moved takes in that a task has changed its state. It runs in the loop, while actions are being carried out.
+func (s *Feeds) Moved(a *state.Action) {
+	for p := range s.bars {
 		p.moved(a)
 	}
-	s.collectors.Moved(a)
 }
 
-// groupProgress gives each task a group: the prefix of its key, or what a function of the
+// Group gives each task a group: the prefix of its key, or what a function of the
 // client says.
-func (s *Scheduler) groupProgress(ctx context.Context, p *progress, how string, feed any) error {
+func (s *Feeds) Group(ctx context.Context, p *Bar, how string, feed any) error {
 	keys, names := make([]task.Key, 0, len(p.all)), []any(nil)
-	err := s.loop.Do(ctx, func() {
+	err := s.Loop.Do(ctx, func() {
 		for k := range p.all {
 			keys = append(keys, k)
-			if t := s.state.Task(k); t != nil && how == "prefix" {
+			if t := s.State.Task(k); t != nil && how == "prefix" {
 				names = append(names, t.Prefix().Name())
 			} else {
 				names = append(names, "default")
@@ -194,7 +232,7 @@ func (s *Scheduler) groupProgress(ctx context.Context, p *progress, how string, 
 	})
 	if err == nil && how == "function" {
 		var m []any
-		if m, err = s.helperList(ctx, "feed-groups", msgpack.MapOf("id", feed, "keys", val.RawKeys(keys))); err == nil && len(m) != len(keys) {
+		if m, err = s.list(ctx, "feed-groups", msgpack.MapOf("id", feed, "keys", val.RawKeys(keys))); err == nil && len(m) != len(keys) {
 			err = fmt.Errorf("a function that groups tasks gave %d groups for %d", len(m), len(keys))
 		}
 		names = m
@@ -202,7 +240,7 @@ func (s *Scheduler) groupProgress(ctx context.Context, p *progress, how string, 
 	if err != nil {
 		return err
 	}
-	return s.loop.Do(ctx, func() {
+	return s.Loop.Do(ctx, func() {
 		for i, k := range keys {
 			g := -1
 			for j := range p.groups {
@@ -219,9 +257,9 @@ func (s *Scheduler) groupProgress(ctx context.Context, p *progress, how string, 
 	})
 }
 
-// helperList calls the service and returns the list that it answers.
-func (s *Scheduler) helperList(ctx context.Context, op string, body any) ([]any, error) {
-	m, err := s.helpers.Call(ctx, helpers.Service, op, body, nil)
+// list calls the service and returns the list that it answers.
+func (s *Feeds) list(ctx context.Context, op string, body any) ([]any, error) {
+	m, err := s.Helpers.Call(ctx, helpers.Service, op, body, nil)
 	if err != nil {
 		return nil, err
 	}

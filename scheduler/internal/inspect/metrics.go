@@ -1,4 +1,4 @@
-package scheduler
+package inspect
 
 import (
 	"cmp"
@@ -30,7 +30,7 @@ type sample struct {
 	prefixes  []prefixSample
 	lanes     map[string]history.LaneTotal
 	sems      map[string]primitives.SemaphoreStats
-	totals    totals
+	totals    Totals
 	counters  state.Counters
 	journal   journalSample
 	short     map[string]int // tasks that no running worker can take, by reason
@@ -43,24 +43,24 @@ type prefixSample struct {
 	bytes      int64
 }
 
-// maxPrefixSeries is how many prefixes have series of their own. Keys, and so prefixes, are what clients choose.
-const maxPrefixSeries = 1000
+// MaxPrefixSeries is how many prefixes have series of their own. Keys, and so prefixes, are what clients choose.
+const MaxPrefixSeries = 1000
 
 // mostUsed are the prefixes with the most computing time, the others as one.
 func mostUsed(list []prefixSample) []prefixSample {
-	if len(list) <= maxPrefixSeries {
+	if len(list) <= MaxPrefixSeries {
 		return list
 	}
 	slices.SortFunc(list, func(a, b prefixSample) int {
 		return cmp.Or(cmp.Compare(b.compute, a.compute), cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
 	})
 	others := prefixSample{name: "(others)"}
-	for _, p := range list[maxPrefixSeries:] {
+	for _, p := range list[MaxPrefixSeries:] {
 		others.suspicious += p.suspicious
 		others.compute += p.compute
 		others.bytes += p.bytes
 	}
-	return append(list[:maxPrefixSeries:maxPrefixSeries], others)
+	return append(list[:MaxPrefixSeries:MaxPrefixSeries], others)
 }
 
 type journalSample struct {
@@ -70,31 +70,31 @@ type journalSample struct {
 }
 
 // sample runs in the loop.
-func (s *Scheduler) sample() sample {
-	m := sample{tasks: map[string]int{}, workers: map[string]int{}, totals: s.totals, counters: s.state.Counters()}
-	for _, c := range s.clients.ByName {
+func (s *Inspector) sample() sample {
+	m := sample{tasks: map[string]int{}, workers: map[string]int{}, totals: *s.Totals, counters: s.State.Counters()}
+	for _, c := range s.Clients.ByName {
 		if !c.Part {
 			m.clients++
 		}
 	}
-	m.desired = s.state.AdaptiveTarget(0)
+	m.desired = s.State.AdaptiveTarget(0)
 	for _, st := range state.TaskStates() {
-		m.tasks[st.String()] = s.state.Count(st)
+		m.tasks[st.String()] = s.State.Count(st)
 	}
-	m.forgotten = s.state.Count(state.Forgotten)
+	m.forgotten = s.State.Count(state.Forgotten)
 	for _, name := range []string{"idle", "partially_saturated", "saturated", "paused", "retiring"} {
 		m.workers[name] = 0
 	}
-	for w := range s.state.Workers() {
+	for w := range s.State.Workers() {
 		m.bytes += w.NBytes()
 		switch {
 		case w.Status() == state.StatusPaused:
 			m.workers["paused"]++
 		case w.Status() != state.StatusRunning:
 			m.workers["retiring"]++
-		case s.state.Unoccupied(w):
+		case s.State.Unoccupied(w):
 			m.workers["idle"]++
-		case s.state.Saturated(w):
+		case s.State.Saturated(w):
 			m.workers["saturated"]++
 		default:
 			m.workers["partially_saturated"]++
@@ -104,22 +104,22 @@ func (s *Scheduler) sample() sample {
 	for _, r := range state.Reasons() {
 		m.short[r.String()] = 0
 	}
-	for _, sh := range s.state.Shortages(false) {
+	for _, sh := range s.State.Shortages(false) {
 		m.short[sh.Reason.String()] += sh.Tasks
 	}
 	bytes := map[string]int64{}
-	for g := range s.state.Groups() {
+	for g := range s.State.Groups() {
 		m.groups++
 		bytes[g.Prefix().Name()] += g.NBytes()
 	}
-	for p := range s.state.Prefixes() {
+	for p := range s.State.Prefixes() {
 		_, total := p.Finished()
 		m.prefixes = append(m.prefixes, prefixSample{p.Name(), p.Suspicious(), total.Seconds(), bytes[p.Name()]})
 	}
 	m.prefixes = mostUsed(m.prefixes)
-	m.lanes = s.transfer.Totals()
-	m.sems = s.prims.Semaphores(maxPrefixSeries)
-	if j := s.journal.Journal(); j != nil {
+	m.lanes = s.Transfers.Totals()
+	m.sems = s.Primitives.Semaphores(MaxPrefixSeries)
+	if j := s.Journal.Journal(); j != nil {
 		st := j.Stats()
 		m.journal = journalSample{true, st.Records, st.Syncs, st.LogBytes}
 	}
@@ -128,7 +128,7 @@ func (s *Scheduler) sample() sample {
 
 // collector makes Dask's metrics of a sample at each scrape.
 type collector struct {
-	s   *Scheduler
+	s   *Inspector
 	ctx context.Context
 }
 
@@ -188,7 +188,7 @@ func metricLabel(name string) string {
 
 // Collect takes a sample in the loop and sends it.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	m, err := loop.Ask(c.ctx, c.s.loop, func() (sample, error) { return c.s.sample(), nil })
+	m, err := loop.Ask(c.ctx, c.s.Loop, func() (sample, error) { return c.s.sample(), nil })
 	if err != nil {
 		return
 	}
@@ -210,14 +210,14 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) { send(d, prometheus.GaugeValue, v, labels) }
 	count := func(d *prometheus.Desc, v float64, labels ...string) { send(d, prometheus.CounterValue, v, labels) }
 	gauge(descClients, float64(m.clients))
-	count(descAddedC, float64(m.totals.clientsAdded))
-	count(descRemovedC, float64(m.totals.clientsRemoved))
+	count(descAddedC, float64(m.totals.ClientsAdded))
+	count(descRemovedC, float64(m.totals.ClientsRemoved))
 	gauge(descDesired, float64(m.desired))
 	for name, n := range m.workers {
 		gauge(descWorkers, float64(n), name)
 	}
-	count(descAddedW, float64(m.totals.workersAdded))
-	count(descRemovedW, float64(m.totals.workersRemoved))
+	count(descAddedW, float64(m.totals.WorkersAdded))
+	count(descRemovedW, float64(m.totals.WorkersRemoved))
 	for name, n := range m.tasks {
 		gauge(descTasks, float64(n), name)
 	}
@@ -231,7 +231,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		count(descCompute, p.compute, p.name)
 		gauge(descOutput, float64(p.bytes), p.name)
 	}
-	count(descTicks, float64(m.totals.ticks))
+	count(descTicks, float64(m.totals.Ticks))
 	count(descSteal, float64(m.counters.Steals))
 	count(descTransitions, float64(m.counters.Transitions))
 	for name, x := range m.sems {
@@ -254,11 +254,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 
 // metricsHandler serves /metrics. Each scheduler has a registry of its own: a process may
 // run several.
-func (s *Scheduler) metricsHandler() http.Handler {
+func (s *Inspector) metricsHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reg := prometheus.NewRegistry()
 		reg.MustRegister(&collector{s, r.Context()}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-		for _, c := range s.cfg.Collectors {
+		for _, c := range s.Collectors {
 			if err := reg.Register(c); err != nil {
 				http.Error(w, fmt.Sprintf("scheduler: Config.Collectors: %v", err), http.StatusInternalServerError)
 				return
