@@ -50,7 +50,7 @@ func (s *Scheduler) act(a *state.Action) {
 	case state.TaskMoved:
 		s.taskMoved(a)
 	case state.RequestDone:
-		s.requestDone(a.Number, a.Keys)
+		s.requests.Done(a.Number, a.Keys)
 	case state.WorkerRemoved:
 		s.forgetWorker(s.workers.ByID(a.Worker), "retired", true)
 	case state.KeyInMemory, state.KeyErred, state.LostData, state.CancelledKeys, state.TaskRetried, state.ClientRestart:

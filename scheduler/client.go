@@ -35,7 +35,7 @@ func (s *Scheduler) registerClient(ctx context.Context, r *rpc.Request) (any, er
 		s.log.Warn("a client is refused", "peer", r.Comm.PeerAddr(), "error", err)
 		// Clients do not ask for a reply: what they look at is this field.
 		hello := msgpack.MapOf("op", "stream-start", "warning", "", "error", err.Error())
-		return rpc.NoReply, errors.Join(s.say(ctx, r.Comm, []any{hello}), r.Comm.Close())
+		return rpc.NoReply, errors.Join(peers.Say(ctx, r.Comm, []any{hello}), r.Comm.Close())
 	}
 	r.Takeover()
 	st := s.streams.Open(r.Comm)

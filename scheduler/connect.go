@@ -10,6 +10,8 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/control"
+	"go.millstream.dev/scheduler/internal/data"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/inspect"
@@ -44,10 +46,17 @@ func (s *Scheduler) connect() {
 			}
 		},
 	})
+	s.relay = data.NewRelay(data.RelayHost{Loop: s.loop, Log: s.log, State: s.state, Workers: s.workers, Pool: s.pool})
+	s.requests = data.NewRequests(s.loop, s.apply)
+	s.data = data.New(data.Host{
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: s.workers, Clients: s.clients, Journal: s.journal,
+		Pool: s.pool, Relay: s.relay, Requests: s.requests, Tasks: &s.tasksKnown, WorkersChanged: &s.workersChanged,
+		Client: s.clientNamed, Publish: s.topics.Publish,
+	})
 	s.plugins = plugins.New(plugins.Host{
 		Loop: s.loop, Journal: s.journal, Budget: &s.budget,
 		Broadcast: func(ctx context.Context, msg msgpack.Map, nanny bool) (any, error) {
-			return s.broadcast(ctx, broadcast{msg: msg, nanny: nanny, onError: "raise"})
+			return s.relay.Broadcast(ctx, data.Broadcast{Msg: msg, Nanny: nanny, OnError: "raise"})
 		},
 	}, msgpack.MapOf("shuffle", shuffle.Plugin()))
 	s.prims = primitives.New(primitives.Host{
@@ -62,9 +71,9 @@ func (s *Scheduler) connect() {
 			return s.helpers.Call(ctx, helpers.Shuffle, op, body, frames)
 		},
 		Call: func(ctx context.Context, address string, request msgpack.Map) error {
-			var a answers
-			defer a.release()
-			_, err := s.call(ctx, address, request, &a)
+			var a data.Answers
+			defer a.Release()
+			_, err := s.relay.Call(ctx, address, request, &a)
 			return err
 		},
 	})
@@ -83,6 +92,11 @@ func (s *Scheduler) connect() {
 		Journal: s.journal, TaskStream: s.stream, Transfers: s.transfer, Shortages: s.short, Totals: &s.totals,
 		Context: s.ctx, ID: s.id, Contact: s.Address, Started: func() time.Time { return s.started },
 		WorkerTTL: s.cfg.WorkerTTL, Hosts: s.cfg.DashboardHosts, Collectors: s.cfg.Collectors,
+	})
+	s.control = control.New(control.Host{
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: s.workers, Clients: s.clients, Journal: s.journal,
+		Pool: s.pool, Requests: s.requests, WorkersChanged: &s.workersChanged, RemoveWorker: s.removeWorker,
+		Identity: s.inspect.Worker, Publish: s.topics.Publish, End: s.end,
 	})
 	s.recovery = recovery.New(recovery.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Context: s.ctx, Replayer: replayer{s},

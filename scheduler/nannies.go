@@ -6,6 +6,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/wire"
 )
 
@@ -27,7 +28,7 @@ func (s *Scheduler) registerNanny(ctx context.Context, r *rpc.Request) (any, err
 	if err != nil {
 		return nil, err
 	}
-	if err = s.say(ctx, r.Comm, reply); err == nil {
+	if err = peers.Say(ctx, r.Comm, reply); err == nil {
 		var m *wire.Message
 		if m, err = r.Comm.Read(ctx); err == nil {
 			m.Release()

@@ -254,7 +254,7 @@ func (s *Scheduler) clientOp(st *peers.Stream, ops *wire.Ops, p *post) error {
 		out := st.Begin()
 		out.Body, _ = msgpack.Append(out.Body, msgpack.MapOf("op", "adjust-heartbeat-interval", "interval", 10*peers.IntervalFor(len(s.clients.ByName))))
 	case "update-data":
-		return s.updateDataOp(c, ops, p.msg)
+		return s.data.UpdateOp(c, ops, p.msg)
 	case "close-client", "close-stream":
 		st.Leaving = true
 	case "subscribe-topic":

@@ -41,7 +41,7 @@ func (s *Scheduler) registerWorker(ctx context.Context, r *rpc.Request) (any, er
 	// Dask's workers set their clocks by this, taken to be the middle of their wait. The first
 	// registration may have waited for Python to be found.
 	reply.Set("time", val.Seconds(arrived.Add(time.Since(arrived)/2)))
-	err = s.say(ctx, r.Comm, reply)
+	err = peers.Say(ctx, r.Comm, reply)
 	st.Out.Start()
 	if err == nil {
 		err = (&reader{s: s, st: st}).read(ctx)
@@ -62,7 +62,7 @@ func (s *Scheduler) refuse(ctx context.Context, c comm.Comm, why error) error {
 		m, err = msgpack.MapOf("status", "error", "message", why.Error(), "time", val.Seconds(time.Now())), nil
 	}
 	if err == nil {
-		err = s.say(ctx, c, m)
+		err = peers.Say(ctx, c, m)
 	}
 	return errors.Join(err, c.Close())
 }

@@ -20,6 +20,7 @@ import (
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/data"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
 )
@@ -446,16 +447,15 @@ func (w *testWorker) fetch(key string, holders any) (string, bool) {
 		return v, true
 	}
 	for _, h := range holders.([]any) {
-		var s Scheduler // its client side of get_data is all that is used
-		s.pool = w.pool
-		var a answers
-		got, _, err := s.getDataOnce(context.Background(), h.(string), []task.Key{task.NewKey(key)}, &a)
+		s := data.NewRelay(data.RelayHost{Pool: w.pool})
+		var a data.Answers
+		got, _, err := s.GetDataOnce(context.Background(), h.(string), []task.Key{task.NewKey(key)}, &a)
 		if err == nil && len(got) == 1 {
 			text := fmt.Sprint(open(got[0].Value))
-			a.release()
+			a.Release()
 			return text, true
 		}
-		a.release()
+		a.Release()
 	}
 	return "", false
 }

@@ -14,6 +14,8 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/control"
+	"go.millstream.dev/scheduler/internal/data"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/history"
@@ -78,9 +80,10 @@ type Scheduler struct {
 	clients      *peers.Clients
 	removed      map[string]time.Time
 	nannies      map[string]bool
-	requests     map[uint64]chan<- requestDone
-	lastReq      uint64
-	robin        int // where the next scatter begins
+	relay        *data.Relay
+	requests     *data.Requests
+	data         *data.Data
+	control      *control.Control
 	watchers     map[*watcher]bool
 	short        *shortage.Shortages
 	shuffles     *shuffle.Shuffles
@@ -113,9 +116,6 @@ type scratch struct {
 	stamped  time.Time // the turn that it is of
 }
 
-// requestDone is how a request that took the state some time has ended.
-type requestDone struct{ failed []task.Key }
-
 // New makes a scheduler. Start starts it.
 func New(cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
@@ -124,7 +124,7 @@ func New(cfg Config) *Scheduler {
 	s := &Scheduler{
 		cfg: cfg, id: cfg.ID, log: cfg.Logger, lines: ring.Lines,
 		opened: make(chan struct{}), done: make(chan struct{}),
-		removed: map[string]time.Time{}, nannies: map[string]bool{}, requests: map[uint64]chan<- requestDone{},
+		removed: map[string]time.Time{}, nannies: map[string]bool{},
 		watchers: map[*watcher]bool{},
 	}
 	if s.id == "" {

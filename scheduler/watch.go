@@ -87,7 +87,7 @@ func (s *Scheduler) subscribeWorkerStatus(ctx context.Context, r *rpc.Request) (
 	if err != nil {
 		return nil, err
 	}
-	err = s.say(ctx, r.Comm, hello)
+	err = peers.Say(ctx, r.Comm, hello)
 	st.Out.Start()
 	for err == nil { // it says nothing more; its end is all that matters
 		var m *wire.Message

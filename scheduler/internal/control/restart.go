@@ -1,4 +1,4 @@
-package scheduler
+package control
 
 import (
 	"context"
@@ -16,25 +16,25 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// restart forgets all tasks and restarts the workers that have nannies; others end.
-func (s *Scheduler) restart(ctx context.Context, r *rpc.Request, in struct {
+// restartRPC forgets all tasks and restarts the workers that have nannies; others end.
+func (s *Control) restartRPC(ctx context.Context, r *rpc.Request, in struct {
 	Client   any    `rpc:"client,optional"`
 	Timeout  any    `rpc:"timeout,optional"`
 	Wait     *bool  `rpc:"wait_for_workers"`
 	Stimulus string `rpc:"stimulus_id,optional"`
 }) (any, error) {
-	err := s.loop.Do(ctx, func() {
-		s.log.Info("restart: all keys are released")
-		for name, c := range s.clients.ByName {
-			if sc := s.state.Client(c.ID); sc != nil {
+	err := s.Loop.Do(ctx, func() {
+		s.Log.Info("restart: all keys are released")
+		for name, c := range s.Clients.ByName {
+			if sc := s.State.Client(c.ID); sc != nil {
 				var keys []task.Key
 				for i := range sc.NumWanted() {
 					keys = append(keys, sc.Wanted(i).Key())
 				}
-				s.journal.Release(name, keys)
+				s.Journal.Release(name, keys)
 			}
 		}
-		s.apply(&state.Restart{Client: state.NoClient})
+		s.Apply(&state.Restart{Client: state.NoClient})
 	})
 	if err != nil {
 		return nil, err
@@ -52,11 +52,14 @@ type restartArgs struct {
 	Stimulus string `rpc:"stimulus_id,optional"`
 }
 
-func (s *Scheduler) restartWorkersRPC(ctx context.Context, _ *rpc.Request, in restartArgs) (msgpack.Map, error) {
+func (s *Control) restartWorkersRPC(ctx context.Context, _ *rpc.Request, in restartArgs) (msgpack.Map, error) {
 	return s.restartWorkers(ctx, in)
 }
 
-func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack.Map, error) {
+// nanny is one of a worker, by their addresses.
+type nanny struct{ worker, address string }
+
+func (s *Control) restartWorkers(ctx context.Context, in restartArgs) (msgpack.Map, error) {
 	limit, limited, err := loop.Timeout(in.Timeout)
 	if err != nil {
 		return nil, err
@@ -68,29 +71,29 @@ func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack
 	wctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var before int
-	var nannies []target
+	var nannies []nanny
 	out := msgpack.Map{}
-	err = s.loop.Do(ctx, func() {
-		before = len(s.workers.ByAddress)
+	err = s.Loop.Do(ctx, func() {
+		before = len(s.Workers.ByAddress)
 		seen := map[*peers.Worker]bool{}
-		s.workers.Each(in.Workers, func(w *peers.Worker, _ *state.Worker) {
+		s.Workers.Each(in.Workers, func(w *peers.Worker, _ *state.Worker) {
 			if seen[w] {
 				return // named twice
 			}
 			seen[w] = true
-			if nanny, _ := w.Nanny.(string); nanny != "" {
-				nannies = append(nannies, target{w.Address, nanny})
+			if at, _ := w.Nanny.(string); at != "" {
+				nannies = append(nannies, nanny{w.Address, at})
 				return
 			}
 			out = append(out, msgpack.Pair{Key: w.Address, Value: "removed"})
 		})
 		for _, p := range out {
-			w := s.workers.ByAddress[p.Key.(string)]
+			w := s.Workers.ByAddress[p.Key.(string)]
 			if w == nil {
 				continue // its removal has removed this one too
 			}
-			s.log.Warn("a worker without a nanny ends without being restarted", "worker", w.Address)
-			s.removeWorker(w, "restart", true, true)
+			s.Log.Warn("a worker without a nanny ends without being restarted", "worker", w.Address)
+			s.RemoveWorker(w, "restart", true, true)
 		}
 	})
 	if err != nil {
@@ -99,7 +102,7 @@ func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack
 	errs := make([]error, len(nannies))
 	var wg sync.WaitGroup
 	for i, n := range nannies {
-		wg.Go(func() { errs[i] = s.pool.Call(wctx, n.address, "kill", msgpack.MapOf("reason", "restart"), nil) })
+		wg.Go(func() { errs[i] = s.Pool.Call(wctx, n.address, "kill", msgpack.MapOf("reason", "restart"), nil) })
 	}
 	wg.Wait()
 	var bad error
@@ -118,11 +121,11 @@ func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack
 		return out, nil
 	}
 	left := max(limit-time.Since(began), 0).Seconds()
-	ok, err := loop.Await(ctx, s.loop, left, func() (<-chan struct{}, error) {
-		if len(s.workers.ByAddress) >= before {
+	ok, err := loop.Await(ctx, s.Loop, left, func() (<-chan struct{}, error) {
+		if len(s.Workers.ByAddress) >= before {
 			return nil, nil
 		}
-		return s.workersChanged.Wait(), nil
+		return s.WorkersChanged.Wait(), nil
 	})
 	if err == nil && !ok && in.OnError != "return" {
 		err = &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("Waited for %d worker(s) to reconnect after restarting but, after %v, some have not returned. Consider a longer timeout, or wait_for_workers=False. Workers without a nanny are only shut down.", len(out), limit)}
@@ -130,13 +133,13 @@ func (s *Scheduler) restartWorkers(ctx context.Context, in restartArgs) (msgpack
 	return out, err
 }
 
-// terminate ends the scheduler and its workers: Client.shutdown.
-func (s *Scheduler) terminate(_ context.Context, r *rpc.Request, in struct {
+// terminateRPC ends the scheduler and its workers: Client.shutdown.
+func (s *Control) terminateRPC(_ context.Context, r *rpc.Request, in struct {
 	Timeout any    `rpc:"timeout,optional"`
 	Reason  string `rpc:"reason,optional"`
 }) (string, error) {
-	s.log.Info("scheduler closes", "reason", val.OrText(in.Reason, "unknown"), "peer", r.Comm.PeerAddr())
+	s.Log.Info("scheduler closes", "reason", val.OrText(in.Reason, "unknown"), "peer", r.Comm.PeerAddr())
 	// The answer leaves before the comms do.
-	time.AfterFunc(50*time.Millisecond, func() { s.end("terminate") })
+	time.AfterFunc(50*time.Millisecond, func() { s.End("terminate") })
 	return "OK", nil
 }

@@ -1,4 +1,4 @@
-package scheduler
+package peers
 
 import (
 	"context"
@@ -7,7 +7,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-func (s *Scheduler) say(ctx context.Context, c comm.Comm, v any) error {
+// Say sends a message on a comm.
+func Say(ctx context.Context, c comm.Comm, v any) error {
 	m, err := wire.Encode(v, c.Info().EncodeOptions())
 	if err != nil {
 		return err

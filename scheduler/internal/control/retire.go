@@ -1,4 +1,4 @@
-package scheduler
+package control
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type closing struct {
 }
 
 // choose runs in the loop.
-func (in *closing) choose(s *Scheduler) ([]*peers.Worker, error) {
+func (in *closing) choose(s *Control) ([]*peers.Worker, error) {
 	if in.Key != nil {
 		return nil, &rpc.Exception{Type: "NotImplementedError", Message: "workers_to_close: key is a Python function, which this scheduler does not run"}
 	}
@@ -31,7 +31,7 @@ func (in *closing) choose(s *Scheduler) ([]*peers.Worker, error) {
 	if in.N != nil {
 		n = max(*in.N, 0)
 	} else if in.Target != nil {
-		n = max(len(s.workers.ByAddress)-*in.Target, 0)
+		n = max(len(s.Workers.ByAddress)-*in.Target, 0)
 	}
 	if n == 0 && (in.N != nil || in.Target != nil) {
 		return nil, nil
@@ -47,16 +47,16 @@ func (in *closing) choose(s *Scheduler) ([]*peers.Worker, error) {
 		}
 	}
 	var out []*peers.Worker
-	for _, id := range s.state.WorkersToClose(n, minimum, ratio) {
-		if w := s.workers.ByID(id); w != nil {
+	for _, id := range s.State.WorkersToClose(n, minimum, ratio) {
+		if w := s.Workers.ByID(id); w != nil {
 			out = append(out, w)
 		}
 	}
 	return out, nil
 }
 
-func (s *Scheduler) workersToClose(ctx context.Context, _ *rpc.Request, in closing) ([]any, error) {
-	return loop.Ask(ctx, s.loop, func() ([]any, error) {
+func (s *Control) toCloseRPC(ctx context.Context, _ *rpc.Request, in closing) ([]any, error) {
+	return loop.Ask(ctx, s.Loop, func() ([]any, error) {
 		list, err := in.choose(s)
 		out := []any{}
 		for _, w := range list {
@@ -75,18 +75,18 @@ func (s *Scheduler) workersToClose(ctx context.Context, _ *rpc.Request, in closi
 	})
 }
 
-func (s *Scheduler) adaptiveTarget(ctx context.Context, _ *rpc.Request, in struct {
+func (s *Control) targetRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Duration any `rpc:"target_duration,optional"`
 }) (int, error) {
 	d, _, err := loop.Timeout(in.Duration)
 	if err != nil {
 		return 0, err
 	}
-	return loop.Ask(ctx, s.loop, func() (int, error) { return s.state.AdaptiveTarget(d), nil })
+	return loop.Ask(ctx, s.Loop, func() (int, error) { return s.State.AdaptiveTarget(d), nil })
 }
 
-// retireWorkers moves the data of workers elsewhere and lets them go.
-func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct {
+// retireRPC moves the data of workers elsewhere and lets them go.
+func (s *Control) retireRPC(ctx context.Context, r *rpc.Request, in struct {
 	Workers  []any  `rpc:"workers,optional"`
 	Names    []any  `rpc:"names,optional"`
 	Close    bool   `rpc:"close_workers,optional"`
@@ -114,7 +114,7 @@ func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct
 		switch {
 		case in.Names != nil:
 			for _, v := range in.Names {
-				for _, w := range s.workers.ByAddress {
+				for _, w := range s.Workers.ByAddress {
 					if peers.NameText(w.Name) == peers.NameText(v) {
 						chosen = append(chosen, w)
 					}
@@ -122,7 +122,7 @@ func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct
 			}
 		case in.Workers != nil:
 			for _, v := range in.Workers {
-				if w := s.workers.Find(v); w != nil {
+				if w := s.Workers.Find(v); w != nil {
 					chosen = append(chosen, w)
 				}
 			}
@@ -136,25 +136,25 @@ func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct
 		return nil
 	}
 	remove := in.Remove == nil || *in.Remove
-	_, err := s.request(ctx, func(number uint64) (state.Event, error) {
+	_, err := s.Requests.Do(ctx, func(number uint64) (state.Event, error) {
 		if err := choose(); err != nil || len(chosen) == 0 {
 			return nil, err
 		}
 		ev := &state.RetireWorkers{Request: number, Close: in.Close, Remove: remove}
 		for _, w := range chosen {
 			ev.Workers = append(ev.Workers, w.ID)
-			infos[w.Address] = s.inspect.Worker(w)
+			infos[w.Address] = s.Identity(w)
 		}
 		return ev, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
+	return loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) {
 		out := msgpack.Map{}
 		var retired, kept []any
 		for _, w := range chosen {
-			sw := s.state.Worker(w.ID)
+			sw := s.State.Worker(w.ID)
 			if sw != nil && sw.Data == w && sw.Status() == state.StatusRunning {
 				kept = append(kept, w.Address) // its data could go nowhere
 				continue
@@ -163,7 +163,7 @@ func (s *Scheduler) retireWorkers(ctx context.Context, r *rpc.Request, in struct
 			out = append(out, msgpack.Pair{Key: w.Address, Value: infos[w.Address]})
 		}
 		if len(chosen) > 0 {
-			s.topics.Publish(msgpack.MapOf("action", "retire-workers", "retired", retired, "could-not-retire", kept), "all")
+			s.Publish(msgpack.MapOf("action", "retire-workers", "retired", retired, "could-not-retire", kept), "all")
 		}
 		return out, nil
 	})

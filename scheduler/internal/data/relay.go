@@ -1,9 +1,10 @@
-package scheduler
+package data
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"go.millstream.dev/comm"
@@ -11,6 +12,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
+	"go.millstream.dev/scheduler/internal/access"
 	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
@@ -18,20 +20,43 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// answers are replies of workers that are passed on: their values borrow from messages,
+// RelayHost is what a relay needs of the scheduler.
+type RelayHost struct {
+	Loop    loop.Loop
+	Log     *slog.Logger
+	State   *state.State
+	Workers *peers.Workers
+	Pool    *rpc.Pool
+}
+
+// Relay passes requests on to workers and nannies, and their answers back unopened. Any goroutine uses it.
+type Relay struct{ RelayHost }
+
+// NewRelay returns a relay.
+func NewRelay(h RelayHost) *Relay { return &Relay{h} }
+
+// Register sets the handlers of requests.
+func (s *Relay) Register(r *rpc.Server) {
+	rpc.Handle(r, "broadcast", s.broadcastRPC)
+	rpc.Handle(r, "proxy", s.proxyRPC)
+	rpc.Handle(r, "worker_logs", s.logsRPC)
+	rpc.Handle(r, "call_stack", s.callStackRPC)
+}
+
+// Answers are replies of workers that are passed on: their values borrow from messages,
 // which live until release.
-type answers struct {
+type Answers struct {
 	mu       sync.Mutex
 	messages []*wire.Message
 }
 
-func (a *answers) keep(m *wire.Message) {
+func (a *Answers) keep(m *wire.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.messages = append(a.messages, m)
 }
 
-func (a *answers) release() {
+func (a *Answers) Release() {
 	for _, m := range a.messages {
 		m.Release()
 	}
@@ -39,17 +64,17 @@ func (a *answers) release() {
 }
 
 // reply makes the message of a value that borrows from the answers.
-func (a *answers) reply(c comm.Comm, v any) (*wire.Message, error) {
-	defer a.release()
+func (a *Answers) reply(c comm.Comm, v any) (*wire.Message, error) {
+	defer a.Release()
 	return wire.Encode(v, c.Info().EncodeOptions())
 }
 
-// call sends a request and returns the answer, whose closed values stay closed. The answer
+// Call sends a request and returns the answer, whose closed values stay closed. The answer
 // borrows from what a keeps. An error of the handler is a *rpc.RemoteError.
-func (s *Scheduler) call(ctx context.Context, address string, request msgpack.Map, a *answers) (any, error) {
+func (s *Relay) Call(ctx context.Context, address string, request msgpack.Map, a *Answers) (any, error) {
 	op := request.GetString("op")
 	request = append(request[:len(request):len(request)], msgpack.Pair{Key: "reply", Value: true})
-	m, err := s.pool.Do(ctx, address, op, request)
+	m, err := s.Pool.Do(ctx, address, op, request)
 	if err != nil {
 		return nil, err
 	}
@@ -72,36 +97,36 @@ func (s *Scheduler) call(ctx context.Context, address string, request msgpack.Ma
 	return v, nil
 }
 
-// broadcast is one request to many workers, or to their nannies.
-type broadcast struct {
-	msg     msgpack.Map
+// Broadcast is one request to many workers, or to their nannies.
+type Broadcast struct {
+	Msg     msgpack.Map
 	workers []any // nil: all
 	hosts   []any
-	nanny   bool
-	onError string
+	Nanny   bool
+	OnError string
 }
 
-func (s *Scheduler) broadcastRPC(ctx context.Context, r *rpc.Request, in struct {
+func (s *Relay) broadcastRPC(ctx context.Context, r *rpc.Request, in struct {
 	Msg     msgpack.Map `rpc:"msg"`
 	Workers []any       `rpc:"workers,optional"`
 	Hosts   []any       `rpc:"hosts,optional"`
 	Nanny   bool        `rpc:"nanny,optional"`
 	OnError string      `rpc:"on_error,optional"`
 }) (any, error) {
-	var a answers
-	out, err := s.broadcastTo(ctx, broadcast{in.Msg, in.Workers, in.Hosts, in.Nanny, val.OrText(in.OnError, "raise")}, &a)
+	var a Answers
+	out, err := s.send(ctx, Broadcast{in.Msg, in.Workers, in.Hosts, in.Nanny, val.OrText(in.OnError, "raise")}, &a)
 	if err != nil {
-		a.release()
+		a.Release()
 		return nil, err
 	}
 	return a.reply(r.Comm, out)
 }
 
-// broadcast is broadcastTo for answers that are small and not borrowed.
-func (s *Scheduler) broadcast(ctx context.Context, b broadcast) (any, error) {
-	var a answers
-	defer a.release()
-	out, err := s.broadcastTo(ctx, b, &a)
+// Broadcast is send for answers that are small and not borrowed.
+func (s *Relay) Broadcast(ctx context.Context, b Broadcast) (any, error) {
+	var a Answers
+	defer a.Release()
+	out, err := s.send(ctx, b, &a)
 	if err != nil {
 		return nil, err
 	}
@@ -111,13 +136,13 @@ func (s *Scheduler) broadcast(ctx context.Context, b broadcast) (any, error) {
 type target struct{ worker, address string }
 
 // targets are who a broadcast goes to. It runs in the loop.
-func (s *Scheduler) targets(b *broadcast) ([]target, error) {
+func (s *Relay) targets(b *Broadcast) ([]target, error) {
 	var list []target
 	var err error
 	seen := map[string]bool{}
 	add := func(w *peers.Worker, _ *state.Worker) {
 		address := w.Address
-		if b.nanny {
+		if b.Nanny {
 			address, _ = w.Nanny.(string)
 		}
 		if address != "" && !seen[address] {
@@ -127,17 +152,17 @@ func (s *Scheduler) targets(b *broadcast) ([]target, error) {
 	}
 	if b.workers != nil {
 		for _, v := range b.workers {
-			if w := s.workers.Find(v); w != nil {
+			if w := s.Workers.Find(v); w != nil {
 				add(w, nil)
 			} else {
 				err = &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("no worker %v", v)}
 			}
 		}
 	} else if b.hosts == nil {
-		s.workers.Each(nil, add)
+		s.Workers.Each(nil, add)
 	}
 	for _, h := range b.hosts {
-		for _, w := range s.workers.ByAddress {
+		for _, w := range s.Workers.ByAddress {
 			if host, _ := h.(string); host == w.Host {
 				add(w, nil)
 			}
@@ -146,20 +171,20 @@ func (s *Scheduler) targets(b *broadcast) ([]target, error) {
 	return list, err
 }
 
-func (s *Scheduler) broadcastTo(ctx context.Context, b broadcast, a *answers) (msgpack.Map, error) {
-	switch b.onError {
+func (s *Relay) send(ctx context.Context, b Broadcast, a *Answers) (msgpack.Map, error) {
+	switch b.OnError {
 	case "raise", "return", "return_pickle", "ignore":
 	default:
-		return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("on_error must be 'raise', 'return', 'return_pickle', or 'ignore'; got '%s'", b.onError)}
+		return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("on_error must be 'raise', 'return', 'return_pickle', or 'ignore'; got '%s'", b.OnError)}
 	}
-	to, err := loop.Ask(ctx, s.loop, func() ([]target, error) { return s.targets(&b) })
+	to, err := loop.Ask(ctx, s.Loop, func() ([]target, error) { return s.targets(&b) })
 	if err != nil {
 		return nil, err
 	}
 	values, errs := make([]any, len(to)), make([]error, len(to))
 	var wg sync.WaitGroup
 	for i, t := range to {
-		wg.Go(func() { values[i], errs[i] = s.call(ctx, t.address, b.msg, a) })
+		wg.Go(func() { values[i], errs[i] = s.Call(ctx, t.address, b.Msg, a) })
 	}
 	wg.Wait()
 	out := msgpack.Map{}
@@ -168,12 +193,12 @@ func (s *Scheduler) broadcastTo(ctx context.Context, b broadcast, a *answers) (m
 			out = append(out, msgpack.Pair{Key: t.worker, Value: values[i]})
 			continue
 		}
-		s.log.Warn("broadcast failed", "op", b.msg.GetString("op"), "worker", t.worker, "error", errs[i])
-		switch b.onError {
+		s.Log.Warn("broadcast failed", "op", b.Msg.GetString("op"), "worker", t.worker, "error", errs[i])
+		switch b.OnError {
 		case "raise":
-			return nil, passOn(b.msg.GetString("op"), t.worker, errs[i])
+			return nil, passOn(b.Msg.GetString("op"), t.worker, errs[i])
 		case "return", "return_pickle":
-			cause := passOn(b.msg.GetString("op"), t.worker, errs[i])
+			cause := passOn(b.Msg.GetString("op"), t.worker, errs[i])
 			if e, ok := cause.(*rpc.Exception); ok {
 				cause = pickle.NewException("builtins", e.Type, e.Message)
 			}
@@ -181,7 +206,7 @@ func (s *Scheduler) broadcastTo(ctx context.Context, b broadcast, a *answers) (m
 			if err != nil {
 				return nil, err
 			}
-			if b.onError == "return" {
+			if b.OnError == "return" {
 				out = append(out, msgpack.Pair{Key: t.worker, Value: &wire.Pickled{Data: data}})
 			} else {
 				out = append(out, msgpack.Pair{Key: t.worker, Value: data})
@@ -201,45 +226,45 @@ func passOn(op, worker string, err error) error {
 	return fmt.Errorf("%s on %s: %w", op, worker, err)
 }
 
-func (s *Scheduler) proxy(ctx context.Context, r *rpc.Request, in struct {
+func (s *Relay) proxyRPC(ctx context.Context, r *rpc.Request, in struct {
 	Msg    msgpack.Map `rpc:"msg"`
 	Worker any         `rpc:"worker"`
 }) (any, error) {
-	if err := s.checkProxy(r.Comm, in.Msg); err != nil {
+	if err := access.CheckProxy(s.Log, r.Comm, in.Msg); err != nil {
 		return nil, err
 	}
-	var a answers
-	out, err := s.broadcastTo(ctx, broadcast{msg: in.Msg, workers: []any{in.Worker}, onError: "raise"}, &a)
+	var a Answers
+	out, err := s.send(ctx, Broadcast{Msg: in.Msg, workers: []any{in.Worker}, OnError: "raise"}, &a)
 	if err != nil {
-		a.release()
+		a.Release()
 		return nil, err
 	}
 	return a.reply(r.Comm, out[0].Value)
 }
 
-func (s *Scheduler) workerLogs(ctx context.Context, _ *rpc.Request, in struct {
+func (s *Relay) logsRPC(ctx context.Context, _ *rpc.Request, in struct {
 	N       any   `rpc:"n,optional"`
 	Workers []any `rpc:"workers,optional"`
 	Nanny   bool  `rpc:"nanny,optional"`
 }) (any, error) {
-	return s.broadcast(ctx, broadcast{msg: msgpack.MapOf("op", "get_logs", "n", in.N), workers: in.Workers, nanny: in.Nanny, onError: "raise"})
+	return s.Broadcast(ctx, Broadcast{Msg: msgpack.MapOf("op", "get_logs", "n", in.N), workers: in.Workers, Nanny: in.Nanny, OnError: "raise"})
 }
 
 // callStack asks the workers that run tasks, or that tasks wait for, what they are doing.
-func (s *Scheduler) callStack(ctx context.Context, _ *rpc.Request, in inspect.KeysArg) (any, error) {
+func (s *Relay) callStackRPC(ctx context.Context, _ *rpc.Request, in inspect.KeysArg) (any, error) {
 	if in.Keys == nil {
-		return s.broadcast(ctx, broadcast{msg: msgpack.MapOf("op", "call_stack", "keys", nil), onError: "ignore"})
+		return s.Broadcast(ctx, Broadcast{Msg: msgpack.MapOf("op", "call_stack", "keys", nil), OnError: "ignore"})
 	}
 	keys, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
-	byWorker, err := loop.Ask(ctx, s.loop, func() (map[string][]any, error) {
+	byWorker, err := loop.Ask(ctx, s.Loop, func() (map[string][]any, error) {
 		out := map[string][]any{}
 		seen := map[*state.Task]bool{}
 		var todo []*state.Task
 		for _, k := range keys {
-			t := s.state.Task(k)
+			t := s.State.Task(k)
 			if t == nil {
 				return nil, &rpc.Exception{Type: "KeyError", Message: k.String()}
 			}
@@ -266,7 +291,7 @@ func (s *Scheduler) callStack(ctx context.Context, _ *rpc.Request, in inspect.Ke
 	}
 	out := msgpack.Map{}
 	for address, keys := range byWorker {
-		v, err := s.broadcast(ctx, broadcast{msg: msgpack.MapOf("op", "call_stack", "keys", keys), workers: []any{address}, onError: "ignore"})
+		v, err := s.Broadcast(ctx, Broadcast{Msg: msgpack.MapOf("op", "call_stack", "keys", keys), workers: []any{address}, OnError: "ignore"})
 		if err != nil {
 			return nil, err
 		}

@@ -1,8 +1,9 @@
-package scheduler
+package data
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sort"
 	"sync"
 
@@ -13,12 +14,52 @@ import (
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/primitives"
+	"go.millstream.dev/scheduler/internal/recovery"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
 )
 
-// scatter sends data to workers in turns and takes it in.
-func (s *Scheduler) scatter(ctx context.Context, _ *rpc.Request, in struct {
+// Host is what data needs of the scheduler.
+type Host struct {
+	Loop     loop.Loop
+	Log      *slog.Logger
+	State    *state.State
+	Apply    func(state.Event)
+	Workers  *peers.Workers
+	Clients  *peers.Clients
+	Journal  *recovery.Log
+	Pool     *rpc.Pool
+	Relay    *Relay
+	Requests *Requests
+	// Tasks is fired when tasks have become known, WorkersChanged when a worker has come, gone or changed.
+	Tasks, WorkersChanged *loop.Signal
+	// Client returns a client, new if need be, and Publish logs an event under topics. Both run in the loop.
+	Client  func(name string) *peers.Client
+	Publish func(msg any, topics ...string)
+}
+
+// Data moves results and data from outside: scatter, gather, replicate, rebalance. The loop owns it; requests run in
+// goroutines of their own.
+type Data struct {
+	Host
+	robin int // where the next scatter begins
+}
+
+// New returns data.
+func New(h Host) *Data { return &Data{Host: h} }
+
+// Register sets the handlers of requests.
+func (s *Data) Register(r *rpc.Server) {
+	rpc.Handle(r, "gather", s.gatherRPC)
+	rpc.Handle(r, "scatter", s.scatterRPC)
+	rpc.Handle(r, "update_data", s.updateRPC)
+	rpc.Handle(r, "add_keys", s.addKeysRPC)
+	rpc.Handle(r, "replicate", s.replicateRPC)
+	rpc.Handle(r, "rebalance", s.rebalanceRPC)
+}
+
+// scatterRPC sends data to workers in turns and takes it in.
+func (s *Data) scatterRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Data      msgpack.Map `rpc:"data"`
 	Workers   []any       `rpc:"workers,optional"`
 	Client    string      `rpc:"client,optional"`
@@ -39,9 +80,9 @@ func (s *Scheduler) scatter(ctx context.Context, _ *rpc.Request, in struct {
 	}
 	var to []string
 	first := 0
-	ok, err := loop.Await(ctx, s.loop, in.Timeout, func() (<-chan struct{}, error) {
+	ok, err := loop.Await(ctx, s.Loop, in.Timeout, func() (<-chan struct{}, error) {
 		to = to[:0]
-		s.workers.Each(in.Workers, func(w *peers.Worker, sw *state.Worker) {
+		s.Workers.Each(in.Workers, func(w *peers.Worker, sw *state.Worker) {
 			if sw.Status() == state.StatusRunning {
 				to = append(to, w.Address)
 			}
@@ -50,7 +91,7 @@ func (s *Scheduler) scatter(ctx context.Context, _ *rpc.Request, in struct {
 			return nil, err
 		}
 		if len(to) == 0 {
-			return s.workersChanged.Wait(), nil
+			return s.WorkersChanged.Wait(), nil
 		}
 		first = s.robin
 		s.robin += len(keys)
@@ -75,8 +116,8 @@ func (s *Scheduler) scatter(ctx context.Context, _ *rpc.Request, in struct {
 			return nil, err
 		}
 	}
-	_ = s.loop.Do(ctx, func() {
-		s.topics.Publish(msgpack.MapOf("action", "scatter", "client", string([]byte(in.Client)), "count", len(keys)), in.Client, "all")
+	_ = s.Loop.Do(ctx, func() {
+		s.Publish(msgpack.MapOf("action", "scatter", "client", string([]byte(in.Client)), "count", len(keys)), in.Client, "all")
 	})
 	return keys, nil
 }
@@ -94,14 +135,14 @@ func copies(v any, workers int) int {
 	return 1
 }
 
-func (s *Scheduler) scatterTo(ctx context.Context, data msgpack.Map, keys []task.Key, to []string, first int, client string) error {
+func (s *Data) scatterTo(ctx context.Context, data msgpack.Map, keys []task.Key, to []string, first int, client string) error {
 	parts := make([]msgpack.Map, len(to))
 	for i, p := range data {
 		at := (first + i) % len(to)
 		parts[at] = append(parts[at], p)
 	}
-	var a answers
-	defer a.release()
+	var a Answers
+	defer a.Release()
 	var mu sync.Mutex
 	sizes := map[task.Key]int64{}
 	errs := make([]error, len(to))
@@ -111,7 +152,7 @@ func (s *Scheduler) scatterTo(ctx context.Context, data msgpack.Map, keys []task
 			continue
 		}
 		wg.Go(func() {
-			v, err := s.call(ctx, to[i], msgpack.MapOf("op", "update_data", "data", part), &a)
+			v, err := s.Relay.Call(ctx, to[i], msgpack.MapOf("op", "update_data", "data", part), &a)
 			if errs[i] = err; err != nil {
 				return
 			}
@@ -133,50 +174,50 @@ func (s *Scheduler) scatterTo(ctx context.Context, data msgpack.Map, keys []task
 			return fmt.Errorf("scatter to %s: %w", to[i], err)
 		}
 	}
-	return primitives.Change(ctx, s.loop, s.journal, func() error {
-		var in []newData
+	return primitives.Change(ctx, s.Loop, s.Journal, func() error {
+		var in []datum
 		for i, k := range keys {
 			size, known := sizes[k]
 			if !known {
 				size = -1
 			}
-			in = append(in, newData{k, size, []any{to[(first+i)%len(to)]}})
+			in = append(in, datum{k, size, []any{to[(first+i)%len(to)]}})
 		}
 		if err := s.checkClient(client); err != nil {
 			return err
 		}
-		s.updateData(client, in)
+		s.update(client, in)
 		return nil
 	})
 }
 
 // checkClient refuses the name of a client in a request that no client has registered with: it would be kept for ever.
 // It runs in the loop.
-func (s *Scheduler) checkClient(name string) error {
-	if name != "" && (s.clients.ByName[name] == nil || peers.IsPart(name)) {
+func (s *Data) checkClient(name string) error {
+	if name != "" && (s.Clients.ByName[name] == nil || peers.IsPart(name)) {
 		return &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("client %.100q is not registered", name)}
 	}
 	return nil
 }
 
-// newData is data that came from outside, and who holds it.
-type newData struct {
+// datum is data that came from outside, and who holds it.
+type datum struct {
 	key     task.Key
 	size    int64
 	holders []any
 }
 
-// updateData runs in the loop. Workers that have left meanwhile hold nothing.
-func (s *Scheduler) updateData(name string, in []newData) {
+// update takes in data. It runs in the loop. Workers that have left meanwhile hold nothing.
+func (s *Data) update(name string, in []datum) {
 	ev := state.UpdateData{Client: state.NoClient}
 	if name != "" {
-		ev.Client = s.clientNamed(name).ID
+		ev.Client = s.Client(name).ID
 	}
 	var keys []task.Key
 	for _, d := range in {
 		n := state.NewData{Key: d.key, NBytes: d.size}
 		for _, h := range d.holders {
-			if w := s.workers.Find(h); w != nil {
+			if w := s.Workers.Find(h); w != nil {
 				n.Workers = append(n.Workers, w.ID)
 			}
 		}
@@ -186,14 +227,14 @@ func (s *Scheduler) updateData(name string, in []newData) {
 		}
 	}
 	if name != "" {
-		s.journal.Data(name, keys)
+		s.Journal.Data(name, keys)
 	}
-	s.apply(&ev)
-	s.tasksKnown.Fire()
+	s.Apply(&ev)
+	s.Tasks.Fire()
 }
 
-// newDataOf reads who_has and nbytes of update_data.
-func newDataOf(whoHas, nbytes msgpack.Map) ([]newData, error) {
+// readData reads who_has and nbytes of update_data.
+func readData(whoHas, nbytes msgpack.Map) ([]datum, error) {
 	sizes := map[task.Key]int64{}
 	for _, p := range nbytes {
 		k, err := task.KeyOf(p.Key)
@@ -202,7 +243,7 @@ func newDataOf(whoHas, nbytes msgpack.Map) ([]newData, error) {
 		}
 		sizes[k], _ = val.Integer(p.Value)
 	}
-	out := make([]newData, 0, len(whoHas))
+	out := make([]datum, 0, len(whoHas))
 	for _, p := range whoHas {
 		k, err := task.KeyOf(p.Key)
 		if err != nil {
@@ -213,31 +254,31 @@ func newDataOf(whoHas, nbytes msgpack.Map) ([]newData, error) {
 			size = -1
 		}
 		list, _ := p.Value.([]any)
-		out = append(out, newData{k, size, list})
+		out = append(out, datum{k, size, list})
 	}
 	return out, nil
 }
 
-func (s *Scheduler) updateDataRPC(ctx context.Context, _ *rpc.Request, in struct {
+func (s *Data) updateRPC(ctx context.Context, _ *rpc.Request, in struct {
 	WhoHas msgpack.Map `rpc:"who_has"`
 	NBytes msgpack.Map `rpc:"nbytes"`
 	Client string      `rpc:"client,optional"`
 }) (any, error) {
-	list, err := newDataOf(in.WhoHas, in.NBytes)
+	list, err := readData(in.WhoHas, in.NBytes)
 	if err != nil {
 		return nil, err
 	}
 	client := string([]byte(in.Client))
-	return nil, primitives.Change(ctx, s.loop, s.journal, func() error {
+	return nil, primitives.Change(ctx, s.Loop, s.Journal, func() error {
 		if err := s.checkClient(client); err != nil {
 			return err
 		}
-		s.updateData(client, list)
+		s.update(client, list)
 		return nil
 	})
 }
 
-func (s *Scheduler) updateDataOp(c *peers.Client, ops *wire.Ops, m *wire.Message) error {
+func (s *Data) UpdateOp(c *peers.Client, ops *wire.Ops, m *wire.Message) error {
 	values, err := val.OpFields(ops, m)
 	if err != nil {
 		return err
@@ -246,15 +287,15 @@ func (s *Scheduler) updateDataOp(c *peers.Client, ops *wire.Ops, m *wire.Message
 	sizes, _ := values.Get("nbytes")
 	w, _ := who.(msgpack.Map)
 	n, _ := sizes.(msgpack.Map)
-	list, err := newDataOf(w, n)
+	list, err := readData(w, n)
 	if err != nil {
 		return err
 	}
-	s.updateData(c.Name, list)
+	s.update(c.Name, list)
 	return nil
 }
 
-func (s *Scheduler) addKeysRPC(ctx context.Context, _ *rpc.Request, in struct {
+func (s *Data) addKeysRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Worker   string `rpc:"worker"`
 	Keys     []any  `rpc:"keys,optional"`
 	Stimulus string `rpc:"stimulus_id,optional"`
@@ -263,12 +304,12 @@ func (s *Scheduler) addKeysRPC(ctx context.Context, _ *rpc.Request, in struct {
 	if err != nil {
 		return "", err
 	}
-	return loop.Ask(ctx, s.loop, func() (string, error) {
-		w := s.workers.Find(in.Worker)
+	return loop.Ask(ctx, s.Loop, func() (string, error) {
+		w := s.Workers.Find(in.Worker)
 		if w == nil {
 			return "not found", nil
 		}
-		s.apply(&state.AddKeys{Worker: w.ID, Keys: keys})
+		s.Apply(&state.AddKeys{Worker: w.ID, Keys: keys})
 		return "OK", nil
 	})
 }

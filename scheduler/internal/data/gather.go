@@ -1,4 +1,4 @@
-package scheduler
+package data
 
 import (
 	"context"
@@ -11,48 +11,49 @@ import (
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/inspect"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
 )
 
-// gather collects results from workers and passes them on unopened.
-func (s *Scheduler) gather(ctx context.Context, r *rpc.Request, in inspect.KeysArg) (any, error) {
+// gatherRPC collects results from workers and passes them on unopened.
+func (s *Data) gatherRPC(ctx context.Context, r *rpc.Request, in inspect.KeysArg) (any, error) {
 	missing, err := val.KeyList(in.Keys)
 	if err != nil {
 		return nil, err
 	}
-	var a answers
+	var a Answers
 	data := msgpack.Map{}
 	failed := []any{}
 	bad := map[string]bool{} // workers that did not answer, or not with all that they should have
 	for len(missing) > 0 {
 		plan, lost, err := s.gatherPlan(ctx, missing, bad)
 		if err != nil {
-			a.release()
+			a.Release()
 			return nil, err
 		}
 		failed = append(failed, val.RawKeys(lost)...)
 		missing = s.gatherFrom(ctx, plan, &a, &data, bad)
 		if err := ctx.Err(); err != nil {
-			a.release()
+			a.Release()
 			return nil, err
 		}
 	}
-	_ = s.loop.Do(ctx, func() { s.topics.Publish(msgpack.MapOf("action", "gather", "count", len(in.Keys)), "all") })
+	_ = s.Loop.Do(ctx, func() { s.Publish(msgpack.MapOf("action", "gather", "count", len(in.Keys)), "all") })
 	if len(failed) > 0 {
-		a.release()
-		s.log.Warn("results could not be gathered", "keys", len(failed))
+		a.Release()
+		s.Log.Warn("results could not be gathered", "keys", len(failed))
 		return msgpack.MapOf("status", "error", "keys", failed), nil
 	}
 	return a.reply(r.Comm, msgpack.MapOf("status", "OK", "data", data))
 }
 
 // gatherPlan says which worker to ask for which keys; lost are those that nobody has.
-func (s *Scheduler) gatherPlan(ctx context.Context, keys []task.Key, bad map[string]bool) (plan map[string][]task.Key, lost []task.Key, err error) {
+func (s *Data) gatherPlan(ctx context.Context, keys []task.Key, bad map[string]bool) (plan map[string][]task.Key, lost []task.Key, err error) {
 	plan = map[string][]task.Key{}
-	err = s.loop.Do(ctx, func() {
+	err = s.Loop.Do(ctx, func() {
 		for _, k := range keys {
-			t := s.state.Task(k)
+			t := s.State.Task(k)
 			best := ""
 			for i := range holderCount(t) {
 				// Of several the one that is asked for the least so far.
@@ -79,16 +80,16 @@ func holderCount(t *state.Task) int {
 }
 
 // gatherFrom asks the workers of a plan and returns the keys that did not come.
-func (s *Scheduler) gatherFrom(ctx context.Context, plan map[string][]task.Key, a *answers, data *msgpack.Map, bad map[string]bool) (missing []task.Key) {
+func (s *Data) gatherFrom(ctx context.Context, plan map[string][]task.Key, a *Answers, data *msgpack.Map, bad map[string]bool) (missing []task.Key) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for address, keys := range plan {
 		wg.Go(func() {
-			got, err := s.getData(ctx, address, keys, a)
+			got, err := s.Relay.getData(ctx, address, keys, a)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				s.log.Warn("a worker did not give its results", "worker", address, "error", err)
+				s.Log.Warn("a worker did not give its results", "worker", address, "error", err)
 				bad[address] = true
 				missing = append(missing, keys...)
 				return
@@ -107,7 +108,7 @@ func (s *Scheduler) gatherFrom(ctx context.Context, plan map[string][]task.Key, 
 			if len(waiting) == 0 {
 				return
 			}
-			s.log.Warn("a worker does not have the results that it has told of", "worker", address, "keys", len(waiting))
+			s.Log.Warn("a worker does not have the results that it has told of", "worker", address, "keys", len(waiting))
 			bad[address] = true
 			for _, k := range keys {
 				if waiting[k] {
@@ -122,9 +123,9 @@ func (s *Scheduler) gatherFrom(ctx context.Context, plan map[string][]task.Key, 
 
 // getData fetches results of one worker: Dask's get_data, which the caller confirms with a
 // bare "OK".
-func (s *Scheduler) getData(ctx context.Context, address string, keys []task.Key, a *answers) (msgpack.Map, error) {
+func (s *Relay) getData(ctx context.Context, address string, keys []task.Key, a *Answers) (msgpack.Map, error) {
 	for {
-		got, busy, err := s.getDataOnce(ctx, address, keys, a)
+		got, busy, err := s.GetDataOnce(ctx, address, keys, a)
 		if err != nil || !busy {
 			return got, err
 		}
@@ -138,8 +139,8 @@ func (s *Scheduler) getData(ctx context.Context, address string, keys []task.Key
 	}
 }
 
-func (s *Scheduler) getDataOnce(ctx context.Context, address string, keys []task.Key, a *answers) (got msgpack.Map, busy bool, err error) {
-	c, err := s.pool.Acquire(ctx, address)
+func (s *Relay) GetDataOnce(ctx context.Context, address string, keys []task.Key, a *Answers) (got msgpack.Map, busy bool, err error) {
+	c, err := s.Pool.Acquire(ctx, address)
 	if err != nil {
 		return nil, false, err
 	}
@@ -148,9 +149,9 @@ func (s *Scheduler) getDataOnce(ctx context.Context, address string, keys []task
 		if !done {
 			c.Abort()
 		}
-		s.pool.Release(address, c)
+		s.Pool.Release(address, c)
 	}()
-	if err := s.say(ctx, c, msgpack.MapOf("op", "get_data", "keys", val.RawKeys(keys), "who", nil, "reply", true)); err != nil {
+	if err := peers.Say(ctx, c, msgpack.MapOf("op", "get_data", "keys", val.RawKeys(keys), "who", nil, "reply", true)); err != nil {
 		return nil, false, err
 	}
 	m, err := c.Read(ctx)
@@ -167,7 +168,7 @@ func (s *Scheduler) getDataOnce(ctx context.Context, address string, keys []task
 	switch status {
 	case "OK":
 		// Only an answer with data is confirmed.
-		if err := s.say(ctx, c, "OK"); err != nil {
+		if err := peers.Say(ctx, c, "OK"); err != nil {
 			return nil, false, err
 		}
 		inner, _ := d.Get("data")
