@@ -1,25 +1,11 @@
 package scheduler
 
 import (
-	"strconv"
-
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/scheduler/internal/outbox"
+	"go.millstream.dev/internal/task"
+	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/peers"
-	"go.millstream.dev/scheduler/internal/val"
 )
-
-// stateEvents are the events that the loop uses again and again.
-type stateEvents struct {
-	finished  state.TaskFinished
-	addKeys   state.AddKeys
-	release   state.ReleaseWorkerData
-	desires   state.ClientDesires
-	releases  state.ClientReleases
-	heartbeat state.Heartbeat
-	tick      state.Tick
-}
 
 // apply puts an event to the state and says what comes of it. Only the loop calls it.
 func (s *Scheduler) apply(ev state.Event) {
@@ -32,16 +18,6 @@ func (s *Scheduler) apply(ev state.Event) {
 	s.loop.SetCritical(outer)
 }
 
-// stimulus is the stimulus_id of what is said in this turn.
-func (s *Scheduler) stimulus(name string) []byte {
-	if !s.loop.Now().Equal(s.scratch.stamped) {
-		s.scratch.stamped = s.loop.Now()
-		s.scratch.stamp = strconv.AppendFloat(append(s.scratch.stamp[:0], '-'), val.Seconds(s.loop.Now()), 'f', 3, 64)
-	}
-	s.scratch.stimulus = append(append(s.scratch.stimulus[:0], name...), s.scratch.stamp...)
-	return s.scratch.stimulus
-}
-
 func (s *Scheduler) act(a *state.Action) {
 	switch a.Kind {
 	case state.ActionNone:
@@ -52,244 +28,60 @@ func (s *Scheduler) act(a *state.Action) {
 	case state.RequestDone:
 		s.requests.Done(a.Number, a.Keys)
 	case state.WorkerRemoved:
-		s.forgetWorker(s.workers.ByID(a.Worker), "retired", true)
+		s.workers.Forget(s.workers.ByID(a.Worker), "retired", true)
 	case state.KeyInMemory, state.KeyErred, state.LostData, state.CancelledKeys, state.TaskRetried, state.ClientRestart:
 		if c := s.clients.ByID(a.Client); c != nil && c.Stream != nil && !c.Stream.Gone {
-			s.toClient(c.Stream, a)
+			s.writer.ToClient(c.Stream, a)
 		}
 	default:
 		if w := s.workers.ByID(a.Worker); w != nil && w.Stream != nil && !w.Stream.Gone {
-			s.toWorker(w.Stream, a)
+			s.writer.ToWorker(w.Stream, a, s.loop.Now())
 		}
 	}
 }
 
-var (
-	computeHead  = peers.Fixed(12, "op", "compute-task", "key")
-	fieldRunID   = peers.Fixed(0, "run_id")
-	fieldPrio    = peers.Fixed(0, "priority")
-	fieldStim    = peers.Fixed(0, "stimulus_id")
-	fieldWhoHas  = peers.Fixed(0, "who_has")
-	fieldNBytes  = peers.Fixed(0, "nbytes")
-	fieldRunSpec = peers.Fixed(0, "run_spec")
-	fieldRes     = peers.Fixed(0, "resource_restrictions")
-	fieldActor   = peers.Fixed(0, "actor")
-	fieldNotes   = peers.Fixed(0, "annotations")
-	fieldSpan    = peers.Fixed(0, "span_id")
-
-	memoryHead     = peers.Fixed(2, "op", "key-in-memory", "key")
-	memoryTyped    = peers.Fixed(3, "op", "key-in-memory", "key")
-	memoryHeld     = memoryTyped
-	fieldWorkers   = peers.Fixed(0, "workers")
-	fieldType      = peers.Fixed(0, "type")
-	erredHead      = peers.Fixed(4, "op", "task-erred", "key")
-	erredOurs      = peers.Fixed(5, "op", "task-erred", "key")
-	fieldExc       = peers.Fixed(0, "exception")
-	fieldTrace     = peers.Fixed(0, "traceback")
-	fieldTraceText = peers.Fixed(0, "traceback_text")
-	freeHead       = peers.Fixed(3, "op", "free-keys", "keys")
-	removeHead     = peers.Fixed(3, "op", "remove-replicas", "keys")
-	acquireHead    = peers.Fixed(4, "op", "acquire-replicas", "who_has")
-	refreshHead    = peers.Fixed(3, "op", "refresh-who-has", "who_has")
-	stealHead      = peers.Fixed(3, "op", "steal-request", "key")
-	peerHead       = peers.Fixed(3, "op", "remove-worker", "worker")
-	statusHead     = peers.Fixed(3, "op", "worker-status-change", "status")
-	lostHead       = peers.Fixed(2, "op", "lost-data", "key")
-	retriedHead    = peers.Fixed(2, "op", "task-retried", "key")
-	cancelledHead  = peers.Fixed(4, "op", "cancelled-keys", "keys")
-	fieldReason    = peers.Fixed(0, "reason")
-	fieldMsg       = peers.Fixed(0, "msg")
-	restartMsg     = peers.Fixed(1, "op", "restart")
-)
-
-// computeTask appends Dask's compute-task message: the hottest of all.
-func (s *Scheduler) computeTask(out *outbox.Batch, t *state.Task, runID int64) []byte {
-	b := append(out.Body, computeHead...)
-	b = append(b, t.Key()...)
-	b = append(b, fieldRunID...)
-	b = msgpack.AppendInt(b, runID)
-	b = append(b, fieldPrio...)
-	p := t.Priority()
-	b = append(b, 0x93)
-	b = appendNumber(b, p.User)
-	b = appendNumber(b, p.Generation)
-	b = msgpack.AppendInt(b, p.Order)
-	b = append(b, fieldStim...)
-	b = msgpack.AppendStringBytes(b, s.stimulus("compute-task"))
-	n := t.NumDeps()
-	b = append(b, fieldWhoHas...)
-	b = msgpack.AppendMapHeader(b, n)
-	for i := range n {
-		b = appendHolders(b, t.Dep(i))
+// updateGraph submits a graph. It runs in the loop.
+func (s *Scheduler) updateGraph(c *peers.Client, g *graphs.Graph) {
+	if g.Err != nil {
+		s.badGraph(c, g.Event.Keys, g.Err)
+		return
 	}
-	b = append(b, fieldNBytes...)
-	b = msgpack.AppendMapHeader(b, n)
-	for i := range n {
-		d := t.Dep(i)
-		b = append(b, d.Key()...)
-		b = msgpack.AppendInt(b, d.NBytes())
-	}
-	b = append(b, fieldRunSpec...)
-	b = runSpec(out, b, t)
-	notes := t.Annotations()
-	b = append(b, fieldRes...)
-	if notes == nil || len(notes.Resources) == 0 {
-		b = msgpack.AppendNil(b)
-	} else {
-		b = msgpack.AppendMapHeader(b, len(notes.Resources))
-		for _, r := range notes.Resources {
-			b = msgpack.AppendString(b, r.Name)
-			b = appendNumber(b, r.Amount)
-		}
-	}
-	b = append(b, fieldActor...)
-	b = msgpack.AppendBool(b, t.Actor())
-	b = append(b, fieldNotes...)
-	if notes == nil || len(notes.Raw) == 0 {
-		b = msgpack.AppendMapHeader(b, 0)
-	} else {
-		b = append(b, notes.Raw...)
-	}
-	b = append(b, fieldSpan...)
-	return msgpack.AppendNil(b)
-}
-
-// appendNumber writes whole numbers as integers, as Python has them.
-func appendNumber(b []byte, v float64) []byte {
-	if i := int64(v); float64(i) == v {
-		return msgpack.AppendInt(b, i)
-	}
-	return msgpack.AppendFloat(b, v)
-}
-
-// appendHolders appends a key and the list of those who hold it.
-func appendHolders(b []byte, t *state.Task) []byte {
-	b = append(b, t.Key()...)
-	n := t.NumHolders()
-	b = msgpack.AppendArrayHeader(b, n)
-	for i := range n {
-		b = msgpack.AppendString(b, t.Holder(i).Address())
-	}
-	return b
-}
-
-func (s *Scheduler) appendStimulus(b []byte, name string) []byte {
-	b = append(b, fieldStim...)
-	return msgpack.AppendStringBytes(b, s.stimulus(name))
-}
-
-// toWorker says one action to a worker.
-func (s *Scheduler) toWorker(st *peers.Stream, a *state.Action) {
-	out := st.Begin()
-	b := out.Body
-	switch a.Kind {
-	case state.ComputeTask:
-		b = s.computeTask(out, a.Task, a.RunID)
-	case state.FreeKeys:
-		b = val.AppendKeys(append(b, freeHead...), a.Keys)
-		b = s.appendStimulus(b, "free-keys")
-	case state.RemoveReplicas:
-		b = val.AppendKeys(append(b, removeHead...), a.Keys)
-		b = s.appendStimulus(b, "remove-replicas")
-	case state.AcquireReplicas:
-		b = append(b, acquireHead...)
-		b = appendWhoHas(b, a.Tasks)
-		b = append(b, fieldNBytes...)
-		b = msgpack.AppendMapHeader(b, len(a.Tasks))
-		for _, t := range a.Tasks {
-			b = append(b, t.Key()...)
-			b = msgpack.AppendInt(b, t.NBytes())
-		}
-		b = s.appendStimulus(b, "acquire-replicas")
-	case state.RefreshWhoHas:
-		b = appendWhoHas(append(b, refreshHead...), a.Tasks)
-		b = s.appendStimulus(b, "refresh-who-has")
-	case state.StealRequest:
-		// The number of the request comes back in the answer's stimulus_id.
-		b = append(b, stealHead...)
-		b = append(b, a.Key...)
-		b = append(b, fieldStim...)
-		b = msgpack.AppendString(b, stealPrefix+strconv.FormatUint(a.Number, 10))
-	case state.ForgetPeer:
-		b = msgpack.AppendString(append(b, peerHead...), a.Text)
-		b = s.appendStimulus(b, "remove-worker")
-	case state.StatusChange:
-		b = msgpack.AppendString(append(b, statusHead...), a.Status.String())
-		b = s.appendStimulus(b, "worker-status-change")
-	case state.CloseWorker:
-		b = peers.AppendClose(b, a.Text)
-	}
-	out.Body = b
-}
-
-const stealPrefix = "steal-"
-
-func appendWhoHas(b []byte, tasks []*state.Task) []byte {
-	b = msgpack.AppendMapHeader(b, len(tasks))
-	for _, t := range tasks {
-		b = appendHolders(b, t)
-	}
-	return b
-}
-
-// toClient says one action to a client.
-func (s *Scheduler) toClient(st *peers.Stream, a *state.Action) {
-	out := st.Begin()
-	switch a.Kind {
-	case state.KeyInMemory:
-		if st.Ours {
-			// One of ours asks a holder at once, and has no use for a Python class.
-			out.Body = append(append(out.Body, memoryHeld...), a.Task.Key()...)
-			out.Body = append(out.Body, fieldWorkers...)
-			n := min(a.Task.NumHolders(), 1)
-			out.Body = msgpack.AppendArrayHeader(out.Body, n)
-			if n > 0 {
-				out.Body = msgpack.AppendString(out.Body, a.Task.Holder(0).Address())
-			}
-			return
-		}
-		typ := a.Task.Type()
-		if typ == nil || len(typ.Pickle) == 0 {
-			out.Body = append(append(out.Body, memoryHead...), a.Task.Key()...)
-			return
-		}
-		out.Body = append(append(out.Body, memoryTyped...), a.Task.Key()...)
-		out.Body = append(out.Body, fieldType...)
-		out.Body = msgpack.AppendBytes(out.Body, typ.Pickle)
-	case state.KeyErred:
-		exc, trace := s.exception(a.Failure, st.Ours)
-		head := erredHead
-		if st.Ours {
-			head = erredOurs
-		}
-		out.Body = append(append(out.Body, head...), a.Key...)
-		out.Body = append(out.Body, fieldExc...)
-		out.Serialized(exc)
-		out.Body = append(out.Body, fieldTrace...)
-		out.Serialized(trace)
-		if st.Ours {
-			out.Body = append(out.Body, fieldTraceText...)
-			out.Body = msgpack.AppendString(out.Body, a.Failure.TracebackText)
-		}
-	case state.LostData:
-		out.Body = append(append(out.Body, lostHead...), a.Task.Key()...)
-	case state.TaskRetried:
-		out.Body = append(append(out.Body, retriedHead...), a.Task.Key()...)
-	case state.CancelledKeys:
-		out.Body = val.AppendKeys(append(out.Body, cancelledHead...), a.Keys)
-		out.Body = append(out.Body, fieldReason...)
-		out.Body = appendTextOrNil(out.Body, a.Text)
-		out.Body = append(out.Body, fieldMsg...)
-		out.Body = appendTextOrNil(out.Body, a.Msg)
-	case state.ClientRestart:
-		out.Body = append(out.Body, restartMsg...)
+	s.computations.Note(s.loop.Now(), s.state.Idle(), g.Code)
+	s.journal.Graph(c.Name, g.Raw, g.Expr)
+	s.relax(&g.Tasks)
+	g.Event.Client, g.Event.Graph = c.ID, &g.Tasks
+	s.apply(&g.Event)
+	s.collectors.Submitted(g.Event.Keys)
+	g.Recycle()
+	s.tasksKnown.Fire()
+	if g.Event.Err != nil {
+		s.log.Warn("a graph cannot be run", "client", c.Name, "error", g.Event.Err)
 	}
 }
 
-// appendTextOrNil appends a text, or nil for none, as Dask has it.
-func appendTextOrNil(b []byte, text string) []byte {
-	if text == "" {
-		return msgpack.AppendNil(b)
+// relax lets workers of any build run a graph where the configuration says so. The journal keeps what the client wants.
+func (s *Scheduler) relax(g *state.Graph) {
+	if s.cfg.AnyBuild {
+		g.Registry, _ = task.SplitHash(g.Registry)
 	}
-	return msgpack.AppendString(b, text)
+}
+
+// badGraph tells a client that what it wants cannot be computed.
+func (s *Scheduler) badGraph(c *peers.Client, keys []task.Key, why error) {
+	s.log.Warn("a graph cannot be run", "client", c.Name, "error", why)
+	if c.Stream == nil || c.Stream.Gone {
+		return
+	}
+	f := graphs.FailureOf(why)
+	for _, k := range keys {
+		s.writer.ToClient(c.Stream, &state.Action{Kind: state.KeyErred, Key: k, Failure: f})
+	}
+}
+
+// taskMoved notifies those who follow a task of its new state. It runs in the loop, while actions are being carried
+// out.
+func (s *Scheduler) taskMoved(a *state.Action) {
+	s.shuffles.Moved(a)
+	s.feeds.Moved(a)
+	s.collectors.Moved(a)
 }

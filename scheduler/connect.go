@@ -6,15 +6,18 @@ import (
 	"slices"
 	"time"
 
+	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/clients"
 	"go.millstream.dev/scheduler/internal/control"
 	"go.millstream.dev/scheduler/internal/data"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/inspect"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/plugins"
 	"go.millstream.dev/scheduler/internal/primitives"
 	"go.millstream.dev/scheduler/internal/progress"
@@ -23,11 +26,15 @@ import (
 	"go.millstream.dev/scheduler/internal/shuffle"
 	"go.millstream.dev/scheduler/internal/topics"
 	"go.millstream.dev/scheduler/internal/val"
+	"go.millstream.dev/scheduler/internal/versions"
+	"go.millstream.dev/scheduler/internal/workers"
+	"go.millstream.dev/secure"
 	"go.millstream.dev/wire"
 )
 
 // connect makes the subsystems and gives each what it needs of the others.
 func (s *Scheduler) connect() {
+	workerList, clientList := peers.NewWorkers(s.state), peers.NewClients(s.state)
 	python := s.cfg.Python
 	s.helpers = helpers.New(helpers.Config{
 		Log: s.log, Interpreter: python.Interpreter, Off: python.Off, AllowUnsafe: python.AllowUnsafe,
@@ -46,12 +53,18 @@ func (s *Scheduler) connect() {
 			}
 		},
 	})
-	s.relay = data.NewRelay(data.RelayHost{Loop: s.loop, Log: s.log, State: s.state, Workers: s.workers, Pool: s.pool})
+	s.versions = versions.New(versions.Host{Log: s.log, Workers: workerList, Helpers: s.helpers, Opener: s.opener})
+	s.clients = clients.New(clients.Host{
+		Loop: s.loop, Log: s.log, Apply: s.apply, Streams: s.streams, Workers: workerList, Journal: s.journal, Topics: s.topics,
+		Versions: s.versions, Totals: &s.totals, Serve: s.serve, ID: s.id, Forget: s.cfg.Forget,
+		ReleaseStep: s.cfg.releaseStep, AnyBuild: s.cfg.AnyBuild,
+	}, clientList)
+	s.relay = data.NewRelay(data.RelayHost{Loop: s.loop, Log: s.log, State: s.state, Workers: workerList, Pool: s.pool})
 	s.requests = data.NewRequests(s.loop, s.apply)
 	s.data = data.New(data.Host{
-		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: s.workers, Clients: s.clients, Journal: s.journal,
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Clients: clientList, Journal: s.journal,
 		Pool: s.pool, Relay: s.relay, Requests: s.requests, Tasks: &s.tasksKnown, WorkersChanged: &s.workersChanged,
-		Client: s.clientNamed, Publish: s.topics.Publish,
+		Client: s.clients.Named, Publish: s.topics.Publish,
 	})
 	s.plugins = plugins.New(plugins.Host{
 		Loop: s.loop, Journal: s.journal, Budget: &s.budget,
@@ -65,7 +78,7 @@ func (s *Scheduler) connect() {
 		Describe: s.describe, LeaseTimeout: s.cfg.LeaseTimeout, LeaseInterval: s.cfg.LeaseInterval,
 	})
 	s.shuffles = shuffle.New(shuffle.Host{
-		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: s.workers, Publish: s.topics.Publish,
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Publish: s.topics.Publish,
 		Planner: s.opener.PlannerOf,
 		Python: func(ctx context.Context, op string, body any, frames [][]byte) (*pyproc.Message, error) {
 			return s.helpers.Call(ctx, helpers.Shuffle, op, body, frames)
@@ -79,23 +92,23 @@ func (s *Scheduler) connect() {
 	})
 	s.feeds = progress.New(progress.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Helpers: s.helpers, Tasks: &s.tasksKnown,
-		Exception: s.exception,
+		Exception: s.writer.Exception,
 		Followed:  func(key task.Key) bool { return shuffle.Of(key) != "" || s.collectors.Follows(key) },
 	})
 	s.short = shortage.New(shortage.Host{
-		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: s.workers, Clients: s.clients,
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Clients: clientList,
 		Publish: s.topics.Publish, Contact: s.Address, WorkersAdded: func() int64 { return s.totals.WorkersAdded },
 		After: s.cfg.UnrunnableAfter, Closed: s.cfg.Closed, TickInterval: s.tickInterval(),
 	})
 	s.inspect = inspect.New(inspect.Host{
-		Loop: s.loop, Log: s.log, State: s.state, Workers: s.workers, Clients: s.clients, Topics: s.topics, Primitives: s.prims,
+		Loop: s.loop, Log: s.log, State: s.state, Workers: workerList, Clients: clientList, Topics: s.topics, Primitives: s.prims,
 		Journal: s.journal, TaskStream: s.stream, Transfers: s.transfer, Shortages: s.short, Totals: &s.totals,
 		Context: s.ctx, ID: s.id, Contact: s.Address, Started: func() time.Time { return s.started },
 		WorkerTTL: s.cfg.WorkerTTL, Hosts: s.cfg.DashboardHosts, Collectors: s.cfg.Collectors,
 	})
 	s.control = control.New(control.Host{
-		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: s.workers, Clients: s.clients, Journal: s.journal,
-		Pool: s.pool, Requests: s.requests, WorkersChanged: &s.workersChanged, RemoveWorker: s.removeWorker,
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Clients: clientList, Journal: s.journal,
+		Pool: s.pool, Requests: s.requests, WorkersChanged: &s.workersChanged, RemoveWorker: func(w *peers.Worker, why string, safe, tell bool) { s.workers.Remove(w, why, safe, tell) },
 		Identity: s.inspect.Worker, Publish: s.topics.Publish, End: s.end,
 	})
 	s.recovery = recovery.New(recovery.Host{
@@ -121,6 +134,19 @@ func (s *Scheduler) connect() {
 		},
 		Dir: s.cfg.Journal, MaxRecord: s.cfg.maxRecord, Reattach: s.cfg.Reattach,
 	}, s.journal)
+	s.workers = workers.New(workers.Host{
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Streams: s.streams, Journal: s.journal, Recovery: s.recovery,
+		Topics: s.topics, Plugins: s.plugins, Shuffles: s.shuffles, Transfers: s.transfer, Versions: s.versions,
+		Totals: &s.totals, Pool: s.pool, Context: s.ctx, Go: s.serving.Go, Changed: &s.workersChanged, Serve: s.serve,
+		Dial: func(ctx context.Context, address string) (comm.Comm, error) {
+			return s.cfg.Network.Dial(ctx, address, s.cfg.Dial.To(secure.Worker))
+		},
+		Watch:       s.watch,
+		Joined:      func(address string) { delete(s.removed, address) },
+		Left:        func(address string) { s.removed[address] = s.loop.Now() },
+		ClientEnded: s.clients.Ended, Ending: func() bool { return s.ending },
+		ID: s.id, TTL: s.cfg.WorkerTTL, Reattach: s.cfg.Reattach,
+	}, workerList)
 }
 
 // describe returns Dask's fields of a future of a task. It runs in the loop.
@@ -131,7 +157,7 @@ func (s *Scheduler) describe(key task.Key) msgpack.Map {
 	}
 	m := msgpack.MapOf("state", t.State().String())
 	if f := t.Failure(); f != nil {
-		exc, trace := s.exception(f, true)
+		exc, trace := s.writer.Exception(f, true)
 		m = append(m, msgpack.MapOf("exception", val.OrNil(exc), "traceback", val.OrNil(trace))...)
 	}
 	return m
@@ -149,15 +175,15 @@ func (s *Scheduler) journalFailed(err error) {
 type parts struct{ s *Scheduler }
 
 // Desire makes a part want keys.
-func (p parts) Desire(name string, keys ...task.Key) { p.s.desire(name, keys...) }
+func (p parts) Desire(name string, keys ...task.Key) { p.s.clients.Desire(name, keys...) }
 
 // Release takes back Desire.
-func (p parts) Release(name string, keys ...task.Key) { p.s.release(name, keys...) }
+func (p parts) Release(name string, keys ...task.Key) { p.s.clients.Release(name, keys...) }
 
 // Forget removes a part with all that it wants.
 func (p parts) Forget(name string) {
 	if c := p.s.clients.ByName[name]; c != nil {
-		p.s.removeClient(c)
+		p.s.clients.Remove(c)
 	}
 }
 
@@ -184,7 +210,7 @@ func (r replayer) ReplayGraph(client string, raw []byte, expr *wire.Serialized) 
 	if g.Err != nil {
 		return g.Err // it was fine when it was written
 	}
-	c := r.s.clientNamed(client)
+	c := r.s.clients.Named(client)
 	r.s.relax(&g.Tasks)
 	g.Event.Client, g.Event.Graph = c.ID, &g.Tasks
 	r.s.apply(&g.Event)
@@ -210,7 +236,7 @@ func (r replayer) ReplayChange(op string, args msgpack.Map) error {
 // ReplayClient registers a client or forgets it.
 func (r replayer) ReplayClient(name string, there bool) {
 	if there {
-		r.s.clientNamed(name)
+		r.s.clients.Named(name)
 		return
 	}
 	parts(r).Forget(name)
@@ -219,13 +245,13 @@ func (r replayer) ReplayClient(name string, there bool) {
 // ReplayDesire makes a client want keys, or not want them any more.
 func (r replayer) ReplayDesire(client string, keys []task.Key, release bool) {
 	if release {
-		r.s.release(client, keys...)
+		r.s.clients.Release(client, keys...)
 		return
 	}
-	r.s.desire(client, keys...)
+	r.s.clients.Desire(client, keys...)
 }
 
 // ReplayData declares data from outside that a client wants.
 func (r replayer) ReplayData(client string, keys []task.Key) {
-	r.s.apply(&state.ExpectData{Client: r.s.clientNamed(client).ID, Keys: keys})
+	r.s.apply(&state.ExpectData{Client: r.s.clients.Named(client).ID, Keys: keys})
 }

@@ -11,6 +11,7 @@ import (
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/workers"
 )
 
 // A nanny's report comes before or after the end of the worker's stream, and what it says is one short
@@ -19,7 +20,7 @@ func TestDeathReports(t *testing.T) {
 	leak.Check(t)
 	s := start(t, Config{AllowedFailures: -1})
 	c := connect(t, s, "client-1")
-	hostile := "exit code 3\n\x1b[31m\x00" + strings.Repeat("ä", 2*maxCause)
+	hostile := "exit code 3\n\x1b[31m\x00" + strings.Repeat("ä", 2*workers.MaxCause)
 	for i, before := range []bool{true, false} {
 		token := fmt.Sprint("secret-", i)
 		w := join(t, s, fmt.Sprint("w", i), with("extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash(), "death-token", token))))
@@ -46,7 +47,7 @@ func TestDeathReports(t *testing.T) {
 		b, _ := open(e).([]byte)
 		text := fmt.Sprint(unpickle(t, b).Args...)
 		_, cause, _ := strings.Cut(text, "at "+w.address+": ")
-		if !strings.HasPrefix(cause, "exit code 3  [31m ää") || len(cause) > maxCause+8 || !utf8.ValidString(cause) || !strings.HasSuffix(cause, "…") {
+		if !strings.HasPrefix(cause, "exit code 3  [31m ää") || len(cause) > workers.MaxCause+8 || !utf8.ValidString(cause) || !strings.HasSuffix(cause, "…") {
 			t.Errorf("reported before the end %v: got cause %.80q (%d bytes) in %.200q", before, cause, len(cause), text)
 		}
 	}
@@ -54,7 +55,7 @@ func TestDeathReports(t *testing.T) {
 
 func TestCleanCause(t *testing.T) {
 	for in, want := range map[string]string{"": "", " a\tb\n": "a b", "\xff\xfe": "?", "ok": "ok"} {
-		if got := cleanCause(in); got != want {
+		if got := workers.CleanCause(in); got != want {
 			t.Errorf("cleanCause(%q): got %q, want %q", in, got, want)
 		}
 	}

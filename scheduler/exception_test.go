@@ -23,7 +23,7 @@ func TestPythonExceptions(t *testing.T) {
 		state.ActorLost:     "RuntimeError('it says why')",
 	} {
 		err := s.loop.Do(t.Context(), func() {
-			exc, _ := s.exception(&state.Failure{Kind: kind, Key: key, Worker: "tcp://a:1", ExceptionText: "it says why", Cause: "exit code 3"}, false)
+			exc, _ := s.writer.Exception(&state.Failure{Kind: kind, Key: key, Worker: "tcp://a:1", ExceptionText: "it says why", Cause: "exit code 3"}, false)
 			v, err := exc.Decode(wire.DecodeOptions{})
 			if err != nil {
 				t.Error(err)

@@ -3,10 +3,10 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/loop"
@@ -31,7 +31,7 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 			return v, nil, err
 		},
 		"scheduler-log-event": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
-			args, err := bodyMap(m)
+			args, err := helpers.Body(m)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -41,7 +41,7 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 			return nil, nil, err
 		},
 		"scheduler-events": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
-			args, err := bodyMap(m)
+			args, err := helpers.Body(m)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -50,7 +50,7 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 			return v, nil, err
 		},
 		"scheduler-upload-file": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
-			args, err := bodyMap(m)
+			args, err := helpers.Body(m)
 			if err != nil || len(m.Frames) != 1 {
 				return nil, nil, errors.Join(err, helpers.ErrNoBody)
 			}
@@ -68,23 +68,10 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 	}
 }
 
-// bodyMap is the body of a helper's call. It is the caller's own.
-func bodyMap(m *pyproc.Message) (msgpack.Map, error) {
-	v, err := msgpack.Decode(m.Body)
-	if err != nil {
-		return nil, err
-	}
-	args, ok := wire.Clone(v).(msgpack.Map)
-	if !ok {
-		return nil, fmt.Errorf("%s: its body is no map", m.Op)
-	}
-	return args, nil
-}
-
 // facadePlugin registers a worker or nanny plugin for a scheduler plugin of Dask's. The
 // answers of the workers go back as a message of Dask's protocol.
 func (s *Scheduler) facadePlugin(ctx context.Context, m *pyproc.Message, nanny bool) (any, [][]byte, error) {
-	args, err := bodyMap(m)
+	args, err := helpers.Body(m)
 	if err != nil || len(m.Frames) != 1 {
 		return nil, nil, errors.Join(err, helpers.ErrNoBody)
 	}
@@ -104,4 +91,31 @@ func (s *Scheduler) facadePlugin(ctx context.Context, m *pyproc.Message, nanny b
 	}
 	msg.Release()
 	return nil, frames, nil
+}
+
+// runFunction is run_function, Client.run_on_scheduler: a function of a client runs in a
+// Python process beside the scheduler, with a facade in the scheduler's place. The process
+// makes the answer, the function's exception included.
+func (s *Scheduler) runFunction(ctx context.Context, _ *rpc.Request, in struct {
+	Function []byte `rpc:"function"`
+	Args     []byte `rpc:"args,optional"`
+	Kwargs   []byte `rpc:"kwargs,optional"`
+	Wait     *bool  `rpc:"wait"`
+}) (any, error) {
+	m, err := s.helpers.Call(ctx, helpers.Service, "run-function", wire.NewDict("wait", in.Wait == nil || *in.Wait), [][]byte{slices.Clone(in.Function), slices.Clone(in.Args), slices.Clone(in.Kwargs)})
+	if err != nil {
+		return nil, err
+	}
+	return helpers.Message(m.Frames)
+}
+
+// registerSchedulerPlugin is register_scheduler_plugin. The helper looks at the plugin: some
+// of Dask's own only bring files or packages, all others are refused.
+func (s *Scheduler) registerSchedulerPlugin(ctx context.Context, _ *rpc.Request, in struct {
+	Plugin     []byte `rpc:"plugin"`
+	Name       string `rpc:"name"`
+	Idempotent any    `rpc:"idempotent,optional"`
+}) (any, error) {
+	_, err := s.helpers.Call(ctx, helpers.Service, "register-plugin", msgpack.MapOf("name", in.Name), [][]byte{slices.Clone(in.Plugin)})
+	return nil, err
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"runtime/debug"
 
 	"go.millstream.dev/internal/rpc"
@@ -11,13 +12,8 @@ func stack() string { return string(debug.Stack()) }
 // handlers sets the handlers of all requests, with Dask's names and parameters.
 func (s *Scheduler) handlers() {
 	r := s.server
-	r.Handle("register-worker", s.registerWorker)
-	r.Handle("register-client", s.registerClient)
 	r.Handle("register_nanny", s.registerNanny)
 	r.Handle("subscribe_worker_status", s.subscribeWorkerStatus)
-	rpc.Handle(r, "heartbeat_worker", s.heartbeatWorker)
-	rpc.Handle(r, DeathOp, s.reportDeath)
-	rpc.Handle(r, "versions", s.versionsRPC)
 
 	rpc.Handle(r, "check_idle", s.checkIdleRPC)
 
@@ -30,6 +26,9 @@ func (s *Scheduler) handlers() {
 
 	s.prims.Register(r)
 	s.plugins.Register(r)
+	s.workers.Register(r)
+	s.clients.Register(r)
+	s.versions.Register(r)
 	s.topics.Register(r)
 	s.relay.Register(r)
 	s.data.Register(r)
@@ -40,4 +39,62 @@ func (s *Scheduler) handlers() {
 	s.stream.Register(r)
 	s.lines.Register(r)
 	s.collectors.Register(r)
+}
+
+// waitingOps are requests that may wait for other peers. They hold none of the server's
+// slots, so that the requests that they wait for are served.
+var waitingOps = []string{
+	"event_wait", "variable_get", "variable_set", "queue_put", "queue_get", "semaphore_acquire", "multi_lock_acquire",
+	"publish_put", "publish_wait_flush", "shuffle_get", "shuffle_get_or_create", "shuffle_barrier",
+	"gather", "scatter", "broadcast", "proxy", "replicate", "rebalance", "retire_workers", "restart", "restart_workers",
+	"versions", "call_stack", "worker_logs", "get_story", "get_runspec", "run_function",
+	"register_worker_plugin", "unregister_worker_plugin", "register_nanny_plugin", "unregister_nanny_plugin",
+	"register_scheduler_plugin", "feed",
+}
+
+// detachedOps are requests that are finished when their callers hang up: they change the
+// cluster, or take their comm over and read its end themselves. Changes of primitives do not
+// wait and are always made, see Scheduler.change.
+var detachedOps = []string{
+	"register-client", "register-worker", "register_nanny", "subscribe_worker_status", "feed",
+	"terminate", "unregister", "heartbeat_worker", "restart", "restart_workers", "retire_workers", "scatter",
+	"retry", "add_keys", "log_event", "set_resources", "set_restrictions",
+	"shuffle_get_or_create", "shuffle_barrier", "shuffle_restrict_task",
+	"register_worker_plugin", "unregister_worker_plugin", "register_nanny_plugin", "unregister_nanny_plugin",
+	"register_scheduler_plugin",
+}
+
+// notYet are ops of Dask's scheduler that this one does not have, and what to do instead.
+// A server answers None to an op that it does not know, which a caller takes for an answer;
+// these are refused in words.
+var notYet = map[string]string{
+	"benchmark_hardware":          "the scheduler measures no hardware; run `millstream bench` on the machines",
+	"dump_cluster_state_to_url":   "Client.dump_cluster_state is not supported; Client.story, Client.get_task_stream and /json/counts.json have the state of tasks",
+	"get_cluster_state":           "Client.dump_cluster_state is not supported; Client.story, Client.get_task_stream and /json/counts.json have the state of tasks",
+	"memory_sampler_start":        "distributed.diagnostics.MemorySampler is not supported; run the block without it, /metrics has the memory of workers",
+	"memory_sampler_stop":         "distributed.diagnostics.MemorySampler is not supported; run the block without it, /metrics has the memory of workers",
+	"performance_report":          "distributed.performance_report is not supported; run the block without it, distributed.get_task_stream records its tasks",
+	"profile":                     "profiles are not collected; profile a task on its worker, or use Client.call_stack",
+	"unregister_scheduler_plugin": "the scheduler is written in Go and takes no plugins in Python; worker and nanny plugins work",
+}
+
+// ammHandler is amm_handler, Client.amm: there is no active memory manager that could run,
+// which is all that can be said of it.
+func (s *Scheduler) ammHandler(_ context.Context, _ *rpc.Request, in struct {
+	Method string `rpc:"method"`
+}) (any, error) {
+	switch in.Method {
+	case "running":
+		return false, nil
+	case "stop":
+		return nil, nil
+	}
+	return nil, &rpc.Exception{Type: "NotImplementedError", Message: "amm_handler: policies of the active memory manager do not run here; replicate, rebalance and retire_workers move data"}
+}
+
+// notImplemented answers an op that is not there.
+func notImplemented(op string) rpc.Handler {
+	return func(context.Context, *rpc.Request) (any, error) {
+		return nil, &rpc.Exception{Type: "NotImplementedError", Message: op + ": " + notYet[op]}
+	}
 }

@@ -210,7 +210,7 @@ func TestScatteredDataFromJournal(t *testing.T) {
 	// Nobody wants theirs any more, but sum needs it: the snapshot still tells of it.
 	_ = s.loop.Do(t.Context(), func() {
 		if c := s.clients.ByName["client-2"]; c != nil {
-			s.removeClient(c)
+			s.clients.Remove(c)
 		}
 	})
 	compact(t, s)

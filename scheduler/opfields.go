@@ -31,7 +31,7 @@ type opFields struct {
 
 // fields reads the current message without allocating: the list of keys is the loop's,
 // until the next call.
-func (s *Scheduler) fields(ops *wire.Ops) (f opFields, err error) {
+func (d *dispatcher) fields(ops *wire.Ops) (f opFields, err error) {
 	raw, err := ops.Raw()
 	if err != nil {
 		return f, err
@@ -47,7 +47,7 @@ func (s *Scheduler) fields(ops *wire.Ops) (f opFields, err error) {
 		if err != nil {
 			return f, err
 		}
-		if err := s.opField(&f, name, &r); err != nil {
+		if err := d.opField(&f, name, &r); err != nil {
 			return f, fmt.Errorf("field %q: %w", name, err)
 		}
 	}
@@ -58,22 +58,22 @@ func (s *Scheduler) fields(ops *wire.Ops) (f opFields, err error) {
 }
 
 // keyFields is fields for a message that must have a key.
-func (s *Scheduler) keyFields(ops *wire.Ops) (opFields, error) {
-	f, err := s.fields(ops)
+func (d *dispatcher) keyFields(ops *wire.Ops) (opFields, error) {
+	f, err := d.fields(ops)
 	if err == nil && f.key == "" {
 		err = errNoKey
 	}
 	return f, err
 }
 
-func (s *Scheduler) opField(f *opFields, name []byte, r *msgpack.Reader) (err error) {
+func (d *dispatcher) opField(f *opFields, name []byte, r *msgpack.Reader) (err error) {
 	switch string(name) {
 	case "key":
 		var k []byte
 		k, err = r.ReadKey(nil)
 		f.key = task.Key(val.Borrow(k))
 	case "keys":
-		f.keys, err = s.readKeys(r)
+		f.keys, err = d.readKeys(r)
 	case "nbytes":
 		f.sizes, err = readSizes(r)
 	case "adopt":
@@ -126,12 +126,12 @@ func readText(r *msgpack.Reader) (string, error) {
 }
 
 // readKeys reads a list or set of keys into the loop's own list.
-func (s *Scheduler) readKeys(r *msgpack.Reader) ([]task.Key, error) {
+func (d *dispatcher) readKeys(r *msgpack.Reader) ([]task.Key, error) {
 	raw, err := r.ReadRaw()
 	if err != nil {
 		return nil, err
 	}
-	keys := s.scratch.keys[:0]
+	keys := d.keys[:0]
 	err = wire.EachKey(raw, func(k []byte) error {
 		if val.Within(raw, k) {
 			keys = append(keys, task.Key(val.Borrow(k)))
@@ -140,7 +140,7 @@ func (s *Scheduler) readKeys(r *msgpack.Reader) ([]task.Key, error) {
 		}
 		return nil
 	})
-	s.scratch.keys = keys
+	d.keys = keys
 	return keys, err
 }
 

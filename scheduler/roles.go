@@ -2,8 +2,13 @@ package scheduler
 
 import (
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/scheduler/internal/workers"
 	"go.millstream.dev/secure"
 )
+
+// DeathOp is the request by which the nanny of a worker process reports how the process ended. Its
+// arguments are token, a secret that the process has registered with, and cause.
+const DeathOp = workers.DeathOp
 
 // workerOps are the requests that the certificate of a worker allows: those of workers and
 // nannies themselves, and what clients within tasks (worker_client, get_client) need to

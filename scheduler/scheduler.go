@@ -12,8 +12,8 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
-	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/clients"
 	"go.millstream.dev/scheduler/internal/control"
 	"go.millstream.dev/scheduler/internal/data"
 	"go.millstream.dev/scheduler/internal/graphs"
@@ -21,6 +21,7 @@ import (
 	"go.millstream.dev/scheduler/internal/history"
 	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/messages"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/plugins"
 	"go.millstream.dev/scheduler/internal/primitives"
@@ -30,8 +31,9 @@ import (
 	"go.millstream.dev/scheduler/internal/shuffle"
 	"go.millstream.dev/scheduler/internal/topics"
 	"go.millstream.dev/scheduler/internal/val"
+	"go.millstream.dev/scheduler/internal/versions"
+	"go.millstream.dev/scheduler/internal/workers"
 	"go.millstream.dev/secure"
-	"go.millstream.dev/wire"
 )
 
 // Scheduler is a scheduler. Make it with New; all methods may be called from any goroutine.
@@ -71,13 +73,13 @@ type Scheduler struct {
 	ready   bool // the journal, if there is one, has been read
 	state   *state.State
 	actions state.Actions
-	events  stateEvents
-	scratch scratch
-	made    madeException
+	writer  *messages.Writer
 	dirty   []*peers.Stream // those that something was said to in this turn
 
-	workers      *peers.Workers
-	clients      *peers.Clients
+	workers      *workers.Workers
+	clients      *clients.Clients
+	versions     *versions.Versions
+	ops          *dispatcher
 	removed      map[string]time.Time
 	nannies      map[string]bool
 	relay        *data.Relay
@@ -107,15 +109,6 @@ type Scheduler struct {
 	ending   bool // peers go because we do
 }
 
-// scratch is memory of the loop that is used from one message to the next.
-type scratch struct {
-	finished wire.TaskFinished
-	keys     []task.Key
-	stimulus []byte
-	stamp    []byte    // the time of the turn as text
-	stamped  time.Time // the turn that it is of
-}
-
 // New makes a scheduler. Start starts it.
 func New(cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
@@ -132,8 +125,9 @@ func New(cfg Config) *Scheduler {
 		_, _ = rand.Read(b[:])
 		s.id = "Scheduler-" + hex.EncodeToString(b[:])
 	}
+	s.ops = &dispatcher{s: s}
 	s.loop = loop.New(loop.Config[post]{
-		Handle: s.handle, Drop: func(p *post) { p.msg.Release() }, Flush: func() { s.streams.Flush() }, Tick: s.tick, Interval: s.tickInterval(),
+		Handle: s.ops.handle, Drop: func(p *post) { p.msg.Release() }, Flush: func() { s.streams.Flush() }, Tick: s.tick, Interval: s.tickInterval(),
 		TickPanicked: func(err *rpc.PanicError) {
 			s.log.Error("tick panicked", "panic", err, "stack", string(err.Stack))
 		},
@@ -155,7 +149,7 @@ func New(cfg Config) *Scheduler {
 	s.journal = recovery.NewLog(s.log, s.journalFailed)
 	s.streams = peers.NewStreams(s.log, s.journal, cfg.Outgoing, cfg.OutgoingTotal)
 	s.state = state.New(s.stateConfig(0))
-	s.workers, s.clients = peers.NewWorkers(s.state), peers.NewClients(s.state)
+	s.writer = messages.New(s.log, s.state, cfg.NoWorkersTimeout, cfg.AllowedFailures)
 	s.connect()
 	s.handlers()
 	return s
@@ -298,6 +292,18 @@ func (s *Scheduler) Open() {
 	_ = s.loop.Do(s.ctx, s.short.Open) // a scheduler that has ended has no tasks to fail
 }
 
+// ReportDeath has the errors of tasks and the log name why the process of a worker ended, such as an exit
+// code or a memory limit. Nannies call it; it does not remove the worker, which the loss of its connection
+// does. token identifies the process (worker.Config.DeathToken); an unknown one is ignored.
+func (s *Scheduler) ReportDeath(ctx context.Context, token, cause string) error {
+	return s.workers.ReportDeath(ctx, token, cause)
+}
+
+// serve reads a stream to its end.
+func (s *Scheduler) serve(ctx context.Context, st *peers.Stream) {
+	s.workers.StreamEnded(st, (&reader{s: s, st: st}).read(ctx))
+}
+
 func (s *Scheduler) setErr(err error) {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -315,4 +321,10 @@ func (s *Scheduler) panicked(v any) {
 	s.log.Error("the scheduler has a fault and ends", "panic", v, "stack", trace)
 	s.setErr(err)
 	go func() { _ = s.Close(context.Background()) }()
+}
+
+// DashboardAddress returns the host:port at which a browser reaches the HTTP server; ""
+// without one.
+func (s *Scheduler) DashboardAddress() string {
+	return s.inspect.Address()
 }

@@ -56,7 +56,7 @@ func TestReleases(t *testing.T) {
 	s := start(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Python: PythonConfig{Off: true}})
 	for _, c := range []struct {
 		name             string
-		versions         any
+		Versions         any
 		warning, failure string
 		log              string
 	}{
@@ -71,7 +71,7 @@ func TestReleases(t *testing.T) {
 		{"strange", releases("main"), "", "", "which is no release"},
 		{"silent", msgpack.MapOf("packages", msgpack.MapOf("python", "3.11.7.final.0")), "", "", "client silent does not tell"},
 	} {
-		h := hello(t, s, c.name, c.versions)
+		h := hello(t, s, c.name, c.Versions)
 		if w := h.GetString("warning"); !strings.Contains(w, c.warning) || c.warning == "" && w != "" {
 			t.Errorf("%s: warning %q", c.name, w)
 		}

@@ -9,7 +9,6 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
-	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
 )
 
@@ -30,17 +29,6 @@ func (s *Scheduler) logAction(a *state.Action) {
 		return
 	}
 	s.log.Debug("state", "event", a.Text)
-}
-
-// streamLogEvent is log-event on a stream: topic is a text or a list of them.
-func (s *Scheduler) streamLogEvent(ops *wire.Ops, m *wire.Message, worker string) error {
-	values, err := val.OpFields(ops, m)
-	if err != nil {
-		return err
-	}
-	msg, _ := values.Get("msg")
-	names, _ := values.Get("topic")
-	return s.topics.PublishFrom(names, wire.Clone(msg), worker)
 }
 
 // watcher is a comm that wants to hear of workers that come and go
@@ -101,5 +89,33 @@ func (s *Scheduler) subscribeWorkerStatus(ctx context.Context, r *rpc.Request) (
 	})
 	st.Out.Abort(err)
 	<-st.Out.Done
+	return rpc.NoReply, nil
+}
+
+// registerNanny is register_nanny: a nanny is told of its plugins and says when its worker
+// has been started.
+func (s *Scheduler) registerNanny(ctx context.Context, r *rpc.Request) (any, error) {
+	var in struct {
+		Address string `rpc:"address"`
+	}
+	if err := r.Args(&in); err != nil {
+		return nil, err
+	}
+	address := string([]byte(in.Address))
+	r.Takeover()
+	reply, err := loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
+		s.nannies[address] = true
+		return msgpack.MapOf("status", "OK", "nanny-plugins", s.plugins.Nannies()), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err = peers.Say(ctx, r.Comm, reply); err == nil {
+		var m *wire.Message
+		if m, err = r.Comm.Read(ctx); err == nil {
+			m.Release()
+		}
+	}
+	_ = s.loop.Do(context.WithoutCancel(ctx), func() { delete(s.nannies, address) })
 	return rpc.NoReply, nil
 }

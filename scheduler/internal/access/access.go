@@ -1,3 +1,4 @@
+// Package access checks requests of workers that the table of roles alone cannot decide.
 package access
 
 import (

@@ -1,3 +1,4 @@
+// Package control serves the requests that direct a cluster: restart, retire, terminate, restrictions.
 package control
 
 import (

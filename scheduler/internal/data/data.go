@@ -1,3 +1,4 @@
+// Package data moves results and data from outside between clients and workers, and passes requests on to workers.
 package data
 
 import (

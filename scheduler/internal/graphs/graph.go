@@ -1,3 +1,4 @@
+// Package graphs reads the graphs of clients: those of Go, and those of Python with or without a Python process.
 package graphs
 
 import (

@@ -1,3 +1,4 @@
+// Package outbox sends the messages of a scheduler to one peer, in batches.
 package outbox
 
 import (

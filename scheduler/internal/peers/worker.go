@@ -1,3 +1,4 @@
+// Package peers has what a scheduler knows of its workers and clients beside the state machine, and their streams.
 package peers
 
 import (

@@ -1,3 +1,4 @@
+// Package shuffle directs the P2P shuffles and rechunks of Dask's workers.
 package shuffle
 
 import (

@@ -1,3 +1,4 @@
+// Package specs encodes the tasks of Python in the form in which the scheduler keeps them.
 package specs
 
 import (

@@ -1,3 +1,4 @@
+// Package val reads and measures the values in requests: names, keys, numbers, serialized values.
 package val
 
 import (

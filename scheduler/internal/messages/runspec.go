@@ -1,4 +1,4 @@
-package scheduler
+package messages
 
 import (
 	"go.millstream.dev/internal/engine/scheduler/state"

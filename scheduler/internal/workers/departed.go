@@ -1,4 +1,4 @@
-package scheduler
+package workers
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/scheduler/internal/peers"
-	"go.millstream.dev/secure"
 )
 
 // probeTime bounds how long a removed worker is dialed.
@@ -16,20 +15,20 @@ const probeTime = time.Second
 
 // probe dials a worker whose connection was lost and that alone held data. If its host refuses the connection, its process
 // is dead: what waits for the data need not wait any longer.
-func (s *Scheduler) probe(w *peers.Worker) {
-	s.serving.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, probeTime)
+func (s *Workers) probe(w *peers.Worker) {
+	s.Go(func() {
+		ctx, cancel := context.WithTimeout(s.Context, probeTime)
 		defer cancel()
-		c, err := s.cfg.Network.Dial(ctx, w.Address, s.cfg.Dial.To(secure.Worker))
+		c, err := s.Dial(ctx, w.Address)
 		if err == nil {
 			c.Abort()
 			return
 		}
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			_ = s.loop.Do(s.ctx, func() {
-				if s.workers.ByAddress[w.Address] == nil {
-					s.log.Warn("worker does not come back; data that only it held is lost", "worker", w.Address, "error", err)
-					s.apply(&state.ForgetDeparted{Token: w.Incarnation})
+			_ = s.Loop.Do(s.Context, func() {
+				if s.ByAddress[w.Address] == nil {
+					s.Log.Warn("worker does not come back; data that only it held is lost", "worker", w.Address, "error", err)
+					s.Apply(&state.ForgetDeparted{Token: w.Incarnation})
 				}
 			})
 		}

@@ -1,4 +1,4 @@
-package scheduler
+package messages
 
 import (
 	"go.millstream.dev/internal/engine/scheduler/state"
@@ -24,10 +24,10 @@ var failureClasses = map[state.FailureKind][2]string{
 	state.TaskFailed:    {"builtins", "RuntimeError"},
 }
 
-// exception is a failure as Dask's messages have it: what the worker sent or, where no
+// Exception is a failure as Dask's messages have it: what the worker sent or, where no
 // worker did, an exception that is made here. Ours get Dask's class by name with a text;
 // Python gets it with the arguments that its constructor takes.
-func (s *Scheduler) exception(f *state.Failure, ours bool) (exc, trace *wire.Serialized) {
+func (s *Writer) Exception(f *state.Failure, ours bool) (exc, trace *wire.Serialized) {
 	if f == nil {
 		return nil, nil
 	}
@@ -59,7 +59,7 @@ func (s *Scheduler) exception(f *state.Failure, ours bool) (exc, trace *wire.Ser
 
 // pythonException is the call that makes Dask's own exception of a failure; nil for those
 // that are made of a text.
-func (s *Scheduler) pythonException(f *state.Failure) *pickle.Object {
+func (s *Writer) pythonException(f *state.Failure) *pickle.Object {
 	class := failureClasses[f.Kind]
 	if class[0] == "builtins" {
 		return nil
@@ -67,13 +67,13 @@ func (s *Scheduler) pythonException(f *state.Failure) *pickle.Object {
 	call := func(args ...pickle.Value) *pickle.Object {
 		return pickle.Call(pickle.Global{Module: class[0], Name: class[1]}, append([]pickle.Value{pickleKey(f.Key.Value())}, args...)...)
 	}
-	wait := s.cfg.NoWorkersTimeout.Seconds()
+	wait := s.wait.Seconds()
 	switch f.Kind {
 	case state.KilledWorker:
 		// Dask's has the WorkerState there; people read its address.
 		last := pickle.Call(pickle.Global{Module: "types", Name: "SimpleNamespace"})
 		last.Steps = append(last.Steps, pickle.Step{Kind: pickle.Build, Value: pickle.NewDict("address", f.Worker)})
-		killed := call(last, int64(max(s.cfg.AllowedFailures, 0)))
+		killed := call(last, int64(max(s.failures, 0)))
 		// Dask's text has no place for the cause: Python prints notes below it.
 		note := pickle.NewDict("__notes__", &pickle.List{Items: []pickle.Value{"The last worker ended with: " + f.Cause}})
 		killed.Steps = append(killed.Steps, pickle.Step{Kind: pickle.Build, Value: note})

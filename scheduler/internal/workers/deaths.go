@@ -1,4 +1,4 @@
-package scheduler
+package workers
 
 import (
 	"context"
@@ -19,18 +19,18 @@ const DeathOp = "millstream-worker-death"
 // nanny reports within milliseconds; one that died together with its worker never does.
 const deathWait = time.Second
 
-// maxCause bounds the cause of a death in bytes.
-const maxCause = 1 << 10
+// MaxCause bounds the cause of a death in bytes.
+const MaxCause = 1 << 10
 
 // ReportDeath has the errors of tasks and the log name why the process of a worker ended, such as an exit
 // code or a memory limit. Nannies call it; it does not remove the worker, which the loss of its connection
 // does. token identifies the process (worker.Config.DeathToken); an unknown one is ignored.
-func (s *Scheduler) ReportDeath(ctx context.Context, token, cause string) error {
-	if cause = cleanCause(cause); cause == "" || token == "" {
+func (s *Workers) ReportDeath(ctx context.Context, token, cause string) error {
+	if cause = CleanCause(cause); cause == "" || token == "" {
 		return nil
 	}
-	return s.loop.Do(ctx, func() {
-		for _, w := range s.workers.ByAddress {
+	return s.Loop.Do(ctx, func() {
+		for _, w := range s.ByAddress {
 			if w.Token == token && w.Cause == "" {
 				w.Cause = cause
 				close(w.Caused)
@@ -45,15 +45,15 @@ type deathArgs struct {
 	Cause string `rpc:"cause"`
 }
 
-func (s *Scheduler) reportDeath(ctx context.Context, _ *rpc.Request, in deathArgs) (string, error) {
+func (s *Workers) deathRPC(ctx context.Context, _ *rpc.Request, in deathArgs) (string, error) {
 	return "OK", s.ReportDeath(ctx, in.Token, in.Cause)
 }
 
 // awaitCause waits for the report of a nanny about a worker whose stream has ended.
-func (s *Scheduler) awaitCause(st *peers.Stream) {
+func (s *Workers) awaitCause(st *peers.Stream) {
 	var wait bool
-	if err := s.loop.Do(context.Background(), func() {
-		wait = !st.Gone && !st.Leaving && !s.ending && st.Worker != nil && st.Worker.Token != "" && st.Worker.Cause == ""
+	if err := s.Loop.Do(context.Background(), func() {
+		wait = !st.Gone && !st.Leaving && !s.Ending() && st.Worker != nil && st.Worker.Token != "" && st.Worker.Cause == ""
 	}); err != nil || !wait {
 		return
 	}
@@ -62,14 +62,14 @@ func (s *Scheduler) awaitCause(st *peers.Stream) {
 	select {
 	case <-st.Worker.Caused:
 	case <-t.C:
-	case <-s.ctx.Done():
+	case <-s.Context.Done():
 	}
 }
 
-// cleanCause makes one short line of text from a peer.
-func cleanCause(text string) string {
-	if len(text) > maxCause {
-		text = text[:maxCause]
+// CleanCause makes one short line of text from a peer.
+func CleanCause(text string) string {
+	if len(text) > MaxCause {
+		text = text[:MaxCause]
 		for len(text) > 0 && !utf8.RuneStart(text[len(text)-1]) {
 			text = text[:len(text)-1]
 		}

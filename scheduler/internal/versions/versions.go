@@ -1,7 +1,9 @@
-package scheduler
+// Package versions compares the packages of peers with those of workers and of the scheduler's own Python.
+package versions
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -9,8 +11,27 @@ import (
 	"go.millstream.dev/internal/dask/daskver"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
+	"go.millstream.dev/scheduler/internal/peers"
 )
+
+// Host is what versions need of the scheduler.
+type Host struct {
+	Log     *slog.Logger
+	Workers *peers.Workers // the loop's
+	Helpers *helpers.Helpers
+	Opener  *graphs.Opener
+}
+
+// Versions compares the packages of peers. It has no state of its own.
+type Versions struct{ Host }
+
+// New returns versions.
+func New(h Host) *Versions { return &Versions{h} }
+
+// Register sets the handler of requests.
+func (s *Versions) Register(r *rpc.Server) { rpc.Handle(r, "versions", s.versionsRPC) }
 
 // ourVersions is the answer to versions: there is no Python here, so that no package of
 // Python can disagree.
@@ -26,19 +47,19 @@ func ourVersions() msgpack.Map {
 
 // versionsRPC is versions. Python peers compare packages: they get those of the Python that
 // opens their graphs.
-func (s *Scheduler) versionsRPC(ctx context.Context, r *rpc.Request, in struct {
+func (s *Versions) versionsRPC(ctx context.Context, r *rpc.Request, in struct {
 	Packages any `rpc:"packages,optional"`
 }) (msgpack.Map, error) {
 	ours := ourVersions()
-	if r.Comm.Info().Millstream != nil || s.helpers.Off() {
+	if r.Comm.Info().Millstream != nil || s.Helpers.Off() {
 		return ours, nil
 	}
-	m, err := s.helpers.Call(ctx, helpers.Service, "versions", msgpack.MapOf("packages", in.Packages), nil)
+	m, err := s.Helpers.Call(ctx, helpers.Service, "versions", msgpack.MapOf("packages", in.Packages), nil)
 	if err != nil {
-		s.log.Warn("the versions of Python's packages are not known", "error", err)
+		s.Log.Warn("the versions of Python's packages are not known", "error", err)
 		return ours, nil
 	}
-	theirs, err := bodyMap(m)
+	theirs, err := helpers.Body(m)
 	if err != nil {
 		return nil, err
 	}
@@ -50,29 +71,29 @@ func (s *Scheduler) versionsRPC(ctx context.Context, r *rpc.Request, in struct {
 	return theirs, nil
 }
 
-// versionCheck compares the packages of a peer with those of the workers and of the
+// Check compares the packages of a peer with those of the workers and of the
 // scheduler's Python: Dask's warning, which clients show and workers log. It runs in the
 // loop.
-func (s *Scheduler) versionCheck(versions any, who string) msgpack.Map {
+func (s *Versions) Check(versions any, who string) msgpack.Map {
 	mine := packagesOf(versions)
 	var warnings []string
 	if release := mine["distributed"]; daskver.Scheduler.Check(release) == daskver.Newer {
 		warnings = append(warnings, daskver.Scheduler.Message("this peer", release))
 	}
-	workers := make([]daskver.Packages, 0, len(s.workers.ByAddress))
-	for _, w := range s.workers.ByAddress {
+	workers := make([]daskver.Packages, 0, len(s.Workers.ByAddress))
+	for _, w := range s.Workers.ByAddress {
 		workers = append(workers, packagesOf(w.Versions))
 	}
-	if table := daskver.Mismatch(who, mine, s.pythonPackages(), workers); table != "" {
+	if table := daskver.Mismatch(who, mine, s.packages(), workers); table != "" {
 		warnings = append(warnings, table)
 	}
 	return msgpack.MapOf("warning", strings.Join(warnings, "\n"), "error", "")
 }
 
-// pythonPackages are those of the Python that opens graphs, as far as they are known; nil
+// packages are those of the Python that opens graphs, as far as they are known; nil
 // without one.
-func (s *Scheduler) pythonPackages() daskver.Packages {
-	in := s.helpers.Known()
+func (s *Versions) packages() daskver.Packages {
+	in := s.Helpers.Known()
 	if in == nil {
 		return nil
 	}
@@ -80,30 +101,30 @@ func (s *Scheduler) pythonPackages() daskver.Packages {
 	return daskver.Packages{"python": in.Python + ".final.0", "dask": in.Dask, "distributed": in.Distributed}
 }
 
-// oldRelease is a peer whose release of Dask is not served.
-type oldRelease struct{ text string }
+// OldRelease is a peer whose release of Dask is not served.
+type OldRelease struct{ text string }
 
-func (e *oldRelease) Error() string { return e.text }
+func (e *OldRelease) Error() string { return e.text }
 
-// checkRelease judges a peer's release of Dask: an error refuses it, a newer one is logged.
+// CheckRelease judges a peer's release of Dask: an error refuses it, a newer one is logged.
 // It also finds the scheduler's own Python, so that a peer can be compared with it. It runs
 // outside of the loop.
-func (s *Scheduler) checkRelease(ctx context.Context, peer string, versions any) error {
+func (s *Versions) CheckRelease(ctx context.Context, peer string, versions any) error {
 	p := packagesOf(versions)
 	release, ok := p["distributed"]
 	if !ok {
 		if p["python"] != "" {
-			s.log.Warn(daskver.Scheduler.Message(peer, ""))
+			s.Log.Warn(daskver.Scheduler.Message(peer, ""))
 		}
 		return nil // Go, or a program of somebody's own
 	}
 	switch text := daskver.Scheduler.Message(peer, release); daskver.Scheduler.Check(release) {
 	case daskver.Older:
-		return &oldRelease{text}
+		return &OldRelease{text}
 	case daskver.Newer, daskver.Unknown:
-		s.log.Warn(text)
+		s.Log.Warn(text)
 	}
-	s.opener.Warm(ctx)
+	s.Opener.Warm(ctx)
 	return nil
 }
 

@@ -1,0 +1,116 @@
+package workers
+
+import (
+	"context"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/history"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
+	"go.millstream.dev/scheduler/internal/val"
+	"go.millstream.dev/wire"
+)
+
+// maxExecuting bounds what of a heartbeat's list of running tasks is looked at.
+const maxExecuting = 4096
+
+// heartbeatRPC is heartbeat_worker: what a worker says about itself from time to time.
+func (s *Workers) heartbeatRPC(ctx context.Context, _ *rpc.Request, in struct {
+	Address    string      `rpc:"address"`
+	Resolve    any         `rpc:"resolve_address,optional"`
+	Now        float64     `rpc:"now,optional"`
+	Resources  msgpack.Map `rpc:"resources,optional"`
+	HostInfo   any         `rpc:"host_info,optional"`
+	Metrics    any         `rpc:"metrics,optional"`
+	Executing  msgpack.Map `rpc:"executing,optional"`
+	Extensions any         `rpc:"extensions,optional"`
+}) (msgpack.Map, error) {
+	supply, err := peers.Resources(in.Resources)
+	if err != nil {
+		return nil, &rpc.Exception{Type: "ValueError", Message: "heartbeat_worker: resources: " + err.Error()}
+	}
+	var executing []state.Executing
+	for k, v := range in.Executing.All() {
+		key, err := task.KeyOf(k)
+		d, ok := val.Number(v)
+		if err == nil && ok && len(executing) < maxExecuting {
+			executing = append(executing, state.Executing{Key: key, For: time.Duration(d * float64(time.Second))})
+		}
+	}
+	metrics := wire.Clone(in.Metrics)
+	transfers := history.ReadTransfers(in.Extensions)
+	return loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) {
+		w := s.ByAddress[comm.NormalizeAddress(in.Address)]
+		if w == nil {
+			s.Log.Warn("heartbeat of a worker that is not registered", "address", in.Address)
+			return msgpack.MapOf("status", "missing"), nil
+		}
+		if in.Now > 0 {
+			w.Delay = val.Seconds(s.Loop.Now()) - in.Now
+		}
+		if len(supply) > 0 {
+			s.Apply(&state.SetResources{Worker: w.ID, Resources: supply})
+		}
+		s.heartbeat(w, metrics, executing)
+		s.Transfers.Add(w.Address, transfers)
+		return msgpack.MapOf("status", "OK", "time", val.Seconds(s.Loop.Now()), "heartbeat-interval", s.interval()), nil
+	})
+}
+
+// heartbeat puts a worker's metrics to the state. It runs in the loop.
+func (s *Workers) heartbeat(w *peers.Worker, metrics any, executing []state.Executing) {
+	w.LastSeen = s.Loop.Now()
+	ev := &s.beat
+	*ev = state.Heartbeat{Worker: w.ID, Executing: executing}
+	m, _ := metrics.(msgpack.Map)
+	if m != nil {
+		w.Metrics = m
+		ev.Memory = val.Field(m, "memory")
+		ev.Managed = val.Field(m, "managed_bytes")
+		if spilled, ok := m.Get("spilled_bytes"); ok {
+			d, _ := spilled.(msgpack.Map)
+			ev.Spilled = val.Field(d, "disk")
+		}
+		if b, ok := m.Get("bandwidth"); ok {
+			d, _ := b.(msgpack.Map)
+			total, _ := d.Get("total")
+			rate, _ := val.Number(total)
+			ev.Bandwidth = w.BelievedRate(s.Log, rate)
+		}
+	}
+	s.Apply(ev)
+}
+
+// Tick removes workers that have been silent for too long. Those that only slept are
+// told to end when they wake; until then their messages are not heard.
+func (s *Workers) Tick() {
+	if s.TTL < 0 {
+		return
+	}
+	ttl := max(s.TTL, time.Duration(4*s.interval()*float64(time.Second)))
+	var late []*peers.Worker
+	for _, w := range s.ByAddress {
+		if s.Loop.Now().Sub(w.LastSeen) > ttl {
+			late = append(late, w)
+		}
+	}
+	if len(late) == 0 {
+		return
+	}
+	var addresses []any
+	for _, w := range late {
+		addresses = append(addresses, w.Address)
+		w.MayReturn = true // unless the order to end arrives
+		s.Remove(w, reasonTTL+": it has not sent a heartbeat for "+s.Loop.Now().Sub(w.LastSeen).Round(time.Second).String(), false, true)
+	}
+	s.Topics.Publish(msgpack.MapOf("action", "worker-ttl-timed-out", "workers", addresses, "ttl", ttl.Seconds()), "scheduler")
+}
+
+// reasonTTL begins the reason of an order to end that a worker gets whose heartbeats
+// stopped. One that lives all the same was only slow or stopped: its nanny starts another.
+const reasonTTL = "worker-ttl"
