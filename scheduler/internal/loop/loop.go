@@ -217,13 +217,21 @@ func (r *Runner[M]) Do(ctx context.Context, f func()) error {
 	}
 	done := make(chan struct{})
 	var panicked *rpc.PanicError
+	ended := false // else f has panicked in a critical section
 	result := func() error {
-		if panicked != nil {
+		switch {
+		case panicked != nil:
 			return panicked
+		case !ended:
+			return r.ClosedError()
 		}
 		return nil
 	}
-	if !r.put(post[M]{do: func() { defer close(done); panicked = r.Protect(f) }}) {
+	if !r.put(post[M]{do: func() {
+		defer close(done)
+		panicked = r.Protect(f)
+		ended = true
+	}}) {
 		return r.ClosedError()
 	}
 	select {
