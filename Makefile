@@ -103,7 +103,7 @@ chaos: build ## workers, scheduler, network, disk and memory fail under a runnin
 
 hostile: build ## attacks on live schedulers, workers, nannies and helpers over tcp, tls and ucxx; HOSTILE=regexp selects; prints the counts
 	@scripts/setup test
-	@MILLSTREAM_HOSTILE=full HOSTILE='$(HOSTILE)' $(RUN) go test -count=1 -v -timeout 60m ./tests/hostile/...
+	@MILLSTREAM_HOSTILE=full HOSTILE='$(HOSTILE)' $(RUN) go test -count=1 -v -timeout 120m ./tests/hostile/...
 
 interop: build ## the tests among Dask's processes: every release, then over tls and ucxx; k-means beside scikit-learn; prints the table of releases
 	@scripts/setup test

@@ -40,7 +40,11 @@ func examineCluster(ctx context.Context, address string, size int64) (doctor.Rep
 	if err != nil {
 		return doctor.Report{}, err
 	}
-	pool := rpc.NewPool(comm.Default, rpc.PoolConfig{Dial: dial})
+	network, err := networkOf(settings)
+	if err != nil {
+		return doctor.Report{}, err
+	}
+	pool := rpc.NewPool(network, rpc.PoolConfig{Dial: dial})
 	defer pool.Close()
 	workers, err := cl.Workers(ctx)
 	if err != nil {

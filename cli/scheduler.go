@@ -16,6 +16,7 @@ import (
 
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/comm"
+	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/internal/dask/pyproc"
@@ -139,7 +140,7 @@ func (f *schedulerFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	if err := warnUnsupported(secure.Scheduler, log); err != nil {
 		return err
 	}
-	_, settings, err := f.configureUCX()
+	ucx, settings, err := f.ucxSettings()
 	if err != nil {
 		return err
 	}
@@ -149,6 +150,7 @@ func (f *schedulerFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	}
 	pool, closePool := cluster.SchedulerPool(settings, log)
 	defer closePool()
+	cfg.Network = ucxcomm.NewNetwork(*ucx)
 	cfg.ListenConfig.Device, cfg.Dial.Device = pool, pool
 	cfg.Collectors = append(cfg.Collectors, devmem.Collector{})
 	// Every worker has a comm with it, and few of them carry frames of a GPU: no further connections for these.

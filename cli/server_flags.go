@@ -132,9 +132,9 @@ func (f *serverFlags) apply() (env []string, restore func(), err error) {
 	return env, restore, nil
 }
 
-// configureUCX makes UCX comms obey the flags, and returns what children have to be told, and
-// the settings that it comes from.
-func (f *serverFlags) configureUCX() (*cluster.UCXSpec, *config.Settings, error) {
+// ucxSettings returns the settings of UCX comms by the flags and the configuration, and all settings that they come
+// from.
+func (f *serverFlags) ucxSettings() (*ucxcomm.Settings, *config.Settings, error) {
 	o, err := f.ucx.overrides()
 	if err != nil {
 		return nil, nil, err
@@ -148,8 +148,16 @@ func (f *serverFlags) configureUCX() (*cluster.UCXSpec, *config.Settings, error)
 		return nil, nil, err
 	}
 	s := ucxcomm.FromConfig(settings)
-	ucxcomm.Configure(s)
-	return &cluster.UCXSpec{Options: s.Options, Library: s.Library, MultiBuffer: s.MultiBuffer, PlainLanes: s.NoLanes, Polling: s.Polling}, settings, nil
+	return &s, settings, nil
+}
+
+// networkOf returns this machine's network with the UCX settings of a configuration.
+func networkOf(c *config.Config) (comm.Network, error) {
+	s, err := c.Settings(config.Overrides{})
+	if err != nil {
+		return nil, err
+	}
+	return ucxcomm.NewNetwork(ucxcomm.FromConfig(s)), nil
 }
 
 // scheme is that of the addresses to serve when --protocol does not say.

@@ -145,7 +145,11 @@ func readStatus(ctx context.Context, address string) (*statusReport, error) {
 	}
 	var last atomic.Pointer[error] // why the last attempt to connect failed: the deadline alone would not say it
 	dial.Retrying = func(err error) { last.Store(&err) }
-	pool := rpc.NewPool(comm.Default, rpc.PoolConfig{Dial: dial})
+	network, err := networkOf(c)
+	if err != nil {
+		return nil, err
+	}
+	pool := rpc.NewPool(network, rpc.PoolConfig{Dial: dial})
 	defer pool.Close()
 	var id msgpack.Map
 	if err := pool.Call(ctx, comm.NormalizeAddress(address), "identity", wire.NewDict("n_workers", -1), &id); err != nil {

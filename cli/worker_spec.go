@@ -103,7 +103,7 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 	if spec.DeathTimeout, err = f.patience(); err != nil {
 		return nil, err
 	}
-	if spec.UCX, _, err = f.configureUCX(); err != nil {
+	if spec.UCX, _, err = f.ucxSettings(); err != nil {
 		return nil, err
 	}
 	flags, err := f.ucx.overrides()

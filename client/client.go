@@ -19,6 +19,9 @@ import (
 
 // Config describes a client. Its zero value is useful.
 type Config struct {
+	// Closed, when set, is called once the client has closed and its comms have ended: to free what Network and
+	// Dial use. It is not called when Connect fails.
+	Closed func()
 	// Network makes the comms (default comm.Default).
 	Network comm.Network
 	// Dial says how to connect, to the scheduler and to workers, TLS included.
@@ -82,6 +85,8 @@ type Client struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan struct{} // the goroutines have ended
+
+	closedOnce sync.Once // of Config.Closed
 }
 
 // schedulerID tells a scheduler from the one that was there before it.
@@ -194,7 +199,11 @@ func (c *Client) Close(ctx context.Context) error {
 	c.cancel(ErrClosed)
 	<-c.done
 	c.checks.Wait()
-	return errors.Join(err, c.lanes.book.Close(), c.pool.Close(), c.workers.Close())
+	err = errors.Join(err, c.lanes.book.Close(), c.pool.Close(), c.workers.Close())
+	if c.cfg.Closed != nil {
+		c.closedOnce.Do(c.cfg.Closed)
+	}
+	return err
 }
 
 // workerDial bounds how long a worker is dialled before its results are looked for elsewhere.

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/config"
 )
 
 // Client connects a new client to the cluster. The caller closes it. In a cluster of workers
@@ -15,17 +14,10 @@ func (c *Cluster) Client(ctx context.Context) (*client.Client, error) {
 		return nil, ErrClosed
 	default:
 	}
-	if c.cuda != nil {
-		settings, err := config.Default()
-		if err != nil {
-			return nil, err
-		}
-		if err := initializeOnce(settings); err != nil {
-			return nil, err
-		}
+	network, err := c.clientNetwork()
+	if err != nil {
+		return nil, err
 	}
-	dial := c.dial
-	dial.Device = clientDevice()
 	// A cluster that is closed meanwhile ends the attempts as well.
 	ctx, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
@@ -38,5 +30,24 @@ func (c *Cluster) Client(ctx context.Context) (*client.Client, error) {
 		case <-ctx.Done():
 		}
 	}()
-	return client.Connect(ctx, c.Address(), client.Config{Dial: dial, Logger: c.opts.Logger})
+	return network.connect(ctx, c.Address(), client.Config{Dial: c.dial, Logger: c.opts.Logger})
+}
+
+// clientNetwork returns the network of the cluster's clients, which share it. In a cluster of workers with GPUs it
+// has the pool that the configuration asks for.
+func (c *Cluster) clientNetwork() (*Network, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.clients != nil {
+		return c.clients, nil
+	}
+	n := &Network{comms: c.network, log: c.opts.Logger}
+	if c.cuda != nil {
+		var err error
+		if n, err = NewNetwork(NetworkConfig{Logger: c.opts.Logger}); err != nil {
+			return nil, err
+		}
+	}
+	c.clients = n
+	return n, nil
 }

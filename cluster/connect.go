@@ -26,15 +26,18 @@ type ConnectOptions struct {
 	TLSDir string
 	// Config has the rest (default config.Default).
 	Config *config.Config
+	// Network has the transports and the pool of GPU memory (default: one for this client, by Config). The caller
+	// closes it after its clients.
+	Network *Network
 	// Logger gets warnings of the client (default slog.Default).
 	Logger *slog.Logger
 }
 
 // Connect connects a client to a scheduler, Millstream's or Dask's, as Dask's configuration
 // says: certificates (distributed.comm.tls.*), timeouts, and where address is empty the
-// scheduler's (scheduler-address, DASK_SCHEDULER_ADDRESS). In a process without an earlier call
-// of Initialize, the UCX settings of the configuration are applied first. ConnectWith takes
-// certificates from a folder and the address from a file.
+// scheduler's (scheduler-address, DASK_SCHEDULER_ADDRESS), transports of UCX and the pool of GPU memory: see NewNetwork.
+// These are the client's alone. ConnectWith takes certificates from a folder, the address from a file, and a Network
+// that several clients share.
 //
 // The configuration is config.Default. A scheduler that does not answer is retried until ctx ends or
 // distributed.comm.timeouts.connect (30 s) is over; the log says so after two seconds.
@@ -60,21 +63,34 @@ func ConnectWith(ctx context.Context, o ConnectOptions) (*client.Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := initializeOnce(c); err != nil {
-		return nil, err
-	}
 	dial, _, err := comm.FromSecurity(c, trust, secure.Client)
 	if err != nil {
 		return nil, err
 	}
-	dial.Device = clientDevice()
 	cfg := client.Config{Dial: dial, Logger: o.Logger}
 	if c.Get("millstream.any-build", nil) != nil {
 		if cfg.AnyBuild, err = c.Bool("millstream.any-build", false); err != nil {
 			return nil, err
 		}
 	}
-	return client.Connect(ctx, o.Address, cfg)
+	n := o.Network
+	if n == nil {
+		if n, err = NewNetwork(NetworkConfig{Config: c, Logger: o.Logger}); err != nil {
+			return nil, err
+		}
+		cfg.Closed = n.release
+	}
+	return n.connect(ctx, o.Address, cfg)
+}
+
+// connect connects a client over the network.
+func (n *Network) connect(ctx context.Context, address string, cfg client.Config) (*client.Client, error) {
+	cfg.Network, cfg.Dial.Device = n.comms, n.device()
+	c, err := client.Connect(ctx, address, cfg)
+	if err != nil && cfg.Closed != nil {
+		cfg.Closed()
+	}
+	return c, err
 }
 
 // resolve completes the address and returns the certificates to use.

@@ -14,7 +14,7 @@ import (
 
 // LocalCUDA starts a cluster on this machine with one worker process for each GPU (Dask-CUDA:
 // LocalCUDACluster). gpus govern scheduler and workers; clients of this process obey the
-// environment, see Initialize. opts have the rest; its Workers, Threads, MemoryLimit and Mode
+// environment, see Connect. opts have the rest; its Workers, Threads, MemoryLimit and Mode
 // must be left unset, as gpus say how many workers there are.
 //
 // Without a CUDA driver it is an error that says what is missing and wraps
@@ -59,7 +59,7 @@ func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAOptions, opts Optio
 		opts.Lanes = "none"
 	}
 	// The scheduler has the workers' transports, whatever the environment says.
-	own := newUCXNetwork(plan.schedulerUCX())
+	own := ucxcomm.NewNetwork(plan.schedulerUCX())
 	log := cmp.Or(opts.Logger, slog.Default())
 	for _, text := range plan.Warnings {
 		log.Warn("plan of GPU workers", "warning", text)
@@ -84,7 +84,7 @@ func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAOptions, opts Optio
 
 // schedulerUCX returns the settings of the scheduler's UCX comms: all of the workers' but their network devices.
 func (p *CUDAPlan) schedulerUCX() ucxcomm.Settings {
-	s := p.Workers[0].UCX.settings()
+	s := p.Workers[0].UCX
 	s.Options = withoutDevices(s.Options)
 	return s
 }
@@ -109,29 +109,4 @@ func (p *CUDAPlan) freeWorker(taken map[string]member) (*CUDAWorker, error) {
 		}
 	}
 	return nil, fmt.Errorf("cluster: all %d GPUs of the list have a worker: list one twice to share it", len(p.Workers))
-}
-
-// ucxNetwork is the machine's network with settings of its own for UCX.
-type ucxNetwork struct{ backends map[string]*ucxcomm.Backend }
-
-func newUCXNetwork(s ucxcomm.Settings) ucxNetwork {
-	return ucxNetwork{map[string]*ucxcomm.Backend{"ucx": ucxcomm.New("ucx", s), "ucxx": ucxcomm.New("ucxx", s)}}
-}
-
-func (n ucxNetwork) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
-	scheme, loc := comm.ParseAddress(address)
-	b, ok := n.backends[scheme]
-	if !ok || cfg.RequireEncryption {
-		return comm.Default.Dial(ctx, address, cfg)
-	}
-	return comm.Connect(ctx, address, cfg, func(ctx context.Context) (comm.Comm, error) { return b.Dial(ctx, loc, cfg) })
-}
-
-func (n ucxNetwork) Listen(ctx context.Context, address string, cfg comm.ListenConfig) (comm.Listener, error) {
-	scheme, loc := comm.ParseAddress(address)
-	b, ok := n.backends[scheme]
-	if !ok || cfg.RequireEncryption {
-		return comm.Default.Listen(ctx, address, cfg)
-	}
-	return b.Listen(ctx, loc, cfg)
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/testkit/leak"
 )
@@ -52,7 +53,7 @@ func TestStartPlan(t *testing.T) {
 			cpu := cluster.AllowedCPU(t)
 			plan := &cluster.CUDAPlan{Workers: []cluster.CUDAWorker{
 				{Name: "a", Env: []string{"CUDA_VISIBLE_DEVICES=0,1"}, Threads: 1, CPUs: cpu, WarmUp: []string{"cluster_test.warming"}},
-				{Name: "b", Env: []string{"CUDA_VISIBLE_DEVICES=1,0"}, Threads: 1, CPUs: cpu, UCX: cluster.UCXSpec{Options: map[string]string{"TLS": "^cuda_ipc,ib"}}},
+				{Name: "b", Env: []string{"CUDA_VISIBLE_DEVICES=1,0"}, Threads: 1, CPUs: cpu, UCX: ucxcomm.Settings{Options: map[string]string{"TLS": "^cuda_ipc,ib"}}},
 			}}
 			c, err := cluster.StartPlan(ctx, plan, cluster.CUDAOptions{Protocol: protocol}, cluster.Options{Validate: true})
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/topology"
 	"go.millstream.dev/mem"
@@ -40,7 +41,7 @@ type CUDAWorker struct {
 	Threads     int   `json:"threads"`
 	MemoryLimit int64 `json:"memory_limit,omitempty"`
 	// UCX are the settings of UCX in the process.
-	UCX UCXSpec `json:"ucx"`
+	UCX ucxcomm.Settings `json:"ucx"`
 	// Setup is what it does with its GPU before it starts; nil is nothing, not even a look.
 	Setup *DeviceSpec `json:"setup,omitempty"`
 	// WarmUp is what it calls then.
@@ -80,7 +81,7 @@ func (o CUDAOptions) Plan(m CUDAMachine) (*CUDAPlan, error) {
 	for i, g := range gpus[:n] {
 		w := CUDAWorker{
 			Name: o.workerName(i, n), Device: g.entry, GPU: g.String(), Threads: max(1, o.Threads), MemoryLimit: limit, WarmUp: o.WarmUp,
-			UCX: ucxSpec(settings),
+			UCX: ucxcomm.FromConfig(settings),
 		}
 		rotated, err := topology.Rotate(entries, i)
 		if err != nil {

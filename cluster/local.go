@@ -9,7 +9,8 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp"     // tcp:// and tls://
+	_ "go.millstream.dev/comm/tcp" // tcp:// and tls://
+	"go.millstream.dev/comm/ucxcomm"
 	_ "go.millstream.dev/comm/ucxcomm" // ucx:// and ucxx://
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/closed"
@@ -38,13 +39,15 @@ type Cluster struct {
 	dial      comm.DialConfig
 	pool      *rpc.Pool // to the scheduler, for scaling
 
-	scaling sync.Mutex // held by Scale and Adapt's steps, one at a time
+	network comm.Network // of the scheduler, and of what this process asks it
+	scaling sync.Mutex   // held by Scale and Adapt's steps, one at a time
 
 	mu       sync.Mutex
 	members  map[string]member
 	next     int // name of the next worker
 	adaptive *Adaptive
 	closing  bool
+	clients  *Network // of Client; nil before its first call
 
 	onClose   func() // after the scheduler has ended; may be nil
 	closeOnce sync.Once
@@ -68,7 +71,7 @@ func local(ctx context.Context, opts Options, cuda *CUDAPlan) (*Cluster, error) 
 	if err := c.startScheduler(ctx); err != nil {
 		return nil, err
 	}
-	c.pool = rpc.NewPool(comm.Default, rpc.PoolConfig{Dial: c.dial.To(secure.Scheduler)})
+	c.pool = rpc.NewPool(c.network, rpc.PoolConfig{Dial: c.dial.To(secure.Scheduler)})
 	if err := c.Scale(ctx, opts.Workers); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -104,9 +107,15 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 	// Others can join over TCP and UCX; with tls they need a certificate of the CA that WriteCredentials gives out.
 	cfg.Closed = o.Protocol == "inproc" || o.Protocol == "tls"
 	cfg.Collectors = append(cfg.Collectors, devmem.Collector{}) // of this process's GPU memory, if there is any
+	ucxSettings, err := settings.Settings(config.Overrides{})
+	if err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	cfg.Network = ucxcomm.NewNetwork(ucxcomm.FromConfig(ucxSettings))
 	if o.Scheduler != nil {
 		o.Scheduler(&cfg)
 	}
+	c.network = cfg.Network
 	c.scheduler, err = scheduler.Start(ctx, cfg)
 	return err
 }
@@ -205,6 +214,12 @@ func (c *Cluster) Close() error {
 		_ = c.pool.Close()
 		// Its errors are those of peers that went away first.
 		_ = c.scheduler.Close(ctx)
+		c.mu.Lock()
+		clients := c.clients
+		c.mu.Unlock()
+		if clients != nil {
+			clients.release()
+		}
 		if c.onClose != nil {
 			c.onClose()
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler"
@@ -32,7 +31,7 @@ func (n *Nanny) reportOver() (func(ctx context.Context, token, cause string) err
 		return nil, err
 	}
 	return func(ctx context.Context, token, cause string) error {
-		c, err := comm.Default.Dial(ctx, n.spec.Scheduler, cfg.Dial.To(secure.Scheduler))
+		c, err := cfg.Network.Dial(ctx, n.spec.Scheduler, cfg.Dial.To(secure.Scheduler))
 		if err != nil {
 			return err
 		}

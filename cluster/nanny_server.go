@@ -33,15 +33,12 @@ var nannyRoles = rpc.Roles{
 
 // serve begins to listen, and to tell the scheduler of the nanny.
 func (n *Nanny) serve() error {
-	if err := n.spec.configureUCX(); err != nil {
-		return err
-	}
 	cfg, err := n.spec.config(n.cfg.Logger)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l, err := comm.Default.Listen(ctx, n.cfg.Listen, cfg.Accept)
+	l, err := cfg.Network.Listen(ctx, n.cfg.Listen, cfg.Accept)
 	if err != nil {
 		cancel()
 		return fmt.Errorf("cluster: nanny of %s: %w", n.title(), err)
@@ -55,7 +52,7 @@ func (n *Nanny) serve() error {
 		_ = server.Serve(ctx, l)
 		_ = server.Close()
 	})
-	s.tasks.Go(func() { s.register(ctx, cfg.Dial) })
+	s.tasks.Go(func() { s.register(ctx, cfg.Network, cfg.Dial) })
 	return nil
 }
 
@@ -78,9 +75,9 @@ const registerPause = time.Second
 
 // register tells the scheduler that there is a nanny, and when its worker has been started:
 // between these Dask's scheduler holds plugins for nannies back.
-func (s *nannyServer) register(ctx context.Context, dial comm.DialConfig) {
+func (s *nannyServer) register(ctx context.Context, network comm.Network, dial comm.DialConfig) {
 	for {
-		err := s.registerOnce(ctx, dial)
+		err := s.registerOnce(ctx, network, dial)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
@@ -93,8 +90,8 @@ func (s *nannyServer) register(ctx context.Context, dial comm.DialConfig) {
 	}
 }
 
-func (s *nannyServer) registerOnce(ctx context.Context, dial comm.DialConfig) error {
-	c, err := comm.Default.Dial(ctx, s.n.spec.Scheduler, dial.To(secure.Scheduler))
+func (s *nannyServer) registerOnce(ctx context.Context, network comm.Network, dial comm.DialConfig) error {
+	c, err := network.Dial(ctx, s.n.spec.Scheduler, dial.To(secure.Scheduler))
 	if err != nil {
 		return err
 	}

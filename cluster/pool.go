@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"go.millstream.dev/config"
 	"go.millstream.dev/cuda"
@@ -16,7 +13,7 @@ import (
 )
 
 // The pool that rmm.pool-size asks for is made in each process of a cluster: in workers as
-// DeviceSpec says, in schedulers by SchedulerPool, in clients by Initialize. What arrives for a
+// DeviceSpec says, in schedulers by SchedulerPool, in clients by Network. What arrives for a
 // GPU is received into it.
 
 // SchedulerPool makes the pool of GPU memory that the settings ask for (rmm.pool-size), on
@@ -108,56 +105,4 @@ func configuredDevice(size int64, m gpuMachine, log *slog.Logger) (*DeviceSpec, 
 		return nil, nil
 	}
 	return &DeviceSpec{PoolSize: s.RMM.PoolSize &^ 255}, nil
-}
-
-// clientPool is the pool of this process as a client.
-var clientPool struct {
-	sync.Mutex
-	memory *devmem.Memory // nil without one
-	size   int64
-}
-
-// clientDevice is what device results of this process's clients are received into; nil is host
-// memory.
-func clientDevice() mem.Resource {
-	clientPool.Lock()
-	defer clientPool.Unlock()
-	if clientPool.memory == nil {
-		return nil
-	}
-	return clientPool.memory.Resource()
-}
-
-// makeClientPool makes the pool that the settings ask for, in place of one of another size. On
-// a machine without a GPU the log says that it is ignored.
-func makeClientPool(s *config.Settings, m gpuMachine, log *slog.Logger) error {
-	clientPool.Lock()
-	defer clientPool.Unlock()
-	size := s.RMM.PoolSize &^ 255
-	if old := clientPool.memory; old != nil {
-		if size == clientPool.size {
-			return nil
-		}
-		if err := old.Close(); err != nil {
-			return fmt.Errorf("cluster: this process has a pool of %d bytes of GPU memory, and another of %d is asked for (%s): release what is in the first: %w", clientPool.size, size, poolSource(s), err)
-		}
-		clientPool.memory = nil
-	}
-	if size == 0 {
-		return nil
-	}
-	memory, err := m.open(devmem.Config{PoolSize: size})
-	switch {
-	case errors.Is(err, cuda.ErrUnavailable):
-		log.Warn(ignored(s.RMM.PoolSize, poolSource(s), err))
-		return nil
-	case err != nil:
-		return fmt.Errorf("cluster: rmm.pool-size (%s): %w", poolSource(s), err)
-	}
-	clientPool.memory, clientPool.size = memory, size
-	log.Info("GPU memory", "device", memory.Device().String(), "pool", size)
-	// A client has no server of its own: what the program serves of Prometheus's default
-	// registry has the figures. A second registration is refused, and none is needed.
-	_ = prometheus.Register(devmem.Collector{})
-	return nil
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -127,64 +128,72 @@ func setConfig(t *testing.T, key string, value any) func() {
 	return restore
 }
 
-// Initialize makes the pool of a client's process, seen in Prometheus's default registry, and
-// another when another size is asked for.
-func TestInitializePool(t *testing.T) {
+// A Network has the pool of its clients, and no other sees it.
+func TestNetworkPool(t *testing.T) {
 	g := devmemtest.New(100 << 20)
-	saved := thisGPUMachine
-	thisGPUMachine = fakeMachine(g)
-	wasInitialized := initialized.Load()
-	defer func() {
-		thisGPUMachine = saved
-		initialized.Store(wasInitialized)
-	}()
-	set := func(size string) error {
+	open := func(size string) (*Network, error) {
 		t.Helper()
 		restore := setConfig(t, "distributed-ucxx.rmm.pool-size", size)
 		defer restore()
-		_, err := Initialize(config.Overrides{}, discard)
-		return err
+		return newNetwork(NetworkConfig{Logger: discard}, fakeMachine(g))
 	}
-	if err := set("20MiB"); err != nil {
-		t.Fatal(err)
-	}
-	if clientDevice() == nil || !strings.Contains(gathered(t), `millstream_device_memory_bytes{device="GPU-fake",type="pool"} 2.097152e+07`) {
-		t.Errorf("the metrics are\n%s", gathered(t))
-	}
-	if err := set("20MiB"); err != nil {
-		t.Error(err)
-	}
-	b, err := clientDevice().Alloc(t.Context(), 1<<20)
+	n, err := open("20MiB")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := set("30MiB"); err == nil || !strings.Contains(err.Error(), "release what is in the first") {
-		t.Errorf("a pool in use: %v", err)
+	want := `millstream_device_memory_bytes{device="GPU-fake",type="pool"} 2.097152e+07`
+	if got := gathered(t, n.Collector()); n.device() == nil || !strings.Contains(got, want) {
+		t.Errorf("the metrics are\n%s", got)
 	}
+	if got := n.Settings().RMM.PoolSize; got != 20<<20 {
+		t.Errorf("the pool's size: got %d, want 20 MiB", got)
+	}
+	second, err := open("30MiB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used, _ := g.Used(); used != 50<<20 {
+		t.Errorf("two networks use %d bytes, want 50 MiB", used)
+	}
+	b, err := n.device().Alloc(t.Context(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err == nil || !strings.Contains(err.Error(), "release what was gathered") {
+		t.Errorf("Close of a pool in use: got %v", err)
+	}
+	n.release() // says so in the log, and the buffer stays valid
 	b.Release()
-	if err := set("200MiB"); err == nil || !strings.Contains(err.Error(), "rmm-pool-size) on") {
-		t.Errorf("a pool larger than the GPU: %v", err)
+	for range 2 {
+		if err := errors.Join(n.Close(), second.Close()); err != nil {
+			t.Error(err)
+		}
 	}
-	g.NoDriver = cuda.ErrUnavailable
-	if err := set("30MiB"); err != nil || clientDevice() != nil {
-		t.Errorf("without a GPU: %v, %v", err, clientDevice())
-	}
-	g.NoDriver = nil
-	if err := set("30MiB"); err != nil || clientDevice() == nil {
-		t.Errorf("%v", err)
-	}
-	if err := set("0"); err != nil || clientDevice() != nil {
-		t.Errorf("no more: %v", err)
+	if n.device() != nil {
+		t.Error("a closed network still has a pool")
 	}
 	if used, _ := g.Used(); used != 0 {
 		t.Errorf("%d bytes are left", used)
 	}
+	if _, err := open("200MiB"); err == nil || !strings.Contains(err.Error(), "rmm-pool-size) on") {
+		t.Errorf("a pool larger than the GPU: %v", err)
+	}
+	g.NoDriver = cuda.ErrUnavailable
+	if n, err := open("30MiB"); err != nil || n.device() != nil {
+		t.Errorf("without a GPU: %v", err)
+	}
+	g.NoDriver = nil
+	if n, err := open("0"); err != nil || n.device() != nil {
+		t.Errorf("without a size: %v", err)
+	}
 }
 
-// gathered is Prometheus's default registry as text.
-func gathered(t *testing.T) string {
+// gathered returns what a collector has of devices, as text.
+func gathered(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
+	r := prometheus.NewRegistry()
+	r.MustRegister(c)
+	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,8 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 		}
 	}
 	cfg.Lanes = worker.Lanes{Listen: s.lane(log), Trusted: s.LanesTrusted}
-	return cfg, nil
+	cfg.Network, err = s.network()
+	return cfg, err
 }
 
 // lane is the address of the data lane, "" for none.
@@ -111,19 +112,20 @@ func canMeet(options map[string]string) bool {
 	return list == "" || (slices.Contains(names, "tcp") || slices.Contains(names, "all")) != without
 }
 
-// configureUCX sets up the UCX comms of this process.
-func (s *WorkerSpec) configureUCX() error {
+// network returns the network of the worker and of its nanny: this machine's, with the UCX settings of the
+// specification, or else those of the configuration.
+func (s *WorkerSpec) network() (comm.Network, error) {
 	var settings ucxcomm.Settings
 	if s.UCX != nil {
-		settings = s.UCX.settings()
+		settings = *s.UCX
 	} else {
 		c, err := config.Default()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		read, err := c.Settings(config.Overrides{})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		settings = ucxcomm.FromConfig(read)
 	}
@@ -135,8 +137,7 @@ func (s *WorkerSpec) configureUCX() error {
 			return strings.TrimPrefix(name, "UCX_") == "NET_DEVICES"
 		})
 	}
-	ucxcomm.Configure(settings)
-	return nil
+	return ucxcomm.NewNetwork(settings), nil
 }
 
 // ErrRestart is returned by RunWorker when the worker has ended and another one is to be started in its place.
@@ -146,7 +147,7 @@ var ErrRestart = errors.New("cluster: the worker is to be started again")
 // the channel, which may be nil, in peace: "retire" moves data to other workers first,
 // "close" does not. ready is told when it is registered. The error is nil for an end that
 // was asked for, by this side or by the scheduler. The process should have nothing else to
-// do: settings of UCX and of Go's runtime are changed.
+// do: settings of Go's runtime are changed.
 func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-chan string,
 	ready func(WorkerInfo)) error {
 	device, err := spec.prepare(ctx, log)
@@ -200,9 +201,6 @@ func (s *WorkerSpec) prepare(ctx context.Context, log *slog.Logger) (*gpu, error
 		if device, err = spec.setUp(thisGPUMachine, log); err != nil {
 			return nil, err
 		}
-	}
-	if err := s.configureUCX(); err != nil {
-		return device, err
 	}
 	return device, warmUp(ctx, s.WarmUp, log)
 }

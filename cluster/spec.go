@@ -3,11 +3,9 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"go.millstream.dev/comm/ucxcomm"
-	"go.millstream.dev/config"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/worker"
 )
@@ -70,7 +68,7 @@ type WorkerSpec struct {
 	// Identity is its certificate; without one the files that the configuration names.
 	Identity *secure.Identity `json:"identity,omitempty"`
 	// UCX are the settings of UCX comms (default: what the configuration says).
-	UCX *UCXSpec `json:"ucx,omitempty"`
+	UCX *ucxcomm.Settings `json:"ucx,omitempty"`
 	// Log says what it logs.
 	Log LogSpec `json:"log"`
 	// Validate checks every invariant after each event: for tests.
@@ -79,34 +77,6 @@ type WorkerSpec struct {
 	DeathToken string `json:"death_token,omitempty"`
 
 	logs *worker.Logs // what get_logs answers besides the worker's own records; nil for none
-}
-
-// UCXSpec are settings of UCX comms; see ucxcomm.Settings.
-type UCXSpec struct {
-	// Options are UCX's, without UCX_.
-	Options map[string]string `json:"options,omitempty"`
-	// Library is the path of a libucp.so.0.
-	Library string `json:"library,omitempty"`
-	// MultiBuffer is distributed-ucxx.multi-buffer.
-	MultiBuffer bool `json:"multi_buffer,omitempty"`
-	// PlainLanes leaves the choice of lanes to UCX.
-	PlainLanes bool `json:"plain_lanes,omitempty"`
-	// Polling is millstream.ucx.polling.
-	Polling bool `json:"polling,omitempty"`
-}
-
-// ucxSpec returns the settings of a configuration as a process gets them.
-func ucxSpec(s *config.Settings) UCXSpec {
-	return UCXSpec{
-		Options: maps.Clone(s.Options), Library: s.UCX.Library, MultiBuffer: s.UCX.MultiBuffer == config.On,
-		PlainLanes: s.UCX.PlainLanes == config.On, Polling: s.UCX.Polling == config.On,
-	}
-}
-
-// settings returns the specification as UCX comms take it. TestUCXSpecKeepsAll compares it with what
-// ucxcomm.FromConfig makes of the same configuration.
-func (u *UCXSpec) settings() ucxcomm.Settings {
-	return ucxcomm.Settings{Options: u.Options, Library: u.Library, MultiBuffer: u.MultiBuffer, NoLanes: u.PlainLanes, Polling: u.Polling}
 }
 
 // check finds what no worker can be started with.

@@ -10,26 +10,25 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// Backend serves one scheme. Those of ucx and ucxx are registered with package comm; New
+// Backend serves one scheme. Those of ucx and ucxx are registered with package comm, with the zero Settings; New
 // makes others, with settings of their own.
 type Backend struct {
 	scheme   string
-	settings func() Settings
+	settings Settings
 }
 
 var _ comm.Backend = (*Backend)(nil)
 
 func init() {
-	for _, scheme := range []string{"ucx", "ucxx"} {
-		comm.Register(scheme, &Backend{scheme: scheme, settings: configured})
+	for scheme, b := range backendsOf(Settings{}) {
+		comm.Register(scheme, b)
 	}
-	comm.Register(FileScheme, &FileBackend{settings: configured})
 }
 
 // New makes a backend for the scheme ucx or ucxx, which are the same but for the
 // addresses' prefix, with its own settings.
 func New(scheme string, s Settings) *Backend {
-	return &Backend{scheme: scheme, settings: func() Settings { return s }}
+	return &Backend{scheme: scheme, settings: s}
 }
 
 // Dial connects once, without retry; comm.Dial is what retries.
@@ -42,7 +41,7 @@ func (b *Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (co
 	if err != nil {
 		return nil, err
 	}
-	s := b.settings().forHost(ip)
+	s := b.settings.forHost(ip)
 	e, err := openEngine(ctx, s)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -135,7 +134,7 @@ func (b *Backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig)
 			host = announced
 		}
 	}
-	s := b.settings().forHost(host)
+	s := b.settings.forHost(host)
 	e, err := openEngine(ctx, s)
 	if err != nil {
 		return nil, err

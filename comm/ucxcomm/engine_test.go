@@ -13,7 +13,7 @@ import (
 
 func TestSettings(t *testing.T) {
 	a := Settings{Options: map[string]string{"UCX_TLS": "tcp", "net-devices": "x"}}
-	b := Settings{Options: map[string]string{"tls": "tcp", "NET-DEVICES": "x"}, MultiBuffer: true, NoLanes: true}
+	b := Settings{Options: map[string]string{"tls": "tcp", "NET-DEVICES": "x"}, MultiBuffer: true, PlainLanes: true}
 	if a.key() != b.key() || a.options()["TLS"] != "tcp" || a.options()["NET_DEVICES"] != "x" {
 		t.Errorf("%q and %q", a.key(), b.key())
 	}
@@ -34,11 +34,10 @@ func TestSettings(t *testing.T) {
 		t.Errorf("the user's choice was changed: %v", s.Options)
 	}
 	options := map[string]string{"TLS": "tcp"}
-	Configure(Settings{Options: options})
-	defer Configure(Settings{})
+	n := NewNetwork(Settings{Options: options}).(ownNetwork)
 	options["TLS"] = "changed"
-	if got := configured().Options["TLS"]; got != "tcp" {
-		t.Errorf("the process's settings are %q", got)
+	if got := n.backends["ucx"].(*Backend).settings.Options["TLS"]; got != "tcp" {
+		t.Errorf("TLS of a network whose options were changed later: got %q, want tcp", got)
 	}
 }
 

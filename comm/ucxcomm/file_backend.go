@@ -22,19 +22,19 @@ const FileScheme = "ucx-file"
 
 // FileBackend serves [FileScheme].
 type FileBackend struct {
-	settings func() Settings
+	settings Settings
 }
 
 var _ comm.Backend = (*FileBackend)(nil)
 
 // NewFile makes a backend with settings of its own. Without a choice of UCX_TLS all transports but tcp are used.
 func NewFile(s Settings) *FileBackend {
-	return &FileBackend{settings: func() Settings { return s }}
+	return &FileBackend{settings: s}
 }
 
 func (b *FileBackend) engine(ctx context.Context) (*engine, Settings, error) {
-	s := b.settings()
-	s.byFile, s.NoLanes = true, false
+	s := b.settings
+	s.byFile, s.PlainLanes = true, false
 	e, err := openEngine(ctx, s)
 	return e, s, err
 }

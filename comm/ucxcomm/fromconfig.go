@@ -1,17 +1,21 @@
 package ucxcomm
 
-import "go.millstream.dev/config"
+import (
+	"maps"
+
+	"go.millstream.dev/config"
+)
 
 // FromConfig takes the settings of UCX comms out of those that package config has read from
 // Dask's files and variables:
 //
 //	cfg, err := config.Default()
 //	s, err := cfg.Settings(config.Overrides{})
-//	ucxcomm.Configure(ucxcomm.FromConfig(s))
+//	network := ucxcomm.NewNetwork(ucxcomm.FromConfig(s))
 func FromConfig(s *config.Settings) Settings {
 	return Settings{
-		Options: s.Options, Library: s.UCX.Library,
-		MultiBuffer: s.UCX.MultiBuffer == config.On, NoLanes: s.UCX.PlainLanes == config.On,
+		Options: maps.Clone(s.Options), Library: s.UCX.Library,
+		MultiBuffer: s.UCX.MultiBuffer == config.On, PlainLanes: s.UCX.PlainLanes == config.On,
 		Polling: s.UCX.Polling == config.On,
 	}
 }

@@ -19,14 +19,14 @@ func TestFromConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := FromConfig(s)
-	if got.Options["TLS"] != "tcp" || !got.MultiBuffer || !got.NoLanes || !got.Polling || got.Library != "/x/libucp.so.0" {
+	if got.Options["TLS"] != "tcp" || !got.MultiBuffer || !got.PlainLanes || !got.Polling || got.Library != "/x/libucp.so.0" {
 		t.Errorf("%+v", got)
 	}
 	s, err = cfg.Settings(config.Overrides{UCX: config.UCX{MultiBuffer: config.Off}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := FromConfig(s); got.MultiBuffer || got.NoLanes || got.Polling || got.Library != "" {
+	if got := FromConfig(s); got.MultiBuffer || got.PlainLanes || got.Polling || got.Library != "" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -212,7 +212,7 @@ func TestFallback(t *testing.T) {
 	l, loc := listening(here)
 	t.Run("the peer wants none", func(t *testing.T) { talk(t, l, backends["plain"], loc, false) })
 	t.Run("both have one", func(t *testing.T) { talk(t, l, backends["lane"], loc, true) })
-	e, err := openEngine(ctx, here.settings().forHost("127.0.0.1"))
+	e, err := openEngine(ctx, here.settings.forHost("127.0.0.1"))
 	if err != nil {
 		t.Fatal(err)
 	}

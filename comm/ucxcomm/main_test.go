@@ -74,6 +74,6 @@ func serve(backend string) {
 var backends = map[string]*Backend{
 	"lane":         New("ucxx", Settings{}),
 	"lane, tcp":    New("ucxx", Settings{Options: map[string]string{"TLS": "tcp,self"}}),
-	"plain":        New("ucxx", Settings{NoLanes: true}),
-	"multi-buffer": New("ucxx", Settings{NoLanes: true, MultiBuffer: true}),
+	"plain":        New("ucxx", Settings{PlainLanes: true}),
+	"multi-buffer": New("ucxx", Settings{PlainLanes: true, MultiBuffer: true}),
 }

@@ -6,39 +6,39 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/ucx/ucxenv"
 	"go.millstream.dev/mem"
 )
 
-// Settings are those of UCX comms. The zero value is useful: UCX chooses the lanes.
+// Settings specify UCX comms. The zero value is useful: UCX chooses the lanes. FromConfig reads them from Dask's
+// configuration, New and NewNetwork make comms with them, and as JSON they travel to the processes of a cluster.
 //
 // Comms and listeners with equal settings share one UCX context in the process.
 type Settings struct {
 	// Options are UCX settings, with or without the prefix UCX_, such as
 	// {"TLS": "tcp,cuda_copy"} (distributed-ucxx.tcp, .nvlink, .environment, …, as
 	// package config translates them). UCX_* variables of the environment win.
-	Options map[string]string
+	Options map[string]string `json:"options,omitempty"`
 	// Library is the path of a libucp.so.0; default: searched for, see ucx.Library. To
 	// talk to Python it must be of the release that Python's side uses: UCX connects
 	// only like releases by socket address. MILLSTREAM_UCX_LIBRARY works too.
-	Library string
+	Library string `json:"library,omitempty"`
 	// MultiBuffer sends and expects messages in distributed-ucxx's multi-buffer form
 	// (distributed-ucxx.multi-buffer, default false). Both ends must agree: the form is
 	// not negotiated, as it is that of the handshake already.
-	MultiBuffer bool
+	MultiBuffer bool `json:"multi_buffer,omitempty"`
 	// Host gives the memory that frames of 64 KiB and more arrive in, such as a mem.Pool
 	// of mapped memory: a pool's pages are there already, and messages must then be
 	// released, or the pool grows. Default: Go's heap.
-	Host mem.Resource
-	// NoLanes keeps comms between Millstream programs on distributed-ucxx's format and
-	// on UCX's socket connection, as if the peer were Python.
-	NoLanes bool
+	Host mem.Resource `json:"-"`
+	// PlainLanes keeps comms between Millstream programs on distributed-ucxx's format and
+	// on UCX's socket connection, as if the peer were Python (millstream.ucx.plain-lanes).
+	PlainLanes bool `json:"plain_lanes,omitempty"`
 	// Polling has waits for messages on lanes between Millstream programs take a processor
 	// (millstream.ucx.polling, default false). Otherwise they sleep soon.
-	Polling bool
+	Polling bool `json:"polling,omitempty"`
 
 	byFile bool // set by FileBackend: no sockets, one worker for everything
 }
@@ -85,27 +85,6 @@ func (s *Settings) key() string {
 		b.WriteString("\x00" + k + "=" + o[k])
 	}
 	return b.String()
-}
-
-// process holds the settings that ucx:// and ucxx:// addresses use.
-var process struct {
-	mu       sync.Mutex
-	settings Settings
-}
-
-// Configure sets what ucx:// and ucxx:// addresses use from now on in this process, for
-// comms and listeners made later. A Backend of New has settings of its own.
-func Configure(s Settings) {
-	s.Options = maps.Clone(s.Options)
-	process.mu.Lock()
-	process.settings = s
-	process.mu.Unlock()
-}
-
-func configured() Settings {
-	process.mu.Lock()
-	defer process.mu.Unlock()
-	return process.settings
 }
 
 // pooledFrom is the length from which frames go to Settings.Host.

@@ -109,7 +109,7 @@ func (d *lineDoor) close() {
 
 // canStage reports whether this side may have lines: it has a GPU, and its backend sockets.
 func (c *conn) canStage() bool {
-	return c.sockets && c.device != nil && c.device.Kind() == mem.Device && c.staged.Mode != comm.StagedOff && !c.settings.NoLanes
+	return c.sockets && c.device != nil && c.device.Kind() == mem.Device && c.staged.Mode != comm.StagedOff && !c.settings.PlainLanes
 }
 
 // forDevices reports whether one of the lanes can touch memory of GPUs.

@@ -18,7 +18,7 @@ const laneFeature = "ucx-lane-1"
 func (c *conn) handshake(ctx context.Context, compression string, cookie []byte, cookies func(string, []byte) bool, dialer bool) error {
 	same := sameHost(c.local, c.peer)
 	var features []string
-	if !c.settings.NoLanes {
+	if !c.settings.PlainLanes {
 		features = []string{laneFeature}
 	}
 	if c.canStage() {

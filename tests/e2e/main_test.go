@@ -49,6 +49,10 @@ func TestMain(m *testing.M) {
 // clientProgram is the client of the guide: the environment says everything.
 func clientProgram(ctx context.Context, args []string) error {
 	client, err := millstream.Connect(ctx, args[0])
+	return squareOf12(ctx, client, err)
+}
+
+func squareOf12(ctx context.Context, client *millstream.Client, err error) error {
 	if err != nil {
 		return err
 	}
@@ -61,14 +65,16 @@ func clientProgram(ctx context.Context, args []string) error {
 	return nil
 }
 
-// clientByGo is the same with options of its own: cluster.Initialize.
+// clientByGo is the same with options of its own: cluster.NewNetwork.
 func clientByGo(ctx context.Context, args []string) error {
-	s, err := cluster.Initialize(config.Overrides{UCX: config.UCX{TCP: config.On}}, nil)
+	n, err := cluster.NewNetwork(cluster.NetworkConfig{Overrides: config.Overrides{UCX: config.UCX{TCP: config.On}}})
 	if err != nil {
 		return err
 	}
-	fmt.Println("UCX_TLS", s.Options["TLS"])
-	return clientProgram(ctx, args)
+	defer n.Close()
+	fmt.Println("UCX_TLS", n.Settings().Options["TLS"])
+	client, err := millstream.ConnectWith(ctx, millstream.ConnectOptions{Address: args[0], Network: n})
+	return squareOf12(ctx, client, err)
 }
 
 // localCUDAProgram is the guide's LocalCUDACluster with all that UCX can do.

@@ -210,9 +210,7 @@ func TestUCXCommUnreachable(t *testing.T) {
 	}
 	address := "ucxx://" + l.Addr().String()
 	l.Close()
-	ucxcomm.Configure(r.settings)
-	defer ucxcomm.Configure(ucxcomm.Settings{})
-	_, err = comm.Dial(r.ctx, address, comm.DialConfig{Timeout: 500 * time.Millisecond})
+	_, err = ucxcomm.NewNetwork(r.settings).Dial(r.ctx, address, comm.DialConfig{Timeout: 500 * time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "Timed out trying to connect to "+address) {
 		t.Errorf("Dial: %v", err)
 	}

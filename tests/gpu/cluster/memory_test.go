@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/config"
@@ -226,18 +224,13 @@ func TestGPUMemoryOptions(t *testing.T) {
 func TestGPUMemoryEverywhere(t *testing.T) {
 	requireGPU(t)
 	ctx := testContext(t)
-	_, err := cluster.Initialize(config.Overrides{RMM: config.RMM{PoolSize: 256 << 20}}, nil)
+	settings, err := config.Default()
 	must(t, err)
-	t.Cleanup(func() {
-		if _, err := cluster.Initialize(config.Overrides{}, nil); err != nil {
-			t.Error(err)
-		}
-	})
+	restore, err := settings.Set(map[string]any{"distributed-ucxx.rmm.pool-size": "256MiB"}) // of clients
+	must(t, err)
+	t.Cleanup(restore)
 	d, err := cuda.DeviceByOrdinal(0)
 	must(t, err)
-	if got := poolHere(t); got != 256<<20 {
-		t.Errorf("the client's pool has %.0f bytes", got)
-	}
 	cl, c, workers := gpuCluster(t, ctx, cluster.CUDAOptions{Devices: []string{"0", "0"}, RMM: cluster.RMMOptions{PoolSize: "512MiB"}}, cluster.Options{Dashboard: "127.0.0.1:0"})
 	for _, w := range workers {
 		if got := metricsOf(t, ctx, w.HTTP)[deviceMetric(d.UUID, "pool")]; got != 512<<20 {
@@ -262,27 +255,10 @@ func TestGPUMemoryEverywhere(t *testing.T) {
 	}
 	task.Release(a)
 	x.Release()
-	if _, err := cluster.Initialize(config.Overrides{RMM: config.RMM{PoolSize: 1 << 50}}, nil); err == nil || !strings.Contains(err.Error(), "bytes are free: ask for less") {
+	_, err = cluster.NewNetwork(cluster.NetworkConfig{Overrides: config.Overrides{RMM: config.RMM{PoolSize: 1 << 50}}})
+	if err == nil || !strings.Contains(err.Error(), "bytes are free: ask for less") {
 		t.Errorf("a pool larger than the GPU: %v", err)
 	}
-}
-
-// poolHere is what this process has of pools.
-func poolHere(t *testing.T) (sum float64) {
-	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	must(t, err)
-	for _, f := range families {
-		if f.GetName() != "millstream_device_memory_bytes" {
-			continue
-		}
-		for _, m := range f.Metric {
-			if m.Label[1].GetValue() == "pool" {
-				sum += m.GetGauge().GetValue()
-			}
-		}
-	}
-	return sum
 }
 
 // TestGPUMemoryRefused asks for what the GPU cannot do.

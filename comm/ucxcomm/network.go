@@ -1,0 +1,41 @@
+package ucxcomm
+
+import (
+	"context"
+	"maps"
+
+	"go.millstream.dev/comm"
+)
+
+// NewNetwork returns the network of this machine, comm.Default, with settings of its own for ucx, ucxx and ucx-file
+// addresses. It holds nothing that must be closed: what UCX needs is opened by the first comm or listener with such
+// settings and closed with the last.
+func NewNetwork(s Settings) comm.Network {
+	s.Options = maps.Clone(s.Options)
+	return ownNetwork{backendsOf(s)}
+}
+
+// backendsOf returns the backends of all schemes of this package.
+func backendsOf(s Settings) map[string]comm.Backend {
+	return map[string]comm.Backend{"ucx": New("ucx", s), "ucxx": New("ucxx", s), FileScheme: NewFile(s)}
+}
+
+type ownNetwork struct{ backends map[string]comm.Backend }
+
+func (n ownNetwork) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
+	scheme, loc := comm.ParseAddress(address)
+	b, ok := n.backends[scheme]
+	if !ok || cfg.RequireEncryption { // comm.Default refuses the second
+		return comm.Default.Dial(ctx, address, cfg)
+	}
+	return comm.Connect(ctx, address, cfg, func(ctx context.Context) (comm.Comm, error) { return b.Dial(ctx, loc, cfg) })
+}
+
+func (n ownNetwork) Listen(ctx context.Context, address string, cfg comm.ListenConfig) (comm.Listener, error) {
+	scheme, loc := comm.ParseAddress(address)
+	b, ok := n.backends[scheme]
+	if !ok || cfg.RequireEncryption {
+		return comm.Default.Listen(ctx, address, cfg)
+	}
+	return b.Listen(ctx, loc, cfg)
+}
