@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -275,5 +276,38 @@ func TestRetireeTakesNothing(t *testing.T) {
 		if x := r.Task(data[i].Key); x == nil || x.NumHolders() != 1 {
 			t.Errorf("%s is lost", data[i].Key)
 		}
+	}
+}
+
+// TestReplicateDeletes: replicas beyond the number that is asked for go only if that is asked for, the fullest worker's
+// first, and never the last.
+func TestReplicateDeletes(t *testing.T) {
+	r := newRig(Config{Validate: true})
+	r.addWorkers(3, 1)
+	c := r.addClient("c")
+	k, full := taskid.NewKey("x"), taskid.NewKey("full")
+	r.apply(&UpdateData{Client: c, Data: []NewData{
+		{Key: k, NBytes: 10, Workers: []WorkerID{0, 1, 2}}, {Key: full, NBytes: 99, Workers: []WorkerID{1}},
+	}})
+	removed := func(ev *Replicate) (ids []WorkerID) {
+		ev.Keys = []taskid.Key{k}
+		for _, a := range r.apply(ev) {
+			if a.Kind == RemoveReplicas {
+				ids = append(ids, a.Worker)
+			}
+		}
+		return ids
+	}
+	if ids := removed(&Replicate{Request: 1, N: 2}); ids != nil || r.Task(k).NumHolders() != 3 {
+		t.Errorf("without Delete replicas of %v were removed, %d are left", ids, r.Task(k).NumHolders())
+	}
+	if ids := removed(&Replicate{Request: 2, N: 2, Delete: true}); !slices.Equal(ids, []WorkerID{1}) {
+		t.Errorf("replicas of %v were removed, want that of the fullest worker, 1", ids)
+	}
+	if removed(&Replicate{Request: 3, N: 1, Delete: true}); r.Task(k).NumHolders() != 1 {
+		t.Errorf("%d replicas are left, want 1", r.Task(k).NumHolders())
+	}
+	if ids := removed(&Replicate{Request: 4, N: 1, Delete: true}); ids != nil {
+		t.Errorf("the last replica was removed: %v", ids)
 	}
 }
