@@ -227,7 +227,7 @@ func (u *ucxContext) worker(trusted bool) (*ucx.Worker, ucx.Contact, error) {
 	}
 	if u.ctx == nil {
 		// Without streams UCX does not bound how many endpoints two workers may make.
-		cfg := ucx.Config{Name: "millstream-clique", Features: ucx.AllFeature &^ ucx.Stream}
+		cfg := ucx.Config{Name: "millstream-clique", Features: ucx.AllFeatures &^ ucx.Stream}
 		if !trusted {
 			cfg.Options = ucxenv.OnLoopback(nil)
 		}

@@ -25,9 +25,12 @@ func TestDisabledTransportsAreOut(t *testing.T) {
 	}{
 		{"nothing", config.UCX{}, nil, "tcp", "all"},
 		{"tcp off", config.UCX{TCP: config.Off}, []string{"tcp"}, "posix", "^tcp"},
-		{"tcp off, nvlink on", config.UCX{TCP: config.Off, NVLink: config.On}, []string{"tcp"}, "posix", "self,sm,cuda_copy,cuda_ipc"},
+		{"tcp off, nvlink on", config.UCX{TCP: config.Off, NVLink: config.On}, []string{"tcp"}, "posix",
+			"self,sm,cuda_copy,cuda_ipc"},
 		{"tcp on", config.UCX{TCP: config.On}, []string{"posix", "sysv", "cma"}, "tcp", "tcp"},
-		{"others off", config.UCX{NVLink: config.Off, InfiniBand: config.Off, CUDACopy: config.Off}, []string{"cuda_ipc", "cuda_copy", "rc_verbs", "rc_mlx5", "ud_verbs", "dc_mlx5"}, "tcp", "^cuda_ipc,ib,cuda_copy"},
+		{"others off", config.UCX{NVLink: config.Off, InfiniBand: config.Off, CUDACopy: config.Off},
+			[]string{"cuda_ipc", "cuda_copy", "rc_verbs", "rc_mlx5", "ud_verbs",
+				"dc_mlx5"}, "tcp", "^cuda_ipc,ib,cuda_copy"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			options, _, err := c.u.Translate()
@@ -107,7 +110,7 @@ func lanesBetween(t *testing.T, x *ucx.Context) []string {
 	}
 	var names []string
 	for _, l := range lanes {
-		names = append(names, l.Transport)
+		names = append(names, l.Name)
 	}
 	return names
 }

@@ -35,10 +35,6 @@ const textPrefix = "ucx1:"
 // Address returns the worker's address.
 func (w *Worker) Address() (WorkerAddress, error) { return w.address(false) }
 
-// NetAddress returns an address without shared memory: who connects with it uses the
-// network even on this host.
-func (w *Worker) NetAddress() (WorkerAddress, error) { return w.address(true) }
-
 func (w *Worker) address(netOnly bool) (WorkerAddress, error) {
 	size := 1024
 	for {
@@ -115,10 +111,10 @@ func (a *WorkerAddress) UnmarshalText(t []byte) error {
 
 func (a WorkerAddress) check() error {
 	if len(a) == 0 {
-		return fmt.Errorf("ucx: empty worker address: %w", ErrInvalidAddr)
+		return fmt.Errorf("ucx: empty worker address: %w", errInvalidAddr)
 	}
 	if len(a) > maxWorkerAddress {
-		return fmt.Errorf("ucx: worker address of %d bytes exceeds %d: %w", len(a), maxWorkerAddress, ErrInvalidAddr)
+		return fmt.Errorf("ucx: worker address of %d bytes exceeds %d: %w", len(a), maxWorkerAddress, errInvalidAddr)
 	}
 	return nil
 }
@@ -241,7 +237,7 @@ func (w *Worker) Contact() (Contact, error) {
 	if err != nil {
 		return Contact{}, err
 	}
-	net, err := w.NetAddress()
+	net, err := w.address(true)
 	if err != nil {
 		net = nil // no network device: a namespace without interfaces
 	}

@@ -104,7 +104,7 @@ func exchangeSide(name, other string) error {
 	}); err != nil {
 		return err
 	}
-	return ep.CloseContext(ctx)
+	return ep.Shutdown(ctx)
 }
 
 // moveBothWays sends a short and a long message each way and looks at the lanes.
@@ -127,8 +127,8 @@ func moveBothWays(ctx context.Context, ep *Endpoint, name, other string) error {
 	if err != nil {
 		return err
 	}
-	shared := func(l Lane) bool { return slices.Contains([]string{"posix", "sysv", "cma"}, l.Transport) }
-	if len(lanes) == 0 || slices.ContainsFunc(lanes, func(l Lane) bool { return !shared(l) }) {
+	shared := func(l Transport) bool { return slices.Contains([]string{"posix", "sysv", "cma"}, l.Name) }
+	if len(lanes) == 0 || slices.ContainsFunc(lanes, func(l Transport) bool { return !shared(l) }) {
 		return fmt.Errorf("lanes without any network: %v", lanes)
 	}
 	return nil

@@ -24,16 +24,24 @@ const (
 	amConn     = reservedAM + 1
 	amMulti    = reservedAM + 2
 	reservedTo = reservedAM + 15
+
+	// Ids of messages whose data the sender has in device or managed memory, between Millstream peers: one of these
+	// plus the id. They tell the receiver what UCX does not.
+	maxKindAM = 1024
+	deviceAM  = 2048
+	managedAM = deviceAM + maxKindAM
+	kindAMEnd = managedAM + maxKindAM
 )
 
 // SendAM sends an active message: it arrives at the peer's handler or RecvAM for id,
 // with a header (up to Worker.MaxHeader bytes, copied) and data. Several views are
-// gathered into one message. Ids 1024 to 1039 are Millstream's own; UCXX uses 0.
+// gathered into one message. Ids 1024 to 1039 and 2048 to 4095 are
+// Millstream's own; UCXX uses 0.
 func (ep *Endpoint) SendAM(ctx context.Context, id uint16, header []byte, opts AMOptions, data ...View) error {
 	if err := checkAMID(id); err != nil {
 		return &OpError{Op: ucp.OpAMSend.String(), Peer: ep.peer, Err: err}
 	}
-	return ep.sendAM(ctx, id, header, opts, data)
+	return ep.sendAM(ctx, ep.kindID(id, data), header, opts, data)
 }
 
 func (ep *Endpoint) sendAM(ctx context.Context, id uint16, header []byte, opts AMOptions, data []View) error {
@@ -53,7 +61,7 @@ func (ep *Endpoint) StartSendAM(id uint16, header []byte, opts AMOptions, data .
 	if err := checkAMID(id); err != nil {
 		return failedRequest(ucp.OpAMSend, ep, err)
 	}
-	return ep.startAM(id, header, opts, data)
+	return ep.startAM(ep.kindID(id, data), header, opts, data)
 }
 
 func (ep *Endpoint) startAM(id uint16, header []byte, opts AMOptions, data []View) *Request {
@@ -69,10 +77,36 @@ func (ep *Endpoint) startAM(id uint16, header []byte, opts AMOptions, data []Vie
 }
 
 func checkAMID(id uint16) error {
-	if id >= reservedAM && id <= reservedTo {
-		return fmt.Errorf("ucx: active-message id %d is reserved (%d to %d)", id, reservedAM, reservedTo)
+	if id >= reservedAM && id <= reservedTo || id >= deviceAM && id < kindAMEnd {
+		return fmt.Errorf("ucx: active-message id %d is reserved (%d to %d, %d to %d)", id, reservedAM, reservedTo,
+			deviceAM, kindAMEnd-1)
 	}
 	return nil
+}
+
+// kindID is the id under which a message travels to a peer that knows kinds of memory.
+func (ep *Endpoint) kindID(id uint16, data []View) uint16 {
+	if id >= maxKindAM || len(data) == 0 || ep.line == nil || ep.line.features&featureKinds == 0 {
+		return id
+	}
+	switch data[0].kind {
+	case mem.Device:
+		return deviceAM + id
+	case mem.Managed:
+		return managedAM + id
+	}
+	return id
+}
+
+// kindOf is the reverse of kindID.
+func kindOf(id uint16) (uint16, mem.Kind) {
+	switch {
+	case id >= deviceAM && id < managedAM:
+		return id - deviceAM, mem.Device
+	case id >= managedAM && id < kindAMEnd:
+		return id - managedAM, mem.Managed
+	}
+	return id, mem.Host
 }
 
 // AM is a received active message. Receive its data once, or Release it.
@@ -80,6 +114,9 @@ type AM struct {
 	ID     uint16
 	Header []byte // copied; the receiver's
 	Len    int    // length of the data in bytes
+	// Kind is the memory that the sender has the data in. Only Millstream peers that met by Dial, Attach or a Listener
+	// tell, for ids below 1024; it is Host otherwise.
+	Kind mem.Kind
 	// set if the sender asked for replies, and for messages above 1 KiB from Millstream; valid while the sender lives
 	ReplyTo *Endpoint
 
@@ -255,8 +292,12 @@ func (m *AM) Bytes(ctx context.Context, limit int) ([]byte, error) {
 }
 
 // Buffer receives the data into memory from the given resource, which may be device
-// memory: the receiver chooses. The caller releases the buffer.
+// memory: the receiver chooses. nil means the worker's allocator for the kind of memory that
+// the sender has the data in, see [Worker.SetAllocator]. The caller releases the buffer.
 func (m *AM) Buffer(ctx context.Context, res mem.Resource) (*mem.Buffer, error) {
+	if res == nil {
+		res = m.w.resource(m.Kind)
+	}
 	b, err := res.Alloc(ctx, m.Len)
 	if err != nil {
 		return nil, err

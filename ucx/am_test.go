@@ -51,7 +51,7 @@ func TestUnopenedMessageID(t *testing.T) {
 func TestReservedMessageIDs(t *testing.T) {
 	ctx := testContext(t)
 	a, b := pair(t, Config{}, WorkerConfig{})
-	for _, id := range []uint16{reservedAM, reservedTo} {
+	for _, id := range []uint16{reservedAM, reservedTo, deviceAM, kindAMEnd - 1} {
 		_, recvErr := b.Worker().RecvAM(ctx, id)
 		for what, err := range map[string]error{
 			"SendAM": a.SendAM(ctx, id, nil, AMOptions{}), "StartSendAM": a.StartSendAM(id, nil, AMOptions{}).Err(),

@@ -96,7 +96,7 @@ func TestArrayViews(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, err := FromArrayInterface(a, 2)
-	if err != nil || v.Len() != 24 || v.Kind() != mem.Device || v.device != 2 || !v.ReadOnly() || v.base() != 4096 ||
+	if err != nil || v.Len() != 24 || v.Kind() != mem.Device || v.device != 2 || !v.readOnly || v.base() != 4096 ||
 		v.memType() != 1 {
 		t.Errorf("Fortran order: %+v, %v", v, err)
 	}

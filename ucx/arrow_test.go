@@ -32,14 +32,14 @@ func TestArrowBuffers(t *testing.T) {
 		}
 		values := builder.NewFloat64Array()
 		src := values.Data().Buffers()[1]
-		v := Holder(src)
+		v := Bytes(src.Bytes())
 		if v.Len() != src.Len() || v.ptr != unsafe.Pointer(unsafe.SliceData(src.Bytes())) {
 			t.Errorf("%d values: the view is not the buffer", n)
 		}
 		dst := memory.NewResizableBuffer(pool)
 		dst.Resize(src.Len())
 		before := pool.bytes
-		r := b.StartRecv(Holder(dst), 1, FullMask)
+		r := b.StartRecv(Bytes(dst.Bytes()), 1, FullMask)
 		if err := a.Send(ctx, v, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestArrowArrayAsFrames(t *testing.T) {
 	defer col.Release()
 	var frames []View
 	for _, buf := range col.Data().Buffers() {
-		frames = append(frames, Holder(buf))
+		frames = append(frames, Bytes(buf.Bytes()))
 	}
 	sent := make(chan error, 1)
 	go func() { sent <- a.SendFrames(ctx, frames...) }()

@@ -96,50 +96,6 @@ func (a Atomic[T]) CompareSwap(ctx context.Context, expected, v T) (old T, err e
 // Load returns the value.
 func (a Atomic[T]) Load(ctx context.Context) (T, error) { return a.fetch(ctx, atomicAdd, 0, 0) }
 
-// StartAdd is Add as a Request.
-func (a Atomic[T]) StartAdd(v T) *Request { return a.start(atomicAdd, false, v, 0) }
-
-// StartAnd is And as a Request.
-func (a Atomic[T]) StartAnd(v T) *Request { return a.startPostBits(atomicAnd, v) }
-
-// StartOr is Or as a Request.
-func (a Atomic[T]) StartOr(v T) *Request { return a.startPostBits(atomicOr, v) }
-
-// StartXor is Xor as a Request.
-func (a Atomic[T]) StartXor(v T) *Request { return a.startPostBits(atomicXor, v) }
-
-// StartFetchAdd is FetchAdd as a request.
-func (a Atomic[T]) StartFetchAdd(v T) *AtomicRequest[T] { return a.startFetch(atomicAdd, v, 0) }
-
-// StartFetchAnd is FetchAnd as a request.
-func (a Atomic[T]) StartFetchAnd(v T) *AtomicRequest[T] { return a.startFetchBits(atomicAnd, v) }
-
-// StartFetchOr is FetchOr as a request.
-func (a Atomic[T]) StartFetchOr(v T) *AtomicRequest[T] { return a.startFetchBits(atomicOr, v) }
-
-// StartFetchXor is FetchXor as a request.
-func (a Atomic[T]) StartFetchXor(v T) *AtomicRequest[T] { return a.startFetchBits(atomicXor, v) }
-
-// StartSwap is Swap as a request.
-func (a Atomic[T]) StartSwap(v T) *AtomicRequest[T] { return a.startFetch(atomicSwap, v, 0) }
-
-// StartCompareSwap is CompareSwap as a request.
-func (a Atomic[T]) StartCompareSwap(expected, v T) *AtomicRequest[T] {
-	return a.startFetch(atomicCompareSwap, expected, v)
-}
-
-// AtomicRequest is a [Request] whose operation returns a value.
-type AtomicRequest[T Word] struct{ *Request }
-
-// Old returns the word's value from before the operation, once that has succeeded;
-// 0 until then.
-func (r *AtomicRequest[T]) Old() T {
-	if r.state.Load() != reqDone || r.err != nil {
-		return 0
-	}
-	return wordOf[T](&r.arg)
-}
-
 func (a Atomic[T]) size() int {
 	var v T
 	return int(unsafe.Sizeof(v))
@@ -226,25 +182,6 @@ func (a Atomic[T]) do(ctx context.Context, op uint64, fetch bool, v, reply T) (T
 		return 0, err
 	}
 	return wordOf[T](&old), nil
-}
-
-func (a Atomic[T]) start(op uint64, fetch bool, v, reply T) *Request {
-	addr, err := a.target()
-	if err != nil {
-		return failedRequest(ucp.OpAtomic, nil, a.refusal(err))
-	}
-	w := a.rk.ep.w
-	s, r, err := w.startOn(ucp.OpAtomic, a.rk.ep)
-	if err != nil {
-		return failedRequest(ucp.OpAtomic, a.rk.ep, err)
-	}
-	a.fill(s, addr, op, fetch, v, reply)
-	w.drv.launch(s, r)
-	return r
-}
-
-func (a Atomic[T]) startFetch(op uint64, v, reply T) *AtomicRequest[T] {
-	return &AtomicRequest[T]{a.start(op, true, v, reply)}
 }
 
 func (a Atomic[T]) refusal(err error) error {
@@ -366,20 +303,6 @@ func (a Atomic[T]) swapBits(ctx context.Context, op uint64, v T) (T, error) {
 	return 0, err
 }
 
-func (a Atomic[T]) startSwapBits(op uint64, v T) *Request {
-	if _, err := a.target(); err != nil {
-		return failedRequest(ucp.OpAtomic, nil, a.refusal(err))
-	}
-	r := &Request{w: a.rk.ep.w, op: ucp.OpAtomic, ep: a.rk.ep}
-	go func() { // ends with the endpoint or the worker at the latest
-		old, err := a.swapBits(background, op, v)
-		setWord(&r.arg, old)
-		r.err = err
-		r.finish()
-	}()
-	return r
-}
-
 func (a Atomic[T]) postBits(ctx context.Context, op uint64, v T) error {
 	if wrongBits().post {
 		_, err := a.swapBits(ctx, op, v)
@@ -393,18 +316,4 @@ func (a Atomic[T]) fetchBits(ctx context.Context, op uint64, v T) (T, error) {
 		return a.swapBits(ctx, op, v)
 	}
 	return a.fetch(ctx, op, v, 0)
-}
-
-func (a Atomic[T]) startPostBits(op uint64, v T) *Request {
-	if wrongBits().post {
-		return a.startSwapBits(op, v)
-	}
-	return a.start(op, false, v, 0)
-}
-
-func (a Atomic[T]) startFetchBits(op uint64, v T) *AtomicRequest[T] {
-	if wrongBits().fetch {
-		return &AtomicRequest[T]{a.startSwapBits(op, v)}
-	}
-	return a.startFetch(op, v, 0)
 }

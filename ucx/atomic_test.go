@@ -26,12 +26,6 @@ func atomicForms[T Word]() map[string]struct {
 		want func(old, x, y T) T
 		post bool
 	}
-	wait := func(ctx context.Context, r *AtomicRequest[T]) (T, error) {
-		if err := r.Wait(ctx); err != nil {
-			return 0, err
-		}
-		return r.Old(), nil
-	}
 	add := func(old, x, _ T) T { return old + x }
 	and := func(old, x, _ T) T { return old & x }
 	or := func(old, x, _ T) T { return old | x }
@@ -49,14 +43,6 @@ func atomicForms[T Word]() map[string]struct {
 		"And": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.And(ctx, x) }, and, true},
 		"Or":  {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.Or(ctx, x) }, or, true},
 		"Xor": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.Xor(ctx, x) }, xor, true},
-		"StartAdd": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.StartAdd(x).Wait(ctx) },
-			add, true},
-		"StartAnd": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.StartAnd(x).Wait(ctx) },
-			and, true},
-		"StartOr": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.StartOr(x).Wait(ctx) },
-			or, true},
-		"StartXor": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return 0, a.StartXor(x).Wait(ctx) },
-			xor, true},
 
 		"FetchAdd": {func(ctx context.Context, a Atomic[T], x, _ T) (T, error) { return a.FetchAdd(ctx, x) },
 			add, false},
@@ -73,29 +59,6 @@ func atomicForms[T Word]() map[string]struct {
 		"CompareSwap": {func(ctx context.Context, a Atomic[T], x, y T) (T,
 			error) {
 			return a.CompareSwap(ctx, x, y)
-		}, cswap, false},
-		"StartFetchAdd": {func(ctx context.Context, a Atomic[T], x, _ T) (T,
-			error) {
-			return wait(ctx, a.StartFetchAdd(x))
-		}, add, false},
-		"StartFetchAnd": {func(ctx context.Context, a Atomic[T], x, _ T) (T,
-			error) {
-			return wait(ctx, a.StartFetchAnd(x))
-		}, and, false},
-		"StartFetchOr": {func(ctx context.Context, a Atomic[T], x, _ T) (T,
-			error) {
-			return wait(ctx, a.StartFetchOr(x))
-		}, or, false},
-		"StartFetchXor": {func(ctx context.Context, a Atomic[T], x, _ T) (T,
-			error) {
-			return wait(ctx, a.StartFetchXor(x))
-		}, xor, false},
-		"StartSwap": {func(ctx context.Context, a Atomic[T], x, _ T) (T,
-			error) {
-			return wait(ctx, a.StartSwap(x))
-		}, swap, false},
-		"StartCompareSwap": {func(ctx context.Context, a Atomic[T], x, y T) (T, error) {
-			return wait(ctx, a.StartCompareSwap(x, y))
 		}, cswap, false},
 	}
 }
@@ -161,10 +124,6 @@ func TestAtomicBits(t *testing.T) {
 				now != bitwise(op, old, x) {
 				t.Errorf("%s(%#x) of %#x: returned %#x, stored %#x, %v", name, x, old, got, now, err)
 			}
-			r := &AtomicRequest[uint64]{word.startSwapBits(op, x)}
-			if err := r.Wait(ctx); err != nil || r.Old() != bitwise(op, old, x) {
-				t.Errorf("started %s: returned %#x, %v", name, r.Old(), err)
-			}
 		}
 		clear(far.window)
 		var all sync.WaitGroup
@@ -211,7 +170,7 @@ func TestAtomicsConcurrent(t *testing.T) {
 						err = sum.Add(ctx, uint64(g*i))
 					}
 					if err == nil {
-						err = small.StartAdd(3).Wait(ctx)
+						err = small.Add(ctx, 3)
 					}
 					if err != nil {
 						t.Error(err)
@@ -291,11 +250,13 @@ func TestAtomicRefuses(t *testing.T) {
 	forms64 := func(a Atomic[uint64]) []error {
 		_, e1 := a.FetchAdd(ctx, 1)
 		_, e2 := a.CompareSwap(ctx, 1, 2)
-		return []error{a.Add(ctx, 1), e1, e2, a.StartXor(1).Wait(ctx), a.StartSwap(1).Wait(ctx)}
+		_, e3 := a.Swap(ctx, 1)
+		return []error{a.Add(ctx, 1), e1, e2, a.Xor(ctx, 1), e3}
 	}
 	forms32 := func(a Atomic[uint32]) []error {
 		_, e1 := a.Swap(ctx, 1)
-		return []error{a.Or(ctx, 1), e1, a.StartAnd(1).Wait(ctx), a.StartFetchOr(1).Wait(ctx)}
+		_, e2 := a.FetchOr(ctx, 1)
+		return []error{a.Or(ctx, 1), e1, a.And(ctx, 1), e2}
 	}
 	for _, off := range []int64{1, 4, 7} {
 		check("unaligned", ErrInvalidParam, "unaligned", forms64(AtomicAt[uint64](far.rk, off))...)
@@ -312,10 +273,6 @@ func TestAtomicRefuses(t *testing.T) {
 	check("cancelled", context.Canceled, "", err, AtomicAt[uint64](far.rk, 0).Add(cancelled, 1))
 	far.rk.Release()
 	check("released", net.ErrClosed, "released", forms64(AtomicAt[uint64](far.rk, 0))...)
-	r := AtomicAt[uint64](far.rk, 0).StartSwap(1)
-	if r.Old() != 0 {
-		t.Error("a refused request has a value")
-	}
 }
 
 // TestAtomicPeerMode: where UCX has atomics on endpoints in peer error mode they work,

@@ -67,8 +67,8 @@ func TestBatchStarts(t *testing.T) {
 			t.Errorf("%q, %v, want %q", got[:info.Len], err, want)
 		}
 	}
-	if err := out.Wait(ctx); err != nil || out.Len() != 2 {
-		t.Error(err, out.Len())
+	if err := out.Wait(ctx); err != nil || out.n != 2 {
+		t.Error(err, out.n)
 	}
 }
 

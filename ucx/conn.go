@@ -125,7 +125,8 @@ func (w *Worker) adoptConn(ep *Endpoint, cfg *ConnConfig) (*Conn, error) {
 			"Listener.Accept or Worker.Attach")
 	}
 	if l.remote == 0 {
-		return nil, errors.New("ucx: a net.Conn needs active messages; add ActiveMsg to Config.Features on both sides")
+		return nil, errors.New("ucx: a net.Conn needs active messages; add ActiveMessages to Config.Features on both " +
+			"sides")
 	}
 	if err := ep.reason(); err != nil {
 		return nil, err
@@ -181,8 +182,8 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr returns the peer's socket address of the lifeline.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// Buffered returns how many bytes have arrived and were not read yet.
-func (c *Conn) Buffered() int {
+// buffered returns how many bytes have arrived and were not read yet.
+func (c *Conn) buffered() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.in.queue.n + c.in.earlyBytes
@@ -229,7 +230,7 @@ func (c *Conn) broken(op string) error {
 		return os.NewSyscallError(op, syscall.ECONNRESET)
 	case !errors.As(c.failure, &s):
 		return c.failure
-	case s == ErrConnectionReset, s == ErrNotConnected, s == ErrEndpointTimeout:
+	case s == ErrConnectionReset, s == ErrNotConnected, s == errEndpointTimeout:
 		return os.NewSyscallError(op, syscall.ECONNRESET)
 	}
 	return fmt.Errorf("%s: %w: %w", op, syscall.ECONNRESET, c.failure)

@@ -70,12 +70,12 @@ func (w *Worker) ListenConn(ctx context.Context, addr string, cfg *ConnConfig) (
 	if err != nil {
 		return nil, err
 	}
-	return l.Conns(cfg)
+	return l.conns(cfg)
 }
 
-// Conns turns the listener into a [net.Listener] and takes it over: Accept is not to
+// conns turns the listener into a [net.Listener] and takes it over: Accept is not to
 // be called any more. On failure the listener is closed.
-func (l *Listener) Conns(cfg *ConnConfig) (*ConnListener, error) {
+func (l *Listener) conns(cfg *ConnConfig) (*ConnListener, error) {
 	filled, err := cfg.filled()
 	if err == nil {
 		err = l.w.openConns()
@@ -135,18 +135,17 @@ func (c *Conn) refuse() {
 	_ = c.Close()
 }
 
-// Accept waits for the next connection. It is [ConnListener.AcceptContext] without a
-// context, as net.Listener wants it; Close ends it.
+// Accept waits for the next connection. Close ends it.
 func (l *ConnListener) Accept() (net.Conn, error) {
-	c, err := l.AcceptContext(background)
+	c, err := l.acceptContext(background)
 	if err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// AcceptContext waits for the next connection until ctx ends.
-func (l *ConnListener) AcceptContext(ctx context.Context) (*Conn, error) {
+// acceptContext waits for the next connection until ctx ends.
+func (l *ConnListener) acceptContext(ctx context.Context) (*Conn, error) {
 	select {
 	case <-l.done:
 		return nil, l.opError(net.ErrClosed)

@@ -120,7 +120,7 @@ func TestConnAcceptContext(t *testing.T) {
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	_, err = l.AcceptContext(ctx)
+	_, err = l.acceptContext(ctx)
 	var ne net.Error
 	if !errors.As(err, &ne) || !ne.Timeout() {
 		t.Errorf("%v, want a timeout", err)
@@ -261,7 +261,7 @@ func TestConnRefusals(t *testing.T) {
 	}
 	tagOnly := newWorker(t, Config{Features: Tag | Wakeup}, WorkerConfig{})
 	if _, err := tagOnly.DialConn(ctx, l.Addr().String(), nil); !errors.Is(err, ErrUnsupported) ||
-		!strings.Contains(err.Error(), "ActiveMsg") {
+		!strings.Contains(err.Error(), "ActiveMessages") {
 		t.Errorf("a context without active messages: %v", err)
 	}
 	if _, err := tagOnly.ListenConn(ctx, "127.0.0.1:0", nil); !errors.Is(err, ErrUnsupported) {
@@ -278,7 +278,7 @@ func TestConnWorkerClose(t *testing.T) {
 	if _, err := b.Write([]byte("here")); err != nil {
 		t.Fatal(err)
 	}
-	for a.Buffered() < 4 {
+	for a.buffered() < 4 {
 		time.Sleep(time.Millisecond)
 	}
 	waiting := make(chan error, 2)

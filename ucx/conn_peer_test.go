@@ -50,7 +50,7 @@ func connRole(c *control) error {
 		}
 		switch words[0] {
 		case "accept":
-			if conn, err = l.AcceptContext(ctx); err != nil {
+			if conn, err = l.acceptContext(ctx); err != nil {
 				return err
 			}
 			c.say("accepted")
@@ -62,7 +62,7 @@ func connRole(c *control) error {
 			}
 			buffered := 0
 			if conn != nil {
-				buffered = conn.Buffered()
+				buffered = conn.buffered()
 			}
 			c.say("rss %d %d", n, buffered)
 		case "echo":

@@ -64,8 +64,8 @@ func parseConnHeader(b []byte) (kind connKind, number, value uint64, ok bool) {
 
 // openConns makes the worker receive frames.
 func (w *Worker) openConns() error {
-	if w.ctx.cfg.Features&ActiveMsg == 0 {
-		return &OpError{Op: "connect", Err: fmt.Errorf("ucx: a net.Conn needs active messages; add ActiveMsg to "+
+	if w.ctx.cfg.Features&ActiveMessages == 0 {
+		return &OpError{Op: "connect", Err: fmt.Errorf("ucx: a net.Conn needs active messages; add ActiveMessages to "+
 			"Config.Features: %w", ErrUnsupported)}
 	}
 	_, err := w.ams.openFor(amConn, &inbox{raw: w.connEvent})
@@ -370,14 +370,14 @@ func (c *Conn) close() error {
 	defer cancel()
 	if linger == 0 {
 		c.ep.abort(ErrCanceled)
-		_ = c.ep.CloseContext(ctx)
+		_ = c.ep.Shutdown(ctx)
 		return nil
 	}
 	err := c.farewell(ctx, linger)
 	if err != nil {
 		c.ep.abort(ErrCanceled)
 	}
-	if cerr := c.ep.CloseContext(ctx); err == nil && !c.confirmed() {
+	if cerr := c.ep.Shutdown(ctx); err == nil && !c.confirmed() {
 		err = cerr
 	}
 	return err

@@ -57,7 +57,7 @@ func dialPair(ctx context.Context, wa, wb *Worker, cfg *ConnConfig) (a, b *Conn,
 	if a, err = wa.DialConn(ctx, l.Addr().String(), cfg); err != nil {
 		return nil, nil, err
 	}
-	b, err = l.AcceptContext(ctx)
+	b, err = l.acceptContext(ctx)
 	return a, b, err
 }
 
@@ -126,7 +126,7 @@ func TestConnSizes(t *testing.T) {
 					t.Fatalf("window %d, %d bytes: content differs", window, n)
 				}
 			}
-			if n := b.Buffered(); n != 0 {
+			if n := b.buffered(); n != 0 {
 				t.Errorf("%d bytes are left over", n)
 			}
 		}

@@ -26,14 +26,14 @@ type Features uint64
 
 // The features of UCX. Wakeup gives workers a descriptor to sleep on.
 const (
-	Tag        Features = ucp.FeatureTag
-	RMA        Features = ucp.FeatureRMA
-	Atomic32   Features = ucp.FeatureAMO32
-	Atomic64   Features = ucp.FeatureAMO64
-	Wakeup     Features = ucp.FeatureWakeup
-	Stream     Features = ucp.FeatureStream
-	ActiveMsg  Features = ucp.FeatureAM
-	AllFeature          = Tag | RMA | Atomic32 | Atomic64 | Wakeup | Stream | ActiveMsg
+	Tag            Features = ucp.FeatureTag
+	RMA            Features = ucp.FeatureRMA
+	Atomic32       Features = ucp.FeatureAMO32
+	Atomic64       Features = ucp.FeatureAMO64
+	Wakeup         Features = ucp.FeatureWakeup
+	Stream         Features = ucp.FeatureStream
+	ActiveMessages Features = ucp.FeatureAM
+	AllFeatures             = Tag | RMA | Atomic32 | Atomic64 | Wakeup | Stream | ActiveMessages
 )
 
 // Events hears of endpoints, registrations and drops; see [obs.Events].
@@ -92,7 +92,7 @@ func NewContext(cfg Config) (*Context, error) {
 	}
 	installDeviceHooks()
 	if cfg.Features == 0 {
-		cfg.Features = AllFeature
+		cfg.Features = AllFeatures
 	}
 	if cfg.Name == "" {
 		cfg.Name = "millstream"
@@ -150,7 +150,7 @@ func applyOption(uc *ucp.Config, lib *LibraryInfo, names []string, name, value s
 			ErrNoElem)}
 	}
 	switch st := Status(uc.Modify(name, value)); st {
-	case OK:
+	case statusOK:
 		return nil
 	default:
 		return &OpError{Op: "configure", Err: fmt.Errorf("ucx: %q is no valid value for option %s: %w", value, name,
@@ -160,12 +160,6 @@ func applyOption(uc *ucp.Config, lib *LibraryInfo, names []string, name, value s
 
 // Library describes the libucp in use.
 func (c *Context) Library() LibraryInfo { return *c.lib }
-
-// Name returns the context's name.
-func (c *Context) Name() string { return c.cfg.Name }
-
-// Features returns the features that were asked for.
-func (c *Context) Features() Features { return c.cfg.Features }
 
 // Option is one effective UCX setting.
 type Option struct {
@@ -297,7 +291,7 @@ var background = context.Background()
 var featureOf = [ucp.OpCount]Features{
 	ucp.OpTagSend: Tag, ucp.OpTagSendSync: Tag, ucp.OpTagRecv: Tag, ucp.OpTagMsgRecv: Tag,
 	ucp.OpStreamSend: Stream, ucp.OpStreamRecv: Stream,
-	ucp.OpAMSend: ActiveMsg, ucp.OpAMRecv: ActiveMsg,
+	ucp.OpAMSend: ActiveMessages, ucp.OpAMRecv: ActiveMessages,
 	ucp.OpPut: RMA, ucp.OpGet: RMA,
 }
 
@@ -318,7 +312,7 @@ var featureNames = []struct {
 	name string
 }{
 	{Tag, "Tag"}, {RMA, "RMA"}, {Atomic32, "Atomic32"}, {Atomic64, "Atomic64"},
-	{Wakeup, "Wakeup"}, {Stream, "Stream"}, {ActiveMsg, "ActiveMsg"},
+	{Wakeup, "Wakeup"}, {Stream, "Stream"}, {ActiveMessages, "ActiveMessages"},
 }
 
 // String returns the names of the features, "Tag|RMA".

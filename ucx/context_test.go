@@ -18,8 +18,8 @@ func TestContextDescribesItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if c.Name() != "describer" {
-		t.Errorf("name %q", c.Name())
+	if c.cfg.Name != "describer" {
+		t.Errorf("name %q", c.cfg.Name)
 	}
 	if lib := c.Library(); lib.Path == "" || !lib.AtLeast(1, 13) || lib.AtLeast(9, 0) {
 		t.Errorf("library %+v", lib)

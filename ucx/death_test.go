@@ -48,7 +48,7 @@ func (s *scene) died(p *pendingOps, mayFinish bool) {
 			s.t.Errorf("%s succeeded", name)
 		case !errors.As(err, &oe) || oe.Peer != s.ep.Peer():
 			s.t.Errorf("%s: %v does not name the peer", name, err)
-		case !errors.Is(err, net.ErrClosed) && !errors.Is(err, ErrEndpointTimeout) && !errors.Is(err, ErrIO):
+		case !errors.Is(err, net.ErrClosed) && !errors.Is(err, errEndpointTimeout) && !errors.Is(err, errIO):
 			s.t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -57,7 +57,7 @@ func (s *scene) died(p *pendingOps, mayFinish bool) {
 	}
 	s.unaffected("after the death")
 	if err := s.ep.Send(s.ctx, Bytes([]byte("x")), 1); !errors.Is(err, net.ErrClosed) &&
-		!errors.Is(err, ErrEndpointTimeout) {
+		!errors.Is(err, errEndpointTimeout) {
 		s.t.Errorf("a send to the dead: %v", err)
 	}
 	if err := s.ep.Close(); err != nil {

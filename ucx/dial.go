@@ -266,7 +266,7 @@ func (w *Worker) hello(l *lifeline) (*hello, error) {
 	_, _ = rand.Read(n[:])
 	l.local = binary.LittleEndian.Uint64(n[:]) | 1
 	h := &hello{number: l.local, name: w.name(), contact: contact}
-	if w.ctx.cfg.Features&ActiveMsg != 0 {
+	if w.ctx.cfg.Features&ActiveMessages != 0 {
 		if _, err := w.ams.open(amControl, w.peers.control); err != nil {
 			return nil, err
 		}
@@ -276,7 +276,7 @@ func (w *Worker) hello(l *lifeline) (*hello, error) {
 		if _, err := w.ams.open(amMulti, w.framesArrived); err != nil {
 			return nil, err
 		}
-		h.features |= featureFarewell | featureFrames
+		h.features |= featureFarewell | featureFrames | featureKinds
 	}
 	return h, nil
 }

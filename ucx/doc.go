@@ -118,7 +118,7 @@
 // [Worker.Recv].
 //
 // [Endpoint.Close] flushes, within five seconds or the deadline given to
-// [Endpoint.CloseContext], and then cuts off; its error says whether data may be lost.
+// [Endpoint.Shutdown], and then cuts off; its error says whether data may be lost.
 // Close endpoints, then the worker, then the context. Closing twice does no harm.
 //
 // # Progress

@@ -122,24 +122,24 @@ func (ep *Endpoint) Flush(ctx context.Context) error {
 // StartFlush is Flush as a Request.
 func (ep *Endpoint) StartFlush() *Request { return ep.w.startPlain(ucp.OpEPFlush, ep) }
 
-// Lane is one transport on one device that an endpoint uses.
-type Lane struct {
-	Transport string // posix, sysv, cma, tcp, rc_mlx5, cuda_ipc, …
-	Device    string // memory, eth0, mlx5_0:1, …
+// Transport is what UCX moves an endpoint's bytes with: one of its transports on one device.
+type Transport struct {
+	Name   string // posix, sysv, cma, tcp, rc_mlx5, cuda_ipc, …
+	Device string // memory, eth0, mlx5_0:1, …
 }
 
-// String returns "transport/device".
-func (l Lane) String() string { return l.Transport + "/" + l.Device }
+// String returns "name/device".
+func (t Transport) String() string { return t.Name + "/" + t.Device }
 
-// Transports returns the lanes the endpoint uses. Before the first message has gone
-// through UCX may still list its wire-up lanes. With UCX before 1.14, which cannot be
+// Transports returns the transports that the endpoint uses. Before the first message has gone
+// through UCX may still list those of its wire-up. With UCX before 1.14, which cannot be
 // asked, the answer is read from its printed description.
-func (ep *Endpoint) Transports() ([]Lane, error) {
+func (ep *Endpoint) Transports() ([]Transport, error) {
 	lanes, _, _, err := ep.query()
 	return lanes, err
 }
 
-func (ep *Endpoint) query() (lanes []Lane, local, remote netip.AddrPort, err error) {
+func (ep *Endpoint) query() (lanes []Transport, local, remote netip.AddrPort, err error) {
 	const room = 8192
 	buf := ucp.Malloc(room)
 	defer ucp.FreeMemory(buf)
@@ -167,14 +167,14 @@ func (ep *Endpoint) query() (lanes []Lane, local, remote netip.AddrPort, err err
 	}
 	for line := range strings.Lines(cString(unsafe.Slice((*byte)(buf), room))) {
 		tl, dev, _ := strings.Cut(strings.TrimSpace(line), "/")
-		lanes = append(lanes, Lane{tl, dev})
+		lanes = append(lanes, Transport{tl, dev})
 	}
 	return lanes, local, remote, nil
 }
 
 // parseLanes reads lanes from UCX's description: "lane[0]:  2:posix/memory.0 md[1] …".
-func parseLanes(text string) []Lane {
-	var lanes []Lane
+func parseLanes(text string) []Transport {
+	var lanes []Transport
 	for line := range strings.Lines(text) {
 		_, rest, ok := strings.Cut(line, "lane[")
 		if !ok {
@@ -186,7 +186,7 @@ func parseLanes(text string) []Lane {
 				if i := strings.LastIndexByte(dev, '.'); i > 0 {
 					dev = dev[:i]
 				}
-				lanes = append(lanes, Lane{tl, dev})
+				lanes = append(lanes, Transport{tl, dev})
 				break
 			}
 		}

@@ -182,18 +182,18 @@ func (ep *Endpoint) failNative(st Status) {
 // closeTimeout bounds a Close without a deadline of its own.
 const closeTimeout = 5 * time.Second
 
-// Close is CloseContext with a deadline of five seconds.
+// Close is Shutdown with a deadline of five seconds.
 func (ep *Endpoint) Close() error {
 	ctx, cancel := context.WithTimeout(background, closeTimeout)
 	defer cancel()
-	return ep.CloseContext(ctx)
+	return ep.Shutdown(ctx)
 }
 
-// CloseContext closes the endpoint: what was sent is flushed and, between Millstream
+// Shutdown closes the endpoint: what was sent is flushed and, between Millstream
 // peers, known to have arrived; when ctx ends before, the rest is cut off. The
 // endpoint is gone in any case when it returns; the error says whether data may be
 // lost. Closing again returns the first result.
-func (ep *Endpoint) CloseContext(ctx context.Context) error {
+func (ep *Endpoint) Shutdown(ctx context.Context) error {
 	ep.closeOnce.Do(func() { ep.closeErr = ep.close(ctx) })
 	return ep.closeErr
 }

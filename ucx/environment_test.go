@@ -108,7 +108,7 @@ func reportLanes(c *control) error {
 	}
 	line := "lanes"
 	for _, lane := range lanes {
-		line += " " + lane.Transport
+		line += " " + lane.Name
 	}
 	c.say("%s", line)
 	return nil

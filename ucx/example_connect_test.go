@@ -158,12 +158,16 @@ func ExampleNewContext() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Println(c.Name(), c.Features())
+	for _, o := range c.Config() {
+		if o.Name == "UCX_TLS" {
+			fmt.Println(o.Name, o.Value)
+		}
+	}
 
 	_, err = ucx.NewContext(ucx.Config{Options: map[string]string{"RNDV_TRESH": "64k"}})
 	fmt.Println(errors.Is(err, ucx.ErrNoElem)) // misspelt: the error says what was meant
 	// Output:
-	// loader Tag|Wakeup
+	// UCX_TLS tcp,self
 	// true
 }
 

@@ -30,7 +30,7 @@ func connectOneSided(ctx context.Context) oneSided {
 		log.Fatal(err)
 	}
 	return oneSided{owner.Context(), ep, func() {
-		ep.CloseContext(ctx)
+		ep.Shutdown(ctx)
 		for _, w := range []*ucx.Worker{user, owner} {
 			w.Close()
 			w.Context().Close()

@@ -26,7 +26,7 @@ type RemoteFile struct {
 }
 
 // NewRemoteFile makes a file of the peer's memory. The methods of package io have no
-// context: use WithContext, or ReadAtContext and WriteAtContext, to bound their waiting.
+// context: use WithContext, or readAt and writeAt, to bound their waiting.
 func NewRemoteFile(ep *Endpoint, rk *RemoteKey) *RemoteFile {
 	return &RemoteFile{ctx: background, ep: ep, rk: rk}
 }
@@ -42,10 +42,10 @@ func (f *RemoteFile) WithContext(ctx context.Context) *RemoteFile {
 func (f *RemoteFile) Size() int64 { return f.rk.Len() }
 
 // ReadAt implements [io.ReaderAt]: fewer bytes than len(p) come with io.EOF.
-func (f *RemoteFile) ReadAt(p []byte, off int64) (int, error) { return f.ReadAtContext(f.ctx, p, off) }
+func (f *RemoteFile) ReadAt(p []byte, off int64) (int, error) { return f.readAt(f.ctx, p, off) }
 
-// ReadAtContext is ReadAt with a context.
-func (f *RemoteFile) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
+// readAt is ReadAt with a context.
+func (f *RemoteFile) readAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, f.badOffset("read", off)
 	}
@@ -60,11 +60,11 @@ func (f *RemoteFile) ReadAtContext(ctx context.Context, p []byte, off int64) (in
 // WriteAt implements [io.WriterAt]. The memory does not grow: what lies beyond its
 // end is not written and reported as [io.ErrShortWrite].
 func (f *RemoteFile) WriteAt(p []byte, off int64) (int, error) {
-	return f.WriteAtContext(f.ctx, p, off)
+	return f.writeAt(f.ctx, p, off)
 }
 
-// WriteAtContext is WriteAt with a context.
-func (f *RemoteFile) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
+// writeAt is WriteAt with a context.
+func (f *RemoteFile) writeAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, f.badOffset("write", off)
 	}

@@ -259,7 +259,7 @@ func TestRemoteFileDeadline(t *testing.T) {
 	h.signal(stopSignal)
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	k, err := f.ReadAtContext(ctx, b, 0)
+	k, err := f.readAt(ctx, b, 0)
 	if k != 0 || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("read %d, %v", k, err)
 	}

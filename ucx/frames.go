@@ -42,7 +42,8 @@ func (f Frames) Release() {
 }
 
 // Allocators says where received frames go: the receiver chooses, by the kind of
-// memory that the sender has them in. The zero value puts everything on Go's heap.
+// memory that the sender has them in. What it leaves out is up to the worker, see
+// [Worker.SetAllocator]; without that everything goes to Go's heap.
 type Allocators struct {
 	// Host gives memory for frames in host memory. Default: mem.Heap.
 	Host mem.Resource
@@ -65,20 +66,27 @@ type Allocators struct {
 
 // reserve calls Reserve for a frame that goes to host memory.
 func (a *Allocators) reserve(ctx context.Context, res mem.Resource, n int) error {
-	if a.Reserve == nil || a.Device != nil && res == a.Device {
+	if a.Reserve == nil || a.Device != nil && res == a.Device || res.Kind() == mem.Device {
 		return nil
 	}
 	return a.Reserve(ctx, n)
 }
 
-func (a *Allocators) resource(k mem.Kind) mem.Resource {
+// resource returns where a frame of a kind goes: to this receive's allocator, or to the worker's.
+func (a *Allocators) resource(w *Worker, k mem.Kind) mem.Resource {
 	switch {
 	case (k == mem.Device || k == mem.Managed) && a.Device != nil:
 		return a.Device
-	case a.Host != nil:
+	case a.Host != nil && !(k == mem.Device || k == mem.Managed):
 		return a.Host
 	}
-	return mem.Heap
+	if res := w.allocator(k); res != nil {
+		return res
+	}
+	if a.Host != nil {
+		return a.Host
+	}
+	return w.resource(mem.Host)
 }
 
 // limits checks a message against the receiver's bounds, before anything is allocated.

@@ -99,7 +99,7 @@ func (r *frameReceiver) takeInline(ctx context.Context, entries []wire.FrameEntr
 		if e.Offset < 0 {
 			continue
 		}
-		res := alloc.resource(e.Kind)
+		res := alloc.resource(r.fc.ep.w, e.Kind)
 		if res == mem.Heap {
 			if shared == nil {
 				shared = mem.FromBytes(data)
@@ -157,7 +157,7 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []wire.FrameEn
 			return r.fc.ep.breakOff(fmt.Errorf("ucx: frame %d of frame message %d has %d bytes, its table says %d",
 				i, r.msg.seq, m.Len, e.N), r.open)
 		}
-		res := alloc.resource(e.Kind)
+		res := alloc.resource(r.fc.ep.w, e.Kind)
 		if res == mem.Heap && !m.rndv {
 			b, err := m.Bytes(ctx, m.Len) // no further copy
 			if err != nil {

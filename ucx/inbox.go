@@ -64,21 +64,32 @@ func (t *amTable) openFor(id uint16, side *inbox) (*inbox, error) {
 	t.mu.Lock()
 	b := t.find(id)
 	fresh := b == nil && !t.closed
+	var ids []uint16
 	if fresh {
-		b = side
-		t.set(id, b)
+		b, ids = side, []uint16{id}
+		if id < maxKindAM && side.sink == nil && side.raw == nil { // a user's
+			ids = append(ids, deviceAM+id, managedAM+id)
+		}
+		for _, i := range ids {
+			t.set(i, b)
+		}
 	}
 	closed := t.closed
 	t.mu.Unlock()
 	if closed {
 		return nil, ErrClosed
 	}
-	if fresh {
+	if !fresh {
+		return b, nil
+	}
+	for _, i := range ids {
 		err := w.drv.call("set active-message handler", ucp.CallAMHandler,
-			func(s *ucp.Slot) { s.Tag, s.Arg[0] = uint64(id), 1 }, nil)
+			func(s *ucp.Slot) { s.Tag, s.Arg[0] = uint64(i), 1 }, nil)
 		if err != nil {
 			t.mu.Lock()
-			t.set(id, nil)
+			for _, i := range ids {
+				t.set(i, nil)
+			}
 			t.mu.Unlock()
 			return nil, err
 		}
@@ -133,7 +144,8 @@ func (t *amTable) deliver(e *ucp.Event) {
 		return
 	}
 	ep := w.peers.byHandle(e.ReplyEP)
-	m := &AM{ID: uint16(e.ID), Len: int(e.Len), w: w, ReplyTo: ep, rndv: e.AMKind == ucp.AMRndv}
+	id, kind := kindOf(uint16(e.ID))
+	m := &AM{ID: id, Kind: kind, Len: int(e.Len), w: w, ReplyTo: ep, rndv: e.AMKind == ucp.AMRndv}
 	if e.HdrLen > 0 {
 		m.Header = append([]byte(nil), unsafe.Slice(e.Hdr, e.HdrLen)...)
 	}

@@ -59,6 +59,7 @@ const writeTimeout = time.Second
 const (
 	featureFarewell = 1 // answers an in-band farewell (active messages are on)
 	featureFrames   = 2 // takes messages of frames
+	featureKinds    = 4 // takes the ids that tell of the memory of a message
 )
 
 // run reads notices until the connection ends.

@@ -244,7 +244,7 @@ func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListen
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: err}
 	}
 	if len(addrs) == 0 {
-		return nil, &OpError{Op: "listen", Peer: hostport, Err: ErrInvalidAddr}
+		return nil, &OpError{Op: "listen", Peer: hostport, Err: errInvalidAddr}
 	}
 	at, err := w.ctx.listenAddress(ctx, addrs)
 	if err != nil {

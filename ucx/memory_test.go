@@ -146,7 +146,7 @@ func TestMemoryHandle(t *testing.T) {
 	buf.Release()
 	fill(m.Buffer().Bytes())
 	k := m.Key()
-	if m.Len() != 1000 || k.Len() != 1000 || k.Addr() != uint64(addr)+100 || k.Kind() != mem.Host || k.ReadOnly() {
+	if m.Len() != 1000 || k.Len() != 1000 || k.addr != uint64(addr)+100 || k.Kind() != mem.Host || k.readOnly {
 		t.Errorf("%v, %d bytes", k, m.Len())
 	}
 	if got := c.Registrations(); got != 1 {

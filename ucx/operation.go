@@ -328,9 +328,6 @@ func (b *Batch) Wait(ctx context.Context) error {
 	return first
 }
 
-// Len is how many operations the batch has.
-func (b *Batch) Len() int { return b.n }
-
 // Request returns an operation by its place in the batch, for its error, its Info or to
 // cancel it. It is valid until Reset.
 func (b *Batch) Request(i int) *Request { return &b.reqs[:b.n][i] }

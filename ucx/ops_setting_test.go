@@ -41,7 +41,7 @@ func opSettings() []opSetting {
 func laneConfig(lane string) Config {
 	c := Config{Options: map[string]string{"TLS": laneOptions[lane], "RNDV_THRESH": fmt.Sprint(eagerLimit)}}
 	if lane == "self" {
-		c.Features = AllFeature &^ Wakeup
+		c.Features = AllFeatures &^ Wakeup
 	}
 	return c
 }

@@ -40,7 +40,7 @@ func TestAddressOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		network, err := w.NetAddress()
+		network, err := w.address(true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -85,10 +85,10 @@ func TestAddressRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []WorkerAddress{nil, {}, make(WorkerAddress, maxWorkerAddress+1)} {
-		if ep, err := w.Connect(bad, nil); !errors.Is(err, ErrInvalidAddr) {
+		if ep, err := w.Connect(bad, nil); !errors.Is(err, errInvalidAddr) {
 			t.Errorf("%d bytes: %v, %v", len(bad), ep, err)
 		}
-		if _, err := bad.MarshalText(); !errors.Is(err, ErrInvalidAddr) {
+		if _, err := bad.MarshalText(); !errors.Is(err, errInvalidAddr) {
 			t.Errorf("%d bytes as text: %v", len(bad), err)
 		}
 		if s := bad.String(); s != "invalid worker address" {

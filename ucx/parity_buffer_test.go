@@ -20,7 +20,7 @@ func moves[T mem.Numeric](t *testing.T, a, b *Endpoint, s []T) {
 	got := make([]T, len(s))
 	v := Of(s)
 	size := int(reflect.TypeFor[T]().Size())
-	if v.Len() != len(s)*size || v.Kind() != mem.Host || v.ReadOnly() {
+	if v.Len() != len(s)*size || v.Kind() != mem.Host || v.readOnly {
 		t.Errorf("%T: view of %d bytes, kind %v", s, v.Len(), v.Kind())
 	}
 	var info RecvInfo
@@ -76,7 +76,7 @@ func TestBuffersOfEveryKind(t *testing.T) {
 		make func(n int) (View, []byte, func())
 	}{
 		{"slice", func(n int) (View, []byte, func()) { s := make([]byte, n); return Bytes(s), s, func() {} }},
-		{"holder", func(n int) (View, []byte, func()) { h := make(holder, n); return Holder(h), h, func() {} }},
+		{"holder", func(n int) (View, []byte, func()) { h := make(holder, n); return Bytes(h.Bytes()), h, func() {} }},
 		{"heap buffer", func(n int) (View, []byte, func()) {
 			m := mem.FromBytes(make([]byte, n))
 			return Buffer(m), m.Bytes(), m.Release

@@ -35,8 +35,8 @@ func optionOf(c *Context, name string) (string, bool) {
 
 func TestContextDefaults(t *testing.T) {
 	c := openContext(t, Config{})
-	if c.Features() != AllFeature || c.Name() != "millstream" {
-		t.Errorf("features %v, name %q", c.Features(), c.Name())
+	if c.cfg.Features != AllFeatures || c.cfg.Name != "millstream" {
+		t.Errorf("features %v, name %q", c.cfg.Features, c.cfg.Name)
 	}
 	if len(c.Config()) < 20 {
 		t.Errorf("%d effective options, want all of UCX's", len(c.Config()))
@@ -56,13 +56,13 @@ func TestContextDefaults(t *testing.T) {
 
 func TestContextCustomFeatures(t *testing.T) {
 	c := openContext(t, Config{Features: Tag | Stream})
-	if c.Features() != Tag|Stream {
-		t.Errorf("features %v", c.Features())
+	if c.cfg.Features != Tag|Stream {
+		t.Errorf("features %v", c.cfg.Features)
 	}
 	for f, want := range map[Features]string{
 		Tag: "Tag", RMA | Wakeup: "RMA|Wakeup", 0: "0x0", 1 << 40: "0x10000000000",
 		Stream | 1<<40: "Stream|0x10000000000",
-		AllFeature:     "Tag|RMA|Atomic32|Atomic64|Wakeup|Stream|ActiveMsg",
+		AllFeatures:    "Tag|RMA|Atomic32|Atomic64|Wakeup|Stream|ActiveMessages",
 	} {
 		if f.String() != want {
 			t.Errorf("Features(%#x) is %q, want %q", uint64(f), f, want)
@@ -96,13 +96,16 @@ func TestFeatureMismatch(t *testing.T) {
 		{"ProbeRemove", Tag, func(ep *Endpoint) error { _, err := ep.Worker().ProbeRemove(1, FullMask); return err }},
 		{"SendStream", Stream, func(ep *Endpoint) error { return ep.SendStream(ctx, Bytes(one)) }},
 		{"RecvStream", Stream, func(ep *Endpoint) error { _, err := ep.RecvStream(ctx, Bytes(one), true); return err }},
-		{"SendAM", ActiveMsg, func(ep *Endpoint) error { return ep.SendAM(ctx, 1, nil, AMOptions{}, Bytes(one)) }},
-		{"StartSendAM", ActiveMsg, func(ep *Endpoint) error { return ep.StartSendAM(1, nil, AMOptions{}).Wait(ctx) }},
-		{"OpenAM", ActiveMsg, func(ep *Endpoint) error { return ep.Worker().OpenAM(1) }},
-		{"RecvAM", ActiveMsg, func(ep *Endpoint) error { _, err := ep.Worker().RecvAM(ctx, 1); return err }},
+		{"SendAM", ActiveMessages, func(ep *Endpoint) error { return ep.SendAM(ctx, 1, nil, AMOptions{}, Bytes(one)) }},
+		{"StartSendAM", ActiveMessages, func(ep *Endpoint) error {
+			return ep.StartSendAM(1, nil,
+				AMOptions{}).Wait(ctx)
+		}},
+		{"OpenAM", ActiveMessages, func(ep *Endpoint) error { return ep.Worker().OpenAM(1) }},
+		{"RecvAM", ActiveMessages, func(ep *Endpoint) error { _, err := ep.Worker().RecvAM(ctx, 1); return err }},
 	} {
 		t.Run(c.op, func(t *testing.T) {
-			w := newWorker(t, Config{Features: (Tag | Stream | ActiveMsg | Wakeup) &^ c.need}, WorkerConfig{})
+			w := newWorker(t, Config{Features: (Tag | Stream | ActiveMessages | Wakeup) &^ c.need}, WorkerConfig{})
 			addr, err := w.Address()
 			if err != nil {
 				t.Fatal(err)

@@ -38,11 +38,11 @@ func TestEndpointInfo(t *testing.T) {
 				t.Fatalf("lanes %v, %v", lanes, err)
 			}
 			for _, l := range lanes {
-				if !strings.Contains(laneOptions[lane], l.Transport) || l.Device == "" ||
-					l.String() != l.Transport+"/"+l.Device {
+				if !strings.Contains(laneOptions[lane], l.Name) || l.Device == "" ||
+					l.String() != l.Name+"/"+l.Device {
 					t.Errorf("lane %v of an endpoint with TLS=%s", l, laneOptions[lane])
 				}
-				if !strings.Contains(info, l.Transport) {
+				if !strings.Contains(info, l.Name) {
 					t.Errorf("lane %v is not in UCX's own description:\n%s", l, info)
 				}
 			}
@@ -138,8 +138,8 @@ func TestWorkerModes(t *testing.T) {
 			t.Errorf("%+v: progress %v, want %v", c.cfg, w.Progress(), c.progress)
 		}
 		// A library may grant less than was asked for, never without saying so.
-		if w.ThreadMode() != c.threads && c.threads != ThreadMulti {
-			t.Errorf("%+v: thread mode %v, want %v", c.cfg, w.ThreadMode(), c.threads)
+		if w.mode != c.threads && c.threads != ThreadMulti {
+			t.Errorf("%+v: thread mode %v, want %v", c.cfg, w.mode, c.threads)
 		}
 		addr, err := w.Address()
 		if err != nil {

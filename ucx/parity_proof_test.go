@@ -148,7 +148,7 @@ func TestThreadMulti(t *testing.T) {
 	ctx := testContext(t)
 	a, b := pair(t, Config{}, WorkerConfig{Threads: ThreadMulti})
 	for _, ep := range []*Endpoint{a, b} {
-		if got := ep.Worker().ThreadMode(); got != ThreadMulti {
+		if got := ep.Worker().mode; got != ThreadMulti {
 			t.Fatalf("thread mode %v, want %v", got, ThreadMulti)
 		}
 	}

@@ -126,13 +126,13 @@ func TestShutdownEndsWaiting(t *testing.T) {
 			case "peer closes":
 				short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				defer cancel()
-				_ = a.CloseContext(short) // b's sends are not received: the deadline cuts them off
+				_ = a.Shutdown(short) // b's sends are not received: the deadline cuts them off
 			case "peer's worker closes":
 				_ = a.Worker().Close()
 			case "own endpoint closes":
 				short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				defer cancel()
-				_ = b.CloseContext(short)
+				_ = b.Shutdown(short)
 			default:
 				_ = b.Worker().Close()
 			}

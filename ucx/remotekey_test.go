@@ -16,9 +16,9 @@ import (
 func TestRemoteKey(t *testing.T) {
 	eachSetting(t, false, func(t *testing.T, ep *Endpoint, owner *Context) {
 		far := expose(t, ep, owner, 1234, owner.Resource(mem.Host, 0))
-		if far.rk.Len() != 1234 || far.rk.Kind() != mem.Host || far.rk.ReadOnly() || far.rk.Endpoint() != ep {
-			t.Errorf("%d bytes of %v memory, read-only %v, of %v", far.rk.Len(), far.rk.Kind(), far.rk.ReadOnly(),
-				far.rk.Endpoint())
+		if far.rk.Len() != 1234 || far.rk.kind != mem.Host || far.rk.readOnly || far.rk.ep != ep {
+			t.Errorf("%d bytes of %v memory, read-only %v, of %v", far.rk.Len(), far.rk.kind, far.rk.readOnly,
+				far.rk.ep)
 		}
 	})
 }
@@ -189,7 +189,7 @@ func TestRemoteKeyAfterClose(t *testing.T) {
 			"put": a.Put(ctx, Bytes(b), far.rk, 0), "get": a.Get(ctx, Bytes(b), far.rk, 0),
 			"start put": a.StartPut(Bytes(b), far.rk, 0).Wait(ctx), "start get": a.StartGet(Bytes(b), far.rk,
 				0).Wait(ctx),
-			"atomic": AtomicAt[uint64](far.rk, 0).StartFetchAdd(1).Wait(ctx),
+			"atomic": AtomicAt[uint64](far.rk, 0).Add(ctx, 1),
 		} {
 			if !errors.Is(err, net.ErrClosed) {
 				t.Errorf("%s after the %s was closed: %v", name, when, err)

@@ -184,13 +184,13 @@ func (r *Request) settle(s *ucp.Slot) {
 		ucp.FreeMemory(r.malloc)
 		r.malloc = nil
 	}
-	if r.status != OK {
+	if r.status != statusOK {
 		r.err = r.failure(s)
 	}
 }
 
 func (r *Request) copyReceived(s *ucp.Slot) {
-	if r.status != OK || r.n == 0 {
+	if r.status != statusOK || r.n == 0 {
 		return
 	}
 	dst := r.view.bytes()
@@ -207,9 +207,9 @@ func (r *Request) copyReceived(s *ucp.Slot) {
 func (r *Request) failure(s *ucp.Slot) error {
 	var err error = r.status
 	switch r.status {
-	case ErrMessageTruncated:
+	case errMessageTruncated:
 		err = &TruncatedError{Message: truncatedLength(r, s), Buffer: r.view.n}
-	case ErrCanceled, ErrNotConnected, ErrEndpointTimeout, ErrConnectionReset, ErrIO, ErrShmemSegment:
+	case ErrCanceled, ErrNotConnected, errEndpointTimeout, ErrConnectionReset, errIO, errShmemSegment:
 		if r.ep != nil {
 			if e := r.ep.reason(); e != nil {
 				err = e

@@ -170,12 +170,6 @@ func (k *RemoteKey) Len() int64 { return int64(k.size) }
 // Kind returns where the peer's memory is.
 func (k *RemoteKey) Kind() mem.Kind { return k.kind }
 
-// ReadOnly reports memory that may be read but not written.
-func (k *RemoteKey) ReadOnly() bool { return k.readOnly }
-
-// Endpoint returns the endpoint the key belongs to.
-func (k *RemoteKey) Endpoint() *Endpoint { return k.ep }
-
 // Release gives the key back. Operations under way finish first; new ones are
 // refused. Releasing again does nothing.
 func (k *RemoteKey) Release() {
@@ -251,14 +245,8 @@ type MemoryKey struct {
 // Len returns the length of the memory in bytes; 0 for the zero MemoryKey.
 func (k MemoryKey) Len() int64 { return int64(k.size) }
 
-// Addr returns the address of the memory in its owner's process.
-func (k MemoryKey) Addr() uint64 { return k.addr }
-
 // Kind returns where the memory is.
 func (k MemoryKey) Kind() mem.Kind { return k.kind }
-
-// ReadOnly reports memory that peers may read but not write.
-func (k MemoryKey) ReadOnly() bool { return k.readOnly }
 
 // String describes the key for errors and logs.
 func (k MemoryKey) String() string {

@@ -91,7 +91,7 @@ func TestRMAReadOnly(t *testing.T) {
 	defer m.Release()
 	rk := unpack(t, ep, m.Key())
 	defer rk.Release()
-	if !rk.ReadOnly() {
+	if !rk.readOnly {
 		t.Error("the key has forgotten that the memory is read-only")
 	}
 	got := make([]byte, 4096)
@@ -105,8 +105,8 @@ func TestRMAReadOnly(t *testing.T) {
 	if _, err := AtomicAt[uint64](rk, 0).FetchAdd(ctx, 1); !errors.Is(err, ErrInvalidParam) {
 		t.Errorf("atomic: %v", err)
 	}
-	if err := AtomicAt[uint64](rk, 0).StartAdd(1).Wait(ctx); !errors.Is(err, ErrInvalidParam) {
-		t.Errorf("started atomic: %v", err)
+	if err := AtomicAt[uint64](rk, 0).Add(ctx, 1); !errors.Is(err, ErrInvalidParam) {
+		t.Errorf("atomic without a result: %v", err)
 	}
 	if err := ep.Get(ctx, View{addr: v.addr, n: 8, device: -1, readOnly: true}, rk, 0); err == nil {
 		t.Error("get into read-only memory is not refused")

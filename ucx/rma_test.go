@@ -46,7 +46,7 @@ func eachSetting(t *testing.T, atomics bool, f func(t *testing.T, ep *Endpoint, 
 				}
 				t.Fatal(err)
 			}
-			if !slices.ContainsFunc(lanes, func(l Lane) bool { return slices.Contains(s.lanes, l.Transport) }) {
+			if !slices.ContainsFunc(lanes, func(l Transport) bool { return slices.Contains(s.lanes, l.Name) }) {
 				t.Errorf("the endpoint uses %v, none of %v", lanes, s.lanes)
 			}
 		})

@@ -160,7 +160,7 @@ func sendRound(ctx context.Context, w *Worker, kind, addr string, tag uint64, si
 			reqs = append(reqs, ep.StartSend(Bytes(testBytes(t, n)), t))
 		}
 	}
-	if err := ep.CloseContext(ctx); err != nil {
+	if err := ep.Shutdown(ctx); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
 	for _, r := range reqs {
@@ -253,7 +253,7 @@ func TestCloseWhilePeerSleeps(t *testing.T) {
 								return
 							}
 						}
-						closed <- ep.CloseContext(ctx)
+						closed <- ep.Shutdown(ctx)
 					}()
 				}
 				time.Sleep(300 * time.Millisecond)

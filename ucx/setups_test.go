@@ -85,7 +85,7 @@ func messageBySocket(host string) ([]string, error) {
 	lanes, err := ep.Transports()
 	var names []string
 	for _, lane := range lanes {
-		names = append(names, lane.Transport)
+		names = append(names, lane.Name)
 	}
 	return names, err
 }

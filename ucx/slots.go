@@ -143,11 +143,11 @@ func (d *driver) callWith(op string, fn ucp.Call, s *ucp.Slot, r *Request, set, 
 	}
 	_ = d.run(background, s, r)
 	st := Status(s.Status)
-	if get != nil && st == OK {
+	if get != nil && st == statusOK {
 		get(s)
 	}
 	d.putSlot(s)
-	if st != OK {
+	if st != statusOK {
 		return &OpError{Op: op, Err: st}
 	}
 	return nil

@@ -17,34 +17,34 @@ type Status int32
 
 // UCX's status codes.
 const (
-	OK                    Status = 0
-	StatusInProgress      Status = 1
+	statusOK              Status = 0
+	statusInProgress      Status = 1
 	ErrNoMessage          Status = -1
-	ErrNoResource         Status = -2
-	ErrIO                 Status = -3
+	errNoResource         Status = -2
+	errIO                 Status = -3
 	ErrNoMemory           Status = -4
 	ErrInvalidParam       Status = -5
 	ErrUnreachable        Status = -6
-	ErrInvalidAddr        Status = -7
-	ErrNotImplemented     Status = -8
-	ErrMessageTruncated   Status = -9
-	ErrNoProgress         Status = -10
-	ErrBufferTooSmall     Status = -11
+	errInvalidAddr        Status = -7
+	errNotImplemented     Status = -8
+	errMessageTruncated   Status = -9
+	errNoProgress         Status = -10
+	errBufferTooSmall     Status = -11
 	ErrNoElem             Status = -12
-	ErrSomeConnectsFailed Status = -13
-	ErrNoDevice           Status = -14
-	ErrBusy               Status = -15
+	errSomeConnectsFailed Status = -13
+	errNoDevice           Status = -14
+	errBusy               Status = -15
 	ErrCanceled           Status = -16
-	ErrShmemSegment       Status = -17
-	ErrAlreadyExists      Status = -18
+	errShmemSegment       Status = -17
+	errAlreadyExists      Status = -18
 	ErrOutOfRange         Status = -19
-	ErrTimedOut           Status = -20
+	errTimedOut           Status = -20
 	ErrExceedsLimit       Status = -21
 	ErrUnsupported        Status = -22
 	ErrRejected           Status = -23
 	ErrNotConnected       Status = -24
 	ErrConnectionReset    Status = -25
-	ErrEndpointTimeout    Status = -80
+	errEndpointTimeout    Status = -80
 )
 
 // UCX numbers failures of links and of endpoints within these ranges.
@@ -56,21 +56,21 @@ const (
 )
 
 var statusText = map[Status]string{
-	OK: "success", StatusInProgress: "operation in progress", ErrNoMessage: "no pending message",
-	ErrNoResource: "no resources are available to initiate the operation", ErrIO: "input/output error",
+	statusOK: "success", statusInProgress: "operation in progress", ErrNoMessage: "no pending message",
+	errNoResource: "no resources are available to initiate the operation", errIO: "input/output error",
 	ErrNoMemory: "out of memory", ErrInvalidParam: "invalid parameter", ErrUnreachable: "destination is unreachable",
-	ErrInvalidAddr: "address not valid", ErrNotImplemented: "function not implemented",
-	ErrMessageTruncated: "message truncated", ErrNoProgress: "no progress", ErrBufferTooSmall: "provided buffer is " +
+	errInvalidAddr: "address not valid", errNotImplemented: "function not implemented",
+	errMessageTruncated: "message truncated", errNoProgress: "no progress", errBufferTooSmall: "provided buffer is " +
 		"too small",
-	ErrNoElem: "no such element", ErrSomeConnectsFailed: "failed to connect some of the requested endpoints",
-	ErrNoDevice: "no such device", ErrBusy: "device is busy", ErrCanceled: "request canceled",
-	ErrShmemSegment: "shared memory error", ErrAlreadyExists: "element already exists", ErrOutOfRange: "index out of " +
+	ErrNoElem: "no such element", errSomeConnectsFailed: "failed to connect some of the requested endpoints",
+	errNoDevice: "no such device", errBusy: "device is busy", ErrCanceled: "request canceled",
+	errShmemSegment: "shared memory error", errAlreadyExists: "element already exists", ErrOutOfRange: "index out of " +
 		"range",
-	ErrTimedOut: "operation timed out", ErrExceedsLimit: "user-defined limit was reached",
+	errTimedOut: "operation timed out", ErrExceedsLimit: "user-defined limit was reached",
 	ErrUnsupported: "unsupported operation", ErrRejected: "operation rejected by remote peer",
 	ErrNotConnected: "endpoint is not connected", ErrConnectionReset: "connection reset by remote peer",
 	firstLinkFailure: "link failure", lastLinkFailure: "link failure",
-	firstEndpointFailure: "endpoint failure", ErrEndpointTimeout: "endpoint timeout",
+	firstEndpointFailure: "endpoint failure", errEndpointTimeout: "endpoint timeout",
 	lastEndpointFailure: "endpoint failure",
 }
 
@@ -98,7 +98,7 @@ func (s Status) Is(target error) bool {
 	case net.ErrClosed:
 		return s == ErrNotConnected || s == ErrConnectionReset
 	case os.ErrDeadlineExceeded:
-		return s == ErrTimedOut || s == ErrEndpointTimeout
+		return s == errTimedOut || s == errEndpointTimeout
 	}
 	return false
 }
@@ -132,7 +132,7 @@ func (e *TruncatedError) Error() string {
 
 // Is makes errors.Is true for ErrTruncated and for the UCX status.
 func (e *TruncatedError) Is(target error) bool {
-	return target == ErrTruncated || target == ErrMessageTruncated
+	return target == ErrTruncated || target == errMessageTruncated
 }
 
 // OpError is what operations return: which operation failed, towards whom, and why.

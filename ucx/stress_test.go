@@ -207,7 +207,7 @@ func closeMidway(t *testing.T, lane string, wcfg WorkerConfig, what string) {
 					continue
 				}
 				// A peer that goes while lanes are being set up leaves shared memory that is not there.
-				if !errors.Is(err, net.ErrClosed) && !errors.Is(err, ErrCanceled) && !errors.Is(err, ErrShmemSegment) {
+				if !errors.Is(err, net.ErrClosed) && !errors.Is(err, ErrCanceled) && !errors.Is(err, errShmemSegment) {
 					t.Errorf("%v", err)
 				}
 				return

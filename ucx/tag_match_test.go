@@ -163,7 +163,7 @@ func TestReadOnlyRefused(t *testing.T) {
 	buf := region.Buffer()
 	defer buf.Release()
 	ro := Buffer(buf)
-	if !ro.ReadOnly() {
+	if !ro.readOnly {
 		t.Fatal("the view of a read-only buffer does not say so")
 	}
 	_, err1 := b.Recv(ctx, ro, 1, FullMask)

@@ -100,7 +100,7 @@ func (w *Worker) openUCXXPlain() error {
 	if f&Tag == 0 {
 		return fmt.Errorf("ucx: UCXX's messages need the feature Tag (Config.Features)")
 	}
-	if f&ActiveMsg == 0 {
+	if f&ActiveMessages == 0 {
 		return nil
 	}
 	return w.openUCXXMessages()
@@ -163,8 +163,8 @@ func (e *UCXXEndpoint) Err() error { return resetAsEOF(e.ep.Err()) }
 // where the last message matters, wait for an answer before closing, as with UCXX.
 func (e *UCXXEndpoint) Close() error { return e.ep.Close() }
 
-// CloseContext is Close with the caller's deadline.
-func (e *UCXXEndpoint) CloseContext(ctx context.Context) error { return e.ep.CloseContext(ctx) }
+// Shutdown is Close with the caller's deadline.
+func (e *UCXXEndpoint) Shutdown(ctx context.Context) error { return e.ep.Shutdown(ctx) }
 
 // CloseAfter closes the endpoint when n more messages have been received, or n since
 // its beginning with fromStart: UCXX's close_after_n_recv. It can be set once; n

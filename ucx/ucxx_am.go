@@ -90,7 +90,7 @@ func (m *UCXXMessage) Buffer(ctx context.Context, alloc Allocators) (*mem.Buffer
 		m.Release()
 		return nil, &OpError{Op: "am receive", Peer: m.am.peer(), Err: err}
 	}
-	b, err := m.am.Buffer(ctx, alloc.resource(m.Kind))
+	b, err := m.am.Buffer(ctx, alloc.resource(m.am.w, m.Kind))
 	if err != nil {
 		m.Release()
 		return nil, eofOf(err)

@@ -317,7 +317,7 @@ func (e *UCXXEndpoint) recvParts(ctx context.Context, tag uint64, list []ucxxwir
 		if f.CUDA {
 			kind = mem.Device
 		}
-		res := alloc.resource(kind)
+		res := alloc.resource(e.ep.w, kind)
 		if err := alloc.reserve(ctx, res, int(f.Size)); err != nil {
 			return fail(err)
 		}

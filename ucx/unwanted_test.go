@@ -35,7 +35,7 @@ func TestUnwantedMessages(t *testing.T) {
 func leaveUnwanted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for _, features := range []Features{AllFeature, AllFeature &^ Tag} { // the second has nothing to drop
+	for _, features := range []Features{AllFeatures, AllFeatures &^ Tag} { // the second has nothing to drop
 		c, err := NewContext(Config{Features: features, Options: map[string]string{"TLS": "self,sm"}})
 		if err != nil {
 			t.Fatal(err)

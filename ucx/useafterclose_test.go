@@ -59,8 +59,8 @@ func TestContextUseAfterClose(t *testing.T) {
 		"resource": func(ctx context.Context) error { return second(c.Resource(mem.Host, 0).Alloc(ctx, 8)) },
 	})
 	// What has no error to give answers from what is known, or with nothing.
-	if c.Name() != "gone" || len(c.Config()) == 0 || len(c.Transports()) == 0 || c.Library().Path == "" ||
-		c.Features() != AllFeature {
+	if c.cfg.Name != "gone" || len(c.Config()) == 0 || len(c.Transports()) == 0 || c.Library().Path == "" ||
+		c.cfg.Features != AllFeatures {
 		t.Error("a closed context has forgotten what it was")
 	}
 	if n := c.Registrations(); n != 0 {
@@ -115,7 +115,7 @@ func TestEndpointUseAfterClose(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.CloseContext(ctx); err != nil {
+		if err := a.Shutdown(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,7 +207,7 @@ func TestWorkerUseAfterClose(t *testing.T) {
 	at := l.Addr().String()
 	afterClose(t, "worker", map[string]func(context.Context) error{
 		"address":       func(context.Context) error { return second(w.Address()) },
-		"net address":   func(context.Context) error { return second(w.NetAddress()) },
+		"net address":   func(context.Context) error { return second(w.address(true)) },
 		"connect":       func(context.Context) error { return second(w.Connect(other, nil)) },
 		"dial":          func(ctx context.Context) error { return second(w.Dial(ctx, at)) },
 		"dial conn":     func(ctx context.Context) error { return second(w.DialConn(ctx, at, nil)) },
@@ -240,7 +240,7 @@ func TestWorkerUseAfterClose(t *testing.T) {
 		},
 		"held message": func(ctx context.Context) error { return second(held.Recv(ctx, b())) },
 	})
-	if w.Context() == nil || w.Progress() != Adaptive || w.ThreadMode() != ThreadSerialized {
+	if w.Context() == nil || w.Progress() != Adaptive || w.mode != ThreadSerialized {
 		t.Error("a closed worker has forgotten what it was")
 	}
 	if held.Info().Len != 100 || am.Len != 100 {
@@ -273,12 +273,12 @@ func TestListenerUseAfterClose(t *testing.T) {
 	calls := map[string]func(context.Context) error{
 		"accept": func(ctx context.Context) error { return second(l.Accept(ctx)) },
 		"accept conn": func(ctx context.Context) error {
-			c, err := l.Conns(nil)
+			c, err := l.conns(nil)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			return second(c.AcceptContext(ctx))
+			return second(c.acceptContext(ctx))
 		},
 		"socket accept": func(ctx context.Context) error { return second(sl.Accept(ctx)) },
 		"socket next":   func(ctx context.Context) error { return second(sl.Next(ctx)) },

@@ -58,21 +58,11 @@ func Buffer(b *mem.Buffer) View {
 	return v
 }
 
-// ByteHolder is memory that can show its bytes, such as arrow-go's *memory.Buffer.
-type ByteHolder interface{ Bytes() []byte }
-
-// Holder views the bytes of an arrow-go buffer or anything alike, without copying.
-// The holder must keep the bytes in place until the operation is finished.
-func Holder(h ByteHolder) View { return Bytes(h.Bytes()) }
-
 // Len returns the length in bytes.
 func (v View) Len() int { return v.n }
 
 // Kind returns where the memory is.
 func (v View) Kind() mem.Kind { return v.kind }
-
-// ReadOnly reports memory that may be sent from but not received into.
-func (v View) ReadOnly() bool { return v.readOnly }
 
 // Slice returns the part [off, off+n) of the view.
 func (v View) Slice(off, n int) View {

@@ -249,7 +249,7 @@ func (r *Request) cancelled(s *ucp.Slot, cause error) error {
 // cancelledTaken decides what the caller hears: success if the operation completed
 // before the cancel reached it, otherwise why the context ended.
 func (r *Request) cancelledTaken(s *ucp.Slot, cause error) error {
-	if Status(s.Status) == OK {
+	if Status(s.Status) == statusOK {
 		return nil
 	}
 	r.settle(s)

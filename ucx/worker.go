@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/epstate"
 	"go.millstream.dev/ucx/internal/ucp"
 )
@@ -99,7 +100,8 @@ type Worker struct {
 	peers     endpointTable
 	listeners listenerTable
 	ams       amTable
-	ucxx      atomic.Pointer[ucxxMessages] // UCXX's active messages; made at first use
+	allocs    [mem.Managed + 1]atomic.Pointer[mem.Resource] // by kind of memory; see SetAllocator
+	ucxx      atomic.Pointer[ucxxMessages]                  // UCXX's active messages; made at first use
 
 	closeOnce sync.Once
 	closeErr  error
@@ -175,7 +177,7 @@ func (w *Worker) create(wakeup bool) error {
 		ucp.FreeWorker(c)
 		return &OpError{Op: "query worker", Err: Status(st)}
 	}
-	if w.ctx.cfg.Features&ActiveMsg != 0 && !w.ctx.lib.AtLeast(1, 21) {
+	if w.ctx.cfg.Features&ActiveMessages != 0 && !w.ctx.lib.AtLeast(1, 21) {
 		if st := ucp.ShutAMIDs(c); st != 0 {
 			ucp.DestroyWorker(c, false)
 			ucp.FreeWorker(c)
@@ -229,6 +231,36 @@ func (w *Worker) Progress() ProgressMode {
 func (w *Worker) MaxHeader() int { return w.mem.maxHeader }
 
 func (w *Worker) name() string { return w.cfg.Name }
+
+// SetAllocator sets where the data of messages goes that senders have in memory of a kind, for receives that name no
+// memory themselves: [AM.Buffer] with a nil resource, [Endpoint.RecvFrames] and UCXX's receives with fields of
+// Allocators left out. nil takes it back: device and managed memory then goes where host memory goes, host and pinned
+// memory to Go's heap. It applies to receives that begin later.
+func (w *Worker) SetAllocator(kind mem.Kind, res mem.Resource) {
+	if res == nil {
+		w.allocs[kind].Store(nil)
+		return
+	}
+	w.allocs[kind].Store(&res)
+}
+
+// allocator returns what SetAllocator has set for a kind, or nil.
+func (w *Worker) allocator(kind mem.Kind) mem.Resource {
+	if p := w.allocs[kind].Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// resource returns where data of a kind goes.
+func (w *Worker) resource(kind mem.Kind) mem.Resource {
+	for _, k := range []mem.Kind{kind, mem.Host} {
+		if res := w.allocator(k); res != nil {
+			return res
+		}
+	}
+	return mem.Heap
+}
 
 // Info returns UCX's description of the worker.
 func (w *Worker) Info() (string, error) {

@@ -283,10 +283,10 @@ func (c *conn) Abort() {
 func (c *conn) free(ctx context.Context) {
 	defer c.abort() // gives the context's memory back
 	if c.lane != nil {
-		_ = c.lane.ep.CloseContext(ctx)
+		_ = c.lane.ep.Shutdown(ctx)
 		c.lane.lines.end()
 		c.lane.t.finish(ctx)
-		_ = c.meeting.CloseContext(ctx)
+		_ = c.meeting.Shutdown(ctx)
 	} else {
 		abortEndpoint(c.meeting.raw()) // the link has flushed it, and may have left more to the peer
 	}

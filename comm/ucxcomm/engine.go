@@ -51,7 +51,8 @@ func openEngine(ctx context.Context, s Settings) (*engine, error) {
 	e := engines.m[key]
 	first := e == nil
 	if first {
-		e = &engine{key: key, library: s.Library, options: s.options(), polling: s.Polling, byFile: s.byFile, made: make(chan struct{})}
+		e = &engine{key: key, library: s.Library, options: s.options(), polling: s.Polling, byFile: s.byFile,
+			made: make(chan struct{})}
 		if engines.m == nil {
 			engines.m = map[string]*engine{}
 		}
@@ -67,7 +68,7 @@ func openEngine(ctx context.Context, s Settings) (*engine, error) {
 		if e.byFile {
 			e.startByFile()
 		} else {
-			e.ctx, e.meet, e.err = e.start(true, ucx.AllFeature)
+			e.ctx, e.meet, e.err = e.start(true, ucx.AllFeatures)
 		}
 		close(e.made)
 	}
@@ -170,7 +171,7 @@ func (e *engine) lane() (*ucx.Worker, error) {
 	l := &e.lanes
 	l.once.Do(func() {
 		// Without streams UCX does not bound how many endpoints two workers may make.
-		l.ctx, l.w, l.err = e.start(false, ucx.AllFeature&^ucx.Stream)
+		l.ctx, l.w, l.err = e.start(false, ucx.AllFeatures&^ucx.Stream)
 	})
 	return l.w, l.err
 }

@@ -163,7 +163,9 @@ func (l *laneLink) read(ctx context.Context, b bounds) (*wire.Message, error) {
 
 // piece receives what was sent as one, and tells whether the message goes on.
 func (l *laneLink) piece(ctx context.Context, b bounds) (m *wire.Message, more bool, err error) {
-	frames, err := l.ep.RecvFrames(ctx, ucx.Allocators{Host: l.host, Device: l.device, MaxFrames: min(b.frames+3, laneFrames), MaxBytes: b.bytes + 1 + int64(l.tableRoom(b)), Spin: b.soon, Reserve: b.reserve})
+	frames, err := l.ep.RecvFrames(ctx, ucx.Allocators{Host: l.host, Device: l.device,
+		MaxFrames: min(b.frames+3, laneFrames), MaxBytes: b.bytes + 1 +
+			int64(l.tableRoom(b)), Spin: b.soon, Reserve: b.reserve})
 	switch {
 	case err == nil:
 	case ctx.Err() != nil && l.ep.Err() == nil:
@@ -196,4 +198,4 @@ func (l *laneLink) piece(ctx context.Context, b bounds) (m *wire.Message, more b
 }
 
 // shutdown closes the lane: what was written is known to have arrived.
-func (l *laneLink) shutdown(ctx context.Context) error { return l.ep.CloseContext(ctx) }
+func (l *laneLink) shutdown(ctx context.Context) error { return l.ep.Shutdown(ctx) }

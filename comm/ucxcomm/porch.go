@@ -22,7 +22,7 @@ func (e *engine) startByFile() {
 	if _, set := e.options["TLS"]; !set && networked() {
 		e.options["TLS"] = "^tcp" // which opens a port for each interface
 	}
-	e.ctx, e.meet, e.err = e.start(false, ucx.AllFeature&^ucx.Stream)
+	e.ctx, e.meet, e.err = e.start(false, ucx.AllFeatures&^ucx.Stream)
 	if e.err != nil {
 		return
 	}
@@ -36,7 +36,8 @@ func (e *engine) startByFile() {
 	e.porch = &porch{door: door}
 }
 
-// networked tells whether there is an interface that UCX's tcp could use; where there is none UCX warns of who names it.
+// networked tells whether there is an interface that UCX's tcp could use; where there is none UCX warns of who names
+// it.
 func networked() bool {
 	list, err := net.Interfaces()
 	return err != nil || slices.ContainsFunc(list, func(i net.Interface) bool { return i.Flags&net.FlagUp != 0 })

@@ -173,7 +173,7 @@ func TestLaneTransports(t *testing.T) {
 		}
 		shared := false
 		for _, l := range lanes {
-			shared = shared || l.Transport == "posix" || l.Transport == "sysv"
+			shared = shared || l.Name == "posix" || l.Name == "sysv"
 		}
 		if shared != (name == "lane") {
 			t.Errorf("%s uses %v", name, lanes)

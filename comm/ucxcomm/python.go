@@ -49,7 +49,8 @@ var errNoFrames = errors.New("a message has at least one frame, its body")
 var errShutdown = fmt.Errorf("closed by the peer: %w", io.EOF)
 
 // errForm is a message in the other of distributed-ucxx's two forms.
-var errForm = errors.New("no message of the expected form: is multi-buffer mode (distributed-ucxx.multi-buffer, Settings.MultiBuffer) on at one side only?")
+var errForm = errors.New("no message of the expected form: is multi-buffer mode (distributed-ucxx.multi-buffer, " +
+	"Settings.MultiBuffer) on at one side only?")
 
 // idleError is a read whose context ended before anything had arrived: the comm lives.
 type idleError struct{ cause error }
@@ -108,5 +109,5 @@ func (l *pythonLink) cut(err error, open []*ucx.Request) error {
 func abortEndpoint(ep *ucx.Endpoint) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = ep.CloseContext(ctx)
+	_ = ep.Shutdown(ctx)
 }

@@ -113,9 +113,9 @@ func (c *conn) canStage() bool {
 }
 
 // forDevices reports whether one of the lanes can touch memory of GPUs.
-func forDevices(lanes []ucx.Lane) bool {
-	return slices.ContainsFunc(lanes, func(l ucx.Lane) bool {
-		return slices.ContainsFunc([]string{"cuda_ipc", "rc", "dc", "ud", "srd", "gdr"}, func(prefix string) bool { return strings.HasPrefix(l.Transport, prefix) })
+func forDevices(lanes []ucx.Transport) bool {
+	return slices.ContainsFunc(lanes, func(l ucx.Transport) bool {
+		return slices.ContainsFunc([]string{"cuda_ipc", "rc", "dc", "ud", "srd", "gdr"}, func(prefix string) bool { return strings.HasPrefix(l.Name, prefix) })
 	})
 }
 

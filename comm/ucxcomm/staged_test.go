@@ -53,18 +53,20 @@ func carried(t *testing.T, from, to comm.Comm, m *wire.Message) *wire.Message {
 	return got
 }
 
-// TestStaged: without a lane for GPUs their frames go beside it, both ways and among others; UCX, which knows nothing of
-// such devices, never sees them.
+// TestStaged: without a lane for GPUs their frames go beside it, both ways and among others; UCX, which knows nothing
+// of such devices, never sees them.
 func TestStaged(t *testing.T) {
 	da, dz := stagetest.Install(t), stagetest.Install(t)
-	a, z := stagedPair(t, comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: 3}}, comm.ListenConfig{Device: dz.Memory()})
+	a, z := stagedPair(t, comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: 3}},
+		comm.ListenConfig{Device: dz.Memory()})
 	if a.lane.lines == nil || z.lane.lines == nil || len(z.lane.lines.conns) != 3 || !a.Info().CUDA {
 		t.Fatalf("lines: %v and %v", a.lane.lines, z.lane.lines)
 	}
 	for _, n := range []int{0, 1, 9000, staging.Unit, 5*staging.Unit + 3} {
 		data, host := stagetest.Random(n), stagetest.Random(n/2+1)
 		m := &wire.Message{Frames: []wire.Frame{
-			wire.HeapFrame([]byte("body")), da.Frame(t, data), wire.HeapFrame(host), wire.HeapFrame(nil), da.Frame(t, host), da.Frame(t, data),
+			wire.HeapFrame([]byte("body")), da.Frame(t, data), wire.HeapFrame(host), wire.HeapFrame(nil), da.Frame(t,
+				host), da.Frame(t, data),
 		}}
 		there := carried(t, a, z, m)
 		m.Release()
@@ -113,7 +115,8 @@ func TestNoLines(t *testing.T) {
 		{"the dialling side has none", comm.DialConfig{}, comm.ListenConfig{Device: with}},
 		{"the listening side has none", comm.DialConfig{Device: with}, comm.ListenConfig{}},
 		{"switched off", comm.DialConfig{Device: with, Staged: off}, comm.ListenConfig{Device: with}},
-		{"switched off by the listening side", comm.DialConfig{Device: with}, comm.ListenConfig{Device: with, Staged: off}},
+		{"switched off by the listening side", comm.DialConfig{Device: with},
+			comm.ListenConfig{Device: with, Staged: off}},
 	} {
 		a, z := stagedPair(t, tc.dial, tc.listen)
 		if a.lane.lines != nil || z.lane.lines != nil {
@@ -132,10 +135,12 @@ func TestStagedEnds(t *testing.T) {
 	} {
 		t.Run(about, func(t *testing.T) {
 			da, dz := stagetest.Install(t), stagetest.Install(t)
-			a, z := stagedPair(t, comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: 2}}, comm.ListenConfig{Device: dz.Memory()})
+			a, z := stagedPair(t, comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: 2}},
+				comm.ListenConfig{Device: dz.Memory()})
 			ctx, cancel := context.WithCancel(testContext(t))
 			defer cancel()
-			m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), da.Frame(t, stagetest.Random(32<<20))}}
+			m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")),
+				da.Frame(t, stagetest.Random(32<<20))}}
 			done := make(chan error, 1)
 			go func() { done <- a.Write(ctx, m) }()
 			var first [1]byte // the transfer is under way
@@ -191,8 +196,9 @@ func TestDoorThatNobodyReaches(t *testing.T) {
 }
 
 func TestLanesForDevices(t *testing.T) {
-	for transport, want := range map[string]bool{"tcp": false, "posix": false, "cma": false, "cuda_copy": false, "self": false, "cuda_ipc": true, "rc_mlx5": true, "dc_mlx5": true, "ud_verbs": true} {
-		if got := forDevices([]ucx.Lane{{Transport: "sysv"}, {Transport: transport}}); got != want {
+	for transport, want := range map[string]bool{"tcp": false, "posix": false, "cma": false, "cuda_copy": false,
+		"self": false, "cuda_ipc": true, "rc_mlx5": true, "dc_mlx5": true, "ud_verbs": true} {
+		if got := forDevices([]ucx.Transport{{Name: "sysv"}, {Name: transport}}); got != want {
 			t.Errorf("%s: %v", transport, got)
 		}
 	}

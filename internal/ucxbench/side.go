@@ -91,7 +91,8 @@ func (s *side) Run(ctx context.Context, spec Spec) (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	if spec.Window < 1 || spec.Goroutines < 1 || spec.Size < 0 || spec.Iterations < 1 && c.Kind != Idle && c.Kind != Mapping {
+	if spec.Window < 1 || spec.Goroutines < 1 || spec.Size < 0 || spec.Iterations < 1 && c.Kind != Idle &&
+		c.Kind != Mapping {
 		return Sample{}, fmt.Errorf("a measurement without iterations, window or goroutines: %+v", spec)
 	}
 	if c.Kind == Idle {
@@ -192,7 +193,7 @@ func (s *side) measure(ctx context.Context, c Case, spec Spec, out, in *payload)
 func (s *side) Close(ctx context.Context) error {
 	var failed []error
 	if s.ep != nil {
-		failed = append(failed, s.ep.CloseContext(ctx))
+		failed = append(failed, s.ep.Shutdown(ctx))
 	}
 	if s.door != nil {
 		failed = append(failed, s.door.close())
@@ -209,7 +210,7 @@ func (s *side) Close(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-func laneNames(lanes []ucx.Lane) []string {
+func laneNames(lanes []ucx.Transport) []string {
 	var names []string
 	seen := map[string]bool{}
 	for _, l := range lanes {

@@ -59,7 +59,7 @@ func serveByFile(ctx context.Context, args []string) error {
 	if err := ep.Send(ctx, ucx.Bytes(bytes.Repeat([]byte("millstream "), payload/11)), replyTag); err != nil {
 		return err
 	}
-	return errors.Join(ep.Flush(ctx), ep.CloseContext(ctx))
+	return errors.Join(ep.Flush(ctx), ep.Shutdown(ctx))
 }
 
 // callByFile is the other side.
@@ -104,9 +104,10 @@ func told(ep *ucx.Endpoint, data []byte) error {
 	}
 	names := make([]string, len(lanes))
 	for i, l := range lanes {
-		names[i] = l.Transport
+		names[i] = l.Name
 	}
-	fmt.Printf("right data: %v\nlanes: %s\n", bytes.Equal(data, bytes.Repeat([]byte("millstream "), payload/11)), strings.Join(names, " "))
+	fmt.Printf("right data: %v\nlanes: %s\n", bytes.Equal(data, bytes.Repeat([]byte("millstream "), payload/11)),
+		strings.Join(names, " "))
 	return nil
 }
 
@@ -153,5 +154,5 @@ func callBySocket(ctx context.Context, args []string) error {
 	if err := told(ep, data); err != nil {
 		return err
 	}
-	return errors.Join(ep.Send(ctx, ucx.Bytes([]byte{1}), askTag), ep.CloseContext(ctx))
+	return errors.Join(ep.Send(ctx, ucx.Bytes([]byte{1}), askTag), ep.Shutdown(ctx))
 }

@@ -71,7 +71,8 @@ func TestGPUReadyEvent(t *testing.T) {
 	}
 }
 
-func readyEvent(t *testing.T, ctx context.Context, h *helper, ep *ucx.Endpoint, number int, late *lateness, kind string, n int) {
+func readyEvent(t *testing.T, ctx context.Context, h *helper, ep *ucx.Endpoint, number int, late *lateness,
+	kind string, n int) {
 	t.Helper()
 	b := testBlock(t, ctx, kind, n)
 	defer b.release()
@@ -143,7 +144,8 @@ func TestGPUReadyEventReceive(t *testing.T) {
 		must(t, b.check(ctx, pat))
 		for _, flags := range []amFlags{{Eager: true}, {Rendezvous: true}} {
 			pat = seed()
-			send := h.start(order{Do: "send-am", Endpoint: number, Tag: 1, Kind: "device", N: n, Seed: pat, Flags: flags})
+			send := h.start(order{Do: "send-am", Endpoint: number, Tag: 1, Kind: "device", N: n, Seed: pat,
+				Flags: flags})
 			m, err := w.RecvAM(ctx, 1)
 			must(t, err)
 			late.write(t, ctx, b.inner, seed())
@@ -180,7 +182,7 @@ func TestGPUReadyEventRemote(t *testing.T) {
 			recv := h.start(order{Do: "recv", Endpoint: number, Kind: "device", N: n, Tag: tag, Seed: pat}).begun()
 			late.write(t, ctx, b.inner, pat)
 			send := ep.StartSend(b.view(), tag)
-			must(t, ep.CloseContext(ctx))
+			must(t, ep.Shutdown(ctx))
 			must(t, send.Wait(ctx))
 			recv.wait()
 		}
@@ -210,7 +212,7 @@ func TestGPUReadyEventCancel(t *testing.T) {
 	r = ep.StartSend(b.view(), 1)
 	short, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := ep.CloseContext(short); err == nil {
+	if err := ep.Shutdown(short); err == nil {
 		t.Error("a cut-off close reports no loss")
 	}
 	if err := r.Wait(ctx); err == nil {

@@ -107,7 +107,7 @@ func checkLanes(t testing.TB, ep *ucx.Endpoint, transport string) {
 	lanes, err := ep.Transports()
 	must(t, err)
 	t.Logf("lanes: %v", lanes)
-	if transport != "" && !slices.ContainsFunc(lanes, func(l ucx.Lane) bool { return l.Transport == transport }) {
+	if transport != "" && !slices.ContainsFunc(lanes, func(l ucx.Transport) bool { return l.Name == transport }) {
 		t.Errorf("lanes %v: no %s among them", lanes, transport)
 	}
 }

@@ -152,7 +152,7 @@ func (u *ucxTransport) drain(rank int) {
 // cut closes an endpoint by force, which ends its operations at once.
 func cut(ep *ucx.Endpoint) {
 	if ep != nil {
-		_ = ep.CloseContext(Ended)
+		_ = ep.Shutdown(Ended)
 	}
 }
 

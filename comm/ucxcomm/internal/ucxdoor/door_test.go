@@ -20,7 +20,8 @@ import (
 // newDoor is a worker with a door, without a network.
 func newDoor(t *testing.T) *Door {
 	t.Helper()
-	c, err := ucx.NewContext(ucx.Config{Options: map[string]string{"TLS": "self,sm"}, Features: ucx.AllFeature &^ ucx.Stream})
+	c, err := ucx.NewContext(ucx.Config{Options: map[string]string{"TLS": "self,sm"},
+		Features: ucx.AllFeatures &^ ucx.Stream})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,8 +169,11 @@ func TestHostileMessages(t *testing.T) {
 	p := l.peer
 	secret, _ := card.secret()
 	knock := binary.LittleEndian.AppendUint64(append([]byte{kindKnock}, secret[:]...), 7)
-	for _, header := range [][]byte{nil, {0}, {kindData}, {kindKnock}, append([]byte{kindAccept}, make([]byte, 8)...), append([]byte{kindQuit}, make([]byte, 8)...), append([]byte{kindEnd}, make([]byte, 8)...), knock} {
-		for _, data := range [][]byte{nil, make([]byte, chunk), make([]byte, 20*chunk), []byte(`{"millstream-ucx":1}`)} {
+	for _, header := range [][]byte{nil, {0}, {kindData}, {kindKnock},
+		append([]byte{kindAccept}, make([]byte, 8)...), append([]byte{kindQuit},
+			make([]byte, 8)...), append([]byte{kindEnd}, make([]byte, 8)...), knock} {
+		for _, data := range [][]byte{nil, make([]byte, chunk), make([]byte, 20*chunk),
+			[]byte(`{"millstream-ucx":1}`)} {
 			if err := p.post(ctx, header, data); err != nil {
 				t.Fatal(err)
 			}

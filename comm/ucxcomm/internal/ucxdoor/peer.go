@@ -117,7 +117,7 @@ func (d *Door) lost(p *peer) {
 	if p.ep != nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = p.ep.CloseContext(ctx) // by force: nobody is there
+		_ = p.ep.Shutdown(ctx) // by force: nobody is there
 	}
 }
 
