@@ -1,11 +1,14 @@
 package ucx
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/arrayif"
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // View names memory for one operation: where it is, how long, of which kind. It is
@@ -199,4 +202,284 @@ func fromArray(a arrayif.View) (View, error) {
 			"Stream to 0", a.Stream)
 	}
 	return v, nil
+}
+
+// binder points slots at the memory of operations.
+type binder struct {
+	ctx       *Context
+	maxHeader int // longest active-message header
+
+	mu   sync.Mutex // guards pool
+	pool *mem.Pool  // staging for Go memory that must not be handed to UCX
+}
+
+// registerAbove is the region size from which memory is registered explicitly. For
+// smaller regions UCX's own handling is cheaper than keeping a registration.
+const registerAbove = 64 << 10
+
+// bind points a slot at the memory of a view. recv says that UCX will write it.
+//
+// Go memory up to the slot's inline size is copied. Above, it is pinned where no
+// transport of the context caches registrations, and staged otherwise. stage asks
+// for staging in any case: for blocking receives that no endpoint's closing can end.
+func (m *binder) bind(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
+	if v.bad != nil {
+		return v.bad
+	}
+	if recv && v.readOnly {
+		return fmt.Errorf("ucx: cannot receive into read-only memory (%d bytes)", v.n)
+	}
+	s.Len = uint64(v.n)
+	r.view = v
+	if v.buf != nil {
+		v.buf.Retain()
+	}
+	if v.n == 0 {
+		s.Buf, s.MemType = uintptr(unsafe.Pointer(&s.Inline)), 0
+		return nil
+	}
+	if v.buf != nil { // host memory too: a device may be copying to or from it
+		if ev := v.buf.Ready(); ev != nil {
+			s.Event, r.event = ev.Handle(), ev
+		}
+	}
+	if v.goHeap() || stage && !v.onDevice() {
+		return m.bindHost(s, r, v, recv, stage)
+	}
+	s.Buf, s.MemType = v.base(), v.memType()
+	if v.onDevice() {
+		s.Device = v.device
+	}
+	return m.bindRegistered(s, v)
+}
+
+func (m *binder) bindHost(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
+	s.MemType = 0
+	switch {
+	case v.n <= ucp.InlineSize:
+		s.Buf = uintptr(unsafe.Pointer(&s.Inline))
+		if recv {
+			r.copyOut = true
+		} else {
+			r.copied = true
+			copy(s.Inline[:], v.bytes())
+		}
+	case m.ctx.pinOK && !stage:
+		r.pinner.Pin(v.goPointer())
+		r.pinned = true
+		s.Buf = uintptr(v.goPointer())
+	default:
+		b, err := m.stagingBuffer(v.n)
+		if err != nil {
+			return err
+		}
+		r.staging = b
+		s.Buf = b.Addr()
+		if recv {
+			r.copyOut = true
+		} else {
+			copy(b.Bytes(), v.bytes())
+		}
+	}
+	return nil
+}
+
+func (m *binder) bindRegistered(s *ucp.Slot, v View) error {
+	if v.buf == nil || !m.registers(v.buf.Region()) {
+		return nil
+	}
+	reg, err := m.ctx.register(v.buf.Region())
+	if err != nil {
+		return err
+	}
+	s.Memh = reg.memh
+	return nil
+}
+
+// registers reports whether a region is handed to UCX with a registration of its own.
+// Protocols before 1.16 ignore user handles and register by themselves.
+func (m *binder) registers(r *mem.Region) bool {
+	return r.Len() >= registerAbove && m.ctx.lib.AtLeast(1, 16)
+}
+
+// stagingBuffer returns C memory that UCX may keep registered.
+func (m *binder) stagingBuffer(n int) (*mem.Buffer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pool == nil {
+		p, err := mem.NewPool(mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{})
+		if err != nil {
+			return nil, err
+		}
+		m.pool = p
+	}
+	return m.pool.Alloc(background, n)
+}
+
+// hotView reports memory that needs no preparation. A receive above the inline size
+// that no endpoint's closing can end is staged instead, and so takes the long way.
+func (m *binder) hotView(ep *Endpoint, v View, recv bool) bool {
+	switch {
+	case v.n == 0 || v.bad != nil || recv && v.readOnly:
+		return false
+	case v.ptr != nil:
+		return m.ctx.pinOK && ep != nil || !recv && v.n <= ucp.InlineSize
+	}
+	return m.hotBuffer(ep, v)
+}
+
+// hotBuffer reports counted host memory that can be handed to UCX as it is.
+func (m *binder) hotBuffer(ep *Endpoint, v View) bool {
+	if v.buf == nil || ep == nil || v.onDevice() || v.buf.Ready() != nil {
+		return false
+	}
+	region := v.buf.Region()
+	if region.GoHeap() {
+		return false
+	}
+	if !m.registers(region) {
+		return true
+	}
+	_, ok := region.Attached(m.ctx)
+	return ok
+}
+
+func (m *binder) bindAM(s *ucp.Slot, r *Request, id uint16, header []byte, opts AMOptions, data []View) error {
+	s.Tag = uint64(id)
+	n := totalLen(data)
+	// A receiver that wants to give up a transfer has to know whose it is.
+	if opts.Reply || n > ucp.InlineSize {
+		s.Flags |= ucp.FlagReply
+	}
+	if opts.Eager {
+		s.Flags |= ucp.FlagEager
+	}
+	if opts.Rendezvous && n > 0 { // nothing to meet for
+		s.Flags |= ucp.FlagRndv
+	}
+	if len(header) > m.maxHeader {
+		return fmt.Errorf("ucx: header of %d bytes exceeds this worker's limit of %d; send it as data: %w",
+			len(header), m.maxHeader, ErrExceedsLimit)
+	}
+	vector := 0
+	if len(data) > 1 { // the parts, and as many device events with a last empty one
+		vector = len(data)*int(unsafe.Sizeof(iov{})) + (len(data)+1)*int(unsafe.Sizeof(uintptr(0)))
+	}
+	if err := m.bindHeader(s, r, header, vector); err != nil {
+		return err
+	}
+	switch len(data) {
+	case 0:
+		return m.bind(s, r, View{device: -1}, false, false)
+	case 1:
+		return m.bind(s, r, data[0], false, false)
+	}
+	return m.bindVector(s, r, data, unsafe.Add(r.malloc, (len(header)+15)&^15))
+}
+
+func totalLen(data []View) (n int) {
+	for _, v := range data {
+		n += v.n
+	}
+	return n
+}
+
+// iov is UCX's ucp_dt_iov_t.
+type iov struct {
+	addr uintptr
+	n    uint64
+}
+
+// bindHeader copies the header into the slot, or with a vector behind it into C memory.
+func (m *binder) bindHeader(s *ucp.Slot, r *Request, header []byte, vector int) error {
+	if len(header) <= ucp.HeaderSize && vector == 0 {
+		copy(s.HdrBuf[:], header)
+		s.Hdr = uintptr(unsafe.Pointer(&s.HdrBuf))
+	} else {
+		r.malloc = ucp.Malloc((len(header)+15)&^15 + vector)
+		copy(unsafe.Slice((*byte)(r.malloc), len(header)), header)
+		s.Hdr = uintptr(r.malloc)
+	}
+	s.HdrLen = uint64(len(header))
+	return nil
+}
+
+// bindVector gathers views. UCX wants all parts of one memory type.
+func (m *binder) bindVector(s *ucp.Slot, r *Request, data []View, at unsafe.Pointer) error {
+	parts := unsafe.Slice((*iov)(at), len(data))
+	handles := unsafe.Slice((*uintptr)(unsafe.Add(at, len(data)*int(unsafe.Sizeof(iov{})))), len(data)+1)
+	var events []mem.Event
+	r.views = make([]View, 0, len(data))
+	for i, v := range data {
+		if v.bad != nil {
+			return v.bad
+		}
+		if v.memType() != data[0].memType() {
+			return fmt.Errorf("ucx: parts 0 and %d lie in different kinds of memory (%s, %s); send them as messages "+
+				"of their own", i, data[0].kind, v.kind)
+		}
+		if v.buf != nil {
+			v.buf.Retain()
+		}
+		r.views = append(r.views, v)
+		if v.buf != nil {
+			if ev := v.buf.Ready(); ev != nil && ev.Handle() != 0 {
+				handles[len(events)] = ev.Handle()
+				events = append(events, ev)
+			}
+		}
+		switch {
+		case v.n == 0:
+			parts[i] = iov{}
+			continue
+		case !v.goHeap():
+			parts[i] = iov{v.base(), uint64(v.n)}
+		case m.ctx.pinOK:
+			r.pinner.Pin(v.goPointer())
+			r.pinned = true
+			parts[i] = iov{uintptr(v.goPointer()), uint64(v.n)}
+		default:
+			b, err := m.stagingBuffer(v.n)
+			if err != nil {
+				return err
+			}
+			copy(b.Bytes(), v.bytes())
+			r.views = append(r.views, Buffer(b)) // released with the request
+			parts[i] = iov{b.Addr(), uint64(v.n)}
+		}
+	}
+	s.Buf, s.Len, s.MemType = uintptr(at), uint64(len(data)), data[0].memType()
+	s.Flags |= ucp.FlagIOV
+	if data[0].onDevice() {
+		s.Device = data[0].device
+	}
+	if len(events) > 0 {
+		handles[len(events)] = 0
+		s.Event, r.event = uintptr(unsafe.Pointer(&handles[0])), events
+		s.Flags |= ucp.FlagEvents
+	}
+	return nil
+}
+
+// close frees the staging memory.
+func (m *binder) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pool != nil {
+		_ = m.pool.Close()
+	}
+}
+
+// copyToDevice puts host bytes into device memory: eager active messages arrive on
+// the host, whatever memory their sender used.
+func copyToDevice(ctx context.Context, v View, data []byte) error {
+	h, ok := mem.Hooks()
+	if !ok || h.CopyIn == nil {
+		return &OpError{Op: "am receive", Err: fmt.Errorf("ucx: device memory needs package cuda: import " +
+			"go.millstream.dev/cuda")}
+	}
+	if err := h.CopyIn(ctx, int(v.device), v.base(), data); err != nil {
+		return &OpError{Op: "am receive", Err: err}
+	}
+	return nil
 }

@@ -5,7 +5,7 @@ import (
 )
 
 // The model has the parts of a worker of which the sleep of a waiter depends, and one step for each atomic access of
-// the real code (package ucx: driver.go, wait.go, poller.go; ucp's ms_drive and ms_leave). The decisions are those of
+// the real code (package ucx: driver.go, wait.go; ucp's ms_drive and ms_leave). The decisions are those of
 // this package. check explores all orders of all steps.
 
 // rules are the decisions. A test replaces one to see that check finds what it breaks.
