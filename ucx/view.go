@@ -239,8 +239,9 @@ func (m *binder) bind(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
 		return nil
 	}
 	if v.buf != nil { // host memory too: a device may be copying to or from it
-		if ev := v.buf.Ready(); ev != nil {
-			s.Event, r.event = ev.Handle(), ev
+		ev := v.buf.Ready()
+		if h := pendingHandle(ev); h != 0 {
+			s.Event, r.event = h, ev
 		}
 	}
 	if v.goHeap() || stage && !v.onDevice() {
@@ -251,6 +252,18 @@ func (m *binder) bind(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
 		s.Device = v.device
 	}
 	return m.bindRegistered(s, v)
+}
+
+// pendingHandle is what the shim waits for before it touches memory: the handle of an event, or 0 for one that has
+// completed. An event that is not asked for its handle can give its native event back when it completes.
+func pendingHandle(ev mem.Event) uintptr {
+	if ev == nil {
+		return 0
+	}
+	if done, err := ev.Query(); done && err == nil {
+		return 0
+	}
+	return ev.Handle()
 }
 
 func (m *binder) bindHost(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
@@ -423,8 +436,9 @@ func (m *binder) bindVector(s *ucp.Slot, r *Request, data []View, at unsafe.Poin
 		}
 		r.views = append(r.views, v)
 		if v.buf != nil {
-			if ev := v.buf.Ready(); ev != nil && ev.Handle() != 0 {
-				handles[len(events)] = ev.Handle()
+			ev := v.buf.Ready()
+			if h := pendingHandle(ev); h != 0 {
+				handles[len(events)] = h
 				events = append(events, ev)
 			}
 		}
