@@ -198,7 +198,8 @@ func TestRoundsLoseNothing(t *testing.T) {
 			}
 			want := fmt.Sprintf("%d %d 0 0", c.rounds*len(roundSizes), c.rounds*len(roundSizes))
 			var got string
-			for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			const limit, pause = 10 * time.Second, 20 * time.Millisecond
+			for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(pause) {
 				f := h.ask("got", "count")
 				if got = fmt.Sprint(f[0], " ", f[1], " ", f[2], " ", f[3]); got == want {
 					break
