@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -283,7 +284,7 @@ func TestConnWorkerClose(t *testing.T) {
 	}
 	waiting := make(chan error, 2)
 	go func() {
-		_, err := io.Copy(a, &repeated{n: 10 << 20})
+		_, err := io.Copy(a, &repeated{n: math.MaxInt64}) // it cannot come to its end
 		waiting <- err
 	}()
 	go func() {
