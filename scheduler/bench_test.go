@@ -117,23 +117,29 @@ func zeroWorker(b testing.TB, addr string, n int) {
 		b.Fatal(err)
 	}
 	b.Cleanup(c.Abort)
-	m := msgpack.MapOf("address", fmt.Sprintf("tcp://127.0.0.1:%d", 1000+n), "status", "running", "nthreads", 1, "name", n, "now", 0.0,
-		"resources", msgpack.Map{}, "memory_limit", 1<<40, "local_directory", "", "services", msgpack.Map{}, "nanny", nil, "pid", 1,
-		"versions", msgpack.Map{}, "metrics", msgpack.Map{}, "extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash())), "stimulus_id", "", "server_id", fmt.Sprint(n))
+	m := msgpack.MapOf("address", fmt.Sprintf("tcp://127.0.0.1:%d", 1000+n), "status", "running", "nthreads", 1,
+		"name", n, "now", 0.0,
+		"resources", msgpack.Map{}, "memory_limit", 1<<40, "local_directory", "", "services", msgpack.Map{}, "nanny",
+		nil, "pid", 1,
+		"versions", msgpack.Map{}, "metrics", msgpack.Map{}, "extra",
+		msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash())), "stimulus_id", "", "server_id",
+		fmt.Sprint(n))
 	if err := rpc.Notify(b.Context(), c, "register-worker", m); err != nil {
 		b.Fatal(err)
 	}
 	if _, err := c.Read(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	head := peers.Fixed(10, "op", "task-finished", "status", "OK", "typename", "str", "stimulus_id", "task-finished-1763256000.123", "key")
+	head := peers.Fixed(10, "op", "task-finished", "status", "OK", "typename", "str", "stimulus_id",
+		"task-finished-1763256000.123", "key")
 	nbytes := peers.Fixed(0, "nbytes")
 	runID := peers.Fixed(0, "run_id")
 	var tail []byte
 	tail, _ = msgpack.Append(tail, "thread")
 	tail, _ = msgpack.Append(tail, 1)
 	tail, _ = msgpack.Append(tail, "startstops")
-	tail, _ = msgpack.Append(tail, []any{msgpack.MapOf("action", "compute", "start", 1763256000.1, "stop", 1763256000.10001)})
+	tail, _ = msgpack.Append(tail, []any{msgpack.MapOf("action", "compute", "start", 1763256000.1, "stop",
+		1763256000.10001)})
 	tail, _ = msgpack.Append(tail, "metadata")
 	tail, _ = msgpack.Append(tail, msgpack.Map{})
 	go func() {
@@ -183,7 +189,8 @@ func benchScheduler(b *testing.B, journal string) {
 		b.Fatal(err)
 	}
 	b.Cleanup(c.Abort)
-	if err := rpc.Notify(b.Context(), c, "register-client", msgpack.MapOf("client", "bench", "versions", msgpack.Map{})); err != nil {
+	if err := rpc.Notify(b.Context(), c, "register-client",
+		msgpack.MapOf("client", "bench", "versions", msgpack.Map{})); err != nil {
 		b.Fatal(err)
 	}
 	if _, err := c.Read(b.Context()); err != nil {
@@ -203,7 +210,8 @@ func benchScheduler(b *testing.B, journal string) {
 			keys[i] = k.Raw()
 			w.Spec(k, spec, nil, task.None, int64(sent+i)) // one Map, sent in pieces
 		}
-		m, err := wire.Encode(msgpack.MapOf("op", "update-graph", "expr_ser", w.Serialized(), "keys", keys, "fifo_timeout", "100 ms"), wire.EncodeOptions{})
+		m, err := wire.Encode(msgpack.MapOf("op", "update-graph", "expr_ser", w.Serialized(), "keys", keys,
+			"fifo_timeout", "100 ms"), wire.EncodeOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -20,7 +20,8 @@ func bomb(t testing.TB, size int) *wire.Pickled {
 	}
 	defer enc.Close()
 	b := enc.EncodeAll(make([]byte, size), nil)
-	return &wire.Pickled{Data: []byte("\x80\x05\x97."), Buffers: []wire.Frame{wire.HeapFrame(b)}, Compression: []string{"zstd"}}
+	return &wire.Pickled{Data: []byte("\x80\x05\x97."), Buffers: []wire.Frame{wire.HeapFrame(b)},
+		Compression: []string{"zstd"}}
 }
 
 // Compressed values that pass through are not opened, in requests and in the loop.

@@ -38,7 +38,8 @@ type Config struct {
 	// DashboardHosts are names that the HTTP server answers to in the Host header, in addition
 	// to IP addresses, localhost and the name of the machine (--dashboard-hosts).
 	DashboardHosts []string
-	// Collectors are further metrics of the process that /metrics serves, such as those of its GPU memory (default none).
+	// Collectors are further metrics of the process that /metrics serves, such as those of its GPU memory (default
+	// none).
 	Collectors []prometheus.Collector
 	// Journal is the directory of the journal; "" for none.
 	Journal string
@@ -60,16 +61,19 @@ type Config struct {
 	// NoWorkersTimeout fails tasks that no worker could run for so long (default never;
 	// distributed.scheduler.no-workers-timeout).
 	NoWorkersTimeout time.Duration
-	// UnrunnableAfter is how long tasks may wait that no running worker can take before a warning says so, in the log and
+	// UnrunnableAfter is how long tasks may wait that no running worker can take before a warning says so, in the log
+	// and
 	// at Millstream clients (default 3 s, negative: never; millstream.scheduler.unrunnable-after). The warning is
 	// repeated after pauses that double.
 	UnrunnableAfter time.Duration
-	// Closed declares that no workers will join whose program and resources differ from those of the present workers, as in
+	// Closed declares that no workers will join whose program and resources differ from those of the present workers,
+	// as in
 	// a cluster of one program: tasks that none of them can run for want of functions, build, Python or resources fail
 	// at once instead of waiting. See Scheduler.Open.
 	Closed bool
 	// AnyBuild lets workers run tasks of clients that have the same functions in another build of the program, for
-	// rolling upgrades (default false; millstream.any-build). Results of functions whose code has changed are then those
+	// rolling upgrades (default false; millstream.any-build). Results of functions whose code has changed are then
+	// those
 	// of whichever build ran them.
 	AnyBuild bool
 	// NoStealing turns work stealing off (distributed.scheduler.work-stealing), and
@@ -116,13 +120,16 @@ type Config struct {
 	// Outgoing is how many bytes may wait for one peer that does not read before it is
 	// dropped (default 1 GiB).
 	Outgoing int64
-	// OutgoingTotal is how many bytes may wait for all peers together; above it a peer is dropped for which no less wait than for others
+	// OutgoingTotal is how many bytes may wait for all peers together; above it a peer is dropped for which no less
+	// wait than for others
 	// (default 4 GiB; millstream.scheduler.outgoing).
 	OutgoingTotal int64
-	// EventBytes is how many bytes of events are kept for all topics, an eighth of them at most for one (default 64 MiB;
+	// EventBytes is how many bytes of events are kept for all topics, an eighth of them at most for one (default 64
+	// MiB;
 	// millstream.scheduler.events).
 	EventBytes int64
-	// PrimitiveBytes is how many bytes variables, queues, datasets, locks, metadata and plugins may hold together; more are
+	// PrimitiveBytes is how many bytes variables, queues, datasets, locks, metadata and plugins may hold together; more
+	// are
 	// refused (default 1 GiB; millstream.scheduler.primitives).
 	PrimitiveBytes int64
 	// Logger gets what Dask's scheduler logs (default slog.Default).
@@ -184,7 +191,8 @@ func FromConfig(c *config.Config) (Config, error) {
 	out.DataSize, err = c.Bytes(at+"default-data-size", 0)
 	add()
 	const own = "millstream.scheduler."
-	for key, to := range map[string]*int64{"outgoing": &out.OutgoingTotal, "events": &out.EventBytes, "primitives": &out.PrimitiveBytes} {
+	for key, to := range map[string]*int64{"outgoing": &out.OutgoingTotal, "events": &out.EventBytes,
+		"primitives": &out.PrimitiveBytes} {
 		if c.Get(own+key, nil) != nil {
 			*to, err = c.Bytes(own+key, 0)
 			add()

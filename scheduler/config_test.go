@@ -46,10 +46,14 @@ func TestFromConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.WorkerTTL != time.Minute || c.IdleTimeout != time.Hour || c.NoWorkersTimeout != 30*time.Second || c.AllowedFailures != -1 || !c.NoStealing ||
-		c.StealingInterval != 2*time.Second || c.Saturation < 1e300 || c.Bandwidth != 5e8 || c.DataSize != 2048 || c.TaskDuration != 100*time.Millisecond ||
-		c.TaskDurations["rechunk-split"] != time.Microsecond || c.LeaseTimeout != 5*time.Second || c.LeaseInterval != time.Second ||
-		c.EventsDelay != time.Minute || c.TaskStream != 50 || len(c.Blocked) != 1 || !c.Validate || c.Contact != "tcp://outside:1" || c.LogLength != 77 {
+	if c.WorkerTTL != time.Minute || c.IdleTimeout != time.Hour || c.NoWorkersTimeout != 30*time.Second ||
+		c.AllowedFailures != -1 || !c.NoStealing ||
+		c.StealingInterval != 2*time.Second || c.Saturation < 1e300 || c.Bandwidth != 5e8 || c.DataSize != 2048 ||
+		c.TaskDuration != 100*time.Millisecond ||
+		c.TaskDurations["rechunk-split"] != time.Microsecond || c.LeaseTimeout != 5*time.Second ||
+		c.LeaseInterval != time.Second ||
+		c.EventsDelay != time.Minute || c.TaskStream != 50 || len(c.Blocked) != 1 || !c.Validate ||
+		c.Contact != "tcp://outside:1" || c.LogLength != 77 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -60,10 +64,12 @@ func TestConfigDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := c.withDefaults(); d.WorkerTTL != 5*time.Minute || d.AllowedFailures != 3 || d.Saturation != 1.1 || d.Listen[0] != "tcp://:8786" || d.NoStealing {
+	if d := c.withDefaults(); d.WorkerTTL != 5*time.Minute || d.AllowedFailures != 3 || d.Saturation != 1.1 ||
+		d.Listen[0] != "tcp://:8786" || d.NoStealing {
 		t.Errorf("got %+v", d)
 	}
-	if c, err = FromConfig(load(t, map[string]any{"distributed.scheduler.worker-ttl": nil})); err != nil || c.WorkerTTL != -1 {
+	if c, err = FromConfig(load(t, map[string]any{"distributed.scheduler.worker-ttl": nil})); err != nil ||
+		c.WorkerTTL != -1 {
 		t.Errorf("worker-ttl null is %v, %v", c.WorkerTTL, err)
 	}
 }
@@ -73,10 +79,12 @@ func TestBadConfig(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "worker-ttl") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Start(t.Context(), Config{Listen: []string{"smoke://signals"}}); err == nil || !strings.Contains(err.Error(), "smoke") {
+	if _, err := Start(t.Context(), Config{Listen: []string{"smoke://signals"}}); err == nil ||
+		!strings.Contains(err.Error(), "smoke") {
 		t.Errorf("a bad address: %v", err)
 	}
-	if _, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, Dashboard: "256.0.0.1:x"}); err == nil {
+	if _, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"},
+		Dashboard: "256.0.0.1:x"}); err == nil {
 		t.Error("a bad dashboard address is taken")
 	}
 }

@@ -55,15 +55,17 @@ func (s *Scheduler) connect() {
 	})
 	s.versions = versions.New(versions.Host{Log: s.log, Workers: workerList, Helpers: s.helpers, Opener: s.opener})
 	s.clients = clients.New(clients.Host{
-		Loop: s.loop, Log: s.log, Apply: s.apply, Streams: s.streams, Workers: workerList, Journal: s.journal, Topics: s.topics,
+		Loop: s.loop, Log: s.log, Apply: s.apply, Streams: s.streams, Workers: workerList, Journal: s.journal,
+		Topics:   s.topics,
 		Versions: s.versions, Totals: &s.totals, Serve: s.serve, ID: s.id, Forget: s.cfg.Forget,
 		ReleaseStep: s.cfg.releaseStep, AnyBuild: s.cfg.AnyBuild,
 	}, clientList)
 	s.relay = data.NewRelay(data.RelayHost{Loop: s.loop, Log: s.log, State: s.state, Workers: workerList, Pool: s.pool})
 	s.requests = data.NewRequests(s.loop, s.apply)
 	s.data = data.New(data.Host{
-		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Clients: clientList, Journal: s.journal,
-		Pool: s.pool, Relay: s.relay, Requests: s.requests, Tasks: &s.tasksKnown, WorkersChanged: &s.workersChanged,
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Clients: clientList,
+		Journal: s.journal,
+		Pool:    s.pool, Relay: s.relay, Requests: s.requests, Tasks: &s.tasksKnown, WorkersChanged: &s.workersChanged,
 		Client: s.clients.Named, Publish: s.topics.Publish,
 	})
 	s.plugins = plugins.New(plugins.Host{
@@ -101,15 +103,18 @@ func (s *Scheduler) connect() {
 		After: s.cfg.UnrunnableAfter, Closed: s.cfg.Closed, TickInterval: s.tickInterval(),
 	})
 	s.inspect = inspect.New(inspect.Host{
-		Loop: s.loop, Log: s.log, State: s.state, Workers: workerList, Clients: clientList, Topics: s.topics, Primitives: s.prims,
-		Journal: s.journal, TaskStream: s.stream, Transfers: s.transfer, Shortages: s.short, Totals: &s.totals,
+		Loop: s.loop, Log: s.log, State: s.state, Workers: workerList, Clients: clientList, Topics: s.topics,
+		Primitives: s.prims,
+		Journal:    s.journal, TaskStream: s.stream, Transfers: s.transfer, Shortages: s.short, Totals: &s.totals,
 		Context: s.ctx, ID: s.id, Contact: s.Address, Started: func() time.Time { return s.started },
 		WorkerTTL: s.cfg.WorkerTTL, Hosts: s.cfg.DashboardHosts, Collectors: s.cfg.Collectors,
 	})
 	s.control = control.New(control.Host{
-		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Clients: clientList, Journal: s.journal,
-		Pool: s.pool, Requests: s.requests, WorkersChanged: &s.workersChanged, RemoveWorker: func(w *peers.Worker, why string, safe, tell bool) { s.workers.Remove(w, why, safe, tell) },
-		Identity: s.inspect.Worker, Publish: s.topics.Publish, End: s.end,
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Clients: clientList,
+		Journal: s.journal,
+		Pool:    s.pool, Requests: s.requests, WorkersChanged: &s.workersChanged,
+		RemoveWorker: func(w *peers.Worker, why string, safe, tell bool) { s.workers.Remove(w, why, safe, tell) },
+		Identity:     s.inspect.Worker, Publish: s.topics.Publish, End: s.end,
 	})
 	s.recovery = recovery.New(recovery.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Context: s.ctx, Replayer: replayer{s},
@@ -135,8 +140,9 @@ func (s *Scheduler) connect() {
 		Dir: s.cfg.Journal, MaxRecord: s.cfg.maxRecord, Reattach: s.cfg.Reattach,
 	}, s.journal)
 	s.workers = workers.New(workers.Host{
-		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Streams: s.streams, Journal: s.journal, Recovery: s.recovery,
-		Topics: s.topics, Plugins: s.plugins, Shuffles: s.shuffles, Transfers: s.transfer, Versions: s.versions,
+		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Streams: s.streams, Journal: s.journal,
+		Recovery: s.recovery,
+		Topics:   s.topics, Plugins: s.plugins, Shuffles: s.shuffles, Transfers: s.transfer, Versions: s.versions,
 		Totals: &s.totals, Pool: s.pool, Context: s.ctx, Go: s.serving.Go, Changed: &s.workersChanged, Serve: s.serve,
 		Dial: func(ctx context.Context, address string) (comm.Comm, error) {
 			return s.cfg.Network.Dial(ctx, address, s.cfg.Dial.To(secure.Worker))
@@ -165,7 +171,8 @@ func (s *Scheduler) describe(key task.Key) msgpack.Map {
 
 // journalFailed ends the scheduler: it can keep no promise any more.
 func (s *Scheduler) journalFailed(err error) {
-	err = fmt.Errorf("scheduler %s: the journal in %s cannot be written (is the disk full?): %w", s.id, s.cfg.Journal, err)
+	err = fmt.Errorf("scheduler %s: the journal in %s cannot be written (is the disk full?): %w", s.id, s.cfg.Journal,
+		err)
 	s.log.Error("the journal has failed; the scheduler ends", "error", err)
 	s.setErr(err)
 	go func() { _ = s.Close(context.Background()) }()

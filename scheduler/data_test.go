@@ -16,7 +16,8 @@ func TestScatter(t *testing.T) {
 		a, b := join(t, s, "a"), join(t, s, "b")
 		c := connect(t, s, "client-1")
 		data := msgpack.MapOf("one", wire.Serialize{Value: "eins"}, "two", wire.Serialize{Value: "zwei"})
-		keys := c.call("scatter", "data", data, "workers", nil, "client", "client-1", "broadcast", false, "timeout", 5).([]any)
+		keys := c.call("scatter", "data", data, "workers", nil, "client", "client-1", "broadcast", false, "timeout",
+			5).([]any)
 		if len(keys) != 2 {
 			t.Fatalf("keys %v", keys)
 		}
@@ -27,7 +28,8 @@ func TestScatter(t *testing.T) {
 		if got := c.gather("one", "two"); got["one"] != "eins" || got["two"] != "zwei" {
 			t.Errorf("gathered %v", got)
 		}
-		c.call("scatter", "data", msgpack.MapOf("all", wire.Serialize{Value: "x"}), "workers", nil, "client", "client-1", "broadcast", true)
+		c.call("scatter", "data", msgpack.MapOf("all", wire.Serialize{Value: "x"}), "workers", nil, "client",
+			"client-1", "broadcast", true)
 		until(t, "both have it", func() bool { return a.holds("all") && b.holds("all") })
 		who := c.call("who_has", "keys", names("all", "unknown")).(msgpack.Map)
 		if all, _ := who.Get("all"); len(all.([]any)) != 2 {
@@ -49,7 +51,8 @@ func TestScatter(t *testing.T) {
 func TestScatterWithoutWorkers(t *testing.T) {
 	s := start(t, Config{})
 	c := connect(t, s, "client-1")
-	c.fails("No valid workers", "scatter", "data", msgpack.MapOf("one", 1), "workers", nil, "client", "client-1", "timeout", 0.05)
+	c.fails("No valid workers", "scatter", "data", msgpack.MapOf("one", 1), "workers", nil, "client", "client-1",
+		"timeout", 0.05)
 }
 
 // A client may put data on workers itself and tell.
@@ -58,13 +61,15 @@ func TestUpdateData(t *testing.T) {
 	a := join(t, s, "a")
 	c := connect(t, s, "client-1")
 	a.put("mine", "m")
-	c.call("update_data", "who_has", msgpack.MapOf("mine", names(a.address)), "nbytes", msgpack.MapOf("mine", 9), "client", "client-1")
+	c.call("update_data", "who_has", msgpack.MapOf("mine", names(a.address)), "nbytes", msgpack.MapOf("mine", 9),
+		"client", "client-1")
 	c.expectKey("key-in-memory", "mine")
 	if n, _ := c.call("nbytes", "keys", names("mine"), "summary", false).(msgpack.Map).Get("mine"); n != int64(9) {
 		t.Errorf("nbytes %v", n)
 	}
 	a.put("yours", "y")
-	c.send(msgpack.MapOf("op", "update-data", "who_has", msgpack.MapOf("yours", names(a.address)), "nbytes", msgpack.MapOf("yours", 3)))
+	c.send(msgpack.MapOf("op", "update-data", "who_has", msgpack.MapOf("yours", names(a.address)), "nbytes",
+		msgpack.MapOf("yours", 3)))
 	c.expectKey("key-in-memory", "yours")
 }
 
@@ -146,7 +151,8 @@ func TestBroadcast(t *testing.T) {
 			t.Errorf("%s answered %v", w.name, v)
 		}
 	}
-	if out := c.call("broadcast", "msg", run("x"), "workers", names("b")).(msgpack.Map); len(out) != 1 || !out.Has(b.address) {
+	if out := c.call("broadcast", "msg", run("x"), "workers", names("b")).(msgpack.Map); len(out) != 1 ||
+		!out.Has(b.address) {
 		t.Errorf("answers %v", out)
 	}
 	if out := c.call("broadcast", "msg", run("x"), "hosts", names("127.0.0.1")).(msgpack.Map); len(out) != 2 {
@@ -182,7 +188,8 @@ func TestQuestions(t *testing.T) {
 		p, _ := c.call("processing").(msgpack.Map).Get(w.address)
 		return len(p.([]any)) == 1
 	})
-	if st, _ := c.call("get_task_status", "keys", names("inc-1", "nothing")).(msgpack.Map).Get("inc-1"); st != "memory" {
+	if st, _ := c.call("get_task_status", "keys", names("inc-1",
+		"nothing")).(msgpack.Map).Get("inc-1"); st != "memory" {
 		t.Errorf("status %v", st)
 	}
 	states, _ := c.call("get_task_prefix_states").(msgpack.Map).Get("inc")
@@ -223,7 +230,8 @@ func TestQuestions(t *testing.T) {
 	c.call("set_restrictions", "worker", msgpack.MapOf("hang", names("a")))
 	c.fails("nothing", "set_restrictions", "worker", msgpack.MapOf("nothing", names("a")))
 	c.call("set_resources", "worker", "a", "resources", msgpack.MapOf("GPU", 2))
-	if id := c.call("identity", "n_workers", 0).(msgpack.Map); id.GetString("type") != "Scheduler" || id.GetString("address") != s.Address() {
+	if id := c.call("identity", "n_workers", 0).(msgpack.Map); id.GetString("type") != "Scheduler" ||
+		id.GetString("address") != s.Address() {
 		t.Errorf("identity %v", id)
 	}
 }
@@ -235,7 +243,11 @@ func TestEvents(t *testing.T) {
 	c.send(msgpack.MapOf("op", "subscribe-topic", "topic", "news"))
 	c.call("identity") // the stream has been read up to here or not: the event comes after both
 	until(t, "subscribed", func() bool {
-		ok, _ := loop.Ask(t.Context(), s.loop, func() (bool, error) { _, known := s.topics.Subscribers("news"); return known, nil })
+		ok, _ := loop.Ask(t.Context(), s.loop, func() (bool, error) {
+			_,
+				known := s.topics.Subscribers("news")
+			return known, nil
+		})
 		return ok
 	})
 	for i := range 5 {

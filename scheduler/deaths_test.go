@@ -23,7 +23,8 @@ func TestDeathReports(t *testing.T) {
 	hostile := "exit code 3\n\x1b[31m\x00" + strings.Repeat("ä", 2*workers.MaxCause)
 	for i, before := range []bool{true, false} {
 		token := fmt.Sprint("secret-", i)
-		w := join(t, s, fmt.Sprint("w", i), with("extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash(), "death-token", token))))
+		w := join(t, s, fmt.Sprint("w", i), with("extra",
+			msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash(), "death-token", token))))
 		key := fmt.Sprint("x", i)
 		c.submit([]node{{key: key, spec: "hang"}})
 		w.expectOp("compute-task")
@@ -47,8 +48,10 @@ func TestDeathReports(t *testing.T) {
 		b, _ := open(e).([]byte)
 		text := fmt.Sprint(unpickle(t, b).Args...)
 		_, cause, _ := strings.Cut(text, "at "+w.address+": ")
-		if !strings.HasPrefix(cause, "exit code 3  [31m ää") || len(cause) > workers.MaxCause+8 || !utf8.ValidString(cause) || !strings.HasSuffix(cause, "…") {
-			t.Errorf("reported before the end %v: got cause %.80q (%d bytes) in %.200q", before, cause, len(cause), text)
+		if !strings.HasPrefix(cause, "exit code 3  [31m ää") || len(cause) > workers.MaxCause+8 ||
+			!utf8.ValidString(cause) || !strings.HasSuffix(cause, "…") {
+			t.Errorf("reported before the end %v: got cause %.80q (%d bytes) in %.200q", before, cause, len(cause),
+				text)
 		}
 	}
 }
@@ -66,7 +69,8 @@ func TestDeathNotReported(t *testing.T) {
 	leak.Check(t)
 	s := start(t, Config{AllowedFailures: -1})
 	c := connect(t, s, "client-1")
-	w := join(t, s, "w", with("extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash(), "death-token", "t"))))
+	w := join(t, s, "w", with("extra", msgpack.MapOf("millstream",
+		msgpack.MapOf("registry", task.Hash(), "death-token", "t"))))
 	c.submit([]node{{key: "x", spec: "hang"}})
 	w.expectOp("compute-task")
 	w.die()
@@ -95,7 +99,8 @@ func TestCloseStreamReason(t *testing.T) {
 	m := c.expectKey("task-erred", "x")
 	e, _ := m.Get("exception")
 	raw, _ := open(e).([]byte)
-	if text := fmt.Sprint(unpickle(t, raw).Args...); !strings.Contains(text, "1 worker died") || !strings.Contains(text, "memory limit of 1 MiB") {
+	if text := fmt.Sprint(unpickle(t, raw).Args...); !strings.Contains(text, "1 worker died") ||
+		!strings.Contains(text, "memory limit of 1 MiB") {
 		t.Errorf("got %q, want 1 death by the memory limit", text)
 	}
 }

@@ -21,6 +21,10 @@
 // up nobody else. Handlers of requests run in goroutines of their own and enter the loop
 // for as long as they look at the state.
 //
+// The subsystems are packages under internal, each with its own state, its handlers and a Host of what it needs of the
+// scheduler: primitives, topics, plugins, graphs and helpers (Python), shuffle, recovery (journal), inspect, workers,
+// clients, data, control and others. Scheduler connects them.
+//
 // # Unlike Dask
 //
 // Config.Journal keeps graphs, wishes of clients and coordination primitives in a

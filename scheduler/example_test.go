@@ -16,7 +16,8 @@ import (
 // A scheduler in this process, and a request to it.
 func ExampleStart() {
 	ctx := context.Background()
-	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"inproc://"}, Logger: slog.New(slog.DiscardHandler)})
+	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"inproc://"},
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -23,7 +23,8 @@ func TestPythonExceptions(t *testing.T) {
 		state.ActorLost:     "RuntimeError('it says why')",
 	} {
 		err := s.loop.Do(t.Context(), func() {
-			exc, _ := s.writer.Exception(&state.Failure{Kind: kind, Key: key, Worker: "tcp://a:1", ExceptionText: "it says why", Cause: "exit code 3"}, false)
+			exc, _ := s.writer.Exception(&state.Failure{Kind: kind, Key: key, Worker: "tcp://a:1",
+				ExceptionText: "it says why", Cause: "exit code 3"}, false)
 			v, err := exc.Decode(wire.DecodeOptions{})
 			if err != nil {
 				t.Error(err)
@@ -47,7 +48,8 @@ func TestPythonExceptions(t *testing.T) {
 			if got := name.Name + args; got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
-			if notes := "{'__notes__': ['The last worker ended with: exit code 3']}"; kind == state.KilledWorker && (len(o.Steps) != 1 || pickle.Repr(o.Steps[0].Value) != notes) {
+			if notes := "{'__notes__': ['The last worker ended with: exit code 3']}"; kind == state.KilledWorker &&
+				(len(o.Steps) != 1 || pickle.Repr(o.Steps[0].Value) != notes) {
 				t.Errorf("got notes %v, want %s", o.Steps, notes)
 			}
 		})

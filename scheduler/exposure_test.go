@@ -44,9 +44,11 @@ func TestDashboardExposure(t *testing.T) {
 	}
 	s := start(t, Config{Dashboard: "0.0.0.0:0", DashboardHosts: []string{"grafana.example"}})
 	if host, _, err := net.SplitHostPort(s.DashboardAddress()); err != nil || host != "127.0.0.1" {
-		t.Errorf("the dashboard of all interfaces is printed as %s, want an address that a browser opens", s.DashboardAddress())
+		t.Errorf("the dashboard of all interfaces is printed as %s, want an address that a browser opens",
+			s.DashboardAddress())
 	}
-	for host, want := range map[string]int{"": 200, "localhost:1": 200, "grafana.example": 200, "rebound.evil.example": 403} {
+	for host, want := range map[string]int{"": 200, "localhost:1": 200, "grafana.example": 200,
+		"rebound.evil.example": 403} {
 		if got, _ := get(t, s, "/json/identity.json", host); got != want {
 			t.Errorf("Host %q: status %d, want %d", host, got, want)
 		}

@@ -56,7 +56,8 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 			}
 			v, _ := args.Get("load")
 			load, _ := v.(bool)
-			n, err := s.helpers.Upload(ctx, helpers.Upload{Filename: args.GetString("filename"), Data: m.Frames[0], Load: load}, s.opener.Children())
+			n, err := s.helpers.Upload(ctx, helpers.Upload{Filename: args.GetString("filename"), Data: m.Frames[0],
+				Load: load}, s.opener.Children())
 			return msgpack.MapOf("status", "OK", "nbytes", n), nil, err
 		},
 		"scheduler-worker-plugin": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
@@ -77,7 +78,8 @@ func (s *Scheduler) facadePlugin(ctx context.Context, m *pyproc.Message, nanny b
 	}
 	v, _ := args.Get("idempotent")
 	idempotent, _ := v.(bool)
-	out, err := s.plugins.Add(ctx, plugins.Args{Plugin: m.Frames[0], Name: args.GetString("name"), Idempotent: idempotent}, nanny)
+	out, err := s.plugins.Add(ctx, plugins.Args{Plugin: m.Frames[0], Name: args.GetString("name"),
+		Idempotent: idempotent}, nanny)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -102,7 +104,8 @@ func (s *Scheduler) runFunction(ctx context.Context, _ *rpc.Request, in struct {
 	Kwargs   []byte `rpc:"kwargs,optional"`
 	Wait     *bool  `rpc:"wait"`
 }) (any, error) {
-	m, err := s.helpers.Call(ctx, helpers.Service, "run-function", wire.NewDict("wait", in.Wait == nil || *in.Wait), [][]byte{slices.Clone(in.Function), slices.Clone(in.Args), slices.Clone(in.Kwargs)})
+	m, err := s.helpers.Call(ctx, helpers.Service, "run-function", wire.NewDict("wait", in.Wait == nil || *in.Wait),
+		[][]byte{slices.Clone(in.Function), slices.Clone(in.Args), slices.Clone(in.Kwargs)})
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +119,7 @@ func (s *Scheduler) registerSchedulerPlugin(ctx context.Context, _ *rpc.Request,
 	Name       string `rpc:"name"`
 	Idempotent any    `rpc:"idempotent,optional"`
 }) (any, error) {
-	_, err := s.helpers.Call(ctx, helpers.Service, "register-plugin", msgpack.MapOf("name", in.Name), [][]byte{slices.Clone(in.Plugin)})
+	_, err := s.helpers.Call(ctx, helpers.Service, "register-plugin", msgpack.MapOf("name", in.Name),
+		[][]byte{slices.Clone(in.Plugin)})
 	return nil, err
 }

@@ -22,21 +22,32 @@ func FuzzStream(f *testing.F) {
 		}
 		f.Add(worker, b, []byte(nil))
 	}
-	seed(true, msgpack.MapOf("op", "task-finished", "key", "x", "run_id", 1, "nbytes", 3, "startstops", []any{msgpack.MapOf("action", "compute", "start", 1.0, "stop", 2.0)}))
+	seed(true, msgpack.MapOf("op", "task-finished", "key", "x", "run_id", 1, "nbytes", 3, "startstops",
+		[]any{msgpack.MapOf("action", "compute", "start", 1.0, "stop", 2.0)}))
 	seed(true, msgpack.MapOf("op", "task-erred", "key", "x", "run_id", 1, "exception", nil, "startstops", 3))
 	seed(true, msgpack.MapOf("op", "add-keys", "keys", names("x", "y"), "nbytes", []any{1, 2}, "adopt", true))
 	seed(true, msgpack.MapOf("op", "long-running", "key", "x", "run_id", 1, "compute_duration", 1e300))
-	seed(true, msgpack.MapOf("op", "steal-response", "key", "x", "state", "ready", "stimulus_id", "steal-1"), msgpack.MapOf("op", "release-worker-data", "key", "x"))
-	seed(true, msgpack.MapOf("op", "reschedule", "key", "x"), msgpack.MapOf("op", "request-refresh-who-has", "keys", names("x")))
-	seed(true, msgpack.MapOf("op", "worker-status-change", "status", "paused"), msgpack.MapOf("op", "log-event", "topic", "t", "msg", 1), msgpack.MapOf("op", "close-stream"))
-	seed(false, msgpack.MapOf("op", "client-desires-keys", "keys", names("x")), msgpack.MapOf("op", "client-releases-keys", "keys", names("x")))
-	seed(false, msgpack.MapOf("op", "cancel-keys", "keys", msgpack.MapOf("__Set__", true, "as-list", names("x")), "force", true, "reason", "r", "msg", nil))
-	seed(false, msgpack.MapOf("op", "update-data", "who_has", msgpack.MapOf("x", names("tcp://a")), "nbytes", msgpack.MapOf("x", 1)))
-	seed(false, msgpack.MapOf("op", "report-key", "key", []any{"x", 1}), msgpack.MapOf("op", "heartbeat-client"), msgpack.MapOf("op", "variable_delete", "name", "v"))
+	seed(true, msgpack.MapOf("op", "steal-response", "key", "x", "state", "ready", "stimulus_id", "steal-1"),
+		msgpack.MapOf("op", "release-worker-data", "key", "x"))
+	seed(true, msgpack.MapOf("op", "reschedule", "key", "x"),
+		msgpack.MapOf("op", "request-refresh-who-has", "keys", names("x")))
+	seed(true, msgpack.MapOf("op", "worker-status-change", "status", "paused"),
+		msgpack.MapOf("op", "log-event", "topic", "t", "msg", 1), msgpack.MapOf("op", "close-stream"))
+	seed(false, msgpack.MapOf("op", "client-desires-keys", "keys", names("x")),
+		msgpack.MapOf("op", "client-releases-keys", "keys", names("x")))
+	seed(false, msgpack.MapOf("op", "cancel-keys", "keys", msgpack.MapOf("__Set__", true, "as-list", names("x")),
+		"force", true, "reason", "r", "msg", nil))
+	seed(false, msgpack.MapOf("op", "update-data", "who_has", msgpack.MapOf("x", names("tcp://a")), "nbytes",
+		msgpack.MapOf("x", 1)))
+	seed(false, msgpack.MapOf("op", "report-key", "key", []any{"x", 1}), msgpack.MapOf("op", "heartbeat-client"),
+		msgpack.MapOf("op", "variable_delete", "name", "v"))
 	var w task.GraphWriter
-	w.Spec(task.NewKey("x"), []byte(specHead+"spec"), []task.Key{task.NewKey("y")}, w.Annotations(&task.Annotations{Workers: []string{"a"}, Retries: 1}), 0)
+	w.Spec(task.NewKey("x"), []byte(specHead+"spec"), []task.Key{task.NewKey("y")},
+		w.Annotations(&task.Annotations{Workers: []string{"a"}, Retries: 1}), 0)
 	g := w.Serialized()
-	body, err := msgpack.Append(nil, msgpack.MapOf("op", "update-graph", "expr_ser", msgpack.MapOf("__Serialized__", 1), "keys", names("x"), "fifo_timeout", "1 s", "actors", names("x"), "user_priority", 3))
+	body, err := msgpack.Append(nil, msgpack.MapOf("op", "update-graph", "expr_ser",
+		msgpack.MapOf("__Serialized__", 1), "keys", names("x"), "fifo_timeout", "1 s", "actors", names("x"),
+		"user_priority", 3))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -57,7 +68,8 @@ func FuzzStream(f *testing.F) {
 		n := count.Add(1)
 		op, args := "register-client", msgpack.MapOf("client", fmt.Sprint("client-", n), "versions", nil)
 		if worker {
-			op, args = "register-worker", msgpack.MapOf("address", fmt.Sprintf("tcp://127.0.0.1:%d", n%60000+1), "nthreads", 1, "name", n, "server_id", fmt.Sprint(n),
+			op, args = "register-worker", msgpack.MapOf("address", fmt.Sprintf("tcp://127.0.0.1:%d", n%60000+1),
+				"nthreads", 1, "name", n, "server_id", fmt.Sprint(n),
 				"extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash())))
 		}
 		if err := rpc.Notify(t.Context(), c, op, args); err != nil {

@@ -33,6 +33,9 @@ func TestChangesOfCallersThatLeft(t *testing.T) {
 		_ = x.Close()
 	}
 	for i := range n {
-		until(t, fmt.Sprintf("event %d is set", i), func() bool { return c.call("event_is_set", "name", fmt.Sprint("e", i)) == true })
+		until(t, fmt.Sprintf("event %d is set", i), func() bool {
+			return c.call("event_is_set", "name",
+				fmt.Sprint("e", i)) == true
+		})
 	}
 }

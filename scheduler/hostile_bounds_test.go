@@ -47,10 +47,12 @@ func TestPrimitiveBounds(t *testing.T) {
 	defer wg.Wait()
 	waiter := newPeer(t, s.Address())
 	wg.Go(func() {
-		_, _ = waiter.try("multi_lock_acquire", "locks", []any{"l"}, "id", strings.Repeat("w", 40<<10), "timeout", nil, "num_locks", 1)
+		_, _ = waiter.try("multi_lock_acquire", "locks", []any{"l"}, "id", strings.Repeat("w", 40<<10), "timeout", nil,
+			"num_locks", 1)
 	})
 	until(t, "the one that waits is counted", func() bool { return bytes() >= held+40<<10 })
-	c.fails("above the limit", "multi_lock_acquire", "locks", []any{"l"}, "id", strings.Repeat("x", 40<<10), "timeout", nil, "num_locks", 1)
+	c.fails("above the limit", "multi_lock_acquire", "locks", []any{"l"}, "id", strings.Repeat("x", 40<<10), "timeout",
+		nil, "num_locks", 1)
 	c.call("multi_lock_release", "id", strings.Repeat("w", 40<<10))
 	c.call("multi_lock_release", "id", "holder")
 	until(t, "all that was counted is free again", func() bool { return bytes() == before })
@@ -72,8 +74,10 @@ func TestGhostClients(t *testing.T) {
 	before := clients()
 	w.put("d", "d")
 	for _, name := range []string{"ghost", "variable-ghost", "queue-ghost", "fire-and-forget"} {
-		c.fails("is not registered", "update_data", "who_has", msgpack.MapOf("d", names(w.address)), "nbytes", msgpack.MapOf("d", 1), "client", name)
-		c.fails("is not registered", "scatter", "data", msgpack.MapOf("e", wire.Serialize{Value: "e"}), "workers", nil, "client", name, "timeout", 5)
+		c.fails("is not registered", "update_data", "who_has", msgpack.MapOf("d", names(w.address)), "nbytes",
+			msgpack.MapOf("d", 1), "client", name)
+		c.fails("is not registered", "scatter", "data", msgpack.MapOf("e", wire.Serialize{Value: "e"}), "workers", nil,
+			"client", name, "timeout", 5)
 	}
 	if n := clients(); n != before {
 		t.Errorf("clients: got %d, want %d", n, before)
@@ -102,11 +106,13 @@ func TestTornJournal(t *testing.T) {
 	}
 	log := &sayings{}
 	again := start(t, Config{Journal: dir, Logger: slog.New(slog.NewTextHandler(log, nil))})
-	if !log.has("level=WARN msg=\"journal ended within a record; the end was cut off\" bytes=") || log.has(" bytes=0 ") {
+	if !log.has("level=WARN msg=\"journal ended within a record; the end was cut off\" bytes=") ||
+		log.has(" bytes=0 ") {
 		t.Errorf("the log: got %q, want a warning with the bytes that were cut off", log.buf.String())
 	}
 	c = connect(t, again, "c")
-	if got, _ := c.call("variable_get", "name", "kept", "client", "c", "timeout", 5).(msgpack.Map).Get("value"); got != int64(1) {
+	if got, _ := c.call("variable_get", "name", "kept", "client", "c", "timeout",
+		5).(msgpack.Map).Get("value"); got != int64(1) {
 		t.Errorf("the variable before: got %v, want 1", got)
 	}
 }

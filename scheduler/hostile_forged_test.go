@@ -14,13 +14,15 @@ import (
 	"go.millstream.dev/scheduler/internal/primitives"
 )
 
-// A worker cannot give the result of a task that another one runs: neither by add-keys that asks for adoption, nor by the
+// A worker cannot give the result of a task that another one runs: neither by add-keys that asks for adoption, nor by
+// the
 // report of a run that never was.
 func TestForgedResults(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		log := &sayings{}
 		logger := slog.New(slog.NewTextHandler(log, nil))
-		s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, Journal: dir, Validate: true, Logger: logger, Reattach: time.Millisecond})
+		s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, Journal: dir, Validate: true,
+			Logger: logger, Reattach: time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,18 +32,23 @@ func TestForgedResults(t *testing.T) {
 		c := connect(t, s, "c")
 		c.submit([]node{{key: "x", spec: "x", notes: onlyOn("honest")}})
 		m := honest.expectKey("compute-task", "x")
-		forger.send(msgpack.MapOf("op", "add-keys", "keys", names("x"), "nbytes", []any{1}, "adopt", true, "stimulus_id", "forged"))
+		forger.send(msgpack.MapOf("op", "add-keys", "keys", names("x"), "nbytes", []any{1}, "adopt", true,
+			"stimulus_id", "forged"))
 		forger.expectOp("remove-replicas")
 		until(t, "the log names the worker", func() bool { return log.has("worker=" + forger.address) })
 		finish := func(w *testWorker, run any) {
-			w.send(msgpack.MapOf("op", "task-finished", "key", "x", "run_id", run, "status", "OK", "nbytes", 1, "type", nil, "typename", "int",
+			w.send(msgpack.MapOf("op", "task-finished", "key", "x", "run_id", run, "status", "OK", "nbytes", 1, "type",
+				nil, "typename", "int",
 				"metadata", msgpack.Map{}, "thread", 1, "startstops", []any{}, "stimulus_id", "forged"))
 		}
 		finish(forger, 5)
 		forger.expectOp("free-keys")
 		finish(forger, -1)
 		forger.waitClosed()
-		state, _ := loop.Ask(t.Context(), s.loop, func() (string, error) { return s.state.Task("\xa1x").State().String(), nil })
+		state, _ := loop.Ask(t.Context(), s.loop, func() (string,
+			error) {
+			return s.state.Task("\xa1x").State().String(), nil
+		})
 		if state != "processing" {
 			t.Errorf("the task of the honest worker: got %s, want processing", state)
 		}
@@ -51,7 +58,8 @@ func TestForgedResults(t *testing.T) {
 	}
 }
 
-// A journal with a record that cannot be replayed keeps the scheduler from starting, with a hint; a repair leaves it out.
+// A journal with a record that cannot be replayed keeps the scheduler from starting, with a hint; a repair leaves it
+// out.
 func TestPoisonedJournal(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	s := journaled(t, dir)

@@ -73,7 +73,8 @@ func TestChangesThatCannotBeKept(t *testing.T) {
 func TestLargeRecords(t *testing.T) {
 	dir := t.TempDir()
 	small := func() *Scheduler {
-		s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, Journal: dir, Validate: true, Reattach: time.Millisecond, maxRecord: 4096})
+		s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, Journal: dir, Validate: true,
+			Reattach: time.Millisecond, maxRecord: 4096})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +124,8 @@ func TestMetricsOfHostileKeys(t *testing.T) {
 	w := join(t, s, "w")
 	c := connect(t, s, "c")
 	bad := []byte("\xff\xfe bad")
-	c.call("update_data", "who_has", msgpack.Map{{Key: bad, Value: []any{w.address}}}, "nbytes", msgpack.Map{{Key: bad, Value: 1}}, "client", "c")
+	c.call("update_data", "who_has", msgpack.Map{{Key: bad, Value: []any{w.address}}}, "nbytes",
+		msgpack.Map{{Key: bad, Value: 1}}, "client", "c")
 	c.call("semaphore_register", "name", []byte("\xff\xfe"), "max_leases", 1, "lease_timeout", 30)
 	scrape := func() string {
 		t.Helper()
@@ -138,13 +140,15 @@ func TestMetricsOfHostileKeys(t *testing.T) {
 		}
 		return string(b)
 	}
-	if got := scrape(); !strings.Contains(got, "dask_scheduler_tasks_output_bytes{task_prefix_name=\"\uFFFD bad\"}") || !strings.Contains(got, "dask_semaphore_max_leases") {
+	if got := scrape(); !strings.Contains(got, "dask_scheduler_tasks_output_bytes{task_prefix_name=\"\uFFFD bad\"}") ||
+		!strings.Contains(got, "dask_semaphore_max_leases") {
 		t.Errorf("/metrics: got %.2000s, want the prefix with replaced bytes, and the semaphore", got)
 	}
 	var who, sizes msgpack.Map
 	for i := range 3 * inspect.MaxPrefixSeries {
 		key := fmt.Sprintf("p%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/26/26%26)
-		who, sizes = append(who, msgpack.Pair{Key: key, Value: []any{w.address}}), append(sizes, msgpack.Pair{Key: key, Value: 1})
+		who, sizes = append(who, msgpack.Pair{Key: key, Value: []any{w.address}}),
+			append(sizes, msgpack.Pair{Key: key, Value: 1})
 	}
 	c.call("update_data", "who_has", who, "nbytes", sizes, "client", "c")
 	got := scrape()
@@ -161,7 +165,8 @@ func TestRestartWorkersTwice(t *testing.T) {
 	s, _, honest := hostile(t)
 	w := join(t, s, "w")
 	c := connect(t, s, "c")
-	c.call("restart_workers", "workers", []any{w.address, w.address}, "wait_for_workers", false, "on_error", "return", "timeout", 1)
+	c.call("restart_workers", "workers", []any{w.address, w.address}, "wait_for_workers", false, "on_error", "return",
+		"timeout", 1)
 	honest()
 }
 
@@ -181,7 +186,11 @@ func TestManyTopics(t *testing.T) {
 	h.call("log_event", "topic", "news", "msg", "hello")
 	until(t, "the subscriber hears", func() bool { // the subscription travels on another comm than the event
 		h.call("log_event", "topic", "news", "msg", "hello")
-		n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) { n, _ := s.topics.Subscribers("news"); return n, nil })
+		n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) {
+			n, _ := s.topics.Subscribers("news")
+			return n,
+				nil
+		})
 		return n == 1
 	})
 	h.expectOp("event")

@@ -30,20 +30,25 @@ func TestHostileFigures(t *testing.T) {
 		nbytes      any
 		start, stop float64
 	}{
-		{int64(math.MaxInt64), now, now + 1}, {int64(math.MinInt64), now, now + 1}, {int64(1) << 62, now, 1e300}, {-5, now, math.Inf(1)}, {7, math.NaN(), math.NaN()}, {7, now, -1e300},
+		{int64(math.MaxInt64), now, now + 1}, {int64(math.MinInt64), now, now + 1}, {int64(1) << 62, now, 1e300},
+		{-5, now, math.Inf(1)}, {7, math.NaN(), math.NaN()}, {7, now, -1e300},
 	}
 	for i, f := range figures {
 		key := fmt.Sprintf("absurd-%d", i)
 		c.submit([]node{{key: key, spec: "x", notes: onlyOn("liar")}})
 		m := w.expectKey("compute-task", key)
 		run, _ := m.Get("run_id")
-		w.send(msgpack.MapOf("op", "task-finished", "key", key, "run_id", run, "status", "OK", "nbytes", f.nbytes, "type", nil, "typename", strings.Repeat("t", 1<<16),
-			"metadata", msgpack.Map{}, "thread", 1, "startstops", []any{msgpack.MapOf("action", "compute", "start", f.start, "stop", f.stop)}, "stimulus_id", "x"))
+		w.send(msgpack.MapOf("op", "task-finished", "key", key, "run_id", run, "status", "OK", "nbytes", f.nbytes,
+			"type", nil, "typename", strings.Repeat("t", 1<<16),
+			"metadata", msgpack.Map{}, "thread", 1, "startstops",
+			[]any{msgpack.MapOf("action", "compute", "start", f.start, "stop", f.stop)}, "stimulus_id", "x"))
 		c.expectKey("key-in-memory", key)
 	}
-	w.send(msgpack.MapOf("op", "add-keys", "keys", names("absurd-0"), "nbytes", []any{int64(math.MaxInt64)}, "stimulus_id", "x"))
+	w.send(msgpack.MapOf("op", "add-keys", "keys", names("absurd-0"), "nbytes", []any{int64(math.MaxInt64)},
+		"stimulus_id", "x"))
 	for _, rate := range []float64{math.Inf(1), math.NaN(), -1, 1e300} {
-		w.call("heartbeat_worker", "address", w.address, "now", now, "metrics", msgpack.MapOf("bandwidth", msgpack.MapOf("total", rate), "memory", int64(math.MinInt64)))
+		w.call("heartbeat_worker", "address", w.address, "now", now, "metrics",
+			msgpack.MapOf("bandwidth", msgpack.MapOf("total", rate), "memory", int64(math.MinInt64)))
 	}
 	bandwidth, err := loop.Ask(t.Context(), s.loop, func() (float64, error) { return s.state.Bandwidth(), nil })
 	if err != nil || !(bandwidth > 0 && bandwidth <= peers.MaxRate) {
@@ -94,8 +99,9 @@ func TestHostileData(t *testing.T) {
 		}
 	}
 	for name, v := range map[string]any{
-		"nothing":   msgpack.MapOf("status", "OK", "data", msgpack.Map{}),
-		"others":    msgpack.MapOf("status", "OK", "data", msgpack.MapOf("theirs", wire.Serialize{Value: "forged"}, "unknown", wire.Serialize{Value: "forged"})),
+		"nothing": msgpack.MapOf("status", "OK", "data", msgpack.Map{}),
+		"others": msgpack.MapOf("status", "OK", "data",
+			msgpack.MapOf("theirs", wire.Serialize{Value: "forged"}, "unknown", wire.Serialize{Value: "forged"})),
 		"a number":  msgpack.MapOf("status", "OK", "data", 7),
 		"no status": msgpack.MapOf("data", msgpack.MapOf("mine", wire.Serialize{Value: "m"})),
 		"a list":    []any{1, 2},

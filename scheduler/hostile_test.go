@@ -133,14 +133,18 @@ func TestHostileClient(t *testing.T) {
 	honest()
 	// A graph that is no pickle, or one that is cut off, fails its keys and nothing else.
 	c := connect(t, s, "broken-graphs")
-	for i, data := range [][]byte{nil, {0x80}, []byte("\x80\x05\x95\xff\xff\xff\xff\xff\xff\xff\x7f"), []byte("(((((((((("), bytes.Repeat([]byte{'('}, 1<<20)} {
-		header, err := msgpack.Append(nil, msgpack.MapOf("serializer", "pickle", "writeable", []any{}, "num-sub-frames", 1))
+	for i, data := range [][]byte{nil, {0x80}, []byte("\x80\x05\x95\xff\xff\xff\xff\xff\xff\xff\x7f"),
+		[]byte("(((((((((("), bytes.Repeat([]byte{'('}, 1<<20)} {
+		header, err := msgpack.Append(nil, msgpack.MapOf("serializer", "pickle", "writeable", []any{},
+			"num-sub-frames", 1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		key := fmt.Sprintf("broken-%d", i)
-		c.send(msgpack.MapOf("op", "update-graph", "expr_ser", &wire.Serialized{Header: header, Frames: []wire.Frame{wire.HeapFrame(data)}}, "keys", names(key),
-			"internal_priority", nil, "submitting_task", nil, "fifo_timeout", "1s", "actors", false, "code", []any{}, "annotations", msgpack.Map{},
+		c.send(msgpack.MapOf("op", "update-graph", "expr_ser",
+			&wire.Serialized{Header: header, Frames: []wire.Frame{wire.HeapFrame(data)}}, "keys", names(key),
+			"internal_priority", nil, "submitting_task", nil, "fifo_timeout", "1s", "actors", false, "code", []any{},
+			"annotations", msgpack.Map{},
 			"span_metadata", msgpack.Map{}))
 		c.expectKey("task-erred", key)
 	}
@@ -153,7 +157,8 @@ func TestHostileFlood(t *testing.T) {
 	c := connect(t, s, "flood")
 	stop := make(chan struct{})
 	done := make(chan struct{})
-	m, err := wire.Encode([]any{msgpack.MapOf("op", "client-desires-keys", "keys", names("a", "b", "c"), "client", "flood")}, c.comm.Info().EncodeOptions())
+	m, err := wire.Encode([]any{msgpack.MapOf("op", "client-desires-keys", "keys", names("a", "b", "c"), "client",
+		"flood")}, c.comm.Info().EncodeOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +182,8 @@ func TestHostileFlood(t *testing.T) {
 	close(stop)
 	<-done
 	// Requests that nobody knows, with arguments that nobody takes, get an answer each.
-	for _, op := range []string{"gather", "scatter", "who_has", "broadcast", "replicate", "shuffle_get_or_create", "run_function", "register_worker_plugin", "publish_put"} {
+	for _, op := range []string{"gather", "scatter", "who_has", "broadcast", "replicate", "shuffle_get_or_create",
+		"run_function", "register_worker_plugin", "publish_put"} {
 		if _, err := c.try(op, "nonsense", strings.Repeat("x", 1000)); err == nil {
 			t.Errorf("%s takes anything", op)
 		}
@@ -192,13 +198,17 @@ func TestHostileWorker(t *testing.T) {
 	c := connect(t, s, "c")
 	c.submit([]node{{key: "x", spec: "hang"}})
 	until(t, "x runs", func() bool {
-		return fmt.Sprint(list(c.call("processing"), w.address)) == "[x]" || strings.Contains(fmt.Sprint(c.call("processing")), "x")
+		return fmt.Sprint(list(c.call("processing"), w.address)) == "[x]" ||
+			strings.Contains(fmt.Sprint(c.call("processing")), "x")
 	})
 	w.send(
 		// Runs that it was never given, data that it was never sent, tasks that do not exist.
-		msgpack.MapOf("op", "task-finished", "key", "x", "run_id", 1<<40, "status", "OK", "nbytes", -5, "typename", "str", "stimulus_id", "x"),
-		msgpack.MapOf("op", "task-finished", "key", "unknown", "run_id", 1, "status", "OK", "nbytes", 1<<62, "typename", strings.Repeat("t", 1<<16), "stimulus_id", "x"),
-		msgpack.MapOf("op", "task-erred", "key", "unknown", "run_id", 1, "exception", pickled(), "traceback", nil, "stimulus_id", "x"),
+		msgpack.MapOf("op", "task-finished", "key", "x", "run_id", 1<<40, "status", "OK", "nbytes", -5, "typename",
+			"str", "stimulus_id", "x"),
+		msgpack.MapOf("op", "task-finished", "key", "unknown", "run_id", 1, "status", "OK", "nbytes", 1<<62,
+			"typename", strings.Repeat("t", 1<<16), "stimulus_id", "x"),
+		msgpack.MapOf("op", "task-erred", "key", "unknown", "run_id", 1, "exception", pickled(), "traceback", nil,
+			"stimulus_id", "x"),
 		msgpack.MapOf("op", "add-keys", "keys", names("x", "nothing"), "stimulus_id", "x"),
 		msgpack.MapOf("op", "release-worker-data", "key", "nothing", "stimulus_id", "x"),
 		msgpack.MapOf("op", "long-running", "key", "x", "run_id", 77, "compute_duration", -1e300, "stimulus_id", "x"),
@@ -226,7 +236,8 @@ func TestHostileWorker(t *testing.T) {
 func TestHostileRegistrations(t *testing.T) {
 	s, log, honest := hostile(t)
 	for i, o := range []option{
-		with("nthreads", -1), with("nthreads", "many"), with("address", "nonsense"), with("memory_limit", "all"), with("resources", msgpack.MapOf("GPU", "x")),
+		with("nthreads", -1), with("nthreads", "many"), with("address", "nonsense"), with("memory_limit", "all"),
+		with("resources", msgpack.MapOf("GPU", "x")),
 		with("status", "drunk"), with("name", msgpack.MapOf("a", 1)),
 	} {
 		w := serveWorker(t, s, fmt.Sprintf("bad-%d", i))

@@ -26,7 +26,8 @@ func CheckJournal(dir string) (JournalReport, error) { return replayAll(dir, jou
 // another name next to it.
 func RepairJournal(dir string) (JournalReport, error) { return replayAll(dir, journal.Repair) }
 
-func replayAll(dir string, f func(string, journal.Options, func(journal.Record) error) (journal.Report, error)) (JournalReport, error) {
+func replayAll(dir string, f func(string, journal.Options, func(journal.Record) error) (journal.Report,
+	error)) (JournalReport, error) {
 	dir, err := journal.Folder(dir, false)
 	if err != nil {
 		return JournalReport{}, fmt.Errorf("scheduler: journal in %s: %w", dir, err)

@@ -25,7 +25,8 @@ func crash(t *testing.T, s *Scheduler) {
 // journaled starts a scheduler with a journal that ends by crash.
 func journaled(t *testing.T, dir string) *Scheduler {
 	t.Helper()
-	s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, Journal: dir, Validate: true, StealingInterval: 20 * time.Millisecond, Reattach: 20 * time.Second})
+	s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, Journal: dir, Validate: true,
+		StealingInterval: 20 * time.Millisecond, Reattach: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,8 @@ func TestRestartFromJournal(t *testing.T) {
 	}
 	b.on = b.work
 	go b.read()
-	b.send(msgpack.MapOf("op", "add-keys", "keys", names("x", "stray"), "nbytes", []any{1, 1}, "adopt", true, "stimulus_id", "back"))
+	b.send(msgpack.MapOf("op", "add-keys", "keys", names("x", "stray"), "nbytes", []any{1, 1}, "adopt", true,
+		"stimulus_id", "back"))
 	m := b.expectOp("compute-task")
 	for m.GetString("key") != "z" { // y was lost with nobody to tell
 		if m.GetString("key") == "x" {
@@ -111,7 +113,11 @@ func TestPrimitivesFromJournal(t *testing.T) {
 	c.call("set_metadata", "keys", []any{"a", "b"}, "value", 7)
 	c.call("set_metadata", "keys", []any{"a", "c"}, "value", pickled())
 	c.call("publish_put", "names", names("set"), "keys", []any{[]any{}}, "data", []any{pickled()})
-	until(t, "the variable is deleted", func() bool { _, err := c.try("variable_get", "name", "deleted", "timeout", 0.001); return err != nil })
+	until(t, "the variable is deleted", func() bool {
+		_,
+			err := c.try("variable_get", "name", "deleted", "timeout", 0.001)
+		return err != nil
+	})
 	check := func(c *testClient) {
 		t.Helper()
 		if m := c.call("variable_get", "name", "v", "timeout", 1).(msgpack.Map); m.GetString("type") != "msgpack" {
@@ -127,17 +133,20 @@ func TestPrimitivesFromJournal(t *testing.T) {
 		if ok := c.call("event_is_set", "name", "e"); ok != true {
 			t.Error("the event is not set")
 		}
-		if ok := c.call("multi_lock_acquire", "locks", names("ml2"), "id", "other", "num_locks", 1, "timeout", 0.01); ok != false {
+		if ok := c.call("multi_lock_acquire", "locks", names("ml2"), "id", "other", "num_locks", 1, "timeout",
+			0.01); ok != false {
 			t.Error("a lock of several is free")
 		}
-		if ok := c.call("multi_lock_acquire", "locks", names("ml3"), "id", "other", "num_locks", 1, "timeout", 1); ok != true {
+		if ok := c.call("multi_lock_acquire", "locks", names("ml3"), "id", "other", "num_locks", 1, "timeout",
+			1); ok != true {
 			t.Error("a lock that was released is not free")
 		}
 		c.call("multi_lock_release", "id", "other")
 		plugins, err := loop.Ask(t.Context(), s.loop, func() ([2]msgpack.Map, error) {
 			return [2]msgpack.Map{s.plugins.Workers(), s.plugins.Nannies()}, nil
 		})
-		if err != nil || len(plugins[0]) != 2 || !plugins[0].Has("kept") || !plugins[0].Has("shuffle") || len(plugins[1]) != 1 || !plugins[1].Has("of nannies") {
+		if err != nil || len(plugins[0]) != 2 || !plugins[0].Has("kept") || !plugins[0].Has("shuffle") ||
+			len(plugins[1]) != 1 || !plugins[1].Has("of nannies") {
 			t.Errorf("plugins %v, %v", plugins, err)
 		}
 		if v, _ := plugins[0].Get("kept"); fmt.Sprintf("%T", v) != "*wire.Serialized" {
@@ -177,7 +186,8 @@ func TestScatteredDataFromJournal(t *testing.T) {
 		}
 		return m
 	}
-	c.call("update_data", "who_has", who("d", "released"), "nbytes", msgpack.MapOf("d", 10, "released", 10), "client", "client-1")
+	c.call("update_data", "who_has", who("d", "released"), "nbytes", msgpack.MapOf("d", 10, "released", 10), "client",
+		"client-1")
 	other.call("update_data", "who_has", who("theirs"), "nbytes", msgpack.MapOf("theirs", 10), "client", "client-2")
 	c.submit([]node{{key: "sum", spec: "hang", deps: []string{"d", "theirs"}}})
 	c.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("released")))
@@ -195,13 +205,15 @@ func TestScatteredDataFromJournal(t *testing.T) {
 		b.address = a.address
 		b.on = b.work
 		go b.read()
-		b.send(msgpack.MapOf("op", "add-keys", "keys", names("d", "theirs", "released"), "nbytes", []any{10, 10, 10}, "adopt", true, "stimulus_id", "back"))
+		b.send(msgpack.MapOf("op", "add-keys", "keys", names("d", "theirs", "released"), "nbytes", []any{10, 10, 10},
+			"adopt", true, "stimulus_id", "back"))
 		m := b.expectKey("compute-task", "sum")
 		if who, _ := m.Get("who_has"); len(who.(msgpack.Map)) != 2 {
 			t.Errorf("sum comes with %v", who)
 		}
 		status := c.call("get_task_status", "keys", names("d", "theirs", "released")).(msgpack.Map)
-		if released, _ := status.Get("released"); status.GetString("d") != "memory" || status.GetString("theirs") != "memory" || released != nil {
+		if released, _ := status.Get("released"); status.GetString("d") != "memory" ||
+			status.GetString("theirs") != "memory" || released != nil {
 			t.Errorf("after the restart: %v", status)
 		}
 		return s, b
@@ -271,7 +283,8 @@ func TestHTTP(t *testing.T) {
 		return st == "erred"
 	})
 	w.call("heartbeat_worker", "address", w.address, "metrics", msgpack.Map{}, "extensions",
-		msgpack.MapOf("millstream", msgpack.MapOf("transfers", []any{[]any{10.0, 12.5, 100, "shm", "tcp://b", "incoming", 3}, "nonsense", []any{1}})))
+		msgpack.MapOf("millstream", msgpack.MapOf("transfers",
+			[]any{[]any{10.0, 12.5, 100, "shm", "tcp://b", "incoming", 3}, "nonsense", []any{1}})))
 	get := func(path string, status int) string {
 		t.Helper()
 		r, err := http.Get("http://" + s.DashboardAddress() + path)
@@ -287,8 +300,10 @@ func TestHTTP(t *testing.T) {
 	}
 	metrics := get("/metrics", 200)
 	for _, want := range []string{
-		`dask_scheduler_tasks{state="memory"} 1`, `dask_scheduler_tasks{state="erred"} 1`, `dask_scheduler_workers{state="idle"} 1`, "dask_scheduler_clients 1",
-		`dask_scheduler_tasks_suspicious_total{task_prefix_name="inc"} 0`, `millstream_scheduler_transfer_bytes_total{lane="shm"} 100`, "process_cpu_seconds_total",
+		`dask_scheduler_tasks{state="memory"} 1`, `dask_scheduler_tasks{state="erred"} 1`,
+		`dask_scheduler_workers{state="idle"} 1`, "dask_scheduler_clients 1",
+		`dask_scheduler_tasks_suspicious_total{task_prefix_name="inc"} 0`,
+		`millstream_scheduler_transfer_bytes_total{lane="shm"} 100`, "process_cpu_seconds_total",
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s in the metrics", want)

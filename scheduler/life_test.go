@@ -21,7 +21,8 @@ func TestStartStop(t *testing.T) {
 	leak.Check(t)
 	for i := range 20 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0", "inproc://"}, Dashboard: "127.0.0.1:0"})
+			s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0", "inproc://"},
+				Dashboard: "127.0.0.1:0"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,7 +36,8 @@ func TestStartStop(t *testing.T) {
 			waiting := make(chan struct{})
 			go func() { defer close(waiting); _, _ = c.try("event_wait", "name", "never") }()
 			until(t, "somebody waits", func() bool {
-				ok, _ := loop.Ask(t.Context(), s.loop, func() (bool, error) { return s.prims.Counts().Events == 1, nil })
+				ok, _ := loop.Ask(t.Context(), s.loop,
+					func() (bool, error) { return s.prims.Counts().Events == 1, nil })
 				return ok
 			})
 			for range 2 {
@@ -109,7 +111,8 @@ func TestClientNames(t *testing.T) {
 	s := start(t, Config{})
 	for _, name := range []string{"", "variable-x", "queue-x", "published-x", "fire-and-forget"} {
 		p := newPeer(t, s.Address())
-		if err := rpc.Notify(t.Context(), p.comm, "register-client", msgpack.MapOf("client", name, "versions", nil)); err != nil {
+		if err := rpc.Notify(t.Context(), p.comm, "register-client",
+			msgpack.MapOf("client", name, "versions", nil)); err != nil {
 			t.Fatal(err)
 		}
 		go p.read()
@@ -187,7 +190,8 @@ func TestPluginsAndNannies(t *testing.T) {
 	}
 	defer n.Abort()
 	var reply msgpack.Map
-	if err := rpc.Call(t.Context(), n, "register_nanny", msgpack.MapOf("address", "tcp://127.0.0.1:1"), &reply); err != nil {
+	if err := rpc.Call(t.Context(), n, "register_nanny", msgpack.MapOf("address", "tcp://127.0.0.1:1"),
+		&reply); err != nil {
 		t.Fatal(err)
 	}
 	if p, _ := reply.Get("nanny-plugins"); !p.(msgpack.Map).Has("n") {

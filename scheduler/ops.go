@@ -43,7 +43,8 @@ func (d *dispatcher) handle(p *post) {
 	if !p.from.Gone {
 		if err := d.s.loop.Protect(func() { unkept = d.message(p) }); err != nil {
 			unkept = false
-			d.s.log.Error("stream message panicked", "peer", p.from.Comm.PeerAddr(), "panic", err, "stack", string(err.Stack))
+			d.s.log.Error("stream message panicked", "peer", p.from.Comm.PeerAddr(), "panic", err, "stack",
+				string(err.Stack))
 			d.badMessage(p.from, err)
 		}
 	}
@@ -113,7 +114,8 @@ func (d *dispatcher) finish(w *peers.Worker, ops *wire.Ops) error {
 	}
 	ev := &d.events.finished
 	*ev = state.TaskFinished{
-		Worker: w.ID, Key: task.Key(val.Borrow(f.Key)), RunID: f.RunID, NBytes: w.BelievedSize(d.s.log, f.NBytes), Type: f.Type, TypeName: val.Borrow(f.TypeName),
+		Worker: w.ID, Key: task.Key(val.Borrow(f.Key)), RunID: f.RunID, NBytes: w.BelievedSize(d.s.log, f.NBytes),
+		Type: f.Type, TypeName: val.Borrow(f.TypeName),
 	}
 	if f.Stop >= f.Start && f.Start > 0 {
 		// A task that took no time by the worker's clock is a short one, not one of
@@ -242,7 +244,8 @@ func (d *dispatcher) clientOp(st *peers.Stream, ops *wire.Ops, p *post) error {
 			return err
 		}
 		d.s.journal.Release(c.Name, f.keys)
-		d.s.apply(&state.CancelKeys{Client: c.ID, Keys: f.keys, Force: f.force, Reason: strings.Clone(f.reason), Msg: strings.Clone(f.msg)})
+		d.s.apply(&state.CancelKeys{Client: c.ID, Keys: f.keys, Force: f.force, Reason: strings.Clone(f.reason),
+			Msg: strings.Clone(f.msg)})
 	case "report-key":
 		f, err := d.keyFields(ops)
 		if err != nil {
@@ -252,7 +255,8 @@ func (d *dispatcher) clientOp(st *peers.Stream, ops *wire.Ops, p *post) error {
 	case "heartbeat-client":
 		c.LastSeen = d.s.loop.Now()
 		out := st.Begin()
-		out.Body, _ = msgpack.Append(out.Body, msgpack.MapOf("op", "adjust-heartbeat-interval", "interval", 10*peers.IntervalFor(len(d.s.clients.ByName))))
+		out.Body, _ = msgpack.Append(out.Body, msgpack.MapOf("op", "adjust-heartbeat-interval", "interval",
+			10*peers.IntervalFor(len(d.s.clients.ByName))))
 	case "update-data":
 		return d.s.data.UpdateOp(c, ops, p.msg)
 	case "close-client", "close-stream":

@@ -27,7 +27,8 @@ func idle(t *testing.T, s *Scheduler, name string, options ...option) *testWorke
 func (w *testWorker) finished(m msgpack.Map) {
 	runID, _ := m.Get("run_id")
 	key, _ := m.Get("key")
-	w.send(msgpack.MapOf("op", "task-finished", "key", key, "run_id", runID, "status", "OK", "nbytes", 8, "typename", "str", "stimulus_id", "x"))
+	w.send(msgpack.MapOf("op", "task-finished", "key", key, "run_id", runID, "status", "OK", "nbytes", 8, "typename",
+		"str", "stimulus_id", "x"))
 }
 
 // A task that has left the pool of threads makes room for others.
@@ -38,7 +39,8 @@ func TestLongRunning(t *testing.T) {
 	c.submit([]node{{key: "x", spec: "x"}, {key: "y", spec: "y"}, {key: "z", spec: "z"}})
 	first := w.expectOp("compute-task")
 	runID, _ := first.Get("run_id")
-	w.send(msgpack.MapOf("op", "long-running", "key", first.GetString("key"), "run_id", runID, "compute_duration", 0.1, "stimulus_id", "x"))
+	w.send(msgpack.MapOf("op", "long-running", "key", first.GetString("key"), "run_id", runID, "compute_duration", 0.1,
+		"stimulus_id", "x"))
 	for range 2 {
 		w.finished(w.expectOp("compute-task"))
 		c.expectOp("key-in-memory")
@@ -107,8 +109,10 @@ func TestGraphOptions(t *testing.T) {
 	c := connect(t, s, "client-1")
 	graph := func(key string, more ...any) {
 		var g task.GraphWriter
-		g.Spec(task.NewKey(key), []byte(specHead+"spec"), nil, g.Annotations(&task.Annotations{Resources: map[string]float64{"GPU": 1.5}}), task.None)
-		c.send(append(msgpack.MapOf("op", "update-graph", "expr_ser", g.Serialized(), "keys", names(key)), msgpack.MapOf(more...)...))
+		g.Spec(task.NewKey(key), []byte(specHead+"spec"), nil,
+			g.Annotations(&task.Annotations{Resources: map[string]float64{"GPU": 1.5}}), task.None)
+		c.send(append(msgpack.MapOf("op", "update-graph", "expr_ser", g.Serialized(), "keys", names(key)),
+			msgpack.MapOf(more...)...))
 	}
 	graph("low", "user_priority", -5, "fifo_timeout", 0.1)
 	graph("actor", "actors", names("actor"), "fifo_timeout", nil)
@@ -160,7 +164,10 @@ func TestGatherTroubles(t *testing.T) {
 	if got := c.gather("x"); got["x"] != "x" || asked != 2 {
 		t.Errorf("gathered %v, asked %d times", got, asked)
 	}
-	w.server.Handle("get_data", func(context.Context, *rpc.Request) (any, error) { return msgpack.MapOf("status", "tired"), nil })
+	w.server.Handle("get_data", func(context.Context, *rpc.Request) (any,
+		error) {
+		return msgpack.MapOf("status", "tired"), nil
+	})
 	if d := c.call("gather", "keys", names("x")).(msgpack.Map); d.GetString("status") != "error" {
 		t.Errorf("gather: %v", d)
 	}

@@ -23,7 +23,8 @@ func TestOutgoingTotal(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Abort)
-		if err := rpc.Notify(t.Context(), c, "register-client", msgpack.MapOf("client", fmt.Sprintf("deaf-%d", i), "versions", msgpack.Map{})); err != nil {
+		if err := rpc.Notify(t.Context(), c, "register-client",
+			msgpack.MapOf("client", fmt.Sprintf("deaf-%d", i), "versions", msgpack.Map{})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,7 +54,10 @@ func TestOutgoingTotal(t *testing.T) {
 		}
 		return n <= 2
 	})
-	if n, _ := loop.Ask(t.Context(), s.loop, func() (bool, error) { return s.clients.ByName["reader"].Stream != nil, nil }); !n {
+	if n, _ := loop.Ask(t.Context(), s.loop, func() (bool, error) {
+		return s.clients.ByName["reader"].Stream != nil,
+			nil
+	}); !n {
 		t.Error("the client that reads was dropped")
 	}
 }

@@ -30,10 +30,12 @@ func (c *testClient) submitPickled(annotations any, tasks ...[]any) {
 			args = append(args, a)
 		}
 		dsk.Set(key, pickle.New(class("Task")).WithState(
-			pickle.Tuple{false, deps, nil, nil, nil, args, pickle.Global{Module: "_operator", Name: "add"}, key, pickle.NewDict()}))
+			pickle.Tuple{false, deps, nil, nil, nil, args, pickle.Global{Module: "_operator", Name: "add"}, key,
+				pickle.NewDict()}))
 	}
 	expr := func(name string) pickle.Global { return pickle.Global{Module: "dask._expr", Name: name} }
-	data, err := pickle.Dump(pickle.Call(expr("Expr._reconstruct"), expr("LLGExpr"), dsk, "0123456789abcdef", pickle.NewDict()))
+	data, err := pickle.Dump(pickle.Call(expr("Expr._reconstruct"), expr("LLGExpr"), dsk, "0123456789abcdef",
+		pickle.NewDict()))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -41,8 +43,10 @@ func (c *testClient) submitPickled(annotations any, tasks ...[]any) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.send(msgpack.MapOf("op", "update-graph", "expr_ser", &wire.Serialized{Header: header, Frames: []wire.Frame{wire.HeapFrame(data)}}, "keys", names(keys...),
-		"internal_priority", nil, "submitting_task", nil, "fifo_timeout", "1s", "actors", false, "code", []any{}, "annotations", annotations, "span_metadata", msgpack.Map{}))
+	c.send(msgpack.MapOf("op", "update-graph", "expr_ser",
+		&wire.Serialized{Header: header, Frames: []wire.Frame{wire.HeapFrame(data)}}, "keys", names(keys...),
+		"internal_priority", nil, "submitting_task", nil, "fifo_timeout", "1s", "actors", false, "code", []any{},
+		"annotations", annotations, "span_metadata", msgpack.Map{}))
 }
 
 // python makes a test's worker one of Dask's.
@@ -85,7 +89,8 @@ func TestPickledGraph(t *testing.T) {
 	w.on = w.finishPickled
 	go w.read()
 	c := connect(t, s, "client-1")
-	c.submitPickled(msgpack.MapOf("retries", 2, "resources", msgpack.MapOf("gpu", 1), "team", "a"), []any{"p", int64(1), int64(2)}, []any{"q", "@p", int64(3)})
+	c.submitPickled(msgpack.MapOf("retries", 2, "resources", msgpack.MapOf("gpu", 1), "team", "a"),
+		[]any{"p", int64(1), int64(2)}, []any{"q", "@p", int64(3)})
 	call, m := w.expectPickled("p")
 	if g, ok := call.Func.(pickle.Global); !ok || g.Name != "add" || len(call.Args) != 2 {
 		t.Errorf("the call is %+v", call)
@@ -114,7 +119,8 @@ func TestPickledGraphFromJournal(t *testing.T) {
 	dir := t.TempDir()
 	s := journaled(t, dir)
 	c := connect(t, s, "client-1")
-	c.submitPickled(msgpack.MapOf("priority", 7, "team", "a"), []any{"p", int64(1), int64(2)}, []any{"q", "@p", int64(3)})
+	c.submitPickled(msgpack.MapOf("priority", 7, "team", "a"), []any{"p", int64(1), int64(2)},
+		[]any{"q", "@p", int64(3)})
 	c.call("set_metadata", "keys", names("x"), "value", 1) // the graph was read before
 	c.send(msgpack.MapOf("op", "client-desires-keys", "keys", names("p")))
 	until(t, "the graph is there", func() bool {
@@ -151,6 +157,8 @@ func (w *testWorker) finishPickled(m msgpack.Map) {
 	}
 	key, _ := m.Get("key")
 	run, _ := m.Get("run_id")
-	w.send(msgpack.MapOf("op", "task-finished", "key", key, "run_id", run, "status", "OK", "nbytes", 8, "type", []byte("\x80\x04N."), "typename", "int",
-		"metadata", msgpack.Map{}, "thread", 1, "startstops", []any{msgpack.MapOf("action", "compute", "start", 1.0, "stop", 1.5)}, "stimulus_id", "done"))
+	w.send(msgpack.MapOf("op", "task-finished", "key", key, "run_id", run, "status", "OK", "nbytes", 8, "type",
+		[]byte("\x80\x04N."), "typename", "int",
+		"metadata", msgpack.Map{}, "thread", 1, "startstops",
+		[]any{msgpack.MapOf("action", "compute", "start", 1.0, "stop", 1.5)}, "stimulus_id", "done"))
 }

@@ -39,7 +39,8 @@ func TestVariable(t *testing.T) {
 	}
 	c.expectKey("key-in-memory", "x")
 	m := d.call("variable_get", "name", "v", "client", "client-2").(msgpack.Map)
-	if m.GetString("type") != "Future" || m.GetString("value") != "x" || m.GetString("state") != "memory" || m.GetString("token") == "" {
+	if m.GetString("type") != "Future" || m.GetString("value") != "x" || m.GetString("state") != "memory" ||
+		m.GetString("token") == "" {
 		t.Errorf("got %v", m)
 	}
 	// The variable keeps the future, also when it is replaced, until who got it has it.
@@ -48,12 +49,17 @@ func TestVariable(t *testing.T) {
 	if !w.holds("x") {
 		t.Error("the future was released before it was confirmed")
 	}
-	d.send(msgpack.MapOf("op", "variable-future-received-confirm", "name", "v", "key", "x", "token", m.GetString("token")))
+	d.send(msgpack.MapOf("op", "variable-future-received-confirm", "name", "v", "key", "x", "token",
+		m.GetString("token")))
 	d.expectKey("key-in-memory", "x")
 	d.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("x")))
 	until(t, "x is freed", func() bool { return !w.holds("x") })
 	c.send(msgpack.MapOf("op", "variable_delete", "name", "v"))
-	until(t, "v is deleted", func() bool { _, err := c.try("variable_get", "name", "v", "timeout", 0.001); return err != nil })
+	until(t, "v is deleted", func() bool {
+		_, err := c.try("variable_get", "name", "v", "timeout",
+			0.001)
+		return err != nil
+	})
 	c.fails("unknown to scheduler", "variable_set", "name", "v", "key", "nothing", "timeout", "10 ms")
 }
 
@@ -198,7 +204,8 @@ func TestMultiLock(t *testing.T) {
 	if v := c.call("multi_lock_acquire", "locks", names("a", "b"), "id", "1", "num_locks", 2); v != true {
 		t.Fatalf("acquire: %v", v)
 	}
-	if v := c.call("multi_lock_acquire", "locks", names("b", "c"), "id", "2", "num_locks", 2, "timeout", 0.02); v != false {
+	if v := c.call("multi_lock_acquire", "locks", names("b", "c"), "id", "2", "num_locks", 2, "timeout",
+		0.02); v != false {
 		t.Errorf("acquire: %v", v)
 	}
 	if v := c.call("multi_lock_acquire", "locks", names("b", "c"), "id", "2", "num_locks", 1); v != true {
@@ -221,7 +228,10 @@ func TestMultiLock(t *testing.T) {
 	c.call("multi_lock_release", "id", "3")
 	c.call("multi_lock_release", "id", "never")
 	c.fails("num_locks", "multi_lock_acquire", "locks", names("a"), "id", "4", "num_locks", 2)
-	if n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) { return s.prims.Counts().Locks + s.prims.Counts().LockUsers, nil }); n != 0 {
+	if n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) {
+		return s.prims.Counts().Locks +
+			s.prims.Counts().LockUsers, nil
+	}); n != 0 {
 		t.Errorf("%d things are left", n)
 	}
 }
@@ -235,7 +245,8 @@ func TestPublish(t *testing.T) {
 	put := func(override bool) (any, error) {
 		uid := []byte(fmt.Sprint("uid-", override))
 		c.send(msgpack.MapOf("op", "publish_flush_batched_send", "uid", uid))
-		return c.try("publish_put", "names", names("set"), "keys", []any{names("x")}, "data", []any{pickled()}, "override", override, "client", "client-1", "uid", uid)
+		return c.try("publish_put", "names", names("set"), "keys", []any{names("x")}, "data", []any{pickled()},
+			"override", override, "client", "client-1", "uid", uid)
 	}
 	if _, err := put(false); err != nil {
 		t.Fatal(err)
@@ -271,7 +282,8 @@ func TestPublishOne(t *testing.T) {
 	for range 2 { // all that are published at once wait for the same point
 		c.call("publish_wait_flush", "uid", "u")
 	}
-	r, _ := c.call("publish_put", "keys", names("x"), "name", "set", "data", pickled(), "override", false, "client", "client-1").(msgpack.Map)
+	r, _ := c.call("publish_put", "keys", names("x"), "name", "set", "data", pickled(), "override", false, "client",
+		"client-1").(msgpack.Map)
 	if r.GetString("status") != "OK" || r.GetString("name") != "set" {
 		t.Errorf("put: %v", r)
 	}
@@ -281,7 +293,8 @@ func TestPublishOne(t *testing.T) {
 	c.fails("lists of keys", "publish_put", "names", names("a", "b"), "keys", []any{names("x")}, "data", []any{1})
 	c.fails("lists of keys", "publish_put", "names", names("a"), "keys", []any{names("x")}, "data", 1)
 	c.fails("no list", "publish_put", "names", names("a"), "keys", names("x"), "data", []any{1})
-	if m, _ := c.call("publish_get", "name", "set", "client", "client-1").(msgpack.Map); !m.Has("data") || fmt.Sprint(list(m, "keys")) != "[x]" {
+	if m, _ := c.call("publish_get", "name", "set", "client", "client-1").(msgpack.Map); !m.Has("data") ||
+		fmt.Sprint(list(m, "keys")) != "[x]" {
 		t.Errorf("get: %v", m)
 	}
 	if v := c.call("publish_get", "name", "other", "client", "client-1"); v != nil {

@@ -48,7 +48,8 @@ func TestRegistrationAnswer(t *testing.T) {
 	s := start(t, Config{WorkerTTL: 40 * time.Second})
 	w := serveWorker(t, s, "a")
 	r := w.register(with("name", 7), with("versions", releases("2026.7.1")))
-	for _, key := range []string{"status", "time", "heartbeat-interval", "worker-plugins", "warning", "error", "millstream"} {
+	for _, key := range []string{"status", "time", "heartbeat-interval", "worker-plugins", "warning", "error",
+		"millstream"} {
 		if !r.Has(key) {
 			t.Errorf("no %s in %v", key, r)
 		}
@@ -86,9 +87,13 @@ func TestRegisterAgain(t *testing.T) {
 func TestHeartbeat(t *testing.T) {
 	s := start(t, Config{})
 	w := join(t, s, "a")
-	metrics := msgpack.MapOf("memory", 1234, "managed_bytes", 34, "spilled_bytes", msgpack.MapOf("memory", 0, "disk", 5), "bandwidth", msgpack.MapOf("total", 2e8))
-	r := w.call("heartbeat_worker", "address", w.address, "now", 1.0, "metrics", metrics, "executing", msgpack.MapOf("x", 0.5),
-		"extensions", msgpack.MapOf("millstream", msgpack.MapOf("transfers", []any{[]any{10.0, 12.5, 100, "shm", "tcp://b", "incoming", 3}})), "resources", msgpack.MapOf("GPU", 1)).(msgpack.Map)
+	metrics := msgpack.MapOf("memory", 1234, "managed_bytes", 34, "spilled_bytes",
+		msgpack.MapOf("memory", 0, "disk", 5), "bandwidth", msgpack.MapOf("total", 2e8))
+	r := w.call("heartbeat_worker", "address", w.address, "now", 1.0, "metrics", metrics, "executing",
+		msgpack.MapOf("x", 0.5),
+		"extensions", msgpack.MapOf("millstream", msgpack.MapOf("transfers",
+			[]any{[]any{10.0, 12.5, 100, "shm", "tcp://b", "incoming", 3}})), "resources",
+		msgpack.MapOf("GPU", 1)).(msgpack.Map)
 	if r.GetString("status") != "OK" {
 		t.Errorf("answer %v", r)
 	}
@@ -119,8 +124,10 @@ func TestSilentWorker(t *testing.T) {
 		t.Errorf("it is told %v", m)
 	}
 	runID, _ := task.Get("run_id")
-	a.send(msgpack.MapOf("op", "task-finished", "key", "x", "run_id", runID, "status", "OK", "nbytes", 1, "stimulus_id", "late"))
-	if r := a.call("heartbeat_worker", "address", a.address, "metrics", msgpack.Map{}).(msgpack.Map); r.GetString("status") != "missing" {
+	a.send(msgpack.MapOf("op", "task-finished", "key", "x", "run_id", runID, "status", "OK", "nbytes", 1,
+		"stimulus_id", "late"))
+	if r := a.call("heartbeat_worker", "address", a.address, "metrics",
+		msgpack.Map{}).(msgpack.Map); r.GetString("status") != "missing" {
 		t.Errorf("its heartbeat is answered %v", r)
 	}
 	b := serveWorker(t, s, "b")
@@ -142,7 +149,8 @@ func beat(t *testing.T, w *testWorker) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			_ = pool.Call(ctx, w.addr, "heartbeat_worker", msgpack.MapOf("address", w.address, "metrics", msgpack.Map{}), nil)
+			_ = pool.Call(ctx, w.addr, "heartbeat_worker",
+				msgpack.MapOf("address", w.address, "metrics", msgpack.Map{}), nil)
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()
@@ -177,10 +185,11 @@ func TestHostileStreams(t *testing.T) {
 	good := join(t, s, "good")
 	c := connect(t, s, "client-1")
 	for name, bad := range map[string]any{
-		"unknown op":      msgpack.MapOf("op", "explode"),
-		"no key":          msgpack.MapOf("op", "task-finished", "run_id", 1),
-		"wrong type":      msgpack.MapOf("op", "add-keys", "keys", 7),
-		"foreign steal":   msgpack.MapOf("op", "steal-response", "key", "x", "state", "ready", "stimulus_id", "nonsense"),
+		"unknown op": msgpack.MapOf("op", "explode"),
+		"no key":     msgpack.MapOf("op", "task-finished", "run_id", 1),
+		"wrong type": msgpack.MapOf("op", "add-keys", "keys", 7),
+		"foreign steal": msgpack.MapOf("op", "steal-response", "key", "x", "state", "ready", "stimulus_id",
+			"nonsense"),
 		"sizes too few":   msgpack.MapOf("op", "add-keys", "keys", names("a", "b"), "nbytes", []any{1}),
 		"unknown status":  msgpack.MapOf("op", "worker-status-change", "status", "asleep", "stimulus_id", ""),
 		"no map":          "hello",

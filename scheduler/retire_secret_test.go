@@ -25,7 +25,8 @@ func TestWorkerRetiresItselfOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, Config{Listen: []string{"tcp://127.0.0.1:0", "tls://127.0.0.1:0"}, ListenConfig: comm.ListenConfig{TLS: listen}})
+	s := start(t, Config{Listen: []string{"tcp://127.0.0.1:0", "tls://127.0.0.1:0"},
+		ListenConfig: comm.ListenConfig{TLS: listen}})
 	dial, err := mustIssue(t, ca, secure.Worker).Dial()
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +35,8 @@ func TestWorkerRetiresItselfOnly(t *testing.T) {
 	t.Cleanup(func() { _ = pool.Close() })
 	c := connect(t, s, "client-1")
 	own := func(name, secret string) *testWorker {
-		return join(t, s, name, with("extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash(), "incarnation", secret))))
+		return join(t, s, name, with("extra", msgpack.MapOf("millstream",
+			msgpack.MapOf("registry", task.Hash(), "incarnation", secret))))
 	}
 	a, b := own("a", "secret-a"), own("b", "secret-b")
 	dask := join(t, s, "dask", with("extra", msgpack.Map{}))
@@ -61,7 +63,8 @@ func TestWorkerRetiresItselfOnly(t *testing.T) {
 		t.Errorf("retire a worker of Dask from its host: %v", err)
 	}
 	workers := fmt.Sprint(c.call("ncores"))
-	if !strings.Contains(workers, a.address) || strings.Contains(workers, b.address) || strings.Contains(workers, dask.address) {
+	if !strings.Contains(workers, a.address) || strings.Contains(workers, b.address) ||
+		strings.Contains(workers, dask.address) {
 		t.Errorf("workers left: got %s, want %s alone", workers, a.address)
 	}
 	for name, msg := range map[string]msgpack.Map{
@@ -75,7 +78,8 @@ func TestWorkerRetiresItselfOnly(t *testing.T) {
 			t.Errorf("proxy with %s: got %v, want a PermissionError", name, err)
 		}
 	}
-	if err := pool.Call(t.Context(), secured, "proxy", msgpack.MapOf("worker", a.address, "msg", msgpack.MapOf("op", "identity")), nil); err != nil {
+	if err := pool.Call(t.Context(), secured, "proxy",
+		msgpack.MapOf("worker", a.address, "msg", msgpack.MapOf("op", "identity")), nil); err != nil {
 		t.Errorf("proxy of identity: %v", err)
 	}
 }

@@ -90,7 +90,8 @@ func newPeer(t testing.TB, addr string) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &peer{t: t, addr: addr, comm: c, pool: rpc.NewPool(comm.Default, rpc.PoolConfig{}), news: make(chan struct{}, 1), closed: make(chan struct{})}
+	p := &peer{t: t, addr: addr, comm: c, pool: rpc.NewPool(comm.Default, rpc.PoolConfig{}),
+		news: make(chan struct{}, 1), closed: make(chan struct{})}
 	t.Cleanup(p.close)
 	return p
 }
@@ -181,7 +182,10 @@ func (p *peer) expectOp(op string) msgpack.Map {
 // expectKey waits for an op about a key.
 func (p *peer) expectKey(op, key string) msgpack.Map {
 	p.t.Helper()
-	return p.expect(op+" "+key, func(m msgpack.Map) bool { return m.GetString("op") == op && m.GetString("key") == key })
+	return p.expect(op+" "+key, func(m msgpack.Map) bool {
+		return m.GetString("op") == op &&
+			m.GetString("key") == key
+	})
 }
 
 // waitClosed waits for the end of the stream.
@@ -227,7 +231,8 @@ type testClient struct{ *peer }
 func connect(t testing.TB, s *Scheduler, name string) *testClient {
 	t.Helper()
 	c := &testClient{newPeer(t, s.Address())}
-	if err := rpc.Notify(t.Context(), c.comm, "register-client", msgpack.MapOf("client", name, "versions", msgpack.Map{})); err != nil {
+	if err := rpc.Notify(t.Context(), c.comm, "register-client",
+		msgpack.MapOf("client", name, "versions", msgpack.Map{})); err != nil {
 		t.Fatal(err)
 	}
 	go c.read()
@@ -273,8 +278,10 @@ func (c *testClient) submit(nodes []node, keys ...string) {
 			keys = append(keys, n.key)
 		}
 	}
-	c.send(msgpack.MapOf("op", "update-graph", "expr_ser", w.Serialized(), "keys", names(keys...), "internal_priority", nil,
-		"submitting_task", nil, "fifo_timeout", "100 ms", "actors", false, "code", []any{}, "annotations", msgpack.Map{},
+	c.send(msgpack.MapOf("op", "update-graph", "expr_ser", w.Serialized(), "keys", names(keys...), "internal_priority",
+		nil,
+		"submitting_task", nil, "fifo_timeout", "100 ms", "actors", false, "code", []any{}, "annotations",
+		msgpack.Map{},
 		"span_metadata", msgpack.MapOf("collections", []any{})))
 }
 
@@ -328,7 +335,8 @@ func serveWorker(t testing.TB, s *Scheduler, name string) *testWorker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &testWorker{peer: newPeer(t, s.Address()), name: name, address: l.ContactAddr(), data: map[string]string{}, runs: map[string]int{}}
+	w := &testWorker{peer: newPeer(t, s.Address()), name: name, address: l.ContactAddr(), data: map[string]string{},
+		runs: map[string]int{}}
 	w.server = rpc.NewServer(rpc.Config{Type: "Worker"})
 	w.server.Handle("get_data", w.getData)
 	w.server.Handle("update_data", w.updateData)
@@ -349,9 +357,12 @@ func serveWorker(t testing.TB, s *Scheduler, name string) *testWorker {
 // register sends register-worker and returns the answer.
 func (w *testWorker) register(options ...option) msgpack.Map {
 	w.t.Helper()
-	m := msgpack.MapOf("address", w.address, "status", "running", "nthreads", 1, "name", w.name, "now", 0.0, "resources", msgpack.Map{},
-		"memory_limit", 1<<30, "local_directory", "", "services", msgpack.Map{}, "nanny", nil, "pid", 1, "versions", msgpack.MapOf("packages", msgpack.Map{}),
-		"metrics", msgpack.Map{}, "extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash())), "stimulus_id", "test", "server_id", "Worker-"+w.name)
+	m := msgpack.MapOf("address", w.address, "status", "running", "nthreads", 1, "name", w.name, "now", 0.0,
+		"resources", msgpack.Map{},
+		"memory_limit", 1<<30, "local_directory", "", "services", msgpack.Map{}, "nanny", nil, "pid", 1, "versions",
+		msgpack.MapOf("packages", msgpack.Map{}),
+		"metrics", msgpack.Map{}, "extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash())),
+		"stimulus_id", "test", "server_id", "Worker-"+w.name)
 	for _, o := range options {
 		m = o(m)
 	}
@@ -432,7 +443,8 @@ func (w *testWorker) work(m msgpack.Map) {
 		w.send(msgpack.MapOf("op", "add-keys", "keys", got, "stimulus_id", "acquired"))
 	case "steal-request":
 		key, _ := m.Get("key")
-		w.send(msgpack.MapOf("op", "steal-response", "key", key, "state", nil, "stimulus_id", m.GetString("stimulus_id")))
+		w.send(msgpack.MapOf("op", "steal-response", "key", key, "state", nil, "stimulus_id",
+			m.GetString("stimulus_id")))
 	case "close":
 		w.comm.Abort()
 	}
@@ -504,12 +516,15 @@ func (w *testWorker) compute(m msgpack.Map) {
 		if err != nil {
 			w.t.Error(err)
 		}
-		w.send(msgpack.MapOf("op", "task-erred", "key", key, "run_id", runID, "status", "error", "exception", wire.Serialize{Value: exc}, "traceback", nil,
-			"exception_text", "it was told to fail", "traceback_text", "here", "thread", 1, "startstops", times, "stimulus_id", "x"))
+		w.send(msgpack.MapOf("op", "task-erred", "key", key, "run_id", runID, "status", "error", "exception",
+			wire.Serialize{Value: exc}, "traceback", nil,
+			"exception_text", "it was told to fail", "traceback_text", "here", "thread", 1, "startstops", times,
+			"stimulus_id", "x"))
 		return
 	}
 	w.put(key, out)
-	w.send(msgpack.MapOf("op", "task-finished", "key", key, "run_id", runID, "status", "OK", "nbytes", len(out), "type", nil, "typename", "str",
+	w.send(msgpack.MapOf("op", "task-finished", "key", key, "run_id", runID, "status", "OK", "nbytes", len(out),
+		"type", nil, "typename", "str",
 		"metadata", msgpack.Map{}, "thread", 1, "startstops", times, "stimulus_id", "x"))
 }
 

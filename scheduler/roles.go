@@ -19,12 +19,14 @@ var workerOps = []string{
 	"register-worker", "heartbeat_worker", DeathOp, "register_nanny", "unregister", "versions", "log_event",
 	"shuffle_get", "shuffle_get_or_create", "shuffle_barrier", "shuffle_restrict_task",
 	"variable_set", "variable_get", "queue_create", "queue_put", "queue_get", "queue_qsize",
-	"semaphore_register", "semaphore_acquire", "semaphore_release", "semaphore_refresh_leases", "semaphore_close", "semaphore_value",
+	"semaphore_register", "semaphore_acquire", "semaphore_release", "semaphore_refresh_leases", "semaphore_close",
+	"semaphore_value",
 	"event_wait", "event_set", "event_clear", "event_is_set", "multi_lock_acquire", "multi_lock_release",
 	"publish_put", "publish_get", "publish_wait_flush", "publish_list", "publish_delete",
 	"register-client", "gather", "scatter", "update_data", "add_keys", "replicate", "rebalance", "retry",
 	"who_has", "has_what", "ncores", "ncores_running", "nbytes", "processing", "feed",
-	"get_task_status", "get_task_prefix_states", "get_task_stream", "get_task_stream_index", "get_error_cause", "get_story",
+	"get_task_status", "get_task_prefix_states", "get_task_stream", "get_task_stream_index", "get_error_cause",
+	"get_story",
 	"get_metadata", "set_metadata", "start_task_metadata", "stop_task_metadata", "events",
 	"retire_workers", "proxy", // within the bounds of checkRetire and checkProxy
 }

@@ -19,7 +19,8 @@ func TestGraphRuns(t *testing.T) {
 		join(t, s, "a")
 		join(t, s, "b")
 		c := connect(t, s, "client-1")
-		nodes := []node{{key: "x", spec: "x"}, {key: "y", spec: "y"}, {key: "z", spec: "z", deps: []string{"x", "y"}}, {key: "top", spec: "t", deps: []string{"z", "x"}}}
+		nodes := []node{{key: "x", spec: "x"}, {key: "y", spec: "y"}, {key: "z", spec: "z", deps: []string{"x", "y"}},
+			{key: "top", spec: "t", deps: []string{"z", "x"}}}
 		c.submit(nodes, "top", "y")
 		seen := map[string]bool{}
 		for range 2 {
@@ -66,7 +67,8 @@ func TestFailure(t *testing.T) {
 		s := start(t, Config{Listen: []string{listen}})
 		w := join(t, s, "a")
 		c := connect(t, s, "client-1")
-		c.submit([]node{{key: "x", spec: "fail"}, {key: "y", spec: "y", deps: []string{"x"}}, {key: "z", spec: "z", deps: []string{"y"}}}, "x", "z")
+		c.submit([]node{{key: "x", spec: "fail"}, {key: "y", spec: "y", deps: []string{"x"}},
+			{key: "z", spec: "z", deps: []string{"y"}}}, "x", "z")
 		for range 2 {
 			m := c.expectOp("task-erred")
 			e, _ := m.Get("exception")
@@ -146,7 +148,8 @@ func TestCancel(t *testing.T) {
 	c := connect(t, s, "client-1")
 	c.submit([]node{{key: "x", spec: "hang"}, {key: "y", spec: "y", deps: []string{"x"}}})
 	w.expectOp("compute-task")
-	c.send(msgpack.MapOf("op", "cancel-keys", "keys", names("x"), "client", "client-1", "force", true, "reason", "test", "msg", "enough"))
+	c.send(msgpack.MapOf("op", "cancel-keys", "keys", names("x"), "client", "client-1", "force", true, "reason",
+		"test", "msg", "enough"))
 	if m := c.expectOp("cancelled-keys"); m.GetString("reason") != "test" && m.GetString("reason") != "" {
 		t.Errorf("cancelled: %v", m)
 	}
@@ -166,7 +169,8 @@ func TestBadGraphs(t *testing.T) {
 		t.Errorf("a cycle is %v", exc)
 	}
 	// What Python's clients send is not opened.
-	c.send(msgpack.MapOf("op", "update-graph", "expr_ser", pickled(), "keys", names("p"), "span_metadata", msgpack.Map{}))
+	c.send(msgpack.MapOf("op", "update-graph", "expr_ser", pickled(), "keys", names("p"), "span_metadata",
+		msgpack.Map{}))
 	c.expectKey("task-erred", "p")
 	c.send(msgpack.MapOf("op", "update-graph", "expr_ser", pickled(), "keys", names("q"), "fifo_timeout", "soon"))
 	c.expectKey("task-erred", "q")
@@ -230,7 +234,8 @@ func TestNoTimeIsShort(t *testing.T) {
 	c.submit([]node{{key: "quick-1", spec: "hang"}}, "quick-1")
 	run, _ := w.expectKey("compute-task", "quick-1").Get("run_id")
 	step := msgpack.MapOf("action", "compute", "start", 1.5e9, "stop", 1.5e9)
-	w.send(msgpack.MapOf("op", "task-finished", "key", "quick-1", "run_id", run, "status", "OK", "nbytes", 8, "type", nil, "typename", "int",
+	w.send(msgpack.MapOf("op", "task-finished", "key", "quick-1", "run_id", run, "status", "OK", "nbytes", 8, "type",
+		nil, "typename", "int",
 		"metadata", msgpack.Map{}, "thread", 1, "startstops", []any{step}, "stimulus_id", "s"))
 	c.expectKey("key-in-memory", "quick-1")
 	d, err := loop.Ask(t.Context(), s.loop, func() (time.Duration, error) {

@@ -36,7 +36,13 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// Scheduler is a scheduler. Make it with New; all methods may be called from any goroutine.
+// Scheduler assigns tasks to workers and tracks their results. Make it with New; all methods may be called from any
+// goroutine.
+//
+// It is the loop, the wiring of the subsystems (see connect) and the dispatch of messages of streams. State that is not
+// guarded by a lock of its own is touched in the loop only: the state machine, and what the subsystems own. Each piece
+// of
+// state has one owner, the type whose field it is; others call its methods.
 type Scheduler struct {
 	cfg     Config
 	id      string
@@ -127,7 +133,8 @@ func New(cfg Config) *Scheduler {
 	}
 	s.ops = &dispatcher{s: s}
 	s.loop = loop.New(loop.Config[post]{
-		Handle: s.ops.handle, Drop: func(p *post) { p.msg.Release() }, Flush: func() { s.streams.Flush() }, Tick: s.tick, Interval: s.tickInterval(),
+		Handle: s.ops.handle, Drop: func(p *post) { p.msg.Release() }, Flush: func() { s.streams.Flush() },
+		Tick: s.tick, Interval: s.tickInterval(),
 		TickPanicked: func(err *rpc.PanicError) {
 			s.log.Error("tick panicked", "panic", err, "stack", string(err.Stack))
 		},
@@ -249,8 +256,10 @@ func (s *Scheduler) stateConfig(epoch uint32) state.Config {
 	c := s.cfg
 	return state.Config{
 		Epoch: epoch, Validate: c.Validate, WorkerSaturation: c.Saturation, AllowedFailures: c.AllowedFailures,
-		NoWorkersTimeout: c.NoWorkersTimeout, UnknownTaskDuration: c.TaskDuration, DefaultTaskDurations: c.TaskDurations,
-		Bandwidth: c.Bandwidth, DefaultDataSize: c.DataSize, NoStealing: c.NoStealing, StealInterval: c.StealingInterval,
+		NoWorkersTimeout: c.NoWorkersTimeout, UnknownTaskDuration: c.TaskDuration,
+		DefaultTaskDurations: c.TaskDurations,
+		Bandwidth:            c.Bandwidth, DefaultDataSize: c.DataSize, NoStealing: c.NoStealing,
+		StealInterval: c.StealingInterval,
 		TransitionLog: c.LogLength,
 	}
 }

@@ -32,8 +32,9 @@ func TestRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := &sayings{}
-	s := start(t, Config{Listen: []string{"tls://127.0.0.1:0"}, ListenConfig: comm.ListenConfig{TLS: listen, RequireEncryption: true},
-		Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s := start(t, Config{Listen: []string{"tls://127.0.0.1:0"},
+		ListenConfig: comm.ListenConfig{TLS: listen, RequireEncryption: true},
+		Logger:       slog.New(slog.NewTextHandler(log, nil))})
 	dial := func(role secure.Role) *rpc.Pool {
 		cfg, err := identity(role).Dial()
 		if err != nil {
@@ -59,19 +60,24 @@ func TestRoles(t *testing.T) {
 		{secure.Client, "heartbeat_worker", beat, false},
 		{secure.Worker, "heartbeat_worker", beat, true},
 		{secure.Worker, "event_set", msgpack.MapOf("name", "e"), true},
-		{secure.Worker, "scatter", msgpack.MapOf("data", msgpack.Map{}, "timeout", 0.01), true}, // refused for want of workers
+		// refused for want of workers
+		{secure.Worker, "scatter", msgpack.MapOf("data", msgpack.Map{}, "timeout", 0.01), true},
 		{secure.Worker, "retire_workers", msgpack.MapOf("workers", []any{"tls://127.0.0.1:1"}), true},
 		{secure.Worker, "retire_workers", msgpack.MapOf("n", 1), false},
 		{secure.Worker, "retire_workers", msgpack.MapOf("names", []any{"a"}), false},
-		{secure.Worker, "retire_workers", msgpack.MapOf("workers", []any{"tls://10.0.0.1:1", "tls://10.0.0.2:1"}), false},
+		{secure.Worker, "retire_workers", msgpack.MapOf("workers", []any{"tls://10.0.0.1:1", "tls://10.0.0.2:1"}),
+			false},
 		{secure.Worker, "proxy", msgpack.MapOf("worker", "a", "msg", msgpack.MapOf("op", "run")), false},
 		{secure.Worker, "proxy", msgpack.MapOf("worker", "a", "msg", msgpack.MapOf("op", "terminate")), false},
 		{secure.Client, "retire_workers", msgpack.MapOf("n", 1), true},
 	}
 	for _, op := range []string{
-		"terminate", "restart", "restart_workers", "broadcast", "run_function", "register_scheduler_plugin", "register_worker_plugin",
-		"register_nanny_plugin", "unregister_worker_plugin", "unregister_nanny_plugin", "set_resources", "set_restrictions", "amm_handler",
-		"workers_to_close", "adaptive_target", "get_logs", "worker_logs", "call_stack", "subscribe_worker_status", "dump_state", "get_runspec",
+		"terminate", "restart", "restart_workers", "broadcast", "run_function", "register_scheduler_plugin",
+		"register_worker_plugin",
+		"register_nanny_plugin", "unregister_worker_plugin", "unregister_nanny_plugin", "set_resources",
+		"set_restrictions", "amm_handler",
+		"workers_to_close", "adaptive_target", "get_logs", "worker_logs", "call_stack", "subscribe_worker_status",
+		"dump_state", "get_runspec",
 	} {
 		calls = append(calls, call{secure.Worker, op, nil, false})
 	}
@@ -80,7 +86,8 @@ func TestRoles(t *testing.T) {
 		err := dial(test.role).Call(t.Context(), s.Address(), test.op, test.args, &out)
 		refused := err != nil && strings.Contains(err.Error(), "PermissionError")
 		if refused == test.allowed {
-			t.Errorf("%s with %v as a %s: %v, want refused with a PermissionError: %t", test.op, test.args, test.role, err, !test.allowed)
+			t.Errorf("%s with %v as a %s: %v, want refused with a PermissionError: %t", test.op, test.args, test.role,
+				err, !test.allowed)
 		}
 	}
 	// A worker whose address is of another interface than the one that it connects from may retire itself.
@@ -98,7 +105,8 @@ func TestRoles(t *testing.T) {
 		t.Fatalf("register-worker: %v", r)
 	}
 	var out any
-	if err := dial(secure.Worker).Call(t.Context(), s.Address(), "retire_workers", msgpack.MapOf("workers", []any{other.address}, "close_workers", false, "remove", true), &out); err != nil {
+	if err := dial(secure.Worker).Call(t.Context(), s.Address(), "retire_workers",
+		msgpack.MapOf("workers", []any{other.address}, "close_workers", false, "remove", true), &out); err != nil {
 		t.Errorf("a worker with another address retires: %v", err)
 	}
 	until(t, "the log names who was refused", func() bool {
@@ -159,7 +167,8 @@ func TestFireAndForget(t *testing.T) {
 	s := start(t, Config{})
 	c := connect(t, s, "client-1")
 	c.submit([]node{{key: "x", spec: "x"}})
-	c.send(msgpack.MapOf("op", "client-desires-keys", "keys", names("x"), "client", peers.FireAndForget), msgpack.MapOf("op", "close-client"), msgpack.MapOf("op", "close-stream"))
+	c.send(msgpack.MapOf("op", "client-desires-keys", "keys", names("x"), "client", peers.FireAndForget),
+		msgpack.MapOf("op", "close-client"), msgpack.MapOf("op", "close-stream"))
 	c.waitClosed()
 	w := join(t, s, "a")
 	until(t, "it has run", func() bool { return w.count("x") == 1 })

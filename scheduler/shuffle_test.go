@@ -22,8 +22,10 @@ func shuffling(t *testing.T) (s *Scheduler, c *testClient, a, b *testWorker) {
 	s = start(t, Config{Validate: true})
 	a, b = idle(t, s, "a"), idle(t, s, "b")
 	c = connect(t, s, "c")
-	c.submit([]node{{key: "t1", spec: "x"}, {key: "t2", spec: "x"}, {key: "shuffle-barrier-x", spec: "x", deps: []string{"t1", "t2"}},
-		{key: "o1", spec: "x", deps: []string{"shuffle-barrier-x"}}, {key: "o2", spec: "x", deps: []string{"shuffle-barrier-x"}}}, "o1", "o2")
+	c.submit([]node{{key: "t1", spec: "x"}, {key: "t2", spec: "x"},
+		{key: "shuffle-barrier-x", spec: "x", deps: []string{"t1", "t2"}},
+		{key: "o1", spec: "x", deps: []string{"shuffle-barrier-x"}},
+		{key: "o2", spec: "x", deps: []string{"shuffle-barrier-x"}}}, "o1", "o2")
 	until(t, "the transfers run", func() bool {
 		return len(list(c.call("processing"), a.address))+len(list(c.call("processing"), b.address)) == 2
 	})
@@ -40,7 +42,8 @@ func list(v any, key string) []any {
 func begin(t *testing.T, s *Scheduler, run int64, workers ...string) {
 	t.Helper()
 	err := s.loop.Do(t.Context(), func() {
-		x := &shuffle.Run{ID: "x", Number: run, Barrier: task.NewKey(shuffle.BarrierPrefix + "x"), Spec: &wire.Pickled{Data: []byte("\x80\x04N.")}, Workers: map[string]bool{}}
+		x := &shuffle.Run{ID: "x", Number: run, Barrier: task.NewKey(shuffle.BarrierPrefix + "x"),
+			Spec: &wire.Pickled{Data: []byte("\x80\x04N.")}, Workers: map[string]bool{}}
 		for _, w := range workers {
 			x.Workers[w] = true
 		}
@@ -54,14 +57,16 @@ func begin(t *testing.T, s *Scheduler, run int64, workers ...string) {
 func TestShuffleGet(t *testing.T) {
 	s, _, a, _ := shuffling(t)
 	answer, _ := a.call("shuffle_get", "id", "x", "worker", a.address).(msgpack.Map)
-	if answer.GetString("status") != "error" || !strings.Contains(answer.GetString("exception_text"), "No active shuffle") {
+	if answer.GetString("status") != "error" || !strings.Contains(answer.GetString("exception_text"),
+		"No active shuffle") {
 		t.Errorf("no shuffle: %v", answer)
 	}
 	begin(t, s, 7)
 	if _, err := a.try("shuffle_get", "id", "x", "worker", a.address); err != nil {
 		t.Error(err)
 	}
-	answer, _ = a.call("shuffle_get_or_create", "shuffle_id", "x", "key", "t1", "worker", "tcp://nobody:1").(msgpack.Map)
+	answer, _ = a.call("shuffle_get_or_create", "shuffle_id", "x", "key", "t1", "worker",
+		"tcp://nobody:1").(msgpack.Map)
 	if !strings.Contains(answer.GetString("exception_text"), "unaware") {
 		t.Errorf("a worker that is not there: %v", answer)
 	}
@@ -93,7 +98,8 @@ func TestShuffleRestrict(t *testing.T) {
 	s, c, a, b := shuffling(t)
 	begin(t, s, 2, a.address, b.address)
 	for run, want := range map[int]string{1: "stale", 3: "invalid"} {
-		answer, _ := a.call("shuffle_restrict_task", "id", "x", "run_id", run, "key", "o1", "worker", b.address).(msgpack.Map)
+		answer, _ := a.call("shuffle_restrict_task", "id", "x", "run_id", run, "key", "o1", "worker",
+			b.address).(msgpack.Map)
 		text := answer.GetString("exception_text")
 		if run == 1 && !strings.Contains(text, "stale") || run == 3 && !strings.Contains(text, "invalid") {
 			t.Errorf("run %d: got %q, want %s", run, text, want)
@@ -101,7 +107,8 @@ func TestShuffleRestrict(t *testing.T) {
 	}
 	a.fails("nothing", "shuffle_restrict_task", "id", "x", "run_id", 2, "key", "nothing", "worker", b.address)
 	a.call("shuffle_restrict_task", "id", "x", "run_id", 2, "key", "o1", "worker", b.address)
-	a.call("shuffle_restrict_task", "id", "x", "run_id", 2, "key", "o1", "worker", a.address) // the other side of a join
+	// the other side of a join
+	a.call("shuffle_restrict_task", "id", "x", "run_id", 2, "key", "o1", "worker", a.address)
 	restricted := func() (out []string) {
 		_ = s.loop.Do(t.Context(), func() {
 			if n := s.state.Task(task.NewKey("o1")).Annotations(); n != nil {
@@ -114,7 +121,10 @@ func TestShuffleRestrict(t *testing.T) {
 		t.Errorf("o1 may run on %v, want the first that was said", got)
 	}
 	// The end of the run lets it go anywhere.
-	_ = s.loop.Do(t.Context(), func() { s.apply(&state.Rerun{Keys: []task.Key{task.NewKey(shuffle.BarrierPrefix + "x")}}) })
+	_ = s.loop.Do(t.Context(), func() {
+		s.apply(&state.Rerun{Keys: []task.Key{task.NewKey(shuffle.BarrierPrefix +
+			"x")}})
+	})
 	until(t, "o1 is free", func() bool { return len(restricted()) == 0 })
 	if fail := a.expectOp("shuffle-fail"); fail.GetString("shuffle_id") != "x" {
 		t.Errorf("the worker was told %v", fail)
@@ -144,14 +154,20 @@ func TestShuffleBarrier(t *testing.T) {
 	if first, second := <-told, <-told; first == second {
 		t.Errorf("%s was told twice", first)
 	}
-	b.server.Handle("shuffle_inputs_done", func(context.Context, *rpc.Request) (any, error) { return nil, errors.New("disk full") })
+	b.server.Handle("shuffle_inputs_done", func(context.Context, *rpc.Request) (any, error) {
+		return nil,
+			errors.New("disk full")
+	})
 	a.fails("disk full", "shuffle_barrier", "id", "x", "run_id", 1, "consistent", true)
 	// Partitions of different runs: everything is sent again.
 	a.call("shuffle_barrier", "id", "x", "run_id", 1, "consistent", false)
 	a.expectOp("shuffle-fail")
 	until(t, "a transfer was taken back", func() bool {
 		var runs int64
-		_ = s.loop.Do(t.Context(), func() { runs = s.state.Task(task.NewKey("t1")).RunID() + s.state.Task(task.NewKey("t2")).RunID() })
+		_ = s.loop.Do(t.Context(), func() {
+			runs = s.state.Task(task.NewKey("t1")).RunID() +
+				s.state.Task(task.NewKey("t2")).RunID()
+		})
 		return runs > 3
 	})
 }
@@ -211,7 +227,8 @@ func TestShufflePlugin(t *testing.T) {
 
 func TestShuffleOf(t *testing.T) {
 	tuple, _ := task.KeyOf([]any{"shuffle-barrier-x", int64(1)})
-	for k, want := range map[task.Key]string{task.NewKey("shuffle-barrier-abc"): "abc", task.NewKey("x"): "", task.NewKey("shuffle-barrier-"): "", tuple: "", "": ""} {
+	for k, want := range map[task.Key]string{task.NewKey("shuffle-barrier-abc"): "abc", task.NewKey("x"): "",
+		task.NewKey("shuffle-barrier-"): "", tuple: "", "": ""} {
 		if got := shuffle.Of(k); got != want {
 			t.Errorf("%s: got %q, want %q", k, got, want)
 		}

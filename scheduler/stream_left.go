@@ -19,7 +19,8 @@ const maxAhead = 1000
 
 // ownOps are the ops of a client that want nothing of its graphs after it has gone. Any other, such as
 // client-desires-keys of fire_and_forget, may.
-var ownOps = []string{"update-graph", "close-client", "close-stream", "heartbeat-client", "client-releases-keys", "cancel-keys"}
+var ownOps = []string{"update-graph", "close-client", "close-stream", "heartbeat-client", "client-releases-keys",
+	"cancel-keys"}
 
 // next returns the next message of the peer.
 func (rd *reader) next(ctx context.Context) (*wire.Message, error) {

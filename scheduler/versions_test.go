@@ -24,7 +24,8 @@ func releases(dask string, more ...any) msgpack.Map {
 func hello(t *testing.T, s *Scheduler, name string, versions any) msgpack.Map {
 	t.Helper()
 	p := newPeer(t, s.Address())
-	if err := rpc.Notify(t.Context(), p.comm, "register-client", msgpack.MapOf("client", name, "versions", versions)); err != nil {
+	if err := rpc.Notify(t.Context(), p.comm, "register-client",
+		msgpack.MapOf("client", name, "versions", versions)); err != nil {
 		t.Fatal(err)
 	}
 	go p.read()
@@ -69,7 +70,8 @@ func TestReleases(t *testing.T) {
 		{"ancient", releases("2023.1.0"), "", "2025.7.0 to", "client ancient has Dask 2023.1.0"},
 		{"new", releases("2031.1.0"), "newer than all", "", "client new has Dask 2031.1.0"},
 		{"strange", releases("main"), "", "", "which is no release"},
-		{"silent", msgpack.MapOf("packages", msgpack.MapOf("python", "3.11.7.final.0")), "", "", "client silent does not tell"},
+		{"silent", msgpack.MapOf("packages", msgpack.MapOf("python", "3.11.7.final.0")), "", "",
+			"client silent does not tell"},
 	} {
 		h := hello(t, s, c.name, c.Versions)
 		if w := h.GetString("warning"); !strings.Contains(w, c.warning) || c.warning == "" && w != "" {
@@ -89,7 +91,8 @@ func TestReleases(t *testing.T) {
 	} {
 		w := serveWorker(t, s, c.name)
 		r := w.register(with("versions", releases(c.release)))
-		if r.GetString("status") != c.status || !strings.Contains(r.GetString("message")+r.GetString("warning"), c.text) {
+		if r.GetString("status") != c.status || !strings.Contains(r.GetString("message")+r.GetString("warning"),
+			c.text) {
 			t.Errorf("worker %s: %v", c.name, r)
 		}
 	}
@@ -99,11 +102,14 @@ func TestReleases(t *testing.T) {
 // workers without Python do not count.
 func TestMismatch(t *testing.T) {
 	s := start(t, Config{Python: PythonConfig{Off: true}})
-	for name, v := range map[string]any{"a": releases("2026.7.1", "numpy", "2.0.0"), "b": releases("2026.7.1", "numpy", "1.9.0"), "go": msgpack.MapOf("packages", msgpack.Map{})} {
+	for name, v := range map[string]any{"a": releases("2026.7.1", "numpy", "2.0.0"),
+		"b": releases("2026.7.1", "numpy", "1.9.0"), "go": msgpack.MapOf("packages", msgpack.Map{})} {
 		serveWorker(t, s, name).register(with("versions", v))
 	}
 	w := hello(t, s, "c", releases("2026.8.0", "numpy", "2.0.0")).GetString("warning")
-	for _, want := range []string{"Mismatched versions found", "| dask        | 2026.8.0 | -         | 2026.7.1           |", "| numpy       | 2.0.0    | -         | {'1.9.0', '2.0.0'} |"} {
+	for _, want := range []string{"Mismatched versions found",
+		"| dask        | 2026.8.0 | -         | 2026.7.1           |",
+		"| numpy       | 2.0.0    | -         | {'1.9.0', '2.0.0'} |"} {
 		if !strings.Contains(w, want) {
 			t.Errorf("no %q in\n%s", want, w)
 		}
@@ -124,11 +130,13 @@ func TestOwnPython(t *testing.T) {
 	} {
 		t.Run(release, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "python")
-			if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\necho 3.11.7 %s %s\n", release, release), 0o755); err != nil {
+			if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\necho 3.11.7 %s %s\n", release, release),
+				0o755); err != nil {
 				t.Fatal(err)
 			}
 			var log logBuffer
-			s := start(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Python: PythonConfig{Interpreter: path}})
+			s := start(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Python: PythonConfig{Interpreter: path}})
 			in, err := s.helpers.Interpreter(t.Context())
 			switch want := strings.ReplaceAll(c.failure, "PATH", path); {
 			case want == "" && (err != nil || in.Distributed != release):

@@ -22,7 +22,8 @@ func callOn(t testing.TB, s *Scheduler, op string, args ...any) comm.Comm {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Abort)
-	m, err := wire.Encode(append(msgpack.MapOf("op", op, "reply", true), msgpack.MapOf(args...)...), c.Info().EncodeOptions())
+	m, err := wire.Encode(append(msgpack.MapOf("op", op, "reply", true), msgpack.MapOf(args...)...),
+		c.Info().EncodeOptions())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,8 +47,10 @@ func CheckProxy(log *slog.Logger, c comm.Comm, msg msgpack.Map) error {
 
 // Refused logs and returns the error of a request that the certificate of a worker does not allow.
 func Refused(log *slog.Logger, c comm.Comm, op, what string) error {
-	log.Warn("request refused", "op", op, "peer", c.PeerAddr(), "reason", "a worker's certificate does not allow to "+what)
-	return fmt.Errorf("scheduler: %s: the certificate of %s is a worker's and does not allow to %s: %w", op, c.PeerAddr(), what, fs.ErrPermission)
+	log.Warn("request refused", "op", op, "peer", c.PeerAddr(), "reason",
+		"a worker's certificate does not allow to "+what)
+	return fmt.Errorf("scheduler: %s: the certificate of %s is a worker's and does not allow to %s: %w", op,
+		c.PeerAddr(), what, fs.ErrPermission)
 }
 
 // SameHost reports whether two addresses have the same host.

@@ -163,7 +163,8 @@ func (s *Control) checkRetire(ctx context.Context, c comm.Comm, workers []any, o
 			w := s.Workers.Find(workers[0])
 			if w == nil || w.Incarnation == "" {
 				// Its address may be of another interface than the one that it connects from.
-				return w == nil || access.SameHost(w.Address, c.PeerAddr()) || access.SameHost(w.Stream.Comm.PeerAddr(), c.PeerAddr()), nil
+				return w == nil || access.SameHost(w.Address, c.PeerAddr()) ||
+					access.SameHost(w.Stream.Comm.PeerAddr(), c.PeerAddr()), nil
 			}
 			return subtle.ConstantTimeCompare([]byte(w.Incarnation), []byte(incarnation)) == 1, nil
 		})

@@ -115,7 +115,8 @@ func (s *Control) restartWorkers(ctx context.Context, in restartArgs) (msgpack.M
 		out = append(out, msgpack.Pair{Key: n.worker, Value: status})
 	}
 	if bad != nil && in.OnError != "return" {
-		return nil, &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("%d nanny worker(s) did not shut down within %v: %v", len(nannies), limit, bad)}
+		return nil, &rpc.Exception{Type: "TimeoutError",
+			Message: fmt.Sprintf("%d nanny worker(s) did not shut down within %v: %v", len(nannies), limit, bad)}
 	}
 	if in.Wait != nil && !*in.Wait {
 		return out, nil
@@ -128,7 +129,10 @@ func (s *Control) restartWorkers(ctx context.Context, in restartArgs) (msgpack.M
 		return s.WorkersChanged.Wait(), nil
 	})
 	if err == nil && !ok && in.OnError != "return" {
-		err = &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("Waited for %d worker(s) to reconnect after restarting but, after %v, some have not returned. Consider a longer timeout, or wait_for_workers=False. Workers without a nanny are only shut down.", len(out), limit)}
+		err = &rpc.Exception{Type: "TimeoutError",
+			Message: fmt.Sprintf("Waited for %d worker(s) to reconnect after restarting but, after %v, some have "+
+				"not returned. Consider a longer timeout, or wait_for_workers=False. Workers without a nanny are "+
+				"only shut down.", len(out), limit)}
 	}
 	return out, err
 }

@@ -25,7 +25,8 @@ type closing struct {
 // choose runs in the loop.
 func (in *closing) choose(s *Control) ([]*peers.Worker, error) {
 	if in.Key != nil {
-		return nil, &rpc.Exception{Type: "NotImplementedError", Message: "workers_to_close: key is a Python function, which this scheduler does not run"}
+		return nil, &rpc.Exception{Type: "NotImplementedError",
+			Message: "workers_to_close: key is a Python function, which this scheduler does not run"}
 	}
 	n, minimum := 0, 0
 	if in.N != nil {
@@ -43,7 +44,8 @@ func (in *closing) choose(s *Control) ([]*peers.Worker, error) {
 	if in.Ratio != nil {
 		var ok bool
 		if ratio, ok = val.Number(in.Ratio); !ok || !(ratio > 0) {
-			return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("workers_to_close: memory_ratio is %v, want a number above 0", in.Ratio)}
+			return nil, &rpc.Exception{Type: "ValueError",
+				Message: fmt.Sprintf("workers_to_close: memory_ratio is %v, want a number above 0", in.Ratio)}
 		}
 	}
 	var out []*peers.Worker
@@ -68,7 +70,8 @@ func (s *Control) toCloseRPC(ctx context.Context, _ *rpc.Request, in closing) ([
 			case "host":
 				out = append(out, w.Host)
 			default:
-				return nil, &rpc.Exception{Type: "AttributeError", Message: fmt.Sprintf("a worker has no attribute %q (address, name or host)", in.Attribute)}
+				return nil, &rpc.Exception{Type: "AttributeError",
+					Message: fmt.Sprintf("a worker has no attribute %q (address, name or host)", in.Attribute)}
 			}
 		}
 		return out, err

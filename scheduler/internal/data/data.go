@@ -118,7 +118,8 @@ func (s *Data) scatterRPC(ctx context.Context, _ *rpc.Request, in struct {
 		}
 	}
 	_ = s.Loop.Do(ctx, func() {
-		s.Publish(msgpack.MapOf("action", "scatter", "client", string([]byte(in.Client)), "count", len(keys)), in.Client, "all")
+		s.Publish(msgpack.MapOf("action", "scatter", "client", string([]byte(in.Client)), "count", len(keys)),
+			in.Client, "all")
 	})
 	return keys, nil
 }
@@ -136,7 +137,8 @@ func copies(v any, workers int) int {
 	return 1
 }
 
-func (s *Data) scatterTo(ctx context.Context, data msgpack.Map, keys []task.Key, to []string, first int, client string) error {
+func (s *Data) scatterTo(ctx context.Context, data msgpack.Map, keys []task.Key, to []string, first int,
+	client string) error {
 	parts := make([]msgpack.Map, len(to))
 	for i, p := range data {
 		at := (first + i) % len(to)

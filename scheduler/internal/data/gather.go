@@ -49,7 +49,8 @@ func (s *Data) gatherRPC(ctx context.Context, r *rpc.Request, in inspect.KeysArg
 }
 
 // gatherPlan says which worker to ask for which keys; lost are those that nobody has.
-func (s *Data) gatherPlan(ctx context.Context, keys []task.Key, bad map[string]bool) (plan map[string][]task.Key, lost []task.Key, err error) {
+func (s *Data) gatherPlan(ctx context.Context, keys []task.Key, bad map[string]bool) (plan map[string][]task.Key,
+	lost []task.Key, err error) {
 	plan = map[string][]task.Key{}
 	err = s.Loop.Do(ctx, func() {
 		for _, k := range keys {
@@ -80,7 +81,8 @@ func holderCount(t *state.Task) int {
 }
 
 // gatherFrom asks the workers of a plan and returns the keys that did not come.
-func (s *Data) gatherFrom(ctx context.Context, plan map[string][]task.Key, a *Answers, data *msgpack.Map, bad map[string]bool) (missing []task.Key) {
+func (s *Data) gatherFrom(ctx context.Context, plan map[string][]task.Key, a *Answers, data *msgpack.Map,
+	bad map[string]bool) (missing []task.Key) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for address, keys := range plan {
@@ -108,7 +110,8 @@ func (s *Data) gatherFrom(ctx context.Context, plan map[string][]task.Key, a *An
 			if len(waiting) == 0 {
 				return
 			}
-			s.Log.Warn("a worker does not have the results that it has told of", "worker", address, "keys", len(waiting))
+			s.Log.Warn("a worker does not have the results that it has told of", "worker", address, "keys",
+				len(waiting))
 			bad[address] = true
 			for _, k := range keys {
 				if waiting[k] {
@@ -139,7 +142,8 @@ func (s *Relay) getData(ctx context.Context, address string, keys []task.Key, a 
 	}
 }
 
-func (s *Relay) GetDataOnce(ctx context.Context, address string, keys []task.Key, a *Answers) (got msgpack.Map, busy bool, err error) {
+func (s *Relay) GetDataOnce(ctx context.Context, address string, keys []task.Key, a *Answers) (got msgpack.Map,
+	busy bool, err error) {
 	c, err := s.Pool.Acquire(ctx, address)
 	if err != nil {
 		return nil, false, err
@@ -151,7 +155,8 @@ func (s *Relay) GetDataOnce(ctx context.Context, address string, keys []task.Key
 		}
 		s.Pool.Release(address, c)
 	}()
-	if err := peers.Say(ctx, c, msgpack.MapOf("op", "get_data", "keys", val.RawKeys(keys), "who", nil, "reply", true)); err != nil {
+	if err := peers.Say(ctx, c, msgpack.MapOf("op", "get_data", "keys", val.RawKeys(keys), "who", nil, "reply",
+		true)); err != nil {
 		return nil, false, err
 	}
 	m, err := c.Read(ctx)

@@ -175,7 +175,9 @@ func (s *Relay) send(ctx context.Context, b Broadcast, a *Answers) (msgpack.Map,
 	switch b.OnError {
 	case "raise", "return", "return_pickle", "ignore":
 	default:
-		return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("on_error must be 'raise', 'return', 'return_pickle', or 'ignore'; got '%s'", b.OnError)}
+		return nil, &rpc.Exception{Type: "ValueError",
+			Message: fmt.Sprintf("on_error must be 'raise', 'return', 'return_pickle', or 'ignore'; got '%s'",
+				b.OnError)}
 	}
 	to, err := loop.Ask(ctx, s.Loop, func() ([]target, error) { return s.targets(&b) })
 	if err != nil {
@@ -247,7 +249,8 @@ func (s *Relay) logsRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Workers []any `rpc:"workers,optional"`
 	Nanny   bool  `rpc:"nanny,optional"`
 }) (any, error) {
-	return s.Broadcast(ctx, Broadcast{Msg: msgpack.MapOf("op", "get_logs", "n", in.N), workers: in.Workers, Nanny: in.Nanny, OnError: "raise"})
+	return s.Broadcast(ctx, Broadcast{Msg: msgpack.MapOf("op", "get_logs", "n", in.N), workers: in.Workers,
+		Nanny: in.Nanny, OnError: "raise"})
 }
 
 // callStack asks the workers that run tasks, or that tasks wait for, what they are doing.
@@ -291,7 +294,8 @@ func (s *Relay) callStackRPC(ctx context.Context, _ *rpc.Request, in inspect.Key
 	}
 	out := msgpack.Map{}
 	for address, keys := range byWorker {
-		v, err := s.Broadcast(ctx, Broadcast{Msg: msgpack.MapOf("op", "call_stack", "keys", keys), workers: []any{address}, OnError: "ignore"})
+		v, err := s.Broadcast(ctx, Broadcast{Msg: msgpack.MapOf("op", "call_stack", "keys", keys),
+			workers: []any{address}, OnError: "ignore"})
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,8 @@ func NewRequests(l loop.Loop, apply func(state.Event)) *Requests {
 
 // Do puts a request that takes the state some time, and waits for its end. make gets
 // the number of the request and returns the event; it runs in the loop.
-func (s *Requests) Do(ctx context.Context, make_ func(number uint64) (state.Event, error)) (failed []task.Key, err error) {
+func (s *Requests) Do(ctx context.Context, make_ func(number uint64) (state.Event, error)) (failed []task.Key,
+	err error) {
 	done := make(chan requestDone, 1)
 	_, err = loop.Ask(ctx, s.loop, func() (any, error) {
 		s.last++

@@ -41,7 +41,8 @@ func TestRequests(t *testing.T) {
 		keys[0] = "changed"      // the state uses its lists again
 	})
 	x, y := <-a, <-b
-	if x.err != nil || y.err != nil || len(x.failed)+len(y.failed) != 1 || append(x.failed, y.failed...)[0] != task.NewKey("x") {
+	if x.err != nil || y.err != nil || len(x.failed)+len(y.failed) != 1 ||
+		append(x.failed, y.failed...)[0] != task.NewKey("x") {
 		t.Errorf("got %+v and %+v", x, y)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -55,7 +56,8 @@ func TestRequests(t *testing.T) {
 	if _, err := r.Do(t.Context(), func(uint64) (state.Event, error) { return nil, no }); !errors.Is(err, no) {
 		t.Errorf("got %v, want %v", err, no)
 	}
-	if failed, err := r.Do(t.Context(), func(uint64) (state.Event, error) { return nil, nil }); len(failed) != 0 || err != nil {
+	if failed, err := r.Do(t.Context(), func(uint64) (state.Event, error) { return nil, nil }); len(failed) != 0 ||
+		err != nil {
 		t.Errorf("nothing to do: got %v, %v", failed, err)
 	}
 }

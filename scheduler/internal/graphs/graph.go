@@ -206,7 +206,8 @@ func (g *Graph) Read(expr *wire.Serialized) error {
 	for i := range r.Annotations {
 		notes[i] = annotations(&r.Annotations[i])
 	}
-	g.Tasks = state.Graph{Registry: strings.Clone(r.Registry), Nodes: slices.Grow(takeNodes(), min(r.Nodes, 1<<16)), Ordered: true}
+	g.Tasks = state.Graph{Registry: strings.Clone(r.Registry), Nodes: slices.Grow(takeNodes(), min(r.Nodes, 1<<16)),
+		Ordered: true}
 	var deps []task.Key
 	var edges []int32
 	var n task.Node
@@ -279,7 +280,8 @@ func grown[T any](part, list []T) []T {
 
 func annotations(a *task.Annotations) *state.Annotations {
 	out := &state.Annotations{
-		Workers: a.Workers, AllowOtherWorkers: a.AllowOtherWorkers, Priority: a.Priority, HasPriority: a.HasPriority, Retries: a.Retries, Raw: slices.Clone(a.Raw),
+		Workers: a.Workers, AllowOtherWorkers: a.AllowOtherWorkers, Priority: a.Priority, HasPriority: a.HasPriority,
+		Retries: a.Retries, Raw: slices.Clone(a.Raw),
 	}
 	for name, amount := range a.Resources {
 		out.Resources = append(out.Resources, state.Resource{Name: name, Amount: amount})

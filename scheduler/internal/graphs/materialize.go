@@ -157,7 +157,8 @@ func (m *Opener) end(n uint64, p *pendingRead) *taskReader {
 const openAttempts = 3
 
 // materialize has Python make the tasks of a graph. It runs outside of the loop.
-func (m *Opener) materialize(ctx context.Context, owner string, g *Graph, expr *wire.Serialized, notes any, priority []byte) ([]state.Node, error) {
+func (m *Opener) materialize(ctx context.Context, owner string, g *Graph, expr *wire.Serialized, notes any,
+	priority []byte) ([]state.Node, error) {
 	for i := 1; ; i++ {
 		nodes, err := m.materializeOnce(ctx, owner, g, expr, notes, priority)
 		if !errors.Is(err, pyproc.ErrExited) || ctx.Err() != nil {
@@ -165,13 +166,16 @@ func (m *Opener) materialize(ctx context.Context, owner string, g *Graph, expr *
 		}
 		m.cfg.Log.Warn("a Python process that opened a graph has died", "attempt", i, "owner", owner, "error", err)
 		if i == openAttempts {
-			return nil, fmt.Errorf("the Python processes that opened the graph have died, %d of them (does the graph crash or take too much memory?): %w", i, err)
+			return nil,
+				fmt.Errorf("the Python processes that opened the graph have died, %d of them (does the graph crash "+
+					"or take too much memory?): %w", i, err)
 		}
 	}
 }
 
 // materializeOnce is one attempt.
-func (m *Opener) materializeOnce(ctx context.Context, owner string, g *Graph, expr *wire.Serialized, notes any, priority []byte) ([]state.Node, error) {
+func (m *Opener) materializeOnce(ctx context.Context, owner string, g *Graph, expr *wire.Serialized, notes any,
+	priority []byte) ([]state.Node, error) {
 	p, release, err := m.acquire(ctx, owner)
 	if err != nil {
 		return nil, err
@@ -232,7 +236,8 @@ func (m *Opener) acquire(ctx context.Context, owner string) (*pyproc.Process, fu
 	return nil, nil, fmt.Errorf("no Python process to open the graph: %w", err)
 }
 
-func materializeRequest(number uint64, keys []task.Key, expr *wire.Serialized, notes any, priority []byte) (msgpack.Raw, [][]byte, error) {
+func materializeRequest(number uint64, keys []task.Key, expr *wire.Serialized, notes any,
+	priority []byte) (msgpack.Raw, [][]byte, error) {
 	b := msgpack.AppendMapHeader(nil, 6)
 	b = msgpack.AppendUint(msgpack.AppendString(b, "graph"), number)
 	b = append(msgpack.AppendString(b, "header"), expr.Header...)
@@ -309,7 +314,8 @@ func (m *Opener) Children() []*pyproc.Process {
 
 // tooLong is what a client is told whose graph Python could not open in time.
 func (m *Opener) tooLong() error {
-	return fmt.Errorf("opening the graph took longer than %v: make it smaller, or raise the scheduler's --graph-timeout", m.cfg.Timeout)
+	return fmt.Errorf("opening the graph took longer than %v: make it smaller, or raise the scheduler's "+
+		"--graph-timeout", m.cfg.Timeout)
 }
 
 // Close ends the processes.

@@ -22,7 +22,8 @@ import (
 
 // decodePickled makes the tasks of a Python client's expression: here, where it is one that
 // can be read without Python, else in a materialiser.
-func (m *Opener) decodePickled(ctx context.Context, from Source, g *Graph, expr *wire.Serialized, msg *wire.Message, u *wire.UpdateGraph) error {
+func (m *Opener) decodePickled(ctx context.Context, from Source, g *Graph, expr *wire.Serialized, msg *wire.Message,
+	u *wire.UpdateGraph) error {
 	notes, err := wire.DecodeRef(msg, u.Annotations, val.KeepClosed)
 	if err != nil {
 		return fmt.Errorf("annotations: %w", err)
@@ -34,7 +35,8 @@ func (m *Opener) decodePickled(ctx context.Context, from Source, g *Graph, expr 
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	short, err := g.split(expr, notes, u.InternalPriority, func(p *pygraph.Graph) bool { return m.opens(ctx, from.Comm, p) })
+	short, err := g.split(expr, notes, u.InternalPriority,
+		func(p *pygraph.Graph) bool { return m.opens(ctx, from.Comm, p) })
 	<-m.opening
 	if err != nil {
 		return err
@@ -122,7 +124,8 @@ func (m *Opener) knows(names []string) bool {
 }
 
 // split makes the tasks without Python, and reports whether it can.
-func (g *Graph) split(expr *wire.Serialized, notes any, priority []byte, opens func(*pygraph.Graph) bool) (bool, error) {
+func (g *Graph) split(expr *wire.Serialized, notes any, priority []byte, opens func(*pygraph.Graph) bool) (bool,
+	error) {
 	all, ok, err := shortNotes(notes)
 	if err != nil || !ok {
 		return false, err

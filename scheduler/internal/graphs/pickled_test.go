@@ -28,17 +28,21 @@ func chunkOf(notes []any, tasks ...[]any) msgpack.Raw {
 
 func TestChunks(t *testing.T) {
 	pickle := []byte("\x80\x05N.")
-	note, _ := msgpack.Append(nil, map[string]any{"workers": []any{"a"}, "priority": 2.5, "retries": 3, "allow_other_workers": true, "resources": map[string]any{"gpu": 1.0}, "else": "x"})
+	note, _ := msgpack.Append(nil, map[string]any{"workers": []any{"a"}, "priority": 2.5, "retries": 3,
+		"allow_other_workers": true, "resources": map[string]any{"gpu": 1.0}, "else": "x"})
 	var c taskReader
-	err := c.chunk(&pyproc.Message{Body: chunkOf([]any{note}, []any{"a", []any{}, pickle, []any{}, 4, 0, 0}, []any{[]any{"x", 1}, []any{"a"}, 1, []any{0}, 5, nil, 3}), Frames: [][]byte{[]byte("buffer"), pickle}})
+	err := c.chunk(&pyproc.Message{Body: chunkOf([]any{note}, []any{"a", []any{}, pickle, []any{}, 4, 0, 0},
+		[]any{[]any{"x", 1}, []any{"a"}, 1, []any{0}, 5, nil, 3}), Frames: [][]byte{[]byte("buffer"), pickle}})
 	if err == nil {
-		err = c.chunk(&pyproc.Message{Body: chunkOf(nil, []any{7, []any{"a", []any{"x", 1}}, pickle, []any{}, 6, 0, 0})})
+		err = c.chunk(&pyproc.Message{Body: chunkOf(nil,
+			[]any{7, []any{"a", []any{"x", 1}}, pickle, []any{}, 6, 0, 0})})
 	}
 	if err != nil || len(c.nodes) != 3 {
 		t.Fatalf("%d nodes, %v", len(c.nodes), err)
 	}
 	a, x, last := c.nodes[0], c.nodes[1], c.nodes[2]
-	if a.Key != task.NewKey("a") || a.Order != 4 || a.Needs != state.Python || a.Producer || a.Annotations == nil || a.Annotations.Retries != 3 || a.Annotations.Priority != 2.5 || string(a.Annotations.Raw) != string(note) {
+	if a.Key != task.NewKey("a") || a.Order != 4 || a.Needs != state.Python || a.Producer || a.Annotations == nil ||
+		a.Annotations.Retries != 3 || a.Annotations.Priority != 2.5 || string(a.Annotations.Raw) != string(note) {
 		t.Errorf("a: %+v", a)
 	}
 	if len(x.Deps) != 1 || x.Deps[0] != a.Key || x.Needs != state.Go || !x.Producer || x.Annotations != nil {
@@ -76,9 +80,11 @@ func TestChunks(t *testing.T) {
 func FuzzChunk(f *testing.F) {
 	pickle := []byte("\x80\x05N.")
 	note, _ := msgpack.Append(nil, map[string]any{"workers": "a", "retries": 1})
-	f.Add([]byte(chunkOf([]any{note}, []any{"a", []any{"b", []any{"x", 1}}, pickle, []any{0}, 4, 0, 1})), []byte("frame"))
+	f.Add([]byte(chunkOf([]any{note}, []any{"a", []any{"b", []any{"x", 1}}, pickle, []any{0}, 4, 0, 1})),
+		[]byte("frame"))
 	f.Add([]byte(chunkOf(nil, []any{"a", []any{}, 0, []any{}, -4, nil, 2})), pickle)
-	answer, _ := msgpack.Append(nil, map[string]any{"error": map[string]any{"exception": []byte{1}, "traceback": nil, "exception_text": "x"}})
+	answer, _ := msgpack.Append(nil, map[string]any{"error": map[string]any{"exception": []byte{1}, "traceback": nil,
+		"exception_text": "x"}})
 	f.Add(answer, []byte{})
 	f.Fuzz(func(t *testing.T, body, frame []byte) {
 		var c taskReader
@@ -101,8 +107,11 @@ func TestPickledRecord(t *testing.T) {
 	note := &state.Annotations{Retries: 2, Raw: []byte("\x82\xa7retries\x02\xa1x\x01")}
 	g := &Graph{Tasks: state.Graph{Ordered: true, Nodes: []state.Node{
 		{Key: task.NewKey("a"), Spec: []byte("\x80\x05N."), Order: 3, Needs: state.Python},
-		{Key: task.NewKey("b"), Spec: specs.Append(nil, specs.Go, []byte("N."), [][]byte{[]byte("buf")}, true), Shared: &shared, Deps: []task.Key{task.NewKey("a"), anyKey(7)}, Order: 4, Annotations: note, Needs: state.Go},
-		{Key: task.NewKey("c"), Spec: specs.Append(nil, specs.Producer, []byte("\x80\x05N."), nil, false), Annotations: note, Needs: state.Python, Producer: true},
+		{Key: task.NewKey("b"), Spec: specs.Append(nil, specs.Go, []byte("N."), [][]byte{[]byte("buf")}, true),
+			Shared: &shared, Deps: []task.Key{task.NewKey("a"), anyKey(7)}, Order: 4, Annotations: note,
+			Needs: state.Go},
+		{Key: task.NewKey("c"), Spec: specs.Append(nil, specs.Producer, []byte("\x80\x05N."), nil, false),
+			Annotations: note, Needs: state.Python, Producer: true},
 	}}}
 	back := &Graph{}
 	if err := back.Read(g.record()); err != nil {
@@ -113,13 +122,15 @@ func TestPickledRecord(t *testing.T) {
 	}
 	for i, n := range back.Tasks.Nodes {
 		want := g.Tasks.Nodes[i]
-		if n.Key != want.Key || n.Needs != want.Needs || n.Producer != want.Producer || n.Order != want.Order || !slices.Equal(n.Deps, want.Deps) {
+		if n.Key != want.Key || n.Needs != want.Needs || n.Producer != want.Producer || n.Order != want.Order ||
+			!slices.Equal(n.Deps, want.Deps) {
 			t.Errorf("node %d: %+v", i, n)
 		}
 	}
 	b := back.Tasks.Nodes[1]
 	p, err := specs.Read(b.Spec)
-	if err != nil || string(p.Pickle) != "\x80\x05N." || joined(&p) != "buf" || b.Annotations.Retries != 2 || string(b.Annotations.Raw) != string(note.Raw) {
+	if err != nil || string(p.Pickle) != "\x80\x05N." || joined(&p) != "buf" || b.Annotations.Retries != 2 ||
+		string(b.Annotations.Raw) != string(note.Raw) {
 		t.Errorf("b: %+v %+v, %v", p, b.Annotations, err)
 	}
 }
@@ -148,11 +159,12 @@ func TestShortNotes(t *testing.T) {
 		want *state.Annotations
 		ok   bool
 	}{
-		"none":       {nil, nil, true},
-		"empty":      {&wire.Pickled{Data: []byte(emptyDict)}, nil, true},
-		"empty map":  {msgpack.Map{}, nil, true},
-		"a map":      {msgpack.MapOf("retries", 2), &state.Annotations{Retries: 2}, true},
-		"a pickle":   {&wire.Pickled{Data: []byte("\x80\x04}\x8c\x08priorityK\x05s.")}, &state.Annotations{Priority: 5, HasPriority: true}, true},
+		"none":      {nil, nil, true},
+		"empty":     {&wire.Pickled{Data: []byte(emptyDict)}, nil, true},
+		"empty map": {msgpack.Map{}, nil, true},
+		"a map":     {msgpack.MapOf("retries", 2), &state.Annotations{Retries: 2}, true},
+		"a pickle": {&wire.Pickled{Data: []byte("\x80\x04}\x8c\x08priorityK\x05s.")},
+			&state.Annotations{Priority: 5, HasPriority: true}, true},
 		"odd":        {msgpack.MapOf("retries", "often"), nil, false},
 		"no pickle":  {&wire.Pickled{Data: []byte("hello")}, nil, false},
 		"a number":   {7, nil, false},
@@ -163,7 +175,8 @@ func TestShortNotes(t *testing.T) {
 			t.Errorf("%s: %+v %v %v", name, got, ok, err)
 			continue
 		}
-		if got != nil && (got.Retries != c.want.Retries || got.Priority != c.want.Priority || got.HasPriority != c.want.HasPriority || len(got.Raw) == 0) {
+		if got != nil && (got.Retries != c.want.Retries || got.Priority != c.want.Priority ||
+			got.HasPriority != c.want.HasPriority || len(got.Raw) == 0) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

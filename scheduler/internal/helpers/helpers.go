@@ -50,7 +50,8 @@ type Helpers struct {
 func New(cfg Config) *Helpers { return &Helpers{cfg: cfg} }
 
 // ErrNoPython is returned for graphs that need Python where there is none.
-var ErrNoPython = errors.New("this graph can only be opened by Python, which this scheduler was told not to use (--no-python)")
+var ErrNoPython = errors.New("this graph can only be opened by Python, which this scheduler was told not to use " +
+	"(--no-python)")
 
 // Off reports whether no Python is run at all.
 func (h *Helpers) Off() bool { return h.cfg.Off }
@@ -74,7 +75,8 @@ func (h *Helpers) Interpreter(ctx context.Context) (pyproc.Interpreter, error) {
 	case daskver.Newer, daskver.Unknown:
 		h.cfg.Log.Warn(text)
 	}
-	h.cfg.Log.Info("Python", "path", in.Path, "python", in.Python, "dask", in.Dask, "distributed", in.Distributed, "from", in.From)
+	h.cfg.Log.Info("Python", "path", in.Path, "python", in.Python, "dask", in.Dask, "distributed", in.Distributed,
+		"from", in.From)
 	h.mu.Lock()
 	h.python = &in
 	h.mu.Unlock()
@@ -113,7 +115,8 @@ func (h *Helpers) helper(ctx context.Context, module string) (*pyproc.Supervisor
 			cfg.Handlers, cfg.Threads = h.cfg.Facade(), 64
 		}
 		v = pyproc.NewSupervisor(pyproc.SupervisorConfig{Config: cfg, Setup: h.Setup(module), Exited: func(err error) {
-			h.cfg.Log.Error("a Python helper has ended; it is started again when it is needed", "module", module, "error", err)
+			h.cfg.Log.Error("a Python helper has ended; it is started again when it is needed", "module", module,
+				"error", err)
 		}})
 		if h.byName == nil {
 			h.byName = map[string]*pyproc.Supervisor{}
@@ -127,7 +130,8 @@ func (h *Helpers) helper(ctx context.Context, module string) (*pyproc.Supervisor
 // Python peers raise.
 func (h *Helpers) Call(ctx context.Context, module, op string, body any, frames [][]byte) (*pyproc.Message, error) {
 	if h.cfg.Off {
-		return nil, &rpc.Exception{Type: "NotImplementedError", Message: op + " needs Python, which this scheduler was told not to use (--no-python)"}
+		return nil, &rpc.Exception{Type: "NotImplementedError", Message: op +
+			" needs Python, which this scheduler was told not to use (--no-python)"}
 	}
 	v, err := h.helper(ctx, module)
 	if err != nil {

@@ -55,7 +55,8 @@ func (h *Helpers) logSandbox(ctx context.Context, module string, in pyproc.Isola
 	if _, again := h.logged.LoadOrStore(module, true); again {
 		level = slog.LevelDebug
 	}
-	h.cfg.Log.Log(ctx, level, "Python helper sandbox", "module", module, "network", in.Network(), "uid", in.UID, "in force", in.InForce, "missing", in.Missing)
+	h.cfg.Log.Log(ctx, level, "Python helper sandbox", "module", module, "network", in.Network(), "uid", in.UID,
+		"in force", in.InForce, "missing", in.Missing)
 	if in.UID == 0 && os.Getuid() == 0 && level != slog.LevelDebug {
 		h.cfg.Log.Warn("Python helper runs as root", "module", module)
 	}

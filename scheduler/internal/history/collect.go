@@ -47,7 +47,8 @@ func (s *Collectors) startRPC(ctx context.Context, _ *rpc.Request, in struct {
 	name := strings.Clone(in.Name)
 	_, err := loop.Ask(ctx, s.loop, func() (any, error) {
 		if len(s.byName) >= maxCollectors {
-			return nil, &rpc.Exception{Type: "RuntimeError", Message: fmt.Sprintf("%d collections of task metadata have not been stopped", maxCollectors)}
+			return nil, &rpc.Exception{Type: "RuntimeError",
+				Message: fmt.Sprintf("%d collections of task metadata have not been stopped", maxCollectors)}
 		}
 		s.byName[name] = &collector{map[task.Key]bool{}, map[task.Key][]byte{}, map[task.Key]state.TaskState{}}
 		return nil, nil
@@ -61,7 +62,9 @@ func (s *Collectors) stopRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return loop.Ask(ctx, s.loop, func() (msgpack.Map, error) {
 		c := s.byName[in.Name]
 		if c == nil {
-			return nil, &rpc.Exception{Type: "ValueError", Message: "Expected to find exactly one CollectTaskMetaDataPlugin with name " + in.Name + " but found 0."}
+			return nil, &rpc.Exception{Type: "ValueError",
+				Message: "Expected to find exactly one CollectTaskMetaDataPlugin with name " + in.Name +
+					" but found 0."}
 		}
 		delete(s.byName, in.Name)
 		metadata, states := msgpack.Map{}, msgpack.Map{}

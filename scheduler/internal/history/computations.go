@@ -47,7 +47,8 @@ func (s *Computations) Note(now time.Time, idle bool, code []byte) {
 
 // add keeps a copy of code that is new.
 func (c *computation) add(code []byte) {
-	if code == nil || len(c.code) >= maxCodes || slices.ContainsFunc(c.code, func(o []byte) bool { return bytes.Equal(o, code) }) {
+	if code == nil || len(c.code) >= maxCodes || slices.ContainsFunc(c.code,
+		func(o []byte) bool { return bytes.Equal(o, code) }) {
 		return
 	}
 	c.code = append(c.code, bytes.Clone(code))

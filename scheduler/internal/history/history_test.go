@@ -17,7 +17,8 @@ import (
 )
 
 func finished(key string, start, stop float64) *wire.TaskFinished {
-	return &wire.TaskFinished{Key: []byte(task.NewKey(key)), Start: start, Stop: stop, NBytes: 7, Thread: 3, TypeName: []byte("int"), Type: []byte("pickle"), StimulusID: []byte("stim")}
+	return &wire.TaskFinished{Key: []byte(task.NewKey(key)), Start: start, Stop: stop, NBytes: 7, Thread: 3,
+		TypeName: []byte("int"), Type: []byte("pickle"), StimulusID: []byte("stim")}
 }
 
 // The latest ends of tasks are kept, with numbers that go on.
@@ -49,15 +50,18 @@ func TestTaskStream(t *testing.T) {
 		}
 	}
 	one := h.Call("get_task_stream", "count", 1).([]any)[0].(msgpack.Map)
-	if one.GetString("status") != "OK" || one.GetString("worker") != "tcp://w" || one.GetString("typename") != "int" || one.GetString("stimulus_id") != "stim" {
+	if one.GetString("status") != "OK" || one.GetString("worker") != "tcp://w" || one.GetString("typename") != "int" ||
+		one.GetString("stimulus_id") != "stim" {
 		t.Errorf("got %v", one)
 	}
 	h.Do(func() {
 		s.Erred("tcp://w", task.NewKey("bad"), []any{msgpack.MapOf("action", "compute", "start", 8.0, "stop", 9.0)},
-			msgpack.MapOf("thread", int64(4), "exception_text", strings.Repeat("e", 2*maxFailureText), "traceback_text", "tb"))
+			msgpack.MapOf("thread", int64(4), "exception_text", strings.Repeat("e", 2*maxFailureText),
+				"traceback_text", "tb"))
 	})
 	one = h.Call("get_task_stream", "count", 1).([]any)[0].(msgpack.Map)
-	if one.GetString("status") != "error" || len(one.GetString("exception_text")) != maxFailureText || one.GetString("traceback_text") != "tb" {
+	if one.GetString("status") != "error" || len(one.GetString("exception_text")) != maxFailureText ||
+		one.GetString("traceback_text") != "tb" {
 		t.Errorf("got %.200v", one)
 	}
 	b, err := s.JSON(t.Context(), 5, 0)
@@ -68,7 +72,8 @@ func TestTaskStream(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(b, &answer)
 	}
-	if err != nil || answer.Next != 6 || len(answer.Tasks) != 1 || answer.Tasks[0].Key != "bad" || answer.Tasks[0].Status != "error" {
+	if err != nil || answer.Next != 6 || len(answer.Tasks) != 1 || answer.Tasks[0].Key != "bad" ||
+		answer.Tasks[0].Status != "error" {
 		t.Errorf("got %s, %v", b, err)
 	}
 	none := NewTaskStream(h.Loop, -1)
@@ -102,7 +107,8 @@ func TestTaskStreamSlots(t *testing.T) {
 	f = finished("x", 5, 6)
 	f.StartStops = parts(maxParts)
 	s.Finished("b", f)
-	if e := s.at(0); string(e.key) != string(task.NewKey("x")) || e.worker != "b" || len(e.actions()) != 1 || e.actions()[0] != (part{"compute", 5, 6}) {
+	if e := s.at(0); string(e.key) != string(task.NewKey("x")) || e.worker != "b" || len(e.actions()) != 1 ||
+		e.actions()[0] != (part{"compute", 5, 6}) {
 		t.Errorf("got %+v", e)
 	}
 	for i := range 2 * maxResultTypes {
@@ -203,7 +209,8 @@ func TestTransfersJSON(t *testing.T) {
 	l := NewTransfers(h.Loop, 2)
 	h.Do(func() {
 		for i := range 3 {
-			l.Add("tcp://w", ReadTransfers(report([]any{[]any{1.0, 2.0, int64(i), "tcp", "tcp://p", "incoming", int64(1)}}, nil)))
+			l.Add("tcp://w", ReadTransfers(report([]any{[]any{1.0, 2.0, int64(i), "tcp", "tcp://p", "incoming",
+				int64(1)}}, nil)))
 		}
 		if got := l.Totals()["tcp"]; got.Transfers != 3 || got.Bytes != 3 {
 			t.Errorf("totals: got %+v", got)

@@ -13,7 +13,8 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// logKeep is how many lines get_logs can give (distributed.admin.log-length's default), logLineBytes how much of a line,
+// logKeep is how many lines get_logs can give (distributed.admin.log-length's default), logLineBytes how much of a
+// line,
 // and logBytes how many bytes of all.
 const (
 	logKeep      = 10_000

@@ -25,7 +25,8 @@ func TestLogBounds(t *testing.T) {
 	if sum > logBytes || sum < logBytes-2*logLineBytes || sum != l.bytes {
 		t.Errorf("all lines: got %d bytes, counted %d, want at most %d and not much less", sum, l.bytes, logBytes)
 	}
-	if last := lines[len(lines)-1].text; !strings.HasPrefix(last, fmt.Sprint(2*logBytes/logLineBytes, " ü")) || !strings.HasSuffix(last, "…") {
+	if last := lines[len(lines)-1].text; !strings.HasPrefix(last, fmt.Sprint(2*logBytes/logLineBytes, " ü")) ||
+		!strings.HasSuffix(last, "…") {
 		t.Errorf("the last line: got %.20q, want the newest, cut", last)
 	}
 	for i := range 2 * logKeep {

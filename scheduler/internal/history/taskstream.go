@@ -1,4 +1,5 @@
-// Package history keeps what has happened in a scheduler, in rings of bounded size: ends of tasks, transfers, log lines,
+// Package history keeps what has happened in a scheduler, in rings of bounded size: ends of tasks, transfers, log
+// lines,
 // computations, and what clients have collected about their tasks.
 package history
 
@@ -106,8 +107,10 @@ func (t *TaskStream) Finished(worker string, f *wire.TaskFinished) {
 		return
 	}
 	e := t.next()
-	*e = taskEnd{key: append(e.key[:0], f.Key...), worker: worker, thread: f.Thread, nbytes: f.NBytes, start: f.Start, stop: f.Stop, parts: e.parts[:0],
-		stimulus: append(e.stimulus[:0], f.StimulusID[:min(len(f.StimulusID), maxStimulus)]...), result: t.resultType(f)}
+	*e = taskEnd{key: append(e.key[:0], f.Key...), worker: worker, thread: f.Thread, nbytes: f.NBytes, start: f.Start,
+		stop: f.Stop, parts: e.parts[:0],
+		stimulus: append(e.stimulus[:0], f.StimulusID[:min(len(f.StimulusID), maxStimulus)]...),
+		result:   t.resultType(f)}
 	// A list of one is the computation alone.
 	if len(f.StartStops) > 0 && f.StartStops[0] != 0x91 && len(f.StartStops) <= maxParts {
 		e.parts = append(e.parts, f.StartStops...)
@@ -126,9 +129,11 @@ func (t *TaskStream) Erred(worker string, key task.Key, startstops any, values m
 		return
 	}
 	e := t.next()
-	*e = taskEnd{key: append(e.key[:0], key...), worker: worker, thread: val.Field(values, "thread"), parts: e.parts[:0], erred: true,
+	*e = taskEnd{key: append(e.key[:0], key...), worker: worker, thread: val.Field(values, "thread"),
+		parts: e.parts[:0], erred: true,
 		stimulus:  append(e.stimulus[:0], clip(values.GetString("stimulus_id"), maxStimulus)...),
-		exception: clip(values.GetString("exception_text"), maxFailureText), traceback: clip(values.GetString("traceback_text"), maxFailureText)}
+		exception: clip(values.GetString("exception_text"), maxFailureText),
+		traceback: clip(values.GetString("traceback_text"), maxFailureText)}
 	if b, err := msgpack.Append(e.parts, startstops); err == nil && len(b) <= maxParts {
 		e.parts = b
 	}
@@ -204,13 +209,16 @@ func (t *TaskStream) getRPC(ctx context.Context, _ *rpc.Request, in struct {
 			for i, p := range parts {
 				list[i] = msgpack.MapOf("action", p.Action, "start", p.Start, "stop", p.Stop)
 			}
-			m := msgpack.MapOf("key", msgpack.Raw(append([]byte(nil), e.key...)), "worker", e.worker, "thread", e.thread,
+			m := msgpack.MapOf("key", msgpack.Raw(append([]byte(nil), e.key...)), "worker", e.worker, "thread",
+				e.thread,
 				"status", "OK", "startstops", list, "stimulus_id", string(e.stimulus))
 			if e.erred {
 				m.Set("status", "error")
-				m = append(m, msgpack.MapOf("cause", m[0].Value, "exception_text", e.exception, "traceback_text", e.traceback)...)
+				m = append(m, msgpack.MapOf("cause", m[0].Value, "exception_text", e.exception, "traceback_text",
+					e.traceback)...)
 			} else {
-				m = append(m, msgpack.MapOf("nbytes", e.nbytes, "metadata", msgpack.Map{}, "type", nil, "typename", nil)...)
+				m = append(m, msgpack.MapOf("nbytes", e.nbytes, "metadata", msgpack.Map{}, "type", nil, "typename",
+					nil)...)
 				if e.result != nil {
 					m.Set("type", e.result.pickle)
 					m.Set("typename", e.result.name)
@@ -242,7 +250,8 @@ func (t *TaskStream) JSON(ctx context.Context, from int64, n int) ([]byte, error
 	out, err := loop.Ask(ctx, t.loop, func() (answer, error) {
 		a := answer{Next: t.count, Tasks: []taskJSON{}}
 		t.since(from, n, func(i int64, e *taskEnd) {
-			x := taskJSON{Index: i, Key: task.Key(e.key).String(), Worker: e.worker, Thread: e.thread, NBytes: e.nbytes, Status: "OK", Actions: e.actions()}
+			x := taskJSON{Index: i, Key: task.Key(e.key).String(), Worker: e.worker, Thread: e.thread,
+				NBytes: e.nbytes, Status: "OK", Actions: e.actions()}
 			if e.erred {
 				x.Status = "error"
 			}

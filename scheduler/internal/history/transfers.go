@@ -121,7 +121,8 @@ func ReadTransfers(extensions any) (r transferReport) {
 		direction, _ := f[5].(string)
 		keys, _ := val.Integer(f[6])
 		if ok1 && ok2 && ok3 && ok4 && ok5 && plausible(1, bytes, stop-start) {
-			r.list = append(r.list, transfer{Peer: boundedName(peer, maxPeerName), Incoming: direction != "outgoing", Lane: boundedName(lane, maxLaneName),
+			r.list = append(r.list, transfer{Peer: boundedName(peer, maxPeerName), Incoming: direction != "outgoing",
+				Lane:  boundedName(lane, maxLaneName),
 				Bytes: bytes, Keys: keys, Start: start, Duration: stop - start})
 		}
 	}

@@ -27,8 +27,10 @@ func TestTransferReports(t *testing.T) {
 		[]any{10.0, math.NaN(), int64(1), "tls", "never", "incoming", int64(1)},
 		[]any{10.0, 11.0, int64(-1), "tls", "less than nothing", "incoming", int64(1)},
 		[]any{10.0, 11.0, int64(math.MaxInt64), "tls", "too much", "incoming", int64(1)},
-		[]any{10.0, 11.0, int64(1), "tls\xff" + strings.Repeat("x", 1000), strings.Repeat("y", 1000), "incoming", int64(1)},
-	}, msgpack.MapOf("tls", []any{int64(-1), int64(1), 1.0}, "ucxx", "nonsense", 7, []any{}, "x", []any{int64(1), int64(1), math.Inf(1)}))))
+		[]any{10.0, 11.0, int64(1), "tls\xff" + strings.Repeat("x", 1000), strings.Repeat("y", 1000), "incoming",
+			int64(1)},
+	}, msgpack.MapOf("tls", []any{int64(-1), int64(1), 1.0}, "ucxx", "nonsense", 7, []any{}, "x",
+		[]any{int64(1), int64(1), math.Inf(1)}))))
 	l.Add("tcp://b", ReadTransfers(nil))
 	l.Add("tcp://b", ReadTransfers("nonsense"))
 	if got, want := l.lanes["tls"], (LaneTotal{Bytes: 4100, Transfers: 21, Seconds: 4}); got != want {
@@ -38,7 +40,8 @@ func TestTransferReports(t *testing.T) {
 		t.Errorf("ucxx: got %+v, want %+v", got, want)
 	}
 	list := l.list()
-	if len(list) != 3 || list[0].Incoming || list[0].Worker != "tcp://a" || list[1].Lane != "ucxx" || list[2].Worker != "tcp://b" {
+	if len(list) != 3 || list[0].Incoming || list[0].Worker != "tcp://a" || list[1].Lane != "ucxx" ||
+		list[2].Worker != "tcp://b" {
 		t.Errorf("list %+v, want the last three", list)
 	}
 	for lane := range l.lanes {

@@ -178,7 +178,8 @@ func (h *Host) AddClient(name string, data any) state.ClientID {
 
 // AddWorker adds a worker with one thread that runs any Go task. It runs in the loop.
 func (h *Host) AddWorker(address string, data any) state.WorkerID {
-	ev := state.AddWorker{Address: address, Name: address, Host: address, Threads: 1, Status: state.StatusRunning, Data: data, Can: state.Go | state.Python}
+	ev := state.AddWorker{Address: address, Name: address, Host: address, Threads: 1, Status: state.StatusRunning,
+		Data: data, Can: state.Go | state.Python}
 	h.Apply(&ev)
 	if ev.Err != nil {
 		h.t.Error(ev.Err)

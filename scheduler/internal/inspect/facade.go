@@ -15,7 +15,8 @@ func (s *Inspector) FacadeInfo() msgpack.Map {
 		w := s.Workers.Find(workers[i].Key)
 		info, _ := workers[i].Value.(msgpack.Map)
 		if sw := s.State.Worker(w.ID); sw != nil {
-			info = append(info, msgpack.MapOf("nbytes", sw.NBytes(), "occupancy", s.State.Occupancy(sw), "nprocessing", sw.NumProcessing(), "server_id", w.ServerID, "pid", w.PID)...)
+			info = append(info, msgpack.MapOf("nbytes", sw.NBytes(), "occupancy", s.State.Occupancy(sw), "nprocessing",
+				sw.NumProcessing(), "server_id", w.ServerID, "pid", w.PID)...)
 		}
 		for j := range info {
 			if _, err := msgpack.Append(nil, info[j].Value); err != nil {
@@ -32,7 +33,8 @@ func (s *Inspector) FacadeInfo() msgpack.Map {
 	if s.WorkerTTL > 0 {
 		ttl = s.WorkerTTL.Seconds()
 	}
-	return append(m, msgpack.MapOf("occupancy", s.State.TotalOccupancy(), "clients", clients, "metadata", s.Primitives.Metadata(), "worker_ttl", ttl)...)
+	return append(m, msgpack.MapOf("occupancy", s.State.TotalOccupancy(), "clients", clients, "metadata",
+		s.Primitives.Metadata(), "worker_ttl", ttl)...)
 }
 
 // maxFacadeTasks bounds how many tasks a function is shown.
@@ -68,7 +70,8 @@ func (s *Inspector) FacadeTasks() (any, error) {
 			text, trace = f.ExceptionText, f.TracebackText
 		}
 		p := t.Priority()
-		rows[i] = []any{t.Key().Raw(), t.State().String(), t.NBytes(), t.RunID(), t.Retries(), t.Suspicious(), t.Actor(), text, trace,
+		rows[i] = []any{t.Key().Raw(), t.State().String(), t.NBytes(), t.RunID(), t.Retries(), t.Suspicious(),
+			t.Actor(), text, trace,
 			t.Prefix().Name(), t.Group().Name(), []any{p.User, p.Generation, p.Order}, on, holders(t), deps, wants}
 	}
 	return rows, nil

@@ -44,8 +44,10 @@ func (s *Inspector) Serve(address string) error {
 		h.port = a.Port
 	}
 	h.server = &http.Server{
-		Handler: httpguard.Guard(s.routes(), append([]string{contact}, s.Hosts...)...), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 16,
-		BaseContext: func(net.Listener) context.Context { return s.Context },
+		Handler:           httpguard.Guard(s.routes(), append([]string{contact}, s.Hosts...)...),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
+		MaxHeaderBytes: 1 << 16,
+		BaseContext:    func(net.Listener) context.Context { return s.Context },
 	}
 	go func() {
 		defer close(h.done)
@@ -127,7 +129,10 @@ func (s *Inspector) routes() http.Handler {
 		}
 		return json.Marshal(map[string]any{"unrunnable": list})
 	}))
-	mux.HandleFunc("GET /millstream/transfers", s.answerJSON(func(r *http.Request) ([]byte, error) { return s.Transfers.JSON(r.Context()) }))
+	mux.HandleFunc("GET /millstream/transfers", s.answerJSON(func(r *http.Request) ([]byte,
+		error) {
+		return s.Transfers.JSON(r.Context())
+	}))
 	mux.HandleFunc("GET /millstream/events", s.answerJSON(func(r *http.Request) ([]byte, error) {
 		topic := r.URL.Query().Get("topic")
 		list, err := loop.Ask(r.Context(), s.Loop, func() ([]any, error) {
@@ -229,9 +234,12 @@ func (s *Inspector) countsJSON(r *http.Request) ([]byte, error) {
 			}
 		}
 		return map[string]any{
-			"bytes": m.bytes, "clients": m.clients, "cores": s.State.TotalThreads(), "erred": m.tasks["erred"], "hosts": len(hosts),
-			"idle": m.workers["idle"], "memory": held, "processing": m.tasks["processing"], "released": m.tasks["released"],
-			"saturated": m.workers["saturated"], "tasks": s.State.NumTasks(), "unrunnable": m.tasks["no-worker"], "waiting": waiting,
+			"bytes": m.bytes, "clients": m.clients, "cores": s.State.TotalThreads(), "erred": m.tasks["erred"],
+			"hosts": len(hosts),
+			"idle":  m.workers["idle"], "memory": held, "processing": m.tasks["processing"],
+			"released":  m.tasks["released"],
+			"saturated": m.workers["saturated"], "tasks": s.State.NumTasks(), "unrunnable": m.tasks["no-worker"],
+			"waiting":      waiting,
 			"waiting_data": waiters, "workers": len(s.Workers.ByAddress), "desired_workers": m.desired,
 		}, nil
 	})

@@ -100,8 +100,10 @@ func (s *Inspector) Identity(n int) msgpack.Map {
 	if s.http != nil {
 		services = append(services, msgpack.Pair{Key: "dashboard", Value: s.http.port})
 	}
-	return msgpack.MapOf("type", "Scheduler", "id", s.ID, "address", s.Contact(), "services", services, "started", val.Seconds(s.Started()),
-		"n_workers", len(s.Workers.ByAddress), "total_threads", s.State.TotalThreads(), "total_memory", memory, "workers", workers, "millstream", msgpack.MapOf("v", 1, "tasks", s.taskCounts()))
+	return msgpack.MapOf("type", "Scheduler", "id", s.ID, "address", s.Contact(), "services", services, "started",
+		val.Seconds(s.Started()),
+		"n_workers", len(s.Workers.ByAddress), "total_threads", s.State.TotalThreads(), "total_memory", memory,
+		"workers", workers, "millstream", msgpack.MapOf("v", 1, "tasks", s.taskCounts()))
 }
 
 // Worker returns what the identity has of a worker. It runs in the loop.
@@ -113,9 +115,11 @@ func (s *Inspector) Worker(w *peers.Worker) msgpack.Map {
 		for _, r := range supplied {
 			res = append(res, msgpack.Pair{Key: r.Name, Value: r.Amount})
 		}
-		m = append(m, msgpack.MapOf("resources", res, "nthreads", sw.Threads(), "memory_limit", sw.MemoryLimit(), "status", sw.Status().String())...)
+		m = append(m, msgpack.MapOf("resources", res, "nthreads", sw.Threads(), "memory_limit", sw.MemoryLimit(),
+			"status", sw.Status().String())...)
 	}
-	m = append(m, msgpack.MapOf("local_directory", w.Dir, "name", w.Name, "last_seen", val.Seconds(w.LastSeen), "services", w.Services,
+	m = append(m, msgpack.MapOf("local_directory", w.Dir, "name", w.Name, "last_seen", val.Seconds(w.LastSeen),
+		"services", w.Services,
 		"metrics", w.Metrics, "nanny", w.Nanny)...)
 	return append(m, w.Extra...)
 }
@@ -168,7 +172,8 @@ func (s *Inspector) hasWhatRPC(ctx context.Context, _ *rpc.Request, in workersAr
 	})
 }
 
-func (s *Inspector) perWorker(ctx context.Context, names []any, f func(*peers.Worker, *state.Worker) any) (msgpack.Map, error) {
+func (s *Inspector) perWorker(ctx context.Context, names []any, f func(*peers.Worker, *state.Worker) any) (msgpack.Map,
+	error) {
 	return loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) {
 		out := msgpack.Map{}
 		s.Workers.Each(names, func(w *peers.Worker, sw *state.Worker) {
@@ -353,7 +358,8 @@ func (s *Inspector) storyRPC(ctx context.Context, _ *rpc.Request, in struct {
 			return out, nil
 		}
 		for _, t := range s.State.Story(keys...) {
-			out = append(out, []any{t.Key.Raw(), t.From.String(), t.To.String(), msgpack.Map{}, t.Cause + "-" + fmt.Sprint(t.Event), val.Seconds(t.When)})
+			out = append(out, []any{t.Key.Raw(), t.From.String(), t.To.String(), msgpack.Map{}, t.Cause + "-" +
+				fmt.Sprint(t.Event), val.Seconds(t.When)})
 		}
 		return out, nil
 	})

@@ -142,19 +142,30 @@ var (
 	descAddedW     = desc("workers_added_total", "Total number of workers added")
 	descRemovedW   = desc("workers_removed_total", "Total number of workers removed")
 	descTasks      = desc("tasks", "Number of tasks known by scheduler", "state")
-	descSuspicious = desc("tasks_suspicious_total", "Total number of times a task has been marked suspicious", "task_prefix_name")
-	descForgotten  = desc("tasks_forgotten_total", "Total number of processed tasks no longer in memory and already removed from the scheduler job queue")
-	descGroups     = desc("task_groups", "Number of task groups known by scheduler")
-	descCompute    = desc("tasks_compute_seconds_total", "Total amount of compute time spent in each prefix", "task_prefix_name")
-	descOutput     = desc("tasks_output_bytes", "Current number of bytes in memory (without duplicates) for each prefix", "task_prefix_name")
-	descTicks      = desc("tick_count_total", "Total number of ticks observed since the server started")
-	descSteal      = prometheus.NewDesc("dask_stealing_request_count_total", "Total number of stealing requests", nil, nil)
-	descSemMax     = prometheus.NewDesc("dask_semaphore_max_leases", "Maximum leases allowed per semaphore, this will be constant for each semaphore during its lifetime.", []string{"name"}, nil)
-	descSemPending = prometheus.NewDesc("dask_semaphore_pending_leases", "Total number of currently pending leases per semaphore", []string{"name"}, nil)
-	descSemAcq     = prometheus.NewDesc("dask_semaphore_acquire_total", "Total number of leases acquired per semaphore", []string{"name"}, nil)
-	descSemRel     = prometheus.NewDesc("dask_semaphore_release_total", "Total number of leases released per semaphore", []string{"name"}, nil)
+	descSuspicious = desc("tasks_suspicious_total", "Total number of times a task has been marked suspicious",
+		"task_prefix_name")
+	descForgotten = desc("tasks_forgotten_total",
+		"Total number of processed tasks no longer in memory and already removed from the scheduler job queue")
+	descGroups  = desc("task_groups", "Number of task groups known by scheduler")
+	descCompute = desc("tasks_compute_seconds_total", "Total amount of compute time spent in each prefix",
+		"task_prefix_name")
+	descOutput = desc("tasks_output_bytes",
+		"Current number of bytes in memory (without duplicates) for each prefix", "task_prefix_name")
+	descTicks = desc("tick_count_total", "Total number of ticks observed since the server started")
+	descSteal = prometheus.NewDesc("dask_stealing_request_count_total", "Total number of stealing requests", nil,
+		nil)
+	descSemMax = prometheus.NewDesc("dask_semaphore_max_leases",
+		"Maximum leases allowed per semaphore, this will be constant for each semaphore during its lifetime.",
+		[]string{"name"}, nil)
+	descSemPending = prometheus.NewDesc("dask_semaphore_pending_leases",
+		"Total number of currently pending leases per semaphore", []string{"name"}, nil)
+	descSemAcq = prometheus.NewDesc("dask_semaphore_acquire_total",
+		"Total number of leases acquired per semaphore", []string{"name"}, nil)
+	descSemRel = prometheus.NewDesc("dask_semaphore_release_total",
+		"Total number of leases released per semaphore", []string{"name"}, nil)
 
-	descShort       = own("tasks_unrunnable", "Number of ready tasks that no running worker can take, by reason", "reason")
+	descShort = own("tasks_unrunnable", "Number of ready tasks that no running worker can take, by reason",
+		"reason")
 	descTransitions = own("transitions_total", "Total number of transitions of tasks")
 	descTransBytes  = own("transfer_bytes_total", "Total bytes moved between workers, by lane", "lane")
 	descTransCount  = own("transfers_total", "Total number of transfers between workers, by lane", "lane")
@@ -257,7 +268,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 func (s *Inspector) metricsHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reg := prometheus.NewRegistry()
-		reg.MustRegister(&collector{s, r.Context()}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		reg.MustRegister(&collector{s, r.Context()}, collectors.NewGoCollector(),
+			collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		for _, c := range s.Collectors {
 			if err := reg.Register(c); err != nil {
 				http.Error(w, fmt.Sprintf("scheduler: Config.Collectors: %v", err), http.StatusInternalServerError)

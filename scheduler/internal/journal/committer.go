@@ -43,12 +43,14 @@ func (j *Journal) open(replay func(Record) error) error {
 		return replay(r)
 	}
 	if c.snapshot > 0 {
-		s, err := readFile(j.dir, fileName(snapshotPrefix, c.snapshot), header{typ: typeSnapshot, number: c.snapshot}, j.opts.MaxRecord, record)
+		s, err := readFile(j.dir, fileName(snapshotPrefix, c.snapshot), header{typ: typeSnapshot, number: c.snapshot},
+			j.opts.MaxRecord, record)
 		if err != nil {
 			return err
 		}
 		if !s.sealed {
-			return fmt.Errorf("%w: %s at byte %d: it ends before its seal", ErrCorrupt, fileName(snapshotPrefix, c.snapshot), s.end)
+			return fmt.Errorf("%w: %s at byte %d: it ends before its seal", ErrCorrupt,
+				fileName(snapshotPrefix, c.snapshot), s.end)
 		}
 		j.epoch, j.stats.SnapshotBytes = s.header.epoch, s.end
 	}
@@ -83,7 +85,8 @@ func (j *Journal) replayLog(n uint64, last bool, record func(Record) error) erro
 	j.epoch = s.header.epoch
 	if !s.sealed {
 		if !last {
-			return fmt.Errorf("%w: %s at byte %d: it ends before its seal, and is not the last", ErrCorrupt, name, s.end)
+			return fmt.Errorf("%w: %s at byte %d: it ends before its seal, and is not the last", ErrCorrupt, name,
+				s.end)
 		}
 		if err := mend(j.dir, name, s); err != nil {
 			return err
@@ -220,7 +223,8 @@ func (j *Journal) commit() {
 			err = j.next(g.salt)
 		}
 		if err != nil {
-			err = fmt.Errorf("journal %s: %s: %w; records since the last commit may be lost: free space or replace the disk, then start again",
+			err = fmt.Errorf("journal %s: %s: %w; records since the last commit may be lost: free space or replace "+
+				"the disk, then start again",
 				j.dir, fileName(logPrefix, j.seg.number), err)
 		}
 		free = g.frames

@@ -251,7 +251,8 @@ func TestChainOfFiles(t *testing.T) {
 		"missing middle": func(dir string) error { return os.Remove(name(dir, 2)) },
 		"cut middle":     func(dir string) error { return os.Truncate(name(dir, 2), headerSize+30) },
 		"renamed": func(dir string) error {
-			return errors.Join(os.Rename(name(dir, 3), name(dir, 4)), os.Rename(name(dir, 2), name(dir, 3)), os.Rename(name(dir, 4), name(dir, 2)))
+			return errors.Join(os.Rename(name(dir, 3), name(dir, 4)), os.Rename(name(dir, 2), name(dir, 3)),
+				os.Rename(name(dir, 4), name(dir, 2)))
 		},
 		"empty":      func(dir string) error { return os.Truncate(name(dir, 3), 0) },
 		"after seal": func(dir string) error { return appendTo(name(dir, 3), "x") },

@@ -17,8 +17,10 @@ var ErrUnsafe = errors.New("the journal is not safe from other users")
 // OwnFolder is the name of the folder that Folder makes.
 const OwnFolder = "millstream-journal"
 
-// Folder returns where the journal of a folder is: the folder itself, or, in a folder that others own or may write to or
-// that is the root of a file system, such as a volume of a container, the folder OwnFolder in it, which is made if create
+// Folder returns where the journal of a folder is: the folder itself, or, in a folder that others own or may write to
+// or
+// that is the root of a file system, such as a volume of a container, the folder OwnFolder in it, which is made if
+// create
 // is set. A folder that has a journal already is never left for another one.
 func Folder(dir string, create bool) (string, error) {
 	err := checkFolder(dir)
@@ -83,15 +85,18 @@ func checkFolder(dir string) error {
 func checkOwner(name string, info os.FileInfo) error {
 	uid := uint32(os.Geteuid())
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != uid {
-		return fmt.Errorf("%w: %s belongs to user %d, this process runs as %d: use a folder of its own user", ErrUnsafe, name, st.Uid, uid)
+		return fmt.Errorf("%w: %s belongs to user %d, this process runs as %d: use a folder of its own user",
+			ErrUnsafe, name, st.Uid, uid)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("%w: %s has mode %04o: others may write it; chmod go-w, or use a folder inside it", ErrUnsafe, name, mode)
+		return fmt.Errorf("%w: %s has mode %04o: others may write it; chmod go-w, or use a folder inside it",
+			ErrUnsafe, name, mode)
 	}
 	return nil
 }
 
-// openFile opens a file of the folder without following a link, and checks that it is a plain file of this user. A pipe or
+// openFile opens a file of the folder without following a link, and checks that it is a plain file of this user. A pipe
+// or
 // a device is refused without waiting for its other end.
 func openFile(dir, name string, flags int) (*os.File, error) {
 	path := filepath.Join(dir, name)

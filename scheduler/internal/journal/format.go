@@ -71,12 +71,15 @@ func decodeHeader(b []byte) (header, error) {
 		return header{}, errors.New("it does not begin as a journal does")
 	}
 	if v := le.Uint16(b[8:]); v != version {
-		return header{}, fmt.Errorf("it has format version %d, this program reads %d: open it with the release that wrote it", v, version)
+		return header{},
+			fmt.Errorf("it has format version %d, this program reads %d: open it with the release that wrote it", v,
+				version)
 	}
 	if crc32.Checksum(b[:36], table) != le.Uint32(b[36:]) {
 		return header{}, errors.New("the checksum of its header is wrong")
 	}
-	return header{typ: le.Uint16(b[10:]), epoch: le.Uint32(b[12:]), number: le.Uint64(b[16:]), salt: le.Uint64(b[24:])}, nil
+	return header{typ: le.Uint16(b[10:]), epoch: le.Uint32(b[12:]), number: le.Uint64(b[16:]),
+		salt: le.Uint64(b[24:])}, nil
 }
 
 // checksum is the crc of a frame whose length and kind are in head (crc field not looked at).

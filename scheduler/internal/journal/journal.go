@@ -44,7 +44,8 @@ type Options struct {
 	// that is now on disk, and once with the error when the journal has failed. It must not block and must
 	// not call Close or Wait.
 	OnCommit func(upTo Ticket, err error)
-	// OnHold, if not nil, is called from the journal's goroutine when the process has no descriptor for the next segment,
+	// OnHold, if not nil, is called from the journal's goroutine when the process has no descriptor for the next
+	// segment,
 	// once. Commits wait until there is one.
 	OnHold func(err error)
 	// MinEpoch is the least epoch of the journal: for a copy, which must not begin with those of the original again.
@@ -181,7 +182,8 @@ func (j *Journal) check(kind Kind, parts [][]byte) error {
 		n += len(p)
 	}
 	if n > j.opts.MaxRecord {
-		return fmt.Errorf("journal %s: a record of %d bytes; the limit is %d: submit it in parts", j.dir, n, j.opts.MaxRecord)
+		return fmt.Errorf("journal %s: a record of %d bytes; the limit is %d: submit it in parts", j.dir, n,
+			j.opts.MaxRecord)
 	}
 	return nil
 }
@@ -233,7 +235,8 @@ func (j *Journal) Stats() Stats {
 func (j *Journal) WantsCompaction() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return !j.snapshot && j.failed == nil && !j.closing && j.stats.LogBytes > max(j.opts.CompactBytes, j.stats.SnapshotBytes)
+	return !j.snapshot && j.failed == nil && !j.closing &&
+		j.stats.LogBytes > max(j.opts.CompactBytes, j.stats.SnapshotBytes)
 }
 
 // Wait returns when the ticket is on disk, when the journal has failed or was closed before that, or when

@@ -81,7 +81,8 @@ func TestAppendAndReplay(t *testing.T) {
 				t.Fatalf("committed %d after a wait for %d", c, ticket)
 			}
 		}
-		if st := j.Stats(); st.Records != 50 || st.Segments < 3*(round+1) || st.Replayed != uint64(50*round) || st.TornBytes != 0 {
+		if st := j.Stats(); st.Records != 50 || st.Segments < 3*(round+1) || st.Replayed != uint64(50*round) ||
+			st.TornBytes != 0 {
 			t.Fatalf("%+v", st)
 		}
 		if err := j.Close(); err != nil {
@@ -195,7 +196,8 @@ func TestBadRecords(t *testing.T) {
 			t.Errorf("kind %d was taken", kind)
 		}
 	}
-	if _, err := j.Append(1, make([]byte, 60), make([]byte, 41)); err == nil || !strings.Contains(err.Error(), "the limit is 100") {
+	if _, err := j.Append(1, make([]byte, 60), make([]byte, 41)); err == nil ||
+		!strings.Contains(err.Error(), "the limit is 100") {
 		t.Errorf("a record above the limit: %v", err)
 	}
 	if _, err := j.Append(1); err != nil {

@@ -53,7 +53,11 @@ func scan(name string, r io.ReaderAt, size int64, maxRecord int, record func(Rec
 				return s, err
 			}
 			if found {
-				return s, corrupt(s.end, "%v; what follows at byte %d was written after this had been synced, so the disk or another program has changed it: restore the folder from a copy, or begin with an empty one", bad, at)
+				return s,
+					corrupt(s.end,
+						"%v; what follows at byte %d was written after this had been synced, so the disk or another "+
+							"program has changed it: restore the folder from a copy, or begin with an empty "+
+							"one", bad, at)
 			}
 			return s, nil
 		}
@@ -87,7 +91,8 @@ type badFrame string
 func (b badFrame) Error() string { return string(b) }
 
 // readFrame reads one frame of at most left bytes. The body is valid until the next call.
-func readFrame(in *bufio.Reader, left int64, salt uint64, maxRecord int, head []byte, buf *[]byte) (Kind, []byte, error) {
+func readFrame(in *bufio.Reader, left int64, salt uint64, maxRecord int, head []byte, buf *[]byte) (Kind, []byte,
+	error) {
 	if left < frameSize {
 		return 0, nil, badFrame("the file ends within the head of a frame")
 	}
@@ -170,7 +175,8 @@ func readFile(dir, name string, want header, maxRecord int, record func(Record) 
 	}
 	s, err := scan(name, f, info.Size(), maxRecord, record)
 	if err == nil && (s.header.typ != want.typ || s.header.number != want.number) {
-		err = fmt.Errorf("%w: %s is by its header number %d of type %d: somebody has renamed it", ErrCorrupt, name, s.header.number, s.header.typ)
+		err = fmt.Errorf("%w: %s is by its header number %d of type %d: somebody has renamed it", ErrCorrupt, name,
+			s.header.number, s.header.typ)
 	}
 	return s, err
 }

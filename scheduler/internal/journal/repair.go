@@ -148,7 +148,8 @@ func (r *Report) checkFile(dir, name string, opts Options, last bool, replay fun
 	return nil
 }
 
-// Repair writes a copy of a journal without what Check would report, and puts it in the journal's place. The journal as it
+// Repair writes a copy of a journal without what Check would report, and puts it in the journal's place. The journal as
+// it
 // was stays next to it, under the name that the report has. A journal without problems is left alone.
 func Repair(dir string, opts Options, replay func(Record) error) (Report, error) {
 	opts.fill()
@@ -171,7 +172,8 @@ func Repair(dir string, opts Options, replay func(Record) error) (Report, error)
 		return fail(found, err)
 	}
 	defer os.RemoveAll(fresh) // it has another name when all went well
-	out, err := Open(fresh, Options{SegmentBytes: opts.SegmentBytes, MaxRecord: opts.MaxRecord, MinEpoch: found.Epoch}, nil)
+	out, err := Open(fresh, Options{SegmentBytes: opts.SegmentBytes, MaxRecord: opts.MaxRecord, MinEpoch: found.Epoch},
+		nil)
 	if err != nil {
 		return fail(found, err)
 	}

@@ -52,7 +52,8 @@ func contentsOf(t *testing.T, dir string) string {
 	return strings.Join(got, " ")
 }
 
-// A record that its owner refuses, and bytes that were changed, are reported and left out; the rest stays, and so does the
+// A record that its owner refuses, and bytes that were changed, are reported and left out; the rest stays, and so does
+// the
 // journal as it was. The epoch goes on.
 func TestRepair(t *testing.T) {
 	leak.Check(t)
@@ -92,7 +93,8 @@ func TestRepair(t *testing.T) {
 	if got, want := contentsOf(t, dir), "one three five"; got != want {
 		t.Errorf("after the repair: got %q, want %q", got, want)
 	}
-	if old, err := os.ReadFile(filepath.Join(done.Backup, fileName(logPrefix, 1))); err != nil || string(old) != string(b) {
+	if old, err := os.ReadFile(filepath.Join(done.Backup, fileName(logPrefix, 1))); err != nil ||
+		string(old) != string(b) {
 		t.Errorf("the backup differs from what was there: %v", err)
 	}
 	j, err := Open(dir, Options{}, nil)
@@ -117,10 +119,12 @@ func TestUnsafeFiles(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"folder that others may write": func(dir string) error { return os.Chmod(dir, 0o777) },
 		"lock that is a link": func(dir string) error {
-			return errors.Join(os.Remove(filepath.Join(dir, lockName)), os.Symlink(canary, filepath.Join(dir, lockName)))
+			return errors.Join(os.Remove(filepath.Join(dir, lockName)),
+				os.Symlink(canary, filepath.Join(dir, lockName)))
 		},
 		"lock that is a pipe": func(dir string) error {
-			return errors.Join(os.Remove(filepath.Join(dir, lockName)), syscall.Mkfifo(filepath.Join(dir, lockName), 0o600))
+			return errors.Join(os.Remove(filepath.Join(dir, lockName)),
+				syscall.Mkfifo(filepath.Join(dir, lockName), 0o600))
 		},
 		"segment that is a link": func(dir string) error {
 			return os.Symlink(canary, filepath.Join(dir, fileName(logPrefix, 2)))
@@ -157,7 +161,8 @@ func TestUnsafeFiles(t *testing.T) {
 // A process that is out of descriptors when a segment is full waits for one, and goes on.
 func TestRotationWithoutDescriptors(t *testing.T) {
 	held := make(chan error, 1)
-	j, err := Open(filepath.Join(t.TempDir(), "journal"), Options{SegmentBytes: 1000, OnHold: func(err error) { held <- err }}, nil)
+	j, err := Open(filepath.Join(t.TempDir(), "journal"),
+		Options{SegmentBytes: 1000, OnHold: func(err error) { held <- err }}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,8 @@ func takeLock(dir string) (*os.File, error) {
 		n, _ := f.ReadAt(pid, 0)
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w: process %s; stop it or use another folder", ErrLocked, strings.TrimSpace(string(pid[:n])))
+			return nil, fmt.Errorf("%w: process %s; stop it or use another folder", ErrLocked,
+				strings.TrimSpace(string(pid[:n])))
 		}
 		return nil, fmt.Errorf("lock: %w", err)
 	}
@@ -128,13 +129,15 @@ func list(dir string) (contents, error) {
 	next := max(c.snapshot, 1)
 	for _, n := range c.logs {
 		if n != next {
-			return c, fmt.Errorf("%w: %s is missing, %s is there", ErrCorrupt, fileName(logPrefix, next), fileName(logPrefix, n))
+			return c, fmt.Errorf("%w: %s is missing, %s is there", ErrCorrupt, fileName(logPrefix, next),
+				fileName(logPrefix, n))
 		}
 		next++
 	}
 	// A rotation publishes the new segment before a snapshot can stand for the old ones.
 	if c.snapshot > 0 && len(c.logs) == 0 {
-		return c, fmt.Errorf("%w: %s is missing after %s", ErrCorrupt, fileName(logPrefix, c.snapshot), fileName(snapshotPrefix, c.snapshot))
+		return c, fmt.Errorf("%w: %s is missing after %s", ErrCorrupt, fileName(logPrefix, c.snapshot),
+			fileName(snapshotPrefix, c.snapshot))
 	}
 	return c, nil
 }

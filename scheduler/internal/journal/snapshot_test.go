@@ -169,7 +169,8 @@ func TestInterruptedCompaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{fileName(logPrefix, 1), fileName(snapshotPrefix, 1), snapshotTmp, fileName(logPrefix, 9) + tmpSuffix} {
+	for _, name := range []string{fileName(logPrefix, 1), fileName(snapshotPrefix, 1), snapshotTmp,
+		fileName(logPrefix, 9) + tmpSuffix} {
 		if err := os.WriteFile(filepath.Join(dir, name), old, 0o600); err != nil {
 			t.Fatal(err)
 		}

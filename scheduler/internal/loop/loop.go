@@ -193,7 +193,8 @@ func (r *Runner[M]) end() {
 // Stop ends the loop. It does not wait; Done tells. It may be called once.
 func (r *Runner[M]) Stop() { close(r.stop) }
 
-// Protect runs f and returns its panic. A panic in a critical section, see SetCritical, goes on and ends the loop: state
+// Protect runs f and returns its panic. A panic in a critical section, see SetCritical, goes on and ends the loop:
+// state
 // may be inconsistent. Only functions in the loop may call it.
 func (r *Runner[M]) Protect(f func()) (err *rpc.PanicError) {
 	defer func() {

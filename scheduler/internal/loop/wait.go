@@ -51,7 +51,8 @@ func Timeout(v any) (d time.Duration, limited bool, err error) {
 	}
 	f, ok := val.Number(v)
 	if !ok || math.IsNaN(f) {
-		return 0, false, &rpc.Exception{Type: "TypeError", Message: "timeout: want seconds, a text such as '30 s', or None"}
+		return 0, false, &rpc.Exception{Type: "TypeError",
+			Message: "timeout: want seconds, a text such as '30 s', or None"}
 	}
 	f = min(max(f, 0), math.MaxInt64/float64(time.Second)-1)
 	return time.Duration(f * float64(time.Second)), true, nil

@@ -29,7 +29,8 @@ func TestTimeout(t *testing.T) {
 	} {
 		d, limited, err := Timeout(c.in)
 		if (err != nil) != c.fails || err == nil && (d != c.want || limited != c.limited) {
-			t.Errorf("Timeout(%v): got %v, %v, %v, want %v, %v, error %v", c.in, d, limited, err, c.want, c.limited, c.fails)
+			t.Errorf("Timeout(%v): got %v, %v, %v, want %v, %v, error %v", c.in, d, limited, err, c.want, c.limited,
+				c.fails)
 		}
 	}
 	for _, huge := range []any{math.Inf(1), 1e300, int64(math.MaxInt64)} {
@@ -85,7 +86,8 @@ func TestAwaitEnds(t *testing.T) {
 	if ok, err := Await(t.Context(), r, 0.01, never); ok || err != nil {
 		t.Errorf("a time that is over: got %v, %v, want false", ok, err)
 	}
-	if ok, err := Await(t.Context(), r, nil, func() (<-chan struct{}, error) { return nil, failure }); ok || !errors.Is(err, failure) {
+	if ok, err := Await(t.Context(), r, nil, func() (<-chan struct{}, error) { return nil, failure }); ok ||
+		!errors.Is(err, failure) {
 		t.Errorf("a failure: got %v, %v", ok, err)
 	}
 	if ok, err := Await(t.Context(), r, "never", never); ok || err == nil {
@@ -96,12 +98,20 @@ func TestAwaitEnds(t *testing.T) {
 	}
 	cause := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	if ok, err := Await(ctx, r, nil, func() (<-chan struct{}, error) { cancel(cause); return make(chan struct{}), nil }); ok || !errors.Is(err, cause) {
+	if ok, err := Await(ctx, r, nil, func() (<-chan struct{}, error) {
+		cancel(cause)
+		return make(chan struct{}),
+			nil
+	}); ok || !errors.Is(err, cause) {
 		t.Errorf("a caller that leaves: got %v, %v", ok, err)
 	}
 	waits, got := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		_, err := Await(context.Background(), r, nil, func() (<-chan struct{}, error) { waits <- struct{}{}; return never() })
+		_, err := Await(context.Background(), r, nil, func() (<-chan struct{},
+			error) {
+			waits <- struct{}{}
+			return never()
+		})
 		got <- err
 	}()
 	<-waits
@@ -136,7 +146,8 @@ func TestAsk(t *testing.T) {
 	r := record(t, time.Hour)
 	go r.Run()
 	defer r.end(t)
-	if v, err := Ask(t.Context(), r, func() (string, error) { return "x", errOver }); v != "x" || !errors.Is(err, errOver) {
+	if v, err := Ask(t.Context(), r, func() (string, error) { return "x", errOver }); v != "x" ||
+		!errors.Is(err, errOver) {
 		t.Errorf("got %q, %v", v, err)
 	}
 	if v, err := Ask(t.Context(), r, func() (string, error) { panic("x") }); v != "" || err == nil {

@@ -65,7 +65,8 @@ func (s *Writer) pythonException(f *state.Failure) *pickle.Object {
 		return nil
 	}
 	call := func(args ...pickle.Value) *pickle.Object {
-		return pickle.Call(pickle.Global{Module: class[0], Name: class[1]}, append([]pickle.Value{pickleKey(f.Key.Value())}, args...)...)
+		return pickle.Call(pickle.Global{Module: class[0], Name: class[1]},
+			append([]pickle.Value{pickleKey(f.Key.Value())}, args...)...)
 	}
 	wait := s.wait.Seconds()
 	switch f.Kind {
@@ -75,7 +76,8 @@ func (s *Writer) pythonException(f *state.Failure) *pickle.Object {
 		last.Steps = append(last.Steps, pickle.Step{Kind: pickle.Build, Value: pickle.NewDict("address", f.Worker)})
 		killed := call(last, int64(max(s.failures, 0)))
 		// Dask's text has no place for the cause: Python prints notes below it.
-		note := pickle.NewDict("__notes__", &pickle.List{Items: []pickle.Value{"The last worker ended with: " + f.Cause}})
+		note := pickle.NewDict("__notes__", &pickle.List{Items: []pickle.Value{"The last worker ended with: " +
+			f.Cause}})
 		killed.Steps = append(killed.Steps, pickle.Step{Kind: pickle.Build, Value: note})
 		return killed
 	case state.NoValidWorker:

@@ -222,7 +222,8 @@ func (o *Outbox) Flush(after uint64) error {
 		}
 		if full {
 			o.Abort(ErrFull)
-			return fmt.Errorf("%w: more than %d bytes wait for %s, or too many for all peers", ErrFull, o.limit, o.comm.PeerAddr())
+			return fmt.Errorf("%w: more than %d bytes wait for %s, or too many for all peers", ErrFull, o.limit,
+				o.comm.PeerAddr())
 		}
 		return nil
 	}
@@ -312,7 +313,8 @@ func (o *Outbox) take() (b *Batch, closing bool) {
 	for ; n < len(o.queue); n++ {
 		next := o.queue[n]
 		more := next.size()
-		if len(b.Body)+len(next.Body) > mergeBytes || len(b.Frames)+len(next.Frames) > mergeFrames || len(next.Frames) > 0 && size+more > mergeFrameBytes {
+		if len(b.Body)+len(next.Body) > mergeBytes || len(b.Frames)+len(next.Frames) > mergeFrames ||
+			len(next.Frames) > 0 && size+more > mergeFrameBytes {
 			break
 		}
 		size += more

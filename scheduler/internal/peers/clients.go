@@ -42,7 +42,8 @@ type Client struct {
 
 // IsPart tells names that parts of the scheduler have as clients.
 func IsPart(name string) bool {
-	return name == FireAndForget || strings.HasPrefix(name, "variable-") || strings.HasPrefix(name, "queue-") || strings.HasPrefix(name, "published-")
+	return name == FireAndForget || strings.HasPrefix(name, "variable-") || strings.HasPrefix(name, "queue-") ||
+		strings.HasPrefix(name, "published-")
 }
 
 // FireAndForget is the client in whose name others make tasks run once that they do not

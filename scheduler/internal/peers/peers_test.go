@@ -22,18 +22,22 @@ import (
 func TestNewWorker(t *testing.T) {
 	good := func() *Registration {
 		return &Registration{
-			Address: "tcp://10.0.0.1:1234", Threads: 2, Name: "w", MemoryLimit: 1e9, Resources: msgpack.MapOf("GPU", int64(2)),
-			Extra: msgpack.MapOf("millstream", msgpack.MapOf("registry", "r", "death-token", "secret", "incarnation", "i", "python", true)),
+			Address: "tcp://10.0.0.1:1234", Threads: 2, Name: "w", MemoryLimit: 1e9,
+			Resources: msgpack.MapOf("GPU", int64(2)),
+			Extra: msgpack.MapOf("millstream", msgpack.MapOf("registry", "r", "death-token", "secret", "incarnation",
+				"i", "python", true)),
 		}
 	}
 	w, ev, err := NewWorker(good())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.Host != "10.0.0.1" || w.Token != "secret" || w.Incarnation != "i" || fmt.Sprint(w.Extra) == "" || strings.Contains(fmt.Sprint(w.Extra), "secret") {
+	if w.Host != "10.0.0.1" || w.Token != "secret" || w.Incarnation != "i" || fmt.Sprint(w.Extra) == "" ||
+		strings.Contains(fmt.Sprint(w.Extra), "secret") {
 		t.Errorf("got %+v", w)
 	}
-	if ev.Threads != 2 || ev.MemoryLimit != 1e9 || ev.Can != state.Go|state.Python || ev.Registry != "r" || len(ev.Resources) != 1 || ev.Status != state.StatusRunning || ev.Name != "w" {
+	if ev.Threads != 2 || ev.MemoryLimit != 1e9 || ev.Can != state.Go|state.Python || ev.Registry != "r" ||
+		len(ev.Resources) != 1 || ev.Status != state.StatusRunning || ev.Name != "w" {
 		t.Errorf("got %+v", ev)
 	}
 	for what, change := range map[string]func(*Registration){
@@ -75,7 +79,8 @@ func TestWorkers(t *testing.T) {
 			return w
 		}
 		a, b := add("tcp://10.0.0.1:1", "alice"), add("tcp://10.0.0.2:1", int64(3))
-		for v, want := range map[any]*Worker{"tcp://10.0.0.1:1": a, "10.0.0.1:1": a, "alice": a, int64(3): b, "3": nil, "nobody": nil, 2.5: nil} {
+		for v, want := range map[any]*Worker{"tcp://10.0.0.1:1": a, "10.0.0.1:1": a, "alice": a, int64(3): b, "3": nil,
+			"nobody": nil, 2.5: nil} {
 			if got := s.Find(v); got != want {
 				t.Errorf("Find(%v): got %v, want %v", v, got, want)
 			}
@@ -114,7 +119,8 @@ func TestClients(t *testing.T) {
 			t.Error("ByID")
 		}
 	})
-	for name, want := range map[string]bool{"c": false, "fire-and-forget": true, "variable-x": true, "queue-x": true, "published-x": true, "variables": false} {
+	for name, want := range map[string]bool{"c": false, "fire-and-forget": true, "variable-x": true, "queue-x": true,
+		"published-x": true, "variables": false} {
 		if IsPart(name) != want {
 			t.Errorf("IsPart(%q): got %v, want %v", name, !want, want)
 		}
@@ -156,7 +162,8 @@ func TestPrograms(t *testing.T) {
 	if n := len(program("r", many...).Signatures); n != MaxFunctions {
 		t.Errorf("%d functions are kept, want %d", n, MaxFunctions)
 	}
-	if got := program("q").Difference(program("r", "a", "", "b", "", "c", "", "d", "", "e", "")); !strings.Contains(got, "a, b, c and 2 more") {
+	if got := program("q").Difference(program("r", "a", "", "b", "", "c", "", "d", "", "e",
+		"")); !strings.Contains(got, "a, b, c and 2 more") {
 		t.Errorf("many: got %q", got)
 	}
 }
@@ -167,13 +174,15 @@ func TestStale(t *testing.T) {
 	s := NewWorkers(h.State)
 	h.Do(func() {
 		for i, registry := range []string{"functions-old", "functions-new", "others-old"} {
-			w := &Worker{Address: fmt.Sprint("tcp://w", i), Alias: fmt.Sprint(i), Extra: msgpack.MapOf("millstream", msgpack.MapOf("registry", registry, "build", registry))}
+			w := &Worker{Address: fmt.Sprint("tcp://w", i), Alias: fmt.Sprint(i),
+				Extra: msgpack.MapOf("millstream", msgpack.MapOf("registry", registry, "build", registry))}
 			w.ID = h.AddWorker(w.Address, w)
 			s.Add(w)
 		}
 		s.Add(&Worker{Address: "tcp://dask", Alias: "dask", ID: h.AddWorker("tcp://dask", nil)})
 		p := ProgramOf(msgpack.MapOf("registry", "functions-new"))
-		if got := s.Stale(p); !strings.Contains(got, "tcp://w0") || strings.Contains(got, "tcp://w1") || strings.Contains(got, "tcp://w2") {
+		if got := s.Stale(p); !strings.Contains(got, "tcp://w0") || strings.Contains(got, "tcp://w1") ||
+			strings.Contains(got, "tcp://w2") {
 			t.Errorf("got %q, want w0 alone", got)
 		}
 		if got := s.Stale(nil) + s.Stale(ProgramOf(msgpack.MapOf("registry", "functions"))); got != "" {
@@ -186,7 +195,8 @@ func TestStale(t *testing.T) {
 func TestBelieved(t *testing.T) {
 	h := hosttest.New(t)
 	w := &Worker{Address: "tcp://liar"}
-	for in, want := range map[int64]int64{-1: -1, 0: 0, 7: 7, MaxResult: MaxResult, MaxResult + 1: MaxResult, math.MinInt64: -1} {
+	for in, want := range map[int64]int64{-1: -1, 0: 0, 7: 7, MaxResult: MaxResult, MaxResult + 1: MaxResult,
+		math.MinInt64: -1} {
 		if got := w.BelievedSize(h.Log, in); got != want {
 			t.Errorf("size %d: got %d, want %d", in, got, want)
 		}

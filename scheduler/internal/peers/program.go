@@ -27,7 +27,8 @@ func ProgramOf(m msgpack.Map) *Program {
 	if registry == "" || len(registry) > 128 {
 		return nil
 	}
-	p := &Program{Registry: strings.Clone(registry), build: clipped(m.GetString("build"), 200), Signatures: map[string]string{}}
+	p := &Program{Registry: strings.Clone(registry), build: clipped(m.GetString("build"), 200),
+		Signatures: map[string]string{}}
 	names, _ := m.Get("functions")
 	list, _ := names.([]any)
 	sums, _ := m.Get("signatures")
@@ -130,8 +131,10 @@ func (s *Workers) Stale(p *Program) string {
 	if len(stale) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: another build of this program, %s, than the client's, %s: such workers do not run its tasks; "+
-		"restart them with the client's program, or allow other builds (millstream.any-build)", namesOf("stale worker", stale), build, p.BuildText())
+	return fmt.Sprintf("%s: another build of this program, %s, than the client's, %s: such workers do not run its "+
+		"tasks; "+
+		"restart them with the client's program, or allow other builds (millstream.any-build)",
+		namesOf("stale worker", stale), build, p.BuildText())
 }
 
 // clipped is a copy of a text with an end.

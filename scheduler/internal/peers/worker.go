@@ -88,8 +88,10 @@ func NewWorker(in *Registration) (*Worker, *state.AddWorker, error) {
 		return bad("status %q is not known", in.Status)
 	}
 	w := &Worker{
-		Address: strings.Clone(address), Host: strings.Clone(host), ServerID: strings.Clone(in.ServerID), PID: in.PID, Dir: strings.Clone(in.Directory),
-		Name: wire.Clone(in.Name), Nanny: wire.Clone(in.Nanny), Services: wire.Clone(in.Services), Versions: wire.Clone(in.Versions), Metrics: wire.Clone(in.Metrics),
+		Address: strings.Clone(address), Host: strings.Clone(host), ServerID: strings.Clone(in.ServerID), PID: in.PID,
+		Dir:  strings.Clone(in.Directory),
+		Name: wire.Clone(in.Name), Nanny: wire.Clone(in.Nanny), Services: wire.Clone(in.Services),
+		Versions: wire.Clone(in.Versions), Metrics: wire.Clone(in.Metrics),
 	}
 	w.Caused = make(chan struct{})
 	w.Extra, _ = wire.Clone(in.Extra).(msgpack.Map)
@@ -104,7 +106,8 @@ func NewWorker(in *Registration) (*Worker, *state.AddWorker, error) {
 		return bad("name %v: %v", w.Name, err)
 	}
 	w.Alias = string(alias)
-	ev := &state.AddWorker{Address: w.Address, Name: NameText(w.Name), Host: w.Host, Threads: in.Threads, Status: status, Data: w}
+	ev := &state.AddWorker{Address: w.Address, Name: NameText(w.Name), Host: w.Host, Threads: in.Threads,
+		Status: status, Data: w}
 	if ev.MemoryLimit, ok = val.Integer(in.MemoryLimit); !ok && in.MemoryLimit != nil {
 		return bad("memory_limit is %v, want a number of bytes or None", in.MemoryLimit)
 	}

@@ -49,7 +49,10 @@ func (s *Plugins) Register(r *rpc.Server) {
 		if nanny {
 			add, drop = "register_nanny_plugin", "unregister_nanny_plugin"
 		}
-		rpc.Handle(r, add, func(ctx context.Context, _ *rpc.Request, in Args) (any, error) { return s.Add(ctx, in, nanny) })
+		rpc.Handle(r, add, func(ctx context.Context, _ *rpc.Request, in Args) (any,
+			error) {
+			return s.Add(ctx, in, nanny)
+		})
 		rpc.Handle(r, drop, func(ctx context.Context, _ *rpc.Request, in struct {
 			Name string `rpc:"name"`
 		}) (any, error) {
@@ -145,7 +148,8 @@ func (s *Plugins) drop(ctx context.Context, name string, nanny bool) (any, error
 	}
 	err := primitives.Change(ctx, s.Loop, s.Journal, func() error {
 		if !set.has(name) {
-			return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("The %s plugin %s does not exist", kind, name)}
+			return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("The %s plugin %s does not exist", kind,
+				name)}
 		}
 		s.Journal.Note(opDrop, msgpack.MapOf("name", string([]byte(name)), "nanny", nanny))
 		s.Budget.Add(-set.size(name))

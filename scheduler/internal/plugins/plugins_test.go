@@ -22,10 +22,11 @@ type rig struct {
 
 func start(t *testing.T) *rig {
 	r := &rig{Host: hosttest.New(t)}
-	r.Plugins = New(Host{Loop: r.Loop, Journal: r.Host.Journal, Budget: &r.budget, Broadcast: func(_ context.Context, m msgpack.Map, nanny bool) (any, error) {
-		r.sent = append(r.sent, fmt.Sprint(m.GetString("op"), " ", m.GetString("name"), " ", nanny))
-		return msgpack.MapOf("worker", "OK"), r.fail
-	}}, msgpack.MapOf("own", []byte("built in")))
+	r.Plugins = New(Host{Loop: r.Loop, Journal: r.Host.Journal, Budget: &r.budget,
+		Broadcast: func(_ context.Context, m msgpack.Map, nanny bool) (any, error) {
+			r.sent = append(r.sent, fmt.Sprint(m.GetString("op"), " ", m.GetString("name"), " ", nanny))
+			return msgpack.MapOf("worker", "OK"), r.fail
+		}}, msgpack.MapOf("own", []byte("built in")))
 	r.Serve(r.Register)
 	return r
 }
@@ -45,7 +46,8 @@ func (r *rig) names() (out string) {
 // Plugins are kept for those who come, in order, and sent to those who are there.
 func TestPlugins(t *testing.T) {
 	r := start(t)
-	if v, _ := r.Call("register_worker_plugin", "plugin", []byte("p"), "name", "a").(msgpack.Map); v.GetString("worker") != "OK" {
+	if v, _ := r.Call("register_worker_plugin", "plugin", []byte("p"), "name",
+		"a").(msgpack.Map); v.GetString("worker") != "OK" {
 		t.Errorf("got %v, want the answers of the workers", v)
 	}
 	r.Call("register_worker_plugin", "plugin", []byte("p"), "name", "b")

@@ -95,7 +95,8 @@ func (s *datasets) flushed(ctx context.Context, id string, done func(*flush) boo
 		return f.changed.Wait(), nil
 	})
 	if err == nil && !ok {
-		err = &rpc.Exception{Type: "TimeoutError", Message: "the client's stream did not say that it has caught up (publish_flush_batched_send)"}
+		err = &rpc.Exception{Type: "TimeoutError",
+			Message: "the client's stream did not say that it has caught up (publish_flush_batched_send)"}
 	}
 	return err
 }
@@ -118,7 +119,8 @@ func (in *publishArgs) lists() (names, keys, data []any, err error) {
 	}
 	data, ok := in.Data.([]any)
 	if !ok || len(in.Names) != len(in.Keys) || len(in.Names) != len(data) {
-		return nil, nil, nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("%d names, %d lists of keys and %d values", len(in.Names), len(in.Keys), len(data))}
+		return nil, nil, nil, &rpc.Exception{Type: "ValueError",
+			Message: fmt.Sprintf("%d names, %d lists of keys and %d values", len(in.Names), len(in.Keys), len(data))}
 	}
 	return in.Names, in.Keys, data, nil
 }
@@ -137,7 +139,8 @@ func (s *datasets) putRPC(ctx context.Context, _ *rpc.Request, in publishArgs) (
 		sets[i] = &dataset{data: val.ClosedValue(data[i])}
 		list, ok := keys[i].([]any)
 		if !ok {
-			return nil, &rpc.Exception{Type: "TypeError", Message: fmt.Sprintf("the keys of %s are no list", val.Label(names[i]))}
+			return nil, &rpc.Exception{Type: "TypeError",
+				Message: fmt.Sprintf("the keys of %s are no list", val.Label(names[i]))}
 		}
 		if sets[i].keys, err = val.KeyList(list); err != nil {
 			return nil, err
@@ -151,7 +154,8 @@ func (s *datasets) putRPC(ctx context.Context, _ *rpc.Request, in publishArgs) (
 	err = s.change(ctx, func() error {
 		for i, name := range names {
 			if s.byName[name] != nil && !in.Override {
-				return &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("Dataset %s already exists", val.Label(name))}
+				return &rpc.Exception{Type: "KeyError",
+					Message: fmt.Sprintf("Dataset %s already exists", val.Label(name))}
 			}
 			if err := s.publish(name, sets[i]); err != nil {
 				return err

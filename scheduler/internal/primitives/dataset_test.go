@@ -12,10 +12,12 @@ import (
 // Datasets keep their keys while they are published, in both forms of the requests.
 func TestDatasets(t *testing.T) {
 	r := start(t)
-	if v := r.Call("publish_put", "name", "one", "keys", []any{"x", "y"}, "data", "value"); get(v, "status") != "OK" || get(v, "name") != "one" {
+	if v := r.Call("publish_put", "name", "one", "keys", []any{"x", "y"}, "data", "value"); get(v, "status") != "OK" ||
+		get(v, "name") != "one" {
 		t.Errorf("one: got %v", v)
 	}
-	r.Call("publish_put", "names", []any{"two", []any{"t", 3}}, "keys", []any{[]any{"z"}, []any{}}, "data", []any{"v2", int64(3)})
+	r.Call("publish_put", "names", []any{"two", []any{"t", 3}}, "keys", []any{[]any{"z"}, []any{}}, "data",
+		[]any{"v2", int64(3)})
 	if got := fmt.Sprint(len(r.Call("publish_list").([]any))); got != "3" {
 		t.Errorf("list: got %s names, want 3", got)
 	}
@@ -137,7 +139,8 @@ func TestDatasetReplay(t *testing.T) {
 		if known, err := n.Replay("publish_delete", msgpack.MapOf("name", "gone")); !known || err != nil {
 			t.Errorf("got %v, %v", known, err)
 		}
-		if known, err := n.Replay("publish_put", msgpack.MapOf("name", "bad", "keys", []any{msgpack.Map{}})); !known || err == nil {
+		if known, err := n.Replay("publish_put", msgpack.MapOf("name", "bad", "keys", []any{msgpack.Map{}})); !known ||
+			err == nil {
 			t.Errorf("keys that are none: got %v, %v, want an error", known, err)
 		}
 	})

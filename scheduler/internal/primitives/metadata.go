@@ -122,11 +122,13 @@ func checkPath(keys []any) error {
 	case len(keys) == 0:
 		return &rpc.Exception{Type: "IndexError", Message: "set_metadata needs at least one key"}
 	case len(keys) > MaxMetadataPath:
-		return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("set_metadata: a path of %d names; the limit is %d", len(keys), MaxMetadataPath)}
+		return &rpc.Exception{Type: "ValueError",
+			Message: fmt.Sprintf("set_metadata: a path of %d names; the limit is %d", len(keys), MaxMetadataPath)}
 	}
 	for _, k := range keys {
 		if _, err := msgpack.KeyBytes(k); err != nil {
-			return &rpc.Exception{Type: "TypeError", Message: fmt.Sprintf("set_metadata: name %.60v: not a key: %v", k, err)}
+			return &rpc.Exception{Type: "TypeError", Message: fmt.Sprintf("set_metadata: name %.60v: not a key: %v", k,
+				err)}
 		}
 	}
 	return nil

@@ -67,7 +67,8 @@ func TestMetadataGrowth(t *testing.T) {
 				t.Fatalf("%v below %v: got %v, %v", v, keys, got, ok)
 			}
 			if size, _ := val.Size(tree); counted != size-empty {
-				t.Fatalf("after %v was set below %v: %d bytes are counted, the tree has %d", v, keys, counted, size-empty)
+				t.Fatalf("after %v was set below %v: %d bytes are counted, the tree has %d", v, keys, counted,
+					size-empty)
 			}
 		}
 	})

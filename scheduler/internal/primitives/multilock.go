@@ -50,10 +50,12 @@ func (s *multiLocks) register(r *rpc.Server) {
 // enqueue puts a user into the rows. It reports whether the user has all that it needs.
 func (s *multiLocks) enqueue(id string, locks []string, need int) (bool, error) {
 	if s.users[id] != nil {
-		return false, &rpc.Exception{Type: "AssertionError", Message: fmt.Sprintf("MultiLock: %s asks again before it has released", id)}
+		return false, &rpc.Exception{Type: "AssertionError",
+			Message: fmt.Sprintf("MultiLock: %s asks again before it has released", id)}
 	}
 	if need < 1 || need > len(locks) {
-		return false, &rpc.Exception{Type: "AssertionError", Message: fmt.Sprintf("MultiLock: num_locks is %d of %d locks", need, len(locks))}
+		return false, &rpc.Exception{Type: "AssertionError",
+			Message: fmt.Sprintf("MultiLock: num_locks is %d of %d locks", need, len(locks))}
 	}
 	u := &lockUser{left: need}
 	s.users[id] = u
@@ -148,7 +150,8 @@ func (s *multiLocks) acquireRPC(ctx context.Context, _ *rpc.Request, in struct {
 		}
 		u := s.users[id]
 		if u != mine { // another request has released it
-			return nil, &rpc.Exception{Type: "RuntimeError", Message: fmt.Sprintf("MultiLock: %s was released while it waited", val.Label(id))}
+			return nil, &rpc.Exception{Type: "RuntimeError",
+				Message: fmt.Sprintf("MultiLock: %s was released while it waited", val.Label(id))}
 		}
 		if u.left > 0 {
 			return u.ready.Wait(), nil

@@ -83,7 +83,8 @@ func TestMultiLockAll(t *testing.T) {
 	if c, n := r.counts(), r.bytes(); c.Locks+c.LockUsers != 0 || n != 0 {
 		t.Errorf("left: %+v, %d bytes", c, n)
 	}
-	if got := r.Journal.Changes(); got != "multi_lock_acquire multi_lock_acquire multi_lock_release multi_lock_release multi_lock_acquire multi_lock_release" {
+	if got := r.Journal.Changes(); got != "multi_lock_acquire multi_lock_acquire multi_lock_release "+
+		"multi_lock_release multi_lock_acquire multi_lock_release" {
 		t.Errorf("recorded: %s", got)
 	}
 }
@@ -193,7 +194,8 @@ func TestMultiLockReplay(t *testing.T) {
 		if known, err := n.Replay("multi_lock_release", acquire); !known || err != nil {
 			t.Errorf("got %v, %v", known, err)
 		}
-		for _, args := range []msgpack.Map{msgpack.MapOf("id", msgpack.Map{}), msgpack.MapOf("id", "x", "locks", []any{msgpack.Map{{Key: 1}}})} {
+		for _, args := range []msgpack.Map{msgpack.MapOf("id", msgpack.Map{}),
+			msgpack.MapOf("id", "x", "locks", []any{msgpack.Map{{Key: 1}}})} {
 			if known, err := n.Replay("multi_lock_acquire", args); !known || err == nil {
 				t.Errorf("%v: got %v, %v, want an error", args, known, err)
 			}

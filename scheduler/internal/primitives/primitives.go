@@ -1,4 +1,5 @@
-// Package primitives has what clients and tasks of a scheduler coordinate with: variables, queues, semaphores and locks,
+// Package primitives has what clients and tasks of a scheduler coordinate with: variables, queues, semaphores and
+// locks,
 // events, multi-locks, published datasets and metadata, with the requests of Dask's extensions of the same names.
 //
 // All state belongs to the loop of the scheduler. Requests run in goroutines of their own and enter the loop to look at
@@ -126,7 +127,8 @@ func (s *Primitives) Counts() Counts {
 func (s *Primitives) Op(ops *wire.Ops, m *wire.Message, client string) error {
 	op := string(ops.Op())
 	switch op {
-	case "variable-future-received-confirm", "variable_delete", "queue-future-release", "queue_release", "publish_flush_batched_send":
+	case "variable-future-received-confirm", "variable_delete", "queue-future-release", "queue_release",
+		"publish_flush_batched_send":
 	default:
 		return rpc.ErrUnknownOp
 	}

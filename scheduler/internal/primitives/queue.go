@@ -190,7 +190,8 @@ func (s *queues) getRPC(ctx context.Context, _ *rpc.Request, in struct {
 		all = b
 	case int64:
 		if in.Timeout != nil {
-			return nil, &rpc.Exception{Type: "NotImplementedError", Message: "Dask queues don't support simultaneous use of integer batch sizes and timeouts"}
+			return nil, &rpc.Exception{Type: "NotImplementedError",
+				Message: "Dask queues don't support simultaneous use of integer batch sizes and timeouts"}
 		}
 		want = int(b)
 	default:

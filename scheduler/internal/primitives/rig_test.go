@@ -152,7 +152,8 @@ func TestUnknownOps(t *testing.T) {
 			t.Errorf("%s without a key: got no error", op)
 		}
 	}
-	for _, op := range []string{"event_set", "event_is_set", "event_wait", "variable_set", "variable_get", "queue_create", "queue_put", "queue_get", "semaphore_value"} {
+	for _, op := range []string{"event_set", "event_is_set", "event_wait", "variable_set", "variable_get",
+		"queue_create", "queue_put", "queue_get", "semaphore_value"} {
 		r.Fails("TypeError", op, "name", msgpack.MapOf("a", 1))
 	}
 }

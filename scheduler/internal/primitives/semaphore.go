@@ -42,7 +42,8 @@ func (s *semaphores) stats(n int) map[string]SemaphoreStats {
 		if len(out) == n {
 			break
 		}
-		out[val.Label(name)] = SemaphoreStats{Max: x.max, Pending: x.pending, Acquired: x.acquired, Released: x.released}
+		out[val.Label(name)] = SemaphoreStats{Max: x.max, Pending: x.pending, Acquired: x.acquired,
+			Released: x.released}
 	}
 	return out
 }
@@ -60,7 +61,8 @@ type semaphore struct {
 }
 
 func unknownSemaphore(name string) error {
-	return &rpc.Exception{Type: "RuntimeError", Message: fmt.Sprintf("Semaphore or Lock `%s` not known.", val.Label(name))}
+	return &rpc.Exception{Type: "RuntimeError", Message: fmt.Sprintf("Semaphore or Lock `%s` not known.",
+		val.Label(name))}
 }
 
 func (s *semaphores) registerRPC(ctx context.Context, _ *rpc.Request, in struct {
@@ -80,7 +82,8 @@ func (s *semaphores) registerRPC(ctx context.Context, _ *rpc.Request, in struct 
 		d = s.LeaseTimeout
 	}
 	if in.Max < 1 {
-		return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("max_leases is %d, want at least 1", in.Max)}
+		return nil, &rpc.Exception{Type: "ValueError",
+			Message: fmt.Sprintf("max_leases is %d, want at least 1", in.Max)}
 	}
 	return nil, s.change(ctx, func() error { return s.create(name, in.Max, d) })
 }
@@ -88,7 +91,8 @@ func (s *semaphores) registerRPC(ctx context.Context, _ *rpc.Request, in struct 
 func (s *semaphores) create(name string, leases int, d time.Duration) error {
 	if x := s.byName[name]; x != nil {
 		if x.max != leases {
-			return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("Inconsistent max leases: %d, expected: %d", leases, x.max)}
+			return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("Inconsistent max leases: %d, expected: %d",
+				leases, x.max)}
 		}
 		return nil
 	}
@@ -97,7 +101,8 @@ func (s *semaphores) create(name string, leases int, d time.Duration) error {
 	}
 	s.Budget.Add(val.NameSize(name))
 	s.byName[name] = &semaphore{max: leases, timeout: d, leases: map[string]time.Time{}}
-	s.Journal.Note("semaphore_register", msgpack.MapOf("name", val.Raw(name), "max_leases", leases, "lease_timeout", d.Seconds()))
+	s.Journal.Note("semaphore_register", msgpack.MapOf("name", val.Raw(name), "max_leases", leases, "lease_timeout",
+		d.Seconds()))
 	return nil
 }
 
@@ -188,7 +193,8 @@ func (s *semaphores) give(name, lease string) {
 		return
 	}
 	if _, there := x.leases[lease]; !there {
-		s.Log.Warn("a lease was released that is not there; it may have timed out", "semaphore", val.Label(name), "lease", lease)
+		s.Log.Warn("a lease was released that is not there; it may have timed out", "semaphore", val.Label(name),
+			"lease", lease)
 		return
 	}
 	delete(x.leases, lease)
@@ -232,7 +238,8 @@ func (s *semaphores) refreshRPC(ctx context.Context, _ *rpc.Request, in struct {
 					continue
 				}
 				s.Budget.Add(val.NameSize(id))
-				s.Log.Error("an unknown lease is refreshed: it has timed out, and the semaphore may be overbooked", "semaphore", val.Label(name), "lease", id)
+				s.Log.Error("an unknown lease is refreshed: it has timed out, and the semaphore may be overbooked",
+					"semaphore", val.Label(name), "lease", id)
 			}
 			x.leases[string([]byte(id))] = s.Loop.Now()
 		}
@@ -258,7 +265,8 @@ func (s *semaphores) drop(name string) {
 		return
 	}
 	if len(x.leases)+x.pending > 0 {
-		s.Log.Warn("a semaphore is closed that is in use", "semaphore", val.Label(name), "leases", len(x.leases), "pending", x.pending)
+		s.Log.Warn("a semaphore is closed that is in use", "semaphore", val.Label(name), "leases", len(x.leases),
+			"pending", x.pending)
 	}
 	delete(s.byName, name)
 	s.Budget.Add(-val.NameSize(name))
@@ -293,7 +301,8 @@ func (s *semaphores) checkLeases() {
 	for name, x := range s.byName {
 		for id, at := range x.leases {
 			if x.timeout > 0 && s.Loop.Now().Sub(at) > x.timeout {
-				s.Log.Warn("a lease has timed out", "semaphore", val.Label(name), "lease", id, "after", s.Loop.Now().Sub(at))
+				s.Log.Warn("a lease has timed out", "semaphore", val.Label(name), "lease", id, "after",
+					s.Loop.Now().Sub(at))
 				s.give(name, id)
 			}
 		}

@@ -154,7 +154,8 @@ func TestSemaphoreTimeout(t *testing.T) {
 	before := r.bytes()
 	r.Call("semaphore_refresh_leases", "name", "s", "lease_ids", []any{"lost"})
 	r.Do(func() {
-		if x := r.semaphores.byName[name]; x.leases["lost"].IsZero() || r.budget.Bytes() <= before || !r.Logged("overbooked") {
+		if x := r.semaphores.byName[name]; x.leases["lost"].IsZero() || r.budget.Bytes() <= before ||
+			!r.Logged("overbooked") {
 			t.Errorf("a lease that is refreshed too late: %v, %d bytes", x.leases, r.budget.Bytes())
 		}
 		r.budget.SetLimit(1)
@@ -197,7 +198,8 @@ func TestSemaphoreReplay(t *testing.T) {
 		if len(x.leases) != 1 || len(n.semaphores.byName) != 1 {
 			t.Errorf("got %d leases, %d semaphores, want 1 and 1", len(x.leases), len(n.semaphores.byName))
 		}
-		if known, err := n.Replay("semaphore_register", msgpack.MapOf("name", "t", "max_leases", 1, "lease_timeout", true)); !known || err == nil {
+		if known, err := n.Replay("semaphore_register",
+			msgpack.MapOf("name", "t", "max_leases", 1, "lease_timeout", true)); !known || err == nil {
 			t.Errorf("a timeout that is none: got %v, %v, want an error", known, err)
 		}
 	})

@@ -93,7 +93,8 @@ func TestVariableFutures(t *testing.T) {
 		if got := wants(); got != "[x y]" && got != "[y x]" {
 			t.Errorf("after %d confirmations: wanted %s, want x and y", i, got)
 		}
-		if err := r.op(t, "client", "op", "variable-future-received-confirm", "name", "v", "key", "x", "token", tok); err != nil {
+		if err := r.op(t, "client", "op", "variable-future-received-confirm", "name", "v", "key", "x", "token",
+			tok); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -154,7 +155,8 @@ func TestVariableReplay(t *testing.T) {
 		if got := n.Wants.Of("variable-future"); got != "[x]" {
 			t.Errorf("wanted: %s", got)
 		}
-		if known, err := n.Replay("variable_delete", roundTrip(t, record{}.args(string(task.NewKey("data"))))); !known || err != nil {
+		if known, err := n.Replay("variable_delete", roundTrip(t,
+			record{}.args(string(task.NewKey("data"))))); !known || err != nil {
 			t.Errorf("got %v, %v", known, err)
 		}
 	})

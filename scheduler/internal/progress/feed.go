@@ -41,7 +41,8 @@ func (s *Feeds) feed(ctx context.Context, r *rpc.Request) (any, error) {
 			m.Release()
 		}
 	}()
-	if err := s.serveFeed(ctx, r.Comm, frames, every); err != nil && ctx.Err() == nil && !errors.Is(err, comm.ErrClosed) {
+	if err := s.serveFeed(ctx, r.Comm, frames, every); err != nil && ctx.Err() == nil &&
+		!errors.Is(err, comm.ErrClosed) {
 		s.Log.Warn("a feed has failed", "peer", r.Comm.PeerAddr(), "error", err)
 		// The reader draws what it gets, and knows the word for an end that is bad.
 		m, e := rpc.ErrorMessage(err, "error")

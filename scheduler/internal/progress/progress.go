@@ -151,7 +151,8 @@ func (p *Bar) moved(a *state.Action) {
 		p.fail(a.Key, a.Task.Failure())
 	case state.Forgotten:
 		if _, ok := p.left[a.Key]; ok {
-			p.fail(a.Key, &state.Failure{Kind: state.TaskFailed, Key: a.Key, ExceptionText: "task " + a.Key.String() + " was cancelled"})
+			p.fail(a.Key, &state.Failure{Kind: state.TaskFailed, Key: a.Key, ExceptionText: "task " + a.Key.String() +
+				" was cancelled"})
 		}
 	}
 }
@@ -232,7 +233,8 @@ func (s *Feeds) Group(ctx context.Context, p *Bar, how string, feed any) error {
 	})
 	if err == nil && how == "function" {
 		var m []any
-		if m, err = s.list(ctx, "feed-groups", msgpack.MapOf("id", feed, "keys", val.RawKeys(keys))); err == nil && len(m) != len(keys) {
+		if m, err = s.list(ctx, "feed-groups", msgpack.MapOf("id", feed, "keys", val.RawKeys(keys))); err == nil &&
+			len(m) != len(keys) {
 			err = fmt.Errorf("a function that groups tasks gave %d groups for %d", len(m), len(keys))
 		}
 		names = m

@@ -50,14 +50,15 @@ func TestBombs(t *testing.T) {
 		v  pickle.Value
 		ok bool
 	}{
-		"a list 2^40 times":           {one(double(int64(1), 40)), true}, // one object in Python too: forty lists
-		"a future 2^40 times":         {one(double(future, 40)), false},
-		"a key of 2^40 items":         {mapOf(add, pickle.Tuple{rows}, new(pickle.Dict), tuples(40)), false},
-		"a task key of 2^40 items":    {llg(tuples(40), stateTask("a", add, pickle.Tuple{})), false},
-		"a dependency of 2^40 items":  {llg("a", stateTask("a", add, pickle.Tuple{}, tuples(40))), false},
-		"every task the same list":    {mapOf(add, pickle.Tuple{rows}, new(pickle.Dict), keys...), false},
-		"a list in itself":            {one(itself), false},
-		"a range of 2^60 as keys":     {pickle.Call(reconstruct, mapExpr, add, pickle.Tuple{huge}, "f", true, new(pickle.Dict), new(pickle.Dict), huge, "t", new(pickle.Dict)), false},
+		"a list 2^40 times":          {one(double(int64(1), 40)), true}, // one object in Python too: forty lists
+		"a future 2^40 times":        {one(double(future, 40)), false},
+		"a key of 2^40 items":        {mapOf(add, pickle.Tuple{rows}, new(pickle.Dict), tuples(40)), false},
+		"a task key of 2^40 items":   {llg(tuples(40), stateTask("a", add, pickle.Tuple{})), false},
+		"a dependency of 2^40 items": {llg("a", stateTask("a", add, pickle.Tuple{}, tuples(40))), false},
+		"every task the same list":   {mapOf(add, pickle.Tuple{rows}, new(pickle.Dict), keys...), false},
+		"a list in itself":           {one(itself), false},
+		"a range of 2^60 as keys": {pickle.Call(reconstruct, mapExpr, add, pickle.Tuple{huge}, "f", true,
+			new(pickle.Dict), new(pickle.Dict), huge, "t", new(pickle.Dict)), false},
 		"a range of 2^60 to map over": {mapOf(add, pickle.Tuple{huge}, new(pickle.Dict), "a", "b"), true},
 		"a deep argument":             {one(deep(1500)), true},
 		"a circle of tasks": {llg("a", stateTask("a", add, pickle.Tuple{pickle.NewTaskRef("b")}, "b"),
@@ -70,7 +71,10 @@ func TestBombs(t *testing.T) {
 			}
 			var g *Graph
 			var ok bool
-			allocated := testing.AllocsPerRun(1, func() { g, ok, err = Split(expr(b), []task.Key{task.NewKey("a")}, Limits{Bytes: 1 << 20}) })
+			allocated := testing.AllocsPerRun(1, func() {
+				g, ok,
+					err = Split(expr(b), []task.Key{task.NewKey("a")}, Limits{Bytes: 1 << 20})
+			})
 			if ok != c.ok || err != nil {
 				t.Fatalf("%v, %v: %v", ok, err, whyNot(expr(b), nil, Limits{}))
 			}
@@ -91,7 +95,8 @@ func TestBombs(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	e := dumped(t, mapOf(add, pickle.Tuple{&pickle.List{Items: []pickle.Value{"a", "b", "c"}}}, new(pickle.Dict), "a", "b", "c"))
+	e := dumped(t, mapOf(add, pickle.Tuple{&pickle.List{Items: []pickle.Value{"a", "b", "c"}}}, new(pickle.Dict), "a",
+		"b", "c"))
 	for name, lim := range map[string]Limits{"nodes": {Nodes: 2}, "values": {Values: 10}, "bytes": {Bytes: 1}} {
 		_, ok, err := Split(e, nil, lim)
 		// The smallest graphs are within twice what was sent.
@@ -139,8 +144,10 @@ func FuzzSplit(f *testing.F) {
 // FuzzAnnotations reads anything.
 func FuzzAnnotations(f *testing.F) {
 	for _, v := range []pickle.Value{
-		new(pickle.Dict), pickle.NewDict("priority", int64(5), "workers", &pickle.List{Items: []pickle.Value{"a", int64(1)}}),
-		pickle.NewDict("retries", int64(2), "resources", pickle.NewDict("GPU", 1.5)), pickle.NewDict("priority", add), int64(1),
+		new(pickle.Dict), pickle.NewDict("priority", int64(5), "workers",
+			&pickle.List{Items: []pickle.Value{"a", int64(1)}}),
+		pickle.NewDict("retries", int64(2), "resources", pickle.NewDict("GPU", 1.5)), pickle.NewDict("priority", add),
+		int64(1),
 	} {
 		b, err := pickle.Dump(v)
 		if err != nil {

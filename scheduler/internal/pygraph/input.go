@@ -66,7 +66,8 @@ func reference(o *pickle.Object) (node, dep pickle.Value, ok bool) {
 }
 
 // container parses the items of a list, tuple or set. id names it among all others.
-func (in *inputs) container(id any, v pickle.Value, items []pickle.Value, class string) (pickle.Value, []pickle.Value, error) {
+func (in *inputs) container(id any, v pickle.Value, items []pickle.Value, class string) (pickle.Value, []pickle.Value,
+	error) {
 	c, known, err := in.enter(id)
 	if known || err != nil {
 		return c.node, c.deps, err

@@ -73,7 +73,8 @@ func (s *splitter) plain(key, v pickle.Value) (n plainNode, err error) {
 	case "Task":
 		state, ok := o.State()
 		slots, isTuple := state.(pickle.Tuple)
-		if !ok || !isTuple || len(slots) != 9 || o.Kind != pickle.NewObj || len(o.Args) > 0 || o.Kwargs != nil || len(o.Steps) != 1 {
+		if !ok || !isTuple || len(slots) != 9 || o.Kind != pickle.NewObj || len(o.Args) > 0 || o.Kwargs != nil ||
+			len(o.Steps) != 1 {
 			return n, doubt("%s is a Task of another layout", n.key)
 		}
 		if _, ok := slots[1].(*pickle.FrozenSet); !ok {
@@ -129,7 +130,8 @@ func cull(nodes []plainNode, index map[task.Key]int, wanted []task.Key) []bool {
 // emit writes the pickle of a node, which is what it was.
 func (s *splitter) emit(n *plainNode) (Node, error) {
 	var bufs [][]byte
-	spec, err := pickle.Append(s.mem.room(512), n.task.Node, pickle.Options{Protocol: 5, Buffers: &bufs, Nodes: 1 << 16})
+	spec, err := pickle.Append(s.mem.room(512), n.task.Node,
+		pickle.Options{Protocol: 5, Buffers: &bufs, Nodes: 1 << 16})
 	if err != nil {
 		return Node{}, doubt("%v", err)
 	}
@@ -137,7 +139,8 @@ func (s *splitter) emit(n *plainNode) (Node, error) {
 	if err := s.take(len(spec)); err != nil {
 		return Node{}, err
 	}
-	out := Node{Key: n.key, Deps: n.deps, Spec: Spec{Own: spec, Buffers: bufs}, Producer: n.task.DataProducer || n.task.Class == "DataNode"}
+	out := Node{Key: n.key, Deps: n.deps, Spec: Spec{Own: spec, Buffers: bufs}, Producer: n.task.DataProducer ||
+		n.task.Class == "DataNode"}
 	// A Go function that cannot be called as the task says is told by the worker that tries.
 	if call, err := gotask.FromTask(n.task); err == nil && call != nil {
 		out.Go, out.Weak = call.Name, call.Weak

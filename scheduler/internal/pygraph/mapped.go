@@ -122,7 +122,8 @@ func (m *mapper) node(k task.Key, key pickle.Value, i int) (Node, error) {
 	if shared := m.w.Buffers(); len(shared) > 0 {
 		m.bufs = append(append(make([][]byte, 0, len(shared)+len(m.bufs)), shared...), m.bufs...)
 	}
-	return Node{Key: k, Deps: deps, Spec: Spec{Shared: m.w.Prefix(), Own: own, Buffers: m.bufs}, Order: int64(i), Go: m.goName, Weak: m.weak}, nil
+	return Node{Key: k, Deps: deps, Spec: Spec{Shared: m.w.Prefix(), Own: own, Buffers: m.bufs}, Order: int64(i),
+		Go: m.goName, Weak: m.weak}, nil
 }
 
 // distinct leaves out strings that are there twice; a set of Python's takes care of all

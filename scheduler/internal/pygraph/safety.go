@@ -146,8 +146,10 @@ func root(module string) string {
 }
 
 // everywhere are packages that each worker has, as do all that Dask itself needs.
-var everywhere = set("builtins", "operator", "_operator", "math", "_math", "types", "functools", "_functools", "itertools", "collections", "_collections",
-	"datetime", "_datetime", "decimal", "_decimal", "fractions", "uuid", "pathlib", "copyreg", "_codecs", "time", "random", "os", "posix", "sys", "json", "re",
+var everywhere = set("builtins", "operator", "_operator", "math", "_math", "types", "functools", "_functools",
+	"itertools", "collections", "_collections",
+	"datetime", "_datetime", "decimal", "_decimal", "fractions", "uuid", "pathlib", "copyreg", "_codecs", "time",
+	"random", "os", "posix", "sys", "json", "re",
 	"string", "struct", "_struct", "threading", "hashlib", "_hashlib", "numpy", "dask", "distributed", "cloudpickle")
 
 func set(names ...string) map[string]bool {
@@ -165,17 +167,18 @@ var calls = map[string]map[string]bool{
 	"distributed.client": set("Future"),
 	// cloudpickle's functions; classes may run code of their own when they are made.
 	"cloudpickle.cloudpickle": set("_make_function", "_builtin_type", "_make_cell", "_make_empty_cell", "subimport"),
-	"builtins":                set("set", "frozenset", "bytearray", "complex", "slice", "range", "list", "dict", "tuple", "bytes", "int", "float", "str", "bool", "object"),
-	"functools":               set("partial"),
-	"operator":                set("itemgetter", "attrgetter", "methodcaller"),
-	"collections":             set("OrderedDict", "defaultdict", "deque", "Counter"),
-	"datetime":                set("datetime", "date", "time", "timedelta", "timezone"),
-	"decimal":                 set("Decimal"),
-	"fractions":               set("Fraction"),
-	"uuid":                    set("UUID"),
-	"pathlib":                 set("PosixPath", "PurePosixPath", "PureWindowsPath"),
-	"_codecs":                 set("encode"),
-	"numpy":                   set("dtype", "ndarray"),
+	"builtins": set("set", "frozenset", "bytearray", "complex", "slice", "range", "list", "dict",
+		"tuple", "bytes", "int", "float", "str", "bool", "object"),
+	"functools":   set("partial"),
+	"operator":    set("itemgetter", "attrgetter", "methodcaller"),
+	"collections": set("OrderedDict", "defaultdict", "deque", "Counter"),
+	"datetime":    set("datetime", "date", "time", "timedelta", "timezone"),
+	"decimal":     set("Decimal"),
+	"fractions":   set("Fraction"),
+	"uuid":        set("UUID"),
+	"pathlib":     set("PosixPath", "PurePosixPath", "PureWindowsPath"),
+	"_codecs":     set("encode"),
+	"numpy":       set("dtype", "ndarray"),
 }
 
 // numpyCalls are in modules whose names depend on numpy's version.
@@ -190,7 +193,8 @@ var numpyCalls = map[string]map[string]bool{
 func (s *survey) safe(o *pickle.Object) error {
 	for _, step := range o.Steps {
 		if step.Kind == pickle.SideCall {
-			if g, ok := step.Key.(pickle.Global); !ok || !strings.HasPrefix(g.Module, "cloudpickle") || g.Name != "_function_setstate" {
+			if g, ok := step.Key.(pickle.Global); !ok || !strings.HasPrefix(g.Module, "cloudpickle") ||
+				g.Name != "_function_setstate" {
 				return doubt("a call of %s", pickle.TypeName(step.Key))
 			}
 		}
@@ -208,7 +212,8 @@ func (s *survey) safe(o *pickle.Object) error {
 				return nil // Globals has it
 			}
 		}
-		if f.Module == "builtins" && !strings.HasPrefix(f.Name, "Unicode") && (strings.HasSuffix(f.Name, "Error") || strings.HasSuffix(f.Name, "Exception")) {
+		if f.Module == "builtins" && !strings.HasPrefix(f.Name, "Unicode") &&
+			(strings.HasSuffix(f.Name, "Error") || strings.HasSuffix(f.Name, "Exception")) {
 			return nil
 		}
 		if _, ok := gotask.FromFunc(o); ok {
@@ -218,7 +223,8 @@ func (s *survey) safe(o *pickle.Object) error {
 	case *pickle.Object:
 		// _builtin_type("CodeType")(…): code, for Python of one version
 		g, _ := f.Class()
-		if g.Is("cloudpickle.cloudpickle", "_builtin_type") && len(f.Args) == 1 && f.Args[0] == pickle.Value("CodeType") {
+		if g.Is("cloudpickle.cloudpickle", "_builtin_type") && len(f.Args) == 1 &&
+			f.Args[0] == pickle.Value("CodeType") {
 			s.code = true
 			return nil
 		}

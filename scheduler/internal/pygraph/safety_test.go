@@ -18,11 +18,12 @@ func TestSafety(t *testing.T) {
 		v  pickle.Value
 		ok bool
 	}{
-		"a division":         {call("operator", "truediv", int64(1), int64(0)), false},
-		"an end":             {call("os", "_exit", int64(3)), false},
-		"a user's class":     {pickle.New(pickle.Global{Module: "mine", Name: "C"}).WithState(new(pickle.Dict)), false},
-		"a user's function":  {call("mine", "make"), false},
-		"a method of a name": {call("builtins", "getattr", pickle.Global{Module: "builtins", Name: "str"}, "upper"), true},
+		"a division":        {call("operator", "truediv", int64(1), int64(0)), false},
+		"an end":            {call("os", "_exit", int64(3)), false},
+		"a user's class":    {pickle.New(pickle.Global{Module: "mine", Name: "C"}).WithState(new(pickle.Dict)), false},
+		"a user's function": {call("mine", "make"), false},
+		"a method of a name": {call("builtins", "getattr", pickle.Global{Module: "builtins", Name: "str"}, "upper"),
+			true},
 		"a method of a call": {call("builtins", "getattr", call("mine", "make"), "upper"), false},
 		"a method":           {call("builtins", "getattr", int64(1), "upper"), false},
 		"eval":               {call("builtins", "eval", "1/0"), false},
@@ -34,15 +35,19 @@ func TestSafety(t *testing.T) {
 		"a class by value":   {call(cloud, "_make_skeleton_class"), false},
 		"a module":           {call(cloud, "subimport", "mine"), true},
 		"a persistent id":    {&pickle.PersistentID{ID: "x"}, false},
-		"an array":           {call("numpy._core.multiarray", "_reconstruct", pickle.Global{Module: "numpy", Name: "ndarray"}, pickle.Tuple{int64(0)}, []byte("b")), true},
+		"an array": {call("numpy._core.multiarray", "_reconstruct",
+			pickle.Global{Module: "numpy", Name: "ndarray"}, pickle.Tuple{int64(0)}, []byte("b")), true},
 		"an old array":       {call("numpy.core.multiarray", "_reconstruct"), true},
 		"another multiarray": {call("mine.multiarray", "_reconstruct"), false},
 		"numpy's own code":   {call("numpy", "load", "x"), false},
-		"an effect":          {&pickle.Object{Func: pickle.Global{Module: "builtins", Name: "list"}, Steps: []pickle.Step{{Kind: pickle.SideCall, Key: pickle.Global{Module: "os", Name: "remove"}, Value: pickle.Tuple{}}}}, false},
+		"an effect": {&pickle.Object{Func: pickle.Global{Module: "builtins", Name: "list"},
+			Steps: []pickle.Step{{Kind: pickle.SideCall, Key: pickle.Global{Module: "os", Name: "remove"},
+				Value: pickle.Tuple{}}}}, false},
 	} {
 		for where, e := range map[string]*pickle.Object{
 			"argument": mapOf(add, pickle.Tuple{&pickle.List{Items: []pickle.Value{c.v}}}, new(pickle.Dict), "a"),
-			"keyword":  mapOf(add, pickle.Tuple{&pickle.List{Items: []pickle.Value{int64(1)}}}, pickle.NewDict("k", &pickle.List{Items: []pickle.Value{c.v}}), "a"),
+			"keyword": mapOf(add, pickle.Tuple{&pickle.List{Items: []pickle.Value{int64(1)}}},
+				pickle.NewDict("k", &pickle.List{Items: []pickle.Value{c.v}}), "a"),
 			"function": mapOf(c.v, pickle.Tuple{&pickle.List{Items: []pickle.Value{int64(1)}}}, new(pickle.Dict), "a"),
 			"submit":   llg("a", stateTask("a", add, pickle.Tuple{c.v})),
 		} {
@@ -57,9 +62,12 @@ func TestSafety(t *testing.T) {
 func TestGlobals(t *testing.T) {
 	mine := pickle.Global{Module: "mine.part", Name: "f"}
 	other := pickle.Call(pickle.Global{Module: "cloudpickle.cloudpickle", Name: "subimport"}, "pandas.core")
-	method := pickle.Call(pickle.Global{Module: "builtins", Name: "getattr"}, pickle.Global{Module: "mine", Name: "C"}, "make")
-	upper := pickle.Call(pickle.Global{Module: "builtins", Name: "getattr"}, pickle.Global{Module: "builtins", Name: "str"}, "nothing")
-	e := dumped(t, mapOf(mine, pickle.Tuple{&pickle.List{Items: []pickle.Value{mine, other, method, upper}}}, new(pickle.Dict), "a", "b", "c", "d"))
+	method := pickle.Call(pickle.Global{Module: "builtins", Name: "getattr"}, pickle.Global{Module: "mine", Name: "C"},
+		"make")
+	upper := pickle.Call(pickle.Global{Module: "builtins", Name: "getattr"},
+		pickle.Global{Module: "builtins", Name: "str"}, "nothing")
+	e := dumped(t, mapOf(mine, pickle.Tuple{&pickle.List{Items: []pickle.Value{mine, other, method, upper}}},
+		new(pickle.Dict), "a", "b", "c", "d"))
 	want := []string{"builtins\x00str.nothing", "mine\x00C", "mine\x00C.make", "mine.part\x00f", "pandas.core"}
 	g, ok, err := Split(e, nil, Limits{})
 	if !ok || err != nil || !slices.Equal(g.Globals, want) || g.Code {
@@ -69,8 +77,10 @@ func TestGlobals(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	// Of any expression at all.
-	any := dumped(t, pickle.Call(pickle.Global{Module: "dask.dataframe", Name: "read"}, pickle.Global{Module: "pandas", Name: "DataFrame"}, pickle.Call(mine)))
-	if got, err := Globals(any, Limits{}); err != nil || !slices.Equal(got, []string{"mine.part\x00f", "pandas\x00DataFrame"}) {
+	any := dumped(t, pickle.Call(pickle.Global{Module: "dask.dataframe", Name: "read"},
+		pickle.Global{Module: "pandas", Name: "DataFrame"}, pickle.Call(mine)))
+	if got, err := Globals(any, Limits{}); err != nil ||
+		!slices.Equal(got, []string{"mine.part\x00f", "pandas\x00DataFrame"}) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := Globals(expr([]byte("x")), Limits{}); err == nil {

@@ -87,7 +87,8 @@ func function(t testing.TB) pickle.Value {
 
 // mapOf is the expression of client.map(fn, *iterables, **kwargs).
 func mapOf(fn pickle.Value, iterables pickle.Tuple, kwargs *pickle.Dict, keys ...pickle.Value) *pickle.Object {
-	return pickle.Call(reconstruct, mapExpr, fn, iterables, "f", true, new(pickle.Dict), kwargs, &pickle.List{Items: keys}, "token", new(pickle.Dict))
+	return pickle.Call(reconstruct, mapExpr, fn, iterables, "f", true, new(pickle.Dict), kwargs,
+		&pickle.List{Items: keys}, "token", new(pickle.Dict))
 }
 
 // llg is an LLGExpr.

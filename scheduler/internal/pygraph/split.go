@@ -60,7 +60,8 @@ func split(expr *wire.Serialized, keys []task.Key, lim Limits) (*Graph, error) {
 	}
 	s := splitter{lim: lim, left: lim.Bytes + 2*size, in: inputs{deps: lim.Values / 4}}
 	o, isObject := tree.(*pickle.Object)
-	if !isObject || o.Kind != pickle.Reduce || len(o.Steps) > 0 || o.Func != pickle.Value(reconstruct) || len(o.Args) < 3 {
+	if !isObject || o.Kind != pickle.Reduce || len(o.Steps) > 0 || o.Func != pickle.Value(reconstruct) ||
+		len(o.Args) < 3 {
 		return nil, doubt("a %s is no expression", pickle.TypeName(tree))
 	}
 	// Expr._reconstruct(class, *operands, token, cache)

@@ -70,7 +70,8 @@ func checkGraph(t testing.TB, name string, g *Graph) {
 
 func TestMapShares(t *testing.T) {
 	fn := function(t)
-	g, ok, err := Split(dumped(t, mapOf(fn, pickle.Tuple{&pickle.List{Items: []pickle.Value{int64(1), "x"}}}, pickle.NewDict("k", int64(7)), "a", "b")), nil, Limits{})
+	g, ok, err := Split(dumped(t, mapOf(fn, pickle.Tuple{&pickle.List{Items: []pickle.Value{int64(1), "x"}}},
+		pickle.NewDict("k", int64(7)), "a", "b")), nil, Limits{})
 	if !ok || err != nil || len(g.Nodes) != 2 || !g.Ordered {
 		t.Fatal(g, ok, err)
 	}
@@ -84,7 +85,8 @@ func TestMapShares(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, _ := pickle.AsTask(tree)
-	if !pickle.Equal(x.Func, fn) || !pickle.Equal(x.Args, pickle.Tuple{"x"}) || !pickle.Equal(x.Kwargs, pickle.NewDict("k", int64(7))) || g.Nodes[1].Order != 1 {
+	if !pickle.Equal(x.Func, fn) || !pickle.Equal(x.Args, pickle.Tuple{"x"}) ||
+		!pickle.Equal(x.Kwargs, pickle.NewDict("k", int64(7))) || g.Nodes[1].Order != 1 {
 		t.Errorf("%s(%s, %s), number %d", pickle.Repr(x.Func), x.Args, x.Kwargs, g.Nodes[1].Order)
 	}
 }
@@ -92,8 +94,10 @@ func TestMapShares(t *testing.T) {
 // What the function and an argument have in common is one object in each task.
 func TestMapKeepsIdentity(t *testing.T) {
 	common := &pickle.List{Items: []pickle.Value{int64(1)}}
-	fn := pickle.Call(pickle.Global{Module: "functools", Name: "partial"}, add).WithState(pickle.Tuple{add, pickle.Tuple{common}, new(pickle.Dict), nil})
-	g, ok, err := Split(dumped(t, mapOf(fn, pickle.Tuple{&pickle.List{Items: []pickle.Value{common, pickle.Tuple{common, common}}}}, pickle.NewDict("k", common), "a", "b")), nil, Limits{})
+	fn := pickle.Call(pickle.Global{Module: "functools", Name: "partial"},
+		add).WithState(pickle.Tuple{add, pickle.Tuple{common}, new(pickle.Dict), nil})
+	g, ok, err := Split(dumped(t, mapOf(fn, pickle.Tuple{&pickle.List{Items: []pickle.Value{common,
+		pickle.Tuple{common, common}}}}, pickle.NewDict("k", common), "a", "b")), nil, Limits{})
 	if !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -121,8 +125,11 @@ func TestMapKeepsIdentity(t *testing.T) {
 // Buffers stay out of band, in each task those that it uses, in their order.
 func TestBuffers(t *testing.T) {
 	shared, one, two := []byte("shared"), []byte("one"), []byte("two")
-	fn := pickle.Call(pickle.Global{Module: "functools", Name: "partial"}, add).WithState(pickle.Tuple{add, pickle.Tuple{&pickle.Buffer{Data: shared, ReadOnly: true}}, new(pickle.Dict), nil})
-	e := mapOf(fn, pickle.Tuple{&pickle.List{Items: []pickle.Value{&pickle.Buffer{Data: one}, int64(5), &pickle.Buffer{Data: two}}}}, new(pickle.Dict), "a", "b", "c")
+	fn := pickle.Call(pickle.Global{Module: "functools", Name: "partial"},
+		add).WithState(pickle.Tuple{add, pickle.Tuple{&pickle.Buffer{Data: shared, ReadOnly: true}}, new(pickle.Dict),
+		nil})
+	e := mapOf(fn, pickle.Tuple{&pickle.List{Items: []pickle.Value{&pickle.Buffer{Data: one}, int64(5),
+		&pickle.Buffer{Data: two}}}}, new(pickle.Dict), "a", "b", "c")
 	var bufs [][]byte
 	b, err := pickle.Append(nil, e, pickle.Options{Protocol: 5, Buffers: &bufs})
 	if err != nil || len(bufs) != 3 {
@@ -189,10 +196,11 @@ func TestBroken(t *testing.T) {
 		}
 	}
 	for name, e := range map[string]*wire.Serialized{
-		"no header":     {Header: []byte{0xc1}, Frames: expr(whole).Frames},
-		"no frames":     expr(),
-		"other family":  {Header: []byte("\x81\xaaserializer\xa4dask"), Frames: expr(whole).Frames},
-		"a wrong split": {Header: []byte("\x82\xaaserializer\xa6pickle\xabcompression\x91\xa4none"), Frames: expr(whole).Frames},
+		"no header":    {Header: []byte{0xc1}, Frames: expr(whole).Frames},
+		"no frames":    expr(),
+		"other family": {Header: []byte("\x81\xaaserializer\xa4dask"), Frames: expr(whole).Frames},
+		"a wrong split": {Header: []byte("\x82\xaaserializer\xa6pickle\xabcompression\x91\xa4none"),
+			Frames: expr(whole).Frames},
 	} {
 		if _, ok, err := Split(e, s.keys(), Limits{}); ok || err == nil {
 			t.Errorf("%s: %v, %v", name, ok, err)
@@ -212,9 +220,11 @@ func TestBroken(t *testing.T) {
 		"a bool key":   llg(true, stateTask(true, add, pickle.Tuple{})),
 		"float key":    llg(2.0, stateTask(2.0, add, pickle.Tuple{})),
 		"None key":     llg(nil, stateTask(nil, add, pickle.Tuple{})),
-		"list of deps": llg("a", pickle.New(pickle.Global{Module: taskModule, Name: "Task"}).WithState(pickle.Tuple{false, &pickle.List{}, nil, nil, nil, pickle.Tuple{}, add, "a", new(pickle.Dict)})),
-		"positional":   mapOf(add, pickle.Tuple{int64(5)}, new(pickle.Dict), "a"),
-		"keyword":      mapOf(add, pickle.Tuple{}, pickle.NewDict(int64(1), int64(1)), "a"),
+		"list of deps": llg("a", pickle.New(pickle.Global{Module: taskModule,
+			Name: "Task"}).WithState(pickle.Tuple{false, &pickle.List{}, nil, nil, nil, pickle.Tuple{}, add, "a",
+			new(pickle.Dict)})),
+		"positional": mapOf(add, pickle.Tuple{int64(5)}, new(pickle.Dict), "a"),
+		"keyword":    mapOf(add, pickle.Tuple{}, pickle.NewDict(int64(1), int64(1)), "a"),
 	} {
 		if _, ok, err := Split(dumped(t, v), nil, Limits{}); ok || err != nil {
 			t.Errorf("%s: %v, %v", name, ok, err)

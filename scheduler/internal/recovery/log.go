@@ -129,7 +129,8 @@ func (l *Log) Change(op string, args msgpack.Map) error {
 	}
 	if err != nil {
 		l.log.Warn("change refused: the journal cannot keep it", "op", op, "error", err)
-		return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("%s: the journal cannot keep the value: %v", op, err)}
+		return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("%s: the journal cannot keep the value: %v", op,
+			err)}
 	}
 	l.append(recordOp, parts...)
 	return nil

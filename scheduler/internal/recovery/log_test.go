@@ -90,7 +90,8 @@ func TestLog(t *testing.T) {
 			got = append(got, fmt.Sprint(r.Kind, name, len(keys), err))
 		}
 	}
-	want := "1 c 0 <nil>, 3 c 2 <nil>, 4 c 1 <nil>, 9 c 1 <nil>, 6 tcp://w 0 <nil>, 7 tcp://w 0 <nil>, graph c1 true <nil>, variable_setv <nil>, 2 c 0 <nil>"
+	want := "1 c 0 <nil>, 3 c 2 <nil>, 4 c 1 <nil>, 9 c 1 <nil>, 6 tcp://w 0 <nil>, 7 tcp://w 0 <nil>, graph c1 " +
+		"true <nil>, variable_setv <nil>, 2 c 0 <nil>"
 	if text := strings.Join(got, ", "); strings.ReplaceAll(text, " ", "") != strings.ReplaceAll(want, " ", "") {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
@@ -125,7 +126,8 @@ func TestChangeRefused(t *testing.T) {
 		deep = []any{deep}
 	}
 	before := j.Stats().Records
-	if err := l.Change("set", msgpack.MapOf("v", deep)); err == nil || !strings.Contains(err.Error(), "the journal cannot keep the value") {
+	if err := l.Change("set", msgpack.MapOf("v", deep)); err == nil ||
+		!strings.Contains(err.Error(), "the journal cannot keep the value") {
 		t.Errorf("got %v, want an error", err)
 	}
 	l.Note("set", msgpack.MapOf("v", deep))
@@ -175,7 +177,8 @@ func TestParts(t *testing.T) {
 			}
 			var whole []journal.Record
 			join := joinRecords(func(r journal.Record) error { whole = append(whole, r); return nil })
-			for _, r := range append([]journal.Record{{Kind: recordPart, Data: []byte("lost")}, {Kind: recordClient}}, records...) {
+			for _, r := range append([]journal.Record{{Kind: recordPart, Data: []byte("lost")}, {Kind: recordClient}},
+				records...) {
 				if err := join(r); err != nil {
 					t.Fatal(err)
 				}
@@ -189,7 +192,8 @@ func TestParts(t *testing.T) {
 		t.Errorf("an end without a kind: got %v, want ErrRecord", err)
 	}
 	full := errors.New("full")
-	if err := splitRecord(1, recordOp, [][]byte{{1, 2}}, func(journal.Kind, ...[]byte) error { return full }); !errors.Is(err, full) {
+	if err := splitRecord(1, recordOp, [][]byte{{1, 2}},
+		func(journal.Kind, ...[]byte) error { return full }); !errors.Is(err, full) {
 		t.Errorf("got %v, want %v", err, full)
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"go.millstream.dev/scheduler/internal/journal"
 )
 
-// splitRecord appends a record, in parts if it is larger than limit: any number of recordPart and one recordPartEnd. The
+// splitRecord appends a record, in parts if it is larger than limit: any number of recordPart and one recordPartEnd.
+// The
 // loop appends them one after the other, so nothing stands between them.
 func splitRecord(limit int, kind journal.Kind, parts [][]byte, add func(journal.Kind, ...[]byte) error) error {
 	size := 0
@@ -26,7 +27,8 @@ func splitRecord(limit int, kind journal.Kind, parts [][]byte, add func(journal.
 	return add(recordPartEnd, []byte{byte(kind)})
 }
 
-// joinRecords returns a function that puts records together that splitRecord has split, and hands whole ones to f. Parts
+// joinRecords returns a function that puts records together that splitRecord has split, and hands whole ones to f.
+// Parts
 // without an end are those of a record that a crash has cut: it was promised to no client.
 func joinRecords(f func(journal.Record) error) func(journal.Record) error {
 	var parts []byte

@@ -22,7 +22,8 @@ func FuzzRecords(f *testing.F) {
 	f.Add(bytes.Join(parts, nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if n, keys, err := readNameRecord(data); err == nil {
-			if again, k2, err := readNameRecord(appendNameRecord(nil, n, keys)); err != nil || again != n || len(k2) != len(keys) {
+			if again, k2, err := readNameRecord(appendNameRecord(nil, n, keys)); err != nil || again != n ||
+				len(k2) != len(keys) {
 				t.Errorf("a record is not read back: %v", err)
 			}
 		}

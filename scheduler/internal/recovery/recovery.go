@@ -81,13 +81,15 @@ func (r *Recovery) Open() error {
 		r.host.Log.Info("journal is in a folder of its own: the given one is a volume or may be written by others",
 			"journal", dir)
 	}
-	j, err := journal.Open(dir, journal.Options{MaxRecord: r.host.MaxRecord, OnCommit: func(_ journal.Ticket, err error) {
-		if err != nil {
-			r.log.failed(err)
-		}
-	}, OnHold: func(err error) {
-		r.host.Log.Warn("journal waits for a file descriptor; raise the limit (ulimit -n), or close connections", "error", err)
-	}}, replay)
+	j, err := journal.Open(dir, journal.Options{MaxRecord: r.host.MaxRecord,
+		OnCommit: func(_ journal.Ticket, err error) {
+			if err != nil {
+				r.log.failed(err)
+			}
+		}, OnHold: func(err error) {
+			r.host.Log.Warn("journal waits for a file descriptor; raise the limit (ulimit -n), or close connections",
+				"error", err)
+		}}, replay)
 	if err != nil {
 		return fmt.Errorf("scheduler: journal in %s: %w; `millstream journal check %[1]s` lists what cannot be read, "+
 			"`millstream journal repair %[1]s` leaves it out", dir, err)

@@ -33,7 +33,8 @@ func startIn(t *testing.T, dir string, reattach time.Duration) *rig {
 	r := &rig{Host: hosttest.New(t), clients: map[string]state.ClientID{}, settings: map[string]string{}}
 	r.log = NewLog(r.Host.Log, func(err error) { t.Errorf("the journal has failed: %v", err) })
 	r.Recovery = New(Host{
-		Loop: r.Loop, Log: r.Host.Log, State: r.State, Apply: r.Apply, Replayer: r, Context: t.Context(), Dir: dir, Reattach: reattach,
+		Loop: r.Loop, Log: r.Host.Log, State: r.State, Apply: r.Apply, Replayer: r, Context: t.Context(), Dir: dir,
+		Reattach: reattach,
 		Panicked: func() { r.panicked++ }, Workers: func() []string { return r.workers },
 		Clients: func() map[string]state.ClientID { return maps.Clone(r.clients) },
 		Changes: func(f func(op string, args msgpack.Map)) {
@@ -82,7 +83,8 @@ func (r *rig) ReplayGraph(client string, raw []byte, expr *wire.Serialized) erro
 		if string(n.Spec) == "MS\x01panic" {
 			panic("a node that cannot be")
 		}
-		ev.Graph.Nodes = append(ev.Graph.Nodes, state.Node{Key: task.Key(slices.Clone(n.Key)), Spec: slices.Clone(n.Spec)})
+		ev.Graph.Nodes = append(ev.Graph.Nodes, state.Node{Key: task.Key(slices.Clone(n.Key)),
+			Spec: slices.Clone(n.Spec)})
 	}
 	if ev.Keys, err = graphKeys(raw); err != nil {
 		return err
@@ -366,7 +368,8 @@ func TestPoisoned(t *testing.T) {
 		var w task.GraphWriter
 		w.Spec(task.NewKey("x"), []byte("MS\x01panic"), nil, task.None, 0)
 		data := slices.Concat(graphParts("c", []byte{0x80}, w.Serialized())...)
-		if err := replay(journal.Record{Kind: recordGraph, Data: data}); !errors.Is(err, ErrRecord) || !strings.Contains(err.Error(), "panicked") {
+		if err := replay(journal.Record{Kind: recordGraph, Data: data}); !errors.Is(err, ErrRecord) ||
+			!strings.Contains(err.Error(), "panicked") {
 			t.Errorf("a panic: got %v, want ErrRecord", err)
 		}
 		if r.panicked != 1 {

@@ -197,7 +197,8 @@ func keysOf(m map[task.Key]bool) []task.Key {
 }
 
 // contentOf returns what matters of a state with these clients and workers. It runs in the loop.
-func contentOf(st *state.State, clients map[string]state.ClientID, workers []string, changes Changes) (*content, error) {
+func contentOf(st *state.State, clients map[string]state.ClientID, workers []string, changes Changes) (*content,
+	error) {
 	k := &content{
 		live: make(map[task.Key]bool, st.NumTasks()), data: map[task.Key]bool{}, wants: map[string]map[task.Key]bool{},
 		workers: workers,

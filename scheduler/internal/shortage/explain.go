@@ -11,7 +11,8 @@ import (
 	"go.millstream.dev/scheduler/internal/peers"
 )
 
-// explain says why no worker takes the tasks of a shortage, and what to do. p is the client's program, nil when unknown.
+// explain says why no worker takes the tasks of a shortage, and what to do. p is the client's program, nil when
+// unknown.
 func (s *Shortages) explain(sh *state.Shortage, p *peers.Program) string {
 	switch sh.Reason {
 	case state.NoWorkersThere:
@@ -22,18 +23,22 @@ func (s *Shortages) explain(sh *state.Shortage, p *peers.Program) string {
 		if sh.Needs&state.Go != 0 {
 			return "no worker runs Go functions; start Millstream workers"
 		}
-		return "no worker runs Python; start Dask workers, or Millstream workers with a Python (millstream worker --python)"
+		return "no worker runs Python; start Dask workers, or Millstream workers with a Python (millstream worker " +
+			"--python)"
 	case state.NoNamed:
 		return fmt.Sprintf("restricted to workers or hosts %s, none of which has joined; the scheduler has %s",
-			strings.Join(sh.Workers, ", "), s.workerList(func(w *peers.Worker) string { return fmt.Sprintf("%s (name %v)", w.Address, w.Name) }))
+			strings.Join(sh.Workers, ", "),
+			s.workerList(func(w *peers.Worker) string { return fmt.Sprintf("%s (name %v)", w.Address, w.Name) }))
 	case state.NoResources:
 		for i, r := range sh.Resources {
 			switch best := sh.Best[i]; {
 			case best < 0:
-				return fmt.Sprintf("the tasks want resource %s=%g, and no worker has resource %s; start workers with --resources %s=%g",
+				return fmt.Sprintf("the tasks want resource %s=%g, and no worker has resource %s; start workers "+
+					"with --resources %s=%g",
 					r.Name, r.Amount, r.Name, r.Name, r.Amount)
 			case best < r.Amount:
-				return fmt.Sprintf("the tasks want resource %s=%g, and the most that a worker has is %g; start workers with --resources %s=%g",
+				return fmt.Sprintf("the tasks want resource %s=%g, and the most that a worker has is %g; start "+
+					"workers with --resources %s=%g",
 					r.Name, r.Amount, best, r.Name, r.Amount)
 			}
 		}
@@ -76,24 +81,29 @@ func (s *Shortages) explainFunctions(sh *state.Shortage, p *peers.Program) strin
 			continue
 		}
 		ours++
-		if its == nil || cmp.Or(cmp.Compare(closeness(v, p), closeness(its, p)), cmp.Compare(near.Address, w.Address)) > 0 {
+		if its == nil || cmp.Or(cmp.Compare(closeness(v, p), closeness(its, p)),
+			cmp.Compare(near.Address, w.Address)) > 0 {
 			near, its = w, v
 		}
 	}
 	switch {
 	case its == nil:
-		return fmt.Sprintf("no worker has the functions of this client: the %d workers are not Millstream's and run no Go functions; "+
+		return fmt.Sprintf("no worker has the functions of this client: the %d workers are not Millstream's and run "+
+			"no Go functions; "+
 			"start workers of the client's program: PROGRAM worker %s", len(s.Workers.ByAddress), s.Contact())
 	case sh.Reason == state.NoBuild:
-		return fmt.Sprintf("no worker has the build of this client, %s: worker %s%s runs %s; restart the workers with the client's program, "+
-			"or allow other builds (millstream.any-build)", p.BuildText(), near.Address, andOthers(ours-1), its.BuildText())
+		return fmt.Sprintf("no worker has the build of this client, %s: worker %s%s runs %s; restart the workers "+
+			"with the client's program, "+
+			"or allow other builds (millstream.any-build)", p.BuildText(), near.Address, andOthers(ours-1),
+			its.BuildText())
 	}
 	what := "other functions"
 	if len(p.Signatures) > 0 {
 		what = its.Difference(p)
 	}
 	return fmt.Sprintf("no worker has the functions of this client: worker %s%s, built from %s, has %s; "+
-		"start workers of the client's program: PROGRAM worker %s", near.Address, andOthers(ours-1), its.BuildText(), noSuch(what), s.Contact())
+		"start workers of the client's program: PROGRAM worker %s", near.Address, andOthers(ours-1), its.BuildText(),
+		noSuch(what), s.Contact())
 }
 
 // noSuch turns what a worker lacks into what it has.

@@ -22,7 +22,8 @@ type Host struct {
 	Apply   func(state.Event)
 	Workers *peers.Workers
 	Clients *peers.Clients
-	// Publish logs an event under topics, Contact returns the address of the scheduler, and WorkersAdded how many workers
+	// Publish logs an event under topics, Contact returns the address of the scheduler, and WorkersAdded how many
+	// workers
 	// have ever joined. All run in the loop.
 	Publish      func(msg any, topics ...string)
 	Contact      func() string
@@ -88,7 +89,8 @@ func (s *Shortages) Tick() {
 			if c == nil || c.Stream == nil || c.Stream.Gone || !c.Stream.Ours {
 				continue
 			}
-			told[c] = append(told[c], msgpack.MapOf("reason", sh.Reason.String(), "text", s.explain(sh, c.Program), "tasks", sh.Tasks,
+			told[c] = append(told[c], msgpack.MapOf("reason", sh.Reason.String(), "text", s.explain(sh, c.Program),
+				"tasks", sh.Tasks,
 				"keys", val.RawKeys(of.Keys), "more", of.More))
 			repeat[c] = repeat[c] || again
 		}
@@ -97,7 +99,8 @@ func (s *Shortages) Tick() {
 		if !k.seen {
 			delete(s.known, id)
 			s.Log.Info("tasks can run again", "reason", k.reason.String(), "detail", k.text)
-			s.Publish(msgpack.MapOf("action", "tasks-runnable", "reason", k.reason.String(), "message", k.text), "scheduler")
+			s.Publish(msgpack.MapOf("action", "tasks-runnable", "reason", k.reason.String(), "message", k.text),
+				"scheduler")
 		}
 	}
 	s.reportShortages(told, repeat)
@@ -126,9 +129,11 @@ func (s *Shortages) logShortage(sh *state.Shortage) bool {
 	k.text = s.explain(sh, s.programFor(sh))
 	k.pause = min(max(2*k.pause, time.Second), shortagePause)
 	k.again = s.Loop.Now().Add(k.pause)
-	s.Log.Warn("no worker can run the tasks", "reason", sh.Reason.String(), "tasks", sh.Tasks, "example", sh.Example.String(),
+	s.Log.Warn("no worker can run the tasks", "reason", sh.Reason.String(), "tasks", sh.Tasks, "example",
+		sh.Example.String(),
 		"waiting", s.Loop.Now().Sub(sh.Since).Round(time.Millisecond), "detail", k.text)
-	s.Publish(msgpack.MapOf("action", "tasks-unrunnable", "reason", sh.Reason.String(), "tasks", sh.Tasks, "key", sh.Example.String(),
+	s.Publish(msgpack.MapOf("action", "tasks-unrunnable", "reason", sh.Reason.String(), "tasks", sh.Tasks, "key",
+		sh.Example.String(),
 		"message", k.text), "scheduler")
 	return true
 }
@@ -182,7 +187,8 @@ func (s *Shortages) failHopeless(all []state.Shortage) []state.Shortage {
 			return all
 		}
 		text := s.explain(&all[i], s.programFor(&all[i]))
-		s.Log.Warn("tasks failed: no worker of this cluster can ever run them", "reason", all[i].Reason.String(), "tasks", all[i].Tasks,
+		s.Log.Warn("tasks failed: no worker of this cluster can ever run them", "reason", all[i].Reason.String(),
+			"tasks", all[i].Tasks,
 			"example", all[i].Example.String(), "detail", text)
 		s.Apply(&state.FailShortage{Shortage: &all[i], Text: text})
 		all = s.State.Shortages(true) // the others were those of the state before

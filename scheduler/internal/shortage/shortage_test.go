@@ -27,7 +27,8 @@ func start(t *testing.T, after time.Duration, closed bool) *rig {
 	r := &rig{Host: hosttest.New(t)}
 	r.workers, r.clients = peers.NewWorkers(r.Host.State), peers.NewClients(r.Host.State)
 	r.Shortages = New(Host{
-		Loop: r.Host.Loop, Log: r.Host.Log, State: r.Host.State, Apply: r.Host.Apply, Workers: r.workers, Clients: r.clients,
+		Loop: r.Host.Loop, Log: r.Host.Log, State: r.Host.State, Apply: r.Host.Apply, Workers: r.workers,
+		Clients: r.clients,
 		Publish: func(msg any, topics ...string) { r.events = append(r.events, msg.(msgpack.Map).GetString("action")) },
 		Contact: func() string { return "tcp://s:1" }, WorkersAdded: func() int64 { return r.added },
 		After: after, Closed: closed, TickInterval: time.Millisecond,
@@ -41,7 +42,8 @@ func (r *rig) worker(address, registry string, ev state.AddWorker) *peers.Worker
 	if registry != "" {
 		w.Extra = msgpack.MapOf("millstream", msgpack.MapOf("registry", registry, "build", "build of "+address))
 	}
-	ev.Address, ev.Name, ev.Host, ev.Threads, ev.Status, ev.Data, ev.Registry = address, address, address, 1, state.StatusRunning, w, registry
+	ev.Address, ev.Name, ev.Host, ev.Threads, ev.Status, ev.Data, ev.Registry = address, address, address, 1,
+		state.StatusRunning, w, registry
 	r.Host.Apply(&ev)
 	w.ID = ev.Worker
 	r.workers.Add(w)
@@ -51,7 +53,8 @@ func (r *rig) worker(address, registry string, ev state.AddWorker) *peers.Worker
 
 func (r *rig) submit(t *testing.T, registry string, n state.Node) {
 	n.Key, n.Spec = task.NewKey(fmt.Sprint("x", r.Host.State.NumTasks())), []byte("\x80spec")
-	ev := state.UpdateGraph{Client: r.client, Graph: &state.Graph{Nodes: []state.Node{n}, Registry: registry}, Keys: []task.Key{n.Key}}
+	ev := state.UpdateGraph{Client: r.client, Graph: &state.Graph{Nodes: []state.Node{n}, Registry: registry},
+		Keys: []task.Key{n.Key}}
 	r.Host.Apply(&ev)
 	if ev.Err != nil {
 		t.Error(ev.Err)
@@ -92,16 +95,19 @@ func TestExplain(t *testing.T) {
 
 	r = start(t, time.Hour, false)
 	r.Do(func() {
-		r.worker("tcp://w", "f-1", state.AddWorker{Can: state.Go, Resources: []state.Resource{{Name: "GPU", Amount: 1}}})
+		r.worker("tcp://w", "f-1", state.AddWorker{Can: state.Go,
+			Resources: []state.Resource{{Name: "GPU", Amount: 1}}})
 		r.submit(t, "", state.Node{Needs: state.Python})
 		has("no Python", "no worker runs Python")
 		r.submit(t, "g-1", state.Node{})
 		has("other functions", "no worker has the functions of this client", "built from build of tcp://w")
 		r.submit(t, "", state.Node{Annotations: &state.Annotations{Workers: []string{"tcp://never"}}})
 		has("another worker", "restricted to workers or hosts tcp://never", "tcp://w (name tcp://w)")
-		r.submit(t, "", state.Node{Annotations: &state.Annotations{Resources: []state.Resource{{Name: "GPU", Amount: 2}}}})
+		r.submit(t, "", state.Node{Annotations: &state.Annotations{Resources: []state.Resource{{Name: "GPU",
+			Amount: 2}}}})
 		has("more of a resource", "the most that a worker has is 1", "--resources GPU=2")
-		r.submit(t, "", state.Node{Annotations: &state.Annotations{Resources: []state.Resource{{Name: "TPU", Amount: 1}}}})
+		r.submit(t, "", state.Node{Annotations: &state.Annotations{Resources: []state.Resource{{Name: "TPU",
+			Amount: 1}}}})
 		has("another resource", "no worker has resource TPU")
 	})
 }
@@ -171,7 +177,8 @@ func TestTexts(t *testing.T) {
 	if got := andOthers(0) + "|" + andOthers(1) + "|" + andOthers(3); got != "| and 1 other| and 3 others" {
 		t.Errorf("got %q", got)
 	}
-	if got := resourceText(nil) + "|" + resourceText([]state.Resource{{Name: "A", Amount: 1}, {Name: "B", Amount: 0.5}}); got != "|resources A=1, B=0.5" {
+	if got := resourceText(nil) + "|" + resourceText([]state.Resource{{Name: "A", Amount: 1},
+		{Name: "B", Amount: 0.5}}); got != "|resources A=1, B=0.5" {
 		t.Errorf("got %q", got)
 	}
 	a := &peers.Program{Registry: "f-1", Signatures: map[string]string{"x": "1", "y": "2"}}

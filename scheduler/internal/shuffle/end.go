@@ -32,7 +32,8 @@ func (s *Shuffles) End(x *Run, why string) {
 	delete(s.active, x.ID)
 	for _, address := range slices.Sorted(maps.Keys(x.Workers)) {
 		if w := s.Workers.ByAddress[address]; w != nil && w.Stream != nil && !w.Stream.Gone {
-			w.Stream.SendValue(msgpack.MapOf("op", "shuffle-fail", "shuffle_id", x.ID, "run_id", x.Number, "message", why))
+			w.Stream.SendValue(msgpack.MapOf("op", "shuffle-fail", "shuffle_id", x.ID, "run_id", x.Number, "message",
+				why))
 		}
 	}
 	s.Log.Info("a shuffle's run is over", "shuffle", x.ID, "run", x.Number, "why", why)

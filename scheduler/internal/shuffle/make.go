@@ -31,7 +31,8 @@ func (s *Shuffles) makeRun(ctx context.Context, p *planned) (*Run, error) {
 	for i, w := range p.workers {
 		workers[i] = w
 	}
-	m, err := s.callPlanner(ctx, p.id, "shuffle-create", msgpack.MapOf("run_id", p.run, "workers", workers, "existing", existing), frames)
+	m, err := s.callPlanner(ctx, p.id, "shuffle-create",
+		msgpack.MapOf("run_id", p.run, "workers", workers, "existing", existing), frames)
 	if err != nil {
 		return nil, fmt.Errorf("shuffle %s cannot be planned: %w", p.id, err)
 	}
@@ -48,7 +49,8 @@ func (s *Shuffles) makeRun(ctx context.Context, p *planned) (*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shuffle %s: workers: %w", p.id, err)
 	}
-	x := &Run{ID: p.id, Number: p.run, Barrier: p.barrier, workerFor: m.Frames[0], Workers: map[string]bool{}, Spec: &wire.Pickled{Data: m.Frames[1]}}
+	x := &Run{ID: p.id, Number: p.run, Barrier: p.barrier, workerFor: m.Frames[0], Workers: map[string]bool{},
+		Spec: &wire.Pickled{Data: m.Frames[1]}}
 	for _, f := range m.Frames[2:] {
 		x.Spec.Buffers = append(x.Spec.Buffers, wire.HeapFrame(f))
 	}
@@ -72,7 +74,8 @@ func (s *Shuffles) callPlanner(ctx context.Context, id, op string, body any, fra
 		case p.Err() == nil:
 			return reply, helpers.Raised(err)
 		}
-		s.Log.Warn("the Python process that was to plan a shuffle has ended; another one plans it", "shuffle", id, "error", p.Err())
+		s.Log.Warn("the Python process that was to plan a shuffle has ended; another one plans it", "shuffle", id,
+			"error", p.Err())
 	}
 	return s.Python(ctx, op, body, frames)
 }

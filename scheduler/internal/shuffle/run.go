@@ -86,7 +86,9 @@ func (s *Shuffles) plan(id string, key task.Key) (*planned, error) {
 	barrier := task.NewKey(BarrierPrefix + id)
 	b := s.State.Task(barrier)
 	if b == nil {
-		return nil, inconsistent("Barrier task with key %q does not exist. This may be caused by task fusion during graph generation.", barrier)
+		return nil,
+			inconsistent("Barrier task with key %q does not exist. This may be caused by task fusion during graph "+
+				"generation.", barrier)
 	}
 	t := s.State.Task(key)
 	if t == nil || t.State() != state.Processing {
@@ -182,7 +184,8 @@ func (s *Shuffles) inputsDone(ctx context.Context, x *Run) error {
 			return err
 		}
 		gone, err := loop.Ask(ctx, s.Loop, func() ([]string, error) {
-			return slices.DeleteFunc(slices.Clone(failed), func(w string) bool { return s.Workers.ByAddress[w] != nil }), nil
+			return slices.DeleteFunc(slices.Clone(failed),
+				func(w string) bool { return s.Workers.ByAddress[w] != nil }), nil
 		})
 		if err != nil {
 			return err
@@ -194,7 +197,8 @@ func (s *Shuffles) inputsDone(ctx context.Context, x *Run) error {
 			stuck = 0
 		}
 		if stuck >= 3 {
-			return fmt.Errorf("%v makes no progress: workers %s cannot be reached; they may be overloaded, see distributed.comm.timeouts.connect", x, strings.Join(failed, ", "))
+			return fmt.Errorf("%v makes no progress: workers %s cannot be reached; they may be overloaded, see "+
+				"distributed.comm.timeouts.connect", x, strings.Join(failed, ", "))
 		}
 		s.Log.Warn("workers of a shuffle are asked again", "shuffle", x.ID, "workers", failed)
 		left = failed

@@ -105,7 +105,8 @@ func Of(k task.Key) string {
 // Plugin is the pickled ShuffleWorkerPlugin, which Dask's workers get when they
 // register: it has what they need to take part in a shuffle.
 func Plugin() []byte {
-	data, err := pickle.Dump(pickle.New(pickle.Global{Module: "distributed.shuffle._worker_plugin", Name: "ShuffleWorkerPlugin"}))
+	data, err := pickle.Dump(pickle.New(pickle.Global{Module: "distributed.shuffle._worker_plugin",
+		Name: "ShuffleWorkerPlugin"}))
 	if err != nil {
 		panic(err) // it is always the same
 	}
@@ -234,10 +235,12 @@ func (s *Shuffles) barrierRPC(ctx context.Context, _ *rpc.Request, in struct {
 			return nil, &rpc.Exception{Type: "KeyError", Message: in.ID}
 		}
 		if x.Number != in.Run {
-			return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("run_id=%d does not match %v", in.Run, x)}
+			return nil, &rpc.Exception{Type: "ValueError",
+				Message: fmt.Sprintf("run_id=%d does not match %v", in.Run, x)}
 		}
 		if !in.Consistent {
-			s.Log.Warn("a shuffle begins anew: its partitions were sent in different runs", "shuffle", x.ID, "run", x.Number)
+			s.Log.Warn("a shuffle begins anew: its partitions were sent in different runs", "shuffle", x.ID, "run",
+				x.Number)
 			s.Restart(x)
 			return nil, nil
 		}

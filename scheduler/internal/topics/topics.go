@@ -23,7 +23,8 @@ type Host struct {
 	Log  *slog.Logger
 	// Send sends a message to a client, if it is connected. It runs in the loop.
 	Send func(client string, msg msgpack.Map)
-	// Length is how many events are kept for each topic, Bytes how many bytes for all of them, an eighth of that for one.
+	// Length is how many events are kept for each topic, Bytes how many bytes for all of them, an eighth of that for
+	// one.
 	Length int
 	Bytes  int64
 }

@@ -17,10 +17,11 @@ type rig struct {
 
 func start(t *testing.T, length int, limit int64) *rig {
 	r := &rig{Host: hosttest.New(t)}
-	r.Topics = New(Host{Loop: r.Loop, Log: r.Host.Log, Length: length, Bytes: limit, Send: func(client string, m msgpack.Map) {
-		e, _ := m.Get("event")
-		r.sent = append(r.sent, fmt.Sprint(client, " ", m.GetString("topic"), " ", e.([]any)[1]))
-	}})
+	r.Topics = New(Host{Loop: r.Loop, Log: r.Host.Log, Length: length, Bytes: limit,
+		Send: func(client string, m msgpack.Map) {
+			e, _ := m.Get("event")
+			r.sent = append(r.sent, fmt.Sprint(client, " ", m.GetString("topic"), " ", e.([]any)[1]))
+		}})
 	r.Serve(r.Register)
 	return r
 }

@@ -100,7 +100,8 @@ func KeyList(list []any) ([]task.Key, error) {
 	for i, v := range list {
 		var err error
 		if _, ok := v.(*wire.Pickled); ok {
-			return nil, &rpc.Exception{Type: "TypeError", Message: "a Python object cannot be the key of a task; of a future, pass future.key"}
+			return nil, &rpc.Exception{Type: "TypeError",
+				Message: "a Python object cannot be the key of a task; of a future, pass future.key"}
 		}
 		if out[i], err = task.KeyOf(v); err != nil {
 			return nil, &rpc.Exception{Type: "TypeError", Message: err.Error()}

@@ -72,7 +72,8 @@ func listSize(list []any) (bytes int64, depth int) {
 func CheckSize(what string, v any) (int64, error) {
 	bytes, depth := Size(v)
 	if depth > maxNesting {
-		return 0, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("%s: nested %d deep; the limit is %d", what, depth, maxNesting)}
+		return 0, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("%s: nested %d deep; the limit is %d", what,
+			depth, maxNesting)}
 	}
 	return bytes, nil
 }

@@ -20,7 +20,8 @@ func TestNumbers(t *testing.T) {
 		float bool // it is a number
 	}{
 		{int64(-3), -3, true, true}, {2.9, 2, true, true}, {-1.0, 0, false, true}, {math.Inf(1), 0, false, true},
-		{math.NaN(), 0, false, true}, {1e300, 0, false, true}, {"7", 0, false, false}, {nil, 0, false, false}, {true, 0, false, false},
+		{math.NaN(), 0, false, true}, {1e300, 0, false, true}, {"7", 0, false, false}, {nil, 0, false, false},
+		{true, 0, false, false},
 	} {
 		if got, ok := Integer(c.in); got != c.want || ok != c.ok {
 			t.Errorf("Integer(%v): got %d, %v, want %d, %v", c.in, got, ok, c.want, c.ok)
@@ -69,7 +70,8 @@ func TestKeys(t *testing.T) {
 	if err != nil || len(keys) != 2 || keys[0] != task.NewKey("a") {
 		t.Fatalf("got %v, %v", keys, err)
 	}
-	if _, err := KeyList([]any{&wire.Pickled{Data: []byte("x")}}); err == nil || !strings.Contains(err.Error(), "future.key") {
+	if _, err := KeyList([]any{&wire.Pickled{Data: []byte("x")}}); err == nil ||
+		!strings.Contains(err.Error(), "future.key") {
 		t.Errorf("a Python object: got %v, want an error that names future.key", err)
 	}
 	if _, err := KeyList([]any{msgpack.Map{}}); err == nil {
@@ -125,7 +127,8 @@ func TestSize(t *testing.T) {
 	}{
 		{nil, 1, 0}, {int64(1), 1, 0}, {"12345", 5, 0}, {[]byte("123"), 3, 0}, {msgpack.Raw("123"), 3, 0},
 		{[]any{}, 1, 1}, {[]any{"123", []any{"4"}}, 4, 2}, {wire.Set{"1"}, 1, 1}, {msgpack.MapOf("123", []any{}), 3, 2},
-		{msgpack.Map{{Key: []any{"x"}, Value: 1}}, 1, 2}, {&wire.Serialized{Header: []byte("123"), Frames: []wire.Frame{frame}}, 103, 1},
+		{msgpack.Map{{Key: []any{"x"}, Value: 1}}, 1, 2},
+		{&wire.Serialized{Header: []byte("123"), Frames: []wire.Frame{frame}}, 103, 1},
 		{(*wire.Serialized)(nil), 1, 0}, {(*wire.Pickled)(nil), 1, 0}, {&wire.Pickled{Data: []byte("123")}, 3, 1},
 		{wire.Enum{Module: "m", Class: "c", Name: "n"}, 3, 0},
 	} {
@@ -141,7 +144,8 @@ func TestSize(t *testing.T) {
 	if _, err := CheckSize("value", deep); err != nil {
 		t.Errorf("nested as deep as may be: %v", err)
 	}
-	if _, err := CheckSize("value", []any{deep}); err == nil || !strings.Contains(err.Error(), "value: nested 513 deep") {
+	if _, err := CheckSize("value", []any{deep}); err == nil ||
+		!strings.Contains(err.Error(), "value: nested 513 deep") {
 		t.Errorf("nested too deep: got %v", err)
 	}
 }

@@ -41,7 +41,8 @@ func ourVersions() msgpack.Map {
 		version = info.Main.Version
 	}
 	return msgpack.MapOf(
-		"host", msgpack.MapOf("go", runtime.Version(), "OS", runtime.GOOS, "machine", runtime.GOARCH, "byteorder", "little"),
+		"host", msgpack.MapOf("go", runtime.Version(), "OS", runtime.GOOS, "machine", runtime.GOARCH, "byteorder",
+			"little"),
 		"packages", msgpack.MapOf("millstream", version))
 }
 

@@ -53,7 +53,8 @@ func (s *Workers) deathRPC(ctx context.Context, _ *rpc.Request, in deathArgs) (s
 func (s *Workers) awaitCause(st *peers.Stream) {
 	var wait bool
 	if err := s.Loop.Do(context.Background(), func() {
-		wait = !st.Gone && !st.Leaving && !s.Ending() && st.Worker != nil && st.Worker.Token != "" && st.Worker.Cause == ""
+		wait = !st.Gone && !st.Leaving && !s.Ending() && st.Worker != nil && st.Worker.Token != "" &&
+			st.Worker.Cause == ""
 	}); err != nil || !wait {
 		return
 	}

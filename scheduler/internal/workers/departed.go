@@ -13,7 +13,8 @@ import (
 // probeTime bounds how long a removed worker is dialed.
 const probeTime = time.Second
 
-// probe dials a worker whose connection was lost and that alone held data. If its host refuses the connection, its process
+// probe dials a worker whose connection was lost and that alone held data. If its host refuses the connection, its
+// process
 // is dead: what waits for the data need not wait any longer.
 func (s *Workers) probe(w *peers.Worker) {
 	s.Go(func() {
@@ -27,7 +28,8 @@ func (s *Workers) probe(w *peers.Worker) {
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			_ = s.Loop.Do(s.Context, func() {
 				if s.ByAddress[w.Address] == nil {
-					s.Log.Warn("worker does not come back; data that only it held is lost", "worker", w.Address, "error", err)
+					s.Log.Warn("worker does not come back; data that only it held is lost", "worker", w.Address,
+						"error", err)
 					s.Apply(&state.ForgetDeparted{Token: w.Incarnation})
 				}
 			})

@@ -106,9 +106,12 @@ func (s *Workers) Tick() {
 	for _, w := range late {
 		addresses = append(addresses, w.Address)
 		w.MayReturn = true // unless the order to end arrives
-		s.Remove(w, reasonTTL+": it has not sent a heartbeat for "+s.Loop.Now().Sub(w.LastSeen).Round(time.Second).String(), false, true)
+		s.Remove(w,
+			reasonTTL+": it has not sent a heartbeat for "+s.Loop.Now().Sub(w.LastSeen).Round(time.Second).String(),
+			false, true)
 	}
-	s.Topics.Publish(msgpack.MapOf("action", "worker-ttl-timed-out", "workers", addresses, "ttl", ttl.Seconds()), "scheduler")
+	s.Topics.Publish(msgpack.MapOf("action", "worker-ttl-timed-out", "workers", addresses, "ttl", ttl.Seconds()),
+		"scheduler")
 }
 
 // reasonTTL begins the reason of an order to end that a worker gets whose heartbeats

@@ -54,7 +54,8 @@ func (s *Workers) Remove(w *peers.Worker, why string, safe, tell bool) {
 			}
 		}
 	}
-	event := msgpack.MapOf("action", "remove-worker", "processing-tasks", processing, "lost-tasks", lost, "expected", safe, "reason", why)
+	event := msgpack.MapOf("action", "remove-worker", "processing-tasks", processing, "lost-tasks", lost, "expected",
+		safe, "reason", why)
 	s.Topics.Publish(event, w.Address)
 	s.Topics.Publish(append(event[:len(event):len(event)], msgpack.Pair{Key: "worker", Value: w.Address}), "all")
 	// The workers that stay hear that a shuffle is over before they get its tasks again.
@@ -65,7 +66,8 @@ func (s *Workers) Remove(w *peers.Worker, why string, safe, tell bool) {
 	}
 	s.Apply(ev)
 	if ev.Awaited > 0 {
-		s.Log.Warn("data kept for the return of a worker", "worker", w.Address, "pieces", ev.Awaited, "wait", s.Reattach)
+		s.Log.Warn("data kept for the return of a worker", "worker", w.Address, "pieces", ev.Awaited, "wait",
+			s.Reattach)
 		s.probe(w)
 	}
 	for _, x := range runs {

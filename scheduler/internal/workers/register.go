@@ -143,7 +143,8 @@ func (s *Workers) add(w *peers.Worker, ev *state.AddWorker, in *peers.Registrati
 		// The same process has lost its connection before we noticed, or another one has
 		// got the address of a dead one.
 		if old.Stream.Comm.Err() == nil { // the peer says that it is the same process
-			s.Log.Warn("worker address taken over", "worker", w.Address, "peer", w.Stream.Comm.PeerAddr(), "before", old.Stream.Comm.PeerAddr())
+			s.Log.Warn("worker address taken over", "worker", w.Address, "peer", w.Stream.Comm.PeerAddr(), "before",
+				old.Stream.Comm.PeerAddr())
 		}
 		old.MayReturn = old.Same(w)
 		s.Remove(old, "it registered again", old.Same(w), false)
@@ -154,7 +155,8 @@ func (s *Workers) add(w *peers.Worker, ev *state.AddWorker, in *peers.Registrati
 		}
 		// Another process in the place of one that died was faster than the end of that one's stream.
 		if other.Stream.Comm.Err() == nil {
-			s.Log.Warn("worker name taken over", "worker", other.Address, "peer", w.Stream.Comm.PeerAddr(), "before", other.Stream.Comm.PeerAddr())
+			s.Log.Warn("worker name taken over", "worker", other.Address, "peer", w.Stream.Comm.PeerAddr(), "before",
+				other.Stream.Comm.PeerAddr())
 		}
 		s.Remove(other, "replaced by "+w.Address, other.Same(w), false)
 	}
@@ -204,7 +206,8 @@ func (s *Workers) SetStatus(w *peers.Worker, name string) error {
 	}
 	before := sw.Status()
 	s.Apply(&state.WorkerStatusChange{Worker: w.ID, Status: status})
-	s.Topics.Publish(msgpack.MapOf("action", "worker-status-change", "prev-status", before.String(), "status", status.String()), w.Address)
+	s.Topics.Publish(msgpack.MapOf("action", "worker-status-change", "prev-status", before.String(), "status",
+		status.String()), w.Address)
 	s.Changed.Fire()
 	return nil
 }
