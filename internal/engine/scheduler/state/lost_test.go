@@ -266,3 +266,16 @@ func TestMayAdopt(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalEndsWithTheRun: a task that its worker would not give back may be asked for again when it runs again.
+func TestRefusalEndsWithTheRun(t *testing.T) {
+	r := newRig(Config{Validate: true})
+	r.addWorkers(1, 1)
+	c := r.addClient("c")
+	r.submit(t, c, "x")
+	x := r.Task(taskid.NewKey("x"))
+	x.refused = true
+	if r.finish(t, "x", 1, time.Second); x.State() != Memory || x.refused {
+		t.Errorf("x is %s, refused %v", x.State(), x.refused)
+	}
+}
