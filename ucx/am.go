@@ -41,7 +41,7 @@ func (ep *Endpoint) SendAM(ctx context.Context, id uint16, header []byte, opts A
 	if err := checkAMID(id); err != nil {
 		return &OpError{Op: ucp.OpAMSend.String(), Peer: ep.peer, Err: err}
 	}
-	return ep.sendAM(ctx, ep.kindID(id, data), header, opts, data)
+	return ep.sendAM(ctx, kindID(ep, id, data), header, opts, data)
 }
 
 func (ep *Endpoint) sendAM(ctx context.Context, id uint16, header []byte, opts AMOptions, data []View) error {
@@ -61,7 +61,7 @@ func (ep *Endpoint) StartSendAM(id uint16, header []byte, opts AMOptions, data .
 	if err := checkAMID(id); err != nil {
 		return failedRequest(ucp.OpAMSend, ep, err)
 	}
-	return ep.startAM(ep.kindID(id, data), header, opts, data)
+	return ep.startAM(kindID(ep, id, data), header, opts, data)
 }
 
 func (ep *Endpoint) startAM(id uint16, header []byte, opts AMOptions, data []View) *Request {
@@ -85,7 +85,7 @@ func checkAMID(id uint16) error {
 }
 
 // kindID is the id under which a message travels to a peer that knows kinds of memory.
-func (ep *Endpoint) kindID(id uint16, data []View) uint16 {
+func kindID(ep *Endpoint, id uint16, data []View) uint16 {
 	if id >= maxKindAM || len(data) == 0 || ep.line == nil || ep.line.features&featureKinds == 0 {
 		return id
 	}
@@ -296,7 +296,7 @@ func (m *AM) Bytes(ctx context.Context, limit int) ([]byte, error) {
 // the sender has the data in, see [Worker.SetAllocator]. The caller releases the buffer.
 func (m *AM) Buffer(ctx context.Context, res mem.Resource) (*mem.Buffer, error) {
 	if res == nil {
-		res = m.w.resource(m.Kind)
+		res = m.w.allocs.resource(m.Kind)
 	}
 	b, err := res.Alloc(ctx, m.Len)
 	if err != nil {

@@ -15,7 +15,7 @@ func TestMessageKindIDs(t *testing.T) {
 	for _, id := range []uint16{0, 5, maxKindAM - 1, reservedTo + 1, kindAMEnd, 65535} {
 		for _, kind := range []mem.Kind{mem.Host, mem.Pinned, mem.Device, mem.Managed} {
 			data := []View{{kind: kind, n: 1}}
-			sent := a.kindID(id, data)
+			sent := kindID(a, id, data)
 			got, told := kindOf(sent)
 			want := mem.Host
 			if id < maxKindAM && (kind == mem.Device || kind == mem.Managed) {
@@ -25,11 +25,11 @@ func TestMessageKindIDs(t *testing.T) {
 				t.Errorf("id %d from %s memory travels as %d and arrives as %d from %s memory, want %s", id, kind,
 					sent, got, told, want)
 			}
-			if sent := plain.kindID(id, data); sent != id {
+			if sent := kindID(plain, id, data); sent != id {
 				t.Errorf("id %d from %s memory to a peer without a lifeline travels as %d", id, kind, sent)
 			}
 		}
-		if sent := a.kindID(id, nil); sent != id {
+		if sent := kindID(a, id, nil); sent != id {
 			t.Errorf("id %d without data travels as %d", id, sent)
 		}
 	}

@@ -80,13 +80,13 @@ func (a *Allocators) resource(w *Worker, k mem.Kind) mem.Resource {
 	case a.Host != nil && !(k == mem.Device || k == mem.Managed):
 		return a.Host
 	}
-	if res := w.allocator(k); res != nil {
+	if res := w.allocs.get(k); res != nil {
 		return res
 	}
 	if a.Host != nil {
 		return a.Host
 	}
-	return w.resource(mem.Host)
+	return w.allocs.resource(mem.Host)
 }
 
 // limits checks a message against the receiver's bounds, before anything is allocated.

@@ -101,8 +101,8 @@ type Worker struct {
 	peers     endpointTable
 	listeners listenerTable
 	ams       amTable
-	allocs    [mem.Managed + 1]atomic.Pointer[mem.Resource] // by kind of memory; see SetAllocator
-	ucxx      atomic.Pointer[ucxxMessages]                  // UCXX's active messages; made at first use
+	allocs    allocTable                   // see SetAllocator
+	ucxx      atomic.Pointer[ucxxMessages] // UCXX's active messages; made at first use
 
 	closeOnce sync.Once
 	closeErr  error
@@ -245,18 +245,21 @@ func (w *Worker) SetAllocator(kind mem.Kind, res mem.Resource) {
 	w.allocs[kind].Store(&res)
 }
 
-// allocator returns what SetAllocator has set for a kind, or nil.
-func (w *Worker) allocator(kind mem.Kind) mem.Resource {
-	if p := w.allocs[kind].Load(); p != nil {
+// allocTable has the allocators of a worker by kind of memory.
+type allocTable [mem.Managed + 1]atomic.Pointer[mem.Resource]
+
+// get returns what SetAllocator has set for a kind, or nil.
+func (t *allocTable) get(kind mem.Kind) mem.Resource {
+	if p := t[kind].Load(); p != nil {
 		return *p
 	}
 	return nil
 }
 
 // resource returns where data of a kind goes.
-func (w *Worker) resource(kind mem.Kind) mem.Resource {
+func (t *allocTable) resource(kind mem.Kind) mem.Resource {
 	for _, k := range []mem.Kind{kind, mem.Host} {
-		if res := w.allocator(k); res != nil {
+		if res := t.get(k); res != nil {
 			return res
 		}
 	}
