@@ -205,3 +205,24 @@ func TestMultiLockReplay(t *testing.T) {
 		}
 	})
 }
+
+// One that leaves the middle of a row gives the first of the row nothing.
+func TestMultiLockLeavesMiddle(t *testing.T) {
+	r := start(t)
+	r.Call("multi_lock_acquire", "locks", lockNames("b"), "id", "holder")
+	wait := r.call("multi_lock_acquire", "locks", lockNames("a", "b"), "id", "first", "timeout", 30)
+	r.Until("first waits for b", func() bool { return len(r.locks.users) == 2 })
+	behind := r.call("multi_lock_acquire", "locks", lockNames("a"), "id", "behind", "timeout", 30)
+	r.Until("behind waits for a", func() bool { return len(r.locks.users) == 3 })
+	r.Call("multi_lock_release", "id", "behind")
+	<-behind
+	r.Do(func() {
+		if u := r.locks.users[mustName("first")]; u == nil || u.left != 1 {
+			t.Errorf("first lacks %+v, want the lock b", u)
+		}
+	})
+	r.Call("multi_lock_release", "id", "holder")
+	if x := <-wait; x.v != true {
+		t.Errorf("got %v, %v, want true", x.v, x.err)
+	}
+}
