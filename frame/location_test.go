@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/wire"
 	"go.millstream.dev/worker"
 )
 
@@ -300,4 +302,67 @@ func TestUnknownPartitions(t *testing.T) {
 			register()
 		}()
 	}
+}
+
+// Functions on devices are bound to the workers with a GPU, whatever other options they have.
+func TestDeviceFunctionsStay(t *testing.T) {
+	ctx, c, _ := connectFakes(t, 1)
+	f := must[*Frame](t)(peopleFrame(t, ctx, c).ToDevice(ctx))
+	var seen []int
+	fn := &PartFunc[int64]{name: "test.stay", device: func(ctx context.Context, f *Frame, p *client.Future[wire.Dict],
+		opts []client.Option) *client.Future[int64] {
+		seen = append(seen, len(opts))
+		return deviceRows.Submit(ctx, f.c, p, opts...)
+	}}
+	rows, err := fn.submit(ctx, f, []client.Option{client.WithPriority(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.ReleaseAll(rows)
+	if _, err := client.Gather(ctx, rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range seen {
+		if n != 2 {
+			t.Errorf("a function on devices is submitted with %d options, want its own and the workers with a GPU", n)
+		}
+	}
+	if len(seen) != f.NumPartitions() {
+		t.Errorf("%d calls for %d partitions", len(seen), f.NumPartitions())
+	}
+}
+
+// A batch that came through host memory is on the device while a function borrows it, and not after, whether it fails.
+func TestBorrowed(t *testing.T) {
+	ctx, dev := onFake(t)
+	b, err := copyBatchToDevice(ctx, mixedOf(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := b.value()
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived := wire.Dict{}
+	for _, p := range there {
+		if a, ok := p.Value.(*wire.DeviceArray); ok {
+			c := *a
+			c.Frame = wire.HeapFrame(bytes.Clone(a.Frame.Bytes()))
+			p.Value = &c
+		}
+		arrived = append(arrived, p)
+	}
+	before := dev.out.Load()
+	for _, want := range []error{nil, errors.New("no")} {
+		err := borrowed(ctx, arrived, func(b *DeviceBatch) error {
+			if n := dev.out.Load(); n == before || b.NumRows() != 10 {
+				t.Errorf("%d buffers and %d rows on the device", n-before, b.NumRows())
+			}
+			return want
+		})
+		if err != want || dev.out.Load() != before {
+			t.Errorf("%v, want %v; %d buffers are left", err, want, dev.out.Load()-before)
+		}
+	}
+	task.Release(there)
 }
