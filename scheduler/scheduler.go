@@ -80,7 +80,6 @@ type Scheduler struct {
 	state   *state.State
 	actions state.Actions
 	writer  *messages.Writer
-	dirty   []*peers.Stream // those that something was said to in this turn
 
 	workers      *workers.Workers
 	clients      *clients.Clients
