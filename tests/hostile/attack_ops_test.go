@@ -17,7 +17,7 @@ import (
 )
 
 // schedulerStreams are the functions of package scheduler that read the streams of workers and clients.
-var schedulerStreams = []string{"workerOp", "clientOp", "primitiveOp"}
+var schedulerStreams = []string{"workerOp", "clientOp", "Primitives.Op"}
 
 // purpose are the requests that end or pause their server, or keep the caller for longer than the attack, when they are
 // asked to: what they do then is no finding.

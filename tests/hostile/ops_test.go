@@ -73,8 +73,8 @@ func surfaceOf(folder string, streams ...string) (s surface, err error) {
 type sources struct {
 	files   []*ast.File
 	types   map[string]*ast.StructType
-	methods map[string]*ast.FuncDecl
-	values  map[string]ast.Expr // of variables and constants of the package
+	methods map[string]*ast.FuncDecl // by name, and by Type.name
+	values  map[string]ast.Expr      // of variables and constants of the package
 }
 
 func readPackage(dir string) (*sources, error) {
@@ -101,6 +101,9 @@ func readPackage(dir string) (*sources, error) {
 				}
 			case *ast.FuncDecl:
 				p.methods[n.Name.Name] = n
+				if _, typ := receiver(n); typ != "" {
+					p.methods[typ+"."+n.Name.Name] = n
+				}
 			case *ast.ValueSpec:
 				for i := range min(len(n.Names), len(n.Values)) {
 					p.values[n.Names[i].Name] = n.Values[i]
@@ -119,17 +122,23 @@ func readPackage(dir string) (*sources, error) {
 func (p *sources) requests() map[string][]string {
 	out := map[string][]string{}
 	loops := map[string][]string{} // what a variable of a loop stands for
+	var self, typ string           // the receiver of the function and its type
 	p.inspect(func(n ast.Node) {
 		switch n := n.(type) {
 		case *ast.RangeStmt:
 			if key, ok := n.Key.(*ast.Ident); ok {
 				loops[key.Name] = append(loops[key.Name], p.table(n.X)...)
 			}
+			if value, ok := n.Value.(*ast.Ident); ok {
+				loops[value.Name] = append(loops[value.Name], p.list(n.X)...)
+			}
+		case *ast.FuncDecl:
+			self, typ = receiver(n)
 		case *ast.AssignStmt:
 			if at, ok := n.Lhs[0].(*ast.IndexExpr); ok && len(n.Lhs) == 1 {
 				if of, ok := at.X.(*ast.SelectorExpr); ok && of.Sel.Name == "handlers" {
 					if name, ok := p.text(at.Index); ok {
-						out[name] = p.arguments(n.Rhs[0])
+						out[name] = p.arguments(n.Rhs[0], self, typ)
 					}
 				}
 			}
@@ -145,7 +154,7 @@ func (p *sources) requests() map[string][]string {
 				}
 			}
 			if name, ok := p.text(at); ok && !strings.Contains(name, "/") { // HTTP has paths
-				out[name] = p.arguments(n.Args[len(n.Args)-1])
+				out[name] = p.arguments(n.Args[len(n.Args)-1], self, typ)
 			}
 		}
 	})
@@ -171,14 +180,52 @@ func (p *sources) table(x ast.Expr) (out []string) {
 	return out
 }
 
-// arguments are the names of the fields that a handler declares: those of its last parameter.
-func (p *sources) arguments(handler ast.Expr) (out []string) {
+// list are the strings of a slice that a loop goes over.
+func (p *sources) list(x ast.Expr) (out []string) {
+	if v, ok := x.(*ast.Ident); ok {
+		x = p.values[v.Name]
+	}
+	if c, ok := x.(*ast.CompositeLit); ok {
+		for _, e := range c.Elts {
+			if name, ok := p.text(e); ok {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// receiver returns the name of a method's receiver and of its type.
+func receiver(d *ast.FuncDecl) (name, typ string) {
+	if d.Recv == nil || len(d.Recv.List) == 0 {
+		return "", ""
+	}
+	if len(d.Recv.List[0].Names) > 0 {
+		name = d.Recv.List[0].Names[0].Name
+	}
+	t := d.Recv.List[0].Type
+	if p, ok := t.(*ast.StarExpr); ok {
+		t = p.X
+	}
+	if id, ok := t.(*ast.Ident); ok {
+		typ = id.Name
+	}
+	return name, typ
+}
+
+// arguments are the names of the fields that a handler declares: those of its last parameter. self and typ are the
+// receiver of the function that registers it, and its type.
+func (p *sources) arguments(handler ast.Expr, self, typ string) (out []string) {
 	var params *ast.FieldList
 	switch h := handler.(type) {
 	case *ast.FuncLit:
 		params = h.Type.Params
 	case *ast.SelectorExpr:
-		if d := p.methods[h.Sel.Name]; d != nil {
+		d := p.methods[h.Sel.Name]
+		if x, ok := h.X.(*ast.Ident); ok && x.Name == self && p.methods[typ+"."+h.Sel.Name] != nil {
+			d = p.methods[typ+"."+h.Sel.Name]
+		}
+		if d != nil {
 			params = d.Type.Params
 		}
 	}

@@ -44,21 +44,23 @@ func New(h Host, own msgpack.Map) *Plugins {
 
 // Register sets the handlers of requests.
 func (s *Plugins) Register(r *rpc.Server) {
-	for _, nanny := range []bool{false, true} {
-		add, drop := "register_worker_plugin", "unregister_worker_plugin"
-		if nanny {
-			add, drop = "register_nanny_plugin", "unregister_nanny_plugin"
-		}
-		rpc.Handle(r, add, func(ctx context.Context, _ *rpc.Request, in Args) (any,
-			error) {
-			return s.Add(ctx, in, nanny)
-		})
-		rpc.Handle(r, drop, func(ctx context.Context, _ *rpc.Request, in struct {
-			Name string `rpc:"name"`
-		}) (any, error) {
-			return s.drop(ctx, in.Name, nanny)
-		})
-	}
+	rpc.Handle(r, "register_worker_plugin", func(ctx context.Context, _ *rpc.Request, in Args) (any, error) {
+		return s.Add(ctx, in, false)
+	})
+	rpc.Handle(r, "register_nanny_plugin", func(ctx context.Context, _ *rpc.Request, in Args) (any, error) {
+		return s.Add(ctx, in, true)
+	})
+	rpc.Handle(r, "unregister_worker_plugin", func(ctx context.Context, _ *rpc.Request, in nameArgs) (any, error) {
+		return s.drop(ctx, in.Name, false)
+	})
+	rpc.Handle(r, "unregister_nanny_plugin", func(ctx context.Context, _ *rpc.Request, in nameArgs) (any, error) {
+		return s.drop(ctx, in.Name, true)
+	})
+}
+
+// nameArgs are the arguments of requests that remove a plugin.
+type nameArgs struct {
+	Name string `rpc:"name"`
 }
 
 // Workers returns what workers get when they register, Nannies what nannies get.
