@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
@@ -153,21 +154,17 @@ func (c *Client) seal(g *graphOut) error {
 	return err
 }
 
-// append appends the message of a sealed graph; its frames go to f.
-func (g *graphOut) append(body []byte, f []wire.Frame) ([]byte, []wire.Frame) {
+// append adds the message of a sealed graph.
+func (g *graphOut) append(b *rpc.Batch) {
 	expr := g.sealed
 	if g.dask != nil {
 		expr = g.dask.expr
 	}
-	body = msgpack.AppendMapHeader(body, 9)
-	body = appendField(body, "op", "update-graph")
-	body = msgpack.AppendString(body, "expr_ser")
-	body = msgpack.AppendMapHeader(body, 1)
-	body = msgpack.AppendString(body, "__Serialized__")
-	body = msgpack.AppendInt(body, int64(len(f)))
-	f = append(f, wire.HeapFrame(expr.Header))
-	f = append(f, expr.Frames...)
-	body = msgpack.AppendString(body, "keys")
+	b.Begin()
+	b.Body = appendField(msgpack.AppendMapHeader(b.Body, 9), "op", "update-graph")
+	b.Body = msgpack.AppendString(b.Body, "expr_ser")
+	b.Serialized(expr)
+	body := msgpack.AppendString(b.Body, "keys")
 	if g.dask != nil { // releases before 2025.7 want a set
 		body = msgpack.AppendMapHeader(body, 2)
 		body = msgpack.AppendString(body, "__Set__")
@@ -191,28 +188,22 @@ func (g *graphOut) append(body []byte, f []wire.Frame) ([]byte, []wire.Frame) {
 	body = appendField(body, "fifo_timeout", g.opts.fifo)
 	body = msgpack.AppendString(body, "actors")
 	body = msgpack.AppendBool(body, g.opts.actors)
-	body = msgpack.AppendString(body, "annotations")
+	b.Body = msgpack.AppendString(body, "annotations")
 	switch {
 	case g.dask == nil: // they are in the graph
-		body = msgpack.AppendMapHeader(body, 0)
+		b.Body = msgpack.AppendMapHeader(b.Body, 0)
 	case g.dask.pickled != nil:
-		body = msgpack.AppendMapHeader(body, 1)
-		body = msgpack.AppendString(body, "__Pickled__")
-		body = msgpack.AppendInt(body, int64(len(f)))
-		f = append(f, wire.HeapFrame(g.dask.pickled))
+		b.Pickled(g.dask.pickled)
 	default:
-		body = append(body, g.dask.annotations...)
+		b.Body = append(b.Body, g.dask.annotations...)
 	}
-	body = msgpack.AppendString(body, "span_metadata")
+	b.Body = msgpack.AppendString(b.Body, "span_metadata")
 	if g.dask != nil {
-		body = msgpack.AppendMapHeader(body, 1)
-		body = msgpack.AppendString(body, "__Pickled__")
-		body = msgpack.AppendInt(body, int64(len(f)))
-		return body, append(f, wire.HeapFrame(spanMetadata()))
+		b.Pickled(spanMetadata())
+		return
 	}
-	body = msgpack.AppendMapHeader(body, 1)
-	body = msgpack.AppendString(body, "collections")
-	return msgpack.AppendArrayHeader(body, 0), f
+	b.Body = msgpack.AppendString(msgpack.AppendMapHeader(b.Body, 1), "collections")
+	b.Body = msgpack.AppendArrayHeader(b.Body, 0)
 }
 
 func appendField(b []byte, name, value string) []byte {
@@ -303,7 +294,6 @@ func (c *Client) refuse(g *graphOut, err error) {
 
 // encodeItems makes one message, a list of maps. Its graphs are sealed.
 func encodeItems(items []outItem) *wire.Message {
-	frames := []wire.Frame{{}}
 	n := 8
 	for _, it := range items {
 		n += len(it.raw) + 256
@@ -311,16 +301,16 @@ func encodeItems(items []outItem) *wire.Message {
 			n += len(it.graph.wanted)
 		}
 	}
-	body := msgpack.AppendArrayHeader(make([]byte, 0, n), len(items))
+	b := rpc.NewBatch(n)
 	for _, it := range items {
 		if it.graph != nil {
-			body, frames = it.graph.append(body, frames)
+			it.graph.append(b)
 		} else {
-			body = append(body, it.raw...)
+			b.Begin()
+			b.Body = append(b.Body, it.raw...)
 		}
 	}
-	frames[0] = wire.HeapFrame(body)
-	return &wire.Message{Frames: frames}
+	return b.Message()
 }
 
 // write sends what is queued, until ctx or the comm ends. It returns what it had taken and
@@ -339,7 +329,9 @@ func (c *Client) write(ctx context.Context, s *stream) ([]outItem, error) {
 				return nil, context.Cause(ctx)
 			}
 		}
-		if err := s.comm.Write(ctx, m); err != nil {
+		err := s.comm.Write(ctx, m)
+		m.Release()
+		if err != nil {
 			return items, err
 		}
 	}

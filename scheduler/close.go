@@ -88,7 +88,7 @@ func (s *Scheduler) farewell(ctx context.Context, workersToo bool) {
 	}
 	for _, st := range streams {
 		select {
-		case <-st.Out.Done:
+		case <-st.Out.Done():
 		case <-ctx.Done():
 			return
 		}

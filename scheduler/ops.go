@@ -48,7 +48,7 @@ func (d *dispatcher) handle(p *post) {
 			d.badMessage(p.from, err)
 		}
 	}
-	if unkept && p.from.Out.Reuse {
+	if unkept && p.from.Out.Copies() {
 		p.msg.Recycle()
 	} else {
 		p.msg.Release()

@@ -49,7 +49,7 @@ func TestOutgoingTotal(t *testing.T) {
 			}
 			return n, nil
 		})
-		if all := s.streams.Backlog.Bytes.Load(); all > 64<<20 {
+		if all := s.streams.Backlog.Bytes(); all > 64<<20 {
 			t.Fatalf("%d bytes wait for all peers, the limit is %d", all, 8<<20)
 		}
 		return n <= 2

@@ -88,7 +88,7 @@ func (s *Scheduler) subscribeWorkerStatus(ctx context.Context, r *rpc.Request) (
 		st.Gone = true
 	})
 	st.Out.Abort(err)
-	<-st.Out.Done
+	<-st.Out.Done()
 	return rpc.NoReply, nil
 }
 

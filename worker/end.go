@@ -109,22 +109,23 @@ func (w *Worker) stop(reason error) (left int64) {
 	// The last words: what is queued, and that the stream is over.
 	w.turn.Lock()
 	s := w.session
-	w.session = nil
 	if s != nil {
 		why := ""
 		if errors.Is(reason, ErrMemory) {
 			why = reason.Error() // tasks are to blame: the scheduler counts it as a death
 		}
 		w.out.CloseStream(why)
-		s.Send.Add(&w.out, true)
+		w.out.Flush(true)
 	}
-	w.out.Reset()
+	w.session, w.out.Writer = nil, nil
 	w.turn.Unlock()
 	if w.sidecar != nil {
 		w.sidecar.Close(closeTime / 2)
 	}
 	if s != nil {
-		s.Send.Close(closeTime)
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		_ = s.Send.Shutdown(ctx)
+		cancel()
 	}
 	w.cancel(reason)
 	if w.http != nil {

@@ -74,12 +74,7 @@ func (w *Worker) begin(by *execution.Executor) {
 // finish ends a turn and sends what was said. While every thread has a task to run it may wait for more, half
 // a millisecond: nobody here is idle for want of an answer.
 func (w *Worker) finish() {
-	if w.out.Len() > 0 {
-		if w.session != nil {
-			w.session.Send.Add(&w.out, !w.exec.Full())
-		}
-		w.out.Reset()
-	}
+	w.out.Flush(!w.exec.Full())
 	w.exec.End()
 }
 

@@ -63,7 +63,7 @@ type director struct {
 type directed struct {
 	address string
 	hello   msgpack.Map
-	send    *rpc.Batched
+	send    *rpc.Writer
 	ops     chan msgpack.Map // what it says
 	gone    chan struct{}
 }
@@ -121,7 +121,7 @@ func (d *director) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.workers {
-		w.send.Abort()
+		w.send.Abort(nil)
 	}
 }
 
@@ -140,8 +140,8 @@ func (d *director) register(ctx context.Context, r *rpc.Request) (any, error) {
 		"worker-plugins", msgpack.Map{})); err != nil {
 		return nil, err
 	}
-	w := &directed{address: hello.GetString("address"), hello: hello, send: rpc.NewBatched(r.Comm,
-		rpc.BatchedConfig{Interval: -1}), ops: make(chan msgpack.Map, 10000), gone: make(chan struct{})}
+	w := &directed{address: hello.GetString("address"), hello: hello, send: rpc.NewWriter(r.Comm, rpc.WriterConfig{}), ops: make(chan msgpack.Map, 10000), gone: make(chan struct{})}
+	w.send.Start()
 	defer close(w.gone)
 	d.mu.Lock()
 	d.workers[w.address] = w
@@ -207,12 +207,10 @@ func (d *director) next(t testing.TB) *directed {
 // tell sends messages on a worker's stream.
 func (w *directed) tell(t testing.TB, messages ...msgpack.Map) {
 	t.Helper()
-	list := make([]any, len(messages))
-	for i, m := range messages {
-		list[i] = m
-	}
-	if err := w.send.Send(testContext(t), list...); err != nil {
-		t.Fatal(err)
+	for _, m := range messages {
+		if err := w.send.SendValue(m); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

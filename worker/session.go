@@ -94,7 +94,7 @@ func (w *Worker) registration() msgpack.Map {
 // attach makes a session the worker's own.
 func (w *Worker) attach(s *registration.Session, first bool) {
 	w.do(func() {
-		w.session = s
+		w.session, w.out.Writer = s, s.Send
 		if first {
 			w.status.set(statusRunning)
 			return
@@ -116,8 +116,7 @@ func (w *Worker) supervise(s *registration.Session) {
 		}
 		w.do(func() {
 			w.drain(nil) // its last words, which may be that the worker is to end
-			w.session = nil
-			w.out.Reset()
+			w.session, w.out.Writer = nil, nil
 			w.apply(&state.SchedulerLost{Stimulus: w.stimulus})
 		})
 		if w.closing.Load() {

@@ -106,7 +106,7 @@ type Worker struct {
 	state        *state.State
 	actions      state.Actions
 	in           stream.Reader
-	out          stream.Batch
+	out          stream.Messages
 	items        []item
 	session      *registration.Session // nil without a scheduler
 	now          time.Time

@@ -19,12 +19,11 @@
 //	var sum int
 //	err := pool.Call(ctx, "tcp://10.0.0.1:8786", "add", pair{1, 2}, &sum)
 //
-// Batched and ServeStream are the two ends of a stream.
+// Writer and ServeStream are the two ends of a stream.
 //
 // # Unlike Dask
 //
 // A Dask server answers None to an op that it does not know. Ours does so to Python peers,
 // which may count on it; Millstream peers get an error for which errors.Is finds
 // ErrUnknownOp. Requests are bounded (MaxOp, MaxArgs, Config.MaxRunning, Config.MaxComms).
-// A batched stream that fails does not forget its messages but hands them back.
 package rpc

@@ -23,8 +23,6 @@ var (
 	// ErrClosed is returned by operations on a closed pool, server or batched stream. It matches net.ErrClosed with
 	// errors.Is.
 	ErrClosed = closed.New("rpc: use of closed object")
-	// ErrFull is returned by sends into a batched stream whose queue is full (BatchedConfig.Fail).
-	ErrFull = errors.New("rpc: queue is full")
 )
 
 // RemoteError is an error that a handler of the peer has returned or raised.

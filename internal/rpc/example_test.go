@@ -61,7 +61,7 @@ func Example() {
 	// ZeroDivisionError - division by zero
 }
 
-func ExampleBatched() {
+func ExampleWriter() {
 	ctx := context.Background()
 	got := make(chan int)
 	s := rpc.NewServer(rpc.Config{})
@@ -85,14 +85,15 @@ func ExampleBatched() {
 	if err := rpc.Notify(ctx, c, "connection_stream", nil); err != nil {
 		panic(err)
 	}
-	stream := rpc.NewBatched(c, rpc.BatchedConfig{})
+	stream := rpc.NewWriter(c, rpc.WriterConfig{})
+	stream.Start()
 	for i := range 3 {
-		if err := stream.Send(ctx, msgpack.Map{{Key: "op", Value: "note"}, {Key: "n", Value: i}}); err != nil {
+		if err := stream.SendValue(msgpack.Map{{Key: "op", Value: "note"}, {Key: "n", Value: i}}); err != nil {
 			panic(err)
 		}
 	}
 	fmt.Println(<-got, <-got, <-got)
-	if err := stream.Close(ctx); err != nil {
+	if err := stream.Shutdown(ctx); err != nil {
 		fmt.Println(err)
 	}
 	// Output: 0 1 2

@@ -113,9 +113,9 @@ func TestConnectionStream(t *testing.T) {
 		if err := Notify(r.Context(), c, "connection_stream", nil); err != nil {
 			t.Fatal(err)
 		}
-		s := NewBatched(c, BatchedConfig{})
+		s := started(c, WriterConfig{})
 		for _, name := range []string{"a", "b", "c"} {
-			if err := s.Send(r.Context(), obj{"op": "hello", "name": name}); err != nil {
+			if err := s.SendValue(obj{"op": "hello", "name": name}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -127,7 +127,7 @@ func TestConnectionStream(t *testing.T) {
 		if st := r.server.Stats(); st.Streams != 1 || st.Running != 0 {
 			t.Errorf("stats %+v", st)
 		}
-		if err := s.Close(r.Context()); err != nil {
+		if err := s.Shutdown(r.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -160,11 +160,11 @@ func TestStreamIsFree(t *testing.T) {
 
 func TestStreamKeepsValuesClosed(t *testing.T) {
 	streamPair(t, sim.Config{}, func(t *testing.T, _ *sim.Network, a, b comm.Comm) {
-		s := NewBatched(a, BatchedConfig{})
-		if err := s.Send(t.Context(), msgpack.Map{{Key: "op", Value: "put"}, {Key: "data", Value: wire.Serialize{Value: []byte("closed")}}}); err != nil {
+		s := started(a, WriterConfig{})
+		if err := s.SendValue(msgpack.Map{{Key: "op", Value: "put"}, {Key: "data", Value: wire.Serialize{Value: []byte("closed")}}}); err != nil {
 			t.Fatal(err)
 		}
-		go s.Close(t.Context())
+		go func() { _ = s.Shutdown(t.Context()) }()
 		seen := false
 		err := ServeStream(t.Context(), b, StreamConfig{Decode: wire.DecodeOptions{Keep: true}, Handlers: map[string]StreamHandler{
 			"put": func(_ context.Context, b *Body) error {

@@ -97,20 +97,22 @@ func TestStreamsOverTransports(t *testing.T) {
 		// A handler that takes the comm over, reads a stream and sends one back.
 		s.Handle("mirror", func(ctx context.Context, r *rpc.Request) (any, error) {
 			r.Takeover()
-			back := rpc.NewBatched(r.Comm, rpc.BatchedConfig{Interval: time.Millisecond})
+			back := rpc.NewWriter(r.Comm, rpc.WriterConfig{Interval: time.Millisecond})
+			back.Start()
 			left := senders * each
 			err := rpc.ServeStream(ctx, r.Comm, rpc.StreamConfig{Handlers: map[string]rpc.StreamHandler{
 				"n": func(ctx context.Context, b *rpc.Body) error {
-					if err := back.Send(ctx, msgpack.Raw(append([]byte(nil), b.Raw()...))); err != nil {
+					back.Add(b.Raw(), nil)
+					if err := back.Flush(0); err != nil {
 						return err
 					}
 					if left--; left == 0 {
-						return back.Send(ctx, msgpack.Map{{Key: "op", Value: "close-stream"}})
+						return back.SendValue(msgpack.Map{{Key: "op", Value: "close-stream"}})
 					}
 					return nil
 				},
 			}})
-			return rpc.NoReply, errors.Join(err, back.Close(ctx))
+			return rpc.NoReply, errors.Join(err, back.Shutdown(ctx))
 		})
 		c, err := n.Dial(t.Context(), address, comm.DialConfig{})
 		if err != nil {
@@ -119,11 +121,16 @@ func TestStreamsOverTransports(t *testing.T) {
 		if err := rpc.Notify(t.Context(), c, "mirror", nil); err != nil {
 			t.Fatal(err)
 		}
-		out := rpc.NewBatched(c, rpc.BatchedConfig{Interval: time.Millisecond})
+		out := rpc.NewWriter(c, rpc.WriterConfig{Interval: time.Millisecond})
+		out.Start()
+		var owner sync.Mutex
 		for w := range senders {
 			go func() {
 				for i := range each {
-					if err := out.Send(t.Context(), msgpack.Map{{Key: "op", Value: "n"}, {Key: "w", Value: w}, {Key: "i", Value: i}}); err != nil {
+					owner.Lock()
+					err := out.SendValue(msgpack.Map{{Key: "op", Value: "n"}, {Key: "w", Value: w}, {Key: "i", Value: i}})
+					owner.Unlock()
+					if err != nil {
 						t.Error(err)
 						return
 					}
@@ -147,7 +154,7 @@ func TestStreamsOverTransports(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if err := out.Close(t.Context()); err != nil {
+		if err := out.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 		for w, k := range next {

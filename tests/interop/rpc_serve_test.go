@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/tests/interop/pypeer"
+	"go.millstream.dev/wire"
 )
 
 // rpcServe serves Python on the loopback.
@@ -194,6 +196,17 @@ func TestRPCStreamOfPython(t *testing.T) {
 	}
 }
 
+// countedComm counts what is written.
+type countedComm struct {
+	comm.Comm
+	writes atomic.Int64
+}
+
+func (c *countedComm) Write(ctx context.Context, m *wire.Message) error {
+	c.writes.Add(1)
+	return c.Comm.Write(ctx, m)
+}
+
 // A Go batched stream to Dask's handle_stream, and to whoever asks a Go server for one.
 func TestRPCStreamToPython(t *testing.T) {
 	r := newRPCRig(t)
@@ -209,9 +222,10 @@ func TestRPCStreamToPython(t *testing.T) {
 			}
 		}
 	}
-	send := func(b *rpc.Batched, op string) error {
+	send := func(b *rpc.Writer, op string) error {
+		b.Start()
 		for i := range count {
-			if err := b.Send(r.ctx, msgpack.Map{{Key: "op", Value: op}, {Key: "n", Value: i}}); err != nil {
+			if err := b.SendValue(msgpack.Map{{Key: "op", Value: op}, {Key: "n", Value: i}}); err != nil {
 				return err
 			}
 			if i%500 == 0 {
@@ -228,11 +242,12 @@ func TestRPCStreamToPython(t *testing.T) {
 	if err := rpc.Notify(r.ctx, c, "connection_stream", nil); err != nil {
 		t.Fatal(err)
 	}
-	b := rpc.NewBatched(c, rpc.BatchedConfig{})
+	counted := &countedComm{Comm: c}
+	b := rpc.NewWriter(counted, rpc.WriterConfig{Interval: 2 * time.Millisecond})
 	if err := send(b, "note"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Close(r.ctx); err != nil {
+	if err := b.Shutdown(r.ctx); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {
@@ -241,18 +256,18 @@ func TestRPCStreamToPython(t *testing.T) {
 	}
 	r.ask("notes", pypeer.Command{"count": count}, &got)
 	check(got.Numbers)
-	if s := b.Stats(); s.Sent != count || s.Batches >= count {
-		t.Errorf("nothing was batched: %+v", s)
+	if n := counted.writes.Load(); n == 0 || n >= count {
+		t.Errorf("nothing was batched: %d messages on the wire", n)
 	}
 
 	s, own := r.rpcServe()
 	s.Handle("subscribe", func(_ context.Context, q *rpc.Request) (any, error) {
 		q.Takeover()
-		b := rpc.NewBatched(q.Comm, rpc.BatchedConfig{Interval: 10 * time.Millisecond})
+		b := rpc.NewWriter(q.Comm, rpc.WriterConfig{Interval: 10 * time.Millisecond})
 		if err := send(b, "tick"); err != nil {
 			return nil, err
 		}
-		return rpc.NoReply, b.Close(r.ctx)
+		return rpc.NoReply, b.Shutdown(r.ctx)
 	})
 	r.ask("listen_to", pypeer.Command{"address": own, "count": count}, &got)
 	check(got.Numbers)

@@ -145,7 +145,7 @@ func (e *end) Write(ctx context.Context, m *wire.Message) error {
 		}
 	}
 	f, err := e.launch(m, size)
-	if err != nil || size <= n.cfg.Window {
+	if err != nil || f == nil || size <= n.cfg.Window { // without a flight it is lost on the way
 		return err
 	}
 	e.writing = true

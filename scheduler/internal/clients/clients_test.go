@@ -55,7 +55,7 @@ func start(t *testing.T, forget time.Duration, step int) *rig {
 					r.Ended(st)
 				}
 			})
-			<-st.Out.Done
+			<-st.Out.Done()
 			r.ended <- st
 		},
 	}, peers.NewClients(r.Host.State))

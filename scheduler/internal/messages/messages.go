@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/scheduler/internal/outbox"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
 )
@@ -83,7 +83,7 @@ var (
 )
 
 // computeTask appends Dask's compute-task message: the hottest of all.
-func (s *Writer) computeTask(out *outbox.Batch, t *state.Task, runID int64) []byte {
+func (s *Writer) computeTask(out *rpc.Batch, t *state.Task, runID int64) []byte {
 	b := append(out.Body, computeHead...)
 	b = append(b, t.Key()...)
 	b = append(b, fieldRunID...)

@@ -44,7 +44,7 @@ func stream(t *testing.T, ours bool) (st *peers.Stream, next func() msgpack.Map)
 	st = all.Open(near)
 	st.Ours = ours
 	st.Out.Start()
-	t.Cleanup(func() { near.Abort(); far.Abort(); <-st.Out.Done })
+	t.Cleanup(func() { near.Abort(); far.Abort(); <-st.Out.Done() })
 	return st, func() msgpack.Map {
 		t.Helper()
 		all.Flush()

@@ -2,9 +2,9 @@ package messages
 
 import (
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/scheduler/internal/outbox"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/specs"
 	"go.millstream.dev/wire"
@@ -12,7 +12,7 @@ import (
 
 // runSpec appends a task's spec to a message for a worker: bytes for a call of Go's, a
 // pickle with its buffers in frames for one of Python's.
-func runSpec(b *outbox.Batch, body []byte, t *state.Task) []byte {
+func runSpec(b *rpc.Batch, body []byte, t *state.Task) []byte {
 	spec := t.Spec()
 	if task.IsSpec(spec) {
 		return msgpack.AppendBytes(body, spec)

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
-	"go.millstream.dev/scheduler/internal/outbox"
 	"go.millstream.dev/wire"
 )
 
@@ -49,7 +49,7 @@ const streamCredits = 8
 type Stream struct {
 	set  *Streams
 	Comm comm.Comm
-	Out  *outbox.Outbox
+	Out  *rpc.Writer
 	// Client or worker is whose it is.
 	Client *Client
 	Worker *Worker
@@ -76,9 +76,9 @@ type Journal interface {
 type Streams struct {
 	log     *slog.Logger
 	journal Journal
-	limit   int64          // of bytes that wait for one peer
-	Backlog outbox.Backlog // what waits for all peers
-	dirty   []*Stream      // those that something was said to in this turn
+	limit   int64       // of bytes that wait for one peer
+	Backlog rpc.Backlog // what waits for all peers
+	dirty   []*Stream   // those that something was said to in this turn
 }
 
 // NewStreams returns streams that drop a peer when more than limit bytes wait for it, or more than total for all.
@@ -90,18 +90,15 @@ func NewStreams(log *slog.Logger, journal Journal, limit, total int64) *Streams 
 
 // Open makes a comm a stream. Its sender is started by the caller.
 func (s *Streams) Open(c comm.Comm) *Stream {
-	var commit func(context.Context, uint64) error
+	st := &Stream{set: s, Comm: c, Ours: c.Info().Millstream != nil, credits: make(chan struct{}, streamCredits)}
+	cfg := rpc.WriterConfig{Limit: s.limit, Backlog: &s.Backlog}
 	if s.journal.Enabled() {
-		commit = s.journal.Commit
+		cfg.Commit = s.journal.Commit
 	}
-	st := &Stream{
-		set: s, Comm: c, Ours: c.Info().Millstream != nil, Out: outbox.New(c, s.limit, commit),
-		credits: make(chan struct{}, streamCredits),
-	}
-	st.Out.Total = &s.Backlog
 	if !st.Ours {
-		st.Out.Interval = pythonInterval
+		cfg.Interval = pythonInterval
 	}
+	st.Out = rpc.NewWriter(c, cfg)
 	return st
 }
 
@@ -130,12 +127,17 @@ func (st *Stream) Connected() bool { return st != nil && !st.Gone }
 
 // Begin starts a message to the peer. Only the loop calls it, and only while the stream is
 // not gone.
-func (st *Stream) Begin() *outbox.Batch {
+func (st *Stream) Begin() *rpc.Batch {
+	st.mark()
+	return st.Out.Begin()
+}
+
+// mark notes that something was said in this turn.
+func (st *Stream) mark() {
 	if !st.dirty {
 		st.dirty = true
 		st.set.dirty = append(st.set.dirty, st)
 	}
-	return st.Out.Begin()
 }
 
 // End lets the stream go: what was said leaves, nothing more is heard, and then the comm is
@@ -155,14 +157,9 @@ func (st *Stream) End() {
 // closeWhenSent closes the comm when what was said has left. A peer that does not read is
 // not waited for.
 func (st *Stream) closeWhenSent() {
-	t := time.NewTimer(2 * time.Second)
-	defer t.Stop()
-	select {
-	case <-st.Out.Done:
-		_ = st.Comm.Close()
-	case <-t.C:
-		st.Out.Abort(outbox.ErrFull)
-	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 2*time.Second, rpc.ErrSlowPeer)
+	defer cancel()
+	_ = st.Out.Shutdown(ctx)
 }
 
 // Flush lets go of what was said in this turn. What was said to clients leaves when the
@@ -190,18 +187,6 @@ func (st *Stream) SendValue(v any) {
 		s.log.Warn("a message cannot be sent", "peer", st.Comm.PeerAddr(), "error", err)
 		return
 	}
-	if len(m.Frames) > 1 {
-		// Its markers count frames from the first: it goes in a batch of its own.
-		if err := st.Out.Flush(s.journal.Position()); err != nil {
-			s.log.Warn("peer dropped", "error", err)
-		}
-	}
-	out := st.Begin()
-	out.Body = append(out.Body, m.Body()...)
-	out.Frames = append(out.Frames, m.Frames[1:]...)
-	if len(m.Frames) > 1 {
-		if err := st.Out.Flush(s.journal.Position()); err != nil {
-			s.log.Warn("peer dropped", "error", err)
-		}
-	}
+	st.mark()
+	st.Out.Add(m.Body(), m.Frames[1:])
 }

@@ -33,7 +33,7 @@ func (s *Workers) StreamEnded(st *peers.Stream, err error) {
 	if err != nil { // the loop has ended, and nobody else lets it go
 		st.Out.Abort(err)
 	}
-	<-st.Out.Done
+	<-st.Out.Done()
 }
 
 // Remove takes a worker out: what it processed runs elsewhere. It runs in the loop.

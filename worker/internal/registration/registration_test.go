@@ -140,7 +140,7 @@ func TestConnect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer session.Send.Abort()
+	defer session.Send.Abort(nil)
 	if !session.Millstream || r.Latency() <= 0 || r.interval.Load() != int64(500*time.Millisecond) ||
 		r.Packages() != nil {
 		t.Errorf("millstream %v, latency %v, interval %v, packages %v", session.Millstream, r.Latency(),
@@ -306,7 +306,7 @@ func TestHeartbeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer session.Send.Abort()
+	defer session.Send.Abort(nil)
 	done := make(chan struct{})
 	go func() { defer close(done); r.Heartbeats() }()
 	r.session.Store(session)

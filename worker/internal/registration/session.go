@@ -2,9 +2,11 @@ package registration
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/stream"
 )
@@ -12,7 +14,7 @@ import (
 // Session is the worker's stream with one scheduler.
 type Session struct {
 	// Send sends to the scheduler.
-	Send *stream.Sender
+	Send *rpc.Writer
 	// Millstream tells that the scheduler is Millstream's, and may come back.
 	Millstream bool
 
@@ -23,14 +25,18 @@ type Session struct {
 	end     context.CancelFunc
 }
 
+var errOver = errors.New("the session is over")
+
 // maxBatches is how many batches of the scheduler may wait for a turn: behind it the stream is not read, and the
 // scheduler notices.
 const maxBatches = 64
 
 func newSession(c comm.Comm) *Session {
-	s := &Session{comm: c, Send: stream.NewSender(c), Millstream: c.Info().Millstream != nil,
-		credit: make(chan struct{}, maxBatches)}
+	s := &Session{comm: c, Send: rpc.NewWriter(c, rpc.WriterConfig{Linger: stream.Linger}),
+		Millstream: c.Info().Millstream != nil,
+		credit:     make(chan struct{}, maxBatches)}
 	s.over, s.end = context.WithCancel(context.Background())
+	s.Send.Start()
 	return s
 }
 
@@ -48,7 +54,8 @@ func (s *Session) Over() context.Context { return s.over }
 func (s *Session) Read(ctx context.Context, deliver func(*wire.Message)) error {
 	err := s.read(ctx, deliver)
 	s.end()
-	s.Send.Abort()
+	s.Send.Abort(errOver)
+	<-s.Send.Done()
 	return err
 }
 

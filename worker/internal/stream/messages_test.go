@@ -1,40 +1,74 @@
 package stream
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/record"
 )
 
-// decoded returns the messages of a batch as maps.
-func decoded(t *testing.T, b *Batch) []msgpack.Map {
+// fakeComm keeps what is written.
+type fakeComm struct {
+	comm.Comm
+	written []msgpack.Map
+	frames  []string
+}
+
+func (c *fakeComm) LocalAddr() string     { return "inproc://1" }
+func (c *fakeComm) Done() <-chan struct{} { return nil }
+func (c *fakeComm) Err() error            { return nil }
+func (c *fakeComm) Close() error          { return nil }
+
+func (c *fakeComm) Write(_ context.Context, m *wire.Message) error {
+	v, err := msgpack.Decode(m.Body())
+	if err != nil {
+		return err
+	}
+	for _, x := range v.([]any) {
+		c.written = append(c.written, x.(msgpack.Map))
+	}
+	for _, f := range m.Frames[1:] {
+		c.frames = append(c.frames, string(f.Bytes()))
+	}
+	return nil
+}
+
+// out is Messages whose comm the test reads.
+type out struct {
+	Messages
+	comm *fakeComm
+}
+
+func newOut() *out {
+	c := &fakeComm{}
+	return &out{Messages{Writer: rpc.NewWriter(c, rpc.WriterConfig{Linger: time.Hour})}, c}
+}
+
+// sent ends the stream and returns its messages and frames.
+func sent(t *testing.T, o *out) ([]msgpack.Map, []string) {
 	t.Helper()
-	r := msgpack.NewReader(b.body)
-	var out []msgpack.Map
-	for range b.Len() {
-		raw, err := r.ReadRaw()
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := msgpack.Decode(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, v.(msgpack.Map))
+	o.Flush(false) // the end does not linger
+	o.Writer.Start()
+	if err := o.Writer.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	if err := r.End(); err != nil {
-		t.Fatalf("%d messages, and then %v", b.Len(), err)
-	}
-	return out
+	return o.comm.written, o.comm.frames
+}
+
+func decoded(t *testing.T, o *out) []msgpack.Map {
+	t.Helper()
+	list, _ := sent(t, o)
+	return list
 }
 
 // same fails the test unless a message has these fields and no others.
@@ -91,23 +125,19 @@ func TestFinished(t *testing.T) {
 		Thread: 3}
 	a := m.apply(done, state.SendTaskFinished)
 	p := record.Parts{Start: 1e9, Stop: 2e9, Load: 5e8}
-	var b Batch
+	b := newOut()
 	b.Finished(a.Task, a.RunID, nil, &p, "s-1")
 	b.Finished(a.Task, a.RunID, []byte("class"), &p, "s-2")
 	spans := []any{
 		msgpack.MapOf("action", "disk-read", "start", 0.5, "stop", 1.0),
 		msgpack.MapOf("action", "compute", "start", 1.0, "stop", 2.0),
 	}
-	for i, got := range decoded(t, &b) {
+	for i, got := range decoded(t, b) {
 		class := []any{nil, []byte("class")}[i]
 		same(t, got, "op", "task-finished", "stimulus_id", fmt.Sprint("s-", i+1), "key", "k", "run_id", int64(5),
 			"status", "OK",
 			"nbytes", int64(28), "type", class, "typename", "int", "metadata", msgpack.Map{}, "thread", int64(3),
 			"startstops", spans)
-	}
-	b.Reset()
-	if b.Len() != 0 || len(b.body) != 0 || b.frames != nil {
-		t.Errorf("after Reset the batch is %+v", b)
 	}
 }
 
@@ -118,28 +148,29 @@ func TestErred(t *testing.T) {
 	second := &wire.Serialized{Header: []byte{0x80}, Frames: []wire.Frame{wire.HeapFrame([]byte("t"))}}
 	f := &state.Failure{Exception: first, Traceback: second, ExceptionText: "E()", TracebackText: "line 1"}
 	a := m.apply(&state.ExecuteFailure{Key: m.compute("k", 7), Failure: f, Thread: 2}, state.SendTaskErred)
-	var b Batch
+	b := newOut()
 	b.Erred(a.Task, a.RunID, &record.Parts{Start: 1e9, Stop: 2e9}, "s")
 	spans := []any{msgpack.MapOf("action", "compute", "start", 1.0, "stop", 2.0)}
 	fields := []any{"op", "task-erred", "stimulus_id", "s", "key", "k", "run_id", int64(7), "status", "error",
 		"exception_text", "E()",
 		"traceback_text", "line 1", "thread", int64(2), "startstops", spans}
-	same(t, decoded(t, &b)[0], append(fields, "exception", msgpack.MapOf("__Serialized__", int64(1)),
+	got, frames := sent(t, b)
+	same(t, got[0], append(fields, "exception", msgpack.MapOf("__Serialized__", int64(1)),
 		"traceback", msgpack.MapOf("__Serialized__", int64(3)))...)
-	if len(b.frames) != 4 || string(b.frames[1].Bytes()) != "e" || string(b.frames[3].Bytes()) != "t" {
-		t.Errorf("frames %v", b.frames)
+	if len(frames) != 4 || frames[1] != "e" || frames[3] != "t" {
+		t.Errorf("frames %q", frames)
 	}
 
 	m = newMachine(t)
 	f = &state.Failure{Exception: (*wire.Serialized)(nil), ExceptionText: "E()", TracebackText: "line 1"}
 	a = m.apply(&state.ExecuteFailure{Key: m.compute("k", 7), Failure: f, Thread: 2}, state.SendTaskErred)
-	b.Reset()
+	b = newOut()
 	b.Erred(a.Task, a.RunID, &record.Parts{Start: 1e9, Stop: 2e9}, "s")
-	same(t, decoded(t, &b)[0], append(fields, "exception", nil, "traceback", nil)...)
+	same(t, decoded(t, b)[0], append(fields, "exception", nil, "traceback", nil)...)
 }
 
 func TestActions(t *testing.T) {
-	var b Batch
+	b := newOut()
 	m := newMachine(t)
 	key := func(text string) task.Key { return task.NewKey(text) }
 
@@ -161,7 +192,7 @@ func TestActions(t *testing.T) {
 		{"op", "release-worker-data", "stimulus_id", "s", "key", "gone"},
 		{"op", "long-running", "stimulus_id", "s", "key", "x", "run_id", int64(9), "compute_duration", nil},
 	}
-	got := decoded(t, &b)
+	got := decoded(t, b)
 	if len(got) != len(want) {
 		t.Fatalf("%d messages, want %d: %v", len(got), len(want), got)
 	}
@@ -175,18 +206,18 @@ func TestAddKeys(t *testing.T) {
 	m := newMachine(t)
 	done := &state.ExecuteSuccess{Stored: state.Stored{Key: m.compute("k", 5), NBytes: 28, TypeName: "int"}}
 	tasks := []*state.Task{m.apply(done, state.SendTaskFinished).Task}
-	var b Batch
+	b := newOut()
 	b.Action(&state.Action{Kind: state.SendAddKeys, Tasks: tasks}, "s")
 	b.Action(&state.Action{Kind: state.SendAddKeys, Tasks: tasks, Adopt: true}, "s")
 	b.Action(&state.Action{Kind: state.SendRequestRefresh, Tasks: tasks}, "s")
-	got := decoded(t, &b)
+	got := decoded(t, b)
 	same(t, got[0], "op", "add-keys", "stimulus_id", "s", "keys", []any{"k"})
 	same(t, got[1], "op", "add-keys", "stimulus_id", "s", "keys", []any{"k"}, "nbytes", []any{int64(28)}, "adopt", true)
 	same(t, got[2], "op", "request-refresh-who-has", "stimulus_id", "s", "keys", []any{"k"})
 }
 
 func TestOwnMessages(t *testing.T) {
-	var b Batch
+	b := newOut()
 	b.Status("paused", "s")
 	b.KeepAlive()
 	b.CloseStream("")
@@ -196,34 +227,74 @@ func TestOwnMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Raw(raw, [][]byte{[]byte("header"), []byte("data")})
-	got := decoded(t, &b)
+	got, frames := sent(t, b)
 	same(t, got[0], "op", "worker-status-change", "stimulus_id", "s", "status", "paused")
 	same(t, got[1], "op", "keep-alive")
 	same(t, got[2], "op", "close-stream")
 	same(t, got[3], "op", "close-stream", "reason", "out of memory")
 	same(t, got[4], "op", "x", "data", msgpack.MapOf("__Serialized__", int64(1)))
-	if len(b.frames) != 2 || string(b.frames[1].Bytes()) != "data" {
-		t.Errorf("frames %v", b.frames)
+	if len(frames) != 2 || frames[1] != "data" {
+		t.Errorf("frames %q", frames)
 	}
 }
 
-// The memory of a batch is used again: no message allocates.
+// No message allocates but for the memory of its batch.
 func TestNoAllocation(t *testing.T) {
 	m := newMachine(t)
 	done := &state.ExecuteSuccess{Stored: state.Stored{Key: m.compute("k", 5), NBytes: 28, TypeName: "int"}}
 	finished := m.apply(done, state.SendTaskFinished).Task
 	p := record.Parts{Start: 1, Stop: 2}
-	var b Batch
+	b := newOut()
 	if n := testing.AllocsPerRun(100, func() {
-		b.Reset()
 		b.Finished(finished, 5, nil, &p, "s")
 		b.Status("paused", "s")
 	}); n > 0 {
 		t.Errorf("%v allocations per message", n)
 	}
+	decoded(t, b)
 }
 
-var errWanted = errors.New("wanted")
+// Without a scheduler messages are dropped.
+func TestNoScheduler(t *testing.T) {
+	m := newMachine(t)
+	done := &state.ExecuteSuccess{Stored: state.Stored{Key: m.compute("k", 5), NBytes: 28, TypeName: "int"}}
+	a := m.apply(done, state.SendTaskFinished)
+	var none Messages
+	none.Finished(a.Task, 5, nil, &record.Parts{}, "s")
+	none.Erred(a.Task, 5, &record.Parts{}, "s")
+	none.Action(&state.Action{Kind: state.SendReschedule, Key: a.Key}, "s")
+	none.Status("paused", "s")
+	none.KeepAlive()
+	none.CloseStream("")
+	none.Raw(nil, nil)
+	none.Flush(true)
+	none.Flush(false)
+}
+
+// What Python sends with frames of its own keeps them, whatever goes with it.
+func TestRawFrames(t *testing.T) {
+	b := newOut()
+	value := &wire.Serialized{Header: []byte{0x80}, Frames: []wire.Frame{wire.HeapFrame([]byte("e"))}}
+	raw, err := msgpack.Append(nil, msgpack.MapOf("op", "x", "data", msgpack.MapOf("__Serialized__", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.KeepAlive()
+	b.Raw(raw, [][]byte{[]byte("h1"), []byte("d1")})
+	b.Raw(raw, [][]byte{[]byte("h2"), []byte("d2")})
+	batch := b.Writer.Begin()
+	batch.Body = msgpack.AppendString(msgpack.AppendMapHeader(batch.Body, 1), "v")
+	batch.Serialized(value)
+	got, frames := sent(t, b)
+	// The first of Python's and the value may go in one message, the second of Python's begins another one.
+	if len(got) != 4 || fmt.Sprint(frames) != "[h1 d1 h2 d2 \x80 e]" {
+		t.Errorf("got %v with %q", got, frames)
+	}
+	last, _ := got[3].Get("v")
+	if index, _ := last.(msgpack.Map).Get("__Serialized__"); index != int64(3) {
+		t.Errorf("the value is at %v, want 3: behind the frames of the message that it goes with", index)
+	}
+}
 
 func containsAll(text string, parts ...string) bool {
 	for _, p := range parts {

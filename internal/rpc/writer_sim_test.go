@@ -69,14 +69,21 @@ func numbered(n int) msgpack.Map {
 	return msgpack.Map{{Key: "op", Value: "n"}, {Key: "n", Value: n}}
 }
 
-// TestBatching: the first message after a pause goes at once, the others together.
-func TestBatching(t *testing.T) {
+// started returns a Writer that sends.
+func started(c comm.Comm, cfg WriterConfig) *Writer {
+	w := NewWriter(c, cfg)
+	w.Start()
+	return w
+}
+
+// TestWriterBatches: the first message after a pause goes at once, the others together.
+func TestWriterBatches(t *testing.T) {
 	streamPair(t, sim.Config{}, func(t *testing.T, _ *sim.Network, a, b comm.Comm) {
-		s := NewBatched(a, BatchedConfig{Interval: 10 * time.Millisecond})
+		s := started(a, WriterConfig{Interval: 10 * time.Millisecond})
 		got := make(chan [][]int64)
 		go func() { got <- lists(t.Context(), b) }()
 		send := func(n int) {
-			if err := s.Send(t.Context(), numbered(n)); err != nil {
+			if err := s.SendValue(numbered(n)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -86,47 +93,37 @@ func TestBatching(t *testing.T) {
 		send(2)
 		time.Sleep(5 * time.Millisecond)
 		send(3)
-		if st := s.Stats(); st.Batches != 1 || st.Sent != 1 || st.Waiting != 3 || st.Messages != 4 {
-			t.Errorf("within the interval: %+v", st)
-		}
 		time.Sleep(time.Second)
 		send(4)
 		synctest.Wait()
 		send(5)
-		if err := s.Close(t.Context()); err != nil { // does not wait for the interval
+		if err := s.Shutdown(t.Context()); err != nil { // does not wait for the interval
 			t.Error(err)
 		}
 		want := [][]int64{{0}, {1, 2, 3}, {4}, {5}}
 		if lists := <-got; fmt.Sprint(lists) != fmt.Sprint(want) {
 			t.Errorf("lists %v, want %v", lists, want)
 		}
-		if err := s.Send(t.Context(), numbered(6)); !errors.Is(err, ErrClosed) && !errors.Is(err, comm.ErrClosed) {
-			t.Errorf("send after close: %v", err)
-		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Errorf("second close: %v", err)
-		}
-		if st := s.Stats(); st.Sent != 6 || st.Batches != 4 || st.Bytes == 0 {
-			t.Errorf("in the end: %+v", st)
+		send(6) // is dropped
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Errorf("second time: %v", err)
 		}
 	})
 }
 
-// TestBadMessageFailsAlone: what cannot be encoded fails its own Send.
-func TestBadMessageFailsAlone(t *testing.T) {
+// TestWriterBadMessage: what cannot be encoded fails alone.
+func TestWriterBadMessage(t *testing.T) {
 	streamPair(t, sim.Config{}, func(t *testing.T, _ *sim.Network, a, b comm.Comm) {
-		s := NewBatched(a, BatchedConfig{})
+		s := started(a, WriterConfig{})
 		got := make(chan [][]int64)
 		go func() { got <- lists(t.Context(), b) }()
-		for _, bad := range []any{make(chan int), msgpack.Raw{0xc1}, msgpack.Raw{0x92, 1}, msgpack.Raw{1, 2}} {
-			if err := s.Send(t.Context(), numbered(0), bad); err == nil {
-				t.Errorf("%v was taken", bad)
-			}
+		if err := s.SendValue(make(chan int)); err == nil {
+			t.Error("a channel was taken")
 		}
-		if err := s.Send(t.Context(), numbered(1)); err != nil {
+		if err := s.SendValue(numbered(1)); err != nil {
 			t.Error(err)
 		}
-		if err := s.Close(t.Context()); err != nil {
+		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if lists := <-got; fmt.Sprint(lists) != "[[1]]" {
@@ -135,20 +132,20 @@ func TestBadMessageFailsAlone(t *testing.T) {
 	})
 }
 
-// TestFramesInBatches: messages with frames of their own keep them when they go together.
-func TestFramesInBatches(t *testing.T) {
+// TestWriterFrames: messages with frames of their own keep them when they go together.
+func TestWriterFrames(t *testing.T) {
 	streamPair(t, sim.Config{}, func(t *testing.T, _ *sim.Network, a, b comm.Comm) {
-		s := NewBatched(a, BatchedConfig{})
+		s := started(a, WriterConfig{})
 		for i := range 4 {
 			m := msgpack.Map{{Key: "op", Value: "put"}, {Key: "data", Value: wire.Serialize{Value: []byte(strings.Repeat(fmt.Sprint(i), 10))}}}
 			if i == 2 {
 				m = numbered(2) // one without, in between
 			}
-			if err := s.Send(t.Context(), m); err != nil {
+			if err := s.SendValue(m); err != nil {
 				t.Fatal(err)
 			}
 		}
-		go s.Close(t.Context())
+		go func() { _ = s.Shutdown(t.Context()) }()
 		var got []string
 		err := ServeStream(t.Context(), b, StreamConfig{Handlers: map[string]StreamHandler{
 			"put": func(_ context.Context, b *Body) error {
@@ -168,94 +165,58 @@ func TestFramesInBatches(t *testing.T) {
 	})
 }
 
-func TestQueueBounds(t *testing.T) {
+// TestWriterLimit: a peer that does not read is dropped when more than the limit waits for it.
+func TestWriterLimit(t *testing.T) {
 	streamPair(t, sim.Config{Window: 100}, func(t *testing.T, n *sim.Network, a, b comm.Comm) {
 		n.Stall("b")
 		big := msgpack.Map{{Key: "op", Value: "n"}, {Key: "n", Value: 0}, {Key: "pad", Value: strings.Repeat("x", 1000)}}
-		s := NewBatched(a, BatchedConfig{Interval: -1, Queue: 3, Fail: true})
+		s := started(a, WriterConfig{Limit: 3500})
 		sent := 0
 		var err error
 		for err == nil && sent < 100 {
-			if err = s.Send(t.Context(), big); err == nil {
+			if err = s.SendValue(big); err == nil {
 				sent++
 			}
 			synctest.Wait()
 		}
-		if !errors.Is(err, ErrFull) || sent != 4 { // one is being written
+		if !errors.Is(err, ErrSlowPeer) || sent != 4 { // one is being written
 			t.Errorf("%d sends, then %v", sent, err)
 		}
-		if left := s.Abort(); left == nil || len(left.InDoubt) != 1 || len(left.Unsent) != 3 {
-			t.Errorf("left over: %v", left)
-		}
-	})
-	streamPair(t, sim.Config{Window: 100}, func(t *testing.T, n *sim.Network, a, b comm.Comm) {
-		n.Stall("b")
-		s := NewBatched(a, BatchedConfig{Interval: -1, Queue: 3})
-		var wg sync.WaitGroup
-		for i := range 50 {
-			wg.Go(func() {
-				if err := s.Send(t.Context(), numbered(i)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		synctest.Wait()
-		if err := s.Send(ctx, numbered(50)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a send that waits: %v", err)
-		}
-		n.Resume("b")
-		got := make(chan [][]int64)
-		go func() { got <- lists(t.Context(), b) }()
-		wg.Wait()
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		all := slices.Concat(<-got...)
-		slices.Sort(all)
-		if len(all) != 50 || all[0] != 0 || all[49] != 49 {
-			t.Errorf("got %v", all)
+		<-s.Done()
+		if a.Err() == nil {
+			t.Error("the comm is open")
 		}
 	})
 }
 
-// TestCloseDeadline: Close hands back what it could not send.
-func TestCloseDeadline(t *testing.T) {
+// TestWriterDeadline: Shutdown does not wait longer than its context for a peer that does not read.
+func TestWriterDeadline(t *testing.T) {
 	streamPair(t, sim.Config{Window: 100}, func(t *testing.T, n *sim.Network, a, b comm.Comm) {
 		n.Stall("b")
-		s := NewBatched(a, BatchedConfig{Interval: -1, Batch: 1})
+		s := started(a, WriterConfig{})
 		for i := range 10 {
 			m := numbered(i)
 			m.Set("pad", strings.Repeat("x", 200))
-			if err := s.Send(t.Context(), m); err != nil {
+			if err := s.SendValue(m); err != nil {
 				t.Fatal(err)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := s.Close(ctx)
-		var left *UnsentError
-		if !errors.As(err, &left) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("close: %v", err)
+		if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
 		}
-		if len(left.InDoubt) != 1 || len(left.Unsent) != 9 {
-			t.Errorf("%d in doubt, %d unsent", len(left.InDoubt), len(left.Unsent))
-		}
-		if v, err := msgpack.Decode(left.Unsent[8].(msgpack.Raw)); err != nil || v.(msgpack.Map)[1].Value != int64(9) {
-			t.Errorf("the last one is %v, %v", v, err)
-		}
-		if s.Err() == nil || s.Comm().Err() == nil {
-			t.Error("the stream lives on")
+		if a.Err() == nil {
+			t.Error("the comm is open")
 		}
 	})
 }
 
-// TestPeersLastWords: a stream that the peer has ended fails, and what the peer said before
-// can still be read.
-func TestPeersLastWords(t *testing.T) {
+// TestWriterPeersLastWords: a stream that the peer has ended takes no more, and what the peer said before can still be
+// read.
+func TestWriterPeersLastWords(t *testing.T) {
 	streamPair(t, sim.Config{}, func(t *testing.T, _ *sim.Network, a, b comm.Comm) {
-		s := NewBatched(a, BatchedConfig{})
+		s := started(a, WriterConfig{})
 		for i := range 3 {
 			if err := b.Write(t.Context(), raw(t, numbered(i))); err != nil {
 				t.Fatal(err)
@@ -263,13 +224,8 @@ func TestPeersLastWords(t *testing.T) {
 		}
 		_ = b.Close()
 		time.Sleep(time.Second)
-		if err := s.Send(t.Context(), numbered(0)); err == nil {
-			// Written before the end was noticed; the next one is not.
-			time.Sleep(time.Second)
-			err = s.Send(t.Context(), numbered(1))
-			if !errors.Is(err, comm.ErrClosed) {
-				t.Errorf("send to a peer that has gone: %v", err)
-			}
+		if err := s.SendValue(numbered(0)); err != nil {
+			t.Errorf("what is sent to a peer that has gone is dropped: %v", err)
 		}
 		for i := range 3 {
 			m, err := a.Read(t.Context())
@@ -278,34 +234,33 @@ func TestPeersLastWords(t *testing.T) {
 			}
 			m.Release()
 		}
-		if err := s.Close(t.Context()); err != nil && !errors.As(err, new(*UnsentError)) {
-			t.Error(err)
-		}
-		if a.Err() == nil {
-			t.Error("the comm is open")
-		}
+		<-s.Done()
 	})
 }
 
-// TestBatchedNeverLosesOrReorders sends from several goroutines under random faults. What
-// the peer gets is, for each sender, a beginning of what was sent, in order, without a
-// gap; what was written, what is in doubt and what is handed back are together everything.
-// When no connection was broken, the peer has got all of it.
-func TestBatchedNeverLosesOrReorders(t *testing.T) {
+// TestWriterNeverLosesOrReorders sends from several goroutines under random faults. What the peer gets is, for each
+// sender, a beginning of what was sent, in order, without a gap. When no connection was broken, the peer has got all of
+// it.
+func TestWriterNeverLosesOrReorders(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
 		senders := rapid.IntRange(1, 4).Draw(rt, "senders")
 		each := rapid.IntRange(1, 60).Draw(rt, "each")
-		interval := time.Duration(rapid.IntRange(-1, 5).Draw(rt, "interval")) * time.Millisecond
-		cfg := BatchedConfig{Interval: interval, Queue: rapid.IntRange(1, 50).Draw(rt, "queue"), Batch: rapid.IntRange(1, 20).Draw(rt, "batch")}
+		ms := func(name string) time.Duration {
+			return time.Duration(rapid.IntRange(0, 5).Draw(rt, name)) * time.Millisecond
+		}
+		cfg := WriterConfig{Interval: ms("interval"), Linger: ms("linger")}
+		patient := rapid.IntRange(0, 3).Draw(rt, "patient") // each so many messages one that is not urgent
 		faults := rapid.SliceOfN(rapid.IntRange(0, 5), 0, 6).Draw(rt, "faults")
 		gaps := rapid.SliceOfN(rapid.IntRange(0, 5000), 6, 6).Draw(rt, "gaps")
 		synctest.Test(t, func(*testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 			defer cancel()
-			n := sim.New(sim.Config{Seed: seed, Window: 500, Link: sim.Link{Latency: time.Millisecond, Jitter: time.Millisecond, Bandwidth: 1 << 20}})
+			n := sim.New(sim.Config{Seed: seed, Window: 500,
+				Link: sim.Link{Latency: time.Millisecond, Jitter: time.Millisecond, Bandwidth: 1 << 20}})
 			a, b := connectPair(ctx, n)
-			s := NewBatched(a, cfg)
+			s := started(a, cfg)
+			var owner sync.Mutex
 			got := make(chan [][]int64, 1)
 			go func() { got <- lists(ctx, b) }()
 			var wg sync.WaitGroup
@@ -313,7 +268,18 @@ func TestBatchedNeverLosesOrReorders(t *testing.T) {
 			for w := range senders {
 				wg.Go(func() {
 					for i := range each {
-						if err := s.Send(ctx, numbered(w*1000+i)); err != nil {
+						owner.Lock()
+						m := raw(t, numbered(w*1000+i))
+						s.Add(m.Body(), nil)
+						var err error
+						if patient > 0 && i%patient == 0 {
+							err = s.FlushLater()
+						} else {
+							err = s.Flush(0)
+						}
+						owner.Unlock()
+						if err != nil {
+							rt.Errorf("flush: %v", err)
 							return
 						}
 						accepted[w]++
@@ -348,24 +314,12 @@ func TestBatchedNeverLosesOrReorders(t *testing.T) {
 				}
 			}
 			wg.Wait()
-			err := s.Close(ctx)
+			err := s.Shutdown(ctx)
 			received := slices.Concat(<-got...)
 			b.Abort()
-
-			var left *UnsentError
-			lost := 0
-			if errors.As(err, &left) {
-				lost = len(left.InDoubt) + len(left.Unsent)
-			} else if err != nil {
-				rt.Errorf("close: %v", err)
-			}
 			total := 0
 			for _, k := range accepted {
 				total += k
-			}
-			st := s.Stats()
-			if int(st.Messages) != total || int(st.Sent)+lost != total {
-				rt.Errorf("%d accepted, %d sent, %d handed back: %+v", total, st.Sent, lost, st)
 			}
 			next := make([]int64, senders)
 			for _, v := range received {

@@ -1,0 +1,386 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/wire"
+)
+
+// WriterConfig describes a Writer. The zero value sends everything at once and never drops a peer.
+type WriterConfig struct {
+	// Limit is how many bytes may wait for the peer before it is dropped, 0 without a limit.
+	Limit int64
+	// Backlog is what waits for all peers, nil for none.
+	Backlog *Backlog
+	// Commit, when set, waits until a position is on disk: see Flush.
+	Commit func(ctx context.Context, position uint64) error
+	// Interval is the least time from one message to the next. What is sent after a pause always leaves at once.
+	Interval time.Duration
+	// Linger is how long what is not urgent waits for more: see FlushLater.
+	Linger time.Duration
+}
+
+// Writer writes a stream of messages to one peer in batches, as Dask's BatchedSend does. Its owner, one goroutine at a
+// time, appends to the open batch and hands it over with Flush; a goroutine of the Writer merges what has gathered
+// meanwhile and writes it.
+type Writer struct {
+	cfg   WriterConfig
+	comm  comm.Comm
+	reuse bool // the transport has copied what it wrote when Write returns
+
+	// The owner's:
+	open   *Batch
+	sealed []*Batch // large enough to go, before open
+
+	mu      sync.Mutex // owns all below
+	queue   []*Batch
+	bytes   int64
+	closing bool
+	urgent  bool // something in the queue does not wait for more
+
+	last time.Time // of the goroutine: when it last wrote
+
+	wake   chan struct{} // holds a token: there is something, or it became urgent
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+}
+
+// NewWriter returns a Writer on a comm, which sends nothing before Start.
+func NewWriter(c comm.Comm, cfg WriterConfig) *Writer {
+	scheme, _ := comm.ParseAddress(c.LocalAddr())
+	// Elsewhere a receiver may still hold what was written: in this process, or UCX.
+	w := &Writer{cfg: cfg, comm: c, reuse: scheme == "tcp" || scheme == "tls", wake: make(chan struct{}, 1),
+		done: make(chan struct{})}
+	w.ctx, w.cancel = context.WithCancelCause(context.Background())
+	return w
+}
+
+// Start starts to send. What was flushed before waits for it: a stream begins with a reply that others send.
+func (w *Writer) Start() {
+	w.cfg.Backlog.join(1)
+	go w.run()
+}
+
+// Done is closed when nothing more is sent.
+func (w *Writer) Done() <-chan struct{} { return w.done }
+
+// Copies reports whether the transport has copied a message when it is written, so that its memory may be used again.
+func (w *Writer) Copies() bool { return w.reuse }
+
+// Backlog is what waits for all peers of a process. Set Limit before its first use.
+type Backlog struct {
+	// Limit is how many bytes may wait for all peers, 0 without a limit.
+	Limit int64
+
+	bytes, peers atomic.Int64
+}
+
+// Bytes returns how many bytes wait.
+func (b *Backlog) Bytes() int64 { return b.bytes.Load() }
+
+func (b *Backlog) add(n int64) {
+	if b != nil {
+		b.bytes.Add(n)
+	}
+}
+
+func (b *Backlog) join(n int64) {
+	if b != nil {
+		b.peers.Add(n)
+	}
+}
+
+// over reports whether too much waits for all peers, and for this one no less than for others.
+func (b *Backlog) over(own int64) bool {
+	if b == nil {
+		return false
+	}
+	all := b.bytes.Load()
+	return b.Limit > 0 && all > b.Limit && own >= all/max(b.peers.Load(), 1)
+}
+
+// batchBytes is from where on a batch is left as it is and another one begun. Long messages save nothing any more, and
+// memory of one length is easily used again.
+const batchBytes = 48 << 10
+
+// Begin returns the open batch with one more message in it, whose map the caller appends to its Body. Only the owner
+// calls it.
+func (w *Writer) Begin() *Batch {
+	if w.open != nil && (len(w.open.Body) >= batchBytes || w.open.own) {
+		w.seal()
+	}
+	if w.open == nil {
+		w.open = freshBatch()
+	}
+	w.open.n++
+	return w.open
+}
+
+// Add adds a message that is encoded already: its body, a map, and the frames that its markers count from 1, which the
+// Writer releases. Only the owner calls it.
+func (w *Writer) Add(body []byte, frames []wire.Frame) {
+	if len(frames) > 0 {
+		w.seal() // the markers are right in a batch whose first frames these are
+	}
+	b := w.Begin()
+	b.Body = append(b.Body, body...)
+	b.Frames = append(b.Frames, frames...)
+	b.own = len(frames) > 0
+}
+
+// SendValue adds a message, a map or whatever else wire.Encode takes, and flushes it. An error means that it has no form
+// on the wire, or ErrSlowPeer. Only the owner calls it.
+func (w *Writer) SendValue(v any) error {
+	m, err := encode(v, w.comm.Info())
+	if err != nil {
+		return err
+	}
+	w.Add(m.Body(), m.Frames[1:])
+	return w.Flush(0)
+}
+
+// seal ends the open batch.
+func (w *Writer) seal() {
+	if w.open != nil {
+		w.sealed = append(w.sealed, w.open)
+		w.open = nil
+	}
+}
+
+// ErrSlowPeer is returned by Flush when the peer was dropped because too much waits for it.
+var ErrSlowPeer = errors.New("the peer does not read what it is sent")
+
+// Flush hands what was begun over, to be sent when Commit has returned for a position; 0 does not wait. Only the owner
+// calls it.
+func (w *Writer) Flush(after uint64) error { return w.flush(after, true) }
+
+// FlushLater hands what was begun over, to be sent together with what follows within WriterConfig.Linger. Only the
+// owner calls it.
+func (w *Writer) FlushLater() error { return w.flush(0, false) }
+
+func (w *Writer) flush(after uint64, urgent bool) error {
+	w.seal()
+	if len(w.sealed) == 0 {
+		return nil
+	}
+	var size int64
+	for _, b := range w.sealed {
+		b.after = after
+		size += b.size()
+	}
+	defer func() {
+		clear(w.sealed)
+		w.sealed = w.sealed[:0]
+	}()
+	w.mu.Lock()
+	w.bytes += size
+	w.cfg.Backlog.add(size)
+	full := len(w.queue) > 0 && (w.cfg.Limit > 0 && w.bytes > w.cfg.Limit || w.cfg.Backlog.over(w.bytes))
+	if w.closing || full {
+		w.bytes -= size
+		w.cfg.Backlog.add(-size)
+		w.mu.Unlock()
+		for _, b := range w.sealed {
+			b.release()
+		}
+		if full {
+			w.Abort(ErrSlowPeer)
+			return fmt.Errorf("%w: more than %d bytes wait for %s, or too many for all peers", ErrSlowPeer, w.cfg.Limit,
+				w.comm.PeerAddr())
+		}
+		return nil
+	}
+	wake := len(w.queue) == 0 || urgent && !w.urgent
+	w.urgent = w.urgent || urgent
+	w.queue = append(w.queue, w.sealed...)
+	w.mu.Unlock()
+	if wake {
+		w.poke()
+	}
+	return nil
+}
+
+func (w *Writer) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sends until the stream ends.
+func (w *Writer) run() {
+	defer close(w.done)
+	defer w.cfg.Backlog.join(-1)
+	lingered := false
+	for {
+		w.pace()
+		b, linger, closing := w.take(lingered)
+		lingered = false
+		switch {
+		case b != nil:
+			if err := w.write(b); err != nil {
+				if w.comm.Err() == nil {
+					w.comm.Abort()
+				}
+				w.drop()
+				return
+			}
+		case closing:
+			return
+		case linger:
+			if lingered = w.wait(w.cfg.Linger); !lingered && w.over() {
+				w.drop()
+				return
+			}
+		default:
+			if w.wait(0); w.over() {
+				w.drop()
+				return
+			}
+		}
+	}
+}
+
+// over reports whether the stream has ended: nothing more can be sent.
+func (w *Writer) over() bool { return w.ctx.Err() != nil || w.comm.Err() != nil }
+
+// wait waits for something to do, for so long if d is positive. It reports whether that time is over.
+func (w *Writer) wait(d time.Duration) bool {
+	var late <-chan time.Time
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case <-late:
+		return true
+	case <-w.wake:
+	case <-w.comm.Done():
+	case <-w.ctx.Done():
+	}
+	return false
+}
+
+// pace waits until the interval since the last message is over, or the stream is to end.
+func (w *Writer) pace() {
+	rest := w.cfg.Interval - time.Since(w.last)
+	if w.cfg.Interval == 0 || rest <= 0 {
+		return
+	}
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	for !w.isClosing() {
+		select {
+		case <-timer.C:
+			return
+		case <-w.comm.Done():
+			return
+		case <-w.ctx.Done():
+			return
+		case <-w.wake: // what has come is found by take
+		}
+	}
+}
+
+func (w *Writer) isClosing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closing
+}
+
+// take returns the next batch, with what else waits merged into it; none if it is to linger.
+func (w *Writer) take(lingered bool) (b *Batch, linger, closing bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) == 0 {
+		w.urgent = false
+		return nil, false, w.closing
+	}
+	if w.cfg.Linger > 0 && !lingered && !w.urgent && !w.closing {
+		return nil, true, false
+	}
+	b = w.queue[0]
+	size := b.size()
+	n := 1
+	for ; n < len(w.queue); n++ {
+		next := w.queue[n]
+		more := next.size()
+		if !b.joins(size, next, more) {
+			break
+		}
+		size += more
+		b.merge(next)
+	}
+	size = min(size, w.bytes)
+	w.bytes -= size
+	w.cfg.Backlog.add(-size)
+	w.queue = append(w.queue[:0], w.queue[n:]...)
+	if len(w.queue) == 0 {
+		w.urgent = false
+	}
+	return b, false, w.closing
+}
+
+func (w *Writer) write(b *Batch) error {
+	if w.cfg.Commit != nil && b.after > 0 {
+		if err := w.cfg.Commit(w.ctx, b.after); err != nil {
+			return err
+		}
+	}
+	if w.cfg.Interval > 0 {
+		w.last = time.Now()
+	}
+	err := w.comm.Write(w.ctx, b.Message())
+	b.release()
+	if w.reuse && err == nil {
+		b.recycle()
+	}
+	return err
+}
+
+// drop forgets what will not be sent.
+func (w *Writer) drop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closing = true
+	for _, b := range w.queue {
+		b.release()
+	}
+	w.cfg.Backlog.add(-w.bytes)
+	w.queue, w.bytes = nil, 0
+}
+
+// Finish lets the stream end when all is sent. It does not wait: see Done.
+func (w *Writer) Finish() {
+	w.mu.Lock()
+	w.closing = true
+	w.mu.Unlock()
+	w.poke()
+}
+
+// Shutdown sends what was flushed and closes the comm. When ctx ends before, it aborts the comm and returns the reason.
+func (w *Writer) Shutdown(ctx context.Context) error {
+	w.Finish()
+	select {
+	case <-w.done:
+		return w.comm.Close()
+	case <-ctx.Done():
+		w.Abort(context.Cause(ctx))
+		<-w.done
+		return context.Cause(ctx)
+	}
+}
+
+// Abort ends the stream and the comm at once.
+func (w *Writer) Abort(why error) {
+	w.cancel(why)
+	w.comm.Abort()
+}
