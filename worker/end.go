@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.millstream.dev/internal/wire/msgpack"
@@ -68,21 +69,6 @@ var errNoScheduler = errors.New("the connection to the scheduler is lost")
 // replyTime is how long the reply of a scheduler may take after the end of the worker's stream.
 const replyTime = time.Second
 
-// live retires the worker at the end of its lifetime.
-func (w *Worker) live() {
-	t := time.NewTimer(w.cfg.Lifetime)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		go func() { // Retire waits for this goroutine
-			ctx, cancel := context.WithTimeout(context.Background(), 10*closeTime)
-			defer cancel()
-			_ = w.Retire(ctx)
-		}()
-	case <-w.ctx.Done():
-	}
-}
-
 // endLater ends the worker from one of its own goroutines, which the end waits for.
 func (w *Worker) endLater(err error) { go w.end(err) }
 
@@ -145,7 +131,11 @@ func (w *Worker) stop(reason error) (left int64) {
 		w.scheduler.Close()
 	}
 	close(w.stopped)
-	left = w.wait()
+	if !waitFor(&w.tasks, closeTime) {
+		if left = 1; w.exec != nil {
+			left = max(1, w.exec.Active())
+		}
+	}
 	for _, i := range w.inbox.close() {
 		if i.msg != nil {
 			i.msg.Release()
@@ -157,22 +147,28 @@ func (w *Worker) stop(reason error) (left int64) {
 	return left
 }
 
-// wait waits for all goroutines, and returns how many tasks do not end.
-func (w *Worker) wait() int64 {
+// waitFor waits for all goroutines of a group, but no longer than a limit, and reports whether they have ended.
+func waitFor(group *sync.WaitGroup, limit time.Duration) bool {
 	all := make(chan struct{})
 	go func() {
-		w.tasks.Wait()
+		group.Wait()
 		close(all)
 	}()
-	t := time.NewTimer(closeTime)
+	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
 	case <-all:
-		return 0
+		return true
 	case <-t.C:
-		if w.exec == nil {
-			return 1
-		}
-		return max(1, w.exec.Active())
+		return false
 	}
+}
+
+// retireLater retires the worker from one of its own goroutines, which the end waits for.
+func (w *Worker) retireLater() {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*closeTime)
+		defer cancel()
+		_ = w.Retire(ctx)
+	}()
 }

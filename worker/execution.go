@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"fmt"
+
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/worker/internal/execution"
@@ -12,12 +14,15 @@ func (w *Worker) executionConfig() execution.Config {
 		Logger: w.log,
 		Memory: w.memory, Sidecar: w.sidecar, Host: &w.host,
 		Worker: execution.Worker{
-			Tasks:    w.taskCtx,
-			Stopped:  w.stopped,
-			Go:       w.tasks.Go,
-			Closed:   ErrClosed,
-			NoPython: w.refusePython,
-			Do:       w.do,
+			Tasks:   w.taskCtx,
+			Stopped: w.stopped,
+			Go:      w.tasks.Go,
+			Closed:  ErrClosed,
+			NoPython: func() error {
+				return fmt.Errorf("worker: the task is Python's, and %s is a Go worker that runs none: %w; or keep such tasks "+
+					"on other workers (workers= or resources=, or millstream.install(client))", w.address, w.noPython)
+			},
+			Do: w.do,
 			Locked: func(f func()) {
 				w.turn.Lock()
 				defer w.turn.Unlock()

@@ -95,7 +95,13 @@ func (w *Worker) sidecarConfig(in pyproc.Interpreter) sidecar.Config {
 					}
 				})
 			},
-			End: w.endFromPython,
+			End: func(graceful bool, reason string) {
+				if graceful {
+					w.retireLater()
+				} else {
+					w.endLater(fmt.Errorf("%w: by code in its Python process: %s", ErrClosed, reason))
+				}
+			},
 		}}
 }
 
@@ -118,19 +124,6 @@ func (w *Worker) pythonSettings() msgpack.Map {
 		"resources", resources, "security", security, "pid", os.Getpid())
 }
 
-// endFromPython ends the worker, as code in the sidecar asks for. It does not wait.
-func (w *Worker) endFromPython(graceful bool, reason string) {
-	if !graceful {
-		w.endLater(fmt.Errorf("%w: by code in its Python process: %s", ErrClosed, reason))
-		return
-	}
-	go func() { // the end waits for the caller
-		ctx, cancel := context.WithTimeout(context.Background(), 10*closeTime)
-		defer cancel()
-		_ = w.Retire(ctx)
-	}()
-}
-
 // versions is what Dask's get_versions returns, as far as the worker has it: the packages
 // are the sidecar's. Without Python there are none that could differ from the scheduler's:
 // the worker then names the scheduler's own, as every client would otherwise be warned of
@@ -149,12 +142,6 @@ func (w *Worker) versions() msgpack.Map {
 	}
 	return msgpack.MapOf("host", msgpack.MapOf("python", python, "OS", runtime.GOOS, "machine", runtime.GOARCH, "go",
 		runtime.Version()), "packages", packages)
-}
-
-// refusePython is the failure of a task of Python on a worker that has none.
-func (w *Worker) refusePython() error {
-	return fmt.Errorf("worker: the task is Python's, and %s is a Go worker that runs none: %w; or keep such tasks on "+
-		"other workers (workers= or resources=, or millstream.install(client))", w.address, w.noPython)
 }
 
 // PythonSecurity are the arguments of distributed.Security for one certificate, whatever

@@ -140,7 +140,8 @@ func (d *director) register(ctx context.Context, r *rpc.Request) (any, error) {
 		"worker-plugins", msgpack.Map{})); err != nil {
 		return nil, err
 	}
-	w := &directed{address: hello.GetString("address"), hello: hello, send: rpc.NewWriter(r.Comm, rpc.WriterConfig{}), ops: make(chan msgpack.Map, 10000), gone: make(chan struct{})}
+	w := &directed{address: hello.GetString("address"), hello: hello, send: rpc.NewWriter(r.Comm, rpc.WriterConfig{}),
+		ops: make(chan msgpack.Map, 10000), gone: make(chan struct{})}
 	w.send.Start()
 	defer close(w.gone)
 	d.mu.Lock()

@@ -22,20 +22,9 @@ func (w *Worker) transferConfig() transfer.Config {
 			Lost:    func(key task.Key, err error) { w.do(func() { w.dataLost(key, err) }) },
 			Encode:  w.sidecar.Encode,
 			IsActor: func(key task.Key) bool { return w.exec.Actor(key) != nil },
-			Room:    w.roomFor,
+			Room:    func(f *transfer.Fetch) { w.memory.Admit(w.ctx, f.Peer, f.Values, f.Stored) },
 			Deliver: func(f *transfer.Fetch) { w.inbox.put(item{fetch: f}) },
 		},
-	}
-}
-
-// roomFor waits until what was fetched fits into memory.
-func (w *Worker) roomFor(f *transfer.Fetch) {
-	for i, v := range f.Values {
-		_ = w.data.MakeRoomFor(w.ctx, v, f.Stored[i].NBytes) // it ends only with the worker
-	}
-	if err := w.memory.MakeRoom(w.ctx, f.Values, f.Stored); err != nil && w.ctx.Err() == nil {
-		// It is here and tasks wait for it: better too much memory than none of them.
-		w.log.Warn("no room for data of a peer", "peer", f.Peer, "error", err)
 	}
 }
 

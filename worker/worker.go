@@ -210,7 +210,15 @@ func (w *Worker) start(ctx context.Context) error {
 	}
 	w.tasks.Go(func() { w.memory.Watch(w.ctx) })
 	if w.cfg.Lifetime > 0 {
-		w.tasks.Go(w.live)
+		w.tasks.Go(func() {
+			t := time.NewTimer(w.cfg.Lifetime)
+			defer t.Stop()
+			select {
+			case <-t.C:
+				w.retireLater()
+			case <-w.ctx.Done():
+			}
+		})
 	}
 	w.log.Info("worker started", "address", w.address, "name", w.name, "threads", w.cfg.Threads, "memory",
 		w.cfg.MemoryLimit, "scheduler", w.cfg.Scheduler, "lane", w.transfers.Address())

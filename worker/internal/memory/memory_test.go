@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -351,5 +352,24 @@ func TestClose(t *testing.T) {
 	}
 	if _, err := New(Config{Directory: "/proc/none", Logger: slog.Default()}); err == nil {
 		t.Error("a folder that cannot be made is taken")
+	}
+}
+
+// What a peer sent is kept also where there is no room for it, and that is logged.
+func TestAdmit(t *testing.T) {
+	var text strings.Builder
+	r := newRig(t, 4<<20, func(cfg *Config) {
+		cfg.Fractions.MaxSpill = 1
+		cfg.Logger = slog.New(slog.NewTextHandler(&text, nil))
+	})
+	values := []*task.Value{task.NewValue(1)}
+	if r.Admit(t.Context(), "tcp://a:1", values, []state.Stored{{NBytes: 1 << 20}}); strings.Contains(text.String(),
+		"tcp://a:1") {
+		t.Errorf("there is room: %s", text.String())
+	}
+	r.fill(3, 1<<20)
+	if r.Admit(t.Context(), "tcp://a:1", values, []state.Stored{{NBytes: 1 << 20}}); !strings.Contains(text.String(),
+		"peer=tcp://a:1") {
+		t.Errorf("there is no room, and the log has: %s", text.String())
 	}
 }

@@ -72,6 +72,17 @@ func (m *Manager) MakeRoom(ctx context.Context, values []*task.Value, stored []s
 	return m.data.MakeRoom(ctx, sum)
 }
 
+// Admit waits until values of a peer fit into memory, or ctx ends. Without room they are kept nevertheless: they are here
+// and tasks wait for them.
+func (m *Manager) Admit(ctx context.Context, peer string, values []*task.Value, stored []state.Stored) {
+	for i, v := range values {
+		_ = m.data.MakeRoomFor(ctx, v, stored[i].NBytes) // it ends only with ctx
+	}
+	if err := m.MakeRoom(ctx, values, stored); err != nil && ctx.Err() == nil {
+		m.log.Warn("no room for data of a peer", "peer", peer, "error", err)
+	}
+}
+
 // brake holds a task back that has made a large result while the process is above the pause fraction: otherwise each
 // thread could start another one before the next look at the memory. It does not hold it for ever, as the memory may be
 // the user's own.
