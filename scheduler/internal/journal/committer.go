@@ -185,7 +185,7 @@ func (s *spareFile) Close() {
 type group struct {
 	frames []byte
 	n      uint64
-	cut    bool   // the segment ends here because a compaction has begun
+	cut    uint64 // number of the cut that ends the segment, 0: none
 	rotate bool   // the segment ends with this group
 	salt   uint64 // of the next segment, if it does
 	last   bool   // the journal is being closed
@@ -195,13 +195,13 @@ type group struct {
 func (j *Journal) take(free []byte) group {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for j.pendingN == 0 && !j.cutting && !j.closing {
+	for j.pendingN == 0 && len(j.cuts) == 0 && !j.closing {
 		j.work.Wait()
 	}
-	if j.cutting {
-		g := group{frames: j.cut, n: j.cutN, cut: true, rotate: true, salt: j.salt}
-		j.cut, j.cutN, j.cutting = nil, 0, false
-		return g
+	if len(j.cuts) > 0 {
+		c := j.cuts[0]
+		j.cuts = j.cuts[1:]
+		return group{frames: c.frames, n: c.n, cut: c.number, rotate: true, salt: c.salt}
 	}
 	g := group{frames: j.pending, n: j.pendingN, last: j.closing}
 	j.pending, j.pendingN = free[:0], 0
@@ -280,13 +280,13 @@ func (j *Journal) report(g group, err error) (end bool) {
 	j.mu.Lock()
 	if err != nil {
 		j.failed = err
-		j.pending, j.pendingN, j.cut, j.cutN, j.cutting = nil, 0, nil, 0, false
+		j.pending, j.pendingN, j.cuts = nil, 0, nil
 	} else {
 		j.committed += Ticket(g.n)
 		if g.n > 0 {
 			j.stats.Syncs++
 		}
-		if g.cut {
+		if g.cut != 0 && g.cut == j.lastCut { // not that of an aborted compaction
 			j.cutAt, j.cutBytes = j.seg.number, j.stats.LogBytes-headerSize
 		}
 	}

@@ -91,15 +91,22 @@ type Journal struct {
 	salt      uint64 // of the segment that pending belongs to
 
 	snapshot bool   // a Snapshot is open
-	cutting  bool   // it has begun: cut and then a rotation come before pending
-	cut      []byte // frames that belong before it
-	cutN     uint64
-	cutAt    uint64 // number of the segment after the cut, 0 while it is being made
+	cuts     []cut  // not yet written, in order; they come before pending
+	lastCut  uint64 // number of the newest cut
+	cutAt    uint64 // number of the segment after the newest cut, 0 while it is being made
 	cutBytes int64  // size of the segments before it
 	base     uint64 // number of the newest snapshot, 0: none
 	oldest   uint64 // number of the first segment
 
 	seg segment // the segment that is being written: the committer's alone
+}
+
+// cut is the end of a segment at which a compaction has begun.
+type cut struct {
+	frames []byte // the records before it that are not on disk yet
+	n      uint64 // their count
+	salt   uint64 // of the segment after it
+	number uint64
 }
 
 // Stats are counts of a journal since Open, and its size now.

@@ -38,10 +38,12 @@ func (j *Journal) Compact() (*Snapshot, error) {
 	if j.snapshot {
 		return nil, fmt.Errorf("journal %s: a compaction is in progress already", j.dir)
 	}
-	// The cut: what is pending ends the current segment.
-	j.cutting, j.cut, j.cutN = true, j.pending, j.pendingN
-	j.pending, j.pendingN = nil, 0
+	// The cut: what is pending ends the current segment. A cut of a compaction that was aborted may still wait
+	// before it.
 	j.salt = newSalt()
+	j.lastCut++
+	j.cuts = append(j.cuts, cut{frames: j.pending, n: j.pendingN, salt: j.salt, number: j.lastCut})
+	j.pending, j.pendingN = nil, 0
 	j.snapshot, j.cutAt = true, 0
 	j.work.Signal()
 	return &Snapshot{j: j, salt: newSalt()}, nil

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -154,6 +155,85 @@ func TestAbort(t *testing.T) {
 	j.Close()
 	_, got := open(t, dir, Options{})
 	want(t, got, 0, 20)
+}
+
+// A compaction may begin while the committer has not written the cut of an aborted one: no record is lost.
+func TestAbortBeforeTheCut(t *testing.T) {
+	dir := t.TempDir()
+	var once sync.Once
+	entered, leave := make(chan struct{}), make(chan struct{})
+	j, _ := open(t, dir, Options{OnCommit: func(Ticket, error) {
+		once.Do(func() { close(entered); <-leave })
+	}})
+	add(t, j, 0, 1)
+	<-entered // the committer is busy from here on
+	var s *Snapshot
+	for i := range 3 {
+		add(t, j, 1+10*i, 11+10*i)
+		var err error
+		if s, err = j.Compact(); err != nil {
+			t.Fatal(err)
+		}
+		if i < 2 {
+			s.Abort()
+		}
+	}
+	last := add(t, j, 31, 40)
+	close(leave)
+	if err := j.Wait(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	wantPrefix(t, s, 31)
+	s.Abort()
+	j.Close()
+	_, got := open(t, dir, Options{})
+	want(t, got, 0, 40)
+}
+
+// A snapshot stands for what was appended before its own cut, also when the cut of an aborted compaction is being
+// written meanwhile.
+func TestCutsOfAbortedCompactions(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := open(t, dir, Options{})
+	n := 0
+	for range 25 {
+		for range 2 {
+			add(t, j, n, n+1)
+			n++
+			s, err := j.Compact()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Abort()
+		}
+		add(t, j, n, n+1)
+		n++
+		s, err := j.Compact()
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, j, n, n+1)
+		wantPrefix(t, s, n)
+		n++
+		s.Abort()
+	}
+	j.Close()
+	_, got := open(t, dir, Options{})
+	want(t, got, 0, n)
+}
+
+// wantPrefix checks that a snapshot stands for the first n records.
+func wantPrefix(t *testing.T, s *Snapshot, n int) {
+	t.Helper()
+	var got []string
+	err := s.Prefix(t.Context(), func(r Record) error {
+		got = append(got, fmt.Sprintf("%d:%s", r.Kind, r.Data))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, got, 0, n)
 }
 
 // A crash between the new snapshot and the removal of what it stands for leaves files that do not count.
