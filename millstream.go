@@ -139,7 +139,8 @@ func Scatter[T any](ctx context.Context, c *Client, values []T, o ScatterOptions
 }
 
 // TreeReduce combines the results of futures in a tree of tasks; see client.TreeReduce.
-func TreeReduce[T any](ctx context.Context, c *Client, combine *client.Fn2[T, T, T], futures []*Future[T], opts ...Option) *Future[T] {
+func TreeReduce[T any](ctx context.Context, c *Client, combine *client.Fn2[T, T, T], futures []*Future[T],
+	opts ...Option) *Future[T] {
 	return client.TreeReduce(ctx, c, combine, futures, opts...)
 }
 

@@ -64,7 +64,8 @@ func findBench() (string, error) {
 	if path, err := exec.LookPath(benchProgram); err == nil {
 		return path, nil
 	}
-	return "", fmt.Errorf("no program %s in %s or on PATH; run `make build` in the repository and use its bin/millstream",
+	return "", fmt.Errorf("no program %s in %s or on PATH; run `make build` in the repository and use its "+
+		"bin/millstream",
 		benchProgram, filepath.Dir(exe))
 }
 

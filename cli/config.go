@@ -43,7 +43,8 @@ func configCommand() *cobra.Command {
 		Args: cmdline.NoSuchCommand,
 		RunE: cmdline.ShowHelp,
 	}
-	cmd.AddCommand(configShowCommand(), configCheckCommand(), configMigrateCommand(), configDefaultsCommand(), configSchemaCommand())
+	cmd.AddCommand(configShowCommand(), configCheckCommand(), configMigrateCommand(), configDefaultsCommand(),
+		configSchemaCommand())
 	return cmd
 }
 
@@ -55,8 +56,10 @@ type configSource struct {
 }
 
 func (s *configSource) flags(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&s.files, "file", nil, "read this file or folder instead of the usual ones; may be repeated")
-	cmd.Flags().StringArrayVar(&s.set, "set", nil, "set KEY=VALUE as a program would, for example distributed-ucxx.tcp=true; may be repeated")
+	cmd.Flags().StringArrayVar(&s.files, "file", nil, "read this file or folder instead of the usual ones; may "+
+		"be repeated")
+	cmd.Flags().StringArrayVar(&s.set, "set", nil, "set KEY=VALUE as a program would, for example "+
+		"distributed-ucxx.tcp=true; may be repeated")
 }
 
 // load reads the configuration and keeps its warnings for the command to show.
@@ -78,7 +81,8 @@ func (s *configSource) load(unchecked bool) (*config.Config, error) {
 		if err != nil {
 			return nil, cmdline.Usagef("--set %s: %v", kv, err)
 		}
-		if _, err := cfg.SetFrom(config.Source{Kind: config.KindSet, Name: "--set"}, map[string]any{key: value}); err != nil {
+		if _, err := cfg.SetFrom(config.Source{Kind: config.KindSet, Name: "--set"},
+			map[string]any{key: value}); err != nil {
 			return nil, err
 		}
 	}

@@ -50,7 +50,8 @@ Exit code: 1 when something is wrong, else 0. With --strict warnings count too.`
 				for _, w := range r.Warnings {
 					fmt.Fprintf(cmd.OutOrStdout(), "warning: %s\n", w)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s read: %s, %s\n", count(len(r.Files), "file"), count(len(r.Problems), "error"), count(len(r.Warnings), "warning"))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s read: %s, %s\n", count(len(r.Files), "file"),
+					count(len(r.Problems), "error"), count(len(r.Warnings), "warning"))
 			}
 			if len(r.Problems) > 0 || strict && len(r.Warnings) > 0 {
 				return cmdline.SilentError{}

@@ -50,14 +50,16 @@ func (p *effectProcess) set(key, value string) { p.args = append(p.args, "--set"
 
 func (p *effectProcess) run() configReport {
 	p.t.Helper()
-	cmd := exec.CommandContext(p.t.Context(), "millstream", append([]string{"config", "show", "--json", "--ucx"}, p.args...)...)
+	cmd := exec.CommandContext(p.t.Context(), "millstream", append([]string{"config", "show", "--json", "--ucx"},
+		p.args...)...)
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "DASK_") && !strings.HasPrefix(kv, "UCX_") && !strings.HasPrefix(kv, "HOME=") {
 			cmd.Env = append(cmd.Env, kv)
 		}
 	}
 	// UCX says which of the transports it lacks; that is not what is tested.
-	cmd.Env = append(append(cmd.Env, "HOME="+p.t.TempDir(), "DASK_ROOT_CONFIG="+p.t.TempDir(), "UCX_LOG_LEVEL=error"), p.env...)
+	cmd.Env = append(append(cmd.Env, "HOME="+p.t.TempDir(), "DASK_ROOT_CONFIG="+p.t.TempDir(), "UCX_LOG_LEVEL=error"),
+		p.env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -100,28 +102,38 @@ func TestConfigEffects(t *testing.T) {
 		native    effects // those that have no variable of UCX
 	}{
 		{"tcp, net-devices, environment, multi-buffer, pool",
-			map[string]string{"tcp": "true", "environment.net-devices": "lo", "environment.rndv-thresh": "8192", "multi-buffer": "true", "rmm.pool-size": "1GB"},
-			[]string{"--enable-tcp-over-ucx", "--net-devices=lo", "--ucx-option=RNDV_THRESH=8192", "--enable-multi-buffer", "--rmm-pool-size=1GB"},
+			map[string]string{"tcp": "true", "environment.net-devices": "lo", "environment.rndv-thresh": "8192",
+				"multi-buffer": "true", "rmm.pool-size": "1GB"},
+			[]string{"--enable-tcp-over-ucx", "--net-devices=lo", "--ucx-option=RNDV_THRESH=8192",
+				"--enable-multi-buffer", "--rmm-pool-size=1GB"},
 			[]string{"UCX_TLS=tcp", "UCX_NET_DEVICES=lo", "UCX_RNDV_THRESH=8192"},
 			effects{
 				"tcp": tls("tcp", false),
 				"net-devices": func(r configReport) bool {
 					return r.UCX["NET_DEVICES"] == "lo" && slices.Equal(r.Transports, []string{"tcp/lo"})
 				},
-				"environment": func(r configReport) bool { return r.UCX["RNDV_THRESH"] == "8K" || r.UCX["RNDV_THRESH"] == "8192" },
+				"environment": func(r configReport) bool {
+					return r.UCX["RNDV_THRESH"] == "8K" || r.UCX["RNDV_THRESH"] == "8192"
+				},
 			},
 			effects{
 				"multi-buffer": func(r configReport) bool { return r.MultiBuffer },
 				"pool":         func(r configReport) bool { return r.PoolBytes == 1_000_000_000 },
 			}},
-		{"nvlink", map[string]string{"nvlink": "true"}, []string{"--enable-nvlink"}, []string{"UCX_TLS=tcp,cuda_copy,cuda_ipc"},
+		{"nvlink", map[string]string{"nvlink": "true"}, []string{"--enable-nvlink"},
+			[]string{"UCX_TLS=tcp,cuda_copy,cuda_ipc"},
 			effects{"nvlink": tls("tcp,cuda_copy,cuda_ipc", true)}, nil},
-		{"infiniband, rdmacm", map[string]string{"infiniband": "true", "rdmacm": "true"}, []string{"--enable-infiniband", "--enable-rdmacm"},
+		{"infiniband, rdmacm", map[string]string{"infiniband": "true", "rdmacm": "true"},
+			[]string{"--enable-infiniband", "--enable-rdmacm"},
 			[]string{"UCX_TLS=rc,tcp,cuda_copy", "UCX_SOCKADDR_TLS_PRIORITY=rdmacm"},
-			effects{"infiniband": tls("rc,tcp,cuda_copy", true), "rdmacm": func(r configReport) bool { return r.UCX["SOCKADDR_TLS_PRIORITY"] == "rdmacm" }}, nil},
-		{"cuda-copy without a context", map[string]string{"cuda-copy": "true", "create-cuda-context": "false"}, []string{"--enable-cuda-copy", "--disable-cuda-context"}, nil,
+			effects{"infiniband": tls("rc,tcp,cuda_copy", true), "rdmacm": func(r configReport) bool {
+				return r.UCX["SOCKADDR_TLS_PRIORITY"] == "rdmacm"
+			}}, nil},
+		{"cuda-copy without a context", map[string]string{"cuda-copy": "true", "create-cuda-context": "false"},
+			[]string{"--enable-cuda-copy", "--disable-cuda-context"}, nil,
 			nil, effects{"cuda-copy": tls("tcp,cuda_copy", false)}},
-		{"create-cuda-context", map[string]string{"create-cuda-context": "true"}, []string{"--enable-cuda-context"}, nil,
+		{"create-cuda-context", map[string]string{"create-cuda-context": "true"}, []string{"--enable-cuda-context"},
+			nil,
 			nil, effects{"create-cuda-context": tls("all", true)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -132,7 +144,8 @@ func TestConfigEffects(t *testing.T) {
 				for _, e := range all {
 					for name, effect := range e {
 						if !effect(r) {
-							t.Errorf("%s: %s has no effect: UCX %v, transports %v, context %v, pool %d", source, name, r.UCX, r.Transports, r.CUDAContext, r.PoolBytes)
+							t.Errorf("%s: %s has no effect: UCX %v, transports %v, context %v, pool %d", source, name,
+								r.UCX, r.Transports, r.CUDAContext, r.PoolBytes)
 						}
 						if effect(nothing) {
 							t.Errorf("the effect of %s is there without it", name)
@@ -158,8 +171,10 @@ func TestConfigEffects(t *testing.T) {
 		})
 	}
 	t.Run("net-devices, old key", func(t *testing.T) {
-		for _, variable := range []string{"DASK_UCX__NET_DEVICES=lo", "DASK_DISTRIBUTED__UCX__NET_DEVICES=lo", "DASK_DISTRIBUTED__COMM__UCX__NET_DEVICES=lo"} {
-			if r := (&effectProcess{t: t, env: []string{variable}}).run(); r.UCX["NET_DEVICES"] != "lo" || len(r.Warnings) != 1 {
+		for _, variable := range []string{"DASK_UCX__NET_DEVICES=lo", "DASK_DISTRIBUTED__UCX__NET_DEVICES=lo",
+			"DASK_DISTRIBUTED__COMM__UCX__NET_DEVICES=lo"} {
+			if r := (&effectProcess{t: t, env: []string{variable}}).run(); r.UCX["NET_DEVICES"] != "lo" ||
+				len(r.Warnings) != 1 {
 				t.Errorf("%s: %v, warnings %q", variable, r.UCX, r.Warnings)
 			}
 		}

@@ -36,8 +36,9 @@ func addUCXFlags(fs *pflag.FlagSet) *ucxFlags {
 		{name: "multi-buffer", field: func(u *config.UCX) *config.Switch { return &u.MultiBuffer }},
 	}}
 	what := map[string]string{
-		"tcp-over-ucx": "UCX over tcp", "nvlink": "UCX over NVLink between the GPUs of a host", "infiniband": "UCX over InfiniBand",
-		"rdmacm": "connecting by rdmacm; needs infiniband", "cuda-copy": "GPU memory over any transport",
+		"tcp-over-ucx": "UCX over tcp", "nvlink": "UCX over NVLink between the GPUs of a host",
+		"infiniband": "UCX over InfiniBand",
+		"rdmacm":     "connecting by rdmacm; needs infiniband", "cuda-copy": "GPU memory over any transport",
 		"cuda-context": "a CUDA context before UCX starts", "multi-buffer": "sending the frames of a message as one",
 	}
 	for i := range f.switches {
@@ -48,7 +49,8 @@ func addUCXFlags(fs *pflag.FlagSet) *ucxFlags {
 	}
 	fs.StringVar(&f.devices, "net-devices", "", "network devices for UCX, such as mlx5_0:1, or auto (default all)")
 	fs.StringVar(&f.pool, "rmm-pool-size", "", "first size of the pool of GPU memory, such as 1GB (default no pool)")
-	fs.StringArrayVar(&f.options, "ucx-option", nil, "another setting of UCX as NAME=VALUE, such as RNDV_THRESH=8192; may be repeated")
+	fs.StringArrayVar(&f.options, "ucx-option", nil, "another setting of UCX as NAME=VALUE, such as "+
+		"RNDV_THRESH=8192; may be repeated")
 	return f
 }
 
@@ -70,7 +72,8 @@ func (f *ucxFlags) overrides() (config.Overrides, error) {
 	if f.pool != "" {
 		size, err := config.ParseBytes(f.pool)
 		if err != nil || size < 0 {
-			return o, cmdline.Usagef("--rmm-pool-size %s: want a number of bytes, for example 500MB, 1GB or 1GiB", f.pool)
+			return o, cmdline.Usagef("--rmm-pool-size %s: want a number of bytes, for example 500MB, 1GB or 1GiB",
+				f.pool)
 		}
 		o.RMM.PoolSize = size
 	}

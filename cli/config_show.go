@@ -123,7 +123,8 @@ func newValueReport(key string, value any, src config.Source) valueReport {
 
 // secretKey is a key whose value is not for a report that is pasted somewhere. The second half
 // is the variable that holds all of a parent's configuration.
-var secretKey = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|api[-_]?key)[^.]*$|^internal[-_]inherit[-_]config$`)
+var secretKey = regexp.MustCompile(
+	`(?i)(password|passwd|secret|token|credential|api[-_]?key)[^.]*$|^internal[-_]inherit[-_]config$`)
 
 // values lists the leaves in order.
 func (r *configReport) values(prefix string, m *config.Map, wanted func(string) bool, secrets bool) {
@@ -148,7 +149,8 @@ func (r *configReport) values(prefix string, m *config.Map, wanted func(string) 
 
 // ask opens a UCX context as Millstream would and asks it what it uses.
 func (r *configReport) ask(s *config.Settings) error {
-	c, err := ucx.NewContext(ucx.Config{Library: s.UCX.Library, Options: s.Options, PlainLanes: s.UCX.PlainLanes == config.On})
+	c, err := ucx.NewContext(ucx.Config{Library: s.UCX.Library, Options: s.Options,
+		PlainLanes: s.UCX.PlainLanes == config.On})
 	if err != nil {
 		return err
 	}
@@ -157,7 +159,8 @@ func (r *configReport) ask(s *config.Settings) error {
 	for _, option := range c.Config() {
 		name := strings.TrimPrefix(option.Name, "UCX_")
 		_, asked := s.Options[name]
-		if _, inEnv := s.Env[name]; asked || inEnv || name == "TLS" || name == "SOCKADDR_TLS_PRIORITY" || name == "NET_DEVICES" {
+		if _, inEnv := s.Env[name]; asked || inEnv || name == "TLS" || name == "SOCKADDR_TLS_PRIORITY" ||
+			name == "NET_DEVICES" {
 			r.UCX[name] = option.Value
 		}
 	}
@@ -167,7 +170,8 @@ func (r *configReport) ask(s *config.Settings) error {
 func (r *configReport) write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, v := range r.Values {
-		if v.Kind == config.KindDefault.String() && (strings.HasPrefix(v.Key, "distributed-ucxx.") || strings.HasPrefix(v.Key, "millstream.")) {
+		if v.Kind == config.KindDefault.String() && (strings.HasPrefix(v.Key, "distributed-ucxx.") ||
+			strings.HasPrefix(v.Key, "millstream.")) {
 			continue // the list below has them
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", v.Key, v.text, v.Source)

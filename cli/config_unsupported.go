@@ -19,25 +19,33 @@ type unsupportedKey struct {
 	obeyed func(value any) bool
 }
 
-const noPreload = "this process runs no Python modules at its start; register Go functions in a program of your own, or use Dask's own process"
+const noPreload = "this process runs no Python modules at its start; register Go functions in a program of your own, " +
+	"or use Dask's own process"
 
 // unsupportedKeys lists the keys for each kind of process.
 var unsupportedKeys = map[secure.Role][]unsupportedKey{
 	secure.Scheduler: {
 		{key: "distributed.scheduler.preload", advice: noPreload},
 		{key: "distributed.scheduler.preload-argv", advice: noPreload},
-		{key: "distributed.scheduler.http.routes", advice: "the HTTP server has /metrics, /health, /json and /millstream; routes cannot be added",
-			obeyed: onlyStrings("distributed.http.scheduler.prometheus", "distributed.http.scheduler.json", "distributed.http.health")},
-		{key: "distributed.scheduler.active-memory-manager.start", advice: "policies of the active memory manager do not run; " +
+		{key: "distributed.scheduler.http.routes", advice: "the HTTP server has /metrics, /health, /json and " +
+			"/millstream; routes cannot be added",
+			obeyed: onlyStrings("distributed.http.scheduler.prometheus", "distributed.http.scheduler.json",
+				"distributed.http.health")},
+		{key: "distributed.scheduler.active-memory-manager.start", advice: "policies of the active memory manager " +
+			"do not run; " +
 			"retire_workers, replicate and rebalance move data", obeyed: isFalse},
-		{key: "distributed.scheduler.active-memory-manager.policies", advice: "policies of the active memory manager do not run"},
+		{key: "distributed.scheduler.active-memory-manager.policies", advice: "policies of the active memory " +
+			"manager do not run"},
 		{key: "distributed.scheduler.pickle", advice: "set --no-python to refuse pickled functions and graphs",
 			fatal: isFalse, obeyed: func(v any) bool { return v == true }},
 	},
 	secure.Worker: {
-		{key: "distributed.worker.preload", advice: "modules run only when the worker's Python process starts, with the first Python task; use a worker plugin"},
-		{key: "distributed.worker.preload-argv", advice: "modules run only when the worker's Python process starts, with the first Python task"},
-		{key: "distributed.worker.http.routes", advice: "the HTTP server has /metrics and /health; routes cannot be added",
+		{key: "distributed.worker.preload", advice: "modules run only when the worker's Python process starts, with " +
+			"the first Python task; use a worker plugin"},
+		{key: "distributed.worker.preload-argv", advice: "modules run only when the worker's Python process starts, " +
+			"with the first Python task"},
+		{key: "distributed.worker.http.routes", advice: "the HTTP server has /metrics and /health; routes " +
+			"cannot be added",
 			obeyed: onlyStrings("distributed.http.worker.prometheus", "distributed.http.health")},
 		{key: "distributed.nanny.preload", advice: noPreload},
 		{key: "distributed.nanny.preload-argv", advice: noPreload},
@@ -74,7 +82,8 @@ func warnUnsupported(role secure.Role, log *slog.Logger) error {
 		if k.fatal != nil && k.fatal(e.Value) {
 			return cmdline.Usagef("configuration %s: %v (%v) is not supported; %s", k.key, e.Value, e.Source, k.advice)
 		}
-		log.Warn("configuration key has no effect", "key", k.key, "value", e.Value, "from", e.Source.String(), "advice", k.advice)
+		log.Warn("configuration key has no effect", "key", k.key, "value", e.Value, "from", e.Source.String(), "advice",
+			k.advice)
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ func TestUnsupportedKeys(t *testing.T) {
 		{secure.Scheduler, "DASK_DISTRIBUTED__WORKER__PRELOAD=mod", "", ""},
 		{secure.Worker, "DASK_DISTRIBUTED__WORKER__PRELOAD=['a', 'b']", "distributed.worker.preload", ""},
 		{secure.Worker, "DASK_DISTRIBUTED__NANNY__ENVIRON={'A': 1}", "distributed.nanny.environ", ""},
-		{secure.Scheduler, "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES=['distributed.http.scheduler.api']", "distributed.scheduler.http.routes", ""},
+		{secure.Scheduler, "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES=['distributed.http.scheduler.api']",
+			"distributed.scheduler.http.routes", ""},
 		{secure.Scheduler, "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES=['distributed.http.health']", "", ""},
 		{secure.Scheduler, "DASK_DISTRIBUTED__SCHEDULER__PICKLE=True", "", ""},
 		{secure.Scheduler, "DASK_DISTRIBUTED__SCHEDULER__PICKLE=False", "", "--no-python"},
@@ -44,7 +45,8 @@ func TestUnsupportedKeys(t *testing.T) {
 			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("got error %v, want %q", err, c.err)
 			}
-			if got := strings.Count(log.String(), "configuration key has no effect"); c.want == "" && got != 0 || c.want != "" && got != 1 {
+			if got := strings.Count(log.String(), "configuration key has no effect"); c.want == "" && got != 0 ||
+				c.want != "" && got != 1 {
 				t.Errorf("got %d warnings: %s", got, log.String())
 			}
 			if !strings.Contains(log.String(), c.want) {

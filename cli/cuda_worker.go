@@ -44,12 +44,14 @@ type cudaFlags struct {
 
 // pythonOnly are options of `dask cuda worker` about Python's libraries.
 var pythonOnly = map[string]string{
-	"pre-import":                 "it names Python modules; --warm-up names registered Go functions, and tasks of Python import what they need",
+	"pre-import": "it names Python modules; --warm-up names registered Go functions, and tasks of " +
+		"Python import what they need",
 	"enable-cudf-spill":          "cuDF is a Python library: use `dask cuda worker` for it",
 	"cudf-spill-stats":           "cuDF is a Python library: use `dask cuda worker` for it",
 	"set-rmm-allocator-for-libs": "CuPy and PyTorch are Python libraries: use `dask cuda worker` for them",
-	"enable-jit-unspill":         "it has gone from Dask-CUDA too; --device-memory-limit is what moves results off a GPU",
-	"multiprocessing-method":     "worker processes are this program again: there is nothing to choose",
+	"enable-jit-unspill": "it has gone from Dask-CUDA too; --device-memory-limit is what moves " +
+		"results off a GPU",
+	"multiprocessing-method": "worker processes are this program again: there is nothing to choose",
 }
 
 func cudaWorkerCommand() *cobra.Command {
@@ -68,9 +70,12 @@ func (f *cudaFlags) command() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.devices, "devices", "", "GPUs: 0,1 or GPU-… or MIG-… (default: those that are visible)")
-	fs.StringVar(&f.gpus.DeviceMemoryLimit, "device-memory-limit", "default", "of results on a GPU: size, auto (all), 0 for none, default (0.8)")
-	fs.StringVar(&f.gpus.RMM.MaximumPoolSize, "rmm-maximum-pool-size", "", "what the pool may grow to (default: the GPU)")
-	fs.StringVar(&f.gpus.RMM.ReleaseThreshold, "rmm-release-threshold", "", "what the driver's pool keeps; needs --rmm-async")
+	fs.StringVar(&f.gpus.DeviceMemoryLimit, "device-memory-limit", "default", "of results on a GPU: size, auto "+
+		"(all), 0 for none, default (0.8)")
+	fs.StringVar(&f.gpus.RMM.MaximumPoolSize, "rmm-maximum-pool-size", "", "what the pool may grow to "+
+		"(default: the GPU)")
+	fs.StringVar(&f.gpus.RMM.ReleaseThreshold, "rmm-release-threshold", "", "what the driver's pool keeps; needs "+
+		"--rmm-async")
 	fs.StringVar(&f.gpus.RMM.LogDirectory, "rmm-log-directory", "", "folder for a log of each worker's allocations")
 	for _, b := range []struct {
 		name  string
@@ -93,7 +98,8 @@ func (f *cudaFlags) command() *cobra.Command {
 		fs.Lookup(name).NoOptDefVal = "true"
 		_ = fs.MarkHidden(name)
 	}
-	for _, name := range []string{"nworkers", "nanny", "no-nanny", "listen-address", "contact-address", "lifetime-restart"} {
+	for _, name := range []string{"nworkers", "nanny", "no-nanny", "listen-address", "contact-address",
+		"lifetime-restart"} {
 		_ = fs.MarkHidden(name)
 	}
 	fs.Lookup("nthreads").Usage = "tasks that a worker runs at once (default 1)"
@@ -133,7 +139,8 @@ func (f *cudaFlags) options(cmd *cobra.Command) (cluster.CUDAOptions, error) {
 			o.Devices = append(o.Devices, strings.TrimSpace(d))
 		}
 	}
-	o.Threads, o.Name, o.Interface, o.MemoryLimit, o.WarmUp = cmp.Or(f.nthreads, 1), f.name, f.iface, f.memoryLimit, f.warmUp
+	o.Threads, o.Name, o.Interface, o.MemoryLimit, o.WarmUp = cmp.Or(f.nthreads, 1), f.name, f.iface, f.memoryLimit,
+		f.warmUp
 	o.NoLanes, o.Protocol = f.lanes == "none", f.protocol
 	if err := o.Check(); err != nil {
 		return o, cmdline.Usage(err)
@@ -227,7 +234,8 @@ func checkPorts(flag, ports string, n int) error {
 	case ports == "" || ports == "0":
 		return nil
 	case !ok && n > 1:
-		return cmdline.Usagef("%s %s: %d workers need as many ports: give a range such as %s", flag, ports, n, fmt.Sprintf("%s:%d", ports, from+n-1))
+		return cmdline.Usagef("%s %s: %d workers need as many ports: give a range such as %s", flag, ports, n,
+			fmt.Sprintf("%s:%d", ports, from+n-1))
 	case ok && errFrom == nil && errTo == nil && to-from+1 < n:
 		return cmdline.Usagef("%s %s: %d workers need as many ports, and there are %d", flag, ports, n, to-from+1)
 	}

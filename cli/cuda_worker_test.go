@@ -25,13 +25,16 @@ func parseCUDA(t *testing.T, args ...string) (cluster.CUDAOptions, error) {
 // Every flag of `dask cuda worker` reaches its field.
 func TestCUDAWorkerFlags(t *testing.T) {
 	dir := t.TempDir()
-	o, err := parseCUDA(t, "--devices", "0, 0,GPU-1", "--nthreads", "2", "--name", "w", "--interface", "ib0", "--protocol", "ucxx",
+	o, err := parseCUDA(t, "--devices", "0, 0,GPU-1", "--nthreads", "2", "--name", "w", "--interface", "ib0",
+		"--protocol", "ucxx",
 		"--enable-tcp-over-ucx", "--enable-nvlink", "--enable-infiniband", "--enable-rdmacm", "--net-devices=auto",
 		"--rmm-pool-size=0.5", "--rmm-maximum-pool-size", "30GB", "--rmm-log-directory", dir, "--rmm-track-allocations",
 		"--device-memory-limit", "5GB", "--memory-limit", "8GB")
 	want := cluster.CUDAOptions{
-		Devices: []string{"0", "0", "GPU-1"}, Threads: 2, Name: "w", Interface: "ib0", Protocol: "ucxx", DeviceMemoryLimit: "5GB", MemoryLimit: "8GB",
-		UCX: config.UCX{TCP: config.On, NVLink: config.On, InfiniBand: config.On, RDMACM: config.On, NetDevices: "auto"},
+		Devices: []string{"0", "0", "GPU-1"}, Threads: 2, Name: "w", Interface: "ib0", Protocol: "ucxx",
+		DeviceMemoryLimit: "5GB", MemoryLimit: "8GB",
+		UCX: config.UCX{TCP: config.On, NVLink: config.On, InfiniBand: config.On, RDMACM: config.On,
+			NetDevices: "auto"},
 		RMM: cluster.RMMOptions{PoolSize: "0.5", MaximumPoolSize: "30GB", LogDirectory: dir, TrackAllocations: true},
 	}
 	a, _ := json.Marshal(o)
@@ -39,9 +42,12 @@ func TestCUDAWorkerFlags(t *testing.T) {
 	if err != nil || !bytes.Equal(a, b) {
 		t.Errorf("%v\n%s\n%s", err, a, b)
 	}
-	o, err = parseCUDA(t, "--disable-tcp-over-ucx", "--disable-nvlink", "--disable-infiniband", "--disable-rdmacm", "--rmm-async", "--rmm-release-threshold=1GB", "--disable-rmm-managed-memory", "--lanes", "none")
-	if err != nil || o.UCX.TCP != config.Off || o.UCX.NVLink != config.Off || o.UCX.InfiniBand != config.Off || o.UCX.RDMACM != config.Off ||
-		!o.RMM.Async || o.RMM.ReleaseThreshold != "1GB" || o.RMM.ManagedMemory || !o.NoLanes || o.Threads != 1 || o.DeviceMemoryLimit != "default" || o.MemoryLimit != "auto" {
+	o, err = parseCUDA(t, "--disable-tcp-over-ucx", "--disable-nvlink", "--disable-infiniband", "--disable-rdmacm",
+		"--rmm-async", "--rmm-release-threshold=1GB", "--disable-rmm-managed-memory", "--lanes", "none")
+	if err != nil || o.UCX.TCP != config.Off || o.UCX.NVLink != config.Off || o.UCX.InfiniBand != config.Off ||
+		o.UCX.RDMACM != config.Off ||
+		!o.RMM.Async || o.RMM.ReleaseThreshold != "1GB" || o.RMM.ManagedMemory || !o.NoLanes || o.Threads != 1 ||
+		o.DeviceMemoryLimit != "default" || o.MemoryLimit != "auto" {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
@@ -97,7 +103,8 @@ func TestWritePlan(t *testing.T) {
 		t.Errorf("%s, %v", &out, err)
 	}
 	out.Reset()
-	if err := writePlan(&out, plan, false); err != nil || !strings.HasPrefix(out.String(), "worker w on NVIDIA H200 (device 0)\n") {
+	if err := writePlan(&out, plan, false); err != nil || !strings.HasPrefix(out.String(),
+		"worker w on NVIDIA H200 (device 0)\n") {
 		t.Errorf("%s, %v", &out, err)
 	}
 }

@@ -54,8 +54,10 @@ For figures to compare with, use ` + "`millstream bench`" + `.`,
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringSliceVar(&f.parts, "part", nil, "parts: "+strings.Join(demoParts, ", ")+" (default: all; with --lane or --json: lanes)")
-	cmd.Flags().StringSliceVar(&f.lanes, "lane", nil, "lanes: "+strings.Join(ucxbench.SettingNames, ", ")+" (default: all that this machine has)")
+	cmd.Flags().StringSliceVar(&f.parts, "part", nil, "parts: "+strings.Join(demoParts, ", ")+
+		" (default: all; with --lane or --json: lanes)")
+	cmd.Flags().StringSliceVar(&f.lanes, "lane", nil, "lanes: "+strings.Join(ucxbench.SettingNames, ", ")+
+		" (default: all that this machine has)")
 	cmd.Flags().StringVar(&f.sizes, "size", demoSizes, "message sizes")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object per figure and line, as `bench` does")
 	cmd.AddCommand(demoCliqueCommand())
@@ -127,7 +129,8 @@ func (f *demoFlags) runLanes(ctx context.Context, stdout, stderr io.Writer) erro
 			return cmdline.Usage(err)
 		}
 	}
-	d := &demo{sizes: sizes, out: stdout, progress: benchfmt.NewProgress(stderr), starter: ucxbench.SelfStarter(demoPeerName)}
+	d := &demo{sizes: sizes, out: stdout, progress: benchfmt.NewProgress(stderr),
+		starter: ucxbench.SelfStarter(demoPeerName)}
 	if f.json {
 		d.sink, d.out = benchfmt.NewJSONWriter(stdout), io.Discard
 	}
@@ -229,7 +232,8 @@ func (d *demo) run(ctx context.Context, lane demoLane, index, total int) error {
 		}{{"tag-lat", lane.latency}, {"tag-bw", lane.bandwidth}} {
 			d.progress.Step(step, steps, "%s %s %s", lane.title(), cell.name, benchfmt.FormatSize(size))
 			step++
-			f, err := pair.Measure(ctx, ucxbench.Cell{Case: cell.name, Setting: lane.setting, Mode: args.Mode, Mem: lane.mem, Size: size}, roundTime)
+			f, err := pair.Measure(ctx, ucxbench.Cell{Case: cell.name, Setting: lane.setting, Mode: args.Mode,
+				Mem: lane.mem, Size: size}, roundTime)
 			if err != nil {
 				return fmt.Errorf("%s of %s: %w", cell.name, benchfmt.FormatSize(size), err)
 			}
@@ -251,7 +255,8 @@ func (d *demo) table() {
 	}
 	columns := []benchfmt.Column{{Name: "size", Right: true}}
 	for _, lane := range d.done {
-		columns = append(columns, benchfmt.Column{Name: lane.title() + " us", Right: true}, benchfmt.Column{Name: "GB/s", Right: true})
+		columns = append(columns, benchfmt.Column{Name: lane.title() + " us", Right: true},
+			benchfmt.Column{Name: "GB/s", Right: true})
 	}
 	var rows [][]string
 	for _, size := range d.sizes {

@@ -54,30 +54,33 @@ workers find in the folders of their MILLSTREAM_NATIVE_PATH.`,
 
 var (
 	// demoPart makes the partition of a rank: consecutive numbers, and ones.
-	demoPart = client.Func2("millstream.demo.clique.part", func(_ context.Context, rank, rows int) ([][]float64, error) {
-		x, y := make([]float64, rows), make([]float64, rows)
-		for i := range rows {
-			x[i], y[i] = float64(rank*rows+i), 1
-		}
-		return [][]float64{x, y}, nil
-	})
-	// demoSums is the algorithm: local sums, a reduce to rank 0, one row of totals there.
-	demoSums = clique.Func("millstream.demo.clique.sums", func(ctx context.Context, r *clique.Rank, columns [][]float64) ([][]float64, error) {
-		sums := make([]float64, len(columns))
-		for c, column := range columns {
-			for _, x := range column {
-				sums[c] += x
+	demoPart = client.Func2("millstream.demo.clique.part",
+		func(_ context.Context, rank, rows int) ([][]float64, error) {
+			x, y := make([]float64, rows), make([]float64, rows)
+			for i := range rows {
+				x[i], y[i] = float64(rank*rows+i), 1
 			}
-		}
-		if err := r.Do(ctx, clique.Reduce(clique.Of(sums), clique.Of(sums), clique.Sum, 0)); err != nil || r.Rank() != 0 {
-			return nil, err
-		}
-		out := make([][]float64, len(sums))
-		for i := range sums {
-			out[i] = sums[i : i+1]
-		}
-		return out, nil
-	})
+			return [][]float64{x, y}, nil
+		})
+	// demoSums is the algorithm: local sums, a reduce to rank 0, one row of totals there.
+	demoSums = clique.Func("millstream.demo.clique.sums",
+		func(ctx context.Context, r *clique.Rank, columns [][]float64) ([][]float64, error) {
+			sums := make([]float64, len(columns))
+			for c, column := range columns {
+				for _, x := range column {
+					sums[c] += x
+				}
+			}
+			if err := r.Do(ctx, clique.Reduce(clique.Of(sums), clique.Of(sums), clique.Sum, 0)); err != nil ||
+				r.Rank() != 0 {
+				return nil, err
+			}
+			out := make([][]float64, len(sums))
+			for i := range sums {
+				out[i] = sums[i : i+1]
+			}
+			return out, nil
+		})
 )
 
 func (f *demoCliqueFlags) run(ctx context.Context, out io.Writer) error {
@@ -99,7 +102,8 @@ func (f *demoCliqueFlags) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = q.Dissolve(context.WithoutCancel(ctx)) }()
-	fmt.Fprintf(out, "1. a clique of %d ranks, formed in %v, over %s\n", q.Size(), time.Since(begin).Round(time.Millisecond), q.Backend())
+	fmt.Fprintf(out, "1. a clique of %d ranks, formed in %v, over %s\n", q.Size(),
+		time.Since(begin).Round(time.Millisecond), q.Backend())
 	for _, m := range q.Members() {
 		fmt.Fprintf(out, "   rank %d  %s\n", m.Rank, m.Worker)
 	}
@@ -131,7 +135,8 @@ func (f *demoCliqueFlags) run(ctx context.Context, out io.Writer) error {
 }
 
 // submit starts the algorithm on all ranks.
-func (f *demoCliqueFlags) submit(ctx context.Context, q *clique.Clique, parts []client.Arg[[][]float64]) ([]*client.Future[[][]float64], error) {
+func (f *demoCliqueFlags) submit(ctx context.Context, q *clique.Clique,
+	parts []client.Arg[[][]float64]) ([]*client.Future[[][]float64], error) {
 	if f.algorithm == "" {
 		return demoSums.Submit(ctx, q, parts)
 	}

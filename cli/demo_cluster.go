@@ -39,7 +39,8 @@ type demoStep struct {
 // demoCluster starts a cluster on this machine and lets it compute.
 func demoCluster(ctx context.Context, out, stderr io.Writer) error {
 	begin := time.Now()
-	c, err := cluster.Local(ctx, cluster.Options{Workers: max(2, cluster.CPUs()), Threads: 1, WorkerDashboard: "127.0.0.1:0"})
+	c, err := cluster.Local(ctx, cluster.Options{Workers: max(2, cluster.CPUs()), Threads: 1,
+		WorkerDashboard: "127.0.0.1:0"})
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,8 @@ func demoCluster(ctx context.Context, out, stderr io.Writer) error {
 	}
 	defer cl.Close(ctx)
 	workers := c.Workers()
-	fmt.Fprintf(out, "a cluster of %d worker processes at %s, started in %v\n", len(workers), c.Address(), time.Since(begin).Round(time.Millisecond))
+	fmt.Fprintf(out, "a cluster of %d worker processes at %s, started in %v\n", len(workers), c.Address(),
+		time.Since(begin).Round(time.Millisecond))
 	for _, w := range workers {
 		lane := "no lane: data goes over the control connection"
 		if len(w.Lanes) > 0 {
@@ -164,16 +166,19 @@ func (d *demoRun) report(out io.Writer, totals []int64) {
 		requests, bytes = requests+totals[i+1], bytes+totals[i+2]
 	}
 	slices.SortFunc(hosts, func(a, b host) int { return int(b.requests - a.requests) })
-	fmt.Fprintf(out, "\n%d requests of %d hosts, %s in all; the busiest:", requests, len(hosts), benchfmt.FormatSize(bytes))
+	fmt.Fprintf(out, "\n%d requests of %d hosts, %s in all; the busiest:", requests, len(hosts),
+		benchfmt.FormatSize(bytes))
 	for _, h := range hosts[:min(3, len(hosts))] {
 		fmt.Fprintf(out, " host-%d (%d)", h.id, h.requests)
 	}
 	fmt.Fprintf(out, "\nevery total is right\n\n")
-	columns := []benchfmt.Column{{Name: "step"}, {Name: "tasks", Right: true}, {Name: "ms", Right: true}, {Name: "tasks/s", Right: true}, {Name: "M rows/s", Right: true}, {Name: "MB/s", Right: true}}
+	columns := []benchfmt.Column{{Name: "step"}, {Name: "tasks", Right: true}, {Name: "ms", Right: true},
+		{Name: "tasks/s", Right: true}, {Name: "M rows/s", Right: true}, {Name: "MB/s", Right: true}}
 	var rows [][]string
 	for _, s := range d.steps {
 		seconds := s.took.Seconds()
-		row := []string{s.name, fmt.Sprint(s.tasks), benchfmt.FormatValue(seconds * 1e3), benchfmt.FormatValue(float64(s.tasks) / seconds), "-", "-"}
+		row := []string{s.name, fmt.Sprint(s.tasks), benchfmt.FormatValue(seconds * 1e3),
+			benchfmt.FormatValue(float64(s.tasks) / seconds), "-", "-"}
 		if s.rows > 0 {
 			row[4] = benchfmt.FormatValue(float64(s.rows) / seconds / 1e6)
 		}
@@ -210,7 +215,8 @@ func demoLanes(ctx context.Context, out io.Writer, workers []cluster.WorkerInfo)
 		}
 	}
 	fmt.Fprintln(out)
-	columns := []benchfmt.Column{{Name: "lane between workers"}, {Name: "transfers", Right: true}, {Name: "data", Right: true}, {Name: "ms each", Right: true}}
+	columns := []benchfmt.Column{{Name: "lane between workers"}, {Name: "transfers", Right: true},
+		{Name: "data", Right: true}, {Name: "ms each", Right: true}}
 	var rows [][]string
 	for _, name := range slices.Sorted(maps.Keys(lanes)) {
 		l := lanes[name]

@@ -42,7 +42,8 @@ func demoPython(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "  Go      connects to %s (Python %s, distributed %s)\n", t.Address, t.Python, t.Distributed)
 	fmt.Fprintf(out, "  Go      sends %s\n", t.Sent)
 	fmt.Fprintf(out, "  Python  sees %s; its sum is %.0f\n", t.Answer, t.Sum)
-	fmt.Fprintf(out, "  Python  sends it back doubled; %.1f ms from first byte to last, and every number is right\n", t.Took.Seconds()*1e3)
+	fmt.Fprintf(out, "  Python  sends it back doubled; %.1f ms from first byte to last, and every number is right\n",
+		t.Took.Seconds()*1e3)
 	fmt.Fprintf(out, "  both    exchange small messages: %.0f us there and back\n", t.RTT.Seconds()*1e6)
 	return nil
 }

@@ -46,7 +46,8 @@ Exit code: 1 when there is a failure (✗), else 0.`,
   millstream doctor --json | jq '.findings[] | select(.severity == "warn")'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && !strings.Contains(args[0], "://") {
-				return cmdline.Usagef("unexpected argument %q: the address of a scheduler has a scheme, such as tcp://", args[0])
+				return cmdline.Usagef("unexpected argument %q: the address of a scheduler has a scheme, such as tcp://",
+					args[0])
 			}
 			return cmdline.NoArgs(nil, args[min(1, len(args)):])
 		},
@@ -93,7 +94,8 @@ Exit code: 1 when there is a failure (✗), else 0.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
-	cmd.Flags().IntVar(&connections, "connections", 256, "peers this process is expected to talk to, for the open-file limit")
+	cmd.Flags().IntVar(&connections, "connections", 256, "peers this process is expected to talk to, for the "+
+		"open-file limit")
 	cmd.Flags().StringVar(&python, "python", "", "interpreter that the scheduler would use (default: found)")
 	cmd.Flags().IntSliceVar(&pids, "pid", nil, "two processes: tell what they share, and with it their lanes")
 	cmd.Flags().StringVar(&size, "size", "16MiB", "how much is moved between each two workers of a scheduler")
@@ -117,7 +119,8 @@ func examinedHost(connections int) *doctor.Host {
 	if err != nil {
 		h.UCXError = err
 	} else {
-		h.UCX = &doctor.Library{Path: lib.Path, Version: lib.Version, CUDA: lib.CUDA, RDMA: lib.RDMA, PassedOver: lib.PassedOver}
+		h.UCX = &doctor.Library{Path: lib.Path, Version: lib.Version, CUDA: lib.CUDA, RDMA: lib.RDMA,
+			PassedOver: lib.PassedOver}
 		known.Version = lib.Version
 		// A context can fail because of the very variables to be examined: the
 		// lint then works without the library's own lists.

@@ -106,7 +106,8 @@ func (x *clusterExam) report(ctx context.Context) doctor.Report {
 	}
 	r := doctor.Judge(flows)
 	if left > 0 {
-		r.Findings = append(r.Findings, doctor.Finding{ID: "lane", Severity: doctor.Info, Title: fmt.Sprintf("%d further pairs were not measured", left)})
+		r.Findings = append(r.Findings, doctor.Finding{ID: "lane", Severity: doctor.Info,
+			Title: fmt.Sprintf("%d further pairs were not measured", left)})
 	}
 	return r
 }
@@ -120,7 +121,8 @@ func (x *clusterExam) measure(ctx context.Context, from, to doctor.Member) docto
 	for range 2 {
 		data := make([]byte, x.size)
 		_, _ = rand.Read(data[:min(x.size, 4096)]) // a key, and nothing that compresses to nothing, of its own
-		futures, err := client.Scatter(ctx, x.cl, [][]byte{data}, client.ScatterOptions{Workers: []string{from.Address}, Unhashed: true})
+		futures, err := client.Scatter(ctx, x.cl, [][]byte{data}, client.ScatterOptions{Workers: []string{from.Address},
+			Unhashed: true})
 		if err != nil {
 			f.Err = err
 			return f

@@ -33,7 +33,8 @@ func askCUDA() (*doctor.CUDA, error) {
 	}
 	machine, _ := readMachine() // what it adds is for people
 	for i, d := range devices {
-		dev := doctor.CUDADevice{Name: d.Name, UUID: d.UUID, Address: d.PCIBusID, Memory: d.TotalMemory, IPC: d.IPC, NVLinks: -1, Node: d.NUMANode}
+		dev := doctor.CUDADevice{Name: d.Name, UUID: d.UUID, Address: d.PCIBusID, Memory: d.TotalMemory, IPC: d.IPC,
+			NVLinks: -1, Node: d.NUMANode}
 		if machine != nil {
 			if g, ok := machine.GPU(d.PCIBusID); ok {
 				dev.NVLinks = g.NVLinks

@@ -62,7 +62,8 @@ func writeTopology(w io.Writer, asJSON bool) error {
 	}
 	r := topologyReport{Online: m.Online.String(), Allowed: m.Allowed.String(), GPUs: []gpuNeighbourhoods{}}
 	for _, g := range m.GPUs {
-		n := gpuNeighbourhoods{Address: g.Address, UUID: g.UUID, Memory: g.Memory, Node: g.Node, Affinity: m.Affinity(g).String()}
+		n := gpuNeighbourhoods{Address: g.Address, UUID: g.UUID, Memory: g.Memory, Node: g.Node,
+			Affinity: m.Affinity(g).String()}
 		for _, p := range g.MIG {
 			n.MIG = append(n.MIG, migReport{p.UUID, p.Name, p.Memory})
 		}

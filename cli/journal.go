@@ -61,7 +61,8 @@ DIR.damaged-1 or with a higher number. A journal without problems is left alone.
 			}
 			printJournal(cmd.OutOrStdout(), r)
 			if r.Backup != "" {
-				fmt.Fprintf(cmd.OutOrStdout(), "repaired: %s left out; the journal as it was is in %s\n", count(len(r.Problems), "place"), r.Backup)
+				fmt.Fprintf(cmd.OutOrStdout(), "repaired: %s left out; the journal as it was is in %s\n",
+					count(len(r.Problems), "place"), r.Backup)
 			}
 			return nil
 		},

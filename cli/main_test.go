@@ -10,11 +10,13 @@ import (
 func TestRunIsReentrant(t *testing.T) {
 	for range 2 {
 		var out, errs bytes.Buffer
-		if code := Run(t.Context(), []string{"--version"}, nil, &out, &errs); code != ExitOK || !strings.HasPrefix(out.String(), "millstream ") || errs.Len() != 0 {
+		if code := Run(t.Context(), []string{"--version"}, nil, &out, &errs); code != ExitOK ||
+			!strings.HasPrefix(out.String(), "millstream ") || errs.Len() != 0 {
 			t.Errorf("code %d, out %q, err %q", code, out.String(), errs.String())
 		}
 		out.Reset()
-		if code := Run(t.Context(), []string{"demo", "--part", "x"}, nil, &out, &errs); code != ExitUsage || out.Len() != 0 || strings.Count(errs.String(), "\n") != 1 {
+		if code := Run(t.Context(), []string{"demo", "--part", "x"}, nil, &out, &errs); code != ExitUsage ||
+			out.Len() != 0 || strings.Count(errs.String(), "\n") != 1 {
 			t.Errorf("code %d, out %q, err %q", code, out.String(), errs.String())
 		}
 	}

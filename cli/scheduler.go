@@ -89,14 +89,18 @@ func schedulerCommand() *cobra.Command {
 	fs := cmd.Flags()
 	f.add(fs, secure.Scheduler)
 	fs.StringVar(&f.port, "port", "", "port to serve (default 8786; 0: any that is free)")
-	fs.StringVar(&f.contact, "contact-address", "", "address to advertise to workers and clients (default: that of the first listener)")
-	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "`file` to write the address and the paths of certificates to, for workers and clients")
-	f.addDashboard(fs, ":8787", "`host:port` of the HTTP server; without a host that of --host or the loopback interface")
+	fs.StringVar(&f.contact, "contact-address", "", "address to advertise to workers and clients (default: that of "+
+		"the first listener)")
+	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "`file` to write the address and the paths of certificates "+
+		"to, for workers and clients")
+	f.addDashboard(fs, ":8787", "`host:port` of the HTTP server; without a host that of --host or the "+
+		"loopback interface")
 	fs.StringVar(&f.idleTimeout, "idle-timeout", "", "end after so long without work, such as 10m")
 	fs.StringVar(&f.journal, "journal", "", "folder of the journal (default: none is kept)")
 	f.python.add(fs)
 	fs.StringVar(&f.prefix, "dashboard-prefix", "", "not here yet")
-	fs.BoolVar(&f.anyBuild, "any-build", false, "let workers run tasks of clients with the same functions in another build (rolling upgrades)")
+	fs.BoolVar(&f.anyBuild, "any-build", false, "let workers run tasks of clients with the same functions in another "+
+		"build (rolling upgrades)")
 	fs.BoolVar(&f.jupyter, "jupyter", false, "not here: this process runs no Python")
 	fs.Bool("show", true, "")
 	fs.Bool("no-show", false, "")
@@ -210,7 +214,8 @@ func (f *schedulerFlags) addresses(log *slog.Logger) ([]string, error) {
 		return nil, err
 	}
 	protocols, ports, ifaces := strings.Split(scheme, ","), strings.Split(f.port, ","), strings.Split(f.iface, ",")
-	if len(ports) > 1 && len(ports) != len(protocols) || len(protocols) > 1 && f.port != "" && len(ports) != len(protocols) {
+	if len(ports) > 1 && len(ports) != len(protocols) || len(protocols) > 1 && f.port != "" &&
+		len(ports) != len(protocols) {
 		return nil, cmdline.Usagef("--protocol %s and --port %s: give as many ports as protocols", f.protocol, f.port)
 	}
 	if len(ifaces) > 1 && len(ifaces) != len(protocols) {
@@ -320,7 +325,8 @@ func (f *schedulerFlags) makeCertificates(stdout io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--tls-dir: %w", err)
 	}
-	fmt.Fprintf(stdout, "certificates are in %s: --tls-dir for workers, millstream.ConnectOptions{TLSDir: …} for Go clients\nPython: %s\n", f.tlsDir, s.Python())
+	fmt.Fprintf(stdout, "certificates are in %s: --tls-dir for workers, millstream.ConnectOptions{TLSDir: …} for Go "+
+		"clients\nPython: %s\n", f.tlsDir, s.Python())
 	for _, v := range s.Env() {
 		name, value, _ := strings.Cut(v, "=")
 		fmt.Fprintf(stdout, "  export %s=%s\n", name, shellQuote(value))
@@ -331,7 +337,8 @@ func (f *schedulerFlags) makeCertificates(stdout io.Writer) error {
 // shellQuote writes a value so that a shell reads it back.
 func shellQuote(s string) string {
 	if s != "" && strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=@%+,", r))
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("_-./:=@%+,", r))
 	}) < 0 {
 		return s
 	}

@@ -73,7 +73,8 @@ func readSchedulerFile(ctx context.Context, path string, wait time.Duration) (cl
 	}
 	file, err := cluster.ReadSchedulerFile(limited, path)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return file, fmt.Errorf("--scheduler-file %s: no scheduler has written it within --death-timeout %v", path, wait)
+		return file, fmt.Errorf("--scheduler-file %s: no scheduler has written it within --death-timeout %v", path,
+			wait)
 	}
 	return file, err
 }

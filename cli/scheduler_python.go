@@ -36,9 +36,11 @@ func (f *pythonFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.path, "python", "", "interpreter for graphs of Python clients (default: found)")
 	fs.BoolVar(&f.off, "no-python", false, "run no Python: graphs that need it fail")
 	fs.StringVar(&f.timeout, "graph-timeout", "", "time to open one such graph (default 10m)")
-	fs.StringVar(&f.memory, "helper-memory", "", "memory of each Python helper, such as 4GiB (default half of the machine's; 0: no limit)")
+	fs.StringVar(&f.memory, "helper-memory", "", "memory of each Python helper, such as 4GiB (default half of the "+
+		"machine's; 0: no limit)")
 	fs.StringVar(&f.disk, "helper-disk", "", "private folders of each Python helper, in memory (default 512MiB)")
-	fs.BoolVar(&f.unsafe, "unsafe-python-helpers", false, "run code of clients even as root or within reach of this process's keys and journal")
+	fs.BoolVar(&f.unsafe, "unsafe-python-helpers", false, "run code of clients even as root or within reach of this "+
+		"process's keys and journal")
 }
 
 func (f *pythonFlags) config() (c scheduler.PythonConfig, err error) {
@@ -89,7 +91,8 @@ func (f *schedulerFlags) secretFiles(c *config.Config) []string {
 			}
 			out = append(out, key)
 			// A key that is replaced is another file: what only its owner can enter is hidden as a whole.
-			if info, err := os.Stat(filepath.Dir(key)); err == nil && info.Mode().Perm()&0o077 == 0 && !isHome(filepath.Dir(key)) {
+			if info, err := os.Stat(filepath.Dir(key)); err == nil && info.Mode().Perm()&0o077 == 0 &&
+				!isHome(filepath.Dir(key)) {
 				out = append(out, filepath.Dir(key))
 			}
 		}
@@ -130,7 +133,8 @@ func examinedPython(ctx context.Context, path string) *doctor.Python {
 		return out
 	}
 	p, err := pyproc.Start(ctx, pyproc.Config{
-		Python: in.Path, Module: "millstream._echo", Isolate: true, Hide: []string{"/etc/machine-id"}, Logger: slog.New(slog.DiscardHandler),
+		Python: in.Path, Module: "millstream._echo", Isolate: true, Hide: []string{"/etc/machine-id"},
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		out.Error = err

@@ -41,8 +41,10 @@ func TestSecretFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := map[string]any{
-		"distributed.comm.tls.scheduler.cert": filepath.Join(private, "cert.pem"), "distributed.comm.tls.scheduler.key": filepath.Join(private, "key.pem"),
-		"distributed.comm.tls.client.cert": filepath.Join(open, "both.pem"), "distributed.comm.tls.worker.cert": "-----BEGIN\nin place",
+		"distributed.comm.tls.scheduler.cert": filepath.Join(private, "cert.pem"),
+		"distributed.comm.tls.scheduler.key":  filepath.Join(private, "key.pem"),
+		"distributed.comm.tls.client.cert":    filepath.Join(open, "both.pem"),
+		"distributed.comm.tls.worker.cert":    "-----BEGIN\nin place",
 	}
 	restore, err := c.SetFrom(config.Source{Kind: config.KindFlag, Name: "test"}, values)
 	if err != nil {

@@ -32,7 +32,8 @@ func isServer(args []string) bool { return len(args) > 1 && slices.Contains(serv
 
 // serverTree returns the command tree of a program with that name.
 func serverTree(name string) *cobra.Command {
-	root := &cobra.Command{Use: name, Short: "A program on a Millstream cluster", Args: cmdline.NoSuchCommand, RunE: cmdline.ShowHelp}
+	root := &cobra.Command{Use: name, Short: "A program on a Millstream cluster", Args: cmdline.NoSuchCommand,
+		RunE: cmdline.ShowHelp}
 	prepare(root)
 	root.AddGroup(&cobra.Group{ID: groupCluster, Title: "Run a cluster:"})
 	addCommands(root, schedulerCommand(), workerCommand(), cudaWorkerCommand())

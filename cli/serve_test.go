@@ -49,15 +49,18 @@ func TestServerTree(t *testing.T) {
 		err  string // in standard error
 	}{
 		{[]string{"cuda-worker", "--help"}, ExitOK, "prog cuda-worker [SCHEDULER] [flags]", ""},
-		{[]string{"worker", "--nthread", "1"}, ExitUsage, "", "prog worker: unknown flag: --nthread; did you mean --nthreads?"},
-		{[]string{"cuda-worker", "--nanny"}, ExitUsage, "", "prog cuda-worker: --nanny: there is one worker process for each GPU"},
+		{[]string{"worker", "--nthread", "1"}, ExitUsage, "", "prog worker: unknown flag: --nthread; did you mean " +
+			"--nthreads?"},
+		{[]string{"cuda-worker", "--nanny"}, ExitUsage, "", "prog cuda-worker: --nanny: there is one worker process " +
+			"for each GPU"},
 		{[]string{"scheduler", "--version"}, ExitOK, "millstream ", ""},
 		{[]string{"bench"}, ExitUsage, "", `prog: unknown command "bench"`},
 	} {
 		var out, errs bytes.Buffer
 		code := cmdline.Run(t.Context(), serverTree("prog"), tc.args, nil, &out, &errs)
 		if code != tc.code || !strings.Contains(out.String(), tc.out) || !strings.Contains(errs.String(), tc.err) {
-			t.Errorf("%q: got %d, %q, %q; want %d, %q, %q", tc.args, code, out.String(), errs.String(), tc.code, tc.out, tc.err)
+			t.Errorf("%q: got %d, %q, %q; want %d, %q, %q", tc.args, code, out.String(), errs.String(), tc.code, tc.out,
+				tc.err)
 		}
 	}
 }

@@ -66,7 +66,8 @@ func (f *serverFlags) add(fs *pflag.FlagSet, role secure.Role) {
 func (f *serverFlags) addDashboard(fs *pflag.FlagSet, address, usage string) {
 	f.dashboardDefault = address
 	fs.StringVar(&f.dashboardAddress, "dashboard-address", address, usage)
-	fs.StringSliceVar(&f.dashboardHosts, "dashboard-hosts", nil, "names that HTTP requests may have in their Host header, next to IP addresses and the machine's name")
+	fs.StringSliceVar(&f.dashboardHosts, "dashboard-hosts", nil, "names that HTTP requests may have in their Host "+
+		"header, next to IP addresses and the machine's name")
 	fs.BoolVar(&f.dashboard, "dashboard", true, "serve /metrics, /health and JSON over HTTP")
 	fs.BoolVar(&f.without, "no-dashboard", false, "do not")
 }
@@ -83,7 +84,8 @@ func (f *serverFlags) http() string {
 func (f *serverFlags) check() error {
 	switch {
 	case len(f.preload) > 0:
-		return cmdline.Usagef("--preload %s: this process runs no Python; register Go functions in a program of your own and call millstream.Main in it, or use `dask %s --preload`", f.preload[0], f.role)
+		return cmdline.Usagef("--preload %s: this process runs no Python; register Go functions in a program of your "+
+			"own and call millstream.Main in it, or use `dask %s --preload`", f.preload[0], f.role)
 	case f.tlsDir != "" && (f.caFile != "" || f.cert != "" || f.key != ""):
 		return cmdline.Usagef("--tls-dir names all files: leave out --tls-ca-file, --tls-cert and --tls-key")
 	case (f.caFile == "") != (f.cert == ""):
@@ -197,7 +199,8 @@ func (f *serverFlags) guard(address string, log *slog.Logger) error {
 		return nil
 	}
 	if !f.insecure {
-		return cmdline.Usagef("%s is not encrypted, and everybody who reaches it could run code here: use --tls-dir DIR, or --host 127.0.0.1 for this machine alone, or --insecure on a network that you trust", address)
+		return cmdline.Usagef("%s is not encrypted, and everybody who reaches it could run code here: use --tls-dir "+
+			"DIR, or --host 127.0.0.1 for this machine alone, or --insecure on a network that you trust", address)
 	}
 	log.Warn("INSECURE: " + address + " is not encrypted; everybody who reaches it can run code here and read all data")
 	return nil

@@ -50,7 +50,8 @@ func TestServerUsage(t *testing.T) {
 		{"worker tcp://127.0.0.1:8786 --nworkers -1000", "no worker at all"},
 		{"worker tcp://127.0.0.1:8786 --nthreads -1", "--nthreads -1"},
 		{"worker tcp://127.0.0.1:8786 --nworkers 2 --no-nanny", "--no-nanny is for one worker"},
-		{"worker tcp://127.0.0.1:8786 --nworkers 2 --listen-address tcp://127.0.0.1:1", "--listen-address is for one worker"},
+		{"worker tcp://127.0.0.1:8786 --nworkers 2 --listen-address tcp://127.0.0.1:1",
+			"--listen-address is for one worker"},
 		{"worker tcp://127.0.0.1:8786 --contact-address tcp://127.0.0.1:1", "--contact-address needs --listen-address"},
 		{"worker tcp://127.0.0.1:8786 --listen-address tcp://127.0.0.1:1 --host x", "--listen-address says it all"},
 		{"worker tcp://127.0.0.1:8786 --memory-limit lots", "--memory-limit"},
@@ -96,7 +97,8 @@ func TestServerHelpFits(t *testing.T) {
 }
 
 func TestLoopback(t *testing.T) {
-	for host, want := range map[string]bool{"127.0.0.1": true, "127.1.2.3": true, "::1": true, "[::1]": true, "localhost": true, "0.0.0.0": false, "::": false, "10.0.0.1": false, "": false, "host": false} {
+	for host, want := range map[string]bool{"127.0.0.1": true, "127.1.2.3": true, "::1": true, "[::1]": true,
+		"localhost": true, "0.0.0.0": false, "::": false, "10.0.0.1": false, "": false, "host": false} {
 		if got := isLoopback(host); got != want {
 			t.Errorf("%q: %v", host, got)
 		}
@@ -117,7 +119,8 @@ func TestInsecureIsTold(t *testing.T) {
 
 func TestSchedulerFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sched.json")
-	identity := msgpack.MapOf("type", "Scheduler", "address", "tls://10.0.0.1:8786", "workers", msgpack.MapOf("tls://x", msgpack.MapOf("name", int64(3))),
+	identity := msgpack.MapOf("type", "Scheduler", "address", "tls://10.0.0.1:8786", "workers",
+		msgpack.MapOf("tls://x", msgpack.MapOf("name", int64(3))),
 		"raw", []byte("x"), "list", []any{int64(1), msgpack.MapOf(int64(1), nil)})
 	found := make(chan string, 1)
 	go func() {
@@ -127,15 +130,18 @@ func TestSchedulerFile(t *testing.T) {
 		}
 		found <- file.Address
 	}()
-	if err := writeSchedulerFile(path, identity, cluster.NewSchedulerFileTLS("/certs", secure.Security{CAFile: "/certs/ca.pem", Client: secure.KeyPair{Cert: "/c.pem", Key: "a\nkey"}})); err != nil {
+	if err := writeSchedulerFile(path, identity, cluster.NewSchedulerFileTLS("/certs",
+		secure.Security{CAFile: "/certs/ca.pem", Client: secure.KeyPair{Cert: "/c.pem", Key: "a\nkey"}})); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-found; got != "tls://10.0.0.1:8786" {
 		t.Errorf("%q", got)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil || !strings.Contains(string(text), `"type": "Scheduler"`) || !strings.Contains(string(text), `"name": 3`) ||
-		!strings.Contains(string(text), `"ca-file": "/certs/ca.pem"`) || !strings.Contains(string(text), `"dir": "/certs"`) || strings.Contains(string(text), "key") {
+	if err != nil || !strings.Contains(string(text), `"type": "Scheduler"`) ||
+		!strings.Contains(string(text), `"name": 3`) ||
+		!strings.Contains(string(text), `"ca-file": "/certs/ca.pem"`) ||
+		!strings.Contains(string(text), `"dir": "/certs"`) || strings.Contains(string(text), "key") {
 		t.Errorf("%s, %v", text, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(left) != 0 {
@@ -152,10 +158,12 @@ func TestSchedulerFileErrors(t *testing.T) {
 	if err := os.WriteFile(bad, []byte(`{"id": 1}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readSchedulerFile(t.Context(), bad, 0); err == nil || !strings.Contains(err.Error(), "has no address") {
+	if _, err := readSchedulerFile(t.Context(), bad, 0); err == nil ||
+		!strings.Contains(err.Error(), "has no address") {
 		t.Errorf("%v", err)
 	}
-	if _, err := readSchedulerFile(t.Context(), filepath.Join(dir, "never"), 30*time.Millisecond); err == nil || !strings.Contains(err.Error(), "--death-timeout") {
+	if _, err := readSchedulerFile(t.Context(), filepath.Join(dir, "never"), 30*time.Millisecond); err == nil ||
+		!strings.Contains(err.Error(), "--death-timeout") {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -201,22 +209,28 @@ func specsOf(t *testing.T, args ...string) []cluster.WorkerSpec {
 
 // Flags become what workers are told.
 func TestWorkerSpecs(t *testing.T) {
-	s := specsOf(t, "tls://10.0.0.1:8786", "--nworkers", "3", "--nthreads", "2", "--name", "w", "--memory-limit", "1GB", "--resources", "GPU=2 MEM=10e9",
-		"--local-directory", "d", "--death-timeout", "60", "--lifetime", "1h", "--lifetime-restart", "--lanes", "trusted", "--log-format", "json", "--ucx-option", "TLS=tcp", "--no-dashboard")
+	s := specsOf(t, "tls://10.0.0.1:8786", "--nworkers", "3", "--nthreads", "2", "--name", "w", "--memory-limit", "1GB",
+		"--resources", "GPU=2 MEM=10e9",
+		"--local-directory", "d", "--death-timeout", "60", "--lifetime", "1h", "--lifetime-restart", "--lanes",
+		"trusted", "--log-format", "json", "--ucx-option", "TLS=tcp", "--no-dashboard")
 	if len(s) != 3 {
 		t.Fatalf("%d workers", len(s))
 	}
 	w := s[1]
-	if w.Name != "w-1" || w.Threads != 2 || w.MemoryLimit != 1e9 || w.Resources["MEM"] != 1e10 || w.LocalDirectory != "d" || w.DeathTimeout != time.Minute ||
-		w.Lifetime != time.Hour || !w.LifetimeRestart || !w.LanesTrusted || w.Lane != "auto" || w.Log.Format != "json" || w.UCX.Options["TLS"] != "tcp" ||
+	if w.Name != "w-1" || w.Threads != 2 || w.MemoryLimit != 1e9 || w.Resources["MEM"] != 1e10 ||
+		w.LocalDirectory != "d" || w.DeathTimeout != time.Minute ||
+		w.Lifetime != time.Hour || !w.LifetimeRestart || !w.LanesTrusted || w.Lane != "auto" ||
+		w.Log.Format != "json" || w.UCX.Options["TLS"] != "tcp" ||
 		w.Scheduler != "tls://10.0.0.1:8786" || w.Listen != "" || w.Dashboard != "" {
 		t.Errorf("%+v", w)
 	}
 	w = specsOf(t, "127.0.0.1:8786", "--worker-port", "9000:9010", "--lanes", "none", "--memory-limit", "0")[0]
-	if w.Scheduler != "tcp://127.0.0.1:8786" || w.Listen != "tcp://127.0.0.1:9000:9010" || w.Lane != "" || w.MemoryLimit != 0 || w.Name != "" || w.Dashboard != "127.0.0.1:0" {
+	if w.Scheduler != "tcp://127.0.0.1:8786" || w.Listen != "tcp://127.0.0.1:9000:9010" || w.Lane != "" ||
+		w.MemoryLimit != 0 || w.Name != "" || w.Dashboard != "127.0.0.1:0" {
 		t.Errorf("%+v", w)
 	}
-	w = specsOf(t, "ucxx://127.0.0.1:8786", "--listen-address", "ucxx://127.0.0.1:9001", "--contact-address", "ucxx://127.0.0.1:9002")[0]
+	w = specsOf(t, "ucxx://127.0.0.1:8786", "--listen-address", "ucxx://127.0.0.1:9001", "--contact-address",
+		"ucxx://127.0.0.1:9002")[0]
 	if w.Listen != "ucxx://127.0.0.1:9001" || w.Contact != "ucxx://127.0.0.1:9002" {
 		t.Errorf("%+v", w)
 	}
@@ -235,7 +249,8 @@ func TestWorkerSpecs(t *testing.T) {
 
 // The configuration counts where flags are silent.
 func TestWorkerConfig(t *testing.T) {
-	setConfig(t, map[string]any{"scheduler-address": "tls://10.9.9.9:1", "distributed.worker.lifetime.duration": "2 hours", "distributed.worker.lifetime.restart": true})
+	setConfig(t, map[string]any{"scheduler-address": "tls://10.9.9.9:1",
+		"distributed.worker.lifetime.duration": "2 hours", "distributed.worker.lifetime.restart": true})
 	w := specsOf(t)[0]
 	if w.Scheduler != "tls://10.9.9.9:1" || w.Lifetime != 2*time.Hour || !w.LifetimeRestart {
 		t.Errorf("%+v", w)

@@ -152,7 +152,8 @@ func readStatus(ctx context.Context, address string) (*statusReport, error) {
 	pool := rpc.NewPool(network, rpc.PoolConfig{Dial: dial})
 	defer pool.Close()
 	var id msgpack.Map
-	if err := pool.Call(ctx, comm.NormalizeAddress(address), "identity", wire.NewDict("n_workers", -1), &id); err != nil {
+	if err := pool.Call(ctx, comm.NormalizeAddress(address), "identity", wire.NewDict("n_workers", -1),
+		&id); err != nil {
 		if cause := last.Load(); cause != nil && ctx.Err() != nil {
 			return nil, fmt.Errorf("scheduler at %s: not reached in time: %w; is it running there?", address, *cause)
 		}
@@ -163,7 +164,8 @@ func readStatus(ctx context.Context, address string) (*statusReport, error) {
 
 // newStatus reads the identity of a scheduler.
 func newStatus(id msgpack.Map) *statusReport {
-	r := &statusReport{Address: id.GetString("address"), ID: id.GetString("id"), Threads: integer(id, "total_threads"), Memory: integer(id, "total_memory"),
+	r := &statusReport{Address: id.GetString("address"), ID: id.GetString("id"), Threads: integer(id, "total_threads"),
+		Memory:  integer(id, "total_memory"),
 		Workers: []statusWorker{}, Tasks: map[string]int64{}}
 	if v, ok := id.Get("started"); ok {
 		seconds, _ := v.(float64)
@@ -174,8 +176,10 @@ func newStatus(id msgpack.Map) *statusReport {
 		d, _ := p.Value.(msgpack.Map)
 		m := submap(d, "metrics")
 		counts := submap(m, "task_counts")
-		w := statusWorker{Address: fmt.Sprint(p.Key), Status: d.GetString("status"), Threads: integer(d, "nthreads"), MemoryLimit: integer(d, "memory_limit"),
-			Memory: integer(m, "memory"), Executing: integer(counts, "executing"), InMemory: integer(counts, "memory")}
+		w := statusWorker{Address: fmt.Sprint(p.Key), Status: d.GetString("status"), Threads: integer(d, "nthreads"),
+			MemoryLimit: integer(d, "memory_limit"),
+			Memory:      integer(m, "memory"), Executing: integer(counts, "executing"),
+			InMemory: integer(counts, "memory")}
 		if n, ok := d.Get("name"); ok && n != nil {
 			w.Name = fmt.Sprint(n)
 		}
@@ -196,7 +200,8 @@ func newStatus(id msgpack.Map) *statusReport {
 		}
 	}
 	slices.SortFunc(r.Workers, func(a, b statusWorker) int {
-		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Address, b.Address))
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.Address, b.Address))
 	})
 	return r
 }
@@ -218,7 +223,8 @@ func (r *statusReport) write(w io.Writer) {
 		fmt.Fprintf(w, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("scheduler", "%s, up %v", r.Address, time.Since(r.Started).Round(time.Second))
-	line("workers", "%d with %s and %s of memory", len(r.Workers), count(int(r.Threads), "thread"), benchfmt.FormatSize(r.Memory))
+	line("workers", "%d with %s and %s of memory", len(r.Workers), count(int(r.Threads), "thread"),
+		benchfmt.FormatSize(r.Memory))
 	states := []string{}
 	for _, name := range slices.Sorted(maps.Keys(r.Tasks)) {
 		if r.Tasks[name] > 0 {
@@ -233,15 +239,18 @@ func (r *statusReport) write(w io.Writer) {
 		return
 	}
 	fmt.Fprintln(w)
-	columns := []benchfmt.Column{{Name: "worker"}, {Name: "address"}, {Name: "status"}, {Name: "threads", Right: true}, {Name: "running", Right: true},
-		{Name: "results", Right: true}, {Name: "CPU %", Right: true}, {Name: "memory", Right: true}, {Name: "limit", Right: true}}
+	columns := []benchfmt.Column{{Name: "worker"}, {Name: "address"}, {Name: "status"}, {Name: "threads", Right: true},
+		{Name: "running", Right: true},
+		{Name: "results", Right: true}, {Name: "CPU %", Right: true}, {Name: "memory", Right: true},
+		{Name: "limit", Right: true}}
 	var rows [][]string
 	for _, x := range r.Workers {
 		limit := "none"
 		if x.MemoryLimit > 0 {
 			limit = benchfmt.FormatSize(x.MemoryLimit)
 		}
-		rows = append(rows, []string{x.Name, x.Address, x.Status, fmt.Sprint(x.Threads), fmt.Sprint(x.Executing), fmt.Sprint(x.InMemory),
+		rows = append(rows, []string{x.Name, x.Address, x.Status, fmt.Sprint(x.Threads), fmt.Sprint(x.Executing),
+			fmt.Sprint(x.InMemory),
 			fmt.Sprintf("%.0f", x.CPU), benchfmt.FormatSize(x.Memory), limit})
 	}
 	benchfmt.WriteColumns(w, "  ", columns, rows)

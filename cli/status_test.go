@@ -41,17 +41,20 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := runLine(t, "status", c.Address())
-	for _, want := range []string{"scheduler  " + c.Address(), "workers    2 with 6 threads", "tasks      1 memory", "address", "running"} {
+	for _, want := range []string{"scheduler  " + c.Address(), "workers    2 with 6 threads", "tasks      1 memory",
+		"address", "running"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("exit code %d: got %s%s, want %q in it", code, out, errs, want)
 		}
 	}
 	code, out, errs = runLine(t, "status", c.Address(), "--json")
 	var r statusReport
-	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil || r.Threads != 6 || len(r.Workers) != 2 || r.Workers[0].Threads != 3 || r.Tasks["memory"] != 1 {
+	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil || r.Threads != 6 || len(r.Workers) != 2 ||
+		r.Workers[0].Threads != 3 || r.Tasks["memory"] != 1 {
 		t.Errorf("exit code %d, %v: got %s%s, want 2 workers of 3 threads and a result", code, err, out, errs)
 	}
-	if code, out, errs := runLine(t, "status"); code != ExitUsage || !strings.Contains(errs, "no scheduler: give an address") {
+	if code, out, errs := runLine(t, "status"); code != ExitUsage ||
+		!strings.Contains(errs, "no scheduler: give an address") {
 		t.Errorf("without an address: got %d %s%s, want a usage error", code, out, errs)
 	}
 	if code, _, errs := runLine(t, "status", "tcp://127.0.0.1:1", "--timeout", "2s"); code != ExitFailure ||
@@ -63,9 +66,11 @@ func TestStatus(t *testing.T) {
 // A Dask scheduler has no counts of its own: those of workers stand for them.
 func TestStatusOfDask(t *testing.T) {
 	worker := msgpack.MapOf("nthreads", int64(2), "memory_limit", int64(1<<30), "status", "running", "name", int64(0),
-		"metrics", msgpack.MapOf("cpu", 12.5, "memory", int64(5<<20), "task_counts", msgpack.MapOf("executing", int64(2), "memory", int64(3))))
+		"metrics", msgpack.MapOf("cpu", 12.5, "memory", int64(5<<20), "task_counts",
+			msgpack.MapOf("executing", int64(2), "memory", int64(3))))
 	r := newStatus(msgpack.MapOf("address", "tcp://s:1", "started", 1.5, "workers", msgpack.MapOf("tcp://w:1", worker)))
-	if r.Threads != 2 || r.Tasks["executing"] != 2 || r.Tasks["memory"] != 3 || r.Workers[0].Name != "0" || r.Workers[0].CPU != 12.5 {
+	if r.Threads != 2 || r.Tasks["executing"] != 2 || r.Tasks["memory"] != 3 || r.Workers[0].Name != "0" ||
+		r.Workers[0].CPU != 12.5 {
 		t.Errorf("got %+v, want the worker's counts", r)
 	}
 }
@@ -77,11 +82,13 @@ func TestHelpOfUnknownCommands(t *testing.T) {
 		{"config shaw --help", `unknown command "shaw"`},
 		{"config --ucx", "; known to millstream config show"},
 	} {
-		if code, out, errs := runLine(t, strings.Fields(tc.line)...); code != ExitUsage || !strings.Contains(errs, tc.want) || out != "" {
+		if code, out, errs := runLine(t, strings.Fields(tc.line)...); code != ExitUsage ||
+			!strings.Contains(errs, tc.want) || out != "" {
 			t.Errorf("%s: got %d %q %q, want a usage error with %q", tc.line, code, out, errs, tc.want)
 		}
 	}
-	for _, line := range []string{"--help", "help", "help scheduler", "scheduler --help", "config --help", "completion --help", "demo --part cluster --help", "version"} {
+	for _, line := range []string{"--help", "help", "help scheduler", "scheduler --help", "config --help",
+		"completion --help", "demo --part cluster --help", "version"} {
 		if code, out, errs := runLine(t, strings.Fields(line)...); code != 0 || out == "" {
 			t.Errorf("%s: got %d %q %q, want help", line, code, out, errs)
 		}

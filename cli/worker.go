@@ -86,11 +86,14 @@ func workerCommandFor(f *workerFlags) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	f.add(fs, secure.Worker)
-	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "`file` of the scheduler's --scheduler-file, with the address and the certificates")
+	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "`file` of the scheduler's --scheduler-file, with the "+
+		"address and the certificates")
 	fs.IntVar(&f.nthreads, "nthreads", 0, "tasks that a worker runs at once (default: the processors divided)")
-	fs.StringVar(&f.nworkers, "nworkers", "1", "worker processes; negative: processors + 1 + this; auto: as the machine")
+	fs.StringVar(&f.nworkers, "nworkers", "1",
+		"worker processes; negative: processors + 1 + this; auto: as the machine")
 	fs.StringVar(&f.name, "name", "", "unique name; with --nworkers a number is appended")
-	fs.StringVar(&f.memoryLimit, "memory-limit", "auto", "of each worker: bytes (4GB), a fraction (0.5), auto, 0 for none")
+	fs.StringVar(&f.memoryLimit, "memory-limit", "auto", "of each worker: bytes (4GB), a fraction (0.5), "+
+		"auto, 0 for none")
 	fs.StringVar(&f.resources, "resources", "", "that tasks may ask for, of each worker: \"GPU=2 MEM=10e9\"")
 	fs.StringVar(&f.localDirectory, "local-directory", "", "where data is spilled to")
 	fs.StringVar(&f.workerPort, "worker-port", "", "port, or range first:last (default: any that is free)")
@@ -108,12 +111,14 @@ func workerCommandFor(f *workerFlags) *cobra.Command {
 	fs.StringVar(&f.retireTimeout, "retire-timeout", "30s", "how long data may take to move at the end")
 	fs.StringVar(&f.python, "python", "", "interpreter for tasks of Python (default: found, see --help)")
 	fs.BoolVar(&f.noPython, "no-python", false, "refuse tasks of Python")
-	f.addDashboard(fs, ":0", "`host:port` of each worker's HTTP server; without a host that of --host or the loopback interface")
+	f.addDashboard(fs, ":0", "`host:port` of each worker's HTTP server; without a host that of --host or the "+
+		"loopback interface")
 	fs.StringVar(&f.class, "worker-class", "", "")
 	fs.StringArrayVar(&f.preloadNanny, "preload-nanny", nil, "")
 	fs.StringVar(&f.sni, "scheduler-sni", "", "")
 	fs.String("dashboard-prefix", "", "")
-	for _, name := range []string{"no-lifetime-restart", "worker-class", "preload-nanny", "scheduler-sni", "dashboard-prefix"} {
+	for _, name := range []string{"no-lifetime-restart", "worker-class", "preload-nanny", "scheduler-sni",
+		"dashboard-prefix"} {
 		_ = fs.MarkHidden(name)
 	}
 	f.ucx = addUCXFlags(fs)
@@ -232,7 +237,8 @@ func (a *announcer) changed(i cluster.WorkerInfo) {
 }
 
 // runAlone runs one worker in this process.
-func runAlone(ctx context.Context, spec cluster.WorkerSpec, log *slog.Logger, timeout time.Duration, say *announcer) error {
+func runAlone(ctx context.Context, spec cluster.WorkerSpec, log *slog.Logger, timeout time.Duration,
+	say *announcer) error {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	orders := make(chan string, 1)
@@ -250,7 +256,8 @@ func runAlone(ctx context.Context, spec cluster.WorkerSpec, log *slog.Logger, ti
 
 // runNannies looks after workers until they have all ended, or ctx ends. env, where it is not
 // nil, are the variables that each has beside those of cfg.
-func runNannies(ctx context.Context, specs []cluster.WorkerSpec, env [][]string, cfg cluster.NannyConfig, timeout time.Duration) error {
+func runNannies(ctx context.Context, specs []cluster.WorkerSpec, env [][]string, cfg cluster.NannyConfig,
+	timeout time.Duration) error {
 	nannies := make([]*cluster.Nanny, len(specs))
 	for i, spec := range specs {
 		own := cfg

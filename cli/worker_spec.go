@@ -28,7 +28,8 @@ func (f *workerFlags) check() error {
 	case f.class != "" && f.class != "dask.distributed.Worker":
 		return cmdline.Usagef("--worker-class %s names a Python class: use `dask worker` for it", f.class)
 	case f.sni != "":
-		return cmdline.Usagef("--scheduler-sni: host names are not checked in a cluster's certificates, so there is none to replace")
+		return cmdline.Usagef("--scheduler-sni: host names are not checked in a cluster's certificates, so there is " +
+			"none to replace")
 	case f.python != "" && f.noPython:
 		return cmdline.Usagef("--python and --no-python exclude each other")
 	case f.contact != "" && f.listen == "":
@@ -180,7 +181,8 @@ func (f *workerFlags) scheduler(address string) (string, error) {
 		}
 	}
 	if address == "" || address == "null" {
-		return "", cmdline.Usagef("no scheduler: name its address, such as tls://10.0.0.1:8786, or use --scheduler-file or DASK_SCHEDULER_ADDRESS")
+		return "", cmdline.Usagef("no scheduler: name its address, such as tls://10.0.0.1:8786, or use " +
+			"--scheduler-file or DASK_SCHEDULER_ADDRESS")
 	}
 	if !strings.Contains(address, "://") {
 		scheme, err := f.scheme()

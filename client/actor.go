@@ -28,7 +28,8 @@ type Method[S, A, R any] struct {
 }
 
 // NewMethod registers a method of a type of actors under the type's name, a dot and its own.
-func NewMethod[S, I, A, R any](t *ActorType[S, I], name string, f func(ctx context.Context, s S, a A) (R, error)) *Method[S, A, R] {
+func NewMethod[S, I, A, R any](t *ActorType[S, I], name string,
+	f func(ctx context.Context, s S, a A) (R, error)) *Method[S, A, R] {
 	full := t.name + "." + name
 	task.RegisterMethod(full, f)
 	return &Method[S, A, R]{full}
@@ -38,7 +39,8 @@ func NewMethod[S, I, A, R any](t *ActorType[S, I], name string, f func(ctx conte
 type Method0[S, R any] struct{ name string }
 
 // NewMethod0 is NewMethod for a method without parameters.
-func NewMethod0[S, I, R any](t *ActorType[S, I], name string, f func(ctx context.Context, s S) (R, error)) *Method0[S, R] {
+func NewMethod0[S, I, R any](t *ActorType[S, I], name string, f func(ctx context.Context, s S) (R, error)) *Method0[S,
+	R] {
 	full := t.name + "." + name
 	task.RegisterMethod0(full, f)
 	return &Method0[S, R]{full}
@@ -48,7 +50,8 @@ func NewMethod0[S, I, R any](t *ActorType[S, I], name string, f func(ctx context
 type Method2[S, A, B, R any] struct{ name string }
 
 // NewMethod2 is NewMethod for two parameters.
-func NewMethod2[S, I, A, B, R any](t *ActorType[S, I], name string, f func(ctx context.Context, s S, a A, b B) (R, error)) *Method2[S, A, B, R] {
+func NewMethod2[S, I, A, B, R any](t *ActorType[S, I], name string,
+	f func(ctx context.Context, s S, a A, b B) (R, error)) *Method2[S, A, B, R] {
 	full := t.name + "." + name
 	task.RegisterMethod2(full, f)
 	return &Method2[S, A, B, R]{full}
@@ -58,7 +61,8 @@ func NewMethod2[S, I, A, B, R any](t *ActorType[S, I], name string, f func(ctx c
 type Method3[S, A, B, C, R any] struct{ name string }
 
 // NewMethod3 is NewMethod for three parameters.
-func NewMethod3[S, I, A, B, C, R any](t *ActorType[S, I], name string, f func(ctx context.Context, s S, a A, b B, c C) (R, error)) *Method3[S, A, B, C, R] {
+func NewMethod3[S, I, A, B, C, R any](t *ActorType[S, I], name string,
+	f func(ctx context.Context, s S, a A, b B, c C) (R, error)) *Method3[S, A, B, C, R] {
 	full := t.name + "." + name
 	task.RegisterMethod3(full, f)
 	return &Method3[S, A, B, C, R]{full}

@@ -30,7 +30,8 @@ func AsCompleted[T any](ctx context.Context, futures []*Future[T]) iter.Seq2[*Fu
 	}
 }
 
-func completed[T any](ctx context.Context, c *Client, futures []*Future[T], which []int, yield func(*Future[T], error) bool) bool {
+func completed[T any](ctx context.Context, c *Client, futures []*Future[T], which []int,
+	yield func(*Future[T], error) bool) bool {
 	keys := make([]*keyState, len(which))
 	for i, at := range which {
 		keys[i] = futures[at].h.ks

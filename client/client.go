@@ -123,7 +123,8 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 	c := &Client{
 		cfg: cfg, address: comm.NormalizeAddress(address), id: cfg.Name + "-" + randomHex(8), log: cfg.Logger,
 		pool: rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: cfg.Dial.To(secure.Scheduler)}),
-		keys: make(map[task.Key]*keyState), graphs: make(map[*graphOut]struct{}), addressAt: make(map[string]int32), events: make(map[string][]*subscription), checked: make(map[string]bool),
+		keys: make(map[task.Key]*keyState), graphs: make(map[*graphOut]struct{}), addressAt: make(map[string]int32),
+		events: make(map[string][]*subscription), checked: make(map[string]bool),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	near := cfg.Dial.To(secure.Worker)

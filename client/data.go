@@ -192,7 +192,8 @@ func (c *Client) Restart(ctx context.Context, timeout time.Duration) error {
 	if timeout <= 0 {
 		timeout = 30 * time.Second
 	}
-	return c.call(ctx, "restart", wire.NewDict("client", c.id, "timeout", timeout.Seconds(), "wait_for_workers", true), nil)
+	return c.call(ctx, "restart", wire.NewDict("client", c.id, "timeout", timeout.Seconds(), "wait_for_workers", true),
+		nil)
 }
 
 // Shutdown ends the scheduler and its workers.

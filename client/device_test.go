@@ -59,8 +59,12 @@ var (
 	onDevice = client.Func("device.make", func(_ context.Context, n int) (*wire.DeviceArray, error) {
 		return wire.NewDeviceArray[float64](fakeAlloc(8 * n))
 	})
-	sameArray  = client.Func("device.same", func(_ context.Context, a *wire.DeviceArray) (*wire.DeviceArray, error) { return a, nil })
-	failArray  = client.Func("device.fail", func(_ context.Context, a *wire.DeviceArray) (int, error) { return 0, errors.New("no") })
+	sameArray = client.Func("device.same", func(_ context.Context, a *wire.DeviceArray) (*wire.DeviceArray, error) {
+		return a, nil
+	})
+	failArray = client.Func("device.fail", func(_ context.Context, a *wire.DeviceArray) (int, error) {
+		return 0, errors.New("no")
+	})
 	manyArrays = client.Func("device.many", func(_ context.Context, n int) (map[string]*wire.DeviceArray, error) {
 		out := map[string]*wire.DeviceArray{}
 		for i := range n {

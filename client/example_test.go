@@ -54,7 +54,8 @@ func demo() (ctx context.Context, c *client.Client, stop func()) {
 	}
 	var workers []*worker.Worker
 	for i := range 2 {
-		w, err := worker.Start(ctx, worker.Config{Scheduler: s.Address(), Name: fmt.Sprint("worker-", i), Threads: 2, Logger: quiet})
+		w, err := worker.Start(ctx, worker.Config{Scheduler: s.Address(), Name: fmt.Sprint("worker-", i), Threads: 2,
+			Logger: quiet})
 		if err != nil {
 			panic(err)
 		}
@@ -267,8 +268,10 @@ func ExamplePublish() {
 type account struct{ balance int }
 
 var (
-	accounts = client.NewActorType("account", func(_ context.Context, balance int) (*account, error) { return &account{balance}, nil })
-	deposit  = client.NewMethod(accounts, "deposit", func(_ context.Context, a *account, n int) (int, error) {
+	accounts = client.NewActorType("account", func(_ context.Context, balance int) (*account, error) {
+		return &account{balance}, nil
+	})
+	deposit = client.NewMethod(accounts, "deposit", func(_ context.Context, a *account, n int) (int, error) {
 		a.balance += n
 		return a.balance, nil
 	})
@@ -311,7 +314,8 @@ func ExampleInside() {
 func ExampleWithWorkers() {
 	ctx, c, stop := demo()
 	defer stop()
-	f := square.Submit(ctx, c, client.Val(3), client.WithWorkers("worker-1"), client.WithRetries(2), client.WithPriority(10))
+	f := square.Submit(ctx, c, client.Val(3), client.WithWorkers("worker-1"), client.WithRetries(2),
+		client.WithPriority(10))
 	fmt.Println(f.Result(ctx))
 	// Output: 9 <nil>
 }

@@ -39,7 +39,8 @@ func newFakeDask(t *testing.T, release string) *fakeDask {
 		return wire.NewDict("packages", wire.NewDict("distributed", release, "python", "3.12.1.final.0")), nil
 	})
 	s.Handle("register-client", func(ctx context.Context, r *rpc.Request) (any, error) {
-		m, err := wire.Encode([]any{wire.NewDict("op", "stream-start", "warning", "Mismatched versions found")}, wire.EncodeOptions{})
+		m, err := wire.Encode([]any{wire.NewDict("op", "stream-start", "warning", "Mismatched versions found")},
+			wire.EncodeOptions{})
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +102,8 @@ func TestDaskReleases(t *testing.T) {
 			if err := c.Close(ctx); err != nil {
 				t.Error(err)
 			}
-			if warned := strings.Contains(log.String(), "WARN"); warned != (want.warning != "") || !strings.Contains(log.String(), want.warning) {
+			if warned := strings.Contains(log.String(), "WARN"); warned != (want.warning != "") ||
+				!strings.Contains(log.String(), want.warning) {
 				t.Errorf("the log is %s", log.String())
 			}
 		})

@@ -85,7 +85,8 @@ func (c *Client) askAgain(keys []*keyState, which []int) {
 }
 
 // fetchOnce asks the workers that have the results. It returns those that did not come.
-func (c *Client) fetchOnce(ctx context.Context, keys []*keyState, which []int, sink func(int, value) error) (missing []int, err error) {
+func (c *Client) fetchOnce(ctx context.Context, keys []*keyState, which []int,
+	sink func(int, value) error) (missing []int, err error) {
 	byWorker, unknown := c.byWorker(keys, which)
 	if len(unknown) > 0 {
 		if err := c.locate(ctx, keys, unknown); err != nil {
@@ -261,7 +262,8 @@ func replyError(op, peer string, m *wire.Message) error {
 
 // throughScheduler asks the scheduler for results that no worker handed over: the client may
 // be where workers cannot be reached.
-func (c *Client) throughScheduler(ctx context.Context, keys []*keyState, which []int, sink func(int, value) error) (missing []int, err error) {
+func (c *Client) throughScheduler(ctx context.Context, keys []*keyState, which []int,
+	sink func(int, value) error) (missing []int, err error) {
 	for len(which) > 0 {
 		n := min(len(which), fetchKeys)
 		m, err := c.do(ctx, "gather", keysRequest("gather", keys, which[:n]))

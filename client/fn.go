@@ -89,7 +89,8 @@ func Func3[A, B, C, R any](name string, f func(context.Context, A, B, C) (R, err
 
 // Func4 is Func for four parameters.
 func Func4[A, B, C, D, R any](name string, f func(context.Context, A, B, C, D) (R, error)) *Fn4[A, B, C, D, R] {
-	return &Fn4[A, B, C, D, R]{task.Register4(name, f), task.NewParam[A](), task.NewParam[B](), task.NewParam[C](), task.NewParam[D]()}
+	return &Fn4[A, B, C, D, R]{task.Register4(name, f), task.NewParam[A](), task.NewParam[B](), task.NewParam[C](),
+		task.NewParam[D]()}
 }
 
 // Name is the name under which it is registered.
@@ -169,12 +170,14 @@ func (f *Fn2[A, B, R]) Submit(ctx context.Context, c *Client, x Arg[A], y Arg[B]
 }
 
 // Submit runs the function on a worker: see [Fn0.Submit].
-func (f *Fn3[A, B, C, R]) Submit(ctx context.Context, c *Client, x Arg[A], y Arg[B], z Arg[C], opts ...Option) *Future[R] {
+func (f *Fn3[A, B, C, R]) Submit(ctx context.Context, c *Client, x Arg[A], y Arg[B], z Arg[C],
+	opts ...Option) *Future[R] {
 	return submit[R](ctx, c, f.f, opts, func(b *task.Builder) error { return f.build(b, x, y, z) })
 }
 
 // Submit runs the function on a worker: see [Fn0.Submit].
-func (f *Fn4[A, B, C, D, R]) Submit(ctx context.Context, c *Client, x Arg[A], y Arg[B], z Arg[C], u Arg[D], opts ...Option) *Future[R] {
+func (f *Fn4[A, B, C, D, R]) Submit(ctx context.Context, c *Client, x Arg[A], y Arg[B], z Arg[C], u Arg[D],
+	opts ...Option) *Future[R] {
 	return submit[R](ctx, c, f.f, opts, func(b *task.Builder) error { return f.build(b, x, y, z, u) })
 }
 
@@ -189,12 +192,16 @@ func (f *Fn1[A, R]) Map(ctx context.Context, c *Client, inputs []A, opts ...Opti
 
 // MapArgs is Map for arguments such as futures.
 func (f *Fn1[A, R]) MapArgs(ctx context.Context, c *Client, inputs []Arg[A], opts ...Option) []*Future[R] {
-	return mapCalls[R](ctx, c, f.f, len(inputs), opts, func(b *task.Builder, i int) error { return f.build(b, inputs[i]) })
+	return mapCalls[R](ctx, c, f.f, len(inputs), opts, func(b *task.Builder, i int) error {
+		return f.build(b, inputs[i])
+	})
 }
 
 // MapFutures is Map over the results of other tasks.
 func (f *Fn1[A, R]) MapFutures(ctx context.Context, c *Client, inputs []*Future[A], opts ...Option) []*Future[R] {
-	return mapCalls[R](ctx, c, f.f, len(inputs), opts, func(b *task.Builder, i int) error { return f.build(b, inputs[i]) })
+	return mapCalls[R](ctx, c, f.f, len(inputs), opts, func(b *task.Builder, i int) error {
+		return f.build(b, inputs[i])
+	})
 }
 
 // Map runs the function once for each pair of inputs, as many as both have.
@@ -210,5 +217,7 @@ func (f *Fn2[A, B, R]) Map(ctx context.Context, c *Client, as []A, bs []B, opts 
 
 // MapArgs is Map for arguments such as futures.
 func (f *Fn2[A, B, R]) MapArgs(ctx context.Context, c *Client, as []Arg[A], bs []Arg[B], opts ...Option) []*Future[R] {
-	return mapCalls[R](ctx, c, f.f, min(len(as), len(bs)), opts, func(b *task.Builder, i int) error { return f.build(b, as[i], bs[i]) })
+	return mapCalls[R](ctx, c, f.f, min(len(as), len(bs)), opts, func(b *task.Builder, i int) error {
+		return f.build(b, as[i], bs[i])
+	})
 }

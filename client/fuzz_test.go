@@ -42,7 +42,8 @@ func TestHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	say(wire.NewDict("op", "key-in-memory", "key", "a", "workers", []any{"tcp://w"}), wire.NewDict("op", "something-new"))
+	say(wire.NewDict("op", "key-in-memory", "key", "a", "workers", []any{"tcp://w"}),
+		wire.NewDict("op", "something-new"))
 	if a.status != Finished || c.addresses[a.where] != "tcp://w" {
 		t.Errorf("in memory: %+v", a)
 	}
@@ -54,7 +55,8 @@ func TestHeard(t *testing.T) {
 	if a.status != Canceled || a.err.Error() != "task a: the result was lost with its worker: r: m" {
 		t.Errorf("cancelled: %v", a.err)
 	}
-	say(wire.NewDict("op", "task-erred", "key", "b", "exception", wire.Serialize{Value: exc}, "traceback", nil, "traceback_text", "here"))
+	say(wire.NewDict("op", "task-erred", "key", "b", "exception", wire.Serialize{Value: exc}, "traceback", nil,
+		"traceback_text", "here"))
 	e, ok := b.err.(*TaskError)
 	if !ok || b.status != Failed || e.Text != "no" || e.Stack != "here" {
 		t.Errorf("erred: %+v", b.err)

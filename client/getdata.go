@@ -13,7 +13,8 @@ import (
 
 // getData asks one worker for results. Those that it does not have, all of them if it cannot
 // be reached, are missing.
-func (c *Client) getData(ctx context.Context, address string, keys []*keyState, which []int, sink func(int, value) error) (missing []int, err error) {
+func (c *Client) getData(ctx context.Context, address string, keys []*keyState, which []int,
+	sink func(int, value) error) (missing []int, err error) {
 	ctx, stop := c.within(ctx)
 	defer stop()
 	request := keysRequest("get_data", keys, which)
@@ -47,7 +48,8 @@ func (c *Client) getData(ctx context.Context, address string, keys []*keyState, 
 }
 
 // unreached makes results missing whose worker did not answer, unless nobody waits any more.
-func (c *Client) unreached(ctx context.Context, address string, keys []*keyState, which []int, err error) ([]int, error) {
+func (c *Client) unreached(ctx context.Context, address string, keys []*keyState, which []int, err error) ([]int,
+	error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -136,7 +136,8 @@ func (f *Fn3[A, B, C, R]) Node(g *Graph, key string, x Arg[A], y Arg[B], z Arg[C
 }
 
 // Node adds a call. What is wrong with it is the error of Submit.
-func (f *Fn4[A, B, C, D, R]) Node(g *Graph, key string, x Arg[A], y Arg[B], z Arg[C], u Arg[D], opts ...Option) Node[R] {
+func (f *Fn4[A, B, C, D, R]) Node(g *Graph, key string, x Arg[A], y Arg[B], z Arg[C], u Arg[D],
+	opts ...Option) Node[R] {
 	k := task.NewKey(key)
 	g.add(k, opts, f.build(&g.b, x, y, z, u))
 	return Node[R]{k}

@@ -50,7 +50,8 @@ func (c *Client) laneFailed(worker string, err error) {
 
 // dataConn is a connection on which a worker hands over results. release ends its use; its
 // argument is what went wrong with it.
-func (c *Client) dataConn(ctx context.Context, worker string) (conn comm.Comm, through bool, release func(error), err error) {
+func (c *Client) dataConn(ctx context.Context, worker string) (conn comm.Comm, through bool, release func(error),
+	err error) {
 	own, err := c.workers.Acquire(ctx, worker)
 	if err != nil {
 		return nil, false, nil, err

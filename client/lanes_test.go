@@ -67,7 +67,8 @@ func TestResultsWithoutLanes(t *testing.T) {
 	r := newRig(t, "tcp://127.0.0.1:0", 1)
 	without := r.workers[0]
 	with := r.addWorker(worker.Config{Lanes: worker.Lanes{Listen: "inproc://"}})
-	c, err := client.Connect(r.ctx, r.scheduler.Address(), client.Config{Network: noInproc{comm.Default}, Logger: quiet})
+	c, err := client.Connect(r.ctx, r.scheduler.Address(), client.Config{Network: noInproc{comm.Default},
+		Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,8 @@ func TestResultsWithoutLanes(t *testing.T) {
 	for i := range 3 {
 		for _, on := range r.workers {
 			n := 9<<20 + i
-			b, err := bigOnes.Submit(r.ctx, c, client.Val(n), client.WithWorkers(on.Address()), client.WithImpure()).Result(r.ctx)
+			b, err := bigOnes.Submit(r.ctx, c, client.Val(n), client.WithWorkers(on.Address()),
+				client.WithImpure()).Result(r.ctx)
 			if err != nil || len(b) != n {
 				t.Fatalf("%d bytes, %v", len(b), err)
 			}

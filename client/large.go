@@ -22,7 +22,8 @@ func (c *Client) checkSize(function string, n int) {
 	}
 	c.mu.Unlock()
 	if !known {
-		c.log.Warn("large arguments travel through the scheduler with each task; send them with client.Scatter and pass the future",
+		c.log.Warn("large arguments travel through the scheduler with each task; send them with client.Scatter and "+
+			"pass the future",
 			"function", function, "bytes", n, "limit", limit)
 	}
 }

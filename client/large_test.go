@@ -23,7 +23,8 @@ func TestLargeArguments(t *testing.T) {
 	results = append(results, sum.Submit(r.ctx, r.c, client.Val(large)))
 	large[0] = 1
 	results = append(results, sum.Map(r.ctx, r.c, [][]int{large})...)
-	if got := r.clientLog.String(); strings.Count(got, text) != 1 || !strings.Contains(got, "function=sum") || !strings.Contains(got, "limit=10000") {
+	if got := r.clientLog.String(); strings.Count(got, text) != 1 || !strings.Contains(got, "function=sum") ||
+		!strings.Contains(got, "limit=10000") {
 		t.Errorf("the log is %q, want one line about sum", got)
 	}
 	g := client.NewGraph()

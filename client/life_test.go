@@ -106,7 +106,8 @@ func TestGatherAll(t *testing.T) {
 func TestLostData(t *testing.T) {
 	r := newRig(t, "tcp://127.0.0.1:0", 1)
 	gone := r.addWorker(worker.Config{Name: "gone"})
-	f := must[[]*client.Future[string]](t)(client.Scatter(r.ctx, r.c, []string{"precious"}, client.ScatterOptions{Workers: []string{gone.Address()}}))
+	f := must[[]*client.Future[string]](t)(client.Scatter(r.ctx, r.c, []string{"precious"},
+		client.ScatterOptions{Workers: []string{gone.Address()}}))
 	g := inc.Submit(r.ctx, r.c, client.Val(5), client.WithWorkers("gone"), client.WithOtherWorkers())
 	if err := g.Wait(r.ctx); err != nil {
 		t.Fatal(err)

@@ -43,7 +43,8 @@ func (s *Semaphore) register(ctx context.Context) error {
 	if done {
 		return nil
 	}
-	if err := s.c.call(ctx, "semaphore_register", wire.NewDict("name", s.name, "max_leases", s.max, "lease_timeout", nil), nil); err != nil {
+	if err := s.c.call(ctx, "semaphore_register", wire.NewDict("name", s.name, "max_leases", s.max, "lease_timeout",
+		nil), nil); err != nil {
 		return fmt.Errorf("client: semaphore %s: %w", s.name, err)
 	}
 	s.mu.Lock()
@@ -112,7 +113,8 @@ func (s *Semaphore) refresh(stop chan struct{}) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(s.c.ctx, leaseRefresh)
-		if err := s.c.call(ctx, "semaphore_refresh_leases", wire.NewDict("name", s.name, "lease_ids", leases), nil); err != nil {
+		if err := s.c.call(ctx, "semaphore_refresh_leases", wire.NewDict("name", s.name, "lease_ids", leases),
+			nil); err != nil {
 			s.c.log.Warn("leases could not be refreshed", "semaphore", s.name, "error", err)
 		}
 		cancel()
@@ -185,7 +187,8 @@ func NewMultiLock(c *Client, names ...string) *MultiLock {
 // Lock waits for all locks and takes them.
 func (l *MultiLock) Lock(ctx context.Context) error {
 	var ok bool
-	err := l.c.call(ctx, "multi_lock_acquire", wire.NewDict("locks", l.names, "id", l.id, "timeout", timeoutOf(ctx), "num_locks", len(l.names)), &ok)
+	err := l.c.call(ctx, "multi_lock_acquire", wire.NewDict("locks", l.names, "id", l.id, "timeout", timeoutOf(ctx),
+		"num_locks", len(l.names)), &ok)
 	if err == nil && !ok {
 		err = fmt.Errorf("client: locks %v: %w", l.names, context.DeadlineExceeded)
 	}

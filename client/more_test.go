@@ -17,7 +17,8 @@ import (
 
 func TestNamesAndTexts(t *testing.T) {
 	r := newRig(t, "inproc://", 1)
-	if answer.Name() != "answer" || inc.Name() != "inc" || add.Name() != "add" || three.Name() != "three" || four.Name() != "four" {
+	if answer.Name() != "answer" || inc.Name() != "inc" || add.Name() != "add" || three.Name() != "three" ||
+		four.Name() != "four" {
 		t.Error("a function has another name")
 	}
 	if !strings.HasPrefix(r.c.ID(), "Client-") || r.c.Address() != r.scheduler.Address() || r.c.Err() != nil {
@@ -34,7 +35,8 @@ func TestNamesAndTexts(t *testing.T) {
 		t.Error("a status that there is not")
 	}
 	bad := inc.Submit(r.ctx, r.c, nil)
-	if bad.Key() != "" || bad.Status() != client.Failed || bad.Err() == nil || bad.Wait(r.ctx) == nil || bad.Cancel() == nil {
+	if bad.Key() != "" || bad.Status() != client.Failed || bad.Err() == nil || bad.Wait(r.ctx) == nil ||
+		bad.Cancel() == nil {
 		t.Error("a future of nothing")
 	}
 	bad.Release()
@@ -54,7 +56,8 @@ func TestTaskErrorShowsAll(t *testing.T) {
 	if !errors.As(err, &te) || !errors.As(err, &exc) || exc.Type != "RuntimeError" {
 		t.Fatalf("%v", err)
 	}
-	if s := fmt.Sprintf("%+v", te); !strings.Contains(s, "rig_test.go") || strings.Contains(fmt.Sprintf("%v", te), "rig_test.go") {
+	if s := fmt.Sprintf("%+v", te); !strings.Contains(s, "rig_test.go") ||
+		strings.Contains(fmt.Sprintf("%v", te), "rig_test.go") {
 		t.Errorf("%s", s)
 	}
 	// What depends on a task that failed fails with its error.
@@ -71,7 +74,8 @@ func TestKilledWorkerIsKnown(t *testing.T) {
 	r := newRigWith(t, "tcp://127.0.0.1:0", 0, scheduler.Config{NoWorkersTimeout: 50 * time.Millisecond})
 	_, err := inc.Submit(r.ctx, r.c, client.Val(1)).Result(r.ctx)
 	var te *client.TaskError
-	if !errors.As(err, &te) || !strings.Contains(te.Exception.Type, "NoWorker") && !strings.Contains(te.Exception.Type, "NoValidWorker") {
+	if !errors.As(err, &te) || !strings.Contains(te.Exception.Type, "NoWorker") &&
+		!strings.Contains(te.Exception.Type, "NoValidWorker") {
 		t.Errorf("a cluster without workers: %v", err)
 	}
 	killed := &client.TaskError{Key: task.NewKey("k"), Exception: &wire.Exception{Type: "KilledWorker"}}

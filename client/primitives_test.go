@@ -23,8 +23,10 @@ var tries = client.Func0("tries", func(context.Context) (int, error) {
 type counter struct{ n int }
 
 var (
-	counterType = client.NewActorType("counter", func(_ context.Context, n int) (*counter, error) { return &counter{n}, nil })
-	countUp     = client.NewMethod(counterType, "up", func(_ context.Context, c *counter, by int) (int, error) {
+	counterType = client.NewActorType("counter", func(_ context.Context, n int) (*counter, error) {
+		return &counter{n}, nil
+	})
+	countUp = client.NewMethod(counterType, "up", func(_ context.Context, c *counter, by int) (int, error) {
 		if by < 0 {
 			return 0, errors.New("down is not up")
 		}
@@ -67,7 +69,8 @@ func TestVariable(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := client.NewVariable[reading](r.connect(), "v")
-	if got := must[reading](t)(other.Get(r.ctx)); got.Sensor != "s" || !got.At.Equal(want.At) || got.Parts["k"] != 2 || !slices.Equal(got.Values, want.Values) {
+	if got := must[reading](t)(other.Get(r.ctx)); got.Sensor != "s" || !got.At.Equal(want.At) || got.Parts["k"] != 2 ||
+		!slices.Equal(got.Values, want.Values) {
 		t.Errorf("got %+v", got)
 	}
 	f := measure.Submit(r.ctx, r.c, client.Val("m"))

@@ -68,7 +68,8 @@ func Progress(ctx context.Context, futures ...AnyFuture) iter.Seq[ProgressEvent]
 	}
 }
 
-func (c *Client) progress(ctx context.Context, w *waiter, keys []*keyState, e *ProgressEvent, start time.Time, yield func(ProgressEvent) bool) bool {
+func (c *Client) progress(ctx context.Context, w *waiter, keys []*keyState, e *ProgressEvent, start time.Time,
+	yield func(ProgressEvent) bool) bool {
 	c.mu.Lock()
 	e.Waiting = c.whyWaiting(keys)
 	c.mu.Unlock()
@@ -169,7 +170,8 @@ func (e ProgressEvent) bar(width int) string {
 		full = width * e.Ended() / e.Total
 		percent = 100 * float64(e.Ended()) / float64(e.Total)
 	}
-	s := fmt.Sprintf("[%s%s] %5.1f %% | %d of %d | %.1f s", strings.Repeat("#", full), strings.Repeat(" ", width-full), percent, e.Ended(), e.Total, e.Elapsed.Seconds())
+	s := fmt.Sprintf("[%s%s] %5.1f %% | %d of %d | %.1f s", strings.Repeat("#", full), strings.Repeat(" ", width-full),
+		percent, e.Ended(), e.Total, e.Elapsed.Seconds())
 	if e.Failed > 0 {
 		s += fmt.Sprintf(" | %d failed", e.Failed)
 	}

@@ -33,11 +33,13 @@ func Publish[T any](ctx context.Context, c *Client, name string, futures []*Futu
 		return err
 	}
 	value := &wire.Serialized{Header: exprHeader(), Frames: []wire.Frame{wire.HeapFrame(data)}}
-	args := wire.NewDict("names", []any{name}, "keys", []any{keys}, "data", []any{value}, "override", override, "client", c.id, "uid", c.flush())
+	args := wire.NewDict("names", []any{name}, "keys", []any{keys}, "data", []any{value}, "override", override,
+		"client", c.id, "uid", c.flush())
 	err = c.call(ctx, "publish_put", args, nil)
 	if signatureError(err) { // of a release of Dask before 2026.7
 		if err = c.call(ctx, "publish_wait_flush", wire.NewDict("uid", c.flush()), nil); err == nil {
-			err = c.call(ctx, "publish_put", wire.NewDict("name", name, "keys", keys, "data", value, "override", override, "client", c.id), nil)
+			err = c.call(ctx, "publish_put", wire.NewDict("name", name, "keys", keys, "data", value, "override",
+				override, "client", c.id), nil)
 		}
 	}
 	if err != nil {

@@ -142,7 +142,8 @@ func (f *PyFn[R]) Map(ctx context.Context, c *Client, slice any, more ...any) []
 	for i, s := range append([]any{slice}, more...) {
 		v := reflect.ValueOf(s)
 		if k := v.Kind(); k != reflect.Slice && k != reflect.Array {
-			return []*Future[R]{failed[R](c, fmt.Errorf("client: Map of Python's %s wants slices, and argument %d is a %T", f.Name(), i, s))}
+			return []*Future[R]{failed[R](c, fmt.Errorf("client: Map of Python's %s wants slices, and "+
+				"argument %d is a %T", f.Name(), i, s))}
 		}
 		if columns[i] = v; i == 0 || v.Len() < n {
 			n = v.Len()

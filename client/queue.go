@@ -21,7 +21,8 @@ type Queue[T any] struct {
 // NewQueue is the queue of a name. It is made if there is none; maxsize bounds it then (0: no
 // bound). It lives until all who have it have called Close.
 func NewQueue[T any](ctx context.Context, c *Client, name string, maxsize int) (*Queue[T], error) {
-	if err := c.call(ctx, "queue_create", wire.NewDict("name", name, "client", c.id, "maxsize", maxsize), nil); err != nil {
+	if err := c.call(ctx, "queue_create", wire.NewDict("name", name, "client", c.id, "maxsize", maxsize),
+		nil); err != nil {
 		return nil, fmt.Errorf("client: queue %s: %w", name, err)
 	}
 	return &Queue[T]{c: c, name: name}, nil
@@ -49,7 +50,8 @@ func (q *Queue[T]) PutFuture(ctx context.Context, f *Future[T]) error {
 }
 
 func (q *Queue[T]) put(ctx context.Context, key, data any) error {
-	err := q.c.call(ctx, "queue_put", wire.NewDict("name", q.name, "key", key, "data", data, "client", q.c.id, "timeout", timeoutOf(ctx)), nil)
+	err := q.c.call(ctx, "queue_put", wire.NewDict("name", q.name, "key", key, "data", data, "client", q.c.id,
+		"timeout", timeoutOf(ctx)), nil)
 	if err != nil {
 		return fmt.Errorf("client: queue %s: %w", q.name, err)
 	}
@@ -58,7 +60,8 @@ func (q *Queue[T]) put(ctx context.Context, key, data any) error {
 
 func (q *Queue[T]) get(ctx context.Context, batch any) (any, error) {
 	var reply any
-	err := q.c.call(ctx, "queue_get", wire.NewDict("name", q.name, "client", q.c.id, "timeout", timeoutOf(ctx), "batch", batch), &reply)
+	err := q.c.call(ctx, "queue_get", wire.NewDict("name", q.name, "client", q.c.id, "timeout", timeoutOf(ctx), "batch",
+		batch), &reply)
 	if err != nil {
 		return nil, fmt.Errorf("client: queue %s: %w", q.name, err)
 	}

@@ -51,7 +51,8 @@ func (c *Client) reconnect(unsent []outItem, why error) *stream {
 // The caller holds mu.
 func (c *Client) forget() {
 	for _, ks := range c.keys {
-		c.cancelKey(ks, "scheduler-connection-lost", "the client lost the connection to the scheduler: submit the work again")
+		c.cancelKey(ks, "scheduler-connection-lost", "the client lost the connection to the scheduler: submit "+
+			"the work again")
 	}
 	c.out, c.queued, c.releasing, c.unordered = nil, 0, c.releasing[:0], nil
 	clear(c.graphs)

@@ -16,7 +16,8 @@ import (
 // restartable starts a scheduler with a journal on tcp.
 func restartable(t *testing.T, ctx context.Context, dir, address string) *scheduler.Scheduler {
 	t.Helper()
-	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{address}, Journal: dir, Logger: quiet, Validate: true})
+	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{address}, Journal: dir, Logger: quiet,
+		Validate: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,8 @@ func TestSchedulerComesBack(t *testing.T) {
 	dir := t.TempDir()
 	s := restartable(t, ctx, dir, "tcp://127.0.0.1:0")
 	address := s.Address()
-	w, err := worker.Start(ctx, worker.Config{Scheduler: address, Name: "w", Threads: 2, Logger: quiet, LocalDirectory: t.TempDir()})
+	w, err := worker.Start(ctx, worker.Config{Scheduler: address, Name: "w", Threads: 2, Logger: quiet,
+		LocalDirectory: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +56,8 @@ func TestSchedulerComesBack(t *testing.T) {
 	if err := client.Wait(ctx, before); err != nil {
 		t.Fatal(err)
 	}
-	naps := nap.Map(ctx, c, []time.Duration{300 * time.Millisecond, 301 * time.Millisecond, 302 * time.Millisecond, 303 * time.Millisecond})
+	naps := nap.Map(ctx, c, []time.Duration{300 * time.Millisecond, 301 * time.Millisecond, 302 * time.Millisecond,
+		303 * time.Millisecond})
 	closeScheduler(t, s)
 	during := inc.Submit(ctx, c, before[2]) // while there is no scheduler
 	s = restartable(t, ctx, dir, address)

@@ -10,7 +10,8 @@ import (
 // two of the results at once. The shape of the tree depends on the number of futures alone.
 // combine must be associative. One future is returned as it is, and none is an error of the
 // future. The caller keeps the futures, and may release them when TreeReduce has returned.
-func TreeReduce[T any](ctx context.Context, c *Client, combine *Fn2[T, T, T], futures []*Future[T], opts ...Option) *Future[T] {
+func TreeReduce[T any](ctx context.Context, c *Client, combine *Fn2[T, T, T], futures []*Future[T],
+	opts ...Option) *Future[T] {
 	if len(futures) == 0 {
 		return failed[T](c, errors.New("client: TreeReduce without futures: give at least one"))
 	}

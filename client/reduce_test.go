@@ -28,7 +28,8 @@ func TestTreeReduce(t *testing.T) {
 			}
 		}
 	}
-	if _, err := client.TreeReduce(r.ctx, r.c, join, nil).Result(r.ctx); err == nil || !strings.Contains(err.Error(), "without futures") {
+	if _, err := client.TreeReduce(r.ctx, r.c, join, nil).Result(r.ctx); err == nil ||
+		!strings.Contains(err.Error(), "without futures") {
 		t.Errorf("no futures: got %v, want an error that says so", err)
 	}
 }

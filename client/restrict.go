@@ -36,7 +36,8 @@ func (c *Client) checkWorkers(a *task.Annotations) {
 		}
 		for _, name := range names {
 			if !isWorker(workers, name) {
-				c.log.Warn("tasks are restricted to a worker that is not there: they wait until it joins (Workers; AllowOtherWorkers lets others run them)", "worker", name)
+				c.log.Warn("tasks are restricted to a worker that is not there: they wait until it joins (Workers; "+
+					"AllowOtherWorkers lets others run them)", "worker", name)
 			}
 		}
 	}()

@@ -32,7 +32,8 @@ func (l *logText) String() string {
 func TestUnknownWorkerIsTold(t *testing.T) {
 	r := newRig(t, "inproc://", 1)
 	var log logText
-	c, err := client.Connect(r.ctx, r.scheduler.Address(), client.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c, err := client.Connect(r.ctx, r.scheduler.Address(),
+		client.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,8 @@ func (f *Fn2[A, B, R]) Run(ctx context.Context, c *Client, x A, y B, workers ...
 	return run[R](ctx, c, f.f, workers, func(b *task.Builder) error { return f.build(b, Val(x), Val(y)) })
 }
 
-func run[R any](ctx context.Context, c *Client, f *task.Func, workers []string, build func(*task.Builder) error) (map[string]R, error) {
+func run[R any](ctx context.Context, c *Client, f *task.Func, workers []string,
+	build func(*task.Builder) error) (map[string]R, error) {
 	var b task.Builder
 	if err := build(&b); err != nil {
 		return nil, err
@@ -41,7 +42,8 @@ func run[R any](ctx context.Context, c *Client, f *task.Func, workers []string, 
 }
 
 // broadcast sends a request to workers through the scheduler and returns their results.
-func broadcast[R any](ctx context.Context, c *Client, name string, msg wire.Dict, workers []string) (map[string]R, error) {
+func broadcast[R any](ctx context.Context, c *Client, name string, msg wire.Dict, workers []string) (map[string]R,
+	error) {
 	args := wire.NewDict("msg", msg, "workers", nil)
 	if len(workers) > 0 {
 		args.Set("workers", workers)

@@ -85,7 +85,8 @@ func Scatter[T any](ctx context.Context, c *Client, values []T, opts ScatterOpti
 
 // scatter sends data through the scheduler.
 func (c *Client) scatter(ctx context.Context, data wire.Dict, _ []task.Key, opts ScatterOptions) error {
-	args := wire.NewDict("data", data, "client", c.id, "broadcast", opts.Broadcast, "timeout", opts.Timeout.Seconds(), "workers", nil)
+	args := wire.NewDict("data", data, "client", c.id, "broadcast", opts.Broadcast, "timeout", opts.Timeout.Seconds(),
+		"workers", nil)
 	if len(opts.Workers) > 0 {
 		args.Set("workers", opts.Workers)
 	}
@@ -125,7 +126,8 @@ func (c *Client) scatterDirect(ctx context.Context, data wire.Dict, keys []task.
 	if failed != nil {
 		return failed
 	}
-	if err := c.call(ctx, "update_data", wire.NewDict("who_has", whoHas, "nbytes", sizes, "client", c.id), nil); err != nil || !opts.Broadcast {
+	if err := c.call(ctx, "update_data", wire.NewDict("who_has", whoHas, "nbytes", sizes, "client", c.id),
+		nil); err != nil || !opts.Broadcast {
 		return err
 	}
 	list := make([]any, len(keys))
@@ -155,7 +157,8 @@ func (c *Client) updateData(ctx context.Context, worker string, part wire.Dict) 
 // targets are the addresses of workers that data goes to, those that run and are among
 // opts.Workers.
 func (c *Client) targets(ctx context.Context, opts ScatterOptions) ([]string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, opts.Timeout, fmt.Errorf("there is no worker to send the data to after %v", opts.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, opts.Timeout, fmt.Errorf("there is no worker to send the data "+
+		"to after %v", opts.Timeout))
 	defer cancel()
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		all, err := c.Workers(ctx)
@@ -167,7 +170,8 @@ func (c *Client) targets(ctx context.Context, opts ScatterOptions) ([]string, er
 			if w.Status != "" && w.Status != "running" {
 				continue
 			}
-			if len(opts.Workers) == 0 || slices.Contains(opts.Workers, address) || slices.Contains(opts.Workers, w.Name) || slices.Contains(opts.Workers, w.Host) {
+			if len(opts.Workers) == 0 || slices.Contains(opts.Workers, address) ||
+				slices.Contains(opts.Workers, w.Name) || slices.Contains(opts.Workers, w.Host) {
 				out = append(out, address)
 			}
 		}

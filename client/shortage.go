@@ -82,7 +82,8 @@ func (c *Client) unrunnable(m *wire.Message, raw []byte) (func(), error) {
 	}
 	return func() {
 		for _, s := range news {
-			c.log.Warn("tasks wait: no worker can run them", "reason", s.Reason, "tasks", s.Tasks, "example", exampleOf(s.Keys), "detail", s.Text)
+			c.log.Warn("tasks wait: no worker can run them", "reason", s.Reason, "tasks", s.Tasks, "example",
+				exampleOf(s.Keys), "detail", s.Text)
 		}
 		if mended {
 			c.log.Info("tasks can run again")

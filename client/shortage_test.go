@@ -31,7 +31,8 @@ func newShortRig(t *testing.T, change func(*scheduler.Config, *client.Config)) *
 	t.Cleanup(cancel)
 	r := &shortRig{rig: &rig{t: t, ctx: ctx}}
 	cfg := scheduler.Config{
-		Listen: []string{"tcp://127.0.0.1:0"}, Dashboard: "127.0.0.1:0", Logger: r.schedulerLog.logger(), Validate: true,
+		Listen: []string{"tcp://127.0.0.1:0"}, Dashboard: "127.0.0.1:0", Logger: r.schedulerLog.logger(),
+		Validate:        true,
 		UnrunnableAfter: 50 * time.Millisecond,
 	}
 	ccfg := client.Config{Logger: r.clientLog.logger()}
@@ -177,12 +178,15 @@ func TestRestrictionWarnings(t *testing.T) {
 		texts  []string
 		mend   worker.Config
 	}{
-		{"workers", []client.Option{client.WithWorkers("alice", "bob")}, "workers", []string{"alice, bob", "none of which has joined", "(name w0)"}, worker.Config{Name: "bob"}},
+		{"workers", []client.Option{client.WithWorkers("alice", "bob")}, "workers",
+			[]string{"alice, bob", "none of which has joined", "(name w0)"}, worker.Config{Name: "bob"}},
 		{"resources", []client.Option{client.WithResources(map[string]float64{"GPU": 2})}, "resources",
-			[]string{"GPU=2", "the most that a worker has is 1", "--resources GPU=2"}, worker.Config{Resources: map[string]float64{"GPU": 2}}},
+			[]string{"GPU=2", "the most that a worker has is 1", "--resources GPU=2"},
+			worker.Config{Resources: map[string]float64{"GPU": 2}}},
 		{"no such resource", []client.Option{client.WithResources(map[string]float64{"FPGA": 1})}, "resources",
 			[]string{"FPGA=1", "no worker has resource FPGA"}, worker.Config{Resources: map[string]float64{"FPGA": 1}}},
-		{"both", []client.Option{client.WithWorkers("w0"), client.WithResources(map[string]float64{"GPU": 1, "FPGA": 1})}, "resources",
+		{"both", []client.Option{client.WithWorkers("w0"), client.WithResources(map[string]float64{"GPU": 1,
+			"FPGA": 1})}, "resources",
 			[]string{"no worker has resource FPGA"}, worker.Config{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -218,7 +222,9 @@ var lateFuncs atomic.Int32
 
 // lateFunc registers another function.
 func lateFunc() *client.Fn1[int, int] {
-	return client.Func(fmt.Sprint("shortage_test.late", lateFuncs.Add(1)), func(_ context.Context, x int) (int, error) { return -x, nil })
+	return client.Func(fmt.Sprint("shortage_test.late", lateFuncs.Add(1)), func(_ context.Context, x int) (int, error) {
+		return -x, nil
+	})
 }
 
 // TestClosedCluster: where all workers are of one kind, tasks that none of them can run fail at once.

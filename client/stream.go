@@ -37,7 +37,8 @@ func (c *Client) register(ctx context.Context) (*stream, error) {
 func (c *Client) begin(ctx context.Context, conn comm.Comm) (*stream, error) {
 	hello := wire.NewDict("client", c.id, "versions", wire.NewDict("packages", wire.Dict{}))
 	if conn.Info().Millstream != nil { // Dask's scheduler takes no other arguments
-		hello.Set("millstream", wire.NewDict("registry", c.registry(), "functions", task.Names(), "signatures", task.Signatures(), "build", task.BuildText()))
+		hello.Set("millstream", wire.NewDict("registry", c.registry(), "functions", task.Names(), "signatures",
+			task.Signatures(), "build", task.BuildText()))
 	}
 	if err := rpc.Notify(ctx, conn, "register-client", hello); err != nil {
 		return nil, err

@@ -22,7 +22,8 @@ type scratch struct {
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // submit sends one call.
-func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option, build func(*task.Builder) error) *Future[R] {
+func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option,
+	build func(*task.Builder) error) *Future[R] {
 	if err := ctx.Err(); err != nil {
 		return failed[R](c, err)
 	}
@@ -80,7 +81,8 @@ func appendKey(dst []byte, name string, spec []byte, impure bool) []byte {
 const mapChunk = 8192
 
 // mapCalls sends n calls. Futures and their states are in few allocations.
-func mapCalls[R any](ctx context.Context, c *Client, f *task.Func, n int, opts []Option, build func(*task.Builder, int) error) []*Future[R] {
+func mapCalls[R any](ctx context.Context, c *Client, f *task.Func, n int, opts []Option,
+	build func(*task.Builder, int) error) []*Future[R] {
 	o := newOptions(opts)
 	c.checkWorkers(&o.notes)
 	futures := make([]*Future[R], n)
@@ -99,7 +101,8 @@ func mapCalls[R any](ctx context.Context, c *Client, f *task.Func, n int, opts [
 }
 
 // mapSlab encodes and sends the calls from index at on.
-func mapSlab[R any](ctx context.Context, c *Client, f *task.Func, s *scratch, o *options, futures []*Future[R], at int, build func(*task.Builder, int) error) error {
+func mapSlab[R any](ctx context.Context, c *Client, f *task.Func, s *scratch, o *options, futures []*Future[R], at int,
+	build func(*task.Builder, int) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

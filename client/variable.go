@@ -89,7 +89,8 @@ func (v *Variable[T]) Set(ctx context.Context, x T) error {
 	if err != nil {
 		return err
 	}
-	return v.c.call(ctx, "variable_set", wire.NewDict("name", v.name, "data", data, "key", nil, "client", v.c.id, "timeout", timeoutOf(ctx)), nil)
+	return v.c.call(ctx, "variable_set", wire.NewDict("name", v.name, "data", data, "key", nil, "client", v.c.id,
+		"timeout", timeoutOf(ctx)), nil)
 }
 
 // SetFuture sets it to a future, which it then holds.
@@ -98,12 +99,14 @@ func (v *Variable[T]) SetFuture(ctx context.Context, f *Future[T]) error {
 	if err != nil {
 		return err
 	}
-	return v.c.call(ctx, "variable_set", wire.NewDict("name", v.name, "data", nil, "key", ks.key.Raw(), "client", v.c.id, "timeout", timeoutOf(ctx)), nil)
+	return v.c.call(ctx, "variable_set", wire.NewDict("name", v.name, "data", nil, "key", ks.key.Raw(), "client",
+		v.c.id, "timeout", timeoutOf(ctx)), nil)
 }
 
 func (v *Variable[T]) get(ctx context.Context) (record, error) {
 	var reply any
-	if err := v.c.call(ctx, "variable_get", wire.NewDict("name", v.name, "client", v.c.id, "timeout", timeoutOf(ctx)), &reply); err != nil {
+	if err := v.c.call(ctx, "variable_get", wire.NewDict("name", v.name, "client", v.c.id, "timeout", timeoutOf(ctx)),
+		&reply); err != nil {
 		return record{}, fmt.Errorf("client: variable %s: %w", v.name, err)
 	}
 	return readRecord(reply)

@@ -43,11 +43,17 @@ var (
 		}
 		return n, nil
 	})
-	totals = client.Func("totals", func(_ context.Context, m map[string]int) (int, error) { return m["x"] + m["y"], nil })
+	totals = client.Func("totals", func(_ context.Context, m map[string]int) (int, error) {
+		return m["x"] + m["y"], nil
+	})
 	answer = client.Func0("answer", func(context.Context) (int, error) { return 42, nil })
-	three  = client.Func3("three", func(_ context.Context, a int, b string, c float64) (string, error) { return fmt.Sprint(a, b, c), nil })
-	four   = client.Func4("four", func(_ context.Context, a, b, c, d int) (int, error) { return a + b + c + d, nil })
-	where  = client.Func0("where", func(ctx context.Context) (string, error) { return task.FromContext(ctx).Host.Worker, nil })
+	three  = client.Func3("three", func(_ context.Context, a int, b string, c float64) (string, error) {
+		return fmt.Sprint(a, b, c), nil
+	})
+	four  = client.Func4("four", func(_ context.Context, a, b, c, d int) (int, error) { return a + b + c + d, nil })
+	where = client.Func0("where", func(ctx context.Context) (string, error) {
+		return task.FromContext(ctx).Host.Worker, nil
+	})
 	nested = client.Func("nested", func(ctx context.Context, n int) (int, error) {
 		var sum int
 		err := client.Inside(ctx, func(c *client.Client) error {
@@ -64,7 +70,8 @@ func TestArguments(t *testing.T) {
 		ctx, c := r.ctx, r.c
 		get := must[int](t)
 		one, two := inc.Submit(ctx, c, client.Val(0)), inc.Submit(ctx, c, client.Val(1))
-		if v := get(doJob.Submit(ctx, c, client.Val(job{"j", one.Ref(), []client.Ref[int]{two.Ref(), task.RefOf(7)}})).Result(ctx)); v != 10 {
+		if v := get(doJob.Submit(ctx, c, client.Val(job{"j", one.Ref(),
+			[]client.Ref[int]{two.Ref(), task.RefOf(7)}})).Result(ctx)); v != 10 {
 			t.Errorf("references in a struct: %d", v)
 		}
 		if v := get(sum.Submit(ctx, c, client.List[int](one, client.Val(5), two)).Result(ctx)); v != 8 {
@@ -73,7 +80,8 @@ func TestArguments(t *testing.T) {
 		if v := get(sum.Submit(ctx, c, client.ListOf([]*client.Future[int]{one, two})).Result(ctx)); v != 3 {
 			t.Errorf("a list of futures: %d", v)
 		}
-		if v := get(totals.Submit(ctx, c, client.Dict(map[string]client.Arg[int]{"x": one, "y": client.Val(9)})).Result(ctx)); v != 10 {
+		if v := get(totals.Submit(ctx, c, client.Dict(map[string]client.Arg[int]{"x": one, "y": client.Val(9)})).Result(
+			ctx)); v != 10 {
 			t.Errorf("references in a map: %d", v)
 		}
 		if v := get(answer.Submit(ctx, c).Result(ctx)); v != 42 {
@@ -92,7 +100,8 @@ func TestArguments(t *testing.T) {
 		if v := must[string](t)(d.Result(ctx)); v != want {
 			t.Errorf("a struct between workers: %q, want %q", v, want)
 		}
-		if v := must[reading](t)(m.Result(ctx)); v.At.UnixNano() != 1700000000123456789 || !slices.Equal(v.Values, []float64{1, 2.5}) {
+		if v := must[reading](t)(m.Result(ctx)); v.At.UnixNano() != 1700000000123456789 ||
+			!slices.Equal(v.Values, []float64{1, 2.5}) {
 			t.Errorf("a struct to the client: %+v", v)
 		}
 	})
@@ -108,7 +117,8 @@ func TestBadInput(t *testing.T) {
 		t.Errorf("no argument: %v", err)
 	}
 	// A result that has no form stays on its worker, and the error tells why.
-	if _, err := makeSocket.Submit(r.ctx, r.c).Result(r.ctx); err == nil || !strings.Contains(err.Error(), "client_test.socket at .c") {
+	if _, err := makeSocket.Submit(r.ctx, r.c).Result(r.ctx); err == nil ||
+		!strings.Contains(err.Error(), "client_test.socket at .c") {
 		t.Errorf("a value without a form as a result: %v", err)
 	}
 	wrong := task.RefTo[int](measure.Submit(r.ctx, r.c, client.Val("x")).Key())
@@ -124,7 +134,9 @@ func TestBadInput(t *testing.T) {
 
 var (
 	opaque     = client.Func("opaque", func(context.Context, socket) (int, error) { return 0, nil })
-	makeSocket = client.Func0("make-socket", func(context.Context) (socket, error) { return socket{make(chan int)}, nil })
+	makeSocket = client.Func0("make-socket", func(context.Context) (socket, error) {
+		return socket{make(chan int)}, nil
+	})
 )
 
 // socket is a value that only its own process can use.
@@ -200,7 +212,8 @@ func TestAsCompletedAndProgress(t *testing.T) {
 		t.Errorf("progress ends with %+v", last)
 	}
 	var bar strings.Builder
-	if err := client.ProgressBar(r.ctx, &bar, client.Futures(futures)...); err != nil || !strings.Contains(bar.String(), "4 of 4") || strings.ContainsRune(bar.String(), '\r') {
+	if err := client.ProgressBar(r.ctx, &bar, client.Futures(futures)...); err != nil ||
+		!strings.Contains(bar.String(), "4 of 4") || strings.ContainsRune(bar.String(), '\r') {
 		t.Errorf("bar %q: %v", bar.String(), err)
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -271,7 +284,8 @@ func TestScatterReplicateRun(t *testing.T) {
 		if v := must[[][]int](t)(client.Gather(ctx, f)); !slices.Equal(v[1], []int{4}) {
 			t.Errorf("gathered: %v", v)
 		}
-		all := must[[]*client.Future[string]](t)(client.Scatter(ctx, c, []string{"x"}, client.ScatterOptions{Broadcast: true}))
+		all := must[[]*client.Future[string]](t)(client.Scatter(ctx, c, []string{"x"},
+			client.ScatterOptions{Broadcast: true}))
 		who := must[map[task.Key][]string](t)(c.WhoHas(ctx, all[0]))
 		if len(who[all[0].Key()]) != 2 {
 			t.Errorf("broadcast: %v", who)
@@ -331,14 +345,17 @@ func TestOptions(t *testing.T) {
 	if k := where.Submit(ctx, c, client.WithKey("my-key")).Key(); k != task.NewKey("my-key") {
 		t.Errorf("key %s", k)
 	}
-	if a, b := where.Submit(ctx, c, client.WithImpure()), where.Submit(ctx, c, client.WithImpure()); a.Key() == b.Key() {
+	if a, b := where.Submit(ctx, c, client.WithImpure()), where.Submit(ctx, c,
+		client.WithImpure()); a.Key() == b.Key() {
 		t.Error("impure calls have one key")
 	}
 	flaky.Store(2)
-	if v := must[int](t)(tries.Submit(ctx, c, client.WithRetries(3), client.WithPriority(5), client.WithFIFO(time.Second)).Result(ctx)); v != 7 {
+	if v := must[int](t)(tries.Submit(ctx, c, client.WithRetries(3), client.WithPriority(5),
+		client.WithFIFO(time.Second)).Result(ctx)); v != 7 {
 		t.Errorf("retried: %d", v)
 	}
-	if _, err := nap.Submit(ctx, c, client.Val(time.Hour), client.WithTimeout(time.Millisecond)).Result(ctx); err == nil {
+	if _, err := nap.Submit(ctx, c, client.Val(time.Hour), client.WithTimeout(time.Millisecond)).Result(
+		ctx); err == nil {
 		t.Error("a task without time ends well")
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// steps are the functions of examples by name. The workers of examples are goroutines of this process, and find them here.
+// steps are the functions of examples by name. The workers of examples are goroutines of this process, and find them
+// here.
 var steps sync.Map
 
 var step = clique.Func("example.step", func(ctx context.Context, r *clique.Rank, name string) (string, error) {
@@ -267,7 +268,8 @@ func ExampleDo() {
 		t := q.Ticket()
 		var tasks []*client.Future[int]
 		for _, m := range q.Members() {
-			tasks = append(tasks, rankOf.Submit(ctx, c, client.Val(t), client.WithWorkers(m.Worker), client.WithImpure()))
+			tasks = append(tasks, rankOf.Submit(ctx, c, client.Val(t), client.WithWorkers(m.Worker),
+				client.WithImpure()))
 		}
 		fmt.Println(client.Gather(ctx, tasks))
 	})
@@ -296,7 +298,8 @@ func ExampleJoin() {
 		t := q.Ticket()
 		var tasks []*client.Future[int]
 		for _, m := range q.Members() {
-			tasks = append(tasks, joined.Submit(ctx, c, client.Val(t), client.WithWorkers(m.Worker), client.WithImpure()))
+			tasks = append(tasks, joined.Submit(ctx, c, client.Val(t), client.WithWorkers(m.Worker),
+				client.WithImpure()))
 		}
 		fmt.Println(client.Gather(ctx, tasks))
 	})

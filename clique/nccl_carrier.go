@@ -25,7 +25,8 @@ type ncclCarrier struct {
 func (n *ncclCarrier) Name() string { return string(NCCL) }
 
 var ncclTypes = map[Kind]nccl.DataType{collective.Int8: nccl.Int8, collective.Uint8: nccl.Uint8,
-	collective.Int32: nccl.Int32, collective.Uint32: nccl.Uint32, collective.Int64: nccl.Int64, collective.Uint64: nccl.Uint64,
+	collective.Int32: nccl.Int32, collective.Uint32: nccl.Uint32, collective.Int64: nccl.Int64,
+	collective.Uint64:  nccl.Uint64,
 	collective.Float16: nccl.Float16, collective.BFloat16: nccl.BFloat16, collective.Float32: nccl.Float32,
 	collective.Float64: nccl.Float64}
 

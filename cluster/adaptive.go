@@ -70,7 +70,8 @@ func (a AdaptiveConfig) complete() (AdaptiveConfig, error) {
 	case a.Minimum < 0 || a.Maximum < a.Minimum:
 		return a, fmt.Errorf("cluster: adaptive between %d and %d workers", a.Minimum, a.Maximum)
 	case a.Interval <= 0 || a.TargetDuration <= 0 || a.WaitCount < 1:
-		return a, fmt.Errorf("cluster: adaptive interval %v, target duration %v, wait count %d: must be positive", a.Interval, a.TargetDuration, a.WaitCount)
+		return a, fmt.Errorf("cluster: adaptive interval %v, target duration %v, wait count %d: must be positive",
+			a.Interval, a.TargetDuration, a.WaitCount)
 	}
 	if a.Logger == nil {
 		a.Logger = slog.Default()

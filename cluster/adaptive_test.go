@@ -97,7 +97,8 @@ func TestAdaptiveSteps(t *testing.T) {
 }
 
 func TestAdaptiveBadConfig(t *testing.T) {
-	for _, bad := range []AdaptiveConfig{{Minimum: 3, Maximum: 2}, {Minimum: -1}, {Interval: -1}, {WaitCount: -1}, {TargetDuration: -1}} {
+	for _, bad := range []AdaptiveConfig{{Minimum: 3, Maximum: 2}, {Minimum: -1}, {Interval: -1}, {WaitCount: -1},
+		{TargetDuration: -1}} {
 		if got, err := bad.complete(); err == nil {
 			t.Errorf("%+v: %+v", bad, got)
 		}

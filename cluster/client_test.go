@@ -40,7 +40,8 @@ func TestClientAfterClose(t *testing.T) {
 	}
 }
 
-// TestConnectConfig connects with settings that the program has loaded and set: address and time limit are taken from them.
+// TestConnectConfig connects with settings that the program has loaded and set: address and time limit are taken from
+// them.
 func TestConnectConfig(t *testing.T) {
 	leak.Check(t)
 	ctx := within(t, time.Minute)
@@ -54,7 +55,8 @@ func TestConnectConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := settings.Set(map[string]any{"scheduler-address": address, "distributed.comm.timeouts.connect": "20ms"}); err != nil {
+	if _, err := settings.Set(map[string]any{"scheduler-address": address,
+		"distributed.comm.timeouts.connect": "20ms"}); err != nil {
 		t.Fatal(err)
 	}
 	connect := func(f func() error) {

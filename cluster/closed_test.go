@@ -11,13 +11,14 @@ import (
 	"go.millstream.dev/scheduler"
 )
 
-// TestLocalIsClosed asks workers for a resource that they do not have: no other workers can join, so the task fails at once.
-// With credentials for other programs they can, and the task waits.
+// TestLocalIsClosed asks workers for a resource that they do not have: no other workers can join, so the task fails at
+// once. With credentials for other programs they can, and the task waits.
 func TestLocalIsClosed(t *testing.T) {
 	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
 		t.Run(mode.String(), func(t *testing.T) {
 			leak.Check(t)
-			ctx, c, cl := start(t, cluster.Options{Mode: mode, Workers: 1, Threads: 1, Scheduler: func(cfg *scheduler.Config) { cfg.UnrunnableAfter = 50 * time.Millisecond }})
+			ctx, c, cl := start(t, cluster.Options{Mode: mode, Workers: 1, Threads: 1,
+				Scheduler: func(cfg *scheduler.Config) { cfg.UnrunnableAfter = 50 * time.Millisecond }})
 			gpu := client.WithResources(map[string]float64{"GPU": 1})
 			_, err := look.Submit(ctx, cl, client.Val(1), gpu).Result(ctx)
 			if err == nil || !strings.Contains(err.Error(), "no worker has resource GPU") || ctx.Err() != nil {

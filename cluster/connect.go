@@ -35,9 +35,9 @@ type ConnectOptions struct {
 
 // Connect connects a client to a scheduler, Millstream's or Dask's, as Dask's configuration
 // says: certificates (distributed.comm.tls.*), timeouts, and where address is empty the
-// scheduler's (scheduler-address, DASK_SCHEDULER_ADDRESS), transports of UCX and the pool of GPU memory: see NewNetwork.
-// These are the client's alone. ConnectWith takes certificates from a folder, the address from a file, and a Network
-// that several clients share.
+// scheduler's (scheduler-address, DASK_SCHEDULER_ADDRESS), transports of UCX and the pool of GPU memory: see
+// NewNetwork. These are the client's alone. ConnectWith takes certificates from a folder, the address from a file, and
+// a Network that several clients share.
 //
 // The configuration is config.Default. A scheduler that does not answer is retried until ctx ends or
 // distributed.comm.timeouts.connect (30 s) is over; the log says so after two seconds.
@@ -118,7 +118,8 @@ func (o *ConnectOptions) resolve(ctx context.Context, c *config.Config) (secure.
 		}
 	}
 	if o.Address == "" {
-		return trust, errors.New("cluster: no address of a scheduler: give one, or set DASK_SCHEDULER_ADDRESS; Local starts a cluster here")
+		return trust, errors.New("cluster: no address of a scheduler: give one, or set DASK_SCHEDULER_ADDRESS; Local " +
+			"starts a cluster here")
 	}
 	if o.TLSDir != "" {
 		files, err := secure.FilesIn(o.TLSDir)
@@ -126,7 +127,8 @@ func (o *ConnectOptions) resolve(ctx context.Context, c *config.Config) (secure.
 			return trust, fmt.Errorf("cluster: certificates: %w", err)
 		}
 		if !files.Available(secure.Client) {
-			return trust, fmt.Errorf("cluster: certificates: %s has no client-key.pem that this process can read", o.TLSDir)
+			return trust, fmt.Errorf("cluster: certificates: %s has no client-key.pem that this process can read",
+				o.TLSDir)
 		}
 		trust.CAFile, trust.Client = files.CAFile, files.Client
 	}

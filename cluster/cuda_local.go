@@ -40,7 +40,8 @@ func LocalCUDA(ctx context.Context, gpus CUDAOptions, opts Options) (*Cluster, e
 func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAOptions, opts Options) (*Cluster, error) {
 	switch {
 	case opts.Workers > 0 || opts.Threads != 0 || opts.MemoryLimit != 0:
-		return nil, errors.New("cluster: CUDAOptions have the workers, threads and memory limit of workers with GPUs: leave those of Options unset")
+		return nil, errors.New("cluster: CUDAOptions have the workers, threads and memory limit of workers with " +
+			"GPUs: leave those of Options unset")
 	case opts.Mode != Processes:
 		return nil, errors.New("cluster: workers with GPUs are processes, each with a GPU of its own: leave Mode unset")
 	case gpus.Interface != "" && opts.Host != "":

@@ -52,10 +52,13 @@ func TestStartPlan(t *testing.T) {
 			ctx := within(t, 2*time.Minute)
 			cpu := cluster.AllowedCPU(t)
 			plan := &cluster.CUDAPlan{Workers: []cluster.CUDAWorker{
-				{Name: "a", Env: []string{"CUDA_VISIBLE_DEVICES=0,1"}, Threads: 1, CPUs: cpu, WarmUp: []string{"cluster_test.warming"}},
-				{Name: "b", Env: []string{"CUDA_VISIBLE_DEVICES=1,0"}, Threads: 1, CPUs: cpu, UCX: ucxcomm.Settings{Options: map[string]string{"TLS": "^cuda_ipc,ib"}}},
+				{Name: "a", Env: []string{"CUDA_VISIBLE_DEVICES=0,1"}, Threads: 1, CPUs: cpu,
+					WarmUp: []string{"cluster_test.warming"}},
+				{Name: "b", Env: []string{"CUDA_VISIBLE_DEVICES=1,0"}, Threads: 1, CPUs: cpu,
+					UCX: ucxcomm.Settings{Options: map[string]string{"TLS": "^cuda_ipc,ib"}}},
 			}}
-			c, err := cluster.StartPlan(ctx, plan, cluster.CUDAOptions{Protocol: protocol}, cluster.Options{Validate: true})
+			c, err := cluster.StartPlan(ctx, plan, cluster.CUDAOptions{Protocol: protocol},
+				cluster.Options{Validate: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,9 +71,11 @@ func TestStartPlan(t *testing.T) {
 			check := func() {
 				t.Helper()
 				for _, w := range c.Workers() {
-					got, err := look.Submit(ctx, cl, client.Val(w.PID), client.WithWorkers(w.Address), client.WithImpure()).Result(ctx)
+					got, err := look.Submit(ctx, cl, client.Val(w.PID), client.WithWorkers(w.Address),
+						client.WithImpure()).Result(ctx)
 					want := map[string]around{"a": {"0,1", []string{cpu}, 1}, "b": {"1,0", []string{cpu}, 0}}[w.Name]
-					if err != nil || got.Visible != want.Visible || !slices.Equal(got.CPUs, want.CPUs) || got.Warm != want.Warm {
+					if err != nil || got.Visible != want.Visible || !slices.Equal(got.CPUs, want.CPUs) ||
+						got.Warm != want.Warm {
 						t.Errorf("worker %s: %+v, %v", w.Name, got, err)
 					}
 				}
@@ -79,7 +84,8 @@ func TestStartPlan(t *testing.T) {
 			if protocol != "" {
 				return
 			}
-			if err := c.Scale(ctx, 3); err == nil || !strings.Contains(err.Error(), "3 workers, and 2 GPUs are listed") {
+			if err := c.Scale(ctx, 3); err == nil || !strings.Contains(err.Error(),
+				"3 workers, and 2 GPUs are listed") {
 				t.Error(err)
 			}
 			if err := c.Scale(ctx, 1); err != nil {
@@ -102,15 +108,19 @@ func TestStartPlanRefusals(t *testing.T) {
 	}{
 		{cluster.CUDAOptions{}, cluster.Options{Threads: 2}, "leave those of Options unset"},
 		{cluster.CUDAOptions{}, cluster.Options{Mode: cluster.Goroutines}, "leave Mode unset"},
-		{cluster.CUDAOptions{Interface: "lo"}, cluster.Options{Host: "127.0.0.1"}, "a host (127.0.0.1) or an interface (lo), not both"},
+		{cluster.CUDAOptions{Interface: "lo"}, cluster.Options{Host: "127.0.0.1"}, "a host (127.0.0.1) or an " +
+			"interface (lo), not both"},
 		{cluster.CUDAOptions{Interface: "ib0"}, cluster.Options{}, "ib0"},
 	} {
-		if _, err := cluster.StartPlan(t.Context(), plan, c.gpus, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := cluster.StartPlan(t.Context(), plan, c.gpus, c.opts); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	bad := &cluster.CUDAPlan{Workers: []cluster.CUDAWorker{{Name: "a", Threads: 1, WarmUp: []string{"cluster_test.nothing"}}}}
-	_, err := cluster.StartPlan(within(t, time.Minute), bad, cluster.CUDAOptions{UCX: config.UCX{}}, cluster.Options{Logger: quiet})
+	bad := &cluster.CUDAPlan{Workers: []cluster.CUDAWorker{{Name: "a", Threads: 1,
+		WarmUp: []string{"cluster_test.nothing"}}}}
+	_, err := cluster.StartPlan(within(t, time.Minute), bad, cluster.CUDAOptions{UCX: config.UCX{}},
+		cluster.Options{Logger: quiet})
 	if err == nil || !strings.Contains(err.Error(), `warm-up "cluster_test.nothing": no function is registered`) {
 		t.Error(err)
 	}

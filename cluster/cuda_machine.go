@@ -92,7 +92,8 @@ func (m *CUDAMachine) devices(list []string) ([]plannedGPU, error) {
 				return nil, fmt.Errorf("cluster: %w", err)
 			}
 			if len(list) == 0 {
-				return nil, fmt.Errorf("cluster: CUDA_VISIBLE_DEVICES is empty, which hides all GPUs: unset it, or list devices")
+				return nil, fmt.Errorf("cluster: CUDA_VISIBLE_DEVICES is empty, which hides all GPUs: unset it, or " +
+					"list devices")
 			}
 		}
 	}
@@ -102,7 +103,8 @@ func (m *CUDAMachine) devices(list []string) ([]plannedGPU, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("cluster: workers with GPUs: %w: the kernel shows no NVIDIA GPU, and neither does the driver", cuda.ErrUnavailable)
+		return nil, fmt.Errorf("cluster: workers with GPUs: %w: the kernel shows no NVIDIA GPU, and neither "+
+			"does the driver", cuda.ErrUnavailable)
 	}
 	gpus := make([]plannedGPU, len(list))
 	for i, entry := range list {
@@ -128,7 +130,8 @@ func (m *CUDAMachine) find(entry string) (plannedGPU, error) {
 	g := plannedGPU{entry: entry}
 	if n, err := strconv.Atoi(entry); err == nil {
 		if order, ok := m.env("CUDA_DEVICE_ORDER"); ok && order != "PCI_BUS_ID" {
-			return g, fmt.Errorf("cluster: device %s: with CUDA_DEVICE_ORDER=%s numbers do not say which GPU is meant: unset it, or name GPUs by UUID (nvidia-smi -L)", entry, order)
+			return g, fmt.Errorf("cluster: device %s: with CUDA_DEVICE_ORDER=%s numbers do not say which GPU is "+
+				"meant: unset it, or name GPUs by UUID (nvidia-smi -L)", entry, order)
 		}
 		if n < 0 || n >= m.count() {
 			return g, m.unknown(entry)
@@ -145,7 +148,8 @@ func (m *CUDAMachine) find(entry string) (plannedGPU, error) {
 		return g, nil
 	}
 	if !strings.HasPrefix(entry, "GPU-") && !strings.HasPrefix(entry, "MIG-") {
-		return g, fmt.Errorf("cluster: device %q is neither the number of a GPU nor a name that begins with GPU- or MIG-", entry)
+		return g, fmt.Errorf("cluster: device %q is neither the number of a GPU nor a name that begins with "+
+			"GPU- or MIG-", entry)
 	}
 	var ok bool
 	if g.board, ok = m.Topology.GPU(entry); ok {
@@ -182,7 +186,8 @@ func (m *CUDAMachine) complete(g *plannedGPU) {
 		return
 	}
 	for _, d := range m.Devices {
-		if !d.MIG && (g.uuid != "" && d.UUID == g.uuid || g.uuid == "" && strings.EqualFold(d.PCIBusID, g.board.Address)) {
+		if !d.MIG && (g.uuid != "" && d.UUID == g.uuid || g.uuid == "" &&
+			strings.EqualFold(d.PCIBusID, g.board.Address)) {
 			g.take(d)
 			return
 		}

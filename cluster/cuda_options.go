@@ -112,7 +112,8 @@ func (o *CUDAOptions) sizes() (s cudaSizes, err error) {
 				s.shared = true
 			}
 		} else if strings.EqualFold(f.text, "auto") {
-			return s, fmt.Errorf("cluster: %s %s: want a number of bytes such as 24GB, or a fraction of the GPU such as 0.8", f.name, f.text)
+			return s, fmt.Errorf("cluster: %s %s: want a number of bytes such as 24GB, or a fraction of the GPU "+
+				"such as 0.8", f.name, f.text)
 		}
 		if *f.into, err = mem.ParseSize(f.text); err != nil {
 			return s, fmt.Errorf("cluster: %s: %w", f.name, err)
@@ -134,13 +135,16 @@ func (o CUDAOptions) Check() error {
 	case o.Threads < 0:
 		return fmt.Errorf("cluster: %d threads: want at least 1, or 0 for 1", o.Threads)
 	case o.RMM.Async && o.RMM.ManagedMemory:
-		return errors.New("cluster: rmm-async and rmm-managed-memory exclude each other: the driver's pool has no managed memory; choose one of them")
+		return errors.New("cluster: rmm-async and rmm-managed-memory exclude each other: the driver's pool has no " +
+			"managed memory; choose one of them")
 	case o.RMM.ManagedMemory && o.UCX.NVLink == config.On:
-		return errors.New("cluster: rmm-managed-memory and nvlink exclude each other: managed memory cannot be mapped into another process; leave one of them out, or disable nvlink")
+		return errors.New("cluster: rmm-managed-memory and nvlink exclude each other: managed memory cannot be " +
+			"mapped into another process; leave one of them out, or disable nvlink")
 	case s.threshold.IsSet() && !o.RMM.Async:
 		return errors.New("cluster: rmm-release-threshold needs rmm-async: it is a setting of the driver's pool")
 	case s.maximum.IsSet() && !s.pool.IsSet() && !o.RMM.Async:
-		return errors.New("cluster: rmm-maximum-pool-size needs rmm-pool-size or rmm-async: without them there is no pool that could grow")
+		return errors.New("cluster: rmm-maximum-pool-size needs rmm-pool-size or rmm-async: without them there is no " +
+			"pool that could grow")
 	}
 	if err := o.checkTransports(); err != nil {
 		return err
@@ -162,7 +166,8 @@ func (o *CUDAOptions) checkTransports() error {
 	}
 	protocol := strings.TrimSuffix(o.Protocol, "://")
 	if protocol == "inproc" {
-		return errors.New("cluster: workers with GPUs are processes, and inproc:// does not leave one: use tls, tcp, ucx or ucxx")
+		return errors.New("cluster: workers with GPUs are processes, and inproc:// does not leave one: use tls, tcp, " +
+			"ucx or ucxx")
 	}
 	if protocol != "" && !slices.Contains(protocols, protocol) {
 		return fmt.Errorf("cluster: protocol %q: want tls, tcp, ucx or ucxx", o.Protocol)
@@ -173,9 +178,11 @@ func (o *CUDAOptions) checkTransports() error {
 	for _, s := range []struct {
 		name  string
 		state config.Switch
-	}{{"tcp-over-ucx", o.UCX.TCP}, {"nvlink", o.UCX.NVLink}, {"infiniband", o.UCX.InfiniBand}, {"rdmacm", o.UCX.RDMACM}} {
+	}{{"tcp-over-ucx", o.UCX.TCP}, {"nvlink", o.UCX.NVLink}, {"infiniband", o.UCX.InfiniBand},
+		{"rdmacm", o.UCX.RDMACM}} {
 		if s.state == config.On {
-			return fmt.Errorf("cluster: %s is enabled, and nothing would use UCX: control is not over ucx or ucxx, and there are no lanes for data; use protocol ucx, or lanes", s.name)
+			return fmt.Errorf("cluster: %s is enabled, and nothing would use UCX: control is not over ucx or ucxx, "+
+				"and there are no lanes for data; use protocol ucx, or lanes", s.name)
 		}
 	}
 	return nil

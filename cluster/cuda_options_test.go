@@ -29,25 +29,36 @@ func TestCUDAOptionsCheck(t *testing.T) {
 		o    CUDAOptions
 		want string
 	}{
-		{"managed and NVLink", CUDAOptions{UCX: nvlink, RMM: RMMOptions{ManagedMemory: true}}, "rmm-managed-memory and nvlink exclude each other"},
-		{"managed and async", CUDAOptions{RMM: RMMOptions{ManagedMemory: true, Async: true}}, "rmm-async and rmm-managed-memory exclude each other"},
-		{"threshold alone", CUDAOptions{RMM: RMMOptions{ReleaseThreshold: "1GB"}}, "rmm-release-threshold needs rmm-async"},
-		{"maximum alone", CUDAOptions{RMM: RMMOptions{MaximumPoolSize: "1GB"}}, "rmm-maximum-pool-size needs rmm-pool-size or rmm-async"},
+		{"managed and NVLink", CUDAOptions{UCX: nvlink, RMM: RMMOptions{ManagedMemory: true}},
+			"rmm-managed-memory and nvlink exclude each other"},
+		{"managed and async", CUDAOptions{RMM: RMMOptions{ManagedMemory: true, Async: true}},
+			"rmm-async and rmm-managed-memory exclude each other"},
+		{"threshold alone", CUDAOptions{RMM: RMMOptions{ReleaseThreshold: "1GB"}},
+			"rmm-release-threshold needs rmm-async"},
+		{"maximum alone", CUDAOptions{RMM: RMMOptions{MaximumPoolSize: "1GB"}}, "rmm-maximum-pool-size needs " +
+			"rmm-pool-size or rmm-async"},
 		{"pool of no size", CUDAOptions{RMM: RMMOptions{PoolSize: "much"}}, `rmm-pool-size: mem: "much" is no size`},
-		{"pool of auto", CUDAOptions{RMM: RMMOptions{PoolSize: "auto"}}, "rmm-pool-size auto: want a number of bytes such as 24GB, or a fraction"},
+		{"pool of auto", CUDAOptions{RMM: RMMOptions{PoolSize: "auto"}}, "rmm-pool-size auto: want a number of bytes " +
+			"such as 24GB, or a fraction"},
 		{"negative pool", CUDAOptions{RMM: RMMOptions{PoolSize: "-1GB"}}, "rmm-pool-size"},
 		{"limit of no size", CUDAOptions{DeviceMemoryLimit: "1 furlong"}, "device-memory-limit"},
 		{"threads", CUDAOptions{Threads: -1}, "-1 threads: want at least 1"},
 		{"workers", CUDAOptions{Workers: -2}, "-2 workers"},
-		{"rdmacm alone", CUDAOptions{UCX: config.UCX{RDMACM: config.On}}, "distributed-ucxx.rdmacm needs distributed-ucxx.infiniband"},
-		{"auto without InfiniBand", CUDAOptions{UCX: config.UCX{NetDevices: "auto"}}, `net-devices "auto" needs distributed-ucxx.infiniband`},
-		{"nvlink without cuda-copy", CUDAOptions{UCX: config.UCX{NVLink: config.On, CUDACopy: config.Off}}, "nvlink needs distributed-ucxx.cuda-copy"},
+		{"rdmacm alone", CUDAOptions{UCX: config.UCX{RDMACM: config.On}}, "distributed-ucxx.rdmacm needs " +
+			"distributed-ucxx.infiniband"},
+		{"auto without InfiniBand", CUDAOptions{UCX: config.UCX{NetDevices: "auto"}},
+			`net-devices "auto" needs distributed-ucxx.infiniband`},
+		{"nvlink without cuda-copy", CUDAOptions{UCX: config.UCX{NVLink: config.On, CUDACopy: config.Off}},
+			"nvlink needs distributed-ucxx.cuda-copy"},
 		{"inproc", CUDAOptions{Protocol: "inproc"}, "inproc:// does not leave one"},
 		{"protocol", CUDAOptions{Protocol: "smoke"}, `protocol "smoke": want tls, tcp, ucx or ucxx`},
-		{"nothing uses UCX", CUDAOptions{Protocol: "tcp", NoLanes: true, UCX: nvlink}, "nvlink is enabled, and nothing would use UCX"},
-		{"no log folder", CUDAOptions{RMM: RMMOptions{LogDirectory: "/nowhere/at/all"}}, "no such file or directory: make it first"},
+		{"nothing uses UCX", CUDAOptions{Protocol: "tcp", NoLanes: true, UCX: nvlink}, "nvlink is enabled, and " +
+			"nothing would use UCX"},
+		{"no log folder", CUDAOptions{RMM: RMMOptions{LogDirectory: "/nowhere/at/all"}}, "no such file or directory: " +
+			"make it first"},
 		{"log file", CUDAOptions{RMM: RMMOptions{LogDirectory: file}}, "is a file: name a folder"},
-		{"unknown warm-up", CUDAOptions{WarmUp: []string{"cluster_test.wram"}}, `warm-up "cluster_test.wram": no function is registered`},
+		{"unknown warm-up", CUDAOptions{WarmUp: []string{"cluster_test.wram"}},
+			`warm-up "cluster_test.wram": no function is registered`},
 		{"warm-up with arguments", CUDAOptions{WarmUp: []string{"cluster_test.warm1"}}, "takes 1 arguments"},
 	} {
 		if err := c.o.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -77,7 +88,8 @@ func TestWarmUp(t *testing.T) {
 		t.Error(err)
 	}
 	err := warmUp(t.Context(), []string{"cluster_test.warm", "cluster_test.cold"}, discard)
-	if err == nil || !strings.Contains(err.Error(), `warm-up "cluster_test.cold"`) || !strings.Contains(err.Error(), "the stove is out") {
+	if err == nil || !strings.Contains(err.Error(), `warm-up "cluster_test.cold"`) ||
+		!strings.Contains(err.Error(), "the stove is out") {
 		t.Error(err)
 	}
 }

@@ -64,7 +64,8 @@ func (o CUDAOptions) Plan(m CUDAMachine) (*CUDAPlan, error) {
 	}
 	n := cmp.Or(o.Workers, len(gpus))
 	if n > len(gpus) {
-		return nil, fmt.Errorf("cluster: %d workers, and %d GPUs are listed: ask for fewer, or list a GPU twice to share it", n, len(gpus))
+		return nil, fmt.Errorf("cluster: %d workers, and %d GPUs are listed: ask for fewer, or list a GPU twice "+
+			"to share it", n, len(gpus))
 	}
 	limit, err := o.hostMemory(m.Memory, n)
 	if err != nil {
@@ -80,8 +81,9 @@ func (o CUDAOptions) Plan(m CUDAMachine) (*CUDAPlan, error) {
 	}
 	for i, g := range gpus[:n] {
 		w := CUDAWorker{
-			Name: o.workerName(i, n), Device: g.entry, GPU: g.String(), Threads: max(1, o.Threads), MemoryLimit: limit, WarmUp: o.WarmUp,
-			UCX: ucxcomm.FromConfig(settings),
+			Name: o.workerName(i, n), Device: g.entry, GPU: g.String(), Threads: max(1, o.Threads), MemoryLimit: limit,
+			WarmUp: o.WarmUp,
+			UCX:    ucxcomm.FromConfig(settings),
 		}
 		rotated, err := topology.Rotate(entries, i)
 		if err != nil {
@@ -177,7 +179,8 @@ func visible(gpus []plannedGPU) ([]string, error) {
 		return entries, nil
 	}
 	if i := slices.Index(uuids, ""); i >= 0 {
-		return nil, fmt.Errorf("cluster: the list of devices mixes numbers and names, and the name of %v is not known: use numbers alone", gpus[i])
+		return nil, fmt.Errorf("cluster: the list of devices mixes numbers and names, and the name of %v is not "+
+			"known: use numbers alone", gpus[i])
 	}
 	return uuids, nil
 }
@@ -202,7 +205,8 @@ func (o *CUDAOptions) setup(s cudaSizes, g plannedGPU, sharers int) (DeviceSpec,
 	}
 	if g.memory == 0 {
 		if o.RMM.isSet() || limit.IsSet() && !s.isDefault {
-			return d, fmt.Errorf("cluster: sizes of GPU memory are of %v, and the driver does not show it to this process: add it to CUDA_VISIBLE_DEVICES, or leave the sizes out", g)
+			return d, fmt.Errorf("cluster: sizes of GPU memory are of %v, and the driver does not show it to this "+
+				"process: add it to CUDA_VISIBLE_DEVICES, or leave the sizes out", g)
 		}
 		return d, nil
 	}
@@ -228,9 +232,11 @@ func (o *CUDAOptions) setup(s cudaSizes, g plannedGPU, sharers int) (DeviceSpec,
 	}
 	switch {
 	case d.MaximumPoolSize > 0 && d.PoolSize > d.MaximumPoolSize:
-		return d, fmt.Errorf("cluster: rmm-pool-size of %d bytes is more than rmm-maximum-pool-size of %d: raise the one, or lower the other", d.PoolSize, d.MaximumPoolSize)
+		return d, fmt.Errorf("cluster: rmm-pool-size of %d bytes is more than rmm-maximum-pool-size of %d: raise the "+
+			"one, or lower the other", d.PoolSize, d.MaximumPoolSize)
 	case d.PoolSize > g.memory/int64(sharers):
-		return d, fmt.Errorf("cluster: %d workers share %v, and pools of %d bytes each do not fit into its %d: ask for at most %.2g of the GPU each", sharers, g, d.PoolSize, g.memory, 1/float64(sharers))
+		return d, fmt.Errorf("cluster: %d workers share %v, and pools of %d bytes each do not fit into its %d: ask "+
+			"for at most %.2g of the GPU each", sharers, g, d.PoolSize, g.memory, 1/float64(sharers))
 	}
 	return d, nil
 }
@@ -249,12 +255,15 @@ func (o *CUDAOptions) checkNetwork(m *topology.Machine) error {
 		n, ok := m.NIC(o.Interface)
 		switch {
 		case !ok || n.InfiniBand:
-			return fmt.Errorf("cluster: network interface %q is not here; this machine has %s", o.Interface, listOr(interfaces, "none"))
+			return fmt.Errorf("cluster: network interface %q is not here; this machine has %s", o.Interface,
+				listOr(interfaces, "none"))
 		case !n.Up:
-			return fmt.Errorf("cluster: network interface %s is down: bring it up (ip link set %s up), or name another of %s", o.Interface, o.Interface, strings.Join(interfaces, ", "))
+			return fmt.Errorf("cluster: network interface %s is down: bring it up (ip link set %s up), or name "+
+				"another of %s", o.Interface, o.Interface, strings.Join(interfaces, ", "))
 		}
 	}
-	if o.UCX.NetDevices == "" || o.UCX.NetDevices == "auto" || o.UCX.NetDevices == "all" || strings.HasPrefix(o.UCX.NetDevices, "^") {
+	if o.UCX.NetDevices == "" || o.UCX.NetDevices == "auto" || o.UCX.NetDevices == "all" ||
+		strings.HasPrefix(o.UCX.NetDevices, "^") {
 		return nil
 	}
 	for entry := range strings.SplitSeq(o.UCX.NetDevices, ",") {
@@ -264,11 +273,15 @@ func (o *CUDAOptions) checkNetwork(m *topology.Machine) error {
 		}
 		n, ok := m.NIC(name)
 		if !ok {
-			return fmt.Errorf("cluster: network device %q is not here; InfiniBand devices of this machine: %s; interfaces: %s", name, listOr(devices, "none"), listOr(interfaces, "none"))
+			return fmt.Errorf("cluster: network device %q is not here; InfiniBand devices of this machine: %s; "+
+				"interfaces: %s", name, listOr(devices, "none"), listOr(interfaces, "none"))
 		}
 		number, err := strconv.Atoi(cmp.Or(port, "1"))
-		if n.InfiniBand && (err != nil || !slices.ContainsFunc(n.Ports, func(p topology.Port) bool { return p.Number == number && p.Active() })) {
-			return fmt.Errorf("cluster: port %s of network device %s is not active: check cable and subnet manager (ibstat), or name another", cmp.Or(port, "1"), name)
+		if n.InfiniBand && (err != nil || !slices.ContainsFunc(n.Ports, func(p topology.Port) bool {
+			return p.Number == number && p.Active()
+		})) {
+			return fmt.Errorf("cluster: port %s of network device %s is not active: check cable and subnet manager "+
+				"(ibstat), or name another", cmp.Or(port, "1"), name)
 		}
 	}
 	return nil

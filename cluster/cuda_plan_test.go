@@ -28,8 +28,10 @@ func TestCUDAPlan(t *testing.T) {
 		if !slices.Equal(w.Env, []string{"CUDA_VISIBLE_DEVICES=" + visible, "CUDA_DEVICE_ORDER=PCI_BUS_ID"}) {
 			t.Errorf("worker %d: %q", i, w.Env)
 		}
-		if w.Name != fmt.Sprint(i) || w.CPUs != []string{"0-15", "0-15", "16-31", "16-31"}[i] || w.Threads != 1 || w.MemoryLimit != 100<<30 ||
-			w.Setup.UUID != fmt.Sprintf("GPU-%08d-aaaa", i) || w.Setup.MemoryLimit != gpuMemory*8/10 || len(w.UCX.Options) > 0 {
+		if w.Name != fmt.Sprint(i) || w.CPUs != []string{"0-15", "0-15", "16-31", "16-31"}[i] || w.Threads != 1 ||
+			w.MemoryLimit != 100<<30 ||
+			w.Setup.UUID != fmt.Sprintf("GPU-%08d-aaaa", i) || w.Setup.MemoryLimit != gpuMemory*8/10 ||
+			len(w.UCX.Options) > 0 {
 			t.Errorf("worker %d: %+v", i, w)
 		}
 	}
@@ -38,8 +40,10 @@ func TestCUDAPlan(t *testing.T) {
 // Seed 000's command line on a machine that has what it names.
 func TestCUDAPlanOfEverything(t *testing.T) {
 	o := CUDAOptions{
-		Devices: []string{"2", "GPU-00000000"}, Name: "w", Threads: 2, Interface: "ib2", MemoryLimit: "10GB", DeviceMemoryLimit: "0.5",
-		UCX:    config.UCX{TCP: config.On, NVLink: config.On, InfiniBand: config.On, RDMACM: config.On, NetDevices: "auto"},
+		Devices: []string{"2", "GPU-00000000"}, Name: "w", Threads: 2, Interface: "ib2", MemoryLimit: "10GB",
+		DeviceMemoryLimit: "0.5",
+		UCX: config.UCX{TCP: config.On, NVLink: config.On, InfiniBand: config.On, RDMACM: config.On,
+			NetDevices: "auto"},
 		RMM:    RMMOptions{PoolSize: "30GB", MaximumPoolSize: "0.9", LogDirectory: t.TempDir(), TrackAllocations: true},
 		WarmUp: []string{"cluster_test.warm"},
 	}
@@ -48,9 +52,12 @@ func TestCUDAPlanOfEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := p.Workers[0]
-	if w.Name != "w-0" || w.Env[0] != "CUDA_VISIBLE_DEVICES=GPU-00000002-aaaa,GPU-00000000-aaaa" || len(w.Env) != 1 || w.UCX.Options["NET_DEVICES"] != "mlx5_2:1" ||
-		w.UCX.Options["TLS"] != "rc,tcp,cuda_copy,cuda_ipc" || w.UCX.Options["SOCKADDR_TLS_PRIORITY"] != "rdmacm" || w.MemoryLimit != 1e10 ||
-		w.Setup.PoolSize != 30_000_000_000&^255 || w.Setup.MaximumPoolSize != gpuMemory*9/10&^255 || w.Setup.MemoryLimit != gpuMemory/2 || !w.Setup.Track ||
+	if w.Name != "w-0" || w.Env[0] != "CUDA_VISIBLE_DEVICES=GPU-00000002-aaaa,GPU-00000000-aaaa" || len(w.Env) != 1 ||
+		w.UCX.Options["NET_DEVICES"] != "mlx5_2:1" ||
+		w.UCX.Options["TLS"] != "rc,tcp,cuda_copy,cuda_ipc" || w.UCX.Options["SOCKADDR_TLS_PRIORITY"] != "rdmacm" ||
+		w.MemoryLimit != 1e10 ||
+		w.Setup.PoolSize != 30_000_000_000&^255 || w.Setup.MaximumPoolSize != gpuMemory*9/10&^255 ||
+		w.Setup.MemoryLimit != gpuMemory/2 || !w.Setup.Track ||
 		w.Setup.Log != o.RMM.LogDirectory+"/rmm_log_w-0.txt" {
 		t.Errorf("%+v", w)
 	}
@@ -58,7 +65,8 @@ func TestCUDAPlanOfEverything(t *testing.T) {
 		t.Errorf("worker 1 uses %s", other)
 	}
 	// Worker 1's card is behind ib0, not ib2.
-	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "worker w-1: network device mlx5_0 is not behind --interface ib2") || !strings.Contains(p.Warnings[0], "use --interface ib0") {
+	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "worker w-1: network device mlx5_0 is not behind "+
+		"--interface ib2") || !strings.Contains(p.Warnings[0], "use --interface ib0") {
 		t.Errorf("warnings %q", p.Warnings)
 	}
 	want := `worker w-0 on NVIDIA A100 0000:27:00.0 (device 2)
@@ -72,7 +80,8 @@ func TestCUDAPlanOfEverything(t *testing.T) {
   UCX_TLS                    rc,tcp,cuda_copy,cuda_ipc
   warm-up                    cluster_test.warm
 `
-	if got := strings.ReplaceAll(p.String(), o.RMM.LogDirectory, "LOG"); !strings.HasPrefix(got, want) || !strings.Contains(got, "\nwarning: worker w-1") {
+	if got := strings.ReplaceAll(p.String(), o.RMM.LogDirectory, "LOG"); !strings.HasPrefix(got, want) ||
+		!strings.Contains(got, "\nwarning: worker w-1") {
 		t.Errorf("the plan prints\n%s", got)
 	}
 }
@@ -87,22 +96,35 @@ func TestCUDAPlanRefusals(t *testing.T) {
 		env  []string
 		want string
 	}{
-		{"unknown number", CUDAOptions{Devices: []string{"4"}}, nil, `device "4" is not here; this machine has 0: NVIDIA A100 0000:07:00.0 GPU-00000000-aaaa, 1:`},
+		{"unknown number", CUDAOptions{Devices: []string{"4"}}, nil,
+			`device "4" is not here; this machine has 0: NVIDIA A100 0000:07:00.0 GPU-00000000-aaaa, 1:`},
 		{"unknown name", CUDAOptions{Devices: []string{"GPU-77"}}, nil, `device "GPU-77" is not here`},
 		{"ambiguous name", CUDAOptions{Devices: []string{"GPU-0000"}}, nil, `device "GPU-0000" is not here`},
-		{"nonsense", CUDAOptions{Devices: []string{"first"}}, nil, `device "first" is neither the number of a GPU nor a name`},
-		{"hidden", CUDAOptions{}, []string{"CUDA_VISIBLE_DEVICES="}, "CUDA_VISIBLE_DEVICES is empty, which hides all GPUs"},
+		{"nonsense", CUDAOptions{Devices: []string{"first"}}, nil,
+			`device "first" is neither the number of a GPU nor a name`},
+		{"hidden", CUDAOptions{}, []string{"CUDA_VISIBLE_DEVICES="}, "CUDA_VISIBLE_DEVICES is empty, which " +
+			"hides all GPUs"},
 		{"hidden by -1", CUDAOptions{}, []string{"CUDA_VISIBLE_DEVICES=-1"}, `"-1" is neither the number`},
-		{"order", CUDAOptions{}, []string{"CUDA_DEVICE_ORDER=FASTEST_FIRST"}, "numbers do not say which GPU is meant: unset it, or name GPUs by UUID"},
-		{"too many workers", CUDAOptions{Devices: []string{"0", "1"}, Workers: 3}, nil, "3 workers, and 2 GPUs are listed"},
-		{"pool larger than the GPU", CUDAOptions{RMM: RMMOptions{PoolSize: "50GB"}}, nil, "rmm-pool-size on NVIDIA A100 0000:07:00.0"},
-		{"limit larger than the GPU", CUDAOptions{DeviceMemoryLimit: "50GB"}, nil, "device-memory-limit on NVIDIA A100"},
-		{"pool above maximum", CUDAOptions{RMM: RMMOptions{PoolSize: "0.5", MaximumPoolSize: "0.4"}}, nil, "is more than rmm-maximum-pool-size"},
-		{"two pools on one GPU", CUDAOptions{Devices: []string{"0", "0"}, RMM: RMMOptions{PoolSize: "0.6"}}, nil, "2 workers share NVIDIA A100 0000:07:00.0, and pools"},
-		{"unknown interface", CUDAOptions{Interface: "ib7"}, nil, `network interface "ib7" is not here; this machine has ib0, ib1, ib2, ib3, eth0, eth1`},
-		{"InfiniBand device as interface", CUDAOptions{Interface: "mlx5_0"}, nil, `network interface "mlx5_0" is not here`},
-		{"interface down", CUDAOptions{Interface: "eth1"}, nil, "network interface eth1 is down: bring it up (ip link set eth1 up)"},
-		{"unknown net device", CUDAOptions{UCX: with(ib, "mlx4_0:1")}, nil, `network device "mlx4_0" is not here; InfiniBand devices of this machine: mlx5_0, mlx5_1`},
+		{"order", CUDAOptions{}, []string{"CUDA_DEVICE_ORDER=FASTEST_FIRST"}, "numbers do not say which GPU is " +
+			"meant: unset it, or name GPUs by UUID"},
+		{"too many workers", CUDAOptions{Devices: []string{"0", "1"}, Workers: 3}, nil,
+			"3 workers, and 2 GPUs are listed"},
+		{"pool larger than the GPU", CUDAOptions{RMM: RMMOptions{PoolSize: "50GB"}}, nil, "rmm-pool-size on NVIDIA " +
+			"A100 0000:07:00.0"},
+		{"limit larger than the GPU", CUDAOptions{DeviceMemoryLimit: "50GB"}, nil,
+			"device-memory-limit on NVIDIA A100"},
+		{"pool above maximum", CUDAOptions{RMM: RMMOptions{PoolSize: "0.5", MaximumPoolSize: "0.4"}}, nil,
+			"is more than rmm-maximum-pool-size"},
+		{"two pools on one GPU", CUDAOptions{Devices: []string{"0", "0"}, RMM: RMMOptions{PoolSize: "0.6"}}, nil,
+			"2 workers share NVIDIA A100 0000:07:00.0, and pools"},
+		{"unknown interface", CUDAOptions{Interface: "ib7"}, nil,
+			`network interface "ib7" is not here; this machine has ib0, ib1, ib2, ib3, eth0, eth1`},
+		{"InfiniBand device as interface", CUDAOptions{Interface: "mlx5_0"}, nil,
+			`network interface "mlx5_0" is not here`},
+		{"interface down", CUDAOptions{Interface: "eth1"}, nil, "network interface eth1 is down: bring it up (ip " +
+			"link set eth1 up)"},
+		{"unknown net device", CUDAOptions{UCX: with(ib, "mlx4_0:1")}, nil,
+			`network device "mlx4_0" is not here; InfiniBand devices of this machine: mlx5_0, mlx5_1`},
 		{"port down", CUDAOptions{UCX: with(ib, "mlx5_9:1")}, nil, "port 1 of network device mlx5_9 is not active"},
 		{"no such port", CUDAOptions{UCX: with(ib, "mlx5_0:2")}, nil, "port 2 of network device mlx5_0 is not active"},
 		{"memory limit", CUDAOptions{MemoryLimit: "lots"}, nil, "memory-limit"},
@@ -121,7 +143,8 @@ func TestCUDAPlanShares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(p.Workers) != 2 || p.Workers[1].Setup.MemoryLimit != gpuMemory*4/10&^255 || p.Workers[1].Setup.PoolSize != gpuMemory/2 || p.Workers[0].MemoryLimit != 200<<30 {
+		if len(p.Workers) != 2 || p.Workers[1].Setup.MemoryLimit != gpuMemory*4/10&^255 ||
+			p.Workers[1].Setup.PoolSize != gpuMemory/2 || p.Workers[0].MemoryLimit != 200<<30 {
 			t.Errorf("%q: %+v", list, p.Workers)
 		}
 		if list[1] == "0" && p.Workers[1].Env[0] != "CUDA_VISIBLE_DEVICES=0" {
@@ -138,10 +161,14 @@ func TestCUDAPlanFromEnvironment(t *testing.T) {
 		tls  string
 		pool int64
 	}{
-		{[]string{"DASK_UCX__TCP=True", "DASK_UCX__NVLINK=True", "DASK_RMM__POOL_SIZE=1GB"}, CUDAOptions{}, "tcp,cuda_copy,cuda_ipc", 1e9},
-		{[]string{"DASK_DISTRIBUTED_UCXX__NVLINK=true", "DASK_DISTRIBUTED_UCXX__RMM__POOL_SIZE=2GB"}, CUDAOptions{}, "tcp,cuda_copy,cuda_ipc", 2e9},
-		{[]string{"DASK_DISTRIBUTED__COMM__UCX__TCP=true", "DASK_DISTRIBUTED__RMM__POOL_SIZE=2GB"}, CUDAOptions{}, "tcp", 2e9},
-		{[]string{"DASK_UCX__NVLINK=True", "DASK_RMM__POOL_SIZE=1GB"}, CUDAOptions{UCX: config.UCX{NVLink: config.Off}, RMM: RMMOptions{PoolSize: "3GB"}}, "^cuda_ipc", 3e9},
+		{[]string{"DASK_UCX__TCP=True", "DASK_UCX__NVLINK=True", "DASK_RMM__POOL_SIZE=1GB"}, CUDAOptions{},
+			"tcp,cuda_copy,cuda_ipc", 1e9},
+		{[]string{"DASK_DISTRIBUTED_UCXX__NVLINK=true", "DASK_DISTRIBUTED_UCXX__RMM__POOL_SIZE=2GB"}, CUDAOptions{},
+			"tcp,cuda_copy,cuda_ipc", 2e9},
+		{[]string{"DASK_DISTRIBUTED__COMM__UCX__TCP=true", "DASK_DISTRIBUTED__RMM__POOL_SIZE=2GB"}, CUDAOptions{},
+			"tcp", 2e9},
+		{[]string{"DASK_UCX__NVLINK=True", "DASK_RMM__POOL_SIZE=1GB"}, CUDAOptions{UCX: config.UCX{NVLink: config.Off},
+			RMM: RMMOptions{PoolSize: "3GB"}}, "^cuda_ipc", 3e9},
 	} {
 		m := fourGPUs(t)
 		m.Config = configured(t, c.env...)
@@ -156,7 +183,8 @@ func TestCUDAPlanFromEnvironment(t *testing.T) {
 	}
 	m := fourGPUs(t, "CUDA_VISIBLE_DEVICES=3,1")
 	p, err := CUDAOptions{Workers: 1, Name: "alone"}.Plan(m)
-	if err != nil || len(p.Workers) != 1 || p.Workers[0].Name != "alone" || p.Workers[0].Env[0] != "CUDA_VISIBLE_DEVICES=3,1" {
+	if err != nil || len(p.Workers) != 1 || p.Workers[0].Name != "alone" ||
+		p.Workers[0].Env[0] != "CUDA_VISIBLE_DEVICES=3,1" {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -167,7 +195,8 @@ func TestCUDAPlanOddMachines(t *testing.T) {
 	m := fourGPUs(t)
 	m.Topology.Allowed, _ = topology.ParseCPUList("4-20")
 	m.Devices[0].Integrated = true
-	m.Devices = append(m.Devices, cuda.Device{Ordinal: 4, Name: "NVIDIA A100 MIG 1g.5gb", UUID: "MIG-1234", GPUUUID: "GPU-00000003-aaaa", MIG: true, TotalMemory: 5 << 30})
+	m.Devices = append(m.Devices, cuda.Device{Ordinal: 4, Name: "NVIDIA A100 MIG 1g.5gb", UUID: "MIG-1234",
+		GPUUUID: "GPU-00000003-aaaa", MIG: true, TotalMemory: 5 << 30})
 	p, err := CUDAOptions{Devices: []string{"0", "MIG-1234"}}.Plan(m)
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +204,8 @@ func TestCUDAPlanOddMachines(t *testing.T) {
 	if p.Workers[0].CPUs != "4-15" || p.Workers[0].Setup.MemoryLimit != 0 {
 		t.Errorf("%+v", p.Workers[0])
 	}
-	if p.Workers[1].CPUs != "16-20" || p.Workers[1].Setup.MemoryLimit != (5<<30)*8/10&^255 || p.Workers[1].Setup.UUID != "MIG-1234" {
+	if p.Workers[1].CPUs != "16-20" || p.Workers[1].Setup.MemoryLimit != (5<<30)*8/10&^255 ||
+		p.Workers[1].Setup.UUID != "MIG-1234" {
 		t.Errorf("%+v", p.Workers[1])
 	}
 	// A GPU that the driver hides from this process: its size is not known.
@@ -184,7 +214,8 @@ func TestCUDAPlanOddMachines(t *testing.T) {
 	if p, err := (CUDAOptions{Devices: []string{"1"}}).Plan(m); err != nil || p.Workers[0].Setup.MemoryLimit != 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := (CUDAOptions{Devices: []string{"1"}, RMM: RMMOptions{PoolSize: "0.5"}}).Plan(m); err == nil || !strings.Contains(err.Error(), "add it to CUDA_VISIBLE_DEVICES") {
+	if _, err := (CUDAOptions{Devices: []string{"1"}, RMM: RMMOptions{PoolSize: "0.5"}}).Plan(m); err == nil ||
+		!strings.Contains(err.Error(), "add it to CUDA_VISIBLE_DEVICES") {
 		t.Error(err)
 	}
 	// WSL: the driver shows what the kernel does not.
@@ -194,17 +225,19 @@ func TestCUDAPlanOddMachines(t *testing.T) {
 	}
 	m.Devices = nil
 	m.Env = nil
-	if _, err := (CUDAOptions{}).Plan(m); err == nil || !strings.Contains(err.Error(), "the kernel shows no NVIDIA GPU") {
+	if _, err := (CUDAOptions{}).Plan(m); err == nil || !strings.Contains(err.Error(),
+		"the kernel shows no NVIDIA GPU") {
 		t.Error(err)
 	}
 }
 
-// TestUCXSettingsKeepAll sets every setting of UCX comms: scheduler and workers of a plan have them all, as ucxcomm.FromConfig reads
-// them. A field that one of the copies forgets is zero here.
+// TestUCXSettingsKeepAll sets every setting of UCX comms: scheduler and workers of a plan have them all, as
+// ucxcomm.FromConfig reads them. A field that one of the copies forgets is zero here.
 func TestUCXSettingsKeepAll(t *testing.T) {
 	m := fourGPUs(t)
 	m.Config = configured(t, "DASK_MILLSTREAM__UCX__POLLING=True", "DASK_MILLSTREAM__UCX__PLAIN_LANES=True",
-		"DASK_MILLSTREAM__UCX__LIBRARY=/lib/libucp.so.0", "DASK_DISTRIBUTED_UCXX__MULTI_BUFFER=True", "DASK_DISTRIBUTED_UCXX__TCP=True")
+		"DASK_MILLSTREAM__UCX__LIBRARY=/lib/libucp.so.0", "DASK_DISTRIBUTED_UCXX__MULTI_BUFFER=True",
+		"DASK_DISTRIBUTED_UCXX__TCP=True")
 	p, err := CUDAOptions{}.Plan(m)
 	if err != nil {
 		t.Fatal(err)

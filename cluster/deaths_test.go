@@ -43,7 +43,8 @@ var die = client.Func("cluster_test.die", func(ctx context.Context, d death) (in
 
 // deaths are all ways to die of the table test.
 func deaths() []death {
-	list := []death{{"panic", 2}, {"signal", int(syscall.SIGKILL)}, {"signal", int(syscall.SIGSEGV)}, {"signal", int(syscall.SIGABRT)}}
+	list := []death{{"panic", 2}, {"signal", int(syscall.SIGKILL)}, {"signal", int(syscall.SIGSEGV)},
+		{"signal", int(syscall.SIGABRT)}}
 	for _, how := range []string{"exit", "goroutine", "raw"} {
 		for _, code := range []int{0, 1, 2, 3, 75, 255} {
 			list = append(list, death{how, code})
@@ -76,13 +77,15 @@ func TestDeaths(t *testing.T) {
 func TestDeathsOfNannies(t *testing.T) {
 	leak.Check(t)
 	ctx := within(t, 2*time.Minute)
-	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"tcp://127.0.0.1:0"}, Logger: quiet, AllowedFailures: -1})
+	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"tcp://127.0.0.1:0"}, Logger: quiet,
+		AllowedFailures: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close(context.Background())
 	n, err := cluster.StartNanny(cluster.WorkerSpec{Scheduler: s.Address(), Threads: 1},
-		cluster.WithoutPauses(cluster.NannyConfig{Listen: "tcp://127.0.0.1:0", StartTimeout: -1, Logger: quiet, Stderr: discard{}, Stdout: discard{}}))
+		cluster.WithoutPauses(cluster.NannyConfig{Listen: "tcp://127.0.0.1:0", StartTimeout: -1, Logger: quiet,
+			Stderr: discard{}, Stdout: discard{}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +105,8 @@ func TestDeathsOfNannies(t *testing.T) {
 func TestDeathsByMemory(t *testing.T) {
 	leak.Check(t)
 	const limit = 400 << 20
-	ctx, c, cl := start(t, cluster.Options{Workers: 2, Threads: 1, MemoryLimit: limit, Logger: quiet, Nanny: cluster.WithoutPauses(cluster.NannyConfig{Stderr: discard{}})})
+	ctx, c, cl := start(t, cluster.Options{Workers: 2, Threads: 1, MemoryLimit: limit, Logger: quiet,
+		Nanny: cluster.WithoutPauses(cluster.NannyConfig{Stderr: discard{}})})
 	_, err := hoard.Submit(ctx, cl, client.Val(2*limit)).Result(ctx)
 	if !errors.Is(err, client.ErrKilledWorker) || !strings.Contains(err.Error(), "4 workers died") ||
 		!strings.Contains(err.Error(), "memory limit") || !strings.Contains(err.Error(), "400 MiB") {
@@ -147,7 +151,8 @@ func dieOn(ctx context.Context, t *testing.T, cl *client.Client, d death) {
 		}
 	}
 	_, err := f.Result(ctx)
-	if !errors.Is(err, client.ErrKilledWorker) || !strings.Contains(err.Error(), "1 worker died") || !strings.Contains(err.Error(), cause) {
+	if !errors.Is(err, client.ErrKilledWorker) || !strings.Contains(err.Error(), "1 worker died") ||
+		!strings.Contains(err.Error(), cause) {
 		t.Fatalf("%v: got error %v, want %v with %q", d, err, client.ErrKilledWorker, cause)
 	}
 	g := inc.Submit(ctx, cl, client.Val(1), client.WithImpure())

@@ -70,7 +70,8 @@ func (d *DeviceSpec) setUp(m gpuMachine, log *slog.Logger) (*gpu, error) {
 	case len(all) == 0:
 		return nil, fmt.Errorf("cluster: the worker's GPU: %w: CUDA_VISIBLE_DEVICES hides all", cuda.ErrUnavailable)
 	case d.UUID != "" && all[0].UUID != d.UUID && all[0].GPUUUID != d.UUID:
-		return nil, fmt.Errorf("cluster: device 0 of the worker is %s (%s), and %s was planned: name GPUs by UUID in the list of devices, and leave CUDA_DEVICE_ORDER unset", all[0].UUID, all[0].Name, d.UUID)
+		return nil, fmt.Errorf("cluster: device 0 of the worker is %s (%s), and %s was planned: name GPUs by UUID in "+
+			"the list of devices, and leave CUDA_DEVICE_ORDER unset", all[0].UUID, all[0].Name, d.UUID)
 	}
 	if wrong, err := m.wrong(0); err == nil {
 		for _, w := range wrong {
@@ -85,7 +86,8 @@ func (d *DeviceSpec) setUp(m gpuMachine, log *slog.Logger) (*gpu, error) {
 	if err != nil {
 		return nil, err
 	}
-	log.Info("GPU memory", "device", memory.Device().String(), "pool", d.PoolSize, "maximum", d.MaximumPoolSize, "managed", d.Managed, "async", d.Async, "limit", d.MemoryLimit)
+	log.Info("GPU memory", "device", memory.Device().String(), "pool", d.PoolSize, "maximum", d.MaximumPoolSize,
+		"managed", d.Managed, "async", d.Async, "limit", d.MemoryLimit)
 	return &gpu{memory: memory, limit: limit}, nil
 }
 
@@ -95,9 +97,11 @@ func (g *gpu) apply(cfg *worker.Config) {
 		return
 	}
 	up := func(ctx context.Context, b *mem.Buffer) (*mem.Buffer, error) { return g.memory.Up(ctx, g.limit, b) }
-	cfg.Device = &store.DeviceConfig{Tier: &store.FrameTier{Down: g.memory.Down, Up: up}, Limit: g.limit.Limit(), Memory: g.limit}
+	cfg.Device = &store.DeviceConfig{Tier: &store.FrameTier{Down: g.memory.Down, Up: up}, Limit: g.limit.Limit(),
+		Memory: g.limit}
 	d := g.memory.Device()
-	cfg.GPU = &task.Device{Ordinal: d.Ordinal, UUID: d.UUID, Name: d.Name, Memory: g.limit, Pinned: g.memory.Pinned(), Stream: g.memory.Stream()}
+	cfg.GPU = &task.Device{Ordinal: d.Ordinal, UUID: d.UUID, Name: d.Name, Memory: g.limit, Pinned: g.memory.Pinned(),
+		Stream: g.memory.Stream()}
 }
 
 // close reports what was not given back, where that is watched, and gives the memory back.

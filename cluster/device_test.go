@@ -46,12 +46,16 @@ func TestDeviceSetUp(t *testing.T) {
 		{"right", DeviceSpec{UUID: "GPU-1", MemoryLimit: 1}, []cuda.Device{right}, nil, "", ""},
 		{"instance", DeviceSpec{UUID: "GPU-1"}, []cuda.Device{{UUID: "MIG-5", GPUUUID: "GPU-1"}}, nil, "", ""},
 		{"not told", DeviceSpec{}, []cuda.Device{right}, nil, "", ""},
-		{"wrong", DeviceSpec{UUID: "GPU-2"}, []cuda.Device{right}, nil, "device 0 of the worker is GPU-1 (NVIDIA A100), and GPU-2 was planned", ""},
+		{"wrong", DeviceSpec{UUID: "GPU-2"}, []cuda.Device{right}, nil, "device 0 of the worker is GPU-1 (NVIDIA " +
+			"A100), and GPU-2 was planned", ""},
 		{"hidden", DeviceSpec{}, nil, nil, "CUDA_VISIBLE_DEVICES hides all", ""},
-		{"no driver", DeviceSpec{}, nil, fmt.Errorf("%w: no libcuda", cuda.ErrUnavailable), "the worker's GPU: cuda: CUDA is not available: no libcuda", ""},
+		{"no driver", DeviceSpec{}, nil, fmt.Errorf("%w: no libcuda", cuda.ErrUnavailable),
+			"the worker's GPU: cuda: CUDA is not available: no libcuda", ""},
 		{"pool", DeviceSpec{PoolSize: 1 << 20, Track: true}, []cuda.Device{right}, nil, "", ""},
-		{"pool too large", DeviceSpec{PoolSize: 1 << 30}, []cuda.Device{right}, nil, "the worker's GPU: devmem: a pool of 1073741824 bytes (rmm-pool-size)", ""},
-		{"async and managed", DeviceSpec{Async: true, Managed: true}, []cuda.Device{right}, nil, "exclude each other", ""},
+		{"pool too large", DeviceSpec{PoolSize: 1 << 30}, []cuda.Device{right}, nil, "the worker's GPU: devmem: a " +
+			"pool of 1073741824 bytes (rmm-pool-size)", ""},
+		{"async and managed", DeviceSpec{Async: true, Managed: true}, []cuda.Device{right}, nil, "exclude each other",
+			""},
 		{"context elsewhere", DeviceSpec{}, []cuda.Device{right, other}, nil, "", "libelsewhere.so"},
 	} {
 		g := devmemtest.New(100 << 20)
@@ -68,7 +72,8 @@ func TestDeviceSetUp(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if c.warn == "" && log.Len() > 0 || !strings.Contains(log.String(), c.warn) || c.warn != "" && !strings.Contains(log.String(), "GPU-7") {
+		if c.warn == "" && log.Len() > 0 || !strings.Contains(log.String(), c.warn) || c.warn != "" &&
+			!strings.Contains(log.String(), "GPU-7") {
 			t.Errorf("%s: the log says %q", c.name, log.String())
 		}
 		device.close(discard)
@@ -89,7 +94,8 @@ func TestDeviceApply(t *testing.T) {
 	}
 	var cfg worker.Config
 	device.apply(&cfg)
-	if cfg.GPU.UUID != "GPU-fake" || cfg.GPU.Memory != cfg.Device.Memory || cfg.Device.Limit != 10<<20 || cfg.Device.Memory.Limit() != 10<<20 || cfg.GPU.Pinned == nil {
+	if cfg.GPU.UUID != "GPU-fake" || cfg.GPU.Memory != cfg.Device.Memory || cfg.Device.Limit != 10<<20 ||
+		cfg.Device.Memory.Limit() != 10<<20 || cfg.GPU.Pinned == nil {
 		t.Errorf("%+v, %+v", cfg.GPU, cfg.Device)
 	}
 	b, err := cfg.GPU.Memory.Alloc(t.Context(), 1<<20)
@@ -98,7 +104,8 @@ func TestDeviceApply(t *testing.T) {
 	}
 	var log bytes.Buffer
 	device.close(slog.New(slog.NewTextHandler(&log, nil)))
-	if !strings.Contains(log.String(), "not released (rmm-track-allocations)") || !strings.Contains(log.String(), "device_test.go") {
+	if !strings.Contains(log.String(), "not released (rmm-track-allocations)") ||
+		!strings.Contains(log.String(), "device_test.go") {
 		t.Errorf("the log says %q", log.String())
 	}
 	b.Release()

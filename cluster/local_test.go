@@ -21,7 +21,9 @@ var (
 	inc   = client.Func("cluster_test.inc", func(_ context.Context, x int) (int, error) { return x + 1, nil })
 	sum   = client.Func("cluster_test.sum", sumOf)
 	pidOf = client.Func("cluster_test.pid", func(context.Context, int) (int, error) { return os.Getpid(), nil })
-	fail  = client.Func("cluster_test.fail", func(_ context.Context, what string) (int, error) { return 0, errors.New(what) })
+	fail  = client.Func("cluster_test.fail", func(_ context.Context, what string) (int, error) {
+		return 0, errors.New(what)
+	})
 	crash = client.Func("cluster_test.panic", func(_ context.Context, what string) (int, error) { panic(what) })
 	nap   = client.Func2("cluster_test.nap", func(ctx context.Context, ms, x int) (int, error) {
 		select {
@@ -144,10 +146,12 @@ func exercise(ctx context.Context, t *testing.T, cl *client.Client) {
 		t.Errorf("sum %v, %v", got, err)
 	}
 	var task *client.TaskError
-	if _, err := fail.Submit(ctx, cl, client.Val("no luck")).Result(ctx); !errors.As(err, &task) || !strings.Contains(err.Error(), "no luck") {
+	if _, err := fail.Submit(ctx, cl, client.Val("no luck")).Result(ctx); !errors.As(err, &task) ||
+		!strings.Contains(err.Error(), "no luck") {
 		t.Errorf("%v", err)
 	}
-	if _, err := crash.Submit(ctx, cl, client.Val("all over")).Result(ctx); !errors.As(err, &task) || !strings.Contains(err.Error(), "all over") {
+	if _, err := crash.Submit(ctx, cl, client.Val("all over")).Result(ctx); !errors.As(err, &task) ||
+		!strings.Contains(err.Error(), "all over") {
 		t.Errorf("%v", err)
 	}
 	blobs := blob.Map(ctx, cl, []int{1 << 20, 2 << 20, 3 << 20, 1})
@@ -260,7 +264,8 @@ func TestScale(t *testing.T) {
 func TestAdapt(t *testing.T) {
 	leak.Check(t)
 	ctx, c, cl := start(t, cluster.Options{Mode: cluster.Goroutines, Workers: -1, Threads: 1})
-	a, err := c.Adapt(cluster.AdaptiveConfig{Maximum: 3, Interval: 20 * time.Millisecond, TargetDuration: 10 * time.Millisecond})
+	a, err := c.Adapt(cluster.AdaptiveConfig{Maximum: 3, Interval: 20 * time.Millisecond,
+		TargetDuration: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +377,8 @@ func TestSoakStartStop(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer cl.Close(ctx)
-				if got, err := sum.Submit(ctx, cl, client.ListOf(inc.Map(ctx, cl, numbers(10)))).Result(ctx); err != nil || got != 55 {
+				if got, err := sum.Submit(ctx, cl, client.ListOf(inc.Map(ctx, cl, numbers(10)))).Result(
+					ctx); err != nil || got != 55 {
 					t.Fatalf("%v, %v", got, err)
 				}
 			}

@@ -9,7 +9,8 @@ import (
 
 // What Dask's nprocesses_nthreads answers.
 func TestLayout(t *testing.T) {
-	for cpus, want := range map[int][2]int{0: {1, 1}, 1: {1, 1}, 2: {2, 1}, 4: {4, 1}, 6: {3, 2}, 7: {7, 1}, 8: {4, 2}, 12: {4, 3}, 16: {4, 4}, 32: {8, 4}, 40: {8, 5}, 64: {8, 8}, 80: {10, 8}} {
+	for cpus, want := range map[int][2]int{0: {1, 1}, 1: {1, 1}, 2: {2, 1}, 4: {4, 1}, 6: {3, 2}, 7: {7, 1}, 8: {4, 2},
+		12: {4, 3}, 16: {4, 4}, 32: {8, 4}, 40: {8, 5}, 64: {8, 8}, 80: {10, 8}} {
 		if w, th := Layout(cpus); w != want[0] || th != want[1] {
 			t.Errorf("%d processors: %d workers with %d threads, want %v", cpus, w, th, want)
 		}

@@ -14,7 +14,8 @@ const RoleVariable = "MILLSTREAM_ROLE"
 
 // ErrNoMain is returned by Local, with workers in processes, in a program that does not
 // call Main: such a program would run itself again and again instead of workers.
-var ErrNoMain = errors.New("cluster: workers are this program again, in other processes: call millstream.Main() in the first line of main, or of TestMain, or use Goroutines")
+var ErrNoMain = errors.New("cluster: workers are this program again, in other processes: call millstream.Main() in " +
+	"the first line of main, or of TestMain, or use Goroutines")
 
 // mainCalled tells that this process would have become a worker had it been told to.
 var mainCalled atomic.Bool

@@ -21,7 +21,8 @@ import (
 func TestMain(m *testing.M) {
 	for name, f := range map[string]func(*child, WorkerSpec) int{
 		"test-steady": steadyRole, "test-crash": crashRole, "test-stubborn": stubbornRole, "test-hog": hogRole,
-		"test-again": againRole, "test-silent": silentRole, "test-fds": fdsRole, "test-parent": parentRole, "test-young": youngRole, "test-exit": exitRole,
+		"test-again": againRole, "test-silent": silentRole, "test-fds": fdsRole, "test-parent": parentRole,
+		"test-young": youngRole, "test-exit": exitRole,
 	} {
 		roles[name] = func() int { return testRole(f) }
 	}
@@ -120,7 +121,8 @@ func fdsRole(c *child, _ WorkerSpec) int {
 	}
 	theirs, err2 := exec.Command("ls", "-l", "/proc/self/fd").CombinedOutput()
 	in, err3 := os.ReadFile("/dev/stdin")
-	c.tell(event{Event: "ready", Address: fmt.Sprint(err, err2, err3, len(in)), Lanes: append(own, string(theirs), os.Getenv(RoleVariable))})
+	c.tell(event{Event: "ready", Address: fmt.Sprint(err, err2, err3, len(in)),
+		Lanes: append(own, string(theirs), os.Getenv(RoleVariable))})
 	<-c.await()
 	return exitDone
 }

@@ -163,7 +163,8 @@ func StartNanny(spec WorkerSpec, cfg NannyConfig) (*Nanny, error) {
 	}
 	n := &Nanny{
 		spec: spec, cfg: cfg.withDefaults(),
-		stop: make(chan string, 1), kill: make(chan struct{}), done: make(chan struct{}), redo: make(chan chan struct{}),
+		stop: make(chan string, 1), kill: make(chan struct{}), done: make(chan struct{}),
+		redo: make(chan chan struct{}),
 		info: WorkerInfo{Name: spec.Name, State: Starting}, changed: make(chan struct{}),
 	}
 	if spec.Name != "" {

@@ -55,7 +55,9 @@ func (s *nannyServer) handle(r *rpc.Server) {
 		return msgpack.MapOf("status", "OK"), nil
 	})
 	r.Handle("run", func(context.Context, *rpc.Request) (any, error) {
-		return rpc.ErrorMessage(&rpc.Exception{Type: "NotImplementedError", Message: fmt.Sprintf("%s is a nanny of Go and runs no functions of Python's: leave nanny=True out", s.address)}, "error")
+		return rpc.ErrorMessage(&rpc.Exception{Type: "NotImplementedError",
+			Message: fmt.Sprintf("%s is a nanny of Go and runs no functions of Python's: leave nanny=True out",
+				s.address)}, "error")
 	})
 }
 

@@ -207,7 +207,8 @@ func (n *Nanny) watch(p *process) (end ending) {
 		case <-memory.C:
 			if used, err := residentMemory(p.pid()); err == nil && used > limit {
 				p.kill()
-				end.die(fmt.Errorf("process of %d MiB exceeded %.0f%% of its memory limit of %d MiB", used>>20, 100*n.cfg.Terminate, n.spec.MemoryLimit>>20))
+				end.die(fmt.Errorf("process of %d MiB exceeded %.0f%% of its memory limit of %d MiB", used>>20,
+					100*n.cfg.Terminate, n.spec.MemoryLimit>>20))
 				return end
 			}
 		}

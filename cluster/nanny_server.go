@@ -45,7 +45,8 @@ func (n *Nanny) serve() error {
 	}
 	s := &nannyServer{n: n, address: l.ContactAddr(), cancel: cancel}
 	n.server, n.spec.Nanny = s, s.address
-	server := rpc.NewServer(rpc.Config{Type: "Nanny", Identity: s.identity, Authorize: nannyRoles.Authorize, Logger: n.cfg.Logger,
+	server := rpc.NewServer(rpc.Config{Type: "Nanny", Identity: s.identity, Authorize: nannyRoles.Authorize,
+		Logger:  n.cfg.Logger,
 		Waiting: nannyWaiting, Detached: nannyWaiting})
 	s.handle(server)
 	s.tasks.Go(func() {
@@ -121,8 +122,10 @@ func (s *nannyServer) registerOnce(ctx context.Context, network comm.Network, di
 
 // refusePlugin notes a nanny plugin, which is not run, and returns the reason for the client.
 func (s *nannyServer) refusePlugin(name string) string {
-	text := fmt.Sprintf("nanny plugin %s did not run: the nanny at %s is written in Go and runs no Python; use a WorkerPlugin, "+
-		"set variables in the environment of `millstream worker`, or start the workers with `dask worker`", name, s.address)
+	text := fmt.Sprintf("nanny plugin %s did not run: the nanny at %s is written in Go and runs no Python; use a "+
+		"WorkerPlugin, "+
+		"set variables in the environment of `millstream worker`, or start the workers with `dask worker`", name,
+		s.address)
 	s.note("WARNING", text)
 	return text
 }

@@ -86,7 +86,8 @@ func TestNannyServer(t *testing.T) {
 		}
 		return reply
 	}
-	if id := ask("identity", nil).(msgpack.Map); id.GetString("type") != "Nanny" || id.GetString("worker") != first.Address {
+	if id := ask("identity", nil).(msgpack.Map); id.GetString("type") != "Nanny" ||
+		id.GetString("worker") != first.Address {
 		t.Errorf("identity: %v", id)
 	}
 	if e, ok := ask("instantiate", nil).(wire.Enum); !ok || e.Name != "running" {
@@ -100,18 +101,21 @@ func TestNannyServer(t *testing.T) {
 		t.Errorf("restart: %v, %+v", v, n.Info())
 	}
 	m, _ := ask("plugin_add", msgpack.MapOf("plugin", []byte("x"), "name", "p")).(msgpack.Map)
-	if text := m.GetString("exception_text"); m.GetString("status") != "error" || !strings.Contains(text, "nanny plugin p did not run") {
+	if text := m.GetString("exception_text"); m.GetString("status") != "error" ||
+		!strings.Contains(text, "nanny plugin p did not run") {
 		t.Errorf("plugin_add: got %s %s, want an error that names the plugin", m.GetString("status"), text)
 	}
 	if m, _ := ask("plugin_remove", msgpack.MapOf("name", "p")).(msgpack.Map); m.GetString("status") != "OK" {
 		t.Errorf("plugin_remove: got %v, want OK", m)
 	}
 	logs, _ := ask("get_logs", msgpack.MapOf("n", nil)).([]any)
-	if text := strings.ToLower(strings.Join(strings.Fields(fmt.Sprint(logs)), " ")); !strings.Contains(text, "killed: a test") || !strings.Contains(text, "plugin env") {
+	if text := strings.ToLower(strings.Join(strings.Fields(fmt.Sprint(logs)), " ")); !strings.Contains(text,
+		"killed: a test") || !strings.Contains(text, "plugin env") {
 		t.Errorf("logs: %v", logs)
 	}
 	var reply msgpack.Map
-	if err := pool.Call(t.Context(), address, "run", msgpack.MapOf("function", []byte("x")), &reply); err != nil || !strings.Contains(reply.GetString("exception_text"), "nanny of Go") {
+	if err := pool.Call(t.Context(), address, "run", msgpack.MapOf("function", []byte("x")), &reply); err != nil ||
+		!strings.Contains(reply.GetString("exception_text"), "nanny of Go") {
 		t.Errorf("run: %v, %v", reply, err)
 	}
 	ask("close_gracefully", msgpack.MapOf("reason", "retired"))

@@ -70,7 +70,8 @@ func TestNanny(t *testing.T) {
 	leak.Check(t)
 	n := startNanny(t, "steady", WorkerSpec{Name: "alice"}, NannyConfig{})
 	info := ready(t, n)
-	if info.Address != "test://alice" || info.Starts != 1 || info.State != Running || info.Name != "alice" || len(info.Lanes) != 1 {
+	if info.Address != "test://alice" || info.Starts != 1 || info.State != Running || info.Name != "alice" ||
+		len(info.Lanes) != 1 {
 		t.Errorf("%+v", info)
 	}
 	if err := n.Close(t.Context()); err != nil {
@@ -129,14 +130,16 @@ func TestNannyGivesUp(t *testing.T) {
 
 // One that dies young each time is given up too, later.
 func TestNannyDiesYoung(t *testing.T) {
-	n := startNanny(t, "young", WorkerSpec{Name: "dave"}, NannyConfig{pause: time.Microsecond, MaxFailures: 5, settle: time.Hour})
+	n := startNanny(t, "young", WorkerSpec{Name: "dave"}, NannyConfig{pause: time.Microsecond, MaxFailures: 5,
+		settle: time.Hour})
 	if err := ended(t, n); err == nil || n.Info().Starts != 5 || !strings.Contains(err.Error(), "exit code 1") {
 		t.Errorf("%v, %+v", err, n.Info())
 	}
 }
 
 func TestNannyStartTimeout(t *testing.T) {
-	n := startNanny(t, "silent", WorkerSpec{Name: "erin"}, NannyConfig{StartTimeout: 20 * time.Millisecond, pause: time.Millisecond})
+	n := startNanny(t, "silent", WorkerSpec{Name: "erin"}, NannyConfig{StartTimeout: 20 * time.Millisecond,
+		pause: time.Millisecond})
 	if err := ended(t, n); err == nil || !strings.Contains(err.Error(), "not registered with test://scheduler") {
 		t.Errorf("%v", err)
 	}
@@ -158,7 +161,8 @@ func TestNannyKills(t *testing.T) {
 func TestNannyMemory(t *testing.T) {
 	var log bytes.Buffer
 	n := startNanny(t, "hog", WorkerSpec{Name: "grace", MemoryLimit: 128 << 20}, NannyConfig{
-		Interval: 5 * time.Millisecond, pause: time.Millisecond, MaxFailures: 1, settle: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Interval: 5 * time.Millisecond, pause: time.Millisecond, MaxFailures: 1, settle: time.Hour,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err := ended(t, n); err == nil || !strings.Contains(err.Error(), "95% of its memory limit of 128 MiB") {
 		t.Errorf("%v\n%s", err, log.String())
@@ -191,7 +195,8 @@ func TestChildDescriptors(t *testing.T) {
 	n := startNanny(t, "fds", WorkerSpec{Name: "judy"}, NannyConfig{Stdout: io.Discard, Stderr: io.Discard})
 	info := ready(t, n)
 	all := strings.Join(info.Lanes, "\n")
-	if info.Address != "<nil> <nil> <nil> 0" || strings.Contains(all, "/dev/zero") || info.Lanes[len(info.Lanes)-1] != "" {
+	if info.Address != "<nil> <nil> <nil> 0" || strings.Contains(all, "/dev/zero") ||
+		info.Lanes[len(info.Lanes)-1] != "" {
 		t.Errorf("%s\n%s", info.Address, all)
 	}
 	theirs := info.Lanes[len(info.Lanes)-2]

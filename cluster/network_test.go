@@ -24,7 +24,8 @@ func TestNetworkOfClients(t *testing.T) {
 	if _, err := ConnectConfig(ctx, c.Address(), bad); err == nil || !strings.Contains(err.Error(), "/no/libucp.so.0") {
 		t.Errorf("a client with a UCX library that is missing: got %v, want an error with its path", err)
 	}
-	n, err := NewNetwork(NetworkConfig{Config: configured(t), Overrides: config.Overrides{UCX: config.UCX{TCP: config.On}}, Logger: discard})
+	n, err := NewNetwork(NetworkConfig{Config: configured(t),
+		Overrides: config.Overrides{UCX: config.UCX{TCP: config.On}}, Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,8 @@ func TestOptionsLayout(t *testing.T) {
 		if o.Workers != tc.workers || o.Threads != tc.threads || o.Protocol != tc.protocol || o.Lanes != tc.lanes {
 			t.Errorf("%+v: %d workers × %d threads, %s, lanes %s", tc.in, o.Workers, o.Threads, o.Protocol, o.Lanes)
 		}
-		if share := worker.AutoMemory(o.Threads); tc.memoryLimitIsShare && o.MemoryLimit != share || !tc.memoryLimitIsShare && o.MemoryLimit != 0 {
+		if share := worker.AutoMemory(o.Threads); tc.memoryLimitIsShare && o.MemoryLimit != share ||
+			!tc.memoryLimitIsShare && o.MemoryLimit != 0 {
 			t.Errorf("%+v: memory limit %d", tc.in, o.MemoryLimit)
 		}
 	}
@@ -50,7 +51,8 @@ func TestQuietByDefault(t *testing.T) {
 	log := slog.New(atLeast{slog.NewTextHandler(&out, nil), slog.LevelWarn}).With("a", 1).WithGroup("g")
 	log.Info("small talk")
 	log.Warn("fire", "where", "roof")
-	if got := out.String(); strings.Contains(got, "small talk") || !strings.Contains(got, "fire") || !strings.Contains(got, "a=1") || !strings.Contains(got, "g.where=roof") {
+	if got := out.String(); strings.Contains(got, "small talk") || !strings.Contains(got, "fire") ||
+		!strings.Contains(got, "a=1") || !strings.Contains(got, "g.where=roof") {
 		t.Errorf("%q", got)
 	}
 }
@@ -71,7 +73,8 @@ func TestLogSpec(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if log.Enabled(context.Background(), slog.LevelInfo) != tc.info || log.Enabled(context.Background(), slog.LevelWarn) != tc.warn {
+		if log.Enabled(context.Background(), slog.LevelInfo) != tc.info ||
+			log.Enabled(context.Background(), slog.LevelWarn) != tc.warn {
 			t.Errorf("%+v: wrong level", tc.spec)
 		}
 		if log.Info("hello"); !strings.Contains(out.String(), tc.form) {
@@ -98,7 +101,8 @@ func TestLane(t *testing.T) {
 		{WorkerSpec{Scheduler: "ucxx://10.0.0.1:1", Lane: "auto"}, ""},
 		{WorkerSpec{Scheduler: "tls://10.0.0.1:1", Lane: "auto"}, "ucxx://127.0.0.1:0"},
 		{WorkerSpec{Scheduler: "tls://10.0.0.1:1", Listen: "tls://10.0.0.2:0", Lane: "auto"}, "ucxx://127.0.0.1:0"},
-		{WorkerSpec{Scheduler: "tls://10.0.0.1:1", Listen: "tls://10.0.0.2:0", Lane: "auto", LanesTrusted: true}, "ucxx://10.0.0.2:0"},
+		{WorkerSpec{Scheduler: "tls://10.0.0.1:1", Listen: "tls://10.0.0.2:0", Lane: "auto", LanesTrusted: true},
+			"ucxx://10.0.0.2:0"},
 	} {
 		if got := tc.spec.lane(quiet); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.spec, got, tc.want)

@@ -54,8 +54,9 @@ var talk = client.Func("cluster_test.talk", func(ctx context.Context, fatal bool
 func TestOutputOfTasks(t *testing.T) {
 	leak.Check(t)
 	var stdout, stderr, logged buffer
-	o := cluster.Options{Workers: 1, Threads: 1, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Scheduler: noFailures,
-		Nanny: cluster.WithoutPauses(cluster.NannyConfig{Stdout: &stdout, Stderr: &stderr})}
+	o := cluster.Options{Workers: 1, Threads: 1, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+		Scheduler: noFailures,
+		Nanny:     cluster.WithoutPauses(cluster.NannyConfig{Stdout: &stdout, Stderr: &stderr})}
 	ctx, _, cl := start(t, o)
 	key, err := talk.Submit(ctx, cl, client.Val(false)).Result(ctx)
 	if err != nil {
@@ -69,7 +70,8 @@ func TestOutputOfTasks(t *testing.T) {
 	}
 	has("stdout", &stdout, "worker 0: printed to standard output\n")
 	has("stderr", &stderr, "worker 0: printed to standard error\n", " with package log\n")
-	has("the log", &logged, `level=INFO msg="with slog.Info" worker=0 answer=42 g.why="an error"`, `level=WARN msg="with slog.WarnContext" worker=0 key=`+key)
+	has("the log", &logged, `level=INFO msg="with slog.Info" worker=0 answer=42 g.why="an error"`,
+		`level=WARN msg="with slog.WarnContext" worker=0 key=`+key)
 	if strings.Contains(logged.String(), "slog.Debug") {
 		t.Errorf("got a record of level DEBUG, want none:\n%s", logged.String())
 	}
@@ -93,11 +95,13 @@ func TestOutputOfTasks(t *testing.T) {
 		}
 	}
 	known("INFO stdout: printed to standard output\n", "INFO stderr: printed to standard error\n", "with package log\n",
-		"INFO task - INFO - with slog.Info answer=42 g.why=an error\n", "WARNING task - WARN - with slog.WarnContext key="+key+"\n")
+		"INFO task - INFO - with slog.Info answer=42 g.why=an error\n", "WARNING task - WARN - with "+
+			"slog.WarnContext key="+key+"\n")
 
 	// The last words of a process are the cause of its death, and its successor's logs have them.
 	_, err = talk.Submit(ctx, cl, client.Val(true)).Result(ctx)
-	if !errors.Is(err, client.ErrKilledWorker) || !strings.Contains(err.Error(), "exit code 1; last line of standard error: ") || !strings.Contains(err.Error(), "the last words of log.Fatal") {
+	if !errors.Is(err, client.ErrKilledWorker) || !strings.Contains(err.Error(), "exit code 1; last line of "+
+		"standard error: ") || !strings.Contains(err.Error(), "the last words of log.Fatal") {
 		t.Errorf("got %v, want a death with the text of log.Fatal", err)
 	}
 	has("stdout", &stdout, "worker 0: no end of line")
@@ -123,7 +127,8 @@ func TestOutputOfGoroutines(t *testing.T) {
 	if v, err := inc.Submit(ctx, cl, client.Val(1)).Result(ctx); v != 2 || err != nil {
 		t.Fatal(v, err)
 	}
-	if slog.Default().Handler() != handler || log.Writer() != writer || log.Flags() != flags || os.Stdout != stdout || os.Stderr != stderr {
+	if slog.Default().Handler() != handler || log.Writer() != writer || log.Flags() != flags || os.Stdout != stdout ||
+		os.Stderr != stderr {
 		t.Error("the process logs elsewhere")
 	}
 }

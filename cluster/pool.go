@@ -64,7 +64,8 @@ func (p *CUDAPlan) schedulerPool(m gpuMachine, log *slog.Logger) (mem.Resource, 
 		}
 	}
 	if spare := all[0].TotalMemory / 20; need > all[0].TotalMemory-spare { // contexts take some
-		log.Warn(ignored(size, source, fmt.Errorf("the scheduler, which needs none, would have it on %v, whose workers' pools leave no room", all[0])))
+		log.Warn(ignored(size, source, fmt.Errorf("the scheduler, which needs none, would have it on %v, whose "+
+			"workers' pools leave no room", all[0])))
 		return nil, func() {}
 	}
 	return schedulerPool(size, source, m, log)

@@ -42,7 +42,8 @@ func TestSchedulerPool(t *testing.T) {
 		{"DASK_RMM__POOL_SIZE=20MiB", devmemtest.New(100 << 20), 20 << 20, ""},
 		{"DASK_DISTRIBUTED__RMM__POOL_SIZE=20MiB", devmemtest.New(100 << 20), 20 << 20, ""},
 		{"DASK_DISTRIBUTED_UCXX__RMM__POOL_SIZE=20MiB", devmemtest.New(100 << 20), 20 << 20, ""},
-		{"DASK_RMM__POOL_SIZE=20MiB", noGPU(), 0, "rmm.pool-size of 20971520 bytes (DASK_RMM__POOL_SIZE) is ignored: there is no GPU here"},
+		{"DASK_RMM__POOL_SIZE=20MiB", noGPU(), 0, "rmm.pool-size of 20971520 bytes (DASK_RMM__POOL_SIZE) is ignored: " +
+			"there is no GPU here"},
 		{"DASK_RMM__POOL_SIZE=20GiB", devmemtest.New(100 << 20), 0, "is ignored: devmem: a pool of 21474836480 bytes"},
 	} {
 		var env []string
@@ -51,11 +52,13 @@ func TestSchedulerPool(t *testing.T) {
 		}
 		var log bytes.Buffer
 		s := settingsOf(t, env...)
-		pool, done := schedulerPool(s.RMM.PoolSize, poolSource(s), fakeMachine(c.gpu), slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+		pool, done := schedulerPool(s.RMM.PoolSize, poolSource(s), fakeMachine(c.gpu),
+			slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
 		if used, _ := c.gpu.Used(); used != c.pool || (pool != nil) != (c.pool > 0) {
 			t.Errorf("%q: pool %v, %d bytes", c.env, pool, used)
 		}
-		if c.want == "" && log.Len() > 0 || !strings.Contains(log.String(), c.want) || strings.Count(log.String(), "\n") > 1 {
+		if c.want == "" && log.Len() > 0 || !strings.Contains(log.String(), c.want) ||
+			strings.Count(log.String(), "\n") > 1 {
 			t.Errorf("%q: the log says %q", c.env, log.String())
 		}
 		if contexts, _, _ := c.gpu.Contexts(); c.env == "" && contexts > 0 {
@@ -84,7 +87,8 @@ func TestPlannedSchedulerPool(t *testing.T) {
 		g := devmemtest.New(100 << 20)
 		var log bytes.Buffer
 		p := &CUDAPlan{Workers: c.workers}
-		_, done := p.schedulerPool(fakeMachine(g), slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+		_, done := p.schedulerPool(fakeMachine(g), slog.New(slog.NewTextHandler(&log,
+			&slog.HandlerOptions{Level: slog.LevelWarn})))
 		if used, _ := g.Used(); used != c.pool || !strings.Contains(log.String(), c.want) {
 			t.Errorf("%d bytes, %q", used, log.String())
 		}

@@ -82,12 +82,14 @@ func (s *WorkerSpec) lane(log *slog.Logger) string {
 		return ""
 	}
 	if s.UCX != nil && !canMeet(s.UCX.Options) {
-		log.Warn("no lane for data, it goes over the control connection: UCX connects by IP addresses over tcp or rdmacm, and neither is enabled", "UCX_TLS", s.UCX.Options["TLS"])
+		log.Warn("no lane for data, it goes over the control connection: UCX connects by IP addresses over tcp or "+
+			"rdmacm, and neither is enabled", "UCX_TLS", s.UCX.Options["TLS"])
 		return ""
 	}
 	if devices := os.Getenv("UCX_NET_DEVICES"); devices != "" && devices != ucxenv.LoopbackDevice() &&
 		scheme == "tls" && !s.LanesTrusted {
-		log.Warn("no data connection: UCX would listen on devices that other hosts reach; unset UCX_NET_DEVICES, or allow that with --lanes trusted",
+		log.Warn("no data connection: UCX would listen on devices that other hosts reach; unset UCX_NET_DEVICES, or "+
+			"allow that with --lanes trusted",
 			"UCX_NET_DEVICES", devices)
 		return ""
 	}

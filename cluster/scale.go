@@ -21,7 +21,8 @@ func (c *Cluster) Scale(ctx context.Context, n int) error {
 		return fmt.Errorf("cluster: %d workers", n)
 	}
 	if c.cuda != nil && n > len(c.cuda.Workers) {
-		return fmt.Errorf("cluster: %d workers, and %d GPUs are listed: ask for fewer, or list a GPU twice to share it", n, len(c.cuda.Workers))
+		return fmt.Errorf("cluster: %d workers, and %d GPUs are listed: ask for fewer, or list a GPU twice to share it",
+			n, len(c.cuda.Workers))
 	}
 	c.scaling.Lock()
 	defer c.scaling.Unlock()
@@ -124,7 +125,8 @@ func (c *Cluster) nextName() (string, *CUDAWorker, error) {
 func (c *Cluster) startMember(name string, gpu *CUDAWorker) (member, error) {
 	o := c.opts
 	spec := WorkerSpec{
-		Scheduler: c.Address(), Name: name, Listen: "inproc://", Threads: o.Threads, MemoryLimit: o.MemoryLimit, Resources: o.Resources,
+		Scheduler: c.Address(), Name: name, Listen: "inproc://", Threads: o.Threads, MemoryLimit: o.MemoryLimit,
+		Resources:      o.Resources,
 		LocalDirectory: o.LocalDirectory, Dashboard: o.WorkerDashboard, Log: o.Log, Validate: o.Validate,
 	}
 	if o.Protocol != "inproc" {
@@ -134,7 +136,8 @@ func (c *Cluster) startMember(name string, gpu *CUDAWorker) (member, error) {
 		spec.Lane = o.Lanes
 	}
 	if c.ca != nil {
-		id, err := c.ca.Issue(secure.Request{Name: "worker " + name, Roles: []secure.Role{secure.Worker}, Hosts: []string{o.Host}})
+		id, err := c.ca.Issue(secure.Request{Name: "worker " + name, Roles: []secure.Role{secure.Worker},
+			Hosts: []string{o.Host}})
 		if err != nil {
 			return nil, err
 		}
@@ -272,14 +275,16 @@ func (c *Cluster) observed() []string {
 // target asks the scheduler how many workers its load needs.
 func (c *Cluster) target(ctx context.Context, d time.Duration) (int, error) {
 	var n int
-	err := c.pool.Call(ctx, c.Address(), "adaptive_target", msgpack.Map{{Key: "target_duration", Value: d.Seconds()}}, &n)
+	err := c.pool.Call(ctx, c.Address(), "adaptive_target", msgpack.Map{{Key: "target_duration", Value: d.Seconds()}},
+		&n)
 	return n, err
 }
 
 // superfluous asks the scheduler which workers to close to have n left.
 func (c *Cluster) superfluous(ctx context.Context, n int) ([]string, error) {
 	var addresses []string
-	if err := c.pool.Call(ctx, c.Address(), "workers_to_close", msgpack.Map{{Key: "target", Value: n}}, &addresses); err != nil {
+	if err := c.pool.Call(ctx, c.Address(), "workers_to_close", msgpack.Map{{Key: "target", Value: n}},
+		&addresses); err != nil {
 		return nil, err
 	}
 	var names []string

@@ -75,7 +75,8 @@ func ReadSchedulerFile(ctx context.Context, path string) (SchedulerFile, error) 
 		case err == nil && json.Valid(text): // Dask writes the file in place
 			var file SchedulerFile
 			if err := json.Unmarshal(text, &file); err != nil || file.Address == "" {
-				return file, fmt.Errorf("scheduler file %s has no address: was it written by `scheduler --scheduler-file`?", path)
+				return file, fmt.Errorf("scheduler file %s has no address: was it written by `scheduler "+
+					"--scheduler-file`?", path)
 			}
 			return file, nil
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -83,7 +84,8 @@ func ReadSchedulerFile(ctx context.Context, path string) (SchedulerFile, error) 
 		}
 		select {
 		case <-ctx.Done():
-			return SchedulerFile{}, fmt.Errorf("scheduler file %s: no scheduler has written it: %w", path, context.Cause(ctx))
+			return SchedulerFile{}, fmt.Errorf("scheduler file %s: no scheduler has written it: %w", path,
+				context.Cause(ctx))
 		case <-t.C:
 		}
 	}

@@ -21,10 +21,12 @@ var deaf = client.Func("cluster_test.deaf", func(context.Context, int) (int, err
 func TestTimeoutIgnored(t *testing.T) {
 	leak.Check(t)
 	var stderr buffer
-	ctx, _, cl := start(t, cluster.Options{Workers: 1, Threads: 1, Logger: quiet, CloseTimeout: time.Second, Nanny: cluster.NannyConfig{Stderr: &stderr}})
+	ctx, _, cl := start(t, cluster.Options{Workers: 1, Threads: 1, Logger: quiet, CloseTimeout: time.Second,
+		Nanny: cluster.NannyConfig{Stderr: &stderr}})
 	_, err := deaf.Submit(ctx, cl, client.Val(1), client.WithTimeout(50*time.Millisecond)).Result(ctx)
 	var exc *wire.Exception
-	if !errors.As(err, &exc) || exc.Type != "TimeoutError" || !strings.Contains(err.Error(), "cluster_test.deaf took longer than its limit of 50ms") {
+	if !errors.As(err, &exc) || exc.Type != "TimeoutError" ||
+		!strings.Contains(err.Error(), "cluster_test.deaf took longer than its limit of 50ms") {
 		t.Errorf("got %v, want TimeoutError", err)
 	}
 	if v, err := inc.Submit(ctx, cl, client.Val(1)).Result(ctx); v != 2 || err != nil {

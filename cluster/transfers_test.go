@@ -17,10 +17,12 @@ import (
 // Transfers between worker processes are in the scheduler's log and metrics.
 func TestTransfersReachScheduler(t *testing.T) {
 	leak.Check(t)
-	ctx, lc, c := start(t, cluster.Options{Workers: 2, Threads: 1, Mode: cluster.Processes, Lanes: "none", Dashboard: "127.0.0.1:0"})
+	ctx, lc, c := start(t, cluster.Options{Workers: 2, Threads: 1, Mode: cluster.Processes, Lanes: "none",
+		Dashboard: "127.0.0.1:0"})
 	get := func(path string) string {
 		t.Helper()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+lc.Scheduler().DashboardAddress()+path, nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+lc.Scheduler().DashboardAddress()+path,
+			nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,12 +96,14 @@ func TestTransfersReachScheduler(t *testing.T) {
 		}
 	}
 	if count != n || bytes < n*each || bytes > 2*n*each || seconds <= 0 || lane != "tls" {
-		t.Errorf("metrics: %v transfers of %v bytes in %v s over %q, want %d of %d and a bit over tls", count, bytes, seconds, lane, n, n*each)
+		t.Errorf("metrics: %v transfers of %v bytes in %v s over %q, want %d of %d and a bit over tls", count, bytes,
+			seconds, lane, n, n*each)
 	}
 	incoming, outgoing := 0, 0
 	for incoming < n || outgoing < n {
 		if ctx.Err() != nil {
-			t.Fatalf("log: %d incoming and %d outgoing transfers, want %d each: %+v", incoming, outgoing, n, log.Transfers)
+			t.Fatalf("log: %d incoming and %d outgoing transfers, want %d each: %+v", incoming, outgoing, n,
+				log.Transfers)
 		}
 		if err := json.Unmarshal([]byte(get("/millstream/transfers")), &log); err != nil {
 			t.Fatal(err)

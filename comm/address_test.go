@@ -25,7 +25,8 @@ func TestParseAddress(t *testing.T) {
 			t.Errorf("%q is %q and %q, normal %q", c.in, scheme, loc, comm.NormalizeAddress(c.in))
 		}
 	}
-	if _, _, err := comm.ParseAddressStrict("localhost:8786"); err == nil || !strings.Contains(err.Error(), "tcp://localhost") {
+	if _, _, err := comm.ParseAddressStrict("localhost:8786"); err == nil ||
+		!strings.Contains(err.Error(), "tcp://localhost") {
 		t.Errorf("without a scheme: %v", err)
 	}
 	if scheme, loc, err := comm.ParseAddressStrict("tls://x"); scheme != "tls" || loc != "x" || err != nil {
@@ -57,7 +58,8 @@ func TestHostPort(t *testing.T) {
 			t.Errorf("%q back is %q", c.in, back)
 		}
 	}
-	for _, in := range []string{"::1", "1:2:3:4", "[::1", "[::1]80", "[::1]:", "host:", "host:x", "host:65536", "host:-1", "host:1:2", "[::1]:1:2", "a:1:"} {
+	for _, in := range []string{"::1", "1:2:3:4", "[::1", "[::1]80", "[::1]:", "host:", "host:x", "host:65536",
+		"host:-1", "host:1:2", "[::1]:1:2", "a:1:"} {
 		_, _, err := comm.ParseHostPort(in, 7)
 		var bad *comm.AddressError
 		if !errors.As(err, &bad) || bad.Address != in {
@@ -208,7 +210,8 @@ func TestAddressFunctions(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("dial %s: %v", address, err)
 		}
-		if _, err := comm.Listen(ctx, address, comm.ListenConfig{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := comm.Listen(ctx, address, comm.ListenConfig{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("listen on %s: %v", address, err)
 		}
 	}

@@ -57,6 +57,6 @@ type Network interface {
 // ErrProtocol is returned by operations on a comm whose peer has sent what is no message, after a good handshake.
 var ErrProtocol = errors.New("comm: protocol error")
 
-// ErrClosed is returned by operations on a comm or listener that has ended, on either side. It matches net.ErrClosed with
-// errors.Is. Dask's name for it is CommClosedError.
+// ErrClosed is returned by operations on a comm or listener that has ended, on either side. It matches net.ErrClosed
+// with errors.Is. Dask's name for it is CommClosedError.
 var ErrClosed = closed.New("comm: connection is closed")

@@ -81,7 +81,8 @@ func checkRole(c Comm, wanted []secure.Role) error {
 	if len(state.PeerCertificates) > 0 {
 		has = secure.RolesOf(state.PeerCertificates[0])
 	}
-	return Permanent(fmt.Errorf("the certificate of %s has the roles %v, want one of %v; is the address right?", c.PeerAddr(), has, wanted))
+	return Permanent(fmt.Errorf("the certificate of %s has the roles %v, want one of %v; is the address right?",
+		c.PeerAddr(), has, wanted))
 }
 
 // Connect calls dial until it succeeds, with Dask's pauses between attempts: random ones
@@ -89,7 +90,8 @@ func checkRole(c Comm, wanted []secure.Role) error {
 // Permanent), with ctx, or with a *ConnectError when cfg.Timeout is over. The first
 // attempt has a fifth of the time, as what helps against a lost packet or a slow name
 // server is a second attempt.
-func Connect(ctx context.Context, address string, cfg DialConfig, dial func(context.Context) (Comm, error)) (Comm, error) {
+func Connect(ctx context.Context, address string, cfg DialConfig, dial func(context.Context) (Comm, error)) (Comm,
+	error) {
 	timeout := cfg.Timeout
 	if timeout <= 0 {
 		timeout = DefaultConnectTimeout

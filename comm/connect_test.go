@@ -23,7 +23,8 @@ func TestConnectRetries(t *testing.T) {
 		start := time.Now()
 		c, err := comm.Connect(t.Context(), "x", comm.DialConfig{}, func(ctx context.Context) (comm.Comm, error) {
 			attempts++
-			if deadline, ok := ctx.Deadline(); !ok || attempts == 1 && time.Until(deadline) > 6*time.Second || time.Until(deadline) > 30*time.Second {
+			if deadline, ok := ctx.Deadline(); !ok || attempts == 1 && time.Until(deadline) > 6*time.Second ||
+				time.Until(deadline) > 30*time.Second {
 				t.Errorf("attempt %d may last until %v", attempts, deadline)
 			}
 			if attempts < 12 {
@@ -45,14 +46,17 @@ func TestConnectGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		oops := errors.New("refused")
 		start := time.Now()
-		_, err := comm.Connect(t.Context(), "tcp://h:1", comm.DialConfig{Timeout: 3 * time.Second}, func(context.Context) (comm.Comm, error) {
-			return nil, oops
-		})
+		_, err := comm.Connect(t.Context(), "tcp://h:1", comm.DialConfig{Timeout: 3 * time.Second},
+			func(context.Context) (comm.Comm, error) {
+				return nil, oops
+			})
 		var failed *comm.ConnectError
-		if !errors.As(err, &failed) || !errors.Is(err, os.ErrDeadlineExceeded) || !errors.Is(err, oops) || errors.Is(err, context.DeadlineExceeded) {
+		if !errors.As(err, &failed) || !errors.Is(err, os.ErrDeadlineExceeded) || !errors.Is(err, oops) ||
+			errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("the error is %v", err)
 		}
-		if !strings.HasPrefix(err.Error(), "Timed out trying to connect to tcp://h:1 after 3 s") || !strings.HasSuffix(err.Error(), "refused") {
+		if !strings.HasPrefix(err.Error(), "Timed out trying to connect to tcp://h:1 after 3 s") ||
+			!strings.HasSuffix(err.Error(), "refused") {
 			t.Errorf("the text is %q", err)
 		}
 		if spent := time.Since(start); spent < 3*time.Second || spent > 4*time.Second || failed.Attempts < 5 {
@@ -65,13 +69,14 @@ func TestConnectGivesUp(t *testing.T) {
 func TestConnectKeepsTheCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		oops, n := errors.New("refused"), 0
-		_, err := comm.Connect(t.Context(), "x", comm.DialConfig{Timeout: time.Second}, func(ctx context.Context) (comm.Comm, error) {
-			if n++; n == 1 {
-				return nil, oops
-			}
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
+		_, err := comm.Connect(t.Context(), "x", comm.DialConfig{Timeout: time.Second},
+			func(ctx context.Context) (comm.Comm, error) {
+				if n++; n == 1 {
+					return nil, oops
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
 		if !errors.Is(err, oops) {
 			t.Errorf("the error is %v", err)
 		}
@@ -83,7 +88,9 @@ func TestConnectEnds(t *testing.T) {
 		// A permanent error at once.
 		bad := errors.New("wrong certificate")
 		start := time.Now()
-		_, err := comm.Connect(t.Context(), "x", comm.DialConfig{}, func(context.Context) (comm.Comm, error) { return nil, comm.Permanent(bad) })
+		_, err := comm.Connect(t.Context(), "x", comm.DialConfig{}, func(context.Context) (comm.Comm, error) {
+			return nil, comm.Permanent(bad)
+		})
 		if !errors.Is(err, bad) || time.Since(start) != 0 {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
@@ -93,14 +100,18 @@ func TestConnectEnds(t *testing.T) {
 		// The context's end.
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(bad) })
-		_, err = comm.Connect(ctx, "x", comm.DialConfig{}, func(context.Context) (comm.Comm, error) { return nil, errors.New("no") })
+		_, err = comm.Connect(ctx, "x", comm.DialConfig{}, func(context.Context) (comm.Comm, error) {
+			return nil, errors.New("no")
+		})
 		if !errors.Is(err, bad) || time.Since(start) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		// The context's deadline.
 		late, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		_, err = comm.Connect(late, "x", comm.DialConfig{}, func(context.Context) (comm.Comm, error) { return nil, errors.New("no") })
+		_, err = comm.Connect(late, "x", comm.DialConfig{}, func(context.Context) (comm.Comm, error) {
+			return nil, errors.New("no")
+		})
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
@@ -112,12 +123,14 @@ func TestConnectTellsWhatAnAttemptMet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a busy machine has no time for a second attempt
 		refused := errors.New("connection refused")
 		attempts := 0
-		_, err := comm.Connect(t.Context(), "tcp://127.0.0.1:1", comm.DialConfig{Timeout: 30 * time.Millisecond}, func(context.Context) (comm.Comm, error) {
-			if attempts++; attempts == 1 {
-				return nil, refused
-			}
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded} // before its context's end
-		})
+		_, err := comm.Connect(t.Context(), "tcp://127.0.0.1:1", comm.DialConfig{Timeout: 30 * time.Millisecond},
+			func(context.Context) (comm.Comm, error) {
+				if attempts++; attempts == 1 {
+					return nil, refused
+				}
+				// before its context's end
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+			})
 		if attempts < 2 || !errors.Is(err, refused) {
 			t.Errorf("after %d attempts: %v", attempts, err)
 		}

@@ -25,7 +25,9 @@ func TestGateAdmits(t *testing.T) {
 		g := comm.NewGate(comm.Limits{})
 		want := &abortable{}
 		g.Admit(never, func() { t.Error("refused") })
-		g.Admit(func(context.Context) (comm.Comm, error) { return nil, errors.New("bad") }, func() { t.Error("refused") })
+		g.Admit(func(context.Context) (comm.Comm, error) {
+			return nil, errors.New("bad")
+		}, func() { t.Error("refused") })
 		g.Admit(func(context.Context) (comm.Comm, error) { return want, nil }, func() { t.Error("refused") })
 		if c, err := g.Accept(t.Context()); err != nil || c != want {
 			t.Errorf("%v, %v", c, err)

@@ -50,7 +50,8 @@ func NewHello(compression string, sameHost bool, cookie []byte, features ...stri
 		compression = ""
 	case "", "lz4", "zstd", "snappy", "zlib":
 	default:
-		return Hello{}, fmt.Errorf("comm: compression %q is not known: use auto, lz4, zstd, snappy, zlib or nothing (distributed.comm.compression)", compression)
+		return Hello{}, fmt.Errorf("comm: compression %q is not known: use auto, lz4, zstd, snappy, zlib or nothing "+
+			"(distributed.comm.compression)", compression)
 	}
 	if sameHost {
 		compression = ""
@@ -74,7 +75,8 @@ func (e *HandshakeError) Error() string { return "comm: handshake: " + e.Reason 
 // the same, of Millstream's features those that both have.
 func Negotiate(local, remote Hello) (Info, error) {
 	if remote.PickleProtocol <= 0 {
-		return Info{}, &HandshakeError{"the peer named no pickle-protocol: its version of Dask is older than this one speaks (2025.3.1)"}
+		return Info{}, &HandshakeError{"the peer named no pickle-protocol: its version of Dask is older than this " +
+			"one speaks (2025.3.1)"}
 	}
 	info := Info{
 		PickleProtocol: min(local.PickleProtocol, remote.PickleProtocol),
@@ -85,7 +87,8 @@ func Negotiate(local, remote Hello) (Info, error) {
 	}
 	if l, r := local.Millstream, remote.Millstream; l != nil && r != nil {
 		if l.Version < r.Min || r.Version < l.Min {
-			return Info{}, &HandshakeError{fmt.Sprintf("the peer speaks Millstream's protocol %d to %d, this side %d to %d: update the older one", r.Min, r.Version, l.Min, l.Version)}
+			return Info{}, &HandshakeError{fmt.Sprintf("the peer speaks Millstream's protocol %d to %d, this side %d "+
+				"to %d: update the older one", r.Min, r.Version, l.Min, l.Version)}
 		}
 		info.Millstream = &PeerInfo{Version: min(l.Version, r.Version), Min: r.Min}
 		for _, f := range r.Features {

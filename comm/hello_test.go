@@ -60,7 +60,8 @@ func TestHelloRoundTrip(t *testing.T) {
 	if h, _ := comm.NewHello("auto", true, nil); h.Compression != "" {
 		t.Errorf("compression on one host: %q", h.Compression)
 	}
-	if _, err := comm.NewHello("rar", false, nil); err == nil || !strings.Contains(err.Error(), "distributed.comm.compression") {
+	if _, err := comm.NewHello("rar", false, nil); err == nil ||
+		!strings.Contains(err.Error(), "distributed.comm.compression") {
 		t.Errorf("an unknown compression: %v", err)
 	}
 }
@@ -107,7 +108,8 @@ func TestNegotiate(t *testing.T) {
 		{comm.Hello{PickleProtocol: 9, Compression: "lz4"}, comm.Info{PickleProtocol: 5, Compression: "lz4"}},
 		{comm.Hello{PickleProtocol: 5, Compression: "zstd"}, comm.Info{PickleProtocol: 5}},
 		{
-			comm.Hello{PickleProtocol: 5, Millstream: &comm.PeerInfo{Version: 9, Min: 1, Features: []string{"y", "am"}}},
+			comm.Hello{PickleProtocol: 5, Millstream: &comm.PeerInfo{Version: 9, Min: 1,
+				Features: []string{"y", "am"}}},
 			comm.Info{PickleProtocol: 5, Millstream: &comm.PeerInfo{Version: 1, Min: 1, Features: []string{"am"}}},
 		},
 	} {
@@ -117,7 +119,8 @@ func TestNegotiate(t *testing.T) {
 		}
 	}
 	for _, bad := range []comm.Hello{
-		{}, {PickleProtocol: 5, Millstream: &comm.PeerInfo{Version: 9, Min: 8}}, {PickleProtocol: 5, Millstream: &comm.PeerInfo{}},
+		{}, {PickleProtocol: 5, Millstream: &comm.PeerInfo{Version: 9, Min: 8}},
+		{PickleProtocol: 5, Millstream: &comm.PeerInfo{}},
 	} {
 		var refused *comm.HandshakeError
 		if _, err := comm.Negotiate(our(), bad); !errors.As(err, &refused) {
@@ -160,12 +163,14 @@ func TestHandshake(t *testing.T) {
 		if !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err == nil && (info.PickleProtocol != 5 || len(remote.Python) != 3 || !bytes.Equal(c.peer.wrote.Body(), hello.Append(nil))) {
+		if err == nil && (info.PickleProtocol != 5 || len(remote.Python) != 3 ||
+			!bytes.Equal(c.peer.wrote.Body(), hello.Append(nil))) {
 			t.Errorf("%s: %+v, %+v", name, info, remote)
 		}
 	}
 	var bad *comm.HandshakeError
-	if _, _, err := comm.Handshake(t.Context(), &scripted{answer: []byte("HTTP/1.1 400 Bad Request")}, hello); !errors.As(err, &bad) {
+	if _, _, err := comm.Handshake(t.Context(), &scripted{answer: []byte("HTTP/1.1 400 Bad Request")},
+		hello); !errors.As(err, &bad) {
 		t.Errorf("another protocol: %v", err)
 	}
 }
@@ -183,7 +188,8 @@ func FuzzHello(f *testing.F) {
 		}
 		again, err := parseHello(h.Append(nil))
 		// An empty list and none are the same.
-		if err != nil || again.PickleProtocol != h.PickleProtocol || again.Compression != h.Compression || len(again.Python) != len(h.Python) {
+		if err != nil || again.PickleProtocol != h.PickleProtocol || again.Compression != h.Compression ||
+			len(again.Python) != len(h.Python) {
 			t.Errorf("%+v became %+v, %v", h, again, err)
 		}
 		_, _ = comm.Negotiate(h, again)

@@ -68,7 +68,8 @@ func ParseHello(m *wire.Message) (Hello, error) {
 	if len(m.Frames) != 1 {
 		// Further frames carry what msgpack cannot, that is pickles. Dask would run them
 		// before it knows the peer; no real peer sends any.
-		return Hello{}, &HandshakeError{fmt.Sprintf("the peer's hello has %d frames: it must have one, and no pickles", len(m.Frames))}
+		return Hello{}, &HandshakeError{fmt.Sprintf("the peer's hello has %d frames: it must have one, and no pickles",
+			len(m.Frames))}
 	}
 	d := helloReader{msgpack.NewReader(m.Frames[0].Bytes())}
 	h, err := d.hello()

@@ -24,7 +24,8 @@ func ParseHostPort(address string, defaultPort int) (host string, port int, err 
 		return host, defaultPort, nil
 	}
 	if strings.Contains(ports, ":") {
-		return "", 0, &AddressError{address, "a range of ports is for listeners; an IPv6 address needs brackets like [::1]"}
+		return "", 0, &AddressError{address, "a range of ports is for listeners; an IPv6 address needs " +
+			"brackets like [::1]"}
 	}
 	port, err = parsePort(ports)
 	if err != nil {

@@ -24,7 +24,8 @@ func InterfaceIP(name string) (string, error) {
 	}
 	at := slices.Index(names, name)
 	if at < 0 {
-		return "", fmt.Errorf("comm: %q is not a network interface of this host; there are: %s", name, strings.Join(names, ", "))
+		return "", fmt.Errorf("comm: %q is not a network interface of this host; there are: %s", name,
+			strings.Join(names, ", "))
 	}
 	addrs, err := ifs[at].Addrs()
 	if err != nil {

@@ -56,7 +56,8 @@ func Schemes() []string {
 
 // homes are the packages that register a scheme.
 var homes = map[string]string{
-	"tcp": "tcp", "tls": "tcp", "inproc": "inproc", "ucx": "ucxcomm", "ucxx": "ucxcomm", "ucx-file": "ucxcomm", "sim": "sim",
+	"tcp": "tcp", "tls": "tcp", "inproc": "inproc", "ucx": "ucxcomm", "ucxx": "ucxcomm", "ucx-file": "ucxcomm",
+	"sim": "sim",
 }
 
 func backendOf(address string) (Backend, error) {
@@ -121,5 +122,6 @@ func checkEncryption(b Backend, address string, required bool) error {
 	if !required || b.Encrypted() {
 		return nil
 	}
-	return &AddressError{address, "encryption is required (distributed.comm.require-encryption), and its scheme has none: use tls://"}
+	return &AddressError{address, "encryption is required (distributed.comm.require-encryption), and its scheme has " +
+		"none: use tls://"}
 }

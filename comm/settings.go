@@ -45,7 +45,8 @@ func FromSecurity(c *config.Config, s secure.Security, role secure.Role) (DialCo
 		return DialConfig{}, ListenConfig{}, err
 	}
 	d.RequireEncryption = s.RequireEncryption
-	l := ListenConfig{TCPTimeout: d.TCPTimeout, Compression: d.Compression, RequireEncryption: d.RequireEncryption, Staged: d.Staged}
+	l := ListenConfig{TCPTimeout: d.TCPTimeout, Compression: d.Compression, RequireEncryption: d.RequireEncryption,
+		Staged: d.Staged}
 	if s.Available(role) {
 		if d.TLS, err = s.Dial(role); err != nil {
 			return DialConfig{}, ListenConfig{}, err
@@ -54,7 +55,8 @@ func FromSecurity(c *config.Config, s secure.Security, role secure.Role) (DialCo
 			return DialConfig{}, ListenConfig{}, err
 		}
 	} else if s.RequireEncryption {
-		return DialConfig{}, ListenConfig{}, fmt.Errorf("comm: distributed.comm.require-encryption is set, but there is no certificate for a %s (distributed.comm.tls.ca-file, distributed.comm.tls.%s.cert)", role, role)
+		return DialConfig{}, ListenConfig{}, fmt.Errorf("comm: distributed.comm.require-encryption is set, but there "+
+			"is no certificate for a %s (distributed.comm.tls.ca-file, distributed.comm.tls.%s.cert)", role, role)
 	}
 	return d, l, nil
 }

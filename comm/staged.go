@@ -25,8 +25,8 @@ type StagedConfig struct {
 	// Mode says when (default auto, millstream.comm.staged).
 	Mode StagedMode
 	// Lines is how many connections a large frame is spread over, with the comm's own (default half as many as there
-	// are cores, 2 to 8; at most 16; millstream.comm.staged-lines). The dialling side decides; further ones are made only
-	// between processes that both have a Device, with the comm. 1 makes none, on either side.
+	// are cores, 2 to 8; at most 16; millstream.comm.staged-lines). The dialling side decides; further ones are made
+	// only between processes that both have a Device, with the comm. 1 makes none, on either side.
 	Lines int
 }
 

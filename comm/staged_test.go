@@ -12,7 +12,8 @@ import (
 )
 
 func TestStagedModes(t *testing.T) {
-	for text, want := range map[string]comm.StagedMode{"": comm.StagedAuto, "auto": comm.StagedAuto, "On": comm.StagedOn, "true": comm.StagedOn, "off": comm.StagedOff, "false": comm.StagedOff} {
+	for text, want := range map[string]comm.StagedMode{"": comm.StagedAuto, "auto": comm.StagedAuto,
+		"On": comm.StagedOn, "true": comm.StagedOn, "off": comm.StagedOff, "false": comm.StagedOff} {
 		got, err := comm.ParseStagedMode(text)
 		if got != want || err != nil {
 			t.Errorf("%q is %v, %v", text, got, err)
@@ -21,7 +22,8 @@ func TestStagedModes(t *testing.T) {
 			t.Errorf("%v reads as %v, %v", got, again, err)
 		}
 	}
-	if _, err := comm.ParseStagedMode("perhaps"); err == nil || !strings.Contains(err.Error(), "millstream.comm.staged") {
+	if _, err := comm.ParseStagedMode("perhaps"); err == nil ||
+		!strings.Contains(err.Error(), "millstream.comm.staged") {
 		t.Errorf("got %v", err)
 	}
 	for _, tc := range []struct {
@@ -60,7 +62,8 @@ func TestStagedFromConfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Set(map[string]any{"millstream.comm.staged": tc.mode, "millstream.comm.staged-lines": tc.lines}); err != nil {
+		if _, err := c.Set(map[string]any{"millstream.comm.staged": tc.mode,
+			"millstream.comm.staged-lines": tc.lines}); err != nil {
 			t.Fatal(err)
 		}
 		d, l, err := comm.FromConfig(c, secure.Worker)

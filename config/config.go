@@ -79,7 +79,8 @@ func Load(o Options) (*Config, error) {
 		case 1:
 			return nil, problems[0]
 		default:
-			return nil, fmt.Errorf("%w (and %d more: `millstream config check` lists them)", problems[0], len(problems)-1)
+			return nil, fmt.Errorf("%w (and %d more: `millstream config check` lists them)", problems[0],
+				len(problems)-1)
 		}
 	}
 	for _, w := range c.warnings {

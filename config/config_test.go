@@ -40,13 +40,15 @@ func TestSourcesAreRemembered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := load(t, "a:\n  b: 1\n  c: 2\nwork-stealing: false\n", "DASK_A__C=3", "DASK_D={'e': 1}", "DASK_INTERNAL_INHERIT_CONFIG="+inherited)
+	c := load(t, "a:\n  b: 1\n  c: 2\nwork-stealing: false\n", "DASK_A__C=3", "DASK_D={'e': 1}",
+		"DASK_INTERNAL_INHERIT_CONFIG="+inherited)
 	if _, err := c.Set(map[string]any{"a.x": 1, "tick-time": "1s"}); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
 		"a.b": "c.yaml:2", "a.c": "DASK_A__C", "d.e": "DASK_D", "a.x": "set", "i.j": "DASK_INTERNAL_INHERIT_CONFIG",
-		"distributed.comm.shard": "default", "distributed.scheduler.work-stealing": "c.yaml:4", "distributed.admin.tick.interval": "set",
+		"distributed.comm.shard": "default", "distributed.scheduler.work-stealing": "c.yaml:4",
+		"distributed.admin.tick.interval": "set",
 	} {
 		e, ok := c.Entry(key)
 		if !ok || !strings.HasSuffix(e.Source.String(), want) {
@@ -74,7 +76,8 @@ func TestLoadOrder(t *testing.T) {
 		}
 	}
 	// Each names itself, and takes part in the key of every stronger one.
-	places := []string{"etc/dask/a.yaml", "etc/dask/b.json", "etc/millstream/a.yaml", "venv/etc/dask/a.yaml", "home/.config/dask/a.yml", "home/.config/millstream/a.yaml", "dask.yaml", "ms/a.yaml"}
+	places := []string{"etc/dask/a.yaml", "etc/dask/b.json", "etc/millstream/a.yaml", "venv/etc/dask/a.yaml",
+		"home/.config/dask/a.yml", "home/.config/millstream/a.yaml", "dask.yaml", "ms/a.yaml"}
 	for i, p := range places {
 		var b strings.Builder
 		for j := range i + 1 {
@@ -87,7 +90,8 @@ func TestLoadOrder(t *testing.T) {
 		write(p, text)
 	}
 	c, err := Load(Options{Env: []string{
-		"HOME=" + root + "/home", "DASK_ROOT_CONFIG=" + root + "/etc/dask", "MILLSTREAM_ROOT_CONFIG=" + root + "/etc/millstream", "VIRTUAL_ENV=" + root + "/venv",
+		"HOME=" + root + "/home", "DASK_ROOT_CONFIG=" + root + "/etc/dask", "MILLSTREAM_ROOT_CONFIG=" + root +
+			"/etc/millstream", "VIRTUAL_ENV=" + root + "/venv",
 		"DASK_CONFIG=" + root + "/dask.yaml", "MILLSTREAM_CONFIG=" + root + "/ms", "DASK_K7=99",
 	}})
 	if err != nil {
@@ -119,7 +123,8 @@ func TestUnreadableFileIsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0].String(), "folder.yaml: the file cannot be read and is left out") {
+	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0].String(), "folder.yaml: the file cannot be read and "+
+		"is left out") {
 		t.Errorf("warnings %v", w)
 	}
 }
@@ -127,11 +132,13 @@ func TestUnreadableFileIsLeftOut(t *testing.T) {
 // A path in a variable that leads nowhere is a mistake worth a word.
 func TestMissingPathIsReported(t *testing.T) {
 	dir := t.TempDir()
-	c, err := Load(Options{Env: []string{"HOME=" + dir, "VIRTUAL_ENV=" + dir, "DASK_ROOT_CONFIG=" + dir, "DASK_CONFIG=" + dir + "/typo.yaml", "MILLSTREAM_CONFIG="}, Warn: func(Warning) {}})
+	c, err := Load(Options{Env: []string{"HOME=" + dir, "VIRTUAL_ENV=" + dir, "DASK_ROOT_CONFIG=" + dir,
+		"DASK_CONFIG=" + dir + "/typo.yaml", "MILLSTREAM_CONFIG="}, Warn: func(Warning) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := c.Warnings(); len(w) != 1 || w[0].String() != "DASK_CONFIG: "+dir+"/typo.yaml does not exist; nothing is read from there" {
+	if w := c.Warnings(); len(w) != 1 || w[0].String() != "DASK_CONFIG: "+dir+"/typo.yaml does not exist; nothing is "+
+		"read from there" {
 		t.Errorf("warnings %v", w)
 	}
 }
@@ -139,10 +146,12 @@ func TestMissingPathIsReported(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	var heard []string
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(file, []byte("shuffle: p2p\ndistributed:\n  comm:\n    ucx: {tcp: true, nvlink: null, reuse-endpoints: true, environment: {}}\nmilstream: {}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("shuffle: p2p\ndistributed:\n  comm:\n    ucx: {tcp: true, nvlink: null, "+
+		"reuse-endpoints: true, environment: {}}\nmilstream: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Load(Options{Paths: []string{file}, Env: []string{"DASK_UCX__NET_DEVICES=eth0", "DASK_TICK_TIME=1s"}, Warn: func(w Warning) { heard = append(heard, strings.TrimPrefix(w.String(), file)) }})
+	c, err := Load(Options{Paths: []string{file}, Env: []string{"DASK_UCX__NET_DEVICES=eth0", "DASK_TICK_TIME=1s"},
+		Warn: func(w Warning) { heard = append(heard, strings.TrimPrefix(w.String(), file)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +160,8 @@ func TestWarnings(t *testing.T) {
 		":1: the key shuffle has been renamed; write dataframe.shuffle.method instead",
 		":4: distributed.comm.ucx.tcp is deprecated; write distributed-ucxx.tcp instead",
 		":4: distributed.comm.ucx.reuse-endpoints has no effect any more; remove it",
-		"DASK_UCX__NET_DEVICES: ucx.net_devices is deprecated; write DASK_DISTRIBUTED_UCXX__ENVIRONMENT__NET_DEVICES instead",
+		"DASK_UCX__NET_DEVICES: ucx.net_devices is deprecated; write " +
+			"DASK_DISTRIBUTED_UCXX__ENVIRONMENT__NET_DEVICES instead",
 		":5: section milstream is not read by Millstream or Dask; is millstream meant?",
 	}
 	if !slices.Equal(heard, want) {
@@ -161,7 +171,8 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("Warnings returns %d", len(c.Warnings()))
 	}
 	heard = nil
-	if _, err := c.Set(map[string]any{"ucx.nvlink": true, "distributed.comm.ucx": map[string]any{"rdmacm": nil, "infiniband": true}, "worker-ttl": "1s"}); err != nil {
+	if _, err := c.Set(map[string]any{"ucx.nvlink": true, "distributed.comm.ucx": map[string]any{"rdmacm": nil,
+		"infiniband": true}, "worker-ttl": "1s"}); err != nil {
 		t.Fatal(err)
 	}
 	want = []string{
@@ -194,7 +205,8 @@ func TestSetAndRestore(t *testing.T) {
 	if !equal(c.Root(), before) {
 		t.Errorf("restored: %s", Format(c.Root()))
 	}
-	if _, err := c.Set(map[string]any{"a.b": 3, "a.b.c": 4}); err == nil || !strings.Contains(err.Error(), "a.b is an integer (set), not a section") {
+	if _, err := c.Set(map[string]any{"a.b": 3, "a.b.c": 4}); err == nil ||
+		!strings.Contains(err.Error(), "a.b is an integer (set), not a section") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := c.Set(map[string]any{"z": make(chan int)}); err == nil || !strings.Contains(err.Error(), "chan int") {
@@ -211,7 +223,8 @@ func TestAddDefaults(t *testing.T) {
 	before := c.Root()
 	c.AddDefaults(mustParse("distributed: {comm: {shard: 2MiB, offload: 20MiB, own: 1}}"))
 	c.AddDefaults(mustParse("distributed: {comm: {own: 2}}"))
-	for key, want := range map[string]any{"shard": "1MiB", "offload": "20MiB", "own": int64(2), "default-scheme": "tcp"} {
+	for key, want := range map[string]any{"shard": "1MiB", "offload": "20MiB", "own": int64(2),
+		"default-scheme": "tcp"} {
 		if got := c.Get("distributed.comm."+key, nil); got != want {
 			t.Errorf("%s is %v, want %v", key, got, want)
 		}
@@ -247,7 +260,8 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 func TestTypedGetters(t *testing.T) {
-	c := load(t, "t: {q: 'no', n: 12, f: 1.5, s: text, l: [1, x], b: 12GB, d: 500ms, z: null, big: 99999999999999999999, m: {a: 1}, w: 30.0, secs: 2}\n")
+	c := load(t, "t: {q: 'no', n: 12, f: 1.5, s: text, l: [1, x], b: 12GB, d: 500ms, z: null, big: "+
+		"99999999999999999999, m: {a: 1}, w: 30.0, secs: 2}\n")
 	check := func(name string, got any, err error, want any, wantErr string) {
 		t.Helper()
 		switch {
@@ -301,13 +315,15 @@ func TestGoValues(t *testing.T) {
 	c := load(t, "")
 	type name string
 	_, err := c.Set(map[string]any{"v": map[string]any{
-		"a": uint8(1), "b": float32(0.5), "c": name("x"), "d": 1500 * time.Millisecond, "e": []int{1, 2}, "f": map[string]string{"y": "2", "x": "1"}, "g": uint64(1 << 63), "h": On, "i": Unset,
+		"a": uint8(1), "b": float32(0.5), "c": name("x"), "d": 1500 * time.Millisecond, "e": []int{1, 2},
+		"f": map[string]string{"y": "2", "x": "1"}, "g": uint64(1 << 63), "h": On, "i": Unset,
 		"j": time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC), "k": [2]bool{true, false}, "l": big.NewInt(5),
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "{a: 1, b: 0.5, c: x, d: 1.5, e: [1, 2], f: {x: \"1\", y: \"2\"}, g: 9223372036854775808, h: true, i: null, j: 2020-01-02T03:04:05Z, k: [true, false], l: 5}"
+	want := "{a: 1, b: 0.5, c: x, d: 1.5, e: [1, 2], f: {x: \"1\", y: \"2\"}, g: 9223372036854775808, h: true, i: " +
+		"null, j: 2020-01-02T03:04:05Z, k: [true, false], l: 5}"
 	if got := Format(c.Get("v", nil)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

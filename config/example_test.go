@@ -9,7 +9,8 @@ import (
 
 // quiet loads no files, so that the examples do not depend on the machine.
 func quiet(env ...string) *config.Config {
-	cfg, err := config.Load(config.Options{Paths: []string{}, Env: append([]string{}, env...), Warn: func(config.Warning) {}})
+	cfg, err := config.Load(config.Options{Paths: []string{}, Env: append([]string{}, env...),
+		Warn: func(config.Warning) {}})
 	if err != nil {
 		panic(err)
 	}

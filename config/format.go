@@ -76,6 +76,8 @@ func formatFloat(f float64) string {
 
 // isPlain reports whether YAML reads a text as itself without quotes, also inside of brackets.
 func isPlain(text string) bool {
-	return plainTag(text) == tagStr && text == strings.TrimSpace(text) && !strings.ContainsAny(text[:1], "\"'&*#?|-<>=!%@`:") &&
-		!strings.ContainsAny(text, "{}[],\n\t") && !strings.Contains(text, ": ") && !strings.Contains(text, " #") && !strings.HasSuffix(text, ":")
+	return plainTag(text) == tagStr && text == strings.TrimSpace(text) &&
+		!strings.ContainsAny(text[:1], "\"'&*#?|-<>=!%@`:") &&
+		!strings.ContainsAny(text, "{}[],\n\t") && !strings.Contains(text, ": ") && !strings.Contains(text, " #") &&
+		!strings.HasSuffix(text, ":")
 }

@@ -6,9 +6,12 @@ import (
 )
 
 var yamlSeeds = []string{
-	"", "a: 1\n", "a: &x {b: 1}\nc: {<<: *x, d: [*x, *x]}\n", "a: &a [*a]\n", "k: !!int 0x\n", "k: !!binary aGk=\n", "- 2001-12-14t21:59:43.10-05:00\n- 1:30.5\n- .inf\n",
-	"k: !!omap [a: 1]\n", "? [1]\n: 2\n", "a: 1\n---\nb: 2\n", "k: |\n  x\n", "<<: {a: 1}\n", "%YAML 1.1\n---\na\n", "distributed:\n  comm:\n    ucx: {tcp: yes, rmm: {pool-size: 1GB}}\n",
-	"ucx: {net-devices: x}\nrmm: {pool-size: 1}\n", "a: *b\n", "\t", "\xff", "k: \"\\u00e9\"\n", "work-stealing: 1\nshuffle: {a: b}\n",
+	"", "a: 1\n", "a: &x {b: 1}\nc: {<<: *x, d: [*x, *x]}\n", "a: &a [*a]\n", "k: !!int 0x\n", "k: !!binary aGk=\n",
+	"- 2001-12-14t21:59:43.10-05:00\n- 1:30.5\n- .inf\n",
+	"k: !!omap [a: 1]\n", "? [1]\n: 2\n", "a: 1\n---\nb: 2\n", "k: |\n  x\n", "<<: {a: 1}\n", "%YAML 1.1\n---\na\n",
+	"distributed:\n  comm:\n    ucx: {tcp: yes, rmm: {pool-size: 1GB}}\n",
+	"ucx: {net-devices: x}\nrmm: {pool-size: 1}\n", "a: *b\n", "\t", "\xff", "k: \"\\u00e9\"\n",
+	"work-stealing: 1\nshuffle: {a: b}\n",
 }
 
 // Whatever the bytes are: a value or an error that names the file.
@@ -47,7 +50,8 @@ func FuzzMigrate(f *testing.F) {
 }
 
 func FuzzInterpret(f *testing.F) {
-	for _, s := range []string{"1", "-1.5e3", "'a' \"b\"", "b'\\xff'", "{1: [2, (3,)], 'x': {4}}", "1+2j", "set()", "(((((1)))))", "0x_1", "'\\N{DASH}'", "# c\n1", "{[1]: 2}", "mlx5_0:1", "'''a\nb'''", "[1,\n2]", "\\\n1"} {
+	for _, s := range []string{"1", "-1.5e3", "'a' \"b\"", "b'\\xff'", "{1: [2, (3,)], 'x': {4}}", "1+2j", "set()",
+		"(((((1)))))", "0x_1", "'\\N{DASH}'", "# c\n1", "{[1]: 2}", "mlx5_0:1", "'''a\nb'''", "[1,\n2]", "\\\n1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -61,7 +65,8 @@ func FuzzInterpret(f *testing.F) {
 
 // What was read can be written and read again.
 func FuzzDeserialize(f *testing.F) {
-	for _, s := range []string{"e30=", "eyJhIjogMX0=", "eyJhIjogSW5maW5pdHl9", "eyJhIjogW251bGwsIHRydWUsICJcdTAwZTkiXX0=", "", "!!"} {
+	for _, s := range []string{"e30=", "eyJhIjogMX0=", "eyJhIjogSW5maW5pdHl9",
+		"eyJhIjogW251bGwsIHRydWUsICJcdTAwZTkiXX0=", "", "!!"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

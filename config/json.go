@@ -57,7 +57,8 @@ var (
 	jsonWords  = []struct {
 		word  string
 		value any
-	}{{"null", nil}, {"true", true}, {"false", false}, {"Infinity", math.Inf(1)}, {"-Infinity", math.Inf(-1)}, {"NaN", math.NaN()}}
+	}{{"null", nil}, {"true", true}, {"false", false}, {"Infinity", math.Inf(1)}, {"-Infinity", math.Inf(-1)},
+		{"NaN", math.NaN()}}
 )
 
 func (d *jsonReader) value(depth int) (any, error) {

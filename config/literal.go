@@ -250,7 +250,8 @@ func isLetter(c byte) bool {
 
 func (p *literal) word() string {
 	start := p.at
-	for p.at < len(p.text) && (isLetter(p.text[p.at]) || p.text[p.at] >= '0' && p.text[p.at] <= '9' || p.text[p.at] >= 0x80) {
+	for p.at < len(p.text) && (isLetter(p.text[p.at]) || p.text[p.at] >= '0' && p.text[p.at] <= '9' ||
+		p.text[p.at] >= 0x80) {
 		p.at++
 	}
 	return p.text[start:p.at]

@@ -8,7 +8,8 @@ import (
 )
 
 var (
-	literalFloat   = regexp.MustCompile(`^(?:(?:[0-9](?:_?[0-9])*)?\.[0-9](?:_?[0-9])*|[0-9](?:_?[0-9])*\.)(?:[eE][-+]?[0-9](?:_?[0-9])*)?|^[0-9](?:_?[0-9])*[eE][-+]?[0-9](?:_?[0-9])*`)
+	literalFloat = regexp.MustCompile(
+		`^(?:(?:[0-9](?:_?[0-9])*)?\.[0-9](?:_?[0-9])*|[0-9](?:_?[0-9])*\.)(?:[eE][-+]?[0-9](?:_?[0-9])*)?|^[0-9](?:_?[0-9])*[eE][-+]?[0-9](?:_?[0-9])*`)
 	literalDigits  = regexp.MustCompile(`^[0-9](?:_?[0-9])*`)
 	literalDecimal = regexp.MustCompile(`^(?:[1-9](?:_?[0-9])*|0(?:_?0)*)$`)
 	literalBased   = regexp.MustCompile(`^0(?:[xX](?:_?[0-9a-fA-F])+|[oO](?:_?[0-7])+|[bB](?:_?[01])+)`)
@@ -146,7 +147,8 @@ func (p *literal) quoted() (string, bool) {
 }
 
 var simpleEscapes = map[byte]string{
-	'\n': "", '\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v",
+	'\n': "", '\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t",
+	'v': "\v",
 }
 
 // unescape resolves backslashes. Unknown ones stay, as in Python. Characters by name (\N{…})

@@ -121,7 +121,8 @@ func assign(m *Map, key string, value any, src Source) (change, error) {
 		}
 		if m, ok = e.Value.(*Map); !ok {
 			at := strings.Join(parts[:i+1], ".")
-			return c, fmt.Errorf("%s: cannot set %s, because %s is %s (%s), not a section", src, key, at, aType(e.Value), e.Source)
+			return c, fmt.Errorf("%s: cannot set %s, because %s is %s (%s), not a section", src, key, at,
+				aType(e.Value), e.Source)
 		}
 	}
 	return c, nil

@@ -94,9 +94,12 @@ func sameMeaning(name string, before *Map, text []byte) error {
 	if err != nil {
 		return err
 	}
-	same := slices.EqualFunc(old.Values, now.Values, func(a, b Setting) bool { return a.Key == b.Key && equal(a.Value, b.Value) })
+	same := slices.EqualFunc(old.Values, now.Values, func(a, b Setting) bool {
+		return a.Key == b.Key && equal(a.Value, b.Value)
+	})
 	if !same || len(oldSpellings(after)) > 0 {
-		return &FileError{name, 0, errors.New("the file cannot be migrated, because its aliases or merge keys hold old spellings; write them out first")}
+		return &FileError{name, 0, errors.New("the file cannot be migrated, because its aliases or merge keys hold " +
+			"old spellings; write them out first")}
 	}
 	return nil
 }
@@ -176,7 +179,8 @@ func (m *migration) make(key string) *yaml.Node {
 	for part := range strings.SplitSeq(key, ".") {
 		at := indexOf(node, part)
 		if at < 0 {
-			node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: tagStr, Value: part}, &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"})
+			node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: tagStr, Value: part},
+				&yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"})
 			at = len(node.Content) - 2
 		}
 		next := node.Content[at+1]
@@ -227,7 +231,8 @@ func indexOf(node *yaml.Node, key string) int {
 		return -1
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
-		if k := node.Content[i]; k.Kind == yaml.ScalarNode && strings.ReplaceAll(k.Value, "_", "-") == strings.ReplaceAll(key, "_", "-") {
+		if k := node.Content[i]; k.Kind == yaml.ScalarNode &&
+			strings.ReplaceAll(k.Value, "_", "-") == strings.ReplaceAll(key, "_", "-") {
 			return i
 		}
 	}

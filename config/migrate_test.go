@@ -37,20 +37,34 @@ func TestMigrateLegacyToNew(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	for _, c := range []struct{ name, old, new, changes string }{
-		{"old", "ucx:\n  tcp: true\n  cuda_copy: yes\n  net-devices: mlx5_0:1\n  reuse-endpoints: true\nrmm:\n  pool-size: 1GB\nother: 1\n",
-			"other: 1\ndistributed-ucxx:\n  tcp: true\n  cuda-copy: yes\n  environment:\n    net-devices: mlx5_0:1\n  rmm:\n    pool-size: 1GB\n",
-			"line 2: ucx.tcp is now distributed-ucxx.tcp|line 3: ucx.cuda_copy is now distributed-ucxx.cuda-copy|line 4: ucx.net-devices is now distributed-ucxx.environment.net-devices|line 5: ucx.reuse-endpoints removed: it has no effect any more|line 7: rmm.pool-size is now distributed-ucxx.rmm.pool-size"},
-		{"comments stay", "# head\ndistributed:\n  # about comm\n  comm:\n    compression: lz4  # fast\n    ucx:\n      # why\n      tcp: true  # because\n",
-			"# head\ndistributed:\n  # about comm\n  comm:\n    compression: lz4 # fast\ndistributed-ucxx:\n  # why\n  tcp: true # because\n",
+		{"old", "ucx:\n  tcp: true\n  cuda_copy: yes\n  net-devices: mlx5_0:1\n  reuse-endpoints: true\nrmm:\n  " +
+			"pool-size: 1GB\nother: 1\n",
+			"other: 1\ndistributed-ucxx:\n  tcp: true\n  cuda-copy: yes\n  environment:\n    net-devices: mlx5_0:1\n " +
+				" rmm:\n    pool-size: 1GB\n",
+			"line 2: ucx.tcp is now distributed-ucxx.tcp|line 3: ucx.cuda_copy is now " +
+				"distributed-ucxx.cuda-copy|line 4: ucx.net-devices is now " +
+				"distributed-ucxx.environment.net-devices|line 5: ucx.reuse-endpoints removed: it has no effect any " +
+				"more|line 7: rmm.pool-size is now distributed-ucxx.rmm.pool-size"},
+		{"comments stay", "# head\ndistributed:\n  # about comm\n  comm:\n    compression: lz4  # fast\n    ucx:\n   " +
+			"   # why\n      tcp: true  # because\n",
+			"# head\ndistributed:\n  # about comm\n  comm:\n    compression: lz4 # fast\ndistributed-ucxx:\n  # " +
+				"why\n  tcp: true # because\n",
 			"line 8: distributed.comm.ucx.tcp is now distributed-ucxx.tcp"},
-		{"new wins", "distributed-ucxx:\n  tcp: false\n  nvlink: null\ndistributed:\n  comm:\n    ucx:\n      tcp: true\n      nvlink: true\n",
+		{"new wins", "distributed-ucxx:\n  tcp: false\n  nvlink: null\ndistributed:\n  comm:\n    ucx:\n      tcp: " +
+			"true\n      nvlink: true\n",
 			"distributed-ucxx:\n  tcp: false\n  nvlink: true\n",
-			"line 7: distributed.comm.ucx.tcp removed: distributed-ucxx.tcp is there too and wins|line 8: distributed.comm.ucx.nvlink is now distributed-ucxx.nvlink"},
-		{"environment merges", "distributed-ucxx:\n  environment: {tls: tcp}\ndistributed:\n  comm:\n    ucx:\n      environment:\n        tls: all\n        rndv-thresh: 8192\n",
+			"line 7: distributed.comm.ucx.tcp removed: distributed-ucxx.tcp is there too and wins|line 8: " +
+				"distributed.comm.ucx.nvlink is now distributed-ucxx.nvlink"},
+		{"environment merges", "distributed-ucxx:\n  environment: {tls: tcp}\ndistributed:\n  comm:\n    ucx:\n      " +
+			"environment:\n        tls: all\n        rndv-thresh: 8192\n",
 			"distributed-ucxx:\n  environment:\n    tls: tcp\n    rndv-thresh: 8192\n",
-			"line 7: distributed.comm.ucx.environment.tls removed: distributed-ucxx.environment.tls is there too and wins|line 8: distributed.comm.ucx.environment.rndv-thresh is now distributed-ucxx.environment.rndv-thresh"},
-		{"Dask's renames", "work-stealing: false\nshuffle: p2p\n", "distributed:\n  scheduler:\n    work-stealing: false\ndataframe:\n  shuffle:\n    method: p2p\n",
-			"line 2: shuffle is now dataframe.shuffle.method|line 1: work-stealing is now distributed.scheduler.work-stealing"},
+			"line 7: distributed.comm.ucx.environment.tls removed: distributed-ucxx.environment.tls is there too and " +
+				"wins|line 8: distributed.comm.ucx.environment.rndv-thresh is now " +
+				"distributed-ucxx.environment.rndv-thresh"},
+		{"Dask's renames", "work-stealing: false\nshuffle: p2p\n", "distributed:\n  scheduler:\n    work-stealing: " +
+			"false\ndataframe:\n  shuffle:\n    method: p2p\n",
+			"line 2: shuffle is now dataframe.shuffle.method|line 1: work-stealing is now " +
+				"distributed.scheduler.work-stealing"},
 		{"nothing to do", "# c\na:   1   # odd  spacing\n", "# c\na:   1   # odd  spacing\n", ""},
 		{"empty", "", "", ""},
 	} {
@@ -94,7 +108,8 @@ func TestMigrateRefusesAliases(t *testing.T) {
 }
 
 func TestMigrateEnv(t *testing.T) {
-	got := MigrateEnv([]string{"DASK_UCX__TCP=1", "DASK_RMM__POOL_SIZE=1GB", "DASK_DISTRIBUTED__COMM__UCX__NVLINK=1", "DASK_UCX__NET_DEVICES=eth0", "DASK_UCX__REUSE_ENDPOINTS=1",
+	got := MigrateEnv([]string{"DASK_UCX__TCP=1", "DASK_RMM__POOL_SIZE=1GB", "DASK_DISTRIBUTED__COMM__UCX__NVLINK=1",
+		"DASK_UCX__NET_DEVICES=eth0", "DASK_UCX__REUSE_ENDPOINTS=1",
 		"DASK_WORK_STEALING=1", "DASK_DISTRIBUTED_UCXX__TCP=1", "DASK_A=1", "UCX_TLS=tcp", "DASK_SHUFFLE=1"})
 	want := []Change{
 		{Old: "DASK_UCX__TCP", New: "DASK_DISTRIBUTED_UCXX__TCP"},

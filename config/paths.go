@@ -95,7 +95,8 @@ func missingPaths(e environ) []Warning {
 			continue
 		}
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			warnings = append(warnings, Warning{Source: Source{Kind: KindEnv, Name: name}, Text: path + " does not exist; nothing is read from there"})
+			warnings = append(warnings, Warning{Source: Source{Kind: KindEnv, Name: name}, Text: path +
+				" does not exist; nothing is read from there"})
 		}
 	}
 	return warnings

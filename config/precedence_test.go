@@ -146,10 +146,14 @@ func TestPrecedenceOfPool(t *testing.T) {
 }
 
 func TestPrecedenceOfNetDevices(t *testing.T) {
-	places := placesOf([]string{"distributed-ucxx.environment.net-devices", "distributed.comm.ucx.environment.net-devices", "ucx.net-devices"},
+	places := placesOf([]string{"distributed-ucxx.environment.net-devices",
+		"distributed.comm.ucx.environment.net-devices", "ucx.net-devices"},
 		func(o *Overrides, value string) { o.UCX.NetDevices = value })
-	pairs(t, places, [2]string{"mlx5_0:1", "eth0"}, Unset, func(s *Settings) string { return s.Effective("NET_DEVICES") })
-	places = placesOf([]string{"distributed-ucxx.environment.rndv-thresh", "distributed.comm.ucx.environment.rndv-thresh", "ucx.environment.rndv-thresh"},
+	pairs(t, places, [2]string{"mlx5_0:1", "eth0"}, Unset, func(s *Settings) string {
+		return s.Effective("NET_DEVICES")
+	})
+	places = placesOf([]string{"distributed-ucxx.environment.rndv-thresh",
+		"distributed.comm.ucx.environment.rndv-thresh", "ucx.environment.rndv-thresh"},
 		func(o *Overrides, value string) { o.UCX.Environment = map[string]string{"rndv-thresh": value} })
 	pairs(t, places, [2]string{"8192", "auto"}, Unset, func(s *Settings) string { return s.Effective("RNDV_THRESH") })
 }
@@ -161,13 +165,17 @@ func TestPrecedenceOfUCXVariables(t *testing.T) {
 		places          []place
 		write           string
 	}{
-		{"UCX_TLS", "self,tcp", placesOf([]string{"distributed-ucxx.nvlink", "distributed.comm.ucx.nvlink", "ucx.nvlink"},
+		{"UCX_TLS", "self,tcp", placesOf([]string{"distributed-ucxx.nvlink", "distributed.comm.ucx.nvlink",
+			"ucx.nvlink"},
 			func(o *Overrides, _ string) { o.UCX.NVLink = On }), "true"},
-		{"UCX_SOCKADDR_TLS_PRIORITY", "sockcm", placesOf([]string{"distributed-ucxx.tcp", "distributed.comm.ucx.tcp", "ucx.tcp"},
+		{"UCX_SOCKADDR_TLS_PRIORITY", "sockcm", placesOf([]string{"distributed-ucxx.tcp", "distributed.comm.ucx.tcp",
+			"ucx.tcp"},
 			func(o *Overrides, _ string) { o.UCX.TCP = On }), "true"},
-		{"UCX_NET_DEVICES", "lo", placesOf([]string{"distributed-ucxx.environment.net-devices", "distributed.comm.ucx.environment.net-devices", "ucx.net-devices"},
+		{"UCX_NET_DEVICES", "lo", placesOf([]string{"distributed-ucxx.environment.net-devices",
+			"distributed.comm.ucx.environment.net-devices", "ucx.net-devices"},
 			func(o *Overrides, v string) { o.UCX.NetDevices = v }), "eth0"},
-		{"UCX_RNDV_THRESH", "1", placesOf([]string{"distributed-ucxx.environment.rndv-thresh", "distributed.comm.ucx.environment.rndv-thresh"},
+		{"UCX_RNDV_THRESH", "1", placesOf([]string{"distributed-ucxx.environment.rndv-thresh",
+			"distributed.comm.ucx.environment.rndv-thresh"},
 			func(o *Overrides, v string) { o.UCX.Environment = map[string]string{"RNDV_THRESH": v} }), "2"},
 	} {
 		for _, p := range c.places {
@@ -193,7 +201,8 @@ func TestOlderSpellingOfStrongerSourceIsReported(t *testing.T) {
 	if settings.UCX.TCP != On {
 		t.Error("the file won over the variable")
 	}
-	if len(settings.Warnings) != 1 || !strings.Contains(settings.Warnings[0].Text, "distributed-ucxx decides by the spelling alone") {
+	if len(settings.Warnings) != 1 || !strings.Contains(settings.Warnings[0].Text, "distributed-ucxx decides by the "+
+		"spelling alone") {
 		t.Errorf("warnings %v", settings.Warnings)
 	}
 	if got := settings.Warnings[0].Replacement; got != "DASK_DISTRIBUTED_UCXX__TCP" {

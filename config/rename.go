@@ -119,7 +119,8 @@ func renameWarning(key, replacement string, src Source) *Warning {
 			replacement = next
 		}
 	}
-	return &Warning{key, replacement, src, fmt.Sprintf("the key %s has been renamed; write %s instead", key, replacement)}
+	return &Warning{key, replacement, src, fmt.Sprintf("the key %s has been renamed; write %s instead", key,
+		replacement)}
 }
 
 // moved is one rename that was found in a file or in the environment.

@@ -18,7 +18,8 @@ func DefaultsYAML() string { return text("distributed-ucxx.yaml") + "\n" + text(
 
 // SchemaYAML returns what the sections may hold, as a JSON schema in YAML.
 func SchemaYAML() string {
-	return text("distributed-ucxx-schema.yaml") + "\n" + strings.TrimPrefix(text("millstream-schema.yaml"), "properties:\n")
+	return text("distributed-ucxx-schema.yaml") + "\n" + strings.TrimPrefix(text("millstream-schema.yaml"),
+		"properties:\n")
 }
 
 // text is an embedded file; a missing one cannot be built.
@@ -112,7 +113,8 @@ func (c *Config) Check() []error {
 		}
 	}
 	slices.SortStableFunc(problems, func(a, b *Problem) int {
-		return cmp.Or(cmp.Compare(a.Source.Kind, b.Source.Kind), strings.Compare(a.Source.Name, b.Source.Name), cmp.Compare(a.Source.Line, b.Source.Line))
+		return cmp.Or(cmp.Compare(a.Source.Kind, b.Source.Kind), strings.Compare(a.Source.Name, b.Source.Name),
+			cmp.Compare(a.Source.Line, b.Source.Line))
 	})
 	var all []error
 	for _, p := range problems {

@@ -80,7 +80,8 @@ func (r *resolver) find(keys []string) (candidate, bool) {
 	if found && newest.key != best.key && !equal(newest.value, best.value) {
 		r.s.Warnings = append(r.s.Warnings, Warning{
 			Key: best.key, Replacement: replacement(best.key, best.src), Source: best.src,
-			Text: fmt.Sprintf("%s wins over %s (%s); Python's distributed-ucxx decides by the spelling alone and takes the latter", best.key, newest.key, newest.src),
+			Text: fmt.Sprintf("%s wins over %s (%s); Python's distributed-ucxx decides by the spelling alone and "+
+				"takes the latter", best.key, newest.key, newest.src),
 		})
 	}
 	return best, found
@@ -203,7 +204,8 @@ func (r *resolver) netDevices() {
 	}
 	var keys []string
 	for _, section := range ucxSections {
-		keys = append(keys, section+".environment.net-devices", section+".environment.NET_DEVICES", section+".environment.UCX_NET_DEVICES", section+".net-devices")
+		keys = append(keys, section+".environment.net-devices", section+".environment.NET_DEVICES",
+			section+".environment.UCX_NET_DEVICES", section+".net-devices")
 	}
 	c, ok := r.find(keys)
 	if !ok {

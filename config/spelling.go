@@ -55,7 +55,8 @@ func nativeWarnings(root *Map) []Warning {
 		for _, ours := range []string{"distributed-ucxx", "millstream"} {
 			if d := distance(name, ours); d > 0 && d <= 2 {
 				warnings = append(warnings, Warning{name, inForm(ours, e.Source), e.Source,
-					fmt.Sprintf("section %s is not read by Millstream or Dask; is %s meant?", name, inForm(ours, e.Source))})
+					fmt.Sprintf("section %s is not read by Millstream or Dask; is %s meant?", name,
+						inForm(ours, e.Source))})
 			}
 		}
 	}

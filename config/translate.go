@@ -45,7 +45,8 @@ func (u UCX) Translate() (options map[string]string, warnings []Warning, err err
 		name := optionName(key)
 		if have, ok := options[name]; ok && have != u.Environment[key] {
 			warnings = append(warnings, Warning{Key: ucxSection + "environment." + key,
-				Text: ucxSection + "environment." + key + " has no effect: other settings make UCX_" + name + "=" + have})
+				Text: ucxSection + "environment." + key + " has no effect: other settings make UCX_" + name + "=" +
+					have})
 			continue
 		}
 		options[name] = u.Environment[key]
@@ -98,7 +99,8 @@ func (u UCX) transportSwitches() []transportSwitch {
 		{"tcp", u.TCP, "tcp", []string{"tcp"}},
 		{"nvlink", u.NVLink, "cuda_ipc", []string{"cuda_ipc", "cuda"}},
 		{"infiniband", u.InfiniBand, "ib", []string{
-			"ib", "rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "dc", "dc_x", "dc_mlx5", "ud", "ud_v", "ud_x", "ud_verbs", "ud_mlx5", "srd", "gga", "gga_mlx5",
+			"ib", "rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "dc", "dc_x", "dc_mlx5", "ud", "ud_v", "ud_x",
+			"ud_verbs", "ud_mlx5", "srd", "gga", "gga_mlx5",
 		}},
 		{"cuda-copy", u.CUDACopy, "cuda_copy", []string{"cuda_copy", "cuda"}},
 	}
@@ -133,7 +135,8 @@ func (s transportSwitch) allowedBy(tls string) bool {
 		name = strings.TrimPrefix(name, `\`)
 		switch {
 		case helper && !negated:
-		case name == "all", name == s.transport, !negated && slices.Contains(s.members, name), negated && name == "cuda" && slices.Contains(s.members, "cuda"):
+		case name == "all", name == s.transport, !negated && slices.Contains(s.members, name), negated &&
+			name == "cuda" && slices.Contains(s.members, "cuda"):
 			named = true
 		}
 	}
@@ -144,5 +147,6 @@ func (s transportSwitch) allowedBy(tls string) bool {
 type forbidError struct{ key, from, tls, transport string }
 
 func (e *forbidError) Error() string {
-	return fmt.Sprintf("%s is false, and %s=%s lets %s in: leave %s out of it, or %s unset", e.key, e.from, e.tls, e.transport, e.transport, e.key)
+	return fmt.Sprintf("%s is false, and %s=%s lets %s in: leave %s out of it, or %s unset", e.key, e.from, e.tls,
+		e.transport, e.transport, e.key)
 }

@@ -16,18 +16,21 @@ func TestTranslateKeepsOut(t *testing.T) {
 		{"tcp off", UCX{TCP: Off}, "^tcp", ""},
 		{"nvlink off", UCX{NVLink: Off}, "^cuda_ipc", ""},
 		{"infiniband off", UCX{InfiniBand: Off}, "^ib", ""},
-		{"all off", UCX{TCP: Off, NVLink: Off, InfiniBand: Off, CUDACopy: Off, RDMACM: Off}, "^tcp,cuda_ipc,ib,cuda_copy", "tcp"},
+		{"all off", UCX{TCP: Off, NVLink: Off, InfiniBand: Off, CUDACopy: Off, RDMACM: Off},
+			"^tcp,cuda_ipc,ib,cuda_copy", "tcp"},
 		{"rdmacm off", UCX{RDMACM: Off}, "", "tcp"},
 		{"rdmacm off beside infiniband", UCX{RDMACM: Off, InfiniBand: On}, "rc,tcp,cuda_copy", "tcp"},
 		{"tcp off beside nvlink", UCX{TCP: Off, NVLink: On}, "self,sm,cuda_copy,cuda_ipc", "tcp"},
 		{"tcp off beside infiniband", UCX{TCP: Off, InfiniBand: On}, "rc,cuda_copy", "tcp"},
-		{"tcp off beside both", UCX{TCP: Off, InfiniBand: On, NVLink: On, RDMACM: On}, "rc,cuda_copy,cuda_ipc", "rdmacm"},
+		{"tcp off beside both", UCX{TCP: Off, InfiniBand: On, NVLink: On, RDMACM: On}, "rc,cuda_copy,cuda_ipc",
+			"rdmacm"},
 		{"nvlink off beside tcp", UCX{TCP: On, NVLink: Off}, "tcp", "tcp"},
 		{"own list", UCX{TCP: Off, Environment: map[string]string{"tls": "self,sm"}}, "self,sm", ""},
 		{"own exclusion", UCX{TCP: Off, Environment: map[string]string{"UCX_TLS": "^tcp,ib"}}, "^tcp,ib", ""},
 	} {
 		options, warnings, err := c.u.Translate()
-		if err != nil || len(warnings) > 0 || options["TLS"] != c.tls || options["SOCKADDR_TLS_PRIORITY"] != c.priority {
+		if err != nil || len(warnings) > 0 || options["TLS"] != c.tls ||
+			options["SOCKADDR_TLS_PRIORITY"] != c.priority {
 			t.Errorf("%s: %v, %v, %v", c.name, options, warnings, err)
 		}
 	}
@@ -40,7 +43,8 @@ func TestTranslateContradictions(t *testing.T) {
 		env  string
 		want string
 	}{
-		{"{tcp: false, environment: {tls: 'tcp,self'}}", "", "distributed-ucxx.tcp is false, and distributed-ucxx.environment.tls=tcp,self lets tcp in: leave tcp out of it, or distributed-ucxx.tcp unset"},
+		{"{tcp: false, environment: {tls: 'tcp,self'}}", "", "distributed-ucxx.tcp is false, and " +
+			"distributed-ucxx.environment.tls=tcp,self lets tcp in: leave tcp out of it, or distributed-ucxx.tcp unset"},
 		{"{nvlink: false, environment: {tls: '^tcp'}}", "", "lets cuda_ipc in"},
 		{"{nvlink: false, environment: {tls: cuda}}", "", "lets cuda_ipc in"},
 		{"{infiniband: false, environment: {tls: 'rc_x,self'}}", "", "lets ib in"},
@@ -58,7 +62,8 @@ func TestTranslateContradictions(t *testing.T) {
 		}
 	}
 	for _, ok := range []string{"UCX_TLS=self,sm", "UCX_TLS=^tcp,cuda,ib", "UCX_TLS=ud:aux,self"} {
-		if _, err := load(t, "distributed-ucxx: {tcp: false, nvlink: false, infiniband: false}\n", ok).Settings(Overrides{}); err != nil {
+		if _, err := load(t, "distributed-ucxx: {tcp: false, nvlink: false, infiniband: false}\n",
+			ok).Settings(Overrides{}); err != nil {
 			t.Errorf("%s: %v", ok, err)
 		}
 	}

@@ -136,7 +136,8 @@ var ucxSections = []string{"distributed-ucxx", "distributed.comm.ucx", "distribu
 // poolKeys are the names of the pool's size, newest first. The third is what a much copied
 // example shows; Dask never read it.
 var poolKeys = []string{
-	"distributed-ucxx.rmm.pool-size", "distributed.rmm.pool-size", "distributed.comm.ucx.rmm.pool-size", "distributed.ucx.rmm.pool-size",
+	"distributed-ucxx.rmm.pool-size", "distributed.rmm.pool-size", "distributed.comm.ucx.rmm.pool-size",
+	"distributed.ucx.rmm.pool-size",
 	"rmm.pool-size", "ucx.rmm.pool-size",
 }
 

@@ -19,7 +19,8 @@ var (
 	}
 	timeUnits = map[string]float64{
 		"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "m": 60, "h": 3600, "d": 86400, "w": 604800,
-		"second": 1, "millisecond": 1e-3, "microsecond": 1e-6, "nanosecond": 1e-9, "minute": 60, "hour": 3600, "day": 86400, "week": 604800,
+		"second": 1, "millisecond": 1e-3, "microsecond": 1e-6, "nanosecond": 1e-9, "minute": 60, "hour": 3600,
+		"day": 86400, "week": 604800,
 	}
 )
 
@@ -29,7 +30,8 @@ func ParseBytes(text string) (int64, error) {
 	number, unit := splitUnit(text, strings.ContainsFunc(text, unicode.IsDigit))
 	factor, ok := byteUnits[unit]
 	if !ok {
-		return 0, fmt.Errorf("%q is not a number of bytes: unknown unit %q; write for example 500MB, 1GB or 1GiB", clip(text), clip(unit))
+		return 0, fmt.Errorf("%q is not a number of bytes: unknown unit %q; write for example 500MB, 1GB or 1GiB",
+			clip(text), clip(unit))
 	}
 	n, err := pythonFloat(number)
 	if err != nil {

@@ -59,7 +59,8 @@ func ParseFile(name string, text []byte) (*Map, error) {
 	}
 	m, ok := v.(*Map)
 	if !ok {
-		return nil, &FileError{name, 1, fmt.Errorf("the top of a configuration file must be keys with values, not %s", aType(v))}
+		return nil, &FileError{name, 1, fmt.Errorf("the top of a configuration file must be keys with values, not %s",
+			aType(v))}
 	}
 	return m, mergeable(name, m)
 }
@@ -68,7 +69,8 @@ func ParseFile(name string, text []byte) (*Map, error) {
 func mergeable(name string, m *Map) error {
 	for e := range m.All() {
 		if _, ok := e.Key.(string); !ok {
-			return &FileError{name, e.Source.Line, fmt.Errorf("key %v is %s in YAML, and keys are text; write it in quotes", e.Key, aType(e.Key))}
+			return &FileError{name, e.Source.Line, fmt.Errorf("key %v is %s in YAML, and keys are text; write "+
+				"it in quotes", e.Key, aType(e.Key))}
 		}
 		if sub, ok := e.Value.(*Map); ok {
 			if err := mergeable(name, sub); err != nil {
@@ -82,7 +84,8 @@ func mergeable(name string, m *Map) error {
 // parseDocument returns the root of the only document, or nil for an empty one.
 func parseDocument(name string, text []byte) (root *yaml.Node, err error) {
 	if len(text) > maxFile {
-		return nil, &FileError{name, 0, fmt.Errorf("%d bytes are too many for a configuration; the limit is %d", len(text), maxFile)}
+		return nil, &FileError{name, 0, fmt.Errorf("%d bytes are too many for a configuration; the limit is %d",
+			len(text), maxFile)}
 	}
 	if !utf8.Valid(text) {
 		return nil, &FileError{name, 0, errors.New("the file is not UTF-8 text")}
@@ -103,7 +106,8 @@ func parseDocument(name string, text []byte) (root *yaml.Node, err error) {
 	}
 	switch err := dec.Decode(&second); {
 	case err == nil:
-		return nil, &FileError{name, second.Line, errors.New("a configuration file holds one document; remove the second, after ---")}
+		return nil, &FileError{name, second.Line, errors.New("a configuration file holds one document; remove the " +
+			"second, after ---")}
 	case !errors.Is(err, io.EOF):
 		return nil, syntaxError(name, err)
 	}

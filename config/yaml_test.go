@@ -55,7 +55,8 @@ func TestFileErrorsNameTheLine(t *testing.T) {
 		"a: !!bool 7\n":             `f.yaml:1: "7" is not a boolean`,
 		"a: 2001-01-01 1:2:3 +99\n": `f.yaml:1: "2001-01-01 1:2:3 +99" `,
 	} {
-		if _, err := ParseFile("f.yaml", []byte(text)); text != "a: 2001-01-01 1:2:3 +99\n" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+		if _, err := ParseFile("f.yaml", []byte(text)); text != "a: 2001-01-01 1:2:3 +99\n" &&
+			(err == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
@@ -63,11 +64,13 @@ func TestFileErrorsNameTheLine(t *testing.T) {
 
 // Every value knows its line, also through merges, lists and JSON.
 func TestLines(t *testing.T) {
-	m, err := ParseFile("f.yaml", []byte("a: 1\nb:\n  c: &x\n    d: 2\n  e:\n    <<: *x\n    f: 3\n\"j\": {\"k\": [1,\n  2], \"l\": 3}\n"))
+	m, err := ParseFile("f.yaml", []byte("a: 1\nb:\n  c: &x\n    d: 2\n  e:\n    <<: *x\n    f: 3\n\"j\": {\"k\": "+
+		"[1,\n  2], \"l\": 3}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, line := range map[string]int{"a": 1, "b": 2, "b.c": 3, "b.c.d": 4, "b.e.d": 4, "b.e.f": 7, "j.k": 8, "j.l": 9} {
+	for key, line := range map[string]int{"a": 1, "b": 2, "b.c": 3, "b.c.d": 4, "b.e.d": 4, "b.e.f": 7, "j.k": 8,
+		"j.l": 9} {
 		e, ok := lookup(m, key)
 		if !ok || e.Source.Line != line || e.Source.String() != fmt.Sprintf("f.yaml:%d", line) {
 			t.Errorf("%s: %v at %v, want line %d", key, e.Value, e.Source, line)
@@ -77,7 +80,9 @@ func TestLines(t *testing.T) {
 
 func TestFormatReadsBack(t *testing.T) {
 	for _, text := range []string{
-		"a: 1\nb: 1.5\nc: text\nd: 'yes'\ne: [1, null, true, '', ' x', 'a: b', '#']\nf: {g: .inf, h: -.inf, i: '1'}\nj: 1.0e+300\nk: 99999999999999999999\nl: '- x'\nm: 2001-12-14\nn: 2001-12-14T21:59:43.5Z\no: \"a\\nb\\t\\\"c\\\"\"\np: 1.0\nq: 'x:'\n",
+		"a: 1\nb: 1.5\nc: text\nd: 'yes'\ne: [1, null, true, '', ' x', 'a: b', '#']\nf: {g: .inf, h: -.inf, i: " +
+			"'1'}\nj: 1.0e+300\nk: 99999999999999999999\nl: '- x'\nm: 2001-12-14\nn: 2001-12-14T21:59:43.5Z\no: " +
+			"\"a\\nb\\t\\\"c\\\"\"\np: 1.0\nq: 'x:'\n",
 	} {
 		v, err := ParseYAML("f", []byte(text))
 		if err != nil {

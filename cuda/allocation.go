@@ -45,7 +45,8 @@ func ExportAllocation(b *mem.Buffer) (Allocation, error) {
 	a, ok := exported.m[id]
 	exported.Unlock()
 	if !ok {
-		whole := mem.NewRegion(mem.RegionConfig{Addr: uintptr(base), Len: int(size), Kind: mem.Device, Device: b.Device()}).Buffer()
+		whole := mem.NewRegion(mem.RegionConfig{Addr: uintptr(base), Len: int(size), Kind: mem.Device,
+			Device: b.Device()}).Buffer()
 		h, err := ExportMem(whole)
 		whole.Release()
 		if err != nil {
@@ -60,7 +61,8 @@ func ExportAllocation(b *mem.Buffer) (Allocation, error) {
 		exported.Unlock()
 	}
 	if a.Offset = int(addr - base); a.Handle.length != size {
-		return Allocation{}, fmt.Errorf("cuda: export: allocation %d has %d bytes, had %d: %w", id, size, a.Handle.length, ErrInvalidValue)
+		return Allocation{}, fmt.Errorf("cuda: export: allocation %d has %d bytes, had %d: %w", id, size,
+			a.Handle.length, ErrInvalidValue)
 	}
 	return a, nil
 }

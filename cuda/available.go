@@ -46,7 +46,8 @@ func fix(err error) string {
 	case cudrv.NoCgo:
 		return "build with CGO_ENABLED=1 and a C compiler"
 	case cudrv.FailedOpen:
-		return "install the NVIDIA driver; in a container, start it with the NVIDIA container toolkit (docker run --gpus all); or name the file in MILLSTREAM_CUDA_LIBRARY"
+		return "install the NVIDIA driver; in a container, start it with the NVIDIA container toolkit (docker run " +
+			"--gpus all); or name the file in MILLSTREAM_CUDA_LIBRARY"
 	case cudrv.FailedSymbol:
 		return "update the NVIDIA driver to one that supports CUDA 10.2 or newer"
 	}

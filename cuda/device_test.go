@@ -28,7 +28,8 @@ func TestGPUDevices(t *testing.T) {
 	seen := map[string]bool{}
 	for i, d := range devices {
 		t.Logf("%v, %d.%d, %d MiB, NUMA node %d", d, d.Major, d.Minor, d.TotalMemory>>20, d.NUMANode)
-		if d.Ordinal != i || d.Name == "" || d.TotalMemory <= 0 || d.Major < 3 || d.Multiprocessors <= 0 || !d.UnifiedAddressing {
+		if d.Ordinal != i || d.Name == "" || d.TotalMemory <= 0 || d.Major < 3 || d.Multiprocessors <= 0 ||
+			!d.UnifiedAddressing {
 			t.Errorf("%+v", d)
 		}
 		if !regexp.MustCompile(`^(GPU|MIG)(-[0-9a-f]+){5}$`).MatchString(d.UUID) || seen[d.UUID] {
@@ -37,7 +38,8 @@ func TestGPUDevices(t *testing.T) {
 		if !regexp.MustCompile(`^[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]$`).MatchString(d.PCIBusID) {
 			t.Errorf("PCI bus id %q", d.PCIBusID)
 		}
-		if d.MIG != strings.HasPrefix(d.UUID, "MIG-") || !strings.HasPrefix(d.GPUUUID, "GPU-") || !d.MIG && d.GPUUUID != d.UUID {
+		if d.MIG != strings.HasPrefix(d.UUID, "MIG-") || !strings.HasPrefix(d.GPUUUID, "GPU-") || !d.MIG &&
+			d.GPUUUID != d.UUID {
 			t.Errorf("MIG %v: %q of %q", d.MIG, d.UUID, d.GPUUUID)
 		}
 		seen[d.UUID] = true

@@ -16,7 +16,8 @@ import (
 //
 // Several goroutines may call it; each of their submits runs alone with respect to Close, and
 // the order of work is that of their calls into the driver.
-func (s *Stream) Enqueue(ctx context.Context, submit func(stream uintptr) error, reads, writes []*mem.Buffer) (*Event, error) {
+func (s *Stream) Enqueue(ctx context.Context, submit func(stream uintptr) error, reads, writes []*mem.Buffer) (*Event,
+	error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -199,7 +199,8 @@ func (e *Event) Record(s *Stream) error {
 		return err
 	}
 	if e.device != s.device {
-		return fmt.Errorf("cuda: record event: the event is of device %d, the stream of device %d: %w", e.device, s.device, ErrInvalidHandle)
+		return fmt.Errorf("cuda: record event: the event is of device %d, the stream of device %d: %w", e.device,
+			s.device, ErrInvalidHandle)
 	}
 	if err := s.acquire(); err != nil {
 		return err
@@ -310,7 +311,8 @@ func Elapsed(start, end *Event) (time.Duration, error) {
 			return 0, err
 		}
 		if e.flags&cudrv.EventDisableTiming != 0 {
-			return 0, fmt.Errorf("cuda: elapsed time: the event was not made with EventConfig.Timing: %w", ErrInvalidHandle)
+			return 0, fmt.Errorf("cuda: elapsed time: the event was not made with EventConfig.Timing: %w",
+				ErrInvalidHandle)
 		}
 	}
 	ms, r := cudrv.EventElapsed(end.device, start.handle, end.handle)

@@ -53,7 +53,8 @@ func (h *MemHandle) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("cuda: memory handle begins with %q, want %q", b[:4], handleMagic)
 	}
 	if b[4] != handleVersion || b[5]|b[6]|b[7] != 0 {
-		return fmt.Errorf("cuda: memory handle of version %d, want %d: both processes must run compatible releases", b[4], handleVersion)
+		return fmt.Errorf("cuda: memory handle of version %d, want %d: both processes must run compatible releases",
+			b[4], handleVersion)
 	}
 	var n MemHandle
 	copy(n.uuid[:], b[8:])
@@ -87,7 +88,8 @@ func (h *MemHandle) UnmarshalText(text []byte) error {
 // what OpenMem gave it, and waits for b.Ready (or shares an event) before the other reads.
 func ExportMem(b *mem.Buffer) (MemHandle, error) {
 	if b.Kind() != mem.Device {
-		return MemHandle{}, fmt.Errorf("cuda: export: %v memory cannot be shared between processes: use NewDeviceResource: %w", b.Kind(), ErrNotSupported)
+		return MemHandle{}, fmt.Errorf("cuda: export: %v memory cannot be shared between processes: use "+
+			"NewDeviceResource: %w", b.Kind(), ErrNotSupported)
 	}
 	if b.Len() == 0 {
 		return MemHandle{}, errors.New("cuda: export: the buffer is empty")
@@ -103,9 +105,11 @@ func ExportMem(b *mem.Buffer) (MemHandle, error) {
 		native, r = cudrv.IPCGetMem(dev, base)
 	}
 	if err := check("export", dev, r); err != nil {
-		return MemHandle{}, fmt.Errorf("%w: memory of NewAsyncResource and of virtual memory management cannot be exported, memory of NewDeviceResource can", err)
+		return MemHandle{}, fmt.Errorf("%w: memory of NewAsyncResource and of virtual memory management cannot be "+
+			"exported, memory of NewDeviceResource can", err)
 	}
-	return MemHandle{native: native, uuid: info.InstanceUUID, offset: uint64(b.Addr()) - base, length: uint64(b.Len())}, nil
+	return MemHandle{native: native, uuid: info.InstanceUUID, offset: uint64(b.Addr()) - base, length: uint64(b.Len())},
+		nil
 }
 
 // OpenMem maps memory that another process exported. device is the ordinal of the GPU that
@@ -137,7 +141,8 @@ func OpenMem(device int, h MemHandle) (*mem.Buffer, error) {
 	}
 	if room := start + size - base; h.offset > room || h.length > room-h.offset {
 		closeMem()
-		return nil, fmt.Errorf("cuda: open exported memory: the handle says %d bytes at offset %d, the allocation has %d: %w", h.length, h.offset, room, ErrInvalidValue)
+		return nil, fmt.Errorf("cuda: open exported memory: the handle says %d bytes at offset %d, the "+
+			"allocation has %d: %w", h.length, h.offset, room, ErrInvalidValue)
 	}
 	return mem.NewRegion(mem.RegionConfig{
 		Addr: uintptr(base + h.offset), Len: int(h.length), Kind: mem.Device, Device: device,
@@ -156,7 +161,8 @@ func ordinalOf(uuid [16]byte) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, fmt.Errorf("cuda: open exported memory: it is on GPU %s, which this process does not see%s: make it visible, or give OpenMem a device that can reach it: %w", uuidText("", uuid), visible(), ErrInvalidDevice)
+	return 0, fmt.Errorf("cuda: open exported memory: it is on GPU %s, which this process does not see%s: make it "+
+		"visible, or give OpenMem a device that can reach it: %w", uuidText("", uuid), visible(), ErrInvalidDevice)
 }
 
 // EventHandle names an event of one process to another process of the same host.
@@ -169,7 +175,8 @@ func (e *Event) Export() (EventHandle, error) {
 		return EventHandle{}, err
 	}
 	if e.flags&cudrv.EventInterprocess == 0 {
-		return EventHandle{}, fmt.Errorf("cuda: export event: the event was not made with EventConfig.IPC: %w", ErrInvalidHandle)
+		return EventHandle{}, fmt.Errorf("cuda: export event: the event was not made with EventConfig.IPC: %w",
+			ErrInvalidHandle)
 	}
 	h, r := cudrv.IPCGetEvent(e.device, e.handle)
 	runtime.KeepAlive(e)

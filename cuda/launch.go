@@ -91,7 +91,8 @@ func (l *launcher) put() {
 // used by this process any more.
 func (s *Stream) Launch(f *Function, cfg LaunchConfig, args ...Arg) (*Event, error) {
 	if f.module.device != s.device {
-		return nil, fmt.Errorf("cuda: launch %s: the kernel is on device %d, the stream on device %d: %w", f.name, f.module.device, s.device, ErrInvalidHandle)
+		return nil, fmt.Errorf("cuda: launch %s: the kernel is on device %d, the stream on device %d: %w", f.name,
+			f.module.device, s.device, ErrInvalidHandle)
 	}
 	l := launchers.Get().(*launcher)
 	defer l.put()
@@ -125,7 +126,8 @@ func (l *launcher) fill(s *Stream, f *Function, cfg LaunchConfig, args []Arg) ([
 	if !ok1 || !ok2 || cfg.SharedBytes < 0 {
 		return nil, bad("grid %v, block %v, %d bytes of shared memory", cfg.Grid, cfg.Block, cfg.SharedBytes)
 	}
-	if n := uint64(block[0]) * uint64(block[1]) * uint64(block[2]); f.info.MaxThreads > 0 && n > uint64(f.info.MaxThreads) {
+	if n := uint64(block[0]) * uint64(block[1]) * uint64(block[2]); f.info.MaxThreads > 0 &&
+		n > uint64(f.info.MaxThreads) {
 		return nil, bad("%d threads in a block, the kernel can have %d", n, f.info.MaxThreads)
 	}
 	l.l.Grid, l.l.Block, l.l.Shared, l.l.Function = grid, block, uint32(cfg.SharedBytes), f.handle
@@ -147,7 +149,8 @@ func (l *launcher) fill(s *Stream, f *Function, cfg LaunchConfig, args []Arg) ([
 		}
 		room := (n + 7) &^ 7 // every parameter begins at a multiple of 8
 		if count == cudrv.MaxParameters || at+room > len(l.values) || n == 0 {
-			return nil, bad("argument %d: at most %d parameters of %d bytes together, none of them empty", i, cudrv.MaxParameters, len(l.values))
+			return nil, bad("argument %d: at most %d parameters of %d bytes together, none of them empty", i,
+				cudrv.MaxParameters, len(l.values))
 		}
 		if a.size > 0 {
 			*(*uint64)(unsafe.Pointer(&l.values[at])) = a.bits

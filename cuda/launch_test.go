@@ -37,7 +37,8 @@ func TestLaunchParameters(t *testing.T) {
 	c := fakeBuffer(0x4000, own)
 	l := new(launcher)
 	bufs, err := l.fill(s, f, LaunchConfig{Grid: Dim{X: 3}, Block: Dim{X: 8, Y: 4}, SharedBytes: 100},
-		[]Arg{In(a), AlsoIn(hidden), Val(int8(-1)), Out(b), Struct([]byte("twelve bytes")), Val(float32(1.5)), Val(true), AlsoOut(c)})
+		[]Arg{In(a), AlsoIn(hidden), Val(int8(-1)), Out(b), Struct([]byte("twelve bytes")), Val(float32(1.5)),
+			Val(true), AlsoOut(c)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,8 @@ func TestLaunchParameters(t *testing.T) {
 		}
 	}
 	v := l.values[:]
-	if binary.NativeEndian.Uint64(v) != 0x1000 || int8(v[8]) != -1 || binary.NativeEndian.Uint64(v[16:]) != 0x2000 || string(v[24:36]) != "twelve bytes" ||
+	if binary.NativeEndian.Uint64(v) != 0x1000 || int8(v[8]) != -1 || binary.NativeEndian.Uint64(v[16:]) != 0x2000 ||
+		string(v[24:36]) != "twelve bytes" ||
 		math.Float32frombits(binary.NativeEndian.Uint32(v[40:])) != 1.5 || v[48] != 1 {
 		t.Errorf("%v", v[:56])
 	}
@@ -106,14 +108,16 @@ type handleless struct{ pendingEvent }
 func TestLauncherIsUsedAgain(t *testing.T) {
 	f := &Function{module: &Module{}, name: "f"}
 	l := new(launcher)
-	if _, err := l.fill(&Stream{}, f, LaunchConfig{}, []Arg{In(fakeBuffer(4096, pendingEvent{7})), Val(int64(-1))}); err != nil {
+	if _, err := l.fill(&Stream{}, f, LaunchConfig{}, []Arg{In(fakeBuffer(4096, pendingEvent{7})),
+		Val(int64(-1))}); err != nil {
 		t.Fatal(err)
 	}
 	l.put()
 	if len(l.waits) != 0 || len(l.events) != 0 {
 		t.Errorf("%v %v", l.waits, l.events)
 	}
-	if _, err := l.fill(&Stream{}, f, LaunchConfig{}, []Arg{Val(uint8(5))}); err != nil || l.l.Waits != 0 || l.l.Parameters != 1 || l.values[0] != 5 {
+	if _, err := l.fill(&Stream{}, f, LaunchConfig{}, []Arg{Val(uint8(5))}); err != nil || l.l.Waits != 0 ||
+		l.l.Parameters != 1 || l.values[0] != 5 {
 		t.Errorf("%v: %+v", err, l.l)
 	}
 }

@@ -78,7 +78,8 @@ func TestGPUCopyPattern(t *testing.T) {
 
 func TestGPUEmptyBuffers(t *testing.T) {
 	requireGPU(t)
-	for _, r := range []mem.Resource{cuda.NewDeviceResource(0), cuda.NewManagedResource(0), cuda.NewPinnedResource(0), cuda.NewAsyncResource(newStream(t, 0))} {
+	for _, r := range []mem.Resource{cuda.NewDeviceResource(0), cuda.NewManagedResource(0), cuda.NewPinnedResource(0),
+		cuda.NewAsyncResource(newStream(t, 0))} {
 		b := alloc(t, r, 0)
 		if b.Len() != 0 || b.Kind() != r.Kind() {
 			t.Errorf("%v", b)

@@ -40,9 +40,11 @@ func LoadModule(device int, image []byte) (*Module, error) {
 		}
 		switch r {
 		case cudrv.UnsupportedPTX:
-			err = fmt.Errorf("%w: the PTX is of a newer CUDA than the driver: update the driver or compile with an older toolkit", err)
+			err = fmt.Errorf("%w: the PTX is of a newer CUDA than the driver: update the driver or compile with an "+
+				"older toolkit", err)
 		case cudrv.NoBinaryForGPU:
-			err = fmt.Errorf("%w: the image holds no code for this GPU: compile to PTX or for its compute capability", err)
+			err = fmt.Errorf("%w: the image holds no code for this GPU: compile to PTX or for its compute capability",
+				err)
 		}
 		return nil, err
 	}

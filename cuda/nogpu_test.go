@@ -28,14 +28,16 @@ func childNoDriver() error {
 	}
 	text := err.Error()
 	if !strings.Contains(text, "CGO_ENABLED=1") {
-		for _, want := range []string{"cuda: CUDA is not available", "libcuda.so.1", "/nonexistent", "install the NVIDIA driver", "--gpus all"} {
+		for _, want := range []string{"cuda: CUDA is not available", "libcuda.so.1", "/nonexistent",
+			"install the NVIDIA driver", "--gpus all"} {
 			if !strings.Contains(text, want) {
 				return fmt.Errorf("%q does not say %q", text, want)
 			}
 		}
 	}
 	ctx := context.Background()
-	heap, device := mem.FromBytes([]byte{1}), mem.NewRegion(mem.RegionConfig{Addr: 4096, Len: 1, Kind: mem.Device}).Buffer()
+	heap, device := mem.FromBytes([]byte{1}), mem.NewRegion(mem.RegionConfig{Addr: 4096, Len: 1,
+		Kind: mem.Device}).Buffer()
 	for name, err := range map[string]error{
 		"DriverVersion":       second(cuda.DriverVersion()),
 		"DeviceCount":         second(cuda.DeviceCount()),

@@ -29,7 +29,8 @@ func Pointer(addr uintptr) (PointerAttributes, error) {
 	if err := check(fmt.Sprintf("attributes of %#x", addr), -1, r); err != nil {
 		return PointerAttributes{}, err
 	}
-	a := PointerAttributes{Known: i.Type != cudrv.MemoryUnknown, Device: i.Device, Base: uintptr(i.Base), Size: int(i.Size), IPC: i.IPC}
+	a := PointerAttributes{Known: i.Type != cudrv.MemoryUnknown, Device: i.Device, Base: uintptr(i.Base),
+		Size: int(i.Size), IPC: i.IPC}
 	switch {
 	case !a.Known:
 		return PointerAttributes{Device: -1}, nil
@@ -56,10 +57,12 @@ func FromPointer(addr uintptr, n int, free func()) (*mem.Buffer, error) {
 		return nil, err
 	}
 	if !a.Known {
-		return nil, fmt.Errorf("cuda: wrap %d bytes at %#x: CUDA does not know this address: %w", n, addr, ErrInvalidValue)
+		return nil, fmt.Errorf("cuda: wrap %d bytes at %#x: CUDA does not know this address: %w", n, addr,
+			ErrInvalidValue)
 	}
 	if a.Size > 0 && (addr < a.Base || uint64(n) > uint64(a.Base)+uint64(a.Size)-uint64(addr)) {
-		return nil, fmt.Errorf("cuda: wrap %d bytes at %#x: the allocation is %d bytes at %#x: %w", n, addr, a.Size, a.Base, ErrInvalidValue)
+		return nil, fmt.Errorf("cuda: wrap %d bytes at %#x: the allocation is %d bytes at %#x: %w", n, addr, a.Size,
+			a.Base, ErrInvalidValue)
 	}
 	return mem.NewRegion(mem.RegionConfig{
 		Addr: addr, Len: n, Kind: a.Kind, Device: a.Device,

@@ -157,7 +157,8 @@ func TestGPUEvents(t *testing.T) {
 
 	b := alloc(t, cuda.NewDeviceResource(0), busyBytes)
 	defer b.Release()
-	start, end := one(cuda.NewEvent(0, cuda.EventConfig{Timing: true}))(t), one(cuda.NewEvent(0, cuda.EventConfig{Timing: true}))(t)
+	start, end := one(cuda.NewEvent(0, cuda.EventConfig{Timing: true}))(t),
+		one(cuda.NewEvent(0, cuda.EventConfig{Timing: true}))(t)
 	must(t, start.Record(s))
 	busy(t, s, b)
 	must(t, end.Record(s))

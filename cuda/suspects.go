@@ -28,7 +28,8 @@ func (w WrongContext) String() string {
 	default:
 		who = "one of these made it: " + strings.Join(w.Libraries, ", ")
 	}
-	return fmt.Sprintf("this process has a CUDA context on %s, which is not its GPU, and takes memory there; %s; have it use device 0, or hide other GPUs from the process with CUDA_VISIBLE_DEVICES", w.Device, who)
+	return fmt.Sprintf("this process has a CUDA context on %s, which is not its GPU, and takes memory there; %s; "+
+		"have it use device 0, or hide other GPUs from the process with CUDA_VISIBLE_DEVICES", w.Device, who)
 }
 
 // WrongContexts looks for primary contexts of this process on other devices than the one that
@@ -42,7 +43,8 @@ func WrongContexts(device int) ([]WrongContext, error) {
 	return wrongContexts(device, devices, HasContext, Users)
 }
 
-func wrongContexts(device int, devices []Device, has func(int) (bool, error), users func() []string) (wrong []WrongContext, err error) {
+func wrongContexts(device int, devices []Device, has func(int) (bool, error),
+	users func() []string) (wrong []WrongContext, err error) {
 	for _, d := range devices {
 		if d.Ordinal == device {
 			continue
@@ -78,7 +80,8 @@ func Users() []string {
 
 // opens are beginnings of the names of libraries that open the driver without being linked
 // with it.
-var opens = []string{"libcudart.", "libcublas.", "libcudnn", "libtorch_cuda.", "libnccl.", "librmm.", "libcudf.", "libtensorflow", "libonnxruntime_providers_cuda", "libnvshmem"}
+var opens = []string{"libcudart.", "libcublas.", "libcudnn", "libtorch_cuda.", "libnccl.", "librmm.", "libcudf.",
+	"libtensorflow", "libonnxruntime_providers_cuda", "libnvshmem"}
 
 // users reads the text of /proc/PID/maps.
 func users(maps, self string, root fs.FS) []string {

@@ -83,7 +83,8 @@ type csvTaker func(s string) error
 // csvColumn tells whether there are columns of a type.
 func csvColumn(f arrow.Field, mem memory.Allocator, null []string) (csvTaker, error) {
 	switch f.Type.ID() {
-	case arrow.BOOL, arrow.INT8, arrow.INT16, arrow.INT32, arrow.INT64, arrow.UINT8, arrow.UINT16, arrow.UINT32, arrow.UINT64,
+	case arrow.BOOL, arrow.INT8, arrow.INT16, arrow.INT32, arrow.INT64, arrow.UINT8, arrow.UINT16, arrow.UINT32,
+		arrow.UINT64,
 		arrow.FLOAT32, arrow.FLOAT64, arrow.STRING, arrow.LARGE_STRING, arrow.BINARY, arrow.DATE32, arrow.TIMESTAMP:
 		b := array.NewBuilder(mem, f.Type)
 		defer b.Release()

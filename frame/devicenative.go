@@ -13,7 +13,8 @@ import (
 var nativeKinds = map[arrow.Type]clique.Kind{
 	arrow.INT8: clique.KindOf[int8](), arrow.INT16: clique.KindOf[int16](), arrow.INT32: clique.KindOf[int32](),
 	arrow.INT64: clique.KindOf[int64](), arrow.UINT8: clique.KindOf[uint8](), arrow.UINT16: clique.KindOf[uint16](),
-	arrow.UINT32: clique.KindOf[uint32](), arrow.UINT64: clique.KindOf[uint64](), arrow.FLOAT16: clique.KindOf[clique.F16](),
+	arrow.UINT32: clique.KindOf[uint32](), arrow.UINT64: clique.KindOf[uint64](),
+	arrow.FLOAT16: clique.KindOf[clique.F16](),
 	arrow.FLOAT32: clique.KindOf[float32](), arrow.FLOAT64: clique.KindOf[float64](),
 }
 

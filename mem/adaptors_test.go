@@ -45,7 +45,8 @@ func TestLimit(t *testing.T) {
 	}
 	l := must(mem.NewLimit(newPool(t, mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{}), 1024))
 	a := must(l.Alloc(t.Context(), 700)) // 768
-	if _, err := l.Alloc(t.Context(), 257); !errors.Is(err, mem.ErrOutOfMemory) || !strings.Contains(err.Error(), "768 of at most 1024") {
+	if _, err := l.Alloc(t.Context(), 257); !errors.Is(err, mem.ErrOutOfMemory) ||
+		!strings.Contains(err.Error(), "768 of at most 1024") {
 		t.Errorf("beyond the limit: %v", err)
 	}
 	b := must(l.Alloc(t.Context(), 256))
@@ -107,7 +108,8 @@ func TestStatistics(t *testing.T) {
 				out = append(out, must(s.Alloc(context.Background(), n)))
 				for i := range want {
 					w := &want[i]
-					w.Bytes, w.TotalBytes, w.Count, w.TotalCount = w.Bytes+int64(n), w.TotalBytes+int64(n), w.Count+1, w.TotalCount+1
+					w.Bytes, w.TotalBytes, w.Count, w.TotalCount = w.Bytes+int64(n), w.TotalBytes+int64(n), w.Count+1,
+						w.TotalCount+1
 					w.PeakBytes, w.PeakCount = max(w.PeakBytes, w.Bytes), max(w.PeakCount, w.Count)
 				}
 			},
@@ -150,11 +152,13 @@ func TestStatistics(t *testing.T) {
 }
 
 func TestTracking(t *testing.T) {
-	tr := must(mem.NewTracking(newPool(t, mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{}), mem.TrackingConfig{Stacks: true}))
+	tr := must(mem.NewTracking(newPool(t, mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{}),
+		mem.TrackingConfig{Stacks: true}))
 	a, b, c := must(tr.Alloc(t.Context(), 1)), must(tr.Alloc(t.Context(), 22)), must(tr.Alloc(t.Context(), 333))
 	b.Release()
 	list := tr.Outstanding()
-	if len(list) != 2 || list[0].Bytes != 1 || list[1].Bytes != 333 || list[1].Addr != c.Addr() || list[0].When.After(list[1].When) {
+	if len(list) != 2 || list[0].Bytes != 1 || list[1].Bytes != 333 || list[1].Addr != c.Addr() ||
+		list[0].When.After(list[1].When) {
 		t.Errorf("outstanding %+v", list)
 	}
 	if !strings.Contains(list[0].Stack, "TestTracking") || strings.Contains(list[0].Stack, "Tracking).Alloc") {
@@ -221,7 +225,8 @@ func TestAllocLog(t *testing.T) {
 		t.Error(err)
 	}
 	lines := regexp.MustCompile(`\d\d:\d\d:\d\d\.\d{6}`).ReplaceAllString(text.String(), "TIME")
-	want := "Thread,Time,Action,Pointer,Size,Stream\n0,TIME,allocate," + addr + ",1000,0x0\n0,TIME,allocate failure,0x0,4000,0x0\n0,TIME,free," + addr + ",1000,0x0\n"
+	want := "Thread,Time,Action,Pointer,Size,Stream\n0,TIME,allocate," + addr + ",1000,0x0\n0,TIME,allocate " +
+		"failure,0x0,4000,0x0\n0,TIME,free," + addr + ",1000,0x0\n"
 	if lines != want {
 		t.Errorf("got\n%swant\n%s", lines, want)
 	}
@@ -259,7 +264,8 @@ func TestAdaptorsStacked(t *testing.T) {
 		t.Error("let go while a view is left")
 	}
 	s.Release()
-	if limit.InUse() != 0 || len(track.Outstanding()) != 0 || stats.Counters() != (mem.Counters{PeakBytes: 5000, TotalBytes: 5000, PeakCount: 1, TotalCount: 1}) {
+	if limit.InUse() != 0 || len(track.Outstanding()) != 0 ||
+		stats.Counters() != (mem.Counters{PeakBytes: 5000, TotalBytes: 5000, PeakCount: 1, TotalCount: 1}) {
 		t.Errorf("after the end: %d, %+v", limit.InUse(), stats.Counters())
 	}
 }

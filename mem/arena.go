@@ -66,7 +66,9 @@ func (p *Pool) fromStreams(size int, home *arena) *chunk {
 
 // others are the streams whose memory home could have.
 func (p *Pool) others(home *arena) []*arena {
-	return slices.DeleteFunc(slices.Clone(p.streams), func(a *arena) bool { return a == home || a.stranded || a.bytes == 0 })
+	return slices.DeleteFunc(slices.Clone(p.streams), func(a *arena) bool {
+		return a == home || a.stranded || a.bytes == 0
+	})
 }
 
 func (p *Pool) borrow(size int, home *arena) *chunk {

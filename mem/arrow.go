@@ -33,7 +33,8 @@ func NewArrowAllocator(upstream Resource) (*ArrowAllocator, error) {
 		return nil, errors.New("mem: NewArrowAllocator: no upstream resource")
 	}
 	if !upstream.Kind().HostAccessible() {
-		return nil, fmt.Errorf("mem: NewArrowAllocator: Arrow for Go reads and writes its memory by the CPU, and %v memory is out of its reach: use a pinned or managed resource", upstream.Kind())
+		return nil, fmt.Errorf("mem: NewArrowAllocator: Arrow for Go reads and writes its memory by the CPU, and %v "+
+			"memory is out of its reach: use a pinned or managed resource", upstream.Kind())
 	}
 	return &ArrowAllocator{upstream: upstream, out: map[uintptr]*Buffer{}}, nil
 }

@@ -16,7 +16,8 @@ var _ memory.Allocator = (*mem.ArrowAllocator)(nil)
 
 // Arrow builds an array in memory of a pool, and gives all of it back.
 func TestArrowAllocator(t *testing.T) {
-	for name, r := range map[string]mem.Resource{"pool": newPool(t, mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{}), "mmap": mem.NewMmap(mem.MmapConfig{}), "heap": mem.Heap} {
+	for name, r := range map[string]mem.Resource{"pool": newPool(t, mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{}),
+		"mmap": mem.NewMmap(mem.MmapConfig{}), "heap": mem.Heap} {
 		t.Run(name, func(t *testing.T) {
 			alloc := must(mem.NewArrowAllocator(r))
 			checked := memory.NewCheckedAllocator(alloc)
@@ -102,7 +103,8 @@ type deviceOnly struct{ mem.Resource }
 func (deviceOnly) Kind() mem.Kind { return mem.Device }
 
 func TestArrowDevice(t *testing.T) {
-	if _, err := mem.NewArrowAllocator(deviceOnly{mem.Heap}); err == nil || !strings.Contains(err.Error(), "pinned or managed") {
+	if _, err := mem.NewArrowAllocator(deviceOnly{mem.Heap}); err == nil ||
+		!strings.Contains(err.Error(), "pinned or managed") {
 		t.Errorf("device memory for Arrow: %v", err)
 	}
 }

@@ -169,7 +169,8 @@ func (b *Buffer) ReadOnly() bool { b.check("ReadOnly"); return b.blk.region.read
 func (b *Buffer) Bytes() []byte {
 	b.check("Bytes")
 	if r := b.blk.region; !r.kind.HostAccessible() {
-		panic(fmt.Sprintf("mem: Bytes of %v memory on device %d: the CPU cannot touch it; copy it to the host with package cuda first", r.kind, r.device))
+		panic(fmt.Sprintf("mem: Bytes of %v memory on device %d: the CPU cannot touch it; copy it to the host with "+
+			"package cuda first", r.kind, r.device))
 	}
 	return b.blk.region.bytes(b.off, b.n)
 }

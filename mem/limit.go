@@ -21,7 +21,8 @@ const limitAlign = 256
 // NewLimit bounds what upstream gives at one time to limit bytes.
 func NewLimit(upstream Resource, limit int64) (*Limit, error) {
 	if upstream == nil || limit <= 0 {
-		return nil, fmt.Errorf("mem: NewLimit: a limit of %d bytes on %T: give a resource and a number above 0", limit, upstream)
+		return nil, fmt.Errorf("mem: NewLimit: a limit of %d bytes on %T: give a resource and a number above 0", limit,
+			upstream)
 	}
 	return &Limit{upstream: upstream, max: limit}, nil
 }
@@ -38,7 +39,8 @@ func (l *Limit) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) 
 	size := (int64(n) + limitAlign - 1) &^ (limitAlign - 1)
 	if now := l.inUse.Add(size); now > l.max {
 		l.inUse.Add(-size)
-		return nil, fmt.Errorf("%w: limit: %d bytes: %d of at most %d bytes are in use", ErrOutOfMemory, n, now-size, l.max)
+		return nil, fmt.Errorf("%w: limit: %d bytes: %d of at most %d bytes are in use", ErrOutOfMemory, n, now-size,
+			l.max)
 	}
 	b, err := AllocOn(ctx, l.upstream, n, st)
 	if err != nil {

@@ -91,7 +91,8 @@ func mlockError(n int, err error) error {
 		limit = fmt.Sprint(lim.Cur)
 	}
 	if errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EPERM) {
-		return fmt.Errorf("%w: mlock of %d bytes: %w: the locked-memory limit is %s bytes; raise it with ulimit -l or LimitMEMLOCK=",
+		return fmt.Errorf("%w: mlock of %d bytes: %w: the locked-memory limit is %s bytes; raise it with ulimit -l "+
+			"or LimitMEMLOCK=",
 			ErrOutOfMemory, n, err, limit)
 	}
 	return fmt.Errorf("mem: mlock of %d bytes: %w", n, err)

@@ -372,7 +372,8 @@ func (p *Pool) Close() error {
 	}
 	if len(p.quaran)+p.checking > 0 || p.growing > 0 || p.streamsBusy() {
 		defer p.mu.Unlock()
-		return fmt.Errorf("%w: pool: close: a device still works on released memory (%d bytes), or a slab is being allocated", ErrBusy, p.stats.Quarantined)
+		return fmt.Errorf("%w: pool: close: a device still works on released memory (%d bytes), or a slab is "+
+			"being allocated", ErrBusy, p.stats.Quarantined)
 	}
 	p.closed = true
 	slabs := slices.Clone(p.slabs)

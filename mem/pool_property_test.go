@@ -101,7 +101,8 @@ func TestPoolProperty(t *testing.T) {
 					}
 				}
 				s := p.Stats()
-				if s.Outstanding != len(live) || s.InUse != inUse || s.InUse > s.Reserved || maxBytes > 0 && s.Reserved > maxBytes {
+				if s.Outstanding != len(live) || s.InUse != inUse || s.InUse > s.Reserved || maxBytes > 0 &&
+					s.Reserved > maxBytes {
 					t.Fatalf("%d buffers, %d bytes are out; stats %+v", len(live), inUse, s)
 				}
 			},

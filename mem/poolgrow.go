@@ -129,7 +129,8 @@ func (p *Pool) grow(ctx context.Context, n, need int) error {
 	if size < need {
 		p.stats.Reserved -= int64(n)
 		unused = buf
-		return fmt.Errorf("%w: pool: slab of %d bytes at %#x for alignment %d: %w", ErrOutOfMemory, n, buf.Addr(), p.cfg.Align, errMisaligned)
+		return fmt.Errorf("%w: pool: slab of %d bytes at %#x for alignment %d: %w", ErrOutOfMemory, n, buf.Addr(),
+			p.cfg.Align, errMisaligned)
 	}
 	s := &slab{pool: p, buf: buf}
 	s.head = &chunk{slab: s, off: buf.off + skip, size: size, home: &p.common}

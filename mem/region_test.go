@@ -48,7 +48,8 @@ func TestKind(t *testing.T) {
 
 func TestRegionFields(t *testing.T) {
 	r := deviceRegion(nil)
-	if r.Addr() != 0x7f0000000000 || r.Len() != 4096 || r.Kind() != mem.Device || r.Device() != 3 || r.ReadOnly() || r.GoHeap() {
+	if r.Addr() != 0x7f0000000000 || r.Len() != 4096 || r.Kind() != mem.Device || r.Device() != 3 || r.ReadOnly() ||
+		r.GoHeap() {
 		t.Errorf("%v", r)
 	}
 	if s := r.String(); s != "device region of 4096 bytes at 0x7f0000000000 on device 3" {

@@ -104,7 +104,8 @@ func TestMlockedNamesTheLimit(t *testing.T) {
 		b.Release()
 		return
 	}
-	if !errors.Is(err, mem.ErrOutOfMemory) || !strings.Contains(err.Error(), "ulimit -l") || !strings.Contains(err.Error(), "65536") {
+	if !errors.Is(err, mem.ErrOutOfMemory) || !strings.Contains(err.Error(), "ulimit -l") ||
+		!strings.Contains(err.Error(), "65536") {
 		t.Error(err)
 	}
 }

@@ -83,7 +83,8 @@ func (s Size) Of(total int64) (int64, error) {
 		n = int64(s.fraction * float64(total))
 	}
 	if n > total {
-		return 0, fmt.Errorf("%w: %v is more than the %d bytes that the device has: give less, or a fraction such as 0.9", ErrOutOfMemory, s, total)
+		return 0, fmt.Errorf("%w: %v is more than the %d bytes that the device has: give less, or a fraction "+
+			"such as 0.9", ErrOutOfMemory, s, total)
 	}
 	if n &^= 255; n <= 0 {
 		return 0, fmt.Errorf("mem: %v of a device of %d bytes is less than 256 bytes: give more", s, total)

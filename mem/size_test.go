@@ -11,10 +11,13 @@ import (
 func TestParseSize(t *testing.T) {
 	const device = 80 << 30
 	for text, want := range map[string]int64{
-		"12GB": 12_000_000_000, "12 gb": 12_000_000_000, "1.5GiB": 3 << 29, "1e9": 1_000_000_000 &^ 255, "4096": 4096, "5000M": 5_000_000_000 &^ 255,
-		"0.5": 40 << 30, "1": device, "1.0": device, "auto": device, ".25": 20 << 30, "1B": -1, "2": -1, "256": 256, "80GiB": device,
-		"": 0, "0": 0, "0.0": 0, "None": 0, "0GB": 0,
-		"81GiB": -2, "1PB": -2, "12XB": -3, "GB": -3, "-1GB": -3, "-0.5": -3, "nan": -3, "inf": -3, "0x10": -3, "1_000": -3, "1e400": -3, "99999999PB": -3, "0.1B": -3, "1..5GB": -3, "12GB!": -3,
+		"12GB": 12_000_000_000, "12 gb": 12_000_000_000, "1.5GiB": 3 << 29, "1e9": 1_000_000_000 &^ 255, "4096": 4096,
+		"5000M": 5_000_000_000 &^ 255,
+		"0.5":   40 << 30, "1": device, "1.0": device, "auto": device, ".25": 20 << 30, "1B": -1, "2": -1, "256": 256,
+		"80GiB": device,
+		"":      0, "0": 0, "0.0": 0, "None": 0, "0GB": 0,
+		"81GiB": -2, "1PB": -2, "12XB": -3, "GB": -3, "-1GB": -3, "-0.5": -3, "nan": -3, "inf": -3, "0x10": -3,
+		"1_000": -3, "1e400": -3, "99999999PB": -3, "0.1B": -3, "1..5GB": -3, "12GB!": -3,
 	} {
 		s, err := mem.ParseSize(text)
 		if want == -3 {
@@ -41,7 +44,8 @@ func TestParseSize(t *testing.T) {
 			t.Errorf("%q (%v): %d, want %d: %v", text, s, n, want, err)
 		}
 	}
-	for s, want := range map[mem.Size]string{{}: "not set", mem.SizeBytes(4096): "4096 bytes", mem.SizeFraction(0.8): "0.8 of the device"} {
+	for s, want := range map[mem.Size]string{{}: "not set", mem.SizeBytes(4096): "4096 bytes",
+		mem.SizeFraction(0.8): "0.8 of the device"} {
 		if s.String() != want {
 			t.Errorf("%q, want %q", s, want)
 		}

@@ -37,7 +37,8 @@ type rigBuffer struct {
 }
 
 func newRig(pool *mem.Pool, streams int, fail func(string, ...any)) *rig {
-	r := &rig{fail: fail, gpu: &fakeGPU{onQuery: true}, pool: pool, owner: map[uintptr]int{}, pending: map[uintptr]int{}}
+	r := &rig{fail: fail, gpu: &fakeGPU{onQuery: true}, pool: pool, owner: map[uintptr]int{},
+		pending: map[uintptr]int{}}
 	for range streams {
 		r.streams = append(r.streams, r.gpu.stream())
 	}
@@ -151,7 +152,8 @@ func (r *rig) check() {
 	for _, x := range r.live {
 		inUse += max(int64(x.b.Len()+255)&^255, 256)
 	}
-	if s := r.pool.Stats(); s.Outstanding != len(r.live) || s.InUse != inUse || s.InUse+s.Quarantined+s.StreamFree > s.Reserved {
+	if s := r.pool.Stats(); s.Outstanding != len(r.live) || s.InUse != inUse || s.InUse+s.Quarantined+
+		s.StreamFree > s.Reserved {
 		r.fail("%d buffers, %d bytes are out; %+v", len(r.live), inUse, s)
 	}
 }
@@ -256,7 +258,8 @@ func FuzzStreams(f *testing.F) {
 // TestStreamStress: goroutines with streams of their own on one small pool, while the device
 // works by itself; every buffer is exclusively its owner's.
 func TestStreamStress(t *testing.T) {
-	p, err := mem.NewPool(mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{SlabBytes: 16 << 10, MaxBytes: 64 << 10, Wait: true})
+	p, err := mem.NewPool(mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{SlabBytes: 16 << 10, MaxBytes: 64 << 10,
+		Wait: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,8 @@ func TestSameStreamReuse(t *testing.T) {
 	if s.calls() != 0 {
 		t.Errorf("%d driver calls, want none", s.calls())
 	}
-	if st := p.Stats(); st.Slabs != 1 || st.StreamFree != 4096 || st.Streams != 1 || st.Outstanding != 0 || st.Quarantined != 0 {
+	if st := p.Stats(); st.Slabs != 1 || st.StreamFree != 4096 || st.Streams != 1 || st.Outstanding != 0 ||
+		st.Quarantined != 0 {
 		t.Errorf("%+v", st)
 	}
 	if err := p.Close(); !errors.Is(err, mem.ErrBusy) {
@@ -311,7 +312,8 @@ func TestAdaptorsOnStreams(t *testing.T) {
 	top := must(mem.NewOnFailure(limit, func(context.Context, int, error) bool { return false }))
 	b := allocOn(t, top, 1000, s)
 	list := track.Outstanding()
-	if len(list) != 1 || list[0].Stream != s.Handle() || !strings.Contains(list[0].Stack, "TestAdaptorsOnStreams") || strings.Contains(list[0].Stack, "Tracking).AllocOn\n\t\tx") {
+	if len(list) != 1 || list[0].Stream != s.Handle() || !strings.Contains(list[0].Stack, "TestAdaptorsOnStreams") ||
+		strings.Contains(list[0].Stack, "Tracking).AllocOn\n\t\tx") {
 		t.Errorf("%+v", list)
 	}
 	if st := p.Stats(); st.Streams != 1 {

@@ -116,7 +116,8 @@ func (t *Tracking) Outstanding() []Allocation {
 func (t *Tracking) Report() string {
 	var text strings.Builder
 	for _, a := range t.Outstanding() {
-		fmt.Fprintf(&text, "%#x %d bytes on stream %#x since %s\n%s", a.Addr, a.Bytes, a.Stream, a.When.Format(time.RFC3339Nano), a.Stack)
+		fmt.Fprintf(&text, "%#x %d bytes on stream %#x since %s\n%s", a.Addr, a.Bytes, a.Stream,
+			a.When.Format(time.RFC3339Nano), a.Stack)
 	}
 	return text.String()
 }

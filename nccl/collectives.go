@@ -41,9 +41,11 @@ func pair(op string, send, recv *mem.Buffer, t DataType, times int) (uint64, err
 	case times < 0 && n == m*uint64(-times):
 		return m, nil
 	case times < 0:
-		return 0, fmt.Errorf("nccl: %s: %d elements are sent and %d received: the first must be %d times the second", op, n, m, -times)
+		return 0, fmt.Errorf("nccl: %s: %d elements are sent and %d received: the first must be %d times the second",
+			op, n, m, -times)
 	}
-	return 0, fmt.Errorf("nccl: %s: %d elements are sent and %d received: the second must be %d times the first", op, n, m, times)
+	return 0, fmt.Errorf("nccl: %s: %d elements are sent and %d received: the second must be %d times the first", op, n,
+		m, times)
 }
 
 func (c *Comm) checkRank(op, what string, rank int) error {
@@ -66,11 +68,13 @@ func (c *Comm) AllReduce(ctx context.Context, s *cuda.Stream, send, recv *mem.Bu
 	if err != nil {
 		return nil, err
 	}
-	return c.run(ctx, s, "all-reduce", []ncclapi.Op{{Kind: ncclapi.AllReduce, Type: int32(t), RedOp: int32(o), Send: addr(send), Recv: addr(recv), Count: n}}, []*mem.Buffer{send}, []*mem.Buffer{recv})
+	return c.run(ctx, s, "all-reduce", []ncclapi.Op{{Kind: ncclapi.AllReduce, Type: int32(t), RedOp: int32(o),
+		Send: addr(send), Recv: addr(recv), Count: n}}, []*mem.Buffer{send}, []*mem.Buffer{recv})
 }
 
 // Reduce reduces the send buffers of all ranks into root's recv; recv of others may be nil.
-func (c *Comm) Reduce(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType, o Op, root int) (*Work, error) {
+func (c *Comm) Reduce(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType, o Op, root int) (*Work,
+	error) {
 	if err := c.checkRank("reduce", "root", root); err != nil {
 		return nil, err
 	}
@@ -85,11 +89,13 @@ func (c *Comm) Reduce(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffe
 	if err != nil {
 		return nil, err
 	}
-	return c.run(ctx, s, "reduce", []ncclapi.Op{{Kind: ncclapi.Reduce, Type: int32(t), RedOp: int32(o), Peer: int32(root), Send: addr(send), Recv: addr(recv), Count: n}}, []*mem.Buffer{send}, writes)
+	return c.run(ctx, s, "reduce", []ncclapi.Op{{Kind: ncclapi.Reduce, Type: int32(t), RedOp: int32(o),
+		Peer: int32(root), Send: addr(send), Recv: addr(recv), Count: n}}, []*mem.Buffer{send}, writes)
 }
 
 // Broadcast copies root's send buffer into every rank's recv; send of others may be nil.
-func (c *Comm) Broadcast(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType, root int) (*Work, error) {
+func (c *Comm) Broadcast(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType, root int) (*Work,
+	error) {
 	if err := c.checkRank("broadcast", "root", root); err != nil {
 		return nil, err
 	}
@@ -104,7 +110,8 @@ func (c *Comm) Broadcast(ctx context.Context, s *cuda.Stream, send, recv *mem.Bu
 	if err != nil {
 		return nil, err
 	}
-	return c.run(ctx, s, "broadcast", []ncclapi.Op{{Kind: ncclapi.Broadcast, Type: int32(t), Peer: int32(root), Send: addr(send), Recv: addr(recv), Count: n}}, reads, []*mem.Buffer{recv})
+	return c.run(ctx, s, "broadcast", []ncclapi.Op{{Kind: ncclapi.Broadcast, Type: int32(t), Peer: int32(root),
+		Send: addr(send), Recv: addr(recv), Count: n}}, reads, []*mem.Buffer{recv})
 }
 
 // AllGather puts the send buffers of all ranks behind each other, in order of ranks, into every
@@ -114,15 +121,18 @@ func (c *Comm) AllGather(ctx context.Context, s *cuda.Stream, send, recv *mem.Bu
 	if err != nil {
 		return nil, err
 	}
-	return c.run(ctx, s, "all-gather", []ncclapi.Op{{Kind: ncclapi.AllGather, Type: int32(t), Send: addr(send), Recv: addr(recv), Count: n}}, []*mem.Buffer{send}, []*mem.Buffer{recv})
+	return c.run(ctx, s, "all-gather", []ncclapi.Op{{Kind: ncclapi.AllGather, Type: int32(t), Send: addr(send),
+		Recv: addr(recv), Count: n}}, []*mem.Buffer{send}, []*mem.Buffer{recv})
 }
 
 // ReduceScatter reduces the send buffers of all ranks and leaves part i of the result in rank
 // i's recv; send is Size times as long.
-func (c *Comm) ReduceScatter(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType, o Op) (*Work, error) {
+func (c *Comm) ReduceScatter(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType, o Op) (*Work,
+	error) {
 	n, err := pair("reduce-scatter", send, recv, t, -c.size)
 	if err != nil {
 		return nil, err
 	}
-	return c.run(ctx, s, "reduce-scatter", []ncclapi.Op{{Kind: ncclapi.ReduceScatter, Type: int32(t), RedOp: int32(o), Send: addr(send), Recv: addr(recv), Count: n}}, []*mem.Buffer{send}, []*mem.Buffer{recv})
+	return c.run(ctx, s, "reduce-scatter", []ncclapi.Op{{Kind: ncclapi.ReduceScatter, Type: int32(t), RedOp: int32(o),
+		Send: addr(send), Recv: addr(recv), Count: n}}, []*mem.Buffer{send}, []*mem.Buffer{recv})
 }

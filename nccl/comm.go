@@ -27,7 +27,8 @@ type Config struct {
 }
 
 func (cfg *Config) settings() *ncclapi.Settings {
-	s := &ncclapi.Settings{CGAClusterSize: cfg.CGAClusterSize, MinCTAs: cfg.MinCTAs, MaxCTAs: cfg.MaxCTAs, NetName: cfg.NetName}
+	s := &ncclapi.Settings{CGAClusterSize: cfg.CGAClusterSize, MinCTAs: cfg.MinCTAs, MaxCTAs: cfg.MaxCTAs,
+		NetName: cfg.NetName}
 	if cfg.SplitShare {
 		s.SplitShare = 1
 	}

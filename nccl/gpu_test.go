@@ -66,7 +66,8 @@ func ranks(t *testing.T, n int, role string, mayFail bool) []string {
 	for rank := range n {
 		wg.Go(func() {
 			cmd := exec.CommandContext(ctx, os.Args[0])
-			cmd.Env = append(os.Environ(), rankVariable+"="+role, fmt.Sprintf("NCCL_HOSTID=rank-%d", rank), "NCCL_SOCKET_IFNAME=lo",
+			cmd.Env = append(os.Environ(), rankVariable+"="+role, fmt.Sprintf("NCCL_HOSTID=rank-%d", rank),
+				"NCCL_SOCKET_IFNAME=lo",
 				"NCCL_TEST_ID="+string(text), "NCCL_TEST_PLACE="+strconv.Itoa(rank), "NCCL_TEST_SIZE="+strconv.Itoa(n))
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
@@ -220,7 +221,8 @@ func (r *rig) get(t nccl.DataType, b *mem.Buffer) ([]float64, error) {
 }
 
 // check runs one operation: values of this rank in, the wanted ones of this rank out.
-func (r *rig) check(what string, t nccl.DataType, in, want []float64, recvLen int, call func(send, recv *mem.Buffer) (*nccl.Work, error)) error {
+func (r *rig) check(what string, t nccl.DataType, in, want []float64, recvLen int,
+	call func(send, recv *mem.Buffer) (*nccl.Work, error)) error {
 	send, err := r.put(t, in)
 	if err != nil {
 		return err
@@ -251,7 +253,8 @@ func (r *rig) check(what string, t nccl.DataType, in, want []float64, recvLen in
 	return nil
 }
 
-var numberTypes = []nccl.DataType{nccl.Int8, nccl.Uint8, nccl.Int32, nccl.Uint32, nccl.Int64, nccl.Uint64, nccl.Float16, nccl.Float32, nccl.Float64, nccl.BFloat16}
+var numberTypes = []nccl.DataType{nccl.Int8, nccl.Uint8, nccl.Int32, nccl.Uint32, nccl.Int64, nccl.Uint64, nccl.Float16,
+	nccl.Float32, nccl.Float64, nccl.BFloat16}
 
 // of is what rank has at place i: small, so that every type holds sums and products of it.
 func of(rank, i int) float64 { return float64((rank + 1) * (i%3 + 1) % 5) }
@@ -270,7 +273,8 @@ func (r *rig) everything() error {
 	whole := list(n*size, func(i int) float64 { return of(me, i) })
 	for _, t := range numberTypes {
 		for i, f := range []func(a, b float64) float64{
-			func(a, b float64) float64 { return a + b }, func(a, b float64) float64 { return a * b }, math.Max, math.Min,
+			func(a, b float64) float64 { return a + b }, func(a, b float64) float64 { return a * b }, math.Max,
+			math.Min,
 		} {
 			op := nccl.Op(i) // every rank in this order
 			fold := func(i int) float64 {
@@ -280,7 +284,11 @@ func (r *rig) everything() error {
 				}
 				return v
 			}
-			if err := r.check("all-reduce "+op.String(), t, mine, list(n, fold), n, func(a, b *mem.Buffer) (*nccl.Work, error) { return r.c.AllReduce(r.ctx, r.s, a, b, t, op) }); err != nil {
+			if err := r.check("all-reduce "+op.String(), t, mine, list(n, fold), n,
+				func(a, b *mem.Buffer) (*nccl.Work, error) {
+					return r.c.AllReduce(r.ctx, r.s, a, b, t,
+						op)
+				}); err != nil {
 				return err
 			}
 			root := size - 1
@@ -288,37 +296,60 @@ func (r *rig) everything() error {
 			if me == root {
 				want = list(n, fold)
 			}
-			if err := r.check("reduce "+op.String(), t, mine, want, n, func(a, b *mem.Buffer) (*nccl.Work, error) { return r.c.Reduce(r.ctx, r.s, a, b, t, op, root) }); err != nil {
+			if err := r.check("reduce "+op.String(), t, mine, want, n, func(a, b *mem.Buffer) (*nccl.Work, error) {
+				return r.c.Reduce(r.ctx, r.s, a, b, t, op, root)
+			}); err != nil {
 				return err
 			}
-			if err := r.check("reduce-scatter "+op.String(), t, whole, list(n, func(i int) float64 { return fold(me*n + i) }), n, func(a, b *mem.Buffer) (*nccl.Work, error) { return r.c.ReduceScatter(r.ctx, r.s, a, b, t, op) }); err != nil {
+			if err := r.check("reduce-scatter "+op.String(), t, whole, list(n, func(i int) float64 {
+				return fold(me*n + i)
+			}), n, func(a, b *mem.Buffer) (*nccl.Work, error) {
+				return r.c.ReduceScatter(r.ctx, r.s, a, b, t, op)
+			}); err != nil {
 				return err
 			}
 		}
 		gathered := list(n*size, func(i int) float64 { return of(i/n, i%n) })
-		if err := r.check("all-gather", t, mine, gathered, n*size, func(a, b *mem.Buffer) (*nccl.Work, error) { return r.c.AllGather(r.ctx, r.s, a, b, t) }); err != nil {
+		if err := r.check("all-gather", t, mine, gathered, n*size, func(a, b *mem.Buffer) (*nccl.Work, error) {
+			return r.c.AllGather(r.ctx, r.s, a, b, t)
+		}); err != nil {
 			return err
 		}
 		for root := range size {
-			if err := r.check("broadcast", t, mine, list(n, func(i int) float64 { return of(root, i) }), n, func(a, b *mem.Buffer) (*nccl.Work, error) { return r.c.Broadcast(r.ctx, r.s, a, b, t, root) }); err != nil {
+			if err := r.check("broadcast", t, mine, list(n, func(i int) float64 { return of(root, i) }), n,
+				func(a, b *mem.Buffer) (*nccl.Work, error) {
+					return r.c.Broadcast(r.ctx, r.s, a, b, t,
+						root)
+				}); err != nil {
 				return err
 			}
 			var want []float64
 			if me == root {
 				want = gathered
 			}
-			if err := r.check("gather", t, mine, want, n*size, func(a, b *mem.Buffer) (*nccl.Work, error) { return r.c.Gather(r.ctx, r.s, a, b, t, root) }); err != nil {
+			if err := r.check("gather", t, mine, want, n*size, func(a, b *mem.Buffer) (*nccl.Work, error) {
+				return r.c.Gather(r.ctx, r.s, a, b, t, root)
+			}); err != nil {
 				return err
 			}
-			if err := r.check("scatter", t, whole, list(n, func(i int) float64 { return of(root, me*n+i) }), n, func(a, b *mem.Buffer) (*nccl.Work, error) { return r.c.Scatter(r.ctx, r.s, a, b, t, root) }); err != nil {
+			if err := r.check("scatter", t, whole, list(n, func(i int) float64 { return of(root, me*n+i) }), n,
+				func(a, b *mem.Buffer) (*nccl.Work, error) {
+					return r.c.Scatter(r.ctx, r.s, a, b, t,
+						root)
+				}); err != nil {
 				return err
 			}
 		}
-		if err := r.check("all-to-all", t, whole, list(n*size, func(i int) float64 { return of(i/n, me*n+i%n) }), n*size, func(a, b *mem.Buffer) (*nccl.Work, error) { return r.c.AllToAll(r.ctx, r.s, a, b, t) }); err != nil {
+		if err := r.check("all-to-all", t, whole, list(n*size, func(i int) float64 { return of(i/n, me*n+i%n) }),
+			n*size, func(a, b *mem.Buffer) (*nccl.Work, error) {
+				return r.c.AllToAll(r.ctx, r.s, a, b, t)
+			}); err != nil {
 			return err
 		}
 		next, before := (me+1)%size, (me+size-1)%size
-		if err := r.check("ring", t, mine, list(n, func(i int) float64 { return of(before, i) }), n, func(a, b *mem.Buffer) (*nccl.Work, error) {
+		if err := r.check("ring", t, mine, list(n, func(i int) float64 {
+			return of(before, i)
+		}), n, func(a, b *mem.Buffer) (*nccl.Work, error) {
 			return r.c.Group().Send(a, t, next).Recv(b, t, before).Run(r.ctx, r.s)
 		}); err != nil {
 			return err
@@ -335,7 +366,9 @@ func (r *rig) everything() error {
 			}
 			return v
 		})
-		if err := r.check("pre-multiplied sum", t, mine, want, n, func(a, b *mem.Buffer) (*nccl.Work, error) { return r.c.AllReduce(r.ctx, r.s, a, b, t, op) }); err != nil {
+		if err := r.check("pre-multiplied sum", t, mine, want, n, func(a, b *mem.Buffer) (*nccl.Work, error) {
+			return r.c.AllReduce(r.ctx, r.s, a, b, t, op)
+		}); err != nil {
 			return err
 		}
 		if err := r.c.FreeOp(r.ctx, op); err != nil {
@@ -535,35 +568,11 @@ func TestGPUInitAlone(t *testing.T) {
 	if c, err := nccl.Init(ctx, nccl.Config{}, id, 0, 2); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("alone: %v, %v", c, err)
 	}
-	if _, err := nccl.Init(t.Context(), nccl.Config{Device: 99}, id, 0, 1); err == nil || !strings.Contains(err.Error(), "99") {
+	if _, err := nccl.Init(t.Context(), nccl.Config{Device: 99}, id, 0, 1); err == nil ||
+		!strings.Contains(err.Error(), "99") {
 		t.Errorf("device 99: %v", err)
 	}
 	if lib, err := nccl.Library(); err != nil || lib.Version < 21400 || lib.Path == "" {
 		t.Errorf("library %+v, %v", lib, err)
 	}
-}
-
-// window makes a window of memory, works on it, and undoes it. Whether NCCL takes it depends on
-// where the ranks are.
-func (r *rig) window(b *mem.Buffer) error {
-	lib, err := nccl.Library()
-	if err != nil {
-		return err
-	}
-	undo, ok, err := r.c.RegisterWindow(r.ctx, b)
-	if lib.Version < 22700 {
-		if err == nil {
-			return fmt.Errorf("NCCL %v has windows", lib.Version)
-		}
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Println("note: window", ok)
-	w, err := r.c.AllReduce(r.ctx, r.s, b, b, nccl.Float32, nccl.Max)
-	if err != nil {
-		return err
-	}
-	return errors.Join(w.Wait(r.ctx), undo(r.ctx), undo(r.ctx))
 }

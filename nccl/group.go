@@ -77,7 +77,8 @@ func (c *Comm) Recv(ctx context.Context, s *cuda.Stream, b *mem.Buffer, t DataTy
 
 // Gather puts the send buffers of all ranks behind each other into root's recv, which is Size
 // times as long; recv of others may be nil.
-func (c *Comm) Gather(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType, root int) (*Work, error) {
+func (c *Comm) Gather(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType, root int) (*Work,
+	error) {
 	if err := c.checkRank("gather", "root", root); err != nil {
 		return nil, err
 	}
@@ -105,7 +106,8 @@ func (c *Comm) Gather(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffe
 
 // Scatter leaves part i of root's send in rank i's recv; send is Size times as long, that of
 // others may be nil.
-func (c *Comm) Scatter(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType, root int) (*Work, error) {
+func (c *Comm) Scatter(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType, root int) (*Work,
+	error) {
 	if err := c.checkRank("scatter", "root", root); err != nil {
 		return nil, err
 	}
@@ -142,7 +144,8 @@ func (c *Comm) AllToAll(ctx context.Context, s *cuda.Stream, send, recv *mem.Buf
 		return nil, fmt.Errorf("nccl: all-to-all: %d elements are no multiple of %d ranks", n, c.size)
 	}
 	if ncclapi.Has(ncclapi.AllToAll) {
-		op := ncclapi.Op{Kind: ncclapi.AllToAll, Type: int32(t), Send: addr(send), Recv: addr(recv), Count: n / uint64(c.size)}
+		op := ncclapi.Op{Kind: ncclapi.AllToAll, Type: int32(t), Send: addr(send), Recv: addr(recv),
+			Count: n / uint64(c.size)}
 		return c.run(ctx, s, "all-to-all", []ncclapi.Op{op}, []*mem.Buffer{send}, []*mem.Buffer{recv})
 	}
 	g, out, in := c.Group(), cut(send, c.size), cut(recv, c.size)
@@ -156,14 +159,16 @@ func (c *Comm) AllToAll(ctx context.Context, s *cuda.Stream, send, recv *mem.Buf
 
 // rooted is NCCL's own gather or scatter of n elements a rank. What only root looks at is left out
 // elsewhere.
-func (c *Comm) rooted(ctx context.Context, s *cuda.Stream, op string, kind int, send, recv *mem.Buffer, t DataType, n uint64, root int) (*Work, error) {
+func (c *Comm) rooted(ctx context.Context, s *cuda.Stream, op string, kind int, send, recv *mem.Buffer, t DataType,
+	n uint64, root int) (*Work, error) {
 	reads, writes := []*mem.Buffer{send}, []*mem.Buffer{recv}
 	if c.rank != root && kind == ncclapi.Gather {
 		recv, writes = nil, nil
 	} else if c.rank != root {
 		send, reads = nil, nil
 	}
-	return c.run(ctx, s, op, []ncclapi.Op{{Kind: int32(kind), Type: int32(t), Peer: int32(root), Send: addr(send), Recv: addr(recv), Count: n}}, reads, writes)
+	return c.run(ctx, s, op, []ncclapi.Op{{Kind: int32(kind), Type: int32(t), Peer: int32(root), Send: addr(send),
+		Recv: addr(recv), Count: n}}, reads, writes)
 }
 
 // runInto runs a group that receives into views of whole, whose own ready event it sets too.

@@ -52,7 +52,8 @@ func Library() (*LibraryInfo, error) {
 		return library.info, nil
 	}
 	if !ncclapi.Cgo {
-		return nil, fmt.Errorf("%w: this binary was built without cgo: build with CGO_ENABLED=1 and a C compiler", ErrUnavailable)
+		return nil, fmt.Errorf("%w: this binary was built without cgo: build with CGO_ENABLED=1 and a C compiler",
+			ErrUnavailable)
 	}
 	if err := open(); err != nil {
 		return nil, err // not kept: the user may install the library and try again
@@ -88,12 +89,15 @@ func open() error {
 			errs = append(errs, err)
 		}
 	}
-	return fmt.Errorf("%w: no usable %s: install it with `apt-get install libnccl2` or `pip install nvidia-nccl-cu13`, or set MILLSTREAM_NCCL_LIBRARY to its path (%w)", ErrUnavailable, soname, errors.Join(errs...))
+	return fmt.Errorf("%w: no usable %s: install it with `apt-get install libnccl2` or `pip install "+
+		"nvidia-nccl-cu13`, or set MILLSTREAM_NCCL_LIBRARY to its path (%w)", ErrUnavailable, soname,
+		errors.Join(errs...))
 }
 
 // places are where the dynamic linker does not look.
 func places() []string {
-	list := []string{"/usr/lib/*-linux-gnu/" + soname, "/usr/lib64/" + soname, "/usr/local/lib/" + soname, "/usr/local/cuda*/lib64/" + soname, "/opt/nccl/lib/" + soname}
+	list := []string{"/usr/lib/*-linux-gnu/" + soname, "/usr/lib64/" + soname, "/usr/local/lib/" + soname,
+		"/usr/local/cuda*/lib64/" + soname, "/opt/nccl/lib/" + soname}
 	if d := os.Getenv("CONDA_PREFIX"); d != "" {
 		list = append(list, filepath.Join(d, "lib", soname))
 	}

@@ -18,7 +18,8 @@ var (
 )
 
 func TestTypes(t *testing.T) {
-	want := map[DataType]string{Int8: "int8 1", Uint64: "uint64 8", Float16: "float16 2", BFloat16: "bfloat16 2", Float64: "float64 8", Float8E5M2: "float8e5m2 1"}
+	want := map[DataType]string{Int8: "int8 1", Uint64: "uint64 8", Float16: "float16 2", BFloat16: "bfloat16 2",
+		Float64: "float64 8", Float8E5M2: "float8e5m2 1"}
 	for typ, text := range want {
 		if got := typ.String() + " " + string(rune('0'+typ.Size())); got != text {
 			t.Errorf("%d is %s, want %s", typ, got, text)
@@ -65,22 +66,46 @@ func TestArguments(t *testing.T) {
 	c := rankOf(0, 2)
 	ctx := t.Context()
 	for what, call := range map[string]func() (*Work, error){
-		"no whole number of float32":            func() (*Work, error) { return c.AllReduce(ctx, nil, host(7), host(7), Float32, Sum) },
-		"the second must be 1 times":            func() (*Work, error) { return c.AllReduce(ctx, nil, host(8), host(4), Float32, Sum) },
-		"there is no data type 99":              func() (*Work, error) { return c.AllReduce(ctx, nil, host(8), host(8), 99, Sum) },
-		"a buffer is missing":                   func() (*Work, error) { return c.AllReduce(ctx, nil, host(8), nil, Int8, Sum) },
-		"the second must be 2 times":            func() (*Work, error) { return c.AllGather(ctx, nil, host(8), host(8), Int8) },
-		"the first must be 2 times":             func() (*Work, error) { return c.ReduceScatter(ctx, nil, host(8), host(8), Int8, Sum) },
-		"broadcast: root 2: ranks are 0 to 1":   func() (*Work, error) { return c.Broadcast(ctx, nil, host(8), host(8), Int8, 2) },
-		"reduce: root -1":                       func() (*Work, error) { return c.Reduce(ctx, nil, host(8), host(8), Int8, Sum, -1) },
-		"gather: root 5":                        func() (*Work, error) { return c.Gather(ctx, nil, host(8), host(8), Int8, 5) },
-		"scatter: 8 elements":                   func() (*Work, error) { return c.Scatter(ctx, nil, host(8), host(8), Int8, 0) },
-		"scatter: root 9":                       func() (*Work, error) { return c.Scatter(ctx, nil, host(8), host(8), Int8, 9) },
-		"3 elements are no multiple of 2 ranks": func() (*Work, error) { return c.AllToAll(ctx, nil, host(3), host(3), Int8) },
-		"send: peer 7":                          func() (*Work, error) { return c.Send(ctx, nil, host(3), Int8, 7) },
-		"receive: peer -2":                      func() (*Work, error) { return c.Recv(ctx, nil, host(3), Int8, -2) },
-		"a group without an operation":          func() (*Work, error) { return c.Group().Run(ctx, nil) },
-		"give a stream of device 0":             func() (*Work, error) { return c.Send(ctx, nil, host(3), Int8, 1) },
+		"no whole number of float32": func() (*Work, error) {
+			return c.AllReduce(ctx, nil, host(7), host(7), Float32, Sum)
+		},
+		"the second must be 1 times": func() (*Work, error) {
+			return c.AllReduce(ctx, nil, host(8), host(4), Float32, Sum)
+		},
+		"there is no data type 99": func() (*Work, error) {
+			return c.AllReduce(ctx, nil, host(8), host(8), 99, Sum)
+		},
+		"a buffer is missing": func() (*Work, error) {
+			return c.AllReduce(ctx, nil, host(8), nil, Int8, Sum)
+		},
+		"the second must be 2 times": func() (*Work, error) {
+			return c.AllGather(ctx, nil, host(8), host(8), Int8)
+		},
+		"the first must be 2 times": func() (*Work, error) {
+			return c.ReduceScatter(ctx, nil, host(8), host(8), Int8, Sum)
+		},
+		"broadcast: root 2: ranks are 0 to 1": func() (*Work, error) {
+			return c.Broadcast(ctx, nil, host(8), host(8), Int8, 2)
+		},
+		"reduce: root -1": func() (*Work, error) {
+			return c.Reduce(ctx, nil, host(8), host(8), Int8, Sum, -1)
+		},
+		"gather: root 5": func() (*Work, error) {
+			return c.Gather(ctx, nil, host(8), host(8), Int8, 5)
+		},
+		"scatter: 8 elements": func() (*Work, error) {
+			return c.Scatter(ctx, nil, host(8), host(8), Int8, 0)
+		},
+		"scatter: root 9": func() (*Work, error) {
+			return c.Scatter(ctx, nil, host(8), host(8), Int8, 9)
+		},
+		"3 elements are no multiple of 2 ranks": func() (*Work, error) {
+			return c.AllToAll(ctx, nil, host(3), host(3), Int8)
+		},
+		"send: peer 7":                 func() (*Work, error) { return c.Send(ctx, nil, host(3), Int8, 7) },
+		"receive: peer -2":             func() (*Work, error) { return c.Recv(ctx, nil, host(3), Int8, -2) },
+		"a group without an operation": func() (*Work, error) { return c.Group().Run(ctx, nil) },
+		"give a stream of device 0":    func() (*Work, error) { return c.Send(ctx, nil, host(3), Int8, 1) },
 	} {
 		if w, err := call(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%q: %v, %v", what, w, err)
@@ -111,9 +136,11 @@ func TestScalar(t *testing.T) {
 		v    float64
 		want string // bytes, or part of the error
 	}{
-		{Int8, -2, "\xfe"}, {Uint8, 200, "\xc8"}, {Int32, -1, "\xff\xff\xff\xff"}, {Uint32, 1, "\x01\x00\x00\x00"}, {Uint64, 2, "\x02\x00\x00\x00\x00\x00\x00\x00"}, {Int64, -1, strings.Repeat("\xff", 8)},
+		{Int8, -2, "\xfe"}, {Uint8, 200, "\xc8"}, {Int32, -1, "\xff\xff\xff\xff"}, {Uint32, 1, "\x01\x00\x00\x00"},
+		{Uint64, 2, "\x02\x00\x00\x00\x00\x00\x00\x00"}, {Int64, -1, strings.Repeat("\xff", 8)},
 		{Float32, 0.5, "\x00\x00\x00\x3f"}, {Float64, 0.5, "\x00\x00\x00\x00\x00\x00\xe0\x3f"},
-		{Int8, 0.5, "no int8"}, {Uint8, -1, "no uint8"}, {Uint32, 1e12, "no uint32"}, {Float16, 1, "use an integer type"},
+		{Int8, 0.5, "no int8"}, {Uint8, -1, "no uint8"}, {Uint32, 1e12, "no uint32"},
+		{Float16, 1, "use an integer type"},
 	} {
 		raw, err := scalarBytes(c.t, c.v)
 		if err != nil {
@@ -130,7 +157,8 @@ func TestScalar(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	err := error(&Error{Op: "all-reduce", Result: RemoteError, Detail: "socket closed\n"})
-	if !errors.Is(err, RemoteError) || errors.Is(err, SystemError) || !strings.HasSuffix(err.Error(), ": socket closed") {
+	if !errors.Is(err, RemoteError) || errors.Is(err, SystemError) ||
+		!strings.HasSuffix(err.Error(), ": socket closed") {
 		t.Errorf("%v", err)
 	}
 	if err := (&Error{Op: "split", Result: SystemError}); !strings.Contains(err.Error(), "NCCL_DEBUG=WARN") {
@@ -145,7 +173,8 @@ func TestErrors(t *testing.T) {
 func TestMissing(t *testing.T) {
 	if os.Getenv("NCCL_TEST_CHILD") == "missing" {
 		_, err := NewUniqueID()
-		if _, again := Init(context.Background(), Config{}, UniqueID{}, 0, 1); again == nil || !errors.Is(err, ErrUnavailable) || !errors.Is(again, ErrUnavailable) {
+		if _, again := Init(context.Background(), Config{}, UniqueID{}, 0, 1); again == nil ||
+			!errors.Is(err, ErrUnavailable) || !errors.Is(again, ErrUnavailable) {
 			t.Fatalf("%v, %v", err, again)
 		}
 		os.Stdout.WriteString("said: " + err.Error() + "\n")
@@ -154,7 +183,8 @@ func TestMissing(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMissing$", "-test.v")
 	cmd.Env = append(os.Environ(), "NCCL_TEST_CHILD=missing", "MILLSTREAM_NCCL_LIBRARY=/nowhere/libnccl.so.2")
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "/nowhere/libnccl.so.2") || !strings.Contains(string(out), "give the path of a libnccl.so.2") {
+	if err != nil || !strings.Contains(string(out), "/nowhere/libnccl.so.2") ||
+		!strings.Contains(string(out), "give the path of a libnccl.so.2") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

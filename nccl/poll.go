@@ -17,7 +17,8 @@ const (
 
 // poll asks until done says so or look, which sees to the communicator, has an error. When ctx
 // ends first giveUp aborts the communicator, as what was begun can then never end, and says why.
-func (c *Comm) poll(ctx context.Context, op string, done func() (bool, error), look func() error, giveUp func(why error) error) error {
+func (c *Comm) poll(ctx context.Context, op string, done func() (bool, error), look func() error,
+	giveUp func(why error) error) error {
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		if ok, err := done(); ok || err != nil {
 			return err

@@ -27,10 +27,13 @@ func TestPoll(t *testing.T) {
 		}
 
 		broken := errors.New("broken")
-		if err := c.poll(t.Context(), "x", func() (bool, error) { return false, broken }, never, giveUp); err != broken {
+		if err := c.poll(t.Context(), "x", func() (bool, error) {
+			return false, broken
+		}, never, giveUp); err != broken {
 			t.Error(err)
 		}
-		if err := c.poll(t.Context(), "x", func() (bool, error) { return false, nil }, func() error { return broken }, giveUp); err != broken {
+		if err := c.poll(t.Context(), "x", func() (bool, error) { return false, nil }, func() error { return broken },
+			giveUp); err != broken {
 			t.Error(err)
 		}
 		if gaveUp != 0 {
@@ -40,7 +43,8 @@ func TestPoll(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		err = c.poll(ctx, "an init", func() (bool, error) { return false, nil }, never, giveUp)
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrAborted) || !strings.Contains(err.Error(), "an init") || gaveUp != 1 {
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrAborted) ||
+			!strings.Contains(err.Error(), "an init") || gaveUp != 1 {
 			t.Errorf("%v, gave up %d times", err, gaveUp)
 		}
 	})
@@ -72,7 +76,8 @@ func TestPreMulSumOf(t *testing.T) {
 		t       DataType
 		element []byte
 	}{{Float32, make([]byte, 8)}, {Float64, nil}, {DataType(99), nil}} {
-		if _, err := c.PreMulSumOf(t.Context(), tc.t, tc.element); err == nil || !strings.Contains(err.Error(), "give one element") {
+		if _, err := c.PreMulSumOf(t.Context(), tc.t, tc.element); err == nil ||
+			!strings.Contains(err.Error(), "give one element") {
 			t.Errorf("%v: %v", tc, err)
 		}
 	}

@@ -51,7 +51,8 @@ func (c *Comm) Register(ctx context.Context, b *mem.Buffer) (undo func(context.C
 // ranks call it, and undo, which must be called before the memory is freed or the communicator
 // closed. ok is false where NCCL has no use for the memory: nothing is registered then, and
 // nothing changes. It needs NCCL 2.27.
-func (c *Comm) RegisterWindow(ctx context.Context, b *mem.Buffer) (undo func(context.Context) error, ok bool, err error) {
+func (c *Comm) RegisterWindow(ctx context.Context, b *mem.Buffer) (undo func(context.Context) error, ok bool,
+	err error) {
 	if b == nil || b.Kind() != mem.Device {
 		return nil, false, fmt.Errorf("nccl: register %v: only device memory can be a window", b)
 	}
@@ -75,7 +76,8 @@ func (c *Comm) RegisterWindow(ctx context.Context, b *mem.Buffer) (undo func(con
 		}
 		err := c.acquire(ctx)
 		if err == nil {
-			err = c.settle(ctx, "deregister a window", began(ncclapi.DeregisterWindow(c.setCurrent, c.cfg.Device, c.handle, cell)))
+			err = c.settle(ctx, "deregister a window", began(ncclapi.DeregisterWindow(c.setCurrent, c.cfg.Device,
+				c.handle, cell)))
 			c.release()
 		} else if c.Err() == nil {
 			return err // it is still registered

@@ -40,7 +40,8 @@ func (c *Comm) Shrink(ctx context.Context, without []int, abort bool, cfg Config
 }
 
 // derive makes a communicator out of this one, or none if this rank takes no part.
-func (c *Comm) derive(ctx context.Context, op string, cfg Config, part bool, begin func() (cell uint64, r ncclapi.Result)) (*Comm, error) {
+func (c *Comm) derive(ctx context.Context, op string, cfg Config, part bool,
+	begin func() (cell uint64, r ncclapi.Result)) (*Comm, error) {
 	if err := c.acquire(ctx); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,8 @@ func (c *Comm) giveUp(why error) error {
 }
 
 // run enqueues operations as one and returns their Work.
-func (c *Comm) run(ctx context.Context, s *cuda.Stream, op string, ops []ncclapi.Op, reads, writes []*mem.Buffer) (*Work, error) {
+func (c *Comm) run(ctx context.Context, s *cuda.Stream, op string, ops []ncclapi.Op, reads,
+	writes []*mem.Buffer) (*Work, error) {
 	if s == nil || s.Device() != c.cfg.Device {
 		return nil, fmt.Errorf("nccl: %s: give a stream of device %d, the communicator's", op, c.cfg.Device)
 	}

@@ -62,19 +62,16 @@ type Config struct {
 	// distributed.scheduler.no-workers-timeout).
 	NoWorkersTimeout time.Duration
 	// UnrunnableAfter is how long tasks may wait that no running worker can take before a warning says so, in the log
-	// and
-	// at Millstream clients (default 3 s, negative: never; millstream.scheduler.unrunnable-after). The warning is
+	// and at Millstream clients (default 3 s, negative: never; millstream.scheduler.unrunnable-after). The warning is
 	// repeated after pauses that double.
 	UnrunnableAfter time.Duration
 	// Closed declares that no workers will join whose program and resources differ from those of the present workers,
-	// as in
-	// a cluster of one program: tasks that none of them can run for want of functions, build, Python or resources fail
-	// at once instead of waiting. See Scheduler.Open.
+	// as in a cluster of one program: tasks that none of them can run for want of functions, build, Python or resources
+	// fail at once instead of waiting. See Scheduler.Open.
 	Closed bool
 	// AnyBuild lets workers run tasks of clients that have the same functions in another build of the program, for
 	// rolling upgrades (default false; millstream.any-build). Results of functions whose code has changed are then
-	// those
-	// of whichever build ran them.
+	// those of whichever build ran them.
 	AnyBuild bool
 	// NoStealing turns work stealing off (distributed.scheduler.work-stealing), and
 	// StealingInterval is the time between two rounds of it (default 1 s, at least 10 ms;
@@ -121,16 +118,13 @@ type Config struct {
 	// dropped (default 1 GiB).
 	Outgoing int64
 	// OutgoingTotal is how many bytes may wait for all peers together; above it a peer is dropped for which no less
-	// wait than for others
-	// (default 4 GiB; millstream.scheduler.outgoing).
+	// wait than for others (default 4 GiB; millstream.scheduler.outgoing).
 	OutgoingTotal int64
 	// EventBytes is how many bytes of events are kept for all topics, an eighth of them at most for one (default 64
-	// MiB;
-	// millstream.scheduler.events).
+	// MiB; millstream.scheduler.events).
 	EventBytes int64
 	// PrimitiveBytes is how many bytes variables, queues, datasets, locks, metadata and plugins may hold together; more
-	// are
-	// refused (default 1 GiB; millstream.scheduler.primitives).
+	// are refused (default 1 GiB; millstream.scheduler.primitives).
 	PrimitiveBytes int64
 	// Logger gets what Dask's scheduler logs (default slog.Default).
 	Logger *slog.Logger

@@ -15,8 +15,7 @@ import (
 )
 
 // A worker cannot give the result of a task that another one runs: neither by add-keys that asks for adoption, nor by
-// the
-// report of a run that never was.
+// the report of a run that never was.
 func TestForgedResults(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		log := &sayings{}

@@ -41,8 +41,7 @@ import (
 //
 // It is the loop, the wiring of the subsystems (see connect) and the dispatch of messages of streams. State that is not
 // guarded by a lock of its own is touched in the loop only: the state machine, and what the subsystems own. Each piece
-// of
-// state has one owner, the type whose field it is; others call its methods.
+// of state has one owner, the type whose field it is; others call its methods.
 type Scheduler struct {
 	cfg     Config
 	id      string

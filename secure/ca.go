@@ -72,7 +72,8 @@ func NewCA(cfg CAConfig) (*CA, error) {
 		cfg.Cluster = hex.EncodeToString(id[:])
 	}
 	if u, err := url.Parse(roleURI(cfg.Cluster, Worker).String()); err != nil || u.Host != cfg.Cluster {
-		return nil, fmt.Errorf("secure: the cluster's name %q is none that fits into a URI: use letters, digits, dots and hyphens", cfg.Cluster)
+		return nil, fmt.Errorf("secure: the cluster's name %q is none that fits into a URI: use letters, digits, "+
+			"dots and hyphens", cfg.Cluster)
 	}
 	if cfg.Valid <= 0 {
 		cfg.Valid = DefaultCAValid

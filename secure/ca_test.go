@@ -155,7 +155,8 @@ func TestStrangersAreRefused(t *testing.T) {
 func TestRoles(t *testing.T) {
 	ca := newTestCA(t, CAConfig{Cluster: "lab-1.example"})
 	cert := parse(t, issue(t, ca, Request{Roles: []Role{Client}, Hosts: []string{"10.0.0.1", "n1"}}).Cert)
-	if cert.URIs[0].String() != "millstream://lab-1.example/role/client" || cert.DNSNames[0] != "n1" || cert.IPAddresses[0].String() != "10.0.0.1" {
+	if cert.URIs[0].String() != "millstream://lab-1.example/role/client" || cert.DNSNames[0] != "n1" ||
+		cert.IPAddresses[0].String() != "10.0.0.1" {
 		t.Errorf("names are %v %v %v", cert.URIs, cert.DNSNames, cert.IPAddresses)
 	}
 	if got := RolesOf(cert); !slices.Equal(got, []Role{Client}) {
@@ -201,7 +202,8 @@ func TestLoadCA(t *testing.T) {
 	}
 	a, b := newTestCA(t, CAConfig{}), newTestCA(t, CAConfig{})
 	key, _ := b.KeyPEM()
-	for _, c := range []struct{ cert, key []byte }{{a.PEM(), key}, {nil, key}, {a.PEM(), nil}, {key, a.PEM()}, {a.PEM(), a.PEM()}} {
+	for _, c := range []struct{ cert, key []byte }{{a.PEM(), key}, {nil, key}, {a.PEM(), nil}, {key, a.PEM()},
+		{a.PEM(), a.PEM()}} {
 		if _, err := LoadCA(c.cert, c.key); err == nil || !strings.HasPrefix(err.Error(), "secure: the ") {
 			t.Errorf("a CA of parts that do not belong together: %v", err)
 		}

@@ -117,8 +117,10 @@ func pythonString(s string) string {
 
 // Env is the environment, NAME=value, in which Dask's processes, and ours, do the same.
 func (s *Security) Env() []string {
-	env := []string{"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=" + map[bool]string{false: "False", true: "True"}[s.RequireEncryption]}
-	for _, f := range append(s.fields(), field{key: "tls.min-version", value: s.MinVersion}, field{key: "tls.max-version", value: s.MaxVersion}) {
+	env := []string{"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=" +
+		map[bool]string{false: "False", true: "True"}[s.RequireEncryption]}
+	for _, f := range append(s.fields(), field{key: "tls.min-version", value: s.MinVersion},
+		field{key: "tls.max-version", value: s.MaxVersion}) {
 		if f.value != "" {
 			name := strings.NewReplacer(".", "__", "-", "_").Replace(strings.ToUpper(f.key))
 			env = append(env, "DASK_DISTRIBUTED__COMM__"+name+"="+f.value)

@@ -102,7 +102,8 @@ func (s *Security) load(r Role) (o tlsOptions, err error) {
 	}
 	p := s.pair(r)
 	if s.CAFile == "" || p.Cert == "" {
-		return o, fmt.Errorf("secure: TLS for a %s needs distributed.comm.tls.ca-file and distributed.comm.tls.%s.cert", r, r)
+		return o, fmt.Errorf("secure: TLS for a %s needs distributed.comm.tls.ca-file and distributed.comm.tls.%s.cert",
+			r, r)
 	}
 	if o, err = s.options(o); err != nil {
 		return o, err

@@ -147,7 +147,8 @@ func TestBadSettings(t *testing.T) {
 func TestInline(t *testing.T) {
 	ca := newTestCA(t, CAConfig{})
 	id := issue(t, ca, Request{})
-	s := Security{CAFile: string(id.CA), Client: KeyPair{Cert: string(id.Cert) + string(id.Key)}, Scheduler: KeyPair{Cert: string(id.Cert), Key: string(id.Key)}}
+	s := Security{CAFile: string(id.CA), Client: KeyPair{Cert: string(id.Cert) + string(id.Key)},
+		Scheduler: KeyPair{Cert: string(id.Cert), Key: string(id.Key)}}
 	dial, err := s.Dial(Client)
 	if err != nil {
 		t.Fatal(err)

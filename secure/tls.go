@@ -72,7 +72,8 @@ func verify(s tls.ConnectionState, roots *x509.CertPool, usage x509.ExtKeyUsage)
 	for _, c := range s.PeerCertificates[1:] {
 		between.AddCert(c)
 	}
-	_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage}})
+	_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between,
+		KeyUsages: []x509.ExtKeyUsage{usage}})
 	if err != nil {
 		return &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: err}
 	}
@@ -100,7 +101,9 @@ func parseCiphers(text string) ([]uint16, error) {
 		if strings.HasPrefix(name, "TLS_AES_") || strings.HasPrefix(name, "TLS_CHACHA20_") {
 			continue
 		}
-		at := slices.IndexFunc(tls.CipherSuites(), func(c *tls.CipherSuite) bool { return name == c.Name || name == opensslName(c.Name) })
+		at := slices.IndexFunc(tls.CipherSuites(), func(c *tls.CipherSuite) bool {
+			return name == c.Name || name == opensslName(c.Name)
+		})
 		if at < 0 {
 			var known []string
 			for _, c := range tls.CipherSuites() {
@@ -108,7 +111,8 @@ func parseCiphers(text string) ([]uint16, error) {
 					known = append(known, opensslName(c.Name))
 				}
 			}
-			return nil, fmt.Errorf("secure: distributed.comm.tls.ciphers: %q is not one of the safe suites: %s", name, strings.Join(known, ":"))
+			return nil, fmt.Errorf("secure: distributed.comm.tls.ciphers: %q is not one of the safe suites: %s", name,
+				strings.Join(known, ":"))
 		}
 		ids = append(ids, tls.CipherSuites()[at].ID)
 	}
@@ -120,7 +124,8 @@ func parseCiphers(text string) ([]uint16, error) {
 func opensslName(name string) string {
 	name = strings.TrimPrefix(name, "TLS_")
 	name = strings.Replace(name, "_WITH_", "_", 1)
-	name = strings.NewReplacer("AES_128", "AES128", "AES_256", "AES256", "CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305").Replace(name)
+	name = strings.NewReplacer("AES_128", "AES128", "AES_256", "AES256", "CHACHA20_POLY1305_SHA256",
+		"CHACHA20_POLY1305").Replace(name)
 	name = strings.ReplaceAll(name, "_", "-")
 	return strings.ReplaceAll(name, "-CBC-", "-")
 }

@@ -15,7 +15,8 @@ func TestOutside(t *testing.T) {
 		t.Errorf("CurrentKey: got %q, want \"\"", got)
 	}
 	_, err := task.CurrentDevice(ctx)
-	for name, err := range map[string]error{"CurrentDevice": err, "Secede": task.Secede(ctx), "Rejoin": task.Rejoin(ctx)} {
+	for name, err := range map[string]error{"CurrentDevice": err, "Secede": task.Secede(ctx),
+		"Rejoin": task.Rejoin(ctx)} {
 		if !errors.Is(err, task.ErrOutside) {
 			t.Errorf("%s: got %v, want ErrOutside", name, err)
 		}

@@ -38,7 +38,8 @@ func TestKeptPickleIsNotDecompressed(t *testing.T) {
 		m := pickledGroup(t, name, frame)
 		var v any
 		var err error
-		if n := allocated(func() { v, err = Decode(m, DecodeOptions{Keep: true, KeepPickled: true}) }); n > 1<<20 || err != nil {
+		if n := allocated(func() { v, err = Decode(m, DecodeOptions{Keep: true, KeepPickled: true}) }); n > 1<<20 ||
+			err != nil {
 			t.Errorf("%s: decoding allocated %d bytes, want less than 1 MiB: %v", name, n, err)
 			continue
 		}
@@ -73,7 +74,8 @@ func TestMaxRatio(t *testing.T) {
 	var err error
 	got := allocated(func() { _, err = Decode(h(), DecodeOptions{MaxRatio: 256}) })
 	if !errors.Is(err, ErrDecompress) || got > 1<<20 {
-		t.Errorf("%d bytes that become %d: %v, %d bytes allocated; want ErrDecompress and less than 1 MiB", len(frame), n, err, got)
+		t.Errorf("%d bytes that become %d: %v, %d bytes allocated; want ErrDecompress and less than 1 MiB", len(frame),
+			n, err, got)
 	}
 	v, err := Decode(h(), DecodeOptions{})
 	if b, ok := v.([]byte); err != nil || !ok || len(b) != n || !bytes.Equal(b[:1000], make([]byte, 1000)) {
@@ -106,16 +108,18 @@ func TestPromisesAreNotAllocated(t *testing.T) {
 		codec string
 		frame []byte
 	}{
-		"zstd of broken blocks":   {Zstd, garbage(200_000)},
-		"lz4 of short sequences":  {LZ4, lz4Lie},
-		"lz4 of one long lie":     {LZ4, append([]byte{0, 0, 0, 0xc0, 0x1f, 'x', 1, 0}, bytes.Repeat([]byte{255}, 13<<20)...)},
+		"zstd of broken blocks":  {Zstd, garbage(200_000)},
+		"lz4 of short sequences": {LZ4, lz4Lie},
+		"lz4 of one long lie": {LZ4, append([]byte{0, 0, 0, 0xc0, 0x1f, 'x', 1, 0},
+			bytes.Repeat([]byte{255}, 13<<20)...)},
 		"lz4 with a cut sequence": {LZ4, append([]byte{0, 0, 0, 0xc0, 0xf0}, bytes.Repeat([]byte{255}, 13<<20)...)},
 	} {
 		d := inflater{left: 1 << 40, limit: 1 << 40}
 		var err error
 		n := allocated(func() { _, err = d.decompress(c.codec, c.frame) })
 		if limit := 32*uint64(len(c.frame)) + 64<<20; !errors.Is(err, ErrDecompress) || n > limit {
-			t.Errorf("%s: %v, %d bytes allocated for %d, want ErrDecompress and at most %d", name, err, n, len(c.frame), limit)
+			t.Errorf("%s: %v, %d bytes allocated for %d, want ErrDecompress and at most %d", name, err, n, len(c.frame),
+				limit)
 		}
 	}
 }

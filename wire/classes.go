@@ -8,17 +8,19 @@ import (
 
 // Classes that Go knows, by the names under which Python pickles them.
 var (
-	classBytes       = pickle.Global{Module: "builtins", Name: "bytes"}
-	classByteArray   = pickle.Global{Module: "builtins", Name: "bytearray"}
-	classNDArray     = pickle.Global{Module: "numpy", Name: "ndarray"}
-	classTable       = pickle.Global{Module: "pyarrow.lib", Name: "Table"} // the codec of internal/wire/arrowipc reads the two
+	classBytes     = pickle.Global{Module: "builtins", Name: "bytes"}
+	classByteArray = pickle.Global{Module: "builtins", Name: "bytearray"}
+	classNDArray   = pickle.Global{Module: "numpy", Name: "ndarray"}
+	// the codec of internal/wire/arrowipc reads the two
+	classTable       = pickle.Global{Module: "pyarrow.lib", Name: "Table"}
 	classRecordBatch = pickle.Global{Module: "pyarrow.lib", Name: "RecordBatch"}
 	classCuPy        = pickle.Global{Module: "cupy", Name: "ndarray"}
 	classNumba       = pickle.Global{Module: "numba.cuda.cudadrv.devicearray", Name: "DeviceNDArray"}
 	classRMM         = pickle.Global{Module: "rmm.pylibrmm.device_buffer", Name: "DeviceBuffer"}
 )
 
-var allClasses = []pickle.Global{classBytes, classByteArray, classNDArray, classTable, classRecordBatch, classCuPy, classNumba, classRMM}
+var allClasses = []pickle.Global{classBytes, classByteArray, classNDArray, classTable, classRecordBatch, classCuPy,
+	classNumba, classRMM}
 
 // knownClasses maps their pickles to classes, so that the common ones are not parsed: ours,
 // and those that CPython writes in protocols 4 and 5.

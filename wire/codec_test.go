@@ -20,13 +20,18 @@ func huge() *big.Int { return new(big.Int).Lsh(big.NewInt(-3), 200) }
 // values are all types that cross.
 func values() map[string]any {
 	return map[string]any{
-		"none": nil, "bool": true, "int": int64(-5), "big": huge(), "float": 2.5, "complex": complex(1, -2), "str": "grün", "bytes": []byte("raw"),
-		"bytearray": wire.ByteArray("ba"), "list": []any{int64(1), "a", []any{}}, "tuple": wire.Tuple{int64(1), wire.Tuple{}},
-		"dict": wire.NewDict("a", int64(1), wire.Tuple{"k", int64(0)}, nil), "set": wire.Set{int64(1), "x"}, "frozen": wire.FrozenSet{int64(2)},
-		"time": time.Date(2024, 2, 29, 1, 2, 3, 4000, time.FixedZone("", 3600)), "naive": wire.NaiveTime{Time: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)},
-		"date": wire.Date{Year: 2020, Month: 5, Day: 6}, "delta": 90 * time.Minute, "exception": pickle.NewException("builtins", "ValueError", "no"),
-		"array":  wire.NewNDArray([]float64{1, 2, 3, 4}, 2, 2),
-		"nested": []any{wire.NewDict("x", wire.NewNDArray([]int32{1, 2})), wire.Tuple{[]byte("in")}},
+		"none": nil, "bool": true, "int": int64(-5), "big": huge(), "float": 2.5, "complex": complex(1, -2),
+		"str": "grün", "bytes": []byte("raw"),
+		"bytearray": wire.ByteArray("ba"), "list": []any{int64(1), "a", []any{}},
+		"tuple": wire.Tuple{int64(1), wire.Tuple{}},
+		"dict":  wire.NewDict("a", int64(1), wire.Tuple{"k", int64(0)}, nil), "set": wire.Set{int64(1), "x"},
+		"frozen": wire.FrozenSet{int64(2)},
+		"time":   time.Date(2024, 2, 29, 1, 2, 3, 4000, time.FixedZone("", 3600)),
+		"naive":  wire.NaiveTime{Time: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)},
+		"date":   wire.Date{Year: 2020, Month: 5, Day: 6}, "delta": 90 * time.Minute,
+		"exception": pickle.NewException("builtins", "ValueError", "no"),
+		"array":     wire.NewNDArray([]float64{1, 2, 3, 4}, 2, 2),
+		"nested":    []any{wire.NewDict("x", wire.NewNDArray([]int32{1, 2})), wire.Tuple{[]byte("in")}},
 	}
 }
 
@@ -52,7 +57,8 @@ func decode(t testing.TB, m *wire.Message, opt wire.DecodeOptions) any {
 func TestValues(t *testing.T) {
 	for name, v := range values() {
 		want := wiretest.Describe(v, true)
-		for how, in := range map[string]any{"bare": v, "serialize": wire.Serialize{Value: v}, "pickle": wire.ToPickle{Value: v}, "in-list": []any{v, wire.Serialize{Value: v}}} {
+		for how, in := range map[string]any{"bare": v, "serialize": wire.Serialize{Value: v},
+			"pickle": wire.ToPickle{Value: v}, "in-list": []any{v, wire.Serialize{Value: v}}} {
 			if how == "in-list" {
 				want = "(" + want + "," + want + ")"
 			}
@@ -68,7 +74,9 @@ func TestValues(t *testing.T) {
 }
 
 func TestMapsOfGo(t *testing.T) {
-	m := encode(t, map[string]any{"op": "x", "set": wire.Set{"a"}, "status": wire.Enum{Module: "distributed.core", Class: "Status", Name: "running"}, "data": wire.Serialize{Value: map[string]any{"b": int64(1), "a": []byte("x")}}}, wire.EncodeOptions{})
+	m := encode(t, map[string]any{"op": "x", "set": wire.Set{"a"},
+		"status": wire.Enum{Module: "distributed.core", Class: "Status", Name: "running"},
+		"data":   wire.Serialize{Value: map[string]any{"b": int64(1), "a": []byte("x")}}}, wire.EncodeOptions{})
 	want := "{s64617461={s61=b78,s62=i1},s6f70=s78,s736574=set<s61>,s737461747573=enumdistributed.core.Status.running}"
 	if got := wiretest.Describe(decode(t, m, wire.DecodeOptions{}), true); got != want {
 		t.Errorf("got %s", got)
@@ -77,7 +85,8 @@ func TestMapsOfGo(t *testing.T) {
 
 func TestKeepAndPassOn(t *testing.T) {
 	arr := wire.NewNDArray([]int64{1, 2, 3})
-	m := encode(t, wire.NewDict("op", "put", "data", wire.Serialize{Value: arr}, "spec", wire.ToPickle{Value: "x"}), wire.EncodeOptions{})
+	m := encode(t, wire.NewDict("op", "put", "data", wire.Serialize{Value: arr}, "spec", wire.ToPickle{Value: "x"}),
+		wire.EncodeOptions{})
 	v := decode(t, m, wire.DecodeOptions{Keep: true, KeepPickled: true}).(wire.Dict)
 	data, _ := v.Get("data")
 	s := data.(*wire.Serialized)
@@ -193,7 +202,8 @@ func TestErrors(t *testing.T) {
 		t.Errorf("family error: got %v", err)
 	}
 	m = encode(t, wire.Serialize{Value: "x"}, wire.EncodeOptions{})
-	if _, err := wire.Decode(m, wire.DecodeOptions{Deserializers: []string{"dask"}}); err == nil || !strings.Contains(err.Error(), "pickle") {
+	if _, err := wire.Decode(m, wire.DecodeOptions{Deserializers: []string{"dask"}}); err == nil ||
+		!strings.Contains(err.Error(), "pickle") {
 		t.Errorf("a family that is not allowed: %v", err)
 	}
 	if _, err := wire.Encode(nil, wire.EncodeOptions{Compression: "brotli"}); err == nil {

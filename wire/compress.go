@@ -42,7 +42,8 @@ func CompressionName(name string) (string, error) {
 	case LZ4, Zstd, Snappy, Zlib:
 		return name, nil
 	}
-	return "", fmt.Errorf("wire: unknown compression %.40q (distributed.comm.compression): use lz4, zstd, snappy, zlib, auto or false", name)
+	return "", fmt.Errorf("wire: unknown compression %.40q (distributed.comm.compression): use lz4, zstd, snappy, "+
+		"zlib, auto or false", name)
 }
 
 // Dask's figures: what is smaller or larger is not compressed, five samples decide whether
@@ -153,7 +154,8 @@ func zstdEncoder(level int) (*zstd.Encoder, error) {
 	if e := zstdEncoders.m[l]; e != nil {
 		return e, nil
 	}
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(l), zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true),
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(l), zstd.WithEncoderConcurrency(2),
+		zstd.WithLowerEncoderMem(true),
 		zstd.WithAllLitEntropyCompression(true)) // numbers in few bits have no matches, and Dask compresses them
 	if err != nil {
 		return nil, fmt.Errorf("wire: zstd: %w", err)

@@ -18,7 +18,8 @@ func noise(n int) []byte {
 
 func TestCompressRoundTrip(t *testing.T) {
 	for _, name := range Compressions() {
-		for _, b := range [][]byte{nil, bytes.Repeat([]byte("x"), 300), bytes.Repeat([]byte("abc"), 50_000), noise(70_000), make([]byte, 1<<20)} {
+		for _, b := range [][]byte{nil, bytes.Repeat([]byte("x"), 300), bytes.Repeat([]byte("abc"), 50_000),
+			noise(70_000), make([]byte, 1<<20)} {
 			c, err := compressor{name: name}.compress(b)
 			if err != nil {
 				t.Fatal(err)
@@ -83,7 +84,8 @@ func TestByteSample(t *testing.T) {
 }
 
 func TestCompressionName(t *testing.T) {
-	for in, want := range map[string]string{"": "", "false": "", "auto": LZ4, "lz4": LZ4, "zstd": Zstd, "snappy": Snappy, "zlib": Zlib} {
+	for in, want := range map[string]string{"": "", "false": "", "auto": LZ4, "lz4": LZ4, "zstd": Zstd,
+		"snappy": Snappy, "zlib": Zlib} {
 		if got, err := CompressionName(in); err != nil || got != want {
 			t.Errorf("%q: %q, %v", in, got, err)
 		}

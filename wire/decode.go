@@ -121,7 +121,8 @@ func (d *decoder) take(at int64) (header []byte, frames []Frame, err error) {
 		return nil, nil, fmt.Errorf("frame %d: %w", at, err)
 	}
 	if n >= int64(len(d.frames))-at {
-		return nil, nil, fmt.Errorf("frame %d is a header of %d frames, and %d follow", at, n, int64(len(d.frames))-at-1)
+		return nil, nil, fmt.Errorf("frame %d is a header of %d frames, and %d follow", at, n,
+			int64(len(d.frames))-at-1)
 	}
 	if d.used == nil {
 		d.used = make([]bool, len(d.frames))
@@ -327,14 +328,16 @@ func rejoin(h Dict, frames []Frame) ([]Frame, error) {
 		return nil, err
 	}
 	if len(counts) != len(offsets) {
-		return nil, fmt.Errorf("wire: a header has %d split-num-sub-frames and %d split-offsets", len(counts), len(offsets))
+		return nil, fmt.Errorf("wire: a header has %d split-num-sub-frames and %d split-offsets", len(counts),
+			len(offsets))
 	}
 	whole := len(counts) == len(frames)
 	at := 0
 	for i, n := range counts {
 		// Shards in any other order would let a small header copy frames many times.
 		if offsets[i] != at || n > len(frames)-at {
-			return nil, fmt.Errorf("wire: shards %d of %d at %d, where %d of %d frames are taken", i, n, offsets[i], at, len(frames))
+			return nil, fmt.Errorf("wire: shards %d of %d at %d, where %d of %d frames are taken", i, n, offsets[i], at,
+				len(frames))
 		}
 		at += n
 		whole = whole && n == 1

@@ -88,7 +88,8 @@ func (d *inflater) grant(name string, size uint64, have int, ratio uint64) error
 		return d.fail(name, "%d bytes cannot become %d", have, size)
 	}
 	if size > uint64(d.left) {
-		return d.fail(name, "the message becomes larger than %d bytes: raise DecodeOptions.MaxDecompressed if that is right", d.limit)
+		return d.fail(name, "the message becomes larger than %d bytes: raise DecodeOptions.MaxDecompressed if "+
+			"that is right", d.limit)
 	}
 	return nil
 }

@@ -15,7 +15,8 @@ func (d *decoder) deserialize(h Dict, frames []Frame, depth int) (any, error) {
 	}
 	family := h.GetString("serializer")
 	if !d.opt.allows(family) {
-		return nil, fmt.Errorf("wire: data in family %.40q, and only %q are opened (DecodeOptions.Deserializers)", family, d.opt.Deserializers)
+		return nil, fmt.Errorf("wire: data in family %.40q, and only %q are opened (DecodeOptions.Deserializers)",
+			family, d.opt.Deserializers)
 	}
 	switch family {
 	case "pickle":

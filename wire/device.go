@@ -82,7 +82,8 @@ func (d *DeviceArray) check() error {
 	// Dask's arrays are contiguous, in C or Fortran order: their bytes fill the frame.
 	size, ok := mul(item, n)
 	if !ok || size > d.Frame.Len() {
-		return fmt.Errorf("wire: a device array of shape %v and type %s has a frame of %d bytes", d.Shape, d.DType, d.Frame.Len())
+		return fmt.Errorf("wire: a device array of shape %v and type %s has a frame of %d bytes", d.Shape, d.DType,
+			d.Frame.Len())
 	}
 	if !a.COrder() && !a.FOrder() {
 		return fmt.Errorf("wire: a device array is neither in C nor in Fortran order: copy it first")

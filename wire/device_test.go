@@ -78,19 +78,21 @@ func TestDeviceMemoryWhereHostBelongs(t *testing.T) {
 	pickled := HeapFrame(mustPack(t, NewDict("__Pickled__", 1)))
 	array := NewDict("dtype", []any{0, "|u1"}, "shape", []int{100}, "strides", []int{1}, "writeable", []any{true})
 	for name, frames := range map[string][]Frame{
-		"body":            {dev},
-		"header":          {body, dev},
-		"bytes":           {body, header(daskHeader(classBytes, nil)), dev},
-		"array":           {body, header(daskHeader(classNDArray, array)), dev},
-		"table":           {body, header(daskHeader(classTable, nil)), dev},
-		"pickle":          {body, header(NewDict("serializer", "pickle")), dev},
-		"msgpack":         {body, header(NewDict("serializer", "msgpack")), dev},
-		"error":           {body, header(NewDict("serializer", "error")), dev},
-		"compressed":      {body, header(NewDict("serializer", "cuda", "compression", []any{LZ4})), dev},
-		"shards":          {body, HeapFrame(mustPack(t, NewDict("serializer", "cuda", "num-sub-frames", 2, "split-num-sub-frames", []int{2}, "split-offsets", []int{0}))), dev, dev},
+		"body":       {dev},
+		"header":     {body, dev},
+		"bytes":      {body, header(daskHeader(classBytes, nil)), dev},
+		"array":      {body, header(daskHeader(classNDArray, array)), dev},
+		"table":      {body, header(daskHeader(classTable, nil)), dev},
+		"pickle":     {body, header(NewDict("serializer", "pickle")), dev},
+		"msgpack":    {body, header(NewDict("serializer", "msgpack")), dev},
+		"error":      {body, header(NewDict("serializer", "error")), dev},
+		"compressed": {body, header(NewDict("serializer", "cuda", "compression", []any{LZ4})), dev},
+		"shards": {body, HeapFrame(mustPack(t, NewDict("serializer", "cuda", "num-sub-frames", 2,
+			"split-num-sub-frames", []int{2}, "split-offsets", []int{0}))), dev, dev},
 		"buffer of value": {pickled, header(NewDict("pickled-obj", []byte("\x80\x05N."))), dev},
 	} {
-		if _, err := Decode(&Message{Frames: frames}, DecodeOptions{}); err == nil || !strings.Contains(err.Error(), "GPU") && !strings.Contains(err.Error(), "host memory") {
+		if _, err := Decode(&Message{Frames: frames}, DecodeOptions{}); err == nil ||
+			!strings.Contains(err.Error(), "GPU") && !strings.Contains(err.Error(), "host memory") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -113,7 +115,9 @@ func TestDeviceHeaders(t *testing.T) {
 	if d, ok := v.(*DeviceArray); err != nil || !ok || len(d.Shape) != 2 || d.Shape[1] != 3 || !d.Frame.CUDA() {
 		t.Errorf("%v, %v", v, err)
 	}
-	for _, other := range []*DeviceArray{array(24, 3, 2), array(24, 6), {DType: Int32, Shape: []int{2, 3}, Strides: []int{4, 8}, Frame: HeapFrame(make([]byte, 24)).WithCUDA()}, {DType: Uint32, Shape: []int{2, 3}, Frame: HeapFrame(make([]byte, 24)).WithCUDA()}} {
+	for _, other := range []*DeviceArray{array(24, 3, 2), array(24, 6),
+		{DType: Int32, Shape: []int{2, 3}, Strides: []int{4, 8}, Frame: HeapFrame(make([]byte, 24)).WithCUDA()},
+		{DType: Uint32, Shape: []int{2, 3}, Frame: HeapFrame(make([]byte, 24)).WithCUDA()}} {
 		s, err := EncodeValue(other, EncodeOptions{})
 		if err != nil || string(s.Header) == string(first.Header) {
 			t.Errorf("%v %v: %v", other.Shape, other.Strides, err)

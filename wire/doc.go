@@ -12,8 +12,8 @@
 //
 // What Serialize marks travels in frames of its own and without a copy: bytes, arrays,
 // arrays of GPUs and, where package frame is imported, Arrow tables in Dask's own family, all
-// else pickled. ToPickle marks what the receiver, even a scheduler, is to unpickle. A scheduler sets DecodeOptions.Keep:
-// values that were sent with Serialize stay closed and leave with the same bytes.
+// else pickled. ToPickle marks what the receiver, even a scheduler, is to unpickle. A scheduler sets
+// DecodeOptions.Keep: values that were sent with Serialize stay closed and leave with the same bytes.
 //
 // The types of values are listed at Dict. What Go has no type for becomes an Object, which
 // can be sent on unchanged. Nothing that a peer sends is ever executed.

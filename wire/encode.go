@@ -115,7 +115,8 @@ func (e *encoder) serialized(v any) (any, error) {
 			return nil, err
 		}
 		h = NewDict("serializer", "error")
-		frames = []Frame{HeapFrame(fmt.Appendf(nil, "Could not serialize object of type %T", v)), HeapFrame([]byte(err.Error()))}
+		frames = []Frame{HeapFrame(fmt.Appendf(nil, "Could not serialize object of type %T", v)),
+			HeapFrame([]byte(err.Error()))}
 	}
 	at := len(e.m.Frames)
 	e.m.Frames = append(e.m.Frames, Frame{})

@@ -15,7 +15,8 @@ func FuzzDecode(f *testing.F) {
 	}
 	arr := NewNDArray([]int16{1, 2, 3, 4, 5, 6}, 2, 3)
 	for _, v := range []any{
-		nil, "x", []byte("raw"), arr, []any{arr, "x", Tuple{int64(1)}}, NewDict("a", []byte("b"), int64(5), nil), Set{int64(1)},
+		nil, "x", []byte("raw"), arr, []any{arr, "x", Tuple{int64(1)}}, NewDict("a", []byte("b"), int64(5), nil),
+		Set{int64(1)},
 		&DeviceArray{DType: Uint8, Shape: []int{3}, Frame: HeapFrame([]byte("abc")).WithCUDA()},
 	} {
 		add(Serialize{v}, EncodeOptions{})
@@ -69,8 +70,10 @@ func FuzzDecompress(f *testing.F) {
 }
 
 func FuzzOps(f *testing.F) {
-	f.Add(mustPack(f, []any{NewDict("op", "task-finished", "key", []any{"a", 1}, "run_id", 5, "startstops", []any{NewDict("action", "compute", "start", 1.5)})}))
-	f.Add(mustPack(f, NewDict("op", "update-graph", "expr_ser", NewDict("__Serialized__", 1), "keys", NewDict("__Set__", true, "as-list", []any{"k"}))))
+	f.Add(mustPack(f, []any{NewDict("op", "task-finished", "key", []any{"a", 1}, "run_id", 5, "startstops",
+		[]any{NewDict("action", "compute", "start", 1.5)})}))
+	f.Add(mustPack(f, NewDict("op", "update-graph", "expr_ser", NewDict("__Serialized__", 1), "keys",
+		NewDict("__Set__", true, "as-list", []any{"k"}))))
 	f.Add(mustPack(f, []any{NewDict("run_spec", NewDict("__Pickled__", 2), "op", "compute-task")}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ops := ReadOps(b)

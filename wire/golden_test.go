@@ -42,7 +42,8 @@ func TestGolden(t *testing.T) {
 				t.Errorf("clone: %s", got)
 			}
 			for _, opt := range []wire.EncodeOptions{
-				{}, {ShardSize: 1000, PickleProtocol: 4}, {Compression: wire.LZ4}, {Compression: wire.Zstd, ShardSize: 20000},
+				{}, {ShardSize: 1000, PickleProtocol: 4}, {Compression: wire.LZ4},
+				{Compression: wire.Zstd, ShardSize: 20000},
 				{Compression: wire.Snappy}, {Compression: wire.Zlib},
 			} {
 				if c.Kind == "value" {

@@ -78,8 +78,11 @@ func TestHostileMessages(t *testing.T) {
 		{"pickled marker beyond the frames", "frame 7 of 1", body(NewDict("__Pickled__", 7))},
 		{"set without list", "as-list", body(NewDict("__Set__", true))},
 		{"enum without name", "__Enum__", body(NewDict("__Enum__", true))},
-		{"a header that is no map", "a map", &Message{Frames: []Frame{HeapFrame(mustPack(t, NewDict("__Serialized__", 1))), HeapFrame([]byte{0xc0})}}},
-		{"a header without a number of frames", "num-sub-frames", &Message{Frames: []Frame{HeapFrame(mustPack(t, NewDict("__Serialized__", 1))), HeapFrame(mustPack(t, NewDict("a", 1)))}}},
+		{"a header that is no map", "a map",
+			&Message{Frames: []Frame{HeapFrame(mustPack(t, NewDict("__Serialized__", 1))), HeapFrame([]byte{0xc0})}}},
+		{"a header without a number of frames", "num-sub-frames",
+			&Message{Frames: []Frame{HeapFrame(mustPack(t, NewDict("__Serialized__", 1))),
+				HeapFrame(mustPack(t, NewDict("a", 1)))}}},
 		{"more frames than there are", "follow", func() *Message {
 			m := group(t, bytesHeader(), nil)
 			m.Frames = m.Frames[:2]
@@ -95,18 +98,29 @@ func TestHostileMessages(t *testing.T) {
 			m.Frames[0] = HeapFrame(mustPack(t, []any{NewDict("__Serialized__", 1), NewDict("__Serialized__", 2)}))
 			return m
 		}()},
-		{"shards that overlap", "shards", group(t, append(bytesHeader(), Pair{Key: "split-num-sub-frames", Value: []int{1, 1}}, Pair{Key: "split-offsets", Value: []int{0, 0}}), []byte("x"))},
-		{"shards beyond the frames", "shards", group(t, append(bytesHeader(), Pair{Key: "split-num-sub-frames", Value: []int{5}}, Pair{Key: "split-offsets", Value: []int{0}}), []byte("x"))},
-		{"negative shards", "numbers", group(t, append(bytesHeader(), Pair{Key: "split-num-sub-frames", Value: []int{-1}}, Pair{Key: "split-offsets", Value: []int{0}}), []byte("x"))},
+		{"shards that overlap", "shards", group(t, append(bytesHeader(),
+			Pair{Key: "split-num-sub-frames", Value: []int{1, 1}}, Pair{Key: "split-offsets", Value: []int{0, 0}}),
+			[]byte("x"))},
+		{"shards beyond the frames", "shards", group(t, append(bytesHeader(),
+			Pair{Key: "split-num-sub-frames", Value: []int{5}}, Pair{Key: "split-offsets", Value: []int{0}}),
+			[]byte("x"))},
+		{"negative shards", "numbers", group(t, append(bytesHeader(),
+			Pair{Key: "split-num-sub-frames", Value: []int{-1}}, Pair{Key: "split-offsets", Value: []int{0}}),
+			[]byte("x"))},
 		{"unknown compression", "no such compression", group(t, bytesHeader("brotli"), []byte("x"))},
 		{"compressions without frames", "compressions", group(t, bytesHeader("lz4", "lz4"), []byte("x"))},
 		{"no class", "type-serialized", group(t, NewDict("serializer", "dask", "sub-header", Dict{}), []byte("x"))},
 		{"pickle without a frame", "without a frame", group(t, NewDict("serializer", "pickle"))},
 		{"no pickle", "pickle", group(t, NewDict("serializer", "pickle"), []byte("\xff\xff"))},
-		{"members without frames", "frames", group(t, NewDict("is-collection", true, "sub-headers", []any{bytesHeader()}, "frame-lengths", []int{3}, "type-serialized", "list"), []byte("x"))},
-		{"members without headers", "sub-headers", group(t, NewDict("is-collection", true, "sub-headers", []any{}, "frame-lengths", []int{3}, "type-serialized", "list"))},
-		{"a collection of nothing known", "list, tuple, set", group(t, NewDict("is-collection", true, "sub-headers", []any{}, "frame-lengths", []int{}, "type-serialized", "deque"))},
-		{"a dict member without a key", "no key", group(t, NewDict("is-collection", true, "sub-headers", []any{bytesHeader()}, "frame-lengths", []int{1}, "type-serialized", "dict"), []byte("x"))},
+		{"members without frames", "frames", group(t, NewDict("is-collection", true, "sub-headers",
+			[]any{bytesHeader()}, "frame-lengths", []int{3}, "type-serialized", "list"), []byte("x"))},
+		{"members without headers", "sub-headers", group(t, NewDict("is-collection", true, "sub-headers", []any{},
+			"frame-lengths", []int{3}, "type-serialized", "list"))},
+		{"a collection of nothing known", "list, tuple, set",
+			group(t, NewDict("is-collection", true, "sub-headers", []any{}, "frame-lengths", []int{}, "type-serialized",
+				"deque"))},
+		{"a dict member without a key", "no key", group(t, NewDict("is-collection", true, "sub-headers",
+			[]any{bytesHeader()}, "frame-lengths", []int{1}, "type-serialized", "dict"), []byte("x"))},
 	} {
 		t.Run(tc.name, func(t *testing.T) { refuse(t, tc.m, DecodeOptions{}, tc.want) })
 	}
@@ -115,7 +129,8 @@ func TestHostileMessages(t *testing.T) {
 func TestHostileNesting(t *testing.T) {
 	h := bytesHeader()
 	for range maxCollectionDepth + 1 {
-		h = NewDict("is-collection", true, "sub-headers", []any{h}, "frame-lengths", []int{1}, "type-serialized", "list")
+		h = NewDict("is-collection", true, "sub-headers", []any{h}, "frame-lengths", []int{1}, "type-serialized",
+			"list")
 	}
 	refuse(t, group(t, h, []byte("x")), DecodeOptions{}, "deep")
 }
@@ -159,7 +174,8 @@ func TestDecompressionBombs(t *testing.T) {
 			t.Errorf("%s: allocated %d bytes with a limit of 1 MiB", name, n)
 		}
 		// Many frames share one budget.
-		m = group(t, NewDict("is-collection", true, "sub-headers", []any{bytesHeader(), bytesHeader()}, "frame-lengths", []int{1, 1},
+		m = group(t, NewDict("is-collection", true, "sub-headers", []any{bytesHeader(), bytesHeader()}, "frame-lengths",
+			[]int{1, 1},
 			"type-serialized", "list", "compression", []any{name, name}), bomb, bomb)
 		if _, err = Decode(m, DecodeOptions{MaxDecompressed: 20 << 20}); !errors.Is(err, ErrDecompress) {
 			t.Errorf("%s, two of them: got %v", name, err)
@@ -175,7 +191,8 @@ func TestDecompressionLies(t *testing.T) {
 		name string
 		b    []byte
 	}{
-		{LZ4, lz4Lie}, {LZ4, []byte{1}}, {LZ4, []byte{10, 0, 0, 0, 0x10}}, {Zstd, zstdLie}, {Zstd, []byte("no zstd at all")}, {Zstd, nil},
+		{LZ4, lz4Lie}, {LZ4, []byte{1}}, {LZ4, []byte{10, 0, 0, 0, 0x10}}, {Zstd, zstdLie},
+		{Zstd, []byte("no zstd at all")}, {Zstd, nil},
 		{Snappy, snappyLie}, {Snappy, nil}, {Zlib, []byte("no zlib")}, {Zlib, nil}, {Zlib, []byte{0x78, 0x9c, 1}},
 	} {
 		var err error

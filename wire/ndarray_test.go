@@ -11,12 +11,14 @@ import (
 )
 
 func TestDType(t *testing.T) {
-	for text, size := range map[DType]int{"<f8": 8, "|b1": 1, ">i4": 4, "<c16": 16, "<U5": 20, "|S3": 3, "<M8[ns]": 8, "<m8[25s]": 8, "<m8": 8, "<f16": 16, "=i8": 8, "|S0": 0} {
+	for text, size := range map[DType]int{"<f8": 8, "|b1": 1, ">i4": 4, "<c16": 16, "<U5": 20, "|S3": 3, "<M8[ns]": 8,
+		"<m8[25s]": 8, "<m8": 8, "<f16": 16, "=i8": 8, "|S0": 0} {
 		if err := text.Check(); err != nil || text.ItemSize() != size {
 			t.Errorf("%s: %d bytes, %v, want %d", text, text.ItemSize(), err, size)
 		}
 	}
-	for _, text := range []DType{"", "f8", "<f", "<f3", "|O8", "<x4", "<f8[ns]", "<M8[", "<M8[]", "<f99999999999", "<b2", "<i-8", "<U999999999"} {
+	for _, text := range []DType{"", "f8", "<f", "<f3", "|O8", "<x4", "<f8[ns]", "<M8[", "<M8[]", "<f99999999999",
+		"<b2", "<i-8", "<U999999999"} {
 		if text.Check() == nil || text.ItemSize() != 0 {
 			t.Errorf("%q is valid", text)
 		}
@@ -27,7 +29,8 @@ func TestDType(t *testing.T) {
 	if !DType(">f8").BigEndian() || DType("<f8").BigEndian() || DType("").Kind() != 0 {
 		t.Error("byte order or kind")
 	}
-	if DTypeOf[time.Duration]() != Int64 || DTypeOf[bool]() != Bool || DTypeOf[complex64]() != Complex64 || DTypeOf[uint16]() != Uint16 {
+	if DTypeOf[time.Duration]() != Int64 || DTypeOf[bool]() != Bool || DTypeOf[complex64]() != Complex64 ||
+		DTypeOf[uint16]() != Uint16 {
 		t.Error("types of Go")
 	}
 }
@@ -140,11 +143,12 @@ func TestNDArrayHostile(t *testing.T) {
 		return h
 	}
 	for name, h := range map[string]Dict{
-		"more than the frame":       header("shape", []int{3}),
-		"huge shape":                header("shape", []int{1 << 60, 1 << 60}, "strides", []int{8, 8}),
-		"huge strides":              header("strides", []int{1 << 61}),
-		"negative strides":          header("strides", []int{-8}),
-		"overflowing strides":       header("shape", []any{int64(math.MaxInt64)}, "strides", []any{int64(math.MaxInt64)}),
+		"more than the frame": header("shape", []int{3}),
+		"huge shape":          header("shape", []int{1 << 60, 1 << 60}, "strides", []int{8, 8}),
+		"huge strides":        header("strides", []int{1 << 61}),
+		"negative strides":    header("strides", []int{-8}),
+		"overflowing strides": header("shape", []any{int64(math.MaxInt64)}, "strides",
+			[]any{int64(math.MaxInt64)}),
 		"negative shape":            header("shape", []int{-2}),
 		"strides of another shape":  header("strides", []int{8, 8}),
 		"no strides":                header("strides", nil),
@@ -172,7 +176,8 @@ func TestNDArrayHostile(t *testing.T) {
 		t.Error("an array without a frame")
 	}
 	// A broadcast far beyond memory costs nothing, also when it is passed on or cloned.
-	v, err := decodeNDArray(reread(t, header("broadcast_to", []int{1 << 40, 2}, "strides", []int{0, 8})), []Frame{HeapFrame(make([]byte, 16))})
+	v, err := decodeNDArray(reread(t, header("broadcast_to", []int{1 << 40, 2}, "strides", []int{0, 8})),
+		[]Frame{HeapFrame(make([]byte, 16))})
 	if err != nil || v.(*NDArray).Len() != 1<<41 {
 		t.Errorf("a large broadcast: %v", err)
 	}
@@ -224,7 +229,8 @@ func TestDeviceArray(t *testing.T) {
 			if want := class; want == "" && got.Class != CuPyArray || want != "" && got.Class != want {
 				t.Errorf("class %s", got.Class)
 			}
-			if got.Frame.CUDA() != cuda || !bytes.Equal(got.Frame.Bytes(), data) || !slices.Equal(got.Shape, in.Shape) || got.DType != Float32 {
+			if got.Frame.CUDA() != cuda || !bytes.Equal(got.Frame.Bytes(), data) ||
+				!slices.Equal(got.Shape, in.Shape) || got.DType != Float32 {
 				t.Errorf("%q, cuda %t: got %+v", class, cuda, got)
 			}
 		}

@@ -12,9 +12,12 @@ import (
 
 // finished is a worker's report as Python writes it.
 func finished(i int) wire.Dict {
-	return wire.NewDict("op", "task-finished", "key", []any{"inc-0123456789abcdef0123456789abcdef", int64(i)}, "run_id", int64(100+i), "nbytes", int64(28),
-		"type", []byte("\x80\x05\x95\x14\x00\x00\x00\x00\x00\x00\x00\x8c\x08builtins\x94\x8c\x03int\x94\x93\x94."), "typename", "int", "metadata", wire.Dict{},
-		"thread", int64(140245678901234), "startstops", []any{wire.NewDict("action", "compute", "start", 1700000000.25, "stop", 1700000000.5)},
+	return wire.NewDict("op", "task-finished", "key", []any{"inc-0123456789abcdef0123456789abcdef", int64(i)}, "run_id",
+		int64(100+i), "nbytes", int64(28),
+		"type", []byte("\x80\x05\x95\x14\x00\x00\x00\x00\x00\x00\x00\x8c\x08builtins\x94\x8c\x03int\x94\x93\x94."),
+		"typename", "int", "metadata", wire.Dict{},
+		"thread", int64(140245678901234), "startstops", []any{wire.NewDict("action", "compute", "start", 1700000000.25,
+			"stop", 1700000000.5)},
 		"status", "OK", "stimulus_id", fmt.Sprintf("task-finished-%d.5", 1700000000+i))
 }
 
@@ -51,9 +54,12 @@ func TestTaskFinished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(f.Key, key) || f.RunID != int64(100+n) || f.NBytes != 28 || string(f.TypeName) != "int" || f.Thread != 140245678901234 ||
-			string(f.Status) != "OK" || f.Start != 1700000000.25 || f.Stop != 1700000000.5 || len(f.Type) == 0 || len(f.StartStops) == 0 ||
-			!bytes.Equal(f.Metadata, []byte{0x80}) || string(f.StimulusID) != fmt.Sprintf("task-finished-%d.5", 1700000000+n) {
+		if !bytes.Equal(f.Key, key) || f.RunID != int64(100+n) || f.NBytes != 28 || string(f.TypeName) != "int" ||
+			f.Thread != 140245678901234 ||
+			string(f.Status) != "OK" || f.Start != 1700000000.25 || f.Stop != 1700000000.5 || len(f.Type) == 0 ||
+			len(f.StartStops) == 0 ||
+			!bytes.Equal(f.Metadata, []byte{0x80}) || string(f.StimulusID) != fmt.Sprintf("task-finished-%d.5",
+			1700000000+n) {
 			t.Errorf("message %d: %+v", n, f)
 		}
 		n++
@@ -87,7 +93,8 @@ func TestGoldenOps(t *testing.T) {
 					break
 				}
 				v, err := wire.DecodeRef(m, f.RunSpec, wire.DecodeOptions{})
-				if err != nil || wiretest.Describe(v, false) != "(i1,s73706563)" || !f.RunSpec.Pickled || f.RunID != 21 || string(f.SpanID) != "u-1" || f.Actor || f.Annotations.Frame != 0 {
+				if err != nil || wiretest.Describe(v, false) != "(i1,s73706563)" || !f.RunSpec.Pickled ||
+					f.RunID != 21 || string(f.SpanID) != "u-1" || f.Actor || f.Annotations.Frame != 0 {
 					t.Errorf("%s: %+v, %v, %v", c.Name, f, v, err)
 				}
 				seen[op]++
@@ -98,7 +105,8 @@ func TestGoldenOps(t *testing.T) {
 				}
 				var keys []string
 				err = wire.EachKey(f.Keys, func(k []byte) error { keys = append(keys, string(k)); return nil })
-				if fmt.Sprint(keys) != "[\xa5add-1]" || f.Expr.Frame != 1 || f.Expr.Pickled || f.SubmittingTask != nil || f.InternalPriority == nil || !f.Code.Pickled {
+				if fmt.Sprint(keys) != "[\xa5add-1]" || f.Expr.Frame != 1 || f.Expr.Pickled ||
+					f.SubmittingTask != nil || f.InternalPriority == nil || !f.Code.Pickled {
 					t.Errorf("%s: %+v, %q", c.Name, f, keys)
 				}
 				v, err2 := wire.DecodeRef(m, f.SpanMetadata, wire.DecodeOptions{})
@@ -124,7 +132,8 @@ func TestGoldenOps(t *testing.T) {
 
 func TestOpsShapes(t *testing.T) {
 	// A bare map, an op that is not first, none at all, skipped messages, other keys.
-	list := []any{wire.NewDict("key", "a", "op", "x"), wire.NewDict("key", "b"), wire.NewDict(int64(5), 1, "op", "y"), wire.Dict{}}
+	list := []any{wire.NewDict("key", "a", "op", "x"), wire.NewDict("key", "b"), wire.NewDict(int64(5), 1, "op", "y"),
+		wire.Dict{}}
 	ops := wire.ReadOps(body(t, list))
 	var got []string
 	for ops.Next() {
@@ -144,7 +153,8 @@ func TestOpsShapes(t *testing.T) {
 	if n != 1 || ops.Err() != nil {
 		t.Errorf("a bare map: %d messages, %v", n, ops.Err())
 	}
-	for _, bad := range [][]byte{nil, body(t, "OK"), body(t, []any{int64(1)}), append(batchOf(t, 1), 0), batchOf(t, 2)[:100], {0xdd, 0xff, 0xff, 0xff, 0xff}} {
+	for _, bad := range [][]byte{nil, body(t, "OK"), body(t, []any{int64(1)}), append(batchOf(t, 1), 0),
+		batchOf(t, 2)[:100], {0xdd, 0xff, 0xff, 0xff, 0xff}} {
 		ops := wire.ReadOps(bad)
 		for ops.Next() {
 			var f wire.TaskFinished
@@ -155,7 +165,8 @@ func TestOpsShapes(t *testing.T) {
 		}
 	}
 	for _, wrong := range []wire.Dict{
-		wire.NewDict("op", "task-finished", "key", nil), wire.NewDict("op", "task-finished", "run_id", "x"), wire.NewDict("op", "task-finished", "startstops", []any{int64(1)}),
+		wire.NewDict("op", "task-finished", "key", nil), wire.NewDict("op", "task-finished", "run_id", "x"),
+		wire.NewDict("op", "task-finished", "startstops", []any{int64(1)}),
 	} {
 		ops := wire.ReadOps(body(t, wrong))
 		var f wire.TaskFinished
@@ -186,8 +197,10 @@ func TestOpsAllocateNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(20, func() { walk(t, b, &f) }); n != 0 {
 		t.Errorf("%v allocations for a batch", n)
 	}
-	compute := body(t, []any{wire.NewDict("op", "compute-task", "key", "k", "run_spec", wire.NewDict("__Pickled__", 1), "who_has", wire.NewDict("a", []any{"x"}), "annotations", wire.Dict{})})
-	graph := body(t, []any{wire.NewDict("op", "update-graph", "keys", []any{"a", []any{"b", 1}}, "expr_ser", wire.NewDict("__Serialized__", 1), "submitting_task", nil)})
+	compute := body(t, []any{wire.NewDict("op", "compute-task", "key", "k", "run_spec", wire.NewDict("__Pickled__", 1),
+		"who_has", wire.NewDict("a", []any{"x"}), "annotations", wire.Dict{})})
+	graph := body(t, []any{wire.NewDict("op", "update-graph", "keys", []any{"a", []any{"b", 1}}, "expr_ser",
+		wire.NewDict("__Serialized__", 1), "submitting_task", nil)})
 	var c wire.ComputeTask
 	var u wire.UpdateGraph
 	if n := testing.AllocsPerRun(20, func() {

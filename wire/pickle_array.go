@@ -11,7 +11,8 @@ func fromPickleArray(v any) (*NDArray, bool) {
 	if !ok || a.DType == nil || a.Objects != nil || len(a.DType.Fields) > 0 || a.DType.Base != nil {
 		return nil, false
 	}
-	out := &NDArray{DType: DType(a.DType.String()), Shape: a.Shape, Strides: a.Strides, Data: a.Data, ReadOnly: a.ReadOnly}
+	out := &NDArray{DType: DType(a.DType.String()), Shape: a.Shape, Strides: a.Strides, Data: a.Data,
+		ReadOnly: a.ReadOnly}
 	return out, out.DType.Kind() != 'V' && out.Check() == nil
 }
 

@@ -126,7 +126,8 @@ func ParsePrelude(first []byte, total int64, lim FrameLimits) (Prelude, error) {
 	lim = lim.fill()
 	p.Size = 8 * (1 + n)
 	if len(first) < p.Size || total < int64(p.Size) {
-		return p, fmt.Errorf("wire: a prelude of %d frames needs %d bytes, the first read has %d", n, p.Size, min(total, int64(len(first))))
+		return p, fmt.Errorf("wire: a prelude of %d frames needs %d bytes, the first read has %d", n, p.Size,
+			min(total, int64(len(first))))
 	}
 	p.Lengths = make([]int64, n)
 	p.Joined = -1
@@ -135,7 +136,8 @@ func ParsePrelude(first []byte, total int64, lim FrameLimits) (Prelude, error) {
 	for i := range p.Lengths {
 		k := binary.LittleEndian.Uint64(first[8*(1+i):])
 		if k > math.MaxInt64 || k > uint64(lim.Message)-sum {
-			return p, fmt.Errorf("wire: frame %d of %d bytes makes the message larger than the limit of %d bytes", i, k, lim.Message)
+			return p, fmt.Errorf("wire: frame %d of %d bytes makes the message larger than the limit of %d bytes", i, k,
+				lim.Message)
 		}
 		sum += k
 		p.Lengths[i] = int64(k)
@@ -148,7 +150,8 @@ func ParsePrelude(first []byte, total int64, lim FrameLimits) (Prelude, error) {
 		case left == 0:
 			p.Joined = i
 		case k > left:
-			return p, fmt.Errorf("wire: frame %d of %d bytes is cut by the end of the first read, which has %d left", i, k, left)
+			return p, fmt.Errorf("wire: frame %d of %d bytes is cut by the end of the first read, which has %d left", i,
+				k, left)
 		default:
 			left -= k
 		}
@@ -169,7 +172,8 @@ const (
 // CheckFrameCount returns an error for a message that has too many frames for its bytes.
 func CheckFrameCount(frames int, bytes int64) error {
 	if frames > freeFrames && int64(frames-freeFrames) > bytes/frameBytes {
-		return fmt.Errorf("wire: %d frames for %d bytes; beyond %d frames each must have %d bytes on average", frames, bytes, freeFrames, frameBytes)
+		return fmt.Errorf("wire: %d frames for %d bytes; beyond %d frames each must have %d bytes on average", frames,
+			bytes, freeFrames, frameBytes)
 	}
 	return nil
 }

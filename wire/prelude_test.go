@@ -63,7 +63,9 @@ func TestPreludeRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v joined %d: %v", lens, joined, err)
 			}
-			if !slices.EqualFunc(m.Frames, got.Frames, func(a, b Frame) bool { return bytes.Equal(a.Bytes(), b.Bytes()) }) {
+			if !slices.EqualFunc(m.Frames, got.Frames, func(a, b Frame) bool {
+				return bytes.Equal(a.Bytes(), b.Bytes())
+			}) {
 				t.Errorf("%v joined %d: other frames", lens, joined)
 			}
 		}
@@ -168,7 +170,8 @@ func TestManyEmptyFrames(t *testing.T) {
 		length uint64
 		ok     bool
 	}{
-		{1 << 20, 0, false}, {1 << 20, 8, false}, {freeFrames, 0, true}, {freeFrames + 1, 0, false}, {1 << 20, 16, true},
+		{1 << 20, 0, false}, {1 << 20, 8, false}, {freeFrames, 0, true}, {freeFrames + 1, 0, false},
+		{1 << 20, 16, true},
 	} {
 		b, total := announce(c.n, c.length)
 		if _, err := ParsePrelude(b, total, FrameLimits{}); (err == nil) != c.ok {

@@ -42,7 +42,9 @@ func merge(shards []Frame) (Frame, error) {
 	var first, last []byte // of the shards that are not empty
 	for _, s := range shards {
 		if s.OnDevice() {
-			return Frame{}, fmt.Errorf("wire: a frame in memory of a GPU is in %d parts: its sender should not split it", len(shards))
+			return Frame{},
+				fmt.Errorf("wire: a frame in memory of a GPU is in %d parts: its sender should not split it",
+					len(shards))
 		}
 		if s.Len() == 0 {
 			continue

@@ -75,7 +75,8 @@ func toTree(v any, depth int) (any, error) {
 		return toPickleArray(v)
 	case Enum:
 		// What Python does for a member: the class, called with the name.
-		return pickle.Call(pickle.Global{Module: "builtins", Name: "getattr"}, pickle.Global{Module: v.Module, Name: v.Class}, v.Name), nil
+		return pickle.Call(pickle.Global{Module: "builtins", Name: "getattr"},
+			pickle.Global{Module: v.Module, Name: v.Class}, v.Name), nil
 	case *Object:
 		return v.Tree(pickle.Limits{})
 	case *Pickled:

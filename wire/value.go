@@ -82,7 +82,8 @@ type Enum struct {
 func pickledInBody(v any) bool {
 	switch v.(type) {
 	case *big.Int, complex128, FrozenSet, ByteArray, time.Time, NaiveTime, Date, TimeOfDay, time.Duration, *Exception,
-		*big.Rat, pickle.TimeDelta, pickle.Timezone, pickle.Decimal, pickle.UUID, pickle.Path, pickle.Range, pickle.Scalar:
+		*big.Rat, pickle.TimeDelta, pickle.Timezone, pickle.Decimal, pickle.UUID, pickle.Path, pickle.Range,
+		pickle.Scalar:
 		return true
 	}
 	return false

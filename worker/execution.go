@@ -19,7 +19,8 @@ func (w *Worker) executionConfig() execution.Config {
 			Go:      w.tasks.Go,
 			Closed:  ErrClosed,
 			NoPython: func() error {
-				return fmt.Errorf("worker: the task is Python's, and %s is a Go worker that runs none: %w; or keep such tasks "+
+				return fmt.Errorf("worker: the task is Python's, and %s is a Go worker that runs none: %w; or keep "+
+					"such tasks "+
 					"on other workers (workers= or resources=, or millstream.install(client))", w.address, w.noPython)
 			},
 			Do: w.do,

@@ -78,7 +78,8 @@ func (b Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (com
 		return nil, comm.Permanent(err)
 	}
 	if port == 0 || host == "" {
-		return nil, comm.Permanent(&comm.AddressError{Address: comm.UnparseAddress(b.scheme(), loc), Reason: "a host and a port other than 0 are needed to connect"})
+		return nil, comm.Permanent(&comm.AddressError{Address: comm.UnparseAddress(b.scheme(), loc),
+			Reason: "a host and a port other than 0 are needed to connect"})
 	}
 	if b.TLS && cfg.TLS == nil {
 		return nil, comm.Permanent(needTLS("DialConfig", loc))
@@ -99,7 +100,8 @@ func (b Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (com
 	if err != nil {
 		return nil, err
 	}
-	c, remote, err := greet(ctx, nc, greeting{limits: cfg.Limits, compression: cfg.Compression, cookie: cfg.Cookie, device: cfg.Device, staged: cfg.Staged})
+	c, remote, err := greet(ctx, nc, greeting{limits: cfg.Limits, compression: cfg.Compression, cookie: cfg.Cookie,
+		device: cfg.Device, staged: cfg.Staged})
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +115,8 @@ func (b Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (com
 }
 
 func needTLS(where, loc string) error {
-	return fmt.Errorf("comm: tls://%s: no certificates: name their folder (millstream.ConnectOptions.TLSDir, --tls-dir), "+
+	return fmt.Errorf("comm: tls://%s: no certificates: name their folder (millstream.ConnectOptions.TLSDir, "+
+		"--tls-dir), "+
 		"or set distributed.comm.tls.ca-file and the cert and key of the role, or %s.TLS in code", loc, where)
 }
 
@@ -143,10 +146,12 @@ func secured(ctx context.Context, t *tls.Conn) (net.Conn, error) {
 	var alert tls.AlertError
 	switch {
 	case errors.As(err, &notTLS):
-		err = comm.Permanent(fmt.Errorf("TLS with %s: %w: the peer does not speak TLS; use a tcp:// address, or give the peer certificates",
+		err = comm.Permanent(fmt.Errorf("TLS with %s: %w: the peer does not speak TLS; use a tcp:// address, or give "+
+			"the peer certificates",
 			t.RemoteAddr(), err))
 	case errors.As(err, &bad) || errors.As(err, &alert):
-		err = comm.Permanent(fmt.Errorf("TLS with %s: %w (do both sides have certificates of one CA? see distributed.comm.tls)", t.RemoteAddr(), err))
+		err = comm.Permanent(fmt.Errorf("TLS with %s: %w (do both sides have certificates of one CA? see "+
+			"distributed.comm.tls)", t.RemoteAddr(), err))
 	}
 	return nil, err
 }
@@ -186,12 +191,14 @@ func greet(ctx context.Context, nc net.Conn, g greeting) (*conn, comm.Hello, err
 		info.TLS = &state
 		// Only Python's side may have a reason for an older TLS.
 		if info.Millstream != nil && state.Version < tls.VersionTLS13 {
-			err = comm.Permanent(&comm.HandshakeError{Reason: "Millstream peers use TLS 1.3, this connection has " + tls.VersionName(state.Version)})
+			err = comm.Permanent(&comm.HandshakeError{Reason: "Millstream peers use TLS 1.3, this connection has " +
+				tls.VersionName(state.Version)})
 		}
 	}
 	if err != nil {
 		if _, encrypted := nc.(*tls.Conn); !encrypted && c.alerted() {
-			err = comm.Permanent(fmt.Errorf("%s answered with a TLS alert; use a tls:// address and certificates (distributed.comm.tls)",
+			err = comm.Permanent(fmt.Errorf("%s answered with a TLS alert; use a tls:// address and certificates "+
+				"(distributed.comm.tls)",
 				nc.RemoteAddr()))
 		}
 		c.Abort()

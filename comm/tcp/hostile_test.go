@@ -392,7 +392,8 @@ func TestMessageLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = b.Read(ctx)
-		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, comm.ErrClosed) || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, comm.ErrClosed) ||
+			!strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v", name, err)
 		}
 		a.Close()

@@ -67,9 +67,10 @@ func abortAll(list []*conn) {
 	}
 }
 
-// addLines dials the lines of a new comm. A peer that does not answer on them, or refuses them, is no error: the comm then
-// has none.
-func (c *conn) addLines(ctx context.Context, connect func(context.Context) (net.Conn, error), limits comm.Limits, token []byte) error {
+// addLines dials the lines of a new comm. A peer that does not answer on them, or refuses them, is no error: the comm
+// then has none.
+func (c *conn) addLines(ctx context.Context, connect func(context.Context) (net.Conn, error), limits comm.Limits,
+	token []byte) error {
 	total := c.staged.LineCount()
 	if total < 2 || len(token) != tokenSize {
 		return nil
@@ -93,7 +94,8 @@ func (c *conn) addLines(ctx context.Context, connect func(context.Context) (net.
 }
 
 // dialLine makes one line.
-func dialLine(ctx context.Context, connect func(context.Context) (net.Conn, error), limits comm.Limits, join []byte) (*conn, error) {
+func dialLine(ctx context.Context, connect func(context.Context) (net.Conn, error), limits comm.Limits,
+	join []byte) (*conn, error) {
 	nc, err := connect(ctx)
 	if err != nil {
 		return nil, err

@@ -62,7 +62,8 @@ func TestStrangersAreNoLines(t *testing.T) {
 	}
 	join := func(number, total byte) []byte { return append(bytes.Clone(hello.Lines), number, total) }
 	other := append(make([]byte, tokenSize), 1, 3)
-	for _, bad := range [][]byte{{}, {1}, hello.Lines, other, join(0, 3), join(3, 3), join(1, 1), join(1, comm.MaxStagedLines+1), append(join(1, 3), 0)} {
+	for _, bad := range [][]byte{{}, {1}, hello.Lines, other, join(0, 3), join(3, 3), join(1, 1),
+		join(1, comm.MaxStagedLines+1), append(join(1, 3), 0)} {
 		if c, err := dialLine(ctx, connect, comm.Limits{}, bad); err == nil {
 			c.Abort()
 			t.Errorf("%x became a line", bad)
@@ -252,7 +253,8 @@ func FuzzFlags(f *testing.F) {
 		}
 		for i := range n {
 			before, after := binary.LittleEndian.Uint64(lengths[8*i:]), binary.LittleEndian.Uint64(table[8*(1+i):])
-			if after != before&^(flagCUDA|flagSpread) || flags[i]&isCUDA != 0 != (before&flagCUDA != 0) || flags[i]&isSpread != 0 != (before&flagSpread != 0) {
+			if after != before&^(flagCUDA|flagSpread) || flags[i]&isCUDA != 0 != (before&flagCUDA != 0) ||
+				flags[i]&isSpread != 0 != (before&flagSpread != 0) {
 				t.Errorf("%x became %x with %d", before, after, flags[i])
 			}
 		}

@@ -83,7 +83,8 @@ func hosts(host, iface string) (bind, announce string, err error) {
 	case "0.0.0.0", "::":
 		return host, ip, nil
 	}
-	return "", "", &comm.AddressError{Address: host, Reason: fmt.Sprintf("give a host or an interface (%s, which is %s), not both", iface, ip)}
+	return "", "", &comm.AddressError{Address: host, Reason: fmt.Sprintf("give a host or an interface (%s, which is "+
+		"%s), not both", iface, ip)}
 }
 
 // bindFirst takes the first port of a range that is free.

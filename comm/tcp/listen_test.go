@@ -36,7 +36,8 @@ func TestListenAddresses(t *testing.T) {
 			continue
 		}
 		_, port, err := comm.AddressHostPort(l.ContactAddr())
-		if err != nil || l.ListenAddr() != fmt.Sprintf("tcp://%s:%d", c.listen, port) || l.ContactAddr() != fmt.Sprintf("tcp://%s:%d", c.contact, port) {
+		if err != nil || l.ListenAddr() != fmt.Sprintf("tcp://%s:%d", c.listen, port) ||
+			l.ContactAddr() != fmt.Sprintf("tcp://%s:%d", c.contact, port) {
 			t.Errorf("%+v: listens on %s, announces %s", c, l.ListenAddr(), l.ContactAddr())
 		}
 		l.Close()
@@ -48,7 +49,8 @@ func TestListenAddresses(t *testing.T) {
 		{"tcp://h:x", "", "not a number"},
 		{"tcp://127.0.0.1:9:8", "", "range"},
 	} {
-		if _, err := comm.Listen(t.Context(), c.address, comm.ListenConfig{Interface: c.iface}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := comm.Listen(t.Context(), c.address, comm.ListenConfig{Interface: c.iface}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -83,7 +85,8 @@ func TestPortRange(t *testing.T) {
 		l.Close()
 		taken = nil
 		for range 2 {
-			if l, err = comm.Listen(t.Context(), fmt.Sprintf("tcp://127.0.0.1:%d:%d", port, port+1), comm.ListenConfig{}); err == nil {
+			if l, err = comm.Listen(t.Context(), fmt.Sprintf("tcp://127.0.0.1:%d:%d", port, port+1),
+				comm.ListenConfig{}); err == nil {
 				taken = append(taken, l)
 			}
 		}
@@ -103,7 +106,8 @@ func TestPortRange(t *testing.T) {
 		}
 	}
 	_, err := comm.Listen(t.Context(), fmt.Sprintf("tcp://127.0.0.1:%d:%d", first, first+1), comm.ListenConfig{})
-	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), fmt.Sprintf("none of the ports %d:%d", first, first+1)) {
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(),
+		fmt.Sprintf("none of the ports %d:%d", first, first+1)) {
 		t.Errorf("a range that is taken: %v", err)
 	}
 	for _, l := range taken {
@@ -113,7 +117,8 @@ func TestPortRange(t *testing.T) {
 
 func TestDialAddresses(t *testing.T) {
 	for address, want := range map[string]string{
-		"tcp://127.0.0.1": "port number is missing", "tcp://:5": "a host", "tcp://127.0.0.1:0": "other than 0", "tcp://::1:5": "brackets",
+		"tcp://127.0.0.1": "port number is missing", "tcp://:5": "a host", "tcp://127.0.0.1:0": "other than 0",
+		"tcp://::1:5": "brackets",
 	} {
 		start := time.Now()
 		_, err := comm.Dial(t.Context(), address, comm.DialConfig{})
@@ -142,7 +147,9 @@ func TestCookies(t *testing.T) {
 	leak.Check(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	l, err := comm.Listen(ctx, "tcp://127.0.0.1:0", comm.ListenConfig{Cookies: func(_ string, c []byte) bool { return string(c) == "yes" }})
+	l, err := comm.Listen(ctx, "tcp://127.0.0.1:0", comm.ListenConfig{Cookies: func(_ string, c []byte) bool {
+		return string(c) == "yes"
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +190,8 @@ func TestRefused(t *testing.T) {
 	}
 	defer l.Close()
 	for text, want := range map[string]string{
-		"GET / HTTP/1.1\r\n\r\n": "the limit is", string(framed([]byte("\x80"))): "pickle-protocol", string(pythonHello()): "cookie", "": "deadline",
+		"GET / HTTP/1.1\r\n\r\n": "the limit is", string(framed([]byte("\x80"))): "pickle-protocol",
+		string(pythonHello()): "cookie", "": "deadline",
 	} {
 		nc, err := net.Dial("tcp", strings.TrimPrefix(l.ContactAddr(), "tcp://"))
 		if err != nil {

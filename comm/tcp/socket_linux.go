@@ -22,7 +22,8 @@ func keepAlive(timeout time.Duration) (net.KeepAliveConfig, error) {
 	}
 	s := int(timeout / time.Second)
 	if s < probes+1 {
-		return net.KeepAliveConfig{}, fmt.Errorf("comm: a tcp timeout of %v is too low: it must be %d s at least (distributed.comm.timeouts.tcp)", timeout, probes+1)
+		return net.KeepAliveConfig{}, fmt.Errorf("comm: a tcp timeout of %v is too low: it must be %d s at least "+
+			"(distributed.comm.timeouts.tcp)", timeout, probes+1)
 	}
 	interval := max(1, (s-max(2, s/4))/probes)
 	return net.KeepAliveConfig{

@@ -12,9 +12,11 @@ import (
 
 func TestKeepAlive(t *testing.T) {
 	// Pairs of what Dask's set_tcp_timeout computes.
-	for timeout, want := range map[time.Duration][2]int{0: {10, 2}, 30 * time.Second: {10, 2}, 11 * time.Second: {1, 1}, 100 * time.Second: {30, 7}, time.Hour: {900, 270}} {
+	for timeout, want := range map[time.Duration][2]int{0: {10, 2}, 30 * time.Second: {10, 2}, 11 * time.Second: {1, 1},
+		100 * time.Second: {30, 7}, time.Hour: {900, 270}} {
 		got, err := keepAlive(timeout)
-		if err != nil || got.Count != 10 || got.Idle != time.Duration(want[0])*time.Second || got.Interval != time.Duration(want[1])*time.Second {
+		if err != nil || got.Count != 10 || got.Idle != time.Duration(want[0])*time.Second ||
+			got.Interval != time.Duration(want[1])*time.Second {
 			t.Errorf("%v: %+v, %v", timeout, got, err)
 		}
 	}
@@ -58,8 +60,10 @@ func options(t *testing.T, c *net.TCPConn) (got [6]int) {
 	}
 	err = rc.Control(func(fd uintptr) {
 		for i, o := range [][2]int{
-			{unix.IPPROTO_TCP, unix.TCP_NODELAY}, {unix.SOL_SOCKET, unix.SO_KEEPALIVE}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT},
-			{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE}, {unix.IPPROTO_TCP, unix.TCP_KEEPINTVL}, {unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT},
+			{unix.IPPROTO_TCP, unix.TCP_NODELAY}, {unix.SOL_SOCKET, unix.SO_KEEPALIVE},
+			{unix.IPPROTO_TCP, unix.TCP_KEEPCNT},
+			{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE}, {unix.IPPROTO_TCP, unix.TCP_KEEPINTVL},
+			{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT},
 		} {
 			if got[i], err = unix.GetsockoptInt(int(fd), o[0], o[1]); err != nil {
 				t.Error(err)

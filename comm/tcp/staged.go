@@ -13,8 +13,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Between Millstream peers that both say staged-1, the length of a frame in the prelude carries two flags in its highest
-// bits, which no length needs.
+// Between Millstream peers that both say staged-1, the length of a frame in the prelude carries two flags in its
+// highest bits, which no length needs.
 const (
 	flagCUDA   = 1 << 63 // the frame is, or was, memory of a GPU
 	flagSpread = 1 << 62 // its chunks are spread over the comm's lines
@@ -38,7 +38,8 @@ func (s *stage) spread(m *wire.Message, i int) bool {
 	return s.engines[i] != nil && s.lines != nil && m.Frames[i].Len() >= spreadFrom
 }
 
-// plan checks a message before anything of it goes out, and returns how its frames on GPUs are sent, nil if it has none.
+// plan checks a message before anything of it goes out, and returns how its frames on GPUs are sent, nil if it has
+// none.
 func (c *conn) plan(m *wire.Message) (*stage, error) {
 	if len(m.Frames) == 0 {
 		return nil, errors.New("comm: write: a message needs at least one frame, its body")
@@ -49,7 +50,8 @@ func (c *conn) plan(m *wire.Message) (*stage, error) {
 			continue
 		}
 		if c.staged.Mode == comm.StagedOff {
-			return nil, fmt.Errorf("comm: write: frame %d is memory of a GPU, and sending that through host memory is switched off (millstream.comm.staged): copy it to the host, or use ucxx://", i)
+			return nil, fmt.Errorf("comm: write: frame %d is memory of a GPU, and sending that through host memory "+
+				"is switched off (millstream.comm.staged): copy it to the host, or use ucxx://", i)
 		}
 		if s == nil {
 			s = &stage{engines: make([]*staging.Engine, len(m.Frames)), lines: c.lines.get()}
@@ -137,8 +139,8 @@ func (c *conn) sendStaged(ctx context.Context, m *wire.Message, s *stage) (int64
 	return 1, err
 }
 
-// cut ends what waits for the comm's connections: the message in the middle of which it happens is lost, and the comm with
-// it.
+// cut ends what waits for the comm's connections: the message in the middle of which it happens is lost, and the comm
+// with it.
 func (c *conn) cut() {
 	abortAll(c.lines.get())
 	_ = c.nc.SetDeadline(past)
@@ -168,8 +170,8 @@ func (c *conn) flagged(ctx context.Context, size int64, flags byte) (wire.Frame,
 	return wire.BufferFrame(b), nil
 }
 
-// roomFor allocates memory of the GPU for a frame, nil where it goes to the host: there is no GPU, or it is full, in which case the
-// value is at least not lost.
+// roomFor allocates memory of the GPU for a frame, nil where it goes to the host: there is no GPU, or it is full, in
+// which case the value is at least not lost.
 func (c *conn) roomFor(ctx context.Context, size int64) (*mem.Buffer, *staging.Engine) {
 	if c.device == nil || c.device.Kind() != mem.Device {
 		return nil, nil

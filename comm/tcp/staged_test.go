@@ -76,7 +76,8 @@ func exchange(t *testing.T, from, to comm.Comm, m *wire.Message) *wire.Message {
 	return got
 }
 
-var stagedSizes = []int{0, 1, 100, 20_000, 64<<10 + 1, staging.Unit - 1, staging.Unit, spreadFrom - 1, spreadFrom, 2*spreadFrom + 13, 9*staging.Unit + 1}
+var stagedSizes = []int{0, 1, 100, 20_000, 64<<10 + 1, staging.Unit - 1, staging.Unit, spreadFrom - 1, spreadFrom,
+	2*spreadFrom + 13, 9*staging.Unit + 1}
 
 // TestStagedFrames sends frames on GPUs among others, both ways, over one connection and over several.
 func TestStagedFrames(t *testing.T) {
@@ -86,7 +87,8 @@ func TestStagedFrames(t *testing.T) {
 				leak.Check(t, leak.Wait(30*time.Second))
 				da, db := stagetest.Install(t), stagetest.Install(t)
 				a, b := stagedPair(t, scheme,
-					comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: lines}}, comm.ListenConfig{Device: db.Memory()})
+					comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: lines}},
+					comm.ListenConfig{Device: db.Memory()})
 				if len(a.lines.get()) != lines-1 || len(b.lines.get()) != lines-1 || !a.Info().CUDA || !b.Info().CUDA {
 					t.Fatalf("%d and %d further lines", len(a.lines.get()), len(b.lines.get()))
 				}
@@ -96,7 +98,8 @@ func TestStagedFrames(t *testing.T) {
 					}
 					data, host := stagetest.Random(n), stagetest.Random(n/3+1)
 					m := &wire.Message{Frames: []wire.Frame{
-						wire.HeapFrame([]byte("body")), da.Frame(t, data), wire.HeapFrame(host), da.Frame(t, data[:n/2]), wire.HeapFrame(host).WithCUDA(),
+						wire.HeapFrame([]byte("body")), da.Frame(t, data), wire.HeapFrame(host),
+						da.Frame(t, data[:n/2]), wire.HeapFrame(host).WithCUDA(),
 					}}
 					there := exchange(t, a, b, m)
 					m.Release()
@@ -128,7 +131,8 @@ type fullDevice struct{ mem.Resource }
 
 func (fullDevice) Alloc(context.Context, int) (*mem.Buffer, error) { return nil, mem.ErrOutOfMemory }
 
-// TestStagedToHost: where the receiver has no GPU, a full one, or does not know of staging, the bytes arrive in host memory.
+// TestStagedToHost: where the receiver has no GPU, a full one, or does not know of staging, the bytes arrive in host
+// memory.
 func TestStagedToHost(t *testing.T) {
 	d := stagetest.Install(t)
 	for _, tc := range []struct {
@@ -142,13 +146,15 @@ func TestStagedToHost(t *testing.T) {
 		{"a peer that does not know", comm.ListenConfig{Staged: comm.StagedConfig{Mode: comm.StagedOff}}, false, 0},
 	} {
 		t.Run(tc.about, func(t *testing.T) {
-			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: comm.StagedConfig{Lines: 3}}, tc.listen)
+			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: comm.StagedConfig{Lines: 3}},
+				tc.listen)
 			if n := len(a.lines.get()); n != tc.lines {
 				t.Errorf("%d further lines", n)
 			}
 			for _, n := range stagedSizes {
 				data := stagetest.Random(n)
-				m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), d.Frame(t, data), wire.HeapFrame([]byte("end"))}}
+				m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), d.Frame(t, data),
+					wire.HeapFrame([]byte("end"))}}
 				got := exchange(t, a, b, m)
 				m.Release()
 				if f := got.Frames[1]; f.OnDevice() || f.CUDA() != tc.flag || !bytes.Equal(f.Bytes(), data) {
@@ -166,7 +172,8 @@ func TestStagedToHost(t *testing.T) {
 // TestStagedOff refuses, before anything is sent.
 func TestStagedOff(t *testing.T) {
 	d := stagetest.Install(t)
-	a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: comm.StagedConfig{Mode: comm.StagedOff}}, comm.ListenConfig{Device: d.Memory()})
+	a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: comm.StagedConfig{Mode: comm.StagedOff}},
+		comm.ListenConfig{Device: d.Memory()})
 	m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), d.Frame(t, stagetest.Random(10))}}
 	defer m.Release()
 	if err := a.Write(t.Context(), m); err == nil || !strings.Contains(err.Error(), "millstream.comm.staged") {
@@ -181,7 +188,8 @@ func TestOneLine(t *testing.T) {
 	d := stagetest.Install(t)
 	one, more := comm.StagedConfig{Lines: 1}, comm.StagedConfig{Lines: 4}
 	for _, s := range [][2]comm.StagedConfig{{one, more}, {more, one}} {
-		a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: s[0]}, comm.ListenConfig{Device: d.Memory(), Staged: s[1]})
+		a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: s[0]},
+			comm.ListenConfig{Device: d.Memory(), Staged: s[1]})
 		if a.lines.get() != nil || b.lines.get() != nil {
 			t.Errorf("%+v: there are lines", s)
 		}
@@ -206,7 +214,9 @@ func TestStagedEnds(t *testing.T) {
 		want  error // in the sender's error
 	}{
 		{"peer aborts", func(_, b *conn, _, _ *stagetest.Device, _ func()) { b.Abort() }, comm.ErrClosed},
-		{"a line ends", func(_, b *conn, _, _ *stagetest.Device, _ func()) { b.lines.get()[0].Abort() }, comm.ErrClosed},
+		{"a line ends", func(_, b *conn, _, _ *stagetest.Device, _ func()) {
+			b.lines.get()[0].Abort()
+		}, comm.ErrClosed},
 		{"context", func(_, _ *conn, _, _ *stagetest.Device, cancel func()) { cancel() }, context.Canceled},
 		{"copy", func(_, b *conn, da, _ *stagetest.Device, _ func()) {
 			da.FailCopy(3, gone)
@@ -220,7 +230,8 @@ func TestStagedEnds(t *testing.T) {
 		t.Run(tc.about, func(t *testing.T) {
 			leak.Check(t, leak.Wait(30*time.Second))
 			da, db := stagetest.Install(t), stagetest.Install(t)
-			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: 2}}, comm.ListenConfig{Device: db.Memory()})
+			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: 2}},
+				comm.ListenConfig{Device: db.Memory()})
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			data := stagetest.Random(32 << 20) // more than the sockets of two lines hold

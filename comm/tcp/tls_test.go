@@ -84,7 +84,8 @@ func TestRolesOverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := a.Info().TLS; s == nil || s.Version != tls.VersionTLS13 || !secure.Allows(s, secure.Scheduler) || secure.Allows(s, secure.Worker) {
+	if s := a.Info().TLS; s == nil || s.Version != tls.VersionTLS13 || !secure.Allows(s, secure.Scheduler) ||
+		secure.Allows(s, secure.Worker) {
 		t.Errorf("the dialler sees %+v", s)
 	}
 	if s := b.Info().TLS; !secure.Allows(s, secure.Worker) || secure.Allows(s, secure.Client) {
@@ -111,7 +112,8 @@ func TestTLSRefusals(t *testing.T) {
 		"old TLS":     {old, listen, "TLS 1.3"},
 		"no TLS":      {comm.DialConfig{}, listen, "DialConfig.TLS"},
 		"compression": {comm.DialConfig{TLS: dial.TLS, Compression: "rar"}, listen, "rar"},
-		"tcp timeout": {comm.DialConfig{TLS: dial.TLS, TCPTimeout: time.Second}, listen, "distributed.comm.timeouts.tcp"},
+		"tcp timeout": {comm.DialConfig{TLS: dial.TLS, TCPTimeout: time.Second}, listen,
+			"distributed.comm.timeouts.tcp"},
 	} {
 		start := time.Now()
 		_, _, err := connect(t, c.dial, c.listen)
@@ -123,10 +125,12 @@ func TestTLSRefusals(t *testing.T) {
 			t.Errorf("%s was tried for %v", name, time.Since(start))
 		}
 	}
-	if _, err := comm.Listen(t.Context(), "tls://127.0.0.1:0", comm.ListenConfig{}); err == nil || !strings.Contains(err.Error(), "ListenConfig.TLS") {
+	if _, err := comm.Listen(t.Context(), "tls://127.0.0.1:0", comm.ListenConfig{}); err == nil ||
+		!strings.Contains(err.Error(), "ListenConfig.TLS") {
 		t.Errorf("a listener without certificates: %v", err)
 	}
-	if _, err := comm.Dial(t.Context(), "tcp://127.0.0.1:1", comm.DialConfig{RequireEncryption: true}); err == nil || !strings.Contains(err.Error(), "tls://") {
+	if _, err := comm.Dial(t.Context(), "tcp://127.0.0.1:1", comm.DialConfig{RequireEncryption: true}); err == nil ||
+		!strings.Contains(err.Error(), "tls://") {
 		t.Errorf("a dial that requires encryption: %v", err)
 	}
 	// Without a scheme, certificates mean tls.

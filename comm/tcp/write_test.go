@@ -48,7 +48,8 @@ func TestSend(t *testing.T) {
 		}
 	}
 	s := new(sink)
-	if _, err := o.send(s, frames(0, 100, 20_000, 100, 100, 20_000, 7), false); err != nil || s.writes != 5 || s.sizes[2] != 200 {
+	if _, err := o.send(s, frames(0, 100, 20_000, 100, 100, 20_000, 7), false); err != nil || s.writes != 5 ||
+		s.sizes[2] != 200 {
 		t.Errorf("pieces of %v, %v", s.sizes, err)
 	}
 	for _, v := range o.vec[:cap(o.vec)] {

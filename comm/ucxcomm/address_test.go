@@ -57,7 +57,8 @@ func TestListenAddresses(t *testing.T) {
 	} {
 		t.Run(c.loc+" "+c.iface, func(t *testing.T) {
 			listen, contact, peer, local := listenAt(t, c.loc, comm.ListenConfig{Interface: c.iface})
-			if !strings.HasPrefix(listen, "ucx://"+c.listen+":") || !strings.HasPrefix(contact, "ucx://"+c.contact+":") {
+			if !strings.HasPrefix(listen, "ucx://"+c.listen+":") ||
+				!strings.HasPrefix(contact, "ucx://"+c.contact+":") {
 				t.Errorf("bound to %s, announced as %s", listen, contact)
 			}
 			if peer != contact || local != contact {
@@ -94,7 +95,8 @@ func TestIPv6(t *testing.T) {
 		return
 	}
 	for _, loc := range []string{"[::1]:0", "[::]:0"} {
-		if _, err := New("ucx", Settings{}).Listen(testContext(t), loc, comm.ListenConfig{}); err == nil || !strings.Contains(err.Error(), "IPv6") {
+		if _, err := New("ucx", Settings{}).Listen(testContext(t), loc, comm.ListenConfig{}); err == nil ||
+			!strings.Contains(err.Error(), "IPv6") {
 			t.Errorf("%s with UCX %s: %v", loc, lib.Version, err)
 		}
 	}
@@ -103,19 +105,22 @@ func TestIPv6(t *testing.T) {
 func TestListenRefuses(t *testing.T) {
 	ctx := testContext(t)
 	b := New("ucx", Settings{})
-	if _, err := b.Listen(ctx, "127.0.0.1:0", comm.ListenConfig{Interface: "nosuch0"}); err == nil || !strings.Contains(err.Error(), "nosuch0") {
+	if _, err := b.Listen(ctx, "127.0.0.1:0", comm.ListenConfig{Interface: "nosuch0"}); err == nil ||
+		!strings.Contains(err.Error(), "nosuch0") {
 		t.Errorf("an interface that does not exist: %v", err)
 	}
 	if _, err := b.Listen(ctx, "::1", comm.ListenConfig{}); err == nil {
 		t.Error("an IPv6 address without brackets was taken")
 	}
-	if _, err := b.Listen(ctx, "192.0.2.1:0", comm.ListenConfig{}); err == nil || !strings.Contains(err.Error(), "192.0.2.1") {
+	if _, err := b.Listen(ctx, "192.0.2.1:0", comm.ListenConfig{}); err == nil ||
+		!strings.Contains(err.Error(), "192.0.2.1") {
 		t.Errorf("an address of another host: %v", err)
 	}
 	if _, err := b.Dial(ctx, "127.0.0.1", comm.DialConfig{}); err == nil || !strings.Contains(err.Error(), "port") {
 		t.Errorf("no port: %v", err)
 	}
-	if _, err := New("ucx", Settings{Options: map[string]string{"NO_SUCH_OPTION": "1"}}).Dial(ctx, "127.0.0.1:1", comm.DialConfig{}); err == nil {
+	if _, err := New("ucx", Settings{Options: map[string]string{"NO_SUCH_OPTION": "1"}}).Dial(ctx, "127.0.0.1:1",
+		comm.DialConfig{}); err == nil {
 		t.Error("an option that UCX does not have was taken")
 	}
 }
@@ -129,7 +134,8 @@ func TestPortRange(t *testing.T) {
 	}
 	defer taken.Close()
 	first := taken.Addr().(*net.TCPAddr).Port
-	l, err := New("ucx", Settings{}).Listen(ctx, fmt.Sprintf("127.0.0.1:%d:%d", first, min(first+50, 65535)), comm.ListenConfig{})
+	l, err := New("ucx", Settings{}).Listen(ctx, fmt.Sprintf("127.0.0.1:%d:%d", first, min(first+50, 65535)),
+		comm.ListenConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +144,8 @@ func TestPortRange(t *testing.T) {
 	if err != nil || port <= first || port > first+50 {
 		t.Errorf("the port is %d, %v", port, err)
 	}
-	if _, err := New("ucx", Settings{}).Listen(ctx, fmt.Sprintf("127.0.0.1:%d", first), comm.ListenConfig{}); err == nil {
+	if _, err := New("ucx", Settings{}).Listen(ctx, fmt.Sprintf("127.0.0.1:%d", first),
+		comm.ListenConfig{}); err == nil {
 		t.Error("a port that is taken was served")
 	}
 }

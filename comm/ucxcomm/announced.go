@@ -97,7 +97,8 @@ func (a *account) reserve(ctx context.Context, size int64) error {
 			select {
 			case <-wait:
 			case <-limit.C:
-				return fmt.Errorf("a frame of %d bytes is announced while other frames, announced before, have not arrived for %v (Limits.Announced)", size, reserveTime)
+				return fmt.Errorf("a frame of %d bytes is announced while other frames, announced before, have not "+
+					"arrived for %v (Limits.Announced)", size, reserveTime)
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}

@@ -15,7 +15,9 @@ type network struct{ b *Backend }
 
 func (n network) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
 	_, loc := comm.ParseAddress(address)
-	return comm.Connect(ctx, address, cfg, func(ctx context.Context) (comm.Comm, error) { return n.b.Dial(ctx, loc, cfg) })
+	return comm.Connect(ctx, address, cfg, func(ctx context.Context) (comm.Comm, error) {
+		return n.b.Dial(ctx, loc, cfg)
+	})
 }
 
 func (n network) Listen(ctx context.Context, address string, cfg comm.ListenConfig) (comm.Listener, error) {

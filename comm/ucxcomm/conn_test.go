@@ -68,7 +68,8 @@ func TestEcho(t *testing.T) {
 				if err := <-sent; err != nil {
 					t.Fatal(err)
 				}
-				if len(m.Frames) != 3 || string(m.Body()) != "body" || m.Frames[1].Len() != 0 || !bytes.Equal(m.Frames[2].Bytes(), data) {
+				if len(m.Frames) != 3 || string(m.Body()) != "body" || m.Frames[1].Len() != 0 ||
+					!bytes.Equal(m.Frames[2].Bytes(), data) {
 					t.Fatalf("got %d frames", len(m.Frames))
 				}
 				m.Release()

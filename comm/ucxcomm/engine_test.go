@@ -140,7 +140,8 @@ func TestEngineFails(t *testing.T) {
 
 // What a peer says on the tether that no Millstream program says ends it.
 func TestTetherRefuses(t *testing.T) {
-	for _, b := range [][]byte{{}, {'?'}, {tetherReady}, {tetherReady, 1, 2}, {tetherFinal}, {tetherFinal, 1, 1}, {tetherCredit, 1}} {
+	for _, b := range [][]byte{{}, {'?'}, {tetherReady}, {tetherReady, 1, 2}, {tetherFinal}, {tetherFinal, 1, 1},
+		{tetherCredit, 1}} {
 		w := &tether{ready: make(chan readiness, 1), final: make(chan bool, 1), ended: make(chan struct{})}
 		if w.take(b) == nil {
 			t.Errorf("%q was taken", b)
@@ -176,7 +177,8 @@ func FuzzTether(f *testing.F) {
 			return // goes to the lifeline of package ucx, which has tests of its own
 		}
 		l := &laneLink{sent: 100, grown: make(chan struct{}, 1)}
-		w := &tether{ready: make(chan readiness, 1), final: make(chan bool, 1), ended: make(chan struct{}), credit: l.credited}
+		w := &tether{ready: make(chan readiness, 1), final: make(chan bool, 1), ended: make(chan struct{}),
+			credit: l.credited}
 		_ = w.take(b)
 		if l.taken > l.sent {
 			panic("credit for what was never sent")

@@ -42,7 +42,8 @@ func (b *FileBackend) engine(ctx context.Context) (*engine, Settings, error) {
 // place is the file of an address. An absolute one: the processes of a cluster run in different folders.
 func place(loc string) (string, error) {
 	if !strings.HasPrefix(loc, "/") {
-		return "", &comm.AddressError{Address: FileScheme + "://" + loc, Reason: "want the path of a file from the root, such as " + FileScheme + ":///run/user/1000/scheduler"}
+		return "", &comm.AddressError{Address: FileScheme + "://" + loc, Reason: "want the path of a file from the " +
+			"root, such as " + FileScheme + ":///run/user/1000/scheduler"}
 	}
 	return filepath.Clean(loc), nil
 }
@@ -92,15 +93,16 @@ func (e *engine) knock(ctx context.Context, card ucxdoor.Card, peer, local strin
 }
 
 // Listen serves a file, which is made, or replaces one that was left behind. A path that ends with a slash is a folder,
-// in which a file with a name of its own is made, and those of processes that were killed are removed. Close removes the
-// file.
+// in which a file with a name of its own is made, and those of processes that were killed are removed. Close removes
+// the file.
 func (b *FileBackend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
 	path, err := place(loc)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.Interface != "" {
-		return nil, &comm.AddressError{Address: FileScheme + "://" + loc, Reason: fmt.Sprintf("it has no interface (%s)", cfg.Interface)}
+		return nil, &comm.AddressError{Address: FileScheme + "://" + loc,
+			Reason: fmt.Sprintf("it has no interface (%s)", cfg.Interface)}
 	}
 	if strings.HasSuffix(loc, "/") {
 		ucxdoor.Sweep(path)
@@ -132,7 +134,8 @@ func free(path string) error {
 		return fmt.Errorf("there is a file that is something else; name another one: %w", err)
 	}
 	if card.Listening() {
-		return errors.New("another process serves it; name another file, or remove this one if that process is on a machine that is off")
+		return errors.New("another process serves it; name another file, or remove this one if that process is on a " +
+			"machine that is off")
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ type fileListener struct {
 }
 
 func newFileListener(e *engine, s Settings, path string, cfg comm.ListenConfig) (*fileListener, error) {
-	l := &fileListener{engine: e, settings: s, path: path, address: comm.UnparseAddress(FileScheme, path), cfg: cfg, gate: comm.NewGate(cfg.Limits)}
+	l := &fileListener{engine: e, settings: s, path: path, address: comm.UnparseAddress(FileScheme, path), cfg: cfg,
+		gate: comm.NewGate(cfg.Limits)}
 	card, stop := e.porch.door.Listen(l.serve)
 	l.secret, l.stop = card.Secret, stop
 	if err := card.Write(path); err != nil {
@@ -63,7 +64,8 @@ func (l *fileListener) ContactAddr() string { return l.address }
 func (l *fileListener) Close() error {
 	l.once.Do(func() {
 		l.stop()
-		if card, err := ucxdoor.ReadCard(l.path); err == nil && card.Secret == l.secret { // not one that has replaced it
+		// not one that has replaced it
+		if card, err := ucxdoor.ReadCard(l.path); err == nil && card.Secret == l.secret {
 			_ = os.Remove(l.path)
 		}
 		l.gate.Close()

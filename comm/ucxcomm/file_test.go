@@ -23,7 +23,9 @@ type files struct{ b *FileBackend }
 
 func (n files) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
 	_, loc := comm.ParseAddress(address)
-	return comm.Connect(ctx, address, cfg, func(ctx context.Context) (comm.Comm, error) { return n.b.Dial(ctx, loc, cfg) })
+	return comm.Connect(ctx, address, cfg, func(ctx context.Context) (comm.Comm, error) {
+		return n.b.Dial(ctx, loc, cfg)
+	})
 }
 
 func (n files) Listen(ctx context.Context, address string, cfg comm.ListenConfig) (comm.Listener, error) {
@@ -32,7 +34,8 @@ func (n files) Listen(ctx context.Context, address string, cfg comm.ListenConfig
 }
 
 func TestFileConformance(t *testing.T) {
-	commtest.Run(t, commtest.Factory{Network: files{NewFile(Settings{})}, Address: FileScheme + "://" + t.TempDir() + "/", Rounds: 40, Large: 9 << 20})
+	commtest.Run(t, commtest.Factory{Network: files{NewFile(Settings{})}, Address: FileScheme + "://" + t.TempDir() +
+		"/", Rounds: 40, Large: 9 << 20})
 }
 
 // startFileEcho is another process that echoes to those who have read its file.
@@ -76,7 +79,8 @@ func TestFileDeath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "echo")
 	b := NewFile(Settings{})
 	p := startFileEcho(t, path)
-	if _, err := b.Listen(ctx, path, comm.ListenConfig{}); err == nil || !strings.Contains(err.Error(), "another process serves it") {
+	if _, err := b.Listen(ctx, path, comm.ListenConfig{}); err == nil ||
+		!strings.Contains(err.Error(), "another process serves it") {
 		t.Errorf("two processes with one file: %v", err)
 	}
 	var comms []comm.Comm
@@ -184,7 +188,8 @@ func TestFileBadAddresses(t *testing.T) {
 			t.Errorf("Dial(%s): %v", tc.address, err)
 		}
 	}
-	if _, err := comm.Listen(t.Context(), "ucx-file://"+junk, comm.ListenConfig{}); err == nil || !strings.Contains(err.Error(), "something else") {
+	if _, err := comm.Listen(t.Context(), "ucx-file://"+junk, comm.ListenConfig{}); err == nil ||
+		!strings.Contains(err.Error(), "something else") {
 		t.Errorf("a file that is something else: %v", err)
 	}
 	if got, _ := os.ReadFile(junk); string(got) != "something of value" {
@@ -193,7 +198,8 @@ func TestFileBadAddresses(t *testing.T) {
 	if _, err := comm.Listen(t.Context(), "ucx-file://"+dir+"/", comm.ListenConfig{Interface: "lo"}); err == nil {
 		t.Error("it listens on an interface")
 	}
-	if _, err := comm.Dial(t.Context(), "ucx-file://"+dir+"/none", comm.DialConfig{Timeout: 50 * time.Millisecond}); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := comm.Dial(t.Context(), "ucx-file://"+dir+"/none",
+		comm.DialConfig{Timeout: 50 * time.Millisecond}); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a file that nobody has written yet: %v", err)
 	}
 }
@@ -201,7 +207,9 @@ func TestFileBadAddresses(t *testing.T) {
 // A cookie that does not fit is refused, and the dialling side hears of it.
 func TestFileCookies(t *testing.T) {
 	ctx := testContext(t)
-	l, err := comm.Listen(ctx, "ucx-file://"+t.TempDir()+"/", comm.ListenConfig{Cookies: func(_ string, c []byte) bool { return string(c) == "right" }})
+	l, err := comm.Listen(ctx, "ucx-file://"+t.TempDir()+"/", comm.ListenConfig{Cookies: func(_ string, c []byte) bool {
+		return string(c) == "right"
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,14 @@ func TestFromConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := cfg.Settings(config.Overrides{UCX: config.UCX{Library: "/x/libucp.so.0", PlainLanes: config.On, Polling: config.On}})
+	s, err := cfg.Settings(config.Overrides{UCX: config.UCX{Library: "/x/libucp.so.0", PlainLanes: config.On,
+		Polling: config.On}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := FromConfig(s)
-	if got.Options["TLS"] != "tcp" || !got.MultiBuffer || !got.PlainLanes || !got.Polling || got.Library != "/x/libucp.so.0" {
+	if got.Options["TLS"] != "tcp" || !got.MultiBuffer || !got.PlainLanes || !got.Polling ||
+		got.Library != "/x/libucp.so.0" {
 		t.Errorf("%+v", got)
 	}
 	s, err = cfg.Settings(config.Overrides{UCX: config.UCX{MultiBuffer: config.Off}})

@@ -51,8 +51,10 @@ func TestHeaderRefuses(t *testing.T) {
 		}
 	}
 	var limit *limitError
-	for _, sizes := range [][]part{{{size: 101}}, {{size: 60}, {size: 41}}, {{size: -1}}, {{size: 1}, {size: math.MaxInt64}}} {
-		if _, _, err := decodeTable(appendTable(nil, sizes), len(sizes), 100); !errors.As(err, &limit) || limit.limit != 100 {
+	for _, sizes := range [][]part{{{size: 101}}, {{size: 60}, {size: 41}}, {{size: -1}},
+		{{size: 1}, {size: math.MaxInt64}}} {
+		if _, _, err := decodeTable(appendTable(nil, sizes), len(sizes), 100); !errors.As(err, &limit) ||
+			limit.limit != 100 {
 			t.Errorf("%v: %v", sizes, err)
 		}
 	}

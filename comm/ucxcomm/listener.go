@@ -25,8 +25,10 @@ type listener struct {
 	once     sync.Once
 }
 
-func newListener(b *Backend, e *engine, s Settings, sock *ucx.SockListener, host, announced string, cfg comm.ListenConfig) *listener {
-	l := &listener{b: b, engine: e, settings: s, sock: sock, cfg: cfg, gate: comm.NewGate(cfg.Limits), finished: make(chan struct{})}
+func newListener(b *Backend, e *engine, s Settings, sock *ucx.SockListener, host, announced string,
+	cfg comm.ListenConfig) *listener {
+	l := &listener{b: b, engine: e, settings: s, sock: sock, cfg: cfg, gate: comm.NewGate(cfg.Limits),
+		finished: make(chan struct{})}
 	port := sock.Addr().(*net.TCPAddr).Port
 	if host == "" {
 		host = "0.0.0.0"

@@ -28,7 +28,9 @@ func (n ownNetwork) Dial(ctx context.Context, address string, cfg comm.DialConfi
 	if !ok || cfg.RequireEncryption { // comm.Default refuses the second
 		return comm.Default.Dial(ctx, address, cfg)
 	}
-	return comm.Connect(ctx, address, cfg, func(ctx context.Context) (comm.Comm, error) { return b.Dial(ctx, loc, cfg) })
+	return comm.Connect(ctx, address, cfg, func(ctx context.Context) (comm.Comm, error) {
+		return b.Dial(ctx, loc, cfg)
+	})
 }
 
 func (n ownNetwork) Listen(ctx context.Context, address string, cfg comm.ListenConfig) (comm.Listener, error) {

@@ -17,7 +17,8 @@ func TestWithoutCgo(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "CGO_ENABLED=0") {
 		t.Errorf("Dial: %v", err)
 	}
-	if _, err = comm.Listen(ctx, "ucx://127.0.0.1:0", comm.ListenConfig{}); err == nil || !strings.Contains(err.Error(), "CGO_ENABLED=0") {
+	if _, err = comm.Listen(ctx, "ucx://127.0.0.1:0", comm.ListenConfig{}); err == nil ||
+		!strings.Contains(err.Error(), "CGO_ENABLED=0") {
 		t.Errorf("Listen: %v", err)
 	}
 }

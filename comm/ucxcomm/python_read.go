@@ -164,7 +164,8 @@ func (l *pythonLink) readMulti(ctx context.Context, b bounds) (*wire.Message, er
 	}
 	if frames[0].Len() != 1 || len(frames) == 1 && frames[0].Bytes()[0] == 0 {
 		frames.Release()
-		return nil, l.cut(errors.New("a multi-buffer message begins with one byte that tells whether the peer closes, and has more frames unless it does"), nil)
+		return nil, l.cut(errors.New("a multi-buffer message begins with one byte that tells whether the peer "+
+			"closes, and has more frames unless it does"), nil)
 	}
 	if frames[0].Bytes()[0] != 0 {
 		frames.Release()

@@ -29,8 +29,8 @@ const (
 	stagedFeature = "ucx-staged-1"
 	// joinTime bounds the dialling of the connections: a firewall that drops packets must not hold up the comm.
 	joinTime = 3 * time.Second
-	// stagedMark is the byte behind the empty frame of a message whose frames on GPUs travel beside it. Behind it is the
-	// table of these: u32 index in the message, u64 length of each, little-endian.
+	// stagedMark is the byte behind the empty frame of a message whose frames on GPUs travel beside it. Behind it is
+	// the table of these: u32 index in the message, u64 length of each, little-endian.
 	stagedMark = 2
 	stagedItem = 12
 )
@@ -109,18 +109,21 @@ func (d *lineDoor) close() {
 
 // canStage reports whether this side may have lines: it has a GPU, and its backend sockets.
 func (c *conn) canStage() bool {
-	return c.sockets && c.device != nil && c.device.Kind() == mem.Device && c.staged.Mode != comm.StagedOff && !c.settings.PlainLanes
+	return c.sockets && c.device != nil && c.device.Kind() == mem.Device && c.staged.Mode != comm.StagedOff &&
+		!c.settings.PlainLanes
 }
 
 // forDevices reports whether one of the lanes can touch memory of GPUs.
 func forDevices(lanes []ucx.Transport) bool {
 	return slices.ContainsFunc(lanes, func(l ucx.Transport) bool {
-		return slices.ContainsFunc([]string{"cuda_ipc", "rc", "dc", "ud", "srd", "gdr"}, func(prefix string) bool { return strings.HasPrefix(l.Name, prefix) })
+		return slices.ContainsFunc([]string{"cuda_ipc", "rc", "dc", "ud", "srd", "gdr"}, func(prefix string) bool {
+			return strings.HasPrefix(l.Name, prefix)
+		})
 	})
 }
 
-// stage makes the lines of a comm on a lane if they are wanted. Both sides call it. An error means that the comm cannot be
-// used; lines that cannot be made are none.
+// stage makes the lines of a comm on a lane if they are wanted. Both sides call it. An error means that the comm cannot
+// be used; lines that cannot be made are none.
 func (c *conn) stage(ctx context.Context, dialer bool) error {
 	if dialer {
 		return c.dialLines(ctx)
@@ -166,7 +169,8 @@ func (c *conn) dialLines(ctx context.Context) error {
 	if theirs.ok && c.wantsLines() {
 		if host, err := comm.AddressHost(c.peer); err == nil {
 			short, cancel := context.WithTimeout(ctx, joinTime)
-			conns, _ = staging.Join(short, net.JoinHostPort(host, strconv.Itoa(int(theirs.port))), theirs.token, c.staged.LineCount())
+			conns, _ = staging.Join(short, net.JoinHostPort(host, strconv.Itoa(int(theirs.port))), theirs.token,
+				c.staged.LineCount())
 			cancel()
 		}
 	}
@@ -242,7 +246,8 @@ func parseStaged(table []byte, host int, hostBytes int64, b bounds) ([]stagedFra
 		item := table[stagedItem*i:]
 		index, size := binary.LittleEndian.Uint32(item), binary.LittleEndian.Uint64(item[4:])
 		if left < 0 || size > uint64(left) {
-			return nil, &limitError{what: "bytes", got: satAdd(b.bytes-max(left, 0), size), limit: b.bytes, key: "Limits.Message"}
+			return nil, &limitError{what: "bytes", got: satAdd(b.bytes-max(left, 0), size), limit: b.bytes,
+				key: "Limits.Message"}
 		}
 		left -= int64(size)
 		if int(index) >= host+n || i > 0 && int(index) <= list[i-1].index {
@@ -253,8 +258,8 @@ func parseStaged(table []byte, host int, hostBytes int64, b bounds) ([]stagedFra
 	return list, nil
 }
 
-// readStaged makes the message of which frames are what came over the lane, and takes these over. After an error the comm
-// is of no use.
+// readStaged makes the message of which frames are what came over the lane, and takes these over. After an error the
+// comm is of no use.
 func (l *laneLink) readStaged(ctx context.Context, frames ucx.Frames, b bounds) (*wire.Message, error) {
 	if l.lines == nil {
 		frames.Release()

@@ -72,8 +72,9 @@ type readiness struct {
 
 func newTether(ep *meeting, credit func(uint64)) *tether {
 	t := &tether{
-		ep: ep, ready: make(chan readiness, 1), final: make(chan bool, 1), lines: make(chan lineWord, 1), credit: credit,
-		ended: make(chan struct{}), pumped: make(chan struct{}), fed: make(chan struct{}),
+		ep: ep, ready: make(chan readiness, 1), final: make(chan bool, 1), lines: make(chan lineWord, 1),
+		credit: credit,
+		ended:  make(chan struct{}), pumped: make(chan struct{}), fed: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.line, t.inner = net.Pipe()
@@ -134,7 +135,8 @@ func (t *tether) sendLines(ctx context.Context, w lineWord) error {
 
 // sendCredit does not wait: it is called by readers, and lost only with the comm.
 func (t *tether) sendCredit(taken uint64) {
-	t.ep.StartSend(ucx.Bytes(binary.LittleEndian.AppendUint64([]byte{tetherCredit}, taken)), ucx.ForceTag(t.ep.sideSend))
+	t.ep.StartSend(ucx.Bytes(binary.LittleEndian.AppendUint64([]byte{tetherCredit}, taken)),
+		ucx.ForceTag(t.ep.sideSend))
 }
 
 func flag(b bool) byte {

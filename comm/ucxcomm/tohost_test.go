@@ -45,7 +45,8 @@ func TestDeviceFramesForPeerWithoutGPU(t *testing.T) {
 		}
 		m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("head")), wire.BufferFrame(b)}}
 		got := carried(t, from, to, m)
-		if len(got.Frames) != 2 || string(got.Frames[0].Bytes()) != "head" || !bytes.Equal(got.Frames[1].Bytes(), g.Bytes(b)) {
+		if len(got.Frames) != 2 || string(got.Frames[0].Bytes()) != "head" ||
+			!bytes.Equal(got.Frames[1].Bytes(), g.Bytes(b)) {
 			t.Errorf("%d frames arrived, or others", len(got.Frames))
 		}
 		got.Release()

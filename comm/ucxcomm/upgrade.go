@@ -15,7 +15,8 @@ import (
 const laneFeature = "ucx-lane-1"
 
 // handshake is Dask's, then the lane's between Millstream peers. cookies may be nil.
-func (c *conn) handshake(ctx context.Context, compression string, cookie []byte, cookies func(string, []byte) bool, dialer bool) error {
+func (c *conn) handshake(ctx context.Context, compression string, cookie []byte, cookies func(string, []byte) bool,
+	dialer bool) error {
 	same := sameHost(c.local, c.peer)
 	var features []string
 	if !c.settings.PlainLanes {
@@ -49,7 +50,8 @@ func (c *conn) handshake(ctx context.Context, compression string, cookie []byte,
 	}
 	if err := c.upgrade(ctx, dialer); err != nil {
 		if c.Err() != nil {
-			err = comm.Permanent(fmt.Errorf("ucxcomm: %s closed after the handshake; does it ask for a cookie (DialConfig.Cookie)?: %w", c.peer, err))
+			err = comm.Permanent(fmt.Errorf("ucxcomm: %s closed after the handshake; does it ask for a cookie "+
+				"(DialConfig.Cookie)?: %w", c.peer, err))
 		}
 		return err
 	}

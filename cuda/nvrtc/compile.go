@@ -66,7 +66,8 @@ func Compile(ctx context.Context, source string, o Options) (*Code, error) {
 	}
 	virtual := strings.HasPrefix(o.Arch, "compute_")
 	if !virtual && !strings.HasPrefix(o.Arch, "sm_") {
-		return nil, fmt.Errorf("nvrtc: %s: no architecture is called %q: give compute_NN for PTX or sm_NN for a cubin", o.Name, o.Arch)
+		return nil, fmt.Errorf("nvrtc: %s: no architecture is called %q: give compute_NN for PTX or sm_NN for a cubin",
+			o.Name, o.Arch)
 	}
 	var names, bodies []string
 	for name := range o.Headers {
@@ -86,7 +87,8 @@ func Compile(ctx context.Context, source string, o Options) (*Code, error) {
 	switch r {
 	case 0:
 	case nvrtcapi.NoSymbol:
-		return nil, fmt.Errorf("nvrtc: %s: %s makes no cubin: compile to PTX (compute_…), or use NVRTC 11.1 or newer", o.Name, nvrtcapi.Path())
+		return nil, fmt.Errorf("nvrtc: %s: %s makes no cubin: compile to PTX (compute_…), or use NVRTC 11.1 or newer",
+			o.Name, nvrtcapi.Path())
 	case nvrtcapi.NoMemory:
 		return nil, fmt.Errorf("nvrtc: %s: out of memory", o.Name)
 	default:

@@ -47,7 +47,8 @@ func Library() (*LibraryInfo, error) {
 		return library.info, nil
 	}
 	if !nvrtcapi.Cgo {
-		return nil, fmt.Errorf("%w: this binary was built without cgo: build with CGO_ENABLED=1 and a C compiler", ErrUnavailable)
+		return nil, fmt.Errorf("%w: this binary was built without cgo: build with CGO_ENABLED=1 and a C compiler",
+			ErrUnavailable)
 	}
 	if err := open(); err != nil {
 		return nil, err // not kept: the user may install the library and try again
@@ -67,7 +68,8 @@ var sonames = []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"}
 func open() error {
 	if chosen := os.Getenv("MILLSTREAM_NVRTC_LIBRARY"); chosen != "" {
 		if err := nvrtcapi.Load(chosen, false); err != nil {
-			return fmt.Errorf("%w: MILLSTREAM_NVRTC_LIBRARY: %w: give the path of a libnvrtc.so.12 or .13", ErrUnavailable, err)
+			return fmt.Errorf("%w: MILLSTREAM_NVRTC_LIBRARY: %w: give the path of a libnvrtc.so.12 or .13",
+				ErrUnavailable, err)
 		}
 		return nil
 	}
@@ -94,7 +96,8 @@ func open() error {
 	if len(errs) == 0 {
 		errs = append(errs, errors.New("none was found"))
 	}
-	return fmt.Errorf("%w: no usable libnvrtc.so: install it with `pip install nvidia-cuda-nvrtc-cu12`, or set MILLSTREAM_NVRTC_LIBRARY to its path (%w)", ErrUnavailable, errors.Join(errs...))
+	return fmt.Errorf("%w: no usable libnvrtc.so: install it with `pip install nvidia-cuda-nvrtc-cu12`, or set "+
+		"MILLSTREAM_NVRTC_LIBRARY to its path (%w)", ErrUnavailable, errors.Join(errs...))
 }
 
 // places are folders where the dynamic linker does not look, as patterns.
@@ -115,5 +118,6 @@ func places() []string {
 	if d, err := os.UserHomeDir(); err == nil {
 		list = append(list, filepath.Join(d, ".local", site))
 	}
-	return append(list, "/usr/local/"+site, "/usr/local/lib/python3*/dist-packages/nvidia/*/lib", "/usr/lib/python3/dist-packages/nvidia/*/lib")
+	return append(list, "/usr/local/"+site, "/usr/local/lib/python3*/dist-packages/nvidia/*/lib",
+		"/usr/lib/python3/dist-packages/nvidia/*/lib")
 }

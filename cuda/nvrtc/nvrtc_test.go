@@ -109,8 +109,10 @@ func TestCompileHandsOver(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	ctx := t.Context()
-	code, err := Compile(ctx, "source", Options{Name: "a.cu", Flags: []string{"-DX"}, Headers: map[string]string{"b.h": "B", "a.h": "A"}})
-	if err != nil || !code.PTX || code.Log != "" || string(code.Image) != "source|a.cu|a.h=A|b.h=B|--gpu-architecture=compute_70|-DX" {
+	code, err := Compile(ctx, "source", Options{Name: "a.cu", Flags: []string{"-DX"},
+		Headers: map[string]string{"b.h": "B", "a.h": "A"}})
+	if err != nil || !code.PTX || code.Log != "" ||
+		string(code.Image) != "source|a.cu|a.h=A|b.h=B|--gpu-architecture=compute_70|-DX" {
 		t.Errorf("%v: %+v", err, code)
 	}
 	code, err = Compile(ctx, "source", Options{Arch: "sm_90"})
@@ -119,10 +121,12 @@ func TestCompileHandsOver(t *testing.T) {
 	}
 	_, err = Compile(ctx, "bad", Options{Name: "a.cu"})
 	var e *Error
-	if !errors.As(err, &e) || e.Result != "NVRTC_ERROR_COMPILATION" || !strings.Contains(err.Error(), "nvrtc: a.cu: NVRTC_ERROR_COMPILATION:\nline 1: it is bad") {
+	if !errors.As(err, &e) || e.Result != "NVRTC_ERROR_COMPILATION" ||
+		!strings.Contains(err.Error(), "nvrtc: a.cu: NVRTC_ERROR_COMPILATION:\nline 1: it is bad") {
 		t.Errorf("%v", err)
 	}
-	for text, o := range map[string]Options{"no architecture is called \"volta\"": {Arch: "volta"}, "zero byte": {Flags: []string{"a\x00b"}}} {
+	for text, o := range map[string]Options{"no architecture is called \"volta\"": {Arch: "volta"},
+		"zero byte": {Flags: []string{"a\x00b"}}} {
 		if _, err := Compile(ctx, "source", o); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v does not say %q", err, text)
 		}

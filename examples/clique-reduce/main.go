@@ -44,7 +44,8 @@ var (
 			sums[0] += p.X[i]
 			sums[1] += p.Y[i]
 		}
-		if err := r.Do(ctx, clique.Reduce(clique.Of(sums), clique.Of(sums), clique.Sum, 0)); err != nil || r.Rank() != 0 {
+		if err := r.Do(ctx, clique.Reduce(clique.Of(sums), clique.Of(sums), clique.Sum, 0)); err != nil ||
+			r.Rank() != 0 {
 			return Part{}, err
 		}
 		return Part{X: sums[:1], Y: sums[1:]}, nil

@@ -34,15 +34,16 @@ var (
 		}
 		return words, nil
 	})
-	merge = millstream.Func("wordcount.merge", func(_ context.Context, counts []map[string]int) (map[string]int, error) {
-		all := map[string]int{}
-		for _, words := range counts {
-			for word, n := range words {
-				all[word] += n
+	merge = millstream.Func("wordcount.merge",
+		func(_ context.Context, counts []map[string]int) (map[string]int, error) {
+			all := map[string]int{}
+			for _, words := range counts {
+				for word, n := range words {
+					all[word] += n
+				}
 			}
-		}
-		return all, nil
-	})
+			return all, nil
+		})
 )
 
 func main() {

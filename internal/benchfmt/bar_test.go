@@ -8,7 +8,8 @@ import (
 )
 
 func tasks(better Better, ours, theirs float64, bar *Bar) Figure {
-	f := Figure{Bench: "tasks", Case: "map", Setting: "2 x 1", Tasks: 1000, Unit: UnitTaskRate, Ours: ours, OursMedian: ours, Better: better, Bar: bar}
+	f := Figure{Bench: "tasks", Case: "map", Setting: "2 x 1", Tasks: 1000, Unit: UnitTaskRate, Ours: ours,
+		OursMedian: ours, Better: better, Bar: bar}
 	if theirs != 0 {
 		f.Peer, f.Theirs, f.TheirsMedian = "dask", theirs, theirs
 	}
@@ -45,7 +46,8 @@ func TestBar(t *testing.T) {
 		if err := json.Unmarshal(line, &back); err != nil {
 			t.Fatal(err)
 		}
-		if (back.Bar != nil) != (tc.f.Bar != nil) || (back.Met != nil) != tc.known || known && *back.Met != met || back.Tasks != 1000 {
+		if (back.Bar != nil) != (tc.f.Bar != nil) || (back.Met != nil) != tc.known || known && *back.Met != met ||
+			back.Tasks != 1000 {
 			t.Errorf("%s", line)
 		}
 	}

@@ -5,7 +5,8 @@ import "testing"
 func TestFigures(t *testing.T) {
 	var f Figures
 	var s Sink = &f
-	if err := s.Add(Figure{Bench: "tasks", Case: "tree", Setting: "tls", Unit: UnitBytes, Ours: 1, Better: Lower}); err != nil {
+	if err := s.Add(Figure{Bench: "tasks", Case: "tree", Setting: "tls", Unit: UnitBytes, Ours: 1,
+		Better: Lower}); err != nil {
 		t.Error(err)
 	}
 	if err := s.Add(Figure{}); err == nil {

@@ -10,7 +10,8 @@ import (
 func TestParseSize(t *testing.T) {
 	for in, want := range map[string]int64{
 		"0": 0, "8": 8, " 8 ": 8, "64B": 64, "1KiB": 1024, "1kib": 1024, "1K": 1024, "1k": 1024, "1kB": 1000,
-		"8MiB": 8 << 20, "8 MiB": 8 << 20, "2MB": 2e6, "1.5MiB": 3 << 19, "1GiB": 1 << 30, "2g": 2 << 30, "1TiB": 1 << 40,
+		"8MiB": 8 << 20, "8 MiB": 8 << 20, "2MB": 2e6, "1.5MiB": 3 << 19, "1GiB": 1 << 30, "2g": 2 << 30,
+		"1TiB":                1 << 40,
 		"9223372036854775807": 1<<63 - 1,
 	} {
 		if got, err := ParseSize(in); err != nil || got != want {
@@ -20,7 +21,8 @@ func TestParseSize(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "want a number", "x": "want a number", "-1": "negative", "1XiB": "want a number", "1e3": "want a number",
 		"0x10": "want a number", "inf": "want a number", "1.5": "whole number", "1.2.3": "want a number",
-		"9223372036854775807KiB": "63 bits", "99999999999999999999TiB": "63 bits", "KiB": "want a number", ".": "want a number",
+		"9223372036854775807KiB": "63 bits", "99999999999999999999TiB": "63 bits", "KiB": "want a number",
+		".": "want a number",
 	} {
 		if got, err := ParseSize(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseSize(%q) = %d, %v; want error with %q", in, got, err, want)
@@ -66,7 +68,8 @@ func TestParseSizes(t *testing.T) {
 
 func TestFormatSize(t *testing.T) {
 	for in, want := range map[int64]string{
-		0: "0 B", 8: "8 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 1 << 20: "1 MiB", 8 << 20: "8 MiB", 1 << 30: "1 GiB",
+		0: "0 B", 8: "8 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 1 << 20: "1 MiB", 8 << 20: "8 MiB",
+		1 << 30: "1 GiB",
 		1 << 40: "1 TiB", 1 << 50: "1024 TiB",
 	} {
 		if got := FormatSize(in); got != want {

@@ -71,14 +71,28 @@ func writeBlock(out *strings.Builder, figures []Figure) {
 	with := func(has func(Figure) bool) bool { return slices.ContainsFunc(figures, has) }
 	columns := []tableColumn{
 		{Column{Name: "setting"}, func(f Figure) string { return f.Setting }, true},
-		{Column{Name: "lane"}, func(f Figure) string { return f.Lane }, with(func(f Figure) bool { return f.Lane != "" })},
-		{Column{Name: "mode"}, func(f Figure) string { return f.Mode }, with(func(f Figure) bool { return f.Mode != "" })},
-		{Column{Name: "memory"}, func(f Figure) string { return f.Mem }, with(func(f Figure) bool { return f.Mem != "" })},
-		{Column{Name: "endpoint"}, func(f Figure) string { return f.Endpoint }, with(func(f Figure) bool { return f.Endpoint != "" })},
-		{Column{Name: "size", Right: true}, func(f Figure) string { return FormatSize(f.Size) }, with(func(f Figure) bool { return f.Size != 0 || f.Tasks == 0 })},
-		{Column{Name: "tasks", Right: true}, func(f Figure) string { return strconv.FormatInt(f.Tasks, 10) }, with(func(f Figure) bool { return f.Tasks != 0 })},
+		{Column{Name: "lane"}, func(f Figure) string {
+			return f.Lane
+		}, with(func(f Figure) bool { return f.Lane != "" })},
+		{Column{Name: "mode"}, func(f Figure) string {
+			return f.Mode
+		}, with(func(f Figure) bool { return f.Mode != "" })},
+		{Column{Name: "memory"}, func(f Figure) string {
+			return f.Mem
+		}, with(func(f Figure) bool { return f.Mem != "" })},
+		{Column{Name: "endpoint"}, func(f Figure) string {
+			return f.Endpoint
+		}, with(func(f Figure) bool { return f.Endpoint != "" })},
+		{Column{Name: "size", Right: true}, func(f Figure) string {
+			return FormatSize(f.Size)
+		}, with(func(f Figure) bool { return f.Size != 0 || f.Tasks == 0 })},
+		{Column{Name: "tasks", Right: true}, func(f Figure) string {
+			return strconv.FormatInt(f.Tasks, 10)
+		}, with(func(f Figure) bool { return f.Tasks != 0 })},
 		{Column{Name: "ours", Right: true}, func(f Figure) string { return FormatValue(f.Ours) }, true},
-		{Column{Name: "median", Right: true}, func(f Figure) string { return median(f.OursMedian) }, with(func(f Figure) bool { return f.OursMedian != 0 })},
+		{Column{Name: "median", Right: true}, func(f Figure) string {
+			return median(f.OursMedian)
+		}, with(func(f Figure) bool { return f.OursMedian != 0 })},
 	}
 	withPeer := with(func(f Figure) bool { return f.Peer != "" })
 	theirs := func(text func(Figure) string) func(Figure) string {
@@ -99,9 +113,14 @@ func writeBlock(out *strings.Builder, figures []Figure) {
 	}
 	columns = append(columns,
 		tableColumn{Column{Name: "peer"}, func(f Figure) string { return f.Peer }, withPeer},
-		tableColumn{Column{Name: "theirs", Right: true}, theirs(func(f Figure) string { return FormatValue(f.Theirs) }), withPeer},
-		tableColumn{Column{Name: "median", Right: true}, theirs(func(f Figure) string { return median(f.TheirsMedian) }), with(func(f Figure) bool { return f.TheirsMedian != 0 })},
-		tableColumn{Column{Name: "ratio", Right: true}, ratio(func(_ Figure, r float64) string { return strconv.FormatFloat(r, 'f', 2, 64) }), withPeer},
+		tableColumn{Column{Name: "theirs", Right: true}, theirs(func(f Figure) string { return FormatValue(f.Theirs) }),
+			withPeer},
+		tableColumn{Column{Name: "median", Right: true}, theirs(func(f Figure) string {
+			return median(f.TheirsMedian)
+		}), with(func(f Figure) bool { return f.TheirsMedian != 0 })},
+		tableColumn{Column{Name: "ratio", Right: true}, ratio(func(_ Figure, r float64) string {
+			return strconv.FormatFloat(r, 'f', 2, 64)
+		}), withPeer},
 		tableColumn{Column{}, ratio(mark), withPeer},
 		tableColumn{Column{Name: "bar"}, Figure.barText, with(func(f Figure) bool { return f.Bar != nil })})
 	columns = slices.DeleteFunc(columns, func(c tableColumn) bool { return !c.shown })

@@ -19,7 +19,8 @@ func TestTableGroupsAlignsAndMarks(t *testing.T) {
 	}
 	lat := Figure{Bench: "ucx", Case: "tag-lat", Setting: "shm", Lane: "posix", Mode: "spin", Mem: "heap", Size: 8,
 		Unit: UnitMicros, Ours: 0.401, Peer: "ucx_perftest", Theirs: 0.26, Better: Lower}
-	bw := Figure{Bench: "ucx", Case: "tag-bw", Setting: "tcp", Lane: "tcp/lo", Mode: "spin", Mem: "buffer", Size: 8 << 20,
+	bw := Figure{Bench: "ucx", Case: "tag-bw", Setting: "tcp", Lane: "tcp/lo", Mode: "spin", Mem: "buffer",
+		Size: 8 << 20,
 		Unit: UnitGBps, Ours: 6.7, Better: Higher}
 	add(lat)
 	add(bw)
@@ -68,7 +69,8 @@ func TestTableShowsEndpointOnlyWhereItDiffers(t *testing.T) {
 
 func TestFormatValue(t *testing.T) {
 	for in, want := range map[float64]string{
-		0: "0", 0.26: "0.2600", 5.5: "5.500", 12.347: "12.35", 123.47: "123.5", 1234.7: "1235", 512345: "512300", 1.8e6: "1800000",
+		0: "0", 0.26: "0.2600", 5.5: "5.500", 12.347: "12.35", 123.47: "123.5", 1234.7: "1235", 512345: "512300",
+		1.8e6:   "1800000",
 		0.00123: "0.001230",
 	} {
 		if got := FormatValue(in); got != want {

@@ -17,7 +17,8 @@ func TestAnswerLines(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := AnswerLines(strings.NewReader("{\"N\":1}\nx\n{\"N\":2}\n"), &out, double); err == nil || !strings.Contains(err.Error(), `"x"`) || out.String() != "{\"N\":2}\n" {
+	if err := AnswerLines(strings.NewReader("{\"N\":1}\nx\n{\"N\":2}\n"), &out, double); err == nil ||
+		!strings.Contains(err.Error(), `"x"`) || out.String() != "{\"N\":2}\n" {
 		t.Errorf("a line that is no command: %q, %v", out.String(), err)
 	}
 	broken := errors.New("broken")

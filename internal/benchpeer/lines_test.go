@@ -15,7 +15,10 @@ func shell(script string) Starter {
 func TestLines(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	p, err := StartLines(ctx, shell(`while read l; do echo noise; echo "{\"got\":\"$V\",\"error\":\"$(echo $l | grep -o broken)\"}"; done`), []string{"V=7"})
+	p,
+		err := StartLines(ctx,
+		shell(`while read l; do echo noise; echo "{\"got\":\"$V\",\"error\":\"$(echo $l | grep -o broken)\"}"; done`),
+		[]string{"V=7"})
 	if err != nil {
 		t.Fatal(err)
 	}

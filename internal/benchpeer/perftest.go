@@ -246,7 +246,8 @@ func freePort(ctx context.Context) (int, error) {
 // waitListening waits for a socket in state LISTEN. Connecting to find out
 // would be taken for the client.
 func waitListening(ctx context.Context, port int, server *process) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the server did not listen on port %d within %v", port, startTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the server did not listen on port "+
+		"%d within %v", port, startTimeout))
 	defer cancel()
 	tick := time.NewTicker(3 * time.Millisecond)
 	defer tick.Stop()

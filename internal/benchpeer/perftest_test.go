@@ -25,14 +25,17 @@ func realPerftest(t *testing.T) *Perftest {
 func TestPerftestRealTool(t *testing.T) {
 	p := realPerftest(t)
 	for _, test := range []string{
-		"tag_lat", "tag_bw", "tag_sync_lat", "ucp_am_lat", "ucp_am_bw", "stream_lat", "stream_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get",
+		"tag_lat", "tag_bw", "tag_sync_lat", "ucp_am_lat", "ucp_am_bw", "stream_lat", "stream_bw", "ucp_put_lat",
+		"ucp_put_bw", "ucp_get",
 	} {
 		t.Run(test, func(t *testing.T) {
-			r, err := p.Run(t.Context(), PerftestRun{Test: test, Size: 4096, Iterations: 200, Warmup: 10, Window: 4, Env: []string{"UCX_TLS=self,shm"}})
+			r, err := p.Run(t.Context(), PerftestRun{Test: test, Size: 4096, Iterations: 200, Warmup: 10, Window: 4,
+				Env: []string{"UCX_TLS=self,shm"}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Iterations < 200 || r.OverallMicros <= 0 || r.MedianMicros <= 0 || r.OverallMiBps <= 0 || r.OverallRate <= 0 {
+			if r.Iterations < 200 || r.OverallMicros <= 0 || r.MedianMicros <= 0 || r.OverallMiBps <= 0 ||
+				r.OverallRate <= 0 {
 				t.Errorf("%+v", r)
 			}
 			// The columns must be the right ones: rate × size = bandwidth.
@@ -49,9 +52,10 @@ func TestPerftestErrors(t *testing.T) {
 		run  PerftestRun
 		want string
 	}{
-		"unknown test":      {PerftestRun{Test: "no_such_test", Size: 8, Iterations: 1}, "no_such_test"},
-		"unknown transport": {PerftestRun{Test: "tag_lat", Size: 8, Iterations: 10, Env: []string{"UCX_TLS=nonesuch"}}, "tag_lat"},
-		"no iterations":     {PerftestRun{Test: "tag_lat", Size: 8}, "at least one iteration"},
+		"unknown test": {PerftestRun{Test: "no_such_test", Size: 8, Iterations: 1}, "no_such_test"},
+		"unknown transport": {PerftestRun{Test: "tag_lat", Size: 8, Iterations: 10, Env: []string{"UCX_TLS=nonesuch"}},
+			"tag_lat"},
+		"no iterations": {PerftestRun{Test: "tag_lat", Size: 8}, "at least one iteration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
@@ -140,11 +144,13 @@ func TestFindPerftest(t *testing.T) {
 		t.Setenv("PATH", dir)
 		_, err := FindPerftest("/nowhere/deep/lib/libucp.so.0", nil)
 		var missing *MissingError
-		if !errors.As(err, &missing) || !strings.Contains(err.Error(), "scripts/setup perftest") || !strings.Contains(err.Error(), "/nowhere/deep/lib/libucp.so.0") {
+		if !errors.As(err, &missing) || !strings.Contains(err.Error(), "scripts/setup perftest") ||
+			!strings.Contains(err.Error(), "/nowhere/deep/lib/libucp.so.0") {
 			t.Errorf("error %v", err)
 		}
 		_, err = FindPerftest("", []string{"MILLSTREAM_PERFTEST=/nowhere/p"})
-		if !errors.As(err, &missing) || !strings.Contains(err.Error(), "/nowhere/p") || !strings.Contains(err.Error(), "unset MILLSTREAM_PERFTEST") {
+		if !errors.As(err, &missing) || !strings.Contains(err.Error(), "/nowhere/p") ||
+			!strings.Contains(err.Error(), "unset MILLSTREAM_PERFTEST") {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -167,7 +173,8 @@ func TestPerftestEnvironment(t *testing.T) {
 
 func TestParsePerftest(t *testing.T) {
 	const heading = "iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n"
-	r, err := parsePerftest("noise, with a comma\n" + heading + "10,9,9,9,9,9,9,9\n20000,0.486,0.490,0.491,15.59,15.60,2042788,2042789\n")
+	r, err := parsePerftest("noise, with a comma\n" + heading +
+		"10,9,9,9,9,9,9,9\n20000,0.486,0.490,0.491,15.59,15.60,2042788,2042789\n")
 	if err != nil {
 		t.Fatal(err)
 	}

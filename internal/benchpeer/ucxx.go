@@ -127,9 +127,11 @@ func (u *UCXX) Run(ctx context.Context, r UCXXRun) (float64, error) {
 	defer cancel()
 	iterations := min(r.Iterations, maxUCXXIterations)
 	args := []string{
-		u.script, "--api", strings.TrimPrefix(u.name, "ucxx-"), "--case", r.Case, "--size", strconv.FormatInt(r.Size, 10),
+		u.script, "--api", strings.TrimPrefix(u.name, "ucxx-"), "--case", r.Case, "--size",
+		strconv.FormatInt(r.Size, 10),
 		"--iterations", strconv.Itoa(iterations), "--warmup", strconv.Itoa(min(r.Warmup, iterations/10+1)),
-		"--window", strconv.Itoa(max(r.Window, 1)), "--seconds", strconv.FormatFloat(r.Seconds, 'f', -1, 64), "--mem", r.Memory,
+		"--window", strconv.Itoa(max(r.Window, 1)), "--seconds", strconv.FormatFloat(r.Seconds, 'f', -1, 64), "--mem",
+		r.Memory,
 	}
 	fail := func(err error) (float64, error) {
 		return 0, fmt.Errorf("%s %s of %d bytes: %w", u.name, r.Case, r.Size, err)

@@ -29,7 +29,8 @@ func TestParseUCXX(t *testing.T) {
 func TestFindUCXXMissing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var missing *MissingError
-	if _, err := FindUCXX(UCXXAsyncName, nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), "cd to the repository") {
+	if _, err := FindUCXX(UCXXAsyncName, nil); !errors.As(err, &missing) ||
+		!strings.Contains(err.Error(), "cd to the repository") {
 		t.Errorf("outside the repository: %v", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(ucxxScript), 0o755); err != nil {
@@ -38,10 +39,13 @@ func TestFindUCXXMissing(t *testing.T) {
 	if err := os.WriteFile(ucxxScript, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FindUCXX(UCXXAsyncName, nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), "scripts/setup peers") || !strings.Contains(err.Error(), ".local/venv/bin/python") {
+	if _, err := FindUCXX(UCXXAsyncName, nil); !errors.As(err, &missing) ||
+		!strings.Contains(err.Error(), "scripts/setup peers") ||
+		!strings.Contains(err.Error(), ".local/venv/bin/python") {
 		t.Errorf("without a Python: %v", err)
 	}
-	if _, err := FindUCXX(UCXXCoreName, []string{"MILLSTREAM_PEER_PYTHON=/nowhere/python"}); !errors.As(err, &missing) || !strings.Contains(err.Error(), "/nowhere/python") {
+	if _, err := FindUCXX(UCXXCoreName, []string{"MILLSTREAM_PEER_PYTHON=/nowhere/python"}); !errors.As(err,
+		&missing) || !strings.Contains(err.Error(), "/nowhere/python") {
 		t.Errorf("named Python: %v", err)
 	}
 	u, err := FindUCXX(UCXXCoreName, []string{"MILLSTREAM_PEER_PYTHON=" + os.Args[0]})
@@ -78,7 +82,8 @@ func TestUCXXRealPeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := u.Run(t.Context(), UCXXRun{Case: "no-such-case", Iterations: 1, Memory: "host"}); err == nil || !strings.Contains(err.Error(), "no-such-case") {
+	if _, err := u.Run(t.Context(), UCXXRun{Case: "no-such-case", Iterations: 1, Memory: "host"}); err == nil ||
+		!strings.Contains(err.Error(), "no-such-case") {
 		t.Errorf("error %v", err)
 	}
 }

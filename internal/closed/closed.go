@@ -1,6 +1,6 @@
-// Package closed makes the sentinel errors for the use of closed things. All of them match net.ErrClosed with errors.Is,
-// so that callers can treat every layer alike. The package does not import net: memory and device packages stay free of
-// it, and programs that use only those link neither resolver nor sockets.
+// Package closed makes the sentinel errors for the use of closed things. All of them match net.ErrClosed with
+// errors.Is, so that callers can treat every layer alike. The package does not import net: memory and device packages
+// stay free of it, and programs that use only those link neither resolver nor sockets.
 package closed
 
 // text is what net.ErrClosed says. Go keeps it as it is, because programs compare it.

@@ -23,19 +23,23 @@ func Prepare(root *cobra.Command) {
 const helpWidth = 80
 
 func init() {
-	cobra.AddTemplateFunc("helpWidth", func(cmd *cobra.Command) int { return cmp.Or(stdio.Width(cmd.OutOrStdout()), helpWidth) })
+	cobra.AddTemplateFunc("helpWidth", func(cmd *cobra.Command) int {
+		return cmp.Or(stdio.Width(cmd.OutOrStdout()), helpWidth)
+	})
 }
 
 // usageTemplate wraps the flags to the width of the terminal.
 func usageTemplate(template string) string {
-	return regexp.MustCompile(`(\.\w+Flags)\.FlagUsages\b`).ReplaceAllString(template, "$1.FlagUsagesWrapped (helpWidth .)")
+	return regexp.MustCompile(`(\.\w+Flags)\.FlagUsages\b`).ReplaceAllString(template,
+		"$1.FlagUsagesWrapped (helpWidth .)")
 }
 
 // unknownCommand finds a misspelled command in a command line. Without it `--help` behind the
 // name would print the help of the command above, as if all were well.
 func unknownCommand(root *cobra.Command, args []string) error {
 	cmd, rest, err := root.Find(args)
-	if err != nil || !cmd.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || rest[0] == "help" || rest[0] == "completion" || strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd) {
+	if err != nil || !cmd.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") ||
+		rest[0] == "help" || rest[0] == "completion" || strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd) {
 		return nil
 	}
 	return NoSuchCommand(cmd, rest)

@@ -150,7 +150,8 @@ func (k *deviceCarrier) alone(dev gpu, c *Call) error {
 	}
 	if elem.CodeOf(c.Op) == elem.OpPreMulSum && c.reduces() {
 		f := foldCall{count: uint64(c.Send.Buffer.Len() / c.Kind.Size()), sources: 1, targets: 1, ranks: 1}
-		f.source[0], f.target[0], f.scale[0] = uint64(c.Send.Buffer.Addr()), uint64(c.Recv.Buffer.Addr()), elem.ScaleOf(c.Op)
+		f.source[0], f.target[0], f.scale[0] = uint64(c.Send.Buffer.Addr()), uint64(c.Recv.Buffer.Addr()),
+			elem.ScaleOf(c.Op)
 		_, err := dev.fold(c.Kind, elem.CodeOf(c.Op), &f, []*mem.Buffer{c.Send.Buffer}, []*mem.Buffer{c.Recv.Buffer})
 		return err
 	}

@@ -159,7 +159,8 @@ func (k *deviceCarrier) pass(ctx context.Context, dev gpu, c *Call, s *stage, p 
 	s.in = nil
 	b := s.buf.Bytes()
 	host := Call{Code: c.Code, Kind: c.Kind, Op: c.Op, Root: c.Root, Counts: c.Counts, RecvCounts: c.RecvCounts,
-		upwards: true, Send: Memory{Bytes: b[:lenOf(p.send)]}, Recv: Memory{Bytes: b[p.recvAt() : p.recvAt()+lenOf(p.recv)]}}
+		upwards: true, Send: Memory{Bytes: b[:lenOf(p.send)]},
+		Recv: Memory{Bytes: b[p.recvAt() : p.recvAt()+lenOf(p.recv)]}}
 	if c.Code == Broadcast { // one buffer, which root sends and the others receive
 		if p.recv == nil {
 			host.Recv.Bytes = host.Send.Bytes

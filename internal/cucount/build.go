@@ -30,7 +30,8 @@ func Build(ctx context.Context, dir string) (string, error) {
 	}
 	words := strings.Fields(compiler) // such as "ccache gcc"
 	if _, err := exec.LookPath(words[0]); err != nil {
-		return "", fmt.Errorf("%w: %w: install a C compiler (apt-get install gcc libc6-dev), or name one in CC", ErrUnsupported, err)
+		return "", fmt.Errorf("%w: %w: install a C compiler (apt-get install gcc libc6-dev), or name one in CC",
+			ErrUnsupported, err)
 	}
 	file, library := filepath.Join(dir, "cucount.c"), filepath.Join(dir, "libcucount.so")
 	if err := os.WriteFile(file, source, 0o600); err != nil {

@@ -24,7 +24,8 @@ type Counts map[string]uint64
 // Mappings are the calls that made memory of another process visible in this one, of whatever
 // kind: legacy handles, virtual memory, memory pools.
 func (c Counts) Mappings() uint64 {
-	return c["cuIpcOpenMemHandle"] + c["cuIpcOpenMemHandle_v2"] + c["cuMemImportFromShareableHandle"] + c["cuMemPoolImportPointer"]
+	return c["cuIpcOpenMemHandle"] + c["cuIpcOpenMemHandle_v2"] + c["cuMemImportFromShareableHandle"] +
+		c["cuMemPoolImportPointer"]
 }
 
 // Total is the number of all calls.

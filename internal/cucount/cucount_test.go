@@ -30,7 +30,8 @@ func TestCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compile(t, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", filepath.Join(dir, "libcuda.so.1"), "testdata/libcuda.c")
+	compile(t, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", filepath.Join(dir, "libcuda.so.1"),
+		"testdata/libcuda.c")
 	caller := filepath.Join(dir, "caller")
 	compile(t, "-o", caller, "testdata/caller.c", filepath.Join(dir, "libcuda.so.1"), "-ldl")
 	cmd := exec.CommandContext(ctx, caller)
@@ -48,7 +49,8 @@ func TestCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Counts{"cuIpcOpenMemHandle_v2": 4, "cuMemImportFromShareableHandle": 1, "cuInit": 1, "cuMany": 1, "cuMemAlloc_v2": 5}
+	want := Counts{"cuIpcOpenMemHandle_v2": 4, "cuMemImportFromShareableHandle": 1, "cuInit": 1, "cuMany": 1,
+		"cuMemAlloc_v2": 5}
 	if d := got.Since(nil); !maps.Equal(d, want) {
 		t.Errorf("counted %v, want %v", d, want)
 	}
@@ -81,7 +83,8 @@ func TestErrors(t *testing.T) {
 	if _, err := OpenPID(t.TempDir(), 1); err == nil || !strings.Contains(err.Error(), "process 1 does not count") {
 		t.Errorf("%v", err)
 	}
-	for compiler, want := range map[string]string{"/nowhere/cc": "install a C compiler", "false": "false: exit status 1"} {
+	for compiler, want := range map[string]string{"/nowhere/cc": "install a C compiler",
+		"false": "false: exit status 1"} {
 		t.Setenv("CC", compiler)
 		if _, err := Build(ctx, t.TempDir()); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), want) {
 			t.Errorf("CC=%s: %v", compiler, err)

@@ -28,8 +28,10 @@ func checkBAR1(h *Host) []Finding {
 	switch {
 	case len(small) > 0:
 		return one(Warn, "small windows into GPU memory (BAR1): "+strings.Join(small, ", "),
-			"GPUDirect RDMA and copies between GPUs over PCI can have no more of a GPU's memory mapped at a time; a larger pool cannot be registered.",
-			"turn on \"Above 4G decoding\" and \"Resizable BAR\" in the firmware; in a virtual machine, give it a large PCI window")
+			"GPUDirect RDMA and copies between GPUs over PCI can have no more of a GPU's memory mapped at a time; a "+
+				"larger pool cannot be registered.",
+			"turn on \"Above 4G decoding\" and \"Resizable BAR\" in the firmware; in a virtual machine, give it a "+
+				"large PCI window")
 	case len(large) > 0:
 		return one(OK, "windows into GPU memory (BAR1): "+strings.Join(large, ", "), "", "")
 	}

@@ -21,7 +21,8 @@ func (h *Host) container() string {
 	// With cgroup v1, or a shared cgroup namespace, the path names the engine.
 	cgroup := h.read("proc/1/cgroup") + "\n" + h.read("proc/self/cgroup")
 	for _, mark := range []struct{ text, name string }{
-		{"kubepods", "Kubernetes"}, {"docker", "Docker"}, {"libpod", "Podman"}, {"containerd", "containerd"}, {"/lxc", "LXC"},
+		{"kubepods", "Kubernetes"}, {"docker", "Docker"}, {"libpod", "Podman"}, {"containerd", "containerd"},
+		{"/lxc", "LXC"},
 	} {
 		if strings.Contains(cgroup, mark.text) {
 			return mark.name
@@ -68,12 +69,15 @@ func checkNamespaces(h *Host) []Finding {
 	if container != "" {
 		where = "this " + container + " container"
 	}
-	fix := "start every container of this host with `" + strings.Join(flags, " ") + "` (or share one: `--ipc=container:NAME --pid=container:NAME`)"
+	fix := "start every container of this host with `" + strings.Join(flags, " ") +
+		"` (or share one: `--ipc=container:NAME --pid=container:NAME`)"
 	if container == "Kubernetes" {
-		fix = "set `" + strings.Join(fields, "`, `") + "` in the pod spec, or put the processes into one pod with `shareProcessNamespace: true`"
+		fix = "set `" + strings.Join(fields, "`, `") + "` in the pod spec, or put the processes into one pod with " +
+			"`shareProcessNamespace: true`"
 	}
 	return one(Warn, where+" has its own "+strings.Join(private, " and ")+" namespace",
-		"Processes in other containers of this host reach it by TCP only: no shared memory, no cross-memory copy, and CUDA IPC with some releases of UCX and driver only. Processes inside one container are not affected.",
+		"Processes in other containers of this host reach it by TCP only: no shared memory, no cross-memory copy, "+
+			"and CUDA IPC with some releases of UCX and driver only. Processes inside one container are not affected.",
 		fix)
 }
 
@@ -82,7 +86,8 @@ const capSysPtrace = 19
 // checkPtrace: UCX copies between processes with process_vm_readv (CMA),
 // which the kernel guards like a debugger.
 func checkPtrace(h *Host) []Finding {
-	const slower = "Large messages between processes of one host are copied twice through shared memory instead of once (CMA)."
+	const slower = "Large messages between processes of one host are copied twice through shared memory instead of " +
+		"once (CMA)."
 	switch scope := h.read("proc/sys/kernel/yama/ptrace_scope"); scope {
 	case "", "0":
 		return h.checkCMA("ptrace is not restricted")
@@ -94,7 +99,8 @@ func checkPtrace(h *Host) []Finding {
 			return h.checkCMA("ptrace scope 2, and this process has CAP_SYS_PTRACE")
 		}
 		return one(Warn, "ptrace scope 2 forbids copies between processes", slower,
-			"run `sysctl kernel.yama.ptrace_scope=1` as root on the host, or give the process CAP_SYS_PTRACE (`docker run --cap-add=SYS_PTRACE`)")
+			"run `sysctl kernel.yama.ptrace_scope=1` as root on the host, or give the process CAP_SYS_PTRACE "+
+				"(`docker run --cap-add=SYS_PTRACE`)")
 	default:
 		return one(Warn, "ptrace scope "+scope+" forbids copies between processes", slower,
 			"set kernel.yama.ptrace_scope=1 in /etc/sysctl.d and reboot: scope 3 cannot be lowered at run time")
@@ -117,7 +123,8 @@ func (h *Host) checkCMA(title string) []Finding {
 	}
 	fix := "use a UCX built with --enable-cma"
 	if h.container() != "" {
-		fix = "start the container with `--cap-add=SYS_PTRACE` (its seccomp profile may forbid process_vm_readv), or use a UCX built with --enable-cma"
+		fix = "start the container with `--cap-add=SYS_PTRACE` (its seccomp profile may forbid process_vm_readv), or " +
+			"use a UCX built with --enable-cma"
 	}
 	return one(Info, "UCX offers shared memory but not CMA",
 		"Large messages between processes of one host are copied twice instead of once.", fix)

@@ -85,7 +85,8 @@ func (h *Host) libraryDirs() []string {
 		add(dir)
 	}
 	for _, dir := range []string{
-		"lib/" + h.Arch, "usr/lib/" + h.Arch, "lib64", "usr/lib64", "lib", "usr/lib", "usr/local/lib", "usr/local/lib64",
+		"lib/" + h.Arch, "usr/lib/" + h.Arch, "lib64", "usr/lib64", "lib", "usr/lib", "usr/local/lib",
+		"usr/local/lib64",
 		"opt/ucx/lib", "opt/mellanox/ucx/lib", "opt/hpcx/ucx/lib",
 	} {
 		add(dir)

@@ -22,7 +22,8 @@ func (h *Host) gpus() gpuState {
 	for _, file := range h.glob("sys/bus/pci/devices/*/vendor") {
 		// Class 0x03…: display controller. NVIDIA's network cards and audio
 		// functions have the same vendor.
-		if h.read(file) == nvidiaVendor && strings.HasPrefix(h.read(strings.TrimSuffix(file, "vendor")+"class"), "0x03") {
+		if h.read(file) == nvidiaVendor && strings.HasPrefix(h.read(strings.TrimSuffix(file, "vendor")+"class"),
+			"0x03") {
 			g.pci++
 		}
 	}
@@ -46,15 +47,18 @@ func checkGPU(h *Host) []Finding {
 	container := h.container()
 	switch {
 	case g.usable() && hidden(h.Env):
-		return one(Info, "GPUs are hidden by CUDA_VISIBLE_DEVICES", "It is set to an empty list or -1.", "unset CUDA_VISIBLE_DEVICES to use the GPUs")
+		return one(Info, "GPUs are hidden by CUDA_VISIBLE_DEVICES", "It is set to an empty list or -1.",
+			"unset CUDA_VISIBLE_DEVICES to use the GPUs")
 	case g.usable():
 		return one(OK, fmt.Sprintf("%d NVIDIA GPU(s), driver %s", max(g.nodes, g.pci, 1), g.libcuda), "", "")
 	case g.nodes > 0:
 		return one(Warn, "GPU device files exist but the driver library libcuda.so.1 is not found",
-			"Device memory cannot be used.", "in a container, use the NVIDIA container toolkit (`docker run --gpus all`); else install the NVIDIA driver's user-space libraries")
+			"Device memory cannot be used.", "in a container, use the NVIDIA container toolkit (`docker run --gpus "+
+				"all`); else install the NVIDIA driver's user-space libraries")
 	case g.driver && container != "":
 		return one(Warn, "the host has an NVIDIA driver, but this "+container+" container has no GPU device",
-			"Device memory cannot be used.", "start the container with `--gpus all` (Kubernetes: request nvidia.com/gpu)")
+			"Device memory cannot be used.", "start the container with `--gpus all` (Kubernetes: request "+
+				"nvidia.com/gpu)")
 	case g.driver:
 		return one(Warn, "the NVIDIA driver is loaded but /dev/nvidia0 is missing",
 			"Device memory cannot be used.", "run `nvidia-modprobe -c 0 -u` as root, or start nvidia-persistenced")
@@ -84,7 +88,8 @@ func checkCUDASupport(h *Host) []Finding {
 	case g.usable() || g.pci > 0:
 		return one(Warn, "there is a GPU, but this UCX has no CUDA support",
 			h.UCX.Path+" was built without it: device memory cannot be sent.",
-			"pip install libucx-cu12 (or libucx-cu13, matching the driver), or use a conda/HPC-X build, and set MILLSTREAM_UCX_LIBRARY to its "+libucp)
+			"pip install libucx-cu12 (or libucx-cu13, matching the driver), or use a conda/HPC-X build, and set "+
+				"MILLSTREAM_UCX_LIBRARY to its "+libucp)
 	default:
 		return one(NA, "UCX has no CUDA support, and there is no GPU", "", "")
 	}

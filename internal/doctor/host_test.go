@@ -42,8 +42,9 @@ func machine(f files, change ...func(*Host)) *Host {
 		},
 		Space:       func(string) (uint64, uint64, error) { return 8 << 30, 8 << 30, nil },
 		Connections: 256,
-		UCX:         &Library{Path: "/usr/lib/libucp.so.0", Version: "1.21.0", Transports: []string{"self", "tcp", "posix", "sysv", "cma"}},
-		LintEnv:     func([]string) []EnvProblem { return nil },
+		UCX: &Library{Path: "/usr/lib/libucp.so.0", Version: "1.21.0",
+			Transports: []string{"self", "tcp", "posix", "sysv", "cma"}},
+		LintEnv: func([]string) []EnvProblem { return nil },
 	}
 	for _, c := range change {
 		c(h)
@@ -108,7 +109,8 @@ func noUCX(err error) func(*Host) {
 // A healthy machine has nothing to fix, and every check speaks.
 func TestExamineHealthy(t *testing.T) {
 	r := Examine(machine(files{
-		"usr/lib/x86_64-linux-gnu/libibverbs.so.1": "", "usr/lib/x86_64-linux-gnu/librdmacm.so.1": "", "usr/lib/x86_64-linux-gnu/libnuma.so.1": "",
+		"usr/lib/x86_64-linux-gnu/libibverbs.so.1": "", "usr/lib/x86_64-linux-gnu/librdmacm.so.1": "",
+		"usr/lib/x86_64-linux-gnu/libnuma.so.1": "",
 	}))
 	seen := map[string]bool{}
 	for _, f := range r.Findings {
@@ -160,7 +162,8 @@ func TestHostHelpers(t *testing.T) {
 	if rel("/a/../b/") != "b" || rel("/") != "" {
 		t.Errorf("rel: %q", rel("/"))
 	}
-	for goarch, want := range map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu", "ppc64le": "powerpc64le-linux-gnu", "riscv64": "riscv64-linux-gnu", "s390x": "s390x-linux-gnu"} {
+	for goarch, want := range map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu",
+		"ppc64le": "powerpc64le-linux-gnu", "riscv64": "riscv64-linux-gnu", "s390x": "s390x-linux-gnu"} {
 		if got := multiarch(goarch); got != want {
 			t.Errorf("multiarch(%s) = %s", goarch, got)
 		}

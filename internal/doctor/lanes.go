@@ -49,7 +49,8 @@ func Judge(flows []Flow) Report {
 			name += "device memory, "
 		}
 		if f.Err != nil {
-			r.Findings = append(r.Findings, Finding{ID: "lane", Severity: Fail, Title: name + "nothing arrived", Detail: f.Err.Error(), Fix: "look at the logs of both workers"})
+			r.Findings = append(r.Findings, Finding{ID: "lane", Severity: Fail, Title: name + "nothing arrived",
+				Detail: f.Err.Error(), Fix: "look at the logs of both workers"})
 			continue
 		}
 		title := name + cmp.Or(f.Lane, "lane not told")
@@ -74,18 +75,23 @@ func (f *Flow) inner(here bool) (s Severity, why, fix string) {
 		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(f.Transports, name) })
 	}
 	rdma := slices.ContainsFunc(f.Transports, func(t string) bool {
-		return strings.HasPrefix(t, "rc") || strings.HasPrefix(t, "dc") || strings.HasPrefix(t, "ud") || strings.HasPrefix(t, "gdr")
+		return strings.HasPrefix(t, "rc") || strings.HasPrefix(t, "dc") || strings.HasPrefix(t, "ud") ||
+			strings.HasPrefix(t, "gdr")
 	})
 	switch {
 	case len(f.Transports) == 0:
 		return OK, "", ""
 	case f.Device && here && !has("cuda_ipc"):
-		return Warn, "Device memory goes through host memory: UCX has no cuda_ipc between them although they are on one machine. UCX_TLS or --disable-nvlink keeps it out, or the GPUs cannot reach each other.",
+		return Warn, "Device memory goes through host memory: UCX has no cuda_ipc between them although they are on " +
+				"one machine. UCX_TLS or --disable-nvlink keeps it out, or the GPUs cannot reach each other.",
 			"unset UCX_TLS, leave --enable-nvlink to UCX, and run `millstream doctor` on the machine (gpu-peers)"
 	case f.Device && !here && !rdma:
-		return Info, "Device memory goes through host memory to the other machine: there is no InfiniBand or RoCE between them.", "with such a network, start workers with --enable-infiniband and run `millstream doctor` there (rdma, gpudirect)"
+		return Info, "Device memory goes through host memory to the other machine: there is no InfiniBand or RoCE " +
+				"between them.", "with such a network, start workers with --enable-infiniband and run `millstream " +
+				"doctor` there (rdma, gpudirect)"
 	case !f.Device && here && !has(sharedMemory...):
-		return Warn, "UCX uses " + strings.Join(f.Transports, ", ") + " and no shared memory between two processes of one machine: UCX_TLS keeps it out, /dev/shm is missing, or the two have different releases of UCX.",
+		return Warn, "UCX uses " + strings.Join(f.Transports, ", ") + " and no shared memory between two processes " +
+				"of one machine: UCX_TLS keeps it out, /dev/shm is missing, or the two have different releases of UCX.",
 			"unset UCX_TLS in the environment of both, and run `millstream doctor` there"
 	}
 	return OK, "", ""
@@ -106,31 +112,41 @@ func (f *Flow) faster() (s Severity, why, fix string) {
 	for _, m := range []Member{f.From, f.To} {
 		switch {
 		case m.Silent != "":
-			return Info, m.Name + " tells nothing about its lanes: " + m.Silent, "use Millstream workers on both sides for lanes of their own"
+			return Info, m.Name + " tells nothing about its lanes: " + m.Silent, "use Millstream workers on both " +
+				"sides for lanes of their own"
 		case m.NoUCX != "":
-			return Warn, m.Name + " cannot use UCX: " + m.NoUCX, "install libucx0 there, and run `millstream doctor` on its machine"
+			return Warn, m.Name + " cannot use UCX: " + m.NoUCX, "install libucx0 there, and run `millstream doctor` " +
+				"on its machine"
 		}
 	}
 	switch {
 	case f.Lane == "inproc":
 		return OK, "", ""
 	case f.Device && !f.Landed && !overUCX:
-		return Warn, "Memory of a GPU arrived in host memory: " + cmp.Or(f.Lane, "their connection") + " moves no device memory.", "start workers with --protocol ucxx, or with --lanes auto"
+		return Warn, "Memory of a GPU arrived in host memory: " + cmp.Or(f.Lane, "their connection") +
+			" moves no device memory.", "start workers with --protocol ucxx, or with --lanes auto"
 	case f.Device && f.Landed && slices.Contains(f.Transports, "cuda_ipc"):
 		return OK, "", "" // it has reached across, whatever is between them
 	case here && len(borders) > 0:
-		return Warn, "They are on one machine in different " + strings.Join(borders, " and ") + " namespaces: shared memory and CMA stop there, and CUDA IPC with many releases; UCX uses " + cmp.Or(strings.Join(f.Transports, ", "), "TCP") + ".",
+		return Warn, "They are on one machine in different " + strings.Join(borders, " and ") +
+				" namespaces: shared memory and CMA stop there, and CUDA IPC with many releases; UCX uses " +
+				cmp.Or(strings.Join(f.Transports, ", "), "TCP") + ".",
 			"share the namespaces: `--ipc=container:NAME --pid=container:NAME`, or one pod"
 	case overUCX:
 		return f.inner(here)
 	case here && !fast(f.From):
-		return Warn, f.From.Name + " was started without lanes for data.", "start it with `--lanes auto`, or with an address of ucxx://"
+		return Warn, f.From.Name + " was started without lanes for data.", "start it with `--lanes auto`, or with an " +
+			"address of ucxx://"
 	case here && !fast(f.To):
-		return Warn, f.To.Name + " was started without lanes for data.", "start it with `--lanes auto`, or with an address of ucxx://"
+		return Warn, f.To.Name + " was started without lanes for data.", "start it with `--lanes auto`, or with an " +
+			"address of ucxx://"
 	case here:
-		return Warn, "Both have lanes and did not use them: one has failed before, and they are tried again after a while.", "look for \"lane\" in the logs of both workers"
+		return Warn, "Both have lanes and did not use them: one has failed before, and they are tried again " +
+			"after a while.", "look for \"lane\" in the logs of both workers"
 	case !f.From.Trusted || !f.To.Trusted:
-		return Info, "They are on different machines, and lanes, which are not encrypted, stay on one unless they are trusted.", "on a network that you trust, start both with `--lanes trusted`"
+		return Info, "They are on different machines, and lanes, which are not encrypted, stay on one unless they " +
+			"are trusted.", "on a network that you trust, start both with `--lanes trusted`"
 	}
-	return Warn, "They are on different machines with trusted lanes and did not use them.", "look for \"lane\" in the logs of both workers; the lane's address must be reachable"
+	return Warn, "They are on different machines with trusted lanes and did not use them.",
+		"look for \"lane\" in the logs of both workers; the lane's address must be reachable"
 }

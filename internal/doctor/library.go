@@ -42,7 +42,8 @@ func checkLibrary(h *Host) []Finding {
 				"set MILLSTREAM_UCX_LIBRARY to an existing libucp.so.0, or unset it to search for one")
 		}
 		return one(Fail, fmt.Sprintf("MILLSTREAM_UCX_LIBRARY names %s, which cannot be loaded", asked), cause,
-			"unset MILLSTREAM_UCX_LIBRARY to search for another one, or run `ldd "+asked+"` and install what is missing")
+			"unset MILLSTREAM_UCX_LIBRARY to search for another one, or run `ldd "+asked+
+				"` and install what is missing")
 	}
 	if found := h.ucxLibraries(); len(found) > 0 {
 		return one(Fail, "a UCX library exists but cannot be loaded: "+strings.Join(found, ", "), cause,
@@ -57,7 +58,8 @@ func older(major, minor int) bool {
 
 func (h *Host) installUCX() string {
 	wheel := "libucx-cu12 (or libucx-cu13)"
-	return fmt.Sprintf("%s (with RDMA, without CUDA); or pip install %s (with CUDA, without RDMA); or set MILLSTREAM_UCX_LIBRARY=/path/to/%s",
+	return fmt.Sprintf("%s (with RDMA, without CUDA); or pip install %s (with CUDA, without RDMA); or set "+
+		"MILLSTREAM_UCX_LIBRARY=/path/to/%s",
 		h.install(ucxPackages), wheel, libucp)
 }
 
@@ -67,7 +69,8 @@ func (h *Host) ucxLibraries() []string {
 	for _, dir := range h.libraryDirs() {
 		candidates = append(candidates, dir+"/"+libucp)
 	}
-	for _, prefix := range []string{h.env("VIRTUAL_ENV"), h.env("CONDA_PREFIX"), h.env("HOME") + "/.local", "/usr/local", "/usr"} {
+	for _, prefix := range []string{h.env("VIRTUAL_ENV"), h.env("CONDA_PREFIX"), h.env("HOME") + "/.local",
+		"/usr/local", "/usr"} {
 		if prefix == "" {
 			continue
 		}
@@ -109,13 +112,15 @@ func checkDuplicates(h *Host) []Finding {
 			continue
 		}
 		file := fields[5]
-		if base := file[strings.LastIndex(file, "/")+1:]; strings.HasPrefix(base, "libucp") && strings.Contains(base, ".so") && !slices.Contains(loaded, file) {
+		if base := file[strings.LastIndex(file, "/")+1:]; strings.HasPrefix(base, "libucp") &&
+			strings.Contains(base, ".so") && !slices.Contains(loaded, file) {
 			loaded = append(loaded, file)
 		}
 	}
 	if len(loaded) > 1 {
 		return one(Warn, fmt.Sprintf("%d UCX libraries are loaded in one process", len(loaded)),
-			strings.Join(loaded, ", ")+": both replace the memory functions of the process and read the same UCX_* settings; crashes and wrong transports follow.",
+			strings.Join(loaded, ", ")+": both replace the memory functions of the process and read the same UCX_* "+
+				"settings; crashes and wrong transports follow.",
 			"set MILLSTREAM_UCX_LIBRARY="+loaded[0]+" so that all parts of the process share one")
 	}
 	found := h.ucxLibraries()
@@ -127,7 +132,8 @@ func checkDuplicates(h *Host) []Finding {
 		chosen = h.UCX.Path
 	}
 	return one(Info, fmt.Sprintf("%d UCX libraries on the search path", len(found)),
-		strings.Join(found, ", ")+". A Python process beside this one may use another than "+chosen+"; different releases talk to each other, but choose transports differently.",
+		strings.Join(found, ", ")+". A Python process beside this one may use another than "+chosen+
+			"; different releases talk to each other, but choose transports differently.",
 		"export MILLSTREAM_UCX_LIBRARY="+chosen+" to fix the choice")
 }
 

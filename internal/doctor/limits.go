@@ -75,13 +75,15 @@ func checkLockedMemory(h *Host) []Finding {
 	if len(h.hcas()) == 0 {
 		return one(OK, title+" (matters only with RDMA devices)", "", "")
 	}
-	fix := "set `* soft memlock unlimited` and `* hard memlock unlimited` in /etc/security/limits.d/rdma.conf and log in again (systemd: LimitMEMLOCK=infinity)"
+	fix := "set `* soft memlock unlimited` and `* hard memlock unlimited` in /etc/security/limits.d/rdma.conf and " +
+		"log in again (systemd: LimitMEMLOCK=infinity)"
 	if h.container() != "" {
 		fix = "start the container with `--ulimit memlock=-1 --cap-add=IPC_LOCK`"
 	}
 	severity, detail := Warn, "RDMA registers memory by locking it; registration fails beyond the limit."
 	if soft < minLocked {
-		severity, detail = Fail, "RDMA registers memory by locking it; this limit is too small even to start a worker on the RDMA devices present."
+		severity, detail = Fail, "RDMA registers memory by locking it; this limit is too small even to start a "+
+			"worker on the RDMA devices present."
 	}
 	return one(severity, title+", and there are RDMA devices", detail, fix)
 }
@@ -99,7 +101,8 @@ func checkOpenFiles(h *Host) []Finding {
 	if limit >= need {
 		return one(OK, title, "", "")
 	}
-	fix := fmt.Sprintf("set `* hard nofile %d` in /etc/security/limits.d/millstream.conf and log in again (systemd: LimitNOFILE=%d)", need, need)
+	fix := fmt.Sprintf("set `* hard nofile %d` in /etc/security/limits.d/millstream.conf and log in again (systemd: "+
+		"LimitNOFILE=%d)", need, need)
 	if h.container() != "" {
 		fix = fmt.Sprintf("start the container with `--ulimit nofile=%d`", need)
 	}
@@ -134,8 +137,10 @@ func checkCPUs(h *Host) []Finding {
 		return one(OK, title, "", "")
 	}
 	return one(Warn, title,
-		"A process that spins for a message takes the processor from the one that sends it: latency grows from microseconds to a scheduler slice.",
-		"give the machine or container two CPUs or more; until then use the adaptive progress mode (the default), not spin")
+		"A process that spins for a message takes the processor from the one that sends it: latency grows from "+
+			"microseconds to a scheduler slice.",
+		"give the machine or container two CPUs or more; until then use the adaptive progress mode (the "+
+			"default), not spin")
 }
 
 // cpuQuota reads cgroup v2's cpu.max or v1's cfs files.

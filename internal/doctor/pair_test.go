@@ -8,8 +8,10 @@ import (
 
 func twoProcesses(ipc, pid, mnt, uid string) files {
 	return files{
-		"proc/10/ns/ipc": "->ipc:[1]", "proc/10/ns/pid": "->pid:[1]", "proc/10/ns/mnt": "->mnt:[1]", "proc/10/status": "Name:\ta\nUid:\t0\t0\t0\t0\n",
-		"proc/20/ns/ipc": "->" + ipc, "proc/20/ns/pid": "->" + pid, "proc/20/ns/mnt": "->" + mnt, "proc/20/status": "Name:\tb\nUid:\t" + uid + "\t0\t0\t0\n",
+		"proc/10/ns/ipc": "->ipc:[1]", "proc/10/ns/pid": "->pid:[1]", "proc/10/ns/mnt": "->mnt:[1]",
+		"proc/10/status": "Name:\ta\nUid:\t0\t0\t0\t0\n",
+		"proc/20/ns/ipc": "->" + ipc, "proc/20/ns/pid": "->" + pid, "proc/20/ns/mnt": "->" + mnt,
+		"proc/20/status": "Name:\tb\nUid:\t" + uid + "\t0\t0\t0\n",
 	}
 }
 
@@ -21,13 +23,20 @@ func TestBetween(t *testing.T) {
 		worst Severity
 		texts []string
 	}{
-		{"one container", twoProcesses("ipc:[1]", "pid:[1]", "mnt:[1]", "0"), OK, []string{"share their IPC namespace", "shared memory, CMA, CUDA IPC"}},
-		{"shareable", twoProcesses("ipc:[1]", "pid:[1]", "mnt:[2]", "0"), Info, []string{"different mount namespaces", "shared memory, CMA, CUDA IPC"}},
-		{"only IPC", twoProcesses("ipc:[1]", "pid:[2]", "mnt:[2]", "0"), Warn, []string{"different PID namespaces", "--pid=container:NAME", "shared memory, perhaps CUDA IPC, TCP"}},
-		{"apart", twoProcesses("ipc:[2]", "pid:[2]", "mnt:[2]", "0"), Warn, []string{"different IPC namespaces", "CUDA IPC (NVLink) is only sure within one", "between them: perhaps CUDA IPC, TCP"}},
-		{"users", twoProcesses("ipc:[1]", "pid:[1]", "mnt:[1]", "1000"), Warn, []string{"process 10 runs as user 0, process 20 as 1000", "shared memory, CUDA IPC, TCP"}},
+		{"one container", twoProcesses("ipc:[1]", "pid:[1]", "mnt:[1]", "0"), OK,
+			[]string{"share their IPC namespace", "shared memory, CMA, CUDA IPC"}},
+		{"shareable", twoProcesses("ipc:[1]", "pid:[1]", "mnt:[2]", "0"), Info,
+			[]string{"different mount namespaces", "shared memory, CMA, CUDA IPC"}},
+		{"only IPC", twoProcesses("ipc:[1]", "pid:[2]", "mnt:[2]", "0"), Warn,
+			[]string{"different PID namespaces", "--pid=container:NAME", "shared memory, perhaps CUDA IPC, TCP"}},
+		{"apart", twoProcesses("ipc:[2]", "pid:[2]", "mnt:[2]", "0"), Warn,
+			[]string{"different IPC namespaces", "CUDA IPC (NVLink) is only sure within one",
+				"between them: perhaps CUDA IPC, TCP"}},
+		{"users", twoProcesses("ipc:[1]", "pid:[1]", "mnt:[1]", "1000"), Warn, []string{"process 10 runs as user 0, " +
+			"process 20 as 1000", "shared memory, CUDA IPC, TCP"}},
 		{"gone", files{"proc/10/ns/ipc": "->ipc:[1]"}, Fail, []string{"there is no process 20"}},
-		{"closed", files{"proc/10/ns/ipc": "->ipc:[1]", "proc/20/status": "x"}, Fail, []string{"the namespaces of process 20 cannot be read", "as root"}},
+		{"closed", files{"proc/10/ns/ipc": "->ipc:[1]", "proc/20/status": "x"}, Fail,
+			[]string{"the namespaces of process 20 cannot be read", "as root"}},
 	} {
 		r := Between(machine(c.files), 10, 20)
 		var all strings.Builder
@@ -50,13 +59,15 @@ func TestBAR1(t *testing.T) {
 	const gpu = "sys/bus/pci/devices/0000:01:00.0/resource"
 	bars := func(end string) files {
 		f := with(board)
-		f[gpu] = "0x00000000f6000000 0x00000000f6ffffff 0x0000000000040200\n0x00000000e0000000 " + end + " 0x000000000014220c\n0x0 0x0 0x0\n"
+		f[gpu] = "0x00000000f6000000 0x00000000f6ffffff 0x0000000000040200\n0x00000000e0000000 " + end +
+			" 0x000000000014220c\n0x0 0x0 0x0\n"
 		return f
 	}
 	runCases(t, checkBAR1, []checkCase{
 		{name: "no GPU", want: want{NA, []string{"no GPU on the bus"}}},
 		{name: "no resource", files: board, want: want{NA, nil}},
-		{name: "small", files: bars("0x00000000efffffff"), want: want{Warn, []string{"0000:01:00.0: 256 MiB", "Resizable BAR"}}},
+		{name: "small", files: bars("0x00000000efffffff"), want: want{Warn,
+			[]string{"0000:01:00.0: 256 MiB", "Resizable BAR"}}},
 		{name: "large", files: bars("0x00000020dfffffff"), want: want{OK, []string{"0000:01:00.0: 128 GiB"}}},
 		{name: "nonsense", files: bars("0xzz"), want: want{Warn, []string{"16 MiB"}}},
 	})
@@ -74,14 +85,17 @@ func TestDMABuf(t *testing.T) {
 		{name: "all there", files: both, want: want{OK, []string{"by dma-buf"}}},
 		{name: "old kernel", files: old, want: want{Warn, []string{"Linux 5.12", "modprobe nvidia_peermem"}}},
 		{name: "closed driver", files: closed, want: want{Warn, []string{"open kernel modules"}}},
-		{name: "old UCX", files: both, change: func(h *Host) { h.UCX.Version = "1.13.1" }, want: want{Warn, []string{"UCX 1.14"}}},
+		{name: "old UCX", files: both, change: func(h *Host) {
+			h.UCX.Version = "1.13.1"
+		}, want: want{Warn, []string{"UCX 1.14"}}},
 		{name: "no UCX", files: both, change: noUCX(nil), want: want{Warn, []string{"needs UCX"}}},
 	})
 }
 
 // Each flow between workers is told with its lane, its speed, and why it was not faster.
 func TestJudge(t *testing.T) {
-	a := Member{Name: "a", Address: "tls://10.0.0.1:1", Boot: "x", IPC: "i", PID: "p", Lanes: []string{"ucxx://127.0.0.1:5"}}
+	a := Member{Name: "a", Address: "tls://10.0.0.1:1", Boot: "x", IPC: "i", PID: "p",
+		Lanes: []string{"ucxx://127.0.0.1:5"}}
 	b := a
 	b.Name = "b"
 	change := func(m Member, f func(*Member)) Member { f(&m); return m }
@@ -92,26 +106,56 @@ func TestJudge(t *testing.T) {
 	}{
 		{"lane", Flow{From: a, To: b, Lane: "ucxx", Rate: 5e9}, want{OK, []string{"a → b: ucxx, 5.00 GB/s"}}},
 		{"not used", Flow{From: a, To: b, Lane: "tls", Rate: 1e9}, want{Warn, []string{"did not use them", "logs"}}},
-		{"no lanes", Flow{From: a, To: change(b, func(m *Member) { m.Lanes = nil }), Lane: "tls"}, want{Warn, []string{"b was started without lanes", "--lanes auto"}}},
-		{"no lanes on the first", Flow{From: change(a, func(m *Member) { m.Lanes = nil }), To: b, Lane: "tcp"}, want{Warn, []string{"a was started without lanes"}}},
-		{"no UCX", Flow{From: a, To: change(b, func(m *Member) { m.NoUCX = "no libucp" }), Lane: "tcp"}, want{Warn, []string{"b cannot use UCX: no libucp"}}},
-		{"namespaces", Flow{From: a, To: change(b, func(m *Member) { m.IPC, m.PID = "j", "q" }), Lane: "ucxx"}, want{Warn, []string{"different IPC and PID namespaces", "container:NAME"}}},
-		{"machines", Flow{From: a, To: change(b, func(m *Member) { m.Boot = "y" }), Lane: "tls"}, want{Info, []string{"different machines", "--lanes trusted"}}},
-		{"trusted and unused", Flow{From: change(a, func(m *Member) { m.Trusted = true }), To: change(b, func(m *Member) { m.Boot, m.Trusted = "y", true }), Lane: "tls"}, want{Warn, []string{"trusted lanes and did not use"}}},
-		{"machines over ucxx", Flow{From: a, To: change(b, func(m *Member) { m.Boot = "y" }), Lane: "ucxx"}, want{OK, nil}},
-		{"Python", Flow{From: change(a, func(m *Member) { m.Silent = "unknown operation" }), To: b}, want{Info, []string{"a tells nothing", "lane not told"}}},
-		{"inner", Flow{From: a, To: b, Lane: "ucxx", Transports: []string{"cma", "posix"}, Rate: 5e9}, want{OK, []string{"a → b: ucxx (cma, posix), 5.00 GB/s"}}},
-		{"inner tcp", Flow{From: a, To: b, Lane: "ucxx", Transports: []string{"tcp"}}, want{Warn, []string{"no shared memory", "UCX_TLS"}}},
-		{"inner tcp to another machine", Flow{From: a, To: change(b, func(m *Member) { m.Boot = "y" }), Lane: "ucxx", Transports: []string{"tcp"}}, want{OK, nil}},
-		{"device", Flow{From: a, To: b, Device: true, Landed: true, Lane: "ucxx", Transports: []string{"cuda_ipc", "posix"}, Rate: 2e11}, want{OK, []string{"a → b: device memory, ucxx (cuda_ipc, posix), 200.00 GB/s"}}},
-		{"device without ipc", Flow{From: a, To: b, Device: true, Landed: true, Lane: "ucxx", Transports: []string{"cma", "posix"}}, want{Warn, []string{"no cuda_ipc", "--disable-nvlink", "gpu-peers"}}},
-		{"device to another machine", Flow{From: a, To: change(b, func(m *Member) { m.Boot = "y" }), Device: true, Landed: true, Lane: "ucxx", Transports: []string{"tcp"}}, want{Info, []string{"no InfiniBand", "gpudirect"}}},
-		{"device across namespaces", Flow{From: a, To: change(b, func(m *Member) { m.IPC, m.PID = "j", "q" }), Device: true, Landed: true, Lane: "ucxx", Transports: []string{"cuda_ipc", "tcp"}}, want{OK, nil}},
-		{"device staged across namespaces", Flow{From: a, To: change(b, func(m *Member) { m.IPC, m.PID = "j", "q" }), Device: true, Landed: true, Lane: "ucxx", Transports: []string{"tcp"}}, want{Warn, []string{"UCX uses tcp", "container:NAME"}}},
-		{"device over tcp", Flow{From: a, To: b, Device: true, Lane: "tls"}, want{Warn, []string{"arrived in host memory: tls moves no device memory"}}},
-		{"device by RDMA", Flow{From: a, To: change(b, func(m *Member) { m.Boot = "y" }), Device: true, Landed: true, Lane: "ucxx", Transports: []string{"rc_mlx5"}}, want{OK, nil}},
+		{"no lanes", Flow{From: a, To: change(b, func(m *Member) { m.Lanes = nil }), Lane: "tls"},
+			want{Warn, []string{"b was started without lanes", "--lanes auto"}}},
+		{"no lanes on the first", Flow{From: change(a, func(m *Member) { m.Lanes = nil }), To: b, Lane: "tcp"},
+			want{Warn, []string{"a was started without lanes"}}},
+		{"no UCX", Flow{From: a, To: change(b, func(m *Member) { m.NoUCX = "no libucp" }), Lane: "tcp"},
+			want{Warn, []string{"b cannot use UCX: no libucp"}}},
+		{"namespaces", Flow{From: a, To: change(b, func(m *Member) { m.IPC, m.PID = "j", "q" }), Lane: "ucxx"},
+			want{Warn, []string{"different IPC and PID namespaces", "container:NAME"}}},
+		{"machines", Flow{From: a, To: change(b, func(m *Member) { m.Boot = "y" }), Lane: "tls"},
+			want{Info, []string{"different machines", "--lanes trusted"}}},
+		{"trusted and unused", Flow{From: change(a, func(m *Member) {
+			m.Trusted = true
+		}), To: change(b, func(m *Member) { m.Boot, m.Trusted = "y", true }), Lane: "tls"},
+			want{Warn, []string{"trusted lanes and did not use"}}},
+		{"machines over ucxx", Flow{From: a, To: change(b, func(m *Member) { m.Boot = "y" }), Lane: "ucxx"},
+			want{OK, nil}},
+		{"Python", Flow{From: change(a, func(m *Member) { m.Silent = "unknown operation" }), To: b},
+			want{Info, []string{"a tells nothing", "lane not told"}}},
+		{"inner", Flow{From: a, To: b, Lane: "ucxx", Transports: []string{"cma", "posix"}, Rate: 5e9},
+			want{OK, []string{"a → b: ucxx (cma, posix), 5.00 GB/s"}}},
+		{"inner tcp", Flow{From: a, To: b, Lane: "ucxx", Transports: []string{"tcp"}},
+			want{Warn, []string{"no shared memory", "UCX_TLS"}}},
+		{"inner tcp to another machine", Flow{From: a, To: change(b, func(m *Member) {
+			m.Boot = "y"
+		}), Lane: "ucxx", Transports: []string{"tcp"}}, want{OK, nil}},
+		{"device", Flow{From: a, To: b, Device: true, Landed: true, Lane: "ucxx",
+			Transports: []string{"cuda_ipc", "posix"}, Rate: 2e11}, want{OK, []string{"a → b: device memory, ucxx " +
+			"(cuda_ipc, posix), 200.00 GB/s"}}},
+		{"device without ipc", Flow{From: a, To: b, Device: true, Landed: true, Lane: "ucxx",
+			Transports: []string{"cma", "posix"}}, want{Warn,
+			[]string{"no cuda_ipc", "--disable-nvlink", "gpu-peers"}}},
+		{"device to another machine", Flow{From: a, To: change(b, func(m *Member) {
+			m.Boot = "y"
+		}), Device: true, Landed: true, Lane: "ucxx", Transports: []string{"tcp"}},
+			want{Info, []string{"no InfiniBand", "gpudirect"}}},
+		{"device across namespaces", Flow{From: a, To: change(b, func(m *Member) {
+			m.IPC, m.PID = "j", "q"
+		}), Device: true, Landed: true, Lane: "ucxx", Transports: []string{"cuda_ipc", "tcp"}}, want{OK, nil}},
+		{"device staged across namespaces", Flow{From: a, To: change(b, func(m *Member) {
+			m.IPC, m.PID = "j", "q"
+		}), Device: true, Landed: true, Lane: "ucxx", Transports: []string{"tcp"}},
+			want{Warn, []string{"UCX uses tcp", "container:NAME"}}},
+		{"device over tcp", Flow{From: a, To: b, Device: true, Lane: "tls"},
+			want{Warn, []string{"arrived in host memory: tls moves no device memory"}}},
+		{"device by RDMA", Flow{From: a, To: change(b, func(m *Member) {
+			m.Boot = "y"
+		}), Device: true, Landed: true, Lane: "ucxx", Transports: []string{"rc_mlx5"}}, want{OK, nil}},
 		{"one process", Flow{From: a, To: b, Lane: "inproc"}, want{OK, nil}},
-		{"nothing", Flow{From: a, To: b, Err: errors.New("refused")}, want{Fail, []string{"nothing arrived", "refused"}}},
+		{"nothing", Flow{From: a, To: b, Err: errors.New("refused")},
+			want{Fail, []string{"nothing arrived", "refused"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, Judge([]Flow{c.flow}).Findings, c.want) })
 	}

@@ -23,15 +23,18 @@ func checkPython(h *Host) []Finding {
 	case p == nil:
 		return one(Info, "Python was not looked for", "", "")
 	case p.Path == "":
-		return one(Info, "no Python with Dask: a scheduler here serves Go clients, and Python's submit and map only", p.Error.Error(),
+		return one(Info, "no Python with Dask: a scheduler here serves Go clients, and Python's submit and map only",
+			p.Error.Error(),
 			pythonAdvice(p))
 	case p.Error != nil:
 		return one(Warn, "Python "+p.Path+" cannot be started for the graphs of Python clients", p.Error.Error(),
-			"run it by hand: "+p.Path+" -c 'import distributed'; for the sandbox see docs/guide/scheduler.md, Sandboxing")
+			"run it by hand: "+p.Path+" -c 'import distributed'; for the sandbox see "+
+				"docs/guide/scheduler.md, Sandboxing")
 	}
 	title := "Python " + p.Version + " with distributed " + p.Distributed + " (" + p.Path + ")"
 	if len(p.Missing) > 0 {
-		return one(Warn, title+" opens the graphs of Python clients without a full sandbox", "In force: "+strings.Join(p.Isolation, ", ")+". Not in force: "+strings.Join(p.Missing, "; "),
+		return one(Warn, title+" opens the graphs of Python clients without a full sandbox", "In force: "+
+			strings.Join(p.Isolation, ", ")+". Not in force: "+strings.Join(p.Missing, "; "),
 			"see the hints in brackets; a graph is a program of the client that runs there")
 	}
 	return one(OK, title+" opens the graphs of Python clients in a sandbox: "+strings.Join(p.Isolation, ", "), "", "")

@@ -46,12 +46,15 @@ func checkRDMA(h *Host) []Finding {
 	}
 	if len(active) == 0 {
 		findings = append(findings, Finding{Severity: Warn, Title: "no port of " + names + " is active",
-			Detail: "UCX falls back to TCP.", Fix: "check cable and subnet manager (`ibstat`), or bring the interface up (`ip link set … up`)"})
+			Detail: "UCX falls back to TCP.", Fix: "check cable and subnet manager (`ibstat`), or bring the " +
+				"interface up (`ip link set … up`)"})
 	}
 	if h.UCX != nil && !h.UCX.RDMA && !hasRDMA(h.UCX.Transports) {
-		findings = append(findings, Finding{Severity: Warn, Title: "there is RDMA hardware, but this UCX has no RDMA transports",
+		findings = append(findings, Finding{Severity: Warn, Title: "there is RDMA hardware, but this UCX has no " +
+			"RDMA transports",
 			Detail: h.UCX.Path + " has no InfiniBand module. PyPI's libucx is built without verbs.",
-			Fix:    h.install(ucxPackages) + " (or use HPC-X or conda), and set MILLSTREAM_UCX_LIBRARY to its " + libucp})
+			Fix: h.install(ucxPackages) + " (or use HPC-X or conda), and set MILLSTREAM_UCX_LIBRARY to its " +
+				libucp})
 	}
 	if findings == nil {
 		return one(OK, fmt.Sprintf("RDMA devices %s, active: %s", names, strings.Join(active, ", ")), "", "")

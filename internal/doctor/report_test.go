@@ -23,7 +23,9 @@ func TestReportText(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := out.String()
-	for _, want := range []string{"✓ all well\n", "· no GPU\n", "! small\n    why it matters\n    fix: make it larger\n", "✗ gone\n", "1 ok, 0 not applicable, 1 info, 1 warnings, 1 failures\n"} {
+	for _, want := range []string{"✓ all well\n", "· no GPU\n",
+		"! small\n    why it matters\n    fix: make it larger\n", "✗ gone\n", "1 ok, 0 not applicable, 1 info, 1 " +
+			"warnings, 1 failures\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -37,7 +39,8 @@ func TestReportText(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := sampleReport().WriteText(&out, true); err != nil || !strings.Contains(out.String(), "\x1b[31m✗\x1b[0m gone") {
+	if err := sampleReport().WriteText(&out, true); err != nil ||
+		!strings.Contains(out.String(), "\x1b[31m✗\x1b[0m gone") {
 		t.Errorf("no colour in %q (%v)", out.String(), err)
 	}
 }

@@ -105,7 +105,8 @@ func TestErrors(t *testing.T) {
 	if cuda.Available() == nil {
 		return // the rest is what happens without a GPU
 	}
-	if _, err := New(ctx, Config{Memory: mem.Heap, Pinned: mem.Heap}, 1, 1, true); !errors.Is(err, cuda.ErrUnavailable) {
+	if _, err := New(ctx, Config{Memory: mem.Heap, Pinned: mem.Heap}, 1, 1, true); !errors.Is(err,
+		cuda.ErrUnavailable) {
 		t.Errorf("New: %v", err)
 	}
 }

@@ -49,7 +49,8 @@ func (r *Rows) Relabel(ctx context.Context, shift, centres []float64) error {
 
 func (r *Rows) assign(ctx context.Context, shift, centres []float64, all *mem.Buffer) error {
 	if len(shift) != r.d || len(centres) != r.k*r.d {
-		return fmt.Errorf("gpulloyd: %d coordinates of %d centres, a shift of %d, in %d columns", len(centres), r.k, len(shift), r.d)
+		return fmt.Errorf("gpulloyd: %d coordinates of %d centres, a shift of %d, in %d columns", len(centres), r.k,
+			len(shift), r.d)
 	}
 	moved, half := r.prepare(shift, centres)
 	at, err := r.upload(ctx, shift, moved, half)
@@ -59,7 +60,8 @@ func (r *Rows) assign(ctx context.Context, shift, centres []float64, all *mem.Bu
 	item := uint64(r.item())
 	name, per := r.passKernel()
 	for _, p := range r.parts {
-		args := []cuda.Arg{cuda.In(p.table), cuda.Val(at), cuda.Val(int64(p.rows)), cuda.Val(int32(r.d)), cuda.Val(int32(r.k)),
+		args := []cuda.Arg{cuda.In(p.table), cuda.Val(at), cuda.Val(int64(p.rows)), cuda.Val(int32(r.d)),
+			cuda.Val(int32(r.k)),
 			cuda.Val(at + uint64(r.d)*item), cuda.Val(at + uint64(r.d*(r.k+1))*item), cuda.Out(p.labels)}
 		if all != nil {
 			args = append(args, cuda.Out(all))
@@ -114,7 +116,8 @@ func (r *Rows) Inertia(ctx context.Context, centres []float64) (float64, error) 
 	}
 	defer out.Release()
 	for i, p := range r.parts {
-		args := []cuda.Arg{cuda.In(p.table), cuda.Val(int64(p.rows)), cuda.Val(int32(r.d)), cuda.Val(at), cuda.In(p.labels),
+		args := []cuda.Arg{cuda.In(p.table), cuda.Val(int64(p.rows)), cuda.Val(int32(r.d)), cuda.Val(at),
+			cuda.In(p.labels),
 			cuda.Val(uint64(out.Addr()) + uint64(8*sumBlocks*i)), cuda.AlsoOut(out)}
 		if err := r.launch("kmeans_inertia", limited(p.rows), p.also(args, r.inputs)...); err != nil {
 			return 0, err

@@ -141,10 +141,12 @@ func (r *Rows) Add(ctx context.Context, rows int, columns []Column) (err error) 
 	for i, c := range columns {
 		size := ItemSize(c.Type)
 		if size == 0 || c.Buffer.Len() < rows*size {
-			return fmt.Errorf("gpulloyd: column %d has %d bytes of type %q for %d rows", i, c.Buffer.Len(), c.Type, rows)
+			return fmt.Errorf("gpulloyd: column %d has %d bytes of type %q for %d rows", i, c.Buffer.Len(), c.Type,
+				rows)
 		}
 		if c.Buffer.Device() != r.cfg.Device && rows > 0 {
-			return fmt.Errorf("gpulloyd: column %d is in %v memory of device %d, the work is on device %d", i, c.Buffer.Kind(), c.Buffer.Device(), r.cfg.Device)
+			return fmt.Errorf("gpulloyd: column %d is in %v memory of device %d, the work is on device %d", i,
+				c.Buffer.Kind(), c.Buffer.Device(), r.cfg.Device)
 		}
 		if c.Type == r.suffix() {
 			p.columns = append(p.columns, c.Buffer.Retain())
@@ -191,7 +193,8 @@ func (r *Rows) converted(ctx context.Context, rows int, c Column) (*mem.Buffer, 
 	if err != nil || rows == 0 {
 		return out, err
 	}
-	if err := r.launch("kmeans_convert_"+c.Type, grid{rows: rows}, cuda.In(c.Buffer), cuda.Val(int64(rows)), cuda.Out(out)); err != nil {
+	if err := r.launch("kmeans_convert_"+c.Type, grid{rows: rows}, cuda.In(c.Buffer), cuda.Val(int64(rows)),
+		cuda.Out(out)); err != nil {
 		out.Release()
 		return nil, err
 	}
@@ -243,6 +246,7 @@ func (r *Rows) launch(name string, g grid, args ...cuda.Arg) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.cfg.Stream.Launch(f, cuda.LaunchConfig{Grid: cuda.Dim{X: n, Y: max(g.columns, 1)}, Block: cuda.Dim{X: threads}}, args...)
+	_, err = r.cfg.Stream.Launch(f, cuda.LaunchConfig{Grid: cuda.Dim{X: n, Y: max(g.columns, 1)},
+		Block: cuda.Dim{X: threads}}, args...)
 	return err
 }

@@ -70,7 +70,8 @@ func Guard(next http.Handler, hosts ...string) http.Handler {
 		}
 		host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 		if _, err := netip.ParseAddr(host); err != nil && !slices.Contains(allowed, host) {
-			http.Error(w, "this server does not answer to the name in the Host header; use its IP address, or allow the name with --dashboard-hosts", http.StatusForbidden)
+			http.Error(w, "this server does not answer to the name in the Host header; use its IP address, or allow "+
+				"the name with --dashboard-hosts", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -84,10 +85,12 @@ type Page struct{ Path, What string }
 func Index(title string, pages ...Page) http.HandlerFunc {
 	var b strings.Builder
 	t := html.EscapeString(title)
-	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%s</title></head>\n<body><h1>%s</h1>\n<ul>\n", t, t)
+	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta "+
+		"charset=\"utf-8\"><title>%s</title></head>\n<body><h1>%s</h1>\n<ul>\n", t, t)
 	for _, p := range pages {
 		path := html.EscapeString(p.Path)
-		fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a>: %s</li>\n", strings.TrimPrefix(path, "/"), path, html.EscapeString(p.What))
+		fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a>: %s</li>\n", strings.TrimPrefix(path, "/"), path,
+			html.EscapeString(p.What))
 	}
 	b.WriteString("</ul></body></html>\n")
 	page := []byte(b.String())

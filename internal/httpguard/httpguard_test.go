@@ -24,7 +24,8 @@ func TestAddress(t *testing.T) {
 
 func TestReachable(t *testing.T) {
 	for _, c := range []struct{ listening, host, want string }{
-		{"[::]:8787", "10.0.0.1", "10.0.0.1:8787"}, {"0.0.0.0:8787", "", "127.0.0.1:8787"}, {"127.0.0.1:1", "10.0.0.1", "127.0.0.1:1"},
+		{"[::]:8787", "10.0.0.1", "10.0.0.1:8787"}, {"0.0.0.0:8787", "", "127.0.0.1:8787"},
+		{"127.0.0.1:1", "10.0.0.1", "127.0.0.1:1"},
 		{"[::]:1", "0.0.0.0", "127.0.0.1:1"},
 	} {
 		if got := Reachable(c.listening, c.host); got != c.want {
@@ -40,8 +41,9 @@ func TestGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	for host, want := range map[string]int{
-		"127.0.0.1:8787": 200, "localhost": 200, "LOCALHOST.:80": 200, "[::1]:8787": 200, name + ":1": 200, "grafana.example:8787": 200,
-		"evil.example": 403, "127.0.0.1.evil.example:8787": 403, "localhost.evil.example": 403, "": 403,
+		"127.0.0.1:8787": 200, "localhost": 200, "LOCALHOST.:80": 200, "[::1]:8787": 200, name + ":1": 200,
+		"grafana.example:8787": 200,
+		"evil.example":         403, "127.0.0.1.evil.example:8787": 403, "localhost.evil.example": 403, "": 403,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Host = host
@@ -50,7 +52,8 @@ func TestGuard(t *testing.T) {
 		if w.Code != want {
 			t.Errorf("Host %q: status %d, want %d", host, w.Code, want)
 		}
-		if want == 200 && (!strings.Contains(w.Body.String(), `<a href="health">/health</a>`) || !strings.Contains(w.Body.String(), "a &lt;title&gt;")) {
+		if want == 200 && (!strings.Contains(w.Body.String(), `<a href="health">/health</a>`) ||
+			!strings.Contains(w.Body.String(), "a &lt;title&gt;")) {
 			t.Errorf("Host %q: the page is %s", host, w.Body)
 		}
 	}

@@ -33,13 +33,14 @@ type server struct {
 func newServer(t *testing.T) *server {
 	t.Helper()
 	s := &server{left: map[string]bool{}}
-	l, err := comm.Default.Listen(t.Context(), "inproc://", comm.ListenConfig{Cookies: func(_ string, cookie []byte) bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		ok := s.left[string(cookie)]
-		delete(s.left, string(cookie))
-		return ok
-	}})
+	l, err := comm.Default.Listen(t.Context(), "inproc://",
+		comm.ListenConfig{Cookies: func(_ string, cookie []byte) bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			ok := s.left[string(cookie)]
+			delete(s.left, string(cookie))
+			return ok
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,8 @@ func TestEachConnectionHasItsCookie(t *testing.T) {
 // Lanes of other machines are for those who trust them, and what is no lane is none.
 func TestWhichLanesAreUsed(t *testing.T) {
 	here := hostid.Boot()
-	far, near := lane.Offer{Address: "inproc://far", Cookie: []byte("c"), Boot: "elsewhere"}, lane.Offer{Address: "inproc://near", Cookie: []byte("c"), Boot: here}
+	far, near := lane.Offer{Address: "inproc://far", Cookie: []byte("c"), Boot: "elsewhere"},
+		lane.Offer{Address: "inproc://near", Cookie: []byte("c"), Boot: here}
 	for _, tc := range []struct {
 		about   string
 		trusted bool

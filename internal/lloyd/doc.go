@@ -19,7 +19,8 @@ func Pass[T Float](columns [][]T, centres, shift []T, labels []int32, sums []flo
 	d := len(columns)
 	n := len(labels)
 	check(columns, n)
-	if d == 0 || len(centres)%d != 0 || len(shift) != d || sums != nil && (len(sums) != len(centres) || len(counts)*d != len(centres)) {
+	if d == 0 || len(centres)%d != 0 || len(shift) != d || sums != nil &&
+		(len(sums) != len(centres) || len(counts)*d != len(centres)) {
 		panic("lloyd: sizes do not match")
 	}
 	if n == 0 {

@@ -56,9 +56,11 @@ func pass[T Float](columns [][]T, centres, shift []T, labels []int32, sums []flo
 	l, s, c := (*C.int32_t)(ptr(labels)), (*C.double)(ptr(sums)), (*C.int64_t)(ptr(counts))
 	var changed C.long
 	if unsafe.Sizeof(*new(T)) == 8 {
-		changed = C.ms_lloyd_pass_f64(C.int(level), (**C.double)(ptr(pointers)), n, cd, ck, (*C.double)(ptr(centres)), (*C.double)(ptr(shift)), l, s, c)
+		changed = C.ms_lloyd_pass_f64(C.int(level), (**C.double)(ptr(pointers)), n, cd, ck, (*C.double)(ptr(centres)),
+			(*C.double)(ptr(shift)), l, s, c)
 	} else {
-		changed = C.ms_lloyd_pass_f32(C.int(level), (**C.float)(ptr(pointers)), n, cd, ck, (*C.float)(ptr(centres)), (*C.float)(ptr(shift)), l, s, c)
+		changed = C.ms_lloyd_pass_f32(C.int(level), (**C.float)(ptr(pointers)), n, cd, ck, (*C.float)(ptr(centres)),
+			(*C.float)(ptr(shift)), l, s, c)
 	}
 	if changed < 0 {
 		panic(noMemory)
@@ -72,9 +74,11 @@ func inertia[T Float](columns [][]T, turned []T, k int, labels []int32) float64 
 	n, d, l := C.long(len(labels)), C.int(len(columns)), (*C.int32_t)(ptr(labels))
 	var sum C.double
 	if unsafe.Sizeof(*new(T)) == 8 {
-		sum = C.ms_lloyd_inertia_f64(C.int(level), (**C.double)(ptr(pointers)), n, d, C.int(k), (*C.double)(ptr(turned)), l)
+		sum = C.ms_lloyd_inertia_f64(C.int(level), (**C.double)(ptr(pointers)), n, d, C.int(k),
+			(*C.double)(ptr(turned)), l)
 	} else {
-		sum = C.ms_lloyd_inertia_f32(C.int(level), (**C.float)(ptr(pointers)), n, d, C.int(k), (*C.float)(ptr(turned)), l)
+		sum = C.ms_lloyd_inertia_f32(C.int(level), (**C.float)(ptr(pointers)), n, d, C.int(k), (*C.float)(ptr(turned)),
+			l)
 	}
 	if sum < 0 {
 		panic(noMemory)

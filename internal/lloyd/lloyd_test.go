@@ -123,7 +123,8 @@ func TestGo(t *testing.T) {
 	}
 	s1, s2, c1, c2 := make([]float64, 15), make([]float64, 15), make([]int64, 3), make([]int64, 3)
 	shift := make([]float64, 5)
-	if a, b := Pass(columns, centres, shift, ours, s1, c1), passGo(columns, centres, shift, theirs, s2, c2); a != b || a != 1300 {
+	if a, b := Pass(columns, centres, shift, ours, s1, c1), passGo(columns, centres, shift, theirs, s2, c2); a != b ||
+		a != 1300 {
 		t.Errorf("%d and %d labels have changed", a, b)
 	}
 	for i := range ours {

@@ -44,7 +44,9 @@ func headers() (nccl, cuda []string) {
 		}
 		return found
 	}
-	return glob("/usr/include/nccl.h", "/usr/local/lib/python3*/*-packages/nvidia/nccl/include/nccl.h", "/opt/*/lib/python3*/site-packages/nvidia/nccl/include/nccl.h", "/usr/lib/python3*/*-packages/nvidia/nccl/include/nccl.h"),
+	return glob("/usr/include/nccl.h", "/usr/local/lib/python3*/*-packages/nvidia/nccl/include/nccl.h",
+			"/opt/*/lib/python3*/site-packages/nvidia/nccl/include/nccl.h",
+			"/usr/lib/python3*/*-packages/nvidia/nccl/include/nccl.h"),
 		glob("/usr/local/cuda*/include")
 }
 
@@ -72,10 +74,15 @@ func TestGPUABI(t *testing.T) {
 	if n < 11 {
 		t.Fatalf("%d constants of abi.h name their origin", n)
 	}
-	for _, member := range []string{"size", "magic", "version", "blocking", "cgaClusterSize", "minCTAs", "maxCTAs", "netName", "splitShare"} {
-		fmt.Fprintf(&source, "_Static_assert(offsetof(struct ncclapi_config, %[1]s) == offsetof(ncclConfig_t, %[1]s) && sizeof(((struct ncclapi_config *)0)->%[1]s) == sizeof(((ncclConfig_t *)0)->%[1]s), \"%[1]s\");\n", member)
+	for _, member := range []string{"size", "magic", "version", "blocking", "cgaClusterSize", "minCTAs", "maxCTAs",
+		"netName", "splitShare"} {
+		fmt.Fprintf(&source, "_Static_assert(offsetof(struct ncclapi_config, %[1]s) == offsetof(ncclConfig_t, %[1]s) "+
+			"&& sizeof(((struct ncclapi_config *)0)->%[1]s) == sizeof(((ncclConfig_t *)0)->%[1]s), \"%[1]s\");\n",
+			member)
 	}
-	source.WriteString("_Static_assert(sizeof(ncclUniqueId) == 128, \"id\");\n#define SAME(required, symbol, ...) static ncclapi_result (*check_##symbol)(__VA_ARGS__) __attribute__((unused)) = symbol;\nNCCLAPI_FUNCTIONS(SAME)\n")
+	source.WriteString("_Static_assert(sizeof(ncclUniqueId) == 128, \"id\");\n#define SAME(required, symbol, ...) " +
+		"static ncclapi_result (*check_##symbol)(__VA_ARGS__) __attribute__((unused)) = " +
+		"symbol;\nNCCLAPI_FUNCTIONS(SAME)\n")
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -87,7 +94,8 @@ func TestGPUABI(t *testing.T) {
 	write("abi.h", abiHeader)
 	file := write("check.c", source.String())
 	for _, h := range found {
-		out, err := exec.Command("cc", "-std=gnu11", "-Werror", "-c", "-I", filepath.Dir(h), "-I", includes[0], "-I", dir, "-o", filepath.Join(dir, "check.o"), file).CombinedOutput()
+		out, err := exec.Command("cc", "-std=gnu11", "-Werror", "-c", "-I", filepath.Dir(h), "-I", includes[0], "-I",
+			dir, "-o", filepath.Join(dir, "check.o"), file).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", h, err, out)
 		}

@@ -74,7 +74,8 @@ func UniqueID(id *[128]byte) Result { return Result(C.ncclapi_unique_id(unsafe.P
 
 func (s *Settings) c() (c C.ncclapi_settings, free func()) {
 	c = C.ncclapi_settings{
-		cga_cluster_size: C.int(s.CGAClusterSize), min_ctas: C.int(s.MinCTAs), max_ctas: C.int(s.MaxCTAs), split_share: C.int(s.SplitShare),
+		cga_cluster_size: C.int(s.CGAClusterSize), min_ctas: C.int(s.MinCTAs), max_ctas: C.int(s.MaxCTAs),
+		split_share: C.int(s.SplitShare),
 	}
 	if s.NetName == "" {
 		return c, func() {}
@@ -88,7 +89,8 @@ func Init(setCurrent uintptr, device, ranks int, id *[128]byte, rank int, s *Set
 	c, free := s.c()
 	defer free()
 	var out C.uint64_t
-	r = Result(C.ncclapi_init(C.uintptr_t(setCurrent), C.int(device), C.int(ranks), unsafe.Pointer(id), C.int(rank), &c, &out))
+	r = Result(C.ncclapi_init(C.uintptr_t(setCurrent), C.int(device), C.int(ranks), unsafe.Pointer(id), C.int(rank), &c,
+		&out))
 	return uint64(out), r
 }
 
@@ -98,12 +100,14 @@ func Split(setCurrent uintptr, device int, comm uint64, color, key int, s *Setti
 	c, free := s.c()
 	defer free()
 	var out C.uint64_t
-	r = Result(C.ncclapi_split(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.int(color), C.int(key), &c, &out))
+	r = Result(C.ncclapi_split(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.int(color), C.int(key), &c,
+		&out))
 	return uint64(out), r
 }
 
 // Shrink begins to make a communicator without some ranks, like Split.
-func Shrink(setCurrent uintptr, device int, comm uint64, without []int32, abort bool, s *Settings) (cell uint64, r Result) {
+func Shrink(setCurrent uintptr, device int, comm uint64, without []int32, abort bool, s *Settings) (cell uint64,
+	r Result) {
 	c, free := s.c()
 	defer free()
 	var out C.uint64_t
@@ -111,7 +115,8 @@ func Shrink(setCurrent uintptr, device int, comm uint64, without []int32, abort 
 	if abort {
 		force = 1
 	}
-	r = Result(C.ncclapi_shrink(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), (*C.int32_t)(unsafe.SliceData(without)), C.int(len(without)), force, &c, &out))
+	r = Result(C.ncclapi_shrink(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm),
+		(*C.int32_t)(unsafe.SliceData(without)), C.int(len(without)), force, &c, &out))
 	return uint64(out), r
 }
 
@@ -155,7 +160,8 @@ func Abort(setCurrent uintptr, device int, comm uint64) Result {
 // Register makes memory known to a communicator.
 func Register(setCurrent uintptr, device int, comm uint64, addr uintptr, n int) (handle uint64, r Result) {
 	var out C.uint64_t
-	r = Result(C.ncclapi_register(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(addr), C.size_t(n), &out))
+	r = Result(C.ncclapi_register(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(addr),
+		C.size_t(n), &out))
 	return uint64(out), r
 }
 
@@ -168,7 +174,8 @@ func Deregister(setCurrent uintptr, device int, comm, handle uint64) Result {
 // Free frees when NCCL has no use for it any more; it stays empty where NCCL has none for the memory.
 func RegisterWindow(setCurrent uintptr, device int, comm uint64, addr uintptr, n int) (cell uint64, r Result) {
 	var out C.uint64_t
-	r = Result(C.ncclapi_window_register(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(addr), C.size_t(n), &out))
+	r = Result(C.ncclapi_window_register(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(addr),
+		C.size_t(n), &out))
 	return uint64(out), r
 }
 
@@ -177,7 +184,8 @@ func PeekWindow(cell uint64) uint64 { return uint64(C.ncclapi_window_peek(C.uint
 
 // DeregisterWindow undoes RegisterWindow.
 func DeregisterWindow(setCurrent uintptr, device int, comm, cell uint64) Result {
-	return Result(C.ncclapi_window_deregister(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(cell)))
+	return Result(C.ncclapi_window_deregister(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm),
+		C.uint64_t(cell)))
 }
 
 // Has tells whether the library has a kind of operation.
@@ -202,7 +210,8 @@ func Run(setCurrent uintptr, device int, comm uint64, stream uintptr, ops []Op) 
 	if len(ops) == 0 {
 		return Success
 	}
-	return Result(C.ncclapi_run(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(stream), (*C.ncclapi_op)(unsafe.Pointer(&ops[0])), C.int(len(ops))))
+	return Result(C.ncclapi_run(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(stream),
+		(*C.ncclapi_op)(unsafe.Pointer(&ops[0])), C.int(len(ops))))
 }
 
 // opSize is compared with Go's by a test.

@@ -22,8 +22,10 @@ const (
 )
 
 var texts = map[Result]string{
-	UnhandledCUDAError: "a CUDA call failed", SystemError: "a system call failed", InternalError: "internal error", InvalidArgument: "invalid argument", InvalidUsage: "invalid usage",
-	RemoteError: "another rank failed or is gone", InProgress: "in progress", NoSymbol: "this release of NCCL lacks the function", NotLoaded: "NCCL is not loaded",
+	UnhandledCUDAError: "a CUDA call failed", SystemError: "a system call failed", InternalError: "internal error",
+	InvalidArgument: "invalid argument", InvalidUsage: "invalid usage",
+	RemoteError: "another rank failed or is gone", InProgress: "in progress", NoSymbol: "this release of NCCL lacks " +
+		"the function", NotLoaded: "NCCL is not loaded",
 }
 
 // Text describes the result in NCCL's words, or in ours without it.

@@ -59,7 +59,8 @@ func TestMaxCommsClosesTheIdlest(t *testing.T) {
 				t.Errorf("comm %s has ended: %v", name, err)
 			}
 		}
-		if !strings.Contains(log.String(), "idle comm closed to make room") || !strings.Contains(log.String(), "peer=sim://a:") {
+		if !strings.Contains(log.String(), "idle comm closed to make room") ||
+			!strings.Contains(log.String(), "peer=sim://a:") {
 			t.Errorf("the log does not name the host:\n%s", log)
 		}
 		_, _, _ = a.Close(), c.Close(), d.Close()
@@ -130,7 +131,8 @@ func TestFirstRequest(t *testing.T) {
 		if used.Err() != nil {
 			t.Errorf("a comm that has had a request was closed: %v", used.Err())
 		}
-		if !strings.Contains(log.String(), "comm without a request closed") || !strings.Contains(log.String(), "peer=sim://silent:") {
+		if !strings.Contains(log.String(), "comm without a request closed") ||
+			!strings.Contains(log.String(), "peer=sim://silent:") {
 			t.Errorf("the log does not name the peer:\n%s", log)
 		}
 		_ = used.Close()
@@ -247,7 +249,8 @@ func TestWaitingRequests(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if got := r.server.Stats(); got.Waiting != 0 || left.Load() != 30 {
-			t.Errorf("after the callers left: %+v and %d handlers ended, want none waiting and 30 ended", got, left.Load())
+			t.Errorf("after the callers left: %+v and %d handlers ended, want none waiting and 30 ended", got,
+				left.Load())
 		}
 	})
 }
@@ -353,7 +356,8 @@ func TestPeersAreNamed(t *testing.T) {
 		r.say(d, []any{1, 2, 3})
 		<-d.Done()
 		time.Sleep(time.Second)
-		for _, want := range []string{"request refused", "peer=sim://thief:", "peer broke the protocol", "peer=sim://babbler:"} {
+		for _, want := range []string{"request refused", "peer=sim://thief:", "peer broke the protocol",
+			"peer=sim://babbler:"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, log)
 			}

@@ -95,7 +95,8 @@ func parseBody(raw []byte, msg *wire.Message, known func([]byte) (string, bool))
 			return b, err
 		}
 		if len(op) > MaxOp {
-			return b, &ProtocolError{fmt.Sprintf("the name of the op has %d bytes, more than %d (rpc.MaxOp): %.40q…", len(op), MaxOp, op)}
+			return b, &ProtocolError{fmt.Sprintf("the name of the op has %d bytes, more than %d (rpc.MaxOp): %.40q…",
+				len(op), MaxOp, op)}
 		}
 		found = true
 		if known != nil {

@@ -32,7 +32,8 @@ func TestParseBody(t *testing.T) {
 		"nil":            {nil, "expected a map, got nil"},
 		"no op":          {obj{"reply": true}, "no 'op' key"},
 		"op is a number": {obj{"op": 7}, "'op' must be a string, got an int"},
-		"int key":        {msgpack.Map{{Key: 1, Value: 2}, {Key: "op", Value: "x"}}, "keywords must be strings, got an int"},
+		"int key": {msgpack.Map{{Key: 1, Value: 2}, {Key: "op", Value: "x"}},
+			"keywords must be strings, got an int"},
 		"huge op":        {obj{"op": strings.Repeat("x", 1<<20)}, "rpc.MaxOp"},
 		"many arguments": {many, "rpc.MaxArgs"},
 	} {
@@ -52,7 +53,8 @@ func TestParseBody(t *testing.T) {
 			t.Errorf("%s was taken", name)
 		}
 	}
-	b, err := parse(t, msgpack.Map{{Key: "op", Value: "x"}, {Key: "a", Value: 1}, {Key: "reply", Value: 0}, {Key: "a", Value: 2}})
+	b, err := parse(t, msgpack.Map{{Key: "op", Value: "x"}, {Key: "a", Value: 1}, {Key: "reply", Value: 0},
+		{Key: "a", Value: 2}})
 	if err != nil || b.Op != "x" {
 		t.Fatal(err)
 	}
@@ -74,8 +76,10 @@ func TestFlags(t *testing.T) {
 		v    any
 		want bool
 	}{
-		{nil, false}, {true, true}, {false, false}, {0, false}, {1, true}, {0.0, false}, {0.5, true}, {"", false}, {"no", true},
-		{[]any{}, false}, {[]any{nil}, true}, {[]byte{}, false}, {[]byte{0}, true}, {obj{}, false}, {obj{"a": 1}, true}, {uint64(math.MaxUint64), true},
+		{nil, false}, {true, true}, {false, false}, {0, false}, {1, true}, {0.0, false}, {0.5, true}, {"", false},
+		{"no", true},
+		{[]any{}, false}, {[]any{nil}, true}, {[]byte{}, false}, {[]byte{0}, true}, {obj{}, false}, {obj{"a": 1}, true},
+		{uint64(math.MaxUint64), true},
 	} {
 		b, err := parse(t, obj{"op": "x", "reply": c.v})
 		if err != nil {
@@ -137,10 +141,11 @@ func TestArgs(t *testing.T) {
 		"eternity":   {obj{"wait": 1e300}, everything{}, "out of range"},
 		"nil":        {obj{"text": nil, "list": nil}, everything{}, ""},
 		"pointer":    {obj{"pointer": 7}, everything{Pointer: &seven}, ""},
-		"inner":      {obj{"inner": obj{"field_name": 3, "newer": 1}}, everything{Inner: struct{ FieldName int }{3}}, ""},
-		"array key":  {obj{"keys": msgpack.Map{{Key: []any{1}, Value: 1}}}, everything{}, "cannot be the key"},
-		"skipped":    {obj{"skipped": 1}, everything{}, "unexpected keyword argument"},
-		"control":    {obj{"reply": true, "close": false, "serializers": []any{"msgpack"}}, everything{}, ""},
+		"inner": {obj{"inner": obj{"field_name": 3, "newer": 1}}, everything{Inner: struct{ FieldName int }{3}},
+			""},
+		"array key": {obj{"keys": msgpack.Map{{Key: []any{1}, Value: 1}}}, everything{}, "cannot be the key"},
+		"skipped":   {obj{"skipped": 1}, everything{}, "unexpected keyword argument"},
+		"control":   {obj{"reply": true, "close": false, "serializers": []any{"msgpack"}}, everything{}, ""},
 	} {
 		c.v.(obj)["op"] = "x"
 		b, err := parse(t, c.v)
@@ -173,7 +178,8 @@ func TestArgs(t *testing.T) {
 // TestRequestRoundTrip: what request makes of arguments, Args reads.
 func TestRequestRoundTrip(t *testing.T) {
 	seven := 7
-	in := everything{Text: "x", List: []string{"a"}, Wait: 2 * time.Second, Pointer: &seven, Dict: map[string]int{"k": 1}}
+	in := everything{Text: "x", List: []string{"a"}, Wait: 2 * time.Second, Pointer: &seven,
+		Dict: map[string]int{"k": 1}}
 	for _, args := range []any{in, &in} {
 		m, err := request("op", args, true)
 		if err != nil {
@@ -194,7 +200,8 @@ func TestRequestRoundTrip(t *testing.T) {
 }
 
 func TestSnake(t *testing.T) {
-	for in, want := range map[string]string{"Keys": "keys", "StimulusID": "stimulus_id", "X": "x", "NWorkers": "nworkers", "WhoHas": "who_has"} {
+	for in, want := range map[string]string{"Keys": "keys", "StimulusID": "stimulus_id", "X": "x",
+		"NWorkers": "nworkers", "WhoHas": "who_has"} {
 		if got := snake(in); got != want {
 			t.Errorf("%s is %s, want %s", in, got, want)
 		}
@@ -204,7 +211,8 @@ func TestSnake(t *testing.T) {
 // FuzzRequest feeds bytes to everything that looks into a request before a handler does.
 func FuzzRequest(f *testing.F) {
 	for _, v := range []any{
-		obj{"op": "identity", "reply": true}, obj{"op": "echo", "data": []any{1, obj{"__Serialized__": 1}}}, obj{"op": "close"},
+		obj{"op": "identity", "reply": true}, obj{"op": "echo", "data": []any{1, obj{"__Serialized__": 1}}},
+		obj{"op": "close"},
 		[]any{obj{"op": "a", "n": 1}, "OK"}, msgpack.Map{{Key: "op", Value: "x"}, {Key: "op", Value: "y"}},
 		obj{"op": "x", "serializers": []any{"pickle"}, "inner": obj{"field_name": 1}, "list": []any{"a"}, "wait": 1e9},
 		obj{"status": "uncaught-error", "exception": []byte{0x80, 4, 'N', '.'}, "exception_text": "ValueError('x')"},

@@ -178,7 +178,8 @@ func request(op string, args any, reply bool) (msgpack.Map, error) {
 			}
 		}
 	default:
-		return nil, fmt.Errorf("rpc: %s: arguments of type %T: use a struct, a map with string keys or a msgpack.Map", op, args)
+		return nil, fmt.Errorf("rpc: %s: arguments of type %T: use a struct, a map with string keys or a msgpack.Map",
+			op, args)
 	}
 	return append(m, msgpack.Pair{Key: "reply", Value: reply}), nil
 }
@@ -206,7 +207,8 @@ func decodeReply(op, peer string, m *wire.Message, reply any) error {
 			target.SetZero()
 			return nil
 		}
-		return &CallError{Op: op, Peer: peer, Sent: true, Err: fmt.Errorf("%w, as Dask's servers do to an op that they do not know; wanted %v", ErrNilReply, target.Type())}
+		return &CallError{Op: op, Peer: peer, Sent: true, Err: fmt.Errorf("%w, as Dask's servers do to an op that "+
+			"they do not know; wanted %v", ErrNilReply, target.Type())}
 	}
 	if counted(m) {
 		v = wire.Clone(v) // the memory goes back with the message

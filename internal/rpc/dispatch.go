@@ -66,7 +66,8 @@ func (s *Server) ServeComm(ctx context.Context, c comm.Comm) error {
 		return crowded
 	}
 	if idlest != nil {
-		s.noisy.comms.Warn(s.cfg.Logger, "idle comm closed to make room", "server", s.id, "peer", idlest.comm.PeerAddr(),
+		s.noisy.comms.Warn(s.cfg.Logger, "idle comm closed to make room", "server", s.id, "peer",
+			idlest.comm.PeerAddr(),
 			"idle", time.Since(time.Unix(0, idlest.active.Load())).Round(time.Millisecond), "limit", s.cfg.MaxComms)
 		idlest.stop()
 	}
@@ -216,7 +217,8 @@ func (n *session) run(r *Request) (result any, err error) {
 	h := s.handler(r.Op)
 	if slices.Contains(s.cfg.Blocked, r.Op) {
 		s.stats.refused.Add(1)
-		return nil, &Exception{"ValueError", fmt.Sprintf("The '%s' handler has been explicitly disallowed in %s, possibly due to security concerns.", r.Op, s.cfg.Type)}
+		return nil, &Exception{"ValueError", fmt.Sprintf("The '%s' handler has been explicitly disallowed in %s, "+
+			"possibly due to security concerns.", r.Op, s.cfg.Type)}
 	}
 	if h == nil {
 		s.stats.unknown.Add(1)
@@ -247,7 +249,8 @@ func (n *session) run(r *Request) (result any, err error) {
 		if s.cfg.Authorize != nil {
 			if err := s.cfg.Authorize(ctx, r); err != nil {
 				s.stats.refused.Add(1)
-				s.noisy.refused.Warn(s.cfg.Logger, "request refused", "server", s.id, "op", r.Op, "peer", n.comm.PeerAddr(), "error", err)
+				s.noisy.refused.Warn(s.cfg.Logger, "request refused", "server", s.id, "op", r.Op, "peer",
+					n.comm.PeerAddr(), "error", err)
 				return err
 			}
 		}
@@ -258,13 +261,15 @@ func (n *session) run(r *Request) (result any, err error) {
 		s.stats.errors.Add(1)
 		var panicked *PanicError
 		if errors.As(err, &panicked) {
-			s.cfg.Logger.Error("handler panicked", "server", s.id, "op", r.Op, "peer", n.comm.PeerAddr(), "panic", panicked.Value, "stack", string(panicked.Stack))
+			s.cfg.Logger.Error("handler panicked", "server", s.id, "op", r.Op, "peer", n.comm.PeerAddr(), "panic",
+				panicked.Value, "stack", string(panicked.Stack))
 		} else if !errors.Is(err, fs.ErrPermission) && !(errors.Is(err, context.Canceled) && ctx.Err() != nil) {
 			level := slog.LevelWarn
 			if isTimeout(err) {
 				level = slog.LevelDebug
 			}
-			s.cfg.Logger.Log(ctx, level, "handler failed", "server", s.id, "op", r.Op, "peer", n.comm.PeerAddr(), "error", err)
+			s.cfg.Logger.Log(ctx, level, "handler failed", "server", s.id, "op", r.Op, "peer", n.comm.PeerAddr(),
+				"error", err)
 		}
 	}
 	return result, err

@@ -19,8 +19,9 @@ const MaxErrorText = 10000
 
 // builtin are the exceptions that every Python has and that can be made of one text.
 var builtin = map[string]bool{
-	"ArithmeticError": true, "AssertionError": true, "AttributeError": true, "BufferError": true, "ConnectionError": true,
-	"EOFError": true, "Exception": true, "FileExistsError": true, "FileNotFoundError": true, "IOError": true,
+	"ArithmeticError": true, "AssertionError": true, "AttributeError": true, "BufferError": true,
+	"ConnectionError": true,
+	"EOFError":        true, "Exception": true, "FileExistsError": true, "FileNotFoundError": true, "IOError": true,
 	"IndexError": true, "InterruptedError": true, "KeyError": true, "LookupError": true, "MemoryError": true,
 	"NameError": true, "NotImplementedError": true, "OSError": true, "OverflowError": true, "PermissionError": true,
 	"ProcessLookupError": true, "RecursionError": true, "ReferenceError": true, "RuntimeError": true,
@@ -63,7 +64,8 @@ func pickleError(typ, text, trace string) ([]byte, error) {
 	exception := pickle.Call(pickle.Global{Module: "builtins", Name: typ}, text)
 	if trace != "" {
 		// Python 3.11 and later print notes; earlier ones keep the attribute.
-		exception = exception.WithState(pickle.NewDict("__notes__", &pickle.List{Items: []pickle.Value{"remote traceback:\n" + trace}}))
+		exception = exception.WithState(pickle.NewDict("__notes__",
+			&pickle.List{Items: []pickle.Value{"remote traceback:\n" + trace}}))
 	}
 	return pickle.Append(nil, exception, pickle.Options{Protocol: 4})
 }
@@ -126,7 +128,8 @@ func ReplyError(op, peer string, v any) error {
 	if !ok || m.GetString("status") != "uncaught-error" {
 		return nil
 	}
-	e := &RemoteError{Op: op, Peer: peer, Traceback: clip(m.GetString("traceback_text")), repr: clip(m.GetString("exception_text"))}
+	e := &RemoteError{Op: op, Peer: peer, Traceback: clip(m.GetString("traceback_text")),
+		repr: clip(m.GetString("exception_text"))}
 	if x, ok := m.Get("exception"); ok {
 		e.Type, e.Message = readException(x)
 	}

@@ -106,7 +106,8 @@ type CallError struct {
 
 func (e *CallError) Error() string {
 	if e.Sent {
-		return fmt.Sprintf("rpc: %s at %s: %v (the request was sent: the peer may have acted on it)", e.Op, e.Peer, e.Err)
+		return fmt.Sprintf("rpc: %s at %s: %v (the request was sent: the peer may have acted on it)", e.Op, e.Peer,
+			e.Err)
 	}
 	return fmt.Sprintf("rpc: %s at %s: %v", e.Op, e.Peer, e.Err)
 }

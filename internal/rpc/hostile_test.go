@@ -116,7 +116,8 @@ func TestHostileAnswers(t *testing.T) {
 		"bomb":          body([]byte{0xdd, 0xff, 0xff, 0xff, 0xff}),
 		"frame missing": raw(t, obj{"__Serialized__": 3}),
 		"odd error":     raw(t, obj{"status": "uncaught-error", "exception": 7, "exception_text": 8, "millstream": 9}),
-		"huge error":    raw(t, obj{"status": "uncaught-error", "exception_text": strings.Repeat("x", 1<<20), "traceback_text": strings.Repeat("y", 1<<20)}),
+		"huge error": raw(t, obj{"status": "uncaught-error", "exception_text": strings.Repeat("x", 1<<20),
+			"traceback_text": strings.Repeat("y", 1<<20)}),
 	} {
 		err := decodeReply("op", "peer", m, new(int))
 		if err == nil || len(err.Error()) > 2*MaxErrorText {
@@ -132,7 +133,8 @@ func TestHostileAnswers(t *testing.T) {
 	if got := pythonRepr("it's a\n\"q\""); got != `'it\'s a\n"q"'` {
 		t.Error(got)
 	}
-	if m, err := ErrorMessage(errors.New("bad \xff text"), "error"); err != nil || m.GetString("exception_text") != "RuntimeError('bad \uFFFD text')" {
+	if m, err := ErrorMessage(errors.New("bad \xff text"), "error"); err != nil ||
+		m.GetString("exception_text") != "RuntimeError('bad \uFFFD text')" {
 		t.Error(m, err)
 	} else if _, err := msgpack.Append(nil, m.GetString("exception_text")); err != nil {
 		t.Error(err)

@@ -362,7 +362,8 @@ func TestCallArguments(t *testing.T) {
 			}
 		}
 		var s string
-		if err := r.pool.Call(r.Context(), r.addr, "echo", obj{"data": 7}, &s); err == nil || !strings.Contains(err.Error(), "does not fit") {
+		if err := r.pool.Call(r.Context(), r.addr, "echo", obj{"data": 7}, &s); err == nil ||
+			!strings.Contains(err.Error(), "does not fit") {
 			t.Errorf("an int into a string: %v", err)
 		}
 		if err := r.pool.Call(r.Context(), r.addr, "echo", nil, 7); err == nil {

@@ -36,5 +36,6 @@ func (t Roles) Authorize(_ context.Context, r *Request) error {
 	if state == nil {
 		return nil // an op that nobody may call is what Config.Blocked is for
 	}
-	return fmt.Errorf("op %q wants one of the roles %v, which the certificate of %s does not name: %w", r.Op, wanted, r.Comm.PeerAddr(), fs.ErrPermission)
+	return fmt.Errorf("op %q wants one of the roles %v, which the certificate of %s does not name: %w", r.Op, wanted,
+		r.Comm.PeerAddr(), fs.ErrPermission)
 }

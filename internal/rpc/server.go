@@ -170,7 +170,8 @@ func NewServer(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	s := &Server{cfg: cfg, id: cfg.ID, started: time.Now(), slots: make(chan struct{}, cfg.MaxRunning), handlers: map[string]Handler{}, streams: map[string]StreamHandler{}}
+	s := &Server{cfg: cfg, id: cfg.ID, started: time.Now(), slots: make(chan struct{}, cfg.MaxRunning),
+		handlers: map[string]Handler{}, streams: map[string]StreamHandler{}}
 	if s.id == "" {
 		var b [16]byte
 		_, _ = rand.Read(b[:]) // never fails

@@ -78,7 +78,8 @@ func TestStructs(t *testing.T) {
 		Handle(r.server, "same", func(_ context.Context, _ *Request, in outer) (*outer, error) { return &in, nil })
 		sent := outer{In: inner{"a", time.Minute}, Also: &inner{"b", 0}}
 		var got outer
-		if err := r.pool.Call(r.Context(), r.addr, "same", sent, &got); err != nil || got.In != sent.In || got.Also == nil || *got.Also != *sent.Also || got.None != nil {
+		if err := r.pool.Call(r.Context(), r.addr, "same", sent, &got); err != nil || got.In != sent.In ||
+			got.Also == nil || *got.Also != *sent.Also || got.None != nil {
 			t.Errorf("%+v became %+v, %v", sent, got, err)
 		}
 		var raw any
@@ -239,11 +240,13 @@ func TestCommonHandlers(t *testing.T) {
 			Type, ID string
 			NWorkers *int `rpc:"n_workers"`
 		}
-		if err := r.pool.Call(r.Context(), r.addr, "identity", nil, &id); err != nil || id.Type != "Scheduler" || id.ID != "Scheduler-1" || id.NWorkers == nil {
+		if err := r.pool.Call(r.Context(), r.addr, "identity", nil, &id); err != nil || id.Type != "Scheduler" ||
+			id.ID != "Scheduler-1" || id.NWorkers == nil {
 			t.Errorf("identity %+v, %v", id, err)
 		}
 		var state msgpack.Map
-		if err := r.pool.Call(r.Context(), r.addr, "dump_state", obj{"exclude": []string{"uptime"}}, &state); err != nil {
+		if err := r.pool.Call(r.Context(), r.addr, "dump_state", obj{"exclude": []string{"uptime"}},
+			&state); err != nil {
 			t.Error(err)
 		}
 		if state.GetString("status") != "running" || state.GetString("address") != r.addr || state.Has("uptime") {
@@ -275,7 +278,8 @@ func TestBlockedAndAuthorized(t *testing.T) {
 	bubble(t, cfg, PoolConfig{}, func(r *rig) {
 		addHandlers(r.server)
 		var e *RemoteError
-		if err := r.pool.Call(r.Context(), r.addr, "add", pair{1, 2}, nil); !errors.As(err, &e) || e.Type != "ValueError" || !strings.Contains(e.Message, "disallowed") {
+		if err := r.pool.Call(r.Context(), r.addr, "add", pair{1, 2}, nil); !errors.As(err, &e) ||
+			e.Type != "ValueError" || !strings.Contains(e.Message, "disallowed") {
 			t.Errorf("blocked op: %v", err)
 		}
 		if err := r.pool.Call(r.Context(), r.addr, "identity", nil, nil); err != nil {
@@ -295,7 +299,8 @@ func TestBlockedAndAuthorized(t *testing.T) {
 func TestObserve(t *testing.T) {
 	var seen []string
 	cfg := Config{Observe: func(o Observation) {
-		seen = append(seen, fmt.Sprintf("%s %v %v %v", o.Op, strings.HasPrefix(o.Peer, "sim://client:"), o.Took, o.Err != nil))
+		seen = append(seen, fmt.Sprintf("%s %v %v %v", o.Op, strings.HasPrefix(o.Peer, "sim://client:"), o.Took,
+			o.Err != nil))
 	}}
 	bubble(t, cfg, PoolConfig{}, func(r *rig) {
 		r.slow()

@@ -26,13 +26,16 @@ func TestStreamLoop(t *testing.T) {
 		"lists and bare maps": {[]any{[]any{n(1), n(2)}, n(3), []any{}, []any{n(4)}, stop}, "[1 2 3 4]", 4, ""},
 		"OK ends a list":      {[]any{[]any{n(1), "OK", n(2)}, []any{n(3), stop, n(4)}}, "[1 3]", 1, ""},
 		"a bare OK":           {[]any{"OK", n(1), stop}, "[1]", 2, ""},
-		"unknown op":          {[]any{[]any{n(1), msgpack.Map{{Key: "op", Value: "what"}}, n(2)}}, "[1]", 0, `unknown op "what"`},
-		"no op":               {[]any{[]any{msgpack.Map{{Key: "n", Value: 1}}}}, "[]", 0, "no 'op' key"},
-		"a string":            {[]any{[]any{"hello"}}, "[]", 0, "not strings"},
-		"a number":            {[]any{7}, "[]", 0, "expected a map"},
-		"a failing handler":   {[]any{[]any{n(1), msgpack.Map{{Key: "op", Value: "fail"}}, n(2)}}, "[1]", 0, "fail: no"},
-		"a panicking handler": {[]any{[]any{n(1), msgpack.Map{{Key: "op", Value: "panic"}}, n(2)}}, "[1]", 0, "panic: oh"},
-		"bad msgpack":         {[]any{msgpack.Raw{0x92, 0x80}}, "[]", 0, "rpc: stream"},
+		"unknown op": {[]any{[]any{n(1), msgpack.Map{{Key: "op", Value: "what"}}, n(2)}}, "[1]", 0,
+			`unknown op "what"`},
+		"no op":    {[]any{[]any{msgpack.Map{{Key: "n", Value: 1}}}}, "[]", 0, "no 'op' key"},
+		"a string": {[]any{[]any{"hello"}}, "[]", 0, "not strings"},
+		"a number": {[]any{7}, "[]", 0, "expected a map"},
+		"a failing handler": {[]any{[]any{n(1), msgpack.Map{{Key: "op", Value: "fail"}}, n(2)}}, "[1]", 0,
+			"fail: no"},
+		"a panicking handler": {[]any{[]any{n(1), msgpack.Map{{Key: "op", Value: "panic"}}, n(2)}}, "[1]", 0,
+			"panic: oh"},
+		"bad msgpack": {[]any{msgpack.Raw{0x92, 0x80}}, "[]", 0, "rpc: stream"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			streamPair(t, sim.Config{}, func(t *testing.T, _ *sim.Network, a, b comm.Comm) {
@@ -59,7 +62,8 @@ func TestStreamLoop(t *testing.T) {
 				if fmt.Sprint(got) != c.want || batches != c.batches {
 					t.Errorf("got %v in %d batches, want %s in %d", got, batches, c.want, c.batches)
 				}
-				if c.fails == "" && err != nil || c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
+				if c.fails == "" && err != nil || c.fails != "" &&
+					(err == nil || !strings.Contains(err.Error(), c.fails)) {
 					t.Errorf("ended with %v, want %q", err, c.fails)
 				}
 				<-a.Done()
@@ -161,18 +165,20 @@ func TestStreamIsFree(t *testing.T) {
 func TestStreamKeepsValuesClosed(t *testing.T) {
 	streamPair(t, sim.Config{}, func(t *testing.T, _ *sim.Network, a, b comm.Comm) {
 		s := started(a, WriterConfig{})
-		if err := s.SendValue(msgpack.Map{{Key: "op", Value: "put"}, {Key: "data", Value: wire.Serialize{Value: []byte("closed")}}}); err != nil {
+		if err := s.SendValue(msgpack.Map{{Key: "op", Value: "put"},
+			{Key: "data", Value: wire.Serialize{Value: []byte("closed")}}}); err != nil {
 			t.Fatal(err)
 		}
 		go func() { _ = s.Shutdown(t.Context()) }()
 		seen := false
-		err := ServeStream(t.Context(), b, StreamConfig{Decode: wire.DecodeOptions{Keep: true}, Handlers: map[string]StreamHandler{
-			"put": func(_ context.Context, b *Body) error {
-				var in struct{ Data *wire.Serialized }
-				seen = true
-				return b.Args(&in)
-			},
-		}})
+		err := ServeStream(t.Context(), b, StreamConfig{Decode: wire.DecodeOptions{Keep: true},
+			Handlers: map[string]StreamHandler{
+				"put": func(_ context.Context, b *Body) error {
+					var in struct{ Data *wire.Serialized }
+					seen = true
+					return b.Args(&in)
+				},
+			}})
 		if err != nil || !seen {
 			t.Error(err, seen)
 		}

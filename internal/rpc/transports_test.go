@@ -59,7 +59,9 @@ func overEach(t *testing.T, f func(t *testing.T, s *rpc.Server, n comm.Network, 
 func TestCallsOverTransports(t *testing.T) {
 	overEach(t, func(t *testing.T, s *rpc.Server, n comm.Network, address string) {
 		rpc.Handle(s, "add", func(_ context.Context, _ *rpc.Request, in pair) (int, error) { return in.X + in.Y, nil })
-		rpc.Handle(s, "divide", func(_ context.Context, _ *rpc.Request, in pair) (int, error) { return in.X / in.Y, nil })
+		rpc.Handle(s, "divide", func(_ context.Context, _ *rpc.Request, in pair) (int, error) {
+			return in.X / in.Y, nil
+		})
 		pool := rpc.NewPool(n, rpc.PoolConfig{Limit: 5})
 		defer pool.Close()
 		var all sync.WaitGroup
@@ -72,7 +74,8 @@ func TestCallsOverTransports(t *testing.T) {
 					}
 				}
 				var remote *rpc.RemoteError
-				if err := pool.Call(t.Context(), address, "divide", pair{1, 0}, nil); !errors.As(err, &remote) || remote.Traceback == "" {
+				if err := pool.Call(t.Context(), address, "divide", pair{1, 0}, nil); !errors.As(err, &remote) ||
+					remote.Traceback == "" {
 					t.Errorf("a panic became %v", err)
 				}
 			})
@@ -85,7 +88,8 @@ func TestCallsOverTransports(t *testing.T) {
 		data := make([]byte, 20<<20)
 		data[1<<20] = 7
 		var back []byte
-		if err := pool.Call(t.Context(), address, "echo", map[string]any{"data": wire.Serialize{Value: data}}, &back); err != nil || len(back) != len(data) || back[1<<20] != 7 {
+		if err := pool.Call(t.Context(), address, "echo", map[string]any{"data": wire.Serialize{Value: data}},
+			&back); err != nil || len(back) != len(data) || back[1<<20] != 7 {
 			t.Errorf("echo: %d bytes, %v", len(back), err)
 		}
 	})
@@ -128,7 +132,8 @@ func TestStreamsOverTransports(t *testing.T) {
 			go func() {
 				for i := range each {
 					owner.Lock()
-					err := out.SendValue(msgpack.Map{{Key: "op", Value: "n"}, {Key: "w", Value: w}, {Key: "i", Value: i}})
+					err := out.SendValue(msgpack.Map{{Key: "op", Value: "n"}, {Key: "w", Value: w},
+						{Key: "i", Value: i}})
 					owner.Unlock()
 					if err != nil {
 						t.Error(err)

@@ -61,10 +61,12 @@ func (w *waiting) enter(host string, limit, perHost int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := w.hosts[host]; n >= perHost {
-		return fmt.Errorf("%w: %d of host %s, the limit for a host; wait in fewer tasks at once", ErrTooManyWaiting, n, host)
+		return fmt.Errorf("%w: %d of host %s, the limit for a host; wait in fewer tasks at once", ErrTooManyWaiting, n,
+			host)
 	}
 	if w.total >= limit {
-		return fmt.Errorf("%w: %d in all, the limit of the server; wait in fewer tasks at once", ErrTooManyWaiting, w.total)
+		return fmt.Errorf("%w: %d in all, the limit of the server; wait in fewer tasks at once", ErrTooManyWaiting,
+			w.total)
 	}
 	if w.hosts == nil {
 		w.hosts = map[string]int{}

@@ -135,8 +135,8 @@ func (w *Writer) Add(body []byte, frames []wire.Frame) {
 	b.own = len(frames) > 0
 }
 
-// SendValue adds a message, a map or whatever else wire.Encode takes, and flushes it. An error means that it has no form
-// on the wire, or ErrSlowPeer. Only the owner calls it.
+// SendValue adds a message, a map or whatever else wire.Encode takes, and flushes it. An error means that it has no
+// form on the wire, or ErrSlowPeer. Only the owner calls it.
 func (w *Writer) SendValue(v any) error {
 	m, err := encode(v, w.comm.Info())
 	if err != nil {

@@ -137,7 +137,8 @@ func TestWriterFrames(t *testing.T) {
 	streamPair(t, sim.Config{}, func(t *testing.T, _ *sim.Network, a, b comm.Comm) {
 		s := started(a, WriterConfig{})
 		for i := range 4 {
-			m := msgpack.Map{{Key: "op", Value: "put"}, {Key: "data", Value: wire.Serialize{Value: []byte(strings.Repeat(fmt.Sprint(i), 10))}}}
+			m := msgpack.Map{{Key: "op", Value: "put"}, {Key: "data",
+				Value: wire.Serialize{Value: []byte(strings.Repeat(fmt.Sprint(i), 10))}}}
 			if i == 2 {
 				m = numbered(2) // one without, in between
 			}
@@ -169,7 +170,8 @@ func TestWriterFrames(t *testing.T) {
 func TestWriterLimit(t *testing.T) {
 	streamPair(t, sim.Config{Window: 100}, func(t *testing.T, n *sim.Network, a, b comm.Comm) {
 		n.Stall("b")
-		big := msgpack.Map{{Key: "op", Value: "n"}, {Key: "n", Value: 0}, {Key: "pad", Value: strings.Repeat("x", 1000)}}
+		big := msgpack.Map{{Key: "op", Value: "n"}, {Key: "n", Value: 0},
+			{Key: "pad", Value: strings.Repeat("x", 1000)}}
 		s := started(a, WriterConfig{Limit: 3500})
 		sent := 0
 		var err error

@@ -13,13 +13,14 @@ import (
 
 // RegisterMethod registers a method of actors whose state is an S.
 func RegisterMethod[S, A, R any](name string, f func(context.Context, S, A) (R, error)) *Func {
-	return registerMethod[S, R](name, []reflect.Type{codecFor[A]().typ}, func(ctx context.Context, s S, args []*Value) (any, error) {
-		a, err := As[A](args[0])
-		if err != nil {
-			return nil, err
-		}
-		return f(ctx, s, a)
-	})
+	return registerMethod[S, R](name, []reflect.Type{codecFor[A]().typ},
+		func(ctx context.Context, s S, args []*Value) (any, error) {
+			a, err := As[A](args[0])
+			if err != nil {
+				return nil, err
+			}
+			return f(ctx, s, a)
+		})
 }
 
 // RegisterMethod0 registers a method without parameters.
@@ -63,7 +64,8 @@ func RegisterMethod3[S, A, B, C, R any](name string, f func(context.Context, S, 
 	})
 }
 
-func registerMethod[S, R any](name string, params []reflect.Type, f func(context.Context, S, []*Value) (any, error)) *Func {
+func registerMethod[S, R any](name string, params []reflect.Type,
+	f func(context.Context, S, []*Value) (any, error)) *Func {
 	state := reflect.TypeFor[S]()
 	return register(&Func{name: name, params: append([]reflect.Type{state}, params...), result: reflect.TypeFor[R](),
 		run: func(context.Context, *Call, []*Value) (any, error) {
@@ -75,7 +77,8 @@ func registerMethod[S, R any](name string, params []reflect.Type, f func(context
 				return nil, &TypeError{Func: name, Want: state.String(), Got: fmt.Sprintf("a %T", s)}
 			}
 			if len(args) != len(params) {
-				return nil, &SpecError{Reason: fmt.Sprintf("a call of method %s with %d arguments, and it takes %d", name, len(args), len(params))}
+				return nil, &SpecError{Reason: fmt.Sprintf("a call of method %s with %d arguments, and it takes %d",
+					name, len(args), len(params))}
 			}
 			return f(ctx, st, args)
 		}})

@@ -40,9 +40,9 @@ func BuildText() string {
 // empty in a hash that stands for the functions of any build.
 func SplitHash(hash string) (functions, build string) { return taskid.SplitHash(hash) }
 
-// CheckHash reports whether this process has the functions of a hash, in the build that the hash names: nil, or an error that
-// says what differs. "" stands for any functions. Where a scheduler knows of hashes it has looked at them already; Dask's
-// does not.
+// CheckHash reports whether this process has the functions of a hash, in the build that the hash names: nil, or an
+// error that says what differs. "" stands for any functions. Where a scheduler knows of hashes it has looked at them
+// already; Dask's does not.
 func CheckHash(hash string) error {
 	functions, build := SplitHash(hash)
 	mine, _ := SplitHash(Hash())
@@ -50,9 +50,11 @@ func CheckHash(hash string) error {
 	case hash == "" || hash == Hash() || hash == mine:
 		return nil
 	case functions != mine:
-		return fmt.Errorf("task: the client has other functions than this worker, %s; start workers of the client's program", BuildText())
+		return fmt.Errorf("task: the client has other functions than this worker, %s; start workers of the "+
+			"client's program", BuildText())
 	}
-	return fmt.Errorf("task: the client has build %s, this worker runs %s; restart the worker with the client's program, "+
+	return fmt.Errorf("task: the client has build %s, this worker runs %s; restart the worker with the "+
+		"client's program, "+
 		"or allow other builds (millstream.any-build)", build, BuildText())
 }
 

@@ -54,7 +54,8 @@ func (c *Call) Parse(spec []byte) error {
 		return &SpecError{Reason: "a call without its number of arguments", Err: err}
 	}
 	if n != uint64(len(f.params)) {
-		return &SpecError{Reason: fmt.Sprintf("a call of %s with %d arguments, and it takes %d", f.name, n, len(f.params))}
+		return &SpecError{Reason: fmt.Sprintf("a call of %s with %d arguments, and it takes %d", f.name, n,
+			len(f.params))}
 	}
 	*c = Call{Func: f, Deps: deps, args: spec[len(spec)-r.Remaining():]}
 	return nil
@@ -70,7 +71,8 @@ func (c *Call) Run(ctx context.Context, deps []*Value) (result any, err error) {
 		}
 	}()
 	if len(deps) != len(c.Deps) {
-		return nil, &SpecError{Reason: fmt.Sprintf("%s needs %d results and got %d", c.Func.name, len(c.Deps), len(deps))}
+		return nil, &SpecError{Reason: fmt.Sprintf("%s needs %d results and got %d", c.Func.name, len(c.Deps),
+			len(deps))}
 	}
 	return c.Func.run(ctx, c, deps)
 }

@@ -38,14 +38,20 @@ type tree struct {
 }
 
 var (
-	incF   = Register1("t.inc", func(_ context.Context, x int) (int, error) { return x + 1, nil })
-	joinF  = Register2("t.join", func(_ context.Context, a string, b []string) (string, error) { return a + strings.Join(b, ","), nil })
-	treeF  = Register1("t.tree", func(_ context.Context, t tree) (tree, error) { return t, nil })
-	anyF   = Register1("t.any", func(_ context.Context, v any) (any, error) { return v, nil })
-	mapF   = Register1("t.map", func(_ context.Context, m map[string]point) (int, error) { return m["a"].X + m["b"].Y, nil })
+	incF  = Register1("t.inc", func(_ context.Context, x int) (int, error) { return x + 1, nil })
+	joinF = Register2("t.join", func(_ context.Context, a string, b []string) (string, error) {
+		return a + strings.Join(b, ","), nil
+	})
+	treeF = Register1("t.tree", func(_ context.Context, t tree) (tree, error) { return t, nil })
+	anyF  = Register1("t.any", func(_ context.Context, v any) (any, error) { return v, nil })
+	mapF  = Register1("t.map", func(_ context.Context, m map[string]point) (int, error) {
+		return m["a"].X + m["b"].Y, nil
+	})
 	panicF = Register0("t.panic", func(context.Context) (int, error) { panic(errors.New("oh")) })
-	errF   = Register3("t.err", func(_ context.Context, a, b, c int) (int, error) { return 0, fmt.Errorf("%d %d %d", a, b, c) })
-	fourF  = Register4("t.four", func(_ context.Context, a int8, b uint16, c float32, d bool) (string, error) {
+	errF   = Register3("t.err", func(_ context.Context, a, b, c int) (int, error) {
+		return 0, fmt.Errorf("%d %d %d", a, b, c)
+	})
+	fourF = Register4("t.four", func(_ context.Context, a int8, b uint16, c float32, d bool) (string, error) {
 		return fmt.Sprint(a, b, c, d), nil
 	})
 )
@@ -115,8 +121,10 @@ type nothing struct {
 // Values that have no bytes are elements of containers, also at the end of what is read.
 func TestElementsWithoutBytes(t *testing.T) {
 	for _, v := range []any{
-		map[struct{}]int{{}: 7}, map[struct{}]struct{}{{}: {}}, map[int]struct{}{1: {}, 2: {}, 3: {}}, map[string]struct{}{"": {}, "a": {}},
-		[]struct{}{{}, {}, {}}, []nothing{{}, {}}, [3]struct{}{}, [][0]int{{}, {}}, map[[0]int]bool{{}: true}, map[nothing][]struct{}{{}: {{}, {}}},
+		map[struct{}]int{{}: 7}, map[struct{}]struct{}{{}: {}}, map[int]struct{}{1: {}, 2: {}, 3: {}},
+		map[string]struct{}{"": {}, "a": {}},
+		[]struct{}{{}, {}, {}}, []nothing{{}, {}}, [3]struct{}{}, [][0]int{{}, {}}, map[[0]int]bool{{}: true},
+		map[nothing][]struct{}{{}: {{}, {}}},
 		map[int][2]struct{}{1: {}, 2: {}}, map[struct{}]int{}, []struct{}{}, []struct{}(nil),
 	} {
 		p := planOf(reflect.TypeOf(v))
@@ -192,7 +200,8 @@ func TestCalls(t *testing.T) {
 	var b Builder
 	b.Begin(joinF)
 	ref := RefTo[string]("\xa1k")
-	if err := errors.Join(NewParam[string]().Arg(&b, ref), NewParam[[]string]().Arg(&b, List[string](Val("x"), ref, RefTo[string]("\xa1l")))); err != nil {
+	if err := errors.Join(NewParam[string]().Arg(&b, ref), NewParam[[]string]().Arg(&b,
+		List[string](Val("x"), ref, RefTo[string]("\xa1l")))); err != nil {
 		t.Fatal(err)
 	}
 	spec := b.Append(nil)
@@ -203,7 +212,9 @@ func TestCalls(t *testing.T) {
 	if v, err := runSpec(t, spec, NewValue("K"), NewValue("L")); v != "Kx,K,L" || err != nil {
 		t.Errorf("%v, %v", v, err)
 	}
-	got, err := runSpec(t, specOf(t, mapF, Dict(map[string]Arg[point]{"a": Val(point{1, 2}), "b": RefTo[point]("\xa1p")})), NewValue(point{0, 5}))
+	got,
+		err := runSpec(t, specOf(t, mapF, Dict(map[string]Arg[point]{"a": Val(point{1, 2}),
+		"b": RefTo[point]("\xa1p")})), NewValue(point{0, 5}))
 	if got != 6 || err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -222,7 +233,8 @@ func TestCalls(t *testing.T) {
 		t.Error(err)
 	}
 	b.Begin(fourF)
-	if err := errors.Join(NewParam[int8]().Val(&b, -1), NewParam[uint16]().Val(&b, 2), NewParam[float32]().Val(&b, 2.5), NewParam[bool]().Val(&b, true)); err != nil {
+	if err := errors.Join(NewParam[int8]().Val(&b, -1), NewParam[uint16]().Val(&b, 2), NewParam[float32]().Val(&b, 2.5),
+		NewParam[bool]().Val(&b, true)); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := runSpec(t, b.Append(nil)); v != "-1 2 2.5 true" || err != nil {
@@ -250,7 +262,8 @@ func TestManyReferences(t *testing.T) {
 	var b Builder
 	for range 2 { // the builder's index must not outlive its call
 		b.Begin(joinF)
-		if err := errors.Join(NewParam[string]().Arg(&b, Val("")), NewParam[[]string]().Arg(&b, List(args...))); err != nil {
+		if err := errors.Join(NewParam[string]().Arg(&b, Val("")),
+			NewParam[[]string]().Arg(&b, List(args...))); err != nil {
 			t.Fatal(err)
 		}
 		if len(b.Deps()) != 300 {

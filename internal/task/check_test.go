@@ -38,19 +38,29 @@ func TestRegisterTypes(t *testing.T) {
 			}
 		}
 	}
-	bad("chan", func() { Register1("t.bad.chan", one[chan int]) }, `"t.bad.chan"`, "parameter 1 (chan int)", "client.NewQueue")
-	bad("func", func() { Register1("t.bad.func", one[func() int]) }, "parameter 1 (func() int)", "register the function")
-	bad("unsafe", func() { Register1("t.bad.unsafe", one[unsafe.Pointer]) }, "parameter 1 (unsafe.Pointer)", "pass the bytes")
+	bad("chan", func() {
+		Register1("t.bad.chan", one[chan int])
+	}, `"t.bad.chan"`, "parameter 1 (chan int)", "client.NewQueue")
+	bad("func", func() {
+		Register1("t.bad.func", one[func() int])
+	}, "parameter 1 (func() int)", "register the function")
+	bad("unsafe", func() {
+		Register1("t.bad.unsafe", one[unsafe.Pointer])
+	}, "parameter 1 (unsafe.Pointer)", "pass the bytes")
 	bad("error", func() { Register1("t.bad.error", one[error]) }, "parameter 1 (error)", "use a concrete type")
 	bad("reader", func() { Register1("t.bad.reader", one[[]io.Reader]) }, "has io.Reader at []")
-	bad("deep", func() { Register1("t.bad.deep", one[outer]) }, "parameter 1 (task.outer) has chan int at .Rows[][].Done")
+	bad("deep", func() { Register1("t.bad.deep", one[outer]) }, "parameter 1 (task.outer) has chan int at "+
+		".Rows[][].Done")
 	bad("recursive", func() { Register1("t.bad.loop", one[*loop]) }, "has func() at .F")
-	bad("arrow", func() { Register1("t.bad.arrow", one[arrow.Array]) }, "parameter 1 (arrow.Array)", `import _ "go.millstream.dev/frame"`)
+	bad("arrow", func() {
+		Register1("t.bad.arrow", one[arrow.Array])
+	}, "parameter 1 (arrow.Array)", `import _ "go.millstream.dev/frame"`)
 	bad("map key", func() { Register1("t.bad.key", one[map[fmt.Stringer]int]) }, "has fmt.Stringer at [key]")
 	bad("second", func() {
 		Register2("t.bad.second", func(context.Context, int, chan int) (int, error) { return 0, nil })
 	}, "parameter 2 (chan int)")
-	bad("result", func() { Register0("t.bad.result", func(context.Context) (chan int, error) { return nil, nil }) }, "result (chan int)")
+	bad("result", func() { Register0("t.bad.result", func(context.Context) (chan int, error) { return nil, nil }) },
+		"result (chan int)")
 	bad("method", func() {
 		RegisterMethod("t.bad.method", func(context.Context, chan int, error) (int, error) { return 0, nil })
 	}, "parameter 1 (error)")
@@ -92,7 +102,8 @@ func TestShortPath(t *testing.T) {
 	err := NewParam[*node]().Val(&b, n)
 	_, rerr := EncodeValue(n)
 	for what, err := range map[string]error{"argument": err, "result": rerr} {
-		if err == nil || !strings.Contains(err.Error(), ".Next.Next… (cycle)") && what == "argument" || len(err.Error()) > 250 ||
+		if err == nil || !strings.Contains(err.Error(), ".Next.Next… (cycle)") && what == "argument" ||
+			len(err.Error()) > 250 ||
 			!strings.Contains(err.Error(), "contains itself") {
 			t.Errorf("%s of %s: got %v, want a short text about the cycle", what, f.Name(), err)
 		}
@@ -132,7 +143,9 @@ func keyBothWays[M any](t *testing.T, m M) {
 	if err := DecodeInto(s, &got); err != nil || !reflect.DeepEqual(got, m) {
 		t.Errorf("%T as a result: got %v %v, want %v", m, got, err, m)
 	}
-	f := Register1("t.keys."+reflect.TypeFor[M]().String(), func(_ context.Context, in M) (bool, error) { return reflect.DeepEqual(in, m), nil })
+	f := Register1("t.keys."+reflect.TypeFor[M]().String(), func(_ context.Context, in M) (bool, error) {
+		return reflect.DeepEqual(in, m), nil
+	})
 	if v, err := runSpec(t, specOf(t, f, Val(m))); v != true || err != nil {
 		t.Errorf("%T as an argument: got %v %v, want it as it was", m, v, err)
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 func numbersBatch(values ...int64) arrow.RecordBatch {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64}}, nil))
+	b := array.NewRecordBuilder(memory.DefaultAllocator,
+		arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64}}, nil))
 	defer b.Release()
 	b.Field(0).(*array.Int64Builder).AppendValues(values, nil)
 	return b.NewRecordBatch()

@@ -75,7 +75,8 @@ func TestFromPython(t *testing.T) {
 		{time.Second, time.Second},
 		{int64(5), time.Duration(5)},
 		{"2026-01-02T03:04:05.000000006Z", time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)},
-		{wire.NaiveTime{Time: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}, time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)},
+		{wire.NaiveTime{Time: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)},
+			time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)},
 		{nil, []int(nil)},
 		{nil, map[string]int(nil)},
 	} {
@@ -165,7 +166,8 @@ func TestErrorsSayWhat(t *testing.T) {
 		err  error
 		want []string
 	}{
-		{&TypeError{Func: "f", Arg: 2, Want: "int", Got: "a string", Err: errors.New("why")}, []string{"argument 2 of f", "must be int", "why"}},
+		{&TypeError{Func: "f", Arg: 2, Want: "int", Got: "a string", Err: errors.New("why")},
+			[]string{"argument 2 of f", "must be int", "why"}},
 		{&TypeError{Want: "int", Got: "a string"}, []string{"value must be int"}},
 		{&EncodeError{Type: reflect.TypeFor[int](), Path: ".A[3]", Reason: "no"}, []string{"int", "at .A[3]", "no"}},
 		{&SpecError{Reason: "r", Err: errors.New("why")}, []string{"r", "why"}},
@@ -178,7 +180,8 @@ func TestErrorsSayWhat(t *testing.T) {
 			}
 		}
 	}
-	if errors.Unwrap(&PanicError{Value: 5}) != nil || errors.Unwrap(&TypeError{Err: ErrOutside}) != ErrOutside || errors.Unwrap(&SpecError{Err: ErrOutside}) != ErrOutside {
+	if errors.Unwrap(&PanicError{Value: 5}) != nil || errors.Unwrap(&TypeError{Err: ErrOutside}) != ErrOutside ||
+		errors.Unwrap(&SpecError{Err: ErrOutside}) != ErrOutside {
 		t.Error("causes")
 	}
 }

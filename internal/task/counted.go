@@ -93,7 +93,8 @@ func Handover(result any, args []*Value) {
 // eachCounted calls f with each counted thing in a value.
 func eachCounted(v any, f func(any)) {
 	switch x := v.(type) {
-	case nil, bool, int, int64, int32, float64, float32, uint64, uint32, string, []byte, []float64, []float32, []int, []int64, *wire.NDArray:
+	case nil, bool, int, int64, int32, float64, float32, uint64, uint32, string, []byte, []float64, []float32, []int,
+		[]int64, *wire.NDArray:
 		return // what most results are
 	case *wire.DeviceArray:
 		if x != nil {

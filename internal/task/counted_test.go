@@ -20,7 +20,9 @@ type fakeMemory struct {
 func (m *fakeMemory) alloc(n int) *mem.Buffer {
 	m.out++
 	m.next += 1 << 30
-	return mem.NewRegion(mem.RegionConfig{Addr: 1<<40 + m.next, Len: n, Kind: mem.Device, Free: func() { m.out-- }}).Buffer()
+	return mem.NewRegion(mem.RegionConfig{Addr: 1<<40 + m.next, Len: n, Kind: mem.Device, Free: func() {
+		m.out--
+	}}).Buffer()
 }
 
 func (m *fakeMemory) array(t testing.TB, n int) *wire.DeviceArray {
@@ -65,7 +67,8 @@ func TestValueOwnsDeviceMemory(t *testing.T) {
 			return pair{"x", m.array(t, 1), []*wire.DeviceArray{m.array(t, 4)}, m.alloc(3)}
 		}},
 		{"dicts in a struct", func() any {
-			return struct{ Batches []wire.Dict }{[]wire.Dict{wire.NewDict("a", m.array(t, 3)), wire.NewDict("b", m.array(t, 2))}}
+			return struct{ Batches []wire.Dict }{[]wire.Dict{wire.NewDict("a", m.array(t, 3)),
+				wire.NewDict("b", m.array(t, 2))}}
 		}},
 		{"a tuple in a struct", func() any { return struct{ T wire.Tuple }{wire.Tuple{m.array(t, 3), "x"}} }},
 		{"nothing", func() any { return (*wire.DeviceArray)(nil) }},
@@ -119,7 +122,8 @@ func TestDeviceArrayCrosses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.Name != "x" || out.Raw != nil || len(out.Others) != 1 || out.Left.Buffer().Addr() != a.Buffer().Addr() || !slices.Equal(out.Left.Shape, []int{6}) {
+	if out.Name != "x" || out.Raw != nil || len(out.Others) != 1 || out.Left.Buffer().Addr() != a.Buffer().Addr() ||
+		!slices.Equal(out.Left.Shape, []int{6}) {
 		t.Errorf("came as %+v", out)
 	}
 	v.Release()
@@ -257,8 +261,10 @@ func TestMayCount(t *testing.T) {
 		v    any
 		want bool
 	}{
-		{plain{}, false}, {[]plain{}, false}, {self{}, false}, {hidden{}, false}, {map[string]int{}, false}, {[][]byte{}, false},
-		{pair{}, true}, {[]any{}, true}, {map[string]any{}, true}, {[1]*wire.DeviceArray{}, true}, {wire.Tuple{}, true}, {&wire.Object{}, true},
+		{plain{}, false}, {[]plain{}, false}, {self{}, false}, {hidden{}, false}, {map[string]int{}, false},
+		{[][]byte{}, false},
+		{pair{}, true}, {[]any{}, true}, {map[string]any{}, true}, {[1]*wire.DeviceArray{}, true}, {wire.Tuple{}, true},
+		{&wire.Object{}, true},
 	} {
 		if got := mayCount(reflect.TypeOf(tc.v)); got != tc.want {
 			t.Errorf("%T: %t", tc.v, got)

@@ -23,8 +23,8 @@ type Device struct {
 	Memory mem.Resource
 	// Pinned allocates page-locked host memory, which the GPU copies from and to at full speed.
 	Pinned mem.Resource
-	// Stream takes the tasks' work; cuda.StreamOf(d.Stream) returns it with the methods that enqueue copies and kernels.
-	// Tasks that run at once share it; one that must not wait for another makes its own with cuda.NewStream.
+	// Stream takes the tasks' work; cuda.StreamOf(d.Stream) returns it with the methods that enqueue copies and
+	// kernels. Tasks that run at once share it; one that must not wait for another makes its own with cuda.NewStream.
 	Stream mem.Stream
 }
 

@@ -17,7 +17,8 @@ type UnknownFuncError struct {
 }
 
 func (e *UnknownFuncError) Error() string {
-	return fmt.Sprintf("task: function %q is not registered in this process: make it with Func at package level, in a package that both client and worker import", e.Name)
+	return fmt.Sprintf("task: function %q is not registered in this process: make it with Func at package level, in "+
+		"a package that both client and worker import", e.Name)
 }
 
 // Unwrap returns ErrUnknownFunc.

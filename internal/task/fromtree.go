@@ -56,7 +56,8 @@ func fromTree(x any, v reflect.Value, depth int) error {
 		return nil
 	}
 	pt := reflect.PointerTo(t)
-	if b, ok := x.([]byte); ok && t.Kind() != reflect.Pointer && pt.Implements(unmarshalerType) && pt.Implements(marshalerType) {
+	if b, ok := x.([]byte); ok && t.Kind() != reflect.Pointer && pt.Implements(unmarshalerType) &&
+		pt.Implements(marshalerType) {
 		return v.Addr().Interface().(encoding.BinaryUnmarshaler).UnmarshalBinary(bytes.Clone(b))
 	}
 	return kindFrom(x, v, depth)
@@ -300,7 +301,8 @@ func elements(a *wire.NDArray) (reflect.Value, error) {
 		return reflect.Value{}, err
 	}
 	if size := a.DType.ItemSize(); size > 0 && a.Len() > (len(a.Data)+maxBroadcast)/size {
-		return reflect.Value{}, fmt.Errorf("an array that repeats %d bytes %d times is too large for a slice: use *wire.NDArray", len(a.Data), a.Len())
+		return reflect.Value{}, fmt.Errorf("an array that repeats %d bytes %d times is too large for a slice: use "+
+			"*wire.NDArray", len(a.Data), a.Len())
 	}
 	switch a.DType {
 	case wire.Float64:
@@ -359,8 +361,8 @@ func mapFrom(x any, v reflect.Value, depth int) error {
 	return nil
 }
 
-// structFrom fills the fields that the dict has, or all from the tuple that keyTree makes. One that the struct does not know is an
-// error, as it would be lost.
+// structFrom fills the fields that the dict has, or all from the tuple that keyTree makes. One that the struct does not
+// know is an error, as it would be lost.
 func structFrom(x any, v reflect.Value, depth int) error {
 	t := v.Type()
 	fields, err := fieldsOf(t)

@@ -99,7 +99,8 @@ func Register3[A, B, C, R any](name string, f func(context.Context, A, B, C) (R,
 // Register4 registers a function of four parameters.
 func Register4[A, B, C, D, R any](name string, f func(context.Context, A, B, C, D) (R, error)) *Func {
 	ca, cb, cc, cd := codecFor[A](), codecFor[B](), codecFor[C](), codecFor[D]()
-	return register(&Func{name: name, params: []reflect.Type{ca.typ, cb.typ, cc.typ, cd.typ}, result: reflect.TypeFor[R](),
+	return register(&Func{name: name, params: []reflect.Type{ca.typ, cb.typ, cc.typ, cd.typ},
+		result: reflect.TypeFor[R](),
 		run: func(ctx context.Context, c *Call, deps []*Value) (any, error) {
 			r := c.reader(deps)
 			a, err := readNode(&r, ca)

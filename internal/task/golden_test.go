@@ -57,7 +57,8 @@ func TestGoldenGraph(t *testing.T) {
 		}
 		return b
 	}
-	got, g, err := readAll(&wire.Serialized{Header: unhex(header), Frames: []wire.Frame{wire.HeapFrame(unhex(goldenHead)), wire.HeapFrame(unhex(nodes))}})
+	got, g, err := readAll(&wire.Serialized{Header: unhex(header),
+		Frames: []wire.Frame{wire.HeapFrame(unhex(goldenHead)), wire.HeapFrame(unhex(nodes))}})
 	if err != nil || len(got) != 2 || got[1].Deps[0] != "a" || g.Annotations[0].Retries != 3 {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -44,13 +44,15 @@ type Annotations struct {
 
 // IsZero tells whether nothing is annotated.
 func (a *Annotations) IsZero() bool {
-	return a == nil || len(a.Workers) == 0 && !a.AllowOtherWorkers && len(a.Resources) == 0 && !a.HasPriority && a.Retries == 0 && a.Timeout == 0
+	return a == nil || len(a.Workers) == 0 && !a.AllowOtherWorkers && len(a.Resources) == 0 && !a.HasPriority &&
+		a.Retries == 0 && a.Timeout == 0
 }
 
 // Append appends the map as msgpack.
 func (a *Annotations) Append(dst []byte) []byte {
 	n := 0
-	for _, there := range []bool{len(a.Workers) > 0, a.AllowOtherWorkers, len(a.Resources) > 0, a.HasPriority, a.Retries != 0, a.Timeout != 0} {
+	for _, there := range []bool{len(a.Workers) > 0, a.AllowOtherWorkers, len(a.Resources) > 0, a.HasPriority,
+		a.Retries != 0, a.Timeout != 0} {
 		if there {
 			n++
 		}
@@ -216,8 +218,8 @@ func appendDep(dst []byte, k Key) []byte {
 // Serialized returns the finished graph, which calls functions of this process's registry.
 func (w *GraphWriter) Serialized() *wire.Serialized { return w.SerializedFor(Hash()) }
 
-// SerializedFor returns the finished graph for workers with a registry: a Hash, the first part of one for workers of any
-// build, or "" for any workers.
+// SerializedFor returns the finished graph for workers with a registry: a Hash, the first part of one for workers of
+// any build, or "" for any workers.
 func (w *GraphWriter) SerializedFor(registry string) *wire.Serialized {
 	head := msgpack.AppendMapHeader(make([]byte, 0, 40+len(w.notes)), 3)
 	head = msgpack.AppendString(head, "v")

@@ -49,7 +49,8 @@ func mustKey(t testing.TB, v any) Key {
 
 func TestGraphRoundTrip(t *testing.T) {
 	var w GraphWriter
-	notes := &Annotations{Workers: []string{"a", "b"}, AllowOtherWorkers: true, Resources: map[string]float64{"GPU": 1, "X": 0.5}, Priority: -2, HasPriority: true, Retries: 3, Timeout: 1.5}
+	notes := &Annotations{Workers: []string{"a", "b"}, AllowOtherWorkers: true,
+		Resources: map[string]float64{"GPU": 1, "X": 0.5}, Priority: -2, HasPriority: true, Retries: 3, Timeout: 1.5}
 	at := w.Annotations(notes)
 	var b Builder
 	b.Begin(incF)
@@ -57,7 +58,8 @@ func TestGraphRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Call(NewKey("one"), &b, at, 0)
-	w.Spec(mustKey(t, []any{"x", 1}), []byte("spec"), []Key{NewKey("one"), mustKey(t, 2.5), mustKey(t, []any{"y", 2})}, None, None)
+	w.Spec(mustKey(t, []any{"x", 1}), []byte("spec"), []Key{NewKey("one"), mustKey(t, 2.5), mustKey(t, []any{"y", 2})},
+		None, None)
 	w.Spec(NewKey("known"), nil, nil, None, 7)
 	s := w.Serialized()
 	if !IsGraph(s.Header) || IsGraph([]byte{0x80}) {
@@ -146,8 +148,10 @@ func TestGraphMistakes(t *testing.T) {
 		{"resource", rawGraph(1, "\x91\x81\xa9resources\x81\xa1x\xff", node)},
 		{"retries", rawGraph(1, "\x91\x81\xa7retries\xff", node)},
 		{"no frames", &wire.Serialized{Header: rawGraph(1, "\x90", node).Header}},
-		{"family", &wire.Serialized{Header: mustHeader(wire.NewDict("serializer", "pickle")), Frames: []wire.Frame{{}}}},
-		{"version", &wire.Serialized{Header: mustHeader(wire.NewDict("serializer", GraphSerializer, "v", 2)), Frames: []wire.Frame{{}}}},
+		{"family", &wire.Serialized{Header: mustHeader(wire.NewDict("serializer", "pickle")),
+			Frames: []wire.Frame{{}}}},
+		{"version", &wire.Serialized{Header: mustHeader(wire.NewDict("serializer", GraphSerializer, "v", 2)),
+			Frames: []wire.Frame{{}}}},
 	} {
 		if _, _, err := readAll(c.s); err == nil {
 			t.Errorf("%s is no error", c.name)
@@ -163,7 +167,8 @@ func FuzzGraph(f *testing.F) {
 	s := w.Serialized()
 	f.Add(s.Header, s.Frames[0].Bytes(), s.Frames[1].Bytes())
 	f.Fuzz(func(t *testing.T, header, head, frame []byte) {
-		got, g, err := readAll(&wire.Serialized{Header: header, Frames: []wire.Frame{wire.HeapFrame(head), wire.HeapFrame(frame)}})
+		got, g, err := readAll(&wire.Serialized{Header: header,
+			Frames: []wire.Frame{wire.HeapFrame(head), wire.HeapFrame(frame)}})
 		if err == nil && len(got) != g.Nodes {
 			t.Fatalf("%d nodes of %d", len(got), g.Nodes)
 		}

@@ -68,7 +68,8 @@ func ReadGraph(s *wire.Serialized) (*GraphReader, error) {
 		return nil, &SpecError{Reason: fmt.Sprintf("a graph in family %.40q, want %q", h.serializer, GraphSerializer)}
 	}
 	if h.version != graphVersion {
-		return nil, &SpecError{Reason: fmt.Sprintf("a graph of version %d, and this release reads %d: use the same release everywhere", h.version, graphVersion)}
+		return nil, &SpecError{Reason: fmt.Sprintf("a graph of version %d, and this release reads %d: use the same "+
+			"release everywhere", h.version, graphVersion)}
 	}
 	var size int64
 	for _, f := range s.Frames {

@@ -13,7 +13,8 @@ import (
 // function takes a *TypeError, and another number of them is a *SpecError.
 func (f *Func) Invoke(ctx context.Context, args []*Value) (any, error) {
 	if len(args) != len(f.params) {
-		return nil, &SpecError{Reason: fmt.Sprintf("a call of %s with %d arguments, and it takes %d", f.name, len(args), len(f.params))}
+		return nil, &SpecError{Reason: fmt.Sprintf("a call of %s with %d arguments, and it takes %d", f.name, len(args),
+			len(f.params))}
 	}
 	// Every argument is a reference to a result that is there.
 	refs := make([]byte, 0, 2*len(args))

@@ -29,7 +29,8 @@ func callerPlace() string {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	for {
 		f, more := frames.Next()
-		if f.Function != "" && (!isWrapper(f.Function) || isInitializer(f.Function) || strings.HasSuffix(f.File, "_test.go")) {
+		if f.Function != "" && (!isWrapper(f.Function) || isInitializer(f.Function) ||
+			strings.HasSuffix(f.File, "_test.go")) {
 			return fmt.Sprintf("%s:%d", f.File, f.Line)
 		}
 		if !more {

@@ -57,7 +57,8 @@ func plain(x any, t reflect.Type) (any, error) {
 	case *pickle.Array:
 		return plainArray(x, t)
 	}
-	return nil, &EncodeError{Type: t, Reason: fmt.Sprintf("a %T in it has no form in a message's body: put it into a task's result and use its future", x)}
+	return nil, &EncodeError{Type: t, Reason: fmt.Sprintf("a %T in it has no form in a message's body: put it into a "+
+		"task's result and use its future", x)}
 }
 
 func plainList(items []any, t reflect.Type) (any, error) {

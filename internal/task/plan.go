@@ -17,7 +17,8 @@ import (
 const maxDepth = 200
 
 // tooDeep is the reason of values beyond maxDepth.
-const tooDeep = "the value contains itself, or is nested more than 200 levels deep: use keys or indexes instead of pointers"
+const tooDeep = "the value contains itself, or is nested more than 200 levels deep: use keys or indexes instead " +
+	"of pointers"
 
 // plan writes and reads arguments of a type by reflection. Plans are made once for each
 // type and never change.
@@ -216,8 +217,10 @@ func inPath(err error, at string) error {
 func isWire(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[*wire.NDArray](), reflect.TypeFor[*wire.DeviceArray](), reflect.TypeFor[*wire.Object](),
-		reflect.TypeFor[wire.Dict](), reflect.TypeFor[wire.Tuple](), reflect.TypeFor[wire.Set](), reflect.TypeFor[wire.FrozenSet](),
-		reflect.TypeFor[wire.ByteArray](), reflect.TypeFor[wire.NaiveTime](), reflect.TypeFor[wire.Date](), reflect.TypeFor[wire.TimeOfDay](),
+		reflect.TypeFor[wire.Dict](), reflect.TypeFor[wire.Tuple](), reflect.TypeFor[wire.Set](),
+		reflect.TypeFor[wire.FrozenSet](),
+		reflect.TypeFor[wire.ByteArray](), reflect.TypeFor[wire.NaiveTime](), reflect.TypeFor[wire.Date](),
+		reflect.TypeFor[wire.TimeOfDay](),
 		bigIntType:
 		return true
 	}

@@ -34,7 +34,8 @@ func listFields(t reflect.Type) ([]field, error) {
 		}
 		if !f.IsExported() {
 			return nil, &EncodeError{Type: t, Path: "." + f.Name,
-				Reason: "the field is not exported: export it, leave it out with the tag `task:\"-\"`, or give the type MarshalBinary and UnmarshalBinary"}
+				Reason: "the field is not exported: export it, leave it out with the tag `task:\"-\"`, or give the " +
+					"type MarshalBinary and UnmarshalBinary"}
 		}
 		name := f.Name
 		if tag != "" {

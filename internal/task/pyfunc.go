@@ -23,7 +23,8 @@ type PyFunc struct {
 func NewPyFunc(name string) (PyFunc, error) {
 	module, attr, ok := strings.Cut(name, ":")
 	if !ok || !dotted(module) || !dotted(attr) {
-		return PyFunc{}, &SpecError{Reason: fmt.Sprintf("%.200q names no Python function: write module:function, such as numpy:sum or builtins:len", name)}
+		return PyFunc{}, &SpecError{Reason: fmt.Sprintf("%.200q names no Python function: write module:function, "+
+			"such as numpy:sum or builtins:len", name)}
 	}
 	short := attr[strings.LastIndexByte(attr, '.')+1:]
 	return PyFunc{short, pickle.Global{Module: "pkgutil", Name: "resolve_name"}, []pickle.Value{name}}, nil
@@ -83,7 +84,8 @@ func dotted(s string) bool {
 			return false
 		}
 		for i, r := range part {
-			if !(r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r >= 0x80 || i > 0 && '0' <= r && r <= '9') {
+			if !(r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r >= 0x80 || i > 0 && '0' <= r &&
+				r <= '9') {
 				return false
 			}
 		}
@@ -119,7 +121,8 @@ func (f PyFunc) Call(args []any, kwargs []PyKwarg) (*PyCall, error) {
 	if err != nil {
 		return nil, err
 	}
-	call := pickle.NewTask(nil, pickle.Global{Module: "dask.utils", Name: "apply"}, pickle.NewTask(nil, f.fn, f.args...), list.node())
+	call := pickle.NewTask(nil, pickle.Global{Module: "dask.utils", Name: "apply"},
+		pickle.NewTask(nil, f.fn, f.args...), list.node())
 	if len(kwargs) > 0 {
 		call.Args = append(call.Args, named.tree)
 	}
@@ -158,7 +161,8 @@ func (f PyFunc) Request(args []any, kwargs []PyKwarg) (fn, list, named []byte, e
 		return nil, nil, nil, err
 	}
 	if len(w.deps) > 0 {
-		return nil, nil, nil, &SpecError{Reason: "a call of Python's " + f.name + " outside of the task system takes values, not futures: submit a task instead"}
+		return nil, nil, nil, &SpecError{Reason: "a call of Python's " + f.name + " outside of the task system takes " +
+			"values, not futures: submit a task instead"}
 	}
 	out := make([][]byte, 3)
 	for i, tree := range []pickle.Value{pickle.Call(f.fn, f.args...), pickle.Tuple(l.trees()), d.tree} {

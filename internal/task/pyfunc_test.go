@@ -25,7 +25,8 @@ func TestPyFuncNames(t *testing.T) {
 	}
 	for source, want := range map[string]string{
 		"lambda x: x": "lambda", " lambda: 1 ": "lambda", "numpy.sum": "lambda", "def f(x):\n  return x": "f",
-		"\n\timport math\n\tclass K:\n\t\tdef inner(self): pass\n": "K", "def f(): pass\nasync def g(): pass": "g", "": "", " \n": "",
+		"\n\timport math\n\tclass K:\n\t\tdef inner(self): pass\n": "K", "def f(): pass\nasync def g(): pass": "g",
+		"": "", " \n": "",
 	} {
 		f, err := PySource(source)
 		if want == "" && err == nil || want != "" && (err != nil || f.Name() != want) {
@@ -117,7 +118,8 @@ func TestPyArguments(t *testing.T) {
 		{pickle.Call(pickle.Global{Module: "decimal", Name: "X"}), "Task(None, pickle.loads, b'", 0},
 	} {
 		got, deps := pyArg(t, c.v)
-		if got != c.want && !(strings.Contains(c.want, "serialize") || strings.Contains(c.want, "loads")) || !strings.Contains(got, c.want) || len(deps) != c.deps {
+		if got != c.want && !(strings.Contains(c.want, "serialize") || strings.Contains(c.want, "loads")) ||
+			!strings.Contains(got, c.want) || len(deps) != c.deps {
 			t.Errorf("%T %v: got %s with %v, want %s", c.v, c.v, got, deps, c.want)
 		}
 	}
@@ -162,13 +164,16 @@ func TestPyCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, _ := call([]any{1, RefTo[int](NewKey("k"))}, PyKwarg{"axis", RefTo[int](NewKey("j"))}).Hash(); again != one {
+	if again, _ := call([]any{1, RefTo[int](NewKey("k"))}, PyKwarg{"axis",
+		RefTo[int](NewKey("j"))}).Hash(); again != one {
 		t.Error("equal calls have different hashes")
 	}
 	if other, _ := call([]any{2, RefTo[int](NewKey("k"))}).Hash(); other == one {
 		t.Error("different calls have equal hashes")
 	}
-	for name, args := range map[string][]any{"a channel": {make(chan int)}, "in a map": {map[string]any{"x": func() {}}}, "a struct in an any as key": {map[any]int{struct{ C chan int }{}: 1}}} {
+	for name, args := range map[string][]any{"a channel": {make(chan int)},
+		"in a map":                  {map[string]any{"x": func() {}}},
+		"a struct in an any as key": {map[any]int{struct{ C chan int }{}: 1}}} {
 		if _, err := f.Call(args, nil); err == nil {
 			t.Errorf("%s is an argument", name)
 		}
@@ -185,7 +190,8 @@ func TestPyCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"pkgutil.resolve_name('numpy:sum')", "(1, distributed.protocol.serialize.merge_and_deserialize", "{'axis': 0}"} {
+	for i, want := range []string{"pkgutil.resolve_name('numpy:sum')",
+		"(1, distributed.protocol.serialize.merge_and_deserialize", "{'axis': 0}"} {
 		tree, err := pickle.Load([][]byte{fn, list, named}[i], nil, pickle.Limits{})
 		if got := pickle.Repr(tree); err != nil || !strings.HasPrefix(got, want) {
 			t.Errorf("part %d is %s, want %s (%v)", i, got, want, err)
@@ -230,15 +236,20 @@ func TestClosedValues(t *testing.T) {
 
 func init() {
 	RegisterMethod0("pyfunc_test.zero", func(_ context.Context, s *int) (int, error) { return *s, nil })
-	RegisterMethod2("pyfunc_test.two", func(_ context.Context, s *int, _ int, _ string) (int, error) { return *s + 2, nil })
-	RegisterMethod3("pyfunc_test.three", func(_ context.Context, s *int, _, _, _ int) (int, error) { return *s + 3, nil })
+	RegisterMethod2("pyfunc_test.two", func(_ context.Context, s *int, _ int, _ string) (int, error) {
+		return *s + 2, nil
+	})
+	RegisterMethod3("pyfunc_test.three", func(_ context.Context, s *int, _, _, _ int) (int, error) {
+		return *s + 3, nil
+	})
 }
 
 func TestMethodsOfManyArguments(t *testing.T) {
 	ctx := t.Context()
 	state := 10
 	for name, args := range map[string][]*Value{
-		"pyfunc_test.zero": nil, "pyfunc_test.two": {NewValue(1), NewValue("x")}, "pyfunc_test.three": {NewValue(1), NewValue(2), NewValue(3)},
+		"pyfunc_test.zero": nil, "pyfunc_test.two": {NewValue(1), NewValue("x")},
+		"pyfunc_test.three": {NewValue(1), NewValue(2), NewValue(3)},
 	} {
 		if v, err := CallMethod(ctx, name, &state, args); err != nil || v != 10+len(args) {
 			t.Errorf("%s: %v, %v", name, v, err)

@@ -115,7 +115,8 @@ func (w *pyWriter) reference(a argument) (pyValue, error) {
 		if r, ok := a.(interface{ refValue() any }); ok {
 			return w.value(r.refValue())
 		}
-		return pyValue{}, &EncodeError{Type: reflect.TypeOf(a), Reason: "it is no argument for a Python function: use a value or a future"}
+		return pyValue{}, &EncodeError{Type: reflect.TypeOf(a), Reason: "it is no argument for a Python function: " +
+			"use a value or a future"}
 	}
 	k := b.deps[0]
 	if !w.seen[k] {
@@ -155,7 +156,8 @@ func (w *pyWriter) opened(v any) (pyValue, error) {
 	frames := make([]pickle.Value, len(s.Frames))
 	for i, f := range s.Frames {
 		if f.OnDevice() {
-			return pyValue{}, &EncodeError{Type: reflect.TypeOf(v), Reason: "it is in memory of a GPU: scatter it and pass the future"}
+			return pyValue{}, &EncodeError{Type: reflect.TypeOf(v), Reason: "it is in memory of a GPU: scatter it " +
+				"and pass the future"}
 		}
 		if frames[i] = f.Bytes(); f.Len() == 0 {
 			frames[i] = []byte{}
@@ -212,7 +214,8 @@ func (w *pyWriter) kind(v reflect.Value) (pyValue, error) {
 	if t == timeType {
 		return plainTree(v)
 	}
-	if pt := reflect.PointerTo(t); t.Kind() != reflect.Pointer && pt.Implements(marshalerType) && pt.Implements(unmarshalerType) {
+	if pt := reflect.PointerTo(t); t.Kind() != reflect.Pointer && pt.Implements(marshalerType) &&
+		pt.Implements(unmarshalerType) {
 		return plainTree(v)
 	}
 	switch t.Kind() {

@@ -87,7 +87,8 @@ func (a list[T]) AppendArg(b *Builder) error {
 	b.List(len(a))
 	for i, x := range a {
 		if x == nil {
-			return &EncodeError{Type: reflect.TypeFor[[]T](), Path: fmt.Sprintf("[%d]", i), Reason: "the argument is nil"}
+			return &EncodeError{Type: reflect.TypeFor[[]T](), Path: fmt.Sprintf("[%d]", i),
+				Reason: "the argument is nil"}
 		}
 		if err := x.AppendArg(b); err != nil {
 			return inPath(err, fmt.Sprintf("[%d]", i))
@@ -107,7 +108,8 @@ func (a dict[T]) AppendArg(b *Builder) error {
 	b.Map(len(a))
 	for _, k := range sortedKeys(a) {
 		if a[k] == nil {
-			return &EncodeError{Type: reflect.TypeFor[map[string]T](), Path: fmt.Sprintf("[%q]", k), Reason: "the argument is nil"}
+			return &EncodeError{Type: reflect.TypeFor[map[string]T](), Path: fmt.Sprintf("[%q]", k),
+				Reason: "the argument is nil"}
 		}
 		_ = appendText(b, k)
 		if err := a[k].AppendArg(b); err != nil {

@@ -54,7 +54,8 @@ func register(f *Func) *Func {
 		panic("task: function registered at " + f.where + " has no name")
 	}
 	if len(f.name) > MaxName {
-		panic(fmt.Sprintf("task: name of the function registered at %s has %d bytes: at most %d are allowed", f.where, len(f.name), MaxName))
+		panic(fmt.Sprintf("task: name of the function registered at %s has %d bytes: at most %d are allowed", f.where,
+			len(f.name), MaxName))
 	}
 	if err := checkTypes(f); err != nil {
 		panic(fmt.Sprintf("task: function %q registered at %s: %v", f.name, f.where, err))
@@ -67,10 +68,13 @@ func register(f *Func) *Func {
 	funcs.Lock()
 	defer funcs.Unlock()
 	if funcs.frozen.Load() != nil {
-		panic(fmt.Sprintf("task: function %q registered at %s after millstream.Main, when the registry was frozen: register functions in package-level variables, so that all processes of the cluster have the same ones", f.name, f.where))
+		panic(fmt.Sprintf("task: function %q registered at %s after millstream.Main, when the registry was frozen: "+
+			"register functions in package-level variables, so that all processes of the cluster have the same ones",
+			f.name, f.where))
 	}
 	if old := funcs.byName[f.name]; old != nil {
-		panic(fmt.Sprintf("task: function %q registered twice, at %s and at %s: give one of them another name", f.name, old.where, f.where))
+		panic(fmt.Sprintf("task: function %q registered twice, at %s and at %s: give one of them another name", f.name,
+			old.where, f.where))
 	}
 	if funcs.byName == nil {
 		funcs.byName = make(map[string]*Func)

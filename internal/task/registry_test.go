@@ -91,7 +91,8 @@ func TestMethods(t *testing.T) {
 
 func TestInfo(t *testing.T) {
 	ctx := context.Background()
-	if FromContext(ctx) != nil || CurrentKey(ctx) != "" || !errors.Is(Secede(ctx), ErrOutside) || !errors.Is(Rejoin(ctx), ErrOutside) {
+	if FromContext(ctx) != nil || CurrentKey(ctx) != "" || !errors.Is(Secede(ctx), ErrOutside) ||
+		!errors.Is(Rejoin(ctx), ErrOutside) {
 		t.Error("there is a task outside of tasks")
 	}
 	h := new(Host)
@@ -119,7 +120,9 @@ func TestInfo(t *testing.T) {
 	if _, err := thing(); !errors.Is(err, ErrHostClosed) {
 		t.Error(err)
 	}
-	in := WithInfo(ctx, &Info{Key: NewKey("me"), Secede: func(context.Context) error { return nil }, Rejoin: func(context.Context) error { return nil }})
+	in := WithInfo(ctx, &Info{Key: NewKey("me"), Secede: func(context.Context) error {
+		return nil
+	}, Rejoin: func(context.Context) error { return nil }})
 	if CurrentKey(in) != NewKey("me") || Secede(in) != nil || Rejoin(in) != nil {
 		t.Error("the task is not known")
 	}

@@ -134,7 +134,8 @@ func specReader(b []byte) (msgpack.Reader, error) {
 		return msgpack.Reader{}, &SpecError{Reason: "this is no call of a Go function"}
 	}
 	if b[2] != specMagic[2] {
-		return msgpack.Reader{}, &SpecError{Reason: "a call of a version that this release does not know: use the same release everywhere"}
+		return msgpack.Reader{}, &SpecError{Reason: "a call of a version that this release does not know: use the " +
+			"same release everywhere"}
 	}
 	return msgpack.NewReader(b[len(specMagic):]), nil
 }

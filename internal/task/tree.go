@@ -118,7 +118,8 @@ func pickledArray(a *wire.NDArray) (any, error) {
 		a = a.Clone()
 	}
 	if !a.COrder() || a.Offset != 0 {
-		return nil, &EncodeError{Type: reflect.TypeFor[*wire.NDArray](), Reason: "within another value an array must be in C order"}
+		return nil, &EncodeError{Type: reflect.TypeFor[*wire.NDArray](), Reason: "within another value an array must " +
+			"be in C order"}
 	}
 	out, err := pickle.NewArray(string(a.DType), a.Shape, a.Data[:a.Len()*a.DType.ItemSize()])
 	if err != nil {
@@ -239,7 +240,8 @@ func keyTree(k reflect.Value, depth int) (any, error) {
 		return nil, err
 	}
 	if _, ok := key.(*pickle.Dict); ok { // a struct in an any, whose type the reader could not know
-		return nil, &EncodeError{Type: t, Reason: "a struct in an interface cannot be the key of a map: give the map a concrete key type"}
+		return nil, &EncodeError{Type: t, Reason: "a struct in an interface cannot be the key of a map: give the map " +
+			"a concrete key type"}
 	}
 	return key, nil
 }
@@ -247,7 +249,8 @@ func keyTree(k reflect.Value, depth int) (any, error) {
 // isLeaf reports whether a type has a form of its own, whatever its fields are.
 func isLeaf(t reflect.Type) bool {
 	pt := reflect.PointerTo(t)
-	return t == timeType || isWire(t) || pt.Implements(refType) || pt.Implements(marshalerType) && pt.Implements(unmarshalerType)
+	return t == timeType || isWire(t) || pt.Implements(refType) || pt.Implements(marshalerType) &&
+		pt.Implements(unmarshalerType)
 }
 
 func structTree(v reflect.Value, depth int) (any, error) {

@@ -129,11 +129,15 @@ func init() {
 	for _, v := range []any{
 		false, 0, int8(0), int16(0), int32(0), int64(0), uint(0), uint8(0), uint16(0), uint32(0), uint64(0), uintptr(0),
 		float32(0), float64(0), complex64(0), complex128(0), "", time.Time{}, time.Duration(0),
-		[]bool(nil), []int(nil), []int8(nil), []int16(nil), []int32(nil), []int64(nil), []uint(nil), []byte(nil), []uint16(nil),
-		[]uint32(nil), []uint64(nil), []float32(nil), []float64(nil), []complex64(nil), []complex128(nil), []string(nil), []any(nil),
+		[]bool(nil), []int(nil), []int8(nil), []int16(nil), []int32(nil), []int64(nil), []uint(nil), []byte(nil),
+		[]uint16(nil),
+		[]uint32(nil), []uint64(nil), []float32(nil), []float64(nil), []complex64(nil), []complex128(nil),
+		[]string(nil), []any(nil),
 		[][]byte(nil), [][]float64(nil), [][]int(nil), [][]string(nil),
-		map[string]any(nil), map[string]string(nil), map[string]int(nil), map[string]int64(nil), map[string]float64(nil), map[int]int(nil), map[int]string(nil),
-		(*wire.NDArray)(nil), (*wire.DeviceArray)(nil), (*mem.Buffer)(nil), (*wire.Object)(nil), wire.Dict(nil), wire.Tuple(nil), wire.Set(nil), wire.FrozenSet(nil),
+		map[string]any(nil), map[string]string(nil), map[string]int(nil), map[string]int64(nil),
+		map[string]float64(nil), map[int]int(nil), map[int]string(nil),
+		(*wire.NDArray)(nil), (*wire.DeviceArray)(nil), (*mem.Buffer)(nil), (*wire.Object)(nil), wire.Dict(nil),
+		wire.Tuple(nil), wire.Set(nil), wire.FrozenSet(nil),
 		wire.ByteArray(nil), wire.NaiveTime{}, wire.Date{}, wire.TimeOfDay{}, (*big.Int)(nil),
 	} {
 		t := reflect.TypeOf(v)
@@ -154,7 +158,9 @@ func appendAny(b *Builder, v reflect.Value) error {
 	v = v.Elem()
 	name := fullName(v.Type())
 	if _, ok := typeByName([]byte(name)); !ok {
-		return &EncodeError{Type: v.Type(), Reason: fmt.Sprintf("the other process does not know the type of this any: call task.RegisterType[%v]() in an init function, or use the type as a parameter or result of a function", v.Type())}
+		return &EncodeError{Type: v.Type(), Reason: fmt.Sprintf("the other process does not know the type of this "+
+			"any: call task.RegisterType[%v]() in an init function, or use the type as a parameter or result "+
+			"of a function", v.Type())}
 	}
 	if err := b.deeper(v.Type()); err != nil {
 		return err
@@ -179,7 +185,8 @@ func readAny(r *reader, v reflect.Value) error {
 		if len(name) > MaxName {
 			name = name[:MaxName]
 		}
-		return &SpecError{Reason: fmt.Sprintf("value of type %s, which this process does not know: call task.RegisterType for the type in an init function", name)}
+		return &SpecError{Reason: fmt.Sprintf("value of type %s, which this process does not know: call "+
+			"task.RegisterType for the type in an init function", name)}
 	}
 	if err := r.deeper(); err != nil {
 		return err

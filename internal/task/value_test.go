@@ -127,7 +127,8 @@ func TestResultsAsAny(t *testing.T) {
 }
 
 func TestBody(t *testing.T) {
-	for _, v := range []any{nil, true, 1, int8(2), int16(3), int32(4), int64(5), uint(6), uint8(7), uint16(8), uint32(9), uint64(10), 1.5, float32(2.5), "text"} {
+	for _, v := range []any{nil, true, 1, int8(2), int16(3), int32(4), int64(5), uint(6), uint8(7), uint16(8),
+		uint32(9), uint64(10), 1.5, float32(2.5), "text"} {
 		b, ok := AppendBody(nil, v)
 		if !ok {
 			t.Errorf("%T has no place in a body", v)
@@ -255,7 +256,8 @@ func TestLongBytesAreShared(t *testing.T) {
 				t.Errorf("%d bytes, shared %v, %v", len(a), inFrames(a), err)
 			}
 			var b []byte
-			if err := NewEncoded(s).into(reflect.ValueOf(&b).Elem()); err != nil || len(b) != tc.n || inFrames(b) != tc.shared {
+			if err := NewEncoded(s).into(reflect.ValueOf(&b).Elem()); err != nil || len(b) != tc.n ||
+				inFrames(b) != tc.shared {
 				t.Errorf("%d bytes, shared %v, %v", len(b), inFrames(b), err)
 			}
 			var c []byte
@@ -267,7 +269,8 @@ func TestLongBytesAreShared(t *testing.T) {
 }
 
 func TestUnserialisableResults(t *testing.T) {
-	for _, v := range []any{make(chan int), func() {}, struct{ F func() }{func() {}}, []any{make(chan int)}, struct{ hidden int }{1}} {
+	for _, v := range []any{make(chan int), func() {}, struct{ F func() }{func() {}}, []any{make(chan int)},
+		struct{ hidden int }{1}} {
 		_, err := EncodeValue(v)
 		var e *EncodeError
 		if !errors.As(err, &e) {

@@ -58,7 +58,8 @@ func TestUnusualKeys(t *testing.T) {
 }
 
 func TestSplitHash(t *testing.T) {
-	for hash, want := range map[string][2]string{"": {}, "ab": {"ab", ""}, "ab-c": {"ab", "c"}, "ab-c-d": {"ab", "c-d"}} {
+	for hash, want := range map[string][2]string{"": {}, "ab": {"ab", ""}, "ab-c": {"ab", "c"},
+		"ab-c-d": {"ab", "c-d"}} {
 		if functions, build := SplitHash(hash); functions != want[0] || build != want[1] {
 			t.Errorf("SplitHash(%q): got %q, %q; want %q", hash, functions, build, want)
 		}

@@ -9,7 +9,8 @@ import (
 )
 
 func TestCPUList(t *testing.T) {
-	for text, want := range map[string]string{"": "", " 3 \n": "3", "0-3,8,10-11": "0-3,8,10-11", "5,4,3": "3-5", "1,1,1-2": "1-2", "8191": "8191"} {
+	for text, want := range map[string]string{"": "", " 3 \n": "3", "0-3,8,10-11": "0-3,8,10-11", "5,4,3": "3-5",
+		"1,1,1-2": "1-2", "8191": "8191"} {
 		s, err := topology.ParseCPUList(text)
 		if err != nil || s.String() != want {
 			t.Errorf("%q: %s, %v", text, s, err)

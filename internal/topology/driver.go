@@ -44,7 +44,8 @@ func (m *Machine) ask(d Driver) error {
 	for _, known := range list {
 		g, ok := m.GPU(known.Address)
 		if !ok {
-			g = &GPU{Device: &Device{Address: shortAddress(known.Address), Vendor: nvidia, Node: -1, CPUs: m.Online, Path: []string{shortAddress(known.Address)}}, Index: len(m.GPUs)}
+			g = &GPU{Device: &Device{Address: shortAddress(known.Address), Vendor: nvidia, Node: -1, CPUs: m.Online,
+				Path: []string{shortAddress(known.Address)}}, Index: len(m.GPUs)}
 			m.GPUs = append(m.GPUs, g)
 		}
 		g.UUID, g.Model, g.Memory, g.NVLinks = known.UUID, known.Model, known.Memory, known.NVLinks
@@ -59,7 +60,8 @@ func (m *Machine) FindMIG(name string) (*GPU, *MIG, bool) {
 	for _, g := range m.GPUs {
 		for i := range g.MIG {
 			p := &g.MIG[i]
-			if name != "" && name == p.UUID || strings.TrimPrefix(name, "MIG-") == fmt.Sprintf("%s/%d/%d", g.UUID, p.GPUInstance, p.ComputeInstance) {
+			if name != "" && name == p.UUID || strings.TrimPrefix(name, "MIG-") == fmt.Sprintf("%s/%d/%d", g.UUID,
+				p.GPUInstance, p.ComputeInstance) {
 				return g, p, true
 			}
 		}

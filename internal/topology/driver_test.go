@@ -20,7 +20,9 @@ func TestDriver(t *testing.T) {
 	root := build(t, "dgx-h100")
 	d := fakeDriver{gpus: []topology.DriverGPU{
 		{Address: "00000000:1B:00.0", UUID: "GPU-a", Model: "NVIDIA H100 80GB HBM3", Memory: 80 << 30},
-		{Address: "00000000:43:00.0", UUID: "GPU-b", Memory: 80 << 30, MIGEnabled: true, MIG: []topology.MIG{{UUID: "MIG-x", GPUInstance: 1, Memory: 10 << 30}, {UUID: "MIG-y", Index: 1, GPUInstance: 2, Memory: 40 << 30}}},
+		{Address: "00000000:43:00.0", UUID: "GPU-b", Memory: 80 << 30, MIGEnabled: true,
+			MIG: []topology.MIG{{UUID: "MIG-x", GPUInstance: 1, Memory: 10 << 30},
+				{UUID: "MIG-y", Index: 1, GPUInstance: 2, Memory: 40 << 30}}},
 		{Address: "00000000:52:00.0", UUID: "GPU-c", Memory: 80 << 30, MIGEnabled: true},
 		{Address: "00000000:FF:00.0", UUID: "GPU-far", Memory: 1 << 30},
 	}}
@@ -28,7 +30,8 @@ func TestDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.GPUs) != 9 || m.GPUs[0].UUID != "GPU-a" || m.GPUs[0].Memory != 80<<30 || m.GPUs[3].Memory != 0 || m.GPUs[3].UUID == "" {
+	if len(m.GPUs) != 9 || m.GPUs[0].UUID != "GPU-a" || m.GPUs[0].Memory != 80<<30 || m.GPUs[3].Memory != 0 ||
+		m.GPUs[3].UUID == "" {
 		t.Fatalf("%d GPUs, %+v", len(m.GPUs), m.GPUs[0])
 	}
 	far, ok := m.GPU("0000:ff:00.0")
@@ -53,12 +56,16 @@ func TestDriver(t *testing.T) {
 		}
 	}
 	tree := m.Tree()
-	for _, want := range []string{"GPU-a 80.0 GiB\n", "part 0 MIG-x 10.0 GiB, part 1 MIG-y 40.0 GiB", "GPU-c 80.0 GiB, MIG without an instance", "0000:ff:00.0 GPU 8 GPU-far"} {
+	for _, want := range []string{"GPU-a 80.0 GiB\n", "part 0 MIG-x 10.0 GiB, part 1 MIG-y 40.0 GiB",
+		"GPU-c 80.0 GiB, MIG without an instance", "0000:ff:00.0 GPU 8 GPU-far"} {
 		if !strings.Contains(tree, want) {
 			t.Errorf("no %q in\n%s", want, tree)
 		}
 	}
-	if _, err := topology.Read(topology.Config{Root: root, Driver: fakeDriver{err: errors.New("driver is asleep")}}); err == nil || !strings.Contains(err.Error(), "driver is asleep") {
+	if _,
+		err := topology.Read(topology.Config{Root: root,
+		Driver: fakeDriver{err: errors.New("driver is asleep")}}); err == nil ||
+		!strings.Contains(err.Error(), "driver is asleep") {
 		t.Errorf("%v", err)
 	}
 }

@@ -117,7 +117,8 @@ func askHwloc(t *testing.T, name string) []byte {
 		lines = o.lines(t, lines, nil, topology.CPUSet{})
 	}
 	slices.Sort(lines)
-	head := fmt.Sprintf("# Written by `make hwloc`: %s of %s.tree\n# lstopo-no-graphics --input TREE %s\n", strings.TrimSpace(string(version)), name, strings.Join(hwlocCommand, " "))
+	head := fmt.Sprintf("# Written by `make hwloc`: %s of %s.tree\n# lstopo-no-graphics --input TREE %s\n",
+		strings.TrimSpace(string(version)), name, strings.Join(hwlocCommand, " "))
 	return []byte(head + strings.Join(lines, "\n") + "\n")
 }
 
@@ -149,7 +150,8 @@ func (o hwlocObject) lines(t *testing.T, lines, path []string, near topology.CPU
 
 // wanted are NVIDIA's GPUs and network cards; pci_type begins with the class and has the vendor in brackets.
 func wanted(pciType string) bool {
-	gpu := (strings.HasPrefix(pciType, "0302") || strings.HasPrefix(pciType, "0300")) && strings.Contains(pciType, "[10de:")
+	gpu := (strings.HasPrefix(pciType, "0302") || strings.HasPrefix(pciType, "0300")) &&
+		strings.Contains(pciType, "[10de:")
 	return gpu || strings.HasPrefix(pciType, "0200") || strings.HasPrefix(pciType, "0207")
 }
 

@@ -38,14 +38,16 @@ func (p Port) Active() bool { return p.State == "ACTIVE" }
 func (m *Machine) readNICs(fs files) {
 	for _, name := range fs.list("sys/class/infiniband") {
 		dir := "sys/class/infiniband/" + name
-		n := &NIC{Name: name, InfiniBand: true, Device: m.deviceOf(fs, dir+"/device"), Interfaces: fs.list(dir + "/device/net")}
+		n := &NIC{Name: name, InfiniBand: true, Device: m.deviceOf(fs, dir+"/device"),
+			Interfaces: fs.list(dir + "/device/net")}
 		for _, port := range fs.list(dir + "/ports") {
 			number, err := strconv.Atoi(port)
 			if err != nil {
 				continue
 			}
 			at := dir + "/ports/" + port
-			p := Port{Number: number, State: fs.text(at + "/state"), Link: fs.text(at + "/link_layer"), Rate: fs.text(at + "/rate")}
+			p := Port{Number: number, State: fs.text(at + "/state"), Link: fs.text(at + "/link_layer"),
+				Rate: fs.text(at + "/rate")}
 			if _, word, ok := strings.Cut(p.State, ":"); ok { // "4: ACTIVE"
 				p.State = strings.TrimSpace(word)
 			}
@@ -61,7 +63,8 @@ func (m *Machine) readNICs(fs files) {
 			continue // a file such as bonding_masters
 		}
 		state := fs.text(dir + "/operstate")
-		m.NICs = append(m.NICs, &NIC{Name: name, Device: m.deviceOf(fs, dir+"/device"), Up: state == "up" || state == "unknown"})
+		m.NICs = append(m.NICs, &NIC{Name: name, Device: m.deviceOf(fs, dir+"/device"), Up: state == "up" ||
+			state == "unknown"})
 	}
 }
 
@@ -117,9 +120,11 @@ func (m *Machine) ClosestInfiniBand(g *GPU) (nic *NIC, netDevice string, err err
 	}
 	if len(best) == 0 {
 		if len(passed) == 0 {
-			return nil, "", fmt.Errorf("topology: no InfiniBand device for %v: /sys/class/infiniband is empty; load its driver, or name a network device", g)
+			return nil, "", fmt.Errorf("topology: no InfiniBand device for %v: /sys/class/infiniband is empty; load "+
+				"its driver, or name a network device", g)
 		}
-		return nil, "", fmt.Errorf("topology: no InfiniBand port for %v is active: passed over %s; bring one up, or name a network device", g, strings.Join(passed, ", "))
+		return nil, "", fmt.Errorf("topology: no InfiniBand port for %v is active: passed over %s; bring one up, or "+
+			"name a network device", g, strings.Join(passed, ", "))
 	}
 	nic = best[m.turn(g, distance)%len(best)]
 	for _, p := range nic.Ports {
@@ -140,7 +145,8 @@ func (m *Machine) turn(g *GPU, distance Distance) int {
 		}
 		same := true
 		for _, n := range m.NICs {
-			if n.InfiniBand && n.Up && Between(g.Device, n.Device) == distance && Between(other.Device, n.Device) != distance {
+			if n.InfiniBand && n.Up && Between(g.Device, n.Device) == distance &&
+				Between(other.Device, n.Device) != distance {
 				same = false
 			}
 		}
@@ -161,5 +167,6 @@ func (m *Machine) CheckInterface(nic *NIC, name string) string {
 	if len(nic.Interfaces) > 0 {
 		right = "use --interface " + strings.Join(nic.Interfaces, " or ")
 	}
-	return fmt.Sprintf("network device %s is not behind --interface %s: connections may be made over another network than the data; %s", nic.Name, name, right)
+	return fmt.Sprintf("network device %s is not behind --interface %s: connections may be made over another network "+
+		"than the data; %s", nic.Name, name, right)
 }

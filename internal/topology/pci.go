@@ -35,8 +35,9 @@ func (m *Machine) readDevices(fs files) error {
 		}
 		d := &Device{
 			Address: address, Node: int(fs.number(link+"/numa_node", -1)),
-			Vendor: uint16(fs.number(link+"/vendor", 0)), Product: uint16(fs.number(link+"/device", 0)), Class: uint32(fs.number(link+"/class", 0)),
-			Path: pciPath(path),
+			Vendor: uint16(fs.number(link+"/vendor", 0)), Product: uint16(fs.number(link+"/device", 0)),
+			Class: uint32(fs.number(link+"/class", 0)),
+			Path:  pciPath(path),
 		}
 		if d.Node < 0 && len(m.Nodes) == 1 { // virtual machines say nothing, and there is only one
 			d.Node = m.Nodes[0].ID

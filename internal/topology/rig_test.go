@@ -47,11 +47,13 @@ func makeTree(t testing.TB, name string) *builder {
 			dir := "sys/devices/system/node/node" + f[1]
 			b.write(dir+"/cpulist", f[2])
 			b.node(f[1], f[2])
-			b.write(dir+"/meminfo", fmt.Sprintf("Node %s MemTotal:       %s kB\nNode %s MemFree: 1 kB", f[1], f[3], f[1]))
+			b.write(dir+"/meminfo", fmt.Sprintf("Node %s MemTotal:       %s kB\nNode %s MemFree: 1 kB", f[1], f[3],
+				f[1]))
 		case "pci":
 			b.pci(f[1:])
 		case "gpu":
-			b.write("proc/driver/nvidia/gpus/"+f[1]+"/information", fmt.Sprintf("Model: \t\t %s\nIRQ:   \t\t 89\nGPU UUID: \t %s\nBus Location: \t %s", strings.Join(f[3:], " "), f[2], f[1]))
+			b.write("proc/driver/nvidia/gpus/"+f[1]+"/information", fmt.Sprintf("Model: \t\t %s\nIRQ:   \t\t 89\nGPU "+
+				"UUID: \t %s\nBus Location: \t %s", strings.Join(f[3:], " "), f[2], f[1]))
 		case "ib":
 			b.infiniband(f[1:])
 		case "net":

@@ -18,12 +18,16 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestClosest(t *testing.T) {
 	for name, want := range map[string][]string{
 		"dgx-a100": {
-			"0000:07:00.0 mlx5_0:1 PXB 48-63,176-191", "0000:0f:00.0 mlx5_1:1 PXB 48-63,176-191", "0000:47:00.0 mlx5_2:1 PXB 16-31,144-159", "0000:4e:00.0 mlx5_3:1 PXB 16-31,144-159",
-			"0000:87:00.0 mlx5_6:1 PXB 112-127,240-255", "0000:90:00.0 mlx5_7:1 PXB 112-127,240-255", "0000:b7:00.0 mlx5_8:1 PXB 80-95,208-223", "0000:bd:00.0 mlx5_9:1 PXB 80-95,208-223",
+			"0000:07:00.0 mlx5_0:1 PXB 48-63,176-191", "0000:0f:00.0 mlx5_1:1 PXB 48-63,176-191",
+			"0000:47:00.0 mlx5_2:1 PXB 16-31,144-159", "0000:4e:00.0 mlx5_3:1 PXB 16-31,144-159",
+			"0000:87:00.0 mlx5_6:1 PXB 112-127,240-255", "0000:90:00.0 mlx5_7:1 PXB 112-127,240-255",
+			"0000:b7:00.0 mlx5_8:1 PXB 80-95,208-223", "0000:bd:00.0 mlx5_9:1 PXB 80-95,208-223",
 		},
 		"dgx-h100": {
-			"0000:1b:00.0 mlx5_0:1 PIX 0-55,112-167", "0000:43:00.0 mlx5_3:1 PIX 0-55,112-167", "0000:52:00.0 mlx5_4:1 PIX 0-55,112-167", "0000:61:00.0 mlx5_5:1 PIX 0-55,112-167",
-			"0000:9d:00.0 mlx5_6:1 PIX 56-111,168-223", "0000:c3:00.0 mlx5_9:1 PIX 56-111,168-223", "0000:d1:00.0 mlx5_10:1 PIX 56-111,168-223", "0000:df:00.0 mlx5_11:1 PIX 56-111,168-223",
+			"0000:1b:00.0 mlx5_0:1 PIX 0-55,112-167", "0000:43:00.0 mlx5_3:1 PIX 0-55,112-167",
+			"0000:52:00.0 mlx5_4:1 PIX 0-55,112-167", "0000:61:00.0 mlx5_5:1 PIX 0-55,112-167",
+			"0000:9d:00.0 mlx5_6:1 PIX 56-111,168-223", "0000:c3:00.0 mlx5_9:1 PIX 56-111,168-223",
+			"0000:d1:00.0 mlx5_10:1 PIX 56-111,168-223", "0000:df:00.0 mlx5_11:1 PIX 56-111,168-223",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +41,8 @@ func TestClosest(t *testing.T) {
 				if g.Index != i || g.UUID == "" || !strings.HasPrefix(g.Model, "NVIDIA ") {
 					t.Errorf("GPU %d: %+v", i, g)
 				}
-				got = append(got, fmt.Sprintln(g.Address, device, topology.Between(g.Device, nic.Device).Level, m.Affinity(g)))
+				got = append(got, fmt.Sprintln(g.Address, device, topology.Between(g.Device, nic.Device).Level,
+					m.Affinity(g)))
 			}
 			if g, w := strings.Join(got, ""), strings.Join(want, "\n")+"\n"; g != w {
 				t.Errorf("got\n%swant\n%s", g, w)
@@ -51,7 +56,8 @@ func TestNoInfiniBand(t *testing.T) {
 	if len(m.GPUs) != 2 {
 		t.Fatalf("%d GPUs: the display of the board and sound are none", len(m.GPUs))
 	}
-	if _, _, err := m.ClosestInfiniBand(m.GPUs[0]); err == nil || !strings.Contains(err.Error(), "/sys/class/infiniband is empty") {
+	if _, _, err := m.ClosestInfiniBand(m.GPUs[0]); err == nil ||
+		!strings.Contains(err.Error(), "/sys/class/infiniband is empty") {
 		t.Errorf("no InfiniBand: %v", err)
 	}
 	// The firmware says nothing of the second: all processors are as good.
@@ -100,7 +106,8 @@ func TestOneNode(t *testing.T) {
 func TestPortsDown(t *testing.T) {
 	root := build(t, "dgx-h100")
 	down := func(name string) {
-		if err := os.WriteFile(filepath.Join(root, "sys/class/infiniband", name, "ports/1/state"), []byte("1: DOWN\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, "sys/class/infiniband", name, "ports/1/state"), []byte("1: DOWN\n"),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,7 +123,8 @@ func TestPortsDown(t *testing.T) {
 	if w := m.CheckInterface(nic, "ibp64s0"); w != "" {
 		t.Errorf("the right interface: %s", w)
 	}
-	if w := m.CheckInterface(nic, "eth0"); !strings.Contains(w, "mlx5_3 is not behind --interface eth0") || !strings.Contains(w, "use --interface ibp64s0") {
+	if w := m.CheckInterface(nic, "eth0"); !strings.Contains(w, "mlx5_3 is not behind --interface eth0") ||
+		!strings.Contains(w, "use --interface ibp64s0") {
 		t.Errorf("the wrong interface: %s", w)
 	}
 	for _, n := range m.NICs {
@@ -127,7 +135,8 @@ func TestPortsDown(t *testing.T) {
 	if m, err = topology.Read(topology.Config{Root: root}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := m.ClosestInfiniBand(m.GPUs[0]); err == nil || !strings.Contains(err.Error(), "mlx5_0:1 (DOWN), mlx5_1:1 (DOWN)") {
+	if _, _, err := m.ClosestInfiniBand(m.GPUs[0]); err == nil ||
+		!strings.Contains(err.Error(), "mlx5_0:1 (DOWN), mlx5_1:1 (DOWN)") {
 		t.Errorf("all down: %v", err)
 	}
 }
@@ -153,7 +162,9 @@ func TestAffinityAllowed(t *testing.T) {
 
 func TestFindGPU(t *testing.T) {
 	m := read(t, "dgx-a100")
-	for name, index := range map[string]int{"0000:0f:00.0": 1, "00000000:0F:00.0": 1, "GPU-00000003-aaaa-bbbb-cccc-dddddddddddd": 3, "GPU-00000004": 4, "GPU-0000": -1, "": -1, "GPU-9": -1, "0000:99:00.0": -1} {
+	for name, index := range map[string]int{"0000:0f:00.0": 1, "00000000:0F:00.0": 1,
+		"GPU-00000003-aaaa-bbbb-cccc-dddddddddddd": 3, "GPU-00000004": 4, "GPU-0000": -1, "": -1, "GPU-9": -1,
+		"0000:99:00.0": -1} {
 		g, ok := m.GPU(name)
 		if ok != (index >= 0) || ok && g.Index != index {
 			t.Errorf("%q is %v %v", name, g, ok)
@@ -195,15 +206,18 @@ func TestThisMachine(t *testing.T) {
 }
 
 func TestBroken(t *testing.T) {
-	if _, err := topology.Read(topology.Config{Root: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "mount sysfs") {
+	if _, err := topology.Read(topology.Config{Root: t.TempDir()}); err == nil ||
+		!strings.Contains(err.Error(), "mount sysfs") {
 		t.Errorf("nothing there: %v", err)
 	}
-	for file, text := range map[string]string{"sys/devices/system/cpu/online": "0-", "sys/devices/system/node/node1/cpulist": "5-3", "sys/bus/pci/devices/0000:17:00.0/local_cpulist": "0-99999"} {
+	for file, text := range map[string]string{"sys/devices/system/cpu/online": "0-",
+		"sys/devices/system/node/node1/cpulist": "5-3", "sys/bus/pci/devices/0000:17:00.0/local_cpulist": "0-99999"} {
 		root := build(t, "two-gpus")
 		if err := os.WriteFile(filepath.Join(root, file), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := topology.Read(topology.Config{Root: root}); err == nil || !strings.Contains(err.Error(), "no list of processors") {
+		if _, err := topology.Read(topology.Config{Root: root}); err == nil ||
+			!strings.Contains(err.Error(), "no list of processors") {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -212,7 +226,8 @@ func TestBroken(t *testing.T) {
 	if err := os.Symlink("/proc", link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := topology.Read(topology.Config{Root: root}); err == nil || !strings.Contains(err.Error(), "leads out of") {
+	if _, err := topology.Read(topology.Config{Root: root}); err == nil ||
+		!strings.Contains(err.Error(), "leads out of") {
 		t.Errorf("a link out of the tree: %v", err)
 	}
 }

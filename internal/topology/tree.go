@@ -10,7 +10,8 @@ import (
 // communication (GPUs, network devices) with the bridges that lead there.
 func (m *Machine) Tree() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "machine: %d processors, %d of them for this process (%s)\n", m.Online.Len(), m.Allowed.Len(), orNone(m.Allowed.String()))
+	fmt.Fprintf(&text, "machine: %d processors, %d of them for this process (%s)\n", m.Online.Len(), m.Allowed.Len(),
+		orNone(m.Allowed.String()))
 	for _, n := range m.Nodes {
 		fmt.Fprintf(&text, "node %d: processors %s, %s\n", n.ID, orNone(n.CPUs.String()), gib(n.Memory))
 		m.branches(&text, n.ID)

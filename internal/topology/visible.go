@@ -21,7 +21,8 @@ func ParseVisible(text string) ([]string, error) {
 		n, err := strconv.Atoi(entry)
 		named := strings.HasPrefix(entry, "GPU-") || strings.HasPrefix(entry, "MIG-")
 		if !named && (err != nil || n < 0) {
-			return nil, fmt.Errorf("CUDA_VISIBLE_DEVICES=%s: %q is neither the number of a GPU nor a name that begins with GPU- or MIG-", text, entry)
+			return nil, fmt.Errorf("CUDA_VISIBLE_DEVICES=%s: %q is neither the number of a GPU nor a name that "+
+				"begins with GPU- or MIG-", text, entry)
 		}
 		list = append(list, entry)
 	}

@@ -13,7 +13,8 @@ func TestVisible(t *testing.T) {
 	if err != nil || fmt.Sprint(list) != "[0 GPU-abc MIG-1/2/3 0]" {
 		t.Errorf("%v, %v", list, err)
 	}
-	for i, want := range []string{"0,GPU-abc,MIG-1/2/3", "GPU-abc,MIG-1/2/3,0", "MIG-1/2/3,0,GPU-abc", "0,GPU-abc,MIG-1/2/3"} {
+	for i, want := range []string{"0,GPU-abc,MIG-1/2/3", "GPU-abc,MIG-1/2/3,0", "MIG-1/2/3,0,GPU-abc",
+		"0,GPU-abc,MIG-1/2/3"} {
 		if got, err := topology.Rotate(list, i); err != nil || got != want {
 			t.Errorf("worker %d sees %s, %v; want %s", i, got, err, want)
 		}
@@ -28,7 +29,8 @@ func TestVisible(t *testing.T) {
 		t.Errorf("nothing: %v, %v", list, err)
 	}
 	for _, bad := range []string{"-1", "0,,1", "0,gpu1", "NoDevFiles"} {
-		if list, err := topology.ParseVisible(bad); err == nil || !strings.Contains(err.Error(), "CUDA_VISIBLE_DEVICES="+bad) {
+		if list, err := topology.ParseVisible(bad); err == nil ||
+			!strings.Contains(err.Error(), "CUDA_VISIBLE_DEVICES="+bad) {
 			t.Errorf("%q gave %v, %v", bad, list, err)
 		}
 	}

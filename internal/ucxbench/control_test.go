@@ -53,7 +53,8 @@ func TestCallAndServe(t *testing.T) {
 			t.Errorf("echo %d: %d, %v", n, got, err)
 		}
 	}
-	for verb, want := range map[string]string{"fail": "child fail: no such thing; install it", "unserialisable": "unsupported type", "xyz": "unknown verb xyz"} {
+	for verb, want := range map[string]string{"fail": "child fail: no such thing; install it",
+		"unserialisable": "unsupported type", "xyz": "unknown verb xyz"} {
 		if err := c.call(t.Context(), verb, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", verb, err)
 		}

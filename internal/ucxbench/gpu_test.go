@@ -21,7 +21,8 @@ func TestGPUEveryCase(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := StartPair(t.Context(), testStarter(), env, OpenArgs{Mode: "adaptive", Endpoint: EndpointLifeline, Device: 0})
+			p, err := StartPair(t.Context(), testStarter(), env, OpenArgs{Mode: "adaptive", Endpoint: EndpointLifeline,
+				Device: 0})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -34,7 +35,8 @@ func TestGPUEveryCase(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/%d", c.Name, size), func(t *testing.T) {
 						ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 						defer cancel()
-						spec := Spec{Case: c.Name, Size: size, Mem: MemCUDA, Iterations: 20, Warmup: 2, Window: 4, Goroutines: 4, Seed: uint64(time.Now().UnixNano())}
+						spec := Spec{Case: c.Name, Size: size, Mem: MemCUDA, Iterations: 20, Warmup: 2, Window: 4,
+							Goroutines: 4, Seed: uint64(time.Now().UnixNano())}
 						s, err := p.Run(ctx, spec)
 						if err != nil {
 							t.Fatal(err)

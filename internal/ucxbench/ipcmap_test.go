@@ -17,14 +17,16 @@ import (
 // jobs have processes of their own, which count.
 func TestIPCMapPlan(t *testing.T) {
 	alone := Options{Cases: []string{ipcMap}}
-	if err := alone.Complete(); err != nil || !slices.Equal(alone.Settings, []string{"cuda_ipc"}) || !slices.Equal(alone.Mems, []string{MemCUDA, MemPool}) {
+	if err := alone.Complete(); err != nil || !slices.Equal(alone.Settings, []string{"cuda_ipc"}) ||
+		!slices.Equal(alone.Mems, []string{MemCUDA, MemPool}) {
 		t.Errorf("%+v, %v", alone, err)
 	}
 	jobs, err := alone.jobs()
 	if err != nil || len(jobs) != 4 {
 		t.Errorf("%v, %v", jobs, err)
 	}
-	mixed := Options{Cases: []string{ipcMap, "tag-bw"}, Settings: []string{"cuda_ipc", "auto"}, Mems: []string{MemHeap, MemPool}, Sizes: []int64{0, 1 << 20}}
+	mixed := Options{Cases: []string{ipcMap, "tag-bw"}, Settings: []string{"cuda_ipc", "auto"},
+		Mems: []string{MemHeap, MemPool}, Sizes: []int64{0, 1 << 20}}
 	if err := mixed.Complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +65,8 @@ func TestIPCMapNeedsCounter(t *testing.T) {
 func TestIPCMapErrors(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	o := Options{Cases: []string{ipcMap}, Settings: []string{"tcp"}, Mems: []string{MemPool}, Sizes: []int64{1 << 20}, Rounds: 1}
+	o := Options{Cases: []string{ipcMap}, Settings: []string{"tcp"}, Mems: []string{MemPool}, Sizes: []int64{1 << 20},
+		Rounds: 1}
 	var figures benchfmt.Figures
 	if cuda.Available() != nil {
 		if err := Run(ctx, testStarter(), o, &figures, nil); err == nil || !strings.Contains(err.Error(), "libcuda") {

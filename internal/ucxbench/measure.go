@@ -125,7 +125,8 @@ func bandwidth(ctx context.Context, spec Spec, op oneWay) (Sample, error) {
 }
 
 // rate spreads operations over goroutines that share one worker.
-func rate(ctx context.Context, spec Spec, one func(ctx context.Context, goroutine, n int) error, done func(context.Context) error) (Sample, error) {
+func rate(ctx context.Context, spec Spec, one func(ctx context.Context, goroutine, n int) error,
+	done func(context.Context) error) (Sample, error) {
 	each := max(spec.Iterations/spec.Goroutines, 1)
 	results := make(chan error, spec.Goroutines)
 	begin := make([]chan int, spec.Goroutines)
@@ -178,7 +179,8 @@ func startMeter() meter {
 
 func (m meter) stop(operations int64) Sample {
 	seconds := time.Since(m.begin).Seconds()
-	return Sample{Seconds: seconds, Operations: operations, Allocs: mallocs() - m.allocs, CPUSeconds: cpuSeconds() - m.cpu}
+	return Sample{Seconds: seconds, Operations: operations, Allocs: mallocs() - m.allocs,
+		CPUSeconds: cpuSeconds() - m.cpu}
 }
 
 func mallocs() uint64 {

@@ -33,17 +33,21 @@ func TestMeasurementsStopAtAnError(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := latency(t.Context(), true, Spec{Warmup: 1, Iterations: 3}, pingpong{send: fail, recv: fail}); !errors.Is(err, broken) || calls != after+1 {
+		if _, err := latency(t.Context(), true, Spec{Warmup: 1, Iterations: 3},
+			pingpong{send: fail, recv: fail}); !errors.Is(err, broken) || calls != after+1 {
 			t.Errorf("latency: %v after %d calls", err, calls)
 		}
 	}
 	none := func(context.Context) error { return nil }
 	transfer := func(context.Context, int) error { return nil }
 	failing := func(context.Context, int) error { return broken }
-	if _, err := bandwidth(t.Context(), Spec{Window: 1, Iterations: 1}, oneWay{failing, none}); !errors.Is(err, broken) {
+	if _, err := bandwidth(t.Context(), Spec{Window: 1, Iterations: 1}, oneWay{failing, none}); !errors.Is(err,
+		broken) {
 		t.Errorf("bandwidth, transfer: %v", err)
 	}
-	if _, err := bandwidth(t.Context(), Spec{Window: 1, Iterations: 1}, oneWay{transfer, func(context.Context) error { return broken }}); !errors.Is(err, broken) {
+	if _, err := bandwidth(t.Context(), Spec{Window: 1, Iterations: 1}, oneWay{transfer, func(context.Context) error {
+		return broken
+	}}); !errors.Is(err, broken) {
 		t.Errorf("bandwidth, done: %v", err)
 	}
 	one := func(_ context.Context, g, _ int) error {

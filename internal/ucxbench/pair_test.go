@@ -73,7 +73,8 @@ func TestEveryCase(t *testing.T) {
 							t.Run(fmt.Sprintf("%s/%s/%d", c.Name, memory, size), func(t *testing.T) {
 								ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 								defer cancel()
-								spec := Spec{Case: c.Name, Size: size, Mem: memory, Iterations: 40, Warmup: 3, Window: 8, Goroutines: 4, Seconds: 0.05, Seed: 11}
+								spec := Spec{Case: c.Name, Size: size, Mem: memory, Iterations: 40, Warmup: 3,
+									Window: 8, Goroutines: 4, Seconds: 0.05, Seed: 11}
 								s, err := p.Run(ctx, spec)
 								if err != nil {
 									t.Fatal(err)
@@ -157,19 +158,23 @@ func TestStartPairErrors(t *testing.T) {
 	}{
 		`unknown mode "x"`:     {nil, OpenArgs{Mode: "x", Endpoint: EndpointLifeline}},
 		`unknown endpoint "x"`: {nil, OpenArgs{Mode: "spin", Endpoint: "x"}},
-		"/nowhere/libucp.so.0": {[]string{"MILLSTREAM_UCX_LIBRARY=/nowhere/libucp.so.0"}, OpenArgs{Mode: "spin", Endpoint: EndpointLifeline}},
-		"UCX_TLS":              {[]string{"UCX_TLS=nonesuch"}, OpenArgs{Mode: "spin", Endpoint: EndpointLifeline}},
+		"/nowhere/libucp.so.0": {[]string{"MILLSTREAM_UCX_LIBRARY=/nowhere/libucp.so.0"},
+			OpenArgs{Mode: "spin", Endpoint: EndpointLifeline}},
+		"UCX_TLS": {[]string{"UCX_TLS=nonesuch"}, OpenArgs{Mode: "spin", Endpoint: EndpointLifeline}},
 	} {
-		if p, err := StartPair(t.Context(), testStarter(), tc.env, tc.args); err == nil || !strings.Contains(err.Error(), want) {
+		if p, err := StartPair(t.Context(), testStarter(), tc.env, tc.args); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, %v; want %q", tc, p, err, want)
 		}
 	}
-	_, err := StartPair(t.Context(), testStarter(), []string{"MILLSTREAM_UCX_LIBRARY=/nowhere/libucp.so.0"}, OpenArgs{Mode: "spin", Endpoint: EndpointLifeline})
+	_, err := StartPair(t.Context(), testStarter(), []string{"MILLSTREAM_UCX_LIBRARY=/nowhere/libucp.so.0"},
+		OpenArgs{Mode: "spin", Endpoint: EndpointLifeline})
 	if !errors.Is(err, ErrUnavailable) || strings.Contains(err.Error(), "bench server") {
 		t.Errorf("error %v", err)
 	}
 	missing := Starter{Path: "/nowhere/program", Args: []string{"x"}}
-	if _, err := StartPair(t.Context(), missing, nil, OpenArgs{}); err == nil || !strings.Contains(err.Error(), "/nowhere/program") {
+	if _, err := StartPair(t.Context(), missing, nil, OpenArgs{}); err == nil ||
+		!strings.Contains(err.Error(), "/nowhere/program") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -192,7 +197,8 @@ func TestCloseWhileRunning(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := p.Run(ctx, Spec{Case: "tag-lat", Size: 8, Mem: MemHeap, Iterations: 1 << 30, Window: 1, Goroutines: 1})
+		_, err := p.Run(ctx, Spec{Case: "tag-lat", Size: 8, Mem: MemHeap, Iterations: 1 << 30, Window: 1,
+			Goroutines: 1})
 		done <- err
 	}()
 	time.Sleep(200 * time.Millisecond)
@@ -216,8 +222,10 @@ func TestCloseWhileRunning(t *testing.T) {
 func TestRun(t *testing.T) {
 	var out bytes.Buffer
 	o := Options{
-		Cases: []string{"tag-lat", "tag-rate"}, Settings: []string{"tcp", "auto"}, Modes: []string{"adaptive"}, Mems: []string{MemHeap},
-		Sizes: []int64{8}, Peers: []string{"ucx_perftest", PeerModeNone}, Rounds: 2, RoundTime: 2 * time.Millisecond, Goroutines: 4,
+		Cases: []string{"tag-lat", "tag-rate"}, Settings: []string{"tcp", "auto"}, Modes: []string{"adaptive"},
+		Mems:  []string{MemHeap},
+		Sizes: []int64{8}, Peers: []string{"ucx_perftest", PeerModeNone}, Rounds: 2, RoundTime: 2 * time.Millisecond,
+		Goroutines: 4,
 	}
 	if err := Run(t.Context(), testStarter(), o, benchfmt.NewJSONWriter(&out), nil); err != nil {
 		t.Fatal(err)
@@ -234,8 +242,10 @@ func TestRun(t *testing.T) {
 		}
 	}
 	want := []string{
-		"tcp tag-lat ucx_perftest", "tcp tag-lat error-mode-none", "tcp tag-rate ucx_perftest", "tcp tag-rate error-mode-none", "tcp tag-rate-allocs <nil>",
-		"auto tag-lat ucx_perftest", "auto tag-lat error-mode-none", "auto tag-rate ucx_perftest", "auto tag-rate error-mode-none", "auto tag-rate-allocs <nil>",
+		"tcp tag-lat ucx_perftest", "tcp tag-lat error-mode-none", "tcp tag-rate ucx_perftest",
+		"tcp tag-rate error-mode-none", "tcp tag-rate-allocs <nil>",
+		"auto tag-lat ucx_perftest", "auto tag-lat error-mode-none", "auto tag-rate ucx_perftest",
+		"auto tag-rate error-mode-none", "auto tag-rate-allocs <nil>",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("figures\n%q, want\n%q", got, want)
@@ -245,7 +255,8 @@ func TestRun(t *testing.T) {
 // What fails is named at the end, and what works is still reported.
 func TestRunReportsFailures(t *testing.T) {
 	var out bytes.Buffer
-	o := Options{Cases: []string{"tag-lat"}, Settings: []string{"tcp"}, Mems: []string{MemCUDA, MemHeap}, Sizes: []int64{8}, Rounds: 1, RoundTime: time.Millisecond, Device: 4096}
+	o := Options{Cases: []string{"tag-lat"}, Settings: []string{"tcp"}, Mems: []string{MemCUDA, MemHeap},
+		Sizes: []int64{8}, Rounds: 1, RoundTime: time.Millisecond, Device: 4096}
 	err := Run(t.Context(), testStarter(), o, benchfmt.NewJSONWriter(&out), nil)
 	if err == nil || !strings.Contains(err.Error(), "tag-lat tcp spin cuda 8 B") {
 		t.Errorf("error %v", err)

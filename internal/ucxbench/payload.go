@@ -34,7 +34,9 @@ type payload struct {
 // from, nil without a device. shared is where host memory that the peer reaches by itself must come from: such
 // memory cannot be Go's, so the kind heap then applies to the other side only.
 func newPayload(ctx context.Context, memory string, size int64, device, shared mem.Resource) (*payload, error) {
-	p := &payload{size: int(size), load: func() error { return nil }, store: func() error { return nil }, release: func() {}}
+	p := &payload{size: int(size), load: func() error {
+		return nil
+	}, store: func() error { return nil }, release: func() {}}
 	total := p.size + 2*guard
 	switch {
 	case onDevice(memory):

@@ -30,7 +30,8 @@ func TestPattern(t *testing.T) {
 	// A message shifted by a word, or whose second half repeats its first, is wrong.
 	b := make([]byte, 256)
 	pattern(b, 7)
-	if firstDifference(append(bytes.Clone(b[8:]), b[:8]...), 7) == -1 || firstDifference(append(bytes.Clone(b[:128]), b[:128]...), 7) == -1 {
+	if firstDifference(append(bytes.Clone(b[8:]), b[:8]...), 7) == -1 ||
+		firstDifference(append(bytes.Clone(b[:128]), b[:128]...), 7) == -1 {
 		t.Error("a shifted or repeated payload looks right")
 	}
 }
@@ -70,7 +71,8 @@ func TestPayload(t *testing.T) {
 			}
 		})
 	}
-	if _, err := newPayload(t.Context(), "paper", 8, nil, nil); err == nil || !strings.Contains(err.Error(), `unknown memory "paper"`) {
+	if _, err := newPayload(t.Context(), "paper", 8, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), `unknown memory "paper"`) {
 		t.Errorf("error %v", err)
 	}
 }

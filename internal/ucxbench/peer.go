@@ -85,7 +85,8 @@ func (p *modeNonePeer) applies(j Job) bool {
 func (p *modeNonePeer) measure(ctx context.Context, j Job, spec Spec, env []string) (float64, error) {
 	if p.pair == nil || p.of != j.group() {
 		p.close()
-		pair, err := StartPair(ctx, p.starter, env, OpenArgs{Mode: j.Mode, Endpoint: EndpointAddress, Device: deviceOf(j, p.device)})
+		pair, err := StartPair(ctx, p.starter, env, OpenArgs{Mode: j.Mode, Endpoint: EndpointAddress,
+			Device: deviceOf(j, p.device)})
 		if err != nil {
 			return 0, err
 		}

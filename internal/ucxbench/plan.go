@@ -153,7 +153,8 @@ func (o *Options) check() error {
 	}
 	for _, n := range o.Sizes {
 		if n > maxPayload {
-			return fmt.Errorf("size %s is beyond the largest payload of %s", benchfmt.FormatSize(n), benchfmt.FormatSize(maxPayload))
+			return fmt.Errorf("size %s is beyond the largest payload of %s", benchfmt.FormatSize(n),
+				benchfmt.FormatSize(maxPayload))
 		}
 	}
 	return nil
@@ -201,7 +202,8 @@ func (o *Options) jobs() ([]Job, error) {
 							continue
 						}
 						for _, size := range o.sizes(c) {
-							if size == 0 && (c.Kind == Bandwidth || c.Kind == Mapping || c.API == "put" || c.API == "stream") {
+							if size == 0 && (c.Kind == Bandwidth || c.Kind == Mapping || c.API == "put" ||
+								c.API == "stream") {
 								continue // nothing to move, or nothing to see arriving
 							}
 							jobs = append(jobs, Job{c, setting, mode, mem, endpoint, size})

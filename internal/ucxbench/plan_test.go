@@ -18,7 +18,8 @@ func TestOptionsDefaults(t *testing.T) {
 	if slices.Contains(o.Cases, "idle-cpu") || len(o.Cases) != len(cases)-2 {
 		t.Errorf("cases %v", o.Cases)
 	}
-	if !slices.Equal(o.Settings, []string{"shm", "tcp", "auto"}) || !slices.Equal(o.Mems, []string{"heap", "buffer"}) || o.Rounds != 5 || o.Window != 32 || o.Goroutines != 64 || o.IdleTime != 5*time.Second {
+	if !slices.Equal(o.Settings, []string{"shm", "tcp", "auto"}) || !slices.Equal(o.Mems, []string{"heap", "buffer"}) ||
+		o.Rounds != 5 || o.Window != 32 || o.Goroutines != 64 || o.IdleTime != 5*time.Second {
 		t.Errorf("%+v", o)
 	}
 	before := o
@@ -26,7 +27,8 @@ func TestOptionsDefaults(t *testing.T) {
 		t.Errorf("a second Complete changed %+v to %+v (%v)", before, o, err)
 	}
 	quick := Options{Quick: true, Cases: []string{"stream-lat"}, Rounds: 7}
-	if err := quick.Complete(); err != nil || !slices.Equal(quick.Cases, []string{"stream-lat"}) || quick.Rounds != 7 || quick.RoundTime != 50*time.Millisecond {
+	if err := quick.Complete(); err != nil || !slices.Equal(quick.Cases, []string{"stream-lat"}) || quick.Rounds != 7 ||
+		quick.RoundTime != 50*time.Millisecond {
 		t.Errorf("quick overrides what was chosen: %+v, %v", quick, err)
 	}
 }
@@ -48,14 +50,16 @@ func TestQuickSparesPeers(t *testing.T) {
 		job  Job
 		want bool
 	}{
-		{"ucx_perftest", spin, true}, {"ucx_perftest", adaptive, false}, {"ucxx-async", spin, false}, {"ucxx-async", adaptive, true},
+		{"ucx_perftest", spin, true}, {"ucx_perftest", adaptive, false}, {"ucxx-async", spin, false},
+		{"ucxx-async", adaptive, true},
 		{"ucxx-core", Job{Case: bw, Mode: "adaptive"}, false},
 	} {
 		if got := quick.compares(tc.peer, tc.job); got != tc.want {
 			t.Errorf("%s %v: %v", tc.peer, tc.job, got)
 		}
 	}
-	for _, o := range []Options{{}, {Quick: true, Cases: []string{"tag-lat"}}, {Quick: true, Modes: []string{"adaptive"}}} {
+	for _, o := range []Options{{}, {Quick: true, Cases: []string{"tag-lat"}},
+		{Quick: true, Modes: []string{"adaptive"}}} {
 		if err := o.Complete(); err != nil || !o.compares("ucx_perftest", adaptive) || !o.compares("ucxx-async", spin) {
 			t.Errorf("%+v leaves out a peer (%v)", o, err)
 		}
@@ -84,7 +88,8 @@ func TestOptionsNameTheMistake(t *testing.T) {
 
 // Jobs of one group are neighbours: a pair of processes is started once.
 func TestJobsAreGrouped(t *testing.T) {
-	o := Options{Settings: []string{"tcp", "cuda_ipc", "shm"}, Modes: []string{"adaptive", "spin"}, Mems: []string{"cuda", "heap"}, Endpoints: []string{"lifeline", "sockaddr"}}
+	o := Options{Settings: []string{"tcp", "cuda_ipc", "shm"}, Modes: []string{"adaptive", "spin"},
+		Mems: []string{"cuda", "heap"}, Endpoints: []string{"lifeline", "sockaddr"}}
 	if err := o.Complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +121,8 @@ func TestJobsAreGrouped(t *testing.T) {
 }
 
 func TestJobsSizes(t *testing.T) {
-	o := Options{Cases: []string{"tag-lat", "tag-bw", "idle-cpu", "stream-lat"}, Settings: []string{"shm"}, Mems: []string{"heap"}, Sizes: []int64{0, 100}}
+	o := Options{Cases: []string{"tag-lat", "tag-bw", "idle-cpu", "stream-lat"}, Settings: []string{"shm"},
+		Mems: []string{"heap"}, Sizes: []int64{0, 100}}
 	if err := o.Complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +134,8 @@ func TestJobsSizes(t *testing.T) {
 	for _, j := range jobs {
 		got = append(got, j.Case.Name+" "+benchfmt.FormatSize(j.Size))
 	}
-	if want := []string{"tag-lat 0 B", "tag-lat 100 B", "tag-bw 100 B", "idle-cpu 8 B", "stream-lat 100 B"}; !slices.Equal(got, want) {
+	if want := []string{"tag-lat 0 B", "tag-lat 100 B", "tag-bw 100 B", "idle-cpu 8 B",
+		"stream-lat 100 B"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	none := Options{Settings: []string{"cuda_ipc"}, Mems: []string{"heap"}}
@@ -142,8 +149,10 @@ func TestJobsSizes(t *testing.T) {
 
 func TestSettingEnv(t *testing.T) {
 	for _, tc := range []struct{ setting, mem, want string }{
-		{"auto", "heap", ""}, {"auto", "cuda", ""}, {"shm", "heap", "UCX_TLS=self,shm"}, {"shm", "cuda", "UCX_TLS=self,shm,cuda_copy"},
-		{"tcp", "buffer", "UCX_TLS=self,tcp"}, {"tcp", "cuda", "UCX_TLS=self,tcp,cuda_copy"}, {"cuda_ipc", "cuda", "UCX_TLS=self,shm,tcp,cuda_ipc,cuda_copy"},
+		{"auto", "heap", ""}, {"auto", "cuda", ""}, {"shm", "heap", "UCX_TLS=self,shm"},
+		{"shm", "cuda", "UCX_TLS=self,shm,cuda_copy"},
+		{"tcp", "buffer", "UCX_TLS=self,tcp"}, {"tcp", "cuda", "UCX_TLS=self,tcp,cuda_copy"},
+		{"cuda_ipc", "cuda", "UCX_TLS=self,shm,tcp,cuda_ipc,cuda_copy"},
 	} {
 		env, err := SettingEnv(tc.setting, tc.mem)
 		if err != nil || strings.Join(env, " ") != tc.want {

@@ -99,7 +99,8 @@ func (r *runner) open(ctx context.Context, j Job) error {
 		}
 		env = append(env, count...)
 	}
-	pair, err := StartPair(ctx, r.starter, env, OpenArgs{Mode: j.Mode, Endpoint: j.Endpoint, Device: deviceOf(j, r.options.Device)})
+	pair, err := StartPair(ctx, r.starter, env, OpenArgs{Mode: j.Mode, Endpoint: j.Endpoint,
+		Device: deviceOf(j, r.options.Device)})
 	if err != nil {
 		return err
 	}
@@ -176,7 +177,8 @@ func (r *runner) job(ctx context.Context, j Job) error {
 				continue
 			}
 			theirs[i].Better = j.Case.Better()
-			limited, cancel := context.WithTimeoutCause(ctx, peerTimeout, fmt.Errorf("no result within %v", peerTimeout))
+			limited, cancel := context.WithTimeoutCause(ctx, peerTimeout,
+				fmt.Errorf("no result within %v", peerTimeout))
 			v, err := p.measure(limited, j, spec, r.env)
 			cancel()
 			if ctx.Err() != nil {

@@ -37,7 +37,8 @@ func build(t *testing.T, ctx context.Context) map[string]string {
 	paths := map[string]string{}
 	for name, flags := range builds {
 		paths[name] = filepath.Join(dir, name)
-		cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-o", paths[name]}, flags...), "./app")...)
+		cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-o", paths[name]}, flags...),
+			"./app")...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", name, err, out)
 		}
@@ -117,7 +118,8 @@ func (x *site) process(build string, env []string, args ...string) *bufio.Scanne
 // worker starts a worker of a build and waits until it has joined.
 func (x *site) worker(build string) {
 	x.t.Helper()
-	x.process(build, nil, "worker", x.s.Address(), "--name", build, "--nthreads", "1", "--no-dashboard", "--no-python", "--no-nanny",
+	x.process(build, nil, "worker", x.s.Address(), "--name", build, "--nthreads", "1", "--no-dashboard", "--no-python",
+		"--no-nanny",
 		"--local-directory", x.t.TempDir())
 	for !strings.Contains(x.log.String(), "name="+build) {
 		select {
@@ -146,8 +148,8 @@ func (x *site) check(what, got string, wants ...string) {
 	}
 }
 
-// TestBuilds runs a client of a newer build, or with more functions, on workers of an older one: the result is never that of
-// the old code, and the client says what it waits for until a worker of its own build joins.
+// TestBuilds runs a client of a newer build, or with more functions, on workers of an older one: the result is never
+// that of the old code, and the client says what it waits for until a worker of its own build joins.
 func TestBuilds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
@@ -156,8 +158,10 @@ func TestBuilds(t *testing.T) {
 		client, want string
 		texts        []string
 	}{
-		{"two", "result 200", []string{"no worker has the build of this client, two (build ", "runs one (build ", "millstream.any-build"}},
-		{"more", "result 100", []string{"no worker has the functions of this client", "built from one (build ", "no function app.more", "PROGRAM worker"}},
+		{"two", "result 200", []string{"no worker has the build of this client, two (build ", "runs one (build ",
+			"millstream.any-build"}},
+		{"more", "result 100", []string{"no worker has the functions of this client", "built from one (build ",
+			"no function app.more", "PROGRAM worker"}},
 	} {
 		t.Run(c.client, func(t *testing.T) {
 			leak.Check(t)
@@ -221,20 +225,23 @@ func TestBuilds(t *testing.T) {
 		x := &site{t: t, ctx: ctx, paths: paths}
 		address := x.daskScheduler()
 		join := func(build string) {
-			lines := x.process(build, nil, "worker", address, "--name", build, "--nthreads", "1", "--no-dashboard", "--no-python", "--no-nanny",
+			lines := x.process(build, nil, "worker", address, "--name", build, "--nthreads", "1", "--no-dashboard",
+				"--no-python", "--no-nanny",
 				"--local-directory", t.TempDir())
 			for line := x.next(lines); !strings.HasPrefix(line, "worker "); line = x.next(lines) {
 			}
 		}
 		join("one")
-		x.check("a client of another build", x.next(x.process("two", nil, address)), "error", "the client has build ", "this worker runs one (build ")
+		x.check("a client of another build", x.next(x.process("two", nil, address)), "error", "the client has build ",
+			"this worker runs one (build ")
 		if got := x.next(x.process("two", []string{"DASK_MILLSTREAM__ANY_BUILD=true"}, address)); got != "result 100" {
 			t.Errorf("any build: got %q, want result 100", got)
 		}
 		if got := x.next(x.process("one", nil, address)); got != "result 100" {
 			t.Errorf("the same build: got %q, want result 100", got)
 		}
-		x.check("a client with other functions", x.next(x.process("more", nil, address)), "error", "the client has other functions than this worker, one (build ")
+		x.check("a client with other functions", x.next(x.process("more", nil, address)), "error",
+			"the client has other functions than this worker, one (build ")
 	})
 }
 
@@ -246,7 +253,8 @@ func (x *site) daskScheduler() string {
 		x.t.Fatal("MILLSTREAM_PYTHON is not set: run the test with scripts/in-env")
 	}
 	file := filepath.Join(x.t.TempDir(), "scheduler.json")
-	cmd := exec.CommandContext(x.ctx, python, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", file)
+	cmd := exec.CommandContext(x.ctx, python, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port",
+		"0", "--no-dashboard", "--scheduler-file", file)
 	var out lockedBuffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {

@@ -27,7 +27,8 @@ func TestCliqueTwoHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 4 {
-		hostedWorker(t, i, fmt.Sprintf("clique%d", i), c.Address(), tls, "--nthreads", "1", "--lanes", []string{"trusted", "trusted", "none", "none"}[i])
+		hostedWorker(t, i, fmt.Sprintf("clique%d", i), c.Address(), tls, "--nthreads", "1", "--lanes",
+			[]string{"trusted", "trusted", "none", "none"}[i])
 	}
 	await(t, "four workers are there", func() bool { return registered(t, c, "") == 4 })
 	for _, tc := range []struct {
@@ -60,7 +61,8 @@ func TestCliqueTwoHosts(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := clique.Form(ctx, cl, clique.Options{Backend: clique.UCX}); err == nil || !strings.Contains(err.Error(), "no UCX at worker tls://10.77.0.12:") {
+	if _, err := clique.Form(ctx, cl, clique.Options{Backend: clique.UCX}); err == nil ||
+		!strings.Contains(err.Error(), "no UCX at worker tls://10.77.0.12:") {
 		t.Errorf("UCX with workers that have none: %v", err)
 	}
 }

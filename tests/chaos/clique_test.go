@@ -18,16 +18,17 @@ import (
 
 // collectives does a number of collectives that a seed chooses, the same on each rank, and checks each result. It
 // returns how many it did and, if the clique ended, when.
-var collectives = clique.Func("chaos.collectives", func(ctx context.Context, r *clique.Rank, in []uint64) ([]int64, error) {
-	seed, n := in[0], int(in[1])
-	choice := rand.New(rand.NewPCG(seed, 2))
-	for i := range n {
-		if err := collective(ctx, r, choice.IntN(7), 1<<choice.IntN(16), mix(seed, uint64(i))); err != nil {
-			return nil, fmt.Errorf("collective %d failed at %d ms: %w", i, time.Now().UnixMilli(), err)
+var collectives = clique.Func("chaos.collectives",
+	func(ctx context.Context, r *clique.Rank, in []uint64) ([]int64, error) {
+		seed, n := in[0], int(in[1])
+		choice := rand.New(rand.NewPCG(seed, 2))
+		for i := range n {
+			if err := collective(ctx, r, choice.IntN(7), 1<<choice.IntN(16), mix(seed, uint64(i))); err != nil {
+				return nil, fmt.Errorf("collective %d failed at %d ms: %w", i, time.Now().UnixMilli(), err)
+			}
 		}
-	}
-	return []int64{int64(n)}, nil
-})
+		return []int64{int64(n)}, nil
+	})
 
 // element is what a rank has at a place; sums of it are exact.
 func element(seed uint64, rank, i int) int64 {
@@ -68,11 +69,15 @@ func collective(ctx context.Context, r *clique.Rank, which, count int, seed uint
 		}))
 	case 2:
 		err := r.Do(ctx, clique.Broadcast(clique.Of(mine), root))
-		return errors.Join(err, check(err, func() error { return differs("broadcast", mine[at], element(seed, root, at)) }))
+		return errors.Join(err, check(err, func() error {
+			return differs("broadcast", mine[at], element(seed, root, at))
+		}))
 	case 3:
 		all := make([]int64, count*size)
 		err := r.Do(ctx, clique.AllGather(clique.Of(mine), clique.Of(all)))
-		return errors.Join(err, check(err, func() error { return differs("all-gather", all[root*count+at], element(seed, root, at)) }))
+		return errors.Join(err, check(err, func() error {
+			return differs("all-gather", all[root*count+at], element(seed, root, at))
+		}))
 	case 4:
 		all := make([]int64, count*size)
 		copy(all, mine)
@@ -88,7 +93,9 @@ func collective(ctx context.Context, r *clique.Rank, which, count int, seed uint
 		next, before := (r.Rank()+1)%size, (r.Rank()+size-1)%size
 		got := make([]int64, count)
 		err := r.Do(ctx, clique.SendRecv(next, seed, clique.Of(mine), before, seed, clique.Of(got)))
-		return errors.Join(err, check(err, func() error { return differs("send and receive", got[at], element(seed, before, at)) }))
+		return errors.Join(err, check(err, func() error {
+			return differs("send and receive", got[at], element(seed, before, at))
+		}))
 	}
 	return r.Do(ctx, clique.Barrier())
 }
@@ -127,8 +134,8 @@ func check(err error, f func() error) error {
 const slack = 12
 
 // A rank is killed in the middle of a hundred random collectives, again and again: every survivor gets an error that
-// names it, the clique is formed anew, of the survivors or with the process that took the dead one's place, and goes on.
-// One rank sees all rounds, a hundred in the long form, and has no more open at their end than at their beginning.
+// names it, the clique is formed anew, of the survivors or with the process that took the dead one's place, and goes
+// on. One rank sees all rounds, a hundred in the long form, and has no more open at their end than at their beginning.
 func TestCliqueRanksDie(t *testing.T) {
 	ctx := bounded(t)
 	k, c := local(t, cluster.Options{Workers: 4, Threads: 1, MemoryLimit: cluster.NoMemoryLimit})
@@ -203,12 +210,14 @@ func TestCliqueRanksDie(t *testing.T) {
 		g, f := witness(ctx, t, q, old)
 		for g > goroutines+slack || f > fds+slack {
 			if ctx.Err() != nil {
-				t.Fatalf("a rank had %d goroutines and %d descriptors after round %d, and has %d and %d at the end", goroutines, fds, settled, g, f)
+				t.Fatalf("a rank had %d goroutines and %d descriptors after round %d, and has %d and %d at the end",
+					goroutines, fds, settled, g, f)
 			}
 			time.Sleep(100 * time.Millisecond)
 			g, f = witness(ctx, t, q, old)
 		}
-		t.Logf("the rank that saw all rounds had %d goroutines and %d descriptors after round %d, and has %d and %d at the end", goroutines, fds, settled, g, f)
+		t.Logf("the rank that saw all rounds had %d goroutines and %d descriptors after round %d, and has %d and "+
+			"%d at the end", goroutines, fds, settled, g, f)
 	}
 	if err := q.Dissolve(ctx); err != nil {
 		t.Error(err)

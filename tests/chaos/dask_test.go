@@ -25,7 +25,8 @@ import (
 func TestKilledAmongDask(t *testing.T) {
 	kills, every := pick(24, 4), pick(5*time.Second, 2*time.Second)
 	r := rig.New(t)
-	r.Env = append(r.Env, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES=1000", "DASK_DISTRIBUTED__NANNY__PRE_SPAWN_ENVIRON__OMP_NUM_THREADS=1")
+	r.Env = append(r.Env, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES=1000",
+		"DASK_DISTRIBUTED__NANNY__PRE_SPAWN_ENVIRON__OMP_NUM_THREADS=1")
 	s := r.Scheduler()
 	k := &daskKiller{t: t, scheduler: s, every: every, kills: kills, folder: t.TempDir(), killed: map[string]int{}}
 	for i := range 2 {
@@ -39,7 +40,8 @@ func TestKilledAmongDask(t *testing.T) {
 	for _, n := range k.killed {
 		total += n
 	}
-	t.Logf("%v rounds; %d kills, one every %v: %v; %d of them lost results that nobody else had (%d results)", res.Values["rounds"], total, every, k.killed, k.lost, k.results)
+	t.Logf("%v rounds; %d kills, one every %v: %v; %d of them lost results that nobody else had (%d results)",
+		res.Values["rounds"], total, every, k.killed, k.lost, k.results)
 	if total < pick(20, 3) || k.lost < pick(5, 1) {
 		t.Errorf("%d kills, %d of which lost results: want at least %d and %d", total, k.lost, pick(20, 3), pick(5, 1))
 	}

@@ -30,8 +30,10 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	worker := func(name, dir string) *child {
-		return program(t, "worker "+name, nil, "worker", c.Address(), "--tls-dir", tls, "--name", name, "--nthreads", "1", "--memory-limit", fmt.Sprint(256<<20),
-			"--no-dashboard", "--lanes", "none", "--local-directory", dir, "--retire-timeout", "3s", "--log-level", "info")
+		return program(t, "worker "+name, nil, "worker", c.Address(), "--tls-dir", tls, "--name", name, "--nthreads",
+			"1", "--memory-limit", fmt.Sprint(256<<20),
+			"--no-dashboard", "--lanes", "none", "--local-directory", dir, "--retire-timeout", "3s", "--log-level",
+			"info")
 	}
 	full := worker("full", small)
 	roomy := worker("roomy", large)
@@ -67,7 +69,8 @@ func TestFullDisk(t *testing.T) {
 			line = strings.TrimSpace(l)
 		}
 	}
-	t.Logf("%d results of %d MiB in %v with two workers of 256 MiB; %d MiB on the small disk, %d MiB on the other; the worker said %d times: %s",
+	t.Logf("%d results of %d MiB in %v with two workers of 256 MiB; %d MiB on the small disk, %d MiB on the other; "+
+		"the worker said %d times: %s",
 		n, size>>20, time.Since(start).Round(time.Millisecond), inSmall>>20, inLarge>>20, said, line)
 	if said == 0 {
 		t.Error("the worker did not say that its disk is full")

@@ -14,7 +14,9 @@ import (
 func TestFrozenWorker(t *testing.T) {
 	frozen, ttl := pick(10*time.Second, 4*time.Second), pick(3*time.Second, 1500*time.Millisecond)
 	p := plan{blocks: pick(130, 50), layers: 6, seed: 13}
-	c, cl := local(t, cluster.Options{Workers: 4, Threads: 2, Scheduler: func(cfg *scheduler.Config) { cfg.WorkerTTL = ttl }})
+	c, cl := local(t, cluster.Options{Workers: 4, Threads: 2, Scheduler: func(cfg *scheduler.Config) {
+		cfg.WorkerTTL = ttl
+	}})
 	calm := p.undisturbed(t, cl, false)
 	start := time.Now()
 	run := p.submit(t, cl, false)
@@ -37,8 +39,10 @@ func TestFrozenWorker(t *testing.T) {
 	}
 	await(t, "four workers are there again", func() bool { return registered(t, c, "") == 4 })
 	disturbed := <-collected
-	t.Logf("%d tasks in %v; a worker was stopped for %v, given up after %v; %.0f %% was done then, %.0f %% when it went on; hash %x, undisturbed %x",
-		p.tasks(), time.Since(start).Round(time.Millisecond), frozen, noticed.Round(time.Millisecond), 100*at, 100*while, disturbed, calm)
+	t.Logf("%d tasks in %v; a worker was stopped for %v, given up after %v; %.0f %% was done then, %.0f %% when it "+
+		"went on; hash %x, undisturbed %x",
+		p.tasks(), time.Since(start).Round(time.Millisecond), frozen, noticed.Round(time.Millisecond), 100*at,
+		100*while, disturbed, calm)
 	if disturbed != calm {
 		t.Error("the disturbed run gave another result")
 	}

@@ -73,7 +73,8 @@ func TestKilledWorkers(t *testing.T) {
 	defer k.stop()
 	disturbed := run.collect()
 	k.stop()
-	t.Logf("%d tasks of 10 to 50 ms in %v; %d kills, one every %v, %d of them lost results that nobody else had (%d results); hash %x, undisturbed %x",
+	t.Logf("%d tasks of 10 to 50 ms in %v; %d kills, one every %v, %d of them lost results that nobody else had (%d "+
+		"results); hash %x, undisturbed %x",
 		p.tasks(), time.Since(start).Round(time.Millisecond), k.killed, every, k.lost, k.results, disturbed, calm)
 	if disturbed != calm {
 		t.Error("the disturbed run gave another result")

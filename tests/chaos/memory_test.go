@@ -44,7 +44,8 @@ func TestLittleMemory(t *testing.T) {
 	for _, w := range c.Workers() {
 		starts += w.Starts
 	}
-	t.Logf("%d MiB in %d results through %d worker of %d MiB in %v; %d MiB were on disk at once; worker processes started %d times",
+	t.Logf("%d MiB in %d results through %d worker of %d MiB in %v; %d MiB were on disk at once; worker processes "+
+		"started %d times",
 		total>>20, n, workers, limit>>20, time.Since(start).Round(time.Millisecond), spilled>>20, starts)
 	if spilled < int64(total)-limit {
 		t.Errorf("only %d bytes were on disk, though %d had to be kept with a limit of %d", spilled, total, limit)

@@ -20,7 +20,8 @@ import (
 // remoteWorker starts a worker in a network namespace of its own and plugs it into the bridge.
 func remoteWorker(t *testing.T, number int, address, tls string) host {
 	t.Helper()
-	return hostedWorker(t, number, fmt.Sprintf("ns%d", number), address, tls, "--nthreads", "2", "--lanes", "none", "--retire-timeout", "3s", "--log-level", "info")
+	return hostedWorker(t, number, fmt.Sprintf("ns%d", number), address, tls, "--nthreads", "2", "--lanes", "none",
+		"--retire-timeout", "3s", "--log-level", "info")
 }
 
 // hostedWorker is a worker on a host of its own, with a network and a name; more are further flags.
@@ -37,7 +38,8 @@ func hostedWorker(t *testing.T, number int, name, address, tls string, more ...s
 	}
 	t.Cleanup(func() { w.Close() })
 	c := program(t, name, func(cmd *exec.Cmd) {
-		args := []string{"sh", "-c", `read _ && hostname "$1" && shift && exec "$0" "$@"`, self, name, "worker", address, "--tls-dir", tls, "--name", name,
+		args := []string{"sh", "-c", `read _ && hostname "$1" && shift && exec "$0" "$@"`, self, name, "worker",
+			address, "--tls-dir", tls, "--name", name,
 			"--no-nanny", "--no-dashboard", "--local-directory", t.TempDir()}
 		cmd.Path, cmd.Args, cmd.Stdin = "/bin/sh", append(args, more...), r
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS
@@ -58,7 +60,9 @@ func TestPartition(t *testing.T) {
 	}
 	const ttl = 4 * time.Second
 	bridge(t)
-	c, cl := local(t, cluster.Options{Workers: -1, Host: bridgeHost, Scheduler: func(cfg *scheduler.Config) { cfg.WorkerTTL = ttl }})
+	c, cl := local(t, cluster.Options{Workers: -1, Host: bridgeHost, Scheduler: func(cfg *scheduler.Config) {
+		cfg.WorkerTTL = ttl
+	}})
 	tls := filepath.Join(t.TempDir(), "tls")
 	if _, err := c.WriteCredentials(tls); err != nil {
 		t.Fatal(err)
@@ -75,7 +79,8 @@ func TestPartition(t *testing.T) {
 	collected := make(chan uint64, 1)
 	go func() { collected <- run.collect() }()
 	var story []string
-	for i, d := range pick([]time.Duration{time.Second, 2 * time.Second, 8 * time.Second, 30 * time.Second}, []time.Duration{time.Second, 6 * time.Second}) {
+	for i, d := range pick([]time.Duration{time.Second, 2 * time.Second, 8 * time.Second, 30 * time.Second},
+		[]time.Duration{time.Second, 6 * time.Second}) {
 		h := hosts[i%len(hosts)]
 		time.Sleep(2 * time.Second)
 		if run.progress() == 1 {
@@ -91,7 +96,8 @@ func TestPartition(t *testing.T) {
 		h.insert(t)
 		healed := time.Now()
 		await(t, "all four are there again", func() bool { return registered(t, c, "") == 4 })
-		story = append(story, fmt.Sprintf("%v: %d workers left, progress %.0f to %.0f %%, back after %v", d, least, 100*before, 100*after, time.Since(healed).Round(100*time.Millisecond)))
+		story = append(story, fmt.Sprintf("%v: %d workers left, progress %.0f to %.0f %%, back after %v", d, least,
+			100*before, 100*after, time.Since(healed).Round(100*time.Millisecond)))
 		if d < ttl/2 && least != 4 {
 			t.Errorf("a worker was given up after %v", d)
 		}
@@ -100,7 +106,8 @@ func TestPartition(t *testing.T) {
 		}
 	}
 	disturbed := <-collected
-	t.Logf("%d tasks in %v; partitions of %s; hash %x, undisturbed %x", p.tasks(), time.Since(start).Round(time.Millisecond), strings.Join(story, "; "), disturbed, calm)
+	t.Logf("%d tasks in %v; partitions of %s; hash %x, undisturbed %x", p.tasks(),
+		time.Since(start).Round(time.Millisecond), strings.Join(story, "; "), disturbed, calm)
 	if disturbed != calm {
 		t.Error("the disturbed run gave another result")
 	}

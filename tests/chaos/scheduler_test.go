@@ -138,7 +138,8 @@ func TestKilledScheduler(t *testing.T) {
 	dir := t.TempDir()
 	tls, journal, port := filepath.Join(dir, "tls"), filepath.Join(dir, "journal"), freePort(t)
 	start := func() *child {
-		c := program(t, "the scheduler", nil, "scheduler", "--host", "127.0.0.1", "--port", fmt.Sprint(port), "--tls-dir", tls,
+		c := program(t, "the scheduler", nil, "scheduler", "--host", "127.0.0.1", "--port", fmt.Sprint(port),
+			"--tls-dir", tls,
 			"--journal", journal, "--no-dashboard", "--log-level", "info")
 		listening(t, port, c.logs)
 		return c
@@ -147,7 +148,8 @@ func TestKilledScheduler(t *testing.T) {
 	address := fmt.Sprintf("tls://127.0.0.1:%d", port)
 	var workers []*child
 	for i := range 2 {
-		w := program(t, fmt.Sprintf("worker %d", i), nil, "worker", address, "--tls-dir", tls, "--name", fmt.Sprintf("w%d", i), "--nthreads", "4",
+		w := program(t, fmt.Sprintf("worker %d", i), nil, "worker", address, "--tls-dir", tls, "--name",
+			fmt.Sprintf("w%d", i), "--nthreads", "4",
 			"--no-dashboard", "--local-directory", dir, "--log-level", "warning")
 		workers = append(workers, w)
 	}

@@ -14,7 +14,8 @@ func verbPrimitives(t *testing.T, ctx context.Context, r *cluster) {
 	v := client.NewVariable[map[string]int](r.c, "var")
 	ok(t, "set", v.Set(ctx, map[string]int{"x": 1}))
 	want(t, "variable", map[string]int{"x": 1})(v.Get(ctx))
-	want(t, "in Python", map[string]int{"x": 1})(client.PythonSource[map[string]int]("lambda: __import__('distributed').Variable('var').get()").Submit(ctx, r.c).Result(ctx))
+	want(t, "in Python", map[string]int{"x": 1})(client.PythonSource[map[string]int](
+		"lambda: __import__('distributed').Variable('var').get()").Submit(ctx, r.c).Result(ctx))
 	f := pyAdd.Submit(ctx, r.c, 20, 3)
 	vf := client.NewVariable[int](r.c, "varf")
 	ok(t, "set a future", vf.SetFuture(ctx, f))
@@ -22,7 +23,9 @@ func verbPrimitives(t *testing.T, ctx context.Context, r *cluster) {
 	got, err := vf.GetFuture(ctx)
 	ok(t, "get a future", err)
 	want(t, "its result", 23)(got.Result(ctx))
-	want(t, "in a task", 23)(client.PythonSource[int]("lambda: __import__('distributed').Variable('varf').get().result()").With(client.WithImpure()).Submit(ctx, r.c).Result(ctx))
+	want(t, "in a task",
+		23)(client.PythonSource[int]("lambda: __import__('distributed').Variable('varf').get().result()").With(
+		client.WithImpure()).Submit(ctx, r.c).Result(ctx))
 	ok(t, "delete", vf.Delete())
 
 	q, err := client.NewQueue[int](ctx, r.c, "queue", 0)
@@ -30,7 +33,8 @@ func verbPrimitives(t *testing.T, ctx context.Context, r *cluster) {
 	defer q.Close()
 	ok(t, "put", q.Put(ctx, 1))
 	ok(t, "put a future", q.PutFuture(ctx, f))
-	ok(t, "put from Python", client.PythonSource[any]("lambda: __import__('distributed').Queue('queue').put(3)").With(client.WithImpure()).Submit(ctx, r.c).Wait(ctx))
+	ok(t, "put from Python", client.PythonSource[any]("lambda: __import__('distributed').Queue('queue').put(3)").With(
+		client.WithImpure()).Submit(ctx, r.c).Wait(ctx))
 	want(t, "length", 3)(q.Len(ctx))
 	want(t, "first", 1)(q.Get(ctx))
 	qf, err := q.GetFuture(ctx)
@@ -40,7 +44,8 @@ func verbPrimitives(t *testing.T, ctx context.Context, r *cluster) {
 
 	e := client.NewFlag(r.c, "flag")
 	want(t, "flag at first", false)(e.IsSet(ctx))
-	waits := client.PythonSource[bool]("lambda: __import__('distributed').Event('flag').wait()").With(client.WithImpure()).Submit(ctx, r.c)
+	waits := client.PythonSource[bool]("lambda: __import__('distributed').Event('flag').wait()").With(
+		client.WithImpure()).Submit(ctx, r.c)
 	ok(t, "set", e.Set(ctx))
 	want(t, "a task that waits", true)(waits.Result(ctx))
 	ok(t, "wait", e.Wait(ctx))
@@ -53,7 +58,9 @@ func verbLocks(t *testing.T, ctx context.Context, r *cluster) {
 	ok(t, "lock", l.Lock(ctx))
 	want(t, "locked", true)(l.Locked(ctx))
 	want(t, "another", false)(client.NewLock(r.c, "lock").TryLock(ctx))
-	want(t, "another in Python", false)(client.PythonSource[bool]("lambda: __import__('distributed').Lock('lock').acquire(timeout=0.01)").With(client.WithImpure()).Submit(ctx, r.c).Result(ctx))
+	want(t, "another in Python",
+		false)(client.PythonSource[bool]("lambda: __import__('distributed').Lock('lock').acquire(timeout=0.01)").With(
+		client.WithImpure()).Submit(ctx, r.c).Result(ctx))
 	ok(t, "unlock", l.Unlock(ctx))
 	want(t, "unlocked", false)(l.Locked(ctx))
 
@@ -109,7 +116,8 @@ func verbDatasets(t *testing.T, ctx context.Context, r *cluster) {
 
 func verbActors(t *testing.T, ctx context.Context, r *cluster) {
 	add := client.PythonMethod[int]("add")
-	for name, c := range map[string]*client.Client{"direct": r.c, "through the scheduler": r.client(client.Config{NoDirect: true})} {
+	for name, c := range map[string]*client.Client{"direct": r.c,
+		"through the scheduler": r.client(client.Config{NoDirect: true})} {
 		a := client.Python[any]("late_module:Counter").Kw("start", 5).Start(ctx, c)
 		ok(t, name, a.Wait(ctx))
 		want(t, name, 7)(add.Call(ctx, a, 2))
@@ -132,16 +140,19 @@ func verbRun(t *testing.T, ctx context.Context, r *cluster) {
 	if len(pids) != 2 || pids[r.workers[0].Address] == 0 || pids[r.workers[0].Address] == pids[r.workers[1].Address] {
 		t.Errorf("processes %v", pids)
 	}
-	one := client.PythonSource[string]("lambda x, dask_worker=None: f'{x} {dask_worker.name}'").With(client.WithWorkers(r.workers[1].Address))
+	one := client.PythonSource[string]("lambda x, dask_worker=None: f'{x} {dask_worker.name}'").With(
+		client.WithWorkers(r.workers[1].Address))
 	want(t, "run on one", map[string]string{r.workers[1].Address: "at b"})(one.Run(ctx, r.c, "at"))
-	want(t, "arguments", map[string]float64{r.workers[1].Address: 4})(client.Python[float64]("numpy:sum").Kw("axis", 0).With(client.WithWorkers(r.workers[1].Address)).Run(ctx, r.c, []float64{1, 3}))
+	want(t, "arguments", map[string]float64{r.workers[1].Address: 4})(client.Python[float64]("numpy:sum").Kw("axis",
+		0).With(client.WithWorkers(r.workers[1].Address)).Run(ctx, r.c, []float64{1, 3}))
 	var exc *wire.Exception
 	if _, err := client.Python[float64]("operator:truediv").Run(ctx, r.c, 1, 0); err == nil {
 		t.Error("an error in run is none")
 	} else if errors.As(err, &exc) && exc.Type != "ZeroDivisionError" {
 		t.Errorf("the error is %v", err)
 	}
-	want(t, "on the scheduler", 2)(client.PythonSource[int]("lambda dask_scheduler=None: len(dask_scheduler.workers)").RunOnScheduler(ctx, r.c))
+	want(t, "on the scheduler",
+		2)(client.PythonSource[int]("lambda dask_scheduler=None: len(dask_scheduler.workers)").RunOnScheduler(ctx, r.c))
 	if _, err := pyAdd.Run(ctx, r.c, pyAdd.Submit(ctx, r.c, 1, 1), 1); err == nil {
 		t.Error("run takes a future")
 	}
@@ -159,7 +170,8 @@ func verbReplicas(t *testing.T, ctx context.Context, r *cluster) {
 	ok(t, "wait for workers", r.c.WaitForWorkers(ctx, 2))
 	workers, err := r.c.Workers(ctx)
 	ok(t, "workers", err)
-	if w := workers[r.workers[0].Address]; w.Name != "a" || w.Threads != 2 || w.Resources["tape"] != 1 || w.Status != "running" {
+	if w := workers[r.workers[0].Address]; w.Name != "a" || w.Threads != 2 || w.Resources["tape"] != 1 ||
+		w.Status != "running" {
 		t.Errorf("worker a is %+v", w)
 	}
 	what, err := r.c.HasWhat(ctx, r.workers[0].Address)
@@ -181,11 +193,14 @@ func verbMetadata(t *testing.T, ctx context.Context, r *cluster) {
 	// The subscription is on the stream, the event comes by a request.
 	ok(t, "a task behind the subscription", pyAdd.With(client.WithImpure()).Submit(ctx, r.c, 1, 1).Wait(ctx))
 	ok(t, "log", r.c.LogEvent(ctx, "topic", "hello"))
-	ok(t, "log in a task", client.PythonSource[any]("lambda: __import__('distributed').get_worker().log_event('topic', {'x': 1})").With(client.WithImpure()).Submit(ctx, r.c).Wait(ctx))
+	ok(t, "log in a task",
+		client.PythonSource[any]("lambda: __import__('distributed').get_worker().log_event('topic', {'x': 1})").With(
+			client.WithImpure()).Submit(ctx, r.c).Wait(ctx))
 	if e := <-heard; e.Value != "hello" || e.Topic != "topic" {
 		t.Errorf("heard %+v", e)
 	}
-	if e := <-heard; !slices.Equal(e.Value.(wire.Dict), wire.NewDict("x", int64(1), "worker", e.Value.(wire.Dict)[1].Value)) && len(e.Value.(wire.Dict)) == 0 {
+	if e := <-heard; !slices.Equal(e.Value.(wire.Dict), wire.NewDict("x", int64(1), "worker",
+		e.Value.(wire.Dict)[1].Value)) && len(e.Value.(wire.Dict)) == 0 {
 		t.Errorf("heard %+v", e)
 	}
 	events, err := r.c.Events(ctx, "topic")
@@ -195,7 +210,8 @@ func verbMetadata(t *testing.T, ctx context.Context, r *cluster) {
 	}
 	versions, err := r.c.Versions(ctx)
 	ok(t, "versions", err)
-	if versions.Scheduler["distributed"] == "" || versions.Workers[r.workers[0].Address]["distributed"] != versions.Scheduler["distributed"] {
+	if versions.Scheduler["distributed"] == "" ||
+		versions.Workers[r.workers[0].Address]["distributed"] != versions.Scheduler["distributed"] {
 		t.Errorf("versions %v", versions)
 	}
 }

@@ -23,20 +23,31 @@ var (
 		return sum / float64(len(xs)), nil
 	})
 	goFail = client.Func("clienttest.fail", func(_ context.Context, s string) (int, error) { return 0, errors.New(s) })
-	goJoin = client.Func2("clienttest.join", func(_ context.Context, xs []int, names map[string]string) (string, error) {
-		var b strings.Builder
-		for _, x := range xs {
-			b.WriteString(names["sep"])
-			b.WriteByte(byte('0' + x))
-		}
-		return b.String(), nil
+	goJoin = client.Func2("clienttest.join",
+		func(_ context.Context, xs []int, names map[string]string) (string, error) {
+			var b strings.Builder
+			for _, x := range xs {
+				b.WriteString(names["sep"])
+				b.WriteByte(byte('0' + x))
+			}
+			return b.String(), nil
+		})
+	tally = client.NewActorType("clienttest.tally", func(_ context.Context, start int) (*int, error) {
+		return &start, nil
 	})
-	tally     = client.NewActorType("clienttest.tally", func(_ context.Context, start int) (*int, error) { return &start, nil })
-	tallyAdd  = client.NewMethod(tally, "add", func(_ context.Context, n *int, x int) (int, error) { *n += x; return *n, nil })
-	tallyMul  = client.NewMethod2(tally, "muladd", func(_ context.Context, n *int, x, y int) (int, error) { *n = *n*x + y; return *n, nil })
+	tallyAdd = client.NewMethod(tally, "add", func(_ context.Context, n *int, x int) (int, error) {
+		*n += x
+		return *n, nil
+	})
+	tallyMul = client.NewMethod2(tally, "muladd", func(_ context.Context, n *int, x, y int) (int, error) {
+		*n = *n*x + y
+		return *n, nil
+	})
 	tallyGet  = client.NewMethod0(tally, "get", func(_ context.Context, n *int) (int, error) { return *n, nil })
-	tallyPoly = client.NewMethod3(tally, "poly", func(_ context.Context, n *int, a, b, c int) (int, error) { return a**n**n + b**n + c, nil })
-	useTally  = client.Func("clienttest.use-tally", func(ctx context.Context, h client.ActorHandle[*int]) (int, error) {
+	tallyPoly = client.NewMethod3(tally, "poly", func(_ context.Context, n *int, a, b, c int) (int, error) {
+		return a**n**n + b**n + c, nil
+	})
+	useTally = client.Func("clienttest.use-tally", func(ctx context.Context, h client.ActorHandle[*int]) (int, error) {
 		a, err := h.Actor(ctx)
 		if err != nil {
 			return 0, err
@@ -66,7 +77,8 @@ func reconnects(t *testing.T, r *rig.Rig, s *rig.Process, c *client.Client) {
 	want(t, "before", 3)(finished.Result(ctx))
 	running := pySlow.With(client.WithWorkers("python")).Submit(ctx, c, 1)
 	s.Kill()
-	if err := running.Wait(ctx); !errors.Is(err, client.ErrCanceled) || !strings.Contains(err.Error(), "lost the connection") {
+	if err := running.Wait(ctx); !errors.Is(err, client.ErrCanceled) ||
+		!strings.Contains(err.Error(), "lost the connection") {
 		t.Errorf("a task whose scheduler ended has %v", err)
 	}
 	for finished.Status() != client.Canceled {
@@ -116,7 +128,8 @@ func goAndPython(t *testing.T, ctx context.Context, c *client.Client) {
 	want(t, "a method of two arguments", 51)(tallyMul.Call(ctx, actor, 10, 1))
 	want(t, "a method without", 51)(tallyGet.Call(ctx, actor))
 	want(t, "a method of three", 51*51+51+1)(tallyPoly.Call(ctx, actor, 1, 1, 1))
-	want(t, "an actor in a task", 1051)(useTally.Submit(ctx, c, client.Val(actor.Handle()), client.WithImpure()).Result(ctx))
+	want(t, "an actor in a task", 1051)(useTally.Submit(ctx, c, client.Val(actor.Handle()),
+		client.WithImpure()).Result(ctx))
 	want(t, "after it", 1051)(tallyGet.Call(ctx, actor))
 	actor.Release()
 }
@@ -135,7 +148,8 @@ func TestSchedulerGoClient(t *testing.T) {
 		want(t, "Go", 3)(goInc.Submit(ctx, c, client.Val(2), client.WithImpure()).Result(ctx))
 	}
 	var exc *wire.Exception
-	if _, err := client.Python[int]("operator:truediv").Submit(ctx, c, 1, 0).Result(ctx); !errors.As(err, &exc) || exc.Type != "ZeroDivisionError" {
+	if _, err := client.Python[int]("operator:truediv").Submit(ctx, c, 1, 0).Result(ctx); !errors.As(err, &exc) ||
+		exc.Type != "ZeroDivisionError" {
 		t.Errorf("an error of Python's is %v", err)
 	}
 	a := client.Python[any]("collections:Counter").Start(ctx, c, "aab")

@@ -139,10 +139,12 @@ var (
 func TestClientVerbs(t *testing.T) {
 	r := daskCluster(t)
 	for name, f := range map[string]func(*testing.T, context.Context, *cluster){
-		"submit": verbSubmit, "map": verbMap, "values": verbValues, "graph": verbGraph, "errors": verbErrors, "late": verbLate,
+		"submit": verbSubmit, "map": verbMap, "values": verbValues, "graph": verbGraph, "errors": verbErrors,
+		"late":   verbLate,
 		"gather": verbGather, "scatter": verbScatter, "cancel": verbCancel, "retry": verbRetry, "release": verbRelease,
 		"annotations": verbAnnotations, "primitives": verbPrimitives, "locks": verbLocks, "datasets": verbDatasets,
-		"actors": verbActors, "run": verbRun, "replicas": verbReplicas, "metadata": verbMetadata, "completed": verbCompleted,
+		"actors": verbActors, "run": verbRun, "replicas": verbReplicas, "metadata": verbMetadata,
+		"completed": verbCompleted,
 	} {
 		t.Run(name, func(t *testing.T) {
 			sub := *r
@@ -174,10 +176,12 @@ func verbSubmit(t *testing.T, ctx context.Context, r *cluster) {
 		B []any
 	}
 	deep := client.PythonSource[int]("lambda box, *, more: box['A'] + sum(box['B'][0]) + box['B'][1] + more['x'][0][1]")
-	f := deep.Kw("more", map[string]any{"x": []any{wire.Tuple{0, b}}}).Submit(ctx, r.c, box{a, []any{[]*client.Future[int]{a, b}, 1000}})
+	f := deep.Kw("more", map[string]any{"x": []any{wire.Tuple{0, b}}}).Submit(ctx, r.c,
+		box{a, []any{[]*client.Future[int]{a, b}, 1000}})
 	want(t, "deep futures", 42+42+43+1000+43)(f.Result(ctx))
 	want(t, "typed arguments", 85)(pySum.Submit(ctx, r.c, client.List[int](a, client.Val(43))).Result(ctx))
-	want(t, "keyword arguments", []any{int64(3), int64(1)})(client.Python[[]any]("builtins:sorted").Kw("reverse", true).Submit(ctx, r.c, []any{1, 3}).Result(ctx))
+	want(t, "keyword arguments", []any{int64(3), int64(1)})(client.Python[[]any]("builtins:sorted").Kw("reverse",
+		true).Submit(ctx, r.c, []any{1, 3}).Result(ctx))
 	want(t, "definitions", 8)(client.PythonSource[int](`
 		import math
 		def area(a, b):
@@ -186,7 +190,8 @@ func verbSubmit(t *testing.T, ctx context.Context, r *cluster) {
 			def __new__(cls, a):
 				return area(a, a) * 2
 	`).Submit(ctx, r.c, 2).Result(ctx))
-	for _, bad := range []*client.Future[int]{client.Python[int]("no-colon").Submit(ctx, r.c), client.PythonSource[int](" ").Submit(ctx, r.c),
+	for _, bad := range []*client.Future[int]{client.Python[int]("no-colon").Submit(ctx, r.c),
+		client.PythonSource[int](" ").Submit(ctx, r.c),
 		pyAdd.Submit(ctx, r.c, make(chan int), 1), client.Python[int]("a:b c").Submit(ctx, r.c)} {
 		if _, err := bad.Result(ctx); err == nil {
 			t.Errorf("%v has a result", bad)
@@ -226,40 +231,48 @@ func verbValues(t *testing.T, ctx context.Context, r *cluster) {
 	identity := client.Python[any]("builtins:eval")
 	for source, wanted := range map[string]any{
 		"None": nil, "True": true, "-7": int64(-7), "1.5": 1.5, "'ü'": "ü", "b'x'": []byte("x"),
-		"[1, 'a']": []any{int64(1), "a"}, "(1, 2)": wire.Tuple{int64(1), int64(2)}, "{'a': 1}": wire.NewDict("a", int64(1)),
-		"{5}": wire.Set{int64(5)}, "1+2j": complex(1, 2), "bytearray(b'y')": wire.ByteArray("y"),
+		"[1, 'a']": []any{int64(1), "a"}, "(1, 2)": wire.Tuple{int64(1), int64(2)},
+		"{'a': 1}": wire.NewDict("a", int64(1)),
+		"{5}":      wire.Set{int64(5)}, "1+2j": complex(1, 2), "bytearray(b'y')": wire.ByteArray("y"),
 	} {
 		want(t, source, wanted)(identity.Submit(ctx, r.c, source).Result(ctx))
 	}
 	// Arrays of numpy both ways.
-	want(t, "typed array", []float64{0, 2, 4})(client.PythonSource[[]float64]("lambda a: a * 2").Submit(ctx, r.c, []float64{0, 1, 2}).Result(ctx))
+	want(t, "typed array", []float64{0, 2, 4})(client.PythonSource[[]float64]("lambda a: a * 2").Submit(ctx, r.c,
+		[]float64{0, 1, 2}).Result(ctx))
 	a, err := client.Python[*wire.NDArray]("numpy:ones").Submit(ctx, r.c, wire.Tuple{2, 3}).Result(ctx)
 	ok(t, "ones", err)
 	if !reflect.DeepEqual(a.Shape, []int{2, 3}) || a.DType != "<f8" {
 		t.Errorf("an array of shape %v and type %s", a.Shape, a.DType)
 	}
 	want(t, "array back", 6.0)(client.Python[float64]("numpy:sum").Submit(ctx, r.c, a).Result(ctx))
-	want(t, "type", "numpy.ndarray")(client.PythonSource[string]("lambda x: f'{type(x).__module__}.{type(x).__name__}'").Submit(ctx, r.c, []int{1}).Result(ctx))
-	want(t, "axis", []float64{2, 2, 2})(client.Python[[]float64]("numpy:sum").Kw("axis", 0).Submit(ctx, r.c, a).Result(ctx))
+	want(t, "type", "numpy.ndarray")(client.PythonSource[string](
+		"lambda x: f'{type(x).__module__}.{type(x).__name__}'").Submit(ctx, r.c, []int{1}).Result(ctx))
+	want(t, "axis", []float64{2, 2, 2})(client.Python[[]float64]("numpy:sum").Kw("axis", 0).Submit(ctx, r.c,
+		a).Result(ctx))
 	// Tables of Arrow both ways.
 	on := client.WithWorkers("a") // one import of pyarrow is enough
 	if r.Older("2025.7.0") {      // which need the module, and do not import it
-		_, err = client.Python[any]("importlib:import_module").With(client.WithWorkers(r.workers[0].Address)).Run(ctx, r.c, "pyarrow.fs")
+		_, err = client.Python[any]("importlib:import_module").With(client.WithWorkers(r.workers[0].Address)).Run(ctx,
+			r.c, "pyarrow.fs")
 		ok(t, "import", err)
 	}
-	table, err := client.PythonSource[arrow.Table]("lambda: __import__('pyarrow').table({'x': [1, 2, 3]})").With(on).Submit(ctx, r.c).Result(ctx)
+	table, err := client.PythonSource[arrow.Table]("lambda: __import__('pyarrow').table({'x': [1, 2, 3]})").With(
+		on).Submit(ctx, r.c).Result(ctx)
 	ok(t, "table", err)
 	if table.NumRows() != 3 || table.Schema().Field(0).Name != "x" {
 		t.Errorf("table %v", table)
 	}
-	want(t, "table back", 6)(client.PythonSource[int]("lambda t: sum(t['x'].to_pylist())").With(on).Submit(ctx, r.c, table).Result(ctx))
+	want(t, "table back", 6)(client.PythonSource[int]("lambda t: sum(t['x'].to_pylist())").With(on).Submit(ctx, r.c,
+		table).Result(ctx))
 	// What Go does not know stays closed, and can be passed on.
 	space, err := client.Python[any]("types:SimpleNamespace").Kw("a", []any{1, 2}).Submit(ctx, r.c).Result(ctx)
 	ok(t, "a namespace", err)
 	if _, is := space.(*client.Opaque); !is {
 		t.Errorf("a namespace is a %T", space)
 	}
-	want(t, "a namespace back", 3)(client.PythonSource[int]("lambda x, list: sum(x.a) * len(list)").Submit(ctx, r.c, space, []any{space}).Result(ctx))
+	want(t, "a namespace back", 3)(client.PythonSource[int]("lambda x, list: sum(x.a) * len(list)").Submit(ctx, r.c,
+		space, []any{space}).Result(ctx))
 	odd := client.Python[*client.Opaque]("late_module:Odd")
 	o, err := odd.Submit(ctx, r.c, 5).Result(ctx)
 	ok(t, "an object", err)
@@ -312,7 +325,8 @@ func verbErrors(t *testing.T, ctx context.Context, r *cluster) {
 	if _, err := pyAdd.Submit(ctx, r.c, 1).Result(ctx); !errors.As(err, &exc) || exc.Type != "TypeError" {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := client.Python[int]("no_such_module:f").Submit(ctx, r.c).Result(ctx); !errors.As(err, &exc) || exc.Type != "ModuleNotFoundError" {
+	if _, err := client.Python[int]("no_such_module:f").Submit(ctx, r.c).Result(ctx); !errors.As(err, &exc) ||
+		exc.Type != "ModuleNotFoundError" {
 		t.Errorf("the error is %v", err)
 	}
 	outcomes, err := client.GatherAll(ctx, client.PythonSource[float64]("lambda x: 1 / x").Map(ctx, r.c, []any{0, 2}))
@@ -353,12 +367,14 @@ func verbGather(t *testing.T, ctx context.Context, r *cluster) {
 
 func verbScatter(t *testing.T, ctx context.Context, r *cluster) {
 	for name, opts := range map[string]client.ScatterOptions{
-		"plain": {Unhashed: true}, "direct": {Unhashed: true, Direct: true}, "workers": {Unhashed: true, Workers: []string{r.workers[1].Address}},
-		"hashed": {}, "direct to one": {Unhashed: true, Direct: true, Workers: []string{"b"}},
+		"plain": {Unhashed: true}, "direct": {Unhashed: true, Direct: true},
+		"workers": {Unhashed: true, Workers: []string{r.workers[1].Address}},
+		"hashed":  {}, "direct to one": {Unhashed: true, Direct: true, Workers: []string{"b"}},
 	} {
 		futures, err := client.Scatter(ctx, r.c, [][]float64{{1, 2}, {3}}, opts)
 		ok(t, name, err)
-		want(t, name, 6.0)(client.PythonSource[float64]("lambda a, b: a.sum() + b.sum()").Submit(ctx, r.c, futures[0], futures[1]).Result(ctx))
+		want(t, name, 6.0)(client.PythonSource[float64]("lambda a, b: a.sum() + b.sum()").Submit(ctx, r.c, futures[0],
+			futures[1]).Result(ctx))
 		want(t, name, [][]float64{{1, 2}, {3}})(client.Gather(ctx, futures))
 		if len(opts.Workers) > 0 {
 			has, err := r.c.WhoHas(ctx, futures[0])
@@ -369,7 +385,8 @@ func verbScatter(t *testing.T, ctx context.Context, r *cluster) {
 		}
 	}
 	for _, direct := range []bool{false, true} {
-		futures, err := client.Scatter(ctx, r.c, []string{"everywhere"}, client.ScatterOptions{Broadcast: true, Unhashed: true, Direct: direct})
+		futures, err := client.Scatter(ctx, r.c, []string{"everywhere"},
+			client.ScatterOptions{Broadcast: true, Unhashed: true, Direct: direct})
 		ok(t, "broadcast", err)
 		has, err := r.c.WhoHas(ctx, futures[0])
 		ok(t, "who_has", err)
@@ -400,7 +417,8 @@ func verbRetry(t *testing.T, ctx context.Context, r *cluster) {
 	}
 	ok(t, "retry", r.c.Retry(ctx, f))
 	want(t, "the second try", 2)(f.Result(ctx))
-	want(t, "retries", 3)(pyFlaky.With(client.WithWorkers("a"), client.WithRetries(2)).Submit(ctx, r.c, "retries", 2).Result(ctx))
+	want(t, "retries", 3)(pyFlaky.With(client.WithWorkers("a"), client.WithRetries(2)).Submit(ctx, r.c, "retries",
+		2).Result(ctx))
 }
 
 func verbRelease(t *testing.T, ctx context.Context, r *cluster) {
@@ -437,18 +455,23 @@ func verbRelease(t *testing.T, ctx context.Context, r *cluster) {
 
 func verbAnnotations(t *testing.T, ctx context.Context, r *cluster) {
 	for _, name := range []string{"a", "b"} {
-		want(t, "workers", name)(pyLate.With(client.WithImpure(), client.WithWorkers(name)).Submit(ctx, r.c).Result(ctx))
+		want(t, "workers", name)(pyLate.With(client.WithImpure(), client.WithWorkers(name)).Submit(ctx,
+			r.c).Result(ctx))
 	}
-	want(t, "an address", "b")(pyLate.With(client.WithImpure(), client.WithWorkers(r.workers[1].Address)).Submit(ctx, r.c).Result(ctx))
-	want(t, "resources", "a")(pyLate.With(client.WithImpure(), client.WithResources(map[string]float64{"tape": 1})).Submit(ctx, r.c).Result(ctx))
-	other := pyLate.With(client.WithImpure(), client.WithWorkers("tcp://127.0.0.1:1"), client.WithOtherWorkers()).Submit(ctx, r.c)
+	want(t, "an address", "b")(pyLate.With(client.WithImpure(), client.WithWorkers(r.workers[1].Address)).Submit(ctx,
+		r.c).Result(ctx))
+	want(t, "resources", "a")(pyLate.With(client.WithImpure(),
+		client.WithResources(map[string]float64{"tape": 1})).Submit(ctx, r.c).Result(ctx))
+	other := pyLate.With(client.WithImpure(), client.WithWorkers("tcp://127.0.0.1:1"),
+		client.WithOtherWorkers()).Submit(ctx, r.c)
 	if name, err := other.Result(ctx); err != nil || name == "" {
 		t.Errorf("allow other workers: %q, %v", name, err)
 	}
 	// Of tasks with different annotations in one message each keeps its own.
 	var futures []*client.Future[string]
 	for i := range 20 {
-		futures = append(futures, pyLate.With(client.WithImpure(), client.WithWorkers([]string{"a", "b"}[i%2]), client.WithPriority(float64(i))).Submit(ctx, r.c))
+		futures = append(futures, pyLate.With(client.WithImpure(), client.WithWorkers([]string{"a", "b"}[i%2]),
+			client.WithPriority(float64(i))).Submit(ctx, r.c))
 	}
 	names, err := client.Gather(ctx, futures)
 	ok(t, "gather", err)
@@ -461,7 +484,8 @@ func verbAnnotations(t *testing.T, ctx context.Context, r *cluster) {
 	notes := client.PythonSource[float64]("lambda x: __import__('time').time()")
 	only := []client.Option{client.WithImpure(), client.WithResources(map[string]float64{"tape": 1})}
 	flag := client.NewFlag(r.c, "annotations")
-	block := client.PythonSource[bool]("lambda name: __import__('distributed').Event(name).wait()").With(only...).Submit(ctx, r.c, "annotations")
+	block := client.PythonSource[bool]("lambda name: __import__('distributed').Event(name).wait()").With(
+		only...).Submit(ctx, r.c, "annotations")
 	low := notes.With(append(only, client.WithPriority(-5))...).Submit(ctx, r.c, 1)
 	high := notes.With(append(only, client.WithPriority(5))...).Submit(ctx, r.c, 2)
 	ok(t, "a task behind them", pyLate.With(client.WithImpure(), client.WithWorkers("b")).Submit(ctx, r.c).Wait(ctx))

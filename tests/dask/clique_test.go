@@ -18,10 +18,11 @@ import (
 
 // Functions of ranks that the programs below run.
 var (
-	cliqueTotal = clique.Func("clique.total", func(ctx context.Context, r *clique.Rank, in []float64) ([]float64, error) {
-		out := make([]float64, len(in))
-		return out, r.Do(ctx, clique.AllReduce(clique.Of(in), clique.Of(out), clique.Sum))
-	})
+	cliqueTotal = clique.Func("clique.total",
+		func(ctx context.Context, r *clique.Rank, in []float64) ([]float64, error) {
+			out := make([]float64, len(in))
+			return out, r.Do(ctx, clique.AllReduce(clique.Of(in), clique.Of(out), clique.Sum))
+		})
 	_ = clique.Func("clique.fails", func(ctx context.Context, r *clique.Rank, who int) (int, error) {
 		if r.Rank() == who {
 			return 0, errors.New("no luck")
@@ -71,7 +72,8 @@ func mock(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("c++", "-shared", "-fPIC", "-O1", "-o", filepath.Join(dir, "libsums.so"), filepath.Join(dir, "sums.cpp"))
+	cmd := exec.Command("c++", "-shared", "-fPIC", "-O1", "-o", filepath.Join(dir, "libsums.so"),
+		filepath.Join(dir, "sums.cpp"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

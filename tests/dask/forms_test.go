@@ -43,7 +43,8 @@ func TestSchedulerForms(t *testing.T) {
 	var found []string
 	report := func(path, format string, args ...any) {
 		for known := range formDifferences {
-			if path == known || strings.HasSuffix(known, "…") && strings.HasPrefix(path, strings.TrimSuffix(known, "…")) {
+			if path == known || strings.HasSuffix(known, "…") &&
+				strings.HasPrefix(path, strings.TrimSuffix(known, "…")) {
 				return
 			}
 		}

@@ -34,7 +34,8 @@ check("futures", [b.num_rows for b in got], lambda n: sum(n) == 100 and len(n) =
 `)
 	c, ctx := r.Client(s.Address), r.Context
 	if r.Older("2025.7.0") { // their workers need the module, and do not import it
-		_, err := client.Python[any]("importlib:import_module").With(client.WithWorkers("python")).Submit(ctx, c, "pyarrow.fs").Result(ctx)
+		_, err := client.Python[any]("importlib:import_module").With(client.WithWorkers("python")).Submit(ctx, c,
+			"pyarrow.fs").Result(ctx)
 		ok(t, "import", err)
 	}
 	for name, open := range map[string]func() (*frame.Frame, error){
@@ -57,7 +58,8 @@ check("futures", [b.num_rows for b in got], lambda n: sum(n) == 100 and len(n) =
 		if len(ids) != 49 || ids[0] != 2 || ids[48] != 98 {
 			t.Errorf("%s: rows %v", name, ids)
 		}
-		m, labels, err := kmeans.FitPredict(ctx, f, kmeans.Options{Init: [][]float64{{0}, {40}}, Columns: []string{"x"}})
+		m, labels, err := kmeans.FitPredict(ctx, f, kmeans.Options{Init: [][]float64{{0}, {40}},
+			Columns: []string{"x"}})
 		ok(t, name, err)
 		if m.Rows != 100 || !m.Converged {
 			t.Errorf("%s: model %+v", name, m)

@@ -17,7 +17,8 @@ func TestPythonPackage(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(r.Context, r.Interpreter, args...)
 		cmd.Dir = t.TempDir()
-		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore", "PYTHONPATH="+path, "TMPDIR="+t.TempDir(), "HOME="+t.TempDir())
+		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore", "PYTHONPATH="+path,
+			"TMPDIR="+t.TempDir(), "HOME="+t.TempDir())
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("python %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -37,14 +38,17 @@ func TestPythonPackage(t *testing.T) {
 		if err := os.CopyFS(from, os.DirFS(source)); err != nil {
 			t.Fatal(err)
 		}
-		python(t, "", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-index", "--no-deps", "--target", to, from)
-		got := python(t, to, "-c", "import millstream; print(millstream.__version__, millstream.__file__, millstream.go('f'))")
+		python(t, "", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation",
+			"--no-index", "--no-deps", "--target", to, from)
+		got := python(t, to, "-c", "import millstream; print(millstream.__version__, millstream.__file__, "+
+			"millstream.go('f'))")
 		text, err := os.ReadFile(filepath.Join(source, "pyproject.toml"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		version, rest, _ := strings.Cut(got, " ")
-		if !strings.Contains(string(text), "version = \""+version+"\"") || !strings.HasPrefix(rest, to) || !strings.Contains(rest, "Go function f") {
+		if !strings.Contains(string(text), "version = \""+version+"\"") || !strings.HasPrefix(rest, to) ||
+			!strings.Contains(rest, "Go function f") {
 			t.Errorf("installed: %s", got)
 		}
 	})

@@ -43,13 +43,16 @@ func refuseRelease(t *testing.T, old *rig.Rig) {
 	r := rig.With(t, rig.Setting{Protocol: "tcp"})
 	s := r.Scheduler("--no-python")
 	for name, args := range map[string][]string{
-		"client": {"-c", "import sys, distributed; distributed.Client(sys.argv[1], timeout='60s').scheduler_info()", s.Address},
-		"worker": {"-m", "distributed.cli.dask_worker", s.Address, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--no-nanny"},
+		"client": {"-c", "import sys, distributed; distributed.Client(sys.argv[1], timeout='60s').scheduler_info()",
+			s.Address},
+		"worker": {"-m", "distributed.cli.dask_worker", s.Address, "--host", "127.0.0.1", "--dashboard-address",
+			"127.0.0.1:0", "--no-nanny"},
 	} {
 		cmd := exec.CommandContext(old.Context, old.Interpreter, args...)
 		cmd.Dir = t.TempDir()
 		out, err := cmd.CombinedOutput()
-		if want := "has Dask " + old.Release + ", and Millstream works with 2025.7.0 to"; err == nil || !strings.Contains(string(out), want) {
+		if want := "has Dask " + old.Release + ", and Millstream works with 2025.7.0 to"; err == nil ||
+			!strings.Contains(string(out), want) {
 			t.Errorf("a %s of %s: %v, and it does not say %q:\n%s", name, old.Release, err, want, out)
 		}
 		if want := name + " "; !strings.Contains(s.Log(), want) || !strings.Contains(s.Log(), "has Dask "+old.Release) {

@@ -158,7 +158,8 @@ check("a collection within a task", client.submit(lazily, pure=False).result(tim
 // A graph that takes too long to open is given up, and only it.
 func TestSchedulerGraphDeadline(t *testing.T) {
 	r := rig.New(t)
-	s := r.StartScheduler(scheduler.Config{Python: scheduler.PythonConfig{Interpreter: r.Interpreter, GraphTimeout: 5 * time.Second, Processes: 2}})
+	s := r.StartScheduler(scheduler.Config{Python: scheduler.PythonConfig{Interpreter: r.Interpreter,
+		GraphTimeout: 5 * time.Second, Processes: 2}})
 	r.DaskWorker(s.Address())
 	r.Script(s.Address(), `
 class Endless:

@@ -31,7 +31,8 @@ func newHostile(r *rig.Rig, scheduler, name string) *hostile {
 		r.Fatal(err)
 	}
 	h := &hostile{r, name, c}
-	if err := rpc.Notify(r.Context, c, "register-client", msgpack.MapOf("client", name, "versions", msgpack.Map{})); err != nil {
+	if err := rpc.Notify(r.Context, c, "register-client", msgpack.MapOf("client", name, "versions",
+		msgpack.Map{})); err != nil {
 		r.Fatal(err)
 	}
 	if m := h.read(); m[0].GetString("op") != "stream-start" {
@@ -82,9 +83,12 @@ func (h *hostile) write(v any) {
 // submit sends a pickle as a graph and returns what the client is told about key.
 func (h *hostile) submit(data []byte, key string) string {
 	h.Helper()
-	expr := &wire.Serialized{Header: []byte("\x83\xaaserializer\xa6pickle\xa9writeable\x90\xaenum-sub-frames\x01"), Frames: []wire.Frame{wire.HeapFrame(data)}}
-	h.write([]any{wire.NewDict("op", "update-graph", "expr_ser", expr, "keys", wire.Set{key}, "internal_priority", wire.NewDict(key, 0), "submitting_task", nil,
-		"fifo_timeout", "100 ms", "actors", false, "code", wire.ToPickle{Value: pickle.Tuple{}}, "annotations", wire.ToPickle{Value: new(pickle.Dict)}, "span_metadata", wire.ToPickle{Value: new(pickle.Dict)})})
+	expr := &wire.Serialized{Header: []byte("\x83\xaaserializer\xa6pickle\xa9writeable\x90\xaenum-sub-frames\x01"),
+		Frames: []wire.Frame{wire.HeapFrame(data)}}
+	h.write([]any{wire.NewDict("op", "update-graph", "expr_ser", expr, "keys", wire.Set{key}, "internal_priority",
+		wire.NewDict(key, 0), "submitting_task", nil,
+		"fifo_timeout", "100 ms", "actors", false, "code", wire.ToPickle{Value: pickle.Tuple{}}, "annotations",
+		wire.ToPickle{Value: new(pickle.Dict)}, "span_metadata", wire.ToPickle{Value: new(pickle.Dict)})})
 	for {
 		batch := h.read()
 		if batch == nil {
@@ -141,8 +145,10 @@ func hostileTask(key, fn pickle.Value, args pickle.Tuple, deps ...pickle.Value) 
 }
 
 func hostileMap(iterable, keys pickle.Value) *pickle.Object {
-	return pickle.Call(pickle.Global{Module: "dask._expr", Name: "Expr._reconstruct"}, pickle.Global{Module: "distributed.client", Name: "_MapExpr"},
-		pickle.Global{Module: "operator", Name: "neg"}, pickle.Tuple{iterable}, "neg", true, new(pickle.Dict), new(pickle.Dict), keys, "token", new(pickle.Dict))
+	return pickle.Call(pickle.Global{Module: "dask._expr", Name: "Expr._reconstruct"},
+		pickle.Global{Module: "distributed.client", Name: "_MapExpr"},
+		pickle.Global{Module: "operator", Name: "neg"}, pickle.Tuple{iterable}, "neg", true, new(pickle.Dict),
+		new(pickle.Dict), keys, "token", new(pickle.Dict))
 }
 
 func hostilePickle(t *testing.T, v pickle.Value) []byte {
@@ -199,11 +205,19 @@ func TestSchedulerHostileGraphs(t *testing.T) {
 		{"depth", []byte("\x80\x05" + strings.Repeat("]", 1<<18) + strings.Repeat("a", 1<<18-1) + "."), "error"},
 		{"no expression", dump("hello"), "error"},
 		{"no such module", dump(call("no.such.module", "x")), "Error during deserialization"},
-		{"an expression that is none", dump(pickle.Call(pickle.Global{Module: "dask._expr", Name: "Expr._reconstruct"}, pickle.Global{Module: "dask._expr", Name: "LLGExpr"}, int64(1), "t", new(pickle.Dict))), "error"},
-		{"another key", dump(pickle.NewGraph(pickle.NewDict("other", hostileTask("other", neg, pickle.Tuple{int64(1)})), "")), "lost"},
-		{"a circle", dump(pickle.NewGraph(pickle.NewDict("k", hostileTask("k", neg, pickle.Tuple{pickle.NewTaskRef("b")}, "b"), "b", hostileTask("b", neg, pickle.Tuple{pickle.NewTaskRef("k")}, "k")), "")), "cycle"},
-		{"a task that needs itself", dump(pickle.NewGraph(pickle.NewDict("k", hostileTask("k", neg, pickle.Tuple{pickle.NewTaskRef("k")}, "k")), "")), "cycle"},
-		{"a lost dependency", dump(pickle.NewGraph(pickle.NewDict("k", hostileTask("k", neg, pickle.Tuple{pickle.NewTaskRef("nobody")}, "nobody")), "")), "lost"},
+		{"an expression that is none", dump(pickle.Call(pickle.Global{Module: "dask._expr", Name: "Expr._reconstruct"},
+			pickle.Global{Module: "dask._expr", Name: "LLGExpr"}, int64(1), "t", new(pickle.Dict))), "error"},
+		{"another key", dump(pickle.NewGraph(pickle.NewDict("other", hostileTask("other", neg, pickle.Tuple{int64(1)})),
+			"")), "lost"},
+		{"a circle",
+			dump(pickle.NewGraph(pickle.NewDict("k", hostileTask("k", neg, pickle.Tuple{pickle.NewTaskRef("b")}, "b"),
+				"b", hostileTask("b", neg, pickle.Tuple{pickle.NewTaskRef("k")}, "k")), "")), "cycle"},
+		{"a task that needs itself",
+			dump(pickle.NewGraph(pickle.NewDict("k", hostileTask("k", neg, pickle.Tuple{pickle.NewTaskRef("k")}, "k")),
+				"")), "cycle"},
+		{"a lost dependency",
+			dump(pickle.NewGraph(pickle.NewDict("k", hostileTask("k", neg, pickle.Tuple{pickle.NewTaskRef("nobody")},
+				"nobody")), "")), "lost"},
 		{"memory", dump(call("builtins", "bytearray", int64(1)<<45)), "Error during deserialization"},
 		{"the end of the process", dump(call("os", "_exit", int64(3))), "have died"},
 		{"the end of the scheduler", dump(call("os", "kill", call("os", "getppid"), int64(9))), "error"},
@@ -231,7 +245,8 @@ func TestSchedulerHostileTime(t *testing.T) {
 	}
 	million := call("builtins", "range", int64(0), int64(1_000_000), int64(1))
 	for _, c := range []hostileCase{
-		{"2^64 futures", hostilePickle(t, hostileMap(&pickle.List{Items: []pickle.Value{laughs}}, &pickle.List{Items: []pickle.Value{"k"}})), "graph-timeout"},
+		{"2^64 futures", hostilePickle(t, hostileMap(&pickle.List{Items: []pickle.Value{laughs}},
+			&pickle.List{Items: []pickle.Value{"k"}})), "graph-timeout"},
 		{"a million keys", hostilePickle(t, hostileMap(million, million)), "graph-timeout"},
 	} {
 		if len(c.data) > 1<<10 {

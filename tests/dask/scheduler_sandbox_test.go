@@ -63,7 +63,8 @@ class Thing:
 		}
 	}
 	home := t.TempDir()
-	r.Env = append(r.Env, "PYTHONPATH="+rig.Root()+"/python:"+rig.Root()+"/tests/dask/peers:"+packages, "TZ=Asia/Tokyo", "HOME="+home)
+	r.Env = append(r.Env, "PYTHONPATH="+rig.Root()+"/python:"+rig.Root()+"/tests/dask/peers:"+packages, "TZ=Asia/Tokyo",
+		"HOME="+home)
 	journal, secret := t.TempDir(), filepath.Join(t.TempDir(), "scheduler.json")
 	s := r.Scheduler("--journal", journal, "--scheduler-file", secret)
 	r.DaskWorker(s.Address)
@@ -149,7 +150,8 @@ main(client)
 		t.Error("a client has written into the journal")
 	}
 	log := s.Log()
-	for _, text := range []string{"module=millstream.service network=host", "module=millstream.materialiser network=none"} {
+	for _, text := range []string{"module=millstream.service network=host", "module=millstream.materialiser " +
+		"network=none"} {
 		if !strings.Contains(log, `msg="Python helper sandbox" `+text) {
 			t.Errorf("the log does not say %q", text)
 		}

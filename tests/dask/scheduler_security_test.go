@@ -34,11 +34,13 @@ func TestSchedulerSecurity(t *testing.T) {
 		t.Fatalf("it prints %q and %q", security, exports)
 	}
 	shell := func(command ...string) *exec.Cmd {
-		cmd := exec.CommandContext(r.Context, "/bin/sh", append([]string{"-c", strings.Join(exports, "\n") + "\nexec \"$@\"", "sh"}, command...)...)
+		cmd := exec.CommandContext(r.Context, "/bin/sh", append([]string{"-c", strings.Join(exports, "\n") +
+			"\nexec \"$@\"", "sh"}, command...)...)
 		cmd.Dir = t.TempDir()
 		return cmd
 	}
-	worker := shell(r.Interpreter, "-m", "distributed.cli.dask_worker", s.Address, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--nthreads", "1", "--no-nanny", "--name", "by-environment")
+	worker := shell(r.Interpreter, "-m", "distributed.cli.dask_worker", s.Address, "--host", "127.0.0.1",
+		"--dashboard-address", "127.0.0.1:0", "--nthreads", "1", "--no-nanny", "--name", "by-environment")
 	if err := worker.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +59,8 @@ with Client(%s, timeout="60s") as client:
 `
 	address := "'" + s.Address + "'"
 	for name, cmd := range map[string]*exec.Cmd{
-		"expression":  exec.CommandContext(r.Context, r.Interpreter, "-c", strings.Replace(program, "%s", address+", security="+security, 1)),
+		"expression": exec.CommandContext(r.Context, r.Interpreter, "-c",
+			strings.Replace(program, "%s", address+", security="+security, 1)),
 		"environment": shell(r.Interpreter, "-c", strings.Replace(program, "%s", address, 1)),
 	} {
 		cmd.Dir = t.TempDir()
@@ -67,7 +70,8 @@ with Client(%s, timeout="60s") as client:
 		}
 	}
 	// Without either the door stays shut.
-	bare := exec.CommandContext(r.Context, r.Interpreter, "-c", "from distributed import Client; Client("+address+", timeout='5s')")
+	bare := exec.CommandContext(r.Context, r.Interpreter, "-c", "from distributed import Client; Client("+address+
+		", timeout='5s')")
 	bare.Dir = t.TempDir()
 	if out, err := bare.CombinedOutput(); err == nil {
 		t.Errorf("a client without certificates is let in: %s", out)
@@ -97,8 +101,10 @@ func TestWorkerCertificate(t *testing.T) {
 		return cmd
 	}
 	const base = "DASK_DISTRIBUTED__COMM__TLS__"
-	onlyWorker := "export " + base + "CLIENT__CERT=\"$" + base + "WORKER__CERT\" " + base + "CLIENT__KEY=\"$" + base + "WORKER__KEY\""
-	worker := shell(onlyWorker, r.Interpreter, "-m", "distributed.cli.dask_worker", s.Address, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0",
+	onlyWorker := "export " + base + "CLIENT__CERT=\"$" + base + "WORKER__CERT\" " + base + "CLIENT__KEY=\"$" + base +
+		"WORKER__KEY\""
+	worker := shell(onlyWorker, r.Interpreter, "-m", "distributed.cli.dask_worker", s.Address, "--host", "127.0.0.1",
+		"--dashboard-address", "127.0.0.1:0",
 		"--nthreads", "2", "--no-nanny")
 	if err := worker.Start(); err != nil {
 		t.Fatal(err)
@@ -132,7 +138,8 @@ with Client("` + s.Address + `", timeout="60s") as client:
     assert client.submit(abs, -3).result(timeout=60) == 3
 `
 	out, err := shell("", r.Interpreter, "-c", program).CombinedOutput()
-	want := "got (1024, 5, 7, 8, True, 9, ['PermissionError', 'PermissionError', 'PermissionError', 'PermissionError', 'PermissionError'])"
+	want := "got (1024, 5, 7, 8, True, 9, ['PermissionError', 'PermissionError', 'PermissionError', " +
+		"'PermissionError', 'PermissionError'])"
 	if err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("got %v\n%s\nwant %s", err, out, want)
 	}

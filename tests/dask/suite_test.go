@@ -33,16 +33,23 @@ func TestSuiteCompares(t *testing.T) {
 		}
 	}
 	entry := func(id, outcome string, tasks int) map[string]any {
-		return map[string]any{"id": id, "outcome": outcome, "tasks": tasks, "cluster": false, "seconds": 1, "text": "E   because"}
+		return map[string]any{"id": id, "outcome": outcome, "tasks": tasks, "cluster": false, "seconds": 1,
+			"text": "E   because"}
 	}
-	write("dask", entry("a::same", "passed", 3), entry("a::local", "passed", 0), entry("a::known", "passed", 2), entry("a::new", "passed", 2), entry("a::better", "failed", 2), entry("a::hung", "passed", 2))
-	write("ours-python", entry("a::same", "passed", 3), entry("a::local", "failed", 0), entry("a::known", "failed", 2), entry("a::new", "failed", 2), entry("a::better", "passed", 2), map[string]any{"start": "a::hung"}, entry("a::hung", "crashed", 0), map[string]any{"start": "a::stopped"})
+	write("dask", entry("a::same", "passed", 3), entry("a::local", "passed", 0), entry("a::known", "passed", 2),
+		entry("a::new", "passed", 2), entry("a::better", "failed", 2), entry("a::hung", "passed", 2))
+	write("ours-python", entry("a::same", "passed", 3), entry("a::local", "failed", 0), entry("a::known", "failed", 2),
+		entry("a::new", "failed", 2), entry("a::better", "passed", 2), map[string]any{"start": "a::hung"},
+		entry("a::hung", "crashed", 0), map[string]any{"start": "a::stopped"})
 	reasons := filepath.Join(dir, "reasons.toml")
-	if err := os.WriteFile(reasons, []byte("[[difference]]\ntest = \"::known$\"\nreason = \"it is late\"\n[[difference]]\ntest = \"::new$\"\nmodes = [\"ours-go\"]\nreason = \"another mode\"\n"), 0o666); err != nil {
+	if err := os.WriteFile(reasons, []byte("[[difference]]\ntest = \"::known$\"\nreason = \"it is "+
+		"late\"\n[[difference]]\ntest = \"::new$\"\nmodes = [\"ours-go\"]\nreason = \"another mode\"\n"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	r := rig.New(t)
-	cmd := exec.CommandContext(t.Context(), r.Interpreter, filepath.Join(rig.Root(), "tests", "dask", "suite", "run.py"), "compare", "--out", dir, "--reasons", reasons, "--mode", "ours-python")
+	cmd := exec.CommandContext(t.Context(), r.Interpreter, filepath.Join(rig.Root(), "tests", "dask", "suite",
+		"run.py"), "compare", "--out", dir, "--reasons", reasons, "--mode", "ours-python")
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		t.Errorf("unexplained differences were let pass:\n%s", out)
@@ -51,7 +58,8 @@ func TestSuiteCompares(t *testing.T) {
 		"6 tests were run on both schedulers, 5 reached them (9 tasks on ours)",
 		"passed with Dask's scheduler  4", "passed with ours              2",
 		"pass with Dask's and not with ours: 3; the other way round: 1",
-		"reason: it is late", "failed   a::new\n           reason: UNEXPLAINED", "crashed  a::hung\n           reason: UNEXPLAINED",
+		"reason: it is late", "failed   a::new\n           reason: UNEXPLAINED", "crashed  a::hung\n           " +
+			"reason: UNEXPLAINED",
 		"unexplained differences: 2",
 	} {
 		if !strings.Contains(string(out), want) {

@@ -52,7 +52,8 @@ var (
 	_ = task.Register1("same", func(_ context.Context, x any) (any, error) { return x, nil })
 	_ = task.Register1("matrix", func(_ context.Context, a *wire.NDArray) (*wire.NDArray, error) { return a, nil })
 	_ = task.Register1("squares", func(_ context.Context, t arrow.Table) (arrow.Table, error) {
-		b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{{Name: "square", Type: arrow.PrimitiveTypes.Int64}}, nil))
+		b := array.NewRecordBuilder(memory.DefaultAllocator,
+			arrow.NewSchema([]arrow.Field{{Name: "square", Type: arrow.PrimitiveTypes.Int64}}, nil))
 		defer b.Release()
 		for _, chunk := range t.Column(0).Data().Chunks() {
 			for i := range chunk.Len() {
@@ -66,7 +67,8 @@ var (
 	})
 	_ = task.Register1("root", func(_ context.Context, x float64) (float64, error) {
 		if x < 0 {
-			return 0, &wire.Exception{Module: "builtins", Type: "ValueError", Text: "math domain error", Args: []any{"math domain error"}}
+			return 0, &wire.Exception{Module: "builtins", Type: "ValueError", Text: "math domain error",
+				Args: []any{"math domain error"}}
 		}
 		return math.Sqrt(x), nil
 	})

@@ -14,11 +14,14 @@ import (
 func TestWorkerLife(t *testing.T) {
 	r := rig.New(t)
 	without := r.Sub(t)
-	without.Env = []string{"PYTHONPATH=" + rig.Root() + "/tests/dask/peers", "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING_INTERVAL=50ms"}
+	without.Env = []string{"PYTHONPATH=" + rig.Root() + "/tests/dask/peers",
+		"DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING_INTERVAL=50ms"}
 	s := without.DaskScheduler()
 	py := without.DaskWorker(s.Address, "--nthreads", "1")
-	a := r.StartWorker(s.Address, worker.Config{Threads: 1, Name: "go-a", Dashboard: "127.0.0.1:0", MemoryLimit: 1 << 30})
-	b := r.StartWorker(s.Address, worker.Config{Threads: 1, Name: "go-b", MemoryLimit: 1 << 30, Resources: map[string]float64{"b": 1}})
+	a := r.StartWorker(s.Address, worker.Config{Threads: 1, Name: "go-a", Dashboard: "127.0.0.1:0",
+		MemoryLimit: 1 << 30})
+	b := r.StartWorker(s.Address, worker.Config{Threads: 1, Name: "go-b", MemoryLimit: 1 << 30,
+		Resources: map[string]float64{"b": 1}})
 	m := regexp.MustCompile(`dashboard at: +http://([^/\s]+)`).FindStringSubmatch(s.Log())
 	if m == nil {
 		t.Fatalf("no dashboard in\n%s", s.Log())

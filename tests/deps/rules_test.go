@@ -9,7 +9,8 @@ type rule struct {
 	// without are packages that no root links, relative to the module if they begin with "./"; a trailing /... is a
 	// whole subtree. "C" is cgo.
 	without []string
-	// direct are packages that no package of the module on the way imports, though the standard library may: fmt links os.
+	// direct are packages that no package of the module on the way imports, though the standard library may: fmt links
+	// os.
 	direct []string
 	// only, if not nil, are the packages outside of the standard library that roots may link besides themselves.
 	only []string
@@ -30,16 +31,21 @@ var rules = []rule{
 	},
 	{
 		name: "no CUDA without a GPU",
-		roots: []string{"./task", "./internal/task", "./scheduler", "./worker", "./client", "./comm", "./comm/tcp", "./comm/ucxcomm",
+		roots: []string{"./task", "./internal/task", "./scheduler", "./worker", "./client", "./comm", "./comm/tcp",
+			"./comm/ucxcomm",
 			"./internal/comm/inproc", "./internal/rpc", "./ucx"},
 		without: []string{"./cuda", "./cuda/...", "./internal/device/cudrv"},
-		why:     "schedulers, clients and workers run on machines without GPUs; package cuda registers with those who use it",
+		why: "schedulers, clients and workers run on machines without GPUs; package cuda registers with " +
+			"those who use it",
 	},
 	{
-		name:    "no Arrow without its codec",
-		roots:   []string{"./cluster", "./client", "./wire", "./comm", "./comm/tcp", "./internal/comm/inproc", "./comm/ucxcomm", "./internal/rpc", "./task", "./internal/task"},
-		without: []string{"github.com/apache/arrow-go/...", "github.com/google/flatbuffers/...", "./internal/wire/arrowipc"},
-		why:     "programs that move bytes or values of Go need no tables; internal/wire/arrowipc registers the codec of Arrow",
+		name: "no Arrow without its codec",
+		roots: []string{"./cluster", "./client", "./wire", "./comm", "./comm/tcp", "./internal/comm/inproc",
+			"./comm/ucxcomm", "./internal/rpc", "./task", "./internal/task"},
+		without: []string{"github.com/apache/arrow-go/...", "github.com/google/flatbuffers/...",
+			"./internal/wire/arrowipc"},
+		why: "programs that move bytes or values of Go need no tables; internal/wire/arrowipc registers the " +
+			"codec of Arrow",
 	},
 	{
 		name:    "tasks without a network",

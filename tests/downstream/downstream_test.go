@@ -25,7 +25,8 @@ func TestDownstream(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, filepath.Join(rig.Root(), "tests", "downstream", "run.py"), "--short", "--jobs", "3",
+	cmd := exec.CommandContext(ctx, python, filepath.Join(rig.Root(), "tests", "downstream", "run.py"), "--short",
+		"--jobs", "3",
 		"--millstream", own, "--out", t.TempDir())
 	// The runner's children end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}

@@ -109,21 +109,24 @@ func TestComposeFiles(t *testing.T) {
 			}
 			if s.Command[0] == "cuda-worker" {
 				devices := s.Deploy.Resources.Reservations.Devices
-				if len(devices) != 1 || devices[0].Driver != "nvidia" || devices[0].Count != "all" || !slices.Contains(devices[0].Capabilities, "gpu") {
+				if len(devices) != 1 || devices[0].Driver != "nvidia" || devices[0].Count != "all" ||
+					!slices.Contains(devices[0].Capabilities, "gpu") {
 					t.Errorf("%s has GPUs %+v", where, devices)
 				}
 				if s.IPC != "host" && !strings.HasPrefix(s.IPC, "container:") && s.ShmSize == "" {
 					t.Errorf("%s has Docker's 64 MB of /dev/shm", where)
 				}
 			}
-			if (s.IPC == "host" || s.PID == "host") && !strings.Contains(text, "WARNING: not on hosts that several tenants share") {
+			if (s.IPC == "host" || s.PID == "host") && !strings.Contains(text, "WARNING: not on hosts that several "+
+				"tenants share") {
 				t.Errorf("%s shares the host's namespaces and does not warn", where)
 			}
 		}
 	}
 	var shared composeFile
 	parse(t, "compose/shared-ipc.yaml", &shared)
-	if shared.Services["gpu0"].IPC != "shareable" || shared.Services["gpu1"].IPC != "container:millstream-gpu0" || shared.Services["gpu1"].PID != "container:millstream-gpu0" {
+	if shared.Services["gpu0"].IPC != "shareable" || shared.Services["gpu1"].IPC != "container:millstream-gpu0" ||
+		shared.Services["gpu1"].PID != "container:millstream-gpu0" {
 		t.Errorf("%+v", shared.Services)
 	}
 }
@@ -198,7 +201,8 @@ func TestKubernetesManifests(t *testing.T) {
 				t.Errorf("%s: %s has no GPU", name, c.Name)
 			}
 		}
-		if host := p.Spec.HostIPC; host != (name == "host-ipc.yaml") || host && (!p.Spec.HostPID || !strings.Contains(text, "WARNING: not in clusters that several tenants share")) {
+		if host := p.Spec.HostIPC; host != (name == "host-ipc.yaml") || host &&
+			(!p.Spec.HostPID || !strings.Contains(text, "WARNING: not in clusters that several tenants share")) {
 			t.Errorf("%s: hostIPC %v, hostPID %v", name, host, p.Spec.HostPID)
 		}
 		if !p.Spec.HostIPC && !p.Spec.ShareProcessNamespace {
@@ -211,7 +215,8 @@ func TestKubernetesManifests(t *testing.T) {
 // the binary that `make build` makes.
 func TestContainerFiles(t *testing.T) {
 	packages := []string{"libucx0", "libibverbs1", "ibverbs-providers", "librdmacm1", "ca-certificates", "python3-venv"}
-	for name, base := range map[string]string{"Containerfile": "debian:bookworm-slim", "Containerfile.cuda": "ubuntu:24.04"} {
+	for name, base := range map[string]string{"Containerfile": "debian:bookworm-slim",
+		"Containerfile.cuda": "ubuntu:24.04"} {
 		b, err := os.ReadFile(filepath.Join(deploy, name))
 		if err != nil {
 			t.Fatal(err)
@@ -223,7 +228,8 @@ func TestContainerFiles(t *testing.T) {
 			if instruction == "" || strings.HasPrefix(instruction, "#") {
 				continue
 			}
-			if !slices.Contains([]string{"FROM", "ARG", "RUN", "ENV", "COPY", "USER", "ENTRYPOINT", "CMD"}, instruction) {
+			if !slices.Contains([]string{"FROM", "ARG", "RUN", "ENV", "COPY", "USER", "ENTRYPOINT", "CMD"},
+				instruction) {
 				t.Errorf("%s: instruction %s", name, instruction)
 			}
 			words[instruction] = rest
@@ -236,7 +242,8 @@ func TestContainerFiles(t *testing.T) {
 				}
 			}
 		}
-		if words["FROM"] != base || words["USER"] != "millstream" || words["COPY"] != "bin/millstream /usr/local/bin/millstream" || words["ENTRYPOINT"] != `["millstream"]` {
+		if words["FROM"] != base || words["USER"] != "millstream" ||
+			words["COPY"] != "bin/millstream /usr/local/bin/millstream" || words["ENTRYPOINT"] != `["millstream"]` {
 			t.Errorf("%s: %q", name, words)
 		}
 	}

@@ -32,7 +32,9 @@ func TestMain(m *testing.M) {
 }
 
 // program is the user's binary, built once.
-var program = sync.OnceValues(func() (string, error) { return buildModule("program", filepath.Join("testdata", "program")) })
+var program = sync.OnceValues(func() (string, error) {
+	return buildModule("program", filepath.Join("testdata", "program"))
+})
 
 // command is the millstream binary.
 var command = sync.OnceValues(func() (string, error) {

@@ -96,7 +96,8 @@ func TestCertificates(t *testing.T) {
 	leak.Check(t)
 	dir := t.TempDir()
 	certs, file := filepath.Join(dir, "certs"), filepath.Join(dir, "scheduler.json")
-	s := serve(t, dir, program, "scheduler", "--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0", "--tls-dir", "certs", "--scheduler-file", file)
+	s := serve(t, dir, program, "scheduler", "--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0",
+		"--tls-dir", "certs", "--scheduler-file", file)
 	address := s.printed(t, "scheduler at ")
 	w := serve(t, dir, program, "worker", "--scheduler-file", file, "--dashboard-address", "127.0.0.1:0")
 	w.printed(t, "worker")
@@ -109,15 +110,18 @@ func TestCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	var content struct{ TLS map[string]string }
-	if err := json.Unmarshal(text, &content); err != nil || content.TLS["dir"] != certs || content.TLS["client-key"] != filepath.Join(certs, "client-key.pem") {
+	if err := json.Unmarshal(text, &content); err != nil || content.TLS["dir"] != certs ||
+		content.TLS["client-key"] != filepath.Join(certs, "client-key.pem") {
 		t.Errorf("scheduler file: got %v %v, want the folder %s", content.TLS, err, certs)
 	}
 	if strings.Contains(string(text), "PRIVATE") {
 		t.Errorf("the scheduler file has a key:\n%s", text)
 	}
-	run(t, command, "status", address, "--tls-dir", certs).wants(t, 0, "scheduler  "+address, "workers    1 with", "memory")
+	run(t, command, "status", address, "--tls-dir", certs).wants(t, 0, "scheduler  "+address, "workers    1 with",
+		"memory")
 	run(t, command, "status", "--scheduler-file", file, "--json").wants(t, 0, `"workers": [`, `"tasks": {`)
-	run(t, program, "connect", strings.Replace(address, "tls://", "tcp://", 1)).wants(t, 1, "answered with a TLS alert; use a tls:// address")
+	run(t, program, "connect", strings.Replace(address, "tls://", "tcp://", 1)).wants(t, 1,
+		"answered with a TLS alert; use a tls:// address")
 }
 
 // Programs of another version than the workers' never get results of other code, and a warning says

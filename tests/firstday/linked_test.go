@@ -45,7 +45,8 @@ func TestLinkedPackages(t *testing.T) {
 			continue
 		}
 		ours++
-		if path == "/cli" || strings.HasPrefix(path, "/cli/") || strings.Contains(path, "bench") || strings.HasPrefix(path, "/frame") {
+		if path == "/cli" || strings.HasPrefix(path, "/cli/") || strings.Contains(path, "bench") ||
+			strings.HasPrefix(path, "/frame") {
 			t.Errorf("the program links go.millstream.dev%s", path)
 		}
 	}
@@ -59,10 +60,12 @@ func TestCommands(t *testing.T) {
 	leak.Check(t)
 	plan, code := "CUDA_VISIBLE_DEVICES", 0
 	if cuda.Available() != nil {
-		plan, code = "program.bin cuda-worker: cluster: workers with GPUs: cuda: count devices: CUDA is not available", 1
+		plan, code = "program.bin cuda-worker: cluster: workers with GPUs: cuda: count devices: CUDA is not available",
+			1
 	}
 	run(t, program, "cuda-worker", "tcp://127.0.0.1:1", "--print-plan").wants(t, code, plan)
-	run(t, program, "worker", "--nthread").wants(t, 2, "program.bin worker: unknown flag: --nthread; did you mean --nthreads?")
+	run(t, program, "worker", "--nthread").wants(t, 2, "program.bin worker: unknown flag: --nthread; did you mean "+
+		"--nthreads?")
 	t.Setenv("PROGRAM_WITHOUT_COMMANDS", "1")
 	run(t, program, "worker", "tcp://127.0.0.1:1").wants(t, 1, `error: unknown verb "worker"`)
 }

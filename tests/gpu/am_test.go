@@ -46,7 +46,8 @@ func amThere(t testing.TB, h *helper, ep *ucx.Endpoint, id uint64, from, to stri
 	defer b.release()
 	must(t, b.fill(ctx, pat))
 	recv := h.start(order{Do: "recv-am", Tag: id, Kind: to, N: n, Seed: pat})
-	must(t, ep.SendAM(ctx, uint16(id), []byte("header"), ucx.AMOptions{Eager: flags.Eager, Rendezvous: flags.Rendezvous}, b.view()))
+	must(t, ep.SendAM(ctx, uint16(id), []byte("header"), ucx.AMOptions{Eager: flags.Eager,
+		Rendezvous: flags.Rendezvous}, b.view()))
 	if a := recv.wait(); flags.Eager && a.Rendezvous || flags.Rendezvous && !a.Rendezvous {
 		t.Errorf("%d bytes with %+v came by rendezvous: %v", n, flags, a.Rendezvous)
 	}

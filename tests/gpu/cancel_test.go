@@ -34,17 +34,23 @@ func TestGPUPeerStopped(t *testing.T) {
 		there  *pending
 	}
 	attempts := []*attempt{
-		{what: "send, unmatched", run: func(ctx context.Context, ep *ucx.Endpoint, b *block) error { return ep.Send(ctx, b.view(), 10) }},
+		{what: "send, unmatched", run: func(ctx context.Context, ep *ucx.Endpoint, b *block) error {
+			return ep.Send(ctx, b.view(), 10)
+		}},
 		{what: "send, matched",
 			before: func(number int) *pending {
 				return h.start(order{Do: "recv", Endpoint: number, Kind: "device", N: n, Tag: 11, Canary: true}).begun()
 			},
 			run: func(ctx context.Context, ep *ucx.Endpoint, b *block) error { return ep.Send(ctx, b.view(), 11) }},
-		{what: "sync send", run: func(ctx context.Context, ep *ucx.Endpoint, b *block) error { return ep.SendSync(ctx, b.view(), 12) }},
+		{what: "sync send", run: func(ctx context.Context, ep *ucx.Endpoint, b *block) error {
+			return ep.SendSync(ctx, b.view(), 12)
+		}},
 		{what: "active message", run: func(ctx context.Context, ep *ucx.Endpoint, b *block) error {
 			return ep.SendAM(ctx, 5, nil, ucx.AMOptions{Rendezvous: true}, b.view())
 		}},
-		{what: "frames", run: func(ctx context.Context, ep *ucx.Endpoint, b *block) error { return ep.SendFrames(ctx, b.view()) }},
+		{what: "frames", run: func(ctx context.Context, ep *ucx.Endpoint, b *block) error {
+			return ep.SendFrames(ctx, b.view())
+		}},
 		{what: "receive", run: func(ctx context.Context, ep *ucx.Endpoint, b *block) error {
 			_, err := ep.Recv(ctx, b.view(), 13, ucx.FullMask)
 			return err

@@ -51,7 +51,8 @@ func echoArray(ctx context.Context, c comm.Comm, n int, to string) error {
 		return err
 	}
 	defer b.release()
-	m, err := wire.Encode(wire.NewDict("x", wire.Serialize{Value: &wire.DeviceArray{DType: wire.Uint8, Shape: []int{n}, Frame: wire.BufferFrame(b.inner)}}),
+	m, err := wire.Encode(wire.NewDict("x", wire.Serialize{Value: &wire.DeviceArray{DType: wire.Uint8, Shape: []int{n},
+		Frame: wire.BufferFrame(b.inner)}}),
 		c.Info().EncodeOptions())
 	if err != nil {
 		return err

@@ -44,7 +44,8 @@ func TestGPUDaskComm(t *testing.T) {
 		name  string
 		multi bool
 		env   string
-	}{{"plain", false, "DASK_DISTRIBUTED_UCXX__MULTI_BUFFER=False"}, {"multi-buffer", true, "DASK_DISTRIBUTED_UCXX__MULTI_BUFFER=True"}} {
+	}{{"plain", false, "DASK_DISTRIBUTED_UCXX__MULTI_BUFFER=False"},
+		{"multi-buffer", true, "DASK_DISTRIBUTED_UCXX__MULTI_BUFFER=True"}} {
 		for _, way := range []string{"we dial", "we listen"} {
 			for _, to := range []string{"device", "host"} {
 				t.Run(mode.name+"/"+way+"/to "+to, func(t *testing.T) {
@@ -71,7 +72,8 @@ func TestGPUDaskComm(t *testing.T) {
 }
 
 // daskComm connects with a Python process, which ends with the test.
-func daskComm(t *testing.T, ctx context.Context, b *ucxcomm.Backend, way string, into mem.Resource, env string) comm.Comm {
+func daskComm(t *testing.T, ctx context.Context, b *ucxcomm.Backend, way string, into mem.Resource,
+	env string) comm.Comm {
 	t.Helper()
 	if way == "we dial" {
 		address := startDask(t, env, "listen")
@@ -130,7 +132,8 @@ func startDask(t *testing.T, env string, args ...string) string {
 }
 
 // daskRound sends one array and checks what Python saw and sends back.
-func daskRound(ctx context.Context, c comm.Comm, class string, dtype wire.DType, shape, strides []int, to string) error {
+func daskRound(ctx context.Context, c comm.Comm, class string, dtype wire.DType, shape, strides []int,
+	to string) error {
 	n := dtype.ItemSize()
 	for _, d := range shape {
 		n *= d
@@ -142,7 +145,8 @@ func daskRound(ctx context.Context, c comm.Comm, class string, dtype wire.DType,
 	defer b.release()
 	sent := pattern(uint64(n), n)
 	m, err := wire.Encode(wire.NewDict("op", class, "n", n,
-		"x", wire.Serialize{Value: &wire.DeviceArray{Class: class, DType: dtype, Shape: shape, Strides: strides, Frame: wire.BufferFrame(b.inner)}}),
+		"x", wire.Serialize{Value: &wire.DeviceArray{Class: class, DType: dtype, Shape: shape, Strides: strides,
+			Frame: wire.BufferFrame(b.inner)}}),
 		c.Info().EncodeOptions())
 	if err != nil {
 		return err

@@ -11,7 +11,8 @@ import (
 )
 
 // cudaFiles are what CUDA opens when it likes and keeps.
-var cudaFiles = []leak.Option{leak.IgnoreFD("/dev/nvidia"), leak.IgnoreFD("/dev/null"), leak.IgnoreFD("anon_inode:[eventfd]"), leak.IgnoreFD("pipe:"), leak.IgnoreFD("/memfd:"), leak.IgnoreFD("socket:")}
+var cudaFiles = []leak.Option{leak.IgnoreFD("/dev/nvidia"), leak.IgnoreFD("/dev/null"),
+	leak.IgnoreFD("anon_inode:[eventfd]"), leak.IgnoreFD("pipe:"), leak.IgnoreFD("/memfd:"), leak.IgnoreFD("socket:")}
 
 // TestGPUPeerKilled: a peer that dies with large transfers pending fails each of them, and nothing stays.
 func TestGPUPeerKilled(t *testing.T) {
@@ -65,8 +66,11 @@ func killWithPending(t *testing.T, w *ucx.Worker) {
 	started("stream receive", ep.StartRecvStream(memory().view(), true))
 	frames := memory()
 	for what, f := range map[string]func(context.Context) error{
-		"frames send":    func(ctx context.Context) error { return ep.SendFrames(ctx, frames.view()) },
-		"frames receive": func(ctx context.Context) error { _, err := ep.RecvFrames(ctx, ucx.Allocators{}); return err },
+		"frames send": func(ctx context.Context) error { return ep.SendFrames(ctx, frames.view()) },
+		"frames receive": func(ctx context.Context) error {
+			_, err := ep.RecvFrames(ctx, ucx.Allocators{})
+			return err
+		},
 	} {
 		done := make(chan error, 1)
 		go func() { done <- f(ctx) }()

@@ -9,10 +9,12 @@ import (
 
 // frameShapes are messages of frames of mixed kinds and sizes.
 var frameShapes = map[string][]frameSpec{
-	"one large":   {{Kind: "device", N: 16 << 20}},
-	"one small":   {{Kind: "device", N: 3}},
-	"small ones":  {{Kind: "device", N: 1000}, {Kind: "heap", N: 10}, {Kind: "device", N: 8192}, {Kind: "device", N: 8193}},
-	"mixed":       {{Kind: "heap", N: 100}, {Kind: "device", N: 1<<20 + 7}, {Kind: "heap", N: 1 << 20}, {Kind: "managed", N: 70_001}, {Kind: "pinned", N: 4096}},
+	"one large": {{Kind: "device", N: 16 << 20}},
+	"one small": {{Kind: "device", N: 3}},
+	"small ones": {{Kind: "device", N: 1000}, {Kind: "heap", N: 10}, {Kind: "device", N: 8192},
+		{Kind: "device", N: 8193}},
+	"mixed": {{Kind: "heap", N: 100}, {Kind: "device", N: 1<<20 + 7}, {Kind: "heap", N: 1 << 20},
+		{Kind: "managed", N: 70_001}, {Kind: "pinned", N: 4096}},
 	"with empty":  {{Kind: "device", N: 0}, {Kind: "device", N: 500_000}, {Kind: "heap", N: 0}},
 	"a long list": many(100),
 }
@@ -30,7 +32,8 @@ func TestGPUFrames(t *testing.T) {
 	requireGPU(t)
 	h, _, ep, number := connected(t, ipc, ucx.Adaptive)
 	for name, shape := range frameShapes {
-		for _, to := range []struct{ host, device string }{{"", "device"}, {"", ""}, {"pinned", "device"}, {"device", "managed"}} {
+		for _, to := range []struct{ host, device string }{{"", "device"}, {"", ""}, {"pinned", "device"},
+			{"device", "managed"}} {
 			t.Run(fmt.Sprintf("%s/%s,%s", name, or(to.host, "heap"), or(to.device, "as host")), func(t *testing.T) {
 				h.t = t
 				ctx := testContext(t)
@@ -38,7 +41,8 @@ func TestGPUFrames(t *testing.T) {
 				for i := range frames {
 					frames[i].Seed = seed()
 				}
-				recv := h.start(order{Do: "recv-frames", Endpoint: number, Host: to.host, Device: to.device, Frames: frames})
+				recv := h.start(order{Do: "recv-frames", Endpoint: number, Host: to.host, Device: to.device,
+					Frames: frames})
 				views, blocks, err := makeFrames(ctx, frames)
 				must(t, err)
 				must(t, ep.SendFrames(ctx, views...))

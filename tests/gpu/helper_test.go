@@ -216,7 +216,8 @@ func (h *helper) stop() {
 }
 
 // connected starts the second process and connects to it.
-func connected(t testing.TB, options map[string]string, mode ucx.ProgressMode) (*helper, *ucx.Worker, *ucx.Endpoint, int) {
+func connected(t testing.TB, options map[string]string, mode ucx.ProgressMode) (*helper, *ucx.Worker, *ucx.Endpoint,
+	int) {
 	t.Helper()
 	w := newWorker(t, options, ucx.WorkerConfig{Progress: mode})
 	h := startHelper(t, options, mode)

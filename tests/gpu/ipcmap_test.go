@@ -51,7 +51,8 @@ func TestGPUIPCMap(t *testing.T) {
 			first, second := send(b, kind).Mappings(), send(b, kind).Mappings()
 			t.Logf("%s %d: %d mappings, then %d", kind, round, first, second)
 			if kind == "device" && first == 0 {
-				t.Errorf("round %d: memory of an allocation of its own was not opened: the counter shows nothing", round)
+				t.Errorf("round %d: memory of an allocation of its own was not opened: the counter shows nothing",
+					round)
 			}
 		}
 	}

@@ -196,7 +196,8 @@ func (p *peer) send(ctx context.Context, o order) error {
 	case "send-stream":
 		err = ep.SendStream(ctx, b.view())
 	case "send-am":
-		err = ep.SendAM(ctx, uint16(o.Tag), []byte("header"), ucx.AMOptions{Eager: o.Flags.Eager, Rendezvous: o.Flags.Rendezvous}, b.view())
+		err = ep.SendAM(ctx, uint16(o.Tag), []byte("header"),
+			ucx.AMOptions{Eager: o.Flags.Eager, Rendezvous: o.Flags.Rendezvous}, b.view())
 	}
 	if err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 )
 
 // TestGPUStagedContainers: the second process is in IPC and PID namespaces of its own, as in another container, and
-// nothing is set. Where UCX has no lane for GPUs then, the frames are staged; over tcp:// they always are. The data is right
-// in any case.
+// nothing is set. Where UCX has no lane for GPUs then, the frames are staged; over tcp:// they always are. The data is
+// right in any case.
 func TestGPUStagedContainers(t *testing.T) {
 	requireGPU(t)
 	unshare, err := exec.LookPath("unshare")
@@ -20,7 +20,8 @@ func TestGPUStagedContainers(t *testing.T) {
 	for _, scheme := range []string{"", "tcp"} {
 		t.Run(fmt.Sprintf("%q", scheme), func(t *testing.T) {
 			ctx := testContext(t)
-			h := openHelperBy(t, order{Do: "open-comm", Device: "device", Scheme: scheme}, unshare, "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc")
+			h := openHelperBy(t, order{Do: "open-comm", Device: "device", Scheme: scheme}, unshare, "--ipc", "--pid",
+				"--fork", "--kill-child", "--mount-proc")
 			c := stagedDial(t, ctx, h, scheme, nil, comm.StagedConfig{})
 			serve := h.start(order{Do: "echo-comm"})
 			for _, n := range []int{1000, 8<<20 + 13, 64 << 20} {

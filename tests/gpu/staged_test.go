@@ -21,7 +21,8 @@ var noIPC = map[string]string{"TLS": "tcp,cuda_copy"}
 var stagedSizes = []int{1, 1000, 65537, 1<<20 - 1, 1 << 20, 4 << 20, 8<<20 + 13, 64 << 20, 256 << 20}
 
 // stagedDial connects to a second process.
-func stagedDial(t *testing.T, ctx context.Context, h *helper, scheme string, options map[string]string, staged comm.StagedConfig) comm.Comm {
+func stagedDial(t *testing.T, ctx context.Context, h *helper, scheme string, options map[string]string,
+	staged comm.StagedConfig) comm.Comm {
 	t.Helper()
 	cfg := comm.DialConfig{Device: cuda.NewDeviceResource(device), Staged: staged}
 	if scheme != "" {

@@ -49,7 +49,8 @@ func TestGPUPoolWithoutDriver(t *testing.T) {
 // enqueue copies on a stream as another library's work would: nothing holds the buffers.
 func enqueue(t testing.TB, s *cuda.Stream, dst, src *mem.Buffer) {
 	t.Helper()
-	if r := cudrv.Copy(device, uint64(dst.Addr()), uint64(src.Addr()), dst.Len(), uint64(s.Handle()), 0, 0, 0); r != cudrv.Success {
+	if r := cudrv.Copy(device, uint64(dst.Addr()), uint64(src.Addr()), dst.Len(), uint64(s.Handle()), 0, 0,
+		0); r != cudrv.Success {
 		t.Fatal(cuda.Error(r))
 	}
 }
@@ -165,7 +166,8 @@ func TestGPUStreamPoolAcross(t *testing.T) {
 	requireGPU(t)
 	const rounds = 60
 	o := newOrderedTest(t, rounds)
-	pool, err := mem.NewPool(cuda.NewDeviceResource(device), mem.PoolConfig{SlabBytes: orderedSize, MaxBytes: orderedSize})
+	pool, err := mem.NewPool(cuda.NewDeviceResource(device),
+		mem.PoolConfig{SlabBytes: orderedSize, MaxBytes: orderedSize})
 	must(t, err)
 	var streams []*cuda.Stream
 	for range 3 {
@@ -200,7 +202,8 @@ func TestGPUStreamPoolAcross(t *testing.T) {
 func TestGPUStreamPoolClose(t *testing.T) {
 	requireGPU(t)
 	o := newOrderedTest(t, 1)
-	pool, err := mem.NewPool(cuda.NewDeviceResource(device), mem.PoolConfig{SlabBytes: orderedSize, MaxBytes: orderedSize})
+	pool, err := mem.NewPool(cuda.NewDeviceResource(device),
+		mem.PoolConfig{SlabBytes: orderedSize, MaxBytes: orderedSize})
 	must(t, err)
 	s, err := cuda.NewStream(device, cuda.StreamConfig{})
 	must(t, err)

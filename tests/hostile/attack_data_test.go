@@ -24,18 +24,21 @@ import (
 
 func init() {
 	register(
-		attack{name: "ports of data connections", targets: onTCP | onTLS | plain | journaled, run: by((*Rig).attackPorts)},
+		attack{name: "ports of data connections", targets: onTCP | onTLS | plain | journaled,
+			run: by((*Rig).attackPorts)},
 		attack{name: "scheduler file that is a FIFO", targets: onTCP | plain | journaled, run: by((*Rig).attackFIFO)},
 	)
 }
 
 var (
-	block  = client.Func("hostile.block", func(_ context.Context, n int) ([]byte, error) { return make([]byte, n), nil })
+	block = client.Func("hostile.block", func(_ context.Context, n int) ([]byte, error) {
+		return make([]byte, n), nil
+	})
 	length = client.Func("hostile.length", func(_ context.Context, b []byte) (int, error) { return len(b), nil })
 )
 
-// attackPorts looks for ports of workers with data connections that other hosts reach, and shows used, stolen and forged
-// invitations at them.
+// attackPorts looks for ports of workers with data connections that other hosts reach, and shows used, stolen and
+// forged invitations at them.
 func (r *Rig) attackPorts(ctx context.Context) error {
 	one, err := r.StartWorker("data-one", false, "--lanes", "auto")
 	if err != nil {
@@ -115,7 +118,8 @@ func (r *Rig) attackInvitations(ctx context.Context, one, two string) error {
 	}
 	forged := slices.Clone(b.Cookie)
 	forged[len(forged)-1] ^= 1
-	for name, invitation := range map[string][]byte{"used": a.Cookie, "of another worker": b.Cookie, "forged": forged, "empty": nil} {
+	for name, invitation := range map[string][]byte{"used": a.Cookie, "of another worker": b.Cookie, "forged": forged,
+		"empty": nil} {
 		if err := show(invitation, time.Second); err == nil { // refusals are tried again until then
 			return fmt.Errorf("admitted with an invitation that is %s", name)
 		}
@@ -191,7 +195,8 @@ func (r *Rig) attackFIFO(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "worker", "--scheduler-file", fifo, "--death-timeout", "1s", "--no-nanny", "--no-python").CombinedOutput()
+	out, err := exec.CommandContext(ctx, path, "worker", "--scheduler-file", fifo, "--death-timeout", "1s",
+		"--no-nanny", "--no-python").CombinedOutput()
 	if ctx.Err() != nil || err == nil || !strings.Contains(string(out), "--scheduler-file") {
 		return fmt.Errorf("got %w, %v, %.500s; want an error that names --scheduler-file", err, ctx.Err(), out)
 	}

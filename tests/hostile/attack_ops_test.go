@@ -28,21 +28,28 @@ var purpose = map[string]bool{
 
 func init() {
 	register(
-		attack{name: "ops of the scheduler", targets: everywhere, ends: true, run: func(ctx context.Context, r *Rig) error {
-			return r.attackOps(ctx, r.Scheduler.Address, "scheduler")
-		}},
+		attack{name: "ops of the scheduler", targets: everywhere, ends: true,
+			run: func(ctx context.Context, r *Rig) error {
+				return r.attackOps(ctx, r.Scheduler.Address, "scheduler")
+			}},
 		attack{name: "ops of a worker", targets: everywhere, ends: true, run: func(ctx context.Context, r *Rig) error {
 			return r.attackOps(ctx, r.Worker.Address, "worker")
 		}},
 		attack{name: "ops of a nanny", targets: everywhere, ends: true, run: func(ctx context.Context, r *Rig) error {
 			return r.attackOps(ctx, r.Nanny.Address, "cluster")
 		}},
-		attack{name: "stream messages of a client", targets: everywhere, ends: true, named: true, run: func(ctx context.Context, r *Rig) error {
-			return r.attackStreams(ctx, func(i int) (*Peer, error) { return r.Client(ctx, fmt.Sprintf("hostile-client-%d", i)) })
-		}},
-		attack{name: "stream messages of a worker", targets: everywhere, ends: true, named: true, run: func(ctx context.Context, r *Rig) error {
-			return r.attackStreams(ctx, func(i int) (*Peer, error) { return r.Join(ctx, fmt.Sprintf("hostile-worker-%d", i)) })
-		}},
+		attack{name: "stream messages of a client", targets: everywhere, ends: true, named: true,
+			run: func(ctx context.Context, r *Rig) error {
+				return r.attackStreams(ctx, func(i int) (*Peer, error) {
+					return r.Client(ctx, fmt.Sprintf("hostile-client-%d", i))
+				})
+			}},
+		attack{name: "stream messages of a worker", targets: everywhere, ends: true, named: true,
+			run: func(ctx context.Context, r *Rig) error {
+				return r.attackStreams(ctx, func(i int) (*Peer, error) {
+					return r.Join(ctx, fmt.Sprintf("hostile-worker-%d", i))
+				})
+			}},
 	)
 }
 
@@ -61,8 +68,10 @@ func badValues(full bool) []any {
 		wide[i] = i
 	}
 	return []any{
-		nil, true, -1, int64(math.MinInt64), int64(math.MaxInt64), math.NaN(), math.Inf(1), -1e300, "", "x", "\xff\xfe", strings.Repeat("x", size),
-		[]byte{0xff, 0, 0x80}, make([]byte, size), []any{}, []any{nil}, []any{"a", "a"}, wide, deep, msgpack.Map{}, msgpack.MapOf("a", msgpack.MapOf("b", 1)),
+		nil, true, -1, int64(math.MinInt64), int64(math.MaxInt64), math.NaN(), math.Inf(1), -1e300, "", "x", "\xff\xfe",
+		strings.Repeat("x", size),
+		[]byte{0xff, 0, 0x80}, make([]byte, size), []any{}, []any{nil}, []any{"a", "a"}, wide, deep, msgpack.Map{},
+		msgpack.MapOf("a", msgpack.MapOf("b", 1)),
 		[]any{msgpack.MapOf("a", 1)}, []any{[]any{}, 1, "x"}, "tcp://127.0.0.1:1",
 	}
 }
@@ -177,7 +186,8 @@ func (e *firstError) set(err error) {
 	}
 }
 
-// attackStreams sends every stream message with missing, wrong and huge fields, on a new stream after each that was ended.
+// attackStreams sends every stream message with missing, wrong and huge fields, on a new stream after each that was
+// ended.
 func (r *Rig) attackStreams(ctx context.Context, open func(int) (*Peer, error)) error {
 	s, err := surfaceOf("scheduler", schedulerStreams...)
 	if err != nil {

@@ -18,24 +18,31 @@ import (
 
 func init() {
 	register(
-		attack{name: "metadata with a long path", targets: everywhere, named: true, memory: 4 << 30, run: longMetadataPath},
-		attack{name: "metadata with a map as a name", targets: everywhere, named: true, run: func(ctx context.Context, r *Rig) error {
-			return Refused(r.Call(ctx, r.Scheduler.Address, "set_metadata", msgpack.MapOf("keys", []any{"x", msgpack.MapOf("a", 1)}, "value", 1), nil))
-		}},
+		attack{name: "metadata with a long path", targets: everywhere, named: true, memory: 4 << 30,
+			run: longMetadataPath},
+		attack{name: "metadata with a map as a name", targets: everywhere, named: true,
+			run: func(ctx context.Context, r *Rig) error {
+				return Refused(r.Call(ctx, r.Scheduler.Address, "set_metadata",
+					msgpack.MapOf("keys", []any{"x", msgpack.MapOf("a", 1)}, "value", 1), nil))
+			}},
 		attack{name: "key of bytes, then a scrape", targets: everywhere, run: keyOfBytes},
 		attack{name: "values nested deep", targets: everywhere, named: true, run: deepValues},
-		attack{name: "restart of the same worker twice", targets: everywhere, ends: true, run: func(ctx context.Context, r *Rig) error {
-			w, err := r.Join(ctx, "twice")
-			if err != nil {
-				return err
-			}
-			return r.Call(ctx, r.Scheduler.Address, "restart_workers",
-				msgpack.MapOf("workers", []any{w.Address, w.Address}, "wait_for_workers", false, "on_error", "return", "timeout", 5), nil)
-		}},
+		attack{name: "restart of the same worker twice", targets: everywhere, ends: true,
+			run: func(ctx context.Context, r *Rig) error {
+				w, err := r.Join(ctx, "twice")
+				if err != nil {
+					return err
+				}
+				return r.Call(ctx, r.Scheduler.Address, "restart_workers",
+					msgpack.MapOf("workers", []any{w.Address, w.Address}, "wait_for_workers", false, "on_error",
+						"return",
+						"timeout", 5), nil)
+			}},
 		attack{name: "topics without end, then a subscription", targets: everywhere, run: manyTopics},
 		attack{name: "release of a lock that is being acquired", targets: everywhere, run: lockRace},
 		attack{name: "forged results", targets: everywhere, named: true, run: forgedResults},
-		attack{name: "large variables without end", targets: onTCP | journaled | plain, long: true, memory: 3 << 30, run: largeVariables},
+		attack{name: "large variables without end", targets: onTCP | journaled | plain, long: true, memory: 3 << 30,
+			run: largeVariables},
 		attack{name: "events of megabytes", targets: everywhere, run: largeEvents},
 		attack{name: "journal of another user's making", targets: onTCP | journaled, run: unsafeJournals},
 	)
@@ -62,8 +69,9 @@ func keyOfBytes(ctx context.Context, r *Rig) error {
 	if err != nil {
 		return err
 	}
-	if err := r.Call(ctx, r.Scheduler.Address, "update_data", msgpack.MapOf("who_has", msgpack.Map{{Key: key, Value: []any{r.Worker.Address}}},
-		"nbytes", msgpack.Map{{Key: key, Value: 1}}, "client", c.Name), nil); err != nil {
+	if err := r.Call(ctx, r.Scheduler.Address, "update_data",
+		msgpack.MapOf("who_has", msgpack.Map{{Key: key, Value: []any{r.Worker.Address}}},
+			"nbytes", msgpack.Map{{Key: key, Value: 1}}, "client", c.Name), nil); err != nil {
 		return err
 	}
 	for range 3 {
@@ -110,7 +118,8 @@ func manyTopics(ctx context.Context, r *Rig) error {
 			return err
 		}
 	}
-	if err := c.Send(ctx, msgpack.MapOf("op", "subscribe-topic", "topic", "news"), msgpack.MapOf("op", "log-event", "topic", "news", "msg", "hello")); err != nil {
+	if err := c.Send(ctx, msgpack.MapOf("op", "subscribe-topic", "topic", "news"),
+		msgpack.MapOf("op", "log-event", "topic", "news", "msg", "hello")); err != nil {
 		return err
 	}
 	_, err = c.Expect(ctx, "event")
@@ -170,14 +179,17 @@ func forgedResults(ctx context.Context, r *Rig) error {
 		return err
 	}
 	key, _ := m.Get("key")
-	if err := forger.Send(ctx, msgpack.MapOf("op", "add-keys", "keys", []any{key}, "nbytes", []any{1}, "adopt", true, "stimulus_id", "x")); err != nil {
+	if err := forger.Send(ctx, msgpack.MapOf("op", "add-keys", "keys", []any{key}, "nbytes", []any{1}, "adopt", true,
+		"stimulus_id", "x")); err != nil {
 		return err
 	}
 	if _, err := forger.Expect(ctx, "remove-replicas"); err != nil {
 		return fmt.Errorf("add-keys was not refused: %w", err)
 	}
-	if err := forger.Send(ctx, msgpack.MapOf("op", "task-finished", "key", key, "run_id", -1, "status", "OK", "nbytes", 1, "type", nil,
-		"typename", "int", "metadata", msgpack.Map{}, "thread", 1, "startstops", []any{}, "stimulus_id", "x")); err != nil {
+	if err := forger.Send(ctx, msgpack.MapOf("op", "task-finished", "key", key, "run_id", -1, "status", "OK", "nbytes",
+		1, "type", nil,
+		"typename", "int", "metadata", msgpack.Map{}, "thread", 1, "startstops", []any{}, "stimulus_id",
+		"x")); err != nil {
 		return err
 	}
 	if err := forger.Ended(ctx); err != nil {
@@ -193,7 +205,8 @@ func forgedResults(ctx context.Context, r *Rig) error {
 func largeVariables(ctx context.Context, r *Rig) error {
 	value := strings.Repeat("x", 16<<20)
 	for i := range 100 {
-		err := r.Call(ctx, r.Scheduler.Address, "variable_set", msgpack.MapOf("name", fmt.Sprintf("large-%d", i), "client", "x", "key", nil, "data", value), nil)
+		err := r.Call(ctx, r.Scheduler.Address, "variable_set", msgpack.MapOf("name", fmt.Sprintf("large-%d", i),
+			"client", "x", "key", nil, "data", value), nil)
 		if err == nil {
 			continue
 		}
@@ -205,7 +218,8 @@ func largeVariables(ctx context.Context, r *Rig) error {
 			return err
 		}
 		for k := range i {
-			if err := c.Send(ctx, msgpack.MapOf("op", "variable_delete", "name", fmt.Sprintf("large-%d", k), "client", "x")); err != nil {
+			if err := c.Send(ctx, msgpack.MapOf("op", "variable_delete", "name", fmt.Sprintf("large-%d", k), "client",
+				"x")); err != nil {
 				return err
 			}
 		}
@@ -221,7 +235,8 @@ func largeEvents(ctx context.Context, r *Rig) error {
 		n = 2000
 	}
 	for i := range n {
-		if err := r.Call(ctx, r.Scheduler.Address, "log_event", msgpack.MapOf("topic", fmt.Sprintf("large-%d", i), "msg", text), nil); err != nil {
+		if err := r.Call(ctx, r.Scheduler.Address, "log_event", msgpack.MapOf("topic", fmt.Sprintf("large-%d", i),
+			"msg", text), nil); err != nil {
 			return err
 		}
 	}
@@ -236,7 +251,8 @@ func unsafeJournals(ctx context.Context, r *Rig) error {
 	}
 	for name, prepare := range map[string]func(dir string) error{
 		"open-folder": func(dir string) error {
-			return errors.Join(os.WriteFile(filepath.Join(dir, "log-0000000000000001"), nil, 0o600), os.Chmod(dir, 0o777))
+			return errors.Join(os.WriteFile(filepath.Join(dir, "log-0000000000000001"), nil, 0o600),
+				os.Chmod(dir, 0o777))
 		},
 		"linked-own-folder": func(dir string) error {
 			return errors.Join(os.Symlink(r.dir, filepath.Join(dir, "millstream-journal")), os.Chmod(dir, 0o777))

@@ -140,7 +140,8 @@ func (r *Rig) Client(ctx context.Context, name string) (*Peer, error) {
 	}
 	r.Attacker(name)
 	p := &Peer{Comm: c, Name: name}
-	if err := rpc.Notify(ctx, c, "register-client", msgpack.MapOf("client", name, "versions", msgpack.Map{})); err != nil {
+	if err := rpc.Notify(ctx, c, "register-client", msgpack.MapOf("client", name, "versions",
+		msgpack.Map{})); err != nil {
 		return nil, err
 	}
 	m, err := p.Read(ctx)
@@ -167,7 +168,8 @@ func (r *Rig) Join(ctx context.Context, name string, fields ...any) (*Peer, erro
 	if err != nil {
 		return nil, err
 	}
-	p := &Peer{Name: name, Address: l.ContactAddr(), Server: rpc.NewServer(rpc.Config{Type: "Worker", ID: "Worker-" + name})}
+	p := &Peer{Name: name, Address: l.ContactAddr(), Server: rpc.NewServer(rpc.Config{Type: "Worker", ID: "Worker-" +
+		name})}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -179,9 +181,12 @@ func (r *Rig) Join(ctx context.Context, name string, fields ...any) (*Peer, erro
 	}
 	r.Attacker(name)
 	r.Attacker(p.Address)
-	m := msgpack.MapOf("address", p.Address, "status", "running", "nthreads", 1, "name", name, "now", 0.0, "resources", msgpack.Map{},
-		"memory_limit", 1<<30, "local_directory", "", "services", msgpack.Map{}, "nanny", nil, "pid", 1, "versions", msgpack.MapOf("packages", msgpack.Map{}),
-		"metrics", msgpack.Map{}, "extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash())), "stimulus_id", "hostile",
+	m := msgpack.MapOf("address", p.Address, "status", "running", "nthreads", 1, "name", name, "now", 0.0, "resources",
+		msgpack.Map{},
+		"memory_limit", 1<<30, "local_directory", "", "services", msgpack.Map{}, "nanny", nil, "pid", 1, "versions",
+		msgpack.MapOf("packages", msgpack.Map{}),
+		"metrics", msgpack.Map{}, "extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash())),
+		"stimulus_id", "hostile",
 		"server_id", "Worker-"+name)
 	for i := 0; i+1 < len(fields); i += 2 {
 		m.Set(fields[i].(string), fields[i+1])

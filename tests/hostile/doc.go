@@ -29,6 +29,6 @@
 //		})
 //	}
 //
-// run returns an error when the attack succeeded or could not be made. An error that the attacked process answers is what
-// a refused attacker gets: look at it, and return nil when it is the right one.
+// run returns an error when the attack succeeded or could not be made. An error that the attacked process answers is
+// what a refused attacker gets: look at it, and return nil when it is the right one.
 package hostile

@@ -29,7 +29,8 @@ func (r *Rig) begin(ctx context.Context) error {
 	if got, err := r.kept.Result(ctx); err != nil || got != 1001*1001 {
 		return fmt.Errorf("first result: got %d, %v, want %d", got, err, 1001*1001)
 	}
-	return r.honestCall(ctx, r.Scheduler.Address, "variable_set", msgpack.MapOf("name", "honest", "client", "honest", "key", nil, "data", 4711), nil)
+	return r.honestCall(ctx, r.Scheduler.Address, "variable_set", msgpack.MapOf("name", "honest", "client", "honest",
+		"key", nil, "data", 4711), nil)
 }
 
 func (r *Rig) connectHonest(ctx context.Context) (*client.Client, error) {
@@ -139,7 +140,8 @@ func (r *Rig) promised(ctx context.Context) error {
 		return fmt.Errorf("result of the start: got %d, %v, want %d", got, err, 1001*1001)
 	}
 	var v msgpack.Map
-	err := r.honestCall(ctx, r.Scheduler.Address, "variable_get", msgpack.MapOf("name", "honest", "client", "honest", "timeout", 10), &v)
+	err := r.honestCall(ctx, r.Scheduler.Address, "variable_get", msgpack.MapOf("name", "honest", "client", "honest",
+		"timeout", 10), &v)
 	got, _ := v.Get("value")
 	if err != nil || fmt.Sprint(got) != "4711" {
 		return fmt.Errorf("variable of the start: got %v, %v, want 4711", got, err)

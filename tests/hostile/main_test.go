@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestHostile runs the table. MILLSTREAM_HOSTILE=full is the long form, HOSTILE selects attacks by a regular expression.
+// TestHostile runs the table. MILLSTREAM_HOSTILE=full is the long form, HOSTILE selects attacks by a regular
+// expression.
 func TestHostile(t *testing.T) {
 	full := os.Getenv("MILLSTREAM_HOSTILE") == "full"
 	only, err := regexp.Compile(os.Getenv("HOSTILE"))
@@ -61,7 +62,8 @@ func TestHostile(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("attacks: %d run, %d failed, %d in the table, %v", ran, failed, len(attacks), time.Since(began).Round(time.Second))
+	t.Logf("attacks: %d run, %d failed, %d in the table, %v", ran, failed, len(attacks),
+		time.Since(began).Round(time.Second))
 	if ran == 0 {
 		t.Errorf("no attack matches %q", only)
 	}

@@ -30,8 +30,8 @@ type surface struct {
 }
 
 // surfaceOf reads the source of a server and of the packages below its internal folder: ops from calls of Handle, from
-// tables of stream handlers and from the cases of stream functions, fields from the rpc tags of the handlers' arguments.
-// An op whose fields are not declared gets those that any function of its server reads.
+// tables of stream handlers and from the cases of stream functions, fields from the rpc tags of the handlers'
+// arguments. An op whose fields are not declared gets those that any function of its server reads.
 func surfaceOf(folder string, streams ...string) (s surface, err error) {
 	requests, messages, common := map[string][]string{}, map[string][]string{}, map[string]bool{}
 	own, err := filepath.Glob(filepath.Join(rig.Root(), folder, "internal", "*"))
@@ -82,7 +82,8 @@ func readPackage(dir string) (*sources, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &sources{types: map[string]*ast.StructType{}, methods: map[string]*ast.FuncDecl{}, values: map[string]ast.Expr{}}
+	p := &sources{types: map[string]*ast.StructType{}, methods: map[string]*ast.FuncDecl{},
+		values: map[string]ast.Expr{}}
 	set := token.NewFileSet()
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
@@ -294,7 +295,8 @@ func (p *sources) read() map[string]bool {
 			case *ast.Ident:
 				name = f.Name
 			}
-			if name != "Get" && name != "GetString" && name != "Field" && name != "field" && name != "keyOf" && name != "Has" {
+			if name != "Get" && name != "GetString" && name != "Field" && name != "field" && name != "keyOf" &&
+				name != "Has" {
 				return
 			}
 			for _, a := range n.Args {
@@ -349,16 +351,19 @@ func (p *sources) text(e ast.Expr) (string, bool) {
 func TestSurface(t *testing.T) {
 	known := map[string][2]int{"scheduler": {96, 27}, "worker": {33, 0}, "cluster": {13, 0}} // requests, messages
 	for folder, want := range map[string][]string{
-		"scheduler": {"identity", "set_metadata", "restart_workers", "queue_put", "register-worker", "performance_report"},
-		"worker":    {"identity", "get_data", "update_data", "terminate", "millstream-diagnosis", "shuffle_receive", lane.Op},
-		"cluster":   {"identity", "kill", "instantiate"},
+		"scheduler": {"identity", "set_metadata", "restart_workers", "queue_put", "register-worker",
+			"performance_report"},
+		"worker": {"identity", "get_data", "update_data", "terminate", "millstream-diagnosis", "shuffle_receive",
+			lane.Op},
+		"cluster": {"identity", "kill", "instantiate"},
 	} {
 		s, err := surfaceOf(folder, schedulerStreams...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if least := known[folder]; len(s.requests) < least[0] || len(s.messages) < least[1] {
-			t.Errorf("%s: found %d requests and %d messages, want at least %d and %d: surfaceOf misses a form in which ops are declared",
+			t.Errorf("%s: found %d requests and %d messages, want at least %d and %d: surfaceOf misses a form in "+
+				"which ops are declared",
 				folder, len(s.requests), len(s.messages), least[0], least[1])
 		}
 		for _, name := range want {
@@ -367,7 +372,8 @@ func TestSurface(t *testing.T) {
 			}
 		}
 		if folder == "scheduler" {
-			for _, name := range []string{"update-graph", "task-erred", "subscribe-topic", "queue_release", "log-event", "add-keys"} {
+			for _, name := range []string{"update-graph", "task-erred", "subscribe-topic", "queue_release", "log-event",
+				"add-keys"} {
 				if !slices.ContainsFunc(s.messages, func(o op) bool { return o.name == name }) {
 					t.Errorf("%s: message %s is missing in %v", folder, name, s.messages)
 				}

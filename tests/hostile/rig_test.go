@@ -26,7 +26,8 @@ type Rig struct {
 	Scheduler, Worker, Nanny *Process
 	// NannyWorker is the address of the nanny's worker.
 	NannyWorker string
-	// Journal is the folder of the scheduler's journal, "" without one; Certificates that of the certificates, "" without.
+	// Journal is the folder of the scheduler's journal, "" without one; Certificates that of the certificates, ""
+	// without.
 	Journal, Certificates string
 	// Full is the long form.
 	Full bool
@@ -128,7 +129,8 @@ func (r *Rig) launchWith(name string, command, args []string) (*Process, error) 
 	if err != nil {
 		return nil, err
 	}
-	full := append(slices.Clone(command[1:]), "scheduler", "--protocol", r.protocol, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--python", python)
+	full := append(slices.Clone(command[1:]), "scheduler", "--protocol", r.protocol, "--host", "127.0.0.1",
+		"--dashboard-address", "127.0.0.1:0", "--python", python)
 	var mu sync.Mutex
 	var address, http string
 	p, err := startProcess(r.t, name, r.command(command[0], append(full, args...)...), func(line string) bool {
@@ -163,7 +165,8 @@ func (r *Rig) startScheduler() (err error) {
 // StartWorker starts a worker of this program, which has the honest client's function. Its address is in the process,
 // the nanny's with a nanny. It ends with the test.
 func (r *Rig) StartWorker(name string, nanny bool, args ...string) (*Process, error) {
-	full := []string{"worker", r.Scheduler.Address, "--protocol", r.protocol, "--host", "127.0.0.1", "--name", name, "--nthreads", "2",
+	full := []string{"worker", r.Scheduler.Address, "--protocol", r.protocol, "--host", "127.0.0.1", "--name", name,
+		"--nthreads", "2",
 		"--no-dashboard", "--lanes", "none", "--local-directory", r.dir, "--no-python", "--memory-limit", "0"}
 	if !nanny {
 		full = append(full, "--no-nanny")

@@ -109,7 +109,8 @@ func TestWeClose(t *testing.T) {
 		} else {
 			l.Logf("the peer's receive ended with %s", failed.Exception)
 		}
-		if _, err := l.peer.Do(l.ctx, "send", l.command(pypeer.Command{"data": pypeer.Data(1, 0)})); !errors.As(err, &failed) {
+		if _, err := l.peer.Do(l.ctx, "send", l.command(pypeer.Command{"data": pypeer.Data(1, 0)})); !errors.As(err,
+			&failed) {
 			l.Errorf("the peer's send afterwards ended with %v", err)
 		}
 	})

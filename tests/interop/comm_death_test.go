@@ -32,7 +32,8 @@ func TestCommPythonDies(t *testing.T) {
 		},
 		// Python writes, and we have read no more than the start.
 		"in a message": func(l *commLink) <-chan error {
-			if _, err := l.peer.Post("write", pypeer.Command{"ep": l.name, "value": map[string]any{"kind": "array", "size": 400 << 20}}); err != nil {
+			if _, err := l.peer.Post("write", pypeer.Command{"ep": l.name,
+				"value": map[string]any{"kind": "array", "size": 400 << 20}}); err != nil {
 				l.Fatal(err)
 			}
 			return async(func() error {

@@ -28,7 +28,8 @@ func commWays(t *testing.T, f func(*commLink)) {
 func TestCommHandshake(t *testing.T) {
 	commWays(t, func(l *commLink) {
 		info := l.c.Info()
-		if info.PickleProtocol != 5 || len(info.Python) != 3 || info.Python[0] != 3 || info.Millstream != nil || info.Compression != "" || !info.SameHost {
+		if info.PickleProtocol != 5 || len(info.Python) != 3 || info.Python[0] != 3 || info.Millstream != nil ||
+			info.Compression != "" || !info.SameHost {
 			l.Errorf("we have agreed on %+v", info)
 		}
 		h := l.handshake()
@@ -152,7 +153,8 @@ func TestCommUnreachable(t *testing.T) {
 	address := l.ContactAddr()
 	l.Close()
 	_, err = comm.Dial(r.ctx, address, comm.DialConfig{Timeout: 300 * time.Millisecond})
-	if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "Timed out trying to connect to "+address) || !strings.Contains(err.Error(), "refused") {
+	if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "Timed out trying to connect to "+
+		address) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("our dial: %v", err)
 	}
 	_, err = r.peer.Do(r.ctx, "connect", pypeer.Command{"address": address, "timeout": 0.3})
@@ -206,7 +208,8 @@ func TestCommCompression(t *testing.T) {
 			theirs = *h.Options.Compression
 		}
 		if c.Info().Compression != want || theirs != want || h.SameHost || c.Info().SameHost {
-			t.Errorf("with %q we have agreed on %q, Python on %q; same host: %v, %v", ours, c.Info().Compression, theirs, c.Info().SameHost, h.SameHost)
+			t.Errorf("with %q we have agreed on %q, Python on %q; same host: %v, %v", ours, c.Info().Compression,
+				theirs, c.Info().SameHost, h.SameHost)
 		}
 		// Compressed frames pass like others.
 		done := l.echo(1)

@@ -96,7 +96,8 @@ func TestCommTLSStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := r.peer.Do(r.ctx, "connect", s.withTLS(pypeer.Command{"address": l.ContactAddr(), "timeout": 2})); err == nil {
+	if _, err := r.peer.Do(r.ctx, "connect", s.withTLS(pypeer.Command{"address": l.ContactAddr(),
+		"timeout": 2})); err == nil {
 		t.Error("Python connects with another cluster's certificate")
 	}
 }
@@ -110,7 +111,8 @@ func temporary(t *testing.T) (cert, key string) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "dask-internal"}, DNSNames: []string{"dask-internal"},
+		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "dask-internal"},
+		DNSNames:  []string{"dask-internal"},
 		NotBefore: time.Now(), NotAfter: time.Now().Add(365 * 24 * time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
@@ -121,7 +123,8 @@ func temporary(t *testing.T) (cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
 }
 
 // Certificates of that kind work here, given as texts, and hold every role.

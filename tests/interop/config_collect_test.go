@@ -16,8 +16,10 @@ import (
 
 // Keys that meet in many ways: both spellings of hyphens, sections and values of one name,
 // and keys that Dask has renamed.
-var cfgKeys = []string{"a", "b-c", "b_c", "d-e-f", "d_e_f", "d-e_f", "x", "distributed", "comm", "timeouts", "connect", "scheduler", "work-stealing", "work_stealing",
-	"shuffle", "dataframe", "array", "rechunk-threshold", "rechunk", "threshold", "worker-ttl", "tick-time", "compression", "log-length", "p2p", "disk", "fuse-ave-width"}
+var cfgKeys = []string{"a", "b-c", "b_c", "d-e-f", "d_e_f", "d-e_f", "x", "distributed", "comm", "timeouts", "connect",
+	"scheduler", "work-stealing", "work_stealing",
+	"shuffle", "dataframe", "array", "rechunk-threshold", "rechunk", "threshold", "worker-ttl", "tick-time",
+	"compression", "log-length", "p2p", "disk", "fuse-ave-width"}
 
 func cfgFile(r *rand.Rand, depth int) string {
 	var b strings.Builder
@@ -37,7 +39,8 @@ func cfgFile(r *rand.Rand, depth int) string {
 		case n == 3:
 			fmt.Fprintf(&b, "%s%s: [1, {p: q}, %d]\n", indent, key, r.IntN(9))
 		default:
-			fmt.Fprintf(&b, "%s%s: %s\n", indent, key, []string{"1", "yes", "null", "text", "1.5", "30s", "{}", "[]"}[r.IntN(8)])
+			fmt.Fprintf(&b, "%s%s: %s\n", indent, key, []string{"1", "yes", "null", "text", "1.5", "30s", "{}",
+				"[]"}[r.IntN(8)])
 		}
 	}
 	return b.String()
@@ -57,11 +60,13 @@ func cfgEnv(r *rand.Rand) [][2]string {
 		}
 		if !seen[name] {
 			seen[name] = true
-			env = append(env, [2]string{name, []string{"1", "True", "none", "text", "[1, 2]", "{'p': {'q': 1}}", "1e3", "30s"}[r.IntN(8)]})
+			env = append(env, [2]string{name, []string{"1", "True", "none", "text", "[1, 2]", "{'p': {'q': 1}}", "1e3",
+				"30s"}[r.IntN(8)]})
 		}
 	}
 	if r.IntN(6) == 0 {
-		env = append(env, [2]string{"DASK_INTERNAL_INHERIT_CONFIG", "eyJhIjogMSwgImRpc3RyaWJ1dGVkIjogeyJjb21tIjogeyJ0aW1lb3V0cyI6IHsiY29ubmVjdCI6ICI1cyJ9fX0sICJ3IjogSW5maW5pdHl9"})
+		env = append(env, [2]string{"DASK_INTERNAL_INHERIT_CONFIG",
+			"eyJhIjogMSwgImRpc3RyaWJ1dGVkIjogeyJjb21tIjogeyJ0aW1lb3V0cyI6IHsiY29ubmVjdCI6ICI1cyJ9fX0sICJ3IjogSW5maW5pdHl9"})
 	}
 	return env
 }
@@ -79,7 +84,8 @@ func TestConfigCollectAsDask(t *testing.T) {
 				t.Fatal(err)
 			}
 			for k := range 1 + r.IntN(2) {
-				name := filepath.Join(dir, []string{"a.yaml", "b.yml", "C.YAML", "d.json", ".yaml", "e.txt"}[(r.IntN(6)+k)%6])
+				name := filepath.Join(dir, []string{"a.yaml", "b.yml", "C.YAML", "d.json", ".yaml",
+					"e.txt"}[(r.IntN(6)+k)%6])
 				if err := os.WriteFile(name, []byte(cfgFile(r, 0)), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -152,7 +158,8 @@ func daskWarned(t *testing.T, messages []string) []string {
 
 func cfgLoad(t *testing.T, c daskCase) (*daskconfig.Map, []string, error) {
 	t.Helper()
-	o := daskconfig.Options{Paths: append([]string{}, c.Paths...), Env: []string{}, Defaults: []*daskconfig.Map{}, Unchecked: true}
+	o := daskconfig.Options{Paths: append([]string{}, c.Paths...), Env: []string{}, Defaults: []*daskconfig.Map{},
+		Unchecked: true}
 	warnings := []string{}
 	o.Warn = func(w daskconfig.Warning) {
 		if w.Key != "" && !slices.Contains(warnings, w.Key) {
@@ -181,7 +188,8 @@ func cfgLoad(t *testing.T, c daskCase) (*daskconfig.Map, []string, error) {
 func TestConfigFaultyFilesAsDask(t *testing.T) {
 	dir := t.TempDir()
 	var cases []daskCase
-	for i, text := range []string{"a: 1", "", "# c", "- 1", "text", "1", "a: [", "a: 1\n---\nb: 1", "yes: 1", "a: {1: 2}", "a: [{1: 2}]", "a: \xff", "a: &x {b: *x}", "null", "~: 1", "a: !!python/name:os.system x"} {
+	for i, text := range []string{"a: 1", "", "# c", "- 1", "text", "1", "a: [", "a: 1\n---\nb: 1", "yes: 1",
+		"a: {1: 2}", "a: [{1: 2}]", "a: \xff", "a: &x {b: *x}", "null", "~: 1", "a: !!python/name:os.system x"} {
 		name := filepath.Join(dir, fmt.Sprintf("%d.yaml", i))
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -191,7 +199,8 @@ func TestConfigFaultyFilesAsDask(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "folder.yaml"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cases = append(cases, daskCase{Op: "collect", Paths: []string{filepath.Join(dir, "missing")}}, daskCase{Op: "collect", Paths: []string{""}},
+	cases = append(cases, daskCase{Op: "collect", Paths: []string{filepath.Join(dir, "missing")}},
+		daskCase{Op: "collect", Paths: []string{""}},
 		daskCase{Op: "collect", Env: [][2]string{{"DASK_A", "1"}, {"DASK_A__B", "2"}}},
 		daskCase{Op: "collect", Env: [][2]string{{"DASK_A__B", "2"}, {"DASK_A", "1"}}},
 		daskCase{Op: "collect", Env: [][2]string{{"DASK_A", "None"}, {"DASK_A__B", "2"}}},
@@ -218,7 +227,8 @@ func TestConfigScopesAsDask(t *testing.T) {
 			for i := range parts {
 				parts[i] = cfgKeys[r.IntN(len(cfgKeys))]
 			}
-			c.Steps = append(c.Steps, daskStep{Key: strings.Join(parts, "."), Value: []string{"1", "text", "{p: 1}", "null"}[r.IntN(4)], Restore: -1})
+			c.Steps = append(c.Steps, daskStep{Key: strings.Join(parts, "."),
+				Value: []string{"1", "text", "{p: 1}", "null"}[r.IntN(4)], Restore: -1})
 			sets++
 		}
 		cases = append(cases, c)
@@ -230,7 +240,8 @@ func TestConfigScopesAsDask(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := daskconfig.Load(daskconfig.Options{Paths: []string{}, Env: []string{}, Defaults: []*daskconfig.Map{start}, Unchecked: true, Warn: func(daskconfig.Warning) {}})
+		cfg, err := daskconfig.Load(daskconfig.Options{Paths: []string{}, Env: []string{},
+			Defaults: []*daskconfig.Map{start}, Unchecked: true, Warn: func(daskconfig.Warning) {}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +295,8 @@ func TestConfigScopesAsDask(t *testing.T) {
 func TestConfigGetAsDask(t *testing.T) {
 	text := "a: {b-c: {d_e: 1, f: null}, s: text, l: [1]}\nx-y: 2\n"
 	var cases []daskCase
-	for _, key := range []string{"a", "a.b-c", "a.b_c", "a.b_c.d-e", "a.b-c.d_e", "a.b_c.f", "a.b_c.f.g", "a.s", "a.s.t", "a.l", "a.l.0", "x-y", "x_y", "x", "", "a.", "nope", "a.b.c"} {
+	for _, key := range []string{"a", "a.b-c", "a.b_c", "a.b_c.d-e", "a.b-c.d_e", "a.b_c.f", "a.b_c.f.g", "a.s",
+		"a.s.t", "a.l", "a.l.0", "x-y", "x_y", "x", "", "a.", "nope", "a.b.c"} {
 		cases = append(cases, daskCase{Op: "get", Text: text, Key: key})
 	}
 	cfgCompare(t, cases, func(c daskCase) (any, error) {
@@ -292,7 +304,8 @@ func TestConfigGetAsDask(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		cfg, err := daskconfig.Load(daskconfig.Options{Paths: []string{}, Env: []string{}, Defaults: []*daskconfig.Map{start}, Unchecked: true})
+		cfg, err := daskconfig.Load(daskconfig.Options{Paths: []string{}, Env: []string{},
+			Defaults: []*daskconfig.Map{start}, Unchecked: true})
 		if err != nil {
 			return nil, err
 		}
@@ -318,7 +331,8 @@ func TestConfigAddDefaultsAsDask(t *testing.T) {
 		if err := os.WriteFile(start, []byte("s:\n"+c.Text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := daskconfig.Load(daskconfig.Options{Paths: []string{start}, Env: []string{}, Defaults: []*daskconfig.Map{}, Unchecked: true})
+		cfg, err := daskconfig.Load(daskconfig.Options{Paths: []string{start}, Env: []string{},
+			Defaults: []*daskconfig.Map{}, Unchecked: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,7 +344,8 @@ func TestConfigAddDefaultsAsDask(t *testing.T) {
 			cfg.AddDefaults(d)
 		}
 		if a.Error != "" {
-			if !strings.Contains(a.Error, "is not iterable") && !strings.Contains(a.Error, "indices must be") && !strings.Contains(a.Error, "has no attribute 'get'") {
+			if !strings.Contains(a.Error, "is not iterable") && !strings.Contains(a.Error, "indices must be") &&
+				!strings.Contains(a.Error, "has no attribute 'get'") {
 				t.Errorf("%q %q: Python says %s", c.Text, c.Defaults, a.Error)
 			}
 			continue // a default that is no section meets one that is: Python stops
@@ -345,7 +360,8 @@ func TestConfigAddDefaultsAsDask(t *testing.T) {
 func TestConfigPathsAsDask(t *testing.T) {
 	var cases []daskCase
 	for _, env := range [][][2]string{
-		{{"HOME", "/h"}}, {{"HOME", "/h"}, {"DASK_CONFIG", "/c"}}, {{"HOME", "/h"}, {"DASK_ROOT_CONFIG", "/r"}}, {{"HOME", "/h"}, {"DASK_ROOT_CONFIG", ""}, {"DASK_CONFIG", ""}},
+		{{"HOME", "/h"}}, {{"HOME", "/h"}, {"DASK_CONFIG", "/c"}}, {{"HOME", "/h"}, {"DASK_ROOT_CONFIG", "/r"}},
+		{{"HOME", "/h"}, {"DASK_ROOT_CONFIG", ""}, {"DASK_CONFIG", ""}},
 		{{"HOME", "/h"}, {"DASK_CONFIG", "/etc/dask"}}, {{"HOME", "/h"}, {"DASK_ROOT_CONFIG", "/h/.config/dask"}},
 	} {
 		cases = append(cases, daskCase{Op: "paths", Key: "/v", Env: env})
@@ -355,7 +371,9 @@ func TestConfigPathsAsDask(t *testing.T) {
 		for _, kv := range cases[i].Env {
 			env = append(env, kv[0]+"="+kv[1])
 		}
-		got := slices.DeleteFunc(daskconfig.SearchPaths(env), func(p string) bool { return strings.Contains(p, "millstream") })
+		got := slices.DeleteFunc(daskconfig.SearchPaths(env), func(p string) bool {
+			return strings.Contains(p, "millstream")
+		})
 		if got, want, ok := cfgSame(t, a.Value, got); !ok {
 			t.Errorf("%v: %s, want %s", cases[i].Env, got, want)
 		}
@@ -363,7 +381,8 @@ func TestConfigPathsAsDask(t *testing.T) {
 }
 
 func TestConfigSerializeAsDask(t *testing.T) {
-	texts := []string{"a: 1\nb: {c: [1, 2.5, .inf, null, true, 'é\"', -.inf]}\nbig: 99999999999999999999\nf: 1.0\n", "{}", "a: 1.0e+300"}
+	texts := []string{"a: 1\nb: {c: [1, 2.5, .inf, null, true, 'é\"', -.inf]}\nbig: 99999999999999999999\nf: 1.0\n",
+		"{}", "a: 1.0e+300"}
 	var cases []daskCase
 	for _, text := range texts {
 		cases = append(cases, daskCase{Op: "serialize", Text: text})

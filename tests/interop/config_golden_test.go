@@ -71,7 +71,8 @@ func runConfigPeer(t *testing.T, script string, input []byte) []byte {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, python, filepath.Join("peers", script))
 	empty := t.TempDir()
-	cmd.Env = []string{"HOME=" + empty, "DASK_ROOT_CONFIG=" + empty, "PATH=" + os.Getenv("PATH"), "LD_LIBRARY_PATH=" + os.Getenv("LD_LIBRARY_PATH")}
+	cmd.Env = []string{"HOME=" + empty, "DASK_ROOT_CONFIG=" + empty, "PATH=" + os.Getenv("PATH"), "LD_LIBRARY_PATH=" +
+		os.Getenv("LD_LIBRARY_PATH")}
 	cmd.Stdin = bytes.NewReader(input)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -126,7 +127,8 @@ func cfgEncode(v any) any {
 		return map[string]any{"m": pairs}
 	case daskconfig.Time:
 		_, offset := v.Zone()
-		return map[string]any{"time": v.Format("2006-01-02T15:04:05.000000"), "naive": v.Naive, "offset": float64(offset)}
+		return map[string]any{"time": v.Format("2006-01-02T15:04:05.000000"), "naive": v.Naive,
+			"offset": float64(offset)}
 	case daskconfig.Date:
 		return map[string]any{"date": v.String()}
 	}

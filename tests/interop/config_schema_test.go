@@ -89,7 +89,8 @@ func TestConfigSchemaAsPython(t *testing.T) {
 	types := func(leaves map[string]string) map[string]string {
 		all := map[string]string{}
 		for k, v := range leaves {
-			if strings.HasSuffix(k, ".type") && strings.HasPrefix(k, "properties.distributed-ucxx.") && !strings.Contains(k, "additionalProperties") {
+			if strings.HasSuffix(k, ".type") && strings.HasPrefix(k, "properties.distributed-ucxx.") &&
+				!strings.Contains(k, "additionalProperties") {
 				all[k] = v
 			}
 		}

@@ -52,7 +52,8 @@ var valueCases = []settingCase{
 	cfgYAML(`distributed-ucxx: {rmm: {pool-size: 1GB}}`),
 	cfgYAML(`distributed-ucxx: {rmm: {pool-size: 1.5 GiB}}`),
 	cfgYAML(`distributed-ucxx: {rmm: {pool-size: 1GBB}}`),
-	cfgYAML(`distributed-ucxx: {environment: {rndv-thresh: "1"}}` + "\n" + `distributed: {comm: {ucx: {environment: {net-devices: eth0}}}}`),
+	cfgYAML(`distributed-ucxx: {environment: {rndv-thresh: "1"}}` + "\n" +
+		`distributed: {comm: {ucx: {environment: {net-devices: eth0}}}}`),
 	cfgVars("UCX_TLS=self,tcp", "DASK_DISTRIBUTED_UCXX__NVLINK=true"),
 	cfgVars("UCX_NET_DEVICES=lo", "DASK_DISTRIBUTED_UCXX__ENVIRONMENT__NET_DEVICES=eth0"),
 }

@@ -116,7 +116,8 @@ func ucxxRows(values, devices []string) []ucxxRow {
 
 // reason tells why ours differs from theirs, or that it must not.
 func (r ucxxRow) reason() string {
-	tcp, nvlink, ib, rdmacm, cuda := r.values[0] == "true", r.values[1] == "true", r.values[2] == "true", r.values[3] == "true", r.values[4] == "true"
+	tcp, nvlink, ib, rdmacm, cuda := r.values[0] == "true", r.values[1] == "true", r.values[2] == "true",
+		r.values[3] == "true", r.values[4] == "true"
 	switch {
 	case rdmacm && !ib:
 		return "rdmacm needs infiniband"
@@ -192,7 +193,8 @@ are only false exclude (` + "`nvlink: false`" + ` is ` + "`UCX_TLS=^cuda_ipc`" +
 		t.Fatal(err)
 	}
 	if string(have) != b.String() {
-		t.Errorf("docs/ucx-settings.md is not what the code and distributed-ucxx do; run go test ./tests/interop -run TestConfigTranslationTable -update. It should be:\n%s", b.String())
+		t.Errorf("docs/ucx-settings.md is not what the code and distributed-ucxx do; run go test ./tests/interop "+
+			"-run TestConfigTranslationTable -update. It should be:\n%s", b.String())
 	}
 }
 
@@ -202,7 +204,9 @@ func writeCombinations(t *testing.T, b *strings.Builder) {
 	for _, r := range rows {
 		cases = append(cases, ucxxCase{YAML: r.yaml()})
 	}
-	b.WriteString("| tcp | nvlink | infini&shy;band | rdmacm | cuda-copy | net-devices | `UCX_TLS` | theirs | `UCX_SOCKADDR_TLS_PRIORITY` | theirs | `UCX_NET_DEVICES` | theirs | why |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| tcp | nvlink | infini&shy;band | rdmacm | cuda-copy | net-devices | `UCX_TLS` | theirs | " +
+		"`UCX_SOCKADDR_TLS_PRIORITY` | theirs | `UCX_NET_DEVICES` | theirs | why " +
+		"|\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for i, a := range askUCXX(t, cases) {
 		s, err := cfgOurs(t, cases[i])
 		cells := make([]string, 0, 13)

@@ -23,18 +23,27 @@ func cfgYAMLTexts(r *rand.Rand) []string {
 	var texts []string
 	for _, s := range cfgScalars {
 		s = strings.Trim(s, "\n")
-		texts = append(texts, "k: "+s, "k: '"+s+"'", "k: \""+s+"\"", "- "+s, "? "+s+"\n: 1", "k: !!str "+s, "k: !!int "+s, "k: !!float '"+s+"'", "k: [ "+s+" ]", "k: !!bool "+s, "k: ! "+s)
+		texts = append(texts, "k: "+s, "k: '"+s+"'", "k: \""+s+"\"", "- "+s, "? "+s+"\n: 1", "k: !!str "+s, "k: !!int "+
+			s, "k: !!float '"+s+"'", "k: [ "+s+" ]", "k: !!bool "+s, "k: ! "+s)
 	}
 	texts = append(texts,
-		"", "# only a comment\n", "---\n", "---\na: 1\n...\n", "a: 1\n---\nb: 2\n", "%YAML 1.1\n---\na: 1\n", "a: 1\na: 2\n",
+		"", "# only a comment\n", "---\n", "---\na: 1\n...\n", "a: 1\n---\nb: 2\n", "%YAML 1.1\n---\na: 1\n",
+		"a: 1\na: 2\n",
 		"a: &x {p: 1, q: 2}\nb: {<<: *x, q: 3}\n", "a: &x {p: 1}\nb: &y {p: 2, r: 3}\nc: {z: 0, <<: [*x, *y], r: 9}\n",
-		"a: &x {p: 1}\nb: &y {<<: *x, q: 1}\nc: {<<: *y}\n", "b: {<<: 1}\n", "b: {<<: [1]}\n", "a: {<<: {p: 1}, p: 2}\n", "'<<': 1\n", "a: {'<<': {p: 1}}\n",
-		"a: *nope\n", "a: &x [*x]\n", "k: !!set {a, b}\n", "k: !!omap [a: 1, b: 2]\n", "k: !!pairs [a: 1, a: 2]\n", "k: !!binary aGVsbG8=\n",
-		"k: !!null x\n", "k: !!python/object:os.system x\n", "k: !foo bar\n", "k: !!timestamp '2001-12-14'\n", "k: !!seq [1]\n", "k: !!map {a: 1}\n",
-		"? [1, 2]\n: 3\n", "? {a: 1}\n: 3\n", "k: |\n  text\n  more\n", "k: >\n  text\n  more\n\n  end\n", "k: >-\n  a\n   b\n", "k: 'it''s'\n", "k: \"a\\tb\\u00e9\\x41\"\n",
-		"k: a\n b\n  c\n", "k:\n  - 1\n  - - 2\n    - 3\n", "k: [1, [2, {a: b}], ~]\n", "{a: 1, b: [x, y], c: {d: }}\n", "{\"a\": 1, \"b\": [true, null, 1.5e+3]}\n",
-		"k: {a, b: 1}\n", "k: \"no\"\n", "yes: 1\n", "1: 2\n1.0: 3\ntrue: 4\n", "\t- a\n", "k: [1, 2\n", "k: }\n", "a: b: c\n", "k: @x\n", "k: `x`\n", "k: %x\n", "\ufeffk: 1\n", "k: 1 # c\n", "k: a#b\n", "k: a #b\n",
-		"a:\n  b:\n    c: 1\n  d: 2\n", "a: 'x\n\n  y'\n", "= : 1\n", "k: \n", "k:\n", "- \n- a\n", "just text\n", "12\n", "[]\n",
+		"a: &x {p: 1}\nb: &y {<<: *x, q: 1}\nc: {<<: *y}\n", "b: {<<: 1}\n", "b: {<<: [1]}\n",
+		"a: {<<: {p: 1}, p: 2}\n", "'<<': 1\n", "a: {'<<': {p: 1}}\n",
+		"a: *nope\n", "a: &x [*x]\n", "k: !!set {a, b}\n", "k: !!omap [a: 1, b: 2]\n", "k: !!pairs [a: 1, a: 2]\n",
+		"k: !!binary aGVsbG8=\n",
+		"k: !!null x\n", "k: !!python/object:os.system x\n", "k: !foo bar\n", "k: !!timestamp '2001-12-14'\n",
+		"k: !!seq [1]\n", "k: !!map {a: 1}\n",
+		"? [1, 2]\n: 3\n", "? {a: 1}\n: 3\n", "k: |\n  text\n  more\n", "k: >\n  text\n  more\n\n  end\n",
+		"k: >-\n  a\n   b\n", "k: 'it''s'\n", "k: \"a\\tb\\u00e9\\x41\"\n",
+		"k: a\n b\n  c\n", "k:\n  - 1\n  - - 2\n    - 3\n", "k: [1, [2, {a: b}], ~]\n", "{a: 1, b: [x, y], c: {d: }}\n",
+		"{\"a\": 1, \"b\": [true, null, 1.5e+3]}\n",
+		"k: {a, b: 1}\n", "k: \"no\"\n", "yes: 1\n", "1: 2\n1.0: 3\ntrue: 4\n", "\t- a\n", "k: [1, 2\n", "k: }\n",
+		"a: b: c\n", "k: @x\n", "k: `x`\n", "k: %x\n", "\ufeffk: 1\n", "k: 1 # c\n", "k: a#b\n", "k: a #b\n",
+		"a:\n  b:\n    c: 1\n  d: 2\n", "a: 'x\n\n  y'\n", "= : 1\n", "k: \n", "k:\n", "- \n- a\n", "just text\n",
+		"12\n", "[]\n",
 	)
 	for range 400 {
 		texts = append(texts, cfgRandomYAML(r, 0))
@@ -96,15 +105,27 @@ func TestConfigYAMLAsPyYAML(t *testing.T) {
 }
 
 var cfgLiterals = []string{
-	"", " ", "1", " 1", "1 ", "\t1", "\n1", "\n 1", "1\n", "1\n2", "1 # c", "# c\n1", "+1", "-1", "- 1", "--1", "+-1", "~1", "not 1", "1+1", "1 + 2j", "1-2j", "-1+2j", "1+-2j", "2j", "-2j", "1.5+2.5j", "2j+1", "(1)+2j", "1+(2j)", "-(1)", "(-1)+2j", "1+2j+3j",
-	"0", "00", "0_0", "01", "017", "0o17", "0O17", "0x1f", "0X_1F", "0b101", "0b12", "1_000", "1__0", "1_", "_1", "1e3", "1E3", "1e+3", "1e-3", "1.", ".5", "1.5", "1_0.5_0", "1e999", "-1e999", "09.5", "09", "09e1", "09j", "1j", "1J", "1.5j", "0xfg", "1GB", "1.2.3", "1 2",
-	"99999999999999999999", "-9223372036854775808", "-9223372036854775809", strings.Repeat("9", 4300), strings.Repeat("9", 4301),
-	"True", "False", "None", "true", "FALSE", "none", "NULL", "nUll", "yes", "no", "on", "off", "TRUE ", "+True", "-None", "set()", "set ( )", "set(1)", "set", "list()", "nan", "inf",
+	"", " ", "1", " 1", "1 ", "\t1", "\n1", "\n 1", "1\n", "1\n2", "1 # c", "# c\n1", "+1", "-1", "- 1", "--1", "+-1",
+	"~1", "not 1", "1+1", "1 + 2j", "1-2j", "-1+2j", "1+-2j", "2j", "-2j", "1.5+2.5j", "2j+1", "(1)+2j", "1+(2j)",
+	"-(1)", "(-1)+2j", "1+2j+3j",
+	"0", "00", "0_0", "01", "017", "0o17", "0O17", "0x1f", "0X_1F", "0b101", "0b12", "1_000", "1__0", "1_", "_1", "1e3",
+	"1E3", "1e+3", "1e-3", "1.", ".5", "1.5", "1_0.5_0", "1e999", "-1e999", "09.5", "09", "09e1", "09j", "1j", "1J",
+	"1.5j", "0xfg", "1GB", "1.2.3", "1 2",
+	"99999999999999999999", "-9223372036854775808", "-9223372036854775809", strings.Repeat("9", 4300),
+	strings.Repeat("9", 4301),
+	"True", "False", "None", "true", "FALSE", "none", "NULL", "nUll", "yes", "no", "on", "off", "TRUE ", "+True",
+	"-None", "set()", "set ( )", "set(1)", "set", "list()", "nan", "inf",
 	`"a"`, `'a'`, `'a' 'b'`, `'a'"b"`, `('a' 'b')`, `'a' b'b'`, `b'ab'`, `B"a"`, `rb'\n'`, `Rb'\n'`, `br'\n'`, `r'\n'`, `u'x'`, `ur'x'`, `f'x'`, `f''`, `'''a'''`, `"""a"b"""`, "'a\nb'", "'''a\nb'''", `'a\
 b'`, `'\x41\101\u0042\U00000043'`, `'\N{BULLET}x'`, `'\d'`, `'\400'`, `'\x4'`, `'\u12'`, `'\U00110000'`, `b'\u0041'`, `b'\xff\0'`, `b'é'`, `'é'`, `'\`, `'`, `"'"`, `'\''`, `'a'.upper()`, `'%d' % 1`, `'a',`, `'\a\b\f\n\r\t\v\\'`,
-	"[]", "[1, 2]", "[1, 2,]", "[,]", "[1 2]", "[1", "1]", "[[1], [2, [3]]]", "()", "(1)", "(1,)", "1,", "1, 2", ",", "(1, 2", "((1))", "{}", "{1}", "{1, 2, 1}", "{1: 2}", "{1: 2,}", "{1: 2, 1.0: 3, True: 4}", "{'a': [1, {'b': None}]}", "{1: }", "{: 1}", "{1: 2, 3}", "{1, 2: 3}", "{**{}}", "{*[1]}", "[*[1]]", "{(1, 2): 3}", "{[1]: 2}", "{[1]}", "{{}: 1}", "{1: {2}}", "[1,\n2]", "(1,\n # c\n 2)", "[1, \\\n2]", "1 \\\n", "{'a':1}['a']",
-	"mlx5_0:1", "tcp://127.0.0.1:8786", "eth0", "1GB", "30s", "a.b", "a b", "lambda: 1", "1 if 1 else 2", "1 < 2", "1 and 2", "x := 1", "...", "[...]", "1;2", "@", "$", "?", "!", "`1`", "\\", "\x0c1", "é", "1é", "１", "{'x':", "(", ")", "[1)", "0x", "1e", "1e+", "1jj", "1_j", "0_7",
-	strings.Repeat("(", 150) + "1" + strings.Repeat(")", 150), strings.Repeat("[", 90) + strings.Repeat("]", 90), "[1]\r\n", "[1,\r2]", "'a\r\nb'", "1\f", "(1\f)",
+	"[]", "[1, 2]", "[1, 2,]", "[,]", "[1 2]", "[1", "1]", "[[1], [2, [3]]]", "()", "(1)", "(1,)", "1,", "1, 2", ",",
+	"(1, 2", "((1))", "{}", "{1}", "{1, 2, 1}", "{1: 2}", "{1: 2,}", "{1: 2, 1.0: 3, True: 4}",
+	"{'a': [1, {'b': None}]}", "{1: }", "{: 1}", "{1: 2, 3}", "{1, 2: 3}", "{**{}}", "{*[1]}", "[*[1]]", "{(1, 2): 3}",
+	"{[1]: 2}", "{[1]}", "{{}: 1}", "{1: {2}}", "[1,\n2]", "(1,\n # c\n 2)", "[1, \\\n2]", "1 \\\n", "{'a':1}['a']",
+	"mlx5_0:1", "tcp://127.0.0.1:8786", "eth0", "1GB", "30s", "a.b", "a b", "lambda: 1", "1 if 1 else 2", "1 < 2",
+	"1 and 2", "x := 1", "...", "[...]", "1;2", "@", "$", "?", "!", "`1`", "\\", "\x0c1", "é", "1é", "１", "{'x':", "(",
+	")", "[1)", "0x", "1e", "1e+", "1jj", "1_j", "0_7",
+	strings.Repeat("(", 150) + "1" + strings.Repeat(")", 150), strings.Repeat("[", 90) + strings.Repeat("]", 90),
+	"[1]\r\n", "[1,\r2]", "'a\r\nb'", "1\f", "(1\f)",
 }
 
 func TestConfigLiteralsAsPython(t *testing.T) {
@@ -113,7 +134,8 @@ func TestConfigLiteralsAsPython(t *testing.T) {
 		texts = append(texts, strings.Trim(s, "\n"))
 	}
 	r := rand.New(rand.NewPCG(3, 4))
-	pieces := []string{"1", "2.5", "-3", "'a'", "b'x'", "True", "None", "[", "]", "(", ")", "{", "}", ",", ":", " ", "+", "-", "4j", "\n", "#", "set()", "0", "_"}
+	pieces := []string{"1", "2.5", "-3", "'a'", "b'x'", "True", "None", "[", "]", "(", ")", "{", "}", ",", ":", " ",
+		"+", "-", "4j", "\n", "#", "set()", "0", "_"}
 	for range 3000 {
 		var b strings.Builder
 		for range 1 + r.IntN(7) {
@@ -136,8 +158,10 @@ func TestConfigLiteralsAsPython(t *testing.T) {
 
 func TestConfigUnitsAsDask(t *testing.T) {
 	numbers := []string{"", "0", "1", "100", "5.4", "1e6", "-3", "+2", ".5", "1_000", "1__0", "1e-3", "0x10", "1.2.3"}
-	units := []string{"", "B", "b", "k", "kB", "KB", "kiB", "Ki", "M", "MB", "MiB", "mi", "G", "GB", "GiB", "T", "TB", "TiB", "P", "PiB", "foos", "iB", "i",
-		"s", "ms", "us", "ns", "m", "h", "d", "w", "S", "second", "seconds", "minutes", "Hours", "day", "weeks", "millisecond", "microseconds", "min", "sec", "ss", "mss", "hr"}
+	units := []string{"", "B", "b", "k", "kB", "KB", "kiB", "Ki", "M", "MB", "MiB", "mi", "G", "GB", "GiB", "T", "TB",
+		"TiB", "P", "PiB", "foos", "iB", "i",
+		"s", "ms", "us", "ns", "m", "h", "d", "w", "S", "second", "seconds", "minutes", "Hours", "day", "weeks",
+		"millisecond", "microseconds", "min", "sec", "ss", "mss", "hr"}
 	var sizes, times []daskCase
 	for _, n := range numbers {
 		for _, u := range units {

@@ -45,7 +45,8 @@ func multiBufferSources(t *testing.T, value string) map[string]*daskconfig.Setti
 		"variable, legacy": load("", []string{"DASK_DISTRIBUTED__COMM__UCX__MULTI_BUFFER=" + value}, nil, none),
 		"variable, old":    load("", []string{"DASK_UCX__MULTI_BUFFER=" + value}, nil, none),
 		"Set":              load("", nil, map[string]any{"distributed-ucxx.multi-buffer": value == "True"}, none),
-		"struct":           load("", nil, nil, daskconfig.Overrides{UCX: daskconfig.UCX{MultiBuffer: daskconfig.SwitchOf(value == "True")}}),
+		"struct": load("", nil, nil,
+			daskconfig.Overrides{UCX: daskconfig.UCX{MultiBuffer: daskconfig.SwitchOf(value == "True")}}),
 	}
 }
 

@@ -34,7 +34,8 @@ func TestPickleMutated(t *testing.T) {
 	var bases [][]byte
 	for _, c := range file.Cases {
 		// numpy does not survive all broken pickles.
-		if len(c.Pickle) < 600 && len(c.Buffers) == 0 && !strings.Contains(string(c.Pickle), "numpy") && !strings.Contains(string(c.Pickle), "pandas") {
+		if len(c.Pickle) < 600 && len(c.Buffers) == 0 && !strings.Contains(string(c.Pickle), "numpy") &&
+			!strings.Contains(string(c.Pickle), "pandas") {
 			b := c.Pickle
 			if len(b) > 11 && b[2] == 0x95 { // without its frame, whose length would be wrong after most changes
 				b = slices.Delete(b, 2, 11)

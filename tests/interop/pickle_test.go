@@ -202,7 +202,8 @@ func TestPickleGolden(t *testing.T) {
 	p.compare(trees)
 	for i, got := range p.ask("describe", map[string]any{"cases": values}).Answers {
 		if want := file.Cases[i].Want; got != want {
-			t.Errorf("%s, protocol %d:\n got %.500s\nwant %.500s", file.Cases[i].Name, file.Cases[i].Protocol, got, want)
+			t.Errorf("%s, protocol %d:\n got %.500s\nwant %.500s", file.Cases[i].Name, file.Cases[i].Protocol, got,
+				want)
 		}
 	}
 }
@@ -217,7 +218,8 @@ func TestPickleGo(t *testing.T) {
 		v    any
 		want string
 	}{
-		{[]any{nil, true, 1, -1, 1 << 40, uint64(1<<64 - 1), 1.5, "é", []byte("b")}, "[None, True, int:1, int:-1, int:10000000000, int:ffffffffffffffff, " +
+		{[]any{nil, true, 1, -1, 1 << 40, uint64(1<<64 - 1), 1.5, "é", []byte("b")}, "[None, True, int:1, int:-1, " +
+			"int:10000000000, int:ffffffffffffffff, " +
 			"float:3ff8000000000000, str:c3a9, bytes:62]"},
 		{map[string]any{"b": 1, "a": []string{"x"}}, "{str:61: [str:78], str:62: int:1}"},
 		{pickle.Tuple{pickle.Tuple{}, pickle.NewDict(int64(1), "x")}, "((), {int:1: str:78})"},
@@ -227,7 +229,8 @@ func TestPickleGo(t *testing.T) {
 		{time.Date(2024, 2, 29, 1, 2, 3, 0, time.FixedZone("", -5400)), "datetime:2024-02-29T01:02:03.000000000:-5400"},
 		{-90 * time.Minute, "timedelta:-1:81000:0"},
 		{pickle.Date{Year: 2024, Month: 2, Day: 29}, "date:2024-02-29"},
-		{pickle.TimeOfDay{Hour: 23, Microsecond: 70000, Zone: &pickle.Timezone{Offset: time.Hour}}, "time:23:0:0:70000:0:timezone:3600:"},
+		{pickle.TimeOfDay{Hour: 23, Microsecond: 70000, Zone: &pickle.Timezone{Offset: time.Hour}},
+			"time:23:0:0:70000:0:timezone:3600:"},
 		{pickle.Timezone{Name: "Europe/Berlin", Zoneinfo: true}, "zoneinfo:Europe/Berlin"},
 		{pickle.Path{Text: "/a/b"}, "path:PurePosixPath:/a/b"},
 		{complex(1, -2), "complex:3ff0000000000000:c000000000000000"},
@@ -260,10 +263,13 @@ func TestPickleGraph(t *testing.T) {
 	graph := pickle.NewDict(
 		"two", pickle.NewDataNode("two", 2),
 		"sum", pickle.NewTask("sum", fn("operator", "add"), 40, ref("two")),
-		pickle.Tuple{"t", 0}, pickle.NewTask(pickle.Tuple{"t", 0}, fn("builtins", "sum"), pickle.NewTaskList(ref("sum"), ref("two"), 1)),
+		pickle.Tuple{"t", 0}, pickle.NewTask(pickle.Tuple{"t", 0}, fn("builtins", "sum"),
+			pickle.NewTaskList(ref("sum"), ref("two"), 1)),
 		"alias", pickle.NewAlias("alias", pickle.Tuple{"t", 0}),
-		"sorted", pickle.NewTaskKwargs("sorted", fn("builtins", "sorted"), []any{pickle.NewTaskTuple(1, ref("two"), ref("sum"))}, pickle.NewDict("reverse", true)),
-		"dict", pickle.NewTask("dict", fn("builtins", "dict"), pickle.NewTaskDict(pickle.NewDict("a", ref("two"), "b", pickle.NewTaskSet(ref("two"), 1)))),
+		"sorted", pickle.NewTaskKwargs("sorted", fn("builtins", "sorted"),
+			[]any{pickle.NewTaskTuple(1, ref("two"), ref("sum"))}, pickle.NewDict("reverse", true)),
+		"dict", pickle.NewTask("dict", fn("builtins", "dict"),
+			pickle.NewTaskDict(pickle.NewDict("a", ref("two"), "b", pickle.NewTaskSet(ref("two"), 1)))),
 	)
 	token := "00112233445566778899aabbccddeeff"
 	data, err := pickle.Dump(pickle.NewGraph(graph, token))
@@ -295,7 +301,8 @@ func TestPickleFunction(t *testing.T) {
 		t.Errorf("a lambda is called %q", name)
 	}
 	again := p.written(tree, 5, false)
-	if got := p.ask("function", map[string]any{"pickle": again.Pickle}).Answers[0]; got != pickletest.Describe(int64(42)) {
+	if got := p.ask("function", map[string]any{"pickle": again.Pickle}).Answers[0]; got != pickletest.Describe(
+		int64(42)) {
 		t.Errorf("the function returned %s", got)
 	}
 }

@@ -36,7 +36,8 @@ func config() ucx.Config {
 	if err != nil {
 		return cfg // newRig reports it
 	}
-	for _, place := range []string{"lib/python3*/site-packages/libucx/lib/libucp.so.0", "lib/libucp.so.0"} { // pip, conda
+	// pip, conda
+	for _, place := range []string{"lib/python3*/site-packages/libucx/lib/libucp.so.0", "lib/libucp.so.0"} {
 		if found, _ := filepath.Glob(filepath.Join(filepath.Dir(python), "..", place)); len(found) > 0 {
 			cfg.Library = found[0]
 			break

@@ -28,7 +28,8 @@ func (r *rpcRig) rpcServe() (s *rpc.Server, address string) {
 
 func (r *rpcRig) rpcServeAt(at string, cfg rpc.Config, listen comm.ListenConfig) (s *rpc.Server, address string) {
 	r.Helper()
-	cfg.Type, cfg.Logger, cfg.Blocked = "GoServer", slog.New(slog.NewTextHandler(io.Discard, nil)), []string{"forbidden"}
+	cfg.Type, cfg.Logger, cfg.Blocked = "GoServer", slog.New(slog.NewTextHandler(io.Discard, nil)),
+		[]string{"forbidden"}
 	s = rpc.NewServer(cfg)
 	type pair struct{ X, Y int }
 	rpc.Handle(s, "add", func(_ context.Context, _ *rpc.Request, in pair) (int, error) { return in.X + in.Y, nil })
@@ -82,7 +83,8 @@ func TestRPCPythonCallsGo(t *testing.T) {
 			DType string
 			List  []int
 		}
-		if call("echo", map[string]int{"array": 100_000}, &array); array.DType != "<i8" || len(array.List) != 100_000 || array.List[99_999] != 99_999 {
+		if call("echo", map[string]int{"array": 100_000}, &array); array.DType != "<i8" || len(array.List) != 100_000 ||
+			array.List[99_999] != 99_999 {
 			t.Errorf("echo of an array: %s, %d", array.DType, len(array.List))
 		}
 		var state struct{ Status, Address string }
@@ -124,7 +126,8 @@ func TestRPCErrorsOfGo(t *testing.T) {
 				Notes      []string
 			}
 			r.ask("catch", pypeer.Command{"address": at, "method": method, "args": c.args, "via": via}, &got)
-			if got.Type != c.typ || !strings.Contains(got.Text, c.text) || !strings.Contains(strings.Join(got.Notes, "\n"), c.note) {
+			if got.Type != c.typ || !strings.Contains(got.Text, c.text) ||
+				!strings.Contains(strings.Join(got.Notes, "\n"), c.note) {
 				t.Errorf("%s: Python raised %+v", method, got)
 			}
 		}
@@ -149,7 +152,8 @@ func TestRPCRoles(t *testing.T) {
 		{"scheduler", "echo", map[string]int{"data": 1}, true},
 		{"client", "echo", map[string]int{"data": 1}, false},
 	} {
-		command := pypeer.Command{"address": at, "method": c.method, "args": c.args, "via": "pool", "tls": certs.python, "role": c.role}
+		command := pypeer.Command{"address": at, "method": c.method, "args": c.args, "via": "pool", "tls": certs.python,
+			"role": c.role}
 		if c.allowed {
 			r.do("call", command)
 			continue

@@ -65,7 +65,8 @@ func TestRPCPoolCallsPython(t *testing.T) {
 	if err := call("identity", nil, &id); err != nil || id.Type != "Server" || !strings.HasPrefix(id.ID, "Server-") {
 		t.Errorf("identity %+v, %v", id, err)
 	}
-	for _, v := range []any{nil, true, int64(7), 2.5, "grüße", []byte{0, 255}, []any{int64(1), "two"}, msgpack.Map{{Key: "k", Value: int64(1)}}} {
+	for _, v := range []any{nil, true, int64(7), 2.5, "grüße", []byte{0, 255}, []any{int64(1), "two"},
+		msgpack.Map{{Key: "k", Value: int64(1)}}} {
 		var back any
 		if err := call("echo", msgpack.Map{{Key: "data", Value: v}}, &back); err != nil || !msgpack.Equal(back, v) {
 			t.Errorf("echo of %v: %v, %v", v, back, err)
@@ -85,14 +86,16 @@ func TestRPCPoolCallsPython(t *testing.T) {
 		data[i] = byte(i * 7)
 	}
 	var back []byte
-	if err := call("echo", map[string]any{"data": wire.Serialize{Value: data}}, &back); err != nil || !slices.Equal(back, data) {
+	if err := call("echo", map[string]any{"data": wire.Serialize{Value: data}}, &back); err != nil ||
+		!slices.Equal(back, data) {
 		t.Errorf("echo of %d bytes: %d, %v", len(data), len(back), err)
 	}
 	var answer struct {
 		Status string
 		Data   *wire.NDArray
 	}
-	if err := call("array", map[string]any{"n": 1000}, &answer); err != nil || answer.Status != "OK" || answer.Data == nil || !slices.Equal(answer.Data.Shape, []int{1000}) {
+	if err := call("array", map[string]any{"n": 1000}, &answer); err != nil || answer.Status != "OK" ||
+		answer.Data == nil || !slices.Equal(answer.Data.Shape, []int{1000}) {
 		t.Errorf("array: %+v, %v", answer, err)
 	}
 	if s := r.pool.Stats(); s.Dials != 1 || s.Active != 0 {
@@ -108,8 +111,9 @@ func TestRPCErrorsOfPython(t *testing.T) {
 		typ, text, trace string
 		is               error
 	}{
-		"fail":         {map[string]any{"text": "no such thing"}, "ValueError", "no such thing", "in fail", nil},
-		"odd":          {nil, "OddError", "'odd', 7", "in odd", nil}, // a class that travels by value: its repr is all we know
+		"fail": {map[string]any{"text": "no such thing"}, "ValueError", "no such thing", "in fail", nil},
+		// a class that travels by value: its repr is all we know
+		"odd":          {nil, "OddError", "'odd', 7", "in odd", nil},
 		"missing_file": {nil, "FileNotFoundError", "No such file", "in missing_file", fs.ErrNotExist},
 		"add":          {map[string]any{"x": 1}, "TypeError", "missing 1 required positional argument: 'y'", "", nil},
 		"slow":         {map[string]any{"delay": 1, "z": 2}, "TypeError", "unexpected keyword argument 'z'", "", nil},
@@ -120,7 +124,8 @@ func TestRPCErrorsOfPython(t *testing.T) {
 			t.Errorf("%s: %v", op, err)
 			continue
 		}
-		if e.Type != c.typ || !strings.Contains(e.Message, c.text) || !strings.Contains(e.Traceback, c.trace) || e.Peer != at || e.Op != op {
+		if e.Type != c.typ || !strings.Contains(e.Message, c.text) || !strings.Contains(e.Traceback, c.trace) ||
+			e.Peer != at || e.Op != op {
 			t.Errorf("%s: %#v", op, e)
 		}
 		if c.is != nil && !errors.Is(err, c.is) {
@@ -146,7 +151,8 @@ func TestRPCScheduler(t *testing.T) {
 		Workers           msgpack.Map
 		TotalThreads      int
 	}
-	if err := r.pool.Call(r.ctx, at, "identity", map[string]any{"n_workers": 0}, &id); err != nil || id.Type != "Scheduler" || id.Address != at {
+	if err := r.pool.Call(r.ctx, at, "identity", map[string]any{"n_workers": 0}, &id); err != nil ||
+		id.Type != "Scheduler" || id.Address != at {
 		t.Errorf("identity %+v, %v", id, err)
 	}
 	var cores msgpack.Map
@@ -187,7 +193,8 @@ func TestRPCPoolAndPythonsEnd(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, 100*time.Millisecond)
 	defer cancel()
-	if err := r.pool.Call(ctx, at, "slow", map[string]any{"delay": 30}, nil); !errors.Is(err, context.DeadlineExceeded) {
+	if err := r.pool.Call(ctx, at, "slow", map[string]any{"delay": 30}, nil); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("a call that was given up: %v", err)
 	}
 	go func() { done <- r.pool.Call(r.ctx, at, "slow", map[string]any{"delay": 60}, nil) }()

@@ -22,7 +22,8 @@ func TestHandshake(t *testing.T) {
 				for _, l := range []*link{r.client(), r.server()} {
 					send, recv := l.ep.Tags()
 					if send != l.their.RecvTag || recv != l.their.SendTag {
-						t.Errorf("we send %#x and receive %#x, the peer sends %#x and receives %#x", send, recv, l.their.SendTag, l.their.RecvTag)
+						t.Errorf("we send %#x and receive %#x, the peer sends %#x and receives %#x", send, recv,
+							l.their.SendTag, l.their.RecvTag)
 					}
 					if a := l.do("alive", l.command(nil)); !a.Alive {
 						t.Error("the peer's endpoint is dead")
@@ -162,7 +163,8 @@ func TestReceiveDeadline(t *testing.T) {
 	bothWays(t, func(l *link) {
 		short, cancel := context.WithTimeout(l.ctx, 50*time.Millisecond)
 		defer cancel()
-		if _, err := l.ep.Recv(short, ucx.Bytes(make([]byte, 5000)), ucx.DefaultTag); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := l.ep.Recv(short, ucx.Bytes(make([]byte, 5000)), ucx.DefaultTag); !errors.Is(err,
+			context.DeadlineExceeded) {
 			l.Fatalf("got %v", err)
 		}
 		send := l.post("send", l.command(pypeer.Command{"data": pypeer.Data(5000, 1)}))

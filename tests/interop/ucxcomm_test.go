@@ -215,7 +215,8 @@ func TestUCXCommUnreachable(t *testing.T) {
 		t.Errorf("Dial: %v", err)
 	}
 	var failed *pypeer.Failed
-	if _, err := r.peer.Do(r.ctx, "connect", pypeer.Command{"address": address, "timeout": 0.5}); !errors.As(err, &failed) ||
+	if _, err := r.peer.Do(r.ctx, "connect", pypeer.Command{"address": address, "timeout": 0.5}); !errors.As(err,
+		&failed) ||
 		!strings.Contains(failed.Message, "Timed out trying to connect to") {
 		t.Errorf("Python: %v", err)
 	}

@@ -45,7 +45,8 @@ func TestWireGolden(t *testing.T) {
 			v = wire.Serialize{Value: v}
 		}
 		for _, opt := range []wire.EncodeOptions{
-			{}, {PickleProtocol: 4, ShardSize: 100}, {Compression: wire.LZ4}, {Compression: wire.Zstd, ShardSize: 15000},
+			{}, {PickleProtocol: 4, ShardSize: 100}, {Compression: wire.LZ4},
+			{Compression: wire.Zstd, ShardSize: 15000},
 			{Compression: wire.Snappy}, {Compression: wire.Zlib},
 		} {
 			m, err := wire.Encode(v, opt)
@@ -115,7 +116,8 @@ func TestWireRandomMessages(t *testing.T) {
 		if got := wiretest.Describe(v, true); got != c.Text {
 			t.Fatalf("message %d: Go decoded\n%s, Python\n%s", i, got, c.Text)
 		}
-		back, err := wire.Encode(v, wire.EncodeOptions{ShardSize: 1000, Compression: []string{"", wire.LZ4, wire.Zstd}[i%3]})
+		back, err := wire.Encode(v, wire.EncodeOptions{ShardSize: 1000,
+			Compression: []string{"", wire.LZ4, wire.Zstd}[i%3]})
 		if err != nil {
 			t.Fatalf("message %d: %v", i, err)
 		}

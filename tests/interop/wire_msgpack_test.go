@@ -193,7 +193,8 @@ func TestWirePrelude(t *testing.T) {
 			continue
 		}
 		if pre.Joined != len(a.Lengths) || len(pre.Missing()) != len(a.Missing) {
-			t.Fatalf("seed %d: %x: Go has %d frames joined and %d missing, Python %d and %d", seed, b, pre.Joined, len(pre.Missing()), len(a.Lengths), len(a.Missing))
+			t.Fatalf("seed %d: %x: Go has %d frames joined and %d missing, Python %d and %d", seed, b, pre.Joined,
+				len(pre.Missing()), len(a.Lengths), len(a.Missing))
 		}
 	}
 }

@@ -49,21 +49,34 @@ func goValues(t *testing.T) map[string]any {
 	table := array.NewTableFromRecords(rec.Schema(), []arrow.RecordBatch{rec, rec})
 	t.Cleanup(table.Release)
 	return map[string]any{
-		"nil": nil, "true": true, "int": int64(math.MinInt64), "big": new(big.Int).Exp(big.NewInt(-7), big.NewInt(301), nil), "float": math.Inf(-1), "nan": math.NaN(),
-		"complex": complex(0.5, -1), "str": "grüße 🎉", "bytes": bytes.Repeat([]byte{1, 2, 3}, 1000), "bytearray": wire.ByteArray("xyz"),
-		"list": []any{int64(1), []any{"x", nil}, wire.Tuple{}}, "tuple": wire.Tuple{wire.Tuple{int64(1)}, []byte("b")},
-		"dict": wire.NewDict("a", int64(1), wire.Tuple{"t", int64(2)}, []any{}, int64(5), nil), "go-map": map[string]any{"z": int64(1), "a": "b"},
-		"set": wire.Set{int64(1), "two", wire.Tuple{int64(3)}}, "frozenset": wire.FrozenSet{"x"}, "odd-keys": wire.NewDict(wire.FrozenSet{int64(1)}, "v"),
-		"time": time.Date(2024, 2, 29, 12, 30, 15, 123456000, time.FixedZone("", -5*3600)), "utc": time.Unix(1700000000, 0).UTC(),
-		"naive": wire.NaiveTime{Time: time.Date(2001, 2, 3, 4, 5, 6, 7000, time.UTC)}, "date": wire.Date{Year: 1999, Month: 12, Day: 31},
-		"clock": wire.TimeOfDay{Hour: 1, Minute: 2, Second: 3, Microsecond: 4}, "delta": -90 * time.Second,
+		"nil": nil, "true": true, "int": int64(math.MinInt64), "big": new(big.Int).Exp(big.NewInt(-7), big.NewInt(301),
+			nil), "float": math.Inf(-1), "nan": math.NaN(),
+		"complex": complex(0.5, -1), "str": "grüße 🎉", "bytes": bytes.Repeat([]byte{1, 2, 3}, 1000),
+		"bytearray": wire.ByteArray("xyz"),
+		"list":      []any{int64(1), []any{"x", nil}, wire.Tuple{}},
+		"tuple":     wire.Tuple{wire.Tuple{int64(1)}, []byte("b")},
+		"dict":      wire.NewDict("a", int64(1), wire.Tuple{"t", int64(2)}, []any{}, int64(5), nil),
+		"go-map":    map[string]any{"z": int64(1), "a": "b"},
+		"set":       wire.Set{int64(1), "two", wire.Tuple{int64(3)}}, "frozenset": wire.FrozenSet{"x"},
+		"odd-keys": wire.NewDict(wire.FrozenSet{int64(1)}, "v"),
+		"time":     time.Date(2024, 2, 29, 12, 30, 15, 123456000, time.FixedZone("", -5*3600)),
+		"utc":      time.Unix(1700000000, 0).UTC(),
+		"naive":    wire.NaiveTime{Time: time.Date(2001, 2, 3, 4, 5, 6, 7000, time.UTC)},
+		"date":     wire.Date{Year: 1999, Month: 12, Day: 31},
+		"clock":    wire.TimeOfDay{Hour: 1, Minute: 2, Second: 3, Microsecond: 4}, "delta": -90 * time.Second,
 		"exception": pickle.NewException("builtins", "ValueError", "no"),
-		"vector":    wire.NewNDArray([]float64{1, 2.5}), "matrix": wire.NewNDArray([]uint16{1, 2, 3, 4, 5, 6}, 2, 3), "bools": wire.NewNDArray([]bool{true, false}),
-		"complexes": wire.NewNDArray([]complex64{1, 2i}), "empty": wire.NewNDArray([]int8{}, 0), "empty-2d": wire.NewNDArray([]int8{}, 3, 0),
-		"single": &wire.NDArray{DType: wire.Int32, Data: mem, Offset: 8}, "fortran": view(wire.Int32, []int{3, 4}, []int{4, 12}, 0),
-		"step": view(wire.Int32, []int{10}, []int{12}, 4), "negative": view(wire.Int32, []int{5, 3}, []int{-12, 4}, 120), "window": view(wire.Int32, []int{3, 2}, []int{24, 4}, 16),
-		"broadcast": view(wire.Int32, []int{4, 3}, []int{0, 4}, 0), "broadcast-step": view(wire.Int32, []int{3, 2, 2}, []int{8, 0, 24}, 0),
-		"big-endian": view(">i4", []int{4}, nil, 0), "datetimes": view("<M8[ms]", []int{4}, nil, 0), "texts": view("|S5", []int{4}, nil, 0),
+		"vector":    wire.NewNDArray([]float64{1, 2.5}), "matrix": wire.NewNDArray([]uint16{1, 2, 3, 4, 5, 6}, 2, 3),
+		"bools":     wire.NewNDArray([]bool{true, false}),
+		"complexes": wire.NewNDArray([]complex64{1, 2i}), "empty": wire.NewNDArray([]int8{}, 0),
+		"empty-2d": wire.NewNDArray([]int8{}, 3, 0),
+		"single":   &wire.NDArray{DType: wire.Int32, Data: mem, Offset: 8},
+		"fortran":  view(wire.Int32, []int{3, 4}, []int{4, 12}, 0),
+		"step":     view(wire.Int32, []int{10}, []int{12}, 4), "negative": view(wire.Int32, []int{5, 3}, []int{-12, 4},
+			120), "window": view(wire.Int32, []int{3, 2}, []int{24, 4}, 16),
+		"broadcast": view(wire.Int32, []int{4, 3}, []int{0, 4}, 0), "broadcast-step": view(wire.Int32, []int{3, 2, 2},
+			[]int{8, 0, 24}, 0),
+		"big-endian": view(">i4", []int{4}, nil, 0), "datetimes": view("<M8[ms]", []int{4}, nil, 0),
+		"texts":     view("|S5", []int{4}, nil, 0),
 		"read-only": &wire.NDArray{DType: wire.Int32, Shape: []int{2}, Data: mem, ReadOnly: true},
 		"nested":    []any{int64(1), wire.NewDict("a", []any{"x", wire.NewNDArray([]int64{1, 2, 3})})},
 		"batch":     rec, "table": table, "tables": wire.NewDict("x", table, "y", []any{rec, int64(1)}),
@@ -102,7 +115,8 @@ func TestWireFromGo(t *testing.T) {
 				}
 				continue
 			}
-			if a, _ := p.ask("describe", append([][]byte{[]byte("loose")}, asBytes(m)...)...); !sameArray(a.Text, want) {
+			if a, _ := p.ask("describe", append([][]byte{[]byte("loose")}, asBytes(m)...)...); !sameArray(a.Text,
+				want) {
 				t.Errorf("%s, %s: Python reads\n%s, Go means\n%s", name, how, a.Text, want)
 			}
 		}
@@ -115,7 +129,8 @@ func sameArray(got, want string) bool {
 		return true
 	}
 	const order = ",-,"
-	return len(want) > 5 && bytes.HasPrefix([]byte(want), []byte("array")) && bytes.Contains([]byte(want), []byte(order)) &&
+	return len(want) > 5 && bytes.HasPrefix([]byte(want), []byte("array")) &&
+		bytes.Contains([]byte(want), []byte(order)) &&
 		string(bytes.ReplaceAll([]byte(want), []byte(order), []byte(",C,"))) == got
 }
 
@@ -157,7 +172,8 @@ func TestWireSampling(t *testing.T) {
 	}
 	text := bytes.Repeat([]byte("the quick brown fox "), 5000)
 	for _, name := range wire.Compressions() {
-		for what, b := range map[string][]byte{"noise": noise, "nibbles": nibbles, "text": text, "short": text[:9999], "least": text[:10000], "zeros": make([]byte, 50_000)} {
+		for what, b := range map[string][]byte{"noise": noise, "nibbles": nibbles, "text": text, "short": text[:9999],
+			"least": text[:10000], "zeros": make([]byte, 50_000)} {
 			a, _ := p.ask("sampled", []byte(name), b)
 			hits := 0
 			for range 20 {

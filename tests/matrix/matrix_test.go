@@ -125,10 +125,12 @@ func shortLanes(s string) string {
 	return strings.TrimPrefix(seen, "+")
 }
 
-func startEnd(t *testing.T, ctx context.Context, role string, lib library, socket string) (*exec.Cmd, io.Reader, *bytes.Buffer) {
+func startEnd(t *testing.T, ctx context.Context, role string, lib library, socket string) (*exec.Cmd, io.Reader,
+	*bytes.Buffer) {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, "MILLSTREAM_MATRIX_SOCKET="+socket, "MILLSTREAM_UCX_LIBRARY="+lib.path)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, "MILLSTREAM_MATRIX_SOCKET="+socket, "MILLSTREAM_UCX_LIBRARY="+
+		lib.path)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

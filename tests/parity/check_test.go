@@ -101,7 +101,8 @@ func (t *table) check(cells []string, x *index, found func(string, ...any)) {
 				found("no %s %s", what, name[1])
 			}
 		}
-		if rest := strings.TrimSpace(quoted.ReplaceAllString(cells[column], "")); rest != "" && (rest != "–" || names > 0) {
+		if rest := strings.TrimSpace(quoted.ReplaceAllString(cells[column], "")); rest != "" &&
+			(rest != "–" || names > 0) {
 			found("%q is not in backticks, so nobody checks it", rest)
 		}
 		return names
@@ -121,7 +122,8 @@ func (t *table) check(cells []string, x *index, found func(string, ...any)) {
 	}
 	// Prose may name anything; what looks like ours must be ours.
 	for _, name := range quoted.FindAllStringSubmatch(cells[t.reason], -1) {
-		if m := qualified.FindStringSubmatch(name[1]); m != nil && x.folders[m[1]] && !x.symbols[name[1]] && !x.tests[name[1]] {
+		if m := qualified.FindStringSubmatch(name[1]); m != nil && x.folders[m[1]] && !x.symbols[name[1]] &&
+			!x.tests[name[1]] {
 			found("no symbol or test %s", name[1])
 		}
 	}

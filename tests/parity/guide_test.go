@@ -84,7 +84,8 @@ func TestTroubleshooting(t *testing.T) {
 }
 
 func TestUnsaid(t *testing.T) {
-	const text = "# T\n\n## A\n\n| id | b |\n|---|---|\n| `x`, `y` | `z` |\n\n## Errors\n\n| m | w |\n|---|---|\n| `one … two` | |\n| `three` | |\n"
+	const text = "# T\n\n## A\n\n| id | b |\n|---|---|\n| `x`, `y` | `z` |\n\n## Errors\n\n| m | w |\n|---|---|\n| " +
+		"`one … two` | |\n| `three` | |\n"
 	if got := firstQuoted(section(text, "A")); !slices.Equal(got, []string{"x", "y"}) {
 		t.Errorf("ids %q", got)
 	}

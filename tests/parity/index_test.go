@@ -29,7 +29,8 @@ func newIndex(root string) (*index, error) {
 	x := &index{folders: map[string]bool{}, symbols: map[string]bool{}, tests: map[string]bool{}}
 	fset := token.NewFileSet()
 	for _, name := range tree.GoFiles(files) {
-		f, err := parser.ParseFile(fset, filepath.Join(root, filepath.FromSlash(name)), nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(fset, filepath.Join(root, filepath.FromSlash(name)), nil,
+			parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}

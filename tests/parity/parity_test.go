@@ -27,7 +27,8 @@ func TestParity(t *testing.T) {
 	}
 	// A table that lost its form would be no table, and nothing in it would be checked.
 	if len(rows) != 2 || rows[0] < 70 || rows[1] < 60 {
-		t.Errorf("docs/parity.md has tables of %v rows; want one of features and one of tests, of 70 and 60 rows at least", rows)
+		t.Errorf("docs/parity.md has tables of %v rows; want one of features and one of tests, of 70 and 60 "+
+			"rows at least", rows)
 	}
 }
 
@@ -96,7 +97,8 @@ func TestIndex(t *testing.T) {
 		want string
 	}{
 		{"folders", x.folders, "a in/deep"},
-		{"symbols", x.symbols, "a.Alias a.Base a.Base2 a.C a.D a.Gen a.Gen.Get a.I a.I.Base2 a.I.Call a.New a.Pair a.Pair.Both a.T a.T.Base a.T.Field a.T.Method a.V in/deep.B"},
+		{"symbols", x.symbols, "a.Alias a.Base a.Base2 a.C a.D a.Gen a.Gen.Get a.I a.I.Base2 a.I.Call a.New a.Pair " +
+			"a.Pair.Both a.T a.T.Base a.T.Field a.T.Method a.V in/deep.B"},
 		{"tests", x.tests, "a.FuzzA a.TestA a.TestÉtat in/deep.TestB in/deep.TestTagged"},
 	} {
 		if got := strings.Join(slices.Sorted(maps.Keys(c.got)), " "); got != c.want {
@@ -116,11 +118,13 @@ func TestCheck(t *testing.T) {
 		{"good", features + "| x | all | `a.T.Method` `in/deep.B` `a.Gen.Get` | `a.TestA` `in/deep.TestB` | |", nil},
 		{"reason alone", features + "| x | all | – | – | no use |", nil},
 		{"reason beside", features + "| x | all | `a.C` | `a.FuzzA` | uses `net.Conn`, `a.V` and `a b` |", nil},
-		{"missing symbol", features + "| x | all | `a.T.Gone` `a.C` | `a.TestA` | |", []string{`line 3, "x": no symbol a.T.Gone`}},
+		{"missing symbol", features + "| x | all | `a.T.Gone` `a.C` | `a.TestA` | |",
+			[]string{`line 3, "x": no symbol a.T.Gone`}},
 		{"missing package", features + "| x | all | `gone.T` | `a.TestA` | |", []string{"no symbol gone.T"}},
 		{"unexported symbol", features + "| x | all | `a.T.hidden` | `a.TestA` | |", []string{"no symbol a.T.hidden"}},
 		{"missing test", features + "| x | all | `a.T` | `a.TestGone` | |", []string{"no test a.TestGone"}},
-		{"helper as test", features + "| x | all | `a.T` | `a.TestMain` `a.Helper` | |", []string{"no test a.TestMain", "no test a.Helper"}},
+		{"helper as test", features + "| x | all | `a.T` | `a.TestMain` `a.Helper` | |",
+			[]string{"no test a.TestMain", "no test a.Helper"}},
 		{"symbol as test", features + "| x | all | `a.T` | `a.C` | |", []string{"no test a.C"}},
 		{"empty row", features + "| x | all | | | |", []string{"names nothing"}},
 		{"dashes only", features + "| x | all | – | – | |", []string{"names nothing"}},
@@ -130,7 +134,8 @@ func TestCheck(t *testing.T) {
 		{"bare name behind", features + "| x | all | `a.T` – | `a.TestA` | |", []string{"not in backticks"}},
 		{"missing in prose", features + "| x | all | – | – | use `a.Gone` |", []string{"no symbol or test a.Gone"}},
 		{"too few cells", features + "| x | all | `a.T` | `a.TestA` |", []string{"4 cells in a table of 5 columns"}},
-		{"second table", features + "| x | all | `a.T` | `a.TestA` | |\n\n" + theirs + "| y | `a.TestB` | |", []string{`line 7, "y": no test a.TestB`}},
+		{"second table", features + "| x | all | `a.T` | `a.TestA` | |\n\n" + theirs + "| y | `a.TestB` | |",
+			[]string{`line 7, "y": no test a.TestB`}},
 		{"tests only", theirs + "| y | `a.TestA` | |\n| z | – | no use |", nil},
 		{"tests only, empty", theirs + "| y | – | |", []string{"names nothing"}},
 		{"not a table of ours", "| a | b |\n|---|---|\n| 1 | 2 |", []string{"needs the columns"}},

@@ -129,7 +129,8 @@ func TestEveryCapability(t *testing.T) {
 }
 
 func TestMissing(t *testing.T) {
-	const text = "words\n\n| Capability | Why |\n|---|---|\n| a | x |\n| c | y |\n| a | z |\n\n| d | e |\n|---|---|\n| b | |\n"
+	const text = "words\n\n| Capability | Why |\n|---|---|\n| a | x |\n| c | y |\n| a | z |\n\n| d | e " +
+		"|\n|---|---|\n| b | |\n"
 	if got := firstColumn(text); !slices.Equal(got, []string{"a", "c", "a"}) {
 		t.Errorf("first column %q", got)
 	}

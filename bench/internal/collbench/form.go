@@ -44,6 +44,7 @@ func RunForm(ctx context.Context, o Options, sink benchfmt.Sink, progress *bench
 	}
 	return sink.Add(benchfmt.Figure{Bench: "allreduce", Case: "form", Setting: SettingNCCL, Lane: "nccl", Mem: "cuda",
 		Unit: benchfmt.UnitMicros, Better: benchfmt.Lower,
-		Ours: ours.Best(), OursMedian: ours.Median(), Peer: NCCL, Mode: "init", Theirs: theirs.Best(), TheirsMedian: theirs.Median(),
-		Bar: &benchfmt.Bar{Value: theirs.Best() + formSlack}})
+		Ours: ours.Best(), OursMedian: ours.Median(), Peer: NCCL, Mode: "init", Theirs: theirs.Best(),
+		TheirsMedian: theirs.Median(),
+		Bar:          &benchfmt.Bar{Value: theirs.Best() + formSlack}})
 }

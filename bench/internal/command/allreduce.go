@@ -83,7 +83,9 @@ func (f *allReduceFlags) competitors() ([]collbench.Competitor, error) {
 			all = append(all, collbench.OursOnDevice(s))
 			continue
 		}
-		all = append(all, collbench.Ours(s, func(ctx context.Context) *exec.Cmd { return ownCommand(ctx, allReducePeerName) }))
+		all = append(all, collbench.Ours(s, func(ctx context.Context) *exec.Cmd {
+			return ownCommand(ctx, allReducePeerName)
+		}))
 	}
 	peers := f.peers
 	if slices.Contains(peers, allPeers) {
@@ -100,13 +102,15 @@ func (f *allReduceFlags) competitors() ([]collbench.Competitor, error) {
 			return nil, cmdline.Usagef("unknown peer %q; there are %s", name, strings.Join(collbench.PeerNames(), ", "))
 		}
 		if (name == collbench.NCCL) != f.options.OnDevice() {
-			return nil, cmdline.Usagef("peer %s and the settings %s: NCCL is measured with the settings on device memory (%s), the others with those on the host's",
+			return nil, cmdline.Usagef("peer %s and the settings %s: NCCL is measured with the settings on device "+
+				"memory (%s), the others with those on the host's",
 				name, strings.Join(f.options.Settings, ", "), strings.Join(collbench.DeviceSettings(), ", "))
 		}
 	}
 	root, ok := benchpeer.Repository()
 	if !ok && !f.options.OnDevice() { // NCCL's loop may be anywhere
-		return nil, &benchpeer.MissingError{Peer: peers[0], Reason: "no sources of Millstream around the working folder or the program", Fix: "cd to the repository"}
+		return nil, &benchpeer.MissingError{Peer: peers[0], Reason: "no sources of Millstream around the working " +
+			"folder or the program", Fix: "cd to the repository"}
 	}
 	for _, name := range peers {
 		switch name {
@@ -147,21 +151,22 @@ func (f *allReduceFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
-		if slices.Contains(f.options.Settings, collbench.SettingNCCL) {
-			if err := collbench.RunForm(ctx, f.options, sink, progress); err != nil {
+	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr,
+		func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+			if slices.Contains(f.options.Settings, collbench.SettingNCCL) {
+				if err := collbench.RunForm(ctx, f.options, sink, progress); err != nil {
+					return err
+				}
+			}
+			if f.svg == "" {
+				return collbench.Run(ctx, all, f.options, sink, progress)
+			}
+			kept := &keptFigures{sink: sink}
+			if err := collbench.Run(ctx, all, f.options, kept, progress); err != nil {
 				return err
 			}
-		}
-		if f.svg == "" {
-			return collbench.Run(ctx, all, f.options, sink, progress)
-		}
-		kept := &keptFigures{sink: sink}
-		if err := collbench.Run(ctx, all, f.options, kept, progress); err != nil {
-			return err
-		}
-		return writeSVG(f.svg, collbench.Plot(kept.figures, f.options.Ranks))
-	})
+			return writeSVG(f.svg, collbench.Plot(kept.figures, f.options.Ranks))
+		})
 }
 
 // keptFigures passes figures on and keeps them for a plot.

@@ -109,7 +109,8 @@ func (f *commFlags) programs() (commbench.Programs, error) {
 // pythonUCX is the UCX that Python's packages bring, or "". Both sides of a connection need
 // like releases, and a comparison the same one.
 func pythonUCX(python string) string {
-	found, err := filepath.Glob(filepath.Join(filepath.Dir(python), "../lib/python3*/site-packages/libucx/lib/libucp.so.0"))
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(python),
+		"../lib/python3*/site-packages/libucx/lib/libucp.so.0"))
 	if err != nil || len(found) == 0 {
 		return ""
 	}
@@ -124,9 +125,10 @@ func (f *commFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
-		return commbench.Run(ctx, programs, f.options, sink, progress)
-	})
+	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr,
+		func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+			return commbench.Run(ctx, programs, f.options, sink, progress)
+		})
 }
 
 const commPeerName = "bench-comm-peer"

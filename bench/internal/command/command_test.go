@@ -39,7 +39,8 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("REPOSITORY", repository)
-			for _, name := range []string{"MILLSTREAM_UCX_LIBRARY", "MILLSTREAM_PERFTEST", "LD_LIBRARY_PATH", "GORACE"} {
+			for _, name := range []string{"MILLSTREAM_UCX_LIBRARY", "MILLSTREAM_PERFTEST", "LD_LIBRARY_PATH",
+				"GORACE"} {
 				if v, ok := os.LookupEnv(name); ok {
 					env.Setenv(name, v)
 				}
@@ -98,7 +99,8 @@ func TestUsage(t *testing.T) {
 		code := cmdline.Run(t.Context(), Command(), tc.args, nil, &out, &errs)
 		if text := errs.String(); code != cmdline.ExitUsage || out.Len() != 0 || strings.Count(text, "\n") != 1 ||
 			!strings.Contains(text, tc.want) || !strings.HasPrefix(text, "millstream bench") {
-			t.Errorf("%q: got %d, %q, %q; want %d and %q", tc.args, code, out.String(), text, cmdline.ExitUsage, tc.want)
+			t.Errorf("%q: got %d, %q, %q; want %d and %q", tc.args, code, out.String(), text, cmdline.ExitUsage,
+				tc.want)
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 // completeFlags lets the shell offer each flag's values.
 func completeFlags(cmd *cobra.Command, values map[string][]string) {
 	for flag, list := range values {
-		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list,
+			cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // only for a flag that does not exist
 		}
 	}

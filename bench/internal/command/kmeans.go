@@ -60,7 +60,8 @@ Peers
 	flags.IntVar(&o.Rounds, "rounds", 0, "alternating rounds; the best counts (default 5, quick 2)")
 	flags.IntVar(&o.Workers, "workers", 0, "worker processes (default 2)")
 	flags.IntVar(&o.Threads, "threads", 0, "threads of each worker (default 1)")
-	flags.StringVar((*string)(&o.Device), "device", string(kmeansbench.DeviceAuto), "also on the GPU: auto (if there is one), on, off")
+	flags.StringVar((*string)(&o.Device), "device", string(kmeansbench.DeviceAuto), "also on the GPU: auto (if there "+
+		"is one), on, off")
 	flags.IntVar(&o.GPUWorkers, "gpu-workers", 0, "worker processes that share the GPU (default 1)")
 	flags.BoolVar(&o.Quick, "quick", false, "fewer rows and rounds")
 	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
@@ -78,13 +79,15 @@ func (f *kmeansFlags) sklearn() (benchpeer.Starter, error) {
 	}
 	root, ok := benchpeer.Repository()
 	if !ok {
-		return nil, &benchpeer.MissingError{Peer: kmeansbench.PeerName, Reason: "no sources of Millstream around the working folder or the program", Fix: "cd to the repository"}
+		return nil, &benchpeer.MissingError{Peer: kmeansbench.PeerName, Reason: "no sources of Millstream around the " +
+			"working folder or the program", Fix: "cd to the repository"}
 	}
 	python := filepath.Join(root, ".local/sklearn/env/bin/python")
 	script := filepath.Join(root, "tests/interop/peers/bench_kmeans.py")
 	for _, p := range []string{python, script} {
 		if _, err := os.Stat(p); err != nil {
-			return nil, &benchpeer.MissingError{Peer: kmeansbench.PeerName, Reason: "no " + p, Fix: "scripts/setup sklearn"}
+			return nil, &benchpeer.MissingError{Peer: kmeansbench.PeerName, Reason: "no " + p,
+				Fix: "scripts/setup sklearn"}
 		}
 	}
 	return func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, python, script) }, nil
@@ -98,14 +101,15 @@ func (f *kmeansFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
-		if f.svg == "" {
-			return kmeansbench.Run(ctx, peer, f.options, sink, progress)
-		}
-		kept := &keptFigures{sink: sink}
-		if err := kmeansbench.Run(ctx, peer, f.options, kept, progress); err != nil {
-			return err
-		}
-		return writeSVG(f.svg, kmeansbench.Plot(kept.figures))
-	})
+	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr,
+		func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+			if f.svg == "" {
+				return kmeansbench.Run(ctx, peer, f.options, sink, progress)
+			}
+			kept := &keptFigures{sink: sink}
+			if err := kmeansbench.Run(ctx, peer, f.options, kept, progress); err != nil {
+				return err
+			}
+			return writeSVG(f.svg, kmeansbench.Plot(kept.figures))
+		})
 }

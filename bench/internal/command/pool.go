@@ -64,7 +64,8 @@ Peers (all of "rmm")
 	flags.DurationVar(&o.RoundTime, "round-time", 0, "length of one round (default 200ms)")
 	flags.IntVar(&o.Device, "device", 0, "CUDA device of the pool")
 	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
-	completeFlags(cmd, map[string][]string{"case": poolbench.CaseNames, "mem": poolbench.MemNames, "peers": {pythonAllocators}})
+	completeFlags(cmd, map[string][]string{"case": poolbench.CaseNames, "mem": poolbench.MemNames,
+		"peers": {pythonAllocators}})
 	return cmd
 }
 
@@ -88,9 +89,10 @@ func (f *poolFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		peers = func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, python, script) }
 	}
 	own := func(ctx context.Context) *exec.Cmd { return ownCommand(ctx, poolPeerName) }
-	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
-		return poolbench.Run(ctx, own, peers, f.options, sink, progress)
-	})
+	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr,
+		func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+			return poolbench.Run(ctx, own, peers, f.options, sink, progress)
+		})
 }
 
 const poolPeerName = "bench-pool-peer"

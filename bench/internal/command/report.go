@@ -31,7 +31,8 @@ func (r report) of(stdout, stderr io.Writer, run func(benchfmt.Sink, *benchfmt.P
 	// What was measured before an error or Ctrl-C is worth having.
 	err = errors.Join(err, sink.Close())
 	if err == nil && !r.json {
-		fmt.Fprintf(stdout, "\n%s of %d rounds, %v in all\n", cmp.Or(r.counts, "best"), r.rounds, time.Since(begin).Round(100*time.Millisecond))
+		fmt.Fprintf(stdout, "\n%s of %d rounds, %v in all\n", cmp.Or(r.counts, "best"), r.rounds,
+			time.Since(begin).Round(100*time.Millisecond))
 	}
 	return err
 }

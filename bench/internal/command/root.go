@@ -41,7 +41,8 @@ setting is what was asked for, lane is what the endpoint used.`,
 
 // peerCommand is a process of a benchmark: not listed in the help, and its parent talks to it over standard input and
 // output.
-func peerCommand(name, short string, serve func(ctx context.Context, in io.Reader, out io.Writer) error) *cobra.Command {
+func peerCommand(name, short string, serve func(ctx context.Context, in io.Reader,
+	out io.Writer) error) *cobra.Command {
 	return &cobra.Command{
 		Use:    name,
 		Short:  short,
@@ -58,7 +59,8 @@ const ucxPeerName = "bench-peer"
 // ucxPeerCommand is one of the two processes of a benchmark; the parent
 // talks to it over standard input and output.
 func ucxPeerCommand() *cobra.Command {
-	return peerCommand(ucxPeerName, "One process of a benchmark pair; started by `bench` and `demo`", func(ctx context.Context, in io.Reader, out io.Writer) error {
-		return ucxbench.Serve(ctx, in, out, ucxbench.NewSide())
-	})
+	return peerCommand(ucxPeerName, "One process of a benchmark pair; started by `bench` and `demo`",
+		func(ctx context.Context, in io.Reader, out io.Writer) error {
+			return ucxbench.Serve(ctx, in, out, ucxbench.NewSide())
+		})
 }

@@ -91,16 +91,18 @@ func (f *stagedFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 		programs.UCX = perftest
 	}
-	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
-		return stagebench.Run(ctx, programs, f.options, sink, progress)
-	})
+	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr,
+		func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+			return stagebench.Run(ctx, programs, f.options, sink, progress)
+		})
 }
 
 const stagedPeerName = "bench-staged-peer"
 
 // stagedPeerCommand is one of the two processes of a pair.
 func stagedPeerCommand() *cobra.Command {
-	return peerCommand(stagedPeerName, "One process of a benchmark pair; started by `bench staged`", func(ctx context.Context, in io.Reader, out io.Writer) error {
-		return stagebench.Serve(ctx, in, out, stagebench.CUDAMemory)
-	})
+	return peerCommand(stagedPeerName, "One process of a benchmark pair; started by `bench staged`",
+		func(ctx context.Context, in io.Reader, out io.Writer) error {
+			return stagebench.Serve(ctx, in, out, stagebench.CUDAMemory)
+		})
 }

@@ -67,7 +67,8 @@ A full run takes an hour with Dask, nearly all of it Dask's; --quick minutes.`,
 	flags.IntVar(&o.Tasks, "tasks", 0, "tasks of map-noop (default 100000, quick 5000)")
 	flags.IntVar(&o.Leaves, "leaves", 0, "leaves of tree, a power of two (default 32768, quick 1024)")
 	flags.IntVar(&o.DAG, "dag", 0, "tasks of random-dag (default 50000, quick 2000)")
-	flags.IntSliceVar(&o.Scheduler, "scheduler-tasks", nil, "tasks of scheduler-only, one figure for each (default 10000,100000,1000000)")
+	flags.IntSliceVar(&o.Scheduler, "scheduler-tasks", nil, "tasks of scheduler-only, one figure for each (default "+
+		"10000,100000,1000000)")
 	flags.StringVar(&f.shuffle, "shuffle-size", "", "bytes of the shuffle (default 2GiB, quick 128MiB)")
 	flags.IntVar(&o.ShuffleWorkers, "shuffle-workers", 0, "worker processes of the shuffle (default 4)")
 	flags.IntVar(&o.ShuffleParts, "shuffle-parts", 0, "partitions of the shuffle (default 32, quick 16)")
@@ -85,7 +86,9 @@ A full run takes an hour with Dask, nearly all of it Dask's; --quick minutes.`,
 const tasksScript = "tests/interop/peers/bench_tasks.py"
 
 func (f *tasksFlags) programs() (taskbench.Programs, error) {
-	p := taskbench.Programs{Go: func(ctx context.Context) *exec.Cmd { return ownCommand(ctx, tasksPeerName) }, Raw: rawDevice}
+	p := taskbench.Programs{Go: func(ctx context.Context) *exec.Cmd {
+		return ownCommand(ctx, tasksPeerName)
+	}, Raw: rawDevice}
 	wanted, err := onePeer(f.peers, taskbench.PeerName)
 	if err != nil || !wanted {
 		return p, err
@@ -115,9 +118,10 @@ func (f *tasksFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
-		return taskbench.Run(ctx, programs, f.options, sink, progress)
-	})
+	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr,
+		func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+			return taskbench.Run(ctx, programs, f.options, sink, progress)
+		})
 }
 
 const tasksPeerName = "bench-tasks-peer"

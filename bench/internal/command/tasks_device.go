@@ -28,7 +28,8 @@ func rawDevice(ctx context.Context, device int, size int64, parts int) (float64,
 	}
 	defer pair.Close()
 	n := max(2*parts, int(deviceBytes/size))
-	s, err := pair.Run(ctx, ucxbench.Spec{Case: "am-bw", Size: size, Mem: ucxbench.MemPool, Window: parts, Iterations: n, Warmup: max(1, n/8), Goroutines: 1, Seed: rand.Uint64()})
+	s, err := pair.Run(ctx, ucxbench.Spec{Case: "am-bw", Size: size, Mem: ucxbench.MemPool, Window: parts,
+		Iterations: n, Warmup: max(1, n/8), Goroutines: 1, Seed: rand.Uint64()})
 	if err != nil {
 		return 0, err
 	}
@@ -45,7 +46,8 @@ func asyncDevice(ctx context.Context, size int64) (float64, error) {
 		return 0, err
 	}
 	n := int(deviceBytes / size / 4)
-	micros, err := tool.Run(ctx, benchpeer.UCXXRun{Case: "tag-lat", Size: size, Iterations: n, Warmup: n / 8, Window: 1, Memory: "cuda"})
+	micros, err := tool.Run(ctx, benchpeer.UCXXRun{Case: "tag-lat", Size: size, Iterations: n, Warmup: n / 8, Window: 1,
+		Memory: "cuda"})
 	if err != nil {
 		return 0, err
 	}

@@ -62,10 +62,14 @@ Peers
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringSliceVar(&o.Cases, "case", nil, "cases to run (default: all but idle-cpu and ipc-map)")
-	flags.StringSliceVar(&o.Settings, "setting", nil, "transports: "+strings.Join(ucxbench.SettingNames, ", ")+" (default shm,tcp,auto)")
-	flags.StringSliceVar(&o.Modes, "mode", nil, "progress modes: "+strings.Join(ucxbench.ModeNames, ", ")+" (default spin)")
-	flags.StringSliceVar(&o.Mems, "mem", nil, "payload memory: "+strings.Join(ucxbench.MemNames, ", ")+" (default heap,buffer)")
-	flags.StringSliceVar(&o.Endpoints, "endpoint", nil, "how the pair connects: "+strings.Join(ucxbench.EndpointNames, ", ")+" (default lifeline)")
+	flags.StringSliceVar(&o.Settings, "setting", nil, "transports: "+strings.Join(ucxbench.SettingNames, ", ")+
+		" (default shm,tcp,auto)")
+	flags.StringSliceVar(&o.Modes, "mode", nil, "progress modes: "+strings.Join(ucxbench.ModeNames, ", ")+
+		" (default spin)")
+	flags.StringSliceVar(&o.Mems, "mem", nil, "payload memory: "+strings.Join(ucxbench.MemNames, ", ")+
+		" (default heap,buffer)")
+	flags.StringSliceVar(&o.Endpoints, "endpoint", nil, "how the pair connects: "+
+		strings.Join(ucxbench.EndpointNames, ", ")+" (default lifeline)")
 	flags.StringVar(&f.sizes, "size", "", "message sizes, such as 8,1KiB-1MiB or 1KiB-1MiB*4 (default: by case)")
 	flags.StringSliceVar(&f.peers, "peers", nil, "compare with these programs; without a value, with all")
 	flags.Lookup("peers").NoOptDefVal = allPeers
@@ -78,7 +82,8 @@ Peers
 	flags.BoolVar(&o.Quick, "quick", false, "a run of less than 30 s: fewer cases, sizes and rounds")
 	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
 	completeFlags(cmd, map[string][]string{
-		"case": ucxbench.CaseNames(), "setting": ucxbench.SettingNames, "mode": ucxbench.ModeNames, "mem": ucxbench.MemNames,
+		"case": ucxbench.CaseNames(), "setting": ucxbench.SettingNames, "mode": ucxbench.ModeNames,
+		"mem":      ucxbench.MemNames,
 		"endpoint": ucxbench.EndpointNames, "peers": ucxbench.PeerNames,
 	})
 	return cmd
@@ -144,7 +149,8 @@ func (f *ucxFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err := f.complete(); err != nil {
 		return cmdline.Usage(err)
 	}
-	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr, func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
-		return ucxbench.Run(ctx, ucxbench.SelfStarter(ucxPeerName), f.options, sink, progress)
-	})
+	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr,
+		func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
+			return ucxbench.Run(ctx, ucxbench.SelfStarter(ucxPeerName), f.options, sink, progress)
+		})
 }

@@ -26,7 +26,8 @@ const echoSize = 100 << 20
 func Cases() []Case {
 	return []Case{
 		{"small-rtt", "a small message there and back", benchfmt.UnitMicros, benchfmt.Lower, 0},
-		{"echo-100MiB", "a bytes object of 100 MiB there and back, both ways counted", benchfmt.UnitGBps, benchfmt.Higher, echoSize},
+		{"echo-100MiB", "a bytes object of 100 MiB there and back, both ways counted", benchfmt.UnitGBps,
+			benchfmt.Higher, echoSize},
 		{"idle-cpu", "processor time of a listener with 100 idle comms", benchfmt.UnitCorePct, benchfmt.Lower, 0},
 	}
 }
@@ -56,7 +57,8 @@ const inproc = "inproc"
 func Settings() []Setting {
 	return []Setting{
 		{Name: "tcp", About: "tcp:// on the loopback", Address: "tcp://127.0.0.1:0"},
-		{Name: "ucxx-tcp", About: "ucxx:// with UCX_TLS=tcp", Address: "ucxx://127.0.0.1:0", Env: []string{"UCX_TLS=tcp"}},
+		{Name: "ucxx-tcp", About: "ucxx:// with UCX_TLS=tcp", Address: "ucxx://127.0.0.1:0",
+			Env: []string{"UCX_TLS=tcp"}},
 		{Name: "ucxx-auto", About: "ucxx:// with nothing set: UCX chooses", Address: "ucxx://127.0.0.1:0"},
 		{Name: inproc, About: "inproc:// within one process", Address: "inproc://"},
 	}

@@ -46,7 +46,8 @@ func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink, 
 	return nil
 }
 
-func runContest(ctx context.Context, s Setting, k contest, o Options, sink benchfmt.Sink, progress *benchfmt.Progress) error {
+func runContest(ctx context.Context, s Setting, k contest, o Options, sink benchfmt.Sink,
+	progress *benchfmt.Progress) error {
 	pairs := make([]*pair, 0, 2)
 	defer func() {
 		for _, p := range pairs {
@@ -109,7 +110,8 @@ func measure(ctx context.Context, c Case, pairs []*pair, o Options) (benchfmt.Fi
 			rounds[i].Add(v)
 		}
 	}
-	f := benchfmt.Figure{Bench: "comm", Case: c.Name, Size: c.Size, Unit: c.Unit, Better: c.Better, Ours: rounds[0].Best()}
+	f := benchfmt.Figure{Bench: "comm", Case: c.Name, Size: c.Size, Unit: c.Unit, Better: c.Better,
+		Ours: rounds[0].Best()}
 	if len(pairs) > 1 {
 		f.Peer, f.Theirs = PeerName, rounds[1].Best()
 	}

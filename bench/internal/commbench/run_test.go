@@ -64,8 +64,11 @@ func TestAgainstDask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs := Programs{Go: goStarter, Python: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, python, script) }}
-	got := run(t, programs, Options{Peer: true, Mixed: true, Cases: []string{"small-rtt", "echo-100MiB"}, Settings: []string{"tcp"}})
+	programs := Programs{Go: goStarter, Python: func(ctx context.Context) *exec.Cmd {
+		return exec.CommandContext(ctx, python, script)
+	}}
+	got := run(t, programs, Options{Peer: true, Mixed: true, Cases: []string{"small-rtt", "echo-100MiB"},
+		Settings: []string{"tcp"}})
 	if len(got) != 6 {
 		t.Errorf("%d figures: %+v", len(got), got)
 	}

@@ -36,11 +36,15 @@ func ratio(v float64) *benchfmt.Bar { return &benchfmt.Bar{Value: v, Ratio: true
 // Cases of the benchmark.
 func Cases() []Case {
 	return []Case{
-		{schedulerCPU, "processor time of scheduler and helpers per Python no-op task", benchfmt.UnitMicros, benchfmt.Lower, false, ratio(0.25)},
-		{mapNoop, "no-op tasks of a Python client, Go functions on Go workers here", benchfmt.UnitTaskRate, benchfmt.Higher, true, ratio(10)},
-		{randomDAG, "a random graph of Python tasks with 1 to 3 dependencies", benchfmt.UnitSeconds, benchfmt.Lower, false, ratio(1.05)},
+		{schedulerCPU, "processor time of scheduler and helpers per Python no-op task", benchfmt.UnitMicros,
+			benchfmt.Lower, false, ratio(0.25)},
+		{mapNoop, "no-op tasks of a Python client, Go functions on Go workers here", benchfmt.UnitTaskRate,
+			benchfmt.Higher, true, ratio(10)},
+		{randomDAG, "a random graph of Python tasks with 1 to 3 dependencies", benchfmt.UnitSeconds, benchfmt.Lower,
+			false, ratio(1.05)},
 		{mergeTree, "a binary tree of additions in Python", benchfmt.UnitSeconds, benchfmt.Lower, false, ratio(1.05)},
-		{frameMerge, "a merge of two dask.dataframes by P2P shuffles", benchfmt.UnitSeconds, benchfmt.Lower, false, ratio(1.05)},
+		{frameMerge, "a merge of two dask.dataframes by P2P shuffles", benchfmt.UnitSeconds, benchfmt.Lower, false,
+			ratio(1.05)},
 	}
 }
 
@@ -62,9 +66,9 @@ type Options struct {
 	Rounds int
 	// Workers is the number of worker processes and Threads that of tasks at once in each (default 2 and 1).
 	Workers, Threads int
-	// Tasks of scheduler-cpu and map-noop (default 20,000, quick 2,000), DAG of random-dag (3,001, quick 501), Leaves of
-	// merge-tree (2,048, quick 256), Rows of each frame of df-merge (10,000,000, quick 200,000) and Parts, its partitions
-	// (20, quick 4).
+	// Tasks of scheduler-cpu and map-noop (default 20,000, quick 2,000), DAG of random-dag (3,001, quick 501), Leaves
+	// of merge-tree (2,048, quick 256), Rows of each frame of df-merge (10,000,000, quick 200,000) and Parts, its
+	// partitions (20, quick 4).
 	Tasks, DAG, Leaves, Rows, Parts int
 	// Seed of random graphs and rows (default 1).
 	Seed  int
@@ -86,8 +90,10 @@ func (o *Options) Complete() error {
 		v           *int
 		full, quick int
 	}{
-		{"rounds", &o.Rounds, 7, 1}, {"workers", &o.Workers, 2, 2}, {"threads", &o.Threads, 1, 1}, {"tasks", &o.Tasks, 20_000, 2_000},
-		{"tasks of the graph", &o.DAG, 3_001, 501}, {"leaves", &o.Leaves, 2_048, 256}, {"rows", &o.Rows, 10_000_000, 200_000},
+		{"rounds", &o.Rounds, 7, 1}, {"workers", &o.Workers, 2, 2}, {"threads", &o.Threads, 1, 1},
+		{"tasks", &o.Tasks, 20_000, 2_000},
+		{"tasks of the graph", &o.DAG, 3_001, 501}, {"leaves", &o.Leaves, 2_048, 256},
+		{"rows", &o.Rows, 10_000_000, 200_000},
 		{"partitions", &o.Parts, 20, 4}, {"seed", &o.Seed, 1, 1},
 	} {
 		if *d.v == 0 {

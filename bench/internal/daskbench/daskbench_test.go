@@ -37,7 +37,8 @@ func TestValue(t *testing.T) {
 		by[c.Name] = c
 	}
 	a := answer{Seconds: 2, Tasks: 1000, CPU: 0.5}
-	for name, want := range map[string]float64{schedulerCPU: 500, mapNoop: 500, randomDAG: 2, mergeTree: 2, frameMerge: 2} {
+	for name, want := range map[string]float64{schedulerCPU: 500, mapNoop: 500, randomDAG: 2, mergeTree: 2,
+		frameMerge: 2} {
 		if got, err := value(by[name], a); err != nil || got != want {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, want)
 		}
@@ -57,7 +58,8 @@ func TestReadStat(t *testing.T) {
 	if err != nil || pid != 42 || parent != 7 || seconds != 2.5 {
 		t.Errorf("%d, %d, %v, %v", pid, parent, seconds, err)
 	}
-	for _, bad := range []string{"", "x", "1 (a", "1 (a) S 2 3", "x (a) S 7 42 42 0 -1 4194560 1 2 3 4 150 50 25 25 20", "1 (a) S x 42 42 0 -1 4194560 1 2 3 4 150 50 25 25 20", "1 (a) S 7 42 42 0 -1 4194560 1 2 3 4 150 y 25 25 20"} {
+	for _, bad := range []string{"", "x", "1 (a", "1 (a) S 2 3", "x (a) S 7 42 42 0 -1 4194560 1 2 3 4 150 50 25 25 20",
+		"1 (a) S x 42 42 0 -1 4194560 1 2 3 4 150 50 25 25 20", "1 (a) S 7 42 42 0 -1 4194560 1 2 3 4 150 y 25 25 20"} {
 		if _, _, _, err := readStat(bad); err == nil {
 			t.Errorf("%q was read", bad)
 		}
@@ -132,9 +134,12 @@ read line
 if [ "$(cat %[1]s/side)" = ours ]; then echo '%[2]s'; else echo '%[3]s'; fi
 cat >/dev/null
 `, dir, ours, theirs))
-	return Programs{Python: python, Client: "client.py", Millstream: func(ctx context.Context, args ...string) *exec.Cmd {
-		return exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf(`if [ %s = scheduler ]; then echo ours >%s/side; echo "scheduler at tcp://x"; else echo "worker at y"; fi; exec sleep 1000`, args[0], dir))
-	}}
+	return Programs{Python: python, Client: "client.py",
+		Millstream: func(ctx context.Context, args ...string) *exec.Cmd {
+			return exec.CommandContext(ctx, "sh", "-c",
+				fmt.Sprintf(
+					`if [ %s = scheduler ]; then echo ours >%s/side; echo "scheduler at tcp://x"; else echo "worker at y"; fi; exec sleep 1000`, args[0], dir))
+		}}
 }
 
 func TestRun(t *testing.T) {
@@ -149,7 +154,8 @@ func TestRun(t *testing.T) {
 	if err := Run(ctx, p, o, &got, nil); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 2 || got[0].Ours != 500 || got[0].Theirs != 250 || got[1].Ours != 2 || got[1].Theirs != 4 || got[0].Tasks != 1000 {
+	if len(got) != 2 || got[0].Ours != 500 || got[0].Theirs != 250 || got[1].Ours != 2 || got[1].Theirs != 4 ||
+		got[0].Tasks != 1000 {
 		t.Errorf("figures %+v", got)
 	}
 	if met, known := got[0].Met(); met || !known {

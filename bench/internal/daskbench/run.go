@@ -26,7 +26,8 @@ type bench struct {
 }
 
 // Run measures what the options say and adds each figure to the sink as soon as it is there.
-func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink, progress *benchfmt.Progress) (err error) {
+func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink,
+	progress *benchfmt.Progress) (err error) {
 	b := &bench{programs: programs, o: o}
 	if b.dir, err = os.MkdirTemp("", "millstream-bench-"); err != nil {
 		return err
@@ -75,12 +76,14 @@ func (b *bench) measure(ctx context.Context, c Case, step func(int, string)) (be
 			answers[i] = a
 		}
 		if len(sides) > 1 && answers[0].Check != answers[1].Check {
-			return benchfmt.Figure{}, fmt.Errorf("the sides computed different things: %q here, %q there", answers[0].Check, answers[1].Check)
+			return benchfmt.Figure{}, fmt.Errorf("the sides computed different things: %q here, %q there",
+				answers[0].Check, answers[1].Check)
 		}
 	}
 	f := benchfmt.Figure{
-		Bench: "dask", Case: c.Name, Setting: fmt.Sprintf("%d x %d tcp", b.o.Workers, b.o.Threads), Unit: c.Unit, Better: c.Better,
-		Tasks: answers[0].Tasks, Ours: rounds[0].Median(), OursMedian: rounds[0].Median(), Bar: c.Bar,
+		Bench: "dask", Case: c.Name, Setting: fmt.Sprintf("%d x %d tcp", b.o.Workers, b.o.Threads), Unit: c.Unit,
+		Better: c.Better,
+		Tasks:  answers[0].Tasks, Ours: rounds[0].Median(), OursMedian: rounds[0].Median(), Bar: c.Bar,
 	}
 	if len(sides) > 1 {
 		f.Peer, f.Theirs, f.TheirsMedian = PeerName, rounds[1].Median(), rounds[1].Median()

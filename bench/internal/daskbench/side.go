@@ -105,7 +105,8 @@ func (b *bench) once(ctx context.Context, c Case, s side) (a answer, err error) 
 }
 
 // environment of all Python processes: they write no files into the repository, and wait as long as it takes.
-var environment = []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1", "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=60s"}
+var environment = []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1",
+	"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=60s"}
 
 func (b *bench) python(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, b.programs.Python, args...)
@@ -116,10 +117,12 @@ func (b *bench) python(ctx context.Context, args ...string) *exec.Cmd {
 // scheduler starts one and returns its address.
 func (b *bench) scheduler(ctx context.Context, s side) (*process, string, error) {
 	if s.ours {
-		return startProcess(s.name+" scheduler", b.programs.Millstream(ctx, "scheduler", "--host", "127.0.0.1", "--port", "0",
+		return startProcess(s.name+" scheduler", b.programs.Millstream(ctx, "scheduler", "--host", "127.0.0.1",
+			"--port", "0",
 			"--dashboard-address", "127.0.0.1:0", "--python", b.programs.Python), "scheduler at ")
 	}
-	return startProcess(s.name+" scheduler", b.python(ctx, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
+	return startProcess(s.name+" scheduler", b.python(ctx, "-m", "distributed.cli.dask_scheduler", "--host",
+		"127.0.0.1", "--port", "0",
 		"--dashboard-address", "127.0.0.1:0", "--no-show"), "Scheduler at:")
 }
 
@@ -129,10 +132,13 @@ func (b *bench) worker(ctx context.Context, s side, address string, number int) 
 	var p *process
 	var err error
 	if s.goWorkers {
-		p, _, err = startProcess(name, b.programs.Millstream(ctx, "worker", address, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0",
-			"--nthreads", strconv.Itoa(b.o.Threads), "--no-nanny", "--memory-limit", "0", "--python", b.programs.Python), "worker ")
+		p, _, err = startProcess(name, b.programs.Millstream(ctx, "worker", address, "--host", "127.0.0.1",
+			"--dashboard-address", "127.0.0.1:0",
+			"--nthreads", strconv.Itoa(b.o.Threads), "--no-nanny", "--memory-limit", "0", "--python",
+			b.programs.Python), "worker ")
 	} else {
-		p, _, err = startProcess(name, b.python(ctx, "-m", "distributed.cli.dask_worker", address, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0",
+		p, _, err = startProcess(name, b.python(ctx, "-m", "distributed.cli.dask_worker", address, "--host",
+			"127.0.0.1", "--dashboard-address", "127.0.0.1:0",
 			"--nthreads", strconv.Itoa(b.o.Threads), "--no-nanny", "--memory-limit", "0"), "Registered to:")
 	}
 	return p, err

@@ -99,10 +99,12 @@ var load = client.Func("millstream.bench.kmeans.load", func(_ context.Context, p
 	columns := make([]arrow.Array, p.Features)
 	for j := range columns {
 		b := make([]byte, (p.To-p.From)*width)
-		if _, err := io.ReadFull(io.NewSectionReader(f, int64(j*p.Rows+p.From)*int64(width), int64(len(b))), b); err != nil {
+		if _, err := io.ReadFull(io.NewSectionReader(f, int64(j*p.Rows+p.From)*int64(width), int64(len(b))),
+			b); err != nil {
 			return nil, err
 		}
-		d := array.NewData(schema.Field(j).Type, p.To-p.From, []*memory.Buffer{nil, memory.NewBufferBytes(b)}, nil, 0, 0)
+		d := array.NewData(schema.Field(j).Type, p.To-p.From, []*memory.Buffer{nil, memory.NewBufferBytes(b)}, nil, 0,
+			0)
 		columns[j] = array.MakeFromData(d)
 		d.Release()
 	}

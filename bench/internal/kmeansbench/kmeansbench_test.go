@@ -65,7 +65,8 @@ func TestRun(t *testing.T) {
 	if err := Run(ctx, nil, o, &figures, nil); err != nil {
 		t.Fatal(err)
 	}
-	if len(figures) != 2 || figures[0].Case != "k=2" || figures[1].Setting != "float64" || figures[0].Ours <= 0 || figures[0].Size != 3000*3*8 {
+	if len(figures) != 2 || figures[0].Case != "k=2" || figures[1].Setting != "float64" || figures[0].Ours <= 0 ||
+		figures[0].Size != 3000*3*8 {
 		t.Errorf("figures %+v", figures)
 	}
 	// A peer that finds something else is no peer.
@@ -74,7 +75,8 @@ func TestRun(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "different things") {
 		t.Errorf("a peer with another result: %v", err)
 	}
-	if err := Run(ctx, peer(`{"error":"no module named sklearn"}`), o, &figures, nil); err == nil || !strings.Contains(err.Error(), "no module") {
+	if err := Run(ctx, peer(`{"error":"no module named sklearn"}`), o, &figures, nil); err == nil ||
+		!strings.Contains(err.Error(), "no module") {
 		t.Errorf("a peer that fails: %v", err)
 	}
 }
@@ -139,7 +141,8 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	p := Plot([]benchfmt.Figure{{Case: "k=8", Setting: "float64", Ours: 1, Peer: PeerName, Theirs: 2}, {Case: "k=16", Setting: "float64", Ours: 2}, {Case: "odd"}})
+	p := Plot([]benchfmt.Figure{{Case: "k=8", Setting: "float64", Ours: 1, Peer: PeerName, Theirs: 2},
+		{Case: "k=16", Setting: "float64", Ours: 2}, {Case: "odd"}})
 	if len(p.Series) != 2 || len(p.Series[0].Points) != 2 || p.Series[1].Name != "sklearn float64" {
 		t.Errorf("plot %+v", p)
 	}
@@ -181,7 +184,8 @@ func TestDevice(t *testing.T) {
 	if err := o.Complete(); err == nil || !strings.Contains(err.Error(), "perhaps") {
 		t.Errorf("another word: %v", err)
 	}
-	p := Plot([]benchfmt.Figure{{Case: "k=8", Setting: "float64", Ours: 1}, {Case: "k=8", Setting: "float64", Mode: GPUMode, Ours: 0.1, Peer: HostName, Theirs: 1}})
+	p := Plot([]benchfmt.Figure{{Case: "k=8", Setting: "float64", Ours: 1},
+		{Case: "k=8", Setting: "float64", Mode: GPUMode, Ours: 0.1, Peer: HostName, Theirs: 1}})
 	if len(p.Series) != 2 || p.Series[1].Name != "millstream GPU float64" {
 		t.Errorf("plot %+v", p)
 	}
@@ -189,7 +193,8 @@ func TestDevice(t *testing.T) {
 	if err := agreeGPU(a, outcome{Inertia: 100.00001, Counts: []int64{4998, 5002}}, "float32", 10000); err != nil {
 		t.Error(err)
 	}
-	if agreeGPU(a, outcome{Inertia: 100.1, Counts: []int64{5000, 5000}}, "float32", 10000) == nil || agreeGPU(a, outcome{Inertia: 100, Counts: []int64{4900, 5100}}, "float64", 10000) == nil {
+	if agreeGPU(a, outcome{Inertia: 100.1, Counts: []int64{5000, 5000}}, "float32", 10000) == nil ||
+		agreeGPU(a, outcome{Inertia: 100, Counts: []int64{4900, 5100}}, "float64", 10000) == nil {
 		t.Error("results that are apart are taken for the same")
 	}
 }

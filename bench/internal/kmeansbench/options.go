@@ -70,7 +70,8 @@ func (o *Options) Complete() error {
 			return fmt.Errorf("unknown type %q; there are %s", t, strings.Join(Types, " and "))
 		}
 	}
-	for name, v := range map[string]int{"rows": o.Rows, "features": o.Features, "iterations": o.Iterations, "workers": o.Workers, "threads": o.Threads, "rounds": o.Rounds, "workers on the GPU": o.GPUWorkers} {
+	for name, v := range map[string]int{"rows": o.Rows, "features": o.Features, "iterations": o.Iterations,
+		"workers": o.Workers, "threads": o.Threads, "rounds": o.Rounds, "workers on the GPU": o.GPUWorkers} {
 		if v < 1 {
 			return fmt.Errorf("%d %s: there must be one at least", v, name)
 		}

@@ -44,7 +44,8 @@ type command struct {
 
 // Run measures what the options say and adds each figure to the sink as soon as it is there.
 // peer starts scikit-learn's side; nil is without.
-func Run(ctx context.Context, peer benchpeer.Starter, o Options, sink benchfmt.Sink, progress *benchfmt.Progress) error {
+func Run(ctx context.Context, peer benchpeer.Starter, o Options, sink benchfmt.Sink,
+	progress *benchfmt.Progress) error {
 	dir, err := os.MkdirTemp("", "millstream-bench-")
 	if err != nil {
 		return err
@@ -63,7 +64,9 @@ func Run(ctx context.Context, peer benchpeer.Starter, o Options, sink benchfmt.S
 			return err
 		}
 		for _, k := range o.K {
-			figures, err := b.measure(ctx, k, func(round int) { progress.Step(done+round, total, "%s, k=%d, round %d", dtype, k, round+1) })
+			figures, err := b.measure(ctx, k, func(round int) {
+				progress.Step(done+round, total, "%s, k=%d, round %d", dtype, k, round+1)
+			})
 			for _, f := range figures {
 				if err == nil {
 					err = sink.Add(f)
@@ -101,7 +104,8 @@ func start(ctx context.Context, peer benchpeer.Starter, o Options, path, dtype s
 			b.stop()
 		}
 	}()
-	if b.cluster, err = cluster.Local(ctx, cluster.Options{Workers: o.Workers, Threads: o.Threads, MemoryLimit: cluster.NoMemoryLimit}); err != nil {
+	if b.cluster, err = cluster.Local(ctx, cluster.Options{Workers: o.Workers, Threads: o.Threads,
+		MemoryLimit: cluster.NoMemoryLimit}); err != nil {
 		return b, err
 	}
 	if b.client, err = b.cluster.Client(ctx); err != nil {
@@ -129,7 +133,8 @@ func start(ctx context.Context, peer benchpeer.Starter, o Options, path, dtype s
 		return b, nil
 	}
 	threads := fmt.Sprint(o.Workers * o.Threads)
-	if b.peer, err = benchpeer.StartLines(ctx, peer, []string{"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads}); err != nil {
+	if b.peer, err = benchpeer.StartLines(ctx, peer, []string{"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" +
+		threads}); err != nil {
 		return b, err
 	}
 	var loaded struct{ Rows int }
@@ -233,9 +238,11 @@ func (b *bench) measure(ctx context.Context, k int, step func(round int)) ([]ben
 		}
 	}
 	host := sides[0].rounds
-	f := benchfmt.Figure{Bench: "kmeans", Case: fmt.Sprintf("k=%d", k), Setting: b.dtype, Lane: b.clique.Backend(), Mode: lloyd.Kernel(),
-		Size: int64(b.o.Rows) * int64(b.o.Features) * int64(size(b.dtype)), Unit: benchfmt.UnitSeconds, Better: benchfmt.Lower,
-		Ours: host.Best(), OursMedian: host.Median()}
+	f := benchfmt.Figure{Bench: "kmeans", Case: fmt.Sprintf("k=%d", k), Setting: b.dtype, Lane: b.clique.Backend(),
+		Mode: lloyd.Kernel(),
+		Size: int64(b.o.Rows) * int64(b.o.Features) * int64(size(b.dtype)), Unit: benchfmt.UnitSeconds,
+		Better: benchfmt.Lower,
+		Ours:   host.Best(), OursMedian: host.Median()}
 	var gpu []benchfmt.Figure
 	for _, s := range sides[1:] {
 		if s.name == PeerName {
@@ -276,7 +283,8 @@ func agree(ours, theirs outcome, dtype string, rows int) error {
 
 func agreeWithin(ours, theirs outcome, tolerance float64, allowed int64) error {
 	if math.Abs(ours.Inertia-theirs.Inertia) > tolerance*theirs.Inertia {
-		return fmt.Errorf("the sides found different things: inertia %v here and %v there", ours.Inertia, theirs.Inertia)
+		return fmt.Errorf("the sides found different things: inertia %v here and %v there", ours.Inertia,
+			theirs.Inertia)
 	}
 	var apart int64
 	for i := range ours.Counts {
@@ -285,14 +293,16 @@ func agreeWithin(ours, theirs outcome, tolerance float64, allowed int64) error {
 		}
 	}
 	if len(ours.Counts) != len(theirs.Counts) || apart > allowed {
-		return fmt.Errorf("the sides found different things: groups of %v here and %v there", ours.Counts, theirs.Counts)
+		return fmt.Errorf("the sides found different things: groups of %v here and %v there", ours.Counts,
+			theirs.Counts)
 	}
 	return nil
 }
 
 func (b *bench) ours(ctx context.Context, k int) (outcome, error) {
 	begin := time.Now()
-	m, labels, err := kmeans.FitPredict(ctx, b.frame, kmeans.Options{Init: b.first[:k], MaxIter: b.o.Iterations, Tol: -1, Clique: b.clique})
+	m, labels, err := kmeans.FitPredict(ctx, b.frame, kmeans.Options{Init: b.first[:k], MaxIter: b.o.Iterations,
+		Tol: -1, Clique: b.clique})
 	if err != nil {
 		return outcome{}, err
 	}

@@ -52,7 +52,8 @@ func run(t *testing.T, peers benchpeer.Starter, o Options) (benchfmt.Figures, er
 
 // A pool of host memory makes no driver call; sizes that do not fit a round are no trouble.
 func TestHostPool(t *testing.T) {
-	figures, err := run(t, nil, Options{Mem: MemHost, Sizes: []int64{100, 1 << 20}, Rounds: 2, RoundTime: time.Millisecond})
+	figures, err := run(t, nil, Options{Mem: MemHost, Sizes: []int64{100, 1 << 20}, Rounds: 2,
+		RoundTime: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,8 @@ func TestHostPool(t *testing.T) {
 	}
 	for i, f := range figures {
 		calls := i%2 == 1
-		if f.Validate() != nil || f.Mem != MemHost || (f.Unit == benchfmt.UnitCalls) != calls || calls && f.Ours != 0 || !calls && f.Ours <= 0 {
+		if f.Validate() != nil || f.Mem != MemHost || (f.Unit == benchfmt.UnitCalls) != calls || calls && f.Ours != 0 ||
+			!calls && f.Ours <= 0 {
 			t.Errorf("%+v", f)
 		}
 		if met, known := f.Met(); calls && (!met || !known) {
@@ -129,17 +131,20 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	if cuda.Available() != nil { // the error of the measured process is told
-		if _, err := run(t, nil, Options{Rounds: 1}); err == nil || !strings.Contains(err.Error(), "alloc-free of 1 MiB: the pool: cuda") {
+		if _, err := run(t, nil, Options{Rounds: 1}); err == nil ||
+			!strings.Contains(err.Error(), "alloc-free of 1 MiB: the pool: cuda") {
 			t.Errorf("%v", err)
 		}
 	}
 	var out bytes.Buffer
-	if err := Serve(t.Context(), strings.NewReader("{\nnot json\n"+`{"case":"alloc-free-on-stream","mem":"host","size":1,"iterations":1}`+"\n"), &out); err != nil {
+	if err := Serve(t.Context(), strings.NewReader("{\nnot json\n"+
+		`{"case":"alloc-free-on-stream","mem":"host","size":1,"iterations":1}`+"\n"), &out); err != nil {
 		t.Fatal(err)
 	}
 	for i, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		var a struct{ Error string }
-		if err := json.Unmarshal([]byte(line), &a); err != nil || a.Error == "" || i == 2 && !strings.Contains(a.Error, "no streams") {
+		if err := json.Unmarshal([]byte(line), &a); err != nil || a.Error == "" || i == 2 &&
+			!strings.Contains(a.Error, "no streams") {
 			t.Errorf("%s: %v", line, err)
 		}
 	}

@@ -18,7 +18,8 @@ const (
 
 // Run measures the pool in the process that own starts and, if peers is not nil, the allocators
 // of Python in the process that it starts.
-func Run(ctx context.Context, own, peers benchpeer.Starter, o Options, sink benchfmt.Sink, progress *benchfmt.Progress) error {
+func Run(ctx context.Context, own, peers benchpeer.Starter, o Options, sink benchfmt.Sink,
+	progress *benchfmt.Progress) error {
 	if err := o.Complete(); err != nil {
 		return err
 	}
@@ -85,7 +86,8 @@ func (o Options) job(ctx context.Context, ours, python *benchpeer.Lines, c comma
 	if python != nil {
 		for _, name := range PeerNames {
 			c.Peer = name
-			list = append(list, &contestant{process: python, command: c, rounds: benchfmt.Rounds{Better: benchfmt.Lower}})
+			list = append(list, &contestant{process: python, command: c,
+				rounds: benchfmt.Rounds{Better: benchfmt.Lower}})
 		}
 	}
 	const most = 5_000_000
@@ -96,7 +98,8 @@ func (o Options) job(ctx context.Context, ours, python *benchpeer.Lines, c comma
 			if err != nil {
 				return err
 			}
-			x.command.Iterations = min(max(int(o.RoundTime.Seconds()/a.Seconds*float64(x.command.Iterations)), 100), most)
+			x.command.Iterations = min(max(int(o.RoundTime.Seconds()/a.Seconds*float64(x.command.Iterations)), 100),
+				most)
 		}
 	}
 	calls := cucount.Counts{}
@@ -122,8 +125,9 @@ func (o Options) job(ctx context.Context, ours, python *benchpeer.Lines, c comma
 func report(list []*contestant, calls cucount.Counts, operations int, sink benchfmt.Sink) error {
 	c := list[0].command
 	f := benchfmt.Figure{
-		Bench: Bench, Case: c.Case, Setting: "pool", Size: c.Size, Mem: c.Mem, Unit: benchfmt.UnitMicros, Better: benchfmt.Lower,
-		Ours: list[0].rounds.Best(), OursMedian: list[0].rounds.Median(),
+		Bench: Bench, Case: c.Case, Setting: "pool", Size: c.Size, Mem: c.Mem, Unit: benchfmt.UnitMicros,
+		Better: benchfmt.Lower,
+		Ours:   list[0].rounds.Best(), OursMedian: list[0].rounds.Median(),
 	}
 	if c.Size == 1<<20 {
 		f.Bar = &benchfmt.Bar{Value: barMicros}

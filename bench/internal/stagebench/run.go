@@ -166,9 +166,11 @@ func measure(ctx context.Context, peer UCX, pairs []*pair, c Case, size int64, o
 			figures = append(figures, f)
 			continue
 		}
-		f.Peer, f.Theirs, f.TheirsMedian, f.Bar = PeerPlain, plain.Best(), plain.Median(), &benchfmt.Bar{Value: barPlain, Ratio: true}
+		f.Peer, f.Theirs, f.TheirsMedian, f.Bar = PeerPlain, plain.Best(), plain.Median(),
+			&benchfmt.Bar{Value: barPlain, Ratio: true}
 		figures = append(figures, f)
-		f.Peer, f.Theirs, f.TheirsMedian, f.Bar = PeerTuned, tuned.Best(), tuned.Median(), &benchfmt.Bar{Value: barTuned, Ratio: true}
+		f.Peer, f.Theirs, f.TheirsMedian, f.Bar = PeerTuned, tuned.Best(), tuned.Median(),
+			&benchfmt.Bar{Value: barTuned, Ratio: true}
 		figures = append(figures, f)
 	}
 	return figures, nil
@@ -177,11 +179,13 @@ func measure(ctx context.Context, peer UCX, pairs []*pair, c Case, size int64, o
 // theirs measures UCX's way, in GB/s.
 func theirs(ctx context.Context, peer UCX, c Case, size int64, tuning []string) (float64, error) {
 	r := benchpeer.PerftestRun{
-		Test: "tag_bw", Size: size, Iterations: max(4, int(256<<20/size)), Warmup: 1, Window: c.Window, Memory: "cuda,cuda",
-		Env: append([]string{tls}, tuning...),
+		Test: "tag_bw", Size: size, Iterations: max(4, int(256<<20/size)), Warmup: 1, Window: c.Window,
+		Memory: "cuda,cuda",
+		Env:    append([]string{tls}, tuning...),
 	}
 	if c.Window == 1 {
-		r.Test, r.Window, r.Iterations = "tag_lat", 0, r.Iterations/2 // a message there, and only then the next one, back
+		// a message there, and only then the next one, back
+		r.Test, r.Window, r.Iterations = "tag_lat", 0, r.Iterations/2
 	}
 	got, err := peer.Run(ctx, r)
 	if err != nil {

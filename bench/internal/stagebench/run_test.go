@@ -73,13 +73,15 @@ func (u *slowUCX) Run(_ context.Context, r benchpeer.PerftestRun) (benchpeer.Per
 	if strings.Contains(strings.Join(r.Env, " "), "put_ppln") {
 		speed = 200
 	}
-	return benchpeer.PerftestResult{OverallMiBps: speed, OverallMicros: float64(r.Size) / (speed * (1 << 20)) * 1e6}, u.err
+	return benchpeer.PerftestResult{OverallMiBps: speed, OverallMicros: float64(r.Size) / (speed * (1 << 20)) * 1e6},
+		u.err
 }
 
 func TestRun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	o := Options{Sizes: []int64{1000, 9 << 20}, Settings: []string{"tcp"}, Rounds: 2, RoundTime: time.Millisecond, Lines: 3}
+	o := Options{Sizes: []int64{1000, 9 << 20}, Settings: []string{"tcp"}, Rounds: 2, RoundTime: time.Millisecond,
+		Lines: 3}
 	if err := o.Complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +120,8 @@ func TestRun(t *testing.T) {
 func TestRunWithoutPeer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	o := Options{Cases: []string{"window"}, Sizes: []int64{100_000}, Settings: []string{"tcp"}, Rounds: 1, RoundTime: time.Millisecond}
+	o := Options{Cases: []string{"window"}, Sizes: []int64{100_000}, Settings: []string{"tcp"}, Rounds: 1,
+		RoundTime: time.Millisecond}
 	if err := o.Complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -130,19 +133,22 @@ func TestRunWithoutPeer(t *testing.T) {
 		t.Errorf("%+v", figures)
 	}
 	broken := errors.New("no such program")
-	if err := Run(ctx, Programs{Go: self, UCX: &slowUCX{err: broken}}, o, &figures, benchfmt.NewProgress(os.Stderr)); !errors.Is(err, broken) {
+	if err := Run(ctx, Programs{Go: self, UCX: &slowUCX{err: broken}}, o, &figures,
+		benchfmt.NewProgress(os.Stderr)); !errors.Is(err, broken) {
 		t.Errorf("a peer that fails: %v", err)
 	}
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{Cases: []string{"none"}}, {Settings: []string{"ipc"}}, {Rounds: -1}, {Sizes: []int64{0}}, {Device: -1}} {
+	for _, o := range []Options{{Cases: []string{"none"}}, {Settings: []string{"ipc"}}, {Rounds: -1},
+		{Sizes: []int64{0}}, {Device: -1}} {
 		if err := o.Complete(); err == nil {
 			t.Errorf("%+v is good", o)
 		}
 	}
 	var o Options
-	if err := o.Complete(); err != nil || len(o.Cases) != 2 || len(o.Settings) != 2 || len(o.Sizes) != 2 || o.Rounds == 0 {
+	if err := o.Complete(); err != nil || len(o.Cases) != 2 || len(o.Settings) != 2 || len(o.Sizes) != 2 ||
+		o.Rounds == 0 {
 		t.Errorf("%+v, %v", o, err)
 	}
 }

@@ -86,7 +86,8 @@ func (s *side) do(ctx context.Context, c command) (a answer, err error) {
 		if c.Do == "listen" {
 			return s.listen(ctx, c)
 		}
-		s.comm, err = comm.Dial(ctx, c.Address, comm.DialConfig{Device: s.memory.Resource, Staged: comm.StagedConfig{Mode: comm.StagedOn, Lines: c.Lines}})
+		s.comm, err = comm.Dial(ctx, c.Address, comm.DialConfig{Device: s.memory.Resource,
+			Staged: comm.StagedConfig{Mode: comm.StagedOn, Lines: c.Lines}})
 		return a, err
 	case "check":
 		return a, s.check(ctx, c)
@@ -97,7 +98,8 @@ func (s *side) do(ctx context.Context, c command) (a answer, err error) {
 }
 
 func (s *side) listen(ctx context.Context, c command) (a answer, err error) {
-	s.listener, err = comm.Listen(ctx, c.Address, comm.ListenConfig{Device: s.memory.Resource, Staged: comm.StagedConfig{Mode: comm.StagedOn}})
+	s.listener, err = comm.Listen(ctx, c.Address, comm.ListenConfig{Device: s.memory.Resource,
+		Staged: comm.StagedConfig{Mode: comm.StagedOn}})
 	if err != nil {
 		return a, err
 	}

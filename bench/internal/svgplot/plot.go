@@ -114,7 +114,9 @@ func text(s string) string {
 // WriteTo writes the picture.
 func (p Plot) WriteTo(w io.Writer) (int64, error) {
 	b := &bytes.Buffer{}
-	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`+"\n", width, height)
+	fmt.Fprintf(b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`+"\n",
+		width, height)
 	fmt.Fprintf(b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
 	fmt.Fprintf(b, `<text x="%d" y="28" font-size="16" font-weight="bold">%s</text>`+"\n", left, text(p.Title))
 	var xs, ys []float64
@@ -162,12 +164,16 @@ func (p Plot) axes(b *bytes.Buffer, x, y *axis) {
 		}
 	}
 	for _, t := range sorted(ticks) {
-		fmt.Fprintf(b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#333333"/>`, x.at(t), height-bottom, x.at(t), height-bottom+5)
-		fmt.Fprintf(b, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", x.at(t), height-bottom+20, text(fx(t)))
+		fmt.Fprintf(b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#333333"/>`, x.at(t), height-bottom, x.at(t),
+			height-bottom+5)
+		fmt.Fprintf(b, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", x.at(t), height-bottom+20,
+			text(fx(t)))
 	}
 	fmt.Fprintf(b, `<path d="M%d %dV%dH%d" fill="none" stroke="#333333"/>`+"\n", left, top, height-bottom, width-right)
-	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", (left+width-right)/2, height-16, text(p.XLabel))
-	fmt.Fprintf(b, `<text transform="translate(22 %d) rotate(-90)" text-anchor="middle">%s</text>`+"\n", (top+height-bottom)/2, text(p.YLabel))
+	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", (left+width-right)/2, height-16,
+		text(p.XLabel))
+	fmt.Fprintf(b, `<text transform="translate(22 %d) rotate(-90)" text-anchor="middle">%s</text>`+"\n",
+		(top+height-bottom)/2, text(p.YLabel))
 }
 
 func (p Plot) series(b *bytes.Buffer, i int, s Series, x, y *axis) {
@@ -188,6 +194,7 @@ func (p Plot) series(b *bytes.Buffer, i int, s Series, x, y *axis) {
 		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", path, colour)
 	}
 	at := top + 10 + 22*i
-	fmt.Fprintf(b, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="3"/>`, width-right+16, at, width-right+40, at, colour)
+	fmt.Fprintf(b, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="3"/>`, width-right+16, at,
+		width-right+40, at, colour)
 	fmt.Fprintf(b, `<text x="%d" y="%d">%s</text>`+"\n", width-right+48, at+5, text(s.Name))
 }

@@ -30,10 +30,11 @@ func draw(t *testing.T, p svgplot.Plot) string {
 }
 
 func TestPlot(t *testing.T) {
-	svg := draw(t, svgplot.Plot{Title: "a < b & c", XLabel: "bytes", YLabel: "µs", LogX: true, LogY: true, Series: []svgplot.Series{
-		{Name: "ours", Points: []svgplot.Point{{X: 4096, Y: 10}, {X: 65536, Y: 100}}},
-		{Name: "<theirs>", Points: []svgplot.Point{{X: 4096, Y: 20}, {X: 65536, Y: 250}}},
-	}})
+	svg := draw(t, svgplot.Plot{Title: "a < b & c", XLabel: "bytes", YLabel: "µs", LogX: true, LogY: true,
+		Series: []svgplot.Series{
+			{Name: "ours", Points: []svgplot.Point{{X: 4096, Y: 10}, {X: 65536, Y: 100}}},
+			{Name: "<theirs>", Points: []svgplot.Point{{X: 4096, Y: 20}, {X: 65536, Y: 250}}},
+		}})
 	for _, want := range []string{"a &lt; b &amp; c", "&lt;theirs&gt;", ">4096<", "µs"} {
 		if !strings.Contains(svg, want) {
 			t.Errorf("no %q in\n%s", want, svg)
@@ -46,10 +47,13 @@ func TestPlot(t *testing.T) {
 
 func TestPlotOfLittle(t *testing.T) {
 	for name, p := range map[string]svgplot.Plot{
-		"nothing":      {},
-		"one point":    {Series: []svgplot.Series{{Name: "a", Points: []svgplot.Point{{X: 1, Y: 1}}}}},
-		"no number":    {LogY: true, Series: []svgplot.Series{{Points: []svgplot.Point{{X: 1, Y: 0}, {X: 2, Y: math.NaN()}, {X: 3, Y: math.Inf(1)}}}}},
-		"equal on log": {LogX: true, LogY: true, Series: []svgplot.Series{{Points: []svgplot.Point{{X: 10, Y: 10}, {X: 10, Y: 10}}}}},
+		"nothing":   {},
+		"one point": {Series: []svgplot.Series{{Name: "a", Points: []svgplot.Point{{X: 1, Y: 1}}}}},
+		"no number": {LogY: true,
+			Series: []svgplot.Series{{Points: []svgplot.Point{{X: 1, Y: 0}, {X: 2, Y: math.NaN()},
+				{X: 3, Y: math.Inf(1)}}}}},
+		"equal on log": {LogX: true, LogY: true, Series: []svgplot.Series{{Points: []svgplot.Point{{X: 10, Y: 10},
+			{X: 10, Y: 10}}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if svg := draw(t, p); strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {

@@ -35,14 +35,19 @@ func ratio(v float64) *benchfmt.Bar { return &benchfmt.Bar{Value: v, Ratio: true
 // Cases of the benchmark.
 func Cases() []Case {
 	return []Case{
-		{mapNoop, "no-op tasks by Map and Gather, each with a key of its own", benchfmt.UnitTaskRate, benchfmt.Higher, ratio(50)},
+		{mapNoop, "no-op tasks by Map and Gather, each with a key of its own", benchfmt.UnitTaskRate, benchfmt.Higher,
+			ratio(50)},
 		{tree, "a binary tree of additions", benchfmt.UnitTaskRate, benchfmt.Higher, ratio(30)},
-		{randomDAG, "a random graph whose tasks have 2 to 4 dependencies", benchfmt.UnitTaskRate, benchfmt.Higher, ratio(30)},
+		{randomDAG, "a random graph whose tasks have 2 to 4 dependencies", benchfmt.UnitTaskRate, benchfmt.Higher,
+			ratio(30)},
 		{submitLatency, "Submit and Result of one task, the median", benchfmt.UnitMicros, benchfmt.Lower, ratio(0.05)},
-		{schedulerOnly, "a scheduler whose workers do nothing: CPU and memory per task", benchfmt.UnitMicros, benchfmt.Lower, nil},
+		{schedulerOnly, "a scheduler whose workers do nothing: CPU and memory per task", benchfmt.UnitMicros,
+			benchfmt.Lower, nil},
 		{fetch, "64 MiB between workers, idle and while every slot computes", benchfmt.UnitGBps, benchfmt.Higher, nil},
-		{shuffle, "rows among 4 workers by the hash of a column, against Dask's p2p", benchfmt.UnitGBps, benchfmt.Higher, ratio(5)},
-		{deviceFetch, "GPU memory between workers, against package ucx; by name only", benchfmt.UnitGBps, benchfmt.Higher, nil},
+		{shuffle, "rows among 4 workers by the hash of a column, against Dask's p2p", benchfmt.UnitGBps,
+			benchfmt.Higher, ratio(5)},
+		{deviceFetch, "GPU memory between workers, against package ucx; by name only", benchfmt.UnitGBps,
+			benchfmt.Higher, nil},
 	}
 }
 
@@ -126,8 +131,10 @@ func (o *Options) Complete() error {
 		v           *int
 		full, quick int
 	}{
-		{"rounds", &o.Rounds, 3, 1}, {"workers", &o.Workers, 2, 2}, {"threads", &o.Threads, 1, 1}, {"workers of the shuffle", &o.ShuffleWorkers, 4, 4},
-		{"tasks", &o.Tasks, 100_000, 5_000}, {"leaves", &o.Leaves, 1 << 15, 1 << 10}, {"tasks of the graph", &o.DAG, 50_000, 2_000},
+		{"rounds", &o.Rounds, 3, 1}, {"workers", &o.Workers, 2, 2}, {"threads", &o.Threads, 1, 1},
+		{"workers of the shuffle", &o.ShuffleWorkers, 4, 4},
+		{"tasks", &o.Tasks, 100_000, 5_000}, {"leaves", &o.Leaves, 1 << 15, 1 << 10},
+		{"tasks of the graph", &o.DAG, 50_000, 2_000},
 		{"submits", &o.Submits, 300, 50}, {"fetches", &o.Fetches, 3, 1}, {"partitions", &o.ShuffleParts, 32, 16},
 		{"fetches of GPU memory", &o.DeviceFetches, 20, 5},
 	} {

@@ -42,10 +42,12 @@ var (
 		return wire.NewDeviceArray[uint8](b)
 	})
 	arrivedFunc = client.Func("taskbench.arrived", look)
-	followsFunc = client.Func2("taskbench.follows", func(ctx context.Context, list []*wire.DeviceArray, last arrived) (arrived, error) {
-		out, err := look(ctx, list)
-		return arrived{last.Bytes + out.Bytes, last.OnDevice + out.OnDevice, append(slices.Clone(last.Seeds), out.Seeds...)}, err
-	})
+	followsFunc = client.Func2("taskbench.follows",
+		func(ctx context.Context, list []*wire.DeviceArray, last arrived) (arrived, error) {
+			out, err := look(ctx, list)
+			return arrived{last.Bytes + out.Bytes, last.OnDevice + out.OnDevice,
+				append(slices.Clone(last.Seeds), out.Seeds...)}, err
+		})
 )
 
 // look says what has arrived.
@@ -76,7 +78,8 @@ func look(ctx context.Context, list []*wire.DeviceArray) (arrived, error) {
 
 // startDevice is startLocal for two workers on one GPU, each with a pool.
 func startDevice(ctx context.Context, c command) (*local, error) {
-	cl, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: []string{c.Device, c.Device}, RMM: cluster.RMMOptions{PoolSize: fmt.Sprint(c.Size)}},
+	cl, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: []string{c.Device, c.Device},
+		RMM: cluster.RMMOptions{PoolSize: fmt.Sprint(c.Size)}},
 		cluster.Options{Dashboard: "127.0.0.1:0", WorkerDashboard: "127.0.0.1:0", LocalDirectory: c.Directory})
 	if err != nil {
 		return nil, err
@@ -89,8 +92,8 @@ func startDevice(ctx context.Context, c command) (*local, error) {
 }
 
 // deviceFetch moves arrays from the first worker's GPU memory to the second's, N times: four times Parts of them for
-// one task, or, if Parts is 1, one after the other, each for a task that follows on the one before. All times are in the answer:
-// those of the former are the time in which transfers ran.
+// one task, or, if Parts is 1, one after the other, each for a task that follows on the one before. All times are in
+// the answer: those of the former are the time in which transfers ran.
 func (l *local) deviceFetch(ctx context.Context, c command) (answer, error) {
 	if len(l.workers) < 2 {
 		return answer{}, errors.New("a fetch needs two workers")
@@ -154,13 +157,15 @@ func timeOf(moved []worker.Transfer) time.Duration {
 	return sum
 }
 
-// deviceOnce moves arrays, and returns the second worker's records of it: all for one task, or one by one for a chain of
-// tasks.
-func (l *local) deviceOnce(ctx context.Context, size int64, parts int, seed int64, chain bool) ([]worker.Transfer, error) {
+// deviceOnce moves arrays, and returns the second worker's records of it: all for one task, or one by one for a chain
+// of tasks.
+func (l *local) deviceOnce(ctx context.Context, size int64, parts int, seed int64, chain bool) ([]worker.Transfer,
+	error) {
 	source, target := l.workers[0], l.workers[1]
 	arrays := make([]*client.Future[*wire.DeviceArray], parts)
 	for i := range arrays {
-		arrays[i] = deviceFunc.Submit(ctx, l.client, client.Val(size), client.Val((seed+int64(i))%251), client.WithWorkers(source.Address), client.WithImpure())
+		arrays[i] = deviceFunc.Submit(ctx, l.client, client.Val(size), client.Val((seed+int64(i))%251),
+			client.WithWorkers(source.Address), client.WithImpure())
 	}
 	defer client.ReleaseAll(arrays)
 	if err := client.Wait(ctx, arrays); err != nil {
@@ -177,10 +182,12 @@ func (l *local) deviceOnce(ctx context.Context, size int64, parts int, seed int6
 			if i > 0 {
 				last = tasks[i-1]
 			}
-			tasks = append(tasks, followsFunc.Submit(ctx, l.client, client.ListOf(arrays[i:i+1]), last, client.WithWorkers(target.Address), client.WithImpure()))
+			tasks = append(tasks, followsFunc.Submit(ctx, l.client, client.ListOf(arrays[i:i+1]), last,
+				client.WithWorkers(target.Address), client.WithImpure()))
 		}
 	} else {
-		tasks = append(tasks, arrivedFunc.Submit(ctx, l.client, client.ListOf(arrays), client.WithWorkers(target.Address), client.WithImpure()))
+		tasks = append(tasks, arrivedFunc.Submit(ctx, l.client, client.ListOf(arrays),
+			client.WithWorkers(target.Address), client.WithImpure()))
 	}
 	defer client.ReleaseAll(tasks)
 	got, err := tasks[len(tasks)-1].Result(ctx)

@@ -25,7 +25,8 @@ func TestTimeOf(t *testing.T) {
 		{[]worker.Transfer{at(0, 5)}, 5},
 		{[]worker.Transfer{at(0, time.Second), at(2*time.Second, time.Second)}, 2 * time.Second},
 		{[]worker.Transfer{at(2*time.Second, time.Second), at(time.Second, 5*time.Second)}, 5 * time.Second},
-		{[]worker.Transfer{at(2*time.Second, 3*time.Second), at(0, 4*time.Second), at(7*time.Second, time.Second)}, 6 * time.Second},
+		{[]worker.Transfer{at(2*time.Second, 3*time.Second), at(0, 4*time.Second), at(7*time.Second, time.Second)},
+			6 * time.Second},
 	} {
 		if got := timeOf(tc.moved); got != tc.want {
 			t.Errorf("%v: %v", tc.moved, got)
@@ -57,7 +58,9 @@ func TestDeviceCaseByName(t *testing.T) {
 // Each shape is a figure beside package ucx, and the last one beside UCXX too.
 func TestDeviceFigures(t *testing.T) {
 	ours := script{"start-device": {started}, deviceFetch: {
-		{Bytes: 2 << 30, Times: []float64{9, 2, 1}, Lane: "cuda_ipc"}, {Bytes: 1 << 30, Times: []float64{1}, Lane: "cuda_ipc"}, {Bytes: 64 << 20, Times: []float64{1}, Lane: "cuda_ipc"}}}
+		{Bytes: 2 << 30, Times: []float64{9, 2, 1}, Lane: "cuda_ipc"},
+		{Bytes: 1 << 30, Times: []float64{1}, Lane: "cuda_ipc"},
+		{Bytes: 64 << 20, Times: []float64{1}, Lane: "cuda_ipc"}}}
 	o := Options{Cases: []string{deviceFetch}, Rounds: 1}
 	if err := o.Complete(); err != nil {
 		t.Fatal(err)
@@ -89,7 +92,8 @@ func TestDeviceFigures(t *testing.T) {
 	if want := []string{RawPeer, RawPeer, RawPeer, AsyncPeer}; !slices.Equal(peers, want) {
 		t.Fatalf("figures beside %v", peers)
 	}
-	if f := got[0]; f.Lane != "cuda_ipc" || f.Ours < 1.07 || f.Ours > 1.08 || f.Bar == nil || f.Bar.Value != 0.8 || f.Theirs != 64 {
+	if f := got[0]; f.Lane != "cuda_ipc" || f.Ours < 1.07 || f.Ours > 1.08 || f.Bar == nil || f.Bar.Value != 0.8 ||
+		f.Theirs != 64 {
 		t.Errorf("%+v", f) // 2 GiB in the middle one of its times
 	}
 	p.Raw = func(context.Context, int, int64, int) (float64, error) { return 0, errors.New("no such GPU") }

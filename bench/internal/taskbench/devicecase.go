@@ -46,7 +46,8 @@ func (b *bench) deviceFetch(ctx context.Context, c Case, step func(string, ...an
 	type sides struct{ ours, raw, async benchfmt.Rounds }
 	rounds := make([]sides, len(deviceShapes))
 	for i := range rounds {
-		rounds[i] = sides{benchfmt.Rounds{Better: c.Better}, benchfmt.Rounds{Better: c.Better}, benchfmt.Rounds{Better: c.Better}}
+		rounds[i] = sides{benchfmt.Rounds{Better: c.Better}, benchfmt.Rounds{Better: c.Better},
+			benchfmt.Rounds{Better: c.Better}}
 	}
 	var lane string
 	for round := range b.o.Rounds {
@@ -87,7 +88,8 @@ func (b *bench) deviceFetch(ctx context.Context, c Case, step func(string, ...an
 		if s.async == 0 || b.programs.Async == nil {
 			continue
 		}
-		f.Peer, f.Theirs, f.TheirsMedian, f.Bar = AsyncPeer, rounds[i].async.Best(), rounds[i].async.Median(), ratio(s.async)
+		f.Peer, f.Theirs, f.TheirsMedian, f.Bar = AsyncPeer, rounds[i].async.Best(), rounds[i].async.Median(),
+			ratio(s.async)
 		if err := b.sink.Add(f); err != nil {
 			return err
 		}
@@ -102,7 +104,8 @@ func (b *bench) deviceOurs(ctx context.Context) (gbps []float64, lane string, er
 		return nil, "", err
 	}
 	defer p.Stop()
-	a, err := p.ask(ctx, command{Do: "start-device", Device: fmt.Sprint(b.o.Device), Size: devicePool, Directory: b.dir})
+	a, err := p.ask(ctx, command{Do: "start-device", Device: fmt.Sprint(b.o.Device), Size: devicePool,
+		Directory: b.dir})
 	if err == nil {
 		err = otherProcesses(a, 2)
 	}

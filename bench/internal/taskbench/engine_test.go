@@ -81,8 +81,10 @@ func measure(t *testing.T, o Options, ours, theirs script) (benchfmt.Figures, er
 
 // Figures are rates, ratios are ours to theirs, and bars are looked at.
 func TestFiguresOfBothSides(t *testing.T) {
-	ours := script{"start": {started}, mapNoop: {{Seconds: 0.5, Tasks: 1000, Check: "x"}}, submitLatency: {{Seconds: 0.001, Tasks: 5}}}
-	theirs := script{"start": {started}, mapNoop: {{Seconds: 20, Tasks: 1000, Check: "x"}}, submitLatency: {{Seconds: 0.1, Tasks: 5}}}
+	ours := script{"start": {started}, mapNoop: {{Seconds: 0.5, Tasks: 1000, Check: "x"}},
+		submitLatency: {{Seconds: 0.001, Tasks: 5}}}
+	theirs := script{"start": {started}, mapNoop: {{Seconds: 20, Tasks: 1000, Check: "x"}},
+		submitLatency: {{Seconds: 0.1, Tasks: 5}}}
 	got, err := measure(t, Options{Cases: []string{mapNoop, submitLatency}, Rounds: 2}, ours, theirs)
 	if err != nil || len(got) != 2 {
 		t.Fatalf("%+v, %v", got, err)
@@ -106,7 +108,8 @@ func TestCheatingIsNoticed(t *testing.T) {
 		ours, theirs script
 		want         string
 	}{
-		"results":   {good, script{"start": {started}, mapNoop: {{Seconds: 1, Tasks: 10, Check: "2"}}}, "different things"},
+		"results": {good, script{"start": {started}, mapNoop: {{Seconds: 1, Tasks: 10, Check: "2"}}},
+			"different things"},
 		"no time":   {script{"start": {started}, mapNoop: {{Tasks: 10}}}, nil, "it took 0 s"},
 		"processes": {script{"start": {{Pid: 1, Pids: []int{1, 2}}}}, nil, "the client in 1"},
 		"too few":   {script{"start": {{Pid: 1, Pids: []int{2, 2}}}}, nil, "2 workers"},
@@ -150,7 +153,8 @@ func TestSchedulerFigures(t *testing.T) {
 
 // The busy fetch is measured against the idle one.
 func TestFetchFigures(t *testing.T) {
-	s := script{"start": {started}, fetch: {{Seconds: 0.01, Bytes: 1e7, Lane: "ucxx"}, {Seconds: 0.04, Bytes: 1e7, Lane: "ucxx"}}}
+	s := script{"start": {started}, fetch: {{Seconds: 0.01, Bytes: 1e7, Lane: "ucxx"},
+		{Seconds: 0.04, Bytes: 1e7, Lane: "ucxx"}}}
 	got, err := measure(t, Options{Cases: []string{fetch}, Rounds: 1, FetchBytes: 1e7}, s, nil)
 	if err != nil || len(got) != 3 {
 		t.Fatalf("%+v, %v", got, err)
@@ -201,10 +205,12 @@ func TestUntil(t *testing.T) {
 	if err := until(ctx, 60, "three", func() (bool, error) { n++; return n == 3, nil }); err != nil || n != 3 {
 		t.Errorf("%d, %v", n, err)
 	}
-	if err := until(ctx, 0, "the end", func() (bool, error) { return false, nil }); err == nil || !strings.Contains(err.Error(), "until the end") {
+	if err := until(ctx, 0, "the end", func() (bool, error) { return false, nil }); err == nil ||
+		!strings.Contains(err.Error(), "until the end") {
 		t.Errorf("%v", err)
 	}
-	if err := until(ctx, 60, "x", func() (bool, error) { return false, fmt.Errorf("broken") }); err == nil || err.Error() != "broken" {
+	if err := until(ctx, 60, "x", func() (bool, error) { return false, fmt.Errorf("broken") }); err == nil ||
+		err.Error() != "broken" {
 		t.Errorf("%v", err)
 	}
 	cancel()

@@ -23,7 +23,8 @@ func (b *bench) fetch(ctx context.Context, c Case, step func(string, ...any)) er
 				return err
 			}
 			for j, busy := range []bool{false, true} {
-				a, err := b.profiled(ctx, p, command{Do: c.Name, N: b.o.Fetches, Size: b.o.FetchBytes, Busy: busy, Spin: spinSeconds, Directory: b.dir})
+				a, err := b.profiled(ctx, p, command{Do: c.Name, N: b.o.Fetches, Size: b.o.FetchBytes, Busy: busy,
+					Spin: spinSeconds, Directory: b.dir})
 				var v float64
 				if err == nil {
 					v, err = value(c, a)

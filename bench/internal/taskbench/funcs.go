@@ -53,27 +53,38 @@ var (
 		return count{int64(os.Getpid()), functionsRan.Swap(0)}, nil
 	})
 	// profileFunc begins a CPU profile of the worker, or ends it without a path.
-	profileFunc = client.Func("taskbench.profile", func(_ context.Context, path string) (bool, error) { return true, workerProfile.to(path) })
-	blobFunc    = client.Func2("taskbench.blob", func(_ context.Context, n, seed int64) ([]byte, error) {
+	profileFunc = client.Func("taskbench.profile", func(_ context.Context, path string) (bool, error) {
+		return true, workerProfile.to(path)
+	})
+	blobFunc = client.Func2("taskbench.blob", func(_ context.Context, n, seed int64) ([]byte, error) {
 		b := make([]byte, n)
 		for i := range b {
 			b[i] = byte(seed)
 		}
 		return b, nil
 	})
-	lengthFunc = client.Func("taskbench.length", func(_ context.Context, b []byte) (int64, error) { return int64(len(b)), nil })
-	spinFunc   = client.Func("taskbench.spin", func(ctx context.Context, s spinning) ([]float64, error) { return s.run(ctx) })
-	makeFunc   = client.Func("taskbench.make-rows", func(_ context.Context, r rowsOf) ([]byte, error) {
+	lengthFunc = client.Func("taskbench.length", func(_ context.Context, b []byte) (int64, error) {
+		return int64(len(b)), nil
+	})
+	spinFunc = client.Func("taskbench.spin", func(ctx context.Context, s spinning) ([]float64, error) {
+		return s.run(ctx)
+	})
+	makeFunc = client.Func("taskbench.make-rows", func(_ context.Context, r rowsOf) ([]byte, error) {
 		return makeRows(r.Partition, int(r.Rows), r.Seed), nil
 	})
 	splitFunc = client.Func2("taskbench.split", func(_ context.Context, rows []byte, parts int64) ([][]byte, error) {
 		return splitRows(rows, int(parts)), nil
 	})
-	pickFunc      = client.Func2("taskbench.pick", func(_ context.Context, blocks [][]byte, i int64) ([]byte, error) { return blocks[i], nil })
-	joinFunc      = client.Func("taskbench.join", func(_ context.Context, blocks [][]byte) ([]byte, error) { return joinRows(blocks), nil })
-	summarizeFunc = client.Func2("taskbench.summarize", func(_ context.Context, rows []byte, t target) (summary, error) {
-		return summarize(rows, int(t.Partition), int(t.Parts))
+	pickFunc = client.Func2("taskbench.pick", func(_ context.Context, blocks [][]byte, i int64) ([]byte, error) {
+		return blocks[i], nil
 	})
+	joinFunc = client.Func("taskbench.join", func(_ context.Context, blocks [][]byte) ([]byte, error) {
+		return joinRows(blocks), nil
+	})
+	summarizeFunc = client.Func2("taskbench.summarize",
+		func(_ context.Context, rows []byte, t target) (summary, error) {
+			return summarize(rows, int(t.Partition), int(t.Parts))
+		})
 )
 
 // workerProfile belongs to the one task at a time that uses it.

@@ -71,5 +71,6 @@ func (l *local) randomDAG(ctx context.Context, n int, seed uint64) (answer, erro
 		return answer{}, err
 	}
 	counts, err := l.counted(ctx, n)
-	return answer{Seconds: took.Seconds(), Tasks: int64(n), Check: fmt.Sprintf("%d sinks %d", len(ends), fold(results)), Ran: counts}, err
+	return answer{Seconds: took.Seconds(), Tasks: int64(n), Check: fmt.Sprintf("%d sinks %d", len(ends), fold(results)),
+		Ran: counts}, err
 }

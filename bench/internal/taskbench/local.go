@@ -30,7 +30,8 @@ const closeTime = 10 * time.Second
 const warmMap = 200
 
 func startLocal(ctx context.Context, c command) (*local, error) {
-	cl, err := cluster.Local(ctx, cluster.Options{Workers: c.Workers, Threads: c.Threads, Dashboard: "127.0.0.1:0", WorkerDashboard: "127.0.0.1:0", LocalDirectory: c.Directory})
+	cl, err := cluster.Local(ctx, cluster.Options{Workers: c.Workers, Threads: c.Threads, Dashboard: "127.0.0.1:0",
+		WorkerDashboard: "127.0.0.1:0", LocalDirectory: c.Directory})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +128,8 @@ func (l *local) ran(ctx context.Context) (counts []int64, err error) {
 			return nil, err
 		}
 		if got.Pid == int64(os.Getpid()) || got.Pid != int64(w.PID) {
-			return nil, fmt.Errorf("worker %s ran a task in process %d, it is %d and the client %d", w.Name, got.Pid, w.PID, os.Getpid())
+			return nil, fmt.Errorf("worker %s ran a task in process %d, it is %d and the client %d", w.Name, got.Pid,
+				w.PID, os.Getpid())
 		}
 		counts = append(counts, got.Ran)
 	}
@@ -146,7 +148,8 @@ func (l *local) counted(ctx context.Context, n int) ([]int64, error) {
 		total += c
 	}
 	if total != int64(n) || functionsRan.Load() != 0 {
-		return nil, fmt.Errorf("%d tasks were sent, %v functions ran in workers and %d in the client's process", n, counts, functionsRan.Load())
+		return nil, fmt.Errorf("%d tasks were sent, %v functions ran in workers and %d in the client's process", n,
+			counts, functionsRan.Load())
 	}
 	return counts, nil
 }

@@ -17,7 +17,8 @@ type schedulerRole struct{ s *scheduler.Scheduler }
 
 func startSchedulerRole(ctx context.Context, journal string) (*schedulerRole, error) {
 	gcfloor.Set(gcfloor.Scheduler) // as the scheduler command does
-	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"tcp://127.0.0.1:0"}, Dashboard: "127.0.0.1:0", Journal: journal})
+	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"tcp://127.0.0.1:0"}, Dashboard: "127.0.0.1:0",
+		Journal: journal})
 	if err != nil {
 		return nil, err
 	}

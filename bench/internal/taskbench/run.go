@@ -34,7 +34,8 @@ type bench struct {
 
 // Run measures what the options say, alternating between the sides, and adds each figure
 // to the sink as soon as it is there.
-func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink, progress *benchfmt.Progress) (err error) {
+func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink,
+	progress *benchfmt.Progress) (err error) {
 	b := &bench{programs: programs, o: o, sink: sink, progress: progress}
 	if b.dir, err = os.MkdirTemp("", "millstream-bench-"); err != nil {
 		return err
@@ -116,7 +117,8 @@ func (b *bench) cluster(ctx context.Context, s side, workers int) (*process, err
 	if err != nil {
 		return nil, err
 	}
-	a, err := p.ask(ctx, command{Do: "start", Workers: workers, Threads: b.o.Threads, Certs: filepath.Join(b.dir, "certs"), Directory: b.dir})
+	a, err := p.ask(ctx, command{Do: "start", Workers: workers, Threads: b.o.Threads,
+		Certs: filepath.Join(b.dir, "certs"), Directory: b.dir})
 	if err == nil {
 		err = otherProcesses(a, workers)
 	}

@@ -72,7 +72,8 @@ func TestGo(t *testing.T) {
 	want := []string{"map-noop/2 x 1 tls", "tree/2 x 1 tls", "random-dag/2 x 1 tls", "submit-latency/2 x 1 tls"}
 	for _, setting := range []string{"tcp", "tcp, journal"} {
 		for range 2 {
-			want = append(want, "scheduler-only/"+setting, "scheduler-only-rss/"+setting, "scheduler-only-heap/"+setting)
+			want = append(want, "scheduler-only/"+setting, "scheduler-only-rss/"+setting, "scheduler-only-heap/"+
+				setting)
 		}
 		want = append(want, "scheduler-only-linear/"+setting)
 	}

@@ -72,8 +72,9 @@ func (b *bench) schedulerOnly(ctx context.Context, c Case, step func(string, ...
 		}
 		if last := len(loads) - 1; last > 0 && loads[0].micros > 0 {
 			err := b.sink.Add(benchfmt.Figure{
-				Bench: "tasks", Case: c.Name + "-linear", Setting: setting, Unit: "x", Better: benchfmt.Lower, Tasks: int64(b.o.Scheduler[last]),
-				Ours: loads[last].micros / loads[0].micros, Bar: &benchfmt.Bar{Value: linearBar},
+				Bench: "tasks", Case: c.Name + "-linear", Setting: setting, Unit: "x", Better: benchfmt.Lower,
+				Tasks: int64(b.o.Scheduler[last]),
+				Ours:  loads[last].micros / loads[0].micros, Bar: &benchfmt.Bar{Value: linearBar},
 			})
 			if err != nil {
 				return err
@@ -105,7 +106,8 @@ func (b *bench) loadOf(ctx context.Context, s side, n int, journal bool) (load, 
 	if err != nil {
 		return load{}, err
 	}
-	if _, err := workers.ask(ctx, command{Do: "zero", Address: at.Address, Workers: zeroCount, Threads: zeroThreads}); err != nil {
+	if _, err := workers.ask(ctx, command{Do: "zero", Address: at.Address, Workers: zeroCount,
+		Threads: zeroThreads}); err != nil {
 		return load{}, err
 	}
 	round := func(n int) (before, held, after answer, err error) {
@@ -129,7 +131,8 @@ func (b *bench) loadOf(ctx context.Context, s side, n int, journal bool) (load, 
 	}
 	profiled := b.o.Profile != "" && s.name != PeerName
 	if profiled {
-		path, err := filepath.Abs(filepath.Join(b.o.Profile, fmt.Sprintf("scheduler-only-%d-journal-%v.pprof", n, journal)))
+		path, err := filepath.Abs(filepath.Join(b.o.Profile, fmt.Sprintf("scheduler-only-%d-journal-%v.pprof", n,
+			journal)))
 		if err != nil {
 			return load{}, err
 		}
@@ -149,5 +152,6 @@ func (b *bench) loadOf(ctx context.Context, s side, n int, journal bool) (load, 
 	// What usage itself costs, a collection, is between CPU and CPUAfter.
 	cpu := held.CPU - before.CPUAfter + after.CPU - held.CPUAfter
 	per := func(v int64) float64 { return max(0, float64(v)) / float64(n) }
-	return load{micros: cpu * 1e6 / float64(n), rss: per(held.RSS - before.RSS), heap: per(held.Heap - before.Heap)}, nil
+	return load{micros: cpu * 1e6 / float64(n), rss: per(held.RSS - before.RSS), heap: per(held.Heap - before.Heap)},
+		nil
 }

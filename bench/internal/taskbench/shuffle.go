@@ -49,7 +49,8 @@ func (l *local) shuffle(ctx context.Context, c command) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{Seconds: took.Seconds(), Bytes: rows * int64(parts) * rowBytes, Check: fmt.Sprintf("%d rows", after.Rows), Lane: lane}, nil
+	return answer{Seconds: took.Seconds(), Bytes: rows * int64(parts) * rowBytes,
+		Check: fmt.Sprintf("%d rows", after.Rows), Lane: lane}, nil
 }
 
 // startShuffle submits the tasks and keeps only the partitions that come out.

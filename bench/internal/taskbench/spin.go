@@ -53,7 +53,8 @@ func (l *local) spin(ctx context.Context, c command, s spinning) ([]*client.Futu
 	var out []*client.Future[[]float64]
 	for _, w := range l.workers[:2] {
 		for range l.threads {
-			out = append(out, spinFunc.Submit(ctx, l.client, client.Val(s), client.WithWorkers(w.Address), client.WithImpure()))
+			out = append(out, spinFunc.Submit(ctx, l.client, client.Val(s), client.WithWorkers(w.Address),
+				client.WithImpure()))
 		}
 	}
 	err := until(ctx, c.Spin, "every slot computes", func() (bool, error) {

@@ -86,7 +86,8 @@ func (l *local) fetch(ctx context.Context, c command) (answer, error) {
 func (l *local) fetchOnce(ctx context.Context, c command, seed int64) (worker.Transfer, error) {
 	none := worker.Transfer{}
 	source, target := l.workers[0], l.workers[1]
-	value := blobFunc.Submit(ctx, l.client, client.Val(c.Size), client.Val(seed), client.WithWorkers(source.Address), client.WithImpure())
+	value := blobFunc.Submit(ctx, l.client, client.Val(c.Size), client.Val(seed), client.WithWorkers(source.Address),
+		client.WithImpure())
 	defer value.Release()
 	if err := value.Wait(ctx); err != nil {
 		return none, err
@@ -95,7 +96,8 @@ func (l *local) fetchOnce(ctx context.Context, c command, seed int64) (worker.Tr
 	if err != nil {
 		return none, err
 	}
-	s := spinning{Marker: filepath.Join(c.Directory, fmt.Sprintf("spin-%d-%d", os.Getpid(), time.Now().UnixNano())), Seconds: c.Spin}
+	s := spinning{Marker: filepath.Join(c.Directory, fmt.Sprintf("spin-%d-%d", os.Getpid(), time.Now().UnixNano())),
+		Seconds: c.Spin}
 	spins, err := l.spin(ctx, c, s)
 	if err != nil {
 		return none, err
@@ -127,7 +129,8 @@ func (l *local) fetchOnce(ctx context.Context, c command, seed int64) (worker.Tr
 	begin := unixSeconds(move.Start)
 	for _, s := range times {
 		if len(s) != 2 || begin < s[0] || begin+move.Duration > s[1] {
-			return none, fmt.Errorf("the fetch, from %.3f for %.3f s, was not wholly within the time that every slot computed, %v", begin, move.Duration, s)
+			return none, fmt.Errorf("the fetch, from %.3f for %.3f s, was not wholly within the time that every slot "+
+				"computed, %v", begin, move.Duration, s)
 		}
 	}
 	return move, nil
@@ -136,5 +139,7 @@ func (l *local) fetchOnce(ctx context.Context, c command, seed int64) (worker.Tr
 // incoming are a worker's records of fetches of at least a size.
 func incoming(ctx context.Context, w cluster.WorkerInfo, size int64) ([]worker.Transfer, error) {
 	list, err := transfers(ctx, w)
-	return slices.DeleteFunc(list, func(t worker.Transfer) bool { return !t.Incoming || t.Error != "" || t.Bytes < size }), err
+	return slices.DeleteFunc(list, func(t worker.Transfer) bool {
+		return !t.Incoming || t.Error != "" || t.Bytes < size
+	}), err
 }

@@ -64,7 +64,8 @@ func (b *bench) versus(ctx context.Context, c Case, step func(string, ...any)) e
 			answers[i] = a
 		}
 		if len(sides) > 1 && answers[0].Check != answers[1].Check {
-			return fmt.Errorf("the sides computed different things: %q here, %q there", answers[0].Check, answers[1].Check)
+			return fmt.Errorf("the sides computed different things: %q here, %q there", answers[0].Check,
+				answers[1].Check)
 		}
 	}
 	f := b.figure(c, rounds[0], b.setting(workers))
@@ -77,7 +78,8 @@ func (b *bench) versus(ctx context.Context, c Case, step func(string, ...any)) e
 
 // figure is one of ours, without a peer.
 func (b *bench) figure(c Case, ours benchfmt.Rounds, setting string) benchfmt.Figure {
-	return benchfmt.Figure{Bench: "tasks", Case: c.Name, Setting: setting, Unit: c.Unit, Better: c.Better, Ours: ours.Best(), OursMedian: ours.Median()}
+	return benchfmt.Figure{Bench: "tasks", Case: c.Name, Setting: setting, Unit: c.Unit, Better: c.Better,
+		Ours: ours.Best(), OursMedian: ours.Median()}
 }
 
 // once runs a case in a fresh cluster of a side.

@@ -83,9 +83,12 @@ func (w *zeroWorker) register(ctx context.Context) (err error) {
 		return err
 	}
 	err = rpc.Notify(ctx, w.comm, "register-worker", msgpack.MapOf(
-		"address", w.address, "status", "running", "nthreads", w.threads, "name", w.address, "now", now(), "pid", os.Getpid(),
-		"resources", msgpack.Map{}, "memory_limit", int64(1)<<40, "local_directory", "", "services", msgpack.Map{}, "nanny", nil,
-		"versions", msgpack.MapOf("packages", msgpack.Map{}), "metrics", w.metrics(), "server_id", w.address, "stimulus_id", "zero",
+		"address", w.address, "status", "running", "nthreads", w.threads, "name", w.address, "now", now(), "pid",
+		os.Getpid(),
+		"resources", msgpack.Map{}, "memory_limit", int64(1)<<40, "local_directory", "", "services", msgpack.Map{},
+		"nanny", nil,
+		"versions", msgpack.MapOf("packages", msgpack.Map{}), "metrics", w.metrics(), "server_id", w.address,
+		"stimulus_id", "zero",
 		"extra", msgpack.MapOf("millstream", msgpack.MapOf("registry", task.Hash()))))
 	if err != nil {
 		return err
@@ -101,7 +104,8 @@ func (w *zeroWorker) register(ctx context.Context) (err error) {
 	}
 	reply, _ := v.(wire.Dict)
 	if status := reply.GetString("status"); status != "OK" {
-		return fmt.Errorf("the scheduler at %s answers %q: %s%s", w.scheduler, status, reply.GetString("message"), reply.GetString("exception_text"))
+		return fmt.Errorf("the scheduler at %s answers %q: %s%s", w.scheduler, status, reply.GetString("message"),
+			reply.GetString("exception_text"))
 	}
 	interval, _ := reply.Get("heartbeat-interval")
 	seconds, _ := interval.(float64)
@@ -115,11 +119,14 @@ func now() float64 { return unixSeconds(time.Now()) }
 func (w *zeroWorker) metrics() msgpack.Map {
 	none := msgpack.Map{}
 	return msgpack.MapOf(
-		"task_counts", none, "bandwidth", msgpack.MapOf("total", 1e8, "workers", none, "types", none), "digests_total_since_heartbeat", none,
-		"managed_bytes", 0, "spilled_bytes", msgpack.MapOf("memory", 0, "disk", 0), "transfer", msgpack.MapOf("incoming_bytes", 0, "incoming_count", 0,
+		"task_counts", none, "bandwidth", msgpack.MapOf("total", 1e8, "workers", none, "types", none),
+		"digests_total_since_heartbeat", none,
+		"managed_bytes", 0, "spilled_bytes", msgpack.MapOf("memory", 0, "disk", 0), "transfer",
+		msgpack.MapOf("incoming_bytes", 0, "incoming_count", 0,
 			"incoming_count_total", 0, "outgoing_bytes", 0, "outgoing_count", 0, "outgoing_count_total", 0),
 		"event_loop_interval", 0.02, "cpu", 0.0, "memory", int64(1)<<20, "time", now(), "num_fds", 8,
-		"host_net_io", msgpack.MapOf("read_bps", 0.0, "write_bps", 0.0), "host_disk_io", msgpack.MapOf("read_bps", 0.0, "write_bps", 0.0))
+		"host_net_io", msgpack.MapOf("read_bps", 0.0, "write_bps", 0.0), "host_disk_io",
+		msgpack.MapOf("read_bps", 0.0, "write_bps", 0.0))
 }
 
 // beat sends heartbeats.
@@ -135,7 +142,8 @@ func (w *zeroWorker) beat(ctx context.Context) {
 			return
 		}
 		var reply msgpack.Map
-		err := pool.Call(ctx, w.scheduler, "heartbeat_worker", msgpack.MapOf("address", w.address, "now", now(), "metrics", w.metrics(),
+		err := pool.Call(ctx, w.scheduler, "heartbeat_worker", msgpack.MapOf("address", w.address, "now", now(),
+			"metrics", w.metrics(),
 			"executing", msgpack.Map{}, "extensions", msgpack.Map{}), &reply)
 		if err != nil {
 			return // the stream has ended too
@@ -230,7 +238,8 @@ func (w *zeroWorker) refuse(ops *wire.Ops) error {
 	m, _ := v.(msgpack.Map)
 	key, _ := m.Get("key")
 	stimulus, _ := m.Get("stimulus_id")
-	b, err := msgpack.Append(w.body, msgpack.MapOf("op", "steal-response", "key", key, "state", "memory", "stimulus_id", stimulus))
+	b, err := msgpack.Append(w.body, msgpack.MapOf("op", "steal-response", "key", key, "state", "memory", "stimulus_id",
+		stimulus))
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,10 @@ func orders(t testing.TB, list ...msgpack.Map) []byte {
 }
 
 func compute(key any, run int) msgpack.Map {
-	return msgpack.MapOf("op", "compute-task", "key", key, "run_id", run, "priority", []any{0, 1, 2}, "stimulus_id", "s-1", "who_has", msgpack.Map{},
-		"nbytes", msgpack.Map{}, "run_spec", []byte("spec"), "resource_restrictions", nil, "actor", false, "annotations", msgpack.Map{}, "span_id", nil)
+	return msgpack.MapOf("op", "compute-task", "key", key, "run_id", run, "priority", []any{0, 1, 2}, "stimulus_id",
+		"s-1", "who_has", msgpack.Map{},
+		"nbytes", msgpack.Map{}, "run_spec", []byte("spec"), "resource_restrictions", nil, "actor", false,
+		"annotations", msgpack.Map{}, "span_id", nil)
 }
 
 // Every order is answered, in order, by what a worker says that has computed it.
@@ -52,7 +54,8 @@ func TestZeroAnswers(t *testing.T) {
 		if err := ops.TaskFinished(&f); err != nil {
 			t.Fatal(err)
 		}
-		if string(f.Key) != string(key) || f.RunID != int64(7+i) || string(f.Status) != "OK" || f.NBytes != 8 || f.Stop < f.Start || f.Start == 0 || string(f.StimulusID) != "s-1" {
+		if string(f.Key) != string(key) || f.RunID != int64(7+i) || string(f.Status) != "OK" || f.NBytes != 8 ||
+			f.Stop < f.Start || f.Start == 0 || string(f.StimulusID) != "s-1" {
 			t.Errorf("answer %d: %+v", i, f)
 		}
 	}
@@ -67,7 +70,8 @@ func TestZeroAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := v.(msgpack.Map); m.GetString("state") != "memory" || m.GetString("stimulus_id") != "steal-3" || m.GetString("key") != "inc-1" {
+	if m := v.(msgpack.Map); m.GetString("state") != "memory" || m.GetString("stimulus_id") != "steal-3" ||
+		m.GetString("key") != "inc-1" {
 		t.Errorf("%v", v)
 	}
 	if err := w.answer(orders(t, msgpack.MapOf("op", "close", "reason", "x"))); err != errClose {

@@ -1,5 +1,5 @@
-// Package nvrtcapi is the native side of package cuda/nvrtc: NVRTC behind one C file that opens it at run time. Text in,
-// text out; no ownership, no goroutines.
+// Package nvrtcapi is the native side of package cuda/nvrtc: NVRTC behind one C file that opens it at run time. Text
+// in, text out; no ownership, no goroutines.
 package nvrtcapi
 
 // Result is an nvrtcResult, or one of the negative codes of this package.

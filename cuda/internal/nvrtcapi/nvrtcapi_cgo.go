@@ -73,7 +73,8 @@ func (t texts) free() {
 }
 
 // Compile compiles one source with its headers to PTX or a cubin.
-func Compile(source, name string, headerNames, headers, flags []string, cubin bool) (image []byte, log string, r Result) {
+func Compile(source, name string, headerNames, headers, flags []string, cubin bool) (image []byte, log string,
+	r Result) {
 	all := []texts{newTexts([]string{source, name}), newTexts(headers), newTexts(headerNames), newTexts(flags)}
 	defer func() {
 		for _, t := range all {

@@ -40,7 +40,8 @@ func validate(loc string) error {
 		return &comm.AddressError{Address: "inproc://" + loc, Reason: "it must look like inproc://ip/pid/number"}
 	}
 	if parts[0] != hostIP() || parts[1] != strconv.Itoa(os.Getpid()) {
-		return &comm.AddressError{Address: "inproc://" + loc, Reason: fmt.Sprintf("it is of another process; this one is inproc://%s/%d", hostIP(), os.Getpid())}
+		return &comm.AddressError{Address: "inproc://" + loc, Reason: fmt.Sprintf("it is of another process; this "+
+			"one is inproc://%s/%d", hostIP(), os.Getpid())}
 	}
 	return nil
 }

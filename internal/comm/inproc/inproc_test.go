@@ -64,10 +64,12 @@ func TestAddresses(t *testing.T) {
 	if host, err := comm.AddressHost(l.ContactAddr()); err != nil || host != parts[0] {
 		t.Errorf("its host is %q, %v", host, err)
 	}
-	if local, err := comm.LocalAddressFor(t.Context(), l.ContactAddr()); err != nil || local == l.ContactAddr() || !strings.HasPrefix(local, "inproc://"+parts[0]) {
+	if local, err := comm.LocalAddressFor(t.Context(), l.ContactAddr()); err != nil || local == l.ContactAddr() ||
+		!strings.HasPrefix(local, "inproc://"+parts[0]) {
 		t.Errorf("an address for it is %q, %v", local, err)
 	}
-	if _, err := comm.Listen(t.Context(), l.ContactAddr(), comm.ListenConfig{}); err == nil || !strings.Contains(err.Error(), "already") {
+	if _, err := comm.Listen(t.Context(), l.ContactAddr(), comm.ListenConfig{}); err == nil ||
+		!strings.Contains(err.Error(), "already") {
 		t.Errorf("two listeners at one address: %v", err)
 	}
 	var bad *comm.AddressError
@@ -79,7 +81,9 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestCookies(t *testing.T) {
-	l, err := comm.Listen(t.Context(), "inproc://", comm.ListenConfig{Cookies: func(_ string, c []byte) bool { return string(c) == "yes" }})
+	l, err := comm.Listen(t.Context(), "inproc://", comm.ListenConfig{Cookies: func(_ string, c []byte) bool {
+		return string(c) == "yes"
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,8 @@ func TestPair(t *testing.T) {
 		t.Fatalf("listen: got %+v, %v; want an address", a, err)
 	}
 	for _, c := range []Command{
-		{Do: "connect", Address: a.Address}, {Do: "rtt", N: 3}, {Do: "echo", N: 2, Size: 1 << 20}, {Do: "idle", Address: a.Address, N: 2},
+		{Do: "connect", Address: a.Address}, {Do: "rtt", N: 3}, {Do: "echo", N: 2, Size: 1 << 20},
+		{Do: "idle", Address: a.Address, N: 2},
 	} {
 		got, err := client.Do(ctx, c)
 		if err != nil || c.Size > 0 && got.Seconds <= 0 {

@@ -35,7 +35,8 @@ func TestCheck(t *testing.T) {
 				t.Errorf("%q for role %d: %d, not %d", c.release, role, got, want)
 			}
 			text := role.Message("the peer", c.release)
-			if (text == "") != (want == Good) || want != Good && (!strings.Contains(text, "the peer") || !strings.Contains(text, role.Tested())) {
+			if (text == "") != (want == Good) || want != Good &&
+				(!strings.Contains(text, "the peer") || !strings.Contains(text, role.Tested())) {
 				t.Errorf("%q for role %d: %q", c.release, role, text)
 			}
 		}
@@ -54,7 +55,8 @@ func TestReleases(t *testing.T) {
 			list = append(list, line)
 		}
 	}
-	if list[0] != Client.Oldest() || list[0] != Worker.Oldest() || !slices.Contains(list, Scheduler.Oldest()) || list[len(list)-1] != Newest {
+	if list[0] != Client.Oldest() || list[0] != Worker.Oldest() || !slices.Contains(list, Scheduler.Oldest()) ||
+		list[len(list)-1] != Newest {
 		t.Errorf("%v are tested", list)
 	}
 	if !slices.IsSortedFunc(list, Compare) {
@@ -63,7 +65,8 @@ func TestReleases(t *testing.T) {
 }
 
 func TestMismatch(t *testing.T) {
-	base := Packages{"python": "3.11.7.final.0", "dask": "2026.7.1", "distributed": "2026.7.1", "numpy": "2.0.0", "lz4": ""}
+	base := Packages{"python": "3.11.7.final.0", "dask": "2026.7.1", "distributed": "2026.7.1", "numpy": "2.0.0",
+		"lz4": ""}
 	with := func(changes ...string) Packages {
 		p := Packages{}
 		for k, v := range base {

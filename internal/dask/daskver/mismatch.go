@@ -13,7 +13,8 @@ type Packages map[string]string
 
 // ofScheduler are the packages that matter in a scheduler too.
 var ofScheduler = map[string]bool{
-	"dask": true, "distributed": true, "msgpack": true, "cloudpickle": true, "tornado": true, "toolz": true, "lz4": true, "python": true,
+	"dask": true, "distributed": true, "msgpack": true, "cloudpickle": true, "tornado": true, "toolz": true,
+	"lz4": true, "python": true,
 }
 
 // Bounds of a warning: names and versions are a peer's own text.

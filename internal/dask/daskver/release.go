@@ -66,14 +66,17 @@ func (r Role) Check(release string) Verdict {
 func (r Role) Message(peer, release string) string {
 	switch r.Check(release) {
 	case Older:
-		return fmt.Sprintf("%s has Dask %.40s, and Millstream works with %s: messages and graphs of older releases have another form. Install a newer dask and distributed there", peer, release, r.Tested())
+		return fmt.Sprintf("%s has Dask %.40s, and Millstream works with %s: messages and graphs of older releases "+
+			"have another form. Install a newer dask and distributed there", peer, release, r.Tested())
 	case Newer:
-		return fmt.Sprintf("%s has Dask %.40s, which is newer than all that Millstream was tested with (%s): results may be wrong. Install a tested release, or look for a newer Millstream", peer, release, r.Tested())
+		return fmt.Sprintf("%s has Dask %.40s, which is newer than all that Millstream was tested with (%s): results "+
+			"may be wrong. Install a tested release, or look for a newer Millstream", peer, release, r.Tested())
 	case Unknown:
 		if release == "" {
 			return fmt.Sprintf("%s does not tell its release of Dask: Millstream was tested with %s", peer, r.Tested())
 		}
-		return fmt.Sprintf("%s has Dask %.40q, which is no release: Millstream was tested with %s", peer, release, r.Tested())
+		return fmt.Sprintf("%s has Dask %.40q, which is no release: Millstream was tested with %s", peer, release,
+			r.Tested())
 	}
 	return ""
 }
@@ -95,7 +98,8 @@ func Compare(a, b string) int {
 // isRelease wants a year and a month, in that order.
 func isRelease(s string) bool {
 	year, rest, ok := strings.Cut(s, ".")
-	return ok && leading(year) >= 2015 && leading(year) < 10000 && len(year) == 4 && rest != "" && rest[0] >= '0' && rest[0] <= '9'
+	return ok && leading(year) >= 2015 && leading(year) < 10000 && len(year) == 4 && rest != "" && rest[0] >= '0' &&
+		rest[0] <= '9'
 }
 
 // leading is the number that a text begins with; 0 if it does not.

@@ -108,7 +108,8 @@ func nodeOf(v any, depth int) (pickle.Value, error) {
 	case msgpack.Map:
 		for _, frame := range []string{"__Serialized__", "__Pickled__"} {
 			if _, ok := v.Get(frame); ok && len(v) == 1 {
-				return nil, fmt.Errorf("annotations carry None, bool, numbers, str, bytes, lists and dicts only: pass other values as arguments of the task (go=\"name\")")
+				return nil, fmt.Errorf("annotations carry None, bool, numbers, str, bytes, lists and dicts only: " +
+					"pass other values as arguments of the task (go=\"name\")")
 			}
 		}
 		d := new(pickle.Dict)

@@ -92,7 +92,8 @@ func Recognise(node pickle.Value, annotations []byte) (*Call, error) {
 	t, ok := pickle.AsTask(node)
 	if !ok || t.Func == nil {
 		if a != nil {
-			return nil, &Error{a.Name, "the annotation go names it without arguments, and the task has none that can be read: write go={\"fn\": name, \"args\": […]}"}
+			return nil, &Error{a.Name, "the annotation go names it without arguments, and the task has none that can " +
+				"be read: write go={\"fn\": name, \"args\": […]}"}
 		}
 		return nil, nil
 	}
@@ -127,13 +128,15 @@ func FromTask(t *pickle.Task) (*Call, error) {
 // dask.delayed did before 2025.7.
 func unapply(t *pickle.Task) (fn pickle.Value, args []pickle.Value, kwargs *pickle.Dict) {
 	fn, args, kwargs = t.Func, t.Args, t.Kwargs
-	if g, ok := fn.(pickle.Global); ok && g.Is("dask.delayed", "_apply2") && len(args) > 0 && kwargs != nil && kwargs.Len() == 1 {
+	if g, ok := fn.(pickle.Global); ok && g.Is("dask.delayed", "_apply2") && len(args) > 0 && kwargs != nil &&
+		kwargs.Len() == 1 {
 		v, _ := kwargs.Get("dask_kwargs")
 		if named, ok := dictOf(v); ok {
 			return args[0], args[1:], named
 		}
 	}
-	if g, ok := fn.(pickle.Global); !ok || !g.Is("dask.utils", "apply") || len(args) < 2 || len(args) > 3 || kwargs != nil && kwargs.Len() > 0 {
+	if g, ok := fn.(pickle.Global); !ok || !g.Is("dask.utils", "apply") || len(args) < 2 || len(args) > 3 ||
+		kwargs != nil && kwargs.Len() > 0 {
 		return fn, args, kwargs
 	}
 	list, ok := listOf(args[1])
@@ -208,7 +211,8 @@ func fromNamespace(args []pickle.Value, kwargs *pickle.Dict) (*Call, error) {
 		case "go":
 		case "args":
 			if list, ok = listOf(v); !ok {
-				return nil, &Error{name, "SimpleNamespace(go=…, args=…) wants a list of arguments, not a " + pickle.TypeName(v)}
+				return nil, &Error{name, "SimpleNamespace(go=…, args=…) wants a list of arguments, not a " +
+					pickle.TypeName(v)}
 			}
 		default:
 			return nil, &Error{name, fmt.Sprintf("SimpleNamespace(go=…) takes args=[…] and nothing else, not %v", k)}
@@ -253,7 +257,8 @@ func bytesAt(d *pickle.Dict, name string) ([]byte, bool) {
 }
 
 // errKeyword is the refusal of arguments by name.
-var errKeyword = errors.New("functions of Go take their arguments by position: declare the parameters in the stub (@millstream.go(name) above a def with their names), or pass them in order")
+var errKeyword = errors.New("functions of Go take their arguments by position: declare the parameters in the stub " +
+	"(@millstream.go(name) above a def with their names), or pass them in order")
 
 // finish binds the arguments and finds the references in them.
 func finish(c *Call, args []pickle.Value, kwargs *pickle.Dict, params []string) (*Call, error) {

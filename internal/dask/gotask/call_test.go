@@ -45,8 +45,10 @@ var (
 
 // byValue is a function as cloudpickle writes it, by its name.
 func byValue(name string) *pickle.Object {
-	code := pickle.Call(pickle.Global{Module: "cloudpickle.cloudpickle", Name: "_builtin_type"}, int64(0), "file.py", name)
-	o := pickle.Call(pickle.Global{Module: "cloudpickle.cloudpickle", Name: "_make_function"}, code, pickle.NewDict("__name__", "__main__"))
+	code := pickle.Call(pickle.Global{Module: "cloudpickle.cloudpickle", Name: "_builtin_type"}, int64(0), "file.py",
+		name)
+	o := pickle.Call(pickle.Global{Module: "cloudpickle.cloudpickle", Name: "_make_function"}, code,
+		pickle.NewDict("__name__", "__main__"))
 	return o
 }
 
@@ -65,28 +67,47 @@ func TestRecognise(t *testing.T) {
 		annotations []byte
 		want        string // name way args deps, "" for none
 	}{
-		"python":                {node: pickle.NewTask("key", add, int64(1), int64(2))},
-		"no task":               {node: "text"},
-		"data":                  {node: pickle.NewDataNode("key", int64(1))},
-		"annotation":            {node: pickle.NewTask("key", add), annotations: annotations(t, msgpack.MapOf("priority", 1, "go", msgpack.MapOf("fn", "f", "args", []any{1, "b"}))), want: "f annotation [1 b] []"},
-		"annotation, no pickle": {annotations: annotations(t, msgpack.MapOf("go", msgpack.MapOf("fn", "f", "args", []any{}))), want: "f annotation [] []"},
-		"annotation, a name":    {node: pickle.NewTask("key", add, int64(3), ref), annotations: annotations(t, msgpack.MapOf("go", "f")), want: "f annotation [3 TaskRef] [dep]"},
-		"annotation of another": {node: pickle.NewTask("key", add), annotations: annotations(t, msgpack.MapOf("go", 3))},
-		"namespace":             {node: kwargsTask(namespace, pickle.NewDict("go", "f", "args", &pickle.List{Items: []pickle.Value{int64(1), alias}})), want: "f namespace [1 Alias] [('x', 1)]"},
-		"namespace, container":  {node: kwargsTask(namespace, pickle.NewDict("go", "f", "args", pickle.NewTaskList(int64(1), ref))), want: "f namespace [1 TaskRef] [dep]"},
-		"another namespace":     {node: kwargsTask(namespace, pickle.NewDict("came", "f"))},
-		"module":                {node: pickle.NewTask("key", pickle.Global{Module: "gotask", Name: "a.f"}, int64(1)), want: "a.f module [1] []"},
-		"name":                  {node: pickle.NewTask("key", byValue("go_f"), int64(1)), want: "f name weak [1] []"},
-		"another name":          {node: pickle.NewTask("key", byValue("gone"))},
-		"stub":                  {node: pickle.NewTask("key", gotask.Stub("f"), int64(1), ref), want: "f stub [1 TaskRef] [dep]"},
-		"stub by apply":         {node: pickle.NewTask("key", apply, gotask.Stub("f", "x", "y"), pickle.NewTaskList(int64(1)), pickle.NewDict("y", ref)), want: "f stub [1 TaskRef] [dep]"},
-		"stub by apply2":        {node: kwargsTask(apply2, pickle.NewDict("dask_kwargs", pickle.NewDict("y", ref)), gotask.Stub("f", "x", "y"), int64(1)), want: "f stub [1 TaskRef] [dep]"},
-		"apply2 of another":     {node: kwargsTask(apply2, pickle.NewDict("dask_kwargs", int64(1)), gotask.Stub("f", "x", "y"), int64(1))},
-		"stub with names":       {node: kwargsTask(gotask.Stub("f", "x", "y", "z"), pickle.NewDict("z", int64(3), "y", int64(2)), int64(1)), want: "f stub [1 2 3] []"},
-		"eval of another":       {node: pickle.NewTask("key", pickle.Call(pickle.Global{Module: "builtins", Name: "eval"}, "lambda: 1", pickle.NewDict("a", 1)))},
-		"encoded":               {node: gotask.NewTask("key", "gotasktest.add", spec, []pickle.Value{"dep"}, ""), want: "gotasktest.add encoded [] [dep]"},
-		"encoded, with a hash":  {node: gotask.NewTask("key", "gotasktest.add", spec, []pickle.Value{"dep"}, "f-1"), want: "gotasktest.add encoded f-1 [] [dep]"},
-		"exec of another":       {node: pickle.NewTask("key", pickle.Global{Module: "builtins", Name: "exec"}, "x = 1", pickle.NewDict("a", 1))},
+		"python":  {node: pickle.NewTask("key", add, int64(1), int64(2))},
+		"no task": {node: "text"},
+		"data":    {node: pickle.NewDataNode("key", int64(1))},
+		"annotation": {node: pickle.NewTask("key", add),
+			annotations: annotations(t, msgpack.MapOf("priority", 1, "go",
+				msgpack.MapOf("fn", "f", "args", []any{1, "b"}))), want: "f annotation [1 b] []"},
+		"annotation, no pickle": {annotations: annotations(t,
+			msgpack.MapOf("go", msgpack.MapOf("fn", "f", "args", []any{}))), want: "f annotation [] []"},
+		"annotation, a name": {node: pickle.NewTask("key", add, int64(3), ref),
+			annotations: annotations(t, msgpack.MapOf("go", "f")), want: "f annotation [3 TaskRef] [dep]"},
+		"annotation of another": {node: pickle.NewTask("key", add),
+			annotations: annotations(t, msgpack.MapOf("go", 3))},
+		"namespace": {node: kwargsTask(namespace,
+			pickle.NewDict("go", "f", "args", &pickle.List{Items: []pickle.Value{int64(1), alias}})),
+			want: "f namespace [1 Alias] [('x', 1)]"},
+		"namespace, container": {node: kwargsTask(namespace,
+			pickle.NewDict("go", "f", "args", pickle.NewTaskList(int64(1), ref))),
+			want: "f namespace [1 TaskRef] [dep]"},
+		"another namespace": {node: kwargsTask(namespace, pickle.NewDict("came", "f"))},
+		"module": {node: pickle.NewTask("key", pickle.Global{Module: "gotask", Name: "a.f"}, int64(1)),
+			want: "a.f module [1] []"},
+		"name":         {node: pickle.NewTask("key", byValue("go_f"), int64(1)), want: "f name weak [1] []"},
+		"another name": {node: pickle.NewTask("key", byValue("gone"))},
+		"stub": {node: pickle.NewTask("key", gotask.Stub("f"), int64(1), ref),
+			want: "f stub [1 TaskRef] [dep]"},
+		"stub by apply": {node: pickle.NewTask("key", apply, gotask.Stub("f", "x", "y"),
+			pickle.NewTaskList(int64(1)), pickle.NewDict("y", ref)), want: "f stub [1 TaskRef] [dep]"},
+		"stub by apply2": {node: kwargsTask(apply2, pickle.NewDict("dask_kwargs", pickle.NewDict("y", ref)),
+			gotask.Stub("f", "x", "y"), int64(1)), want: "f stub [1 TaskRef] [dep]"},
+		"apply2 of another": {node: kwargsTask(apply2, pickle.NewDict("dask_kwargs", int64(1)),
+			gotask.Stub("f", "x", "y"), int64(1))},
+		"stub with names": {node: kwargsTask(gotask.Stub("f", "x", "y", "z"),
+			pickle.NewDict("z", int64(3), "y", int64(2)), int64(1)), want: "f stub [1 2 3] []"},
+		"eval of another": {node: pickle.NewTask("key",
+			pickle.Call(pickle.Global{Module: "builtins", Name: "eval"}, "lambda: 1", pickle.NewDict("a", 1)))},
+		"encoded": {node: gotask.NewTask("key", "gotasktest.add", spec, []pickle.Value{"dep"}, ""),
+			want: "gotasktest.add encoded [] [dep]"},
+		"encoded, with a hash": {node: gotask.NewTask("key", "gotasktest.add", spec, []pickle.Value{"dep"}, "f-1"),
+			want: "gotasktest.add encoded f-1 [] [dep]"},
+		"exec of another": {node: pickle.NewTask("key", pickle.Global{Module: "builtins", Name: "exec"}, "x = 1",
+			pickle.NewDict("a", 1))},
 	} {
 		t.Run(what, func(t *testing.T) {
 			got, err := gotask.Recognise(again(t, c.node), c.annotations)
@@ -105,7 +126,8 @@ func TestRecognise(t *testing.T) {
 			}
 		})
 	}
-	if data, _ := pickle.Dump(pickle.NewTask("key", add, int64(1))); gotask.Possible(data, annotations(t, msgpack.MapOf("priority", 1))) {
+	if data, _ := pickle.Dump(pickle.NewTask("key", add, int64(1))); gotask.Possible(data,
+		annotations(t, msgpack.MapOf("priority", 1))) {
 		t.Error("a task of Python's need not be read")
 	}
 }
@@ -138,19 +160,24 @@ func TestMistakes(t *testing.T) {
 		node        pickle.Value
 		annotations []byte
 	}{
-		"by position":                {node: kwargsTask(gotask.Stub("f"), pickle.NewDict("x", int64(1)))},
-		"no parameter 'z'":           {node: kwargsTask(gotask.Stub("f", "x"), pickle.NewDict("z", int64(1)))},
-		"two values for parameter x": {node: kwargsTask(gotask.Stub("f", "x"), pickle.NewDict("x", int64(1)), int64(1))},
-		"misses a value for":         {node: kwargsTask(gotask.Stub("f", "x", "y"), pickle.NewDict("y", int64(1)))},
-		"takes 1 arguments, and 2":   {node: kwargsTask(gotask.Stub("f", "x"), nil, int64(1), int64(2))},
-		"the name of a Go function":  {node: kwargsTask(namespace, pickle.NewDict("go", int64(5)))},
-		"wants a list":               {node: kwargsTask(namespace, pickle.NewDict("go", "f", "args", "text"))},
-		"nothing else":               {node: kwargsTask(namespace, pickle.NewDict("go", "f", "more", int64(1)))},
-		"without its bytes":          {node: pickle.NewTask("key", pickle.Global{Module: "builtins", Name: "exec"}, "", pickle.NewTaskDict(pickle.NewDict(gotask.Marker, "text")))},
-		"is written go=":             {node: pickle.NewTask("key", add), annotations: annotations(t, msgpack.MapOf("go", msgpack.MapOf("fn", 5)))},
-		"none that can be read":      {node: "text", annotations: annotations(t, msgpack.MapOf("go", "f"))},
-		"annotations carry None":     {node: "text", annotations: annotations(t, msgpack.MapOf("go", msgpack.MapOf("fn", "f", "args", []any{msgpack.MapOf("__Serialized__", 1)})))},
-		"cannot be the key":          {node: pickle.NewTask("key", gotask.Stub("f"), pickle.NewTaskRef(&pickle.List{}))},
+		"by position":      {node: kwargsTask(gotask.Stub("f"), pickle.NewDict("x", int64(1)))},
+		"no parameter 'z'": {node: kwargsTask(gotask.Stub("f", "x"), pickle.NewDict("z", int64(1)))},
+		"two values for parameter x": {node: kwargsTask(gotask.Stub("f", "x"), pickle.NewDict("x", int64(1)),
+			int64(1))},
+		"misses a value for":        {node: kwargsTask(gotask.Stub("f", "x", "y"), pickle.NewDict("y", int64(1)))},
+		"takes 1 arguments, and 2":  {node: kwargsTask(gotask.Stub("f", "x"), nil, int64(1), int64(2))},
+		"the name of a Go function": {node: kwargsTask(namespace, pickle.NewDict("go", int64(5)))},
+		"wants a list":              {node: kwargsTask(namespace, pickle.NewDict("go", "f", "args", "text"))},
+		"nothing else":              {node: kwargsTask(namespace, pickle.NewDict("go", "f", "more", int64(1)))},
+		"without its bytes": {node: pickle.NewTask("key", pickle.Global{Module: "builtins", Name: "exec"}, "",
+			pickle.NewTaskDict(pickle.NewDict(gotask.Marker, "text")))},
+		"is written go=": {node: pickle.NewTask("key", add),
+			annotations: annotations(t, msgpack.MapOf("go", msgpack.MapOf("fn", 5)))},
+		"none that can be read": {node: "text", annotations: annotations(t, msgpack.MapOf("go", "f"))},
+		"annotations carry None": {node: "text", annotations: annotations(t,
+			msgpack.MapOf("go", msgpack.MapOf("fn", "f", "args", []any{msgpack.MapOf("__Serialized__", 1)})))},
+		"cannot be the key": {node: pickle.NewTask("key", gotask.Stub("f"),
+			pickle.NewTaskRef(&pickle.List{}))},
 	} {
 		got, err := gotask.Recognise(again(t, c.node), c.annotations)
 		var mistake *gotask.Error
@@ -162,7 +189,8 @@ func TestMistakes(t *testing.T) {
 
 // Arguments become values: references are results, containers are put together of plain ones.
 func TestValues(t *testing.T) {
-	results := map[task.Key]*task.Value{task.NewKey("n"): task.NewValue(int64(7)), task.NewKey("l"): task.NewValue([]float64{1, 2})}
+	results := map[task.Key]*task.Value{task.NewKey("n"): task.NewValue(int64(7)),
+		task.NewKey("l"): task.NewValue([]float64{1, 2})}
 	get := func(k task.Key) (*task.Value, error) {
 		if v := results[k]; v != nil {
 			return v, nil
@@ -170,8 +198,10 @@ func TestValues(t *testing.T) {
 		return nil, fmt.Errorf("no result of %v", k)
 	}
 	n := pickle.NewTaskRef("n")
-	node := again(t, pickle.NewTask("key", gotask.Stub("f"), n, pickle.NewTaskList(int64(1), n, pickle.NewTaskTuple(n, "x")),
-		pickle.NewTaskDict(pickle.NewDict("a", n, "b", nil)), pickle.NewTaskSet(int64(2)), pickle.NewDataNode("d", 1.5), &pickle.ByteArray{Data: []byte{1}},
+	node := again(t, pickle.NewTask("key", gotask.Stub("f"), n,
+		pickle.NewTaskList(int64(1), n, pickle.NewTaskTuple(n, "x")),
+		pickle.NewTaskDict(pickle.NewDict("a", n, "b", nil)), pickle.NewTaskSet(int64(2)), pickle.NewDataNode("d", 1.5),
+		&pickle.ByteArray{Data: []byte{1}},
 		pickle.Tuple{true, []byte{2}}))
 	c, err := gotask.Recognise(node, nil)
 	if err != nil {

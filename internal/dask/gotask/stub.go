@@ -43,9 +43,9 @@ func Stub(name string, params ...string) *pickle.Object {
 const registryField = "registry"
 
 // NewTask makes the node of a call that a Go client has encoded: spec is what a task.Builder
-// wrote, deps are the keys that it refers to, registry the hash that its worker must have. On a worker without Go it fails with a
-// RuntimeError that says what is needed, which is the text of the Python statement that
-// the task would execute.
+// wrote, deps are the keys that it refers to, registry the hash that its worker must have. On a worker without Go it
+// fails with a RuntimeError that says what is needed, which is the text of the Python statement that the task would
+// execute.
 func NewTask(key pickle.Value, name string, spec []byte, deps []pickle.Value, registry string) *pickle.Object {
 	refs := make([]pickle.Value, len(deps))
 	for i, k := range deps {
@@ -57,12 +57,14 @@ func NewTask(key pickle.Value, name string, spec []byte, deps []pickle.Value, re
 	if registry != "" {
 		d.Set(registryField, []byte(registry))
 	}
-	return pickle.NewTask(key, pickle.Global{Module: "builtins", Name: "exec"}, "raise RuntimeError("+quote(needsGo(name))+")", pickle.NewTaskDict(d))
+	return pickle.NewTask(key, pickle.Global{Module: "builtins", Name: "exec"}, "raise RuntimeError("+
+		quote(needsGo(name))+")", pickle.NewTaskDict(d))
 }
 
 // needsGo is what a Python worker says about a task that landed on it.
 func needsGo(name string) string {
-	return "Go function " + name + " needs a Millstream worker: this one runs Python only. Give the task resources={'go': 1}, or call millstream.install(client) once"
+	return "Go function " + name + " needs a Millstream worker: this one runs Python only. Give the task " +
+		"resources={'go': 1}, or call millstream.install(client) once"
 }
 
 // quote writes a Python literal of text.

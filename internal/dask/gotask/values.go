@@ -182,7 +182,8 @@ func (r *resolver) object(o *pickle.Object, depth int) (any, error) {
 	if y, ok := wire.FromPickle(v); ok {
 		return y, nil
 	}
-	return nil, fmt.Errorf("a %s has no value in Go: pass numbers, text, bytes, lists, dicts, dates, numpy arrays or Arrow tables, or compute it in a task of Python's", pickle.TypeName(o))
+	return nil, fmt.Errorf("a %s has no value in Go: pass numbers, text, bytes, lists, dicts, dates, numpy arrays or "+
+		"Arrow tables, or compute it in a task of Python's", pickle.TypeName(o))
 }
 
 func (r *resolver) reference(k pickle.Value) (any, error) {

@@ -73,7 +73,8 @@ type NotFoundError struct {
 }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("no Python that imports distributed (%s): install Dask (pip install distributed), or name an interpreter by --python or %s",
+	return fmt.Sprintf("no Python that imports distributed (%s): install Dask (pip install distributed), or name an "+
+		"interpreter by --python or %s",
 		strings.Join(e.Tried, "; "), EnvPython)
 }
 

@@ -35,7 +35,8 @@ func TestFind(t *testing.T) {
 	}
 	clear()
 	in, err := Find(ctx, real)
-	if err != nil || in.Path != real || in.From != "--python" || !strings.HasPrefix(in.Python, "3.") || in.Distributed == "" || in.Dask == "" {
+	if err != nil || in.Path != real || in.From != "--python" || !strings.HasPrefix(in.Python, "3.") ||
+		in.Distributed == "" || in.Dask == "" {
 		t.Errorf("the real one: %+v, %v", in, err)
 	}
 	t.Setenv(EnvPython, good)
@@ -54,7 +55,8 @@ func TestFind(t *testing.T) {
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bare")+":"+filepath.Join(dir, "odd"))
 	_, err = Find(ctx, "")
-	for _, text := range []string{"it has no module distributed", "it answers \"something else", "pip install distributed", "--python", EnvPython} {
+	for _, text := range []string{"it has no module distributed", "it answers \"something else",
+		"pip install distributed", "--python", EnvPython} {
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v does not say %q", err, text)
 		}

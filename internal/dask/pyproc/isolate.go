@@ -94,7 +94,8 @@ func startIsolated(ctx context.Context, cfg Config) (*Process, error) {
 		failed = append(failed, all[i].failure(err))
 	}
 	if root && !cfg.AllowUnsafe {
-		return nil, fmt.Errorf("%w; the code of clients does not run as root: make Python and its packages readable to other users, "+
+		return nil, fmt.Errorf("%w; the code of clients does not run as root: make Python and its packages readable "+
+			"to other users, "+
 			"run the scheduler as a user of its own, or accept the risk with --unsafe-python-helpers", first)
 	}
 	return nil, first
@@ -105,8 +106,10 @@ func (c Config) refuse(in Isolation) error {
 	if c.AllowUnsafe || len(c.Hide) == 0 || in.Mounts || in.Landlock > 0 || in.OtherUser {
 		return nil
 	}
-	return fmt.Errorf("pyproc: %s: code of clients could read and change %s: neither mount namespaces nor Landlock are available (%s); "+
-		"allow one of them, run the scheduler as root so that helpers have another user id, or accept the risk with --unsafe-python-helpers",
+	return fmt.Errorf("pyproc: %s: code of clients could read and change %s: neither mount namespaces nor Landlock "+
+		"are available (%s); "+
+		"allow one of them, run the scheduler as root so that helpers have another user id, or accept the risk with "+
+		"--unsafe-python-helpers",
 		c.Name, strings.Join(c.Hide, ", "), strings.Join(in.Missing, "; "))
 }
 
@@ -126,7 +129,8 @@ func (l level) failure(err error) string {
 func isDenied(err error) bool {
 	var e *Exception
 	return errors.Is(err, os.ErrPermission) || errors.As(err, &e) &&
-		(e.Type == "PermissionError" || e.Type == "ModuleNotFoundError" || strings.Contains(e.Message, "Permission denied"))
+		(e.Type == "PermissionError" || e.Type == "ModuleNotFoundError" ||
+			strings.Contains(e.Message, "Permission denied"))
 }
 
 // startAt starts a child at a level, with its private folder.
@@ -155,7 +159,8 @@ func (l level) settings(cfg Config, home *home) map[string]any {
 		out["home"] = dir
 	}
 	for name, v := range map[string]int64{
-		"memory": cfg.Limits.Memory, "files": cfg.Limits.Files, "processes": cfg.Limits.Processes, "cpu": int64(cfg.Limits.CPU.Seconds()),
+		"memory": cfg.Limits.Memory, "files": cfg.Limits.Files, "processes": cfg.Limits.Processes,
+		"cpu": int64(cfg.Limits.CPU.Seconds()),
 	} {
 		if v > 0 {
 			out[name] = v
@@ -250,7 +255,9 @@ func (p *Process) readReady(body msgpack.Raw) error {
 			i.Namespaces = append(i.Namespaces, name)
 		}
 	}
-	slices.SortFunc(i.Namespaces, func(a, b string) int { return slices.Index(namespaceNames, a) - slices.Index(namespaceNames, b) })
+	slices.SortFunc(i.Namespaces, func(a, b string) int {
+		return slices.Index(namespaceNames, a) - slices.Index(namespaceNames, b)
+	})
 	i.InForce, i.Missing = texts(report, "in_force"), texts(report, "missing")
 	if len(i.Namespaces) > 0 {
 		i.InForce = append(i.InForce, "namespaces "+strings.Join(i.Namespaces, " "))

@@ -128,7 +128,8 @@ func msgpackFor(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	found, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(interpreter(t))), "lib", "python3*", "site-packages", "msgpack", "*.py"))
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(interpreter(t))), "lib", "python3*",
+		"site-packages", "msgpack", "*.py"))
 	if err != nil || len(found) == 0 {
 		t.Fatalf("no msgpack: %v", err)
 	}

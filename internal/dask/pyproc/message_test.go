@@ -27,7 +27,8 @@ func TestMessageRoundTrip(t *testing.T) {
 	all = append(all, joined(note)...)
 	r := bufio.NewReader(bytes.NewReader(all))
 	h, frames, err := readMessage(r, 1<<20)
-	if err != nil || h.id != 7 || h.op != "op" || len(frames) != 3 || string(frames[2]) != "three" || len(frames[1]) != 0 {
+	if err != nil || h.id != 7 || h.op != "op" || len(frames) != 3 || string(frames[2]) != "three" ||
+		len(frames[1]) != 0 {
 		t.Errorf("%+v %q %v", h, frames, err)
 	}
 	h, frames, err = readMessage(r, 1<<20)
@@ -89,7 +90,8 @@ func FuzzMessage(f *testing.F) {
 	f.Add(joined(packAnswer(1, nil, nil, errors.New("x"))))
 	e := msgpack.AppendMapHeader(nil, 2)
 	e = msgpack.AppendInt(msgpack.AppendString(e, "id"), 1)
-	e, _ = msgpack.Append(msgpack.AppendString(e, "error"), map[string]any{"type": "E", "message": "m", "traceback": "t", "exception": []byte{1}, "more": nil})
+	e, _ = msgpack.Append(msgpack.AppendString(e, "error"), map[string]any{"type": "E", "message": "m",
+		"traceback": "t", "exception": []byte{1}, "more": nil})
 	f.Add(joined(pack(e, nil)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := bufio.NewReader(bytes.NewReader(data))

@@ -319,7 +319,8 @@ func (l *Pool) spareLater() {
 func (l *Pool) Spare() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cfg.NoSpare || l.ctx.Err() != nil || len(l.all) >= l.cfg.Size || slices.ContainsFunc(l.all, func(c *lent) bool { return c.owner == "" }) {
+	if l.cfg.NoSpare || l.ctx.Err() != nil || len(l.all) >= l.cfg.Size ||
+		slices.ContainsFunc(l.all, func(c *lent) bool { return c.owner == "" }) {
 		return
 	}
 	c := &lent{busy: true, starting: make(chan struct{})}

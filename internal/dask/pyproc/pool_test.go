@@ -232,7 +232,8 @@ func TestPoolTakesTheComingSpare(t *testing.T) {
 		t.Error(err)
 	}
 	release()
-	broken := NewPool(PoolConfig{Size: 1, Config: Config{Python: interpreter(t), Module: "millstream.nothing", Logger: echoConfig(t).Logger}})
+	broken := NewPool(PoolConfig{Size: 1, Config: Config{Python: interpreter(t), Module: "millstream.nothing",
+		Logger: echoConfig(t).Logger}})
 	defer broken.Close()
 	broken.Spare()
 	if _, _, err := broken.Acquire(testContext(t), "first"); err == nil || !strings.Contains(err.Error(), "nothing") {

@@ -222,7 +222,8 @@ func (p *Process) read(r *bufio.Reader) {
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrUnexpectedEOF) && !isReset(err) {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrUnexpectedEOF) &&
+			!isReset(err) {
 			p.end(fmt.Errorf("killed, since it broke the protocol: %w", err))
 		}
 		p.lost()
@@ -266,7 +267,8 @@ func (p *Process) called(h head, frames [][]byte) error {
 		}
 		if !h.hasID {
 			if err != nil {
-				p.cfg.Logger.Warn("a message of a Python process failed", "process", p.cfg.Name, "op", h.op, "error", err)
+				p.cfg.Logger.Warn("a message of a Python process failed", "process", p.cfg.Name, "op", h.op, "error",
+					err)
 			}
 			return
 		}

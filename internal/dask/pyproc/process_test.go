@@ -80,13 +80,16 @@ func TestExceptions(t *testing.T) {
 	})
 	_, err := p.Call(ctx, "fail", "boom", nil)
 	var e *Exception
-	if !errors.As(err, &e) || e.Type != "ValueError" || e.Message != "boom" || !strings.Contains(e.Traceback, "in fail") || len(e.Pickled) == 0 {
+	if !errors.As(err, &e) || e.Type != "ValueError" || e.Message != "boom" ||
+		!strings.Contains(e.Traceback, "in fail") || len(e.Pickled) == 0 {
 		t.Errorf("got %#v", err)
 	}
-	if _, err = p.Call(ctx, "back", 1, nil); err == nil || !strings.Contains(err.Error(), "GoError: panic: a fault of ours") {
+	if _, err = p.Call(ctx, "back", 1, nil); err == nil || !strings.Contains(err.Error(),
+		"GoError: panic: a fault of ours") {
 		t.Errorf("got %v", err)
 	}
-	if _, err = p.Call(ctx, "nothing", nil, nil); err == nil || !strings.Contains(err.Error(), "no handler of 'nothing'") {
+	if _, err = p.Call(ctx, "nothing", nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "no handler of 'nothing'") {
 		t.Errorf("got %v", err)
 	}
 	if _, err = p.Call(ctx, "echo", struct{}{}, nil); err == nil {

@@ -197,7 +197,8 @@ time.sleep(1000)`, nil)
 // Folders of processes that have ended are removed at the next start; those in use are not.
 func TestStaleFolders(t *testing.T) {
 	base := t.TempDir()
-	dead, used, fresh := filepath.Join(base, "scheduler-dead"), filepath.Join(base, "scheduler-used"), filepath.Join(base, "scheduler-new")
+	dead, used, fresh := filepath.Join(base, "scheduler-dead"), filepath.Join(base, "scheduler-used"),
+		filepath.Join(base, "scheduler-new")
 	old := time.Now().Add(-time.Hour)
 	for _, dir := range []string{dead, used, fresh} {
 		if err := os.MkdirAll(filepath.Join(dir, "x", "home"), 0o700); err != nil {
@@ -263,8 +264,10 @@ func TestHidden(t *testing.T) {
 				return
 			}
 			got := execIn(t, p, fmt.Sprintf(readAll, key, journal, filepath.Dir(key), dir)).([]any)
-			for i, what := range []string{"the key", "the journal's folder", "the list of keys", "/etc", "a folder next to them"} {
-				if text := got[i].(string); strings.Contains(text, "xyzzy") || strings.Contains(text, "pem") || text == "written" && i != 4 {
+			for i, what := range []string{"the key", "the journal's folder", "the list of keys", "/etc",
+				"a folder next to them"} {
+				if text := got[i].(string); strings.Contains(text, "xyzzy") || strings.Contains(text, "pem") ||
+					text == "written" && i != 4 {
 					t.Errorf("%s: got %q, want nothing (%+v)", what, text, p.Isolation())
 				}
 			}
@@ -276,7 +279,8 @@ func TestHidden(t *testing.T) {
 		})
 	}
 	cfg := Config{Name: "x", Hide: []string{"/keys"}}
-	if err := cfg.refuse(Isolation{Missing: []string{"Landlock: no"}}); err == nil || !strings.Contains(err.Error(), "--unsafe-python-helpers") || !strings.Contains(err.Error(), "/keys") {
+	if err := cfg.refuse(Isolation{Missing: []string{"Landlock: no"}}); err == nil ||
+		!strings.Contains(err.Error(), "--unsafe-python-helpers") || !strings.Contains(err.Error(), "/keys") {
 		t.Errorf("neither mounts nor Landlock: got %v, want an error that names the flag and the files", err)
 	}
 	for _, in := range []Isolation{{Mounts: true}, {Landlock: 1}, {OtherUser: true}} {
@@ -507,7 +511,8 @@ func TestAsOrdinaryUser(t *testing.T) {
 	cmd := exec.CommandContext(testContext(t), filepath.Join(dir, "pyproc.test"), "-test.v", "-test.run",
 		"^(TestIsolation|TestPackagesWriteAtImport|TestPrivateFolderOnDisk|TestHidden|TestOutOfReach|TestNetwork|TestDefaultLimits|TestHide)$")
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + systemPath, "HOME=" + home, envTestPython + "=" + python, envTestPath + "=" + msgpackFor(t)}
+	cmd.Env = []string{"PATH=" + systemPath, "HOME=" + home, envTestPython + "=" + python, envTestPath + "=" +
+		msgpackFor(t)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

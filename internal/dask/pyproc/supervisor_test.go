@@ -12,7 +12,9 @@ import (
 func TestSupervisor(t *testing.T) {
 	ctx := testContext(t)
 	exits := make(chan error, 10)
-	s := NewSupervisor(SupervisorConfig{Config: echoConfig(t), Exited: func(err error) { exits <- err }, Backoff: time.Millisecond, MaxBackoff: 2 * time.Millisecond})
+	s := NewSupervisor(SupervisorConfig{Config: echoConfig(t), Exited: func(err error) {
+		exits <- err
+	}, Backoff: time.Millisecond, MaxBackoff: 2 * time.Millisecond})
 	defer s.Close()
 	if s.Current() != nil {
 		t.Error("it was started before it was needed")
@@ -64,12 +66,13 @@ func TestSupervisorFails(t *testing.T) {
 	ctx := testContext(t)
 	bad := errors.New("not yet")
 	n := 0
-	s := NewSupervisor(SupervisorConfig{Config: echoConfig(t), Backoff: time.Millisecond, Setup: func(context.Context, *Process) error {
-		if n++; n == 1 {
-			return bad
-		}
-		return nil
-	}})
+	s := NewSupervisor(SupervisorConfig{Config: echoConfig(t), Backoff: time.Millisecond,
+		Setup: func(context.Context, *Process) error {
+			if n++; n == 1 {
+				return bad
+			}
+			return nil
+		}})
 	defer s.Close()
 	if _, err := s.Process(ctx); !errors.Is(err, bad) {
 		t.Errorf("got %v", err)

@@ -109,7 +109,8 @@ func TestLoadWrongLibrary(t *testing.T) {
 		return
 	}
 	var le *LoadError
-	if err := Load(); !errors.As(err, &le) || le.Stage != FailedSymbol || !strings.Contains(err.Error(), "lacks the function cu") {
+	if err := Load(); !errors.As(err, &le) || le.Stage != FailedSymbol ||
+		!strings.Contains(err.Error(), "lacks the function cu") {
 		t.Fatalf("%v", err)
 	}
 	if _, r := DeviceCount(); r != NotLoaded {

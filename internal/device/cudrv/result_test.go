@@ -26,7 +26,8 @@ func TestLoadErrorText(t *testing.T) {
 	}{
 		{LoadError{Stage: FailedOpen, Message: "no such file"}, "libcuda.so.1 cannot be opened: no such file"},
 		{LoadError{Stage: FailedSymbol, Message: "cuInit", Path: "/lib/x.so"}, "/lib/x.so lacks the function cuInit"},
-		{LoadError{Stage: FailedInit, Result: NoDevice, Path: "/lib/x.so"}, "cuInit of /lib/x.so failed: CUDA_ERROR_NO_DEVICE"},
+		{LoadError{Stage: FailedInit, Result: NoDevice, Path: "/lib/x.so"}, "cuInit of /lib/x.so failed: " +
+			"CUDA_ERROR_NO_DEVICE"},
 		{LoadError{Stage: NoCgo}, "CGO_ENABLED=0"},
 		{LoadError{Stage: 77}, "77"},
 	} {

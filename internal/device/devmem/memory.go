@@ -60,9 +60,11 @@ func OpenWith(cfg Config, d Driver) (m *Memory, err error) {
 	case cfg.PoolSize < 0 || cfg.MaximumPoolSize < 0 || cfg.ReleaseThreshold < 0:
 		return nil, errors.New("devmem: a size below 0: give bytes, or 0 for none")
 	case cfg.Async && cfg.Managed:
-		return nil, errors.New("devmem: rmm-async and rmm-managed-memory exclude each other: the driver's pool has no managed memory; choose one of them")
+		return nil, errors.New("devmem: rmm-async and rmm-managed-memory exclude each other: the driver's pool has " +
+			"no managed memory; choose one of them")
 	case cfg.MaximumPoolSize > 0 && cfg.PoolSize > cfg.MaximumPoolSize:
-		return nil, fmt.Errorf("devmem: rmm-pool-size of %d bytes is more than rmm-maximum-pool-size of %d: raise the one, or lower the other", cfg.PoolSize, cfg.MaximumPoolSize)
+		return nil, fmt.Errorf("devmem: rmm-pool-size of %d bytes is more than rmm-maximum-pool-size of %d: raise "+
+			"the one, or lower the other", cfg.PoolSize, cfg.MaximumPoolSize)
 	}
 	m = &Memory{cfg: cfg, driver: d}
 	if m.device, err = d.Device(cfg.Device); err != nil {
@@ -70,7 +72,8 @@ func OpenWith(cfg Config, d Driver) (m *Memory, err error) {
 	}
 	switch {
 	case cfg.Async && !m.device.MemoryPools:
-		return nil, fmt.Errorf("devmem: rmm-async: %v has no memory pools of the driver's: leave it out, or use rmm-pool-size", m.device)
+		return nil, fmt.Errorf("devmem: rmm-async: %v has no memory pools of the driver's: leave it out, or use "+
+			"rmm-pool-size", m.device)
 	case cfg.Managed && !m.device.ManagedMemory:
 		return nil, fmt.Errorf("devmem: rmm-managed-memory: %v has no managed memory: leave it out", m.device)
 	}
@@ -88,7 +91,8 @@ func OpenWith(cfg Config, d Driver) (m *Memory, err error) {
 		return m, err
 	}
 	if need := cfg.PoolSize; need > free && !cfg.Managed {
-		return m, fmt.Errorf("devmem: a pool of %d bytes (rmm-pool-size) on %v: %d of its %d bytes are free: ask for less, or end what else uses the GPU (nvidia-smi)", need, m.device, free, total)
+		return m, fmt.Errorf("devmem: a pool of %d bytes (rmm-pool-size) on %v: %d of its %d bytes are free: ask for "+
+			"less, or end what else uses the GPU (nvidia-smi)", need, m.device, free, total)
 	}
 	for _, s := range []*Stream{&m.stream, &m.down, &m.up} {
 		if *s, err = d.Stream(cfg.Device); err != nil {
@@ -120,7 +124,8 @@ func (m *Memory) stack() (err error) {
 		m.resource = d.Plain(cfg.Device)
 	}
 	if cfg.PoolSize > 0 && !cfg.Async {
-		m.pool, err = mem.NewPool(m.resource, mem.PoolConfig{InitialBytes: int(cfg.PoolSize), MaxBytes: cfg.MaximumPoolSize, Double: true})
+		m.pool, err = mem.NewPool(m.resource, mem.PoolConfig{InitialBytes: int(cfg.PoolSize),
+			MaxBytes: cfg.MaximumPoolSize, Double: true})
 		if err != nil {
 			return fmt.Errorf("devmem: a pool of %d bytes (rmm-pool-size) on %v: %w", cfg.PoolSize, m.device, err)
 		}
@@ -158,7 +163,8 @@ func (m *Memory) async() (mem.Resource, error) {
 	if cfg.PoolSize > 0 {
 		b, err := r.Alloc(context.Background(), int(cfg.PoolSize))
 		if err != nil {
-			return nil, fmt.Errorf("devmem: %d bytes of the driver's pool (rmm-pool-size) on %v: %w", cfg.PoolSize, m.device, err)
+			return nil, fmt.Errorf("devmem: %d bytes of the driver's pool (rmm-pool-size) on %v: %w", cfg.PoolSize,
+				m.device, err)
 		}
 		b.Release()
 	}

@@ -64,7 +64,8 @@ func TestOptions(t *testing.T) {
 		{"managed", devmem.Config{Managed: true}, mem.Managed, 0, mib, 0, 0},
 		{"managed pool", devmem.Config{Managed: true, PoolSize: 10 * mib}, mem.Managed, 10 * mib, 0, 0, 0},
 		{"driver's pool", devmem.Config{Async: true, ReleaseThreshold: 7 * mib}, mem.Device, 0, mib, 7 * mib, 0},
-		{"first size of the driver's pool", devmem.Config{Async: true, PoolSize: 30 * mib, ReleaseThreshold: 7 * mib}, mem.Device, 0, mib, 30 * mib, 0},
+		{"first size of the driver's pool", devmem.Config{Async: true, PoolSize: 30 * mib, ReleaseThreshold: 7 * mib},
+			mem.Device, 0, mib, 30 * mib, 0},
 		{"bounded pool of the driver", devmem.Config{Async: true, MaximumPoolSize: 5 * mib}, mem.Device, 0, mib, 0, 5},
 		{"log and track", devmem.Config{Log: log, Track: true}, mem.Device, 0, mib, 0, 0},
 	} {
@@ -85,7 +86,8 @@ func TestOptions(t *testing.T) {
 			if used, _ := g.Used(); used != c.atStart+c.more {
 				t.Errorf("%d bytes with 1 MiB", used)
 			}
-			if s := m.Stats(); s.InUse != mib || s.Peak != mib || s.Allocations != 1 || s.Device != "GPU-fake" || s.Maximum != c.cfg.MaximumPoolSize {
+			if s := m.Stats(); s.InUse != mib || s.Peak != mib || s.Allocations != 1 || s.Device != "GPU-fake" ||
+				s.Maximum != c.cfg.MaximumPoolSize {
 				t.Errorf("%+v", s)
 			}
 			b.Release()
@@ -128,10 +130,13 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"no driver", none, devmem.Config{}, cuda.ErrUnavailable.Error()},
 		{"async and managed", nil, devmem.Config{Async: true, Managed: true}, "exclude each other"},
-		{"larger than the GPU", nil, devmem.Config{PoolSize: 101 * mib}, "104857600 of its 104857600 bytes are free: ask for less, or end what else uses the GPU"},
-		{"larger than its maximum", nil, devmem.Config{PoolSize: 2 * mib, MaximumPoolSize: mib}, "is more than rmm-maximum-pool-size"},
+		{"larger than the GPU", nil, devmem.Config{PoolSize: 101 * mib}, "104857600 of its 104857600 bytes are free: " +
+			"ask for less, or end what else uses the GPU"},
+		{"larger than its maximum", nil, devmem.Config{PoolSize: 2 * mib, MaximumPoolSize: mib},
+			"is more than rmm-maximum-pool-size"},
 		{"negative", nil, devmem.Config{PoolSize: -1}, "a size below 0"},
-		{"no pools of the driver's", old, devmem.Config{Async: true}, "has no memory pools of the driver's: leave it out"},
+		{"no pools of the driver's", old, devmem.Config{Async: true}, "has no memory pools of the driver's: " +
+			"leave it out"},
 		{"no managed memory", old, devmem.Config{Managed: true}, "has no managed memory"},
 		{"no folder for the log", nil, devmem.Config{Log: "/nowhere/at/all"}, "rmm-log-directory"},
 	} {
@@ -191,7 +196,8 @@ func TestMoves(t *testing.T) {
 	if s := m.Stats(); s.InUse != mib {
 		t.Errorf("%+v", s)
 	}
-	if _, err := m.Up(t.Context(), m.Resource(), mem.FromBytes(make([]byte, 200*mib))); !errors.Is(err, mem.ErrOutOfMemory) {
+	if _, err := m.Up(t.Context(), m.Resource(), mem.FromBytes(make([]byte, 200*mib))); !errors.Is(err,
+		mem.ErrOutOfMemory) {
 		t.Error(err)
 	}
 }

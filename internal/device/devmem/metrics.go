@@ -22,7 +22,8 @@ type Stats struct {
 // Stats counts.
 func (m *Memory) Stats() Stats {
 	c := m.stats.Counters()
-	s := Stats{Device: m.device.UUID, InUse: c.Bytes, Peak: c.PeakBytes, Allocations: c.TotalCount, Maximum: m.cfg.MaximumPoolSize}
+	s := Stats{Device: m.device.UUID, InUse: c.Bytes, Peak: c.PeakBytes, Allocations: c.TotalCount,
+		Maximum: m.cfg.MaximumPoolSize}
 	switch {
 	case m.pool != nil:
 		s.Pool = m.pool.Stats().Reserved
@@ -63,8 +64,11 @@ func All() []Stats {
 }
 
 var (
-	descBytes = prometheus.NewDesc("millstream_device_memory_bytes", "GPU memory of this process: in_use is handed out, peak the most at one time, pool what a pool has taken from the driver, maximum what that may grow to", []string{"device", "type"}, nil)
-	descCount = prometheus.NewDesc("millstream_device_allocations_total", "Allocations of GPU memory by this process", []string{"device"}, nil)
+	descBytes = prometheus.NewDesc("millstream_device_memory_bytes", "GPU memory of this process: in_use is handed "+
+		"out, peak the most at one time, pool what a pool has taken from the driver, maximum what that may grow to",
+		[]string{"device", "type"}, nil)
+	descCount = prometheus.NewDesc("millstream_device_allocations_total", "Allocations of GPU memory by this process",
+		[]string{"device"}, nil)
 )
 
 // Collector shows them to Prometheus. A process without a GPU's memory has none of them.
@@ -78,7 +82,8 @@ func (Collector) Collect(out chan<- prometheus.Metric) {
 	sums := map[string]Stats{}
 	for _, s := range All() {
 		t := sums[s.Device]
-		t.InUse, t.Peak, t.Allocations, t.Pool, t.Maximum = t.InUse+s.InUse, t.Peak+s.Peak, t.Allocations+s.Allocations, t.Pool+s.Pool, t.Maximum+s.Maximum
+		t.InUse, t.Peak, t.Allocations, t.Pool, t.Maximum = t.InUse+s.InUse, t.Peak+s.Peak, t.Allocations+s.Allocations,
+			t.Pool+s.Pool, t.Maximum+s.Maximum
 		sums[s.Device] = t
 	}
 	for device, s := range sums {

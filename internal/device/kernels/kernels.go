@@ -1,6 +1,6 @@
 // Package kernels holds the device code of this repository: CUDA C++ sources and what NVRTC made of them, PTX text that
-// goes into the binary, so that a machine with a GPU needs neither a CUDA toolkit nor NVRTC. The driver compiles the PTX
-// for its GPU when Load is called first, and keeps the outcome in the user's cache.
+// goes into the binary, so that a machine with a GPU needs neither a CUDA toolkit nor NVRTC. The driver compiles the
+// PTX for its GPU when Load is called first, and keeps the outcome in the user's cache.
 //
 // After a change of a source `make kernels` makes its PTX anew; a test fails when the two do not belong together. See
 // docs/adr for why PTX is shipped.
@@ -38,8 +38,10 @@ func Specs() []Spec {
 	// No contraction of a multiplication and an addition: results have the bits of the host's.
 	strict := []string{"--std=c++17", "--fmad=false"}
 	var list []Spec
-	for _, kind := range []string{"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64"} {
-		list = append(list, Spec{Name: "fold_" + kind, Source: "fold.cu", Flags: append([]string{"-DKIND_" + kind}, strict...)})
+	for _, kind := range []string{"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+		"bfloat16", "float32", "float64"} {
+		list = append(list, Spec{Name: "fold_" + kind, Source: "fold.cu",
+			Flags: append([]string{"-DKIND_" + kind}, strict...)})
 	}
 	return append(list,
 		Spec{Name: "kmeans_f32", Source: "kmeans.cu", Flags: []string{"--std=c++17", "-DFLOAT32"}},
@@ -63,7 +65,8 @@ func (s Spec) Stamp() (string, error) {
 	for _, part := range append([]string{Toolkit, Arch, text}, s.Flags...) {
 		fmt.Fprintf(h, "%d\n%s\n", len(part), part)
 	}
-	return fmt.Sprintf("// %s %s by NVRTC %s for %s, sha256 %s\n", s.Source, strings.Join(s.Flags, " "), Toolkit, Arch, hex.EncodeToString(h.Sum(nil))), nil
+	return fmt.Sprintf("// %s %s by NVRTC %s for %s, sha256 %s\n", s.Source, strings.Join(s.Flags, " "), Toolkit, Arch,
+		hex.EncodeToString(h.Sum(nil))), nil
 }
 
 // PTX is an image by its name.

@@ -29,7 +29,8 @@ func TestImagesMatchSources(t *testing.T) {
 		}
 		if !strings.HasPrefix(string(image), stamp) {
 			first, _, _ := strings.Cut(string(image), "\n")
-			t.Errorf("%s.ptx was made of something else than %s is now: run `make kernels`\nhave %s\nwant %s", s.Name, s.Source, first, stamp)
+			t.Errorf("%s.ptx was made of something else than %s is now: run `make kernels`\nhave %s\nwant %s", s.Name,
+				s.Source, first, stamp)
 		}
 		for _, want := range []string{".version 8.0", ".target sm_70", ".entry"} {
 			if !strings.Contains(string(image), want) {

@@ -4,8 +4,8 @@
 // An [Engine] belongs to a device. Its Send copies one chunk after the other into pinned memory, a few ahead of the one
 // that is on the wire; its Recv reads from the wire into pinned memory and lets the copy engine take each chunk on into
 // the device buffer while the next is read. Nothing waits for a stream or a device, only for the events of single
-// copies, by asking. What Recv returns may still be on its way into the device: the buffer's ready event says when it is
-// there.
+// copies, by asking. What Recv returns may still be on its way into the device: the buffer's ready event says when it
+// is there.
 //
 // A transfer goes over one or more lines at once, [Writer]s on one end and [Reader]s on the other: one TCP connection
 // carries less than the loopback interface or a fast network can. Chunk i of a transfer goes over line i modulo their

@@ -150,7 +150,8 @@ func FuzzJoin(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		token, number, total, err := parseJoin(b)
-		if err == nil && (number >= total || total > MaxLines || !bytes.Equal(b, append(append([]byte(magic), token[:]...), byte(number), byte(total)))) {
+		if err == nil && (number >= total || total > MaxLines ||
+			!bytes.Equal(b, append(append([]byte(magic), token[:]...), byte(number), byte(total)))) {
 			t.Errorf("%q is line %d of %d", b, number, total)
 		}
 	})

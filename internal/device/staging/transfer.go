@@ -55,7 +55,8 @@ func (e *Engine) Recv(ctx context.Context, dst *mem.Buffer, lines []Reader, abor
 }
 
 // transfer runs one function for each line that has chunks.
-func (e *Engine) transfer(ctx context.Context, n, lines int, abort func(), line func(context.Context, plan) error) error {
+func (e *Engine) transfer(ctx context.Context, n, lines int, abort func(),
+	line func(context.Context, plan) error) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}

@@ -109,7 +109,8 @@ func (r *rig) move(t fataler, ctx context.Context, data []byte) (got []byte, sen
 func (r *rig) clean(t fataler) {
 	t.Helper()
 	r.close()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // lines that are ending give chunks back
+	// lines that are ending give chunks back
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		r.a.Drain()
 		r.b.Drain()
 		r.ea.Trim()
@@ -160,7 +161,8 @@ func TestAnyTransfer(t *testing.T) {
 		chunk := rapid.IntRange(1, 300).Draw(t, "chunk")
 		lines := rapid.IntRange(1, 4).Draw(t, "lines")
 		async := rapid.SliceOfN(rapid.Bool(), lines, lines).Draw(t, "async")
-		r := newRig(t, chunk, rapid.IntRange(2, 6).Draw(t, "sender's depth"), rapid.IntRange(2, 6).Draw(t, "receiver's depth"), lines,
+		r := newRig(t, chunk, rapid.IntRange(2, 6).Draw(t, "sender's depth"),
+			rapid.IntRange(2, 6).Draw(t, "receiver's depth"), lines,
 			func(i int) bool { return async[i] })
 		data := random(rapid.IntRange(0, 4000).Draw(t, "length"))
 		chunks := (len(data) + chunk - 1) / chunk

@@ -32,7 +32,8 @@ type client struct {
 }
 
 func (w *world) newClient(i int) *client {
-	c := &client{w: w, name: fmt.Sprintf("client-%d", i), id: sched.NoClient, futures: map[taskid.Key]*future{}, left: w.cfg.Graphs}
+	c := &client{w: w, name: fmt.Sprintf("client-%d", i), id: sched.NoClient, futures: map[taskid.Key]*future{},
+		left: w.cfg.Graphs}
 	c.connect()
 	w.clock.after(time.Duration(w.rnd.IntN(1000))*time.Millisecond, c.submitNext)
 	c.look()

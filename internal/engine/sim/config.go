@@ -88,7 +88,8 @@ func Random(seed uint64) Config {
 		Latency: time.Duration(1+r.IntN(3000)) * time.Microsecond, Bandwidth: 1e6 * float64(1+r.IntN(200)),
 		NoStealing: r.IntN(4) == 0,
 		Tasks:      Tasks{Duration: time.Duration(1+r.IntN(300)) * time.Millisecond, Size: 1 << (6 + r.IntN(20))},
-		Faults:     Faults{Until: time.Duration(5+r.IntN(30)) * time.Second, PartitionFor: 30 * time.Second, FreezeFor: 20 * time.Second},
+		Faults: Faults{Until: time.Duration(5+r.IntN(30)) * time.Second, PartitionFor: 30 * time.Second,
+			FreezeFor: 20 * time.Second},
 	}
 	switch r.IntN(4) {
 	case 0:

@@ -15,7 +15,8 @@ var started = time.Now()
 func describe(ev any) string {
 	switch ev := ev.(type) { // those with pointers, which differ from run to run
 	case *sched.UpdateGraph:
-		return fmt.Sprintf("UpdateGraph{%d nodes, %d wanted, of client %d}", len(ev.Graph.Nodes), len(ev.Keys), ev.Client)
+		return fmt.Sprintf("UpdateGraph{%d nodes, %d wanted, of client %d}", len(ev.Graph.Nodes), len(ev.Keys),
+			ev.Client)
 	case *work.ExecuteFailure:
 		return fmt.Sprintf("ExecuteFailure{%s: %v}", ev.Key, ev.Failure)
 	case *work.GatherFailure:

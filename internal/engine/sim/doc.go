@@ -17,5 +17,6 @@
 //
 //	go test ./internal/engine/sim -run TestSeed$ -sim.seed=42 -sim.trace
 //
-// Both machines are pure, which is what makes this possible: see internal/engine/scheduler/state and internal/engine/worker/state.
+// Both machines are pure, which is what makes this possible: see internal/engine/scheduler/state and
+// internal/engine/worker/state.
 package sim

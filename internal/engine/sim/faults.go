@@ -156,7 +156,8 @@ func (w *world) startRequests() {
 		if p := w.someone(); h.up && p != nil && p.conn != nil && p.conn.id != sched.NoWorker {
 			id := p.conn.id
 			h.ask("retire "+p.name, func(n uint64) sched.Event {
-				return &sched.RetireWorkers{Request: n, Workers: []sched.WorkerID{id}, Close: true, Remove: w.rnd.IntN(2) == 0}
+				return &sched.RetireWorkers{Request: n, Workers: []sched.WorkerID{id}, Close: true,
+					Remove: w.rnd.IntN(2) == 0}
 			})
 		}
 	})

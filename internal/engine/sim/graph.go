@@ -128,7 +128,8 @@ func (w *world) behave(x *node) {
 		odd = true
 	}
 	if r.Float64() < f.Restrict {
-		notes.Workers, notes.AllowOtherWorkers = []string{fmt.Sprintf("worker-%d", r.IntN(w.cfg.Workers))}, r.IntN(2) == 0
+		notes.Workers, notes.AllowOtherWorkers = []string{fmt.Sprintf("worker-%d", r.IntN(w.cfg.Workers))},
+			r.IntN(2) == 0
 		odd = true
 	}
 	if r.Float64() < f.Priority {

@@ -222,7 +222,8 @@ func (h *head) message(a *sched.Action) any {
 	case sched.ComputeTask:
 		t := a.Task
 		p := t.Priority()
-		m := &work.ComputeTask{Key: t.Key(), RunID: a.RunID, Spec: t.Spec(), Priority: work.Priority{p.User, p.Generation, float64(p.Order)}, Actor: t.Actor()}
+		m := &work.ComputeTask{Key: t.Key(), RunID: a.RunID, Spec: t.Spec(),
+			Priority: work.Priority{p.User, p.Generation, float64(p.Order)}, Actor: t.Actor()}
 		if n := t.NumDeps(); n > 0 {
 			m.Deps = make([]work.Dep, n)
 			for i := range n {

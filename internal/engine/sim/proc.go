@@ -72,7 +72,8 @@ func (p *proc) boot() {
 	if !p.w.cfg.Validate {
 		logLength = -1
 	}
-	p.s = work.New(work.Config{Address: p.address, Threads: p.w.cfg.Threads, Resources: []work.Resource{{Name: "R", Amount: 2}}, Validate: p.w.cfg.Validate, LogLength: logLength})
+	p.s = work.New(work.Config{Address: p.address, Threads: p.w.cfg.Threads,
+		Resources: []work.Resource{{Name: "R", Amount: 2}}, Validate: p.w.cfg.Validate, LogLength: logLength})
 	p.w.trace("%s boots as %s", p.name, p.address)
 	p.attach()
 	p.every(heartbeatEvery, p.beat)
@@ -276,7 +277,8 @@ func (p *proc) do(a *work.Action) {
 		delete(p.store, a.Key)
 	case work.SendTaskFinished:
 		start, stop, _ := a.Task.Times()
-		p.send(&sched.TaskFinished{Key: a.Key, RunID: a.RunID, NBytes: a.Task.NBytes(), TypeName: "value", Duration: time.Duration(stop - start)})
+		p.send(&sched.TaskFinished{Key: a.Key, RunID: a.RunID, NBytes: a.Task.NBytes(), TypeName: "value",
+			Duration: time.Duration(stop - start)})
 	case work.SendTaskErred:
 		p.send(&sched.TaskErred{Key: a.Key, RunID: a.RunID, ExceptionText: a.Task.Failure().ExceptionText})
 	case work.SendAddKeys:
@@ -376,9 +378,11 @@ func (r *run) fire() {
 		p.apply(&work.Reschedule{Key: r.key})
 	case n.hopeless, n.attempts < n.failures:
 		n.attempts++
-		p.apply(&work.ExecuteFailure{Key: r.key, Failure: &work.Failure{ExceptionText: "as planned"}, Start: begin, Stop: stop})
+		p.apply(&work.ExecuteFailure{Key: r.key, Failure: &work.Failure{ExceptionText: "as planned"}, Start: begin,
+			Stop: stop})
 	default:
 		p.store[r.key] = result(r.spec, func(i int) uint64 { return r.inputs[i] }, len(r.inputs))
-		p.apply(&work.ExecuteSuccess{Stored: work.Stored{Key: r.key, NBytes: n.size, TypeName: "value"}, Start: begin, Stop: stop})
+		p.apply(&work.ExecuteSuccess{Stored: work.Stored{Key: r.key, NBytes: n.size, TypeName: "value"}, Start: begin,
+			Stop: stop})
 	}
 }

@@ -32,8 +32,10 @@ func (s Scale) PerTask() time.Duration {
 
 // String is a line of a table.
 func (s Scale) String() string {
-	return fmt.Sprintf("%5d workers, %d tasks: scheduler %v per event (%d events), %v per task; worker %v per event (%d events); %d transfers; %v virtual, %v wall, %v CPU",
-		s.Workers, s.Tasks, s.PerEvent(), s.SchedulerEvents, s.PerTask(), time.Duration(float64(s.WorkerCPU)/float64(max(s.WorkerEvents, 1))), s.WorkerEvents,
+	return fmt.Sprintf("%5d workers, %d tasks: scheduler %v per event (%d events), %v per task; worker %v per event "+
+		"(%d events); %d transfers; %v virtual, %v wall, %v CPU",
+		s.Workers, s.Tasks, s.PerEvent(), s.SchedulerEvents, s.PerTask(),
+		time.Duration(float64(s.WorkerCPU)/float64(max(s.WorkerEvents, 1))), s.WorkerEvents,
 		s.Transfers, s.Virtual.Round(time.Millisecond), s.Wall.Round(time.Millisecond), s.CPU.Round(time.Millisecond))
 }
 

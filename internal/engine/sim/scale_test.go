@@ -26,5 +26,6 @@ func TestScale(t *testing.T) {
 		}
 		costs = append(costs, s)
 	}
-	t.Logf("scheduler CPU per event: %.2f times that with 10 workers", float64(costs[1].PerEvent())/float64(costs[0].PerEvent()))
+	t.Logf("scheduler CPU per event: %.2f times that with 10 workers",
+		float64(costs[1].PerEvent())/float64(costs[0].PerEvent()))
 }

@@ -60,7 +60,8 @@ func TestSeeds(t *testing.T) {
 					if failed <= 3 {
 						t.Errorf("%v\n%s", err, lastLines(t, seed))
 					} else {
-						t.Errorf("seed %d fails too: %s", seed, strings.Join(strings.SplitN(err.(*Error).What, "\n", 3)[:2], " "))
+						t.Errorf("seed %d fails too: %s", seed,
+							strings.Join(strings.SplitN(err.(*Error).What, "\n", 3)[:2], " "))
 					}
 				}
 				stop := failed > 40
@@ -73,7 +74,8 @@ func TestSeeds(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d seeds, %d failed, %v: %+v", *seedsFlag, failed, time.Since(start).Round(time.Millisecond), sum)
-	if *seedsFlag >= 100 && (sum.LostStores == 0 || sum.Restarts == 0 || sum.Partitions == 0 || sum.Freezes == 0 || sum.Refused == 0 || sum.Checked == 0) {
+	if *seedsFlag >= 100 && (sum.LostStores == 0 || sum.Restarts == 0 || sum.Partitions == 0 || sum.Freezes == 0 ||
+		sum.Refused == 0 || sum.Checked == 0) {
 		t.Error("the seeds did not see every kind of trouble")
 	}
 }

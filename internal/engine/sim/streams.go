@@ -95,7 +95,8 @@ func (h *head) register(c *conn) {
 			h.remove(o, &sched.RemoveWorker{Worker: o.id, Reason: "it has come again"})
 		}
 	}
-	add := &sched.AddWorker{Address: c.p.address, Name: c.p.name, Host: c.p.host, Threads: h.w.cfg.Threads, Status: c.p.status(),
+	add := &sched.AddWorker{Address: c.p.address, Name: c.p.name, Host: c.p.host, Threads: h.w.cfg.Threads,
+		Status:    c.p.status(),
 		Resources: []sched.Resource{{Name: "R", Amount: 2}}}
 	h.apply(add)
 	if add.Err != nil {

@@ -61,7 +61,8 @@ type Error struct {
 
 // Error says what, when and how to see it again.
 func (e *Error) Error() string {
-	return fmt.Sprintf("seed %d at %v: %s\n  again, with everything that happens: go test ./internal/engine/sim -run TestSeed$ -sim.seed=%d -sim.trace",
+	return fmt.Sprintf("seed %d at %v: %s\n  again, with everything that happens: go test ./internal/engine/sim -run "+
+		"TestSeed$ -sim.seed=%d -sim.trace",
 		e.Seed, e.At, e.What, e.Seed)
 }
 
@@ -74,7 +75,8 @@ func Run(cfg Config) (report Report, err error) {
 	if cfg.cpu == nil {
 		cfg.cpu = func() time.Duration { return time.Since(started) }
 	}
-	w := &world{cfg: cfg, rnd: rand.New(rand.NewPCG(cfg.Seed, 1)), byKey: map[taskid.Key]*node{}, address: map[string]*proc{}, tracing: cfg.Trace != nil}
+	w := &world{cfg: cfg, rnd: rand.New(rand.NewPCG(cfg.Seed, 1)), byKey: map[taskid.Key]*node{},
+		address: map[string]*proc{}, tracing: cfg.Trace != nil}
 	defer func() {
 		v := recover()
 		report = w.counts()
@@ -83,7 +85,8 @@ func Run(cfg Config) (report Report, err error) {
 		case *Error:
 			err = v
 		default: // a state machine found that it is broken
-			err = &Error{Seed: cfg.Seed, At: time.Duration(w.clock.now), What: fmt.Sprintf("%v\n%s", v, machineFrames(debug.Stack()))}
+			err = &Error{Seed: cfg.Seed, At: time.Duration(w.clock.now),
+				What: fmt.Sprintf("%v\n%s", v, machineFrames(debug.Stack()))}
 		}
 		if err != nil {
 			w.trace("FAILED: %v", err)
@@ -189,7 +192,8 @@ func (w *world) tell(b *strings.Builder, n *node, depth int) {
 // leftovers tells what was not released.
 func (w *world) leftovers() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "scheduler: up=%v, %d tasks, requests without answer %v\n", w.head.up, w.head.s.NumTasks(), w.head.waiting)
+	fmt.Fprintf(&b, "scheduler: up=%v, %d tasks, requests without answer %v\n", w.head.up, w.head.s.NumTasks(),
+		w.head.waiting)
 	for _, n := range w.nodes {
 		if t := w.head.s.Task(n.key); t != nil {
 			fmt.Fprintf(&b, "  %s %v, %d dependents", n.key, t.State(), t.NumDependents())
@@ -200,7 +204,8 @@ func (w *world) leftovers() string {
 		}
 	}
 	for _, p := range w.procs {
-		fmt.Fprintf(&b, "%s: alive=%v, %d results, %d tasks, registered=%v\n", p.name, p.alive, len(p.store), p.s.Len(), p.conn != nil && p.conn.id != sched.NoWorker)
+		fmt.Fprintf(&b, "%s: alive=%v, %d results, %d tasks, registered=%v\n", p.name, p.alive, len(p.store), p.s.Len(),
+			p.conn != nil && p.conn.id != sched.NoWorker)
 		for _, n := range w.nodes {
 			if t := p.s.Task(n.key); t != nil {
 				fmt.Fprintf(&b, "  %v\n", t)

@@ -155,7 +155,8 @@ func nobodyListens(r *rig) {
 		r.Fatal("somebody listens")
 	}
 	var timeout *comm.ConnectError
-	if !errors.As(err, &timeout) || !errors.Is(err, os.ErrDeadlineExceeded) || timeout.Address != address || timeout.Last == nil {
+	if !errors.As(err, &timeout) || !errors.Is(err, os.ErrDeadlineExceeded) || timeout.Address != address ||
+		timeout.Last == nil {
 		r.Errorf("the error is %v", err)
 	}
 }

@@ -24,7 +24,8 @@ func manyFrames(r *rig) {
 	a, b := r.pair()
 	shapes := [][]int{
 		{0}, {1}, {0, 0}, {0, 0, 0, 5}, {5, 0, 0, 0}, {8, 0, 100_000, 0, 0}, {100_000, 0}, {200_000, 300_000, 1},
-		{4095}, {4096}, {4097}, {8191}, {8192}, {8193}, {16383}, {16384}, {65535}, {65536}, {65537}, {1, 65536, 65536, 1},
+		{4095}, {4096}, {4097}, {8191}, {8192}, {8193}, {16383}, {16384}, {65535}, {65536}, {65537},
+		{1, 65536, 65536, 1},
 	}
 	many := make([]int, 5000)
 	for i := range many {
@@ -203,7 +204,8 @@ func addresses(r *rig) {
 func info(r *rig) {
 	a, b := r.pair()
 	for _, i := range []comm.Info{a.Info(), b.Info()} {
-		if i.Millstream == nil || i.Millstream.Version != comm.Version || i.PickleProtocol != comm.HighestPickle || len(i.Python) != 0 {
+		if i.Millstream == nil || i.Millstream.Version != comm.Version || i.PickleProtocol != comm.HighestPickle ||
+			len(i.Python) != 0 {
 			r.Errorf("the handshake agreed on %+v", i)
 		}
 	}

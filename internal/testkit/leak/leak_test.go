@@ -85,7 +85,8 @@ func TestCheckFD(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := f.end()
-	if !strings.Contains(got, "left behind: 1 descriptors") || !strings.Contains(got, fmt.Sprintf("fd %d -> %s", file.Fd(), name)) {
+	if !strings.Contains(got, "left behind: 1 descriptors") ||
+		!strings.Contains(got, fmt.Sprintf("fd %d -> %s", file.Fd(), name)) {
 		t.Errorf("the descriptor was not reported with its target: %q", got)
 	}
 	file.Close()
@@ -216,8 +217,10 @@ func TestMainFunc(t *testing.T) {
 	for failed, want := range map[int]int{0: 1, 3: 3} {
 		var out strings.Builder
 		code := mainTo(&out, fakeM(func() int { go leakyGoroutine(quit); return failed }), Wait(50*time.Millisecond))
-		if code != want || !strings.Contains(out.String(), "leak after all tests") || !strings.Contains(out.String(), "leakyGoroutine") {
-			t.Errorf("leak, tests ended with %d: code %d, want %d; output %q, want the goroutine", failed, code, want, out.String())
+		if code != want || !strings.Contains(out.String(), "leak after all tests") ||
+			!strings.Contains(out.String(), "leakyGoroutine") {
+			t.Errorf("leak, tests ended with %d: code %d, want %d; output %q, want the goroutine", failed, code, want,
+				out.String())
 		}
 	}
 }

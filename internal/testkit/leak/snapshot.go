@@ -65,7 +65,9 @@ func (s *Snapshot) diff(c config) (Diff, error) {
 		return d, err
 	}
 	for _, fd := range fds {
-		ignored := slices.ContainsFunc(c.ignoreFD, func(prefix string) bool { return strings.HasPrefix(fd.Target, prefix) })
+		ignored := slices.ContainsFunc(c.ignoreFD, func(prefix string) bool {
+			return strings.HasPrefix(fd.Target, prefix)
+		})
 		if !ignored && !slices.Contains(s.fds, fd) {
 			d.FDs = append(d.FDs, fd)
 		}
@@ -192,7 +194,8 @@ func Goroutines() []Goroutine {
 func standing(stack string) bool {
 	for _, text := range []string{
 		"\nos/signal.signal_recv(", "\nos/signal.loop(", "\nruntime.ensureSigM(", "\nruntime/trace.",
-		"\ntesting.(*T).Run(", "\ntesting.(*F).Fuzz(", "\ntesting.tRunner.func", "\ntesting.runFuzzing(", "\ntesting.(*M).startAlarm", "created by testing.(*M).",
+		"\ntesting.(*T).Run(", "\ntesting.(*F).Fuzz(", "\ntesting.tRunner.func", "\ntesting.runFuzzing(",
+		"\ntesting.(*M).startAlarm", "created by testing.(*M).",
 	} {
 		if strings.Contains(stack, text) {
 			return true

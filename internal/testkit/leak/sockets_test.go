@@ -31,7 +31,8 @@ func TestIPSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := list(); strings.Count(got, "\n")-strings.Count(before, "\n") < 1 || !strings.Contains(got, "tcp ") || !strings.Contains(got, "udp ") {
+	if got := list(); strings.Count(got, "\n")-strings.Count(before, "\n") < 1 || !strings.Contains(got, "tcp ") ||
+		!strings.Contains(got, "udp ") {
 		t.Errorf("with a port of tcp and one of udp there are:\n%s\nbefore:\n%s", got, before)
 	}
 	_, _ = l.Close(), u.Close()

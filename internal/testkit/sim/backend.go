@@ -13,7 +13,8 @@ func init() { comm.Register("sim", backend{}) }
 type backend struct{}
 
 func (backend) none(loc string) error {
-	return comm.Permanent(&comm.AddressError{Address: "sim://" + loc, Reason: "simulated hosts are on a network of their own: use the comm.Network that sim.New(…).Host(name) is"})
+	return comm.Permanent(&comm.AddressError{Address: "sim://" + loc, Reason: "simulated hosts are on a network of " +
+		"their own: use the comm.Network that sim.New(…).Host(name) is"})
 }
 
 // Dial fails.
@@ -43,7 +44,8 @@ func (b backend) Resolve(_ context.Context, loc string) (string, error) {
 
 // LocalFor fails: which host asks is not known.
 func (backend) LocalFor(_ context.Context, loc string) (string, error) {
-	return "", &comm.AddressError{Address: "sim://" + loc, Reason: "a simulated host listens on its own name: use sim://NAME:0 with the name of its Host"}
+	return "", &comm.AddressError{Address: "sim://" + loc, Reason: "a simulated host listens on its own name: use " +
+		"sim://NAME:0 with the name of its Host"}
 }
 
 // Encrypted is false.

@@ -11,7 +11,8 @@ import (
 func TestConformance(t *testing.T) {
 	for name, cfg := range map[string]sim.Config{
 		"plain": {},
-		"slow":  {Deterministic: true, Link: sim.Link{Latency: 100 * time.Microsecond, Jitter: 200 * time.Microsecond, Bandwidth: 4 << 30}},
+		"slow": {Deterministic: true, Link: sim.Link{Latency: 100 * time.Microsecond, Jitter: 200 * time.Microsecond,
+			Bandwidth: 4 << 30}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := sim.New(cfg).Host("host")

@@ -227,7 +227,8 @@ func (n *Network) kill(host string, silent bool) {
 			}
 			p := e.peer
 			n.at(n.now()+n.cfg.Timeout, e.name, func() {
-				p.hangUp(fmt.Errorf("%w: %w", p.closed("no sign of life for "+n.cfg.Timeout.String()), io.ErrUnexpectedEOF))
+				p.hangUp(fmt.Errorf("%w: %w", p.closed("no sign of life for "+n.cfg.Timeout.String()),
+					io.ErrUnexpectedEOF))
 			})
 		}
 	}

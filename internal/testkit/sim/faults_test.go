@@ -119,7 +119,8 @@ func TestRefuseAndRetry(t *testing.T) {
 	bubble(t, Config{Link: Link{Latency: time.Millisecond}}, func(t *testing.T, n *Network) {
 		_, err := n.Host("a").Dial(t.Context(), "sim://b:1", comm.DialConfig{Timeout: 5 * time.Second})
 		var fail *comm.ConnectError
-		if !errors.As(err, &fail) || !errors.Is(err, os.ErrDeadlineExceeded) || fail.Attempts < 3 || !strings.Contains(err.Error(), "refused") {
+		if !errors.As(err, &fail) || !errors.Is(err, os.ErrDeadlineExceeded) || fail.Attempts < 3 ||
+			!strings.Contains(err.Error(), "refused") {
 			t.Fatalf("dial to nobody: %v", err)
 		}
 		l := listen(t, n, "b", comm.ListenConfig{})
@@ -245,13 +246,17 @@ func TestHalfOpenPeersPushOutEachOther(t *testing.T) {
 
 func TestCookieAndCompression(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, n *Network) {
-		l := listen(t, n, "b", comm.ListenConfig{Compression: "lz4", Cookies: func(_ string, c []byte) bool { return string(c) == "let me in" }})
+		l := listen(t, n, "b", comm.ListenConfig{Compression: "lz4", Cookies: func(_ string, c []byte) bool {
+			return string(c) == "let me in"
+		}})
 		defer l.Close()
 		var bad *comm.HandshakeError
-		if _, err := n.Host("a").Dial(t.Context(), l.ContactAddr(), comm.DialConfig{Cookie: []byte("guess")}); !errors.As(err, &bad) {
+		if _, err := n.Host("a").Dial(t.Context(), l.ContactAddr(),
+			comm.DialConfig{Cookie: []byte("guess")}); !errors.As(err, &bad) {
 			t.Errorf("dial with a wrong cookie: %v", err)
 		}
-		c, err := n.Host("a").Dial(t.Context(), l.ContactAddr(), comm.DialConfig{Cookie: []byte("let me in"), Compression: "auto"})
+		c, err := n.Host("a").Dial(t.Context(), l.ContactAddr(),
+			comm.DialConfig{Cookie: []byte("let me in"), Compression: "auto"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +270,8 @@ func TestCookieAndCompression(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Abort()
-		if _, err := n.Host("a").Dial(t.Context(), l.ContactAddr(), comm.DialConfig{RequireEncryption: true}); err == nil {
+		if _, err := n.Host("a").Dial(t.Context(), l.ContactAddr(),
+			comm.DialConfig{RequireEncryption: true}); err == nil {
 			t.Error("sim:// passed for encrypted")
 		}
 	})
@@ -276,7 +282,8 @@ func TestCookieAndCompression(t *testing.T) {
 func TestSeedsRepeat(t *testing.T) {
 	run := func(seed uint64) (trace string) {
 		synctest.Test(t, func(t *testing.T) {
-			n := New(Config{Seed: seed, Deterministic: true, Link: Link{Latency: time.Millisecond, Jitter: 3 * time.Millisecond, Bandwidth: 1 << 20}})
+			n := New(Config{Seed: seed, Deterministic: true,
+				Link: Link{Latency: time.Millisecond, Jitter: 3 * time.Millisecond, Bandwidth: 1 << 20}})
 			l := listen(t, n, "server", comm.ListenConfig{})
 			go func() {
 				for {

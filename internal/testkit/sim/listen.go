@@ -167,7 +167,8 @@ func (a *attempt) finish(e *end, err error) {
 // check refuses what no sim network can do.
 func check(compression string, encrypted bool, address string) error {
 	if encrypted {
-		return &comm.AddressError{Address: address, Reason: "encryption is required (distributed.comm.require-encryption), and sim:// has none"}
+		return &comm.AddressError{Address: address, Reason: "encryption is required " +
+			"(distributed.comm.require-encryption), and sim:// has none"}
 	}
 	_, err := comm.NewHello(compression, false, nil)
 	return err

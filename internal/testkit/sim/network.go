@@ -91,7 +91,8 @@ func (n *Network) Host(name string) *Host {
 func (n *Network) host(name string) *Host {
 	h := n.hosts[name]
 	if h == nil {
-		h = &Host{net: n, name: name, listeners: map[int]*listener{}, nextPort: 10000, nextLocal: 40000, changed: make(chan struct{})}
+		h = &Host{net: n, name: name, listeners: map[int]*listener{}, nextPort: 10000, nextLocal: 40000,
+			changed: make(chan struct{})}
 		n.hosts[name] = h
 	}
 	return h
@@ -230,5 +231,6 @@ func (n *Network) chance(what string, count uint64) uint64 {
 func (n *Network) String() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return fmt.Sprintf("sim network: %d hosts, %d connections, %d events to come", len(n.hosts), len(n.conns), len(n.events))
+	return fmt.Sprintf("sim network: %d hosts, %d connections, %d events to come", len(n.hosts), len(n.conns),
+		len(n.events))
 }

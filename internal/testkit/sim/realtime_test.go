@@ -18,7 +18,8 @@ func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 func TestRealTime(t *testing.T) {
 	leak.Check(t)
 	for _, deterministic := range []bool{false, true} {
-		n := New(Config{Link: Link{Latency: time.Microsecond, Jitter: 50 * time.Microsecond}, Deterministic: deterministic})
+		n := New(Config{Link: Link{Latency: time.Microsecond, Jitter: 50 * time.Microsecond},
+			Deterministic: deterministic})
 		a, b := pair(t, n)
 		done := make(chan error, 1)
 		go func() {
@@ -68,18 +69,21 @@ func TestListenErrors(t *testing.T) {
 		{"tcp://here:1", "sim://"},
 		{"sim://here:port", "port"},
 	} {
-		if _, err := n.Host("here").Listen(t.Context(), c.address, comm.ListenConfig{}); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := n.Host("here").Listen(t.Context(), c.address, comm.ListenConfig{}); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("listen on %s: %v, want %q in it", c.address, err, c.says)
 		}
 	}
-	if _, err := n.Host("here").Listen(t.Context(), "sim://here:5", comm.ListenConfig{Compression: "rot13"}); err == nil {
+	if _, err := n.Host("here").Listen(t.Context(), "sim://here:5",
+		comm.ListenConfig{Compression: "rot13"}); err == nil {
 		t.Error("an unknown compression was taken")
 	}
 	l, err := n.Host("here").Listen(t.Context(), "sim://here:5", comm.ListenConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Host("here").Listen(t.Context(), "sim://here:5", comm.ListenConfig{}); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := n.Host("here").Listen(t.Context(), "sim://here:5", comm.ListenConfig{}); err == nil ||
+		!strings.Contains(err.Error(), "in use") {
 		t.Errorf("second listener: %v", err)
 	}
 	if l.ListenAddr() != "sim://here:5" || l.ContactAddr() != "sim://here:5" {

@@ -94,33 +94,35 @@ func bubble(t *testing.T, cfg Config, f func(*testing.T, *Network)) {
 }
 
 func TestOrderBothWays(t *testing.T) {
-	bubble(t, Config{Link: Link{Latency: time.Millisecond, Jitter: 5 * time.Millisecond}, Seed: 3}, func(t *testing.T, n *Network) {
-		a, b := pair(t, n)
-		for i := range 50 {
-			mustWrite(t, a, fmt.Sprint("a", i))
-			mustWrite(t, b, fmt.Sprint("b", i))
-		}
-		for i := range 50 {
-			mustRead(t, b, fmt.Sprint("a", i))
-			mustRead(t, a, fmt.Sprint("b", i))
-		}
-		if a.LocalAddr() != b.PeerAddr() || a.PeerAddr() != b.LocalAddr() || !strings.HasPrefix(a.PeerAddr(), "sim://b:") {
-			t.Errorf("addresses %s %s %s %s", a.LocalAddr(), a.PeerAddr(), b.LocalAddr(), b.PeerAddr())
-		}
-		mustWrite(t, a, "last")
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
-		mustRead(t, b, "last") // sent before the close
-		wantClosed(t, b)
-		wantClosed(t, a)
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-		if n.Comms() != 0 {
-			t.Errorf("%d connections left", n.Comms())
-		}
-	})
+	bubble(t, Config{Link: Link{Latency: time.Millisecond, Jitter: 5 * time.Millisecond}, Seed: 3},
+		func(t *testing.T, n *Network) {
+			a, b := pair(t, n)
+			for i := range 50 {
+				mustWrite(t, a, fmt.Sprint("a", i))
+				mustWrite(t, b, fmt.Sprint("b", i))
+			}
+			for i := range 50 {
+				mustRead(t, b, fmt.Sprint("a", i))
+				mustRead(t, a, fmt.Sprint("b", i))
+			}
+			if a.LocalAddr() != b.PeerAddr() || a.PeerAddr() != b.LocalAddr() ||
+				!strings.HasPrefix(a.PeerAddr(), "sim://b:") {
+				t.Errorf("addresses %s %s %s %s", a.LocalAddr(), a.PeerAddr(), b.LocalAddr(), b.PeerAddr())
+			}
+			mustWrite(t, a, "last")
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			mustRead(t, b, "last") // sent before the close
+			wantClosed(t, b)
+			wantClosed(t, a)
+			if err := a.Close(); err != nil {
+				t.Error(err)
+			}
+			if n.Comms() != 0 {
+				t.Errorf("%d connections left", n.Comms())
+			}
+		})
 }
 
 func TestNoCopyAndReferences(t *testing.T) {

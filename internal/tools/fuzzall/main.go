@@ -53,7 +53,8 @@ func run(ctx context.Context, each time.Duration, pattern string) error {
 		}
 		ran++
 		fmt.Printf("== %s for %s\n", name, each)
-		cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-fuzz=^"+target.Name+"$", "-fuzztime="+each.String(), target.Package)
+		cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-fuzz=^"+target.Name+"$", "-fuzztime="+each.String(),
+			target.Package)
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.WaitDelay = 20 * time.Second
 		cmd.Dir = root
@@ -69,7 +70,8 @@ func run(ctx context.Context, each time.Duration, pattern string) error {
 		return fmt.Errorf("no fuzz target matches %q", pattern)
 	}
 	if len(bad) > 0 {
-		return fmt.Errorf("%d of %d targets failed: %s\n  fix: the input that does it is under the package's testdata/fuzz; commit it with the repair",
+		return fmt.Errorf("%d of %d targets failed: %s\n  fix: the input that does it is under the package's "+
+			"testdata/fuzz; commit it with the repair",
 			len(bad), ran, strings.Join(bad, ", "))
 	}
 	fmt.Printf("%d fuzz targets, nothing found\n", ran)

@@ -13,10 +13,13 @@ import (
 func TestRun(t *testing.T) {
 	dir, bin := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
-		dir + "/go.mod":    "module example.org/m\n\ngo 1.26\n",
-		dir + "/a_test.go": "package m\nimport \"testing\"\nfunc FuzzGood(f *testing.F) {}\nfunc FuzzBad(f *testing.F) {}\n",
-		dir + "/b_test.go": "package m\nimport \"testing\"\nfunc FuzzGoodToo(f *testing.F) {}\nfunc TestFuzz(t *testing.T) {}\n",
-		bin + "/go":        "#!/bin/sh\necho \"$PWD $*\" >> " + bin + "/log\ncase \"$*\" in *FuzzBad*) exit 1 ;; esac\n",
+		dir + "/go.mod": "module example.org/m\n\ngo 1.26\n",
+		dir + "/a_test.go": "package m\nimport \"testing\"\nfunc FuzzGood(f *testing.F) {}\nfunc FuzzBad(f " +
+			"*testing.F) {}\n",
+		dir + "/b_test.go": "package m\nimport \"testing\"\nfunc FuzzGoodToo(f *testing.F) {}\nfunc TestFuzz(t " +
+			"*testing.T) {}\n",
+		bin + "/go": "#!/bin/sh\necho \"$PWD $*\" >> " + bin +
+			"/log\ncase \"$*\" in *FuzzBad*) exit 1 ;; esac\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
 			t.Fatal(err)

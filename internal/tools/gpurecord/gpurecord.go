@@ -77,7 +77,8 @@ func (r *Record) Check(tests []testfuncs.Func) error {
 	}
 	var problems []string
 	for _, f := range []struct{ name, value string }{
-		{"device", r.Device}, {"driver", r.Driver}, {"cuda", r.CUDA}, {"ucx", r.UCX}, {"commit", r.Commit}, {"date", r.Date},
+		{"device", r.Device}, {"driver", r.Driver}, {"cuda", r.CUDA}, {"ucx", r.UCX}, {"commit", r.Commit},
+		{"date", r.Date},
 	} {
 		if f.value == "" {
 			problems = append(problems, fmt.Sprintf("field %q is empty", f.name))

@@ -68,7 +68,8 @@ func Sources(ctx context.Context, root string, packages []string) (map[string]st
 // list asks the go command for packages, their tests and all that they import, by import path.
 func list(ctx context.Context, root string, packages []string) (map[string]*listed, error) {
 	const fields = "ImportPath,Dir,Deps,EmbedFiles,TestEmbedFiles,XTestEmbedFiles,Module"
-	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e", "-deps", "-test", "-json=" + fields}, packages...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e", "-deps", "-test", "-json=" + fields},
+		packages...)...)
 	cmd.Dir = root
 	// What is imported may depend on these.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=", "PWD="+root)

@@ -63,7 +63,8 @@ func TestSources(t *testing.T) {
 		}
 		write(name, text+"\n// changed\n")
 		now := hashes()
-		wantP := map[string]bool{"p/notes.txt": false, "q/q_test.go": false, "q/testdata/q.txt": false, "s/s.go": false, "s/s_test.go": false}
+		wantP := map[string]bool{"p/notes.txt": false, "q/q_test.go": false, "q/testdata/q.txt": false, "s/s.go": false,
+			"s/s_test.go": false}
 		want, ok := wantP[name]
 		if changed := now[packages[0]] != first[packages[0]]; changed != (want || !ok) {
 			t.Errorf("%s: p changed = %t, want %t", name, changed, want || !ok)

@@ -55,7 +55,8 @@ type outcome struct {
 
 // runBinary runs one test binary and reads the verdicts from its -test.v output, which goes on to log.
 func runBinary(ctx context.Context, file, pattern string, timeout time.Duration, log io.Writer) (outcome, error) {
-	cmd := exec.CommandContext(ctx, file, "-test.v", "-test.count=1", "-test.run="+pattern, "-test.timeout="+timeout.String())
+	cmd := exec.CommandContext(ctx, file, "-test.v", "-test.count=1", "-test.run="+pattern, "-test.timeout="+
+		timeout.String())
 	cmd.Dir = filepath.Dir(file)
 	cmd.Env = append(os.Environ(), "GOTRACEBACK=all")
 	cmd.WaitDelay = 10 * time.Second

@@ -76,11 +76,15 @@ func TestRunBundle(t *testing.T) {
 esac
 `)
 	script(t, filepath.Join(dir, "ucx", "bin", "ucx_info"), "echo '# Library version: 1.21.0'\n")
-	script(t, filepath.Join(dir, "tests", "ucx", "ucx.test"), "echo '=== RUN   TestGPUGood'; cat data; echo '--- PASS: TestGPUGood (0.50s)'; echo PASS\n")
-	if err := os.WriteFile(filepath.Join(dir, "tests", "ucx", "data"), []byte("read in the package's folder\n"), 0o644); err != nil {
+	script(t, filepath.Join(dir, "tests", "ucx", "ucx.test"), "echo '=== RUN   TestGPUGood'; cat data; echo '--- "+
+		"PASS: TestGPUGood (0.50s)'; echo PASS\n")
+	if err := os.WriteFile(filepath.Join(dir, "tests", "ucx", "data"), []byte("read in the package's folder\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "bundle.json"), []byte(`{"commit":"abc","module":"go.millstream.dev","sources":{"go.millstream.dev/ucx":"h"}}`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "bundle.json"),
+		[]byte(`{"commit":"abc","module":"go.millstream.dev","sources":{"go.millstream.dev/ucx":"h"}}`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
@@ -97,7 +101,8 @@ esac
 		t.Fatal(err)
 	}
 	want := &gpurecord.Record{
-		Device: "NVIDIA H200", Driver: "580.65.06", CUDA: "13.0", UCX: "1.21.0", Commit: "abc", Date: time.Now().UTC().Format(time.DateOnly),
+		Device: "NVIDIA H200", Driver: "580.65.06", CUDA: "13.0", UCX: "1.21.0", Commit: "abc",
+		Date:    time.Now().UTC().Format(time.DateOnly),
 		Sources: map[string]string{"go.millstream.dev/ucx": "h"},
 		Tests:   []gpurecord.Test{{Package: "go.millstream.dev/ucx", Name: "TestGPUGood", Seconds: 0.5}},
 	}
@@ -111,7 +116,8 @@ esac
 	if err == nil {
 		t.Fatal("a test that did not end and one that skipped: want an error")
 	}
-	for _, s := range []string{"go.millstream.dev/mem TestGPUCut (did not end)", "go.millstream.dev/cuda TestGPULazy was skipped"} {
+	for _, s := range []string{"go.millstream.dev/mem TestGPUCut (did not end)", "go.millstream.dev/cuda TestGPULazy " +
+		"was skipped"} {
 		if !strings.Contains(err.Error(), s) {
 			t.Errorf("the error lacks %q: %v", s, err)
 		}
@@ -143,7 +149,8 @@ func TestStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bundle
-	if err := json.Unmarshal(out.Bytes(), &b); err != nil || b.Commit != "abc" || b.Module != "example.org/m" || len(b.Sources) != 1 {
+	if err := json.Unmarshal(out.Bytes(), &b); err != nil || b.Commit != "abc" || b.Module != "example.org/m" ||
+		len(b.Sources) != 1 {
 		t.Errorf("bundle %+v, %v; want the commit, the module and one hash", b, err)
 	}
 	record := gpurecord.Record{Sources: b.Sources}

@@ -1,7 +1,8 @@
 // Gpurun is the GPU test bundle's runner. On the machine that builds the bundle, `gpurun list` names the
 // packages that have GPU tests, and `gpurun describe COMMIT` prints the bundle.json with hashes of their sources; on
 // the machine with the GPU, where there is no Go, `gpurun run` runs their test binaries and writes the record that is
-// kept as docs/gpu-run.json. `gpurun stale` lists the tests whose sources have changed since, and fails if there are any.
+// kept as docs/gpu-run.json. `gpurun stale` lists the tests whose sources have changed since, and fails if there are
+// any.
 package main
 
 import (
@@ -35,7 +36,8 @@ func main() {
 	case len(os.Args) >= 2 && os.Args[1] == "run":
 		err = run(ctx, os.Args[2:])
 	default:
-		err = fmt.Errorf("usage: gpurun list | gpurun describe COMMIT | gpurun stale | gpurun run [-dir FOLDER] [-out FILE] [-run PATTERN] [-timeout DURATION]")
+		err = fmt.Errorf("usage: gpurun list | gpurun describe COMMIT | gpurun stale | gpurun run [-dir FOLDER] " +
+			"[-out FILE] [-run PATTERN] [-timeout DURATION]")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gpurun:", err)
@@ -60,7 +62,8 @@ func run(ctx context.Context, args []string) error {
 	if err := json.Unmarshal(data, &b); err != nil {
 		return fmt.Errorf("bundle.json: %w", err)
 	}
-	record := &gpurecord.Record{Commit: b.Commit, Date: time.Now().UTC().Format(time.DateOnly), Sources: b.Sources, Tests: []gpurecord.Test{}}
+	record := &gpurecord.Record{Commit: b.Commit, Date: time.Now().UTC().Format(time.DateOnly), Sources: b.Sources,
+		Tests: []gpurecord.Test{}}
 	if err := describe(ctx, record); err != nil {
 		return err
 	}

@@ -123,7 +123,8 @@ func (r row) cell(role string) string {
 // tableOf is the table in Markdown.
 func tableOf(rows []row) string {
 	var b strings.Builder
-	b.WriteString("| release of Dask | protocol | our scheduler, Dask's clients and workers | our worker | our client |\n|---|---|---|---|---|\n")
+	b.WriteString("| release of Dask | protocol | our scheduler, Dask's clients and workers | our worker | our " +
+		"client |\n|---|---|---|---|---|\n")
 	for _, r := range rows {
 		release := r.release
 		if release == "" {

@@ -12,7 +12,8 @@ func TestSettings(t *testing.T) {
 	for _, s := range settings("# comment\n2025.4.1\n2025.12.0\n\n") {
 		names = append(names, s.String()+" "+s.skip())
 	}
-	want := "tcp-2025.4.1 ^TestReleases$|^TestScheduler,tcp-2025.12.0 ^TestReleases$,tls ^TestReleases$,ucxx ^TestReleases$"
+	want := "tcp-2025.4.1 ^TestReleases$|^TestScheduler,tcp-2025.12.0 ^TestReleases$,tls ^TestReleases$,ucxx " +
+		"^TestReleases$"
 	if got := strings.Join(names, ","); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -31,7 +32,8 @@ func TestTable(t *testing.T) {
 	if !r.failed() || r.summary() != "3 passed, 1 failed" {
 		t.Errorf("failed %v, %s", r.failed(), r.summary())
 	}
-	if again := (setting{"tcp", "2025.7.0"}).row(printed + "--- PASS: TestWorkerJoins (3.00s)\n"); again.failed() || again.summary() != "4 passed, 0 failed" {
+	if again := (setting{"tcp", "2025.7.0"}).row(printed + "--- PASS: TestWorkerJoins (3.00s)\n"); again.failed() ||
+		again.summary() != "4 passed, 0 failed" {
 		t.Errorf("after another try: %s", again.summary())
 	}
 	old := setting{"tcp", "2025.4.1"}.row("--- PASS: TestClientConnects (1.00s)\n")

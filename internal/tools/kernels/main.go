@@ -1,5 +1,5 @@
-// Command kernels makes the PTX of internal/device/kernels from its sources, by the NVRTC that is pinned there: `make kernels`.
-// It needs no GPU.
+// Command kernels makes the PTX of internal/device/kernels from its sources, by the NVRTC that is pinned there: `make
+// kernels`. It needs no GPU.
 //
 //	kernels [-o FOLDER] [IMAGE...]
 package main
@@ -32,7 +32,8 @@ func run(folder string, only []string) error {
 		return err
 	}
 	if lib.Version.String() != kernels.Toolkit {
-		return fmt.Errorf("%s is of release %v: the images are made by %s (`make kernels` fetches it)", lib.Path, lib.Version, kernels.Toolkit)
+		return fmt.Errorf("%s is of release %v: the images are made by %s (`make kernels` fetches it)", lib.Path,
+			lib.Version, kernels.Toolkit)
 	}
 	done := 0
 	for _, s := range kernels.Specs() {
@@ -61,7 +62,8 @@ func compile(folder string, s kernels.Spec) error {
 	if err != nil {
 		return err
 	}
-	code, err := nvrtc.Compile(context.Background(), source, nvrtc.Options{Name: s.Source, Arch: kernels.Arch, Flags: s.Flags})
+	code, err := nvrtc.Compile(context.Background(), source, nvrtc.Options{Name: s.Source, Arch: kernels.Arch,
+		Flags: s.Flags})
 	if err != nil {
 		return err
 	}

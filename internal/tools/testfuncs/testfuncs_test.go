@@ -10,15 +10,20 @@ import (
 func TestFind(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":               "module example.org/m\n",
-		"go.work":              "use (\n\t.\n\t./used\n)\n",
-		"used/go.mod":          "module example.org/m/used\n",
-		"used/a_test.go":       "package used\nimport \"testing\"\nfunc TestGPUUsed(t *testing.T) {}\n",
-		"root_test.go":         "package m\nimport \"testing\"\nfunc TestGPURoot(t *testing.T) {}\n",
-		"p/a_test.go":          "//go:build never\n\npackage p\nimport \"testing\"\nfunc TestGPUHidden(t *testing.T) {}\nfunc TestOther(t *testing.T) {}\n",
-		"p/b_test.go":          "package p_test\nimport \"testing\"\nfunc TestGPUZ(*testing.T) {}\nfunc TestGPUA(t *testing.T) {}\nfunc FuzzX(f *testing.F) {}\n",
-		"p/c_test.go":          "//go:build !never\n\npackage p\nimport \"testing\"\nfunc TestGPUHidden(t *testing.T) {}\n",
-		"p/helper_test.go":     "package p\nimport \"testing\"\ntype s struct{}\nfunc (s) TestGPUMethod(t *testing.T) {}\nfunc TestGPUHelper(t *testing.T, n int) {}\nfunc TestGPUPair(a, b *testing.T) {}\nfunc TestGPUValue() int { return 1 }\n",
+		"go.mod":         "module example.org/m\n",
+		"go.work":        "use (\n\t.\n\t./used\n)\n",
+		"used/go.mod":    "module example.org/m/used\n",
+		"used/a_test.go": "package used\nimport \"testing\"\nfunc TestGPUUsed(t *testing.T) {}\n",
+		"root_test.go":   "package m\nimport \"testing\"\nfunc TestGPURoot(t *testing.T) {}\n",
+		"p/a_test.go": "//go:build never\n\npackage p\nimport \"testing\"\nfunc TestGPUHidden(t *testing.T) " +
+			"{}\nfunc TestOther(t *testing.T) {}\n",
+		"p/b_test.go": "package p_test\nimport \"testing\"\nfunc TestGPUZ(*testing.T) {}\nfunc TestGPUA(t " +
+			"*testing.T) {}\nfunc FuzzX(f *testing.F) {}\n",
+		"p/c_test.go": "//go:build !never\n\npackage p\nimport \"testing\"\nfunc TestGPUHidden(t " +
+			"*testing.T) {}\n",
+		"p/helper_test.go": "package p\nimport \"testing\"\ntype s struct{}\nfunc (s) TestGPUMethod(t " +
+			"*testing.T) {}\nfunc TestGPUHelper(t *testing.T, n int) {}\nfunc TestGPUPair(a, b *testing.T) {}\nfunc " +
+			"TestGPUValue() int { return 1 }\n",
 		"p/code.go":            "package p\nimport \"testing\"\nfunc TestGPUNotATest(t *testing.T) {}\n",
 		"p/testdata/x_test.go": "package x\nimport \"testing\"\nfunc TestGPUData(t *testing.T) {}\n",
 		"nested/go.mod":        "module other\n",

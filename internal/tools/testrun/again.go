@@ -60,7 +60,8 @@ func again(ctx context.Context, r *results, out io.Writer, o options) (unsteady 
 		return nil
 	}
 	for _, f := range r.failures {
-		fmt.Fprintf(out, "again %s: %d runs in %d copies side by side, with busy processors\n", f, stressRuns, stressCopies)
+		fmt.Fprintf(out, "again %s: %d runs in %d copies side by side, with busy processors\n", f, stressRuns,
+			stressCopies)
 		if err := stress(ctx, out, o, f); err != nil {
 			fmt.Fprintf(out, "again %s: %v\n", f, err)
 			continue
@@ -69,7 +70,8 @@ func again(ctx context.Context, r *results, out io.Writer, o options) (unsteady 
 		r.failed -= f.events
 	}
 	for _, f := range unsteady {
-		fmt.Fprintf(out, "unsteady  %s: failed among the others and passed %d times under load; find out why\n", f, stressRuns)
+		fmt.Fprintf(out, "unsteady  %s: failed among the others and passed %d times under load; find out why\n", f,
+			stressRuns)
 	}
 	return unsteady
 }

@@ -46,7 +46,8 @@ func TestAgainArguments(t *testing.T) {
 func TestShuffle(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("package p\nimport (\"os\"; \"testing\")\nfunc note(t *testing.T) {\n" +
-		"f, _ := os.OpenFile(\"../order\", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)\nf.WriteString(t.Name() + \"\\n\")\nf.Close()\n}\n")
+		"f, _ := os.OpenFile(\"../order\", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)\nf.WriteString(t.Name() + " +
+		"\"\\n\")\nf.Close()\n}\n")
 	for _, name := range []string{"A", "B", "C", "D", "E", "F", "G", "H"} {
 		text.WriteString("func Test" + name + "(t *testing.T) { note(t) }\n")
 	}
@@ -55,7 +56,8 @@ func TestShuffle(t *testing.T) {
 	var orders []string
 	for _, seed := range []string{"7", "7", "8"} {
 		ok, out := testRun(t, options{shuffle: seed})
-		if want := "scripts/in-env go test -count=1 -shuffle=" + seed + " example.org/m/p\n"; ok || !strings.Contains(out, want) {
+		if want := "scripts/in-env go test -count=1 -shuffle=" + seed + " example.org/m/p\n"; ok ||
+			!strings.Contains(out, want) {
 			t.Errorf("run = %t, want false and %q:\n%s", ok, want, out)
 		}
 		order, err := os.ReadFile("order")
@@ -86,7 +88,8 @@ func TestFailureCount(t *testing.T) {
 			r.noteFailure("m/p", name, nil)
 		}
 		if len(r.failures) != 1 || r.failures[0].count() != c.want || r.failures[0].events != len(c.names) {
-			t.Errorf("%v: %d failures of %d tests, want 1 of %d", c.names, len(r.failures), r.failures[0].count(), c.want)
+			t.Errorf("%v: %d failures of %d tests, want 1 of %d", c.names, len(r.failures), r.failures[0].count(),
+				c.want)
 		}
 	}
 }
@@ -115,13 +118,15 @@ func TestLedgerOfRuns(t *testing.T) {
 		t.Errorf("third run: %t, want false and the test\n%s", ok, out)
 	}
 	l, err := loadLedger(file)
-	if err != nil || len(l.Runs) != 3 || l.Runs[0].Seed != "3" || len(l.Runs[0].Unsteady) != 1 || len(l.Runs[1].Unsteady) != 0 {
+	if err != nil || len(l.Runs) != 3 || l.Runs[0].Seed != "3" || len(l.Runs[0].Unsteady) != 1 ||
+		len(l.Runs[1].Unsteady) != 0 {
 		t.Errorf("ledger %+v, %v; want three runs, the first and the third with a test", l, err)
 	}
 	if err := os.WriteFile(file, []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run(t.Context(), options{ledger: file}, os.Stdout); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := run(t.Context(), options{ledger: file}, os.Stdout); err == nil ||
+		!strings.Contains(err.Error(), file) {
 		t.Errorf("half a ledger: error %v, want one that names %s", err, file)
 	}
 }

@@ -56,7 +56,8 @@ func (l *ledger) add(run ledgerRun) (problems []string) {
 			}
 		}
 		if len(when) > 0 {
-			problems = append(problems, fmt.Sprintf("%s is unsteady again: it was in the run of %s (UTC), within the last %d; fix it",
+			problems = append(problems, fmt.Sprintf("%s is unsteady again: it was in the run of %s (UTC), within the "+
+				"last %d; fix it",
 				test, strings.Join(when, ", "), ledgerRuns))
 		}
 	}

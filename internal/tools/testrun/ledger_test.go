@@ -22,7 +22,8 @@ func TestLedger(t *testing.T) {
 			t.Errorf("%s: the first time: %q", c.name, p)
 		}
 		for i := range c.steady {
-			if p := l.add(ledgerRun{Time: day(2 + i), Unsteady: []string{"m/q TestA"}[:min(1, max(0, 1-i))]}); len(p) != 0 {
+			if p := l.add(ledgerRun{Time: day(2 + i), Unsteady: []string{"m/q TestA"}[:min(1, max(0, 1-i))]}); len(
+				p) != 0 {
 				t.Errorf("%s: another test: %q", c.name, p)
 			}
 		}
@@ -33,7 +34,8 @@ func TestLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := loadLedger(file)
-		if err != nil || len(got.Runs) != min(c.steady+2, ledgerRuns) || !reflect.DeepEqual(got.Runs[len(got.Runs)-1], l.Runs[len(l.Runs)-1]) {
+		if err != nil || len(got.Runs) != min(c.steady+2, ledgerRuns) ||
+			!reflect.DeepEqual(got.Runs[len(got.Runs)-1], l.Runs[len(l.Runs)-1]) {
 			t.Errorf("%s: loaded %+v, %v; want %+v", c.name, got, err, l)
 		}
 	}

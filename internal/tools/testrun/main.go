@@ -42,18 +42,21 @@ func main() {
 	var o options
 	flag.BoolVar(&o.race, "race", true, "run with the race detector")
 	flag.DurationVar(&o.timeout, "timeout", 10*time.Minute, "limit of each package")
-	flag.Func("also", "`TAG=PATTERN`: a further pass over the packages with a build tag, e.g. invariants=./mem/...", func(s string) error {
-		if tag, pattern, ok := strings.Cut(s, "="); !ok || tag == "" || pattern == "" {
-			return fmt.Errorf("want TAG=PATTERN")
-		}
-		o.also = append(o.also, s)
-		return nil
-	})
+	flag.Func("also", "`TAG=PATTERN`: a further pass over the packages with a build tag, e.g. invariants=./mem/...",
+		func(s string) error {
+			if tag, pattern, ok := strings.Cut(s, "="); !ok || tag == "" || pattern == "" {
+				return fmt.Errorf("want TAG=PATTERN")
+			}
+			o.also = append(o.also, s)
+			return nil
+		})
 	flag.StringVar(&o.skips, "skips", "tests/skips.txt", "list of the skips that are allowed")
 	flag.StringVar(&o.gpu, "gpu", "docs/gpu-run.json", "record of the last run of the GPU tests")
 	seed := strconv.FormatInt(time.Now().UnixNano(), 10)
-	flag.StringVar(&o.shuffle, "shuffle", seed, "seed of the order of the tests in each package, or off; default the time")
-	flag.StringVar(&o.ledger, "ledger", ".local/test-runs.json", "record of the last runs of the whole suite; empty: none")
+	flag.StringVar(&o.shuffle, "shuffle", seed, "seed of the order of the tests in each package, or off; "+
+		"default the time")
+	flag.StringVar(&o.ledger, "ledger", ".local/test-runs.json", "record of the last runs of the whole suite; "+
+		"empty: none")
 	flag.Parse()
 	o.packages = flag.Args()
 	if i := slices.Index(o.packages, "--"); i >= 0 {
@@ -99,7 +102,9 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	unsteady := again(ctx, r, locked, o)
 	for _, pkg := range r.badPackages {
 		if r.forgiven(pkg, unsteady) {
-			problems = slices.DeleteFunc(problems, func(p string) bool { return strings.HasPrefix(p, pkg+packageFailed) })
+			problems = slices.DeleteFunc(problems, func(p string) bool {
+				return strings.HasPrefix(p, pkg+packageFailed)
+			})
 		}
 	}
 	for _, also := range o.also {
@@ -151,7 +156,8 @@ const packageFailed = " failed; "
 func pass(ctx context.Context, r *results, out io.Writer, o options, packages, extra []string) []string {
 	// -count=1: the go command does not know that libucx or a Python peer has changed.
 	// One package more than processors: many tests wait for other processes most of the time.
-	args := []string{"test", "-json", "-count=1", "-p", strconv.Itoa(runtime.NumCPU() + 1), "-timeout", o.timeout.String()}
+	args := []string{"test", "-json", "-count=1", "-p", strconv.Itoa(runtime.NumCPU() + 1), "-timeout",
+		o.timeout.String()}
 	if o.race {
 		args = append(args, "-race")
 	}
@@ -192,7 +198,8 @@ func pass(ctx context.Context, r *results, out io.Writer, o options, packages, e
 		problems = append(problems, "reading the events of go test: "+readErr.Error())
 	}
 	for _, p := range r.badPackages[bad:] {
-		problems = append(problems, p+packageFailed+"the same order of tests: scripts/in-env go test "+repeat(o, extra)+" "+p)
+		problems = append(problems, p+packageFailed+"the same order of tests: scripts/in-env go test "+repeat(o, extra)+
+			" "+p)
 	}
 	if err != nil && len(problems) == 0 {
 		problems = append(problems, "go test: "+err.Error())
@@ -224,7 +231,8 @@ func checkGPU(ctx context.Context, root, file string, out io.Writer) ([]string, 
 		return nil, err
 	}
 	if len(tests) > 0 && (record == nil || len(record.Tests) == 0) {
-		fmt.Fprintf(out, "note  %d GPU tests have no recorded run yet: make gpu-test-bundle, run it on a machine with a GPU, keep its gpu-run.json as %s\n", len(tests), file)
+		fmt.Fprintf(out, "note  %d GPU tests have no recorded run yet: make gpu-test-bundle, run it on a machine "+
+			"with a GPU, keep its gpu-run.json as %s\n", len(tests), file)
 	}
 	if len(tests) > 0 && record != nil {
 		hashes, err := gpurecord.Sources(ctx, root, testfuncs.Packages(tests))
@@ -236,12 +244,14 @@ func checkGPU(ctx context.Context, root, file string, out io.Writer) ([]string, 
 			fmt.Fprintln(out, "stale", line)
 		}
 		if len(stale) > 0 {
-			fmt.Fprintf(out, "note  the sources of %d of %d GPU tests have changed since the run in %s (make gpu-stale)\n",
+			fmt.Fprintf(out, "note  the sources of %d of %d GPU tests have changed since the run in %s (make "+
+				"gpu-stale)\n",
 				len(stale), len(tests), file)
 		}
 	}
 	if err := record.Check(tests); err != nil {
-		return []string{fmt.Sprintf("%s: %s\n  fix: make gpu-test-bundle, run it on a machine with a GPU, and keep its gpu-run.json there",
+		return []string{fmt.Sprintf("%s: %s\n  fix: make gpu-test-bundle, run it on a machine with a GPU, and keep "+
+			"its gpu-run.json there",
 			file, strings.ReplaceAll(err.Error(), "\n", "\n  "))}, nil
 	}
 	return nil, nil

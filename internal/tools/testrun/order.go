@@ -15,7 +15,8 @@ import (
 // longest are the packages whose tests take longest, those first that take most. They start first: one that
 // started last would run alone at the end, with the other processors idle.
 var longest = []string{
-	"tests/dask", "tests/interop", "ucx", "tests/hostile", "tests/downstream", "tests/firstday", "worker", "comm/ucxcomm",
+	"tests/dask", "tests/interop", "ucx", "tests/hostile", "tests/downstream", "tests/firstday", "worker",
+	"comm/ucxcomm",
 	"cli", "wire", "tests/builds", "comm/tcp", "internal/dask/pyproc", "cluster", "internal/engine/sim", "tests/matrix",
 	"scheduler", "bench/internal/command", "bench/internal/commbench", "tests/chaos", "tests/interop/pypeer",
 	"bench/internal/taskbench", "internal/wire/pickle", "frame",

@@ -50,7 +50,8 @@ func loadSkips(file, module string) (*skipList, error) {
 		}
 		reason := strings.Join(fields[2:], " ")
 		if !strings.HasPrefix(reason, "GPU") && !strings.HasPrefix(reason, "RDMA") {
-			return nil, fmt.Errorf("%s:%d: the reason %q must begin with GPU or RDMA: only missing hardware is a reason to skip", file, n, reason)
+			return nil, fmt.Errorf("%s:%d: the reason %q must begin with GPU or RDMA: only missing hardware is a "+
+				"reason to skip", file, n, reason)
 		}
 		l.entries = append(l.entries, &allowed{
 			line: n, pkg: fields[0], test: fields[1], pkgRE: glob(fields[0]), testRE: glob(fields[1]), reason: reason,
@@ -85,7 +86,8 @@ func (l *skipList) check(r *results) []string {
 	var problems []string
 	for _, s := range r.skipped {
 		if l.find(s.Package, s.Test) == nil {
-			problems = append(problems, fmt.Sprintf("%s %s was skipped (%s) and is not listed in %s: make it run; only missing GPU or RDMA hardware may be listed",
+			problems = append(problems, fmt.Sprintf("%s %s was skipped (%s) and is not listed in %s: make it run; "+
+				"only missing GPU or RDMA hardware may be listed",
 				s.Package, s.Test, s.Reason, l.file))
 		}
 	}
@@ -96,7 +98,8 @@ func (l *skipList) check(r *results) []string {
 	}
 	for _, e := range l.entries {
 		if !e.everMatched && !strings.Contains(e.pkg+e.test, "*") {
-			problems = append(problems, fmt.Sprintf("%s:%d: there is no test %s in %s: remove the line", l.file, e.line, e.test, e.pkg))
+			problems = append(problems, fmt.Sprintf("%s:%d: there is no test %s in %s: remove the line", l.file, e.line,
+				e.test, e.pkg))
 		}
 	}
 	return problems

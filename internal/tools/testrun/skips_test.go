@@ -32,7 +32,8 @@ func TestSkipListRefuses(t *testing.T) {
 }
 
 func TestSkipListFind(t *testing.T) {
-	l, err := listOf(t, "* TestGPU* GPU: none\nucx TestVerbs RDMA: none\nucx TestMix/ib RDMA: none\n. TestRoot GPU: none\n")
+	l, err := listOf(t, "* TestGPU* GPU: none\nucx TestVerbs RDMA: none\nucx TestMix/ib RDMA: none\n. TestRoot "+
+		"GPU: none\n")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,8 @@ func spin(ctx context.Context) {
 // runCopy runs a test of a test binary several times, in the folder of its package as go test does. Each run must pass:
 // a skipped one proves nothing.
 func runCopy(ctx context.Context, out io.Writer, o options, f *failure, binary, dir string, runs int) error {
-	cmd := exec.CommandContext(ctx, binary, "-test.v=test2json", "-test.paniconexit0", "-test.timeout="+o.timeout.String(),
+	cmd := exec.CommandContext(ctx, binary, "-test.v=test2json", "-test.paniconexit0", "-test.timeout="+
+		o.timeout.String(),
 		"-test.run=^"+regexp.QuoteMeta(f.Test)+"$", fmt.Sprintf("-test.count=%d", runs))
 	cmd.Dir = dir
 	cmd.Env = append(environment(), "PWD="+dir)

@@ -73,7 +73,8 @@ func gitFiles(root string) ([]string, error) {
 			continue
 		}
 		// A tracked file may be deleted in the work tree; a link may point anywhere.
-		if info, err := os.Lstat(filepath.Join(root, filepath.FromSlash(name))); err != nil || !info.Mode().IsRegular() {
+		if info, err := os.Lstat(filepath.Join(root, filepath.FromSlash(name))); err != nil ||
+			!info.Mode().IsRegular() {
 			continue
 		}
 		files = append(files, name)

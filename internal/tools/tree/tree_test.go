@@ -27,7 +27,8 @@ func TestRootAndModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, root, map[string]string{"go.mod": "// why\nmodule example.org/x // note\n\ngo 1.26\n", "a/b/c.go": "package b\n"})
+	write(t, root, map[string]string{"go.mod": "// why\nmodule example.org/x // note\n\ngo 1.26\n",
+		"a/b/c.go": "package b\n"})
 	got, err := Root(filepath.Join(root, "a", "b"))
 	if err != nil || got != root {
 		t.Fatalf("Root = %q, %v; want %q", got, err, root)
@@ -59,7 +60,8 @@ func TestModuleErrors(t *testing.T) {
 func TestFiles(t *testing.T) {
 	content := map[string]string{
 		"go.mod": "module m\n", "a.go": "package m\n", ".gitignore": "/bin/\n/.local/\n/dist/\n__pycache__/\n",
-		"bin/tool": "x", ".local/venv/x.py": "x", "dist/y": "y", ".ci/run": "z", "py/__pycache__/a.pyc": "p", "py/a.py": "a",
+		"bin/tool": "x", ".local/venv/x.py": "x", "dist/y": "y", ".ci/run": "z", "py/__pycache__/a.pyc": "p",
+		"py/a.py": "a",
 	}
 	want := []string{".ci/run", ".gitignore", "a.go", "go.mod", "py/a.py"}
 	t.Run("archive", func(t *testing.T) {
@@ -96,7 +98,8 @@ func TestFiles(t *testing.T) {
 }
 
 func TestGoFiles(t *testing.T) {
-	got := GoFiles([]string{"a.go", "a.c", "p/testdata/b.go", "p/_x/c.go", "p/.h/d.go", "p/e_test.go", "nested/go.mod", "nested/f.go", "vendor/g.go"})
+	got := GoFiles([]string{"a.go", "a.c", "p/testdata/b.go", "p/_x/c.go", "p/.h/d.go", "p/e_test.go", "nested/go.mod",
+		"nested/f.go", "vendor/g.go"})
 	if want := []string{"a.go", "p/e_test.go"}; !slices.Equal(got, want) {
 		t.Errorf("GoFiles = %q, want %q", got, want)
 	}

@@ -26,7 +26,8 @@ func Open() (*Driver, error) { return New(nvml.New()) }
 func New(lib nvml.Interface) (*Driver, error) {
 	if r := lib.Init(); r != nvml.SUCCESS {
 		if r == nvml.ERROR_LIBRARY_NOT_FOUND {
-			return nil, errors.New("topology/nvml: libnvidia-ml.so.1 is not here: install NVIDIA's driver, or start the container with --gpus")
+			return nil, errors.New("topology/nvml: libnvidia-ml.so.1 is not here: install NVIDIA's driver, or start " +
+				"the container with --gpus")
 		}
 		return nil, failed("start", r)
 	}

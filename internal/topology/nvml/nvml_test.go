@@ -47,11 +47,15 @@ func server(t *testing.T) *dgxa100.Server {
 			return nil, gonvml.ERROR_NOT_FOUND
 		}
 		return &mock.Device{
-			GetUUIDFunc:              func() (string, gonvml.Return) { return fmt.Sprintf("MIG-%d", i), gonvml.SUCCESS },
+			GetUUIDFunc: func() (string, gonvml.Return) {
+				return fmt.Sprintf("MIG-%d", i), gonvml.SUCCESS
+			},
 			GetNameFunc:              func() (string, gonvml.Return) { return "Mock MIG 3g.20gb", gonvml.SUCCESS },
 			GetGpuInstanceIdFunc:     func() (int, gonvml.Return) { return 10 + i, gonvml.SUCCESS },
 			GetComputeInstanceIdFunc: func() (int, gonvml.Return) { return 0, gonvml.SUCCESS },
-			GetMemoryInfoFunc:        func() (gonvml.Memory, gonvml.Return) { return gonvml.Memory{Total: 20 << 30}, gonvml.SUCCESS },
+			GetMemoryInfoFunc: func() (gonvml.Memory, gonvml.Return) {
+				return gonvml.Memory{Total: 20 << 30}, gonvml.SUCCESS
+			},
 		}, gonvml.SUCCESS
 	}
 	return s
@@ -72,7 +76,8 @@ func TestMockServer(t *testing.T) {
 	}
 	for i, g := range m.GPUs {
 		mocked := s.Devices[i].(*dgxa100.Device)
-		if g.UUID != mocked.UUID || g.Model != mocked.Name || g.Memory != 40<<30 || g.NVLinks != 12 || g.Address != fmt.Sprintf("0000:%02x:00.0", 0x10*(i+1)) || g.MIGEnabled != (i == 1) {
+		if g.UUID != mocked.UUID || g.Model != mocked.Name || g.Memory != 40<<30 || g.NVLinks != 12 ||
+			g.Address != fmt.Sprintf("0000:%02x:00.0", 0x10*(i+1)) || g.MIGEnabled != (i == 1) {
 			t.Errorf("GPU %d: %+v", i, g)
 		}
 		if found, ok := m.GPU(g.UUID); !ok || found != g || m.Affinity(g).Len() == 0 {
@@ -94,7 +99,8 @@ func TestMockServer(t *testing.T) {
 	if _, _, ok := m.FindMIG("MIG-" + m.GPUs[0].UUID + "/12/0"); ok {
 		t.Error("a part of a GPU that has none")
 	}
-	if tree := m.Tree(); !strings.Contains(tree, "40.0 GiB, 12 NVLinks up, part 0 MIG-0 20.0 GiB, part 2 MIG-2 20.0 GiB") {
+	if tree := m.Tree(); !strings.Contains(tree,
+		"40.0 GiB, 12 NVLinks up, part 0 MIG-0 20.0 GiB, part 2 MIG-2 20.0 GiB") {
 		t.Errorf("no parts in\n%s", tree)
 	}
 	if err := d.Close(); err != nil {
@@ -109,14 +115,20 @@ func TestLinks(t *testing.T) {
 	for _, d := range s.Devices {
 		d := d.(*dgxa100.Device)
 		d.Name, d.MigMode = "NVIDIA H100 80GB HBM3", gonvml.DEVICE_MIG_DISABLE
-		d.GetMemoryInfoFunc = func() (gonvml.Memory, gonvml.Return) { return gonvml.Memory{Total: 80 << 30}, gonvml.SUCCESS }
+		d.GetMemoryInfoFunc = func() (gonvml.Memory, gonvml.Return) {
+			return gonvml.Memory{Total: 80 << 30}, gonvml.SUCCESS
+		}
 		d.GetNvLinkStateFunc = linksUp(18)
 	}
 	s.Devices[1].(*dgxa100.Device).GetNvLinkStateFunc = func(i int) (gonvml.EnableState, gonvml.Return) {
 		return gonvml.EnableState(i % 2), gonvml.SUCCESS // every other link is down
 	}
-	s.Devices[2].(*dgxa100.Device).GetNvLinkStateFunc = func(int) (gonvml.EnableState, gonvml.Return) { return 0, gonvml.ERROR_NOT_SUPPORTED }
-	s.Devices[3].(*dgxa100.Device).GetNvLinkStateFunc = func(int) (gonvml.EnableState, gonvml.Return) { return 0, gonvml.ERROR_UNKNOWN }
+	s.Devices[2].(*dgxa100.Device).GetNvLinkStateFunc = func(int) (gonvml.EnableState, gonvml.Return) {
+		return 0, gonvml.ERROR_NOT_SUPPORTED
+	}
+	s.Devices[3].(*dgxa100.Device).GetNvLinkStateFunc = func(int) (gonvml.EnableState, gonvml.Return) {
+		return 0, gonvml.ERROR_UNKNOWN
+	}
 	d, err := nvml.New(s)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +151,8 @@ func TestLinks(t *testing.T) {
 
 // Without a library, and with GPUs that do not answer.
 func TestBroken(t *testing.T) {
-	if d, err := nvml.Open(); err != nil && !strings.Contains(err.Error(), "libnvidia-ml") && !strings.Contains(err.Error(), "start: ") {
+	if d, err := nvml.Open(); err != nil && !strings.Contains(err.Error(), "libnvidia-ml") &&
+		!strings.Contains(err.Error(), "start: ") {
 		t.Errorf("%v", err)
 	} else if err == nil {
 		_ = d.Close()

@@ -13,7 +13,8 @@ type Driver struct{}
 
 // Open loads the library.
 func Open() (*Driver, error) {
-	return nil, errors.New("topology/nvml: this program was built without NVML: build it with -tags nvml and cgo for memory sizes and MIG")
+	return nil, errors.New("topology/nvml: this program was built without NVML: build it with -tags nvml and cgo for " +
+		"memory sizes and MIG")
 }
 
 // GPUs lists the GPUs that the driver shows to this process.

@@ -15,7 +15,8 @@ func TestWithout(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	var d nvml.Driver
-	if _, err := topology.Read(topology.Config{Driver: &d}); err == nil || !strings.Contains(err.Error(), "GPUs of the driver") {
+	if _, err := topology.Read(topology.Config{Driver: &d}); err == nil ||
+		!strings.Contains(err.Error(), "GPUs of the driver") {
 		t.Errorf("%v", err)
 	}
 	if err := d.Close(); err != nil {

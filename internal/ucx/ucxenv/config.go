@@ -55,7 +55,8 @@ func ParseConfig(r io.Reader) ([]Option, error) {
 		var o Option
 		if isComment {
 			var ok bool
-			if o, ok = parseOption(strings.TrimPrefix(comment, " ")); !ok || o.Deprecated || !strings.Contains(o.Name, prefix) {
+			if o, ok = parseOption(strings.TrimPrefix(comment, " ")); !ok || o.Deprecated ||
+				!strings.Contains(o.Name, prefix) {
 				doc = append(doc, strings.TrimPrefix(comment, " "))
 				continue
 			}
@@ -63,7 +64,8 @@ func ParseConfig(r io.Reader) ([]Option, error) {
 		} else {
 			var ok bool
 			if o, ok = parseOption(text); !ok {
-				return nil, fmt.Errorf("ucx configuration: line %d: %.80q is neither NAME=value nor a comment", line, text)
+				return nil, fmt.Errorf("ucx configuration: line %d: %.80q is neither NAME=value nor a comment", line,
+					text)
 			}
 		}
 		if len(out) == maxOptions {

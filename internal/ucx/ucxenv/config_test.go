@@ -47,7 +47,8 @@ func TestParseConfigRecorded(t *testing.T) {
 		}
 		tls := find(t, options, "UCX_TLS")
 		if tls.Value != "all" || !strings.HasPrefix(tls.Doc, "Comma-separated list of transports to use.") ||
-			!strings.Contains(tls.Doc, "\n - rc_v    : rc verbs") || !strings.HasPrefix(tls.Syntax, "comma-separated list") {
+			!strings.Contains(tls.Doc, "\n - rc_v    : rc verbs") ||
+			!strings.HasPrefix(tls.Syntax, "comma-separated list") {
 			t.Errorf("%s: UCX_TLS is %+v", c.file, tls)
 		}
 		if o := find(t, options, "UCX_SOCKADDR_TLS_PRIORITY"); o.Value != "rdmacm,tcp,sockcm" {
@@ -74,7 +75,8 @@ func TestParseConfigForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Option{
-		{Name: "UCX_RC_X", Value: "y", Doc: "How to do it.\nFor example A=b.", Syntax: "<y|n>", Inherits: []string{"UCX_IB_X", "UCX_X"}},
+		{Name: "UCX_RC_X", Value: "y", Doc: "How to do it.\nFor example A=b.", Syntax: "<y|n>",
+			Inherits: []string{"UCX_IB_X", "UCX_X"}},
 		{Name: "UCX_EMPTY"},
 		{Name: "UCX_OLD", Deprecated: true},
 		{Name: "UCX_DEFAULTED", Value: "a=b ", Default: true},

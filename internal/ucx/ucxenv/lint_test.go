@@ -15,8 +15,9 @@ var (
 		NetDevices: []string{"lo", "eth0"},
 	}
 	hpc = Host{
-		Version:    "1.21.0",
-		Transports: []string{"self", "tcp", "sysv", "posix", "cma", "rc_verbs", "rc_mlx5", "ud_mlx5", "ud_verbs", "dc_mlx5", "cuda_copy", "cuda_ipc"},
+		Version: "1.21.0",
+		Transports: []string{"self", "tcp", "sysv", "posix", "cma", "rc_verbs", "rc_mlx5", "ud_mlx5", "ud_verbs",
+			"dc_mlx5", "cuda_copy", "cuda_ipc"},
 		NetDevices: []string{"lo", "eth0", "ib0", "mlx5_0:1", "mlx5_1:1"},
 		RDMA:       true,
 		GPU:        true,
@@ -44,13 +45,15 @@ func TestUCXPyGuideSetups(t *testing.T) {
 		want []string
 	}{
 		{"TCP on eth0 with CUDA",
-			[]string{"UCX_TLS=tcp,sockcm,cuda_copy,cuda_ipc", "UCX_SOCKADDR_TLS_PRIORITY=sockcm", "UCXPY_IFNAME=eth0"}, laptop,
+			[]string{"UCX_TLS=tcp,sockcm,cuda_copy,cuda_ipc", "UCX_SOCKADDR_TLS_PRIORITY=sockcm", "UCXPY_IFNAME=eth0"},
+			laptop,
 			[]string{"UCXPY_IFNAME=eth0", "UCX_SOCKADDR_TLS_PRIORITY=tcp", "UCX_TLS=tcp,cuda_copy,cuda_ipc"}},
 		{"InfiniBand on ib0 with CUDA",
 			[]string{"UCX_TLS=sockcm,cuda_copy,cuda_ipc", "UCX_SOCKADDR_TLS_PRIORITY=sockcm", "UCXPY_IFNAME=ib0"}, hpc,
 			[]string{"UCXPY_IFNAME=ib0", "UCX_SOCKADDR_TLS_PRIORITY=rdmacm,tcp", "UCX_TLS=rc,tcp,cuda_copy,cuda_ipc"}},
 		{"InfiniBand on ib0 with CUDA, on a host without either",
-			[]string{"UCX_TLS=sockcm,cuda_copy,cuda_ipc", "UCX_SOCKADDR_TLS_PRIORITY=sockcm", "UCXPY_IFNAME=ib0"}, laptop,
+			[]string{"UCX_TLS=sockcm,cuda_copy,cuda_ipc", "UCX_SOCKADDR_TLS_PRIORITY=sockcm", "UCXPY_IFNAME=ib0"},
+			laptop,
 			[]string{"UCXPY_IFNAME=ib0", "UCX_SOCKADDR_TLS_PRIORITY=tcp", "UCX_TLS=tcp,cuda_copy,cuda_ipc"}},
 		{"TCP on eno0 without CUDA",
 			[]string{"UCX_TLS=tcp,sockcm", "UCX_SOCKADDR_TLS_PRIORITY=sockcm", "UCXPY_IFNAME=eno0"}, laptop,
@@ -65,7 +68,9 @@ func TestUCXPyGuideSetups(t *testing.T) {
 				t.Errorf("repaired to %q, want %q", got, c.want)
 			}
 			for _, s := range c.want[1:] {
-				if !slices.ContainsFunc(found, func(f Finding) bool { return strings.Contains(f.String(), "export "+s) }) {
+				if !slices.ContainsFunc(found, func(f Finding) bool {
+					return strings.Contains(f.String(), "export "+s)
+				}) {
 					t.Errorf("no finding says export %s: %v", s, found)
 				}
 			}
@@ -133,7 +138,9 @@ func TestLintTLS(t *testing.T) {
 			if worst(found) != c.level {
 				t.Fatalf("found %v, want level %v", found, c.level)
 			}
-			if c.level >= 0 && !slices.ContainsFunc(found, func(f Finding) bool { return strings.Contains(f.String(), c.has) }) {
+			if c.level >= 0 && !slices.ContainsFunc(found, func(f Finding) bool {
+				return strings.Contains(f.String(), c.has)
+			}) {
 				t.Errorf("found %v, want %q", found, c.has)
 			}
 			want := []string{"UCX_TLS=" + c.want}
@@ -195,7 +202,8 @@ func TestLintSockaddr(t *testing.T) {
 			t.Errorf("%q: repaired to %q, want %q", c.value, got, c.want)
 		}
 	}
-	if err := CheckSockaddr("sockcm", false); err == nil || !strings.Contains(err.Error(), "export UCX_SOCKADDR_TLS_PRIORITY=tcp") {
+	if err := CheckSockaddr("sockcm", false); err == nil || !strings.Contains(err.Error(),
+		"export UCX_SOCKADDR_TLS_PRIORITY=tcp") {
 		t.Errorf("CheckSockaddr: %v", err)
 	}
 }
@@ -275,7 +283,8 @@ func TestLintOrderAndText(t *testing.T) {
 	for _, f := range found {
 		vars = append(vars, f.Var+" "+f.Level.String())
 	}
-	if want := []string{"UCX_AAAAAA warning", "UCX_TLS error", "UCX_TLS warning", "UCX_ZZZZZZ warning"}; !slices.Equal(vars, want) {
+	if want := []string{"UCX_AAAAAA warning", "UCX_TLS error", "UCX_TLS warning",
+		"UCX_ZZZZZZ warning"}; !slices.Equal(vars, want) {
 		t.Errorf("got %q, want %q", vars, want)
 	}
 	f := Finding{Level: Note, Var: "UCX_A", Value: "b", Problem: "odd", Fix: "stop"}
@@ -294,7 +303,8 @@ func FuzzLint(f *testing.F) {
 		if big {
 			host = hpc
 		}
-		env := []string{"UCX_TLS=" + tls, "UCX_SOCKADDR_TLS_PRIORITY=" + sockaddr, "UCX_NET_DEVICES=" + devices, name + "=1"}
+		env := []string{"UCX_TLS=" + tls, "UCX_SOCKADDR_TLS_PRIORITY=" + sockaddr, "UCX_NET_DEVICES=" + devices,
+			name + "=1"}
 		repaired := Repair(env, Lint(env, host))
 		for _, f := range Lint(repaired, host) {
 			if f.Level == Fail {

@@ -95,7 +95,8 @@ func lintNames(env map[string]string, h Host) []Finding {
 			f.Problem = fmt.Sprintf("UCX %s does not know it and ignores it; it came with UCX %v", h.Version, s.since)
 			f.Fix = "load a newer UCX or unset it"
 		case ok && s.until != version{} && s.until.before(loaded):
-			f.Problem = fmt.Sprintf("UCX %s does not know it any more and ignores it; UCX %v was the last one that did", h.Version, s.until)
+			f.Problem = fmt.Sprintf("UCX %s does not know it any more and ignores it; UCX %v was the last one that did",
+				h.Version, s.until)
 			f.Fix = "unset it"
 		case ok:
 			continue

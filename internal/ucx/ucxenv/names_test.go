@@ -43,8 +43,10 @@ func TestLintMisspelt(t *testing.T) {
 func TestLintKnownNames(t *testing.T) {
 	for _, env := range []string{
 		"UCX_LOG_LEVEL", "UCX_MODULE_DIR", "UCX_CONFIG_DIR", "UCX_ERROR_SIGNALS", "UCX_HANDLE_ERRORS", "UCX_MEM_EVENTS",
-		"UCX_RC_MLX5_TX_QUEUE_LEN", "UCX_RC_TX_QUEUE_LEN", "UCX_IB_NUM_PATHS", "UCX_CUDA_COPY_MAX_REG_RATIO", "UCX_TCP_CM_REUSEADDR",
-		"UCX_RNDV_FRAG_MEM_TYPE", "UCX_MAX_RNDV_RAILS", "UCX_PROTO_ENABLE", "UCX_KEEPALIVE_INTERVAL", "UCX_WARN_UNUSED_ENV_VARS",
+		"UCX_RC_MLX5_TX_QUEUE_LEN", "UCX_RC_TX_QUEUE_LEN", "UCX_IB_NUM_PATHS", "UCX_CUDA_COPY_MAX_REG_RATIO",
+		"UCX_TCP_CM_REUSEADDR",
+		"UCX_RNDV_FRAG_MEM_TYPE", "UCX_MAX_RNDV_RAILS", "UCX_PROTO_ENABLE", "UCX_KEEPALIVE_INTERVAL",
+		"UCX_WARN_UNUSED_ENV_VARS",
 		"UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING", "UCXPY_IFNAME", "UCXX_LOG_LEVEL", "HOME",
 	} {
 		if found := Lint([]string{env + "=x", "malformed"}, Host{}); len(found) != 0 {
@@ -56,7 +58,8 @@ func TestLintKnownNames(t *testing.T) {
 		t.Errorf("%v", found)
 	}
 	// Such a name is suggested, too.
-	if f := one(t, "UCX_BRAND_NWE=1", Host{Options: []string{"UCX_BRAND_NEW"}}); !strings.Contains(f.Fix, "UCX_BRAND_NEW?") {
+	if f := one(t, "UCX_BRAND_NWE=1", Host{Options: []string{"UCX_BRAND_NEW"}}); !strings.Contains(f.Fix,
+		"UCX_BRAND_NEW?") {
 		t.Errorf("%v", f)
 	}
 	if f := one(t, "UCX_HOME=/opt/ucx", Host{}); f.Level != Note {

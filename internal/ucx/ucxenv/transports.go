@@ -63,7 +63,8 @@ func lintTLS(value string, h Host) []Finding {
 	t.fixed.negate = t.list.negate
 	switch {
 	case len(t.list.items) == 0:
-		t.add(Fail, "names no transport, and UCX refuses to start", "unset it: UCX then takes the fastest transport that both sides have")
+		t.add(Fail, "names no transport, and UCX refuses to start", "unset it: UCX then takes the fastest transport "+
+			"that both sides have")
 		t.fixed = allowList{}
 	case slices.Contains(t.list.items, "all"):
 		t.all()
@@ -95,7 +96,8 @@ func (t *tlsLint) add(level Level, problem, fix string) {
 func (t *tlsLint) all() {
 	switch {
 	case t.list.negate:
-		t.add(Warn, "^ takes away a transport called \"all\", which is none", "unset it, or name the transports to leave out")
+		t.add(Warn, "^ takes away a transport called \"all\", which is none", "unset it, or name the transports "+
+			"to leave out")
 		t.fixed = allowList{}
 	case len(t.list.items) > 1:
 		t.add(Fail, "\"all\" beside other names is invalid, and UCX refuses to start", "say all alone or unset it")
@@ -120,7 +122,8 @@ func (t *tlsLint) items() {
 			t.fixed.add(item)
 			t.available(name)
 		case strings.HasPrefix(name, "^"):
-			t.add(Warn, "^ in front of "+name[1:]+" is read as a part of its name; it negates only at the start, and then the whole list",
+			t.add(Warn, "^ in front of "+name[1:]+" is read as a part of its name; it negates only at the start, and "+
+				"then the whole list",
 				"say either what to use or, after one ^, what to leave out")
 		case transports[lower] != nil:
 			t.add(Warn, "UCX has no transport "+name+"; names are in lower case", "say "+lower)
@@ -195,12 +198,15 @@ func (t *tlsLint) reach() {
 		}
 		return
 	case overlap(now, processTransports):
-		t.add(Warn, "allows no network transport that this host has: endpoints by socket address cannot be made, and other hosts not reached",
+		t.add(Warn, "allows no network transport that this host has: endpoints by socket address cannot be made, and "+
+			"other hosts not reached",
 			"allow tcp beside the others")
 	case slices.Contains(now, "self"):
-		t.add(Fail, "allows only the loop-back within one process: no other process can be reached", "allow tcp and sm, or unset it")
+		t.add(Fail, "allows only the loop-back within one process: no other process can be reached",
+			"allow tcp and sm, or unset it")
 	default:
-		t.add(Fail, "allows no transport that reaches anything: UCX refuses to start or to connect", "allow a network transport, or unset it")
+		t.add(Fail, "allows no transport that reaches anything: UCX refuses to start or to connect",
+			"allow a network transport, or unset it")
 	}
 	t.network()
 }
@@ -239,7 +245,8 @@ func (t *tlsLint) device() {
 	}
 	switch {
 	case slices.Contains(now, "cuda_ipc") || slices.Contains(now, "gdr_copy"):
-		t.add(Warn, "allows cuda_ipc or gdr_copy but not cuda_copy, without which UCX does not recognise GPU memory", "add cuda_copy")
+		t.add(Warn, "allows cuda_ipc or gdr_copy but not cuda_copy, without which UCX does not recognise GPU memory",
+			"add cuda_copy")
 	case t.host.GPU:
 		t.add(Warn, "leaves out cuda_copy: GPU memory cannot be sent or received", "add cuda")
 	default:

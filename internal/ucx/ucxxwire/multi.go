@@ -151,7 +151,8 @@ func (d *MultiDecoder) add(b []byte) (bool, error) {
 	for i := range n {
 		size := binary.NativeEndian.Uint64(b[multiSizesOff+8*i:])
 		if size > math.MaxInt64 {
-			return false, fieldErr(formatMulti, "size", "frame %d has %d bytes, more than any memory", len(d.frames), size)
+			return false, fieldErr(formatMulti, "size", "frame %d has %d bytes, more than any memory", len(d.frames),
+				size)
 		}
 		if int64(size) > maxBytes-d.total {
 			return false, limitErr(formatMulti, "size", "frame %d of %d bytes after %d bytes, at most %d in all",

@@ -38,7 +38,8 @@ func DecodePeerInfo(b []byte) (PeerInfo, error) {
 }
 
 func peerLength(format string, got, want int) error {
-	return fieldErr(format, "length", "%d bytes, want %d; the peer closed early or does not speak this version", got, want)
+	return fieldErr(format, "length", "%d bytes, want %d; the peer closed early or does not speak this version", got,
+		want)
 }
 
 func peerCheck(format string, got, want uint64) error {

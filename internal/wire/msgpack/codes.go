@@ -47,7 +47,8 @@ const (
 	MapKind
 )
 
-var kindNames = [...]string{"nothing valid", "nil", "a bool", "an int", "a float", "a string", "bytes", "an array", "a map"}
+var kindNames = [...]string{"nothing valid", "nil", "a bool", "an int", "a float", "a string", "bytes", "an array",
+	"a map"}
 
 // String names the kind with its article, for messages.
 func (k Kind) String() string {

@@ -152,7 +152,8 @@ func TestMap(t *testing.T) {
 }
 
 func TestReaderKinds(t *testing.T) {
-	b, err := Append(nil, Map{{"n", nil}, {"t", true}, {"i", -5}, {"u", uint64(math.MaxUint64)}, {"f", 0.25}, {"s", "str"}, {"b", []byte("raw")}, {"l", []any{int64(1), int64(2)}}})
+	b, err := Append(nil, Map{{"n", nil}, {"t", true}, {"i", -5}, {"u", uint64(math.MaxUint64)}, {"f", 0.25},
+		{"s", "str"}, {"b", []byte("raw")}, {"l", []any{int64(1), int64(2)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,8 @@ func (w *writer) reflectedMap(r reflect.Value) error {
 	}
 	keys := r.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { // any order will do, if it is always the same
-		return strings.Compare(fmt.Sprintf("%T %v", a.Interface(), a.Interface()), fmt.Sprintf("%T %v", b.Interface(), b.Interface()))
+		return strings.Compare(fmt.Sprintf("%T %v", a.Interface(), a.Interface()),
+			fmt.Sprintf("%T %v", b.Interface(), b.Interface()))
 	})
 	w.op(opMark)
 	for _, k := range keys {

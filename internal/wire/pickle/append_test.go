@@ -33,14 +33,20 @@ func TestAppendGoValues(t *testing.T) {
 		v    any
 		want Value
 	}{
-		{nil, nil}, {true, true}, {false, false}, {1, one}, {int64(-1), int64(-1)}, {255, int64(255)}, {256, int64(256)}, {65535, int64(65535)},
-		{65536, int64(65536)}, {-1 << 31, int64(-1 << 31)}, {-1<<31 - 1, int64(-1<<31 - 1)}, {1 << 31, int64(1 << 31)}, {int64(-1 << 63), int64(-1 << 63)},
-		{uint64(1 << 63), new(big.Int).Lsh(big.NewInt(1), 63)}, {uint8(7), int64(7)}, {named(3), int64(3)}, {float32(0.5), 0.5}, {1.5, 1.5},
-		{huge, huge}, {new(big.Int).Neg(huge), new(big.Int).Neg(huge)}, {big.NewInt(5), int64(5)}, {(*big.Int)(nil), nil},
+		{nil, nil}, {true, true}, {false, false}, {1, one}, {int64(-1), int64(-1)}, {255, int64(255)},
+		{256, int64(256)}, {65535, int64(65535)},
+		{65536, int64(65536)}, {-1 << 31, int64(-1 << 31)}, {-1<<31 - 1, int64(-1<<31 - 1)}, {1 << 31, int64(1 << 31)},
+		{int64(-1 << 63), int64(-1 << 63)},
+		{uint64(1 << 63), new(big.Int).Lsh(big.NewInt(1), 63)}, {uint8(7), int64(7)}, {named(3), int64(3)},
+		{float32(0.5), 0.5}, {1.5, 1.5},
+		{huge, huge}, {new(big.Int).Neg(huge), new(big.Int).Neg(huge)}, {big.NewInt(5), int64(5)},
+		{(*big.Int)(nil), nil},
 		{new(big.Int).Lsh(big.NewInt(-1), 5000), new(big.Int).Lsh(big.NewInt(-1), 5000)},
-		{"é", "é"}, {strings.Repeat("x", 300), strings.Repeat("x", 300)}, {"\xff!", "\uFFFD!"}, {"\xed\xa0\xbd", "\xed\xa0\xbd"},
+		{"é", "é"}, {strings.Repeat("x", 300), strings.Repeat("x", 300)}, {"\xff!", "\uFFFD!"},
+		{"\xed\xa0\xbd", "\xed\xa0\xbd"},
 		{[]byte("ab"), []byte("ab")}, {make([]byte, 300), make([]byte, 300)},
-		{[]any{1, "a"}, &List{Items: []Value{one, "a"}}}, {[]string{"a"}, &List{Items: []Value{"a"}}}, {[2]int{1, 1}, &List{Items: []Value{one, one}}},
+		{[]any{1, "a"}, &List{Items: []Value{one, "a"}}}, {[]string{"a"}, &List{Items: []Value{"a"}}},
+		{[2]int{1, 1}, &List{Items: []Value{one, one}}},
 		{[]int(nil), &List{}}, {[]any{}, &List{}}, {map[string]any{}, &Dict{}}, {map[int]bool{}, &Dict{}},
 		{map[string]any{"b": 1, "a": nil}, NewDict("a", nil, "b", one)}, {map[int]string{1: "x"}, NewDict(one, "x")},
 		{Tuple{}, Tuple{}}, {Tuple{1}, Tuple{one}}, {Tuple{1, 1, 1, 1}, Tuple{one, one, one, one}},
@@ -157,7 +163,8 @@ func TestAppendBuffers(t *testing.T) {
 	if !Equal(four, Call(Global{"builtins", "bytearray"}, data)) {
 		t.Errorf("protocol 4: %s", Repr(four))
 	}
-	if _, err := Append(nil, Tuple{&Buffer{Data: data}, make(chan int)}, Options{Protocol: 5, Buffers: &out}); err == nil || len(out) != 2 {
+	if _, err := Append(nil, Tuple{&Buffer{Data: data}, make(chan int)},
+		Options{Protocol: 5, Buffers: &out}); err == nil || len(out) != 2 {
 		t.Errorf("after an error %d buffers: %v", len(out), err)
 	}
 }
@@ -179,16 +186,18 @@ func TestAppendErrors(t *testing.T) {
 		opts Options
 		says string
 	}{
-		"struct":       {struct{}{}, Options{}, "struct {} has no form in Python"},
-		"pointer":      {&struct{}{}, Options{}, "has no form"},
-		"channel":      {[]any{make(chan int)}, Options{}, "chan int has no form"},
-		"slice loop":   {loop, Options{}, "contains itself"},
-		"tuple loop":   {self, Options{}, "contains itself"},
-		"protocol":     {nil, Options{Protocol: 3}, "protocol 3"},
-		"out of band":  {nil, Options{Buffers: new([][]byte)}, "need protocol 5"},
-		"no func":      {&Object{}, Options{}, "without Func"},
-		"kwargs":       {&Object{Func: Global{"m", "f"}, Kwargs: NewDict("a", 1)}, Options{}, "m.f object: a Reduce has no keyword"},
-		"side call":    {&Object{Func: Global{"m", "f"}, Steps: []Step{{Kind: SideCall, Key: Global{"m", "f"}}}}, Options{}, "not a Tuple"},
+		"struct":      {struct{}{}, Options{}, "struct {} has no form in Python"},
+		"pointer":     {&struct{}{}, Options{}, "has no form"},
+		"channel":     {[]any{make(chan int)}, Options{}, "chan int has no form"},
+		"slice loop":  {loop, Options{}, "contains itself"},
+		"tuple loop":  {self, Options{}, "contains itself"},
+		"protocol":    {nil, Options{Protocol: 3}, "protocol 3"},
+		"out of band": {nil, Options{Buffers: new([][]byte)}, "need protocol 5"},
+		"no func":     {&Object{}, Options{}, "without Func"},
+		"kwargs": {&Object{Func: Global{"m", "f"}, Kwargs: NewDict("a", 1)}, Options{},
+			"m.f object: a Reduce has no keyword"},
+		"side call": {&Object{Func: Global{"m", "f"}, Steps: []Step{{Kind: SideCall, Key: Global{"m", "f"}}}},
+			Options{}, "not a Tuple"},
 		"unknown step": {&Object{Func: Global{"m", "f"}, Steps: []Step{{Kind: 99}}}, Options{}, "unknown kind 99"},
 		"year":         {time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), Options{}, "year 10000"},
 		"in a map":     {map[string]any{"a": []any{struct{}{}}}, Options{}, "has no form"},
@@ -255,13 +264,20 @@ func TestAppendTupleBomb(t *testing.T) {
 func TestAppendWithin(t *testing.T) {
 	bad := make(chan int)
 	for name, v := range map[string]any{
-		"list": &List{Items: []Value{bad}}, "tuple": Tuple{bad}, "long tuple": Tuple{1, 2, 3, bad}, "set": &Set{Items: []Value{bad}}, "frozenset": &FrozenSet{Items: []Value{bad}},
-		"key": NewDict(bad, 1), "value": NewDict(1, bad), "func": Call(bad), "args": Call(Global{"m", "f"}, bad), "state": New(Global{"m", "C"}).WithState(bad),
-		"kwargs": &Object{Kind: NewObj, Func: Global{"m", "C"}, Kwargs: NewDict("a", bad)}, "item": &Object{Func: Global{"m", "f"}, Steps: []Step{{Kind: AppendItem, Value: bad}}},
-		"set item": &Object{Func: Global{"m", "f"}, Steps: []Step{{SetItem, bad, nil}}}, "side": &Object{Func: Global{"m", "f"}, Steps: []Step{{SideCall, bad, Tuple{}}}},
-		"side args": &Object{Func: Global{"m", "f"}, Steps: []Step{{SideCall, Global{"m", "g"}, Tuple{bad}}}}, "id": &PersistentID{ID: bad}, "slice": []chan int{bad},
-		"map key": map[any]any{bad: 1}, "map value": map[string]chan int{"a": bad}, "range": Range{bad, 1, 1}, "deque": Deque{Items: []any{bad}}, "naive": NaiveTime{},
-		"ordered": OrderedDict{NewDict("a", bad)}, "objects": &Array{DType: &DType{Kind: 'O'}, Shape: []int{1}, Objects: []any{bad}}, "pointer": &bad,
+		"list": &List{Items: []Value{bad}}, "tuple": Tuple{bad}, "long tuple": Tuple{1, 2, 3, bad},
+		"set": &Set{Items: []Value{bad}}, "frozenset": &FrozenSet{Items: []Value{bad}},
+		"key": NewDict(bad, 1), "value": NewDict(1, bad), "func": Call(bad), "args": Call(Global{"m", "f"}, bad),
+		"state":     New(Global{"m", "C"}).WithState(bad),
+		"kwargs":    &Object{Kind: NewObj, Func: Global{"m", "C"}, Kwargs: NewDict("a", bad)},
+		"item":      &Object{Func: Global{"m", "f"}, Steps: []Step{{Kind: AppendItem, Value: bad}}},
+		"set item":  &Object{Func: Global{"m", "f"}, Steps: []Step{{SetItem, bad, nil}}},
+		"side":      &Object{Func: Global{"m", "f"}, Steps: []Step{{SideCall, bad, Tuple{}}}},
+		"side args": &Object{Func: Global{"m", "f"}, Steps: []Step{{SideCall, Global{"m", "g"}, Tuple{bad}}}},
+		"id":        &PersistentID{ID: bad}, "slice": []chan int{bad},
+		"map key": map[any]any{bad: 1}, "map value": map[string]chan int{"a": bad}, "range": Range{bad, 1, 1},
+		"deque": Deque{Items: []any{bad}}, "naive": NaiveTime{},
+		"ordered": OrderedDict{NewDict("a", bad)}, "objects": &Array{DType: &DType{Kind: 'O'}, Shape: []int{1},
+			Objects: []any{bad}}, "pointer": &bad,
 	} {
 		if data, err := Dump(v); name == "naive" {
 			if err != nil { // the year 1 is Python's first
@@ -280,11 +296,16 @@ func TestAppendRarely(t *testing.T) {
 		v    any
 		want Value
 	}{
-		{Counter{}, Call(Global{"collections", "Counter"})}, {text("x"), "x"}, {struct{ b bool }{true}.b, true}, {complex64(1), Call(Global{"builtins", "complex"}, 1.0, 0.0)},
-		{nested, NewDict(int64(1), &List{Items: []Value{NewDict("a", Tuple{int64(1)})}})}, {map[bool]int{true: 1, false: 0}, NewDict(false, int64(0), true, int64(1))},
-		{(*big.Rat)(nil), nil}, {big.NewRat(1, 3), Call(Global{"fractions", "Fraction"}, int64(1), int64(3))}, {json("bytes"), []byte("bytes")},
-		{UUID{15: 7}, New(Global{"uuid", "UUID"}).WithState(NewDict("int", int64(7)))}, {Deque{MaxLen: -1}, Call(Global{"collections", "deque"})},
-		{time.FixedZone("x", 1).String(), "x"}, {Slice{}, Call(Global{"builtins", "slice"}, nil, nil, nil)}, {any(&[]string{"p"}), &List{Items: []Value{"p"}}},
+		{Counter{}, Call(Global{"collections", "Counter"})}, {text("x"), "x"}, {struct{ b bool }{true}.b, true},
+		{complex64(1), Call(Global{"builtins", "complex"}, 1.0, 0.0)},
+		{nested, NewDict(int64(1), &List{Items: []Value{NewDict("a", Tuple{int64(1)})}})},
+		{map[bool]int{true: 1, false: 0}, NewDict(false, int64(0), true, int64(1))},
+		{(*big.Rat)(nil), nil}, {big.NewRat(1, 3), Call(Global{"fractions", "Fraction"}, int64(1), int64(3))},
+		{json("bytes"), []byte("bytes")},
+		{UUID{15: 7}, New(Global{"uuid", "UUID"}).WithState(NewDict("int", int64(7)))},
+		{Deque{MaxLen: -1}, Call(Global{"collections", "deque"})},
+		{time.FixedZone("x", 1).String(), "x"}, {Slice{}, Call(Global{"builtins", "slice"}, nil, nil, nil)},
+		{any(&[]string{"p"}), &List{Items: []Value{"p"}}},
 	} {
 		if got := again(t, c.v, Options{}); !Equal(got, c.want) {
 			t.Errorf("%#v: %s, want %s", c.v, Repr(got), Repr(c.want))

@@ -114,7 +114,8 @@ func newArray(d *DType, shape []int, fortran bool, data []byte) (*Array, bool) {
 // buildArrayState reads _reconstruct(ndarray, (0,), b"b") and its state
 // (version, shape, dtype, fortran, bytes or list).
 func buildArrayState(d *decoder, o *Object) (any, bool, error) {
-	if o.Kind != Reduce || len(o.Args) != 3 || o.Args[0] != Value(Global{"numpy", "ndarray"}) || len(o.Steps) != 1 || o.Steps[0].Kind != Build {
+	if o.Kind != Reduce || len(o.Args) != 3 || o.Args[0] != Value(Global{"numpy", "ndarray"}) || len(o.Steps) != 1 ||
+		o.Steps[0].Kind != Build {
 		return nil, false, nil
 	}
 	state, ok := o.Steps[0].Value.(Tuple)
@@ -180,7 +181,8 @@ func buildArrayBuffer(_ *decoder, o *Object) (any, bool, error) {
 	if !ok || len(axes) != len(shape) {
 		return nil, false, nil
 	}
-	view := &Array{DType: dt, Shape: make([]int, len(axes)), Strides: make([]int, len(axes)), Data: a.Data, ReadOnly: a.ReadOnly}
+	view := &Array{DType: dt, Shape: make([]int, len(axes)), Strides: make([]int, len(axes)), Data: a.Data,
+		ReadOnly: a.ReadOnly}
 	seen := make([]bool, len(axes))
 	for i, from := range axes {
 		if from >= len(axes) || seen[from] {
@@ -236,7 +238,8 @@ func (a *Array) pickleTree(protocol int) (Value, error) {
 		return nil, err
 	}
 	if a.DType.Kind == 'O' {
-		o := Call(Global{"numpy.core.multiarray", "_reconstruct"}, Global{"numpy", "ndarray"}, Tuple{int64(0)}, []byte("b"))
+		o := Call(Global{"numpy.core.multiarray", "_reconstruct"}, Global{"numpy", "ndarray"}, Tuple{int64(0)},
+			[]byte("b"))
 		return o.WithState(Tuple{int64(1), intTuple(a.Shape), dt, false, &List{Items: a.Objects}}), nil
 	}
 	steps := a.Strides

@@ -2,7 +2,8 @@ package pickle
 
 // isCloudpickle compares with names of cloudpickle, which has been one module and a package.
 func isCloudpickle(g Global, name string) bool {
-	return g.Name == name && (g.Module == "cloudpickle.cloudpickle" || g.Module == "cloudpickle.cloudpickle_fast" || g.Module == "cloudpickle")
+	return g.Name == name && (g.Module == "cloudpickle.cloudpickle" || g.Module == "cloudpickle.cloudpickle_fast" ||
+		g.Module == "cloudpickle")
 }
 
 // FuncName names a function for logs and prefixes of keys, and tells whether Python could

@@ -79,7 +79,8 @@ func AsGraph(v Value) (graph *Dict, token string, ok bool) {
 	case g.Is("dask._expr", "LLGExpr") && len(o.Args) == 1:
 		graph, ok = o.Args[0].(*Dict)
 		return graph, "", ok
-	case g.Is("dask._expr", "Expr._reconstruct") && len(o.Args) == 4 && o.Args[0] == Value(Global{"dask._expr", "LLGExpr"}):
+	case g.Is("dask._expr", "Expr._reconstruct") && len(o.Args) == 4 &&
+		o.Args[0] == Value(Global{"dask._expr", "LLGExpr"}):
 		graph, ok = o.Args[1].(*Dict)
 		token, _ = o.Args[2].(string)
 		return graph, token, ok

@@ -41,9 +41,11 @@ type Task struct {
 // slots are the attributes of Task in the order in which they are pickled, which is that of
 // their names.
 var (
-	taskSlots = []string{"_data_producer", "_dependencies", "_is_coro", "_repr", "_token", "args", "func", "key", "kwargs"}
+	taskSlots = []string{"_data_producer", "_dependencies", "_is_coro", "_repr", "_token", "args", "func", "key",
+		"kwargs"}
 	// containers have two more
-	containerSlots = []string{"_data_producer", "_dependencies", "_is_coro", "_repr", "_token", "args", "constructor", "func", "key", "klass", "kwargs"}
+	containerSlots = []string{"_data_producer", "_dependencies", "_is_coro", "_repr", "_token", "args", "constructor",
+		"func", "key", "klass", "kwargs"}
 )
 
 // AsTask reads a node as a task. ok is false for anything that is not one.
@@ -79,7 +81,8 @@ func taskObject(o *Object) (*Task, bool) {
 	if !ok {
 		return nil, false
 	}
-	if g.Module != taskModule && !(g.Is("distributed.shuffle._core", "P2PBarrierTask") || g.Is("distributed.client", "Future")) {
+	if g.Module != taskModule && !(g.Is("distributed.shuffle._core", "P2PBarrierTask") ||
+		g.Is("distributed.client", "Future")) {
 		return nil, false
 	}
 	t := &Task{Class: g.Name, Node: o}

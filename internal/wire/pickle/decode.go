@@ -188,24 +188,30 @@ var builders map[Global]builder
 func init() { // the builders refer to Decode, and so to the list
 	builders = make(map[Global]builder)
 	for module, list := range map[string]map[string]builder{
-		"builtins": {"complex": buildComplex, "range": buildRange, "slice": buildSlice, "set": buildSet, "frozenset": buildFrozenSet,
-			"bytes": buildBytes, "bytearray": buildByteArray},
-		"_codecs":     {"encode": buildBytes},
-		"datetime":    {"datetime": buildDatetime, "date": buildDate, "time": buildTime, "timedelta": buildTimeDelta, "timezone": buildTimezone},
-		"decimal":     {"Decimal": buildDecimal},
-		"fractions":   {"Fraction": buildFraction},
-		"uuid":        {"UUID": buildUUID},
-		"collections": {"OrderedDict": buildOrderedDict, "defaultdict": buildDefaultDict, "Counter": buildCounter, "deque": buildDeque},
+		"builtins": {"complex": buildComplex, "range": buildRange, "slice": buildSlice, "set": buildSet,
+			"frozenset": buildFrozenSet,
+			"bytes":     buildBytes, "bytearray": buildByteArray},
+		"_codecs": {"encode": buildBytes},
+		"datetime": {"datetime": buildDatetime, "date": buildDate, "time": buildTime, "timedelta": buildTimeDelta,
+			"timezone": buildTimezone},
+		"decimal":   {"Decimal": buildDecimal},
+		"fractions": {"Fraction": buildFraction},
+		"uuid":      {"UUID": buildUUID},
+		"collections": {"OrderedDict": buildOrderedDict, "defaultdict": buildDefaultDict, "Counter": buildCounter,
+			"deque": buildDeque},
 		// pathlib became a package in Python 3.13.
-		"pathlib":                        {"PosixPath": buildPath, "PurePosixPath": buildPath, "WindowsPath": buildPath, "PureWindowsPath": buildPath},
-		"pathlib._local":                 {"PosixPath": buildPath, "PurePosixPath": buildPath, "WindowsPath": buildPath, "PureWindowsPath": buildPath},
+		"pathlib": {"PosixPath": buildPath, "PurePosixPath": buildPath, "WindowsPath": buildPath,
+			"PureWindowsPath": buildPath},
+		"pathlib._local": {"PosixPath": buildPath, "PurePosixPath": buildPath, "WindowsPath": buildPath,
+			"PureWindowsPath": buildPath},
 		"numpy":                          {"dtype": buildDType, "ndarray": buildArrayCall},
 		"numpy._core.multiarray":         {"_reconstruct": buildArrayState, "scalar": buildScalar},
 		"numpy.core.multiarray":          {"_reconstruct": buildArrayState, "scalar": buildScalar},
 		"numpy._core.numeric":            {"_frombuffer": buildArrayBuffer},
 		"numpy.core.numeric":             {"_frombuffer": buildArrayBuffer},
 		"pandas._libs.tslibs.timestamps": {"_unpickle_timestamp": buildTimestamp},
-		"tblib.pickling_support":         {"unpickle_exception": buildException, "unpickle_exception_with_attrs": buildException},
+		"tblib.pickling_support": {"unpickle_exception": buildException,
+			"unpickle_exception_with_attrs": buildException},
 	} {
 		for name, build := range list {
 			builders[Global{module, name}] = build
@@ -235,7 +241,8 @@ func AsBytes(v Value) ([]byte, bool) {
 		g, _ := x.Class()
 		switch {
 		case len(x.Steps) > 0 || x.Kind != Reduce:
-		case g.Is("_codecs", "encode") && len(x.Args) == 2 && (x.Args[1] == Value("latin1") || x.Args[1] == Value("latin-1")):
+		case g.Is("_codecs", "encode") && len(x.Args) == 2 &&
+			(x.Args[1] == Value("latin1") || x.Args[1] == Value("latin-1")):
 			s, ok := x.Args[0].(string)
 			if !ok {
 				return nil, false

@@ -25,21 +25,29 @@ func TestDecode(t *testing.T) {
 	}{
 		{call("datetime", "datetime", noon, nil), NaiveTime{Time: time.Date(2024, 1, 2, 12, 0, 0, 0, time.UTC)}},
 		{call("datetime", "datetime", noon, call("pytz", "_UTC")), time.Date(2024, 1, 2, 12, 0, 0, 0, time.UTC)},
-		{call("datetime", "datetime", noon, call("zoneinfo", "ZoneInfo._unpickle", "Europe/Berlin", int64(1))), time.Date(2024, 1, 2, 12, 0, 0, 0, berlin)},
+		{call("datetime", "datetime", noon, call("zoneinfo", "ZoneInfo._unpickle", "Europe/Berlin", int64(1))),
+			time.Date(2024, 1, 2, 12, 0, 0, 0, berlin)},
 		{call("datetime", "date", int64(2024), int64(2), int64(29)), Date{2024, 2, 29}},
 		{delta(0, 1, 500_000), 1500 * time.Millisecond},
 		{delta(200_000, 0, 0), TimeDelta{Days: 200_000}},
-		{call("fractions", "Fraction", "-7/14"), big.NewRat(-1, 2)}, {call("fractions", "Fraction", "3"), big.NewRat(3, 1)},
+		{call("fractions", "Fraction", "-7/14"), big.NewRat(-1, 2)},
+		{call("fractions", "Fraction", "3"), big.NewRat(3, 1)},
 		{call("collections", "OrderedDict"), OrderedDict{&Dict{}}},
 		{call("builtins", "set"), &Set{}}, {call("builtins", "frozenset", &List{}), &FrozenSet{Items: []Value{}}},
-		{call("builtins", "bytes"), []byte{}}, {call("builtins", "bytearray", call("_codecs", "encode", "é", "latin1")), &ByteArray{Data: []byte{0xe9}}},
-		{call("pathlib._local", "PosixPath", "/", "a"), Path{"PosixPath", "/a"}}, {call("pathlib", "PureWindowsPath", `C:\`, "a", "b"), Path{"PureWindowsPath", `C:\a\b`}},
-		{call("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", int64(1), nil, nil), NaiveTime{Time: time.Unix(0, 1).UTC()}},
-		{call("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", int64(1), nil, call("pytz", "_UTC"), int64(7)), time.Unix(1, 0).UTC()},
-		{call("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", int64(1), nil, nil, int64(8)), NaiveTime{Time: time.UnixMilli(1).UTC()}},
+		{call("builtins", "bytes"), []byte{}}, {call("builtins", "bytearray", call("_codecs", "encode", "é", "latin1")),
+			&ByteArray{Data: []byte{0xe9}}},
+		{call("pathlib._local", "PosixPath", "/", "a"), Path{"PosixPath", "/a"}},
+		{call("pathlib", "PureWindowsPath", `C:\`, "a", "b"), Path{"PureWindowsPath", `C:\a\b`}},
+		{call("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", int64(1), nil, nil),
+			NaiveTime{Time: time.Unix(0, 1).UTC()}},
+		{call("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", int64(1), nil, call("pytz", "_UTC"), int64(7)),
+			time.Unix(1, 0).UTC()},
+		{call("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", int64(1), nil, nil, int64(8)),
+			NaiveTime{Time: time.UnixMilli(1).UTC()}},
 		{call("collections", "deque", Tuple{}, int64(0)), Deque{Items: []any{}, MaxLen: 0}},
 		{Tuple{&List{Items: []Value{"x"}}}, Tuple{[]any{"x"}}},
-		{NewDict(Tuple{call("builtins", "complex", 1.0, 2.0)}, call("builtins", "complex", 0.0, 1.0)), NewDict(Tuple{complex(1, 2)}, complex(0, 1))},
+		{NewDict(Tuple{call("builtins", "complex", 1.0, 2.0)}, call("builtins", "complex", 0.0, 1.0)),
+			NewDict(Tuple{complex(1, 2)}, complex(0, 1))},
 	} {
 		got, err := Decode(c.v)
 		if err != nil {
@@ -61,25 +69,44 @@ func TestDecodeLeavesAlone(t *testing.T) {
 	stepped := call("builtins", "complex", 1.0, 2.0).WithState("state")
 	huge := new(big.Int).Lsh(big.NewInt(1), 1<<15)
 	for _, v := range []Value{
-		call("os", "system", "ls"), stepped, call("builtins", "complex", 1.0), call("builtins", "complex", int64(1), 2.0), call("builtins", "eval", "1"),
-		call("builtins", "range", int64(1), int64(2)), call("builtins", "range", int64(1), int64(2), "x"), call("builtins", "slice", nil),
-		call("builtins", "set", int64(5)), call("builtins", "set", &List{}, nil), call("builtins", "bytes", int64(1<<40)), call("builtins", "bytearray", "x", "rot13"),
-		call("builtins", "bytes", call("builtins", "bytes", []byte("x"))), call("_codecs", "encode", "€", "latin1"), call("_codecs", "encode", "x", "rot13"), call("_codecs", "encode", int64(1), "latin1"),
-		call("datetime", "datetime", []byte("short")), call("datetime", "datetime", "str"), call("datetime", "datetime"), call("datetime", "datetime", noon, "UTC"),
-		call("datetime", "datetime", []byte{7, 232, 2, 30, 12, 0, 0, 0, 0, 0}), call("datetime", "datetime", []byte{0, 0, 1, 1, 0, 0, 0, 0, 0, 0}),
-		call("datetime", "datetime", []byte{7, 232, 1, 1, 24, 0, 0, 0, 0, 0}), call("datetime", "datetime", noon, zone(delta(int64(0), int64(0), int64(1)))),
-		call("datetime", "datetime", noon, call("zoneinfo", "ZoneInfo._unpickle", "../../etc/passwd", int64(1))), call("datetime", "datetime", noon, call("m", "tz")),
-		call("datetime", "date", []byte("toolong")), call("datetime", "date", int64(2023), int64(2), int64(29)), call("datetime", "date", int64(-1), int64(2), int64(29)), call("datetime", "date"),
-		call("datetime", "time", []byte{24, 0, 0, 0, 0, 0}), call("datetime", "time", []byte{1}), call("datetime", "time", []byte{1, 0, 0, 0, 0, 0}, "zone"),
-		delta(int64(0), int64(-1), int64(0)), delta(int64(0), int64(0), int64(1e6)), delta(int64(1e10), int64(0), int64(0)), delta(1.5, int64(0), int64(0)),
-		zone(), zone("x"), zone(delta(int64(0), int64(0), int64(0)), int64(1)), zone(delta(int64(1e8), int64(0), int64(0))),
+		call("os", "system", "ls"), stepped, call("builtins", "complex", 1.0),
+		call("builtins", "complex", int64(1), 2.0), call("builtins", "eval", "1"),
+		call("builtins", "range", int64(1), int64(2)), call("builtins", "range", int64(1), int64(2), "x"),
+		call("builtins", "slice", nil),
+		call("builtins", "set", int64(5)), call("builtins", "set", &List{}, nil),
+		call("builtins", "bytes", int64(1<<40)), call("builtins", "bytearray", "x", "rot13"),
+		call("builtins", "bytes", call("builtins", "bytes", []byte("x"))), call("_codecs", "encode", "€", "latin1"),
+		call("_codecs", "encode", "x", "rot13"), call("_codecs", "encode", int64(1), "latin1"),
+		call("datetime", "datetime", []byte("short")), call("datetime", "datetime", "str"),
+		call("datetime", "datetime"), call("datetime", "datetime", noon, "UTC"),
+		call("datetime", "datetime", []byte{7, 232, 2, 30, 12, 0, 0, 0, 0, 0}),
+		call("datetime", "datetime", []byte{0, 0, 1, 1, 0, 0, 0, 0, 0, 0}),
+		call("datetime", "datetime", []byte{7, 232, 1, 1, 24, 0, 0, 0, 0, 0}),
+		call("datetime", "datetime", noon, zone(delta(int64(0), int64(0), int64(1)))),
+		call("datetime", "datetime", noon, call("zoneinfo", "ZoneInfo._unpickle", "../../etc/passwd", int64(1))),
+		call("datetime", "datetime", noon, call("m", "tz")),
+		call("datetime", "date", []byte("toolong")), call("datetime", "date", int64(2023), int64(2), int64(29)),
+		call("datetime", "date", int64(-1), int64(2), int64(29)), call("datetime", "date"),
+		call("datetime", "time", []byte{24, 0, 0, 0, 0, 0}), call("datetime", "time", []byte{1}),
+		call("datetime", "time", []byte{1, 0, 0, 0, 0, 0}, "zone"),
+		delta(int64(0), int64(-1), int64(0)), delta(int64(0), int64(0), int64(1e6)),
+		delta(int64(1e10), int64(0), int64(0)), delta(1.5, int64(0), int64(0)),
+		zone(), zone("x"), zone(delta(int64(0), int64(0), int64(0)), int64(1)),
+		zone(delta(int64(1e8), int64(0), int64(0))),
 		call("decimal", "Decimal", "1.5x"), call("decimal", "Decimal", int64(1)), call("decimal", "Decimal"),
-		call("fractions", "Fraction", "1/0"), call("fractions", "Fraction", int64(1), int64(0)), call("fractions", "Fraction", huge, huge), call("fractions", "Fraction", "x"), call("fractions", "Fraction", int64(1)),
-		New(Global{"uuid", "UUID"}), New(Global{"uuid", "UUID"}).WithState(NewDict("int", int64(-1))), New(Global{"uuid", "UUID"}).WithState(NewDict("int", huge)), New(Global{"uuid", "UUID"}).WithState("x"),
-		call("collections", "OrderedDict", &List{}), call("collections", "defaultdict", nil, nil), call("collections", "Counter", "abc"), call("collections", "Counter"),
-		call("collections", "deque", Tuple{}, int64(-1)), call("collections", "deque", Tuple{}), call("collections", "deque", &List{}, int64(1)), call("collections", "deque").WithState("x"),
-		call("pathlib", "PosixPath", int64(1)), call("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", int64(1), nil, nil, int64(99)),
-		call("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", int64(1)<<62, nil, nil, int64(7)), call("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", "x", nil, nil),
+		call("fractions", "Fraction", "1/0"), call("fractions", "Fraction", int64(1), int64(0)),
+		call("fractions", "Fraction", huge, huge), call("fractions", "Fraction", "x"),
+		call("fractions", "Fraction", int64(1)),
+		New(Global{"uuid", "UUID"}), New(Global{"uuid", "UUID"}).WithState(NewDict("int", int64(-1))),
+		New(Global{"uuid", "UUID"}).WithState(NewDict("int", huge)), New(Global{"uuid", "UUID"}).WithState("x"),
+		call("collections", "OrderedDict", &List{}), call("collections", "defaultdict", nil, nil),
+		call("collections", "Counter", "abc"), call("collections", "Counter"),
+		call("collections", "deque", Tuple{}, int64(-1)), call("collections", "deque", Tuple{}),
+		call("collections", "deque", &List{}, int64(1)), call("collections", "deque").WithState("x"),
+		call("pathlib", "PosixPath", int64(1)), call("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", int64(1),
+			nil, nil, int64(99)),
+		call("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", int64(1)<<62, nil, nil, int64(7)),
+		call("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", "x", nil, nil),
 		Call(call("m", "f")), &PersistentID{ID: "x"}, Global{"m", "f"},
 	} {
 		got, err := Decode(v)
@@ -113,7 +140,8 @@ func TestDecodeErrors(t *testing.T) {
 	l := &List{}
 	l.Items = []Value{l}
 	for _, v := range []Value{l, cyclicDict(), cyclicTuple(2), call("collections", "OrderedDict", nil)} {
-		if _, err := Decode(v); (err == nil) != Equal(v, call("collections", "OrderedDict", nil)) || err != nil && !errors.Is(err, errCycle) {
+		if _, err := Decode(v); (err == nil) != Equal(v, call("collections", "OrderedDict", nil)) || err != nil &&
+			!errors.Is(err, errCycle) {
 			t.Errorf("%s: %v", Repr(v), err)
 		}
 	}
@@ -131,7 +159,8 @@ func TestDecodeErrors(t *testing.T) {
 }
 
 func TestAsBytes(t *testing.T) {
-	for _, v := range []Value{[]byte("x"), &ByteArray{[]byte("x")}, &Buffer{Data: []byte("x")}, call("_codecs", "encode", "x", "latin-1"), call("builtins", "bytearray", []byte("x"))} {
+	for _, v := range []Value{[]byte("x"), &ByteArray{[]byte("x")}, &Buffer{Data: []byte("x")},
+		call("_codecs", "encode", "x", "latin-1"), call("builtins", "bytearray", []byte("x"))} {
 		if b, ok := AsBytes(v); !ok || string(b) != "x" {
 			t.Errorf("%s: %q", Repr(v), b)
 		}
@@ -147,7 +176,8 @@ func TestTimezoneLocation(t *testing.T) {
 	for _, c := range []struct {
 		z      Timezone
 		offset int
-	}{{Timezone{}, 0}, {Timezone{Offset: 90 * time.Minute}, 5400}, {Timezone{Name: "X", Offset: -time.Hour}, -3600}, {Timezone{Name: "Asia/Tokyo", Zoneinfo: true}, 9 * 3600}} {
+	}{{Timezone{}, 0}, {Timezone{Offset: 90 * time.Minute}, 5400}, {Timezone{Name: "X", Offset: -time.Hour}, -3600},
+		{Timezone{Name: "Asia/Tokyo", Zoneinfo: true}, 9 * 3600}} {
 		loc, err := c.z.Location()
 		if err != nil {
 			t.Fatal(err)

@@ -121,7 +121,8 @@ const maxRecord = 32
 // (version, order, subdtype, names, fields, itemsize, alignment, flags[, metadata]).
 func dtype(v Value, depth int) (*DType, bool) {
 	o, ok := v.(*Object)
-	if !ok || o.Kind != Reduce || len(o.Args) < 1 || len(o.Args) > 3 || depth > maxRecord || !o.onlySteps(Build) || len(o.Steps) > 1 {
+	if !ok || o.Kind != Reduce || len(o.Args) < 1 || len(o.Args) > 3 || depth > maxRecord || !o.onlySteps(Build) ||
+		len(o.Steps) > 1 {
 		return nil, false
 	}
 	if g, _ := o.Class(); !g.Is("numpy", "dtype") {
@@ -239,7 +240,8 @@ func record(o *Object, spec *Dict, depth int) (*DType, bool) {
 	names, formats, offsets := list("names"), list("formats"), list("offsets")
 	v, _ := spec.Get("itemsize")
 	size, ok := v.(int64)
-	if !ok || size < 0 || size > 1<<31-1 || len(names) != len(formats) || len(names) != len(offsets) || len(names) > maxFields {
+	if !ok || size < 0 || size > 1<<31-1 || len(names) != len(formats) || len(names) != len(offsets) ||
+		len(names) > maxFields {
 		return nil, false
 	}
 	d := &DType{Kind: 'V', Order: '|', ItemSize: int(size)}
@@ -309,7 +311,8 @@ func (d *DType) pickleTree(int) (Value, error) {
 		}
 		names, formats, offsets = append(names, f.Name), append(formats, format), append(offsets, int64(f.Offset))
 	}
-	spec := NewDict("names", &List{names}, "formats", &List{formats}, "offsets", &List{offsets}, "itemsize", int64(d.ItemSize))
+	spec := NewDict("names", &List{names}, "formats", &List{formats}, "offsets", &List{offsets}, "itemsize",
+		int64(d.ItemSize))
 	return Call(Global{"numpy", "dtype"}, spec, d.Aligned), nil
 }
 

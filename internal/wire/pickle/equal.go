@@ -11,7 +11,8 @@ import (
 // only, not to a float or bool, and NaN is equal to NaN: it compares what is written, not
 // what Python would hold for equal. dicts are equal in any order of their items and sets in
 // any order, as far as Go can tell items apart; those it cannot (objects as keys) are
-// compared in order. What is no node is compared as Go does. It ends for cycles too: two that cannot be told apart are equal.
+// compared in order. What is no node is compared as Go does. It ends for cycles too: two that cannot be told apart are
+// equal.
 func Equal(a, b Value) bool {
 	e := equality{done: make(map[[2]any]struct{})}
 	return e.equal(a, b)

@@ -184,7 +184,8 @@ func isOSError(g Global) bool {
 		return false
 	}
 	switch g.Name {
-	case "OSError", "BlockingIOError", "ChildProcessError", "ConnectionError", "BrokenPipeError", "ConnectionAbortedError",
+	case "OSError", "BlockingIOError", "ChildProcessError", "ConnectionError", "BrokenPipeError",
+		"ConnectionAbortedError",
 		"ConnectionRefusedError", "ConnectionResetError", "FileExistsError", "FileNotFoundError", "InterruptedError",
 		"IsADirectoryError", "NotADirectoryError", "PermissionError", "ProcessLookupError", "TimeoutError":
 		return true

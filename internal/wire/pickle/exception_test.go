@@ -20,14 +20,17 @@ func TestExceptionText(t *testing.T) {
 		"KeyboardInterrupt":                        call("builtins", "KeyboardInterrupt"),
 		"my.mod.OddError: x":                       call("my.mod", "OddError", "x").WithState(NewDict("extra", 1)),
 		"distributed.scheduler.KilledWorker: task": call("distributed.scheduler", "KilledWorker", "task"),
-		"StopIteration: 3":                         call(tblib, "unpickle_exception", Global{"builtins", "StopIteration"}, Tuple{int64(3)}, nil, nil),
-		"ValueError: in attrs":                     call(tblib, "unpickle_exception_with_attrs", Global{"builtins", "ValueError"}, NewDict("args", Tuple{"in attrs"}), nil, nil, nil, false, nil, Tuple{}),
+		"StopIteration: 3": call(tblib, "unpickle_exception",
+			Global{"builtins", "StopIteration"}, Tuple{int64(3)}, nil, nil),
+		"ValueError: in attrs": call(tblib, "unpickle_exception_with_attrs",
+			Global{"builtins", "ValueError"}, NewDict("args", Tuple{"in attrs"}), nil, nil, nil, false, nil, Tuple{}),
 	} {
 		got, err := Decode(v)
 		if e, ok := got.(*Exception); err != nil || !ok || e.Error() != want {
 			t.Errorf("%s: %v, want %s", Repr(v), got, want)
 		}
-		if again, err := Dump(got); err != nil || !Equal(load(t, string(again)), v) && !strings.Contains(want, "OddError") {
+		if again, err := Dump(got); err != nil || !Equal(load(t, string(again)), v) &&
+			!strings.Contains(want, "OddError") {
 			t.Errorf("%s is written as %q, %v", Repr(v), again, err)
 		}
 	}
@@ -35,7 +38,8 @@ func TestExceptionText(t *testing.T) {
 
 func TestExceptionCauses(t *testing.T) {
 	traced := func(cause, context Value) *Object {
-		return call(tblib, "unpickle_exception", Global{"builtins", "ValueError"}, Tuple{"v"}, cause, nil, context, false, nil)
+		return call(tblib, "unpickle_exception", Global{"builtins", "ValueError"}, Tuple{"v"}, cause, nil, context,
+			false, nil)
 	}
 	inner := call("builtins", "KeyError", "k")
 	for _, v := range []Value{traced(inner, nil), traced(nil, inner), traced(inner, traced(nil, nil))} {
@@ -72,8 +76,10 @@ func TestAsException(t *testing.T) {
 	if !ok || e.Error() != "my.mod.Oops: text" {
 		t.Errorf("%+v", e)
 	}
-	for _, v := range []Value{nil, "x", Global{"builtins", "ValueError"}, Call(call("m", "f")), call(tblib, "unpickle_exception"), call(tblib, "unpickle_exception", "x", Tuple{}, nil, nil),
-		call(tblib, "unpickle_exception", Global{"m", "E"}, "x", nil, nil), call(tblib, "unpickle_exception_with_attrs", Global{"m", "E"}, "x", nil, nil)} {
+	for _, v := range []Value{nil, "x", Global{"builtins", "ValueError"}, Call(call("m", "f")),
+		call(tblib, "unpickle_exception"), call(tblib, "unpickle_exception", "x", Tuple{}, nil, nil),
+		call(tblib, "unpickle_exception", Global{"m", "E"}, "x", nil, nil),
+		call(tblib, "unpickle_exception_with_attrs", Global{"m", "E"}, "x", nil, nil)} {
 		if e, ok := AsException(v); ok {
 			t.Errorf("%s is %+v", Repr(v), e)
 		}
@@ -96,7 +102,8 @@ func TestTraceback(t *testing.T) {
 		code := New(Global{"tblib", "Code"}).WithState(NewDict("co_filename", file, "co_name", name))
 		return New(Global{"tblib", "Frame"}).WithState(Tuple{nil, NewDict("f_code", code)})
 	}
-	last := New(Global{"tblib", "Traceback"}).WithState(NewDict("tb_frame", frame("b.py", "inner"), "tb_lineno", int64(7), "tb_next", nil))
+	last := New(Global{"tblib", "Traceback"}).WithState(NewDict("tb_frame", frame("b.py", "inner"), "tb_lineno",
+		int64(7), "tb_next", nil))
 	got := Traceback(call(tblib, "unpickle_traceback", frame("a.py", "outer"), int64(3), last))
 	if len(got) != 2 || got[0] != (TraceFrame{"a.py", 3, "outer"}) || got[1] != (TraceFrame{"b.py", 7, "inner"}) {
 		t.Errorf("%+v", got)

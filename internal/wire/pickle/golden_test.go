@@ -56,13 +56,15 @@ func TestGolden(t *testing.T) {
 			continue
 		}
 		if got := pickletest.Describe(v); got != c.Want {
-			t.Errorf("%s, protocol %d:\n got %.300s\nwant %.300s\n  of %.300s", c.Name, c.Protocol, got, c.Want, pickle.Repr(tree))
+			t.Errorf("%s, protocol %d:\n got %.300s\nwant %.300s\n  of %.300s", c.Name, c.Protocol, got, c.Want,
+				pickle.Repr(tree))
 			continue
 		}
 		for _, protocol := range []int{4, 5} {
 			again := rewrite(t, tree, protocol, len(c.Buffers) > 0)
 			if protocol == 5 && !pickle.Equal(again, tree) {
-				t.Errorf("%s, protocol %d: again\n got %.300s\nwant %.300s", c.Name, c.Protocol, pickle.Repr(again), pickle.Repr(tree))
+				t.Errorf("%s, protocol %d: again\n got %.300s\nwant %.300s", c.Name, c.Protocol, pickle.Repr(again),
+					pickle.Repr(tree))
 			}
 			values, err := pickle.Decode(rewrite(t, v, protocol, len(c.Buffers) > 0))
 			if err != nil {
@@ -131,7 +133,8 @@ func TestGoldenTasks(t *testing.T) {
 		}
 		slices.Sort(deps)
 		if task.Class != c.Want.Class || value(task.Key) != c.Want.Key || !slices.Equal(deps, c.Want.Deps) {
-			t.Errorf("%s: class %s, key %s, dependencies %v; want %+v", c.Name, task.Class, value(task.Key), deps, c.Want)
+			t.Errorf("%s: class %s, key %s, dependencies %v; want %+v", c.Name, task.Class, value(task.Key), deps,
+				c.Want)
 		}
 		name, _ := pickle.FuncName(task.Func)
 		want := strings.Replace(c.Want.Func, "_operator", "operator", 1)
@@ -165,10 +168,12 @@ func TestGoldenException(t *testing.T) {
 	if !ok {
 		t.Fatal(pickle.Repr(tree))
 	}
-	if e.Error() != `ValueError: ('outer', 3)` || len(e.Args) != 2 || e.Cause == nil || e.Cause.Error() != `KeyError: 'inner'` {
+	if e.Error() != `ValueError: ('outer', 3)` || len(e.Args) != 2 || e.Cause == nil ||
+		e.Cause.Error() != `KeyError: 'inner'` {
 		t.Errorf("%v, args %v, cause %v", e, e.Args, e.Cause)
 	}
-	if len(e.Traceback) != 1 || e.Traceback[0].Function != "failure" || e.Traceback[0].File != "program.py" || e.Traceback[0].Line == 0 {
+	if len(e.Traceback) != 1 || e.Traceback[0].Function != "failure" || e.Traceback[0].File != "program.py" ||
+		e.Traceback[0].Line == 0 {
 		t.Errorf("traceback %+v", e.Traceback)
 	}
 	if again := rewrite(t, e, 4, false); !pickle.Equal(again, tree) {

@@ -60,14 +60,16 @@ func TestHostile(t *testing.T) {
 		"memo":                 {bomb("N", repeat("\x94", n)), Limits{Memo: n - 1}, "Memo"},
 		"memo far away":        {bomb("Nr\xff\xff\xff\xff", repeat("\x94", n)), Limits{Memo: n}, "Memo"},
 		"int":                  {bomb("\x8b\x00\x00\x02\x00", make([]byte, 1<<17)), Limits{}, "IntBytes"},
-		"strings":              {bomb("X\x00\x00\x01\x00", make([]byte, 1<<16), "X\x00\x00\x01\x00", make([]byte, 1<<16)), Limits{StringBytes: 100_000}, "StringBytes"},
-		"lines":                {bomb("c", repeat("m", 1000), "\nn\n"), Limits{StringBytes: 1000}, "StringBytes"},
-		"keys that double":     {bomb("}N\x85", repeat("2\x86", 40), "Ns"), Limits{}, ""},
+		"strings": {bomb("X\x00\x00\x01\x00", make([]byte, 1<<16), "X\x00\x00\x01\x00",
+			make([]byte, 1<<16)), Limits{StringBytes: 100_000}, "StringBytes"},
+		"lines":            {bomb("c", repeat("m", 1000), "\nn\n"), Limits{StringBytes: 1000}, "StringBytes"},
+		"keys that double": {bomb("}N\x85", repeat("2\x86", 40), "Ns"), Limits{}, ""},
 		"long keys": {bomb("X\x00\x00\x10\x00", make([]byte, 1<<20), "\x94(", repeat("h\x00N", 1<<16), "d"), Limits{},
 			"comparison of keys"},
 		// Seven keys of 2^15 items, and an eighth that is set again and again.
 		"few long keys": {bomb("}", sevenKeys(), repeat("K\x01Ns", 1<<16)), Limits{}, ""},
-		"long keys in a set": {bomb("X\x00\x00\x10\x00", make([]byte, 1<<20), "\x94\x8f", repeat("(h\x00\x90", 1<<16)), Limits{},
+		"long keys in a set": {bomb("X\x00\x00\x10\x00", make([]byte, 1<<20), "\x94\x8f", repeat("(h\x00\x90", 1<<16)),
+			Limits{},
 			"comparison of keys"},
 	} {
 		v, err := Load(c.data, nil, c.lim)
@@ -116,8 +118,10 @@ func TestPromises(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for _, data := range []string{
-		"\x8d\x00\x00\x00\x00\x01\x00\x00\x00", "\x8e\x00\x00\x00\x00\x01\x00\x00\x00", "\x96\x00\x00\x00\x00\x01\x00\x00\x00",
-		"\x95\x00\x00\x00\x00\x01\x00\x00\x00", "X\xff\xff\xff\xff", "B\xff\xff\xff\xff", "T\xff\xff\xff\x7f", "\x8b\xff\xff\xff\x7f",
+		"\x8d\x00\x00\x00\x00\x01\x00\x00\x00", "\x8e\x00\x00\x00\x00\x01\x00\x00\x00",
+		"\x96\x00\x00\x00\x00\x01\x00\x00\x00",
+		"\x95\x00\x00\x00\x00\x01\x00\x00\x00", "X\xff\xff\xff\xff", "B\xff\xff\xff\xff", "T\xff\xff\xff\x7f",
+		"\x8b\xff\xff\xff\x7f",
 		"Nr\xff\xff\xff\xff.", "Np9223372036854775807\n.",
 	} {
 		_, _ = Load([]byte(data), nil, Limits{})

@@ -183,7 +183,8 @@ func (l *loader) step(op byte) error {
 		return l.memoize(op)
 	case opBinGet, opLongBinGet, opGet:
 		return l.recall(op)
-	case opEmptyTuple, opTuple1, opTuple2, opTuple3, opTuple, opEmptyList, opList, opAppend, opAppends, opEmptyDict, opDict,
+	case opEmptyTuple, opTuple1, opTuple2, opTuple3, opTuple, opEmptyList, opList, opAppend, opAppends, opEmptyDict,
+		opDict,
 		opSetItem, opSetItems, opEmptySet, opAddItems, opFrozenSet:
 		return l.container(op)
 	case opGlobal, opStackGlobal, opReduce, opNewObj, opNewObjEx, opBuild, opInst, opObj, opPersID, opBinPersID:
@@ -191,7 +192,8 @@ func (l *loader) step(op byte) error {
 	case opInt, opLong, opFloat, opString, opBinString, opShortBinString, opUnicode:
 		return l.text(op)
 	case opExt1, opExt2, opExt4:
-		return errors.New("extension codes mean something only to the process that registered them (copyreg.add_extension); " +
+		return errors.New("extension codes mean something only to the process that registered them " +
+			"(copyreg.add_extension); " +
 			"the sender must not use them")
 	default:
 		return errors.New("not an opcode of any pickle protocol")

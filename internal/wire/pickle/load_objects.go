@@ -21,7 +21,8 @@ func (l *loader) object(op byte) error {
 		module, okm := l.stack[at].(string)
 		name, okn := l.stack[at+1].(string)
 		if !okm || !okn {
-			return errors.New("a global's module and name are " + TypeName(l.stack[at]) + " and " + TypeName(l.stack[at+1]) + ", not str")
+			return errors.New("a global's module and name are " + TypeName(l.stack[at]) + " and " +
+				TypeName(l.stack[at+1]) + ", not str")
 		}
 		l.stack = l.stack[:at]
 		return l.push(l.global(module, name))

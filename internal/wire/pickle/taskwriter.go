@@ -30,7 +30,8 @@ func NewTaskWriter(fn Value, kwargs *Dict) (*TaskWriter, error) {
 		kwargs = new(Dict)
 	}
 	t := new(TaskWriter)
-	w := writer{b: []byte{opProto, 5}, opts: Options{Protocol: 5, Buffers: &t.buffers, Depth: Limits{}.withDefaults().Depth}, budget: taskNodes}
+	w := writer{b: []byte{opProto, 5}, opts: Options{Protocol: 5, Buffers: &t.buffers,
+		Depth: Limits{}.withDefaults().Depth}, budget: taskNodes}
 	// All of it is remembered: what the tasks have in common with it is not known yet.
 	w.cyclic, w.shared = true, make(map[any]bool)
 	w.shared[nil] = true
@@ -69,7 +70,8 @@ func (t *TaskWriter) Buffers() [][]byte { return t.buffers }
 // deps. Buffers of args are appended to buffers, which may be nil if they have none. After
 // an error dst is as long as before.
 func (t *TaskWriter) Append(dst []byte, key Value, args, deps []Value, buffers *[][]byte) ([]byte, error) {
-	w := writer{b: dst, opts: Options{Protocol: 5, Buffers: buffers, Depth: Limits{}.withDefaults().Depth}, budget: taskNodes, base: t.memo, places: t.places}
+	w := writer{b: dst, opts: Options{Protocol: 5, Buffers: buffers, Depth: Limits{}.withDefaults().Depth},
+		budget: taskNodes, base: t.memo, places: t.places}
 	for _, v := range args {
 		if isContainer(v) && !isSimpleRef(v) {
 			w.count(Tuple(args))

@@ -126,7 +126,8 @@ func timezone(v Value) (Timezone, bool) {
 	}
 	// Protocols before 4 have no dotted names, and some later writers still do it this way.
 	if f, ok := o.Func.(*Object); ok && len(f.Args) == 2 {
-		if g, _ := f.Class(); g.Is("builtins", "getattr") && f.Args[0] == Value(Global{"zoneinfo", "ZoneInfo"}) && f.Args[1] == Value("_unpickle") {
+		if g, _ := f.Class(); g.Is("builtins", "getattr") && f.Args[0] == Value(Global{"zoneinfo", "ZoneInfo"}) &&
+			f.Args[1] == Value("_unpickle") {
 			return zoneinfo(o)
 		}
 	}
@@ -163,7 +164,8 @@ func timedelta(v Value) (TimeDelta, bool) {
 	}
 	t := TimeDelta{n[0], n[1], n[2]}
 	const maxDays = 999_999_999
-	if t.Days < -maxDays || t.Days > maxDays || t.Seconds < 0 || t.Seconds >= 24*60*60 || t.Microseconds < 0 || t.Microseconds >= 1e6 {
+	if t.Days < -maxDays || t.Days > maxDays || t.Seconds < 0 || t.Seconds >= 24*60*60 || t.Microseconds < 0 ||
+		t.Microseconds >= 1e6 {
 		return TimeDelta{}, false
 	}
 	return t, true
@@ -174,7 +176,8 @@ func (d TimeDelta) duration() (time.Duration, bool) {
 	if d.Days > days || d.Days < -days {
 		return 0, false
 	}
-	return time.Duration(d.Days)*24*time.Hour + time.Duration(d.Seconds)*time.Second + time.Duration(d.Microseconds)*time.Microsecond, true
+	return time.Duration(d.Days)*24*time.Hour + time.Duration(d.Seconds)*time.Second +
+		time.Duration(d.Microseconds)*time.Microsecond, true
 }
 
 func buildTimeDelta(_ *decoder, o *Object) (any, bool, error) {
@@ -203,7 +206,8 @@ func fields(args Tuple) ([]int, bool) {
 
 // onCalendar makes a time of fields that must be right: Go would count over.
 func onCalendar(year, month, day, hour, minute, second, us int, loc *time.Location) (time.Time, bool) {
-	if year < 1 || year > 9999 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 59 || us > 999_999 {
+	if year < 1 || year > 9999 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 ||
+		second > 59 || us > 999_999 {
 		return time.Time{}, false
 	}
 	t := time.Date(year, time.Month(month), day, hour, minute, second, us*1000, loc)
@@ -231,7 +235,8 @@ func buildDatetime(_ *decoder, o *Object) (any, bool, error) {
 			return nil, false, nil // a zone that Go does not have: stay as it is
 		}
 	}
-	t, ok := onCalendar(int(b[0])<<8|int(b[1]), int(b[2]&0x7f), int(b[3]), int(b[4]), int(b[5]), int(b[6]), int(b[7])<<16|int(b[8])<<8|int(b[9]), loc)
+	t, ok := onCalendar(int(b[0])<<8|int(b[1]), int(b[2]&0x7f), int(b[3]), int(b[4]), int(b[5]), int(b[6]),
+		int(b[7])<<16|int(b[8])<<8|int(b[9]), loc)
 	if !ok {
 		return nil, false, nil
 	}
@@ -280,7 +285,8 @@ func buildTime(_ *decoder, o *Object) (any, bool, error) {
 	if !ok || len(b) != 6 {
 		return nil, false, nil
 	}
-	t := TimeOfDay{Hour: int(b[0] & 0x7f), Minute: int(b[1]), Second: int(b[2]), Microsecond: int(b[3])<<16 | int(b[4])<<8 | int(b[5]), Fold: b[0]&0x80 != 0}
+	t := TimeOfDay{Hour: int(b[0] & 0x7f), Minute: int(b[1]), Second: int(b[2]),
+		Microsecond: int(b[3])<<16 | int(b[4])<<8 | int(b[5]), Fold: b[0]&0x80 != 0}
 	if len(o.Args) == 2 && o.Args[1] != nil {
 		z, ok := timezone(o.Args[1])
 		if !ok {

@@ -22,7 +22,8 @@ func datetimeBytes(t time.Time, fold byte) ([]byte, error) {
 		return nil, fmt.Errorf("the year %d is beyond Python's datetime, which has 1 to 9999", year)
 	}
 	us := t.Nanosecond() / 1000
-	return []byte{byte(year >> 8), byte(year), byte(t.Month()) | fold<<7, byte(t.Day()), byte(t.Hour()), byte(t.Minute()),
+	return []byte{byte(year >> 8), byte(year), byte(t.Month()) | fold<<7, byte(t.Day()), byte(t.Hour()),
+		byte(t.Minute()),
 		byte(t.Second()), byte(us >> 16), byte(us >> 8), byte(us)}, nil
 }
 

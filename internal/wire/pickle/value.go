@@ -204,5 +204,6 @@ func TypeName(v Value) string {
 var plainNames = map[string]string{
 	"bool": "bool", "int64": "int", "*big.Int": "int", "float64": "float", "string": "str", "[]uint8": "bytes",
 	"*pickle.ByteArray": "bytearray", "*pickle.List": "list", "pickle.Tuple": "tuple", "*pickle.Dict": "dict",
-	"*pickle.Set": "set", "*pickle.FrozenSet": "frozenset", "*pickle.Buffer": "buffer", "*pickle.PersistentID": "persistent id",
+	"*pickle.Set": "set", "*pickle.FrozenSet": "frozenset", "*pickle.Buffer": "buffer",
+	"*pickle.PersistentID": "persistent id",
 }

@@ -14,8 +14,7 @@ import (
 )
 
 // logKeep is how many lines get_logs can give (distributed.admin.log-length's default), logLineBytes how much of a
-// line,
-// and logBytes how many bytes of all.
+// line, and logBytes how many bytes of all.
 const (
 	logKeep      = 10_000
 	logLineBytes = 8 << 10

@@ -1,6 +1,5 @@
 // Package history keeps what has happened in a scheduler, in rings of bounded size: ends of tasks, transfers, log
-// lines,
-// computations, and what clients have collected about their tasks.
+// lines, computations, and what clients have collected about their tasks.
 package history
 
 import (

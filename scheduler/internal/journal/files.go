@@ -18,10 +18,8 @@ var ErrUnsafe = errors.New("the journal is not safe from other users")
 const OwnFolder = "millstream-journal"
 
 // Folder returns where the journal of a folder is: the folder itself, or, in a folder that others own or may write to
-// or
-// that is the root of a file system, such as a volume of a container, the folder OwnFolder in it, which is made if
-// create
-// is set. A folder that has a journal already is never left for another one.
+// or that is the root of a file system, such as a volume of a container, the folder OwnFolder in it, which is made if
+// create is set. A folder that has a journal already is never left for another one.
 func Folder(dir string, create bool) (string, error) {
 	err := checkFolder(dir)
 	switch {
@@ -96,8 +94,7 @@ func checkOwner(name string, info os.FileInfo) error {
 }
 
 // openFile opens a file of the folder without following a link, and checks that it is a plain file of this user. A pipe
-// or
-// a device is refused without waiting for its other end.
+// or a device is refused without waiting for its other end.
 func openFile(dir, name string, flags int) (*os.File, error) {
 	path := filepath.Join(dir, name)
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)

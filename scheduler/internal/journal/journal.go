@@ -45,8 +45,7 @@ type Options struct {
 	// not call Close or Wait.
 	OnCommit func(upTo Ticket, err error)
 	// OnHold, if not nil, is called from the journal's goroutine when the process has no descriptor for the next
-	// segment,
-	// once. Commits wait until there is one.
+	// segment, once. Commits wait until there is one.
 	OnHold func(err error)
 	// MinEpoch is the least epoch of the journal: for a copy, which must not begin with those of the original again.
 	MinEpoch uint32

@@ -149,8 +149,7 @@ func (r *Report) checkFile(dir, name string, opts Options, last bool, replay fun
 }
 
 // Repair writes a copy of a journal without what Check would report, and puts it in the journal's place. The journal as
-// it
-// was stays next to it, under the name that the report has. A journal without problems is left alone.
+// it was stays next to it, under the name that the report has. A journal without problems is left alone.
 func Repair(dir string, opts Options, replay func(Record) error) (Report, error) {
 	opts.fill()
 	fail := func(r Report, err error) (Report, error) { return r, fmt.Errorf("journal %s: repair: %w", dir, err) }

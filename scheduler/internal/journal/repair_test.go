@@ -53,8 +53,7 @@ func contentsOf(t *testing.T, dir string) string {
 }
 
 // A record that its owner refuses, and bytes that were changed, are reported and left out; the rest stays, and so does
-// the
-// journal as it was. The epoch goes on.
+// the journal as it was. The epoch goes on.
 func TestRepair(t *testing.T) {
 	leak.Check(t)
 	dir := fillFolder(t, "one", "poison", "three", "broken", "five")

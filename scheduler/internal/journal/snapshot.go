@@ -148,8 +148,7 @@ func (s *Snapshot) start() error {
 func (s *Snapshot) MaxRecord() int { return s.j.opts.MaxRecord }
 
 // Verify reads back what was appended so far and hands every record to check, whose error it returns. Data borrows, as
-// in
-// Open. The owner calls it before Commit, which deletes what the snapshot stands for.
+// in Open. The owner calls it before Commit, which deletes what the snapshot stands for.
 func (s *Snapshot) Verify(ctx context.Context, check func(Record) error) error {
 	if s.err != nil {
 		return s.err

@@ -194,8 +194,7 @@ func (r *Runner[M]) end() {
 func (r *Runner[M]) Stop() { close(r.stop) }
 
 // Protect runs f and returns its panic. A panic in a critical section, see SetCritical, goes on and ends the loop:
-// state
-// may be inconsistent. Only functions in the loop may call it.
+// state may be inconsistent. Only functions in the loop may call it.
 func (r *Runner[M]) Protect(f func()) (err *rpc.PanicError) {
 	defer func() {
 		v := recover()

@@ -1,6 +1,6 @@
 // Package primitives has what clients and tasks of a scheduler coordinate with: variables, queues, semaphores and
-// locks,
-// events, multi-locks, published datasets and metadata, with the requests of Dask's extensions of the same names.
+// locks, events, multi-locks, published datasets and metadata, with the requests of Dask's extensions of the same
+// names.
 //
 // All state belongs to the loop of the scheduler. Requests run in goroutines of their own and enter the loop to look at
 // it or to change it.

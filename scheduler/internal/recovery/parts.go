@@ -5,8 +5,7 @@ import (
 )
 
 // splitRecord appends a record, in parts if it is larger than limit: any number of recordPart and one recordPartEnd.
-// The
-// loop appends them one after the other, so nothing stands between them.
+// The loop appends them one after the other, so nothing stands between them.
 func splitRecord(limit int, kind journal.Kind, parts [][]byte, add func(journal.Kind, ...[]byte) error) error {
 	size := 0
 	for _, p := range parts {
@@ -28,8 +27,7 @@ func splitRecord(limit int, kind journal.Kind, parts [][]byte, add func(journal.
 }
 
 // joinRecords returns a function that puts records together that splitRecord has split, and hands whole ones to f.
-// Parts
-// without an end are those of a record that a crash has cut: it was promised to no client.
+// Parts without an end are those of a record that a crash has cut: it was promised to no client.
 func joinRecords(f func(journal.Record) error) func(journal.Record) error {
 	var parts []byte
 	return func(r journal.Record) error {

@@ -23,8 +23,7 @@ type Host struct {
 	Workers *peers.Workers
 	Clients *peers.Clients
 	// Publish logs an event under topics, Contact returns the address of the scheduler, and WorkersAdded how many
-	// workers
-	// have ever joined. All run in the loop.
+	// workers have ever joined. All run in the loop.
 	Publish      func(msg any, topics ...string)
 	Contact      func() string
 	WorkersAdded func() int64

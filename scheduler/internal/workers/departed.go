@@ -14,8 +14,7 @@ import (
 const probeTime = time.Second
 
 // probe dials a worker whose connection was lost and that alone held data. If its host refuses the connection, its
-// process
-// is dead: what waits for the data need not wait any longer.
+// process is dead: what waits for the data need not wait any longer.
 func (s *Workers) probe(w *peers.Worker) {
 	s.Go(func() {
 		ctx, cancel := context.WithTimeout(s.Context, probeTime)

@@ -23,7 +23,8 @@ func (r *Rig) name(kind string) string {
 // DaskScheduler starts `dask scheduler`.
 func (r *Rig) DaskScheduler(args ...string) *Process {
 	r.Helper()
-	full := append([]string{"-m", "distributed.cli.dask_scheduler", "--protocol", r.Protocol, "--host", "127.0.0.1", "--port", "0",
+	full := append([]string{"-m", "distributed.cli.dask_scheduler", "--protocol", r.Protocol, "--host", "127.0.0.1",
+		"--port", "0",
 		"--dashboard-address", "127.0.0.1:0", "--no-show"}, args...)
 	var address string
 	p := r.launch(r.name("dask-scheduler"), r.python(full...), func(line string) bool {

@@ -46,7 +46,8 @@ func ucxEnv() []string {
 		folders = append([]string{filepath.Join(filepath.Dir(python), "..")}, folders...)
 	}
 	for _, folder := range folders {
-		for _, place := range []string{"lib/python3*/site-packages/libucx/lib/libucp.so.0", "lib/libucp.so.0"} { // pip, conda
+		// pip, conda
+		for _, place := range []string{"lib/python3*/site-packages/libucx/lib/libucp.so.0", "lib/libucp.so.0"} {
 			if found, _ := filepath.Glob(filepath.Join(folder, place)); len(found) > 0 {
 				return append(env, "MILLSTREAM_UCX_LIBRARY="+found[0])
 			}

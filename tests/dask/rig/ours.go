@@ -31,12 +31,15 @@ func (r *Rig) ours(kind string, args []string, ready func(string) bool) *Process
 // Python.
 func (r *Rig) Scheduler(args ...string) *Process {
 	r.Helper()
-	full := []string{"scheduler", "--protocol", r.Protocol, "--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"}
+	full := []string{"scheduler", "--protocol", r.Protocol, "--host", "127.0.0.1", "--port", "0", "--dashboard-address",
+		"127.0.0.1:0"}
 	if !contains(args, "--no-python") {
 		full = append(full, "--python", r.Interpreter)
 	}
 	var address string
-	p := r.ours("scheduler", append(full, args...), func(line string) bool { return after(line, "scheduler at ", &address) })
+	p := r.ours("scheduler", append(full, args...), func(line string) bool {
+		return after(line, "scheduler at ", &address)
+	})
 	p.Address = address
 	return p
 }
@@ -46,7 +49,8 @@ func (r *Rig) Scheduler(args ...string) *Process {
 // returns. Address is the worker's.
 func (r *Rig) Worker(scheduler string, args ...string) *Process {
 	r.Helper()
-	full := []string{"worker", scheduler, "--protocol", r.Protocol, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--memory-limit", "0"}
+	full := []string{"worker", scheduler, "--protocol", r.Protocol, "--host", "127.0.0.1", "--dashboard-address",
+		"127.0.0.1:0", "--memory-limit", "0"}
 	for flag, fallback := range map[string]string{"--nthreads": "1", "--lanes": "none"} {
 		if !contains(args, flag) {
 			full = append(full, flag, fallback)
@@ -78,7 +82,8 @@ func (r *Rig) Worker(scheduler string, args ...string) *Process {
 // configuration is the caller's.
 func (r *Rig) StartScheduler(cfg scheduler.Config) *scheduler.Scheduler {
 	r.Helper()
-	cfg.Listen, cfg.ListenConfig, cfg.Dial = []string{r.Anywhere()}, r.Listen(secure.Scheduler), r.Dial(secure.Scheduler)
+	cfg.Listen, cfg.ListenConfig, cfg.Dial = []string{r.Anywhere()}, r.Listen(secure.Scheduler),
+		r.Dial(secure.Scheduler)
 	if cfg.Logger == nil {
 		cfg.Logger = r.Logger("scheduler")
 	}
@@ -127,7 +132,8 @@ func (r *Rig) StartWorker(scheduler string, cfg worker.Config) *worker.Worker {
 // Client connects a Go client.
 func (r *Rig) Client(scheduler string) *client.Client {
 	r.Helper()
-	c, err := client.Connect(r.Context, scheduler, client.Config{Dial: r.Dial(secure.Client), Logger: r.Logger("client")})
+	c, err := client.Connect(r.Context, scheduler, client.Config{Dial: r.Dial(secure.Client),
+		Logger: r.Logger("client")})
 	if err != nil {
 		r.Fatal(err)
 	}

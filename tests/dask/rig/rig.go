@@ -48,7 +48,8 @@ func With(t testing.TB, s Setting) *Rig {
 	wrong := repeated(t)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
-	r := &Rig{TB: t, Setting: s, Context: ctx, Interpreter: python, dir: t.TempDir(), count: map[string]int{}, wrong: wrong}
+	r := &Rig{TB: t, Setting: s, Context: ctx, Interpreter: python, dir: t.TempDir(), count: map[string]int{},
+		wrong: wrong}
 	switch s.Protocol {
 	case "tcp":
 	case "tls":
@@ -86,8 +87,10 @@ func (r *Rig) env() []string {
 			env = append(env, v)
 		}
 	}
-	env = append(env, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1", "PYTHONPATH="+Root()+"/python:"+Root()+"/tests/dask/peers",
-		"DASK_TEMPORARY_DIRECTORY="+r.temp(), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=60s", "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE=false",
+	env = append(env, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1", "PYTHONPATH="+Root()+"/python:"+Root()+
+		"/tests/dask/peers",
+		"DASK_TEMPORARY_DIRECTORY="+r.temp(), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=60s",
+		"DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE=false",
 		// Every two seconds Dask's client puts an identity without workers in the place of the one that scheduler_info
 		// is about to return.
 		"DASK_DISTRIBUTED__CLIENT__SCHEDULER_INFO_INTERVAL=1h")

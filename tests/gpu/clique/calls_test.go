@@ -22,8 +22,10 @@ type calls interface {
 var kinds = map[clique.Kind]calls{
 	collective.Int8: callsOf[int8]{}, collective.Int16: callsOf[int16]{}, collective.Int32: callsOf[int32]{},
 	collective.Int64: callsOf[int64]{}, collective.Uint8: callsOf[uint8]{}, collective.Uint16: callsOf[uint16]{},
-	collective.Uint32: callsOf[uint32]{}, collective.Uint64: callsOf[uint64]{}, collective.Float16: callsOf[clique.F16]{},
-	collective.BFloat16: callsOf[clique.BF16]{}, collective.Float32: callsOf[float32]{}, collective.Float64: callsOf[float64]{},
+	collective.Uint32: callsOf[uint32]{}, collective.Uint64: callsOf[uint64]{},
+	collective.Float16:  callsOf[clique.F16]{},
+	collective.BFloat16: callsOf[clique.BF16]{}, collective.Float32: callsOf[float32]{},
+	collective.Float64: callsOf[float64]{},
 }
 
 type callsOf[T clique.Number] struct{}

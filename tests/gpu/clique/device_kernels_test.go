@@ -49,10 +49,14 @@ func hostCopy(t testing.TB, d *mem.Buffer) []byte {
 // element is the bits of an element that makes trouble, or a random one.
 func element(k collective.Kind, r *rand.Rand) uint64 {
 	special := map[collective.Kind][]uint64{
-		collective.Float16:  {0, 0x8000, 0x7c00, 0xfc00, 0x7e00, 0xfe01, 0x7d01, 1, 0x83ff, 0x7bff, 0xfbff, 0x3c00, 0x0400},
-		collective.BFloat16: {0, 0x8000, 0x7f80, 0xff80, 0x7fc0, 0xffc1, 0x7f81, 1, 0x807f, 0x7f7f, 0xff7f, 0x3f80, 0x0080},
-		collective.Float32:  {0, 1 << 31, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc00001, 1, 0x807fffff, 0x7f7fffff, 0xff7fffff, 0x3f800000},
-		collective.Float64: {0, 1 << 63, math.Float64bits(math.Inf(1)), math.Float64bits(math.Inf(-1)), 0x7ff8000000000000, 1,
+		collective.Float16: {0, 0x8000, 0x7c00, 0xfc00, 0x7e00, 0xfe01, 0x7d01, 1, 0x83ff, 0x7bff, 0xfbff, 0x3c00,
+			0x0400},
+		collective.BFloat16: {0, 0x8000, 0x7f80, 0xff80, 0x7fc0, 0xffc1, 0x7f81, 1, 0x807f, 0x7f7f, 0xff7f, 0x3f80,
+			0x0080},
+		collective.Float32: {0, 1 << 31, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc00001, 1, 0x807fffff, 0x7f7fffff,
+			0xff7fffff, 0x3f800000},
+		collective.Float64: {0, 1 << 63, math.Float64bits(math.Inf(1)), math.Float64bits(math.Inf(-1)),
+			0x7ff8000000000000, 1,
 			math.Float64bits(math.MaxFloat64), math.Float64bits(-math.MaxFloat64), math.Float64bits(1)},
 	}[k]
 	if len(special) > 0 {
@@ -133,9 +137,11 @@ func TestGPUFold(t *testing.T) {
 			hosts, bufs = append(hosts, h), append(bufs, deviceCopy(t, h))
 		}
 		out := deviceCopy(t, make([]byte, (most+room)*es))
-		for _, op := range []collective.Op{collective.Sum, collective.Prod, collective.Min, collective.Max, collective.Avg, elem.PreMulSumOf(k, 3)} {
+		for _, op := range []collective.Op{collective.Sum, collective.Prod, collective.Min, collective.Max,
+			collective.Avg, elem.PreMulSumOf(k, 3)} {
 			for _, n := range []int{0, 1, 15, 16, 17, 257, 1000, most} {
-				for shape, shift := range [][2]int{{0, 0}, {16, 16}, {es, es}, {0, es}, {1, 3}} { // bytes: of sources, of the target
+				// bytes: of sources, of the target
+				for shape, shift := range [][2]int{{0, 0}, {16, 16}, {es, es}, {0, es}, {1, 3}} {
 					for _, count := range []int{1, 2, 3, many} {
 						sources, plain, ops := []*mem.Buffer{}, [][]byte{}, []collective.Op{}
 						for i := range count {
@@ -144,7 +150,8 @@ func TestGPUFold(t *testing.T) {
 								at += i
 							}
 							v := bufs[i].Slice(at, n*es)
-							sources, plain, ops = append(sources, v), append(plain, hosts[i][at:at+n*es]), append(ops, op)
+							sources, plain, ops = append(sources, v), append(plain, hosts[i][at:at+n*es]),
+								append(ops, op)
 						}
 						dst := out.Slice(shift[1], n*es)
 						if n > 0 {
@@ -197,7 +204,8 @@ func TestGPULaunch(t *testing.T) {
 	var images [][]byte
 	d, err := cuda.DeviceByOrdinal(device)
 	must(t, err)
-	for _, arch := range []string{fmt.Sprintf("compute_%d%d", d.Major, d.Minor), fmt.Sprintf("sm_%d%d", d.Major, d.Minor)} {
+	for _, arch := range []string{fmt.Sprintf("compute_%d%d", d.Major, d.Minor),
+		fmt.Sprintf("sm_%d%d", d.Major, d.Minor)} {
 		code, err := nvrtc.Compile(ctx, saxpy, nvrtc.Options{Arch: arch, Name: "saxpy.cu"})
 		must(t, err)
 		t.Logf("%s: %d bytes, PTX %v", arch, len(code.Image), code.PTX)
@@ -249,7 +257,8 @@ func TestGPULaunch(t *testing.T) {
 			t.Errorf("the second stream did not wait: %v %v", done, err)
 		}
 		allocs := testing.AllocsPerRun(200, func() {
-			if _, err := second.Launch(f, grid, cuda.Out(y), cuda.In(x), cuda.Val(float32(2)), cuda.Val(int32(n))); err != nil {
+			if _, err := second.Launch(f, grid, cuda.Out(y), cuda.In(x), cuda.Val(float32(2)),
+				cuda.Val(int32(n))); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -280,7 +289,8 @@ func TestGPULaunch(t *testing.T) {
 	if !errors.As(err, &bad) || !strings.Contains(err.Error(), "bad.cu") {
 		t.Errorf("%v", err)
 	}
-	_, err = cuda.LoadModule(device, []byte(".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry f() { nonsense; }\n"))
+	_, err = cuda.LoadModule(device, []byte(".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry f() { "+
+		"nonsense; }\n"))
 	if !errors.Is(err, cuda.ErrInvalidPTX) || !strings.Contains(err.Error(), "ptxas") {
 		t.Errorf("%v", err)
 	}

@@ -21,7 +21,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// The engine's collectives on device memory among processes, without a cluster: each rank is this test binary in a role.
+// The engine's collectives on device memory among processes, without a cluster: each rank is this test binary in a
+// role.
 
 // deviceRole makes the test binary a rank.
 const deviceRole = "MILLSTREAM_DEVICE_RANK"
@@ -116,13 +117,15 @@ func serveDevice(ctx context.Context, out *json.Encoder) error {
 }
 
 // deviceTransport connects the ranks, the higher dialling the lower.
-func deviceTransport(ctx context.Context, l comm.Listener, o deviceOrder) (t transport.Transport, free func(), err error) {
+func deviceTransport(ctx context.Context, l comm.Listener, o deviceOrder) (t transport.Transport, free func(),
+	err error) {
 	peers := make([]comm.Comm, len(o.Addresses))
 	for r := range o.Rank {
 		if peers[r], err = comm.Dial(ctx, o.Addresses[r], comm.DialConfig{}); err != nil {
 			return nil, nil, err
 		}
-		if err := peers[r].Write(ctx, &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte{byte(o.Rank)})}}); err != nil {
+		if err := peers[r].Write(ctx,
+			&wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte{byte(o.Rank)})}}); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -43,7 +43,8 @@ func kmeansConfig(t testing.TB) gpulloyd.Config {
 }
 
 // kmeansRows are columns in host memory and the same on the device.
-func kmeansRows[T lloyd.Float](t testing.TB, ctx context.Context, cfg gpulloyd.Config, k int, parts ...[][]T) *gpulloyd.Rows {
+func kmeansRows[T lloyd.Float](t testing.TB, ctx context.Context, cfg gpulloyd.Config, k int,
+	parts ...[][]T) *gpulloyd.Rows {
 	t.Helper()
 	narrow := unsafe.Sizeof(T(0)) == 4
 	kind := "f64"
@@ -162,7 +163,8 @@ func testKMeansPass[T lloyd.Float](t *testing.T, cfg gpulloyd.Config) {
 						for i, l := range labels {
 							for row, got := range kmeansLabels(t, ctx, rows, i) {
 								if got != l[row] {
-									t.Fatalf("%s, pass %d: row %d of part %d has label %d, want %d", name, pass, row, i, got, l[row])
+									t.Fatalf("%s, pass %d: row %d of part %d has label %d, want %d", name, pass, row, i,
+										got, l[row])
 								}
 							}
 						}
@@ -175,7 +177,8 @@ func testKMeansPass[T lloyd.Float](t *testing.T, cfg gpulloyd.Config) {
 }
 
 // kmeansOthers compares what is done besides passes.
-func kmeansOthers[T lloyd.Float](t *testing.T, ctx context.Context, name string, rows *gpulloyd.Rows, parts [][][]T, labels [][]int32, centres, shift []T) {
+func kmeansOthers[T lloyd.Float](t *testing.T, ctx context.Context, name string, rows *gpulloyd.Rows, parts [][][]T,
+	labels [][]int32, centres, shift []T) {
 	t.Helper()
 	d := len(shift)
 	var want float64
@@ -300,7 +303,8 @@ func TestGPUKMeansIntegers(t *testing.T) {
 	const n = 700
 	want := make([]float64, n)
 	i8, i16, i32, i64 := make([]int8, n), make([]int16, n), make([]int32, n), make([]int64, n)
-	u8, u16, u32, u64, f32 := make([]uint8, n), make([]uint16, n), make([]uint32, n), make([]uint64, n), make([]float32, n)
+	u8, u16, u32, u64, f32 := make([]uint8, n), make([]uint16, n), make([]uint32, n), make([]uint64, n),
+		make([]float32, n)
 	for i := range n {
 		v := i % 128
 		want[i] = float64(v)
@@ -308,11 +312,16 @@ func TestGPUKMeansIntegers(t *testing.T) {
 		u8[i], u16[i], u32[i], u64[i], f32[i] = uint8(v), uint16(v), uint32(v), uint64(v), float32(v)
 	}
 	columns := []gpulloyd.Column{
-		{Buffer: kmeansUpload(t, ctx, cfg.Memory, i8), Type: "i8"}, {Buffer: kmeansUpload(t, ctx, cfg.Memory, i16), Type: "i16"},
-		{Buffer: kmeansUpload(t, ctx, cfg.Memory, i32), Type: "i32"}, {Buffer: kmeansUpload(t, ctx, cfg.Memory, i64), Type: "i64"},
-		{Buffer: kmeansUpload(t, ctx, cfg.Memory, u8), Type: "u8"}, {Buffer: kmeansUpload(t, ctx, cfg.Memory, u16), Type: "u16"},
-		{Buffer: kmeansUpload(t, ctx, cfg.Memory, u32), Type: "u32"}, {Buffer: kmeansUpload(t, ctx, cfg.Memory, u64), Type: "u64"},
-		{Buffer: kmeansUpload(t, ctx, cfg.Memory, f32), Type: "f32"}, {Buffer: kmeansUpload(t, ctx, cfg.Memory, want), Type: "f64"},
+		{Buffer: kmeansUpload(t, ctx, cfg.Memory, i8), Type: "i8"},
+		{Buffer: kmeansUpload(t, ctx, cfg.Memory, i16), Type: "i16"},
+		{Buffer: kmeansUpload(t, ctx, cfg.Memory, i32), Type: "i32"},
+		{Buffer: kmeansUpload(t, ctx, cfg.Memory, i64), Type: "i64"},
+		{Buffer: kmeansUpload(t, ctx, cfg.Memory, u8), Type: "u8"},
+		{Buffer: kmeansUpload(t, ctx, cfg.Memory, u16), Type: "u16"},
+		{Buffer: kmeansUpload(t, ctx, cfg.Memory, u32), Type: "u32"},
+		{Buffer: kmeansUpload(t, ctx, cfg.Memory, u64), Type: "u64"},
+		{Buffer: kmeansUpload(t, ctx, cfg.Memory, f32), Type: "f32"},
+		{Buffer: kmeansUpload(t, ctx, cfg.Memory, want), Type: "f64"},
 	}
 	rows, err := gpulloyd.New(ctx, cfg, len(columns), 1, false)
 	must(t, err)

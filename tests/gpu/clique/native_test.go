@@ -86,7 +86,8 @@ func TestGPUNativeDevice(t *testing.T) {
 	if err != nil {
 		nvcc = "/usr/local/cuda/bin/nvcc"
 	}
-	out, err := exec.Command(nvcc, "-shared", "-Xcompiler", "-fPIC", "-O1", "-arch=native", "-cudart", "shared", "-I", dir, "-o", path, filepath.Join(dir, "sums.cu")).CombinedOutput()
+	out, err := exec.Command(nvcc, "-shared", "-Xcompiler", "-fPIC", "-O1", "-arch=native", "-cudart", "shared", "-I",
+		dir, "-o", path, filepath.Join(dir, "sums.cu")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

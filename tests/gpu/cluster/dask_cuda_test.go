@@ -22,9 +22,9 @@ import (
 // daskCUDAPatience bounds the test of one protocol: its processes import CuPy, Dask and dask-cuda and start twice.
 const daskCUDAPatience = 3 * time.Minute
 
-// TestGPUDaskCUDA runs the operations of dask-cuda's benchmark local_cupy on processes of `dask cuda worker`, with pools
-// of RMM, under Millstream's scheduler. Opening the graphs imports CuPy in a helper of the scheduler, whose cache of
-// kernels no variable of the environment names.
+// TestGPUDaskCUDA runs the operations of dask-cuda's benchmark local_cupy on processes of `dask cuda worker`, with
+// pools of RMM, under Millstream's scheduler. Opening the graphs imports CuPy in a helper of the scheduler, whose cache
+// of kernels no variable of the environment names.
 func TestGPUDaskCUDA(t *testing.T) {
 	requireGPU(t)
 	for _, protocol := range []string{"tcp", "ucxx"} {
@@ -53,7 +53,8 @@ func daskCUDA(t *testing.T, protocol string) {
 		}
 	})
 	for _, name := range []string{"first", "second"} {
-		out := startPeer(t, ctx, "dask cuda worker "+name, "-m", "dask", "cuda", "worker", s.Address(), "--protocol", protocol, "--host", "127.0.0.1",
+		out := startPeer(t, ctx, "dask cuda worker "+name, "-m", "dask", "cuda", "worker", s.Address(), "--protocol",
+			protocol, "--host", "127.0.0.1",
 			"--name", name, "--nthreads", "1", "--memory-limit", "0", "--no-dashboard", "--rmm-pool-size", "2GiB",
 			"--set-rmm-allocator-for-libs", "cupy", "--local-directory", t.TempDir())
 		go func() { _, _ = io.Copy(io.Discard, out) }() // until the cleanup closes the pipe

@@ -133,10 +133,12 @@ func TestGPUDaskScheduler(t *testing.T) {
 	python := startDask(t, "dask_worker.py", scheduler, "python")
 	machine, err := cluster.ThisCUDAMachine()
 	must(t, err)
-	plan, err := cluster.CUDAOptions{Devices: []string{"0"}, RMM: cluster.RMMOptions{PoolSize: "2GiB"}, Protocol: "ucxx"}.Plan(machine)
+	plan, err := cluster.CUDAOptions{Devices: []string{"0"}, RMM: cluster.RMMOptions{PoolSize: "2GiB"},
+		Protocol: "ucxx"}.Plan(machine)
 	must(t, err)
 	w := plan.Workers[0]
-	n, err := cluster.StartNanny(w.Spec(cluster.WorkerSpec{Scheduler: scheduler, Listen: "ucxx://127.0.0.1:0", Dashboard: "127.0.0.1:0"}), cluster.NannyConfig{Env: w.Env})
+	n, err := cluster.StartNanny(w.Spec(cluster.WorkerSpec{Scheduler: scheduler, Listen: "ucxx://127.0.0.1:0",
+		Dashboard: "127.0.0.1:0"}), cluster.NannyConfig{Env: w.Env})
 	must(t, err)
 	t.Cleanup(func() { _ = n.Close(context.Background()) })
 	c, err := client.Connect(ctx, scheduler, client.Config{})
@@ -156,7 +158,8 @@ func daskCluster(t *testing.T, protocol, memory string) {
 }
 
 // daskArraysCross exchanges arrays between a Go worker and one of Dask's; memory is where Python's are in Go's tasks.
-func daskArraysCross(t *testing.T, ctx context.Context, c *client.Client, worker cluster.WorkerInfo, python, memory string) {
+func daskArraysCross(t *testing.T, ctx context.Context, c *client.Client, worker cluster.WorkerInfo, python,
+	memory string) {
 	t.Helper()
 	ours, theirs := client.WithWorkers(worker.Address), client.WithWorkers(python)
 	makeThere := client.PythonSource[*wire.DeviceArray](pyMake).With(theirs)
@@ -174,19 +177,22 @@ func daskArraysCross(t *testing.T, ctx context.Context, c *client.Client, worker
 		}
 		made := makeThere.Submit(ctx, c, blobOf(ctx, c, data), a.kind, string(a.dtype), shape, a.order)
 		s, err := lookFunc.Submit(ctx, c, made, ours).Result(ctx)
-		if err != nil || s.SHA256 != shaOf(data) || s.Class != a.class || s.DType != string(a.dtype) || s.Memory != memory || fmt.Sprint(s.Shape) != fmt.Sprint(a.shape) {
+		if err != nil || s.SHA256 != shaOf(data) || s.Class != a.class || s.DType != string(a.dtype) ||
+			s.Memory != memory || fmt.Sprint(s.Shape) != fmt.Sprint(a.shape) {
 			t.Errorf("%s %s %v of Python in Go: %+v, %v", a.kind, a.dtype, a.shape, s, err)
 		}
 		back := sameFunc.Submit(ctx, c, made, ours) // Go's now, whatever Python had called it
 		s, err = lookThere.Submit(ctx, c, back).Result(ctx)
-		if err != nil || s.SHA256 != shaOf(data) || s.Class != a.class || s.Memory != "device" || fmt.Sprint(s.Shape) != fmt.Sprint(a.shape) {
+		if err != nil || s.SHA256 != shaOf(data) || s.Class != a.class || s.Memory != "device" ||
+			fmt.Sprint(s.Shape) != fmt.Sprint(a.shape) {
 			t.Errorf("%s %s %v back in Python: %+v, %v", a.kind, a.dtype, a.shape, s, err)
 		}
 	}
 	for i, n := range sizes {
 		made := makeFunc.Submit(ctx, c, client.Val(n), client.Val(int64(i)), ours)
 		s, err := lookThere.Submit(ctx, c, made).Result(ctx)
-		if err != nil || s.SHA256 != shaOf(pattern(int64(i), int(n))) || s.Class != wire.CuPyArray || s.Memory != "device" {
+		if err != nil || s.SHA256 != shaOf(pattern(int64(i), int(n))) || s.Class != wire.CuPyArray ||
+			s.Memory != "device" {
 			t.Errorf("%d bytes of Go in Python: %+v, %v", n, s, err)
 		}
 	}
@@ -194,7 +200,8 @@ func daskArraysCross(t *testing.T, ctx context.Context, c *client.Client, worker
 		return
 	}
 	for _, m := range incoming(t, ctx, worker) {
-		t.Logf("from %s: %d bytes, %d on the device, over %s %v in %.1f µs", m.Peer, m.Bytes, m.DeviceBytes, m.Lane, m.Transports, m.Duration*1e6)
+		t.Logf("from %s: %d bytes, %d on the device, over %s %v in %.1f µs", m.Peer, m.Bytes, m.DeviceBytes, m.Lane,
+			m.Transports, m.Duration*1e6)
 		if m.Peer == python && m.DeviceBytes > 0 && !slices.Contains(m.Transports, "cuda_ipc") {
 			t.Errorf("device memory came without cuda_ipc: %+v", m)
 		}

@@ -22,19 +22,24 @@ func TestGPUDoctor(t *testing.T) {
 		want   string // of both directions
 		never  string
 	}{
-		{"as UCX chooses", config.Unset, `(?m)^✓ \S+ → \S+: device memory, ucxx \([a-z_, ]*cuda_ipc[a-z_, ]*\), [0-9.]+ GB/s$`, "no cuda_ipc"},
-		{"without cuda_ipc", config.Off, `(?m)^! \S+ → \S+: device memory, ucxx \([a-z_, ]+\), [0-9.]+ GB/s\n    Device memory goes through host memory: UCX has no cuda_ipc`, `\([^)]*cuda_ipc`},
+		{"as UCX chooses", config.Unset,
+			`(?m)^✓ \S+ → \S+: device memory, ucxx \([a-z_, ]*cuda_ipc[a-z_, ]*\), [0-9.]+ GB/s$`, "no cuda_ipc"},
+		{"without cuda_ipc", config.Off,
+			`(?m)^! \S+ → \S+: device memory, ucxx \([a-z_, ]+\), [0-9.]+ GB/s\n    Device memory goes through host memory: UCX has no cuda_ipc`, `\([^)]*cuda_ipc`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testContext(t)
-			cl, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: []string{"0", "0"}, RMM: cluster.RMMOptions{PoolSize: "1GiB"}, UCX: config.UCX{NVLink: c.nvlink}},
+			cl, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: []string{"0", "0"},
+				RMM: cluster.RMMOptions{PoolSize: "1GiB"}, UCX: config.UCX{NVLink: c.nvlink}},
 				cluster.Options{Protocol: "tcp"})
 			must(t, err)
 			defer cl.Close()
 			var out, problems bytes.Buffer
-			code := cli.Run(ctx, []string{"doctor", cl.Address(), "--size", "16MiB"}, strings.NewReader(""), &out, &problems)
+			code := cli.Run(ctx, []string{"doctor", cl.Address(), "--size", "16MiB"}, strings.NewReader(""), &out,
+				&problems)
 			t.Logf("%s%s", &out, &problems)
-			if got := regexp.MustCompile(c.want).FindAllString(out.String(), -1); code != 0 || len(got) != 2 || regexp.MustCompile(c.never).MatchString(out.String()) {
+			if got := regexp.MustCompile(c.want).FindAllString(out.String(), -1); code != 0 || len(got) != 2 ||
+				regexp.MustCompile(c.never).MatchString(out.String()) {
 				t.Errorf("code %d, %d directions as expected", code, len(got))
 			}
 		})

@@ -16,10 +16,12 @@ import (
 )
 
 // twoOnOne starts two workers on one GPU, each with a pool, and a client.
-func twoOnOne(t *testing.T, ctx context.Context, cfg client.Config, options cluster.Options) (*cluster.Cluster, *client.Client, []cluster.WorkerInfo) {
+func twoOnOne(t *testing.T, ctx context.Context, cfg client.Config, options cluster.Options) (*cluster.Cluster,
+	*client.Client, []cluster.WorkerInfo) {
 	t.Helper()
 	options.WorkerDashboard = "127.0.0.1:0"
-	cl, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: []string{"0", "0"}, RMM: cluster.RMMOptions{PoolSize: "4GiB"}}, options)
+	cl, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: []string{"0", "0"},
+		RMM: cluster.RMMOptions{PoolSize: "4GiB"}}, options)
 	must(t, err)
 	t.Cleanup(func() { _ = cl.Close() })
 	device := cfg.Dial.Device
@@ -55,7 +57,8 @@ func TestGPUFetch(t *testing.T) {
 		x := makeFunc.Submit(ctx, c, client.Val(n), client.Val(int64(i)), client.WithWorkers(workers[0].Address))
 		got, err := lookFunc.Submit(ctx, c, x, client.WithWorkers(workers[1].Address), client.WithImpure()).Result(ctx)
 		must(t, err)
-		if got.SHA256 != shaOf(pattern(int64(i), int(n))) || got.Memory != "device" || got.Pid != int64(workers[1].PID) || got.Class != wire.CuPyArray {
+		if got.SHA256 != shaOf(pattern(int64(i), int(n))) || got.Memory != "device" ||
+			got.Pid != int64(workers[1].PID) || got.Class != wire.CuPyArray {
 			t.Errorf("%d bytes: %+v", n, got)
 		}
 		here, err := lookFunc.Submit(ctx, c, x, client.WithWorkers(workers[0].Address), client.WithImpure()).Result(ctx)
@@ -69,7 +72,8 @@ func TestGPUFetch(t *testing.T) {
 		t.Errorf("%d transfers", len(moved))
 	}
 	for _, m := range moved {
-		t.Logf("%d bytes, %d on the device, over %s %v in %.1f µs", m.Bytes, m.DeviceBytes, m.Lane, m.Transports, m.Duration*1e6)
+		t.Logf("%d bytes, %d on the device, over %s %v in %.1f µs", m.Bytes, m.DeviceBytes, m.Lane, m.Transports,
+			m.Duration*1e6)
 		if m.Lane != "ucxx" || !slices.Contains(m.Transports, "cuda_ipc") || m.DeviceBytes == 0 {
 			t.Errorf("%+v", m)
 		}
@@ -88,7 +92,8 @@ func TestGPUFetchMany(t *testing.T) {
 	must(t, err)
 	futures := make([]*client.Future[*wire.DeviceArray], 32)
 	for i := range futures {
-		futures[i] = makeFunc.Submit(ctx, c, client.Val[int64](n), client.Val(int64(i)), client.WithWorkers(workers[0].Address), client.WithImpure())
+		futures[i] = makeFunc.Submit(ctx, c, client.Val[int64](n), client.Val(int64(i)),
+			client.WithWorkers(workers[0].Address), client.WithImpure())
 	}
 	must(t, client.Wait(ctx, futures))
 	got, err := lookManyFunc.Submit(ctx, c, client.ListOf(futures), client.WithWorkers(workers[1].Address)).Result(ctx)
@@ -100,13 +105,15 @@ func TestGPUFetchMany(t *testing.T) {
 	}
 	moved := incoming(t, ctx, workers[1])
 	for _, m := range moved {
-		t.Logf("%d keys, %d bytes over %s %v in %.1f µs: %.1f GB/s", m.Keys, m.Bytes, m.Lane, m.Transports, m.Duration*1e6, float64(m.Bytes)/m.Duration/1e9)
+		t.Logf("%d keys, %d bytes over %s %v in %.1f µs: %.1f GB/s", m.Keys, m.Bytes, m.Lane, m.Transports,
+			m.Duration*1e6, float64(m.Bytes)/m.Duration/1e9)
 	}
 	if len(moved) != 2 || moved[1].Keys != len(futures) {
 		t.Errorf("the first and then %d results came in %d transfers", len(futures), len(moved))
 	}
 
-	list := manyFunc.Submit(ctx, c, client.Val[int64](5), client.Val[int64](3000), client.WithWorkers(workers[0].Address))
+	list := manyFunc.Submit(ctx, c, client.Val[int64](5), client.Val[int64](3000),
+		client.WithWorkers(workers[0].Address))
 	columns, err := lookManyFunc.Submit(ctx, c, list, client.WithWorkers(workers[1].Address)).Result(ctx)
 	must(t, err)
 	for i, s := range columns {
@@ -119,7 +126,8 @@ func TestGPUFetchMany(t *testing.T) {
 	if err != nil || s.SHA256 != shaOf(pattern(3, n)) || s.Memory != "device" {
 		t.Errorf("an argument that was returned: %+v, %v", s, err)
 	}
-	made := rawFunc.Submit(ctx, c, client.Val[int64](5000), client.Val[int64](9), client.WithWorkers(workers[0].Address))
+	made := rawFunc.Submit(ctx, c, client.Val[int64](5000), client.Val[int64](9),
+		client.WithWorkers(workers[0].Address))
 	raw := copyFunc.Submit(ctx, c, made, client.WithWorkers(workers[1].Address))
 	s, err = lookRawFunc.Submit(ctx, c, raw, client.WithWorkers(workers[0].Address)).Result(ctx)
 	if err != nil || s.SHA256 != shaOf(pattern(9, 5000)) || s.Memory != "device" {
@@ -163,7 +171,8 @@ func TestGPUGather(t *testing.T) {
 			name     string
 			device   bool
 			noDirect bool
-		}{{"device", true, false}, {"host", false, false}, {"through the scheduler to host", false, true}, {"through the scheduler to device", true, true}} {
+		}{{"device", true, false}, {"host", false, false}, {"through the scheduler to host", false, true},
+			{"through the scheduler to device", true, true}} {
 			t.Run(protocol+"/"+tc.name, func(t *testing.T) {
 				ctx := testContext(t)
 				cfg := client.Config{NoDirect: tc.noDirect}
@@ -172,7 +181,8 @@ func TestGPUGather(t *testing.T) {
 				}
 				_, c, workers := twoOnOne(t, ctx, cfg, cluster.Options{Protocol: protocol})
 				for i, n := range sizes {
-					x := makeFunc.Submit(ctx, c, client.Val(n), client.Val(int64(i)), client.WithWorkers(workers[0].Address))
+					x := makeFunc.Submit(ctx, c, client.Val(n), client.Val(int64(i)),
+						client.WithWorkers(workers[0].Address))
 					a, err := x.Result(ctx)
 					if err != nil {
 						t.Errorf("%d bytes: %v", n, err)

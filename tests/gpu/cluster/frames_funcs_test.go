@@ -94,7 +94,9 @@ func look(ctx context.Context, a *wire.DeviceArray) (seen, error) {
 var (
 	makeFunc = client.Func2("gputest.make", makeArray)
 	lookFunc = client.Func("gputest.look", look)
-	sameFunc = client.Func("gputest.same", func(_ context.Context, a *wire.DeviceArray) (*wire.DeviceArray, error) { return a, nil })
+	sameFunc = client.Func("gputest.same", func(_ context.Context, a *wire.DeviceArray) (*wire.DeviceArray, error) {
+		return a, nil
+	})
 	// manyFunc returns a list of arrays, as a partition of columns is one.
 	manyFunc = client.Func2("gputest.many", func(ctx context.Context, k, n int64) ([]*wire.DeviceArray, error) {
 		out := make([]*wire.DeviceArray, k)
@@ -106,17 +108,18 @@ var (
 		}
 		return out, nil
 	})
-	lookManyFunc = client.Func("gputest.look-many", func(ctx context.Context, list []*wire.DeviceArray) ([]seen, error) {
-		var out []seen
-		for _, a := range list {
-			s, err := look(ctx, a)
-			if err != nil {
-				return nil, err
+	lookManyFunc = client.Func("gputest.look-many",
+		func(ctx context.Context, list []*wire.DeviceArray) ([]seen, error) {
+			var out []seen
+			for _, a := range list {
+				s, err := look(ctx, a)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, s)
 			}
-			out = append(out, s)
-		}
-		return out, nil
-	})
+			return out, nil
+		})
 	// A buffer is a task value as well.
 	rawFunc = client.Func2("gputest.raw", func(ctx context.Context, n, seed int64) (*mem.Buffer, error) {
 		a, err := makeArray(ctx, n, seed)
@@ -141,7 +144,8 @@ var (
 		return out, nil
 	})
 	lookRawFunc = client.Func("gputest.look-raw", func(ctx context.Context, b *mem.Buffer) (seen, error) {
-		return look(ctx, &wire.DeviceArray{Class: wire.RMMBuffer, DType: wire.Uint8, Shape: []int{b.Len()}, Frame: wire.BufferFrame(b)})
+		return look(ctx, &wire.DeviceArray{Class: wire.RMMBuffer, DType: wire.Uint8, Shape: []int{b.Len()},
+			Frame: wire.BufferFrame(b)})
 	})
 	// outFunc is how many bytes of its device memory a worker has handed out.
 	outFunc = client.Func("gputest.out", func(ctx context.Context, _ int64) (int64, error) {

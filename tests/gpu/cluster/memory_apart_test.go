@@ -141,14 +141,17 @@ func TestGPUMemoryApart(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(testContext(t), 20*time.Second)
 			defer cancel()
-			said, log := startCommand(t, c.env, []string{"scheduler", "--protocol", c.protocol, "--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"}, "scheduler at ", "dashboard at http://")
+			said, log := startCommand(t, c.env, []string{"scheduler", "--protocol", c.protocol, "--host", "127.0.0.1",
+				"--port", "0", "--dashboard-address", "127.0.0.1:0"}, "scheduler at ", "dashboard at http://")
 			address := said[0]
 			got := metricsOf(t, ctx, strings.TrimSuffix(said[1], "/"))[deviceMetric(d.UUID, "pool")]
-			ignored := strings.Count(log.String(), "rmm.pool-size of 268435456 bytes (DASK_RMM__POOL_SIZE) is ignored: there is no GPU here")
+			ignored := strings.Count(log.String(), "rmm.pool-size of 268435456 bytes (DASK_RMM__POOL_SIZE) is "+
+				"ignored: there is no GPU here")
 			if (got == 256<<20) != c.pool || (ignored == 1) != c.ignored || got != 0 && !c.pool || ignored > 1 {
 				t.Errorf("the scheduler's pool has %.0f bytes, and its log says\n%s", got, log)
 			}
-			startCommand(t, []string{pool}, []string{"cuda-worker", address, "--devices", "0", "--no-python", "--dashboard-address", "127.0.0.1:0"}, "worker at ")
+			startCommand(t, []string{pool}, []string{"cuda-worker", address, "--devices", "0", "--no-python",
+				"--dashboard-address", "127.0.0.1:0"}, "worker at ")
 			cl, err := client.Connect(ctx, address, client.Config{NoDirect: true})
 			must(t, err)
 			defer cl.Close(context.Background())
@@ -160,7 +163,8 @@ func TestGPUMemoryApart(t *testing.T) {
 					t.Fatalf("%d bytes: %v", n, err)
 				}
 				t.Logf("%d bytes through the scheduler in %v", n, time.Since(start))
-				if a.Frame.OnDevice() || int64(a.Frame.Len()) != n || bytes.Count(a.Frame.Bytes(), []byte{33}) != int(n) {
+				if a.Frame.OnDevice() || int64(a.Frame.Len()) != n ||
+					bytes.Count(a.Frame.Bytes(), []byte{33}) != int(n) {
 					t.Errorf("%d bytes came as %d, on the device: %v", n, a.Frame.Len(), a.Frame.OnDevice())
 				}
 				task.Release(a)

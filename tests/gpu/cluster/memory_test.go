@@ -62,34 +62,36 @@ var (
 		return s, err
 	})
 	// memoryFill makes n bytes of one value, and returns while they are being written.
-	memoryFill = client.Func2("gputest.memory-fill", func(ctx context.Context, n, value int64) (*wire.DeviceArray, error) {
-		d, err := task.CurrentDevice(ctx)
-		if err != nil {
-			return nil, err
-		}
-		b, err := d.Memory.Alloc(ctx, int(n))
-		if err != nil {
-			return nil, err
-		}
-		if _, err := cuda.StreamOf(d.Stream).Fill(b, byte(value)); err != nil {
-			b.Release()
-			return nil, err
-		}
-		return wire.NewDeviceArray[uint8](b)
-	})
+	memoryFill = client.Func2("gputest.memory-fill",
+		func(ctx context.Context, n, value int64) (*wire.DeviceArray, error) {
+			d, err := task.CurrentDevice(ctx)
+			if err != nil {
+				return nil, err
+			}
+			b, err := d.Memory.Alloc(ctx, int(n))
+			if err != nil {
+				return nil, err
+			}
+			if _, err := cuda.StreamOf(d.Stream).Fill(b, byte(value)); err != nil {
+				b.Release()
+				return nil, err
+			}
+			return wire.NewDeviceArray[uint8](b)
+		})
 	// memoryCheck wants every byte to be the value, and says how many there are.
-	memoryCheck = client.Func2("gputest.memory-check", func(ctx context.Context, a *wire.DeviceArray, value int64) (int64, error) {
-		data := make([]byte, a.Frame.Len())
-		if b := a.Buffer(); b == nil { // managed memory travels as the host's
-			copy(data, a.Frame.Bytes())
-		} else if err := cuda.CopyToHost(ctx, data, b); err != nil {
-			return 0, err
-		}
-		if n := bytes.Count(data, []byte{byte(value)}); n != len(data) {
-			return 0, fmt.Errorf("%d of %d bytes are %d", n, len(data), byte(value))
-		}
-		return int64(len(data)), nil
-	})
+	memoryCheck = client.Func2("gputest.memory-check",
+		func(ctx context.Context, a *wire.DeviceArray, value int64) (int64, error) {
+			data := make([]byte, a.Frame.Len())
+			if b := a.Buffer(); b == nil { // managed memory travels as the host's
+				copy(data, a.Frame.Bytes())
+			} else if err := cuda.CopyToHost(ctx, data, b); err != nil {
+				return 0, err
+			}
+			if n := bytes.Count(data, []byte{byte(value)}); n != len(data) {
+				return 0, fmt.Errorf("%d of %d bytes are %d", n, len(data), byte(value))
+			}
+			return int64(len(data)), nil
+		})
 )
 
 // metricsOf reads /metrics of a server: name{labels} to value.
@@ -143,7 +145,8 @@ func deviceMetric(uuid, kind string) string {
 }
 
 // gpuCluster starts workers on the first GPU and a client.
-func gpuCluster(t *testing.T, ctx context.Context, gpus cluster.CUDAOptions, options cluster.Options) (*cluster.Cluster, *client.Client, []cluster.WorkerInfo) {
+func gpuCluster(t *testing.T, ctx context.Context, gpus cluster.CUDAOptions, options cluster.Options) (*cluster.Cluster,
+	*client.Client, []cluster.WorkerInfo) {
 	t.Helper()
 	options.WorkerDashboard = "127.0.0.1:0"
 	cl, err := cluster.LocalCUDA(ctx, gpus, options)
@@ -179,17 +182,20 @@ func TestGPUMemoryOptions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testContext(t)
-			_, cl, workers := gpuCluster(t, ctx, cluster.CUDAOptions{Devices: []string{"0", "0"}, RMM: c.rmm}, cluster.Options{})
+			_, cl, workers := gpuCluster(t, ctx, cluster.CUDAOptions{Devices: []string{"0", "0"}, RMM: c.rmm},
+				cluster.Options{})
 			look := func(w cluster.WorkerInfo, n int64) gpuState {
 				t.Helper()
-				s, err := memoryLook.Submit(ctx, cl, client.Val(n), client.WithWorkers(w.Address), client.WithImpure()).Result(ctx)
+				s, err := memoryLook.Submit(ctx, cl, client.Val(n), client.WithWorkers(w.Address),
+					client.WithImpure()).Result(ctx)
 				must(t, err)
 				return s
 			}
 			s := look(workers[0], n)
 			m := metricsOf(t, ctx, workers[0].HTTP)
 			got := m[deviceMetric(s.UUID, "pool")]
-			t.Logf("%+v, pool %.0f, allocations %.0f", s, got, m[fmt.Sprintf("millstream_device_allocations_total{device=%q}", s.UUID)])
+			t.Logf("%+v, pool %.0f, allocations %.0f", s, got,
+				m[fmt.Sprintf("millstream_device_allocations_total{device=%q}", s.UUID)])
 			if s.Kind != c.kind || s.Refused != "" {
 				t.Errorf("allocates %+v", s)
 			}
@@ -204,15 +210,18 @@ func TestGPUMemoryOptions(t *testing.T) {
 					t.Errorf("3 GiB of a pool of at most 2: %+v", s)
 				}
 			}
-			x := memoryFill.Submit(ctx, cl, client.Val[int64](n), client.Val[int64](77), client.WithWorkers(workers[0].Address))
+			x := memoryFill.Submit(ctx, cl, client.Val[int64](n), client.Val[int64](77),
+				client.WithWorkers(workers[0].Address))
 			for _, w := range []cluster.WorkerInfo{workers[1], workers[0]} {
-				if got, err := memoryCheck.Submit(ctx, cl, x, client.Val[int64](77), client.WithWorkers(w.Address)).Result(ctx); err != nil || got != n {
+				if got, err := memoryCheck.Submit(ctx, cl, x, client.Val[int64](77),
+					client.WithWorkers(w.Address)).Result(ctx); err != nil || got != n {
 					t.Errorf("worker %s has %d bytes, %v", w.Name, got, err)
 				}
 			}
 			if c.rmm.LogDirectory != "" {
 				text, err := os.ReadFile(filepath.Join(logs, "rmm_log_0.txt"))
-				if lines := strings.Count(string(text), "\n"); err != nil || lines < 4 || !strings.Contains(string(text), ",allocate,0x") || !strings.Contains(string(text), ",free,0x") {
+				if lines := strings.Count(string(text), "\n"); err != nil || lines < 4 ||
+					!strings.Contains(string(text), ",allocate,0x") || !strings.Contains(string(text), ",free,0x") {
 					t.Errorf("the log has %d lines, %v:\n%.300s", lines, err, text)
 				}
 			}
@@ -231,7 +240,8 @@ func TestGPUMemoryEverywhere(t *testing.T) {
 	t.Cleanup(restore)
 	d, err := cuda.DeviceByOrdinal(0)
 	must(t, err)
-	cl, c, workers := gpuCluster(t, ctx, cluster.CUDAOptions{Devices: []string{"0", "0"}, RMM: cluster.RMMOptions{PoolSize: "512MiB"}}, cluster.Options{Dashboard: "127.0.0.1:0"})
+	cl, c, workers := gpuCluster(t, ctx, cluster.CUDAOptions{Devices: []string{"0", "0"},
+		RMM: cluster.RMMOptions{PoolSize: "512MiB"}}, cluster.Options{Dashboard: "127.0.0.1:0"})
 	for _, w := range workers {
 		if got := metricsOf(t, ctx, w.HTTP)[deviceMetric(d.UUID, "pool")]; got != 512<<20 {
 			t.Errorf("worker %s has a pool of %.0f bytes", w.Name, got)
@@ -241,7 +251,8 @@ func TestGPUMemoryEverywhere(t *testing.T) {
 	if got := metricsOf(t, ctx, cl.Scheduler().DashboardAddress())[deviceMetric(d.UUID, "pool")]; got != (256+512)<<20 {
 		t.Errorf("scheduler and client have pools of %.0f bytes", got)
 	}
-	x := memoryFill.Submit(ctx, c, client.Val[int64](1<<20), client.Val[int64](5), client.WithWorkers(workers[0].Address))
+	x := memoryFill.Submit(ctx, c, client.Val[int64](1<<20), client.Val[int64](5),
+		client.WithWorkers(workers[0].Address))
 	a, err := x.Result(ctx)
 	must(t, err)
 	if !a.Frame.OnDevice() {
@@ -271,10 +282,14 @@ func TestGPUMemoryRefused(t *testing.T) {
 		want string
 	}{
 		{"pool", cluster.CUDAOptions{RMM: cluster.RMMOptions{PoolSize: "10TB"}}, "rmm-pool-size on NVIDIA"},
-		{"pools of two", cluster.CUDAOptions{Devices: []string{"0", "0"}, RMM: cluster.RMMOptions{PoolSize: "0.6"}}, "2 workers share NVIDIA"},
-		{"unknown device", cluster.CUDAOptions{Devices: []string{"17"}}, `device "17" is not here; this machine has 0: NVIDIA`},
-		{"managed with NVLink", cluster.CUDAOptions{RMM: cluster.RMMOptions{ManagedMemory: true}, UCX: config.UCX{NVLink: config.On}}, "exclude each other"},
-		{"async with managed", cluster.CUDAOptions{RMM: cluster.RMMOptions{ManagedMemory: true, Async: true}}, "exclude each other"},
+		{"pools of two", cluster.CUDAOptions{Devices: []string{"0", "0"}, RMM: cluster.RMMOptions{PoolSize: "0.6"}},
+			"2 workers share NVIDIA"},
+		{"unknown device", cluster.CUDAOptions{Devices: []string{"17"}},
+			`device "17" is not here; this machine has 0: NVIDIA`},
+		{"managed with NVLink", cluster.CUDAOptions{RMM: cluster.RMMOptions{ManagedMemory: true},
+			UCX: config.UCX{NVLink: config.On}}, "exclude each other"},
+		{"async with managed", cluster.CUDAOptions{RMM: cluster.RMMOptions{ManagedMemory: true, Async: true}},
+			"exclude each other"},
 	} {
 		cl, err := cluster.LocalCUDA(ctx, c.o, cluster.Options{})
 		if err == nil {
@@ -299,13 +314,17 @@ func TestGPUMemoryDisabled(t *testing.T) {
 		{"nvlink", config.UCX{NVLink: config.Off}, []string{"cuda_ipc"}, ""},
 		// UCX meets at an IP address over tcp or rdmacm alone: without either, data goes over the control connection.
 		{"tcp", config.UCX{TCP: config.Off}, []string{"tcp"}, ""},
-		{"nvlink and infiniband", config.UCX{NVLink: config.Off, InfiniBand: config.Off}, []string{"cuda_ipc", "rc_mlx5", "rc_verbs"}, ""},
+		{"nvlink and infiniband", config.UCX{NVLink: config.Off, InfiniBand: config.Off},
+			[]string{"cuda_ipc", "rc_mlx5", "rc_verbs"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testContext(t)
-			_, cl, workers := gpuCluster(t, ctx, cluster.CUDAOptions{Devices: []string{"0", "0"}, UCX: c.ucx}, cluster.Options{})
-			x := memoryFill.Submit(ctx, cl, client.Val[int64](8<<20), client.Val[int64](9), client.WithWorkers(workers[0].Address))
-			if got, err := memoryCheck.Submit(ctx, cl, x, client.Val[int64](9), client.WithWorkers(workers[1].Address)).Result(ctx); err != nil || got != 8<<20 {
+			_, cl, workers := gpuCluster(t, ctx, cluster.CUDAOptions{Devices: []string{"0", "0"}, UCX: c.ucx},
+				cluster.Options{})
+			x := memoryFill.Submit(ctx, cl, client.Val[int64](8<<20), client.Val[int64](9),
+				client.WithWorkers(workers[0].Address))
+			if got, err := memoryCheck.Submit(ctx, cl, x, client.Val[int64](9),
+				client.WithWorkers(workers[1].Address)).Result(ctx); err != nil || got != 8<<20 {
 				t.Errorf("%d bytes, %v", got, err)
 			}
 			moved := memoryTransfers(t, ctx, workers[1])

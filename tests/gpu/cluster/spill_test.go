@@ -57,7 +57,8 @@ func (s *spillSampler) end(t *testing.T) int64 {
 
 // TestGPUSpill keeps results of three times --device-memory-limit alive. They go to host memory and from there to disk,
 // come back where they are used, and the GPU never has more than the limit and one buffer, as the driver counts.
-// Without a pool every buffer is an allocation of the driver's; with one, its slabs are, so that its maximum is the bound.
+// Without a pool every buffer is an allocation of the driver's; with one, its slabs are, so that its maximum is the
+// bound.
 func TestGPUSpill(t *testing.T) {
 	requireGPU(t)
 	const limit, buffer = 1 << 30, 64 << 20
@@ -98,15 +99,20 @@ func TestGPUSpill(t *testing.T) {
 			least := sampler.end(t)
 
 			m := metricsOf(t, ctx, workers[0].HTTP)
-			down, up := m[`millstream_worker_device_moves_total{direction="down"}`], m[`millstream_worker_device_moves_total{direction="up"}`]
-			t.Logf("worker's context and warm-up: %d MiB; %d samples: at most %d MiB of results' memory, limit %d MiB, buffer %d MiB", (before-idle)>>20, sampler.samples, (idle-least)>>20, limit>>20, buffer>>20)
+			down, up := m[`millstream_worker_device_moves_total{direction="down"}`],
+				m[`millstream_worker_device_moves_total{direction="up"}`]
+			t.Logf("worker's context and warm-up: %d MiB; %d samples: at most %d MiB of results' memory, limit %d "+
+				"MiB, buffer %d MiB", (before-idle)>>20, sampler.samples, (idle-least)>>20, limit>>20, buffer>>20)
 			rate := func(direction string) float64 {
-				return m[`millstream_worker_device_move_bytes_total{direction="`+direction+`"}`] / m[`millstream_worker_device_move_seconds_total{direction="`+direction+`"}`] / 1e9
+				return m[`millstream_worker_device_move_bytes_total{direction="`+direction+
+					`"}`] / m[`millstream_worker_device_move_seconds_total{direction="`+direction+`"}`] / 1e9
 			}
 			t.Logf("moves at %.2f GB/s down, %.2f GB/s up", rate("down"), rate("up"))
-			t.Logf("made %d results in %v, read them in %v; %.0f moves down, %.0f up; peak by our count %.0f MiB", count, made, read, down, up, m[`millstream_worker_device_bytes{type="peak"}`]/(1<<20))
+			t.Logf("made %d results in %v, read them in %v; %.0f moves down, %.0f up; peak by our count %.0f MiB",
+				count, made, read, down, up, m[`millstream_worker_device_bytes{type="peak"}`]/(1<<20))
 			if idle-least > c.bound {
-				t.Errorf("the driver had %d bytes of results at one time, limit %d and one buffer are %d", idle-least, limit, c.bound)
+				t.Errorf("the driver had %d bytes of results at one time, limit %d and one buffer are %d", idle-least,
+					limit, c.bound)
 			}
 			if down < count-limit/buffer || up < count-limit/buffer {
 				t.Errorf("%.0f results went down, %.0f up", down, up)
@@ -121,14 +127,16 @@ func TestGPUSpill(t *testing.T) {
 			memoryReleased(t, ctx, workers[0])
 			must(t, cls.Close())
 			if after, _, err := cuda.MemoryInfo(0); err != nil || after < before-buffer || after > before+buffer {
-				t.Errorf("the GPU was not alone with the test, or something is left: %d bytes were free before, %d after, %v", before, after, err)
+				t.Errorf("the GPU was not alone with the test, or something is left: %d bytes were free before, "+
+					"%d after, %v", before, after, err)
 			}
 		})
 	}
 }
 
-// quietGPU waits until nobody allocates or frees on the GPU any more, such as workers of earlier tests that end, and returns
-// how much is free. Pools of this process that earlier tests made stay, and are in use on both sides of what is compared.
+// quietGPU waits until nobody allocates or frees on the GPU any more, such as workers of earlier tests that end, and
+// returns how much is free. Pools of this process that earlier tests made stay, and are in use on both sides of what is
+// compared.
 func quietGPU(t *testing.T, ctx context.Context) int64 {
 	t.Helper()
 	const steady = 10 // looks in a row
@@ -142,7 +150,8 @@ func quietGPU(t *testing.T, ctx context.Context) int64 {
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
-			t.Fatalf("the GPU's free memory, %d bytes at last, never stays as it is: the test needs the GPU for itself", free)
+			t.Fatalf("the GPU's free memory, %d bytes at last, never stays as it is: the test needs the GPU for itself",
+				free)
 		}
 	}
 	return last

@@ -191,7 +191,8 @@ func TestCorePeers(t *testing.T) {
 		t.Errorf("the client was told tag %d", got)
 	}
 	for _, size := range []int{1, 8, 70_000, 1 << 20} {
-		p.move(p.b, p.a, "stream_send", "stream_recv", Command{"ep": client}, Command{"ep": server, "size": size}, size, 5)
+		p.move(p.b, p.a, "stream_send", "stream_recv", Command{"ep": client}, Command{"ep": server, "size": size}, size,
+			5)
 	}
 	p.do(p.b, "tag_send", Command{"ep": client, "tag": 5, "data": Data(9, 6)})
 	var found Answer
@@ -218,10 +219,12 @@ func TestCorePeers(t *testing.T) {
 func TestPeerErrors(t *testing.T) {
 	p := newPair(t, Core)
 	var failed *Failed
-	if _, err := p.a.Do(p.ctx, "nosuch", nil); !errors.As(err, &failed) || failed.Op != "nosuch" || failed.Exception != "AttributeError" {
+	if _, err := p.a.Do(p.ctx, "nosuch", nil); !errors.As(err, &failed) || failed.Op != "nosuch" ||
+		failed.Exception != "AttributeError" {
 		t.Errorf("unknown operation: %v", err)
 	}
-	if _, err := p.a.Do(p.ctx, "alive", Command{"ep": "ep7"}); !errors.As(err, &failed) || failed.Exception != "KeyError" {
+	if _, err := p.a.Do(p.ctx, "alive", Command{"ep": "ep7"}); !errors.As(err, &failed) ||
+		failed.Exception != "KeyError" {
 		t.Errorf("unknown endpoint: %v", err)
 	}
 	never := p.post(p.a, "tag_recv", Command{"tag": 1, "size": 1})

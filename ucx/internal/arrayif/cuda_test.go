@@ -20,11 +20,13 @@ func TestCUDAArrayJSON(t *testing.T) {
 			"buffer", `{"shape": [1048576], "typestr": "|u1", "data": [139810000000000, false], "version": 2}`,
 			CUDAArray{Shape: []int64{1048576}, TypeStr: "|u1", Ptr: 139810000000000, Version: 2},
 			View{Ptr: 139810000000000, Len: 1048576, ItemSize: 1, Kind: CUDA, Device: UnknownDevice}},
-		{"CuPy", `{"shape": [2, 3], "typestr": "<f4", "descr": [["", "<f4"]], "stream": 1, "version": 3, "strides": null, "data": [140000000000512, false]}`,
+		{"CuPy",
+			`{"shape": [2, 3], "typestr": "<f4", "descr": [["", "<f4"]], "stream": 1, "version": 3, "strides": null, "data": [140000000000512, false]}`,
 			CUDAArray{Shape: []int64{2, 3}, TypeStr: "<f4", Ptr: 140000000000512, Version: 3, Stream: 1},
 			View{Ptr: 140000000000512, Len: 24, ItemSize: 4, Kind: CUDA, Device: UnknownDevice, Stream: 1}},
 		{"Fortran order, read-only, own " +
-			"stream", `{"shape": [2, 3], "typestr": "<f8", "data": [18446744073709551000, true], "version": 3, "strides": [8, 16], "stream": 94123456789504, "mask": null}`,
+			"stream",
+			`{"shape": [2, 3], "typestr": "<f8", "data": [18446744073709551000, true], "version": 3, "strides": [8, 16], "stream": 94123456789504, "mask": null}`,
 			CUDAArray{Shape: []int64{2, 3}, Strides: []int64{8, 16}, TypeStr: "<f8", Ptr: 18446744073709551000,
 				ReadOnly: true, Version: 3, Stream: 94123456789504},
 			View{Ptr: 18446744073709551000, Len: 48, ItemSize: 8, Order: OrderF, ReadOnly: true, Kind: CUDA,
@@ -61,7 +63,9 @@ func TestCUDAArrayJSONRefuses(t *testing.T) {
 		{"null data", `{"shape": [1], "typestr": "|u1", "data": null, "version": 3}`, `"data"`},
 		{"no version", `{"shape": [1], "typestr": "|u1", "data": [1, false]}`, `"version"`},
 		{"fractional shape", `{"shape": [1.5], "typestr": "|u1", "data": [1, false], "version": 3}`, "shape[0]"},
-		{"huge stride", `{"shape": [1], "strides": [9223372036854775808], "typestr": "|u1", "data": [1, false], "version": 3}`, "strides[0]"},
+		{"huge stride",
+			`{"shape": [1], "strides": [9223372036854775808], "typestr": "|u1", "data": [1, false], "version": 3}`,
+			"strides[0]"},
 		{"text shape", `{"shape": ["a"], "typestr": "|u1", "data": [1, false], "version": 3}`, "invalid number"},
 		{"many dimensions", `{"shape": [` + strings.Repeat("1,", 64) +
 			`1], "typestr": "|u1", "data": [1, false], "version": 3}`, "65 dimensions"},
@@ -88,7 +92,8 @@ func TestCUDAArrayJSONRefuses(t *testing.T) {
 		}
 	}
 	var a CUDAArray
-	if err := a.UnmarshalJSON([]byte(`{"shape": [], "typestr": "|u1", "data": [1, false], "version": 3} {}`)); !errors.Is(err, ErrMalformed) {
+	if err := a.UnmarshalJSON(
+		[]byte(`{"shape": [], "typestr": "|u1", "data": [1, false], "version": 3} {}`)); !errors.Is(err, ErrMalformed) {
 		t.Errorf("text behind the description: %v", err)
 	}
 }
@@ -137,7 +142,9 @@ func TestCUDAArrayMaskFromJSON(t *testing.T) {
 }
 
 func FuzzCUDAArray(f *testing.F) {
-	f.Add([]byte(`{"shape": [2, 3], "typestr": "<f8", "data": [4096, true], "version": 3, "strides": [8, 16], "stream": 7, "mask": null}`))
+	f.Add(
+		[]byte(
+			`{"shape": [2, 3], "typestr": "<f8", "data": [4096, true], "version": 3, "strides": [8, 16], "stream": 7, "mask": null}`))
 	f.Add([]byte(`{"shape": [0], "typestr": "<M8[ns]", "data": [null, false], "version": 2, "mask": []}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var a CUDAArray

@@ -70,14 +70,16 @@ func TestContiguity(t *testing.T) {
 func TestTypeSize(t *testing.T) {
 	for typestr, want := range map[string]int64{
 		"|b1": 1, "|u1": 1, "|i1": 1, "<i2": 2, "<u4": 4, "<i8": 8, ">i8": 8, "=f4": 4, "<f2": 2, "<f8": 8, "<f16": 16,
-		"<c8": 8, "<c16": 16, "<M8[ns]": 8, "<m8[25us]": 8, "<M8": 8, "|S10": 10, "<U3": 12, "|V24": 24, "|V0": 0, "|S0": 0,
+		"<c8": 8, "<c16": 16, "<M8[ns]": 8, "<m8[25us]": 8, "<M8": 8, "|S10": 10, "<U3": 12, "|V24": 24, "|V0": 0,
+		"|S0": 0,
 	} {
 		if got, err := typeSize(typestr); got != want || err != nil {
 			t.Errorf("typeSize(%q) = %d, %v, want %d", typestr, got, err, want)
 		}
 	}
 	for _, typestr := range []string{
-		"", "f4", "<f", "|O8", "|t1", "<x4", "?f4", "<f3", "<i0", "<b2", "<f4x", "<f+4", "<f-4", "<f 4", "<M8[ns", "<M4[ns]",
+		"", "f4", "<f", "|O8", "|t1", "<x4", "?f4", "<f3", "<i0", "<b2", "<f4x", "<f+4", "<f-4", "<f 4", "<M8[ns",
+		"<M4[ns]",
 		"|V99999999999999999999", "|V4294967296", "<f4[ns]", "\xff\xff\xff",
 	} {
 		if got, err := typeSize(typestr); !errors.Is(err, ErrType) {

@@ -72,8 +72,8 @@ func (m *Manager) MakeRoom(ctx context.Context, values []*task.Value, stored []s
 	return m.data.MakeRoom(ctx, sum)
 }
 
-// Admit waits until values of a peer fit into memory, or ctx ends. Without room they are kept nevertheless: they are here
-// and tasks wait for them.
+// Admit waits until values of a peer fit into memory, or ctx ends. Without room they are kept nevertheless: they are
+// here and tasks wait for them.
 func (m *Manager) Admit(ctx context.Context, peer string, values []*task.Value, stored []state.Stored) {
 	for i, v := range values {
 		_ = m.data.MakeRoomFor(ctx, v, stored[i].NBytes) // it ends only with ctx

@@ -49,7 +49,8 @@ func newSecret() string {
 const secretSize = 16
 
 func (c *Card) secret() (s [secretSize]byte, err error) {
-	if n, err := hex.Decode(s[:], []byte(c.Secret[:min(len(c.Secret), 2*secretSize)])); err != nil || n != secretSize || len(c.Secret) != 2*secretSize {
+	if n, err := hex.Decode(s[:], []byte(c.Secret[:min(len(c.Secret), 2*secretSize)])); err != nil || n != secretSize ||
+		len(c.Secret) != 2*secretSize {
 		return s, errors.New("its secret is not 32 hexadecimal digits")
 	}
 	return s, nil

@@ -14,7 +14,8 @@ import (
 )
 
 func card() Card {
-	return Card{Version: cardVersion, Contact: ucx.Contact{Address: ucx.WorkerAddress("not a real address")}, Secret: newSecret(), Process: self(), Host: "here"}
+	return Card{Version: cardVersion, Contact: ucx.Contact{Address: ucx.WorkerAddress("not a real address")},
+		Secret: newSecret(), Process: self(), Host: "here"}
 }
 
 func TestCardsInFiles(t *testing.T) {
@@ -24,7 +25,8 @@ func TestCardsInFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := ReadCard(path)
-	if err != nil || string(got.Contact.Address) != string(want.Contact.Address) || got.Secret != want.Secret || got.Process != want.Process {
+	if err != nil || string(got.Contact.Address) != string(want.Contact.Address) || got.Secret != want.Secret ||
+		got.Process != want.Process {
 		t.Fatalf("read back %+v, %v", got, err)
 	}
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
@@ -37,8 +39,10 @@ func TestCardsInFiles(t *testing.T) {
 		t.Error("it was written into a file")
 	}
 	for name, text := range map[string]string{
-		"empty": "", "not JSON": "ucx1:abc", "another version": `{"millstream-ucx":2}`, "no address": `{"millstream-ucx":1}`,
-		"a damaged address": `{"millstream-ucx":1,"contact":{"address":"ucx1:AAAA"}}`, "endless": strings.Repeat(" ", maxCard+1),
+		"empty": "", "not JSON": "ucx1:abc", "another version": `{"millstream-ucx":2}`,
+		"no address":        `{"millstream-ucx":1}`,
+		"a damaged address": `{"millstream-ucx":1,"contact":{"address":"ucx1:AAAA"}}`,
+		"endless":           strings.Repeat(" ", maxCard+1),
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -123,9 +127,11 @@ func TestProcesses(t *testing.T) {
 	folder := t.TempDir()
 	c := card()
 	c.Process = p
-	dead, alive, other := filepath.Join(folder, NewName()), filepath.Join(folder, NewName()), filepath.Join(folder, namePrefix+"something else")
+	dead, alive, other := filepath.Join(folder, NewName()), filepath.Join(folder, NewName()),
+		filepath.Join(folder, namePrefix+"something else")
 	mine := card()
-	if err := errors.Join(c.Write(dead), mine.Write(alive), os.WriteFile(other, []byte("of value"), 0o600)); err != nil {
+	if err := errors.Join(c.Write(dead), mine.Write(alive), os.WriteFile(other, []byte("of value"),
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	Sweep(folder)

@@ -67,8 +67,10 @@ func Open(w *ucx.Worker) (*Door, error) {
 	}
 	host, _ := os.Hostname()
 	d := &Door{
-		w: w, card: Card{Version: cardVersion, Contact: contact, Process: self(), Host: host[:min(len(host), maxName)]}, knocks: make(chan struct{}, maxKnocks),
-		peers: map[string]*peer{}, lines: map[uint64]*Line{}, dialled: map[uint64]*call{}, listeners: map[[secretSize]byte]func(*Line){},
+		w: w, card: Card{Version: cardVersion, Contact: contact, Process: self(), Host: host[:min(len(host), maxName)]},
+		knocks: make(chan struct{}, maxKnocks),
+		peers:  map[string]*peer{}, lines: map[uint64]*Line{}, dialled: map[uint64]*call{},
+		listeners: map[[secretSize]byte]func(*Line){},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.tasks.Go(d.receive)

@@ -34,7 +34,8 @@ var _ devmem.Driver = (*GPU)(nil)
 
 // New is an H200 with less memory.
 func New(total int64) *GPU {
-	return &GPU{Total: total, Info: cuda.Device{Name: "fake GPU", UUID: "GPU-fake", GPUUUID: "GPU-fake", TotalMemory: total, MemoryPools: true, ManagedMemory: true}}
+	return &GPU{Total: total, Info: cuda.Device{Name: "fake GPU", UUID: "GPU-fake", GPUUUID: "GPU-fake",
+		TotalMemory: total, MemoryPools: true, ManagedMemory: true}}
 }
 
 // Used is how many bytes are allocated, Peak the most at one time.
@@ -152,7 +153,8 @@ func (r *resource) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.used+int64(n) > g.Total {
-		return nil, fmt.Errorf("devmemtest: %d bytes, and %d of %d are used: %w", n, g.used, g.Total, mem.ErrOutOfMemory)
+		return nil, fmt.Errorf("devmemtest: %d bytes, and %d of %d are used: %w", n, g.used, g.Total,
+			mem.ErrOutOfMemory)
 	}
 	back, err := mem.NewMmap(mem.MmapConfig{}).Alloc(ctx, n)
 	if err != nil {

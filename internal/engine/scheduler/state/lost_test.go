@@ -148,8 +148,7 @@ func TestForgetAway(t *testing.T) {
 }
 
 // TestOutbox: orders to free keys are collected per worker and go before an order to compute the same key again; an
-// order
-// to compute that has not left yet is taken back instead.
+// order to compute that has not left yet is taken back instead.
 func TestOutbox(t *testing.T) {
 	var list Actions
 	o := outbox{Actions: &list}

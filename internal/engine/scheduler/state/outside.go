@@ -215,8 +215,7 @@ func (aw *awayWorkers) restore(w *Worker, now int64) {
 const announceTime = 5 * time.Second
 
 // awaitReturn keeps data from outside whose last holder has left: it is taken from that worker when it comes back,
-// and lost
-// when the time is over.
+// and lost when the time is over.
 func awaitReturn(s *State, t *Task, w *Worker, wait time.Duration) {
 	s.ledger.dropReplica(t, w)
 	s.setState(t, Waiting)

@@ -155,10 +155,9 @@ func (ev *AddKeys) apply(s *State) {
 }
 
 // mayAdopt reports whether a result is believed that no run in flight has made: from the worker that runs the task;
-// while
-// the state holds, from a worker that was there before the scheduler was started again; and from a worker that held the
-// result or ran the task before it was removed and came back, unless another one runs the task by now. Any other worker
-// could forge the results of tasks that others run.
+// while the state holds, from a worker that was there before the scheduler was started again; and from a worker that
+// held the result or ran the task before it was removed and came back, unless another one runs the task by now. Any
+// other worker could forge the results of tasks that others run.
 func mayAdopt(s *State, t *Task, w *Worker) bool {
 	if t.worker == w || s.held && w.returning {
 		return true

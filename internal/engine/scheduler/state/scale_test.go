@@ -93,7 +93,8 @@ func TestWorkPerTask(t *testing.T) {
 	for _, c := range []struct{ workers, n int }{{10, 10_000}, {1000, 10_000}} {
 		tr, ac := count(c.workers, c.n)
 		if tr > 1.1*smallT || ac > 3*smallA {
-			t.Errorf("%d workers, %d tasks: %.2f transitions and %.2f actions per task; with 10 and 2000: %.2f and %.2f",
+			t.Errorf(
+				"%d workers, %d tasks: %.2f transitions and %.2f actions per task; with 10 and 2000: %.2f and %.2f",
 				c.workers, c.n, tr, ac, smallT, smallA)
 		}
 	}

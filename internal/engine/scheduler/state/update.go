@@ -82,8 +82,7 @@ func (g *grapher) makeTasks() error {
 		t := s.tasks.find(n.Key, hash)
 		if t != nil {
 			// One that was made a moment ago is there twice. Clients that map over equal inputs write the same call
-			// twice,
-			// which is one task; two calls under one key are a mistake.
+			// twice, which is one task; two calls under one key are a mistake.
 			if t.turn < 0 && (t.spec != unsafe.String(unsafe.SliceData(n.Spec), len(n.Spec)) || t.shared != n.Shared) {
 				return fmt.Errorf("scheduler: the graph has two nodes with the key %s", n.Key)
 			}

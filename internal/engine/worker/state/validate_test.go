@@ -142,8 +142,7 @@ var breakers = map[string]struct {
 func at(s *State, key string) *Task { return s.tasks.byKey[taskid.NewKey(key)] }
 
 // TestRules: every rule has a name and a statement of its own, holds for a busy state, and is named by the report
-// when it
-// is broken.
+// when it is broken.
 func TestRules(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Rules() {

@@ -335,7 +335,8 @@ func (s *Store) stays(e *Entry, err error) {
 		return
 	}
 	if d.err == nil {
-		s.log.Error("data cannot leave the device: it stays there, above --device-memory-limit if need be", "key", e.key.String(), "bytes", e.nbytes, "error", err)
+		s.log.Error("data cannot leave the device: it stays there, above --device-memory-limit if need be", "key",
+			e.key.String(), "bytes", e.nbytes, "error", err)
 	}
 	d.err, d.retry = err, time.Now().Add(retryAfter)
 }
@@ -356,7 +357,8 @@ func (s *Store) lift(e *Entry) (*task.Value, error) {
 		v, err = d.cfg.Tier.ToDevice(d.ctx, host)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("worker/store: %v (%d bytes) cannot be brought back to the device: %w", e.key, e.nbytes, err)
+		return nil, fmt.Errorf("worker/store: %v (%d bytes) cannot be brought back to the device: %w", e.key, e.nbytes,
+			err)
 	}
 	if d.cfg.OnMove != nil {
 		d.cfg.OnMove(Move{false, e.key, e.nbytes, start, time.Now()})

@@ -86,7 +86,8 @@ func (d *fakeDevice) value(t interface{ Fatal(...any) }, b []byte) *task.Value {
 		t.Fatal(err)
 	}
 	// An array as Dask's "cuda" family has it.
-	s, err := wire.EncodeValue(&wire.DeviceArray{DType: "|u1", Shape: []int{len(b)}, Frame: wire.BufferFrame(buf)}, wire.EncodeOptions{})
+	s, err := wire.EncodeValue(&wire.DeviceArray{DType: "|u1", Shape: []int{len(b)}, Frame: wire.BufferFrame(buf)},
+		wire.EncodeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +352,8 @@ func TestDeviceFull(t *testing.T) {
 		t.Errorf("%d on the device, %d in memory", s.OnDevice(), s.Memory())
 	}
 	f := s.Hold(key(1)) // no room, and what is there is held
-	if _, err := f.Open(); !errors.Is(err, mem.ErrOutOfMemory) || !strings.Contains(err.Error(), "brought back to the device") {
+	if _, err := f.Open(); !errors.Is(err, mem.ErrOutOfMemory) ||
+		!strings.Contains(err.Error(), "brought back to the device") {
 		t.Errorf("%v", err)
 	}
 	s.ReleaseAll([]*Entry{e, f})
@@ -368,7 +370,8 @@ func TestDeviceConfig(t *testing.T) {
 		}
 	}
 	s := open(t, Config{}) // without a device all of it is nothing
-	if s.OnDevice() != 0 || s.EvictDevice() != 0 || s.MakeDeviceRoom(t.Context(), 1<<40) != nil || s.MakeRoomFor(t.Context(), task.NewValue(1), 8) != nil {
+	if s.OnDevice() != 0 || s.EvictDevice() != 0 || s.MakeDeviceRoom(t.Context(), 1<<40) != nil ||
+		s.MakeRoomFor(t.Context(), task.NewValue(1), 8) != nil {
 		t.Error("a store without a device")
 	}
 	s.UnreserveDevice(1)
@@ -391,7 +394,8 @@ func TestDeviceModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const size, limit = 900, 2500
 		d := newFakeDevice()
-		s, err := New(Config{Target: int64(rapid.IntRange(0, 2).Draw(rt, "target")) * 1000, Dir: dir, Logger: quiet(), Device: &DeviceConfig{Tier: d.tier(), Limit: limit}})
+		s, err := New(Config{Target: int64(rapid.IntRange(0, 2).Draw(rt, "target")) * 1000, Dir: dir, Logger: quiet(),
+			Device: &DeviceConfig{Tier: d.tier(), Limit: limit}})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -460,7 +464,8 @@ func TestDeviceModel(t *testing.T) {
 			rt.Fatal(err)
 		}
 		quiesce(rt, s)
-		eventually(rt, fmt.Sprintf("the books do not have the %d bytes that are there, or too many on the device", len(model)*size), func() bool {
+		eventually(rt, fmt.Sprintf("the books do not have the %d bytes that are there, or too many on the device",
+			len(model)*size), func() bool {
 			device, memory, disk := books(s)
 			return device <= limit && device+memory+disk == int64(len(model)*size)
 		})

@@ -99,7 +99,8 @@ func TestDeviceMemoryLimit(t *testing.T) {
 							frames, err := v.Retained()
 							if err != nil {
 								t.Error(err)
-							} else if data := g.Bytes(frames.Frames[0].Buffer()); data[0] != byte(i) || data[buffer-1] != byte(i) {
+							} else if data := g.Bytes(frames.Frames[0].Buffer()); data[0] != byte(i) ||
+								data[buffer-1] != byte(i) {
 								t.Errorf("result %d has %d and %d", i, data[0], data[buffer-1])
 							}
 							frames.Release()

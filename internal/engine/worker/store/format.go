@@ -226,7 +226,8 @@ func readFrom(r io.Reader, size int64, key task.Key, limit int64) (*wire.Seriali
 	nkey, nheader, nframes := int64(le.Uint32(head[8:])), int64(le.Uint32(head[12:])), int64(le.Uint32(head[16:]))
 	total := le.Uint64(head[20:])
 	if c > codecZstd || total > uint64(limit) || nkey+nheader+8*nframes+4 > in.left {
-		return nil, corrupt("codec %d, %d bytes in %d frames, where %d are the most: the file has %d", c, total, nframes, limit, size)
+		return nil, corrupt("codec %d, %d bytes in %d frames, where %d are the most: the file has %d", c, total,
+			nframes, limit, size)
 	}
 	names := in.read(make([]byte, nkey+nheader+8*nframes+4))
 	if in.err != nil {

@@ -33,14 +33,15 @@ func serialized(header string, frames ...[]byte) *wire.Serialized {
 }
 
 var samples = map[string]*wire.Serialized{
-	"nothing":    serialized(""),
-	"empty":      serialized("h", nil, nil),
-	"small":      serialized("header", []byte("x"), []byte("yz")),
-	"random":     serialized("header", random(100), random(3*blockSize+17)),
-	"repeated":   serialized("header", repeated(5000), repeated(2*blockSize), repeated(blockSize+1)),
-	"mixed":      serialized("header", random(2*blockSize), repeated(17*blockSize), nil, repeated(100)),
-	"one block":  serialized("h", repeated(blockSize)),
-	"flagged":    {Header: []byte("h"), Frames: []wire.Frame{wire.HeapFrame([]byte("gpu")).WithCUDA(), wire.HeapFrame([]byte("cpu"))}},
+	"nothing":   serialized(""),
+	"empty":     serialized("h", nil, nil),
+	"small":     serialized("header", []byte("x"), []byte("yz")),
+	"random":    serialized("header", random(100), random(3*blockSize+17)),
+	"repeated":  serialized("header", repeated(5000), repeated(2*blockSize), repeated(blockSize+1)),
+	"mixed":     serialized("header", random(2*blockSize), repeated(17*blockSize), nil, repeated(100)),
+	"one block": serialized("h", repeated(blockSize)),
+	"flagged": {Header: []byte("h"), Frames: []wire.Frame{wire.HeapFrame([]byte("gpu")).WithCUDA(),
+		wire.HeapFrame([]byte("cpu"))}},
 	"half block": serialized("h", append(random(blockSize/2), repeated(blockSize/2)...)),
 }
 
@@ -50,7 +51,8 @@ func same(t *testing.T, got, want *wire.Serialized) {
 		t.Fatalf("header %q and %d frames, want %q and %d", got.Header, len(got.Frames), want.Header, len(want.Frames))
 	}
 	for i := range want.Frames {
-		if !bytes.Equal(got.Frames[i].Bytes(), want.Frames[i].Bytes()) || got.Frames[i].CUDA() != want.Frames[i].CUDA() {
+		if !bytes.Equal(got.Frames[i].Bytes(), want.Frames[i].Bytes()) ||
+			got.Frames[i].CUDA() != want.Frames[i].CUDA() {
 			t.Errorf("frame %d differs", i)
 		}
 	}
@@ -103,11 +105,13 @@ func TestEveryByteCounts(t *testing.T) {
 				t.Fatalf("codec %d, cut at %d: %v", c, i, err)
 			}
 			// The size that the store remembers and the file's own differ.
-			if _, err := readFrom(bytes.NewReader(good[:i]), int64(len(good)), key, v.Size()); !errors.Is(err, ErrCorrupt) {
+			if _, err := readFrom(bytes.NewReader(good[:i]), int64(len(good)), key, v.Size()); !errors.Is(err,
+				ErrCorrupt) {
 				t.Fatalf("codec %d, truncated to %d: %v", c, i, err)
 			}
 		}
-		if _, err := readFrom(bytes.NewReader(append(bytes.Clone(good), 0)), int64(len(good)+1), key, v.Size()); !errors.Is(err, ErrCorrupt) {
+		if _, err := readFrom(bytes.NewReader(append(bytes.Clone(good), 0)), int64(len(good)+1), key,
+			v.Size()); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("codec %d, a byte too many: %v", c, err)
 		}
 	}
@@ -159,7 +163,8 @@ func TestHostileHeads(t *testing.T) {
 			}
 		})
 	}
-	if _, err := readFrom(bytes.NewReader(file.Bytes()), int64(file.Len()), task.NewKey("other"), 1<<30); err == nil || !strings.Contains(err.Error(), "another key") {
+	if _, err := readFrom(bytes.NewReader(file.Bytes()), int64(file.Len()), task.NewKey("other"), 1<<30); err == nil ||
+		!strings.Contains(err.Error(), "another key") {
 		t.Errorf("the file of another key: %v", err)
 	}
 }
@@ -170,13 +175,15 @@ func TestWriteErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	if _, err := writeTo(full, "k", samples["mixed"], codecLZ4); err == nil || !strings.Contains(err.Error(), "no space left") {
+	if _, err := writeTo(full, "k", samples["mixed"], codecLZ4); err == nil ||
+		!strings.Contains(err.Error(), "no space left") {
 		t.Errorf("a full disk: %v", err)
 	}
 }
 
 func TestCodecOf(t *testing.T) {
-	for name, want := range map[string]codec{"": codecNone, "false": codecNone, "auto": codecLZ4, "lz4": codecLZ4, "zstd": codecZstd, "snappy": codecLZ4, "zlib": codecLZ4} {
+	for name, want := range map[string]codec{"": codecNone, "false": codecNone, "auto": codecLZ4, "lz4": codecLZ4,
+		"zstd": codecZstd, "snappy": codecLZ4, "zlib": codecLZ4} {
 		if got, err := codecOf(name); got != want || err != nil {
 			t.Errorf("codecOf(%q) = %d, %v", name, got, err)
 		}
@@ -190,7 +197,8 @@ func TestCodecOf(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	key := task.NewKey("k")
 	for _, c := range []codec{codecNone, codecLZ4, codecZstd} {
-		for _, v := range []*wire.Serialized{serialized(""), serialized("h", []byte("x"), nil), serialized("header", repeated(3000), random(600))} {
+		for _, v := range []*wire.Serialized{serialized(""), serialized("h", []byte("x"), nil),
+			serialized("header", repeated(3000), random(600))} {
 			var file bytes.Buffer
 			if _, err := writeTo(&file, key, v, c); err != nil {
 				f.Fatal(err)

@@ -31,7 +31,8 @@ func (t *FrameTier) ToDevice(ctx context.Context, v *task.Value) (*task.Value, e
 	return t.move(ctx, v, t.Up, func(f wire.Frame) bool { return f.CUDA() && !f.OnDevice() && f.Len() > 0 })
 }
 
-func (t *FrameTier) move(ctx context.Context, v *task.Value, copyOf func(context.Context, *mem.Buffer) (*mem.Buffer, error), which func(wire.Frame) bool) (*task.Value, error) {
+func (t *FrameTier) move(ctx context.Context, v *task.Value, copyOf func(context.Context, *mem.Buffer) (*mem.Buffer,
+	error), which func(wire.Frame) bool) (*task.Value, error) {
 	if copyOf == nil {
 		return nil, errors.New("worker/store: a FrameTier without Down and Up")
 	}

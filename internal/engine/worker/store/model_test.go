@@ -15,7 +15,8 @@ import (
 func TestModel(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
-		s, err := New(Config{Target: int64(rapid.IntRange(0, 3).Draw(rt, "target")) * 1000, Dir: dir, Compression: "auto", Logger: quiet()})
+		s, err := New(Config{Target: int64(rapid.IntRange(0, 3).Draw(rt, "target")) * 1000, Dir: dir,
+			Compression: "auto", Logger: quiet()})
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -24,7 +24,8 @@ type SpillError struct {
 
 // Error says what can be done about it.
 func (e *SpillError) Error() string {
-	text := fmt.Sprintf("worker/store: cannot move %v (%d bytes) to disk: %v; it stays in memory", e.Key, e.NBytes, e.Err)
+	text := fmt.Sprintf("worker/store: cannot move %v (%d bytes) to disk: %v; it stays in memory", e.Key, e.NBytes,
+		e.Err)
 	switch {
 	case errors.Is(e.Err, syscall.ENOSPC), errors.Is(e.Err, syscall.EDQUOT):
 		text += fmt.Sprintf(": free some space below %s or choose another --local-directory", e.Dir)
@@ -283,7 +284,8 @@ func (s *Store) failed(e *Entry, err error) {
 	var cannot *task.EncodeError
 	if errors.As(err, &cannot) || errors.Is(err, errOnDevice) {
 		e.pinned = true // it never will be
-		s.log.Warn("a result has no form outside of the process and stays in memory", "key", e.key.String(), "bytes", e.nbytes, "error", err)
+		s.log.Warn("a result has no form outside of the process and stays in memory", "key", e.key.String(), "bytes",
+			e.nbytes, "error", err)
 		return
 	}
 	if s.err == nil {

@@ -96,7 +96,8 @@ func New(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, codec: c, dev: dev, log: cfg.Logger, entries: map[task.Key]*Entry{}, progress: make(chan struct{}), wake: make(chan struct{}, 1)}
+	s := &Store{cfg: cfg, codec: c, dev: dev, log: cfg.Logger, entries: map[task.Key]*Entry{},
+		progress: make(chan struct{}), wake: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -125,7 +126,8 @@ func (s *Store) put(key task.Key, v *task.Value, nbytes int64, pinned bool) {
 	if old := s.entries[key]; old != nil {
 		s.drop(old)
 	}
-	e := &Entry{s: s, key: key, nbytes: max(nbytes, 0), value: v, refs: 1, pinned: pinned, device: onDevice, up: onDevice}
+	e := &Entry{s: s, key: key, nbytes: max(nbytes, 0), value: v, refs: 1, pinned: pinned, device: onDevice,
+		up: onDevice}
 	s.entries[key] = e
 	*s.where(e) += e.nbytes
 	s.settle(e)

@@ -247,7 +247,8 @@ func TestDiskFull(t *testing.T) {
 		s.Put(key(i), task.NewValue(random(size)), size)
 	}
 	var spill *SpillError
-	if !errors.As(err, &spill) || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "stays in memory") || !strings.Contains(err.Error(), "--local-directory") {
+	if !errors.As(err, &spill) || !errors.Is(err, syscall.ENOSPC) ||
+		!strings.Contains(err.Error(), "stays in memory") || !strings.Contains(err.Error(), "--local-directory") {
 		t.Fatalf("the error is %v", err)
 	}
 	if s.Len() != 5 || s.Memory() != 5*size || s.Spilled() != (Spilled{}) || !errors.Is(s.Err(), syscall.ENOSPC) {
@@ -361,7 +362,8 @@ func TestStale(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, f := range []string{filepath.Join(dead, lockName), filepath.Join(dead, "1.spill"), filepath.Join(other, lockName)} {
+	for _, f := range []string{filepath.Join(dead, lockName), filepath.Join(dead, "1.spill"),
+		filepath.Join(other, lockName)} {
 		if err := os.WriteFile(f, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -517,7 +519,8 @@ func TestManyGoroutines(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if got, err := task.As[[]byte](v); err != nil || len(got) != size || got[0] != byte(g) || got[1] != byte(j) {
+					if got, err := task.As[[]byte](v); err != nil || len(got) != size || got[0] != byte(g) ||
+						got[1] != byte(j) {
 						t.Errorf("%v: wrong bytes: %v", e.Key(), err)
 					}
 					if j%5 == 0 {

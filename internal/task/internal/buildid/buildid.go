@@ -27,7 +27,8 @@ type Build struct {
 	Revision string
 }
 
-// String returns the program with what is known about its source, such as "app (build 0a1b2c3d4e5f6071, revision 1234567)".
+// String returns the program with what is known about its source, such as "app (build 0a1b2c3d4e5f6071, revision
+// 1234567)".
 func (b Build) String() string {
 	s := b.Program + " (build " + b.ID
 	if b.Revision != "" {

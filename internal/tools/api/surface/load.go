@@ -42,7 +42,8 @@ var private = []string{"tests", "examples", "bench", "cmd"}
 // public reports whether a package folder belongs to the API.
 func public(dir string) bool {
 	parts := strings.Split(dir, "/")
-	return !slices.Contains(private, parts[0]) && !slices.Contains(parts, "internal") && !slices.Contains(parts, "testdata")
+	return !slices.Contains(private, parts[0]) && !slices.Contains(parts, "internal") &&
+		!slices.Contains(parts, "testdata")
 }
 
 func load(root string) (*module, error) {
@@ -80,7 +81,8 @@ func load(root string) (*module, error) {
 func (m *module) add(dir string, file *ast.File) {
 	p := m.packages[dir]
 	if p == nil {
-		p = &source{dir: dir, types: map[string]*ast.TypeSpec{}, owner: map[string]*ast.File{}, methods: map[string][]*ast.FuncDecl{}}
+		p = &source{dir: dir, types: map[string]*ast.TypeSpec{}, owner: map[string]*ast.File{},
+			methods: map[string][]*ast.FuncDecl{}}
 		m.packages[dir] = p
 	}
 	p.name = file.Name.Name

@@ -63,15 +63,16 @@ func (hidden) Shown() {}
 func Map[K comparable, V any](m map[K]V) {}
 func private()                           {}
 `,
-	"a/a_cgo.go":            "//go:build cgo\n\npackage a\n\nfunc Twin() int { return 1 }\n",
-	"a/a_nocgo.go":          "//go:build !cgo\n\npackage a\n\nfunc Twin() int { return 0 }\nfunc OnlyWithoutCgo() {}\n",
-	"a/a_test.go":           "package a\n\nfunc InTest() {}\n",
-	"internal/deep/deep.go": "package deep\n\ntype Thing struct{ Depth int }\n\nfunc (*Thing) Dive() {}\nfunc (*Thing) up() {}\n",
-	"tests/t/t.go":          "package t\n\nfunc T() {}\n",
-	"cmd/m/main.go":         "package main\n\nfunc Main() {}\n",
-	"tool/main.go":          "package main\n\nfunc Main() {}\n",
-	"bench/go.mod":          "module example.org/m/bench\n",
-	"bench/b.go":            "package bench\n\nfunc B() {}\n",
+	"a/a_cgo.go":   "//go:build cgo\n\npackage a\n\nfunc Twin() int { return 1 }\n",
+	"a/a_nocgo.go": "//go:build !cgo\n\npackage a\n\nfunc Twin() int { return 0 }\nfunc OnlyWithoutCgo() {}\n",
+	"a/a_test.go":  "package a\n\nfunc InTest() {}\n",
+	"internal/deep/deep.go": "package deep\n\ntype Thing struct{ Depth int }\n\nfunc (*Thing) Dive() {}\nfunc " +
+		"(*Thing) up() {}\n",
+	"tests/t/t.go":  "package t\n\nfunc T() {}\n",
+	"cmd/m/main.go": "package main\n\nfunc Main() {}\n",
+	"tool/main.go":  "package main\n\nfunc Main() {}\n",
+	"bench/go.mod":  "module example.org/m/bench\n",
+	"bench/b.go":    "package bench\n\nfunc B() {}\n",
 }
 
 func module1(t *testing.T) string {

@@ -20,7 +20,8 @@ func checkDocs(s *source) []Problem {
 	}
 	var problems []Problem
 	missing := func(pos token.Pos, what, name string) {
-		problems = append(problems, Problem{s.name, s.lineOf(pos), "docs", fmt.Sprintf("exported %s %s has no doc comment", what, name)})
+		problems = append(problems, Problem{s.name, s.lineOf(pos), "docs",
+			fmt.Sprintf("exported %s %s has no doc comment", what, name)})
 	}
 	for _, decl := range s.file.Decls {
 		switch d := decl.(type) {

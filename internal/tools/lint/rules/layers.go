@@ -16,7 +16,8 @@ var layers = [][]string{
 	{"examples"},
 	{"cmd", "internal/tools/kernels"}, // the tool compiles by cuda/nvrtc
 	{".", "cli"},                      // a program of users links no commands unless it asks for them
-	{"internal/ucxbench", "internal/engine/sim"}, // two processes that measure UCX, and the simulated cluster: kept out of the public API
+	// two processes that measure UCX, and the simulated cluster: kept out of the public API
+	{"internal/ucxbench", "internal/engine/sim"},
 	{"dashboard"},
 	{"frame"},
 	{"clique"},
@@ -27,7 +28,8 @@ var layers = [][]string{
 	{"scheduler/internal/pygraph"},   // Python's graphs as tasks, for the scheduler
 	{"internal/dask/gotask"},         // Go functions that Python graphs name, read by scheduler and worker
 	{"internal/peernet"},             // connections of a worker's tasks, for clients and cliques in them
-	{"task"},                         // what running tasks may ask for, of users; the rest of the module uses internal/task
+	// what running tasks may ask for, of users; the rest of the module uses internal/task
+	{"task"},
 	{"internal/task"},
 	{"internal/lane"}, // data lanes of workers, for clients and workers
 	{"internal/rpc"},
@@ -85,7 +87,8 @@ func checkLayers(s *source) []Problem {
 	row, entry, ok := layerOf(s.pkg())
 	if !ok {
 		return []Problem{{s.name, s.lineOf(s.file.Package), "layers",
-			fmt.Sprintf("package %s has no place in the layers: add it to internal/tools/lint/rules/layers.go and to the design", s.pkg())}}
+			fmt.Sprintf("package %s has no place in the layers: add it to internal/tools/lint/rules/layers.go and "+
+				"to the design", s.pkg())}}
 	}
 	var problems []Problem
 	for _, imp := range s.file.Imports {
@@ -135,7 +138,8 @@ var bans = []struct {
 	{"internal/engine/worker/state", impure, "a state machine is pure: time and events come in through Apply"},
 }
 
-var impure = []string{"C", "os", "os/...", "net", "net/...", "math/rand", "math/rand/v2", "crypto/rand", "sync", "context"}
+var impure = []string{"C", "os", "os/...", "net", "net/...", "math/rand", "math/rand/v2", "crypto/rand", "sync",
+	"context"}
 
 func checkBans(s *source) []Problem {
 	if s.file == nil || s.isTest() {
@@ -158,7 +162,8 @@ func checkBans(s *source) []Problem {
 			for _, pattern := range ban.what {
 				prefix, tree := strings.CutSuffix(pattern, "/...")
 				if p == pattern || tree && strings.HasPrefix(p, prefix+"/") {
-					problems = append(problems, Problem{s.name, s.lineOf(imp.Pos()), "bans", fmt.Sprintf("%s must not import %q: %s", entry, p, ban.why)})
+					problems = append(problems, Problem{s.name, s.lineOf(imp.Pos()), "bans",
+						fmt.Sprintf("%s must not import %q: %s", entry, p, ban.why)})
 				}
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// checkSentinels wants the exported error variables of public packages to begin with the name of their package and to be
-// documented by who returns them.
+// checkSentinels wants the exported error variables of public packages to begin with the name of their package and to
+// be documented by who returns them.
 func checkSentinels(s *source) []Problem {
 	if s.file == nil || s.isTest() || slices.Contains(strings.Split(s.pkg(), "/"), "internal") {
 		return nil
@@ -28,7 +28,8 @@ func checkSentinels(s *source) []Problem {
 				continue
 			}
 			bad := func(format string, args ...any) {
-				problems = append(problems, Problem{s.name, s.lineOf(v.Pos()), "sentinels", fmt.Sprintf(format, args...)})
+				problems = append(problems, Problem{s.name, s.lineOf(v.Pos()), "sentinels",
+					fmt.Sprintf(format, args...)})
 			}
 			prefix := s.file.Name.Name + ": "
 			if text, ok := sentinelText(v.Values[0]); ok && !strings.HasPrefix(text, prefix) {

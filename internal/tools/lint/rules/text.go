@@ -3,10 +3,13 @@ package rules
 import (
 	"bytes"
 	"fmt"
+	"go/scanner"
+	"go/token"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // MaxLines is the size of a file beyond which it must say why it is not split.
@@ -30,7 +33,62 @@ func checkSize(s *source) []Problem {
 	if lines <= MaxLines || sizeReason.Match(s.text) || generated.Match(s.text) {
 		return nil
 	}
-	return []Problem{{s.name, 0, "size", fmt.Sprintf("%d lines, more than %d: split it by its ideas, or say why not with //lint:size REASON", lines, MaxLines)}}
+	return []Problem{{s.name, 0, "size", fmt.Sprintf("%d lines, more than %d: split it by its ideas, or say why not "+
+		"with //lint:size REASON", lines, MaxLines)}}
+}
+
+// MaxColumns is the width of a line of Go; a tab counts as four columns.
+const MaxColumns = 120
+
+// checkWidth wants lines of Go of at most MaxColumns. Lines of raw strings, expected outputs of examples and lines that
+// are one long literal have no better form.
+func checkWidth(s *source) []Problem {
+	if path.Ext(s.name) != ".go" || generated.Match(s.text) {
+		return nil
+	}
+	lines := strings.Split(string(s.text), "\n")
+	if !slices.ContainsFunc(lines, tooWide) {
+		return nil
+	}
+	raw := rawLines(s.text)
+	var problems []Problem
+	output := false
+	for i, line := range lines {
+		text := strings.TrimSpace(line)
+		output = strings.HasPrefix(text, "//") && (output || strings.Contains(text, "Output:"))
+		if output || raw[i+1] || !tooWide(line) || strings.HasPrefix(text, "//go:") || oneLiteral.MatchString(text) {
+			continue
+		}
+		problems = append(problems, Problem{s.name, i + 1, "width", fmt.Sprintf("more than %d columns", MaxColumns)})
+	}
+	return problems
+}
+
+var oneLiteral = regexp.MustCompile("^(?:[\\w.,: ]+(?: :?= |: |, |\\())?\"(?:[^\"\\\\]|\\\\.)*\"[)}, +]*$")
+
+func tooWide(line string) bool {
+	return utf8.RuneCountInString(line)+3*strings.Count(line, "\t") > MaxColumns
+}
+
+// rawLines returns the lines that hold part of a string or comment of several lines.
+func rawLines(text []byte) map[int]bool {
+	lines := map[int]bool{}
+	files := token.NewFileSet()
+	file := files.AddFile("", -1, len(text))
+	var sc scanner.Scanner
+	sc.Init(file, text, nil, scanner.ScanComments)
+	for {
+		pos, tok, lit := sc.Scan()
+		if tok == token.EOF {
+			return lines
+		}
+		if tok != token.STRING && tok != token.COMMENT || lit[0] == '"' || strings.HasPrefix(lit, "//") {
+			continue
+		}
+		for i := range strings.Count(lit, "\n") + 1 {
+			lines[file.Line(pos)+i] = true
+		}
+	}
 }
 
 // word is something that must not be in any file, because it holds for one machine only.
@@ -41,11 +99,14 @@ type word struct {
 
 // The patterns are put together from parts, or this file would be its own first finding.
 var words = []word{
-	{regexp.MustCompile(`(?:^|[\s"'` + "`" + `=:(,])(/(?:ro` + `ot|wo` + `rk)(?:/[\w.@-]+)*)(?:$|[\s"'` + "`" + `:),;/.])`), "an absolute path of one machine"},
+	{regexp.MustCompile(`(?:^|[\s"'` + "`" + `=:(,])(/(?:ro` + `ot|wo` + `rk)(?:/[\w.@-]+)*)(?:$|[\s"'` + "`" +
+		`:),;/.])`), "an absolute path of one machine"},
 	{regexp.MustCompile(`(?:^|[\s"'` + "`" + `=:(,])(/ho` + `me/[\w.-]+/[\w.-]+)`), "an absolute path of one machine"},
 	{regexp.MustCompile(`\b(` + strings.Join([]string{
-		`py` + `pi\.org`, `pythonhos` + `ted\.org`, `pro` + `xy\.golang\.org`, `s` + `um\.golang\.org`, `regi` + `stry\.npmjs\.org`,
-		`dl-cdn\.alpine` + `linux\.org`, `de` + `b\.debian\.org`, `arch` + `ive\.ubuntu\.com`, `sec` + `urity\.debian\.org`,
+		`py` + `pi\.org`, `pythonhos` + `ted\.org`, `pro` + `xy\.golang\.org`, `s` + `um\.golang\.org`,
+		`regi` + `stry\.npmjs\.org`,
+		`dl-cdn\.alpine` + `linux\.org`, `de` + `b\.debian\.org`, `arch` + `ive\.ubuntu\.com`,
+		`sec` + `urity\.debian\.org`,
 		`conda\.ana` + `conda\.org`, `pypi\.nv` + `idia\.com`, `cra` + `tes\.io`,
 	}, "|") + `)\b`), "the host name of a package registry: users choose their own mirror"},
 }
@@ -86,7 +147,8 @@ func checkExport(s *source) []Problem {
 		for _, c := range group.List {
 			if exportDirective.MatchString(c.Text) {
 				problems = append(problems, Problem{s.name, s.lineOf(c.Pos()), "export",
-					fmt.Sprintf("%q: C must not call Go; queue into C memory and drain from Go", strings.TrimSpace(c.Text))})
+					fmt.Sprintf("%q: C must not call Go; queue into C memory and drain from Go",
+						strings.TrimSpace(c.Text))})
 			}
 		}
 	}

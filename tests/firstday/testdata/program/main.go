@@ -140,7 +140,8 @@ func register(verb string) {
 	case "twice":
 		millstream.Func("square", func(_ context.Context, x int) (int, error) { return x, nil }) // the line of "twice"
 	case "chan":
-		millstream.Func("chan", func(_ context.Context, c chan int) (int, error) { return 0, nil }) // the line of "chan"
+		// the line of "chan"
+		millstream.Func("chan", func(_ context.Context, c chan int) (int, error) { return 0, nil })
 	case "func":
 		millstream.Func("func", func(_ context.Context, f func()) (int, error) { return 0, nil })
 	case "interface":
@@ -213,7 +214,8 @@ func mistake(ctx context.Context, c *millstream.Client, cluster *millstream.Clus
 	case "timeout":
 		return print(spin.Submit(ctx, c, millstream.Val(1), client.WithTimeout(time.Second)).Result(ctx))
 	case "deaf":
-		if err := print(deaf.Submit(ctx, c, millstream.Val(15*time.Second), client.WithTimeout(time.Second)).Result(ctx)); err != nil {
+		if err := print(deaf.Submit(ctx, c, millstream.Val(15*time.Second),
+			client.WithTimeout(time.Second)).Result(ctx)); err != nil {
 			return err
 		}
 		return print(square.Submit(ctx, c, millstream.Val(2)).Result(ctx))
