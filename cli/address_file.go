@@ -3,9 +3,9 @@ package cli
 import (
 	"path/filepath"
 
-	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/httpguard"
 )
 
@@ -23,12 +23,12 @@ func (f *serverFlags) byFile() (string, error) {
 	if err != nil {
 		return "", cmdline.Usagef("--address-file: %v", err)
 	}
-	return comm.UnparseAddress(ucxcomm.FileScheme, path), nil
+	return commaddr.Unparse(ucxcomm.FileScheme, path), nil
 }
 
 // isFile tells whether an address is one without IP.
 func isFile(address string) bool {
-	scheme, _ := comm.ParseAddress(address)
+	scheme, _ := commaddr.Parse(address)
 	return scheme == ucxcomm.FileScheme
 }
 
@@ -52,13 +52,13 @@ func (f *serverFlags) httpBeside(address string) string {
 // --interface, "" for the loopback interface.
 func (f *serverFlags) httpHost() string {
 	if f.host != "" {
-		_, loc := comm.ParseAddress(firstOf(f.host))
-		if host, _, err := comm.ParseHostPort(loc, 0); err == nil {
+		_, loc := commaddr.Parse(firstOf(f.host))
+		if host, _, err := commaddr.ParseHostPort(loc, 0); err == nil {
 			return host
 		}
 	}
 	if f.iface != "" {
-		if ip, err := comm.InterfaceIP(firstOf(f.iface)); err == nil {
+		if ip, err := commaddr.InterfaceIP(firstOf(f.iface)); err == nil {
 			return ip
 		}
 	}

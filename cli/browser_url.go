@@ -3,7 +3,7 @@ package cli
 import (
 	"net"
 
-	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 )
 
 // browserURL returns a URL that a browser can open for the address of an HTTP server. A
@@ -15,7 +15,7 @@ func browserURL(listening, scheduler string) string {
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
-		_, loc := comm.ParseAddress(scheduler)
+		_, loc := commaddr.Parse(scheduler)
 		if h, _, err := net.SplitHostPort(loc); err == nil && h != "" {
 			host = h
 		}

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/proc/gcfloor"
@@ -229,7 +229,7 @@ func (f *schedulerFlags) addresses(log *slog.Logger) ([]string, error) {
 		} else if len(ports) == 1 {
 			port = ""
 		}
-		address, err := comm.ListenAddress(p, f.host, port, at(ifaces, i), fallback)
+		address, err := commaddr.ForListener(p, f.host, port, at(ifaces, i), fallback)
 		if err != nil {
 			return nil, cmdline.Usage(err)
 		}

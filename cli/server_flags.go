@@ -20,6 +20,7 @@ import (
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/secure"
 )
 
@@ -178,20 +179,20 @@ func (f *serverFlags) scheme() (string, error) {
 	if s.Available(f.role) {
 		return "tls", nil
 	}
-	return c.String("distributed.comm.default-scheme", comm.DefaultScheme)
+	return c.String("distributed.comm.default-scheme", commaddr.DefaultScheme)
 }
 
 // guard is the rule of plain addresses: on the loopback they may be, elsewhere only when
 // the user says so, and then everybody is told.
 func (f *serverFlags) guard(address string, log *slog.Logger) error {
-	scheme, loc := comm.ParseAddress(address)
+	scheme, loc := commaddr.Parse(address)
 	switch {
 	case scheme == "inproc" || !slices.Contains(comm.Schemes(), scheme):
 		return cmdline.Usagef("protocol %s: want tcp, tls, ucx or ucxx", scheme)
 	case scheme == "tls" || scheme == ucxcomm.FileScheme: // a file admits who can read it
 		return nil
 	}
-	host, _, err := comm.ParsePortRange(loc, comm.Ports{})
+	host, _, err := commaddr.ParsePortRange(loc, commaddr.Ports{})
 	if err != nil {
 		return cmdline.Usage(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/benchfmt"
 	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
@@ -152,7 +153,7 @@ func readStatus(ctx context.Context, address string) (*statusReport, error) {
 	pool := rpc.NewPool(network, rpc.PoolConfig{Dial: dial})
 	defer pool.Close()
 	var id msgpack.Map
-	if err := pool.Call(ctx, comm.NormalizeAddress(address), "identity", wire.NewDict("n_workers", -1),
+	if err := pool.Call(ctx, commaddr.Normalize(address), "identity", wire.NewDict("n_workers", -1),
 		&id); err != nil {
 		if cause := last.Load(); cause != nil && ctx.Err() != nil {
 			return nil, fmt.Errorf("scheduler at %s: not reached in time: %w; is it running there?", address, *cause)

@@ -16,6 +16,7 @@ import (
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/worker"
 )
 
@@ -189,7 +190,7 @@ func (f *workerFlags) scheduler(address string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		address = cmp.Or(scheme, comm.DefaultScheme) + "://" + address
+		address = cmp.Or(scheme, commaddr.DefaultScheme) + "://" + address
 	}
 	if isFile(address) {
 		return address, nil
@@ -212,21 +213,21 @@ func (f *workerFlags) listenAddress(spec *cluster.WorkerSpec, log *slog.Logger) 
 	if f.host == "" && f.iface == "" && f.workerPort == "" && f.protocol == "" {
 		return f.guard(spec.Scheduler, log)
 	}
-	scheme, _ := comm.ParseAddress(spec.Scheduler)
+	scheme, _ := commaddr.Parse(spec.Scheduler)
 	host := f.host
 	if host == "" && f.iface == "" {
 		local, err := comm.LocalAddressFor(context.Background(), spec.Scheduler)
 		if err != nil {
 			return err
 		}
-		_, host = comm.ParseAddress(local)
+		_, host = commaddr.Parse(local)
 	}
 	if f.protocol != "" {
 		scheme = f.protocol
 	} else if strings.Contains(host, "://") {
 		scheme = ""
 	}
-	address, err := comm.ListenAddress(scheme, host, f.workerPort, f.iface, 0)
+	address, err := commaddr.ForListener(scheme, host, f.workerPort, f.iface, 0)
 	if err != nil {
 		return cmdline.Usage(err)
 	}
@@ -236,7 +237,7 @@ func (f *workerFlags) listenAddress(spec *cluster.WorkerSpec, log *slog.Logger) 
 
 // nannyAddress is where the nannies of workers serve: beside them, on --nanny-port.
 func (f *workerFlags) nannyAddress(spec *cluster.WorkerSpec) (string, error) {
-	scheme, host := comm.ParseAddress(cmp.Or(spec.Listen, spec.Scheduler))
+	scheme, host := commaddr.Parse(cmp.Or(spec.Listen, spec.Scheduler))
 	if scheme == "inproc" {
 		return "", nil
 	}
@@ -245,11 +246,11 @@ func (f *workerFlags) nannyAddress(spec *cluster.WorkerSpec) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		_, host = comm.ParseAddress(local)
+		_, host = commaddr.Parse(local)
 	} else if h, _, err := comm.AddressHostPort(spec.Listen); err == nil {
 		host = h
 	}
-	address, err := comm.ListenAddress(scheme, host, f.nannyPort, "", 0)
+	address, err := commaddr.ForListener(scheme, host, f.nannyPort, "", 0)
 	if err != nil {
 		return "", cmdline.Usage(fmt.Errorf("--nanny-port: %w", err))
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/tcp"
+	"go.millstream.dev/internal/comm/commaddr"
 	_ "go.millstream.dev/internal/comm/inproc"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/scheduler"
@@ -60,7 +60,7 @@ var transports = []string{"inproc://", "tcp://127.0.0.1:0"}
 // eachTransport runs a test on clusters over all transports.
 func eachTransport(t *testing.T, workers int, f func(t *testing.T, r *rig)) {
 	for _, address := range transports {
-		scheme, _ := comm.ParseAddress(address)
+		scheme, _ := commaddr.Parse(address)
 		t.Run(scheme, func(t *testing.T) { f(t, newRig(t, address, workers)) })
 	}
 }

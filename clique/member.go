@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 )
 
 // Member is one rank of a clique, as those who form it see it.
@@ -46,7 +47,7 @@ func order(members []Member) {
 // describe is the member that this process's worker would be.
 func describe(worker, name string) Member {
 	m := Member{Worker: worker, Name: name, GPU: -1}
-	scheme, _ := comm.ParseAddress(worker)
+	scheme, _ := commaddr.Parse(worker)
 	host, err := comm.AddressHost(worker)
 	if err != nil {
 		host = worker

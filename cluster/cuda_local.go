@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 
-	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/scheduler"
 )
 
@@ -48,7 +48,7 @@ func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAOptions, opts Optio
 		return nil, fmt.Errorf("cluster: give a host (%s) or an interface (%s), not both", opts.Host, gpus.Interface)
 	}
 	if gpus.Interface != "" {
-		ip, err := comm.InterfaceIP(gpus.Interface)
+		ip, err := commaddr.InterfaceIP(gpus.Interface)
 		if err != nil {
 			return nil, err
 		}

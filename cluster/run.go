@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/proc/gcfloor"
 	"go.millstream.dev/internal/ucx/ucxenv"
@@ -68,7 +69,7 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 
 // lane is the address of the data lane, "" for none.
 func (s *WorkerSpec) lane(log *slog.Logger) string {
-	scheme, _ := comm.ParseAddress(cmp.Or(s.Listen, s.Scheduler))
+	scheme, _ := commaddr.Parse(cmp.Or(s.Listen, s.Scheduler))
 	switch {
 	case s.Lane == "":
 		return ""
@@ -131,7 +132,7 @@ func (s *WorkerSpec) network() (comm.Network, error) {
 		}
 		settings = ucxcomm.FromConfig(read)
 	}
-	scheme, _ := comm.ParseAddress(cmp.Or(s.Listen, s.Scheduler))
+	scheme, _ := commaddr.Parse(cmp.Or(s.Listen, s.Scheduler))
 	if !s.LanesTrusted && scheme != "ucx" && scheme != "ucxx" && scheme != ucxcomm.FileScheme {
 		// Data stays on this host: comms over the loopback interface need no other device, and must not listen there.
 		settings.Options = maps.Clone(settings.Options)

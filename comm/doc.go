@@ -25,8 +25,5 @@
 // operation on a comm that has ended, on either side, returns an error in which errors.Is
 // finds ErrClosed. Done tells of the end also to those who neither read nor write.
 //
-// What a peer sends is bounded before it is believed: see Limits and Gate.
-//
-// To write a backend, implement Backend, call Handshake on new connections, put a Gate
-// behind the listening socket, and run the tests of package commtest.
+// What a peer sends is bounded before it is believed: see Limits.
 package comm

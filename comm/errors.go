@@ -17,3 +17,12 @@ func (e *ClosedError) Error() string {
 
 // Unwrap makes ErrClosed and the cause visible to errors.Is and errors.As.
 func (e *ClosedError) Unwrap() []error { return []error{ErrClosed, e.Cause} }
+
+// HandshakeError is a handshake that cannot succeed however often it is tried.
+type HandshakeError struct {
+	// Reason says what the peer did.
+	Reason string
+}
+
+// Error says that it was the handshake.
+func (e *HandshakeError) Error() string { return "comm: handshake: " + e.Reason }

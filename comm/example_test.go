@@ -55,17 +55,3 @@ func Example() {
 	m.Release()
 	// Output: "\xa5hello"
 }
-
-func ExampleParseAddress() {
-	fmt.Println(comm.ParseAddress("tls://10.0.0.1:8786"))
-	fmt.Println(comm.ParseAddress("10.0.0.1:8786"))
-	// Output:
-	// tls 10.0.0.1:8786
-	// tcp 10.0.0.1:8786
-}
-
-func ExampleListenAddress() {
-	// --host ::1 --port 9000:9100
-	fmt.Println(comm.ListenAddress("", "::1", "9000:9100", "", 8786))
-	// Output: tcp://[::1]:9000:9100 <nil>
-}

@@ -3,18 +3,19 @@ package comm
 import (
 	"time"
 
+	"go.millstream.dev/internal/comm/descriptors"
 	"go.millstream.dev/wire"
 )
 
 // Defaults of Limits.
 const (
-	// DefaultHandshakeBytes bounds a message before the handshake is done.
-	DefaultHandshakeBytes = 64 << 10
-	// DefaultHandshakeTime bounds the handshake of listeners.
-	DefaultHandshakeTime = 10 * time.Second
-	// DefaultPending bounds the unfinished handshakes of a listener, where the limit of open
+	// defaultHandshakeBytes bounds a message before the handshake is done.
+	defaultHandshakeBytes = 64 << 10
+	// defaultHandshakeTime bounds the handshake of listeners.
+	defaultHandshakeTime = 10 * time.Second
+	// defaultPending bounds the unfinished handshakes of a listener, where the limit of open
 	// files leaves room for as many.
-	DefaultPending = 1024
+	defaultPending = 1024
 )
 
 // WithDefaults fills what is not set.
@@ -26,13 +27,13 @@ func (l Limits) WithDefaults() Limits {
 		l.Frames = wire.DefaultMaxFrames
 	}
 	if l.Handshake <= 0 {
-		l.Handshake = DefaultHandshakeBytes
+		l.Handshake = defaultHandshakeBytes
 	}
 	if l.HandshakeTime <= 0 {
-		l.HandshakeTime = DefaultHandshakeTime
+		l.HandshakeTime = defaultHandshakeTime
 	}
 	if l.Pending <= 0 {
-		l.Pending = min(DefaultPending, descriptorReserve(descriptorLimit())/2)
+		l.Pending = min(defaultPending, descriptors.ForHandshakes())
 	}
 	return l
 }

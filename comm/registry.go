@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"go.millstream.dev/internal/comm/commaddr"
 )
 
 // Backend is one transport: what stands behind a scheme. It gets addresses without their
@@ -61,7 +63,7 @@ var homes = map[string]string{
 }
 
 func backendOf(address string) (Backend, error) {
-	scheme, _ := ParseAddress(address)
+	scheme, _ := commaddr.Parse(address)
 	registry.RLock()
 	b := registry.backends[scheme]
 	registry.RUnlock()
@@ -72,7 +74,7 @@ func backendOf(address string) (Backend, error) {
 	if home, ok := homes[scheme]; ok {
 		reason += fmt.Sprintf("; the program must import go.millstream.dev/comm/%s", home)
 	}
-	return nil, &AddressError{address, reason}
+	return nil, &AddressError{Address: address, Reason: reason}
 }
 
 // Default is the network of this machine: all registered backends.
@@ -98,7 +100,7 @@ func (machine) Dial(ctx context.Context, address string, cfg DialConfig) (Comm, 
 	if err := checkEncryption(b, address, cfg.RequireEncryption); err != nil {
 		return nil, err
 	}
-	_, loc := ParseAddress(address)
+	_, loc := commaddr.Parse(address)
 	return Connect(ctx, address, cfg, func(ctx context.Context) (Comm, error) { return b.Dial(ctx, loc, cfg) })
 }
 
@@ -114,7 +116,7 @@ func (machine) Listen(ctx context.Context, address string, cfg ListenConfig) (Li
 	if err := checkEncryption(b, address, cfg.RequireEncryption); err != nil {
 		return nil, err
 	}
-	_, loc := ParseAddress(address)
+	_, loc := commaddr.Parse(address)
 	return b.Listen(ctx, loc, cfg)
 }
 
@@ -122,6 +124,7 @@ func checkEncryption(b Backend, address string, required bool) error {
 	if !required || b.Encrypted() {
 		return nil
 	}
-	return &AddressError{address, "encryption is required (distributed.comm.require-encryption), and its scheme has " +
+	return &AddressError{Address: address, Reason: "encryption is required (distributed.comm.require-encryption), " +
+		"and its scheme has " +
 		"none: use tls://"}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/comm/compression"
 	"go.millstream.dev/secure"
 )
 
@@ -35,7 +36,7 @@ func FromSecurity(c *config.Config, s secure.Security, role secure.Role) (DialCo
 		}
 	case string:
 		d.Compression = v
-		_, errs[2] = NewHello(v, false, nil)
+		_, errs[2] = compression.Parse(v)
 	default:
 		errs[2] = fmt.Errorf("comm: distributed.comm.compression is %v, which names none", v)
 	}
@@ -71,7 +72,7 @@ func stagedFromConfig(c *config.Config) (s StagedConfig, err error) {
 			s.Mode = StagedOn
 		}
 	case string:
-		s.Mode, err = ParseStagedMode(v)
+		s.Mode, err = parseStagedMode(v)
 	default:
 		err = fmt.Errorf("comm: %s is %v: use auto, on or off", mode, v)
 	}

@@ -32,8 +32,8 @@ type StagedConfig struct {
 
 // Numbers of lines.
 const (
-	// DefaultStagedLines is the most that StagedConfig.Lines is where it is not set.
-	DefaultStagedLines = 8
+	// defaultStagedLines is the most that StagedConfig.Lines is where it is not set.
+	defaultStagedLines = 8
 	// MaxStagedLines bounds it, and what a peer may ask for.
 	MaxStagedLines = 16
 )
@@ -44,13 +44,13 @@ func (c StagedConfig) LineCount() int {
 	case c.Mode == StagedOff:
 		return 1
 	case c.Lines <= 0:
-		return min(DefaultStagedLines, max(2, runtime.GOMAXPROCS(0)/2)) // each is a core's work on both sides
+		return min(defaultStagedLines, max(2, runtime.GOMAXPROCS(0)/2)) // each is a core's work on both sides
 	}
 	return min(c.Lines, MaxStagedLines)
 }
 
-// ParseStagedMode reads auto, on or off; true and false will do.
-func ParseStagedMode(text string) (StagedMode, error) {
+// parseStagedMode reads auto, on or off; true and false will do.
+func parseStagedMode(text string) (StagedMode, error) {
 	switch strings.ToLower(text) {
 	case "", "auto":
 		return StagedAuto, nil
@@ -62,7 +62,7 @@ func ParseStagedMode(text string) (StagedMode, error) {
 	return 0, fmt.Errorf("comm: millstream.comm.staged is %q: use auto, on or off", text)
 }
 
-// String is what ParseStagedMode reads.
+// String is what parseStagedMode reads.
 func (m StagedMode) String() string {
 	switch m {
 	case StagedOff:

@@ -1,7 +1,6 @@
 package comm_test
 
 import (
-	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -76,17 +75,5 @@ func TestStagedFromConfig(t *testing.T) {
 		if err != nil || d.Staged != tc.want || l.Staged != tc.want {
 			t.Errorf("%v, %v: %+v and %+v, %v", tc.mode, tc.lines, d.Staged, l.Staged, err)
 		}
-	}
-}
-
-func TestHelloWithLines(t *testing.T) {
-	h, err := comm.NewHello("", false, []byte("cookie"), "staged-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.Lines, h.Join = []byte("token"), []byte("token of the other")
-	got, err := parseHello(h.Append(nil))
-	if err != nil || !reflect.DeepEqual(got, h) {
-		t.Errorf("%+v became %+v, %v", h, got, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/descriptors"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -193,7 +194,7 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 	}
 	if listen.Failed == nil {
 		listen.Failed = func(err error) {
-			s.log.Error("cannot accept connections", "error", err, "fix", comm.DescriptorAdvice)
+			s.log.Error("cannot accept connections", "error", err, "fix", descriptors.Advice)
 		}
 	}
 	for _, address := range s.cfg.Listen {

@@ -200,8 +200,8 @@ func TestLocksOfDeadWaiters(t *testing.T) {
 	})
 }
 
-// descriptors counts the open files of the process.
-func descriptors(t testing.TB) int {
+// openFiles counts the open files of the process.
+func openFiles(t testing.TB) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -217,7 +217,7 @@ func TestManyWaiters(t *testing.T) {
 	s := start(t, Config{})
 	w := join(t, s, "a")
 	c := connect(t, s, "client")
-	goroutines, files := runtime.NumGoroutine(), descriptors(t)
+	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	const n = 4100
 	comms := make([]comm.Comm, n)
 	var wg sync.WaitGroup
@@ -241,7 +241,7 @@ func TestManyWaiters(t *testing.T) {
 	}
 	waitingIs(t, s, 0)
 	until(t, "comms, goroutines and descriptors are back", func() bool {
-		return s.server.Stats().Comms < 100 && runtime.NumGoroutine() < goroutines+100 && descriptors(t) < files+100
+		return s.server.Stats().Comms < 100 && runtime.NumGoroutine() < goroutines+100 && openFiles(t) < files+100
 	})
 	c.call("event_set", "name", "other")
 	c.fails("is not set", "variable_get", "name", "never", "timeout", 0.01)

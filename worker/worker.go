@@ -14,6 +14,8 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/comm/descriptors"
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/log/ratelog"
@@ -231,7 +233,7 @@ func (c Config) check() (Config, error) {
 		return c, errors.New("worker: Config.Scheduler is empty: give the address of a scheduler, such as " +
 			"tcp://10.0.0.1:8786")
 	}
-	c.Scheduler = comm.NormalizeAddress(c.Scheduler)
+	c.Scheduler = commaddr.Normalize(c.Scheduler)
 	def := func(v *int, d int) {
 		if *v <= 0 {
 			*v = d
@@ -320,7 +322,7 @@ func (w *Worker) named(cfg comm.ListenConfig) comm.ListenConfig {
 	}
 	if cfg.Failed == nil {
 		cfg.Failed = func(err error) {
-			w.log.Error("cannot accept connections", "error", err, "fix", comm.DescriptorAdvice)
+			w.log.Error("cannot accept connections", "error", err, "fix", descriptors.Advice)
 		}
 	}
 	return cfg

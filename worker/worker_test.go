@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker"
@@ -100,7 +101,7 @@ func TestComputes(t *testing.T) {
 // Results of one worker are fetched by another, which announces them.
 func TestFetchesFromPeers(t *testing.T) {
 	transports(t, func(t *testing.T, d *director) {
-		listen, _ := comm.ParseAddress(d.address)
+		listen, _ := commaddr.Parse(d.address)
 		a, seenA := d.worker(t, worker.Config{Listen: listen + "://" + map[string]string{"tcp": "127.0.0.1:0"}[listen]})
 		b, seenB := d.worker(t, worker.Config{})
 		seenA.tell(t, compute("small", 1, spec(t, inc, val(4)), nil), compute("large", 2, spec(t, fill, val(3_000_000)),

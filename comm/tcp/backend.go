@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/comm/handshake"
 	"go.millstream.dev/mem"
 )
 
@@ -42,7 +44,7 @@ func (b Backend) Host(loc string) (string, error) {
 
 // HostPort is the host and the port in an address.
 func (Backend) HostPort(loc string) (string, int, error) {
-	return comm.ParseHostPort(loc, comm.NoPort)
+	return commaddr.ParseHostPort(loc, commaddr.NoPort)
 }
 
 // Resolve replaces the host's name by its IP address.
@@ -51,11 +53,11 @@ func (b Backend) Resolve(ctx context.Context, loc string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ip, err := comm.ResolveHost(ctx, host)
+	ip, err := commaddr.ResolveHost(ctx, host)
 	if err != nil {
 		return "", err
 	}
-	return comm.UnparseHostPort(ip, port), nil
+	return commaddr.UnparseHostPort(ip, port), nil
 }
 
 // LocalFor is this host's IP address on the way to loc.
@@ -64,11 +66,11 @@ func (b Backend) LocalFor(ctx context.Context, loc string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ip, err := comm.ResolveHost(ctx, host)
+	ip, err := commaddr.ResolveHost(ctx, host)
 	if err != nil {
 		return "", err
 	}
-	return comm.UnparseHostPort(comm.LocalIP(ip), comm.NoPort), nil
+	return commaddr.UnparseHostPort(commaddr.LocalIP(ip), commaddr.NoPort), nil
 }
 
 // Dial connects once and does the handshakes, TLS's and Dask's.
@@ -78,7 +80,7 @@ func (b Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (com
 		return nil, comm.Permanent(err)
 	}
 	if port == 0 || host == "" {
-		return nil, comm.Permanent(&comm.AddressError{Address: comm.UnparseAddress(b.scheme(), loc),
+		return nil, comm.Permanent(&comm.AddressError{Address: commaddr.Unparse(b.scheme(), loc),
 			Reason: "a host and a port other than 0 are needed to connect"})
 	}
 	if b.TLS && cfg.TLS == nil {
@@ -170,22 +172,22 @@ type greeting struct {
 }
 
 // greet does Dask's handshake on a new connection, which it takes over.
-func greet(ctx context.Context, nc net.Conn, g greeting) (*conn, comm.Hello, error) {
+func greet(ctx context.Context, nc net.Conn, g greeting) (*conn, handshake.Hello, error) {
 	c, err := newConn(nc, g.limits.BeforeHandshake())
 	if err != nil {
-		return nil, comm.Hello{}, err
+		return nil, handshake.Hello{}, err
 	}
 	var features []string
 	if g.staged.Mode != comm.StagedOff {
 		features = append(features, stagedFeature)
 	}
-	local, err := comm.NewHello(g.compression, c.sameHost(), g.cookie, features...)
+	local, err := handshake.New(g.compression, c.sameHost(), g.cookie, features...)
 	if err != nil {
 		c.Abort()
-		return nil, comm.Hello{}, comm.Permanent(err)
+		return nil, handshake.Hello{}, comm.Permanent(err)
 	}
 	local.Lines, local.Join = g.lines, g.join
-	info, remote, err := comm.Handshake(ctx, c, local)
+	info, remote, err := handshake.Do(ctx, c, local)
 	if t, ok := nc.(*tls.Conn); ok && err == nil {
 		state := t.ConnectionState()
 		info.TLS = &state
@@ -202,7 +204,7 @@ func greet(ctx context.Context, nc net.Conn, g greeting) (*conn, comm.Hello, err
 				nc.RemoteAddr()))
 		}
 		c.Abort()
-		return nil, comm.Hello{}, err
+		return nil, handshake.Hello{}, err
 	}
 	info.SameHost = c.sameHost()
 	c.flags = info.Millstream != nil && slices.Contains(info.Millstream.Features, stagedFeature)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
@@ -85,7 +86,7 @@ func newConn(nc net.Conn, limits wire.FrameLimits) (*conn, error) {
 
 func addressOf(scheme string, a net.Addr) string {
 	ap := a.(*net.TCPAddr).AddrPort()
-	return comm.UnparseAddress(scheme, netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()).String())
+	return commaddr.Unparse(scheme, netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()).String())
 }
 
 // sameHost is Dask's rule: both ends have one address.
@@ -122,7 +123,7 @@ func (c *conn) end(cause error) error {
 	return err
 }
 
-// AfterDone implements comm.Notifier.
+// AfterDone implements hooks.Notifier.
 func (c *conn) AfterDone(f func()) {
 	c.mu.Lock()
 	ended := c.err != nil

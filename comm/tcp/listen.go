@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/comm/handshake"
 )
 
 // listener accepts connections and hands them to its gate.
@@ -20,7 +22,7 @@ type listener struct {
 	scheme          string
 	tls             *tls.Config
 	cfg             comm.ListenConfig
-	gate            *comm.Gate
+	gate            *handshake.Gate
 	listen, contact string
 	desk            desk
 	once            sync.Once
@@ -30,14 +32,14 @@ type listener struct {
 // Listen serves an address. Its port may be left out or 0, for one that is free, or a
 // range (8000:8100), of which the first free one is taken.
 func (b Backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
-	host, ports, err := comm.ParsePortRange(loc, comm.Ports{})
+	host, ports, err := commaddr.ParsePortRange(loc, commaddr.Ports{})
 	if err != nil {
 		return nil, err
 	}
 	if b.TLS && cfg.TLS == nil {
 		return nil, needTLS("ListenConfig", loc)
 	}
-	if _, err := comm.NewHello(cfg.Compression, false, nil); err != nil {
+	if _, err := handshake.New(cfg.Compression, false, nil); err != nil {
 		return nil, err
 	}
 	bind, announce, err := hosts(host, cfg.Interface)
@@ -57,9 +59,9 @@ func (b Backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) 
 		bind = "0.0.0.0" // and all of IPv6
 	}
 	l := &listener{
-		ln: ln, scheme: b.scheme(), cfg: cfg, gate: comm.NewGate(cfg.Limits), ended: make(chan struct{}),
-		listen:  comm.UnparseAddress(b.scheme(), comm.UnparseHostPort(bind, port)),
-		contact: comm.UnparseAddress(b.scheme(), comm.UnparseHostPort(announce, port)),
+		ln: ln, scheme: b.scheme(), cfg: cfg, gate: handshake.NewGate(cfg.Limits), ended: make(chan struct{}),
+		listen:  commaddr.Unparse(b.scheme(), commaddr.UnparseHostPort(bind, port)),
+		contact: commaddr.Unparse(b.scheme(), commaddr.UnparseHostPort(announce, port)),
 	}
 	if b.TLS {
 		l.tls = cfg.TLS
@@ -71,9 +73,9 @@ func (b Backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) 
 // hosts decides which host a listener binds and which one it announces.
 func hosts(host, iface string) (bind, announce string, err error) {
 	if iface == "" {
-		return host, comm.ConcreteHost(host), nil
+		return host, commaddr.ConcreteHost(host), nil
 	}
-	ip, err := comm.InterfaceIP(iface)
+	ip, err := commaddr.InterfaceIP(iface)
 	if err != nil {
 		return "", "", err
 	}
@@ -88,7 +90,7 @@ func hosts(host, iface string) (bind, announce string, err error) {
 }
 
 // bindFirst takes the first port of a range that is free.
-func bindFirst(ctx context.Context, lc *net.ListenConfig, host string, ports comm.Ports) (*net.TCPListener, error) {
+func bindFirst(ctx context.Context, lc *net.ListenConfig, host string, ports commaddr.Ports) (*net.TCPListener, error) {
 	network := "tcp"
 	switch host {
 	case "0.0.0.0":
@@ -105,7 +107,7 @@ func bindFirst(ctx context.Context, lc *net.ListenConfig, host string, ports com
 			if ports.First != ports.Last {
 				err = fmt.Errorf("none of the ports %s is free: %w", ports, err)
 			}
-			return nil, fmt.Errorf("comm: listen on %s: %w", comm.UnparseHostPort(host, comm.NoPort), err)
+			return nil, fmt.Errorf("comm: listen on %s: %w", commaddr.UnparseHostPort(host, commaddr.NoPort), err)
 		}
 	}
 }

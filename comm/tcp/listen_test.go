@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/testkit/leak"
 )
 
 // hosts and ports that listeners bind and announce.
 func TestListenAddresses(t *testing.T) {
 	leak.Check(t)
-	own := comm.ConcreteHost("0.0.0.0")
+	own := commaddr.ConcreteHost("0.0.0.0")
 	lo := loopback(t)
 	for _, c := range []struct{ address, iface, listen, contact string }{
 		{"tcp://127.0.0.1:0", "", "127.0.0.1", "127.0.0.1"},

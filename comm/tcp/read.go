@@ -37,7 +37,7 @@ type input struct {
 	grow bool         // a read filled the buffer
 }
 
-// Received implements comm.Receiver.
+// Received implements hooks.Receiver.
 func (c *conn) Received() int64 {
 	n := c.in.got.Load()
 	for _, l := range c.lines.get() {

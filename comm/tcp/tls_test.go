@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/testkit/commtest"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/secure"
@@ -173,7 +174,7 @@ func TestPlainToTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, loc := comm.ParseAddress(l.ContactAddr())
+		_, loc := commaddr.Parse(l.ContactAddr())
 		conn, err := comm.Dial(t.Context(), c.dial+"://"+loc, dial)
 		if err == nil {
 			conn.Abort()

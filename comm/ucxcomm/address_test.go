@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/ucx"
 )
 
@@ -23,7 +24,7 @@ func listenAt(t *testing.T, loc string, cfg comm.ListenConfig) (listen, contact,
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, loc = comm.ParseAddress(l.ContactAddr())
+	_, loc = commaddr.Parse(l.ContactAddr())
 	c, err := b.Dial(ctx, loc, comm.DialConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +43,7 @@ func listenAt(t *testing.T, loc string, cfg comm.ListenConfig) (listen, contact,
 
 // Listeners are bound to the host given, and announce an address that others can use.
 func TestListenAddresses(t *testing.T) {
-	own := comm.ConcreteHost("0.0.0.0")
+	own := commaddr.ConcreteHost("0.0.0.0")
 	for _, c := range []struct {
 		loc             string
 		iface           string

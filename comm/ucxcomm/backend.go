@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/ucx"
 )
 
@@ -33,11 +34,11 @@ func New(scheme string, s Settings) *Backend {
 
 // Dial connects once, without retry; comm.Dial is what retries.
 func (b *Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.Comm, error) {
-	host, port, err := comm.ParseHostPort(loc, comm.NoPort)
+	host, port, err := commaddr.ParseHostPort(loc, commaddr.NoPort)
 	if err != nil {
 		return nil, comm.Permanent(err)
 	}
-	ip, err := comm.ResolveHost(ctx, host)
+	ip, err := commaddr.ResolveHost(ctx, host)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (b *Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (co
 		e.release()
 		return nil, err
 	}
-	peer := comm.UnparseAddress(b.scheme, comm.UnparseHostPort(ip, port))
+	peer := commaddr.Unparse(b.scheme, commaddr.UnparseHostPort(ip, port))
 	local := peer
 	if a := m.raw().LocalAddr(); a != nil {
 		local = b.address(a)
@@ -75,44 +76,44 @@ func (b *Backend) address(a net.Addr) string {
 		return ""
 	}
 	ap := tcp.AddrPort()
-	return comm.UnparseAddress(b.scheme, comm.UnparseHostPort(ap.Addr().Unmap().String(), int(ap.Port())))
+	return commaddr.Unparse(b.scheme, commaddr.UnparseHostPort(ap.Addr().Unmap().String(), int(ap.Port())))
 }
 
 // Host is the host of host:port.
 func (b *Backend) Host(loc string) (string, error) {
-	host, _, err := comm.ParseHostPort(loc, 0)
+	host, _, err := commaddr.ParseHostPort(loc, 0)
 	return host, err
 }
 
 // HostPort splits host:port.
 func (b *Backend) HostPort(loc string) (host string, port int, err error) {
-	return comm.ParseHostPort(loc, comm.NoPort)
+	return commaddr.ParseHostPort(loc, commaddr.NoPort)
 }
 
 // Resolve replaces the host by its IP address.
 func (b *Backend) Resolve(ctx context.Context, loc string) (string, error) {
-	host, port, err := comm.ParseHostPort(loc, comm.NoPort)
+	host, port, err := commaddr.ParseHostPort(loc, commaddr.NoPort)
 	if err != nil {
 		return "", err
 	}
-	ip, err := comm.ResolveHost(ctx, host)
+	ip, err := commaddr.ResolveHost(ctx, host)
 	if err != nil {
 		return "", err
 	}
-	return comm.UnparseHostPort(ip, port), nil
+	return commaddr.UnparseHostPort(ip, port), nil
 }
 
 // LocalFor is the address of this host on the way to loc.
 func (b *Backend) LocalFor(ctx context.Context, loc string) (string, error) {
-	host, _, err := comm.ParseHostPort(loc, 0)
+	host, _, err := commaddr.ParseHostPort(loc, 0)
 	if err != nil {
 		return "", err
 	}
-	ip, err := comm.ResolveHost(ctx, host)
+	ip, err := commaddr.ResolveHost(ctx, host)
 	if err != nil {
 		return "", err
 	}
-	return comm.UnparseHostPort(comm.LocalIP(ip), comm.NoPort), nil
+	return commaddr.UnparseHostPort(commaddr.LocalIP(ip), commaddr.NoPort), nil
 }
 
 // Encrypted is false: UCX has no encryption.
@@ -121,13 +122,13 @@ func (b *Backend) Encrypted() bool { return false }
 // Listen serves an address: the host given and no other, any free port for port 0, the
 // first free one of a range.
 func (b *Backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
-	host, ports, err := comm.ParsePortRange(loc, comm.Ports{})
+	host, ports, err := commaddr.ParsePortRange(loc, commaddr.Ports{})
 	if err != nil {
 		return nil, err
 	}
 	announced := ""
 	if cfg.Interface != "" {
-		if announced, err = comm.InterfaceIP(cfg.Interface); err != nil {
+		if announced, err = commaddr.InterfaceIP(cfg.Interface); err != nil {
 			return nil, err
 		}
 		if host == "" {

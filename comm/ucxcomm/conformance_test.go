@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/testkit/commtest"
 )
 
@@ -14,14 +15,14 @@ import (
 type network struct{ b *Backend }
 
 func (n network) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
-	_, loc := comm.ParseAddress(address)
+	_, loc := commaddr.Parse(address)
 	return comm.Connect(ctx, address, cfg, func(ctx context.Context) (comm.Comm, error) {
 		return n.b.Dial(ctx, loc, cfg)
 	})
 }
 
 func (n network) Listen(ctx context.Context, address string, cfg comm.ListenConfig) (comm.Listener, error) {
-	_, loc := comm.ParseAddress(address)
+	_, loc := commaddr.Parse(address)
 	return n.b.Listen(ctx, loc, cfg)
 }
 

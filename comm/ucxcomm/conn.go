@@ -105,7 +105,7 @@ func (c *conn) end(reason error) {
 	}
 }
 
-// AfterDone implements comm.Notifier.
+// AfterDone implements hooks.Notifier.
 func (c *conn) AfterDone(f func()) {
 	c.mu.Lock()
 	ended := c.err != nil
@@ -228,7 +228,7 @@ func (c *conn) bounds() bounds {
 	return bounds{bytes: l.Message, frames: l.Frames, handshake: !c.handshaken, account: &c.account}
 }
 
-// Received implements comm.Receiver. Large frames count when they are announced: account bounds
+// Received implements hooks.Receiver. Large frames count when they are announced: account bounds
 // the time until they arrive.
 func (c *conn) Received() int64 { return c.account.counted.Load() }
 

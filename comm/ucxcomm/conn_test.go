@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
@@ -29,7 +30,7 @@ func pair(t *testing.T, b *Backend) (dialed, accepted comm.Comm) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, loc := comm.ParseAddress(l.ContactAddr())
+	_, loc := commaddr.Parse(l.ContactAddr())
 	dialed, err = b.Dial(ctx, loc, comm.DialConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +88,7 @@ func TestFormsDiffer(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		_, loc := comm.ParseAddress(l.ContactAddr())
+		_, loc := commaddr.Parse(l.ContactAddr())
 		_, err = backends[names[1]].Dial(ctx, loc, comm.DialConfig{})
 		// Whichever side is faster finds out; the other one sees the connection end.
 		if err == nil || !errors.Is(err, errForm) && !errors.Is(err, comm.ErrClosed) {

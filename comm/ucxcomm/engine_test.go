@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 )
 
 func TestSettings(t *testing.T) {
@@ -81,7 +82,7 @@ func TestEngineLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, loc := comm.ParseAddress(l.ContactAddr())
+	_, loc := commaddr.Parse(l.ContactAddr())
 	c, err := b.Dial(ctx, loc, comm.DialConfig{})
 	if err != nil {
 		t.Fatal(err)

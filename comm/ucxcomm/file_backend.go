@@ -11,6 +11,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm/internal/ucxdoor"
+	"go.millstream.dev/internal/comm/commaddr"
 )
 
 // FileScheme is the scheme of addresses that are files: ucx-file:///run/me/scheduler. Who listens leaves its UCX worker
@@ -68,8 +69,8 @@ func (b *FileBackend) Dial(ctx context.Context, loc string, cfg comm.DialConfig)
 		}
 		return nil, err
 	}
-	peer := comm.UnparseAddress(FileScheme, path)
-	local := comm.UnparseAddress(FileScheme, fmt.Sprintf("%s/.%s", filepath.Dir(path), ucxdoor.NewName()))
+	peer := commaddr.Unparse(FileScheme, path)
+	local := commaddr.Unparse(FileScheme, fmt.Sprintf("%s/.%s", filepath.Dir(path), ucxdoor.NewName()))
 	m, err := e.knock(ctx, card, peer, local)
 	if err != nil {
 		e.release()

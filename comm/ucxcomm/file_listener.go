@@ -7,6 +7,8 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm/internal/ucxdoor"
+	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/comm/handshake"
 )
 
 // fileListener accepts comms of those who have read its file. It owns the file and a reference to the engine.
@@ -17,14 +19,14 @@ type fileListener struct {
 	secret   string
 	address  string
 	cfg      comm.ListenConfig
-	gate     *comm.Gate
+	gate     *handshake.Gate
 	stop     func()
 	once     sync.Once
 }
 
 func newFileListener(e *engine, s Settings, path string, cfg comm.ListenConfig) (*fileListener, error) {
-	l := &fileListener{engine: e, settings: s, path: path, address: comm.UnparseAddress(FileScheme, path), cfg: cfg,
-		gate: comm.NewGate(cfg.Limits)}
+	l := &fileListener{engine: e, settings: s, path: path, address: commaddr.Unparse(FileScheme, path), cfg: cfg,
+		gate: handshake.NewGate(cfg.Limits)}
 	card, stop := e.porch.door.Listen(l.serve)
 	l.secret, l.stop = card.Secret, stop
 	if err := card.Write(path); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/testkit/commtest"
 	"go.millstream.dev/internal/testkit/leak"
 )
@@ -22,14 +23,14 @@ import (
 type files struct{ b *FileBackend }
 
 func (n files) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
-	_, loc := comm.ParseAddress(address)
+	_, loc := commaddr.Parse(address)
 	return comm.Connect(ctx, address, cfg, func(ctx context.Context) (comm.Comm, error) {
 		return n.b.Dial(ctx, loc, cfg)
 	})
 }
 
 func (n files) Listen(ctx context.Context, address string, cfg comm.ListenConfig) (comm.Listener, error) {
-	_, loc := comm.ParseAddress(address)
+	_, loc := commaddr.Parse(address)
 	return n.b.Listen(ctx, loc, cfg)
 }
 
@@ -232,7 +233,7 @@ func TestFileCookies(t *testing.T) {
 		t.Errorf("it is on %q, %v", host, err)
 	}
 	local, err := comm.LocalAddressFor(ctx, l.ContactAddr())
-	if _, loc := comm.ParseAddress(l.ContactAddr()); err != nil || local != "ucx-file://"+filepath.Dir(loc)+"/" {
+	if _, loc := commaddr.Parse(l.ContactAddr()); err != nil || local != "ucx-file://"+filepath.Dir(loc)+"/" {
 		t.Errorf("beside it is %q, %v", local, err)
 	}
 }

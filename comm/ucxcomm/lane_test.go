@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/wire"
 )
 
@@ -136,7 +137,7 @@ func TestLaneLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			_, loc := comm.ParseAddress(l.ContactAddr())
+			_, loc := commaddr.Parse(l.ContactAddr())
 			c, err := b.Dial(ctx, loc, comm.DialConfig{})
 			if err != nil {
 				t.Fatal(err)
@@ -176,7 +177,7 @@ func TestFallback(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { l.Close() })
-		_, loc := comm.ParseAddress(l.ContactAddr())
+		_, loc := commaddr.Parse(l.ContactAddr())
 		return l, loc
 	}
 	talk := func(t *testing.T, l comm.Listener, b *Backend, loc string, lane bool) {

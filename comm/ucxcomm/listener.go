@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/comm/handshake"
 	"go.millstream.dev/ucx"
 )
 
@@ -16,7 +18,7 @@ type listener struct {
 	settings Settings
 	sock     *ucx.SockListener
 	cfg      comm.ListenConfig
-	gate     *comm.Gate
+	gate     *handshake.Gate
 	listen   string
 	contact  string
 	door     *lineDoor
@@ -27,17 +29,17 @@ type listener struct {
 
 func newListener(b *Backend, e *engine, s Settings, sock *ucx.SockListener, host, announced string,
 	cfg comm.ListenConfig) *listener {
-	l := &listener{b: b, engine: e, settings: s, sock: sock, cfg: cfg, gate: comm.NewGate(cfg.Limits),
+	l := &listener{b: b, engine: e, settings: s, sock: sock, cfg: cfg, gate: handshake.NewGate(cfg.Limits),
 		finished: make(chan struct{})}
 	port := sock.Addr().(*net.TCPAddr).Port
 	if host == "" {
 		host = "0.0.0.0"
 	}
 	if announced == "" {
-		announced = comm.ConcreteHost(host)
+		announced = commaddr.ConcreteHost(host)
 	}
-	l.listen = comm.UnparseAddress(b.scheme, comm.UnparseHostPort(host, port))
-	l.contact = comm.UnparseAddress(b.scheme, comm.UnparseHostPort(announced, port))
+	l.listen = commaddr.Unparse(b.scheme, commaddr.UnparseHostPort(host, port))
+	l.contact = commaddr.Unparse(b.scheme, commaddr.UnparseHostPort(announced, port))
 	l.door = &lineDoor{host: host}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel

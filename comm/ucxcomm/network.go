@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 )
 
 // NewNetwork returns the network of this machine, comm.Default, with settings of its own for ucx, ucxx and ucx-file
@@ -23,7 +24,7 @@ func backendsOf(s Settings) map[string]comm.Backend {
 type ownNetwork struct{ backends map[string]comm.Backend }
 
 func (n ownNetwork) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
-	scheme, loc := comm.ParseAddress(address)
+	scheme, loc := commaddr.Parse(address)
 	b, ok := n.backends[scheme]
 	if !ok || cfg.RequireEncryption { // comm.Default refuses the second
 		return comm.Default.Dial(ctx, address, cfg)
@@ -34,7 +35,7 @@ func (n ownNetwork) Dial(ctx context.Context, address string, cfg comm.DialConfi
 }
 
 func (n ownNetwork) Listen(ctx context.Context, address string, cfg comm.ListenConfig) (comm.Listener, error) {
-	scheme, loc := comm.ParseAddress(address)
+	scheme, loc := commaddr.Parse(address)
 	b, ok := n.backends[scheme]
 	if !ok || cfg.RequireEncryption {
 		return comm.Default.Listen(ctx, address, cfg)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/ucx/ucxenv"
 	"go.millstream.dev/mem"
 )
@@ -56,7 +56,7 @@ func (s *Settings) options() map[string]string {
 // others too. For IPv6 addresses it is the family: its tcp devices speak one each, IPv4 where there is a choice. The
 // peer needs the same (UCX_TCP_AF_PRIO), unless it is a Millstream program, which sets it by itself.
 func (s Settings) forHost(host string) Settings {
-	if comm.IsLoopback(host) {
+	if commaddr.IsLoopback(host) {
 		s.Options = ucxenv.OnLoopback(s.options())
 	}
 	a, err := netip.ParseAddr(host)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/device/staging"
 	"go.millstream.dev/internal/device/staging/stagetest"
 	"go.millstream.dev/mem"
@@ -27,7 +28,7 @@ func stagedPair(t *testing.T, dial comm.DialConfig, listen comm.ListenConfig) (a
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, loc := comm.ParseAddress(l.ContactAddr())
+	_, loc := commaddr.Parse(l.ContactAddr())
 	dialed, err := b.Dial(ctx, loc, dial)
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +175,7 @@ func TestDoorThatNobodyReaches(t *testing.T) {
 	}
 	defer l.Close()
 	l.(*listener).door.host = "127.0.0.77" // listens, but not where the peer is told
-	_, loc := comm.ParseAddress(l.ContactAddr())
+	_, loc := commaddr.Parse(l.ContactAddr())
 	a, err := b.Dial(ctx, loc, comm.DialConfig{Device: d.Memory()})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/comm/handshake"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx"
 )
@@ -52,7 +54,7 @@ func meetStranger(t *testing.T, cfg comm.ListenConfig) *stranger {
 		w.Close()
 		c.Close()
 	})
-	_, loc := comm.ParseAddress(l.ContactAddr())
+	_, loc := commaddr.Parse(l.ContactAddr())
 	if s.ep, err = w.DialUCXX(s.ctx, loc); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +90,7 @@ func strangerMessage(device bool, frames ...[]byte) [][]byte {
 // greet is a hello of Python's.
 func (s *stranger) greet() {
 	s.Helper()
-	h := comm.Hello{PickleProtocol: 5, Python: []int{3, 11, 0}}
+	h := handshake.Hello{PickleProtocol: 5, Python: []int{3, 11, 0}}
 	s.send(strangerMessage(false, h.Append(nil))...)
 }
 
@@ -105,7 +107,7 @@ func (s *stranger) refused() {
 
 func (s *stranger) served() {
 	s.Helper()
-	_, loc := comm.ParseAddress(s.l.ContactAddr())
+	_, loc := commaddr.Parse(s.l.ContactAddr())
 	c, err := New("ucxx", Settings{}).Dial(s.ctx, loc, comm.DialConfig{})
 	if err != nil {
 		s.Fatalf("nobody else is served: %v", err)
@@ -233,7 +235,7 @@ func TestCookies(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			_, loc := comm.ParseAddress(l.ContactAddr())
+			_, loc := commaddr.Parse(l.ContactAddr())
 			for _, cookie := range []string{"", "wrong"} {
 				c, err := b.Dial(ctx, loc, comm.DialConfig{Cookie: []byte(cookie)})
 				if err == nil { // in Python's format the dialler learns of it from its first read
@@ -278,7 +280,7 @@ func TestCookies(t *testing.T) {
 func TestCrowdOfStrangers(t *testing.T) {
 	s := meetStranger(t, comm.ListenConfig{Limits: comm.Limits{Pending: 8}})
 	w := s.ep.Endpoint().Worker()
-	_, loc := comm.ParseAddress(s.l.ContactAddr())
+	_, loc := commaddr.Parse(s.l.ContactAddr())
 	for range 40 {
 		if _, err := w.DialUCXX(s.ctx, loc); err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/handshake"
 	"go.millstream.dev/ucx"
 )
 
@@ -28,11 +29,11 @@ func (c *conn) handshake(ctx context.Context, compression string, cookie []byte,
 	if c.takesDevice() {
 		features = append(features, deviceFeature)
 	}
-	hello, err := comm.NewHello(compression, same, cookie, features...)
+	hello, err := handshake.New(compression, same, cookie, features...)
 	if err != nil {
 		return comm.Permanent(err)
 	}
-	info, remote, err := comm.Handshake(ctx, c, hello)
+	info, remote, err := handshake.Do(ctx, c, hello)
 	if err != nil {
 		if errors.Is(err, errForm) {
 			err = comm.Permanent(err)

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/comm/descriptors"
+	"go.millstream.dev/internal/comm/hooks"
 )
 
 // Defaults of Config.
@@ -19,7 +22,7 @@ const (
 // boundComms fills the bounds of comms and of waiting requests.
 func (c *Config) boundComms() {
 	if c.MaxComms <= 0 {
-		c.MaxComms = min(defaultMaxComms, comm.DescriptorsForComms())
+		c.MaxComms = min(defaultMaxComms, descriptors.ForComms())
 	}
 	if c.MaxCommsPerHost <= 0 {
 		c.MaxCommsPerHost = max(c.MaxComms*3/4, 1)
@@ -40,7 +43,7 @@ func hostOf(c comm.Comm) string {
 	if host, err := comm.AddressHost(c.PeerAddr()); err == nil && host != "" {
 		return host
 	}
-	scheme, _ := comm.ParseAddress(c.PeerAddr())
+	scheme, _ := commaddr.Parse(c.PeerAddr())
 	return scheme
 }
 
@@ -88,7 +91,7 @@ func (s *Server) forget(n *session) {
 // Config.FirstRequest. A large request may take any time. The caller calls received when the
 // request is there.
 func (n *session) awaitFirst() (received func()) {
-	limit, have := n.server.cfg.FirstRequest, comm.Received(n.comm)
+	limit, have := n.server.cfg.FirstRequest, hooks.Received(n.comm)
 	var mu sync.Mutex
 	var timer *time.Timer // guarded by mu; nil when the request is there
 	mu.Lock()
@@ -99,7 +102,7 @@ func (n *session) awaitFirst() (received func()) {
 		if timer == nil {
 			return
 		}
-		if now := comm.Received(n.comm); now != have {
+		if now := hooks.Received(n.comm); now != have {
 			have = now
 			timer.Reset(limit)
 			return

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/hooks"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -78,7 +79,7 @@ func (s *Server) ServeComm(ctx context.Context, c comm.Comm) error {
 		defer s.life.Unlock()
 		s.forget(n)
 	}()
-	comm.AfterDone(c, n.hungUp)
+	hooks.AfterDone(c, n.hungUp)
 	err := n.loop()
 	if err != nil {
 		c.Abort()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/wire"
 )
 
@@ -54,7 +55,7 @@ type Writer struct {
 
 // NewWriter returns a Writer on a comm, which sends nothing before Start.
 func NewWriter(c comm.Comm, cfg WriterConfig) *Writer {
-	scheme, _ := comm.ParseAddress(c.LocalAddr())
+	scheme, _ := commaddr.Parse(c.LocalAddr())
 	// Elsewhere a receiver may still hold what was written: in this process, or UCX.
 	w := &Writer{cfg: cfg, comm: c, reuse: scheme == "tcp" || scheme == "tls", wake: make(chan struct{}, 1),
 		done: make(chan struct{})}

@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
@@ -26,7 +27,7 @@ func TestGPUComm(t *testing.T) {
 					into = cuda.NewDeviceResource(device)
 				}
 				b := ucxcomm.New("ucxx", ucxcomm.Settings{Options: s.options})
-				_, loc := comm.ParseAddress(h.address)
+				_, loc := commaddr.Parse(h.address)
 				c, err := b.Dial(ctx, loc, comm.DialConfig{Device: into})
 				must(t, err)
 				serve := h.start(order{Do: "echo-comm"})

@@ -16,6 +16,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
@@ -77,7 +78,7 @@ func daskComm(t *testing.T, ctx context.Context, b *ucxcomm.Backend, way string,
 	t.Helper()
 	if way == "we dial" {
 		address := startDask(t, env, "listen")
-		_, loc := comm.ParseAddress(address)
+		_, loc := commaddr.Parse(address)
 		c, err := b.Dial(ctx, loc, comm.DialConfig{Device: into})
 		must(t, err)
 		return c

@@ -11,6 +11,7 @@ import (
 	_ "go.millstream.dev/comm/tcp" // tcp://
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/device/staging"
 	"go.millstream.dev/wire"
 )
@@ -30,7 +31,7 @@ func stagedDial(t *testing.T, ctx context.Context, h *helper, scheme string, opt
 		must(t, err)
 		return c
 	}
-	_, loc := comm.ParseAddress(h.address)
+	_, loc := commaddr.Parse(h.address)
 	c, err := ucxcomm.New("ucxx", ucxcomm.Settings{Options: options}).Dial(ctx, loc, cfg)
 	must(t, err)
 	return c

@@ -14,6 +14,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/comm/handshake"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
@@ -173,7 +175,7 @@ func (r *Rig) attackEmptyFrames(ctx context.Context) error {
 		}
 		return b
 	}
-	hello := comm.Hello{PickleProtocol: 5, Python: []int{3, 11, 0}}.Append(nil)
+	hello := handshake.Hello{PickleProtocol: 5, Python: []int{3, 11, 0}}.Append(nil)
 	const n = 1 << 20
 	b := append(u64(nil, uint64(16+len(hello)), 1, uint64(len(hello))), hello...)
 	b = append(u64(b, 8*(1+n), n), make([]byte, 8*n)...)
@@ -205,8 +207,8 @@ func (r *Rig) attackAnnounced(ctx context.Context) error {
 		return errors.Join(err, x.Close())
 	}
 	r.AtEnd(func() { _, _ = w.Close(), x.Close() })
-	_, loc := comm.ParseAddress(r.Scheduler.Address)
-	hello := comm.Hello{PickleProtocol: 5, Python: []int{3, 11, 0}}.Append(nil)
+	_, loc := commaddr.Parse(r.Scheduler.Address)
+	hello := handshake.Hello{PickleProtocol: 5, Python: []int{3, 11, 0}}.Append(nil)
 	for _, size := range []uint64{60 << 30, 1 << 62} {
 		ep, err := w.DialUCXX(ctx, loc)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/tests/interop/pypeer"
 	"go.millstream.dev/wire"
@@ -94,7 +95,7 @@ func (r *ucxRig) link(way string) *ucxLink {
 func (r *ucxRig) dial(echo bool) *ucxLink {
 	r.Helper()
 	address := r.do("listen", pypeer.Command{"address": r.scheme + "://127.0.0.1:0", "echo": echo}).Address
-	scheme, loc := comm.ParseAddress(address)
+	scheme, loc := commaddr.Parse(address)
 	if scheme != r.scheme {
 		r.Fatalf("the peer listens on %s", address)
 	}

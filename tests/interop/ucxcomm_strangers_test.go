@@ -7,6 +7,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/tests/interop/pypeer"
 )
 
@@ -20,7 +21,7 @@ func TestUCXCommHalfOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, loc := comm.ParseAddress(l.ContactAddr())
+	_, loc := commaddr.Parse(l.ContactAddr())
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)

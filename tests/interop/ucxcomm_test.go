@@ -13,6 +13,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/tests/interop/pypeer"
 )
 
@@ -371,7 +372,7 @@ func TestUCXCommRegistered(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, loc := comm.ParseAddress(l.ContactAddr())
+	_, loc := commaddr.Parse(l.ContactAddr())
 	c, err := r.b.Dial(r.ctx, loc, comm.DialConfig{})
 	if err != nil {
 		t.Fatal(err)

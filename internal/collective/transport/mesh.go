@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/wire"
 )
 
@@ -103,7 +104,7 @@ func NewComm(rank int, peers []comm.Comm) (Transport, error) {
 			m.out = append(m.out, nil)
 			continue
 		}
-		scheme, _ := comm.ParseAddress(c.LocalAddr())
+		scheme, _ := commaddr.Parse(c.LocalAddr())
 		m.name = scheme
 		m.out = append(m.out, newOutbox(c, scheme != "tcp" && scheme != "tls"))
 	}

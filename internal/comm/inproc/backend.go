@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/comm/handshake"
 )
 
 func init() { comm.Register("inproc", Backend{}) }
@@ -26,7 +28,7 @@ var registry struct {
 
 var (
 	lastNumber atomic.Uint64
-	hostIP     = sync.OnceValue(func() string { return comm.LocalIP("") })
+	hostIP     = sync.OnceValue(func() string { return commaddr.LocalIP("") })
 )
 
 func newLoc() string {
@@ -74,14 +76,14 @@ func (Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.
 	if l == nil {
 		return nil, fmt.Errorf("comm: nobody listens at inproc://%s", loc)
 	}
-	ours, err := comm.NewHello(cfg.Compression, true, cfg.Cookie)
+	ours, err := handshake.New(cfg.Compression, true, cfg.Cookie)
 	if err != nil {
 		return nil, comm.Permanent(err)
 	}
 	if l.cfg.Cookies != nil && !l.cfg.Cookies("inproc://", cfg.Cookie) {
 		return nil, comm.Permanent(errors.New("comm: the listener does not accept the cookie"))
 	}
-	info, err := comm.Negotiate(ours, l.hello)
+	info, err := handshake.Negotiate(ours, l.hello)
 	if err != nil {
 		return nil, comm.Permanent(err)
 	}
@@ -116,7 +118,7 @@ func (Backend) Listen(_ context.Context, loc string, cfg comm.ListenConfig) (com
 	} else if err := validate(loc); err != nil {
 		return nil, err
 	}
-	hello, err := comm.NewHello(cfg.Compression, true, nil)
+	hello, err := handshake.New(cfg.Compression, true, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +142,7 @@ func (Backend) Listen(_ context.Context, loc string, cfg comm.ListenConfig) (com
 type listener struct {
 	loc   string
 	cfg   comm.ListenConfig
-	hello comm.Hello
+	hello handshake.Hello
 	ready chan *conn
 	ended chan struct{}
 	once  sync.Once

@@ -68,7 +68,7 @@ func (c *conn) end(cause error) {
 	}
 }
 
-// AfterDone implements comm.Notifier.
+// AfterDone implements hooks.Notifier.
 func (c *conn) AfterDone(f func()) {
 	c.mu.Lock()
 	ended := c.err != nil

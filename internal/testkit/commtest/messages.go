@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/comm/handshake"
 	"go.millstream.dev/wire"
 )
 
@@ -190,7 +192,7 @@ func addresses(r *rig) {
 	if a.PeerAddr() != l.ContactAddr() {
 		r.Errorf("dialled %s, connected to %s", l.ContactAddr(), a.PeerAddr())
 	}
-	scheme, _ := comm.ParseAddress(r.Factory.Address)
+	scheme, _ := commaddr.Parse(r.Factory.Address)
 	for _, address := range []string{a.LocalAddr(), a.PeerAddr(), l.ListenAddr(), l.ContactAddr()} {
 		if !strings.HasPrefix(address, scheme+"://") {
 			r.Errorf("address %s does not start with %s://", address, scheme)
@@ -204,7 +206,7 @@ func addresses(r *rig) {
 func info(r *rig) {
 	a, b := r.pair()
 	for _, i := range []comm.Info{a.Info(), b.Info()} {
-		if i.Millstream == nil || i.Millstream.Version != comm.Version || i.PickleProtocol != comm.HighestPickle ||
+		if i.Millstream == nil || i.Millstream.Version != handshake.Version || i.PickleProtocol != 5 ||
 			len(i.Python) != 0 {
 			r.Errorf("the handshake agreed on %+v", i)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/handshake"
 )
 
 // listener is guarded by the network's mu.
@@ -170,7 +171,7 @@ func check(compression string, encrypted bool, address string) error {
 		return &comm.AddressError{Address: address, Reason: "encryption is required " +
 			"(distributed.comm.require-encryption), and sim:// has none"}
 	}
-	_, err := comm.NewHello(compression, false, nil)
+	_, err := handshake.New(compression, false, nil)
 	return err
 }
 
@@ -361,15 +362,15 @@ func (e *end) agree(dial comm.DialConfig, listen comm.ListenConfig) error {
 	d.limits, e.limits = dial.Limits, listen.Limits
 	ours, theirs := e.host.hello(listen.Compression, d.host), d.host.hello(dial.Compression, e.host)
 	var err, err2 error
-	e.info, err = comm.Negotiate(ours, theirs)
-	d.info, err2 = comm.Negotiate(theirs, ours)
+	e.info, err = handshake.Negotiate(ours, theirs)
+	d.info, err2 = handshake.Negotiate(theirs, ours)
 	e.info.SameHost, d.info.SameHost = d.host == e.host, d.host == e.host
 	return errors.Join(err, err2)
 }
 
 // hello is what a process on the host says first.
-func (h *Host) hello(compression string, to *Host) comm.Hello {
-	hello, _ := comm.NewHello(compression, h == to, nil, "sim") // check has seen it
+func (h *Host) hello(compression string, to *Host) handshake.Hello {
+	hello, _ := handshake.New(compression, h == to, nil, "sim") // check has seen it
 	if h.python != nil {
 		hello.Millstream, hello.Python = nil, slices.Clone(h.python)
 	}

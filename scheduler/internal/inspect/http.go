@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/descriptors"
 	"go.millstream.dev/internal/httpguard"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
@@ -51,7 +52,7 @@ func (s *Inspector) Serve(address string) error {
 	}
 	go func() {
 		defer close(h.done)
-		if err := h.server.Serve(httpguard.Limit(l, comm.DescriptorsForHTTP())); !errors.Is(err, http.ErrServerClosed) {
+		if err := h.server.Serve(httpguard.Limit(l, descriptors.ForHTTP())); !errors.Is(err, http.ErrServerClosed) {
 			s.Log.Error("the HTTP server has ended", "error", err)
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -75,7 +76,7 @@ func NewWorker(in *Registration) (*Worker, *state.AddWorker, error) {
 	bad := func(format string, args ...any) (*Worker, *state.AddWorker, error) {
 		return nil, nil, &rpc.Exception{Type: "ValueError", Message: "register-worker: " + fmt.Sprintf(format, args...)}
 	}
-	address := comm.NormalizeAddress(in.Address)
+	address := commaddr.Normalize(in.Address)
 	host, err := comm.AddressHost(address)
 	if err != nil {
 		return bad("address %q: %v", in.Address, err)

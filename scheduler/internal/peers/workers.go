@@ -1,7 +1,7 @@
 package peers
 
 import (
-	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
 )
@@ -59,7 +59,7 @@ func (s *Workers) Find(v any) *Worker {
 		if w := s.ByAddress[text]; w != nil {
 			return w
 		}
-		if w := s.ByAddress[comm.NormalizeAddress(text)]; w != nil {
+		if w := s.ByAddress[commaddr.Normalize(text)]; w != nil {
 			return w
 		}
 		if sw := s.state.FindWorker(text); sw != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
@@ -45,7 +45,7 @@ func (s *Workers) heartbeatRPC(ctx context.Context, _ *rpc.Request, in struct {
 	metrics := wire.Clone(in.Metrics)
 	transfers := history.ReadTransfers(in.Extensions)
 	return loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) {
-		w := s.ByAddress[comm.NormalizeAddress(in.Address)]
+		w := s.ByAddress[commaddr.Normalize(in.Address)]
 		if w == nil {
 			s.Log.Warn("heartbeat of a worker that is not registered", "address", in.Address)
 			return msgpack.MapOf("status", "missing"), nil

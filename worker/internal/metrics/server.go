@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/descriptors"
 	"go.millstream.dev/internal/httpguard"
 )
 
@@ -83,7 +83,7 @@ func Listen(cfg Config) (*Server, error) {
 		s.Port = a.Port
 	}
 	cfg.Go(func() {
-		if err := s.server.Serve(httpguard.Limit(l, comm.DescriptorsForHTTP())); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.server.Serve(httpguard.Limit(l, descriptors.ForHTTP())); !errors.Is(err, http.ErrServerClosed) {
 			cfg.Logger.Warn("the HTTP server ended", "error", err)
 		}
 	})

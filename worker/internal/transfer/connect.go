@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/internal/proc/hostid"
 	"go.millstream.dev/internal/rpc"
@@ -22,7 +23,7 @@ type link struct {
 
 // scheme returns the scheme of the address: tcp, tls, inproc, ucxx, …
 func (l link) scheme() string {
-	scheme, _ := comm.ParseAddress(l.comm.PeerAddr())
+	scheme, _ := commaddr.Parse(l.comm.PeerAddr())
 	return scheme
 }
 
@@ -126,7 +127,7 @@ func (m *Manager) TellLanes(_ context.Context, r *rpc.Request) (any, error) {
 func cookiePeer(peer, local, laneAddress string) string {
 	host, err := comm.AddressHost(local)
 	laneHost, err2 := comm.AddressHost(laneAddress)
-	if err == nil && err2 == nil && host != laneHost && !comm.IsLoopback(laneHost) {
+	if err == nil && err2 == nil && host != laneHost && !commaddr.IsLoopback(laneHost) {
 		return ""
 	}
 	return peer
@@ -173,7 +174,7 @@ func (m *Manager) Listen(ctx context.Context, control string) error {
 
 // listenAddress returns the address of the data connection with a host.
 func (m *Manager) listenAddress() string {
-	scheme, rest := comm.ParseAddress(m.cfg.Listen)
+	scheme, rest := commaddr.Parse(m.cfg.Listen)
 	if !strings.HasPrefix(rest, ":") {
 		return m.cfg.Listen
 	}
@@ -194,11 +195,11 @@ func (m *Manager) exposes(address string) bool {
 		return false
 	}
 	host, err := comm.AddressHost(address)
-	return err == nil && !comm.IsLoopback(host)
+	return err == nil && !commaddr.IsLoopback(host)
 }
 
 // encrypted reports whether the worker's own address has encryption.
 func (m *Manager) encrypted() bool {
-	scheme, _ := comm.ParseAddress(m.address)
+	scheme, _ := commaddr.Parse(m.address)
 	return scheme == "tls" || m.cfg.Accept.RequireEncryption
 }

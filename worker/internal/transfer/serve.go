@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
@@ -37,7 +38,7 @@ func (m *Manager) GetData(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: "missing"}
 	}
 	note := Record{Start: time.Now()}
-	note.Lane, _ = comm.ParseAddress(r.Comm.PeerAddr())
+	note.Lane, _ = commaddr.Parse(r.Comm.PeerAddr())
 	var who string
 	if _, err := r.Arg("who", &who); err != nil || who == "" {
 		who = r.Comm.PeerAddr()

@@ -37,9 +37,11 @@ var layers = [][]string{
 	// Only tests import these: a comm backend, descriptions of values, and below the transports the cases for comms.
 	{"internal/testkit/sim", "internal/testkit/wiretest", "internal/testkit/pickletest"},
 	{"internal/dask/commpeer"}, // pairs of processes that exchange Dask messages, over every transport
-	{"comm/tcp", "internal/comm", "comm/ucxcomm"},
+	{"comm/tcp", "internal/comm/inproc", "comm/ucxcomm"},
 	{"internal/testkit/commtest"},
+	{"internal/comm/handshake", "internal/comm/hooks"},
 	{"comm"},
+	{"internal/comm/commaddr", "internal/comm/descriptors", "internal/comm/compression"},
 	{"internal/device/staging/stagetest"}, // a device for tests of comms
 	{"secure"},
 	{"internal/wire/arrowipc"}, // the codec of Arrow, which it registers with wire

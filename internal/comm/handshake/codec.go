@@ -1,10 +1,11 @@
-package comm
+package handshake
 
 import (
 	"errors"
 	"fmt"
 	"math"
 
+	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -61,14 +62,15 @@ func (h Hello) Append(b []byte) []byte {
 // maxHelloList bounds the lists that are kept of a hello: Python's version, features.
 const maxHelloList = 64
 
-// ParseHello reads a peer's hello, the one message that comes from nobody knows whom. It
+// Parse reads a peer's hello, the one message that comes from nobody knows whom. It
 // keeps the few values of Hello, passes over the rest without memory, and refuses what
 // Dask would unpickle here.
-func ParseHello(m *wire.Message) (Hello, error) {
+func Parse(m *wire.Message) (Hello, error) {
 	if len(m.Frames) != 1 {
 		// Further frames carry what msgpack cannot, that is pickles. Dask would run them
 		// before it knows the peer; no real peer sends any.
-		return Hello{}, &HandshakeError{fmt.Sprintf("the peer's hello has %d frames: it must have one, and no pickles",
+		return Hello{}, &comm.HandshakeError{Reason: fmt.Sprintf("the peer's hello has %d frames: it must have one, "+
+			"and no pickles",
 			len(m.Frames))}
 	}
 	d := helloReader{msgpack.NewReader(m.Frames[0].Bytes())}
@@ -77,7 +79,7 @@ func ParseHello(m *wire.Message) (Hello, error) {
 		err = d.End()
 	}
 	if err != nil {
-		return Hello{}, &HandshakeError{"the peer's hello is not Dask's: " + err.Error()}
+		return Hello{}, &comm.HandshakeError{Reason: "the peer's hello is not Dask's: " + err.Error()}
 	}
 	return h, nil
 }
@@ -100,7 +102,7 @@ func (d *helloReader) hello() (h Hello, err error) {
 				return err
 			})
 		case "millstream":
-			h.Millstream = new(PeerInfo)
+			h.Millstream = new(comm.PeerInfo)
 			return d.millstream(&h)
 		case "__Pickled__", "__Serialized__":
 			return errors.New("it wants something unpickled")

@@ -1,4 +1,4 @@
-package comm
+package commaddr
 
 import (
 	"context"
@@ -107,7 +107,7 @@ func ResolveHost(ctx context.Context, host string) (string, error) {
 		return a.String(), nil
 	}
 	if host == "" {
-		return "", &AddressError{host, "the host is missing"}
+		return "", &Error{host, "the host is missing"}
 	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {

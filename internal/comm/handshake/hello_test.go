@@ -1,4 +1,4 @@
-package comm_test
+package handshake_test
 
 import (
 	"bytes"
@@ -10,15 +10,16 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/handshake"
 	"go.millstream.dev/wire"
 )
 
-func parseHello(b []byte, more ...[]byte) (comm.Hello, error) {
+func parseHello(b []byte, more ...[]byte) (handshake.Hello, error) {
 	m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame(b)}}
 	for _, f := range more {
 		m.Frames = append(m.Frames, wire.HeapFrame(f))
 	}
-	return comm.ParseHello(m)
+	return handshake.Parse(m)
 }
 
 // pythonHello is the body that Python 3.11.7 with distributed 2026.7.1 sends.
@@ -33,7 +34,7 @@ func TestHelloOfPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := comm.Hello{PickleProtocol: 5, Python: []int{3, 11, 7}}
+	want := handshake.Hello{PickleProtocol: 5, Python: []int{3, 11, 7}}
 	if !reflect.DeepEqual(h, want) {
 		t.Errorf("got %+v", h)
 	}
@@ -46,7 +47,7 @@ func TestHelloRoundTrip(t *testing.T) {
 	for _, features := range [][]string{nil, {"am", "credits"}} {
 		for _, cookie := range [][]byte{nil, {}, bytes.Repeat([]byte{7}, 600)} {
 			for _, compression := range []string{"", "lz4", "auto"} {
-				h, err := comm.NewHello(compression, false, cookie, features...)
+				h, err := handshake.New(compression, false, cookie, features...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -57,10 +58,10 @@ func TestHelloRoundTrip(t *testing.T) {
 			}
 		}
 	}
-	if h, _ := comm.NewHello("auto", true, nil); h.Compression != "" {
+	if h, _ := handshake.New("auto", true, nil); h.Compression != "" {
 		t.Errorf("compression on one host: %q", h.Compression)
 	}
-	if _, err := comm.NewHello("rar", false, nil); err == nil ||
+	if _, err := handshake.New("rar", false, nil); err == nil ||
 		!strings.Contains(err.Error(), "distributed.comm.compression") {
 		t.Errorf("an unknown compression: %v", err)
 	}
@@ -99,31 +100,32 @@ func TestHelloRefused(t *testing.T) {
 }
 
 func TestNegotiate(t *testing.T) {
-	our := func() comm.Hello { h, _ := comm.NewHello("lz4", false, nil, "am", "x"); return h }
+	our := func() handshake.Hello { h, _ := handshake.New("lz4", false, nil, "am", "x"); return h }
 	for _, c := range []struct {
-		remote comm.Hello
+		remote handshake.Hello
 		want   comm.Info
 	}{
-		{comm.Hello{PickleProtocol: 4, Python: []int{3, 12, 0}}, comm.Info{PickleProtocol: 4, Python: []int{3, 12, 0}}},
-		{comm.Hello{PickleProtocol: 9, Compression: "lz4"}, comm.Info{PickleProtocol: 5, Compression: "lz4"}},
-		{comm.Hello{PickleProtocol: 5, Compression: "zstd"}, comm.Info{PickleProtocol: 5}},
+		{handshake.Hello{PickleProtocol: 4, Python: []int{3, 12, 0}},
+			comm.Info{PickleProtocol: 4, Python: []int{3, 12, 0}}},
+		{handshake.Hello{PickleProtocol: 9, Compression: "lz4"}, comm.Info{PickleProtocol: 5, Compression: "lz4"}},
+		{handshake.Hello{PickleProtocol: 5, Compression: "zstd"}, comm.Info{PickleProtocol: 5}},
 		{
-			comm.Hello{PickleProtocol: 5, Millstream: &comm.PeerInfo{Version: 9, Min: 1,
+			handshake.Hello{PickleProtocol: 5, Millstream: &comm.PeerInfo{Version: 9, Min: 1,
 				Features: []string{"y", "am"}}},
 			comm.Info{PickleProtocol: 5, Millstream: &comm.PeerInfo{Version: 1, Min: 1, Features: []string{"am"}}},
 		},
 	} {
-		got, err := comm.Negotiate(our(), c.remote)
+		got, err := handshake.Negotiate(our(), c.remote)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("with %+v: %+v, %v", c.remote, got, err)
 		}
 	}
-	for _, bad := range []comm.Hello{
+	for _, bad := range []handshake.Hello{
 		{}, {PickleProtocol: 5, Millstream: &comm.PeerInfo{Version: 9, Min: 8}},
 		{PickleProtocol: 5, Millstream: &comm.PeerInfo{}},
 	} {
 		var refused *comm.HandshakeError
-		if _, err := comm.Negotiate(our(), bad); !errors.As(err, &refused) {
+		if _, err := handshake.Negotiate(our(), bad); !errors.As(err, &refused) {
 			t.Errorf("with %+v: %v", bad, err)
 		}
 	}
@@ -146,7 +148,7 @@ func (s *scripted) Read(context.Context) (*wire.Message, error) {
 }
 
 func TestHandshake(t *testing.T) {
-	hello, _ := comm.NewHello("", true, nil)
+	hello, _ := handshake.New("", true, nil)
 	good, _ := hex.DecodeString(pythonHello)
 	oops, broken := errors.New("oops"), errors.New("broken")
 	for name, c := range map[string]struct {
@@ -159,7 +161,7 @@ func TestHandshake(t *testing.T) {
 		"both fail":             {scripted{readErr: oops, writeErr: broken}, broken},
 		"refused, write failed": {scripted{answer: []byte{0x80}, writeErr: broken}, broken},
 	} {
-		info, remote, err := comm.Handshake(t.Context(), &c.peer, hello)
+		info, remote, err := handshake.Do(t.Context(), &c.peer, hello)
 		if !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -169,7 +171,7 @@ func TestHandshake(t *testing.T) {
 		}
 	}
 	var bad *comm.HandshakeError
-	if _, _, err := comm.Handshake(t.Context(), &scripted{answer: []byte("HTTP/1.1 400 Bad Request")},
+	if _, _, err := handshake.Do(t.Context(), &scripted{answer: []byte("HTTP/1.1 400 Bad Request")},
 		hello); !errors.As(err, &bad) {
 		t.Errorf("another protocol: %v", err)
 	}
@@ -178,7 +180,7 @@ func TestHandshake(t *testing.T) {
 func FuzzHello(f *testing.F) {
 	b, _ := hex.DecodeString(pythonHello)
 	f.Add(b)
-	h, _ := comm.NewHello("lz4", false, []byte("cookie"), "a", "b")
+	h, _ := handshake.New("lz4", false, []byte("cookie"), "a", "b")
 	f.Add(h.Append(nil))
 	f.Add([]byte("\xdf\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -192,7 +194,7 @@ func FuzzHello(f *testing.F) {
 			len(again.Python) != len(h.Python) {
 			t.Errorf("%+v became %+v, %v", h, again, err)
 		}
-		_, _ = comm.Negotiate(h, again)
+		_, _ = handshake.Negotiate(h, again)
 	})
 }
 
@@ -204,5 +206,17 @@ func TestEncodeOptions(t *testing.T) {
 	}
 	if o := (comm.Info{Millstream: &comm.PeerInfo{Version: 1}}).EncodeOptions(); o.ShardSize < 1<<40 {
 		t.Errorf("to Millstream: %+v", o)
+	}
+}
+
+func TestHelloWithLines(t *testing.T) {
+	h, err := handshake.New("", false, []byte("cookie"), "staged-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Lines, h.Join = []byte("token"), []byte("token of the other")
+	got, err := parseHello(h.Append(nil))
+	if err != nil || !reflect.DeepEqual(got, h) {
+		t.Errorf("%+v became %+v, %v", h, got, err)
 	}
 }

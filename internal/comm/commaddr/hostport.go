@@ -1,4 +1,4 @@
-package comm
+package commaddr
 
 import (
 	"errors"
@@ -19,17 +19,17 @@ func ParseHostPort(address string, defaultPort int) (host string, port int, err 
 	}
 	if ports == "" {
 		if defaultPort == NoPort {
-			return "", 0, &AddressError{address, "the port number is missing: write it like host:8786"}
+			return "", 0, &Error{address, "the port number is missing: write it like host:8786"}
 		}
 		return host, defaultPort, nil
 	}
 	if strings.Contains(ports, ":") {
-		return "", 0, &AddressError{address, "a range of ports is for listeners; an IPv6 address needs " +
+		return "", 0, &Error{address, "a range of ports is for listeners; an IPv6 address needs " +
 			"brackets like [::1]"}
 	}
 	port, err = parsePort(ports)
 	if err != nil {
-		return "", 0, &AddressError{address, err.Error()}
+		return "", 0, &Error{address, err.Error()}
 	}
 	return host, port, nil
 }
@@ -70,7 +70,7 @@ func ParsePortRange(address string, defaultPorts Ports) (host string, ports Port
 	}
 	ports, err = parsePorts(text)
 	if err != nil {
-		return "", Ports{}, &AddressError{address, err.Error()}
+		return "", Ports{}, &Error{address, err.Error()}
 	}
 	return host, ports, nil
 }
@@ -79,9 +79,9 @@ func ParsePortRange(address string, defaultPorts Ports) (host string, ports Port
 func splitHostPort(address string) (host, ports string, err error) {
 	loc := address
 	if strings.Contains(loc, "://") {
-		_, loc = ParseAddress(loc)
+		_, loc = Parse(loc)
 	}
-	brackets := &AddressError{address, "it is not host:port; an IPv6 address needs brackets like [::1]"}
+	brackets := &Error{address, "it is not host:port; an IPv6 address needs brackets like [::1]"}
 	if rest, ok := strings.CutPrefix(loc, "["); ok {
 		host, tail, ok := strings.Cut(rest, "]")
 		if !ok {
@@ -101,7 +101,7 @@ func splitHostPort(address string) (host, ports string, err error) {
 		return loc, "", nil
 	case 2:
 		if parts[1] == "" {
-			return "", "", &AddressError{address, "the port number is missing after the colon"}
+			return "", "", &Error{address, "the port number is missing after the colon"}
 		}
 		return parts[0], parts[1], nil
 	case 3:

@@ -1,10 +1,12 @@
-package comm
+package handshake
 
 import (
 	"container/list"
 	"context"
 	"fmt"
 	"sync"
+
+	"go.millstream.dev/comm"
 )
 
 // Gate stands between a listening socket and Accept: it runs the handshakes of new
@@ -12,11 +14,11 @@ import (
 // of them. One connection too many ends the oldest unfinished one: an honest peer is done
 // in milliseconds, so those who only hold connections push out each other, not it.
 type Gate struct {
-	limits Limits
+	limits comm.Limits
 	ctx    context.Context
 	cancel context.CancelFunc
-	ready  chan Comm     // admitted, waiting for Accept
-	places chan struct{} // one for each connection that Accept has not returned
+	ready  chan comm.Comm // admitted, waiting for Accept
+	places chan struct{}  // one for each connection that Accept has not returned
 
 	mu      sync.Mutex // owns pending and closed
 	pending *list.List // of context.CancelFunc, oldest first
@@ -25,10 +27,10 @@ type Gate struct {
 }
 
 // NewGate makes an open gate.
-func NewGate(l Limits) *Gate {
+func NewGate(l comm.Limits) *Gate {
 	g := &Gate{limits: l.WithDefaults(), pending: list.New()}
 	g.places = make(chan struct{}, 2*g.limits.Pending)
-	g.ready = make(chan Comm, cap(g.places))
+	g.ready = make(chan comm.Comm, cap(g.places))
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }
@@ -37,7 +39,7 @@ func NewGate(l Limits) *Gate {
 // comes out of Accept. handshake must end when its context ends, and free the connection
 // itself if it fails. refuse frees the connection if the gate is closed. Admit waits while
 // Accept is too far behind.
-func (g *Gate) Admit(handshake func(context.Context) (Comm, error), refuse func()) {
+func (g *Gate) Admit(handshake func(context.Context) (comm.Comm, error), refuse func()) {
 	// Connections that nobody accepts must not pile up without bound: the socket's own
 	// backlog holds back the rest.
 	select {
@@ -86,7 +88,7 @@ func (g *Gate) Pending() int {
 }
 
 // Accept returns the next comm whose handshake is done.
-func (g *Gate) Accept(ctx context.Context) (Comm, error) {
+func (g *Gate) Accept(ctx context.Context) (comm.Comm, error) {
 	select {
 	case c := <-g.ready:
 		<-g.places
@@ -94,7 +96,7 @@ func (g *Gate) Accept(ctx context.Context) (Comm, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-g.ctx.Done():
-		return nil, fmt.Errorf("%w: accept: the listener is closed", ErrClosed)
+		return nil, fmt.Errorf("%w: accept: the listener is closed", comm.ErrClosed)
 	}
 }
 

@@ -1,4 +1,4 @@
-package comm_test
+package handshake_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/handshake"
 )
 
 type abortable struct {
@@ -22,7 +23,7 @@ func never(ctx context.Context) (comm.Comm, error) { <-ctx.Done(); return nil, c
 
 func TestGateAdmits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := comm.NewGate(comm.Limits{})
+		g := handshake.NewGate(comm.Limits{})
 		want := &abortable{}
 		g.Admit(never, func() { t.Error("refused") })
 		g.Admit(func(context.Context) (comm.Comm, error) {
@@ -39,7 +40,7 @@ func TestGateAdmits(t *testing.T) {
 		if n := g.Pending(); n != 1 {
 			t.Errorf("%d handshakes are pending", n)
 		}
-		time.Sleep(comm.DefaultHandshakeTime + time.Millisecond)
+		time.Sleep(comm.Limits{}.WithDefaults().HandshakeTime + time.Millisecond)
 		if n := g.Pending(); n != 0 {
 			t.Errorf("%d handshakes are pending after their time", n)
 		}
@@ -50,7 +51,7 @@ func TestGateAdmits(t *testing.T) {
 // One too many ends the oldest, so those who only wait push out each other.
 func TestGateEvicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := comm.NewGate(comm.Limits{Pending: 10})
+		g := handshake.NewGate(comm.Limits{Pending: 10})
 		var ended atomic.Int32
 		order := make(chan int, 1000)
 		for i := range 1000 {
@@ -84,7 +85,7 @@ func TestGateEvicts(t *testing.T) {
 
 func TestGateClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := comm.NewGate(comm.Limits{})
+		g := handshake.NewGate(comm.Limits{})
 		waiting := &abortable{}
 		g.Admit(func(context.Context) (comm.Comm, error) { return waiting, nil }, func() {})
 		late := &abortable{}
@@ -109,7 +110,7 @@ func TestGateClose(t *testing.T) {
 // Comms that nobody accepts hold back new ones, without bound otherwise.
 func TestGateHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := comm.NewGate(comm.Limits{Pending: 5})
+		g := handshake.NewGate(comm.Limits{Pending: 5})
 		var admitted atomic.Int32
 		go func() {
 			for range 100 {

@@ -1,4 +1,5 @@
-package comm
+// Package handshake is the first exchange of a new comm, in Dask's form, and the gate in front of Accept.
+package handshake
 
 import (
 	"context"
@@ -6,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/compression"
 	"go.millstream.dev/wire"
 )
 
@@ -13,12 +16,12 @@ import (
 const (
 	// Version is this release's.
 	Version = 1
-	// MinVersion is the oldest that it still speaks.
-	MinVersion = 1
+	// minVersion is the oldest that it still speaks.
+	minVersion = 1
 )
 
-// HighestPickle is the newest pickle protocol that Go reads and writes.
-const HighestPickle = 5
+// highestPickle is the newest pickle protocol that Go reads and writes.
+const highestPickle = 5
 
 // Hello is what each side of a new comm sends first. Dask's keys are compression, python
 // and pickle-protocol; the rest is in a key of its own, which Python ignores.
@@ -30,7 +33,7 @@ type Hello struct {
 	// Python is the version of a Python peer.
 	Python []int
 	// Millstream is set by Millstream peers.
-	Millstream *PeerInfo
+	Millstream *comm.PeerInfo
 	// Cookie admits the dialling side to a listener that asks for one.
 	Cookie []byte
 	// Lines, of a listening side, admits further connections to the comm, which carry parts of large frames beside it;
@@ -41,44 +44,30 @@ type Hello struct {
 	Join []byte
 }
 
-// NewHello is this process's hello. On one host nothing is compressed, as in Dask.
-func NewHello(compression string, sameHost bool, cookie []byte, features ...string) (Hello, error) {
-	switch compression {
-	case "auto":
-		compression = "lz4"
-	case "false", "none", "False", "None":
-		compression = ""
-	case "", "lz4", "zstd", "snappy", "zlib":
-	default:
-		return Hello{}, fmt.Errorf("comm: compression %q is not known: use auto, lz4, zstd, snappy, zlib or nothing "+
-			"(distributed.comm.compression)", compression)
+// New returns this process's hello. On one host nothing is compressed, as in Dask.
+func New(wanted string, sameHost bool, cookie []byte, features ...string) (Hello, error) {
+	use, err := compression.Parse(wanted)
+	if err != nil {
+		return Hello{}, err
 	}
 	if sameHost {
-		compression = ""
+		use = ""
 	}
 	return Hello{
-		Compression: compression, PickleProtocol: HighestPickle, Cookie: cookie,
-		Millstream: &PeerInfo{Version: Version, Min: MinVersion, Features: features},
+		Compression: use, PickleProtocol: highestPickle, Cookie: cookie,
+		Millstream: &comm.PeerInfo{Version: Version, Min: minVersion, Features: features},
 	}, nil
 }
 
-// HandshakeError is a handshake that cannot succeed however often it is tried.
-type HandshakeError struct {
-	// Reason says what the peer did.
-	Reason string
-}
-
-// Error says that it was the handshake.
-func (e *HandshakeError) Error() string { return "comm: handshake: " + e.Reason }
-
 // Negotiate combines both hellos: the lower pickle protocol, the compression if both want
 // the same, of Millstream's features those that both have.
-func Negotiate(local, remote Hello) (Info, error) {
+func Negotiate(local, remote Hello) (comm.Info, error) {
 	if remote.PickleProtocol <= 0 {
-		return Info{}, &HandshakeError{"the peer named no pickle-protocol: its version of Dask is older than this " +
+		return comm.Info{}, &comm.HandshakeError{Reason: "the peer named no pickle-protocol: its version of Dask is " +
+			"older than this " +
 			"one speaks (2025.3.1)"}
 	}
-	info := Info{
+	info := comm.Info{
 		PickleProtocol: min(local.PickleProtocol, remote.PickleProtocol),
 		Python:         remote.Python,
 	}
@@ -87,10 +76,11 @@ func Negotiate(local, remote Hello) (Info, error) {
 	}
 	if l, r := local.Millstream, remote.Millstream; l != nil && r != nil {
 		if l.Version < r.Min || r.Version < l.Min {
-			return Info{}, &HandshakeError{fmt.Sprintf("the peer speaks Millstream's protocol %d to %d, this side %d "+
+			return comm.Info{}, &comm.HandshakeError{Reason: fmt.Sprintf("the peer speaks Millstream's protocol %d "+
+				"to %d, this side %d "+
 				"to %d: update the older one", r.Min, r.Version, l.Min, l.Version)}
 		}
-		info.Millstream = &PeerInfo{Version: min(l.Version, r.Version), Min: r.Min}
+		info.Millstream = &comm.PeerInfo{Version: min(l.Version, r.Version), Min: r.Min}
 		for _, f := range r.Features {
 			if slices.Contains(l.Features, f) {
 				info.Millstream.Features = append(info.Millstream.Features, f)
@@ -106,36 +96,36 @@ type ReadWriter interface {
 	Write(ctx context.Context, m *wire.Message) error
 }
 
-// Handshake sends the hello and reads the peer's. Both sides send first, so neither waits
+// Do sends the hello and reads the peer's. Both sides send first, so neither waits
 // for the other. Before it, the comm must hold its peer to Limits.BeforeHandshake. A peer
 // that speaks something else is a *HandshakeError, marked as Permanent.
-func Handshake(ctx context.Context, c ReadWriter, local Hello) (Info, Hello, error) {
+func Do(ctx context.Context, c ReadWriter, local Hello) (comm.Info, Hello, error) {
 	out := &wire.Message{Frames: []wire.Frame{wire.HeapFrame(local.Append(nil))}}
 	// A peer that has refused us may already have closed; what it sent before says more
 	// than the error of the write.
 	werr := c.Write(ctx, out)
 	if werr != nil && ctx.Err() != nil {
-		return Info{}, Hello{}, werr
+		return comm.Info{}, Hello{}, werr
 	}
 	m, err := c.Read(ctx)
 	if err != nil {
 		if werr != nil {
 			err = werr
 		}
-		return Info{}, Hello{}, err
+		return comm.Info{}, Hello{}, err
 	}
 	defer m.Release()
-	remote, err := ParseHello(m)
+	remote, err := Parse(m)
 	if err == nil && werr != nil {
-		return Info{}, Hello{}, werr
+		return comm.Info{}, Hello{}, werr
 	}
-	var info Info
+	var info comm.Info
 	if err == nil {
 		info, err = Negotiate(local, remote)
 	}
-	var bad *HandshakeError
+	var bad *comm.HandshakeError
 	if errors.As(err, &bad) {
-		err = Permanent(err)
+		err = comm.Permanent(err)
 	}
 	return info, remote, err
 }
