@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -173,23 +174,23 @@ func askActor[R any](ctx context.Context, a AnyActor, op string, args wire.Dict)
 	if err := f.Wait(ctx); err != nil {
 		return zero, err
 	}
-	c, ks, err := f.state()
+	c, s, err := f.state()
 	if err != nil {
 		return zero, err
 	}
-	address, err := c.whereIs(ctx, ks)
+	address, err := c.fetcher.Locate(ctx, s)
 	if err != nil {
 		return zero, err
 	}
-	args.Set("actor", ks.key.Raw())
+	args.Set("actor", s.Key().Raw())
 	var reply msgpack.Map
 	if err := c.callWorker(ctx, address, op, args, &reply); err != nil {
-		return zero, fmt.Errorf("client: actor %s at %s: %w", ks.key, address, err)
+		return zero, fmt.Errorf("client: actor %s at %s: %w", s.Key(), address, err)
 	}
-	if s := reply.GetString("status"); s != "OK" {
+	if reply.GetString("status") != "OK" {
 		exc, _ := reply.Get("exception")
 		text, _ := reply.Get("traceback_text")
-		return zero, newTaskError(ks.key, exc, text)
+		return zero, newTaskError(s.Key(), exc, text)
 	}
 	x, _ := reply.Get("result")
 	return task.FromPlain[R](wire.Clone(x))
@@ -201,24 +202,38 @@ func (c *Client) callWorker(ctx context.Context, address, op string, args wire.D
 		args.Set("op", op)
 		return c.call(ctx, "proxy", wire.NewDict("worker", address, "msg", args), reply)
 	}
-	ctx, stop := c.within(ctx)
-	defer stop()
-	return c.workers.Call(ctx, address, op, args, reply)
+	return c.fetcher.Call(ctx, address, op, args, reply)
 }
 
-// whereIs is the worker that has a result.
-func (c *Client) whereIs(ctx context.Context, ks *keyState) (string, error) {
-	keys := []*keyState{ks}
-	for range 2 {
-		c.mu.Lock()
-		if ks.where >= 0 {
-			defer c.mu.Unlock()
-			return c.addresses[ks.where], nil
-		}
-		c.mu.Unlock()
-		if err := c.locate(ctx, keys, []int{0}); err != nil {
-			return "", err
-		}
-	}
-	return "", &cancelledError{key: ks.key, cause: ErrLostData}
+// Start makes an actor on some worker of what the function returns, which is usually a class:
+//
+//	counter := client.Python[any]("counters:Counter").Start(ctx, c)
+//	n, err := client.PythonMethod[int]("increment").Call(ctx, counter, 10)
+func (f *PyFn[R]) Start(ctx context.Context, c *Client, args ...any) *Actor[R] {
+	return &Actor[R]{f.With(func(o *options) { o.actor = true }).Submit(ctx, c, args...)}
+}
+
+// PyMethod is a method of actors of Python's, with results of type R.
+type PyMethod[R any] struct {
+	name   string
+	kwargs []task.PyKwarg
+}
+
+// PythonMethod is the method of a name.
+func PythonMethod[R any](name string) *PyMethod[R] { return &PyMethod[R]{name: name} }
+
+// Kw is the method with a keyword argument.
+func (m *PyMethod[R]) Kw(name string, value any) *PyMethod[R] {
+	return &PyMethod[R]{m.name, append(slices.Clip(m.kwargs), task.PyKwarg{Name: name, Value: value})}
+}
+
+// Call calls the method and waits for its result. Arguments are values; an exception is a
+// *TaskError.
+func (m *PyMethod[R]) Call(ctx context.Context, a AnyActor, args ...any) (R, error) {
+	return callMethod[R](ctx, a, m.name, args, m.kwargs)
+}
+
+// Attribute is an attribute of an actor of Python's.
+func Attribute[R any](ctx context.Context, a AnyActor, name string) (R, error) {
+	return askActor[R](ctx, a, "actor_attribute", wire.NewDict("attribute", name))
 }

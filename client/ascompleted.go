@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"runtime"
+
+	"go.millstream.dev/client/internal/tracker"
 )
 
 // AsCompleted goes over futures in the order in which they end, with their errors: nil for
@@ -32,23 +34,14 @@ func AsCompleted[T any](ctx context.Context, futures []*Future[T]) iter.Seq2[*Fu
 
 func completed[T any](ctx context.Context, c *Client, futures []*Future[T], which []int,
 	yield func(*Future[T], error) bool) bool {
-	keys := make([]*keyState, len(which))
+	keys := make([]*tracker.State, len(which))
 	for i, at := range which {
-		keys[i] = futures[at].h.ks
+		keys[i] = futures[at].h.State()
 	}
-	w := &waiter{collect: true}
-	c.mu.Lock()
-	c.wait(w, keys)
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		c.unwait(w, keys)
-		c.mu.Unlock()
-	}()
+	w := c.tracker.Watch(keys)
+	defer w.Stop()
 	for seen := 0; seen < len(which); {
-		c.mu.Lock()
-		news := w.order[seen:]
-		c.mu.Unlock()
+		news := w.Ended(seen)
 		for _, i := range news {
 			f := futures[which[i]]
 			if !yield(f, f.Err()) {
@@ -59,7 +52,7 @@ func completed[T any](ctx context.Context, c *Client, futures []*Future[T], whic
 			continue
 		}
 		select {
-		case <-w.ch:
+		case <-w.News():
 		case <-ctx.Done():
 			yield(nil, ctx.Err())
 			return false

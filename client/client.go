@@ -10,12 +10,15 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/client/internal/advice"
+	"go.millstream.dev/client/internal/fetch"
+	"go.millstream.dev/client/internal/link"
+	"go.millstream.dev/client/internal/topics"
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/commaddr"
-	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/secure"
+	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Config describes a client. Its zero value is useful.
@@ -56,50 +59,18 @@ type Client struct {
 	cfg     Config
 	address string
 	id      string
-	pool    *rpc.Pool // to the scheduler
-	workers *rpc.Pool // to workers, which listen or are dead: a refusal is not tried for long
-	lanes   *lanes    // to workers of this machine, for large data
 	log     *slog.Logger
 
-	mu        sync.Mutex // owns all below but the channels
-	keys      map[task.Key]*keyState
-	out       []outItem
-	queued    int64                  // bytes of graphs in out
-	space     chan struct{}          // closed when out has been emptied; nil while nobody waits
-	graphs    map[*graphOut]struct{} // that have tasks which have not ended
-	seq       int                    // of the last graph
-	releasing []task.Key             // keys whose last future is gone
-	addresses []string               // of workers, by index
-	addressAt map[string]int32
-	events    map[string][]*subscription
-	checked   map[string]bool // names of workers that were looked for
-	checks    sync.WaitGroup  // looks that are under way
-	cancels   int64           // calls of Cancel so far
-	unordered []*graphOut     // graphs that a scheduler of Dask's has to order
-	large     map[string]bool // functions whose large arguments were logged
-	short     []Shortage      // what the scheduler said last
-	shortNews chan struct{}   // closed at the next word about it; nil while no caller waits
-	closed    error           // why nothing more is said; nil while the client lives
-	identity  schedulerID
-
-	wake   chan struct{} // holds a token: something is queued
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	done   chan struct{} // the goroutines have ended
+	// Each part owns its state and its lock; none holds its lock while it sends or receives. Topics may be locked when
+	// tracker is, never the other way round.
+	tracker *tracker.Tracker // keys of futures, and what the scheduler has yet to get
+	link    *link.Link       // the scheduler
+	fetcher *fetch.Fetcher   // the workers
+	topics  *topics.Topics   // subscriptions
+	advice  *advice.Advice   // warnings about what was submitted
 
 	closedOnce sync.Once // of Config.Closed
 }
-
-// schedulerID tells a scheduler from the one that was there before it.
-type schedulerID struct {
-	id    string
-	epoch int64
-}
-
-// dask tells whether it is a scheduler of Dask's: ours say who they are.
-func (s schedulerID) dask() bool { return s.id == "" }
-
-var pickleLimits = pickle.Limits{}
 
 // Connect connects to a scheduler. It tries until ctx ends or Config.Dial.Timeout is over.
 func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
@@ -116,41 +87,36 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 		cfg.Heartbeat = 5 * time.Second
 	}
 	if cfg.ArgumentWarning == 0 {
-		cfg.ArgumentWarning = defaultArgumentWarning
+		cfg.ArgumentWarning = advice.DefaultLimit
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	c := &Client{
-		cfg: cfg, address: commaddr.Normalize(address), id: cfg.Name + "-" + randomHex(8), log: cfg.Logger,
-		pool: rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: cfg.Dial.To(secure.Scheduler)}),
-		keys: make(map[task.Key]*keyState), graphs: make(map[*graphOut]struct{}), addressAt: make(map[string]int32),
-		events: make(map[string][]*subscription), checked: make(map[string]bool),
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
-	}
-	near := cfg.Dial.To(secure.Worker)
-	if near.Timeout <= 0 || near.Timeout > workerDial {
-		near.Timeout = workerDial
-	}
-	c.workers = rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: near})
-	c.lanes = newLanes(c, near)
-	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	s, err := c.register(ctx)
-	if err == nil && s.identity.dask() {
-		if err = c.checkDask(ctx); err != nil {
-			s.comm.Abort()
-		}
-	}
+	c := &Client{cfg: cfg, address: commaddr.Normalize(address), id: cfg.Name + "-" + randomHex(8), log: cfg.Logger}
+	c.topics = topics.New(func(m msgpack.Raw) { _ = c.tracker.Queue(m) }) // a client that has ended has no topics
+	c.tracker = tracker.New(tracker.Config{ID: c.id, Registry: c.registry, Event: c.topics.Deliver, Log: c.log,
+		Failure: func(key task.Key, exception, traceback any) error { return newTaskError(key, exception, traceback) }})
+	var err error
+	c.link, err = link.Connect(ctx, link.Config{Network: cfg.Network, Dial: cfg.Dial, Address: c.address, ID: c.id,
+		Registry: c.registry, Heartbeat: cfg.Heartbeat, Reconnect: cfg.Reconnect, Tracker: c.tracker,
+		Resumed: c.topics.Resume, Log: c.log}, func(l *link.Link) error { return checkDask(ctx, l, c.address, c.log) })
 	if err != nil {
-		c.cancel(ErrClosed)
-		_ = c.pool.Close()
-		_ = c.workers.Close()
-		_ = c.lanes.book.Close()
 		return nil, fmt.Errorf("client: scheduler at %s: %w", c.address, err)
 	}
-	c.identity = s.identity
-	go c.run(s)
+	c.fetcher = fetch.New(fetch.Config{Network: cfg.Network, Dial: cfg.Dial, NoDirect: cfg.NoDirect, Link: c.link,
+		Tracker: c.tracker, Log: c.log})
+	c.advice = advice.New(advice.Config{Limit: cfg.ArgumentWarning, Workers: c.workerNames, Context: c.link.Context(),
+		Log: c.log})
 	return c, nil
+}
+
+// registry returns the hash of functions that graphs of this client need of their workers.
+func (c *Client) registry() string {
+	if c.cfg.AnyBuild {
+		functions, _ := task.SplitHash(task.Hash())
+		return functions
+	}
+	return task.Hash()
 }
 
 func randomHex(n int) string {
@@ -159,88 +125,33 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// ID names the client to the scheduler.
+// ID returns the client's name at the scheduler.
 func (c *Client) ID() string { return c.id }
 
-// Address is the scheduler's.
+// Address returns the scheduler's address.
 func (c *Client) Address() string { return c.address }
 
-// Done is closed when the client has ended: closed, or without a scheduler for too long. Err
-// says why.
-func (c *Client) Done() <-chan struct{} { return c.done }
+// Done returns a channel that is closed when the client has ended: closed, or without a scheduler for too long. Err
+// returns the cause.
+func (c *Client) Done() <-chan struct{} { return c.link.Done() }
 
-// Err is nil while the client lives.
-func (c *Client) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed
-}
+// Err returns why the client has ended, nil while it lives.
+func (c *Client) Err() error { return c.tracker.Err() }
 
-// Close releases all futures and leaves the scheduler. It waits until what was said before
+// Close releases all futures and leaves the scheduler. It waits until what was submitted before
 // has been sent, or ctx ends. It is idempotent.
 func (c *Client) Close(ctx context.Context) error {
-	c.mu.Lock()
-	if c.closed == nil {
-		c.closed = ErrClosed
-		for _, ks := range c.keys {
-			if !ks.status.ended() {
-				c.settle(ks, Canceled, &cancelledError{key: ks.key, cause: ErrClosed})
-			}
-		}
-		c.say(opMessage("close-client"))
-		c.say(opMessage("close-stream"))
-	}
-	c.mu.Unlock()
-	var err error
-	select {
-	case <-c.done: // the scheduler has heard it, or is gone
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-time.After(closeTime):
-	}
-	c.cancel(ErrClosed)
-	<-c.done
-	c.checks.Wait()
-	err = errors.Join(err, c.lanes.book.Close(), c.pool.Close(), c.workers.Close())
+	c.tracker.Close()
+	err := c.link.Shutdown(ctx)
+	c.advice.Close()
+	err = errors.Join(err, c.fetcher.Close(), c.link.Close())
 	if c.cfg.Closed != nil {
 		c.closedOnce.Do(c.cfg.Closed)
 	}
 	return err
 }
 
-// workerDial bounds how long a worker is dialled before its results are looked for elsewhere.
-const workerDial = 2 * time.Second
-
-// closeTime bounds how long a scheduler may take to hear that the client leaves.
-const closeTime = 2 * time.Second
-
-// fail ends the client: nothing more will be said or heard.
-func (c *Client) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed == nil {
-		c.closed = err
-	}
-	for _, ks := range c.keys {
-		if !ks.status.ended() {
-			c.settle(ks, Canceled, &cancelledError{key: ks.key, cause: c.closed})
-		}
-	}
-}
-
 // call asks the scheduler.
 func (c *Client) call(ctx context.Context, op string, args, reply any) error {
-	if err := c.Err(); err != nil {
-		return err
-	}
-	ctx, stop := c.within(ctx)
-	defer stop()
-	return c.pool.Call(ctx, c.address, op, args, reply)
-}
-
-// within is ctx, ended also by the client's end.
-func (c *Client) within(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })
-	return ctx, func() { stop(); cancel(nil) }
+	return c.link.Call(ctx, op, args, reply)
 }

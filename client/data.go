@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.millstream.dev/client/internal/advice"
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
@@ -14,11 +16,11 @@ import (
 func keysOf(futures []AnyFuture) ([]any, error) {
 	keys := make([]any, 0, len(futures))
 	for _, f := range futures {
-		_, ks, err := f.state()
+		_, s, err := f.state()
 		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, ks.key.Raw())
+		keys = append(keys, s.Key().Raw())
 	}
 	return keys, nil
 }
@@ -163,25 +165,15 @@ func (c *Client) Retry(ctx context.Context, futures ...AnyFuture) error {
 	if err != nil {
 		return err
 	}
-	before := make([]int, len(futures))
-	c.mu.Lock()
+	states := make([]*tracker.State, len(futures))
 	for i, f := range futures {
-		_, ks, _ := f.state()
-		before[i] = ks.retried
+		_, states[i], _ = f.state()
 	}
-	c.mu.Unlock()
+	before := c.tracker.Retries(states)
 	if err := c.call(ctx, "retry", wire.NewDict("keys", keys, "client", c.id), nil); err != nil {
 		return err
 	}
-	// The stream says so too, perhaps later: until then nobody must see the old error. If it
-	// has said so already, what the futures have now is news.
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, f := range futures {
-		if _, ks, _ := f.state(); ks.retried == before[i] && ks.status == Failed {
-			ks.status, ks.err, ks.where = Pending, nil, -1
-		}
-	}
+	c.tracker.RetryRequested(states, before)
 	return nil
 }
 
@@ -198,9 +190,7 @@ func (c *Client) Restart(ctx context.Context, timeout time.Duration) error {
 
 // Shutdown ends the scheduler and its workers.
 func (c *Client) Shutdown(ctx context.Context) error {
-	c.mu.Lock()
-	c.cfg.Reconnect = -1
-	c.mu.Unlock()
+	c.link.Stay()
 	return c.call(ctx, "terminate", wire.Dict{}, nil)
 }
 
@@ -267,4 +257,14 @@ func (c *Client) WaitForWorkers(ctx context.Context, n int) error {
 			return fmt.Errorf("client: there are %d workers, want %d: %w", len(w), n, ctx.Err())
 		}
 	}
+}
+
+// workerNames returns the workers by the names that tasks can be restricted to.
+func (c *Client) workerNames(ctx context.Context) ([]advice.Worker, error) {
+	all, err := c.Workers(ctx)
+	out := make([]advice.Worker, 0, len(all))
+	for address, w := range all {
+		out = append(out, advice.Worker{Address: address, Name: w.Name, Host: w.Host})
+	}
+	return out, err
 }

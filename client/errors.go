@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
@@ -15,18 +15,18 @@ import (
 // Errors that errors.Is finds in what futures return.
 var (
 	// ErrCanceled is returned for the result of a task that was canceled, or that the scheduler no longer knows.
-	ErrCanceled = errors.New("client: the task was canceled")
+	ErrCanceled = tracker.ErrCanceled
 	// ErrLostData is returned for a result that was lost with its worker and cannot be computed again, such as
 	// scattered data.
-	ErrLostData = errors.New("client: the result was lost with its worker")
+	ErrLostData = tracker.ErrLostData
 	// ErrKilledWorker is returned for the result of a task that was on too many workers when they died
 	// (distributed.scheduler.allowed-failures).
 	ErrKilledWorker = errors.New("client: the task's workers died")
 	// ErrReleased is returned by operations on a released Future.
-	ErrReleased = errors.New("client: the future has been released")
+	ErrReleased = tracker.ErrReleased
 	// ErrClosed is returned by operations on a closed Client, or one that lost its scheduler. It matches net.ErrClosed
 	// with errors.Is.
-	ErrClosed = closed.New("client: the client is closed")
+	ErrClosed = tracker.ErrClosed
 )
 
 // TaskError is the error of a task: what its function returned or panicked with, or why it
@@ -73,6 +73,8 @@ func (e *TaskError) Unwrap() error {
 func (e *TaskError) Is(target error) bool {
 	return target == ErrKilledWorker && e.Exception != nil && e.Exception.Type == "KilledWorker"
 }
+
+var pickleLimits = pickle.Limits{}
 
 // newTaskError reads what task-erred carries.
 func newTaskError(key task.Key, exception, traceback any) *TaskError {
@@ -143,27 +145,3 @@ func stackText(traceback any) string {
 	}
 	return ""
 }
-
-// cancelledError says why a task was cancelled.
-type cancelledError struct {
-	key          task.Key
-	reason, text string
-	cause        error
-}
-
-func (e *cancelledError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "task %s: %s", e.key, strings.TrimPrefix(e.cause.Error(), "client: "))
-	if e.reason != "" {
-		b.WriteString(": " + e.reason)
-	}
-	if e.text != "" {
-		b.WriteString(": " + e.text)
-	}
-	return b.String()
-}
-
-func (e *cancelledError) Unwrap() error { return e.cause }
-
-// Is makes every lost result a cancelled one too: nobody computes it.
-func (e *cancelledError) Is(target error) bool { return target == ErrCanceled }

@@ -2,10 +2,10 @@ package client
 
 import (
 	"context"
-	"slices"
+	"fmt"
 
+	"go.millstream.dev/client/internal/topics"
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
 
@@ -19,36 +19,11 @@ type Event struct {
 	Value any
 }
 
-type subscription struct{ f func(Event) }
-
 // Subscribe calls f for every event of a topic from now on, from the goroutine that hears
 // the scheduler: f must return quickly, and not wait for futures. The returned function ends
 // it.
 func (c *Client) Subscribe(topic string, f func(Event)) (stop func()) {
-	s := &subscription{f}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.events[topic]) == 0 && c.closed == nil {
-		c.say(topicMessage("subscribe-topic", topic))
-	}
-	c.events[topic] = append(c.events[topic], s)
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		all := slices.DeleteFunc(c.events[topic], func(x *subscription) bool { return x == s })
-		c.events[topic] = all
-		if len(all) == 0 {
-			delete(c.events, topic)
-			if c.closed == nil {
-				c.say(topicMessage("unsubscribe-topic", topic))
-			}
-		}
-	}
-}
-
-func topicMessage(op, topic string) msgpack.Raw {
-	b := msgpack.AppendMapHeader(nil, 2)
-	return appendField(appendField(b, "op", op), "topic", topic)
+	return c.topics.Subscribe(topic, func(e topics.Event) { f(Event(e)) })
 }
 
 // LogEvent logs a value under a topic, for those who have subscribed to it and for the
@@ -61,23 +36,22 @@ func (c *Client) LogEvent(ctx context.Context, topic string, value any) error {
 	return c.call(ctx, "log_event", wire.NewDict("topic", topic, "msg", v), nil)
 }
 
-// event reads an event of a topic that is subscribed to. What it returns is called without
-// the lock. The caller holds mu.
-func (c *Client) event(m *wire.Message, raw []byte) (func(), error) {
-	d, err := message(m, raw)
-	if err != nil {
-		return nil, err
+// Events are those that the scheduler has kept of a topic, oldest first.
+func (c *Client) Events(ctx context.Context, topic string) ([]Event, error) {
+	var reply []any
+	if err := c.call(ctx, "events", wire.NewDict("topic", topic), &reply); err != nil {
+		return nil, fmt.Errorf("client: events of %s: %w", topic, err)
 	}
-	e := Event{Topic: d.GetString("topic")}
-	v, _ := d.Get("event")
-	if pair, ok := v.([]any); ok && len(pair) == 2 {
+	out := make([]Event, 0, len(reply))
+	for _, x := range reply {
+		e := Event{Topic: topic}
+		pair, ok := x.([]any)
+		if !ok || len(pair) != 2 {
+			return nil, fmt.Errorf("client: an event of %s is %.100v", topic, x)
+		}
 		e.Time, _ = pair[0].(float64)
 		e.Value = wire.Clone(pair[1])
+		out = append(out, e)
 	}
-	all := slices.Clone(c.events[e.Topic])
-	return func() {
-		for _, s := range all {
-			s.f(e)
-		}
-	}, nil
+	return out, nil
 }

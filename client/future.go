@@ -4,15 +4,44 @@ import (
 	"context"
 	"runtime"
 
+	"go.millstream.dev/client/internal/fetch"
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
 )
+
+// Status is the state of a future's task.
+type Status uint8
+
+// The states of a future.
+const (
+	// Pending tasks have not ended, or their result was lost and is being computed again.
+	Pending Status = Status(tracker.Pending)
+	// Finished tasks have a result on some worker.
+	Finished Status = Status(tracker.Finished)
+	// Failed tasks have an error.
+	Failed Status = Status(tracker.Failed)
+	// Canceled tasks will not be run.
+	Canceled Status = Status(tracker.Canceled)
+	// Lost results were lost; the task is run again if it can be.
+	Lost Status = Status(tracker.Lost)
+)
+
+var statusNames = [...]string{"pending", "finished", "error", "cancelled", "lost"}
+
+// String returns Dask's name of the status.
+func (s Status) String() string {
+	if int(s) < len(statusNames) {
+		return statusNames[s]
+	}
+	return "unknown"
+}
 
 // Future is the result of a task, present or to come. It is an argument of other tasks (see
 // Arg). The task and its result live while some client holds a future of it: until Release,
 // or until the garbage collector finds that nobody refers to it any more.
 type Future[T any] struct {
 	c   *Client
-	h   *handle
+	h   *tracker.Handle
 	err error // the task was never submitted
 }
 
@@ -22,7 +51,7 @@ type AnyFuture interface {
 	Status() Status
 	Err() error
 	Wait(ctx context.Context) error
-	state() (*Client, *keyState, error)
+	state() (*Client, *tracker.State, error)
 }
 
 func failed[T any](c *Client, err error) *Future[T] { return &Future[T]{c: c, err: err} }
@@ -32,28 +61,25 @@ func (f *Future[T]) Key() task.Key {
 	if f.h == nil {
 		return ""
 	}
-	return f.h.ks.key
+	return f.h.State().Key()
 }
 
 // String returns the task's key and status, and the reason where the scheduler has said that no worker can run it.
 func (f *Future[T]) String() string {
 	text := "Future(" + f.Key().String() + ", " + f.Status().String()
 	if f.err == nil {
-		f.c.mu.Lock()
-		why := f.c.whyPending(f.h.ks)
-		f.c.mu.Unlock()
-		if why != "" {
+		if why := f.c.tracker.WhyPending(f.h.State()); why != "" {
 			text += ": " + why
 		}
 	}
 	return text + ")"
 }
 
-func (f *Future[T]) state() (*Client, *keyState, error) {
+func (f *Future[T]) state() (*Client, *tracker.State, error) {
 	if f.err != nil {
 		return f.c, nil, f.err
 	}
-	return f.c, f.h.ks, nil
+	return f.c, f.h.State(), nil
 }
 
 // Status is where the task stands, as far as the client has heard.
@@ -61,22 +87,18 @@ func (f *Future[T]) Status() Status {
 	if f.err != nil {
 		return Failed
 	}
-	f.c.mu.Lock()
-	defer f.c.mu.Unlock()
-	return f.h.ks.status
+	return Status(f.c.tracker.Status(f.h.State()))
 }
 
 // IsDone reports whether the task has ended: finished, failed or canceled.
-func (f *Future[T]) IsDone() bool { return f.Status().ended() }
+func (f *Future[T]) IsDone() bool { return tracker.Status(f.Status()).Ended() }
 
 // Err is the task's error, nil while it runs and if it has a result.
 func (f *Future[T]) Err() error {
 	if f.err != nil {
 		return f.err
 	}
-	f.c.mu.Lock()
-	defer f.c.mu.Unlock()
-	return f.h.ks.err
+	return f.c.tracker.KeyErr(f.h.State())
 }
 
 // ArgOf makes a future an Arg.
@@ -87,13 +109,10 @@ func (f *Future[T]) AppendArg(b *task.Builder) error {
 	if f.err != nil {
 		return f.err
 	}
-	f.c.mu.Lock()
-	released := f.h.released
-	f.c.mu.Unlock()
-	if released {
-		return &cancelledError{key: f.h.ks.key, cause: ErrReleased}
+	if f.c.tracker.Released(f.h) {
+		return tracker.NewCanceledError(f.Key(), ErrReleased)
 	}
-	b.Ref(f.h.ks.key)
+	b.Ref(f.Key())
 	return nil
 }
 
@@ -105,7 +124,7 @@ func (f *Future[T]) Wait(ctx context.Context) error {
 	if f.err != nil {
 		return f.err
 	}
-	return f.c.waitAll(ctx, []*keyState{f.h.ks}, true)
+	return f.c.tracker.Wait(ctx, []*tracker.State{f.h.State()}, true)
 }
 
 // Result waits for the task and returns its result, or its error: a *TaskError, or one in
@@ -115,8 +134,8 @@ func (f *Future[T]) Result(ctx context.Context) (T, error) {
 	if f.err != nil {
 		return out, f.err
 	}
-	err := f.c.fetch(ctx, []*keyState{f.h.ks}, func(_ int, v value) (err error) {
-		out, err = valueAs[T](v)
+	err := f.c.fetcher.Fetch(ctx, []*tracker.State{f.h.State()}, func(_ int, v fetch.Value) (err error) {
+		out, err = fetch.As[T](v)
 		return err
 	})
 	runtime.KeepAlive(f)
@@ -134,38 +153,24 @@ func (f *Future[T]) Cancel() error {
 // Release gives the future up: when no other refers to the same task, it is forgotten and
 // its result freed. It is idempotent.
 func (f *Future[T]) Release() {
-	if f.err != nil {
-		return
+	if f.err == nil {
+		f.c.tracker.Release(f.h)
 	}
-	f.c.mu.Lock()
-	defer f.c.mu.Unlock()
-	f.c.release(f.h)
 }
 
 // newFuture makes a future of a key that is held for it; the collector may end it.
-func newFuture[T any](c *Client, ks *keyState) *Future[T] {
-	f := &Future[T]{c: c, h: &handle{ks: ks}}
-	runtime.AddCleanup(f, func(h *handle) { c.collected(h) }, f.h)
+func newFuture[T any](c *Client, s *tracker.State) *Future[T] {
+	f := &Future[T]{c: c, h: tracker.NewHandle(s)}
+	t := c.tracker // the cleanup, in a goroutine of the garbage collector, only queues
+	runtime.AddCleanup(f, func(h *tracker.Handle) { t.Release(h) }, f.h)
 	return f
-}
-
-// collected is called by the garbage collector's goroutine: it only queues.
-func (c *Client) collected(h *handle) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.release(h)
 }
 
 // FutureOf is the future of a key that some client has submitted or that was published.
 func FutureOf[T any](c *Client, key task.Key) *Future[T] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed != nil {
-		return failed[T](c, c.closed)
+	s, err := c.tracker.Desire(key)
+	if err != nil {
+		return failed[T](c, err)
 	}
-	ks, fresh := c.hold(key)
-	if fresh {
-		c.say(keysMessage("client-desires-keys", []task.Key{key}, c.id))
-	}
-	return newFuture[T](c, ks)
+	return newFuture[T](c, s)
 }

@@ -5,32 +5,9 @@ import (
 	"fmt"
 	"runtime"
 
-	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/wire"
+	"go.millstream.dev/client/internal/fetch"
+	"go.millstream.dev/client/internal/tracker"
 )
-
-// waitAll waits until all keys have ended. With failFast the first error ends it.
-func (c *Client) waitAll(ctx context.Context, keys []*keyState, failFast bool) error {
-	w := &waiter{failFast: failFast}
-	c.mu.Lock()
-	c.wait(w, keys)
-	c.mu.Unlock()
-	select {
-	case <-w.ch:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if w.failed != nil {
-			return w.failed.err
-		}
-		return nil
-	case <-ctx.Done():
-		c.mu.Lock()
-		c.unwait(w, keys)
-		c.mu.Unlock()
-		return ctx.Err()
-	}
-}
 
 // Wait waits until all futures have ended, whatever their fate, or ctx has.
 func Wait[T any](ctx context.Context, futures []*Future[T]) error {
@@ -38,19 +15,19 @@ func Wait[T any](ctx context.Context, futures []*Future[T]) error {
 	if err != nil || len(keys) == 0 {
 		return err
 	}
-	err = futures[0].c.waitAll(ctx, keys, false)
+	err = futures[0].c.tracker.Wait(ctx, keys, false)
 	runtime.KeepAlive(futures)
 	return err
 }
 
 // statesOf are the states of futures, all of one client. The first that was never submitted
 // is an error.
-func statesOf[T any](futures []*Future[T]) (*Client, []*keyState, error) {
+func statesOf[T any](futures []*Future[T]) (*Client, []*tracker.State, error) {
 	if len(futures) == 0 {
 		return nil, nil, nil
 	}
 	c := futures[0].c
-	keys := make([]*keyState, len(futures))
+	keys := make([]*tracker.State, len(futures))
 	for i, f := range futures {
 		if f.err != nil {
 			return c, nil, f.err
@@ -58,7 +35,7 @@ func statesOf[T any](futures []*Future[T]) (*Client, []*keyState, error) {
 		if f.c != c {
 			return c, nil, fmt.Errorf("client: futures of two clients together: %s is another client's", f.Key())
 		}
-		keys[i] = f.h.ks
+		keys[i] = f.h.State()
 	}
 	return c, keys, nil
 }
@@ -72,8 +49,8 @@ func Gather[T any](ctx context.Context, futures []*Future[T]) ([]T, error) {
 		return nil, err
 	}
 	out := make([]T, len(futures))
-	err = c.fetch(ctx, keys, func(i int, v value) (err error) {
-		out[i], err = valueAs[T](v)
+	err = c.fetcher.Fetch(ctx, keys, func(i int, v fetch.Value) (err error) {
+		out[i], err = fetch.As[T](v)
 		return err
 	})
 	runtime.KeepAlive(futures)
@@ -94,38 +71,36 @@ type Outcome[T any] struct {
 func GatherAll[T any](ctx context.Context, futures []*Future[T]) ([]Outcome[T], error) {
 	out := make([]Outcome[T], len(futures))
 	var at []int
-	var keys []*keyState
+	var keys []*tracker.State
 	for i, f := range futures {
 		if f.err != nil {
 			out[i].Err = f.err
 			continue
 		}
-		at, keys = append(at, i), append(keys, f.h.ks)
+		at, keys = append(at, i), append(keys, f.h.State())
 	}
 	if len(keys) == 0 {
 		return out, ctx.Err()
 	}
 	c := futures[at[0]].c
 	for len(keys) > 0 {
-		if err := c.waitAll(ctx, keys, false); err != nil {
+		if err := c.tracker.Wait(ctx, keys, false); err != nil {
 			return nil, err
 		}
-		var good []*keyState
+		var good []*tracker.State
 		var goodAt []int
-		c.mu.Lock()
-		for i, ks := range keys {
-			switch ks.status {
-			case Failed, Canceled:
-				out[at[i]].Err = ks.err
+		c.tracker.Outcomes(keys, func(i int, status tracker.Status, err error) {
+			switch status {
+			case tracker.Failed, tracker.Canceled:
+				out[at[i]].Err = err
 			default:
-				good, goodAt = append(good, ks), append(goodAt, at[i])
+				good, goodAt = append(good, keys[i]), append(goodAt, at[i])
 			}
-		}
-		c.mu.Unlock()
+		})
 		got := make([]bool, len(good))
-		err := c.fetch(ctx, good, func(i int, v value) error {
+		err := c.fetcher.Fetch(ctx, good, func(i int, v fetch.Value) error {
 			got[i] = true
-			out[goodAt[i]].Value, out[goodAt[i]].Err = valueAs[T](v)
+			out[goodAt[i]].Value, out[goodAt[i]].Err = fetch.As[T](v)
 			return nil
 		})
 		if err == nil {
@@ -143,80 +118,4 @@ func GatherAll[T any](ctx context.Context, futures []*Future[T]) ([]Outcome[T], 
 	}
 	runtime.KeepAlive(futures)
 	return out, nil
-}
-
-// value is a result in a message: in its body, or in frames.
-type value struct {
-	raw []byte
-	ser *wire.Serialized
-}
-
-// valueAs decodes a result; what it returns shares no memory with the message.
-func valueAs[T any](v value) (T, error) {
-	if v.ser == nil {
-		return task.ReadBody[T](v.raw)
-	}
-	var out T
-	err := task.DecodeInto(v.ser, &out)
-	return out, err
-}
-
-// readValue reads a value of a reply's data: a marker, or the value itself.
-func readValue(m *wire.Message, raw []byte) (value, error) {
-	r := msgpack.NewReader(raw)
-	if r.Kind() != msgpack.MapKind {
-		return value{raw: raw}, nil
-	}
-	n, err := r.ReadMapLen()
-	if err != nil {
-		return value{}, err
-	}
-	if n != 1 || r.Kind() != msgpack.Str {
-		return value{raw: raw}, nil
-	}
-	name, err := r.ReadName()
-	if err != nil {
-		return value{}, err
-	}
-	if string(name) != "__Serialized__" {
-		return value{raw: raw}, nil
-	}
-	at, err := r.ReadUint()
-	if err != nil {
-		return value{}, err
-	}
-	if at == 0 || at >= uint64(len(m.Frames)) || m.Frames[at].OnDevice() {
-		return value{}, fmt.Errorf("client: a result refers to frame %d of %d", at, len(m.Frames))
-	}
-	header := m.Frames[at].Bytes()
-	count, err := subFrames(header)
-	if err != nil {
-		return value{}, err
-	}
-	if count > uint64(len(m.Frames))-at-1 {
-		return value{}, fmt.Errorf("client: a result of %d frames, and %d are there", count, uint64(len(m.Frames))-at-1)
-	}
-	return value{ser: &wire.Serialized{Header: header, Frames: m.Frames[at+1 : at+1+count]}}, nil
-}
-
-// subFrames is the number of frames that a header announces.
-func subFrames(header []byte) (uint64, error) {
-	r := msgpack.NewReader(header)
-	n, err := r.ReadMapLen()
-	if err != nil {
-		return 0, err
-	}
-	for range n {
-		name, err := r.ReadName()
-		if err != nil {
-			return 0, err
-		}
-		if string(name) == "num-sub-frames" {
-			return r.ReadUint()
-		}
-		if err := r.Skip(); err != nil {
-			return 0, err
-		}
-	}
-	return 0, fmt.Errorf("client: a result's header without num-sub-frames")
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
 )
 
@@ -160,14 +161,12 @@ func (g *Graph) Submit(ctx context.Context, c *Client, wanted ...task.Key) ([]*F
 
 // As is a future whose type is not known as one of a type. Both hold the task.
 func As[T any](f AnyFuture) *Future[T] {
-	c, ks, err := f.state()
+	c, s, err := f.state()
 	if err != nil {
 		return failed[T](c, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ks.refs++
-	return newFuture[T](c, ks)
+	c.tracker.Share(s)
+	return newFuture[T](c, s)
 }
 
 func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.Key) ([]*Future[T], error) {
@@ -183,37 +182,29 @@ func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.
 	if len(wanted) == 0 {
 		return nil, nil
 	}
-	if err := c.room(ctx); err != nil {
+	if err := c.tracker.WaitForSpace(ctx); err != nil {
 		return nil, err
 	}
-	out := &graphOut{opts: graphOptions{fifo: "60s", submitting: task.CurrentKey(ctx)}, unordered: true}
+	out := tracker.NewGraph(tracker.Options{FIFO: "60s", Submitting: task.CurrentKey(ctx)}, true)
+	w := out.Writer()
 	for i := range g.nodes {
 		n := &g.nodes[i]
-		c.checkNode(n.key, n.to-n.from)
-		c.checkWorkers(&n.notes)
-		out.w.Spec(n.key, g.specs[n.from:n.to], n.deps, out.annotate(&n.notes), task.None)
+		c.advice.CheckNode(n.key, n.to-n.from)
+		c.advice.CheckWorkers(&n.notes)
+		w.Spec(n.key, g.specs[n.from:n.to], n.deps, out.Annotate(&n.notes), task.None)
 	}
 	slab := make([]Future[T], len(wanted))
-	handles := make([]handle, len(wanted))
+	handles := make([]tracker.Handle, len(wanted))
 	futures := make([]*Future[T], len(wanted))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed != nil {
-		return nil, c.closed
+	if err := c.tracker.SubmitGraph(out, wanted, handles); err != nil {
+		return nil, err
 	}
-	for i, k := range wanted {
-		ks, fresh := c.hold(k)
-		if !fresh && ks.status == Canceled {
-			c.again(ks)
-		}
-		handles[i].ks = ks
+	for i := range wanted {
 		slab[i] = Future[T]{c: c, h: &handles[i]}
 		futures[i] = &slab[i]
-		out.want(ks)
 	}
-	c.queue(out)
-	c.poke()
-	runtime.AddCleanup(&slab[0], func(hs []handle) { c.releaseAll(hs) }, handles)
+	t := c.tracker
+	runtime.AddCleanup(&slab[0], func(hs []tracker.Handle) { t.ReleaseSlab(hs) }, handles)
 	return futures, nil
 }
 

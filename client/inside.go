@@ -3,12 +3,16 @@ package client
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"go.millstream.dev/internal/peernet"
 	"go.millstream.dev/internal/task"
 )
 
 type hostClient struct{}
+
+// hostCloseTime bounds how long the client of a worker's tasks may take to leave when the worker ends.
+const hostCloseTime = 2 * time.Second
 
 // FromContext is the client of a worker's tasks, for functions that submit tasks themselves:
 // ctx is the one that the function got. The tasks of a worker share it; it is closed with the
@@ -29,7 +33,7 @@ func FromContext(ctx context.Context) (*Client, error) {
 			return nil, nil, err
 		}
 		return c, func() error {
-			ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+			ctx, cancel := context.WithTimeout(context.Background(), hostCloseTime)
 			defer cancel()
 			return c.Close(ctx)
 		}, nil

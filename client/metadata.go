@@ -2,8 +2,12 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 
+	"go.millstream.dev/client/internal/link"
+	"go.millstream.dev/internal/dask/daskver"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
@@ -27,26 +31,6 @@ func Metadata[T any](ctx context.Context, c *Client, path ...string) (T, error) 
 		return zero, fmt.Errorf("client: metadata %q: %w", path, err)
 	}
 	return task.FromPlain[T](wire.Clone(reply))
-}
-
-// Events are those that the scheduler has kept of a topic, oldest first.
-func (c *Client) Events(ctx context.Context, topic string) ([]Event, error) {
-	var reply []any
-	if err := c.call(ctx, "events", wire.NewDict("topic", topic), &reply); err != nil {
-		return nil, fmt.Errorf("client: events of %s: %w", topic, err)
-	}
-	out := make([]Event, 0, len(reply))
-	for _, x := range reply {
-		e := Event{Topic: topic}
-		pair, ok := x.([]any)
-		if !ok || len(pair) != 2 {
-			return nil, fmt.Errorf("client: an event of %s is %.100v", topic, x)
-		}
-		e.Time, _ = pair[0].(float64)
-		e.Value = wire.Clone(pair[1])
-		out = append(out, e)
-	}
-	return out, nil
 }
 
 // Versions are the releases of packages by name, such as "distributed" or "python", of the
@@ -90,4 +74,22 @@ func packagesOf(d msgpack.Map) map[string]string {
 		}
 	}
 	return out
+}
+
+// checkDask asks Dask's scheduler for its release: one that is too old is an error, one that is newer than all that
+// were tested is logged.
+func checkDask(ctx context.Context, l *link.Link, address string, log *slog.Logger) error {
+	var reply msgpack.Map
+	if err := l.Call(ctx, "versions", wire.Dict{}, &reply); err != nil {
+		return err
+	}
+	release := packagesOf(reply)["distributed"]
+	switch text := daskver.Client.Message("the scheduler", release); daskver.Client.Check(release) {
+	case daskver.Good:
+	case daskver.Older:
+		return errors.New(text)
+	default:
+		log.Warn(text, "scheduler", address, "release", release)
+	}
+	return nil
 }

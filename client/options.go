@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
 )
 
@@ -67,8 +68,8 @@ func WithFIFO(d time.Duration) Option { return func(o *options) { o.fifo = d } }
 // ignores its context goes on running; its worker logs that, and has another thread take its place.
 func WithTimeout(d time.Duration) Option { return func(o *options) { o.notes.Timeout = d.Seconds() } }
 
-func (o *options) graph(ctx context.Context) graphOptions {
-	return graphOptions{fifo: durationText(o.fifo), actors: o.actor, submitting: task.CurrentKey(ctx)}
+func (o *options) graph(ctx context.Context) tracker.Options {
+	return tracker.Options{FIFO: durationText(o.fifo), Actors: o.actor, Submitting: task.CurrentKey(ctx)}
 }
 
 // durationText is a time as Dask's settings write it.

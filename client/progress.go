@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/proc/stdio"
 )
 
@@ -39,27 +40,22 @@ func Progress(ctx context.Context, futures ...AnyFuture) iter.Seq[ProgressEvent]
 	return func(yield func(ProgressEvent) bool) {
 		start := time.Now()
 		e := ProgressEvent{Total: len(futures)}
-		byClient := make(map[*Client][]*keyState)
+		byClient := make(map[*Client][]*tracker.State)
 		for _, f := range futures {
-			c, ks, err := f.state()
+			c, s, err := f.state()
 			if err != nil {
 				e.Failed++
 				continue
 			}
-			byClient[c] = append(byClient[c], ks)
+			byClient[c] = append(byClient[c], s)
 		}
 		if !yield(e) || e.IsDone() {
 			return
 		}
 		for c, keys := range byClient {
-			w := &waiter{collect: true}
-			c.mu.Lock()
-			c.wait(w, keys)
-			c.mu.Unlock()
-			ok := c.progress(ctx, w, keys, &e, start, yield)
-			c.mu.Lock()
-			c.unwait(w, keys)
-			c.mu.Unlock()
+			w := c.tracker.Watch(keys)
+			ok := progress(ctx, c.tracker, w, keys, &e, start, yield)
+			w.Stop()
 			if !ok {
 				return
 			}
@@ -68,40 +64,27 @@ func Progress(ctx context.Context, futures ...AnyFuture) iter.Seq[ProgressEvent]
 	}
 }
 
-func (c *Client) progress(ctx context.Context, w *waiter, keys []*keyState, e *ProgressEvent, start time.Time,
-	yield func(ProgressEvent) bool) bool {
-	c.mu.Lock()
-	e.Waiting = c.whyWaiting(keys)
-	c.mu.Unlock()
+// progress yields the events of one client's futures. It reports whether others may follow.
+func progress(ctx context.Context, t *tracker.Tracker, w *tracker.Watch, keys []*tracker.State, e *ProgressEvent,
+	start time.Time, yield func(ProgressEvent) bool) bool {
+	e.Waiting = t.WhyPending(keys...)
 	if e.Waiting != "" && !yield(*e) {
 		return false
 	}
 	for seen := 0; seen < len(keys); {
-		c.mu.Lock()
-		news := c.shortageNews()
-		c.mu.Unlock()
+		news := t.ShortageNews()
 		select {
-		case <-w.ch:
+		case <-w.News():
 		case <-news:
 		case <-ctx.Done():
 			e.Elapsed, e.Err = time.Since(start), ctx.Err()
 			yield(*e)
 			return false
 		}
-		c.mu.Lock()
-		for _, i := range w.order[seen:] {
-			switch keys[i].status {
-			case Failed:
-				e.Failed++
-			case Canceled:
-				e.Canceled++
-			default:
-				e.Finished++
-			}
-		}
-		seen = len(w.order)
-		e.Waiting = c.whyWaiting(keys)
-		c.mu.Unlock()
+		n, failed, canceled := w.Count(seen)
+		seen += n
+		e.Finished, e.Failed, e.Canceled = e.Finished+n-failed-canceled, e.Failed+failed, e.Canceled+canceled
+		e.Waiting = t.WhyPending(keys...)
 		e.Elapsed = time.Since(start)
 		if !yield(*e) {
 			return false

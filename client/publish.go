@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"go.millstream.dev/client/internal/daskgraph"
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -32,7 +34,7 @@ func Publish[T any](ctx context.Context, c *Client, name string, futures []*Futu
 	if err != nil {
 		return err
 	}
-	value := &wire.Serialized{Header: exprHeader(), Frames: []wire.Frame{wire.HeapFrame(data)}}
+	value := &wire.Serialized{Header: daskgraph.ExprHeader(), Frames: []wire.Frame{wire.HeapFrame(data)}}
 	args := wire.NewDict("names", []any{name}, "keys", []any{keys}, "data", []any{value}, "override", override,
 		"client", c.id, "uid", c.flush())
 	err = c.call(ctx, "publish_put", args, nil)
@@ -52,11 +54,7 @@ func Publish[T any](ctx context.Context, c *Client, name string, futures []*Futu
 // to here before it answers requests with the mark.
 func (c *Client) flush() string {
 	uid := randomHex(8)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b := msgpack.AppendMapHeader(nil, 2)
-	b = appendField(b, "op", "publish_flush_batched_send")
-	c.say(appendField(b, "uid", uid))
+	_ = c.tracker.Queue(tracker.Op("publish_flush_batched_send", "uid", uid)) // the request fails if this does
 	return uid
 }
 

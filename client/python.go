@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
@@ -81,7 +82,7 @@ func (f *PyFn[R]) Submit(ctx context.Context, c *Client, args ...any) *Future[R]
 	if err := ctx.Err(); err != nil {
 		return failed[R](c, err)
 	}
-	if err := c.room(ctx); err != nil {
+	if err := c.tracker.WaitForSpace(ctx); err != nil {
 		return failed[R](c, err)
 	}
 	o := newOptions(f.opts)
@@ -89,25 +90,13 @@ func (f *PyFn[R]) Submit(ctx context.Context, c *Client, args ...any) *Future[R]
 	if err != nil {
 		return failed[R](c, err)
 	}
-	c.checkWorkers(&o.notes)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed != nil {
-		return failed[R](c, c.closed)
-	}
-	ks, fresh := c.hold(key)
-	if fresh || ks.status == Canceled {
-		if !fresh {
-			c.again(ks)
-		}
-		c.queued += int64(len(spec) + len(key))
-		g := c.graphFor(o.graph(ctx))
-		g.w.Spec(key, spec, deps, g.annotate(&o.notes), int64(g.w.Len()))
-		g.want(ks)
-		c.poke()
-	}
+	c.advice.CheckWorkers(&o.notes)
+	s, err := c.tracker.Submit(key, spec, deps, &o.notes, o.graph(ctx))
 	runtime.KeepAlive(args) // futures among them are held until the task that needs them is queued
-	return newFuture[R](c, ks)
+	if err != nil {
+		return failed[R](c, err)
+	}
+	return newFuture[R](c, s)
 }
 
 // encode makes key and spec of a call.
@@ -164,18 +153,18 @@ func (f *PyFn[R]) Map(ctx context.Context, c *Client, slice any, more ...any) []
 // mapRows submits n calls, a graph for each mapChunk of them.
 func (f *PyFn[R]) mapRows(ctx context.Context, c *Client, n int, row func(int) []any) []*Future[R] {
 	o := newOptions(f.opts)
-	c.checkWorkers(&o.notes)
+	c.advice.CheckWorkers(&o.notes)
 	futures := make([]*Future[R], n)
 	base := o.key
 	for at := 0; at < n; at += mapChunk {
 		end := min(at+mapChunk, n)
 		err := ctx.Err()
 		if err == nil {
-			err = c.room(ctx)
+			err = c.tracker.WaitForSpace(ctx)
 		}
-		g := &graphOut{opts: o.graph(ctx)}
-		notes := g.annotate(&o.notes)
-		keys := make([]task.Key, end)
+		g := tracker.NewGraph(o.graph(ctx), false)
+		w, notes := g.Writer(), g.Annotate(&o.notes)
+		keys := make([]task.Key, end-at)
 		for i := at; i < end && err == nil; i++ {
 			if base != "" {
 				o.key = task.NewKey(base.String() + "-" + strconv.Itoa(i))
@@ -185,36 +174,24 @@ func (f *PyFn[R]) mapRows(ctx context.Context, c *Client, n int, row func(int) [
 				futures[i] = failed[R](c, bad)
 				continue
 			}
-			keys[i] = key
-			g.w.Spec(key, spec, deps, notes, int64(i))
+			keys[i-at] = key
+			w.Spec(key, spec, deps, notes, int64(i))
 		}
-		c.mu.Lock()
+		handles := make([]tracker.Handle, len(keys))
 		if err == nil {
-			err = c.closed
+			err = c.tracker.SubmitGraph(g, keys, handles)
 		}
 		if err != nil {
-			c.mu.Unlock()
 			for i := at; i < n; i++ {
 				futures[i] = failed[R](c, err)
 			}
 			break
 		}
 		for i := at; i < end; i++ {
-			if futures[i] != nil {
-				continue
+			if futures[i] == nil {
+				futures[i] = newFuture[R](c, handles[i-at].State())
 			}
-			ks, fresh := c.hold(keys[i])
-			if !fresh && ks.status == Canceled {
-				c.again(ks)
-			}
-			g.want(ks)
-			futures[i] = newFuture[R](c, ks)
 		}
-		if g.n > 0 {
-			c.queue(g)
-			c.poke()
-		}
-		c.mu.Unlock()
 	}
 	return futures
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
 
@@ -42,11 +42,11 @@ func (q *Queue[T]) Put(ctx context.Context, x T) error {
 
 // PutFuture adds a future, when there is room. The queue holds it until it is taken.
 func (q *Queue[T]) PutFuture(ctx context.Context, f *Future[T]) error {
-	_, ks, err := f.state()
+	_, s, err := f.state()
 	if err != nil {
 		return err
 	}
-	return q.put(ctx, ks.key.Raw(), nil)
+	return q.put(ctx, s.Key().Raw(), nil)
 }
 
 func (q *Queue[T]) put(ctx context.Context, key, data any) error {
@@ -139,12 +139,6 @@ func (q *Queue[T]) Len(ctx context.Context) (int, error) {
 // Close gives the queue up. It is idempotent.
 func (q *Queue[T]) Close() {
 	q.once.Do(func() {
-		q.c.mu.Lock()
-		defer q.c.mu.Unlock()
-		if q.c.closed == nil {
-			b := msgpack.AppendMapHeader(nil, 2)
-			b = appendField(b, "op", "queue_release")
-			q.c.say(appendField(b, "name", q.name))
-		}
+		_ = q.c.tracker.Queue(tracker.Op("queue_release", "name", q.name)) // the end of the client releases it too
 	})
 }

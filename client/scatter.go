@@ -2,11 +2,14 @@ package client
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
@@ -54,17 +57,14 @@ func Scatter[T any](ctx context.Context, c *Client, values []T, opts ScatterOpti
 		}
 	}
 	// The futures are held before the scheduler reports the keys.
-	c.mu.Lock()
-	if c.closed != nil {
-		c.mu.Unlock()
-		return nil, c.closed
+	states, err := c.tracker.Hold(keys)
+	if err != nil {
+		return nil, err
 	}
 	futures := make([]*Future[T], len(keys))
-	for i, k := range keys {
-		ks, _ := c.hold(k)
-		futures[i] = newFuture[T](c, ks)
+	for i, s := range states {
+		futures[i] = newFuture[T](c, s)
 	}
-	c.mu.Unlock()
 	send := c.scatter
 	if opts.Direct && !c.cfg.NoDirect {
 		send = c.scatterDirect
@@ -73,13 +73,7 @@ func Scatter[T any](ctx context.Context, c *Client, values []T, opts ScatterOpti
 		ReleaseAll(futures)
 		return nil, fmt.Errorf("client: scatter: %w", err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, f := range futures {
-		if ks := f.h.ks; !ks.status.ended() {
-			c.settle(ks, Finished, nil)
-		}
-	}
+	c.tracker.Scattered(states)
 	return futures, nil
 }
 
@@ -139,11 +133,9 @@ func (c *Client) scatterDirect(ctx context.Context, data wire.Dict, keys []task.
 
 // updateData puts values on a worker and returns their sizes.
 func (c *Client) updateData(ctx context.Context, worker string, part wire.Dict) (wire.Dict, error) {
-	ctx, stop := c.within(ctx)
-	defer stop()
 	var reply msgpack.Map
 	args := wire.NewDict("data", part, "stimulus_id", "client-scatter-"+randomHex(8))
-	if err := c.workers.Call(ctx, worker, "update_data", args, &reply); err != nil {
+	if err := c.fetcher.Call(ctx, worker, "update_data", args, &reply); err != nil {
 		return nil, fmt.Errorf("worker %s: %w", worker, err)
 	}
 	n, _ := reply.Get("nbytes")
@@ -200,19 +192,32 @@ func scatterKey(s *wire.Serialized, v any, random bool) (task.Key, error) {
 	return task.NewKey(name + "-" + h), nil
 }
 
+// hashSerialized is a hash of a value in its frames.
+func hashSerialized(s *wire.Serialized) (string, error) {
+	h := sha256.New()
+	h.Write(s.Header)
+	for _, f := range s.Frames {
+		if f.OnDevice() {
+			return "", fmt.Errorf("client: memory of a GPU cannot be hashed: set ScatterOptions.Unhashed")
+		}
+		h.Write(f.Bytes())
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+}
+
 // ReleaseAll releases many futures in one message.
 func ReleaseAll[T any](futures []*Future[T]) {
 	for len(futures) > 0 {
 		c := futures[0].c
 		n := 0
-		c.mu.Lock()
+		handles := make([]*tracker.Handle, 0, len(futures))
 		for n < len(futures) && futures[n].c == c {
 			if futures[n].err == nil {
-				c.release(futures[n].h)
+				handles = append(handles, futures[n].h)
 			}
 			n++
 		}
-		c.mu.Unlock()
+		c.tracker.ReleaseAll(handles)
 		futures = futures[n:]
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 )
@@ -27,7 +28,7 @@ func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option,
 	if err := ctx.Err(); err != nil {
 		return failed[R](c, err)
 	}
-	if err := c.room(ctx); err != nil {
+	if err := c.tracker.WaitForSpace(ctx); err != nil {
 		return failed[R](c, err)
 	}
 	o := newOptions(opts)
@@ -37,30 +38,19 @@ func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option,
 		return failed[R](c, err)
 	}
 	s.spec = s.b.Append(s.spec[:0])
-	c.checkSize(f.Name(), len(s.spec))
-	c.checkWorkers(&o.notes)
+	c.advice.CheckSize(f.Name(), len(s.spec))
+	c.advice.CheckWorkers(&o.notes)
 	key := o.key
 	if key == "" {
 		s.key = appendKey(s.key[:0], f.Name(), s.spec, o.impure || o.actor)
 		key = task.Key(s.key)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed != nil {
-		return failed[R](c, c.closed)
+	state, err := c.tracker.Submit(key, s.spec, s.b.Deps(), &o.notes, o.graph(ctx))
+	runtime.KeepAlive(build) // futures among the arguments are held until the task that needs them is queued
+	if err != nil {
+		return failed[R](c, err)
 	}
-	ks, fresh := c.hold(key)
-	if fresh || ks.status == Canceled {
-		if !fresh {
-			c.again(ks)
-		}
-		c.queued += int64(len(s.spec) + len(key))
-		g := c.graphFor(o.graph(ctx))
-		g.w.Spec(key, s.spec, s.b.Deps(), g.annotate(&o.notes), int64(g.w.Len()))
-		g.want(ks)
-		c.poke()
-	}
-	return newFuture[R](c, ks)
+	return newFuture[R](c, state)
 }
 
 // appendKey appends the key of a call: the function's name and a hash of the call, or for
@@ -84,7 +74,7 @@ const mapChunk = 8192
 func mapCalls[R any](ctx context.Context, c *Client, f *task.Func, n int, opts []Option,
 	build func(*task.Builder, int) error) []*Future[R] {
 	o := newOptions(opts)
-	c.checkWorkers(&o.notes)
+	c.advice.CheckWorkers(&o.notes)
 	futures := make([]*Future[R], n)
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
@@ -106,15 +96,14 @@ func mapSlab[R any](ctx context.Context, c *Client, f *task.Func, s *scratch, o 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := c.room(ctx); err != nil {
+	if err := c.tracker.WaitForSpace(ctx); err != nil {
 		return err
 	}
 	n := len(futures)
 	slab := make([]Future[R], n)
-	handles := make([]handle, n)
-	states := make([]keyState, n)
-	g := &graphOut{opts: o.graph(ctx)}
-	notes := g.annotate(&o.notes)
+	handles := make([]tracker.Handle, n)
+	g := tracker.NewGraph(o.graph(ctx), false)
+	w, notes := g.Writer(), g.Annotate(&o.notes)
 	var keys []byte // all of the slab, in one piece of memory
 	ends := make([]int32, n)
 	for i := range n {
@@ -125,7 +114,7 @@ func mapSlab[R any](ctx context.Context, c *Client, f *task.Func, s *scratch, o 
 			continue
 		}
 		s.spec = s.b.Append(s.spec[:0])
-		c.checkSize(f.Name(), len(s.spec))
+		c.advice.CheckSize(f.Name(), len(s.spec))
 		from := len(keys)
 		if o.key == "" {
 			keys = appendKey(keys, f.Name(), s.spec, o.impure)
@@ -134,44 +123,23 @@ func mapSlab[R any](ctx context.Context, c *Client, f *task.Func, s *scratch, o 
 		}
 		if i == 0 {
 			keys = append(make([]byte, 0, (len(keys)+4)*n), keys...)
-			g.w.Grow((2*len(keys) + len(s.spec) + 16) * n)
+			w.Grow((2*len(keys) + len(s.spec) + 16) * n)
 		}
 		ends[i] = int32(len(keys))
-		g.w.SpecBytes(keys[from:], s.spec, s.b.Deps(), notes, int64(at+i))
+		w.SpecBytes(keys[from:], s.spec, s.b.Deps(), notes, int64(at+i))
 	}
-	all := task.Key(keys)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed != nil {
-		return c.closed
+	err := c.tracker.SubmitSlab(g, task.Key(keys), ends, handles)
+	runtime.KeepAlive(build) // futures among the arguments are held until the tasks that need them are queued
+	if err != nil {
+		return err
 	}
-	from := int32(0)
-	g.wanted = make([]byte, 0, len(all))
 	for i := range n {
 		futures[i] = &slab[i]
-		if slab[i].err != nil {
-			continue
+		if slab[i].err == nil {
+			slab[i].h = &handles[i]
 		}
-		key := all[from:ends[i]]
-		from = ends[i]
-		ks := c.keys[key]
-		if ks == nil {
-			ks = &states[i]
-			ks.key, ks.where, ks.born = key, -1, c.cancels
-			c.keys[key] = ks
-		} else if ks.status == Canceled {
-			c.again(ks)
-		}
-		ks.refs++
-		handles[i].ks = ks
-		slab[i].h = &handles[i]
-		g.want(ks)
 	}
-	if g.n == 0 {
-		return nil
-	}
-	c.queue(g)
-	c.poke()
-	runtime.AddCleanup(&slab[0], func(hs []handle) { c.releaseAll(hs) }, handles)
+	t := c.tracker
+	runtime.AddCleanup(&slab[0], func(hs []tracker.Handle) { t.ReleaseSlab(hs) }, handles)
 	return nil
 }

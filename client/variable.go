@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
@@ -50,11 +51,12 @@ func noteMessage(op, name string, r record) msgpack.Raw {
 		n = 4
 	}
 	b := msgpack.AppendMapHeader(nil, n)
-	b = appendField(b, "op", op)
-	b = appendField(b, "name", name)
-	b = append(msgpack.AppendString(b, "key"), r.key...)
+	for _, s := range []string{"op", op, "name", name, "key"} {
+		b = msgpack.AppendString(b, s)
+	}
+	b = append(b, r.key...)
 	if r.token != "" {
-		b = appendField(b, "token", r.token)
+		b = msgpack.AppendString(msgpack.AppendString(b, "token"), r.token)
 	}
 	return b
 }
@@ -62,11 +64,7 @@ func noteMessage(op, name string, r record) msgpack.Raw {
 // take makes the future of a record that the scheduler gave out.
 func takeFuture[T any](c *Client, op, name string, r record) *Future[T] {
 	f := FutureOf[T](c, r.key)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed == nil {
-		c.say(noteMessage(op, name, r))
-	}
+	_ = c.tracker.Queue(noteMessage(op, name, r)) // the future has the error
 	return f
 }
 
@@ -95,11 +93,11 @@ func (v *Variable[T]) Set(ctx context.Context, x T) error {
 
 // SetFuture sets it to a future, which it then holds.
 func (v *Variable[T]) SetFuture(ctx context.Context, f *Future[T]) error {
-	_, ks, err := f.state()
+	_, s, err := f.state()
 	if err != nil {
 		return err
 	}
-	return v.c.call(ctx, "variable_set", wire.NewDict("name", v.name, "data", nil, "key", ks.key.Raw(), "client",
+	return v.c.call(ctx, "variable_set", wire.NewDict("name", v.name, "data", nil, "key", s.Key().Raw(), "client",
 		v.c.id, "timeout", timeoutOf(ctx)), nil)
 }
 
@@ -141,13 +139,5 @@ func (v *Variable[T]) GetFuture(ctx context.Context) (*Future[T], error) {
 
 // Delete makes it unset.
 func (v *Variable[T]) Delete() error {
-	v.c.mu.Lock()
-	defer v.c.mu.Unlock()
-	if v.c.closed != nil {
-		return v.c.closed
-	}
-	b := msgpack.AppendMapHeader(nil, 2)
-	b = appendField(b, "op", "variable_delete")
-	v.c.say(appendField(b, "name", v.name))
-	return nil
+	return v.c.tracker.Queue(tracker.Op("variable_delete", "name", v.name))
 }

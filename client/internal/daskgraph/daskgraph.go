@@ -1,4 +1,9 @@
-package client
+// Package daskgraph turns graphs of this module into Dask's.
+//
+// Dask's scheduler takes pickled graphs: {key: Task} in an LLGExpr. What a client gathers is a graph of this module
+// (package task). Calls of Python functions are pickled Tasks already; those of Go functions become tasks that
+// Millstream workers recognize (internal/dask/gotask).
+package daskgraph
 
 import (
 	"maps"
@@ -12,25 +17,24 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Dask's scheduler wants graphs pickled: {key: Task} in an LLGExpr. What the client gathers is
-// a graph of ours (package task); a sealed one is turned into Dask's here. Calls of Python
-// functions are pickled Tasks already, those of Go functions become tasks that Millstream
-// workers recognise (internal/dask/gotask).
-
-// goResource is what Millstream workers have at a scheduler of Dask's, so that tasks of Go
-// functions go to them. An amount of zero only asks that the worker has any, and never runs
-// out.
+// goResource is the resource of Millstream workers at Dask's scheduler, so that tasks of Go functions go to them. An
+// amount of zero only asks that the worker has any, and never runs out.
 const goResource = "go"
 
-// daskGraph is what update-graph says of a graph.
-type daskGraph struct {
-	expr        *wire.Serialized
-	priority    []byte // internal_priority as msgpack; nil: the scheduler orders the tasks
-	annotations []byte // as msgpack
-	pickled     []byte // those that differ between tasks: the header of a pickle
+// Graph is a graph as update-graph carries it.
+type Graph struct {
+	// Expr is expr_ser.
+	Expr *wire.Serialized
+	// Priority is internal_priority as msgpack; nil: the scheduler orders the tasks.
+	Priority []byte
+	// Annotations are those of all tasks as msgpack; nil where they differ between tasks.
+	Annotations []byte
+	// Pickled is the header of a pickle with annotations that differ between tasks.
+	Pickled []byte
 }
 
-var exprHeader = sync.OnceValue(func() []byte {
+// ExprHeader returns the header of a pickle in a frame of its own.
+var ExprHeader = sync.OnceValue(func() []byte {
 	b, err := msgpack.Append(nil, wire.NewDict("serializer", "pickle", "writeable", []any{}, "num-sub-frames", 1))
 	if err != nil {
 		panic(err)
@@ -38,16 +42,15 @@ var exprHeader = sync.OnceValue(func() []byte {
 	return b
 })
 
-// newDaskGraph turns a graph of ours into Dask's. With order false the scheduler orders the
-// tasks.
-func newDaskGraph(s *wire.Serialized, order bool) (*daskGraph, error) {
+// New returns a graph of this module as Dask's. With order false the scheduler orders the tasks.
+func New(s *wire.Serialized, order bool) (*Graph, error) {
 	r, err := task.ReadGraph(s)
 	if err != nil {
 		return nil, err
 	}
 	graph := new(pickle.Dict)
-	notes := newDaskNotes(r.Annotations)
-	out := new(daskGraph)
+	notes := newNotes(r.Annotations)
+	out := new(Graph)
 	var n task.Node
 	var nodeKeys []pickle.Value // by index, for dependencies that are indices
 	load := pickle.Global{Module: "pickle", Name: "loads"}
@@ -82,26 +85,26 @@ func newDaskGraph(s *wire.Serialized, order bool) (*daskGraph, error) {
 			if at == task.None {
 				at = int64(len(nodeKeys) - 1)
 			}
-			out.priority = msgpack.AppendInt(append(out.priority, n.Key...), at)
+			out.Priority = msgpack.AppendInt(append(out.Priority, n.Key...), at)
 		}
 	}
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	if order {
-		out.priority = append(msgpack.AppendMapHeader(nil, graph.Len()), out.priority...)
+		out.Priority = append(msgpack.AppendMapHeader(nil, graph.Len()), out.Priority...)
 	}
 	data, err := pickle.Dump(pickle.NewGraph(graph, ""))
 	if err != nil {
 		return nil, err
 	}
-	out.expr = &wire.Serialized{Header: exprHeader(), Frames: []wire.Frame{wire.HeapFrame(data)}}
-	out.annotations, out.pickled, err = notes.finish()
+	out.Expr = &wire.Serialized{Header: ExprHeader(), Frames: []wire.Frame{wire.HeapFrame(data)}}
+	out.Annotations, out.Pickled, err = notes.finish()
 	return out, err
 }
 
-// daskNotes collects the annotations of a graph's tasks.
-type daskNotes struct {
+// noteList collects the annotations of a graph's tasks.
+type noteList struct {
 	sets  []task.Annotations // the graph's own, each perhaps again for Go functions
 	which map[noteSet]int
 	list  []task.Annotations
@@ -114,11 +117,11 @@ type noteSet struct {
 	isGo bool
 }
 
-func newDaskNotes(sets []task.Annotations) *daskNotes {
-	return &daskNotes{sets: sets, which: make(map[noteSet]int)}
+func newNotes(sets []task.Annotations) *noteList {
+	return &noteList{sets: sets, which: make(map[noteSet]int)}
 }
 
-func (d *daskNotes) add(key pickle.Value, at int, isGo bool) {
+func (d *noteList) add(key pickle.Value, at int, isGo bool) {
 	set := noteSet{at, isGo}
 	i, ok := d.which[set]
 	if !ok {
@@ -143,7 +146,7 @@ func (d *daskNotes) add(key pickle.Value, at int, isGo bool) {
 // finish is the annotations of update-graph: a map if they are the same for all tasks. Else
 // each annotation is a function of the key, which Dask's schedulers call: the lookup in a
 // dict.
-func (d *daskNotes) finish() (plain, pickled []byte, err error) {
+func (d *noteList) finish() (plain, pickled []byte, err error) {
 	switch len(d.list) {
 	case 0:
 		return msgpack.AppendMapHeader(nil, 0), nil, nil
@@ -200,9 +203,9 @@ func pickledHeader(data []byte) ([]byte, error) {
 	return msgpack.Append(nil, wire.NewDict("pickled-obj", data, "compression", []any{}, "num-sub-frames", 0))
 }
 
-// spanMetadata is what Dask's client says about tasks that were submitted one by one. It has
-// to be pickled: the scheduler extends the list, which would be a tuple otherwise.
-var spanMetadata = sync.OnceValue(func() []byte {
+// SpanMetadata returns the span_metadata of tasks that were submitted one by one, as Dask's client sends it. It has to
+// be pickled: the scheduler extends the list, which would be a tuple otherwise.
+var SpanMetadata = sync.OnceValue(func() []byte {
 	kind := pickle.NewDict("type", "Future")
 	data, err := pickle.Dump(pickle.NewDict("collections", &pickle.List{Items: []pickle.Value{kind}}))
 	if err != nil {

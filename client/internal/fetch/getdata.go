@@ -1,4 +1,4 @@
-package client
+package fetch
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"go.millstream.dev/client/internal/link"
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
@@ -13,27 +15,27 @@ import (
 
 // getData asks one worker for results. Those that it does not have, all of them if it cannot
 // be reached, are missing.
-func (c *Client) getData(ctx context.Context, address string, keys []*keyState, which []int,
-	sink func(int, value) error) (missing []int, err error) {
-	ctx, stop := c.within(ctx)
+func (f *Fetcher) getData(ctx context.Context, address string, keys []*tracker.State, which []int,
+	sink func(int, Value) error) (missing []int, err error) {
+	ctx, stop := f.cfg.Link.Within(ctx)
 	defer stop()
 	request := keysRequest("get_data", keys, which)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		conn, lane, release, err := c.dataConn(ctx, address)
+		conn, overLane, release, err := f.dataConn(ctx, address)
 		if err != nil {
-			return c.unreached(ctx, address, keys, which, err)
+			return f.unreached(ctx, address, keys, which, err)
 		}
 		m, busy, err := exchange(ctx, conn, request)
 		release(err)
-		if err != nil && lane && ctx.Err() == nil {
+		if err != nil && overLane && ctx.Err() == nil {
 			continue // over the worker's own address
 		}
 		if err != nil {
-			return c.unreached(ctx, address, keys, which, err)
+			return f.unreached(ctx, address, keys, which, err)
 		}
 		if !busy {
-			if !lane {
-				c.lanes.count(address, m.Size())
+			if !overLane {
+				f.lanes.count(address, m.Size())
 			}
 			defer m.Release()
 			return takeData(m, keys, which, sink)
@@ -48,17 +50,13 @@ func (c *Client) getData(ctx context.Context, address string, keys []*keyState, 
 }
 
 // unreached makes results missing whose worker did not answer, unless nobody waits any more.
-func (c *Client) unreached(ctx context.Context, address string, keys []*keyState, which []int, err error) ([]int,
+func (f *Fetcher) unreached(ctx context.Context, address string, keys []*tracker.State, which []int, err error) ([]int,
 	error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	c.mu.Lock()
-	for _, i := range which {
-		keys[i].where = -1
-	}
-	c.mu.Unlock()
-	c.log.Debug("worker did not hand its results over", "worker", address, "error", err)
+	f.cfg.Tracker.ForgetPlaces(keys, which)
+	f.cfg.Log.Debug("worker did not hand its results over", "worker", address, "error", err)
 	return which, nil
 }
 
@@ -79,7 +77,7 @@ func exchange(ctx context.Context, conn interface {
 	if m, err = conn.Read(ctx); err != nil {
 		return nil, false, err
 	}
-	if err := replyError("get_data", "worker", m); err != nil {
+	if err := link.ReplyError("get_data", "worker", m); err != nil {
 		m.Release()
 		return nil, false, err
 	}
@@ -125,7 +123,8 @@ func fieldOf(m *wire.Message, field string) ([]byte, error) {
 
 // takeData hands the results of an answer to sink. They mostly come in the order in which
 // they were asked for.
-func takeData(m *wire.Message, keys []*keyState, which []int, sink func(int, value) error) (missing []int, err error) {
+func takeData(m *wire.Message, keys []*tracker.State, which []int, sink func(int, Value) error) (missing []int,
+	err error) {
 	data, err := fieldOf(m, "data")
 	if err != nil {
 		return nil, err
@@ -153,9 +152,9 @@ func takeData(m *wire.Message, keys []*keyState, which []int, sink func(int, val
 		if err != nil {
 			return nil, err
 		}
-		if index == nil && next < len(which) && string(keys[which[next]].key) == string(k) {
+		if index == nil && next < len(which) && string(keys[which[next]].Key()) == string(k) {
 			if err := sink(which[next], v); err != nil {
-				return nil, fmt.Errorf("result of %s: %w", keys[which[next]].key, err)
+				return nil, fmt.Errorf("result of %s: %w", keys[which[next]].Key(), err)
 			}
 			next++
 			continue
@@ -163,12 +162,12 @@ func takeData(m *wire.Message, keys []*keyState, which []int, sink func(int, val
 		if index == nil {
 			index, got = make(map[task.Key][]int), make([]bool, len(which))
 			for j := next; j < len(which); j++ {
-				key := keys[which[j]].key
+				key := keys[which[j]].Key()
 				index[key] = append(index[key], j)
 			}
 			for j := range next {
 				got[j] = true
-				key := keys[which[j]].key
+				key := keys[which[j]].Key()
 				index[key] = append(index[key], j)
 			}
 		}
@@ -178,7 +177,7 @@ func takeData(m *wire.Message, keys []*keyState, which []int, sink func(int, val
 			}
 			got[j] = true
 			if err := sink(which[j], v); err != nil {
-				return nil, fmt.Errorf("result of %s: %w", keys[which[j]].key, err)
+				return nil, fmt.Errorf("result of %s: %w", keys[which[j]].Key(), err)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package client
+package fetch
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/lane"
+	"go.millstream.dev/internal/rpc"
 )
 
 // laneAfter is how many bytes a worker has handed over before its lane is asked for.
@@ -20,10 +21,10 @@ type lanes struct {
 	fetched map[string]int64 // bytes that came over a worker's own address; guarded by mu
 }
 
-func newLanes(c *Client, dial comm.DialConfig) *lanes {
-	return &lanes{fetched: map[string]int64{}, book: lane.NewBook(lane.Config{Network: c.cfg.Network, Dial: dial,
+func newLanes(network comm.Network, dial comm.DialConfig, workers *rpc.Pool) *lanes {
+	return &lanes{fetched: map[string]int64{}, book: lane.NewBook(lane.Config{Network: network, Dial: dial,
 		Ask: func(ctx context.Context, worker string) (r lane.Reply, err error) {
-			err = c.workers.Call(ctx, worker, lane.Op, nil, &r)
+			err = workers.Call(ctx, worker, lane.Op, nil, &r)
 			return r, err
 		}})}
 }
@@ -35,7 +36,7 @@ func (l *lanes) count(worker string, n int64) {
 	l.fetched[worker] += n
 }
 
-// pays tells whether a worker's lane is worth asking for.
+// pays reports whether a worker's lane is worth asking for.
 func (l *lanes) pays(worker string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,45 +44,45 @@ func (l *lanes) pays(worker string) bool {
 }
 
 // laneFailed leaves a worker's lane alone for a while.
-func (c *Client) laneFailed(worker string, err error) {
-	c.lanes.book.Failed(worker)
-	c.log.Debug("a lane failed; data goes over the worker's own address", "worker", worker, "error", err)
+func (f *Fetcher) laneFailed(worker string, err error) {
+	f.lanes.book.Failed(worker)
+	f.cfg.Log.Debug("a lane failed; data goes over the worker's own address", "worker", worker, "error", err)
 }
 
 // dataConn is a connection on which a worker hands over results. release ends its use; its
 // argument is what went wrong with it.
-func (c *Client) dataConn(ctx context.Context, worker string) (conn comm.Comm, through bool, release func(error),
+func (f *Fetcher) dataConn(ctx context.Context, worker string) (conn comm.Comm, through bool, release func(error),
 	err error) {
-	own, err := c.workers.Acquire(ctx, worker)
+	own, err := f.workers.Acquire(ctx, worker)
 	if err != nil {
 		return nil, false, nil, err
 	}
-	if own.Info().Millstream != nil && c.lanes.pays(worker) {
-		if conn, address := c.laneTo(ctx, worker); conn != nil {
-			c.workers.Release(worker, own)
+	if own.Info().Millstream != nil && f.lanes.pays(worker) {
+		if conn, address := f.laneTo(ctx, worker); conn != nil {
+			f.workers.Release(worker, own)
 			return conn, true, func(err error) {
-				c.lanes.book.Release(address, conn)
+				f.lanes.book.Release(address, conn)
 				if err != nil {
-					c.laneFailed(worker, err)
+					f.laneFailed(worker, err)
 				}
 			}, nil
 		}
 	}
-	return own, false, func(error) { c.workers.Release(worker, own) }, nil
+	return own, false, func(error) { f.workers.Release(worker, own) }, nil
 }
 
 // laneTo is a connection over a worker's lane, nil if there is none.
-func (c *Client) laneTo(ctx context.Context, worker string) (comm.Comm, string) {
-	address, err := c.lanes.book.Find(ctx, worker)
+func (f *Fetcher) laneTo(ctx context.Context, worker string) (comm.Comm, string) {
+	address, err := f.lanes.book.Find(ctx, worker)
 	if err == nil && address == "" {
 		return nil, ""
 	}
 	var conn comm.Comm
 	if err == nil {
-		conn, err = c.lanes.book.Acquire(ctx, address)
+		conn, err = f.lanes.book.Acquire(ctx, address)
 	}
 	if err != nil {
-		c.laneFailed(worker, err)
+		f.laneFailed(worker, err)
 		return nil, ""
 	}
 	return conn, address

@@ -1,4 +1,4 @@
-package client
+package link
 
 import (
 	"context"
@@ -30,9 +30,9 @@ type dialing struct {
 }
 
 // dial connects to the scheduler and logs while that takes long.
-func (c *Client) dial(ctx context.Context) (comm.Comm, error) {
-	cfg := c.cfg.Dial.To(secure.Scheduler)
-	d := &dialing{log: c.log, address: c.address, limit: cfg.Timeout, start: time.Now(), pause: dialNotice}
+func (l *Link) dial(ctx context.Context) (comm.Comm, error) {
+	cfg := l.cfg.Dial.To(secure.Scheduler)
+	d := &dialing{log: l.cfg.Log, address: l.cfg.Address, limit: cfg.Timeout, start: time.Now(), pause: dialNotice}
 	if d.limit <= 0 {
 		d.limit = comm.DefaultConnectTimeout
 	}
@@ -41,7 +41,7 @@ func (c *Client) dial(ctx context.Context) (comm.Comm, error) {
 	d.timer = time.AfterFunc(d.pause, d.report)
 	d.mu.Unlock()
 	defer d.stop()
-	return c.cfg.Network.Dial(ctx, c.address, cfg)
+	return l.cfg.Network.Dial(ctx, l.cfg.Address, cfg)
 }
 
 func (d *dialing) failed(err error) {

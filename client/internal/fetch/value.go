@@ -1,0 +1,85 @@
+package fetch
+
+import (
+	"fmt"
+
+	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/wire"
+)
+
+// Value is a result in a message: in its body, or in frames.
+type Value struct {
+	raw []byte
+	ser *wire.Serialized
+}
+
+// As decodes a result; what it returns shares no memory with the message.
+func As[T any](v Value) (T, error) {
+	if v.ser == nil {
+		return task.ReadBody[T](v.raw)
+	}
+	var out T
+	err := task.DecodeInto(v.ser, &out)
+	return out, err
+}
+
+// readValue reads a value of a reply's data: a marker, or the value itself.
+func readValue(m *wire.Message, raw []byte) (Value, error) {
+	r := msgpack.NewReader(raw)
+	if r.Kind() != msgpack.MapKind {
+		return Value{raw: raw}, nil
+	}
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return Value{}, err
+	}
+	if n != 1 || r.Kind() != msgpack.Str {
+		return Value{raw: raw}, nil
+	}
+	name, err := r.ReadName()
+	if err != nil {
+		return Value{}, err
+	}
+	if string(name) != "__Serialized__" {
+		return Value{raw: raw}, nil
+	}
+	at, err := r.ReadUint()
+	if err != nil {
+		return Value{}, err
+	}
+	if at == 0 || at >= uint64(len(m.Frames)) || m.Frames[at].OnDevice() {
+		return Value{}, fmt.Errorf("client: a result refers to frame %d of %d", at, len(m.Frames))
+	}
+	header := m.Frames[at].Bytes()
+	count, err := subFrames(header)
+	if err != nil {
+		return Value{}, err
+	}
+	if count > uint64(len(m.Frames))-at-1 {
+		return Value{}, fmt.Errorf("client: a result of %d frames, and %d are there", count, uint64(len(m.Frames))-at-1)
+	}
+	return Value{ser: &wire.Serialized{Header: header, Frames: m.Frames[at+1 : at+1+count]}}, nil
+}
+
+// subFrames is the number of frames that a header announces.
+func subFrames(header []byte) (uint64, error) {
+	r := msgpack.NewReader(header)
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return 0, err
+	}
+	for range n {
+		name, err := r.ReadName()
+		if err != nil {
+			return 0, err
+		}
+		if string(name) == "num-sub-frames" {
+			return r.ReadUint()
+		}
+		if err := r.Skip(); err != nil {
+			return 0, err
+		}
+	}
+	return 0, fmt.Errorf("client: a result's header without num-sub-frames")
+}

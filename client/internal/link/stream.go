@@ -1,0 +1,171 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"go.millstream.dev/client/internal/tracker"
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
+	"go.millstream.dev/wire"
+)
+
+// stream is the comm on which client and scheduler send each other what happens.
+type stream struct {
+	comm     comm.Comm
+	identity tracker.Identity
+}
+
+// register dials the scheduler and makes the stream.
+func (l *Link) register(ctx context.Context) (*stream, error) {
+	conn, err := l.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := l.begin(ctx, conn)
+	if err != nil {
+		conn.Abort()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (l *Link) begin(ctx context.Context, conn comm.Comm) (*stream, error) {
+	hello := wire.NewDict("client", l.cfg.ID, "versions", wire.NewDict("packages", wire.Dict{}))
+	if conn.Info().Millstream != nil { // Dask's scheduler takes no other arguments
+		hello.Set("millstream", wire.NewDict("registry", l.cfg.Registry(), "functions", task.Names(), "signatures",
+			task.Signatures(), "build", task.BuildText()))
+	}
+	if err := rpc.Notify(ctx, conn, "register-client", hello); err != nil {
+		return nil, err
+	}
+	m, err := conn.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Release()
+	v, err := wire.Decode(m, wire.DecodeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	start, ok := v.(wire.Dict)
+	if list, is := v.([]any); is && len(list) > 0 {
+		start, ok = list[0].(wire.Dict)
+	}
+	if !ok || start.GetString("op") != "stream-start" {
+		if err := rpc.ReplyError("register-client", l.cfg.Address, v); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("not a Dask scheduler: answer to register-client is %.100v", v)
+	}
+	if text := start.GetString("error"); text != "" {
+		return nil, fmt.Errorf("the scheduler refuses the client: %s", text)
+	}
+	s := &stream{comm: conn}
+	if v, ok := start.Get("millstream"); ok {
+		if d, ok := v.(wire.Dict); ok {
+			s.identity.ID = d.GetString("id")
+			if e, ok := d.Get("epoch"); ok {
+				s.identity.Epoch, _ = e.(int64)
+			}
+		}
+	}
+	if text := start.GetString("warning"); text != "" {
+		level := slog.LevelWarn
+		if s.identity.IsDask() {
+			level = slog.LevelDebug // it misses the Python packages of a client that has no Python
+		}
+		l.cfg.Log.Log(ctx, level, "scheduler", "warning", text)
+	}
+	return s, nil
+}
+
+// beat sends heartbeats.
+func (l *Link) beat(ctx context.Context) {
+	t := time.NewTicker(l.cfg.Heartbeat)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			_ = l.cfg.Tracker.Queue(tracker.Op("heartbeat-client")) // an error ends ctx too
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// read applies what the scheduler sends until the comm ends.
+func (l *Link) read(ctx context.Context, s *stream) error {
+	for {
+		m, err := s.comm.Read(ctx)
+		if err != nil {
+			return err
+		}
+		err = l.cfg.Tracker.Receive(m)
+		m.Release()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// write sends what is queued, until ctx or the comm ends. It returns what it had taken and could not send.
+func (l *Link) write(ctx context.Context, s *stream) ([]tracker.Item, error) {
+	for {
+		items, m := l.cfg.Tracker.Take()
+		if m == nil {
+			if err := l.cfg.Tracker.Err(); err != nil { // all has been sent
+				return nil, err
+			}
+			select {
+			case <-l.cfg.Tracker.Wake():
+				continue
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		err := s.comm.Write(ctx, m)
+		m.Release()
+		if err != nil {
+			return items, err
+		}
+	}
+}
+
+// reconnect looks for the scheduler again and registers under the same id. It returns nil when the link has ended
+// instead.
+func (l *Link) reconnect(unsent []tracker.Item, why error) *stream {
+	unsent = l.cfg.Tracker.Disconnected(unsent)
+	limit := l.cfg.Reconnect
+	if limit < 0 || l.stay.Load() {
+		l.cfg.Tracker.Fail(fmt.Errorf("%w: the scheduler at %s is lost: %w", tracker.ErrClosed, l.cfg.Address, why))
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, limit)
+	defer cancel()
+	l.pool.Remove(l.cfg.Address)
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		s, err := l.register(ctx)
+		if err == nil {
+			l.cfg.Tracker.Resume(s.identity, unsent)
+			l.cfg.Resumed()
+			l.cfg.Log.Info("scheduler is back", "scheduler", l.cfg.Address)
+			return s
+		}
+		if ctx.Err() != nil {
+			if l.ctx.Err() == nil {
+				l.cfg.Tracker.Fail(fmt.Errorf("%w: the scheduler at %s has been lost for %v: %w", tracker.ErrClosed,
+					l.cfg.Address, limit, err))
+			}
+			return nil
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		case <-ctx.Done():
+		}
+	}
+}

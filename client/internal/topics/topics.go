@@ -1,0 +1,83 @@
+// Package topics has the subscriptions of a client to topics of events.
+package topics
+
+import (
+	"slices"
+	"sync"
+
+	"go.millstream.dev/client/internal/tracker"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/wire"
+)
+
+// Event is a value that was logged under a topic; package client documents its fields.
+type Event struct {
+	Topic string
+	Time  float64
+	Value any
+}
+
+// Topics are the subscriptions. Any number of goroutines may use them.
+type Topics struct {
+	send func(op, topic string)
+
+	mu   sync.Mutex // guards subs; held while messages are queued, so that their order is that of the subscriptions
+	subs map[string][]*subscription
+}
+
+type subscription struct{ f func(Event) }
+
+// New returns Topics without subscriptions. queue queues a message to the scheduler; it does not block.
+func New(queue func(msgpack.Raw)) *Topics {
+	return &Topics{subs: map[string][]*subscription{}, send: func(op, topic string) {
+		queue(tracker.Op(op, "topic", topic))
+	}}
+}
+
+// Subscribe calls f for every event of a topic from now on. The returned function ends it.
+func (t *Topics) Subscribe(topic string, f func(Event)) (stop func()) {
+	s := &subscription{f}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.subs[topic]) == 0 {
+		t.send("subscribe-topic", topic)
+	}
+	t.subs[topic] = append(t.subs[topic], s)
+	return sync.OnceFunc(func() { t.unsubscribe(topic, s) })
+}
+
+func (t *Topics) unsubscribe(topic string, s *subscription) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := slices.DeleteFunc(t.subs[topic], func(x *subscription) bool { return x == s })
+	t.subs[topic] = all
+	if len(all) == 0 {
+		delete(t.subs, topic)
+		t.send("unsubscribe-topic", topic)
+	}
+}
+
+// Resume subscribes again to all topics, at a scheduler that may not know them.
+func (t *Topics) Resume() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for topic := range t.subs {
+		t.send("subscribe-topic", topic)
+	}
+}
+
+// Deliver calls the subscribers of an event, as the scheduler sends it. No lock is held meanwhile.
+func (t *Topics) Deliver(d wire.Dict) {
+	e := Event{Topic: d.GetString("topic")}
+	v, _ := d.Get("event")
+	if pair, ok := v.([]any); ok && len(pair) == 2 {
+		e.Time, _ = pair[0].(float64)
+		e.Value = wire.Clone(pair[1])
+	}
+	t.mu.Lock()
+	all := slices.Clone(t.subs[e.Topic])
+	t.mu.Unlock()
+	for _, s := range all {
+		s.f(e)
+	}
+}

@@ -1,0 +1,150 @@
+package tracker
+
+import (
+	"slices"
+
+	"go.millstream.dev/client/internal/daskgraph"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/wire"
+)
+
+// Options are what update-graph says about all of its tasks. Tasks with equal ones may go together.
+type Options struct {
+	// FIFO is the fifo_timeout, as Dask's settings write it.
+	FIFO string
+	// Actors makes the results actors.
+	Actors bool
+	// Submitting is the task that submits the graph, if any.
+	Submitting task.Key
+}
+
+// Graph is an update-graph: open while it is the last in the queue, so that tasks that are submitted one by one travel
+// together, then kept until its tasks have ended in case the scheduler has to get it again.
+type Graph struct {
+	opts   Options
+	seq    int // graphs may refer to earlier ones
+	w      task.GraphWriter
+	wanted []byte // keys, one behind the other
+	n      int    // of them
+	left   int    // of them that have not ended
+	notes  map[string]int
+	sealed *wire.Serialized
+	// unordered leaves the order of the tasks to the scheduler.
+	unordered bool
+	dask      *daskgraph.Graph // the sealed graph as Dask's scheduler takes it; nil for one of this module
+}
+
+// NewGraph returns an empty graph, which one goroutine fills and then submits. unordered leaves the order of the tasks
+// to the scheduler.
+func NewGraph(opts Options, unordered bool) *Graph { return &Graph{opts: opts, unordered: unordered} }
+
+// Writer returns the writer of the graph's tasks.
+func (g *Graph) Writer() *task.GraphWriter { return &g.w }
+
+// Annotate adds annotations once and returns their index.
+func (g *Graph) Annotate(a *task.Annotations) int {
+	if a.IsZero() {
+		return task.None
+	}
+	text := string(a.Append(nil))
+	if i, ok := g.notes[text]; ok {
+		return i
+	}
+	if g.notes == nil {
+		g.notes = make(map[string]int)
+	}
+	i := g.w.Annotations(a)
+	g.notes[text] = i
+	return i
+}
+
+// want adds a key to those that are wanted.
+func (g *Graph) want(s *State) {
+	g.wanted = append(g.wanted, s.key...)
+	g.n++
+	if s.graph == nil && !s.status.Ended() {
+		s.graph = g
+		g.left++
+	}
+}
+
+// done records that a key of the graph has ended.
+func (g *Graph) done(s *State) {
+	s.graph = nil
+	g.left--
+}
+
+// seal ends the graph: nothing joins it any more. The caller holds mu.
+func (t *Tracker) seal(g *Graph) error {
+	if g.sealed != nil {
+		return nil
+	}
+	g.sealed = g.w.SerializedFor(t.cfg.Registry())
+	g.w = task.GraphWriter{}
+	if !t.identity.IsDask() {
+		return nil
+	}
+	// Dask's scheduler reads graphs one after the other, but in two steps if it has to order the tasks, and in one if
+	// not. Behind one that it orders all take two: none overtakes another that it depends on.
+	t.unordered = slices.DeleteFunc(t.unordered, func(x *Graph) bool { return x.left <= 0 })
+	if g.unordered {
+		t.unordered = append(t.unordered, g)
+	}
+	var err error
+	g.dask, err = daskgraph.New(g.sealed, len(t.unordered) == 0)
+	return err
+}
+
+// append adds the message of a sealed graph.
+func (g *Graph) append(b *rpc.Batch) {
+	expr := g.sealed
+	if g.dask != nil {
+		expr = g.dask.Expr
+	}
+	b.Begin()
+	b.Body = appendField(msgpack.AppendMapHeader(b.Body, 9), "op", "update-graph")
+	b.Body = msgpack.AppendString(b.Body, "expr_ser")
+	b.Serialized(expr)
+	body := msgpack.AppendString(b.Body, "keys")
+	if g.dask != nil { // releases before 2025.7 want a set
+		body = msgpack.AppendMapHeader(body, 2)
+		body = msgpack.AppendString(body, "__Set__")
+		body = msgpack.AppendBool(body, true)
+		body = msgpack.AppendString(body, "as-list")
+	}
+	body = msgpack.AppendArrayHeader(body, g.n)
+	body = append(body, g.wanted...)
+	body = msgpack.AppendString(body, "internal_priority")
+	if g.dask != nil && g.dask.Priority != nil {
+		body = append(body, g.dask.Priority...)
+	} else {
+		body = msgpack.AppendNil(body)
+	}
+	body = msgpack.AppendString(body, "submitting_task")
+	if g.opts.Submitting == "" {
+		body = msgpack.AppendNil(body)
+	} else {
+		body = append(body, g.opts.Submitting...)
+	}
+	body = appendField(body, "fifo_timeout", g.opts.FIFO)
+	body = msgpack.AppendString(body, "actors")
+	body = msgpack.AppendBool(body, g.opts.Actors)
+	b.Body = msgpack.AppendString(body, "annotations")
+	switch {
+	case g.dask == nil: // they are in the graph
+		b.Body = msgpack.AppendMapHeader(b.Body, 0)
+	case g.dask.Pickled != nil:
+		b.Pickled(g.dask.Pickled)
+	default:
+		b.Body = append(b.Body, g.dask.Annotations...)
+	}
+	b.Body = msgpack.AppendString(b.Body, "span_metadata")
+	if g.dask != nil {
+		b.Pickled(daskgraph.SpanMetadata())
+		return
+	}
+	b.Body = msgpack.AppendString(msgpack.AppendMapHeader(b.Body, 1), "collections")
+	b.Body = msgpack.AppendArrayHeader(b.Body, 0)
+}

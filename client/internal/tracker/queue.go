@@ -1,0 +1,205 @@
+package tracker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/wire"
+)
+
+// Item is one message of the queue: encoded, or a graph that may still grow.
+type Item struct {
+	raw   msgpack.Raw
+	graph *Graph
+}
+
+// maxQueued is how many bytes of graphs may wait for the writer. Submitters wait beyond it: a scheduler that is slow,
+// or away, must not fill the client's memory.
+const maxQueued = 256 << 20
+
+// WaitForSpace waits until there is space in the queue, or ctx or the client ends.
+func (t *Tracker) WaitForSpace(ctx context.Context) error {
+	for {
+		t.mu.Lock()
+		if t.closed != nil || t.queued < maxQueued {
+			err := t.closed
+			t.mu.Unlock()
+			return err
+		}
+		if t.space == nil {
+			t.space = make(chan struct{})
+		}
+		space := t.space
+		t.mu.Unlock()
+		select {
+		case <-space:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// growNodes is how many tasks a graph may have and still take more.
+const growNodes = 16384
+
+// graphFor returns a graph that tasks with these options can join. The caller holds mu.
+func (t *Tracker) graphFor(opts Options) *Graph {
+	t.flushReleases()
+	if n := len(t.out); n > 0 {
+		if g := t.out[n-1].graph; g != nil && g.sealed == nil && g.opts == opts && g.w.Len() < growNodes {
+			return g
+		}
+	}
+	g := &Graph{opts: opts}
+	t.queueGraph(g)
+	return g
+}
+
+// queueGraph adds a graph to the queue. The caller holds mu.
+func (t *Tracker) queueGraph(g *Graph) {
+	t.flushReleases()
+	t.seq++
+	g.seq = t.seq
+	t.queued += g.w.Size()
+	t.out = append(t.out, Item{graph: g})
+	t.graphs[g] = struct{}{}
+}
+
+// flushReleases turns what was released into a message, before the next one. The caller holds mu.
+func (t *Tracker) flushReleases() {
+	if len(t.releasing) == 0 {
+		return
+	}
+	t.out = append(t.out, Item{raw: keysMessage("client-releases-keys", t.releasing, t.cfg.ID)})
+	t.releasing = t.releasing[:0]
+}
+
+// Queue queues a message. A client that has ended drops it and returns the cause.
+func (t *Tracker) Queue(raw msgpack.Raw) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed != nil {
+		return t.closed
+	}
+	t.queue(raw)
+	return nil
+}
+
+// queue queues a message. The caller holds mu.
+func (t *Tracker) queue(raw msgpack.Raw) {
+	t.flushReleases()
+	t.out = append(t.out, Item{raw: raw})
+	t.wakeWriter()
+}
+
+func (t *Tracker) wakeWriter() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Wake returns a channel that has a token when something may be queued.
+func (t *Tracker) Wake() <-chan struct{} { return t.wake }
+
+// Take empties the queue into one message, nil if there is nothing to send. The items are for Resume, where the message
+// could not be sent.
+func (t *Tracker) Take() ([]Item, *wire.Message) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.flushReleases()
+	if len(t.out) == 0 {
+		return nil, nil
+	}
+	items := t.out
+	t.out, t.queued = nil, 0
+	items = slices.DeleteFunc(items, func(it Item) bool {
+		if it.graph == nil {
+			return false
+		}
+		err := t.seal(it.graph)
+		if err != nil {
+			t.refuse(it.graph, err)
+		}
+		return err != nil
+	})
+	t.freeSpace()
+	for g := range t.graphs { // those whose tasks have all ended need not be sent again
+		if g.left <= 0 && g.sealed != nil {
+			delete(t.graphs, g)
+		}
+	}
+	if len(items) == 0 {
+		return nil, nil
+	}
+	return items, encodeItems(items)
+}
+
+// freeSpace wakes those who wait for space. The caller holds mu.
+func (t *Tracker) freeSpace() {
+	if t.space != nil {
+		close(t.space)
+		t.space = nil
+	}
+}
+
+// refuse ends the keys of a graph that cannot be encoded. The caller holds mu.
+func (t *Tracker) refuse(g *Graph, err error) {
+	for _, s := range t.keys {
+		if s.graph == g {
+			s.end(Failed, fmt.Errorf("client: task %s: %w", s.key, err))
+		}
+	}
+}
+
+// encodeItems makes one message, a list of maps. Its graphs are sealed.
+func encodeItems(items []Item) *wire.Message {
+	n := 8
+	for _, it := range items {
+		n += len(it.raw) + 256
+		if it.graph != nil {
+			n += len(it.graph.wanted)
+		}
+	}
+	b := rpc.NewBatch(n)
+	for _, it := range items {
+		if it.graph != nil {
+			it.graph.append(b)
+		} else {
+			b.Begin()
+			b.Body = append(b.Body, it.raw...)
+		}
+	}
+	return b.Message()
+}
+
+// Op returns the message of an op with string arguments, given as names and values by turns.
+func Op(op string, args ...string) msgpack.Raw {
+	b := appendField(msgpack.AppendMapHeader(nil, 1+len(args)/2), "op", op)
+	for _, a := range args {
+		b = msgpack.AppendString(b, a)
+	}
+	return b
+}
+
+func appendField(b []byte, name, value string) []byte {
+	return msgpack.AppendString(msgpack.AppendString(b, name), value)
+}
+
+// keysMessage is an op about keys.
+func keysMessage(op string, keys []task.Key, client string) msgpack.Raw {
+	n := 64 + len(client)
+	for _, k := range keys {
+		n += len(k)
+	}
+	b := make([]byte, 0, n)
+	b = msgpack.AppendMapHeader(b, 3)
+	b = appendField(b, "op", op)
+	b = msgpack.AppendString(b, "keys")
+	b = task.AppendKeys(b, keys)
+	return appendField(b, "client", client)
+}

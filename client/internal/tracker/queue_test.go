@@ -1,0 +1,62 @@
+package tracker
+
+import (
+	"context"
+	"testing"
+
+	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/wire"
+)
+
+func TestQueueKeepsOrder(t *testing.T) {
+	c := offline(t)
+	h := &Handle{s: c.keys[task.NewKey("a")]}
+	c.release(h)
+	g := c.graphFor(Options{})
+	ks, _ := c.hold(task.NewKey("a"))
+	g.w.Spec(ks.key, []byte("s"), nil, task.None, 0)
+	g.want(ks)
+	if again := c.graphFor(Options{}); again != g {
+		t.Error("tasks that are submitted one after the other do not travel together")
+	}
+	if other := c.graphFor(Options{Actors: true}); other == g {
+		t.Error("tasks with other options travel together")
+	}
+	items, m := c.Take()
+	if len(items) != 3 || items[0].raw == nil || items[1].graph != g {
+		t.Fatalf("%d messages", len(items))
+	}
+	var names []string
+	ops := wire.ReadOps(m.Body())
+	for ops.Next() {
+		names = append(names, string(ops.Op()))
+	}
+	if ops.Err() != nil || len(names) != 3 || names[0] != "client-releases-keys" || names[1] != "update-graph" {
+		t.Errorf("ops %v, %v", names, ops.Err())
+	}
+	if err := msgpackOnly(m.Body()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	c := offline(t)
+	c.out, c.queued = []Item{{raw: Op("x")}}, maxQueued
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := c.WaitForSpace(ctx); err != context.Canceled {
+		t.Errorf("a full queue: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.WaitForSpace(context.Background()) }()
+	c.Take()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func msgpackOnly(b []byte) error {
+	_, err := msgpack.Decode(b)
+	return err
+}

@@ -1,0 +1,69 @@
+package tracker
+
+import (
+	"errors"
+	"testing"
+
+	"go.millstream.dev/internal/task"
+	"go.millstream.dev/wire"
+)
+
+func TestReceive(t *testing.T) {
+	c := offline(t)
+	exc, err := wire.PickleException(errors.New("no"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := c.keys[task.NewKey("a")], c.keys[task.NewKey("b")]
+	say := func(v ...any) {
+		t.Helper()
+		if err := c.Receive(encoded(t, v)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(wire.NewDict("op", "key-in-memory", "key", "a", "workers", []any{"tcp://w"}),
+		wire.NewDict("op", "something-new"))
+	if a.status != Finished || c.addresses.list[a.where] != "tcp://w" {
+		t.Errorf("in memory: %+v", a)
+	}
+	say(wire.NewDict("op", "lost-data", "key", "a"))
+	if a.status != Lost || a.where != -1 {
+		t.Errorf("lost: %+v", a)
+	}
+	say(wire.NewDict("op", "cancelled-keys", "keys", []any{"a", "nobody's"}, "reason", "r", "msg", "m"))
+	if a.status != Canceled || a.err.Error() != "task a: the result was lost with its worker: r: m" {
+		t.Errorf("cancelled: %v", a.err)
+	}
+	say(wire.NewDict("op", "task-erred", "key", "b", "exception", wire.Serialize{Value: exc}, "traceback", nil,
+		"traceback_text", "here"))
+	e, ok := b.err.(*failure)
+	if !ok || b.status != Failed || e.exception != "RuntimeError: no" || e.traceback != "here" {
+		t.Errorf("erred: %+v", b.err)
+	}
+	say(wire.NewDict("op", "task-retried", "key", "b"))
+	if b.status != Pending || b.err != nil {
+		t.Errorf("retried: %+v", b)
+	}
+	say(wire.NewDict("op", "restart"))
+	if b.status != Canceled {
+		t.Errorf("restarted: %+v", b)
+	}
+	if err := c.Receive(encoded(t, []any{wire.NewDict("op", "close")})); err == nil {
+		t.Error("the end of the stream is no error")
+	}
+}
+
+func FuzzReceive(f *testing.F) {
+	for _, v := range []any{
+		wire.NewDict("op", "key-in-memory", "key", "a", "workers", []any{"tcp://w"}, "type", []byte("x")),
+		wire.NewDict("op", "task-erred", "key", "b", "exception", []byte("x"), "traceback", nil),
+		wire.NewDict("op", "cancelled-keys", "keys", []any{"a"}, "reason", nil),
+		wire.NewDict("op", "lost-data", "key", "a"),
+		wire.NewDict("op", "event", "topic", "t", "event", []any{1.5, "x"}),
+	} {
+		f.Add(encoded(f, []any{v}).Body())
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		_ = offline(t).Receive(&wire.Message{Frames: []wire.Frame{wire.HeapFrame(body)}})
+	})
+}

@@ -1,0 +1,77 @@
+package tracker
+
+import (
+	"slices"
+
+	"go.millstream.dev/internal/task"
+)
+
+// Disconnected is called when the connection to the scheduler is lost. Dask's scheduler forgets a client whose
+// connection ends: all futures are canceled. It returns what of unsent has to be sent again.
+func (t *Tracker) Disconnected(unsent []Item) []Item {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.identity.IsDask() {
+		return unsent
+	}
+	t.forget()
+	return nil
+}
+
+// forget cancels all futures and empties the queue. The caller holds mu.
+func (t *Tracker) forget() {
+	for _, s := range t.keys {
+		s.cancel("scheduler-connection-lost", "the client lost the connection to the scheduler: submit "+
+			"the work again")
+	}
+	t.out, t.queued, t.releasing, t.unordered = nil, 0, t.releasing[:0], nil
+	clear(t.graphs)
+	t.freeSpace()
+}
+
+// Resume queues what a scheduler that may know nothing has to get: the graphs whose tasks have not ended, then what was
+// not sent, then the keys that are wanted. Any of it may be sent twice.
+func (t *Tracker) Resume(id Identity, unsent []Item) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if id.IsDask() && !t.identity.IsDask() { // another program took the address over
+		t.forget()
+		unsent = nil
+	}
+	t.identity = id
+	t.forgetShortages()
+	old := append(unsent, t.out...)
+	t.out = nil
+	queued := make(map[*Graph]bool)
+	for _, it := range old {
+		if it.graph != nil {
+			queued[it.graph] = true
+		}
+	}
+	var again []*Graph
+	for g := range t.graphs {
+		if !queued[g] && g.sealed != nil && g.left > 0 {
+			again = append(again, g)
+			g.wanted, g.n = nil, 0 // keys that were released since are no longer wanted
+		}
+	}
+	slices.SortFunc(again, func(a, b *Graph) int { return a.seq - b.seq })
+	for _, g := range again {
+		t.out = append(t.out, Item{graph: g})
+	}
+	t.out = append(t.out, old...)
+	var wanted []task.Key
+	for k, s := range t.keys {
+		switch g := s.graph; {
+		case g != nil && !queued[g] && g.sealed != nil:
+			g.wanted = append(g.wanted, k...)
+			g.n++
+		case g == nil && s.status != Canceled:
+			wanted = append(wanted, k)
+		}
+	}
+	if len(wanted) > 0 {
+		t.queue(keysMessage("client-desires-keys", wanted, t.cfg.ID))
+	}
+	t.wakeWriter()
+}

@@ -1,0 +1,152 @@
+package tracker
+
+import (
+	"slices"
+	"strings"
+
+	"go.millstream.dev/internal/task"
+	"go.millstream.dev/wire"
+)
+
+// Shortage is a set of tasks that the scheduler cannot start because no worker can run them; package client documents
+// its fields.
+type Shortage struct {
+	Reason string
+	Text   string
+	Tasks  int
+	Keys   []task.Key
+	More   bool
+}
+
+// maxShortages bounds what a scheduler can make a client remember.
+const maxShortages = 100
+
+// Shortages returns why tasks of this client cannot run at present.
+func (t *Tracker) Shortages() []Shortage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.short)
+}
+
+// unrunnable applies a message about tasks that cannot run, which replaces the one before. The caller holds mu, and
+// calls the returned function without it: that logs.
+func (t *Tracker) unrunnable(m *wire.Message, raw []byte) (func(), error) {
+	d, err := decode(m, raw)
+	if err != nil {
+		return nil, err
+	}
+	var news []Shortage
+	v, _ := d.Get("shortages")
+	list, _ := v.([]any)
+	repeat, _ := d.Get("repeat")
+	before := map[string]bool{}
+	for _, s := range t.short {
+		before[s.Text] = true
+	}
+	t.forgetShortages()
+	for _, v := range list[:min(len(list), maxShortages)] {
+		e, _ := v.(wire.Dict)
+		short := Shortage{Reason: strings.Clone(e.GetString("reason")), Text: strings.Clone(e.GetString("text"))}
+		if n, ok := e.Get("tasks"); ok {
+			count, _ := n.(int64)
+			short.Tasks = int(count)
+		}
+		if more, ok := e.Get("more"); ok {
+			short.More, _ = more.(bool)
+		}
+		keys, _ := e.Get("keys")
+		for _, k := range asList(keys) {
+			key, err := task.KeyOf(k)
+			if err != nil {
+				continue
+			}
+			if s := t.keys[key]; s != nil && !s.status.Ended() {
+				s.why = short.Text
+				short.Keys = append(short.Keys, s.key)
+			}
+		}
+		t.short = append(t.short, short)
+		if !before[short.Text] || repeat == true {
+			news = append(news, short)
+		}
+	}
+	mended := len(before) > 0 && len(t.short) == 0
+	if t.shortNews != nil {
+		close(t.shortNews)
+		t.shortNews = nil
+	}
+	return func() {
+		for _, s := range news {
+			t.cfg.Log.Warn("tasks wait: no worker can run them", "reason", s.Reason, "tasks", s.Tasks, "example",
+				exampleOf(s.Keys), "detail", s.Text)
+		}
+		if mended {
+			t.cfg.Log.Info("tasks can run again")
+		}
+	}, nil
+}
+
+func exampleOf(keys []task.Key) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	return keys[0].String()
+}
+
+func asList(v any) []any {
+	list, _ := v.([]any)
+	return list
+}
+
+// forgetShortages ends the shortages of the last message. The caller holds mu.
+func (t *Tracker) forgetShortages() {
+	for _, short := range t.short {
+		for _, k := range short.Keys {
+			if s := t.keys[k]; s != nil {
+				s.why = ""
+			}
+		}
+	}
+	t.short = nil
+}
+
+// WhyPending returns why the first of keys that has not ended cannot run; "" when nothing is known.
+func (t *Tracker) WhyPending(keys ...*State) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.short) == 0 {
+		return ""
+	}
+	for _, s := range keys {
+		if why := t.whyPending(s); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// whyPending returns why a task that has not ended cannot run. The caller holds mu.
+func (t *Tracker) whyPending(s *State) string {
+	if s.status.Ended() {
+		return ""
+	}
+	if s.why != "" {
+		return s.why
+	}
+	for _, short := range t.short {
+		if short.More {
+			return "among others, tasks of this client wait: " + short.Text
+		}
+	}
+	return ""
+}
+
+// ShortageNews returns a channel that is closed at the next message about tasks that cannot run.
+func (t *Tracker) ShortageNews() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.shortNews == nil {
+		t.shortNews = make(chan struct{})
+	}
+	return t.shortNews
+}
