@@ -106,11 +106,7 @@ func (g *Group) startSend(ctx context.Context, to int, tag uint64, m Memory) (wa
 		m.bytes()
 		return g.p2p.send(ctx, to, tag, memory{bytes: m.Bytes})
 	}
-	err := g.checkPeer(to)
-	if err == nil && g.carrier == nil {
-		err = fmt.Errorf("collective: Send: %w", ErrNoCarrier)
-	}
-	if err != nil {
+	if err := g.checkSend(to, m); err != nil {
 		return func() error { return err }
 	}
 	return g.carrier.Send(ctx, to, tag, m.Buffer)

@@ -48,6 +48,9 @@ func (g *Group) Start(ctx context.Context, c Call) *Request {
 
 // startSendRecv begins both messages of a call and returns how to wait for them.
 func (g *Group) startSendRecv(ctx context.Context, c *Call) (wait func() (int, error)) {
+	if err := g.checkSend(c.To, c.Send); err != nil { // before a receive begins that might never end
+		return func() (int, error) { return 0, err }
+	}
 	received := g.startRecv(ctx, c.From, c.RecvTag, c.Recv)
 	sent := g.startSend(ctx, c.To, c.SendTag, c.Send)
 	return func() (int, error) {
@@ -85,6 +88,15 @@ func background(f func() (int, error)) *Request {
 	r := newRequest()
 	go func() { r.finish(f()) }()
 	return r
+}
+
+// checkSend returns why a message cannot be sent, as far as that is known beforehand.
+func (g *Group) checkSend(to int, m Memory) error {
+	err := g.checkPeer(to)
+	if err == nil && isDevice(m.Buffer) && g.carrier == nil {
+		err = fmt.Errorf("collective: Send: %w", ErrNoCarrier)
+	}
+	return err
 }
 
 func (g *Group) checkPeer(rank int) error {
