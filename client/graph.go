@@ -8,6 +8,7 @@ import (
 
 	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 )
 
 // Graph is a set of calls with keys of the user's choice, which is submitted as a whole: the
@@ -26,7 +27,7 @@ type graphNode struct {
 	key      task.Key
 	from, to int // in specs
 	deps     []task.Key
-	notes    task.Annotations
+	notes    taskgraph.Annotations
 }
 
 // NewGraph makes an empty graph.
@@ -191,7 +192,7 @@ func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.
 		n := &g.nodes[i]
 		c.advice.CheckNode(n.key, n.to-n.from)
 		c.advice.CheckWorkers(&n.notes)
-		w.Spec(n.key, g.specs[n.from:n.to], n.deps, out.Annotate(&n.notes), task.None)
+		w.Spec(n.key, g.specs[n.from:n.to], n.deps, out.Annotate(&n.notes), taskgraph.None)
 	}
 	slab := make([]Future[T], len(wanted))
 	handles := make([]tracker.Handle, len(wanted))

@@ -6,6 +6,7 @@ import (
 
 	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 )
 
 // Option changes how tasks are run: where, in which order, how often.
@@ -16,7 +17,7 @@ type options struct {
 	impure bool
 	actor  bool
 	fifo   time.Duration
-	notes  task.Annotations
+	notes  taskgraph.Annotations
 }
 
 // defaultFIFO is Dask's fifo_timeout of submit and map: tasks that are submitted within it

@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/wire"
@@ -203,12 +204,12 @@ func benchScheduler(b *testing.B, journal string) {
 	b.ResetTimer()
 	for sent := 0; sent < b.N; sent += graph {
 		n := min(graph, b.N-sent)
-		var w task.GraphWriter
+		var w taskgraph.Writer
 		keys := make([]any, n)
 		for i := range n {
 			k := task.NewKey(fmt.Sprintf("inc-%08x%08d", b.N, sent+i))
 			keys[i] = k.Raw()
-			w.Spec(k, spec, nil, task.None, int64(sent+i)) // one Map, sent in pieces
+			w.Spec(k, spec, nil, taskgraph.None, int64(sent+i)) // one Map, sent in pieces
 		}
 		m, err := wire.Encode(msgpack.MapOf("op", "update-graph", "expr_ser", w.Serialized(), "keys", keys,
 			"fifo_timeout", "100 ms"), wire.EncodeOptions{})

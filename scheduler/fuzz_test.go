@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -41,9 +42,9 @@ func FuzzStream(f *testing.F) {
 		msgpack.MapOf("x", 1)))
 	seed(false, msgpack.MapOf("op", "report-key", "key", []any{"x", 1}), msgpack.MapOf("op", "heartbeat-client"),
 		msgpack.MapOf("op", "variable_delete", "name", "v"))
-	var w task.GraphWriter
+	var w taskgraph.Writer
 	w.Spec(task.NewKey("x"), []byte(specHead+"spec"), []task.Key{task.NewKey("y")},
-		w.Annotations(&task.Annotations{Workers: []string{"a"}, Retries: 1}), 0)
+		w.Annotations(&taskgraph.Annotations{Workers: []string{"a"}, Retries: 1}), 0)
 	g := w.Serialized()
 	body, err := msgpack.Append(nil, msgpack.MapOf("op", "update-graph", "expr_ser",
 		msgpack.MapOf("__Serialized__", 1), "keys", names("x"), "fifo_timeout", "1 s", "actors", names("x"),

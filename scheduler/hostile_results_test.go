@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/rpc"
-	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
@@ -17,7 +17,9 @@ import (
 	"go.millstream.dev/wire"
 )
 
-func onlyOn(worker string) *task.Annotations { return &task.Annotations{Workers: []string{worker}} }
+func onlyOn(worker string) *taskgraph.Annotations {
+	return &taskgraph.Annotations{Workers: []string{worker}}
+}
 
 // A worker that was given a task, and reports it with figures that cannot be: the figures are
 // cut, the worker is named, and sums over all tasks stay sums.

@@ -13,7 +13,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
-	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -48,7 +48,7 @@ func hostile(t *testing.T) (*Scheduler, *sayings, func()) {
 		t.Helper()
 		n++
 		key := fmt.Sprintf("honest-%d", n)
-		c.submit([]node{{key: key, spec: "x", notes: &task.Annotations{Workers: []string{"honest"}}}})
+		c.submit([]node{{key: key, spec: "x", notes: &taskgraph.Annotations{Workers: []string{"honest"}}}})
 		c.expectKey("key-in-memory", key)
 		if got := c.gather(key); got[key] != "x" {
 			t.Errorf("the honest client got %v", got)

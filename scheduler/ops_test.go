@@ -7,6 +7,7 @@ import (
 
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/val"
@@ -76,7 +77,7 @@ func TestRefreshWhoHas(t *testing.T) {
 	s := start(t, Config{})
 	a, b := idle(t, s, "a"), idle(t, s, "b", with("nthreads", 2))
 	c := connect(t, s, "client-1")
-	c.submit([]node{{key: "x", spec: "x", notes: &task.Annotations{Workers: []string{"a"}}}})
+	c.submit([]node{{key: "x", spec: "x", notes: &taskgraph.Annotations{Workers: []string{"a"}}}})
 	a.finished(a.expectOp("compute-task"))
 	c.expectKey("key-in-memory", "x")
 	b.send(msgpack.MapOf("op", "request-refresh-who-has", "keys", names("x", "nothing"), "stimulus_id", "x"))
@@ -108,9 +109,9 @@ func TestGraphOptions(t *testing.T) {
 	s := start(t, Config{})
 	c := connect(t, s, "client-1")
 	graph := func(key string, more ...any) {
-		var g task.GraphWriter
+		var g taskgraph.Writer
 		g.Spec(task.NewKey(key), []byte(specHead+"spec"), nil,
-			g.Annotations(&task.Annotations{Resources: map[string]float64{"GPU": 1.5}}), task.None)
+			g.Annotations(&taskgraph.Annotations{Resources: map[string]float64{"GPU": 1.5}}), taskgraph.None)
 		c.send(append(msgpack.MapOf("op", "update-graph", "expr_ser", g.Serialized(), "keys", names(key)),
 			msgpack.MapOf(more...)...))
 	}

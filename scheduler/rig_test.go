@@ -18,6 +18,7 @@ import (
 	_ "go.millstream.dev/internal/comm/inproc"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/data"
@@ -244,7 +245,7 @@ func connect(t testing.TB, s *Scheduler, name string) *testClient {
 type node struct {
 	key, spec string
 	deps      []string
-	notes     *task.Annotations
+	notes     *taskgraph.Annotations
 }
 
 // specHead begins a spec that is a call of Go's, see task.IsSpec.
@@ -261,9 +262,9 @@ func names(list ...string) []any {
 // submit sends an update-graph for some nodes, of which keys are wanted (none: all).
 func (c *testClient) submit(nodes []node, keys ...string) {
 	c.t.Helper()
-	var w task.GraphWriter
+	var w taskgraph.Writer
 	for i, n := range nodes {
-		notes := task.None
+		notes := taskgraph.None
 		if n.notes != nil {
 			notes = w.Annotations(n.notes)
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
@@ -96,7 +96,7 @@ func TestRetries(t *testing.T) {
 	s := start(t, Config{})
 	w := join(t, s, "a")
 	c := connect(t, s, "client-1")
-	c.submit([]node{{key: "x", spec: "fail", notes: &task.Annotations{Retries: 2}}})
+	c.submit([]node{{key: "x", spec: "fail", notes: &taskgraph.Annotations{Retries: 2}}})
 	c.expectKey("task-erred", "x")
 	if n := w.count("x"); n != 3 {
 		t.Errorf("x ran %d times, want 3", n)
@@ -186,8 +186,8 @@ func TestRestrictions(t *testing.T) {
 	d := join(t, s, "d")
 	c := connect(t, s, "client-1")
 	c.submit([]node{
-		{key: "named", spec: "n", notes: &task.Annotations{Workers: []string{"d"}}},
-		{key: "gpu", spec: "g", notes: &task.Annotations{Resources: map[string]float64{"GPU": 1}}},
+		{key: "named", spec: "n", notes: &taskgraph.Annotations{Workers: []string{"d"}}},
+		{key: "gpu", spec: "g", notes: &taskgraph.Annotations{Resources: map[string]float64{"GPU": 1}}},
 	})
 	c.expectOp("key-in-memory")
 	c.expectOp("key-in-memory")

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"go.millstream.dev/internal/task/internal/scalar"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/mem"
@@ -121,10 +122,10 @@ func ReadBody[T any](raw []byte) (T, error) {
 func EncodeValue(v any) (*wire.Serialized, error) {
 	switch x := v.(type) {
 	case nil, bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64:
-		return scalar(v)
+		return encodeScalar(v)
 	case string:
 		if validText(x) {
-			return scalar(v)
+			return encodeScalar(v)
 		}
 	case []byte:
 		if x != nil {
@@ -140,7 +141,7 @@ func EncodeValue(v any) (*wire.Serialized, error) {
 	if v != nil {
 		t := reflect.TypeOf(v)
 		if t.Kind() == reflect.Pointer && (isWire(t) || t == bufferType) && reflect.ValueOf(v).IsNil() {
-			return scalar(nil)
+			return encodeScalar(nil)
 		}
 		if isWire(t) || hasCodec(t) {
 			return encodeWire(v)
@@ -152,7 +153,7 @@ func EncodeValue(v any) (*wire.Serialized, error) {
 	return encodeTree(v)
 }
 
-func scalar(v any) (*wire.Serialized, error) {
+func encodeScalar(v any) (*wire.Serialized, error) {
 	b, err := pickle.Append(make([]byte, 0, 16), v, pickle.Options{})
 	if err != nil {
 		return nil, &EncodeError{Type: reflect.TypeOf(v), Reason: err.Error()}
@@ -203,7 +204,7 @@ func DecodeInto[T any](s *wire.Serialized, dst *T) error { return decodeAs(s, ds
 
 func decodeAs[T any](s *wire.Serialized, dst *T, own func(any) any) error {
 	if len(s.Frames) == 1 && !s.Frames[0].OnDevice() && bytes.Equal(s.Header, pickleHeader) {
-		if ok := scalarInto(s.Frames[0].Bytes(), dst); ok {
+		if ok := scalar.Into(s.Frames[0].Bytes(), dst); ok {
 			return nil
 		}
 	}

@@ -7,6 +7,10 @@ import (
 	"strings"
 )
 
+// ErrReschedule is returned by a function, alone or wrapped, that gives its task back: the
+// scheduler then chooses a worker again. (Dask: raise Reschedule())
+var ErrReschedule = errors.New("task: to be run elsewhere")
+
 // ErrUnknownFunc is returned by calls of a function that this process has not registered.
 var ErrUnknownFunc = errors.New("task: function is not registered")
 

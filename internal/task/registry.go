@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"go.millstream.dev/internal/task/internal/place"
 )
 
 // Func is a registered function without its types: what a worker runs.
@@ -49,7 +51,7 @@ type frozenFuncs struct {
 // register adds a function. It panics, at the start of the program, where a mistake of the
 // programmer would otherwise show in the cluster.
 func register(f *Func) *Func {
-	f.where = callerPlace()
+	f.where = place.Caller()
 	if f.name == "" {
 		panic("task: function registered at " + f.where + " has no name")
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 )
 
 // DefaultLimit is the size in bytes of arguments from which on they are logged.
@@ -86,7 +87,7 @@ func (a *Advice) warnSize(name string, n int) {
 
 // CheckWorkers looks, once for each name, whether there are workers by the names that tasks are restricted to. A task
 // that no worker may run waits until one joins, as in Dask; without a warning a misspelled name would be hard to find.
-func (a *Advice) CheckWorkers(n *task.Annotations) {
+func (a *Advice) CheckWorkers(n *taskgraph.Annotations) {
 	if len(n.Workers) == 0 || n.AllowOtherWorkers {
 		return
 	}

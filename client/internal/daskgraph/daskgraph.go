@@ -12,6 +12,7 @@ import (
 
 	"go.millstream.dev/internal/dask/gotask"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
@@ -44,14 +45,14 @@ var ExprHeader = sync.OnceValue(func() []byte {
 
 // New returns a graph of this module as Dask's. With order false the scheduler orders the tasks.
 func New(s *wire.Serialized, order bool) (*Graph, error) {
-	r, err := task.ReadGraph(s)
+	r, err := taskgraph.Read(s)
 	if err != nil {
 		return nil, err
 	}
 	graph := new(pickle.Dict)
 	notes := newNotes(r.Annotations)
 	out := new(Graph)
-	var n task.Node
+	var n taskgraph.Node
 	var nodeKeys []pickle.Value // by index, for dependencies that are indices
 	load := pickle.Global{Module: "pickle", Name: "loads"}
 	for r.Next(&n) {
@@ -82,7 +83,7 @@ func New(s *wire.Serialized, order bool) (*Graph, error) {
 		notes.add(key, n.Annotations, isGo)
 		if order {
 			at := n.Order
-			if at == task.None {
+			if at == taskgraph.None {
 				at = int64(len(nodeKeys) - 1)
 			}
 			out.Priority = msgpack.AppendInt(append(out.Priority, n.Key...), at)
@@ -105,9 +106,9 @@ func New(s *wire.Serialized, order bool) (*Graph, error) {
 
 // noteList collects the annotations of a graph's tasks.
 type noteList struct {
-	sets  []task.Annotations // the graph's own, each perhaps again for Go functions
+	sets  []taskgraph.Annotations // the graph's own, each perhaps again for Go functions
 	which map[noteSet]int
-	list  []task.Annotations
+	list  []taskgraph.Annotations
 	keys  []pickle.Value
 	of    []int // index in list, by key
 }
@@ -117,7 +118,7 @@ type noteSet struct {
 	isGo bool
 }
 
-func newNotes(sets []task.Annotations) *noteList {
+func newNotes(sets []taskgraph.Annotations) *noteList {
 	return &noteList{sets: sets, which: make(map[noteSet]int)}
 }
 
@@ -125,7 +126,7 @@ func (d *noteList) add(key pickle.Value, at int, isGo bool) {
 	set := noteSet{at, isGo}
 	i, ok := d.which[set]
 	if !ok {
-		var a task.Annotations
+		var a taskgraph.Annotations
 		if at >= 0 {
 			a = d.sets[at]
 		}

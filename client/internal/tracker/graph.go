@@ -6,6 +6,7 @@ import (
 	"go.millstream.dev/client/internal/daskgraph"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -25,7 +26,7 @@ type Options struct {
 type Graph struct {
 	opts   Options
 	seq    int // graphs may refer to earlier ones
-	w      task.GraphWriter
+	w      taskgraph.Writer
 	wanted []byte // keys, one behind the other
 	n      int    // of them
 	left   int    // of them that have not ended
@@ -41,12 +42,12 @@ type Graph struct {
 func NewGraph(opts Options, unordered bool) *Graph { return &Graph{opts: opts, unordered: unordered} }
 
 // Writer returns the writer of the graph's tasks.
-func (g *Graph) Writer() *task.GraphWriter { return &g.w }
+func (g *Graph) Writer() *taskgraph.Writer { return &g.w }
 
 // Annotate adds annotations once and returns their index.
-func (g *Graph) Annotate(a *task.Annotations) int {
+func (g *Graph) Annotate(a *taskgraph.Annotations) int {
 	if a.IsZero() {
-		return task.None
+		return taskgraph.None
 	}
 	text := string(a.Append(nil))
 	if i, ok := g.notes[text]; ok {
@@ -82,7 +83,7 @@ func (t *Tracker) seal(g *Graph) error {
 		return nil
 	}
 	g.sealed = g.w.SerializedFor(t.cfg.Registry())
-	g.w = task.GraphWriter{}
+	g.w = taskgraph.Writer{}
 	if !t.identity.IsDask() {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -15,7 +16,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 	c.release(h)
 	g := c.graphFor(Options{})
 	ks, _ := c.hold(task.NewKey("a"))
-	g.w.Spec(ks.key, []byte("s"), nil, task.None, 0)
+	g.w.Spec(ks.key, []byte("s"), nil, taskgraph.None, 0)
 	g.want(ks)
 	if again := c.graphFor(Options{}); again != g {
 		t.Error("tasks that are submitted one after the other do not travel together")

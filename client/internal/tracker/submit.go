@@ -1,10 +1,13 @@
 package tracker
 
-import "go.millstream.dev/internal/task"
+import (
+	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
+)
 
 // Submit holds a key and queues its call, which joins the calls before it where it can. A key that is held already is
 // not queued again, unless it was canceled.
-func (t *Tracker) Submit(key task.Key, spec []byte, deps []task.Key, notes *task.Annotations,
+func (t *Tracker) Submit(key task.Key, spec []byte, deps []task.Key, notes *taskgraph.Annotations,
 	opts Options) (*State, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/specs"
 )
@@ -77,7 +78,7 @@ func (c *taskReader) readNotes(r *msgpack.Reader) error {
 			return err
 		}
 		inner := msgpack.NewReader(raw)
-		a, err := task.ReadAnnotations(&inner)
+		a, err := taskgraph.ReadAnnotations(&inner)
 		if err == nil {
 			err = inner.End()
 		}

@@ -4,15 +4,16 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
 
 // Graphs of whatever bytes are read or refused; what is read has keys and specs that can be read again.
 func FuzzGraph(f *testing.F) {
-	var w task.GraphWriter
+	var w taskgraph.Writer
 	w.Spec(task.NewKey("x"), []byte("MS\x01spec"), []task.Key{task.NewKey("y")},
-		w.Annotations(&task.Annotations{Workers: []string{"a"}, Retries: 1}), 0)
+		w.Annotations(&taskgraph.Annotations{Workers: []string{"a"}, Retries: 1}), 0)
 	g := w.Serialized()
 	body, err := msgpack.Append(nil, msgpack.MapOf("op", "update-graph", "keys", []any{"x"}, "fifo_timeout", "1 s",
 		"actors", []any{"x"}, "user_priority", 3))
@@ -37,4 +38,4 @@ func FuzzGraph(f *testing.F) {
 	})
 }
 
-var g0 = func() *wire.Serialized { var w task.GraphWriter; return w.Serialized() }()
+var g0 = func() *wire.Serialized { var w taskgraph.Writer; return w.Serialized() }()

@@ -15,6 +15,7 @@ import (
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/specs"
 	"go.millstream.dev/scheduler/internal/val"
@@ -107,7 +108,7 @@ func (m *Opener) decodeExpr(ctx context.Context, from Source, g *Graph, msg *wir
 	switch {
 	case !ok:
 		return errors.New("expr_ser is no serialized expression")
-	case task.IsGraph(expr.Header):
+	case taskgraph.Is(expr.Header):
 		g.Expr = expr
 		return g.Read(expr)
 	}
@@ -193,7 +194,7 @@ func duration(raw []byte) (time.Duration, error) {
 
 // Read reads the nodes of a Go client's graph, or of one that the journal has kept.
 func (g *Graph) Read(expr *wire.Serialized) error {
-	r, err := task.ReadGraph(expr)
+	r, err := taskgraph.Read(expr)
 	if err != nil {
 		return err
 	}
@@ -210,7 +211,7 @@ func (g *Graph) Read(expr *wire.Serialized) error {
 		Ordered: true}
 	var deps []task.Key
 	var edges []int32
-	var n task.Node
+	var n taskgraph.Node
 	for r.Next(&n) {
 		node := state.Node{Key: mem.key(n.Key), Order: n.Order}
 		if n.Spec != nil {
@@ -278,7 +279,7 @@ func grown[T any](part, list []T) []T {
 	return append(slices.Clip(part), list[len(list)-1])
 }
 
-func annotations(a *task.Annotations) *state.Annotations {
+func annotations(a *taskgraph.Annotations) *state.Annotations {
 	out := &state.Annotations{
 		Workers: a.Workers, AllowOtherWorkers: a.AllowOtherWorkers, Priority: a.Priority, HasPriority: a.HasPriority,
 		Retries: a.Retries, Raw: slices.Clone(a.Raw),

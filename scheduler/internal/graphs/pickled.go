@@ -12,6 +12,7 @@ import (
 	"go.millstream.dev/internal/dask/gotask"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/scheduler/internal/pygraph"
@@ -175,7 +176,7 @@ func (g *Graph) split(expr *wire.Serialized, notes any, priority []byte, opens f
 
 // shortNotes reads the annotations of a message if that needs no Python; nil for none.
 func shortNotes(notes any) (*state.Annotations, bool, error) {
-	var a task.Annotations
+	var a taskgraph.Annotations
 	switch v := notes.(type) {
 	case nil:
 		return nil, true, nil
@@ -200,7 +201,7 @@ func shortNotes(notes any) (*state.Annotations, bool, error) {
 			return nil, false, nil
 		}
 		r := msgpack.NewReader(raw)
-		if a, err = task.ReadAnnotations(&r); err != nil {
+		if a, err = taskgraph.ReadAnnotations(&r); err != nil {
 			return nil, false, nil // Python knows more forms, and better words
 		}
 	default:
@@ -251,12 +252,12 @@ func readOrders(raw []byte) (map[task.Key]int64, bool) {
 // record is the graph as the journal keeps it: its tasks, since what opened the expression
 // may be gone when the journal is read.
 func (g *Graph) record() *wire.Serialized {
-	var w task.GraphWriter
+	var w taskgraph.Writer
 	var scratch []byte
 	notes := map[*state.Annotations]int{}
 	for i := range g.Tasks.Nodes {
 		n := &g.Tasks.Nodes[i]
-		at := task.None
+		at := taskgraph.None
 		if n.Annotations != nil {
 			known, ok := notes[n.Annotations]
 			if !ok {
@@ -270,7 +271,7 @@ func (g *Graph) record() *wire.Serialized {
 			scratch = specs.AppendWhole(scratch[:0], *n.Shared, spec)
 			spec = scratch
 		}
-		order := int64(task.None)
+		order := int64(taskgraph.None)
 		if g.Tasks.Ordered {
 			order = max(n.Order, 0)
 		}

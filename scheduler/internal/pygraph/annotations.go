@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 )
@@ -18,13 +18,13 @@ import (
 //
 // ok is false where only Python can tell what they mean: a callable has to be called with
 // each key. The error is for values that Dask would not take either.
-func Annotations(tree pickle.Value) (a task.Annotations, ok bool, err error) {
+func Annotations(tree pickle.Value) (a taskgraph.Annotations, ok bool, err error) {
 	d, isDict := tree.(*pickle.Dict)
 	if !isDict {
 		return a, false, nil
 	}
 	if a.Raw, err = appendPlain(nil, d, plainDepth); err != nil {
-		return task.Annotations{}, false, nil
+		return taskgraph.Annotations{}, false, nil
 	}
 	if d.Len() == 0 {
 		a.Raw = nil
@@ -33,20 +33,20 @@ func Annotations(tree pickle.Value) (a task.Annotations, ok bool, err error) {
 	for k, v := range d.All() {
 		name, isText := k.(string)
 		if !isText {
-			return task.Annotations{}, false, nil
+			return taskgraph.Annotations{}, false, nil
 		}
 		if v == nil {
 			continue
 		}
 		if err := annotation(&a, name, v); err != nil {
-			return task.Annotations{}, false, fmt.Errorf("annotation %.40s: %w", name, err)
+			return taskgraph.Annotations{}, false, fmt.Errorf("annotation %.40s: %w", name, err)
 		}
 	}
 	return a, true, nil
 }
 
 // annotation reads one that means something to a scheduler. Dask has two names for some.
-func annotation(a *task.Annotations, name string, v pickle.Value) (err error) {
+func annotation(a *taskgraph.Annotations, name string, v pickle.Value) (err error) {
 	switch name {
 	case "workers", "restrictions":
 		a.Workers, err = workers(v)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/hosttest"
 	"go.millstream.dev/scheduler/internal/journal"
@@ -42,8 +43,8 @@ func keys(names ...string) (out []task.Key) {
 func TestLog(t *testing.T) {
 	h, dir := hosttest.New(t), t.TempDir()
 	l, _, _ := open(t, h, dir)
-	var w task.GraphWriter
-	w.Spec(task.NewKey("x"), []byte("MS\x01spec"), nil, task.None, 0)
+	var w taskgraph.Writer
+	w.Spec(task.NewKey("x"), []byte("MS\x01spec"), nil, taskgraph.None, 0)
 	l.Client("c", true)
 	l.Desire("c", keys("a", "b"))
 	l.Pause()
@@ -200,8 +201,8 @@ func TestParts(t *testing.T) {
 
 // Records that are cut short, or longer than they say, are refused.
 func TestBrokenRecords(t *testing.T) {
-	var w task.GraphWriter
-	w.Spec(task.NewKey("x"), []byte("MS\x01spec"), nil, task.None, 0)
+	var w taskgraph.Writer
+	w.Spec(task.NewKey("x"), []byte("MS\x01spec"), nil, taskgraph.None, 0)
 	graph := bytes.Join(graphParts("c", []byte("raw"), w.Serialized()), nil)
 	parts, err := opParts("op", msgpack.MapOf("a", "b"))
 	if err != nil {

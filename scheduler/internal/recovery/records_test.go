@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
@@ -12,8 +13,8 @@ import (
 func FuzzRecords(f *testing.F) {
 	name := appendNameRecord(nil, "client", []task.Key{task.NewKey("x")})
 	f.Add(name)
-	var w task.GraphWriter
-	w.Spec(task.NewKey("x"), []byte("M-spec"), nil, task.None, 0)
+	var w taskgraph.Writer
+	w.Spec(task.NewKey("x"), []byte("M-spec"), nil, taskgraph.None, 0)
 	f.Add(bytes.Join(graphParts("client", []byte{0x80}, w.Serialized()), nil))
 	parts, err := opParts("variable_set", msgpack.MapOf("name", "v", "data", []byte("v")))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/hosttest"
 	"go.millstream.dev/scheduler/internal/journal"
@@ -73,11 +74,11 @@ func (r *rig) named(name string) state.ClientID {
 }
 
 func (r *rig) ReplayGraph(client string, raw []byte, expr *wire.Serialized) error {
-	g, err := task.ReadGraph(expr)
+	g, err := taskgraph.Read(expr)
 	if err != nil {
 		return err
 	}
-	var n task.Node
+	var n taskgraph.Node
 	ev := state.UpdateGraph{Client: r.named(client), Graph: &state.Graph{}}
 	for g.Next(&n) {
 		if string(n.Spec) == "MS\x01panic" {
@@ -127,10 +128,10 @@ func (r *rig) ReplayData(client string, keys []task.Key) {
 // submit does and records a graph of single tasks, as a scheduler does.
 func (r *rig) submit(t *testing.T, client string, names ...string) {
 	t.Helper()
-	var w task.GraphWriter
+	var w taskgraph.Writer
 	list := []any{}
 	for i, n := range names {
-		w.Spec(task.NewKey(n), []byte("MS\x01"+n), nil, task.None, int64(i))
+		w.Spec(task.NewKey(n), []byte("MS\x01"+n), nil, taskgraph.None, int64(i))
 		list = append(list, n)
 	}
 	raw, err := msgpack.Append(nil, msgpack.MapOf("op", "update-graph", "keys", list))
@@ -365,8 +366,8 @@ func TestPoisoned(t *testing.T) {
 	r := startIn(t, t.TempDir(), 0)
 	r.Do(func() {
 		replay := r.Replay()
-		var w task.GraphWriter
-		w.Spec(task.NewKey("x"), []byte("MS\x01panic"), nil, task.None, 0)
+		var w taskgraph.Writer
+		w.Spec(task.NewKey("x"), []byte("MS\x01panic"), nil, taskgraph.None, 0)
 		data := slices.Concat(graphParts("c", []byte{0x80}, w.Serialized())...)
 		if err := replay(journal.Record{Kind: recordGraph, Data: data}); !errors.Is(err, ErrRecord) ||
 			!strings.Contains(err.Error(), "panicked") {

@@ -8,6 +8,7 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/journal"
 	"go.millstream.dev/wire"
@@ -109,7 +110,7 @@ func checkRecord(r journal.Record) error {
 		if _, err := graphKeys(raw); err != nil {
 			return err
 		}
-		_, err = task.ReadGraph(expr)
+		_, err = taskgraph.Read(expr)
 		return err
 	case recordOp:
 		_, _, err := readOpRecord(r.Data)
@@ -149,11 +150,11 @@ func (k *content) writeData(write func(journal.Kind, string, []task.Key) error, 
 
 // alive tells whether a task of a graph is still known.
 func (k *content) alive(expr *wire.Serialized) (bool, error) {
-	r, err := task.ReadGraph(expr)
+	r, err := taskgraph.Read(expr)
 	if err != nil {
 		return false, err
 	}
-	var n task.Node
+	var n taskgraph.Node
 	for r.Next(&n) {
 		if k.live[task.Key(n.Key)] {
 			return true, nil

@@ -1,13 +1,15 @@
-package task
+// Package scalar reads pickles of numbers, texts and bools without building a tree.
+package scalar
 
 import (
 	"encoding/binary"
 	"math"
+	"unicode/utf8"
 )
 
-// scalarInto reads the pickle of a number, text or bool without building a tree. It tells
-// whether it could; what it cannot, the general reader reads, or refuses.
-func scalarInto[T any](p []byte, dst *T) bool {
+// Into reads the pickle of a number, text or bool into dst. It reports whether it could; what it cannot, the general
+// reader reads, or rejects.
+func Into[T any](p []byte, dst *T) bool {
 	switch d := any(dst).(type) {
 	case *int:
 		n, ok := pickledInt(p)
@@ -106,7 +108,7 @@ func pickledText(p []byte) ([]byte, bool) {
 	if len(tail) == 2 && tail[0] == 0x94 { // MEMOIZE
 		tail = tail[1:]
 	}
-	if len(tail) != 1 || tail[0] != '.' || !validText(string(rest[:n])) {
+	if len(tail) != 1 || tail[0] != '.' || !utf8.Valid(rest[:n]) {
 		return nil, false
 	}
 	return rest[:n], true

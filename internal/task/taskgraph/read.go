@@ -1,8 +1,9 @@
-package task
+package taskgraph
 
 import (
 	"fmt"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -21,7 +22,7 @@ type Node struct {
 	Spec []byte
 	// Deps are what it needs; the slice is used again by the next node.
 	Deps []Dep
-	// Annotations is an index into GraphReader.Annotations, or None.
+	// Annotations is an index into Reader.Annotations, or None.
 	Annotations int
 	// Order is its place in the graph, or None.
 	Order int64
@@ -35,15 +36,15 @@ type Dep struct {
 	Key []byte
 }
 
-// GraphReader walks over a graph, a node at a time and without allocating for each.
+// Reader walks over a graph, a node at a time and without allocating for each.
 //
-//	g, err := task.ReadGraph(s)
-//	var n task.Node
+//	g, err := taskgraph.Read(s)
+//	var n taskgraph.Node
 //	for g.Next(&n) {
 //		…
 //	}
 //	err = g.Err()
-type GraphReader struct {
+type Reader struct {
 	// Registry is the hash of the client's functions.
 	Registry string
 	// Nodes is the number of nodes, as promised: allocate by what arrives.
@@ -57,41 +58,42 @@ type GraphReader struct {
 	err    error
 }
 
-// ReadGraph begins to read a graph of a Go client. The frames must be in host memory, and
+// Read begins to read a graph of a Go client. The frames must be in host memory, and
 // not compressed.
-func ReadGraph(s *wire.Serialized) (*GraphReader, error) {
+func Read(s *wire.Serialized) (*Reader, error) {
 	h, err := readGraphHeader(s.Header)
 	if err != nil {
-		return nil, &SpecError{Reason: "a graph's header", Err: err}
+		return nil, &task.SpecError{Reason: "a graph's header", Err: err}
 	}
-	if h.serializer != GraphSerializer {
-		return nil, &SpecError{Reason: fmt.Sprintf("a graph in family %.40q, want %q", h.serializer, GraphSerializer)}
+	if h.serializer != Serializer {
+		return nil, &task.SpecError{Reason: fmt.Sprintf("a graph in family %.40q, want %q", h.serializer, Serializer)}
 	}
 	if h.version != graphVersion {
-		return nil, &SpecError{Reason: fmt.Sprintf("a graph of version %d, and this release reads %d: use the same "+
+		return nil, &task.SpecError{Reason: fmt.Sprintf("a graph of version %d, and this release reads %d: "+
+			"use the same "+
 			"release everywhere", h.version, graphVersion)}
 	}
 	var size int64
 	for _, f := range s.Frames {
 		if f.OnDevice() {
-			return nil, &SpecError{Reason: "a graph in memory of a GPU"}
+			return nil, &task.SpecError{Reason: "a graph in memory of a GPU"}
 		}
 		size += int64(f.Len())
 	}
 	if len(s.Frames) == 0 {
-		return nil, &SpecError{Reason: "a graph without frames"}
+		return nil, &task.SpecError{Reason: "a graph without frames"}
 	}
-	g := &GraphReader{Registry: h.registry, frames: s.Frames[1:]}
+	g := &Reader{Registry: h.registry, frames: s.Frames[1:]}
 	if err := g.head(s.Frames[0].Bytes()); err != nil {
-		return nil, &SpecError{Reason: "a graph's first frame", Err: err}
+		return nil, &task.SpecError{Reason: "a graph's first frame", Err: err}
 	}
 	if int64(g.Nodes) > size/6 { // the shortest node has six bytes
-		return nil, &SpecError{Reason: fmt.Sprintf("a graph of %d nodes in %d bytes", g.Nodes, size)}
+		return nil, &task.SpecError{Reason: fmt.Sprintf("a graph of %d nodes in %d bytes", g.Nodes, size)}
 	}
 	return g, nil
 }
 
-func (g *GraphReader) head(b []byte) error {
+func (g *Reader) head(b []byte) error {
 	r := msgpack.NewReader(b)
 	n, err := r.ReadMapLen()
 	if err != nil {
@@ -121,7 +123,7 @@ func (g *GraphReader) head(b []byte) error {
 	return r.End()
 }
 
-func (g *GraphReader) annotations(r *msgpack.Reader) error {
+func (g *Reader) annotations(r *msgpack.Reader) error {
 	n, err := r.ReadArrayLen()
 	if err != nil {
 		return err
@@ -139,113 +141,27 @@ func (g *GraphReader) annotations(r *msgpack.Reader) error {
 	return nil
 }
 
-// ReadAnnotations reads a map of annotations; Raw borrows from the reader's bytes.
-func ReadAnnotations(r *msgpack.Reader) (Annotations, error) {
-	var a Annotations
-	from := r.Offset()
-	n, err := r.ReadMapLen()
-	if err != nil {
-		return a, err
-	}
-	for range n {
-		k, err := r.ReadName()
-		if err != nil {
-			return a, err
-		}
-		switch {
-		case r.Kind() == msgpack.Nil:
-			err = r.ReadNil()
-		case string(k) == "workers":
-			a.Workers, err = readNames(r)
-		case string(k) == "allow_other_workers":
-			a.AllowOtherWorkers, err = r.ReadBool()
-		case string(k) == "resources":
-			a.Resources, err = readResources(r)
-		case string(k) == "priority":
-			a.HasPriority = true
-			a.Priority, err = r.ReadFloat()
-		case string(k) == "retries":
-			var retries int64
-			if retries, err = r.ReadInt(); err == nil && (retries < 0 || retries > 1<<31) {
-				err = fmt.Errorf("%d retries", retries)
-			}
-			a.Retries = int(retries)
-		case string(k) == "timeout":
-			a.Timeout, err = r.ReadFloat()
-		default:
-			err = r.Skip()
-		}
-		if err != nil {
-			return a, fmt.Errorf("%.40s: %w", k, err)
-		}
-	}
-	a.Raw = r.Since(from)
-	return a, nil
-}
-
-// readNames reads one name or a list of them.
-func readNames(r *msgpack.Reader) ([]string, error) {
-	if r.Kind() == msgpack.Str {
-		s, err := r.ReadString()
-		return []string{s}, err
-	}
-	n, err := r.ReadArrayLen()
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for range n {
-		s, err := r.ReadString()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, nil
-}
-
-func readResources(r *msgpack.Reader) (map[string]float64, error) {
-	n, err := r.ReadMapLen()
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string]float64)
-	for range n {
-		k, err := r.ReadString()
-		if err != nil {
-			return nil, err
-		}
-		if out[k], err = r.ReadFloat(); err != nil {
-			return nil, err
-		}
-		if !(out[k] >= 0) {
-			return nil, fmt.Errorf("%g of resource %.40q", out[k], k)
-		}
-	}
-	return out, nil
-}
-
-// Next reads the next node into n, and tells whether there is one.
-func (g *GraphReader) Next(n *Node) bool {
+// Next reads the next node into n, and reports whether there is one.
+func (g *Reader) Next(n *Node) bool {
 	if g.err != nil || g.read >= g.Nodes {
 		return false
 	}
 	for g.r.Remaining() == 0 {
 		if len(g.frames) == 0 {
-			g.err = &SpecError{Reason: fmt.Sprintf("a graph of %d nodes ends after %d", g.Nodes, g.read)}
+			g.err = &task.SpecError{Reason: fmt.Sprintf("a graph of %d nodes ends after %d", g.Nodes, g.read)}
 			return false
 		}
 		g.r, g.frames = msgpack.NewReader(g.frames[0].Bytes()), g.frames[1:]
 	}
 	if err := g.node(n); err != nil {
-		g.err = &SpecError{Reason: fmt.Sprintf("node %d of a graph", g.read), Err: err}
+		g.err = &task.SpecError{Reason: fmt.Sprintf("node %d of a graph", g.read), Err: err}
 		return false
 	}
 	g.read++
 	return true
 }
 
-func (g *GraphReader) node(n *Node) error {
+func (g *Reader) node(n *Node) error {
 	*n = Node{Deps: n.Deps[:0], Annotations: None, Order: None}
 	parts, err := g.r.ReadArrayLen()
 	if err != nil {
@@ -294,7 +210,7 @@ func (g *GraphReader) node(n *Node) error {
 	return nil
 }
 
-func (g *GraphReader) dep() (Dep, error) {
+func (g *Reader) dep() (Dep, error) {
 	switch g.r.Kind() {
 	case msgpack.Int:
 		i, err := g.r.ReadUint()
@@ -324,15 +240,15 @@ func (g *GraphReader) dep() (Dep, error) {
 
 // key reads a canonical key. It allocates only for one that is not, which clients of ours
 // never send.
-func (g *GraphReader) key() ([]byte, error) { return g.r.ReadKey(nil) }
+func (g *Reader) key() ([]byte, error) { return g.r.ReadKey(nil) }
 
 // Err is what ended the walk, nil at the end of the graph.
-func (g *GraphReader) Err() error {
+func (g *Reader) Err() error {
 	if g.err != nil {
 		return g.err
 	}
 	if g.read == g.Nodes && (g.r.Remaining() > 0 || len(g.frames) > 0) {
-		return &SpecError{Reason: fmt.Sprintf("a graph goes on after its %d nodes", g.Nodes)}
+		return &task.SpecError{Reason: fmt.Sprintf("a graph goes on after its %d nodes", g.Nodes)}
 	}
 	return nil
 }

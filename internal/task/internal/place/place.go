@@ -1,4 +1,5 @@
-package task
+// Package place finds the code that registers a function.
+package place
 
 import (
 	"fmt"
@@ -6,13 +7,12 @@ import (
 	"strings"
 )
 
-// wrappers are the packages through which a registration passes before it reaches this one.
+// wrappers are the packages through which a registration passes before it reaches package task.
 // The linker escapes the dots in the last element of an import path, so the root package has
 // another prefix in the names of functions than its import path.
 var wrappers = []string{
 	"go%2emillstream%2edev.",
 	"go.millstream.dev.",
-	"go.millstream.dev/internal/task.",
 	"go.millstream.dev/internal/task.",
 	"go.millstream.dev/client.",
 	"go.millstream.dev/clique.",
@@ -21,10 +21,10 @@ var wrappers = []string{
 	"go.millstream.dev/frame/kmeans.",
 }
 
-// callerPlace returns file:line of the code that registers a function: the innermost frame
+// Caller returns file:line of the code that registers a function: the innermost frame
 // outside of the wrappers. A wrapper that registers functions of its own does so in its
 // initializer, and tests of wrappers are users.
-func callerPlace() string {
+func Caller() string {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	for {

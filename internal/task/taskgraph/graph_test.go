@@ -1,14 +1,38 @@
-package task
+package taskgraph
 
 import (
+	"context"
+	"encoding/hex"
 	"fmt"
 	"reflect"
 	"strings"
 	"testing"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
+
+var incF = task.Register1("t.inc", func(_ context.Context, x int) (int, error) { return x + 1, nil })
+
+// specOf encodes a call of incF.
+func specOf(t testing.TB, x int) []byte {
+	t.Helper()
+	var b task.Builder
+	b.Begin(incF)
+	if err := task.NewParam[int]().Val(&b, x); err != nil {
+		t.Fatal(err)
+	}
+	return b.Append(nil)
+}
+
+func mustHeader(h wire.Dict) []byte {
+	b, err := msgpack.Append(nil, h)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
 
 type readNodeOut struct {
 	Key, Spec string
@@ -18,20 +42,20 @@ type readNodeOut struct {
 }
 
 // readAll reads a graph into something that can be compared.
-func readAll(s *wire.Serialized) ([]readNodeOut, *GraphReader, error) {
-	g, err := ReadGraph(s)
+func readAll(s *wire.Serialized) ([]readNodeOut, *Reader, error) {
+	g, err := Read(s)
 	if err != nil {
 		return nil, nil, err
 	}
 	var out []readNodeOut
 	var n Node
 	for g.Next(&n) {
-		o := readNodeOut{Key: Key(n.Key).String(), Spec: string(n.Spec), Notes: n.Annotations, Order: n.Order}
+		o := readNodeOut{Key: task.Key(n.Key).String(), Spec: string(n.Spec), Notes: n.Annotations, Order: n.Order}
 		for _, d := range n.Deps {
 			if d.Node >= 0 {
 				o.Deps = append(o.Deps, fmt.Sprint("#", d.Node))
 			} else {
-				o.Deps = append(o.Deps, Key(d.Key).String())
+				o.Deps = append(o.Deps, task.Key(d.Key).String())
 			}
 		}
 		out = append(out, o)
@@ -39,8 +63,8 @@ func readAll(s *wire.Serialized) ([]readNodeOut, *GraphReader, error) {
 	return out, g, g.Err()
 }
 
-func mustKey(t testing.TB, v any) Key {
-	k, err := KeyOf(v)
+func mustKey(t testing.TB, v any) task.Key {
+	k, err := task.KeyOf(v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,21 +72,22 @@ func mustKey(t testing.TB, v any) Key {
 }
 
 func TestGraphRoundTrip(t *testing.T) {
-	var w GraphWriter
+	var w Writer
 	notes := &Annotations{Workers: []string{"a", "b"}, AllowOtherWorkers: true,
 		Resources: map[string]float64{"GPU": 1, "X": 0.5}, Priority: -2, HasPriority: true, Retries: 3, Timeout: 1.5}
 	at := w.Annotations(notes)
-	var b Builder
+	var b task.Builder
 	b.Begin(incF)
-	if err := NewParam[int]().Arg(&b, RefTo[int](mustKey(t, 5))); err != nil {
+	if err := task.NewParam[int]().Arg(&b, task.RefTo[int](mustKey(t, 5))); err != nil {
 		t.Fatal(err)
 	}
-	w.Call(NewKey("one"), &b, at, 0)
-	w.Spec(mustKey(t, []any{"x", 1}), []byte("spec"), []Key{NewKey("one"), mustKey(t, 2.5), mustKey(t, []any{"y", 2})},
+	w.Call(task.NewKey("one"), &b, at, 0)
+	w.Spec(mustKey(t, []any{"x", 1}), []byte("spec"), []task.Key{task.NewKey("one"), mustKey(t, 2.5),
+		mustKey(t, []any{"y", 2})},
 		None, None)
-	w.Spec(NewKey("known"), nil, nil, None, 7)
+	w.Spec(task.NewKey("known"), nil, nil, None, 7)
 	s := w.Serialized()
-	if !IsGraph(s.Header) || IsGraph([]byte{0x80}) {
+	if !Is(s.Header) || Is([]byte{0x80}) {
 		t.Error("what is a graph?")
 	}
 	got, g, err := readAll(s)
@@ -77,7 +102,7 @@ func TestGraphRoundTrip(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
-	if g.Registry != Hash() || g.Nodes != 3 || len(g.Annotations) != 1 {
+	if g.Registry != task.Hash() || g.Nodes != 3 || len(g.Annotations) != 1 {
 		t.Errorf("%+v", g)
 	}
 	a := g.Annotations[0]
@@ -91,11 +116,11 @@ func TestGraphRoundTrip(t *testing.T) {
 }
 
 func TestLargeGraph(t *testing.T) {
-	var w GraphWriter
+	var w Writer
 	spec := []byte(strings.Repeat("s", 100))
 	const n = 100_000
 	for i := range n {
-		w.Spec(NewKey(fmt.Sprint("key-", i)), spec, nil, None, int64(i))
+		w.Spec(task.NewKey(fmt.Sprint("key-", i)), spec, nil, None, int64(i))
 	}
 	s := w.Serialized()
 	if len(s.Frames) < 3 {
@@ -105,7 +130,7 @@ func TestLargeGraph(t *testing.T) {
 	if err != nil || len(got) != n || got[n-1].Key != fmt.Sprint("key-", n-1) {
 		t.Fatalf("%d nodes, %v", len(got), err)
 	}
-	g, _ := ReadGraph(s)
+	g, _ := Read(s)
 	var node Node
 	if a := testing.AllocsPerRun(1000, func() { g.Next(&node) }); a > 0 {
 		t.Errorf("%g allocations per node", a)
@@ -120,7 +145,7 @@ func rawGraph(nodes int, notes string, frame []byte) *wire.Serialized {
 	head = msgpack.AppendString(head, "annotations")
 	head = append(head, notes...)
 	return &wire.Serialized{
-		Header: mustHeader(wire.NewDict("serializer", GraphSerializer, "v", 1, "registry", "r", "num-sub-frames", 2)),
+		Header: mustHeader(wire.NewDict("serializer", Serializer, "v", 1, "registry", "r", "num-sub-frames", 2)),
 		Frames: []wire.Frame{wire.HeapFrame(head), wire.HeapFrame(frame)},
 	}
 }
@@ -150,7 +175,7 @@ func TestGraphMistakes(t *testing.T) {
 		{"no frames", &wire.Serialized{Header: rawGraph(1, "\x90", node).Header}},
 		{"family", &wire.Serialized{Header: mustHeader(wire.NewDict("serializer", "pickle")),
 			Frames: []wire.Frame{{}}}},
-		{"version", &wire.Serialized{Header: mustHeader(wire.NewDict("serializer", GraphSerializer, "v", 2)),
+		{"version", &wire.Serialized{Header: mustHeader(wire.NewDict("serializer", Serializer, "v", 2)),
 			Frames: []wire.Frame{{}}}},
 	} {
 		if _, _, err := readAll(c.s); err == nil {
@@ -160,9 +185,9 @@ func TestGraphMistakes(t *testing.T) {
 }
 
 func FuzzGraph(f *testing.F) {
-	var w GraphWriter
+	var w Writer
 	at := w.Annotations(&Annotations{Workers: []string{"a"}, Retries: 1, Resources: map[string]float64{"g": 1}})
-	w.Spec(NewKey("a"), []byte("s"), []Key{NewKey("b"), mustKey(f, 5)}, at, 0)
+	w.Spec(task.NewKey("a"), []byte("s"), []task.Key{task.NewKey("b"), mustKey(f, 5)}, at, 0)
 	w.Spec(mustKey(f, []any{"x", 1}), nil, nil, None, None)
 	s := w.Serialized()
 	f.Add(s.Header, s.Frames[0].Bytes(), s.Frames[1].Bytes())
@@ -173,4 +198,43 @@ func FuzzGraph(f *testing.F) {
 			t.Fatalf("%d nodes of %d", len(got), g.Nodes)
 		}
 	})
+}
+
+// The bytes of version 1: a release that reads it must go on reading them.
+const (
+	goldenSpec = "4d5301a5742e696e6390010029"
+	goldenHead = "83a17601a56e6f64657302ab616e6e6f746174696f6e739181a77265747269657303"
+)
+
+func TestGoldenGraph(t *testing.T) {
+	var w Writer
+	at := w.Annotations(&Annotations{Retries: 3})
+	w.Spec(task.NewKey("a"), specOf(t, 41), nil, at, 0)
+	w.Spec(task.NewKey("b"), nil, []task.Key{task.NewKey("a")}, None, None)
+	s := w.SerializedFor("r")
+	const (
+		header = "84aa73657269616c697a6572b06d696c6c73747265616d2d6772617068a17601a87265676973747279a172ae6e756d2d7375622d6672616d657302"
+		nodes  = "95a161c40d" + goldenSpec + "900000" + "95a162c091a161c0c0"
+	)
+	for i, want := range []string{header, goldenHead, nodes} {
+		got := s.Header
+		if i > 0 {
+			got = s.Frames[i-1].Bytes()
+		}
+		if hex.EncodeToString(got) != want {
+			t.Errorf("part %d is written as %x, want %s", i, got, want)
+		}
+	}
+	unhex := func(s string) []byte {
+		b, err := hex.DecodeString(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	got, g, err := readAll(&wire.Serialized{Header: unhex(header),
+		Frames: []wire.Frame{wire.HeapFrame(unhex(goldenHead)), wire.HeapFrame(unhex(nodes))}})
+	if err != nil || len(got) != 2 || got[1].Deps[0] != "a" || g.Annotations[0].Retries != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
 }

@@ -1,14 +1,15 @@
-package task
+package taskgraph
 
 import (
 	"fmt"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
 
-// GraphSerializer is the family of graphs that Go clients send in update-graph's expr_ser.
-const GraphSerializer = "millstream-graph"
+// Serializer is the family of graphs that Go clients send in update-graph's expr_ser.
+const Serializer = "millstream-graph"
 
 // graphVersion is that of the frames' layout. The first frame is a map:
 //
@@ -22,79 +23,9 @@ const GraphSerializer = "millstream-graph"
 // look like an index, is {"k": key}.
 const graphVersion = 1
 
-// Annotations are what a client says about tasks, with Dask's names.
-type Annotations struct {
-	// Workers are addresses, names or hosts of those that may run the task; empty: all.
-	Workers []string
-	// AllowOtherWorkers lets others run it if none of Workers is there.
-	AllowOtherWorkers bool
-	// Resources is what the task takes of its worker while it runs.
-	Resources map[string]float64
-	// Priority: higher runs first. HasPriority tells that it was given.
-	Priority    float64
-	HasPriority bool
-	// Retries is how often a task that failed is run again.
-	Retries int
-	// Timeout is how long the function may run in seconds before its context ends; 0: for
-	// ever. Dask has no such annotation.
-	Timeout float64
-	// Raw is the whole map as msgpack, of a graph that was read: it goes to the worker.
-	Raw []byte
-}
-
-// IsZero tells whether nothing is annotated.
-func (a *Annotations) IsZero() bool {
-	return a == nil || len(a.Workers) == 0 && !a.AllowOtherWorkers && len(a.Resources) == 0 && !a.HasPriority &&
-		a.Retries == 0 && a.Timeout == 0
-}
-
-// Append appends the map as msgpack.
-func (a *Annotations) Append(dst []byte) []byte {
-	n := 0
-	for _, there := range []bool{len(a.Workers) > 0, a.AllowOtherWorkers, len(a.Resources) > 0, a.HasPriority,
-		a.Retries != 0, a.Timeout != 0} {
-		if there {
-			n++
-		}
-	}
-	dst = msgpack.AppendMapHeader(dst, n)
-	if len(a.Workers) > 0 {
-		dst = msgpack.AppendString(dst, "workers")
-		dst = msgpack.AppendArrayHeader(dst, len(a.Workers))
-		for _, w := range a.Workers {
-			dst = msgpack.AppendString(dst, w)
-		}
-	}
-	if a.AllowOtherWorkers {
-		dst = msgpack.AppendString(dst, "allow_other_workers")
-		dst = msgpack.AppendBool(dst, true)
-	}
-	if len(a.Resources) > 0 {
-		dst = msgpack.AppendString(dst, "resources")
-		dst = msgpack.AppendMapHeader(dst, len(a.Resources))
-		for _, k := range sortedKeys(a.Resources) {
-			dst = msgpack.AppendString(dst, k)
-			dst = msgpack.AppendFloat(dst, a.Resources[k])
-		}
-	}
-	if a.HasPriority {
-		dst = msgpack.AppendString(dst, "priority")
-		dst = msgpack.AppendFloat(dst, a.Priority)
-	}
-	if a.Retries != 0 {
-		dst = msgpack.AppendString(dst, "retries")
-		dst = msgpack.AppendInt(dst, int64(a.Retries))
-	}
-	if a.Timeout != 0 {
-		dst = msgpack.AppendString(dst, "timeout")
-		dst = msgpack.AppendFloat(dst, a.Timeout)
-	}
-	return dst
-}
-
-// GraphWriter makes the expr_ser of an update-graph. Its zero value is an empty graph. One
+// Writer makes the expr_ser of an update-graph. Its zero value is an empty graph. One
 // goroutine uses it.
-type GraphWriter struct {
+type Writer struct {
 	frames [][]byte // full ones
 	buf    []byte   // the one that is being written
 	nodes  int
@@ -106,7 +37,7 @@ type GraphWriter struct {
 const graphFrame = 4 << 20
 
 // Annotations adds a set of annotations and returns its index.
-func (w *GraphWriter) Annotations(a *Annotations) int {
+func (w *Writer) Annotations(a *Annotations) int {
 	w.notes = a.Append(w.notes)
 	w.nnotes++
 	return w.nnotes - 1
@@ -114,7 +45,7 @@ func (w *GraphWriter) Annotations(a *Annotations) int {
 
 // RawAnnotations is Annotations of a map as msgpack, with all that ReadAnnotations does not
 // know.
-func (w *GraphWriter) RawAnnotations(raw []byte) int {
+func (w *Writer) RawAnnotations(raw []byte) int {
 	w.notes = append(w.notes, raw...)
 	w.nnotes++
 	return w.nnotes - 1
@@ -124,10 +55,10 @@ func (w *GraphWriter) RawAnnotations(raw []byte) int {
 const None = -1
 
 // Len is the number of nodes.
-func (w *GraphWriter) Len() int { return w.nodes }
+func (w *Writer) Len() int { return w.nodes }
 
 // Size is the length in bytes of what has been written.
-func (w *GraphWriter) Size() int64 {
+func (w *Writer) Size() int64 {
 	n := int64(len(w.buf) + len(w.notes))
 	for _, f := range w.frames {
 		n += int64(len(f))
@@ -136,7 +67,7 @@ func (w *GraphWriter) Size() int64 {
 }
 
 // Grow makes room for n bytes more, to save copies of what is written already.
-func (w *GraphWriter) Grow(n int) {
+func (w *Writer) Grow(n int) {
 	if n = min(n, graphFrame+graphFrame/8); cap(w.buf)-len(w.buf) < n {
 		b := make([]byte, len(w.buf), len(w.buf)+n)
 		copy(b, w.buf)
@@ -146,7 +77,7 @@ func (w *GraphWriter) Grow(n int) {
 
 // Call adds a node that calls what the builder holds, and returns its index. annotations and
 // order may be None.
-func (w *GraphWriter) Call(key Key, b *Builder, annotations int, order int64) int {
+func (w *Writer) Call(key task.Key, b *task.Builder, annotations int, order int64) int {
 	w.node([]byte(key))
 	at := len(w.buf)
 	// The length of the spec is known only when it is written: a header of fixed size.
@@ -154,20 +85,20 @@ func (w *GraphWriter) Call(key Key, b *Builder, annotations int, order int64) in
 	w.buf = b.Append(w.buf)
 	n := len(w.buf) - at - 5
 	w.buf[at+1], w.buf[at+2], w.buf[at+3], w.buf[at+4] = byte(n>>24), byte(n>>16), byte(n>>8), byte(n)
-	w.buf = msgpack.AppendArrayHeader(w.buf, len(b.deps))
-	for _, k := range b.deps {
+	w.buf = msgpack.AppendArrayHeader(w.buf, len(b.Deps()))
+	for _, k := range b.Deps() {
 		w.buf = appendDep(w.buf, k)
 	}
 	return w.end(annotations, order)
 }
 
 // Spec adds a node whose call is encoded already; deps are its keys.
-func (w *GraphWriter) Spec(key Key, spec []byte, deps []Key, annotations int, order int64) int {
+func (w *Writer) Spec(key task.Key, spec []byte, deps []task.Key, annotations int, order int64) int {
 	return w.SpecBytes([]byte(key), spec, deps, annotations, order)
 }
 
 // SpecBytes is Spec for a key that is there as bytes.
-func (w *GraphWriter) SpecBytes(key []byte, spec []byte, deps []Key, annotations int, order int64) int {
+func (w *Writer) SpecBytes(key []byte, spec []byte, deps []task.Key, annotations int, order int64) int {
 	w.node(key)
 	if spec == nil {
 		w.buf = msgpack.AppendNil(w.buf)
@@ -181,7 +112,7 @@ func (w *GraphWriter) SpecBytes(key []byte, spec []byte, deps []Key, annotations
 	return w.end(annotations, order)
 }
 
-func (w *GraphWriter) node(key []byte) {
+func (w *Writer) node(key []byte) {
 	if len(w.buf) >= graphFrame {
 		w.frames, w.buf = append(w.frames, w.buf), make([]byte, 0, graphFrame+graphFrame/8)
 	}
@@ -189,7 +120,7 @@ func (w *GraphWriter) node(key []byte) {
 	w.buf = append(w.buf, key...)
 }
 
-func (w *GraphWriter) end(annotations int, order int64) int {
+func (w *Writer) end(annotations int, order int64) int {
 	if annotations < 0 {
 		w.buf = msgpack.AppendNil(w.buf)
 	} else {
@@ -204,7 +135,7 @@ func (w *GraphWriter) end(annotations int, order int64) int {
 	return w.nodes - 1
 }
 
-func appendDep(dst []byte, k Key) []byte {
+func appendDep(dst []byte, k task.Key) []byte {
 	r := msgpack.NewReader([]byte(k))
 	switch r.Kind() {
 	case msgpack.Str, msgpack.Bin, msgpack.Array:
@@ -216,11 +147,11 @@ func appendDep(dst []byte, k Key) []byte {
 }
 
 // Serialized returns the finished graph, which calls functions of this process's registry.
-func (w *GraphWriter) Serialized() *wire.Serialized { return w.SerializedFor(Hash()) }
+func (w *Writer) Serialized() *wire.Serialized { return w.SerializedFor(task.Hash()) }
 
 // SerializedFor returns the finished graph for workers with a registry: a Hash, the first part of one for workers of
 // any build, or "" for any workers.
-func (w *GraphWriter) SerializedFor(registry string) *wire.Serialized {
+func (w *Writer) SerializedFor(registry string) *wire.Serialized {
 	head := msgpack.AppendMapHeader(make([]byte, 0, 40+len(w.notes)), 3)
 	head = msgpack.AppendString(head, "v")
 	head = msgpack.AppendInt(head, graphVersion)
@@ -237,17 +168,17 @@ func (w *GraphWriter) SerializedFor(registry string) *wire.Serialized {
 		frames = append(frames, wire.HeapFrame(w.buf))
 	}
 	header := msgpack.AppendMapHeader(make([]byte, 0, 128), 4)
-	header = msgpack.AppendString(msgpack.AppendString(header, "serializer"), GraphSerializer)
+	header = msgpack.AppendString(msgpack.AppendString(header, "serializer"), Serializer)
 	header = msgpack.AppendInt(msgpack.AppendString(header, "v"), graphVersion)
 	header = msgpack.AppendString(msgpack.AppendString(header, "registry"), registry)
 	header = msgpack.AppendInt(msgpack.AppendString(header, "num-sub-frames"), int64(len(frames)))
 	return &wire.Serialized{Header: header, Frames: frames}
 }
 
-// IsGraph tells whether the header of an expr_ser is that of a Go client's graph.
-func IsGraph(header []byte) bool {
+// Is reports whether the header of an expr_ser is that of a Go client's graph.
+func Is(header []byte) bool {
 	h, err := readGraphHeader(header)
-	return err == nil && h.serializer == GraphSerializer
+	return err == nil && h.serializer == Serializer
 }
 
 type graphHeader struct {

@@ -1,0 +1,165 @@
+package taskgraph
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"go.millstream.dev/internal/wire/msgpack"
+)
+
+// Annotations are what a client specifies about tasks, with Dask's names.
+type Annotations struct {
+	// Workers are addresses, names or hosts of those that may run the task; empty: all.
+	Workers []string
+	// AllowOtherWorkers lets others run it if none of Workers is there.
+	AllowOtherWorkers bool
+	// Resources is what the task takes of its worker while it runs.
+	Resources map[string]float64
+	// Priority: higher runs first. HasPriority reports whether it was set.
+	Priority    float64
+	HasPriority bool
+	// Retries is how often a task that failed is run again.
+	Retries int
+	// Timeout is how long the function may run in seconds before its context ends; 0: for
+	// ever. Dask has no such annotation.
+	Timeout float64
+	// Raw is the whole map as msgpack, of a graph that was read: it goes to the worker.
+	Raw []byte
+}
+
+// IsZero reports whether nothing is annotated.
+func (a *Annotations) IsZero() bool {
+	return a == nil || len(a.Workers) == 0 && !a.AllowOtherWorkers && len(a.Resources) == 0 && !a.HasPriority &&
+		a.Retries == 0 && a.Timeout == 0
+}
+
+// Append appends the map as msgpack.
+func (a *Annotations) Append(dst []byte) []byte {
+	n := 0
+	for _, there := range []bool{len(a.Workers) > 0, a.AllowOtherWorkers, len(a.Resources) > 0, a.HasPriority,
+		a.Retries != 0, a.Timeout != 0} {
+		if there {
+			n++
+		}
+	}
+	dst = msgpack.AppendMapHeader(dst, n)
+	if len(a.Workers) > 0 {
+		dst = msgpack.AppendString(dst, "workers")
+		dst = msgpack.AppendArrayHeader(dst, len(a.Workers))
+		for _, w := range a.Workers {
+			dst = msgpack.AppendString(dst, w)
+		}
+	}
+	if a.AllowOtherWorkers {
+		dst = msgpack.AppendString(dst, "allow_other_workers")
+		dst = msgpack.AppendBool(dst, true)
+	}
+	if len(a.Resources) > 0 {
+		dst = msgpack.AppendString(dst, "resources")
+		dst = msgpack.AppendMapHeader(dst, len(a.Resources))
+		for _, k := range slices.Sorted(maps.Keys(a.Resources)) {
+			dst = msgpack.AppendString(dst, k)
+			dst = msgpack.AppendFloat(dst, a.Resources[k])
+		}
+	}
+	if a.HasPriority {
+		dst = msgpack.AppendString(dst, "priority")
+		dst = msgpack.AppendFloat(dst, a.Priority)
+	}
+	if a.Retries != 0 {
+		dst = msgpack.AppendString(dst, "retries")
+		dst = msgpack.AppendInt(dst, int64(a.Retries))
+	}
+	if a.Timeout != 0 {
+		dst = msgpack.AppendString(dst, "timeout")
+		dst = msgpack.AppendFloat(dst, a.Timeout)
+	}
+	return dst
+}
+
+// ReadAnnotations reads a map of annotations; Raw borrows from the reader's bytes.
+func ReadAnnotations(r *msgpack.Reader) (Annotations, error) {
+	var a Annotations
+	from := r.Offset()
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return a, err
+	}
+	for range n {
+		k, err := r.ReadName()
+		if err != nil {
+			return a, err
+		}
+		switch {
+		case r.Kind() == msgpack.Nil:
+			err = r.ReadNil()
+		case string(k) == "workers":
+			a.Workers, err = readNames(r)
+		case string(k) == "allow_other_workers":
+			a.AllowOtherWorkers, err = r.ReadBool()
+		case string(k) == "resources":
+			a.Resources, err = readResources(r)
+		case string(k) == "priority":
+			a.HasPriority = true
+			a.Priority, err = r.ReadFloat()
+		case string(k) == "retries":
+			var retries int64
+			if retries, err = r.ReadInt(); err == nil && (retries < 0 || retries > 1<<31) {
+				err = fmt.Errorf("%d retries", retries)
+			}
+			a.Retries = int(retries)
+		case string(k) == "timeout":
+			a.Timeout, err = r.ReadFloat()
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return a, fmt.Errorf("%.40s: %w", k, err)
+		}
+	}
+	a.Raw = r.Since(from)
+	return a, nil
+}
+
+// readNames reads one name or a list of them.
+func readNames(r *msgpack.Reader) ([]string, error) {
+	if r.Kind() == msgpack.Str {
+		s, err := r.ReadString()
+		return []string{s}, err
+	}
+	n, err := r.ReadArrayLen()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for range n {
+		s, err := r.ReadString()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func readResources(r *msgpack.Reader) (map[string]float64, error) {
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]float64)
+	for range n {
+		k, err := r.ReadString()
+		if err != nil {
+			return nil, err
+		}
+		if out[k], err = r.ReadFloat(); err != nil {
+			return nil, err
+		}
+		if !(out[k] >= 0) {
+			return nil, fmt.Errorf("%g of resource %.40q", out[k], k)
+		}
+	}
+	return out, nil
+}
