@@ -6,7 +6,6 @@ import (
 
 	"go.millstream.dev/config"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/cuda/nvrtc"
 	"go.millstream.dev/internal/doctor"
 	"go.millstream.dev/nccl"
 )
@@ -67,12 +66,7 @@ func askNCCL() *doctor.Optional {
 
 func askNVRTC() *doctor.Optional {
 	o := &doctor.Optional{Chosen: chosen("MILLSTREAM_NVRTC_LIBRARY")}
-	lib, err := nvrtc.Library()
-	if err != nil {
-		o.Err = err
-		return o
-	}
-	o.Path, o.Version = lib.Path, lib.Version.String()
+	o.Path, o.Version, o.Err = cuda.CompilerLibrary()
 	return o
 }
 

@@ -54,14 +54,14 @@
 //	}
 //	use(host.Bytes())
 //
-// A kernel comes from PTX or a cubin: that of nvcc -ptx, or of package nvrtc, which compiles CUDA
+// A kernel comes from PTX or a cubin: that of nvcc -ptx, or of Compile, which compiles CUDA
 // C++ at run time. [Stream.Launch] waits on the device for what its buffers are written by, holds
 // them until it is done, and leaves its event with those that it writes:
 //
-//	code, err := nvrtc.Compile(ctx, `extern "C" __global__ void twice(float *y, const float *x, int n) {
+//	code, err := cuda.Compile(ctx, `extern "C" __global__ void twice(float *y, const float *x, int n) {
 //		int i = blockIdx.x * blockDim.x + threadIdx.x;
 //		if (i < n) y[i] = 2 * x[i];
-//	}`, nvrtc.Options{})
+//	}`, cuda.CompileOptions{})
 //	...
 //	m, err := cuda.LoadModule(0, code.Image) // once: it takes milliseconds
 //	...

@@ -47,7 +47,11 @@ def _metadata(p):
 
 
 def _sources():
-    return sorted((ROOT / "millstream").glob("*.py"))
+    # In the repository the modules are where Go programs embed them, in a source distribution next to this file.
+    for folder in (ROOT / "millstream", ROOT.parent / "internal" / "python" / "millstream"):
+        if folder.is_dir():
+            return sorted(folder.glob("*.py"))
+    raise FileNotFoundError(f"no modules in {ROOT / 'millstream'}: build in a clone of the repository or a source distribution")
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
@@ -73,8 +77,10 @@ def build_sdist(sdist_directory, config_settings=None):
     p = _project()
     base = f"{p['name']}-{p['version']}"
     with tarfile.open(pathlib.Path(sdist_directory) / f"{base}.tar.gz", "w:gz") as t:
-        for f in [ROOT / "pyproject.toml", ROOT / "README.md", ROOT / "_build.py", *_sources()]:
-            t.add(f, f"{base}/{f.relative_to(ROOT)}")
+        for f in [ROOT / "pyproject.toml", ROOT / "README.md", ROOT / "_build.py"]:
+            t.add(f, f"{base}/{f.name}")
+        for f in _sources():
+            t.add(f, f"{base}/millstream/{f.name}")
         data = _metadata(p).encode()
         entry = tarfile.TarInfo(f"{base}/PKG-INFO")
         entry.size = len(data)

@@ -25,21 +25,21 @@ func TestPythonPackage(t *testing.T) {
 		}
 		return string(out)
 	}
-	source := filepath.Join(rig.Root(), "python")
+	source, modules := filepath.Join(rig.Root(), "python"), filepath.Join(rig.Root(), "internal", "python")
 	t.Run("tests", func(t *testing.T) {
-		out := python(t, source, "-m", "unittest", "discover", "-s", filepath.Join(source, "tests"))
+		out := python(t, modules, "-m", "unittest", "discover", "-s", filepath.Join(source, "tests"))
 		if !strings.Contains(out, "\nOK") {
 			t.Errorf("no tests have passed:\n%s", out)
 		}
 	})
-	t.Run("pip", func(t *testing.T) {
-		// A copy: the build leaves files beside the source.
-		from, to := filepath.Join(t.TempDir(), "python"), t.TempDir()
-		if err := os.CopyFS(from, os.DirFS(source)); err != nil {
-			t.Fatal(err)
-		}
-		python(t, "", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation",
-			"--no-index", "--no-deps", "--target", to, from)
+	install := func(t *testing.T, to string, options ...string) {
+		t.Helper()
+		args := []string{"-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-build-isolation",
+			"--no-index", "--no-deps", "--target", to}
+		python(t, "", append(args, options...)...)
+	}
+	check := func(t *testing.T, to string) {
+		t.Helper()
 		got := python(t, to, "-c", "import millstream; print(millstream.__version__, millstream.__file__, "+
 			"millstream.go('f'))")
 		text, err := os.ReadFile(filepath.Join(source, "pyproject.toml"))
@@ -51,5 +51,31 @@ func TestPythonPackage(t *testing.T) {
 			!strings.Contains(rest, "Go function f") {
 			t.Errorf("installed: %s", got)
 		}
+	}
+	// A copy: the build leaves files beside the source.
+	clone := func(t *testing.T) (from string) {
+		t.Helper()
+		dir := t.TempDir()
+		for _, name := range []string{"python", "internal/python"} {
+			if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(rig.Root(), name))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return filepath.Join(dir, "python")
+	}
+	t.Run("pip", func(t *testing.T) {
+		from, to := clone(t), t.TempDir()
+		install(t, to, from)
+		check(t, to)
+	})
+	t.Run("source distribution", func(t *testing.T) {
+		from, dist, to := clone(t), t.TempDir(), t.TempDir()
+		python(t, from, "-c", "import _build; _build.build_sdist('"+dist+"')")
+		found, err := filepath.Glob(filepath.Join(dist, "*.tar.gz"))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("archives: got %v, %v, want one", found, err)
+		}
+		install(t, to, found[0])
+		check(t, to)
 	})
 }

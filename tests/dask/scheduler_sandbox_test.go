@@ -63,7 +63,8 @@ class Thing:
 		}
 	}
 	home := t.TempDir()
-	r.Env = append(r.Env, "PYTHONPATH="+rig.Root()+"/python:"+rig.Root()+"/tests/dask/peers:"+packages, "TZ=Asia/Tokyo",
+	r.Env = append(r.Env, "PYTHONPATH="+rig.Root()+"/internal/python:"+rig.Root()+"/tests/dask/peers:"+packages,
+		"TZ=Asia/Tokyo",
 		"HOME="+home)
 	journal, secret := t.TempDir(), filepath.Join(t.TempDir(), "scheduler.json")
 	s := r.Scheduler("--journal", journal, "--scheduler-file", secret)

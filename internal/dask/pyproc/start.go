@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"go.millstream.dev/internal/proc/childproc"
+	"go.millstream.dev/internal/python"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/python"
 )
 
 // Start starts a child and waits until its module has been set up. The context bounds the

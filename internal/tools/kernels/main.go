@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/cuda/nvrtc"
+	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/device/kernels"
 )
 
@@ -27,13 +27,13 @@ func main() {
 }
 
 func run(folder string, only []string) error {
-	lib, err := nvrtc.Library()
+	path, version, err := cuda.CompilerLibrary()
 	if err != nil {
 		return err
 	}
-	if lib.Version.String() != kernels.Toolkit {
-		return fmt.Errorf("%s is of release %v: the images are made by %s (`make kernels` fetches it)", lib.Path,
-			lib.Version, kernels.Toolkit)
+	if version != kernels.Toolkit {
+		return fmt.Errorf("%s is of release %v: the images are made by %s (`make kernels` fetches it)", path,
+			version, kernels.Toolkit)
 	}
 	done := 0
 	for _, s := range kernels.Specs() {
@@ -48,7 +48,7 @@ func run(folder string, only []string) error {
 	if done < len(only) || done == 0 {
 		return fmt.Errorf("%d images are called %s", done, strings.Join(only, " or "))
 	}
-	fmt.Printf("%d images by NVRTC %v\n", done, lib.Version)
+	fmt.Printf("%d images by NVRTC %s\n", done, version)
 	return nil
 }
 
@@ -62,7 +62,7 @@ func compile(folder string, s kernels.Spec) error {
 	if err != nil {
 		return err
 	}
-	code, err := nvrtc.Compile(context.Background(), source, nvrtc.Options{Name: s.Source, Arch: kernels.Arch,
+	code, err := cuda.Compile(context.Background(), source, cuda.CompileOptions{Name: s.Source, Arch: kernels.Arch,
 		Flags: s.Flags})
 	if err != nil {
 		return err

@@ -87,7 +87,8 @@ func (r *Rig) env() []string {
 			env = append(env, v)
 		}
 	}
-	env = append(env, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1", "PYTHONPATH="+Root()+"/python:"+Root()+
+	env = append(env, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1", "PYTHONPATH="+Root()+"/internal/python:"+
+		Root()+
 		"/tests/dask/peers",
 		"DASK_TEMPORARY_DIRECTORY="+r.temp(), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=60s",
 		"DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE=false",

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/cuda/nvrtc"
 	"go.millstream.dev/internal/collective"
 	"go.millstream.dev/internal/collective/elem"
 	"go.millstream.dev/internal/device/kernels"
@@ -198,15 +197,15 @@ extern "C" __global__ void slow(long long cycles) {
 func TestGPULaunch(t *testing.T) {
 	requireGPU(t)
 	ctx := testContext(t)
-	lib, err := nvrtc.Library()
+	path, version, err := cuda.CompilerLibrary()
 	must(t, err)
-	t.Logf("%s, %v", lib.Path, lib.Version)
+	t.Logf("%s, %s", path, version)
 	var images [][]byte
 	d, err := cuda.DeviceByOrdinal(device)
 	must(t, err)
 	for _, arch := range []string{fmt.Sprintf("compute_%d%d", d.Major, d.Minor),
 		fmt.Sprintf("sm_%d%d", d.Major, d.Minor)} {
-		code, err := nvrtc.Compile(ctx, saxpy, nvrtc.Options{Arch: arch, Name: "saxpy.cu"})
+		code, err := cuda.Compile(ctx, saxpy, cuda.CompileOptions{Arch: arch, Name: "saxpy.cu"})
 		must(t, err)
 		t.Logf("%s: %d bytes, PTX %v", arch, len(code.Image), code.PTX)
 		images = append(images, code.Image)
@@ -284,8 +283,8 @@ func TestGPULaunch(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	_, err = nvrtc.Compile(ctx, "nonsense", nvrtc.Options{Name: "bad.cu"})
-	var bad *nvrtc.Error
+	_, err = cuda.Compile(ctx, "nonsense", cuda.CompileOptions{Name: "bad.cu"})
+	var bad *cuda.CompileError
 	if !errors.As(err, &bad) || !strings.Contains(err.Error(), "bad.cu") {
 		t.Errorf("%v", err)
 	}

@@ -14,8 +14,8 @@ var layers = [][]string{
 	{"tests"},
 	{"bench"},
 	{"examples"},
-	{"cmd", "internal/tools/kernels"}, // the tool compiles by cuda/nvrtc
-	{".", "cli"},                      // a program of users links no commands unless it asks for them
+	{"cmd", "internal/tools/kernels"},
+	{".", "cli"}, // a program of users links no commands unless it asks for them
 	// two processes that measure UCX, and the simulated cluster: kept out of the public API
 	{"internal/ucxbench", "internal/engine/sim"},
 	{"dashboard"},
@@ -63,7 +63,7 @@ var layers = [][]string{
 	{"internal/device/staging"}, // memory of GPUs over networks that cannot touch it, for comm/tcp and comm/ucxcomm
 	{"internal/device/copier"},  // queues of copies and pinned memory of a device, which cuda registers
 	{"mem"},
-	{"python"},
+	{"internal/python"},
 	{"internal"},
 }
 

@@ -1,4 +1,4 @@
-package nvrtc_test
+package cuda_test
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"log"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/cuda/nvrtc"
 	"go.millstream.dev/mem"
 )
 
@@ -15,10 +14,10 @@ import (
 func ExampleCompile() {
 	ctx := context.Background()
 	run := func(s *cuda.Stream, y, x *mem.Buffer, n int) error {
-		code, err := nvrtc.Compile(ctx, `extern "C" __global__ void twice(float *y, const float *x, int n) {
+		code, err := cuda.Compile(ctx, `extern "C" __global__ void twice(float *y, const float *x, int n) {
 			int i = blockIdx.x * blockDim.x + threadIdx.x;
 			if (i < n) y[i] = 2 * x[i];
-		}`, nvrtc.Options{Name: "twice.cu"})
+		}`, cuda.CompileOptions{Name: "twice.cu"})
 		if err != nil {
 			return err // with the compiler's words
 		}
@@ -37,13 +36,13 @@ func ExampleCompile() {
 	_ = run
 }
 
-func ExampleError() {
-	_, err := nvrtc.Compile(context.Background(), "int f( {", nvrtc.Options{Name: "f.cu"})
-	var e *nvrtc.Error
+func ExampleCompileError() {
+	_, err := cuda.Compile(context.Background(), "int f( {", cuda.CompileOptions{Name: "f.cu"})
+	var e *cuda.CompileError
 	switch {
 	case errors.As(err, &e):
 		fmt.Println(e.Name, e.Result, e.Log)
-	case errors.Is(err, nvrtc.ErrUnavailable):
+	case errors.Is(err, cuda.ErrNoCompiler):
 		log.Print(err) // and where to get it
 	}
 }
