@@ -207,6 +207,9 @@ func (w *Worker) attach(ctx context.Context, conn net.Conn, peer string) (*Endpo
 		return nil, err
 	}
 	if err := barrier(ctx, conn); err != nil {
+		if reason := ep.reason(); reason != nil {
+			err = reason // the worker was closed meanwhile, which hung up
+		}
 		w.peers.dropLine(l)
 		ep.abort(ErrCanceled)
 		_ = ep.Close()

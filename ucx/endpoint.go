@@ -32,7 +32,7 @@ type Endpoint struct {
 	line *lifeline // nil for endpoints that rely on UCX to notice death
 
 	handshake atomic.Pointer[Request] // first flush of an endpoint with a socket address: done when it is connected
-	born      time.Time               // of those
+	born      time.Time
 
 	done  chan struct{} // closed when the endpoint has failed or was closed
 	mu    sync.Mutex    // guards the fields below
@@ -46,6 +46,7 @@ type Endpoint struct {
 
 	closeOnce   sync.Once
 	closeErr    error
+	flushed     bool  // before its close; owner: closeOnce
 	giveBackErr error // of the close of the UCX endpoint; owner: closeOnce
 }
 
@@ -423,7 +424,8 @@ func (t *endpointTable) create(kind endpointKind, peer string, mode ErrorMode, l
 		return nil, &OpError{Op: "connect", Peer: peer, Err: ErrClosed}
 	}
 	t.nextID++
-	ep := &Endpoint{w: t.w, id: t.nextID, peer: peer, kind: kind, line: line, done: make(chan struct{})}
+	ep := &Endpoint{w: t.w, id: t.nextID, peer: peer, kind: kind, line: line, born: time.Now(),
+		done: make(chan struct{})}
 	if line != nil {
 		line.ep = ep
 	}

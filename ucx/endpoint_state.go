@@ -123,12 +123,15 @@ func (ep *Endpoint) ending() error {
 // reason, a live peer is told.
 func (ep *Endpoint) abort(reason error) { ep.on(epstate.Abort, reason) }
 
-// connectGrace is how long a forced close waits for a connection that is being made.
-const connectGrace = time.Second
+// How long a forced close waits for a connection that is being made: until the endpoint has this age, and for an
+// endpoint by worker address at least settleWait.
+const (
+	connectGrace = time.Second
+	settleWait   = 250 * time.Millisecond
+)
 
 // connect starts the first flush of an endpoint with a socket address.
 func (ep *Endpoint) connect() *Request {
-	ep.born = time.Now()
 	ep.on(epstate.Connect, nil)
 	s, r, err := ep.w.startOn(ucp.OpEPFlush, ep)
 	if err != nil {
@@ -143,10 +146,45 @@ func (ep *Endpoint) connect() *Request {
 	return r
 }
 
-// settle waits, for a short time after the endpoint's birth, until it is connected or has failed. UCX's connection
-// manager does not survive every force close in the middle of its handshake: late events of the closed socket strike
-// whoever gets its number next.
+// settle waits, for a short time, until the endpoint is connected or has failed. UCX does not survive every force close
+// in the middle of its handshakes.
 func (ep *Endpoint) settle() {
+	switch ep.kind {
+	case byAddress:
+		ep.settleAddress()
+	case bySockaddr, accepted:
+		ep.settleSocket()
+	}
+}
+
+// settleAddress flushes the endpoint: UCX ends a flush when the connection request that it has sent, if any, is
+// answered. Two workers may have sent requests to each other at the same moment, each of which names its endpoint. If
+// one of these endpoints is gone when the peer's request arrives, UCX answers with another endpoint, and a UCX that was
+// built with assertions aborts the peer's process since the answer does not name the endpoint of the request.
+func (ep *Endpoint) settleAddress() {
+	if ep.line != nil && ep.line.ended.Load() {
+		return // the peer has closed its endpoint, or has died
+	}
+	ep.mu.Lock()
+	made := ep.c != nil
+	ep.mu.Unlock()
+	if !made {
+		return
+	}
+	s, r, err := ep.w.startOn(ucp.OpEPFlush, ep)
+	if err != nil {
+		return
+	}
+	ep.w.drv.launch(s, r)
+	wait := max(settleWait, time.Until(ep.born.Add(connectGrace)))
+	ctx, cancel := context.WithTimeout(background, wait)
+	defer cancel()
+	_ = r.Wait(ctx) // a flush that goes on ends with the endpoint
+}
+
+// settleSocket waits for the first flush. Late events of a closed socket of UCX's connection manager strike whoever
+// gets its number next.
+func (ep *Endpoint) settleSocket() {
 	handshake := ep.handshake.Load()
 	if handshake == nil {
 		return
@@ -205,6 +243,7 @@ func (ep *Endpoint) close(ctx context.Context) error {
 		if err = ep.drain(ctx); err == nil {
 			err = ep.Flush(ctx)
 		}
+		ep.flushed = err == nil
 		if err == nil && ep.line != nil {
 			err = ep.line.farewell(ctx, ep)
 		}
@@ -255,7 +294,9 @@ func (ep *Endpoint) closeNative() error {
 		}
 		return &OpError{Op: "endpoint close", Peer: ep.peer, Err: err}
 	}
-	ep.settle()
+	if !ep.flushed {
+		ep.settle()
+	}
 	r.reset(ucp.OpEPClose, ep)
 	resetSlot(s, ucp.OpEPClose, ep.c)
 	s.Flags = ucp.FlagForce

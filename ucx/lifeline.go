@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.millstream.dev/ucx/internal/epstate"
@@ -31,6 +32,7 @@ type lifeline struct {
 	mu      sync.Mutex // serialises writes; held across a write with a deadline only
 	acked   chan struct{}
 	over    chan struct{} // closed by the reader at its end
+	ended   atomic.Bool   // the peer has hung up
 	ackOnce sync.Once
 }
 
@@ -74,6 +76,7 @@ func (l *lifeline) run() {
 			continue
 		}
 		l.ackOnce.Do(func() { close(l.acked) })
+		l.ended.Store(true)
 		l.ep.on(epstate.LineEnded, ErrConnectionReset)
 		_ = l.conn.Close()
 		l.ep.w.peers.dropLine(l)

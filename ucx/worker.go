@@ -310,9 +310,11 @@ func (w *Worker) close() error {
 	for _, l := range socks {
 		l.Close()
 	}
-	for _, ep := range eps {
-		ep.abort(ErrClosed)
+	var aborts sync.WaitGroup
+	for _, ep := range eps { // together, as each may wait for a handshake
+		aborts.Go(func() { ep.abort(ErrClosed) })
 	}
+	aborts.Wait()
 	w.drv.closing.Store(true)
 	for _, b := range inboxes {
 		b.close()
