@@ -16,17 +16,17 @@ import (
 )
 
 func init() {
-	comm.Register("tcp", Backend{})
-	comm.Register("tls", Backend{TLS: true})
+	comm.Register("tcp", backend{})
+	comm.Register("tls", backend{TLS: true})
 }
 
-// Backend is the transport of tcp://, or of tls://.
-type Backend struct {
+// backend is the transport of tcp://, or of tls://.
+type backend struct {
 	// TLS makes it that of tls://.
 	TLS bool
 }
 
-func (b Backend) scheme() string {
+func (b backend) scheme() string {
 	if b.TLS {
 		return "tls"
 	}
@@ -34,21 +34,21 @@ func (b Backend) scheme() string {
 }
 
 // Encrypted is true for tls://.
-func (b Backend) Encrypted() bool { return b.TLS }
+func (b backend) Encrypted() bool { return b.TLS }
 
 // Host is the host in an address.
-func (b Backend) Host(loc string) (string, error) {
+func (b backend) Host(loc string) (string, error) {
 	host, _, err := b.HostPort(loc)
 	return host, err
 }
 
 // HostPort is the host and the port in an address.
-func (Backend) HostPort(loc string) (string, int, error) {
+func (backend) HostPort(loc string) (string, int, error) {
 	return commaddr.ParseHostPort(loc, commaddr.NoPort)
 }
 
 // Resolve replaces the host's name by its IP address.
-func (b Backend) Resolve(ctx context.Context, loc string) (string, error) {
+func (b backend) Resolve(ctx context.Context, loc string) (string, error) {
 	host, port, err := b.HostPort(loc)
 	if err != nil {
 		return "", err
@@ -61,7 +61,7 @@ func (b Backend) Resolve(ctx context.Context, loc string) (string, error) {
 }
 
 // LocalFor is this host's IP address on the way to loc.
-func (b Backend) LocalFor(ctx context.Context, loc string) (string, error) {
+func (b backend) LocalFor(ctx context.Context, loc string) (string, error) {
 	host, _, err := b.HostPort(loc)
 	if err != nil {
 		return "", err
@@ -74,7 +74,7 @@ func (b Backend) LocalFor(ctx context.Context, loc string) (string, error) {
 }
 
 // Dial connects once and does the handshakes, TLS's and Dask's.
-func (b Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.Comm, error) {
+func (b backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.Comm, error) {
 	host, port, err := b.HostPort(loc)
 	if err != nil {
 		return nil, comm.Permanent(err)

@@ -33,7 +33,7 @@ func (c *conn) waiting() (n int) {
 func TestStrangersAreNoLines(t *testing.T) {
 	leak.Check(t, leak.Wait(30*time.Second))
 	d := stagetest.Install(t)
-	l, err := Backend{}.Listen(t.Context(), "127.0.0.1:0", comm.ListenConfig{Device: d.Memory()})
+	l, err := backend{}.Listen(t.Context(), "127.0.0.1:0", comm.ListenConfig{Device: d.Memory()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ type listener struct {
 
 // Listen serves an address. Its port may be left out or 0, for one that is free, or a
 // range (8000:8100), of which the first free one is taken.
-func (b Backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
+func (b backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
 	host, ports, err := commaddr.ParsePortRange(loc, commaddr.Ports{})
 	if err != nil {
 		return nil, err

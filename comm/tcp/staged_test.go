@@ -37,8 +37,8 @@ func stagedPair(t *testing.T, scheme string, dial comm.DialConfig, listen comm.L
 			t.Fatal(err)
 		}
 	}
-	backend := Backend{TLS: scheme == "tls"}
-	l, err := backend.Listen(t.Context(), "127.0.0.1:0", listen)
+	tested := backend{TLS: scheme == "tls"}
+	l, err := tested.Listen(t.Context(), "127.0.0.1:0", listen)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func stagedPair(t *testing.T, scheme string, dial comm.DialConfig, listen comm.L
 		c, _ := l.Accept(ctx)
 		accepted <- c
 	}()
-	dialled, err := backend.Dial(ctx, strings.TrimPrefix(l.ContactAddr(), scheme+"://"), dial)
+	dialled, err := tested.Dial(ctx, strings.TrimPrefix(l.ContactAddr(), scheme+"://"), dial)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 func listenAt(t *testing.T, loc string, cfg comm.ListenConfig) (listen, contact, peer, local string) {
 	t.Helper()
 	ctx := testContext(t)
-	b := New("ucx", Settings{})
+	b := newBackend("ucx", Settings{})
 	l, err := b.Listen(ctx, loc, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestListenAddresses(t *testing.T) {
 	}
 	// Another address of the same port is not served: the host given is no wildcard.
 	ctx := testContext(t)
-	l, err := New("ucx", Settings{}).Listen(ctx, "127.0.0.1:0", comm.ListenConfig{})
+	l, err := newBackend("ucx", Settings{}).Listen(ctx, "127.0.0.1:0", comm.ListenConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestIPv6(t *testing.T) {
 		return
 	}
 	for _, loc := range []string{"[::1]:0", "[::]:0"} {
-		if _, err := New("ucx", Settings{}).Listen(testContext(t), loc, comm.ListenConfig{}); err == nil ||
+		if _, err := newBackend("ucx", Settings{}).Listen(testContext(t), loc, comm.ListenConfig{}); err == nil ||
 			!strings.Contains(err.Error(), "IPv6") {
 			t.Errorf("%s with UCX %s: %v", loc, lib.Version, err)
 		}
@@ -105,7 +105,7 @@ func TestIPv6(t *testing.T) {
 
 func TestListenRefuses(t *testing.T) {
 	ctx := testContext(t)
-	b := New("ucx", Settings{})
+	b := newBackend("ucx", Settings{})
 	if _, err := b.Listen(ctx, "127.0.0.1:0", comm.ListenConfig{Interface: "nosuch0"}); err == nil ||
 		!strings.Contains(err.Error(), "nosuch0") {
 		t.Errorf("an interface that does not exist: %v", err)
@@ -120,7 +120,7 @@ func TestListenRefuses(t *testing.T) {
 	if _, err := b.Dial(ctx, "127.0.0.1", comm.DialConfig{}); err == nil || !strings.Contains(err.Error(), "port") {
 		t.Errorf("no port: %v", err)
 	}
-	if _, err := New("ucx", Settings{Options: map[string]string{"NO_SUCH_OPTION": "1"}}).Dial(ctx, "127.0.0.1:1",
+	if _, err := newBackend("ucx", Settings{Options: map[string]string{"NO_SUCH_OPTION": "1"}}).Dial(ctx, "127.0.0.1:1",
 		comm.DialConfig{}); err == nil {
 		t.Error("an option that UCX does not have was taken")
 	}
@@ -135,7 +135,7 @@ func TestPortRange(t *testing.T) {
 	}
 	defer taken.Close()
 	first := taken.Addr().(*net.TCPAddr).Port
-	l, err := New("ucx", Settings{}).Listen(ctx, fmt.Sprintf("127.0.0.1:%d:%d", first, min(first+50, 65535)),
+	l, err := newBackend("ucx", Settings{}).Listen(ctx, fmt.Sprintf("127.0.0.1:%d:%d", first, min(first+50, 65535)),
 		comm.ListenConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestPortRange(t *testing.T) {
 	if err != nil || port <= first || port > first+50 {
 		t.Errorf("the port is %d, %v", port, err)
 	}
-	if _, err := New("ucx", Settings{}).Listen(ctx, fmt.Sprintf("127.0.0.1:%d", first),
+	if _, err := newBackend("ucx", Settings{}).Listen(ctx, fmt.Sprintf("127.0.0.1:%d", first),
 		comm.ListenConfig{}); err == nil {
 		t.Error("a port that is taken was served")
 	}
@@ -164,7 +164,7 @@ func TestBackendAddresses(t *testing.T) {
 		if a, err := comm.LocalAddressFor(ctx, scheme+"://127.0.0.1:5"); err != nil || a != scheme+"://127.0.0.1" {
 			t.Errorf("%s: local address %q, %v", scheme, a, err)
 		}
-		b := New(scheme, Settings{})
+		b := newBackend(scheme, Settings{})
 		if b.Encrypted() {
 			t.Error("UCX does not encrypt")
 		}

@@ -11,14 +11,14 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// Backend serves one scheme. Those of ucx and ucxx are registered with package comm, with the zero Settings; New
+// backend serves one scheme. Those of ucx and ucxx are registered with package comm, with the zero Settings; New
 // makes others, with settings of their own.
-type Backend struct {
+type backend struct {
 	scheme   string
 	settings Settings
 }
 
-var _ comm.Backend = (*Backend)(nil)
+var _ comm.Backend = (*backend)(nil)
 
 func init() {
 	for scheme, b := range backendsOf(Settings{}) {
@@ -28,12 +28,12 @@ func init() {
 
 // New makes a backend for the scheme ucx or ucxx, which are the same but for the
 // addresses' prefix, with its own settings.
-func New(scheme string, s Settings) *Backend {
-	return &Backend{scheme: scheme, settings: s}
-}
+func New(scheme string, s Settings) comm.Backend { return newBackend(scheme, s) }
+
+func newBackend(scheme string, s Settings) *backend { return &backend{scheme: scheme, settings: s} }
 
 // Dial connects once, without retry; comm.Dial is what retries.
-func (b *Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.Comm, error) {
+func (b *backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.Comm, error) {
 	host, port, err := commaddr.ParseHostPort(loc, commaddr.NoPort)
 	if err != nil {
 		return nil, comm.Permanent(err)
@@ -70,7 +70,7 @@ func (b *Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (co
 }
 
 // address makes an address of what UCX tells.
-func (b *Backend) address(a net.Addr) string {
+func (b *backend) address(a net.Addr) string {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return ""
@@ -80,18 +80,18 @@ func (b *Backend) address(a net.Addr) string {
 }
 
 // Host is the host of host:port.
-func (b *Backend) Host(loc string) (string, error) {
+func (b *backend) Host(loc string) (string, error) {
 	host, _, err := commaddr.ParseHostPort(loc, 0)
 	return host, err
 }
 
 // HostPort splits host:port.
-func (b *Backend) HostPort(loc string) (host string, port int, err error) {
+func (b *backend) HostPort(loc string) (host string, port int, err error) {
 	return commaddr.ParseHostPort(loc, commaddr.NoPort)
 }
 
 // Resolve replaces the host by its IP address.
-func (b *Backend) Resolve(ctx context.Context, loc string) (string, error) {
+func (b *backend) Resolve(ctx context.Context, loc string) (string, error) {
 	host, port, err := commaddr.ParseHostPort(loc, commaddr.NoPort)
 	if err != nil {
 		return "", err
@@ -104,7 +104,7 @@ func (b *Backend) Resolve(ctx context.Context, loc string) (string, error) {
 }
 
 // LocalFor is the address of this host on the way to loc.
-func (b *Backend) LocalFor(ctx context.Context, loc string) (string, error) {
+func (b *backend) LocalFor(ctx context.Context, loc string) (string, error) {
 	host, _, err := commaddr.ParseHostPort(loc, 0)
 	if err != nil {
 		return "", err
@@ -117,11 +117,11 @@ func (b *Backend) LocalFor(ctx context.Context, loc string) (string, error) {
 }
 
 // Encrypted is false: UCX has no encryption.
-func (b *Backend) Encrypted() bool { return false }
+func (b *backend) Encrypted() bool { return false }
 
 // Listen serves an address: the host given and no other, any free port for port 0, the
 // first free one of a range.
-func (b *Backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
+func (b *backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
 	host, ports, err := commaddr.ParsePortRange(loc, commaddr.Ports{})
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 )
 
 // network makes comms of one backend.
-type network struct{ b *Backend }
+type network struct{ b *backend }
 
 func (n network) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
 	_, loc := commaddr.Parse(address)

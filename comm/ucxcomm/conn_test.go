@@ -22,7 +22,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-func pair(t *testing.T, b *Backend) (dialed, accepted comm.Comm) {
+func pair(t *testing.T, b *backend) (dialed, accepted comm.Comm) {
 	t.Helper()
 	ctx := testContext(t)
 	l, err := b.Listen(ctx, "127.0.0.1:0", comm.ListenConfig{})
@@ -106,7 +106,7 @@ func TestHostMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Host = pool
-		a, z := pair(t, New("ucxx", s))
+		a, z := pair(t, newBackend("ucxx", s))
 		ctx := testContext(t)
 		data := bytes.Repeat([]byte("0123456789"), 50_000)
 		sent := make(chan error, 1)

@@ -37,7 +37,7 @@ func TestSettings(t *testing.T) {
 	options := map[string]string{"TLS": "tcp"}
 	n := NewNetwork(Settings{Options: options}).(ownNetwork)
 	options["TLS"] = "changed"
-	if got := n.backends["ucx"].(*Backend).settings.Options["TLS"]; got != "tcp" {
+	if got := n.backends["ucx"].(*backend).settings.Options["TLS"]; got != "tcp" {
 		t.Errorf("TLS of a network whose options were changed later: got %q, want tcp", got)
 	}
 }
@@ -77,7 +77,7 @@ func TestEngineLife(t *testing.T) {
 		}
 	}
 	// A comm outlives its listener, and the engine both.
-	b := New("ucxx", s)
+	b := newBackend("ucxx", s)
 	l, err := b.Listen(ctx, "127.0.0.1:0", comm.ListenConfig{})
 	if err != nil {
 		t.Fatal(err)

@@ -21,19 +21,19 @@ import (
 // Who can read the file can connect: it is made for its user alone. Only Millstream programs meet so.
 const FileScheme = "ucx-file"
 
-// FileBackend serves [FileScheme].
-type FileBackend struct {
+// fileBackend serves [FileScheme].
+type fileBackend struct {
 	settings Settings
 }
 
-var _ comm.Backend = (*FileBackend)(nil)
+var _ comm.Backend = (*fileBackend)(nil)
 
-// NewFile makes a backend with settings of its own. Without a choice of UCX_TLS all transports but tcp are used.
-func NewFile(s Settings) *FileBackend {
-	return &FileBackend{settings: s}
+// newFile makes a backend with settings of its own. Without a choice of UCX_TLS all transports but tcp are used.
+func newFile(s Settings) *fileBackend {
+	return &fileBackend{settings: s}
 }
 
-func (b *FileBackend) engine(ctx context.Context) (*engine, Settings, error) {
+func (b *fileBackend) engine(ctx context.Context) (*engine, Settings, error) {
 	s := b.settings
 	s.byFile, s.PlainLanes = true, false
 	e, err := openEngine(ctx, s)
@@ -50,7 +50,7 @@ func place(loc string) (string, error) {
 }
 
 // Dial connects once, without retry; comm.Dial is what retries.
-func (b *FileBackend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.Comm, error) {
+func (b *fileBackend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.Comm, error) {
 	path, err := place(loc)
 	if err != nil {
 		return nil, comm.Permanent(err)
@@ -96,7 +96,7 @@ func (e *engine) knock(ctx context.Context, card ucxdoor.Card, peer, local strin
 // Listen serves a file, which is made, or replaces one that was left behind. A path that ends with a slash is a folder,
 // in which a file with a name of its own is made, and those of processes that were killed are removed. Close removes
 // the file.
-func (b *FileBackend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
+func (b *fileBackend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
 	path, err := place(loc)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func free(path string) error {
 }
 
 // Host is the machine on which the process is that left the file, this one where that is not known.
-func (b *FileBackend) Host(loc string) (string, error) {
+func (b *fileBackend) Host(loc string) (string, error) {
 	path, err := place(loc)
 	if err != nil {
 		return "", err
@@ -154,10 +154,10 @@ func (b *FileBackend) Host(loc string) (string, error) {
 }
 
 // Resolve changes nothing.
-func (b *FileBackend) Resolve(_ context.Context, loc string) (string, error) { return place(loc) }
+func (b *fileBackend) Resolve(_ context.Context, loc string) (string, error) { return place(loc) }
 
 // LocalFor is the folder of the file.
-func (b *FileBackend) LocalFor(_ context.Context, loc string) (string, error) {
+func (b *fileBackend) LocalFor(_ context.Context, loc string) (string, error) {
 	path, err := place(loc)
 	if err != nil {
 		return "", err
@@ -166,4 +166,4 @@ func (b *FileBackend) LocalFor(_ context.Context, loc string) (string, error) {
 }
 
 // Encrypted is false: UCX has no encryption.
-func (b *FileBackend) Encrypted() bool { return false }
+func (b *fileBackend) Encrypted() bool { return false }

@@ -20,7 +20,7 @@ import (
 )
 
 // files makes comms by file.
-type files struct{ b *FileBackend }
+type files struct{ b *fileBackend }
 
 func (n files) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
 	_, loc := commaddr.Parse(address)
@@ -35,7 +35,7 @@ func (n files) Listen(ctx context.Context, address string, cfg comm.ListenConfig
 }
 
 func TestFileConformance(t *testing.T) {
-	commtest.Run(t, commtest.Factory{Network: files{NewFile(Settings{})}, Address: FileScheme + "://" + t.TempDir() +
+	commtest.Run(t, commtest.Factory{Network: files{newFile(Settings{})}, Address: FileScheme + "://" + t.TempDir() +
 		"/", Rounds: 40, Large: 9 << 20})
 }
 
@@ -78,7 +78,7 @@ func exchange(t *testing.T, ctx context.Context, c comm.Comm, n int) {
 func TestFileDeath(t *testing.T) {
 	ctx := testContext(t)
 	path := filepath.Join(t.TempDir(), "echo")
-	b := NewFile(Settings{})
+	b := newFile(Settings{})
 	p := startFileEcho(t, path)
 	if _, err := b.Listen(ctx, path, comm.ListenConfig{}); err == nil ||
 		!strings.Contains(err.Error(), "another process serves it") {
@@ -153,7 +153,7 @@ func TestFileWithoutSockets(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "echo")
 	p := startFileEcho(t, path)
-	c, err := NewFile(Settings{}).Dial(ctx, path, comm.DialConfig{})
+	c, err := newFile(Settings{}).Dial(ctx, path, comm.DialConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,8 +170,8 @@ func TestLaneLimits(t *testing.T) {
 // was: distributed-ucxx's format works in any case.
 func TestFallback(t *testing.T) {
 	ctx := testContext(t)
-	here := New("ucxx", Settings{Options: map[string]string{"TLS": "tcp,self,sm"}}) // an engine of its own
-	listening := func(b *Backend) (comm.Listener, string) {
+	here := newBackend("ucxx", Settings{Options: map[string]string{"TLS": "tcp,self,sm"}}) // an engine of its own
+	listening := func(b *backend) (comm.Listener, string) {
 		l, err := b.Listen(ctx, "127.0.0.1:0", comm.ListenConfig{})
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func TestFallback(t *testing.T) {
 		_, loc := commaddr.Parse(l.ContactAddr())
 		return l, loc
 	}
-	talk := func(t *testing.T, l comm.Listener, b *Backend, loc string, lane bool) {
+	talk := func(t *testing.T, l comm.Listener, b *backend, loc string, lane bool) {
 		t.Helper()
 		c, err := b.Dial(ctx, loc, comm.DialConfig{})
 		if err != nil {
@@ -236,7 +236,7 @@ func TestFallback(t *testing.T) {
 func TestPolling(t *testing.T) {
 	ctx := testContext(t)
 	s := Settings{Polling: true}
-	a, z := pair(t, New("ucxx", s))
+	a, z := pair(t, newBackend("ucxx", s))
 	for range 100 {
 		if err := a.Write(ctx, msg([]byte("body"))); err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 // listener accepts comms. It owns UCX's listener and a reference to the engine.
 type listener struct {
-	b        *Backend
+	b        *backend
 	engine   *engine
 	settings Settings
 	sock     *ucx.SockListener
@@ -27,7 +27,7 @@ type listener struct {
 	once     sync.Once
 }
 
-func newListener(b *Backend, e *engine, s Settings, sock *ucx.SockListener, host, announced string,
+func newListener(b *backend, e *engine, s Settings, sock *ucx.SockListener, host, announced string,
 	cfg comm.ListenConfig) *listener {
 	l := &listener{b: b, engine: e, settings: s, sock: sock, cfg: cfg, gate: handshake.NewGate(cfg.Limits),
 		finished: make(chan struct{})}

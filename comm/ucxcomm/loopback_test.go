@@ -13,7 +13,7 @@ import (
 // A listener on the loopback interface does not have UCX listen on others, neither for meeting nor for data.
 func TestLoopbackListensNowhereElse(t *testing.T) {
 	leak.Check(t)
-	l, err := New("ucxx", Settings{}).Listen(t.Context(), "127.0.0.1:0", comm.ListenConfig{})
+	l, err := newBackend("ucxx", Settings{}).Listen(t.Context(), "127.0.0.1:0", comm.ListenConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

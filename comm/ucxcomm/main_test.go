@@ -40,7 +40,7 @@ func serve(backend string) {
 	var l comm.Listener
 	var err error
 	if path, ok := strings.CutPrefix(backend, fileRole); ok {
-		l, err = NewFile(Settings{}).Listen(ctx, path, comm.ListenConfig{})
+		l, err = newFile(Settings{}).Listen(ctx, path, comm.ListenConfig{})
 	} else {
 		l, err = backends[backend].Listen(ctx, "127.0.0.1:0", comm.ListenConfig{})
 	}
@@ -71,9 +71,9 @@ func serve(backend string) {
 }
 
 // backends are the forms in which the comms of this package work.
-var backends = map[string]*Backend{
-	"lane":         New("ucxx", Settings{}),
-	"lane, tcp":    New("ucxx", Settings{Options: map[string]string{"TLS": "tcp,self"}}),
-	"plain":        New("ucxx", Settings{PlainLanes: true}),
-	"multi-buffer": New("ucxx", Settings{PlainLanes: true, MultiBuffer: true}),
+var backends = map[string]*backend{
+	"lane":         newBackend("ucxx", Settings{}),
+	"lane, tcp":    newBackend("ucxx", Settings{Options: map[string]string{"TLS": "tcp,self"}}),
+	"plain":        newBackend("ucxx", Settings{PlainLanes: true}),
+	"multi-buffer": newBackend("ucxx", Settings{PlainLanes: true, MultiBuffer: true}),
 }

@@ -18,7 +18,7 @@ func NewNetwork(s Settings) comm.Network {
 
 // backendsOf returns the backends of all schemes of this package.
 func backendsOf(s Settings) map[string]comm.Backend {
-	return map[string]comm.Backend{"ucx": New("ucx", s), "ucxx": New("ucxx", s), FileScheme: NewFile(s)}
+	return map[string]comm.Backend{"ucx": newBackend("ucx", s), "ucxx": newBackend("ucxx", s), FileScheme: newFile(s)}
 }
 
 type ownNetwork struct{ backends map[string]comm.Backend }

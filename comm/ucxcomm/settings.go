@@ -40,7 +40,7 @@ type Settings struct {
 	// (millstream.ucx.polling, default false). Otherwise they sleep soon.
 	Polling bool `json:"polling,omitempty"`
 
-	byFile bool // set by FileBackend: no sockets, one worker for everything
+	byFile bool // set by fileBackend: no sockets, one worker for everything
 }
 
 // options returns the options as UCX spells them, without prefix. Dask's YAML has hyphens.

@@ -29,7 +29,7 @@ type stranger struct {
 func meetStranger(t *testing.T, cfg comm.ListenConfig) *stranger {
 	t.Helper()
 	s := &stranger{T: t, ctx: testContext(t)}
-	l, err := New("ucxx", Settings{}).Listen(s.ctx, "127.0.0.1:0", cfg)
+	l, err := newBackend("ucxx", Settings{}).Listen(s.ctx, "127.0.0.1:0", cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func (s *stranger) refused() {
 func (s *stranger) served() {
 	s.Helper()
 	_, loc := commaddr.Parse(s.l.ContactAddr())
-	c, err := New("ucxx", Settings{}).Dial(s.ctx, loc, comm.DialConfig{})
+	c, err := newBackend("ucxx", Settings{}).Dial(s.ctx, loc, comm.DialConfig{})
 	if err != nil {
 		s.Fatalf("nobody else is served: %v", err)
 	}

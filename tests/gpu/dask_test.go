@@ -73,7 +73,7 @@ func TestGPUDaskComm(t *testing.T) {
 }
 
 // daskComm connects with a Python process, which ends with the test.
-func daskComm(t *testing.T, ctx context.Context, b *ucxcomm.Backend, way string, into mem.Resource,
+func daskComm(t *testing.T, ctx context.Context, b comm.Backend, way string, into mem.Resource,
 	env string) comm.Comm {
 	t.Helper()
 	if way == "we dial" {

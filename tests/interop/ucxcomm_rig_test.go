@@ -23,7 +23,7 @@ const ucxCommPeer = "ucxcomm_peer.py"
 // ucxRig is one process of Dask's comms and a backend of ours.
 type ucxRig struct {
 	asker
-	b      *ucxcomm.Backend
+	b      comm.Backend
 	scheme string
 
 	settings ucxcomm.Settings
