@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/benchfmt"
 	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/ucx"
@@ -184,3 +187,22 @@ func builtWith(u *ucxReport) []string {
 	}
 	return []string{with("CUDA", u.CUDA), with("RDMA", u.RDMA)}
 }
+
+// findGPUs lists the GPUs this process may use. The text says why there are
+// none.
+func findGPUs() ([]gpuReport, string) {
+	devices, err := cuda.Devices()
+	if err != nil {
+		return []gpuReport{}, err.Error()
+	}
+	gpus := make([]gpuReport, 0, len(devices))
+	for _, d := range devices {
+		gpus = append(gpus, gpuReport{Index: d.Ordinal, Name: d.Name, UUID: d.UUID, Memory: d.TotalMemory})
+	}
+	if len(gpus) == 0 {
+		return gpus, "the CUDA driver reports no device"
+	}
+	return gpus, ""
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
