@@ -173,6 +173,10 @@ func TestRankDies(t *testing.T) {
 					t.Errorf("rank %d does not name rank 1: %s", r, text)
 				}
 			}
+			if len(failed.Dead) != 1 || failed.Dead[0] != 1 ||
+				!strings.Contains(failed.Ranks[1].Error(), "its worker is gone") {
+				t.Errorf("dead ranks %v, want 1: %v", failed.Dead, failed.Ranks[1])
+			}
 			// The survivors alone, then with the one that the nanny has started anew.
 			two, err := q.Reform(testContext(t), clique.ReformOptions{})
 			if err != nil {

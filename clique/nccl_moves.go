@@ -21,9 +21,12 @@ type move struct {
 }
 
 // moves are those of a call on this rank.
-func (n *ncclCarrier) moves(c *collective.Call) *moves {
+func (n *ncclCarrier) moves(c *collective.Call) *moves { return movesOf(c, n.g.Rank(), n.g.Size()) }
+
+// movesOf are those of a call on one of size ranks.
+func movesOf(c *collective.Call, rank, size int) *moves {
 	m := &moves{}
-	rank, size, es := n.g.Rank(), n.g.Size(), c.Kind.Size()
+	es := c.Kind.Size()
 	root := c.Root == rank
 	switch c.Code {
 	case collective.AllGatherV:
