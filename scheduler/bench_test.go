@@ -18,6 +18,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/task/taskgraph"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/wire"
@@ -144,7 +145,7 @@ func zeroWorker(b testing.TB, addr string, n int) {
 	tail, _ = msgpack.Append(tail, "metadata")
 	tail, _ = msgpack.Append(tail, msgpack.Map{})
 	go func() {
-		var t wire.ComputeTask
+		var t message.ComputeTask
 		for {
 			m, err := c.Read(context.Background())
 			if err != nil {
@@ -152,12 +153,12 @@ func zeroWorker(b testing.TB, addr string, n int) {
 			}
 			var body []byte
 			n := 0
-			ops := wire.ReadOps(m.Body())
+			ops := message.ReadOps(m.Body())
 			for ops.Next() {
 				if string(ops.Op()) != "compute-task" {
 					continue
 				}
-				if ops.ComputeTask(&t) != nil {
+				if t.Read(&ops) != nil {
 					return
 				}
 				body = append(body, head...)
@@ -225,7 +226,7 @@ func benchScheduler(b *testing.B, journal string) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		ops := wire.ReadOps(m.Body())
+		ops := message.ReadOps(m.Body())
 		for ops.Next() {
 			if string(ops.Op()) == "key-in-memory" {
 				done++

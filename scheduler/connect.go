@@ -10,6 +10,7 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/clients"
 	"go.millstream.dev/scheduler/internal/control"
@@ -202,11 +203,11 @@ type replayer struct{ s *Scheduler }
 
 // ReplayGraph submits a graph.
 func (r replayer) ReplayGraph(client string, raw []byte, expr *wire.Serialized) error {
-	ops := wire.ReadOps(raw)
+	ops := message.ReadOps(raw)
 	if !ops.Next() {
 		return recovery.ErrRecord
 	}
-	var u wire.UpdateGraph
+	var u message.UpdateGraph
 	g, err := graphs.ReadUpdate(&ops, &u)
 	if err != nil {
 		return err

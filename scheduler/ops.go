@@ -1,12 +1,16 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/messages"
@@ -21,9 +25,15 @@ type dispatcher struct {
 	s *Scheduler
 
 	// Memory that is used from one message to the next.
-	finished wire.TaskFinished
-	keys     []task.Key
-	events   struct {
+	in struct {
+		finished message.TaskFinished
+		addKeys  message.AddKeys
+		refresh  message.RequestRefreshWhoHas
+		desires  message.ClientDesiresKeys
+		releases message.ClientReleasesKeys
+		cancels  message.CancelKeys
+	}
+	events struct {
 		finished state.TaskFinished
 		addKeys  state.AddKeys
 		release  state.ReleaseWorkerData
@@ -61,7 +71,7 @@ func (d *dispatcher) handle(p *post) {
 // kept for certain: reports of finished tasks are most of what arrives.
 func (d *dispatcher) message(p *post) (unkept bool) {
 	st := p.from
-	ops := wire.ReadOps(p.msg.Body())
+	ops := message.ReadOps(p.msg.Body())
 	var err error
 	unkept = true
 	for err == nil && !st.Gone && ops.Next() {
@@ -72,7 +82,7 @@ func (d *dispatcher) message(p *post) (unkept bool) {
 			unkept = false
 			err = d.clientOp(st, &ops, p)
 		}
-		if err != nil {
+		if bad := (*message.Error)(nil); err != nil && !errors.As(err, &bad) {
 			err = fmt.Errorf("%s: %w", ops.Op(), err)
 		}
 	}
@@ -101,26 +111,20 @@ func (d *dispatcher) badMessage(st *peers.Stream, err error) {
 }
 
 // finish is task-finished, the hottest message of all.
-func (d *dispatcher) finish(w *peers.Worker, ops *wire.Ops) error {
-	f := &d.finished
-	if err := ops.TaskFinished(f); err != nil {
+func (d *dispatcher) finish(w *peers.Worker, ops *message.Ops) error {
+	f := &d.in.finished
+	if err := f.Read(ops); err != nil {
 		return err
-	}
-	if len(f.Key) == 0 {
-		return errNoKey
-	}
-	if f.RunID < 0 {
-		return fmt.Errorf("run_id %d: run ids are not negative", f.RunID)
 	}
 	ev := &d.events.finished
 	*ev = state.TaskFinished{
-		Worker: w.ID, Key: task.Key(val.Borrow(f.Key)), RunID: f.RunID, NBytes: w.BelievedSize(d.s.log, f.NBytes),
-		Type: f.Type, TypeName: val.Borrow(f.TypeName),
+		Worker: w.ID, Key: f.Key, RunID: f.RunID, NBytes: w.BelievedSize(d.s.log, f.NBytes), Type: f.Type,
+		TypeName: f.TypeName,
 	}
-	if f.Stop >= f.Start && f.Start > 0 {
+	if t := &f.StartStops; t.Stop >= t.Start && t.Start > 0 {
 		// A task that took no time by the worker's clock is a short one, not one of
 		// which nothing is known.
-		ev.Duration = max(w.BelievedTime(d.s.log, f.Stop-f.Start), 1)
+		ev.Duration = max(w.BelievedTime(d.s.log, t.Stop-t.Start), 1)
 	}
 	d.s.stream.Finished(w.Address, f)
 	d.s.collectors.Finished(ev.Key, f.Metadata)
@@ -128,10 +132,8 @@ func (d *dispatcher) finish(w *peers.Worker, ops *wire.Ops) error {
 	return nil
 }
 
-var errNoKey = fmt.Errorf("it has no key")
-
 // workerOp does one message of a worker.
-func (d *dispatcher) workerOp(st *peers.Stream, ops *wire.Ops, m *wire.Message) error {
+func (d *dispatcher) workerOp(st *peers.Stream, ops *message.Ops, m *wire.Message) error {
 	w := st.Worker
 	switch string(ops.Op()) {
 	case finishedOp:
@@ -139,80 +141,75 @@ func (d *dispatcher) workerOp(st *peers.Stream, ops *wire.Ops, m *wire.Message) 
 	case "task-erred":
 		return d.taskErred(w, ops, m)
 	case "add-keys":
-		f, err := d.fields(ops)
-		if err != nil {
-			return err
-		}
-		for i, n := range f.sizes {
-			f.sizes[i] = w.BelievedSize(d.s.log, n)
-		}
-		ev := &d.events.addKeys
-		*ev = state.AddKeys{Worker: w.ID, Keys: f.keys, Adopt: f.adopt, NBytes: f.sizes}
-		d.s.apply(ev)
+		return d.addKeys(w, ops)
 	case "release-worker-data":
-		f, err := d.keyFields(ops)
-		if err != nil {
+		var f message.ReleaseWorkerData
+		if err := f.Read(ops); err != nil {
 			return err
 		}
 		ev := &d.events.release
-		*ev = state.ReleaseWorkerData{Worker: w.ID, Key: f.key}
+		*ev = state.ReleaseWorkerData{Worker: w.ID, Key: f.Key}
 		d.s.apply(ev)
 	case "long-running":
-		f, err := d.keyFields(ops)
-		if err != nil {
+		var f message.LongRunning
+		if err := f.Read(ops); err != nil {
 			return err
 		}
-		d.s.apply(&state.LongRunning{Worker: w.ID, Key: f.key, RunID: f.runID, Duration: f.duration})
+		took := time.Duration(-1)
+		if d := f.ComputeDuration; d >= 0 && d < math.MaxInt64/float64(time.Second) {
+			took = time.Duration(d * float64(time.Second))
+		}
+		d.s.apply(&state.LongRunning{Worker: w.ID, Key: f.Key, RunID: f.RunID, Duration: took})
 	case "reschedule":
-		f, err := d.keyFields(ops)
-		if err != nil {
+		var f message.Reschedule
+		if err := f.Read(ops); err != nil {
 			return err
 		}
-		d.s.apply(&state.Reschedule{Worker: w.ID, Key: f.key, RunID: f.runID})
+		d.s.apply(&state.Reschedule{Worker: w.ID, Key: f.Key, RunID: f.RunID})
 	case "request-refresh-who-has":
-		f, err := d.fields(ops)
-		if err != nil {
+		f := &d.in.refresh
+		if err := f.Read(ops); err != nil {
 			return err
 		}
-		d.s.apply(&state.RequestRefreshWhoHas{Worker: w.ID, Keys: f.keys})
+		d.s.apply(&state.RequestRefreshWhoHas{Worker: w.ID, Keys: f.Keys})
 	case "steal-response":
-		f, err := d.keyFields(ops)
-		if err != nil {
+		var f message.StealResponse
+		if err := f.Read(ops); err != nil {
 			return err
 		}
-		n, err := strconv.ParseUint(strings.TrimPrefix(f.stimulus, messages.StealPrefix), 10, 64)
+		n, err := strconv.ParseUint(strings.TrimPrefix(f.StimulusID, messages.StealPrefix), 10, 64)
 		if err != nil {
-			return fmt.Errorf("stimulus_id %q is none of ours", f.stimulus)
+			return fmt.Errorf("stimulus_id %q is none of ours", f.StimulusID)
 		}
-		d.s.apply(&state.StealResponse{Worker: w.ID, Key: f.key, Steal: n, State: f.state})
+		d.s.apply(&state.StealResponse{Worker: w.ID, Key: f.Key, Steal: n, State: f.State})
 	case "worker-status-change":
-		f, err := d.fields(ops)
-		if err != nil {
+		var f message.WorkerStatusChange
+		if err := f.Read(ops); err != nil {
 			return err
 		}
-		return d.s.workers.SetStatus(w, f.status)
+		return d.s.workers.SetStatus(w, f.Status)
 	case "log-event":
 		return d.logEvent(ops, m, w.Address)
 	case "close-stream":
-		f, err := d.fields(ops)
-		if err != nil {
+		var f message.CloseStream
+		if err := f.Read(ops); err != nil {
 			return err
 		}
 		// A worker that ends because of what its tasks did says so, and they are to blame.
-		if cause := workers.CleanCause(f.reason); cause != "" && w.Cause == "" {
+		if cause := workers.CleanCause(f.Reason); cause != "" && w.Cause == "" {
 			w.Cause = cause
 			close(w.Caused)
 		}
 		st.Leaving = w.Cause == ""
 	case "keep-alive":
 	default:
-		return d.s.prims.Op(ops, m, "")
+		return d.s.prims.Op(ops, "")
 	}
 	return nil
 }
 
 // clientOp does one message of a client.
-func (d *dispatcher) clientOp(st *peers.Stream, ops *wire.Ops, p *post) error {
+func (d *dispatcher) clientOp(st *peers.Stream, ops *message.Ops, p *post) error {
 	c := st.Client
 	switch string(ops.Op()) {
 	case "update-graph":
@@ -223,35 +220,35 @@ func (d *dispatcher) clientOp(st *peers.Stream, ops *wire.Ops, p *post) error {
 		p.graphs = p.graphs[1:]
 		d.s.updateGraph(c, g)
 	case "client-desires-keys":
-		f, err := d.fields(ops)
-		if err != nil {
+		f := &d.in.desires
+		if err := f.Read(ops); err != nil {
 			return err
 		}
-		if f.client == peers.FireAndForget {
-			d.s.clients.Desire(peers.FireAndForget, f.keys...)
+		if f.Client == peers.FireAndForget {
+			d.s.clients.Desire(peers.FireAndForget, f.Keys...)
 			return nil
 		}
-		d.s.clients.Desire(c.Name, f.keys...)
+		d.s.clients.Desire(c.Name, f.Keys...)
 	case "client-releases-keys":
-		f, err := d.fields(ops)
-		if err != nil {
+		f := &d.in.releases
+		if err := f.Read(ops); err != nil {
 			return err
 		}
-		d.s.clients.Release(c.Name, f.keys...)
+		d.s.clients.Release(c.Name, f.Keys...)
 	case "cancel-keys":
-		f, err := d.fields(ops)
-		if err != nil {
+		f := &d.in.cancels
+		if err := f.Read(ops); err != nil {
 			return err
 		}
-		d.s.journal.Release(c.Name, f.keys)
-		d.s.apply(&state.CancelKeys{Client: c.ID, Keys: f.keys, Force: f.force, Reason: strings.Clone(f.reason),
-			Msg: strings.Clone(f.msg)})
+		d.s.journal.Release(c.Name, f.Keys)
+		d.s.apply(&state.CancelKeys{Client: c.ID, Keys: f.Keys, Force: f.Force, Reason: strings.Clone(f.Reason),
+			Msg: strings.Clone(f.Msg)})
 	case "report-key":
-		f, err := d.keyFields(ops)
-		if err != nil {
+		var f message.ReportKey
+		if err := f.Read(ops); err != nil {
 			return err
 		}
-		d.s.apply(&state.ReportKey{Client: c.ID, Key: f.key})
+		d.s.apply(&state.ReportKey{Client: c.ID, Key: f.Key})
 	case "heartbeat-client":
 		c.LastSeen = d.s.loop.Now()
 		out := st.Begin()
@@ -262,21 +259,21 @@ func (d *dispatcher) clientOp(st *peers.Stream, ops *wire.Ops, p *post) error {
 	case "close-client", "close-stream":
 		st.Leaving = true
 	case "subscribe-topic":
-		f, err := d.fields(ops)
-		if err != nil {
+		var f message.SubscribeTopic
+		if err := f.Read(ops); err != nil {
 			return err
 		}
-		return d.s.topics.Subscribe(strings.Clone(f.topic), c.Name)
+		return d.s.topics.Subscribe(strings.Clone(f.Topic), c.Name)
 	case "unsubscribe-topic":
-		f, err := d.fields(ops)
-		if err != nil {
+		var f message.UnsubscribeTopic
+		if err := f.Read(ops); err != nil {
 			return err
 		}
-		d.s.topics.Unsubscribe(f.topic, c.Name)
+		d.s.topics.Unsubscribe(f.Topic, c.Name)
 	case "log-event":
 		return d.logEvent(ops, p.msg, "")
 	default:
-		return d.s.prims.Op(ops, p.msg, c.Name)
+		return d.s.prims.Op(ops, c.Name)
 	}
 	return nil
 }
@@ -291,38 +288,61 @@ func (d *dispatcher) keep(v any) any {
 	return c
 }
 
+// addKeys is add-keys: results that a worker holds.
+func (d *dispatcher) addKeys(w *peers.Worker, ops *message.Ops) error {
+	f := &d.in.addKeys
+	if err := f.Read(ops); err != nil {
+		return err
+	}
+	if n := len(f.NBytes); n > 0 && n != len(f.Keys) {
+		return fmt.Errorf("%d sizes for %d keys", n, len(f.Keys))
+	}
+	for i, n := range f.NBytes {
+		f.NBytes[i] = w.BelievedSize(d.s.log, n)
+	}
+	ev := &d.events.addKeys
+	*ev = state.AddKeys{Worker: w.ID, Keys: f.Keys, Adopt: f.Adopt, NBytes: f.NBytes}
+	d.s.apply(ev)
+	return nil
+}
+
 // taskErred keeps the worker's exception, closed, for the clients.
-func (d *dispatcher) taskErred(w *peers.Worker, ops *wire.Ops, m *wire.Message) error {
-	values, err := val.OpFields(ops, m)
+func (d *dispatcher) taskErred(w *peers.Worker, ops *message.Ops, m *wire.Message) error {
+	var f message.TaskErred
+	if err := f.Read(ops); err != nil {
+		return err
+	}
+	exception, err := f.Exception.Decode(m, val.KeepClosed)
 	if err != nil {
 		return err
 	}
-	ev := &state.TaskErred{Worker: w.ID}
-	if ev.Key, err = val.KeyOf(values, "key"); err != nil {
+	traceback, err := f.Traceback.Decode(m, val.KeepClosed)
+	if err != nil {
 		return err
 	}
-	ev.RunID = val.Field(values, "run_id")
-	ev.ExceptionText, ev.TracebackText = values.GetString("exception_text"), values.GetString("traceback_text")
-	if v, ok := values.Get("exception"); ok {
-		ev.Exception = d.keep(v)
-	}
-	if v, ok := values.Get("traceback"); ok {
-		ev.Traceback = d.keep(v)
-	}
-	if v, ok := values.Get("startstops"); ok {
-		d.s.stream.Erred(w.Address, ev.Key, v, values)
+	ev := &state.TaskErred{Worker: w.ID, Key: task.Key(strings.Clone(string(f.Key))), RunID: f.RunID,
+		ExceptionText: strings.Clone(f.ExceptionText), TracebackText: strings.Clone(f.TracebackText),
+		Exception: d.keep(exception), Traceback: d.keep(traceback)}
+	if len(f.StartStops.Raw) > 0 {
+		d.s.stream.Erred(w.Address, &f)
 	}
 	d.s.apply(ev)
 	return nil
 }
 
 // logEvent is log-event on a stream: topic is a text or a list of them.
-func (d *dispatcher) logEvent(ops *wire.Ops, m *wire.Message, worker string) error {
-	values, err := val.OpFields(ops, m)
+func (d *dispatcher) logEvent(ops *message.Ops, m *wire.Message, worker string) error {
+	var f message.LogEvent
+	if err := f.Read(ops); err != nil {
+		return err
+	}
+	names, err := f.Topic.Decode(m, val.KeepClosed)
 	if err != nil {
 		return err
 	}
-	msg, _ := values.Get("msg")
-	names, _ := values.Get("topic")
+	msg, err := f.Msg.Decode(m, val.KeepClosed)
+	if err != nil {
+		return err
+	}
 	return d.s.topics.PublishFrom(names, wire.Clone(msg), worker)
 }

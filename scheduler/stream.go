@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/wire"
@@ -74,7 +75,7 @@ func (rd *reader) read(ctx context.Context) error {
 // prepare looks at a message outside of the loop: graphs are decoded, and the end of the
 // stream is seen. It checks that all of the body is well-formed.
 func (rd *reader) prepare(ctx context.Context, m *wire.Message) (list []*graphs.Graph, last bool, err error) {
-	ops := wire.ReadOps(m.Body())
+	ops := message.ReadOps(m.Body())
 	for ops.Next() {
 		switch string(ops.Op()) {
 		case "update-graph":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/wire"
 )
@@ -79,7 +80,7 @@ func wantsNothing(m *wire.Message) bool {
 	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
 		return true // an error, which ends the stream
 	}
-	ops := wire.ReadOps(m.Body())
+	ops := message.ReadOps(m.Body())
 	for ops.Next() {
 		if !slices.Contains(ownOps, string(ops.Op())) {
 			return false

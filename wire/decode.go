@@ -48,6 +48,16 @@ func newDecoder(frames []Frame, opt DecodeOptions) (*decoder, error) {
 	return &decoder{opt: opt, frames: frames}, nil
 }
 
+// DecodePart decodes a value of the body of m, given as msgpack, with the frames that it refers to.
+func DecodePart(m *Message, raw []byte, opt DecodeOptions) (any, error) {
+	d, err := newDecoder(m.Frames, opt)
+	if err != nil {
+		return nil, err
+	}
+	body := msgpack.Decoder{Share: true, Hook: d.hook}
+	return body.Decode(raw)
+}
+
 // hook replaces the markers of the body by what they stand for.
 func (d *decoder) hook(m Dict) (any, error) {
 	// Markers have one entry, or are sets or enumerations: a quick look saves searching
@@ -55,20 +65,20 @@ func (d *decoder) hook(m Dict) (any, error) {
 	if len(m) == 0 || len(m) > 4 {
 		return m, nil
 	}
-	if at, ok := marker(m, "__Serialized__"); ok {
+	if at, ok := marker(m, msgpack.Serialized); ok {
 		header, frames, err := d.take(at)
 		if err != nil {
-			return nil, fmt.Errorf("__Serialized__: %w", err)
+			return nil, fmt.Errorf(msgpack.Serialized+": %w", err)
 		}
 		if d.opt.Keep {
 			return &Serialized{Header: header, Frames: frames}, nil
 		}
 		return d.group(header, frames)
 	}
-	if at, ok := marker(m, "__Pickled__"); ok {
+	if at, ok := marker(m, msgpack.Pickled); ok {
 		header, frames, err := d.take(at)
 		if err != nil {
-			return nil, fmt.Errorf("__Pickled__: %w", err)
+			return nil, fmt.Errorf(msgpack.Pickled+": %w", err)
 		}
 		return d.pickled(header, frames)
 	}
@@ -77,11 +87,11 @@ func (d *decoder) hook(m Dict) (any, error) {
 
 // plainMarker handles the markers that need no frames.
 func plainMarker(m Dict) (any, error) {
-	if m.Has("__Set__") {
-		list, _ := m.Get("as-list")
+	if m.Has(msgpack.Set) {
+		list, _ := m.Get(msgpack.SetItems)
 		items, ok := list.([]any)
 		if !ok {
-			return nil, fmt.Errorf("__Set__ has no list \"as-list\"")
+			return nil, fmt.Errorf("%s has no list %q", msgpack.Set, msgpack.SetItems)
 		}
 		return Set(items), nil
 	}

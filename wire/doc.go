@@ -18,11 +18,6 @@
 // The types of values are listed at Dict. What Go has no type for becomes an Object, which
 // can be sent on unchanged. Nothing that a peer sends is ever executed.
 //
-// # Streams
-//
-// Ops walks over the messages of a stream, of which a busy scheduler gets a hundred
-// thousand a second, without allocating.
-//
 // # Memory
 //
 // Decoded values borrow from their message: they are valid until it is released, and Clone

@@ -77,7 +77,7 @@ func (e *encoder) other(v any) (any, error) {
 	case Tuple:
 		return []any(v), nil
 	case Set:
-		return NewDict("__Set__", true, "as-list", []any(v)), nil
+		return NewDict(msgpack.Set, true, msgpack.SetItems, []any(v)), nil
 	case Enum:
 		return NewDict("__Enum__", true, "name", v.Name, "__module__", v.Module, "__name__", v.Class), nil
 	case Serialize:
@@ -88,7 +88,7 @@ func (e *encoder) other(v any) (any, error) {
 		at := len(e.m.Frames)
 		e.m.Frames = append(e.m.Frames, HeapFrame(v.Header))
 		e.m.Frames = append(e.m.Frames, retainFrames(v.Frames)...)
-		return mark("__Serialized__", at), nil
+		return mark(msgpack.Serialized, at), nil
 	case ToPickle:
 		return e.toPickle(v.Value)
 	case *ToPickle:
@@ -145,7 +145,7 @@ func (e *encoder) serialized(v any) (any, error) {
 		return nil, err
 	}
 	e.m.Frames[at] = HeapFrame(header)
-	return mark("__Serialized__", at), nil
+	return mark(msgpack.Serialized, at), nil
 }
 
 // frameCompressions are the compressions that a family's header already names for its
@@ -232,5 +232,5 @@ func (e *encoder) pickled(data []byte, bufs []Frame, compression []string) (any,
 		return nil, err
 	}
 	e.m.Frames[at] = HeapFrame(header)
-	return mark("__Pickled__", at), nil
+	return mark(msgpack.Pickled, at), nil
 }

@@ -43,33 +43,6 @@ func ExampleSerialized() {
 	// secret
 }
 
-// Walk over a stream's messages without allocating.
-func ExampleReadOps() {
-	m, _ := wire.Encode([]any{
-		wire.NewDict("op", "task-finished", "key", "inc-1", "run_id", 7, "nbytes", 28),
-		wire.NewDict("op", "keep-alive"),
-	}, wire.EncodeOptions{})
-	ops := wire.ReadOps(m.Body())
-	var t wire.TaskFinished
-	for ops.Next() {
-		switch string(ops.Op()) {
-		case "task-finished":
-			if err := ops.TaskFinished(&t); err != nil {
-				fmt.Println(err)
-				return
-			}
-			fmt.Println("finished", t.RunID, t.NBytes)
-		default:
-			fmt.Printf("%s\n", ops.Op())
-		}
-	}
-	fmt.Println(ops.Err())
-	// Output:
-	// finished 7 28
-	// keep-alive
-	// <nil>
-}
-
 // Frames larger than ShardSize are split, and compressed where that pays.
 func ExampleEncodeOptions() {
 	m, _ := wire.Encode(wire.Serialize{Value: make([]byte, 50_000)},

@@ -68,36 +68,3 @@ func FuzzDecompress(f *testing.F) {
 		}
 	})
 }
-
-func FuzzOps(f *testing.F) {
-	f.Add(mustPack(f, []any{NewDict("op", "task-finished", "key", []any{"a", 1}, "run_id", 5, "startstops",
-		[]any{NewDict("action", "compute", "start", 1.5)})}))
-	f.Add(mustPack(f, NewDict("op", "update-graph", "expr_ser", NewDict("__Serialized__", 1), "keys",
-		NewDict("__Set__", true, "as-list", []any{"k"}))))
-	f.Add(mustPack(f, []any{NewDict("run_spec", NewDict("__Pickled__", 2), "op", "compute-task")}))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		ops := ReadOps(b)
-		n := 0
-		for ops.Next() {
-			n++
-			switch string(ops.Op()) {
-			case "task-finished":
-				var x TaskFinished
-				_ = ops.TaskFinished(&x)
-			case "compute-task":
-				var x ComputeTask
-				_ = ops.ComputeTask(&x)
-			case "update-graph":
-				var x UpdateGraph
-				if ops.UpdateGraph(&x) == nil {
-					_ = EachKey(x.Keys, func([]byte) error { return nil })
-				}
-			default:
-				_, _ = ops.Raw()
-			}
-		}
-		if n > len(b) {
-			t.Fatalf("%d messages in %d bytes", n, len(b))
-		}
-	})
-}

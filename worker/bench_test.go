@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker"
@@ -67,7 +68,7 @@ func BenchmarkTasks(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			for ops := wire.ReadOps(m.Body()); ops.Next(); {
+			for ops := message.ReadOps(m.Body()); ops.Next(); {
 				if string(ops.Op()) == "task-finished" {
 					n++
 				}

@@ -7,6 +7,7 @@ import (
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/worker/internal/ops"
 )
@@ -66,15 +67,12 @@ func (w *Worker) store(values []*task.Value, stored []state.Stored) bool {
 
 // freeKeys frees an encoded list of keys.
 func (w *Worker) freeKeys(raw []byte) error {
-	var err error
-	if !w.do(func() {
-		var keys []task.Key
-		if keys, err = w.in.Keys(raw); err == nil {
-			w.apply(&state.FreeKeys{Stimulus: w.stimulus, Keys: keys})
-		}
-		w.in.Forget()
-	}) {
-		err = ErrClosed
+	keys, err := message.ReadKeys(raw)
+	if err != nil {
+		return err
 	}
-	return err
+	if !w.do(func() { w.apply(&state.FreeKeys{Stimulus: w.stimulus, Keys: keys}) }) {
+		return ErrClosed
+	}
+	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 
 	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/wire"
-	"go.millstream.dev/worker/internal/stream"
 )
 
 // walk applies all messages of a batch. An error means that the scheduler speaks another protocol, and ends the
@@ -17,56 +17,64 @@ func (w *Worker) walk(m *wire.Message) error {
 	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
 		return fmt.Errorf("worker: a message of the scheduler has no body")
 	}
-	ops := wire.ReadOps(m.Body())
+	ops := message.ReadOps(m.Body())
 	for ops.Next() {
 		if string(ops.Op()) == "compute-task" {
 			ev, err := w.in.Task(&ops, m)
 			if err != nil {
-				return err
+				return fmt.Errorf("worker: %w", err)
 			}
 			w.apply(ev)
 			continue
 		}
-		o, err := w.in.Order(&ops)
-		if err != nil {
-			return err
-		}
-		if err := w.order(string(ops.Op()), o, m); err != nil {
-			return fmt.Errorf("worker: %s: %w", ops.Op(), err)
+		if err := w.order(&ops, m); err != nil {
+			return fmt.Errorf("worker: %w", err)
 		}
 	}
 	return ops.Err()
 }
 
 // order does what any message but compute-task says.
-func (w *Worker) order(op string, o *stream.Order, m *wire.Message) error {
-	ev, err := w.in.Event(op, o)
+func (w *Worker) order(ops *message.Ops, m *wire.Message) error {
+	ev, err := w.in.Event(ops)
 	if err != nil {
 		return err
 	}
 	if ev != nil {
 		w.apply(ev)
 		w.in.Forget()
-		if op == "remove-worker" {
-			w.transfers.Forget(o.Worker)
+		if gone, ok := ev.(*state.RemovePeer); ok {
+			w.transfers.Forget(gone.Peer)
 		}
 		return nil
 	}
-	switch op {
+	switch string(ops.Op()) {
 	case "worker-status-change":
-		w.orderedStatus(o.Status)
+		var f message.WorkerStatusChange
+		if err := f.Read(ops); err != nil {
+			return err
+		}
+		w.orderedStatus(f.Status)
 	case "close":
-		w.orderedClose(o.Reason)
+		var f message.Close
+		if err := f.Read(ops); err != nil {
+			return err
+		}
+		w.orderedClose(f.Reason)
 	case "close-stream":
 		return errStreamClosed
 	case "":
 		return fmt.Errorf("a message without an op")
 	default:
-		if w.sidecar != nil && w.sidecar.Order(o.Raw, m) {
+		raw, err := ops.Raw()
+		if err != nil {
+			return err
+		}
+		if w.sidecar != nil && w.sidecar.Order(raw, m) {
 			return nil
 		}
 		// Unknown orders are not worth a worker's data, as they are to Dask's workers.
-		w.log.Warn("the scheduler sent an order that this worker does not know", "op", op)
+		w.log.Warn("the scheduler sent an order that this worker does not know", "op", string(ops.Op()))
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"sync"
 
-	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/wire"
 )
 
@@ -16,65 +16,27 @@ const listHead = 5
 // After each Begin the caller appends one map to Body.
 type Batch struct {
 	// Body is the list, one map behind the other. Frames are what its markers refer to.
-	Body   []byte
-	Frames []wire.Frame
+	message.Buffer
 
 	n     int
-	marks []int  // where body holds the index of a frame
-	own   bool   // it has markers that are not in marks: its frames must be the first
+	own   bool   // it has markers that Merge does not know: its frames must be the first
 	after uint64 // the position that must be committed before it leaves
 }
 
 // NewBatch returns an empty batch with room for so many bytes.
-func NewBatch(size int) *Batch { return &Batch{Body: make([]byte, listHead, listHead+size)} }
+func NewBatch(size int) *Batch {
+	return &Batch{Buffer: message.Buffer{Body: make([]byte, listHead, listHead+size)}}
+}
 
 // Begin notes that another message follows.
 func (b *Batch) Begin() { b.n++ }
 
-// Mark appends the index of the next frame to body, which goes on from b's: in a form of fixed length, since it changes
-// when batches are merged.
-func (b *Batch) Mark(body []byte) []byte {
-	b.marks = append(b.marks, len(body))
-	return binary.BigEndian.AppendUint32(append(body, 0xce), uint32(1+len(b.Frames)))
-}
-
-// Serialized appends a reference to a group of frames, which the batch retains; nil for nil.
-func (b *Batch) Serialized(s *wire.Serialized) {
-	if s == nil {
-		b.Body = msgpack.AppendNil(b.Body)
-		return
-	}
-	b.Body = msgpack.AppendMapHeader(b.Body, 1)
-	b.Body = msgpack.AppendString(b.Body, "__Serialized__")
-	b.Body = b.Mark(b.Body)
-	b.Frames = append(b.Frames, wire.HeapFrame(s.Header))
-	for _, f := range s.Frames {
-		b.Frames = append(b.Frames, f.Retain())
-	}
-}
-
-// Pickled appends a reference to a pickle, whose bytes become a frame.
-func (b *Batch) Pickled(pickle []byte) {
-	b.Body = msgpack.AppendMapHeader(b.Body, 1)
-	b.Body = msgpack.AppendString(b.Body, "__Pickled__")
-	b.Body = b.Mark(b.Body)
-	b.Frames = append(b.Frames, wire.HeapFrame(pickle))
-}
-
 // merge appends the messages of next, which is of no use afterwards.
 func (b *Batch) merge(next *Batch) {
-	at := len(b.Body) - listHead
-	b.Body = append(b.Body, next.Body[listHead:]...)
-	for _, m := range next.marks {
-		index := b.Body[at+m+1 : at+m+5]
-		binary.BigEndian.PutUint32(index, binary.BigEndian.Uint32(index)+uint32(len(b.Frames)))
-		b.marks = append(b.marks, at+m)
-	}
-	b.Frames = append(b.Frames, next.Frames...)
+	b.Merge(&next.Buffer, listHead)
 	b.n += next.n
 	b.own = b.own || next.own
 	b.after = max(b.after, next.after)
-	next.Frames = nil
 	next.recycle()
 }
 
@@ -125,13 +87,14 @@ func freshBatch() *Batch {
 	if b, ok := spareBatches.Get().(*Batch); ok {
 		return b
 	}
-	return &Batch{Body: make([]byte, listHead, 512)}
+	return NewBatch(512)
 }
 
 // recycle keeps a batch's memory for another one.
 func (b *Batch) recycle() {
 	if cap(b.Body) <= 4*batchBytes {
-		*b = Batch{Body: b.Body[:listHead], marks: b.marks[:0]}
+		b.Reset(listHead)
+		b.n, b.own, b.after = 0, false, 0
 		spareBatches.Put(b)
 	}
 }

@@ -31,7 +31,8 @@ type surface struct {
 
 // surfaceOf reads the source of a server and of the packages below its internal folder: ops from calls of Handle, from
 // tables of stream handlers and from the cases of stream functions, fields from the rpc tags of the handlers'
-// arguments. An op whose fields are not declared gets those that any function of its server reads.
+// arguments, and those of stream messages from internal/wire/message. A request whose fields are not declared gets
+// those that any function of its server reads; so does a message that has none, such as keep-alive.
 func surfaceOf(folder string, streams ...string) (s surface, err error) {
 	requests, messages, common := map[string][]string{}, map[string][]string{}, map[string]bool{}
 	own, err := filepath.Glob(filepath.Join(rig.Root(), folder, "internal", "*"))
@@ -52,9 +53,21 @@ func surfaceOf(folder string, streams ...string) (s surface, err error) {
 			for name := range p.read() {
 				common[name] = true
 			}
-			for name := range p.messages([]string{"opField"}) { // the fields of short messages
-				common[name] = true
-			}
+		}
+	}
+	declared, err := readPackage(filepath.Join(rig.Root(), "internal", "wire", "message"))
+	if err != nil {
+		return s, err
+	}
+	fields := declared.declared()
+	for name := range messages {
+		list, ok := fields[name]
+		if !ok {
+			return s, fmt.Errorf("message %s of %s: internal/wire/message has no struct for it", name, folder)
+		}
+		messages[name] = list
+		for _, f := range list {
+			common[f] = true
 		}
 	}
 	list := func(from map[string][]string) (out []op) {
@@ -89,7 +102,7 @@ func readPackage(dir string) (*sources, error) {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(set, path, nil, 0)
+		f, err := parser.ParseFile(set, path, nil, parser.ParseComments)
 		if err != nil {
 			return nil, err
 		}
@@ -282,6 +295,31 @@ func (p *sources) messages(functions []string) map[string][]string {
 	return out
 }
 
+// declared are the fields of the messages that package internal/wire/message declares, by their ops.
+func (p *sources) declared() map[string][]string {
+	out := map[string][]string{}
+	p.inspect(func(n ast.Node) {
+		d, ok := n.(*ast.GenDecl)
+		if !ok || d.Doc == nil || len(d.Specs) != 1 {
+			return
+		}
+		for _, c := range d.Doc.List {
+			op, ok := strings.CutPrefix(c.Text, "//message:op ")
+			if !ok {
+				continue
+			}
+			fields := []string{}
+			for _, f := range d.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType).Fields.List {
+				tag, _ := strconv.Unquote(f.Tag.Value)
+				name, _, _ := strings.Cut(reflect.StructTag(tag).Get("msg"), ",")
+				fields = append(fields, name)
+			}
+			out[op] = fields
+		}
+	})
+	return out
+}
+
 // read are the names of fields that functions read by Get, GetString, Field and the like, and the rpc tags.
 func (p *sources) read() map[string]bool {
 	out := map[string]bool{}
@@ -377,6 +415,10 @@ func TestSurface(t *testing.T) {
 				if !slices.ContainsFunc(s.messages, func(o op) bool { return o.name == name }) {
 					t.Errorf("%s: message %s is missing in %v", folder, name, s.messages)
 				}
+			}
+			m := slices.IndexFunc(s.messages, func(o op) bool { return o.name == "steal-response" })
+			if got, want := s.messages[m].fields, []string{"key", "state", "stimulus_id"}; !slices.Equal(got, want) {
+				t.Errorf("fields of steal-response: got %v, want %v", got, want)
 			}
 			i := slices.IndexFunc(s.requests, func(o op) bool { return o.name == "set_metadata" })
 			if got, want := s.requests[i].fields, []string{"keys", "value"}; !slices.Equal(got, want) {

@@ -11,6 +11,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -33,9 +34,10 @@ type zeroWorker struct {
 	threads   int
 	interval  time.Duration
 
-	body  []byte // messages of the answer that is being made, without the list's head
+	body  message.Buffer // messages of the answer that is being made, without the list's head
 	count int
-	order wire.ComputeTask
+	order message.ComputeTask
+	parts [1]message.Part
 }
 
 // startZero registers workers with a scheduler.
@@ -162,9 +164,9 @@ func (w *zeroWorker) serve(ctx context.Context) {
 		m.Release()
 		if err == nil && w.count > 0 {
 			head := msgpack.AppendArrayHeader(nil, w.count)
-			body := append(head, w.body...)
+			body := append(head, w.body.Body...)
 			err = w.comm.Write(ctx, &wire.Message{Frames: []wire.Frame{wire.HeapFrame(body)}})
-			w.body, w.count = w.body[:0], 0
+			w.body.Body, w.count = w.body.Body[:0], 0
 		}
 		if err != nil {
 			w.comm.Abort()
@@ -177,11 +179,11 @@ var errClose = errors.New("the scheduler said close")
 
 // answer appends the answers to the messages of a body.
 func (w *zeroWorker) answer(body []byte) error {
-	ops := wire.ReadOps(body)
+	ops := message.ReadOps(body)
 	for ops.Next() {
 		switch string(ops.Op()) {
 		case "compute-task":
-			if err := ops.ComputeTask(&w.order); err != nil {
+			if err := w.order.Read(&ops); err != nil {
 				return err
 			}
 			w.finished()
@@ -196,53 +198,25 @@ func (w *zeroWorker) answer(body []byte) error {
 	return ops.Err()
 }
 
-func field(b []byte, name string) []byte { return msgpack.AppendString(b, name) }
-
 // finished reports the task of w.order as a worker does that has just computed it.
 func (w *zeroWorker) finished() {
 	w.count++
 	t := now()
-	b := msgpack.AppendMapHeader(w.body, 11)
-	b = msgpack.AppendString(field(b, "op"), "task-finished")
-	b = append(field(b, "stimulus_id"), w.stimulus()...)
-	b = append(field(b, "key"), w.order.Key...)
-	b = msgpack.AppendInt(field(b, "run_id"), w.order.RunID)
-	b = msgpack.AppendString(field(b, "status"), "OK")
-	b = msgpack.AppendInt(field(b, "nbytes"), 8)
-	b = msgpack.AppendNil(field(b, "type"))
-	b = msgpack.AppendString(field(b, "typename"), "int64")
-	b = msgpack.AppendMapHeader(field(b, "metadata"), 0)
-	b = msgpack.AppendInt(field(b, "thread"), 1)
-	b = msgpack.AppendArrayHeader(field(b, "startstops"), 1)
-	b = msgpack.AppendMapHeader(b, 3)
-	b = msgpack.AppendString(field(b, "action"), "compute")
-	b = msgpack.AppendFloat(field(b, "start"), t)
-	w.body = msgpack.AppendFloat(field(b, "stop"), t)
-}
-
-// stimulus is that of the order, as msgpack.
-func (w *zeroWorker) stimulus() []byte {
-	return msgpack.AppendStringBytes(nil, w.order.StimulusID)
+	w.parts[0] = message.Part{Action: "compute", Start: t, Stop: t}
+	f := message.TaskFinished{StimulusID: w.order.StimulusID, Key: w.order.Key, RunID: w.order.RunID, Status: "OK",
+		NBytes: 8, TypeName: "int64", Metadata: message.EmptyMap, Thread: 1,
+		StartStops: message.StartStops{Parts: w.parts[:]}}
+	f.Append(&w.body)
 }
 
 // refuse answers a steal-request: the task is done already.
-func (w *zeroWorker) refuse(ops *wire.Ops) error {
-	raw, err := ops.Raw()
-	if err != nil {
+func (w *zeroWorker) refuse(ops *message.Ops) error {
+	var f message.StealRequest
+	if err := f.Read(ops); err != nil {
 		return err
 	}
-	v, err := msgpack.Decode(raw)
-	if err != nil {
-		return err
-	}
-	m, _ := v.(msgpack.Map)
-	key, _ := m.Get("key")
-	stimulus, _ := m.Get("stimulus_id")
-	b, err := msgpack.Append(w.body, msgpack.MapOf("op", "steal-response", "key", key, "state", "memory", "stimulus_id",
-		stimulus))
-	if err != nil {
-		return err
-	}
-	w.body, w.count = b, w.count+1
+	w.count++
+	reply := message.StealResponse{Key: f.Key, State: "memory", StimulusID: f.StimulusID}
+	reply.Append(&w.body)
 	return nil
 }

@@ -3,8 +3,8 @@ package taskbench
 import (
 	"testing"
 
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/wire"
 )
 
 // orders is the body of a message to a worker.
@@ -40,9 +40,9 @@ func TestZeroAnswers(t *testing.T) {
 	if w.count != 3 {
 		t.Fatalf("%d answers", w.count)
 	}
-	body := append(msgpack.AppendArrayHeader(nil, w.count), w.body...)
-	ops := wire.ReadOps(body)
-	var f wire.TaskFinished
+	body := append(msgpack.AppendArrayHeader(nil, w.count), w.body.Body...)
+	ops := message.ReadOps(body)
+	var f message.TaskFinished
 	for i, want := range []any{"inc-1", []any{"x", 1}} {
 		key, err := msgpack.KeyBytes(want)
 		if err != nil {
@@ -51,11 +51,11 @@ func TestZeroAnswers(t *testing.T) {
 		if !ops.Next() || string(ops.Op()) != "task-finished" {
 			t.Fatalf("answer %d is %q, %v", i, ops.Op(), ops.Err())
 		}
-		if err := ops.TaskFinished(&f); err != nil {
+		if err := f.Read(&ops); err != nil {
 			t.Fatal(err)
 		}
-		if string(f.Key) != string(key) || f.RunID != int64(7+i) || string(f.Status) != "OK" || f.NBytes != 8 ||
-			f.Stop < f.Start || f.Start == 0 || string(f.StimulusID) != "s-1" {
+		if string(f.Key) != string(key) || f.RunID != int64(7+i) || f.Status != "OK" || f.NBytes != 8 ||
+			f.StartStops.Stop < f.StartStops.Start || f.StartStops.Start == 0 || f.StimulusID != "s-1" {
 			t.Errorf("answer %d: %+v", i, f)
 		}
 	}
@@ -89,7 +89,7 @@ func FuzzZeroAnswer(f *testing.F) {
 		if err := w.answer(body); err != nil {
 			return
 		}
-		ops := wire.ReadOps(append(msgpack.AppendArrayHeader(nil, w.count), w.body...))
+		ops := message.ReadOps(append(msgpack.AppendArrayHeader(nil, w.count), w.body.Body...))
 		n := 0
 		for ops.Next() {
 			n++

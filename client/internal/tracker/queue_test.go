@@ -6,8 +6,8 @@ import (
 
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/task/taskgraph"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/wire"
 )
 
 func TestQueueKeepsOrder(t *testing.T) {
@@ -29,7 +29,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 		t.Fatalf("%d messages", len(items))
 	}
 	var names []string
-	ops := wire.ReadOps(m.Body())
+	ops := message.ReadOps(m.Body())
 	for ops.Next() {
 		names = append(names, string(ops.Op()))
 	}

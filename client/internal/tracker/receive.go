@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -25,7 +26,7 @@ func (t *Tracker) Receive(m *wire.Message) error {
 	}()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ops := wire.ReadOps(m.Body())
+	ops := message.ReadOps(m.Body())
 	for ops.Next() {
 		raw, err := ops.Raw()
 		if err != nil {
@@ -135,7 +136,7 @@ func (t *Tracker) eachKey(raw []byte, field string, f func(*State)) error {
 			if err != nil {
 				return err
 			}
-			return wire.EachKey(list, func(k []byte) error {
+			return message.EachKey(list, func(k []byte) error {
 				if s := t.keys[task.Key(k)]; s != nil {
 					f(s)
 				}

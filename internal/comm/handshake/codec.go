@@ -104,7 +104,7 @@ func (d *helloReader) hello() (h Hello, err error) {
 		case "millstream":
 			h.Millstream = new(comm.PeerInfo)
 			return d.millstream(&h)
-		case "__Pickled__", "__Serialized__":
+		case msgpack.Pickled, msgpack.Serialized:
 			return errors.New("it wants something unpickled")
 		default:
 			return d.Skip()

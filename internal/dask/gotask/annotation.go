@@ -106,7 +106,7 @@ func nodeOf(v any, depth int) (pickle.Value, error) {
 		}
 		return l, nil
 	case msgpack.Map:
-		for _, frame := range []string{"__Serialized__", "__Pickled__"} {
+		for _, frame := range []string{msgpack.Serialized, msgpack.Pickled} {
 			if _, ok := v.Get(frame); ok && len(v) == 1 {
 				return nil, fmt.Errorf("annotations carry None, bool, numbers, str, bytes, lists and dicts only: " +
 					"pass other values as arguments of the task (go=\"name\")")

@@ -74,7 +74,7 @@ func (r *Reader) wrong(want Kind) error {
 	if kinds[c] == want {
 		return r.errorf("%v is cut off by the end of the bytes", want)
 	}
-	return r.errorf("%v, want %v", kinds[c], want)
+	return r.errorf("want %v, got %v", want, kinds[c])
 }
 
 // ReadNil reads a nil.

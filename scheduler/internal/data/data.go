@@ -11,6 +11,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
@@ -281,13 +282,19 @@ func (s *Data) updateRPC(ctx context.Context, _ *rpc.Request, in struct {
 	})
 }
 
-func (s *Data) UpdateOp(c *peers.Client, ops *wire.Ops, m *wire.Message) error {
-	values, err := val.OpFields(ops, m)
+func (s *Data) UpdateOp(c *peers.Client, ops *message.Ops, m *wire.Message) error {
+	var f message.UpdateData
+	if err := f.Read(ops); err != nil {
+		return err
+	}
+	who, err := f.WhoHas.Decode(m, val.KeepClosed)
 	if err != nil {
 		return err
 	}
-	who, _ := values.Get("who_has")
-	sizes, _ := values.Get("nbytes")
+	sizes, err := f.NBytes.Decode(m, val.KeepClosed)
+	if err != nil {
+		return err
+	}
 	w, _ := who.(msgpack.Map)
 	n, _ := sizes.(msgpack.Map)
 	list, err := readData(w, n)

@@ -5,6 +5,7 @@ import (
 
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/task/taskgraph"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -32,8 +33,8 @@ func FuzzGraph(f *testing.F) {
 			}
 			g.Recycle()
 		}
-		if ops := wire.ReadOps(body); ops.Next() {
-			_, _ = ReadUpdate(&ops, &wire.UpdateGraph{})
+		if ops := message.ReadOps(body); ops.Next() {
+			_, _ = ReadUpdate(&ops, &message.UpdateGraph{})
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/task/taskgraph"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/specs"
 	"go.millstream.dev/scheduler/internal/val"
@@ -86,8 +87,8 @@ func (a *arena) key(b []byte) task.Key { return task.Key(val.Borrow(a.keep(b))) 
 // the protocol, which ends the stream; a graph that makes no sense is told to the client.
 // A graph of Python's may take long: the client's later messages wait for it, so that
 // what it said stays in order; other clients do not.
-func (m *Opener) Decode(ctx context.Context, from Source, msg *wire.Message, ops *wire.Ops) (*Graph, error) {
-	var u wire.UpdateGraph
+func (m *Opener) Decode(ctx context.Context, from Source, msg *wire.Message, ops *message.Ops) (*Graph, error) {
+	var u message.UpdateGraph
 	g, err := ReadUpdate(ops, &u)
 	if err == nil {
 		g.Code = readCode(msg, &u)
@@ -99,8 +100,9 @@ func (m *Opener) Decode(ctx context.Context, from Source, msg *wire.Message, ops
 }
 
 // decodeExpr reads the nodes, of a Go client's graph or of Python's.
-func (m *Opener) decodeExpr(ctx context.Context, from Source, g *Graph, msg *wire.Message, u *wire.UpdateGraph) error {
-	v, err := wire.DecodeRef(msg, u.Expr, val.KeepClosed)
+func (m *Opener) decodeExpr(ctx context.Context, from Source, g *Graph, msg *wire.Message,
+	u *message.UpdateGraph) error {
+	v, err := u.Expr.Decode(msg, val.KeepClosed)
 	if err != nil {
 		return err
 	}
@@ -116,8 +118,8 @@ func (m *Opener) decodeExpr(ctx context.Context, from Source, g *Graph, msg *wir
 }
 
 // ReadUpdate reads all of an update-graph but its graph.
-func ReadUpdate(ops *wire.Ops, u *wire.UpdateGraph) (*Graph, error) {
-	if err := ops.UpdateGraph(u); err != nil {
+func ReadUpdate(ops *message.Ops, u *message.UpdateGraph) (*Graph, error) {
+	if err := u.Read(ops); err != nil {
 		return nil, err
 	}
 	raw, err := ops.Raw()
@@ -126,12 +128,8 @@ func ReadUpdate(ops *wire.Ops, u *wire.UpdateGraph) (*Graph, error) {
 	}
 	g := &Graph{Raw: raw}
 	g.Event.Keys = slices.Grow(g.Event.Keys, min(len(u.Keys)/8, 1<<20))
-	err = wire.EachKey(u.Keys, func(k []byte) error {
-		if val.Within(u.Keys, k) {
-			g.Event.Keys = append(g.Event.Keys, task.Key(val.Borrow(k)))
-		} else {
-			g.Event.Keys = append(g.Event.Keys, task.Key(k)) // rewritten into memory that is used again
-		}
+	err = message.EachKey(u.Keys, func(k []byte) error {
+		g.Event.Keys = append(g.Event.Keys, task.Key(val.Borrow(k)))
 		return nil
 	})
 	if err != nil {
@@ -142,7 +140,7 @@ func ReadUpdate(ops *wire.Ops, u *wire.UpdateGraph) (*Graph, error) {
 }
 
 // options reads what stands beside the graph.
-func (g *Graph) options(u *wire.UpdateGraph) (err error) {
+func (g *Graph) options(u *message.UpdateGraph) (err error) {
 	if g.Event.FIFOTimeout, err = duration(u.FIFOTimeout); err != nil {
 		return fmt.Errorf("fifo_timeout: %w", err)
 	}
@@ -152,9 +150,7 @@ func (g *Graph) options(u *wire.UpdateGraph) (err error) {
 			return fmt.Errorf("user_priority: no number: %w", err)
 		}
 	}
-	if len(u.SubmittingTask) > 0 {
-		g.Event.SubmittingTask = task.Key(u.SubmittingTask)
-	}
+	g.Event.SubmittingTask = task.Key(strings.Clone(string(u.SubmittingTask)))
 	if u.Actors == nil {
 		return nil
 	}
@@ -163,7 +159,7 @@ func (g *Graph) options(u *wire.UpdateGraph) (err error) {
 		g.Event.Actors, err = r.ReadBool()
 		return err
 	}
-	return wire.EachKey(u.Actors, func(k []byte) error {
+	return message.EachKey(u.Actors, func(k []byte) error {
 		g.Event.ActorKeys = append(g.Event.ActorKeys, task.Key(k))
 		return nil
 	})
@@ -300,8 +296,8 @@ const maxCode = 64 << 10
 
 // readCode is the pickle of the source code that came with a graph; nil where there is
 // none, or too much. It borrows from the message.
-func readCode(m *wire.Message, u *wire.UpdateGraph) []byte {
-	v, err := wire.DecodeRef(m, u.Code, val.KeepClosed)
+func readCode(m *wire.Message, u *message.UpdateGraph) []byte {
+	v, err := u.Code.Decode(m, val.KeepClosed)
 	if err != nil {
 		return nil // what nobody may ever look at is no reason to refuse a graph
 	}

@@ -13,6 +13,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/task/taskgraph"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/scheduler/internal/pygraph"
@@ -24,8 +25,8 @@ import (
 // decodePickled makes the tasks of a Python client's expression: here, where it is one that
 // can be read without Python, else in a materialiser.
 func (m *Opener) decodePickled(ctx context.Context, from Source, g *Graph, expr *wire.Serialized, msg *wire.Message,
-	u *wire.UpdateGraph) error {
-	notes, err := wire.DecodeRef(msg, u.Annotations, val.KeepClosed)
+	u *message.UpdateGraph) error {
+	notes, err := u.Annotations.Decode(msg, val.KeepClosed)
 	if err != nil {
 		return fmt.Errorf("annotations: %w", err)
 	}

@@ -11,14 +11,14 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/hosttest"
-	"go.millstream.dev/wire"
 )
 
-func finished(key string, start, stop float64) *wire.TaskFinished {
-	return &wire.TaskFinished{Key: []byte(task.NewKey(key)), Start: start, Stop: stop, NBytes: 7, Thread: 3,
-		TypeName: []byte("int"), Type: []byte("pickle"), StimulusID: []byte("stim")}
+func finished(key string, start, stop float64) *message.TaskFinished {
+	return &message.TaskFinished{Key: task.NewKey(key), StartStops: message.StartStops{Start: start, Stop: stop},
+		NBytes: 7, Thread: 3, TypeName: "int", Type: []byte("pickle"), StimulusID: "stim"}
 }
 
 // The latest ends of tasks are kept, with numbers that go on.
@@ -55,9 +55,12 @@ func TestTaskStream(t *testing.T) {
 		t.Errorf("got %v", one)
 	}
 	h.Do(func() {
-		s.Erred("tcp://w", task.NewKey("bad"), []any{msgpack.MapOf("action", "compute", "start", 8.0, "stop", 9.0)},
-			msgpack.MapOf("thread", int64(4), "exception_text", strings.Repeat("e", 2*maxFailureText),
-				"traceback_text", "tb"))
+		parts, err := msgpack.Append(nil, []any{msgpack.MapOf("action", "compute", "start", 8.0, "stop", 9.0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Erred("tcp://w", &message.TaskErred{Key: task.NewKey("bad"), StartStops: message.StartStops{Raw: parts},
+			Thread: 4, ExceptionText: strings.Repeat("e", 2*maxFailureText), TracebackText: "tb"})
 	})
 	one = h.Call("get_task_stream", "count", 1).([]any)[0].(msgpack.Map)
 	if one.GetString("status") != "error" || len(one.GetString("exception_text")) != maxFailureText ||
@@ -79,7 +82,7 @@ func TestTaskStream(t *testing.T) {
 	none := NewTaskStream(h.Loop, -1)
 	h.Do(func() {
 		none.Finished("w", finished("x", 1, 2))
-		none.Erred("w", "x", nil, nil)
+		none.Erred("w", &message.TaskErred{Key: "x"})
 		none.since(0, 0, func(int64, *taskEnd) { t.Error("one is kept of none") })
 	})
 }
@@ -99,20 +102,20 @@ func TestTaskStreamSlots(t *testing.T) {
 		return b
 	}
 	f := finished("long", 1, 2)
-	f.StartStops = parts(3)
+	f.StartStops.Raw = parts(3)
 	s.Finished("a", f)
 	if n := len(s.at(0).actions()); n != 3 {
 		t.Errorf("got %d parts, want 3", n)
 	}
 	f = finished("x", 5, 6)
-	f.StartStops = parts(maxParts)
+	f.StartStops.Raw = parts(maxParts)
 	s.Finished("b", f)
 	if e := s.at(0); string(e.key) != string(task.NewKey("x")) || e.worker != "b" || len(e.actions()) != 1 ||
 		e.actions()[0] != (part{"compute", 5, 6}) {
 		t.Errorf("got %+v", e)
 	}
 	for i := range 2 * maxResultTypes {
-		f.TypeName = []byte(fmt.Sprint("type", i))
+		f.TypeName = fmt.Sprint("type", i)
 		s.Finished("b", f)
 	}
 	if len(s.types) > maxResultTypes {

@@ -9,10 +9,10 @@ import (
 
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/wire"
 )
 
 // TaskStream is a ring of the latest ends of tasks: where, when, how long each part took.
@@ -58,8 +58,8 @@ const (
 )
 
 // resultType returns the class of a result, one value for all results of it; nil if there are too many classes.
-func (t *TaskStream) resultType(f *wire.TaskFinished) *resultType {
-	if r := t.types[string(f.TypeName)]; r != nil {
+func (t *TaskStream) resultType(f *message.TaskFinished) *resultType {
+	if r := t.types[f.TypeName]; r != nil {
 		return r
 	}
 	if len(f.TypeName) == 0 || len(t.types) >= maxResultTypes || len(f.Type)+len(f.TypeName) > maxResultType {
@@ -68,7 +68,7 @@ func (t *TaskStream) resultType(f *wire.TaskFinished) *resultType {
 	if t.types == nil {
 		t.types = map[string]*resultType{}
 	}
-	r := &resultType{string(f.TypeName), append([]byte(nil), f.Type...)}
+	r := &resultType{strings.Clone(f.TypeName), append([]byte(nil), f.Type...)}
 	t.types[r.name] = r
 	return r
 }
@@ -101,18 +101,19 @@ func (t *TaskStream) at(i int64) *taskEnd {
 }
 
 // Finished keeps the end of a task on a worker.
-func (t *TaskStream) Finished(worker string, f *wire.TaskFinished) {
+func (t *TaskStream) Finished(worker string, f *message.TaskFinished) {
 	if t.limit == 0 {
 		return
 	}
 	e := t.next()
-	*e = taskEnd{key: append(e.key[:0], f.Key...), worker: worker, thread: f.Thread, nbytes: f.NBytes, start: f.Start,
-		stop: f.Stop, parts: e.parts[:0],
+	*e = taskEnd{key: append(e.key[:0], f.Key...), worker: worker, thread: f.Thread, nbytes: f.NBytes,
+		start: f.StartStops.Start,
+		stop:  f.StartStops.Stop, parts: e.parts[:0],
 		stimulus: append(e.stimulus[:0], f.StimulusID[:min(len(f.StimulusID), maxStimulus)]...),
 		result:   t.resultType(f)}
 	// A list of one is the computation alone.
-	if len(f.StartStops) > 0 && f.StartStops[0] != 0x91 && len(f.StartStops) <= maxParts {
-		e.parts = append(e.parts, f.StartStops...)
+	if raw := f.StartStops.Raw; len(raw) > 0 && raw[0] != 0x91 && len(raw) <= maxParts {
+		e.parts = append(e.parts, raw...)
 	}
 }
 
@@ -122,19 +123,18 @@ const (
 	maxStimulus = 256
 )
 
-// Erred keeps the failure of a task on a worker: its parts and the fields of the message.
-func (t *TaskStream) Erred(worker string, key task.Key, startstops any, values msgpack.Map) {
+// Erred keeps the failure of a task on a worker.
+func (t *TaskStream) Erred(worker string, f *message.TaskErred) {
 	if t.limit == 0 {
 		return
 	}
 	e := t.next()
-	*e = taskEnd{key: append(e.key[:0], key...), worker: worker, thread: val.Field(values, "thread"),
-		parts: e.parts[:0], erred: true,
-		stimulus:  append(e.stimulus[:0], clip(values.GetString("stimulus_id"), maxStimulus)...),
-		exception: clip(values.GetString("exception_text"), maxFailureText),
-		traceback: clip(values.GetString("traceback_text"), maxFailureText)}
-	if b, err := msgpack.Append(e.parts, startstops); err == nil && len(b) <= maxParts {
-		e.parts = b
+	*e = taskEnd{key: append(e.key[:0], f.Key...), worker: worker, thread: f.Thread, parts: e.parts[:0], erred: true,
+		stimulus:  append(e.stimulus[:0], clip(f.StimulusID, maxStimulus)...),
+		exception: strings.Clone(clip(f.ExceptionText, maxFailureText)),
+		traceback: strings.Clone(clip(f.TracebackText, maxFailureText))}
+	if raw := f.StartStops.Raw; len(raw) <= maxParts {
+		e.parts = append(e.parts, raw...)
 	}
 }
 

@@ -21,9 +21,6 @@ func runSpec(b *rpc.Batch, body []byte, t *state.Task) []byte {
 	if err != nil {
 		return msgpack.AppendNil(body) // graphs with such specs are refused
 	}
-	body = msgpack.AppendMapHeader(body, 1)
-	body = msgpack.AppendString(body, "__Pickled__")
-	body = b.Mark(body)
 	shared := t.Shared()
 	size := len(shared) + len(p.Pickle)
 	h := make([]byte, 0, size+64+p.N)
@@ -37,9 +34,10 @@ func runSpec(b *rpc.Batch, body []byte, t *state.Task) []byte {
 	}
 	h = append(h, pickledFrames...)
 	h = msgpack.AppendInt(h, int64(p.N))
-	b.Frames = append(b.Frames, wire.HeapFrame(h))
+	b.Body = body
+	b.Pickled(h)
 	p.Buffers(func(buf []byte) { b.Frames = append(b.Frames, wire.HeapFrame(buf)) })
-	return body
+	return b.Body
 }
 
 var (

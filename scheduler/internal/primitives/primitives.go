@@ -10,14 +10,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/val"
-	"go.millstream.dev/wire"
 )
 
 // Journal keeps changes for the next start of the scheduler. All methods but Kept are called in the loop.
@@ -124,47 +125,53 @@ func (s *Primitives) Counts() Counts {
 }
 
 // Op does a message about a primitive on the stream of a client, or of a worker, whose client is "".
-func (s *Primitives) Op(ops *wire.Ops, m *wire.Message, client string) error {
-	op := string(ops.Op())
-	switch op {
-	case "variable-future-received-confirm", "variable_delete", "queue-future-release", "queue_release",
-		"publish_flush_batched_send":
+func (s *Primitives) Op(ops *message.Ops, client string) error {
+	switch string(ops.Op()) {
+	case "variable-future-received-confirm":
+		var f message.VariableReceived
+		if err := f.Read(ops); err != nil {
+			return err
+		}
+		s.variables.received(kept(f.Name), task.Key(kept(f.Key)), strings.Clone(f.Token), client)
+	case "variable_delete":
+		var f message.VariableDelete
+		if err := f.Read(ops); err != nil {
+			return err
+		}
+		s.variables.remove(kept(f.Name))
+	case "queue-future-release":
+		var f message.QueueReceived
+		if err := f.Read(ops); err != nil {
+			return err
+		}
+		s.queues.futureReceived(kept(f.Name), task.Key(kept(f.Key)), client)
+	case "queue_release":
+		var f message.QueueRelease
+		if err := f.Read(ops); err != nil {
+			return err
+		}
+		s.queues.release(kept(f.Name))
+	case "publish_flush_batched_send":
+		var f message.PublishFlush
+		if err := f.Read(ops); err != nil {
+			return err
+		}
+		var uid any
+		if f.UID != nil {
+			var err error
+			if uid, err = msgpack.Decode(f.UID); err != nil {
+				return err
+			}
+		}
+		s.datasets.flushReceived(fmt.Sprint(uid))
 	default:
 		return rpc.ErrUnknownOp
 	}
-	values, err := val.OpFields(ops, m)
-	if err != nil {
-		return err
-	}
-	if op == "publish_flush_batched_send" {
-		uid, _ := values.Get("uid")
-		s.datasets.flushReceived(fmt.Sprint(uid))
-		return nil
-	}
-	v, _ := values.Get("name")
-	name, err := val.NameOf(v)
-	if err != nil {
-		return err
-	}
-	switch op {
-	case "variable_delete":
-		s.variables.remove(name)
-		return nil
-	case "queue_release":
-		s.queues.release(name)
-		return nil
-	}
-	key, err := val.KeyOf(values, "key")
-	if err != nil {
-		return err
-	}
-	if op == "queue-future-release" {
-		s.queues.futureReceived(name, key, client)
-		return nil
-	}
-	s.variables.received(name, key, values.GetString("token"), client)
 	return nil
 }
+
+// kept returns a name or key that outlives its message.
+func kept(k message.Key) string { return strings.Clone(string(k)) }
 
 // change runs f in the loop and returns when the journal has what it did. f also runs if the caller has left, as in
 // Dask: a lock whose release was lost would stay.

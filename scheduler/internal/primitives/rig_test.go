@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/hosttest"
 	"go.millstream.dev/scheduler/internal/val"
@@ -69,11 +70,11 @@ func (r *rig) op(t *testing.T, client string, fields ...any) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ops := wire.ReadOps(m.Body())
+	ops := message.ReadOps(m.Body())
 	if !ops.Next() {
 		t.Fatal("no op")
 	}
-	r.Do(func() { err = r.Op(&ops, m, client) })
+	r.Do(func() { err = r.Op(&ops, client) })
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/journal"
 	"go.millstream.dev/scheduler/internal/val"
@@ -175,7 +176,7 @@ func readNameRecord(data []byte) (name string, keys []task.Key, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	err = wire.EachKey(raw, func(k []byte) error {
+	err = message.EachKey(raw, func(k []byte) error {
 		keys = append(keys, task.Key(k))
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/task/taskgraph"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/journal"
 	"go.millstream.dev/wire"
@@ -235,15 +236,15 @@ func contentOf(st *state.State, clients map[string]state.ClientID, workers []str
 
 // graphKeys returns the keys that the message of a graph asks for.
 func graphKeys(raw []byte) (keys []task.Key, err error) {
-	ops := wire.ReadOps(raw)
+	ops := message.ReadOps(raw)
 	if !ops.Next() {
 		return nil, ErrRecord
 	}
-	var u wire.UpdateGraph
-	if err := ops.UpdateGraph(&u); err != nil {
+	var u message.UpdateGraph
+	if err := u.Read(&ops); err != nil {
 		return nil, err
 	}
-	err = wire.EachKey(u.Keys, func(k []byte) error {
+	err = message.EachKey(u.Keys, func(k []byte) error {
 		keys = append(keys, task.Key(k))
 		return nil
 	})

@@ -3,24 +3,11 @@ package val
 import (
 	"unsafe"
 
-	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
 
-// Within tells whether b is a part of whole, which it is if it was not rewritten.
-func Within(whole, b []byte) bool {
-	if len(b) == 0 || len(whole) == 0 {
-		return true
-	}
-	from := uintptrOf(whole)
-	at := uintptrOf(b)
-	return at >= from && at+uintptr(len(b)) <= from+uintptr(len(whole))
-}
-
 // Borrow makes a string of bytes that stay as they are for as long as it is used.
 func Borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-func uintptrOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // Closed returns a value that outlives its message, still serialized; nil for nil.
 func Closed(v any) (any, error) {
@@ -54,21 +41,6 @@ func detach(c *wire.Serialized) *wire.Serialized {
 		f.Release()
 	}
 	return c
-}
-
-// OpFields decodes a message that is rare enough, values of others kept closed.
-func OpFields(ops *wire.Ops, m *wire.Message) (msgpack.Map, error) {
-	raw, err := ops.Raw()
-	if err != nil {
-		return nil, err
-	}
-	view := wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(raw)}, m.Frames[1:]...)}
-	v, err := wire.Decode(&view, KeepClosed)
-	if err != nil {
-		return nil, err
-	}
-	values, _ := v.(msgpack.Map)
-	return values, nil
 }
 
 // Untrusted is how the scheduler opens what clients have compressed.

@@ -184,14 +184,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-func TestWithin(t *testing.T) {
+func TestBorrow(t *testing.T) {
 	b := []byte("0123456789")
-	if !Within(b, b) || !Within(b, b[3:5]) || !Within(b, nil) || !Within(nil, b) {
-		t.Error("a part is not found")
-	}
-	if Within(b[:5], b[3:7]) || Within(b[5:], b[:3]) || Within(b, []byte("012")) {
-		t.Error("what is no part is found")
-	}
 	if Borrow(b[2:4]) != "23" || Borrow(nil) != "" {
 		t.Error("Borrow")
 	}

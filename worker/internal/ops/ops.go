@@ -13,6 +13,7 @@ import (
 	"go.millstream.dev/internal/peernet"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/wire"
@@ -324,7 +325,7 @@ func (h *handlers) callStack(_ context.Context, r *rpc.Request) (any, error) {
 	var wanted map[task.Key]bool
 	if raw, ok := r.Field("keys"); ok && !(len(raw) == 1 && raw[0] == 0xc0) {
 		wanted = map[task.Key]bool{}
-		if err := wire.EachKey(raw, func(k []byte) error { wanted[task.Key(k)] = true; return nil }); err != nil {
+		if err := message.EachKey(raw, func(k []byte) error { wanted[task.Key(k)] = true; return nil }); err != nil {
 			return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: err.Error()}
 		}
 	}

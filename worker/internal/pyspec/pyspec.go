@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/wire"
 )
 
@@ -92,8 +93,8 @@ func Split(spec []byte) ([][]byte, error) {
 }
 
 // FromMessage packs the run_spec of a compute-task that came as a pickle. The result may borrow from the message.
-func FromMessage(m *wire.Message, ref wire.Ref) ([]byte, error) {
-	x, err := wire.DecodeRef(m, ref, wire.DecodeOptions{Keep: true, KeepPickled: true})
+func FromMessage(m *wire.Message, ref *message.Object) ([]byte, error) {
+	x, err := ref.Decode(m, wire.DecodeOptions{Keep: true, KeepPickled: true})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/wire"
 )
 
@@ -95,7 +96,7 @@ func TestFromMessage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec, err := FromMessage(m, wire.Ref{Raw: m.Body()})
+		spec, err := FromMessage(m, &message.Object{Raw: m.Body()})
 		if err != nil || !Is(spec) {
 			t.Fatalf("%T: %q, %v", v, spec, err)
 		}
@@ -107,7 +108,7 @@ func TestFromMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spec, err := FromMessage(m, wire.Ref{Raw: m.Body()}); !errors.Is(err, errSpec) ||
+	if spec, err := FromMessage(m, &message.Object{Raw: m.Body()}); !errors.Is(err, errSpec) ||
 		!strings.Contains(err.Error(), "string") {
 		t.Errorf("text is the task %q, %v", spec, err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/pyspec"
@@ -16,160 +17,83 @@ import (
 // Reader turns the scheduler's messages into events. It belongs to the holder of the worker's turn, and uses its memory
 // again for each message: events borrow from it and from the message. The zero value is ready.
 type Reader struct {
-	compute   wire.ComputeTask
+	compute   message.ComputeTask
+	free      message.FreeKeys
+	remove    message.RemoveReplicas
 	event     state.ComputeTask
 	deps      []state.Dep
 	holders   []string // what Dep.WhoHas points into
 	resources []state.Resource
-	keys      []task.Key
 	addresses map[string]string // each address of a peer once
-	order     Order
 }
 
-// Order is any message but compute-task; which fields it has depends on its op. It borrows from the message.
-type Order struct {
-	Status string
-	Worker string
-	Reason string
-	Raw    []byte // the whole message
-
-	key            task.Key
-	keys           []byte
-	whoHas, nbytes []byte
-	stimulus       string
-}
-
-// Order reads the message that ops is at, which is not a compute-task. What it returns is valid until the next call.
-func (in *Reader) Order(ops *wire.Ops) (*Order, error) {
-	raw, err := ops.Raw()
-	if err != nil {
-		return nil, err
-	}
-	if err := in.order.read(raw); err != nil {
-		return nil, fmt.Errorf("worker: %s: %w", ops.Op(), err)
-	}
-	return &in.order, nil
-}
-
-// Event returns the event of an order that is about tasks or data, nil for others. It borrows from the reader until
-// Forget or the next call.
-func (in *Reader) Event(op string, o *Order) (state.Event, error) {
-	switch op {
+// Event returns the event of the message that ops is at, if it is about tasks or data and no compute-task; nil for
+// others. It borrows from the reader until Forget or the next call.
+func (in *Reader) Event(ops *message.Ops) (state.Event, error) {
+	switch string(ops.Op()) {
 	case "free-keys":
-		keys, err := in.Keys(o.keys)
-		return &state.FreeKeys{Stimulus: o.stimulus, Keys: keys}, err
+		f := &in.free
+		err := f.Read(ops)
+		return &state.FreeKeys{Stimulus: f.StimulusID, Keys: f.Keys}, err
 	case "remove-replicas":
-		keys, err := in.Keys(o.keys)
-		return &state.RemoveReplicas{Stimulus: o.stimulus, Keys: keys}, err
+		f := &in.remove
+		err := f.Read(ops)
+		return &state.RemoveReplicas{Stimulus: f.StimulusID, Keys: f.Keys}, err
 	case "acquire-replicas":
-		deps, err := in.Deps(o.whoHas, o.nbytes)
-		return &state.AcquireReplicas{Stimulus: o.stimulus, Deps: deps}, err
+		var f message.AcquireReplicas
+		if err := f.Read(ops); err != nil {
+			return nil, err
+		}
+		deps, err := in.Deps(f.WhoHas, f.NBytes)
+		return &state.AcquireReplicas{Stimulus: f.StimulusID, Deps: deps}, inOp(ops, err)
 	case "refresh-who-has":
-		deps, err := in.Deps(o.whoHas, nil)
-		return &state.RefreshWhoHas{Stimulus: o.stimulus, Deps: deps}, err
+		var f message.RefreshWhoHas
+		if err := f.Read(ops); err != nil {
+			return nil, err
+		}
+		deps, err := in.Deps(f.WhoHas, nil)
+		return &state.RefreshWhoHas{Stimulus: f.StimulusID, Deps: deps}, inOp(ops, err)
 	case "steal-request":
-		return &state.StealRequest{Stimulus: o.stimulus, Key: o.key}, nil
+		var f message.StealRequest
+		err := f.Read(ops)
+		return &state.StealRequest{Stimulus: f.StimulusID, Key: f.Key}, err
 	case "cancel-compute":
-		return &state.CancelCompute{Stimulus: o.stimulus, Key: o.key}, nil
+		var f message.CancelCompute
+		err := f.Read(ops)
+		return &state.CancelCompute{Stimulus: f.StimulusID, Key: f.Key}, err
 	case "remove-worker":
-		return &state.RemovePeer{Stimulus: o.stimulus, Peer: o.Worker}, nil
+		var f message.RemoveWorker
+		err := f.Read(ops)
+		return &state.RemovePeer{Stimulus: f.StimulusID, Peer: f.Worker}, err
 	}
 	return nil, nil
 }
 
-// Keys reads a list or a set of keys. They borrow from raw and from the reader, until Forget or the next call.
-func (in *Reader) Keys(raw []byte) ([]task.Key, error) {
-	keys, err := appendKeys(in.keys[:0], raw)
-	in.keys = keys
-	return keys, err
-}
-
-// Forget drops the references to the last message that the reader's memory has.
-func (in *Reader) Forget() { clear(in.keys) }
-
-func (o *Order) read(raw []byte) error {
-	*o = Order{Raw: raw}
-	r := msgpack.NewReader(raw)
-	n, err := r.ReadMapLen()
-	for ; err == nil && n > 0; n-- {
-		var k []byte
-		if k, err = r.ReadName(); err != nil {
-			break
-		}
-		switch string(k) {
-		case "key":
-			var b []byte
-			b, err = r.ReadKey(nil)
-			o.key = task.Key(borrow(b))
-		case "keys":
-			o.keys, err = r.ReadRaw()
-		case "who_has":
-			o.whoHas, err = r.ReadRaw()
-		case "nbytes":
-			o.nbytes, err = r.ReadRaw()
-		case "stimulus_id":
-			o.stimulus, err = text(&r)
-		case "status":
-			o.Status, err = text(&r)
-		case "worker":
-			o.Worker, err = text(&r)
-		case "reason":
-			o.Reason, err = text(&r)
-		default:
-			err = r.Skip()
-		}
-		if err != nil {
-			return fmt.Errorf("field %q: %w", k, err)
-		}
+// inOp names the op in an error about what is in a field.
+func inOp(ops *message.Ops, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: field %w", ops.Op(), err)
 	}
 	return err
 }
 
-// text reads a string that is borrowed, "" for anything else.
-func text(r *msgpack.Reader) (string, error) {
-	if r.Kind() != msgpack.Str {
-		return "", r.Skip()
-	}
-	b, err := r.ReadStringBytes()
-	return borrow(b), err
-}
-
-// appendKeys reads a list of keys, which borrow from it.
-func appendKeys(keys []task.Key, raw []byte) ([]task.Key, error) {
-	r := msgpack.NewReader(raw)
-	if r.Kind() != msgpack.Array { // a set of Python's
-		err := wire.EachKey(raw, func(k []byte) error {
-			keys = append(keys, task.Key(k)) // the walk may use the memory of k again
-			return nil
-		})
-		return keys, err
-	}
-	n, err := r.ReadArrayLen()
-	for ; err == nil && n > 0; n-- {
-		var k []byte
-		if k, err = r.ReadKey(nil); err == nil {
-			keys = append(keys, task.Key(borrow(k)))
-		}
-	}
-	return keys, err
+// Forget drops the references to the last message that the reader's memory has.
+func (in *Reader) Forget() {
+	clear(in.free.Keys)
+	clear(in.remove.Keys)
 }
 
 // Task reads the compute-task that ops is at. What it returns borrows from the reader and from m, until the next call.
-func (in *Reader) Task(ops *wire.Ops, m *wire.Message) (*state.ComputeTask, error) {
+func (in *Reader) Task(ops *message.Ops, m *wire.Message) (*state.ComputeTask, error) {
 	c, ev := &in.compute, &in.event
-	if err := ops.ComputeTask(c); err != nil {
+	if err := c.Read(ops); err != nil {
 		return nil, err
 	}
-	if err := in.task(c, ev, m); err != nil {
-		return nil, fmt.Errorf("worker: compute-task: %w", err)
-	}
-	return ev, nil
+	return ev, inOp(ops, in.task(c, ev, m))
 }
 
-func (in *Reader) task(c *wire.ComputeTask, ev *state.ComputeTask, m *wire.Message) error {
-	*ev = state.ComputeTask{Stimulus: borrow(c.StimulusID), Key: task.Key(borrow(c.Key)), RunID: c.RunID,
-		Actor:  c.Actor,
-		SpanID: borrow(c.SpanID)}
+func (in *Reader) task(c *message.ComputeTask, ev *state.ComputeTask, m *wire.Message) error {
+	*ev = state.ComputeTask{Stimulus: c.StimulusID, Key: c.Key, RunID: c.RunID, Actor: c.Actor, SpanID: c.SpanID}
 	var err error
 	if ev.Priority, err = readPriority(c.Priority); err != nil {
 		return fmt.Errorf("priority: %w", err)
@@ -180,13 +104,13 @@ func (in *Reader) task(c *wire.ComputeTask, ev *state.ComputeTask, m *wire.Messa
 	if ev.Resources, err = in.readResources(c.ResourceRestrictions); err != nil {
 		return fmt.Errorf("resource_restrictions: %w", err)
 	}
-	if a := c.Annotations; a.Frame == 0 && !a.IsNil() && !(len(a.Raw) == 1 && a.Raw[0] == 0x80) {
+	if a := &c.Annotations; a.Frame == 0 && !a.IsNil() && !(len(a.Raw) == 1 && a.Raw[0] == 0x80) {
 		ev.Annotations = a.Raw
 	}
 	r := msgpack.NewReader(c.RunSpec.Raw)
 	if c.RunSpec.Frame == 0 && r.Kind() == msgpack.Bin {
 		ev.Spec, err = r.ReadBytes()
-	} else if spec, bad := pyspec.FromMessage(m, c.RunSpec); bad == nil {
+	} else if spec, bad := pyspec.FromMessage(m, &c.RunSpec); bad == nil {
 		ev.Spec = spec
 	} else {
 		ev.Data = bad // it fails when it is run, with the reason

@@ -3,16 +3,18 @@ package stream
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
 
-// message encodes orders as the scheduler does.
-func message(t testing.TB, orders ...any) *wire.Message {
+// encode encodes orders as the scheduler does.
+func encode(t testing.TB, orders ...any) *wire.Message {
 	t.Helper()
 	m, err := wire.Encode(orders, wire.EncodeOptions{})
 	if err != nil {
@@ -22,9 +24,9 @@ func message(t testing.TB, orders ...any) *wire.Message {
 }
 
 // first returns the walk over a message, at its first order.
-func first(t testing.TB, m *wire.Message) *wire.Ops {
+func first(t testing.TB, m *wire.Message) *message.Ops {
 	t.Helper()
-	ops := wire.ReadOps(m.Body())
+	ops := message.ReadOps(m.Body())
 	if !ops.Next() {
 		t.Fatal(ops.Err())
 	}
@@ -46,7 +48,7 @@ func computeTask(more ...any) msgpack.Map {
 func TestReaderTask(t *testing.T) {
 	var in Reader
 	for range 2 { // the reader's memory is used again
-		m := message(t, computeTask())
+		m := encode(t, computeTask())
 		ev, err := in.Task(first(t, m), m)
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +74,7 @@ func TestReaderTask(t *testing.T) {
 // What may be left out, or is none, leaves its field empty.
 func TestReaderTaskBare(t *testing.T) {
 	var in Reader
-	m := message(t, msgpack.MapOf("op", "compute-task", "key", "k", "priority", nil, "who_has", nil, "annotations",
+	m := encode(t, msgpack.MapOf("op", "compute-task", "key", "k", "priority", nil, "who_has", nil, "annotations",
 		msgpack.Map{}, "run_spec", []byte("x")))
 	ev, err := in.Task(first(t, m), m)
 	if err != nil {
@@ -82,7 +84,7 @@ func TestReaderTaskBare(t *testing.T) {
 		string(ev.Spec) != "x" {
 		t.Errorf("got %+v", ev)
 	}
-	m = message(t, computeTask("nbytes", msgpack.MapOf("a", nil)))
+	m = encode(t, computeTask("nbytes", msgpack.MapOf("a", nil)))
 	if ev, err = in.Task(first(t, m), m); err != nil || ev.Deps[0].NBytes != -1 || ev.Deps[1].NBytes != -1 {
 		t.Errorf("sizes that are not known: %+v, %v", ev, err)
 	}
@@ -91,12 +93,12 @@ func TestReaderTaskBare(t *testing.T) {
 // A pickled task becomes its spec; one that is no task fails when it is run, with the reason.
 func TestReaderTaskPickled(t *testing.T) {
 	var in Reader
-	m := message(t, computeTask("run_spec", wire.ToPickle{Value: "x"}))
+	m := encode(t, computeTask("run_spec", wire.ToPickle{Value: "x"}))
 	ev, err := in.Task(first(t, m), m)
 	if err != nil || len(ev.Spec) == 0 || ev.Spec[0] != 0x80 || ev.Data != nil {
 		t.Errorf("got %+v, %v", ev, err)
 	}
-	m = message(t, computeTask("run_spec", 5))
+	m = encode(t, computeTask("run_spec", 5))
 	ev, err = in.Task(first(t, m), m)
 	if bad, ok := ev.Data.(error); err != nil || !ok || bad == nil || ev.Spec != nil {
 		t.Errorf("got %+v, %v", ev, err)
@@ -111,7 +113,7 @@ func TestReaderTaskRejects(t *testing.T) {
 		"resource_restrictions": computeTask("resource_restrictions", msgpack.MapOf("GPU", "all")),
 	} {
 		var in Reader
-		msg := message(t, m)
+		msg := encode(t, m)
 		if ev, err := in.Task(first(t, msg), msg); err == nil || !containsAll(err.Error(), "compute-task", name) {
 			t.Errorf("%s: got %+v, %v", name, ev, err)
 		}
@@ -144,44 +146,33 @@ func TestReaderEvents(t *testing.T) {
 		{"nonsense", nil, nil},
 	} {
 		fields := append([]any{"op", c.op, "stimulus_id", "s", "more", []any{1}}, c.fields...)
-		ops := first(t, message(t, msgpack.MapOf(fields...)))
-		o, err := in.Order(ops)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ev, err := in.Event(c.op, o)
+		ops := first(t, encode(t, msgpack.MapOf(fields...)))
+		ev, err := in.Event(ops)
 		if err != nil || !reflect.DeepEqual(ev, c.want) {
 			t.Errorf("%s: got %+v, %v; want %+v", c.op, ev, err, c.want)
-		}
-		if c.op == "close" && o.Reason != "over" {
-			t.Errorf("the reason is %q, want over", o.Reason)
-		}
-		if v, err := msgpack.Decode(o.Raw); err != nil || v.(msgpack.Map).GetString("op") != c.op {
-			t.Errorf("the whole message is %v, %v", v, err)
 		}
 	}
 }
 
-// A field of another type than it should have is an error, or none if it is for people only.
-func TestReaderOrderRejects(t *testing.T) {
+// A field of another type than it should have is an error that names message and field.
+func TestReaderEventRejects(t *testing.T) {
 	var in Reader
-	if o, err := in.Order(first(t, message(t, msgpack.MapOf("op", "close", "reason", 5, "status", nil)))); err != nil ||
-		o.Reason != "" || o.Status != "" {
-		t.Errorf("got %+v, %v", o, err)
-	}
-	for op, m := range map[string]msgpack.Map{
-		"free-keys":        msgpack.MapOf("keys", 5),
-		"remove-replicas":  msgpack.MapOf("keys", "a"),
-		"acquire-replicas": msgpack.MapOf("who_has", 1),
-		"refresh-who-has":  msgpack.MapOf("who_has", msgpack.MapOf("a", "tcp://h:1")),
+	for op, c := range map[string]struct {
+		m    msgpack.Map
+		want string
+	}{
+		"free-keys":        {msgpack.MapOf("keys", 5), "free-keys: field keys: "},
+		"remove-replicas":  {msgpack.MapOf("keys", "a"), "remove-replicas: field keys: "},
+		"acquire-replicas": {msgpack.MapOf("who_has", 1), "acquire-replicas: field who_has: "},
+		"refresh-who-has": {msgpack.MapOf("who_has", msgpack.MapOf("a", "tcp://h:1")),
+			"refresh-who-has: field who_has: "},
+		"steal-request":  {msgpack.MapOf("key", msgpack.Map{}), "steal-request: field key: "},
+		"cancel-compute": {msgpack.MapOf("stimulus_id", 1), "cancel-compute: field stimulus_id: "},
+		"remove-worker":  {msgpack.MapOf("worker", 1), "remove-worker: field worker: "},
 	} {
-		m.Set("op", op)
-		o, err := in.Order(first(t, message(t, m)))
-		if err == nil {
-			_, err = in.Event(op, o)
-		}
-		if err == nil {
-			t.Errorf("%s: %v is taken", op, m)
+		c.m.Set("op", op)
+		if _, err := in.Event(first(t, encode(t, c.m))); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: %v gives %v, want %s…", op, c.m, err, c.want)
 		}
 	}
 }
@@ -211,16 +202,16 @@ func TestReaderAddresses(t *testing.T) {
 // Forget leaves no reference to a message, whose memory may be used again.
 func TestReaderForget(t *testing.T) {
 	var in Reader
-	raw, err := msgpack.Append(nil, []any{"a", "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := in.Keys(raw)
-	if err != nil || len(keys) != 2 {
-		t.Fatal(keys, err)
-	}
-	in.Forget()
-	if keys[0] != "" || keys[1] != "" {
-		t.Errorf("keys %v are left", keys)
+	for op, keys := range map[string]*[]task.Key{"free-keys": &in.free.Keys, "remove-replicas": &in.remove.Keys} {
+		if _, err := in.Event(first(t, encode(t, msgpack.MapOf("op", op, "keys", []any{"a", "b"})))); err != nil {
+			t.Fatal(err)
+		}
+		if list := *keys; len(list) != 2 || list[0] == "" {
+			t.Fatalf("%s: keys %v are read", op, list)
+		}
+		in.Forget()
+		if list := *keys; list[0] != "" || list[1] != "" {
+			t.Errorf("%s: keys %v are left", op, list)
+		}
 	}
 }

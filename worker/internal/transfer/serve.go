@@ -12,6 +12,7 @@ import (
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -46,7 +47,7 @@ func (m *Manager) GetData(ctx context.Context, r *rpc.Request) (any, error) {
 	note.Peer = who
 	var held []*store.Entry
 	defer func() { m.data.ReleaseAll(held) }()
-	if err := wire.EachKey(raw, func(k []byte) error {
+	if err := message.EachKey(raw, func(k []byte) error {
 		if e := m.data.Hold(task.Key(k)); e != nil {
 			held = append(held, e)
 		}

@@ -56,7 +56,7 @@ func ReadValue(m *wire.Message, raw []byte) (*task.Value, error) {
 		x, err := msgpack.Decode(raw)
 		return task.NewValue(x), err
 	}
-	x, err := wire.DecodeRef(m, wire.Ref{Raw: raw}, wire.DecodeOptions{Keep: true})
+	x, err := wire.DecodePart(m, raw, wire.DecodeOptions{Keep: true})
 	if err != nil {
 		return nil, err
 	}

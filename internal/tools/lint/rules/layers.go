@@ -45,9 +45,11 @@ var layers = [][]string{
 	{"internal/device/staging/stagetest"}, // a device for tests of comms
 	{"secure"},
 	{"internal/wire/arrowipc"}, // the codec of Arrow, which it registers with wire
+	{"internal/wire/message"},  // the messages of streams
 	{"wire"},
 	{"internal/dask/pyproc"},
-	{"internal/tools/states"}, // prints the tables of the engines
+	{"internal/tools/states"},   // prints the tables of the engines
+	{"internal/tools/messages"}, // writes the codecs of internal/wire/message
 	{"internal/engine/scheduler/state", "internal/engine/worker/state"},
 	{"internal/engine/scheduler/keysplit"}, // groups and functions in keys
 	{"internal/taskid"},                    // keys and hashes of registries, for the engines and task

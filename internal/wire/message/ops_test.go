@@ -1,4 +1,4 @@
-package wire_test
+package message_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/testkit/wiretest"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -19,6 +20,16 @@ func finished(i int) wire.Dict {
 		"thread", int64(140245678901234), "startstops", []any{wire.NewDict("action", "compute", "start", 1700000000.25,
 			"stop", 1700000000.5)},
 		"status", "OK", "stimulus_id", fmt.Sprintf("task-finished-%d.5", 1700000000+i))
+}
+
+// golden are the messages that the real packages wrote.
+func golden(t testing.TB) []wiretest.Case {
+	t.Helper()
+	cases, err := wiretest.Load("../../../wire/testdata/golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cases
 }
 
 func body(t testing.TB, v any) []byte {
@@ -40,25 +51,26 @@ func batchOf(t testing.TB, n int) []byte {
 }
 
 func TestTaskFinished(t *testing.T) {
-	ops := wire.ReadOps(batchOf(t, 3))
-	var f wire.TaskFinished
+	ops := message.ReadOps(batchOf(t, 3))
+	var f message.TaskFinished
 	n := 0
 	for ops.Next() {
 		if string(ops.Op()) != "task-finished" {
 			t.Fatalf("op %q", ops.Op())
 		}
-		if err := ops.TaskFinished(&f); err != nil {
+		if err := f.Read(&ops); err != nil {
 			t.Fatal(err)
 		}
 		key, err := msgpack.KeyBytes([]any{"inc-0123456789abcdef0123456789abcdef", n})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(f.Key, key) || f.RunID != int64(100+n) || f.NBytes != 28 || string(f.TypeName) != "int" ||
+		if f.Key != message.Key(key) || f.RunID != int64(100+n) || f.NBytes != 28 || f.TypeName != "int" ||
 			f.Thread != 140245678901234 ||
-			string(f.Status) != "OK" || f.Start != 1700000000.25 || f.Stop != 1700000000.5 || len(f.Type) == 0 ||
-			len(f.StartStops) == 0 ||
-			!bytes.Equal(f.Metadata, []byte{0x80}) || string(f.StimulusID) != fmt.Sprintf("task-finished-%d.5",
+			f.Status != "OK" || f.StartStops.Start != 1700000000.25 || f.StartStops.Stop != 1700000000.5 ||
+			len(f.Type) == 0 ||
+			len(f.StartStops.Raw) == 0 ||
+			!bytes.Equal(f.Metadata, []byte{0x80}) || f.StimulusID != fmt.Sprintf("task-finished-%d.5",
 			1700000000+n) {
 			t.Errorf("message %d: %+v", n, f)
 		}
@@ -77,39 +89,39 @@ func TestGoldenOps(t *testing.T) {
 			continue
 		}
 		m := c.Message()
-		ops := wire.ReadOps(m.Body())
+		ops := message.ReadOps(m.Body())
 		for ops.Next() {
 			var err error
 			switch op := string(ops.Op()); op {
 			case "task-finished":
-				var f wire.TaskFinished
-				if err = ops.TaskFinished(&f); err == nil && (f.RunID == 0 || f.Stop == 0 || len(f.Key) == 0) {
+				var f message.TaskFinished
+				if err = f.Read(&ops); err == nil && (f.RunID == 0 || f.StartStops.Stop == 0 || len(f.Key) == 0) {
 					t.Errorf("%s: %+v", c.Name, f)
 				}
 				seen[op]++
 			case "compute-task":
-				var f wire.ComputeTask
-				if err = ops.ComputeTask(&f); err != nil {
+				var f message.ComputeTask
+				if err = f.Read(&ops); err != nil {
 					break
 				}
-				v, err := wire.DecodeRef(m, f.RunSpec, wire.DecodeOptions{})
+				v, err := f.RunSpec.Decode(m, wire.DecodeOptions{})
 				if err != nil || wiretest.Describe(v, false) != "(i1,s73706563)" || !f.RunSpec.Pickled ||
-					f.RunID != 21 || string(f.SpanID) != "u-1" || f.Actor || f.Annotations.Frame != 0 {
+					f.RunID != 21 || f.SpanID != "u-1" || f.Actor || f.Annotations.Frame != 0 {
 					t.Errorf("%s: %+v, %v, %v", c.Name, f, v, err)
 				}
 				seen[op]++
 			case "update-graph":
-				var f wire.UpdateGraph
-				if err = ops.UpdateGraph(&f); err != nil {
+				var f message.UpdateGraph
+				if err = f.Read(&ops); err != nil {
 					break
 				}
 				var keys []string
-				err = wire.EachKey(f.Keys, func(k []byte) error { keys = append(keys, string(k)); return nil })
+				err = message.EachKey(f.Keys, func(k []byte) error { keys = append(keys, string(k)); return nil })
 				if fmt.Sprint(keys) != "[\xa5add-1]" || f.Expr.Frame != 1 || f.Expr.Pickled ||
-					f.SubmittingTask != nil || f.InternalPriority == nil || !f.Code.Pickled {
+					f.SubmittingTask != "" || f.InternalPriority == nil || !f.Code.Pickled {
 					t.Errorf("%s: %+v, %q", c.Name, f, keys)
 				}
-				v, err2 := wire.DecodeRef(m, f.SpanMetadata, wire.DecodeOptions{})
+				v, err2 := f.SpanMetadata.Decode(m, wire.DecodeOptions{})
 				if err2 != nil || v == nil {
 					t.Errorf("%s: %v, %v", c.Name, v, err2)
 				}
@@ -134,7 +146,7 @@ func TestOpsShapes(t *testing.T) {
 	// A bare map, an op that is not first, none at all, skipped messages, other keys.
 	list := []any{wire.NewDict("key", "a", "op", "x"), wire.NewDict("key", "b"), wire.NewDict(int64(5), 1, "op", "y"),
 		wire.Dict{}}
-	ops := wire.ReadOps(body(t, list))
+	ops := message.ReadOps(body(t, list))
 	var got []string
 	for ops.Next() {
 		got = append(got, string(ops.Op()))
@@ -142,7 +154,7 @@ func TestOpsShapes(t *testing.T) {
 	if fmt.Sprint(got) != "[x  y ]" || ops.Err() != nil {
 		t.Errorf("got %q, %v", got, ops.Err())
 	}
-	ops = wire.ReadOps(body(t, finished(1)))
+	ops = message.ReadOps(body(t, finished(1)))
 	n := 0
 	for ops.Next() {
 		if raw, err := ops.Raw(); err != nil || !bytes.Equal(raw, body(t, finished(1))) {
@@ -155,10 +167,10 @@ func TestOpsShapes(t *testing.T) {
 	}
 	for _, bad := range [][]byte{nil, body(t, "OK"), body(t, []any{int64(1)}), append(batchOf(t, 1), 0),
 		batchOf(t, 2)[:100], {0xdd, 0xff, 0xff, 0xff, 0xff}} {
-		ops := wire.ReadOps(bad)
+		ops := message.ReadOps(bad)
 		for ops.Next() {
-			var f wire.TaskFinished
-			_ = ops.TaskFinished(&f)
+			var f message.TaskFinished
+			_ = f.Read(&ops)
 		}
 		if ops.Err() == nil {
 			t.Errorf("%.20q: no error", bad)
@@ -168,19 +180,19 @@ func TestOpsShapes(t *testing.T) {
 		wire.NewDict("op", "task-finished", "key", nil), wire.NewDict("op", "task-finished", "run_id", "x"),
 		wire.NewDict("op", "task-finished", "startstops", []any{int64(1)}),
 	} {
-		ops := wire.ReadOps(body(t, wrong))
-		var f wire.TaskFinished
-		if !ops.Next() || ops.TaskFinished(&f) == nil || ops.Err() == nil {
+		ops := message.ReadOps(body(t, wrong))
+		var f message.TaskFinished
+		if !ops.Next() || f.Read(&ops) == nil || ops.Err() == nil {
 			t.Errorf("%v: no error", wrong)
 		}
 	}
 }
 
 // walk is what a scheduler does with a batch.
-func walk(t testing.TB, b []byte, f *wire.TaskFinished) (n int) {
-	ops := wire.ReadOps(b)
+func walk(t testing.TB, b []byte, f *message.TaskFinished) (n int) {
+	ops := message.ReadOps(b)
 	for ops.Next() {
-		if err := ops.TaskFinished(f); err != nil {
+		if err := f.Read(&ops); err != nil {
 			t.Fatal(err)
 		}
 		n++
@@ -193,7 +205,7 @@ func walk(t testing.TB, b []byte, f *wire.TaskFinished) (n int) {
 
 func TestOpsAllocateNothing(t *testing.T) {
 	b := batchOf(t, 100)
-	var f wire.TaskFinished
+	var f message.TaskFinished
 	if n := testing.AllocsPerRun(20, func() { walk(t, b, &f) }); n != 0 {
 		t.Errorf("%v allocations for a batch", n)
 	}
@@ -201,15 +213,15 @@ func TestOpsAllocateNothing(t *testing.T) {
 		"who_has", wire.NewDict("a", []any{"x"}), "annotations", wire.Dict{})})
 	graph := body(t, []any{wire.NewDict("op", "update-graph", "keys", []any{"a", []any{"b", 1}}, "expr_ser",
 		wire.NewDict("__Serialized__", 1), "submitting_task", nil)})
-	var c wire.ComputeTask
-	var u wire.UpdateGraph
+	var c message.ComputeTask
+	var u message.UpdateGraph
 	if n := testing.AllocsPerRun(20, func() {
-		ops := wire.ReadOps(compute)
-		if !ops.Next() || ops.ComputeTask(&c) != nil || c.RunSpec.Frame != 1 {
+		ops := message.ReadOps(compute)
+		if !ops.Next() || c.Read(&ops) != nil || c.RunSpec.Frame != 1 {
 			t.Fatal("compute-task")
 		}
-		ops = wire.ReadOps(graph)
-		if !ops.Next() || ops.UpdateGraph(&u) != nil || u.Expr.Frame != 1 {
+		ops = message.ReadOps(graph)
+		if !ops.Next() || u.Read(&ops) != nil || u.Expr.Frame != 1 {
 			t.Fatal("update-graph")
 		}
 	}); n != 0 {
@@ -220,7 +232,7 @@ func TestOpsAllocateNothing(t *testing.T) {
 // BenchmarkTaskFinished decodes batches of 100 reports.
 func BenchmarkTaskFinished(b *testing.B) {
 	batch := batchOf(b, 100)
-	var f wire.TaskFinished
+	var f message.TaskFinished
 	b.SetBytes(int64(len(batch)))
 	b.ReportAllocs()
 	for b.Loop() {

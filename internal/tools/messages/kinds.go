@@ -1,0 +1,68 @@
+package main
+
+// kind is how fields of a type are read and written. $ stands for the field.
+type kind struct {
+	options []string
+	// read is a statement that reads from r and sets err. Its other forms are those of fields that may not be nil, and
+	// of those that may be anything.
+	read, readRequired, readLenient string
+	// empty is true of a zero value, present of any other; "" if the field cannot be omitted.
+	empty, present string
+	// append is a statement that appends to body, appendNil that for a field with the option nil, and frames tells
+	// that it appends to the buffer b instead.
+	append, appendNil string
+	frames            bool
+	// reset is what the field is before a message is read, "" for the zero value.
+	reset string
+}
+
+// kinds are the types of fields.
+var kinds = map[string]kind{
+	"Key": {
+		options: []string{"required", "omitempty", "nil"}, empty: `$ == ""`, present: `$ != ""`,
+		read: "if !r.TryNil() {\n$, err = readKey(&r)\n}", readRequired: "$, err = readKey(&r)",
+		append: "body = append(body, $...)", appendNil: "body = appendKey(body, $)",
+	},
+	"[]Key": {
+		options: []string{"required", "omitempty"}, empty: "len($) == 0", present: "len($) > 0", reset: "$[:0]",
+		read: "$, err = readKeys(&r, $)", append: "body = AppendKeys(body, $)",
+	},
+	"string": {
+		options: []string{"required", "omitempty", "nil", "lenient"}, empty: `$ == ""`, present: `$ != ""`,
+		read: "$, err = readText(&r)", readLenient: "$, err = readAnyText(&r)",
+		append:    "body = msgpack.AppendString(body, $)",
+		appendNil: "body = appendText(body, $)",
+	},
+	"[]byte": {
+		options: []string{"required", "omitempty"}, empty: "$ == nil", present: "$ != nil",
+		read: "$, err = readBytes(&r)", append: "body = appendBytes(body, $)",
+	},
+	"Raw": {
+		options: []string{"required", "omitempty"}, empty: "$ == nil", present: "$ != nil",
+		read: "$, err = readRaw(&r)", append: "body = appendRaw(body, $)",
+	},
+	"int64": {
+		options: []string{"required", "omitempty", "none", "min"}, empty: "$ == 0", present: "$ != 0",
+		read: "if !r.TryNil() {\n$, err = r.ReadInt()\n}", readRequired: "$, err = r.ReadInt()",
+		append: "body = msgpack.AppendInt(body, $)",
+	},
+	"[]int64": {
+		options: []string{"required", "omitempty"}, empty: "len($) == 0", present: "len($) > 0", reset: "$[:0]",
+		read: "$, err = readSizes(&r, $)", append: "body = appendSizes(body, $)",
+	},
+	"bool": {
+		options: []string{"required", "omitempty"}, empty: "!$", present: "$",
+		read: "if !r.TryNil() {\n$, err = r.ReadBool()\n}", readRequired: "$, err = r.ReadBool()",
+		append: "body = msgpack.AppendBool(body, $)",
+	},
+	"float64": {
+		options: []string{"required", "omitempty", "none"}, empty: "$ == 0", present: "$ != 0",
+		read: "if !r.TryNil() {\n$, err = r.ReadFloat()\n}", readRequired: "$, err = r.ReadFloat()",
+		append: "body = msgpack.AppendFloat(body, $)",
+	},
+	"Object": {
+		options: []string{"omitempty"}, present: "!$.empty()",
+		read: "err = $.read(&r)", append: "$.append(b)", frames: true,
+	},
+	"StartStops": {read: "err = $.read(&r)", append: "body = $.append(body)"},
+}

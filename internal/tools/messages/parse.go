@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// message is a struct with an op.
+type message struct {
+	name, op string
+	fields   []field
+}
+
+// field is one of its fields.
+type field struct {
+	name, wire, typ     string
+	required, omitempty bool
+	orNil               bool   // the zero value is written as nil
+	lenient             bool   // what is no text is read as none
+	none, least         string // numbers, "" without
+}
+
+// directive starts the line of a comment that makes a struct a message.
+const directive = "//message:op "
+
+// parse returns the messages of the package in a folder, in the order of files and of their lines.
+func parse(dir string) (list []message, err error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(paths)
+	ops := map[string]string{}
+	set := token.NewFileSet()
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, "_gen.go") {
+			continue
+		}
+		f, err := parser.ParseFile(set, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range f.Decls {
+			m, err := messageOf(d)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", set.Position(d.Pos()), err)
+			}
+			if m == nil {
+				continue
+			}
+			if other := ops[m.op]; other != "" {
+				return nil, fmt.Errorf("%s: %s and %s have the op %s", set.Position(d.Pos()), other, m.name, m.op)
+			}
+			ops[m.op] = m.name
+			list = append(list, *m)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: no struct has a line %q in its comment", dir, directive)
+	}
+	return list, nil
+}
+
+// messageOf returns the message that a declaration is, nil for others.
+func messageOf(d ast.Decl) (*message, error) {
+	g, ok := d.(*ast.GenDecl)
+	if !ok || g.Tok != token.TYPE || g.Doc == nil || len(g.Specs) != 1 {
+		return nil, nil
+	}
+	op := ""
+	for _, c := range g.Doc.List {
+		if rest, ok := strings.CutPrefix(c.Text, directive); ok {
+			op = strings.TrimSpace(rest)
+		}
+	}
+	if op == "" {
+		return nil, nil
+	}
+	spec := g.Specs[0].(*ast.TypeSpec)
+	st, ok := spec.Type.(*ast.StructType)
+	if !ok {
+		return nil, fmt.Errorf("%s is no struct", spec.Name)
+	}
+	m := &message{name: spec.Name.Name, op: op}
+	for _, f := range st.Fields.List {
+		if len(f.Names) != 1 || f.Tag == nil {
+			return nil, fmt.Errorf("%s: a field has no name or no tag msg of its own", m.name)
+		}
+		x, err := fieldOf(f)
+		if err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", m.name, f.Names[0], err)
+		}
+		if slices.ContainsFunc(m.fields, func(o field) bool { return o.wire == x.wire }) {
+			return nil, fmt.Errorf("%s.%s: two fields are %q on the wire", m.name, f.Names[0], x.wire)
+		}
+		m.fields = append(m.fields, x)
+	}
+	if len(m.fields) > 14 {
+		return nil, fmt.Errorf("%s: more than 14 fields: the head of its map has another form", m.name)
+	}
+	return m, nil
+}
+
+func fieldOf(f *ast.Field) (x field, err error) {
+	x.name, x.typ = f.Names[0].Name, types.ExprString(f.Type)
+	kind, ok := kinds[x.typ]
+	if !ok {
+		return x, fmt.Errorf("fields of type %s are not known", x.typ)
+	}
+	tag, err := strconv.Unquote(f.Tag.Value)
+	if err != nil {
+		return x, err
+	}
+	options := strings.Split(reflect.StructTag(tag).Get("msg"), ",")
+	if x.wire = options[0]; x.wire == "" || x.wire == "op" || len(x.wire) > 31 {
+		return x, fmt.Errorf("the tag msg gives it no name, or one of more than 31 bytes, or op")
+	}
+	for _, o := range options[1:] {
+		name, value, _ := strings.Cut(o, "=")
+		if !slices.Contains(kind.options, name) {
+			return x, fmt.Errorf("a %s has no option %q; it has %q", x.typ, name, kind.options)
+		}
+		if name == "none" || name == "min" {
+			if _, err := strconv.ParseInt(value, 10, 64); err != nil {
+				return x, fmt.Errorf("option %s: %w", name, err)
+			}
+		}
+		switch name {
+		case "required":
+			x.required = true
+		case "omitempty":
+			x.omitempty = true
+		case "nil":
+			x.orNil = true
+		case "lenient":
+			x.lenient = true
+		case "none":
+			x.none = value
+		case "min":
+			x.least = value
+		}
+	}
+	return x, nil
+}

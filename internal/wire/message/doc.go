@@ -1,0 +1,24 @@
+// Package message has the messages of Dask's streams between schedulers, workers and clients as Go structs, one for
+// each op, and walks over the bodies that carry them.
+//
+// A struct whose comment has a line "message:op NAME" is a message; its fields have the tag
+//
+//	msg:"NAME[,OPTION…]"
+//
+// with the name on the wire. They are written in the order of the struct. Options:
+//
+//	required   it may not be nil; a key, text or list of keys may not be missing or empty
+//	omitempty  the zero value is not written
+//	nil        "" and an empty key are written as nil
+//	lenient    a text that is for people: what is no text is read as ""
+//	none=N     N stands for a number that is nil or missing
+//	min=N      the least number
+//
+// Nil is read as the zero value, or as that of none, unless the field is required; fields that a struct does not have
+// are skipped. internal/tools/messages generates two methods for each message: Read reads the current message of an
+// Ops, Append writes one into a Buffer. Neither allocates, but for keys that are not in canonical form, for slices that
+// grow, and for errors. Keys, texts and bytes that are read borrow from the message's body; lists use the memory of
+// those that were read into the same struct before.
+package message
+
+//go:generate go run ../../tools/messages -dir .
