@@ -162,8 +162,12 @@ func (ep *Endpoint) settle() {
 // one of these endpoints is gone when the peer's request arrives, UCX answers with another endpoint, and a UCX that was
 // built with assertions aborts the peer's process since the answer does not name the endpoint of the request.
 func (ep *Endpoint) settleAddress() {
+	wait := max(settleWait, time.Until(ep.born.Add(connectGrace)))
 	if ep.line != nil && ep.line.ended.Load() {
-		return // the peer has closed its endpoint, or has died
+		// The peer has closed its endpoint, or has died.
+		if wait = time.Until(ep.born.Add(connectGrace)); wait <= 0 || !assertsWireup() {
+			return
+		}
 	}
 	ep.mu.Lock()
 	made := ep.c != nil
@@ -176,10 +180,16 @@ func (ep *Endpoint) settleAddress() {
 		return
 	}
 	ep.w.drv.launch(s, r)
-	wait := max(settleWait, time.Until(ep.born.Add(connectGrace)))
 	ctx, cancel := context.WithTimeout(background, wait)
 	defer cancel()
 	_ = r.Wait(ctx) // a flush that goes on ends with the endpoint
+}
+
+// assertsWireup reports whether this UCX may abort the process when an endpoint is closed by force before its answer to
+// the peer's connection request was sent. Releases before 1.14 that were built with assertions do.
+func assertsWireup() bool {
+	major, minor, _ := ucp.Version()
+	return major == 1 && minor < 14
 }
 
 // settleSocket waits for the first flush. Late events of a closed socket of UCX's connection manager strike whoever
