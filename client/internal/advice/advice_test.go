@@ -48,7 +48,8 @@ func TestSizes(t *testing.T) {
 }
 
 func TestWorkers(t *testing.T) {
-	workers := []Worker{{Address: "tcp://10.0.0.1:4000", Name: "alice"}, {Address: "inproc://x", Name: "bob", Host: "here"}}
+	workers := []Worker{{Address: "tcp://10.0.0.1:4000", Name: "alice"},
+		{Address: "inproc://x", Name: "bob", Host: "here"}}
 	for name, known := range map[string]bool{
 		"tcp://10.0.0.1:4000": true, "10.0.0.1:4000": true, "10.0.0.1": true, "alice": true, "bob": true, "here": true,
 		"inproc://x": true, "carol": false, "10.0.0.2": false, "": false,

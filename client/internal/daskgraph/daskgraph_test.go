@@ -163,7 +163,8 @@ func TestDifferentAnnotations(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := pickle.Repr(tree)
-	for _, part := range []string{"'workers'", "'allow_other_workers'", "'timeout'", "'priority'", "'w1'", "__getitem__"} {
+	for _, part := range []string{"'workers'", "'allow_other_workers'", "'timeout'", "'priority'", "'w1'",
+		"__getitem__"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the annotations are %s, want %s in them", text, part)
 		}

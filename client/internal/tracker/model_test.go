@@ -45,8 +45,8 @@ func (m *modelScheduler) apply(t *testing.T, messages []wire.Dict) {
 }
 
 // TestModel makes random calls and messages, loses the scheduler now and then, and compares after each delivery: the
-// scheduler wants exactly the keys that futures hold and that were not canceled, and each future has the status that the
-// last event gave it.
+// scheduler wants exactly the keys that futures hold and that were not canceled, and each future has the status that
+// the last event gave it.
 func TestModel(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, rand.New(rand.NewPCG(seed, 1))) })

@@ -32,7 +32,8 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("c is at %q, want nowhere", got)
 	}
 	byWorker, unknown := c.ByWorker(keys, []int{0, 1, 2, 3})
-	if !reflect.DeepEqual(byWorker, map[string][]int{"w1": {0}, "w2": {1}}) || !reflect.DeepEqual(unknown, []int{2, 3}) {
+	if !reflect.DeepEqual(byWorker, map[string][]int{"w1": {0}, "w2": {1}}) ||
+		!reflect.DeepEqual(unknown, []int{2, 3}) {
 		t.Errorf("by worker %v, unknown %v, want w1: 0, w2: 1 and 2, 3", byWorker, unknown)
 	}
 	if err := c.SetPlaces(whoHas(t, "c", []any{"w2", "w3"}, "d", []any{}, "stranger", []any{"w9"})); err != nil {

@@ -12,8 +12,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// A scheduler that knows nothing gets the graphs whose tasks have not ended in their order, then what was not sent, then
-// the keys that are wanted.
+// A scheduler that knows nothing gets the graphs whose tasks have not ended in their order, then what was not sent,
+// then the keys that are wanted.
 func TestResume(t *testing.T) {
 	c := empty(t)
 	submit(t, c, "ended")
@@ -133,7 +133,8 @@ func TestShortages(t *testing.T) {
 		t.Error("those who wait for news about shortages are not woken")
 	}
 	all := c.Shortages()
-	if len(all) != 1 || all[0].Reason != "workers" || all[0].Text != "no worker x" || all[0].Tasks != 3 || all[0].More ||
+	if len(all) != 1 || all[0].Reason != "workers" || all[0].Text != "no worker x" || all[0].Tasks != 3 ||
+		all[0].More ||
 		!slices.Equal(all[0].Keys, []task.Key{k("a")}) {
 		t.Errorf("shortages %+v, want one of key a", all)
 	}
