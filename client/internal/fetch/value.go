@@ -27,29 +27,16 @@ func As[T any](v Value) (T, error) {
 // readValue reads a value of a reply's data: a marker, or the value itself.
 func readValue(m *wire.Message, raw []byte) (Value, error) {
 	r := msgpack.NewReader(raw)
-	if r.Kind() != msgpack.MapKind {
-		return Value{raw: raw}, nil
-	}
-	n, err := r.ReadMapLen()
+	name, frame, err := r.ReadMarker()
 	if err != nil {
 		return Value{}, err
 	}
-	if n != 1 || r.Kind() != msgpack.Str {
+	if name != msgpack.Serialized {
 		return Value{raw: raw}, nil
 	}
-	name, err := r.ReadName()
-	if err != nil {
-		return Value{}, err
-	}
-	if string(name) != "__Serialized__" {
-		return Value{raw: raw}, nil
-	}
-	at, err := r.ReadUint()
-	if err != nil {
-		return Value{}, err
-	}
-	if at == 0 || at >= uint64(len(m.Frames)) || m.Frames[at].OnDevice() {
-		return Value{}, fmt.Errorf("client: a result refers to frame %d of %d", at, len(m.Frames))
+	at := uint64(frame)
+	if frame <= 0 || at >= uint64(len(m.Frames)) || m.Frames[at].OnDevice() {
+		return Value{}, fmt.Errorf("client: a result refers to frame %d of %d", frame, len(m.Frames))
 	}
 	header := m.Frames[at].Bytes()
 	count, err := subFrames(header)

@@ -198,8 +198,7 @@ var errActor = errors.New("it is an actor, which stays where it is: call its met
 
 // appendSerialized adds the frames of a value to a message and appends its marker.
 func appendSerialized(b []byte, m *wire.Message, s *wire.Serialized) []byte {
-	b = msgpack.AppendMapHeader(b, 1)
-	b = msgpack.AppendString(b, "__Serialized__")
+	b = msgpack.AppendMarker(b, msgpack.Serialized)
 	b = msgpack.AppendInt(b, int64(len(m.Frames)))
 	m.Frames = append(m.Frames, wire.HeapFrame(s.Header))
 	for _, f := range s.Frames {
