@@ -1,0 +1,163 @@
+package helpers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/msgpack"
+)
+
+// TestOff: without Python nothing is looked for or started, and each error says why.
+func TestOff(t *testing.T) {
+	h := New(Config{Log: slog.New(slog.DiscardHandler), Off: true, Interpreter: "/nonexistent/python"})
+	if !h.Off() || h.Known() != nil {
+		t.Errorf("off %t, known %v", h.Off(), h.Known())
+	}
+	if _, err := h.Interpreter(t.Context()); !errors.Is(err, ErrNoPython) {
+		t.Errorf("Interpreter: %v, want %v", err, ErrNoPython)
+	}
+	var raised *rpc.Exception
+	if _, err := h.Call(t.Context(), Service, "run", nil, nil); !errors.As(err, &raised) ||
+		raised.Type != "NotImplementedError" || !strings.HasPrefix(raised.Message, "run needs Python") {
+		t.Errorf("Call: %v", err)
+	}
+	h.Close()
+	h.Close()
+}
+
+// TestNoInterpreter: a Python that is not there is an error of every call, and is looked for again.
+func TestNoInterpreter(t *testing.T) {
+	h := New(Config{Log: slog.New(slog.DiscardHandler), Interpreter: "/nonexistent/python"})
+	for range 2 {
+		if _, err := h.Call(t.Context(), Service, "run", nil, nil); err == nil ||
+			!strings.Contains(err.Error(), "/nonexistent/python") {
+			t.Errorf("Call: %v, want the name of the interpreter", err)
+		}
+	}
+	if h.Known() != nil {
+		t.Errorf("known %v", h.Known())
+	}
+}
+
+// TestUploads: files are kept by name, the latest last, up to a number and a size.
+func TestUploads(t *testing.T) {
+	h := New(Config{Log: slog.New(slog.DiscardHandler)})
+	names := func() (out []string) {
+		for _, u := range h.uploads {
+			out = append(out, fmt.Sprintf("%s:%s", u.Filename, u.Data))
+		}
+		return out
+	}
+	for _, u := range []Upload{{Filename: "a.py", Data: []byte("1")}, {Filename: "b.py", Data: []byte("2")},
+		{Filename: "a.py", Data: []byte("333")}} {
+		if n, err := h.Upload(t.Context(), u, nil); err != nil || n != len(u.Data) {
+			t.Errorf("%s: %d, %v", u.Filename, n, err)
+		}
+	}
+	if got := strings.Join(names(), " "); got != "b.py:2 a.py:333" {
+		t.Errorf("kept %s, want b.py:2 a.py:333", got)
+	}
+	for i := range maxUploads - 2 {
+		if _, err := h.Upload(t.Context(), Upload{Filename: fmt.Sprint(i)}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var full *rpc.Exception
+	if _, err := h.Upload(t.Context(), Upload{Filename: "more"}, nil); !errors.As(err, &full) ||
+		full.Type != "MemoryError" {
+		t.Errorf("file %d: %v, want a MemoryError", maxUploads+1, err)
+	}
+	if len(h.uploads) != maxUploads {
+		t.Errorf("%d are kept, want %d", len(h.uploads), maxUploads)
+	}
+	if _, err := h.Upload(t.Context(), Upload{Filename: "a.py", Data: []byte("4")}, nil); err != nil {
+		t.Errorf("another content of a name: %v", err)
+	}
+}
+
+// TestSandbox: graphs have no network, functions of clients have; hidden files are absolute and without gaps.
+func TestSandbox(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	here, err := filepath.Abs("token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := New(Config{Hide: []string{"", "token", "/etc/secret"}, AllowUnsafe: true})
+	for module, network := range map[string]bool{Service: true, Shuffle: false, Materializer: false} {
+		c := h.Sandbox(pyproc.Interpreter{Path: "/usr/bin/python3"}, module)
+		if c.Network != network || !c.Isolate || c.Module != module || c.Python != "/usr/bin/python3" ||
+			!c.AllowUnsafe ||
+			fmt.Sprint(c.Hide) != fmt.Sprintf("[%s /etc/secret]", here) {
+			t.Errorf("%s: %+v", module, c)
+		}
+	}
+}
+
+// TestLogSandbox: what is missing of a sandbox is a warning, once for each module.
+func TestLogSandbox(t *testing.T) {
+	var log bytes.Buffer
+	h := New(Config{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))})
+	lines := func(module string, in pyproc.Isolation) string {
+		log.Reset()
+		h.logSandbox(context.Background(), module, in)
+		return log.String()
+	}
+	whole, part := pyproc.Isolation{UID: 5}, pyproc.Isolation{UID: 5, Missing: []string{"seccomp"}}
+	for i, c := range []struct {
+		module string
+		in     pyproc.Isolation
+		want   string
+	}{{"a", whole, "level=INFO"}, {"a", part, ""}, {"b", part, "level=WARN"}, {"b", whole, ""}} {
+		got := lines(c.module, c.in)
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%d: %q, want %q", i, got, c.want)
+		}
+	}
+}
+
+// TestBodies: the body of an answer is a map; a message has frames.
+func TestBodies(t *testing.T) {
+	good, err := msgpack.Append(nil, msgpack.MapOf("a", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := Body(&pyproc.Message{Op: "x", Body: good}); err != nil || len(m) != 1 {
+		t.Errorf("%v, %v", m, err)
+	}
+	list, err := msgpack.Append(nil, []any{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Body(&pyproc.Message{Op: "x", Body: list}); err == nil || err.Error() != "x: its body is no map" {
+		t.Errorf("a list: %v", err)
+	}
+	if _, err := Body(&pyproc.Message{Op: "x", Body: []byte{0xc1}}); err == nil {
+		t.Error("what is no msgpack is a body")
+	}
+	if _, err := Message(nil); !errors.Is(err, ErrNoBody) {
+		t.Errorf("no frames: %v, want %v", err, ErrNoBody)
+	}
+	if m, err := Message([][]byte{{1}, {2, 3}}); err != nil || len(m.Frames) != 2 || m.Frames[1].Len() != 2 {
+		t.Errorf("%v, %v", m, err)
+	}
+	plain := errors.New("plain")
+	if got := Raised(plain); got != plain {
+		t.Errorf("%v, want %v", got, plain)
+	}
+	if Raised(nil) != nil {
+		t.Error("no error became one")
+	}
+	var raised *rpc.Exception
+	if err := Raised(&pyproc.Exception{}); !errors.As(err, &raised) || raised.Type != "RuntimeError" {
+		t.Errorf("an exception that cannot be read: %v, want a RuntimeError", err)
+	}
+}
