@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.millstream.dev/internal/collective"
@@ -35,11 +37,11 @@ func (e *lateEvent) Wait(ctx context.Context) error {
 }
 
 // countedBuffer is host memory that tells when it is freed.
-func countedBuffer(s []int64) (b *mem.Buffer, freed *bool) {
-	freed = new(bool)
+func countedBuffer(s []int64) (b *mem.Buffer, freed *atomic.Bool) {
+	freed = new(atomic.Bool)
 	host := mem.FromSlice(s)
 	r := mem.NewRegion(mem.RegionConfig{Addr: host.Addr(), Len: host.Len(), Free: func() {
-		*freed = true
+		freed.Store(true)
 		host.Release()
 	}})
 	return r.Buffer(), freed
@@ -57,7 +59,7 @@ func TestBuffersAreHeld(t *testing.T) {
 	}
 	for name, run := range forms {
 		var bufs [2]*mem.Buffer
-		var freed [2]*bool
+		var freed [2]*atomic.Bool
 		values := [2][]int64{{0}, {5}}
 		for r := range bufs {
 			bufs[r], freed[r] = countedBuffer(values[r])
@@ -80,12 +82,12 @@ func TestBuffersAreHeld(t *testing.T) {
 			if values[r][0] != 42 {
 				t.Errorf("%s: rank %d has %d, want 42: the buffer was read before it was ready", name, r, values[r][0])
 			}
-			if *freed[r] {
+			if freed[r].Load() {
 				t.Fatalf("%s: rank %d's buffer is gone", name, r)
 			}
 			// Start lets go of it beside the caller: the last reference frees it, whoever has it.
 			bufs[r].Release()
-			waitUntil(ctx, t, func() bool { return *freed[r] })
+			waitUntil(ctx, t, func() bool { return freed[r].Load() })
 		}
 		// A write that failed is the operation's error, and nothing was sent.
 		bad, gone := countedBuffer([]int64{1})
@@ -98,7 +100,7 @@ func TestBuffersAreHeld(t *testing.T) {
 		if err := run(ranks[0], AllReduce(v, v, Sum)); !errors.Is(err, broken) {
 			t.Errorf("%s: %v, want %v", name, err, broken)
 		}
-		if bad.Release(); !*gone {
+		if bad.Release(); !gone.Load() {
 			t.Errorf("%s: the buffer of a failed operation is still held", name)
 		}
 	}
@@ -110,6 +112,7 @@ func waitUntil(ctx context.Context, t *testing.T, ok func() bool) {
 		if ctx.Err() != nil {
 			t.Fatal("waited in vain")
 		}
+		runtime.Gosched()
 	}
 }
 
