@@ -64,7 +64,7 @@ func (ep *Endpoint) perform(do epstate.Action, err error) {
 		}
 	}
 	if do&epstate.ForceClose != 0 && ep.kind != borrowed {
-		ep.settle()
+		settle(ep)
 		ep.destroyKeys()
 		ep.failNative(statusOf(err))
 	}
@@ -148,12 +148,12 @@ func (ep *Endpoint) connect() *Request {
 
 // settle waits, for a short time, until the endpoint is connected or has failed. UCX does not survive every force close
 // in the middle of its handshakes.
-func (ep *Endpoint) settle() {
+func settle(ep *Endpoint) {
 	switch ep.kind {
 	case byAddress:
-		ep.settleAddress()
+		settleAddress(ep)
 	case bySockaddr, accepted:
-		ep.settleSocket()
+		settleSocket(ep)
 	}
 }
 
@@ -161,7 +161,7 @@ func (ep *Endpoint) settle() {
 // answered. Two workers may have sent requests to each other at the same moment, each of which names its endpoint. If
 // one of these endpoints is gone when the peer's request arrives, UCX answers with another endpoint, and a UCX that was
 // built with assertions aborts the peer's process since the answer does not name the endpoint of the request.
-func (ep *Endpoint) settleAddress() {
+func settleAddress(ep *Endpoint) {
 	wait := max(settleWait, time.Until(ep.born.Add(connectGrace)))
 	if ep.line != nil && ep.line.ended.Load() {
 		// The peer has closed its endpoint, or has died.
@@ -194,7 +194,7 @@ func assertsWireup() bool {
 
 // settleSocket waits for the first flush. Late events of a closed socket of UCX's connection manager strike whoever
 // gets its number next.
-func (ep *Endpoint) settleSocket() {
+func settleSocket(ep *Endpoint) {
 	handshake := ep.handshake.Load()
 	if handshake == nil {
 		return
@@ -305,7 +305,7 @@ func (ep *Endpoint) closeNative() error {
 		return &OpError{Op: "endpoint close", Peer: ep.peer, Err: err}
 	}
 	if !ep.flushed {
-		ep.settle()
+		settle(ep)
 	}
 	r.reset(ucp.OpEPClose, ep)
 	resetSlot(s, ucp.OpEPClose, ep.c)
