@@ -140,8 +140,8 @@ func register(verb string) {
 	case "twice":
 		millstream.Func("square", func(_ context.Context, x int) (int, error) { return x, nil }) // the line of "twice"
 	case "chan":
-		// the line of "chan"
-		millstream.Func("chan", func(_ context.Context, c chan int) (int, error) { return 0, nil })
+		f := func(_ context.Context, c chan int) (int, error) { return 0, nil }
+		millstream.Func("chan", f) // the line of "chan"
 	case "func":
 		millstream.Func("func", func(_ context.Context, f func()) (int, error) { return 0, nil })
 	case "interface":
