@@ -116,7 +116,7 @@ func (h ActorHandle[S]) Actor(ctx context.Context) (*Actor[S], error) {
 
 func (a *Actor[S]) future() AnyFuture { return a.f }
 
-// AnyActor is an actor of any type, of Go's or of Python's.
+// AnyActor is an actor of any type, in Go or in Python.
 type AnyActor interface {
 	Key() task.Key
 	Wait(ctx context.Context) error
@@ -213,16 +213,16 @@ func (f *PyFn[R]) Start(ctx context.Context, c *Client, args ...any) *Actor[R] {
 	return &Actor[R]{f.With(func(o *options) { o.actor = true }).Submit(ctx, c, args...)}
 }
 
-// PyMethod is a method of actors of Python's, with results of type R.
+// PyMethod is a handle to a method of Python actors, with results of type R.
 type PyMethod[R any] struct {
 	name   string
 	kwargs []task.PyKwarg
 }
 
-// PythonMethod is the method of a name.
+// PythonMethod returns a handle to the method with this name.
 func PythonMethod[R any](name string) *PyMethod[R] { return &PyMethod[R]{name: name} }
 
-// Kw is the method with a keyword argument.
+// Kw returns the method with a keyword argument added.
 func (m *PyMethod[R]) Kw(name string, value any) *PyMethod[R] {
 	return &PyMethod[R]{m.name, append(slices.Clip(m.kwargs), task.PyKwarg{Name: name, Value: value})}
 }
@@ -233,7 +233,7 @@ func (m *PyMethod[R]) Call(ctx context.Context, a AnyActor, args ...any) (R, err
 	return callMethod[R](ctx, a, m.name, args, m.kwargs)
 }
 
-// Attribute is an attribute of an actor of Python's.
+// Attribute returns an attribute of a Python actor.
 func Attribute[R any](ctx context.Context, a AnyActor, name string) (R, error) {
 	return askActor[R](ctx, a, "actor_attribute", wire.NewDict("attribute", name))
 }

@@ -225,7 +225,7 @@ func TestScatterMistakes(t *testing.T) {
 		t.Errorf("a cluster without workers: %v, want that there is no worker", err)
 	}
 	r.addWorker(worker.Config{})
-	opts.Workers = []string{"nobody"}
+	opts.Workers = []string{"absent"}
 	if _, err := client.Scatter(r.ctx, r.c, []int{1}, opts); err == nil || !strings.Contains(err.Error(), "no worker") {
 		t.Errorf("a worker that there is not: %v, want that there is no worker", err)
 	}

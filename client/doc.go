@@ -19,9 +19,9 @@
 //	futures := inc.Map(ctx, c, []int{1, 2, 3})
 //	all, err := client.Gather(ctx, futures)
 //
-// # Functions of Python's
+// # Python functions
 //
-// Python and PythonSource name functions of Python's, which run on Dask's workers and on
+// Python and PythonSource name Python functions, which run on Dask's workers and on
 // Millstream workers with Python. Futures of both kinds of functions are arguments of both:
 //
 //	norm := client.Python[float64]("numpy.linalg:norm")

@@ -52,7 +52,7 @@ func ExamplePyFn_Submit() {
 	fmt.Println(rows, err)
 }
 
-// An actor of Python's stays on its worker and is changed by calls of its methods.
+// A Python actor stays on its worker and is changed by calls of its methods.
 func ExamplePyFn_Start() {
 	var ctx context.Context
 	var c *client.Client // of a Dask cluster

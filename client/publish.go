@@ -58,7 +58,7 @@ func (c *Client) flush() string {
 	return uid
 }
 
-// signatureError tells whether a server's function does not have such arguments, as in
+// signatureError reports whether a server's function does not have such arguments, as in
 // another release of Dask.
 func signatureError(err error) bool {
 	var e *rpc.RemoteError

@@ -14,12 +14,12 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Opaque is a value of Python's that Go has no type for, such as a DataFrame of pandas, or one
+// Opaque is a Python value that Go has no type for, such as a DataFrame of pandas, or one
 // that the program does not want to open. It can be passed on as an argument, and is then
 // what it was.
 type Opaque = wire.Object
 
-// PyFn is a function of Python's with results of type R: see Python. It never changes, and
+// PyFn is a handle to a Python function with results of type R: see Python. It never changes, and
 // any number of goroutines may use it.
 type PyFn[R any] struct {
 	f      task.PyFunc
@@ -28,7 +28,7 @@ type PyFn[R any] struct {
 	opts   []Option
 }
 
-// Python is a function of Python's by its module and name, such as "numpy:sum" or
+// Python returns a handle to the Python function with this module and name, such as "numpy:sum" or
 // "package.module:Class.method". The worker that runs a call looks it up: neither the client
 // nor the scheduler needs the module.
 //
@@ -47,7 +47,7 @@ func Python[R any](name string) *PyFn[R] {
 	return &PyFn[R]{f: f, err: err}
 }
 
-// PythonSource is a function of Python's by its source: an expression such as
+// PythonSource returns a handle to the Python function with this source: an expression such as
 // "lambda x: x + 1", or statements, of which the last function or class that they define
 // counts. The worker compiles it for each call.
 func PythonSource[R any](source string) *PyFn[R] {
@@ -131,8 +131,8 @@ func (f *PyFn[R]) Map(ctx context.Context, c *Client, slice any, more ...any) []
 	for i, s := range append([]any{slice}, more...) {
 		v := reflect.ValueOf(s)
 		if k := v.Kind(); k != reflect.Slice && k != reflect.Array {
-			return []*Future[R]{failed[R](c, fmt.Errorf("client: Map of Python's %s wants slices, and "+
-				"argument %d is a %T", f.Name(), i, s))}
+			return []*Future[R]{failed[R](c, fmt.Errorf("client: Map of the Python function %s: "+
+				"argument %d is a %T, want a slice", f.Name(), i, s))}
 		}
 		if columns[i] = v; i == 0 || v.Len() < n {
 			n = v.Len()

@@ -62,7 +62,7 @@ func (s *Semaphore) Acquire(ctx context.Context) error {
 	return err
 }
 
-// TryAcquire takes room if there is some, and tells whether it has.
+// TryAcquire takes room if there is some, and reports whether it did.
 func (s *Semaphore) TryAcquire(ctx context.Context) (bool, error) { return s.acquire(ctx, 0) }
 
 func (s *Semaphore) acquire(ctx context.Context, timeout any) (bool, error) {
@@ -159,13 +159,13 @@ func NewLock(c *Client, name string) *Lock { return &Lock{NewSemaphore(c, name, 
 // Lock waits for the lock and takes it.
 func (l *Lock) Lock(ctx context.Context) error { return l.s.Acquire(ctx) }
 
-// TryLock takes the lock if it is free, and tells whether it has.
+// TryLock takes the lock if it is free, and reports whether it did.
 func (l *Lock) TryLock(ctx context.Context) (bool, error) { return l.s.TryAcquire(ctx) }
 
 // Unlock gives the lock back.
 func (l *Lock) Unlock(ctx context.Context) error { return l.s.Release(ctx) }
 
-// Locked tells whether somebody holds it.
+// Locked reports whether the lock is held.
 func (l *Lock) Locked(ctx context.Context) (bool, error) {
 	n, err := l.s.Value(ctx)
 	return n > 0, err
@@ -220,7 +220,7 @@ func (e *Flag) Clear(ctx context.Context) error {
 	return e.c.call(ctx, "event_clear", wire.NewDict("name", e.name), nil)
 }
 
-// IsSet tells whether it is set.
+// IsSet reports whether the flag is set.
 func (e *Flag) IsSet(ctx context.Context) (bool, error) {
 	var ok bool
 	err := e.c.call(ctx, "event_is_set", wire.NewDict("name", e.name), &ok)

@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// formingFn tells whether a worker has the roster of a clique and is connecting with the others.
+// formingFn reports whether a worker has the roster of a clique and is connecting with the others.
 var formingFn = remote("test.clique.forming", func(_ context.Context, h *hub, in idRequest) (bool, error) {
 	s, err := h.session(in.ID)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"go.millstream.dev/client"
 )
 
-// A program of Python's forms cliques through one of the Go workers, which leads: it runs the
+// A Python program forms cliques through one of the Go workers, which leads: it runs the
 // functions below beside its tasks, as a client of the same scheduler. What Python keeps of a
 // clique is a record, and each request carries it: a leader remembers nothing.
 

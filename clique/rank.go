@@ -144,7 +144,7 @@ type rounds struct {
 	more  map[uint32]struct{}
 }
 
-// take adds a number, and tells whether it is new.
+// take adds a number, and reports whether it is new.
 func (r *rounds) take(n uint32) bool {
 	if _, ok := r.more[n]; ok || n < r.below {
 		return false

@@ -58,7 +58,7 @@ func TestRoster(t *testing.T) {
 		{"first", []prepared{rank(0, "tcp://a:1"), rank(1, "tcp://b:1")}, "", 0},
 		{"last", []prepared{rank(0, "tcp://b:1"), rank(1, "tcp://a:1")}, "", 1},
 		{"not in it", []prepared{rank(0, "tcp://b:1")}, "clique id: worker tcp://a:1 is not in its roster", 0},
-		{"nobody in it", nil, "is not in its roster", 0},
+		{"empty roster", nil, "is not in its roster", 0},
 		{"misnumbered", []prepared{rank(1, "tcp://a:1")}, "clique id: the roster calls rank 0 1", 0},
 		{"too many", make([]prepared, maxRanks+1), "16385 ranks, 16384 are allowed", 0},
 	} {
@@ -159,11 +159,11 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("%+v: %+v, %v", c.in, got, err)
 		}
 	}
-	if _, err := h.form(t.Context(), formRequest{ID: "nobody"}); !errors.Is(err, ErrUnknown) {
+	if _, err := h.form(t.Context(), formRequest{ID: "unknown"}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a roster of a clique that was not prepared: %v", err)
 	}
 	if _, err := h.form(t.Context(), formRequest{ID: "a"}); err == nil {
-		t.Error("a roster of nobody was accepted")
+		t.Error("an empty roster was accepted")
 	}
 	if _, err := h.session("a"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("what could not be formed is still known: %v", err)
@@ -274,7 +274,7 @@ func TestArrivals(t *testing.T) {
 		}
 	}
 	late := newHeldComm()
-	s.came <- arrival{2, late} // nobody takes it
+	s.came <- arrival{2, late} // stays in the channel
 	s.close(errDissolved)
 	s.close(nil)
 	all.Wait()
@@ -284,7 +284,7 @@ func TestArrivals(t *testing.T) {
 	s.arrive(ctx, hello{From: 1}, newHeldComm()) // returns at once
 }
 
-// TestNotAll: who did not come in time is named; another reason is told as it is.
+// TestNotAll: members that are late are named; any other reason is returned unchanged.
 func TestNotAll(t *testing.T) {
 	s := newSession(newHub(), "id")
 	defer s.close(nil)

@@ -7,6 +7,7 @@ import (
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/worker/internal/execution"
 )
 
@@ -68,7 +69,7 @@ func (w *Worker) begin(by *execution.Executor) {
 	b := append(w.stimulusText[:0], "worker-"...)
 	b = strconv.AppendInt(b, w.turns, 10)
 	w.stimulusText = b
-	w.stimulus = borrow(b) // every use of it copies
+	w.stimulus = msgpack.Borrow(b) // every use of it copies
 }
 
 // finish ends a turn and sends what was said. While every thread has a task to run it may wait for more, half

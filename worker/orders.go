@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unsafe"
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/wire/message"
@@ -143,6 +142,3 @@ func (w *Worker) setPaused(paused bool, used int64) {
 		w.out.Status(w.Status(), w.stimulus)
 	})
 }
-
-// borrow returns bytes as a string without a copy, for calls that do not keep it.
-func borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -40,7 +40,7 @@ func TestSubscriptions(t *testing.T) {
 	stopA := ts.Subscribe("x", note("a"))
 	stopB := ts.Subscribe("x", note("b"))
 	ts.Deliver(event("x", "one"))
-	ts.Deliver(event("y", "nobody's"))
+	ts.Deliver(event("y", "unwatched"))
 	if want := []string{"a x 1.5 one", "b x 1.5 one"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -156,10 +156,7 @@ func (t *Tracker) eachKey(raw []byte, field string, f func(*State)) error {
 
 // decode decodes one map of a message with the frames that it refers to.
 func decode(m *wire.Message, raw []byte) (wire.Dict, error) {
-	frames := make([]wire.Frame, len(m.Frames))
-	copy(frames, m.Frames)
-	frames[0] = wire.HeapFrame(raw)
-	v, err := wire.Decode(&wire.Message{Frames: frames}, wire.DecodeOptions{})
+	v, err := wire.DecodePart(m, raw, wire.DecodeOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func TestReceive(t *testing.T) {
 	if a.status != Lost || a.where != -1 {
 		t.Errorf("lost: %+v", a)
 	}
-	say(wire.NewDict("op", "cancelled-keys", "keys", []any{"a", "nobody's"}, "reason", "r", "msg", "m"))
+	say(wire.NewDict("op", "cancelled-keys", "keys", []any{"a", "unknown"}, "reason", "r", "msg", "m"))
 	if a.status != Canceled || a.err.Error() != "task a: the result was lost with its worker: r: m" {
 		t.Errorf("cancelled: %v", a.err)
 	}

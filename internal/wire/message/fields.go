@@ -2,7 +2,6 @@ package message
 
 import (
 	"errors"
-	"unsafe"
 
 	"go.millstream.dev/internal/taskid"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -17,13 +16,10 @@ type Raw = msgpack.Raw
 // EmptyMap is a map without entries.
 var EmptyMap = Raw{0x80}
 
-// borrow returns bytes as a string without a copy.
-func borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
 // readKey reads a key, which borrows from the message if it is canonical, as Python's always are.
 func readKey(r *msgpack.Reader) (Key, error) {
 	k, err := r.ReadKey(nil)
-	return Key(borrow(k)), err
+	return Key(msgpack.Borrow(k)), err
 }
 
 // readText reads a text, "" for nil.
@@ -32,7 +28,7 @@ func readText(r *msgpack.Reader) (string, error) {
 		return "", nil
 	}
 	b, err := r.ReadStringBytes()
-	return borrow(b), err
+	return msgpack.Borrow(b), err
 }
 
 // readAnyText reads a text, "" for anything else.

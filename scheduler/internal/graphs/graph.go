@@ -81,7 +81,7 @@ func (a *arena) make(size int, f func(dst []byte) []byte) []byte {
 	return a.chunk[at:len(a.chunk):len(a.chunk)]
 }
 
-func (a *arena) key(b []byte) task.Key { return task.Key(val.Borrow(a.keep(b))) }
+func (a *arena) key(b []byte) task.Key { return task.Key(msgpack.Borrow(a.keep(b))) }
 
 // Decode reads the current message of ops, outside of the loop. Its error is one of
 // the protocol, which ends the stream; a graph that makes no sense is told to the client.
@@ -129,7 +129,7 @@ func ReadUpdate(ops *message.Ops, u *message.UpdateGraph) (*Graph, error) {
 	g := &Graph{Raw: raw}
 	g.Event.Keys = slices.Grow(g.Event.Keys, min(len(u.Keys)/8, 1<<20))
 	err = message.EachKey(u.Keys, func(k []byte) error {
-		g.Event.Keys = append(g.Event.Keys, task.Key(val.Borrow(k)))
+		g.Event.Keys = append(g.Event.Keys, task.Key(msgpack.Borrow(k)))
 		return nil
 	})
 	if err != nil {

@@ -2,7 +2,6 @@ package pygraph
 
 import (
 	"unicode/utf8"
-	"unsafe"
 
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -26,7 +25,7 @@ func (s *splitter) key(v pickle.Value) (task.Key, error) {
 		return "", doubt("%.100s as a key", pickle.Repr(v))
 	}
 	b = s.mem.kept(b)
-	return task.Key(unsafe.String(unsafe.SliceData(b), len(b))), nil
+	return task.Key(msgpack.Borrow(b)), nil
 }
 
 // appendKey appends str, bytes, int, float and tuples of them as msgpack. Of what Python

@@ -1,13 +1,8 @@
 package val
 
 import (
-	"unsafe"
-
 	"go.millstream.dev/wire"
 )
-
-// Borrow makes a string of bytes that stay as they are for as long as it is used.
-func Borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // Closed returns a value that outlives its message, still serialized; nil for nil.
 func Closed(v any) (any, error) {

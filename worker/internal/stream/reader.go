@@ -4,7 +4,6 @@ package stream
 
 import (
 	"fmt"
-	"unsafe"
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/task"
@@ -158,7 +157,7 @@ func (in *Reader) Deps(whoHas, nbytes []byte) ([]state.Dep, error) {
 		if holders, err = in.readAddresses(&r, holders); err != nil {
 			return nil, fmt.Errorf("who_has: %w", err)
 		}
-		deps = append(deps, state.Dep{Key: task.Key(borrow(k)), NBytes: -1,
+		deps = append(deps, state.Dep{Key: task.Key(msgpack.Borrow(k)), NBytes: -1,
 			WhoHas: holders[from:len(holders):len(holders)]})
 	}
 	if err := readSizes(nbytes, deps); err != nil {
@@ -246,12 +245,9 @@ func (in *Reader) readResources(raw []byte) ([]state.Resource, error) {
 		}
 		var amount float64
 		if amount, err = r.ReadFloat(); err == nil {
-			list = append(list, state.Resource{Name: borrow(k), Amount: amount})
+			list = append(list, state.Resource{Name: msgpack.Borrow(k), Amount: amount})
 		}
 	}
 	in.resources = list
 	return list, err
 }
-
-// borrow returns bytes as a string without a copy, for calls that do not keep it.
-func borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
