@@ -45,7 +45,7 @@ test: ## lint, then the whole test suite under the race detector; prints and che
 	@scripts/setup test
 	@$(RUN) scripts/lint
 	@$(RUN) scripts/build
-	@$(RUN) go run ./internal/tools/testrun -timeout $(TEST_TIMEOUT) -also invariants=./mem/... -also nvml=./internal/topology/nvml ./... ./bench/...
+	@$(RUN) go run ./internal/tools/testrun -timeout $(TEST_TIMEOUT) -also invariants=./mem/... -also nvml=./cli/internal/nvml ./... ./bench/...
 	@echo 'without cgo: build and vet'
 	@CGO_ENABLED=0 $(RUN) go build ./... ./bench/...
 	@CGO_ENABLED=0 $(RUN) go vet ./... ./bench/...
@@ -92,7 +92,7 @@ test-rdma: build ## every operation over InfiniBand's rc where there is a device
 
 hwloc: ## writes the expected answers of package topology anew, with hwloc's lstopo
 	@scripts/setup hwloc
-	@$(RUN) go test -count=1 -run TestHwloc ./internal/topology -args -lstopo $(CURDIR)/.local/hwloc/lstopo
+	@$(RUN) go test -count=1 -run TestHwloc ./internal/device/topology -args -lstopo $(CURDIR)/.local/hwloc/lstopo
 
 soak: ## the long form of every TestSoak, SOAK_TIME=10m each
 	@scripts/setup test

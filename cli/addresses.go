@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 
 	"go.millstream.dev/comm/ucxcomm"
-	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/internal/comm/commaddr"
-	"go.millstream.dev/internal/httpguard"
+	"go.millstream.dev/internal/comm/httpguard"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 // byFile is the address that --address-file names, "" without the flag.

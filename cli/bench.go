@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/internal/proc/childproc"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 // benchProgram is the program with the benchmarks, a module of its own: other programs need not link them.

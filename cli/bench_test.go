@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 	"go.millstream.dev/internal/testkit/leak"
 )
 

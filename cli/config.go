@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 const configLong = `Shows and checks the configuration that Millstream shares with Dask.

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 // checkReport is what `millstream config check --json` prints.

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 // ucxFlags are the flags that set what section distributed-ucxx sets. The names are those of

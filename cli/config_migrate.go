@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 // maxMigrate is more than a configuration file may have; config refuses less.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 	"go.millstream.dev/secure"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 const cudaWorkerLong = `Runs one worker process for each GPU, which join a scheduler, Millstream's or

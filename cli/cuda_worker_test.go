@@ -8,7 +8,7 @@ import (
 
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 // parseCUDA reads a command line without running it.

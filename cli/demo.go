@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/benchpeer"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
+	"go.millstream.dev/internal/bench/ucxbench"
 	"go.millstream.dev/internal/dask/commpeer"
 	"go.millstream.dev/internal/dask/pyproc"
-	"go.millstream.dev/internal/ucxbench"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 type demoFlags struct {

@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/clique"
 	"go.millstream.dev/clique/native"
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 type demoCliqueFlags struct {

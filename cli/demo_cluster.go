@@ -14,7 +14,7 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 	"go.millstream.dev/internal/proc/stdio"
 	"go.millstream.dev/worker"
 )

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"go.millstream.dev/cli/internal/doctor"
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/cmdline"
-	"go.millstream.dev/internal/doctor"
-	"go.millstream.dev/internal/ucx/ucxenv"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/comm/ucxenv"
+	"go.millstream.dev/internal/proc/cmdline"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/ucx"
 )

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"go.millstream.dev/cli/internal/doctor"
 	"go.millstream.dev/client"
 	"go.millstream.dev/config"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/doctor"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/nccl"
 	"go.millstream.dev/wire"

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/proc/cmdline"
 	"go.millstream.dev/ucx"
 )
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/internal/topology"
-	"go.millstream.dev/internal/topology/nvml"
+	"go.millstream.dev/cli/internal/nvml"
+	"go.millstream.dev/internal/device/topology"
 )
 
 // topologyReport is what `millstream info --topology --json` prints.

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 // Exit codes of the millstream binary.

@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"go.millstream.dev/cli/internal/doctor"
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/benchpeer"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/bench/benchpeer"
 	"go.millstream.dev/internal/dask/commpeer"
 	"go.millstream.dev/internal/dask/pyproc"
-	"go.millstream.dev/internal/doctor"
+	"go.millstream.dev/internal/proc/cmdline"
 	"go.millstream.dev/scheduler"
 	"go.millstream.dev/secure"
 )

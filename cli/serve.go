@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 // serverCommands are the commands that Serve gives to a program.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 func TestIsServer(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/proc/cmdline"
 	"go.millstream.dev/secure"
 )
 

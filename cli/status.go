@@ -16,9 +16,9 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/bench/benchfmt"
 	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/proc/cmdline"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"

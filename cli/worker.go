@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 	"go.millstream.dev/secure"
 )
 

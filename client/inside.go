@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"go.millstream.dev/internal/peernet"
+	"go.millstream.dev/internal/comm/peernet"
 	"go.millstream.dev/internal/task"
 )
 

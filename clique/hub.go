@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/peernet"
+	"go.millstream.dev/internal/comm/peernet"
+	"go.millstream.dev/internal/comm/ucxenv"
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/ucx/ucxenv"
 	"go.millstream.dev/ucx"
 )
 

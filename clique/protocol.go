@@ -80,7 +80,7 @@ type stateReply struct {
 	Joined int `json:"joined"`
 }
 
-// The functions. Their names are what travels; see also internal/python/millstream/clique.py.
+// The functions. Their names are what travels; see also internal/dask/python/millstream/clique.py.
 var (
 	prepareFn = remote("millstream.clique.prepare", func(ctx context.Context, h *hub, in prepareRequest) (prepared,
 		error) {

@@ -10,7 +10,7 @@ import (
 
 	"go.millstream.dev/config"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/topology"
+	"go.millstream.dev/internal/device/topology"
 	"go.millstream.dev/worker"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/topology"
+	"go.millstream.dev/internal/device/topology"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/worker"
 )

@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/topology"
+	"go.millstream.dev/internal/device/topology"
 )
 
 // One process for each GPU, with its own GPU first, on the processors next to it.

@@ -6,7 +6,7 @@ import (
 
 	"go.millstream.dev/config"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/topology"
+	"go.millstream.dev/internal/device/topology"
 )
 
 const gpuMemory = 40 << 30

@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/comm/ucxcomm"
 	_ "go.millstream.dev/comm/ucxcomm" // ucx:// and ucxx://
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/comm/closed"
 	_ "go.millstream.dev/internal/comm/inproc" // inproc://
 	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/rpc"

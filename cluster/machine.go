@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"go.millstream.dev/internal/topology"
+	"go.millstream.dev/internal/device/topology"
 )
 
 // CPUs is how many processors this process may use: its affinity, the quota of its control

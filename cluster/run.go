@@ -18,9 +18,9 @@ import (
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/comm/ucxenv"
 	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/proc/gcfloor"
-	"go.millstream.dev/internal/ucx/ucxenv"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/worker"
 )

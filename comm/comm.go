@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/comm/closed"
 	"go.millstream.dev/wire"
 )
 

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/comm/closed"
 	"go.millstream.dev/internal/device/cudrv"
 	"go.millstream.dev/mem"
 )

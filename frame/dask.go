@@ -9,7 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/internal/python"
+	"go.millstream.dev/internal/dask/python"
 	"go.millstream.dev/wire"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/comm/closed"
 )
 
 // What errors.Is finds in the errors of frames, also in those of tasks that failed on

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/comm/closed"
 )
 
 var (

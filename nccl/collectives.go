@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/ncclapi"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
 // count returns how many elements of a type a buffer holds.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/ncclapi"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
 // Config says how a communicator is made. The zero value is device 0 with NCCL's defaults.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"go.millstream.dev/internal/closed"
-	"go.millstream.dev/internal/ncclapi"
+	"go.millstream.dev/internal/comm/closed"
+	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
 // Result is NCCL's answer to a call. It is an error to compare with by errors.Is.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/ncclapi"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
 // Group is a list of sends and receives that run as one: none waits for another, so that ranks

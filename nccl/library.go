@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/ncclapi"
+	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
 // ErrUnavailable is returned where NCCL cannot be used in this process; the error that wraps it says why.

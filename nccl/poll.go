@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"go.millstream.dev/internal/ncclapi"
+	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
 // Everything that waits for NCCL or the device asks again and again, with pauses from a few

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"go.millstream.dev/internal/ncclapi"
+	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
 // PreMulSum makes an operation that multiplies each rank's elements by scalar before it adds

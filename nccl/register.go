@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"go.millstream.dev/internal/ncclapi"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
 // Register makes a buffer's region known to the communicator, so that NCCL can skip copies

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"go.millstream.dev/internal/ncclapi"
+	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
 // Split makes communicators of parts of this one: ranks that give the same color are together

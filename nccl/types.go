@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"go.millstream.dev/internal/ncclapi"
+	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
 // DataType is what the elements of a buffer are.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/ncclapi"
 	"go.millstream.dev/mem"
+	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
 // Work is an operation that is on its way on a stream.

@@ -48,7 +48,7 @@ def _metadata(p):
 
 def _sources():
     # In the repository the modules are where Go programs embed them, in a source distribution next to this file.
-    for folder in (ROOT / "millstream", ROOT.parent / "internal" / "python" / "millstream"):
+    for folder in (ROOT / "millstream", ROOT.parent / "internal" / "dask" / "python" / "millstream"):
         if folder.is_dir():
             return sorted(folder.glob("*.py"))
     raise FileNotFoundError(f"no modules in {ROOT / 'millstream'}: build in a clone of the repository or a source distribution")

@@ -15,7 +15,7 @@ import (
 )
 
 // facade are the calls of the Python helper in which functions of clients run: what
-// internal/python/millstream/_facade.py shows them of the scheduler.
+// internal/dask/python/millstream/_facade.py shows them of the scheduler.
 func (s *Scheduler) facade() map[string]pyproc.Handler {
 	return map[string]pyproc.Handler{
 		"scheduler-info": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {

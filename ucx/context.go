@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"go.millstream.dev/internal/ucx/ucxenv"
+	"go.millstream.dev/internal/comm/ucxenv"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/libfind"
 	"go.millstream.dev/ucx/internal/netif"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/internal/ucx/ucxenv"
+	"go.millstream.dev/internal/comm/ucxenv"
 )
 
 func init() { roles["setup"] = trySetup }

@@ -8,7 +8,7 @@ import (
 	"net"
 	"os"
 
-	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/comm/closed"
 )
 
 // Status is one of UCX's status codes (ucs_status_t). Negative values are errors.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"go.millstream.dev/internal/ucx/ucxxwire"
+	"go.millstream.dev/internal/wire/ucxxwire"
 )
 
 // UCXXEndpoint is a connection that speaks Python UCXX's protocol (version 0.52): its

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"go.millstream.dev/internal/ucx/ucxxwire"
+	"go.millstream.dev/internal/wire/ucxxwire"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/ucp"
 )

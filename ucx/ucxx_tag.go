@@ -8,7 +8,7 @@ import (
 	"io"
 	"math"
 
-	"go.millstream.dev/internal/ucx/ucxxwire"
+	"go.millstream.dev/internal/wire/ucxxwire"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/ucp"
 )

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/ucx/ucxxwire"
+	"go.millstream.dev/internal/wire/ucxxwire"
 	"go.millstream.dev/mem"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/ucxenv"
 	"go.millstream.dev/internal/testkit/leak"
-	"go.millstream.dev/internal/ucx/ucxenv"
 )
 
 // A listener on the loopback interface does not have UCX listen on others, neither for meeting nor for data.

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"go.millstream.dev/internal/ucx/ucxxwire"
+	"go.millstream.dev/internal/wire/ucxxwire"
 	"go.millstream.dev/ucx"
 )
 

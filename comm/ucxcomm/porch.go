@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"go.millstream.dev/comm/ucxcomm/internal/ucxdoor"
-	"go.millstream.dev/internal/ucx/ucxxwire"
+	"go.millstream.dev/internal/wire/ucxxwire"
 	"go.millstream.dev/ucx"
 )
 

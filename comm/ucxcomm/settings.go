@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"go.millstream.dev/internal/comm/commaddr"
-	"go.millstream.dev/internal/ucx/ucxenv"
+	"go.millstream.dev/internal/comm/ucxenv"
 	"go.millstream.dev/mem"
 )
 

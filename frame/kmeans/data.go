@@ -8,7 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"go.millstream.dev/frame"
-	"go.millstream.dev/internal/lloyd"
+	"go.millstream.dev/internal/device/kernels/lloyd"
 )
 
 // part is one partition as the kernels take it: a slice for each column, in Arrow's own memory

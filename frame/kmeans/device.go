@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/clique"
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/frame"
-	"go.millstream.dev/internal/gpulloyd"
+	"go.millstream.dev/internal/device/kernels/gpulloyd"
 	"go.millstream.dev/internal/task"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"go.millstream.dev/frame"
-	"go.millstream.dev/internal/lloyd"
+	"go.millstream.dev/internal/device/kernels/lloyd"
 )
 
 // golden is what scikit-learn found: see testdata/make_golden.py.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"go.millstream.dev/internal/lloyd"
+	"go.millstream.dev/internal/device/kernels/lloyd"
 )
 
 // chunkRows is how many rows a thread takes at once.

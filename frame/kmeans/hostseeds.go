@@ -3,7 +3,7 @@ package kmeans
 import (
 	"context"
 
-	"go.millstream.dev/internal/lloyd"
+	"go.millstream.dev/internal/device/kernels/lloyd"
 )
 
 // hostSeeds are the squared distances of rows in host memory.

@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/clique"
 	"go.millstream.dev/frame"
-	"go.millstream.dev/internal/lloyd"
+	"go.millstream.dev/internal/device/kernels/lloyd"
 )
 
 // Model is what a fit has found.

@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/comm/descriptors"
-	"go.millstream.dev/internal/comm/hooks"
+	"go.millstream.dev/internal/rpc/internal/hooks"
 )
 
 // Defaults of Config.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/comm/hooks"
+	"go.millstream.dev/internal/rpc/internal/hooks"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )

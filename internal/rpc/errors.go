@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/comm/closed"
 )
 
 var (

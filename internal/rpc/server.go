@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/log/ratelog"
+	"go.millstream.dev/internal/proc/ratelog"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"go.millstream.dev/internal/task/internal/buildid"
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // build replaces the build ID of the executable when it is not empty: see DeclareBuild.

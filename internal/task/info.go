@@ -6,7 +6,7 @@ import (
 	"io"
 	"sync"
 
-	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/comm/closed"
 )
 
 // Info is what a running task can know about itself and its worker. The worker puts it into

@@ -1,6 +1,6 @@
 package task
 
-import "go.millstream.dev/internal/taskid"
+import "go.millstream.dev/internal/task/taskid"
 
 // Key names a task and its result in the whole cluster. It holds the canonical msgpack encoding of a Dask key (str,
 // bytes, int, float or a tuple of such), so that equal keys are equal strings and a key is written into a message as

@@ -84,7 +84,7 @@ func lateWorkers(r *rig.Rig, scheduler string) []*rig.Process {
 	}
 	old := r.Env
 	defer func() { r.Env = old }()
-	r.Env = append(slices.Clone(old), "PYTHONPATH="+dir+":"+rig.Root()+"/internal/python:"+rig.Root()+
+	r.Env = append(slices.Clone(old), "PYTHONPATH="+dir+":"+rig.Root()+"/internal/dask/python:"+rig.Root()+
 		"/tests/dask/peers")
 	return []*rig.Process{
 		r.DaskWorker(scheduler, "--name", "a", "--nthreads", "2", "--resources", "tape=1"),

@@ -25,7 +25,7 @@ func TestPythonPackage(t *testing.T) {
 		}
 		return string(out)
 	}
-	source, modules := filepath.Join(rig.Root(), "python"), filepath.Join(rig.Root(), "internal", "python")
+	source, modules := filepath.Join(rig.Root(), "python"), filepath.Join(rig.Root(), "internal", "dask", "python")
 	t.Run("tests", func(t *testing.T) {
 		out := python(t, modules, "-m", "unittest", "discover", "-s", filepath.Join(source, "tests"))
 		if !strings.Contains(out, "\nOK") {
@@ -56,7 +56,7 @@ func TestPythonPackage(t *testing.T) {
 	clone := func(t *testing.T) (from string) {
 		t.Helper()
 		dir := t.TempDir()
-		for _, name := range []string{"python", "internal/python"} {
+		for _, name := range []string{"python", "internal/dask/python"} {
 			if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(rig.Root(), name))); err != nil {
 				t.Fatal(err)
 			}

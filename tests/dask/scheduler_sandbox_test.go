@@ -63,7 +63,7 @@ class Thing:
 		}
 	}
 	home := t.TempDir()
-	r.Env = append(r.Env, "PYTHONPATH="+rig.Root()+"/internal/python:"+rig.Root()+"/tests/dask/peers:"+packages,
+	r.Env = append(r.Env, "PYTHONPATH="+rig.Root()+"/internal/dask/python:"+rig.Root()+"/tests/dask/peers:"+packages,
 		"TZ=Asia/Tokyo",
 		"HOME="+home)
 	journal, secret := t.TempDir(), filepath.Join(t.TempDir(), "scheduler.json")

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/internal/cucount"
+	"go.millstream.dev/internal/device/cucount"
 )
 
 // counting runs the test again in a process into which the counter of driver calls is preloaded, and

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"go.millstream.dev/internal/cucount"
+	"go.millstream.dev/internal/device/cucount"
 	"go.millstream.dev/ucx"
 )
 

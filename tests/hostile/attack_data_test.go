@@ -17,7 +17,7 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/lane"
+	"go.millstream.dev/internal/comm/dataconn"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/secure"
 )
@@ -76,17 +76,17 @@ func (r *Rig) attackPorts(ctx context.Context) error {
 }
 
 func (r *Rig) attackInvitations(ctx context.Context, one, two string) error {
-	invite := func(address string) (lane.Offer, error) {
-		var reply lane.Reply
+	invite := func(address string) (dataconn.Offer, error) {
+		var reply dataconn.Reply
 		c, err := r.Dial(ctx, address, secure.Worker)
 		if err == nil {
-			err = rpc.Call(ctx, c, lane.Op, nil, &reply)
+			err = rpc.Call(ctx, c, dataconn.Op, nil, &reply)
 		}
 		if err == nil && (len(reply.Lanes) != 1 || !strings.HasPrefix(reply.Lanes[0].Address, "ucxx://127.0.0.1:")) {
 			err = fmt.Errorf("data connections of %s: got %v, want one on the loopback interface", address, reply.Lanes)
 		}
 		if err != nil {
-			return lane.Offer{}, err
+			return dataconn.Offer{}, err
 		}
 		return reply.Lanes[0], nil
 	}

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/internal/lane"
-	"go.millstream.dev/internal/peernet"
+	"go.millstream.dev/internal/comm/dataconn"
+	"go.millstream.dev/internal/comm/peernet"
 	"go.millstream.dev/tests/dask/rig"
 )
 
@@ -364,7 +364,7 @@ func (p *sources) inspect(f func(ast.Node)) {
 }
 
 // elsewhere are names of ops that other packages declare.
-var elsewhere = map[string]string{"lane.Op": lane.Op, "peernet.ChannelOp": peernet.ChannelOp}
+var elsewhere = map[string]string{"dataconn.Op": dataconn.Op, "peernet.ChannelOp": peernet.ChannelOp}
 
 // text is the value of a string, or of the name of one.
 func (p *sources) text(e ast.Expr) (string, bool) {
@@ -392,7 +392,7 @@ func TestSurface(t *testing.T) {
 		"scheduler": {"identity", "set_metadata", "restart_workers", "queue_put", "register-worker",
 			"performance_report"},
 		"worker": {"identity", "get_data", "update_data", "terminate", "millstream-diagnosis", "shuffle_receive",
-			lane.Op},
+			dataconn.Op},
 		"cluster": {"identity", "kill", "instantiate"},
 	} {
 		s, err := surfaceOf(folder, schedulerStreams...)

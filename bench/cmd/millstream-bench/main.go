@@ -7,7 +7,7 @@ import (
 
 	"go.millstream.dev/bench/internal/command"
 	"go.millstream.dev/cli"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 func main() {

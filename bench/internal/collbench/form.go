@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"go.millstream.dev/clique"
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 // formSlack is how much longer than NCCL's own init forming a clique may take, in microseconds.

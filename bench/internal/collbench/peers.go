@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchpeer"
 )
 
 // setupCommand installs the peers.

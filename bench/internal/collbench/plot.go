@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/bench/internal/svgplot"
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 // Plot draws the time of an all-reduce over its size, a line for each setting and peer.

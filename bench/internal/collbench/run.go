@@ -10,8 +10,8 @@ import (
 	"os/exec"
 	"strings"
 
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
 )
 
 // Competitor measures all sizes once.

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/bench/internal/collbench"
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/benchpeer"
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 type allReduceFlags struct {

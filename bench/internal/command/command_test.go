@@ -12,8 +12,8 @@ import (
 
 	"go.millstream.dev/cli"
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/cmdline"
 	"go.millstream.dev/internal/proc/childproc"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 // The test binary is the command too: scripts and the children of benchmarks run it. `millstream bench X` is what

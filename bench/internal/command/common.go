@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"go.millstream.dev/internal/cmdline"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 // completeFlags lets the shell offer each flag's values.

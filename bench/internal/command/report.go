@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 // report is how every benchmark shows its figures: a table, or JSON lines.

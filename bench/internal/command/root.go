@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/cli"
-	"go.millstream.dev/internal/cmdline"
-	"go.millstream.dev/internal/ucxbench"
+	"go.millstream.dev/internal/bench/ucxbench"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 // Command returns a new command tree of the benchmarks. It goes by the name `millstream bench`, the command that

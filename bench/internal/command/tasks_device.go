@@ -7,9 +7,9 @@ import (
 	"os"
 
 	"go.millstream.dev/bench/internal/taskbench"
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/benchpeer"
-	"go.millstream.dev/internal/ucxbench"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
+	"go.millstream.dev/internal/bench/ucxbench"
 )
 
 // deviceBytes is what a peer of device-fetch moves per measurement, more or less.

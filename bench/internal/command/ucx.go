@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/cmdline"
-	"go.millstream.dev/internal/ucxbench"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/ucxbench"
+	"go.millstream.dev/internal/proc/cmdline"
 )
 
 type ucxFlags struct {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 	"go.millstream.dev/internal/dask/commpeer"
 )
 

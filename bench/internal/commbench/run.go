@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 	"go.millstream.dev/internal/dask/commpeer"
 )
 

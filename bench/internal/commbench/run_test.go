@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
 	"go.millstream.dev/internal/dask/commpeer"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 // Names of the cases.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 func TestComplete(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"slices"
 
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 // Programs start the processes of a run.

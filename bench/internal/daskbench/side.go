@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"strconv"
 
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchpeer"
 )
 
 // side is one of the two that are compared.

@@ -17,7 +17,7 @@ import (
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/frame"
 	"go.millstream.dev/frame/kmeans"
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 	"go.millstream.dev/internal/proc/childproc"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"go.millstream.dev/bench/internal/svgplot"
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 // Plot draws seconds over the number of groups, a line for each side and type.

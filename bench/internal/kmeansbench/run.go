@@ -17,9 +17,9 @@ import (
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/frame"
 	"go.millstream.dev/frame/kmeans"
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/benchpeer"
-	"go.millstream.dev/internal/lloyd"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
+	"go.millstream.dev/internal/device/kernels/lloyd"
 )
 
 // outcome is what a fit of either side came to.

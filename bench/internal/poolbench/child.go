@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/cucount"
+	"go.millstream.dev/internal/device/cucount"
 	"go.millstream.dev/internal/proc/gcfloor"
 	"go.millstream.dev/mem"
 )

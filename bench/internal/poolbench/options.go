@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 // Bench is the name of these figures.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
 )
 
 const childVariable = "MILLSTREAM_TEST_POOL_CHILD"

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/benchpeer"
-	"go.millstream.dev/internal/cucount"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
+	"go.millstream.dev/internal/device/cucount"
 )
 
 // Bars of the pool: time of one allocation with its release, and driver calls.

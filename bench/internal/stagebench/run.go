@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
 )
 
 // UCX runs one measurement of UCX's own way. *benchpeer.Perftest does.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
 	"go.millstream.dev/internal/device/staging"
 	"go.millstream.dev/internal/device/staging/stagetest"
 	"go.millstream.dev/internal/proc/childproc"

@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/tcp"     // tcp://
 	_ "go.millstream.dev/comm/ucxcomm" // ucxx://
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchpeer"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchpeer"
 )
 
 func TestRandomGraph(t *testing.T) {

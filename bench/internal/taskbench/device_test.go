@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 	"go.millstream.dev/worker"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 // Names of what device-fetch is held against.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
 )
 
 // script is what a scripted process answers to each command, in turns.

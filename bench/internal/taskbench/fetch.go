@@ -3,7 +3,7 @@ package taskbench
 import (
 	"context"
 
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 // spinSeconds is how long every slot computes around a fetch at most.

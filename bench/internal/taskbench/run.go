@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"go.millstream.dev/internal/benchfmt"
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
 	"go.millstream.dev/secure"
 )
 

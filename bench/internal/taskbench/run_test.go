@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"go.millstream.dev/cluster"
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 // TestMain is also a process of the benchmark, and a worker of its clusters.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 // Of scheduler-only: its workers, and the bars.

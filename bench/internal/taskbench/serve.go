@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchpeer"
 )
 
 // member is a process of the benchmark: a cluster with its client, or one of the three of

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"go.millstream.dev/internal/benchfmt"
+	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 // caseCommand is what both sides are told for a case.

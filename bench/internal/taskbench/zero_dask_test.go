@@ -8,7 +8,7 @@ import (
 	"time"
 
 	_ "go.millstream.dev/comm/tcp" // tcp://
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchpeer"
 )
 
 // python starts Dask's side of the benchmark.

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/lane"
+	"go.millstream.dev/internal/comm/dataconn"
 	"go.millstream.dev/internal/rpc"
 )
 
@@ -15,16 +15,16 @@ const laneAfter = 8 << 20
 // lanes are the lanes of workers (package lane): a worker's is asked for when it has handed
 // over so much that it pays. Any goroutine may use it.
 type lanes struct {
-	book *lane.Book
+	book *dataconn.Book
 
 	mu      sync.Mutex
 	fetched map[string]int64 // bytes that came over a worker's own address; guarded by mu
 }
 
 func newLanes(network comm.Network, dial comm.DialConfig, workers *rpc.Pool) *lanes {
-	return &lanes{fetched: map[string]int64{}, book: lane.NewBook(lane.Config{Network: network, Dial: dial,
-		Ask: func(ctx context.Context, worker string) (r lane.Reply, err error) {
-			err = workers.Call(ctx, worker, lane.Op, nil, &r)
+	return &lanes{fetched: map[string]int64{}, book: dataconn.NewBook(dataconn.Config{Network: network, Dial: dial,
+		Ask: func(ctx context.Context, worker string) (r dataconn.Reply, err error) {
+			err = workers.Call(ctx, worker, dataconn.Op, nil, &r)
 			return r, err
 		}})}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/comm/closed"
 	"go.millstream.dev/internal/task"
 )
 

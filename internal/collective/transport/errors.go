@@ -3,7 +3,7 @@ package transport
 import (
 	"fmt"
 
-	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/comm/closed"
 )
 
 // ErrClosed is returned by operations on a group that was closed on this rank. It matches net.ErrClosed with errors.Is.

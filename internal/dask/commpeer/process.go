@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchpeer"
 )
 
 // Starter makes the command of one process of a pair.

@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/tcp"     // tcp://
 	_ "go.millstream.dev/comm/ucxcomm" // ucxx://
-	"go.millstream.dev/internal/benchpeer"
+	"go.millstream.dev/internal/bench/benchpeer"
 	_ "go.millstream.dev/internal/comm/inproc" // inproc://
 	"go.millstream.dev/wire"
 )

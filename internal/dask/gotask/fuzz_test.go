@@ -32,7 +32,7 @@ func specOf(t testing.TB) []byte {
 
 // The Python package has the same source for stubs.
 func TestSource(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "python", "millstream", "stubs.py"))
+	text, err := os.ReadFile(filepath.Join("..", "python", "millstream", "stubs.py"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ var sourceFile string
 
 // Source is the Python expression that a stub is pickled with: its value is an object that
 // pickles itself in the same way and, where somebody calls it, says that Go is needed. So
-// a scheduler or worker needs nothing installed to hand it on. internal/python/millstream/stubs.py
+// a scheduler or worker needs nothing installed to hand it on. internal/dask/python/millstream/stubs.py
 // has the same text, which a test compares.
 var Source = strings.TrimSuffix(sourceFile, "\n")
 

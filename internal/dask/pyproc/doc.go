@@ -7,7 +7,7 @@
 //	reply, err := p.Call(ctx, "materialise", body, frames)
 //
 // A message has a msgpack map and any number of raw frames; many calls are in flight at
-// once, in both directions: see internal/python/millstream/_child.py for the format and for the
+// once, in both directions: see internal/dask/python/millstream/_child.py for the format and for the
 // other end. The bytes of a child are not trusted: lengths are bounded, memory is taken by
 // what has come and not by what was promised, and a child that breaks the format is killed.
 //

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"go.millstream.dev/internal/dask/python"
 	"go.millstream.dev/internal/proc/childproc"
-	"go.millstream.dev/internal/python"
 	"go.millstream.dev/internal/wire/msgpack"
 )
 

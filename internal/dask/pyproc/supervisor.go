@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/comm/closed"
 )
 
 // SupervisorConfig describes a child that is there when it is needed.

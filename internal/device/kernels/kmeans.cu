@@ -1,4 +1,4 @@
-// Lloyd's algorithm for k-means: what internal/lloyd does on the CPU, with the same labels. Columns are Arrow's: one
+// Lloyd's algorithm for k-means: what package lloyd does on the CPU, with the same labels. Columns are Arrow's: one
 // array for each feature, neighbouring rows next to each other, so that the threads of a warp, each with rows of its
 // own, read whole lines.
 //

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	sched "go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // future is a key that a client wants.

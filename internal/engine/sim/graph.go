@@ -6,7 +6,7 @@ import (
 	"time"
 
 	sched "go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // node is a task as the simulation knows it: the truth that results are compared with.

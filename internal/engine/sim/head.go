@@ -6,7 +6,7 @@ import (
 
 	sched "go.millstream.dev/internal/engine/scheduler/state"
 	work "go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	sched "go.millstream.dev/internal/engine/scheduler/state"
 	work "go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // proc is a worker's process: what its server does around the state. It may die and come back; life counts.

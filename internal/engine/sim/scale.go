@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Scale is the cost of a large cluster.

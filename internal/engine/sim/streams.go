@@ -2,7 +2,7 @@ package sim
 
 import (
 	sched "go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // dial makes the connections of a worker to the scheduler and registers it; false if nobody listens.

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	work "go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // maxOutgoing is how many transfers a worker serves at once before it says that it is busy.

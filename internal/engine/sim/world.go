@@ -9,7 +9,7 @@ import (
 	"time"
 
 	sched "go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // deadline is by when everything must be done after the last fault, in virtual time.

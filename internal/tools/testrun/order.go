@@ -20,8 +20,9 @@ var longest = []string{
 	"cli", "wire", "tests/builds", "comm/tcp", "internal/dask/pyproc", "cluster", "internal/engine/sim", "tests/matrix",
 	"scheduler", "bench/internal/command", "bench/internal/commbench", "tests/chaos", "tests/interop/pypeer",
 	"bench/internal/taskbench", "internal/wire/pickle", "frame",
-	"internal/collective", "internal/engine/scheduler/state", "config", "internal/tools/testrun", "internal/ucxbench",
-	"internal/engine/worker/state", "tests/e2e", "client", "internal/benchpeer", "internal/engine/worker/store",
+	"internal/collective", "internal/engine/scheduler/state", "config", "internal/tools/testrun",
+	"internal/bench/ucxbench",
+	"internal/engine/worker/state", "tests/e2e", "client", "internal/bench/benchpeer", "internal/engine/worker/store",
 	"scheduler/internal/pygraph", "scheduler/internal/journal", "tests/parity", "clique",
 }
 

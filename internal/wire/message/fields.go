@@ -3,7 +3,7 @@ package message
 import (
 	"errors"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 	"go.millstream.dev/internal/wire/msgpack"
 )
 

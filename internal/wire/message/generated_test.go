@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"

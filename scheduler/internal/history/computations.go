@@ -55,7 +55,7 @@ func (c *computation) add(code []byte) {
 }
 
 // Rows returns the computations as rows: see Computation in
-// internal/python/millstream/_facade.py.
+// internal/dask/python/millstream/_facade.py.
 func (s *Computations) Rows() []any {
 	rows := make([]any, len(s.list))
 	for i, c := range s.list {

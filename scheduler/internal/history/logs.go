@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"go.millstream.dev/internal/log/logtext"
+	"go.millstream.dev/internal/proc/logtext"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/scheduler/internal/val"
 )

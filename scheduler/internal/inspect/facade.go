@@ -40,7 +40,7 @@ func (s *Inspector) FacadeInfo() msgpack.Map {
 // maxFacadeTasks bounds how many tasks a function is shown.
 const maxFacadeTasks = 1_000_000
 
-// FacadeTasks are all tasks as rows: see Task in internal/python/millstream/_facade.py.
+// FacadeTasks are all tasks as rows: see Task in internal/dask/python/millstream/_facade.py.
 func (s *Inspector) FacadeTasks() (any, error) {
 	if n := s.State.NumTasks(); n > maxFacadeTasks {
 		return nil, fmt.Errorf("there are %d tasks, and a function is shown at most %d", n, maxFacadeTasks)

@@ -12,7 +12,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/descriptors"
-	"go.millstream.dev/internal/httpguard"
+	"go.millstream.dev/internal/comm/httpguard"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/shortage"

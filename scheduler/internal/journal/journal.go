@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync"
 
-	"go.millstream.dev/internal/closed"
+	"go.millstream.dev/internal/comm/closed"
 )
 
 // Errors of this package; those that are returned wrap them with the file and what to do.

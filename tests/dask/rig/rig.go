@@ -87,7 +87,7 @@ func (r *Rig) env() []string {
 			env = append(env, v)
 		}
 	}
-	env = append(env, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1", "PYTHONPATH="+Root()+"/internal/python:"+
+	env = append(env, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1", "PYTHONPATH="+Root()+"/internal/dask/python:"+
 		Root()+
 		"/tests/dask/peers",
 		"DASK_TEMPORARY_DIRECTORY="+r.temp(), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=60s",

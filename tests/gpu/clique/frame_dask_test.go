@@ -16,7 +16,7 @@ import (
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/frame"
 	"go.millstream.dev/frame/kmeans"
-	"go.millstream.dev/internal/python"
+	"go.millstream.dev/internal/dask/python"
 )
 
 // frameWorker is one of Dask's own workers, whose comms receive into memory of RMM, as those of `dask cuda worker` do.

@@ -9,8 +9,8 @@ import (
 	"unsafe"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/internal/gpulloyd"
-	"go.millstream.dev/internal/lloyd"
+	"go.millstream.dev/internal/device/kernels/gpulloyd"
+	"go.millstream.dev/internal/device/kernels/lloyd"
 	"go.millstream.dev/mem"
 )
 

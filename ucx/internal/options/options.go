@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/internal/ucx/ucxenv"
+	"go.millstream.dev/internal/comm/ucxenv"
 )
 
 // defaultOptions are set unless the user set the variable. With them, endpoints that

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/log/logtext"
+	"go.millstream.dev/internal/proc/logtext"
 	"go.millstream.dev/worker/internal/record"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"go.millstream.dev/internal/comm/descriptors"
-	"go.millstream.dev/internal/httpguard"
+	"go.millstream.dev/internal/comm/httpguard"
 )
 
 // Config describes a Server.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"go.millstream.dev/internal/peernet"
+	"go.millstream.dev/internal/comm/peernet"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/wire"
 )

@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"strings"
 
+	"go.millstream.dev/internal/comm/dataconn"
+	"go.millstream.dev/internal/comm/peernet"
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
-	"go.millstream.dev/internal/lane"
-	"go.millstream.dev/internal/peernet"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/message"
@@ -70,7 +70,7 @@ type Worker struct {
 // Roles says who may ask what, on connections whose peers are known by certificate.
 var Roles = rpc.Roles{
 	"get_data":            {secure.Worker, secure.Client, secure.Scheduler},
-	lane.Op:               {secure.Worker},
+	dataconn.Op:           {secure.Worker},
 	peernet.ChannelOp:     {secure.Worker},
 	"shuffle_receive":     {secure.Worker, secure.Scheduler}, // the next two are of P2P shuffles
 	"shuffle_inputs_done": {secure.Worker, secure.Scheduler},
@@ -94,7 +94,7 @@ var Waiting = []string{
 // worker in several steps, or take their comm over and read its end themselves.
 var Detached = []string{
 	"actor_execute", "terminate", "update_data", "free_keys", "plugin-add", "plugin-remove", "upload_file",
-	"shuffle_receive", "shuffle_inputs_done", peernet.ChannelOp, lane.Op,
+	"shuffle_receive", "shuffle_inputs_done", peernet.ChannelOp, dataconn.Op,
 }
 
 // handlers answers requests.
@@ -113,7 +113,7 @@ func Register(s *rpc.Server, cfg Config) {
 	s.Handle("update_data", h.updateData)
 	s.Handle("gather", h.gatherOp)
 	s.Handle("free_keys", h.freeKeys)
-	s.Handle(lane.Op, cfg.Transfers.TellLanes)
+	s.Handle(dataconn.Op, cfg.Transfers.TellLanes)
 	rpc.Handle(s, peernet.ChannelOp, h.channel)
 	s.Handle(DiagnosisOp, h.diagnosis)
 	s.Handle("run", h.inPython(h.runOp, runsPython))

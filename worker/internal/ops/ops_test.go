@@ -13,9 +13,9 @@ import (
 
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/tcp"
+	"go.millstream.dev/internal/comm/peernet"
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
-	"go.millstream.dev/internal/peernet"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"

@@ -7,7 +7,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/commaddr"
-	"go.millstream.dev/internal/lane"
+	"go.millstream.dev/internal/comm/dataconn"
 	"go.millstream.dev/internal/proc/hostid"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/secure"
@@ -41,7 +41,7 @@ func (l link) ask(ctx context.Context, request *wire.Message) (*wire.Message, er
 
 // askLanes asks a peer for its data connections. A Python peer has none, and one that does not answer is taken for one
 // that has none.
-func (m *Manager) askLanes(ctx context.Context, peer string) (r lane.Reply, err error) {
+func (m *Manager) askLanes(ctx context.Context, peer string) (r dataconn.Reply, err error) {
 	c, err := m.peers.Acquire(ctx, peer)
 	if err != nil {
 		return r, err
@@ -51,9 +51,9 @@ func (m *Manager) askLanes(ctx context.Context, peer string) (r lane.Reply, err 
 	if !millstream {
 		return r, nil
 	}
-	if err = m.peers.Call(ctx, peer, lane.Op, nil, &r); err != nil && ctx.Err() == nil {
+	if err = m.peers.Call(ctx, peer, dataconn.Op, nil, &r); err != nil && ctx.Err() == nil {
 		m.log.Info("a peer does not tell its lanes", "peer", peer, "error", err)
-		return lane.Reply{}, nil
+		return dataconn.Reply{}, nil
 	}
 	return r, err
 }
@@ -110,13 +110,13 @@ func (m *Manager) Forget(peer string) {
 
 // TellLanes answers millstream-lanes: the worker's own data connection, with a cookie for the caller.
 func (m *Manager) TellLanes(_ context.Context, r *rpc.Request) (any, error) {
-	var reply lane.Reply
+	var reply dataconn.Reply
 	if m.own != "" {
 		cookie, err := m.cookies.Issue(cookiePeer(r.Comm.PeerAddr(), r.Comm.LocalAddr(), m.own))
 		if err != nil {
 			return nil, err
 		}
-		reply.Lanes = []lane.Offer{{Address: m.own, Cookie: cookie, Boot: hostid.Boot()}}
+		reply.Lanes = []dataconn.Offer{{Address: m.own, Cookie: cookie, Boot: hostid.Boot()}}
 	}
 	return reply.Body(), nil
 }
@@ -162,7 +162,8 @@ func (m *Manager) Listen(ctx context.Context, control string) error {
 	m.own = l.ContactAddr()
 	dial := m.cfg.Dial
 	dial.Timeout = dialTimeout(dial.Timeout)
-	m.lanes = lane.NewBook(lane.Config{Network: m.cfg.Network, Dial: dial, Trusted: m.cfg.Trusted, Ask: m.askLanes})
+	m.lanes = dataconn.NewBook(dataconn.Config{Network: m.cfg.Network, Dial: dial, Trusted: m.cfg.Trusted,
+		Ask: m.askLanes})
 	m.server = rpc.NewServer(rpc.Config{Type: "Lane", Logger: m.log})
 	for _, op := range m.server.Ops() {
 		m.server.Handle(op, nil) // it is for data alone

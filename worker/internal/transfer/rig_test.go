@@ -11,8 +11,8 @@ import (
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/comm/tcp"
 	_ "go.millstream.dev/comm/ucxcomm"
+	"go.millstream.dev/internal/comm/dataconn"
 	"go.millstream.dev/internal/engine/worker/store"
-	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/testkit/leak"
@@ -71,7 +71,7 @@ func start(t *testing.T, cfg Config) *node {
 	n.address = l.ContactAddr()
 	n.server = rpc.NewServer(rpc.Config{Type: "Worker", Logger: cfg.Logger, Decode: wire.DecodeOptions{Keep: true}})
 	n.server.Handle("get_data", n.GetData)
-	n.server.Handle(lane.Op, n.TellLanes)
+	n.server.Handle(dataconn.Op, n.TellLanes)
 	all.Go(func() { _ = n.server.Serve(ctx, l) })
 	if err := n.Listen(t.Context(), n.address); err != nil {
 		t.Fatal(err)

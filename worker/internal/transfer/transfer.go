@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/dataconn"
 	"go.millstream.dev/internal/engine/worker/store"
-	"go.millstream.dev/internal/lane"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -68,8 +68,8 @@ type Manager struct {
 	data    *store.Store
 	address string // of the worker; set by Listen
 
-	peers   *rpc.Pool  // control connections
-	lanes   *lane.Book // data connections; nil without an own one
+	peers   *rpc.Pool      // control connections
+	lanes   *dataconn.Book // data connections; nil without an own one
 	server  *rpc.Server
 	own     string // address of the own data connection
 	cookies *secure.Cookies

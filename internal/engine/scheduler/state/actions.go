@@ -1,6 +1,6 @@
 package state
 
-import "go.millstream.dev/internal/taskid"
+import "go.millstream.dev/internal/task/taskid"
 
 // ActionKind says what an Action asks for and which of its fields are set.
 type ActionKind uint8

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // benchLife runs whole lives: submitted, assigned, finished, released, forgotten.

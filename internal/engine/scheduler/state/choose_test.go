@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // finish reports a processing task as done.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Client is one client, or a part of the scheduler that wants keys (variables, queues, published datasets).

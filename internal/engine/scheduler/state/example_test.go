@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Two tasks, one worker, one client: what the state is told, and what it wants to be done.

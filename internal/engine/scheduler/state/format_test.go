@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // formatAction writes an action as the traces do. It reads nothing but the action and the state.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Graph is what a client wants to be computed. The state keeps the keys, specs and annotations that it needs

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/engine/scheduler/keysplit"
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/engine/scheduler/state/internal/keysplit"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Prefix is the tasks that call the same function, as far as their keys show: what durations are known for.

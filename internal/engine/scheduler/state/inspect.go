@@ -6,7 +6,7 @@ import (
 	"sort"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Task returns the task with a key, nil if there is none.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 func TestInspection(t *testing.T) {

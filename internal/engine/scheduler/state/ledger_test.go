@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 func newLedger() *ledger { return &ledger{unknown: 0.5, defaultSize: 1000, bandwidth: 100} }

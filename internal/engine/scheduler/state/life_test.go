@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // rig drives a state in tests: it keeps the clock and the actions.

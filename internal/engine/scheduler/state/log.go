@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Transition is one step of a task's life.

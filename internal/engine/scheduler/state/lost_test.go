@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // TestSuspects: when a worker dies, the first two tasks per thread by priority and the long-running ones are blamed.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 	"pgregory.net/rapid"
 )
 

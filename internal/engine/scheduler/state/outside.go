@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // updateData takes data in that came from outside.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // poolKey is what the workers of a pool have, and what its tasks need.

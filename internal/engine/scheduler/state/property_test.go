@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 	"pgregory.net/rapid"
 )
 

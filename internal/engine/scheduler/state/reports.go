@@ -3,7 +3,7 @@ package state
 import (
 	"strings"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 func (ev *TaskFinished) apply(s *State) {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // request is a Replicate, Rebalance or RetireWorkers that goes on until its copies are there.

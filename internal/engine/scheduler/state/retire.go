@@ -3,7 +3,7 @@ package state
 import (
 	"slices"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // retireWorkers makes workers leave without loss: they get no new tasks, and what only they hold is copied to

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Rule is an invariant of the state, which holds after every event.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // busyTrace leads to a state with tasks of every sort: x, r2 and dat are in memory on a, act is an actor there; e has

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 func heap() uint64 {

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 func TestWorkerSet(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Reason is why no running worker takes a task.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // State is the whole scheduler but its network. One goroutine owns it. What has invariants of its own is a part

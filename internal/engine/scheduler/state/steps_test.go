@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // TestStepTable: each pair of a state and a target has one row, with a name and states that it leads to.

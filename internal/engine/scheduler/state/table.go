@@ -3,7 +3,7 @@ package state
 import (
 	"hash/maphash"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // table finds tasks by their keys. It is a plain open-addressing table instead of a map because it holds a million

@@ -3,7 +3,7 @@ package state
 import (
 	"testing"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 	"pgregory.net/rapid"
 )
 

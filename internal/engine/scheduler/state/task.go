@@ -7,7 +7,7 @@ import (
 	"time"
 	"unsafe"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Task is one task: what Dask calls TaskState. The State owns it; others read it, until the next Apply.

@@ -3,7 +3,7 @@ package state
 import (
 	"slices"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // recommend asks for a transition of a task when those before it are done. The latest recommendation

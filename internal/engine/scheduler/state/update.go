@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // grapher takes one graph in. Tasks are made first, as if all were well, and those that turn out to be of no use

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Worker is one worker: what Dask calls WorkerState. The State owns it; others read it, until the next Apply.

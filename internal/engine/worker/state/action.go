@@ -3,7 +3,7 @@ package state
 import (
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // ActionKind says what an Action asks for and which of its fields are set.

@@ -3,7 +3,7 @@ package state
 import (
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Event is something that happened: one of the structs of this package that say so, by

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/worker/state"
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // A task needs data of a peer: it is fetched, the task runs, the scheduler hears of both.

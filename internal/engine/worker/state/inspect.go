@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Task finds a task, nil if it is not known.

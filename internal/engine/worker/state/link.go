@@ -4,7 +4,7 @@ import (
 	"math"
 	"strings"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // replicaPriority is after all tasks of the default user priority and before those of a

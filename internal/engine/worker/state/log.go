@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // maxStimulus is how much of an event's name the log keeps.

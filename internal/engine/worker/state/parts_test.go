@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // TestPeerSet: peers and tasks agree on who holds what and what is to be fetched, whatever holders are set.

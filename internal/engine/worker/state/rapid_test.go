@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // world is a server with a scheduler's whims: it keeps what the state tells it to keep, and

@@ -3,7 +3,7 @@ package state
 import (
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // State is a worker's state machine. See the package for who may touch it. What has invariants of its own is a part

@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // More checks than rapid's hundred: most of what it found came after the first few hundred.

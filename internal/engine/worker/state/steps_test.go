@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // TestStepTable: each pair of states has one row, with a name and states that it leads to.

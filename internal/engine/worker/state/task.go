@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Task is what the state knows about a key. It belongs to the state: read it only in the

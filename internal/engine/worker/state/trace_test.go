@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 var update = flag.Bool("update", false, "write what the traces say into testdata")

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unsafe"
 
-	"go.millstream.dev/internal/taskid"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // borrow is a string that shares the memory of b, as servers make them.

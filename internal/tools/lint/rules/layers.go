@@ -17,7 +17,7 @@ var layers = [][]string{
 	{"cmd", "internal/tools/kernels"},
 	{".", "cli"}, // a program of users links no commands unless it asks for them
 	// two processes that measure UCX, and the simulated cluster: kept out of the public API
-	{"internal/ucxbench", "internal/engine/sim"},
+	{"internal/bench/ucxbench", "internal/engine/sim"},
 	{"dashboard"},
 	{"frame"},
 	{"clique"},
@@ -27,11 +27,11 @@ var layers = [][]string{
 	{"internal/engine/worker/store"}, // results of a worker, in memory and on disk
 	{"scheduler/internal/pygraph"},   // Python's graphs as tasks, for the scheduler
 	{"internal/dask/gotask"},         // Go functions that Python graphs name, read by scheduler and worker
-	{"internal/peernet"},             // connections of a worker's tasks, for clients and cliques in them
+	{"internal/comm/peernet"},        // connections of a worker's tasks, for clients and cliques in them
 	// what running tasks may ask for, of users; the rest of the module uses internal/task
 	{"task"},
 	{"internal/task"},
-	{"internal/lane"}, // data lanes of workers, for clients and workers
+	{"internal/comm/dataconn"}, // data connections of workers, for clients and workers
 	{"internal/rpc"},
 	{"internal/collective"}, // the engine of cliques, over comm and ucx
 	// Only tests import these: a comm backend, descriptions of values, and below the transports the cases for comms.
@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"internal/dask/commpeer"}, // pairs of processes that exchange Dask messages, over every transport
 	{"comm/tcp", "internal/comm/inproc", "comm/ucxcomm"},
 	{"internal/testkit/commtest"},
-	{"internal/comm/handshake", "internal/comm/hooks"},
+	{"internal/comm/handshake"},
 	{"comm"},
 	{"internal/comm/commaddr", "internal/comm/descriptors", "internal/comm/compression"},
 	{"internal/device/staging/stagetest"}, // a device for tests of comms
@@ -51,21 +51,20 @@ var layers = [][]string{
 	{"internal/tools/states"},   // prints the tables of the engines
 	{"internal/tools/messages"}, // writes the codecs of internal/wire/message
 	{"internal/engine/scheduler/state", "internal/engine/worker/state"},
-	{"internal/engine/scheduler/keysplit"}, // groups and functions in keys
-	{"internal/taskid"},                    // keys and hashes of registries, for the engines and task
+	{"internal/task/taskid"}, // keys and hashes of registries, for the engines and task
 	{"internal/wire/msgpack", "internal/wire/pickle"},
 	{"config"},
-	{"internal/topology"},
+	{"internal/device/topology"},
 	{"comm/ucxcomm/internal/ucxdoor"}, // byte lines by worker address alone, for comm/ucxcomm
 	{"ucx", "nccl"},
-	{"internal/gpulloyd"},       // k-means on a GPU, for frames
-	{"internal/device/kernels"}, // device code, for collectives and algorithms
-	{"internal/device/devmem"},  // the GPU memory of a cluster's processes
+	{"internal/device/kernels/gpulloyd"}, // k-means on a GPU, for frames
+	{"internal/device/kernels"},          // device code, for collectives and algorithms
+	{"internal/device/devmem"},           // the GPU memory of a cluster's processes
 	{"cuda"},
 	{"internal/device/staging"}, // memory of GPUs over networks that cannot touch it, for comm/tcp and comm/ucxcomm
 	{"internal/device/copier"},  // queues of copies and pinned memory of a device, which cuda registers
 	{"mem"},
-	{"internal/python"},
+	{"internal/dask/python"},
 	{"internal"},
 }
 
@@ -138,7 +137,6 @@ var bans = []struct {
 	{"ucx", []string{"./cuda", "./cuda/..."}, "ucx works without a GPU; cuda installs its hook into the shim instead"},
 	{"mem", []string{"C"}, "mem is pure Go"},
 	{"internal/engine/scheduler/state", impure, "a state machine is pure: time and events come in through Apply"},
-	{"internal/engine/scheduler/keysplit", impure, "part of a state machine, which is pure"},
 	{"internal/engine/worker/state", impure, "a state machine is pure: time and events come in through Apply"},
 }
 

@@ -73,9 +73,9 @@ func TestLayers(t *testing.T) {
 		{"up", "mem/a.go", imports("mem", m+"/ucx"), []string{"mem/a.go:3: mem imports ucx, which is above it"}},
 		{"internal up", "internal/proc/a.go", imports("proc", m+"/mem"), []string{"internal imports mem, which " +
 			"is above it"}},
-		{"internal above", "internal/ucxbench/a.go", imports("ucxbench", m+"/ucx", m+"/internal/proc"), nil},
-		{"internal below the one above", "internal/proc/a.go", imports("proc", m+"/internal/ucxbench"),
-			[]string{"internal imports internal/ucxbench"}},
+		{"internal above", "internal/bench/ucxbench/a.go", imports("ucxbench", m+"/ucx", m+"/internal/proc"), nil},
+		{"internal below the one above", "internal/proc/a.go", imports("proc", m+"/internal/bench/ucxbench"),
+			[]string{"internal imports internal/bench/ucxbench"}},
 		{"neighbours", "ucx/a.go", imports("ucx", m+"/nccl"), []string{"ucx imports its neighbour nccl"}},
 		{"own children", "cli/a.go", imports("cli", m+"/cli/bench", m+"/cli/internal/x"), nil},
 		{"children inherit", "ucx/internal/x/a.go", imports("x", m+"/ucx", m+"/cli"), []string{"ucx imports cli"}},

@@ -1,0 +1,172 @@
+//go:build nvml && cgo && linux
+
+package nvml
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"go.millstream.dev/internal/device/topology"
+)
+
+// Driver is the library, once opened. Its methods are safe for concurrent use.
+type Driver struct {
+	lib  nvml.Interface
+	once sync.Once
+	err  error // of Close
+}
+
+// Open loads the library.
+func Open() (*Driver, error) { return New(nvml.New()) }
+
+// New is Open of a library that the caller has.
+func New(lib nvml.Interface) (*Driver, error) {
+	if r := lib.Init(); r != nvml.SUCCESS {
+		if r == nvml.ERROR_LIBRARY_NOT_FOUND {
+			return nil, errors.New("topology/nvml: libnvidia-ml.so.1 is not here: install NVIDIA's driver, or start " +
+				"the container with --gpus")
+		}
+		return nil, failed("start", r)
+	}
+	return &Driver{lib: lib}, nil
+}
+
+// Close gives the library up. Closing twice does nothing.
+func (d *Driver) Close() error {
+	d.once.Do(func() {
+		if r := d.lib.Shutdown(); r != nvml.SUCCESS {
+			d.err = failed("shutdown", r)
+		}
+	})
+	return d.err
+}
+
+func failed(op string, r nvml.Return) error {
+	return fmt.Errorf("topology/nvml: %s: %w", op, r)
+}
+
+// GPUs lists the GPUs that the driver shows to this process. One that has fallen off the bus
+// is left out; it is an error if all have.
+func (d *Driver) GPUs() ([]topology.DriverGPU, error) {
+	n, r := d.lib.DeviceGetCount()
+	if r != nvml.SUCCESS {
+		return nil, failed("number of GPUs", r)
+	}
+	var list []topology.DriverGPU
+	var lost error
+	for i := range n {
+		dev, r := d.lib.DeviceGetHandleByIndex(i)
+		if r != nvml.SUCCESS {
+			lost = errors.Join(lost, failed(fmt.Sprintf("GPU %d", i), r))
+			continue
+		}
+		g, err := describe(dev)
+		if err != nil {
+			lost = errors.Join(lost, fmt.Errorf("GPU %d: %w", i, err))
+			continue
+		}
+		list = append(list, g)
+	}
+	if len(list) == 0 && lost != nil {
+		return nil, lost
+	}
+	return list, nil
+}
+
+func describe(dev nvml.Device) (g topology.DriverGPU, err error) {
+	pci, r := dev.GetPciInfo()
+	if r != nvml.SUCCESS {
+		return g, failed("PCI address", r)
+	}
+	g.Address = text(pci.BusId[:])
+	if g.UUID, r = dev.GetUUID(); r != nvml.SUCCESS {
+		return g, failed("UUID", r)
+	}
+	if g.Model, r = dev.GetName(); r != nvml.SUCCESS {
+		g.Model = "" // a name is for people
+	}
+	g.Memory, g.NVLinks = memory(dev), links(dev)
+	mode, _, r := dev.GetMigMode()
+	if r != nvml.SUCCESS || mode != nvml.DEVICE_MIG_ENABLE { // old GPUs have no such mode
+		return g, nil
+	}
+	g.MIGEnabled = true
+	n, r := dev.GetMaxMigDeviceCount()
+	if r != nvml.SUCCESS {
+		return g, failed("number of MIG devices", r)
+	}
+	for i := range n {
+		part, r := dev.GetMigDeviceHandleByIndex(i)
+		if r == nvml.ERROR_NOT_FOUND || r == nvml.ERROR_INVALID_ARGUMENT {
+			continue // the numbers have gaps
+		}
+		if r != nvml.SUCCESS {
+			return g, failed(fmt.Sprintf("MIG device %d", i), r)
+		}
+		p, err := describeMIG(part, i)
+		if err != nil {
+			return g, err
+		}
+		g.MIG = append(g.MIG, p)
+	}
+	return g, nil
+}
+
+func describeMIG(part nvml.Device, index int) (p topology.MIG, err error) {
+	p.Index, p.Memory = index, memory(part)
+	var r nvml.Return
+	if p.UUID, r = part.GetUUID(); r != nvml.SUCCESS {
+		return p, failed(fmt.Sprintf("UUID of MIG device %d", index), r)
+	}
+	if p.Name, r = part.GetName(); r != nvml.SUCCESS {
+		p.Name = ""
+	}
+	if p.GPUInstance, r = part.GetGpuInstanceId(); r != nvml.SUCCESS {
+		return p, failed("GPU instance of "+p.UUID, r)
+	}
+	if p.ComputeInstance, r = part.GetComputeInstanceId(); r != nvml.SUCCESS {
+		return p, failed("compute instance of "+p.UUID, r)
+	}
+	return p, nil
+}
+
+// memory is 0 where the driver does not say: a GPU that shares the host's.
+func memory(dev nvml.Device) int64 {
+	m, r := dev.GetMemoryInfo()
+	if r != nvml.SUCCESS || m.Total > 1<<62 {
+		return 0
+	}
+	return int64(m.Total)
+}
+
+// links counts the NVLinks that are up; -1 if the driver does not tell.
+func links(dev nvml.Device) (up int) {
+	for i := range nvml.NVLINK_MAX_LINKS {
+		switch state, r := dev.GetNvLinkState(i); r {
+		case nvml.SUCCESS:
+			if state == nvml.FEATURE_ENABLED {
+				up++
+			}
+		case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_INVALID_ARGUMENT:
+			return up // no NVLink at all, or no more of them
+		default:
+			return -1
+		}
+	}
+	return up
+}
+
+// text is a C string.
+func text[T ~int8 | ~uint8](c []T) string {
+	b := make([]byte, 0, len(c))
+	for _, x := range c {
+		if x == 0 {
+			break
+		}
+		b = append(b, byte(x))
+	}
+	return string(b)
+}

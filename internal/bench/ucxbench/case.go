@@ -1,0 +1,106 @@
+package ucxbench
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.millstream.dev/internal/bench/benchfmt"
+)
+
+// Kind is what a case measures.
+type Kind string
+
+// The kinds.
+const (
+	// Latency is half a round trip of a ping-pong.
+	Latency Kind = "latency"
+	// Bandwidth is one-way traffic with a window of outstanding operations.
+	Bandwidth Kind = "bandwidth"
+	// Rate is one-way traffic from many goroutines on one worker.
+	Rate Kind = "rate"
+	// Idle is the processor time of a worker that waits for nothing to come.
+	Idle Kind = "idle"
+	// Mapping is the time of a first and a second transfer of device memory,
+	// and how often memory of the other process was opened for them.
+	Mapping Kind = "mapping"
+)
+
+// Case is one benchmark.
+type Case struct {
+	// Name as given to --case.
+	Name string
+	Kind Kind
+	// API is the family of operations: tag, am, stream, put, get.
+	API string
+	// Perftest is the -t of ucx_perftest that measures the same; empty when
+	// there is none.
+	Perftest string
+	// UCXX says whether the Python peers can measure it.
+	UCXX bool
+	// About is one line for --help.
+	About string
+}
+
+// Unit is the unit of the case's figure.
+func (c Case) Unit() string {
+	switch c.Kind {
+	case Latency, Mapping:
+		return benchfmt.UnitMicros
+	case Bandwidth:
+		return benchfmt.UnitGBps
+	case Rate:
+		return benchfmt.UnitMsgRate
+	default:
+		return benchfmt.UnitCorePct
+	}
+}
+
+// Better is the direction of improvement.
+func (c Case) Better() benchfmt.Better {
+	if c.Kind == Bandwidth || c.Kind == Rate {
+		return benchfmt.Higher
+	}
+	return benchfmt.Lower
+}
+
+var cases = []Case{
+	{"tag-lat", Latency, "tag", "tag_lat", true, "tag send and receive, ping-pong"},
+	{"tag-bw", Bandwidth, "tag", "tag_bw", true, "tag send with a window of outstanding sends"},
+	{"tag-rate", Rate, "tag", "tag_bw", false, "tag sends of many goroutines on one worker, with allocations"},
+	{"am-lat", Latency, "am", "ucp_am_lat", false, "active message, ping-pong"},
+	{"am-bw", Bandwidth, "am", "ucp_am_bw", false, "active message with a window of outstanding sends"},
+	{"stream-lat", Latency, "stream", "stream_lat", false, "stream, ping-pong"},
+	{"stream-bw", Bandwidth, "stream", "stream_bw", false, "stream, one way"},
+	{"put-lat", Latency, "put", "ucp_put_lat", false, "remote write, ping-pong by polling memory"},
+	{"put-bw", Bandwidth, "put", "ucp_put_bw", false, "remote write with a window, then flush"},
+	{"get-lat", Latency, "get", "ucp_get", false, "remote read, one at a time"},
+	{"get-bw", Bandwidth, "get", "ucp_get", false, "remote read with a window"},
+	{"idle-cpu", Idle, "tag", "", true, "processor time of a worker with a receive posted and no traffic"},
+	{ipcMap, Mapping, "tag", "", false, "first and second transfer of device memory, with IPC mappings"},
+}
+
+// Cases are all benchmarks, in the order of the report.
+func Cases() []Case { return slices.Clone(cases) }
+
+// CaseNames are the names for --case and --help.
+func CaseNames() []string {
+	names := make([]string, len(cases))
+	for i, c := range cases {
+		names[i] = c.Name
+	}
+	return names
+}
+
+// FindCase returns a case by name.
+func FindCase(name string) (Case, error) {
+	i := slices.IndexFunc(cases, func(c Case) bool { return c.Name == name })
+	if i < 0 {
+		return Case{}, unknown("case", name, CaseNames())
+	}
+	return cases[i], nil
+}
+
+func unknown(what, got string, known []string) error {
+	return fmt.Errorf("unknown %s %q; known: %s", what, got, strings.Join(known, ", "))
+}

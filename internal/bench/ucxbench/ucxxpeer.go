@@ -1,0 +1,33 @@
+package ucxbench
+
+import (
+	"context"
+
+	"go.millstream.dev/internal/bench/benchpeer"
+)
+
+// ucxxPeer is Python's UCXX.
+type ucxxPeer struct{ tool *benchpeer.UCXX }
+
+func (p ucxxPeer) name() string { return p.tool.Name() }
+func (p ucxxPeer) close()       {}
+
+// UCXX connects by socket address, which shared memory alone cannot do; its
+// core interface has no event loop to be idle in.
+func (p ucxxPeer) applies(j Job) bool {
+	if !j.Case.UCXX || j.Setting == "shm" || j.Size == 0 {
+		return false
+	}
+	return j.Case.Kind != Idle || p.tool.Name() == benchpeer.UCXXAsyncName
+}
+
+func (p ucxxPeer) measure(ctx context.Context, j Job, spec Spec, env []string) (float64, error) {
+	run := benchpeer.UCXXRun{
+		Case: j.Case.Name, Size: j.Size, Iterations: spec.Iterations, Warmup: spec.Warmup, Window: spec.Window,
+		Seconds: spec.Seconds, Memory: "host", Env: env,
+	}
+	if onDevice(j.Mem) {
+		run.Memory = "cuda"
+	}
+	return p.tool.Run(ctx, run)
+}

@@ -1,0 +1,182 @@
+package dataconn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/dataconn"
+	_ "go.millstream.dev/internal/comm/inproc"
+	"go.millstream.dev/internal/proc/hostid"
+	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/testkit/leak"
+)
+
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
+
+// server is a peer with a lane that admits each cookie once.
+type server struct {
+	address string
+	mu      sync.Mutex
+	left    map[string]bool // cookies that nobody has used; guarded by mu
+	asked   int
+	err     error            // of the next question
+	reply   []dataconn.Offer // instead of its own lane
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	s := &server{left: map[string]bool{}}
+	l, err := comm.Default.Listen(t.Context(), "inproc://",
+		comm.ListenConfig{Cookies: func(_ string, cookie []byte) bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			ok := s.left[string(cookie)]
+			delete(s.left, string(cookie))
+			return ok
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = l.ContactAddr()
+	r := rpc.NewServer(rpc.Config{Type: "Lane"})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = r.Serve(ctx, l) }()
+	t.Cleanup(func() { cancel(); <-done; _ = r.Close() })
+	return s
+}
+
+func (s *server) ask(context.Context, string) (dataconn.Reply, error) {
+	s.asked++
+	if s.err != nil {
+		return dataconn.Reply{}, s.err
+	}
+	if s.reply != nil {
+		return dataconn.Reply{Lanes: s.reply}, nil
+	}
+	cookie := fmt.Sprint("cookie ", s.asked)
+	s.mu.Lock()
+	s.left[cookie] = true
+	s.mu.Unlock()
+	offer := dataconn.Offer{Address: s.address, Cookie: []byte(cookie), Boot: hostid.Boot()}
+	return dataconn.Reply{Lanes: []dataconn.Offer{offer}}, nil
+}
+
+func newBook(t *testing.T, s *server, cfg dataconn.Config) *dataconn.Book {
+	cfg.Network, cfg.Ask = comm.Default, s.ask
+	b := dataconn.NewBook(cfg)
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// A peer is asked once for its lane, and once more for each further connection.
+func TestEachConnectionHasItsCookie(t *testing.T) {
+	s := newServer(t)
+	b := newBook(t, s, dataconn.Config{})
+	for range 3 {
+		if got, err := b.Find(t.Context(), "peer"); got != s.address || err != nil {
+			t.Fatalf("found %q, %v", got, err)
+		}
+	}
+	if s.asked != 1 {
+		t.Errorf("asked %d times to find it", s.asked)
+	}
+	one, err := b.Acquire(t.Context(), s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.asked != 1 {
+		t.Error("the cookie that came with the lane was not used")
+	}
+	two, err := b.Acquire(t.Context(), s.address)
+	if err != nil || s.asked != 2 {
+		t.Fatalf("asked %d times for two connections: %v", s.asked, err)
+	}
+	b.Release(s.address, one)
+	b.Release(s.address, two)
+	if again, err := b.Acquire(t.Context(), s.address); err != nil || s.asked != 2 {
+		t.Errorf("a connection was not used again: %v", err)
+	} else {
+		b.Release(s.address, again)
+	}
+}
+
+// Lanes of other machines are for those who trust them, and what is no lane is none.
+func TestWhichLanesAreUsed(t *testing.T) {
+	here := hostid.Boot()
+	far, near := dataconn.Offer{Address: "inproc://far", Cookie: []byte("c"), Boot: "elsewhere"},
+		dataconn.Offer{Address: "inproc://near", Cookie: []byte("c"), Boot: here}
+	for _, tc := range []struct {
+		about   string
+		trusted bool
+		offers  []dataconn.Offer
+		want    string
+		fails   bool
+	}{
+		{"none", true, []dataconn.Offer{}, "", false},
+		{"another machine's", false, []dataconn.Offer{far}, "", false},
+		{"another machine's, trusted", true, []dataconn.Offer{far}, far.Address, false},
+		{"the one on this machine", false, []dataconn.Offer{far, near}, near.Address, false},
+		{"without an address", true, []dataconn.Offer{{Boot: here}}, "", false},
+		{"without a cookie", true, []dataconn.Offer{{Address: "inproc://x", Boot: here}}, "", true},
+		{"of no known machine", false, []dataconn.Offer{{Address: "inproc://x", Cookie: []byte("c")}}, "", false},
+	} {
+		s := &server{reply: tc.offers}
+		got, err := newBook(t, s, dataconn.Config{Trusted: tc.trusted}).Find(t.Context(), "peer")
+		if got != tc.want || (err != nil) != tc.fails {
+			t.Errorf("%s: found %q, %v", tc.about, got, err)
+		}
+	}
+}
+
+// A lane that failed is left alone for a while, then its peer is asked again; one that moved is not dialled.
+func TestFailures(t *testing.T) {
+	s := newServer(t)
+	b := newBook(t, s, dataconn.Config{Retry: time.Hour})
+	find := func(b *dataconn.Book) string {
+		t.Helper()
+		got, err := b.Find(t.Context(), "peer")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	find(b)
+	b.Failed("peer")
+	if got := find(b); got != "" || s.asked != 1 {
+		t.Errorf("a lane that failed was found at %q, the peer asked %d times", got, s.asked)
+	}
+	if _, err := b.Acquire(t.Context(), s.address); err == nil || !strings.Contains(err.Error(), "nobody has a lane") {
+		t.Errorf("it was dialled: %v", err)
+	}
+	soon := newBook(t, s, dataconn.Config{Retry: time.Nanosecond})
+	soon.Failed("peer")
+	time.Sleep(time.Microsecond)
+	if got := find(soon); got != s.address {
+		t.Errorf("after a while it was found at %q", got)
+	}
+	first, err := soon.Acquire(t.Context(), s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.reply = []dataconn.Offer{{Address: "inproc://moved", Cookie: []byte("c"), Boot: hostid.Boot()}}
+	if _, err := soon.Acquire(t.Context(), s.address); err == nil || !strings.Contains(err.Error(), "inproc://moved") {
+		t.Errorf("a lane that has moved: %v", err)
+	}
+	soon.Release(s.address, first)
+	soon.Forget("peer")
+	if got := find(soon); got != "inproc://moved" {
+		t.Errorf("after it was forgotten it was found at %q", got)
+	}
+	s.err = errors.New("gone")
+	if got, err := soon.Find(t.Context(), "other"); got != "" || !errors.Is(err, s.err) {
+		t.Errorf("found %q, %v", got, err)
+	}
+}
