@@ -59,11 +59,10 @@ func (d *dispatcher) handle(p *post) {
 		}
 	}
 	if unkept && p.from.Out.Copies() {
-		p.msg.Recycle()
+		p.from.In.Recycle(p.msg)
 	} else {
-		p.msg.Release()
+		p.from.In.Release(p.msg)
 	}
-	p.from.Credit()
 }
 
 // message does what the messages of one post say. It runs in the loop. What it reads

@@ -153,7 +153,7 @@ func New(cfg Config) *Scheduler {
 		Decode: val.KeepClosed,
 	})
 	s.journal = recovery.NewLog(s.log, s.journalFailed)
-	s.streams = peers.NewStreams(s.log, s.journal, cfg.Outgoing, cfg.OutgoingTotal)
+	s.streams = peers.NewStreams(s.loop, s.log, s.journal, cfg.Outgoing, cfg.OutgoingTotal)
 	s.state = state.New(s.stateConfig(0))
 	s.writer = messages.New(s.log, s.state, cfg.NoWorkersTimeout, cfg.AllowedFailures)
 	s.connect()

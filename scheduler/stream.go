@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/peers"
@@ -14,62 +13,51 @@ import (
 
 // reader reads the messages of a stream outside of the loop and posts them to it.
 type reader struct {
-	s  *Scheduler
-	st *peers.Stream
-	// ahead are messages that were read while a graph was opened, before the error that ended the comm.
-	ahead []readAhead
+	s     *Scheduler
+	st    *peers.Stream
+	flood flood
 }
 
 // read posts the peer's messages to the loop until the comm or ctx ends, the peer says
 // close-stream or sends what is no message.
 func (rd *reader) read(ctx context.Context) error {
-	f := flood{since: time.Now()}
+	rd.flood.since = time.Now()
+	err := rd.st.In.Run(ctx, func(m *wire.Message) error { return rd.deliver(ctx, m) })
+	if rd.st.In.PeerClosed() || errors.Is(err, errLast) {
+		return nil
+	}
+	return err
+}
+
+// errLast is returned for the last message of a stream.
+var errLast = errors.New("close-stream")
+
+// deliver posts a message to the loop, which gives it back.
+func (rd *reader) deliver(ctx context.Context, m *wire.Message) error {
 	st := rd.st
-	defer rd.releaseAhead()
-	for {
-		m, err := rd.next(ctx)
-		if errors.Is(err, comm.ErrClosed) {
-			return nil
+	p := post{from: st, msg: m}
+	var last bool
+	var err error
+	if st.Client != nil { // workers send no graphs, and so many messages that each is walked over once only
+		if rate, tell := rd.flood.message(rd.s.cfg.flood); tell {
+			rd.s.log.Warn("a client sends without end; it is slowed down, others are served as before",
+				"client", st.Client.Name, "peer", st.Comm.PeerAddr(), "rate", int(rate))
 		}
-		if err != nil {
-			return err
-		}
-		if st.Client != nil {
-			if rate, tell := f.message(rd.s.cfg.flood); tell {
-				rd.s.log.Warn("a client sends without end; it is slowed down, others are served as before",
-					"client", st.Client.Name, "peer", st.Comm.PeerAddr(), "rate", int(rate))
-			}
-		}
-		p := post{from: st, msg: m}
-		var last bool
-		// Workers send no graphs, and so many messages that each is walked over once only.
-		if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
-			err = errNoBody
-		} else if st.Client != nil {
-			p.graphs, last, err = rd.prepare(ctx, m)
-		}
-		if err != nil {
-			m.Release()
-			return err
-		}
-		if st.Client != nil {
-			if err := rd.s.journal.Room(ctx); err != nil {
-				m.Release()
-				return err
-			}
-		}
-		if err := st.Admit(ctx, rd.s.loop); err != nil {
-			m.Release()
-			return err
-		}
-		if !rd.s.loop.Post(p) {
-			m.Release()
-			return rd.s.loop.ClosedError()
-		}
-		if last {
-			return nil
+		if p.graphs, last, err = rd.prepare(ctx, m); err == nil {
+			err = rd.s.journal.Room(ctx)
 		}
 	}
+	if err == nil && !rd.s.loop.Post(p) {
+		err = rd.s.loop.ClosedError()
+	}
+	if err != nil {
+		st.In.Release(m)
+		return err
+	}
+	if last {
+		return errLast
+	}
+	return nil
 }
 
 // prepare looks at a message outside of the loop: graphs are decoded, and the end of the
@@ -90,8 +78,6 @@ func (rd *reader) prepare(ctx context.Context, m *wire.Message) (list []*graphs.
 	}
 	return list, last, ops.Err()
 }
-
-var errNoBody = errors.New("the message has no body in host memory")
 
 // floodRate is how many messages a second one client may send before the log names it: Dask's
 // send at most a hundred, Go's some thousand.

@@ -13,10 +13,7 @@ import (
 // walk applies all messages of a batch. An error means that the scheduler speaks another protocol, and ends the
 // session. The caller holds the turn.
 func (w *Worker) walk(m *wire.Message) error {
-	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
-		return fmt.Errorf("worker: a message of the scheduler has no body")
-	}
-	ops := message.ReadOps(m.Body())
+	ops := message.OpsOf(m)
 	for ops.Next() {
 		if string(ops.Op()) == "compute-task" {
 			ev, err := w.in.Task(&ops, m)

@@ -19,7 +19,7 @@
 //	var sum int
 //	err := pool.Call(ctx, "tcp://10.0.0.1:8786", "add", pair{1, 2}, &sum)
 //
-// Writer and ServeStream are the two ends of a stream.
+// Writer and Reader are the two ends of a stream; ServeStream reads one with a handler for each op.
 //
 // # Unlike Dask
 //

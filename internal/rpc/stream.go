@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -54,31 +55,22 @@ func serveStream(ctx context.Context, c comm.Comm, cfg *StreamConfig) error {
 		name, ok := names[string(op)]
 		return name, ok
 	}
-	for {
-		m, err := c.Read(ctx)
-		if errors.Is(err, comm.ErrClosed) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		err = eachMessage(m, known, func(b *Body) error {
+	in := NewReader(c, ReaderConfig{})
+	err := in.Run(ctx, func(m *wire.Message) error {
+		defer in.Release(m)
+		err := eachMessage(m, known, func(b *Body) error {
 			b.opts = cfg.Decode
 			return cfg.handle(ctx, b)
 		})
-		m.Release()
-		if errors.Is(err, errCloseStream) {
-			return nil
-		}
-		if err != nil {
+		if err != nil || cfg.Batch == nil {
 			return err
 		}
-		if cfg.Batch != nil {
-			if err := protect(func() error { cfg.Batch(); return nil }); err != nil {
-				return err
-			}
-		}
+		return protect(func() error { cfg.Batch(); return nil })
+	})
+	if in.PeerClosed() || errors.Is(err, errCloseStream) {
+		return nil
 	}
+	return err
 }
 
 func (cfg *StreamConfig) handle(ctx context.Context, b *Body) error {
@@ -100,13 +92,13 @@ func (cfg *StreamConfig) handle(ctx context.Context, b *Body) error {
 
 // eachMessage goes over the maps of one message of a stream. It uses one Body for all.
 func eachMessage(m *wire.Message, known func([]byte) (string, bool), f func(*Body) error) error {
-	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
-		return &ProtocolError{"it has no body in host memory"}
+	body, err := message.Body(m)
+	if err != nil {
+		return err
 	}
-	r := msgpack.NewReader(m.Body())
+	r := msgpack.NewReader(body)
 	n := 1
 	if r.Kind() == msgpack.Array {
-		var err error
 		if n, err = r.ReadArrayLen(); err != nil {
 			return err
 		}

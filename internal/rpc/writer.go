@@ -29,7 +29,7 @@ type WriterConfig struct {
 
 // Writer writes a stream of messages to one peer in batches, as Dask's BatchedSend does. Its owner, one goroutine at a
 // time, appends to the open batch and hands it over with Flush; a goroutine of the Writer merges what has gathered
-// meanwhile and writes it.
+// meanwhile and writes it. A Reader is its other end.
 type Writer struct {
 	cfg   WriterConfig
 	comm  comm.Comm

@@ -100,17 +100,11 @@ func (l *Link) beat(ctx context.Context) {
 
 // read applies what the scheduler sends until the comm ends.
 func (l *Link) read(ctx context.Context, s *stream) error {
-	for {
-		m, err := s.comm.Read(ctx)
-		if err != nil {
-			return err
-		}
-		err = l.cfg.Tracker.Receive(m)
-		m.Release()
-		if err != nil {
-			return err
-		}
-	}
+	in := rpc.NewReader(s.comm, rpc.ReaderConfig{})
+	return in.Run(ctx, func(m *wire.Message) error {
+		defer in.Release(m)
+		return l.cfg.Tracker.Receive(m)
+	})
 }
 
 // write sends what is queued, until ctx or the comm ends. It returns what it had taken and could not send.

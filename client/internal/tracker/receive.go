@@ -15,9 +15,6 @@ var ErrStreamClosed = errors.New("the scheduler closed the stream")
 
 // Receive applies a message of the scheduler: a list of maps.
 func (t *Tracker) Receive(m *wire.Message) error {
-	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
-		return errors.New("client: message without a body")
-	}
 	var later []func() // called without the lock, while m is valid
 	defer func() {
 		for _, f := range later {
@@ -26,7 +23,7 @@ func (t *Tracker) Receive(m *wire.Message) error {
 	}()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ops := message.ReadOps(m.Body())
+	ops := message.OpsOf(m)
 	for ops.Next() {
 		raw, err := ops.Raw()
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/wire"
 )
 
 // Ops walks over the messages of a stream: a body that is a list of maps, each with "op", or one such map. It allocates
@@ -31,6 +32,26 @@ type Ops struct {
 	walked bool // end is known
 	begun  bool
 	err    error
+}
+
+// Body returns the body of a message that carries messages of a stream, or an error if the message has no body in host
+// memory.
+func Body(m *wire.Message) ([]byte, error) {
+	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
+		return nil, errNoBody
+	}
+	return m.Body(), nil
+}
+
+var errNoBody = errors.New("the message has no body in host memory")
+
+// OpsOf starts at the body of m. Errors come out of Err, also that m has no body.
+func OpsOf(m *wire.Message) Ops {
+	body, err := Body(m)
+	if err != nil {
+		return Ops{err: err}
+	}
+	return ReadOps(body)
 }
 
 // ReadOps starts at a message's body. Errors come out of Err.

@@ -31,7 +31,7 @@ type rig struct {
 func start(t *testing.T, forget time.Duration, step int) *rig {
 	r := &rig{Host: hosttest.New(t), ended: make(chan *peers.Stream, 8)}
 	workers, log := peers.NewWorkers(r.Host.State), recovery.NewLog(r.Host.Log, nil)
-	streams := peers.NewStreams(r.Host.Log, log, 1<<20, 1<<20)
+	streams := peers.NewStreams(r.Host.Loop, r.Host.Log, log, 1<<20, 1<<20)
 	r.Clients = New(Host{
 		Loop: r.Host.Loop, Log: r.Host.Log, Apply: r.Host.Apply, Streams: streams, Workers: workers, Journal: log,
 		Topics: topics.New(topics.Host{

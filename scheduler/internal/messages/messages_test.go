@@ -40,7 +40,7 @@ func stream(t *testing.T, ours bool) (st *peers.Stream, next func() msgpack.Map)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := peers.NewStreams(slog.New(slog.DiscardHandler), noJournal{}, 1<<20, 1<<20)
+	all := peers.NewStreams(nil, slog.New(slog.DiscardHandler), noJournal{}, 1<<20, 1<<20)
 	st = all.Open(near)
 	st.Ours = ours
 	st.Out.Start()

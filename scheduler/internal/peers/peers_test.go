@@ -15,6 +15,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/hosttest"
+	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/wire"
 )
 
@@ -279,7 +280,7 @@ func read(t *testing.T, c comm.Comm) (ops []string) {
 // What is said in a turn leaves at its end, in order, also messages with frames; a stream that ends is closed after it.
 func TestStreams(t *testing.T) {
 	near, far := pipe(t)
-	s := NewStreams(slog.New(slog.DiscardHandler), noJournal{}, 1<<20, 1<<20)
+	s := NewStreams(nil, slog.New(slog.DiscardHandler), noJournal{}, 1<<20, 1<<20)
 	st := s.Open(near)
 	st.Out.Start()
 	st.Send("one")
@@ -315,23 +316,40 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+// ending is a loop whose end the test decides.
+type ending struct {
+	loop.Loop
+	done chan struct{}
+}
+
+func (l ending) Done() <-chan struct{} { return l.done }
+
 // A stream has so many messages in the loop and no more.
 func TestCredits(t *testing.T) {
 	h := hosttest.New(t)
-	near, _ := pipe(t)
-	st := NewStreams(h.Log, noJournal{}, 1<<20, 1<<20).Open(near)
-	for range streamCredits {
-		if err := st.Admit(t.Context(), h.Loop); err != nil {
-			t.Fatal(err)
+	near, far := pipe(t)
+	l := ending{h.Loop, make(chan struct{})}
+	st := NewStreams(l, h.Log, noJournal{}, 1<<20, 1<<20).Open(near)
+	go func() {
+		for range 2 * streamCredits {
+			if Say(t.Context(), far, "x") != nil {
+				return
+			}
 		}
+	}()
+	ended, delivered := make(chan error, 1), make(chan *wire.Message, 2*streamCredits)
+	go func() {
+		ended <- st.In.Run(t.Context(), func(m *wire.Message) error { delivered <- m; return nil })
+	}()
+	st.In.Release(<-delivered)
+	for range streamCredits {
+		<-delivered
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := st.Admit(ctx, h.Loop); err == nil {
-		t.Error("one message more was admitted")
+	close(l.done) // nothing is given back any more
+	if err := <-ended; err != hosttest.ErrClosed {
+		t.Errorf("the end of the loop ends the stream with %v, want %v", err, hosttest.ErrClosed)
 	}
-	st.Credit()
-	if err := st.Admit(t.Context(), h.Loop); err != nil {
-		t.Errorf("after a credit: %v", err)
+	if n := len(delivered); n > 0 {
+		t.Errorf("%d messages more than the credits were delivered", n)
 	}
 }

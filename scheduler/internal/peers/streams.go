@@ -49,14 +49,13 @@ const streamCredits = 8
 type Stream struct {
 	set  *Streams
 	Comm comm.Comm
+	In   *rpc.Reader
 	Out  *rpc.Writer
 	// Client or worker is whose it is.
 	Client *Client
 	Worker *Worker
 	// Ours tells that the peer is Millstream's.
 	Ours bool
-	// credits holds a token for each message that waits for the loop.
-	credits chan struct{}
 
 	// The loop's:
 	Gone    bool // nothing that still arrives is heard
@@ -74,6 +73,7 @@ type Journal interface {
 
 // Streams are all streams of a scheduler. The loop owns it; open may be called by any goroutine.
 type Streams struct {
+	loop    loop.Loop
 	log     *slog.Logger
 	journal Journal
 	limit   int64       // of bytes that wait for one peer
@@ -82,15 +82,16 @@ type Streams struct {
 }
 
 // NewStreams returns streams that drop a peer when more than limit bytes wait for it, or more than total for all.
-func NewStreams(log *slog.Logger, journal Journal, limit, total int64) *Streams {
-	s := &Streams{log: log, journal: journal, limit: limit}
+func NewStreams(l loop.Loop, log *slog.Logger, journal Journal, limit, total int64) *Streams {
+	s := &Streams{loop: l, log: log, journal: journal, limit: limit}
 	s.Backlog.Limit = total
 	return s
 }
 
 // Open makes a comm a stream. Its sender is started by the caller.
 func (s *Streams) Open(c comm.Comm) *Stream {
-	st := &Stream{set: s, Comm: c, Ours: c.Info().Millstream != nil, credits: make(chan struct{}, streamCredits)}
+	st := &Stream{set: s, Comm: c, Ours: c.Info().Millstream != nil,
+		In: rpc.NewReader(c, rpc.ReaderConfig{Credits: streamCredits, Owner: s.loop})}
 	cfg := rpc.WriterConfig{Limit: s.limit, Backlog: &s.Backlog}
 	if s.journal.Enabled() {
 		cfg.Commit = s.journal.Commit
@@ -106,21 +107,6 @@ func (s *Streams) Open(c comm.Comm) *Stream {
 // costs them a turn of their event loop however little is in it, so Dask's scheduler waits too
 // (5 ms for workers, 2 ms for clients). Go's get everything at once.
 const pythonInterval = 2 * time.Millisecond
-
-// Admit takes a credit for a message that goes to the loop. It waits while the loop has too many of the stream.
-func (st *Stream) Admit(ctx context.Context, l loop.Loop) error {
-	select {
-	case st.credits <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-l.Done():
-		return l.ClosedError()
-	}
-}
-
-// Credit gives back the credit of a message that the loop has done.
-func (st *Stream) Credit() { <-st.credits }
 
 // Connected reports whether messages can be sent. Only the loop calls it; a nil stream is not connected.
 func (st *Stream) Connected() bool { return st != nil && !st.Gone }

@@ -240,12 +240,11 @@ func TestSessionRead(t *testing.T) {
 	got := make(chan *wire.Message, n)
 	ended := make(chan error, 1)
 	go func() { ended <- session.Read(t.Context(), func(m *wire.Message) { got <- m }) }()
-	for range n { // no more than maxBatches wait; each that is given back lets another one in
-		m := <-got
-		if len(session.credit) > maxBatches {
-			t.Fatalf("%d batches wait", len(session.credit))
+	for range n { // each that is given back lets another one in
+		if wait := len(got); wait > maxBatches {
+			t.Fatalf("%d batches wait, want at most %d", wait, maxBatches)
 		}
-		session.Release(m)
+		session.Release(<-got)
 	}
 	why := errors.New("it speaks something else")
 	session.Fail(why)

@@ -19,7 +19,7 @@ type Session struct {
 	Millstream bool
 
 	comm    comm.Comm
-	credit  chan struct{} // one for each batch that waits for a turn
+	in      *rpc.Reader
 	failure atomic.Pointer[error]
 	over    context.Context // ends with the stream
 	end     context.CancelFunc
@@ -33,8 +33,7 @@ const maxBatches = 64
 
 func newSession(c comm.Comm) *Session {
 	s := &Session{comm: c, Send: rpc.NewWriter(c, rpc.WriterConfig{Linger: stream.Linger}),
-		Millstream: c.Info().Millstream != nil,
-		credit:     make(chan struct{}, maxBatches)}
+		Millstream: c.Info().Millstream != nil, in: rpc.NewReader(c, rpc.ReaderConfig{Credits: maxBatches})}
 	s.over, s.end = context.WithCancel(context.Background())
 	s.Send.Start()
 	return s
@@ -52,34 +51,18 @@ func (s *Session) Over() context.Context { return s.over }
 // Read hands the stream's batches over until the stream ends, and returns why it did. Each batch must be given back
 // with Release. The session is over then.
 func (s *Session) Read(ctx context.Context, deliver func(*wire.Message)) error {
-	err := s.read(ctx, deliver)
+	err := s.in.Run(ctx, func(m *wire.Message) error {
+		deliver(m)
+		return nil
+	})
+	if f := s.failure.Load(); f != nil {
+		err = *f
+	}
 	s.end()
 	s.Send.Abort(errOver)
 	<-s.Send.Done()
 	return err
 }
 
-func (s *Session) read(ctx context.Context, deliver func(*wire.Message)) error {
-	for {
-		m, err := s.comm.Read(ctx)
-		if err != nil {
-			if f := s.failure.Load(); f != nil {
-				return *f
-			}
-			return err
-		}
-		select {
-		case s.credit <- struct{}{}:
-		case <-ctx.Done():
-			m.Release()
-			return context.Cause(ctx)
-		}
-		deliver(m)
-	}
-}
-
 // Release gives a batch of Read back.
-func (s *Session) Release(m *wire.Message) {
-	m.Release()
-	<-s.credit
-}
+func (s *Session) Release(m *wire.Message) { s.in.Release(m) }
