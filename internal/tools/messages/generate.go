@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,52 +37,94 @@ func (f *field) of(statement string) string { return strings.ReplaceAll(statemen
 
 func writeReaders(b *bytes.Buffer, list []message) {
 	b.WriteString("\n\n")
+	if slices.ContainsFunc(list, func(m message) bool { return m.op == "" }) {
+		b.WriteString("import \"go.millstream.dev/internal/wire/msgpack\"\n\n")
+	}
 	for i := range list {
 		list[i].reader(b)
 	}
 }
 
 func (m *message) reader(b *bytes.Buffer) {
-	fmt.Fprintf(b, "// Read reads the current message, whose op is %s.\nfunc (m *%s) Read(o *Ops) error {\n", m.op,
-		m.name)
+	// fail is how an error is returned, with the name of a field in the generated code or a text.
+	fail, failAt := "o.fail(k, %s)", "o.failAt(%q, %s)"
+	if m.op == "" {
+		fail, failAt = "inField(k, %s)", "inFieldAt(%q, %s)"
+		fmt.Fprintf(b, "// read reads the part.\nfunc (m *%s) read(in *msgpack.Reader) error {\n", m.name)
+	} else {
+		fmt.Fprintf(b, "// Read reads the current message, whose op is %s.\nfunc (m *%s) Read(o *Ops) error {\n", m.op,
+			m.name)
+	}
+	failed := "return " + fmt.Sprintf(fail, "err") + "\n"
 	var reset []string
 	for i := range m.fields {
 		f := &m.fields[i]
 		if f.none != "" {
 			reset = append(reset, f.name+": "+f.none)
-		} else if r := kinds[f.typ].reset; r != "" {
+		} else if r := f.kind.reset; r != "" {
 			reset = append(reset, f.name+": "+f.of(r))
 		}
 	}
 	fmt.Fprintf(b, "*m = %s{%s}\n", m.name, strings.Join(reset, ", "))
-	b.WriteString("r := o.r // on the stack\nfor range o.fields {\nk, err := r.ReadName()\n" +
-		"if err != nil {\nreturn o.fail(k, err)\n}\n")
+	if m.op == "" {
+		b.WriteString("r := *in // on the stack\nn, err := r.ReadMapLen()\nif err != nil {\nreturn err\n}\nfor range n {\n")
+	} else {
+		b.WriteString("r := o.r // on the stack\nfor range o.fields {\n")
+	}
+	b.WriteString("k, err := r.ReadName()\nif err != nil {\n" + failed + "}\n")
 	if len(m.fields) == 0 {
-		b.WriteString("if err = r.Skip(); err != nil {\nreturn o.fail(k, err)\n}\n}\n")
+		b.WriteString("if err = r.Skip(); err != nil {\n" + failed + "}\n}\n")
 	} else {
 		b.WriteString("switch string(k) {\n")
 		for i := range m.fields {
 			f := &m.fields[i]
-			read := kinds[f.typ].read
-			if f.required && kinds[f.typ].readRequired != "" {
-				read = kinds[f.typ].readRequired
+			read := f.kind.read
+			if f.required && f.kind.readRequired != "" {
+				read = f.kind.readRequired
 			} else if f.lenient {
-				read = kinds[f.typ].readLenient
+				read = f.kind.readLenient
 			}
 			fmt.Fprintf(b, "case %q:\n%s\n", f.wire, f.of(read))
 		}
-		b.WriteString("default:\nerr = r.Skip()\n}\nif err != nil {\nreturn o.fail(k, err)\n}\n}\n")
+		b.WriteString("default:\nerr = r.Skip()\n}\nif err != nil {\n" + failed + "}\n}\n")
 	}
 	for i := range m.fields {
 		f := &m.fields[i]
-		if f.required && kinds[f.typ].readRequired == "" || f.required && f.typ == "Key" {
-			fmt.Fprintf(b, "if %s {\nreturn o.failAt(%q, errMissing)\n}\n", f.of(kinds[f.typ].empty), f.wire)
+		if f.required && f.kind.readRequired == "" || f.required && f.typ == "Key" {
+			fmt.Fprintf(b, "if %s {\nreturn "+failAt+"\n}\n", f.of(f.kind.empty), f.wire, "errMissing")
 		}
 		if f.least != "" {
-			fmt.Fprintf(b, "if %s < %s {\nreturn o.failAt(%q, tooSmall(%[1]s, %[2]s))\n}\n", f.of("$"), f.least, f.wire)
+			fmt.Fprintf(b, "if %s < %s {\nreturn "+failAt+"\n}\n", f.of("$"), f.least, f.wire,
+				"tooSmall("+f.of("$")+", "+f.least+")")
 		}
 	}
-	b.WriteString("o.end, o.walked = r, true\nreturn nil\n}\n\n")
+	if m.op == "" {
+		b.WriteString("*in = r\nreturn nil\n}\n\n")
+		if !m.listed {
+			return
+		}
+		// Without type parameters: a call of a method of one would put r on the heap.
+		fmt.Fprintf(b, `// read%[1]sList reads a list of parts into list, none for nil.
+func read%[1]sList(r *msgpack.Reader, list []%[1]s) ([]%[1]s, error) {
+	if r.TryNil() {
+		return list, nil
+	}
+	n, err := r.ReadArrayLen()
+	for ; err == nil && n > 0; n-- {
+		if len(list) < cap(list) {
+			list = list[:len(list)+1] // the memory of its lists is used again
+		} else {
+			list = append(list, %[1]s{})
+		}
+		err = list[len(list)-1].read(r)
+	}
+	return list, err
+}
+
+`, m.name)
+	} else {
+		b.WriteString("o.end, o.walked = r, true\nreturn nil\n}\n\n")
+	}
 }
 
 func writeAppenders(b *bytes.Buffer, list []message) {
@@ -123,8 +166,14 @@ func quote(b []byte) string {
 }
 
 func (m *message) appender(b *bytes.Buffer) {
-	fmt.Fprintf(b, "// Append appends the message, whose op is %s.\nfunc (m *%s) Append(b *Buffer) {\nbody := b.Body\n",
-		m.op, m.name)
+	named := 1 // op
+	if m.op == "" {
+		named = 0
+		fmt.Fprintf(b, "// append appends the part.\nfunc (m *%s) append(body []byte) []byte {\n", m.name)
+	} else {
+		fmt.Fprintf(b, "// Append appends the message, whose op is %s.\nfunc (m *%s) Append(b *Buffer) {\n"+
+			"body := b.Body\n", m.op, m.name)
+	}
 	c := &constant{to: b}
 	optional := 0
 	for _, f := range m.fields {
@@ -132,24 +181,26 @@ func (m *message) appender(b *bytes.Buffer) {
 			optional++
 		}
 	}
-	if fixed := 1 + len(m.fields) - optional; optional == 0 {
+	if fixed := named + len(m.fields) - optional; optional == 0 {
 		c.text = msgpack.AppendMapHeader(c.text, fixed)
 	} else {
 		fmt.Fprintf(b, "n := byte(%#x)\n", 0x80|fixed)
 		for i := range m.fields {
 			if f := &m.fields[i]; f.omitempty {
-				fmt.Fprintf(b, "if %s {\nn++\n}\n", f.of(kinds[f.typ].present))
+				fmt.Fprintf(b, "if %s {\nn++\n}\n", f.of(f.kind.present))
 			}
 		}
 		b.WriteString("body = append(body, n)\n")
 	}
-	c.add("op")
-	c.add(m.op)
+	if m.op != "" {
+		c.add("op")
+		c.add(m.op)
+	}
 	for i := range m.fields {
 		f := &m.fields[i]
 		if f.omitempty {
 			c.flush()
-			fmt.Fprintf(b, "if %s {\n", f.of(kinds[f.typ].present))
+			fmt.Fprintf(b, "if %s {\n", f.of(f.kind.present))
 		}
 		c.add(f.wire)
 		c.flush()
@@ -159,11 +210,28 @@ func (m *message) appender(b *bytes.Buffer) {
 		}
 	}
 	c.flush()
-	b.WriteString("b.Body = body\n}\n\n")
+	if m.op == "" {
+		b.WriteString("return body\n}\n\n")
+		if !m.listed {
+			return
+		}
+		fmt.Fprintf(b, `// append%[1]sList appends a list of parts.
+func append%[1]sList(body []byte, list []%[1]s) []byte {
+	body = msgpack.AppendArrayHeader(body, len(list))
+	for i := range list {
+		body = list[i].append(body)
+	}
+	return body
+}
+
+`, m.name)
+	} else {
+		b.WriteString("b.Body = body\n}\n\n")
+	}
 }
 
 func (f *field) appender(b *bytes.Buffer) {
-	k := kinds[f.typ]
+	k := &f.kind
 	switch {
 	case k.frames:
 		fmt.Fprintf(b, "b.Body = body\n%s\nbody = b.Body\n", f.of(k.append))
@@ -181,9 +249,12 @@ func (f *field) appender(b *bytes.Buffer) {
 func writeTable(b *bytes.Buffer, list []message) {
 	b.WriteString("_test\n\nimport \"go.millstream.dev/internal/wire/message\"\n\n")
 	b.WriteString("type generated interface {\nRead(*message.Ops) error\nAppend(*message.Buffer)\n}\n\n")
-	b.WriteString("// all makes a message of each op.\nvar all = map[string]func() generated{\n")
+	b.WriteString("// all makes each message. Some ops have two, for different receivers.\n" +
+		"var all = []struct {\nop string\nmake func() generated\n}{\n")
 	for _, m := range list {
-		fmt.Fprintf(b, "%q: func() generated { return new(message.%s) },\n", m.op, m.name)
+		if m.op != "" {
+			fmt.Fprintf(b, "{%q, func() generated { return new(message.%s) }},\n", m.op, m.name)
+		}
 	}
 	b.WriteString("}\n")
 }

@@ -46,6 +46,19 @@ type X struct {
 	Took  float64 `+"`msg:\"took,none=-1\"`"+`
 	Count int64   `+"`msg:\"count,min=2\"`"+`
 	Value Object  `+"`msg:\"value\"`"+`
+	Parts []Part  `+"`msg:\"parts\"`"+`
+}
+
+// X2 is X for another receiver.
+//
+//message:op do-x to client
+type X2 struct{ One Part `+"`msg:\"one,omitempty\"`"+` }
+
+// Part is a part.
+//
+//message:part
+type Part struct {
+	Name  string `+"`msg:\"name,required\"`"+`
 }
 
 // Y is none.
@@ -55,14 +68,21 @@ type Y struct{ A chan int }
 		t.Fatal(err)
 	}
 	for name, wants := range map[string][]string{
-		"read_gen.go": {"func (m *X) Read(o *Ops) error {", "*m = X{Took: -1}", "\tcase \"key\":\n\t\t\tm.Key, err = " +
-			"readKey(&r)",
+		"read_gen.go": {"func (m *X) Read(o *Ops) error {", "*m = X{Took: -1, Parts: m.Parts[:0]}",
+			"\tcase \"key\":\n\t\t\tm.Key, err = " +
+				"readKey(&r)",
 			"if m.Key == \"\" {\n\t\treturn o.failAt(\"key\", errMissing)", "if m.Count < 2 {",
-			"if !r.TryNil() {\n\t\t\t\tm.Count, err = r.ReadInt()"},
-		"append_gen.go": {"func (m *X) Append(b *Buffer) {", "n := byte(0x85)", "if m.Note != \"\" {\n\t\tn++",
+			"if !r.TryNil() {\n\t\t\t\tm.Count, err = r.ReadInt()", "m.Parts, err = readPartList(&r, m.Parts)",
+			"func (m *X2) Read(o *Ops) error {", "func (m *Part) read(in *msgpack.Reader) error {",
+			"return inField(k, err)", "return inFieldAt(\"name\", errMissing)"},
+		"append_gen.go": {"func (m *X) Append(b *Buffer) {", "n := byte(0x86)", "if m.Note != \"\" {\n\t\tn++",
 			`body = append(body, "\xa2op\xa4do-x\xa3key"...)`, "if m.Took == -1 {\n\t\tbody = msgpack.AppendNil(body)",
-			"b.Body = body\n\tm.Value.append(b)\n\tbody = b.Body\n\tb.Body = body\n}"},
-		"all_gen_test.go": {`"do-x": func() generated { return new(message.X) },`},
+			"b.Body = body\n\tm.Value.append(b)\n\tbody = b.Body\n",
+			"body = appendPartList(body, m.Parts)\n\tb.Body = body\n}",
+			"func (m *Part) append(body []byte) []byte {\n\tbody = append(body, \"\\x81\\xa4name\"...)",
+			"if m.One != (Part{}) {\n\t\tbody = append(body, \"\\xa3one\"...)\n\t\tbody = m.One.append(body)"},
+		"all_gen_test.go": {`{"do-x", func() generated { return new(message.X) }},`,
+			`{"do-x", func() generated { return new(message.X2) }},`},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(string(files[name]), want) {
@@ -92,6 +112,8 @@ func TestGenerateRejects(t *testing.T) {
 		"//message:op x\ntype X struct { A int64 `msg:\"a,min=x\"` }":              "option min",
 		"//message:op x\ntype X struct { A bool `msg:\"a\"`; B bool `msg:\"a\"` }": "two fields",
 		"//message:op x\ntype X struct{}\n\n//message:op x\ntype Y struct{}":       "X and Y have the op x",
+		"//message:part\ntype X struct{}":                                          "no struct has a line",
+		"//message:part\ntype Y struct { A Object `msg:\"a\"` }":                   "no frames",
 		many + "}": "more than 14 fields",
 		"type":     "expected",
 	} {

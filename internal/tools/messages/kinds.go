@@ -64,5 +64,27 @@ var kinds = map[string]kind{
 		options: []string{"omitempty"}, present: "!$.empty()",
 		read: "err = $.read(&r)", append: "$.append(b)", frames: true,
 	},
+	"[]string": {
+		options: []string{"omitempty", "lenient"}, present: "$ != nil", reset: "$[:0]",
+		read: "$, err = readTexts(&r, $)", readLenient: "$, err = readAnyTexts(&r, $)",
+		append: "body = appendTexts(body, $)",
+	},
+	"KeyList":    {read: "err = $.read(&r)", append: "body = $.append(body)"},
 	"StartStops": {read: "err = $.read(&r)", append: "body = $.append(body)"},
+}
+
+// partKind is the kind of fields that are a part, whose type is comparable if the field has the option omitempty.
+func partKind(name string) kind {
+	return kind{
+		options: []string{"omitempty"}, present: "$ != (" + name + "{})",
+		read: "if !r.TryNil() {\nerr = $.read(&r)\n}", append: "body = $.append(body)",
+	}
+}
+
+// partsKind is that of fields that are lists of parts.
+func partsKind(name string) kind {
+	return kind{
+		options: []string{"omitempty"}, present: "len($) > 0", reset: "$[:0]",
+		read: "$, err = read" + name + "List(&r, $)", append: "body = append" + name + "List(body, $)",
+	}
 }

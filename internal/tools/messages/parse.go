@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"go/types"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -13,9 +15,11 @@ import (
 	"strings"
 )
 
-// message is a struct with an op.
+// message is a struct with an op, or a part of such a struct: then op is "".
 type message struct {
 	name, op string
+	to       string // who gets it, where the op has another form for others
+	listed   bool   // a part of which others have lists
 	fields   []field
 }
 
@@ -26,12 +30,22 @@ type field struct {
 	orNil               bool   // the zero value is written as nil
 	lenient             bool   // what is no text is read as none
 	none, least         string // numbers, "" without
+	kind                kind
 }
 
-// directive starts the line of a comment that makes a struct a message.
-const directive = "//message:op "
+// has reports whether the message has a field of a type.
+func (m *message) has(typ string) bool {
+	return slices.ContainsFunc(m.fields, func(f field) bool { return f.typ == typ })
+}
 
-// parse returns the messages of the package in a folder, in the order of files and of their lines.
+// directive starts the line of a comment that makes a struct a message, and partDirective is the line that makes it a
+// part of messages.
+const (
+	directive     = "//message:op "
+	partDirective = "//message:part"
+)
+
+// parse returns the messages of the package in a folder and their parts, in the order of files and of their lines.
 func parse(dir string) (list []message, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -40,6 +54,7 @@ func parse(dir string) (list []message, err error) {
 	slices.Sort(paths)
 	ops := map[string]string{}
 	set := token.NewFileSet()
+	var decls []ast.Decl
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, "_gen.go") {
 			continue
@@ -48,53 +63,75 @@ func parse(dir string) (list []message, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range f.Decls {
-			m, err := messageOf(d)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", set.Position(d.Pos()), err)
-			}
-			if m == nil {
-				continue
-			}
-			if other := ops[m.op]; other != "" {
-				return nil, fmt.Errorf("%s: %s and %s have the op %s", set.Position(d.Pos()), other, m.name, m.op)
-			}
-			ops[m.op] = m.name
-			list = append(list, *m)
+		decls = append(decls, f.Decls...)
+	}
+	known := maps.Clone(kinds)
+	for _, d := range decls { // parts may be declared behind messages that have them
+		if _, part := directivesOf(d); part {
+			name := d.(*ast.GenDecl).Specs[0].(*ast.TypeSpec).Name.Name
+			known[name], known["[]"+name] = partKind(name), partsKind(name)
 		}
 	}
-	if len(list) == 0 {
+	for _, d := range decls {
+		m, err := messageOf(d, known)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", set.Position(d.Pos()), err)
+		}
+		if m == nil {
+			continue
+		}
+		id := m.op + " " + m.to
+		if other := ops[id]; other != "" && m.op != "" {
+			return nil, fmt.Errorf("%s: %s and %s have the op %s", set.Position(d.Pos()), other, m.name, m.op)
+		}
+		ops[id] = m.name
+		list = append(list, *m)
+	}
+	for i := range list {
+		list[i].listed = slices.ContainsFunc(list, func(m message) bool { return m.has("[]" + list[i].name) })
+	}
+	if !slices.ContainsFunc(list, func(m message) bool { return m.op != "" }) {
 		return nil, fmt.Errorf("%s: no struct has a line %q in its comment", dir, directive)
 	}
 	return list, nil
 }
 
-// messageOf returns the message that a declaration is, nil for others.
-func messageOf(d ast.Decl) (*message, error) {
+// directivesOf returns the text behind the directive of a type, "" without one, and whether the type is a part.
+func directivesOf(d ast.Decl) (op string, part bool) {
 	g, ok := d.(*ast.GenDecl)
 	if !ok || g.Tok != token.TYPE || g.Doc == nil || len(g.Specs) != 1 {
-		return nil, nil
+		return "", false
 	}
-	op := ""
 	for _, c := range g.Doc.List {
 		if rest, ok := strings.CutPrefix(c.Text, directive); ok {
 			op = strings.TrimSpace(rest)
 		}
+		part = part || c.Text == partDirective
 	}
-	if op == "" {
+	return op, part
+}
+
+// messageOf returns the message that a declaration is, or the part, nil for others.
+func messageOf(d ast.Decl, known map[string]kind) (*message, error) {
+	op, part := directivesOf(d)
+	if op == "" && !part {
 		return nil, nil
 	}
-	spec := g.Specs[0].(*ast.TypeSpec)
+	spec := d.(*ast.GenDecl).Specs[0].(*ast.TypeSpec)
 	st, ok := spec.Type.(*ast.StructType)
 	if !ok {
 		return nil, fmt.Errorf("%s is no struct", spec.Name)
 	}
-	m := &message{name: spec.Name.Name, op: op}
+	m := &message{name: spec.Name.Name}
+	m.op, m.to, _ = strings.Cut(op, " to ")
 	for _, f := range st.Fields.List {
 		if len(f.Names) != 1 || f.Tag == nil {
 			return nil, fmt.Errorf("%s: a field has no name or no tag msg of its own", m.name)
 		}
-		x, err := fieldOf(f)
+		x, err := fieldOf(f, known)
+		if err == nil && part && x.kind.frames {
+			err = errors.New("a part has no frames")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", m.name, f.Names[0], err)
 		}
@@ -109,12 +146,13 @@ func messageOf(d ast.Decl) (*message, error) {
 	return m, nil
 }
 
-func fieldOf(f *ast.Field) (x field, err error) {
+func fieldOf(f *ast.Field, known map[string]kind) (x field, err error) {
 	x.name, x.typ = f.Names[0].Name, types.ExprString(f.Type)
-	kind, ok := kinds[x.typ]
+	kind, ok := known[x.typ]
 	if !ok {
 		return x, fmt.Errorf("fields of type %s are not known", x.typ)
 	}
+	x.kind = kind
 	tag, err := strconv.Unquote(f.Tag.Value)
 	if err != nil {
 		return x, err

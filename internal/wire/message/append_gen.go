@@ -23,7 +23,7 @@ func (m *UpdateGraph) Append(b *Buffer) {
 	m.Expr.append(b)
 	body = b.Body
 	body = append(body, "\xa4keys"...)
-	body = appendRaw(body, m.Keys)
+	body = m.Keys.append(body)
 	body = append(body, "\xb1internal_priority"...)
 	body = appendRaw(body, m.InternalPriority)
 	body = append(body, "\xafsubmitting_task"...)
@@ -145,6 +145,172 @@ func (m *UnsubscribeTopic) Append(b *Buffer) {
 	b.Body = body
 }
 
+// Append appends the message, whose op is stream-start.
+func (m *StreamStart) Append(b *Buffer) {
+	body := b.Body
+	n := byte(0x83)
+	if m.Millstream != (SchedulerID{}) {
+		n++
+	}
+	body = append(body, n)
+	body = append(body, "\xa2op\xacstream-start\xa7warning"...)
+	body = msgpack.AppendString(body, m.Warning)
+	body = append(body, "\xa5error"...)
+	body = msgpack.AppendString(body, m.Error)
+	if m.Millstream != (SchedulerID{}) {
+		body = append(body, "\xaamillstream"...)
+		body = m.Millstream.append(body)
+	}
+	b.Body = body
+}
+
+// append appends the part.
+func (m *SchedulerID) append(body []byte) []byte {
+	body = append(body, "\x82\xa2id"...)
+	body = msgpack.AppendString(body, m.ID)
+	body = append(body, "\xa5epoch"...)
+	body = msgpack.AppendInt(body, m.Epoch)
+	return body
+}
+
+// Append appends the message, whose op is key-in-memory.
+func (m *KeyInMemory) Append(b *Buffer) {
+	body := b.Body
+	n := byte(0x82)
+	if m.Workers != nil {
+		n++
+	}
+	if m.Type != nil {
+		n++
+	}
+	body = append(body, n)
+	body = append(body, "\xa2op\xadkey-in-memory\xa3key"...)
+	body = append(body, m.Key...)
+	if m.Workers != nil {
+		body = append(body, "\xa7workers"...)
+		body = appendTexts(body, m.Workers)
+	}
+	if m.Type != nil {
+		body = append(body, "\xa4type"...)
+		body = appendBytes(body, m.Type)
+	}
+	b.Body = body
+}
+
+// Append appends the message, whose op is task-erred.
+func (m *KeyErred) Append(b *Buffer) {
+	body := b.Body
+	n := byte(0x84)
+	if m.TracebackText != "" {
+		n++
+	}
+	body = append(body, n)
+	body = append(body, "\xa2op\xaatask-erred\xa3key"...)
+	body = append(body, m.Key...)
+	body = append(body, "\xa9exception"...)
+	b.Body = body
+	m.Exception.append(b)
+	body = b.Body
+	body = append(body, "\xa9traceback"...)
+	b.Body = body
+	m.Traceback.append(b)
+	body = b.Body
+	if m.TracebackText != "" {
+		body = append(body, "\xaetraceback_text"...)
+		body = msgpack.AppendString(body, m.TracebackText)
+	}
+	b.Body = body
+}
+
+// Append appends the message, whose op is lost-data.
+func (m *LostData) Append(b *Buffer) {
+	body := b.Body
+	body = append(body, "\x82\xa2op\xa9lost-data\xa3key"...)
+	body = append(body, m.Key...)
+	b.Body = body
+}
+
+// Append appends the message, whose op is task-retried.
+func (m *TaskRetried) Append(b *Buffer) {
+	body := b.Body
+	body = append(body, "\x82\xa2op\xactask-retried\xa3key"...)
+	body = append(body, m.Key...)
+	b.Body = body
+}
+
+// Append appends the message, whose op is cancelled-keys.
+func (m *CancelledKeys) Append(b *Buffer) {
+	body := b.Body
+	body = append(body, "\x84\xa2op\xaecancelled-keys\xa4keys"...)
+	body = AppendKeys(body, m.Keys)
+	body = append(body, "\xa6reason"...)
+	body = appendText(body, m.Reason)
+	body = append(body, "\xa3msg"...)
+	body = appendText(body, m.Msg)
+	b.Body = body
+}
+
+// Append appends the message, whose op is restart.
+func (m *Restart) Append(b *Buffer) {
+	body := b.Body
+	body = append(body, "\x81\xa2op\xa7restart"...)
+	b.Body = body
+}
+
+// Append appends the message, whose op is adjust-heartbeat-interval.
+func (m *AdjustHeartbeat) Append(b *Buffer) {
+	body := b.Body
+	body = append(body, "\x82\xa2op\xb9adjust-heartbeat-interval\xa8interval"...)
+	body = msgpack.AppendFloat(body, m.Interval)
+	b.Body = body
+}
+
+// Append appends the message, whose op is millstream-unrunnable.
+func (m *Unrunnable) Append(b *Buffer) {
+	body := b.Body
+	body = append(body, "\x83\xa2op\xb5millstream-unrunnable\xa9shortages"...)
+	body = appendShortageList(body, m.Shortages)
+	body = append(body, "\xa6repeat"...)
+	body = msgpack.AppendBool(body, m.Repeat)
+	b.Body = body
+}
+
+// append appends the part.
+func (m *Shortage) append(body []byte) []byte {
+	body = append(body, "\x85\xa6reason"...)
+	body = msgpack.AppendString(body, m.Reason)
+	body = append(body, "\xa4text"...)
+	body = msgpack.AppendString(body, m.Text)
+	body = append(body, "\xa5tasks"...)
+	body = msgpack.AppendInt(body, m.Tasks)
+	body = append(body, "\xa4keys"...)
+	body = AppendKeys(body, m.Keys)
+	body = append(body, "\xa4more"...)
+	body = msgpack.AppendBool(body, m.More)
+	return body
+}
+
+// appendShortageList appends a list of parts.
+func appendShortageList(body []byte, list []Shortage) []byte {
+	body = msgpack.AppendArrayHeader(body, len(list))
+	for i := range list {
+		body = list[i].append(body)
+	}
+	return body
+}
+
+// Append appends the message, whose op is event.
+func (m *Event) Append(b *Buffer) {
+	body := b.Body
+	body = append(body, "\x83\xa2op\xa5event\xa5topic"...)
+	body = msgpack.AppendString(body, m.Topic)
+	body = append(body, "\xa5event"...)
+	b.Body = body
+	m.Event.append(b)
+	body = b.Body
+	b.Body = body
+}
+
 // Append appends the message, whose op is compute-task.
 func (m *ComputeTask) Append(b *Buffer) {
 	body := b.Body
@@ -246,6 +412,18 @@ func (m *RemoveWorker) Append(b *Buffer) {
 	body = msgpack.AppendString(body, m.Worker)
 	body = append(body, "\xabstimulus_id"...)
 	body = msgpack.AppendString(body, m.StimulusID)
+	b.Body = body
+}
+
+// Append appends the message, whose op is shuffle-fail.
+func (m *ShuffleFail) Append(b *Buffer) {
+	body := b.Body
+	body = append(body, "\x84\xa2op\xacshuffle-fail\xaashuffle_id"...)
+	body = msgpack.AppendString(body, m.ShuffleID)
+	body = append(body, "\xa6run_id"...)
+	body = msgpack.AppendInt(body, m.RunID)
+	body = append(body, "\xa7message"...)
+	body = msgpack.AppendString(body, m.Message)
 	b.Body = body
 }
 

@@ -8,8 +8,8 @@ package message
 type UpdateGraph struct {
 	// Expr is the pickled expression that makes the graph.
 	Expr Object `msg:"expr_ser"`
-	// Keys are the wanted keys: a list, or a set. See EachKey.
-	Keys Raw `msg:"keys"`
+	// Keys are the wanted keys.
+	Keys KeyList `msg:"keys"`
 	// InternalPriority maps keys to numbers; nil to let the scheduler order.
 	InternalPriority Raw `msg:"internal_priority"`
 	// SubmittingTask is the task that sent it, "" from outside.

@@ -5,12 +5,14 @@
 //
 //	msg:"NAME[,OPTION…]"
 //
-// with the name on the wire. They are written in the order of the struct. Options:
+// with the name on the wire. They are written in the order of the struct. Where an op has another form for one
+// receiver, the line is "message:op NAME to RECEIVER". A struct with a line "message:part" is a map without an op,
+// which messages have as a field or in a list. Options:
 //
 //	required   it may not be nil; a key, text or list of keys may not be missing or empty
 //	omitempty  the zero value is not written
 //	nil        "" and an empty key are written as nil
-//	lenient    a text that is for people: what is no text is read as ""
+//	lenient    a text that is for people: what is no text is read as ""; what is no list of texts as none
 //	none=N     N stands for a number that is nil or missing
 //	min=N      the least number
 //

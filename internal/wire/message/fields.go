@@ -129,6 +129,81 @@ func EachKey(raw []byte, f func(key []byte) error) error {
 	return err
 }
 
+// KeyList is a list of keys, or a set, that is too long to be made of Keys.
+type KeyList struct {
+	// Raw is the list or set as msgpack: see EachKey. Read sets it.
+	Raw Raw
+	// Joined are the keys that Append writes, one behind the other, N how many there are; Set writes a set.
+	Joined []byte
+	N      int
+	Set    bool
+}
+
+func (l *KeyList) read(r *msgpack.Reader) (err error) {
+	*l = KeyList{}
+	l.Raw, err = readRaw(r)
+	return err
+}
+
+func (l *KeyList) append(b []byte) []byte {
+	if l.Raw != nil {
+		return append(b, l.Raw...)
+	}
+	if l.Set {
+		b = append(b, "\x82\xa7__Set__\xc3\xa7as-list"...)
+	}
+	b = msgpack.AppendArrayHeader(b, l.N)
+	return append(b, l.Joined...)
+}
+
+// readTexts reads a list of texts into texts, none for nil.
+func readTexts(r *msgpack.Reader, texts []string) ([]string, error) {
+	if r.TryNil() {
+		return texts, nil
+	}
+	n, err := r.ReadArrayLen()
+	for ; err == nil && n > 0; n-- {
+		var b []byte
+		if b, err = r.ReadStringBytes(); err == nil {
+			texts = append(texts, msgpack.Borrow(b))
+		}
+	}
+	return texts, err
+}
+
+// readAnyTexts reads a list of texts, none for what is no list.
+func readAnyTexts(r *msgpack.Reader, texts []string) ([]string, error) {
+	if r.Kind() != msgpack.Array {
+		return texts, r.Skip()
+	}
+	return readTexts(r, texts)
+}
+
+func appendTexts(b []byte, texts []string) []byte {
+	b = msgpack.AppendArrayHeader(b, len(texts))
+	for _, s := range texts {
+		b = msgpack.AppendString(b, s)
+	}
+	return b
+}
+
+// EachHolder calls f for each key of a map from keys to lists of addresses, as msgpack, with the key in its canonical
+// form. What f gets borrows from raw; the list is valid until f returns, and empty where the value is no list.
+func EachHolder(raw []byte, f func(key []byte, addresses []string)) error {
+	r := msgpack.NewReader(raw)
+	var list []string
+	n, err := r.ReadMapLen()
+	for ; err == nil && n > 0; n-- {
+		var k []byte
+		if k, err = r.ReadKey(nil); err == nil {
+			if list, err = readAnyTexts(&r, list[:0]); err == nil {
+				f(k, list)
+			}
+		}
+	}
+	return err
+}
+
 // readSizes reads a list of integers into sizes, none for nil.
 func readSizes(r *msgpack.Reader, sizes []int64) ([]int64, error) {
 	if r.TryNil() {

@@ -40,6 +40,15 @@ func fill(t testing.TB, m generated) {
 		case *message.Object:
 			p.Value = &wire.Serialized{Header: []byte("header of " + name),
 				Frames: []wire.Frame{wire.HeapFrame([]byte("frame of " + name))}}
+		case *[]string:
+			*p = []string{"text of " + name, ""}
+		case *message.KeyList:
+			*p = message.KeyList{Joined: []byte("\xa1a\x92\xa1x\x05"), N: 2, Set: true}
+		case *message.SchedulerID:
+			*p = message.SchedulerID{ID: "id of " + name, Epoch: 7}
+		case *[]message.Shortage:
+			*p = []message.Shortage{{Reason: "r", Text: "t", Tasks: 3, Keys: []message.Key{taskid.NewKey(name)},
+				More: true}, {Text: "other", Keys: []message.Key{}}}
 		case *message.StartStops:
 			p.Parts = []message.Part{{Action: "transfer", Start: 1, Stop: 2}, {Action: "compute", Start: 2.5, Stop: 4}}
 		default:
@@ -70,7 +79,8 @@ func readAll(body []byte, m generated) error {
 
 // Every message is read as it was written, and has the op and the fields that its struct declares.
 func TestRoundTrip(t *testing.T) {
-	for op, make := range all {
+	for _, c := range all {
+		op, make := c.op, c.make
 		want, got := make(), make()
 		fill(t, want)
 		fill(t, got) // what was there before is gone
@@ -100,6 +110,10 @@ func TestRoundTrip(t *testing.T) {
 				if p.Frame == 0 || p.Pickled || string(frames.Frames[p.Frame].Bytes()) != header {
 					t.Errorf("%s.%s: got %+v", op, name, p)
 				}
+			case *message.KeyList:
+				if keys, err := message.ReadKeys(p.Raw); err != nil || len(keys) != 2 || keys[1] != "\x92\xa1x\x05" {
+					t.Errorf("%s.%s: got %v, %v", op, name, keys, err)
+				}
 			case *message.StartStops:
 				if p.Start != 2.5 || p.Stop != 4 || len(p.Raw) == 0 || p.Raw[0] != 0x92 {
 					t.Errorf("%s.%s: got %+v", op, name, p)
@@ -115,7 +129,8 @@ func TestRoundTrip(t *testing.T) {
 
 // The empty form of a message is read as such: nil for what is not there, and no field that is to be omitted.
 func TestEmpty(t *testing.T) {
-	for op, make := range all {
+	for _, c := range all {
+		op, make := c.op, c.make
 		want := make()
 		body := appended(want).Body
 		v, err := msgpack.Decode(body)
@@ -155,13 +170,17 @@ func TestWrongKinds(t *testing.T) {
 		reflect.TypeFor[float64]():       {"1.5", true},
 		reflect.TypeFor[message.Object](): {msgpack.MapOf("__Serialized__", 0),
 			msgpack.MapOf("__Pickled__", 1<<40)},
-		reflect.TypeFor[message.StartStops](): {[]any{1}, []any{msgpack.MapOf("start", "x")}},
+		reflect.TypeFor[[]message.Shortage](): {7, []any{1}, []any{msgpack.MapOf("tasks", "x")},
+			[]any{msgpack.MapOf("keys", 5)}, []any{msgpack.MapOf(1, 5)}},
+		reflect.TypeFor[message.SchedulerID](): {"x", msgpack.MapOf("epoch", "1")},
+		reflect.TypeFor[message.StartStops]():  {[]any{1}, []any{msgpack.MapOf("start", "x")}},
 	}
-	for op, make := range all {
+	for _, c := range all {
+		op, make := c.op, c.make
 		typ := reflect.TypeOf(make()).Elem()
 		for i := range typ.NumField() {
 			name, options, _ := strings.Cut(typ.Field(i).Tag.Get("msg"), ",")
-			if options == "lenient" {
+			if strings.Contains(options, "lenient") {
 				continue
 			}
 			for _, bad := range wrong[typ.Field(i).Type] {
@@ -233,6 +252,14 @@ func TestOptions(t *testing.T) {
 	if err := read(&end, "op", "close", "reason", 5); err != nil || end.Reason != "" {
 		t.Errorf("a reason that is no text: got %q, %v", end.Reason, err)
 	}
+	memory := message.KeyInMemory{Workers: []string{"before"}}
+	if err := read(&memory, "op", "key-in-memory", "key", "k", "workers", msgpack.Map{}); err != nil ||
+		len(memory.Workers) != 0 {
+		t.Errorf("workers that are no list: got %q, %v", memory.Workers, err)
+	}
+	if err := read(&memory, "op", "key-in-memory", "key", "k", "workers", []any{5}); err == nil {
+		t.Error("workers that are no texts: no error")
+	}
 	var keys message.FreeKeys
 	if err := read(&keys, "op", "free-keys", "keys", msgpack.MapOf("__Set__", true, "as-list", []any{"a"}),
 		"stimulus_id", "s"); err != nil || len(keys.Keys) != 1 || keys.Keys[0] != taskid.NewKey("a") ||
@@ -243,7 +270,8 @@ func TestOptions(t *testing.T) {
 
 // Neither reading nor writing allocates, once lists have their memory.
 func TestNoAllocation(t *testing.T) {
-	for op, make := range all {
+	for _, c := range all {
+		op, make := c.op, c.make
 		m, into := make(), make()
 		fill(t, m)
 		b := appended(m)
@@ -273,8 +301,8 @@ func TestNoAllocation(t *testing.T) {
 
 // FuzzMessages reads messages of all ops, and writes what could be read.
 func FuzzMessages(f *testing.F) {
-	for _, make := range all {
-		m := make()
+	for _, c := range all {
+		m := c.make()
 		fill(f, m)
 		f.Add(appended(m).Body)
 	}
@@ -285,29 +313,36 @@ func FuzzMessages(f *testing.F) {
 		n := 0
 		for ops.Next() {
 			n++
-			make := all[string(ops.Op())]
-			if make == nil {
-				_, _ = ops.Raw()
-				continue
-			}
-			m := make()
-			if err := m.Read(&ops); err != nil {
-				if ops.Next() {
-					t.Fatalf("the walk goes on after %v", err)
+			for _, c := range all {
+				if c.op == string(ops.Op()) {
+					fuzzRead(t, ops, c.make)
 				}
-				return
 			}
-			if u, ok := m.(*message.UpdateGraph); ok {
-				_ = message.EachKey(u.Keys, func([]byte) error { return nil })
-			}
-			// Objects that are markers would need their frames; as they were read they are written again.
-			again := appended(m)
-			if err := readAll(again.Body, make()); err != nil {
-				t.Fatalf("%+v: read, written as %x and not read again: %v", m, again.Body, err)
+			if _, err := ops.Raw(); err != nil && ops.Next() {
+				t.Fatalf("the walk goes on after %v", err)
 			}
 		}
 		if n > len(b) {
 			t.Fatalf("%d messages in %d bytes", n, len(b))
 		}
 	})
+}
+
+// fuzzRead reads the current message of a walk, and writes what could be read.
+func fuzzRead(t *testing.T, ops message.Ops, make func() generated) {
+	m := make()
+	if err := m.Read(&ops); err != nil {
+		if ops.Next() {
+			t.Fatalf("the walk goes on after %v", err)
+		}
+		return
+	}
+	if u, ok := m.(*message.UpdateGraph); ok {
+		_ = message.EachKey(u.Keys.Raw, func([]byte) error { return nil })
+	}
+	// Objects that are markers would need their frames; as they were read they are written again.
+	again := appended(m)
+	if err := readAll(again.Body, make()); err != nil {
+		t.Fatalf("%+v: read, written as %x and not read again: %v", m, again.Body, err)
+	}
 }

@@ -185,6 +185,11 @@ func (o *Ops) failAt(field string, err error) error {
 	return o.err
 }
 
+// inField names a field of a part in an error.
+func inField(field []byte, err error) error { return inFieldAt(string(field), err) }
+
+func inFieldAt(field string, err error) error { return fmt.Errorf("%s: %w", field, err) }
+
 // errMissing is the cause of an Error about a field that is required.
 var errMissing = errors.New("missing or empty")
 

@@ -116,7 +116,7 @@ func TestGoldenOps(t *testing.T) {
 					break
 				}
 				var keys []string
-				err = message.EachKey(f.Keys, func(k []byte) error { keys = append(keys, string(k)); return nil })
+				err = message.EachKey(f.Keys.Raw, func(k []byte) error { keys = append(keys, string(k)); return nil })
 				if fmt.Sprint(keys) != "[\xa5add-1]" || f.Expr.Frame != 1 || f.Expr.Pickled ||
 					f.SubmittingTask != "" || f.InternalPriority == nil || !f.Code.Pickled {
 					t.Errorf("%s: %+v, %q", c.Name, f, keys)

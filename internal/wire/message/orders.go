@@ -82,6 +82,15 @@ type RemoveWorker struct {
 	StimulusID string `msg:"stimulus_id"`
 }
 
+// ShuffleFail tells a worker that a run of a shuffle is over.
+//
+//message:op shuffle-fail
+type ShuffleFail struct {
+	ShuffleID string `msg:"shuffle_id"`
+	RunID     int64  `msg:"run_id"`
+	Message   string `msg:"message"`
+}
+
 // Close tells a worker to end.
 //
 //message:op close

@@ -2,6 +2,8 @@
 
 package message
 
+import "go.millstream.dev/internal/wire/msgpack"
+
 // Read reads the current message, whose op is update-graph.
 func (m *UpdateGraph) Read(o *Ops) error {
 	*m = UpdateGraph{}
@@ -15,7 +17,7 @@ func (m *UpdateGraph) Read(o *Ops) error {
 		case "expr_ser":
 			err = m.Expr.read(&r)
 		case "keys":
-			m.Keys, err = readRaw(&r)
+			err = m.Keys.read(&r)
 		case "internal_priority":
 			m.InternalPriority, err = readRaw(&r)
 		case "submitting_task":
@@ -261,6 +263,357 @@ func (m *UnsubscribeTopic) Read(o *Ops) error {
 	return nil
 }
 
+// Read reads the current message, whose op is stream-start.
+func (m *StreamStart) Read(o *Ops) error {
+	*m = StreamStart{}
+	r := o.r // on the stack
+	for range o.fields {
+		k, err := r.ReadName()
+		if err != nil {
+			return o.fail(k, err)
+		}
+		switch string(k) {
+		case "warning":
+			m.Warning, err = readAnyText(&r)
+		case "error":
+			m.Error, err = readAnyText(&r)
+		case "millstream":
+			if !r.TryNil() {
+				err = m.Millstream.read(&r)
+			}
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return o.fail(k, err)
+		}
+	}
+	o.end, o.walked = r, true
+	return nil
+}
+
+// read reads the part.
+func (m *SchedulerID) read(in *msgpack.Reader) error {
+	*m = SchedulerID{}
+	r := *in // on the stack
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return err
+	}
+	for range n {
+		k, err := r.ReadName()
+		if err != nil {
+			return inField(k, err)
+		}
+		switch string(k) {
+		case "id":
+			m.ID, err = readText(&r)
+		case "epoch":
+			if !r.TryNil() {
+				m.Epoch, err = r.ReadInt()
+			}
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return inField(k, err)
+		}
+	}
+	*in = r
+	return nil
+}
+
+// Read reads the current message, whose op is key-in-memory.
+func (m *KeyInMemory) Read(o *Ops) error {
+	*m = KeyInMemory{Workers: m.Workers[:0]}
+	r := o.r // on the stack
+	for range o.fields {
+		k, err := r.ReadName()
+		if err != nil {
+			return o.fail(k, err)
+		}
+		switch string(k) {
+		case "key":
+			m.Key, err = readKey(&r)
+		case "workers":
+			m.Workers, err = readAnyTexts(&r, m.Workers)
+		case "type":
+			m.Type, err = readBytes(&r)
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return o.fail(k, err)
+		}
+	}
+	if m.Key == "" {
+		return o.failAt("key", errMissing)
+	}
+	o.end, o.walked = r, true
+	return nil
+}
+
+// Read reads the current message, whose op is task-erred.
+func (m *KeyErred) Read(o *Ops) error {
+	*m = KeyErred{}
+	r := o.r // on the stack
+	for range o.fields {
+		k, err := r.ReadName()
+		if err != nil {
+			return o.fail(k, err)
+		}
+		switch string(k) {
+		case "key":
+			m.Key, err = readKey(&r)
+		case "exception":
+			err = m.Exception.read(&r)
+		case "traceback":
+			err = m.Traceback.read(&r)
+		case "traceback_text":
+			m.TracebackText, err = readAnyText(&r)
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return o.fail(k, err)
+		}
+	}
+	if m.Key == "" {
+		return o.failAt("key", errMissing)
+	}
+	o.end, o.walked = r, true
+	return nil
+}
+
+// Read reads the current message, whose op is lost-data.
+func (m *LostData) Read(o *Ops) error {
+	*m = LostData{}
+	r := o.r // on the stack
+	for range o.fields {
+		k, err := r.ReadName()
+		if err != nil {
+			return o.fail(k, err)
+		}
+		switch string(k) {
+		case "key":
+			m.Key, err = readKey(&r)
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return o.fail(k, err)
+		}
+	}
+	if m.Key == "" {
+		return o.failAt("key", errMissing)
+	}
+	o.end, o.walked = r, true
+	return nil
+}
+
+// Read reads the current message, whose op is task-retried.
+func (m *TaskRetried) Read(o *Ops) error {
+	*m = TaskRetried{}
+	r := o.r // on the stack
+	for range o.fields {
+		k, err := r.ReadName()
+		if err != nil {
+			return o.fail(k, err)
+		}
+		switch string(k) {
+		case "key":
+			m.Key, err = readKey(&r)
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return o.fail(k, err)
+		}
+	}
+	if m.Key == "" {
+		return o.failAt("key", errMissing)
+	}
+	o.end, o.walked = r, true
+	return nil
+}
+
+// Read reads the current message, whose op is cancelled-keys.
+func (m *CancelledKeys) Read(o *Ops) error {
+	*m = CancelledKeys{Keys: m.Keys[:0]}
+	r := o.r // on the stack
+	for range o.fields {
+		k, err := r.ReadName()
+		if err != nil {
+			return o.fail(k, err)
+		}
+		switch string(k) {
+		case "keys":
+			m.Keys, err = readKeys(&r, m.Keys)
+		case "reason":
+			m.Reason, err = readAnyText(&r)
+		case "msg":
+			m.Msg, err = readAnyText(&r)
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return o.fail(k, err)
+		}
+	}
+	o.end, o.walked = r, true
+	return nil
+}
+
+// Read reads the current message, whose op is restart.
+func (m *Restart) Read(o *Ops) error {
+	*m = Restart{}
+	r := o.r // on the stack
+	for range o.fields {
+		k, err := r.ReadName()
+		if err != nil {
+			return o.fail(k, err)
+		}
+		if err = r.Skip(); err != nil {
+			return o.fail(k, err)
+		}
+	}
+	o.end, o.walked = r, true
+	return nil
+}
+
+// Read reads the current message, whose op is adjust-heartbeat-interval.
+func (m *AdjustHeartbeat) Read(o *Ops) error {
+	*m = AdjustHeartbeat{}
+	r := o.r // on the stack
+	for range o.fields {
+		k, err := r.ReadName()
+		if err != nil {
+			return o.fail(k, err)
+		}
+		switch string(k) {
+		case "interval":
+			if !r.TryNil() {
+				m.Interval, err = r.ReadFloat()
+			}
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return o.fail(k, err)
+		}
+	}
+	o.end, o.walked = r, true
+	return nil
+}
+
+// Read reads the current message, whose op is millstream-unrunnable.
+func (m *Unrunnable) Read(o *Ops) error {
+	*m = Unrunnable{Shortages: m.Shortages[:0]}
+	r := o.r // on the stack
+	for range o.fields {
+		k, err := r.ReadName()
+		if err != nil {
+			return o.fail(k, err)
+		}
+		switch string(k) {
+		case "shortages":
+			m.Shortages, err = readShortageList(&r, m.Shortages)
+		case "repeat":
+			if !r.TryNil() {
+				m.Repeat, err = r.ReadBool()
+			}
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return o.fail(k, err)
+		}
+	}
+	o.end, o.walked = r, true
+	return nil
+}
+
+// read reads the part.
+func (m *Shortage) read(in *msgpack.Reader) error {
+	*m = Shortage{Keys: m.Keys[:0]}
+	r := *in // on the stack
+	n, err := r.ReadMapLen()
+	if err != nil {
+		return err
+	}
+	for range n {
+		k, err := r.ReadName()
+		if err != nil {
+			return inField(k, err)
+		}
+		switch string(k) {
+		case "reason":
+			m.Reason, err = readAnyText(&r)
+		case "text":
+			m.Text, err = readAnyText(&r)
+		case "tasks":
+			if !r.TryNil() {
+				m.Tasks, err = r.ReadInt()
+			}
+		case "keys":
+			m.Keys, err = readKeys(&r, m.Keys)
+		case "more":
+			if !r.TryNil() {
+				m.More, err = r.ReadBool()
+			}
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return inField(k, err)
+		}
+	}
+	*in = r
+	return nil
+}
+
+// readShortageList reads a list of parts into list, none for nil.
+func readShortageList(r *msgpack.Reader, list []Shortage) ([]Shortage, error) {
+	if r.TryNil() {
+		return list, nil
+	}
+	n, err := r.ReadArrayLen()
+	for ; err == nil && n > 0; n-- {
+		if len(list) < cap(list) {
+			list = list[:len(list)+1] // the memory of its lists is used again
+		} else {
+			list = append(list, Shortage{})
+		}
+		err = list[len(list)-1].read(r)
+	}
+	return list, err
+}
+
+// Read reads the current message, whose op is event.
+func (m *Event) Read(o *Ops) error {
+	*m = Event{}
+	r := o.r // on the stack
+	for range o.fields {
+		k, err := r.ReadName()
+		if err != nil {
+			return o.fail(k, err)
+		}
+		switch string(k) {
+		case "topic":
+			m.Topic, err = readAnyText(&r)
+		case "event":
+			err = m.Event.read(&r)
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return o.fail(k, err)
+		}
+	}
+	o.end, o.walked = r, true
+	return nil
+}
+
 // Read reads the current message, whose op is compute-task.
 func (m *ComputeTask) Read(o *Ops) error {
 	*m = ComputeTask{}
@@ -481,6 +834,35 @@ func (m *RemoveWorker) Read(o *Ops) error {
 			m.Worker, err = readText(&r)
 		case "stimulus_id":
 			m.StimulusID, err = readText(&r)
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return o.fail(k, err)
+		}
+	}
+	o.end, o.walked = r, true
+	return nil
+}
+
+// Read reads the current message, whose op is shuffle-fail.
+func (m *ShuffleFail) Read(o *Ops) error {
+	*m = ShuffleFail{}
+	r := o.r // on the stack
+	for range o.fields {
+		k, err := r.ReadName()
+		if err != nil {
+			return o.fail(k, err)
+		}
+		switch string(k) {
+		case "shuffle_id":
+			m.ShuffleID, err = readText(&r)
+		case "run_id":
+			if !r.TryNil() {
+				m.RunID, err = r.ReadInt()
+			}
+		case "message":
+			m.Message, err = readText(&r)
 		default:
 			err = r.Skip()
 		}

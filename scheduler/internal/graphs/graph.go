@@ -127,8 +127,8 @@ func ReadUpdate(ops *message.Ops, u *message.UpdateGraph) (*Graph, error) {
 		return nil, err
 	}
 	g := &Graph{Raw: raw}
-	g.Event.Keys = slices.Grow(g.Event.Keys, min(len(u.Keys)/8, 1<<20))
-	err = message.EachKey(u.Keys, func(k []byte) error {
+	g.Event.Keys = slices.Grow(g.Event.Keys, min(len(u.Keys.Raw)/8, 1<<20))
+	err = message.EachKey(u.Keys.Raw, func(k []byte) error {
 		g.Event.Keys = append(g.Event.Keys, task.Key(msgpack.Borrow(k)))
 		return nil
 	})

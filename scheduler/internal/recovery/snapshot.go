@@ -244,7 +244,7 @@ func graphKeys(raw []byte) (keys []task.Key, err error) {
 	if err := u.Read(&ops); err != nil {
 		return nil, err
 	}
-	err = message.EachKey(u.Keys, func(k []byte) error {
+	err = message.EachKey(u.Keys.Raw, func(k []byte) error {
 		keys = append(keys, task.Key(k))
 		return nil
 	})
