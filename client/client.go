@@ -18,7 +18,6 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Config describes a client. Its zero value is useful.
@@ -93,7 +92,7 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 		cfg.Logger = slog.Default()
 	}
 	c := &Client{cfg: cfg, address: commaddr.Normalize(address), id: cfg.Name + "-" + randomHex(8), log: cfg.Logger}
-	c.topics = topics.New(func(m msgpack.Raw) { _ = c.tracker.Queue(m) }) // a client that has ended has no topics
+	c.topics = topics.New(func(m tracker.Message) { _ = c.tracker.Queue(m) }) // a client that has ended has no topics
 	c.tracker = tracker.New(tracker.Config{ID: c.id, Registry: c.registry, Event: c.topics.Deliver, Log: c.log,
 		Failure: func(key task.Key, exception, traceback any) error { return newTaskError(key, exception, traceback) }})
 	var err error

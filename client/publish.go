@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"go.millstream.dev/client/internal/daskgraph"
-	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
@@ -54,7 +54,7 @@ func Publish[T any](ctx context.Context, c *Client, name string, futures []*Futu
 // to here before it answers requests with the mark.
 func (c *Client) flush() string {
 	uid := randomHex(8)
-	_ = c.tracker.Queue(tracker.Op("publish_flush_batched_send", "uid", uid)) // the request fails if this does
+	_ = c.tracker.Queue(&message.PublishFlush{UID: msgpack.AppendString(nil, uid)}) // the request fails if this does
 	return uid
 }
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/wire"
 )
 
@@ -86,9 +86,14 @@ func (q *Queue[T]) value(ctx context.Context, r record) (T, error) {
 	if r.key == "" {
 		return task.FromPlain[T](r.data)
 	}
-	f := takeFuture[T](q.c, "queue-future-release", q.name, r)
+	f := q.take(r)
 	defer f.Release()
 	return f.Result(ctx)
+}
+
+// take returns the future of a record of the queue.
+func (q *Queue[T]) take(r record) *Future[T] {
+	return takeFuture[T](q.c, r, &message.QueueReceived{Name: task.NewKey(q.name), Key: r.key, Token: r.token})
 }
 
 // GetFuture takes the next future, when there is one. A value is an error, and is lost.
@@ -104,7 +109,7 @@ func (q *Queue[T]) GetFuture(ctx context.Context) (*Future[T], error) {
 	if r.key == "" {
 		return nil, fmt.Errorf("client: queue %s gave a value, not a future: use Get", q.name)
 	}
-	return takeFuture[T](q.c, "queue-future-release", q.name, r), nil
+	return q.take(r), nil
 }
 
 // GetAll takes all that is there now, perhaps nothing.
@@ -139,6 +144,6 @@ func (q *Queue[T]) Len(ctx context.Context) (int, error) {
 // Close gives the queue up. It is idempotent.
 func (q *Queue[T]) Close() {
 	q.once.Do(func() {
-		_ = q.c.tracker.Queue(tracker.Op("queue_release", "name", q.name)) // the end of the client releases it too
+		_ = q.c.tracker.Queue(&message.QueueRelease{Name: task.NewKey(q.name)}) // the end of the client releases it too
 	})
 }

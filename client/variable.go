@@ -7,6 +7,7 @@ import (
 
 	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -44,27 +45,10 @@ func readRecord(v any) (record, error) {
 	return record{}, fmt.Errorf("client: a record of type %.40q", d.GetString("type"))
 }
 
-// noteMessage tells the scheduler that a future which it gave out is held.
-func noteMessage(op, name string, r record) msgpack.Raw {
-	n := 3
-	if r.token != "" {
-		n = 4
-	}
-	b := msgpack.AppendMapHeader(nil, n)
-	for _, s := range []string{"op", op, "name", name, "key"} {
-		b = msgpack.AppendString(b, s)
-	}
-	b = append(b, r.key...)
-	if r.token != "" {
-		b = msgpack.AppendString(msgpack.AppendString(b, "token"), r.token)
-	}
-	return b
-}
-
-// take makes the future of a record that the scheduler gave out.
-func takeFuture[T any](c *Client, op, name string, r record) *Future[T] {
+// takeFuture returns the future of a record that the scheduler gave out. note tells the scheduler that it is held.
+func takeFuture[T any](c *Client, r record, note tracker.Message) *Future[T] {
 	f := FutureOf[T](c, r.key)
-	_ = c.tracker.Queue(noteMessage(op, name, r)) // the future has the error
+	_ = c.tracker.Queue(note) // the future has the error
 	return f
 }
 
@@ -120,7 +104,7 @@ func (v *Variable[T]) Get(ctx context.Context) (T, error) {
 	if r.key == "" {
 		return task.FromPlain[T](r.data)
 	}
-	f := takeFuture[T](v.c, "variable-future-received-confirm", v.name, r)
+	f := v.take(r)
 	defer f.Release()
 	return f.Result(ctx)
 }
@@ -134,10 +118,15 @@ func (v *Variable[T]) GetFuture(ctx context.Context) (*Future[T], error) {
 	if r.key == "" {
 		return nil, fmt.Errorf("client: variable %s holds a value, not a future: use Get", v.name)
 	}
-	return takeFuture[T](v.c, "variable-future-received-confirm", v.name, r), nil
+	return v.take(r), nil
+}
+
+// take returns the future of a record of the variable.
+func (v *Variable[T]) take(r record) *Future[T] {
+	return takeFuture[T](v.c, r, &message.VariableReceived{Name: task.NewKey(v.name), Key: r.key, Token: r.token})
 }
 
 // Delete makes it unset.
 func (v *Variable[T]) Delete() error {
-	return v.c.tracker.Queue(tracker.Op("variable_delete", "name", v.name))
+	return v.c.tracker.Queue(&message.VariableDelete{Name: task.NewKey(v.name)})
 }

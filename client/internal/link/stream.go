@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/wire"
 )
 
@@ -48,33 +50,27 @@ func (l *Link) begin(ctx context.Context, conn comm.Comm) (*stream, error) {
 		return nil, err
 	}
 	defer m.Release()
-	v, err := wire.Decode(m, wire.DecodeOptions{})
-	if err != nil {
-		return nil, err
-	}
-	start, ok := v.(wire.Dict)
-	if list, is := v.([]any); is && len(list) > 0 {
-		start, ok = list[0].(wire.Dict)
-	}
-	if !ok || start.GetString("op") != "stream-start" {
+	ops := message.OpsOf(m)
+	if !ops.Next() || string(ops.Op()) != "stream-start" {
+		v, err := wire.Decode(m, wire.DecodeOptions{})
+		if err != nil {
+			return nil, err
+		}
 		if err := rpc.ReplyError("register-client", l.cfg.Address, v); err != nil {
 			return nil, err
 		}
 		return nil, fmt.Errorf("not a Dask scheduler: answer to register-client is %.100v", v)
 	}
-	if text := start.GetString("error"); text != "" {
+	var start message.StreamStart
+	if err := start.Read(&ops); err != nil {
+		return nil, err
+	}
+	if text := start.Error; text != "" {
 		return nil, fmt.Errorf("the scheduler refuses the client: %s", text)
 	}
 	s := &stream{comm: conn}
-	if v, ok := start.Get("millstream"); ok {
-		if d, ok := v.(wire.Dict); ok {
-			s.identity.ID = d.GetString("id")
-			if e, ok := d.Get("epoch"); ok {
-				s.identity.Epoch, _ = e.(int64)
-			}
-		}
-	}
-	if text := start.GetString("warning"); text != "" {
+	s.identity.ID, s.identity.Epoch = strings.Clone(start.Millstream.ID), start.Millstream.Epoch
+	if text := strings.Clone(start.Warning); text != "" {
 		level := slog.LevelWarn
 		if s.identity.IsDask() {
 			level = slog.LevelDebug // it misses the Python packages of a client that has no Python
@@ -91,7 +87,7 @@ func (l *Link) beat(ctx context.Context) {
 	for {
 		select {
 		case <-t.C:
-			_ = l.cfg.Tracker.Queue(tracker.Op("heartbeat-client")) // an error ends ctx too
+			_ = l.cfg.Tracker.Queue(&message.HeartbeatClient{}) // an error ends ctx too
 		case <-ctx.Done():
 			return
 		}

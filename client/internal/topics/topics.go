@@ -3,10 +3,11 @@ package topics
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"go.millstream.dev/client/internal/tracker"
-	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/wire"
 )
 
@@ -19,7 +20,7 @@ type Event struct {
 
 // Topics are the subscriptions. Any number of goroutines may use them.
 type Topics struct {
-	send func(op, topic string)
+	send func(tracker.Message) // queues a message; it does not block
 
 	mu   sync.Mutex // guards subs; held while messages are queued, so that their order is that of the subscriptions
 	subs map[string][]*subscription
@@ -28,10 +29,8 @@ type Topics struct {
 type subscription struct{ f func(Event) }
 
 // New returns Topics without subscriptions. queue queues a message to the scheduler; it does not block.
-func New(queue func(msgpack.Raw)) *Topics {
-	return &Topics{subs: map[string][]*subscription{}, send: func(op, topic string) {
-		queue(tracker.Op(op, "topic", topic))
-	}}
+func New(queue func(tracker.Message)) *Topics {
+	return &Topics{subs: map[string][]*subscription{}, send: queue}
 }
 
 // Subscribe calls f for every event of a topic from now on. The returned function ends it.
@@ -40,7 +39,7 @@ func (t *Topics) Subscribe(topic string, f func(Event)) (stop func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.subs[topic]) == 0 {
-		t.send("subscribe-topic", topic)
+		t.send(&message.SubscribeTopic{Topic: topic})
 	}
 	t.subs[topic] = append(t.subs[topic], s)
 	return sync.OnceFunc(func() { t.unsubscribe(topic, s) })
@@ -53,7 +52,7 @@ func (t *Topics) unsubscribe(topic string, s *subscription) {
 	t.subs[topic] = all
 	if len(all) == 0 {
 		delete(t.subs, topic)
-		t.send("unsubscribe-topic", topic)
+		t.send(&message.UnsubscribeTopic{Topic: topic})
 	}
 }
 
@@ -62,15 +61,15 @@ func (t *Topics) Resume() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for topic := range t.subs {
-		t.send("subscribe-topic", topic)
+		t.send(&message.SubscribeTopic{Topic: topic})
 	}
 }
 
-// Deliver calls the subscribers of an event, as the scheduler sends it. No lock is held meanwhile.
-func (t *Topics) Deliver(d wire.Dict) {
-	e := Event{Topic: d.GetString("topic")}
-	v, _ := d.Get("event")
-	if pair, ok := v.([]any); ok && len(pair) == 2 {
+// Deliver calls the subscribers of a topic with an event, as the scheduler sends it: a list of time and value. No lock
+// is held meanwhile.
+func (t *Topics) Deliver(topic string, event any) {
+	e := Event{Topic: strings.Clone(topic)}
+	if pair, ok := event.([]any); ok && len(pair) == 2 {
 		e.Time, _ = pair[0].(float64)
 		e.Value = wire.Clone(pair[1])
 	}

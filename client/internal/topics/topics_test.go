@@ -6,9 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/wire"
 )
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
@@ -17,8 +18,10 @@ func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 func newTopics(t *testing.T) (*Topics, *[]string) {
 	t.Helper()
 	var queued []string
-	return New(func(m msgpack.Raw) {
-		v, err := msgpack.Decode(m)
+	return New(func(m tracker.Message) {
+		var b message.Buffer
+		m.Append(&b)
+		v, err := msgpack.Decode(b.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,9 +30,8 @@ func newTopics(t *testing.T) (*Topics, *[]string) {
 	}), &queued
 }
 
-func event(topic string, value any) wire.Dict {
-	return wire.NewDict("op", "event", "topic", topic, "event", []any{1.5, value})
-}
+// event returns the arguments of Deliver.
+func event(topic string, value any) (string, any) { return topic, []any{1.5, value} }
 
 func TestSubscriptions(t *testing.T) {
 	ts, queued := newTopics(t)
@@ -101,7 +103,7 @@ func TestEventWithoutValue(t *testing.T) {
 	var got []Event
 	ts.Subscribe("x", func(e Event) { got = append(got, e) })
 	for _, v := range []any{nil, "text", []any{1.5}, []any{"no time", "v"}} {
-		ts.Deliver(wire.NewDict("topic", "x", "event", v))
+		ts.Deliver("x", v)
 	}
 	if len(got) != 4 || got[0].Value != nil || got[1].Value != nil || got[2].Value != nil || got[3].Value != "v" ||
 		got[3].Time != 0 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/message"
 )
 
 // A cancellation is numbered, and the scheduler repeats reason and number: when its answer comes, the key may have been
@@ -36,17 +36,9 @@ func (t *Tracker) Cancel(states []*State, force bool) error {
 	if t.closed != nil {
 		return t.closed
 	}
-	b := msgpack.AppendMapHeader(nil, 6)
-	b = appendField(b, "op", "cancel-keys")
-	b = msgpack.AppendString(b, "keys")
-	b = task.AppendKeys(b, keys)
-	b = appendField(b, "client", t.cfg.ID)
-	b = msgpack.AppendString(b, "force")
-	b = msgpack.AppendBool(b, force)
 	t.cancels++
-	b = appendField(b, "reason", cancelReason+t.cfg.ID)
-	b = appendField(b, "msg", cancelNumber+strconv.FormatInt(t.cancels, 10))
-	t.queue(b)
+	t.queue(&message.CancelKeys{Keys: keys, Client: t.cfg.ID, Force: force, Reason: cancelReason + t.cfg.ID,
+		Msg: cancelNumber + strconv.FormatInt(t.cancels, 10)})
 	for _, s := range states {
 		s.cancel("", "")
 	}

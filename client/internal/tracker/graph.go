@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"go.millstream.dev/client/internal/daskgraph"
-	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/task/taskgraph"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -32,6 +32,7 @@ type Graph struct {
 	left   int    // of them that have not ended
 	notes  map[string]int
 	sealed *wire.Serialized
+	fifo   [16]byte // memory for opts.FIFO as msgpack
 	// unordered leaves the order of the tasks to the scheduler.
 	unordered bool
 	dask      *daskgraph.Graph // the sealed graph as Dask's scheduler takes it; nil for one of this module
@@ -98,54 +99,26 @@ func (t *Tracker) seal(g *Graph) error {
 	return err
 }
 
-// append adds the message of a sealed graph.
-func (g *Graph) append(b *rpc.Batch) {
-	expr := g.sealed
-	if g.dask != nil {
-		expr = g.dask.Expr
+// Values of fields of update-graph that are always the same, as msgpack.
+var (
+	rawTrue, rawFalse = message.Raw{0xc3}, message.Raw{0xc2}
+	noCollections     = message.Raw("\x81\xabcollections\x90")
+)
+
+// append appends the message of a sealed graph.
+func (g *Graph) append(b *message.Buffer) {
+	u := message.UpdateGraph{Expr: message.Object{Value: g.sealed}, Keys: message.KeyList{Joined: g.wanted, N: g.n},
+		SubmittingTask: g.opts.Submitting, FIFOTimeout: msgpack.AppendString(g.fifo[:0], g.opts.FIFO), Actors: rawFalse,
+		Annotations:  message.Object{Raw: message.EmptyMap}, // they are in the graph
+		SpanMetadata: message.Object{Raw: noCollections}}
+	if g.opts.Actors {
+		u.Actors = rawTrue
 	}
-	b.Begin()
-	b.Body = appendField(msgpack.AppendMapHeader(b.Body, 9), "op", "update-graph")
-	b.Body = msgpack.AppendString(b.Body, "expr_ser")
-	b.Serialized(expr)
-	body := msgpack.AppendString(b.Body, "keys")
-	if g.dask != nil { // releases before 2025.7 want a set
-		body = msgpack.AppendMapHeader(body, 2)
-		body = msgpack.AppendString(body, "__Set__")
-		body = msgpack.AppendBool(body, true)
-		body = msgpack.AppendString(body, "as-list")
+	if d := g.dask; d != nil {
+		u.Expr.Value, u.InternalPriority = d.Expr, d.Priority
+		u.Keys.Set = true // releases before 2025.7 want a set
+		u.Annotations = message.Object{Pickle: d.Pickled, Raw: d.Annotations}
+		u.SpanMetadata = message.Object{Pickle: daskgraph.SpanMetadata()}
 	}
-	body = msgpack.AppendArrayHeader(body, g.n)
-	body = append(body, g.wanted...)
-	body = msgpack.AppendString(body, "internal_priority")
-	if g.dask != nil && g.dask.Priority != nil {
-		body = append(body, g.dask.Priority...)
-	} else {
-		body = msgpack.AppendNil(body)
-	}
-	body = msgpack.AppendString(body, "submitting_task")
-	if g.opts.Submitting == "" {
-		body = msgpack.AppendNil(body)
-	} else {
-		body = append(body, g.opts.Submitting...)
-	}
-	body = appendField(body, "fifo_timeout", g.opts.FIFO)
-	body = msgpack.AppendString(body, "actors")
-	body = msgpack.AppendBool(body, g.opts.Actors)
-	b.Body = msgpack.AppendString(body, "annotations")
-	switch {
-	case g.dask == nil: // they are in the graph
-		b.Body = msgpack.AppendMapHeader(b.Body, 0)
-	case g.dask.Pickled != nil:
-		b.Pickled(g.dask.Pickled)
-	default:
-		b.Body = append(b.Body, g.dask.Annotations...)
-	}
-	b.Body = msgpack.AppendString(b.Body, "span_metadata")
-	if g.dask != nil {
-		b.Pickled(daskgraph.SpanMetadata())
-		return
-	}
-	b.Body = msgpack.AppendString(msgpack.AppendMapHeader(b.Body, 1), "collections")
-	b.Body = msgpack.AppendArrayHeader(b.Body, 0)
+	u.Append(b)
 }

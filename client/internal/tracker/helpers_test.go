@@ -29,7 +29,7 @@ var ours = Identity{ID: "S", Epoch: 1}
 // empty is a client that is connected to a scheduler of this module and holds nothing.
 func empty(t testing.TB) *Tracker {
 	t.Helper()
-	c := New(Config{ID: "C", Registry: func() string { return "r" }, Event: func(wire.Dict) {},
+	c := New(Config{ID: "C", Registry: func() string { return "r" }, Event: func(string, any) {},
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Failure: func(key task.Key, exception, traceback any) error {
 			if b, ok := exception.([]byte); ok {

@@ -2,9 +2,10 @@ package tracker
 
 import (
 	"fmt"
+	"strings"
 
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/message"
 )
 
 // addresses numbers addresses of workers, so that a key's state has a small one.
@@ -13,36 +14,17 @@ type addresses struct {
 	index map[string]int32
 }
 
-// readFirst reads a list of addresses and returns the index of the first, -1 if there is none.
-func (a *addresses) readFirst(r *msgpack.Reader) (int32, error) {
-	if r.Kind() != msgpack.Array {
-		return -1, r.Skip()
+// first returns the index of the first of a list of addresses, which are not kept, -1 if there is none.
+func (a *addresses) first(list []string) int32 {
+	if len(list) == 0 {
+		return -1
 	}
-	n, err := r.ReadArrayLen()
-	if err != nil {
-		return -1, err
-	}
-	at := int32(-1)
-	for i := range n {
-		b, err := r.ReadStringBytes()
-		if err != nil {
-			return -1, err
-		}
-		if i == 0 {
-			at = a.add(b)
-		}
-	}
-	return at, nil
-}
-
-// add returns the index of an address.
-func (a *addresses) add(b []byte) int32 {
-	if i, ok := a.index[string(b)]; ok {
+	if i, ok := a.index[list[0]]; ok {
 		return i
 	}
-	i := int32(len(a.list))
-	a.list = append(a.list, string(b))
-	a.index[string(b)] = i
+	i, address := int32(len(a.list)), strings.Clone(list[0])
+	a.list = append(a.list, address)
+	a.index[address] = i
 	return i
 }
 
@@ -81,24 +63,13 @@ func (t *Tracker) ByWorker(keys []*State, which []int) (byWorker map[string][]in
 func (t *Tracker) SetPlaces(body []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := msgpack.NewReader(body)
-	n, err := r.ReadMapLen()
+	err := message.EachHolder(body, func(k []byte, workers []string) {
+		if s := t.keys[task.Key(k)]; s != nil {
+			s.where = t.addresses.first(workers)
+		}
+	})
 	if err != nil {
 		return fmt.Errorf("client: answer to who_has: %w", err)
-	}
-	for range n {
-		k, err := r.ReadKey(nil)
-		if err != nil {
-			return fmt.Errorf("client: answer to who_has: %w", err)
-		}
-		s := t.keys[task.Key(k)]
-		at, err := t.addresses.readFirst(&r)
-		if err != nil {
-			return fmt.Errorf("client: answer to who_has: %w", err)
-		}
-		if s != nil {
-			s.where = at
-		}
 	}
 	return nil
 }
@@ -123,9 +94,6 @@ func (t *Tracker) Recheck(keys []*State, which []int) {
 		if s.status == Finished {
 			s.status, s.where = Lost, -1
 		}
-		b := msgpack.AppendMapHeader(nil, 2)
-		b = appendField(b, "op", "report-key")
-		b = append(msgpack.AppendString(b, "key"), s.key...)
-		t.queue(b)
+		t.queue(&message.ReportKey{Key: s.key})
 	}
 }

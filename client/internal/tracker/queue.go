@@ -6,14 +6,13 @@ import (
 	"slices"
 
 	"go.millstream.dev/internal/rpc"
-	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/wire"
 )
 
 // Item is one message of the queue: encoded, or a graph that may still grow.
 type Item struct {
-	raw   msgpack.Raw
+	raw   message.Raw
 	graph *Graph
 }
 
@@ -74,25 +73,37 @@ func (t *Tracker) flushReleases() {
 	if len(t.releasing) == 0 {
 		return
 	}
-	t.out = append(t.out, Item{raw: keysMessage("client-releases-keys", t.releasing, t.cfg.ID)})
+	n := 0
+	for _, k := range t.releasing {
+		n += len(k)
+	}
+	f := message.ClientReleasesKeys{Keys: t.releasing, Client: t.cfg.ID}
+	b := message.Buffer{Body: make([]byte, 0, 64+len(t.cfg.ID)+n)}
+	f.Append(&b)
+	t.out = append(t.out, Item{raw: b.Body})
 	t.releasing = t.releasing[:0]
 }
 
+// Message is a message to the scheduler, one of the structs of package message, without frames.
+type Message interface{ Append(*message.Buffer) }
+
 // Queue queues a message. A client that has ended drops it and returns the cause.
-func (t *Tracker) Queue(raw msgpack.Raw) error {
+func (t *Tracker) Queue(m Message) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed != nil {
 		return t.closed
 	}
-	t.queue(raw)
+	t.queue(m)
 	return nil
 }
 
 // queue queues a message. The caller holds mu.
-func (t *Tracker) queue(raw msgpack.Raw) {
+func (t *Tracker) queue(m Message) {
 	t.flushReleases()
-	t.out = append(t.out, Item{raw: raw})
+	var b message.Buffer
+	m.Append(&b)
+	t.out = append(t.out, Item{raw: b.Body})
 	t.wakeWriter()
 }
 
@@ -168,38 +179,12 @@ func encodeItems(items []Item) *wire.Message {
 	b := rpc.NewBatch(n)
 	for _, it := range items {
 		if it.graph != nil {
-			it.graph.append(b)
+			b.Begin()
+			it.graph.append(&b.Buffer)
 		} else {
 			b.Begin()
 			b.Body = append(b.Body, it.raw...)
 		}
 	}
 	return b.Message()
-}
-
-// Op returns the message of an op with string arguments, given as names and values by turns.
-func Op(op string, args ...string) msgpack.Raw {
-	b := appendField(msgpack.AppendMapHeader(nil, 1+len(args)/2), "op", op)
-	for _, a := range args {
-		b = msgpack.AppendString(b, a)
-	}
-	return b
-}
-
-func appendField(b []byte, name, value string) []byte {
-	return msgpack.AppendString(msgpack.AppendString(b, name), value)
-}
-
-// keysMessage is an op about keys.
-func keysMessage(op string, keys []task.Key, client string) msgpack.Raw {
-	n := 64 + len(client)
-	for _, k := range keys {
-		n += len(k)
-	}
-	b := make([]byte, 0, n)
-	b = msgpack.AppendMapHeader(b, 3)
-	b = appendField(b, "op", op)
-	b = msgpack.AppendString(b, "keys")
-	b = task.AppendKeys(b, keys)
-	return appendField(b, "client", client)
 }

@@ -43,7 +43,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 
 func TestQueueIsBounded(t *testing.T) {
 	c := offline(t)
-	c.out, c.queued = []Item{{raw: Op("x")}}, maxQueued
+	c.out, c.queued = []Item{{raw: message.EmptyMap}}, maxQueued
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := c.WaitForSpace(ctx); err != context.Canceled {

@@ -59,6 +59,8 @@ func FuzzReceive(f *testing.F) {
 		wire.NewDict("op", "task-erred", "key", "b", "exception", []byte("x"), "traceback", nil),
 		wire.NewDict("op", "cancelled-keys", "keys", []any{"a"}, "reason", nil),
 		wire.NewDict("op", "lost-data", "key", "a"),
+		unrunnable(true, shortage("why", true, "a")),
+		wire.NewDict("op", "task-retried", "key", "b"),
 		wire.NewDict("op", "event", "topic", "t", "event", []any{1.5, "x"}),
 	} {
 		f.Add(encoded(f, []any{v}).Body())

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 )
 
 // Disconnected is called when the connection to the scheduler is lost. Dask's scheduler forgets a client whose
@@ -71,7 +72,7 @@ func (t *Tracker) Resume(id Identity, unsent []Item) {
 		}
 	}
 	if len(wanted) > 0 {
-		t.queue(keysMessage("client-desires-keys", wanted, t.cfg.ID))
+		t.queue(&message.ClientDesiresKeys{Keys: wanted, Client: t.cfg.ID})
 	}
 	t.wakeWriter()
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/wire"
 )
 
@@ -69,7 +70,7 @@ func TestDaskForgets(t *testing.T) {
 	c.Connected(Identity{})
 	a := submit(t, c, "a")
 	c.queued = maxQueued
-	if unsent := c.Disconnected([]Item{{raw: Op("x")}}); unsent != nil {
+	if unsent := c.Disconnected([]Item{{raw: message.EmptyMap}}); unsent != nil {
 		t.Errorf("%d messages are kept, want none", len(unsent))
 	}
 	wantStatus(t, c, a, Canceled)
@@ -92,7 +93,7 @@ func TestDaskForgets(t *testing.T) {
 func TestOursKeepsUnsent(t *testing.T) {
 	c := empty(t)
 	a := submit(t, c, "a")
-	if unsent := c.Disconnected([]Item{{raw: Op("x")}}); len(unsent) != 1 {
+	if unsent := c.Disconnected([]Item{{raw: message.EmptyMap}}); len(unsent) != 1 {
 		t.Errorf("%d messages are kept, want 1", len(unsent))
 	}
 	wantStatus(t, c, a, Pending)
@@ -196,7 +197,7 @@ func TestShortagesAreBounded(t *testing.T) {
 	if got := len(c.Shortages()); got != maxShortages {
 		t.Errorf("%d shortages are kept, want %d", got, maxShortages)
 	}
-	receive(t, c, wire.NewDict("op", "millstream-unrunnable", "shortages", "nonsense"))
+	receive(t, c, wire.NewDict("op", "millstream-unrunnable", "shortages", nil))
 	if got := len(c.Shortages()); got != 0 {
 		t.Errorf("%d shortages of a message without any, want 0", got)
 	}
@@ -205,8 +206,8 @@ func TestShortagesAreBounded(t *testing.T) {
 func TestEventsAreDelivered(t *testing.T) {
 	var topics []string
 	var c *Tracker
-	c = New(Config{ID: "C", Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Event: func(d wire.Dict) {
-		topics = append(topics, d.GetString("topic"))
+	c = New(Config{ID: "C", Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Event: func(topic string, event any) {
+		topics = append(topics, topic)
 		_ = c.Err() // no lock is held
 	}})
 	receive(t, c, wire.NewDict("op", "event", "topic", "one", "event", []any{1.5, "x"}),
@@ -228,6 +229,8 @@ func TestBadMessages(t *testing.T) {
 		"no list":         encoded(t, "text"),
 		"workers":         encoded(t, []any{wire.NewDict("op", "key-in-memory", "key", "a", "workers", []any{5})}),
 		"key":             encoded(t, []any{wire.NewDict("op", "key-in-memory", "key", nil, "workers", []any{})}),
+		"shortages":       encoded(t, []any{wire.NewDict("op", "millstream-unrunnable", "shortages", "nonsense")}),
+		"no key":          encoded(t, []any{wire.NewDict("op", "lost-data")}),
 		"keys are a text": encoded(t, []any{wire.NewDict("op", "cancelled-keys", "keys", "a")}),
 	} {
 		if err := c.Receive(m); err == nil {

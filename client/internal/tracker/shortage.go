@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/wire"
+	"go.millstream.dev/internal/wire/message"
 )
 
 // Shortage is a set of tasks that the scheduler cannot start because no worker can run them; package client documents
@@ -30,43 +30,28 @@ func (t *Tracker) Shortages() []Shortage {
 
 // unrunnable applies a message about tasks that cannot run, which replaces the one before. The caller holds mu, and
 // calls the returned function without it: that logs.
-func (t *Tracker) unrunnable(m *wire.Message, raw []byte) (func(), error) {
-	d, err := decode(m, raw)
-	if err != nil {
+func (t *Tracker) unrunnable(ops *message.Ops) (func(), error) {
+	var f message.Unrunnable
+	if err := f.Read(ops); err != nil {
 		return nil, err
 	}
 	var news []Shortage
-	v, _ := d.Get("shortages")
-	list, _ := v.([]any)
-	repeat, _ := d.Get("repeat")
 	before := map[string]bool{}
 	for _, s := range t.short {
 		before[s.Text] = true
 	}
 	t.forgetShortages()
-	for _, v := range list[:min(len(list), maxShortages)] {
-		e, _ := v.(wire.Dict)
-		short := Shortage{Reason: strings.Clone(e.GetString("reason")), Text: strings.Clone(e.GetString("text"))}
-		if n, ok := e.Get("tasks"); ok {
-			count, _ := n.(int64)
-			short.Tasks = int(count)
-		}
-		if more, ok := e.Get("more"); ok {
-			short.More, _ = more.(bool)
-		}
-		keys, _ := e.Get("keys")
-		for _, k := range asList(keys) {
-			key, err := task.KeyOf(k)
-			if err != nil {
-				continue
-			}
+	for _, x := range f.Shortages[:min(len(f.Shortages), maxShortages)] {
+		short := Shortage{Reason: strings.Clone(x.Reason), Text: strings.Clone(x.Text), Tasks: int(x.Tasks),
+			More: x.More}
+		for _, key := range x.Keys {
 			if s := t.keys[key]; s != nil && !s.status.Ended() {
 				s.why = short.Text
 				short.Keys = append(short.Keys, s.key)
 			}
 		}
 		t.short = append(t.short, short)
-		if !before[short.Text] || repeat == true {
+		if !before[short.Text] || f.Repeat {
 			news = append(news, short)
 		}
 	}
@@ -91,11 +76,6 @@ func exampleOf(keys []task.Key) string {
 		return ""
 	}
 	return keys[0].String()
-}
-
-func asList(v any) []any {
-	list, _ := v.([]any)
-	return list
 }
 
 // forgetShortages ends the shortages of the last message. The caller holds mu.

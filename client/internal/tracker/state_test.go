@@ -8,6 +8,7 @@ import (
 
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/task/taskgraph"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/wire"
 )
 
@@ -176,10 +177,10 @@ func TestReleaseBeforeSubmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Release(NewHandle(states[0]))
-	if err := c.Queue(Op("something")); err != nil {
+	if err := c.Queue(&message.HeartbeatClient{}); err != nil {
 		t.Fatal(err)
 	}
-	wantOps(t, sent(t, c), "client-desires-keys", "client-releases-keys", "something")
+	wantOps(t, sent(t, c), "client-desires-keys", "client-releases-keys", "heartbeat-client")
 }
 
 func TestDesireOnce(t *testing.T) {
@@ -235,7 +236,7 @@ func TestClose(t *testing.T) {
 	c.Close()
 	wantOps(t, sent(t, c), "close-client", "close-stream")
 	for name, f := range map[string]func() error{
-		"Queue":  func() error { return c.Queue(Op("x")) },
+		"Queue":  func() error { return c.Queue(&message.HeartbeatClient{}) },
 		"Desire": func() error { _, err := c.Desire(k("z")); return err },
 		"Hold":   func() error { _, err := c.Hold([]task.Key{k("z")}); return err },
 		"Cancel": func() error { return c.Cancel([]*State{a}, false) },

@@ -3,6 +3,7 @@ package tracker
 import (
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/task/taskgraph"
+	"go.millstream.dev/internal/wire/message"
 )
 
 // Submit holds a key and queues its call, which joins the calls before it where it can. A key that is held already is
@@ -98,7 +99,7 @@ func (t *Tracker) Desire(key task.Key) (*State, error) {
 	}
 	s, fresh := t.hold(key)
 	if fresh {
-		t.queue(keysMessage("client-desires-keys", []task.Key{key}, t.cfg.ID))
+		t.queue(&message.ClientDesiresKeys{Keys: []task.Key{key}, Client: t.cfg.ID})
 	}
 	return s, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/task/taskgraph"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/wire"
 )
 
@@ -203,7 +204,7 @@ func TestRefusedGraph(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Queue(Op("other")); err != nil {
+	if err := c.Queue(&message.HeartbeatClient{}); err != nil {
 		t.Fatal(err)
 	}
 	_, m := c.Take()

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/wire"
+	"go.millstream.dev/internal/wire/message"
 )
 
 // Config describes a Tracker.
@@ -16,8 +16,8 @@ type Config struct {
 	Registry func() string
 	// Failure returns the error of a task from what the scheduler sent of it.
 	Failure func(key task.Key, exception, traceback any) error
-	// Event is called for each event of a topic, without a lock held. The map is valid until it returns.
-	Event func(wire.Dict)
+	// Event is called for each event of a topic, without a lock held. What it gets is valid until it returns.
+	Event func(topic string, event any)
 	// Log gets warnings about tasks that no worker can run.
 	Log *slog.Logger
 }
@@ -51,6 +51,7 @@ type Tracker struct {
 	shortNews chan struct{}       // closed at the next message about shortages; nil while no caller waits
 	closed    error               // why nothing more is sent; nil while the client lives
 	identity  Identity
+	memory    message.KeyInMemory // its memory is used from one message to the next
 }
 
 // New returns an empty tracker.
@@ -83,8 +84,8 @@ func (t *Tracker) Close() {
 	}
 	t.closed = ErrClosed
 	t.endAll(ErrClosed)
-	t.queue(Op("close-client"))
-	t.queue(Op("close-stream"))
+	t.queue(&message.CloseClient{})
+	t.queue(&message.CloseStream{})
 	t.freeSpace()
 }
 
