@@ -20,7 +20,6 @@ import (
 	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/wire"
 )
 
@@ -132,18 +131,9 @@ func zeroWorker(b testing.TB, addr string, n int) {
 	if _, err := c.Read(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	head := peers.Fixed(10, "op", "task-finished", "status", "OK", "typename", "str", "stimulus_id",
-		"task-finished-1763256000.123", "key")
-	nbytes := peers.Fixed(0, "nbytes")
-	runID := peers.Fixed(0, "run_id")
-	var tail []byte
-	tail, _ = msgpack.Append(tail, "thread")
-	tail, _ = msgpack.Append(tail, 1)
-	tail, _ = msgpack.Append(tail, "startstops")
-	tail, _ = msgpack.Append(tail, []any{msgpack.MapOf("action", "compute", "start", 1763256000.1, "stop",
-		1763256000.10001)})
-	tail, _ = msgpack.Append(tail, "metadata")
-	tail, _ = msgpack.Append(tail, msgpack.Map{})
+	done := message.TaskFinished{StimulusID: "task-finished-1763256000.123", Status: "OK", NBytes: 28, TypeName: "str",
+		Metadata: message.EmptyMap, Thread: 1, StartStops: message.StartStops{Parts: []message.Part{
+			{Action: "compute", Start: 1763256000.1, Stop: 1763256000.10001}}}}
 	go func() {
 		var t message.ComputeTask
 		for {
@@ -151,7 +141,7 @@ func zeroWorker(b testing.TB, addr string, n int) {
 			if err != nil {
 				return
 			}
-			var body []byte
+			batch := rpc.NewBatch(1 << 10)
 			n := 0
 			ops := message.ReadOps(m.Body())
 			for ops.Next() {
@@ -161,21 +151,14 @@ func zeroWorker(b testing.TB, addr string, n int) {
 				if t.Read(&ops) != nil {
 					return
 				}
-				body = append(body, head...)
-				body = append(body, t.Key...)
-				body = append(body, nbytes...)
-				body = append(body, 28)
-				body = append(body, runID...)
-				body = msgpack.AppendInt(body, t.RunID)
-				body = append(body, tail...)
+				done.Key, done.RunID = t.Key, t.RunID
+				batch.Begin()
+				done.Append(&batch.Buffer)
 				n++
 			}
 			m.Release()
-			if n > 0 {
-				list := append(msgpack.AppendArrayHeader(nil, n), body...)
-				if c.Write(context.Background(), &wire.Message{Frames: []wire.Frame{wire.HeapFrame(list)}}) != nil {
-					return
-				}
+			if n > 0 && c.Write(context.Background(), batch.Message()) != nil {
+				return
 			}
 		}
 	}()

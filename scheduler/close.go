@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
 )
@@ -67,8 +68,8 @@ func (s *Scheduler) farewell(ctx context.Context, workersToo bool) {
 				continue
 			}
 			if workersToo {
-				w.Stream.SendClose("scheduler-close")
-				w.Stream.Send("close-stream")
+				w.Stream.Send(&message.Close{Reason: "scheduler-close"})
+				w.Stream.Send(&message.CloseStream{})
 			}
 			out = append(out, w.Stream)
 		}

@@ -11,7 +11,6 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/message"
-	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/messages"
 	"go.millstream.dev/scheduler/internal/peers"
@@ -250,9 +249,7 @@ func (d *dispatcher) clientOp(st *peers.Stream, ops *message.Ops, p *post) error
 		d.s.apply(&state.ReportKey{Client: c.ID, Key: f.Key})
 	case "heartbeat-client":
 		c.LastSeen = d.s.loop.Now()
-		out := st.Begin()
-		out.Body, _ = msgpack.Append(out.Body, msgpack.MapOf("op", "adjust-heartbeat-interval", "interval",
-			10*peers.IntervalFor(len(d.s.clients.ByName))))
+		st.Send(&message.AdjustHeartbeat{Interval: 10 * peers.IntervalFor(len(d.s.clients.ByName))})
 	case "update-data":
 		return d.s.data.UpdateOp(c, ops, p.msg)
 	case "close-client", "close-stream":

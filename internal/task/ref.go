@@ -3,8 +3,6 @@ package task
 import (
 	"fmt"
 	"reflect"
-
-	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // Arg is an argument for a parameter of type T: a value (Val), the result of a task (a
@@ -206,13 +204,4 @@ func readNodeInto(r *reader, v reflect.Value) error {
 		return x.into(v)
 	}
 	return readContainer(r, kind, v)
-}
-
-// AppendKeys appends a list of keys as msgpack.
-func AppendKeys(dst []byte, keys []Key) []byte {
-	dst = msgpack.AppendArrayHeader(dst, len(keys))
-	for _, k := range keys {
-		dst = append(dst, k...)
-	}
-	return dst
 }

@@ -13,6 +13,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/loop"
@@ -105,16 +106,15 @@ func (s *Clients) add(name string, versions any, p *peers.Program, st *peers.Str
 	c.Program, c.Short = p, ""
 	st.Client = c
 	s.Totals.ClientsAdded++
-	out := st.Begin()
-	hello := append(msgpack.MapOf("op", "stream-start"), s.Versions.Check(versions, "Client")...)
+	hello := &message.StreamStart{Warning: s.Versions.Check(versions, "Client")}
 	if st.Ours {
-		hello.Set("millstream", msgpack.MapOf("id", s.ID, "epoch", s.Journal.Epoch()))
+		hello.Millstream = message.SchedulerID{ID: s.ID, Epoch: s.Journal.Epoch()}
 	}
 	if text := s.Workers.Stale(p); text != "" && !s.AnyBuild {
 		s.Log.Warn("workers are stale", "client", name, "detail", text)
-		hello.Set("warning", strings.TrimSpace(hello.GetString("warning")+"\n"+text))
+		hello.Warning = strings.TrimSpace(hello.Warning + "\n" + text)
 	}
-	out.Body, _ = msgpack.Append(out.Body, hello)
+	st.Send(hello)
 	s.Topics.Publish(msgpack.MapOf("action", "add-client", "client", name), "all", name)
 	s.Log.Info("client connected", "client", name, "peer", st.Comm.PeerAddr())
 }

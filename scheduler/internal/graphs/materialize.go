@@ -14,6 +14,7 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/val"
@@ -242,7 +243,7 @@ func materializeRequest(number uint64, keys []task.Key, expr *wire.Serialized, n
 	b = msgpack.AppendUint(msgpack.AppendString(b, "graph"), number)
 	b = append(msgpack.AppendString(b, "header"), expr.Header...)
 	b = msgpack.AppendInt(msgpack.AppendString(b, "frames"), int64(len(expr.Frames)))
-	b = val.AppendKeys(msgpack.AppendString(b, "keys"), keys)
+	b = message.AppendKeys(msgpack.AppendString(b, "keys"), keys)
 	b = msgpack.AppendString(b, "internal_priority")
 	if priority == nil {
 		b = msgpack.AppendNil(b)

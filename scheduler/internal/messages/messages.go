@@ -8,6 +8,7 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
@@ -27,6 +28,10 @@ type Writer struct {
 	stamped time.Time // the turn that stamp is of
 	stamp   []byte    // the time of the turn as text
 	text    []byte    // of a stimulus, used again
+
+	// Memory that is used from one message to the next.
+	whoHas, sizes []byte
+	holder        [1]string
 }
 
 // New returns a writer for a state.
@@ -34,55 +39,46 @@ func New(log *slog.Logger, st *state.State, wait time.Duration, failures int) *W
 	return &Writer{log: log, state: st, wait: wait, failures: failures}
 }
 
-// stimulus is the stimulus_id of what is said in this turn.
-func (s *Writer) stimulus(name string) []byte {
+// stimulus returns the stimulus_id of what is sent in this turn, until the next call.
+func (s *Writer) stimulus(name string) string {
 	if !s.now.Equal(s.stamped) {
 		s.stamped = s.now
 		s.stamp = strconv.AppendFloat(append(s.stamp[:0], '-'), val.Seconds(s.now), 'f', 3, 64)
 	}
 	s.text = append(append(s.text[:0], name...), s.stamp...)
-	return s.text
+	return msgpack.Borrow(s.text)
+}
+
+// fixed returns a piece of a message that is always the same, as msgpack: the head of a map, unless it has no fields,
+// and texts.
+func fixed(fields int, strs ...string) string {
+	var b []byte
+	if fields > 0 {
+		b = msgpack.AppendMapHeader(nil, fields)
+	}
+	for _, s := range strs {
+		b = msgpack.AppendString(b, s)
+	}
+	return string(b)
 }
 
 var (
-	computeHead  = peers.Fixed(12, "op", "compute-task", "key")
-	fieldRunID   = peers.Fixed(0, "run_id")
-	fieldPrio    = peers.Fixed(0, "priority")
-	fieldStim    = peers.Fixed(0, "stimulus_id")
-	fieldWhoHas  = peers.Fixed(0, "who_has")
-	fieldNBytes  = peers.Fixed(0, "nbytes")
-	fieldRunSpec = peers.Fixed(0, "run_spec")
-	fieldRes     = peers.Fixed(0, "resource_restrictions")
-	fieldActor   = peers.Fixed(0, "actor")
-	fieldNotes   = peers.Fixed(0, "annotations")
-	fieldSpan    = peers.Fixed(0, "span_id")
-
-	memoryHead     = peers.Fixed(2, "op", "key-in-memory", "key")
-	memoryTyped    = peers.Fixed(3, "op", "key-in-memory", "key")
-	memoryHeld     = memoryTyped
-	fieldWorkers   = peers.Fixed(0, "workers")
-	fieldType      = peers.Fixed(0, "type")
-	erredHead      = peers.Fixed(4, "op", "task-erred", "key")
-	erredOurs      = peers.Fixed(5, "op", "task-erred", "key")
-	fieldExc       = peers.Fixed(0, "exception")
-	fieldTrace     = peers.Fixed(0, "traceback")
-	fieldTraceText = peers.Fixed(0, "traceback_text")
-	freeHead       = peers.Fixed(3, "op", "free-keys", "keys")
-	removeHead     = peers.Fixed(3, "op", "remove-replicas", "keys")
-	acquireHead    = peers.Fixed(4, "op", "acquire-replicas", "who_has")
-	refreshHead    = peers.Fixed(3, "op", "refresh-who-has", "who_has")
-	stealHead      = peers.Fixed(3, "op", "steal-request", "key")
-	peerHead       = peers.Fixed(3, "op", "remove-worker", "worker")
-	statusHead     = peers.Fixed(3, "op", "worker-status-change", "status")
-	lostHead       = peers.Fixed(2, "op", "lost-data", "key")
-	retriedHead    = peers.Fixed(2, "op", "task-retried", "key")
-	cancelledHead  = peers.Fixed(4, "op", "cancelled-keys", "keys")
-	fieldReason    = peers.Fixed(0, "reason")
-	fieldMsg       = peers.Fixed(0, "msg")
-	restartMsg     = peers.Fixed(1, "op", "restart")
+	computeHead  = fixed(12, "op", "compute-task", "key")
+	fieldRunID   = fixed(0, "run_id")
+	fieldPrio    = fixed(0, "priority")
+	fieldStim    = fixed(0, "stimulus_id")
+	fieldWhoHas  = fixed(0, "who_has")
+	fieldNBytes  = fixed(0, "nbytes")
+	fieldRunSpec = fixed(0, "run_spec")
+	fieldRes     = fixed(0, "resource_restrictions")
+	fieldActor   = fixed(0, "actor")
+	fieldNotes   = fixed(0, "annotations")
+	fieldSpan    = fixed(0, "span_id")
 )
 
-// computeTask appends Dask's compute-task message: the hottest of all.
+// computeTask appends Dask's compute-task message, the hottest of all. It is written by hand: message.ComputeTask has
+// its maps as encoded values, which would have to be written elsewhere first and copied, a tenth more time for a
+// message (BenchmarkComputeTask).
 func (s *Writer) computeTask(out *rpc.Batch, t *state.Task, runID int64) []byte {
 	b := append(out.Body, computeHead...)
 	b = append(b, t.Key()...)
@@ -95,7 +91,7 @@ func (s *Writer) computeTask(out *rpc.Batch, t *state.Task, runID int64) []byte 
 	b = appendNumber(b, p.Generation)
 	b = msgpack.AppendInt(b, p.Order)
 	b = append(b, fieldStim...)
-	b = msgpack.AppendStringBytes(b, s.stimulus("compute-task"))
+	b = msgpack.AppendString(b, s.stimulus("compute-task"))
 	n := t.NumDeps()
 	b = append(b, fieldWhoHas...)
 	b = msgpack.AppendMapHeader(b, n)
@@ -153,56 +149,45 @@ func appendHolders(b []byte, t *state.Task) []byte {
 	return b
 }
 
-func (s *Writer) appendStimulus(b []byte, name string) []byte {
-	b = append(b, fieldStim...)
-	return msgpack.AppendStringBytes(b, s.stimulus(name))
-}
-
-// ToWorker says one action to a worker.
+// ToWorker writes one action to a worker.
 func (s *Writer) ToWorker(st *peers.Stream, a *state.Action, now time.Time) {
 	s.now = now
 	out := st.Begin()
-	b := out.Body
+	b := &out.Buffer
 	switch a.Kind {
 	case state.ComputeTask:
-		b = s.computeTask(out, a.Task, a.RunID)
+		out.Body = s.computeTask(out, a.Task, a.RunID)
 	case state.FreeKeys:
-		b = val.AppendKeys(append(b, freeHead...), a.Keys)
-		b = s.appendStimulus(b, "free-keys")
+		f := message.FreeKeys{Keys: a.Keys, StimulusID: s.stimulus("free-keys")}
+		f.Append(b)
 	case state.RemoveReplicas:
-		b = val.AppendKeys(append(b, removeHead...), a.Keys)
-		b = s.appendStimulus(b, "remove-replicas")
+		f := message.RemoveReplicas{Keys: a.Keys, StimulusID: s.stimulus("remove-replicas")}
+		f.Append(b)
 	case state.AcquireReplicas:
-		b = append(b, acquireHead...)
-		b = appendWhoHas(b, a.Tasks)
-		b = append(b, fieldNBytes...)
-		b = msgpack.AppendMapHeader(b, len(a.Tasks))
-		for _, t := range a.Tasks {
-			b = append(b, t.Key()...)
-			b = msgpack.AppendInt(b, t.NBytes())
-		}
-		b = s.appendStimulus(b, "acquire-replicas")
+		s.whoHas, s.sizes = appendWhoHas(s.whoHas[:0], a.Tasks), appendSizes(s.sizes[:0], a.Tasks)
+		f := message.AcquireReplicas{WhoHas: s.whoHas, NBytes: s.sizes, StimulusID: s.stimulus("acquire-replicas")}
+		f.Append(b)
 	case state.RefreshWhoHas:
-		b = appendWhoHas(append(b, refreshHead...), a.Tasks)
-		b = s.appendStimulus(b, "refresh-who-has")
+		s.whoHas = appendWhoHas(s.whoHas[:0], a.Tasks)
+		f := message.RefreshWhoHas{WhoHas: s.whoHas, StimulusID: s.stimulus("refresh-who-has")}
+		f.Append(b)
 	case state.StealRequest:
 		// The number of the request comes back in the answer's stimulus_id.
-		b = append(b, stealHead...)
-		b = append(b, a.Key...)
-		b = append(b, fieldStim...)
-		b = msgpack.AppendString(b, StealPrefix+strconv.FormatUint(a.Number, 10))
+		f := message.StealRequest{Key: a.Key, StimulusID: StealPrefix + strconv.FormatUint(a.Number, 10)}
+		f.Append(b)
 	case state.ForgetPeer:
-		b = msgpack.AppendString(append(b, peerHead...), a.Text)
-		b = s.appendStimulus(b, "remove-worker")
+		f := message.RemoveWorker{Worker: a.Text, StimulusID: s.stimulus("remove-worker")}
+		f.Append(b)
 	case state.StatusChange:
-		b = msgpack.AppendString(append(b, statusHead...), a.Status.String())
-		b = s.appendStimulus(b, "worker-status-change")
+		f := message.WorkerStatusChange{Status: a.Status.String(), StimulusID: s.stimulus("worker-status-change")}
+		f.Append(b)
 	case state.CloseWorker:
-		b = peers.AppendClose(b, a.Text)
+		f := message.Close{Reason: a.Text}
+		f.Append(b)
 	}
-	out.Body = b
 }
 
+// StealPrefix starts the stimulus_id of a steal-request, before its number.
 const StealPrefix = "steal-"
 
 func appendWhoHas(b []byte, tasks []*state.Task) []byte {
@@ -213,64 +198,48 @@ func appendWhoHas(b []byte, tasks []*state.Task) []byte {
 	return b
 }
 
-// ToClient says one action to a client.
-func (s *Writer) ToClient(st *peers.Stream, a *state.Action) {
-	out := st.Begin()
-	switch a.Kind {
-	case state.KeyInMemory:
-		if st.Ours {
-			// One of ours asks a holder at once, and has no use for a Python class.
-			out.Body = append(append(out.Body, memoryHeld...), a.Task.Key()...)
-			out.Body = append(out.Body, fieldWorkers...)
-			n := min(a.Task.NumHolders(), 1)
-			out.Body = msgpack.AppendArrayHeader(out.Body, n)
-			if n > 0 {
-				out.Body = msgpack.AppendString(out.Body, a.Task.Holder(0).Address())
-			}
-			return
-		}
-		typ := a.Task.Type()
-		if typ == nil || len(typ.Pickle) == 0 {
-			out.Body = append(append(out.Body, memoryHead...), a.Task.Key()...)
-			return
-		}
-		out.Body = append(append(out.Body, memoryTyped...), a.Task.Key()...)
-		out.Body = append(out.Body, fieldType...)
-		out.Body = msgpack.AppendBytes(out.Body, typ.Pickle)
-	case state.KeyErred:
-		exc, trace := s.Exception(a.Failure, st.Ours)
-		head := erredHead
-		if st.Ours {
-			head = erredOurs
-		}
-		out.Body = append(append(out.Body, head...), a.Key...)
-		out.Body = append(out.Body, fieldExc...)
-		out.Serialized(exc)
-		out.Body = append(out.Body, fieldTrace...)
-		out.Serialized(trace)
-		if st.Ours {
-			out.Body = append(out.Body, fieldTraceText...)
-			out.Body = msgpack.AppendString(out.Body, a.Failure.TracebackText)
-		}
-	case state.LostData:
-		out.Body = append(append(out.Body, lostHead...), a.Task.Key()...)
-	case state.TaskRetried:
-		out.Body = append(append(out.Body, retriedHead...), a.Task.Key()...)
-	case state.CancelledKeys:
-		out.Body = val.AppendKeys(append(out.Body, cancelledHead...), a.Keys)
-		out.Body = append(out.Body, fieldReason...)
-		out.Body = appendTextOrNil(out.Body, a.Text)
-		out.Body = append(out.Body, fieldMsg...)
-		out.Body = appendTextOrNil(out.Body, a.Msg)
-	case state.ClientRestart:
-		out.Body = append(out.Body, restartMsg...)
+func appendSizes(b []byte, tasks []*state.Task) []byte {
+	b = msgpack.AppendMapHeader(b, len(tasks))
+	for _, t := range tasks {
+		b = append(b, t.Key()...)
+		b = msgpack.AppendInt(b, t.NBytes())
 	}
+	return b
 }
 
-// appendTextOrNil appends a text, or nil for none, as Dask has it.
-func appendTextOrNil(b []byte, text string) []byte {
-	if text == "" {
-		return msgpack.AppendNil(b)
+// ToClient writes one action to a client.
+func (s *Writer) ToClient(st *peers.Stream, a *state.Action) {
+	b := &st.Begin().Buffer
+	switch a.Kind {
+	case state.KeyInMemory:
+		f := message.KeyInMemory{Key: a.Task.Key()}
+		if st.Ours {
+			// One of ours asks a holder at once, and has no use for a Python class.
+			f.Workers = s.holder[:0]
+			if a.Task.NumHolders() > 0 {
+				f.Workers = append(f.Workers, a.Task.Holder(0).Address())
+			}
+		} else if typ := a.Task.Type(); typ != nil && len(typ.Pickle) > 0 {
+			f.Type = typ.Pickle
+		}
+		f.Append(b)
+	case state.KeyErred:
+		f := message.KeyErred{Key: a.Key}
+		f.Exception.Value, f.Traceback.Value = s.Exception(a.Failure, st.Ours)
+		if st.Ours {
+			f.TracebackText = a.Failure.TracebackText
+		}
+		f.Append(b)
+	case state.LostData:
+		f := message.LostData{Key: a.Task.Key()}
+		f.Append(b)
+	case state.TaskRetried:
+		f := message.TaskRetried{Key: a.Task.Key()}
+		f.Append(b)
+	case state.CancelledKeys:
+		f := message.CancelledKeys{Keys: a.Keys, Reason: a.Text, Msg: a.Msg}
+		f.Append(b)
+	case state.ClientRestart:
+		new(message.Restart).Append(b)
 	}
-	return msgpack.AppendString(b, text)
 }

@@ -5,7 +5,6 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/specs"
 	"go.millstream.dev/wire"
 )
@@ -41,7 +40,7 @@ func runSpec(b *rpc.Batch, body []byte, t *state.Task) []byte {
 }
 
 var (
-	pickledHead        = peers.Fixed(3, "pickled-obj")
-	pickledCompression = peers.Fixed(0, "compression")
-	pickledFrames      = peers.Fixed(0, "num-sub-frames")
+	pickledHead        = fixed(3, "pickled-obj")
+	pickledCompression = fixed(0, "compression")
+	pickledFrames      = fixed(0, "num-sub-frames")
 )

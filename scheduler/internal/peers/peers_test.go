@@ -13,6 +13,7 @@ import (
 	_ "go.millstream.dev/comm/tcp"
 	_ "go.millstream.dev/internal/comm/inproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/hosttest"
 	"go.millstream.dev/scheduler/internal/loop"
@@ -283,7 +284,7 @@ func TestStreams(t *testing.T) {
 	s := NewStreams(nil, slog.New(slog.DiscardHandler), noJournal{}, 1<<20, 1<<20)
 	st := s.Open(near)
 	st.Out.Start()
-	st.Send("one")
+	st.Send(&message.KeepAlive{})
 	st.SendValue(msgpack.MapOf("op", "two"))
 	frames, err := wire.EncodeValue(make([]byte, 100), wire.EncodeOptions{})
 	if err != nil {
@@ -291,7 +292,7 @@ func TestStreams(t *testing.T) {
 	}
 	st.SendValue(msgpack.MapOf("op", "three", "value", frames))
 	st.SendValue(msgpack.MapOf("op", "bad", "value", func() {}))
-	st.SendClose("over")
+	st.Send(&message.Close{Reason: "over"})
 	s.Flush()
 	s.Flush()
 	if !st.Connected() || (*Stream)(nil).Connected() {
@@ -306,7 +307,7 @@ func TestStreams(t *testing.T) {
 	for len(got) < 4 {
 		got = append(got, read(t, far)...)
 	}
-	if text := strings.Join(got, " "); text != "one two three close" {
+	if text := strings.Join(got, " "); text != "keep-alive two three close" {
 		t.Errorf("got %s", text)
 	}
 	select {

@@ -7,39 +7,16 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
-	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/wire"
 )
 
-// Fixed is a piece of a message that is always the same, as msgpack.
-func Fixed(fields int, strs ...string) string {
-	var b []byte
-	if fields > 0 {
-		b = msgpack.AppendMapHeader(nil, fields)
-	}
-	for _, s := range strs {
-		b = msgpack.AppendString(b, s)
-	}
-	return string(b)
-}
+// Message is a message of a stream: one of the structs of package message.
+type Message interface{ Append(*message.Buffer) }
 
-func AppendClose(b []byte, reason string) []byte {
-	b = append(b, Fixed(2, "op", "close", "reason")...)
-	return msgpack.AppendString(b, reason)
-}
-
-// SendClose tells a worker to end.
-func (st *Stream) SendClose(reason string) {
-	out := st.Begin()
-	out.Body = AppendClose(out.Body, reason)
-}
-
-// Send says an op without arguments.
-func (st *Stream) Send(op string) {
-	out := st.Begin()
-	out.Body = append(out.Body, Fixed(1, "op", op)...)
-}
+// Send writes a message to the peer. Only the loop calls it, and only while the stream is not gone.
+func (st *Stream) Send(m Message) { m.Append(&st.Begin().Buffer) }
 
 // streamCredits is how many messages of one stream may wait for the loop. A peer that
 // sends more waits; others are served meanwhile.

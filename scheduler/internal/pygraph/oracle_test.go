@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -180,7 +181,7 @@ func answer(msg []any) ([]byte, error) {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		b = msgpack.AppendArrayHeader(b, 6)
-		b = task.AppendKeys(n.Key.Append(b), n.Deps)
+		b = message.AppendKeys(n.Key.Append(b), n.Deps)
 		b = msgpack.AppendBytes(b, n.Spec.Append(nil))
 		b = msgpack.AppendArrayHeader(b, len(n.Spec.Buffers))
 		for _, f := range n.Spec.Buffers {

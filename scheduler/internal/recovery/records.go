@@ -32,7 +32,7 @@ const (
 func appendNameRecord(b []byte, name string, keys []task.Key) []byte {
 	b = msgpack.AppendArrayHeader(b, 2)
 	b = msgpack.AppendString(b, name)
-	return val.AppendKeys(b, keys)
+	return message.AppendKeys(b, keys)
 }
 
 // graphParts returns the parts of the record of a graph as it came:

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
-	"go.millstream.dev/scheduler/internal/val"
 )
 
 // Host is what shortages need of the scheduler.
@@ -72,7 +72,7 @@ func (s *Shortages) Tick() {
 	}
 	start := time.Now()
 	all := s.failHopeless(s.State.Shortages(true))
-	told := map[*peers.Client][]any{}
+	told := map[*peers.Client][]message.Shortage{}
 	repeat := map[*peers.Client]bool{}
 	for _, k := range s.known {
 		k.seen = false
@@ -88,9 +88,8 @@ func (s *Shortages) Tick() {
 			if c == nil || c.Stream == nil || c.Stream.Gone || !c.Stream.Ours {
 				continue
 			}
-			told[c] = append(told[c], msgpack.MapOf("reason", sh.Reason.String(), "text", s.explain(sh, c.Program),
-				"tasks", sh.Tasks,
-				"keys", val.RawKeys(of.Keys), "more", of.More))
+			told[c] = append(told[c], message.Shortage{Reason: sh.Reason.String(), Text: s.explain(sh, c.Program),
+				Tasks: int64(sh.Tasks), Keys: of.Keys, More: of.More})
 			repeat[c] = repeat[c] || again
 		}
 	}
@@ -143,7 +142,7 @@ func shortageID(sh *state.Shortage) string {
 }
 
 // reportShortages sends our clients what they wait for, where that has changed or is due again.
-func (s *Shortages) reportShortages(told map[*peers.Client][]any, repeat map[*peers.Client]bool) {
+func (s *Shortages) reportShortages(told map[*peers.Client][]message.Shortage, repeat map[*peers.Client]bool) {
 	for _, c := range s.Clients.ByName {
 		list := told[c]
 		if c.Stream == nil || c.Stream.Gone || !c.Stream.Ours || len(list) == 0 && c.Short == "" {
@@ -154,19 +153,18 @@ func (s *Shortages) reportShortages(told map[*peers.Client][]any, repeat map[*pe
 			sum = shortageSum(list)
 		}
 		if sum != c.Short || repeat[c] {
-			c.Stream.SendValue(msgpack.MapOf("op", "millstream-unrunnable", "shortages", list, "repeat", repeat[c]))
+			c.Stream.Send(&message.Unrunnable{Shortages: list, Repeat: repeat[c]})
 		}
 		c.Short = sum
 	}
 }
 
 // shortageSum is a text that is equal for messages with the same content.
-func shortageSum(list []any) string {
-	b, err := msgpack.Append(nil, list)
-	if err != nil {
-		return fmt.Sprint(list...)
-	}
-	return string(b)
+func shortageSum(list []message.Shortage) string {
+	var b message.Buffer
+	f := message.Unrunnable{Shortages: list}
+	f.Append(&b)
+	return string(b.Body)
 }
 
 // failHopeless fails the tasks that no worker of a closed cluster will ever run, and returns the other shortages.

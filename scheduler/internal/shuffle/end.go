@@ -6,6 +6,7 @@ import (
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
@@ -32,8 +33,7 @@ func (s *Shuffles) End(x *Run, why string) {
 	delete(s.active, x.ID)
 	for _, address := range slices.Sorted(maps.Keys(x.Workers)) {
 		if w := s.Workers.ByAddress[address]; w != nil && w.Stream != nil && !w.Stream.Gone {
-			w.Stream.SendValue(msgpack.MapOf("op", "shuffle-fail", "shuffle_id", x.ID, "run_id", x.Number, "message",
-				why))
+			w.Stream.Send(&message.ShuffleFail{ShuffleID: x.ID, RunID: int64(x.Number), Message: why})
 		}
 	}
 	s.Log.Info("a shuffle's run is over", "shuffle", x.ID, "run", x.Number, "why", why)

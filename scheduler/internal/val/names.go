@@ -10,15 +10,6 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// AppendKeys appends a list of keys, which are msgpack.
-func AppendKeys(b []byte, keys []task.Key) []byte {
-	b = msgpack.AppendArrayHeader(b, len(keys))
-	for _, k := range keys {
-		b = append(b, k...)
-	}
-	return b
-}
-
 // Texts reads one text or a list of them.
 func Texts(v any) ([]string, error) {
 	switch v := v.(type) {

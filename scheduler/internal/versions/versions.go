@@ -75,7 +75,7 @@ func (s *Versions) versionsRPC(ctx context.Context, r *rpc.Request, in struct {
 // Check compares the packages of a peer with those of the workers and of the
 // scheduler's Python: Dask's warning, which clients show and workers log. It runs in the
 // loop.
-func (s *Versions) Check(versions any, who string) msgpack.Map {
+func (s *Versions) Check(versions any, who string) string {
 	mine := packagesOf(versions)
 	var warnings []string
 	if release := mine["distributed"]; daskver.Scheduler.Check(release) == daskver.Newer {
@@ -88,7 +88,7 @@ func (s *Versions) Check(versions any, who string) msgpack.Map {
 	if table := daskver.Mismatch(who, mine, s.packages(), workers); table != "" {
 		warnings = append(warnings, table)
 	}
-	return msgpack.MapOf("warning", strings.Join(warnings, "\n"), "error", "")
+	return strings.Join(warnings, "\n")
 }
 
 // packages are those of the Python that opens graphs, as far as they are known; nil

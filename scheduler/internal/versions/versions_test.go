@@ -72,12 +72,7 @@ func TestCheck(t *testing.T) {
 		{"another", said("python", "3.12.1.final.0", "dask", "2024.1.0", "distributed", "2024.1.0"), "python"},
 	} {
 		s, _ := newVersions(w)
-		out := s.Check(c.says, "client")
-		v, _ := out.Get("warning")
-		warning, _ := v.(string)
-		if e, _ := out.Get("error"); e != "" {
-			t.Errorf("%s: error %v", c.name, e)
-		}
+		warning := s.Check(c.says, "client")
 		if (c.want == "") != (warning == "") || !strings.Contains(warning, c.want) {
 			t.Errorf("%s: warning %q, want %q", c.name, warning, c.want)
 		}

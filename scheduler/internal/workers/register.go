@@ -179,7 +179,7 @@ func (s *Workers) add(w *peers.Worker, ev *state.AddWorker, in *peers.Registrati
 	s.Log.Info("register worker", "address", w.Address, "name", w.Name, "threads", ev.Threads)
 	reply := msgpack.MapOf("status", "OK", "time", val.Seconds(s.Loop.Now()), "heartbeat-interval", s.interval(),
 		"worker-plugins", s.Plugins.Workers())
-	reply = append(reply, s.Versions.Check(w.Versions, w.ServerID)...)
+	reply = append(reply, msgpack.MapOf("warning", s.Versions.Check(w.Versions, w.ServerID), "error", "")...)
 	// Our own workers learn which life of the scheduler this is.
 	reply.Set("millstream", msgpack.MapOf("id", s.ID, "epoch", s.Journal.Epoch()))
 	return reply, nil
