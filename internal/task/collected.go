@@ -61,7 +61,10 @@ func encodeCollected(c any, t reflect.Type) (*wire.Serialized, error) {
 		s.Release()
 		return nil, &EncodeError{Type: t, Reason: "the header of its members cannot be read"}
 	}
-	if s.Header, err = msgpack.Append(nil, append(d, wire.Pair{Key: "go-type", Value: fullName(t)})); err != nil {
+	if !ambiguous(t) {
+		d = append(d, wire.Pair{Key: "go-type", Value: fullName(t)})
+	}
+	if s.Header, err = msgpack.Append(nil, d); err != nil {
 		s.Release()
 		return nil, &EncodeError{Type: t, Reason: err.Error()}
 	}

@@ -190,8 +190,12 @@ func encodeTree(v any) (*wire.Serialized, error) {
 		frames = append(frames, wire.HeapFrame(b))
 		writeable[i] = true
 	}
-	header, err := msgpack.Append(nil, wire.NewDict("serializer", "pickle", "writeable", writeable,
-		"go-type", fullName(reflect.TypeOf(v)), "num-sub-frames", len(frames)))
+	h := wire.NewDict("serializer", "pickle", "writeable", writeable)
+	if t := reflect.TypeOf(v); !ambiguous(t) {
+		h.Set("go-type", fullName(t))
+	}
+	h.Set("num-sub-frames", len(frames))
+	header, err := msgpack.Append(nil, h)
 	if err != nil {
 		return nil, err
 	}

@@ -337,6 +337,20 @@ func elements(a *wire.NDArray) (reflect.Value, error) {
 
 func slice[T any](v []T, err error) (reflect.Value, error) { return reflect.ValueOf(v), err }
 
+// asKey returns the key of a map with tuples where it has lists: a dict has no lists as keys, but the body of a message
+// has no tuples.
+func asKey(x any) any {
+	list, ok := x.([]any)
+	if !ok {
+		return x
+	}
+	out := make(wire.Tuple, len(list))
+	for i, item := range list {
+		out[i] = asKey(item)
+	}
+	return out
+}
+
 func mapFrom(x any, v reflect.Value, depth int) error {
 	t := v.Type()
 	d, ok := x.(wire.Dict)
@@ -346,7 +360,7 @@ func mapFrom(x any, v reflect.Value, depth int) error {
 	out := reflect.MakeMap(t)
 	for _, p := range d {
 		k, e := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
-		if err := fromTree(p.Key, k, depth+1); err != nil {
+		if err := fromTree(asKey(p.Key), k, depth+1); err != nil {
 			return fmt.Errorf("key %v: %w", p.Key, err)
 		}
 		if !k.Comparable() {

@@ -107,6 +107,12 @@ func findType(name []byte, depth int) (reflect.Type, bool) {
 	return nil, false
 }
 
+// ambiguous reports whether another type is known by the name of a type, which can be of types within functions.
+func ambiguous(t reflect.Type) bool {
+	known, ok := typeByName([]byte(fullName(t)))
+	return ok && known != t
+}
+
 // fullName is a type's name with the paths of packages: the same in every process.
 func fullName(t reflect.Type) string {
 	if n := typeName(t); n != "" {
@@ -157,7 +163,12 @@ func appendAny(b *Builder, v reflect.Value) error {
 	}
 	v = v.Elem()
 	name := fullName(v.Type())
-	if _, ok := typeByName([]byte(name)); !ok {
+	switch known, ok := typeByName([]byte(name)); {
+	case ok && known != v.Type():
+		return &EncodeError{Type: v.Type(),
+			Reason: "another type of this name is known, as types within two functions " +
+				"of one package can be: declare the type at package level, or rename it"}
+	case !ok:
 		return &EncodeError{Type: v.Type(), Reason: fmt.Sprintf("the other process does not know the type of this "+
 			"any: call task.RegisterType[%v]() in an init function, or use the type as a parameter or result "+
 			"of a function", v.Type())}

@@ -1,0 +1,33 @@
+package task
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.millstream.dev/wire"
+)
+
+// encodedOf is a value in its frames.
+func encodedOf(t testing.TB, v any) *wire.Serialized {
+	t.Helper()
+	s, err := EncodeValue(v)
+	if err != nil {
+		t.Fatalf("%T: %v", v, err)
+	}
+	return s
+}
+
+// wants reports an error that is not there or lacks a text; "" wants none.
+func wants(t testing.TB, what string, err error, text string) {
+	t.Helper()
+	if (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: got %v, want %q", what, err, text)
+	}
+}
+
+// panicked reports whether an error is that of a panic, which input must never cause.
+func panicked(err error) bool {
+	var p *PanicError
+	return errors.As(err, &p)
+}
