@@ -3,6 +3,8 @@ package frame
 import (
 	"bufio"
 	"encoding/csv"
+	"errors"
+	"io"
 	"os"
 	"strconv"
 	"time"
@@ -16,7 +18,7 @@ import (
 func writeCSV(b arrow.RecordBatch, path string) (written, error) {
 	n, err := create(path, func(f *os.File) error {
 		buffered := bufio.NewWriterSize(f, 1<<16)
-		w := csv.NewWriter(buffered)
+		w := csvWriter{csv.NewWriter(struct{ io.Writer }{buffered}), buffered}
 		line := make([]string, b.NumCols())
 		texts := make([]func(row int) string, b.NumCols())
 		for i := range line {
@@ -37,12 +39,27 @@ func writeCSV(b arrow.RecordBatch, path string) (written, error) {
 			}
 		}
 		w.Flush()
-		if err := w.Error(); err != nil {
-			return err
-		}
-		return buffered.Flush()
+		return errors.Join(w.Error(), buffered.Flush())
 	})
 	return written{Path: path, Rows: b.NumRows(), Bytes: n}, err
+}
+
+// csvWriter writes a line with nothing in it as "", since readers skip empty lines.
+type csvWriter struct {
+	*csv.Writer
+	to *bufio.Writer
+}
+
+func (w csvWriter) Write(line []string) error {
+	if len(line) != 1 || line[0] != "" {
+		return w.Writer.Write(line)
+	}
+	w.Flush()
+	if err := w.Error(); err != nil {
+		return err
+	}
+	_, err := w.to.WriteString("\"\"\n")
+	return err
 }
 
 // csvText gives the values of a column as text.

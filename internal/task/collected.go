@@ -13,7 +13,8 @@ import (
 // for them. It reports false for a tree without such values.
 func collected(tree any) (any, bool) {
 	switch x := tree.(type) {
-	case *wire.DeviceArray, *wire.Object, *wire.Serialized, wire.Dict, wire.Set, wire.FrozenSet, wire.ByteArray:
+	case *wire.NDArray, *wire.DeviceArray, *wire.Object, *wire.Serialized, wire.Dict, wire.Set, wire.FrozenSet,
+		wire.ByteArray:
 		return x, true
 	case *pickle.List:
 		out, found := collectedList(x.Items)

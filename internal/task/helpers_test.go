@@ -1,7 +1,6 @@
 package task
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -24,10 +23,4 @@ func wants(t testing.TB, what string, err error, text string) {
 	if (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
 		t.Errorf("%s: got %v, want %q", what, err, text)
 	}
-}
-
-// panicked reports whether an error is that of a panic, which input must never cause.
-func panicked(err error) bool {
-	var p *PanicError
-	return errors.As(err, &p)
 }

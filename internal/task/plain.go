@@ -55,6 +55,9 @@ func plain(x any, t reflect.Type) (any, error) {
 		}
 		return out, nil
 	case *pickle.Array:
+		return plainArray(&wire.NDArray{DType: wire.DType(x.DType.String()), Shape: x.Shape, Strides: x.Strides,
+			Data: x.Data}, t)
+	case *wire.NDArray:
 		return plainArray(x, t)
 	}
 	return nil, &EncodeError{Type: t, Reason: fmt.Sprintf("a %T in it has no form in a message's body: put it into a "+
@@ -72,8 +75,8 @@ func plainList(items []any, t reflect.Type) (any, error) {
 	return out, nil
 }
 
-func plainArray(a *pickle.Array, t reflect.Type) (any, error) {
-	items, err := elements(&wire.NDArray{DType: wire.DType(a.DType.String()), Shape: a.Shape, Data: a.Data})
+func plainArray(a *wire.NDArray, t reflect.Type) (any, error) {
+	items, err := elements(a)
 	if err != nil {
 		return nil, &EncodeError{Type: t, Reason: err.Error()}
 	}

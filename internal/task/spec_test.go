@@ -126,30 +126,3 @@ func TestIsSpec(t *testing.T) {
 		}
 	}
 }
-
-func TestAppendKeys(t *testing.T) {
-	number, err := KeyOf(5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, keys := range [][]Key{nil, {NewKey("a")}, {number, NewKey("b")}} {
-		b := AppendKeys([]byte{0xc0}, keys)
-		r := msgpack.NewReader(b[1:])
-		n, err := r.ReadArrayLen()
-		if b[0] != 0xc0 || n != len(keys) || err != nil {
-			t.Fatalf("%v: got %d keys, %v", keys, n, err)
-		}
-		for _, want := range keys {
-			k, err := r.ReadKey(nil)
-			if err != nil || Key(k) != want {
-				t.Errorf("got %v, %v, want %v", Key(k), err, want)
-			}
-			if back, err := ParseKey(k); err != nil || back != want {
-				t.Errorf("ParseKey: got %v, %v, want %v", back, err, want)
-			}
-		}
-		if err := r.End(); err != nil {
-			t.Error(err)
-		}
-	}
-}

@@ -113,17 +113,27 @@ func toTree(v reflect.Value, depth int) (any, error) {
 	return kindTree(v, depth)
 }
 
+// pickledArray is an array within another value. One with gaps or repeated elements stays as it is: collected gives it
+// frames of its own.
 func pickledArray(a *wire.NDArray) (any, error) {
-	if !a.COrder() || a.Offset != 0 {
-		a = a.Clone()
+	err := a.Check()
+	size := a.Len() * a.DType.ItemSize()
+	if err == nil && size > 0 && !a.COrder() && !a.FOrder() {
+		return a, nil
 	}
-	if !a.COrder() || a.Offset != 0 {
-		return nil, &EncodeError{Type: reflect.TypeFor[*wire.NDArray](), Reason: "within another value an array must " +
-			"be in C order"}
+	var out *pickle.Array
+	if err == nil {
+		data := []byte{}
+		if size > 0 {
+			data = a.Data[a.Offset : a.Offset+size]
+		}
+		out, err = pickle.NewArray(string(a.DType), a.Shape, data)
 	}
-	out, err := pickle.NewArray(string(a.DType), a.Shape, a.Data[:a.Len()*a.DType.ItemSize()])
 	if err != nil {
 		return nil, &EncodeError{Type: reflect.TypeFor[*wire.NDArray](), Reason: err.Error()}
+	}
+	if size > 0 && !a.COrder() {
+		out.Strides = a.Strides
 	}
 	return out, nil
 }

@@ -1,0 +1,304 @@
+package kmeans
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// alone is a world of one rank, or the part of one of several that has all the rows.
+type alone struct{ at, of int }
+
+func (alone) sum(context.Context, []float64) error { return nil }
+func (alone) min(context.Context, []float64) error { return nil }
+func (w alone) rank() (int, int)                   { return w.at, max(w.of, 1) }
+
+// model is an engine on rows of a slice, with labels that the test sets.
+type model struct {
+	engine
+	rows   [][]float64 // partition 0 has all
+	labels []int32
+	far    []far
+	seed   *modelSeeds
+}
+
+func (m *model) partitions() []partition { return []partition{{0, len(m.rows)}} }
+func (m *model) round(v float64) float64 { return v }
+func (m *model) farthest(context.Context, []float64, int) ([]far, error) {
+	return m.far, nil
+}
+
+func (m *model) row(_ context.Context, _, row int, out []float64) (int32, error) {
+	copy(out, m.rows[row])
+	return m.labels[row], nil
+}
+
+func (m *model) seeds(context.Context, []float64, int) (seeds, error) { return m.seed, nil }
+
+// modelSeeds has its potentials and what is left with each candidate written down.
+type modelSeeds struct {
+	pots, left []float64
+	kept       []int
+	closed     int
+}
+
+func (s *modelSeeds) potentials(_ context.Context, out []float64) error {
+	copy(out, s.pots)
+	return nil
+}
+func (s *modelSeeds) find(_ context.Context, _ int, value float64) (int, error) {
+	return int(value), nil
+}
+func (s *modelSeeds) try(_ context.Context, _, left []float64) error { copy(left, s.left); return nil }
+func (s *modelSeeds) keep(trial int)                                 { s.kept = append(s.kept, trial) }
+func (s *modelSeeds) close()                                         { s.closed++ }
+
+// An empty center gets the farthest row, which is taken away from its own center: sums and counts stay those of all
+// rows.
+func TestRelocate(t *testing.T) {
+	rows := [][]float64{{0, 0}, {1, 0}, {10, 0}, {20, 5}}
+	for _, c := range []struct {
+		what          string
+		counts        []float64
+		far           []far
+		wantCounts    string
+		wantSumsOfNew string
+	}{
+		{"none empty", []float64{2, 1, 1}, nil, "[2 1 1]", "[0 0]"},
+		{"one empty", []float64{4, 0, 0}[:2], []far{{400, 0, 3}}, "[3 1]", "[20 5]"},
+		{"two empty", []float64{4, 0, 0}, []far{{400, 0, 3}, {100, 0, 2}}, "[2 1 1]", "[20 5]"},
+		{"fewer far rows than empty centers", []float64{4, 0, 0}, []far{{400, 0, 3}}, "[3 1 0]", "[20 5]"},
+		{"all rows at their center", []float64{4, 0, 0}, []far{{0, 0, 1}}, "[4 0 0]", "[0 0]"},
+		{"in another order", []float64{4, 0, 0}, []far{{100, 0, 2}, {400, 0, 3}}, "[2 1 1]", "[20 5]"},
+	} {
+		m := &model{rows: rows, labels: make([]int32, len(rows)), far: c.far}
+		f := &fitter{w: alone{}, e: m, d: 2, shift: []float64{0, 0}}
+		k := len(c.counts)
+		sums := make([]float64, 2*k)
+		for _, r := range rows {
+			sums[0] += r[0]
+			sums[1] += r[1]
+		}
+		counts := slices.Clone(c.counts)
+		if err := f.relocate(t.Context(), nil, sums, counts); err != nil {
+			t.Fatal(err)
+		}
+		var x, y, n float64
+		for i := range k {
+			x, y, n = x+sums[2*i], y+sums[2*i+1], n+counts[i]
+		}
+		if got := fmt.Sprint(counts); got != c.wantCounts || fmt.Sprint(sums[2:4]) != c.wantSumsOfNew || x != 31 ||
+			y != 5 || n != 4 {
+			t.Errorf("%s: got counts %s, sums %v, want %s, %s and the same totals", c.what, got, sums, c.wantCounts,
+				c.wantSumsOfNew)
+		}
+	}
+	// The rows of a rank are minus the shift, and what the others have is theirs.
+	m := &model{rows: rows, labels: []int32{0, 0, 0, 1}, far: []far{{400, 0, 3}, {7, 5, 1}}}
+	f := &fitter{w: alone{1, 2}, e: m, d: 2, shift: []float64{2, 1}}
+	sums, counts := make([]float64, 6), []float64{3, 1, 0}
+	if err := f.relocate(t.Context(), nil, sums, counts); err != nil || fmt.Sprint(sums) != "[0 0 -18 -4 18 4]" ||
+		fmt.Sprint(counts) != "[3 0 1]" {
+		t.Errorf("with a shift: got %v, %v, %v, want [0 0 -18 -4 18 4], [3 0 1]", sums, counts, err)
+	}
+}
+
+// The farthest rows are kept in order; of equally far ones those of the first partition and row.
+func TestAmong(t *testing.T) {
+	all := []far{{1, 0, 0}, {5, 0, 1}, {3, 0, 2}, {5, 1, 0}, {5, 0, 3}, {0, 2, 0}, {9, 3, 3}}
+	want := slices.Clone(all)
+	slices.SortFunc(want, byDistance)
+	if want[0] != (far{9, 3, 3}) || want[1] != (far{5, 0, 1}) || want[2] != (far{5, 0, 3}) || want[3] != (far{5, 1,
+		0}) {
+		t.Errorf("the order is %v", want)
+	}
+	for n := 1; n <= len(all)+1; n++ {
+		for _, backward := range []bool{false, true} {
+			var got []far
+			for i := range all {
+				if backward {
+					i = len(all) - 1 - i
+				}
+				got = among(got, all[i], n)
+			}
+			if !slices.Equal(got, want[:min(n, len(want))]) {
+				t.Errorf("%d farthest: got %v, want %v", n, got, want[:min(n, len(want))])
+			}
+		}
+	}
+}
+
+// Of the candidates of k-means++ the one that leaves the least is taken, the first of equal ones.
+func TestPlusPlusTakesTheBest(t *testing.T) {
+	for _, c := range []struct {
+		left []float64
+		want int
+	}{{[]float64{3, 2}, 1}, {[]float64{1, 2}, 0}, {[]float64{2, 2}, 0}, {[]float64{5, 0}, 1}} {
+		s := &modelSeeds{pots: []float64{4}, left: c.left}
+		m := &model{rows: [][]float64{{0}, {1}, {2}, {3}}, labels: make([]int32, 4), seed: s}
+		f := &fitter{w: alone{}, e: m, d: 1, total: 1, rows: 4, p: params{K: 2, Columns: []string{"x"}}}
+		if err := f.plusPlus(t.Context(), []float64{4}); err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(s.kept) != fmt.Sprint([]int{c.want}) || s.closed != 1 || len(f.centres) != 2 {
+			t.Errorf("left %v: kept %v, closed %d times, want %d and once", c.left, s.kept, s.closed, c.want)
+		}
+	}
+	s := &modelSeeds{pots: []float64{math.NaN()}, left: []float64{0, 0}}
+	m := &badModel{model{rows: [][]float64{{0}, {1}}, labels: make([]int32, 2), seed: s}, 0}
+	f := &fitter{w: alone{}, e: m, d: 1, total: 1, rows: 2, p: params{K: 2, Columns: []string{"x"}}}
+	if err := f.plusPlus(t.Context(), []float64{2}); err == nil || !strings.Contains(err.Error(), `column "x"`) ||
+		s.closed != 1 {
+		t.Errorf("a NaN: got %v, closed %d times, want the column and once", err, s.closed)
+	}
+}
+
+type badModel struct {
+	model
+	at int
+}
+
+func (m *badModel) bad(context.Context) (int, error) { return m.at, nil }
+
+// A sum that is not finite is the fault of a value, or of numbers whose squares are too large.
+func TestFinite(t *testing.T) {
+	for _, c := range []struct {
+		sum  float64
+		at   int
+		want string
+	}{
+		{1, 0, ""}, {0, -1, ""}, {math.NaN(), 0, `partition 0: column "a"`}, {math.Inf(1), 5,
+			`partition 2: column "b"`},
+		{math.Inf(-1), 4, `partition 2: column "a"`}, {math.Inf(1), -1, "their squares are not finite"},
+	} {
+		f := &fitter{w: alone{}, e: &badModel{at: c.at}, d: 2, p: params{Columns: []string{"a", "b"}}}
+		err := f.finite(t.Context(), c.sum)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, bad at %d: got %v, want %q", c.sum, c.at, err, c.want)
+		}
+	}
+}
+
+// A candidate is the row at which the potential reaches a value, through the partitions that have any.
+func TestCandidate(t *testing.T) {
+	rows := [][]float64{{10}, {11}, {12}, {13}}
+	for _, c := range []struct {
+		value float64
+		pots  []float64
+		want  float64 // 0: another rank has it
+	}{
+		{0, []float64{3}, 10}, {2, []float64{3}, 12}, {3, []float64{3}, 13}, {3.5, []float64{3, 0}, 13},
+		{4, []float64{3, 2}, 0}, {3, []float64{3, 2}, 13}, {1, []float64{0, 2}, 0},
+	} {
+		f := &fitter{w: alone{}, e: &model{rows: rows, labels: make([]int32, 4)}, d: 1}
+		out := []float64{0}
+		if err := f.candidate(t.Context(), new(modelSeeds), c.value, c.pots, out); err != nil || out[0] != c.want {
+			t.Errorf("%v of %v: got %v, %v, want %v", c.value, c.pots, out[0], err, c.want)
+		}
+	}
+}
+
+// The generator is numpy's: RandomState(seed).random_sample().
+func TestMT19937(t *testing.T) {
+	for seed, want := range map[uint32][]float64{
+		0:  {0.5488135039273248, 0.7151893663724195, 0.6027633760716439},
+		42: {0.3745401188473625, 0.9507143064099162, 0.7319939418114051},
+	} {
+		m := newMT19937(seed)
+		for i, w := range want {
+			if got := m.float(); got != w {
+				t.Errorf("seed %d, number %d: got %v, want %v", seed, i, got, w)
+			}
+		}
+		for range 1000 { // beyond the first 624 words
+			if v := m.float(); v < 0 || v >= 1 {
+				t.Fatalf("got %v, want a number from 0 to 1", v)
+			}
+		}
+	}
+}
+
+func TestParams(t *testing.T) {
+	x := []string{"x"}
+	for _, c := range []struct {
+		opts    Options
+		columns []string
+		want    params
+		err     string
+	}{
+		{Options{}, x, params{K: DefaultK, MaxIter: DefaultMaxIter, Tol: DefaultTol, Columns: x}, ""},
+		{Options{K: 3, MaxIter: 5, Tol: 0.5, Seed: 9}, x, params{K: 3, MaxIter: 5, Tol: 0.5, Seed: 9, Columns: x}, ""},
+		{Options{Tol: -1}, x, params{K: DefaultK, MaxIter: DefaultMaxIter, Columns: x}, ""},
+		{Options{Init: [][]float64{{1}, {2}}}, x, params{K: 2, MaxIter: DefaultMaxIter, Tol: DefaultTol,
+			Init: []float64{1, 2}, Columns: x}, ""},
+		{Options{K: 1 << 20}, x, params{K: 1 << 20, MaxIter: DefaultMaxIter, Tol: DefaultTol, Columns: x}, ""},
+		{Options{K: 1<<20 + 1}, x, params{}, "between 1 and 1048576"}, {Options{K: -1}, x, params{}, "-1 groups"},
+		{Options{MaxIter: -1}, x, params{}, "-1 iterations"}, {Options{}, nil, params{}, "no column"},
+		{Options{K: 3, Init: [][]float64{{1}}}, x, params{}, "1 initial centres for 3 groups"},
+		{Options{Init: [][]float64{{1}, {2, 3}}}, x, params{}, "initial centre 1 has 2 coordinates"},
+	} {
+		got, err := c.opts.params(c.columns)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%+v: got %v, want %q", c.opts, err, c.err)
+			}
+			continue
+		}
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%+v: got %+v, %v, want %+v", c.opts, got, err, c.want)
+		}
+	}
+}
+
+// Columns of every type of number are the same numbers to the kernels.
+func TestNumbers(t *testing.T) {
+	types := []arrow.DataType{arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int32,
+		arrow.PrimitiveTypes.Int64,
+		arrow.PrimitiveTypes.Uint8, arrow.PrimitiveTypes.Uint16, arrow.PrimitiveTypes.Uint32,
+		arrow.PrimitiveTypes.Uint64,
+		arrow.PrimitiveTypes.Float32, arrow.PrimitiveTypes.Float64}
+	for _, dt := range types {
+		b := array.NewBuilder(memory.DefaultAllocator, dt)
+		for _, v := range []string{"1", "2", "100"} {
+			if err := b.AppendValueFromString(v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a := array.NewSlice(b.NewArray(), 1, 3)
+		wide, err := numbers[float64](a)
+		narrow, err2 := numbers[float32](a)
+		if err != nil || err2 != nil || fmt.Sprint(wide, narrow) != "[2 100] [2 100]" {
+			t.Errorf("%v: got %v, %v, %v, want 2 and 100", dt, wide, narrow, errors.Join(err, err2))
+		}
+		schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: dt}, {Name: "f", Type: arrow.PrimitiveTypes.Float32}},
+			nil)
+		for _, names := range [][]string{{"x"}, {"f", "x"}, {"f"}} {
+			all, err := isFloat32(schema, names)
+			if want := dt.ID() == arrow.FLOAT32 || len(names) == 1 && names[0] == "f"; err != nil || all != want {
+				t.Errorf("%v, columns %v: got float32 %v, %v, want %v", dt, names, all, err, want)
+			}
+		}
+	}
+	text := array.NewStringBuilder(memory.DefaultAllocator)
+	if _, err := numbers[float64](text.NewArray()); err == nil {
+		t.Error("a column of text has numbers")
+	}
+}
+
+// The origin of the sums is the mean of the centers.
+func TestShift(t *testing.T) {
+	if got := shiftOf(&model{}, []float64{0, 10, 2, 20, 7, 30}, 2); fmt.Sprint(got) != "[3 20]" {
+		t.Errorf("got %v, want [3 20]", got)
+	}
+	if got := shiftOf(&model{}, []float64{5}, 1); fmt.Sprint(got) != "[5]" {
+		t.Errorf("one center: got %v, want [5]", got)
+	}
+}
